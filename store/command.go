@@ -1,0 +1,71 @@
+package store
+
+// Command is an act that may come from anywhere: the start of a run, or an item
+// for a run's inbox. Exactly one of Start and Item is set.
+type Command struct {
+	Start *Start
+
+	RunID string // receiver of Item
+	Item  *Item  // Kind, Name, ID, Origin, Incarnation, Loc, Failed and Value are given; ID not empty
+
+	// Adopt asks, in a [Batch] that holds the lease of the run's shard, for the
+	// run to be claimed in the same act: a started one if it is due, an existing
+	// one if it is queued and due, or suspended. Elsewhere it is ignored.
+	Adopt bool
+}
+
+// Start asks for a new run.
+type Start struct {
+	ID       string // 1 to 255 bytes
+	Shard    Shard
+	Workflow string
+	Seed     Seed   // recognises a repeat of this very start
+	Input    []byte // nil: no value
+	At       Time   // not before; 0: now
+	After    Delay  // not before the store's time plus this; 0: now
+	Existing ExistingPolicy
+	Items    []Item // first messages, as in Command.Item
+
+	Parent    RunNo
+	ParentLoc string
+}
+
+// Delay is a duration in microseconds.
+type Delay int64
+
+// ExistingPolicy says what a start does when a run with its ID exists.
+type ExistingPolicy uint8
+
+const (
+	// KeepExisting leaves the existing run alone; the answer is Exists.
+	KeepExisting ExistingPolicy = iota
+	// ReplaceFailed starts anew if the existing run has failed or was cancelled;
+	// the old run is from then on addressed as ID@N with its run number N.
+	ReplaceFailed
+)
+
+// Outcome is what became of a command.
+type Outcome uint8
+
+const (
+	// Applied: done now, or by an earlier try of the same act (same seed of a
+	// start; same item ID and origin).
+	Applied Outcome = 1
+	// Exists: a run with this ID exists; Answer.Run holds it. Nothing changed.
+	Exists Outcome = 2
+	// Duplicate: the run has an item with this ID from another act. Nothing changed.
+	Duplicate Outcome = 3
+	// NotFound: no run has this ID. Nothing changed.
+	NotFound Outcome = 4
+	// Ended: the run is terminal and the item is no verb. Nothing changed.
+	// Verbs are accepted by terminal runs and answered by the owner.
+	Ended Outcome = 5
+)
+
+// Answer is what became of one command.
+type Answer struct {
+	Outcome Outcome
+	Run     Run    // as it is after the act, with Input, without Output; zero for NotFound
+	Item    ItemNo // of the applied or the earlier item
+	Claimed bool   // the run was adopted by this act
+}

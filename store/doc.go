@@ -1,0 +1,55 @@
+// Package store is the contract between the engine and persistence: the types
+// that cross it and the [Store] interface. It imports the standard library
+// only; a concrete store imports it and nothing else of stet.
+//
+// # The model
+//
+// A store holds runs, the entries of their histories, their inboxes, the nodes
+// that work on them and the leases by which exactly one node may write for a
+// shard. Every method is one whole act: it happens completely or not at all,
+// and no transaction, pool or lock crosses the interface.
+//
+// A run is, to the store, in one of three conditions, kept beside its status:
+//
+//   - idle: nobody works on it;
+//   - ready: an owner should take it up;
+//   - claimed: the owner of its shard has it in hand.
+//
+// A run may be claimed when it is ready, when its wake time has passed, or when
+// its inbox holds an item that no turn has examined. [Store.Claim] and an
+// adopting [Command] make it claimed; a turn that suspends, stalls or ends it
+// makes it idle; losing the lease makes every claimed run of the shard ready.
+//
+// # The laws
+//
+// The contract suite (package storetest) checks each by its number.
+//
+//  1. Acts are atomic and durable before they return.
+//  2. A commit names, for each shard it writes, the epoch of its lease. If that
+//     is not the shard's current epoch, judged inside the same act, nothing of
+//     that shard's turns is written and each gets [Fenced].
+//  3. An epoch only grows. Each Acquire that succeeds raises it by one at least.
+//  4. An entry, once Done or Failed, does not change: an equal second write is
+//     a no-op, a different one refuses its turn ([Refused]), with nothing of
+//     that turn written, except that an entry without a completion number may
+//     get one. An Open entry may be overwritten.
+//  5. A turn that suspends its run leaves it claimed and running, and says
+//     [StillReady], when after the turn's own marks an unexamined item is in
+//     the run's inbox. A turn that ends its run does so when a Cancel or
+//     Terminate item is unexamined. Entries and marks of the turn stand.
+//  6. An item is accepted at most once per run and item ID. Items of one run
+//     are numbered in the order in which they become visible to a claim.
+//  7. Applying a command never waits for, or changes, anything that a turn
+//     writes, except when it adopts the run.
+//  8. A status changes only along [Status.CanBecome]; another change refuses
+//     the turn.
+//  9. The number of the last batch applied is kept per node and boot. Repeating
+//     that batch changes nothing and gives the same results.
+//  10. Times are the store's own clock, read at the moment of the act. It is not
+//     earlier in a later act of the same process.
+//  11. Unknown, oversized or malformed input changes nothing.
+//  12. What is given to a store is not kept or changed by it after the call
+//     returns; what it returns belongs to the caller.
+//
+// All methods are safe for concurrent use.
+package store

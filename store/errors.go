@@ -1,0 +1,23 @@
+package store
+
+import "errors"
+
+// Errors that a store returns, wrapped with the act and the object.
+var (
+	// ErrUnavailable: the store cannot be reached now, or has no room. What was
+	// asked did not happen, unless ErrUnknown is wrapped too.
+	ErrUnavailable = errors.New("store unavailable")
+	// ErrUnknown: the act may have happened or not.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrClosed: the store was closed.
+	ErrClosed = errors.New("store closed")
+	// ErrBadCursor: the cursor was not made by this store's List.
+	ErrBadCursor = errors.New("bad cursor")
+	// ErrInvalid: the input breaks the contract (an empty location, an unset
+	// status, a missing item ID). Nothing changed.
+	ErrInvalid = errors.New("invalid")
+	// ErrSchema: the store's schema is newer or older than this binary can use.
+	ErrSchema = errors.New("schema mismatch")
+	// ErrDamaged: what is stored cannot be read back.
+	ErrDamaged = errors.New("store damaged")
+)

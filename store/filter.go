@@ -1,0 +1,34 @@
+package store
+
+// Filter selects runs. The zero Filter selects all. Fields combine with "and",
+// the elements of one field with "or".
+type Filter struct {
+	IDs       []string
+	Nos       []RunNo
+	IDPrefix  string
+	Workflows []string
+	Statuses  []Status
+	Marks     Marks // all of these are set
+	Parent    RunNo
+	// Created in [CreatedFrom, CreatedBefore); 0 is open.
+	CreatedFrom   Time
+	CreatedBefore Time
+
+	// For List.
+	Limit  int    // 0: 100; at most 10,000
+	Cursor string // Page.Next of the page before
+	Values bool   // with Input, Output and Waits
+}
+
+// Page is one page of a listing.
+type Page struct {
+	Runs []Run
+	Next string // cursor of the next page; "": this is the last
+}
+
+// Tally counts runs.
+type Tally struct {
+	Workflow string
+	Status   Status
+	Runs     int64
+}

@@ -1,0 +1,66 @@
+package store
+
+import "fmt"
+
+// ItemNo numbers the items of a store; within one run the order of the numbers
+// is the order in which the items became visible.
+type ItemNo int64
+
+// ItemKind says what an inbox item is. The numbers are stored.
+type ItemKind uint8
+
+const (
+	// ItemMessage is a message to the run, by Name.
+	ItemMessage ItemKind = 1
+	// ItemResolution settles the promise at Loc of Incarnation.
+	ItemResolution ItemKind = 2
+	// ItemCancel asks the run to cancel.
+	ItemCancel ItemKind = 3
+	// ItemTerminate asks for the run to be ended at once.
+	ItemTerminate ItemKind = 4
+	// ItemResume asks for a stalled or paused run to go on.
+	ItemResume ItemKind = 5
+)
+
+var itemNames = [...]string{"", "message", "resolution", "cancel", "terminate", "resume"}
+
+// String returns the kind as users see it: "message", "resolution", …
+func (k ItemKind) String() string {
+	if k > 0 && int(k) < len(itemNames) {
+		return itemNames[k]
+	}
+	return fmt.Sprintf("item(%d)", uint8(k))
+}
+
+// Verb reports whether the item is a request about the run that its owner
+// answers with a verdict, rather than something sent to its code.
+func (k ItemKind) Verb() bool { return k == ItemCancel || k == ItemTerminate || k == ItemResume }
+
+// ItemState is the state of an inbox item. The numbers are stored.
+type ItemState uint8
+
+const (
+	// New items have been examined by no turn; they make their run ready.
+	New ItemState = 1
+	// Seen items were examined and are kept for later.
+	Seen ItemState = 2
+	// Consumed items are done with. They stay, without their value, so that a
+	// repeat is recognised.
+	Consumed ItemState = 3
+)
+
+// Item is something that was sent to a run.
+type Item struct {
+	No          ItemNo
+	Kind        ItemKind
+	State       ItemState
+	Name        string // of a message
+	ID          string // unique in the run's inbox; never empty
+	Origin      string // names the sending act; a repeat of the act has the same
+	Incarnation int    // addressed incarnation of a resolution
+	Loc         string // addressed location of a resolution
+	Failed      bool   // a resolution that rejects: Value is a failure record
+	Sent        Time   // by the store's clock
+	Value       []byte // nil: no value
+	Verdict     []byte // the owner's answer to a verb, once consumed
+}

@@ -1,0 +1,71 @@
+package store
+
+// Node is a process that has opened an engine on the store.
+type Node struct {
+	ID        string
+	Boot      string // differs for every life of the process
+	Build     string
+	Host      string
+	PID       int
+	Workflows []string
+	// Stopped says that the node has ended cleanly; it is then listed no more.
+	Stopped bool
+
+	SeenAt Time // set by the store
+}
+
+// Lease is a node's time-limited right to be the one writer of a shard.
+type Lease struct {
+	Shard Shard
+	Epoch int64
+	Node  string
+	Boot  string
+	Until Time // by the store's clock; not set by Commit's caller
+}
+
+// Acquired is the result of an attempt to take a shard.
+type Acquired struct {
+	Held  bool  // the caller holds Lease
+	Lease Lease // the caller's, or that of the present holder
+	// Clean says that the former owner gave the shard back or there was none. If
+	// not, the runs that it had claimed are now ready and suspect: Suspects many.
+	Clean    bool
+	Suspects int
+}
+
+// ClaimRequest asks for what is ready.
+type ClaimRequest struct {
+	Node   string
+	Boot   string
+	Leases []Lease
+	// Workflows are those whose code the node has. Runs of others are claimed
+	// only for what needs no code: an unexamined Terminate, or an unexamined
+	// Cancel or Resume of a run that is queued, stalled or terminal.
+	Workflows []string
+	// Limit bounds the runs that are newly claimed. 0 claims none, and
+	// unexamined items of claimed runs are still returned.
+	Limit int
+}
+
+// Claimed is a run in the node's hand, with the items no turn has examined.
+// Fresh says that it was claimed by this call; else only its unexamined items
+// are news, and of Run only No is set.
+type Claimed struct {
+	Fresh bool
+	Run   Run
+	Items []Item
+}
+
+// Claims is the answer to a ClaimRequest.
+type Claims struct {
+	Runs []Claimed
+	// Fenced lists the shards whose lease was not current; nothing was claimed
+	// in them.
+	Fenced []Shard
+	// More says that Limit, or the store's own bound on items, cut the answer.
+	More bool
+	// NextWake is the earliest wake time of an unclaimed run in the shards whose
+	// workflow the node has; 0: none.
+	NextWake Time
+	Now      Time // inboxes were read at this time or later
+}

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+)
+
+// RunNo is the dense number of a run inside one store. It is positive, grows
+// with each start, and is never used twice.
+type RunNo int64
+
+// DefaultGroup is the group of every run that was started without a queue.
+const DefaultGroup = "default"
+
+// Shard is one slot of one group: the unit of ownership.
+type Shard struct {
+	Group string
+	Slot  int
+}
+
+func (s Shard) String() string { return fmt.Sprintf("%s/%d", s.Group, s.Slot) }
+
+// Status is where a run stands. The zero Status is invalid. The numbers are
+// stored and never change meaning.
+type Status uint8
+
+const (
+	// Queued is every run that has never run.
+	Queued Status = 1
+	// Running is a run that an owner works on, or should.
+	Running Status = 2
+	// Suspended is a run that waits and needs no node until it is woken.
+	Suspended Status = 3
+	// Succeeded is a run whose function returned without an error.
+	Succeeded Status = 4
+	// Failed is a run whose function returned an error or panicked.
+	Failed Status = 5
+	// Cancelled is a run that was cancelled or terminated.
+	Cancelled Status = 6
+	// Stalled is a run that needs a person; its reason is in the run.
+	Stalled Status = 7
+)
+
+var statusNames = [...]string{"", "queued", "running", "suspended", "succeeded", "failed", "cancelled", "stalled"}
+
+// AllStatuses returns the valid statuses in the order of their numbers.
+func AllStatuses() []Status {
+	return []Status{Queued, Running, Suspended, Succeeded, Failed, Cancelled, Stalled}
+}
+
+// String returns the status as users see it: "queued", "running", …
+func (s Status) String() string {
+	if s.Valid() {
+		return statusNames[s]
+	}
+	return fmt.Sprintf("status(%d)", uint8(s))
+}
+
+// Valid reports whether s is one of the statuses above.
+func (s Status) Valid() bool { return s >= Queued && s <= Stalled }
+
+// Terminal reports whether a run with this status has ended.
+func (s Status) Terminal() bool { return s == Succeeded || s == Failed || s == Cancelled }
+
+// ParseStatus returns the status with the given name.
+func ParseStatus(name string) (Status, error) {
+	if i := slices.Index(statusNames[1:], name); i >= 0 {
+		return Status(i + 1), nil
+	}
+	return 0, fmt.Errorf("unknown status %q: expected one of %v", name, statusNames[1:])
+}
+
+// MarshalText and UnmarshalText make a Status its name in JSON.
+func (s Status) MarshalText() ([]byte, error) {
+	if !s.Valid() {
+		return nil, fmt.Errorf("invalid status %d", uint8(s))
+	}
+	return []byte(s.String()), nil
+}
+
+// UnmarshalText is the inverse of MarshalText.
+func (s *Status) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseStatus(string(text))
+	return err
+}
+
+var nextStatuses = [...][]Status{
+	Queued:    {Running, Cancelled, Stalled},
+	Running:   {Suspended, Succeeded, Failed, Cancelled, Stalled},
+	Suspended: {Running, Cancelled, Stalled},
+	Stalled:   {Running, Cancelled},
+	Failed:    {Running},
+	Succeeded: {Running},
+	Cancelled: {Running},
+}
+
+// CanBecome reports whether a turn may change a run from s to t. A status may
+// always stay what it is.
+func (s Status) CanBecome(t Status) bool {
+	return s.Valid() && t.Valid() && (s == t || slices.Contains(nextStatuses[s], t))
+}
+
+// Marks are facts about a run beside its status.
+type Marks uint8
+
+const (
+	// Paused runs are not taken up until they are resumed.
+	Paused Marks = 1 << iota
+	// Cancelling runs have accepted a cancel and are cleaning up.
+	Cancelling
+	// Undoing runs are executing compensations; their outcome is fixed.
+	Undoing
+)
+
+// Seed is the randomness of a run, made at its start and at each
+// continue-as-new. What a run derives (identities, random numbers) comes from
+// it, and a Start is recognised as its own repeat by it.
+type Seed [16]byte
+
+// Run is a run without its history.
+type Run struct {
+	No       RunNo
+	ID       string
+	Shard    Shard
+	Workflow string
+
+	Status      Status
+	Marks       Marks
+	Claimed     bool // the owner of the shard has it in hand
+	Incarnation int
+	Generation  int
+	Seed        Seed
+	Build       string // newest build that has committed to it; "" if none
+	Parent      RunNo  // 0: none
+	ParentLoc   string // where the parent awaits it
+
+	Created Time
+	Started Time // first claim; 0: never ran
+	Ended   Time // 0: live
+	WakeAt  Time // 0: none
+
+	// Suspicion of killing its process: how often it was found claimed in a
+	// shard whose owner did not end cleanly, how often of these it was alone,
+	// and whether it is being executed alone. A turn with an Update sets all
+	// three back unless the update says Alone.
+	Suspect int
+	Strikes int
+	Alone   bool
+
+	Input  []byte // as given to Start
+	Output []byte // result of a succeeded run, failure record of a failed one
+	Reason string // why it is stalled or cancelled
+	Waits  []byte // what a suspended run waits for; opaque to the store
+
+	// InputSize and OutputSize are the lengths of Input and Output, which a
+	// listing leaves out.
+	InputSize  int
+	OutputSize int
+}

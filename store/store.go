@@ -1,0 +1,118 @@
+package store
+
+import "context"
+
+// Store is what the engine needs of persistence. See the package documentation
+// for the laws; each method names only what is particular to it.
+//
+// Every method that takes a context returns promptly when it ends; what had
+// been asked may then have happened or not. An error is one of this package's
+// sentinels, or wraps [ErrUnavailable] when the store cannot be reached now or
+// has no room (worth trying again), or is of the store itself.
+type Store interface {
+	// Describe tells what is known of the store and who works on it.
+	Describe(ctx context.Context) (Description, error)
+
+	// Register writes the node's row and adds its workflows to those known. It
+	// is also the heartbeat. It returns the store's time.
+	Register(ctx context.Context, n Node) (Time, error)
+
+	// Acquire tries to take the shards for ttl, which must be positive. The
+	// results are in the order of shards. A lease that is held and has not
+	// expired is not taken, unless the store knows that its holder is dead. Runs
+	// that the former owner had claimed become ready; if it did not end cleanly
+	// their Suspect is raised by one, and of those that were Alone also Strikes.
+	Acquire(ctx context.Context, n Node, shards []Shard, ttl Delay) ([]Acquired, Time, error)
+
+	// Renew extends leases to ttl from now, whether expired or not, as long as
+	// nobody has taken them. The results are in the order of leases; one that is
+	// not current any more has Held false. The caller must then stop writing for
+	// that shard at once.
+	Renew(ctx context.Context, leases []Lease, ttl Delay) ([]Acquired, Time, error)
+
+	// Release gives leases back so that others can take them at once; runs that
+	// were claimed become ready. Leases that are not current are left alone.
+	Release(ctx context.Context, leases []Lease) error
+
+	// Apply carries out commands; the answers are in their order. Either all are
+	// durable or, with an error, none is known to be.
+	Apply(ctx context.Context, commands []Command) ([]Answer, Time, error)
+
+	// Commit writes a batch. An error means that nothing of it was written,
+	// unless it wraps ErrUnknown, which means that it may have been: repeat the
+	// same batch. Errors that do not wrap ErrUnavailable are due to a turn or
+	// command in the batch: split it.
+	Commit(ctx context.Context, b Batch) (BatchResult, error)
+
+	// Claim takes in hand what is ready, oldest first, and returns the
+	// unexamined items of all runs in the node's hand. A claimed run that was
+	// queued or suspended is running from then on and has no wake time; Started
+	// is set the first time. Stalled and terminal runs keep their status.
+	Claim(ctx context.Context, req ClaimRequest) (Claims, error)
+
+	// Load returns the runs with the entries of their incarnation in the order
+	// of locations, values shorter than LargeValue included, and the items of
+	// their inboxes that are not consumed, in the order of their numbers. Runs
+	// that do not exist are left out.
+	Load(ctx context.Context, runs []RunNo) ([]Snapshot, error)
+
+	// List returns runs, newest first, without Input and Output unless the
+	// filter asks for them. ErrBadCursor: the cursor is not one of List's.
+	List(ctx context.Context, f Filter) (Page, error)
+
+	// Count counts the runs that match, by workflow and status.
+	Count(ctx context.Context, f Filter) ([]Tally, error)
+
+	// History returns entries of one run in the order of locations.
+	History(ctx context.Context, q HistoryQuery) ([]Entry, error)
+
+	// Inbox returns the items of a run that have one of the IDs, or with no IDs
+	// all that are not consumed, in the order of their numbers.
+	Inbox(ctx context.Context, run RunNo, ids ...string) ([]Item, error)
+
+	// Changed blocks until something that another process did may have made a
+	// run ready or answered a verb, or ctx ends, whose error it then returns.
+	// It is a hint: it may return early and may miss a change. It costs no query
+	// while it waits.
+	Changed(ctx context.Context) error
+
+	// Close releases what the store holds in this process. It is safe to call
+	// twice; other methods afterwards return ErrClosed.
+	Close() error
+}
+
+// Transactor applies commands inside a transaction that the caller began and
+// will commit or roll back. Tx is the transaction's type.
+type Transactor[Tx any] interface {
+	ApplyTx(ctx context.Context, tx Tx, commands []Command) ([]Answer, error)
+}
+
+// Description tells what is known of a store.
+type Description struct {
+	ID        string // made when the store was created
+	Kind      string // "memory", "sqlite", …
+	Schema    int
+	Slots     int
+	Durable   string   // one line: what survives, and what can be lost
+	Workflows []string // every name that a node has ever registered, sorted
+	Nodes     []Node   // not stopped, by ID
+	Leases    []Lease  // held, expired or not, by shard
+	Now       Time
+}
+
+// Snapshot is a run with its history and inbox.
+type Snapshot struct {
+	Run     Run
+	Entries []Entry
+	Items   []Item
+}
+
+// HistoryQuery selects entries of one run.
+type HistoryQuery struct {
+	Run         RunNo
+	Incarnation int
+	Locs        []string // exactly these; nil: all
+	After       string   // only locations after this one
+	Limit       int      // at most so many; 0: all
+	Values      bool     // with values, large ones too; else Size only
+}

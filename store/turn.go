@@ -1,0 +1,92 @@
+package store
+
+// Batch is a group commit: turns of runs in shards that one node owns, and
+// commands, in one atomic durable act.
+type Batch struct {
+	Node string
+	Boot string
+	// No numbers the batches of a node's boot, from 1, without gaps. A batch
+	// that was definitely not applied may be changed and sent again under its
+	// number; one whose outcome is unknown must be repeated as it was.
+	No     int64
+	Leases []Lease // of every shard that a turn or an adopting command touches
+	Turns  []*Turn // at most one per run
+	// Commands are applied after the turns, in order.
+	Commands []Command
+}
+
+// Turn is everything that a run does between being woken and having nothing
+// more to do. There is no other way to change a run.
+type Turn struct {
+	Run         RunNo
+	Shard       Shard
+	Incarnation int
+	Entries     []Entry
+	Seen        []ItemNo
+	Consumed    []Consumption
+	Update      *Update   // nil: the run's row is not touched
+	Sends       []Command // to other runs; outcomes are dropped
+}
+
+// Consumption marks an item as consumed.
+type Consumption struct {
+	Item    ItemNo
+	Verdict []byte // answer to a verb; nil for others
+}
+
+// Update changes a run's row. Every field is written as it stands, except that
+// zero Build, nil Output and nil Waits leave the former value of Build and
+// Output, and clear Waits.
+type Update struct {
+	Status Status
+	Marks  Marks
+	WakeAt Time // of a suspended run; 0: none
+	Reason string
+	Build  string
+	Alone  bool // execute it alone; keeps Suspect and Strikes, which are else cleared
+	Output []byte
+	Waits  []byte
+}
+
+// Verdict is the store's answer to a turn.
+type Verdict uint8
+
+const (
+	// Committed: all of the turn stands.
+	Committed Verdict = 1
+	// StillReady: the turn stands, except that the run was neither suspended nor
+	// ended, because of what is unexamined in its inbox (law 5): it is running
+	// and claimed, and of the Update only Build took effect.
+	StillReady Verdict = 2
+	// Fenced: the lease's epoch is not current. Nothing of the turn stands.
+	Fenced Verdict = 3
+	// Refused: the turn breaks a law; Reason says which. Nothing of it stands.
+	Refused Verdict = 4
+)
+
+func (v Verdict) String() string {
+	switch v {
+	case Committed:
+		return "committed"
+	case StillReady:
+		return "still ready"
+	case Fenced:
+		return "fenced"
+	case Refused:
+		return "refused"
+	}
+	return "no verdict"
+}
+
+// TurnResult is the answer to one turn of a batch.
+type TurnResult struct {
+	Verdict Verdict
+	Reason  string // of Refused
+}
+
+// BatchResult holds the answers to a batch, in its order.
+type BatchResult struct {
+	Turns    []TurnResult
+	Commands []Answer
+	Now      Time // the store's time
+}
