@@ -37,9 +37,13 @@ const (
 	Done EntryState = 2
 	// FailedEntry is an operation that ended with a failure.
 	FailedEntry EntryState = 3
+	// Withdrawn is an operation that had begun and lost or was cancelled. It
+	// has no completion number, and a replay treats it like Open.
+	Withdrawn EntryState = 4
 )
 
-// String returns the state as users see it: "open", "done" or "failed".
+// String returns the state as users see it: "open", "done", "failed" or
+// "withdrawn".
 func (s EntryState) String() string {
 	switch s {
 	case Open:
@@ -48,6 +52,8 @@ func (s EntryState) String() string {
 		return "done"
 	case FailedEntry:
 		return "failed"
+	case Withdrawn:
+		return "withdrawn"
 	}
 	return fmt.Sprintf("state(%d)", uint8(s))
 }
