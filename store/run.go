@@ -142,7 +142,7 @@ type Run struct {
 	// Suspicion of killing its process: how often it was found claimed in a
 	// shard whose owner did not end cleanly, how often of these it was alone,
 	// and whether it is being executed alone. A turn with an Update sets all
-	// three back unless the update says Alone.
+	// three back unless the update says Alone or Spared.
 	Suspect int
 	Strikes int
 	Alone   bool

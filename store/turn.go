@@ -44,6 +44,7 @@ type Update struct {
 	Reason string
 	Build  string
 	Alone  bool // execute it alone; keeps Suspect and Strikes, which are else cleared
+	Spared bool // its time alone is over: keeps Suspect and Strikes, clears Alone
 	Output []byte
 	Waits  []byte
 }
