@@ -1,0 +1,254 @@
+package stet
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stet-run/stet/internal/runner"
+)
+
+// Future is the outcome of a branch that Go has begun.
+type Future[T any] struct {
+	inner *runner.Future
+	name  string
+}
+
+// Awaitable is a Future of any type.
+type Awaitable interface {
+	future() *runner.Future
+	label() string
+}
+
+func (f *Future[T]) future() *runner.Future { return f.inner }
+func (f *Future[T]) label() string          { return f.name }
+
+// GoOption is an option of Go: a Key.
+type GoOption interface{ applyGo(*goOptions) }
+
+type goOptions struct{ key string }
+
+// Go begins a branch with fn's code and goes on at once. The steps of different
+// branches run in parallel; their code takes turns, so branches share variables
+// without locks. The name is part of the locations of what the branch does.
+//
+// A branch ends with the function that began it: what still runs when that
+// returns is cancelled, and its code is waited for. fn must use the Context that
+// it is given.
+func Go[T any](ctx Context, name string, fn func(Context) (T, error), opts ...GoOption) *Future[T] {
+	var o goOptions
+	for _, opt := range opts {
+		opt.applyGo(&o)
+	}
+	inner := ctx.branch.Go(ctx.call(name, o.key), func(b *runner.Branch) (any, error) { return fn(ctx.with(b)) })
+	return &Future[T]{inner, name}
+}
+
+// Await waits until the branch has ended and returns what its function has
+// returned. In a cancelled branch it gives ErrCancelled, unless the future has
+// settled already.
+func (f *Future[T]) Await(ctx Context) (T, error) {
+	v, err := ctx.branch.Await(ctx.call("await", ""), f.inner)
+	return asResult[T](ctx, v, err)
+}
+
+// Result returns the outcome of a settled future: after Join, All, Any, Race or
+// a Select in which it won. One that has not settled gives ErrInvalid.
+func (f *Future[T]) Result() (T, error) {
+	if !f.inner.Settled() {
+		var zero T
+		return zero, fmt.Errorf("future %q has not settled; await it: %w", f.name, ErrInvalid)
+	}
+	v, err := f.inner.Result()
+	return asResult[T](Context{}, v, err)
+}
+
+// asResult gives a branch's outcome its type. A panic of the branch is a *Failure.
+func asResult[T any](ctx Context, v any, err error) (T, error) {
+	t, _ := v.(T)
+	if failure, ok := err.(*runner.Failure); ok {
+		return t, (&errorTable{}).restore(failure)
+	}
+	return t, err
+}
+
+// BranchErrors is the error of composites that report several failures.
+type BranchErrors []BranchError
+
+// BranchError is the failure of one branch.
+type BranchError struct {
+	Name string
+	Err  error
+}
+
+// Error lists the branches with their errors.
+func (e BranchErrors) Error() string {
+	text := ""
+	for i, b := range e {
+		if i > 0 {
+			text += "; "
+		}
+		text += b.Name + ": " + b.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns the errors of the branches.
+func (e BranchErrors) Unwrap() []error {
+	errs := make([]error, len(e))
+	for i, b := range e {
+		errs[i] = b.Err
+	}
+	return errs
+}
+
+// Join waits until all branches have ended, even when one fails. The error is a
+// BranchErrors with every failure in the order of arguments, or ErrCancelled.
+// Results are read from the futures.
+func Join(ctx Context, futures ...Awaitable) error {
+	inner := make([]*runner.Future, len(futures))
+	for i, f := range futures {
+		inner[i] = f.future()
+	}
+	if _, err := ctx.branch.Compose(ctx.call("join", ""), runner.Join, inner); err != nil {
+		return err
+	}
+	return failures(futures)
+}
+
+func failures(futures []Awaitable) error {
+	var errs BranchErrors
+	for _, f := range futures {
+		if _, err := asResultOf(f); err != nil {
+			errs = append(errs, BranchError{f.label(), err})
+		}
+	}
+	if errs == nil {
+		return nil
+	}
+	return errs
+}
+
+func asResultOf(f Awaitable) (any, error) {
+	v, err := f.future().Result()
+	return asResult[any](Context{}, v, err)
+}
+
+// All waits until all branches have succeeded and returns their values in the
+// order of arguments. The first failure is returned and cancels the others. No
+// branches give an empty result.
+func All[T any](ctx Context, futures ...*Future[T]) ([]T, error) {
+	index, err := compose(ctx, ctx.call("all", ""), runner.All, futures)
+	if err != nil {
+		return nil, err
+	}
+	if index >= 0 {
+		_, err := futures[index].Result()
+		return nil, err
+	}
+	values := make([]T, len(futures))
+	for i, f := range futures {
+		values[i], _ = f.Result()
+	}
+	return values, nil
+}
+
+// Any waits for the first branch that succeeds, returns its value and cancels
+// the others. If all fail the error is a BranchErrors. No branches are ErrEmpty.
+func Any[T any](ctx Context, futures ...*Future[T]) (T, error) {
+	var zero T
+	index, err := compose(ctx, ctx.call("any", ""), runner.Any, futures)
+	if err != nil {
+		return zero, err
+	}
+	if index >= 0 {
+		return futures[index].Result()
+	}
+	all := make([]Awaitable, len(futures))
+	for i, f := range futures {
+		all[i] = f
+	}
+	return zero, failures(all)
+}
+
+// Race waits for the first branch that settles, in success or failure, returns
+// its outcome and cancels the others. No branches are ErrEmpty.
+func Race[T any](ctx Context, futures ...*Future[T]) (T, error) {
+	index, err := compose(ctx, ctx.call("race", ""), runner.Race, futures)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return futures[index].Result()
+}
+
+func compose[T any](ctx Context, call runner.Call, mode runner.Mode, futures []*Future[T]) (int, error) {
+	inner := make([]*runner.Future, len(futures))
+	for i, f := range futures {
+		inner[i] = f.inner
+	}
+	return ctx.branch.Compose(call, mode, inner)
+}
+
+// MapOption is an option of Map: Limit or KeyBy.
+type MapOption interface{ applyMap(*mapOptions) }
+
+type mapOptions struct {
+	limit int
+	key   any // func(In) string
+}
+
+// Limit bounds how many branches of a Map run at a time. 0 and None: all at once.
+type Limit int
+
+func (l Limit) applyMap(o *mapOptions) { o.limit = int(l) }
+
+// KeyBy makes the branches of a Map known by a key of their item instead of its
+// position, so that items may come in another order.
+func KeyBy[In any](key func(In) string) MapOption { return keyBy{key} }
+
+type keyBy struct{ key any }
+
+func (k keyBy) applyMap(o *mapOptions) { o.key = k.key }
+
+// Map calls fn for every item in a branch of its own, at most Limit at a time,
+// and returns the results in the order of items. The first failure is returned
+// and cancels the others.
+func Map[In, Out any](ctx Context, name string, items []In, fn func(Context, In) (Out, error), opts ...MapOption) ([]Out, error) {
+	var o mapOptions
+	for _, opt := range opts {
+		opt.applyMap(&o)
+	}
+	if o.limit < None {
+		return nil, fmt.Errorf("map %q: expected a limit of 1 or more, found %d: %w", name, o.limit, ErrInvalid)
+	}
+	if o.limit <= 0 {
+		o.limit = max(len(items), 1)
+	}
+	key := func(i int) string { return fmt.Sprint(i) }
+	if o.key != nil {
+		by, ok := o.key.(func(In) string)
+		if !ok {
+			return nil, fmt.Errorf("map %q: KeyBy takes a function of another type than the items: %w", name, ErrInvalid)
+		}
+		key = func(i int) string { return by(items[i]) }
+	}
+	futures, failed, err := ctx.branch.Map(ctx.call(name, ""), len(items), o.limit, key, func(b *runner.Branch, i int) (any, error) {
+		return fn(ctx.with(b), items[i])
+	})
+	if err != nil {
+		return nil, err
+	}
+	if failed >= 0 {
+		v, err := futures[failed].Result()
+		_, err = asResult[Out](ctx, v, err)
+		return nil, err
+	}
+	results := make([]Out, len(items))
+	for i, f := range futures {
+		v, err := f.Result()
+		if results[i], err = asResult[Out](ctx, v, err); err != nil {
+			return nil, errors.Join(err)
+		}
+	}
+	return results, nil
+}

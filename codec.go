@@ -1,0 +1,96 @@
+package stet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/stet-run/stet/internal/runner"
+)
+
+// Codec turns values into bytes and back. Inputs, step results, messages and
+// promise values pass through it; workflow code always gets the decoded copy.
+// Implementations are safe for concurrent use.
+type Codec interface {
+	// Format is stored before each value and chooses the codec when it is read.
+	// 1 is JSON; 2 to 31 are reserved; codecs of users take 32 to 255.
+	Format() byte
+	Marshal(v any) ([]byte, error)
+	Unmarshal(data []byte, v any) error
+}
+
+// JSON is the default codec: encoding/json.
+var JSON Codec = jsonCodec{}
+
+type jsonCodec struct{}
+
+func (jsonCodec) Format() byte                       { return 1 }
+func (jsonCodec) Marshal(v any) ([]byte, error)      { return json.Marshal(v) }
+func (jsonCodec) Unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
+
+// codecs encodes with the first and decodes with whichever wrote the value.
+type codecs []Codec
+
+// none is the type of "no value": what a step without a result stores.
+type none struct{}
+
+// encode returns v's stored form: a format byte and the codec's bytes, or nil
+// for no value.
+func (c codecs) encode(v any) ([]byte, error) {
+	if _, ok := v.(none); ok {
+		return nil, nil
+	}
+	data, err := c[0].Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", v, err)
+	}
+	return append([]byte{c[0].Format()}, data...), nil
+}
+
+// decode is the inverse of encode; v is a pointer.
+func (c codecs) decode(data []byte, v any) error {
+	if data == nil {
+		return nil // no value leaves the zero value
+	}
+	if len(data) == 0 {
+		return fmt.Errorf("decode %T: a stored value has no format byte", v)
+	}
+	for _, codec := range c {
+		if codec.Format() != data[0] {
+			continue
+		}
+		if err := codec.Unmarshal(data[1:], v); err != nil {
+			return fmt.Errorf("decode %s: %w", reflect.TypeOf(v).Elem(), err)
+		}
+		return nil
+	}
+	return fmt.Errorf("decode %s: the value has format %d; add its codec to Config.Codecs", reflect.TypeOf(v).Elem(), data[0])
+}
+
+// decodeAs decodes data as a T.
+func decodeAs[T any](c codecs, data []byte) (T, error) {
+	var v T
+	err := c.decode(data, &v)
+	return v, err
+}
+
+// position returns a text that says where in the input a JSON error stands.
+func position(err error) string {
+	var syntax *json.SyntaxError
+	var shape *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &shape) && shape.Field != "":
+		return fmt.Sprintf(" (field %s, offset %d)", shape.Field, shape.Offset)
+	case errors.As(err, &shape):
+		return fmt.Sprintf(" (offset %d)", shape.Offset)
+	case errors.As(err, &syntax):
+		return fmt.Sprintf(" (offset %d)", syntax.Offset)
+	}
+	return ""
+}
+
+// encodingFailure is the failure of a value that cannot cross the journal.
+func encodingFailure(err error) *runner.Failure {
+	return &runner.Failure{Code: runner.CodeEncoding, Message: err.Error()}
+}

@@ -1,0 +1,84 @@
+package stet
+
+import (
+	"log/slog"
+	"runtime"
+
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// Context is what a workflow's code is given. Every durable operation takes it.
+//
+// It is not a context.Context: waiting, deadlines and cancel are durable
+// operations here, not channels. It is valid in the function that it was given
+// to, and not inside a step (which has a context.Context of its own), not in
+// another branch, and not in a goroutine of the author's: an operation called
+// through it there fails the run with a message that says so.
+type Context struct {
+	branch *runner.Branch
+	env    *environment
+	shield bool
+	values *values
+}
+
+// environment is what all contexts of an activation share.
+type environment struct {
+	engine *Engine
+	run    *store.Run
+	retry  Retry // default of the workflow
+	log    *slog.Logger
+	handle *runner.Run
+}
+
+// values is a list of key and value pairs, the innermost first.
+type values struct {
+	key, value any
+	outer      *values
+}
+
+// Value returns what WithValue has stored for key, or nil.
+func (c Context) Value(key any) any {
+	for v := c.values; v != nil; v = v.outer {
+		if v.key == key {
+			return v.value
+		}
+	}
+	return nil
+}
+
+// WithValue returns a context in which key has the value. Values are not
+// recorded: derive them from the input or from results.
+func WithValue(ctx Context, key, value any) Context {
+	ctx.values = &values{key, value, ctx.values}
+	return ctx
+}
+
+// WithoutCancel returns a context whose operations work although the run or
+// branch has been cancelled: for cleaning up. Branches begun with it run to their
+// end.
+func WithoutCancel(ctx Context) Context {
+	ctx.shield = true
+	return ctx
+}
+
+// RunID returns the ID of the run.
+func RunID(ctx Context) string { return ctx.env.run.ID }
+
+// Log returns a logger that knows the run and is silent in replay.
+func Log(ctx Context) *slog.Logger {
+	return ctx.env.log
+}
+
+// with returns ctx on another branch.
+func (c Context) with(b *runner.Branch) Context {
+	c.branch = b
+	return c
+}
+
+// call describes an operation that the caller of the caller asks for.
+func (c Context) call(name, key string) runner.Call {
+	var site [1]uintptr
+	runtime.Callers(3, site[:])
+	return runner.Call{Name: name, Key: key, Site: site[0], Shield: c.shield}
+}

@@ -1,0 +1,135 @@
+package stet
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"runtime"
+	"time"
+
+	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// Workflow is a definition: a name and a function, or (from Ref) a name alone.
+// It starts runs. It is immutable and safe for concurrent use.
+type Workflow[In, Out any] struct{ definition }
+
+// Definition is a Workflow of any type, for Config.Workflows.
+type Definition interface {
+	Name() string
+	inner() *definition
+}
+
+type definition struct {
+	name    string
+	site    string // where Define was called
+	options defineOptions
+	code    func(*environment) func(*runner.Branch) ([]byte, *runner.Failure) // nil: from Ref
+	runID   func(input any) string                                            // nil: a new one for each start
+}
+
+// Name returns the workflow's name.
+func (d *definition) Name() string       { return d.name }
+func (d *definition) inner() *definition { return d }
+
+// DefineOption is an option of Define: a Retry, MaxRunTime, MaxSuspension, or
+// IDFrom.
+type DefineOption interface{ applyDefine(*defineOptions) }
+
+type defineOptions struct {
+	retry         Retry
+	maxRunTime    time.Duration
+	maxSuspension time.Duration
+	idFrom        any // func(In) string
+}
+
+// MaxRunTime cancels a run that has not ended this long after it began.
+type MaxRunTime time.Duration
+
+func (d MaxRunTime) applyDefine(o *defineOptions) { o.maxRunTime = time.Duration(d) }
+
+// MaxSuspension cancels a run that has waited this long without anything
+// happening.
+type MaxSuspension time.Duration
+
+func (d MaxSuspension) applyDefine(o *defineOptions) { o.maxSuspension = time.Duration(d) }
+
+// IDFrom derives the run's ID from its input where a start gives none, so that
+// concurrent equal starts give one run.
+func IDFrom[In any](id func(In) string) DefineOption { return idFrom{id} }
+
+type idFrom struct{ id any }
+
+func (f idFrom) applyDefine(o *defineOptions) { o.idFrom = f.id }
+
+// Define makes a workflow of a function. The name is 1 to 64 bytes and is stored
+// with each run: renaming the function is free, renaming the workflow is not. A
+// nil function panics; a bad name and duplicates are reported by New.
+func Define[In, Out any](name string, fn func(Context, In) (Out, error), opts ...DefineOption) *Workflow[In, Out] {
+	if fn == nil {
+		panic(fmt.Sprintf("stet: Define(%q): the function is nil", name))
+	}
+	w := Ref[In, Out](name)
+	for _, opt := range opts {
+		opt.applyDefine(&w.options)
+	}
+	if by := w.options.idFrom; by != nil {
+		id, ok := by.(func(In) string)
+		if !ok {
+			panic(fmt.Sprintf("stet: Define(%q): IDFrom takes a %s, the workflow a %s", name, reflect.TypeOf(by).In(0), reflect.TypeFor[In]()))
+		}
+		w.runID = func(input any) string { return id(input.(In)) }
+	}
+	_, file, line, _ := runtime.Caller(1)
+	w.site = fmt.Sprintf("%s:%d", file, line)
+	w.code = func(env *environment) func(*runner.Branch) ([]byte, *runner.Failure) {
+		return func(b *runner.Branch) ([]byte, *runner.Failure) {
+			e := env.engine
+			in, err := decodeAs[In](e.codecs, env.run.Input)
+			if err != nil {
+				return nil, &runner.Failure{Code: runner.CodeInput, Message: fmt.Sprintf("input of workflow %s: %v%s", name, err, position(err))}
+			}
+			out, err := fn(Context{branch: b, env: env}, in)
+			if err != nil {
+				return nil, e.errors.record(err)
+			}
+			data, err := e.codecs.encode(out)
+			if err != nil {
+				return nil, encodingFailure(err)
+			}
+			if err := e.checkSize("result of workflow "+name, data); err != nil {
+				return nil, &runner.Failure{Code: runner.CodeTooLarge, Message: err.Error()}
+			}
+			return data, nil
+		}
+	}
+	return w
+}
+
+// Ref names a workflow whose code is elsewhere: it can be started and waited
+// for, not executed.
+func Ref[In, Out any](name string) *Workflow[In, Out] {
+	return &Workflow[In, Out]{definition{name: name}}
+}
+
+// workflow returns the definition in the engine's form.
+func (d *definition) workflow(e *Engine) engine.Workflow {
+	retry := d.options.retry.over(e.retry)
+	return engine.Workflow{
+		MaxRun: max(d.options.maxRunTime, 0), MaxSuspended: max(d.options.maxSuspension, 0),
+		Code: func(run *store.Run) func(*runner.Branch) ([]byte, *runner.Failure) {
+			return d.code(&environment{engine: e, run: run, retry: retry})
+		},
+	}
+}
+
+// around calls a step's body inside Config.Around.
+func (e *Engine) around(ctx context.Context, b *runner.Body, call func(context.Context) error) error {
+	if e.wrap == nil {
+		return call(ctx)
+	}
+	info, _ := StepOf(ctx)
+	return e.wrap(ctx, info, call)
+}

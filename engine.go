@@ -1,0 +1,332 @@
+package stet
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// Config is what an Engine is made from. Only Store is needed. In every field 0
+// means the default, and None means "none" or "without limit" where it says so.
+type Config struct {
+	// Store is where everything is kept. The caller opens and closes it.
+	Store store.Store
+	// Workflows are the definitions whose code this process has. Without any the
+	// engine starts, sends and reads, and runs nothing.
+	Workflows []Definition
+
+	// Node names this process in the store. Default: host name and process ID.
+	Node string
+	// Build names the version of the code. Default: the VCS revision in the
+	// binary, or "unknown".
+	Build string
+	// Logger gets what happens outside of calls. Default: slog.Default().
+	Logger *slog.Logger
+	// Codecs encode and decode values: the first one encodes, all decode, by the
+	// format that is stored with each value. Default: JSON.
+	Codecs []Codec
+	// Errors are known by codes, so that errors.Is and errors.As find them after
+	// a replay.
+	Errors []ErrorCode
+	// Retry is the default of all steps. See Retry for its own defaults.
+	Retry Retry
+	// Around is called for each step body and calls next: for logging, tracing,
+	// measuring. What it returns is the body's error.
+	Around func(ctx context.Context, step StepInfo, next func(context.Context) error) error
+
+	// MaxSteps bounds the step bodies that run at once; more wait in order.
+	// Default 1,000.
+	MaxSteps int
+	// MaxRuns bounds the runs in memory, suspended ones not counted; more wait in
+	// the store. Default 10,000.
+	MaxRuns int
+	// MaxParked bounds the suspended runs that stay in memory, where they go on
+	// without replay. Default 1,000; None: no run stays.
+	MaxParked int
+	// ParkFor is how long a suspended run stays in memory. Default 10 s.
+	ParkFor time.Duration
+
+	// MaxValue bounds one stored value in bytes. Default 2 MiB.
+	MaxValue int
+	// MaxEntries and MaxBytes bound the history of one run. Defaults 100,000 and
+	// 64 MiB.
+	MaxEntries int
+	MaxBytes   int
+
+	// LeaseTTL is how long another process waits for this one when it has
+	// stopped without a word. Default 30 s; at least 3 times Renew.
+	LeaseTTL time.Duration
+	// Renew is the interval at which leases are renewed. Default LeaseTTL / 3.
+	Renew time.Duration
+	// Poll is how long a lost hint may delay a run. Default 1 s.
+	Poll time.Duration
+	// Grace is how long step bodies may go on when Run is asked to stop, before
+	// their contexts end. Default 15 s; None: not at all.
+	Grace time.Duration
+	// Exclusive makes Run return an error, instead of standing by, when another
+	// process works on the store.
+	Exclusive bool
+
+	// PoisonLimit is how often a run may take its process down while it is the
+	// only suspect, before it is stalled. Default 3; None: without limit.
+	PoisonLimit int
+	// AloneFor is how long a suspect is executed alone, the first time. Default
+	// 10 s.
+	AloneFor time.Duration
+
+	// OnRecover is told what was found when this process took over the store. It
+	// must return soon. Default: nobody.
+	OnRecover func(Recovery)
+}
+
+// Recovery says what was found at taking over a store. Recovering needs nothing
+// else: what was running is ready again.
+type Recovery struct {
+	Clean    bool // the former owner ended cleanly, or there was none
+	Suspects int  // runs that were executing when it did not
+}
+
+// Engine runs workflows on a store, and starts, sends to and reads runs. Its
+// methods are safe for concurrent use.
+type Engine struct {
+	inner  *engine.Engine
+	store  store.Store
+	log    *slog.Logger
+	codecs codecs
+	errors *errorTable
+	retry  Retry
+	wrap   func(context.Context, StepInfo, func(context.Context) error) error
+	limit  int // of a value, in bytes
+	known  knownWorkflows
+}
+
+// New returns an engine. It reads the store and starts nothing. All that is
+// wrong with the config is reported at once, wrapping ErrInvalid.
+func New(cfg Config) (*Engine, error) {
+	return NewContext(context.Background(), cfg)
+}
+
+// NewContext is New with a context for reading the store.
+func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
+	cfg.setDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	e := &Engine{store: cfg.Store, log: cfg.Logger, codecs: cfg.Codecs, retry: cfg.Retry, wrap: cfg.Around, limit: cfg.MaxValue}
+	e.known.own = map[string]bool{}
+	var err error
+	if e.errors, err = newErrorTable(e.codecs, cfg.Errors); err != nil {
+		return nil, err
+	}
+	workflows := make(map[string]engine.Workflow, len(cfg.Workflows))
+	for _, d := range cfg.Workflows {
+		workflows[d.Name()] = d.inner().workflow(e)
+		e.known.own[d.Name()] = true
+	}
+	host, _ := os.Hostname() // only shown
+	var onRecover func(engine.Recovery)
+	if cfg.OnRecover != nil {
+		onRecover = func(r engine.Recovery) { cfg.OnRecover(Recovery(r)) }
+	}
+	e.inner, err = engine.New(ctx, engine.Config{
+		Store: cfg.Store, Workflows: workflows, Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
+		Limits:   runner.Limits{Entries: cfg.MaxEntries, Bytes: cfg.MaxBytes, Value: cfg.MaxValue},
+		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
+		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
+		PoisonLimit: cfg.PoisonLimit, AloneFor: cfg.AloneFor, OnRecover: onRecover,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Run executes workflows until ctx ends. It blocks and owns all goroutines. On a
+// store with another owner it stands by and takes over when that ends; with
+// Exclusive it returns an error that names the owner.
+//
+// When ctx ends nothing new begins; bodies that run may end within Grace, then
+// their contexts end; what is complete is committed; and the store is given back
+// so that others take over at once. Run then returns nil, or an error that lists
+// code and bodies that have not returned: nothing that they still do is recorded.
+func (e *Engine) Run(ctx context.Context) error { return e.inner.Run(ctx) }
+
+// Owner reports whether this process executes the store's runs now.
+func (e *Engine) Owner() bool { return e.inner.Owner() }
+
+func (cfg *Config) setDefaults() {
+	host, _ := os.Hostname() // "" is replaced below
+	pick(&host, "node")
+	pick(&cfg.Node, fmt.Sprintf("%s-%d-%s", host, os.Getpid(), nonce()))
+	pick(&cfg.Build, buildOf())
+	pick(&cfg.Logger, slog.Default())
+	if len(cfg.Codecs) == 0 {
+		cfg.Codecs = []Codec{JSON}
+	}
+	cfg.Retry = cfg.Retry.over(defaultRetry)
+	pick(&cfg.MaxSteps, 1000)
+	pick(&cfg.MaxRuns, 10_000)
+	pick(&cfg.MaxParked, 1000)
+	pick(&cfg.ParkFor, 10*time.Second)
+	pick(&cfg.MaxValue, 2<<20)
+	pick(&cfg.MaxEntries, 100_000)
+	pick(&cfg.MaxBytes, 64<<20)
+	pick(&cfg.LeaseTTL, 30*time.Second)
+	pick(&cfg.Renew, cfg.LeaseTTL/3)
+	pick(&cfg.Poll, time.Second)
+	pick(&cfg.Grace, 15*time.Second)
+	pick(&cfg.PoisonLimit, 3)
+	pick(&cfg.AloneFor, 10*time.Second)
+}
+
+func nonce() string {
+	var b [4]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// buildOf returns the VCS revision of the binary.
+func buildOf() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	revision, modified := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "+modified"
+		}
+	}
+	if revision == "" {
+		return "unknown"
+	}
+	return revision[:min(len(revision), 12)] + modified
+}
+
+// check reports everything that is wrong, each with the field's name.
+func (cfg *Config) check() error {
+	var problems []error
+	bad := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf("config: "+format+": %w", append(args, ErrInvalid)...))
+	}
+	if cfg.Store == nil {
+		bad("Store: expected an open store, found nil; open one, for example with sqlite.Open")
+	}
+	for _, f := range []struct {
+		field string
+		value int
+		none  bool
+	}{
+		{"MaxSteps", cfg.MaxSteps, false}, {"MaxRuns", cfg.MaxRuns, false}, {"MaxParked", cfg.MaxParked, true},
+		{"MaxValue", cfg.MaxValue, false}, {"MaxEntries", cfg.MaxEntries, false}, {"MaxBytes", cfg.MaxBytes, false},
+		{"PoisonLimit", cfg.PoisonLimit, true},
+	} {
+		if f.value < 1 && !(f.none && f.value == None) {
+			bad("%s: expected 1 or more, found %d", f.field, f.value)
+		}
+	}
+	for _, f := range []struct {
+		field string
+		value time.Duration
+	}{{"ParkFor", cfg.ParkFor}, {"LeaseTTL", cfg.LeaseTTL}, {"Renew", cfg.Renew}, {"Poll", cfg.Poll}, {"AloneFor", cfg.AloneFor}} {
+		if f.value < time.Millisecond {
+			bad("%s: expected 1ms or more, found %s", f.field, f.value)
+		}
+	}
+	if cfg.Grace < None {
+		bad("Grace: expected a positive duration or None, found %s", cfg.Grace)
+	}
+	if cfg.Renew > cfg.LeaseTTL/3 {
+		bad("Renew: expected at most a third of LeaseTTL (%s), found %s", cfg.LeaseTTL/3, cfg.Renew)
+	}
+	if err := cfg.Retry.check("Retry"); err != nil {
+		problems = append(problems, fmt.Errorf("config: %w", err))
+	}
+	formats := map[byte]bool{}
+	for i, c := range cfg.Codecs {
+		if c == nil || formats[c.Format()] {
+			bad("Codecs[%d]: expected a codec with a format of its own", i)
+			continue
+		}
+		formats[c.Format()] = true
+	}
+	problems = append(problems, checkDefinitions(cfg.Workflows)...)
+	return errors.Join(problems...)
+}
+
+func checkDefinitions(definitions []Definition) []error {
+	var problems []error
+	sites := map[string]string{}
+	for i, d := range definitions {
+		if d == nil {
+			problems = append(problems, fmt.Errorf("config: Workflows[%d]: expected a definition, found nil: %w", i, ErrInvalid))
+			continue
+		}
+		in := d.inner()
+		if err := checkName("workflow", in.name); err != nil {
+			problems = append(problems, fmt.Errorf("config: Workflows[%d]: %w", i, err))
+		}
+		if in.code == nil {
+			problems = append(problems, fmt.Errorf("config: Workflows[%d]: %q is a Ref, which has no code; use Define: %w", i, in.name, ErrInvalid))
+		}
+		if err := in.options.retry.check("Retry"); err != nil {
+			problems = append(problems, fmt.Errorf("config: workflow %q: %w", in.name, err))
+		}
+		if in.options.maxRunTime < None || in.options.maxSuspension < None {
+			problems = append(problems, fmt.Errorf("config: workflow %q: expected durations that are positive for MaxRunTime and MaxSuspension: %w", in.name, ErrInvalid))
+		}
+		if site, twice := sites[in.name]; twice {
+			problems = append(problems, fmt.Errorf("config: workflow %q is defined twice, at %s and at %s: %w", in.name, site, in.site, ErrInvalid))
+		}
+		sites[in.name] = in.site
+	}
+	return problems
+}
+
+// checkName checks the name of a workflow or message.
+func checkName(what, name string) error {
+	if err := location.CheckName(name); err != nil {
+		return fmt.Errorf("%s: %w: %w", what, err, ErrInvalid)
+	}
+	return nil
+}
+
+// encodeValue encodes what a caller gives, within the limit.
+func (e *Engine) encodeValue(what string, v any) ([]byte, error) {
+	data, err := e.codecs.encode(v)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", what, err, ErrInvalid)
+	}
+	return data, e.checkSize(what, data)
+}
+
+func (e *Engine) checkSize(what string, data []byte) error {
+	if len(data) > e.limit {
+		return fmt.Errorf("%s has %d bytes, more than the limit of %d; store it elsewhere and pass a reference, or raise Config.MaxValue: %w",
+			what, len(data), e.limit, ErrTooLarge)
+	}
+	return nil
+}
+
+// Describe tells what the store is, who works on it, and which workflows it
+// knows.
+func (e *Engine) Describe(ctx context.Context) (store.Description, error) {
+	d, err := e.store.Describe(ctx)
+	slices.Sort(d.Workflows)
+	return d, err
+}

@@ -1,0 +1,276 @@
+package stet
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/runner"
+)
+
+// Errors that callers branch on, wrapped with what they are about.
+var (
+	// ErrCancelled is what every operation of a cancelled run or branch returns,
+	// and what Wait returns for a cancelled run.
+	ErrCancelled = runner.ErrCancelled
+	// ErrTimeout is a deadline that won: of a wait, of a step's attempts.
+	ErrTimeout = runner.ErrTimeout
+	// ErrNotFound: there is no run with this ID, or no promise with this token.
+	ErrNotFound = errors.New("not found")
+	// ErrTerminal: the run has ended.
+	ErrTerminal = errors.New("the run has ended")
+	// ErrExists: a run with this ID exists, and differs or must not exist.
+	ErrExists = errors.New("the run exists")
+	// ErrUnknownWorkflow: no node has ever registered a workflow of this name.
+	ErrUnknownWorkflow = errors.New("unknown workflow")
+	// ErrInput: the run's input cannot be decoded as the workflow's input type.
+	ErrInput = errors.New("input does not fit the workflow")
+	// ErrAlreadyResolved: the promise has been assigned by somebody else.
+	ErrAlreadyResolved = errors.New("already resolved")
+	// ErrPending: the context ended before the owner decided; the request stands.
+	ErrPending = engine.ErrPending
+	// ErrStalled: the run needs a person; its reason says for what.
+	ErrStalled = errors.New("the run is stalled")
+	// ErrTooLarge: a value is over the limit.
+	ErrTooLarge = errors.New("value too large")
+	// ErrInvalid: an argument is not allowed. Nothing changed.
+	ErrInvalid = errors.New("invalid")
+	// ErrEmpty: Any or Race was given no branches.
+	ErrEmpty = runner.ErrEmpty
+	// ErrStepTimeout is the cause with which the context of a step's attempt ends
+	// when its time is over.
+	ErrStepTimeout = engine.ErrStepTimeout
+)
+
+// Failure is an error as it crosses the journal: the message, the code, and the
+// error that it wraps. Errors registered with Config.Errors come back as
+// themselves; all others come back as a *Failure. It is the same live and after
+// a replay.
+type Failure struct {
+	Code    string // "error", "panic", "timeout", …, or a code of Config.Errors
+	Message string
+	Stack   string // of a panic
+	Cause   error  // nil: none
+	Joined  []error // of an error that wraps several
+}
+
+// Error returns the message.
+func (f *Failure) Error() string { return f.Message }
+
+// Unwrap returns the causes.
+func (f *Failure) Unwrap() []error {
+	if f.Cause != nil {
+		return append([]error{f.Cause}, f.Joined...)
+	}
+	return f.Joined
+}
+
+// StepError says that a step has failed for good.
+type StepError struct {
+	Location string  // of the step
+	Attempts int     // how many attempts were made
+	Causes   []error // of the last attempts, at most 20, oldest first
+}
+
+// Error names the step and the last cause.
+func (e *StepError) Error() string {
+	if e.Attempts <= 1 {
+		return fmt.Sprintf("step %s failed: %v", e.Location, e.last())
+	}
+	return fmt.Sprintf("step %s failed after %d attempts: %v", e.Location, e.Attempts, e.last())
+}
+
+// Unwrap returns the cause of the last attempt.
+func (e *StepError) Unwrap() error { return e.last() }
+
+func (e *StepError) last() error {
+	if len(e.Causes) == 0 {
+		return ErrCancelled
+	}
+	return e.Causes[len(e.Causes)-1]
+}
+
+// Permanent returns err marked as not worth a retry. It is recorded like err.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanent{err}
+}
+
+type permanent struct{ err error }
+
+func (p *permanent) Error() string { return p.err.Error() }
+func (p *permanent) Unwrap() error { return p.err }
+
+// ErrorCode makes an error known by a code, so that errors.Is and errors.As find
+// it after a replay. Make one with Sentinel or ErrorType.
+type ErrorCode struct {
+	code     string
+	sentinel error
+	typ      reflect.Type // of errors of a type; nil for a sentinel
+}
+
+// Sentinel registers one error value under a code. The code is stored: keep it.
+func Sentinel(code string, err error) ErrorCode { return ErrorCode{code: code, sentinel: err} }
+
+// ErrorType registers an error type, usually a pointer to a struct, under a code.
+// Its values cross the journal through the codec. The code is stored: keep it.
+func ErrorType[T error](code string) ErrorCode {
+	return ErrorCode{code: code, typ: reflect.TypeFor[T]()}
+}
+
+// errorTable turns errors into records and back.
+type errorTable struct {
+	codecs codecs
+	codes  map[string]ErrorCode
+	types  map[reflect.Type]ErrorCode
+	values []ErrorCode // sentinels
+}
+
+func newErrorTable(c codecs, codes []ErrorCode) (*errorTable, error) {
+	t := &errorTable{codecs: c, codes: map[string]ErrorCode{}, types: map[reflect.Type]ErrorCode{}}
+	var problems []error
+	for _, ec := range codes {
+		_, taken := t.codes[ec.code]
+		switch {
+		case ec.code == "" || ec.sentinel == nil && ec.typ == nil:
+			problems = append(problems, fmt.Errorf("Errors: a code and an error are needed; make entries with Sentinel or ErrorType: %w", ErrInvalid))
+		case taken || reserved[ec.code]:
+			problems = append(problems, fmt.Errorf("Errors: code %q is taken: %w", ec.code, ErrInvalid))
+		case ec.typ != nil:
+			t.types[ec.typ] = ec
+		default:
+			t.values = append(t.values, ec)
+		}
+		t.codes[ec.code] = ec
+	}
+	return t, errors.Join(problems...)
+}
+
+// reserved are the codes of the engine's own failures.
+var reserved = map[string]bool{
+	runner.CodeError: true, runner.CodePanic: true, runner.CodeTimeout: true, runner.CodeCancelled: true,
+	runner.CodeStep: true, runner.CodeTooLarge: true, runner.CodeEncoding: true, runner.CodeInput: true,
+	runner.CodeDeadlock: true, runner.CodeBudget: true, runner.CodeMisuse: true,
+}
+
+// meanings are the errors that the engine's own failures wrap.
+var meanings = map[string]error{
+	runner.CodeTimeout: ErrTimeout, runner.CodeCancelled: ErrCancelled,
+	runner.CodeTooLarge: ErrTooLarge, runner.CodeInput: ErrInput,
+}
+
+// record returns err as it is stored. A nil error gives nil.
+func (t *errorTable) record(err error) *runner.Failure {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case *runner.Failure:
+		return e
+	case *permanent:
+		return t.record(e.err)
+	case *StepError:
+		f := &runner.Failure{Code: runner.CodeStep, Message: e.Error(), Location: e.Location, Attempts: e.Attempts}
+		for _, cause := range e.Causes {
+			f.Causes = append(f.Causes, t.record(cause))
+		}
+		return f
+	case *Failure:
+		f := &runner.Failure{Code: e.Code, Message: e.Message, Stack: e.Stack}
+		if meanings[e.Code] == nil {
+			f.Cause = t.record(e.Cause)
+		}
+		for _, joined := range e.Joined {
+			f.Causes = append(f.Causes, t.record(joined))
+		}
+		return f
+	}
+	f := &runner.Failure{Code: runner.CodeError, Message: err.Error()}
+	switch err {
+	case ErrCancelled:
+		f.Code = runner.CodeCancelled
+	case ErrTimeout:
+		f.Code = runner.CodeTimeout
+	}
+	for _, ec := range t.values {
+		if sameError(err, ec.sentinel) {
+			f.Code = ec.code
+			return f
+		}
+	}
+	if ec, ok := t.types[reflect.TypeOf(err)]; ok {
+		details, encodeErr := t.codecs.encode(err)
+		if encodeErr == nil {
+			f.Code, f.Details = ec.code, details
+			return f
+		}
+		f.Message += " (" + encodeErr.Error() + ")"
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		f.Cause = t.record(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, joined := range e.Unwrap() {
+			f.Causes = append(f.Causes, t.record(joined))
+		}
+	}
+	return f
+}
+
+// sameError reports whether a and b are the same error value.
+func sameError(a, b error) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
+}
+
+// restore is the inverse of record.
+func (t *errorTable) restore(f *runner.Failure) error {
+	if f == nil {
+		return nil
+	}
+	if f.Code == runner.CodeStep {
+		e := &StepError{Location: f.Location, Attempts: f.Attempts}
+		for _, cause := range f.Causes {
+			e.Causes = append(e.Causes, t.restore(cause))
+		}
+		return e
+	}
+	if ec, ok := t.codes[f.Code]; ok {
+		if err := t.restoreCoded(ec, f); err != nil {
+			return err
+		}
+	}
+	out := &Failure{Code: f.Code, Message: f.Message, Stack: f.Stack, Cause: t.restore(f.Cause)}
+	if out.Cause == nil {
+		out.Cause = meanings[f.Code]
+	}
+	for _, joined := range f.Causes {
+		out.Joined = append(out.Joined, t.restore(joined))
+	}
+	return out
+}
+
+// restoreCoded returns the registered error, or nil if the record does not fit
+// the type that the code has now.
+func (t *errorTable) restoreCoded(ec ErrorCode, f *runner.Failure) error {
+	if ec.sentinel != nil {
+		return ec.sentinel
+	}
+	target := reflect.New(ec.typ)
+	if err := t.codecs.decode(f.Details, target.Interface()); err != nil {
+		return nil
+	}
+	if err, ok := target.Elem().Interface().(error); ok {
+		return err
+	}
+	return nil
+}
+
+// seen turns an error of the runner into what workflow code sees.
+func (t *errorTable) seen(err error) error {
+	if f, ok := err.(*runner.Failure); ok {
+		return t.restore(f)
+	}
+	return err
+}

@@ -1,0 +1,230 @@
+// Package cluster keeps a node's place in the store: its row, its leases, and
+// the moment at which it must stop writing.
+//
+// A node holds its shards in tenures. A tenure begins when the leases are
+// acquired and ends in one of three ways: the node is asked to stop (it drains,
+// then gives the leases back), the store says that a lease is gone, or the node
+// could not renew for two thirds of the lease's time, counted by its own
+// monotonic clock from before the request was sent. In the latter two it must
+// stop at once; what it still tries is fenced by the epoch.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// ErrLost is the cause with which a tenure's context ends when its leases are
+// gone or could not be renewed.
+var ErrLost = errors.New("lease lost")
+
+// HeldError says that another node holds the store.
+type HeldError struct {
+	Holder store.Lease
+}
+
+// Error names the holder and when its lease ends.
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("the store is held by node %s until %s: stop it, or open this engine without Exclusive as a standby", e.Holder.Node, e.Holder.Until)
+}
+
+// Keeper acquires and renews the leases of a fixed set of shards. All fields are
+// required.
+type Keeper struct {
+	Store     store.Store
+	Node      store.Node
+	Shards    []store.Shard
+	TTL       time.Duration // of a lease
+	Renew     time.Duration // interval of renewals and heartbeats; less than half of TTL
+	Retry     time.Duration // of a standby
+	Exclusive bool          // return a *HeldError instead of standing by
+	Log       *slog.Logger
+	Observe   func(store.Time) // told the store's time with every answer
+}
+
+// Tenure is one stay as owner.
+type Tenure struct {
+	Leases   []store.Lease
+	Clean    bool // the former owner gave the shards back, or there was none
+	Suspects int  // runs found in the hand of an owner that did not
+}
+
+// Run holds tenures until stop ends, and calls serve for each. serve must return
+// soon after stop ends, and at once after held ends. Run renews while serve
+// drains, gives the leases back when it has returned, and returns its error.
+func (k *Keeper) Run(stop context.Context, serve func(stop, held context.Context, t Tenure) error) error {
+	defer k.leave()
+	for {
+		t, err := k.acquire(stop)
+		if err != nil {
+			if stop.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		held, lose := context.WithCancelCause(context.WithoutCancel(stop))
+		served := make(chan error, 1)
+		go func() { served <- serve(stop, held, t) }()
+		err, ended := k.renew(t, served)
+		if !ended {
+			lose(ErrLost)
+			err = <-served
+		}
+		lose(nil)
+		k.release(t)
+		if err != nil || stop.Err() != nil {
+			return err
+		}
+		k.Log.Warn("lease lost; standing by", "node", k.Node.ID)
+	}
+}
+
+// acquire waits until all shards are held.
+func (k *Keeper) acquire(ctx context.Context) (Tenure, error) {
+	waiting := false
+	var beat time.Time
+	for {
+		if time.Since(beat) >= k.Renew {
+			beat = time.Now()
+			if err := k.heartbeat(ctx); err != nil {
+				k.Log.Error("registering the node", "error", err)
+			}
+		}
+		t, holder, err := k.try(ctx)
+		switch {
+		case err == nil && holder == nil:
+			return t, nil
+		case err != nil && !errors.Is(err, store.ErrUnavailable):
+			return Tenure{}, fmt.Errorf("acquire leases: %w", err)
+		case err != nil:
+			k.Log.Error("acquiring leases", "error", err)
+		case k.Exclusive:
+			return Tenure{}, &HeldError{*holder}
+		case !waiting:
+			waiting = true
+			k.Log.Info("standing by", "holder", holder.Node, "until", holder.Until.Time())
+		}
+		if err := pause(ctx, k.Retry); err != nil {
+			return Tenure{}, err
+		}
+	}
+}
+
+// try makes one attempt. A partial success is given back.
+func (k *Keeper) try(ctx context.Context) (Tenure, *store.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, k.Renew)
+	defer cancel()
+	acquired, now, err := k.Store.Acquire(ctx, k.Node, k.Shards, delay(k.TTL))
+	if err != nil {
+		return Tenure{}, nil, err
+	}
+	k.Observe(now)
+	t := Tenure{Clean: true}
+	var holder *store.Lease
+	for i := range acquired {
+		if !acquired[i].Held {
+			holder = &acquired[i].Lease
+			continue
+		}
+		t.Leases = append(t.Leases, acquired[i].Lease)
+		t.Clean = t.Clean && acquired[i].Clean
+		t.Suspects += acquired[i].Suspects
+	}
+	if holder != nil && len(t.Leases) > 0 {
+		k.release(t)
+	}
+	return t, holder, nil
+}
+
+// renew keeps the leases until serve returns, whose error it then gives with
+// true, or until they are lost.
+func (k *Keeper) renew(t Tenure, served <-chan error) (error, bool) {
+	renewed := time.Now()
+	ticker := time.NewTicker(k.Renew)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-served:
+			return err, true
+		case <-ticker.C:
+		}
+		sent := time.Now()
+		ok, err := k.renewOnce(t, min(k.Renew, time.Until(renewed.Add(k.TTL*2/3))))
+		switch {
+		case err == nil && !ok:
+			return nil, false
+		case err == nil:
+			renewed = sent
+		case time.Since(renewed) >= k.TTL*2/3:
+			k.Log.Error("leases could not be renewed in time", "error", err)
+			return nil, false
+		default:
+			k.Log.Warn("renewing leases", "error", err)
+		}
+	}
+}
+
+func (k *Keeper) renewOnce(t Tenure, timeout time.Duration) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	renewed, now, err := k.Store.Renew(ctx, t.Leases, delay(k.TTL))
+	if err != nil {
+		return false, err
+	}
+	k.Observe(now)
+	for _, a := range renewed {
+		if !a.Held {
+			k.Log.Error("lease taken by another node", "shard", a.Lease.Shard, "epoch", a.Lease.Epoch, "node", a.Lease.Node)
+			return false, nil
+		}
+	}
+	if err := k.heartbeat(ctx); err != nil {
+		k.Log.Warn("heartbeat", "error", err)
+	}
+	return true, nil
+}
+
+func (k *Keeper) heartbeat(ctx context.Context) error {
+	now, err := k.Store.Register(ctx, k.Node)
+	if err == nil {
+		k.Observe(now)
+	}
+	return err
+}
+
+func (k *Keeper) release(t Tenure) {
+	ctx, cancel := context.WithTimeout(context.Background(), k.Renew)
+	defer cancel()
+	if err := k.Store.Release(ctx, t.Leases); err != nil {
+		k.Log.Warn("releasing leases", "error", err)
+	}
+}
+
+// leave takes the node off the list.
+func (k *Keeper) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), k.Renew)
+	defer cancel()
+	node := k.Node
+	node.Stopped = true
+	if _, err := k.Store.Register(ctx, node); err != nil {
+		k.Log.Warn("taking the node off the list", "error", err)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+func delay(d time.Duration) store.Delay { return store.Delay(d.Microseconds()) }

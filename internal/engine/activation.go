@@ -1,0 +1,363 @@
+package engine
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// activation is one run in memory.
+type activation struct {
+	t        *tenure
+	no       store.RunNo
+	id       string
+	workflow Workflow
+
+	mu      sync.Mutex
+	events  []event
+	driving bool // some goroutine is the driver
+	gone    bool // takes no events any more
+
+	// The driver's.
+	run     store.Run
+	r       *runner.Run // nil: loading
+	touched bool        // a turn with an update was committed: build and suspicion are settled
+	ending  *store.Run  // what the run will be when the turn under way is committed
+	early   []event     // came while loading
+	// underWay says that a turn or update of the run is being committed.
+	underWay bool
+	timer    *time.Timer
+	bodies   map[int64]*body
+
+	// Owned by tenure.mu.
+	parkedAt time.Time // zero: not parked
+	size     int       // entries, when parked
+}
+
+// event is something that happens to an activation. Exactly one field is set.
+type event struct {
+	snapshot  *store.Snapshot
+	claimed   *store.Claimed // again, while in memory
+	item      *store.Item
+	verdict   *store.TurnResult
+	ended     *bodyEnd
+	heartbeat *heartbeat
+	tick      bool // a timer may be due, or the inbox was read
+	evict     bool
+	unwind    bool
+	spare     bool // its time alone is over
+	spared    bool // that is durable
+}
+
+// post queues events. It reports false when the activation is gone.
+func (a *activation) post(events ...event) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.gone {
+		return false
+	}
+	a.events = append(a.events, events...)
+	if !a.driving {
+		a.driving = true
+		a.t.drivers.Add(1)
+		go a.drive()
+	}
+	return true
+}
+
+// drive takes events until there are none.
+func (a *activation) drive() {
+	defer a.t.drivers.Done()
+	for {
+		a.mu.Lock()
+		events := a.events
+		a.events = nil
+		if len(events) == 0 || a.gone {
+			a.driving = false
+			a.mu.Unlock()
+			return
+		}
+		a.mu.Unlock()
+		if a.handle(events) {
+			a.step()
+		}
+	}
+}
+
+// handle applies events to the runner. It reports whether the run may go on.
+func (a *activation) handle(events []event) bool {
+	for i := range events {
+		ev := &events[i]
+		switch {
+		case ev.unwind:
+			a.leave()
+			return false
+		case ev.snapshot != nil:
+			a.load(ev.snapshot)
+			if early := a.early; early != nil {
+				a.early = nil
+				if !a.handle(early) {
+					return false
+				}
+			}
+		case a.r == nil:
+			a.early = append(a.early, *ev)
+		case ev.claimed != nil:
+			if ev.claimed.Fresh {
+				a.r.Resumed()
+			}
+			a.deliver(ev.claimed.Items...)
+		case ev.item != nil:
+			a.deliver(*ev.item)
+		case ev.ended != nil:
+			delete(a.bodies, ev.ended.id)
+			a.r.Complete(ev.ended.id, ev.ended.attempt, ev.ended.result)
+		case ev.heartbeat != nil:
+			a.r.Heartbeat(ev.heartbeat.id, ev.heartbeat.attempt, ev.heartbeat.detail)
+		case ev.verdict != nil:
+			if !a.answer(*ev.verdict) {
+				return false
+			}
+		case ev.spare:
+			a.spare()
+		case ev.spared:
+			a.underWay = false
+		case ev.evict:
+			if a.evict(i == len(events)-1) {
+				return false
+			}
+		}
+	}
+	return a.r != nil
+}
+
+func (a *activation) load(s *store.Snapshot) {
+	a.run = s.Run
+	a.bodies = map[int64]*body{}
+	cfg := runner.Config{
+		Run: s.Run, Entries: s.Entries, Items: s.Items, Limits: a.t.e.cfg.Limits,
+		Code: a.workflow.Code(&a.run), Fetch: a.fetch, MaxSuspended: a.workflow.MaxSuspended,
+	}
+	if a.workflow.MaxRun > 0 {
+		cfg.CancelAt = s.Run.Started.Add(a.workflow.MaxRun)
+		cfg.CancelReason = "ran longer than " + a.workflow.MaxRun.String()
+	}
+	a.touched = s.Run.Build == a.t.e.cfg.Build && s.Run.Suspect == 0
+	a.r = runner.New(cfg)
+	a.deliver(s.Items...)
+}
+
+// fetch reads a large value for the replay.
+func (a *activation) fetch(loc string) ([]byte, error) {
+	entries, err := a.t.e.cfg.Store.History(a.t.held, store.HistoryQuery{
+		Run: a.no, Incarnation: a.run.Incarnation, Locs: []string{loc}, Values: true,
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(entries) != 1:
+		return nil, store.ErrDamaged
+	}
+	return entries[0].Value, nil
+}
+
+// deliver gives items to the runner, and decides verbs that are not its own.
+func (a *activation) deliver(items ...store.Item) {
+	for i := range items {
+		switch it := items[i]; it.Kind {
+		case store.ItemTerminate:
+			a.r.Terminate(it)
+		case store.ItemResume:
+			a.r.Answer(it.No, runner.Verdict(false, "the run is not stalled"))
+		default:
+			a.r.Deliver(it)
+		}
+	}
+}
+
+// step lets the run go as far as it can and carries out what it wants.
+func (a *activation) step() {
+	r := a.r
+	if !r.Suspended() && r.Over() == nil {
+		watch := time.AfterFunc(slowCode, a.logSlowCode)
+		r.Advance(a.t.e.time.now(), a.t.inboxAt())
+		watch.Stop()
+	}
+	for _, n := range r.Notes() {
+		a.t.log().Warn(n.Text, "run_id", a.id, "location", n.Location.String(), "error", n.Err)
+	}
+	if err := r.Broken(); err != nil {
+		a.t.log().Error("replaying; trying again later", "run_id", a.id, "error", err)
+		a.leave()
+		a.t.reload(a.no)
+		return
+	}
+	for _, id := range r.Cancels() {
+		if b := a.bodies[id]; b != nil {
+			b.cancel(context.Canceled)
+		}
+	}
+	a.submit()
+	if !a.t.draining() {
+		for _, b := range r.Bodies() {
+			a.start(b)
+		}
+	}
+	a.schedule()
+}
+
+// submit hands the turn that is ready to the committer.
+func (a *activation) submit() {
+	if a.underWay {
+		return
+	}
+	turn := a.r.Take()
+	if turn == nil {
+		return
+	}
+	a.underWay = true
+	turn.Shard = a.run.Shard
+	if u := turn.Update; u != nil || !a.touched {
+		if u == nil {
+			u = &store.Update{Status: store.Running, Marks: a.run.Marks}
+			turn.Update = u
+		}
+		u.Build = a.t.e.cfg.Build
+		if u.Status == store.Stalled || u.Status.Terminal() {
+			ended := a.run
+			ended.Status, ended.Marks, ended.Output, ended.Reason = u.Status, u.Marks, u.Output, u.Reason
+			a.ending = &ended
+		} else {
+			a.ending = nil
+		}
+	}
+	a.t.commits.submitTurn(pendingTurn{turn, func(result store.TurnResult) {
+		if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
+			a.t.wakeBy(turn.Update.WakeAt)
+		}
+		if result.Verdict == store.StillReady {
+			a.t.claimSoon()
+		}
+		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
+			a.t.e.answered(turn.Consumed)
+		}
+		a.post(event{verdict: &result})
+	}})
+}
+
+// answer takes the verdict on the turn under way. It reports whether the run
+// goes on in memory.
+func (a *activation) answer(result store.TurnResult) bool {
+	a.underWay = false
+	switch result.Verdict {
+	case store.Committed:
+		a.r.Committed()
+		if !a.touched {
+			a.touched = true
+			a.t.aloneEnded(a.no)
+		}
+		if a.ending != nil {
+			ended := *a.ending
+			a.leave()
+			a.t.e.ended(ended)
+			return false
+		}
+		if a.r.Suspended() {
+			a.t.park(a, a.r.Entries())
+		}
+	case store.StillReady:
+		a.ending = nil
+		a.r.StillReady()
+	case store.Fenced:
+		a.t.log().Error("a commit was fenced", "run_id", a.id, "shard", a.run.Shard)
+		a.leave()
+		a.t.lose()
+		return false
+	default:
+		a.t.log().Error("a turn was refused", "run_id", a.id, "reason", result.Reason)
+		a.leave()
+		a.t.stall(a.run, "refused turn: "+result.Reason)
+		return false
+	}
+	return true
+}
+
+// evict ends the activation of a suspended run. It reports whether it did: not
+// if something has happened to the run since.
+func (a *activation) evict(last bool) bool {
+	a.mu.Lock()
+	idle := last && len(a.events) == 0 && a.r != nil && a.r.Suspended()
+	if idle {
+		a.gone = true
+	}
+	a.mu.Unlock()
+	if idle {
+		a.leave()
+	}
+	return idle
+}
+
+// leave removes the activation from memory: bodies are cancelled, the code is
+// unwound, and what is posted from now on is refused.
+func (a *activation) leave() {
+	a.mu.Lock()
+	a.gone = true
+	a.events = nil
+	a.mu.Unlock()
+	a.t.remove(a)
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	for _, b := range a.bodies {
+		b.cancel(context.Canceled)
+	}
+	if a.r != nil {
+		a.r.Unwind()
+	}
+}
+
+// schedule sets the timer for what is due while the run is in memory and not
+// suspended.
+func (a *activation) schedule() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	if a.r.Suspended() || a.r.Over() != nil {
+		return
+	}
+	at, needsInbox := a.r.NextTimer()
+	if at == 0 {
+		return
+	}
+	now := a.t.e.time.now()
+	if needsInbox && at <= now {
+		if a.t.inboxAt() >= at {
+			a.post(event{tick: true})
+		} else {
+			a.t.claimFor(a)
+		}
+		return
+	}
+	// A microsecond more, so that the bound has passed the deadline by then.
+	d := max(at.Sub(now), 0) + time.Microsecond
+	if a.timer == nil {
+		a.timer = time.AfterFunc(d, func() { a.post(event{tick: true}) })
+		return
+	}
+	a.timer.Reset(d)
+}
+
+// slowCode is how long workflow code may run without an operation before it is
+// logged.
+const slowCode = 10 * time.Second
+
+func (a *activation) logSlowCode() {
+	buf := make([]byte, 256<<10)
+	buf = buf[:runtime.Stack(buf, true)]
+	a.t.log().Warn("workflow code has reached no operation for "+slowCode.String(),
+		"run_id", a.id, "workflow", a.run.Workflow, "stacks", branchStacks(buf))
+}

@@ -1,0 +1,276 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// ErrStepTimeout is the cause with which the context of a body ends at its
+// timeout.
+var ErrStepTimeout = errors.New("step timeout")
+
+// body is a step body that was given out.
+type body struct {
+	runner.Body
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// bodyEnd is the end of an attempt.
+type bodyEnd struct {
+	id      int64
+	attempt int
+	result  runner.BodyResult
+}
+
+// heartbeat is what an attempt wants its successor to know.
+type heartbeat struct {
+	id      int64
+	attempt int
+	detail  []byte
+}
+
+// crew executes bodies, at most max at once; the others wait in order.
+type crew struct {
+	max int
+
+	mu      sync.Mutex
+	running map[*body]string // and the runs they belong to
+	waiting []func()
+	stopped bool
+	drained chan struct{} // closed when stopped and nothing runs
+}
+
+func newCrew(max int) *crew {
+	return &crew{max: max, running: map[*body]string{}, drained: make(chan struct{})}
+}
+
+// start runs fn on a goroutine of its own as soon as there is room.
+func (c *crew) start(b *body, runID string, fn func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	work := func() {
+		defer c.done(b)
+		if b.ctx.Err() == nil {
+			fn()
+		}
+	}
+	switch {
+	case c.stopped:
+	case len(c.running) < c.max:
+		c.running[b] = runID
+		go work()
+	default:
+		c.waiting = append(c.waiting, func() {
+			c.running[b] = runID
+			go work()
+		})
+	}
+}
+
+func (c *crew) done(b *body) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.running, b)
+	if len(c.waiting) > 0 && !c.stopped {
+		next := c.waiting[0]
+		c.waiting = c.waiting[1:]
+		next()
+	}
+	if c.stopped && len(c.running) == 0 {
+		c.closeDrained()
+	}
+}
+
+// stop starts nothing more. The returned channel is closed when no body runs.
+func (c *crew) stop() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	c.waiting = nil
+	if len(c.running) == 0 {
+		c.closeDrained()
+	}
+	return c.drained
+}
+
+func (c *crew) closeDrained() {
+	select {
+	case <-c.drained:
+	default:
+		close(c.drained)
+	}
+}
+
+// cancelAll cancels the bodies that run and returns where they stand.
+func (c *crew) cancelAll() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var places []string
+	for b, runID := range c.running {
+		b.cancel(context.Canceled)
+		places = append(places, fmt.Sprintf("run %s step %s", runID, b.Location))
+	}
+	return places
+}
+
+// start executes a body. Its context ends with the tenure, a cancel, or its
+// timeout, at which the attempt has failed whether the body returns or not.
+func (a *activation) start(rb runner.Body) {
+	ctx, cancel := context.WithCancelCause(a.t.held)
+	b := &body{Body: rb, ctx: ctx, cancel: cancel}
+	a.bodies[b.ID] = b
+	a.t.crew.start(b, a.id, func() { a.execute(b) })
+}
+
+func (a *activation) execute(b *body) {
+	defer b.cancel(nil)
+	started := a.t.e.time.now()
+	var once sync.Once
+	end := func(result runner.BodyResult) {
+		once.Do(func() {
+			result.Started, result.Ended = started, a.t.e.time.now()
+			a.post(event{ended: &bodyEnd{b.ID, b.Attempt, result}})
+		})
+	}
+	limit := newDeadline(a.t.e, b, started, func(f *runner.Failure) {
+		b.cancel(ErrStepTimeout)
+		end(runner.BodyResult{Failure: f})
+	})
+	defer limit.stop()
+	ctx := context.WithValue(b.ctx, attemptKey{}, &Attempt{
+		RunID: a.id, Workflow: a.run.Workflow, Location: b.Location.String(), Number: b.Attempt, Key: b.Key, Detail: b.Detail,
+		beat: func(detail []byte) {
+			limit.renew()
+			if detail != nil {
+				a.post(event{heartbeat: &heartbeat{b.ID, b.Attempt, detail}})
+			}
+		},
+	})
+	end(call(ctx, &b.Body))
+}
+
+// call calls the body and turns what is no return into a failure.
+func call(ctx context.Context, b *runner.Body) (result runner.BodyResult) {
+	returned := false
+	defer func() {
+		switch p := recover(); {
+		case p != nil:
+			result = runner.BodyResult{Failure: runner.PanicFailure(p)}
+		case !returned:
+			result = runner.BodyResult{Failure: &runner.Failure{Code: runner.CodePanic, Message: "the step called runtime.Goexit"}}
+		}
+	}()
+	result = b.Func(ctx, b)
+	returned = true
+	return result
+}
+
+// deadline ends an attempt that takes too long.
+type deadline struct {
+	mu      sync.Mutex
+	timer   *time.Timer // nil: no limit
+	timeout time.Duration
+	overall time.Time // zero: none
+}
+
+func newDeadline(e *Engine, b *body, now store.Time, expire func(*runner.Failure)) *deadline {
+	d := &deadline{timeout: b.Timeout}
+	if b.Deadline != 0 {
+		d.overall = time.Now().Add(max(b.Deadline.Sub(now), 0))
+	}
+	if d.timeout == 0 && b.Deadline == 0 {
+		return d
+	}
+	d.timer = time.AfterFunc(d.left(), func() {
+		text := fmt.Sprintf("attempt %d took longer than %s", b.Attempt, b.Timeout)
+		if b.Deadline != 0 && e.time.now() >= b.Deadline {
+			text = fmt.Sprintf("attempt %d was still running when the time for all attempts was over", b.Attempt)
+		}
+		expire(&runner.Failure{Code: runner.CodeTimeout, Message: text})
+	})
+	return d
+}
+
+func (d *deadline) left() time.Duration {
+	left := d.timeout
+	if !d.overall.IsZero() {
+		if until := time.Until(d.overall); left == 0 || until < left {
+			left = max(until, 0)
+		}
+	}
+	return left
+}
+
+// renew gives the attempt its timeout anew.
+func (d *deadline) renew() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil && d.timer.Stop() {
+		d.timer.Reset(d.left())
+	}
+}
+
+func (d *deadline) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+type attemptKey struct{}
+
+// Attempt is what the context of a step body carries.
+type Attempt struct {
+	RunID    string
+	Workflow string
+	Location string
+	Number   int
+	Key      string
+	Detail   []byte // of the former attempt's last heartbeat; nil: none
+
+	beat func(detail []byte)
+
+	mu   sync.Mutex
+	last time.Time // when a detail was recorded
+}
+
+// AttemptOf returns the attempt that ctx belongs to, or nil.
+func AttemptOf(ctx context.Context) *Attempt {
+	a, _ := ctx.Value(attemptKey{}).(*Attempt)
+	return a
+}
+
+// Heartbeat renews the attempt's timeout and has detail recorded, at most once a
+// second.
+func (a *Attempt) Heartbeat(detail []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := time.Now(); detail != nil && now.Sub(a.last) < time.Second {
+		detail = nil
+	} else if detail != nil {
+		a.last = now
+	}
+	a.beat(detail)
+}
+
+// branchStacks cuts from a dump of all goroutines those that execute workflow
+// code and are not parked.
+func branchStacks(dump []byte) string {
+	var stacks [][]byte
+	for g := range bytes.SplitSeq(dump, []byte("\n\n")) {
+		head, _, _ := bytes.Cut(g, []byte("\n"))
+		if bytes.Contains(g, []byte("runner.(*Branch).main")) && !bytes.Contains(head, []byte("chan receive")) {
+			stacks = append(stacks, g)
+		}
+	}
+	return string(bytes.Join(stacks, []byte("\n\n")))
+}

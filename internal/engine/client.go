@@ -1,0 +1,261 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/stet-run/stet/store"
+)
+
+// ErrPending says that a request stands and nobody has decided it yet.
+var ErrPending = errors.New("request pending")
+
+// Slot returns the slot of a run's ID.
+func (e *Engine) Slot(runID string) int {
+	return int(xxhash.Sum64String(runID) % uint64(e.slots))
+}
+
+// Apply carries out commands. As the owner it writes them in a group commit and
+// adopts the runs they make ready.
+func (e *Engine) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
+	if t := e.tenure.Load(); t != nil && !t.draining() {
+		answers, err := t.apply(ctx, commands)
+		if !errors.Is(err, errNotOwner) {
+			return answers, err
+		}
+	}
+	answers, now, err := e.cfg.Store.Apply(ctx, commands)
+	if err == nil {
+		e.time.observe(now)
+	}
+	return answers, err
+}
+
+// applied is the answer to one of several commands.
+type applied struct {
+	index  int
+	answer store.Answer
+	err    error
+}
+
+func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
+	room := t.room()
+	results := make(chan applied, len(commands))
+	pending := make([]pendingCommand, len(commands))
+	for i, c := range commands {
+		if c.Start != nil {
+			_, known := t.e.cfg.Workflows[c.Start.Workflow]
+			c.Adopt = known && i < room
+		} else {
+			c.Adopt = len(t.workflows) > 0 && i < room
+		}
+		pending[i] = pendingCommand{c, func(answer store.Answer, now store.Time, err error) {
+			if err == nil {
+				t.adopt(&c, &answer, now)
+			}
+			results <- applied{i, answer, err}
+		}}
+	}
+	if !t.commits.submitCommands(pending) {
+		return nil, errNotOwner
+	}
+	answers := make([]store.Answer, len(commands))
+	var failed error
+	for range commands {
+		select {
+		case r := <-results:
+			answers[r.index] = r.answer
+			if r.err != nil && failed == nil {
+				failed = r.err
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", store.ErrUnknown, context.Cause(ctx))
+		}
+	}
+	return answers, failed
+}
+
+// adopt takes up a run that a command of this process has made ready, or tells
+// it what has come.
+func (t *tenure) adopt(c *store.Command, answer *store.Answer, now store.Time) {
+	run := &answer.Run
+	if answer.Outcome != store.Applied {
+		return
+	}
+	if c.Start != nil {
+		switch {
+		case !answer.Claimed:
+			if run.WakeAt != 0 {
+				t.wakeBy(run.WakeAt)
+			} else if run.Status == store.Queued {
+				t.claimSoon()
+			}
+		case len(c.Start.Items) > 0 || run.Suspect > 0:
+			t.load([]store.RunNo{run.No})
+		default:
+			if a := t.activate(run.No, run.ID, run.Workflow); a != nil {
+				a.post(event{snapshot: &store.Snapshot{Run: *run}})
+			}
+		}
+		return
+	}
+	item := *c.Item
+	item.No, item.State, item.Sent = answer.Item, store.New, now
+	if answer.Claimed {
+		claimed := &store.Claimed{Fresh: true, Run: *run, Items: []store.Item{item}}
+		if !t.tell(claimed) {
+			t.load([]store.RunNo{run.No})
+		}
+		return
+	}
+	if a := t.find(run.No); a == nil || !a.post(event{item: &item}) {
+		t.claimSoon()
+	}
+}
+
+// ended tells who waits for the end of a run.
+func (e *Engine) ended(run store.Run) {
+	e.mu.Lock()
+	waiters := e.ends[run.ID]
+	delete(e.ends, run.ID)
+	e.mu.Unlock()
+	for _, w := range waiters {
+		w <- run
+	}
+}
+
+// answered tells who waits for the verdicts in a committed turn.
+func (e *Engine) answered(consumed []store.Consumption) {
+	for _, c := range consumed {
+		if c.Verdict == nil {
+			continue
+		}
+		e.mu.Lock()
+		w := e.verdicts[c.Item]
+		delete(e.verdicts, c.Item)
+		e.mu.Unlock()
+		if w != nil {
+			w <- c.Verdict
+		}
+	}
+}
+
+// Wait returns the run once it has ended or stalled; until then it blocks. The
+// error is store.ErrNotFound's likeness: ok is false if there is no such run.
+func (e *Engine) Wait(ctx context.Context, runID string) (run store.Run, ok bool, err error) {
+	w := make(chan store.Run, 1)
+	e.mu.Lock()
+	e.ends[runID] = append(e.ends[runID], w)
+	e.mu.Unlock()
+	defer e.forget(runID, w)
+	var unlisten func()
+	defer func() {
+		if unlisten != nil {
+			unlisten()
+		}
+	}()
+	for first := true; ; first = false {
+		var changed <-chan struct{}
+		if e.Owner() {
+			// The end is told; the poll is for a tenure that is lost meanwhile.
+			if first && e.inMemory(runID) {
+				goto wait
+			}
+		} else {
+			if unlisten == nil {
+				unlisten = e.hub.listen()
+			}
+			changed = e.hub.wait()
+		}
+		if run, ok, err = e.Get(ctx, runID); err != nil || !ok {
+			return run, ok, err
+		}
+		if run.Status.Terminal() || run.Status == store.Stalled {
+			return run, true, nil
+		}
+	wait:
+		select {
+		case run := <-w:
+			return run, true, nil
+		case <-changed:
+		case <-time.After(e.cfg.Poll):
+		case <-ctx.Done():
+			return run, true, context.Cause(ctx)
+		}
+	}
+}
+
+// inMemory reports whether the run is being executed by this process now.
+func (e *Engine) inMemory(runID string) bool {
+	t := e.tenure.Load()
+	if t == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ids[runID]
+}
+
+func (e *Engine) forget(runID string, w chan store.Run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	waiters := e.ends[runID]
+	for i := range waiters {
+		if waiters[i] == w {
+			waiters = append(waiters[:i], waiters[i+1:]...)
+			break
+		}
+	}
+	if len(waiters) == 0 {
+		delete(e.ends, runID)
+		return
+	}
+	e.ends[runID] = waiters
+}
+
+// Get returns a run with its input, output and waits.
+func (e *Engine) Get(ctx context.Context, runID string) (store.Run, bool, error) {
+	page, err := e.cfg.Store.List(ctx, store.Filter{IDs: []string{runID}, Limit: 1, Values: true})
+	if err != nil || len(page.Runs) == 0 {
+		return store.Run{}, false, err
+	}
+	return page.Runs[0], true, nil
+}
+
+// Verdict waits for the owner's answer to a verb that was applied as item no
+// with the given item ID. ErrPending: ctx has ended before; the request stands.
+func (e *Engine) Verdict(ctx context.Context, run store.RunNo, no store.ItemNo, itemID string) ([]byte, error) {
+	w := make(chan []byte, 1)
+	e.mu.Lock()
+	e.verdicts[no] = w
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		delete(e.verdicts, no)
+		e.mu.Unlock()
+	}()
+	unlisten := e.hub.listen()
+	defer unlisten()
+	for {
+		changed := e.hub.wait()
+		items, err := e.cfg.Store.Inbox(ctx, run, itemID)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			return nil, err
+		case err == nil && len(items) == 1 && items[0].State == store.Consumed && items[0].Verdict != nil:
+			return items[0].Verdict, nil
+		}
+		select {
+		case verdict := <-w:
+			return verdict, nil
+		case <-changed:
+		case <-time.After(e.cfg.Poll):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ErrPending, context.Cause(ctx))
+		}
+	}
+}

@@ -1,0 +1,49 @@
+// Package engine runs many runs: it claims what is ready, keeps activations in
+// memory, executes step bodies, gathers turns into group commits, fires timers,
+// and answers requests about runs. It owns all goroutines and all time; what a
+// run does is decided in package runner, what stands is decided by the store.
+//
+// # Who does what
+//
+//   - An [Engine] can always start, send and read. While it holds the leases it
+//     is the owner and has a tenure; all state about runs in memory belongs to
+//     the tenure and dies with it.
+//   - The committer is one goroutine. It gathers turns and commands that are
+//     ready, writes them in one batch, and tells the results in the order of the
+//     batch: turns first, then commands.
+//   - The dispatcher is one goroutine. It claims: on a hint, when a wake time has
+//     come, and once per poll interval. Hints may be lost; the poll finds all.
+//   - An activation is one run in memory. What happens to it is posted to its
+//     queue; at most one goroutine at a time, its driver, takes from the queue
+//     and drives the runner.
+//
+// # States of an activation
+//
+//	loading → active ⇄ suspending → parked → (claimed: active | evicted)
+//	active → ending → gone
+//
+// While a turn that suspends or ends the run is under way the runner is not
+// advanced. Its verdict decides: committed (parked, gone), or still ready (active
+// again, and a claim is made to fetch what is new).
+//
+// # Races
+//
+//   - An item against a suspend. Item first: the suspend gets StillReady. Suspend
+//     first: the item's command adopts the run, or the next claim finds the item
+//     unexamined. The answers of a batch are told after its turns, so a run that
+//     is suspended and adopted in one batch is parked before it is resumed.
+//   - An item told twice (by its command's answer and by a claim): the runner
+//     knows items by their numbers.
+//   - A timer against a suspend: while the suspend is under way timers rest.
+//     Afterwards the store's wake time counts, and the run is claimed.
+//   - A deadline against a message: the runner hands a deadline over only when the
+//     inbox was read at a store time not before it. The dispatcher tells that time
+//     after it has posted what the claim returned.
+//   - Eviction against a wake-up: an eviction counts only if nothing is queued
+//     behind it; a post to an activation that is gone is refused, and the poster
+//     loads the run anew.
+//   - A lost lease: the tenure's context ends, bodies are cancelled, activations
+//     are unwound, nothing is submitted; what is under way is fenced.
+//   - A commit with an unknown outcome is repeated with its number until it is
+//     answered or the tenure ends.
+package engine

@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stet-run/stet/internal/cluster"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// Config is what an Engine is made from. All fields are set by the caller.
+type Config struct {
+	Store     store.Store
+	Workflows map[string]Workflow
+	Node      string
+	Build     string
+	Host      string
+	PID       int
+	Log       *slog.Logger
+	Limits    runner.Limits
+
+	MaxSteps  int           // bodies at once
+	MaxRuns   int           // runs in memory
+	MaxParked int           // of these, suspended ones
+	ParkFor   time.Duration // how long a suspended run stays in memory
+
+	LeaseTTL  time.Duration
+	Renew     time.Duration
+	Poll      time.Duration
+	Grace     time.Duration // for bodies at shutdown
+	Exclusive bool
+
+	PoisonLimit int           // ends alone after which a run is stalled; negative: never
+	AloneFor    time.Duration // first time alone
+
+	// OnRecover is told what was found when the leases were acquired; nil: nobody.
+	OnRecover func(Recovery)
+}
+
+// Workflow is the code of one workflow.
+type Workflow struct {
+	// Code returns the function of one run, which is given its input.
+	Code         func(run *store.Run) func(*runner.Branch) ([]byte, *runner.Failure)
+	MaxRun       time.Duration // longest run time; 0: without limit
+	MaxSuspended time.Duration // longest time without a completion while suspended; 0: without limit
+}
+
+// Recovery says what an owner found when it took over.
+type Recovery struct {
+	Clean    bool // the former owner ended cleanly, or there was none
+	Suspects int  // runs that were in its hand if it did not
+}
+
+// Engine runs workflows on a store. Its methods are safe for concurrent use.
+type Engine struct {
+	cfg   Config
+	boot  string
+	slots int
+	time  clock
+	hub   hub
+
+	tenure atomic.Pointer[tenure] // nil: not the owner
+
+	mu       sync.Mutex
+	ends     map[string][]chan store.Run  // who waits for a run's end, by ID
+	verdicts map[store.ItemNo]chan []byte // who waits for the verdict on a verb
+	running  bool
+}
+
+// ErrRunning is returned by a second concurrent Run.
+var ErrRunning = errors.New("the engine is already running")
+
+// New returns an engine that does nothing until it is asked.
+func New(ctx context.Context, cfg Config) (*Engine, error) {
+	d, err := cfg.Store.Describe(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the store: %w", err)
+	}
+	e := &Engine{
+		cfg: cfg, boot: uuid.NewString(), slots: d.Slots,
+		ends: map[string][]chan store.Run{}, verdicts: map[store.ItemNo]chan []byte{},
+	}
+	e.hub.changed = cfg.Store.Changed
+	e.time.observe(d.Now)
+	return e, nil
+}
+
+// Run works until ctx ends, as the owner or as a standby that takes over. See
+// stet.Engine.Run.
+func (e *Engine) Run(ctx context.Context) error {
+	e.mu.Lock()
+	if e.running {
+		e.mu.Unlock()
+		return ErrRunning
+	}
+	e.running = true
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		e.running = false
+		e.mu.Unlock()
+	}()
+	names := make([]string, 0, len(e.cfg.Workflows))
+	for name := range e.cfg.Workflows {
+		names = append(names, name)
+	}
+	keeper := &cluster.Keeper{
+		Store: e.cfg.Store,
+		Node: store.Node{
+			ID: e.cfg.Node, Boot: e.boot, Build: e.cfg.Build, Host: e.cfg.Host, PID: e.cfg.PID, Workflows: names,
+		},
+		Shards: e.shards(), TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Retry: e.cfg.Poll,
+		Exclusive: e.cfg.Exclusive, Log: e.cfg.Log, Observe: e.time.observe,
+	}
+	return keeper.Run(ctx, func(stop, held context.Context, c cluster.Tenure) error {
+		return newTenure(e, stop, held, c, names).serve()
+	})
+}
+
+// shards returns all shards of the default group.
+func (e *Engine) shards() []store.Shard {
+	shards := make([]store.Shard, e.slots)
+	for i := range shards {
+		shards[i] = store.Shard{Group: store.DefaultGroup, Slot: i}
+	}
+	return shards
+}
+
+// Owner reports whether this engine holds the leases now.
+func (e *Engine) Owner() bool { return e.tenure.Load() != nil }
+
+// Now returns a lower bound of the store's time.
+func (e *Engine) Now() store.Time { return e.time.now() }
+
+// clock knows the store's time as a lower bound: the last time that the store
+// reported, plus what the monotonic clock has measured since.
+type clock struct {
+	mu   sync.Mutex
+	last store.Time
+	at   time.Time
+}
+
+func (c *clock) observe(now store.Time) {
+	at := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now > c.last.Add(at.Sub(c.at)) {
+		c.last, c.at = now, at
+	}
+}
+
+func (c *clock) now() store.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last.Add(time.Since(c.at))
+}

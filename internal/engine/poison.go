@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// suspects are runs that were found in the hand of an owner that ended
+// uncleanly, twice or more without a commit in between. One at a time is
+// executed, so that the next unclean end says which run it was.
+type suspects struct {
+	waiting []suspect
+	alone   *activation // the one that is executed; nil: none
+	timer   *time.Timer
+}
+
+type suspect struct {
+	a        *activation
+	snapshot *store.Snapshot
+}
+
+// suspect queues a run for its time alone.
+func (t *tenure) suspect(a *activation, s *store.Snapshot) {
+	t.mu.Lock()
+	t.suspects.waiting = append(t.suspects.waiting, suspect{a, s})
+	t.mu.Unlock()
+	t.nextSuspect()
+}
+
+// nextSuspect lets the next suspect run if none does. That it is alone is durable
+// before it begins.
+func (t *tenure) nextSuspect() {
+	t.mu.Lock()
+	if t.suspects.alone != nil || len(t.suspects.waiting) == 0 || t.drain {
+		t.mu.Unlock()
+		return
+	}
+	s := t.suspects.waiting[0]
+	t.suspects.waiting = t.suspects.waiting[1:]
+	t.suspects.alone = s.a
+	t.mu.Unlock()
+	run := &s.snapshot.Run
+	t.log().Warn("executing a run alone: the process has ended uncleanly with it before",
+		"run_id", run.ID, "workflow", run.Workflow, "suspect", run.Suspect, "strikes", run.Strikes)
+	alone := store.Update{Status: store.Running, Marks: run.Marks, Alone: true}
+	t.commits.submitTurn(pendingTurn{bareTurn(run, alone), func(result store.TurnResult) {
+		switch result.Verdict {
+		case store.Fenced:
+			t.lose()
+			return
+		case store.Refused:
+			t.log().Error("marking a suspect", "run_id", run.ID, "reason", result.Reason)
+		}
+		shift := min(run.Suspect-2, 16)
+		t.mu.Lock()
+		t.suspects.timer = time.AfterFunc(t.e.cfg.AloneFor<<shift, func() {
+			if !s.a.post(event{spare: true}) {
+				t.aloneEnded(run.No)
+			}
+		})
+		t.mu.Unlock()
+		s.a.post(event{snapshot: s.snapshot})
+	}})
+}
+
+// bareTurn is a turn that only updates the run's row.
+func bareTurn(run *store.Run, u store.Update) *store.Turn {
+	return &store.Turn{Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation, Update: &u}
+}
+
+// spare ends a suspect's time alone: an end of the process counts against it no
+// more. A turn of its own that is under way does that as well.
+func (a *activation) spare() {
+	if a.touched || a.underWay {
+		return
+	}
+	a.underWay = true
+	update := store.Update{Status: store.Running, Marks: a.run.Marks, Spared: true}
+	a.t.commits.submitTurn(pendingTurn{bareTurn(&a.run, update), func(result store.TurnResult) {
+		if result.Verdict == store.Fenced {
+			a.t.lose()
+			return
+		}
+		a.t.aloneEnded(a.no)
+		a.post(event{spared: true})
+	}})
+}
+
+// aloneEnded lets the next suspect run if the given run was executed alone.
+func (t *tenure) aloneEnded(no store.RunNo) {
+	t.mu.Lock()
+	ended := t.suspects.alone != nil && t.suspects.alone.no == no
+	if ended {
+		if t.suspects.timer != nil {
+			t.suspects.timer.Stop()
+		}
+		t.suspects.alone, t.suspects.timer = nil, nil
+	}
+	t.mu.Unlock()
+	if ended {
+		t.nextSuspect()
+	}
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}

@@ -1,0 +1,301 @@
+package engine
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet/internal/cluster"
+	"github.com/stet-run/stet/store"
+)
+
+// tenure is one stay as owner, with all that is in memory because of it.
+type tenure struct {
+	e      *Engine
+	stop   context.Context // ends: drain
+	held   context.Context // ends: stop at once
+	cancel context.CancelFunc
+
+	leases    []store.Lease
+	recovery  Recovery
+	workflows []string
+	commits   *committer
+	crew      *crew
+	drivers   sync.WaitGroup // goroutines that drive, load or wait for a retry
+	kick      chan struct{}  // capacity 1: a hint to claim
+
+	mu       sync.Mutex
+	active   map[store.RunNo]*activation
+	ids      map[string]bool // IDs of the active
+	parked   *list.List      // of *activation, longest parked first
+	parkings map[store.RunNo]*list.Element
+	parking  *time.Timer // evicts; nil: nothing is parked
+	nextWake store.Time  // earliest known wake time of a suspended run; 0: none known
+	read     store.Time  // inboxes were read completely at this time or later
+	readers  []*activation
+	starved  bool // a claim was cut because memory was full
+	drain    bool
+	suspects suspects
+}
+
+func newTenure(e *Engine, stop, held context.Context, c cluster.Tenure, workflows []string) *tenure {
+	t := &tenure{
+		e: e, stop: stop, leases: c.Leases, workflows: workflows,
+		recovery: Recovery{Clean: c.Clean, Suspects: c.Suspects},
+		crew:     newCrew(e.cfg.MaxSteps), kick: make(chan struct{}, 1),
+		active: map[store.RunNo]*activation{}, ids: map[string]bool{}, parked: list.New(), parkings: map[store.RunNo]*list.Element{},
+	}
+	t.held, t.cancel = context.WithCancel(held)
+	t.commits = newCommitter(t)
+	return t
+}
+
+func (t *tenure) log() *slog.Logger { return t.e.cfg.Log }
+
+// serve works until the tenure is asked to stop or is lost.
+func (t *tenure) serve() error {
+	unlisten := t.e.hub.listen()
+	defer unlisten()
+	writing, stopWriting := context.WithCancel(t.held)
+	defer stopWriting()
+	go t.commits.run(writing)
+	t.e.tenure.Store(t)
+	if report := t.e.cfg.OnRecover; report != nil {
+		report(t.recovery)
+	}
+	t.dispatch()
+	err := t.shutdown()
+	t.e.tenure.CompareAndSwap(t, nil)
+	t.cancel()
+	stopWriting()
+	<-t.commits.ended
+	return err
+}
+
+// lose ends the tenure because the store fenced it.
+func (t *tenure) lose() { t.cancel() }
+
+// draining reports whether nothing new may begin.
+func (t *tenure) draining() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.drain
+}
+
+func (t *tenure) inboxAt() store.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.read
+}
+
+// room returns how many more runs memory may take.
+func (t *tenure) room() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.drain {
+		return 0
+	}
+	return max(t.e.cfg.MaxRuns-len(t.active)+t.parked.Len(), 0)
+}
+
+// activate puts a run into memory. It returns nil if the run is there already or
+// the tenure drains.
+func (t *tenure) activate(no store.RunNo, id, workflow string) *activation {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.drain || t.active[no] != nil {
+		return nil
+	}
+	a := &activation{t: t, no: no, id: id, workflow: t.e.cfg.Workflows[workflow]}
+	t.active[no] = a
+	t.ids[id] = true
+	return a
+}
+
+func (t *tenure) find(no store.RunNo) *activation {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.active[no]
+}
+
+// remove takes an activation out of memory.
+func (t *tenure) remove(a *activation) {
+	t.mu.Lock()
+	if t.active[a.no] == a {
+		delete(t.active, a.no)
+		delete(t.ids, a.id)
+		t.unparkLocked(a.no)
+	}
+	starved := t.starved && !t.drain
+	t.starved = false
+	t.mu.Unlock()
+	if starved {
+		t.claimSoon()
+	}
+}
+
+// park keeps a suspended run in memory for a while.
+func (t *tenure) park(a *activation, size int) {
+	t.mu.Lock()
+	if t.active[a.no] != a || t.drain {
+		t.mu.Unlock()
+		return
+	}
+	a.parkedAt, a.size = time.Now(), size
+	t.parkings[a.no] = t.parked.PushBack(a)
+	var victim *activation
+	if t.parked.Len() > t.e.cfg.MaxParked {
+		victim = t.smallestLocked()
+	}
+	if t.parking == nil && t.parked.Len() > 0 {
+		t.parking = time.AfterFunc(t.e.cfg.ParkFor, t.evictOld)
+	}
+	t.mu.Unlock()
+	if victim != nil {
+		victim.post(event{evict: true})
+	}
+}
+
+// smallestLocked takes off the list the run that is cheapest to replay among
+// those that have been parked longest.
+func (t *tenure) smallestLocked() *activation {
+	var best *activation
+	for el, n := t.parked.Front(), 0; el != nil && n < 16; el, n = el.Next(), n+1 {
+		if a := el.Value.(*activation); best == nil || a.size < best.size {
+			best = a
+		}
+	}
+	t.unparkLocked(best.no)
+	return best
+}
+
+func (t *tenure) unparkLocked(no store.RunNo) {
+	if el := t.parkings[no]; el != nil {
+		t.parked.Remove(el)
+		delete(t.parkings, no)
+	}
+}
+
+// evictOld ends the activations that have been parked for long.
+func (t *tenure) evictOld() {
+	var old []*activation
+	t.mu.Lock()
+	for el := t.parked.Front(); el != nil; el = t.parked.Front() {
+		a := el.Value.(*activation)
+		if time.Since(a.parkedAt) < t.e.cfg.ParkFor {
+			break
+		}
+		t.unparkLocked(a.no)
+		old = append(old, a)
+	}
+	t.parking = nil
+	if el := t.parked.Front(); el != nil && !t.drain {
+		t.parking = time.AfterFunc(t.e.cfg.ParkFor-time.Since(el.Value.(*activation).parkedAt), t.evictOld)
+	}
+	t.mu.Unlock()
+	for _, a := range old {
+		a.post(event{evict: true})
+	}
+}
+
+// shutdown lets bodies and turns end, for at most the grace period, then cancels
+// what runs and unwinds all code. The error lists what has not returned.
+func (t *tenure) shutdown() error {
+	t.mu.Lock()
+	t.drain = true
+	if t.parking != nil {
+		t.parking.Stop()
+	}
+	t.mu.Unlock()
+	grace := time.NewTimer(t.e.cfg.Grace)
+	defer grace.Stop()
+	drained := t.crew.stop()
+	select {
+	case <-drained:
+		t.settle(grace.C)
+	case <-grace.C:
+		t.crew.cancelAll()
+	case <-t.held.Done():
+		t.crew.cancelAll()
+	}
+	last := time.After(lastWait)
+	select {
+	case <-drained:
+	case <-last:
+	}
+	return t.unwind(last)
+}
+
+// lastWait is how long code that was cancelled may take to return.
+const lastWait = time.Second
+
+// settle waits until what the bodies have left is committed.
+func (t *tenure) settle(limit <-chan time.Time) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !t.quiet() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			return
+		case <-t.held.Done():
+			return
+		}
+	}
+}
+
+// quiet reports whether no activation is being driven and nothing is to be
+// written.
+func (t *tenure) quiet() bool {
+	t.mu.Lock()
+	active := make([]*activation, 0, len(t.active))
+	for _, a := range t.active {
+		active = append(active, a)
+	}
+	t.mu.Unlock()
+	for _, a := range active {
+		a.mu.Lock()
+		driving := a.driving
+		a.mu.Unlock()
+		if driving {
+			return false
+		}
+	}
+	return t.commits.idle()
+}
+
+// unwind ends all activations and waits for their goroutines.
+func (t *tenure) unwind(limit <-chan time.Time) error {
+	t.mu.Lock()
+	active := make([]*activation, 0, len(t.active))
+	for _, a := range t.active {
+		active = append(active, a)
+	}
+	t.mu.Unlock()
+	for _, a := range active {
+		a.post(event{unwind: true})
+	}
+	t.cancel()
+	done := make(chan struct{})
+	go func() { t.drivers.Wait(); close(done) }()
+	var stuck []string
+	select {
+	case <-done:
+	case <-limit:
+		for _, a := range active {
+			a.mu.Lock()
+			if a.driving {
+				stuck = append(stuck, fmt.Sprintf("run %s workflow code", a.id))
+			}
+			a.mu.Unlock()
+		}
+	}
+	if stuck = append(stuck, t.crew.cancelAll()...); len(stuck) > 0 {
+		return fmt.Errorf("stopped, but %d have not returned: %s", len(stuck), strings.Join(stuck, "; "))
+	}
+	return nil
+}

@@ -1,0 +1,368 @@
+package runner
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+)
+
+// Branch is a thread of a run's code: the workflow's function or what Go began.
+// Its methods are called by its own code only; another caller gets a failure
+// that says so, and the run fails.
+type Branch struct {
+	run    *Run
+	id     int64
+	loc    location.Loc
+	parent *scope
+	place  int // in parent.children
+	fn     func(*Branch) (any, error)
+	future *Future
+
+	resume    chan struct{}
+	started   bool
+	ended     bool
+	cancelled bool
+	shielded  bool // begun under WithoutCancel: an ancestor's cancel does not reach it
+	unwound   bool // its code was ended because it went on asking
+	wait      *wait
+	scopes    []*scope // outer to inner
+	exits     []func()
+}
+
+// scope is a region of code that ends with all its branches, and in which names
+// are counted.
+type scope struct {
+	owner    *Branch
+	loc      location.Loc
+	names    map[string]use
+	children []*Branch // in order of creation; nil: ended
+	running  int
+	failed   []*Future // of ended children
+	end      *wait     // of the branch that waits for the code of the children
+	derived  int64     // values derived so far
+}
+
+// use counts a name in a scope.
+type use struct {
+	count int
+	site  uintptr
+}
+
+// Future is the outcome of a branch, or a failure to begin one.
+type Future struct {
+	source
+	branch *Branch // nil: never begun
+	value  any
+	err    error
+	groups []*group // composites that watch it
+	taken  bool     // somebody has looked at the error
+}
+
+// Result returns the outcome of a settled future.
+func (f *Future) Result() (any, error) {
+	f.taken = true
+	return f.value, f.err
+}
+
+// Settled reports whether the branch has ended.
+func (f *Future) Settled() bool { return f.settled }
+
+// Call says where and how an operation is asked for.
+type Call struct {
+	Name   string
+	Key    string // "": none
+	Site   uintptr
+	Shield bool // under WithoutCancel
+}
+
+// Go begins a branch. The new branch is queued; the caller goes on.
+func (b *Branch) Go(call Call, fn func(*Branch) (any, error)) *Future {
+	if err := b.enter(call); err != nil {
+		return &Future{source: source{settled: true}, err: err}
+	}
+	return b.begin(b.locate(call), call.Shield, fn)
+}
+
+func (b *Branch) begin(loc location.Loc, shield bool, fn func(*Branch) (any, error)) *Future {
+	child := b.run.newBranch(b.scope(), loc, fn)
+	child.shielded = shield || b.shielded
+	return child.future
+}
+
+func (r *Run) newBranch(parent *scope, loc location.Loc, fn func(*Branch) (any, error)) *Branch {
+	r.nextID++
+	b := &Branch{run: r, id: r.nextID, loc: loc, parent: parent, fn: fn, resume: make(chan struct{}, 1)}
+	b.future = &Future{branch: b}
+	b.scopes = []*scope{{owner: b, loc: loc}}
+	if parent != nil {
+		b.place = len(parent.children)
+		parent.children = append(parent.children, b)
+		parent.running++
+	}
+	r.branches[b] = struct{}{}
+	r.ready.push(b)
+	return b
+}
+
+func (b *Branch) scope() *scope { return b.scopes[len(b.scopes)-1] }
+
+// Location returns the scope in which the branch's next operation stands.
+func (b *Branch) Location() location.Loc { return b.scope().loc }
+
+// OnExit has fn called when the branch's code has ended, in whichever way,
+// eviction included; the last one given is called first.
+func (b *Branch) OnExit(fn func()) { b.exits = append(b.exits, fn) }
+
+// enter checks that the operation is asked for by the branch's own code. It
+// returns ErrCancelled in a cancelled branch.
+func (b *Branch) enter(call Call) error {
+	r := b.run
+	if current := r.current.Load(); current != b || b.ended {
+		return r.misused(b, current, call)
+	}
+	if r.unwinding || b.unwound {
+		runtime.Goexit()
+	}
+	if b.cancelled && !call.Shield && !b.shielded {
+		if r.refused++; r.refused > maxRefused {
+			r.note(b.loc, "code of a cancelled run went on asking and was ended", nil)
+			b.unwound = true
+			runtime.Goexit()
+		}
+		return ErrCancelled
+	}
+	return nil
+}
+
+func (r *Run) misused(b, current *Branch, call Call) error {
+	place, who := b.loc.String(), "a step body or a foreign goroutine"
+	if place == "" {
+		place = "the workflow's function"
+	}
+	if current != nil && current != b {
+		if who = current.loc.String(); who == "" {
+			who = "the workflow's function"
+		}
+		who = "the code of " + who
+	}
+	f := &Failure{Code: CodeMisuse, Message: fmt.Sprintf(
+		"operation %q was called through the context of %s by %s: use the context that the branch's own function was given, only in it, and none inside a step",
+		call.Name, place, who), Stack: cut(string(debug.Stack()), maxStack)}
+	r.misuse.CompareAndSwap(nil, f)
+	return f
+}
+
+// locate returns the location of the next operation of that name and counts it.
+func (b *Branch) locate(call Call) location.Loc {
+	s := b.scope()
+	if err := location.CheckName(call.Name); err != nil {
+		b.fail(&Failure{Code: CodeMisuse, Message: err.Error()})
+	}
+	counted := call.Name
+	if call.Key != "" {
+		if err := location.CheckKey(call.Key); err != nil {
+			b.fail(&Failure{Code: CodeMisuse, Message: err.Error()})
+		}
+		counted += "\x00" + call.Key
+	}
+	if s.names == nil {
+		s.names = map[string]use{}
+	}
+	u := s.names[counted]
+	if u.count > 0 && u.site != call.Site && !sameLine(u.site, call.Site) {
+		b.fail(&Failure{Code: CodeMisuse, Message: fmt.Sprintf(
+			"two places in the code use the name %q in one scope: %s and %s; give each its own name, or a key",
+			call.Name, line(u.site), line(call.Site))})
+	}
+	u.count, u.site = u.count+1, call.Site
+	s.names[counted] = u
+	if call.Key != "" {
+		return s.loc.Name(call.Name, 1).Key(call.Key, u.count)
+	}
+	return s.loc.Name(call.Name, u.count)
+}
+
+func line(site uintptr) string {
+	frame, _ := runtime.CallersFrames([]uintptr{site}).Next()
+	return fmt.Sprintf("%s:%d", frame.File, frame.Line)
+}
+
+func sameLine(a, b uintptr) bool { return line(a) == line(b) }
+
+// fail ends the run with f and does not return.
+func (b *Branch) fail(f *Failure) {
+	if b.run.over == nil {
+		b.run.over = &Outcome{Status: store.Failed, Output: EncodeFailure(f)}
+	}
+	b.halt()
+}
+
+// halt blocks until the run is unwound.
+func (b *Branch) halt() {
+	for {
+		b.park()
+	}
+}
+
+// park passes the baton on and returns when it is back.
+func (b *Branch) park() {
+	r := b.run
+	if next := r.next(); next != b {
+		r.pass(next)
+		<-b.resume
+	}
+	if r.unwinding {
+		runtime.Goexit()
+	}
+}
+
+// pass gives the baton to b, or with nil to the driver.
+func (r *Run) pass(b *Branch) {
+	switch {
+	case b == nil:
+		r.yield <- struct{}{}
+	case b.started:
+		b.resume <- struct{}{}
+	default:
+		b.started = true
+		go b.main()
+	}
+}
+
+// main is the goroutine of a branch.
+func (b *Branch) main() {
+	returned := false
+	defer func() {
+		if !b.ended { // unwound: the driver waits
+			_ = recover() // a panic of a deferred function that ran while unwinding
+			b.ended = true
+			b.exit()
+			b.run.yield <- struct{}{}
+		}
+	}()
+	defer func() {
+		if b.run.unwinding {
+			return
+		}
+		switch p := recover(); {
+		case p != nil:
+			b.panicked(PanicFailure(p))
+		case !returned && b.unwound:
+			b.future.err = ErrCancelled
+		case !returned:
+			b.panicked(&Failure{Code: CodePanic, Message: "workflow code called runtime.Goexit"})
+		}
+		b.finish()
+	}()
+	b.future.value, b.future.err = b.fn(b)
+	returned = true
+}
+
+func (b *Branch) panicked(f *Failure) {
+	b.future.err = f
+	if b == b.run.root {
+		b.run.end(nil, f)
+	}
+}
+
+// finish ends the branch's scopes, settles its future and passes the baton on.
+func (b *Branch) finish() {
+	r := b.run
+	for len(b.scopes) > 0 {
+		b.endScope()
+	}
+	b.exit()
+	delete(r.branches, b)
+	if b == r.root {
+		r.finished()
+	} else {
+		r.ended(b)
+	}
+	b.ended = true
+	r.pass(r.next())
+}
+
+// endScope cancels what still runs in the innermost scope and waits for its code.
+func (b *Branch) endScope() {
+	s := b.scope()
+	for _, child := range s.children {
+		if child != nil && !child.shielded {
+			b.run.cancel(child)
+		}
+	}
+	if s.running > 0 {
+		s.end = &wait{branch: b, forCode: true}
+		b.wait = s.end
+		b.park()
+		b.wait = nil
+	}
+	for _, f := range s.failed {
+		if !f.taken {
+			b.run.note(f.branch.loc, "nobody has awaited the error of this branch", f.err)
+		}
+	}
+	b.scopes = b.scopes[:len(b.scopes)-1]
+}
+
+// exit calls the functions given to OnExit.
+func (b *Branch) exit() {
+	for i := len(b.exits) - 1; i >= 0; i-- {
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					b.run.note(b.loc, "closing a local resource", PanicFailure(p))
+				}
+			}()
+			b.exits[i]()
+		}()
+	}
+	b.exits = nil
+}
+
+// ended settles the future of b: who awaits it wakes first, then its composites
+// decide, then its scope ends if b was the last.
+func (r *Run) ended(b *Branch) {
+	f := b.future
+	r.settle(&f.source)
+	for _, g := range f.groups {
+		g.settledOne(f)
+	}
+	s := b.parent
+	if f.err != nil && f.err != ErrCancelled {
+		s.failed = append(s.failed, f)
+	}
+	s.children[b.place] = nil
+	s.running--
+	if s.running == 0 {
+		s.children = s.children[:0]
+		if s.end != nil {
+			s.end.fill(nil, nil)
+		}
+	}
+}
+
+// cancel cancels a branch in pre-order: the branch, then its scopes from outer
+// to inner, branches in order of creation.
+func (r *Run) cancel(b *Branch) {
+	if b.ended || b.cancelled {
+		return
+	}
+	b.cancelled = true
+	if w := b.wait; w != nil && !w.filled {
+		w.cancel()
+	}
+	for _, s := range b.scopes {
+		for _, child := range s.children {
+			if child != nil && !child.shielded {
+				r.cancel(child)
+			}
+		}
+	}
+}
+
+func (r *Run) note(loc location.Loc, text string, err error) {
+	r.notes = append(r.notes, Note{Location: loc, Text: text, Err: err})
+}

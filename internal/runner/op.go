@@ -1,0 +1,217 @@
+package runner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+)
+
+const (
+	promiseKind = store.KindPromise
+	timerKind   = store.KindTimer
+)
+
+// op is one durable operation.
+type op struct {
+	source
+	run    *Run
+	id     int64 // order of request
+	loc    location.Loc
+	kind   store.Kind
+	rec    *record // what the history holds for it; nil: nothing
+	born   int64
+	asked  store.Time
+	closed bool // cancelled or withdrawn: what arrives for it is dropped
+	begun  bool // took effect: registered, timer set, or body queued
+
+	// Where its entry stands in the filling turn.
+	turn, place int
+	written     bool // an open entry is in the history or a turn
+
+	deadline store.Time // of a sleep, timer or receive; next attempt of a step
+
+	step    *Step
+	keep    bool // carries a compensation: a cancel waits for its end
+	refused bool // was cancelled while kept: the code sees ErrCancelled
+	attempt int  // attempts that have ended
+	busy    bool // a body waits for the barrier, is given out, or its end has arrived
+	queued  bool // of these, it waits
+	given   bool // of these, it is given out
+	barrier int64
+	causes  []*Failure
+	detail  []byte
+	from    store.Time // when the first attempt started
+	until   store.Time // when the last one ended
+
+	receive *Receive
+
+	value    []byte
+	failure  *Failure
+	messages []Message
+}
+
+// request makes the operation, or finds what is recorded of it.
+func (b *Branch) request(call Call, kind store.Kind) *op {
+	r := b.run
+	r.refused = 0
+	r.nextID++
+	o := &op{run: r, id: r.nextID, loc: b.locate(call), kind: kind, born: r.seq, asked: r.now}
+	if rec := r.replay.ask(o); rec != nil {
+		if rec.Kind != kind {
+			r.stall(&Stall{
+				Location: o.loc.String(), Recorded: rec.describe(), Asked: describe(kind, o.loc),
+				Remedy: "give the operation a name that the history does not use for another kind, or restore the former code",
+			})
+			b.halt()
+		}
+		o.rec, o.written = rec, true
+		o.born = rec.Born
+		return o
+	}
+	if r.entries >= r.limits.Entries || r.bytes >= r.limits.Bytes {
+		b.fail(&Failure{Code: CodeBudget, Location: o.loc.String(), Message: fmt.Sprintf(
+			"operation %s exceeds the budget of a run: %d entries (limit %d) with %d bytes (limit %d); use Loop or continue-as-new for work without an end",
+			o.loc, r.entries, r.limits.Entries, r.bytes, r.limits.Bytes)})
+	}
+	r.entries++
+	return o
+}
+
+// awaited reports whether some branch waits for the operation.
+func (o *op) awaited() bool {
+	for _, w := range o.waiters {
+		if !w.filled {
+			return true
+		}
+	}
+	return false
+}
+
+// expect is called when a branch begins to wait for the operation.
+func (r *Run) expect(o *op) {
+	switch {
+	case o.settled:
+	case r.live:
+		r.start(o)
+	default:
+		r.replay.expect(o)
+	}
+}
+
+// start lets an operation take effect. The run is live.
+func (r *Run) start(o *op) {
+	if o.closed || o.settled {
+		return
+	}
+	if o.kind == promiseKind {
+		if !o.written {
+			r.write(o, store.Entry{State: store.Open, Started: r.now})
+		}
+		r.heat(o)
+		return
+	}
+	if o.begun {
+		return
+	}
+	o.begun = true
+	switch o.kind {
+	case store.KindStep:
+		r.startStep(o)
+	case store.KindReceive:
+		r.startReceive(o)
+	default:
+		r.startTimer(o)
+	}
+}
+
+// close ends an operation that was cancelled or has lost.
+func (o *op) close() {
+	if o.closed || o.settled {
+		return
+	}
+	o.closed = true
+	r := o.run
+	if o.kind == store.KindStep {
+		r.dropBody(o)
+	}
+	if o.written && r.live && (o.rec == nil || o.rec.State != store.Withdrawn) {
+		r.write(o, store.Entry{State: store.Withdrawn})
+	}
+}
+
+// handOver gives a completion to the code: the next number, the time, an entry
+// in the turn, and the wake of who waits.
+func (r *Run) handOver(o *op) {
+	r.seq++
+	r.pos++
+	r.now = max(r.now, r.bound)
+	e := store.Entry{State: store.Done, Seq: r.seq, At: r.now, Attempt: o.attempt, Started: o.asked, Ended: r.now, Value: o.value}
+	if o.kind == store.KindStep {
+		e.Started, e.Ended = o.from, o.until
+	}
+	switch {
+	case o.failure != nil:
+		e.State, e.Value = store.FailedEntry, EncodeFailure(o.failure)
+	case o.messages != nil:
+		e.Value = encode(receipt{o.messages})
+	}
+	r.write(o, e)
+	r.settle(&o.source)
+}
+
+// write puts the operation's entry into the filling turn, in place of an
+// earlier one there.
+func (r *Run) write(o *op, e store.Entry) {
+	e.Loc, e.Kind, e.Born = string(o.loc), o.kind, o.born
+	r.bytes += len(e.Value)
+	r.log.put(o, e)
+}
+
+// Sleep waits until the run's time plus d.
+func (b *Branch) Sleep(call Call, d time.Duration) error {
+	return b.sleepUntil(call, b.run.now.Add(d))
+}
+
+// SleepUntil waits until at. A time that is past is over at once.
+func (b *Branch) SleepUntil(call Call, at store.Time) error { return b.sleepUntil(call, at) }
+
+func (b *Branch) sleepUntil(call Call, at store.Time) error {
+	if err := b.enter(call); err != nil {
+		return err
+	}
+	return b.waitOp(call, b.timerOp(call, store.KindSleep, at))
+}
+
+// waitOp blocks on one operation and returns ErrCancelled or the operation's
+// failure.
+func (b *Branch) waitOp(call Call, o *op) error {
+	if _, err := b.block(&wait{sources: []*source{&o.source}, ops: []*op{o}, shield: call.Shield}); err != nil {
+		return err
+	}
+	if o.refused {
+		return ErrCancelled
+	}
+	if o.failure != nil {
+		if o.failure.Code == CodeTimeout && o.kind != store.KindStep {
+			return ErrTimeout
+		}
+		return o.failure
+	}
+	return nil
+}
+
+// Now returns the run's time: the store's, at the last hand-over.
+func (b *Branch) Now() store.Time { return b.run.now }
+
+// Derive returns 32 bytes that are the same in every replay and different at
+// every call. It makes no entry.
+func (b *Branch) Derive(call Call, purpose string) ([32]byte, error) {
+	if current := b.run.current.Load(); current != b {
+		return [32]byte{}, b.run.misused(b, current, call)
+	}
+	s := b.scope()
+	s.derived++
+	return b.run.derive(purpose, 0, s.loc, s.derived), nil
+}

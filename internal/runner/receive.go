@@ -1,0 +1,246 @@
+package runner
+
+import (
+	"slices"
+
+	"github.com/stet-run/stet/internal/location"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Receive waits for messages.
+type Receive struct {
+	Call     Call
+	Names    []string
+	Max      int        // messages at most; at least 1
+	Deadline store.Time // 0: none
+}
+
+// mailbox holds the unconsumed messages of one name and who waits for them.
+type mailbox struct {
+	items     []store.Item // in the order of their numbers
+	receivers []*op        // in the order of waiting; settled and closed ones are skipped
+	hot       bool         // listed in Run.hotMail
+}
+
+// Receive waits for messages and returns them, oldest first. With a deadline it
+// returns when Max are there, or at the deadline those that were sent by then;
+// none is ErrTimeout. Without one it returns as soon as there is any.
+func (b *Branch) Receive(spec Receive) ([]Message, error) {
+	if err := b.enter(spec.Call); err != nil {
+		return nil, err
+	}
+	o := b.receiveOp(spec)
+	err := b.waitOp(spec.Call, o)
+	return o.messages, err
+}
+
+func (b *Branch) receiveOp(spec Receive) *op {
+	o := b.request(spec.Call, store.KindReceive)
+	o.receive, o.deadline = &spec, spec.Deadline
+	if o.rec != nil && o.rec.Wake != 0 {
+		o.deadline = o.rec.Wake
+	}
+	return o
+}
+
+func (r *Run) mailboxOf(name string) *mailbox {
+	mb := r.mail[name]
+	if mb == nil {
+		mb = &mailbox{}
+		r.mail[name] = mb
+	}
+	return mb
+}
+
+func (mb *mailbox) deliver(r *Run, it store.Item) {
+	at := len(mb.items)
+	for at > 0 && mb.items[at-1].No > it.No {
+		at--
+	}
+	mb.items = slices.Insert(mb.items, at, it)
+	r.heatMail(mb)
+}
+
+func (r *Run) heatMail(mb *mailbox) {
+	if !mb.hot {
+		mb.hot = true
+		r.hotMail = append(r.hotMail, mb)
+	}
+}
+
+func (r *Run) startReceive(o *op) {
+	for _, name := range o.receive.Names {
+		mb := r.mailboxOf(name)
+		mb.receivers = append(mb.receivers, o)
+		r.heatMail(mb)
+	}
+	if o.deadline != 0 {
+		r.timers.push(timer{o.deadline, o})
+		r.register(o)
+	}
+}
+
+// receiver returns who has waited longest, or nil.
+func (mb *mailbox) receiver() *op {
+	for len(mb.receivers) > 0 {
+		if o := mb.receivers[0]; !o.settled && !o.closed {
+			return o
+		}
+		mb.receivers = mb.receivers[1:]
+	}
+	return nil
+}
+
+// matchMail hands over the match with the oldest message, if there is one, to
+// who has waited longest for it. It reports whether there was.
+func (r *Run) matchMail() bool {
+	var best *op
+	var oldest store.ItemNo
+	keep := r.hotMail[:0]
+	for _, mb := range r.hotMail {
+		o := mb.receiver()
+		if o == nil || len(mb.items) == 0 || !r.enough(o) {
+			mb.hot = false
+			continue
+		}
+		keep = append(keep, mb)
+		if best == nil || mb.items[0].No < oldest {
+			best, oldest = o, mb.items[0].No
+		}
+	}
+	clear(r.hotMail[len(keep):])
+	r.hotMail = keep
+	if best == nil {
+		return false
+	}
+	r.takeMail(best)
+	return true
+}
+
+// enough reports whether the receive need not wait for more messages.
+func (r *Run) enough(o *op) bool {
+	need := 1
+	if o.deadline != 0 {
+		need = o.receive.Max
+	}
+	for _, name := range o.receive.Names {
+		for _, it := range r.mailboxOf(name).items {
+			if o.deadline != 0 && it.Sent > o.deadline {
+				return true // the deadline has passed
+			}
+			if need--; need == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// takeMail hands over to a receive the oldest messages that were sent by its
+// deadline, or, if there is none, the timeout.
+func (r *Run) takeMail(o *op) {
+	for len(o.messages) < o.receive.Max {
+		var from *mailbox
+		for _, name := range o.receive.Names {
+			mb := r.mailboxOf(name)
+			if len(mb.items) > 0 && (o.deadline == 0 || mb.items[0].Sent <= o.deadline) &&
+				(from == nil || mb.items[0].No < from.items[0].No) {
+				from = mb
+			}
+		}
+		if from == nil {
+			break
+		}
+		it := from.items[0]
+		from.items[0] = store.Item{}
+		from.items = from.items[1:]
+		o.messages = append(o.messages, Message{No: it.No, Name: it.Name, ID: it.ID, Sent: it.Sent, Value: it.Value})
+		r.log.consume(it.No, nil)
+	}
+	if o.messages == nil {
+		o.failure = &Failure{Code: CodeTimeout, Message: "no message by " + o.deadline.String()}
+	}
+	r.handOver(o)
+	for _, name := range o.receive.Names {
+		if mb := r.mailboxOf(name); len(mb.items) > 0 {
+			r.heatMail(mb) // for who waits next
+		}
+	}
+}
+
+// Promise is assigned once, from outside.
+type Promise struct {
+	op *op
+}
+
+// NewPromise makes a promise; its location identifies it.
+func (b *Branch) NewPromise(call Call) (*Promise, error) {
+	if err := b.enter(call); err != nil {
+		return nil, err
+	}
+	r := b.run
+	o := b.request(call, promiseKind)
+	r.promises[string(o.loc)] = o
+	if o.rec == nil {
+		r.expect(o)
+	}
+	return &Promise{o}, nil
+}
+
+// Location returns the promise's encoded location.
+func (p *Promise) Location() string { return string(p.op.loc) }
+
+// Secret returns 16 bytes that only the run can make for this promise.
+func (p *Promise) Secret() [16]byte {
+	return PromiseSecret(&p.op.run.cfg.Run, string(p.op.loc))
+}
+
+// PromiseSecret returns the secret of the promise at loc of the run.
+func PromiseSecret(run *store.Run, loc string) [16]byte {
+	r := Run{cfg: Config{Run: *run}}
+	h := r.derive("promise", run.Generation, location.Loc(loc), 0)
+	return [16]byte(h[:16])
+}
+
+// AwaitPromise waits until the promise is assigned. A *Failure is what it was
+// rejected with.
+func (b *Branch) AwaitPromise(call Call, p *Promise) ([]byte, error) {
+	if err := b.enter(call); err != nil && (err != ErrCancelled || !p.op.settled) {
+		return nil, err
+	}
+	err := b.waitOp(call, p.op)
+	return p.op.value, err
+}
+
+// heat lists a promise that is awaited and whose resolution is there.
+func (r *Run) heat(o *op) {
+	if _, ok := r.resolved[string(o.loc)]; ok && r.live && !o.settled {
+		r.hot = append(r.hot, o)
+	}
+}
+
+// matchPromise hands over one resolution. It reports whether there was one.
+func (r *Run) matchPromise() bool {
+	for len(r.hot) > 0 {
+		o := r.hot[0]
+		r.hot = r.hot[1:]
+		it, ok := r.resolved[string(o.loc)]
+		if !ok || o.settled || !o.awaited() {
+			continue
+		}
+		delete(r.resolved, string(o.loc))
+		r.log.consume(it.No, nil)
+		o.value = it.Value
+		if it.Failed {
+			failure, err := DecodeFailure(it.Value)
+			if err != nil {
+				failure = &Failure{Code: CodeEncoding, Message: err.Error()}
+			}
+			o.value, o.failure = nil, failure
+		}
+		r.handOver(o)
+		return true
+	}
+	return false
+}

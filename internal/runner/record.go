@@ -1,0 +1,95 @@
+package runner
+
+import (
+	"fmt"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/stet-run/stet/store"
+)
+
+// The records below are stored. Keys keep their numbers for ever; a new field
+// gets a new number and is skipped by older code.
+
+// receipt is the value of a completed receive: what it consumed, with all that
+// is needed to put it back.
+type receipt struct {
+	Messages []Message `cbor:"1,keyasint"`
+}
+
+// Message is what a receive has consumed.
+type Message struct {
+	No    store.ItemNo `cbor:"1,keyasint"`
+	Name  string       `cbor:"2,keyasint"`
+	ID    string       `cbor:"3,keyasint"`
+	Sent  store.Time   `cbor:"4,keyasint"`
+	Value []byte       `cbor:"5,keyasint"`
+}
+
+// progress is the value of an open step: what its former attempts left.
+type progress struct {
+	Causes []*Failure `cbor:"1,keyasint,omitempty"`
+	Detail []byte     `cbor:"2,keyasint,omitempty"` // of the last heartbeat
+}
+
+var (
+	recordEncoder = must(cbor.CoreDetEncOptions().EncMode())
+	recordDecoder = must(cbor.DecOptions{
+		MaxNestedLevels:  4 * maxDepth,
+		MaxArrayElements: 1 << 20,
+		MaxMapPairs:      1 << 10,
+		DupMapKey:        cbor.DupMapKeyEnforcedAPF,
+	}.DecMode())
+)
+
+func must[T any](x T, err error) T {
+	if err != nil {
+		panic(err) // the options above are constants
+	}
+	return x
+}
+
+// encode returns v's stored form. The types above always encode.
+func encode(v any) []byte { return must(recordEncoder.Marshal(v)) }
+
+// EncodeFailure returns the stored form of f, cut to what a record may hold.
+func EncodeFailure(f *Failure) []byte { return encode(f.bounded(0)) }
+
+// DecodeFailure is the inverse of EncodeFailure. The error wraps
+// store.ErrDamaged.
+func DecodeFailure(data []byte) (*Failure, error) {
+	f := new(Failure)
+	if err := decode(data, f); err != nil {
+		return nil, err
+	}
+	if f.Code == "" {
+		return nil, fmt.Errorf("failure record without a code: %w", store.ErrDamaged)
+	}
+	return f, nil
+}
+
+// DecodeReceipt returns what a completed receive has consumed. The error wraps
+// store.ErrDamaged.
+func DecodeReceipt(data []byte) ([]Message, error) {
+	var r receipt
+	err := decode(data, &r)
+	return r.Messages, err
+}
+
+// DecodeProgress returns the failures of the attempts of an open step, and the
+// detail of its last heartbeat. The error wraps store.ErrDamaged.
+func DecodeProgress(data []byte) (causes []*Failure, detail []byte, err error) {
+	if data == nil {
+		return nil, nil, nil
+	}
+	var p progress
+	err = decode(data, &p)
+	return p.Causes, p.Detail, err
+}
+
+func decode(data []byte, v any) error {
+	if err := recordDecoder.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("record of %d bytes: %w (%w)", len(data), store.ErrDamaged, err)
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package runner
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+)
+
+// cancelLocation is where the cancel of the whole run is recorded. No operation
+// can stand there: keys follow names.
+var cancelLocation = location.Loc("").Key("cancel", 1)
+
+// record is an entry of the history and what replay has done with it.
+type record struct {
+	*store.Entry
+	asked  bool
+	handed bool
+}
+
+// replay is the part of a run that returns what is recorded.
+type replay struct {
+	records  map[string]*record
+	numbered []*record // by number
+	lowest   int       // numbered before this index were handed over
+	handed   int
+	unasked  int              // records without a number that the code has not asked for
+	awaited  minHeap[*op]     // numbered and asked for, by number
+	undone   minHeap[*op]     // done without a number and asked for, by location
+	pending  []*op            // to take effect when the run goes live
+	fresh    []*op            // asked for and not recorded, for messages
+	cancel   *record          // of the whole run
+	expected map[*op]struct{} // in awaited or undone
+}
+
+func (p *replay) init(entries []store.Entry) {
+	p.awaited.before = func(a, b *op) bool { return a.rec.Seq < b.rec.Seq }
+	p.undone.before = func(a, b *op) bool { return a.loc < b.loc }
+	if len(entries) == 0 {
+		return
+	}
+	p.expected = map[*op]struct{}{}
+	p.records = make(map[string]*record, len(entries))
+	all := make([]record, len(entries))
+	for i := range entries {
+		rec := &all[i]
+		rec.Entry = &entries[i]
+		p.records[rec.Loc] = rec
+		switch {
+		case rec.Seq > 0:
+			p.numbered = append(p.numbered, rec)
+		default:
+			p.unasked++
+		}
+		if rec.Kind == store.KindCancel {
+			p.cancel, rec.asked = rec, true
+		}
+	}
+	slices.SortFunc(p.numbered, func(a, b *record) int { return cmp.Compare(a.Seq, b.Seq) })
+}
+
+// ask returns what is recorded for an operation that the code asks for.
+func (p *replay) ask(o *op) *record {
+	rec := p.records[string(o.loc)]
+	if rec == nil {
+		return nil
+	}
+	if !rec.asked {
+		rec.asked = true
+		if rec.Seq == 0 {
+			p.unasked--
+		}
+	}
+	return rec
+}
+
+// expect notes that a branch waits for an operation while the run replays.
+func (p *replay) expect(o *op) {
+	if _, ok := p.expected[o]; ok {
+		return
+	}
+	done := o.rec != nil && (o.rec.State == store.Done || o.rec.State == store.FailedEntry)
+	switch {
+	case o.rec != nil && o.rec.Seq > 0:
+		p.awaited.push(o)
+	case done:
+		p.undone.push(o)
+	default:
+		if o.rec == nil {
+			p.fresh = append(p.fresh, o)
+		}
+		p.pending = append(p.pending, o)
+	}
+	if p.expected != nil {
+		p.expected[o] = struct{}{}
+	}
+}
+
+// pop returns the first operation of the heap that some branch still waits for.
+func pop(h *minHeap[*op]) *op {
+	for h.len() > 0 {
+		if o := h.pop(); !o.closed && !o.settled && o.awaited() {
+			return o
+		}
+	}
+	return nil
+}
+
+// replayNext hands over the next recorded completion. When there is none left it
+// makes the run live, or stalls it.
+func (r *Run) replayNext() {
+	p := &r.replay
+	for p.lowest < len(p.numbered) && p.numbered[p.lowest].handed {
+		p.lowest++
+	}
+	if p.lowest < len(p.numbered) {
+		if p.numbered[p.lowest] == p.cancel {
+			r.recall(p.cancel)
+			r.cancelRun(p.cancel.Value)
+			return
+		}
+		o := pop(&p.awaited)
+		if o == nil {
+			r.stall(r.blocked())
+			return
+		}
+		r.recallOp(o)
+		return
+	}
+	if o := pop(&p.undone); o != nil {
+		r.recallUnnumbered(o)
+		return
+	}
+	if p.unasked > 0 {
+		r.stall(r.unasked())
+		return
+	}
+	r.goLive()
+}
+
+// recall counts a recorded completion as handed over.
+func (r *Run) recall(rec *record) {
+	rec.handed = true
+	r.replay.handed++
+	r.seq = max(r.seq, rec.Seq)
+	r.now = max(r.now, rec.At)
+}
+
+func (r *Run) recallOp(o *op) {
+	if !r.recallValue(o) {
+		return
+	}
+	r.recall(o.rec)
+	r.settle(&o.source)
+}
+
+// recallUnnumbered hands over an operation that was done before it had a number.
+func (r *Run) recallUnnumbered(o *op) {
+	if !r.recallValue(o) {
+		return
+	}
+	r.seq++
+	r.pos++
+	r.now = max(r.now, r.bound)
+	r.replay.handed++
+	e := *o.rec.Entry
+	e.Seq, e.At = r.seq, r.now
+	if e.Value == nil && e.Size > 0 {
+		e.Value = o.value
+	}
+	r.log.put(o, e)
+	r.settle(&o.source)
+}
+
+// recallValue takes an operation's outcome from its record.
+func (r *Run) recallValue(o *op) bool {
+	value := o.rec.Value
+	if value == nil && o.rec.Size > 0 {
+		var err error
+		if value, err = r.cfg.Fetch(o.rec.Loc); err != nil {
+			r.broken = err
+			return false
+		}
+	}
+	var err error
+	switch {
+	case o.rec.State == store.FailedEntry:
+		o.failure, err = DecodeFailure(value)
+	case o.kind == store.KindReceive:
+		o.messages, err = DecodeReceipt(value)
+	default:
+		o.value = value
+	}
+	if err != nil {
+		r.damaged(o.loc, err)
+		return false
+	}
+	o.attempt = o.rec.Attempt
+	return true
+}
+
+// goLive lets what was asked for and is not recorded take effect, in the order
+// of request.
+func (r *Run) goLive() {
+	r.live = true
+	pending := r.replay.pending
+	r.replay = replay{handed: r.replay.handed, cancel: r.replay.cancel}
+	slices.SortFunc(pending, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
+	for _, o := range pending {
+		r.start(o)
+	}
+}

@@ -1,0 +1,358 @@
+package runner
+
+import (
+	"context"
+	"encoding/binary"
+	"sync/atomic"
+	"time"
+
+	"crypto/sha256"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+)
+
+// Config is what a Run is made from.
+type Config struct {
+	// Run, Entries and Items are a snapshot: the run, the history of its
+	// incarnation in the order of locations, and what its inbox holds. The
+	// runner keeps them and does not change them.
+	Run     store.Run
+	Entries []store.Entry
+	Items   []store.Item
+	// Code is the workflow's function. It returns the encoded result, or the
+	// failure with which the run ends.
+	Code func(*Branch) ([]byte, *Failure)
+	// Fetch returns the value of an entry that the snapshot left out. It is
+	// called on the run's goroutine during replay. An error breaks the
+	// activation, not the run.
+	Fetch  func(loc string) ([]byte, error)
+	Limits Limits
+
+	// CancelAt is when the run is cancelled because it takes too long, with
+	// CancelReason; 0: never.
+	CancelAt     store.Time
+	CancelReason string
+	// MaxSuspended is how long the run may wait without a completion before it
+	// is cancelled; 0: for ever.
+	MaxSuspended time.Duration
+}
+
+// Limits bound what one run may hold. Zero fields mean the defaults.
+type Limits struct {
+	Entries     int // per incarnation; default 100,000
+	Bytes       int // of values per incarnation; default 64 MiB
+	Value       int // bytes of one value; default 2 MiB
+	TurnEntries int // a turn is cut after so many; default 1,000
+	TurnBytes   int // default 4 MiB
+}
+
+func (l Limits) withDefaults() Limits {
+	for _, f := range []struct {
+		field *int
+		value int
+	}{{&l.Entries, 100_000}, {&l.Bytes, 64 << 20}, {&l.Value, 2 << 20}, {&l.TurnEntries, 1_000}, {&l.TurnBytes, 4 << 20}} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
+	}
+	return l
+}
+
+// shortWait is the time below which a sleep or retry delay neither suspends its
+// run nor is written down: its deadline follows from what is recorded.
+const shortWait = store.Time(time.Second / time.Microsecond)
+
+// maxRefused is how many operations in a row a cancelled run may ask for before
+// its code is unwound.
+const maxRefused = 1000
+
+// Run is one activation of a run. Its methods are for one driver and are not
+// safe for concurrent use; they return when the code of every branch is blocked.
+type Run struct {
+	cfg    Config
+	limits Limits
+
+	now     store.Time // the run's time: that of the last hand-over
+	bound   store.Time // lower bound of the store's time, as last told
+	inboxAt store.Time // the inbox was read at this time or later
+	seq     int64      // completions handed over
+
+	current atomic.Pointer[Branch]  // who has the baton; read by misused contexts
+	misuse  atomic.Pointer[Failure] // set by misused contexts, on any goroutine
+
+	yield     chan struct{} // passes the baton to the driver
+	ready     fifo[*Branch]
+	root      *Branch
+	branches  map[*Branch]struct{} // begun and not ended
+	nextID    int64                // of branches and operations, in order of creation
+	unwinding bool
+	opWaits   int // branches blocked on at least one operation
+
+	replay replay
+	live   bool
+
+	// Live operations by what they wait for.
+	timers   minHeap[timer]
+	mail     map[string]*mailbox
+	hotMail  []*mailbox // may have a match
+	promises map[string]*op
+	resolved map[string]store.Item // unconsumed resolutions by location
+	hot      []*op                 // awaited promises whose resolution is there
+	arrived  fifo[arrival]         // ends of bodies
+	bodies   map[int64]*op         // with a body waiting, running, or between attempts
+	queue    fifo[*op]             // bodies that wait for the barrier
+	inFlight int                   // bodies queued or given out and not closed
+	cancels  []int64
+	known    map[store.ItemNo]struct{} // items ever delivered
+
+	cancelItem *store.Item // asked for and not handed over
+	cancelling bool        // the cancel was handed over
+	reason     string      // of the cancel
+	refused    int
+
+	log       turnLog
+	pos       int64 // barrier: hand-overs and failed attempts so far
+	taken     int64 // of these, in turns that were taken
+	durable   int64 // of these, in turns that are committed
+	underWay  bool
+	suspended bool // the last turn that was committed suspended the run
+	entries   int  // recorded and new
+	bytes     int
+
+	result *Outcome // what the workflow's function has returned
+	over   *Outcome
+	broken error
+	notes  []Note
+}
+
+// Outcome is how a run has ended, for now or for good.
+type Outcome struct {
+	Status store.Status // Succeeded, Failed, Cancelled or Stalled
+	Output []byte       // result, or failure record
+	Reason string
+	Stall  *Stall // of a divergence
+}
+
+// Note is something that the log of the process should have.
+type Note struct {
+	Location location.Loc
+	Text     string
+	Err      error
+}
+
+// New returns a run that has not done anything yet.
+func New(cfg Config) *Run {
+	r := &Run{
+		cfg: cfg, limits: cfg.Limits.withDefaults(), now: cfg.Run.Started,
+		yield: make(chan struct{}, 1), branches: map[*Branch]struct{}{},
+		mail: map[string]*mailbox{}, promises: map[string]*op{}, resolved: map[string]store.Item{},
+		bodies: map[int64]*op{}, known: map[store.ItemNo]struct{}{},
+	}
+	r.timers.before = func(a, b timer) bool { return a.at < b.at || a.at == b.at && a.op.id < b.op.id }
+	r.replay.init(cfg.Entries)
+	r.entries = len(cfg.Entries)
+	for i := range cfg.Entries {
+		r.bytes += max(cfg.Entries[i].Size, len(cfg.Entries[i].Value))
+	}
+	r.Deliver(cfg.Items...)
+	r.root = r.newBranch(nil, "", func(b *Branch) (any, error) {
+		output, failure := cfg.Code(b)
+		r.end(output, failure)
+		return nil, nil
+	})
+	return r
+}
+
+// Advance lets the run go as far as it can. now is a lower bound of the store's
+// time; inboxAt is a store time at or after which the inbox was read completely
+// (and delivered). Neither may go back.
+func (r *Run) Advance(now, inboxAt store.Time) {
+	r.bound, r.inboxAt = max(r.bound, now), max(r.inboxAt, inboxAt)
+	if b := r.next(); b != nil {
+		r.pass(b)
+		<-r.yield
+	}
+	r.current.Store(nil)
+	if f := r.misuse.Load(); f != nil && r.over == nil {
+		r.over = &Outcome{Status: store.Failed, Output: EncodeFailure(f)}
+	}
+}
+
+// Deliver adds items to the inbox. Items that were delivered before are
+// ignored. Verbs other than Cancel are not the runner's: they are dropped here.
+func (r *Run) Deliver(items ...store.Item) {
+	for i := range items {
+		it := &items[i]
+		if _, ok := r.known[it.No]; ok {
+			continue
+		}
+		switch it.Kind {
+		case store.ItemMessage:
+			r.mailboxOf(it.Name).deliver(r, *it)
+		case store.ItemResolution:
+			if it.Incarnation != r.cfg.Run.Incarnation {
+				r.Answer(it.No, nil) // for an older incarnation: nobody can await it
+				continue
+			}
+			r.resolved[it.Loc] = *it
+			if o := r.promises[it.Loc]; o != nil {
+				r.heat(o)
+			}
+		case store.ItemCancel:
+			if r.cancelItem != nil || r.cancelling || r.replay.cancel != nil {
+				r.Answer(it.No, Verdict(false, "the run is already being cancelled"))
+				continue
+			}
+			if r.over != nil && r.over.Status != store.Stalled {
+				r.lateCancel(it)
+				continue
+			}
+			r.cancelItem = it
+		default:
+			continue
+		}
+		r.known[it.No] = struct{}{}
+		if it.State != store.Seen {
+			r.log.seen = append(r.log.seen, it.No)
+		}
+	}
+}
+
+// lateCancel lets a cancel that came before the end was committed win over it.
+func (r *Run) lateCancel(it *store.Item) {
+	r.Answer(it.No, Verdict(true, ""))
+	r.over = &Outcome{Status: store.Cancelled, Reason: reasonOf("cancelled", it.Value)}
+}
+
+// Terminate ends the run at once, in the next turn.
+func (r *Run) Terminate(it store.Item) {
+	if _, ok := r.known[it.No]; ok {
+		return
+	}
+	r.Answer(it.No, Verdict(true, ""))
+	r.over = &Outcome{Status: store.Cancelled, Reason: reasonOf("terminated", it.Value)}
+}
+
+func reasonOf(word string, detail []byte) string {
+	if len(detail) == 0 {
+		return word
+	}
+	return word + ": " + string(detail)
+}
+
+// Answer consumes an item in the next turn, with the owner's answer if it is a
+// verb.
+func (r *Run) Answer(no store.ItemNo, verdict []byte) {
+	r.known[no] = struct{}{}
+	r.log.consume(no, verdict)
+}
+
+// Verdict returns the stored form of the owner's answer to a verb.
+func Verdict(ok bool, reason string) []byte {
+	if ok {
+		return []byte("y")
+	}
+	return []byte("n" + reason)
+}
+
+// Resumed tells the run that it was claimed again after its suspension.
+func (r *Run) Resumed() { r.suspended = false }
+
+// Over returns how the run has ended, or nil. It is the end only once its turn
+// is committed.
+func (r *Run) Over() *Outcome { return r.over }
+
+// Broken returns why this activation cannot go on, or nil. The run is not
+// harmed: load it again.
+func (r *Run) Broken() error { return r.broken }
+
+// Live reports whether the run has passed its recorded history.
+func (r *Run) Live() bool { return r.live }
+
+// Replayed returns how many recorded completions were handed over.
+func (r *Run) Replayed() int { return r.replay.handed }
+
+// Entries returns the number of entries of the incarnation.
+func (r *Run) Entries() int { return r.entries }
+
+// Notes returns what the process should log, and forgets it.
+func (r *Run) Notes() []Note {
+	notes := r.notes
+	r.notes = nil
+	return notes
+}
+
+// NextTimer returns the time at which Advance has something to do even if
+// nothing arrives, or 0. needsInbox says that the inbox must have been read at
+// that time or later.
+func (r *Run) NextTimer() (at store.Time, needsInbox bool) {
+	if r.over != nil {
+		return 0, false
+	}
+	if t, ok := r.firstTimer(); ok {
+		at, needsInbox = t.at, t.op.kind == store.KindReceive
+	}
+	if p := r.policyAt(); p != 0 && (at == 0 || p < at) {
+		at, needsInbox = p, false
+	}
+	return at, needsInbox
+}
+
+// Unwind ends the goroutines of all branches: deferred functions run. The run
+// cannot be used afterwards, except for Over, Replayed, Entries and Notes.
+func (r *Run) Unwind() {
+	r.unwinding = true
+	for len(r.branches) > 0 {
+		var last *Branch
+		for b := range r.branches {
+			if last == nil || b.id > last.id {
+				last = b
+			}
+		}
+		delete(r.branches, last)
+		if !last.started {
+			continue
+		}
+		r.current.Store(last)
+		last.resume <- struct{}{}
+		<-r.yield
+	}
+	r.current.Store(nil)
+}
+
+// derive returns bytes that only this run has for the purpose and location.
+func (r *Run) derive(purpose string, generation int, loc location.Loc, n int64) [32]byte {
+	h := sha256.New()
+	h.Write(r.cfg.Run.Seed[:])
+	var numbers [16]byte
+	binary.BigEndian.PutUint64(numbers[:], uint64(generation))
+	binary.BigEndian.PutUint64(numbers[8:], uint64(n))
+	h.Write(numbers[:])
+	h.Write([]byte(purpose + "\x00" + string(loc)))
+	return [32]byte(h.Sum(nil))
+}
+
+// Body is a step body to be started.
+type Body struct {
+	ID       int64 // of the operation; unique in the activation
+	Location location.Loc
+	Attempt  int // from 1
+	Func     BodyFunc
+	Timeout  time.Duration // of the attempt; 0: none
+	Deadline store.Time    // of all attempts; 0: none
+	Key      string        // idempotency key
+	Detail   []byte        // of the former attempt's last heartbeat; nil: none
+}
+
+// BodyFunc executes a step. It runs outside the run's goroutines.
+type BodyFunc func(ctx context.Context, body *Body) BodyResult
+
+// BodyResult is the end of an attempt.
+type BodyResult struct {
+	Value   []byte
+	Failure *Failure
+	Final   bool // a failure that must not be retried
+	Started store.Time
+	Ended   store.Time
+}

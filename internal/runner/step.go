@@ -1,0 +1,252 @@
+package runner
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+)
+
+// Step asks for a side effect that is recorded.
+type Step struct {
+	Call   Call
+	Func   BodyFunc
+	Policy Policy
+	// Keep says that the step carries a compensation: a cancel waits for its end
+	// and records it.
+	Keep bool
+}
+
+// Policy says how often and when a step is tried. All fields are set.
+type Policy struct {
+	Attempts int           // in total; negative: without limit
+	First    time.Duration // before the second attempt
+	Factor   float64
+	Max      time.Duration
+	Jitter   float64       // share of the delay by which it varies, both ways
+	Timeout  time.Duration // per attempt; 0: none
+	Overall  time.Duration // for all attempts; 0: none
+}
+
+// arrival is the end of an attempt that waits to be looked at.
+type arrival struct {
+	op     *op
+	result BodyResult
+}
+
+// Step executes a step and returns its encoded value.
+func (b *Branch) Step(s Step) ([]byte, error) {
+	if err := b.enter(s.Call); err != nil {
+		return nil, err
+	}
+	o := b.request(s.Call, store.KindStep)
+	o.step, o.keep = &s, s.Keep
+	if o.rec != nil && (o.rec.State == store.Open || o.rec.State == store.Withdrawn) {
+		o.attempt, o.deadline, o.from = o.rec.Attempt, o.rec.Wake, o.rec.Started
+		causes, detail, err := DecodeProgress(o.rec.Value)
+		if err != nil {
+			b.run.damaged(o.loc, err)
+			b.halt()
+		}
+		o.causes, o.detail = causes, detail
+	}
+	err := b.waitOp(s.Call, o)
+	return o.value, err
+}
+
+func (r *Run) startStep(o *op) {
+	r.bodies[o.id] = o
+	if o.deadline > r.bound {
+		r.timers.push(timer{o.deadline, o})
+		return
+	}
+	r.queueBody(o)
+}
+
+// queueBody lets a body wait until what was handed over so far is durable.
+func (r *Run) queueBody(o *op) {
+	o.busy, o.queued, o.barrier = true, true, r.pos
+	r.inFlight++
+	r.queue.push(o)
+}
+
+// Bodies returns the step bodies that may start now. Each is returned once; its
+// end is told by Complete.
+func (r *Run) Bodies() []Body {
+	var bodies []Body
+	for r.queue.len() > 0 {
+		o := r.queue.peek()
+		if o.queued && o.barrier > r.durable {
+			break
+		}
+		r.queue.pop()
+		if !o.queued || r.over != nil {
+			continue
+		}
+		o.queued, o.given = false, true
+		body := Body{
+			ID: o.id, Location: o.loc, Attempt: o.attempt + 1, Func: o.step.Func,
+			Timeout: o.step.Policy.Timeout, Key: r.Key(o.loc), Detail: o.detail,
+		}
+		if overall := o.step.Policy.Overall; overall > 0 {
+			body.Deadline = o.asked.Add(overall)
+		}
+		bodies = append(bodies, body)
+	}
+	return bodies
+}
+
+// Cancels returns the IDs of bodies that were given out and are wanted no more.
+func (r *Run) Cancels() []int64 {
+	cancels := r.cancels
+	r.cancels = nil
+	return cancels
+}
+
+// Complete tells the end of an attempt. Only the current attempt's is accepted.
+func (r *Run) Complete(id int64, attempt int, result BodyResult) {
+	o := r.bodies[id]
+	if o == nil || !o.given || attempt != o.attempt+1 {
+		return
+	}
+	o.given = false
+	r.arrived.push(arrival{o, result})
+}
+
+// Heartbeat records what an attempt wants its successor to know. It reports
+// whether the attempt is the current one.
+func (r *Run) Heartbeat(id int64, attempt int, detail []byte) bool {
+	o := r.bodies[id]
+	if o == nil || !o.given || attempt != o.attempt+1 {
+		return false
+	}
+	o.detail = detail
+	r.writeProgress(o, 0)
+	return true
+}
+
+func (r *Run) writeProgress(o *op, wake store.Time) {
+	r.write(o, store.Entry{
+		State: store.Open, Attempt: o.attempt, Wake: wake, Started: o.from,
+		Value: encode(progress{Causes: o.causes, Detail: o.detail}),
+	})
+}
+
+// attemptEnded looks at the end of an attempt: it is the end of the step, or a
+// retry follows.
+func (r *Run) attemptEnded(a arrival) {
+	o, result := a.op, a.result
+	if !o.busy {
+		return // closed since
+	}
+	r.settleBody(o)
+	o.attempt++
+	o.until = result.Ended
+	if o.from == 0 {
+		o.from = result.Started
+	}
+	if n := len(result.Value); n > r.limits.Value {
+		result.Final = true
+		result.Failure = &Failure{Code: CodeTooLarge, Message: fmt.Sprintf(
+			"result of step %s has %d bytes, more than the limit of %d: store it elsewhere and return a reference", o.loc, n, r.limits.Value)}
+	}
+	if result.Failure == nil {
+		delete(r.bodies, o.id)
+		o.value = result.Value
+		r.handOver(o)
+		return
+	}
+	if o.causes = append(o.causes, result.Failure.bounded(0)); len(o.causes) > maxCauses {
+		o.causes = o.causes[1:]
+	}
+	policy := &o.step.Policy
+	next := r.bound.Add(r.delay(o))
+	late := policy.Overall > 0 && next >= o.asked.Add(policy.Overall)
+	if result.Final || o.refused || late || policy.Attempts > 0 && o.attempt >= policy.Attempts {
+		r.failStep(o)
+		return
+	}
+	o.deadline = next
+	r.pos++
+	wake := next
+	if next < r.bound+shortWait {
+		wake = 0
+	}
+	r.writeProgress(o, wake)
+	r.timers.push(timer{next, o})
+}
+
+// failStep hands over the failure of a step.
+func (r *Run) failStep(o *op) {
+	delete(r.bodies, o.id)
+	last := &Failure{Code: CodeCancelled, Message: "cancelled before it began"}
+	if n := len(o.causes); n > 0 {
+		last = o.causes[n-1]
+	}
+	o.failure = &Failure{
+		Code: CodeStep, Location: o.loc.String(), Attempts: o.attempt, Cause: last, Causes: o.causes,
+		Message: fmt.Sprintf("step %s failed after %d attempts: %s", o.loc, o.attempt, last.Message),
+	}
+	if o.attempt == 1 {
+		o.failure.Message = fmt.Sprintf("step %s failed: %s", o.loc, last.Message)
+	}
+	r.handOver(o)
+}
+
+// delay returns the time before the next attempt. Its jitter follows from the
+// run, the location and the attempt.
+func (r *Run) delay(o *op) time.Duration {
+	p := &o.step.Policy
+	d := float64(p.First) * math.Pow(p.Factor, float64(o.attempt-1))
+	d = min(d, float64(p.Max))
+	h := r.derive("jitter", 0, o.loc, int64(o.attempt))
+	unit := float64(binary.BigEndian.Uint32(h[:])) / math.MaxUint32 // 0 to 1
+	return time.Duration(d * (1 + p.Jitter*(2*unit-1)))
+}
+
+// settleBody says that no body of the step is queued or under way any more.
+func (r *Run) settleBody(o *op) {
+	if o.busy {
+		o.busy, o.queued, o.given = false, false, false
+		r.inFlight--
+	}
+}
+
+// dropBody forgets the body of a closed step and cancels it if it was given out.
+func (r *Run) dropBody(o *op) {
+	if o.given {
+		r.cancels = append(r.cancels, o.id)
+	}
+	r.settleBody(o)
+	delete(r.bodies, o.id)
+}
+
+// cancelKept is the cancel of a step whose end must be known. Whether it has
+// begun is not known to a replay, so in a replay nothing happens here.
+func (o *op) cancelKept() {
+	r := o.run
+	o.refused = true
+	switch {
+	case !r.live || o.busy && !o.queued && !o.given:
+	case o.given:
+		r.cancels = append(r.cancels, o.id)
+	default:
+		r.settleBody(o)
+		o.busy = true
+		r.inFlight++
+		o.attempt-- // what arrives is no attempt
+		cause := &Failure{Code: CodeCancelled, Message: "cancelled before it began"}
+		r.arrived.push(arrival{o, BodyResult{Failure: cause, Final: true, Started: r.now, Ended: r.now}})
+	}
+}
+
+// Key returns the idempotency key of the operation at loc: the same over
+// attempts, replays and retries, new after a rewind.
+func (r *Run) Key(loc location.Loc) string {
+	h := r.derive("key", r.cfg.Run.Generation, loc, 0)
+	return hex.EncodeToString(h[:16])
+}

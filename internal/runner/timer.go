@@ -1,0 +1,73 @@
+package runner
+
+import "github.com/stet-run/stet/store"
+
+// timer is a time at which something is due for an operation. Timers of
+// operations that are settled, closed or due at another time by now are skipped.
+type timer struct {
+	at store.Time
+	op *op
+}
+
+// Timer is a case of a Select that wins at a time.
+type Timer struct {
+	Call Call
+	At   store.Time
+}
+
+func (b *Branch) timerOp(call Call, kind store.Kind, at store.Time) *op {
+	o := b.request(call, kind)
+	o.deadline = at
+	if o.rec != nil && o.rec.Wake != 0 {
+		o.deadline = o.rec.Wake // fixed at the first call
+	}
+	return o
+}
+
+func (r *Run) startTimer(o *op) {
+	r.timers.push(timer{o.deadline, o})
+	r.register(o)
+}
+
+// register writes down an operation that waits for long, with its deadline.
+func (r *Run) register(o *op) {
+	if !o.written && o.deadline >= r.now+shortWait {
+		r.write(o, store.Entry{State: store.Open, Wake: o.deadline, Started: r.now})
+	}
+}
+
+// firstTimer returns the earliest timer that still matters.
+func (r *Run) firstTimer() (timer, bool) {
+	for r.timers.len() > 0 {
+		t := r.timers.peek()
+		if !t.op.settled && !t.op.closed && t.op.deadline == t.at && !(t.op.kind == store.KindStep && t.op.queued) {
+			return t, true
+		}
+		r.timers.pop()
+	}
+	return timer{}, false
+}
+
+// fireTimer lets the earliest due timer act: by deadline, then by order of
+// request. It reports whether it did anything.
+func (r *Run) fireTimer() bool {
+	t, ok := r.firstTimer()
+	if !ok || t.at > r.bound {
+		return false
+	}
+	switch t.op.kind {
+	case store.KindReceive:
+		if t.at > r.inboxAt {
+			return false // what was sent by then may not have been read yet
+		}
+		r.timers.pop()
+		r.takeMail(t.op)
+	case store.KindStep:
+		r.timers.pop()
+		r.queueBody(t.op)
+	default:
+		r.timers.pop()
+		r.handOver(t.op)
+	}
+	return true
+}

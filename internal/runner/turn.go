@@ -1,0 +1,165 @@
+package runner
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// turnLog is the turn that fills.
+type turnLog struct {
+	number   int // of the turn, from 0
+	entries  []store.Entry
+	bytes    int
+	seen     []store.ItemNo
+	consumed []store.Consumption
+	marked   bool // a mark of the run has changed
+}
+
+func (l *turnLog) full(limits Limits) bool {
+	return len(l.entries) >= limits.TurnEntries || l.bytes >= limits.TurnBytes
+}
+
+func (l *turnLog) add(e store.Entry) {
+	l.entries = append(l.entries, e)
+	l.bytes += len(e.Value) + len(e.Loc)
+}
+
+// put adds an operation's entry, in place of the one that it has in this turn.
+func (l *turnLog) put(o *op, e store.Entry) {
+	if o.turn == l.number+1 {
+		l.bytes += len(e.Value) - len(l.entries[o.place].Value)
+		l.entries[o.place] = e
+		return
+	}
+	o.turn, o.place, o.written = l.number+1, len(l.entries), true
+	l.add(e)
+}
+
+func (l *turnLog) consume(no store.ItemNo, verdict []byte) {
+	l.consumed = append(l.consumed, store.Consumption{Item: no, Verdict: verdict})
+	for i, s := range l.seen {
+		if s == no {
+			l.seen = append(l.seen[:i], l.seen[i+1:]...)
+			break
+		}
+	}
+}
+
+// Take returns what is to be committed, or nil if nothing is. Until Committed is
+// called the run fills the next turn, and Take returns nil.
+//
+// The turn of a run that is over ends it; that of a run that waits and can do
+// without its node suspends it. Shard and Build are the caller's to fill in.
+func (r *Run) Take() *store.Turn {
+	if r.underWay || r.broken != nil {
+		return nil
+	}
+	turn := &store.Turn{
+		Run: r.cfg.Run.No, Shard: r.cfg.Run.Shard, Incarnation: r.cfg.Run.Incarnation,
+		Entries: r.log.entries, Seen: r.log.seen, Consumed: r.log.consumed,
+	}
+	switch {
+	case r.over != nil && r.over.Status == store.Stalled && !r.live:
+		// A stalled replay has begun nothing and leaves everything as it was.
+		turn = &store.Turn{Run: turn.Run, Shard: turn.Shard, Incarnation: turn.Incarnation, Seen: turn.Seen}
+		turn.Update = r.update(store.Stalled)
+	case r.over != nil:
+		turn.Update = r.update(r.over.Status)
+	case r.live && !r.suspended && r.idle():
+		turn.Update = r.update(store.Suspended)
+		turn.Update.WakeAt, _ = r.NextTimer()
+		turn.Update.Waits = r.waits()
+	case r.log.marked:
+		turn.Update = r.update(store.Running)
+	case len(turn.Entries) == 0 && len(turn.Seen) == 0 && len(turn.Consumed) == 0:
+		return nil
+	}
+	r.underWay, r.taken = true, r.pos
+	r.suspended = turn.Update != nil && turn.Update.Status == store.Suspended
+	r.log = turnLog{number: r.log.number + 1}
+	return turn
+}
+
+func (r *Run) update(status store.Status) *store.Update {
+	u := &store.Update{Status: status}
+	if r.cancelling && !status.Terminal() {
+		u.Marks |= store.Cancelling
+	}
+	u.Marks |= r.cfg.Run.Marks & store.Paused
+	if r.over != nil {
+		u.Output, u.Reason = r.over.Output, r.over.Reason
+		if r.over.Stall != nil {
+			u.Reason = r.over.Stall.Error()
+		}
+	}
+	return u
+}
+
+// Committed tells that the turn taken last is durable.
+func (r *Run) Committed() {
+	r.underWay, r.durable = false, r.taken
+}
+
+// StillReady tells that the turn taken last is durable, but that the run was
+// neither suspended nor ended because something is new in its inbox.
+func (r *Run) StillReady() {
+	r.Committed()
+	r.suspended = false
+}
+
+// Suspended reports whether the last turn taken suspends the run and nothing
+// has happened since.
+func (r *Run) Suspended() bool { return r.suspended }
+
+// idle reports whether the run only waits for what a later activation can await
+// as well.
+func (r *Run) idle() bool {
+	if r.inFlight > 0 || r.arrived.len() > 0 || r.log.full(r.limits) || r.ready.len() > 0 {
+		return false
+	}
+	t, ok := r.firstTimer()
+	return !ok || t.op.kind == store.KindReceive || t.at >= r.bound+shortWait
+}
+
+// Wait describes something that a suspended run waits for.
+type Wait struct {
+	Location string     `json:"location"`
+	Kind     string     `json:"kind"`
+	Names    []string   `json:"names,omitempty"` // of messages
+	Since    time.Time  `json:"since"`
+	Until    *time.Time `json:"until,omitempty"` // deadline, end of a sleep, next attempt
+}
+
+// maxWaits bounds the waits that a run's row describes.
+const maxWaits = 10
+
+// waits describes what the run waits for.
+func (r *Run) waits() []byte {
+	var list []Wait
+	for b := range r.branches {
+		if b.wait == nil {
+			continue
+		}
+		for _, o := range b.wait.ops {
+			w := Wait{Location: o.loc.String(), Kind: o.kind.String(), Since: o.asked.Time()}
+			if o.receive != nil {
+				w.Names = o.receive.Names
+			}
+			if o.deadline != 0 {
+				until := o.deadline.Time()
+				w.Until = &until
+			}
+			list = append(list, w)
+		}
+		if len(list) >= maxWaits {
+			break
+		}
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		return nil // names that are no text; what a run waits for is only shown
+	}
+	return data
+}

@@ -1,0 +1,180 @@
+package runner
+
+// source is something that settles once and can be waited for: an operation or
+// a future.
+type source struct {
+	settled bool
+	waiters []*wait // in the order of waiting
+}
+
+// wait is a one-shot cell in which one branch is blocked. It is filled by the
+// first of its sources, by a cancel, or by the end of the code it waits for.
+type wait struct {
+	branch  *Branch
+	sources []*source
+	ops     []*op // those of the sources that are operations
+	group   *group
+	forCode bool // waits only for the code of the branch's own branches
+	shield  bool
+
+	filled bool
+	winner *source // nil: cancelled, or the code has ended
+	err    error
+}
+
+// fill wakes the branch. A wake once given is not taken back.
+func (w *wait) fill(winner *source, err error) {
+	if w.filled {
+		return
+	}
+	w.filled, w.winner, w.err = true, winner, err
+	if len(w.ops) > 0 {
+		w.branch.run.opWaits--
+	}
+	w.branch.run.ready.push(w.branch)
+}
+
+// settle marks a source and wakes who waits for it.
+func (r *Run) settle(s *source) {
+	s.settled = true
+	waiters := s.waiters
+	s.waiters = nil
+	for _, w := range waiters {
+		w.fill(s, nil)
+	}
+}
+
+// cancel is the cancel of the waiting branch. A step that must be seen to its
+// end keeps its branch waiting; who waits for code is woken by its end.
+func (w *wait) cancel() {
+	if w.shield || w.branch.shielded || w.forCode {
+		return
+	}
+	if w.group != nil {
+		w.group.cancelled()
+		return
+	}
+	for _, o := range w.ops {
+		if o.keep {
+			o.cancelKept()
+			return
+		}
+		if o.kind != promiseKind {
+			o.close()
+		}
+	}
+	w.fill(nil, ErrCancelled)
+}
+
+// block waits for the first of the sources. The one that is settled already and
+// first in the order of arguments wins at once. A nil winner comes with an error.
+func (b *Branch) block(w *wait) (*source, error) {
+	for _, s := range w.sources {
+		if s.settled {
+			return s, nil
+		}
+	}
+	if b.cancelled && !w.shield && !b.shielded {
+		return nil, ErrCancelled
+	}
+	w.branch = b
+	for _, s := range w.sources {
+		s.waiters = append(s.waiters, w)
+	}
+	if len(w.ops) > 0 {
+		b.run.opWaits++
+	}
+	for _, o := range w.ops {
+		b.run.expect(o)
+	}
+	b.wait = w
+	b.park()
+	b.wait = nil
+	return w.winner, w.err
+}
+
+// Await waits for a future's value. A settled one gives it also in a cancelled
+// branch.
+func (b *Branch) Await(call Call, f *Future) (any, error) {
+	if f.settled && b.run.current.Load() == b {
+		return f.Result()
+	}
+	if err := b.enter(call); err != nil {
+		return nil, err
+	}
+	if _, err := b.block(&wait{sources: []*source{&f.source}, shield: call.Shield}); err != nil {
+		return nil, err
+	}
+	return f.Result()
+}
+
+// Case is one of the things that a Select waits for; exactly one field is set.
+type Case struct {
+	Future  *Future
+	Promise *Promise
+	Receive *Receive
+	Timer   *Timer
+}
+
+// Selected is the winner of a Select.
+type Selected struct {
+	Index    int
+	Messages []Message // of a Receive
+	Value    []byte    // of a Promise
+	Failure  *Failure  // of a Promise
+}
+
+// Select waits for the first of the cases; what did not win is not lost. With
+// several ready at the call the first in order wins, while blocked the one that
+// settles first.
+func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
+	if err := b.enter(call); err != nil {
+		return Selected{}, err
+	}
+	for i, c := range cases {
+		if c.Future != nil && c.Future.settled || c.Promise != nil && c.Promise.op.settled {
+			return c.selected(i, nil), nil
+		}
+	}
+	w := &wait{shield: call.Shield}
+	ops := make([]*op, len(cases))
+	for i, c := range cases {
+		switch {
+		case c.Future != nil:
+			w.sources = append(w.sources, &c.Future.source)
+			continue
+		case c.Promise != nil:
+			ops[i] = c.Promise.op
+		case c.Receive != nil:
+			ops[i] = b.receiveOp(*c.Receive)
+		case c.Timer != nil:
+			ops[i] = b.timerOp(c.Timer.Call, timerKind, c.Timer.At)
+		}
+		w.sources = append(w.sources, &ops[i].source)
+		w.ops = append(w.ops, ops[i])
+	}
+	winner, err := b.block(w)
+	index := -1
+	for i, o := range ops {
+		if winner != nil && w.sources[i] == winner {
+			index = i
+		} else if o != nil && o.kind != promiseKind {
+			o.close()
+		}
+	}
+	if err != nil {
+		return Selected{}, err
+	}
+	return cases[index].selected(index, ops[index]), nil
+}
+
+func (c Case) selected(index int, o *op) Selected {
+	s := Selected{Index: index}
+	switch {
+	case c.Promise != nil:
+		s.Value, s.Failure = c.Promise.op.value, c.Promise.op.failure
+	case c.Receive != nil:
+		s.Messages = o.messages
+	}
+	return s
+}

@@ -1,0 +1,160 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// Message is a kind of message that is sent to one run, by name, and received by
+// its code; elsewhere this is called a signal. It is declared once and used by
+// both sides:
+//
+//	var Approved = stet.Message[Decision]("approved")
+//
+// A message is kept until it is received, also when it was sent before the run
+// waits. Messages of one name are received first in, first out.
+type Message[T any] string
+
+// WaitOption is an option of a wait: Within, As or a Key.
+type WaitOption interface{ applyWait(*waitOptions) }
+
+type waitOptions struct {
+	within    time.Duration
+	hasWithin bool
+	as        string
+	key       string
+}
+
+// Within gives a wait a deadline, counted from Now. A message that was sent by
+// then wins over it. A deadline that wins is ErrTimeout.
+type Within time.Duration
+
+func (w Within) applyWait(o *waitOptions) { o.within, o.hasWithin = time.Duration(w), true }
+
+// As gives a wait a name of its own, where two places in one scope wait for the
+// same.
+type As string
+
+func (a As) applyWait(o *waitOptions) { o.as = string(a) }
+
+func waitOptionsOf(name string, opts []WaitOption) (waitOptions, error) {
+	o := waitOptions{as: name}
+	for _, opt := range opts {
+		opt.applyWait(&o)
+	}
+	if o.within < 0 {
+		return o, fmt.Errorf("wait %q: expected a duration of 0 or more, found %s: %w", name, o.within, ErrInvalid)
+	}
+	return o, nil
+}
+
+// receive describes a wait for messages of the name.
+func (o waitOptions) receive(ctx Context, call runner.Call, name string, most int) runner.Receive {
+	r := runner.Receive{Call: call, Names: []string{name}, Max: most}
+	if o.hasWithin {
+		r.Deadline = ctx.branch.Now().Add(o.within)
+	}
+	return r
+}
+
+// Receive waits for a message and returns its value. The error is ErrTimeout if
+// a deadline given with Within wins, ErrCancelled if the branch is cancelled, or
+// that of decoding.
+func (m Message[T]) Receive(ctx Context, opts ...WaitOption) (T, error) {
+	var zero T
+	o, err := waitOptionsOf(string(m), opts)
+	if err != nil {
+		return zero, err
+	}
+	got, err := ctx.branch.Receive(o.receive(ctx, ctx.call(o.as, o.key), string(m), 1))
+	if err != nil {
+		return zero, ctx.env.engine.errors.seen(err)
+	}
+	return decodeResult[T](ctx, string(m), got[0].Value)
+}
+
+// ReceiveBatch waits for up to most messages and returns their values, oldest
+// first. With Within it returns when most are there, or at the deadline those
+// that were sent by then; without, as soon as there is any. Errors are those of
+// Receive; most below 1 is ErrInvalid.
+func (m Message[T]) ReceiveBatch(ctx Context, most int, opts ...WaitOption) ([]T, error) {
+	o, err := waitOptionsOf(string(m), opts)
+	if err != nil {
+		return nil, err
+	}
+	if most < 1 {
+		return nil, fmt.Errorf("receive %q: expected a batch of 1 or more, found %d: %w", string(m), most, ErrInvalid)
+	}
+	got, err := ctx.branch.Receive(o.receive(ctx, ctx.call(o.as, o.key), string(m), most))
+	if err != nil {
+		return nil, ctx.env.engine.errors.seen(err)
+	}
+	values := make([]T, len(got))
+	for i := range got {
+		if values[i], err = decodeResult[T](ctx, string(m), got[i].Value); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// Send sends a message to a run. It is durable when Send returns. With a
+// SendKey, equal keys to one run give one delivery. Errors: ErrNotFound,
+// ErrTerminal, ErrTooLarge, and those of the store.
+func (m Message[T]) Send(ctx context.Context, e *Engine, runID string, value T, opts ...SendOption) error {
+	data, err := e.encodeValue("message "+string(m), value)
+	if err != nil {
+		return err
+	}
+	return e.send(ctx, runID, string(m), data, opts)
+}
+
+// SendOption is an option of Send: a SendKey.
+type SendOption interface{ applySend(*sendOptions) }
+
+type sendOptions struct{ key string }
+
+// SendKey is the idempotency key of a message: 1 to 255 bytes, unique in the
+// run's inbox.
+type SendKey string
+
+func (k SendKey) applySend(o *sendOptions) { o.key = string(k) }
+
+// send puts an encoded message into a run's inbox.
+func (e *Engine) send(ctx context.Context, runID, name string, value []byte, opts []SendOption) error {
+	var o sendOptions
+	for _, opt := range opts {
+		opt.applySend(&o)
+	}
+	item, err := messageItem(name, value, o.key)
+	if err != nil {
+		return err
+	}
+	_, err = e.put(ctx, runID, item)
+	if errors.Is(err, errDuplicate) {
+		return nil // the first delivery stands
+	}
+	return err
+}
+
+func messageItem(name string, value []byte, key string) (*store.Item, error) {
+	if err := checkName("message", name); err != nil {
+		return nil, err
+	}
+	if len(key) > 255 {
+		return nil, fmt.Errorf("message %q: expected a key of at most 255 bytes, found %d: %w", name, len(key), ErrInvalid)
+	}
+	origin := uuid.NewString()
+	id := "m:" + key
+	if key == "" {
+		id = origin
+	}
+	return &store.Item{Kind: store.ItemMessage, Name: name, ID: id, Origin: origin, Value: value}, nil
+}

@@ -1,0 +1,166 @@
+package stet
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// Promise is assigned once, by success or failure, from anywhere, before or
+// after somebody waits for it.
+type Promise[T any] struct {
+	inner *runner.Promise
+	name  string
+	token string
+}
+
+// NewPromise makes a promise in the run. Hand out its Token; whoever has it may
+// assign the promise with Engine.Resolve or Engine.Reject.
+func NewPromise[T any](ctx Context, name string) (*Promise[T], error) {
+	p, err := ctx.branch.NewPromise(ctx.call(name, ""))
+	if err != nil {
+		return nil, err
+	}
+	return &Promise[T]{inner: p, name: name, token: makeToken(ctx.env.run, p.Location())}, nil
+}
+
+// Token identifies the promise and is the right to assign it: it names the run
+// and carries 128 bits that cannot be guessed.
+func (p *Promise[T]) Token() string { return p.token }
+
+// Await waits until the promise is assigned and returns its value, or the error
+// it was rejected with. Further calls return the same at once. With Within a
+// deadline that wins is ErrTimeout; the promise can still be assigned then.
+func (p *Promise[T]) Await(ctx Context, opts ...WaitOption) (T, error) {
+	var zero T
+	o, err := waitOptionsOf(p.name, opts)
+	if err != nil {
+		return zero, err
+	}
+	call := ctx.call(o.as, o.key)
+	if !o.hasWithin {
+		data, err := ctx.branch.AwaitPromise(call, p.inner)
+		return p.result(ctx, data, err)
+	}
+	call.Key, call.Site = "deadline", 0
+	won, err := ctx.branch.Select(call, []runner.Case{
+		{Promise: p.inner},
+		{Timer: &runner.Timer{Call: call, At: ctx.branch.Now().Add(o.within)}},
+	})
+	switch {
+	case err != nil:
+		return zero, ctx.env.engine.errors.seen(err)
+	case won.Index == 1:
+		return zero, ErrTimeout
+	case won.Failure != nil:
+		return p.result(ctx, nil, won.Failure)
+	}
+	return p.result(ctx, won.Value, nil)
+}
+
+func (p *Promise[T]) result(ctx Context, data []byte, err error) (T, error) {
+	if err != nil {
+		var zero T
+		return zero, ctx.env.engine.errors.seen(err)
+	}
+	return decodeResult[T](ctx, p.name, data)
+}
+
+// Resolve assigns a value to the promise with the token. Errors:
+// ErrAlreadyResolved while that is known; ErrTerminal if the run has ended or
+// continued as new; ErrNotFound if the token is of no promise; ErrTooLarge; and
+// those of the store.
+func (e *Engine) Resolve(ctx context.Context, token string, value any) error {
+	data, err := e.encodeValue("promise", value)
+	if err != nil {
+		return err
+	}
+	return e.assign(ctx, token, data, false)
+}
+
+// Reject assigns a failure to the promise with the token. Errors are those of
+// Resolve; a nil reason is ErrInvalid.
+func (e *Engine) Reject(ctx context.Context, token string, reason error) error {
+	if reason == nil {
+		return fmt.Errorf("reject: expected an error, found nil: %w", ErrInvalid)
+	}
+	return e.assign(ctx, token, runner.EncodeFailure(e.errors.record(reason)), true)
+}
+
+func (e *Engine) assign(ctx context.Context, text string, value []byte, failed bool) error {
+	t, err := parseToken(text)
+	if err != nil {
+		return err
+	}
+	run, ok, err := e.inner.Get(ctx, t.runID)
+	if err != nil {
+		return err
+	}
+	if !ok || t.incarnation > run.Incarnation {
+		return fmt.Errorf("promise of run %q: %w", t.runID, ErrNotFound)
+	}
+	if t.incarnation < run.Incarnation {
+		return fmt.Errorf("promise of run %q: %w", t.runID, ErrTerminal)
+	}
+	if runner.PromiseSecret(&run, string(t.loc)) != t.secret {
+		return fmt.Errorf("promise of run %q: %w", t.runID, ErrNotFound)
+	}
+	_, err = e.put(ctx, t.runID, &store.Item{
+		Kind: store.ItemResolution, ID: "p:" + text, Origin: uuid.NewString(),
+		Incarnation: t.incarnation, Loc: string(t.loc), Failed: failed, Value: value,
+	})
+	if errors.Is(err, errDuplicate) {
+		return fmt.Errorf("promise %s of run %q: %w", t.loc, t.runID, ErrAlreadyResolved)
+	}
+	return err
+}
+
+// token is what the text of a promise's token says.
+type token struct {
+	runID       string
+	incarnation int
+	loc         location.Loc
+	secret      [16]byte
+}
+
+// makeToken returns the text of a promise's token: "p1." and three base64url
+// fields, the run's ID, incarnation and location, and the secret.
+func makeToken(run *store.Run, loc string) string {
+	secret := runner.PromiseSecret(run, loc)
+	b64 := base64.RawURLEncoding
+	return "p1." + b64.EncodeToString([]byte(run.ID)) + "." +
+		b64.EncodeToString([]byte(strconv.Itoa(run.Incarnation)+":"+loc)) + "." + b64.EncodeToString(secret[:])
+}
+
+func parseToken(text string) (token, error) {
+	bad := func(what string) (token, error) {
+		return token{}, fmt.Errorf("promise token %.40q: expected p1.RUN.PLACE.SECRET as Promise.Token returns it, %s: %w", text, what, ErrNotFound)
+	}
+	parts := strings.Split(text, ".")
+	if len(parts) != 4 || parts[0] != "p1" {
+		return bad("found another form")
+	}
+	var fields [3][]byte
+	for i, part := range parts[1:] {
+		data, err := base64.RawURLEncoding.Strict().DecodeString(part)
+		if err != nil {
+			return bad("found a field that is not base64url")
+		}
+		fields[i] = data
+	}
+	number, loc, ok := strings.Cut(string(fields[1]), ":")
+	incarnation, err := strconv.Atoi(number)
+	if !ok || err != nil || incarnation < 0 || location.Check(loc) != nil || len(fields[2]) != 16 {
+		return bad("found no location or secret")
+	}
+	return token{string(fields[0]), incarnation, location.Loc(loc), [16]byte(fields[2])}, nil
+}

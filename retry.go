@@ -1,0 +1,105 @@
+package stet
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/stet-run/stet/internal/runner"
+)
+
+// None means "none", "never" or "without limit" where 0 means the default.
+const None = -1
+
+// Retry says how often and when a step is tried. It is an option of Step and Do,
+// of Define (the default of a workflow), and a field of Config (the default of
+// the engine); a field that is zero takes the value of the next outer one.
+//
+// A failed attempt is durable before the next one begins. An attempt that was
+// lost with its process has left no record and is not counted.
+type Retry struct {
+	// Attempts in total, the first included. Default 4; None: without limit.
+	Attempts int
+	// First is the delay before the second attempt. Default 100 ms; None: none.
+	First time.Duration
+	// Factor by which the delay grows with each attempt, at least 1. Default 2.
+	Factor float64
+	// Max is the longest delay. Default 30 s.
+	Max time.Duration
+	// Jitter is the share by which a delay varies, up and down, from 0 to 1.
+	// Default 0.1; None: none.
+	Jitter float64
+	// Timeout of one attempt, renewed by Heartbeat. Default None. An attempt that
+	// exceeds it has failed; its body may still be running when the next begins.
+	Timeout time.Duration
+	// Overall is the time for all attempts together, from the moment the step
+	// was asked for. Default None.
+	Overall time.Duration
+	// If decides whether an error is worth a retry. Default: all are, except
+	// those marked with Permanent.
+	If func(error) bool
+}
+
+func (r Retry) applyStep(o *stepOptions)     { o.retry = r }
+func (r Retry) applyDefine(o *defineOptions) { o.retry = r }
+
+// over returns r with its zero fields taken from outer.
+func (r Retry) over(outer Retry) Retry {
+	pick(&r.Attempts, outer.Attempts)
+	pick(&r.First, outer.First)
+	pick(&r.Factor, outer.Factor)
+	pick(&r.Max, outer.Max)
+	pick(&r.Jitter, outer.Jitter)
+	pick(&r.Timeout, outer.Timeout)
+	pick(&r.Overall, outer.Overall)
+	if r.If == nil {
+		r.If = outer.If
+	}
+	return r
+}
+
+func pick[T comparable](field *T, outer T) {
+	var zero T
+	if *field == zero {
+		*field = outer
+	}
+}
+
+var defaultRetry = Retry{
+	Attempts: 4, First: 100 * time.Millisecond, Factor: 2, Max: 30 * time.Second, Jitter: 0.1, Timeout: None, Overall: None,
+}
+
+// check reports every field that is out of range, by name.
+func (r Retry) check(where string) error {
+	var problems []error
+	bad := func(field, want string, got any) {
+		problems = append(problems, fmt.Errorf("%s.%s: expected %s, found %v: %w", where, field, want, got, ErrInvalid))
+	}
+	if r.Attempts < None {
+		bad("Attempts", "1 or more, 0 (default) or None", r.Attempts)
+	}
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{{"First", r.First}, {"Max", r.Max}, {"Timeout", r.Timeout}, {"Overall", r.Overall}} {
+		if d.value < None {
+			bad(d.field, "a positive duration, 0 (default) or None", d.value)
+		}
+	}
+	if r.Factor != 0 && (r.Factor < 1 || math.IsInf(r.Factor, 0) || math.IsNaN(r.Factor)) {
+		bad("Factor", "1 or more", r.Factor)
+	}
+	if r.Jitter != None && (r.Jitter < 0 || r.Jitter > 1 || math.IsNaN(r.Jitter)) {
+		bad("Jitter", "0 to 1, or None", r.Jitter)
+	}
+	return errors.Join(problems...)
+}
+
+// policy returns r, which has no zero fields, in the runner's form.
+func (r Retry) policy() runner.Policy {
+	return runner.Policy{
+		Attempts: r.Attempts, First: max(r.First, 0), Factor: r.Factor, Max: max(r.Max, 0),
+		Jitter: max(r.Jitter, 0), Timeout: max(r.Timeout, 0), Overall: max(r.Overall, 0),
+	}
+}

@@ -1,0 +1,219 @@
+package stet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// Run is a handle on one run. It is cheap and safe for concurrent use.
+type Run[Out any] struct {
+	engine *Engine
+	id     string
+}
+
+// Handle returns a handle on the run with the ID, which need not exist.
+func (w *Workflow[In, Out]) Handle(e *Engine, runID string) *Run[Out] {
+	return &Run[Out]{engine: e, id: runID}
+}
+
+// ID returns the run's ID.
+func (r *Run[Out]) ID() string { return r.id }
+
+// Wait returns the run's result once it has ended. If it has failed, was
+// cancelled or is stalled the error is a *RunError. It is the context's if that
+// ends before, and ErrNotFound if there is no such run.
+func (r *Run[Out]) Wait(ctx context.Context) (Out, error) {
+	var out Out
+	run, ok, err := r.engine.inner.Wait(ctx, r.id)
+	switch {
+	case err != nil:
+		return out, fmt.Errorf("wait for run %q: %w", r.id, err)
+	case !ok:
+		return out, fmt.Errorf("run %q: %w", r.id, ErrNotFound)
+	}
+	if err := r.engine.runError(&run); err != nil {
+		return out, err
+	}
+	if err := r.engine.codecs.decode(run.Output, &out); err != nil {
+		return out, fmt.Errorf("result of run %q: %w", r.id, err)
+	}
+	return out, nil
+}
+
+// Poll returns how the run stands now.
+func (r *Run[Out]) Poll(ctx context.Context) (*RunInfo, error) { return r.engine.Get(ctx, r.id) }
+
+// Cancel is Engine.Cancel.
+func (r *Run[Out]) Cancel(ctx context.Context, reason string) (bool, error) {
+	return r.engine.Cancel(ctx, r.id, reason)
+}
+
+// RunError says that a run has not succeeded.
+type RunError struct {
+	RunID  string
+	Status store.Status // Failed, Cancelled or Stalled
+	Reason string       // of Cancelled and Stalled
+	Err    error        // of Failed: what the workflow returned; else ErrCancelled or ErrStalled
+}
+
+// Error names the run, the status and the reason.
+func (e *RunError) Error() string {
+	if e.Status == store.Failed {
+		return fmt.Sprintf("run %q failed: %v", e.RunID, e.Err)
+	}
+	return fmt.Sprintf("run %q is %s: %s", e.RunID, e.Status, e.Reason)
+}
+
+// Unwrap returns the cause.
+func (e *RunError) Unwrap() error { return e.Err }
+
+// runError returns the error of a run that has not succeeded, or nil.
+func (e *Engine) runError(run *store.Run) error {
+	out := &RunError{RunID: run.ID, Status: run.Status, Reason: run.Reason}
+	switch run.Status {
+	case store.Failed:
+		failure, err := runner.DecodeFailure(run.Output)
+		if err != nil {
+			return fmt.Errorf("failure of run %q: %w", run.ID, err)
+		}
+		out.Err = e.errors.restore(failure)
+	case store.Cancelled:
+		out.Err = ErrCancelled
+	case store.Stalled:
+		out.Err = ErrStalled
+	default:
+		return nil
+	}
+	return out
+}
+
+// RunInfo is how a run stands.
+type RunInfo struct {
+	store.Run
+	// WaitsFor says what a suspended run waits for, up to ten of them.
+	WaitsFor []Wait
+	// Err is why it has not succeeded, or nil.
+	Err error
+}
+
+// Wait is something that a suspended run waits for.
+type Wait struct {
+	Location string    `json:"location"`
+	Kind     string    `json:"kind"`            // "sleep", "receive", "promise", …
+	Names    []string  `json:"names,omitempty"` // of messages
+	Since    time.Time `json:"since"`
+	Until    time.Time `json:"until,omitzero"` // deadline; zero: none
+}
+
+// Get returns how a run stands. ErrNotFound: there is none with the ID.
+func (e *Engine) Get(ctx context.Context, runID string) (*RunInfo, error) {
+	run, ok, err := e.inner.Get(ctx, runID)
+	if err != nil {
+		return nil, fmt.Errorf("get run %q: %w", runID, err)
+	}
+	if !ok {
+		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
+	}
+	return e.info(run), nil
+}
+
+func (e *Engine) info(run store.Run) *RunInfo {
+	info := &RunInfo{Run: run, Err: e.runError(&run)}
+	if run.Waits != nil {
+		_ = json.Unmarshal(run.Waits, &info.WaitsFor) // only shown; a newer form shows as nothing
+	}
+	return info
+}
+
+// Wait returns how a run stands once it has ended or stalled. ErrNotFound: there
+// is none with the ID. The error is the context's if that ends before.
+func (e *Engine) Wait(ctx context.Context, runID string) (*RunInfo, error) {
+	run, ok, err := e.inner.Wait(ctx, runID)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("wait for run %q: %w", runID, err)
+	case !ok:
+		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
+	}
+	return e.info(run), nil
+}
+
+// List returns a page of the runs that match, newest first. store.ErrBadCursor:
+// the cursor is not one of List's.
+func (e *Engine) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	return e.store.List(ctx, f)
+}
+
+// Count counts the runs that match, by workflow and status.
+func (e *Engine) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
+	return e.store.Count(ctx, f)
+}
+
+// Cancel asks for a run to be cancelled. It is durable at once; the owner
+// decides. true: the run will end as cancelled, after its code has cleaned up.
+// false: the error says why not, for example that it has ended (ErrTerminal).
+// ErrPending: ctx has ended before the decision; the request stands. The reason
+// may be empty.
+func (e *Engine) Cancel(ctx context.Context, runID, reason string) (bool, error) {
+	return e.verb(ctx, runID, store.ItemCancel, reason)
+}
+
+// Terminate asks for a run to be ended at once; no more code of it runs. The
+// results are those of Cancel.
+func (e *Engine) Terminate(ctx context.Context, runID, reason string) (bool, error) {
+	return e.verb(ctx, runID, store.ItemTerminate, reason)
+}
+
+// Resume asks for a stalled run to go on. The results are those of Cancel.
+func (e *Engine) Resume(ctx context.Context, runID string) (bool, error) {
+	return e.verb(ctx, runID, store.ItemResume, "")
+}
+
+// verb puts a request into the run's inbox and waits for the owner's verdict.
+func (e *Engine) verb(ctx context.Context, runID string, kind store.ItemKind, reason string) (bool, error) {
+	id := uuid.NewString()
+	answer, err := e.put(ctx, runID, &store.Item{Kind: kind, ID: id, Origin: id, Value: []byte(reason)})
+	if err != nil {
+		return false, err
+	}
+	if answer.Run.Status.Terminal() {
+		return false, fmt.Errorf("%s run %q: it is already %s: %w", kind, runID, answer.Run.Status, ErrTerminal)
+	}
+	verdict, err := e.inner.Verdict(ctx, answer.Run.No, answer.Item, id)
+	if err != nil {
+		return false, fmt.Errorf("%s run %q: %w", kind, runID, err)
+	}
+	if len(verdict) > 0 && verdict[0] == 'y' {
+		return true, nil
+	}
+	return false, fmt.Errorf("%s run %q: refused: %s", kind, runID, verdict[min(1, len(verdict)):])
+}
+
+// errDuplicate: an item with this ID from another act is in the inbox.
+var errDuplicate = errors.New("duplicate")
+
+// put puts an item into a run's inbox.
+func (e *Engine) put(ctx context.Context, runID string, item *store.Item) (store.Answer, error) {
+	answers, err := e.inner.Apply(ctx, []store.Command{{RunID: runID, Item: item}})
+	if err != nil {
+		return store.Answer{}, fmt.Errorf("%s to run %q: %w", item.Kind, runID, err)
+	}
+	switch a := answers[0]; a.Outcome {
+	case store.NotFound:
+		return a, fmt.Errorf("run %q: %w", runID, ErrNotFound)
+	case store.Ended:
+		return a, fmt.Errorf("%s to run %q, which is %s: %w", item.Kind, runID, a.Run.Status, ErrTerminal)
+	case store.Duplicate:
+		return a, errDuplicate
+	default:
+		return a, nil
+	}
+}

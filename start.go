@@ -1,0 +1,273 @@
+package stet
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+
+	"github.com/stet-run/stet/store"
+)
+
+// StartOption is an option of Start: an ID, StartAt, StartAfter, an Existing
+// policy, or a FirstMessage.
+type StartOption interface{ applyStart(*startOptions) error }
+
+type startOptions struct {
+	id       string
+	at       time.Time
+	after    time.Duration
+	existing Existing
+	messages []firstMessage
+}
+
+// ID names the run: 1 to 255 printable bytes that do not end in "@" and digits.
+// Without one the run gets a UUIDv7, which sorts by time.
+type ID string
+
+func (id ID) applyStart(o *startOptions) error {
+	o.id = string(id)
+	return checkRunID(o.id)
+}
+
+// StartAt has the run begin no earlier than t.
+type StartAt time.Time
+
+func (t StartAt) applyStart(o *startOptions) error {
+	o.at = time.Time(t)
+	return nil
+}
+
+// StartAfter has the run begin no earlier than this much later.
+type StartAfter time.Duration
+
+func (d StartAfter) applyStart(o *startOptions) error {
+	if d < 0 {
+		return fmt.Errorf("StartAfter: expected a duration of 0 or more, found %s: %w", time.Duration(d), ErrInvalid)
+	}
+	o.after = time.Duration(d)
+	return nil
+}
+
+// Existing says what a start does when a run with its ID exists.
+type Existing uint8
+
+const (
+	// UseExisting returns the existing run, if its input is equal; else ErrExists.
+	UseExisting Existing = iota
+	// RefuseExisting is ErrExists.
+	RefuseExisting
+	// ReplaceFailed starts anew if the existing run has failed or was cancelled;
+	// that is from then on addressed as ID@N with its number N. Else it is
+	// UseExisting.
+	ReplaceFailed
+)
+
+func (x Existing) applyStart(o *startOptions) error {
+	if x > ReplaceFailed {
+		return fmt.Errorf("Existing: expected UseExisting, RefuseExisting or ReplaceFailed, found %d: %w", x, ErrInvalid)
+	}
+	o.existing = x
+	return nil
+}
+
+type firstMessage struct {
+	name  string
+	value any
+}
+
+func (m firstMessage) applyStart(o *startOptions) error {
+	o.messages = append(o.messages, m)
+	return checkName("message", m.name)
+}
+
+// FirstMessage is sent in the same commit that starts the run.
+func FirstMessage[T any](m Message[T], value T) StartOption {
+	return firstMessage{string(m), value}
+}
+
+// Start starts a run with the input. It is durable when Start returns, and
+// begins when a process that has the code is there. Errors: ErrUnknownWorkflow
+// if no process ever had the code, ErrExists, ErrInvalid, ErrTooLarge, and those
+// of the store. Nothing has changed then.
+func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, input In, opts ...StartOption) (*Run[Out], error) {
+	runs, err := w.start(ctx, e, []In{input}, func(int) []StartOption { return opts })
+	if err != nil {
+		return nil, err
+	}
+	return runs[0], nil
+}
+
+// StartAll starts a run for each input, all in one commit; each gives the
+// options of the one with that index and may be nil. The errors are those of
+// Start, joined; the runs that could be started are started, and the others nil.
+// Bad options or inputs start nothing.
+func (w *Workflow[In, Out]) StartAll(ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption) ([]*Run[Out], error) {
+	return w.start(ctx, e, inputs, each)
+}
+
+func (w *Workflow[In, Out]) start(ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption) ([]*Run[Out], error) {
+	if err := e.known.check(ctx, e, w.name); err != nil {
+		return nil, err
+	}
+	commands := make([]store.Command, len(inputs))
+	options := make([]startOptions, len(inputs))
+	for i, input := range inputs {
+		if each != nil {
+			for _, opt := range each(i) {
+				if err := opt.applyStart(&options[i]); err != nil {
+					return nil, fmt.Errorf("start %s: %w", w.name, err)
+				}
+			}
+		}
+		if options[i].id == "" && w.runID != nil {
+			options[i].id = w.runID(input)
+			if err := checkRunID(options[i].id); err != nil {
+				return nil, fmt.Errorf("start %s: IDFrom: %w", w.name, err)
+			}
+		}
+		start, err := e.startCommand(w.name, input, &options[i])
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", w.name, err)
+		}
+		commands[i].Start = start
+	}
+	answers, err := e.inner.Apply(ctx, commands)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", w.name, err)
+	}
+	runs := make([]*Run[Out], len(inputs))
+	var problems []error
+	for i, a := range answers {
+		if err := checkStarted(&a, commands[i].Start, options[i].existing); err != nil {
+			problems = append(problems, fmt.Errorf("start %s: %w", w.name, err))
+			continue
+		}
+		runs[i] = &Run[Out]{engine: e, id: a.Run.ID}
+	}
+	return runs, errors.Join(problems...)
+}
+
+// startCommand encodes a start.
+func (e *Engine) startCommand(workflow string, input any, o *startOptions) (*store.Start, error) {
+	data, err := e.encodeValue("input", input)
+	if err != nil {
+		return nil, err
+	}
+	if o.id == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nil, err
+		}
+		o.id = id.String()
+	}
+	start := &store.Start{
+		ID: o.id, Workflow: workflow, Input: data,
+		Shard: store.Shard{Group: store.DefaultGroup, Slot: e.inner.Slot(o.id)},
+		At:    store.TimeOf(o.at), After: store.Delay(o.after.Microseconds()),
+	}
+	rand.Read(start.Seed[:])
+	if o.existing == ReplaceFailed {
+		start.Existing = store.ReplaceFailed
+	}
+	for _, m := range o.messages {
+		value, err := e.encodeValue("message "+m.name, m.value)
+		if err != nil {
+			return nil, err
+		}
+		item, err := messageItem(m.name, value, "")
+		if err != nil {
+			return nil, err
+		}
+		start.Items = append(start.Items, *item)
+	}
+	return start, nil
+}
+
+// checkStarted looks at the answer to a start.
+func checkStarted(a *store.Answer, start *store.Start, existing Existing) error {
+	switch {
+	case a.Outcome == store.Applied:
+		return nil
+	case existing == RefuseExisting:
+		return fmt.Errorf("run %q is %s since %s: %w", start.ID, a.Run.Status, a.Run.Created, ErrExists)
+	case a.Run.Workflow != start.Workflow:
+		return fmt.Errorf("run %q is of workflow %s: %w", start.ID, a.Run.Workflow, ErrExists)
+	case !bytes.Equal(a.Run.Input, start.Input):
+		return fmt.Errorf("run %q has another input: SHA-256 %x stored, %x given: %w",
+			start.ID, short(a.Run.Input), short(start.Input), ErrExists)
+	}
+	return nil
+}
+
+func short(data []byte) []byte {
+	sum := sha256.Sum256(data)
+	return sum[:8]
+}
+
+var superseded = regexp.MustCompile(`@[0-9]+$`)
+
+func checkRunID(id string) error {
+	bad := func(want, found string) error {
+		return fmt.Errorf("run ID: expected %s, found %s: %w", want, found, ErrInvalid)
+	}
+	switch {
+	case id == "" || len(id) > 255:
+		return bad("1 to 255 bytes", fmt.Sprintf("%d", len(id)))
+	case strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return bad("printable characters", fmt.Sprintf("%q", id))
+	case superseded.MatchString(id):
+		return bad(`no "@" and digits at the end, which name superseded runs`, fmt.Sprintf("%q", id))
+	}
+	return nil
+}
+
+// knownWorkflows are the names that may be started.
+type knownWorkflows struct {
+	own map[string]bool // this engine's; not changed after New
+
+	mu     sync.Mutex
+	others map[string]bool // seen in the store
+}
+
+// check returns ErrUnknownWorkflow if no node has ever registered the name.
+func (k *knownWorkflows) check(ctx context.Context, e *Engine, name string) error {
+	if k.own[name] {
+		return nil
+	}
+	k.mu.Lock()
+	known := k.others[name]
+	k.mu.Unlock()
+	if known {
+		return nil
+	}
+	d, err := e.store.Describe(ctx)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.others = map[string]bool{}
+	for _, n := range d.Workflows {
+		k.others[n] = true
+	}
+	if !k.others[name] {
+		slices.Sort(d.Workflows)
+		list := "none"
+		if len(d.Workflows) > 0 {
+			list = strings.Join(d.Workflows, ", ")
+		}
+		return fmt.Errorf("%w %q: no process has registered it in this store; known are: %s", ErrUnknownWorkflow, name, list)
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package stet
+
+import (
+	"context"
+
+	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/runner"
+)
+
+// StepOption is an option of Step and Do: a Retry or a Key.
+type StepOption interface{ applyStep(*stepOptions) }
+
+type stepOptions struct {
+	retry Retry
+	key   string
+}
+
+// Key makes an operation known by a key instead of by its position among equal
+// names, so that calls whose order may change keep their records. 1 to 128
+// bytes; the pair of name and key is unique in its scope.
+type Key string
+
+func (k Key) applyStep(o *stepOptions) { o.key = string(k) }
+func (k Key) applyGo(o *goOptions)     { o.key = string(k) }
+func (k Key) applyWait(o *waitOptions) { o.key = string(k) }
+
+// Step executes fn outside the journal and records what it returns. Once its
+// success is durable fn is never executed for this operation again; before that
+// it is executed at least once per attempt, so make it safe to repeat with
+// IdempotencyKey.
+//
+// fn gets a context that ends when the attempt's time is over, when the branch
+// is cancelled, and when this node must stop. The value that Step returns has
+// passed the codec, live as in a replay. An error is a *StepError with the
+// causes, or ErrCancelled.
+func Step[T any](ctx Context, name string, fn func(context.Context) (T, error), opts ...StepOption) (T, error) {
+	o := stepOptionsOf(opts)
+	data, err := ctx.step(ctx.call(name, o.key), o, func(c context.Context) (any, error) { return fn(c) })
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return decodeResult[T](ctx, name, data)
+}
+
+// Do is Step for a function without a value.
+func Do(ctx Context, name string, fn func(context.Context) error, opts ...StepOption) error {
+	o := stepOptionsOf(opts)
+	_, err := ctx.step(ctx.call(name, o.key), o, func(c context.Context) (any, error) { return none{}, fn(c) })
+	return err
+}
+
+func stepOptionsOf(opts []StepOption) stepOptions {
+	var o stepOptions
+	for _, opt := range opts {
+		opt.applyStep(&o)
+	}
+	return o
+}
+
+// step is the untyped part of Step.
+func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) (any, error)) ([]byte, error) {
+	e := c.env.engine
+	retry := o.retry.over(c.env.retry)
+	if err := retry.check("Retry"); err != nil {
+		return nil, err
+	}
+	body := func(ctx context.Context, b *runner.Body) runner.BodyResult {
+		var value any
+		err := e.around(ctx, b, func(ctx context.Context) (err error) {
+			value, err = fn(ctx)
+			return err
+		})
+		if err != nil {
+			return runner.BodyResult{Failure: e.errors.record(err), Final: final(err, retry.If)}
+		}
+		data, err := e.codecs.encode(value)
+		if err != nil {
+			return runner.BodyResult{Failure: encodingFailure(err), Final: true}
+		}
+		return runner.BodyResult{Value: data}
+	}
+	data, err := c.branch.Step(runner.Step{Call: call, Func: body, Policy: retry.policy()})
+	return data, e.errors.seen(err)
+}
+
+// final reports whether an error is not to be retried.
+func final(err error, worth func(error) bool) bool {
+	for e := err; e != nil; {
+		if _, ok := e.(*permanent); ok {
+			return true
+		}
+		u, ok := e.(interface{ Unwrap() error })
+		if !ok {
+			break
+		}
+		e = u.Unwrap()
+	}
+	return worth != nil && !worth(err)
+}
+
+// decodeResult decodes a recorded value for workflow code. A value that the code
+// has no type for any more is an error of the operation.
+func decodeResult[T any](ctx Context, name string, data []byte) (T, error) {
+	v, err := decodeAs[T](ctx.env.engine.codecs, data)
+	if err != nil {
+		return v, &Failure{Code: runner.CodeEncoding, Message: "result of " + name + ": " + err.Error(), Cause: err}
+	}
+	return v, nil
+}
+
+// IdempotencyKey returns the key for outbound calls of the step that ctx belongs
+// to: the same in every attempt, replay and retry, on every node, and new after
+// a rewind or continue-as-new. It is 32 hexadecimal digits. Outside a step it
+// returns "".
+func IdempotencyKey(ctx context.Context) string {
+	if a := engine.AttemptOf(ctx); a != nil {
+		return a.Key
+	}
+	return ""
+}
+
+// Attempt returns the number of the attempt that ctx belongs to, from 1. Outside
+// a step it returns 0.
+func Attempt(ctx context.Context) int {
+	if a := engine.AttemptOf(ctx); a != nil {
+		return a.Number
+	}
+	return 0
+}
+
+// StepInfo identifies the attempt that a step's context belongs to.
+type StepInfo struct {
+	RunID    string
+	Workflow string
+	Location string
+	Attempt  int // from 1
+}
+
+// StepOf returns what ctx belongs to; ok is false outside a step.
+func StepOf(ctx context.Context) (info StepInfo, ok bool) {
+	a := engine.AttemptOf(ctx)
+	if a == nil {
+		return StepInfo{}, false
+	}
+	return StepInfo{RunID: a.RunID, Workflow: a.Workflow, Location: a.Location, Attempt: a.Number}, true
+}
+
+// Heartbeat says that the step is alive: the attempt's timeout begins anew. A
+// non-nil detail is recorded, at most once a second, and is there in the next
+// attempt (LastDetail). It is encoded as JSON; an error is that of the encoding.
+// Outside a step it does nothing.
+func Heartbeat(ctx context.Context, detail any) error {
+	a := engine.AttemptOf(ctx)
+	if a == nil {
+		return nil
+	}
+	var data []byte
+	if detail != nil {
+		var err error
+		if data, err = (codecs{JSON}).encode(detail); err != nil {
+			return err
+		}
+	}
+	a.Heartbeat(data)
+	return nil
+}
+
+// LastDetail decodes the last recorded heartbeat detail of the former attempts.
+// ok is false if there is none.
+func LastDetail[T any](ctx context.Context) (detail T, ok bool, err error) {
+	a := engine.AttemptOf(ctx)
+	if a == nil || a.Detail == nil {
+		return detail, false, nil
+	}
+	detail, err = decodeAs[T](codecs{JSON}, a.Detail)
+	return detail, err == nil, err
+}
