@@ -50,8 +50,8 @@ var (
 type Failure struct {
 	Code    string // "error", "panic", "timeout", …, or a code of Config.Errors
 	Message string
-	Stack   string // of a panic
-	Cause   error  // nil: none
+	Stack   string  // of a panic
+	Cause   error   // nil: none
 	Joined  []error // of an error that wraps several
 }
 

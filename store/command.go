@@ -67,5 +67,5 @@ type Answer struct {
 	Outcome Outcome
 	Run     Run    // as it is after the act, with Input, without Output; zero for NotFound
 	Item    ItemNo // of the applied or the earlier item
-	Claimed bool   // the run was adopted by this act
+	Claimed bool   // the run was adopted by this act; in a repeat: is claimed and was to be adopted
 }

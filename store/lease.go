@@ -39,8 +39,10 @@ type ClaimRequest struct {
 	Boot   string
 	Leases []Lease
 	// Workflows are those whose code the node has. Runs of others are claimed
-	// only for what needs no code: an unexamined Terminate, or an unexamined
-	// Cancel or Resume of a run that is queued, stalled or terminal.
+	// only for what needs no code: an unexamined Terminate, a Cancel of a run
+	// that is queued, stalled or terminal, a Resume of one that is stalled or
+	// terminal. A queued run whose wake time has not come is claimed only for an
+	// unexamined Terminate or Cancel, whoever asks.
 	Workflows []string
 	// Limit bounds the runs that are newly claimed. 0 claims none, and
 	// unexamined items of claimed runs are still returned.
@@ -64,8 +66,8 @@ type Claims struct {
 	Fenced []Shard
 	// More says that Limit, or the store's own bound on items, cut the answer.
 	More bool
-	// NextWake is the earliest wake time of an unclaimed run in the shards whose
-	// workflow the node has; 0: none.
+	// NextWake is the earliest wake time after Now of an unclaimed run in the
+	// shards whose workflow the node has; 0: none.
 	NextWake Time
 	Now      Time // inboxes were read at this time or later
 }

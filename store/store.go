@@ -14,14 +14,16 @@ type Store interface {
 	Describe(ctx context.Context) (Description, error)
 
 	// Register writes the node's row and adds its workflows to those known. It
-	// is also the heartbeat. It returns the store's time.
+	// is also the heartbeat, and forgets nodes without a lease that were not
+	// heard of for 24 hours. It returns the store's time.
 	Register(ctx context.Context, n Node) (Time, error)
 
 	// Acquire tries to take the shards for ttl, which must be positive. The
 	// results are in the order of shards. A lease that is held and has not
-	// expired is not taken, unless the store knows that its holder is dead. Runs
-	// that the former owner had claimed become ready; if it did not end cleanly
-	// their Suspect is raised by one, and of those that were Alone also Strikes.
+	// expired is not taken, unless it is of the same boot or the store knows that
+	// its holder is dead. Runs that the former owner had claimed become ready; if
+	// it did not end cleanly their Suspect is raised by one, and of those that
+	// were Alone also Strikes. A former tenure of the same boot counts as clean.
 	Acquire(ctx context.Context, n Node, shards []Shard, ttl Delay) ([]Acquired, Time, error)
 
 	// Renew extends leases to ttl from now, whether expired or not, as long as
@@ -44,8 +46,10 @@ type Store interface {
 	// command in the batch: split it.
 	Commit(ctx context.Context, b Batch) (BatchResult, error)
 
-	// Claim takes in hand what is ready, oldest first, and returns the
-	// unexamined items of all runs in the node's hand. A claimed run that was
+	// Claim takes in hand what is ready: first the runs whose wake time has
+	// passed, in its order, then those with an item that makes them ready, then
+	// those marked ready, each by number. It returns the unexamined items of all
+	// runs in the node's hand, by run. A claimed run that was
 	// queued or suspended is running from then on and has no wake time; Started
 	// is set the first time. Stalled and terminal runs keep their status.
 	Claim(ctx context.Context, req ClaimRequest) (Claims, error)

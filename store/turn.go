@@ -5,9 +5,10 @@ package store
 type Batch struct {
 	Node string
 	Boot string
-	// No numbers the batches of a node's boot, from 1, without gaps. A batch
-	// that was definitely not applied may be changed and sent again under its
-	// number; one whose outcome is unknown must be repeated as it was.
+	// No numbers the batches of a node's boot, growing from 1. A batch that was
+	// definitely not applied may be changed and sent again under its number; one
+	// whose outcome is unknown must be repeated as it was. A number below the
+	// last one applied is ErrInvalid.
 	No     int64
 	Leases []Lease // of every shard that a turn or an adopting command touches
 	Turns  []*Turn // at most one per run
@@ -56,8 +57,9 @@ const (
 	// Committed: all of the turn stands.
 	Committed Verdict = 1
 	// StillReady: the turn stands, except that the run was neither suspended nor
-	// ended, because of what is unexamined in its inbox (law 5): it is running
-	// and claimed, and of the Update only Build took effect.
+	// ended, because of what is unexamined in its inbox (law 5): it stays claimed
+	// and in its status, and of the Update only Build and the end of suspicion
+	// took effect.
 	StillReady Verdict = 2
 	// Fenced: the lease's epoch is not current. Nothing of the turn stands.
 	Fenced Verdict = 3

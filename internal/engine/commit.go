@@ -34,8 +34,6 @@ type committer struct {
 	commands []pendingCommand
 	busy     bool // a batch is on its way
 	closed   bool
-
-	number int64 // of the batch that is written next; only the goroutine's
 }
 
 // maxBatchRows bounds one batch, so that a waiting caller never waits for more.
@@ -44,7 +42,7 @@ const maxBatchRows = 4000
 var errNotOwner = errors.New("not the owner")
 
 func newCommitter(t *tenure) *committer {
-	return &committer{t: t, wake: make(chan struct{}, 1), ended: make(chan struct{}), number: 1}
+	return &committer{t: t, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
 func (c *committer) submitTurn(p pendingTurn) {
@@ -157,7 +155,7 @@ func (c *committer) write(ctx context.Context, turns []pendingTurn, commands []p
 // say what became of it. An error is the batch's own, or that ctx has ended.
 func (c *committer) commit(ctx context.Context, turns []pendingTurn, commands []pendingCommand) (store.BatchResult, error) {
 	b := store.Batch{
-		Node: c.t.e.cfg.Node, Boot: c.t.e.boot, No: c.number, Leases: c.t.leases,
+		Node: c.t.e.cfg.Node, Boot: c.t.e.boot, No: c.t.e.batches.Add(1), Leases: c.t.leases,
 		Turns: make([]*store.Turn, len(turns)), Commands: make([]store.Command, len(commands)),
 	}
 	for i, p := range turns {
@@ -169,7 +167,6 @@ func (c *committer) commit(ctx context.Context, turns []pendingTurn, commands []
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		result, err := c.t.e.cfg.Store.Commit(ctx, b)
 		if err == nil {
-			c.number++
 			c.t.e.time.observe(result.Now)
 			return result, nil
 		}

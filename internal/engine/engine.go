@@ -67,7 +67,8 @@ type Engine struct {
 	time  clock
 	hub   hub
 
-	tenure atomic.Pointer[tenure] // nil: not the owner
+	tenure  atomic.Pointer[tenure] // nil: not the owner
+	batches atomic.Int64           // number of the last batch of this boot
 
 	mu       sync.Mutex
 	ends     map[string][]chan store.Run  // who waits for a run's end, by ID

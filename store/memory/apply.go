@@ -1,0 +1,131 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Apply implements store.Store.
+func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, store.Time, error) {
+	now, err := s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := store.ValidateCommands(commands); err != nil {
+		return nil, 0, err
+	}
+	answers := make([]store.Answer, len(commands))
+	for i := range commands {
+		answers[i] = s.apply(&commands[i], now, nil, false)
+	}
+	s.changed(s)
+	return answers, now, nil
+}
+
+// apply carries out one command. A run may be adopted if its shard has a lease
+// in leases that is current. repeat says that the command has been applied
+// before in the same batch.
+func (d *data) apply(c *store.Command, now store.Time, leases []store.Lease, repeat bool) store.Answer {
+	adopt := func(r *run) bool {
+		if !c.Adopt || !d.leads(leases, r.Shard) {
+			return false
+		}
+		if repeat {
+			return r.condition == claimed
+		}
+		queued := r.Status == store.Queued && (r.condition == ready || r.WakeAt != 0 && r.WakeAt <= now)
+		if r.condition == claimed || !queued && r.Status != store.Suspended {
+			return false
+		}
+		d.claim(r)
+		return true
+	}
+	if c.Start != nil {
+		return d.start(c.Start, now, adopt)
+	}
+	r := d.ids[c.RunID]
+	if r == nil {
+		return store.Answer{Outcome: store.NotFound}
+	}
+	for _, it := range r.items {
+		if it.ID != c.Item.ID {
+			continue
+		}
+		a := store.Answer{Outcome: store.Duplicate, Run: r.answer()}
+		if it.Origin == c.Item.Origin {
+			a.Outcome, a.Item = store.Applied, it.No
+			a.Claimed = repeat && adopt(r)
+		}
+		return a
+	}
+	if r.Status.Terminal() && !c.Item.Kind.Verb() {
+		return store.Answer{Outcome: store.Ended, Run: r.answer()}
+	}
+	no := d.insert(r, c.Item, now)
+	adopted := adopt(r)
+	return store.Answer{Outcome: store.Applied, Run: r.answer(), Item: no, Claimed: adopted}
+}
+
+func (d *data) leads(leases []store.Lease, shard store.Shard) bool {
+	for i := range leases {
+		if leases[i].Shard == shard && d.current(&leases[i]) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) store.Answer {
+	if r := d.ids[start.ID]; r != nil {
+		switch {
+		case r.Seed == start.Seed:
+			return store.Answer{Outcome: store.Applied, Run: r.answer(), Claimed: adopt(r)}
+		case start.Existing == store.ReplaceFailed && (r.Status == store.Failed || r.Status == store.Cancelled):
+			r.ID = fmt.Sprintf("%s@%d", r.ID, r.No)
+			d.ids[r.ID] = r
+		default:
+			return store.Answer{Outcome: store.Exists, Run: r.answer()}
+		}
+	}
+	d.lastRun++
+	r := &run{
+		Run: store.Run{
+			No: d.lastRun, ID: start.ID, Shard: start.Shard, Workflow: start.Workflow, Status: store.Queued, Seed: start.Seed,
+			Parent: start.Parent, ParentLoc: start.ParentLoc, Created: now, Input: bytes.Clone(start.Input),
+		},
+		condition: ready, entries: map[entryKey]*store.Entry{},
+	}
+	at := start.At
+	if start.After > 0 {
+		at = max(at, now+store.Time(start.After))
+	}
+	if at > now {
+		r.WakeAt, r.condition = at, idle
+	}
+	d.runs[r.No], d.ids[r.ID] = r, r
+	for i := range start.Items {
+		d.insert(r, &start.Items[i], now)
+	}
+	adopted := adopt(r)
+	return store.Answer{Outcome: store.Applied, Run: r.answer(), Claimed: adopted}
+}
+
+func (d *data) insert(r *run, item *store.Item, now store.Time) store.ItemNo {
+	d.lastItem++
+	it := cloneItem(item)
+	it.No, it.State, it.Sent, it.Verdict = d.lastItem, store.New, now, nil
+	r.items = append(r.items, &it)
+	d.dirty[r] = true
+	return it.No
+}
+
+// answer returns the run as an Answer holds it.
+func (r *run) answer() store.Run {
+	c := r.snapshot()
+	c.Output = nil
+	return c
+}

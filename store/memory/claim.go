@@ -1,0 +1,71 @@
+package memory
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stet-run/stet/store"
+)
+
+// claimable returns the runs that may be claimed, in the order in which they
+// are: those whose wake time has passed by that time, then those with an item
+// that makes them ready, then those marked ready, each by number.
+func (d *data) claimable(shards map[store.Shard]bool, known map[string]bool, now store.Time) []*run {
+	var due, called, marked []*run
+	for _, r := range d.runs {
+		if !shards[r.Shard] || r.condition == claimed {
+			continue
+		}
+		switch {
+		case r.WakeAt != 0 && r.WakeAt <= now && known[r.Workflow]:
+			due = append(due, r)
+		case d.dirty[r] && d.called(r, known[r.Workflow], now):
+			called = append(called, r)
+		case r.condition == ready && known[r.Workflow]:
+			marked = append(marked, r)
+		}
+	}
+	slices.SortFunc(due, func(a, b *run) int { return cmp.Or(cmp.Compare(a.WakeAt, b.WakeAt), cmp.Compare(a.No, b.No)) })
+	byNo := func(a, b *run) int { return cmp.Compare(a.No, b.No) }
+	slices.SortFunc(called, byNo)
+	slices.SortFunc(marked, byNo)
+	return slices.Concat(due, called, marked)
+}
+
+// called reports whether an unexamined item makes the run ready for a node that
+// knows its code or not.
+func (d *data) called(r *run, known bool, now store.Time) bool {
+	delayed := r.Status == store.Queued && r.WakeAt > now
+	codeless := r.Status == store.Stalled || r.Status.Terminal()
+	for _, it := range r.items {
+		if it.State != store.New {
+			continue
+		}
+		switch it.Kind {
+		case store.ItemTerminate:
+			return true
+		case store.ItemCancel:
+			if known || codeless || r.Status == store.Queued {
+				return true
+			}
+		case store.ItemResume:
+			if codeless || known && !delayed {
+				return true
+			}
+		default:
+			if known && !delayed {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (d *data) sorted(set map[*run]bool) []*run {
+	runs := make([]*run, 0, len(set))
+	for r := range set {
+		runs = append(runs, r)
+	}
+	slices.SortFunc(runs, func(a, b *run) int { return cmp.Compare(a.No, b.No) })
+	return runs
+}

@@ -1,0 +1,184 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Commit implements store.Store.
+func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+	now, err := s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return store.BatchResult{}, err
+	}
+	if err := b.Validate(); err != nil {
+		return store.BatchResult{}, err
+	}
+	n := s.node(b.Node, b.Boot)
+	if b.No < n.batch {
+		return store.BatchResult{}, fmt.Errorf("%w: batch: expected a number from %d, found %d", store.ErrInvalid, n.batch, b.No)
+	}
+	repeat := b.No == n.batch
+	result := store.BatchResult{Turns: n.verdicts, Now: now}
+	if !repeat {
+		result.Turns = make([]store.TurnResult, len(b.Turns))
+		for i, t := range b.Turns {
+			result.Turns[i] = s.commit(t, b.LeaseOf(t.Shard), now)
+		}
+		n.batch, n.verdicts = b.No, result.Turns
+	}
+	result.Turns = slices.Clone(result.Turns)
+	for i := range b.Commands {
+		result.Commands = append(result.Commands, s.apply(&b.Commands[i], now, b.Leases, repeat))
+	}
+	s.changed(s)
+	return result, nil
+}
+
+// commit writes one turn.
+func (d *data) commit(t *store.Turn, l *store.Lease, now store.Time) store.TurnResult {
+	if d.current(l) == nil {
+		return store.TurnResult{Verdict: store.Fenced}
+	}
+	r := d.runs[t.Run]
+	if reason := d.refuses(r, t); reason != "" {
+		return store.TurnResult{Verdict: store.Refused, Reason: reason}
+	}
+	for i := range t.Entries {
+		e := cloneEntry(&t.Entries[i])
+		e.Size = len(e.Value)
+		r.entries[entryKey{t.Incarnation, e.Loc}] = &e
+	}
+	for _, no := range t.Seen {
+		if it := r.item(no); it.State == store.New {
+			it.State = store.Seen
+		}
+	}
+	for _, c := range t.Consumed {
+		it := r.item(c.Item)
+		it.State, it.Value, it.Verdict = store.Consumed, nil, bytes.Clone(c.Verdict)
+	}
+	r.examine(d)
+	verdict := store.Committed
+	if t.Update != nil {
+		verdict = d.update(r, t.Update, now)
+	}
+	for i := range t.Sends {
+		d.apply(&t.Sends[i], now, nil, false)
+	}
+	return store.TurnResult{Verdict: verdict}
+}
+
+// refuses returns why the turn breaks a law, or "".
+func (d *data) refuses(r *run, t *store.Turn) string {
+	switch {
+	case r == nil:
+		return fmt.Sprintf("there is no run number %d", t.Run)
+	case r.Shard != t.Shard:
+		return fmt.Sprintf("the run is of shard %s, not %s", r.Shard, t.Shard)
+	case r.Incarnation != t.Incarnation:
+		return fmt.Sprintf("the run is in incarnation %d, not %d", r.Incarnation, t.Incarnation)
+	case r.condition != claimed:
+		return "the run is not claimed"
+	case t.Update != nil && !r.Status.CanBecome(t.Update.Status):
+		return fmt.Sprintf("a %s run cannot become %s", r.Status, t.Update.Status)
+	}
+	for i := range t.Entries {
+		if e := &t.Entries[i]; !overwritable(r.entries[entryKey{t.Incarnation, e.Loc}], e) {
+			return fmt.Sprintf("the entry at %q is final and different", e.Loc)
+		}
+	}
+	for _, no := range t.Seen {
+		if r.item(no) == nil {
+			return fmt.Sprintf("the run has no item number %d", no)
+		}
+	}
+	for _, c := range t.Consumed {
+		if it := r.item(c.Item); it == nil || it.State == store.Consumed {
+			return fmt.Sprintf("the run has no item number %d that is not consumed", c.Item)
+		}
+	}
+	return ""
+}
+
+// overwritable reports whether an entry may be written over what stands.
+func overwritable(old, next *store.Entry) bool {
+	if old == nil || old.State != store.Done && old.State != store.FailedEntry {
+		return true
+	}
+	a, b := *old, *next
+	if a.Seq == 0 {
+		a.Seq, a.At = b.Seq, b.At
+	}
+	sameValue := bytes.Equal(a.Value, b.Value) && (a.Value == nil) == (b.Value == nil)
+	a.Value, b.Value, a.Size, b.Size = nil, nil, 0, 0
+	return sameValue && a.Loc == b.Loc && a.Kind == b.Kind && a.State == b.State && a.Seq == b.Seq && a.Born == b.Born &&
+		a.At == b.At && a.Wake == b.Wake && a.Attempt == b.Attempt && a.Started == b.Started && a.Ended == b.Ended
+}
+
+func (r *run) item(no store.ItemNo) *store.Item {
+	i := slices.IndexFunc(r.items, func(it *store.Item) bool { return it.No == no })
+	if i < 0 {
+		return nil
+	}
+	return r.items[i]
+}
+
+// examine brings the set of runs with unexamined items up to date.
+func (r *run) examine(d *data) {
+	if slices.ContainsFunc(r.items, func(it *store.Item) bool { return it.State == store.New }) {
+		d.dirty[r] = true
+	} else {
+		delete(d.dirty, r)
+	}
+}
+
+// update changes the run's row.
+func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
+	if u.Build != "" {
+		r.Build = u.Build
+	}
+	if !u.Alone && !u.Spared {
+		r.Suspect, r.Strikes, r.Alone = 0, 0, false
+	}
+	if d.holdsBack(r, u.Status) {
+		return store.StillReady
+	}
+	if u.Status.Terminal() && !r.Status.Terminal() {
+		r.Ended = now
+	} else if !u.Status.Terminal() {
+		r.Ended = 0
+	}
+	r.Status, r.Marks, r.Reason, r.Waits = u.Status, u.Marks, u.Reason, bytes.Clone(u.Waits)
+	r.WakeAt = 0
+	if u.Status == store.Suspended {
+		r.WakeAt = u.WakeAt
+	}
+	r.Alone = u.Alone
+	if u.Output != nil {
+		r.Output = bytes.Clone(u.Output)
+	}
+	if u.Status != store.Running {
+		r.condition = idle
+	}
+	return store.Committed
+}
+
+// holdsBack reports whether something unexamined keeps the run from suspending
+// or ending.
+func (d *data) holdsBack(r *run, next store.Status) bool {
+	switch {
+	case next == store.Suspended:
+		return d.dirty[r]
+	case next.Terminal() && !r.Status.Terminal():
+		return slices.ContainsFunc(r.items, func(it *store.Item) bool {
+			return it.State == store.New && (it.Kind == store.ItemCancel || it.Kind == store.ItemTerminate)
+		})
+	}
+	return false
+}

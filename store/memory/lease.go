@@ -1,0 +1,245 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// forgetAfter is how long a node that ended uncleanly and holds no lease is
+// still listed.
+const forgetAfter = 24 * time.Hour
+
+// Register implements store.Store.
+func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) {
+	now, err := s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	if err := n.Validate(); err != nil {
+		return 0, err
+	}
+	former := s.nodes[n.ID]
+	if n.Stopped {
+		if former != nil && former.Boot == n.Boot {
+			delete(s.nodes, n.ID)
+		}
+		return now, nil
+	}
+	next := s.node(n.ID, n.Boot)
+	next.Node = cloneNode(n)
+	next.SeenAt = now
+	for _, w := range n.Workflows {
+		s.workflows[w] = true
+	}
+	for id, other := range s.nodes {
+		if other.SeenAt.Add(forgetAfter) < now && !s.holds(id) {
+			delete(s.nodes, id)
+		}
+	}
+	return now, nil
+}
+
+// node returns the record of a node's boot, made anew if it is of another.
+func (d *data) node(id, boot string) *node {
+	n := d.nodes[id]
+	if n == nil || n.Boot != boot {
+		n = &node{Node: store.Node{ID: id, Boot: boot, SeenAt: d.now}}
+		d.nodes[id] = n
+	}
+	return n
+}
+
+func (d *data) holds(node string) bool {
+	for _, l := range d.leases {
+		if l.held && l.Node == node {
+			return true
+		}
+	}
+	return false
+}
+
+// Acquire implements store.Store.
+func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+	now, err := s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := store.ValidateShards(shards, ttl); err != nil {
+		return nil, 0, err
+	}
+	if err := n.Validate(); err != nil {
+		return nil, 0, err
+	}
+	acquired := make([]store.Acquired, len(shards))
+	for i, shard := range shards {
+		l := s.leases[shard]
+		if l == nil {
+			l = &lease{clean: true}
+			s.leases[shard] = l
+		}
+		own := l.held && l.Node == n.ID && l.Boot == n.Boot
+		if l.held && !own && l.Until > now && s.handles[l.holder] {
+			acquired[i] = store.Acquired{Lease: l.Lease}
+			continue
+		}
+		clean := !l.held || own
+		suspects := s.giveBack(shard, clean)
+		l.Lease = store.Lease{Shard: shard, Epoch: l.Epoch + 1, Node: n.ID, Boot: n.Boot, Until: now + store.Time(ttl)}
+		l.held, l.holder = true, s
+		acquired[i] = store.Acquired{Held: true, Lease: l.Lease, Clean: clean, Suspects: suspects}
+	}
+	s.changed(s)
+	return acquired, now, nil
+}
+
+// giveBack makes the shard's claimed runs ready, and suspect unless clean. It
+// returns how many became suspect.
+func (d *data) giveBack(shard store.Shard, clean bool) int {
+	suspects := 0
+	for _, r := range d.runs {
+		if r.Shard != shard || r.condition != claimed {
+			continue
+		}
+		r.condition = ready
+		if clean {
+			continue
+		}
+		suspects++
+		r.Suspect++
+		if r.Alone {
+			r.Strikes++
+		}
+	}
+	return suspects
+}
+
+// current returns the record of a lease if it is current.
+func (d *data) current(l *store.Lease) *lease {
+	own := d.leases[l.Shard]
+	if own == nil || !own.held || own.Epoch != l.Epoch {
+		return nil
+	}
+	return own
+}
+
+// Renew implements store.Store.
+func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+	now, err := s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := store.ValidateShards(nil, ttl); err != nil {
+		return nil, 0, err
+	}
+	renewed := make([]store.Acquired, len(leases))
+	for i := range leases {
+		if l := s.current(&leases[i]); l != nil {
+			l.Until = now + store.Time(ttl)
+			renewed[i] = store.Acquired{Held: true, Lease: l.Lease, Clean: true}
+		} else if l := s.leases[leases[i].Shard]; l != nil && l.held {
+			renewed[i] = store.Acquired{Lease: l.Lease}
+		}
+	}
+	return renewed, now, nil
+}
+
+// Release implements store.Store.
+func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
+	_, err := s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for i := range leases {
+		if l := s.current(&leases[i]); l != nil {
+			s.giveBack(l.Shard, true)
+			l.held, l.holder, l.Node, l.Boot, l.Until = false, nil, "", "", 0
+		}
+	}
+	s.changed(s)
+	return nil
+}
+
+// Claim implements store.Store.
+func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+	now, err := s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return store.Claims{}, err
+	}
+	claims := store.Claims{Now: now}
+	shards := map[store.Shard]bool{}
+	for i := range req.Leases {
+		if s.current(&req.Leases[i]) != nil {
+			shards[req.Leases[i].Shard] = true
+		} else {
+			claims.Fenced = append(claims.Fenced, req.Leases[i].Shard)
+		}
+	}
+	known := map[string]bool{}
+	for _, w := range req.Workflows {
+		known[w] = true
+	}
+	for _, r := range s.claimable(shards, known, now) {
+		if len(claims.Runs) == req.Limit {
+			claims.More = true
+			break
+		}
+		s.claim(r)
+		claims.Runs = append(claims.Runs, store.Claimed{Fresh: true, Run: r.snapshot()})
+	}
+	s.addItems(&claims, shards)
+	for _, r := range s.runs {
+		if shards[r.Shard] && known[r.Workflow] && r.condition == idle && r.WakeAt > now &&
+			(claims.NextWake == 0 || r.WakeAt < claims.NextWake) {
+			claims.NextWake = r.WakeAt
+		}
+	}
+	return claims, nil
+}
+
+// claim takes a run in hand.
+func (d *data) claim(r *run) {
+	r.condition = claimed
+	if r.Status == store.Queued || r.Status == store.Suspended {
+		r.Status = store.Running
+	}
+	if r.Status == store.Running && r.Started == 0 {
+		r.Started = d.now
+	}
+	r.WakeAt = 0
+}
+
+// addItems adds the unexamined items of all claimed runs, by run.
+func (d *data) addItems(claims *store.Claims, shards map[store.Shard]bool) {
+	index := map[store.RunNo]int{}
+	for i := range claims.Runs {
+		index[claims.Runs[i].Run.No] = i
+	}
+	count := 0
+	for _, r := range d.sorted(d.dirty) {
+		if r.condition != claimed || !shards[r.Shard] {
+			continue
+		}
+		i, ok := index[r.No]
+		for _, it := range r.items {
+			if it.State != store.New {
+				continue
+			}
+			if count++; count > store.MaxClaim {
+				claims.More = true
+				return
+			}
+			if !ok {
+				i, ok = len(claims.Runs), true
+				claims.Runs = append(claims.Runs, store.Claimed{Run: store.Run{No: r.No}})
+			}
+			claims.Runs[i].Items = append(claims.Runs[i].Items, cloneItem(it))
+		}
+	}
+}

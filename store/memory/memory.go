@@ -1,0 +1,368 @@
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Store is a handle on a store in memory. It is safe for concurrent use.
+type Store struct {
+	*data
+	wake   chan struct{} // capacity 1: another handle has done something
+	closed chan struct{}
+}
+
+// data is what all handles share.
+type data struct {
+	id    string
+	slots int
+	clock func() time.Time
+
+	mu        sync.Mutex
+	handles   map[*Store]bool
+	now       store.Time // of the latest act
+	lastRun   store.RunNo
+	lastItem  store.ItemNo
+	runs      map[store.RunNo]*run
+	ids       map[string]*run
+	dirty     map[*run]bool // has unexamined items
+	nodes     map[string]*node
+	leases    map[store.Shard]*lease
+	workflows map[string]bool
+}
+
+// condition says who works on a run.
+type condition uint8
+
+const (
+	idle condition = iota
+	ready
+	claimed
+)
+
+type run struct {
+	store.Run
+	condition condition
+	entries   map[entryKey]*store.Entry
+	items     []*store.Item // by number
+}
+
+type entryKey struct {
+	incarnation int
+	loc         string
+}
+
+type node struct {
+	store.Node
+	batch    int64
+	verdicts []store.TurnResult
+}
+
+type lease struct {
+	store.Lease
+	held   bool
+	clean  bool // given back
+	holder *Store
+}
+
+// Option is an option of New.
+type Option func(*data)
+
+// Clock makes the store read the time from now, which is safe for concurrent
+// use. What it returns may go back; the store's time does not.
+func Clock(now func() time.Time) Option { return func(d *data) { d.clock = now } }
+
+// Slots gives the store n slots; the default is 1.
+func Slots(n int) Option { return func(d *data) { d.slots = n } }
+
+// New returns an empty store.
+func New(opts ...Option) *Store {
+	d := &data{
+		id: "memory", slots: 1, clock: time.Now, handles: map[*Store]bool{},
+		runs: map[store.RunNo]*run{}, ids: map[string]*run{}, dirty: map[*run]bool{},
+		nodes: map[string]*node{}, leases: map[store.Shard]*lease{}, workflows: map[string]bool{},
+	}
+	for _, opt := range opts {
+		opt(d)
+	}
+	return d.open()
+}
+
+// Join returns another handle on the same data, as another process would have.
+func (s *Store) Join() *Store { return s.open() }
+
+func (d *data) open() *Store {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := &Store{data: d, wake: make(chan struct{}, 1), closed: make(chan struct{})}
+	d.handles[s] = true
+	return s
+}
+
+// Close closes the handle. Leases that a node took through it are then held by
+// a dead process.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.handles[s] {
+		delete(s.handles, s)
+		close(s.closed)
+		s.changed(s)
+	}
+	return nil
+}
+
+// act begins an act: it locks the store and returns the time. The caller
+// unlocks, also after an error.
+func (s *Store) act(ctx context.Context) (store.Time, error) {
+	s.mu.Lock()
+	if !s.handles[s] {
+		return 0, store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if now := store.TimeOf(s.clock()); now > s.now {
+		s.now = now
+	}
+	return s.now, nil
+}
+
+// changed tells the other handles.
+func (d *data) changed(from *Store) {
+	for h := range d.handles {
+		if h != from {
+			select {
+			case h.wake <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// Changed implements store.Store.
+func (s *Store) Changed(ctx context.Context) error {
+	select {
+	case <-s.wake:
+		return nil
+	case <-s.closed:
+		return store.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Describe implements store.Store.
+func (s *Store) Describe(ctx context.Context) (store.Description, error) {
+	now, err := s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return store.Description{}, err
+	}
+	d := store.Description{
+		ID: s.id, Kind: "memory", Schema: 1, Slots: s.slots, Durable: "nothing survives the process", Now: now,
+		Workflows: slices.Sorted(maps.Keys(s.workflows)),
+	}
+	for _, n := range s.nodes {
+		d.Nodes = append(d.Nodes, cloneNode(n.Node))
+	}
+	slices.SortFunc(d.Nodes, func(a, b store.Node) int { return cmp.Compare(a.ID, b.ID) })
+	for _, l := range s.leases {
+		if l.held {
+			d.Leases = append(d.Leases, l.Lease)
+		}
+	}
+	slices.SortFunc(d.Leases, func(a, b store.Lease) int {
+		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot))
+	})
+	return d, nil
+}
+
+// Load implements store.Store.
+func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+	_, err := s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	var snapshots []store.Snapshot
+	for _, no := range runs {
+		r := s.runs[no]
+		if r == nil {
+			continue
+		}
+		snap := store.Snapshot{Run: r.snapshot()}
+		for key, e := range r.entries {
+			if key.incarnation != r.Incarnation {
+				continue
+			}
+			entry := cloneEntry(e)
+			if entry.Size >= store.LargeValue {
+				entry.Value = nil
+			}
+			snap.Entries = append(snap.Entries, entry)
+		}
+		slices.SortFunc(snap.Entries, func(a, b store.Entry) int { return cmp.Compare(a.Loc, b.Loc) })
+		for _, it := range r.items {
+			if it.State != store.Consumed {
+				snap.Items = append(snap.Items, cloneItem(it))
+			}
+		}
+		snapshots = append(snapshots, snap)
+	}
+	return snapshots, nil
+}
+
+// List implements store.Store.
+func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	_, err := s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return store.Page{}, err
+	}
+	limit, below, err := f.Bounds()
+	if err != nil {
+		return store.Page{}, err
+	}
+	var page store.Page
+	for _, no := range slices.Backward(slices.Sorted(maps.Keys(s.runs))) {
+		r := s.runs[no]
+		if below != 0 && no >= below || !matches(r, &f) {
+			continue
+		}
+		if len(page.Runs) == limit {
+			page.Next = store.EncodeCursor(page.Runs[limit-1].No)
+			break
+		}
+		listed := r.snapshot()
+		if !f.Values {
+			listed.Input, listed.Output, listed.Waits = nil, nil, nil
+		}
+		page.Runs = append(page.Runs, listed)
+	}
+	return page, nil
+}
+
+// Count implements store.Store.
+func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
+	_, err := s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := f.Bounds(); err != nil {
+		return nil, err
+	}
+	type key struct {
+		workflow string
+		status   store.Status
+	}
+	counts := map[key]int64{}
+	for _, r := range s.runs {
+		if matches(r, &f) {
+			counts[key{r.Workflow, r.Status}]++
+		}
+	}
+	var tallies []store.Tally
+	for k, n := range counts {
+		tallies = append(tallies, store.Tally{Workflow: k.workflow, Status: k.status, Runs: n})
+	}
+	slices.SortFunc(tallies, func(a, b store.Tally) int {
+		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status))
+	})
+	return tallies, nil
+}
+
+func matches(r *run, f *store.Filter) bool {
+	in := func(n int, contains bool) bool { return n == 0 || contains }
+	return in(len(f.IDs), slices.Contains(f.IDs, r.ID)) &&
+		in(len(f.Nos), slices.Contains(f.Nos, r.No)) &&
+		len(r.ID) >= len(f.IDPrefix) && r.ID[:len(f.IDPrefix)] == f.IDPrefix &&
+		in(len(f.Workflows), slices.Contains(f.Workflows, r.Workflow)) &&
+		in(len(f.Statuses), slices.Contains(f.Statuses, r.Status)) &&
+		r.Marks&f.Marks == f.Marks &&
+		(f.Parent == 0 || r.Parent == f.Parent) &&
+		r.Created >= f.CreatedFrom && (f.CreatedBefore == 0 || r.Created < f.CreatedBefore)
+}
+
+// History implements store.Store.
+func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
+	_, err := s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	r := s.runs[q.Run]
+	if r == nil {
+		return nil, nil
+	}
+	var entries []store.Entry
+	for key, e := range r.entries {
+		if key.incarnation != q.Incarnation || key.loc <= q.After || q.Locs != nil && !slices.Contains(q.Locs, key.loc) {
+			continue
+		}
+		entry := cloneEntry(e)
+		if !q.Values {
+			entry.Value = nil
+		}
+		entries = append(entries, entry)
+	}
+	slices.SortFunc(entries, func(a, b store.Entry) int { return cmp.Compare(a.Loc, b.Loc) })
+	if q.Limit > 0 && len(entries) > q.Limit {
+		entries = entries[:q.Limit]
+	}
+	return entries, nil
+}
+
+// Inbox implements store.Store.
+func (s *Store) Inbox(ctx context.Context, no store.RunNo, ids ...string) ([]store.Item, error) {
+	_, err := s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	r := s.runs[no]
+	if r == nil {
+		return nil, nil
+	}
+	var items []store.Item
+	for _, it := range r.items {
+		if len(ids) == 0 && it.State != store.Consumed || slices.Contains(ids, it.ID) {
+			items = append(items, cloneItem(it))
+		}
+	}
+	return items, nil
+}
+
+// snapshot returns a copy that belongs to the caller.
+func (r *run) snapshot() store.Run {
+	c := r.Run
+	c.Claimed = r.condition == claimed
+	c.Input, c.Output, c.Waits = bytes.Clone(r.Input), bytes.Clone(r.Output), bytes.Clone(r.Waits)
+	c.InputSize, c.OutputSize = len(r.Input), len(r.Output)
+	return c
+}
+
+func cloneEntry(e *store.Entry) store.Entry {
+	c := *e
+	c.Value = bytes.Clone(e.Value)
+	return c
+}
+
+func cloneItem(it *store.Item) store.Item {
+	c := *it
+	c.Value, c.Verdict = bytes.Clone(it.Value), bytes.Clone(it.Verdict)
+	return c
+}
+
+func cloneNode(n store.Node) store.Node {
+	n.Workflows = slices.Clone(n.Workflows)
+	return n
+}

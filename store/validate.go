@@ -1,0 +1,232 @@
+package store
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+// The bounds of names that every store keeps.
+const (
+	MaxRunID    = 255 // bytes of a run's or an item's ID
+	MaxName     = 255 // bytes of a workflow's, message's or group's name
+	MaxLocation = 4 << 10
+	MaxPage     = 10_000 // runs in one page of List
+	DefaultPage = 100
+	MaxClaim    = 10_000 // items in one answer of Claim
+)
+
+// invalid wraps ErrInvalid with what was expected and what was found.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// CheckRunID reports whether id can name a run: 1 to 255 bytes without control
+// characters. The error wraps ErrInvalid.
+func CheckRunID(id string) error { return checkText("run ID", id, MaxRunID, false) }
+
+func checkText(what, s string, limit int, emptyOK bool) error {
+	if s == "" && !emptyOK || len(s) > limit {
+		return invalid("%s: expected 1 to %d bytes, found %d", what, limit, len(s))
+	}
+	if i := strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }); i >= 0 {
+		return invalid("%s: expected no control characters, found %q at byte %d", what, s[i], i)
+	}
+	return nil
+}
+
+func (s Shard) check() error {
+	if s.Slot < 0 {
+		return invalid("shard: expected a slot of 0 or more, found %d", s.Slot)
+	}
+	return checkText("group", s.Group, MaxName, false)
+}
+
+// Validate reports whether the command keeps the contract. The error wraps
+// ErrInvalid.
+func (c *Command) Validate() error {
+	switch {
+	case (c.Start == nil) == (c.Item == nil):
+		return invalid("command: expected exactly one of Start and Item")
+	case c.Start != nil:
+		return c.Start.validate()
+	}
+	if err := CheckRunID(c.RunID); err != nil {
+		return err
+	}
+	return c.Item.validate()
+}
+
+func (s *Start) validate() error {
+	if err := CheckRunID(s.ID); err != nil {
+		return err
+	}
+	if err := s.Shard.check(); err != nil {
+		return err
+	}
+	if err := checkText("workflow", s.Workflow, MaxName, false); err != nil {
+		return err
+	}
+	if s.At < 0 || s.After < 0 {
+		return invalid("start of %q: expected a time and a delay of 0 or more, found %d and %d", s.ID, s.At, s.After)
+	}
+	if s.Existing > ReplaceFailed {
+		return invalid("start of %q: unknown policy %d", s.ID, s.Existing)
+	}
+	seen := make(map[string]bool, len(s.Items))
+	for i := range s.Items {
+		if err := s.Items[i].validate(); err != nil {
+			return err
+		}
+		if seen[s.Items[i].ID] {
+			return invalid("start of %q: two items have the ID %q", s.ID, s.Items[i].ID)
+		}
+		seen[s.Items[i].ID] = true
+	}
+	return nil
+}
+
+func (it *Item) validate() error {
+	if it.Kind < ItemMessage || it.Kind > ItemResume {
+		return invalid("item: unknown kind %d", it.Kind)
+	}
+	if err := checkText("item ID", it.ID, MaxRunID, false); err != nil {
+		return err
+	}
+	if len(it.Loc) > MaxLocation {
+		return invalid("item %q: expected a location of at most %d bytes, found %d", it.ID, MaxLocation, len(it.Loc))
+	}
+	return checkText("item name", it.Name, MaxName, true)
+}
+
+// Validate reports whether the batch keeps the contract. The error wraps
+// ErrInvalid.
+func (b *Batch) Validate() error {
+	if b.Node == "" || b.Boot == "" || b.No < 1 {
+		return invalid("batch: expected a node, a boot and a number from 1, found %q, %q and %d", b.Node, b.Boot, b.No)
+	}
+	runs := make(map[RunNo]bool, len(b.Turns))
+	for _, t := range b.Turns {
+		if runs[t.Run] {
+			return invalid("batch: two turns of run number %d", t.Run)
+		}
+		runs[t.Run] = true
+		if b.LeaseOf(t.Shard) == nil {
+			return invalid("batch: no lease for shard %s of run number %d", t.Shard, t.Run)
+		}
+		if err := t.validate(); err != nil {
+			return err
+		}
+	}
+	return ValidateCommands(b.Commands)
+}
+
+// LeaseOf returns the batch's lease of a shard, or nil.
+func (b *Batch) LeaseOf(s Shard) *Lease {
+	for i := range b.Leases {
+		if b.Leases[i].Shard == s {
+			return &b.Leases[i]
+		}
+	}
+	return nil
+}
+
+func (t *Turn) validate() error {
+	for i := range t.Entries {
+		e := &t.Entries[i]
+		switch {
+		case e.Loc == "" || len(e.Loc) > MaxLocation:
+			return invalid("entry of run number %d: expected a location of 1 to %d bytes, found %d", t.Run, MaxLocation, len(e.Loc))
+		case e.Kind == 0 || e.State < Open || e.State > Withdrawn:
+			return invalid("entry of run number %d: kind %d or state %d is not known", t.Run, e.Kind, e.State)
+		}
+	}
+	if t.Update != nil && !t.Update.Status.Valid() {
+		return invalid("turn of run number %d: unknown status %d", t.Run, t.Update.Status)
+	}
+	return ValidateCommands(t.Sends)
+}
+
+// ValidateCommands validates each.
+func ValidateCommands(commands []Command) error {
+	for i := range commands {
+		if err := commands[i].Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Validate reports whether the node keeps the contract. The error wraps
+// ErrInvalid.
+func (n *Node) Validate() error {
+	if err := checkText("node ID", n.ID, MaxRunID, false); err != nil {
+		return err
+	}
+	if err := checkText("boot", n.Boot, MaxRunID, false); err != nil {
+		return err
+	}
+	for _, w := range n.Workflows {
+		if err := checkText("workflow", w, MaxName, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ValidateShards validates shards that are asked for, and the lease's time.
+func ValidateShards(shards []Shard, ttl Delay) error {
+	if ttl <= 0 {
+		return invalid("lease: expected a positive time, found %d µs", ttl)
+	}
+	for _, s := range shards {
+		if err := s.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bounds validates the filter for List. It returns the number of runs in a page
+// and the run number below which the page begins, 0 for the first page.
+func (f *Filter) Bounds() (limit int, below RunNo, err error) {
+	if f.Limit < 0 || f.Limit > MaxPage {
+		return 0, 0, invalid("limit: expected 0 to %d, found %d", MaxPage, f.Limit)
+	}
+	for _, s := range f.Statuses {
+		if !s.Valid() {
+			return 0, 0, invalid("filter: unknown status %d", s)
+		}
+	}
+	if limit = f.Limit; limit == 0 {
+		limit = DefaultPage
+	}
+	if f.Cursor != "" {
+		if below, err = DecodeCursor(f.Cursor); err != nil {
+			return 0, 0, err
+		}
+	}
+	return limit, below, nil
+}
+
+// EncodeCursor returns the cursor of the page that begins below the given run.
+func EncodeCursor(below RunNo) string {
+	var b [9]byte
+	b[0] = 1 // version
+	binary.BigEndian.PutUint64(b[1:], uint64(below))
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// DecodeCursor is the inverse of EncodeCursor. The error wraps ErrBadCursor.
+func DecodeCursor(cursor string) (RunNo, error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil || len(b) != 9 || b[0] != 1 {
+		return 0, fmt.Errorf("%w: expected the cursor of a former page, found %q", ErrBadCursor, cursor)
+	}
+	below := RunNo(binary.BigEndian.Uint64(b[1:]))
+	if below < 1 {
+		return 0, fmt.Errorf("%w: expected the cursor of a former page, found %q", ErrBadCursor, cursor)
+	}
+	return below, nil
+}
