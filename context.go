@@ -1,6 +1,7 @@
 package stet
 
 import (
+	"context"
 	"log/slog"
 	"runtime"
 
@@ -26,9 +27,8 @@ type Context struct {
 type environment struct {
 	engine *Engine
 	run    *store.Run
-	retry  Retry // default of the workflow
-	log    *slog.Logger
-	handle *runner.Run
+	retry  Retry        // default of the workflow
+	log    *slog.Logger // of Log; nil: not asked for yet
 }
 
 // values is a list of key and value pairs, the innermost first.
@@ -65,9 +65,33 @@ func WithoutCancel(ctx Context) Context {
 // RunID returns the ID of the run.
 func RunID(ctx Context) string { return ctx.env.run.ID }
 
-// Log returns a logger that knows the run and is silent in replay.
+// Log returns a logger that knows the run, as run_id and workflow, and is silent
+// in replay: a line is written when its code runs for the first time, and again
+// only if a crash came before what follows was durable.
 func Log(ctx Context) *slog.Logger {
+	if env := ctx.env; env.log == nil {
+		h := &liveHandler{env.engine.log.Handler(), ctx.branch.Live}
+		env.log = slog.New(h).With("run_id", env.run.ID, "workflow", env.run.Workflow)
+	}
 	return ctx.env.log
+}
+
+// liveHandler drops what is logged while live is false.
+type liveHandler struct {
+	slog.Handler
+	live func() bool
+}
+
+func (h *liveHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.live() && h.Handler.Enabled(ctx, level)
+}
+
+func (h *liveHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &liveHandler{h.Handler.WithAttrs(attrs), h.live}
+}
+
+func (h *liveHandler) WithGroup(name string) slog.Handler {
+	return &liveHandler{h.Handler.WithGroup(name), h.live}
 }
 
 // with returns ctx on another branch.

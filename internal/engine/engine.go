@@ -153,7 +153,7 @@ func (c *clock) observe(now store.Time) {
 	at := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now > c.last.Add(at.Sub(c.at)) {
+	if c.last == 0 || now > c.last.Add(at.Sub(c.at)) {
 		c.last, c.at = now, at
 	}
 }

@@ -205,6 +205,9 @@ func (b *Branch) waitOp(call Call, o *op) error {
 // Now returns the run's time: the store's, at the last hand-over.
 func (b *Branch) Now() store.Time { return b.run.now }
 
+// Live reports whether the run is live. It is meant for the branch's own code.
+func (b *Branch) Live() bool { return b.run.live }
+
 // Derive returns 32 bytes that are the same in every replay and different at
 // every call. It makes no entry.
 func (b *Branch) Derive(call Call, purpose string) ([32]byte, error) {
