@@ -1,0 +1,417 @@
+package stet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// fault says what happens at one commit.
+type fault uint8
+
+const (
+	dieBefore    fault = iota // the process ends; nothing was written
+	dieAfter                  // written, then the process ends
+	dieUnheard                // written, the process ends without the answer
+	loseAnswer                // written, the answer is lost, the process goes on
+	failOnce                  // not written; the store was away for a moment
+	faultsNumber = iota
+)
+
+func (f fault) String() string {
+	return [...]string{"die before", "die after", "die unheard", "lose the answer", "fail once"}[f]
+}
+
+// mortal is a store handle whose process can be made to die at a commit.
+type mortal struct {
+	store.Store
+	at    int64 // number of the commit with turns at which it happens; 0: never
+	what  fault
+	count atomic.Int64
+	dead  atomic.Bool
+	died  chan struct{}
+}
+
+func (m *mortal) die() {
+	if m.dead.CompareAndSwap(false, true) {
+		m.Store.Close()
+		close(m.died)
+	}
+}
+
+var errDead = fmt.Errorf("the process is dead: %w", store.ErrUnavailable)
+
+func (m *mortal) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+	if m.dead.Load() {
+		return store.BatchResult{}, errDead
+	}
+	if len(b.Turns) == 0 || m.count.Add(1) != m.at {
+		return m.Store.Commit(ctx, b)
+	}
+	switch m.what {
+	case dieBefore:
+		m.die()
+		return store.BatchResult{}, errDead
+	case failOnce:
+		return store.BatchResult{}, fmt.Errorf("away: %w", store.ErrUnavailable)
+	}
+	result, err := m.Store.Commit(ctx, b)
+	if err != nil {
+		return result, err
+	}
+	switch m.what {
+	case dieAfter:
+		defer m.die()
+		return result, nil
+	case dieUnheard:
+		m.die()
+	}
+	return store.BatchResult{}, fmt.Errorf("answer lost: %w: %w", store.ErrUnavailable, store.ErrUnknown)
+}
+
+// process is an engine on a handle of its own that may die.
+type process struct {
+	*stet.Engine
+	handle *mortal
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+func startProcess(t testing.TB, handle store.Store, cfg stet.Config, at int64, what fault) *process {
+	t.Helper()
+	p := &process{handle: &mortal{Store: handle, at: at, what: what, died: make(chan struct{})}, ended: make(chan error, 1)}
+	cfg.Store = p.handle
+	cfg.Grace = stet.None
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if p.Engine, err = stet.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	go func() { p.ended <- p.Run(ctx) }()
+	return p
+}
+
+// bury ends the goroutines of the process.
+func (p *process) bury(t testing.TB) {
+	p.stop()
+	if err := <-p.ended; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+// effects counts what step bodies do, and notices one that starts although its
+// success is durable.
+type effects struct {
+	store store.Store
+
+	mu     sync.Mutex
+	counts map[string]int
+	again  []string
+}
+
+func (x *effects) start(ctx context.Context) {
+	info, ok := stet.StepOf(ctx)
+	if !ok {
+		panic("not in a step")
+	}
+	page, err := x.store.List(context.Background(), store.Filter{IDs: []string{info.RunID}})
+	if err != nil || len(page.Runs) != 1 {
+		panic(fmt.Sprint("run of the step: ", err))
+	}
+	entries, err := x.store.History(context.Background(), store.HistoryQuery{Run: page.Runs[0].No})
+	if err != nil {
+		panic(err)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.counts[info.Location]++
+	for _, e := range entries {
+		if location.Loc(e.Loc).String() == info.Location && e.State == store.Done {
+			x.again = append(x.again, info.Location)
+		}
+	}
+}
+
+// crashCase is a workflow that is killed at every commit.
+type crashCase struct {
+	name     string
+	workflow func(*effects, func() *stet.Engine) *stet.Workflow[string, string]
+	options  []stet.StartOption
+	want     string
+	drive    func(ctx context.Context, e *stet.Engine, id string) error // what the outside does; repeatable
+}
+
+var (
+	word  = stet.Message[string]("word")
+	never = stet.Message[string]("never")
+)
+
+func say(ctx stet.Context, x *effects, name, value string, opts ...stet.StepOption) (string, error) {
+	return stet.Step(ctx, name, func(c context.Context) (string, error) { x.start(c); return value, nil }, opts...)
+}
+
+var crashCases = []crashCase{
+	{
+		name: "steps and sleeps", want: "abc",
+		workflow: func(x *effects, _ func() *stet.Engine) *stet.Workflow[string, string] {
+			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+				a, err := say(ctx, x, "a", "a")
+				if err != nil {
+					return "", err
+				}
+				if err := stet.Sleep(ctx, "nap", time.Millisecond); err != nil {
+					return "", err
+				}
+				tries := 0
+				b, err := stet.Step(ctx, "b", func(c context.Context) (string, error) {
+					x.start(c)
+					if tries++; stet.Attempt(c) < 3 {
+						return "", errors.New("again")
+					}
+					return "b", nil
+				}, stet.Retry{First: time.Millisecond, Jitter: stet.None})
+				if err != nil {
+					return "", err
+				}
+				if err := stet.SleepUntil(ctx, "past", stet.Now(ctx)); err != nil {
+					return "", err
+				}
+				c, err := say(ctx, x, "c", "c")
+				return a + b + c, err
+			})
+		},
+	},
+	{
+		name: "messages and promises", want: "one two three yes timeout",
+		options: []stet.StartOption{stet.FirstMessage(word, "one")},
+		drive: func(ctx context.Context, e *stet.Engine, id string) error {
+			for _, w := range []string{"two", "three"} {
+				if err := word.Send(ctx, e, id, w, stet.SendKey(w)); err != nil && !errors.Is(err, stet.ErrTerminal) {
+					return err
+				}
+			}
+			return nil
+		},
+		workflow: func(x *effects, engine func() *stet.Engine) *stet.Workflow[string, string] {
+			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+				var words []string
+				for range 3 {
+					w, err := word.Receive(ctx)
+					if err != nil {
+						return "", err
+					}
+					words = append(words, w)
+				}
+				p, err := stet.NewPromise[string](ctx, "p")
+				if err != nil {
+					return "", err
+				}
+				err = stet.Do(ctx, "resolve", func(c context.Context) error {
+					x.start(c)
+					if err := engine().Resolve(c, p.Token(), "yes"); !errors.Is(err, stet.ErrAlreadyResolved) {
+						return err
+					}
+					return nil
+				}, stet.Retry{Attempts: stet.None, First: time.Millisecond})
+				if err != nil {
+					return "", err
+				}
+				yes, err := p.Await(ctx)
+				if err != nil {
+					return "", err
+				}
+				words = append(words, yes)
+				if _, err := never.Receive(ctx, stet.Within(time.Millisecond)); errors.Is(err, stet.ErrTimeout) {
+					words = append(words, "timeout")
+				}
+				return strings.Join(words, " "), nil
+			})
+		},
+	},
+	{
+		name: "branches", want: "012345 all[xy] any[y] race[y] sel1",
+		workflow: func(x *effects, _ func() *stet.Engine) *stet.Workflow[string, string] {
+			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+				parts, err := stet.Map(ctx, "map", []int{0, 1, 2, 3, 4, 5}, func(ctx stet.Context, i int) (string, error) {
+					return say(ctx, x, "part", fmt.Sprint(i))
+				}, stet.Limit(2))
+				if err != nil {
+					return "", err
+				}
+				branch := func(name string, fail bool) func(stet.Context) (string, error) {
+					return func(ctx stet.Context) (string, error) {
+						v, err := say(ctx, x, "s", name)
+						if err == nil && fail {
+							err = errors.New("no " + name)
+						}
+						return v, err
+					}
+				}
+				all, err := stet.All(ctx, stet.Go(ctx, "a1", branch("x", false)), stet.Go(ctx, "a2", branch("y", false)))
+				if err != nil {
+					return "", err
+				}
+				one, err := stet.Any(ctx, stet.Go(ctx, "b1", branch("x", true)), stet.Go(ctx, "b2", branch("y", false)))
+				if err != nil {
+					return "", err
+				}
+				race, err := stet.Race(ctx,
+					stet.Go(ctx, "c1", func(ctx stet.Context) (string, error) { return "x", stet.Sleep(ctx, "long", time.Hour) }),
+					stet.Go(ctx, "c2", branch("y", false)))
+				if err != nil {
+					return "", err
+				}
+				slow := stet.Go(ctx, "d1", func(ctx stet.Context) (string, error) { return never.Receive(ctx) })
+				index, err := stet.Select(ctx, slow.Case(), stet.After("soon", time.Millisecond))
+				if err != nil {
+					return "", err
+				}
+				return fmt.Sprintf("%s all%v any[%s] race[%s] sel%d", strings.Join(parts, ""), "["+strings.Join(all, "")+"]", one, race, index), nil
+			})
+		},
+	},
+	{
+		name: "cancel with clean-up", want: "cancelled",
+		drive: func(ctx context.Context, e *stet.Engine, id string) error {
+			for { // until it sleeps
+				info, err := e.Get(ctx, id)
+				if err != nil {
+					return err
+				}
+				if info.Status == store.Suspended {
+					break
+				}
+			}
+			_, err := e.Cancel(ctx, id, "enough")
+			return err
+		},
+		workflow: func(x *effects, _ func() *stet.Engine) *stet.Workflow[string, string] {
+			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+				if _, err := say(ctx, x, "first", ""); err != nil && !errors.Is(err, stet.ErrCancelled) {
+					return "", err
+				}
+				err := stet.Sleep(ctx, "long", time.Hour)
+				if !errors.Is(err, stet.ErrCancelled) {
+					return "", fmt.Errorf("slept: %v", err)
+				}
+				return say(stet.WithoutCancel(ctx), x, "clean", "")
+			})
+		},
+	},
+}
+
+// testStores are the stores that the engine's tests run on. Each opens handles
+// on one store, as several processes would.
+var testStores = []struct {
+	name string
+	open func(testing.TB) func() store.Store
+}{
+	{"memory", func(testing.TB) func() store.Store {
+		first := memory.New()
+		return func() store.Store { return first.Join() }
+	}},
+}
+
+// TestCrashAtEveryCommit kills the process at each commit of each workflow, in
+// each way, and has a new process finish it. The result is that of an
+// undisturbed run, and no step runs again once its success is durable.
+func TestCrashAtEveryCommit(t *testing.T) {
+	for _, s := range testStores {
+		for _, c := range crashCases {
+			for what := range fault(faultsNumber) {
+				for _, parked := range []int{stet.None, 100} {
+					name := fmt.Sprintf("%s/%s/%s/parked %d", s.name, c.name, what, parked)
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						for at := int64(1); ; at++ {
+							if !crashOnce(t, s.open(t), c, what, at, parked) {
+								if at < 3 {
+									t.Errorf("only %d commits", at)
+								}
+								t.Logf("%d commits", at-1)
+								return
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// crashOnce reports whether the run came as far as the commit.
+func crashOnce(t *testing.T, open func() store.Store, c crashCase, what fault, at int64, parked int) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	client := open()
+	x := &effects{store: client, counts: map[string]int{}}
+	var current atomic.Pointer[stet.Engine]
+	w := c.workflow(x, current.Load)
+	cfg := stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked, Poll: 20 * time.Millisecond}
+	outside, err := stet.New(stet.Config{Store: client, Workflows: cfg.Workflows, Poll: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	current.Store(outside)
+	run, err := w.Start(ctx, outside, "", append(c.options, stet.ID("r"))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, open(), cfg, at, what)
+	driven := make(chan error, 1)
+	go func() {
+		if c.drive == nil {
+			driven <- nil
+			return
+		}
+		driven <- c.drive(ctx, outside, "r")
+	}()
+	type end struct {
+		out string
+		err error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		out, err := run.Wait(ctx)
+		ended <- end{out, err}
+	}()
+	var got end
+	died := false
+	select {
+	case got = <-ended:
+	case <-p.handle.died:
+		died = true
+		p.bury(t)
+		p = startProcess(t, open(), cfg, 0, 0)
+		got = <-ended
+	}
+	p.bury(t)
+	if err := <-driven; err != nil {
+		t.Errorf("commit %d: drive: %v", at, err)
+	}
+	if errors.Is(got.err, stet.ErrCancelled) {
+		got = end{out: "cancelled"}
+	}
+	if got.err != nil || got.out != c.want {
+		t.Fatalf("commit %d: got %q, %v; want %q", at, got.out, got.err, c.want)
+	}
+	if len(x.again) > 0 {
+		t.Errorf("commit %d: these steps ran again after their success was durable: %v", at, x.again)
+	}
+	return died || p.handle.count.Load() >= at && !died && (what == loseAnswer || what == failOnce)
+}
