@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 type activation struct {
 	t        *tenure
 	no       store.RunNo
-	id       string
+	number   int64  // grows with each activation of the tenure
+	id       string // set before the snapshot is posted, like workflow
 	workflow Workflow
 
 	mu      sync.Mutex
@@ -25,6 +27,7 @@ type activation struct {
 	// The driver's.
 	run     store.Run
 	r       *runner.Run // nil: loading
+	closing bool        // the run is being stalled; what comes is left in the store
 	touched bool        // a turn with an update was committed: build and suspicion are settled
 	ending  *store.Run  // what the run will be when the turn under way is committed
 	early   []event     // came while loading
@@ -51,6 +54,7 @@ type event struct {
 	unwind    bool
 	spare     bool // its time alone is over
 	spared    bool // that is durable
+	closed    bool // nothing is to be done here any more
 }
 
 // post queues events. It reports false when the activation is gone.
@@ -93,9 +97,10 @@ func (a *activation) handle(events []event) bool {
 	for i := range events {
 		ev := &events[i]
 		switch {
-		case ev.unwind:
-			a.leave()
+		case ev.unwind, ev.closed:
+			a.leave(events[i+1:])
 			return false
+		case a.closing:
 		case ev.snapshot != nil:
 			a.load(ev.snapshot)
 			if early := a.early; early != nil {
@@ -119,7 +124,7 @@ func (a *activation) handle(events []event) bool {
 		case ev.heartbeat != nil:
 			a.r.Heartbeat(ev.heartbeat.id, ev.heartbeat.attempt, ev.heartbeat.detail)
 		case ev.verdict != nil:
-			if !a.answer(*ev.verdict) {
+			if !a.answer(*ev.verdict, events[i+1:]) {
 				return false
 			}
 		case ev.spare:
@@ -132,7 +137,7 @@ func (a *activation) handle(events []event) bool {
 			}
 		}
 	}
-	return a.r != nil
+	return a.r != nil && !a.closing
 }
 
 func (a *activation) load(s *store.Snapshot) {
@@ -168,10 +173,10 @@ func (a *activation) fetch(loc string) ([]byte, error) {
 // deliver gives items to the runner, and decides verbs that are not its own.
 func (a *activation) deliver(items ...store.Item) {
 	for i := range items {
-		switch it := items[i]; it.Kind {
-		case store.ItemTerminate:
+		switch it := items[i]; {
+		case it.Kind == store.ItemTerminate && a.r.Know(it.No):
 			a.r.Terminate(it)
-		case store.ItemResume:
+		case it.Kind == store.ItemResume && a.r.Know(it.No):
 			a.r.Answer(it.No, runner.Verdict(false, "the run is not stalled"))
 		default:
 			a.r.Deliver(it)
@@ -192,7 +197,7 @@ func (a *activation) step() {
 	}
 	if err := r.Broken(); err != nil {
 		a.t.log().Error("replaying; trying again later", "run_id", a.id, "error", err)
-		a.leave()
+		a.leave(nil)
 		a.t.reload(a.no)
 		return
 	}
@@ -249,9 +254,9 @@ func (a *activation) submit() {
 	}})
 }
 
-// answer takes the verdict on the turn under way. It reports whether the run
-// goes on in memory.
-func (a *activation) answer(result store.TurnResult) bool {
+// answer takes the verdict on the turn under way, after which rest has come. It
+// reports whether the run goes on in memory.
+func (a *activation) answer(result store.TurnResult, rest []event) bool {
 	a.underWay = false
 	switch result.Verdict {
 	case store.Committed:
@@ -262,7 +267,7 @@ func (a *activation) answer(result store.TurnResult) bool {
 		}
 		if a.ending != nil {
 			ended := *a.ending
-			a.leave()
+			a.leave(rest)
 			a.t.e.ended(ended)
 			return false
 		}
@@ -274,13 +279,13 @@ func (a *activation) answer(result store.TurnResult) bool {
 		a.r.StillReady()
 	case store.Fenced:
 		a.t.log().Error("a commit was fenced", "run_id", a.id, "shard", a.run.Shard)
-		a.leave()
+		a.leave(nil)
 		a.t.lose()
 		return false
 	default:
 		a.t.log().Error("a turn was refused", "run_id", a.id, "reason", result.Reason)
-		a.leave()
-		a.t.stall(a.run, "refused turn: "+result.Reason)
+		a.closing = true
+		a.t.stall(a.run, "refused turn: "+result.Reason, func() { a.post(event{closed: true}) })
 		return false
 	}
 	return true
@@ -290,25 +295,33 @@ func (a *activation) answer(result store.TurnResult) bool {
 // if something has happened to the run since.
 func (a *activation) evict(last bool) bool {
 	a.mu.Lock()
-	idle := last && len(a.events) == 0 && a.r != nil && a.r.Suspended()
+	idle := last && len(a.events) == 0 && a.r != nil && a.r.Suspended() && !a.underWay
 	if idle {
 		a.gone = true
 	}
 	a.mu.Unlock()
 	if idle {
-		a.leave()
+		a.leave(nil)
 	}
 	return idle
 }
 
 // leave removes the activation from memory: bodies are cancelled, the code is
-// unwound, and what is posted from now on is refused.
-func (a *activation) leave() {
+// unwound, and what is posted from now on is refused. What has been posted and
+// not looked at is claimed again.
+func (a *activation) leave(rest []event) {
 	a.mu.Lock()
 	a.gone = true
+	rest = slices.Concat(a.early, rest, a.events)
 	a.events = nil
 	a.mu.Unlock()
 	a.t.remove(a)
+	switch {
+	case slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil && ev.claimed.Fresh }):
+		a.t.take(a.no)
+	case a.closing || slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil || ev.item != nil }):
+		a.t.claimSoon()
+	}
 	if a.timer != nil {
 		a.timer.Stop()
 	}

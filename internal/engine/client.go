@@ -95,9 +95,10 @@ func (t *tenure) adopt(c *store.Command, answer *store.Answer, now store.Time) {
 				t.claimSoon()
 			}
 		case len(c.Start.Items) > 0 || run.Suspect > 0:
-			t.load([]store.RunNo{run.No})
+			t.take(run.No)
 		default:
-			if a := t.activate(run.No, run.ID, run.Workflow); a != nil {
+			if a := t.expect(run.No); a != nil {
+				t.introduce(a, run)
 				a.post(event{snapshot: &store.Snapshot{Run: *run}})
 			}
 		}
@@ -107,8 +108,8 @@ func (t *tenure) adopt(c *store.Command, answer *store.Answer, now store.Time) {
 	item.No, item.State, item.Sent = answer.Item, store.New, now
 	if answer.Claimed {
 		claimed := &store.Claimed{Fresh: true, Run: *run, Items: []store.Item{item}}
-		if !t.tell(claimed) {
-			t.load([]store.RunNo{run.No})
+		if !t.tell(claimed, 0) {
+			t.take(run.No)
 		}
 		return
 	}

@@ -71,7 +71,7 @@ func (t *tenure) claim() {
 	room := t.room()
 	t.mu.Lock()
 	t.nextWake = 0 // wake times told from here on may be missing in the answer
-	readers := t.readers
+	readers, asOf := t.readers, t.activations
 	t.readers = nil
 	t.mu.Unlock()
 	claims, err := t.e.cfg.Store.Claim(t.held, store.ClaimRequest{
@@ -95,11 +95,11 @@ func (t *tenure) claim() {
 	}
 	var load []store.RunNo
 	for i := range claims.Runs {
-		if c := &claims.Runs[i]; !t.tell(c) {
+		if c := &claims.Runs[i]; !t.tell(c, asOf) {
 			load = append(load, c.Run.No)
 		}
 	}
-	t.load(load)
+	t.take(load...)
 	t.mu.Lock()
 	if claims.NextWake != 0 && (t.nextWake == 0 || claims.NextWake < t.nextWake) {
 		t.nextWake = claims.NextWake
@@ -119,8 +119,9 @@ func (t *tenure) claim() {
 }
 
 // tell posts a claim to the run's activation. It reports false if the run has to
-// be loaded.
-func (t *tenure) tell(c *store.Claimed) bool {
+// be loaded. asOf is the number of activations before the claim was asked for: a
+// later one may have consumed what the claim has found, and is told by the next.
+func (t *tenure) tell(c *store.Claimed, asOf int64) bool {
 	a := t.find(c.Run.No)
 	if a == nil {
 		return false
@@ -129,15 +130,29 @@ func (t *tenure) tell(c *store.Claimed) bool {
 		t.mu.Lock()
 		t.unparkLocked(c.Run.No)
 		t.mu.Unlock()
+	} else if a.number > asOf {
+		t.claimSoon()
+		return true
 	}
 	return a.post(event{claimed: c})
 }
 
-// load brings claimed runs into memory.
-func (t *tenure) load(runs []store.RunNo) {
-	for len(runs) > 0 {
-		chunk := runs[:min(len(runs), loadChunk)]
-		runs = runs[len(chunk):]
+// take brings claimed runs into memory.
+func (t *tenure) take(runs ...store.RunNo) {
+	expected := make([]*activation, 0, len(runs))
+	for _, no := range runs {
+		if a := t.expect(no); a != nil {
+			expected = append(expected, a)
+		}
+	}
+	t.load(expected...)
+}
+
+// load reads the runs of expected activations.
+func (t *tenure) load(expected ...*activation) {
+	for len(expected) > 0 {
+		chunk := expected[:min(len(expected), loadChunk)]
+		expected = expected[len(chunk):]
 		t.drivers.Add(1)
 		go func() {
 			defer t.drivers.Done()
@@ -146,19 +161,25 @@ func (t *tenure) load(runs []store.RunNo) {
 	}
 }
 
-func (t *tenure) loadChunk(runs []store.RunNo) {
-	snapshots, err := t.e.cfg.Store.Load(t.held, runs)
-	if err != nil {
-		if t.held.Err() == nil {
-			t.log().Error("loading runs; trying again", "error", err, "runs", len(runs))
-			for _, no := range runs {
-				t.reload(no)
-			}
-		}
-		return
+func (t *tenure) loadChunk(expected []*activation) {
+	runs := make([]store.RunNo, len(expected))
+	byNo := make(map[store.RunNo]*activation, len(expected))
+	for i, a := range expected {
+		runs[i], byNo[a.no] = a.no, a
 	}
+	snapshots, err := t.e.cfg.Store.Load(t.held, runs)
 	for i := range snapshots {
-		t.admit(&snapshots[i])
+		t.admit(byNo[snapshots[i].Run.No], &snapshots[i])
+		delete(byNo, snapshots[i].Run.No)
+	}
+	for no, a := range byNo {
+		a.post(event{closed: true})
+		if err != nil && t.held.Err() == nil {
+			t.reload(no)
+		}
+	}
+	if err != nil && t.held.Err() == nil {
+		t.log().Error("loading runs; trying again", "error", err, "runs", len(runs))
 	}
 }
 
@@ -169,37 +190,37 @@ func (t *tenure) reload(no store.RunNo) {
 		defer t.drivers.Done()
 		select {
 		case <-time.After(t.e.cfg.Poll):
-			t.loadChunk([]store.RunNo{no})
+			t.take(no)
 		case <-t.stop.Done():
 		case <-t.held.Done():
 		}
 	}()
 }
 
-// admit decides what becomes of a claimed run that is not in memory.
-func (t *tenure) admit(s *store.Snapshot) {
+// admit decides what becomes of a claimed run that has been loaded.
+func (t *tenure) admit(a *activation, s *store.Snapshot) {
 	run := &s.Run
-	if run.Status.Terminal() || run.Status == store.Stalled || endsUnrun(s) {
-		t.decide(s)
-		return
-	}
-	if _, ok := t.e.cfg.Workflows[run.Workflow]; !ok {
+	_, known := t.e.cfg.Workflows[run.Workflow]
+	limit := t.e.cfg.PoisonLimit
+	switch {
+	case !run.Claimed:
+		// What the claim had found is done with already.
+		a.post(event{closed: true})
+	case run.Status.Terminal() || run.Status == store.Stalled || endsUnrun(s):
+		t.decide(a, s)
+	case !known:
 		t.log().Warn("a claimed run has no code here", "run_id", run.ID, "workflow", run.Workflow)
-		return
-	}
-	if limit := t.e.cfg.PoisonLimit; limit > 0 && run.Strikes >= limit {
-		t.stall(*run, "poison: the process ended "+times(run.Strikes)+" while only this suspect was running; mend its code, then resume it")
-		return
-	}
-	a := t.activate(run.No, run.ID, run.Workflow)
-	if a == nil {
-		return
-	}
-	if run.Suspect >= 2 && t.e.cfg.PoisonLimit > 0 {
+		a.post(event{closed: true})
+	case limit > 0 && run.Strikes >= limit:
+		t.stall(*run, "poison: the process ended "+times(run.Strikes)+" while only this suspect was running; mend its code, then resume it",
+			func() { a.post(event{closed: true}) })
+	case limit > 0 && run.Suspect >= 2:
+		t.introduce(a, run)
 		t.suspect(a, s)
-		return
+	default:
+		t.introduce(a, run)
+		a.post(event{snapshot: s})
 	}
-	a.post(event{snapshot: s})
 }
 
 // endsUnrun reports whether a run is to be ended without its code: terminated,
@@ -214,7 +235,7 @@ func endsUnrun(s *store.Snapshot) bool {
 }
 
 // decide answers the verbs in the inbox of a run whose code does not run.
-func (t *tenure) decide(s *store.Snapshot) {
+func (t *tenure) decide(a *activation, s *store.Snapshot) {
 	run := &s.Run
 	turn := &store.Turn{Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation}
 	update := &store.Update{Status: run.Status, Marks: run.Marks, Reason: run.Reason}
@@ -241,29 +262,35 @@ func (t *tenure) decide(s *store.Snapshot) {
 		}
 		turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No, Verdict: verdict})
 	}
-	former := run.Status
 	t.commits.submitTurn(pendingTurn{turn, func(result store.TurnResult) {
-		switch {
-		case result.Verdict == store.Fenced:
-			t.lose()
-			return
-		case result.Verdict == store.Refused:
-			t.log().Error("deciding a verb", "run_id", run.ID, "reason", result.Reason)
-			return
-		case result.Verdict == store.StillReady:
-			t.claimSoon()
-			return
+		if result.Verdict == store.Committed {
+			t.e.answered(turn.Consumed)
+			if update.Status == store.Running {
+				t.load(a)
+				return
+			}
+			if run.Status != update.Status {
+				ended := *run
+				ended.Status, ended.Marks, ended.Reason = update.Status, update.Marks, update.Reason
+				t.e.ended(ended)
+			}
+		} else {
+			t.undecided(run, result)
 		}
-		t.e.answered(turn.Consumed)
-		switch {
-		case update.Status == store.Running:
-			t.load([]store.RunNo{run.No})
-		case former != update.Status:
-			ended := *run
-			ended.Status, ended.Marks, ended.Reason = update.Status, update.Marks, update.Reason
-			t.e.ended(ended)
-		}
+		a.post(event{closed: true})
 	}})
+}
+
+// undecided looks at a decision or stall that was not committed.
+func (t *tenure) undecided(run *store.Run, result store.TurnResult) {
+	switch result.Verdict {
+	case store.Fenced:
+		t.lose()
+	case store.StillReady:
+		t.claimSoon()
+	default:
+		t.log().Error("a decision about a run was refused", "run_id", run.ID, "reason", result.Reason)
+	}
 }
 
 func endReason(it store.Item) string {
@@ -277,13 +304,13 @@ func endReason(it store.Item) string {
 	return reason
 }
 
-// stall stops a run for a person.
-func (t *tenure) stall(run store.Run, reason string) {
-	update := &store.Update{Status: store.Stalled, Marks: run.Marks, Reason: reason}
-	turn := &store.Turn{Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation, Update: update}
+// stall stops a run for a person, and then calls done.
+func (t *tenure) stall(run store.Run, reason string, done func()) {
+	turn := bareTurn(&run, store.Update{Status: store.Stalled, Marks: run.Marks, Reason: reason})
 	t.commits.submitTurn(pendingTurn{turn, func(result store.TurnResult) {
+		defer done()
 		if result.Verdict != store.Committed {
-			t.log().Error("stalling a run", "run_id", run.ID, "verdict", result.Verdict.String(), "reason", result.Reason)
+			t.undecided(&run, result)
 			return
 		}
 		t.log().Error("run stalled", "run_id", run.ID, "workflow", run.Workflow, "reason", reason)

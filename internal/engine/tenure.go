@@ -28,18 +28,19 @@ type tenure struct {
 	drivers   sync.WaitGroup // goroutines that drive, load or wait for a retry
 	kick      chan struct{}  // capacity 1: a hint to claim
 
-	mu       sync.Mutex
-	active   map[store.RunNo]*activation
-	ids      map[string]bool // IDs of the active
-	parked   *list.List      // of *activation, longest parked first
-	parkings map[store.RunNo]*list.Element
-	parking  *time.Timer // evicts; nil: nothing is parked
-	nextWake store.Time  // earliest known wake time of a suspended run; 0: none known
-	read     store.Time  // inboxes were read completely at this time or later
-	readers  []*activation
-	starved  bool // a claim was cut because memory was full
-	drain    bool
-	suspects suspects
+	mu          sync.Mutex
+	active      map[store.RunNo]*activation
+	activations int64           // made so far
+	ids         map[string]bool // IDs of the active
+	parked      *list.List      // of *activation, longest parked first
+	parkings    map[store.RunNo]*list.Element
+	parking     *time.Timer // evicts; nil: nothing is parked
+	nextWake    store.Time  // earliest known wake time of a suspended run; 0: none known
+	read        store.Time  // inboxes were read completely at this time or later
+	readers     []*activation
+	starved     bool // a claim was cut because memory was full
+	drain       bool
+	suspects    suspects
 }
 
 func newTenure(e *Engine, stop, held context.Context, c cluster.Tenure, workflows []string) *tenure {
@@ -102,18 +103,37 @@ func (t *tenure) room() int {
 	return max(t.e.cfg.MaxRuns-len(t.active)+t.parked.Len(), 0)
 }
 
-// activate puts a run into memory. It returns nil if the run is there already or
-// the tenure drains.
-func (t *tenure) activate(no store.RunNo, id, workflow string) *activation {
+// expect puts a run into memory whose snapshot will be posted. It returns nil if
+// the run is there already or the tenure drains.
+func (t *tenure) expect(no store.RunNo) *activation {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.drain || t.active[no] != nil {
+	if t.drain {
 		return nil
 	}
-	a := &activation{t: t, no: no, id: id, workflow: t.e.cfg.Workflows[workflow]}
+	if former := t.active[no]; former != nil {
+		former.mu.Lock()
+		gone := former.gone
+		former.mu.Unlock()
+		if !gone {
+			return nil
+		}
+		t.removeLocked(former)
+	}
+	t.activations++
+	a := &activation{t: t, no: no, number: t.activations}
 	t.active[no] = a
-	t.ids[id] = true
 	return a
+}
+
+// introduce gives an expected activation the run's ID and code.
+func (t *tenure) introduce(a *activation, run *store.Run) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a.id, a.workflow = run.ID, t.e.cfg.Workflows[run.Workflow]
+	if t.active[a.no] == a {
+		t.ids[run.ID] = true
+	}
 }
 
 func (t *tenure) find(no store.RunNo) *activation {
@@ -125,16 +145,20 @@ func (t *tenure) find(no store.RunNo) *activation {
 // remove takes an activation out of memory.
 func (t *tenure) remove(a *activation) {
 	t.mu.Lock()
-	if t.active[a.no] == a {
-		delete(t.active, a.no)
-		delete(t.ids, a.id)
-		t.unparkLocked(a.no)
-	}
+	t.removeLocked(a)
 	starved := t.starved && !t.drain
 	t.starved = false
 	t.mu.Unlock()
 	if starved {
 		t.claimSoon()
+	}
+}
+
+func (t *tenure) removeLocked(a *activation) {
+	if t.active[a.no] == a {
+		delete(t.active, a.no)
+		delete(t.ids, a.id)
+		t.unparkLocked(a.no)
 	}
 }
 

@@ -179,12 +179,20 @@ func (r *Run) Advance(now, inboxAt store.Time) {
 	}
 }
 
+// Know notes that an item has been delivered. It reports false if it was noted
+// before.
+func (r *Run) Know(no store.ItemNo) bool {
+	_, known := r.known[no]
+	r.known[no] = struct{}{}
+	return !known
+}
+
 // Deliver adds items to the inbox. Items that were delivered before are
 // ignored. Verbs other than Cancel are not the runner's: they are dropped here.
 func (r *Run) Deliver(items ...store.Item) {
 	for i := range items {
 		it := &items[i]
-		if _, ok := r.known[it.No]; ok {
+		if !r.Know(it.No) {
 			continue
 		}
 		switch it.Kind {
@@ -212,7 +220,6 @@ func (r *Run) Deliver(items ...store.Item) {
 		default:
 			continue
 		}
-		r.known[it.No] = struct{}{}
 		if it.State != store.Seen {
 			r.log.seen = append(r.log.seen, it.No)
 		}
