@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
+	"github.com/stet-run/stet/store/sqlite"
 )
 
 // fault says what happens at one commit.
@@ -324,6 +326,21 @@ var testStores = []struct {
 	{"memory", func(testing.TB) func() store.Store {
 		first := memory.New()
 		return func() store.Store { return first.Join() }
+	}},
+	{"sqlite", func(t testing.TB) func() store.Store {
+		path := filepath.Join(t.TempDir(), "stet.db")
+		return func() store.Store {
+			s, err := sqlite.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			return s
+		}
 	}},
 }
 

@@ -1,0 +1,247 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stet-run/stet/store"
+)
+
+// querier executes statements in a transaction: ours, or one of a caller's.
+type querier interface {
+	exec(sql string, args ...any) (changes int64, err error)
+	row(sql string, args []any, dest ...any) (ok bool, err error)
+}
+
+// Apply implements store.Store.
+func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, store.Time, error) {
+	if err := store.ValidateCommands(commands); err != nil {
+		return nil, 0, err
+	}
+	if err := s.checkWAL(); err != nil {
+		return nil, 0, err
+	}
+	answers := make([]store.Answer, len(commands))
+	var now store.Time
+	err := s.write.do(ctx, "apply commands", func(c *conn, at store.Time) error {
+		now = at
+		a := applier{q: c, now: at}
+		for i := range commands {
+			var err error
+			if answers[i], err = a.apply(&commands[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return answers, now, nil
+}
+
+// applier carries out commands in one transaction.
+type applier struct {
+	q      querier
+	now    store.Time
+	adopt  func(run *store.Run, condition int64) (bool, error) // nil: runs are not adopted
+	repeat bool                                                // the batch has been applied before
+}
+
+func (a *applier) apply(cmd *store.Command) (store.Answer, error) {
+	if cmd.Start != nil {
+		return a.start(cmd)
+	}
+	run, condition, err := a.find(cmd.RunID)
+	if err != nil || run.No == 0 {
+		return store.Answer{Outcome: store.NotFound}, err
+	}
+	answer := store.Answer{Outcome: store.Applied}
+	it := cmd.Item
+	insert := !run.Status.Terminal() || it.Kind.Verb()
+	var no int64
+	if insert {
+		if insert, err = a.insert(run.No, it, &no); err != nil {
+			return answer, err
+		}
+	}
+	if !insert {
+		return a.known(cmd, &run, condition)
+	}
+	answer.Item = store.ItemNo(no)
+	if answer.Claimed, err = a.adopted(cmd, &run, condition); err != nil {
+		return answer, err
+	}
+	answer.Run = run
+	return answer, nil
+}
+
+// known answers a command whose item is there already, or cannot be.
+func (a *applier) known(cmd *store.Command, run *store.Run, condition int64) (store.Answer, error) {
+	answer := store.Answer{Outcome: store.Ended}
+	var no int64
+	var origin string
+	ok, err := a.q.row("SELECT item_no, origin FROM inbox WHERE run_no=? AND item_id=?", []any{int64(run.No), cmd.Item.ID}, &no, &origin)
+	if err != nil {
+		return answer, err
+	}
+	if ok {
+		answer.Outcome = store.Duplicate
+		if origin == cmd.Item.Origin {
+			answer.Outcome, answer.Item = store.Applied, store.ItemNo(no)
+			if a.repeat {
+				if answer.Claimed, err = a.adopted(cmd, run, condition); err != nil {
+					return answer, err
+				}
+			}
+		}
+	}
+	answer.Run = *run
+	return answer, nil
+}
+
+// adopted adopts the run if the command asks for it.
+func (a *applier) adopted(cmd *store.Command, run *store.Run, condition int64) (bool, error) {
+	if !cmd.Adopt || a.adopt == nil {
+		return false, nil
+	}
+	return a.adopt(run, condition)
+}
+
+// find returns the run with the ID, with its input and without its output.
+func (a *applier) find(id string) (run store.Run, condition int64, err error) {
+	var f runFields
+	ok, err := a.q.row("SELECT "+answerColumns+" FROM runs WHERE id=?", []any{id}, f.dest()...)
+	if err != nil || !ok {
+		return run, 0, err
+	}
+	run, condition = f.run()
+	run.ID = id
+	if run.InputSize > smallPayload {
+		_, err = a.q.row("SELECT val FROM payloads WHERE run_no=? AND what=?", []any{int64(run.No), payloadInput}, &run.Input)
+	}
+	return run, condition, err
+}
+
+// answerColumns are the columns of a run that an Answer holds, besides its ID.
+const answerColumns = `run_no, grp, slot, workflow, status, marks, ready, coalesce(wake_at, 0), incarnation, generation, seed, build,
+	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, waits`
+
+// runFields are the values of answerColumns.
+type runFields struct {
+	no, slot, status, marks, ready, wakeAt, incarnation, generation   int64
+	suspect, strikes, alone, parent, created, started, ended, in, out int64
+	group, workflow, build, reason                                    string
+	seed, parentLoc, input, waits                                     []byte
+}
+
+func (f *runFields) dest() []any {
+	return []any{&f.no, &f.group, &f.slot, &f.workflow, &f.status, &f.marks, &f.ready, &f.wakeAt, &f.incarnation, &f.generation, &f.seed, &f.build,
+		&f.suspect, &f.strikes, &f.alone, &f.parent, &f.parentLoc, &f.created, &f.started, &f.ended, &f.in, &f.out, &f.reason, &f.input, &f.waits}
+}
+
+func (f *runFields) run() (store.Run, int64) {
+	r := store.Run{
+		No: store.RunNo(f.no), Shard: store.Shard{Group: f.group, Slot: int(f.slot)}, Workflow: f.workflow,
+		Status: store.Status(f.status), Marks: store.Marks(f.marks), Claimed: f.ready == claimed,
+		Incarnation: int(f.incarnation), Generation: int(f.generation), Build: f.build,
+		Suspect: int(f.suspect), Strikes: int(f.strikes), Alone: f.alone != 0,
+		Parent: store.RunNo(f.parent), ParentLoc: string(f.parentLoc), Created: store.Time(f.created), Started: store.Time(f.started),
+		Ended: store.Time(f.ended), WakeAt: store.Time(f.wakeAt), InputSize: int(f.in), OutputSize: int(f.out),
+		Reason: f.reason, Input: f.input, Waits: f.waits,
+	}
+	copy(r.Seed[:], f.seed)
+	return r, f.ready
+}
+
+// start makes a run, or answers for the one that exists.
+func (a *applier) start(cmd *store.Command) (store.Answer, error) {
+	st := cmd.Start
+	run := store.Run{
+		ID: st.ID, Shard: st.Shard, Workflow: st.Workflow, Status: store.Queued, Seed: st.Seed, Parent: st.Parent, ParentLoc: st.ParentLoc,
+		Created: a.now, Input: st.Input, InputSize: len(st.Input),
+	}
+	at := st.At
+	if st.After > 0 {
+		at = max(at, a.now+store.Time(st.After))
+	}
+	condition := int64(ready)
+	if at > a.now {
+		run.WakeAt, condition = at, idle
+	}
+	isNew, err := a.insertRun(&run, condition)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	if !isNew {
+		old, oldCondition, err := a.find(st.ID)
+		if err != nil {
+			return store.Answer{}, err
+		}
+		switch {
+		case old.Seed == st.Seed:
+			answer := store.Answer{Outcome: store.Applied}
+			answer.Claimed, err = a.adopted(cmd, &old, oldCondition)
+			answer.Run = old
+			return answer, err
+		case st.Existing != store.ReplaceFailed || old.Status != store.Failed && old.Status != store.Cancelled:
+			return store.Answer{Outcome: store.Exists, Run: old}, nil
+		}
+		if _, err := a.q.exec("UPDATE runs SET id=? WHERE run_no=?", fmt.Sprintf("%s@%d", st.ID, old.No), int64(old.No)); err != nil {
+			return store.Answer{}, err
+		}
+		if _, err := a.insertRun(&run, condition); err != nil {
+			return store.Answer{}, err
+		}
+	}
+	for i := range st.Items {
+		var no int64
+		if _, err := a.insert(run.No, &st.Items[i], &no); err != nil {
+			return store.Answer{}, err
+		}
+	}
+	answer := store.Answer{Outcome: store.Applied}
+	answer.Claimed, err = a.adopted(cmd, &run, condition)
+	run.Input = append([]byte(nil), st.Input...)
+	if st.Input != nil && run.Input == nil {
+		run.Input = []byte{}
+	}
+	answer.Run = run
+	return answer, err
+}
+
+// insertRun inserts a run. It reports false if its ID is taken.
+func (a *applier) insertRun(run *store.Run, condition int64) (bool, error) {
+	input := run.Input
+	if len(input) > smallPayload {
+		input = nil
+	}
+	var wakeAt any
+	if run.WakeAt != 0 {
+		wakeAt = int64(run.WakeAt)
+	}
+	var no int64
+	ok, err := a.q.row(`INSERT INTO runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, input_size, input)
+		VALUES (?,?,?,?,1,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
+		[]any{run.ID, run.Shard.Group, int64(run.Shard.Slot), run.Workflow, condition, wakeAt, run.Seed[:], int64(run.Parent),
+			[]byte(run.ParentLoc), int64(run.Created), int64(len(run.Input)), input}, &no)
+	if err != nil || !ok {
+		return false, err
+	}
+	run.No = store.RunNo(no)
+	if len(run.Input) > smallPayload {
+		_, err = a.q.exec("INSERT INTO payloads (run_no, what, val) VALUES (?,?,?)", no, int64(payloadInput), run.Input)
+	}
+	return true, err
+}
+
+// insert inserts an item. It reports false if the run has one with its ID.
+func (a *applier) insert(run store.RunNo, it *store.Item, no *int64) (bool, error) {
+	failed := int64(0)
+	if it.Failed {
+		failed = 1
+	}
+	return a.q.row(`INSERT INTO inbox (run_no, kind, state, name, item_id, origin, incarnation, loc, failed, sent_at, val)
+		VALUES (?,?,1,?,?,?,?,?,?,?,?) ON CONFLICT (run_no, item_id) DO NOTHING RETURNING item_no`,
+		[]any{int64(run), int64(it.Kind), it.Name, it.ID, it.Origin, int64(it.Incarnation), []byte(it.Loc), failed, int64(a.now), it.Value}, no)
+}

@@ -1,0 +1,201 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Claim implements store.Store. It looks with a connection that reads, and
+// writes only if there is something to claim.
+func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+	known, err := json.Marshal(req.Workflows)
+	if err != nil {
+		return store.Claims{}, err
+	}
+	l := &look{req: &req, known: string(known)}
+	now := s.clock.read() // before the transaction: what it does not see came later
+	err = s.read.do(ctx, "look for ready runs", func(c *conn) error { return l.at(c, now) })
+	if err != nil {
+		return store.Claims{}, err
+	}
+	if len(l.candidates) == 0 || req.Limit == 0 {
+		l.claims.More = l.claims.More || len(l.candidates) > 0
+		return l.claims, nil
+	}
+	err = s.write.do(ctx, "claim runs", func(c *conn, now store.Time) error {
+		if err := l.at(c, now); err != nil {
+			return err
+		}
+		return l.claim(c, now)
+	})
+	return l.claims, err
+}
+
+// look is a search for what is ready.
+type look struct {
+	req        *store.ClaimRequest
+	known      string // JSON array of the workflows
+	claims     store.Claims
+	candidates []candidate // at most Limit+1 of each class, in order
+}
+
+type candidate struct {
+	class int
+	order int64
+	no    store.RunNo
+}
+
+// classes are the runs that may be claimed, each as run_no and order: those that
+// are due, those with an item that makes them ready, those marked ready.
+// Parameters: group, slot, now, workflows, limit.
+var classes = [...]string{
+	`SELECT run_no, wake_at FROM runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND wake_at<=?3
+		AND workflow IN (SELECT value FROM json_each(?4)) ORDER BY wake_at, run_no LIMIT ?5`,
+	`SELECT DISTINCT r.run_no, 0 FROM inbox i INDEXED BY inbox_new CROSS JOIN runs r ON r.run_no=i.run_no
+		WHERE i.state=1 AND r.ready<>2 AND r.grp=?1 AND r.slot=?2 AND NOT (r.wake_at IS NOT NULL AND r.wake_at<=?3 AND r.workflow IN (SELECT value FROM json_each(?4)))
+		AND CASE i.kind
+			WHEN 4 THEN true
+			WHEN 3 THEN r.status NOT IN (2,3) OR r.workflow IN (SELECT value FROM json_each(?4))
+			WHEN 5 THEN r.status>=4 OR (r.status<>1 OR r.wake_at IS NULL) AND r.workflow IN (SELECT value FROM json_each(?4))
+			ELSE (r.status<>1 OR r.wake_at IS NULL) AND r.workflow IN (SELECT value FROM json_each(?4)) END
+		ORDER BY r.run_no LIMIT ?5`,
+	`SELECT run_no, 0 FROM runs WHERE grp=?1 AND slot=?2 AND ready=1 AND workflow IN (SELECT value FROM json_each(?4)) ORDER BY run_no LIMIT ?5`,
+}
+
+const nextWake = `SELECT coalesce(min(wake_at), 0) FROM runs WHERE grp=?1 AND slot=?2 AND wake_at>?3 AND workflow IN (SELECT value FROM json_each(?4))`
+
+// anything is the one query of a look that finds nothing.
+const anything = `SELECT
+	coalesce((SELECT epoch FROM leases WHERE grp=?1 AND slot=?2 AND node<>''), 0),
+	EXISTS (SELECT 1 FROM runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND wake_at<=?3),
+	EXISTS (SELECT 1 FROM inbox WHERE state=1),
+	EXISTS (SELECT 1 FROM runs WHERE grp=?1 AND slot=?2 AND ready=1),
+	(` + nextWake + `)`
+
+// at looks at a moment. What an earlier look has found is dropped.
+func (l *look) at(c *conn, now store.Time) error {
+	l.claims, l.candidates = store.Claims{Now: now}, nil
+	items := false
+	for i := range l.req.Leases {
+		lease := &l.req.Leases[i]
+		shard := []any{lease.Shard.Group, lease.Shard.Slot, now, l.known}
+		var epoch, wake int64
+		var found [len(classes)]int64
+		if _, err := c.row(anything, shard, &epoch, &found[0], &found[1], &found[2], &wake); err != nil {
+			return err
+		}
+		if epoch == 0 || epoch != lease.Epoch {
+			l.claims.Fenced = append(l.claims.Fenced, lease.Shard)
+			continue
+		}
+		if w := store.Time(wake); w != 0 && (l.claims.NextWake == 0 || w < l.claims.NextWake) {
+			l.claims.NextWake = w
+		}
+		items = items || found[1] != 0
+		for class, query := range classes {
+			if found[class] == 0 {
+				continue
+			}
+			err := c.each(query, append(shard, l.req.Limit+1), func(s *sqlite3.Stmt) error {
+				l.candidates = append(l.candidates, candidate{class, s.ColumnInt64(1), store.RunNo(s.ColumnInt64(0))})
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	l.order()
+	if !items {
+		return nil
+	}
+	return l.addItems(c)
+}
+
+// order sorts the candidates and drops those that are in two classes.
+func (l *look) order() {
+	slices.SortFunc(l.candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.order, b.order), cmp.Compare(a.no, b.no))
+	})
+	seen := make(map[store.RunNo]bool, len(l.candidates))
+	l.candidates = slices.DeleteFunc(l.candidates, func(c candidate) bool {
+		twice := seen[c.no]
+		seen[c.no] = true
+		return twice
+	})
+}
+
+// claim takes the candidates in hand, up to the limit.
+func (l *look) claim(c *conn, now store.Time) error {
+	chosen := l.candidates
+	l.claims.More = l.claims.More || len(chosen) > l.req.Limit
+	chosen = chosen[:min(len(chosen), l.req.Limit)]
+	index := make(map[store.RunNo]int, len(chosen))
+	fresh := make([]store.Claimed, len(chosen))
+	for i, cand := range chosen {
+		run, err := c.claimRun(cand.no, now)
+		if err != nil {
+			return err
+		}
+		fresh[i], index[cand.no] = store.Claimed{Fresh: true, Run: run}, i
+	}
+	l.claims.Runs = nil
+	if err := l.addItems(c); err != nil {
+		return err
+	}
+	others := l.claims.Runs
+	l.claims.Runs = fresh
+	for _, claimed := range others {
+		if i, ok := index[claimed.Run.No]; ok {
+			l.claims.Runs[i].Items = claimed.Items
+		} else {
+			l.claims.Runs = append(l.claims.Runs, claimed)
+		}
+	}
+	return nil
+}
+
+// claimRun takes a run in hand and returns it.
+func (c *conn) claimRun(no store.RunNo, now store.Time) (store.Run, error) {
+	_, err := c.exec(`UPDATE runs SET ready=2, wake_at=NULL, status=CASE WHEN status IN (1,3) THEN 2 ELSE status END,
+		started=CASE WHEN started=0 AND status IN (1,2,3) THEN ?2 ELSE started END WHERE run_no=?1`, int64(no), now)
+	if err != nil {
+		return store.Run{}, err
+	}
+	return c.runByNo(no)
+}
+
+// addItems adds the unexamined items of all claimed runs of the leases' shards,
+// by run.
+func (l *look) addItems(c *conn) error {
+	shards := make(map[store.Shard]bool, len(l.req.Leases))
+	for i := range l.req.Leases {
+		if shard := l.req.Leases[i].Shard; !slices.Contains(l.claims.Fenced, shard) {
+			shards[shard] = true
+		}
+	}
+	count := 0
+	return c.each(`SELECT `+itemColumns+`, r.grp, r.slot, i.run_no FROM inbox i INDEXED BY inbox_new CROSS JOIN runs r ON r.run_no=i.run_no
+		WHERE i.state=1 AND r.ready=2 ORDER BY i.run_no, i.item_no`, nil, func(s *sqlite3.Stmt) error {
+		if !shards[store.Shard{Group: s.ColumnText(itemWidth), Slot: s.ColumnInt(itemWidth + 1)}] {
+			return nil
+		}
+		if count++; count > store.MaxClaim {
+			l.claims.More = true
+			return nil
+		}
+		no := store.RunNo(s.ColumnInt64(itemWidth + 2))
+		if n := len(l.claims.Runs); n == 0 || l.claims.Runs[n-1].Run.No != no {
+			l.claims.Runs = append(l.claims.Runs, store.Claimed{Run: store.Run{No: no}})
+		}
+		last := &l.claims.Runs[len(l.claims.Runs)-1]
+		last.Items = append(last.Items, scanItem(s))
+		return nil
+	})
+}

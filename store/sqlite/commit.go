@@ -1,0 +1,438 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Commit implements store.Store. A turn that breaks a law takes the transaction
+// back, which is then repeated without it.
+func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+	if err := b.Validate(); err != nil {
+		return store.BatchResult{}, err
+	}
+	refused := map[int]string{}
+	for {
+		var result store.BatchResult
+		err := s.write.do(ctx, "commit a batch", func(c *conn, now store.Time) error {
+			t := committing{c: c, hand: &s.write.hand, b: &b, now: now, refused: refused}
+			var err error
+			result, err = t.commit()
+			return err
+		})
+		var r *refusal
+		if !errors.As(err, &r) {
+			return result, err
+		}
+		refused[r.turn] = r.reason
+	}
+}
+
+// refusal is the error of a turn that breaks a law.
+type refusal struct {
+	turn   int
+	reason string
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("turn %d: %s", r.turn, r.reason) }
+
+// committing is one try of a batch in one transaction.
+type committing struct {
+	c       *conn
+	hand    *hand
+	b       *store.Batch
+	now     store.Time
+	refused map[int]string // turns of former tries
+	current map[store.Shard]bool
+	repeat  bool // the batch has been applied before
+}
+
+func (t *committing) commit() (store.BatchResult, error) {
+	b := t.b
+	result := store.BatchResult{Now: t.now}
+	var last int64
+	var verdicts []byte
+	known, err := t.c.row("SELECT batch_no, verdicts FROM nodes WHERE node=? AND boot=?", []any{b.Node, b.Boot}, &last, &verdicts)
+	if err != nil {
+		return result, err
+	}
+	if b.No < last {
+		return result, fmt.Errorf("%w: batch: expected a number from %d, found %d", store.ErrInvalid, last, b.No)
+	}
+	if err := t.readLeases(); err != nil {
+		return result, err
+	}
+	t.repeat = known && b.No == last
+	if t.repeat {
+		result.Turns, err = decodeVerdicts(verdicts, len(b.Turns))
+	} else {
+		result.Turns, err = t.turns()
+		if err == nil {
+			err = t.recordBatch(known, result.Turns)
+		}
+	}
+	if err != nil {
+		return result, err
+	}
+	a := applier{q: t.c, now: t.now, repeat: t.repeat, adopt: t.adopt}
+	for i := range b.Commands {
+		answer, err := a.apply(&b.Commands[i])
+		if err != nil {
+			return result, err
+		}
+		result.Commands = append(result.Commands, answer)
+	}
+	return result, nil
+}
+
+// recordBatch writes the batch's number and verdicts into the node's row.
+func (t *committing) recordBatch(known bool, turns []store.TurnResult) error {
+	verdicts, err := encodeVerdicts(turns)
+	if err != nil {
+		return err
+	}
+	if !known {
+		if err := t.c.ensureNode(t.b.Node, t.b.Boot, t.now); err != nil {
+			return err
+		}
+	}
+	_, err = t.c.exec("UPDATE nodes SET batch_no=?, verdicts=? WHERE node=?", t.b.No, verdicts, t.b.Node)
+	return err
+}
+
+// readLeases finds out which of the batch's leases are current.
+func (t *committing) readLeases() error {
+	t.current = make(map[store.Shard]bool, len(t.b.Leases))
+	for i := range t.b.Leases {
+		l := &t.b.Leases[i]
+		ok, err := t.c.current(l)
+		if err != nil {
+			return err
+		}
+		t.current[l.Shard] = ok
+		t.hand.holds(l.Shard, l.Epoch, ok)
+	}
+	return nil
+}
+
+func (t *committing) turns() ([]store.TurnResult, error) {
+	results := make([]store.TurnResult, len(t.b.Turns))
+	for i, turn := range t.b.Turns {
+		switch reason, refused := t.refused[i]; {
+		case refused:
+			results[i] = store.TurnResult{Verdict: store.Refused, Reason: reason}
+		case !t.current[turn.Shard]:
+			results[i].Verdict = store.Fenced
+		default:
+			verdict, err := t.turn(turn)
+			if r := (*refusal)(nil); errors.As(err, &r) {
+				r.turn = i
+			}
+			if err != nil {
+				return nil, err
+			}
+			results[i].Verdict = verdict
+		}
+	}
+	return results, nil
+}
+
+func refuse(format string, args ...any) error { return &refusal{reason: fmt.Sprintf(format, args...)} }
+
+// turn writes one turn.
+func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
+	state, err := t.state(turn)
+	if err != nil {
+		return 0, err
+	}
+	if turn.Update != nil && !state.status.CanBecome(turn.Update.Status) {
+		return 0, refuse("a %s run cannot become %s", state.status, turn.Update.Status)
+	}
+	for i := range turn.Entries {
+		if err := t.entry(turn, &turn.Entries[i]); err != nil {
+			return 0, err
+		}
+	}
+	for _, no := range turn.Seen {
+		if n, err := t.c.exec("UPDATE inbox SET state=max(state,2) WHERE item_no=? AND run_no=?", int64(no), int64(turn.Run)); err != nil {
+			return 0, err
+		} else if n == 0 {
+			return 0, refuse("the run has no item number %d", no)
+		}
+	}
+	for _, c := range turn.Consumed {
+		n, err := t.c.exec("UPDATE inbox SET state=3, val=NULL, verdict=? WHERE item_no=? AND run_no=? AND state<3", c.Verdict, int64(c.Item), int64(turn.Run))
+		if err != nil {
+			return 0, err
+		} else if n == 0 {
+			return 0, refuse("the run has no item number %d that is not consumed", c.Item)
+		}
+	}
+	verdict := store.Committed
+	if turn.Update != nil {
+		if verdict, err = t.update(turn, state.status); err != nil {
+			return 0, err
+		}
+	}
+	a := applier{q: t.c, now: t.now}
+	for i := range turn.Sends {
+		if _, err := a.apply(&turn.Sends[i]); err != nil {
+			return 0, err
+		}
+	}
+	return verdict, nil
+}
+
+// state returns the state of the run that a turn changes.
+func (t *committing) state(turn *store.Turn) (inHand, error) {
+	state, ok := t.hand.runs[turn.Run]
+	if !ok {
+		var group string
+		var slot, incarnation, status, condition int64
+		found, err := t.c.row("SELECT grp, slot, incarnation, status, ready FROM runs WHERE run_no=?", []any{int64(turn.Run)},
+			&group, &slot, &incarnation, &status, &condition)
+		switch {
+		case err != nil:
+			return state, err
+		case !found:
+			return state, refuse("there is no run number %d", turn.Run)
+		}
+		state = inHand{store.Shard{Group: group, Slot: int(slot)}, int(incarnation), store.Status(status), condition == claimed}
+		if state.claimed {
+			t.hand.put(turn.Run, state)
+		}
+	}
+	switch {
+	case state.shard != turn.Shard:
+		return state, refuse("the run is of shard %s, not %s", state.shard, turn.Shard)
+	case state.incarnation != turn.Incarnation:
+		return state, refuse("the run is in incarnation %d, not %d", state.incarnation, turn.Incarnation)
+	case !state.claimed:
+		return state, refuse("the run is not claimed")
+	}
+	return state, nil
+}
+
+// entry writes one entry: a plain insert, unless there is one at its location.
+func (t *committing) entry(turn *store.Turn, e *store.Entry) error {
+	s, err := t.c.stmt(`INSERT INTO entries (run_no, incarnation, ` + entryColumns + `, val) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)
+		ON CONFLICT DO UPDATE SET kind=?4, state=?5, seq=?6, born=?7, at=?8, wake=?9, attempt=?10, started=?11, ended=?12, size=?13, val=?14
+		WHERE entries.state IN (1,4)`)
+	if err != nil {
+		return err
+	}
+	inline := e.Value
+	if len(inline) >= store.LargeValue {
+		inline = nil
+	}
+	for i, v := range [...]int64{int64(turn.Run), int64(turn.Incarnation)} {
+		if err := s.BindInt64(1+i, v); err != nil {
+			return err
+		}
+	}
+	if err := s.BindBlob(3, bytesOf(e.Loc)); err != nil {
+		return err
+	}
+	for i, v := range [...]int64{int64(e.Kind), int64(e.State), e.Seq, e.Born, int64(e.At), int64(e.Wake), int64(e.Attempt),
+		int64(e.Started), int64(e.Ended), int64(len(e.Value))} {
+		if err := s.BindInt64(4+i, v); err != nil {
+			return err
+		}
+	}
+	if err := bindValue(s, 14, inline); err != nil {
+		return err
+	}
+	if err := s.Exec(); err != nil {
+		return err
+	}
+	if t.c.Changes() == 0 {
+		return t.again(turn, e)
+	}
+	if len(e.Value) >= store.LargeValue {
+		_, err = t.c.exec("INSERT OR REPLACE INTO blobs (run_no, incarnation, loc, val) VALUES (?,?,?,?)",
+			int64(turn.Run), turn.Incarnation, bytesOf(e.Loc), e.Value)
+	}
+	return err
+}
+
+// again looks at an entry whose location holds a final one: it must be equal, or
+// only bring the number that the other lacks.
+func (t *committing) again(turn *store.Turn, e *store.Entry) error {
+	var old store.Entry
+	key := []any{int64(turn.Run), turn.Incarnation, bytesOf(e.Loc)}
+	err := t.c.each("SELECT "+entryColumns+", val FROM entries WHERE run_no=? AND incarnation=? AND loc=?", key, func(s *sqlite3.Stmt) error {
+		old = scanEntry(s)
+		old.Value = value(s, entryWidth)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if old.Size >= store.LargeValue {
+		if _, err := t.c.row("SELECT val FROM blobs WHERE run_no=? AND incarnation=? AND loc=?", key, &old.Value); err != nil {
+			return err
+		}
+	}
+	numbered := old
+	if numbered.Seq == 0 {
+		numbered.Seq, numbered.At = e.Seq, e.At
+	}
+	if !equalEntries(&numbered, e) {
+		return refuse("the entry at %q is final and different", e.Loc)
+	}
+	if old.Seq != e.Seq {
+		_, err = t.c.exec("UPDATE entries SET seq=?4, at=?5 WHERE run_no=?1 AND incarnation=?2 AND loc=?3", append(key, e.Seq, e.At)...)
+	}
+	return err
+}
+
+func equalEntries(a, b *store.Entry) bool {
+	return a.Kind == b.Kind && a.State == b.State && a.Seq == b.Seq && a.Born == b.Born && a.At == b.At && a.Wake == b.Wake &&
+		a.Attempt == b.Attempt && a.Started == b.Started && a.Ended == b.Ended &&
+		string(a.Value) == string(b.Value) && (a.Value == nil) == (b.Value == nil)
+}
+
+// update changes the run's row, except where something unexamined holds it back.
+func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict, error) {
+	u, no := turn.Update, int64(turn.Run)
+	suspicion := "suspect=0, strikes=0, alone=0"
+	switch {
+	case u.Alone:
+		suspicion = "alone=1"
+	case u.Spared:
+		suspicion = "alone=0"
+	}
+	held, err := t.holdsBack(turn, from)
+	if err != nil {
+		return 0, err
+	}
+	if held {
+		if u.Alone || u.Spared {
+			suspicion = "suspect=suspect"
+		}
+		_, err := t.c.exec("UPDATE runs SET "+suspicion+", build=CASE WHEN ?2='' THEN build ELSE ?2 END WHERE run_no=?1", no, u.Build)
+		return store.StillReady, err
+	}
+	condition := int64(idle)
+	if u.Status == store.Running {
+		condition = claimed
+	}
+	var wakeAt any
+	if u.Status == store.Suspended && u.WakeAt != 0 {
+		wakeAt = u.WakeAt
+	}
+	ended := "0*?3"
+	switch {
+	case u.Status.Terminal() && !from.Terminal():
+		ended = "?3"
+	case u.Status.Terminal():
+		ended = "ended+0*?3"
+	}
+	if _, err := t.c.exec("UPDATE runs SET "+suspicion+", build=CASE WHEN ?2='' THEN build ELSE ?2 END, ended="+ended+
+		", status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9 WHERE run_no=?1",
+		no, u.Build, t.now, int64(u.Status), int64(u.Marks), condition, wakeAt, u.Reason, u.Waits); err != nil {
+		return 0, err
+	}
+	if u.Output != nil {
+		if err := t.output(no, u.Output); err != nil {
+			return 0, err
+		}
+	}
+	t.hand.set(turn.Run, u.Status)
+	return store.Committed, nil
+}
+
+func (t *committing) output(no int64, output []byte) error {
+	inline := output
+	if len(output) > smallPayload {
+		inline = nil
+		if _, err := t.c.exec("INSERT OR REPLACE INTO payloads (run_no, what, val) VALUES (?,?,?)", no, payloadOutput, output); err != nil {
+			return err
+		}
+	}
+	_, err := t.c.exec("UPDATE runs SET output=?, output_size=? WHERE run_no=?", inline, len(output), no)
+	return err
+}
+
+// holdsBack reports whether something unexamined keeps the run from suspending
+// or ending.
+func (t *committing) holdsBack(turn *store.Turn, from store.Status) (bool, error) {
+	switch to := turn.Update.Status; {
+	case to == store.Suspended:
+		return t.c.row("SELECT 1 FROM inbox WHERE state=1 AND run_no=? LIMIT 1", []any{int64(turn.Run)})
+	case to.Terminal() && !from.Terminal():
+		return t.c.row("SELECT 1 FROM inbox WHERE state=1 AND run_no=? AND kind IN (3,4) LIMIT 1", []any{int64(turn.Run)})
+	}
+	return false, nil
+}
+
+// adopt claims a run that a command has started or sent to, if it is due or
+// suspended and the batch leads its shard.
+func (t *committing) adopt(run *store.Run, condition int64) (bool, error) {
+	if !t.current[run.Shard] {
+		return false, nil
+	}
+	if t.repeat || condition == claimed {
+		return t.repeat && condition == claimed, nil
+	}
+	queued := run.Status == store.Queued && (condition == ready || run.WakeAt != 0 && run.WakeAt <= t.now)
+	if !queued && run.Status != store.Suspended {
+		return false, nil
+	}
+	input := run.Input
+	claimedRun, err := t.c.claimRun(run.No, t.now)
+	if err != nil {
+		return false, err
+	}
+	claimedRun.Input, claimedRun.Output = input, nil
+	*run = claimedRun
+	t.hand.put(run.No, inHand{run.Shard, run.Incarnation, run.Status, true})
+	return true, nil
+}
+
+// encodeVerdicts returns the stored form of verdicts: one byte each, and if some
+// were refused a JSON object of reasons by index.
+func encodeVerdicts(turns []store.TurnResult) ([]byte, error) {
+	out := make([]byte, len(turns))
+	reasons := map[int]string{}
+	for i, r := range turns {
+		out[i] = byte(r.Verdict)
+		if r.Reason != "" {
+			reasons[i] = r.Reason
+		}
+	}
+	if len(reasons) == 0 {
+		return out, nil
+	}
+	text, err := json.Marshal(reasons)
+	return append(out, text...), err
+}
+
+func decodeVerdicts(data []byte, n int) ([]store.TurnResult, error) {
+	if len(data) < n {
+		return nil, fmt.Errorf("%w: the repeat of a batch has %d turns, the batch had %d", store.ErrInvalid, n, len(data))
+	}
+	results := make([]store.TurnResult, n)
+	for i := range results {
+		results[i].Verdict = store.Verdict(data[i])
+	}
+	if len(data) == n {
+		return results, nil
+	}
+	reasons := map[int]string{}
+	if err := json.Unmarshal(data[n:], &reasons); err != nil {
+		return nil, fmt.Errorf("%w: verdicts of the last batch: %w", store.ErrDamaged, err)
+	}
+	for i, reason := range reasons {
+		if i >= 0 && i < n {
+			results[i].Reason = reason
+		}
+	}
+	return results, nil
+}

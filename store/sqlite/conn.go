@@ -1,0 +1,217 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+	"unsafe"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/stet-run/stet/store"
+)
+
+// conn is a connection with its prepared statements. It is used by one
+// goroutine at a time.
+type conn struct {
+	*sqlite3.Conn
+	stmts map[string]*sqlite3.Stmt
+}
+
+// lockWait is how long a connection waits for another process.
+const lockWait = 30 * time.Second
+
+func openConn(ctx context.Context, cfg *config, flags sqlite3.OpenFlag) (*conn, error) {
+	name := cfg.path
+	if cfg.vfs != "" {
+		name = "file:" + name + "?vfs=" + cfg.vfs
+		flags |= sqlite3.OPEN_URI
+	}
+	c, err := sqlite3.OpenFlags(name, flags)
+	if err != nil {
+		return nil, err
+	}
+	out := &conn{c, map[string]*sqlite3.Stmt{}}
+	var since time.Time
+	err = c.BusyHandler(func(ctx context.Context, count int) bool {
+		if count == 0 {
+			since = time.Now()
+		}
+		if ctx.Err() != nil || time.Since(since) > lockWait {
+			return false
+		}
+		time.Sleep(200*time.Microsecond + rand.N(600*time.Microsecond))
+		return true
+	})
+	if err != nil {
+		return nil, errors.Join(err, out.close())
+	}
+	c.SetInterrupt(ctx)
+	defer c.SetInterrupt(context.Background())
+	sync := "FULL"
+	if cfg.normal {
+		sync = "NORMAL"
+	}
+	if err := c.Exec("PRAGMA foreign_keys=OFF; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384; PRAGMA synchronous=" + sync); err != nil {
+		return nil, errors.Join(err, out.close())
+	}
+	return out, nil
+}
+
+func (c *conn) close() error {
+	for _, s := range c.stmts {
+		_ = s.Close() // reports the last error of the statement, which was seen
+	}
+	c.stmts = nil
+	return c.Conn.Close()
+}
+
+// stmt returns the prepared statement of the text.
+func (c *conn) stmt(sql string) (*sqlite3.Stmt, error) {
+	if s := c.stmts[sql]; s != nil {
+		return s, nil
+	}
+	s, _, err := c.PrepareFlags(sql, sqlite3.PREPARE_PERSISTENT)
+	if err != nil {
+		return nil, err
+	}
+	c.stmts[sql] = s
+	return s, nil
+}
+
+// bind binds arguments: int64, int, string, []byte (nil: NULL), bool, store.Time,
+// null.
+func bind(s *sqlite3.Stmt, args []any) error {
+	for i, arg := range args {
+		var err error
+		switch v := arg.(type) {
+		case int64:
+			err = s.BindInt64(i+1, v)
+		case int:
+			err = s.BindInt64(i+1, int64(v))
+		case store.Time:
+			err = s.BindInt64(i+1, int64(v))
+		case bool:
+			err = s.BindBool(i+1, v)
+		case string:
+			err = s.BindText(i+1, v)
+		case []byte:
+			err = bindValue(s, i+1, v)
+		case nil:
+			err = s.BindNull(i + 1)
+		default:
+			err = fmt.Errorf("cannot bind a %T", arg)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func bindValue(s *sqlite3.Stmt, param int, v []byte) error {
+	if v == nil {
+		return s.BindNull(param)
+	}
+	return s.BindBlob(param, v)
+}
+
+// bytesOf returns the bytes of s without a copy. They are only read.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// value returns a copy of a column; NULL gives nil.
+func value(s *sqlite3.Stmt, col int) []byte {
+	if s.ColumnType(col) == sqlite3.NULL {
+		return nil
+	}
+	return append([]byte{}, s.ColumnRawBlob(col)...)
+}
+
+// exec executes a statement that returns no rows and returns how many rows it
+// has changed.
+func (c *conn) exec(sql string, args ...any) (int64, error) {
+	s, err := c.stmt(sql)
+	if err != nil {
+		return 0, err
+	}
+	if err := bind(s, args); err != nil {
+		return 0, err
+	}
+	if err := s.Exec(); err != nil {
+		return 0, err
+	}
+	return c.Changes(), nil
+}
+
+// each calls fn for every row.
+func (c *conn) each(sql string, args []any, fn func(*sqlite3.Stmt) error) error {
+	s, err := c.stmt(sql)
+	if err != nil {
+		return err
+	}
+	if err := bind(s, args); err != nil {
+		return err
+	}
+	for s.Step() {
+		if err := fn(s); err != nil {
+			return errors.Join(err, s.Reset())
+		}
+	}
+	if err := s.Err(); err != nil {
+		_ = s.Reset() // the same error
+		return err
+	}
+	return s.Reset()
+}
+
+// row reads one row into dest: *int64, *string, *[]byte. ok is false if there is
+// none.
+func (c *conn) row(sql string, args []any, dest ...any) (ok bool, err error) {
+	err = c.each(sql, args, func(s *sqlite3.Stmt) error {
+		ok = true
+		for i, d := range dest {
+			switch p := d.(type) {
+			case *int64:
+				*p = s.ColumnInt64(i)
+			case *string:
+				*p = s.ColumnText(i)
+			case *[]byte:
+				*p = value(s, i)
+			default:
+				return fmt.Errorf("cannot read into a %T", d)
+			}
+		}
+		return nil
+	})
+	return ok, err
+}
+
+// classify gives an error of SQLite the contract's class.
+func classify(act string, err error) error {
+	if err == nil {
+		return nil
+	}
+	wrap := func(class error, help string) error {
+		return fmt.Errorf("%s: %w: %w%s", act, class, err, help)
+	}
+	switch {
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrClosed),
+		errors.Is(err, store.ErrBadCursor), errors.Is(err, store.ErrSchema), errors.Is(err, store.ErrDamaged):
+		return err
+	case errors.Is(err, sqlite3.FULL):
+		return wrap(store.ErrUnavailable, "; free some room on the disk, and it goes on")
+	case errors.Is(err, sqlite3.BUSY), errors.Is(err, sqlite3.LOCKED):
+		return wrap(store.ErrUnavailable, "; another process has kept the write lock for "+lockWait.String())
+	case errors.Is(err, sqlite3.NOTADB):
+		return wrap(store.ErrDamaged, "; expected an SQLite file")
+	case errors.Is(err, sqlite3.CORRUPT):
+		return wrap(store.ErrDamaged, "; run stet doctor, and restore a backup")
+	case errors.Is(err, sqlite3.READONLY), errors.Is(err, sqlite3.PERM), errors.Is(err, sqlite3.AUTH):
+		return wrap(store.ErrUnavailable, "; the process may not write the file or its folder")
+	case errors.Is(err, sqlite3.IOERR), errors.Is(err, sqlite3.CANTOPEN), errors.Is(err, sqlite3.NOMEM), errors.Is(err, sqlite3.PROTOCOL):
+		return wrap(store.ErrUnavailable, "")
+	}
+	return fmt.Errorf("%s: %w", act, err)
+}

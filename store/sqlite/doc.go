@@ -1,0 +1,41 @@
+// Package sqlite is the store in one SQLite file: the default, with nothing to
+// install. Several processes may use the file at once; one of them owns its runs.
+//
+//	db, err := sqlite.Open("shop.db")
+//
+// # What is durable
+//
+// The file is in WAL mode with synchronous=FULL: everything that was
+// acknowledged survives the death of the process and of the machine, as long as
+// the disk keeps what it has synced. With [Normal] a power cut may roll back the
+// last acknowledgements; the death of a process still loses nothing.
+//
+// # Connections
+//
+// A Store has one connection that writes, used by one goroutine at a time, and a
+// few that read. Every act that writes is one transaction begun with BEGIN
+// IMMEDIATE, so it never fails half-way because another process writes: it waits
+// for the write lock in pauses below a millisecond, for half a minute, and what a
+// caller sees then is store.ErrUnavailable, not a lock error. A process that
+// commits without a break leaves a gap of half a millisecond every 20 commits.
+//
+// # States and failures of a write
+//
+//   - Before BEGIN has returned, nothing happened.
+//   - A failure before COMMIT rolls back: nothing happened. No room on the disk
+//     is such a failure (ErrUnavailable), and goes away with the cause.
+//   - A failure of COMMIT leaves it open whether it will be there after a crash:
+//     ErrUnavailable and ErrUnknown. The connection is closed and opened anew; a
+//     failed sync is never repeated on it. A batch is repeated under its number,
+//     which stands in the node's row if it was applied.
+//   - A turn that breaks a law rolls back the transaction, which is then repeated
+//     without it.
+//
+// # The owner of the file
+//
+// Leases and epochs are rows, and a commit reads the epoch in its transaction:
+// that is what keeps two owners apart. Beside that, the owner holds a lock of the
+// operating system on the file FILE-owner, which dies with its process. Who gets
+// the lock knows that the former owner is dead and takes the lease at once; who
+// does not waits for the lease to end, because the owner may only be paused.
+package sqlite

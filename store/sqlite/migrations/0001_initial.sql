@@ -1,0 +1,125 @@
+-- Numbers of runs and items are never used twice because the row with the
+-- highest number is never deleted.
+
+CREATE TABLE meta (
+	key   TEXT PRIMARY KEY,
+	value TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- verdicts: of the turns of the last batch applied, see verdicts.go.
+CREATE TABLE nodes (
+	node      TEXT PRIMARY KEY,
+	boot      TEXT NOT NULL,
+	build     TEXT NOT NULL DEFAULT '',
+	host      TEXT NOT NULL DEFAULT '',
+	pid       INTEGER NOT NULL DEFAULT 0,
+	workflows TEXT NOT NULL DEFAULT '[]',
+	seen_at   INTEGER NOT NULL,
+	batch_no  INTEGER NOT NULL DEFAULT 0,
+	verdicts  BLOB
+) WITHOUT ROWID;
+
+CREATE TABLE workflows (name TEXT PRIMARY KEY) WITHOUT ROWID;
+
+-- node: '' when the shard was given back.
+CREATE TABLE leases (
+	grp      TEXT NOT NULL,
+	slot     INTEGER NOT NULL,
+	epoch    INTEGER NOT NULL,
+	node     TEXT NOT NULL,
+	boot     TEXT NOT NULL,
+	until_at INTEGER NOT NULL,
+	PRIMARY KEY (grp, slot)
+) WITHOUT ROWID;
+
+-- ready: 0 idle, 1 ready, 2 claimed. wake_at is set only where ready is 0.
+-- input and output hold values up to 512 bytes; longer ones are in payloads.
+CREATE TABLE runs (
+	run_no      INTEGER PRIMARY KEY,
+	id          TEXT NOT NULL UNIQUE,
+	grp         TEXT NOT NULL,
+	slot        INTEGER NOT NULL,
+	workflow    TEXT NOT NULL,
+	status      INTEGER NOT NULL,
+	marks       INTEGER NOT NULL DEFAULT 0,
+	ready       INTEGER NOT NULL,
+	wake_at     INTEGER,
+	incarnation INTEGER NOT NULL DEFAULT 0,
+	generation  INTEGER NOT NULL DEFAULT 0,
+	seed        BLOB NOT NULL,
+	build       TEXT NOT NULL DEFAULT '',
+	suspect     INTEGER NOT NULL DEFAULT 0,
+	strikes     INTEGER NOT NULL DEFAULT 0,
+	alone       INTEGER NOT NULL DEFAULT 0,
+	parent_no   INTEGER NOT NULL DEFAULT 0,
+	parent_loc  BLOB,
+	created     INTEGER NOT NULL,
+	started     INTEGER NOT NULL DEFAULT 0,
+	ended       INTEGER NOT NULL DEFAULT 0,
+	input_size  INTEGER NOT NULL,
+	output_size INTEGER NOT NULL DEFAULT 0,
+	reason      TEXT NOT NULL DEFAULT '',
+	input       BLOB,
+	output      BLOB,
+	waits       BLOB
+);
+CREATE INDEX runs_ready ON runs (grp, slot, run_no) WHERE ready = 1;
+CREATE INDEX runs_claimed ON runs (grp, slot) WHERE ready = 2;
+CREATE INDEX runs_wake ON runs (grp, slot, wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX runs_listing ON runs (workflow, status, run_no);
+CREATE INDEX runs_parent ON runs (parent_no) WHERE parent_no > 0;
+
+-- what: 1 input, 2 output.
+CREATE TABLE payloads (
+	run_no INTEGER NOT NULL,
+	what   INTEGER NOT NULL,
+	val    BLOB NOT NULL,
+	PRIMARY KEY (run_no, what)
+) WITHOUT ROWID;
+
+-- val holds values up to 4 KiB; longer ones are in blobs.
+CREATE TABLE entries (
+	run_no      INTEGER NOT NULL,
+	incarnation INTEGER NOT NULL,
+	loc         BLOB NOT NULL,
+	kind        INTEGER NOT NULL,
+	state       INTEGER NOT NULL,
+	seq         INTEGER NOT NULL,
+	born        INTEGER NOT NULL,
+	at          INTEGER NOT NULL,
+	wake        INTEGER NOT NULL,
+	attempt     INTEGER NOT NULL,
+	started     INTEGER NOT NULL,
+	ended       INTEGER NOT NULL,
+	size        INTEGER NOT NULL,
+	val         BLOB,
+	PRIMARY KEY (run_no, incarnation, loc)
+) WITHOUT ROWID;
+
+CREATE TABLE blobs (
+	run_no      INTEGER NOT NULL,
+	incarnation INTEGER NOT NULL,
+	loc         BLOB NOT NULL,
+	val         BLOB NOT NULL,
+	PRIMARY KEY (run_no, incarnation, loc)
+) WITHOUT ROWID;
+
+-- state: 1 new, 2 seen, 3 consumed.
+CREATE TABLE inbox (
+	item_no     INTEGER PRIMARY KEY,
+	run_no      INTEGER NOT NULL,
+	kind        INTEGER NOT NULL,
+	state       INTEGER NOT NULL,
+	name        TEXT NOT NULL,
+	item_id     TEXT NOT NULL,
+	origin      TEXT NOT NULL,
+	incarnation INTEGER NOT NULL,
+	loc         BLOB,
+	failed      INTEGER NOT NULL,
+	sent_at     INTEGER NOT NULL,
+	val         BLOB,
+	verdict     BLOB
+);
+CREATE UNIQUE INDEX inbox_id ON inbox (run_no, item_id);
+CREATE INDEX inbox_new ON inbox (run_no, item_no) WHERE state = 1;
+CREATE INDEX inbox_open ON inbox (run_no, item_no) WHERE state < 3;

@@ -1,0 +1,273 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Describe implements store.Store.
+func (s *Store) Describe(ctx context.Context) (store.Description, error) {
+	d := store.Description{ID: s.id, Kind: "sqlite", Schema: s.schema, Slots: 1, Now: s.clock.read(),
+		Durable: "survives kill -9 and power cuts with nothing lost (WAL, synchronous=FULL); not the loss of the disk"}
+	if s.cfg.normal {
+		d.Durable = "survives kill -9 with nothing lost; a power cut may take back the last acknowledgements (WAL, synchronous=NORMAL)"
+	}
+	err := s.read.do(ctx, "describe the store", func(c *conn) error {
+		var err error
+		each := func(sql string, fn func(*sqlite3.Stmt) error) {
+			if err == nil {
+				err = c.each(sql, nil, fn)
+			}
+		}
+		each("SELECT name FROM workflows ORDER BY name", func(r *sqlite3.Stmt) error {
+			d.Workflows = append(d.Workflows, r.ColumnText(0))
+			return nil
+		})
+		each("SELECT node, boot, build, host, pid, workflows, seen_at FROM nodes ORDER BY node", func(r *sqlite3.Stmt) error {
+			n := store.Node{ID: r.ColumnText(0), Boot: r.ColumnText(1), Build: r.ColumnText(2), Host: r.ColumnText(3), PID: r.ColumnInt(4), SeenAt: store.Time(r.ColumnInt64(6))}
+			d.Nodes = append(d.Nodes, n)
+			return json.Unmarshal(r.ColumnRawText(5), &d.Nodes[len(d.Nodes)-1].Workflows)
+		})
+		each("SELECT grp, slot, epoch, node, boot, until_at FROM leases WHERE node<>'' ORDER BY grp, slot", func(r *sqlite3.Stmt) error {
+			d.Leases = append(d.Leases, store.Lease{Shard: store.Shard{Group: r.ColumnText(0), Slot: r.ColumnInt(1)},
+				Epoch: r.ColumnInt64(2), Node: r.ColumnText(3), Boot: r.ColumnText(4), Until: store.Time(r.ColumnInt64(5))})
+			return nil
+		})
+		return err
+	})
+	return d, err
+}
+
+// Load implements store.Store.
+func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+	var snapshots []store.Snapshot
+	err := s.read.do(ctx, "load runs", func(c *conn) error {
+		for _, no := range runs {
+			run, err := c.runByNo(no)
+			if err != nil {
+				return err
+			}
+			if run.No == 0 {
+				continue
+			}
+			snap := store.Snapshot{Run: run}
+			if err := c.loadEntries(&snap); err != nil {
+				return err
+			}
+			err = c.each("SELECT "+itemColumns+" FROM inbox i WHERE run_no=? AND state<3 ORDER BY item_no", []any{int64(no)}, func(r *sqlite3.Stmt) error {
+				snap.Items = append(snap.Items, scanItem(r))
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			snapshots = append(snapshots, snap)
+		}
+		return nil
+	})
+	return snapshots, err
+}
+
+func (c *conn) loadEntries(snap *store.Snapshot) error {
+	return c.each("SELECT "+entryColumns+", val FROM entries WHERE run_no=? AND incarnation=? ORDER BY loc",
+		[]any{int64(snap.Run.No), snap.Run.Incarnation}, func(r *sqlite3.Stmt) error {
+			e := scanEntry(r)
+			if e.Size < store.LargeValue {
+				e.Value = value(r, entryWidth)
+			}
+			snap.Entries = append(snap.Entries, e)
+			return nil
+		})
+}
+
+// where is a filter as a condition with its parameters.
+type where struct {
+	text strings.Builder
+	args []any
+}
+
+func (w *where) and(condition string, args ...any) {
+	if w.text.Len() > 0 {
+		w.text.WriteString(" AND ")
+	}
+	w.text.WriteString(condition)
+	w.args = append(w.args, args...)
+}
+
+func whereOf(f *store.Filter) (*where, error) {
+	w := &where{}
+	w.and("true")
+	in := func(column string, n int, list any) error {
+		if n == 0 {
+			return nil
+		}
+		text, err := json.Marshal(list)
+		w.and(column+" IN (SELECT value FROM json_each(?))", string(text))
+		return err
+	}
+	statuses := make([]int, len(f.Statuses))
+	for i, status := range f.Statuses {
+		statuses[i] = int(status)
+	}
+	if len(f.IDs) == 1 {
+		w.and("id=?", f.IDs[0])
+	} else if err := in("id", len(f.IDs), f.IDs); err != nil {
+		return nil, err
+	}
+	for _, err := range []error{in("run_no", len(f.Nos), f.Nos), in("workflow", len(f.Workflows), f.Workflows), in("status", len(statuses), statuses)} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	if f.IDPrefix != "" {
+		w.and("substr(CAST(id AS BLOB),1,?)=CAST(? AS BLOB)", len(f.IDPrefix), f.IDPrefix)
+	}
+	if f.Marks != 0 {
+		w.and("marks&?=?", int(f.Marks), int(f.Marks))
+	}
+	if f.Parent != 0 {
+		w.and("parent_no=?", int64(f.Parent))
+	}
+	if f.CreatedFrom != 0 {
+		w.and("created>=?", f.CreatedFrom)
+	}
+	if f.CreatedBefore != 0 {
+		w.and("created<?", f.CreatedBefore)
+	}
+	return w, nil
+}
+
+// List implements store.Store.
+func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	limit, below, err := f.Bounds()
+	if err != nil {
+		return store.Page{}, err
+	}
+	w, err := whereOf(&f)
+	if err != nil {
+		return store.Page{}, err
+	}
+	if below != 0 {
+		w.and("run_no<?", int64(below))
+	}
+	var page store.Page
+	err = s.read.do(ctx, "list runs", func(c *conn) error {
+		query := "SELECT " + runColumns + " FROM runs WHERE " + w.text.String() + " ORDER BY run_no DESC LIMIT ?"
+		err := c.each(query, append(w.args, limit+1), func(r *sqlite3.Stmt) error {
+			run := scanRun(r)
+			if !f.Values {
+				run.Input, run.Output, run.Waits = nil, nil, nil
+			}
+			page.Runs = append(page.Runs, run)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if len(page.Runs) > limit {
+			page.Runs = page.Runs[:limit]
+			page.Next = store.EncodeCursor(page.Runs[limit-1].No)
+		}
+		for i := range page.Runs {
+			if f.Values {
+				if err := c.payloads(&page.Runs[i]); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return page, err
+}
+
+// Count implements store.Store.
+func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
+	if _, _, err := f.Bounds(); err != nil {
+		return nil, err
+	}
+	w, err := whereOf(&f)
+	if err != nil {
+		return nil, err
+	}
+	var tallies []store.Tally
+	err = s.read.do(ctx, "count runs", func(c *conn) error {
+		return c.each("SELECT workflow, status, count(*) FROM runs WHERE "+w.text.String()+" GROUP BY workflow, status ORDER BY workflow, status",
+			w.args, func(r *sqlite3.Stmt) error {
+				tallies = append(tallies, store.Tally{Workflow: r.ColumnText(0), Status: store.Status(r.ColumnInt64(1)), Runs: r.ColumnInt64(2)})
+				return nil
+			})
+	})
+	return tallies, err
+}
+
+// History implements store.Store.
+func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
+	limit := q.Limit
+	if limit <= 0 {
+		limit = -1
+	}
+	var entries []store.Entry
+	err := s.read.do(ctx, "read a history", func(c *conn) error {
+		scan := func(r *sqlite3.Stmt) error {
+			e := scanEntry(r)
+			if q.Values && e.Size < store.LargeValue {
+				e.Value = value(r, entryWidth)
+			}
+			entries = append(entries, e)
+			return nil
+		}
+		const query = "SELECT " + entryColumns + ", val FROM entries WHERE run_no=?1 AND incarnation=?2 AND loc>?3 "
+		if q.Locs == nil {
+			if err := c.each(query+"ORDER BY loc LIMIT ?4", []any{int64(q.Run), q.Incarnation, []byte(q.After), limit}, scan); err != nil {
+				return err
+			}
+		} else {
+			locs := slices.Compact(slices.Sorted(slices.Values(q.Locs)))
+			for _, loc := range locs {
+				if err := c.each(query+"AND loc=?4", []any{int64(q.Run), q.Incarnation, []byte(q.After), []byte(loc)}, scan); err != nil {
+					return err
+				}
+				if limit > 0 && len(entries) == limit {
+					break
+				}
+			}
+		}
+		for i := range entries {
+			if e := &entries[i]; q.Values && e.Size >= store.LargeValue {
+				if _, err := c.row("SELECT val FROM blobs WHERE run_no=? AND incarnation=? AND loc=?",
+					[]any{int64(q.Run), q.Incarnation, []byte(e.Loc)}, &e.Value); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return entries, err
+}
+
+// Inbox implements store.Store.
+func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
+	var items []store.Item
+	err := s.read.do(ctx, "read an inbox", func(c *conn) error {
+		scan := func(r *sqlite3.Stmt) error {
+			items = append(items, scanItem(r))
+			return nil
+		}
+		if len(ids) == 0 {
+			return c.each("SELECT "+itemColumns+" FROM inbox i WHERE run_no=? AND state<3 ORDER BY item_no", []any{int64(run)}, scan)
+		}
+		text, err := json.Marshal(ids)
+		if err != nil {
+			return err
+		}
+		return c.each("SELECT "+itemColumns+" FROM inbox i WHERE run_no=? AND item_id IN (SELECT value FROM json_each(?)) ORDER BY item_no",
+			[]any{int64(run), string(text)}, scan)
+	})
+	return items, err
+}

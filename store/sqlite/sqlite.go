@@ -1,0 +1,264 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Store is an open SQLite file. It is safe for concurrent use.
+type Store struct {
+	cfg   config
+	clock clock
+	write writer
+	read  pool
+	owner ownerLock
+	watch watcher
+
+	id     string
+	schema int
+	closed atomic.Bool
+}
+
+var _ store.Store = (*Store)(nil)
+
+type config struct {
+	path   string
+	normal bool
+	vfs    string
+	now    func() time.Time
+	log    *slog.Logger
+}
+
+// Option is an option of Open.
+type Option func(*config)
+
+// Normal opens the file with synchronous=NORMAL: faster, and a power cut may
+// take back the last acknowledgements.
+func Normal() Option { return func(c *config) { c.normal = true } }
+
+// Logger gets what happens outside of calls. The default is slog.Default.
+func Logger(log *slog.Logger) Option { return func(c *config) { c.log = log } }
+
+// Clock makes the store read the time from now, which is safe for concurrent
+// use. What it returns may go back; the store's time does not. For tests.
+func Clock(now func() time.Time) Option { return func(c *config) { c.now = now } }
+
+// VFS opens the file through a file system that was registered with the driver.
+// For tests.
+func VFS(name string) Option { return func(c *config) { c.vfs = name } }
+
+// minVersion is the oldest SQLite without a bug that loses a WAL's reset.
+const minVersion = "3.51.3"
+
+// Open opens the store in the file and makes the file if it is not there. It
+// brings an older schema up to date. Errors: store.ErrSchema if the schema is
+// newer than this binary, store.ErrDamaged if the file is no SQLite file or
+// cannot be read, store.ErrUnavailable if it cannot be opened or written.
+func Open(path string, opts ...Option) (*Store, error) {
+	return OpenContext(context.Background(), path, opts...)
+}
+
+// OpenContext is Open with a context for waiting for other processes.
+func OpenContext(ctx context.Context, path string, opts ...Option) (*Store, error) {
+	cfg := config{path: path, now: time.Now, log: slog.Default()}
+	for _, opt := range opts {
+		opt(&cfg)
+	}
+	if err := checkPath(path, cfg.vfs); err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, clock: clock{now: cfg.now}}
+	s.write.s, s.read.s, s.owner.path, s.watch.s = s, s, path+"-owner", s
+	s.watch.foreign = make(chan struct{}, 1)
+	s.watch.closed = make(chan struct{})
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(classify("open "+path, err), s.Close())
+	}
+	return s, nil
+}
+
+// checkPath reports what can be said about the path without SQLite.
+func checkPath(path, vfs string) error {
+	bad := func(class error, format string, args ...any) error {
+		return fmt.Errorf("open SQLite file %q: %w: %s", path, class, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case path == "":
+		return bad(store.ErrInvalid, "expected the path of a file, found an empty one")
+	case path == ":memory:":
+		return bad(store.ErrInvalid, "expected a file; for a store in memory use package store/memory")
+	case strings.HasPrefix(path, "file:"):
+		return bad(store.ErrInvalid, "expected a path, found a URI; options are given to Open")
+	case vfs != "":
+		return nil
+	}
+	if dir, err := os.Stat(filepath.Dir(path)); err != nil || !dir.IsDir() {
+		return bad(store.ErrUnavailable, "expected the folder %q to exist", filepath.Dir(path))
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return bad(store.ErrUnavailable, "%v", err)
+	case info.IsDir():
+		return bad(store.ErrInvalid, "expected a file, found a folder")
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return bad(store.ErrUnavailable, "expected a file that this process may write: %v", err)
+	}
+	return f.Close()
+}
+
+// open opens the connections and prepares the file.
+func (s *Store) open(ctx context.Context) error {
+	if err := s.write.open(ctx); err != nil {
+		return err
+	}
+	c := s.write.c
+	var version, mode string
+	if _, err := c.row("SELECT sqlite_version()", nil, &version); err != nil {
+		return err
+	}
+	if versionNumber(version) < versionNumber(minVersion) {
+		return fmt.Errorf("%w: expected SQLite %s or newer in the driver, found %s: update github.com/ncruces/go-sqlite3", store.ErrSchema, minVersion, version)
+	}
+	if _, err := c.row("PRAGMA journal_mode=WAL", nil, &mode); err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("%w: expected a file in WAL mode on a local disk, found journal mode %q", store.ErrUnavailable, mode)
+	}
+	if err := s.migrate(ctx); err != nil {
+		return err
+	}
+	_, err := c.row("SELECT value FROM meta WHERE key='id'", nil, &s.id)
+	return err
+}
+
+func versionNumber(v string) int {
+	var a, b, c int
+	if _, err := fmt.Sscanf(v, "%d.%d.%d", &a, &b, &c); err != nil {
+		return 0
+	}
+	return a*1_000_000 + b*1_000 + c
+}
+
+// Close closes the connections and gives up the owner's lock. Leases that are
+// held stay, as those of a process that has died.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	close(s.watch.closed)
+	return errors.Join(s.write.close(), s.read.close(), s.owner.release())
+}
+
+// Path returns the path of the file.
+func (s *Store) Path() string { return s.cfg.path }
+
+// clock reads the time so that it never goes back.
+type clock struct {
+	now  func() time.Time
+	mu   sync.Mutex
+	last store.Time
+}
+
+func (c *clock) read() store.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := store.TimeOf(c.now()); now > c.last {
+		c.last = now
+	}
+	return c.last
+}
+
+// pool is a few connections that read.
+type pool struct {
+	s     *Store
+	mu    sync.Mutex
+	free  []*conn
+	slots chan struct{}
+	once  sync.Once
+}
+
+const maxReaders = 4
+
+// do calls fn with a connection in a read transaction.
+func (p *pool) do(ctx context.Context, act string, fn func(*conn) error) error {
+	p.once.Do(func() { p.slots = make(chan struct{}, maxReaders) })
+	select {
+	case p.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-p.slots }()
+	if p.s.closed.Load() {
+		return store.ErrClosed
+	}
+	p.mu.Lock()
+	var c *conn
+	if n := len(p.free); n > 0 {
+		c, p.free = p.free[n-1], p.free[:n-1]
+	}
+	p.mu.Unlock()
+	if c == nil {
+		var err error
+		if c, err = openConn(ctx, &p.s.cfg, sqlite3.OPEN_READWRITE); err != nil {
+			return classify(act, err)
+		}
+	}
+	c.SetInterrupt(ctx)
+	_, err := c.exec("BEGIN")
+	if err == nil {
+		err = fn(c)
+	}
+	c.SetInterrupt(context.Background())
+	if !c.GetAutocommit() {
+		if _, endErr := c.exec("COMMIT"); endErr != nil && err == nil {
+			err = endErr
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if broken := err != nil || !c.GetAutocommit(); broken || !p.keep(c) {
+		_ = c.close() // opened anew; err is what counts
+	}
+	return classify(act, err)
+}
+
+func (p *pool) keep(c *conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.s.closed.Load() {
+		return false
+	}
+	p.free = append(p.free, c)
+	return true
+}
+
+func (p *pool) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, c := range p.free {
+		errs = append(errs, c.close())
+	}
+	p.free = nil
+	return errors.Join(errs...)
+}
