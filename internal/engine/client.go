@@ -80,7 +80,7 @@ func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.A
 }
 
 // adopt takes up a run that a command of this process has made ready, or tells
-// it what has come.
+// it what has come. The committer calls it.
 func (t *tenure) adopt(c *store.Command, answer *store.Answer, now store.Time) {
 	run := &answer.Run
 	if answer.Outcome != store.Applied {

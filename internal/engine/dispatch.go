@@ -118,23 +118,29 @@ func (t *tenure) claim() {
 	}
 }
 
-// tell posts a claim to the run's activation. It reports false if the run has to
-// be loaded. asOf is the number of activations before the claim was asked for: a
-// later one may have consumed what the claim has found, and is told by the next.
+// tell posts a claim to the run's activation. It reports false if the run was
+// claimed anew and has to be loaded.
+//
+// A run that is claimed anew had no activation, or one whose suspension is
+// committed. News for a run that was claimed before are for the activation that
+// was there: if it is gone it has examined them, or the answer to the command
+// that adopted the run is on its way here. asOf is the number of activations
+// before the claim was asked for: a later one may have consumed what was found,
+// and is told by the next claim.
 func (t *tenure) tell(c *store.Claimed, asOf int64) bool {
 	a := t.find(c.Run.No)
-	if a == nil {
-		return false
-	}
-	if c.Fresh {
+	switch {
+	case a == nil:
+		return !c.Fresh
+	case c.Fresh:
 		t.mu.Lock()
 		t.unparkLocked(c.Run.No)
 		t.mu.Unlock()
-	} else if a.number > asOf {
+	case a.number > asOf:
 		t.claimSoon()
 		return true
 	}
-	return a.post(event{claimed: c})
+	return a.post(event{claimed: c}) || !c.Fresh
 }
 
 // take brings claimed runs into memory.
@@ -263,34 +269,33 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 		turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No, Verdict: verdict})
 	}
 	t.commits.submitTurn(pendingTurn{turn, func(result store.TurnResult) {
-		if result.Verdict == store.Committed {
+		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
 			t.e.answered(turn.Consumed)
-			if update.Status == store.Running {
-				t.load(a)
-				return
-			}
-			if run.Status != update.Status {
-				ended := *run
-				ended.Status, ended.Marks, ended.Reason = update.Status, update.Marks, update.Reason
-				t.e.ended(ended)
-			}
-		} else {
+		}
+		switch {
+		case result.Verdict == store.StillReady, result.Verdict == store.Committed && update.Status == store.Running:
+			t.load(a) // there is more to decide, or the run goes on
+			return
+		case result.Verdict != store.Committed:
 			t.undecided(run, result)
+		case run.Status != update.Status:
+			ended := *run
+			ended.Status, ended.Marks, ended.Reason = update.Status, update.Marks, update.Reason
+			t.e.ended(ended)
 		}
 		a.post(event{closed: true})
 	}})
 }
 
-// undecided looks at a decision or stall that was not committed.
+// undecided looks at a decision or stall that was not committed. The run stays
+// claimed and is tried again after a while.
 func (t *tenure) undecided(run *store.Run, result store.TurnResult) {
-	switch result.Verdict {
-	case store.Fenced:
+	if result.Verdict == store.Fenced {
 		t.lose()
-	case store.StillReady:
-		t.claimSoon()
-	default:
-		t.log().Error("a decision about a run was refused", "run_id", run.ID, "reason", result.Reason)
+		return
 	}
+	t.log().Error("a decision about a run was not taken; trying again", "run_id", run.ID, "verdict", result.Verdict.String(), "reason", result.Reason)
+	t.reload(run.No)
 }
 
 func endReason(it store.Item) string {
