@@ -90,22 +90,33 @@ type process struct {
 	ended  chan error
 }
 
+// startProcess starts a process that dies at the given commit.
 func startProcess(t testing.TB, handle store.Store, cfg stet.Config, at int64, what fault) *process {
+	t.Helper()
+	p := newProcess(t, handle, cfg, at, what)
+	p.start()
+	return p
+}
+
+func newProcess(t testing.TB, handle store.Store, cfg stet.Config, at int64, what fault) *process {
 	t.Helper()
 	p := &process{handle: &mortal{Store: handle, at: at, what: what, died: make(chan struct{})}, ended: make(chan error, 1)}
 	cfg.Store = p.handle
 	cfg.Grace = stet.None
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
 	var err error
 	if p.Engine, err = stet.New(cfg); err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+func (p *process) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	go func() { p.ended <- p.Run(ctx) }()
-	return p
 }
 
 // bury ends the goroutines of the process.

@@ -599,8 +599,9 @@ func TestPoisonRunStallsAlone(t *testing.T) {
 			cfg := stet.Config{Workflows: []stet.Definition{w}, Poll: 10 * time.Millisecond, AloneFor: time.Minute}
 			starts := 0
 			for {
-				p := startProcess(t, open(), cfg, 0, 0)
+				p := newProcess(t, open(), cfg, 0, 0)
 				current.Store(p)
+				p.start()
 				starts++
 				ended := make(chan error, 1)
 				wait, cancel := context.WithCancel(ctx)
