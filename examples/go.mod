@@ -1,0 +1,3 @@
+module github.com/stet-run/stet/examples
+
+go 1.26.0

@@ -1,0 +1,105 @@
+package stet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// Entry is what is recorded of one operation of a run.
+type Entry struct {
+	Location string           // as in logs: "pack/[sku-7]/pick#2"
+	Kind     store.Kind       // step, sleep, receive, …
+	State    store.EntryState // open, done, failed, withdrawn
+	Number   int64            // in the order of completions, from 1; 0: not completed
+	Attempts int              // of a step, on record
+	Started  time.Time        // when it was asked for; of a step when its first attempt began
+	Ended    time.Time        // zero: not ended
+	Wake     time.Time        // deadline, end of a sleep or next attempt of an open one; zero: none
+	Size     int              // of the stored value in bytes
+
+	value  []byte
+	codecs codecs
+	errors *errorTable
+}
+
+// Decode decodes the result of a step that is done into v, a pointer. An entry
+// without a value, or one that was read without values, leaves v alone.
+func (e *Entry) Decode(v any) error {
+	if e.State != store.Done || e.Kind != store.KindStep || e.value == nil {
+		return nil
+	}
+	return e.codecs.decode(e.value, v)
+}
+
+// Err returns the failure of a failed operation, and of an open step that of its
+// last attempt, or nil. It needs values.
+func (e *Entry) Err() error {
+	switch {
+	case e.value == nil:
+		return nil
+	case e.State == store.FailedEntry:
+		failure, err := runner.DecodeFailure(e.value)
+		if err != nil {
+			return err
+		}
+		return e.errors.restore(failure)
+	case e.State == store.Open && e.Kind == store.KindStep:
+		causes, _, err := runner.DecodeProgress(e.value)
+		if err != nil || len(causes) == 0 {
+			return err
+		}
+		return e.errors.restore(causes[len(causes)-1])
+	}
+	return nil
+}
+
+// HistoryQuery selects entries. The zero HistoryQuery selects all, without
+// values.
+type HistoryQuery struct {
+	Values bool   // with values
+	After  string // only locations after this one, as Entry.Location gives it
+	Limit  int    // at most so many; 0: all
+}
+
+// History returns what is recorded of a run, in the order of locations: names
+// in byte order, occurrences and iterations by number. Errors: ErrNotFound, and
+// ErrInvalid for a location that is none.
+func (e *Engine) History(ctx context.Context, runID string, q HistoryQuery) ([]Entry, error) {
+	run, ok, err := e.inner.Get(ctx, runID)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("history of run %q: %w", runID, err)
+	case !ok:
+		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
+	}
+	query := store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation, Limit: q.Limit, Values: q.Values}
+	if q.After != "" {
+		after, err := location.Parse(q.After)
+		if err != nil {
+			return nil, fmt.Errorf("history of run %q: After: %w: %w", runID, err, ErrInvalid)
+		}
+		query.After = string(after)
+	}
+	stored, err := e.store.History(ctx, query)
+	if err != nil {
+		return nil, fmt.Errorf("history of run %q: %w", runID, err)
+	}
+	entries := make([]Entry, len(stored))
+	for i := range stored {
+		s := &stored[i]
+		entries[i] = Entry{
+			Location: location.Loc(s.Loc).String(), Kind: s.Kind, State: s.State, Number: s.Seq, Attempts: s.Attempt,
+			Started: s.Started.Time(), Ended: s.Ended.Time(), Wake: s.Wake.Time(), Size: s.Size,
+			value: s.Value, codecs: e.codecs, errors: e.errors,
+		}
+		if s.State == store.Open || s.State == store.Withdrawn {
+			entries[i].Ended = time.Time{}
+		}
+	}
+	return entries, nil
+}
