@@ -173,11 +173,13 @@ func (a *activation) fetch(loc string) ([]byte, error) {
 // deliver gives items to the runner, and decides verbs that are not its own.
 func (a *activation) deliver(items ...store.Item) {
 	for i := range items {
-		switch it := items[i]; {
-		case it.Kind == store.ItemTerminate && a.r.Know(it.No):
+		switch it := items[i]; it.Kind {
+		case store.ItemTerminate:
 			a.r.Terminate(it)
-		case it.Kind == store.ItemResume && a.r.Know(it.No):
-			a.r.Answer(it.No, runner.Verdict(false, "the run is not stalled"))
+		case store.ItemResume:
+			if a.r.Know(it.No) {
+				a.r.Answer(it.No, runner.Verdict(false, "the run is not stalled"))
+			}
 		default:
 			a.r.Deliver(it)
 		}

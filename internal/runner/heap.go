@@ -46,8 +46,9 @@ func (h *minHeap[T]) pop() T {
 
 // fifo is a queue that reuses its memory.
 type fifo[T any] struct {
-	items []T
-	head  int
+	items  []T
+	head   int
+	choose func(n int) int // which of n is next; nil: the first. For tests of what depends on the order
 }
 
 func (q *fifo[T]) len() int { return len(q.items) - q.head }
@@ -57,6 +58,10 @@ func (q *fifo[T]) push(x T) { q.items = append(q.items, x) }
 func (q *fifo[T]) peek() T { return q.items[q.head] }
 
 func (q *fifo[T]) pop() T {
+	if q.choose != nil {
+		i := q.head + q.choose(q.len())
+		q.items[q.head], q.items[i] = q.items[i], q.items[q.head]
+	}
 	x := q.items[q.head]
 	var zero T
 	q.items[q.head] = zero

@@ -234,7 +234,7 @@ func (r *Run) lateCancel(it *store.Item) {
 
 // Terminate ends the run at once, in the next turn.
 func (r *Run) Terminate(it store.Item) {
-	if _, ok := r.known[it.No]; ok {
+	if !r.Know(it.No) {
 		return
 	}
 	r.Answer(it.No, Verdict(true, ""))

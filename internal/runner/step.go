@@ -172,11 +172,7 @@ func (r *Run) attemptEnded(a arrival) {
 	}
 	o.deadline = next
 	r.pos++
-	wake := next
-	if next < r.bound+shortWait {
-		wake = 0
-	}
-	r.writeProgress(o, wake)
+	r.writeProgress(o, next)
 	r.timers.push(timer{next, o})
 }
 

@@ -1,0 +1,216 @@
+package runner
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+)
+
+// clone returns a deep copy of a block.
+func clone(block []*stmt) []*stmt {
+	out := make([]*stmt, len(block))
+	for i, s := range block {
+		c := *s
+		c.arms = make([][]*stmt, len(s.arms))
+		for k := range s.arms {
+			c.arms[k] = clone(s.arms[k])
+		}
+		out[i] = &c
+	}
+	return out
+}
+
+// blocks returns every block of a program, the outermost first.
+func blocks(root []*stmt) [][]*stmt {
+	all := [][]*stmt{root}
+	for _, s := range root {
+		for _, arm := range s.arms {
+			all = append(all, blocks(arm)...)
+		}
+	}
+	return all
+}
+
+// contains reports whether a program has a statement of the kind.
+func contains(root []*stmt, kind string) bool {
+	return slices.ContainsFunc(blocks(root), func(b []*stmt) bool {
+		return slices.ContainsFunc(b, func(s *stmt) bool { return s.kind == kind })
+	})
+}
+
+// demand says what an edit must lead to.
+type demand uint8
+
+const (
+	either demand = iota
+	mustStall
+	mustNotStall
+)
+
+// edit changes one place of the outermost block, or of any block, and says what
+// must follow, given what is recorded.
+func (p *program) edit(random *rand.Rand, j *journal) (what string, want demand) {
+	numbered := func(s *stmt) bool {
+		e, ok := j.entries[string(location.Loc("").Name(s.name, 1))]
+		return ok && e.Seq > 0
+	}
+	fresh := &stmt{kind: "step", name: p.name("new"), times: 1}
+	block := p.root
+	i := random.IntN(len(block))
+	laterNumbered := slices.ContainsFunc(block[i:], func(s *stmt) bool { return isStep(s) && numbered(s) })
+	switch what = []string{"append", "insert", "rename", "remove", "swap", "insert deep"}[random.IntN(6)]; what {
+	case "append":
+		p.root = append(p.root, fresh)
+		return what, mustNotStall
+	case "insert":
+		p.root = slices.Insert(p.root, i, fresh)
+		if laterNumbered {
+			return what, mustStall
+		}
+	case "rename":
+		if isStep(block[i]) && numbered(block[i]) {
+			want = mustStall
+		}
+		block[i].name = p.name("renamed")
+	case "remove":
+		if isStep(block[i]) && numbered(block[i]) {
+			want = mustStall
+		}
+		p.root = slices.Delete(p.root, i, i+1)
+	case "swap":
+		if i+1 == len(block) {
+			return "nothing", mustNotStall
+		}
+		a, b := block[i], block[i+1]
+		if isStep(a) && isStep(b) && numbered(a) == numbered(b) && !contains(p.root, "branch on what was seen") && !contains(p.root, "spawn") {
+			_, begunA := j.entries[string(location.Loc("").Name(a.name, 1))]
+			_, begunB := j.entries[string(location.Loc("").Name(b.name, 1))]
+			if begunA == begunB {
+				want = mustNotStall
+			}
+		}
+		block[i], block[i+1] = b, a
+	case "insert deep":
+		all := blocks(p.root)
+		deep := all[random.IntN(len(all))]
+		deep[random.IntN(len(deep))].name = p.name("renamed")
+	}
+	return what, want
+}
+
+func isStep(s *stmt) bool { return s.kind == "step" }
+
+// TestEditedPrograms changes the code between a cut and the replay: the run gets
+// a result that keeps all that was recorded, or stalls with a message that names
+// both sides. SCHEDULING.md, sentences 17 to 20.
+func TestEditedPrograms(t *testing.T) {
+	seed := seedOf(t)
+	stalls, ends := map[string]int{}, map[string]int{}
+	for i := range count(4000) {
+		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		d := &driver{t: t, j: newJournal(), prog: generate(random, 4+random.IntN(20)), clock: 1_000_000, random: random, mail: 12}
+		for range random.IntN(60) {
+			if !d.move() {
+				break
+			}
+		}
+		if d.r == nil || d.r.over != nil {
+			continue // over before the edit
+		}
+		d.cut()
+		if d.j.run.Status == store.Suspended {
+			d.j.run.Status = store.Running
+		}
+		recorded := map[string]store.Entry{}
+		for loc, e := range d.j.entries {
+			recorded[loc] = e
+		}
+		d.prog = &program{root: clone(d.prog.root), names: d.prog.names}
+		what, want := d.prog.edit(random, d.j)
+		over := d.play(nil)
+		if problem := d.judge(what, want, over, recorded); problem != "" {
+			t.Fatalf("program %d, %s: %s", i, what, problem)
+		}
+		if over.Stall != nil {
+			stalls[what]++
+		} else {
+			ends[what]++
+		}
+	}
+	t.Logf("stalled %v, ended %v", stalls, ends)
+	for _, what := range []string{"insert", "rename", "remove"} {
+		if stalls[what] == 0 || ends[what] == 0 {
+			t.Errorf("%s: %d stalls and %d ends; want some of both", what, stalls[what], ends[what])
+		}
+	}
+}
+
+// move takes one step of play, without cuts. It reports false at the end.
+func (d *driver) move() bool {
+	if d.r == nil {
+		d.activate()
+	}
+	d.advance()
+	if d.pending != nil {
+		d.commit()
+	}
+	if d.r.over != nil {
+		return false
+	}
+	d.take()
+	d.bodies()
+	switch {
+	case len(d.flight) > 0:
+		d.complete()
+	case d.pending == nil:
+		d.r.Resumed()
+		return d.nudge()
+	}
+	return true
+}
+
+// judge returns what is wrong with how an edited run went on.
+func (d *driver) judge(what string, want demand, over *Outcome, recorded map[string]store.Entry) string {
+	if len(d.j.broken) > 0 {
+		return d.j.broken[0]
+	}
+	if s := over.Stall; s != nil {
+		defer d.r.Unwind()
+		if want == mustNotStall {
+			return "stalls: " + s.Error()
+		}
+		if s.Recorded == "" || s.Asked == "" || s.Location == "" || s.Remedy == "" {
+			return fmt.Sprintf("the stall does not name both sides: %+v", s)
+		}
+		if turn := d.r.Take(); turn != nil && (len(turn.Entries) > 0 || len(turn.Consumed) > 0) {
+			return "the stall changes the history"
+		}
+		return ""
+	}
+	if over.Status == store.Stalled {
+		return "stalls without saying why: " + over.Reason
+	}
+	if want == mustStall {
+		return fmt.Sprintf("does not stall; it ends %s", over.Status)
+	}
+	seen := d.seen.String()
+	for loc, e := range recorded {
+		if e.Kind != store.KindStep || e.State != store.Done {
+			continue
+		}
+		l := location.Loc(loc)
+		if text := fmt.Sprintf("%s: %s%s ", strings.SplitN(l.Base(), "#", 2)[0], "", e.Value); !strings.Contains(seen, text) &&
+			!strings.Contains(seen, fmt.Sprintf(": deferred %s ", e.Value)) {
+			return fmt.Sprintf("the recorded value of %s was not seen: %q in\n%s", l, text, seen)
+		}
+		if got := d.j.entries[loc]; got.Seq != e.Seq || string(got.Value) != string(e.Value) {
+			return fmt.Sprintf("the record of %s has changed", l)
+		}
+	}
+	return ""
+}

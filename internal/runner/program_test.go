@@ -1,0 +1,276 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// program is a random workflow: a tree of operations.
+type program struct {
+	root  []*stmt
+	names int
+}
+
+// stmt is one statement. Which of its fields matter follows from kind.
+type stmt struct {
+	kind  string
+	name  string
+	body  []*stmt   // of a scope
+	arms  [][]*stmt // of branches
+	mode  Mode
+	limit int
+	times int
+	delay time.Duration
+	mail  int
+	fail  bool
+}
+
+// generate makes a program of about size statements.
+func generate(random *rand.Rand, size int) *program {
+	p := &program{}
+	p.root = p.block(random, size, 3)
+	return p
+}
+
+func (p *program) name(prefix string) string {
+	p.names++
+	return fmt.Sprintf("%s%d", prefix, p.names)
+}
+
+func (p *program) block(random *rand.Rand, size, depth int) []*stmt {
+	var block []*stmt
+	for size > 0 {
+		s, cost := p.stmt(random, size, depth)
+		block = append(block, s)
+		size -= cost
+	}
+	return block
+}
+
+func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
+	kinds := []string{"step", "step", "step", "sleep", "receive", "flaky", "loop", "branch on what was seen", "promise"}
+	if depth > 0 && size > 3 {
+		kinds = append(kinds, "compose", "compose", "compose", "map", "select", "spawn", "defer")
+	}
+	s := &stmt{kind: kinds[random.IntN(len(kinds))]}
+	s.name = p.name(s.kind[:2])
+	s.delay = time.Duration(random.IntN(5)) * 700 * time.Millisecond
+	s.mail = random.IntN(3)
+	s.fail = random.IntN(4) == 0
+	s.times = 1 + random.IntN(3)
+	s.limit = 1 + random.IntN(3)
+	s.mode = Mode(1 + random.IntN(4))
+	if !strings.Contains("compose map select spawn defer", s.kind) {
+		if s.kind == "branch on what was seen" {
+			s.arms = [][]*stmt{p.block(random, 1, 0), p.block(random, 1, 0)}
+		}
+		return s, 1
+	}
+	arms := 1
+	if s.kind == "compose" || s.kind == "select" {
+		arms = 2 + random.IntN(2)
+	}
+	used := 1
+	for range arms {
+		n := 1 + random.IntN(max(size/arms, 1))
+		s.arms = append(s.arms, p.block(random, n, depth-1))
+		used += n
+	}
+	return s, used
+}
+
+var errProgram = errors.New("failed on purpose")
+
+// code returns the workflow's function.
+func (p *program) code(d *driver) func(*Branch) ([]byte, *Failure) {
+	return func(b *Branch) ([]byte, *Failure) {
+		x := &execution{d: d, seen: d.seen}
+		err := x.run(b, p.root)
+		x.seen.add("end: %v", err)
+		if err != nil {
+			return nil, &Failure{Code: CodeError, Message: err.Error()}
+		}
+		return []byte(fmt.Sprint(len(x.seen.events))), nil
+	}
+}
+
+// execution interprets a program in one activation. seen is shared by all its
+// branches without a lock.
+type execution struct {
+	d    *driver
+	seen *seen
+}
+
+func at(name string) Call { return Call{Name: name, Site: 1} }
+
+func (x *execution) run(b *Branch, block []*stmt) error {
+	for _, s := range block {
+		if err := x.stmt(b, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// note adds an outcome to what was seen.
+func (x *execution) note(b *Branch, s *stmt, value any, err error) {
+	x.seen.add("%s %s: %v %v now %d", b.loc, s.name, value, err, b.Now())
+}
+
+// stmt executes one statement. Only cancel and failures on purpose end a block.
+func (x *execution) stmt(b *Branch, s *stmt) error {
+	switch s.kind {
+	case "step", "flaky":
+		return x.step(b, s)
+	case "sleep":
+		err := b.Sleep(at(s.name), s.delay)
+		x.note(b, s, "slept", err)
+		return err
+	case "receive":
+		return x.receive(b, s)
+	case "promise":
+		p, err := b.NewPromise(at(s.name))
+		if err == nil {
+			var v []byte
+			v, err = b.AwaitPromise(at("await"), p)
+			x.note(b, s, string(v), err)
+		}
+		return err
+	case "loop":
+		for range s.times {
+			if err := x.step(b, s); err != nil {
+				return err
+			}
+		}
+	case "branch on what was seen":
+		return x.run(b, s.arms[len(x.seen.events)%2])
+	case "compose":
+		return x.compose(b, s)
+	case "map":
+		return x.mapping(b, s)
+	case "select":
+		return x.choose(b, s)
+	case "spawn": // not awaited: cancelled with the scope
+		b.Go(at(s.name), func(b *Branch) (any, error) { return nil, x.run(b, s.arms[0]) })
+	case "defer":
+		defer func() {
+			shielded := at(s.name)
+			shielded.Shield = true
+			v, err := b.Step(Step{Call: shielded, Func: x.body(s), Policy: once})
+			x.note(b, s, "deferred "+string(v), err)
+		}()
+		return x.run(b, s.arms[0])
+	}
+	return nil
+}
+
+var (
+	once  = Policy{Attempts: 1, Factor: 1}
+	twice = Policy{Attempts: 2, First: 300 * time.Millisecond, Factor: 1, Max: time.Second}
+)
+
+// body returns a step's body. Its value is different at each execution, if the
+// driver wants that.
+func (x *execution) body(s *stmt) BodyFunc {
+	d := x.d
+	return func(_ context.Context, b *Body) BodyResult {
+		if s.kind == "flaky" && (b.Attempt == 1 || s.fail) {
+			return BodyResult{Failure: &Failure{Code: CodeError, Message: fmt.Sprint("attempt ", b.Attempt)}}
+		}
+		if d.random == nil {
+			return BodyResult{Value: []byte("v")}
+		}
+		d.nonce++
+		return BodyResult{Value: []byte(fmt.Sprint("v", d.nonce))}
+	}
+}
+
+func (x *execution) step(b *Branch, s *stmt) error {
+	policy := once
+	if s.kind == "flaky" {
+		policy = twice
+	}
+	v, err := b.Step(Step{Call: at(s.name), Func: x.body(s), Policy: policy})
+	x.note(b, s, string(v), err)
+	if s.kind == "flaky" && err != ErrCancelled {
+		return nil
+	}
+	return err
+}
+
+func (x *execution) receive(b *Branch, s *stmt) error {
+	r := Receive{Call: at(s.name), Names: []string{fmt.Sprint("m", s.mail)}, Max: 1}
+	if s.fail {
+		r.Deadline = b.Now().Add(s.delay)
+	}
+	got, err := b.Receive(r)
+	text := ""
+	for _, m := range got {
+		text += string(m.Value)
+	}
+	x.note(b, s, text, err)
+	if err == ErrTimeout {
+		return nil
+	}
+	return err
+}
+
+// branches begins one branch for each arm; each may fail on purpose in the end.
+func (x *execution) branches(b *Branch, s *stmt) []*Future {
+	futures := make([]*Future, len(s.arms))
+	for i, arm := range s.arms {
+		futures[i] = b.Go(at(fmt.Sprint(s.name, "-", i)), func(b *Branch) (any, error) {
+			if err := x.run(b, arm); err != nil {
+				return nil, err
+			}
+			x.seen.add("%s ends", b.loc)
+			if s.fail && i == 0 {
+				return nil, errProgram
+			}
+			return i, nil
+		})
+	}
+	return futures
+}
+
+func (x *execution) compose(b *Branch, s *stmt) error {
+	futures := x.branches(b, s)
+	winner, err := b.Compose(at("compose"), s.mode, futures)
+	x.note(b, s, fmt.Sprint("winner ", winner), err)
+	return err
+}
+
+func (x *execution) mapping(b *Branch, s *stmt) error {
+	futures, failed, err := b.Map(at(s.name), 2+s.times, s.limit, func(i int) string { return fmt.Sprint("k", i) },
+		func(b *Branch, i int) (any, error) {
+			x.seen.add("%s begins", b.loc)
+			return i, x.run(b, s.arms[0])
+		})
+	x.note(b, s, fmt.Sprint(len(futures), " mapped, failed ", failed), err)
+	return err
+}
+
+func (x *execution) choose(b *Branch, s *stmt) error {
+	futures := x.branches(b, s)
+	for range futures {
+		cases := []Case{{Timer: &Timer{Call: at(s.name), At: b.Now().Add(s.delay)}}}
+		for _, f := range futures {
+			if !f.Settled() {
+				cases = append(cases, Case{Future: f})
+			}
+		}
+		if s.fail {
+			cases = append(cases, Case{Receive: &Receive{Call: at(s.name + "-mail"), Names: []string{fmt.Sprint("m", s.mail)}, Max: 1}})
+		}
+		won, err := b.Select(at("select"), cases)
+		x.note(b, s, fmt.Sprint("selected ", won.Index), err)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package runner
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// count is how many programs a property is tried on, times STET_SOAK.
+func count(n int) int {
+	if testing.Short() {
+		n /= 10
+	}
+	if soak, err := strconv.Atoi(os.Getenv("STET_SOAK")); err == nil {
+		n *= soak
+	}
+	return n
+}
+
+// seedOf returns the seed of a test: STET_SEED, or a new one.
+func seedOf(t *testing.T) uint64 {
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.ParseUint(os.Getenv("STET_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("seed %d; repeat with STET_SEED=%d", seed, seed)
+	return seed
+}
+
+// TestRandomPrograms cuts random programs at random points, with random timing
+// in between. Every activation sees what the one before has seen, as far as it is
+// durable; no step runs again; and the whole history replays to the same end
+// without doing anything.
+func TestRandomPrograms(t *testing.T) {
+	seed := seedOf(t)
+	cuts := 0
+	for i := range count(3000) {
+		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		d := &driver{t: t, j: newJournal(), prog: generate(random, 4+random.IntN(25)), clock: 1_000_000, random: random, mail: 12}
+		often := 4 + random.IntN(60)
+		over := d.play(func() bool {
+			cut := random.IntN(often) == 0
+			if cut {
+				cuts++
+			}
+			return cut
+		})
+		if problem := d.verify(over); problem != "" {
+			t.Fatalf("program %d: %s", i, problem)
+		}
+	}
+	t.Logf("%d cuts", cuts)
+	if cuts == 0 {
+		t.Error("nothing was cut")
+	}
+}
+
+// verify returns what is wrong with a run that has ended, or "".
+func (d *driver) verify(over *Outcome) string {
+	if len(d.j.broken) > 0 {
+		return d.j.broken[0]
+	}
+	if over.Stall != nil {
+		return "false stall: " + over.Stall.Error()
+	}
+	live := d.seen
+	output := string(over.Output)
+	d.activate()
+	d.advance()
+	if d.r.over == nil {
+		return "the replay of the whole history does not end"
+	}
+	if d.r.over.Stall != nil {
+		return "the replay of the whole history stalls: " + d.r.over.Stall.Error()
+	}
+	if len(d.r.log.entries) > 0 || d.r.queue.len() > 0 {
+		return fmt.Sprintf("the replay of the whole history writes %d entries and asks for %d bodies", len(d.r.log.entries), d.r.queue.len())
+	}
+	if d.r.over.Status != over.Status || string(d.r.over.Output) != output {
+		return fmt.Sprintf("the replay ends %s %q, the run ended %s %q", d.r.over.Status, d.r.over.Output, over.Status, output)
+	}
+	if d.seen.String() != live.String() {
+		return fmt.Sprintf("the replay sees\n%s\nthe run had seen\n%s", d.seen, live)
+	}
+	d.r.Unwind()
+	return ""
+}
+
+// TestSameScheduleSameEnd fixes the order in which completions come, and compares
+// interrupted runs with the uninterrupted one: every value seen, every winner,
+// the result.
+func TestSameScheduleSameEnd(t *testing.T) {
+	seed := seedOf(t)
+	for i := range count(2000) {
+		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		prog := generate(random, 4+random.IntN(25))
+		run := func(mayCut func() bool) *driver {
+			d := &driver{t: t, j: newJournal(), prog: prog, clock: 1_000_000, mail: 12}
+			if over := d.play(mayCut); over.Stall != nil {
+				t.Fatalf("program %d stalls: %s", i, over.Stall)
+			}
+			return d
+		}
+		whole := run(nil)
+		often := 3 + random.IntN(20)
+		cut := run(func() bool { return random.IntN(often) == 0 })
+		if len(cut.j.broken) > 0 {
+			t.Fatalf("program %d: %s", i, cut.j.broken[0])
+		}
+		if a, b := whole.seen.String(), cut.seen.String(); a != b {
+			t.Fatalf("program %d: uninterrupted\n%s\ninterrupted\n%s", i, a, b)
+		}
+	}
+}
+
+// TestWeakeningsAreNoticed leaves out one part of the rule at a time. The
+// property must notice each.
+func TestWeakeningsAreNoticed(t *testing.T) {
+	for weak, name := range map[weakness]string{
+		highestFirst: "highest number first", orderOfRequest: "order of request", noBarrier: "no barrier", wokenInAnyOrder: "woken branches in any order",
+	} {
+		t.Run(name, func(t *testing.T) {
+			seed := seedOf(t)
+			for i := range 3000 {
+				random := rand.New(rand.NewPCG(seed, uint64(i)))
+				d := &driver{t: t, j: newJournal(), prog: generate(random, 4+random.IntN(25)), clock: 1_000_000, random: random, mail: 12, weak: weak}
+				over := d.play(func() bool { return random.IntN(10) == 0 })
+				if problem := d.verify(over); problem != "" {
+					t.Logf("noticed in program %d: %.200s", i, problem)
+					return
+				}
+			}
+			t.Fatal("not noticed in 3,000 programs")
+		})
+	}
+}
