@@ -122,10 +122,12 @@ func (e *Engine) Get(ctx context.Context, runID string) (*RunInfo, error) {
 	if !ok {
 		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
 	}
-	return e.info(run), nil
+	return e.Info(run), nil
 }
 
-func (e *Engine) info(run store.Run) *RunInfo {
+// Info returns how a listed run stands; what it waits for and its error are there
+// if it was listed with values.
+func (e *Engine) Info(run store.Run) *RunInfo {
 	info := &RunInfo{Run: run, Err: e.runError(&run)}
 	if run.Waits != nil {
 		_ = json.Unmarshal(run.Waits, &info.WaitsFor) // only shown; a newer form shows as nothing
@@ -143,7 +145,7 @@ func (e *Engine) Wait(ctx context.Context, runID string) (*RunInfo, error) {
 	case !ok:
 		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
 	}
-	return e.info(run), nil
+	return e.Info(run), nil
 }
 
 // List returns a page of the runs that match, newest first. store.ErrBadCursor:

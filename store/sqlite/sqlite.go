@@ -60,6 +60,8 @@ func Clock(now func() time.Time) Option { return func(c *config) { c.now = now }
 // For tests.
 func VFS(name string) Option { return func(c *config) { c.vfs = name } }
 
+const readWrite = sqlite3.OPEN_READWRITE
+
 // minVersion is the oldest SQLite without a bug that loses a WAL's reset.
 const minVersion = "3.51.3"
 

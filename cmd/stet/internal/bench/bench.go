@@ -1,0 +1,165 @@
+// Package bench measures a store under the engine with a few fixed workloads,
+// and beside it what the store's driver can do with the same rows and no engine,
+// so that figures of different machines can be compared by their ratio.
+//
+// The workloads carry values of about 100 bytes of JSON. They use the store they
+// are given and leave their runs there; the names of their workflows begin with
+// "bench-". A store that holds runs of anybody else is refused.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Config says what to measure. Store, Open and Workload are needed.
+type Config struct {
+	// DB names the store in the report.
+	DB string
+	// Open opens the store. It is called once for each workload.
+	Open func(context.Context) (store.Store, error)
+	// File is the path of an SQLite store; "" for others. Raw measures in its
+	// folder.
+	File string
+	// Workload is one of Workloads, or "all".
+	Workload string
+	// Runs, Steps and Concurrency size the workload; 0: what it has by default.
+	Runs        int
+	Steps       int
+	Concurrency int
+	// Raw measures the driver too.
+	Raw bool
+	// Child makes a command that calls Child with the role in a process of its
+	// own, on the same store and with the same Steps. Workload replay needs it.
+	Child func(ctx context.Context, role string) *exec.Cmd
+	// Log gets what the engine says. Default: nothing.
+	Log *slog.Logger
+}
+
+// ErrConfig: the Config asks for something that cannot be measured.
+var ErrConfig = errors.New("cannot be measured")
+
+// workload measures with the config and adds what it has found to the report.
+type workload struct {
+	measure     func(context.Context, *Config, *Report) error
+	runs        int // defaults; 0: the workload has no such size
+	steps       int
+	concurrency int
+}
+
+var workloads = map[string]workload{
+	"throughput": {measureThroughput, 500, 10, 100},
+	"latency":    {measureLatency, 100, 10, 0},
+	"fanout":     {measureFanout, 0, 0, 0}, // both of its shapes, unless it is given one
+	"message":    {measureMessage, 200, 0, 0},
+	"replay":     {measureReplay, 3, 1000, 0},
+	"sleepers":   {measureSleepers, 10_000, 0, 100},
+	"timers":     {measureTimers, 1000, 0, 0},
+}
+
+// Workloads returns the names of the workloads, sorted.
+func Workloads() []string { return slices.Sorted(maps.Keys(workloads)) }
+
+// Run measures. It blocks until all is measured or ctx ends. ErrConfig: the
+// config cannot be carried out; nothing was started then.
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	names := []string{cfg.Workload}
+	if cfg.Workload == "all" {
+		names = Workloads()
+	}
+	if err := cfg.check(names); err != nil {
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	report := &Report{DB: cfg.DB}
+	if err := cfg.inspect(ctx, report); err != nil {
+		return nil, err
+	}
+	if cfg.Raw {
+		raw, err := measureRaw(ctx, cfg.File)
+		if err != nil {
+			return nil, fmt.Errorf("measure the driver: %w", err)
+		}
+		report.Raw = raw
+	}
+	for _, name := range names {
+		w := workloads[name]
+		sized := cfg
+		sized.Workload = name
+		orDefault(&sized.Runs, w.runs)
+		orDefault(&sized.Steps, w.steps)
+		orDefault(&sized.Concurrency, w.concurrency)
+		if err := w.measure(ctx, &sized, report); err != nil {
+			return nil, fmt.Errorf("workload %s: %w", name, err)
+		}
+	}
+	return report, nil
+}
+
+func orDefault(field *int, value int) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// check reports all that is wrong at once.
+func (cfg *Config) check(names []string) error {
+	var problems []error
+	bad := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...)))
+	}
+	for _, name := range names {
+		if _, ok := workloads[name]; !ok {
+			bad("workload %q: expected all or one of %s", name, strings.Join(Workloads(), ", "))
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"the number of runs", cfg.Runs}, {"steps", cfg.Steps}, {"concurrency", cfg.Concurrency}} {
+		if f.value < 0 {
+			bad("%s: expected 1 or more, found %d", f.name, f.value)
+		}
+	}
+	if cfg.Raw && cfg.File == "" {
+		bad("raw: expected an SQLite file, found %s; its driver is the only one that is measured", cfg.DB)
+	}
+	if cfg.Workload == "replay" && (cfg.File == "" || cfg.Child == nil) {
+		bad("workload replay: expected a store that outlives its process, found %s", cfg.DB)
+	}
+	return errors.Join(problems...)
+}
+
+// inspect refuses a store that is used for anything else.
+func (cfg *Config) inspect(ctx context.Context, report *Report) error {
+	db, err := cfg.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	about, err := db.Describe(ctx)
+	if err != nil {
+		return err
+	}
+	report.Kind, report.Durable = about.Kind, about.Durable
+	tallies, err := db.Count(ctx, store.Filter{})
+	if err != nil {
+		return err
+	}
+	for _, t := range tallies {
+		if !strings.HasPrefix(t.Workflow, prefix) {
+			return fmt.Errorf("%w: %s holds runs of workflow %q: name a new store, its figures would be of no use and its runs would be executed", ErrConfig, cfg.DB, t.Workflow)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+)
+
+// Report is what was measured.
+type Report struct {
+	DB      string   `json:"db"`
+	Kind    string   `json:"kind"`
+	Durable string   `json:"durable"`
+	Raw     *Raw     `json:"raw,omitempty"`
+	Figures []Figure `json:"figures"`
+	Marks   []Mark   `json:"marks"`
+}
+
+// Figure is one number of a workload.
+type Figure struct {
+	Workload string  `json:"workload"`
+	Size     string  `json:"size"` // "500 runs x 10 steps, 100 at a time"
+	Name     string  `json:"name"`
+	Value    float64 `json:"value"`
+	Unit     string  `json:"unit"`
+}
+
+// Mark compares a figure with the project's gate. Ratios have the unit "raw".
+type Mark struct {
+	Workload string  `json:"workload"`
+	Name     string  `json:"name"`
+	Value    float64 `json:"value"`
+	Unit     string  `json:"unit"`
+	Bound    string  `json:"bound"` // "at least", "at most"
+	Gate     float64 `json:"gate"`
+	Met      bool    `json:"met"`
+}
+
+// section adds figures of one workload to a report.
+type section struct {
+	report   *Report
+	workload string
+	size     string
+}
+
+func (r *Report) section(workload, size string, args ...any) section {
+	return section{r, workload, fmt.Sprintf(size, args...)}
+}
+
+func (s section) figure(name string, value float64, unit string) {
+	s.report.Figures = append(s.report.Figures, Figure{s.workload, s.size, name, value, unit})
+}
+
+// durations adds percentiles in milliseconds.
+func (s section) durations(name string, d []time.Duration, percents ...int) {
+	for _, p := range percents {
+		s.figure(fmt.Sprintf("%s p%d", name, p), milliseconds(percentile(d, p)), "ms")
+	}
+}
+
+func (s section) atLeast(name string, value, gate float64, unit string) {
+	s.report.Marks = append(s.report.Marks, Mark{s.workload, name, value, unit, "at least", gate, value >= gate})
+}
+
+func (s section) atMost(name string, value, gate float64, unit string) {
+	s.report.Marks = append(s.report.Marks, Mark{s.workload, name, value, unit, "at most", gate, value <= gate})
+}
+
+// rows marks a rate of rows as a share of the driver's.
+func (s section) rows(rate float64) {
+	if raw := s.report.Raw; raw != nil {
+		s.atLeast("rows/s over the driver's, 1,000 rows per commit", rate/raw.Rows1000, 0.35, "raw")
+	}
+}
+
+// commits marks a duration as a number of the driver's single-row commits.
+func (s section) commits(name string, d time.Duration, gate float64) {
+	if raw := s.report.Raw; raw != nil {
+		s.atMost(name+" in the driver's single-row commits", d.Seconds()*raw.Rows1, gate, "raw")
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// percentile returns the smallest of the durations that is not below p percent of
+// them; 0 if there are none.
+func percentile(durations []time.Duration, p int) time.Duration {
+	if len(durations) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(durations))
+	return sorted[max(0, (len(sorted)*p+99)/100-1)]
+}
+
+func mean(durations []time.Duration) time.Duration {
+	var sum time.Duration
+	for _, d := range durations {
+		sum += d
+	}
+	return sum / time.Duration(max(len(durations), 1))
+}
+
+// WriteText writes the report for people.
+func (r *Report) WriteText(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s (%s): %s\n", r.DB, r.Kind, r.Durable)
+	if r.Raw != nil {
+		fmt.Fprintln(w, "\nDRIVER\tROWS/S")
+		fmt.Fprintf(w, "1 row per commit\t%s\n", number(r.Raw.Rows1))
+		fmt.Fprintf(w, "100 rows per commit\t%s\n", number(r.Raw.Rows100))
+		fmt.Fprintf(w, "1,000 rows per commit\t%s\n", number(r.Raw.Rows1000))
+	}
+	fmt.Fprintln(w, "\nWORKLOAD\tSIZE\tFIGURE\tVALUE\tUNIT")
+	for _, f := range r.Figures {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Workload, f.Size, f.Name, number(f.Value), f.Unit)
+	}
+	if len(r.Marks) > 0 {
+		fmt.Fprintln(w, "\nWORKLOAD\tMARK\tVALUE\tGATE\tUNIT\tMET")
+	}
+	for _, m := range r.Marks {
+		met := "yes"
+		if !m.Met {
+			met = "NO"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s %s\t%s\t%s\n", m.Workload, m.Name, number(m.Value), m.Bound, number(m.Gate), m.Unit, met)
+	}
+	return w.Flush()
+}
+
+// number formats with three significant digits, larger numbers in full.
+func number(v float64) string {
+	if math.Abs(v) < 100 {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	digits := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	if v < 0 {
+		return "-" + digits
+	}
+	return digits
+}

@@ -1,0 +1,20 @@
+// Command stet sees and steers the workflows of a store: it starts runs, sends
+// to them, lists, shows, cancels and resumes them, while an application works on
+// the same store or while none does. Run `stet help`.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() { os.Exit(command()) }
+
+// command is main without the exit.
+func command() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+}

@@ -1,0 +1,116 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Backup writes a consistent copy of the store to a new file, while others read
+// and write. The file appears only when it is complete and synced; an existing
+// one is not overwritten.
+func (s *Store) Backup(ctx context.Context, path string) (err error) {
+	if _, err := os.Stat(path); err == nil {
+		return fmt.Errorf("backup to %s: %w: the file exists; choose a new name", path, store.ErrInvalid)
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("backup to %s: %w: %w", path, store.ErrUnavailable, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	copied := filepath.Join(tmp, "copy")
+	err = s.read.outside(ctx, "backup", func(c *conn) error { return c.Backup("main", copied) })
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(copied, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("backup to %s: %w: %w", path, store.ErrUnavailable, err)
+	}
+	if err := os.Link(copied, path); err == nil {
+		return nil
+	}
+	return os.Rename(copied, path) // a file system without links
+}
+
+// outside calls fn with a connection of its own, outside a transaction.
+func (p *pool) outside(ctx context.Context, act string, fn func(*conn) error) error {
+	if p.s.closed.Load() {
+		return store.ErrClosed
+	}
+	c, err := openConn(ctx, &p.s.cfg, readWrite)
+	if err != nil {
+		return classify(act, err)
+	}
+	c.SetInterrupt(ctx)
+	err = fn(c)
+	return errors.Join(classify(act, err), c.close())
+}
+
+// Finding is something that Doctor looked at.
+type Finding struct {
+	What   string
+	OK     bool
+	Detail string
+}
+
+// check is a question whose answer is a number of bad rows.
+type check struct{ what, query string }
+
+var checks = []check{
+	{"entries belong to a run", "SELECT count(*) FROM entries e WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.run_no=e.run_no)"},
+	{"items belong to a run", "SELECT count(*) FROM inbox i WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.run_no=i.run_no)"},
+	{"large values belong to an entry", "SELECT count(*) FROM blobs b WHERE NOT EXISTS (SELECT 1 FROM entries e WHERE e.run_no=b.run_no AND e.incarnation=b.incarnation AND e.loc=b.loc)"},
+	{"large values of entries are there", "SELECT count(*) FROM entries e WHERE e.size>4096 AND NOT EXISTS (SELECT 1 FROM blobs b WHERE e.run_no=b.run_no AND e.incarnation=b.incarnation AND e.loc=b.loc)"},
+	{"inputs and outputs are there", "SELECT count(*) FROM runs r WHERE (r.input_size>512 AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.run_no=r.run_no AND p.what=1)) OR (r.output_size>512 AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.run_no=r.run_no AND p.what=2))"},
+	{"completion numbers are unique in a run", "SELECT count(*) FROM (SELECT 1 FROM entries WHERE seq>0 GROUP BY run_no, incarnation, seq HAVING count(*)>1)"},
+	{"ended runs have an end", "SELECT count(*) FROM runs WHERE (status IN (4,5,6)) <> (ended>0)"},
+	{"claimed runs have an owner", "SELECT count(*) FROM runs r WHERE ready=2 AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.grp=r.grp AND l.slot=r.slot AND l.node<>'')"},
+	{"live runs can be reached", "SELECT count(*) FROM runs r WHERE status IN (1,2) AND ready=0 AND wake_at IS NULL AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.run_no=r.run_no AND i.state=1)"},
+	{"only idle runs have a wake time", "SELECT count(*) FROM runs WHERE wake_at IS NOT NULL AND ready<>0"},
+}
+
+// Doctor looks for damage and broken invariants. It changes nothing. An error
+// says that it could not look.
+func (s *Store) Doctor(ctx context.Context) ([]Finding, error) {
+	var findings []Finding
+	add := func(what string, ok bool, detail string) { findings = append(findings, Finding{what, ok, detail}) }
+	err := s.read.do(ctx, "doctor", func(c *conn) error {
+		var result, mode string
+		var sync int64
+		if _, err := c.row("PRAGMA integrity_check(1)", nil, &result); err != nil {
+			return err
+		}
+		add("SQLite's integrity check", result == "ok", result)
+		if _, err := c.row("PRAGMA journal_mode", nil, &mode); err != nil {
+			return err
+		}
+		add("journal mode is WAL", mode == "wal", mode)
+		if _, err := c.row("PRAGMA synchronous", nil, &sync); err != nil {
+			return err
+		}
+		add("synchronous is FULL", sync == 2, fmt.Sprint(sync))
+		for _, check := range checks {
+			var bad int64
+			if _, err := c.row(check.query, nil, &bad); err != nil {
+				return fmt.Errorf("%s: %w", check.what, err)
+			}
+			add(check.what, bad == 0, fmt.Sprintf("%d exceptions", bad))
+		}
+		return nil
+	})
+	if err != nil {
+		return findings, err
+	}
+	if info, err := os.Stat(s.cfg.path + "-wal"); err == nil {
+		add("the WAL is small", info.Size() <= walWarning, fmt.Sprintf("%d bytes", info.Size()))
+	}
+	return findings, nil
+}
