@@ -94,7 +94,7 @@ func (a *app) jsonArgument(args []string, index int) (json.RawMessage, error) {
 			return nil, fmt.Errorf("read standard input: %w", err)
 		}
 	}
-	var value any
+	var value json.RawMessage // a number may be longer than any type of Go
 	if err := json.Unmarshal(data, &value); err != nil {
 		var syntax *json.SyntaxError
 		where := ""
@@ -103,7 +103,7 @@ func (a *app) jsonArgument(args []string, index int) (json.RawMessage, error) {
 		}
 		return nil, usage(fmt.Errorf("expected JSON, found %.60q: %v%s; a text needs quotes of its own: '\"text\"'", data, err, where))
 	}
-	return data, nil
+	return value, nil
 }
 
 func (a *app) sendCommand() *cobra.Command {

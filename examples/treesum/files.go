@@ -1,145 +1,148 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
-// Page is a part of a listing: files in the order of the walk.
-type Page struct {
-	Files      []string     `json:"files"` // relative, with slashes
-	Unreadable []Unreadable `json:"unreadable,omitempty"`
-	Last       bool         `json:"last"`
+// File is a file of the listing.
+type File struct {
+	Path Path  `json:"path"` // relative, with slashes
+	Size int64 `json:"size"`
 }
 
-// listFiles lists up to limit regular files that come after the given one. It
-// follows no symbolic links and leaves out the paths in skip.
-func listFiles(dir string, skip []string, after string, limit int) (Page, error) {
-	page := Page{Last: true}
-	err := walk(dir, skip, after, func(file string, _ fs.FileInfo, err error) error {
-		switch {
-		case err != nil:
-			page.Unreadable = append(page.Unreadable, Unreadable{file, reason(err)})
-		case len(page.Files) == limit:
-			page.Last = false
-			return fs.SkipAll
-		default:
-			page.Files = append(page.Files, file)
-		}
-		return nil
-	})
-	return page, err
+// FileSum is what one file contributes.
+type FileSum struct {
+	Path   Path   `json:"path"`
+	SHA256 string `json:"sha256,omitempty"`
+	Bytes  int64  `json:"bytes"`
+	Lines  int64  `json:"lines"`
+	Error  string `json:"error,omitempty"` // it could not be read
 }
 
-// walk calls fn for every regular file after the given one, and for everything
-// that cannot be read. Names in a folder come in byte order.
-func walk(dir string, skip []string, after string, fn func(file string, info fs.FileInfo, err error) error) error {
-	return filepath.WalkDir(dir, func(full string, entry fs.DirEntry, err error) error {
-		rel, relErr := filepath.Rel(dir, full)
-		if relErr != nil {
-			return relErr
-		}
-		file := filepath.ToSlash(rel)
-		switch {
-		case err != nil && file == ".":
-			return err // the folder itself
-		case slices.Contains(skip, full):
-			return nil
-		case err != nil && entry.IsDir():
-			return fn(file, nil, err)
-		case entry.IsDir():
-			if file != "." && before(file, after) && !strings.HasPrefix(after, file+"/") {
-				return fs.SkipDir
-			}
-			return nil
-		case !entry.Type().IsRegular() || !before(after, file):
-			return nil
-		}
-		if !utf8.ValidString(file) {
-			return fn(strings.ToValidUTF8(file, "\uFFFD"), nil, errors.New("the name is not UTF-8"))
-		}
-		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed while walking
-		}
-		return fn(file, info, err)
-	})
+// Unreadable is a file or folder that could not be read.
+type Unreadable struct {
+	Path  Path   `json:"path"`
+	Error string `json:"error"`
 }
 
-// before reports whether a comes before b in the order of the walk, which
-// compares folder by folder.
-func before(a, b string) bool {
-	return slices.Compare(strings.Split(a, "/"), strings.Split(b, "/")) < 0
-}
+// A batch is the work of one step, and what is lost of it when the program is
+// killed. Both bounds also keep its stored result small.
+const (
+	batchFiles = 100
+	batchBytes = 64 << 20
+)
 
-// defaultID derives a run's ID from the folder and its listing, so that the same
-// tree gives the same run.
-func defaultID(dir string, skip []string) (string, error) {
-	var list []string
-	err := walk(dir, skip, "", func(file string, info fs.FileInfo, err error) error {
-		if err == nil {
-			list = append(list, fmt.Sprintf("%s\x00%d\n", file, info.Size()))
+// batches splits a listing. A file that is larger than a batch has its own.
+func batches(files []File) [][]File {
+	var split [][]File
+	first, size := 0, int64(0)
+	for i, file := range files {
+		if i > first && (i-first == batchFiles || size+file.Size > batchBytes) {
+			split = append(split, files[first:i])
+			first, size = i, 0
 		}
-		return nil
-	})
-	if err != nil {
-		return "", err
+		size += file.Size
 	}
-	slices.Sort(list)
-	hash := sha256.New()
-	fmt.Fprintf(hash, "%s\n%s", dir, strings.Join(list, ""))
-	return "treesum-" + hex.EncodeToString(hash.Sum(nil)[:8]), nil
+	if first < len(files) {
+		split = append(split, files[first:])
+	}
+	return split
+}
+
+// sumFiles sums up files. What cannot be read carries its error.
+func sumFiles(ctx context.Context, dir string, files []File) ([]FileSum, error) {
+	sums := make([]FileSum, len(files))
+	for i, file := range files {
+		sum, err := sumFile(ctx, filepath.Join(dir, filepath.FromSlash(string(file.Path))))
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			sum.Error = reason(err)
+		}
+		sum.Path = file.Path
+		sums[i] = sum
+	}
+	return sums, nil
+}
+
+func sumFile(ctx context.Context, name string) (FileSum, error) {
+	// The listing may be old, and opening what is now a pipe would block.
+	info, err := os.Lstat(name)
+	if err != nil {
+		return FileSum{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return FileSum{}, errors.New("no longer a regular file")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return FileSum{}, err
+	}
+	defer f.Close()
+	hash, lines := sha256.New(), &lineCounter{}
+	n, err := io.Copy(io.MultiWriter(hash, lines), &reader{ctx, f})
+	if err != nil {
+		return FileSum{}, err
+	}
+	return FileSum{SHA256: hex.EncodeToString(hash.Sum(nil)), Bytes: n, Lines: lines.n}, nil
+}
+
+// reader reads until its context ends.
+type reader struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
+}
+
+// lineCounter counts newlines, as wc -l does.
+type lineCounter struct{ n int64 }
+
+func (c *lineCounter) Write(p []byte) (int, error) {
+	c.n += int64(bytes.Count(p, []byte{'\n'}))
+	return len(p), nil
 }
 
 // extension returns the file's extension with its dot, or "" without one. The
 // dot of a dotfile begins a name, not an extension.
-func extension(file string) string {
-	base := strings.TrimLeft(path.Base(file), ".")
-	return path.Ext(base)
+func extension(p Path) string {
+	base := strings.TrimLeft(path.Base(string(p)), ".")
+	return strings.ToValidUTF8(path.Ext(base), "\uFFFD") // it becomes a key in JSON
 }
 
-// checksumLine returns what sha256sum prints for the file: names with a
-// backslash, a newline or a carriage return are escaped, and the line says so by
-// a backslash at its beginning.
-func checksumLine(s FileSum) string {
-	escaped := strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`).Replace(s.Path)
-	mark := ""
-	if escaped != s.Path {
+var checksumEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`)
+
+// checksumLine returns what sha256sum prints for a file. It escapes names with a
+// backslash, a newline or a carriage return, and says so by a backslash at the
+// beginning of the line.
+func checksumLine(sum string, p Path) string {
+	name, mark := checksumEscapes.Replace(string(p)), ""
+	if name != string(p) {
 		mark = `\`
 	}
-	return mark + s.SHA256 + "  " + escaped + "\n"
+	return mark + sum + "  " + name + "\n"
 }
 
 // reason is an error without the path, which stands beside it.
 func reason(err error) string {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 		return pathErr.Err.Error()
 	}
 	return err.Error()
-}
-
-// checkDir returns the absolute path of a folder.
-func checkDir(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	info, err := os.Stat(abs)
-	if err != nil {
-		return "", fmt.Errorf("expected a folder: %w", err)
-	}
-	if !info.IsDir() {
-		return "", fmt.Errorf("expected a folder, found a file: %s", dir)
-	}
-	return filepath.EvalSymlinks(abs)
 }

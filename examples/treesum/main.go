@@ -5,16 +5,17 @@
 //
 //	go run ./examples/treesum [--db FILE] [--id ID] [--parallel N] [--effects FILE] [--report FILE] [--json] DIR
 //
-// The digest is what this prints, for a folder without unreadable files:
+// The digest is what this prints, for a folder in which everything can be read:
 //
 //	cd DIR && find . -type f -printf '%P\0' | xargs -0 sha256sum | LC_ALL=C sort | sha256sum
 //
 // It exits with 0 if it has a result, 1 if not, and 2 if it was called wrongly.
+//
+// The workflow is in workflow.go; the rest is what any such program needs.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -41,7 +42,7 @@ type options struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	o, err := parse(os.Args[1:], os.Stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return
@@ -49,12 +50,13 @@ func main() {
 	if err != nil {
 		os.Exit(2)
 	}
-	if err := run(ctx, o, os.Stdout, os.Stderr); err != nil {
+	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "treesum:", err)
 		os.Exit(1)
 	}
 }
 
+// parse reads the command line. What is wrong with it is printed to out.
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("treesum", flag.ContinueOnError)
@@ -65,8 +67,8 @@ func parse(args []string, out io.Writer) (options, error) {
 	}
 	flags.StringVar(&o.db, "db", "treesum.db", "SQLite `file` that keeps the run")
 	flags.StringVar(&o.id, "id", "", "`ID` of the run; default: derived from DIR and its listing")
-	flags.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "batches that are summed up at a time")
-	flags.StringVar(&o.effects, "effects", "", "append a line to `file` for each start of a step")
+	flags.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "how many batches are summed up at a time")
+	flags.StringVar(&o.effects, "effects", "", "append a line to `file` for each start of a step: run, location, attempt")
 	flags.StringVar(&o.report, "report", "", "write the table of all files to `file`")
 	flags.BoolVar(&o.json, "json", false, "print the result as JSON")
 	if err := flags.Parse(args); err != nil {
@@ -76,6 +78,8 @@ func parse(args []string, out io.Writer) (options, error) {
 	switch {
 	case flags.NArg() != 1:
 		err = fmt.Errorf("expected one folder, found %d arguments: %q; flags come before it", flags.NArg(), flags.Args())
+	case o.db == "":
+		err = errors.New("--db: expected a file, found nothing")
 	case o.parallel < 1:
 		err = fmt.Errorf("--parallel: expected 1 or more, found %d", o.parallel)
 	default:
@@ -87,14 +91,14 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, err
 }
 
-// run executes the job, or what is left of it.
-func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
-	skip, err := ownFiles(o)
+// run starts the run or finds it, waits for its end and prints its result.
+func run(ctx context.Context, o options) error {
+	own, err := ownFiles(o)
 	if err != nil {
 		return err
 	}
 	if o.id == "" {
-		if o.id, err = defaultID(o.dir, skip); err != nil {
+		if o.id, err = defaultID(o.dir, own); err != nil {
 			return err
 		}
 	}
@@ -103,23 +107,39 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer db.Close()
-	effects, err := openEffects(o.effects)
+	log, err := openEffects(o.effects)
 	if err != nil {
 		return err
 	}
-	defer effects.Close()
+	defer log.Close()
+	t := &tree{own}
+	treesum := stet.Define("treesum", t.sum)
 	engine, err := stet.New(stet.Config{
-		Store: db, Workflows: []stet.Definition{TreeSum}, Around: effects.around,
-		Logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Store:       db,
+		Workflows:   []stet.Definition{treesum},
+		Around:      log.around,
+		MaxSteps:    o.parallel,
+		MaxValue:    64 << 20,  // the result of a tree with very many extensions
+		MaxBytes:    1 << 30,   // the sums of some millions of files
+		PoisonLimit: stet.None, // being killed again and again is no fault of the run
+		Logger:      slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		return err
 	}
-	resumed, err := completed(ctx, engine, o.id)
+
+	handle, err := treesum.Start(ctx, engine, Job{Path(o.dir)}, stet.ID(o.id), stet.ReplaceFailed)
+	if errors.Is(err, stet.ErrExists) {
+		return fmt.Errorf("%w; it was started for something else: choose another --id", err)
+	}
 	if err != nil {
 		return err
 	}
-	sum, err := execute(ctx, engine, o, skip, stderr)
+	resumed, err := recorded(ctx, engine, o.id)
+	if err != nil {
+		return err
+	}
+	sum, err := finish(ctx, engine, handle)
 	if err != nil {
 		return err
 	}
@@ -128,61 +148,39 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
-	return printSum(stdout, sum, resumed, o.json)
+	if o.json {
+		return printJSON(os.Stdout, sum, resumed)
+	}
+	return printTable(os.Stdout, sum, resumed)
 }
 
-// execute starts the run or finds it, and waits for its result while the engine
-// works.
-func execute(ctx context.Context, engine *stet.Engine, o options, skip []string, stderr io.Writer) (Sum, error) {
-	run, err := TreeSum.Start(ctx, engine, Job{Dir: o.dir, Skip: skip, Parallel: o.parallel}, stet.ID(o.id))
-	if errors.Is(err, stet.ErrExists) {
-		return Sum{}, fmt.Errorf("%w; the arguments differ from those of the first start: use them again, or another --id", err)
-	}
-	if err != nil {
-		return Sum{}, err
-	}
+// finish has the engine work until the run has ended, and returns its result.
+func finish(ctx context.Context, engine *stet.Engine, handle *stet.Run[Sum]) (Sum, error) {
 	work, stop := context.WithCancel(ctx)
 	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- engine.Run(work) }()
-	hide := showProgress(work, engine, o, skip, stderr)
-	sum, err := run.Wait(ctx)
+	served := make(chan error, 1)
+	go func() {
+		defer stop() // without the engine there is nothing to wait for
+		served <- engine.Run(work)
+	}()
+	hide := showProgress(work, engine, handle.ID(), os.Stderr)
+	sum, err := handle.Wait(work)
 	hide()
 	stop()
-	if runErr := <-ended; err == nil {
-		err = runErr
+	served_ := <-served
+	switch {
+	case err == nil:
+		return sum, nil
+	case ctx.Err() != nil:
+		return sum, errors.Join(fmt.Errorf("stopped; start it again with the same arguments, and run %q goes on", handle.ID()), served_)
 	}
-	if ctx.Err() != nil {
-		return sum, fmt.Errorf("stopped; start it again with the same arguments, and run %s goes on", o.id)
-	}
-	return sum, err
+	return sum, errors.Join(err, served_)
 }
 
-// ownFiles lists the files that the program itself writes.
-func ownFiles(o options) ([]string, error) {
-	var own []string
-	for _, file := range []string{o.db, o.db + "-wal", o.db + "-shm", o.db + "-owner", o.effects, o.report} {
-		if file == "" {
-			continue
-		}
-		full, err := filepath.Abs(file)
-		if err != nil {
-			return nil, err
-		}
-		if dir, err := filepath.EvalSymlinks(filepath.Dir(full)); err == nil {
-			full = filepath.Join(dir, filepath.Base(full))
-		}
-		own = append(own, full)
-	}
-	return own, nil
-}
-
-// completed counts what is recorded of the run already.
-func completed(ctx context.Context, engine *stet.Engine, id string) (int, error) {
+// recorded counts the operations on record, which are replayed and not done
+// again.
+func recorded(ctx context.Context, engine *stet.Engine, id string) (int, error) {
 	entries, err := engine.History(ctx, id, stet.HistoryQuery{})
-	if errors.Is(err, stet.ErrNotFound) {
-		return 0, nil
-	}
 	n := 0
 	for _, e := range entries {
 		if e.State == store.Done {
@@ -192,12 +190,43 @@ func completed(ctx context.Context, engine *stet.Engine, id string) (int, error)
 	return n, err
 }
 
-func printSum(out io.Writer, sum Sum, resumed int, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(out).Encode(struct {
-			Sum
-			Resumed int `json:"resumed"`
-		}{sum, resumed})
+// checkDir returns the absolute path of a folder.
+func checkDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
 	}
-	return printTable(out, sum, resumed)
+	info, err := os.Stat(abs)
+	if err != nil {
+		return "", fmt.Errorf("expected a folder: %w", err)
+	}
+	if !info.IsDir() {
+		return "", fmt.Errorf("expected a folder, found a file: %s", dir)
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+// ownFiles lists the files that the program itself writes, by absolute paths
+// without symbolic links.
+func ownFiles(o options) ([]string, error) {
+	names := []string{o.db, o.db + "-wal", o.db + "-shm", o.db + "-owner"}
+	if o.effects != "" {
+		names = append(names, o.effects)
+	}
+	if o.report != "" {
+		names = append(names, o.report, tmpReport(o.report))
+	}
+	for i, name := range names {
+		full, err := filepath.Abs(name)
+		if err != nil {
+			return nil, err
+		}
+		if target, err := filepath.EvalSymlinks(full); err == nil {
+			full = target
+		} else if dir, err := filepath.EvalSymlinks(filepath.Dir(full)); err == nil {
+			full = filepath.Join(dir, filepath.Base(full)) // it does not exist yet
+		}
+		names[i] = full
+	}
+	return names, nil
 }

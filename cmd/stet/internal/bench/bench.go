@@ -55,12 +55,17 @@ type workload struct {
 	concurrency int
 }
 
+const (
+	latencySteps = 10 // of a run to which the gate applies
+	replaySteps  = 1000
+)
+
 var workloads = map[string]workload{
 	"throughput": {measureThroughput, 500, 10, 100},
-	"latency":    {measureLatency, 100, 10, 0},
+	"latency":    {measureLatency, 100, latencySteps, 0},
 	"fanout":     {measureFanout, 0, 0, 0}, // both of its shapes, unless it is given one
 	"message":    {measureMessage, 200, 0, 0},
-	"replay":     {measureReplay, 3, 1000, 0},
+	"replay":     {measureReplay, 3, replaySteps, 0},
 	"sleepers":   {measureSleepers, 10_000, 0, 100},
 	"timers":     {measureTimers, 1000, 0, 0},
 }

@@ -25,8 +25,8 @@ type payload struct {
 
 func newPayload(number int) payload { return payload{number, strings.Repeat("x", 76)} }
 
-// counted is a store that counts the calls that reach it, those that only wait
-// for a change not counted.
+// counted is a store that counts the calls that an engine makes without being
+// asked for anything. Changed is not counted: while it waits it costs no query.
 type counted struct {
 	store.Store
 	calls atomic.Int64
@@ -89,9 +89,10 @@ func (cfg *Config) serve(ctx context.Context, tune func(*stet.Config), workflows
 	}
 	s := &session{db: &counted{Store: db}, ended: make(chan error, 1)}
 	owned := make(chan struct{})
+	var once sync.Once
 	settings := stet.Config{
 		Store: s.db, Workflows: workflows, Logger: cfg.Log, Exclusive: true,
-		OnRecover: sync.OnceFunc(func() { close(owned) }).asRecover(),
+		OnRecover: func(stet.Recovery) { once.Do(func() { close(owned) }) },
 	}
 	if tune != nil {
 		tune(&settings)
@@ -109,4 +110,62 @@ func (cfg *Config) serve(ctx context.Context, tune func(*stet.Config), workflows
 		stop()
 		return nil, errors.Join(fmt.Errorf("take the store over: %w", err), db.Close())
 	}
+}
+
+// closing calls do, stops the engine and closes the store.
+func (s *session) closing(do func() error) error {
+	err := do()
+	s.stop()
+	return errors.Join(err, <-s.ended, s.db.Close())
+}
+
+// waiting selects the suspended runs of a workflow.
+func waiting(workflow string) store.Filter {
+	return store.Filter{Workflows: []string{workflow}, Statuses: []store.Status{store.Suspended}}
+}
+
+// suspended blocks until so many runs of the workflow are suspended.
+func (s *session) suspended(ctx context.Context, workflow string, runs int) error {
+	for {
+		tallies, err := s.Count(ctx, waiting(workflow))
+		if err != nil {
+			return err
+		}
+		for _, t := range tallies {
+			if t.Runs >= int64(runs) {
+				return nil
+			}
+		}
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// inParallel calls do for 0 to n-1, so many at a time, until one fails.
+func inParallel(ctx context.Context, n, atATime int, do func(context.Context, int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(n, atATime) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := do(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return context.Cause(ctx)
 }

@@ -1,0 +1,192 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/cmd/stet/internal/bench"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+	"github.com/stet-run/stet/store/sqlite"
+)
+
+// TestMain makes the test binary a child of workload replay when it is asked to.
+func TestMain(m *testing.M) {
+	if role := os.Getenv("STET_BENCH_ROLE"); role != "" {
+		cfg := onFile(os.Getenv("STET_BENCH_FILE"))
+		cfg.Steps = 20
+		if err := bench.Child(context.Background(), cfg, role, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func onFile(file string) bench.Config {
+	return bench.Config{
+		DB: file, File: file,
+		Open: func(ctx context.Context) (store.Store, error) { return sqlite.OpenContext(ctx, file) },
+	}
+}
+
+func inTempDir(t *testing.T) bench.Config {
+	t.Helper()
+	cfg := onFile(filepath.Join(t.TempDir(), "bench.db"))
+	cfg.Child = func(ctx context.Context, role string) *exec.Cmd {
+		self, err := os.Executable()
+		if err != nil {
+			t.Error(err)
+		}
+		cmd := exec.CommandContext(ctx, self)
+		cmd.Env = append(os.Environ(), "STET_BENCH_ROLE="+role, "STET_BENCH_FILE="+cfg.File)
+		return cmd
+	}
+	return cfg
+}
+
+// figuresOf are the figures that each workload gives.
+var figuresOf = map[string][]string{
+	"throughput": {"runs", "steps", "rows"},
+	"latency":    {"run p50", "run p99"},
+	"fanout":     {"steps"},
+	"message":    {"send to end p50", "send to end p99"},
+	"replay":     {"process start to end of run p50", "opening the store to end of run p100"},
+	"sleepers":   {"started", "started and asleep", "heap per run", "store calls when idle"},
+	"timers":     {"lateness mean", "lateness p99", "lateness earliest"},
+}
+
+func TestEachWorkloadOnSQLite(t *testing.T) {
+	for _, name := range bench.Workloads() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := inTempDir(t)
+			cfg.Workload, cfg.Runs, cfg.Steps, cfg.Concurrency = name, 5, 20, 2
+			checkReport(t, cfg, name)
+		})
+	}
+}
+
+func TestEachWorkloadInMemory(t *testing.T) {
+	for _, name := range bench.Workloads() {
+		if name == "replay" {
+			continue // refused, see below
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := memory.New()
+			cfg := bench.Config{
+				DB: "memory:", Workload: name, Runs: 5, Steps: 20, Concurrency: 2,
+				Open: func(context.Context) (store.Store, error) { return db.Join(), nil },
+			}
+			checkReport(t, cfg, name)
+		})
+	}
+}
+
+func checkReport(t *testing.T, cfg bench.Config, workload string) {
+	t.Helper()
+	report, err := bench.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]float64{}
+	for _, f := range report.Figures {
+		if f.Workload != workload {
+			t.Errorf("a figure of %s", f.Workload)
+		}
+		found[f.Name] = f.Value
+	}
+	for _, name := range figuresOf[workload] {
+		value, ok := found[name]
+		if !ok {
+			t.Errorf("no figure %q among %v", name, report.Figures)
+		}
+		if value <= 0 && name != "heap per run" && name != "store calls when idle" {
+			t.Errorf("figure %q is %v; expected more than 0", name, value)
+		}
+	}
+	for _, m := range report.Marks {
+		if m.Name == "lateness earliest" && !m.Met {
+			t.Errorf("a timer fired %v ms early", -m.Value)
+		}
+	}
+}
+
+func TestRawGivesRatios(t *testing.T) {
+	cfg := inTempDir(t)
+	cfg.Workload, cfg.Runs, cfg.Raw = "throughput", 20, true
+	report, err := bench.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := report.Raw
+	if raw == nil || raw.Rows1 <= 0 || raw.Rows100 <= raw.Rows1 {
+		t.Fatalf("raw: expected rates that grow with the batch, found %+v", raw)
+	}
+	rows := report.Figures[2]
+	if m := report.Marks[0]; m.Unit != "raw" || m.Value != rows.Value/raw.Rows1000 {
+		t.Errorf("expected %v over %v, found %+v", rows.Value, raw.Rows1000, m)
+	}
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(cfg.File), "stet-bench-raw-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("the driver's file is left behind: %v, %v", left, err)
+	}
+	var text bytes.Buffer
+	if err := report.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"DRIVER", "1,000 rows per commit", "throughput", "rows/s", "at least 0.35"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("expected %q in:\n%s", want, text.String())
+		}
+	}
+}
+
+func TestBadConfigIsRefused(t *testing.T) {
+	for name, change := range map[string]func(*bench.Config){
+		"unknown workload":      func(c *bench.Config) { c.Workload = "all of it" },
+		"negative runs":         func(c *bench.Config) { c.Runs = -1 },
+		"raw without a file":    func(c *bench.Config) { c.File, c.Raw = "", true },
+		"replay without a file": func(c *bench.Config) { c.Workload, c.File = "replay", "" },
+	} {
+		cfg := inTempDir(t)
+		cfg.Workload = "latency"
+		change(&cfg)
+		if _, err := bench.Run(t.Context(), cfg); !errors.Is(err, bench.ErrConfig) {
+			t.Errorf("%s: expected ErrConfig, found %v", name, err)
+		}
+	}
+}
+
+func TestStoreOfSomebodyElseIsRefused(t *testing.T) {
+	cfg := inTempDir(t)
+	db, err := cfg.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := stet.Define("checkout", func(stet.Context, int) (int, error) { return 0, nil })
+	e, err := stet.New(stet.Config{Store: db, Workflows: []stet.Definition{w}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Start(t.Context(), e, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Workload = "latency"
+	if _, err := bench.Run(t.Context(), cfg); !errors.Is(err, bench.ErrConfig) || !strings.Contains(err.Error(), "checkout") {
+		t.Fatalf("expected ErrConfig that names the workflow, found %v", err)
+	}
+}

@@ -1,0 +1,113 @@
+package bench
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/stet-run/stet"
+)
+
+// sleepUntilWoken is a workflow that sleeps for as long as its input says.
+var sleepUntilWoken = stet.Define(prefix+"sleepers", func(ctx stet.Context, d time.Duration) (bool, error) {
+	return true, stet.Sleep(ctx, "sleep", d)
+})
+
+// idleTime is how long the store calls of an idle process are counted.
+const idleTime = 5 * time.Second
+
+// measureSleepers compares the memory of the process with so many runs asleep to
+// its memory after as many runs that did not sleep, when its caches are full.
+func measureSleepers(ctx context.Context, cfg *Config, r *Report) error {
+	const stay = time.Second
+	s, err := cfg.serve(ctx, func(c *stet.Config) { c.ParkFor = stay }, sleepUntilWoken)
+	if err != nil {
+		return err
+	}
+	return s.closing(func() error {
+		start := func(d time.Duration, wait bool) func(context.Context, int) error {
+			return func(ctx context.Context, _ int) error {
+				run, err := sleepUntilWoken.Start(ctx, s.Engine, d)
+				if err == nil && wait {
+					_, err = run.Wait(ctx)
+				}
+				return err
+			}
+		}
+		if err := inParallel(ctx, cfg.Runs, cfg.Concurrency, start(0, true)); err != nil {
+			return err
+		}
+		before, err := settledMemory(ctx, stay)
+		if err != nil {
+			return err
+		}
+		begun := time.Now()
+		if err := inParallel(ctx, cfg.Runs, cfg.Concurrency, start(1000*time.Hour, false)); err != nil {
+			return err
+		}
+		started := time.Since(begun)
+		if err := s.suspended(ctx, sleepUntilWoken.Name(), cfg.Runs); err != nil {
+			return err
+		}
+		asleep := time.Since(begun)
+		after, err := settledMemory(ctx, stay)
+		if err != nil {
+			return err
+		}
+		calls := s.db.calls.Load()
+		if err := pause(ctx, idleTime); err != nil {
+			return err
+		}
+		idle := float64(s.db.calls.Load()-calls) / idleTime.Seconds()
+
+		runs := float64(cfg.Runs)
+		out := r.section("sleepers", "%d runs asleep", cfg.Runs)
+		out.figure("started", runs/started.Seconds(), "runs/s")
+		out.figure("started and asleep", runs/asleep.Seconds(), "runs/s")
+		perRun := float64(after.heap-before.heap) / runs
+		out.figure("heap per run", perRun, "B")
+		if after.resident > 0 {
+			perRun = float64(after.resident-before.resident) / runs
+			out.figure("resident memory per run", perRun, "B")
+			out.figure("resident memory", float64(after.resident)/(1<<20), "MiB")
+		}
+		out.figure("store calls when idle", idle, "calls/s")
+		out.atMost("memory per run", perRun, 100, "B")
+		out.atMost("store calls when idle", idle, 2, "calls/s")
+		return nil
+	})
+}
+
+// memory is what the process uses, in bytes.
+type memory struct {
+	heap     int64 // live after a collection
+	resident int64 // 0: not known on this system
+}
+
+func readMemory() memory {
+	runtime.GC()
+	debug.FreeOSMemory()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return memory{int64(stats.HeapAlloc), residentMemory()}
+}
+
+// settledMemory waits until runs that stay in memory for a while after they have
+// been suspended are gone: until no more than 0.5 % of the heap becomes free
+// within that while, at most ten times.
+func settledMemory(ctx context.Context, stay time.Duration) (memory, error) {
+	last := readMemory()
+	for range 10 {
+		if err := pause(ctx, stay+stay/2); err != nil {
+			return last, err
+		}
+		now := readMemory()
+		settled := last.heap-now.heap < now.heap/200
+		last = now
+		if settled {
+			break
+		}
+	}
+	return last, nil
+}
