@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet/cmd/stet/internal/bench"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+)
+
+func (a *app) benchCommand() *cobra.Command {
+	var cfg bench.Config
+	var profile, child string
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "measure how fast a store is under the engine",
+		Long: `Measures a store with a fixed workload:
+
+  throughput  -n runs of --steps steps, at most --concurrency at a time
+  latency     -n runs of --steps steps, one at a time
+  fanout      -n runs of --steps parallel steps
+  message     -n runs that wait for a message, sent to one after the other
+  replay      a run of --steps steps, killed and taken up by a new process, -n times
+  sleepers    -n runs in a long sleep: memory, starts, idle queries
+  timers      -n runs that sleep 2 s: how late they go on
+
+With --raw it also measures what the store's driver can do with the same rows and
+no engine, in the same run, and gives the figures as ratios to that.
+
+The store must be a new one, or hold nothing but runs of former measurements;
+--db memory: measures the engine alone.`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if a.output == "ids" {
+				return usage(errors.New("--output: expected table or json, found ids"))
+			}
+			cfg.DB, cfg.Log, cfg.Open = a.db, a.log(), a.benchStore()
+			if a.db != memoryStore {
+				cfg.File = strings.TrimPrefix(a.db, "sqlite:")
+			}
+			if child != "" {
+				return bench.Child(cmd.Context(), cfg, child, a.out)
+			}
+			cfg.Child = benchChild(a.db, cfg.Steps)
+			if profile != "" {
+				stop, err := startProfile(profile)
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, stop()) }()
+			}
+			report, err := bench.Run(cmd.Context(), cfg)
+			switch {
+			case errors.Is(err, bench.ErrConfig):
+				return usage(err)
+			case err != nil:
+				return err
+			case a.output == "json":
+				return a.json(report)
+			}
+			return report.WriteText(a.out)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.Workload, "workload", "throughput", "what is measured: all, or one of "+strings.Join(bench.Workloads(), ", "))
+	flags.IntVarP(&cfg.Runs, "runs", "n", 0, "`number` of runs; default: the workload's")
+	flags.IntVar(&cfg.Steps, "steps", 0, "`number` of steps of a run; default: the workload's")
+	flags.IntVar(&cfg.Concurrency, "concurrency", 0, "`number` of runs at a time; default: the workload's")
+	flags.BoolVar(&cfg.Raw, "raw", false, "measure the driver too")
+	flags.StringVar(&profile, "cpuprofile", "", "write a CPU profile to `file`")
+	flags.StringVar(&child, "child", "", "be a child process of a measurement")
+	if err := flags.MarkHidden("child"); err != nil {
+		panic(err) // only if there is no such flag
+	}
+	return cmd
+}
+
+// memoryStore names a store in the memory of this process, for measuring.
+const memoryStore = "memory:"
+
+// benchStore opens the store that --db names, and makes it if it is not there.
+func (a *app) benchStore() func(context.Context) (store.Store, error) {
+	if a.db == memoryStore {
+		db := memory.New()
+		return func(context.Context) (store.Store, error) { return db.Join(), nil }
+	}
+	return func(ctx context.Context) (store.Store, error) {
+		s, err := a.open(ctx, true)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+}
+
+// benchChild makes this program a child of its own measurement.
+func benchChild(db string, steps int) func(context.Context, string) *exec.Cmd {
+	return func(ctx context.Context, role string) *exec.Cmd {
+		self, err := os.Executable()
+		if err != nil {
+			self = os.Args[0]
+		}
+		return exec.CommandContext(ctx, self, "bench", "--db", db, "--steps", strconv.Itoa(steps), "--child", role)
+	}
+}
+
+// startProfile writes a CPU profile until the returned function is called.
+func startProfile(file string) (stop func() error, err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, fmt.Errorf("--cpuprofile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, nil
+}
