@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
 )
 
 // The roles of the processes of workload replay, for Config.Child.
@@ -128,9 +129,9 @@ func (s *session) playPart(ctx context.Context, w *stet.Workflow[payload, payloa
 		if err != nil {
 			return "", err
 		}
-		return run.ID(), s.suspended(ctx, w.Name(), 1)
+		return run.ID(), s.reached(ctx, w.Name(), store.Suspended, 1)
 	case roleReplay:
-		page, err := s.List(ctx, waiting(w.Name()))
+		page, err := s.List(ctx, store.Filter{Workflows: []string{w.Name()}, Statuses: []store.Status{store.Suspended}})
 		if err != nil {
 			return "", err
 		}

@@ -76,6 +76,7 @@ func (c *counted) Describe(ctx context.Context) (store.Description, error) {
 type session struct {
 	*stet.Engine
 	db    *counted
+	since store.Time // by the store's clock
 	stop  context.CancelFunc
 	ended chan error
 }
@@ -105,6 +106,11 @@ func (cfg *Config) serve(ctx context.Context, tune func(*stet.Config), workflows
 	go func() { s.ended <- s.Run(work) }()
 	select {
 	case <-owned:
+		about, err := s.Describe(ctx)
+		if err != nil {
+			return nil, s.closing(func() error { return err })
+		}
+		s.since = about.Now
 		return s, nil
 	case err := <-s.ended:
 		stop()
@@ -119,15 +125,11 @@ func (s *session) closing(do func() error) error {
 	return errors.Join(err, <-s.ended, s.db.Close())
 }
 
-// waiting selects the suspended runs of a workflow.
-func waiting(workflow string) store.Filter {
-	return store.Filter{Workflows: []string{workflow}, Statuses: []store.Status{store.Suspended}}
-}
-
-// suspended blocks until so many runs of the workflow are suspended.
-func (s *session) suspended(ctx context.Context, workflow string, runs int) error {
+// reached blocks until so many runs of the workflow that were started in this
+// session have the status.
+func (s *session) reached(ctx context.Context, workflow string, status store.Status, runs int) error {
 	for {
-		tallies, err := s.Count(ctx, waiting(workflow))
+		tallies, err := s.Count(ctx, store.Filter{Workflows: []string{workflow}, Statuses: []store.Status{status}, CreatedFrom: s.since})
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
 )
 
 // sleepUntilWoken is a workflow that sleeps for as long as its input says.
@@ -17,8 +18,15 @@ var sleepUntilWoken = stet.Define(prefix+"sleepers", func(ctx stet.Context, d ti
 // idleTime is how long the store calls of an idle process are counted.
 const idleTime = 5 * time.Second
 
+const (
+	shortSleep = 2 * time.Second  // long enough for a run to be suspended
+	longSleep  = 1000 * time.Hour // longer than any measurement
+	maxWarmUp  = 100_000          // runs whose rows fill all caches of the store
+)
+
 // measureSleepers compares the memory of the process with so many runs asleep to
-// its memory after as many runs that did not sleep, when its caches are full.
+// its memory after runs that have slept and ended, when its caches are full and
+// as many runs as may be at once have been in memory.
 func measureSleepers(ctx context.Context, cfg *Config, r *Report) error {
 	const stay = time.Second
 	s, err := cfg.serve(ctx, func(c *stet.Config) { c.ParkFor = stay }, sleepUntilWoken)
@@ -26,16 +34,17 @@ func measureSleepers(ctx context.Context, cfg *Config, r *Report) error {
 		return err
 	}
 	return s.closing(func() error {
-		start := func(d time.Duration, wait bool) func(context.Context, int) error {
-			return func(ctx context.Context, _ int) error {
-				run, err := sleepUntilWoken.Start(ctx, s.Engine, d)
-				if err == nil && wait {
-					_, err = run.Wait(ctx)
-				}
+		start := func(runs int, d time.Duration) error {
+			return inParallel(ctx, runs, cfg.Concurrency, func(ctx context.Context, _ int) error {
+				_, err := sleepUntilWoken.Start(ctx, s.Engine, d)
 				return err
-			}
+			})
 		}
-		if err := inParallel(ctx, cfg.Runs, cfg.Concurrency, start(0, true)); err != nil {
+		warmUp := min(2*cfg.Runs, maxWarmUp)
+		if err := start(warmUp, shortSleep); err != nil {
+			return err
+		}
+		if err := s.reached(ctx, sleepUntilWoken.Name(), store.Succeeded, warmUp); err != nil {
 			return err
 		}
 		before, err := settledMemory(ctx, stay)
@@ -43,11 +52,11 @@ func measureSleepers(ctx context.Context, cfg *Config, r *Report) error {
 			return err
 		}
 		begun := time.Now()
-		if err := inParallel(ctx, cfg.Runs, cfg.Concurrency, start(1000*time.Hour, false)); err != nil {
+		if err := start(cfg.Runs, longSleep); err != nil {
 			return err
 		}
 		started := time.Since(begun)
-		if err := s.suspended(ctx, sleepUntilWoken.Name(), cfg.Runs); err != nil {
+		if err := s.reached(ctx, sleepUntilWoken.Name(), store.Suspended, cfg.Runs); err != nil {
 			return err
 		}
 		asleep := time.Since(begun)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
 )
 
 var (
@@ -28,7 +29,7 @@ func measureMessage(ctx context.Context, cfg *Config, r *Report) error {
 		if err != nil {
 			return err
 		}
-		if err := s.suspended(ctx, receiver.Name(), cfg.Runs); err != nil {
+		if err := s.reached(ctx, receiver.Name(), store.Suspended, cfg.Runs); err != nil {
 			return err
 		}
 		durations := make([]time.Duration, len(runs))
@@ -56,10 +57,10 @@ func measureMessage(ctx context.Context, cfg *Config, r *Report) error {
 // timerSleep is what each run of the workload timers sleeps.
 const timerSleep = 2 * time.Second
 
-// lateness is how long after its deadline each run has gone on.
+// lateness is how long after its deadline each run has gone on, by run ID.
 type lateness struct {
 	mu  sync.Mutex
-	all map[string]time.Duration // by run; the first time counts
+	all map[string]time.Duration
 }
 
 func (l *lateness) note(runID string, d time.Duration) {
@@ -91,18 +92,23 @@ func measureTimers(ctx context.Context, cfg *Config, r *Report) error {
 		return err
 	}
 	return s.closing(func() error {
-		runs, err := w.StartAll(ctx, s.Engine, make([]payload, cfg.Runs), nil)
+		ids := make([]string, cfg.Runs)
+		err := inParallel(ctx, cfg.Runs, cfg.Concurrency, func(ctx context.Context, i int) error {
+			run, err := w.Start(ctx, s.Engine, newPayload(i))
+			if err == nil {
+				ids[i] = run.ID()
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		for _, run := range runs {
-			if _, err := run.Wait(ctx); err != nil {
-				return err
-			}
+		if err := s.reached(ctx, w.Name(), store.Succeeded, cfg.Runs); err != nil {
+			return err
 		}
-		durations := make([]time.Duration, 0, len(runs))
-		for _, d := range late.all {
-			durations = append(durations, d)
+		durations := make([]time.Duration, cfg.Runs)
+		for i, id := range ids {
+			durations[i] = late.all[id]
 		}
 		out := r.section("timers", "%d runs that sleep %s", cfg.Runs, timerSleep)
 		out.figure("lateness mean", milliseconds(mean(durations)), "ms")
