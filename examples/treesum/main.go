@@ -7,7 +7,7 @@
 //
 // The digest is what this prints, for a folder in which everything can be read:
 //
-//	cd DIR && find . -type f -printf '%P\0' | xargs -0 sha256sum | LC_ALL=C sort | sha256sum
+//	cd DIR && find . -type f -printf '%P\0' | xargs -0r sha256sum -- | LC_ALL=C sort | sha256sum
 //
 // It exits with 0 if it has a result, 1 if not, and 2 if it was called wrongly.
 //
@@ -91,7 +91,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, err
 }
 
-// run starts the run or finds it, waits for its end and prints its result.
+// run opens what the program works with.
 func run(ctx context.Context, o options) error {
 	own, err := ownFiles(o)
 	if err != nil {
@@ -127,8 +127,12 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	return execute(ctx, engine, treesum, o)
+}
 
-	handle, err := treesum.Start(ctx, engine, Job{Path(o.dir)}, stet.ID(o.id), stet.ReplaceFailed)
+// execute starts the run or finds it, waits for its end and prints its result.
+func execute(ctx context.Context, engine *stet.Engine, treesum *stet.Workflow[Job, Sum], o options) error {
+	run, err := treesum.Start(ctx, engine, Job{Path(o.dir)}, stet.ID(o.id), stet.ReplaceFailed)
 	if errors.Is(err, stet.ErrExists) {
 		return fmt.Errorf("%w; it was started for something else: choose another --id", err)
 	}
@@ -139,7 +143,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	sum, err := finish(ctx, engine, handle)
+	sum, err := result(ctx, engine, run)
 	if err != nil {
 		return err
 	}
@@ -154,27 +158,35 @@ func run(ctx context.Context, o options) error {
 	return printTable(os.Stdout, sum, resumed)
 }
 
-// finish has the engine work until the run has ended, and returns its result.
-func finish(ctx context.Context, engine *stet.Engine, handle *stet.Run[Sum]) (Sum, error) {
+// result returns the result of the run. If that has not ended, the engine works
+// until it has.
+func result(ctx context.Context, engine *stet.Engine, run *stet.Run[Sum]) (Sum, error) {
+	if info, err := run.Poll(ctx); err != nil {
+		return Sum{}, err
+	} else if info.Status.Terminal() {
+		return run.Wait(ctx)
+	}
 	work, stop := context.WithCancel(ctx)
 	defer stop()
-	served := make(chan error, 1)
+	served := make(chan error, 1) // so that the engine's end waits for nobody
 	go func() {
-		defer stop() // without the engine there is nothing to wait for
+		defer stop() // without the engine the run does not end
 		served <- engine.Run(work)
 	}()
-	hide := showProgress(work, engine, handle.ID(), os.Stderr)
-	sum, err := handle.Wait(work)
+	hide := showProgress(work, engine, run.ID(), os.Stderr)
+	sum, err := run.Wait(work)
 	hide()
 	stop()
-	served_ := <-served
+	engineErr := <-served
 	switch {
 	case err == nil:
 		return sum, nil
 	case ctx.Err() != nil:
-		return sum, errors.Join(fmt.Errorf("stopped; start it again with the same arguments, and run %q goes on", handle.ID()), served_)
+		err = fmt.Errorf("stopped; start it again with the same arguments, and run %q goes on", run.ID())
+	case engineErr != nil && errors.Is(err, context.Canceled):
+		return Sum{}, engineErr // which is why waiting has ended
 	}
-	return sum, errors.Join(err, served_)
+	return Sum{}, errors.Join(err, engineErr)
 }
 
 // recorded counts the operations on record, which are replayed and not done

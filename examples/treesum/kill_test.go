@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/sqlite"
+)
+
+// TestKilledAndStartedAgain kills the program at random moments until it comes
+// to its end.
+func TestKilledAndStartedAgain(t *testing.T) {
+	testKills(t, writeTree(t, manyFiles(3*pageFiles/2)))
+}
+
+func TestKilledOnGoSource(t *testing.T) {
+	testKills(t, goSource(t))
+}
+
+// testKills compares the result of a run that is killed with that of one that is
+// not. No step that was on record when the program was killed runs again, though
+// each start works on another number of batches at a time.
+func testKills(t *testing.T, dir string) {
+	base := t.TempDir()
+	undisturbed := sumOf(t, "--db", filepath.Join(base, "undisturbed.db"), "--id", "r", dir)
+
+	db, effects := filepath.Join(base, "killed.db"), filepath.Join(base, "effects")
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	starts := map[string]int{} // of the steps on record, by location
+	for kills := 0; ; kills++ {
+		if kills == 1000 {
+			t.Fatal("the run does not come to its end")
+		}
+		var out bytes.Buffer
+		cmd := program(t, "--db", db, "--id", "r", "--effects", effects, "--parallel", strconv.Itoa(1+random.IntN(8)), "--json", dir)
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(time.Duration(random.IntN(50+2*kills))*time.Millisecond, func() { cmd.Process.Kill() })
+		err := cmd.Wait()
+		timer.Stop()
+		if err == nil {
+			got := parseResult(t, out.Bytes())
+			t.Logf("killed %d times; %d operations on record at the last start", kills, got.Resumed)
+			if !reflect.DeepEqual(got.Sum, undisturbed.Sum) {
+				t.Errorf("got %+v, want %+v", got.Sum, undisturbed.Sum)
+			}
+			if got.Resumed != len(starts) {
+				t.Errorf("got resumed %d, want %d", got.Resumed, len(starts))
+			}
+			compareStarts(t, starts, stepStarts(t, db, effects))
+			return
+		}
+		now := stepStarts(t, db, effects)
+		compareStarts(t, starts, now)
+		starts = now
+	}
+}
+
+func compareStarts(t *testing.T, before, now map[string]int) {
+	t.Helper()
+	for location, n := range before {
+		if now[location] != n {
+			t.Errorf("step %s was on record after %d starts and has %d now", location, n, now[location])
+		}
+	}
+}
+
+// stepStarts returns how often each step that is on record has been started.
+func stepStarts(t *testing.T, db, effects string) map[string]int {
+	t.Helper()
+	engine := inspect(t, db)
+	entries, err := engine.History(t.Context(), "r", stet.HistoryQuery{})
+	if err != nil && !errors.Is(err, stet.ErrNotFound) {
+		t.Fatal(err)
+	}
+	log, err := os.ReadFile(effects)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	all := map[string]int{}
+	for line := range strings.Lines(string(log)) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 || fields[0] != "r" || fields[2] != "1" {
+			t.Fatalf("expected run, location and attempt 1 in the log of effects, found %q", line)
+		}
+		all[fields[1]]++
+	}
+	steps := map[string]int{}
+	for _, e := range entries {
+		if e.State != store.Done || e.Kind != store.KindStep || all[e.Location] == 0 {
+			t.Errorf("expected steps that are done and were started, found %s %s at %s, started %d times", e.Kind, e.State, e.Location, all[e.Location])
+		}
+		steps[e.Location] = all[e.Location]
+	}
+	return steps
+}
+
+// inspect returns an engine that only reads the file.
+func inspect(t *testing.T, db string) *stet.Engine {
+	t.Helper()
+	s, err := sqlite.Open(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	engine, err := stet.New(stet.Config{Store: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
