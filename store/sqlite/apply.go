@@ -18,7 +18,7 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	if err := store.ValidateCommands(commands); err != nil {
 		return nil, 0, err
 	}
-	if err := s.checkWAL(); err != nil {
+	if err := s.refuseStarts(commands); err != nil {
 		return nil, 0, err
 	}
 	answers := make([]store.Answer, len(commands))
@@ -81,7 +81,7 @@ func (a *applier) known(cmd *store.Command, run *store.Run, condition int64) (st
 	answer := store.Answer{Outcome: store.Ended}
 	var no int64
 	var origin string
-	ok, err := a.q.row("SELECT item_no, origin FROM inbox WHERE run_no=? AND item_id=?", []any{int64(run.No), cmd.Item.ID}, &no, &origin)
+	ok, err := a.q.row("SELECT item_no, origin FROM stet_inbox WHERE run_no=? AND item_id=?", []any{int64(run.No), cmd.Item.ID}, &no, &origin)
 	if err != nil {
 		return answer, err
 	}
@@ -111,14 +111,14 @@ func (a *applier) adopted(cmd *store.Command, run *store.Run, condition int64) (
 // find returns the run with the ID, with its input and without its output.
 func (a *applier) find(id string) (run store.Run, condition int64, err error) {
 	var f runFields
-	ok, err := a.q.row("SELECT "+answerColumns+" FROM runs WHERE id=?", []any{id}, f.dest()...)
+	ok, err := a.q.row("SELECT "+answerColumns+" FROM stet_runs WHERE id=?", []any{id}, f.dest()...)
 	if err != nil || !ok {
 		return run, 0, err
 	}
 	run, condition = f.run()
 	run.ID = id
 	if run.InputSize > smallPayload {
-		_, err = a.q.row("SELECT val FROM payloads WHERE run_no=? AND what=?", []any{int64(run.No), payloadInput}, &run.Input)
+		_, err = a.q.row("SELECT val FROM stet_payloads WHERE run_no=? AND what=?", []any{int64(run.No), payloadInput}, &run.Input)
 	}
 	return run, condition, err
 }
@@ -187,7 +187,7 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 		case st.Existing != store.ReplaceFailed || old.Status != store.Failed && old.Status != store.Cancelled:
 			return store.Answer{Outcome: store.Exists, Run: old}, nil
 		}
-		if _, err := a.q.exec("UPDATE runs SET id=? WHERE run_no=?", fmt.Sprintf("%s@%d", st.ID, old.No), int64(old.No)); err != nil {
+		if _, err := a.q.exec("UPDATE stet_runs SET id=? WHERE run_no=?", fmt.Sprintf("%s@%d", st.ID, old.No), int64(old.No)); err != nil {
 			return store.Answer{}, err
 		}
 		if _, err := a.insertRun(&run, condition); err != nil {
@@ -221,7 +221,7 @@ func (a *applier) insertRun(run *store.Run, condition int64) (bool, error) {
 		wakeAt = int64(run.WakeAt)
 	}
 	var no int64
-	ok, err := a.q.row(`INSERT INTO runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, input_size, input)
+	ok, err := a.q.row(`INSERT INTO stet_runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, input_size, input)
 		VALUES (?,?,?,?,1,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
 		[]any{run.ID, run.Shard.Group, int64(run.Shard.Slot), run.Workflow, condition, wakeAt, run.Seed[:], int64(run.Parent),
 			[]byte(run.ParentLoc), int64(run.Created), int64(len(run.Input)), input}, &no)
@@ -230,7 +230,7 @@ func (a *applier) insertRun(run *store.Run, condition int64) (bool, error) {
 	}
 	run.No = store.RunNo(no)
 	if len(run.Input) > smallPayload {
-		_, err = a.q.exec("INSERT INTO payloads (run_no, what, val) VALUES (?,?,?)", no, int64(payloadInput), run.Input)
+		_, err = a.q.exec("INSERT INTO stet_payloads (run_no, what, val) VALUES (?,?,?)", no, int64(payloadInput), run.Input)
 	}
 	return true, err
 }
@@ -241,7 +241,7 @@ func (a *applier) insert(run store.RunNo, it *store.Item, no *int64) (bool, erro
 	if it.Failed {
 		failed = 1
 	}
-	return a.q.row(`INSERT INTO inbox (run_no, kind, state, name, item_id, origin, incarnation, loc, failed, sent_at, val)
+	return a.q.row(`INSERT INTO stet_inbox (run_no, kind, state, name, item_id, origin, incarnation, loc, failed, sent_at, val)
 		VALUES (?,?,1,?,?,?,?,?,?,?,?) ON CONFLICT (run_no, item_id) DO NOTHING RETURNING item_no`,
 		[]any{int64(run), int64(it.Kind), it.Name, it.ID, it.Origin, int64(it.Incarnation), []byte(it.Loc), failed, int64(a.now), it.Value}, no)
 }

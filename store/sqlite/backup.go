@@ -65,16 +65,16 @@ type Finding struct {
 type check struct{ what, query string }
 
 var checks = []check{
-	{"entries belong to a run", "SELECT count(*) FROM entries e WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.run_no=e.run_no)"},
-	{"items belong to a run", "SELECT count(*) FROM inbox i WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.run_no=i.run_no)"},
-	{"large values belong to an entry", "SELECT count(*) FROM blobs b WHERE NOT EXISTS (SELECT 1 FROM entries e WHERE e.run_no=b.run_no AND e.incarnation=b.incarnation AND e.loc=b.loc)"},
-	{"large values of entries are there", "SELECT count(*) FROM entries e WHERE e.size>4096 AND NOT EXISTS (SELECT 1 FROM blobs b WHERE e.run_no=b.run_no AND e.incarnation=b.incarnation AND e.loc=b.loc)"},
-	{"inputs and outputs are there", "SELECT count(*) FROM runs r WHERE (r.input_size>512 AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.run_no=r.run_no AND p.what=1)) OR (r.output_size>512 AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.run_no=r.run_no AND p.what=2))"},
-	{"completion numbers are unique in a run", "SELECT count(*) FROM (SELECT 1 FROM entries WHERE seq>0 GROUP BY run_no, incarnation, seq HAVING count(*)>1)"},
-	{"ended runs have an end", "SELECT count(*) FROM runs WHERE (status IN (4,5,6)) <> (ended>0)"},
-	{"claimed runs have an owner", "SELECT count(*) FROM runs r WHERE ready=2 AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.grp=r.grp AND l.slot=r.slot AND l.node<>'')"},
-	{"live runs can be reached", "SELECT count(*) FROM runs r WHERE status IN (1,2) AND ready=0 AND wake_at IS NULL AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.run_no=r.run_no AND i.state=1)"},
-	{"only idle runs have a wake time", "SELECT count(*) FROM runs WHERE wake_at IS NOT NULL AND ready<>0"},
+	{"entries belong to a run", "SELECT count(*) FROM stet_entries e WHERE NOT EXISTS (SELECT 1 FROM stet_runs r WHERE r.run_no=e.run_no)"},
+	{"items belong to a run", "SELECT count(*) FROM stet_inbox i WHERE NOT EXISTS (SELECT 1 FROM stet_runs r WHERE r.run_no=i.run_no)"},
+	{"large values belong to an entry", "SELECT count(*) FROM stet_blobs b WHERE NOT EXISTS (SELECT 1 FROM stet_entries e WHERE e.run_no=b.run_no AND e.incarnation=b.incarnation AND e.loc=b.loc)"},
+	{"large values of entries are there", "SELECT count(*) FROM stet_entries e WHERE e.size>4096 AND NOT EXISTS (SELECT 1 FROM stet_blobs b WHERE e.run_no=b.run_no AND e.incarnation=b.incarnation AND e.loc=b.loc)"},
+	{"inputs and outputs are there", "SELECT count(*) FROM stet_runs r WHERE (r.input_size>512 AND NOT EXISTS (SELECT 1 FROM stet_payloads p WHERE p.run_no=r.run_no AND p.what=1)) OR (r.output_size>512 AND NOT EXISTS (SELECT 1 FROM stet_payloads p WHERE p.run_no=r.run_no AND p.what=2))"},
+	{"completion numbers are unique in a run", "SELECT count(*) FROM (SELECT 1 FROM stet_entries WHERE seq>0 GROUP BY run_no, incarnation, seq HAVING count(*)>1)"},
+	{"ended runs have an end", "SELECT count(*) FROM stet_runs WHERE (status IN (4,5,6)) <> (ended>0)"},
+	{"claimed runs have an owner", "SELECT count(*) FROM stet_runs r WHERE ready=2 AND NOT EXISTS (SELECT 1 FROM stet_leases l WHERE l.grp=r.grp AND l.slot=r.slot AND l.node<>'')"},
+	{"live runs can be reached", "SELECT count(*) FROM stet_runs r WHERE status IN (1,2) AND ready=0 AND wake_at IS NULL AND NOT EXISTS (SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND i.state=1)"},
+	{"only idle runs have a wake time", "SELECT count(*) FROM stet_runs WHERE wake_at IS NOT NULL AND ready<>0"},
 }
 
 // Doctor looks for damage and broken invariants. It changes nothing. An error

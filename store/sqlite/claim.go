@@ -55,9 +55,9 @@ type candidate struct {
 // are due, those with an item that makes them ready, those marked ready.
 // Parameters: group, slot, now, workflows, limit.
 var classes = [...]string{
-	`SELECT run_no, wake_at FROM runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND wake_at<=?3
+	`SELECT run_no, wake_at FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND wake_at<=?3
 		AND workflow IN (SELECT value FROM json_each(?4)) ORDER BY wake_at, run_no LIMIT ?5`,
-	`SELECT DISTINCT r.run_no, 0 FROM inbox i INDEXED BY inbox_new CROSS JOIN runs r ON r.run_no=i.run_no
+	`SELECT DISTINCT r.run_no, 0 FROM stet_inbox i INDEXED BY stet_inbox_new CROSS JOIN stet_runs r ON r.run_no=i.run_no
 		WHERE i.state=1 AND r.ready<>2 AND r.grp=?1 AND r.slot=?2 AND NOT (r.wake_at IS NOT NULL AND r.wake_at<=?3 AND r.workflow IN (SELECT value FROM json_each(?4)))
 		AND CASE i.kind
 			WHEN 4 THEN true
@@ -65,17 +65,17 @@ var classes = [...]string{
 			WHEN 5 THEN r.status>=4 OR (r.status<>1 OR r.wake_at IS NULL) AND r.workflow IN (SELECT value FROM json_each(?4))
 			ELSE (r.status<>1 OR r.wake_at IS NULL) AND r.workflow IN (SELECT value FROM json_each(?4)) END
 		ORDER BY r.run_no LIMIT ?5`,
-	`SELECT run_no, 0 FROM runs WHERE grp=?1 AND slot=?2 AND ready=1 AND workflow IN (SELECT value FROM json_each(?4)) ORDER BY run_no LIMIT ?5`,
+	`SELECT run_no, 0 FROM stet_runs WHERE grp=?1 AND slot=?2 AND ready=1 AND workflow IN (SELECT value FROM json_each(?4)) ORDER BY run_no LIMIT ?5`,
 }
 
-const nextWake = `SELECT coalesce(min(wake_at), 0) FROM runs WHERE grp=?1 AND slot=?2 AND wake_at>?3 AND workflow IN (SELECT value FROM json_each(?4))`
+const nextWake = `SELECT coalesce(min(wake_at), 0) FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at>?3 AND workflow IN (SELECT value FROM json_each(?4))`
 
 // anything is the one query of a look that finds nothing.
 const anything = `SELECT
-	coalesce((SELECT epoch FROM leases WHERE grp=?1 AND slot=?2 AND node<>''), 0),
-	EXISTS (SELECT 1 FROM runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND wake_at<=?3),
-	EXISTS (SELECT 1 FROM inbox WHERE state=1),
-	EXISTS (SELECT 1 FROM runs WHERE grp=?1 AND slot=?2 AND ready=1),
+	coalesce((SELECT epoch FROM stet_leases WHERE grp=?1 AND slot=?2 AND node<>''), 0),
+	EXISTS (SELECT 1 FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND wake_at<=?3),
+	EXISTS (SELECT 1 FROM stet_inbox WHERE state=1),
+	EXISTS (SELECT 1 FROM stet_runs WHERE grp=?1 AND slot=?2 AND ready=1),
 	(` + nextWake + `)`
 
 // at looks at a moment. What an earlier look has found is dropped.
@@ -163,7 +163,7 @@ func (l *look) claim(c *conn, now store.Time) error {
 
 // claimRun takes a run in hand and returns it.
 func (c *conn) claimRun(no store.RunNo, now store.Time) (store.Run, error) {
-	_, err := c.exec(`UPDATE runs SET ready=2, wake_at=NULL, status=CASE WHEN status IN (1,3) THEN 2 ELSE status END,
+	_, err := c.exec(`UPDATE stet_runs SET ready=2, wake_at=NULL, status=CASE WHEN status IN (1,3) THEN 2 ELSE status END,
 		started=CASE WHEN started=0 AND status IN (1,2,3) THEN ?2 ELSE started END WHERE run_no=?1`, int64(no), now)
 	if err != nil {
 		return store.Run{}, err
@@ -181,7 +181,7 @@ func (l *look) addItems(c *conn) error {
 		}
 	}
 	count := 0
-	return c.each(`SELECT `+itemColumns+`, r.grp, r.slot, i.run_no FROM inbox i INDEXED BY inbox_new CROSS JOIN runs r ON r.run_no=i.run_no
+	return c.each(`SELECT `+itemColumns+`, r.grp, r.slot, i.run_no FROM stet_inbox i INDEXED BY stet_inbox_new CROSS JOIN stet_runs r ON r.run_no=i.run_no
 		WHERE i.state=1 AND r.ready=2 ORDER BY i.run_no, i.item_no`, nil, func(s *sqlite3.Stmt) error {
 		if !shards[store.Shard{Group: s.ColumnText(itemWidth), Slot: s.ColumnInt(itemWidth + 1)}] {
 			return nil

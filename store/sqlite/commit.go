@@ -2,7 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -56,9 +56,7 @@ type committing struct {
 func (t *committing) commit() (store.BatchResult, error) {
 	b := t.b
 	result := store.BatchResult{Now: t.now}
-	var last int64
-	var verdicts []byte
-	known, err := t.c.row("SELECT batch_no, verdicts FROM nodes WHERE node=? AND boot=?", []any{b.Node, b.Boot}, &last, &verdicts)
+	last, verdicts, known, err := t.lastBatch()
 	if err != nil {
 		return result, err
 	}
@@ -70,7 +68,7 @@ func (t *committing) commit() (store.BatchResult, error) {
 	}
 	t.repeat = known && b.No == last
 	if t.repeat {
-		result.Turns, err = decodeVerdicts(verdicts, len(b.Turns))
+		result.Turns, err = decodeVerdicts(verdicts)
 	} else {
 		result.Turns, err = t.turns()
 		if err == nil {
@@ -91,18 +89,25 @@ func (t *committing) commit() (store.BatchResult, error) {
 	return result, nil
 }
 
+// lastBatch returns the last batch of the boot and its verdicts, without these if
+// the batch is known to be a new one.
+func (t *committing) lastBatch() (last int64, verdicts []byte, known bool, err error) {
+	if h := t.hand; h.node == t.b.Node && h.boot == t.b.Boot && h.batch < t.b.No {
+		return h.batch, nil, true, nil
+	}
+	known, err = t.c.row("SELECT batch_no, verdicts FROM stet_nodes WHERE node=? AND boot=?", []any{t.b.Node, t.b.Boot}, &last, &verdicts)
+	return last, verdicts, known, err
+}
+
 // recordBatch writes the batch's number and verdicts into the node's row.
 func (t *committing) recordBatch(known bool, turns []store.TurnResult) error {
-	verdicts, err := encodeVerdicts(turns)
-	if err != nil {
-		return err
-	}
 	if !known {
 		if err := t.c.ensureNode(t.b.Node, t.b.Boot, t.now); err != nil {
 			return err
 		}
 	}
-	_, err = t.c.exec("UPDATE nodes SET batch_no=?, verdicts=? WHERE node=?", t.b.No, verdicts, t.b.Node)
+	_, err := t.c.exec("UPDATE stet_nodes SET batch_no=?, verdicts=? WHERE node=?", t.b.No, encodeVerdicts(turns), t.b.Node)
+	t.hand.node, t.hand.boot, t.hand.batch = t.b.Node, t.b.Boot, t.b.No
 	return err
 }
 
@@ -125,10 +130,10 @@ func (t *committing) turns() ([]store.TurnResult, error) {
 	results := make([]store.TurnResult, len(t.b.Turns))
 	for i, turn := range t.b.Turns {
 		switch reason, refused := t.refused[i]; {
-		case refused:
-			results[i] = store.TurnResult{Verdict: store.Refused, Reason: reason}
 		case !t.current[turn.Shard]:
 			results[i].Verdict = store.Fenced
+		case refused:
+			results[i] = store.TurnResult{Verdict: store.Refused, Reason: reason}
 		default:
 			verdict, err := t.turn(turn)
 			if r := (*refusal)(nil); errors.As(err, &r) {
@@ -160,14 +165,14 @@ func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
 		}
 	}
 	for _, no := range turn.Seen {
-		if n, err := t.c.exec("UPDATE inbox SET state=max(state,2) WHERE item_no=? AND run_no=?", int64(no), int64(turn.Run)); err != nil {
+		if n, err := t.c.exec("UPDATE stet_inbox SET state=max(state,2) WHERE item_no=? AND run_no=?", int64(no), int64(turn.Run)); err != nil {
 			return 0, err
 		} else if n == 0 {
 			return 0, refuse("the run has no item number %d", no)
 		}
 	}
 	for _, c := range turn.Consumed {
-		n, err := t.c.exec("UPDATE inbox SET state=3, val=NULL, verdict=? WHERE item_no=? AND run_no=? AND state<3", c.Verdict, int64(c.Item), int64(turn.Run))
+		n, err := t.c.exec("UPDATE stet_inbox SET state=3, val=NULL, verdict=? WHERE item_no=? AND run_no=? AND state<3", c.Verdict, int64(c.Item), int64(turn.Run))
 		if err != nil {
 			return 0, err
 		} else if n == 0 {
@@ -195,7 +200,7 @@ func (t *committing) state(turn *store.Turn) (inHand, error) {
 	if !ok {
 		var group string
 		var slot, incarnation, status, condition int64
-		found, err := t.c.row("SELECT grp, slot, incarnation, status, ready FROM runs WHERE run_no=?", []any{int64(turn.Run)},
+		found, err := t.c.row("SELECT grp, slot, incarnation, status, ready FROM stet_runs WHERE run_no=?", []any{int64(turn.Run)},
 			&group, &slot, &incarnation, &status, &condition)
 		switch {
 		case err != nil:
@@ -221,9 +226,9 @@ func (t *committing) state(turn *store.Turn) (inHand, error) {
 
 // entry writes one entry: a plain insert, unless there is one at its location.
 func (t *committing) entry(turn *store.Turn, e *store.Entry) error {
-	s, err := t.c.stmt(`INSERT INTO entries (run_no, incarnation, ` + entryColumns + `, val) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)
+	s, err := t.c.stmt(`INSERT INTO stet_entries (run_no, incarnation, ` + entryColumns + `, val) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)
 		ON CONFLICT DO UPDATE SET kind=?4, state=?5, seq=?6, born=?7, at=?8, wake=?9, attempt=?10, started=?11, ended=?12, size=?13, val=?14
-		WHERE entries.state IN (1,4)`)
+		WHERE stet_entries.state IN (1,4)`)
 	if err != nil {
 		return err
 	}
@@ -255,7 +260,7 @@ func (t *committing) entry(turn *store.Turn, e *store.Entry) error {
 		return t.again(turn, e)
 	}
 	if len(e.Value) >= store.LargeValue {
-		_, err = t.c.exec("INSERT OR REPLACE INTO blobs (run_no, incarnation, loc, val) VALUES (?,?,?,?)",
+		_, err = t.c.exec("INSERT OR REPLACE INTO stet_blobs (run_no, incarnation, loc, val) VALUES (?,?,?,?)",
 			int64(turn.Run), turn.Incarnation, bytesOf(e.Loc), e.Value)
 	}
 	return err
@@ -266,7 +271,7 @@ func (t *committing) entry(turn *store.Turn, e *store.Entry) error {
 func (t *committing) again(turn *store.Turn, e *store.Entry) error {
 	var old store.Entry
 	key := []any{int64(turn.Run), turn.Incarnation, bytesOf(e.Loc)}
-	err := t.c.each("SELECT "+entryColumns+", val FROM entries WHERE run_no=? AND incarnation=? AND loc=?", key, func(s *sqlite3.Stmt) error {
+	err := t.c.each("SELECT "+entryColumns+", val FROM stet_entries WHERE run_no=? AND incarnation=? AND loc=?", key, func(s *sqlite3.Stmt) error {
 		old = scanEntry(s)
 		old.Value = value(s, entryWidth)
 		return nil
@@ -275,7 +280,7 @@ func (t *committing) again(turn *store.Turn, e *store.Entry) error {
 		return err
 	}
 	if old.Size >= store.LargeValue {
-		if _, err := t.c.row("SELECT val FROM blobs WHERE run_no=? AND incarnation=? AND loc=?", key, &old.Value); err != nil {
+		if _, err := t.c.row("SELECT val FROM stet_blobs WHERE run_no=? AND incarnation=? AND loc=?", key, &old.Value); err != nil {
 			return err
 		}
 	}
@@ -287,7 +292,7 @@ func (t *committing) again(turn *store.Turn, e *store.Entry) error {
 		return refuse("the entry at %q is final and different", e.Loc)
 	}
 	if old.Seq != e.Seq {
-		_, err = t.c.exec("UPDATE entries SET seq=?4, at=?5 WHERE run_no=?1 AND incarnation=?2 AND loc=?3", append(key, e.Seq, e.At)...)
+		_, err = t.c.exec("UPDATE stet_entries SET seq=?4, at=?5 WHERE run_no=?1 AND incarnation=?2 AND loc=?3", append(key, e.Seq, e.At)...)
 	}
 	return err
 }
@@ -316,7 +321,7 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		if u.Alone || u.Spared {
 			suspicion = "suspect=suspect"
 		}
-		_, err := t.c.exec("UPDATE runs SET "+suspicion+", build=CASE WHEN ?2='' THEN build ELSE ?2 END WHERE run_no=?1", no, u.Build)
+		_, err := t.c.exec("UPDATE stet_runs SET "+suspicion+", build=CASE WHEN ?2='' THEN build ELSE ?2 END WHERE run_no=?1", no, u.Build)
 		return store.StillReady, err
 	}
 	condition := int64(idle)
@@ -327,16 +332,16 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 	if u.Status == store.Suspended && u.WakeAt != 0 {
 		wakeAt = u.WakeAt
 	}
-	ended := "0*?3"
+	ended := store.Time(0)
 	switch {
-	case u.Status.Terminal() && !from.Terminal():
-		ended = "?3"
+	case u.Status.Terminal() && from.Terminal():
+		ended = -1 // stays
 	case u.Status.Terminal():
-		ended = "ended+0*?3"
+		ended = t.now
 	}
-	if _, err := t.c.exec("UPDATE runs SET "+suspicion+", build=CASE WHEN ?2='' THEN build ELSE ?2 END, ended="+ended+
+	if _, err := t.c.exec("UPDATE stet_runs SET "+suspicion+", build=CASE WHEN ?2='' THEN build ELSE ?2 END, ended=CASE WHEN ?3<0 THEN ended ELSE ?3 END"+
 		", status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9 WHERE run_no=?1",
-		no, u.Build, t.now, int64(u.Status), int64(u.Marks), condition, wakeAt, u.Reason, u.Waits); err != nil {
+		no, u.Build, ended, int64(u.Status), int64(u.Marks), condition, wakeAt, u.Reason, u.Waits); err != nil {
 		return 0, err
 	}
 	if u.Output != nil {
@@ -352,11 +357,11 @@ func (t *committing) output(no int64, output []byte) error {
 	inline := output
 	if len(output) > smallPayload {
 		inline = nil
-		if _, err := t.c.exec("INSERT OR REPLACE INTO payloads (run_no, what, val) VALUES (?,?,?)", no, payloadOutput, output); err != nil {
+		if _, err := t.c.exec("INSERT OR REPLACE INTO stet_payloads (run_no, what, val) VALUES (?,?,?)", no, payloadOutput, output); err != nil {
 			return err
 		}
 	}
-	_, err := t.c.exec("UPDATE runs SET output=?, output_size=? WHERE run_no=?", inline, len(output), no)
+	_, err := t.c.exec("UPDATE stet_runs SET output=?, output_size=? WHERE run_no=?", inline, len(output), no)
 	return err
 }
 
@@ -365,9 +370,9 @@ func (t *committing) output(no int64, output []byte) error {
 func (t *committing) holdsBack(turn *store.Turn, from store.Status) (bool, error) {
 	switch to := turn.Update.Status; {
 	case to == store.Suspended:
-		return t.c.row("SELECT 1 FROM inbox WHERE state=1 AND run_no=? LIMIT 1", []any{int64(turn.Run)})
+		return t.c.row("SELECT 1 FROM stet_inbox WHERE state=1 AND run_no=? LIMIT 1", []any{int64(turn.Run)})
 	case to.Terminal() && !from.Terminal():
-		return t.c.row("SELECT 1 FROM inbox WHERE state=1 AND run_no=? AND kind IN (3,4) LIMIT 1", []any{int64(turn.Run)})
+		return t.c.row("SELECT 1 FROM stet_inbox WHERE state=1 AND run_no=? AND kind IN (3,4) LIMIT 1", []any{int64(turn.Run)})
 	}
 	return false, nil
 }
@@ -396,43 +401,53 @@ func (t *committing) adopt(run *store.Run, condition int64) (bool, error) {
 	return true, nil
 }
 
-// encodeVerdicts returns the stored form of verdicts: one byte each, and if some
-// were refused a JSON object of reasons by index.
-func encodeVerdicts(turns []store.TurnResult) ([]byte, error) {
-	out := make([]byte, len(turns))
-	reasons := map[int]string{}
+// encodeVerdicts returns the stored form of verdicts: how many there are, then of
+// each that is not Committed its index, the verdict, and the reason with its
+// length. Numbers are varints.
+func encodeVerdicts(turns []store.TurnResult) []byte {
+	out := binary.AppendUvarint(nil, uint64(len(turns)))
 	for i, r := range turns {
-		out[i] = byte(r.Verdict)
-		if r.Reason != "" {
-			reasons[i] = r.Reason
+		if r.Verdict == store.Committed {
+			continue
 		}
+		out = binary.AppendUvarint(out, uint64(i))
+		out = binary.AppendUvarint(out, uint64(r.Verdict))
+		out = binary.AppendUvarint(out, uint64(len(r.Reason)))
+		out = append(out, r.Reason...)
 	}
-	if len(reasons) == 0 {
-		return out, nil
-	}
-	text, err := json.Marshal(reasons)
-	return append(out, text...), err
+	return out
 }
 
-func decodeVerdicts(data []byte, n int) ([]store.TurnResult, error) {
-	if len(data) < n {
-		return nil, fmt.Errorf("%w: the repeat of a batch has %d turns, the batch had %d", store.ErrInvalid, n, len(data))
-	}
-	results := make([]store.TurnResult, n)
-	for i := range results {
-		results[i].Verdict = store.Verdict(data[i])
-	}
-	if len(data) == n {
-		return results, nil
-	}
-	reasons := map[int]string{}
-	if err := json.Unmarshal(data[n:], &reasons); err != nil {
-		return nil, fmt.Errorf("%w: verdicts of the last batch: %w", store.ErrDamaged, err)
-	}
-	for i, reason := range reasons {
-		if i >= 0 && i < n {
-			results[i].Reason = reason
+// maxTurns bounds what decodeVerdicts believes.
+const maxTurns = 1 << 20
+
+func decodeVerdicts(data []byte) ([]store.TurnResult, error) {
+	damaged := fmt.Errorf("%w: the verdicts of the last batch cannot be read", store.ErrDamaged)
+	next := func(limit uint64) uint64 {
+		v, n := binary.Uvarint(data)
+		if n <= 0 || v > limit {
+			data = nil
+			return limit + 1
 		}
+		data = data[n:]
+		return v
+	}
+	count := next(maxTurns)
+	if count > maxTurns {
+		return nil, damaged
+	}
+	results := make([]store.TurnResult, count)
+	for i := range results {
+		results[i].Verdict = store.Committed
+	}
+	for len(data) > 0 {
+		i, verdict := next(count-1), next(uint64(store.Refused))
+		length := next(uint64(len(data)))
+		if i >= count || verdict > uint64(store.Refused) || length > uint64(len(data)) {
+			return nil, damaged
+		}
+		results[i] = store.TurnResult{Verdict: store.Verdict(verdict), Reason: string(data[:length])}
+		data = data[length:]
 	}
 	return results, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"time"
 	"unsafe"
 
@@ -18,6 +19,8 @@ import (
 type conn struct {
 	*sqlite3.Conn
 	stmts map[string]*sqlite3.Stmt
+	// patience is how long the connection waits for a lock of another.
+	patience time.Duration
 }
 
 // lockWait is how long a connection waits for another process.
@@ -26,20 +29,20 @@ const lockWait = 30 * time.Second
 func openConn(ctx context.Context, cfg *config, flags sqlite3.OpenFlag) (*conn, error) {
 	name := cfg.path
 	if cfg.vfs != "" {
-		name = "file:" + name + "?vfs=" + cfg.vfs
+		name = "file:" + url.PathEscape(name) + "?vfs=" + url.QueryEscape(cfg.vfs)
 		flags |= sqlite3.OPEN_URI
 	}
 	c, err := sqlite3.OpenFlags(name, flags)
 	if err != nil {
 		return nil, err
 	}
-	out := &conn{c, map[string]*sqlite3.Stmt{}}
+	out := &conn{Conn: c, stmts: map[string]*sqlite3.Stmt{}, patience: lockWait}
 	var since time.Time
 	err = c.BusyHandler(func(ctx context.Context, count int) bool {
 		if count == 0 {
 			since = time.Now()
 		}
-		if ctx.Err() != nil || time.Since(since) > lockWait {
+		if ctx.Err() != nil || time.Since(since) > out.patience {
 			return false
 		}
 		time.Sleep(200*time.Microsecond + rand.N(600*time.Microsecond))
@@ -54,7 +57,8 @@ func openConn(ctx context.Context, cfg *config, flags sqlite3.OpenFlag) (*conn, 
 	if cfg.normal {
 		sync = "NORMAL"
 	}
-	if err := c.Exec("PRAGMA foreign_keys=OFF; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384; PRAGMA synchronous=" + sync); err != nil {
+	if err := c.Exec("PRAGMA foreign_keys=OFF; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384; PRAGMA wal_autocheckpoint=0; " +
+		" PRAGMA fullfsync=1; PRAGMA checkpoint_fullfsync=1; PRAGMA synchronous=" + sync); err != nil {
 		return nil, errors.Join(err, out.close())
 	}
 	return out, nil
@@ -66,6 +70,16 @@ func (c *conn) close() error {
 	}
 	c.stmts = nil
 	return c.Conn.Close()
+}
+
+// pagerVersion returns a number that changes with every transaction that this
+// connection commits or takes back, and when it sees one of another.
+func (c *conn) pagerVersion() uint32 {
+	v, err := c.FileControl("main", sqlite3.FCNTL_DATA_VERSION)
+	if err != nil {
+		return 0 // differs from what was seen before
+	}
+	return v.(uint32)
 }
 
 // stmt returns the prepared statement of the text.
@@ -206,7 +220,9 @@ func classify(act string, err error) error {
 		return wrap(store.ErrUnavailable, "; another process has kept the write lock for "+lockWait.String())
 	case errors.Is(err, sqlite3.NOTADB):
 		return wrap(store.ErrDamaged, "; expected an SQLite file")
-	case errors.Is(err, sqlite3.CORRUPT):
+	case errors.Is(err, sqlite3.TOOBIG):
+		return wrap(store.ErrInvalid, "; expected less than 1 GB")
+	case errors.Is(err, sqlite3.CORRUPT), errors.Is(err, sqlite3.IOERR_DATA), errors.Is(err, sqlite3.IOERR_CORRUPTFS):
 		return wrap(store.ErrDamaged, "; run stet doctor, and restore a backup")
 	case errors.Is(err, sqlite3.READONLY), errors.Is(err, sqlite3.PERM), errors.Is(err, sqlite3.AUTH):
 		return wrap(store.ErrUnavailable, "; the process may not write the file or its folder")

@@ -10,6 +10,10 @@ import "github.com/stet-run/stet/store"
 type hand struct {
 	epochs map[store.Shard]int64
 	runs   map[store.RunNo]inHand
+	// node, boot and batch are those of the last batch that was written here; no
+	// other process writes a boot's number.
+	node, boot string
+	batch      int64
 }
 
 // inHand is what a turn must know of its run.
@@ -23,7 +27,7 @@ type inHand struct {
 // maxHand bounds the memory.
 const maxHand = 20_000
 
-func (h *hand) forget() { h.epochs, h.runs = nil, nil }
+func (h *hand) forget() { *h = hand{} }
 
 // holds notes what a batch's lease is; another epoch than before forgets all.
 func (h *hand) holds(shard store.Shard, epoch int64, current bool) {

@@ -23,21 +23,22 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 	}
 	err = s.write.do(ctx, "register node "+n.ID, func(c *conn, at store.Time) error {
 		now = at
+		s.write.hand.forget()
 		if n.Stopped {
-			_, err := c.exec("DELETE FROM nodes WHERE node=? AND boot=?", n.ID, n.Boot)
+			_, err := c.exec("DELETE FROM stet_nodes WHERE node=? AND boot=?", n.ID, n.Boot)
 			return err
 		}
 		if err := c.ensureNode(n.ID, n.Boot, at); err != nil {
 			return err
 		}
-		if _, err := c.exec("UPDATE nodes SET build=?, host=?, pid=?, workflows=?, seen_at=? WHERE node=?",
+		if _, err := c.exec("UPDATE stet_nodes SET build=?, host=?, pid=?, workflows=?, seen_at=? WHERE node=?",
 			n.Build, n.Host, n.PID, string(workflows), at, n.ID); err != nil {
 			return err
 		}
-		if _, err := c.exec("INSERT INTO workflows (name) SELECT value FROM json_each(?) WHERE true ON CONFLICT DO NOTHING", string(workflows)); err != nil {
+		if _, err := c.exec("INSERT INTO stet_workflows (name) SELECT value FROM json_each(?) WHERE true ON CONFLICT DO NOTHING", string(workflows)); err != nil {
 			return err
 		}
-		_, err := c.exec("DELETE FROM nodes WHERE seen_at<? AND node NOT IN (SELECT node FROM leases)", at.Add(-forgetAfter))
+		_, err := c.exec("DELETE FROM stet_nodes WHERE seen_at<? AND node NOT IN (SELECT node FROM stet_leases)", at.Add(-forgetAfter))
 		return err
 	})
 	return now, err
@@ -45,25 +46,39 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 
 // ensureNode makes the node's row, anew if it is of another boot.
 func (c *conn) ensureNode(id, boot string, now store.Time) error {
-	_, err := c.exec(`INSERT INTO nodes (node, boot, seen_at) VALUES (?1,?2,?3)
+	_, err := c.exec(`INSERT INTO stet_nodes (node, boot, seen_at) VALUES (?1,?2,?3)
 		ON CONFLICT DO UPDATE SET boot=?2, build='', host='', pid=0, workflows='[]', seen_at=?3, batch_no=0, verdicts=NULL WHERE boot<>?2`, id, boot, now)
 	return err
 }
 
-// leaseRow reads a lease; an absent or free one has an empty node.
-func (c *conn) leaseRow(shard store.Shard) (store.Lease, error) {
-	l := store.Lease{Shard: shard}
-	var until int64
-	_, err := c.row("SELECT epoch, node, boot, until_at FROM leases WHERE grp=? AND slot=?", []any{shard.Group, shard.Slot},
-		&l.Epoch, &l.Node, &l.Boot, &until)
-	l.Until = store.Time(until)
+// leaseRow is a lease as it is stored; an absent or free one has an empty node.
+type leaseRow struct {
+	store.Lease
+	locked bool // its holder had the lock of the operating system
+}
+
+func (c *conn) lease(shard store.Shard) (leaseRow, error) {
+	l := leaseRow{Lease: store.Lease{Shard: shard}}
+	var until, locked int64
+	_, err := c.row("SELECT epoch, node, boot, until_at, locked FROM stet_leases WHERE grp=? AND slot=?", []any{shard.Group, shard.Slot},
+		&l.Epoch, &l.Node, &l.Boot, &until, &locked)
+	l.Until, l.locked = store.Time(until), locked != 0
 	return l, err
 }
 
 // current reports whether a lease is held and of the given epoch.
 func (c *conn) current(l *store.Lease) (bool, error) {
-	row, err := c.leaseRow(l.Shard)
+	row, err := c.lease(l.Shard)
 	return row.Node != "" && row.Epoch == l.Epoch, err
+}
+
+// enterOwner begins an act on leases.
+func (s *Store) enterOwner() (locked bool) {
+	locked, err := s.owner.enter()
+	if err != nil {
+		s.cfg.log.Warn("the owner's lock cannot be used; a dead owner is noticed when its lease ends", "file", s.owner.path, "error", err)
+	}
+	return locked
 }
 
 // Acquire implements store.Store.
@@ -74,58 +89,52 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 	if err := n.Validate(); err != nil {
 		return nil, 0, err
 	}
-	dead, err := s.owner.acquire()
-	if err != nil {
-		s.cfg.log.Warn("the owner's lock cannot be used; a dead owner is noticed when its lease ends", "error", err)
-	}
+	locked := s.enterOwner()
+	defer s.owner.leave()
 	acquired := make([]store.Acquired, len(shards))
 	var now store.Time
-	err = s.write.do(ctx, "acquire leases", func(c *conn, at store.Time) error {
+	err := s.write.do(ctx, "acquire leases", func(c *conn, at store.Time) error {
 		now = at
+		s.write.hand.forget()
 		for i, shard := range shards {
-			var err error
-			if acquired[i], err = c.acquire(&n, shard, at, ttl, dead); err != nil {
+			row, err := c.lease(shard)
+			if err != nil {
+				return err
+			}
+			// Who had the lock when it wrote the row, and has not got it now, is
+			// dead, or has closed its Store.
+			dead := locked && row.locked && !s.owner.owns(shard, row.Epoch)
+			if acquired[i], err = c.acquire(&n, row, at, ttl, dead, locked); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if dead && !anyHeld(acquired) || err != nil && dead {
-		_ = s.owner.release() // closing a file that was only locked
-	}
 	if err != nil {
 		return nil, 0, err
 	}
-	s.tuneCheckpoint()
+	for i := range acquired {
+		if acquired[i].Held {
+			s.owner.took(shards[i], acquired[i].Lease.Epoch)
+		}
+	}
 	return acquired, now, nil
 }
 
-func anyHeld(acquired []store.Acquired) bool {
-	for i := range acquired {
-		if acquired[i].Held {
-			return true
-		}
-	}
-	return false
-}
-
 // acquire takes one shard. dead says that the holder's process is known to be.
-func (c *conn) acquire(n *store.Node, shard store.Shard, now store.Time, ttl store.Delay, dead bool) (store.Acquired, error) {
-	row, err := c.leaseRow(shard)
-	if err != nil {
-		return store.Acquired{}, err
-	}
+func (c *conn) acquire(n *store.Node, row leaseRow, now store.Time, ttl store.Delay, dead, locked bool) (store.Acquired, error) {
 	own := row.Node == n.ID && row.Boot == n.Boot
 	if row.Node != "" && !own && row.Until > now && !dead {
-		return store.Acquired{Lease: row}, nil
+		return store.Acquired{Lease: row.Lease}, nil
 	}
 	a := store.Acquired{Held: true, Clean: row.Node == "" || own}
-	if a.Suspects, err = c.giveBack(shard, a.Clean); err != nil {
+	var err error
+	if a.Suspects, err = c.giveBack(row.Shard, a.Clean); err != nil {
 		return a, err
 	}
-	a.Lease = store.Lease{Shard: shard, Epoch: row.Epoch + 1, Node: n.ID, Boot: n.Boot, Until: now + store.Time(ttl)}
-	_, err = c.exec("INSERT OR REPLACE INTO leases (grp, slot, epoch, node, boot, until_at) VALUES (?,?,?,?,?,?)",
-		shard.Group, shard.Slot, a.Lease.Epoch, n.ID, n.Boot, a.Lease.Until)
+	a.Lease = store.Lease{Shard: row.Shard, Epoch: row.Epoch + 1, Node: n.ID, Boot: n.Boot, Until: now + store.Time(ttl)}
+	_, err = c.exec("INSERT OR REPLACE INTO stet_leases (grp, slot, epoch, node, boot, until_at, locked) VALUES (?,?,?,?,?,?,?)",
+		row.Shard.Group, row.Shard.Slot, a.Lease.Epoch, n.ID, n.Boot, a.Lease.Until, locked)
 	return a, err
 }
 
@@ -136,7 +145,7 @@ func (c *conn) giveBack(shard store.Shard, clean bool) (int, error) {
 	if clean {
 		suspicion = ""
 	}
-	n, err := c.exec("UPDATE runs SET ready=1"+suspicion+" WHERE ready=2 AND grp=? AND slot=?", shard.Group, shard.Slot)
+	n, err := c.exec("UPDATE stet_runs SET ready=1"+suspicion+" WHERE ready=2 AND grp=? AND slot=?", shard.Group, shard.Slot)
 	if clean {
 		n = 0
 	}
@@ -149,25 +158,29 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay
 	if err := store.ValidateShards(nil, ttl); err != nil {
 		return nil, 0, err
 	}
+	locked := s.enterOwner()
+	defer s.owner.leave()
 	renewed := make([]store.Acquired, len(leases))
 	var now store.Time
 	err := s.write.do(ctx, "renew leases", func(c *conn, at store.Time) error {
 		now = at
 		for i := range leases {
-			row, err := c.leaseRow(leases[i].Shard)
+			row, err := c.lease(leases[i].Shard)
 			if err != nil {
 				return err
 			}
+			renewed[i] = store.Acquired{}
 			if row.Node == "" {
 				continue
 			}
-			renewed[i].Lease = row
+			renewed[i].Lease = row.Lease
 			if row.Epoch != leases[i].Epoch {
 				continue
 			}
 			renewed[i].Lease.Until = at + store.Time(ttl)
 			renewed[i].Held, renewed[i].Clean = true, true
-			if _, err := c.exec("UPDATE leases SET until_at=? WHERE grp=? AND slot=?", renewed[i].Lease.Until, row.Shard.Group, row.Shard.Slot); err != nil {
+			if _, err := c.exec("UPDATE stet_leases SET until_at=?, locked=? WHERE grp=? AND slot=?",
+				renewed[i].Lease.Until, locked, row.Shard.Group, row.Shard.Slot); err != nil {
 				return err
 			}
 		}
@@ -176,9 +189,11 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay
 	if err != nil {
 		return nil, 0, err
 	}
-	if anyHeld(renewed) {
-		if _, err := s.owner.acquire(); err != nil {
-			s.cfg.log.Warn("the owner's lock cannot be used", "error", err)
+	for i := range leases {
+		if renewed[i].Held {
+			s.owner.took(leases[i].Shard, leases[i].Epoch)
+		} else {
+			s.owner.lost(leases[i].Shard, leases[i].Epoch)
 		}
 	}
 	return renewed, now, nil
@@ -186,6 +201,8 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay
 
 // Release implements store.Store.
 func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
+	s.enterOwner()
+	defer s.owner.leave()
 	err := s.write.do(ctx, "release leases", func(c *conn, _ store.Time) error {
 		s.write.hand.forget()
 		for i := range leases {
@@ -199,7 +216,7 @@ func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
 			if _, err := c.giveBack(l.Shard, true); err != nil {
 				return err
 			}
-			if _, err := c.exec("UPDATE leases SET node='', boot='', until_at=0 WHERE grp=? AND slot=?", l.Shard.Group, l.Shard.Slot); err != nil {
+			if _, err := c.exec("UPDATE stet_leases SET node='', boot='', until_at=0, locked=0 WHERE grp=? AND slot=?", l.Shard.Group, l.Shard.Slot); err != nil {
 				return err
 			}
 		}
@@ -208,20 +225,8 @@ func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
 	if err != nil {
 		return err
 	}
-	if err := s.owner.release(); err != nil {
-		return err
+	for i := range leases {
+		s.owner.lost(leases[i].Shard, leases[i].Epoch)
 	}
-	s.tuneCheckpoint()
 	return nil
-}
-
-func (s *Store) tuneCheckpoint() {
-	s.write.mu.Lock()
-	defer s.write.mu.Unlock()
-	if s.write.c == nil {
-		return
-	}
-	if err := s.write.setCheckpoint(); err != nil {
-		s.cfg.log.Warn("setting the checkpoint size", "error", err)
-	}
 }

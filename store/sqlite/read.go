@@ -25,16 +25,16 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 				err = c.each(sql, nil, fn)
 			}
 		}
-		each("SELECT name FROM workflows ORDER BY name", func(r *sqlite3.Stmt) error {
+		each("SELECT name FROM stet_workflows ORDER BY name", func(r *sqlite3.Stmt) error {
 			d.Workflows = append(d.Workflows, r.ColumnText(0))
 			return nil
 		})
-		each("SELECT node, boot, build, host, pid, workflows, seen_at FROM nodes ORDER BY node", func(r *sqlite3.Stmt) error {
+		each("SELECT node, boot, build, host, pid, workflows, seen_at FROM stet_nodes ORDER BY node", func(r *sqlite3.Stmt) error {
 			n := store.Node{ID: r.ColumnText(0), Boot: r.ColumnText(1), Build: r.ColumnText(2), Host: r.ColumnText(3), PID: r.ColumnInt(4), SeenAt: store.Time(r.ColumnInt64(6))}
 			d.Nodes = append(d.Nodes, n)
 			return json.Unmarshal(r.ColumnRawText(5), &d.Nodes[len(d.Nodes)-1].Workflows)
 		})
-		each("SELECT grp, slot, epoch, node, boot, until_at FROM leases WHERE node<>'' ORDER BY grp, slot", func(r *sqlite3.Stmt) error {
+		each("SELECT grp, slot, epoch, node, boot, until_at FROM stet_leases WHERE node<>'' ORDER BY grp, slot", func(r *sqlite3.Stmt) error {
 			d.Leases = append(d.Leases, store.Lease{Shard: store.Shard{Group: r.ColumnText(0), Slot: r.ColumnInt(1)},
 				Epoch: r.ColumnInt64(2), Node: r.ColumnText(3), Boot: r.ColumnText(4), Until: store.Time(r.ColumnInt64(5))})
 			return nil
@@ -60,7 +60,7 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 			if err := c.loadEntries(&snap); err != nil {
 				return err
 			}
-			err = c.each("SELECT "+itemColumns+" FROM inbox i WHERE run_no=? AND state<3 ORDER BY item_no", []any{int64(no)}, func(r *sqlite3.Stmt) error {
+			err = c.each("SELECT "+itemColumns+" FROM stet_inbox i WHERE run_no=? AND state<3 ORDER BY item_no", []any{int64(no)}, func(r *sqlite3.Stmt) error {
 				snap.Items = append(snap.Items, scanItem(r))
 				return nil
 			})
@@ -75,7 +75,7 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 }
 
 func (c *conn) loadEntries(snap *store.Snapshot) error {
-	return c.each("SELECT "+entryColumns+", val FROM entries WHERE run_no=? AND incarnation=? ORDER BY loc",
+	return c.each("SELECT "+entryColumns+", val FROM stet_entries WHERE run_no=? AND incarnation=? ORDER BY loc",
 		[]any{int64(snap.Run.No), snap.Run.Incarnation}, func(r *sqlite3.Stmt) error {
 			e := scanEntry(r)
 			if e.Size < store.LargeValue {
@@ -158,7 +158,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	}
 	var page store.Page
 	err = s.read.do(ctx, "list runs", func(c *conn) error {
-		query := "SELECT " + runColumns + " FROM runs WHERE " + w.text.String() + " ORDER BY run_no DESC LIMIT ?"
+		query := "SELECT " + runColumns + " FROM stet_runs WHERE " + w.text.String() + " ORDER BY run_no DESC LIMIT ?"
 		err := c.each(query, append(w.args, limit+1), func(r *sqlite3.Stmt) error {
 			run := scanRun(r)
 			if !f.Values {
@@ -197,7 +197,7 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	}
 	var tallies []store.Tally
 	err = s.read.do(ctx, "count runs", func(c *conn) error {
-		return c.each("SELECT workflow, status, count(*) FROM runs WHERE "+w.text.String()+" GROUP BY workflow, status ORDER BY workflow, status",
+		return c.each("SELECT workflow, status, count(*) FROM stet_runs WHERE "+w.text.String()+" GROUP BY workflow, status ORDER BY workflow, status",
 			w.args, func(r *sqlite3.Stmt) error {
 				tallies = append(tallies, store.Tally{Workflow: r.ColumnText(0), Status: store.Status(r.ColumnInt64(1)), Runs: r.ColumnInt64(2)})
 				return nil
@@ -222,7 +222,7 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]store.Entr
 			entries = append(entries, e)
 			return nil
 		}
-		const query = "SELECT " + entryColumns + ", val FROM entries WHERE run_no=?1 AND incarnation=?2 AND loc>?3 "
+		const query = "SELECT " + entryColumns + ", val FROM stet_entries WHERE run_no=?1 AND incarnation=?2 AND loc>?3 "
 		if q.Locs == nil {
 			if err := c.each(query+"ORDER BY loc LIMIT ?4", []any{int64(q.Run), q.Incarnation, []byte(q.After), limit}, scan); err != nil {
 				return err
@@ -240,7 +240,7 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]store.Entr
 		}
 		for i := range entries {
 			if e := &entries[i]; q.Values && e.Size >= store.LargeValue {
-				if _, err := c.row("SELECT val FROM blobs WHERE run_no=? AND incarnation=? AND loc=?",
+				if _, err := c.row("SELECT val FROM stet_blobs WHERE run_no=? AND incarnation=? AND loc=?",
 					[]any{int64(q.Run), q.Incarnation, []byte(e.Loc)}, &e.Value); err != nil {
 					return err
 				}
@@ -260,13 +260,13 @@ func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]st
 			return nil
 		}
 		if len(ids) == 0 {
-			return c.each("SELECT "+itemColumns+" FROM inbox i WHERE run_no=? AND state<3 ORDER BY item_no", []any{int64(run)}, scan)
+			return c.each("SELECT "+itemColumns+" FROM stet_inbox i WHERE run_no=? AND state<3 ORDER BY item_no", []any{int64(run)}, scan)
 		}
 		text, err := json.Marshal(ids)
 		if err != nil {
 			return err
 		}
-		return c.each("SELECT "+itemColumns+" FROM inbox i WHERE run_no=? AND item_id IN (SELECT value FROM json_each(?)) ORDER BY item_no",
+		return c.each("SELECT "+itemColumns+" FROM stet_inbox i WHERE run_no=? AND item_id IN (SELECT value FROM json_each(?)) ORDER BY item_no",
 			[]any{int64(run), string(text)}, scan)
 	})
 	return items, err

@@ -50,7 +50,7 @@ func (c *conn) payloads(r *store.Run) error {
 		if p.size <= smallPayload {
 			continue
 		}
-		if _, err := c.row("SELECT val FROM payloads WHERE run_no=? AND what=?", []any{int64(r.No), what}, p.into); err != nil {
+		if _, err := c.row("SELECT val FROM stet_payloads WHERE run_no=? AND what=?", []any{int64(r.No), what}, p.into); err != nil {
 			return err
 		}
 	}
@@ -60,7 +60,7 @@ func (c *conn) payloads(r *store.Run) error {
 // runByNo returns a run with its payloads; a run that does not exist has no
 // number.
 func (c *conn) runByNo(no store.RunNo) (r store.Run, err error) {
-	err = c.each("SELECT "+runColumns+" FROM runs WHERE run_no=?", []any{int64(no)}, func(s *sqlite3.Stmt) error {
+	err = c.each("SELECT "+runColumns+" FROM stet_runs WHERE run_no=?", []any{int64(no)}, func(s *sqlite3.Stmt) error {
 		r = scanRun(s)
 		return nil
 	})

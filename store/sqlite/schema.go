@@ -21,6 +21,9 @@ var migrationFiles embed.FS
 // migration is one step of the schema. Its number is its place in the list.
 type migration struct {
 	name, sql, sum string
+	// oldest is the number of the last migration that a binary must know to use
+	// the file after this one. It stands in the first line of the text.
+	oldest int
 }
 
 func migrations() ([]migration, error) {
@@ -35,12 +38,16 @@ func migrations() ([]migration, error) {
 			return nil, err
 		}
 		sum := sha256.Sum256(text)
-		list[i] = migration{f.Name(), string(text), hex.EncodeToString(sum[:])}
+		m := migration{name: f.Name(), sql: string(text), sum: hex.EncodeToString(sum[:])}
+		if _, err := fmt.Sscanf(m.sql, "-- oldest: %d\n", &m.oldest); err != nil || m.oldest < 1 || m.oldest > i+1 {
+			return nil, fmt.Errorf("migration %s: expected the first line \"-- oldest: N\"", m.name)
+		}
+		list[i] = m
 	}
 	return list, nil
 }
 
-// applicationID marks an SQLite file as a store of stet: "stet" in ASCII.
+// applicationID marks an SQLite file that was made by stet: "stet" in ASCII.
 const applicationID = 0x73746574
 
 // migrate brings the schema up to date, one transaction for all steps. The ledger
@@ -50,84 +57,95 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	current, err := s.write.c.schemaVersion(s.cfg.path, list)
-	if err != nil || current == len(list) {
-		s.schema = current
+	schema, err := s.write.c.schema(s.cfg.path, list)
+	s.schema = schema.version
+	if err != nil || schema.version >= len(list) {
 		return err
 	}
 	return s.write.do(ctx, "migrate "+s.cfg.path, func(c *conn, now store.Time) error {
-		current, err := c.schemaVersion(s.cfg.path, list) // another process may have been first
+		schema, err := c.schema(s.cfg.path, list) // another process may have been first
 		if err != nil {
 			return err
 		}
-		if current == 0 {
-			if err := c.create(); err != nil {
-				return err
-			}
+		if schema.version == 0 && schema.others > 0 && !s.cfg.shared {
+			return fmt.Errorf("%w: %s is an SQLite file of another application, with %d tables and indexes: give stet a file of its own, or open this one with the option Shared",
+				store.ErrSchema, s.cfg.path, schema.others)
 		}
-		for i, m := range list[current:] {
-			if err := c.Exec(m.sql); err != nil {
-				return fmt.Errorf("migration %s: %w", m.name, err)
-			}
-			if _, err := c.exec("INSERT INTO migrations (number, name, sum, applied) VALUES (?,?,?,?)", current+i+1, m.name, m.sum, now); err != nil {
-				return err
-			}
+		if err := c.advance(schema, list, now); err != nil {
+			return err
 		}
-		if current == 0 {
-			id := make([]byte, 16)
-			rand.Read(id)
-			if _, err := c.exec("INSERT INTO meta (key, value) VALUES ('id', ?), ('slots', '1')", hex.EncodeToString(id)); err != nil {
-				return err
-			}
-		}
-		s.schema = len(list)
+		s.schema = max(schema.version, len(list))
 		return nil
 	})
 }
 
-// create marks an empty file and makes the ledger.
-func (c *conn) create() error {
-	return c.Exec(fmt.Sprintf(`PRAGMA application_id=%d;
-		CREATE TABLE migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, sum TEXT NOT NULL, applied INTEGER NOT NULL)`, applicationID))
-}
-
-// schemaVersion returns how many migrations the file has had, 0 if it is empty.
-func (c *conn) schemaVersion(file string, list []migration) (int, error) {
-	var id, objects int64
-	if _, err := c.row("PRAGMA application_id", nil, &id); err != nil {
-		return 0, err
-	}
-	if _, err := c.row("SELECT count(*) FROM sqlite_schema", nil, &objects); err != nil {
-		return 0, err
-	}
-	switch {
-	case id == 0 && objects == 0:
-		return 0, nil
-	case id != applicationID:
-		return 0, fmt.Errorf("%w: %s is an SQLite file of another application (id %#x, %d tables and indexes): give stet a file of its own",
-			store.ErrSchema, file, id, objects)
-	}
-	var sums []string
-	rows, err := c.stmt("SELECT sum FROM migrations ORDER BY number")
-	if err != nil {
-		return 0, err
-	}
-	for rows.Step() {
-		sums = append(sums, rows.ColumnText(0))
-	}
-	if err := rows.Reset(); err != nil {
-		return 0, err
-	}
-	if len(sums) > len(list) {
-		return 0, fmt.Errorf("%w: %s has schema %d, this binary knows up to %d: use a newer one", store.ErrSchema, file, len(sums), len(list))
-	}
-	for i, sum := range sums {
-		if sum != list[i].sum {
-			return 0, fmt.Errorf("%w: migration %s was applied to %s with another text than this binary has: use the binary that wrote the file",
-				store.ErrSchema, list[i].name, file)
+// advance applies what the file lacks.
+func (c *conn) advance(from fileSchema, list []migration, now store.Time) error {
+	if from.version == 0 {
+		create := `CREATE TABLE stet_migrations (
+			number INTEGER PRIMARY KEY, name TEXT NOT NULL, sum TEXT NOT NULL, oldest INTEGER NOT NULL, applied INTEGER NOT NULL)`
+		if from.others == 0 {
+			create = fmt.Sprintf("PRAGMA application_id=%d; %s", applicationID, create)
+		}
+		if err := c.Exec(create); err != nil {
+			return err
 		}
 	}
-	return len(sums), nil
+	for i := from.version; i < len(list); i++ {
+		m := &list[i]
+		if err := c.Exec(m.sql); err != nil {
+			return fmt.Errorf("migration %s: %w", m.name, err)
+		}
+		if _, err := c.exec("INSERT INTO stet_migrations (number, name, sum, oldest, applied) VALUES (?,?,?,?,?)",
+			i+1, m.name, m.sum, m.oldest, now); err != nil {
+			return err
+		}
+	}
+	if from.version > 0 {
+		return nil
+	}
+	id := make([]byte, 16)
+	rand.Read(id)
+	_, err := c.exec("INSERT INTO stet_meta (key, value) VALUES ('id', ?), ('slots', '1')", hex.EncodeToString(id))
+	return err
+}
+
+// fileSchema is the schema of a file.
+type fileSchema struct {
+	version int   // migrations that the file has had; 0: none
+	others  int64 // with version 0: tables and indexes that are not stet's
+}
+
+// schema reads the schema of the file and checks that this binary can use it.
+func (c *conn) schema(file string, list []migration) (fileSchema, error) {
+	var found fileSchema
+	ours, err := c.row("SELECT 1 FROM sqlite_schema WHERE type='table' AND name='stet_migrations'", nil)
+	if err != nil {
+		return found, err
+	}
+	if !ours {
+		_, err := c.row("SELECT count(*) FROM sqlite_schema", nil, &found.others)
+		return found, err
+	}
+	var oldest int64
+	err = c.each("SELECT number, name, sum, oldest FROM stet_migrations ORDER BY number", nil, func(r *sqlite3.Stmt) error {
+		number, name := r.ColumnInt(0), r.ColumnText(1)
+		found.version++
+		oldest = max(oldest, r.ColumnInt64(3))
+		switch {
+		case number != found.version:
+			return fmt.Errorf("%w: the ledger of %s lacks migration %d: restore a backup", store.ErrSchema, file, found.version)
+		case number <= len(list) && r.ColumnText(2) != list[number-1].sum:
+			return fmt.Errorf("%w: migration %s was applied to %s with another text than this binary has: use the binary that wrote the file",
+				store.ErrSchema, name, file)
+		}
+		return nil
+	})
+	if err == nil && oldest > int64(len(list)) {
+		err = fmt.Errorf("%w: %s has schema %d, which needs a binary that knows schema %d; this one knows %d: use a newer one",
+			store.ErrSchema, file, found.version, oldest, len(list))
+	}
+	return found, err
 }
 
 // SchemaStatus says which schema a file has and which this binary brings.
@@ -155,6 +173,7 @@ func Schema(ctx context.Context, file string) (SchemaStatus, error) {
 		return status, classify("open "+file, err)
 	}
 	defer c.close()
-	status.File, err = c.schemaVersion(file, list)
+	schema, err := c.schema(file, list)
+	status.File = schema.version
 	return status, classify("read the schema of "+file, err)
 }

@@ -37,9 +37,12 @@ var _ store.Store = (*Store)(nil)
 type config struct {
 	path   string
 	normal bool
+	shared bool
 	vfs    string
-	now    func() time.Time
-	log    *slog.Logger
+	// walRefusal is the size of the WAL above which starts are refused.
+	walRefusal int64
+	now        func() time.Time
+	log        *slog.Logger
 }
 
 // Option is an option of Open.
@@ -48,6 +51,11 @@ type Option func(*config)
 // Normal opens the file with synchronous=NORMAL: faster, and a power cut may
 // take back the last acknowledgements.
 func Normal() Option { return func(c *config) { c.normal = true } }
+
+// Shared makes stet's tables, whose names begin with stet_, beside those of the
+// application that the file belongs to. Without it a file with other tables is
+// refused, unless stet's are there already.
+func Shared() Option { return func(c *config) { c.shared = true } }
 
 // Logger gets what happens outside of calls. The default is slog.Default.
 func Logger(log *slog.Logger) Option { return func(c *config) { c.log = log } }
@@ -75,7 +83,7 @@ func Open(path string, opts ...Option) (*Store, error) {
 
 // OpenContext is Open with a context for waiting for other processes.
 func OpenContext(ctx context.Context, path string, opts ...Option) (*Store, error) {
-	cfg := config{path: path, now: time.Now, log: slog.Default()}
+	cfg := config{path: path, now: time.Now, log: slog.Default(), walRefusal: walRefusal}
 	for _, opt := range opts {
 		opt(&cfg)
 	}
@@ -83,9 +91,9 @@ func OpenContext(ctx context.Context, path string, opts ...Option) (*Store, erro
 		return nil, err
 	}
 	s := &Store{cfg: cfg, clock: clock{now: cfg.now}}
-	s.write.s, s.read.s, s.owner.path, s.watch.s = s, s, path+"-owner", s
-	s.watch.foreign = make(chan struct{}, 1)
-	s.watch.closed = make(chan struct{})
+	s.write, s.read = newWriter(s), newPool(s)
+	s.owner.path = path + "-owner"
+	s.watch = watcher{foreign: make(chan struct{}, 1), closed: make(chan struct{})}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(classify("open "+path, err), s.Close())
 	}
@@ -148,7 +156,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
-	_, err := c.row("SELECT value FROM meta WHERE key='id'", nil, &s.id)
+	_, err := c.row("SELECT value FROM stet_meta WHERE key='id'", nil, &s.id)
 	return err
 }
 
@@ -167,7 +175,12 @@ func (s *Store) Close() error {
 		return nil
 	}
 	close(s.watch.closed)
-	return errors.Join(s.write.close(), s.read.close(), s.owner.release())
+	readErr := s.read.close()
+	_ = s.write.lock(context.Background()) // which does not end
+	defer s.write.unlock()
+	err := errors.Join(readErr, s.write.close())
+	s.owner.close()
+	return err
 }
 
 // Path returns the path of the file.
@@ -194,15 +207,18 @@ type pool struct {
 	s     *Store
 	mu    sync.Mutex
 	free  []*conn
-	slots chan struct{}
-	once  sync.Once
+	slots chan struct{} // a token per connection in use
 }
 
 const maxReaders = 4
 
+func newPool(s *Store) pool { return pool{s: s, slots: make(chan struct{}, maxReaders)} }
+
 // do calls fn with a connection in a read transaction.
 func (p *pool) do(ctx context.Context, act string, fn func(*conn) error) error {
-	p.once.Do(func() { p.slots = make(chan struct{}, maxReaders) })
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	select {
 	case p.slots <- struct{}{}:
 	case <-ctx.Done():

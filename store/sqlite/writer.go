@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"sync"
+	"path/filepath"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -16,31 +15,48 @@ import (
 // writer is the connection that writes.
 type writer struct {
 	s *Store
+	// turn holds a token while somebody uses the fields below.
+	turn chan struct{}
 
-	mu      sync.Mutex
-	c       *conn // nil: to be opened anew
-	version int64 // of the data, as this connection has last seen it
+	c       *conn  // nil: to be opened anew
+	pager   uint32 // the pager's data version after the last transaction
+	version int64  // PRAGMA data_version, as the watcher has last seen it
 	ended   time.Time
-	streak  int // transactions in a row without a break
+	since   time.Time     // of the streak
+	streak  int           // transactions since the last gap
+	busy    time.Duration // of these, how long they have held the lock
 	hand    hand
+	wal     wal
 }
 
 const (
-	// gap is how long a writer without a break lets others in, and how often.
+	// gap is how long a writer that leaves no time to others lets them in, and
+	// after how many transactions.
 	gap      = 500 * time.Microsecond
 	gapEvery = 20
-	// breakAfter is the pause between two transactions that counts as a break.
-	breakAfter = 200 * time.Microsecond
-
-	// checkpointPages is the size of the WAL from which on a commit moves pages
-	// into the database; strangers leave that to the owner, up to a bound.
-	checkpointPages         = 2_000
-	checkpointPagesStranger = 12_000
-
-	walWarning = 64 << 20
-	walRefusal = 1 << 30
 )
 
+func newWriter(s *Store) writer { return writer{s: s, turn: make(chan struct{}, 1)} }
+
+// lock waits for the connection.
+func (w *writer) lock(ctx context.Context) error {
+	select {
+	case w.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case w.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *writer) unlock() { <-w.turn }
+
+// open opens the connection. The WAL is made here at the latest, so the folder is
+// synced: a file whose name is lost in a power cut is lost.
 func (w *writer) open(ctx context.Context) error {
 	c, err := openConn(ctx, &w.s.cfg, sqlite3.OPEN_READWRITE|sqlite3.OPEN_CREATE)
 	if err != nil {
@@ -48,21 +64,24 @@ func (w *writer) open(ctx context.Context) error {
 	}
 	w.c = c
 	w.hand.forget()
-	return w.setCheckpoint()
-}
-
-// setCheckpoint says who moves the WAL's pages.
-func (w *writer) setCheckpoint() error {
-	pages := checkpointPagesStranger
-	if w.s.owner.held() {
-		pages = checkpointPages
+	if err := w.wal.watch(c); err != nil {
+		return errors.Join(err, w.close())
 	}
-	return w.c.Exec(fmt.Sprintf("PRAGMA wal_autocheckpoint=%d; PRAGMA journal_size_limit=%d", pages, walWarning/2))
+	reopened := w.version != 0
+	if _, err := c.row("PRAGMA data_version", nil, &w.version); err != nil { // this opens the WAL too
+		return errors.Join(err, w.close())
+	}
+	if reopened {
+		w.s.watch.tell() // of what was written in between, if anything
+	}
+	if w.s.cfg.vfs != "" {
+		return nil
+	}
+	return syncFolder(filepath.Dir(w.s.cfg.path))
 }
 
+// close closes the connection, if it is open.
 func (w *writer) close() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.c == nil {
 		return nil
 	}
@@ -77,166 +96,105 @@ func (w *writer) do(ctx context.Context, act string, fn func(c *conn, now store.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if err := w.lock(ctx); err != nil {
+		return err
+	}
+	defer w.unlock()
 	if w.s.closed.Load() {
 		return store.ErrClosed
 	}
 	w.leaveGap()
-	defer func() { w.ended = time.Now() }()
-	if w.c == nil {
-		if err := w.open(ctx); err != nil {
-			return classify(act, err)
-		}
-	}
-	c := w.c
-	c.SetInterrupt(ctx)
-	_, err := c.exec("BEGIN IMMEDIATE")
-	c.SetInterrupt(context.Background())
+	begun := time.Now()
+	defer func() {
+		w.ended = time.Now()
+		w.busy += w.ended.Sub(begun)
+	}()
+	err := w.begin(ctx)
 	if err == nil {
-		w.noteVersion()
-		err = fn(c, w.s.clock.read())
+		err = fn(w.c, w.s.clock.read())
 	}
 	if err == nil {
 		return w.commit(act)
 	}
-	w.rollback()
-	if ctx.Err() != nil && errors.Is(err, sqlite3.INTERRUPT) {
+	w.rollback(err)
+	if ctx.Err() != nil && (errors.Is(err, sqlite3.INTERRUPT) || errors.Is(err, sqlite3.BUSY)) {
 		return ctx.Err()
 	}
 	return classify(act, err)
+}
+
+// begin begins a transaction that has the write lock.
+func (w *writer) begin(ctx context.Context) error {
+	if w.c == nil {
+		if err := w.open(ctx); err != nil {
+			return err
+		}
+	}
+	w.c.SetInterrupt(ctx)
+	_, err := w.c.exec("BEGIN IMMEDIATE")
+	w.c.SetInterrupt(context.Background())
+	if err != nil {
+		return err
+	}
+	if w.c.pagerVersion() != w.pager {
+		w.hand.forget() // somebody else has written
+	}
+	return nil
 }
 
 // commit ends the transaction. What it could not do may still have happened.
 func (w *writer) commit(act string) error {
 	_, err := w.c.exec("COMMIT")
 	if err == nil {
+		w.pager = w.c.pagerVersion()
+		w.tend()
 		return nil
 	}
-	w.hand.forget()
-	unknown := !errors.Is(err, sqlite3.FULL) && !errors.Is(err, sqlite3.BUSY)
-	w.rollback()
-	if !unknown {
-		return classify(act, err)
+	w.rollback(err)
+	if errors.Is(err, sqlite3.FULL) || errors.Is(err, sqlite3.BUSY) {
+		return classify(act, err) // before the last frame was written
 	}
 	w.discard()
 	return fmt.Errorf("%s: %w: %w: %w", act, store.ErrUnavailable, store.ErrUnknown, err)
 }
 
-// rollback leaves the connection without a transaction.
-func (w *writer) rollback() {
+// rollback leaves the connection without a transaction, and closes it if the
+// error says that the file could not be read or written: what the connection
+// believes of the file may then be wrong.
+func (w *writer) rollback(cause error) {
 	w.hand.forget()
-	if w.c.GetAutocommit() {
+	if w.c == nil {
 		return
 	}
-	if _, err := w.c.exec("ROLLBACK"); err != nil {
-		w.discard()
+	if !w.c.GetAutocommit() {
+		if _, err := w.c.exec("ROLLBACK"); err != nil {
+			w.discard()
+			return
+		}
 	}
+	if errors.Is(cause, sqlite3.IOERR) || errors.Is(cause, sqlite3.CORRUPT) {
+		w.discard()
+		return
+	}
+	w.pager = w.c.pagerVersion()
 }
 
 // discard closes the connection; the next act opens it anew.
 func (w *writer) discard() {
-	if err := w.c.close(); err != nil {
+	if err := w.close(); err != nil {
 		w.s.cfg.log.Warn("closing a connection after an error", "file", w.s.cfg.path, "error", err)
 	}
-	w.c = nil
 }
 
-// leaveGap lets other processes in when this one writes without a break.
+// leaveGap lets other processes in when this one writes without a break: when
+// its last transactions have held the lock for more than three quarters of the
+// time.
 func (w *writer) leaveGap() {
-	if w.streak++; time.Since(w.ended) > breakAfter {
-		w.streak = 0
+	if w.streak++; w.streak < gapEvery {
+		return
 	}
-	if w.streak >= gapEvery {
-		w.streak = 0
+	if now := time.Now(); w.busy > now.Sub(w.since)*3/4 {
 		time.Sleep(gap)
 	}
-}
-
-// noteVersion tells the watcher when another process has written.
-func (w *writer) noteVersion() {
-	var version int64
-	if _, err := w.c.row("PRAGMA data_version", nil, &version); err != nil {
-		return // the next one sees it
-	}
-	if version != w.version {
-		first := w.version == 0
-		w.version = version
-		if !first {
-			w.s.watch.notify()
-		}
-	}
-}
-
-// checkWAL warns about a WAL that grows, and refuses what would make it grow
-// without bound.
-func (s *Store) checkWAL() error {
-	info, err := os.Stat(s.cfg.path + "-wal")
-	if err != nil {
-		return nil // none, or of another file system
-	}
-	switch size := info.Size(); {
-	case size > walRefusal:
-		return fmt.Errorf("%w: the WAL of %s has %d MiB, more than %d: something keeps a read transaction open; end it",
-			store.ErrUnavailable, s.cfg.path, size>>20, walRefusal>>20)
-	case size > walWarning:
-		s.cfg.log.Warn("the WAL is large: a reader keeps it from being reset", "file", s.cfg.path, "bytes", size)
-	}
-	return nil
-}
-
-// watcher notices what other processes write.
-type watcher struct {
-	s       *Store
-	foreign chan struct{} // capacity 1: another process has written
-	closed  chan struct{}
-}
-
-const (
-	watchBusy = 2 * time.Millisecond // while something happens
-	watchIdle = 4 * time.Millisecond
-	idleAfter = 2 * time.Second
-)
-
-func (w *watcher) notify() {
-	select {
-	case w.foreign <- struct{}{}:
-	default:
-	}
-}
-
-// Changed implements store.Store. It reads the data version of the connection
-// that writes, which changes only when another process, or another Store on the
-// file, has written.
-func (s *Store) Changed(ctx context.Context) error {
-	timer := time.NewTimer(watchBusy)
-	defer timer.Stop()
-	for {
-		select {
-		case <-s.watch.foreign:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-s.watch.closed:
-			return store.ErrClosed
-		case <-timer.C:
-		}
-		timer.Reset(s.write.look())
-	}
-}
-
-// look reads the data version unless a write is under way, which reads it
-// itself. It returns when to look again.
-func (w *writer) look() time.Duration {
-	if !w.mu.TryLock() {
-		return watchBusy
-	}
-	defer w.mu.Unlock()
-	if w.c != nil && !w.s.closed.Load() {
-		w.noteVersion()
-	}
-	if time.Since(w.ended) > idleAfter {
-		return watchIdle
-	}
-	return watchBusy
+	w.streak, w.busy, w.since = 0, 0, time.Now()
 }

@@ -1,13 +1,15 @@
+-- oldest: 1
+
 -- Numbers of runs and items are never used twice because the row with the
 -- highest number is never deleted.
 
-CREATE TABLE meta (
+CREATE TABLE stet_meta (
 	key   TEXT PRIMARY KEY,
 	value TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- verdicts: of the turns of the last batch applied, see verdicts.go.
-CREATE TABLE nodes (
+-- verdicts: of the turns of the last batch applied, see encodeVerdicts.
+CREATE TABLE stet_nodes (
 	node      TEXT PRIMARY KEY,
 	boot      TEXT NOT NULL,
 	build     TEXT NOT NULL DEFAULT '',
@@ -19,22 +21,24 @@ CREATE TABLE nodes (
 	verdicts  BLOB
 ) WITHOUT ROWID;
 
-CREATE TABLE workflows (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE stet_workflows (name TEXT PRIMARY KEY) WITHOUT ROWID;
 
--- node: '' when the shard was given back.
-CREATE TABLE leases (
+-- node: '' when the shard was given back. locked: the holder had the lock of the
+-- operating system when it last wrote the row.
+CREATE TABLE stet_leases (
 	grp      TEXT NOT NULL,
 	slot     INTEGER NOT NULL,
 	epoch    INTEGER NOT NULL,
 	node     TEXT NOT NULL,
 	boot     TEXT NOT NULL,
 	until_at INTEGER NOT NULL,
+	locked   INTEGER NOT NULL,
 	PRIMARY KEY (grp, slot)
 ) WITHOUT ROWID;
 
 -- ready: 0 idle, 1 ready, 2 claimed. wake_at is set only where ready is 0.
 -- input and output hold values up to 512 bytes; longer ones are in payloads.
-CREATE TABLE runs (
+CREATE TABLE stet_runs (
 	run_no      INTEGER PRIMARY KEY,
 	id          TEXT NOT NULL UNIQUE,
 	grp         TEXT NOT NULL,
@@ -63,14 +67,14 @@ CREATE TABLE runs (
 	output      BLOB,
 	waits       BLOB
 );
-CREATE INDEX runs_ready ON runs (grp, slot, run_no) WHERE ready = 1;
-CREATE INDEX runs_claimed ON runs (grp, slot) WHERE ready = 2;
-CREATE INDEX runs_wake ON runs (grp, slot, wake_at) WHERE wake_at IS NOT NULL;
-CREATE INDEX runs_listing ON runs (workflow, status, run_no);
-CREATE INDEX runs_parent ON runs (parent_no) WHERE parent_no > 0;
+CREATE INDEX stet_runs_ready ON stet_runs (grp, slot, run_no) WHERE ready = 1;
+CREATE INDEX stet_runs_claimed ON stet_runs (grp, slot) WHERE ready = 2;
+CREATE INDEX stet_runs_wake ON stet_runs (grp, slot, wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX stet_runs_listing ON stet_runs (workflow, status, run_no);
+CREATE INDEX stet_runs_parent ON stet_runs (parent_no) WHERE parent_no > 0;
 
 -- what: 1 input, 2 output.
-CREATE TABLE payloads (
+CREATE TABLE stet_payloads (
 	run_no INTEGER NOT NULL,
 	what   INTEGER NOT NULL,
 	val    BLOB NOT NULL,
@@ -78,7 +82,7 @@ CREATE TABLE payloads (
 ) WITHOUT ROWID;
 
 -- val holds values up to 4 KiB; longer ones are in blobs.
-CREATE TABLE entries (
+CREATE TABLE stet_entries (
 	run_no      INTEGER NOT NULL,
 	incarnation INTEGER NOT NULL,
 	loc         BLOB NOT NULL,
@@ -96,7 +100,7 @@ CREATE TABLE entries (
 	PRIMARY KEY (run_no, incarnation, loc)
 ) WITHOUT ROWID;
 
-CREATE TABLE blobs (
+CREATE TABLE stet_blobs (
 	run_no      INTEGER NOT NULL,
 	incarnation INTEGER NOT NULL,
 	loc         BLOB NOT NULL,
@@ -105,7 +109,7 @@ CREATE TABLE blobs (
 ) WITHOUT ROWID;
 
 -- state: 1 new, 2 seen, 3 consumed.
-CREATE TABLE inbox (
+CREATE TABLE stet_inbox (
 	item_no     INTEGER PRIMARY KEY,
 	run_no      INTEGER NOT NULL,
 	kind        INTEGER NOT NULL,
@@ -120,6 +124,14 @@ CREATE TABLE inbox (
 	val         BLOB,
 	verdict     BLOB
 );
-CREATE UNIQUE INDEX inbox_id ON inbox (run_no, item_id);
-CREATE INDEX inbox_new ON inbox (run_no, item_no) WHERE state = 1;
-CREATE INDEX inbox_open ON inbox (run_no, item_no) WHERE state < 3;
+CREATE UNIQUE INDEX stet_inbox_id ON stet_inbox (run_no, item_id);
+CREATE INDEX stet_inbox_new ON stet_inbox (run_no, item_no) WHERE state = 1;
+CREATE INDEX stet_inbox_open ON stet_inbox (run_no, item_no) WHERE state < 3;
+
+-- A value that is written over by a short one leaves no long one behind.
+CREATE TRIGGER stet_entries_short AFTER UPDATE OF size ON stet_entries WHEN old.size > 4096 AND new.size <= 4096 BEGIN
+	DELETE FROM stet_blobs WHERE run_no = new.run_no AND incarnation = new.incarnation AND loc = new.loc;
+END;
+CREATE TRIGGER stet_runs_short AFTER UPDATE OF output_size ON stet_runs WHEN old.output_size > 512 AND new.output_size <= 512 BEGIN
+	DELETE FROM stet_payloads WHERE run_no = new.run_no AND what = 2;
+END;

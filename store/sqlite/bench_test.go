@@ -1,0 +1,58 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stet-run/stet/store"
+)
+
+// BenchmarkCommit commits turns of one entry each in batches; one operation is
+// one entry.
+func BenchmarkCommit(b *testing.B) {
+	for _, size := range []int{1, 100, 1000} {
+		b.Run(fmt.Sprintf("rows=%d", size), func(b *testing.B) {
+			s, err := Open(filepath.Join(b.TempDir(), "x.db"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			ctx := context.Background()
+			node := store.Node{ID: "n", Boot: "b"}
+			shard := store.Shard{Group: store.DefaultGroup}
+			held, _, err := s.Acquire(ctx, node, []store.Shard{shard}, 1e9)
+			if err != nil {
+				b.Fatal(err)
+			}
+			batch := store.Batch{Node: "n", Boot: "b", Leases: []store.Lease{held[0].Lease}}
+			for i := range size {
+				batch.Commands = append(batch.Commands, store.Command{Adopt: true, Start: &store.Start{
+					ID: fmt.Sprint("r", i), Shard: shard, Workflow: "w", Seed: store.Seed{byte(i), byte(i >> 8)}}})
+			}
+			batch.No = 1
+			started, err := s.Commit(ctx, batch)
+			if err != nil {
+				b.Fatal(err)
+			}
+			batch.Commands = nil
+			value := []byte(strings.Repeat("v", 100))
+			b.ResetTimer()
+			for i := 0; i < b.N; i += size {
+				batch.No++
+				batch.Turns = batch.Turns[:0]
+				for k := range size {
+					batch.Turns = append(batch.Turns, &store.Turn{Run: started.Commands[k].Run.No, Shard: shard, Entries: []store.Entry{{
+						Loc: fmt.Sprintf("\x02step-%08d\x00\x01\x01", i), Kind: store.KindStep, State: store.Done, Seq: int64(i + 1), Value: value,
+					}}})
+				}
+				if _, err := s.Commit(ctx, batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}

@@ -1,0 +1,112 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/stet-run/stet/store"
+)
+
+const (
+	// ownerPages is the size of the WAL, in pages, from which on a commit moves
+	// pages into the database. Strangers leave that to the owner, up to a bound.
+	ownerPages    = 2_000
+	strangerPages = 12_000
+	// restartPages is the size from which on the commit also waits for readers,
+	// so that the WAL begins anew.
+	restartPages = 8_000
+	restartWait  = 250 * time.Millisecond
+
+	walWarning = 64 << 20 // bytes
+	walRefusal = 1 << 30
+	warnEvery  = time.Minute
+)
+
+// wal keeps the write-ahead log small.
+type wal struct {
+	pages  int // in the log after the last commit
+	tended int // pages when it was last tended
+	warned time.Time
+}
+
+// watch makes the connection tell how the log grows, in place of SQLite's own
+// checkpoints.
+func (l *wal) watch(c *conn) error {
+	c.WALHook(func(_ *sqlite3.Conn, _ string, pages int) error {
+		l.pages = pages
+		return nil
+	})
+	return c.Exec(fmt.Sprintf("PRAGMA journal_size_limit=%d", walWarning/4))
+}
+
+// tend moves the log's pages into the database when there are many. A failure is
+// no failure of the commit, and is tried again as the log grows.
+func (w *writer) tend() {
+	l, limit := &w.wal, strangerPages
+	if w.s.owner.held() {
+		limit = ownerPages
+	}
+	if l.pages < l.tended {
+		l.tended = 0 // it began anew
+	}
+	if l.pages < l.tended+limit {
+		return
+	}
+	l.tended = l.pages
+	mode := sqlite3.CHECKPOINT_PASSIVE
+	if l.pages >= restartPages {
+		mode = sqlite3.CHECKPOINT_RESTART
+	}
+	w.c.patience = restartWait
+	_, _, err := w.c.WALCheckpoint("main", mode)
+	w.c.patience = lockWait
+	if err != nil && !errors.Is(err, sqlite3.BUSY) {
+		w.s.cfg.log.Warn("moving the WAL into the database", "file", w.s.cfg.path, "error", err)
+		w.discard() // a sync that failed is not repeated on this connection
+		return
+	}
+	if size := w.s.walSize(); size > walWarning && time.Since(l.warned) > warnEvery {
+		l.warned = time.Now()
+		w.s.cfg.log.Warn("the WAL is large: a reader keeps it from beginning anew", "file", w.s.cfg.path, "bytes", size)
+	}
+}
+
+// walSize returns the size of the log in bytes, 0 where there is none.
+func (s *Store) walSize() int64 {
+	info, err := os.Stat(s.cfg.path + "-wal")
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// refuseStarts refuses starts when the log has grown without bound.
+func (s *Store) refuseStarts(commands []store.Command) error {
+	starts := false
+	for i := range commands {
+		starts = starts || commands[i].Start != nil
+	}
+	if size := s.walSize(); starts && size > s.cfg.walRefusal {
+		return fmt.Errorf("start a run: %w: the WAL of %s has %d MiB, more than %d: something keeps a read transaction open; end it",
+			store.ErrUnavailable, s.cfg.path, size>>20, s.cfg.walRefusal>>20)
+	}
+	return nil
+}
+
+// syncFolder makes the names in a folder durable.
+func syncFolder(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // folders cannot be synced there
+	}
+	f, err := os.Open(filepath.Clean(dir))
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

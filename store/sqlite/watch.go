@@ -1,0 +1,69 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// watcher notices what other processes write.
+type watcher struct {
+	foreign chan struct{} // capacity 1: another process has written
+	closed  chan struct{} // closed by Close
+}
+
+// tell makes one call of Changed return, now or later.
+func (w *watcher) tell() {
+	select {
+	case w.foreign <- struct{}{}:
+	default: // it is told already
+	}
+}
+
+const (
+	watchBusy = 2 * time.Millisecond // while something happens
+	watchIdle = 4 * time.Millisecond
+	idleAfter = 2 * time.Second
+)
+
+// Changed implements store.Store. It reads the data version of the connection
+// that writes, which changes only when another process, or another Store on the
+// file, has written.
+func (s *Store) Changed(ctx context.Context) error {
+	timer := time.NewTimer(watchBusy)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.watch.foreign:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.watch.closed:
+			return store.ErrClosed
+		case <-timer.C:
+		}
+		if s.write.lock(ctx) != nil {
+			return ctx.Err()
+		}
+		next := s.write.look()
+		s.write.unlock()
+		timer.Reset(next)
+	}
+}
+
+// look reads the data version and returns when to look again.
+func (w *writer) look() time.Duration {
+	if w.c == nil || w.s.closed.Load() {
+		return watchBusy
+	}
+	var version int64
+	if _, err := w.c.row("PRAGMA data_version", nil, &version); err == nil && version != w.version {
+		w.version = version
+		w.s.watch.tell()
+	}
+	if time.Since(w.ended) > idleAfter {
+		return watchIdle
+	}
+	return watchBusy
+}
