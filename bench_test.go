@@ -2,11 +2,16 @@ package stet_test
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stet-run/stet"
 )
@@ -64,6 +69,98 @@ func BenchmarkThroughput(b *testing.B) {
 			close(todo)
 			wg.Wait()
 			b.ReportMetric(float64(b.N)*12/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
+
+// BenchmarkRaw is what the driver can do with the rows of a store and no engine:
+// a random run ID of 16 bytes for ten rows, a path, 100 bytes, three integers.
+// One operation is one row.
+func BenchmarkRaw(b *testing.B) {
+	for _, rows := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) { raw(b, rows) })
+	}
+}
+
+func raw(b *testing.B, rows int) {
+	c, err := sqlite3.Open(filepath.Join(b.TempDir(), "raw.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Exec(`PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16384;
+		CREATE TABLE rows (run BLOB, path TEXT, value BLOB, a INTEGER, b INTEGER, c INTEGER, PRIMARY KEY (run, path)) WITHOUT ROWID`); err != nil {
+		b.Fatal(err)
+	}
+	insert, _, err := c.Prepare("INSERT INTO rows VALUES (?,?,?,?,?,?)")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer insert.Close()
+	value, run := []byte(strings.Repeat("v", 100)), make([]byte, 16)
+	b.ResetTimer()
+	for i := range b.N {
+		if i%rows == 0 {
+			err = c.Exec("BEGIN IMMEDIATE")
+		}
+		if i%10 == 0 {
+			rand.Read(run)
+		}
+		if err := errors.Join(err, insert.BindBlob(1, run), insert.BindText(2, fmt.Sprintf("some/path/step-%05d", i)), insert.BindBlob(3, value),
+			insert.BindInt64(4, int64(i)), insert.BindInt64(5, 1), insert.BindInt64(6, 2), insert.Exec()); err != nil {
+			b.Fatal(err)
+		}
+		if i%rows == rows-1 || i == b.N-1 {
+			err = c.Exec("COMMIT")
+		}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+}
+
+// BenchmarkLatency executes one run of ten steps at a time.
+func BenchmarkLatency(b *testing.B) {
+	for _, s := range testStores {
+		b.Run(s.name, func(b *testing.B) {
+			w := steps(10)
+			e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{w}, Logger: slog.New(slog.DiscardHandler)})
+			b.ResetTimer()
+			for i := range b.N {
+				r, err := w.Start(b.Context(), e, payload{i, strings.Repeat("x", 80)})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := r.Wait(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkFanOut executes one run of 10,000 parallel steps.
+func BenchmarkFanOut(b *testing.B) {
+	const n = 10_000
+	w := stet.Define("fan", func(ctx stet.Context, p payload) (int, error) {
+		got, err := stet.Map(ctx, "part", make([]int, n), func(ctx stet.Context, i int) (payload, error) {
+			return stet.Step(ctx, "step", func(context.Context) (payload, error) { return p, nil })
+		})
+		return len(got), err
+	})
+	for _, s := range testStores {
+		b.Run(s.name, func(b *testing.B) {
+			e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{w}, Logger: slog.New(slog.DiscardHandler)})
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				r, err := w.Start(b.Context(), e, payload{i, strings.Repeat("x", 80)})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := r.Wait(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)*n/b.Elapsed().Seconds(), "rows/s")
 		})
 	}
 }

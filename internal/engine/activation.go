@@ -64,12 +64,28 @@ func (a *activation) post(events ...event) bool {
 	if a.gone {
 		return false
 	}
-	a.events = append(a.events, events...)
-	if !a.driving {
-		a.driving = true
-		a.t.drivers.Add(1)
+	if a.queue(events) {
 		go a.drive()
 	}
+	return true
+}
+
+// postHere is post for a caller that drives the run itself if it returns true.
+func (a *activation) postHere(ev event) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !a.gone && a.queue([]event{ev})
+}
+
+// queue adds events. It reports whether there is no driver: the caller sees to
+// it that there is one.
+func (a *activation) queue(events []event) bool {
+	a.events = append(a.events, events...)
+	if a.driving {
+		return false
+	}
+	a.driving = true
+	a.t.drivers.Add(1)
 	return true
 }
 

@@ -52,14 +52,19 @@ func newCrew(max int) *crew {
 	return &crew{max: max, running: map[*body]string{}, drained: make(chan struct{})}
 }
 
-// start runs fn on a goroutine of its own as soon as there is room.
-func (c *crew) start(b *body, runID string, fn func()) {
+// start runs fn on a goroutine of its own as soon as there is room. What fn
+// returns is called on that goroutine when the body counts no more; it may be nil.
+func (c *crew) start(b *body, runID string, fn func() (then func())) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	work := func() {
-		defer c.done(b)
+		var then func()
 		if b.ctx.Err() == nil {
-			fn()
+			then = fn()
+		}
+		c.done(b)
+		if then != nil {
+			then()
 		}
 	}
 	switch {
@@ -127,22 +132,26 @@ func (a *activation) start(rb runner.Body) {
 	ctx, cancel := context.WithCancelCause(a.t.held)
 	b := &body{Body: rb, ctx: ctx, cancel: cancel}
 	a.bodies[b.ID] = b
-	a.t.crew.start(b, a.id, func() { a.execute(b) })
+	a.t.crew.start(b, a.id, func() func() { return a.execute(b) })
 }
 
-func (a *activation) execute(b *body) {
+// execute calls the body. It returns what is left to do on the goroutine: to
+// drive the run on, if nobody does.
+func (a *activation) execute(b *body) (then func()) {
 	defer b.cancel(nil)
 	started := a.t.e.time.now()
 	var once sync.Once
-	end := func(result runner.BodyResult) {
+	end := func(result runner.BodyResult, drive func()) {
 		once.Do(func() {
 			result.Started, result.Ended = started, a.t.e.time.now()
-			a.post(event{ended: &bodyEnd{b.ID, b.Attempt, result}})
+			if a.postHere(event{ended: &bodyEnd{b.ID, b.Attempt, result}}) {
+				drive()
+			}
 		})
 	}
 	limit := newDeadline(a.t.e, b, started, func(f *runner.Failure) {
 		b.cancel(ErrStepTimeout)
-		end(runner.BodyResult{Failure: f})
+		end(runner.BodyResult{Failure: f}, func() { go a.drive() })
 	})
 	defer limit.stop()
 	ctx := context.WithValue(b.ctx, attemptKey{}, &Attempt{
@@ -154,7 +163,8 @@ func (a *activation) execute(b *body) {
 			}
 		},
 	})
-	end(call(ctx, &b.Body))
+	end(call(ctx, &b.Body), func() { then = a.drive })
+	return then
 }
 
 // call calls the body and turns what is no return into a failure.

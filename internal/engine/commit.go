@@ -23,7 +23,10 @@ type pendingCommand struct {
 }
 
 // committer gathers what is ready and writes it in one batch at a time. While
-// one is on its way the next one fills.
+// one is on its way the next one fills. When none is on its way, who submits
+// writes its batch itself, which saves two switches between goroutines; the
+// committer's own goroutine writes what has gathered meanwhile, and what failed
+// at first.
 type committer struct {
 	t     *tenure
 	wake  chan struct{} // capacity 1: a hint that there is something to write
@@ -32,8 +35,16 @@ type committer struct {
 	mu       sync.Mutex
 	turns    []pendingTurn
 	commands []pendingCommand
-	busy     bool // a batch is on its way
+	failed   *batch // written by who submitted it, and to be repeated
+	busy     bool   // a batch is on its way
 	closed   bool
+}
+
+// batch is what is written at once.
+type batch struct {
+	number   int64
+	turns    []pendingTurn
+	commands []pendingCommand
 }
 
 // maxBatchRows bounds one batch, so that a waiting caller never waits for more.
@@ -47,6 +58,11 @@ func newCommitter(t *tenure) *committer {
 
 func (c *committer) submitTurn(p pendingTurn) {
 	c.mu.Lock()
+	if c.lead() {
+		c.mu.Unlock()
+		c.writeHere([]pendingTurn{p}, nil)
+		return
+	}
 	c.turns = append(c.turns, p)
 	c.mu.Unlock()
 	hint(c.wake)
@@ -59,10 +75,78 @@ func (c *committer) submitCommands(commands []pendingCommand) bool {
 		c.mu.Unlock()
 		return false
 	}
+	if c.lead() {
+		c.mu.Unlock()
+		c.writeHere(nil, commands)
+		return true
+	}
 	c.commands = append(c.commands, commands...)
 	c.mu.Unlock()
 	hint(c.wake)
 	return true
+}
+
+// lead reports whether the caller, who holds the lock, may write a batch now.
+func (c *committer) lead() bool {
+	if c.busy || c.closed || len(c.turns)+len(c.commands) > 0 {
+		return false
+	}
+	c.busy = true
+	return true
+}
+
+// writeHere writes a batch on the caller's goroutine. One that fails is left to
+// the committer's.
+func (c *committer) writeHere(turns []pendingTurn, commands []pendingCommand) {
+	b := &batch{c.t.e.batches.Add(1), turns, commands}
+	result, err := c.t.e.cfg.Store.Commit(c.t.held, b.contents(c.t))
+	if err == nil {
+		c.answer(b, result)
+		c.release()
+		return
+	}
+	c.mu.Lock()
+	c.failed = b
+	c.mu.Unlock()
+	hint(c.wake)
+}
+
+// release ends a batch and hands over to the committer's goroutine if more is
+// there.
+func (c *committer) release() {
+	c.mu.Lock()
+	c.busy = false
+	more := len(c.turns)+len(c.commands) > 0
+	c.mu.Unlock()
+	if more {
+		hint(c.wake)
+	}
+}
+
+// contents returns the batch in the store's form.
+func (b *batch) contents(t *tenure) store.Batch {
+	out := store.Batch{
+		Node: t.e.cfg.Node, Boot: t.e.boot, No: b.number, Leases: t.leases,
+		Turns: make([]*store.Turn, len(b.turns)), Commands: make([]store.Command, len(b.commands)),
+	}
+	for i, p := range b.turns {
+		out.Turns[i] = p.turn
+	}
+	for i, p := range b.commands {
+		out.Commands[i] = p.command
+	}
+	return out
+}
+
+// answer tells who has submitted something what became of it.
+func (c *committer) answer(b *batch, result store.BatchResult) {
+	c.t.e.time.observe(result.Now)
+	for i, p := range b.turns {
+		p.done(result.Turns[i])
+	}
+	for i, p := range b.commands {
+		p.done(result.Commands[i], result.Now, nil)
+	}
 }
 
 // idle reports whether nothing is queued or on its way.
@@ -72,17 +156,25 @@ func (c *committer) idle() bool {
 	return !c.busy && len(c.turns) == 0 && len(c.commands) == 0
 }
 
-// take returns what goes into the next batch.
-func (c *committer) take() ([]pendingTurn, []pendingCommand) {
+// take returns what is to be written next, or nil.
+func (c *committer) take() *batch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if b := c.failed; b != nil {
+		c.failed = nil
+		return b
+	}
+	if c.busy || len(c.turns)+len(c.commands) == 0 {
+		return nil
+	}
+	c.busy = true
 	rows, nt := 0, 0
 	for nt < len(c.turns) && rows < maxBatchRows {
 		rows += len(c.turns[nt].turn.Entries) + 1
 		nt++
 	}
 	nc := min(len(c.commands), max(maxBatchRows-rows, 100))
-	turns, commands := c.turns[:nt:nt], c.commands[:nc:nc]
+	b := &batch{c.t.e.batches.Add(1), c.turns[:nt:nt], c.commands[:nc:nc]}
 	c.turns, c.commands = c.turns[nt:], c.commands[nc:]
 	if len(c.turns) == 0 {
 		c.turns = nil
@@ -90,8 +182,7 @@ func (c *committer) take() ([]pendingTurn, []pendingCommand) {
 	if len(c.commands) == 0 {
 		c.commands = nil
 	}
-	c.busy = len(turns)+len(commands) > 0
-	return turns, commands
+	return b
 }
 
 // run writes batches until ctx ends. Commands that are then left get an error,
@@ -99,84 +190,70 @@ func (c *committer) take() ([]pendingTurn, []pendingCommand) {
 func (c *committer) run(ctx context.Context) {
 	defer close(c.ended)
 	for {
-		turns, commands := c.take()
-		if len(turns)+len(commands) == 0 {
-			select {
-			case <-c.wake:
-				continue
-			case <-ctx.Done():
-			}
-			c.mu.Lock()
-			c.closed = true
-			commands = c.commands
-			c.commands, c.turns = nil, nil
-			c.mu.Unlock()
-			for _, p := range commands {
-				p.done(store.Answer{}, 0, errNotOwner)
-			}
-			return
+		if b := c.take(); b != nil {
+			c.write(ctx, b)
+			c.release()
+			continue
 		}
-		c.write(ctx, turns, commands)
+		select {
+		case <-c.wake:
+			continue
+		case <-ctx.Done():
+		}
+		c.mu.Lock()
+		c.closed = true
+		commands := c.commands
+		if c.failed != nil {
+			commands = append(commands, c.failed.commands...)
+		}
+		c.commands, c.turns, c.failed = nil, nil, nil
+		c.mu.Unlock()
+		for _, p := range commands {
+			p.done(store.Answer{}, 0, errNotOwner)
+		}
+		return
 	}
 }
 
 // write commits one batch, splitting it until a turn or command that the store
 // cannot take stands alone.
-func (c *committer) write(ctx context.Context, turns []pendingTurn, commands []pendingCommand) {
-	result, err := c.commit(ctx, turns, commands)
+func (c *committer) write(ctx context.Context, b *batch) {
+	result, err := c.commit(ctx, b)
 	switch {
 	case err == nil:
-		for i, p := range turns {
-			p.done(result.Turns[i])
-		}
-		for i, p := range commands {
-			p.done(result.Commands[i], result.Now, nil)
-		}
+		c.answer(b, result)
 	case ctx.Err() != nil:
-		for _, p := range commands {
+		for _, p := range b.commands {
 			p.done(store.Answer{}, 0, errNotOwner)
 		}
-	case len(turns)+len(commands) > 1:
-		nt, nc := len(turns)/2, len(commands)/2
+	case len(b.turns)+len(b.commands) > 1:
+		nt, nc := len(b.turns)/2, len(b.commands)/2
 		if nt+nc == 0 {
-			nt = len(turns) // one turn and one command
+			nt = len(b.turns) // one turn and one command
 		}
-		c.write(ctx, turns[:nt], commands[:nc])
-		c.write(ctx, turns[nt:], commands[nc:])
-	case len(turns) == 1:
-		c.t.log().Error("the store refused a turn", "error", err, "run_no", turns[0].turn.Run)
-		turns[0].done(store.TurnResult{Verdict: store.Refused, Reason: err.Error()})
+		c.write(ctx, &batch{c.t.e.batches.Add(1), b.turns[:nt], b.commands[:nc]})
+		c.write(ctx, &batch{c.t.e.batches.Add(1), b.turns[nt:], b.commands[nc:]})
+	case len(b.turns) == 1:
+		c.t.log().Error("the store refused a turn", "error", err, "run_no", b.turns[0].turn.Run)
+		b.turns[0].done(store.TurnResult{Verdict: store.Refused, Reason: err.Error()})
 	default:
-		commands[0].done(store.Answer{}, 0, err)
+		b.commands[0].done(store.Answer{}, 0, err)
 	}
 }
 
 // commit writes one batch and repeats it while the store is away or does not
 // say what became of it. An error is the batch's own, or that ctx has ended.
-func (c *committer) commit(ctx context.Context, turns []pendingTurn, commands []pendingCommand) (store.BatchResult, error) {
-	b := store.Batch{
-		Node: c.t.e.cfg.Node, Boot: c.t.e.boot, No: c.t.e.batches.Add(1), Leases: c.t.leases,
-		Turns: make([]*store.Turn, len(turns)), Commands: make([]store.Command, len(commands)),
-	}
-	for i, p := range turns {
-		b.Turns[i] = p.turn
-	}
-	for i, p := range commands {
-		b.Commands[i] = p.command
-	}
+func (c *committer) commit(ctx context.Context, b *batch) (store.BatchResult, error) {
+	contents := b.contents(c.t)
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		result, err := c.t.e.cfg.Store.Commit(ctx, b)
-		if err == nil {
-			c.t.e.time.observe(result.Now)
-			return result, nil
-		}
-		if ctx.Err() != nil {
-			return store.BatchResult{}, err
+		result, err := c.t.e.cfg.Store.Commit(ctx, contents)
+		if err == nil || ctx.Err() != nil {
+			return result, err
 		}
 		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknown) {
 			return store.BatchResult{}, err
 		}
-		c.t.log().Error("committing; trying again", "error", err, "turns", len(turns), "commands", len(commands), "wait", wait)
+		c.t.log().Error("committing; trying again", "error", err, "turns", len(b.turns), "commands", len(b.commands), "wait", wait)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
