@@ -40,7 +40,8 @@ const (
 	// KeepExisting leaves the existing run alone; the answer is Exists.
 	KeepExisting ExistingPolicy = iota
 	// ReplaceFailed starts anew if the existing run has failed or was cancelled;
-	// the old run is from then on addressed as ID@N with its run number N.
+	// the old run is from then on addressed as ID@N with its run number N. If
+	// another run has that name, or it is too long for one, the answer is Exists.
 	ReplaceFailed
 )
 

@@ -44,7 +44,8 @@
 //  8. A status changes only along [Status.CanBecome]; another change refuses
 //     the turn.
 //  9. The number of the last batch applied is kept per node and boot. Repeating
-//     that batch changes nothing and gives the same results.
+//     that batch changes nothing and gives the same results; only a command that
+//     found nothing to change is tried anew.
 //  10. Times are the store's own clock, read at the moment of the act. It is not
 //     earlier in a later act of the same process.
 //  11. Unknown, oversized or malformed input changes nothing.

@@ -4,7 +4,10 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"strings"
+	"time"
+	"unicode/utf8"
 )
 
 // The bounds of names that every store keeps.
@@ -15,6 +18,10 @@ const (
 	MaxPage     = 10_000 // runs in one page of List
 	DefaultPage = 100
 	MaxClaim    = 10_000 // items in one answer of Claim
+
+	// MaxDelay is the longest time.Duration, so that no sum of a time and a delay
+	// overflows.
+	MaxDelay = Delay(math.MaxInt64 / time.Microsecond)
 )
 
 // invalid wraps ErrInvalid with what was expected and what was found.
@@ -22,13 +29,16 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// CheckRunID reports whether id can name a run: 1 to 255 bytes without control
-// characters. The error wraps ErrInvalid.
+// CheckRunID reports whether id can name a run: 1 to 255 bytes of UTF-8 without
+// control characters. The error wraps ErrInvalid.
 func CheckRunID(id string) error { return checkText("run ID", id, MaxRunID, false) }
 
 func checkText(what, s string, limit int, emptyOK bool) error {
 	if s == "" && !emptyOK || len(s) > limit {
 		return invalid("%s: expected 1 to %d bytes, found %d", what, limit, len(s))
+	}
+	if !utf8.ValidString(s) {
+		return invalid("%s: expected UTF-8, found %q", what, s)
 	}
 	if i := strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }); i >= 0 {
 		return invalid("%s: expected no control characters, found %q at byte %d", what, s[i], i)
@@ -68,8 +78,8 @@ func (s *Start) validate() error {
 	if err := checkText("workflow", s.Workflow, MaxName, false); err != nil {
 		return err
 	}
-	if s.At < 0 || s.After < 0 {
-		return invalid("start of %q: expected a time and a delay of 0 or more, found %d and %d", s.ID, s.At, s.After)
+	if s.At < 0 || s.After < 0 || s.After > MaxDelay {
+		return invalid("start of %q: expected a time of 0 or more and a delay of 0 to %d µs, found %d and %d", s.ID, MaxDelay, s.At, s.After)
 	}
 	if s.Existing > ReplaceFailed {
 		return invalid("start of %q: unknown policy %d", s.ID, s.Existing)
@@ -106,8 +116,14 @@ func (b *Batch) Validate() error {
 	if b.Node == "" || b.Boot == "" || b.No < 1 {
 		return invalid("batch: expected a node, a boot and a number from 1, found %q, %q and %d", b.Node, b.Boot, b.No)
 	}
+	if err := checkLeases(b.Leases); err != nil {
+		return err
+	}
 	runs := make(map[RunNo]bool, len(b.Turns))
-	for _, t := range b.Turns {
+	for i, t := range b.Turns {
+		if t == nil {
+			return invalid("batch: turn %d is nil", i)
+		}
 		if runs[t.Run] {
 			return invalid("batch: two turns of run number %d", t.Run)
 		}
@@ -120,6 +136,28 @@ func (b *Batch) Validate() error {
 		}
 	}
 	return ValidateCommands(b.Commands)
+}
+
+// checkLeases makes sure that each shard has one lease: with two of different
+// epochs nobody could say which one is meant.
+func checkLeases(leases []Lease) error {
+	shards := make(map[Shard]bool, len(leases))
+	for i := range leases {
+		if shard := leases[i].Shard; shards[shard] {
+			return invalid("leases: expected one of each shard, found two of %s", shard)
+		}
+		shards[leases[i].Shard] = true
+	}
+	return nil
+}
+
+// Validate reports whether the request keeps the contract. The error wraps
+// ErrInvalid.
+func (r *ClaimRequest) Validate() error {
+	if r.Limit < 0 {
+		return invalid("claim: expected a limit of 0 or more, found %d", r.Limit)
+	}
+	return checkLeases(r.Leases)
 }
 
 // LeaseOf returns the batch's lease of a shard, or nil.
@@ -140,6 +178,8 @@ func (t *Turn) validate() error {
 			return invalid("entry of run number %d: expected a location of 1 to %d bytes, found %d", t.Run, MaxLocation, len(e.Loc))
 		case e.Kind == 0 || e.State < Open || e.State > Withdrawn:
 			return invalid("entry of run number %d: kind %d or state %d is not known", t.Run, e.Kind, e.State)
+		case e.Seq < 0:
+			return invalid("entry of run number %d: expected a completion number of 0 or more, found %d", t.Run, e.Seq)
 		}
 	}
 	if t.Update != nil && !t.Update.Status.Valid() {
@@ -177,8 +217,8 @@ func (n *Node) Validate() error {
 
 // ValidateShards validates shards that are asked for, and the lease's time.
 func ValidateShards(shards []Shard, ttl Delay) error {
-	if ttl <= 0 {
-		return invalid("lease: expected a positive time, found %d µs", ttl)
+	if ttl <= 0 || ttl > MaxDelay {
+		return invalid("lease: expected a time of 1 to %d µs, found %d", MaxDelay, ttl)
 	}
 	for _, s := range shards {
 		if err := s.check(); err != nil {
