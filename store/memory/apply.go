@@ -83,10 +83,9 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 	if r := d.ids[start.ID]; r != nil {
 		switch {
 		case r.Seed == start.Seed:
-			return store.Answer{Outcome: store.Applied, Run: r.answer(), Claimed: adopt(r)}
-		case start.Existing == store.ReplaceFailed && (r.Status == store.Failed || r.Status == store.Cancelled):
-			r.ID = fmt.Sprintf("%s@%d", r.ID, r.No)
-			d.ids[r.ID] = r
+			adopted := adopt(r)
+			return store.Answer{Outcome: store.Applied, Run: r.answer(), Claimed: adopted}
+		case start.Existing == store.ReplaceFailed && (r.Status == store.Failed || r.Status == store.Cancelled) && d.rename(r):
 		default:
 			return store.Answer{Outcome: store.Exists, Run: r.answer()}
 		}
@@ -112,6 +111,16 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 	}
 	adopted := adopt(r)
 	return store.Answer{Outcome: store.Applied, Run: r.answer(), Claimed: adopted}
+}
+
+// rename gives the run's ID free, if the name that it would have instead is.
+func (d *data) rename(r *run) bool {
+	id := fmt.Sprintf("%s@%d", r.ID, r.No)
+	if d.ids[id] != nil || len(id) > store.MaxRunID {
+		return false
+	}
+	r.ID, d.ids[id] = id, r
+	return true
 }
 
 func (d *data) insert(r *run, item *store.Item, now store.Time) store.ItemNo {

@@ -88,20 +88,29 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 	case t.Update != nil && !r.Status.CanBecome(t.Update.Status):
 		return fmt.Sprintf("a %s run cannot become %s", r.Status, t.Update.Status)
 	}
+	written := map[string]*store.Entry{} // by this turn
 	for i := range t.Entries {
-		if e := &t.Entries[i]; !overwritable(r.entries[entryKey{t.Incarnation, e.Loc}], e) {
+		e := &t.Entries[i]
+		old := written[e.Loc]
+		if old == nil {
+			old = r.entries[entryKey{t.Incarnation, e.Loc}]
+		}
+		if !overwritable(old, e) {
 			return fmt.Sprintf("the entry at %q is final and different", e.Loc)
 		}
+		written[e.Loc] = e
 	}
 	for _, no := range t.Seen {
 		if r.item(no) == nil {
 			return fmt.Sprintf("the run has no item number %d", no)
 		}
 	}
+	consumed := map[store.ItemNo]bool{} // by this turn
 	for _, c := range t.Consumed {
-		if it := r.item(c.Item); it == nil || it.State == store.Consumed {
+		if it := r.item(c.Item); it == nil || it.State == store.Consumed || consumed[c.Item] {
 			return fmt.Sprintf("the run has no item number %d that is not consumed", c.Item)
 		}
+		consumed[c.Item] = true
 	}
 	return ""
 }
@@ -112,7 +121,7 @@ func overwritable(old, next *store.Entry) bool {
 		return true
 	}
 	a, b := *old, *next
-	if a.Seq == 0 {
+	if a.Seq == 0 && b.Seq != 0 {
 		a.Seq, a.At = b.Seq, b.At
 	}
 	sameValue := bytes.Equal(a.Value, b.Value) && (a.Value == nil) == (b.Value == nil)

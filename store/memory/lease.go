@@ -21,40 +21,38 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 	if err := n.Validate(); err != nil {
 		return 0, err
 	}
-	former := s.nodes[n.ID]
 	if n.Stopped {
-		if former != nil && former.Boot == n.Boot {
-			delete(s.nodes, n.ID)
-		}
+		delete(s.nodes, boot{n.ID, n.Boot})
 		return now, nil
 	}
+	for key, other := range s.nodes {
+		other.listed = other.listed && key.node != n.ID
+	}
 	next := s.node(n.ID, n.Boot)
-	next.Node = cloneNode(n)
-	next.SeenAt = now
+	next.Node, next.SeenAt, next.listed = cloneNode(n), now, true
 	for _, w := range n.Workflows {
 		s.workflows[w] = true
 	}
-	for id, other := range s.nodes {
-		if other.SeenAt.Add(forgetAfter) < now && !s.holds(id) {
-			delete(s.nodes, id)
+	for key, other := range s.nodes {
+		if other.SeenAt.Add(forgetAfter) < now && !s.holds(key) {
+			delete(s.nodes, key)
 		}
 	}
 	return now, nil
 }
 
-// node returns the record of a node's boot, made anew if it is of another.
-func (d *data) node(id, boot string) *node {
-	n := d.nodes[id]
-	if n == nil || n.Boot != boot {
-		n = &node{Node: store.Node{ID: id, Boot: boot, SeenAt: d.now}}
-		d.nodes[id] = n
+// node returns the record of a node's boot, a new one if there is none.
+func (d *data) node(id, name string) *node {
+	key := boot{id, name}
+	if d.nodes[key] == nil {
+		d.nodes[key] = &node{Node: store.Node{ID: id, Boot: name, SeenAt: d.now}}
 	}
-	return n
+	return d.nodes[key]
 }
 
-func (d *data) holds(node string) bool {
+func (d *data) holds(key boot) bool {
 	for _, l := range d.leases {
-		if l.held && l.Node == node {
+		if l.held && l.Node == key.node && l.Boot == key.boot {
 			return true
 		}
 	}
@@ -170,6 +168,9 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	now, err := s.act(ctx)
 	defer s.mu.Unlock()
 	if err != nil {
+		return store.Claims{}, err
+	}
+	if err := req.Validate(); err != nil {
 		return store.Claims{}, err
 	}
 	claims := store.Claims{Now: now}

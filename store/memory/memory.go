@@ -33,7 +33,7 @@ type data struct {
 	runs      map[store.RunNo]*run
 	ids       map[string]*run
 	dirty     map[*run]bool // has unexamined items
-	nodes     map[string]*node
+	nodes     map[boot]*node
 	leases    map[store.Shard]*lease
 	workflows map[string]bool
 }
@@ -59,8 +59,12 @@ type entryKey struct {
 	loc         string
 }
 
+// boot is one life of a node.
+type boot struct{ node, boot string }
+
 type node struct {
 	store.Node
+	listed   bool // registered, and no later boot of its node is
 	batch    int64
 	verdicts []store.TurnResult
 }
@@ -87,7 +91,7 @@ func New(opts ...Option) *Store {
 	d := &data{
 		id: "memory", slots: 1, clock: time.Now, handles: map[*Store]bool{},
 		runs: map[store.RunNo]*run{}, ids: map[string]*run{}, dirty: map[*run]bool{},
-		nodes: map[string]*node{}, leases: map[store.Shard]*lease{}, workflows: map[string]bool{},
+		nodes: map[boot]*node{}, leases: map[store.Shard]*lease{}, workflows: map[string]bool{},
 	}
 	for _, opt := range opts {
 		opt(d)
@@ -171,7 +175,9 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 		Workflows: slices.Sorted(maps.Keys(s.workflows)),
 	}
 	for _, n := range s.nodes {
-		d.Nodes = append(d.Nodes, cloneNode(n.Node))
+		if n.listed {
+			d.Nodes = append(d.Nodes, cloneNode(n.Node))
+		}
 	}
 	slices.SortFunc(d.Nodes, func(a, b store.Node) int { return cmp.Compare(a.ID, b.ID) })
 	for _, l := range s.leases {
