@@ -1,0 +1,96 @@
+package stet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stet-run/stet"
+)
+
+func quote(name string, price int, fails bool) func(stet.Context) (int, error) {
+	return func(ctx stet.Context) (int, error) {
+		return stet.Step(ctx, "ask", func(context.Context) (int, error) {
+			if fails {
+				return 0, stet.Permanent(errors.New(name + " does not answer"))
+			}
+			return price, nil
+		})
+	}
+}
+
+// Branches run in parallel. Join waits for all of them, of any types.
+func ExampleGo() {
+	trip := stet.Define("trip", func(ctx stet.Context, _ int) (string, error) {
+		flight := stet.Go(ctx, "flight", quote("the airline", 200, false))
+		hotel := stet.Go(ctx, "hotel", func(ctx stet.Context) (string, error) {
+			return stet.Step(ctx, "book", func(context.Context) (string, error) { return "room 12", nil })
+		})
+		if err := stet.Join(ctx, flight, hotel); err != nil {
+			return "", err
+		}
+		price, _ := flight.Result()
+		room, _ := hotel.Result()
+		return fmt.Sprint(price, " and ", room), nil
+	})
+	engine, stop := background(trip)
+	defer stop()
+
+	fmt.Println(result(engine, trip, 0))
+	// Output: 200 and room 12 <nil>
+}
+
+// All gives every value, in the order of arguments, or the first failure.
+func ExampleAll() {
+	compare := stet.Define("compare", func(ctx stet.Context, _ int) ([]int, error) {
+		return stet.All(ctx, stet.Go(ctx, "a", quote("a", 3, false)), stet.Go(ctx, "b", quote("b", 5, false)))
+	})
+	engine, stop := background(compare)
+	defer stop()
+
+	fmt.Println(result(engine, compare, 0))
+	// Output: [3 5] <nil>
+}
+
+// Any gives the first success and cancels the others.
+func ExampleAny() {
+	fallback := stet.Define("fallback", func(ctx stet.Context, _ int) (int, error) {
+		return stet.Any(ctx, stet.Go(ctx, "a", quote("a", 3, true)), stet.Go(ctx, "b", quote("b", 5, false)))
+	})
+	engine, stop := background(fallback)
+	defer stop()
+
+	fmt.Println(result(engine, fallback, 0))
+	// Output: 5 <nil>
+}
+
+// Race gives the first outcome, success or failure, and cancels the others. The
+// winner is the same in every replay.
+func ExampleRace() {
+	hurry := stet.Define("hurry", func(ctx stet.Context, _ int) (string, error) {
+		slow := stet.Go(ctx, "slow", func(ctx stet.Context) (string, error) { return "slow", stet.Sleep(ctx, "day", 24*time.Hour) })
+		fast := stet.Go(ctx, "fast", func(ctx stet.Context) (string, error) { return "fast", stet.Sleep(ctx, "blink", time.Millisecond) })
+		return stet.Race(ctx, slow, fast)
+	})
+	engine, stop := background(hurry)
+	defer stop()
+
+	fmt.Println(result(engine, hurry, 0))
+	// Output: fast <nil>
+}
+
+// Map runs a branch for each item, some at a time. With KeyBy an item keeps its
+// records when it comes at another place.
+func ExampleMap() {
+	pack := stet.Define("pack", func(ctx stet.Context, skus []string) ([]string, error) {
+		return stet.Map(ctx, "pack", skus, func(ctx stet.Context, sku string) (string, error) {
+			return stet.Step(ctx, "pick", func(context.Context) (string, error) { return "box of " + sku, nil })
+		}, stet.Limit(2), stet.KeyBy(func(sku string) string { return sku }))
+	})
+	engine, stop := background(pack)
+	defer stop()
+
+	fmt.Println(result(engine, pack, []string{"tea", "mugs", "spoons"}))
+	// Output: [box of tea box of mugs box of spoons] <nil>
+}

@@ -1,0 +1,40 @@
+package stet_test
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// background runs an engine with the workflows until stop is called.
+func background(workflows ...stet.Definition) (engine *stet.Engine, stop func()) {
+	return backgroundWith(stet.Config{Workflows: workflows})
+}
+
+func backgroundWith(cfg stet.Config) (engine *stet.Engine, stop func()) {
+	cfg.Store, cfg.Logger = memory.New(), slog.New(slog.DiscardHandler)
+	engine, err := stet.New(cfg)
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- engine.Run(ctx) }()
+	return engine, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			panic(err)
+		}
+	}
+}
+
+// result starts a run and waits for its result.
+func result[In, Out any](engine *stet.Engine, w *stet.Workflow[In, Out], in In) (Out, error) {
+	run, err := w.Start(context.Background(), engine, in)
+	if err != nil {
+		panic(err)
+	}
+	return run.Wait(context.Background())
+}
