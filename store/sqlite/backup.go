@@ -6,26 +6,42 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stet-run/stet/store"
 )
 
+const (
+	// backupPages is how many pages are copied at a time; commits come between.
+	backupPages = 256
+	// backupRestarts is how often strangers' writes may make a copy begin anew
+	// before the rest is copied in one piece.
+	backupRestarts = 3
+	backupPause    = time.Millisecond
+)
+
 // Backup writes a consistent copy of the store to a new file, while others read
 // and write. The file appears only when it is complete and synced; an existing
-// one is not overwritten.
+// one is not overwritten (store.ErrInvalid).
+//
+// The copy is made through the connection that writes, in pieces: what this
+// process commits in the meantime goes into the copy too, and no snapshot is
+// kept that would let the WAL grow.
 func (s *Store) Backup(ctx context.Context, path string) (err error) {
-	if _, err := os.Stat(path); err == nil {
+	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("backup to %s: %w: the file exists; choose a new name", path, store.ErrInvalid)
 	}
-	tmp, err := os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	folder := filepath.Dir(path)
+	tmp, err := os.MkdirTemp(folder, filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("backup to %s: %w: %w", path, store.ErrUnavailable, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	copied := filepath.Join(tmp, "copy")
-	err = s.read.outside(ctx, "backup", func(c *conn) error { return c.Backup("main", copied) })
-	if err != nil {
-		return err
+	if err := s.copyTo(ctx, copied); err != nil {
+		return classify("backup to "+path, err)
 	}
 	f, err := os.OpenFile(copied, os.O_RDWR, 0)
 	if err != nil {
@@ -34,83 +50,104 @@ func (s *Store) Backup(ctx context.Context, path string) (err error) {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("backup to %s: %w: %w", path, store.ErrUnavailable, err)
 	}
-	if err := os.Link(copied, path); err == nil {
+	if err := os.Link(copied, path); err != nil {
+		if errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("backup to %s: %w: the file exists; choose a new name", path, store.ErrInvalid)
+		}
+		if err := os.Rename(copied, path); err != nil { // a file system without links
+			return fmt.Errorf("backup to %s: %w: %w", path, store.ErrUnavailable, err)
+		}
+	}
+	return syncFolder(folder)
+}
+
+// copying is a backup under way. Its fields are used by whoever has the writer's
+// connection.
+type copying struct {
+	to       string
+	backup   *sqlite3.Backup
+	of       *conn // the connection that it belongs to
+	left     int   // pages, after the last piece
+	restarts int
+}
+
+func (s *Store) copyTo(ctx context.Context, file string) error {
+	w, k := &s.write, &copying{to: file}
+	for {
+		if err := w.lock(ctx); err != nil {
+			return errors.Join(err, k.end(w))
+		}
+		if s.closed.Load() {
+			w.unlock()
+			return store.ErrClosed // Close has ended the backup
+		}
+		done, err := k.piece(ctx, w)
+		if done || err != nil {
+			err = errors.Join(err, k.close())
+		}
+		w.unlock()
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(backupPause):
+		}
+	}
+}
+
+// piece copies some pages.
+func (k *copying) piece(ctx context.Context, w *writer) (done bool, err error) {
+	if w.c == nil {
+		if err := w.open(ctx); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case k.of == nil && w.c.copying != nil:
+		return false, fmt.Errorf("%w: another backup is under way", store.ErrUnavailable)
+	case k.of == nil:
+		if k.backup, err = w.c.BackupInit("main", k.to); err != nil {
+			return false, err
+		}
+		k.of, w.c.copying = w.c, k
+	case k.backup == nil:
+		return false, fmt.Errorf("%w: the connection was closed after an error; try again", store.ErrUnavailable)
+	}
+	pages := backupPages
+	if k.restarts > backupRestarts {
+		pages = -1
+	}
+	done, err = k.backup.Step(pages)
+	if errors.Is(err, sqlite3.BUSY) || errors.Is(err, sqlite3.LOCKED) {
+		return false, nil // somebody writes; the next piece comes later
+	}
+	left := k.backup.Remaining()
+	if k.left > 0 && left >= k.left {
+		k.restarts++
+	}
+	k.left = left
+	return done, err
+}
+
+// end ends the backup when the connection is not in the caller's hand.
+func (k *copying) end(w *writer) error {
+	if k.backup == nil {
 		return nil
 	}
-	return os.Rename(copied, path) // a file system without links
-}
-
-// outside calls fn with a connection of its own, outside a transaction.
-func (p *pool) outside(ctx context.Context, act string, fn func(*conn) error) error {
-	if p.s.closed.Load() {
-		return store.ErrClosed
+	if err := w.lock(context.Background()); err != nil {
+		return err
 	}
-	c, err := openConn(ctx, &p.s.cfg, readWrite)
-	if err != nil {
-		return classify(act, err)
-	}
-	c.SetInterrupt(ctx)
-	err = fn(c)
-	return errors.Join(classify(act, err), c.close())
+	defer w.unlock()
+	return k.close()
 }
 
-// Finding is something that Doctor looked at.
-type Finding struct {
-	What   string
-	OK     bool
-	Detail string
-}
-
-// check is a question whose answer is a number of bad rows.
-type check struct{ what, query string }
-
-var checks = []check{
-	{"entries belong to a run", "SELECT count(*) FROM stet_entries e WHERE NOT EXISTS (SELECT 1 FROM stet_runs r WHERE r.run_no=e.run_no)"},
-	{"items belong to a run", "SELECT count(*) FROM stet_inbox i WHERE NOT EXISTS (SELECT 1 FROM stet_runs r WHERE r.run_no=i.run_no)"},
-	{"large values belong to an entry", "SELECT count(*) FROM stet_blobs b WHERE NOT EXISTS (SELECT 1 FROM stet_entries e WHERE e.run_no=b.run_no AND e.incarnation=b.incarnation AND e.loc=b.loc)"},
-	{"large values of entries are there", "SELECT count(*) FROM stet_entries e WHERE e.size>4096 AND NOT EXISTS (SELECT 1 FROM stet_blobs b WHERE e.run_no=b.run_no AND e.incarnation=b.incarnation AND e.loc=b.loc)"},
-	{"inputs and outputs are there", "SELECT count(*) FROM stet_runs r WHERE (r.input_size>512 AND NOT EXISTS (SELECT 1 FROM stet_payloads p WHERE p.run_no=r.run_no AND p.what=1)) OR (r.output_size>512 AND NOT EXISTS (SELECT 1 FROM stet_payloads p WHERE p.run_no=r.run_no AND p.what=2))"},
-	{"completion numbers are unique in a run", "SELECT count(*) FROM (SELECT 1 FROM stet_entries WHERE seq>0 GROUP BY run_no, incarnation, seq HAVING count(*)>1)"},
-	{"ended runs have an end", "SELECT count(*) FROM stet_runs WHERE (status IN (4,5,6)) <> (ended>0)"},
-	{"claimed runs have an owner", "SELECT count(*) FROM stet_runs r WHERE ready=2 AND NOT EXISTS (SELECT 1 FROM stet_leases l WHERE l.grp=r.grp AND l.slot=r.slot AND l.node<>'')"},
-	{"live runs can be reached", "SELECT count(*) FROM stet_runs r WHERE status IN (1,2) AND ready=0 AND wake_at IS NULL AND NOT EXISTS (SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND i.state=1)"},
-	{"only idle runs have a wake time", "SELECT count(*) FROM stet_runs WHERE wake_at IS NOT NULL AND ready<>0"},
-}
-
-// Doctor looks for damage and broken invariants. It changes nothing. An error
-// says that it could not look.
-func (s *Store) Doctor(ctx context.Context) ([]Finding, error) {
-	var findings []Finding
-	add := func(what string, ok bool, detail string) { findings = append(findings, Finding{what, ok, detail}) }
-	err := s.read.do(ctx, "doctor", func(c *conn) error {
-		var result, mode string
-		var sync int64
-		if _, err := c.row("PRAGMA integrity_check(1)", nil, &result); err != nil {
-			return err
-		}
-		add("SQLite's integrity check", result == "ok", result)
-		if _, err := c.row("PRAGMA journal_mode", nil, &mode); err != nil {
-			return err
-		}
-		add("journal mode is WAL", mode == "wal", mode)
-		if _, err := c.row("PRAGMA synchronous", nil, &sync); err != nil {
-			return err
-		}
-		add("synchronous is FULL", sync == 2, fmt.Sprint(sync))
-		for _, check := range checks {
-			var bad int64
-			if _, err := c.row(check.query, nil, &bad); err != nil {
-				return fmt.Errorf("%s: %w", check.what, err)
-			}
-			add(check.what, bad == 0, fmt.Sprintf("%d exceptions", bad))
-		}
+// close ends the backup.
+func (k *copying) close() error {
+	if k.backup == nil {
 		return nil
-	})
-	if err != nil {
-		return findings, err
 	}
-	if info, err := os.Stat(s.cfg.path + "-wal"); err == nil {
-		add("the WAL is small", info.Size() <= walWarning, fmt.Sprintf("%d bytes", info.Size()))
-	}
-	return findings, nil
+	err := k.backup.Close()
+	k.backup, k.of.copying = nil, nil
+	return err
 }

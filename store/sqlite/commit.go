@@ -116,6 +116,10 @@ func (t *committing) readLeases() error {
 	t.current = make(map[store.Shard]bool, len(t.b.Leases))
 	for i := range t.b.Leases {
 		l := &t.b.Leases[i]
+		if epoch, known := t.hand.epochs[l.Shard]; known && epoch == l.Epoch {
+			t.current[l.Shard] = true // nobody has written since it was read
+			continue
+		}
 		ok, err := t.c.current(l)
 		if err != nil {
 			return err

@@ -21,6 +21,8 @@ type conn struct {
 	stmts map[string]*sqlite3.Stmt
 	// patience is how long the connection waits for a lock of another.
 	patience time.Duration
+	begun    time.Time // a read transaction
+	copying  *copying  // a backup under way; nil: none
 }
 
 // lockWait is how long a connection waits for another process.
@@ -45,7 +47,7 @@ func openConn(ctx context.Context, cfg *config, flags sqlite3.OpenFlag) (*conn, 
 		if ctx.Err() != nil || time.Since(since) > out.patience {
 			return false
 		}
-		time.Sleep(200*time.Microsecond + rand.N(600*time.Microsecond))
+		time.Sleep(100*time.Microsecond + rand.N(300*time.Microsecond))
 		return true
 	})
 	if err != nil {
@@ -69,6 +71,9 @@ func (c *conn) close() error {
 		_ = s.Close() // reports the last error of the statement, which was seen
 	}
 	c.stmts = nil
+	if c.copying != nil {
+		_ = c.copying.close() // its owner finds the connection gone
+	}
 	return c.Conn.Close()
 }
 

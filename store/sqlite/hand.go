@@ -2,16 +2,16 @@ package sqlite
 
 import "github.com/stet-run/stet/store"
 
-// hand remembers runs that were claimed when a turn of theirs was last written,
-// so that the next turn need not read the row. Nobody else can change such a row
-// while the lease is current: turns are fenced, and commands adopt only through a
-// batch. It is kept per epoch, and forgotten whenever a transaction is taken back
-// or another act may have touched claimed runs.
+// hand remembers what the last batch has read and written of leases, claimed runs
+// and the node's row, so that the next one need not read it again. It is
+// forgotten when the pager of the connection sees that somebody else has written
+// (the check that SQLite's own page cache relies on, inside the transaction), when
+// a transaction is taken back, and when an act of this Store touches leases or
+// nodes.
 type hand struct {
-	epochs map[store.Shard]int64
+	epochs map[store.Shard]int64 // of current leases
 	runs   map[store.RunNo]inHand
-	// node, boot and batch are those of the last batch that was written here; no
-	// other process writes a boot's number.
+	// node, boot and batch are those of the last batch.
 	node, boot string
 	batch      int64
 }
@@ -38,14 +38,14 @@ func (h *hand) holds(shard store.Shard, epoch int64, current bool) {
 		return
 	}
 	if h.epochs == nil {
-		h.epochs, h.runs = map[store.Shard]int64{}, map[store.RunNo]inHand{}
+		h.epochs = map[store.Shard]int64{}
 	}
 	h.epochs[shard] = epoch
 }
 
 func (h *hand) put(no store.RunNo, state inHand) {
-	if len(h.runs) >= maxHand {
-		clear(h.runs)
+	if h.runs == nil || len(h.runs) >= maxHand {
+		h.runs = map[store.RunNo]inHand{}
 	}
 	h.runs[no] = state
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -68,6 +67,9 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 				return err
 			}
 			snapshots = append(snapshots, snap)
+			if err := c.breathe(); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -84,126 +86,6 @@ func (c *conn) loadEntries(snap *store.Snapshot) error {
 			snap.Entries = append(snap.Entries, e)
 			return nil
 		})
-}
-
-// where is a filter as a condition with its parameters.
-type where struct {
-	text strings.Builder
-	args []any
-}
-
-func (w *where) and(condition string, args ...any) {
-	if w.text.Len() > 0 {
-		w.text.WriteString(" AND ")
-	}
-	w.text.WriteString(condition)
-	w.args = append(w.args, args...)
-}
-
-func whereOf(f *store.Filter) (*where, error) {
-	w := &where{}
-	w.and("true")
-	in := func(column string, n int, list any) error {
-		if n == 0 {
-			return nil
-		}
-		text, err := json.Marshal(list)
-		w.and(column+" IN (SELECT value FROM json_each(?))", string(text))
-		return err
-	}
-	statuses := make([]int, len(f.Statuses))
-	for i, status := range f.Statuses {
-		statuses[i] = int(status)
-	}
-	if len(f.IDs) == 1 {
-		w.and("id=?", f.IDs[0])
-	} else if err := in("id", len(f.IDs), f.IDs); err != nil {
-		return nil, err
-	}
-	for _, err := range []error{in("run_no", len(f.Nos), f.Nos), in("workflow", len(f.Workflows), f.Workflows), in("status", len(statuses), statuses)} {
-		if err != nil {
-			return nil, err
-		}
-	}
-	if f.IDPrefix != "" {
-		w.and("substr(CAST(id AS BLOB),1,?)=CAST(? AS BLOB)", len(f.IDPrefix), f.IDPrefix)
-	}
-	if f.Marks != 0 {
-		w.and("marks&?=?", int(f.Marks), int(f.Marks))
-	}
-	if f.Parent != 0 {
-		w.and("parent_no=?", int64(f.Parent))
-	}
-	if f.CreatedFrom != 0 {
-		w.and("created>=?", f.CreatedFrom)
-	}
-	if f.CreatedBefore != 0 {
-		w.and("created<?", f.CreatedBefore)
-	}
-	return w, nil
-}
-
-// List implements store.Store.
-func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
-	limit, below, err := f.Bounds()
-	if err != nil {
-		return store.Page{}, err
-	}
-	w, err := whereOf(&f)
-	if err != nil {
-		return store.Page{}, err
-	}
-	if below != 0 {
-		w.and("run_no<?", int64(below))
-	}
-	var page store.Page
-	err = s.read.do(ctx, "list runs", func(c *conn) error {
-		query := "SELECT " + runColumns + " FROM stet_runs WHERE " + w.text.String() + " ORDER BY run_no DESC LIMIT ?"
-		err := c.each(query, append(w.args, limit+1), func(r *sqlite3.Stmt) error {
-			run := scanRun(r)
-			if !f.Values {
-				run.Input, run.Output, run.Waits = nil, nil, nil
-			}
-			page.Runs = append(page.Runs, run)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if len(page.Runs) > limit {
-			page.Runs = page.Runs[:limit]
-			page.Next = store.EncodeCursor(page.Runs[limit-1].No)
-		}
-		for i := range page.Runs {
-			if f.Values {
-				if err := c.payloads(&page.Runs[i]); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-	return page, err
-}
-
-// Count implements store.Store.
-func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
-	if _, _, err := f.Bounds(); err != nil {
-		return nil, err
-	}
-	w, err := whereOf(&f)
-	if err != nil {
-		return nil, err
-	}
-	var tallies []store.Tally
-	err = s.read.do(ctx, "count runs", func(c *conn) error {
-		return c.each("SELECT workflow, status, count(*) FROM stet_runs WHERE "+w.text.String()+" GROUP BY workflow, status ORDER BY workflow, status",
-			w.args, func(r *sqlite3.Stmt) error {
-				tallies = append(tallies, store.Tally{Workflow: r.ColumnText(0), Status: store.Status(r.ColumnInt64(1)), Runs: r.ColumnInt64(2)})
-				return nil
-			})
-	})
-	return tallies, err
 }
 
 // History implements store.Store.

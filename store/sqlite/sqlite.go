@@ -39,10 +39,9 @@ type config struct {
 	normal bool
 	shared bool
 	vfs    string
-	// walRefusal is the size of the WAL above which starts are refused.
-	walRefusal int64
-	now        func() time.Time
-	log        *slog.Logger
+	wal    walBounds
+	now    func() time.Time
+	log    *slog.Logger
 }
 
 // Option is an option of Open.
@@ -83,7 +82,7 @@ func Open(path string, opts ...Option) (*Store, error) {
 
 // OpenContext is Open with a context for waiting for other processes.
 func OpenContext(ctx context.Context, path string, opts ...Option) (*Store, error) {
-	cfg := config{path: path, now: time.Now, log: slog.Default(), walRefusal: walRefusal}
+	cfg := config{path: path, now: time.Now, log: slog.Default(), wal: defaultBounds}
 	for _, opt := range opts {
 		opt(&cfg)
 	}
@@ -156,6 +155,9 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
+	if _, err := c.row("PRAGMA data_version", nil, &s.write.version); err != nil { // after the mode was changed
+		return err
+	}
 	_, err := c.row("SELECT value FROM stet_meta WHERE key='id'", nil, &s.id)
 	return err
 }
@@ -200,83 +202,4 @@ func (c *clock) read() store.Time {
 		c.last = now
 	}
 	return c.last
-}
-
-// pool is a few connections that read.
-type pool struct {
-	s     *Store
-	mu    sync.Mutex
-	free  []*conn
-	slots chan struct{} // a token per connection in use
-}
-
-const maxReaders = 4
-
-func newPool(s *Store) pool { return pool{s: s, slots: make(chan struct{}, maxReaders)} }
-
-// do calls fn with a connection in a read transaction.
-func (p *pool) do(ctx context.Context, act string, fn func(*conn) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case p.slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-p.slots }()
-	if p.s.closed.Load() {
-		return store.ErrClosed
-	}
-	p.mu.Lock()
-	var c *conn
-	if n := len(p.free); n > 0 {
-		c, p.free = p.free[n-1], p.free[:n-1]
-	}
-	p.mu.Unlock()
-	if c == nil {
-		var err error
-		if c, err = openConn(ctx, &p.s.cfg, sqlite3.OPEN_READWRITE); err != nil {
-			return classify(act, err)
-		}
-	}
-	c.SetInterrupt(ctx)
-	_, err := c.exec("BEGIN")
-	if err == nil {
-		err = fn(c)
-	}
-	c.SetInterrupt(context.Background())
-	if !c.GetAutocommit() {
-		if _, endErr := c.exec("COMMIT"); endErr != nil && err == nil {
-			err = endErr
-		}
-	}
-	if err != nil && ctx.Err() != nil {
-		err = ctx.Err()
-	}
-	if broken := err != nil || !c.GetAutocommit(); broken || !p.keep(c) {
-		_ = c.close() // opened anew; err is what counts
-	}
-	return classify(act, err)
-}
-
-func (p *pool) keep(c *conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.s.closed.Load() {
-		return false
-	}
-	p.free = append(p.free, c)
-	return true
-}
-
-func (p *pool) close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var errs []error
-	for _, c := range p.free {
-		errs = append(errs, c.close())
-	}
-	p.free = nil
-	return errors.Join(errs...)
 }

@@ -13,19 +13,25 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-const (
-	// ownerPages is the size of the WAL, in pages, from which on a commit moves
-	// pages into the database. Strangers leave that to the owner, up to a bound.
-	ownerPages    = 2_000
-	strangerPages = 12_000
-	// restartPages is the size from which on the commit also waits for readers,
-	// so that the WAL begins anew.
-	restartPages = 8_000
-	restartWait  = 250 * time.Millisecond
+// walBounds are sizes of the write-ahead log.
+type walBounds struct {
+	// owner is the number of pages from which on a commit moves pages into the
+	// database. Strangers leave that to the owner, up to a bound.
+	owner    int
+	stranger int
+	// restart is the number of pages from which on the commit also waits for
+	// readers, so that the log begins anew.
+	restart int
+	// refusal is the size in bytes above which starts are refused.
+	refusal int64
+}
 
-	walWarning = 64 << 20 // bytes
-	walRefusal = 1 << 30
-	warnEvery  = time.Minute
+var defaultBounds = walBounds{owner: 2_000, stranger: 12_000, restart: 8_000, refusal: 1 << 30}
+
+const (
+	walWarning  = 64 << 20 // bytes
+	warnEvery   = time.Minute
+	restartWait = 250 * time.Millisecond
 )
 
 // wal keeps the write-ahead log small.
@@ -48,9 +54,10 @@ func (l *wal) watch(c *conn) error {
 // tend moves the log's pages into the database when there are many. A failure is
 // no failure of the commit, and is tried again as the log grows.
 func (w *writer) tend() {
-	l, limit := &w.wal, strangerPages
+	l, bounds := &w.wal, &w.s.cfg.wal
+	limit := bounds.stranger
 	if w.s.owner.held() {
-		limit = ownerPages
+		limit = bounds.owner
 	}
 	if l.pages < l.tended {
 		l.tended = 0 // it began anew
@@ -60,7 +67,7 @@ func (w *writer) tend() {
 	}
 	l.tended = l.pages
 	mode := sqlite3.CHECKPOINT_PASSIVE
-	if l.pages >= restartPages {
+	if l.pages >= bounds.restart {
 		mode = sqlite3.CHECKPOINT_RESTART
 	}
 	w.c.patience = restartWait
@@ -92,9 +99,9 @@ func (s *Store) refuseStarts(commands []store.Command) error {
 	for i := range commands {
 		starts = starts || commands[i].Start != nil
 	}
-	if size := s.walSize(); starts && size > s.cfg.walRefusal {
+	if size := s.walSize(); starts && size > s.cfg.wal.refusal {
 		return fmt.Errorf("start a run: %w: the WAL of %s has %d MiB, more than %d: something keeps a read transaction open; end it",
-			store.ErrUnavailable, s.cfg.path, size>>20, s.cfg.walRefusal>>20)
+			store.ErrUnavailable, s.cfg.path, size>>20, s.cfg.wal.refusal>>20)
 	}
 	return nil
 }

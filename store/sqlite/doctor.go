@@ -1,0 +1,76 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+)
+
+// Finding is something that Doctor looked at.
+type Finding struct {
+	What   string
+	OK     bool
+	Detail string
+}
+
+// check is a question whose answer is a number of bad rows.
+type check struct{ what, query string }
+
+var checks = []check{
+	{"entries belong to a run", `SELECT count(*) FROM stet_entries e
+		WHERE NOT EXISTS (SELECT 1 FROM stet_runs r WHERE r.run_no=e.run_no)`},
+	{"items belong to a run", `SELECT count(*) FROM stet_inbox i
+		WHERE NOT EXISTS (SELECT 1 FROM stet_runs r WHERE r.run_no=i.run_no)`},
+	{"large values belong to an entry", `SELECT count(*) FROM stet_blobs b WHERE NOT EXISTS
+		(SELECT 1 FROM stet_entries e WHERE e.run_no=b.run_no AND e.incarnation=b.incarnation AND e.loc=b.loc AND e.size=length(b.val))`},
+	{"large values of entries are there", `SELECT count(*) FROM stet_entries e WHERE e.size>4096 AND NOT EXISTS
+		(SELECT 1 FROM stet_blobs b WHERE b.run_no=e.run_no AND b.incarnation=e.incarnation AND b.loc=e.loc)`},
+	{"inputs and outputs are there", `SELECT count(*) FROM stet_runs r
+		WHERE (r.input_size>512 AND NOT EXISTS (SELECT 1 FROM stet_payloads p WHERE p.run_no=r.run_no AND p.what=1 AND length(p.val)=r.input_size))
+		OR (r.output_size>512 AND NOT EXISTS (SELECT 1 FROM stet_payloads p WHERE p.run_no=r.run_no AND p.what=2 AND length(p.val)=r.output_size))`},
+	{"completion numbers are unique in a run", `SELECT count(*) FROM
+		(SELECT 1 FROM stet_entries WHERE seq>0 GROUP BY run_no, incarnation, seq HAVING count(*)>1)`},
+	{"ended runs have an end", `SELECT count(*) FROM stet_runs WHERE (status IN (4,5,6)) <> (ended>0)`},
+	{"claimed runs have an owner", `SELECT count(*) FROM stet_runs r WHERE ready=2 AND NOT EXISTS
+		(SELECT 1 FROM stet_leases l WHERE l.grp=r.grp AND l.slot=r.slot AND l.node<>'')`},
+	{"live runs can be reached", `SELECT count(*) FROM stet_runs r WHERE status IN (1,2) AND ready=0 AND wake_at IS NULL AND NOT EXISTS
+		(SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND i.state=1)`},
+	{"only idle runs have a wake time", `SELECT count(*) FROM stet_runs WHERE wake_at IS NOT NULL AND ready<>0`},
+}
+
+// Doctor looks for damage and broken invariants. It changes nothing, and reads
+// all of the file in one transaction: on a large one while others write the WAL
+// grows until it ends. An error says that it could not look.
+func (s *Store) Doctor(ctx context.Context) ([]Finding, error) {
+	var findings []Finding
+	add := func(what string, ok bool, detail string) { findings = append(findings, Finding{what, ok, detail}) }
+	err := s.read.do(ctx, "doctor", func(c *conn) error {
+		var result, mode string
+		var sync int64
+		if _, err := c.row("PRAGMA integrity_check(1)", nil, &result); err != nil {
+			return err
+		}
+		add("SQLite's integrity check", result == "ok", result)
+		if _, err := c.row("PRAGMA journal_mode", nil, &mode); err != nil {
+			return err
+		}
+		add("journal mode is WAL", mode == "wal", mode)
+		if _, err := c.row("PRAGMA synchronous", nil, &sync); err != nil {
+			return err
+		}
+		add("synchronous is FULL", sync == 2 || s.cfg.normal, fmt.Sprint(sync))
+		for _, check := range checks {
+			var bad int64
+			if _, err := c.row(check.query, nil, &bad); err != nil {
+				return fmt.Errorf("%s: %w", check.what, err)
+			}
+			add(check.what, bad == 0, fmt.Sprintf("%d exceptions", bad))
+		}
+		return nil
+	})
+	if err != nil {
+		return findings, err
+	}
+	size := s.walSize()
+	add("the WAL is small", size <= walWarning, fmt.Sprintf("%d bytes", size))
+	return findings, nil
+}

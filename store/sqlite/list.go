@@ -1,0 +1,228 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/stet-run/stet/store"
+)
+
+// window is how many run numbers one query looks at, so that a search through
+// millions of runs is many short read transactions.
+const window = 1 << 17
+
+// search is a filter as a query.
+type search struct {
+	from   string
+	text   strings.Builder
+	args   []any
+	direct bool // names its runs: no windows
+}
+
+func (s *search) and(condition string, args ...any) {
+	if s.text.Len() > 0 {
+		s.text.WriteString(" AND ")
+	}
+	s.text.WriteString(condition)
+	s.args = append(s.args, args...)
+}
+
+// in adds that a column has one of the values, which JSON can hold.
+func (s *search) in(column string, values any) error {
+	text, err := json.Marshal(values)
+	s.and(column+" IN (SELECT value FROM json_each(?))", string(text))
+	return err
+}
+
+// everyWorkflow gives the names of the workflows that have runs, by as many
+// seeks in the index.
+const everyWorkflow = `workflow IN (WITH RECURSIVE w(name) AS (SELECT min(workflow) FROM stet_runs
+	UNION ALL SELECT (SELECT min(workflow) FROM stet_runs WHERE workflow>w.name) FROM w WHERE w.name IS NOT NULL)
+	SELECT name FROM w WHERE name IS NOT NULL)`
+
+// newSearch returns the query of a filter. listed says that the index of
+// workflows and statuses is to be used even if the filter names none.
+func newSearch(f *store.Filter, listed bool) (*search, error) {
+	s := &search{from: "stet_runs", direct: len(f.IDs)+len(f.Nos) > 0}
+	s.and("true")
+	var errs [4]error
+	if len(f.IDs) > 0 {
+		errs[0] = s.in("id", f.IDs)
+	}
+	if len(f.Nos) > 0 {
+		errs[1] = s.in("run_no", f.Nos)
+	}
+	if listed = listed || len(f.Workflows)+len(f.Statuses) > 0; listed {
+		if !s.direct && f.Parent == 0 {
+			s.from += " INDEXED BY stet_runs_listing"
+		}
+		if len(f.Workflows) > 0 {
+			errs[2] = s.in("workflow", f.Workflows)
+		} else {
+			s.and(everyWorkflow)
+		}
+		statuses := f.Statuses
+		if len(statuses) == 0 {
+			statuses = store.AllStatuses()
+		}
+		numbers := make([]int, len(statuses))
+		for i, status := range statuses {
+			numbers[i] = int(status)
+		}
+		errs[3] = s.in("status", numbers)
+	}
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	if f.IDPrefix != "" {
+		s.and("id>=?", f.IDPrefix)
+		if after := afterPrefix(f.IDPrefix); after != "" {
+			s.and("id<?", after)
+		}
+	}
+	if f.Marks != 0 {
+		s.and("marks&?=?", int(f.Marks), int(f.Marks))
+	}
+	if f.Parent != 0 {
+		s.and("parent_no>0 AND parent_no=?", int64(f.Parent))
+	}
+	if f.CreatedFrom != 0 {
+		s.and("created>=?", f.CreatedFrom)
+	}
+	if f.CreatedBefore != 0 {
+		s.and("created<?", f.CreatedBefore)
+	}
+	s.and("run_no>=? AND run_no<?")
+	return s, nil
+}
+
+// afterPrefix returns the least string greater than all that begin with prefix,
+// "" if there is none.
+func afterPrefix(prefix string) string {
+	b := []byte(prefix)
+	for len(b) > 0 && b[len(b)-1] == 0xff {
+		b = b[:len(b)-1]
+	}
+	if len(b) > 0 {
+		b[len(b)-1]++
+	}
+	return string(b)
+}
+
+// windows calls fn for the windows of run numbers below the given one, or for
+// all with 0, from the newest down, until fn has enough.
+func (s *search) windows(c *conn, below store.RunNo, fn func(args []any) (enough bool, err error)) error {
+	high := int64(below)
+	if high == 0 {
+		if _, err := c.row("SELECT coalesce(max(run_no), 0)+1 FROM stet_runs", nil, &high); err != nil {
+			return err
+		}
+	}
+	for high > 1 {
+		low := max(high-window, 1)
+		if s.direct {
+			low = 1
+		}
+		enough, err := fn(append(slices.Clip(s.args), low, high))
+		if err != nil || enough {
+			return err
+		}
+		high = low
+		if err := c.breathe(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// List implements store.Store.
+func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	limit, below, err := f.Bounds()
+	if err != nil {
+		return store.Page{}, err
+	}
+	q, err := newSearch(&f, false)
+	if err != nil {
+		return store.Page{}, err
+	}
+	var page store.Page
+	err = s.read.do(ctx, "list runs", func(c *conn) error {
+		query := "SELECT " + runColumns + " FROM " + q.from + " WHERE " + q.text.String() + " ORDER BY run_no DESC LIMIT ?"
+		return q.windows(c, below, func(args []any) (bool, error) {
+			first := len(page.Runs)
+			err := c.each(query, append(args, limit+1-first), func(r *sqlite3.Stmt) error {
+				page.Runs = append(page.Runs, scanRun(r))
+				return nil
+			})
+			if err != nil {
+				return false, err
+			}
+			for i := range page.Runs[first:] {
+				if err := c.fill(&page.Runs[first+i], f.Values); err != nil {
+					return false, err
+				}
+			}
+			return len(page.Runs) > limit, nil
+		})
+	})
+	if err != nil {
+		return store.Page{}, err
+	}
+	if len(page.Runs) > limit {
+		page.Runs = page.Runs[:limit]
+		page.Next = store.EncodeCursor(page.Runs[limit-1].No)
+	}
+	return page, nil
+}
+
+// fill reads the values of a listed run, or drops them.
+func (c *conn) fill(r *store.Run, values bool) error {
+	if values {
+		return c.payloads(r)
+	}
+	r.Input, r.Output, r.Waits = nil, nil, nil
+	return nil
+}
+
+// Count implements store.Store.
+func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
+	if _, _, err := f.Bounds(); err != nil {
+		return nil, err
+	}
+	q, err := newSearch(&f, true)
+	if err != nil {
+		return nil, err
+	}
+	type key struct {
+		workflow string
+		status   store.Status
+	}
+	counts := map[key]int64{}
+	err = s.read.do(ctx, "count runs", func(c *conn) error {
+		query := "SELECT workflow, status, count(*) FROM " + q.from + " WHERE " + q.text.String() + " GROUP BY workflow, status"
+		return q.windows(c, 0, func(args []any) (bool, error) {
+			return false, c.each(query, args, func(r *sqlite3.Stmt) error {
+				counts[key{r.ColumnText(0), store.Status(r.ColumnInt64(1))}] += r.ColumnInt64(2)
+				return nil
+			})
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	var tallies []store.Tally
+	for k, n := range counts {
+		tallies = append(tallies, store.Tally{Workflow: k.workflow, Status: k.status, Runs: n})
+	}
+	slices.SortFunc(tallies, func(a, b store.Tally) int {
+		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status))
+	})
+	return tallies, nil
+}

@@ -1,0 +1,85 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/stet-run/stet/store"
+)
+
+var _ store.Transactor[*sql.Tx] = (*Store)(nil)
+
+// ApplyTx implements store.Transactor: it carries out commands in a transaction
+// on the same file that the caller has begun with any driver of database/sql, and
+// that the caller commits or rolls back. With an error nothing of the commands is
+// in the transaction. A transaction that has read before should have been begun
+// as IMMEDIATE: SQLite refuses a write after a read that another process's write
+// has overtaken. Runs are not adopted.
+func (s *Store) ApplyTx(ctx context.Context, tx *sql.Tx, commands []store.Command) ([]store.Answer, error) {
+	if s.closed.Load() {
+		return nil, store.ErrClosed
+	}
+	if err := store.ValidateCommands(commands); err != nil {
+		return nil, err
+	}
+	if err := s.refuseStarts(commands); err != nil {
+		return nil, err
+	}
+	q := txQuerier{ctx, tx}
+	var id string
+	if _, err := q.row("SELECT value FROM stet_meta WHERE key='id'", nil, &id); err != nil || id != s.id {
+		return nil, errors.Join(fmt.Errorf("apply commands: %w: expected a transaction on %s, whose store is %s; found %q",
+			store.ErrInvalid, s.cfg.path, s.id, id), err)
+	}
+	if _, err := q.exec("SAVEPOINT stet"); err != nil {
+		return nil, err
+	}
+	a := applier{q: q, now: s.clock.read()}
+	answers := make([]store.Answer, len(commands))
+	for i := range commands {
+		var err error
+		if answers[i], err = a.apply(&commands[i]); err != nil {
+			_, undoErr := q.exec("ROLLBACK TO stet")
+			_, endErr := q.exec("RELEASE stet")
+			return nil, fmt.Errorf("apply commands: %w", errors.Join(err, undoErr, endErr))
+		}
+	}
+	if _, err := q.exec("RELEASE stet"); err != nil {
+		return nil, fmt.Errorf("apply commands: %w", err)
+	}
+	return answers, nil
+}
+
+// txQuerier executes statements in a caller's transaction.
+type txQuerier struct {
+	ctx context.Context // of the one call
+	tx  *sql.Tx
+}
+
+func (q txQuerier) exec(text string, args ...any) (int64, error) {
+	result, err := q.tx.ExecContext(q.ctx, text, plain(args)...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (q txQuerier) row(text string, args []any, dest ...any) (bool, error) {
+	err := q.tx.QueryRowContext(q.ctx, text, plain(args)...).Scan(dest...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// plain makes NULL of values that are nil: some drivers make them empty.
+func plain(args []any) []any {
+	for i, arg := range args {
+		if b, ok := arg.([]byte); ok && b == nil {
+			args[i] = nil
+		}
+	}
+	return args
+}
