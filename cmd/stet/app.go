@@ -55,7 +55,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 	root.AddCommand(
 		a.startCommand(), a.listCommand(), a.countCommand(), a.showCommand(), a.waitCommand(), a.watchCommand(), a.sendCommand(),
 		a.resolveCommand(), a.rejectCommand(), a.cancelCommand(), a.terminateCommand(), a.resumeCommand(),
-		a.benchCommand(), a.doctorCommand(), a.migrateCommand(), a.backupCommand(), a.versionCommand(),
+		a.benchCommand(), a.tortureCommand(), a.doctorCommand(), a.migrateCommand(), a.backupCommand(), a.versionCommand(),
 	)
 	root.SetArgs(args)
 	root.SetIn(in)

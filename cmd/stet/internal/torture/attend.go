@@ -1,0 +1,148 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// alive returns how many of the known runs have not ended.
+func (h *harness) alive() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.live
+}
+
+// meet attends to a run, if it is not known yet: it sends what the run waits for,
+// cancels some, and waits for others to end.
+func (h *harness) meet(id string) (known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.runs[id] != nil {
+		return true
+	}
+	r := &run{program: newProgram(h.cfg.Seed, id), tokens: map[int]bool{}}
+	h.runs[id] = r
+	h.live++
+	h.attend(func(ctx context.Context) error { return h.client.sendAll(ctx, r.program, 300*time.Millisecond) })
+	switch r.seed % 8 {
+	case 0:
+		r.asked = true
+		h.attend(func(ctx context.Context) error {
+			if err := pause(ctx, rand.N(3*time.Second)); err != nil {
+				return err
+			}
+			return h.client.cancel(ctx, id, r.seed%32 == 0)
+		})
+	case 1:
+		h.attend(func(ctx context.Context) error { return h.client.await(ctx, id) })
+	}
+	return false
+}
+
+// follow looks for what the runs need and how they stand, until ctx ends.
+func (h *harness) follow(ctx context.Context) (err error) {
+	effects, err := openReader(h.effects)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, effects.close()) }()
+	for {
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+		lines, err := effects.read()
+		if err != nil {
+			return err
+		}
+		for _, l := range lines {
+			if l.Kind == lineToken {
+				h.meet(l.Run) // one that was started by a worker
+				h.settlePromise(l.line)
+			}
+		}
+		if err := errors.Join(h.discover(ctx), h.look(ctx)); err != nil && !indefinite(err) {
+			return err
+		}
+	}
+}
+
+// discover meets the runs that others have started.
+func (h *harness) discover(ctx context.Context) error {
+	f := store.Filter{Workflows: []string{treeRef.Name()}, IDPrefix: fmt.Sprintf("%s%016x-", prefix, h.cfg.Seed), Limit: 200}
+	for {
+		page, err := h.db.List(ctx, f)
+		if err != nil {
+			return err
+		}
+		known := 0
+		for i := range page.Runs {
+			if h.meet(page.Runs[i].ID) {
+				known++
+			}
+		}
+		if known > 0 || page.Next == "" { // the newest come first
+			return nil
+		}
+		f.Cursor = page.Next
+	}
+}
+
+// look asks how the live runs stand.
+func (h *harness) look(ctx context.Context) error {
+	h.mu.Lock()
+	var ids []string
+	for id, r := range h.runs {
+		if !r.ended && len(ids) < store.MaxPage {
+			ids = append(ids, id)
+		}
+	}
+	h.mu.Unlock()
+	if len(ids) == 0 {
+		return nil
+	}
+	page, err := h.db.List(ctx, store.Filter{IDs: ids, Limit: len(ids), Values: true})
+	if err != nil {
+		return err
+	}
+	for i := range page.Runs {
+		found := &page.Runs[i]
+		if !found.Status.Terminal() && found.Status != store.Stalled {
+			continue
+		}
+		h.mu.Lock()
+		h.runs[found.ID].ended = true
+		h.live--
+		h.ended = time.Now()
+		h.mu.Unlock()
+		if err := h.client.acknowledgeEnd(found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settlePromise resolves a promise whose token was handed out: some by two
+// callers at once, with different values.
+func (h *harness) settlePromise(l line) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.runs[l.Run]
+	if r == nil || r.tokens[l.Node] {
+		return
+	}
+	r.tokens[l.Node] = true
+	n := r.nodes[l.Node]
+	for which := range 1 + int(r.seedOf(n, 200)%3)/2 {
+		h.attend(func(ctx context.Context) error {
+			if err := pause(ctx, rand.N(200*time.Millisecond)); err != nil {
+				return err
+			}
+			return h.client.resolve(ctx, r.program, n, l.Text, which)
+		})
+	}
+}

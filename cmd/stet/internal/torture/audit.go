@@ -1,0 +1,188 @@
+package torture
+
+import (
+	"context"
+
+	"fmt"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// audit compares the logs with the store at rest.
+type audit struct {
+	*harness
+	executions *executions
+	stored     map[string]*store.Run
+	outputs    map[string]*output // of the runs that have succeeded
+}
+
+// check checks everything. An error says that it could not.
+func (a *audit) check(ctx context.Context) error {
+	effects, err := readJournal(a.effects)
+	if err != nil {
+		return err
+	}
+	acks, err := readJournal(a.acks)
+	if err != nil {
+		return err
+	}
+	a.executions = newExecutions(effects, a.pauses)
+	if err := a.readRuns(ctx); err != nil {
+		return err
+	}
+	for id, r := range a.stored {
+		if err := a.checkRun(ctx, r, a.runs[id]); err != nil {
+			return err
+		}
+	}
+	if err := a.checkAcks(ctx, acks); err != nil {
+		return err
+	}
+	a.executions.checkStarts(a.report)
+	a.checkSightings()
+	a.report.count("runs", len(a.stored))
+	return nil
+}
+
+// readRuns reads all runs of this torture.
+func (a *audit) readRuns(ctx context.Context) error {
+	a.stored, a.outputs = map[string]*store.Run{}, map[string]*output{}
+	f := store.Filter{IDPrefix: fmt.Sprintf("%s%016x-", prefix, a.cfg.Seed), Limit: 1000, Values: true}
+	for {
+		page, err := a.db.List(ctx, f)
+		if err != nil {
+			return err
+		}
+		for i := range page.Runs {
+			a.stored[page.Runs[i].ID] = &page.Runs[i]
+		}
+		if f.Cursor = page.Next; f.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+// checkRun checks how a run has ended, and its history.
+func (a *audit) checkRun(ctx context.Context, r *store.Run, known *run) error {
+	a.report.count("runs: "+r.Status.String(), 1)
+	switch {
+	case known == nil:
+		a.report.violated(unexpectedErrors, "run %s was not in a listing before", r.ID)
+		return nil
+	case known.poison:
+		if r.Status != store.Stalled {
+			a.report.violated(poisonAlive, "run %s, which kills its process, is %s after %d suspicions and %d strikes", r.ID, r.Status, r.Suspect, r.Strikes)
+		}
+		return nil
+	case r.Status == store.Stalled:
+		a.report.violated(wrongStalls, "run %s: %s", r.ID, r.Reason)
+	case !r.Status.Terminal():
+		a.report.violated(stuck, "run %s is %s since %s, claimed %t, wakes %s, waits for %s", r.ID, r.Status, r.Created, r.Claimed, r.WakeAt, r.Waits)
+	case r.Status == store.Failed:
+		a.report.violated(wrongResults, "run %s has failed: %s", r.ID, r.Output)
+	case r.Status == store.Cancelled && !known.asked:
+		a.report.violated(wrongResults, "run %s is cancelled, and nobody has asked for it: %s", r.ID, r.Reason)
+	case r.Status == store.Succeeded:
+		if err := a.checkOutput(ctx, known.program); err != nil {
+			return err
+		}
+	}
+	entries, err := a.client.engine.History(ctx, r.ID, stet.HistoryQuery{Values: true})
+	if err != nil {
+		return err
+	}
+	a.report.count("entries", len(entries))
+	for i := range entries {
+		result, ok, err := resultOf(&entries[i])
+		if err != nil {
+			return fmt.Errorf("result of %s in run %s: %w", entries[i].Location, r.ID, err)
+		}
+		if ok && result.Process != "" {
+			a.executions.checkRecorded(a.report, operation{r.ID, entries[i].Location}, result)
+		}
+	}
+	return nil
+}
+
+// checkOutput compares a result with what follows from the seed.
+func (a *audit) checkOutput(ctx context.Context, p *program) error {
+	out, err := treeRef.Handle(a.client.engine, p.runID).Wait(ctx)
+	if err != nil {
+		return err
+	}
+	a.outputs[p.runID] = &out
+	want, err := p.expected(&out.choices)
+	switch {
+	case err != nil:
+		a.report.violated(wrongResults, "run %s: %v", p.runID, err)
+	case out.Value != want:
+		a.report.violated(wrongResults, "run %s: expected %d, found %d", p.runID, want, out.Value)
+	}
+	for _, id := range out.Early {
+		a.report.violated(earlyTimers, "run %s: by its own time %s was over before its end", p.runID, p.nodes[id].name())
+	}
+	for _, id := range out.Reordered {
+		a.report.violated(wrongResults, "run %s: %s has found another order than the one that is recorded", p.runID, p.nodes[id].name())
+	}
+	return nil
+}
+
+// checkAcks checks that everything that was acknowledged is there.
+func (a *audit) checkAcks(ctx context.Context, acks []placed) error {
+	for _, ack := range acks {
+		a.report.count("acknowledged: "+ack.Kind, 1)
+		r := a.stored[ack.Run]
+		if r == nil {
+			a.report.violated(acknowledgedLost, "%s of run %s, acknowledged to %s: there is no such run", ack.Kind, ack.Run, ack.Process)
+			continue
+		}
+		switch ack.Kind {
+		case ackSend:
+			if err := a.checkSent(ctx, r, ack.line); err != nil {
+				return err
+			}
+		case ackResolve:
+			out := a.outputs[r.ID]
+			if out == nil {
+				continue
+			}
+			if got, ok := out.Promised[ack.Node]; ok && got != ack.Value {
+				a.report.violated(acknowledgedLost, "run %s: promise %d was resolved with %d, and has got %d", r.ID, ack.Node, ack.Value, got)
+			}
+		case ackCancel:
+			if r.Status.Terminal() && r.Status != store.Cancelled {
+				a.report.violated(acknowledgedLost, "run %s: its cancel was granted, and it has %s", r.ID, r.Status)
+			}
+		case ackEnd:
+			if ack.Status != r.Status.String() || ack.Value != textHash(string(r.Output)) {
+				a.report.violated(acknowledgedLost, "run %s: it was seen %s, and is %s, perhaps with another result", r.ID, ack.Status, r.Status)
+			}
+		}
+	}
+	return nil
+}
+
+// checkSent looks for the item of an acknowledged message, which stays after it
+// was received. Its ID is "m:" and the key.
+func (a *audit) checkSent(ctx context.Context, r *store.Run, ack line) error {
+	items, err := a.db.Inbox(ctx, r.No, "m:"+ack.Key)
+	if err != nil {
+		return err
+	}
+	if len(items) != 1 {
+		a.report.violated(acknowledgedLost, "run %s: message %s was sent by %s, and is in the inbox %d times", r.ID, ack.Key, ack.Process, len(items))
+	}
+	return nil
+}
+
+// checkSightings checks that what was seen to be done has stayed as it was.
+func (a *audit) checkSightings() {
+	a.report.count("steps seen done on the way", len(a.watched.seen))
+	for at, seen := range a.watched.seen {
+		if now, ok := a.executions.recorded[at]; !ok || now != seen.result {
+			a.report.violated(acknowledgedLost, "run %s: %s was seen done with %+v, and is %+v", at.run, at.location, seen.result, now)
+		}
+		a.executions.checkAfter(a.report, at, seen.place, "it was seen done")
+	}
+}

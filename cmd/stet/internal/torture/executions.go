@@ -1,0 +1,129 @@
+package torture
+
+import (
+	"slices"
+)
+
+// executions are all executions of step bodies, as they were logged.
+type executions struct {
+	starts   map[operation][]placed // in the order of the log
+	ends     map[body]int64         // place of the end
+	owners   []placed               // takeovers, in the order of the log
+	takes    map[string][]int64     // places of the takeovers of a process
+	woken    []placed               // lines behind sleeps
+	recorded map[operation]stepResult
+	pauses   []stay
+}
+
+// body names one execution of a body.
+type body struct {
+	process string
+	no      int64
+}
+
+func newExecutions(lines []placed, pauses []stay) *executions {
+	x := &executions{
+		starts: map[operation][]placed{}, ends: map[body]int64{}, takes: map[string][]int64{}, recorded: map[operation]stepResult{}, pauses: pauses,
+	}
+	for _, l := range lines {
+		switch l.Kind {
+		case lineOwn:
+			x.owners = append(x.owners, l)
+			x.takes[l.Process] = append(x.takes[l.Process], l.place)
+		case lineStart:
+			at := operation{l.Run, l.Loc}
+			x.starts[at] = append(x.starts[at], l)
+		case lineEnd:
+			x.ends[body{l.Process, l.No}] = l.place
+		case lineWoke:
+			x.woken = append(x.woken, l)
+		}
+	}
+	return x
+}
+
+// ownerAt returns the process that had taken the store over last at a place of
+// the log.
+func (x *executions) ownerAt(place int64) string {
+	i, _ := slices.BinarySearchFunc(x.owners, place, func(l placed, place int64) int { return int(min(max(l.place-place, -1), 1)) })
+	if i == 0 {
+		return ""
+	}
+	return x.owners[i-1].Process
+}
+
+// tookBetween reports whether the process has taken the store over between two
+// places of the log.
+func (x *executions) tookBetween(process string, from, to int64) bool {
+	return slices.ContainsFunc(x.takes[process], func(place int64) bool { return from < place && place < to })
+}
+
+// resumeSlack is how long after a pause a process may still log the begin of a
+// body that it had decided on before, in microseconds.
+const resumeSlack = 1_000_000
+
+// excused reports whether a start may have been decided on before a pause of its
+// process and was only logged after it.
+func (x *executions) excused(start placed) bool {
+	return slices.ContainsFunc(x.pauses, func(s stay) bool {
+		return s.process == start.Process && s.from <= start.At && start.At <= s.to+resumeSlack
+	})
+}
+
+// checkRecorded checks the execution whose result stands in the store: it had the
+// right to be recorded, and nothing was executed after it.
+func (x *executions) checkRecorded(report *Report, at operation, result stepResult) {
+	x.recorded[at] = result
+	end, ok := x.ends[body{result.Process, result.No}]
+	if !ok {
+		report.violated(wrongResults, "run %s: the result of %s is of execution %d of %s, which was never logged", at.run, at.location, result.No, result.Process)
+		return
+	}
+	if owner := x.ownerAt(end); owner != result.Process {
+		report.violated(staleCommits, "run %s: %s was recorded by %s, whose body ended when %s had taken over", at.run, at.location, result.Process, owner)
+	}
+	x.checkAfter(report, at, end, "the execution that is recorded had ended")
+}
+
+// checkAfter looks for starts behind a place at which the step was done.
+func (x *executions) checkAfter(report *Report, at operation, place int64, why string) {
+	for _, start := range x.starts[at] {
+		if start.place <= place {
+			continue
+		}
+		if x.excused(start) {
+			report.count("starts that a pause has delayed", 1)
+			continue
+		}
+		report.violated(runAgain, "run %s: %s was started by %s (byte %d of the log) after %s (byte %d)", at.run, at.location, start.Process, start.place, why, place)
+	}
+}
+
+// checkStarts checks what the log of effects says by itself.
+func (x *executions) checkStarts(report *Report) {
+	keys := map[string]operation{}
+	for at, starts := range x.starts {
+		report.count("executions of steps", len(starts))
+		for i, start := range starts {
+			if other, taken := keys[start.Key]; taken && other != at || start.Key != starts[0].Key {
+				report.violated(duplicated, "run %s: %s has the idempotency key %s, which differs from an earlier one or is that of %+v", at.run, at.location, start.Key, other)
+			}
+			keys[start.Key] = at
+			for _, former := range starts[:i] {
+				switch {
+				case former.Attempt > start.Attempt && !x.excused(start):
+					report.violated(runAgain, "run %s: attempt %d of %s was started by %s after attempt %d", at.run, start.Attempt, at.location, start.Process, former.Attempt)
+				case former.Attempt == start.Attempt && former.Process == start.Process && !x.tookBetween(start.Process, former.place, start.place):
+					report.violated(duplicated, "run %s: attempt %d of %s was started twice by %s, which had not lost the store in between", at.run, start.Attempt, at.location, start.Process)
+				}
+			}
+		}
+	}
+	for _, l := range x.woken {
+		report.count("timers", 1)
+		if l.At < l.Due {
+			report.violated(earlyTimers, "run %s: node %d was over %d µs before its time", l.Run, l.Node, l.Due-l.At)
+		}
+	}
+	report.count("takeovers", len(x.owners))
+}

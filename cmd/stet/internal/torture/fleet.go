@@ -1,0 +1,183 @@
+package torture
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// fleet is the worker processes: a fixed number of places, each with a process
+// that is replaced when it ends.
+type fleet struct {
+	cfg     *Config
+	orders  orders // of all; Name is set for each process
+	mayDie  bool   // processes that end by themselves are no surprise
+	report  func(violation, string, ...any)
+	sites   []*site
+	tending sync.WaitGroup
+}
+
+// site is one of the places; proc is replaced by the goroutine that tends it.
+type site struct {
+	number int
+
+	mu      sync.Mutex
+	proc    *process // nil: none at this moment
+	started int      // processes so far
+}
+
+// process is a worker process.
+type process struct {
+	name  string
+	cmd   *exec.Cmd
+	stdin io.Closer // its end is the order to stop
+	talk  bytes.Buffer
+	ended chan struct{} // closed when it has ended
+
+	mu     sync.Mutex
+	doomed bool // its end was ordered
+}
+
+// doom notes that the end of the process is ordered, and reports whether it was
+// not before.
+func (p *process) doom() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := !p.doomed
+	p.doomed = true
+	return first
+}
+
+// stopLimit is how long a process may take to stop when it is asked to.
+const stopLimit = 20 * time.Second
+
+// launch starts the processes and keeps them going until ctx ends, then stops
+// them. The returned function waits for that.
+func (f *fleet) launch(ctx context.Context) (wait func()) {
+	for i := range f.cfg.Nodes {
+		p := &site{number: i}
+		f.sites = append(f.sites, p)
+		f.tending.Go(func() { f.tend(ctx, p) })
+	}
+	return f.tending.Wait
+}
+
+// tend keeps one place occupied.
+func (f *fleet) tend(ctx context.Context, at *site) {
+	for ctx.Err() == nil {
+		p, err := f.spawn(at)
+		if err != nil {
+			f.report(unexpectedErrors, "start a worker: %v", err)
+			return
+		}
+		select {
+		case <-p.ended:
+			if p.doom() && !f.mayDie {
+				f.report(unexpectedErrors, "worker %s has ended by itself: %v: %s", p.name, p.cmd.ProcessState, p.talk.Bytes())
+			}
+		case <-ctx.Done():
+			f.stop(p)
+		}
+		at.set(nil)
+		_ = pause(ctx, rand.N(200*time.Millisecond)) // its end is seen by the loop
+	}
+}
+
+func (f *fleet) spawn(at *site) (*process, error) {
+	at.started++
+	o := f.orders
+	o.Name = fmt.Sprintf("%s%d.%d", o.Name, at.number, at.started)
+	command, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{name: o.Name, cmd: f.cfg.Worker(string(command)), ended: make(chan struct{})}
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	p.cmd.Stdout, p.cmd.Stderr = &p.talk, &p.talk
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	at.set(p)
+	go func() {
+		_ = p.cmd.Wait() // ProcessState says how it ended
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+func (at *site) set(p *process) {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	at.proc = p
+}
+
+func (at *site) get() *process {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	return at.proc
+}
+
+// stop asks a process to stop and waits until it has.
+func (f *fleet) stop(p *process) {
+	p.doom()
+	_ = p.stdin.Close() // it may have ended
+	select {
+	case <-p.ended:
+		if !p.cmd.ProcessState.Success() && !f.mayDie {
+			f.report(unexpectedErrors, "worker %s was asked to stop: %v: %s", p.name, p.cmd.ProcessState, p.talk.Bytes())
+		}
+	case <-time.After(stopLimit):
+		f.report(unexpectedErrors, "worker %s has not stopped within %s: %s", p.name, stopLimit, f.kill(p))
+	}
+}
+
+// kill ends a process at once, and returns what it has said.
+func (f *fleet) kill(p *process) []byte {
+	p.doom()
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.ended
+	return p.talk.Bytes()
+}
+
+// fault is what happens to a process.
+type fault uint8
+
+const (
+	faultKill  fault = iota // SIGKILL
+	faultPause              // SIGSTOP beyond the lease, then SIGCONT
+	faultStop               // a graceful stop
+)
+
+func (x fault) String() string { return [...]string{"kill", "pause", "stop"}[x] }
+
+// strike does something to a process. One that has just ended by another strike
+// is left alone.
+func (f *fleet) strike(ctx context.Context, p *process, what fault) error {
+	switch what {
+	case faultKill:
+		f.kill(p)
+	case faultStop:
+		f.stop(p)
+	case faultPause:
+		err := suspend(p.cmd.Process)
+		if err == nil {
+			_ = pause(ctx, leaseTTL+rand.N(leaseTTL)) // it goes on in any case
+			err = resume(p.cmd.Process)
+		}
+		if errors.Is(err, os.ErrProcessDone) {
+			return nil
+		}
+		return err
+	}
+	return nil
+}

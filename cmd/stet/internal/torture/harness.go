@@ -1,0 +1,102 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// harness is the process that strikes, and a client of the store.
+type harness struct {
+	cfg     *Config
+	db      store.Store
+	report  *Report
+	effects string // file of the log
+	acks    string // file of the log
+	client  *client
+	watched observer
+
+	// attend calls do in a goroutine with a context that ends with the harness.
+	// What it returns before is an unexpected error.
+	attend func(do func(context.Context) error)
+
+	mu     sync.Mutex
+	runs   map[string]*run // known ones, by ID
+	live   int             // of the runs, those that have not ended
+	ended  time.Time       // when the last one has ended
+	pauses []stay          // of processes that were paused
+}
+
+// run is a run that the harness knows.
+type run struct {
+	*program // of a poison run without nodes
+	poison   bool
+	asked    bool         // a cancel or terminate was asked for
+	ended    bool         // or stalled
+	tokens   map[int]bool // nodes whose promise is being resolved
+}
+
+// stay is a time in which a process was paused, in microseconds since the epoch.
+type stay struct {
+	process  string
+	from, to int64
+}
+
+func (h *harness) run(ctx context.Context) (err error) {
+	acks, err := openJournal(h.acks)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, acks.close()) }()
+	effects, err := openJournal(h.effects) // before the first worker does
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, effects.close()) }()
+	engine, err := stet.NewContext(ctx, stet.Config{Store: h.db, Node: "harness", Logger: h.cfg.Log, Poll: poll})
+	if err != nil {
+		return err
+	}
+	h.client = &client{name: "harness", seed: h.cfg.Seed, plant: h.cfg.Plant, engine: engine, acks: acks}
+	h.watched = observer{harness: h, effects: effects, seen: map[operation]sighting{}}
+	if err := h.phases(ctx); err != nil {
+		return err
+	}
+	h.cfg.Log.Info("checking")
+	return (&audit{harness: h}).check(ctx)
+}
+
+// phases does everything to the store.
+func (h *harness) phases(ctx context.Context) error {
+	ctx, leave := context.WithCancel(ctx)
+	var attending sync.WaitGroup
+	defer attending.Wait()
+	defer leave()
+	h.attend = func(do func(context.Context) error) {
+		attending.Go(func() {
+			if err := do(ctx); err != nil && ctx.Err() == nil {
+				h.report.violated(unexpectedErrors, "%v", err)
+			}
+		})
+	}
+	h.attend(h.follow)
+	h.attend(h.watched.readBack)
+	h.attend(h.watched.probe)
+	random := rand.New(rand.NewPCG(h.cfg.Seed, 1))
+	if err := h.storm(ctx, random); err != nil {
+		return fmt.Errorf("strike at the workers: %w", err)
+	}
+	if err := h.settle(ctx); err != nil {
+		return fmt.Errorf("let the runs end: %w", err)
+	}
+	if err := h.poison(ctx); err != nil {
+		return fmt.Errorf("have runs kill their processes: %w", err)
+	}
+	return nil
+}

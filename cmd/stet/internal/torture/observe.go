@@ -1,0 +1,155 @@
+package torture
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// operation names an operation of a run.
+type operation struct{ run, location string }
+
+// sighting is a completed step as it was first seen in the store.
+type sighting struct {
+	result stepResult
+	place  int64 // what is logged behind it began later
+}
+
+// observer reads back what stands while the storm goes on.
+type observer struct {
+	*harness
+	effects *journal
+
+	mu   sync.Mutex
+	seen map[operation]sighting
+}
+
+// readBack looks at random live runs until ctx ends, and notes which steps are
+// done. A step that was seen done must stay so, and not begin again.
+func (o *observer) readBack(ctx context.Context) error {
+	for {
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+		id := o.anyLive()
+		if id == "" {
+			continue
+		}
+		if err := o.look(ctx, id); err != nil && !indefinite(err) {
+			return err
+		}
+	}
+}
+
+// anyLive returns the ID of a live run, or "".
+func (h *harness) anyLive() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	skip := 0
+	if h.live > 0 {
+		skip = rand.IntN(h.live)
+	}
+	for id, r := range h.runs {
+		if r.ended || r.poison {
+			continue
+		}
+		if skip == 0 {
+			return id
+		}
+		skip--
+	}
+	return ""
+}
+
+func (o *observer) look(ctx context.Context, id string) error {
+	entries, err := o.client.engine.History(ctx, id, stet.HistoryQuery{Values: true})
+	if err != nil {
+		return err
+	}
+	place, err := o.effects.size()
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range entries {
+		result, ok, err := resultOf(&entries[i])
+		if err != nil {
+			return err
+		}
+		at := operation{id, entries[i].Location}
+		if _, known := o.seen[at]; ok && !known {
+			o.seen[at] = sighting{result, place}
+		}
+	}
+	return nil
+}
+
+// resultOf returns the result of a step that is done; ok is false for others.
+func resultOf(e *stet.Entry) (result stepResult, ok bool, err error) {
+	if e.Kind != store.KindStep || e.State != store.Done {
+		return result, false, nil
+	}
+	err = e.Decode(&result)
+	return result, err == nil, err
+}
+
+// probe commits with the leases of processes that have lost them, until ctx ends.
+// Such a commit must be fenced.
+func (o *observer) probe(ctx context.Context) error {
+	var held store.Lease // as it was seen last
+	for {
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+		about, err := o.db.Describe(ctx)
+		if err != nil {
+			if indefinite(err) {
+				continue
+			}
+			return err
+		}
+		for _, lease := range about.Leases {
+			if lease.Shard.Group != store.DefaultGroup || lease.Shard.Slot != 0 {
+				continue
+			}
+			if held.Epoch != 0 && held.Epoch < lease.Epoch {
+				if err := o.commitStale(ctx, held); err != nil && !indefinite(err) {
+					return err
+				}
+			}
+			held = lease
+		}
+	}
+}
+
+// commitStale tries to record something with a lease that is not current. It does
+// so in the name of a node that does not live, so that no batch is numbered twice.
+func (o *observer) commitStale(ctx context.Context, held store.Lease) error {
+	id := o.anyLive()
+	page, err := o.db.List(ctx, store.Filter{IDs: []string{id}})
+	if err != nil || len(page.Runs) == 0 || page.Runs[0].Shard != held.Shard {
+		return err
+	}
+	held.Node, held.Boot = "probe", "probe"
+	batch := store.Batch{
+		Node: held.Node, Boot: held.Boot, No: time.Now().UnixMicro(), Leases: []store.Lease{held},
+		Turns: []*store.Turn{{
+			Run: page.Runs[0].No, Shard: held.Shard, Incarnation: page.Runs[0].Incarnation,
+			Entries: []store.Entry{{Loc: "probe", Kind: store.KindStep, State: store.Open}},
+		}},
+	}
+	result, err := o.db.Commit(ctx, batch)
+	if err != nil {
+		return err
+	}
+	o.report.count("stale commits tried", 1)
+	if v := result.Turns[0].Verdict; v != store.Fenced {
+		o.report.violated(staleCommits, "a commit to run %s with epoch %d, which is over, was answered %s", id, held.Epoch, v)
+	}
+	return nil
+}

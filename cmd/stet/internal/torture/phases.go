@@ -1,0 +1,207 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet"
+)
+
+// fleet returns processes that have yet to be launched. name begins their names.
+func (h *harness) fleet(name string, starts bool, poisonLimit int) *fleet {
+	return &fleet{
+		cfg: h.cfg, report: h.report.violated,
+		orders: orders{
+			Name: name, Seed: h.cfg.Seed, Effects: h.effects, Acks: h.acks, PoisonLimit: poisonLimit, Starts: starts, Plant: h.cfg.Plant,
+		},
+	}
+}
+
+// storm keeps runs going while it strikes at the processes that execute them.
+func (h *harness) storm(ctx context.Context, random *rand.Rand) error {
+	ctx, stop := context.WithCancel(ctx)
+	f := h.fleet("storm", true, stet.None)
+	wait := f.launch(ctx)
+	defer wait()
+	defer stop()
+	if err := h.ready(ctx); err != nil {
+		return err
+	}
+	h.cfg.Log.Info("striking", "for", h.cfg.For, "strikes", h.cfg.Strikes)
+	ctx, done := context.WithTimeout(ctx, h.cfg.For)
+	defer done()
+	started := make(chan error, 1)
+	go func() { started <- h.keepStarting(ctx) }()
+	h.strikeAtRandom(ctx, f, random)
+	return <-started
+}
+
+// ready waits until the workers have made their workflows known.
+func (h *harness) ready(ctx context.Context) error {
+	for until := time.Now().Add(h.cfg.Patience); ; {
+		about, err := h.db.Describe(ctx)
+		switch {
+		case err != nil:
+			return err
+		case slices.Contains(about.Workflows, treeRef.Name()):
+			return nil
+		case time.Now().After(until):
+			return fmt.Errorf("no worker has come to life within %s", h.cfg.Patience)
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// keepStarting starts runs whenever there are too few, until ctx ends.
+func (h *harness) keepStarting(ctx context.Context) error {
+	for i := 0; ctx.Err() == nil; i++ {
+		for h.alive() >= h.cfg.Live && ctx.Err() == nil {
+			_ = pause(ctx, 10*time.Millisecond) // its end is seen by the loop
+		}
+		if err := h.begin(ctx, fmt.Sprintf("%s%016x-%d", prefix, h.cfg.Seed, i)); err != nil {
+			return err
+		}
+		_ = pause(ctx, rand.N(20*time.Millisecond))
+	}
+	return nil
+}
+
+// begin starts a run and attends to it.
+func (h *harness) begin(ctx context.Context, id string) error {
+	p, err := h.client.start(ctx, id)
+	if err == nil && p != nil {
+		h.meet(id)
+	}
+	return err
+}
+
+// strikeAtRandom does the strikes at random moments until ctx ends, more often
+// than not at the process that owns the store.
+func (h *harness) strikeAtRandom(ctx context.Context, f *fleet, random *rand.Rand) {
+	end, _ := ctx.Deadline()
+	var strikes sync.WaitGroup
+	defer strikes.Wait()
+	for left := h.cfg.Strikes; left > 0; left-- {
+		share := time.Until(end) / time.Duration(left+1)
+		if pause(ctx, time.Duration(random.Float64()*2*float64(share))) != nil {
+			return
+		}
+		what := faultKill
+		switch n := random.IntN(10); {
+		case n < 3 && canPause:
+			what = faultPause
+		case n < 4:
+			what = faultStop
+		}
+		at := f.sites[random.IntN(len(f.sites))]
+		if random.IntN(3) > 0 {
+			at = h.owner(ctx, f, at)
+		}
+		strikes.Go(func() { h.strike(ctx, f, at, what) })
+	}
+	<-ctx.Done()
+}
+
+// owner returns the place of the process that owns the store, or other.
+func (h *harness) owner(ctx context.Context, f *fleet, other *site) *site {
+	about, err := h.db.Describe(ctx)
+	if err != nil {
+		return other
+	}
+	for _, lease := range about.Leases {
+		for _, at := range f.sites {
+			if p := at.get(); p != nil && p.name == lease.Node {
+				return at
+			}
+		}
+	}
+	return other
+}
+
+func (h *harness) strike(ctx context.Context, f *fleet, at *site, what fault) {
+	p := at.get()
+	if p == nil {
+		return // it is being replaced
+	}
+	h.cfg.Log.Info("strike", "process", p.name, "fault", what.String())
+	from := time.Now()
+	if err := f.strike(ctx, p, what); err != nil {
+		h.report.violated(unexpectedErrors, "%s of %s: %v", what, p.name, err)
+	}
+	h.report.count("strikes: "+what.String(), 1)
+	if what == faultPause {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.pauses = append(h.pauses, stay{p.name, from.UnixMicro(), time.Now().UnixMicro()})
+	}
+}
+
+// settle lets all runs end, on processes that nobody strikes at.
+func (h *harness) settle(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	wait := h.fleet("calm", false, stet.None).launch(ctx)
+	defer wait()
+	defer stop()
+	h.cfg.Log.Info("waiting for the runs to end", "live", h.alive())
+	if err := h.discover(ctx); err != nil {
+		return err
+	}
+	return h.untilAllEnd(ctx)
+}
+
+// untilAllEnd waits until all runs have ended, or none has for a while.
+func (h *harness) untilAllEnd(ctx context.Context) error {
+	h.mu.Lock()
+	h.ended = time.Now()
+	h.mu.Unlock()
+	for {
+		h.mu.Lock()
+		over := h.live == 0 || time.Since(h.ended) > h.cfg.Patience
+		h.mu.Unlock()
+		if over {
+			return nil
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+const (
+	poisonRuns   = 3
+	innocentRuns = 20
+	poisonLimit  = 2
+)
+
+// poison starts runs that kill their process, and others beside them.
+func (h *harness) poison(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	f := h.fleet("poison", false, poisonLimit)
+	f.mayDie = true
+	wait := f.launch(ctx)
+	defer wait()
+	defer stop()
+	h.cfg.Log.Info("starting runs that kill their process", "runs", poisonRuns, "beside", innocentRuns)
+	for i := range innocentRuns {
+		if err := h.begin(ctx, fmt.Sprintf("%s%016x-innocent-%d", prefix, h.cfg.Seed, i)); err != nil {
+			return err
+		}
+	}
+	for i := range poisonRuns {
+		id := fmt.Sprintf("%s%016x-poison-%d", prefix, h.cfg.Seed, i)
+		if _, err := poisonRef.Start(ctx, h.client.engine, input{h.cfg.Seed}, stet.ID(id)); err != nil {
+			return fmt.Errorf("start %s: %w", id, err)
+		}
+		h.mu.Lock()
+		h.runs[id] = &run{program: &program{runID: id}, poison: true}
+		h.live++
+		h.mu.Unlock()
+	}
+	return h.untilAllEnd(ctx)
+}

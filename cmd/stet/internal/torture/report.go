@@ -1,0 +1,111 @@
+package torture
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"text/tabwriter"
+)
+
+// violation is something that must never happen.
+type violation string
+
+const (
+	acknowledgedLost violation = "acknowledged lost"
+	runAgain         violation = "completed step run again"
+	duplicated       violation = "duplicated"
+	stuck            violation = "stuck"
+	earlyTimers      violation = "early timers"
+	staleCommits     violation = "stale commits accepted"
+	wrongResults     violation = "wrong results"
+	wrongStalls      violation = "stalled without a cause"
+	poisonAlive      violation = "poison not stalled"
+	unexpectedErrors violation = "unexpected errors"
+)
+
+var violations = []violation{
+	acknowledgedLost, runAgain, duplicated, stuck, earlyTimers, staleCommits, wrongResults, wrongStalls, poisonAlive, unexpectedErrors,
+}
+
+// maxExamples bounds what is told of one violation.
+const maxExamples = 5
+
+// Report is what was done and what was found.
+type Report struct {
+	DB   string `json:"db"`
+	Kind string `json:"kind"`
+	Seed uint64 `json:"seed"`
+	// Counts says how much was done, by name.
+	Counts map[string]int64 `json:"counts"`
+	// Violations says how often each was found, and Examples tells of the first.
+	Violations map[violation]int      `json:"violations"`
+	Examples   map[violation][]string `json:"examples,omitempty"`
+	// Logs is the folder of the logs, if they are kept.
+	Logs string `json:"logs,omitempty"`
+	OK   bool   `json:"ok"` // there are no violations
+
+	mu sync.Mutex // guards the maps while the harness runs
+}
+
+func newReport(db, kind string, seed uint64, logs string) *Report {
+	r := &Report{DB: db, Kind: kind, Seed: seed, Logs: logs, Counts: map[string]int64{}, Violations: map[violation]int{}, Examples: map[violation][]string{}}
+	for _, v := range violations {
+		r.Violations[v] = 0
+	}
+	return r
+}
+
+// count adds to a count.
+func (r *Report) count(name string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Counts[name] += int64(n)
+}
+
+// violated notes a violation.
+func (r *Report) violated(v violation, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Violations[v]++
+	if len(r.Examples[v]) < maxExamples {
+		r.Examples[v] = append(r.Examples[v], fmt.Sprintf(format, args...))
+	}
+}
+
+// decide sets OK.
+func (r *Report) decide() {
+	r.OK = true
+	for _, n := range r.Violations {
+		r.OK = r.OK && n == 0
+	}
+}
+
+// WriteText writes the report for people.
+func (r *Report) WriteText(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s (%s), seed %d\n\nDONE\tTIMES\n", r.DB, r.Kind, r.Seed)
+	names := make([]string, 0, len(r.Counts))
+	for name := range r.Counts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(w, "%s\t%d\n", name, r.Counts[name])
+	}
+	fmt.Fprintln(w, "\nVIOLATION\tTIMES")
+	for _, v := range violations {
+		fmt.Fprintf(w, "%s\t%d\n", v, r.Violations[v])
+	}
+	for _, v := range violations {
+		for _, example := range r.Examples[v] {
+			fmt.Fprintf(w, "\n%s: %s", v, example)
+		}
+	}
+	verdict := "nothing that was promised is broken"
+	if !r.OK {
+		verdict = "BROKEN; the logs are in " + r.Logs
+	}
+	fmt.Fprintf(w, "\n%s\n", verdict)
+	return w.Flush()
+}

@@ -1,0 +1,170 @@
+// Package torture kills, pauses and stops processes that work on a store, and
+// checks that nothing that was promised is broken.
+//
+// Worker processes execute random trees of commands: steps that fail and are
+// tried again, sleeps, messages, promises, branches that join, race and are
+// cancelled. The result of each follows from a seed. Every execution of a body
+// is written to a log of effects, every call that succeeded to a log of
+// acknowledgements; both are files beside the store, written line by line. The
+// harness itself is a client like any other: it starts runs, sends, resolves,
+// cancels and reads back, while it strikes at the workers. In the end it compares
+// the logs with the store.
+//
+// A SIGKILL from outside cannot be told from a run that kills its process, so
+// while the harness kills, runs are not stalled for it. A phase of its own, with
+// no kills from outside, has runs that do kill their processes: these must stall,
+// and no others.
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Config says what to do to what. DB, Open and Worker are needed.
+type Config struct {
+	// DB names the store in the report.
+	DB string
+	// Open opens the store.
+	Open func(context.Context) (store.Store, error)
+	// Worker makes a command that calls Work with these orders in a process of its
+	// own, on the same store.
+	Worker func(orders string) *exec.Cmd
+	// Nodes is the number of worker processes. Default 3.
+	Nodes int
+	// For is how long the workers are struck at. Default 30 s.
+	For time.Duration
+	// Strikes is how often that happens. Default: once per second.
+	Strikes int
+	// Seed makes the trees, and the order of strikes. Default: a random one.
+	Seed uint64
+	// Live is how many runs are kept going. Default 40.
+	Live int
+	// Dir is where the logs are written and kept. Default: a new temporary folder,
+	// which is removed if nothing is found.
+	Dir string
+	// Plant is the name of a defect that the workers get, to see whether it is
+	// found. Default: none.
+	Plant string
+	// Patience is how long nothing may end before the runs that are left count as
+	// stuck. Default 30 s.
+	Patience time.Duration
+	// Log gets what the harness does, and what its engine says. Default: nothing.
+	Log *slog.Logger
+}
+
+// ErrConfig: the Config asks for something that cannot be done.
+var ErrConfig = errors.New("cannot be tortured")
+
+func (cfg *Config) setDefaults() {
+	for _, f := range []struct {
+		field *int
+		value int
+	}{{&cfg.Nodes, 3}, {&cfg.Live, 40}} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
+	}
+	if cfg.For == 0 {
+		cfg.For = 30 * time.Second
+	}
+	if cfg.Strikes == 0 {
+		cfg.Strikes = max(int(cfg.For/time.Second), 1)
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = 30 * time.Second
+	}
+	if cfg.Seed == 0 {
+		cfg.Seed = rand.Uint64()
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// check reports all that is wrong at once.
+func (cfg *Config) check() error {
+	var problems []error
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"nodes", int64(cfg.Nodes)}, {"kills", int64(cfg.Strikes)}, {"live runs", int64(cfg.Live)},
+		{"seconds", int64(cfg.For)}, {"patience", int64(cfg.Patience)},
+	} {
+		if f.value < 1 {
+			problems = append(problems, fmt.Errorf("%w: %s: expected 1 or more, found %d", ErrConfig, f.name, f.value))
+		}
+	}
+	return errors.Join(append(problems, checkPlant(cfg.Plant))...)
+}
+
+// Run tortures the store and returns what was found. An error says that the
+// harness itself could not go on. ErrConfig: nothing was started.
+func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
+	cfg.setDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	db, err := cfg.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	kind, err := refuseForeign(ctx, db, cfg.DB)
+	if err != nil {
+		return nil, err
+	}
+	dir, temporary := cfg.Dir, cfg.Dir == ""
+	if temporary {
+		if dir, err = os.MkdirTemp("", "stet-torture-"); err != nil {
+			return nil, err
+		}
+	}
+	report := newReport(cfg.DB, kind, cfg.Seed, dir)
+	h := &harness{
+		cfg: &cfg, db: db, report: report, effects: filepath.Join(dir, "effects.jsonl"), acks: filepath.Join(dir, "acks.jsonl"),
+		runs: map[string]*run{},
+	}
+	if err := h.run(ctx); err != nil {
+		return report, fmt.Errorf("%w; the logs are in %s", err, dir)
+	}
+	report.decide()
+	if temporary && report.OK {
+		report.Logs = ""
+		err = os.RemoveAll(dir)
+	}
+	return report, err
+}
+
+// refuseForeign refuses a store that is used for anything else, and returns its
+// kind.
+func refuseForeign(ctx context.Context, db store.Store, name string) (kind string, err error) {
+	about, err := db.Describe(ctx)
+	if err != nil {
+		return "", err
+	}
+	tallies, err := db.Count(ctx, store.Filter{})
+	if err != nil {
+		return "", err
+	}
+	for _, t := range tallies {
+		if !strings.HasPrefix(t.Workflow, prefix) {
+			return "", fmt.Errorf("%w: %s holds runs of workflow %q: name a new store; its processes are going to be killed", ErrConfig, name, t.Workflow)
+		}
+		if !t.Status.Terminal() && t.Status != store.Stalled {
+			return "", fmt.Errorf("%w: %s holds live runs of a former torture: name a new store", ErrConfig, name)
+		}
+	}
+	return about.Kind, nil
+}

@@ -1,0 +1,181 @@
+package torture
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// orders are what a worker process is told when it is started.
+type orders struct {
+	Name        string `json:"name"` // of the process, new for each start
+	Seed        uint64 `json:"seed"` // of the harness
+	Effects     string `json:"effects"`
+	Acks        string `json:"acks"`
+	PoisonLimit int    `json:"poison_limit"`
+	Starts      bool   `json:"starts"` // it also starts runs, and sends to them
+	Plant       string `json:"plant,omitempty"`
+}
+
+// Times of a worker's engine. They are short, so that much happens in a second.
+const (
+	leaseTTL = 1500 * time.Millisecond
+	poll     = 200 * time.Millisecond
+	grace    = 300 * time.Millisecond
+	aloneFor = 500 * time.Millisecond
+	parkFor  = 400 * time.Millisecond
+)
+
+// worker is a process that executes the runs of the harness, if it owns the
+// store, and starts some of its own.
+type worker struct {
+	name    string
+	seed    uint64
+	plant   string
+	effects *journal
+	acks    *journal
+	bodies  atomic.Int64 // executions of bodies so far
+}
+
+// Work is the whole life of a worker process: it executes runs until in ends or
+// says something, which it waits for because the process that started it then
+// stops it, or has died. command is what Config.Worker was given.
+func Work(ctx context.Context, open func(context.Context) (store.Store, error), command string, in io.Reader, log *slog.Logger) (err error) {
+	var o orders
+	if err := json.Unmarshal([]byte(command), &o); err != nil {
+		return fmt.Errorf("%w: the orders of a worker: %w", ErrConfig, err)
+	}
+	db, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	w := &worker{name: o.Name, seed: o.Seed, plant: o.Plant}
+	if w.effects, err = openJournal(o.Effects); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.effects.close()) }()
+	if w.acks, err = openJournal(o.Acks); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.acks.close()) }()
+	if w.plant == plantStale {
+		db = lenient{db}
+	}
+	var ownErr error
+	engine, err := stet.NewContext(ctx, stet.Config{
+		Store: db, Workflows: []stet.Definition{w.tree(), w.poison()}, Node: o.Name, Build: "torture", Logger: log,
+		Around: w.around, MaxParked: 20, ParkFor: parkFor, LeaseTTL: leaseTTL, Poll: poll, Grace: grace,
+		PoisonLimit: o.PoisonLimit, AloneFor: aloneFor,
+		OnRecover: func(stet.Recovery) {
+			if err := w.effects.append(line{Kind: lineOwn, Process: w.name}); err != nil {
+				ownErr = err
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		_, _ = io.Copy(io.Discard, in) // its end, in whichever way, is the order to stop
+		stop()
+	}()
+	clients := make(chan error, 1)
+	go func() {
+		if !o.Starts {
+			clients <- nil
+			return
+		}
+		clients <- w.startRuns(ctx, engine)
+	}()
+	err = engine.Run(ctx)
+	stop()
+	return errors.Join(err, <-clients, ownErr)
+}
+
+type executionKey struct{}
+
+// executionOf returns the number of the execution that a body's context belongs to.
+func executionOf(ctx context.Context) int64 {
+	no, _ := ctx.Value(executionKey{}).(int64)
+	return no
+}
+
+// around logs the begin and the end of every execution of a body.
+func (w *worker) around(ctx context.Context, step stet.StepInfo, next func(context.Context) error) error {
+	l := line{
+		Kind: lineStart, Process: w.name, Run: step.RunID, Loc: step.Location, Attempt: step.Attempt,
+		No: w.bodies.Add(1), Key: stet.IdempotencyKey(ctx),
+	}
+	if err := w.effects.append(l); err != nil {
+		return err
+	}
+	if w.plant == plantTwice {
+		if err := w.effects.append(l); err != nil {
+			return err
+		}
+	}
+	err := next(context.WithValue(ctx, executionKey{}, l.No))
+	if w.plant == plantAgain && err == nil {
+		time.AfterFunc(againAfter, func() { _ = w.effects.append(l) }) // what is planted may fail
+	}
+	end := l
+	end.Kind, end.Key = lineEnd, ""
+	return errors.Join(err, w.effects.append(end))
+}
+
+// linger takes as long as a body may: mostly next to nothing. Some bodies do not
+// listen when they are told to stop.
+func (w *worker) linger(ctx context.Context) {
+	d := time.Duration(rand.IntN(5)) * time.Millisecond
+	if rand.IntN(10) == 0 {
+		d = time.Duration(rand.IntN(200)) * time.Millisecond
+	}
+	done := ctx.Done()
+	if rand.IntN(4) == 0 {
+		done = nil
+	}
+	select {
+	case <-time.After(d):
+	case <-done:
+	}
+}
+
+// startRuns starts runs and sends what they wait for, as a process does that only
+// may own the store. The harness sends the same again, so a kill leaves no run
+// without its messages.
+func (w *worker) startRuns(ctx context.Context, engine *stet.Engine) error {
+	c := &client{name: w.name, seed: w.seed, plant: w.plant, engine: engine, acks: w.acks}
+	for i := 0; ; i++ {
+		if err := pause(ctx, time.Duration(200+rand.IntN(800))*time.Millisecond); err != nil {
+			return nil
+		}
+		p, err := c.start(ctx, fmt.Sprintf("%s%016x-%s-%d", prefix, w.seed, w.name, i))
+		if err == nil && p != nil {
+			err = c.sendAll(ctx, p, 0)
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,280 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/stet-run/stet"
+)
+
+// prefix begins the names of all workflows of this package, and the IDs of its
+// runs.
+const prefix = "torture-"
+
+// input is what a run is given.
+type input struct {
+	Seed uint64 `json:"seed"` // of the harness; with the run's ID it gives the tree
+}
+
+// output is what a run returns.
+type output struct {
+	choices
+	Value     uint64 `json:"value"`
+	Early     []int  `json:"early,omitempty"`     // nodes whose sleep was too short
+	Reordered []int  `json:"reordered,omitempty"` // nodes that found another order than is recorded
+}
+
+// stepResult says which execution of the body it comes from.
+type stepResult struct {
+	Value   uint64 `json:"value"`
+	Process string `json:"process"`
+	No      int64  `json:"no"`
+}
+
+var (
+	treeRef   = stet.Ref[input, output](prefix + "tree")
+	poisonRef = stet.Ref[input, output](prefix + "poison")
+
+	errPlanned = errors.New("planned to fail")
+)
+
+// tree is the workflow that carries out a program.
+func (w *worker) tree() *stet.Workflow[input, output] {
+	return stet.Define(treeRef.Name(), func(ctx stet.Context, in input) (output, error) {
+		e := &execution{worker: w, program: newProgram(in.Seed, stet.RunID(ctx))}
+		e.out.Won, e.out.Promised = map[int]int{}, map[int]uint64{}
+		value, err := e.carryOut(ctx, e.program.root)
+		if errors.Is(err, stet.ErrCancelled) {
+			if _, err := e.step(stet.WithoutCancel(ctx), "clean-up", 0, 0, nil); err != nil {
+				return e.out, err
+			}
+		}
+		e.out.Value = value
+		return e.out, err
+	}, stet.Retry{Attempts: 8, First: 5 * time.Millisecond, Max: 50 * time.Millisecond})
+}
+
+// poison is a workflow whose runs kill their process: half of them in a step,
+// half in their code.
+func (w *worker) poison() *stet.Workflow[input, output] {
+	return stet.Define(poisonRef.Name(), func(ctx stet.Context, in input) (output, error) {
+		if w.plant == plantHarmless {
+			return output{}, nil
+		}
+		if textHash(stet.RunID(ctx))%2 == 0 {
+			return output{}, killSelf()
+		}
+		return output{}, stet.Do(ctx, "die", func(context.Context) error { return killSelf() })
+	})
+}
+
+// killSelf ends this process as a crash would.
+func killSelf() error {
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return err
+	}
+	if err := self.Kill(); err != nil {
+		return err
+	}
+	select {} // the end is near
+}
+
+// execution carries out the program of one run. Its branches take turns, so they
+// share it without locks.
+type execution struct {
+	*worker
+	*program
+	out   output
+	order uint64 // of the ends of all nodes so far
+}
+
+func (e *execution) carryOut(ctx stet.Context, n *node) (uint64, error) {
+	value, err := e.valueOf(ctx, n)
+	if err == nil {
+		e.order = mix(e.order, uint64(n.id))
+	}
+	return value, err
+}
+
+func (e *execution) valueOf(ctx stet.Context, n *node) (uint64, error) {
+	value := e.seedOf(n, 0)
+	switch n.kind {
+	case kindStep:
+		for i := range n.count {
+			v, err := e.step(ctx, n.name(), n.failures, e.seedOf(n, i), nil)
+			if err != nil {
+				return 0, err
+			}
+			value = mix(value, v)
+		}
+		if e.plant == plantWrong {
+			value++
+		}
+		return value, nil
+	case kindFail:
+		return 0, stet.Do(ctx, n.name(), func(context.Context) error { return stet.Permanent(errPlanned) })
+	case kindSleep:
+		return value, e.sleep(ctx, n)
+	case kindReceive:
+		for range n.count {
+			v, err := stet.Message[uint64](n.message()).Receive(ctx)
+			if err != nil {
+				return 0, err
+			}
+			value = mix(value, v)
+		}
+		return value, nil
+	case kindSelect:
+		v, err := receiveOrLater(ctx, n)
+		return mix(value, v), err
+	case kindPromise:
+		v, err := e.await(ctx, n)
+		return mix(value, v), err
+	case kindOrder:
+		order := e.order
+		recorded, err := e.step(ctx, n.name(), n.failures, order, nil)
+		if err == nil && recorded != order {
+			e.out.Reordered = append(e.out.Reordered, n.id)
+		}
+		return value, err
+	case kindInTurn:
+		for _, child := range n.children {
+			v, err := e.carryOut(ctx, child)
+			if err != nil {
+				return 0, err
+			}
+			value = mix(value, v)
+		}
+		return value, nil
+	}
+	return e.branches(ctx, n, value)
+}
+
+// step executes a body that is logged and takes a while. Its first attempts fail.
+// more, which may be nil, is called in the body.
+func (e *execution) step(ctx stet.Context, name string, failures int, value uint64, more func(context.Context) error) (uint64, error) {
+	out, err := stet.Step(ctx, name, func(ctx context.Context) (stepResult, error) {
+		e.linger(ctx)
+		if stet.Attempt(ctx) <= failures {
+			return stepResult{}, errPlanned
+		}
+		if more != nil {
+			if err := more(ctx); err != nil {
+				return stepResult{}, err
+			}
+		}
+		return stepResult{value, e.name, executionOf(ctx)}, nil
+	})
+	return out.Value, err
+}
+
+func (e *execution) sleep(ctx stet.Context, n *node) error {
+	due := stet.Now(ctx).Add(n.wait)
+	wait := n.wait
+	if e.plant == plantEarly {
+		wait /= 2
+	}
+	if err := stet.Sleep(ctx, n.name(), wait); err != nil {
+		return err
+	}
+	if stet.Now(ctx).Before(due) {
+		e.out.Early = append(e.out.Early, n.id)
+	}
+	_, err := e.step(ctx, fmt.Sprintf("woke-%d", n.id), 0, 0, func(ctx context.Context) error {
+		return e.effects.append(line{Kind: lineWoke, Process: e.name, Run: e.runID, Node: n.id, Due: due.UnixMicro()})
+	})
+	return err
+}
+
+// receiveOrLater waits for a message and a timer. A message that loses is kept,
+// and received then.
+func receiveOrLater(ctx stet.Context, n *node) (uint64, error) {
+	m := stet.Message[uint64](n.message())
+	var v uint64
+	won, err := stet.Select(ctx, m.Case(&v), stet.After(n.name(), n.wait))
+	if err != nil || won == 0 {
+		return v, err
+	}
+	return m.Receive(ctx, stet.As(fmt.Sprintf("later-%d", n.id)))
+}
+
+// await makes a promise, hands out its token by a step, and waits for its value.
+func (e *execution) await(ctx stet.Context, n *node) (uint64, error) {
+	p, err := stet.NewPromise[uint64](ctx, n.name())
+	if err != nil {
+		return 0, err
+	}
+	token := p.Token()
+	_, err = e.step(ctx, fmt.Sprintf("hand-out-%d", n.id), 0, 0, func(context.Context) error {
+		return e.effects.append(line{Kind: lineToken, Process: e.name, Run: e.runID, Node: n.id, Text: token})
+	})
+	if err != nil {
+		return 0, err
+	}
+	v, err := p.Await(ctx)
+	if err == nil {
+		e.out.Promised[n.id] = v
+	}
+	return v, err
+}
+
+// ending is what a branch returns.
+type ending struct {
+	index int
+	value uint64
+}
+
+func (e *execution) branches(ctx stet.Context, n *node, value uint64) (uint64, error) {
+	branch := func(ctx stet.Context, i int) (ending, error) {
+		v, err := e.carryOut(ctx, n.children[i])
+		return ending{i, v}, err
+	}
+	if n.kind == kindMap {
+		indexes := make([]int, len(n.children))
+		for i := range indexes {
+			indexes[i] = i
+		}
+		ends, err := stet.Map(ctx, n.name(), indexes, branch, stet.Limit(2))
+		return mixAll(value, ends), err
+	}
+	futures := make([]*stet.Future[ending], len(n.children))
+	awaited := make([]stet.Awaitable, len(n.children))
+	for i := range futures {
+		futures[i] = stet.Go(ctx, fmt.Sprintf("%s-%d", n.name(), i), func(ctx stet.Context) (ending, error) { return branch(ctx, i) })
+		awaited[i] = futures[i]
+	}
+	switch n.kind {
+	case kindAll:
+		ends, err := stet.All(ctx, futures...)
+		return mixAll(value, ends), err
+	case kindJoin:
+		if err := stet.Join(ctx, awaited...); err != nil {
+			return 0, err
+		}
+		ends := make([]ending, len(futures))
+		for i, f := range futures {
+			ends[i], _ = f.Result() // Join has reported failures
+		}
+		return mixAll(value, ends), nil
+	}
+	first := stet.Race[ending]
+	if n.kind == kindAny {
+		first = stet.Any[ending]
+	}
+	end, err := first(ctx, futures...)
+	if err == nil {
+		e.out.Won[n.id] = end.index
+	}
+	return mix(value, end.value), err
+}
+
+func mixAll(value uint64, ends []ending) uint64 {
+	for _, end := range ends {
+		value = mix(value, end.value)
+	}
+	return value
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet/cmd/stet/internal/torture"
+	"github.com/stet-run/stet/store"
+)
+
+// errBroken: the torture has found violations.
+var errBroken = errors.New("something that was promised is broken")
+
+func (a *app) tortureCommand() *cobra.Command {
+	var cfg torture.Config
+	var seconds int
+	var worker string
+	var verbose bool
+	cmd := &cobra.Command{
+		Use:   "torture",
+		Short: "kill and pause processes on a store, and check that no promise is broken",
+		Long: `Starts processes of itself on the store, which execute random workflows: steps
+that fail, sleeps, messages, promises, races, nested branches. Kills them with
+SIGKILL, pauses them beyond their lease, stops and replaces them at random
+moments; starts, sends, resolves, cancels and reads back meanwhile. Then it has
+runs kill their own processes, which must stall, and no others. In the end it
+compares two logs, of everything that was executed and of every call that was
+acknowledged, with the store: nothing acknowledged may be lost, no completed step
+run again, nothing be doubled, stuck, too early, or written without the lease.
+
+It prints the seed, the counts and the verdict; exit code 0 only if nothing is
+broken. The seed makes the workflows and the strikes; the moments of the strikes
+fall differently in each call. The store must be a new one.`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.output == "ids" {
+				return usage(errors.New("--output: expected table or json, found ids"))
+			}
+			cfg.DB, cfg.Log = a.db, a.log()
+			cfg.Open = func(ctx context.Context) (store.Store, error) {
+				s, err := a.open(ctx, true)
+				if err != nil {
+					return nil, err
+				}
+				return s, nil
+			}
+			if worker != "" {
+				return torture.Work(cmd.Context(), cfg.Open, worker, a.in, a.log())
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			cfg.Worker = func(orders string) *exec.Cmd { return exec.Command(self, "torture", "--db", a.db, "--worker", orders) }
+			cfg.For = time.Duration(seconds) * time.Second
+			if verbose {
+				cfg.Log = slog.New(slog.NewTextHandler(a.err, nil))
+			}
+			return a.torture(cmd.Context(), cfg)
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&cfg.Nodes, "nodes", 3, "`number` of processes")
+	flags.IntVar(&seconds, "seconds", 30, "how long the processes are struck at")
+	flags.IntVar(&cfg.Strikes, "kills", 0, "`number` of strikes: kills, pauses and stops; default: one per second")
+	flags.IntVar(&cfg.Live, "live", 40, "`number` of runs that are kept going")
+	flags.Uint64Var(&cfg.Seed, "seed", 0, "`number` that makes the workflows and the strikes; default: a random one")
+	flags.StringVar(&cfg.Dir, "logs", "", "existing `folder` for the logs, which are then kept")
+	flags.BoolVarP(&verbose, "verbose", "v", false, "tell what is being done")
+	flags.StringVar(&cfg.Plant, "plant", "", "give the processes a defect")
+	flags.StringVar(&worker, "worker", "", "be a process that is struck at")
+	for _, name := range []string{"plant", "worker"} {
+		if err := flags.MarkHidden(name); err != nil {
+			panic(err) // only if there is no such flag
+		}
+	}
+	return cmd
+}
+
+func (a *app) torture(ctx context.Context, cfg torture.Config) error {
+	report, err := torture.Run(ctx, cfg)
+	switch {
+	case errors.Is(err, torture.ErrConfig):
+		return usage(err)
+	case err != nil:
+		return err
+	}
+	if a.output == "json" {
+		err = a.json(report)
+	} else {
+		err = report.WriteText(a.out)
+	}
+	if err == nil && !report.OK {
+		err = fmt.Errorf("torture with seed %d: %w", report.Seed, errBroken)
+	}
+	return err
+}
