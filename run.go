@@ -181,6 +181,16 @@ func (e *Engine) Resume(ctx context.Context, runID string) (bool, error) {
 
 // verb puts a request into the run's inbox and waits for the owner's verdict.
 func (e *Engine) verb(ctx context.Context, runID string, kind store.ItemKind, reason string) (bool, error) {
+	switch run, ok, err := e.inner.Get(ctx, runID); {
+	case err != nil:
+		return false, fmt.Errorf("%s run %q: %w", kind, runID, err)
+	case !ok:
+		return false, fmt.Errorf("%s run %q: %w", kind, runID, ErrNotFound)
+	case run.Status.Terminal():
+		return false, fmt.Errorf("%s run %q: it is already %s: %w", kind, runID, run.Status, ErrTerminal)
+	case kind == store.ItemResume && run.Status != store.Stalled:
+		return false, fmt.Errorf("%s run %q: refused: it is %s, not stalled", kind, runID, run.Status)
+	}
 	id := uuid.NewString()
 	answer, err := e.put(ctx, runID, &store.Item{Kind: kind, ID: id, Origin: id, Value: []byte(reason)})
 	if err != nil {
