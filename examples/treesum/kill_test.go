@@ -32,7 +32,14 @@ func TestKilledOnGoSource(t *testing.T) {
 // each start works on another number of batches at a time.
 func testKills(t *testing.T, dir string) {
 	base := t.TempDir()
-	undisturbed := sumOf(t, "--db", filepath.Join(base, "undisturbed.db"), "--id", "r", dir)
+	calm := []string{"--db", filepath.Join(base, "undisturbed.db"), "--id", "r", dir}
+	begin := time.Now()
+	undisturbed := sumOf(t, calm...)
+	whole := time.Since(begin)
+	begin = time.Now()
+	sumOf(t, calm...) // the stored result
+	startup := time.Since(begin)
+	work := max(whole-startup, time.Millisecond)
 
 	db, effects := filepath.Join(base, "killed.db"), filepath.Join(base, "effects")
 	seed := uint64(time.Now().UnixNano())
@@ -40,7 +47,7 @@ func testKills(t *testing.T, dir string) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	starts := map[string]int{} // of the steps on record, by location
 	for kills := 0; ; kills++ {
-		if kills == 1000 {
+		if kills == 500 {
 			t.Fatal("the run does not come to its end")
 		}
 		var out bytes.Buffer
@@ -49,7 +56,9 @@ func testKills(t *testing.T, dir string) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		timer := time.AfterFunc(time.Duration(random.IntN(50+2*kills))*time.Millisecond, func() { cmd.Process.Kill() })
+		// Each life may be a little longer than the one before, so that one is long enough.
+		life := random.Int64N(int64(startup + work*time.Duration(kills+1)/100))
+		timer := time.AfterFunc(time.Duration(life), func() { _ = cmd.Process.Kill() }) // fails if it has ended
 		err := cmd.Wait()
 		timer.Stop()
 		if err == nil {
@@ -116,7 +125,11 @@ func inspect(t *testing.T, db string) *stet.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	engine, err := stet.New(stet.Config{Store: s})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -92,7 +93,7 @@ func parse(args []string, out io.Writer) (options, error) {
 }
 
 // run opens what the program works with.
-func run(ctx context.Context, o options) error {
+func run(ctx context.Context, o options) (err error) {
 	own, err := ownFiles(o)
 	if err != nil {
 		return err
@@ -106,8 +107,8 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	log, err := openEffects(o.effects)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	log, err := os.OpenFile(cmp.Or(o.effects, os.DevNull), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func run(ctx context.Context, o options) error {
 	engine, err := stet.New(stet.Config{
 		Store:       db,
 		Workflows:   []stet.Definition{treesum},
-		Around:      log.around,
+		Around:      effects{log}.around,
 		MaxSteps:    o.parallel,
 		MaxValue:    64 << 20,  // the result of a tree with very many extensions
 		MaxBytes:    1 << 30,   // the sums of some millions of files

@@ -17,31 +17,13 @@ import (
 	"github.com/stet-run/stet"
 )
 
-// effects is the log of the starts of step bodies. The zero effects drops them.
-type effects struct{ file *os.File }
-
-func openEffects(name string) (effects, error) {
-	if name == "" {
-		return effects{}, nil
-	}
-	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	return effects{f}, err
-}
-
-// Close closes the log.
-func (x effects) Close() error {
-	if x.file == nil {
-		return nil
-	}
-	return x.file.Close()
-}
+// effects is the log of the starts of step bodies.
+type effects struct{ log io.Writer }
 
 // around notes the start of a step body, in one write, and calls it.
 func (x effects) around(ctx context.Context, step stet.StepInfo, next func(context.Context) error) error {
-	if x.file != nil {
-		if _, err := fmt.Fprintf(x.file, "%s %s %d\n", step.RunID, step.Location, step.Attempt); err != nil {
-			return err
-		}
+	if _, err := fmt.Fprintf(x.log, "%s %s %d\n", step.RunID, step.Location, step.Attempt); err != nil {
+		return err
 	}
 	return next(ctx)
 }

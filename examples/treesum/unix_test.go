@@ -63,7 +63,11 @@ func TestUnreadableIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { os.Chmod(filepath.Join(dir, "y"), 0o700) })
+	t.Cleanup(func() {
+		if err := os.Chmod(filepath.Join(dir, "y"), 0o700); err != nil { // so that it can be removed
+			t.Error(err)
+		}
+	})
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
