@@ -48,6 +48,9 @@ const (
 
 	maxName = 64
 	maxKey  = 128
+
+	// maxNumber is the greatest iteration, and the greatest occurrence less one.
+	maxNumber = 1<<62 - 1
 )
 
 // Name returns the location of the name's occurrence, from 1, inside l.
@@ -143,7 +146,7 @@ func cutSegment(s string) (segment, string, error) {
 	for _, c := range []byte(s[1 : 1+size]) {
 		seg.number = seg.number<<8 | uint64(c)
 	}
-	if seg.number > 1<<62 {
+	if seg.number > maxNumber {
 		return seg, "", errMalformed
 	}
 	return seg, s[1+size:], nil
@@ -247,12 +250,16 @@ func escapeText(text string) string {
 		return text
 	}
 	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if c := text[i]; strings.IndexByte(special, c) >= 0 || c < 0x20 || c >= 0x7f {
-			fmt.Fprintf(&b, "%%%02X", c)
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		if invalid := r == utf8.RuneError && size == 1; invalid || unicode.IsControl(r) || strings.ContainsRune(special, r) {
+			for _, c := range []byte(text[:size]) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
 		} else {
-			b.WriteByte(c)
+			b.WriteString(text[:size])
 		}
+		text = text[size:]
 	}
 	return b.String()
 }
@@ -283,14 +290,17 @@ func Parse(text string) (Loc, error) {
 
 func parseSegment(part string) (segment, error) {
 	if n, ok := strings.CutPrefix(part, "~"); ok {
-		number, err := strconv.ParseUint(n, 10, 62)
-		return segment{kind: kindIteration, number: number}, err
+		number, err := strconv.ParseUint(n, 10, 64)
+		if err != nil || number > maxNumber {
+			return segment{}, errors.New("expected the number of an iteration after ~")
+		}
+		return segment{kind: kindIteration, number: number}, nil
 	}
 	seg := segment{kind: kindName}
 	text, n, repeated := strings.Cut(part, "#")
 	if repeated {
-		number, err := strconv.ParseUint(n, 10, 31)
-		if err != nil || number < 2 {
+		number, err := strconv.ParseUint(n, 10, 64)
+		if err != nil || number < 2 || number > maxNumber+1 {
 			return seg, errors.New("expected an occurrence of 2 or more after #")
 		}
 		seg.number = number - 1
