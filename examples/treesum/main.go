@@ -51,7 +51,7 @@ func main() {
 	if err != nil {
 		os.Exit(2)
 	}
-	if err := run(ctx, o); err != nil {
+	if err := run(ctx, o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "treesum:", err)
 		os.Exit(1)
 	}
@@ -93,7 +93,7 @@ func parse(args []string, out io.Writer) (options, error) {
 }
 
 // run opens what the program works with.
-func run(ctx context.Context, o options) (err error) {
+func run(ctx context.Context, o options, out io.Writer) (err error) {
 	own, err := ownFiles(o)
 	if err != nil {
 		return err
@@ -128,11 +128,11 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	return execute(ctx, engine, treesum, o)
+	return execute(ctx, engine, treesum, o, out)
 }
 
 // execute starts the run or finds it, waits for its end and prints its result.
-func execute(ctx context.Context, engine *stet.Engine, treesum *stet.Workflow[Job, Sum], o options) error {
+func execute(ctx context.Context, engine *stet.Engine, treesum *stet.Workflow[Job, Sum], o options, out io.Writer) error {
 	run, err := treesum.Start(ctx, engine, Job{Path(o.dir)}, stet.ID(o.id), stet.ReplaceFailed)
 	if errors.Is(err, stet.ErrExists) {
 		return fmt.Errorf("%w; it was started for something else: choose another --id", err)
@@ -154,9 +154,9 @@ func execute(ctx context.Context, engine *stet.Engine, treesum *stet.Workflow[Jo
 		}
 	}
 	if o.json {
-		return printJSON(os.Stdout, sum, resumed)
+		return printJSON(out, sum, resumed)
 	}
-	return printTable(os.Stdout, sum, resumed)
+	return printTable(out, sum, resumed)
 }
 
 // result returns the result of the run. If that has not ended, the engine works

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
 )
 
 // TestMain makes the test binary the program itself when it is asked to be.
@@ -186,6 +190,24 @@ func TestChangedTreeIsAnotherRun(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "a.txt"), "one\ntwo\nthree\n")
 	if second := sumOf(t, "--db", db, dir); second.Resumed != 0 || second.Lines != first.Lines+1 {
 		t.Errorf("first %+v, second %+v", first, second)
+	}
+}
+
+// TestFailedRunBeginsAnew has a folder that is not there, and then is.
+func TestFailedRunBeginsAnew(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "late")
+	o := options{db: filepath.Join(t.TempDir(), "x.db"), id: "r", parallel: 1, json: true, dir: dir}
+	var failed *stet.RunError
+	if err := run(t.Context(), o, t.Output()); !errors.As(err, &failed) || failed.Status != store.Failed {
+		t.Fatalf("expected a failed run, found %v", err)
+	}
+	writeFile(t, filepath.Join(dir, "a"), "1\n")
+	var out bytes.Buffer
+	if err := run(t.Context(), o, &out); err != nil {
+		t.Fatal(err)
+	}
+	if r := parseResult(t, out.Bytes()); r.Files != 1 || r.Resumed != 0 {
+		t.Errorf("got %+v", r)
 	}
 }
 
