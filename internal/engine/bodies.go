@@ -37,61 +37,82 @@ type heartbeat struct {
 	detail  []byte
 }
 
-// crew executes bodies, at most max at once; the others wait in order.
+// crew executes bodies, at most max at once; the others wait in order. A
+// goroutine that has executed one takes the next that waits.
 type crew struct {
 	max int
 
 	mu      sync.Mutex
 	running map[*body]string // and the runs they belong to
-	waiting []func()
+	waiting []job
 	stopped bool
 	drained chan struct{} // closed when stopped and nothing runs
+}
+
+// job is a body to be executed.
+type job struct {
+	body  *body
+	runID string
+	// fn executes the body. What it returns is called on the same goroutine when
+	// the body counts no more; it may be nil.
+	fn func() (then func())
 }
 
 func newCrew(max int) *crew {
 	return &crew{max: max, running: map[*body]string{}, drained: make(chan struct{})}
 }
 
-// start runs fn on a goroutine of its own as soon as there is room. What fn
-// returns is called on that goroutine when the body counts no more; it may be nil.
-func (c *crew) start(b *body, runID string, fn func() (then func())) {
+// start executes a body on another goroutine as soon as there is room.
+func (c *crew) start(j job) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	work := func() {
-		var then func()
-		if b.ctx.Err() == nil {
-			then = fn()
-		}
-		c.done(b)
-		if then != nil {
-			then()
-		}
-	}
 	switch {
 	case c.stopped:
 	case len(c.running) < c.max:
-		c.running[b] = runID
-		go work()
+		c.running[j.body] = j.runID
+		go c.work(j)
 	default:
-		c.waiting = append(c.waiting, func() {
-			c.running[b] = runID
-			go work()
-		})
+		c.waiting = append(c.waiting, j)
 	}
 }
 
-func (c *crew) done(b *body) {
+// work executes bodies until none waits.
+func (c *crew) work(j job) {
+	for {
+		var then func()
+		if j.body.ctx.Err() == nil {
+			then = j.fn()
+		}
+		next, more := c.done(j.body)
+		switch {
+		case !more && then != nil:
+			then()
+			return
+		case !more:
+			return
+		case then != nil:
+			go then()
+		}
+		j = next
+	}
+}
+
+// done says that a body has ended. It returns the next one that waits.
+func (c *crew) done(b *body) (next job, more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.running, b)
 	if len(c.waiting) > 0 && !c.stopped {
-		next := c.waiting[0]
+		next = c.waiting[0]
+		c.waiting[0] = job{}
 		c.waiting = c.waiting[1:]
-		next()
+		c.running[next.body] = next.runID
+		return next, true
 	}
 	if c.stopped && len(c.running) == 0 {
 		c.closeDrained()
 	}
+	return job{}, false
 }
 
 // stop starts nothing more. The returned channel is closed when no body runs.
@@ -132,7 +153,7 @@ func (a *activation) start(rb runner.Body) {
 	ctx, cancel := context.WithCancelCause(a.t.held)
 	b := &body{Body: rb, ctx: ctx, cancel: cancel}
 	a.bodies[b.ID] = b
-	a.t.crew.start(b, a.id, func() func() { return a.execute(b) })
+	a.t.crew.start(job{b, a.id, func() func() { return a.execute(b) }})
 }
 
 // execute calls the body. It returns what is left to do on the goroutine: to
