@@ -74,6 +74,9 @@ type copying struct {
 func (s *Store) copyTo(ctx context.Context, file string) error {
 	w, k := &s.write, &copying{to: file}
 	for {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(err, k.end(w))
+		}
 		if err := w.lock(ctx); err != nil {
 			return errors.Join(err, k.end(w))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
@@ -25,7 +26,8 @@ func testPath(t testing.TB) string { return filepath.Join(t.TempDir(), "stet.db"
 // open opens a store and closes it with the test, when its invariants must hold.
 func open(t testing.TB, path string, opts ...Option) *Store {
 	t.Helper()
-	s, err := Open(path, opts...)
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	s, err := Open(path, append([]Option{Logger(log)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,13 +31,14 @@ var defaultBounds = walBounds{owner: 2_000, stranger: 12_000, restart: 8_000, re
 const (
 	walWarning  = 64 << 20 // bytes
 	warnEvery   = time.Minute
-	restartWait = 250 * time.Millisecond
+	restartWait = time.Second // longer than a read of ours
 )
 
 // wal keeps the write-ahead log small.
 type wal struct {
 	pages  int // in the log after the last commit
 	tended int // pages when it was last tended
+	next   int // pages when it is to be tended again
 	warned time.Time
 }
 
@@ -60,12 +61,13 @@ func (w *writer) tend() {
 		limit = bounds.owner
 	}
 	if l.pages < l.tended {
-		l.tended = 0 // it began anew
+		l.next = 0 // it began anew
 	}
-	if l.pages < l.tended+limit {
+	if l.pages < max(l.next, limit) {
 		return
 	}
-	l.tended = l.pages
+	// What hinders it now may go on for long: look less often as the log grows.
+	l.tended, l.next = l.pages, l.pages+max(limit, l.pages/2)
 	mode := sqlite3.CHECKPOINT_PASSIVE
 	if l.pages >= bounds.restart {
 		mode = sqlite3.CHECKPOINT_RESTART

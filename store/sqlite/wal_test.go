@@ -1,0 +1,88 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/stet-run/stet/store"
+)
+
+// hold opens a stranger's connection on the file with a snapshot.
+func hold(t *testing.T, path string) (release func()) {
+	t.Helper()
+	c, err := sqlite3.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Exec("BEGIN; SELECT count(*) FROM stet_runs"); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := c.Exec("COMMIT"); err != nil {
+			t.Error(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWALStaysSmallBesideReaders(t *testing.T) {
+	s, run, b := one(t)
+	s.cfg.wal = walBounds{owner: 20, stranger: 500, restart: 60, refusal: 1 << 30}
+	value := make([]byte, 1000)
+	largest, seq := int64(0), int64(0)
+	write := func() {
+		turn := &store.Turn{Run: run, Shard: testShard}
+		for range 5 {
+			seq++
+			turn.Entries = append(turn.Entries, doneEntry(seq, value))
+		}
+		b.commit(t, s, turn)
+		largest = max(largest, s.walSize())
+	}
+	for range 20 {
+		write()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for range maxReaders { // so that mostly there is one
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := s.History(ctx, store.HistoryQuery{Run: run, Values: true}); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 200 {
+		write()
+	}
+	cancel()
+	readers.Wait()
+	t.Logf("%d KiB of values written, the WAL had at most %d KiB", seq*int64(len(value))>>10, largest>>10)
+	if bound := int64(4 * s.cfg.wal.restart * 4096); largest > bound {
+		t.Errorf("expected the WAL to begin anew, got %d bytes, more than %d", largest, bound)
+	}
+}
+
+func TestHugeWALRefusesStartsOnly(t *testing.T) {
+	s, run, b := one(t)
+	s.cfg.wal.refusal = 200 << 10
+	release := hold(t, s.Path())
+	for seq := range int64(300) {
+		b.commit(t, s, done(run, seq+1, make([]byte, 1000)))
+	}
+	_, _, err := s.Apply(t.Context(), []store.Command{start("a")})
+	wantErr(t, err, store.ErrUnavailable)
+	apply(t, s, send("run-1", "m", nil))
+	release()
+	s.cfg.wal.owner = 1
+	b.commit(t, s, done(run, 301, nil))
+	b.commit(t, s, done(run, 302, nil)) // the log begins anew and is cut
+	s.cfg.wal.refusal = s.walSize()
+	apply(t, s, start("a"))
+}
