@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,6 +71,7 @@ fall differently in each call. The store must be a new one.`,
 	flags.IntVar(&cfg.Nodes, "nodes", 3, "`number` of processes")
 	flags.IntVar(&seconds, "seconds", 30, "how long the processes are struck at")
 	flags.IntVar(&cfg.Strikes, "kills", 0, "`number` of strikes: kills, pauses and stops; default: one per second")
+	flags.StringSliceVar(&cfg.Faults, "faults", nil, "what is done to the processes: `some` of "+strings.Join(torture.Faults(), ", ")+"; default: all")
 	flags.IntVar(&cfg.Live, "live", 40, "`number` of runs that are kept going")
 	flags.Uint64Var(&cfg.Seed, "seed", 0, "`number` that makes the workflows and the strikes; default: a random one")
 	flags.StringVar(&cfg.Dir, "logs", "", "existing `folder` for the logs, which are then kept")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -42,18 +43,8 @@ type process struct {
 	talk  bytes.Buffer
 	ended chan struct{} // closed when it has ended
 
-	mu     sync.Mutex
-	doomed bool // its end was ordered
-}
-
-// doom notes that the end of the process is ordered, and reports whether it was
-// not before.
-func (p *process) doom() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	first := !p.doomed
-	p.doomed = true
-	return first
+	stopping atomic.Bool // it was asked to stop
+	killed   atomic.Bool // it was killed, or is about to be
 }
 
 // stopLimit is how long a process may take to stop when it is asked to.
@@ -80,7 +71,7 @@ func (f *fleet) tend(ctx context.Context, at *site) {
 		}
 		select {
 		case <-p.ended:
-			if p.doom() && !f.mayDie {
+			if !p.stopping.Load() && !p.killed.Load() && !f.mayDie {
 				f.report(unexpectedErrors, "worker %s has ended by itself: %v: %s", p.name, p.cmd.ProcessState, p.talk.Bytes())
 			}
 		case <-ctx.Done():
@@ -129,11 +120,11 @@ func (at *site) get() *process {
 
 // stop asks a process to stop and waits until it has.
 func (f *fleet) stop(p *process) {
-	p.doom()
+	p.stopping.Store(true)
 	_ = p.stdin.Close() // it may have ended
 	select {
 	case <-p.ended:
-		if !p.cmd.ProcessState.Success() && !f.mayDie {
+		if !p.cmd.ProcessState.Success() && !p.killed.Load() && !f.mayDie {
 			f.report(unexpectedErrors, "worker %s was asked to stop: %v: %s", p.name, p.cmd.ProcessState, p.talk.Bytes())
 		}
 	case <-time.After(stopLimit):
@@ -143,26 +134,31 @@ func (f *fleet) stop(p *process) {
 
 // kill ends a process at once, and returns what it has said.
 func (f *fleet) kill(p *process) []byte {
-	p.doom()
+	p.killed.Store(true)
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
 	return p.talk.Bytes()
 }
 
-// fault is what happens to a process.
-type fault uint8
-
+// What a strike does to a process.
 const (
-	faultKill  fault = iota // SIGKILL
-	faultPause              // SIGSTOP beyond the lease, then SIGCONT
-	faultStop               // a graceful stop
+	faultKill  = "kill"  // SIGKILL
+	faultPause = "pause" // SIGSTOP beyond the lease, then SIGCONT
+	faultStop  = "stop"  // a graceful stop
 )
 
-func (x fault) String() string { return [...]string{"kill", "pause", "stop"}[x] }
+// Faults returns the names of what can be done to a process on this system, the
+// most frequent first.
+func Faults() []string {
+	if canPause {
+		return []string{faultKill, faultPause, faultStop}
+	}
+	return []string{faultKill, faultStop}
+}
 
 // strike does something to a process. One that has just ended by another strike
 // is left alone.
-func (f *fleet) strike(ctx context.Context, p *process, what fault) error {
+func (f *fleet) strike(ctx context.Context, p *process, what string) error {
 	switch what {
 	case faultKill:
 		f.kill(p)

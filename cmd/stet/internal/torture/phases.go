@@ -92,13 +92,7 @@ func (h *harness) strikeAtRandom(ctx context.Context, f *fleet, random *rand.Ran
 		if pause(ctx, time.Duration(random.Float64()*2*float64(share))) != nil {
 			return
 		}
-		what := faultKill
-		switch n := random.IntN(10); {
-		case n < 3 && canPause:
-			what = faultPause
-		case n < 4:
-			what = faultStop
-		}
+		what := h.cfg.Faults[min(random.IntN(len(h.cfg.Faults)), random.IntN(len(h.cfg.Faults)))] // the first more often
 		at := f.sites[random.IntN(len(f.sites))]
 		if random.IntN(3) > 0 {
 			at = h.owner(ctx, f, at)
@@ -124,17 +118,17 @@ func (h *harness) owner(ctx context.Context, f *fleet, other *site) *site {
 	return other
 }
 
-func (h *harness) strike(ctx context.Context, f *fleet, at *site, what fault) {
+func (h *harness) strike(ctx context.Context, f *fleet, at *site, what string) {
 	p := at.get()
 	if p == nil {
 		return // it is being replaced
 	}
-	h.cfg.Log.Info("strike", "process", p.name, "fault", what.String())
+	h.cfg.Log.Info("strike", "process", p.name, "fault", what)
 	from := time.Now()
 	if err := f.strike(ctx, p, what); err != nil {
 		h.report.violated(unexpectedErrors, "%s of %s: %v", what, p.name, err)
 	}
-	h.report.count("strikes: "+what.String(), 1)
+	h.report.count("strikes: "+what, 1)
 	if what == faultPause {
 		h.mu.Lock()
 		defer h.mu.Unlock()

@@ -25,6 +25,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,9 @@ type Config struct {
 	For time.Duration
 	// Strikes is how often that happens. Default: once per second.
 	Strikes int
+	// Faults are what the strikes do: some of Faults(). Default: all that this
+	// system can do.
+	Faults []string
 	// Seed makes the trees, and the order of strikes. Default: a random one.
 	Seed uint64
 	// Live is how many runs are kept going. Default 40.
@@ -84,6 +88,9 @@ func (cfg *Config) setDefaults() {
 	if cfg.Patience == 0 {
 		cfg.Patience = 30 * time.Second
 	}
+	if len(cfg.Faults) == 0 {
+		cfg.Faults = Faults()
+	}
 	if cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64()
 	}
@@ -106,6 +113,11 @@ func (cfg *Config) check() error {
 			problems = append(problems, fmt.Errorf("%w: %s: expected 1 or more, found %d", ErrConfig, f.name, f.value))
 		}
 	}
+	for _, name := range cfg.Faults {
+		if !slices.Contains(Faults(), name) {
+			problems = append(problems, fmt.Errorf("%w: fault %q: expected one of %s", ErrConfig, name, strings.Join(Faults(), ", ")))
+		}
+	}
 	return errors.Join(append(problems, checkPlant(cfg.Plant))...)
 }
 
@@ -121,6 +133,9 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if cfg.Plant == plantStale {
+		db = lenient{db}
+	}
 	kind, err := refuseForeign(ctx, db, cfg.DB)
 	if err != nil {
 		return nil, err

@@ -2,15 +2,18 @@ package torture_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/cmd/stet/internal/torture"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/sqlite"
@@ -82,5 +85,83 @@ func TestNothingIsBroken(t *testing.T) {
 	}
 	if got := report.Counts["runs: stalled"]; got != 3 {
 		t.Errorf("expected 3 stalled runs, the poison, found %d", got)
+	}
+}
+
+// TestEveryPlantedDefectIsFound gives the workers a defect and expects the harness
+// to see what it breaks.
+func TestEveryPlantedDefectIsFound(t *testing.T) {
+	for _, c := range []struct {
+		plant  string
+		broken string
+		faults []string
+	}{
+		{"twice", "duplicated", nil},
+		{"again", "completed step run again", []string{"stop"}},
+		{"ack", "acknowledged lost", nil},
+		{"send", "wrong results", nil},
+		{"wrong", "wrong results", nil},
+		{"early", "early timers", nil},
+		{"stuck", "stuck", nil},
+		{"stale", "stale commits accepted", nil},
+		{"harmless", "poison not stalled", nil},
+	} {
+		t.Run(c.plant, func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t)
+			cfg.Plant, cfg.Patience = c.plant, 4*time.Second
+			for _, fault := range c.faults {
+				if slices.Contains(torture.Faults(), fault) {
+					cfg.Faults = append(cfg.Faults, fault)
+				}
+			}
+			if c.faults != nil && cfg.Faults == nil {
+				t.Skipf("processes cannot be struck with %q on this system", c.faults)
+			}
+			report := tortured(t, cfg)
+			found := map[string]int{}
+			for name, n := range report.Violations {
+				found[string(name)] = n
+			}
+			if report.OK || found[c.broken] == 0 {
+				t.Errorf("seed %d: plant %q: expected %q, found %v", report.Seed, c.plant, c.broken, found)
+			}
+		})
+	}
+}
+
+func TestBadConfigIsRefused(t *testing.T) {
+	for name, change := range map[string]func(*torture.Config){
+		"negative nodes": func(c *torture.Config) { c.Nodes = -1 },
+		"unknown plant":  func(c *torture.Config) { c.Plant = "tree" },
+		"unknown fault":  func(c *torture.Config) { c.Faults = []string{"flood"} },
+	} {
+		cfg := config(t)
+		change(&cfg)
+		if _, err := torture.Run(t.Context(), cfg); !errors.Is(err, torture.ErrConfig) {
+			t.Errorf("%s: expected ErrConfig, found %v", name, err)
+		}
+	}
+}
+
+func TestStoreOfSomebodyElseIsRefused(t *testing.T) {
+	cfg := config(t)
+	db, err := cfg.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := stet.Define("checkout", func(stet.Context, int) (int, error) { return 0, nil })
+	e, err := stet.New(stet.Config{Store: db, Workflows: []stet.Definition{w}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Start(t.Context(), e, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := torture.Run(t.Context(), cfg); !errors.Is(err, torture.ErrConfig) || !strings.Contains(err.Error(), "checkout") {
+		t.Fatalf("expected ErrConfig that names the workflow, found %v", err)
 	}
 }

@@ -68,9 +68,6 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 		return err
 	}
 	defer func() { err = errors.Join(err, w.acks.close()) }()
-	if w.plant == plantStale {
-		db = lenient{db}
-	}
 	var ownErr error
 	engine, err := stet.NewContext(ctx, stet.Config{
 		Store: db, Workflows: []stet.Definition{w.tree(), w.poison()}, Node: o.Name, Build: "torture", Logger: log,

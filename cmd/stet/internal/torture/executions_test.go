@@ -1,0 +1,116 @@
+package torture
+
+import "testing"
+
+// TestExecutions checks what is found in a log, each with the store's record of
+// one step.
+func TestExecutions(t *testing.T) {
+	own := func(process string) line { return line{Kind: lineOwn, Process: process} }
+	start := func(process string, no int64, attempt int) line {
+		return line{Kind: lineStart, Process: process, Run: "r", Loc: "s", Attempt: attempt, No: no, Key: "key", At: 100}
+	}
+	end := func(process string, no int64) line { return line{Kind: lineEnd, Process: process, No: no} }
+	other := line{Kind: lineStart, Process: "p", Run: "r", Loc: "other", Attempt: 1, No: 9, Key: "key"}
+	late := start("p", 2, 1)
+	late.At = 900
+
+	for name, c := range map[string]struct {
+		lines  []line
+		result stepResult
+		want   violation // "": none
+	}{
+		"once": {[]line{own("p"), start("p", 1, 1), end("p", 1)}, stepResult{Process: "p", No: 1}, ""},
+		"again after its process was replaced": {
+			[]line{own("p"), start("p", 1, 1), own("q"), start("q", 1, 1), end("q", 1)}, stepResult{Process: "q", No: 1}, ""},
+		"again by a process that had lost the store": {
+			[]line{own("p"), start("p", 1, 1), own("q"), own("p"), start("p", 2, 1), end("p", 2)}, stepResult{Process: "p", No: 2}, ""},
+		"a second attempt": {
+			[]line{own("p"), start("p", 1, 1), end("p", 1), start("p", 2, 2), end("p", 2)}, stepResult{Process: "p", No: 2}, ""},
+		"late, behind a pause": {
+			[]line{own("q"), start("q", 1, 1), end("q", 1), late}, stepResult{Process: "q", No: 1}, ""},
+
+		"twice by one owner": {
+			[]line{own("p"), start("p", 1, 1), start("p", 2, 1), end("p", 2)}, stepResult{Process: "p", No: 2}, duplicated},
+		"two steps with one key": {
+			[]line{own("p"), start("p", 1, 1), end("p", 1), other}, stepResult{Process: "p", No: 1}, duplicated},
+		"after its end": {
+			[]line{own("p"), start("p", 1, 1), end("p", 1), own("q"), start("q", 1, 1)}, stepResult{Process: "p", No: 1}, runAgain},
+		"the first attempt after the second": {
+			[]line{own("p"), start("p", 1, 2), own("q"), start("q", 1, 1), end("q", 1)}, stepResult{Process: "q", No: 1}, runAgain},
+		"recorded behind a takeover": {
+			[]line{own("p"), start("p", 1, 1), own("q"), end("p", 1)}, stepResult{Process: "p", No: 1}, staleCommits},
+		"recorded and never executed": {
+			[]line{own("p"), start("p", 1, 1), end("p", 1)}, stepResult{Process: "p", No: 7}, wrongResults},
+	} {
+		lines := make([]placed, len(c.lines))
+		for i, l := range c.lines {
+			lines[i] = placed{l, int64(i) * 10}
+		}
+		x := newExecutions(lines, []stay{{process: "p", from: 800, to: 850}})
+		report := newReport("", "", 0, "")
+		x.checkRecorded(report, operation{"r", "s"}, c.result)
+		x.checkStarts(report)
+		for _, v := range violations {
+			if found := report.Violations[v] > 0; found != (v == c.want) {
+				t.Errorf("%s: expected %q, found %q %d times: %q", name, c.want, v, report.Violations[v], report.Examples[v])
+			}
+		}
+	}
+}
+
+// TestExpectedFollowsTheChoices checks that results that cannot be are not
+// expected.
+func TestExpectedFollowsTheChoices(t *testing.T) {
+	races, promises := 0, 0
+	for seed := range uint64(200) {
+		p := newProgram(seed, "torture-x")
+		none := &choices{}
+		for _, n := range p.nodes {
+			switch n.kind {
+			case kindAny, kindRace:
+				races++
+			case kindPromise:
+				promises++
+			default:
+				continue
+			}
+			if _, err := p.expectedOf(n, none); err == nil {
+				t.Errorf("seed %d: %s is expected without a choice", seed, n.name())
+			}
+		}
+	}
+	if races == 0 || promises == 0 {
+		t.Errorf("the trees have %d races and %d promises", races, promises)
+	}
+	p := newProgram(1, "torture-x")
+	n := &node{kind: kindPromise}
+	a, errA := p.expectedOf(n, &choices{Promised: map[int]uint64{0: p.offer(n, 0)}})
+	b, errB := p.expectedOf(n, &choices{Promised: map[int]uint64{0: p.offer(n, 1)}})
+	if errA != nil || errB != nil || a == b {
+		t.Errorf("expected two values, found %d (%v) and %d (%v)", a, errA, b, errB)
+	}
+}
+
+// TestJournalSurvivesACutLine writes a line that was cut by a kill between two
+// others.
+func TestJournalSurvivesACutLine(t *testing.T) {
+	path := t.TempDir() + "/log"
+	j, err := openJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, write := range []func() error{
+		func() error { return j.append(line{Kind: lineOwn, Process: "a"}) },
+		func() error { _, err := j.file.WriteString("\n{\"k\":\"sta"); return err },
+		func() error { return j.append(line{Kind: lineOwn, Process: "b"}) },
+		j.close,
+	} {
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines, err := readJournal(path)
+	if err != nil || len(lines) != 2 || lines[0].Process != "a" || lines[1].Process != "b" || lines[0].place >= lines[1].place {
+		t.Fatalf("expected the lines of a and b, found %+v, %v", lines, err)
+	}
+}
