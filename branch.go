@@ -198,6 +198,8 @@ type mapOptions struct {
 }
 
 // Limit bounds how many branches of a Map run at a time. 0 and None: all at once.
+// It is part of the code: a run that has recorded with a larger limit may stall
+// under a smaller one.
 type Limit int
 
 func (l Limit) applyMap(o *mapOptions) { o.limit = int(l) }

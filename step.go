@@ -115,7 +115,7 @@ func decodeResult[T any](ctx Context, name string, data []byte) (T, error) {
 // returns "".
 func IdempotencyKey(ctx context.Context) string {
 	if a := engine.AttemptOf(ctx); a != nil {
-		return a.Key
+		return a.Key()
 	}
 	return ""
 }
@@ -143,7 +143,7 @@ func StepOf(ctx context.Context) (info StepInfo, ok bool) {
 	if a == nil {
 		return StepInfo{}, false
 	}
-	return StepInfo{RunID: a.RunID, Workflow: a.Workflow, Location: a.Location, Attempt: a.Number}, true
+	return StepInfo{RunID: a.RunID, Workflow: a.Workflow, Location: a.Location(), Attempt: a.Number}, true
 }
 
 // Heartbeat says that the step is alive: the attempt's timeout begins anew. A

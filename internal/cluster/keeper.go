@@ -91,7 +91,7 @@ func (k *Keeper) acquire(ctx context.Context) (Tenure, error) {
 	for {
 		if time.Since(beat) >= k.Renew {
 			beat = time.Now()
-			if err := k.heartbeat(ctx); err != nil {
+			if err := k.heartbeat(ctx); err != nil && ctx.Err() == nil {
 				k.Log.Error("registering the node", "error", err)
 			}
 		}

@@ -176,7 +176,7 @@ func (a *activation) execute(b *body) (then func()) {
 	})
 	defer limit.stop()
 	ctx := context.WithValue(b.ctx, attemptKey{}, &Attempt{
-		RunID: a.id, Workflow: a.run.Workflow, Location: b.Location.String(), Number: b.Attempt, Key: b.Key, Detail: b.Detail,
+		RunID: a.id, Workflow: a.run.Workflow, Number: b.Attempt, Detail: b.Detail, body: &b.Body,
 		beat: func(detail []byte) {
 			limit.renew()
 			if detail != nil {
@@ -204,7 +204,7 @@ func call(ctx context.Context, b *runner.Body) (result runner.BodyResult) {
 	return result
 }
 
-// deadline ends an attempt that takes too long.
+// deadline ends an attempt that takes too long; a nil one never does.
 type deadline struct {
 	mu      sync.Mutex
 	timer   *time.Timer // nil: no limit
@@ -213,12 +213,12 @@ type deadline struct {
 }
 
 func newDeadline(e *Engine, b *body, now store.Time, expire func(*runner.Failure)) *deadline {
+	if b.Timeout == 0 && b.Deadline == 0 {
+		return nil
+	}
 	d := &deadline{timeout: b.Timeout}
 	if b.Deadline != 0 {
 		d.overall = time.Now().Add(max(b.Deadline.Sub(now), 0))
-	}
-	if d.timeout == 0 && b.Deadline == 0 {
-		return d
 	}
 	d.timer = time.AfterFunc(d.left(), func() {
 		text := fmt.Sprintf("attempt %d took longer than %s", b.Attempt, b.Timeout)
@@ -242,6 +242,9 @@ func (d *deadline) left() time.Duration {
 
 // renew gives the attempt its timeout anew.
 func (d *deadline) renew() {
+	if d == nil {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.timer != nil && d.timer.Stop() {
@@ -250,6 +253,9 @@ func (d *deadline) renew() {
 }
 
 func (d *deadline) stop() {
+	if d == nil {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.timer != nil {
@@ -263,10 +269,10 @@ type attemptKey struct{}
 type Attempt struct {
 	RunID    string
 	Workflow string
-	Location string
 	Number   int
-	Key      string
 	Detail   []byte // of the former attempt's last heartbeat; nil: none
+
+	body *runner.Body
 
 	beat func(detail []byte)
 
@@ -279,6 +285,12 @@ func AttemptOf(ctx context.Context) *Attempt {
 	a, _ := ctx.Value(attemptKey{}).(*Attempt)
 	return a
 }
+
+// Location returns the text form of the step's location.
+func (a *Attempt) Location() string { return a.body.Location.String() }
+
+// Key returns the step's idempotency key.
+func (a *Attempt) Key() string { return a.body.Key() }
 
 // Heartbeat renews the attempt's timeout and has detail recorded, at most once a
 // second.

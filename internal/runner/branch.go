@@ -30,6 +30,11 @@ type Branch struct {
 	wait      *wait
 	scopes    []*scope // outer to inner
 	exits     []func()
+
+	// What every branch has, in the same piece of memory.
+	ownFuture Future
+	ownScope  scope
+	ownScopes [2]*scope
 }
 
 // scope is a region of code that ends with all its branches, and in which names
@@ -37,8 +42,10 @@ type Branch struct {
 type scope struct {
 	owner    *Branch
 	loc      location.Loc
-	names    map[string]use
-	children []*Branch // in order of creation; nil: ended
+	name     string // the first name that was used, counted in used
+	used     use
+	names    map[string]*use // the others
+	children []*Branch       // in order of creation; nil: ended
 	running  int
 	failed   []*Future // of ended children
 	end      *wait     // of the branch that waits for the code of the children
@@ -95,8 +102,9 @@ func (b *Branch) begin(loc location.Loc, shield bool, fn func(*Branch) (any, err
 func (r *Run) newBranch(parent *scope, loc location.Loc, fn func(*Branch) (any, error)) *Branch {
 	r.nextID++
 	b := &Branch{run: r, id: r.nextID, loc: loc, parent: parent, fn: fn, resume: make(chan struct{}, 1)}
-	b.future = &Future{branch: b}
-	b.scopes = []*scope{{owner: b, loc: loc}}
+	b.ownFuture.branch, b.future = b, &b.ownFuture
+	b.ownScope.owner, b.ownScope.loc = b, loc
+	b.scopes = append(b.ownScopes[:0], &b.ownScope)
 	if parent != nil {
 		b.place = len(parent.children)
 		parent.children = append(parent.children, b)
@@ -168,21 +176,34 @@ func (b *Branch) locate(call Call) location.Loc {
 		}
 		counted += "\x00" + call.Key
 	}
-	if s.names == nil {
-		s.names = map[string]use{}
-	}
-	u := s.names[counted]
+	u := s.uses(counted)
 	if u.count > 0 && u.site != call.Site && !sameLine(u.site, call.Site) {
 		b.fail(&Failure{Code: CodeMisuse, Message: fmt.Sprintf(
 			"two places in the code use the name %q in one scope: %s and %s; give each its own name, or a key",
 			call.Name, line(u.site), line(call.Site))})
 	}
 	u.count, u.site = u.count+1, call.Site
-	s.names[counted] = u
 	if call.Key != "" {
 		return s.loc.Name(call.Name, 1).Key(call.Key, u.count)
 	}
 	return s.loc.Name(call.Name, u.count)
+}
+
+// uses returns the counter of a name. It is valid until the next call.
+func (s *scope) uses(name string) *use {
+	if s.name == name || s.name == "" {
+		s.name = name
+		return &s.used
+	}
+	u := s.names[name]
+	if u == nil {
+		if s.names == nil {
+			s.names = map[string]*use{}
+		}
+		u = new(use)
+		s.names[name] = u
+	}
+	return u
 }
 
 func line(site uintptr) string {
@@ -234,6 +255,7 @@ func (r *Run) pass(b *Branch) {
 
 // main is the goroutine of a branch.
 func (b *Branch) main() {
+	growStack()
 	returned := false
 	defer func() {
 		if !b.ended { // unwound: the driver waits
@@ -260,6 +282,18 @@ func (b *Branch) main() {
 	b.future.value, b.future.err = b.fn(b)
 	returned = true
 }
+
+// growStack makes the goroutine's stack grow once, while it is nearly empty,
+// to what decoding a value needs; later it would be copied frame by frame.
+//
+//go:noinline
+func growStack() {
+	var room [3 << 10]byte
+	touch(&room)
+}
+
+//go:noinline
+func touch(room *[3 << 10]byte) { room[0] = 1 }
 
 func (b *Branch) panicked(f *Failure) {
 	b.future.err = f

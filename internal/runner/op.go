@@ -187,7 +187,9 @@ func (b *Branch) sleepUntil(call Call, at store.Time) error {
 // waitOp blocks on one operation and returns ErrCancelled or the operation's
 // failure.
 func (b *Branch) waitOp(call Call, o *op) error {
-	if _, err := b.block(&wait{sources: []*source{&o.source}, ops: []*op{o}, shield: call.Shield}); err != nil {
+	w := &wait{shield: call.Shield, oneSource: [1]*source{&o.source}, oneOp: [1]*op{o}}
+	w.sources, w.ops = w.oneSource[:], w.oneOp[:]
+	if _, err := b.block(w); err != nil {
 		return err
 	}
 	if o.refused {

@@ -348,9 +348,14 @@ type Body struct {
 	Func     BodyFunc
 	Timeout  time.Duration // of the attempt; 0: none
 	Deadline store.Time    // of all attempts; 0: none
-	Key      string        // idempotency key
 	Detail   []byte        // of the former attempt's last heartbeat; nil: none
+
+	run *Run
 }
+
+// Key returns the idempotency key of the step. It is safe to call on any
+// goroutine.
+func (b *Body) Key() string { return b.run.Key(b.Location) }
 
 // BodyFunc executes a step. It runs outside the run's goroutines.
 type BodyFunc func(ctx context.Context, body *Body) BodyResult

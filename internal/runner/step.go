@@ -90,7 +90,7 @@ func (r *Run) Bodies() []Body {
 		o.queued, o.given = false, true
 		body := Body{
 			ID: o.id, Location: o.loc, Attempt: o.attempt + 1, Func: o.step.Func,
-			Timeout: o.step.Policy.Timeout, Key: r.Key(o.loc), Detail: o.detail,
+			Timeout: o.step.Policy.Timeout, Detail: o.detail, run: r,
 		}
 		if overall := o.step.Policy.Overall; overall > 0 {
 			body.Deadline = o.asked.Add(overall)

@@ -17,6 +17,9 @@ type wait struct {
 	forCode bool // waits only for the code of the branch's own branches
 	shield  bool
 
+	oneSource [1]*source // what sources and ops of most waits are
+	oneOp     [1]*op
+
 	filled bool
 	winner *source // nil: cancelled, or the code has ended
 	err    error
