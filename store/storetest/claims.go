@@ -1,0 +1,254 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// claimedIDs are the IDs of the runs that were newly claimed.
+func claimedIDs(c store.Claims) []string {
+	var ids []string
+	for _, r := range c.Runs {
+		if r.Fresh {
+			ids = append(ids, r.Run.ID)
+		}
+	}
+	return ids
+}
+
+var claimCases = []testCase{
+	{"DueThenCalledThenMarked", func(k *kit) {
+		o := k.owner(k.s, "n", shardA, shardB)
+		suspend := func(id string, wake store.Delay, change ...func(*store.Start)) {
+			r := o.started(id, change...)
+			u := store.Update{Status: store.Suspended}
+			if wake != 0 {
+				u.WakeAt = k.now() + store.Time(wake)
+			}
+			o.turn(update(r, u), store.Committed)
+		}
+		inB := func(s *store.Start) { s.Shard = shardB }
+		k.start("marked 1")
+		suspend("called 1", 0)
+		k.start("due 3", func(s *store.Start) { s.After = 3 * second })
+		k.start("due 1", func(s *store.Start) { s.After = second })
+		suspend("due 2", 2*second, inB)
+		suspend("called 2", hour, inB)
+		k.start("marked 2", inB)
+		suspend("asleep", hour)
+		suspend("due 1 again", second)
+		k.start("called 3")
+		k.send(message("called 3", "m"))
+		k.send(message("called 2", "m"))
+		k.send(message("called 1", "m"))
+		k.send(message("due 3", "m"))
+		k.pass(3 * second)
+		want := []string{"due 1", "due 1 again", "due 2", "due 3", "called 1", "called 2", "called 3", "marked 1", "marked 2"}
+		var got []string
+		for limit := 1; len(got) < len(want); limit++ {
+			c := o.claim(limit, "w")
+			ids := claimedIDs(c)
+			if len(ids) == 0 {
+				k.Fatalf("after %v nothing is claimed", got)
+			}
+			got = append(got, ids...)
+			if len(ids) > limit || c.More != (len(got) < len(want)) {
+				k.Errorf("of %d, with the limit %d: %d claimed after %d, more %t", len(want), limit, len(ids), len(got), c.More)
+			}
+		}
+		k.equal("the order", got, want)
+	}},
+	{"AClaimedRunIsWholeAndRunning", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := k.start("r", func(s *store.Start) { s.After, s.Input = second, make([]byte, 10_000) })
+		k.pass(second)
+		t1 := k.now()
+		c := o.claim(5, "w")
+		want := r
+		want.Status, want.Claimed, want.Started, want.WakeAt = store.Running, true, t1, 0
+		k.equal("the claimed run", c.Runs, []store.Claimed{{Fresh: true, Run: want}})
+		o.turn(update(r, store.Update{Status: store.Suspended, WakeAt: t1.Add(time.Second), Waits: []byte("w"), Output: make([]byte, 600)}), store.Committed)
+		k.pass(2 * second)
+		c = o.claim(5, "w")
+		want.Waits, want.Output, want.OutputSize = []byte("w"), make([]byte, 600), 600
+		k.equal("the run that was claimed again", c.Runs, []store.Claimed{{Fresh: true, Run: want}})
+	}},
+	{"ItemsOfRunsInHandAreNews", func(k *kit) {
+		o := k.owner(k.s, "n", shardA, shardB)
+		a, b := o.started("a"), o.started("b", func(s *store.Start) { s.Shard = shardB })
+		k.start("c")
+		seen := k.send(message("b", "seen"))
+		o.turn(&store.Turn{Run: b.No, Shard: shardB, Seen: []store.ItemNo{seen}}, store.Committed)
+		k.send(message("b", "1"))
+		k.send(message("a", "2"))
+		k.send(verb("b", "3", store.ItemCancel))
+		for _, limit := range []int{0, 0, 5} {
+			c := o.claim(limit)
+			got := map[store.RunNo]string{}
+			var last store.RunNo
+			for _, r := range c.Runs {
+				if r.Fresh || r.Run.No <= last {
+					k.Errorf("with the limit %d: fresh %t, run number %d after %d", limit, r.Fresh, r.Run.No, last)
+				}
+				last = r.Run.No
+				k.equal("the run of old claims", r.Run, store.Run{No: r.Run.No})
+				for _, it := range r.Items {
+					got[r.Run.No] += it.ID
+				}
+			}
+			k.equal("the items", got, map[store.RunNo]string{a.No: "2", b.No: "13"})
+		}
+		if c := o.claim(0, "w"); !c.More || len(claimedIDs(c)) != 0 {
+			k.Errorf("the limit 0 with a run that is ready: claimed %v, more %t", claimedIDs(c), c.More)
+		}
+		o.leases = o.leases[:1]
+		if c := o.claim(0); len(c.Runs) != 1 || c.Runs[0].Run.No != a.No {
+			k.Errorf("with the lease of one shard: %+v", c.Runs)
+		}
+	}},
+	{"WithoutTheCodeOnlyWhatNeedsNone", func(k *kit) {
+		o := k.owner(k.s, "n")
+		statuses := map[string]store.Status{"queued": 0, "delayed": 0, "due": 0, "running": store.Running, "suspended": store.Suspended, "woken": store.Suspended,
+			"stalled": store.Stalled, "succeeded": store.Succeeded, "failed": store.Failed, "cancelled": store.Cancelled}
+		for _, row := range []struct {
+			kind store.ItemKind
+			want []string // claimed without the code
+		}{
+			{0, nil},
+			{store.ItemMessage, nil},
+			{store.ItemResolution, nil},
+			{store.ItemTerminate, []string{"queued", "delayed", "due", "running", "suspended", "woken", "stalled", "succeeded", "failed", "cancelled"}},
+			{store.ItemCancel, []string{"queued", "delayed", "due", "stalled", "succeeded", "failed", "cancelled"}},
+			{store.ItemResume, []string{"stalled", "succeeded", "failed", "cancelled"}},
+		} {
+			for _, workflows := range [][]string{nil, {"x", "y"}} {
+				want := map[string]bool{}
+				for name, status := range statuses {
+					id := fmt.Sprint(name, row.kind, len(workflows))
+					switch {
+					case name == "delayed":
+						k.start(id, func(s *store.Start) { s.After = 100 * hour })
+					case name == "due":
+						k.start(id, func(s *store.Start) { s.After = 1 })
+					case status == 0:
+						k.start(id)
+					default:
+						u := store.Update{Status: status}
+						if name == "woken" {
+							u.WakeAt = k.now() + 1
+						}
+						o.turn(update(o.started(id), u), store.Committed)
+					}
+					for _, wanted := range row.want {
+						want[id] = want[id] || wanted == name
+					}
+					if row.kind != 0 {
+						k.apply(item(id, store.Item{Kind: row.kind, ID: "i"}))
+					}
+				}
+				o.release() // makes the running ones ready
+				k.pass(1)
+				o.take()
+				got := map[string]bool{}
+				for _, id := range claimedIDs(o.claim(1000, workflows...)) {
+					got[id] = true
+				}
+				for id := range want {
+					if want[id] != got[id] {
+						k.Errorf("with %q as the only news, and code for %q: claimed %t; want %t", id, workflows, got[id], want[id])
+					}
+				}
+				for _, c := range o.claim(1000, "w").Runs { // out of the way of the next
+					turn := &store.Turn{Run: c.Run.No, Shard: shardA}
+					for _, it := range c.Items {
+						turn.Seen = append(turn.Seen, it.No)
+					}
+					o.turn(turn, store.Committed)
+				}
+			}
+		}
+	}},
+	{"ADelayedStartWaitsWhateverComes", func(k *kit) {
+		o := k.owner(k.s, "n")
+		for _, row := range []struct {
+			kind store.ItemKind
+			want bool
+		}{
+			{store.ItemMessage, false}, {store.ItemResolution, false}, {store.ItemResume, false}, {store.ItemTerminate, true}, {store.ItemCancel, true},
+		} {
+			id := row.kind.String()
+			r := k.start(id, func(s *store.Start) { s.After = hour })
+			k.send(item(id, store.Item{Kind: row.kind, ID: "i"}))
+			c := o.claim(10, "w")
+			if got := len(claimedIDs(c)) == 1; got != row.want {
+				k.Errorf("a delayed run with a %s: claimed %t", id, got)
+			}
+			if now := k.get(r.No); (now.WakeAt == 0) != row.want {
+				k.Errorf("a delayed run with a %s wakes at %s", id, now.WakeAt)
+			}
+		}
+		k.pass(hour - 1)
+		if ids := claimedIDs(o.claim(10, "w")); len(ids) != 0 {
+			k.Errorf("a moment before its time %v is claimed", ids)
+		}
+		k.pass(1)
+		k.equal("claimed at its time", claimedIDs(o.claim(10, "w")), []string{"message", "resolution", "resume"})
+	}},
+	{"TheLaterOfTimeAndDelayCounts", func(k *kit) {
+		now := k.start("now").Created
+		for _, row := range []struct {
+			at    store.Time
+			after store.Delay
+			want  store.Time
+		}{
+			{0, 0, 0}, {now, 0, 0}, {now - 5, 0, 0}, {now + 5, 0, now + 5}, {0, 5, now + 5}, {now + 5, 7, now + 7}, {now + 7, 5, now + 7}, {1, 5, now + 5},
+			{0, store.MaxDelay, now + store.Time(store.MaxDelay)},
+		} {
+			r := k.start(fmt.Sprint(row), func(s *store.Start) { s.At, s.After = row.at, row.after })
+			if r.WakeAt != row.want || r.Status != store.Queued {
+				k.Errorf("start at %d after %d: %s, wakes at %d; want %d", row.at, row.after, r.Status, r.WakeAt, row.want)
+			}
+		}
+	}},
+	{"NextWakeIsTheEarliestToCome", func(k *kit) {
+		o := k.owner(k.s, "n", shardA, shardB)
+		t0 := k.now()
+		if c := o.claim(10, "w"); c.NextWake != 0 {
+			k.Errorf("nothing is to come, but the next wake time is %s", c.NextWake)
+		}
+		k.start("other code", func(s *store.Start) { s.After, s.Workflow = second, "x" })
+		k.start("other shard", func(s *store.Start) { s.After, s.Shard = 2*second, store.Shard{Group: "third"} })
+		k.start("in B", func(s *store.Start) { s.After, s.Shard = 4*second, shardB })
+		r := o.started("suspended")
+		o.turn(update(r, store.Update{Status: store.Suspended, WakeAt: t0 + 3*store.Time(second)}), store.Committed)
+		next := func(want store.Delay, workflows ...string) {
+			k.Helper()
+			wake := t0 + store.Time(want)
+			if want == 0 {
+				wake = 0
+			}
+			if c := o.claim(0, workflows...); c.NextWake != wake {
+				k.Errorf("with code for %q the next wake time is %s; want %s", workflows, c.NextWake, wake)
+			}
+		}
+		next(3*second, "w")
+		next(second, "w", "x")
+		next(0)
+		k.pass(3 * second)
+		next(4*second, "w", "x") // what is due is not to come
+		k.equal("claimed", claimedIDs(o.claim(10, "w")), []string{"suspended"})
+		k.pass(second)
+		next(0, "w")
+	}},
+	{"ARunIsInOneHand", func(k *kit) {
+		o := k.owner(k.s, "n")
+		for i := range 5 {
+			k.start(fmt.Sprint(i))
+		}
+		o.claim(2, "w")
+		k.equal("the others", claimedIDs(o.claim(10, "w")), []string{"2", "3", "4"})
+		k.equal("no more", claimedIDs(o.claim(10, "w")), []string(nil))
+	}},
+}

@@ -1,0 +1,443 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+var startCases = []testCase{
+	{"ASecondStartFindsTheFirst", func(k *kit) {
+		first := k.startOf("r", func(s *store.Start) { s.Items = []store.Item{*message("", "m").Item} })
+		want := k.apply(store.Command{Start: first})
+		k.unchanged("a second start", func() {
+			k.equal("the answer to the same start", k.apply(store.Command{Start: first}), want)
+			other := k.startOf("r", func(s *store.Start) { s.Input, s.Workflow = []byte("other"), "x" })
+			k.equal("the answer to another start", k.apply(store.Command{Start: other}), store.Answer{Outcome: store.Exists, Run: want.Run})
+			k.equal("a replacement of a live run", k.apply(store.Command{Start: k.startOf("r", replace)}), store.Answer{Outcome: store.Exists, Run: want.Run})
+		})
+	}},
+	{"ARunIsAsItWasStarted", func(k *kit) {
+		parent := k.start("parent")
+		for _, input := range [][]byte{nil, {}, []byte("x"), []byte(strings.Repeat("y", 512)), []byte(strings.Repeat("z", 100_000))} {
+			start := k.startOf(fmt.Sprint("r", len(input), input == nil), func(s *store.Start) {
+				s.Input, s.Parent, s.ParentLoc, s.Shard.Slot = input, parent.No, "loc\x00\xff", 0
+			})
+			a := k.apply(store.Command{Start: start})
+			want := store.Run{No: a.Run.No, ID: start.ID, Shard: shardA, Workflow: "w", Status: store.Queued, Seed: start.Seed, Parent: parent.No,
+				ParentLoc: "loc\x00\xff", Created: k.now(), Input: input, InputSize: len(input)}
+			k.equal("the answer", a, store.Answer{Outcome: store.Applied, Run: want})
+			k.equal("the run", k.get(a.Run.No), want)
+			if a.Run.No <= parent.No {
+				k.Errorf("the run number %d does not grow", a.Run.No)
+			}
+		}
+	}},
+	{"ReplaceFailedReplacesWhatHasFailed", func(k *kit) {
+		o := k.owner(k.s, "n")
+		for _, row := range []struct {
+			status   store.Status
+			replaced bool
+		}{
+			{store.Running, false}, {store.Suspended, false}, {store.Succeeded, false}, {store.Stalled, false}, {store.Failed, true}, {store.Cancelled, true},
+		} {
+			old := o.started(row.status.String())
+			o.turn(&store.Turn{Run: old.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)}, Update: &store.Update{Status: row.status}}, store.Committed)
+			kept := k.get(old.No)
+			start := k.startOf(old.ID, replace)
+			a := o.batch([]store.Command{{Adopt: true, Start: start}}).Commands[0]
+			if !row.replaced {
+				if a.Outcome != store.Exists || a.Run.No != old.No || a.Claimed {
+					k.Errorf("replacing a %s run: %+v", row.status, a)
+				}
+				k.equal("the run that stays", k.get(old.No), kept)
+				continue
+			}
+			if a.Outcome != store.Applied || a.Run.No <= old.No || a.Run.ID != old.ID || !a.Claimed {
+				k.Fatalf("replacing a %s run: %+v", row.status, a)
+			}
+			kept.ID = fmt.Sprintf("%s@%d", old.ID, old.No)
+			k.equal("the replaced run", k.get(old.No), kept)
+			k.equal("the runs with the ID", []int{len(k.history(a.Run.No)), len(k.history(old.No))}, []int{0, 1})
+			if to := k.apply(verb(kept.ID, "v", store.ItemResume)); to.Outcome != store.Applied || to.Run.No != old.No {
+				k.Errorf("an item for the replaced run: %+v", to)
+			}
+			if to := k.apply(verb(old.ID, "v", store.ItemResume)); to.Outcome != store.Applied || to.Run.No != a.Run.No {
+				k.Errorf("an item for the new run: %+v", to)
+			}
+			again := k.apply(store.Command{Start: start})
+			if again.Outcome != store.Applied || again.Run.No != a.Run.No {
+				k.Errorf("the replacement again: %+v", again)
+			}
+		}
+	}},
+	{"AReplacedRunDoesNotTakeAName", func(k *kit) {
+		o := k.owner(k.s, "n")
+		long := strings.Repeat("x", store.MaxRunID)
+		for _, id := range []string{"r", long} {
+			r := o.started(id)
+			o.become(r, store.Failed)
+			if id == "r" {
+				k.start(fmt.Sprintf("r@%d", r.No))
+			}
+			k.unchanged("a replacement for whose old run there is no name", func() {
+				if a := k.apply(store.Command{Start: k.startOf(id, replace)}); a.Outcome != store.Exists || a.Run.No != r.No {
+					k.Errorf("the replacement of %.10s: %+v", id, a)
+				}
+			})
+		}
+	}},
+}
+
+func replace(s *store.Start) { s.Existing = store.ReplaceFailed }
+
+var readCases = []testCase{
+	{"LargeValuesAreLeftOutByLoad", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		values := map[string][]byte{"a": nil, "b": {}, "c": make([]byte, store.LargeValue-1), "d": make([]byte, store.LargeValue), "e": make([]byte, 1<<20)}
+		turn := &store.Turn{Run: r.No, Shard: shardA}
+		for _, loc := range []string{"e", "a", "d", "c", "b"} {
+			turn.Entries = append(turn.Entries, entry(loc, store.Open, func(e *store.Entry) { e.Value = values[loc] }))
+		}
+		o.turn(turn, store.Committed)
+		snaps, err := k.s.Load(k.ctx, []store.RunNo{r.No})
+		k.ok(err)
+		small, err := k.s.History(k.ctx, store.HistoryQuery{Run: r.No})
+		k.ok(err)
+		full := k.history(r.No)
+		var locs string
+		for i, e := range full {
+			locs += e.Loc
+			v := values[e.Loc]
+			k.equal("history of "+e.Loc+" with values", e, entry(e.Loc, store.Open, func(e *store.Entry) { e.Value, e.Size = v, len(v) }))
+			k.equal("history of "+e.Loc+" without", small[i], entry(e.Loc, store.Open, func(e *store.Entry) { e.Value, e.Size = nil, len(v) }))
+			if len(v) >= store.LargeValue {
+				v = nil
+			}
+			k.equal("load of "+e.Loc, snaps[0].Entries[i], entry(e.Loc, store.Open, func(e *store.Entry) { e.Value, e.Size = v, len(values[e.Loc]) }))
+		}
+		k.equal("the locations", locs, "abcde")
+	}},
+	{"LoadReturnsWhatIsThere", func(k *kit) {
+		o := k.owner(k.s, "n")
+		a, b := o.started("a", func(s *store.Start) { s.Input = make([]byte, 2000) }), o.started("b")
+		no, seen := k.send(message("a", "1")), k.send(message("a", "2"))
+		k.send(message("a", "3"))
+		o.turn(&store.Turn{Run: a.No, Shard: shardA, Entries: []store.Entry{entry("y", store.Done), entry("x", store.Open), entry("x\x00", store.Withdrawn), entry("\xff", store.Done)},
+			Seen: []store.ItemNo{seen}, Consumed: []store.Consumption{{Item: no}},
+			Update: &store.Update{Status: store.Running, Output: make([]byte, 3000)}}, store.Committed)
+		snaps, err := k.s.Load(k.ctx, []store.RunNo{b.No, a.No + 1000, a.No})
+		k.ok(err)
+		want := []store.Snapshot{{Run: k.get(b.No)}, {Run: k.get(a.No), Entries: k.history(a.No), Items: k.inbox(a.No)}}
+		k.equal("the snapshots", snaps, want)
+		var locs []string
+		for _, e := range snaps[1].Entries {
+			locs = append(locs, e.Loc)
+		}
+		k.equal("the order of locations", locs, []string{"x", "x\x00", "y", "\xff"})
+		k.equal("the numbers of things", []int{len(snaps[1].Items), len(snaps[1].Run.Input), len(snaps[1].Run.Output)}, []int{2, 2000, 3000})
+	}},
+	{"HistorySelects", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		turn := &store.Turn{Run: r.No, Shard: shardA}
+		for _, loc := range []string{"a", "a\x00", "b", "c", "d"} {
+			turn.Entries = append(turn.Entries, entry(loc, store.Done))
+		}
+		o.turn(turn, store.Committed)
+		for _, row := range []struct {
+			q    store.HistoryQuery
+			want []string
+		}{
+			{store.HistoryQuery{}, []string{"a", "a\x00", "b", "c", "d"}},
+			{store.HistoryQuery{Limit: 2}, []string{"a", "a\x00"}},
+			{store.HistoryQuery{After: "a"}, []string{"a\x00", "b", "c", "d"}},
+			{store.HistoryQuery{After: "a\x00", Limit: 2}, []string{"b", "c"}},
+			{store.HistoryQuery{After: "d"}, nil},
+			{store.HistoryQuery{Locs: []string{"d", "b", "nothing", "b"}}, []string{"b", "d"}},
+			{store.HistoryQuery{Locs: []string{"d", "b", "c"}, After: "b", Limit: 1}, []string{"c"}},
+			{store.HistoryQuery{Locs: []string{}}, nil},
+			{store.HistoryQuery{Incarnation: 1}, nil},
+		} {
+			row.q.Run = r.No
+			entries, err := k.s.History(k.ctx, row.q)
+			k.ok(err)
+			var got []string
+			for _, e := range entries {
+				got = append(got, e.Loc)
+			}
+			k.equal(fmt.Sprintf("%+v", row.q), got, row.want)
+		}
+	}},
+	{"FiltersSelect", filtersSelect},
+	{"PagesDoNotOverlap", func(k *kit) {
+		var want []string
+		for i := range 10 {
+			id := fmt.Sprint(i)
+			k.start(id, func(s *store.Start) { s.Workflow = []string{"w", "x"}[i%2] })
+			if i%2 == 0 {
+				want = append(want, id)
+			}
+		}
+		slices.Reverse(want)
+		for limit := 1; limit <= 6; limit++ {
+			var got []string
+			f := store.Filter{Workflows: []string{"w"}, Limit: limit}
+			for page := 0; ; page++ {
+				p, err := k.s.List(k.ctx, f)
+				k.ok(err)
+				for _, r := range p.Runs {
+					got = append(got, r.ID)
+				}
+				if len(p.Runs) > limit || len(p.Runs) == 0 {
+					k.Fatalf("a page of %d has %d runs", limit, len(p.Runs))
+				}
+				k.start(fmt.Sprint("new", limit, page), func(s *store.Start) { s.Workflow = "later" })
+				if f.Cursor = p.Next; p.Next == "" {
+					break
+				}
+			}
+			k.equal(fmt.Sprintf("all pages of %d", limit), got, want)
+		}
+		p, err := k.s.List(k.ctx, store.Filter{Workflows: []string{"none"}})
+		k.ok(err)
+		k.equal("the page of nothing", p, store.Page{})
+	}},
+	{"InboxSelects", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r, other := o.started("r"), k.start("other")
+		var nos []store.ItemNo
+		for _, id := range []string{"c", "a", "b"} {
+			nos = append(nos, k.send(message("r", id)))
+		}
+		k.send(message("other", "a"))
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: nos[1]}}, Seen: nos[2:]}, store.Committed)
+		ids := func(items []store.Item) (s string) {
+			for _, it := range items {
+				s += it.ID
+			}
+			return s
+		}
+		k.equal("all that are not consumed", ids(k.inbox(r.No)), "cb")
+		k.equal("by IDs", ids(k.inbox(r.No, "b", "a", "x", "a", "")), "ab")
+		k.equal("of another run", ids(k.inbox(other.No, "a", "b")), "a")
+	}},
+}
+
+func filtersSelect(k *kit) {
+	o := k.owner(k.s, "n")
+	t0 := k.now()
+	parent := o.started("order-1")
+	o.turn(update(parent, store.Update{Status: store.Suspended, Marks: store.Paused | store.Cancelling, Output: []byte("o"), Waits: []byte("w")}), store.Committed)
+	k.pass(second)
+	child := o.started("order-2", func(s *store.Start) { s.Parent, s.Workflow = parent.No, "x" })
+	o.turn(update(child, store.Update{Status: store.Failed, Marks: store.Paused, Output: []byte("o")}), store.Committed)
+	k.pass(second)
+	k.start("Order-3", func(s *store.Start) { s.Workflow = "x" })
+	k.start("ör%_", func(s *store.Start) { s.Workflow = `ü"'` })
+	t2 := k.now()
+	for _, row := range []struct {
+		f    store.Filter
+		want string // the last bytes of the IDs, oldest first
+	}{
+		{store.Filter{}, "123_"},
+		{store.Filter{IDs: []string{"order-1"}}, "1"},
+		{store.Filter{IDs: []string{"ör%_", "order-1", "nobody", "order-1"}}, "1_"},
+		{store.Filter{IDs: []string{"order"}}, ""},
+		{store.Filter{Nos: []store.RunNo{child.No, parent.No}}, "12"},
+		{store.Filter{IDPrefix: "order-"}, "12"},
+		{store.Filter{IDPrefix: "O"}, "3"},
+		{store.Filter{IDPrefix: "ör%_"}, "_"},
+		{store.Filter{IDPrefix: "\xc3"}, "_"},
+		{store.Filter{IDPrefix: "o%"}, ""},
+		{store.Filter{IDPrefix: "order-11"}, ""},
+		{store.Filter{Workflows: []string{"x"}}, "23"},
+		{store.Filter{Workflows: []string{"x", `ü"'`}}, "23_"},
+		{store.Filter{Statuses: []store.Status{store.Suspended, store.Failed}}, "12"},
+		{store.Filter{Statuses: []store.Status{store.Succeeded}}, ""},
+		{store.Filter{Marks: store.Paused}, "12"},
+		{store.Filter{Marks: store.Paused | store.Cancelling}, "1"},
+		{store.Filter{Marks: store.Undoing}, ""},
+		{store.Filter{Parent: parent.No}, "2"},
+		{store.Filter{CreatedFrom: t0 + 1}, "23_"},
+		{store.Filter{CreatedFrom: t0, CreatedBefore: t2}, "12"},
+		{store.Filter{CreatedFrom: t2, CreatedBefore: t2.Add(time.Microsecond)}, "3_"},
+		{store.Filter{Workflows: []string{"x"}, Statuses: []store.Status{store.Queued, store.Suspended}, IDPrefix: "O"}, "3"},
+		{store.Filter{Workflows: []string{"x"}, Statuses: []store.Status{store.Suspended}}, ""},
+	} {
+		page, err := k.s.List(k.ctx, row.f)
+		k.ok(err)
+		var got string
+		counts := map[store.Tally]int64{}
+		for _, r := range slices.Backward(page.Runs) {
+			got += r.ID[len(r.ID)-1:]
+			counts[store.Tally{Workflow: r.Workflow, Status: r.Status}]++
+			if r.Input != nil || r.Output != nil || r.Waits != nil || r.InputSize == 0 {
+				k.Errorf("a listing without values has them, or not their length: %+v", r)
+			}
+		}
+		k.equal(fmt.Sprintf("%+v", row.f), got, row.want)
+		tallies, err := k.s.Count(k.ctx, row.f)
+		k.ok(err)
+		var last store.Tally
+		for _, n := range tallies {
+			key := store.Tally{Workflow: n.Workflow, Status: n.Status}
+			if counts[key] != n.Runs || n.Workflow < last.Workflow || n.Workflow == last.Workflow && n.Status <= last.Status {
+				k.Errorf("%+v: counted %+v after %+v; listed are %d", row.f, n, last, counts[key])
+			}
+			delete(counts, key)
+			last = n
+		}
+		k.equal(fmt.Sprintf("%+v: listed and not counted", row.f), counts, map[store.Tally]int64{})
+	}
+	r := k.get(child.No)
+	k.equal("values when asked for", []string{string(r.Input), string(r.Output)}, []string{"in order-2", "o"})
+}
+
+var nodeCases = []testCase{
+	{"ARegisteredNodeIsListed", func(k *kit) {
+		n := store.Node{ID: "b", Boot: "b-1", Build: "v1", Host: "host", PID: 7, Workflows: []string{"x", "w"}}
+		other := store.Node{ID: "a", Boot: "a-1", Workflows: []string{"y", "w"}}
+		for _, n := range []store.Node{n, other} {
+			now, err := k.s.Register(k.ctx, n)
+			k.ok(err)
+			k.equal("the time", now, k.now())
+		}
+		other.SeenAt = k.now()
+		k.pass(minute)
+		_, err := k.s.Register(k.ctx, n)
+		k.ok(err)
+		n.SeenAt = k.now()
+		k.nodes("after a heartbeat", other, n)
+		n.Boot, n.Build, n.Workflows = "b-2", "v2", []string{"z"}
+		_, err = k.s.Register(k.ctx, n)
+		k.ok(err)
+		k.nodes("after another boot", other, n)
+		n.Stopped = true
+		stale := n
+		stale.Boot = "b-1"
+		_, err = k.s.Register(k.ctx, stale)
+		k.ok(err)
+		n.Stopped = false
+		k.nodes("after a former boot has stopped", other, n)
+		n.Stopped = true
+		_, err = k.s.Register(k.ctx, n)
+		k.ok(err)
+		k.nodes("after it has stopped", other)
+		d, err := k.s.Describe(k.ctx)
+		k.ok(err)
+		k.equal("every workflow that was ever registered", d.Workflows, []string{"w", "x", "y", "z"})
+		if d.ID == "" || d.Kind == "" || d.Slots < 1 || d.Durable == "" || d.Now != k.now() {
+			k.Errorf("the description %+v lacks something", d)
+		}
+	}},
+	{"ANodeIsForgottenAfterADay", func(k *kit) {
+		for _, id := range []string{"gone", "owner", "alive"} {
+			_, err := k.s.Register(k.ctx, store.Node{ID: id, Boot: id + "-1"})
+			k.ok(err)
+		}
+		o := k.owner(k.s, "owner")
+		alive := func(want ...string) {
+			k.Helper()
+			_, err := k.s.Register(k.ctx, store.Node{ID: "alive", Boot: "alive-1"})
+			k.ok(err)
+			d, err := k.s.Describe(k.ctx)
+			k.ok(err)
+			var got []string
+			for _, n := range d.Nodes {
+				got = append(got, n.ID)
+			}
+			k.equal("the nodes", got, want)
+		}
+		k.pass(24 * hour)
+		alive("alive", "gone", "owner")
+		k.pass(1)
+		alive("alive", "owner")
+		o.release()
+		alive("alive")
+	}},
+}
+
+// nodes checks which nodes are listed.
+func (k *kit) nodes(what string, want ...store.Node) {
+	k.Helper()
+	d, err := k.s.Describe(k.ctx)
+	k.ok(err)
+	k.equal("the nodes "+what, d.Nodes, want)
+}
+
+// patience is how long a case waits for what should not happen.
+const patience = 50 * time.Millisecond
+
+var changedCases = []testCase{
+	{"WakesAnotherProcess", func(k *kit) {
+		listener := k.harness.Join(k)
+		o := k.owner(k.s, "n")
+		for _, row := range []struct {
+			what string
+			act  func()
+		}{
+			{"a start", func() { k.start("r") }},
+			{"an item", func() { k.send(message("r", "m")) }},
+			{"a turn", func() {
+				c := o.claim(10, "w")
+				o.turn(&store.Turn{Run: c.Runs[0].Run.No, Shard: shardA, Consumed: []store.Consumption{{Item: c.Runs[0].Items[0].No}}}, store.Committed)
+			}},
+			{"giving shards back", o.release},
+		} {
+			k.quiet(listener)
+			done := make(chan error, 1)
+			go func() { done <- listener.Changed(k.ctx) }()
+			row.act()
+			if err := <-done; err != nil {
+				k.Errorf("waiting for %s: %v", row.what, err)
+			}
+		}
+	}},
+	{"DoesNotMissWhatCameBefore", func(k *kit) {
+		listener := k.harness.Join(k)
+		k.quiet(listener)
+		k.start("r")
+		k.ok(listener.Changed(k.ctx))
+	}},
+	{"IsQuietWhenNothingHappens", func(k *kit) {
+		listener := k.harness.Join(k)
+		k.start("r")
+		k.quiet(listener)
+		k.quiet(k.s)
+	}},
+	{"EndsWithItsContextAndTheStore", func(k *kit) {
+		listener := k.harness.Join(k)
+		k.quiet(listener)
+		ctx, cancel := context.WithCancelCause(k.ctx)
+		done := make(chan error, 1)
+		go func() { done <- listener.Changed(ctx) }()
+		cancel(errors.New("enough"))
+		k.fails("Changed", <-done, context.Canceled)
+		go func() { done <- listener.Changed(k.ctx) }()
+		k.ok(listener.Close())
+		k.fails("Changed", <-done, store.ErrClosed)
+	}},
+}
+
+// quiet waits until a handle has nothing to tell: it may return early, but not
+// for ever.
+func (k *kit) quiet(s store.Store) {
+	k.Helper()
+	for range 20 {
+		ctx, cancel := context.WithTimeout(k.ctx, patience)
+		err := s.Changed(ctx)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return
+		}
+		k.ok(err)
+	}
+	k.Fatal("Changed returns again and again though nothing happens")
+}

@@ -1,0 +1,92 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Harness opens handles on one store, each as another process would have.
+type Harness interface {
+	// First returns the handle of the process that has made the store, always the
+	// same.
+	First() store.Store
+	// Join returns a further handle. It is closed when the test ends.
+	Join(t testing.TB) store.Store
+	// Kill ends the process of a handle without giving its leases back. It reports
+	// whether the store notices that, so that the leases can be taken at once.
+	Kill(t testing.TB, s store.Store) (noticed bool)
+}
+
+// Open makes an empty store that reads the time from clock, which is safe for
+// concurrent use and may go back. What it opens is closed when the test ends.
+type Open = func(t *testing.T, clock func() time.Time) Harness
+
+// group is the cases for one rule of the contract.
+type group struct {
+	name  string
+	rule  string
+	cases []testCase
+}
+
+type testCase struct {
+	name string
+	run  func(*kit)
+}
+
+func groups() []group {
+	return []group{
+		{"Law01", "acts are atomic and durable before they return", law01},
+		{"Law02", "a commit whose epoch is not the shard's current one writes nothing of that shard's turns: fenced", law02},
+		{"Law03", "an epoch only grows; each Acquire that succeeds raises it", law03},
+		{"Law04", "an entry, once done or failed, does not change, except that it may get a completion number", law04},
+		{"Law05", "what is unexamined keeps a run from suspending, a Cancel or Terminate from ending", law05},
+		{"Law06", "an item is accepted once per run and item ID; items are numbered in the order in which they become visible", law06},
+		{"Law07", "a command changes nothing that a turn writes, except when it adopts the run", law07},
+		{"Law08", "a status changes only along Status.CanBecome", law08},
+		{"Law09", "repeating the last batch of a node's boot changes nothing and gives the same results", law09},
+		{"Law10", "times are the store's clock, and do not go back within a process", law10},
+		{"Law11", "unknown, oversized or malformed input changes nothing", law11},
+		{"Law12", "what is given to a store is not kept or changed; what it returns belongs to the caller", law12},
+		{"Claims", "Claim takes what is ready, in order, and what needs no code of runs whose code the node lacks", claimCases},
+		{"Starts", "a start finds its own repeat by the seed, leaves or replaces an existing run by its policy", startCases},
+		{"Reads", "Load, List, Count, History and Inbox return what was asked for, in order", readCases},
+		{"Nodes", "Register lists a node until it stops or is forgotten, and remembers workflows", nodeCases},
+		{"Changed", "Changed returns when another process may have made a run ready, and not for ever", changedCases},
+	}
+}
+
+// Run checks the store that open makes.
+func Run(t *testing.T, open Open) {
+	for _, g := range groups() {
+		t.Run(g.name, func(t *testing.T) {
+			for _, c := range g.cases {
+				t.Run(c.name, func(t *testing.T) {
+					t.Cleanup(func() {
+						if t.Failed() {
+							t.Logf("%s: %s", g.name, g.rule)
+						}
+					})
+					clock := newClock()
+					c.run(newKit(t, open(t, clock.Now), clock))
+				})
+			}
+		})
+	}
+}
+
+// shardA and shardB are the shards that the cases use.
+var (
+	shardA = store.Shard{Group: store.DefaultGroup}
+	shardB = store.Shard{Group: "other"}
+)
+
+const (
+	second = store.Delay(1_000_000)
+	minute = 60 * second
+	hour   = 60 * minute
+)
+
+func seedOf(n int) store.Seed { return store.Seed([]byte(fmt.Sprintf("%016d", n))) }

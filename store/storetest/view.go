@@ -1,0 +1,86 @@
+package storetest
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/stet-run/stet/store"
+)
+
+// state is all that can be seen of a store.
+type state struct {
+	Runs      []store.Run // oldest first
+	Entries   map[store.RunNo][]store.Entry
+	Items     map[store.RunNo][]store.Item // consumed ones of known IDs too
+	Counts    []store.Tally
+	Workflows []string
+	Nodes     []store.Node
+	Leases    []store.Lease
+	Now       store.Time
+}
+
+// view reads the state. Consumed items are found by their IDs.
+func view(ctx context.Context, s store.Store, ids map[string]bool) (*state, error) {
+	st := &state{Entries: map[store.RunNo][]store.Entry{}, Items: map[store.RunNo][]store.Item{}}
+	filter := store.Filter{Values: true, Limit: store.MaxPage}
+	for {
+		page, err := s.List(ctx, filter)
+		if err != nil {
+			return nil, err
+		}
+		st.Runs = append(st.Runs, page.Runs...)
+		if filter.Cursor = page.Next; page.Next == "" {
+			break
+		}
+	}
+	slices.Reverse(st.Runs)
+	known := slices.Sorted(maps.Keys(ids))
+	for _, r := range st.Runs {
+		entries, err := s.History(ctx, store.HistoryQuery{Run: r.No, Incarnation: r.Incarnation, Values: true})
+		if err != nil {
+			return nil, err
+		}
+		items, err := s.Inbox(ctx, r.No)
+		if err != nil {
+			return nil, err
+		}
+		if len(known) > 0 {
+			byID, err := s.Inbox(ctx, r.No, known...)
+			if err != nil {
+				return nil, err
+			}
+			for _, it := range byID {
+				if it.State == store.Consumed {
+					items = append(items, it)
+				}
+			}
+			slices.SortFunc(items, func(a, b store.Item) int { return int(a.No - b.No) })
+		}
+		if len(entries) > 0 {
+			st.Entries[r.No] = entries
+		}
+		if len(items) > 0 {
+			st.Items[r.No] = items
+		}
+	}
+	var err error
+	if st.Counts, err = s.Count(ctx, store.Filter{}); err != nil {
+		return nil, err
+	}
+	d, err := s.Describe(ctx)
+	st.Workflows, st.Nodes, st.Leases, st.Now = d.Workflows, d.Nodes, d.Leases, d.Now
+	return st, err
+}
+
+// note remembers the IDs of the items that a command sends.
+func note(ids map[string]bool, c store.Command) {
+	if c.Item != nil {
+		ids[c.Item.ID] = true
+	}
+	if c.Start != nil {
+		for i := range c.Start.Items {
+			ids[c.Start.Items[i].ID] = true
+		}
+	}
+}
