@@ -129,11 +129,7 @@ func (k SendKey) applySend(o *sendOptions) { o.key = string(k) }
 
 // send puts an encoded message into a run's inbox.
 func (e *Engine) send(ctx context.Context, runID, name string, value []byte, opts []SendOption) error {
-	var o sendOptions
-	for _, opt := range opts {
-		opt.applySend(&o)
-	}
-	item, err := messageItem(name, value, o.key)
+	item, err := sendItem(name, value, opts)
 	if err != nil {
 		return err
 	}
@@ -142,6 +138,14 @@ func (e *Engine) send(ctx context.Context, runID, name string, value []byte, opt
 		return nil // the first delivery stands
 	}
 	return err
+}
+
+func sendItem(name string, value []byte, opts []SendOption) (*store.Item, error) {
+	var o sendOptions
+	for _, opt := range opts {
+		opt.applySend(&o)
+	}
+	return messageItem(name, value, o.key)
 }
 
 func messageItem(name string, value []byte, key string) (*store.Item, error) {

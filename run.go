@@ -218,14 +218,18 @@ func (e *Engine) put(ctx context.Context, runID string, item *store.Item) (store
 	if err != nil {
 		return store.Answer{}, fmt.Errorf("%s to run %q: %w", item.Kind, runID, err)
 	}
-	switch a := answers[0]; a.Outcome {
+	return answers[0], checkPut(&answers[0], runID, item)
+}
+
+// checkPut looks at the answer to an item.
+func checkPut(a *store.Answer, runID string, item *store.Item) error {
+	switch a.Outcome {
 	case store.NotFound:
-		return a, fmt.Errorf("run %q: %w", runID, ErrNotFound)
+		return fmt.Errorf("run %q: %w", runID, ErrNotFound)
 	case store.Ended:
-		return a, fmt.Errorf("%s to run %q, which is %s: %w", item.Kind, runID, a.Run.Status, ErrTerminal)
+		return fmt.Errorf("%s to run %q, which is %s: %w", item.Kind, runID, a.Run.Status, ErrTerminal)
 	case store.Duplicate:
-		return a, errDuplicate
-	default:
-		return a, nil
+		return errDuplicate
 	}
+	return nil
 }

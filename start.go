@@ -116,9 +116,10 @@ func (w *Workflow[In, Out]) StartAll(ctx context.Context, e *Engine, inputs []In
 	return w.start(ctx, e, inputs, each)
 }
 
-func (w *Workflow[In, Out]) start(ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption) ([]*Run[Out], error) {
+// commands checks and encodes starts.
+func (w *Workflow[In, Out]) commands(ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption) ([]store.Command, []startOptions, error) {
 	if err := e.known.check(ctx, e, w.name); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	commands := make([]store.Command, len(inputs))
 	options := make([]startOptions, len(inputs))
@@ -126,21 +127,29 @@ func (w *Workflow[In, Out]) start(ctx context.Context, e *Engine, inputs []In, e
 		if each != nil {
 			for _, opt := range each(i) {
 				if err := opt.applyStart(&options[i]); err != nil {
-					return nil, fmt.Errorf("start %s: %w", w.name, err)
+					return nil, nil, fmt.Errorf("start %s: %w", w.name, err)
 				}
 			}
 		}
 		if options[i].id == "" && w.runID != nil {
 			options[i].id = w.runID(input)
 			if err := checkRunID(options[i].id); err != nil {
-				return nil, fmt.Errorf("start %s: IDFrom: %w", w.name, err)
+				return nil, nil, fmt.Errorf("start %s: IDFrom: %w", w.name, err)
 			}
 		}
 		start, err := e.startCommand(w.name, input, &options[i])
 		if err != nil {
-			return nil, fmt.Errorf("start %s: %w", w.name, err)
+			return nil, nil, fmt.Errorf("start %s: %w", w.name, err)
 		}
 		commands[i].Start = start
+	}
+	return commands, options, nil
+}
+
+func (w *Workflow[In, Out]) start(ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption) ([]*Run[Out], error) {
+	commands, options, err := w.commands(ctx, e, inputs, each)
+	if err != nil {
+		return nil, err
 	}
 	answers, err := e.inner.Apply(ctx, commands)
 	if err != nil {

@@ -1,0 +1,62 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stet-run/stet/store"
+)
+
+// StartTx is Start inside a transaction that the caller has begun on the store's
+// database, for example a *sql.Tx: the run exists if and only if the transaction
+// commits. It begins when the owner notices that, at the latest after Poll. The
+// transaction must not stay open for long. A store that knows no transactions of
+// the type gives ErrInvalid.
+func StartTx[Tx, In, Out any](ctx context.Context, tx Tx, e *Engine, w *Workflow[In, Out], input In, opts ...StartOption) (*Run[Out], error) {
+	commands, options, err := w.commands(ctx, e, []In{input}, func(int) []StartOption { return opts })
+	if err != nil {
+		return nil, err
+	}
+	answer, err := applyTx(ctx, tx, e, commands[0])
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", w.name, err)
+	}
+	if err := checkStarted(&answer, commands[0].Start, options[0].existing); err != nil {
+		return nil, fmt.Errorf("start %s: %w", w.name, err)
+	}
+	return &Run[Out]{engine: e, id: answer.Run.ID}, nil
+}
+
+// SendTx is Message.Send inside a transaction that the caller has begun on the
+// store's database, as in StartTx.
+func SendTx[Tx, T any](ctx context.Context, tx Tx, e *Engine, m Message[T], runID string, value T, opts ...SendOption) error {
+	data, err := e.encodeValue("message "+string(m), value)
+	if err != nil {
+		return err
+	}
+	item, err := sendItem(string(m), data, opts)
+	if err != nil {
+		return err
+	}
+	answer, err := applyTx(ctx, tx, e, store.Command{RunID: runID, Item: item})
+	if err != nil {
+		return fmt.Errorf("%s to run %q: %w", item.Kind, runID, err)
+	}
+	if err := checkPut(&answer, runID, item); !errors.Is(err, errDuplicate) {
+		return err
+	}
+	return nil // the first delivery stands
+}
+
+func applyTx[Tx any](ctx context.Context, tx Tx, e *Engine, c store.Command) (store.Answer, error) {
+	transactor, ok := e.store.(store.Transactor[Tx])
+	if !ok {
+		return store.Answer{}, fmt.Errorf("expected a transaction that the store knows, found a %T: %w", tx, ErrInvalid)
+	}
+	answers, err := transactor.ApplyTx(ctx, tx, []store.Command{c})
+	if err != nil {
+		return store.Answer{}, err
+	}
+	return answers[0], nil
+}
