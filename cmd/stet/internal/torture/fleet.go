@@ -78,7 +78,7 @@ func (f *fleet) tend(ctx context.Context, at *site) {
 			f.stop(p)
 		}
 		at.set(nil)
-		_ = pause(ctx, rand.N(200*time.Millisecond)) // its end is seen by the loop
+		_ = pause(ctx, rand.N(50*time.Millisecond)) // its end is seen by the loop
 	}
 }
 

@@ -33,7 +33,7 @@ func checkPlant(name string) error {
 }
 
 // againAfter is how long after its end a body is repeated by plantAgain.
-const againAfter = 1500 * time.Millisecond
+const againAfter = 500 * time.Millisecond
 
 // lenient is a store with the defect plantStale: a commit passes with any lease.
 // The harness gets it, for its own attempts; what else a worker would need to

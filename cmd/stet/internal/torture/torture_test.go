@@ -109,7 +109,10 @@ func TestEveryPlantedDefectIsFound(t *testing.T) {
 		t.Run(c.plant, func(t *testing.T) {
 			t.Parallel()
 			cfg := config(t)
-			cfg.Plant, cfg.Patience = c.plant, 4*time.Second
+			cfg.Plant, cfg.For, cfg.Strikes = c.plant, 1500*time.Millisecond, 2
+			if c.broken == "stuck" {
+				cfg.Patience = 3 * time.Second
+			}
 			for _, fault := range c.faults {
 				if slices.Contains(torture.Faults(), fault) {
 					cfg.Faults = append(cfg.Faults, fault)
