@@ -61,7 +61,7 @@ func (j *journal) commit(t *store.Turn) bool {
 		return true
 	}
 	for _, it := range j.items {
-		if it.State == store.New && (u.Status == store.Suspended || u.Status.Terminal() && it.Kind.Verb()) {
+		if it.State == store.New && (u.Status == store.Suspended || u.Status.Terminal() && (it.Kind == store.ItemCancel || it.Kind == store.ItemTerminate)) {
 			return false
 		}
 	}
@@ -85,7 +85,8 @@ func (j *journal) check(t *store.Turn) {
 	if t.Update != nil && !j.run.Status.CanBecome(t.Update.Status) {
 		j.violate("turn %d: a %s run becomes %s", j.turns, j.run.Status, t.Update.Status)
 	}
-	last, written := j.seq(), map[string]bool{}
+	var numbers []int64
+	written := map[string]bool{}
 	for _, e := range t.Entries {
 		if old, ok := j.entries[e.Loc]; ok && !overwritable(old, e) {
 			j.violate("entry %s is final and is written again: %+v, then %+v", location.Loc(e.Loc), old, e)
@@ -95,10 +96,13 @@ func (j *journal) check(t *store.Turn) {
 		}
 		written[e.Loc] = true
 		if e.Seq > 0 {
-			if e.Seq != last+1 {
-				j.violate("completion %d follows %d", e.Seq, last)
-			}
-			last = e.Seq
+			numbers = append(numbers, e.Seq)
+		}
+	}
+	slices.Sort(numbers)
+	for i, n := range numbers {
+		if want := j.seq() + int64(i) + 1; n != want {
+			j.violate("turn %d has completion %d, want %d", j.turns, n, want)
 		}
 	}
 	for _, no := range t.Seen {

@@ -105,8 +105,6 @@ type execution struct {
 	seen *seen
 }
 
-func at(name string) Call { return Call{Name: name, Site: 1} }
-
 func (x *execution) run(b *Branch, block []*stmt) error {
 	for _, s := range block {
 		if err := x.stmt(b, s); err != nil {
@@ -167,11 +165,6 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 	}
 	return nil
 }
-
-var (
-	once  = Policy{Attempts: 1, Factor: 1}
-	twice = Policy{Attempts: 2, First: 300 * time.Millisecond, Factor: 1, Max: time.Second}
-)
 
 // body returns a step's body. Its value is different at each execution, if the
 // driver wants that.

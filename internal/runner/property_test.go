@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -39,9 +38,10 @@ func TestRandomPrograms(t *testing.T) {
 	cuts := 0
 	for i := range count(3000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
-		d := &driver{t: t, j: newJournal(), prog: generate(random, 4+random.IntN(25)), clock: 1_000_000, random: random, mail: 12}
+		d := newDriver(t, generate(random, 4+random.IntN(25)), random)
+		d.cruel = random.IntN(4) == 0
 		often := 4 + random.IntN(60)
-		over := d.play(func() bool {
+		over := d.run(func() bool {
 			cut := random.IntN(often) == 0
 			if cut {
 				cuts++
@@ -58,37 +58,6 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
-// verify returns what is wrong with a run that has ended, or "".
-func (d *driver) verify(over *Outcome) string {
-	if len(d.j.broken) > 0 {
-		return d.j.broken[0]
-	}
-	if over.Stall != nil {
-		return "false stall: " + over.Stall.Error()
-	}
-	live := d.seen
-	output := string(over.Output)
-	d.activate()
-	d.advance()
-	if d.r.over == nil {
-		return "the replay of the whole history does not end"
-	}
-	if d.r.over.Stall != nil {
-		return "the replay of the whole history stalls: " + d.r.over.Stall.Error()
-	}
-	if len(d.r.log.entries) > 0 || d.r.queue.len() > 0 {
-		return fmt.Sprintf("the replay of the whole history writes %d entries and asks for %d bodies", len(d.r.log.entries), d.r.queue.len())
-	}
-	if d.r.over.Status != over.Status || string(d.r.over.Output) != output {
-		return fmt.Sprintf("the replay ends %s %q, the run ended %s %q", d.r.over.Status, d.r.over.Output, over.Status, output)
-	}
-	if d.seen.String() != live.String() {
-		return fmt.Sprintf("the replay sees\n%s\nthe run had seen\n%s", d.seen, live)
-	}
-	d.r.Unwind()
-	return ""
-}
-
 // TestSameScheduleSameEnd fixes the order in which completions come, and compares
 // interrupted runs with the uninterrupted one: every value seen, every winner,
 // the result.
@@ -98,8 +67,8 @@ func TestSameScheduleSameEnd(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		prog := generate(random, 4+random.IntN(25))
 		run := func(mayCut func() bool) *driver {
-			d := &driver{t: t, j: newJournal(), prog: prog, clock: 1_000_000, mail: 12}
-			if over := d.play(mayCut); over.Stall != nil {
+			d := newDriver(t, prog, nil)
+			if over := d.run(mayCut); over.Stall != nil {
 				t.Fatalf("program %d stalls: %s", i, over.Stall)
 			}
 			return d
@@ -126,8 +95,9 @@ func TestWeakeningsAreNoticed(t *testing.T) {
 			seed := seedOf(t)
 			for i := range 3000 {
 				random := rand.New(rand.NewPCG(seed, uint64(i)))
-				d := &driver{t: t, j: newJournal(), prog: generate(random, 4+random.IntN(25)), clock: 1_000_000, random: random, mail: 12, weak: weak}
-				over := d.play(func() bool { return random.IntN(10) == 0 })
+				d := newDriver(t, generate(random, 4+random.IntN(25)), random)
+				d.weak = weak
+				over := d.run(func() bool { return random.IntN(10) == 0 })
 				if problem := d.verify(over); problem != "" {
 					t.Logf("noticed in program %d: %.200s", i, problem)
 					return

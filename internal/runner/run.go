@@ -166,9 +166,13 @@ func New(cfg Config) *Run {
 
 // Advance lets the run go as far as it can. now is a lower bound of the store's
 // time; inboxAt is a store time at or after which the inbox was read completely
-// (and delivered). Neither may go back.
+// (and delivered). Neither may go back. A suspended run stays where it is until
+// Resumed or StillReady is called.
 func (r *Run) Advance(now, inboxAt store.Time) {
 	r.bound, r.inboxAt = max(r.bound, now), max(r.inboxAt, inboxAt)
+	if r.suspended {
+		return
+	}
 	if b := r.next(); b != nil {
 		r.pass(b)
 		<-r.yield

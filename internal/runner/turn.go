@@ -48,12 +48,14 @@ func (l *turnLog) consume(no store.ItemNo, verdict []byte) {
 }
 
 // Take returns what is to be committed, or nil if nothing is. Until Committed is
-// called the run fills the next turn, and Take returns nil.
+// called the run fills the next turn, and Take returns nil. It also does while
+// the run is suspended: what arrives then is for after Resumed, because nobody
+// may commit for a run that is not claimed.
 //
 // The turn of a run that is over ends it; that of a run that waits and can do
 // without its node suspends it. Shard and Build are the caller's to fill in.
 func (r *Run) Take() *store.Turn {
-	if r.underWay || r.broken != nil {
+	if r.underWay || r.suspended || r.broken != nil {
 		return nil
 	}
 	turn := &store.Turn{
@@ -67,7 +69,7 @@ func (r *Run) Take() *store.Turn {
 		turn.Update = r.update(store.Stalled)
 	case r.over != nil:
 		turn.Update = r.update(r.over.Status)
-	case r.live && !r.suspended && r.idle():
+	case r.live && r.idle():
 		turn.Update = r.update(store.Suspended)
 		turn.Update.WakeAt, _ = r.NextTimer()
 		turn.Update.Waits = r.waits()

@@ -1,0 +1,338 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+)
+
+// driver plays a random program to its end: it is engine and world at once, and
+// decides by itself what happens next.
+type driver struct {
+	*harness
+	prog   *program
+	random *rand.Rand // timing; nil: the completion with the smallest hash is next
+	nonce  int        // makes the value of each execution of a body different
+	weak   weakness
+	mail   int  // messages that may still be sent
+	cruel  bool // cancels the run at a random point
+	seen   *seen
+
+	cuts, evictions, lost int // how often each happened
+}
+
+// weakness is a part of the rule that is left out, to see that it is noticed.
+type weakness uint8
+
+const (
+	sound weakness = iota
+	highestFirst
+	orderOfRequest
+	noBarrier
+	wokenInAnyOrder
+)
+
+func newDriver(t testing.TB, prog *program, random *rand.Rand) *driver {
+	h := &harness{t: t, j: newJournal(), clock: birth, begun: map[string]int{}}
+	d := &driver{harness: h, prog: prog, random: random, mail: 12}
+	h.code = prog.code(d)
+	return d
+}
+
+// activate begins an activation from what is durable.
+func (d *driver) activate() {
+	d.seen = &seen{}
+	d.harness.activate()
+	d.seen.run = d.r
+	switch d.weak {
+	case highestFirst:
+		d.r.replay.awaited.before = func(a, b *op) bool { return a.rec.Seq > b.rec.Seq }
+	case orderOfRequest:
+		d.r.replay.awaited.before = func(a, b *op) bool { return a.id < b.id }
+	case wokenInAnyOrder:
+		d.r.ready.choose = d.random.IntN
+	}
+}
+
+// startBodies gives out the bodies that may begin.
+func (d *driver) startBodies() {
+	if d.weak == noBarrier {
+		d.r.durable = d.r.pos
+	}
+	d.start()
+}
+
+// endBody ends one of the bodies in flight.
+func (d *driver) endBody() {
+	i := 0
+	if d.random != nil {
+		i = d.random.IntN(len(d.flight))
+		d.clock += 10 // else a body that was lost would take time again
+	} else {
+		for k := range d.flight {
+			if hashOf(d.flight[k].Location) < hashOf(d.flight[i].Location) {
+				i = k
+			}
+		}
+	}
+	b := d.flight[i]
+	d.flight = slices.Delete(d.flight, i, i+1)
+	result := b.Func(context.Background(), &b)
+	result.Started, result.Ended = d.clock-5, d.clock
+	d.r.Complete(b.ID, b.Attempt, result)
+}
+
+func hashOf(loc location.Loc) uint32 {
+	h := uint32(2166136261)
+	for _, c := range []byte(loc) {
+		h = (h ^ uint32(c)) * 16777619
+	}
+	return h * 2654435761
+}
+
+// give puts an item into the inbox of the run and tells the run of it.
+func (d *driver) give(it store.Item) {
+	it.Sent = d.clock
+	it = d.j.send(it)
+	d.r.Deliver(it)
+	d.resume()
+}
+
+// resume claims the run again, if it is suspended.
+func (d *driver) resume() {
+	if d.pending == nil {
+		d.j.claim()
+		d.r.Resumed()
+	}
+}
+
+func (d *driver) sendMail() {
+	d.mail--
+	d.give(store.Item{Kind: store.ItemMessage, Name: fmt.Sprintf("m%d", d.mail%3), Value: []byte(fmt.Sprint("mail", d.mail))})
+}
+
+// resolve assigns a promise that is open. It reports false if there is none.
+func (d *driver) resolve() bool {
+	for _, loc := range slices.Sorted(maps.Keys(d.j.entries)) {
+		e := d.j.entries[loc]
+		if e.Kind == store.KindPromise && e.State == store.Open && !slices.ContainsFunc(d.j.items, func(it store.Item) bool { return it.Loc == loc }) {
+			it := store.Item{Kind: store.ItemResolution, Loc: loc, Value: []byte("resolved")}
+			if hashOf(location.Loc(loc))%3 == 0 {
+				it.Failed, it.Value = true, EncodeFailure(&Failure{Code: CodeError, Message: "rejected"})
+			}
+			d.give(it)
+			return true
+		}
+	}
+	return false
+}
+
+// cancelled reports whether somebody has asked for the run's cancel.
+func (d *driver) cancelAsked() bool {
+	return slices.ContainsFunc(d.j.items, func(it store.Item) bool { return it.Kind == store.ItemCancel })
+}
+
+// nudge does something for a run that waits for time or for the world.
+func (d *driver) nudge() bool {
+	if at, _ := d.r.NextTimer(); at != 0 {
+		d.clock = max(d.clock, at)
+		d.resume()
+		return true
+	}
+	switch {
+	case d.mail > 0:
+		d.sendMail()
+	case d.resolve():
+	case !d.cancelAsked():
+		d.give(store.Item{Kind: store.ItemCancel})
+	default:
+		return false
+	}
+	return true
+}
+
+// disturb does now and then what the world may do at any time.
+func (d *driver) disturb() {
+	if d.random == nil || d.r.Over() != nil || d.random.IntN(20) > 0 {
+		return
+	}
+	switch d.random.IntN(4) {
+	case 0:
+		if d.mail > 0 {
+			d.sendMail()
+		}
+	case 1:
+		d.resolve()
+	case 2:
+		if d.cruel && !d.cancelAsked() {
+			d.give(store.Item{Kind: store.ItemCancel})
+		}
+	case 3:
+		d.clock += store.Time(d.random.IntN(1_000_000))
+	}
+}
+
+// run drives the run to its end. mayCut is asked at every point where a crash
+// can come; it may be nil.
+func (d *driver) run(mayCut func() bool) *Outcome {
+	if d.r == nil {
+		d.activate()
+	}
+	cut := func() bool { return mayCut != nil && mayCut() }
+	for range 20_000 {
+		if cut() {
+			d.crash()
+		}
+		d.disturb()
+		d.advance()
+		if d.pending != nil && (d.random == nil || d.random.IntN(2) == 0) {
+			if cut() { // it stands, and nobody is told
+				d.lost++
+				d.j.commit(d.pending)
+				d.crash()
+				continue
+			}
+			d.commit()
+			if cut() {
+				d.crash()
+				continue
+			}
+		}
+		if over := d.r.over; over != nil && d.pending == nil && d.j.run.Status == over.Status {
+			d.leave()
+			return over
+		}
+		d.take()
+		d.startBodies()
+		if d.random == nil && d.pending != nil {
+			continue // commit first
+		}
+		switch {
+		case len(d.flight) > 0 && (d.random == nil || d.random.IntN(3) > 0):
+			d.endBody()
+		case d.pending == nil && len(d.flight) == 0 && d.r.queue.len() == 0 && d.r.over == nil:
+			if d.r.Suspended() && d.random != nil && d.random.IntN(3) == 0 {
+				d.evictions++
+				d.crash()
+				continue
+			}
+			if !d.nudge() && d.r.ready.len() == 0 && d.r.arrived.len() == 0 {
+				d.advance()
+				if d.r.over == nil && !d.take() {
+					d.t.Fatalf("nothing is left to happen; the run waits for %s", d.r.waits())
+				}
+			}
+		}
+	}
+	d.t.Fatalf("the run does not end; it waits for %s", d.r.waits())
+	return nil
+}
+
+// crash cuts the activation, begins another one, and checks that it has seen the
+// same as far as is durable, and in the meantime has written nothing.
+func (d *driver) crash() {
+	d.cuts++
+	before := d.seen
+	d.leave()
+	durable := d.j.seq()
+	d.activate()
+	d.advance()
+	if d.r.over != nil && d.r.over.Status == store.Stalled {
+		return
+	}
+	if d.r.Replayed() > 0 && len(d.r.log.entries) > 0 {
+		for _, e := range d.r.log.entries {
+			if e.Seq > 0 && e.Seq <= durable {
+				d.j.violate("the replay writes completion %d, of %d durable ones", e.Seq, durable)
+			}
+		}
+	}
+	want, got := before.upTo(durable), d.seen.upTo(durable)
+	for i := range want {
+		if i >= len(got) || want[i] != got[i] {
+			other := "nothing"
+			if i < len(got) {
+				other = got[i]
+			}
+			d.j.violate("up to completion %d the code had seen %q and sees %q now (event %d)", durable, want[i], other, i)
+			return
+		}
+	}
+}
+
+// verify returns what is wrong with a run that has ended, or "". The replay of
+// its whole history sees all that was seen and does nothing.
+func (d *driver) verify(over *Outcome) string {
+	if len(d.j.broken) > 0 {
+		return d.j.broken[0]
+	}
+	if over.Stall != nil {
+		return "false stall: " + over.Stall.Error()
+	}
+	live, bodies := d.seen, len(d.begun)
+	d.activate()
+	defer d.leave()
+	d.advance()
+	switch got := d.r.over; {
+	case got == nil:
+		return "the replay of the whole history does not end"
+	case got.Stall != nil:
+		return "the replay of the whole history stalls: " + got.Stall.Error()
+	case len(d.r.log.entries) > 0 || d.r.queue.len() > 0 || len(d.begun) != bodies:
+		return fmt.Sprintf("the replay of the whole history writes %d entries and asks for %d bodies", len(d.r.log.entries), d.r.queue.len())
+	case got.Status != over.Status || !bytes.Equal(got.Output, over.Output):
+		return fmt.Sprintf("the replay ends %s %q, the run ended %s %q", got.Status, got.Output, over.Status, over.Output)
+	case d.seen.String() != live.String():
+		return fmt.Sprintf("the replay sees\n%s\nthe run had seen\n%s", d.seen, live)
+	}
+	return ""
+}
+
+// seen is what the code of an activation has seen, in order.
+type seen struct {
+	run    *Run
+	events []event
+}
+
+type event struct {
+	seq  int64
+	text string
+}
+
+func (s *seen) add(format string, args ...any) {
+	s.events = append(s.events, event{s.run.seq, fmt.Sprintf(format, args...)})
+}
+
+// upTo returns the events before the completion after the given one.
+func (s *seen) upTo(seq int64) []string {
+	var texts []string
+	for _, e := range s.events {
+		if e.seq <= seq {
+			texts = append(texts, e.text)
+		}
+	}
+	return texts
+}
+
+func (s *seen) String() string {
+	var b bytes.Buffer
+	for _, e := range s.events {
+		fmt.Fprintf(&b, "%d %s\n", e.seq, e.text)
+	}
+	return b.String()
+}
+
+// tries are the random programs of a property: n of them, times STET_SOAK.
+func tries(t *testing.T, n int, try func(i int, random *rand.Rand)) {
+	seed := seedOf(t)
+	for i := range count(n) {
+		try(i, rand.New(rand.NewPCG(seed, uint64(i))))
+	}
+}
