@@ -187,8 +187,11 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 		case st.Existing != store.ReplaceFailed || old.Status != store.Failed && old.Status != store.Cancelled:
 			return store.Answer{Outcome: store.Exists, Run: old}, nil
 		}
-		if _, err := a.q.exec("UPDATE stet_runs SET id=? WHERE run_no=?", fmt.Sprintf("%s@%d", st.ID, old.No), int64(old.No)); err != nil {
+		switch moved, err := a.moveAway(&old); {
+		case err != nil:
 			return store.Answer{}, err
+		case !moved:
+			return store.Answer{Outcome: store.Exists, Run: old}, nil
 		}
 		if _, err := a.insertRun(&run, condition); err != nil {
 			return store.Answer{}, err
@@ -208,6 +211,17 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 	}
 	answer.Run = run
 	return answer, err
+}
+
+// moveAway gives a run the name ID@N. It reports false if that is too long or
+// taken.
+func (a *applier) moveAway(run *store.Run) (bool, error) {
+	id := fmt.Sprintf("%s@%d", run.ID, run.No)
+	if len(id) > store.MaxRunID {
+		return false, nil
+	}
+	n, err := a.q.exec("UPDATE OR IGNORE stet_runs SET id=? WHERE run_no=?", id, int64(run.No))
+	return n == 1, err
 }
 
 // insertRun inserts a run. It reports false if its ID is taken.

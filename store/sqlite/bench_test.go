@@ -56,3 +56,45 @@ func BenchmarkCommit(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLoad loads a run of many entries; one operation is one entry.
+func BenchmarkLoad(b *testing.B) {
+	s, run, batches := one(b)
+	const entries = 100_000
+	value := []byte(strings.Repeat("v", 100))
+	for seq := int64(0); seq < entries; {
+		turn := &store.Turn{Run: run, Shard: testShard}
+		for range 1000 {
+			seq++
+			turn.Entries = append(turn.Entries, doneEntry(seq, value))
+		}
+		batches.commit(b, s, turn)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := 0; i < b.N; i += entries {
+		if _, err := s.Load(b.Context(), []store.RunNo{run}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkStart starts runs one by one and in groups; one operation is one run.
+func BenchmarkStart(b *testing.B) {
+	for _, size := range []int{1, 100} {
+		b.Run(fmt.Sprintf("runs=%d", size), func(b *testing.B) {
+			s := open(b, testPath(b))
+			var commands []store.Command
+			b.ResetTimer()
+			for i := 0; i < b.N; i += size {
+				commands = commands[:0]
+				for k := range size {
+					commands = append(commands, start(fmt.Sprint("run-", i+k)))
+				}
+				if _, _, err := s.Apply(b.Context(), commands); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

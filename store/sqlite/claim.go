@@ -14,7 +14,10 @@ import (
 // Claim implements store.Store. It looks with a connection that reads, and
 // writes only if there is something to claim.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
-	known, err := json.Marshal(req.Workflows)
+	if err := req.Validate(); err != nil {
+		return store.Claims{}, err
+	}
+	known, err := json.Marshal(append([]string{}, req.Workflows...)) // a list, even of none
 	if err != nil {
 		return store.Claims{}, err
 	}

@@ -101,12 +101,14 @@ func (t *committing) lastBatch() (last int64, verdicts []byte, known bool, err e
 
 // recordBatch writes the batch's number and verdicts into the node's row.
 func (t *committing) recordBatch(known bool, turns []store.TurnResult) error {
-	if !known {
-		if err := t.c.ensureNode(t.b.Node, t.b.Boot, t.now); err != nil {
-			return err
-		}
+	verdicts := encodeVerdicts(turns)
+	var err error
+	if known {
+		_, err = t.c.exec("UPDATE stet_nodes SET batch_no=?, verdicts=? WHERE node=? AND boot=?", t.b.No, verdicts, t.b.Node, t.b.Boot)
+	} else {
+		_, err = t.c.exec("INSERT INTO stet_nodes (node, boot, batch_no, verdicts, seen_at) VALUES (?,?,?,?,?)",
+			t.b.Node, t.b.Boot, t.b.No, verdicts, t.now)
 	}
-	_, err := t.c.exec("UPDATE stet_nodes SET batch_no=?, verdicts=? WHERE node=?", t.b.No, encodeVerdicts(turns), t.b.Node)
 	t.hand.node, t.hand.boot, t.hand.batch = t.b.Node, t.b.Boot, t.b.No
 	return err
 }
@@ -289,7 +291,7 @@ func (t *committing) again(turn *store.Turn, e *store.Entry) error {
 		}
 	}
 	numbered := old
-	if numbered.Seq == 0 {
+	if numbered.Seq == 0 && e.Seq != 0 {
 		numbered.Seq, numbered.At = e.Seq, e.At
 	}
 	if !equalEntries(&numbered, e) {

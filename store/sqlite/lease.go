@@ -28,27 +28,21 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 			_, err := c.exec("DELETE FROM stet_nodes WHERE node=? AND boot=?", n.ID, n.Boot)
 			return err
 		}
-		if err := c.ensureNode(n.ID, n.Boot, at); err != nil {
+		if _, err := c.exec("UPDATE stet_nodes SET listed=0 WHERE node=? AND boot<>?", n.ID, n.Boot); err != nil {
 			return err
 		}
-		if _, err := c.exec("UPDATE stet_nodes SET build=?, host=?, pid=?, workflows=?, seen_at=? WHERE node=?",
-			n.Build, n.Host, n.PID, string(workflows), at, n.ID); err != nil {
+		if _, err := c.exec(`INSERT INTO stet_nodes (node, boot, listed, build, host, pid, workflows, seen_at) VALUES (?1,?2,1,?3,?4,?5,?6,?7)
+			ON CONFLICT DO UPDATE SET listed=1, build=?3, host=?4, pid=?5, workflows=?6, seen_at=?7`,
+			n.ID, n.Boot, n.Build, n.Host, n.PID, string(workflows), at); err != nil {
 			return err
 		}
-		if _, err := c.exec("INSERT INTO stet_workflows (name) SELECT value FROM json_each(?) WHERE true ON CONFLICT DO NOTHING", string(workflows)); err != nil {
+		if _, err := c.exec("INSERT INTO stet_workflows (name) SELECT value FROM json_each(?) WHERE type='text' ON CONFLICT DO NOTHING", string(workflows)); err != nil {
 			return err
 		}
-		_, err := c.exec("DELETE FROM stet_nodes WHERE seen_at<? AND node NOT IN (SELECT node FROM stet_leases)", at.Add(-forgetAfter))
+		_, err := c.exec("DELETE FROM stet_nodes WHERE seen_at<? AND (node, boot) NOT IN (SELECT node, boot FROM stet_leases)", at.Add(-forgetAfter))
 		return err
 	})
 	return now, err
-}
-
-// ensureNode makes the node's row, anew if it is of another boot.
-func (c *conn) ensureNode(id, boot string, now store.Time) error {
-	_, err := c.exec(`INSERT INTO stet_nodes (node, boot, seen_at) VALUES (?1,?2,?3)
-		ON CONFLICT DO UPDATE SET boot=?2, build='', host='', pid=0, workflows='[]', seen_at=?3, batch_no=0, verdicts=NULL WHERE boot<>?2`, id, boot, now)
-	return err
 }
 
 // leaseRow is a lease as it is stored; an absent or free one has an empty node.

@@ -28,7 +28,7 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 			d.Workflows = append(d.Workflows, r.ColumnText(0))
 			return nil
 		})
-		each("SELECT node, boot, build, host, pid, workflows, seen_at FROM stet_nodes ORDER BY node", func(r *sqlite3.Stmt) error {
+		each("SELECT node, boot, build, host, pid, workflows, seen_at FROM stet_nodes WHERE listed=1 ORDER BY node", func(r *sqlite3.Stmt) error {
 			n := store.Node{ID: r.ColumnText(0), Boot: r.ColumnText(1), Build: r.ColumnText(2), Host: r.ColumnText(3), PID: r.ColumnInt(4), SeenAt: store.Time(r.ColumnInt64(6))}
 			d.Nodes = append(d.Nodes, n)
 			return json.Unmarshal(r.ColumnRawText(5), &d.Nodes[len(d.Nodes)-1].Workflows)

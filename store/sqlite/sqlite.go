@@ -122,13 +122,13 @@ func checkPath(path, vfs string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return bad(store.ErrUnavailable, "%v", err)
+		return errors.Join(bad(store.ErrUnavailable, "expected a file that this process may see"), err)
 	case info.IsDir():
 		return bad(store.ErrInvalid, "expected a file, found a folder")
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return bad(store.ErrUnavailable, "expected a file that this process may write: %v", err)
+		return errors.Join(bad(store.ErrUnavailable, "expected a file that this process may write"), err)
 	}
 	return f.Close()
 }

@@ -8,17 +8,20 @@ CREATE TABLE stet_meta (
 	value TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- verdicts: of the turns of the last batch applied, see encodeVerdicts.
+-- A row is one life (boot) of a node. verdicts: of the turns of the last batch
+-- applied, see encodeVerdicts. listed: registered, and no later boot is.
 CREATE TABLE stet_nodes (
-	node      TEXT PRIMARY KEY,
+	node      TEXT NOT NULL,
 	boot      TEXT NOT NULL,
+	listed    INTEGER NOT NULL DEFAULT 0,
 	build     TEXT NOT NULL DEFAULT '',
 	host      TEXT NOT NULL DEFAULT '',
 	pid       INTEGER NOT NULL DEFAULT 0,
-	workflows TEXT NOT NULL DEFAULT '[]',
+	workflows TEXT NOT NULL DEFAULT 'null',
 	seen_at   INTEGER NOT NULL,
 	batch_no  INTEGER NOT NULL DEFAULT 0,
-	verdicts  BLOB
+	verdicts  BLOB,
+	PRIMARY KEY (node, boot)
 ) WITHOUT ROWID;
 
 CREATE TABLE stet_workflows (name TEXT PRIMARY KEY) WITHOUT ROWID;
