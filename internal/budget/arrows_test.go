@@ -1,0 +1,67 @@
+package budget
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// arrows says which packages of the module a package may import. They run one
+// way; a concrete store knows the contract alone, the runner no store and no
+// engine, and nobody inside knows the root.
+var arrows = map[string][]string{
+	".":                 {"internal/engine", "internal/runner", "internal/location", "store"},
+	"store":             {},
+	"store/storetest":   {"store", "store/memory"},
+	"store/memory":      {"store"},
+	"store/sqlite":      {"store"},
+	"internal/location": {},
+	"internal/runner":   {"internal/location", "store"},
+	"internal/cluster":  {"store"},
+	"internal/engine":   {"internal/cluster", "internal/runner", "internal/location", "store"},
+	"internal/budget":   {},
+}
+
+// standardOnly are the packages that import nothing beyond the standard library.
+var standardOnly = []string{"store", "internal/location"}
+
+func TestArrows(t *testing.T) {
+	found := map[string]bool{}
+	for _, p := range goList(t, "./...") {
+		here := inModule(p.ImportPath)
+		found[here] = true
+		may, known := arrows[here]
+		if !known {
+			t.Errorf("package %s is new: say in arrows what it may import", here)
+			continue
+		}
+		for _, imported := range p.Imports {
+			target := inModule(imported)
+			if target != "" && !slices.Contains(may, target) {
+				t.Errorf("%s imports %s; of this module it may import only %v", here, target, may)
+			}
+			domain, _, _ := strings.Cut(imported, "/")
+			if target == "" && strings.Contains(domain, ".") && slices.Contains(standardOnly, here) {
+				t.Errorf("%s imports %s; it may import the standard library only", here, imported)
+			}
+		}
+	}
+	for here := range arrows {
+		if !found[here] {
+			t.Errorf("arrows names %s, which is not there", here)
+		}
+	}
+}
+
+// inModule returns the path of a package inside the module, "." for the root and
+// "" for a package that is not of the module.
+func inModule(importPath string) string {
+	if importPath == module {
+		return "."
+	}
+	rest, ours := strings.CutPrefix(importPath, module+"/")
+	if !ours {
+		return ""
+	}
+	return rest
+}
