@@ -91,15 +91,15 @@ func (k *Keeper) acquire(ctx context.Context) (Tenure, error) {
 	for {
 		if time.Since(beat) >= k.Renew {
 			beat = time.Now()
-			if err := k.heartbeat(ctx); err != nil && ctx.Err() == nil {
-				k.Log.Error("registering the node", "error", err)
-			}
+			k.announce(ctx)
 		}
 		t, holder, err := k.try(ctx)
 		switch {
 		case err == nil && holder == nil:
 			return t, nil
-		case err != nil && !errors.Is(err, store.ErrUnavailable):
+		case ctx.Err() != nil:
+			return Tenure{}, context.Cause(ctx)
+		case err != nil && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded):
 			return Tenure{}, fmt.Errorf("acquire leases: %w", err)
 		case err != nil:
 			k.Log.Error("acquiring leases", "error", err)
@@ -187,6 +187,15 @@ func (k *Keeper) renewOnce(t Tenure, timeout time.Duration) (bool, error) {
 		k.Log.Warn("heartbeat", "error", err)
 	}
 	return true, nil
+}
+
+// announce is the heartbeat of a standby: it takes no longer than a renewal.
+func (k *Keeper) announce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, k.Renew)
+	defer cancel()
+	if err := k.heartbeat(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		k.Log.Error("registering the node", "error", err)
+	}
 }
 
 func (k *Keeper) heartbeat(ctx context.Context) error {

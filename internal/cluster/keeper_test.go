@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// stubborn is a store whose lease calls can be made to hang or fail.
+type stubborn struct {
+	store.Store
+	hangAcquire atomic.Int32 // so many calls wait for their context
+	failRenew   atomic.Bool
+}
+
+func (s *stubborn) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+	if s.hangAcquire.Add(-1) >= 0 {
+		<-ctx.Done()
+		return nil, 0, ctx.Err()
+	}
+	return s.Store.Acquire(ctx, n, shards, ttl)
+}
+
+func (s *stubborn) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+	if s.failRenew.Load() {
+		return nil, 0, store.ErrUnavailable
+	}
+	return s.Store.Renew(ctx, leases, ttl)
+}
+
+func keeper(t *testing.T, s store.Store, node string) *Keeper {
+	return &Keeper{
+		Store: s, Node: store.Node{ID: node, Boot: node + "1"}, Shards: []store.Shard{{Group: store.DefaultGroup}},
+		TTL: 30 * time.Second, Renew: 10 * time.Second, Retry: time.Second,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Observe: func(store.Time) {},
+	}
+}
+
+// hold serves until it is told to end, and notes how.
+func hold(tenures chan<- string) func(stop, held context.Context, t Tenure) error {
+	return func(stop, held context.Context, _ Tenure) error {
+		tenures <- "begun"
+		select {
+		case <-stop.Done():
+			tenures <- "stopped"
+		case <-held.Done():
+			tenures <- "lost: " + context.Cause(held).Error()
+		}
+		return nil
+	}
+}
+
+// A lease call that hangs is tried again; it does not end the keeper.
+func TestAcquireThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stubborn{Store: memory.New()}
+		s.hangAcquire.Store(3)
+		ctx, cancel := context.WithCancel(t.Context())
+		tenures, ended := make(chan string, 8), make(chan error, 1)
+		go func() { ended <- keeper(t, s, "a").Run(ctx, hold(tenures)) }()
+		if got := <-tenures; got != "begun" {
+			t.Fatal(got)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A node that cannot renew stops by its own clock before its lease can be taken,
+// and stands by.
+func TestSelfFencing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stubborn{Store: memory.New()}
+		ctx, cancel := context.WithCancel(t.Context())
+		tenures, ended := make(chan string, 8), make(chan error, 1)
+		go func() { ended <- keeper(t, s, "a").Run(ctx, hold(tenures)) }()
+		<-tenures
+		begun := time.Now()
+		s.failRenew.Store(true)
+		if got := <-tenures; got != "lost: "+ErrLost.Error() {
+			t.Fatal(got)
+		}
+		if after := time.Since(begun); after >= 30*time.Second {
+			t.Errorf("stopped after %s; the lease ends after 30s", after)
+		}
+		s.failRenew.Store(false)
+		if got := <-tenures; got != "begun" {
+			t.Fatal(got)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A standby waits for the lease of an owner that is silent, and takes over at
+// once from one that has stopped.
+func TestTakeOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := memory.New()
+		ctx, cancel := context.WithCancel(t.Context())
+		owner, standby, ended := make(chan string, 8), make(chan string, 8), make(chan error, 2)
+		go func() { ended <- keeper(t, first, "a").Run(ctx, hold(owner)) }()
+		<-owner
+		other, stop := context.WithCancel(t.Context())
+		go func() { ended <- keeper(t, first.Join(), "b").Run(other, hold(standby)) }()
+		time.Sleep(5 * time.Minute)
+		if len(standby) != 0 {
+			t.Fatal("two owners")
+		}
+		begun := time.Now()
+		cancel()
+		<-standby
+		if after := time.Since(begun); after > 2*time.Second {
+			t.Errorf("the standby took over after %s", after)
+		}
+		stop()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestExclusive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := memory.New()
+		ctx, cancel := context.WithCancel(t.Context())
+		owner, ended := make(chan string, 8), make(chan error, 1)
+		go func() { ended <- keeper(t, first, "a").Run(ctx, hold(owner)) }()
+		<-owner
+		k := keeper(t, first.Join(), "b")
+		k.Exclusive = true
+		var held *HeldError
+		if err := k.Run(ctx, hold(make(chan string, 8))); !errors.As(err, &held) || held.Holder.Node != "a" {
+			t.Errorf("got %v; want a HeldError that names the owner", err)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
