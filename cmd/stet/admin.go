@@ -3,13 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"runtime/debug"
-	"strings"
-	"text/tabwriter"
 
+	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/sqlite"
 )
 
@@ -18,40 +19,58 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "look for damage and broken invariants; changes nothing",
 		Args:  exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			s, err := a.open(cmd.Context(), false)
-			if err != nil {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkNoIDs(); err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, s.Close()) }()
-			findings, err := s.Doctor(cmd.Context())
-			if err != nil {
-				return err
-			}
-			w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-			bad := 0
-			for _, f := range findings {
-				mark := "ok"
-				if !f.OK {
-					mark, bad = "BAD", bad+1
-				}
-				if a.output == "json" {
-					if err := a.json(map[string]any{"what": f.What, "ok": f.OK, "detail": f.Detail}); err != nil {
-						return err
-					}
-					continue
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\n", mark, f.What, f.Detail)
-			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			if bad > 0 {
-				return fmt.Errorf("%d findings; restore a backup, or report this with the file", bad)
-			}
-			return nil
+			return a.withStore(cmd.Context(), func(s *sqlite.Store) error {
+				findings, err := s.Doctor(cmd.Context())
+				return errors.Join(a.findings(findings), err)
+			})
 		},
 	}
+}
+
+// findings prints what the doctor has found. It is an error if something is bad.
+func (a *app) findings(findings []sqlite.Finding) error {
+	g := &grid{}
+	bad := 0
+	for _, f := range findings {
+		mark := "ok"
+		if !f.OK {
+			mark, bad = "BAD", bad+1
+		}
+		g.add(mark, f.What, short(f.Detail, 200))
+		if a.output != formJSON {
+			continue
+		}
+		view := struct {
+			What   string `json:"what"`
+			OK     bool   `json:"ok"`
+			Detail string `json:"detail"`
+		}{f.What, f.OK, f.Detail}
+		if err := a.json(view); err != nil {
+			return err
+		}
+	}
+	g.style = func(row, column int) lipgloss.Style {
+		switch {
+		case column > 0:
+			return lipgloss.NewStyle()
+		case findings[row].OK:
+			return statusStyle(store.Succeeded)
+		}
+		return statusStyle(store.Failed)
+	}
+	if a.output == formTable {
+		if err := a.print(g); err != nil {
+			return err
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d of %d findings are bad: restore a backup, or report this with the file", bad, len(findings))
+	}
+	return nil
 }
 
 func (a *app) migrateCommand() *cobra.Command {
@@ -61,11 +80,19 @@ func (a *app) migrateCommand() *cobra.Command {
 		Short: "bring the store's schema up to date, or create the store",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			before, err := sqlite.Schema(cmd.Context(), strings.TrimPrefix(a.db, "sqlite:"))
+			path, err := a.path()
+			if err == nil {
+				err = a.checkNoIDs()
+			}
 			if err != nil {
 				return err
 			}
-			if !check {
+			before, err := sqlite.Schema(cmd.Context(), path)
+			if err != nil {
+				return err
+			}
+			due := before.File < before.Latest
+			if due && !check {
 				s, err := a.open(cmd.Context(), true)
 				if err != nil {
 					return err
@@ -74,10 +101,14 @@ func (a *app) migrateCommand() *cobra.Command {
 					return err
 				}
 			}
-			if a.output == "json" {
-				return a.json(map[string]any{"before": before.File, "latest": before.Latest, "migrated": !check && before.File != before.Latest})
+			if a.output == formJSON {
+				return a.json(struct {
+					Before   int  `json:"before"`
+					Latest   int  `json:"latest"`
+					Migrated bool `json:"migrated"`
+				}{before.File, before.Latest, due && !check})
 			}
-			_, err = fmt.Fprintf(a.out, "schema was %d, latest is %d\n", before.File, before.Latest)
+			_, err = fmt.Fprintf(a.out, "the schema was %d, the latest is %d\n", before.File, before.Latest)
 			return err
 		},
 	}
@@ -90,13 +121,11 @@ func (a *app) backupCommand() *cobra.Command {
 		Use:   "backup FILE",
 		Short: "write a consistent copy to a new file, while others work",
 		Args:  exactly("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			s, err := a.open(cmd.Context(), false)
-			if err != nil {
-				return err
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := os.Lstat(args[0]); err == nil {
+				return conflictError{fmt.Errorf("%s exists: give the name of a new file", args[0])}
 			}
-			defer func() { err = errors.Join(err, s.Close()) }()
-			return s.Backup(cmd.Context(), args[0])
+			return a.withStore(cmd.Context(), func(s *sqlite.Store) error { return s.Backup(cmd.Context(), args[0]) })
 		},
 	}
 }
@@ -107,14 +136,28 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "print the version of this binary",
 		Args:  exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			version := "(unknown)"
+			if err := a.checkNoIDs(); err != nil {
+				return err
+			}
+			version, revision := "(unknown)", ""
 			if info, ok := debug.ReadBuildInfo(); ok {
 				version = info.Main.Version
 				for _, s := range info.Settings {
 					if s.Key == "vcs.revision" {
-						version += " " + s.Value
+						revision = s.Value
 					}
 				}
+			}
+			if a.output == formJSON {
+				return a.json(struct {
+					Version  string `json:"version"`
+					Revision string `json:"revision,omitempty"`
+					Go       string `json:"go"`
+					Platform string `json:"platform"`
+				}{version, revision, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH})
+			}
+			if revision != "" {
+				version += " " + revision
 			}
 			_, err := fmt.Fprintf(a.out, "stet %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err

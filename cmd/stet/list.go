@@ -1,12 +1,13 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
@@ -20,58 +21,86 @@ func (a *app) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls [FILTER]",
 		Aliases: []string{"list"},
-		Short:   "list runs, newest first; FILTER is like 'workflow=a status=failed,stalled'",
+		Short:   "list runs, newest first",
+		Long:    "Lists the runs that match the filter, or all, newest first. See stet help for filters.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			filter, err := store.ParseFilter(strings.Join(append(args, query), " "))
+			filter, err := parseFilter(args, query)
 			if err != nil {
 				return err
 			}
 			filter.Limit, filter.Cursor, filter.Values = limit, cursor, true
-			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
-				page, err := e.List(cmd.Context(), filter)
-				if err != nil {
-					return err
-				}
-				if err := a.runs(e, page.Runs); err != nil {
-					return err
-				}
-				if page.Next != "" {
-					fmt.Fprintf(a.err, "there are more: --cursor %s\n", page.Next)
-				}
-				return nil
-			})
+			return a.with(cmd.Context(), func(e *stet.Engine, s *sqlite.Store) error { return a.list(cmd.Context(), e, s, filter) })
 		},
 	}
 	cmd.Flags().StringVar(&query, "query", "", "the same as FILTER")
-	cmd.Flags().IntVar(&limit, "limit", store.DefaultPage, "runs at most")
-	cmd.Flags().StringVar(&cursor, "cursor", "", "begin where a former page has ended")
+	cmd.Flags().IntVar(&limit, "limit", store.DefaultPage, fmt.Sprintf("`number` of runs at most, up to %d", store.MaxPage))
+	cmd.Flags().StringVar(&cursor, "cursor", "", "begin where a former page has ended; it printed the `text`")
 	return cmd
 }
 
+// parseFilter reads a filter from arguments and a flag.
+func parseFilter(args []string, query string) (store.Filter, error) {
+	return store.ParseFilter(strings.Join(append(args, query), " "))
+}
+
+func (a *app) list(ctx context.Context, e *stet.Engine, s store.Store, filter store.Filter) error {
+	page, err := e.List(ctx, filter)
+	if err != nil {
+		return err
+	}
+	d, err := s.Describe(ctx)
+	if err != nil {
+		return err
+	}
+	infos := make([]*stet.RunInfo, len(page.Runs))
+	for i := range page.Runs {
+		infos[i] = e.Info(page.Runs[i])
+	}
+	if err := a.runs(place{d}, infos); err != nil {
+		return err
+	}
+	if page.Next != "" {
+		a.say("there are more: --cursor %s", page.Next)
+	}
+	return nil
+}
+
 // runs prints runs in the chosen form.
-func (a *app) runs(e *stet.Engine, runs []store.Run) error {
+func (a *app) runs(p place, infos []*stet.RunInfo) error {
 	switch a.output {
-	case "ids":
-		for i := range runs {
-			fmt.Fprintln(a.out, runs[i].ID)
+	case formIDs:
+		for _, info := range infos {
+			if _, err := fmt.Fprintln(a.out, info.ID); err != nil {
+				return err
+			}
 		}
 		return nil
-	case "json":
-		for i := range runs {
-			if err := a.json(viewOf(e.Info(runs[i]))); err != nil {
+	case formJSON:
+		for _, info := range infos {
+			if err := a.json(viewOf(info)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tWORKFLOW\tSTATUS\tCREATED\tTOOK\tDETAIL")
-	for i := range runs {
-		info := e.Info(runs[i])
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", info.ID, info.Workflow, statusText(&info.Run),
-			info.Created.Time().Format(time.DateTime), took(&info.Run), detail(info))
+	return a.print(runsGrid(p, infos))
+}
+
+// runsGrid is the table of a list of runs.
+func runsGrid(p place, infos []*stet.RunInfo) *grid {
+	const statusColumn = 2
+	g := &grid{headers: []string{"ID", "WORKFLOW", "STATUS", "AGE", "DURATION", "DETAIL"}}
+	for _, info := range infos {
+		g.add(printable(info.ID), printable(info.Workflow), statusText(&info.Run), duration(p.Now.Sub(info.Created)),
+			took(&info.Run, p.Now), short(detail(p, info), 100))
 	}
-	return w.Flush()
+	g.style = func(row, column int) lipgloss.Style {
+		if column == statusColumn {
+			return statusStyle(infos[row].Status)
+		}
+		return lipgloss.NewStyle()
+	}
+	return g
 }
 
 func statusText(r *store.Run) string {
@@ -81,129 +110,94 @@ func statusText(r *store.Run) string {
 	return r.Status.String()
 }
 
-// took is how long a run has taken, up to its end.
-func took(r *store.Run) string {
-	if r.Started == 0 || r.Ended == 0 {
+// took is how long a run has taken, up to its end or now.
+func took(r *store.Run, now store.Time) string {
+	switch {
+	case r.Started == 0:
 		return "-"
+	case r.Ended == 0:
+		return duration(now.Sub(r.Started))
 	}
-	return r.Ended.Sub(r.Started).Round(time.Millisecond).String()
+	return duration(r.Ended.Sub(r.Started))
 }
 
-// detail is what a listing says of a run in a few words.
-func detail(info *stet.RunInfo) string {
+// detail says in a few words why a run stands where it stands.
+func detail(p place, info *stet.RunInfo) string {
 	switch {
-	case info.Err != nil && info.Status == store.Failed:
-		return short(info.Err.Error(), 80)
+	case info.Status == store.Failed:
+		return failureOf(info.Output).Message
 	case info.Reason != "":
-		return short(info.Reason, 80)
-	case info.Status == store.Queued && info.WakeAt != 0:
-		return "begins " + info.WakeAt.String()
-	case len(info.WaitsFor) > 0:
-		w := info.WaitsFor[0]
-		text := "waits for " + w.Kind + " " + w.Location
-		if !w.Until.IsZero() {
-			text += " until " + w.Until.Format(time.RFC3339)
+		return info.Reason
+	case info.Status == store.Queued && info.WakeAt > p.Now:
+		return "begins " + moment(info.WakeAt)
+	case info.Status == store.Suspended && len(info.WaitsFor) > 0:
+		text := "waits for " + waitText(&info.WaitsFor[0])
+		if more := len(info.WaitsFor) - 1; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
 		}
 		return text
+	case (info.Status == store.Queued || info.Status == store.Running) && !p.serves(info.Workflow):
+		return p.unserved(info.Workflow)
 	}
 	return ""
 }
 
-// short cuts a text to a line of n characters.
-func short(text string, n int) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if r := []rune(text); len(r) > n {
-		return string(r[:n-1]) + "…"
+// waitText says what is waited for.
+func waitText(w *stet.Wait) string {
+	text := w.Kind + " " + w.Location
+	if len(w.Names) > 0 && (len(w.Names) > 1 || w.Names[0] != w.Location) {
+		text += " (" + strings.Join(w.Names, ", ") + ")"
 	}
-	return text
-}
-
-func (a *app) json(v any) error { return json.NewEncoder(a.out).Encode(v) }
-
-// runView is a run as JSON.
-type runView struct {
-	ID       string          `json:"id"`
-	Number   store.RunNo     `json:"number"`
-	Workflow string          `json:"workflow"`
-	Status   store.Status    `json:"status"`
-	Marks    string          `json:"marks,omitempty"`
-	Build    string          `json:"build,omitempty"`
-	Created  time.Time       `json:"created"`
-	Started  time.Time       `json:"started,omitzero"`
-	Ended    time.Time       `json:"ended,omitzero"`
-	WakeAt   time.Time       `json:"wake_at,omitzero"`
-	Input    json.RawMessage `json:"input,omitempty"`
-	Output   json.RawMessage `json:"output,omitempty"`
-	Error    string          `json:"error,omitempty"`
-	Reason   string          `json:"reason,omitempty"`
-	WaitsFor []stet.Wait     `json:"waits_for,omitempty"`
-}
-
-func viewOf(info *stet.RunInfo) runView {
-	v := runView{
-		ID: info.ID, Number: info.No, Workflow: info.Workflow, Status: info.Status, Marks: info.Marks.String(), Build: info.Build,
-		Created: info.Created.Time(), Started: info.Started.Time(), Ended: info.Ended.Time(), WakeAt: info.WakeAt.Time(),
-		Reason: info.Reason, WaitsFor: info.WaitsFor, Input: asJSON(info.Input),
-	}
-	if info.Status == store.Succeeded {
-		v.Output = asJSON(info.Output)
-	}
-	if info.Err != nil {
-		v.Error = info.Err.Error()
-	}
-	return v
-}
-
-// asJSON returns a stored value that is JSON, without the byte that says so, or
-// a JSON text that says that it is something else.
-func asJSON(stored []byte) json.RawMessage {
-	switch {
-	case stored == nil:
-		return nil
-	case len(stored) > 1 && stored[0] == stet.JSON.Format():
-		return stored[1:]
-	}
-	text, err := json.Marshal(fmt.Sprintf("%d bytes of another format", len(stored)))
-	if err != nil {
-		return nil // a text always encodes
+	if !w.Until.IsZero() {
+		text += " until " + w.Until.UTC().Format(time.RFC3339)
 	}
 	return text
 }
 
 func (a *app) countCommand() *cobra.Command {
-	return &cobra.Command{
+	var query string
+	cmd := &cobra.Command{
 		Use:   "count [FILTER]",
 		Short: "count runs by workflow and status",
+		Long:  "Counts the runs that match the filter, or all, by workflow and status. See stet help for filters.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			filter, err := store.ParseFilter(strings.Join(args, " "))
+			if err := a.checkNoIDs(); err != nil {
+				return err
+			}
+			filter, err := parseFilter(args, query)
 			if err != nil {
 				return err
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
-				tallies, err := e.Count(cmd.Context(), filter)
+			return a.withStore(cmd.Context(), func(s *sqlite.Store) error {
+				tallies, err := s.Count(cmd.Context(), filter)
 				if err != nil {
 					return err
 				}
-				w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-				if a.output == "table" {
-					fmt.Fprintln(w, "WORKFLOW\tSTATUS\tRUNS")
-				}
-				for _, t := range tallies {
-					if a.output == "json" {
-						view := struct {
-							Workflow string       `json:"workflow"`
-							Status   store.Status `json:"status"`
-							Runs     int64        `json:"runs"`
-						}{t.Workflow, t.Status, t.Runs}
-						if err := a.json(view); err != nil {
-							return err
-						}
-						continue
-					}
-					fmt.Fprintf(w, "%s\t%s\t%d\n", t.Workflow, t.Status, t.Runs)
-				}
-				return w.Flush()
+				return a.tallies(tallies)
 			})
 		},
 	}
+	cmd.Flags().StringVar(&query, "query", "", "the same as FILTER")
+	return cmd
+}
+
+func (a *app) tallies(tallies []store.Tally) error {
+	if a.output == formJSON {
+		for _, t := range tallies {
+			view := struct {
+				Workflow string       `json:"workflow"`
+				Status   store.Status `json:"status"`
+				Runs     int64        `json:"runs"`
+			}{t.Workflow, t.Status, t.Runs}
+			if err := a.json(view); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	g := &grid{headers: []string{"WORKFLOW", "STATUS", "RUNS"}}
+	for _, t := range tallies {
+		g.add(printable(t.Workflow), t.Status.String(), strconv.FormatInt(t.Runs, 10))
+	}
+	return a.print(g)
 }

@@ -1,20 +1,11 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 	"testing"
-	"time"
 
+	"github.com/ncruces/go-sqlite3"
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/store/sqlite"
 )
 
 func TestMain(m *testing.M) {
@@ -27,70 +18,56 @@ func TestMain(m *testing.M) {
 // TestScripts runs the command line as a user does, beside an application or
 // without one.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/script"})
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"code":    exitsWith,
+			"sql":     runSQL,
+			"garbage": writeGarbage,
+
+			"unprivileged": unprivileged,
+		},
+	})
 }
 
-var (
-	name  = stet.Message[string]("name")
-	greet = stet.Define("greet", func(ctx stet.Context, _ any) (string, error) {
-		n, err := name.Receive(ctx)
-		if err != nil {
-			return "", err
-		}
-		return stet.Step(ctx, "compose", func(context.Context) (string, error) { return "hello " + n, nil })
-	})
-	double = stet.Define("double", func(ctx stet.Context, n int) (int, error) {
-		return stet.Step(ctx, "double", func(context.Context) (int, error) { return 2 * n, nil })
-	})
-	fails = stet.Define("fails", func(ctx stet.Context, _ any) (int, error) {
-		return stet.Step(ctx, "charge", func(context.Context) (int, error) { return 0, errors.New("card declined") },
-			stet.Retry{Attempts: 2, First: time.Millisecond})
-	})
-	sleepy  = stet.Define("sleepy", func(ctx stet.Context, _ any) (int, error) { return 1, stet.Sleep(ctx, "long", time.Hour) })
-	approve = stet.Define("approve", func(ctx stet.Context, _ any) (string, error) {
-		p, err := stet.NewPromise[string](ctx, "decision")
-		if err != nil {
-			return "", err
-		}
-		if err := stet.Do(ctx, "tell", func(context.Context) error {
-			return os.WriteFile("token", []byte(p.Token()), 0o644)
-		}); err != nil {
-			return "", err
-		}
-		return p.Await(ctx)
-	})
-)
+// exitsWith is the command `code N PROGRAM ARGUMENT...`: the program must end
+// with the exit code N.
+func exitsWith(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N PROGRAM ARGUMENT...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	found := "0"
+	if err != nil {
+		found = err.Error()
+	}
+	if found != args[0] && found != "exit status "+args[0] {
+		ts.Fatalf("expected exit code %s, found %s", args[0], found)
+	}
+}
 
-// application is a user's program: an engine on app.db with the workflows above.
-func application() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	db, err := sqlite.Open("app.db")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+// runSQL is the command `sql FILE STATEMENT`; `! sql` expects that it fails.
+func runSQL(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: [!] sql FILE STATEMENT")
 	}
-	defer db.Close()
-	e, err := stet.New(stet.Config{
-		Store: db, Workflows: []stet.Definition{greet, double, fails, sleepy, approve},
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Node: "app",
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	db, err := sqlite3.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	err = db.Exec(args[1])
+	ts.Check(db.Close())
+	if (err != nil) != neg {
+		ts.Fatalf("%s: %v", args[1], err)
 	}
-	if len(os.Args) > 1 && os.Args[1] == "register" { // once, so that the names are known
-		ctx, stop = context.WithCancel(ctx)
-		go func() {
-			for !e.Owner() {
-				time.Sleep(time.Millisecond)
-			}
-			stop()
-		}()
+}
+
+// writeGarbage is the command `garbage FILE`: all but the first page is damaged.
+func writeGarbage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: garbage FILE")
 	}
-	if err := e.Run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	data := []byte(ts.ReadFile(args[0]))
+	for i := 4096; i < len(data); i++ {
+		data[i] = 0xa5
 	}
-	return 0
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), data, 0o644))
 }

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
@@ -19,35 +19,32 @@ import (
 func (a *app) showCommand() *cobra.Command {
 	var full bool
 	cmd := &cobra.Command{
-		Use:   "show RUN",
-		Short: "show a run: what it waits for, its operations, its error",
-		Args:  exactly("RUN"),
+		Use:   "show RUN...",
+		Short: "show runs: what they wait for, their operations, their errors",
+		Long: `Shows all that is recorded of runs: status, owner, what each waits for and since
+when, what is in its inbox, the tree of its operations, and its error with causes
+and stacks. With - the IDs are read from standard input.`,
+		Args: someRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			return a.with(ctx, func(e *stet.Engine, _ *sqlite.Store) error {
-				info, err := e.Get(ctx, args[0])
-				if err != nil {
-					return err
+			ids, err := a.runIDs(args)
+			if err != nil {
+				return err
+			}
+			width := 60
+			if full {
+				width = math.MaxInt
+			}
+			return a.with(cmd.Context(), func(e *stet.Engine, s *sqlite.Store) error {
+				var problems []error
+				for i, id := range ids {
+					if i > 0 && a.output == formTable {
+						fmt.Fprintln(a.out)
+					}
+					if err := a.show(cmd.Context(), e, s, id, width); err != nil {
+						problems = append(problems, err)
+					}
 				}
-				entries, err := e.History(ctx, args[0], stet.HistoryQuery{Values: true})
-				if err != nil {
-					return err
-				}
-				if a.output == "json" {
-					return a.json(struct {
-						runView
-						Operations []operationView `json:"operations"`
-					}{viewOf(info), operationViews(entries)})
-				}
-				if a.output == "ids" {
-					_, err := fmt.Fprintln(a.out, info.ID)
-					return err
-				}
-				width := 60
-				if full {
-					width = 1 << 20
-				}
-				return a.show(ctx, e, info, entries, width)
+				return joinRuns(problems)
 			})
 		},
 	}
@@ -55,169 +52,174 @@ func (a *app) showCommand() *cobra.Command {
 	return cmd
 }
 
-// show prints a run for a person.
-func (a *app) show(ctx context.Context, e *stet.Engine, info *stet.RunInfo, entries []stet.Entry, width int) error {
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(w, "%s\t%s\n", name, value)
-		}
-	}
-	line("run", info.ID)
-	line("workflow", info.Workflow)
-	line("status", statusText(&info.Run))
-	line("reason", info.Reason)
-	line("created", info.Created.String())
-	if info.Started != 0 {
-		line("started", info.Started.String())
-	}
-	if info.Ended != 0 {
-		line("ended", fmt.Sprintf("%s, after %s", info.Ended, took(&info.Run)))
-	}
-	if info.WakeAt != 0 {
-		line("wakes at", info.WakeAt.String())
-	}
-	line("build", info.Build)
-	owner, err := ownerOf(ctx, e)
+// story is all that show prints of a run.
+type story struct {
+	info       *stet.RunInfo
+	operations []operation
+	inbox      []store.Item
+	place      place
+}
+
+// show prints a run. Values in tables are cut to width characters.
+func (a *app) show(ctx context.Context, e *stet.Engine, s store.Store, id string, width int) error {
+	info, err := e.Get(ctx, id)
 	if err != nil {
 		return err
 	}
-	line("owner", owner)
-	line("input", short(string(asJSON(info.Input)), width))
-	if info.Status == store.Succeeded {
-		line("result", short(string(asJSON(info.Output)), width))
-	}
-	for _, wait := range info.WaitsFor {
-		text := fmt.Sprintf("%s %s", wait.Kind, wait.Location)
-		if len(wait.Names) > 0 {
-			text += fmt.Sprintf(" (%s)", strings.Join(wait.Names, ", "))
-		}
-		text += " since " + wait.Since.Format(time.RFC3339)
-		if !wait.Until.IsZero() {
-			text += " until " + wait.Until.Format(time.RFC3339)
-		}
-		line("waits for", text)
-	}
-	if err := w.Flush(); err != nil {
+	it := story{info: info}
+	if it.operations, err = operationsOf(ctx, s, &info.Run, true); err != nil {
 		return err
 	}
-	if len(entries) > 0 {
+	if it.inbox, err = s.Inbox(ctx, info.No); err != nil {
+		return err
+	}
+	if it.place.Description, err = s.Describe(ctx); err != nil {
+		return err
+	}
+	switch a.output {
+	case formIDs:
+		_, err := fmt.Fprintln(a.out, info.ID)
+		return err
+	case formJSON:
+		return a.json(it.view())
+	}
+	return a.tell(&it, width)
+}
+
+// inboxView is an item of an inbox as JSON.
+type inboxView struct {
+	Kind string    `json:"kind"`
+	Name string    `json:"name,omitempty"`
+	Sent time.Time `json:"sent"`
+	Seen bool      `json:"seen"`
+}
+
+// view returns the story as JSON has it.
+func (it *story) view() any {
+	inbox := make([]inboxView, len(it.inbox))
+	for i := range it.inbox {
+		item := &it.inbox[i]
+		inbox[i] = inboxView{item.Kind.String(), item.Name, item.Sent.Time(), item.State == store.Seen}
+	}
+	return struct {
+		*runView
+		Owner      string      `json:"owner"`
+		Inbox      []inboxView `json:"inbox,omitempty"`
+		Operations []operation `json:"operations"`
+	}{viewOf(it.info), it.place.owner(it.info.Shard), inbox, it.operations}
+}
+
+// tell prints the story for people.
+func (a *app) tell(it *story, width int) error {
+	if err := a.print(it.facts(width)); err != nil {
+		return err
+	}
+	if len(it.operations) > 0 {
 		fmt.Fprintln(a.out)
-		if err := a.tree(entries, width); err != nil {
+		if err := a.print(tree(it.operations, it.place.Now.Time(), width)); err != nil {
 			return err
 		}
 	}
-	if info.Err != nil && info.Status == store.Failed {
-		fmt.Fprintln(a.out)
-		printError(a, info.Err)
+	if it.info.Status != store.Failed {
+		return nil
 	}
-	return nil
+	_, err := fmt.Fprintf(a.out, "\nERROR\n%s", printable(failureOf(it.info.Output).String()))
+	return err
 }
 
-// ownerOf names who works on the store.
-func ownerOf(ctx context.Context, e *stet.Engine) (string, error) {
-	d, err := e.Describe(ctx)
-	if err != nil {
-		return "", err
+// facts is the upper part: what there is to say of the run itself.
+func (it *story) facts(width int) *grid {
+	info, now := it.info, it.place.Now
+	g := &grid{}
+	fact := func(name, value string) {
+		if value != "" {
+			g.add(name, value)
+		}
 	}
-	if len(d.Leases) == 0 {
-		return "nobody works on this store", nil
+	statusRow := 2
+	fact("run", printable(info.ID))
+	fact("workflow", printable(info.Workflow))
+	fact("status", statusText(&info.Run))
+	fact("reason", short(info.Reason, math.MaxInt))
+	fact("created", moment(info.Created))
+	if info.Started != 0 {
+		fact("started", moment(info.Started))
 	}
-	l := d.Leases[0]
-	if l.Until < d.Now {
-		return fmt.Sprintf("%s, whose lease ended at %s", l.Node, l.Until), nil
+	if info.Ended != 0 {
+		fact("ended", moment(info.Ended))
 	}
-	return l.Node, nil
+	if info.Started != 0 {
+		fact("duration", took(&info.Run, now))
+	}
+	if info.WakeAt != 0 {
+		fact("wakes at", moment(info.WakeAt))
+	}
+	for i := range info.WaitsFor {
+		w := &info.WaitsFor[i]
+		fact("waits for", printable(fmt.Sprintf("%s, since %s (%s)", waitText(w), w.Since.UTC().Format(time.RFC3339),
+			duration(now.Time().Sub(w.Since)))))
+	}
+	for i := range it.inbox {
+		item := &it.inbox[i]
+		fact("in its inbox", printable(strings.TrimSpace(fmt.Sprintf("%s %s", item.Kind, item.Name))+", sent "+moment(item.Sent)))
+	}
+	if info.Suspect > 0 {
+		fact("suspect", fmt.Sprintf("%d times its process ended while it was executed", info.Suspect))
+	}
+	fact("owner", printable(it.place.owner(info.Shard)))
+	if !info.Status.Terminal() && !it.place.serves(info.Workflow) {
+		fact("", printable(it.place.unserved(info.Workflow)))
+	}
+	fact("build", printable(info.Build))
+	fact("input", short(string(valueJSON(info.Input)), width))
+	if info.Status == store.Succeeded {
+		fact("result", short(string(valueJSON(info.Output)), width))
+	}
+	g.style = func(row, column int) lipgloss.Style {
+		switch {
+		case column == 0:
+			return lipgloss.NewStyle().Faint(true)
+		case row == statusRow:
+			return statusStyle(info.Status)
+		}
+		return lipgloss.NewStyle()
+	}
+	return g
 }
 
-// tree prints operations under the branches they stand in.
-func (a *app) tree(entries []stet.Entry, width int) error {
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "OPERATION\tKIND\tSTATE\tORDER\tATTEMPTS\tTOOK\tVALUE")
-	var open []string
-	for i := range entries {
-		e := &entries[i]
-		path := strings.Split(e.Location, "/")
-		branches := path[:len(path)-1]
-		for depth, branch := range branches {
-			if depth < len(open) && open[depth] == branch {
-				continue
-			}
-			fmt.Fprintf(w, "%s%s/\t\t\t\t\t\t\n", strings.Repeat("  ", depth), branch)
-			open = append(open[:min(depth, len(open))], branch)
+// tree is the table of operations, each under the branches in which it stands.
+func tree(operations []operation, now time.Time, width int) *grid {
+	const stateColumn = 2
+	g := &grid{headers: []string{"OPERATION", "KIND", "STATE", "ORDER", "ATTEMPTS", "DURATION", "VALUE"}}
+	var open []string // the path of the row above
+	for i := range operations {
+		o := &operations[i]
+		path := strings.Split(o.Location, "/")
+		base := len(path) - 1
+		shared := 0
+		for shared < min(base, len(open)) && open[shared] == path[shared] {
+			shared++
 		}
-		open = open[:min(len(branches), len(open))]
-		attempts, order, duration := "", "", ""
-		if e.Attempts > 0 {
-			attempts = fmt.Sprint(e.Attempts)
+		for depth := shared; depth < base; depth++ {
+			g.add(strings.Repeat("  ", depth)+printable(path[depth])+"/", "", "", "", "", "", "")
 		}
-		if e.Number > 0 {
-			order = fmt.Sprint(e.Number)
-		}
-		if !e.Ended.IsZero() && !e.Started.IsZero() {
-			duration = e.Ended.Sub(e.Started).Round(10 * time.Microsecond).String()
-		}
-		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\n", strings.Repeat("  ", len(branches)), path[len(path)-1],
-			e.Kind, e.State, order, attempts, duration, short(valueText(e), width))
+		g.add(strings.Repeat("  ", base)+printable(path[base]), o.Kind, o.State, positive(o.Number), positive(int64(o.Attempts)),
+			o.took(now), short(o.result(), width))
+		open = path
 	}
-	return w.Flush()
+	g.style = func(row, column int) lipgloss.Style {
+		if column == stateColumn && g.rows[row][column] == store.FailedEntry.String() {
+			return lipgloss.NewStyle().Foreground(lipgloss.Red)
+		}
+		return lipgloss.NewStyle()
+	}
+	return g
 }
 
-// valueText is the value of an entry, or its error.
-func valueText(e *stet.Entry) string {
-	if err := e.Err(); err != nil {
-		return "error: " + err.Error()
+// positive returns n as text, or nothing for 0.
+func positive(n int64) string {
+	if n == 0 {
+		return ""
 	}
-	var raw json.RawMessage
-	if err := e.Decode(&raw); err != nil {
-		return fmt.Sprintf("%d bytes of another format", e.Size)
-	}
-	if raw == nil && !e.Wake.IsZero() {
-		return "until " + e.Wake.Format(time.RFC3339)
-	}
-	return string(raw)
-}
-
-// printError prints an error with its causes and stacks.
-func printError(a *app, err error) {
-	fmt.Fprintln(a.out, "ERROR")
-	fmt.Fprintln(a.out, err)
-	var failure *stet.Failure
-	if errors.As(err, &failure) && failure.Stack != "" {
-		fmt.Fprintln(a.out, failure.Stack)
-	}
-}
-
-// operationView is an entry as JSON.
-type operationView struct {
-	Location string          `json:"location"`
-	Kind     string          `json:"kind"`
-	State    string          `json:"state"`
-	Number   int64           `json:"number,omitempty"`
-	Attempts int             `json:"attempts,omitempty"`
-	Started  time.Time       `json:"started,omitzero"`
-	Ended    time.Time       `json:"ended,omitzero"`
-	Wake     time.Time       `json:"wake,omitzero"`
-	Size     int             `json:"size"`
-	Value    json.RawMessage `json:"value,omitempty"`
-	Error    string          `json:"error,omitempty"`
-}
-
-func operationViews(entries []stet.Entry) []operationView {
-	views := make([]operationView, len(entries))
-	for i := range entries {
-		e := &entries[i]
-		v := operationView{
-			Location: e.Location, Kind: e.Kind.String(), State: e.State.String(), Number: e.Number, Attempts: e.Attempts,
-			Started: e.Started, Ended: e.Ended, Wake: e.Wake, Size: e.Size,
-		}
-		if err := e.Err(); err != nil {
-			v.Error = err.Error()
-		}
-		if err := e.Decode(&v.Value); err != nil {
-			v.Value = nil // of another format
-		}
-		views[i] = v
-	}
-	return views
+	return strconv.FormatInt(n, 10)
 }

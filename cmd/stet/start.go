@@ -1,177 +1,129 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/sqlite"
 )
 
+// startFlags are the flags of start.
+type startFlags struct {
+	id, at, existing string
+	in               time.Duration
+	wait, force      bool
+}
+
 func (a *app) startCommand() *cobra.Command {
-	var id, at, existing string
-	var in time.Duration
-	var wait bool
+	var f startFlags
 	cmd := &cobra.Command{
 		Use:   "start WORKFLOW [INPUT]",
 		Short: "start a run; INPUT is JSON, - reads it from standard input",
-		Args:  between(1, "WORKFLOW", "INPUT"),
+		Long: `Starts a run and prints its ID. INPUT is JSON, - reads it from standard input;
+without it the input is null.
+
+The workflow must have been registered by an application on this store, now or
+ever; the run begins when one with its code works on the store.`,
+		Args: between(1, "WORKFLOW", "INPUT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			input, err := a.jsonArgument(args, 1)
 			if err != nil {
 				return err
 			}
-			options, err := startOptions(id, at, in, existing)
-			if err != nil {
-				return err
-			}
-			return a.with(cmd.Context(), func(e *stet.Engine, s *sqlite.Store) error {
-				run, err := stet.Ref[json.RawMessage, json.RawMessage](args[0]).Start(cmd.Context(), e, input, options...)
-				if err != nil {
-					return err
-				}
-				if wait {
-					return a.wait(cmd.Context(), e, run.ID())
-				}
-				if a.output == "json" {
-					return a.json(map[string]string{"id": run.ID()})
-				}
-				_, err = fmt.Fprintln(a.out, run.ID())
-				return err
-			})
+			return a.start(cmd.Context(), args[0], input, &f)
 		},
 	}
-	cmd.Flags().StringVar(&id, "id", "", "the run's `ID`; default: a new one")
-	cmd.Flags().StringVar(&at, "at", "", "begin no earlier than this `time` (RFC 3339)")
-	cmd.Flags().DurationVar(&in, "in", 0, "begin no earlier than this much later")
-	cmd.Flags().StringVar(&existing, "existing", "use", "if the ID exists: `policy` use, refuse or replace-failed")
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the end, like stet wait")
+	flags := cmd.Flags()
+	flags.StringVar(&f.id, "id", "", "the run's `ID`; default: a new one")
+	flags.StringVar(&f.at, "at", "", "begin no earlier than this `time`, like 2026-01-31T12:00:00Z")
+	flags.DurationVar(&f.in, "in", 0, "begin no earlier than this much later, like 90s or 2h30m")
+	flags.StringVar(&f.existing, "existing", "use", "if the ID exists: `policy` use, refuse or replace-failed")
+	flags.BoolVar(&f.wait, "wait", false, "wait for the end, like stet wait")
+	flags.BoolVar(&f.force, "force", false, "start it although no application has registered the workflow yet")
 	return cmd
 }
 
-func startOptions(id, at string, in time.Duration, existing string) ([]stet.StartOption, error) {
-	var options []stet.StartOption
-	if id != "" {
-		options = append(options, stet.ID(id))
+func (a *app) start(ctx context.Context, workflow string, input json.RawMessage, f *startFlags) error {
+	options, err := f.options()
+	if err != nil {
+		return err
 	}
-	if at != "" {
-		t, err := time.Parse(time.RFC3339, at)
+	definition := stet.Ref[json.RawMessage, json.RawMessage](workflow)
+	var registered []stet.Definition
+	if f.force {
+		definition = stet.Define(workflow, notHere)
+		registered = append(registered, definition)
+	}
+	return a.with(ctx, func(e *stet.Engine, s *sqlite.Store) error {
+		run, err := definition.Start(ctx, e, input, options...)
 		if err != nil {
-			return nil, usage(fmt.Errorf("--at: expected a time like 2026-01-31T12:00:00Z, found %q", at))
+			return err
+		}
+		if err := a.noteUnserved(ctx, s, workflow); err != nil {
+			return err
+		}
+		switch {
+		case f.wait:
+			return a.wait(ctx, e, run.ID())
+		case a.output == formJSON:
+			return a.json(map[string]string{"id": run.ID()})
+		}
+		_, err = fmt.Fprintln(a.out, run.ID())
+		return err
+	}, registered...)
+}
+
+// notHere stands for the code of a workflow that is elsewhere. The engine of
+// start executes nothing.
+func notHere(stet.Context, json.RawMessage) (json.RawMessage, error) {
+	return nil, errors.New("the code is not in this process")
+}
+
+func (f *startFlags) options() ([]stet.StartOption, error) {
+	var options []stet.StartOption
+	if f.id != "" {
+		options = append(options, stet.ID(f.id))
+	}
+	if f.at != "" {
+		t, err := time.Parse(time.RFC3339, f.at)
+		switch {
+		case err != nil:
+			return nil, usage(fmt.Errorf("--at: expected a time like 2026-01-31T12:00:00Z, found %q", f.at))
+		case f.in != 0:
+			return nil, usage(errors.New("expected one of --at and --in, found both"))
 		}
 		options = append(options, stet.StartAt(t))
 	}
-	if in != 0 {
-		options = append(options, stet.StartAfter(in))
+	if f.in != 0 {
+		options = append(options, stet.StartAfter(f.in))
 	}
-	switch existing {
+	switch f.existing {
 	case "use":
 	case "refuse":
 		options = append(options, stet.RefuseExisting)
 	case "replace-failed":
 		options = append(options, stet.ReplaceFailed)
 	default:
-		return nil, usage(fmt.Errorf("--existing: expected use, refuse or replace-failed, found %q", existing))
+		return nil, usage(fmt.Errorf("--existing: expected use, refuse or replace-failed, found %q", f.existing))
 	}
 	return options, nil
 }
 
-// jsonArgument returns the argument at the index as JSON; - reads it from
-// standard input, and none is null.
-func (a *app) jsonArgument(args []string, index int) (json.RawMessage, error) {
-	if len(args) <= index {
-		return json.RawMessage("null"), nil
+// noteUnserved says so if no process works on the store that has the workflow.
+func (a *app) noteUnserved(ctx context.Context, s store.Store, workflow string) error {
+	d, err := s.Describe(ctx)
+	if err != nil {
+		return err
 	}
-	data := []byte(args[index])
-	if args[index] == "-" {
-		var err error
-		if data, err = io.ReadAll(a.in); err != nil {
-			return nil, fmt.Errorf("read standard input: %w", err)
-		}
+	if p := (place{d}); !p.serves(workflow) {
+		a.say("%s; the run begins when one does", p.unserved(workflow))
 	}
-	var value json.RawMessage // a number may be longer than any type of Go
-	if err := json.Unmarshal(data, &value); err != nil {
-		var syntax *json.SyntaxError
-		where := ""
-		if errors.As(err, &syntax) {
-			where = fmt.Sprintf(" at byte %d", syntax.Offset)
-		}
-		return nil, usage(fmt.Errorf("expected JSON, found %.60q: %v%s; a text needs quotes of its own: '\"text\"'", data, err, where))
-	}
-	return value, nil
-}
-
-func (a *app) sendCommand() *cobra.Command {
-	var key, query string
-	var yes bool
-	cmd := &cobra.Command{
-		Use:   "send RUN NAME [VALUE]",
-		Short: "send a message to a run; VALUE is JSON, - reads it from standard input",
-		Long:  "Sends a message to a run. With --query instead of RUN it goes to all live runs that match.",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if query != "" {
-				return between(1, "NAME", "VALUE")(cmd, args)
-			}
-			return between(2, "RUN", "NAME", "VALUE")(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var ids []string
-			if query == "" {
-				ids, args = args[:1], args[1:]
-			}
-			value, err := a.jsonArgument(args, 1)
-			if err != nil {
-				return err
-			}
-			var options []stet.SendOption
-			if key != "" {
-				options = append(options, stet.SendKey(key))
-			}
-			message := stet.Message[json.RawMessage](args[0])
-			return a.with(cmd.Context(), func(e *stet.Engine, s *sqlite.Store) error {
-				return a.each(cmd.Context(), e, bulk{ids: ids, query: query, yes: yes, what: "send to", live: true}, func(id string) error {
-					return message.Send(cmd.Context(), e, id, value, options...)
-				})
-			})
-		},
-	}
-	cmd.Flags().StringVar(&key, "key", "", "idempotency `key`: equal keys to one run give one delivery")
-	bulkFlags(cmd, &query, &yes)
-	return cmd
-}
-
-func (a *app) resolveCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "resolve TOKEN [VALUE]",
-		Short: "assign a value to a promise; VALUE is JSON, - reads it from standard input",
-		Args:  between(1, "TOKEN", "VALUE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			value, err := a.jsonArgument(args, 1)
-			if err != nil {
-				return err
-			}
-			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error { return e.Resolve(cmd.Context(), args[0], value) })
-		},
-	}
-}
-
-func (a *app) rejectCommand() *cobra.Command {
-	var message string
-	cmd := &cobra.Command{
-		Use:   "reject TOKEN",
-		Short: "assign a failure to a promise",
-		Args:  exactly("TOKEN"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
-				return e.Reject(cmd.Context(), args[0], errors.New(message))
-			})
-		},
-	}
-	cmd.Flags().StringVarP(&message, "message", "m", "rejected", "`text` of the error that the workflow gets")
-	return cmd
+	return nil
 }

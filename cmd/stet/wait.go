@@ -16,131 +16,72 @@ import (
 func (a *app) waitCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "wait RUN",
-		Short: "wait for the end of a run and print its result",
-		Args:  exactly("RUN"),
+		Use:   "wait RUN...",
+		Short: "wait for the end of runs and print their results",
+		Long: `Waits until runs have ended, or stalled, and prints the result of each as JSON.
+With - the IDs are read from standard input. The exit code is 5 if a run has not
+succeeded.`,
+		Args: someRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel, err := withTimeout(cmd.Context(), timeout)
+			if err := checkTimeout(timeout, true); err != nil {
+				return err
+			}
+			ids, err := a.runIDs(args)
 			if err != nil {
 				return err
 			}
+			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
-			return a.with(ctx, func(e *stet.Engine, _ *sqlite.Store) error { return a.wait(ctx, e, args[0]) })
+			return a.with(ctx, func(e *stet.Engine, _ *sqlite.Store) error {
+				var problems []error
+				for _, id := range ids {
+					if err := a.wait(ctx, e, id); err != nil {
+						problems = append(problems, err)
+					}
+				}
+				return joinRuns(problems)
+			})
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this long; 0: never")
+	timeoutFlag(cmd, &timeout)
 	return cmd
 }
 
-func withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc, error) {
-	switch {
-	case timeout < 0:
-		return nil, nil, usage(fmt.Errorf("--timeout: expected a duration of 0 or more, found %s", timeout))
-	case timeout == 0:
-		return ctx, func() {}, nil
+func timeoutFlag(cmd *cobra.Command, timeout *time.Duration) {
+	cmd.Flags().DurationVar(timeout, "timeout", 0, "give up after this long; 0: never")
+}
+
+// within ends the context after the timeout; 0 is never.
+func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout == 0 {
+		return context.WithCancel(ctx)
 	}
-	limited, cancel := context.WithTimeout(ctx, timeout)
-	return limited, cancel, nil
+	return context.WithTimeout(ctx, timeout)
 }
 
 // wait prints the result of a run once it has ended.
 func (a *app) wait(ctx context.Context, e *stet.Engine, id string) error {
 	info, err := e.Wait(ctx, id)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("run %s has not ended in time", id)
+		return fmt.Errorf("run %q has not ended in time", id)
 	}
 	if err != nil {
 		return err
 	}
-	if a.output == "json" {
-		if err := a.json(viewOf(info)); err != nil {
-			return err
+	switch {
+	case a.output == formJSON:
+		err = a.json(viewOf(info))
+	case a.output == formIDs:
+		_, err = fmt.Fprintln(a.out, info.ID)
+	case info.Status == store.Succeeded:
+		result := valueJSON(info.Output)
+		if result == nil {
+			result = []byte("null")
 		}
-		return info.Err
+		_, err = fmt.Fprintf(a.out, "%s\n", result)
 	}
-	if info.Err != nil {
-		return info.Err
+	if err == nil && info.Err != nil {
+		err = unsuccessfulError{info.Err}
 	}
-	_, err = fmt.Fprintln(a.out, string(asJSON(info.Output)))
 	return err
-}
-
-func (a *app) watchCommand() *cobra.Command {
-	var until string
-	var timeout time.Duration
-	cmd := &cobra.Command{
-		Use:   "watch RUN",
-		Short: "print a line whenever a run changes, until it ends",
-		Args:  exactly("RUN"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			stop, err := statusFlag(until)
-			if err != nil {
-				return err
-			}
-			ctx, cancel, err := withTimeout(cmd.Context(), timeout)
-			if err != nil {
-				return err
-			}
-			defer cancel()
-			return a.with(ctx, func(e *stet.Engine, s *sqlite.Store) error { return a.watch(ctx, e, s, args[0], stop) })
-		},
-	}
-	cmd.Flags().StringVar(&until, "until", "", "stop when the run has this `status` too")
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this long; 0: never")
-	return cmd
-}
-
-func statusFlag(name string) (store.Status, error) {
-	if name == "" {
-		return 0, nil
-	}
-	status, err := store.ParseStatus(name)
-	if err != nil {
-		return 0, usage(fmt.Errorf("--until: %w", err))
-	}
-	return status, nil
-}
-
-// watch prints the changes of a run.
-func (a *app) watch(ctx context.Context, e *stet.Engine, s *sqlite.Store, id string, until store.Status) error {
-	last := ""
-	for {
-		info, err := e.Get(ctx, id)
-		if err != nil {
-			return err
-		}
-		entries, err := e.History(ctx, id, stet.HistoryQuery{})
-		if err != nil {
-			return err
-		}
-		done := 0
-		for i := range entries {
-			if entries[i].Number > 0 {
-				done++
-			}
-		}
-		if text := fmt.Sprintf("%s  %d operations  %s", statusText(&info.Run), done, detail(info)); text != last {
-			last = text
-			if a.output == "json" {
-				err = a.json(viewOf(info))
-			} else {
-				_, err = fmt.Fprintf(a.out, "%s  %s\n", time.Now().Format(time.TimeOnly), text)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if info.Status.Terminal() || info.Status == store.Stalled || info.Status == until {
-			return nil
-		}
-		changed, cancel := context.WithTimeout(ctx, time.Second)
-		err = s.Changed(changed)
-		cancel()
-		if ctx.Err() != nil {
-			return fmt.Errorf("run %s has not come so far in time: it is %s", id, info.Status)
-		}
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			return err
-		}
-	}
 }

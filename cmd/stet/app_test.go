@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store/sqlite"
+)
+
+// The workflows of the application that the scripts run.
+var (
+	double = stet.Define("double", func(ctx stet.Context, n int) (int, error) {
+		return stet.Step(ctx, "double", func(context.Context) (int, error) { return 2 * n, nil })
+	})
+	fails = stet.Define("fails", func(ctx stet.Context, _ any) (int, error) {
+		return stet.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+			return 0, fmt.Errorf("try %d: %w", stet.Attempt(ctx), errors.New("card declined"))
+		}, stet.Retry{Attempts: 2, First: time.Millisecond})
+	})
+	panics = stet.Define("panics", func(ctx stet.Context, _ any) (int, error) {
+		return stet.Step(ctx, "explode", func(context.Context) (int, error) { panic("boom") }, stet.Retry{Attempts: 1})
+	})
+	retries = stet.Define("retries", func(ctx stet.Context, _ any) (int, error) {
+		return stet.Step(ctx, "call", func(context.Context) (int, error) { return 0, errors.New("line busy") },
+			stet.Retry{First: time.Hour, Max: time.Hour})
+	})
+	sleepy = stet.Define("sleepy", func(ctx stet.Context, _ any) (int, error) { return 1, stet.Sleep(ctx, "long", time.Hour) })
+
+	name  = stet.Message[string]("name")
+	greet = stet.Define("greet", func(ctx stet.Context, _ any) (string, error) {
+		n, err := name.Receive(ctx)
+		if err != nil {
+			return "", err
+		}
+		return stet.Step(ctx, "compose", func(context.Context) (string, error) { return "hello " + n, nil })
+	})
+	approve = stet.Define("approve", func(ctx stet.Context, _ any) (string, error) {
+		p, err := stet.NewPromise[string](ctx, "decision")
+		if err != nil {
+			return "", err
+		}
+		if err := stet.Do(ctx, "tell", func(context.Context) error {
+			return os.WriteFile("token", []byte(p.Token()), 0o644)
+		}); err != nil {
+			return "", err
+		}
+		return p.Await(ctx)
+	})
+	fan = stet.Define("fan", func(ctx stet.Context, items []string) ([]string, error) {
+		return stet.Map(ctx, "pack", items, func(ctx stet.Context, item string) (string, error) {
+			return stet.Step(ctx, "pick", func(context.Context) (string, error) { return "picked " + item, nil })
+		})
+	})
+	// edited names its step as the environment says, so that another start of the
+	// application is another version of the code.
+	edited = stet.Define("edited", func(ctx stet.Context, _ any) (string, error) {
+		if err := stet.Do(ctx, "step-"+os.Getenv("VERSION"), func(context.Context) error { return nil }); err != nil {
+			return "", err
+		}
+		return name.Receive(ctx)
+	})
+)
+
+// application is a user's program: an engine on app.db with the workflows above.
+// With the argument register it ends as soon as their names are known there.
+func application() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := work(ctx, stop, len(os.Args) > 1 && os.Args[1] == "register"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func work(ctx context.Context, stop func(), register bool) (err error) {
+	db, err := sqlite.Open("app.db")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	e, err := stet.New(stet.Config{
+		Store: db, Node: "app", Build: "build-" + os.Getenv("VERSION"),
+		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, edited},
+		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before
+			if register {
+				stop()
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return e.Run(ctx)
+}

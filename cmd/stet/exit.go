@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// The exit codes. They are part of the interface.
+const (
+	exitDone = iota
+	exitFailed
+	exitUsage
+	exitNotFound
+	exitConflict
+	exitUnsuccessful // the awaited run did not succeed
+)
+
+// usageError is a wrong call. It has changed nothing.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usage(err error) error { return usageError{err} }
+
+// conflictError: something is there that must not be, or the owner of a run has
+// refused a request.
+type conflictError struct{ error }
+
+func (e conflictError) Unwrap() error { return e.error }
+
+// unsuccessfulError says how an awaited run stands that did not succeed.
+type unsuccessfulError struct{ error }
+
+func (e unsuccessfulError) Unwrap() error { return e.error }
+
+// severalError is what went wrong with some of several runs.
+type severalError []error
+
+func (e severalError) Error() string {
+	lines := make([]string, len(e))
+	for i, err := range e {
+		lines[i] = err.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// joinRuns returns the problems with several runs as one error, or nil.
+func joinRuns(problems []error) error {
+	switch len(problems) {
+	case 0:
+		return nil
+	case 1:
+		return problems[0]
+	}
+	return severalError(problems)
+}
+
+func isAny(err error, targets ...error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// exitCode returns the exit code that says what err is.
+func exitCode(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if several, ok := errors.AsType[severalError](err); ok {
+		code := exitCode(several[0])
+		for _, other := range several[1:] {
+			if exitCode(other) != code {
+				return exitFailed
+			}
+		}
+		return code
+	}
+	if _, ok := errors.AsType[unsuccessfulError](err); ok {
+		return exitUnsuccessful
+	}
+	_, wrong := errors.AsType[usageError](err)
+	_, conflict := errors.AsType[conflictError](err)
+	switch {
+	case isAny(err, stet.ErrNotFound, stet.ErrUnknownWorkflow):
+		return exitNotFound
+	case conflict, isAny(err, stet.ErrExists, stet.ErrTerminal, stet.ErrAlreadyResolved):
+		return exitConflict
+	case wrong, isAny(err, stet.ErrInvalid, stet.ErrTooLarge, store.ErrInvalid, store.ErrBadCursor):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// hintedError is an error with what to do about it.
+type hintedError struct {
+	error
+	hint string
+}
+
+func (e hintedError) Unwrap() error { return e.error }
+
+// hints say what to do about errors that do not say it themselves.
+var hints = []struct {
+	about error
+	text  string
+}{
+	{stet.ErrUnknownWorkflow, "check the name, start an application that has it once, or use --force"},
+	{stet.ErrNotFound, "stet ls lists the runs"},
+	{stet.ErrExists, "choose another --id, the same input, or another --existing"},
+	{stet.ErrTooLarge, "keep large data elsewhere and pass a reference to it"},
+	{store.ErrBadCursor, "give the cursor that ls printed, or none to begin at the newest run"},
+	{store.ErrDamaged, "stet doctor says more; restore a backup"},
+}
+
+// printProblem tells what went wrong and what to do about it.
+func (a *app) printProblem(err error) {
+	if errors.Is(err, context.Canceled) && !errors.Is(err, stet.ErrPending) {
+		err = errors.New("interrupted")
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintln(a.err, "stet:", printable(strings.TrimSuffix(line, "\n")))
+	}
+	if hinted, ok := errors.AsType[hintedError](err); ok {
+		fmt.Fprintln(a.err, "hint:", hinted.hint)
+		return
+	}
+	for _, hint := range hints {
+		if errors.Is(err, hint.about) {
+			fmt.Fprintln(a.err, "hint:", hint.text)
+			return
+		}
+	}
+}

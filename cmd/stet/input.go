@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// jsonArgument returns the argument at the index as JSON; - reads it from
+// standard input, and none is null.
+func (a *app) jsonArgument(args []string, index int) (json.RawMessage, error) {
+	if len(args) <= index {
+		return json.RawMessage("null"), nil
+	}
+	data := []byte(args[index])
+	if args[index] == "-" {
+		var err error
+		if data, err = io.ReadAll(a.in); err != nil {
+			return nil, fmt.Errorf("read standard input: %w", err)
+		}
+	}
+	var value json.RawMessage // a number may be longer than any type of Go
+	if err := json.Unmarshal(data, &value); err != nil {
+		where := ""
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			where = fmt.Sprintf(" at byte %d", syntax.Offset)
+		}
+		return nil, usage(fmt.Errorf("expected JSON, found %.60q: %w%s; a text needs quotes of its own: '\"text\"'", data, err, where))
+	}
+	return value, nil
+}
+
+// runIDs returns the arguments, or, if the one argument is -, the lines of
+// standard input.
+func (a *app) runIDs(args []string) ([]string, error) {
+	if !slices.Contains(args, "-") {
+		return args, nil
+	}
+	if len(args) > 1 {
+		return nil, usage(fmt.Errorf("expected - alone, found it among %d arguments", len(args)))
+	}
+	var ids []string
+	lines := bufio.NewScanner(a.in)
+	for lines.Scan() {
+		if id := strings.TrimSpace(lines.Text()); id != "" {
+			ids = append(ids, id)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read standard input: %w", err)
+	}
+	return ids, nil
+}
+
+// checkTimeout refuses durations below zero, and also zero where there is no
+// meaning for it.
+func checkTimeout(d time.Duration, zero bool) error {
+	switch {
+	case d < 0 && zero:
+		return usage(fmt.Errorf("--timeout: expected a duration of 0 or more, found %s", d))
+	case d <= 0 && !zero:
+		return usage(fmt.Errorf("--timeout: expected a positive duration, found %s", d))
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/sqlite"
+)
+
+func (a *app) sendCommand() *cobra.Command {
+	var key string
+	var t target
+	cmd := &cobra.Command{
+		Use:   "send RUN NAME [VALUE]",
+		Short: "send a message to a run; VALUE is JSON, - reads it from standard input",
+		Long: `Sends a message to a run. VALUE is JSON, - reads it from standard input; without
+it the value is null. With - as RUN the IDs of runs are read from standard input;
+with --query instead of RUN the message goes to all live runs that match.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case t.queried(cmd):
+				return between(1, "NAME", "VALUE")(cmd, args)
+			case len(args) == 3 && args[0] == "-" && args[2] == "-":
+				return usage(errors.New("expected - once: standard input holds IDs or the value"))
+			}
+			return between(2, "RUN", "NAME", "VALUE")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !t.queried(cmd) {
+				t.ids, args = args[:1], args[1:]
+			}
+			value, err := a.jsonArgument(args, 1)
+			if err != nil {
+				return err
+			}
+			var options []stet.SendOption
+			if cmd.Flags().Changed("key") {
+				if key == "" {
+					return usage(errors.New("--key: expected 1 to 255 bytes, found none"))
+				}
+				options = append(options, stet.SendKey(key))
+			}
+			message := stet.Message[json.RawMessage](args[0])
+			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
+				return a.each(cmd.Context(), e, &t, func(ctx context.Context, id string) error {
+					return message.Send(ctx, e, id, value, options...)
+				})
+			})
+		},
+	}
+	t.flags(cmd, "send to", func(r *store.Run) bool { return !r.Status.Terminal() })
+	cmd.Flags().StringVar(&key, "key", "", "idempotency `key`: equal keys to one run give one delivery")
+	return cmd
+}
+
+func (a *app) resolveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "resolve TOKEN [VALUE]",
+		Short: "assign a value to a promise; VALUE is JSON, - reads it from standard input",
+		Args:  between(1, "TOKEN", "VALUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			value, err := a.jsonArgument(args, 1)
+			if err != nil {
+				return err
+			}
+			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
+				return hintToken(e.Resolve(cmd.Context(), args[0], value))
+			})
+		},
+	}
+}
+
+func (a *app) rejectCommand() *cobra.Command {
+	var message string
+	cmd := &cobra.Command{
+		Use:   "reject TOKEN",
+		Short: "assign a failure to a promise",
+		Args:  exactly("TOKEN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
+				return hintToken(e.Reject(cmd.Context(), args[0], errors.New(message)))
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&message, "message", "m", "rejected", "`text` of the error that the workflow gets")
+	return cmd
+}
+
+// hintToken says where tokens come from if there is no such promise.
+func hintToken(err error) error {
+	if errors.Is(err, stet.ErrNotFound) {
+		return hintedError{err, "the token is what Promise.Token has returned in the workflow"}
+	}
+	return err
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// operation is an entry of a run's history as JSON.
+type operation struct {
+	Location string          `json:"location"`
+	Kind     string          `json:"kind"`
+	State    string          `json:"state"`
+	Number   int64           `json:"number,omitempty"` // in the order of completions
+	Attempts int             `json:"attempts,omitempty"`
+	Started  time.Time       `json:"started,omitzero"`
+	Ended    time.Time       `json:"ended,omitzero"`
+	Wake     time.Time       `json:"wake,omitzero"` // deadline, end of a sleep or next attempt
+	Size     int             `json:"size"`          // of what is stored, in bytes
+	Value    json.RawMessage `json:"value,omitempty"`
+	Messages []messageView   `json:"messages,omitempty"` // that a receive has consumed
+	Error    *failureView    `json:"error,omitempty"`    // of an open step: of its last attempt
+}
+
+// messageView is a message as JSON.
+type messageView struct {
+	Name  string          `json:"name"`
+	Sent  time.Time       `json:"sent"`
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// operationsOf reads the history of a run, in the order of locations.
+func operationsOf(ctx context.Context, s store.Store, run *store.Run, values bool) ([]operation, error) {
+	entries, err := s.History(ctx, store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation, Values: values})
+	if err != nil {
+		return nil, fmt.Errorf("history of run %q: %w", run.ID, err)
+	}
+	operations := make([]operation, len(entries))
+	for i := range entries {
+		operations[i] = viewEntry(&entries[i])
+	}
+	return operations, nil
+}
+
+func viewEntry(e *store.Entry) operation {
+	o := operation{
+		Location: location.Loc(e.Loc).String(), Kind: e.Kind.String(), State: e.State.String(), Number: e.Seq,
+		Attempts: e.Attempt, Started: e.Started.Time(), Wake: e.Wake.Time(), Size: e.Size,
+	}
+	if e.State == store.Done || e.State == store.FailedEntry {
+		o.Ended = e.Ended.Time()
+	}
+	switch {
+	case e.Value == nil:
+	case e.State == store.FailedEntry:
+		o.Error = failureOf(e.Value)
+	case e.State == store.Open && e.Kind == store.KindStep:
+		causes, _, err := runner.DecodeProgress(e.Value)
+		switch {
+		case err != nil:
+			o.Error = &failureView{Message: err.Error()}
+		case len(causes) > 0:
+			o.Error = viewFailure(causes[len(causes)-1])
+		}
+	case e.State == store.Done && e.Kind == store.KindReceive:
+		messages, err := runner.DecodeReceipt(e.Value)
+		if err != nil {
+			o.Error = &failureView{Message: err.Error()}
+		}
+		for _, m := range messages {
+			o.Messages = append(o.Messages, messageView{m.Name, m.Sent.Time(), valueJSON(m.Value)})
+		}
+	case e.State == store.Done:
+		o.Value = valueJSON(e.Value)
+	}
+	return o
+}
+
+// result says in one line what came of the operation, or what it waits for.
+func (o *operation) result() string {
+	var text string
+	switch {
+	case o.Error != nil:
+		text = o.Error.Message
+		if !o.Wake.IsZero() {
+			text += ", again " + o.Wake.Format(time.RFC3339)
+		}
+	case len(o.Messages) > 0:
+		values := make([]string, len(o.Messages))
+		for i, m := range o.Messages {
+			values[i] = m.Name + " " + string(m.Value)
+		}
+		text = strings.Join(values, ", ")
+	case o.State == store.Open.String() && !o.Wake.IsZero():
+		text = "until " + o.Wake.Format(time.RFC3339)
+	default:
+		text = string(o.Value)
+	}
+	return text
+}
+
+// took is how long the operation has taken, up to its end or now.
+func (o *operation) took(now time.Time) string {
+	switch {
+	case o.Started.IsZero() || o.Ended.IsZero() && o.State != store.Open.String():
+		return ""
+	case o.Ended.IsZero():
+		return duration(now.Sub(o.Started))
+	}
+	return duration(o.Ended.Sub(o.Started))
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"charm.land/lipgloss/v2"
+	"charm.land/lipgloss/v2/table"
+	"github.com/charmbracelet/x/term"
+
+	"github.com/stet-run/stet/store"
+)
+
+// The forms of output.
+const (
+	formTable = "table"
+	formJSON  = "json"
+	formIDs   = "ids"
+)
+
+func (a *app) checkOutput() error {
+	switch a.output {
+	case formTable, formJSON, formIDs:
+		return nil
+	}
+	return usage(fmt.Errorf("--output: expected table, json or ids, found %q", a.output))
+}
+
+// checkNoIDs refuses the form ids for what is not about runs.
+func (a *app) checkNoIDs() error {
+	if a.output == formIDs {
+		return usage(fmt.Errorf("--output: expected table or json, found %q: this command prints no runs", a.output))
+	}
+	return nil
+}
+
+// json prints v as one line.
+func (a *app) json(v any) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// say tells the user something that is no data.
+func (a *app) say(format string, args ...any) { fmt.Fprintf(a.err, format+"\n", args...) }
+
+// size is the size of a terminal in characters. The zero size is no terminal.
+type size struct{ width, height int }
+
+// sizeOf returns the size of the terminal behind w.
+func sizeOf(w io.Writer) size {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(f.Fd()) {
+		return size{}
+	}
+	width, height, err := term.GetSize(f.Fd())
+	if err != nil || width <= 0 || height <= 0 {
+		return size{80, 24}
+	}
+	return size{width, height}
+}
+
+// grid is a table for people.
+type grid struct {
+	headers []string // none: without a line of them
+	rows    [][]string
+	// style gives the colour of a cell; nil: none.
+	style func(row, column int) lipgloss.Style
+}
+
+func (g *grid) add(cells ...string) { g.rows = append(g.rows, cells) }
+
+// String returns the lines of the table, with the sequences for colours and
+// without spaces at the ends.
+func (g *grid) String() string {
+	if len(g.rows) == 0 && len(g.headers) == 0 {
+		return ""
+	}
+	t := table.New().Rows(g.rows...).Wrap(false).
+		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderHeader(false).BorderColumn(false)
+	last := len(g.headers) - 1
+	if last >= 0 {
+		t.Headers(g.headers...)
+	} else {
+		last = len(g.rows[0]) - 1
+	}
+	t.StyleFunc(func(row, column int) lipgloss.Style {
+		style := lipgloss.NewStyle()
+		switch {
+		case row == table.HeaderRow:
+			style = style.Bold(true)
+		case g.style != nil:
+			style = g.style(row, column)
+		}
+		if column < last {
+			style = style.PaddingRight(2)
+		}
+		return style
+	})
+	lines := strings.Split(t.String(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// print prints the table, cut to the width of a terminal.
+func (a *app) print(g *grid) error {
+	text := g.String()
+	if width := sizeOf(a.out).width; width > 0 {
+		text = lipgloss.NewStyle().MaxWidth(width).Render(strings.TrimSuffix(text, "\n")) + "\n"
+	}
+	_, err := lipgloss.Fprint(a.out, text)
+	return err
+}
+
+// statusStyle is the colour of a status.
+func statusStyle(s store.Status) lipgloss.Style {
+	style := lipgloss.NewStyle()
+	switch s {
+	case store.Succeeded:
+		return style.Foreground(lipgloss.Green)
+	case store.Failed, store.Stalled:
+		return style.Foreground(lipgloss.Red)
+	case store.Cancelled:
+		return style.Foreground(lipgloss.Yellow)
+	case store.Running:
+		return style.Foreground(lipgloss.Cyan)
+	}
+	return style
+}
+
+// short makes one line of a text, of at most n characters.
+func short(text string, n int) string {
+	text = printable(strings.Join(strings.Fields(text), " "))
+	if r := []rune(text); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return text
+}
+
+// printable replaces what a terminal would obey, except tabs and ends of lines.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
+// duration returns d with about three digits: 1.23s, 4m10s, 3d4h.
+func duration(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 10*time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(10 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	case d < 24*time.Hour:
+		d = d.Round(time.Minute)
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	d = d.Round(time.Hour)
+	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+// moment returns a time as people read it.
+func moment(t store.Time) string { return t.Time().Format("2006-01-02 15:04:05.000Z") }

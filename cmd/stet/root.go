@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// app is one call of the command line.
+type app struct {
+	in       io.Reader
+	out, err io.Writer // data, and talk about it
+
+	db     string
+	output string
+}
+
+const long = `stet sees and steers the workflows of a store.
+
+The store is an SQLite file, given with --db FILE or in STET_DB. An application
+may work on it at the same time. If none does, stet itself decides what needs no
+code: to terminate a run, to cancel one that has never run, to resume one.
+
+Data goes to standard output in the form of --output: a table for people, JSON
+with one value per line, or the IDs of runs alone. All else goes to standard
+error. Where the ID of a run is expected, - reads IDs from standard input; where
+JSON is expected, - reads it from there.
+
+A filter is written as terms, all of which must hold:
+
+  id=a,b  id=order-*      these IDs, or those that begin so
+  workflow=checkout,pay   one of these workflows
+  status=failed,stalled   one of these statuses
+  mark=cancelling         has the mark: paused, cancelling, undoing
+  parent=17               children of the run with this number
+  created>2026-01-31      created then or later; also 2026-01-31T12:00:00Z
+  created<2026-02-01      created before
+
+Values with spaces or commas are put in double quotes.
+
+Exit codes:
+
+  0  done
+  1  failed
+  2  wrong usage or input; nothing has changed
+  3  not found: the run, the promise or the workflow
+  4  conflict: it exists, has ended, was resolved already, or was refused
+  5  the awaited run did not succeed
+
+A command for several runs goes on after an error. Its exit code is that of the
+errors if they agree, else 1.`
+
+// commands returns all commands. A new one is registered here.
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{
+		a.startCommand(),
+		a.listCommand(), a.countCommand(), a.showCommand(), a.waitCommand(), a.watchCommand(),
+		a.sendCommand(), a.resolveCommand(), a.rejectCommand(),
+		a.cancelCommand(), a.terminateCommand(), a.resumeCommand(),
+		a.doctorCommand(), a.migrateCommand(), a.backupCommand(),
+		a.benchCommand(), a.tortureCommand(), a.versionCommand(),
+	}
+}
+
+// execute runs a command line and returns its exit code.
+func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	a := &app{in: in, out: out, err: errOut}
+	root := &cobra.Command{
+		Use: "stet", Short: "see and steer durable workflows", Long: long,
+		SilenceUsage: true, SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return usage(fmt.Errorf("expected a command, found %q%s; stet help lists them", args[0], suggestion(cmd, args[0])))
+		},
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkOutput() },
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.db, "db", os.Getenv("STET_DB"), "the store: an SQLite `file`; default: $STET_DB")
+	flags.Lookup("db").DefValue = "" // of the environment; the text says so
+	flags.StringVarP(&a.output, "output", "o", formTable, "`form` of what is printed: table, json or ids")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.AddCommand(a.commands()...)
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		a.printProblem(err)
+	}
+	return exitCode(err)
+}
+
+func suggestion(cmd *cobra.Command, name string) string {
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		return ", which is near to " + strings.Join(near, ", ")
+	}
+	return ""
+}
+
+// exactly is cobra.ExactArgs with the names of what is expected.
+func exactly(names ...string) cobra.PositionalArgs { return between(len(names), names...) }
+
+// between allows from the first least arguments to all that are named.
+func between(least int, names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) >= least && len(args) <= len(names) {
+			return nil
+		}
+		switch {
+		case len(names) == 0:
+			return usage(fmt.Errorf("expected no arguments, found %q", args))
+		case least == len(names):
+			return usage(fmt.Errorf("expected %s, found %d arguments", strings.Join(names, " "), len(args)))
+		}
+		return usage(fmt.Errorf("expected %s [%s], found %d arguments",
+			strings.Join(names[:least], " "), strings.Join(names[least:], " "), len(args)))
+	}
+}
+
+// someRuns expects the IDs of runs, or - for standard input.
+func someRuns(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usage(errors.New("expected the IDs of runs, or - to read them from standard input"))
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+)
+
+// screen shows lines on a terminal in place of those it has shown before.
+type screen struct {
+	w     io.Writer
+	size  size
+	lines int // shown
+	text  string
+}
+
+// draw shows a text, as much of it as fits. One that is shown already is left
+// alone.
+func (s *screen) draw(text string) error {
+	if text == s.text {
+		return nil
+	}
+	s.text = text
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if most := max(s.size.height-1, 2); len(lines) > most { // the cursor needs a line
+		left := len(lines) - (most - 1)
+		lines = append(lines[:most-1], fmt.Sprintf("… and %d more", left))
+	}
+	body := lipgloss.NewStyle().MaxWidth(s.size.width).Render(strings.Join(lines, "\n"))
+	if s.lines > 0 {
+		fmt.Fprintf(s.w, "\x1b[%dA\x1b[J", s.lines) // up to the first line, and clear from there
+	}
+	s.lines = len(lines)
+	_, err := lipgloss.Fprintln(s.w, body)
+	return err
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// atOnce is how many runs a command for several asks about at a time.
+const atOnce = 64
+
+// target says which runs a verb is for.
+type target struct {
+	ids   []string // - alone: from standard input
+	query string
+	yes   bool
+	verb  string                // "cancel", "send to"
+	fits  func(*store.Run) bool // of the runs that the query finds, these
+}
+
+// flags adds the flags that choose many runs.
+func (t *target) flags(cmd *cobra.Command, verb string, fits func(*store.Run) bool) {
+	t.verb, t.fits = verb, fits
+	cmd.Flags().StringVar(&t.query, "query", "", "all runs that match this `filter`, like 'workflow=a status=failed'; id=* is all")
+	cmd.Flags().BoolVar(&t.yes, "yes", false, "do it for all that --query finds")
+}
+
+// queried reports whether the runs are chosen by a filter.
+func (*target) queried(cmd *cobra.Command) bool { return cmd.Flags().Changed("query") }
+
+// args expects IDs or a filter.
+func (t *target) args(cmd *cobra.Command, args []string) error {
+	switch {
+	case !t.queried(cmd) && len(args) == 0:
+		return usage(errors.New("expected the IDs of runs, - to read them from standard input, or --query"))
+	case t.queried(cmd) && len(args) > 0:
+		return usage(errors.New("expected IDs or --query, found both"))
+	}
+	t.ids = args
+	return nil
+}
+
+// choose returns the IDs of the chosen runs.
+func (a *app) choose(ctx context.Context, e *stet.Engine, t *target) ([]string, error) {
+	if len(t.ids) > 0 {
+		return a.runIDs(t.ids)
+	}
+	if t.query == "" {
+		return nil, usage(errors.New("--query: expected a filter, found an empty one; id=* is all runs"))
+	}
+	filter, err := store.ParseFilter(t.query)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	err = eachRun(ctx, e, filter, func(r *store.Run) {
+		if t.fits(r) {
+			ids = append(ids, r.ID)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !t.yes {
+		return nil, usage(fmt.Errorf("--query finds %d runs: add --yes to %s them", len(ids), t.verb))
+	}
+	return ids, nil
+}
+
+// eachRun calls fn for all runs that match, newest first.
+func eachRun(ctx context.Context, e *stet.Engine, filter store.Filter, fn func(*store.Run)) error {
+	filter.Limit = store.MaxPage
+	for {
+		page, err := e.List(ctx, filter)
+		if err != nil {
+			return err
+		}
+		for i := range page.Runs {
+			fn(&page.Runs[i])
+		}
+		if page.Next == "" {
+			return nil
+		}
+		filter.Cursor = page.Next
+	}
+}
+
+// each calls fn for the chosen runs, several at a time. One that fails does not
+// keep the others from their turn.
+func (a *app) each(ctx context.Context, e *stet.Engine, t *target, fn func(ctx context.Context, id string) error) error {
+	ids, err := a.choose(ctx, e, t)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(a.err, sizeOf(a.err).width, t.verb, len(ids))
+	results := make([]error, len(ids))
+	room := make(chan struct{}, atOnce)
+	var calls sync.WaitGroup
+	for i, id := range ids {
+		room <- struct{}{}
+		calls.Go(func() {
+			defer func() { <-room }()
+			results[i] = fn(ctx, id)
+			bar.step()
+		})
+	}
+	calls.Wait()
+	bar.end()
+	return a.report(t, ids, results)
+}
+
+// report prints what became of each run.
+func (a *app) report(t *target, ids []string, results []error) error {
+	var problems []error
+	for i, err := range results {
+		if err != nil {
+			problems = append(problems, err)
+		}
+		var printed error
+		switch {
+		case a.output == formJSON:
+			view := struct {
+				ID    string `json:"id"`
+				Done  bool   `json:"done"`
+				Error string `json:"error,omitempty"`
+			}{ID: ids[i], Done: err == nil}
+			if err != nil {
+				view.Error = err.Error()
+			}
+			printed = a.json(view)
+		case a.output == formIDs && err == nil:
+			_, printed = fmt.Fprintln(a.out, ids[i])
+		}
+		if printed != nil {
+			return errors.Join(printed, joinRuns(problems))
+		}
+	}
+	if len(t.ids) != 1 || t.ids[0] == "-" {
+		a.say("%d of %d done", len(ids)-len(problems), len(ids))
+	}
+	return joinRuns(problems)
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// runView is a run as JSON.
+type runView struct {
+	ID          string          `json:"id"`
+	Number      store.RunNo     `json:"number"`
+	Workflow    string          `json:"workflow"`
+	Status      store.Status    `json:"status"`
+	Marks       string          `json:"marks,omitempty"`
+	Incarnation int             `json:"incarnation,omitempty"`
+	Generation  int             `json:"generation,omitempty"`
+	Build       string          `json:"build,omitempty"`
+	Parent      store.RunNo     `json:"parent,omitempty"`
+	Created     time.Time       `json:"created"`
+	Started     time.Time       `json:"started,omitzero"`
+	Ended       time.Time       `json:"ended,omitzero"`
+	WakeAt      time.Time       `json:"wake_at,omitzero"`
+	Input       json.RawMessage `json:"input,omitempty"`
+	Output      json.RawMessage `json:"output,omitempty"`
+	Error       *failureView    `json:"error,omitempty"`
+	Reason      string          `json:"reason,omitempty"`
+	WaitsFor    []stet.Wait     `json:"waits_for,omitempty"`
+}
+
+// viewOf returns the view of a run that was read with values.
+func viewOf(info *stet.RunInfo) *runView {
+	v := &runView{
+		ID: info.ID, Number: info.No, Workflow: info.Workflow, Status: info.Status, Marks: info.Marks.String(),
+		Incarnation: info.Incarnation, Generation: info.Generation, Build: info.Build, Parent: info.Parent,
+		Created: info.Created.Time(), Started: info.Started.Time(), Ended: info.Ended.Time(), WakeAt: info.WakeAt.Time(),
+		Input: valueJSON(info.Input), Reason: info.Reason, WaitsFor: info.WaitsFor,
+	}
+	switch info.Status {
+	case store.Succeeded:
+		v.Output = valueJSON(info.Output)
+	case store.Failed:
+		v.Error = failureOf(info.Output)
+	}
+	return v
+}
+
+// valueJSON returns a stored value without the byte that says that it is JSON;
+// of another format it returns a JSON text that says so, and of no value nil.
+func valueJSON(stored []byte) json.RawMessage {
+	if stored == nil {
+		return nil
+	}
+	if len(stored) > 1 && stored[0] == stet.JSON.Format() && json.Valid(stored[1:]) {
+		return stored[1:]
+	}
+	text, err := json.Marshal(fmt.Sprintf("%d bytes of another format", len(stored)))
+	if err != nil {
+		return nil // a text always encodes
+	}
+	return text
+}
+
+// failureView is an error as JSON, with those it wraps.
+type failureView struct {
+	Message  string         `json:"message"`
+	Code     string         `json:"code,omitempty"`
+	Location string         `json:"location,omitempty"` // of a step
+	Attempts int            `json:"attempts,omitempty"`
+	Stack    string         `json:"stack,omitempty"`
+	Causes   []*failureView `json:"causes,omitempty"` // of a step: of its last attempts, oldest first
+}
+
+// failureOf returns the view of a stored failure.
+func failureOf(stored []byte) *failureView {
+	f, err := runner.DecodeFailure(stored)
+	if err != nil {
+		return &failureView{Message: err.Error()}
+	}
+	return viewFailure(f)
+}
+
+func viewFailure(f *runner.Failure) *failureView {
+	v := &failureView{Message: f.Message, Code: f.Code, Location: f.Location, Attempts: f.Attempts, Stack: f.Stack}
+	if f.Cause != nil {
+		v.Causes = append(v.Causes, viewFailure(f.Cause))
+	}
+	for _, cause := range f.Causes {
+		v.Causes = append(v.Causes, viewFailure(cause))
+	}
+	return v
+}
+
+// String returns the failure with its causes and stacks for people, in lines.
+func (v *failureView) String() string {
+	var text strings.Builder
+	v.write(&text, "")
+	return text.String()
+}
+
+func (v *failureView) write(text *strings.Builder, indent string) {
+	lines := func(s string) {
+		for line := range strings.Lines(strings.TrimSpace(s)) {
+			fmt.Fprintf(text, "%s%s\n", indent, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	lines(v.Message)
+	if v.Stack != "" {
+		lines(v.Stack)
+	}
+	for i, cause := range v.Causes {
+		if v.Attempts > 0 {
+			fmt.Fprintf(text, "%sattempt %d:\n", indent, v.Attempts-len(v.Causes)+i+1)
+		} else {
+			fmt.Fprintf(text, "%scaused by:\n", indent)
+		}
+		cause.write(text, indent+"  ")
+	}
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/sqlite"
+)
+
+// watchEvery is the shortest time between two looks at the store.
+const watchEvery = 100 * time.Millisecond
+
+func (a *app) watchCommand() *cobra.Command {
+	var until string
+	var timeout time.Duration
+	t := target{yes: true}
+	cmd := &cobra.Command{
+		Use:   "watch RUN...",
+		Short: "follow runs until they end",
+		Long: `Prints a line whenever one of the runs changes, until all have ended or stalled;
+of a single run also its operations as they end. Several runs on a terminal are a
+table that changes in place. With - the IDs are read from standard input; with
+--query the runs are followed that match now.
+
+With --until a run is done with when it has that status; one that ends otherwise
+makes the exit code 5.`,
+		Args: t.args,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(a.checkNoIDs(), checkTimeout(timeout, true)); err != nil {
+				return err
+			}
+			w := watch{app: a}
+			if until != "" {
+				var err error
+				if w.until, err = store.ParseStatus(until); err != nil {
+					return usage(fmt.Errorf("--until: %w", err))
+				}
+			}
+			ctx, cancel := within(cmd.Context(), timeout)
+			defer cancel()
+			return a.with(ctx, func(e *stet.Engine, s *sqlite.Store) error {
+				ids, err := a.choose(ctx, e, &t)
+				if err != nil {
+					return err
+				}
+				w.engine, w.store = e, s
+				return w.follow(ctx, ids)
+			})
+		},
+	}
+	t.fits = func(*store.Run) bool { return true }
+	cmd.Flags().StringVar(&t.query, "query", "", "all runs that match this `filter` now")
+	cmd.Flags().StringVar(&until, "until", "", "a run is done with when it has this `status`")
+	timeoutFlag(cmd, &timeout)
+	return cmd
+}
+
+// watch follows runs.
+type watch struct {
+	*app
+	engine *stet.Engine
+	store  store.Store
+	until  store.Status // 0: the end
+
+	shown    map[string]string // by ID: the line that was printed last
+	progress map[string]int    // by location: attempts of open steps that were printed
+	number   int64             // of the last completion that was printed
+	screen   screen
+}
+
+// follow prints what changes until all runs are done with.
+func (w *watch) follow(ctx context.Context, ids []string) error {
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	w.shown, w.progress = map[string]string{}, map[string]int{}
+	w.screen = screen{w: w.out, size: sizeOf(w.out)}
+	for {
+		infos, err := w.read(ctx, ids)
+		if err == nil {
+			err = w.print(ctx, infos)
+		}
+		if err == nil {
+			if !slices.ContainsFunc(infos, w.pending) {
+				return w.outcome(infos)
+			}
+			err = w.pause(ctx)
+		}
+		switch {
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return errors.New("the runs have not come so far in time")
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// read returns the runs in the order of their IDs. One that is not there is an
+// error.
+func (w *watch) read(ctx context.Context, ids []string) ([]*stet.RunInfo, error) {
+	infos := make([]*stet.RunInfo, 0, len(ids))
+	for chunk := range slices.Chunk(ids, store.MaxPage) {
+		page, err := w.engine.List(ctx, store.Filter{IDs: chunk, Limit: store.MaxPage, Values: true})
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Runs {
+			infos = append(infos, w.engine.Info(page.Runs[i]))
+		}
+	}
+	slices.SortFunc(infos, func(a, b *stet.RunInfo) int { return cmp.Compare(a.ID, b.ID) })
+	for i, id := range ids {
+		if i >= len(infos) || infos[i].ID != id {
+			return nil, fmt.Errorf("run %q: %w", id, stet.ErrNotFound)
+		}
+	}
+	return infos, nil
+}
+
+// pending reports whether the run is not done with.
+func (w *watch) pending(info *stet.RunInfo) bool {
+	return info.Status != w.until && !info.Status.Terminal() && info.Status != store.Stalled
+}
+
+// outcome is an error for each run that has missed the status that was asked for.
+func (w *watch) outcome(infos []*stet.RunInfo) error {
+	var problems []error
+	for _, info := range infos {
+		if w.until != 0 && info.Status != w.until {
+			problems = append(problems, unsuccessfulError{fmt.Errorf("run %q: expected to become %s, found it %s", info.ID, w.until, info.Status)})
+		}
+	}
+	return joinRuns(problems)
+}
+
+// pause waits for a change, or for a second.
+func (w *watch) pause(ctx context.Context) error {
+	least := time.NewTimer(watchEvery)
+	defer least.Stop()
+	most, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := w.store.Changed(most); err != nil && most.Err() == nil {
+		return err
+	}
+	select {
+	case <-least.C:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// print shows what has changed.
+func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
+	d, err := w.store.Describe(ctx)
+	if err != nil {
+		return err
+	}
+	p := place{d}
+	if len(infos) > 1 && w.screen.size.width > 0 && w.output == formTable {
+		return w.screen.draw(runsGrid(p, infos).String())
+	}
+	if len(infos) == 1 && w.output == formTable {
+		if err := w.printOperations(ctx, infos[0]); err != nil {
+			return err
+		}
+	}
+	for _, info := range infos {
+		line := fmt.Sprintf("%s  %s", printable(info.ID), statusText(&info.Run))
+		if text := detail(p, info); text != "" {
+			line += ": " + short(text, 200)
+		}
+		if line == w.shown[info.ID] {
+			continue
+		}
+		w.shown[info.ID] = line
+		if w.output == formJSON {
+			err = w.json(viewOf(info))
+		} else {
+			err = w.line(line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printOperations prints the operations of a run that have ended since the last
+// time, and the failed attempts of those that have not.
+func (w *watch) printOperations(ctx context.Context, info *stet.RunInfo) error {
+	operations, err := operationsOf(ctx, w.store, &info.Run, true)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(operations, func(a, b operation) int { return cmp.Compare(a.Number, b.Number) })
+	for i := range operations {
+		o := &operations[i]
+		ended := o.Number > w.number
+		tried := o.State == store.Open.String() && o.Attempts > w.progress[o.Location]
+		if !ended && !tried {
+			continue
+		}
+		w.number, w.progress[o.Location] = max(w.number, o.Number), o.Attempts
+		line := fmt.Sprintf("%s  %s %s %s", info.ID, o.Kind, o.Location, o.State)
+		if o.Attempts > 1 || tried {
+			line += fmt.Sprintf(", %d attempts", o.Attempts)
+		}
+		if text := o.result(); text != "" {
+			line += ": " + short(text, 100)
+		}
+		if err := w.line(printable(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *watch) line(text string) error {
+	_, err := fmt.Fprintf(w.out, "%s  %s\n", time.Now().Format(time.TimeOnly), text)
+	return err
+}
