@@ -10,8 +10,9 @@ import (
 // in every replay, and make no entry.
 func ExampleRandom() {
 	lottery := stet.Define("lottery", func(ctx stet.Context, _ int) (bool, error) {
-		n := stet.Random(ctx).IntN(6)
-		return n >= 0 && n < 6 && stet.UUID(ctx) != stet.UUID(ctx), nil
+		dice := stet.Random(ctx).IntN(6) + 1
+		ticket, other := stet.UUID(ctx), stet.UUID(ctx)
+		return 1 <= dice && dice <= 6 && ticket != other, nil
 	})
 	engine, stop := background(lottery)
 	defer stop()

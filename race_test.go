@@ -609,7 +609,9 @@ func TestPoisonRunStallsAlone(t *testing.T) {
 				select {
 				case <-p.handle.died:
 					cancel()
-					<-ended
+					if err := <-ended; err == nil {
+						t.Fatal("a run that kills its process has succeeded")
+					}
 					p.bury(t)
 					if starts > 10 {
 						t.Fatal("never stalled")
