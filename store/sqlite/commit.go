@@ -232,16 +232,24 @@ func (t *committing) state(turn *store.Turn) (inHand, error) {
 
 // entry writes one entry: a plain insert, unless there is one at its location.
 func (t *committing) entry(turn *store.Turn, e *store.Entry) error {
-	s, err := t.c.stmt(`INSERT INTO stet_entries (run_no, incarnation, ` + entryColumns + `, val) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)
-		ON CONFLICT DO UPDATE SET kind=?4, state=?5, seq=?6, born=?7, at=?8, wake=?9, attempt=?10, started=?11, ended=?12, size=?13, val=?14
-		WHERE stet_entries.state IN (1,4)`)
+	s, err := t.c.stmt("INSERT INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING")
 	if err != nil {
 		return err
 	}
-	inline := e.Value
-	if len(inline) >= store.LargeValue {
-		inline = nil
+	if err := bindEntry(s, turn, e); err != nil {
+		return err
 	}
+	if err := s.Exec(); err != nil {
+		return err
+	}
+	if t.c.Changes() == 0 {
+		return t.again(turn, e)
+	}
+	return t.blob(turn, e)
+}
+
+// bindEntry binds the columns of an entry in their order.
+func bindEntry(s *sqlite3.Stmt, turn *store.Turn, e *store.Entry) error {
 	for i, v := range [...]int64{int64(turn.Run), int64(turn.Incarnation)} {
 		if err := s.BindInt64(1+i, v); err != nil {
 			return err
@@ -256,24 +264,24 @@ func (t *committing) entry(turn *store.Turn, e *store.Entry) error {
 			return err
 		}
 	}
-	if err := bindValue(s, 14, inline); err != nil {
-		return err
-	}
-	if err := s.Exec(); err != nil {
-		return err
-	}
-	if t.c.Changes() == 0 {
-		return t.again(turn, e)
-	}
 	if len(e.Value) >= store.LargeValue {
-		_, err = t.c.exec("INSERT OR REPLACE INTO stet_blobs (run_no, incarnation, loc, val) VALUES (?,?,?,?)",
-			int64(turn.Run), turn.Incarnation, bytesOf(e.Loc), e.Value)
+		return s.BindNull(14)
 	}
+	return bindValue(s, 14, e.Value)
+}
+
+// blob writes a value that is too long for the entry's row.
+func (t *committing) blob(turn *store.Turn, e *store.Entry) error {
+	if len(e.Value) < store.LargeValue {
+		return nil
+	}
+	_, err := t.c.exec("INSERT OR REPLACE INTO stet_blobs (run_no, incarnation, loc, val) VALUES (?,?,?,?)",
+		int64(turn.Run), turn.Incarnation, bytesOf(e.Loc), e.Value)
 	return err
 }
 
-// again looks at an entry whose location holds a final one: it must be equal, or
-// only bring the number that the other lacks.
+// again writes an entry where there is one: over one that is not final, else it
+// must be equal, or only bring the number that the other lacks.
 func (t *committing) again(turn *store.Turn, e *store.Entry) error {
 	var old store.Entry
 	key := []any{int64(turn.Run), turn.Incarnation, bytesOf(e.Loc)}
@@ -284,6 +292,9 @@ func (t *committing) again(turn *store.Turn, e *store.Entry) error {
 	})
 	if err != nil {
 		return err
+	}
+	if old.State == store.Open || old.State == store.Withdrawn {
+		return t.overwrite(turn, &old, e)
 	}
 	if old.Size >= store.LargeValue {
 		if _, err := t.c.row("SELECT val FROM stet_blobs WHERE run_no=? AND incarnation=? AND loc=?", key, &old.Value); err != nil {
@@ -301,6 +312,27 @@ func (t *committing) again(turn *store.Turn, e *store.Entry) error {
 		_, err = t.c.exec("UPDATE stet_entries SET seq=?4, at=?5 WHERE run_no=?1 AND incarnation=?2 AND loc=?3", append(key, e.Seq, e.At)...)
 	}
 	return err
+}
+
+// overwrite writes an entry over one that is not final.
+func (t *committing) overwrite(turn *store.Turn, old, e *store.Entry) error {
+	if old.Size >= store.LargeValue && len(e.Value) < store.LargeValue {
+		if _, err := t.c.exec("DELETE FROM stet_blobs WHERE run_no=? AND incarnation=? AND loc=?",
+			int64(turn.Run), turn.Incarnation, bytesOf(e.Loc)); err != nil {
+			return err
+		}
+	}
+	s, err := t.c.stmt("REPLACE INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
+	if err != nil {
+		return err
+	}
+	if err := bindEntry(s, turn, e); err != nil {
+		return err
+	}
+	if err := s.Exec(); err != nil {
+		return err
+	}
+	return t.blob(turn, e)
 }
 
 func equalEntries(a, b *store.Entry) bool {
@@ -360,12 +392,12 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 }
 
 func (t *committing) output(no int64, output []byte) error {
-	inline := output
+	inline, query, args := output, "DELETE FROM stet_payloads WHERE run_no=? AND what=?", []any{no, payloadOutput}
 	if len(output) > smallPayload {
-		inline = nil
-		if _, err := t.c.exec("INSERT OR REPLACE INTO stet_payloads (run_no, what, val) VALUES (?,?,?)", no, payloadOutput, output); err != nil {
-			return err
-		}
+		inline, query, args = nil, "INSERT OR REPLACE INTO stet_payloads (run_no, what, val) VALUES (?,?,?)", append(args, output)
+	}
+	if _, err := t.c.exec(query, args...); err != nil {
+		return err
 	}
 	_, err := t.c.exec("UPDATE stet_runs SET output=?, output_size=? WHERE run_no=?", inline, len(output), no)
 	return err

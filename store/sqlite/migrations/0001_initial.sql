@@ -130,11 +130,3 @@ CREATE TABLE stet_inbox (
 CREATE UNIQUE INDEX stet_inbox_id ON stet_inbox (run_no, item_id);
 CREATE INDEX stet_inbox_new ON stet_inbox (run_no, item_no) WHERE state = 1;
 CREATE INDEX stet_inbox_open ON stet_inbox (run_no, item_no) WHERE state < 3;
-
--- A value that is written over by a short one leaves no long one behind.
-CREATE TRIGGER stet_entries_short AFTER UPDATE OF size ON stet_entries WHEN old.size > 4096 AND new.size <= 4096 BEGIN
-	DELETE FROM stet_blobs WHERE run_no = new.run_no AND incarnation = new.incarnation AND loc = new.loc;
-END;
-CREATE TRIGGER stet_runs_short AFTER UPDATE OF output_size ON stet_runs WHEN old.output_size > 512 AND new.output_size <= 512 BEGIN
-	DELETE FROM stet_payloads WHERE run_no = new.run_no AND what = 2;
-END;
