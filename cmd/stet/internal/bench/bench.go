@@ -50,6 +50,7 @@ var ErrConfig = errors.New("cannot be measured")
 // workload measures with the config and adds what it has found to the report.
 type workload struct {
 	measure     func(context.Context, *Config, *Report) error
+	repeats     int // how often it is measured, for the medians
 	runs        int // defaults; 0: the workload has no such size
 	steps       int
 	concurrency int
@@ -61,13 +62,13 @@ const (
 )
 
 var workloads = map[string]workload{
-	"throughput": {measureThroughput, 500, 10, 100},
-	"latency":    {measureLatency, 100, latencySteps, 0},
-	"fanout":     {measureFanout, 0, 0, 0}, // both of its shapes, unless it is given one
-	"message":    {measureMessage, 200, 0, 0},
-	"replay":     {measureReplay, 3, replaySteps, 0},
-	"sleepers":   {measureSleepers, 50_000, 0, 100}, // with 10,000 the noise of resident memory is above the gate
-	"timers":     {measureTimers, 1000, 0, 100},
+	"throughput": {measureThroughput, 3, 500, 10, 100},
+	"latency":    {measureLatency, 3, 100, latencySteps, 0},
+	"fanout":     {measureFanout, 3, 0, 0, 0}, // both of its shapes, unless it is given one
+	"message":    {measureMessage, 3, 200, 0, 0},
+	"replay":     {measureReplay, 1, 3, replaySteps, 0},
+	"sleepers":   {measureSleepers, 1, 50_000, 0, 100}, // with 10,000 the noise of resident memory is above the gate
+	"timers":     {measureTimers, 1, 1000, 0, 100},
 }
 
 // Workloads returns the names of the workloads, sorted.
@@ -75,7 +76,7 @@ func Workloads() []string { return slices.Sorted(maps.Keys(workloads)) }
 
 // Run measures. It blocks until all is measured or ctx ends. ErrConfig: the
 // config cannot be carried out; nothing was started then.
-func Run(ctx context.Context, cfg Config) (*Report, error) {
+func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	names := []string{cfg.Workload}
 	if cfg.Workload == "all" {
 		names = Workloads()
@@ -90,12 +91,12 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.inspect(ctx, report); err != nil {
 		return nil, err
 	}
+	var driver *rawTable
 	if cfg.Raw {
-		raw, err := measureRaw(ctx, cfg.File)
-		if err != nil {
+		if driver, err = openRawTable(cfg.File); err != nil {
 			return nil, fmt.Errorf("measure the driver: %w", err)
 		}
-		report.Raw = raw
+		defer func() { err = errors.Join(err, driver.close()) }()
 	}
 	for _, name := range names {
 		w := workloads[name]
@@ -104,10 +105,40 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		orDefault(&sized.Runs, w.runs)
 		orDefault(&sized.Steps, w.steps)
 		orDefault(&sized.Concurrency, w.concurrency)
-		if err := w.measure(ctx, &sized, report); err != nil {
-			return nil, fmt.Errorf("workload %s: %w", name, err)
+		var takes []*Report
+		for range w.repeats {
+			t, err := take(ctx, sized, w, driver)
+			if err != nil {
+				return nil, fmt.Errorf("workload %s: %w", name, err)
+			}
+			takes = append(takes, t)
 		}
+		report.add(takes)
 	}
+	return report, nil
+}
+
+// take measures a workload once, with the driver measured before and after,
+// because what a machine can do changes from second to second.
+func take(ctx context.Context, cfg Config, w workload, driver *rawTable) (*Report, error) {
+	report := &Report{}
+	if driver == nil {
+		err := w.measure(ctx, &cfg, report)
+		report.relate(nil)
+		return report, err
+	}
+	before, err := driver.measure(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("measure the driver: %w", err)
+	}
+	if err := w.measure(ctx, &cfg, report); err != nil {
+		return nil, err
+	}
+	after, err := driver.measure(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("measure the driver: %w", err)
+	}
+	report.relate(&Raw{cfg.Workload, (before.Rows1 + after.Rows1) / 2, (before.Rows100 + after.Rows100) / 2, (before.Rows1000 + after.Rows1000) / 2})
 	return report, nil
 }
 

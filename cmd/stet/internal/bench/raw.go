@@ -7,62 +7,30 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
 )
 
-// Raw is what the driver can do without an engine, in rows per second: the median
-// of three rounds. A row is a run ID of 16 random bytes, a path of about 20 bytes,
-// a value of 100 bytes and three integers; its key is (run, path), and ten
+// Raw is what the driver can do without an engine, in rows per second, beside a
+// workload. A row is a run ID of 16 random bytes, a path of about 20 bytes, a
+// value of 100 bytes and three integers; its key is (run, path), and ten
 // consecutive rows belong to one run.
 type Raw struct {
+	Workload string  `json:"workload"`
 	Rows1    float64 `json:"rows_per_second_1"`    // one row per commit
 	Rows100  float64 `json:"rows_per_second_100"`  // 100 rows per commit
 	Rows1000 float64 `json:"rows_per_second_1000"` // 1,000 rows per commit
 }
 
 const (
-	rawRounds  = 3
-	rawTime    = 400 * time.Millisecond // of a round, about
+	rawTime    = 200 * time.Millisecond // for one size of commits, about
 	rowsPerRun = 10
 )
 
-// measureRaw writes a new file beside the store's, with the store's durability,
-// and removes it.
-func measureRaw(ctx context.Context, storeFile string) (_ *Raw, err error) {
-	dir, err := os.MkdirTemp(filepath.Dir(storeFile), "stet-bench-raw-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	t, err := openRawTable(filepath.Join(dir, "raw.db"))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, t.close()) }()
-	raw := &Raw{}
-	for _, m := range []struct {
-		batch int
-		rate  *float64
-	}{{1, &raw.Rows1}, {100, &raw.Rows100}, {1000, &raw.Rows1000}} {
-		var rates []float64
-		for range rawRounds {
-			rate, err := t.round(ctx, m.batch)
-			if err != nil {
-				return nil, err
-			}
-			rates = append(rates, rate)
-		}
-		slices.Sort(rates)
-		*m.rate = rates[len(rates)/2]
-	}
-	return raw, nil
-}
-
 // rawTable is the table that is written without an engine.
 type rawTable struct {
+	dir                   string // holds the file alone
 	conn                  *sqlite3.Conn
 	begin, insert, commit *sqlite3.Stmt
 	run                   [16]byte
@@ -70,22 +38,26 @@ type rawTable struct {
 	value                 []byte
 }
 
-func openRawTable(file string) (*rawTable, error) {
-	conn, err := sqlite3.Open(file)
+// openRawTable makes a table in a new file beside the store's, with the store's
+// durability. close removes it.
+func openRawTable(storeFile string) (*rawTable, error) {
+	dir, err := os.MkdirTemp(filepath.Dir(storeFile), "stet-bench-raw-")
 	if err != nil {
 		return nil, err
 	}
-	t := &rawTable{conn: conn, value: make([]byte, 100)}
+	t := &rawTable{dir: dir, value: make([]byte, 100)}
 	rand.Read(t.value)
-	err = conn.Exec(`PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;
-		CREATE TABLE rows (run BLOB NOT NULL, path TEXT NOT NULL, value BLOB NOT NULL,
-			a INTEGER NOT NULL, b INTEGER NOT NULL, c INTEGER NOT NULL, PRIMARY KEY (run, path)) WITHOUT ROWID`)
+	if t.conn, err = sqlite3.Open(filepath.Join(dir, "raw.db")); err == nil {
+		err = t.conn.Exec(`PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;
+			CREATE TABLE rows (run BLOB NOT NULL, path TEXT NOT NULL, value BLOB NOT NULL,
+				a INTEGER NOT NULL, b INTEGER NOT NULL, c INTEGER NOT NULL, PRIMARY KEY (run, path)) WITHOUT ROWID`)
+	}
 	for _, s := range []struct {
 		stmt **sqlite3.Stmt
 		sql  string
 	}{{&t.begin, "BEGIN IMMEDIATE"}, {&t.insert, "INSERT INTO rows VALUES (?,?,?,?,?,?)"}, {&t.commit, "COMMIT"}} {
 		if err == nil {
-			*s.stmt, _, err = conn.PrepareFlags(s.sql, sqlite3.PREPARE_PERSISTENT)
+			*s.stmt, _, err = t.conn.PrepareFlags(s.sql, sqlite3.PREPARE_PERSISTENT)
 		}
 	}
 	if err != nil {
@@ -95,7 +67,23 @@ func openRawTable(file string) (*rawTable, error) {
 }
 
 func (t *rawTable) close() error {
-	return errors.Join(t.begin.Close(), t.insert.Close(), t.commit.Close(), t.conn.Close())
+	return errors.Join(t.begin.Close(), t.insert.Close(), t.commit.Close(), t.conn.Close(), os.RemoveAll(t.dir))
+}
+
+// measure measures the three sizes of commits.
+func (t *rawTable) measure(ctx context.Context) (*Raw, error) {
+	raw := &Raw{}
+	for _, m := range []struct {
+		batch int
+		rate  *float64
+	}{{1, &raw.Rows1}, {100, &raw.Rows100}, {1000, &raw.Rows1000}} {
+		rate, err := t.round(ctx, m.batch)
+		if err != nil {
+			return nil, err
+		}
+		*m.rate = rate
+	}
+	return raw, nil
 }
 
 // round commits batches of rows for about rawTime and returns rows per second.

@@ -15,7 +15,7 @@ type Report struct {
 	DB      string   `json:"db"`
 	Kind    string   `json:"kind"`
 	Durable string   `json:"durable"`
-	Raw     *Raw     `json:"raw,omitempty"`
+	Raw     []Raw    `json:"raw,omitempty"` // beside each workload
 	Figures []Figure `json:"figures"`
 	Marks   []Mark   `json:"marks"`
 }
@@ -38,6 +38,8 @@ type Mark struct {
 	Bound    string  `json:"bound"` // "at least", "at most"
 	Gate     float64 `json:"gate"`
 	Met      bool    `json:"met"`
+
+	per func(*Raw) float64 // what Value has yet to be divided by; nil: nothing
 }
 
 // section adds figures of one workload to a report.
@@ -62,26 +64,78 @@ func (s section) durations(name string, d []time.Duration, percents ...int) {
 	}
 }
 
+const (
+	atLeast = "at least"
+	atMost  = "at most"
+)
+
+func (s section) mark(name string, value float64, unit, bound string, gate float64, per func(*Raw) float64) {
+	s.report.Marks = append(s.report.Marks, Mark{s.workload, name, value, unit, bound, gate, false, per})
+}
+
 func (s section) atLeast(name string, value, gate float64, unit string) {
-	s.report.Marks = append(s.report.Marks, Mark{s.workload, name, value, unit, "at least", gate, value >= gate})
+	s.mark(name, value, unit, atLeast, gate, nil)
 }
 
 func (s section) atMost(name string, value, gate float64, unit string) {
-	s.report.Marks = append(s.report.Marks, Mark{s.workload, name, value, unit, "at most", gate, value <= gate})
+	s.mark(name, value, unit, atMost, gate, nil)
 }
 
 // rows marks a rate of rows as a share of the driver's.
-func (s section) rows(rate float64) {
-	if raw := s.report.Raw; raw != nil {
-		s.atLeast("rows/s over the driver's, 1,000 rows per commit", rate/raw.Rows1000, 0.35, "raw")
-	}
+func (s section) rows(name string, rate float64) {
+	s.mark(name+": rows/s over the driver's, 1,000 rows per commit", rate, "raw", atLeast, 0.35, func(r *Raw) float64 { return r.Rows1000 })
 }
 
 // commits marks a duration as a number of the driver's single-row commits.
 func (s section) commits(name string, d time.Duration, gate float64) {
-	if raw := s.report.Raw; raw != nil {
-		s.atMost(name+" in the driver's single-row commits", d.Seconds()*raw.Rows1, gate, "raw")
+	s.mark(name+" in the driver's single-row commits", d.Seconds(), "raw", atMost, gate, func(r *Raw) float64 { return 1 / r.Rows1 })
+}
+
+// relate divides what is marked in terms of the driver. Without the driver's
+// figures these marks are dropped.
+func (r *Report) relate(raw *Raw) {
+	if raw == nil {
+		r.Marks = slices.DeleteFunc(r.Marks, func(m Mark) bool { return m.per != nil })
+		return
 	}
+	r.Raw = []Raw{*raw}
+	for i := range r.Marks {
+		if m := &r.Marks[i]; m.per != nil {
+			m.Value /= m.per(raw)
+		}
+	}
+}
+
+// add adds the medians of several takes of one workload, which have the same
+// figures and marks.
+func (r *Report) add(takes []*Report) {
+	for i, f := range takes[0].Figures {
+		f.Value = median(takes, func(t *Report) float64 { return t.Figures[i].Value })
+		r.Figures = append(r.Figures, f)
+	}
+	for i, m := range takes[0].Marks {
+		m.Value = median(takes, func(t *Report) float64 { return t.Marks[i].Value })
+		m.Met = m.Value >= m.Gate
+		if m.Bound == atMost {
+			m.Met = m.Value <= m.Gate
+		}
+		r.Marks = append(r.Marks, m)
+	}
+	for i, raw := range takes[0].Raw {
+		raw.Rows1 = median(takes, func(t *Report) float64 { return t.Raw[i].Rows1 })
+		raw.Rows100 = median(takes, func(t *Report) float64 { return t.Raw[i].Rows100 })
+		raw.Rows1000 = median(takes, func(t *Report) float64 { return t.Raw[i].Rows1000 })
+		r.Raw = append(r.Raw, raw)
+	}
+}
+
+func median(takes []*Report, value func(*Report) float64) float64 {
+	values := make([]float64, len(takes))
+	for i, t := range takes {
+		values[i] = value(t)
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -108,11 +162,11 @@ func mean(durations []time.Duration) time.Duration {
 func (r *Report) WriteText(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s (%s): %s\n", r.DB, r.Kind, r.Durable)
-	if r.Raw != nil {
-		fmt.Fprintln(w, "\nDRIVER\tROWS/S")
-		fmt.Fprintf(w, "1 row per commit\t%s\n", number(r.Raw.Rows1))
-		fmt.Fprintf(w, "100 rows per commit\t%s\n", number(r.Raw.Rows100))
-		fmt.Fprintf(w, "1,000 rows per commit\t%s\n", number(r.Raw.Rows1000))
+	if len(r.Raw) > 0 {
+		fmt.Fprintln(w, "\nDRIVER BESIDE\t1 ROW PER COMMIT\t100 ROWS\t1,000 ROWS\tUNIT")
+	}
+	for _, raw := range r.Raw {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\trows/s\n", raw.Workload, number(raw.Rows1), number(raw.Rows100), number(raw.Rows1000))
 	}
 	fmt.Fprintln(w, "\nWORKLOAD\tSIZE\tFIGURE\tVALUE\tUNIT")
 	for _, f := range r.Figures {

@@ -70,7 +70,7 @@ func measureThroughput(ctx context.Context, cfg *Config, r *Report) error {
 		out.figure("steps", perSecond*float64(cfg.Steps), "steps/s")
 		rows := perSecond * float64(cfg.Steps+2) // the start, the steps, the end
 		out.figure("rows", rows, "rows/s")
-		out.rows(rows)
+		out.rows("runs", rows)
 		return nil
 	})
 }
@@ -160,6 +160,6 @@ func fanOut(ctx context.Context, s *session, w *stet.Workflow[payload, int], run
 	perSecond := float64(runs*steps) / time.Since(begun).Seconds()
 	out := r.section("fanout", "%d runs x %d parallel steps", runs, steps)
 	out.figure("steps", perSecond, "steps/s")
-	out.rows(perSecond)
+	out.rows(fmt.Sprintf("%d runs x %d", runs, steps), perSecond)
 	return nil
 }
