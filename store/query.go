@@ -1,8 +1,8 @@
 package store
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,55 +11,142 @@ import (
 // ParseFilter reads the text form of a filter: terms separated by spaces, all of
 // which must hold.
 //
-//	id=order-42            the ID; with a * at the end: IDs that begin so
+//	id=order-42            this ID, or one of several: id=a,b
+//	id=order-*             IDs that begin so
 //	workflow=a,b           one of these
 //	status=failed,stalled  one of these
-//	mark=cancelling        has the mark: paused, cancelling, undoing
+//	mark=cancelling,paused has all of these marks: paused, cancelling, undoing
 //	parent=17              children of the run with this number
 //	created>2026-01-31     created then or later; also with a time in RFC 3339
 //	created<2026-02-01T12:00:00Z
 //
-// The empty text selects all. The error wraps ErrInvalid and names the term.
+// A value with a space, comma, quote or control character, or an ID that ends in
+// a star, stands in double quotes, as in a Go program: id="order 42","x*".
+//
+// Each term may be given once, except that id may be given once with a star and
+// once without. The empty text selects all. The error wraps ErrInvalid and names
+// the term.
 func ParseFilter(text string) (Filter, error) {
 	var f Filter
-	for _, term := range strings.Fields(text) {
-		if err := f.parseTerm(term); err != nil {
-			return Filter{}, fmt.Errorf("%w: query term %q: %w", ErrInvalid, term, err)
+	given := map[string]bool{}
+	for text = strings.TrimLeft(text, spaces); text != ""; text = strings.TrimLeft(text, spaces) {
+		t, rest, err := cutTerm(text)
+		if err == nil {
+			if given[t.name()] {
+				err = fmt.Errorf("expected %s once", t.name())
+			}
+			given[t.name()] = true
 		}
+		if err == nil {
+			err = f.apply(t)
+		}
+		if err != nil {
+			return Filter{}, fmt.Errorf("%w: query term %.100q: %w", ErrInvalid, strings.TrimRight(text[:len(text)-len(rest)], spaces), err)
+		}
+		text = rest
 	}
 	return f, nil
 }
 
-func (f *Filter) parseTerm(term string) error {
-	at := strings.IndexAny(term, "=<>")
-	if at < 1 || at == len(term)-1 {
-		return fmt.Errorf("expected FIELD=VALUE, created>TIME or created<TIME")
+const spaces = " \t\r\n"
+
+// term is one condition of a filter's text.
+type term struct {
+	field  string
+	op     byte     // = < >
+	values []string // one at least
+	prefix bool     // the one value was followed by a star
+}
+
+// name is what may be given once.
+func (t *term) name() string {
+	switch {
+	case t.prefix:
+		return t.field + " with a star"
+	case t.op != '=':
+		return t.field + string(t.op)
 	}
-	field, op, value := term[:at], term[at], term[at+1:]
-	if (field == "created") == (op == '=') {
-		return fmt.Errorf("expected created with < or >, and other fields with =")
+	return t.field
+}
+
+// cutTerm reads the first term of a text. With an error the rest begins after
+// what looks like the term.
+func cutTerm(text string) (t term, rest string, err error) {
+	end := strings.IndexAny(text, spaces)
+	if end < 0 {
+		end = len(text)
 	}
-	list := strings.Split(value, ",")
-	if op == '=' && slices.Contains(list, "") {
-		return fmt.Errorf("expected values between the commas")
+	at := strings.IndexAny(text[:end], "=<>")
+	if at < 1 {
+		return t, text[end:], errors.New("expected FIELD=VALUE, created>TIME or created<TIME")
 	}
-	switch field {
-	case "id":
-		for _, id := range list {
-			prefix, isPrefix := strings.CutSuffix(id, "*")
-			switch {
-			case !isPrefix:
-				f.IDs = append(f.IDs, id)
-			case len(list) > 1 || f.IDPrefix != "":
-				return fmt.Errorf("expected one ID with a *, alone")
-			default:
-				f.IDPrefix = prefix
+	t.field, t.op, rest = text[:at], text[at], text[at+1:]
+	for {
+		var value string
+		var star bool
+		if value, star, rest, err = cutValue(rest); err != nil {
+			return t, text[end:], err
+		}
+		t.values = append(t.values, value)
+		t.prefix = t.prefix || star
+		switch {
+		case rest == "" || strings.ContainsRune(spaces, rune(rest[0])):
+			if t.prefix && len(t.values) > 1 {
+				err = errors.New("expected one value with a star, alone")
 			}
+			return t, rest, err
+		case rest[0] != ',':
+			return t, text[end:], fmt.Errorf("expected a comma or a space after %q", value)
+		}
+		rest = rest[1:]
+	}
+}
+
+// cutValue reads a value, quoted or not, and the star after it.
+func cutValue(text string) (value string, star bool, rest string, err error) {
+	if !strings.HasPrefix(text, `"`) {
+		end := strings.IndexAny(text, ","+spaces)
+		if end < 0 {
+			end = len(text)
+		}
+		value, star = strings.CutSuffix(text[:end], "*")
+		if value == "" && !star {
+			return "", false, text, errors.New("expected a value")
+		}
+		return value, star, text[end:], nil
+	}
+	quoted, err := strconv.QuotedPrefix(text)
+	if err != nil {
+		return "", false, text, errors.New("expected a closing quote")
+	}
+	if value, err = strconv.Unquote(quoted); err != nil {
+		return "", false, text, fmt.Errorf("expected a quoted text as in Go: %w", err)
+	}
+	rest, star = strings.CutPrefix(text[len(quoted):], "*")
+	return value, star, rest, nil
+}
+
+// apply sets what the term says.
+func (f *Filter) apply(t term) error {
+	switch {
+	case (t.field == "created") == (t.op == '='):
+		return errors.New("expected created with < or >, and other fields with =")
+	case t.prefix && t.field != "id":
+		return errors.New("expected a star after an ID only")
+	case len(t.values) > 1 && (t.field == "created" || t.field == "parent"):
+		return errors.New("expected one value")
+	}
+	switch t.field {
+	case "id":
+		if t.prefix {
+			f.IDPrefix = t.values[0]
+		} else {
+			f.IDs = t.values
 		}
 	case "workflow":
-		f.Workflows = append(f.Workflows, list...)
+		f.Workflows = t.values
 	case "status":
-		for _, name := range list {
+		for _, name := range t.values {
 			s, err := ParseStatus(name)
 			if err != nil {
 				return err
@@ -67,7 +154,7 @@ func (f *Filter) parseTerm(term string) error {
 			f.Statuses = append(f.Statuses, s)
 		}
 	case "mark":
-		for _, name := range list {
+		for _, name := range t.values {
 			mark, ok := markNames[name]
 			if !ok {
 				return fmt.Errorf("expected paused, cancelling or undoing, found %q", name)
@@ -75,42 +162,29 @@ func (f *Filter) parseTerm(term string) error {
 			f.Marks |= mark
 		}
 	case "parent":
-		no, err := strconv.ParseInt(value, 10, 64)
+		no, err := strconv.ParseInt(t.values[0], 10, 64)
 		if err != nil || no < 1 {
-			return fmt.Errorf("expected the number of a run")
+			return fmt.Errorf("expected the number of a run, found %q", t.values[0])
 		}
 		f.Parent = RunNo(no)
 	case "created":
-		t, err := parseTime(value)
+		at, err := parseTime(t.values[0])
 		if err != nil {
 			return err
 		}
-		if op == '>' {
-			f.CreatedFrom = t
+		if t.op == '>' {
+			f.CreatedFrom = at
 		} else {
-			f.CreatedBefore = t
+			f.CreatedBefore = at
 		}
 	default:
-		return fmt.Errorf("expected one of id, workflow, status, mark, parent, created; found %q", field)
+		return fmt.Errorf("expected one of id, workflow, status, mark, parent, created; found %q", t.field)
 	}
 	return nil
 }
 
-var markNames = map[string]Marks{"paused": Paused, "cancelling": Cancelling, "undoing": Undoing}
-
-// String returns the marks by name, separated by commas.
-func (m Marks) String() string {
-	var names []string
-	for _, name := range []string{"paused", "cancelling", "undoing"} {
-		if m&markNames[name] != 0 {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, ",")
-}
-
 func parseTime(text string) (Time, error) {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02"} {
+	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil && t.UnixMicro() > 0 {
 			return TimeOf(t), nil
 		}
@@ -127,11 +201,11 @@ func (f Filter) String() string {
 			terms = append(terms, field+"="+strings.Join(values, ","))
 		}
 	}
-	add("id", f.IDs)
+	add("id", quoteAll(f.IDs))
 	if f.IDPrefix != "" {
-		add("id", []string{f.IDPrefix + "*"})
+		add("id", []string{quote(f.IDPrefix) + "*"})
 	}
-	add("workflow", f.Workflows)
+	add("workflow", quoteAll(f.Workflows))
 	var statuses []string
 	for _, s := range f.Statuses {
 		statuses = append(statuses, s.String())
@@ -150,4 +224,33 @@ func (f Filter) String() string {
 		terms = append(terms, "created<"+f.CreatedBefore.String())
 	}
 	return strings.Join(terms, " ")
+}
+
+func quoteAll(values []string) []string {
+	quoted := make([]string, len(values))
+	for i, v := range values {
+		quoted[i] = quote(v)
+	}
+	return quoted
+}
+
+// quote returns a value as cutValue reads it.
+func quote(value string) string {
+	if value == "" || strings.ContainsAny(value, ","+spaces) || strings.HasSuffix(value, "*") || strconv.Quote(value) != `"`+value+`"` {
+		return strconv.Quote(value)
+	}
+	return value
+}
+
+var markNames = map[string]Marks{"paused": Paused, "cancelling": Cancelling, "undoing": Undoing}
+
+// String returns the marks by name, separated by commas.
+func (m Marks) String() string {
+	var names []string
+	for _, name := range []string{"paused", "cancelling", "undoing"} {
+		if m&markNames[name] != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
 }
