@@ -70,28 +70,28 @@ func RunID(ctx Context) string { return ctx.env.run.ID }
 // only if a crash came before what follows was durable.
 func Log(ctx Context) *slog.Logger {
 	if env := ctx.env; env.log == nil {
-		h := &liveHandler{env.engine.log.Handler(), ctx.branch.Live}
+		h := &liveHandler{env.engine.log.Handler(), ctx.branch.Replaying}
 		env.log = slog.New(h).With("run_id", env.run.ID, "workflow", env.run.Workflow)
 	}
 	return ctx.env.log
 }
 
-// liveHandler drops what is logged while live is false.
+// liveHandler drops what is logged in replay.
 type liveHandler struct {
 	slog.Handler
-	live func() bool
+	replaying func() bool
 }
 
 func (h *liveHandler) Enabled(ctx context.Context, level slog.Level) bool {
-	return h.live() && h.Handler.Enabled(ctx, level)
+	return !h.replaying() && h.Handler.Enabled(ctx, level)
 }
 
 func (h *liveHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &liveHandler{h.Handler.WithAttrs(attrs), h.live}
+	return &liveHandler{h.Handler.WithAttrs(attrs), h.replaying}
 }
 
 func (h *liveHandler) WithGroup(name string) slog.Handler {
-	return &liveHandler{h.Handler.WithGroup(name), h.live}
+	return &liveHandler{h.Handler.WithGroup(name), h.replaying}
 }
 
 // with returns ctx on another branch.

@@ -95,6 +95,7 @@ func startProcess(t testing.TB, handle store.Store, cfg stet.Config, at int64, w
 	t.Helper()
 	p := newProcess(t, handle, cfg, at, what)
 	p.start()
+	t.Cleanup(func() { p.bury(t) })
 	return p
 }
 
@@ -116,10 +117,10 @@ func newProcess(t testing.TB, handle store.Store, cfg stet.Config, at int64, wha
 func (p *process) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
-	go func() { p.ended <- p.Run(ctx) }()
+	go func() { p.ended <- p.Run(ctx); close(p.ended) }()
 }
 
-// bury ends the goroutines of the process.
+// bury ends the goroutines of the process. It may be called again.
 func (p *process) bury(t testing.TB) {
 	p.stop()
 	if err := <-p.ended; err != nil {

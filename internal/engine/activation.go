@@ -55,6 +55,7 @@ type event struct {
 	spare     bool // its time alone is over
 	spared    bool // that is durable
 	closed    bool // nothing is to be done here any more
+	again     bool // with closed: the run, still claimed, is to be loaded anew
 }
 
 // post queues events. It reports false when the activation is gone.
@@ -115,6 +116,9 @@ func (a *activation) handle(events []event) bool {
 		switch {
 		case ev.unwind, ev.closed:
 			a.leave(events[i+1:])
+			if ev.again {
+				a.t.take(a.no)
+			}
 			return false
 		case a.closing:
 		case ev.snapshot != nil:

@@ -274,7 +274,7 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 		}
 		switch {
 		case result.Verdict == store.StillReady, result.Verdict == store.Committed && update.Status == store.Running:
-			t.load(a) // there is more to decide, or the run goes on
+			a.post(event{closed: true, again: true}) // there is more to decide, or the run goes on
 			return
 		case result.Verdict != store.Committed:
 			t.undecided(run, result)

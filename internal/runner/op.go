@@ -28,7 +28,9 @@ type op struct {
 
 	// Where its entry stands in the filling turn.
 	turn, place int
-	written     bool // an open entry is in the history or a turn
+	written     bool // an entry is in the history or a turn
+	size        int  // of that entry's value
+	expected    bool // is in a heap of the replay, or has taken effect or will
 
 	deadline store.Time // of a sleep, timer or receive; next attempt of a step
 
@@ -66,7 +68,7 @@ func (b *Branch) request(call Call, kind store.Kind) *op {
 			})
 			b.halt()
 		}
-		o.rec, o.written = rec, true
+		o.rec, o.written, o.size = rec, true, max(rec.Size, len(rec.Value))
 		o.born = rec.Born
 		return o
 	}
@@ -133,8 +135,14 @@ func (o *op) close() {
 	}
 	o.closed = true
 	r := o.run
-	if o.kind == store.KindStep {
+	switch {
+	case o.kind == store.KindStep:
 		r.dropBody(o)
+	case o.kind == store.KindReceive && o.begun:
+		r.heatNext(o)
+	}
+	if !o.written {
+		r.entries-- // it leaves none
 	}
 	if o.written && r.live && (o.rec == nil || o.rec.State != store.Withdrawn) {
 		r.write(o, store.Entry{State: store.Withdrawn})
@@ -165,7 +173,8 @@ func (r *Run) handOver(o *op) {
 // earlier one there.
 func (r *Run) write(o *op, e store.Entry) {
 	e.Loc, e.Kind, e.Born = string(o.loc), o.kind, o.born
-	r.bytes += len(e.Value)
+	r.bytes += len(e.Value) - o.size
+	o.size = len(e.Value)
 	r.log.put(o, e)
 }
 
@@ -207,14 +216,18 @@ func (b *Branch) waitOp(call Call, o *op) error {
 // Now returns the run's time: the store's, at the last hand-over.
 func (b *Branch) Now() store.Time { return b.run.now }
 
-// Live reports whether the run is live. It is meant for the branch's own code.
-func (b *Branch) Live() bool { return b.run.live }
+// Replaying reports whether the code that runs now has run before: the run is not
+// live, and something of it has been committed. It is for the branch's own code.
+func (b *Branch) Replaying() bool {
+	r := b.run
+	return !r.live && (r.cfg.Run.Build != "" || len(r.cfg.Entries) > 0)
+}
 
 // Derive returns 32 bytes that are the same in every replay and different at
 // every call. It makes no entry.
 func (b *Branch) Derive(call Call, purpose string) ([32]byte, error) {
-	if current := b.run.current.Load(); current != b {
-		return [32]byte{}, b.run.misused(b, current, call)
+	if err := b.check(call); err != nil {
+		return [32]byte{}, err
 	}
 	s := b.scope()
 	s.derived++
