@@ -71,6 +71,9 @@ var classes = [...]string{
 	`SELECT run_no, 0 FROM stet_runs WHERE grp=?1 AND slot=?2 AND ready=1 AND workflow IN (SELECT value FROM json_each(?4)) ORDER BY run_no LIMIT ?5`,
 }
 
+// called is the class of the runs with an item that makes them ready.
+const called = 1
+
 const nextWake = `SELECT coalesce(min(wake_at), 0) FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at>?3 AND workflow IN (SELECT value FROM json_each(?4))`
 
 // anything is the one query of a look that finds nothing.
@@ -97,9 +100,7 @@ func (l *look) at(c *conn, now store.Time) error {
 			l.claims.Fenced = append(l.claims.Fenced, lease.Shard)
 			continue
 		}
-		if w := store.Time(wake); w != 0 && (l.claims.NextWake == 0 || w < l.claims.NextWake) {
-			l.claims.NextWake = w
-		}
+		l.wakes(store.Time(wake))
 		items = items || found[1] != 0
 		for class, query := range classes {
 			if found[class] == 0 {
@@ -161,7 +162,35 @@ func (l *look) claim(c *conn, now store.Time) error {
 			l.claims.Runs = append(l.claims.Runs, claimed)
 		}
 	}
+	if !slices.ContainsFunc(chosen, func(c candidate) bool { return c.class == called }) {
+		return nil
+	}
+	return l.wakeAgain(c, now)
+}
+
+// wakeAgain reads the next wake time anew: of the runs that were claimed for an
+// item some had one.
+func (l *look) wakeAgain(c *conn, now store.Time) error {
+	l.claims.NextWake = 0
+	for i := range l.req.Leases {
+		shard := l.req.Leases[i].Shard
+		if slices.Contains(l.claims.Fenced, shard) {
+			continue
+		}
+		var wake int64
+		if _, err := c.row(nextWake, []any{shard.Group, shard.Slot, now, l.known}, &wake); err != nil {
+			return err
+		}
+		l.wakes(store.Time(wake))
+	}
 	return nil
+}
+
+// wakes notes the wake time of a shard; 0 is none.
+func (l *look) wakes(at store.Time) {
+	if at != 0 && (l.claims.NextWake == 0 || at < l.claims.NextWake) {
+		l.claims.NextWake = at
+	}
 }
 
 // claimRun takes a run in hand and returns it.

@@ -24,7 +24,7 @@ func openHarness(t *testing.T, clock func() time.Time) storetest.Harness {
 }
 
 func (h *harness) open(t testing.TB) *sqlite.Store {
-	s, err := sqlite.Open(h.path, sqlite.Clock(h.clock))
+	s, err := sqlite.Open(h.path, sqlite.Clock(h.clock), sqlite.Normal())
 	if err != nil {
 		t.Fatal(err)
 	}

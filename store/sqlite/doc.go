@@ -10,14 +10,24 @@
 // the disk keeps what it has synced. With [Normal] a power cut may roll back the
 // last acknowledgements; the death of a process still loses nothing.
 //
+// A power cut is tried in the tests on a recording file system, at any change and
+// with any subset of what was not synced; see power_test.go.
+//
 // # Connections
 //
-// A Store has one connection that writes, used by one goroutine at a time, and a
-// few that read. Every act that writes is one transaction begun with BEGIN
+// A Store has one connection that writes, used by one goroutine at a time, and up
+// to four that read. Every act that writes is one transaction begun with BEGIN
 // IMMEDIATE, so it never fails half-way because another process writes: it waits
 // for the write lock in pauses below a millisecond, for half a minute, and what a
 // caller sees then is store.ErrUnavailable, not a lock error. A process that
 // commits without a break leaves a gap of half a millisecond every 20 commits.
+//
+// No snapshot of a reader lives for long: listings look at windows of run numbers
+// and begin anew between them, so a listing of millions of runs is not of one
+// moment. The committing connection moves the WAL into the file, and waits for
+// readers when the WAL has grown all the same. A stranger that keeps a transaction
+// open can still make it grow: above 64 MiB that is logged, above 1 GiB runs
+// cannot be started.
 //
 // # States and failures of a write
 //
@@ -33,9 +43,17 @@
 //
 // # The owner of the file
 //
-// Leases and epochs are rows, and a commit reads the epoch in its transaction:
+// Leases and epochs are rows, and a commit checks the epoch in its transaction:
 // that is what keeps two owners apart. Beside that, the owner holds a lock of the
-// operating system on the file FILE-owner, which dies with its process. Who gets
-// the lock knows that the former owner is dead and takes the lease at once; who
-// does not waits for the lease to end, because the owner may only be paused.
+// operating system on the file FILE-owner, which dies with its process, and its
+// leases say that it has it. Who gets the lock knows that the holder of such a
+// lease is dead and takes it at once; who does not waits for the lease to end,
+// because the owner may only be paused, and then takes it without the lock. Such
+// an owner gets the lock with a later renewal, and until then is waited for.
+//
+// # Other tables in the file
+//
+// The names of the store's tables begin with stet_. An application may keep its
+// own tables in the same file ([Shared]) and start runs and send messages in its
+// own transactions ([Store.ApplyTx]), with any driver of database/sql.
 package sqlite

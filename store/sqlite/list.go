@@ -12,15 +12,16 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// window is how many run numbers one query looks at, so that a search through
-// millions of runs is many short read transactions.
-const window = 1 << 17
+// defaultWindow is how many run numbers one query looks at, so that a search
+// through millions of runs is many short read transactions.
+const defaultWindow = 1 << 17
 
 // search is a filter as a query.
 type search struct {
 	from   string
 	text   strings.Builder
 	args   []any
+	window int64
 	direct bool // names its runs: no windows
 }
 
@@ -47,8 +48,8 @@ const everyWorkflow = `workflow IN (WITH RECURSIVE w(name) AS (SELECT min(workfl
 
 // newSearch returns the query of a filter. listed says that the index of
 // workflows and statuses is to be used even if the filter names none.
-func newSearch(f *store.Filter, listed bool) (*search, error) {
-	s := &search{from: "stet_runs", direct: len(f.IDs)+len(f.Nos) > 0}
+func newSearch(f *store.Filter, listed bool, window int64) (*search, error) {
+	s := &search{from: "stet_runs", window: window, direct: len(f.IDs)+len(f.Nos) > 0}
 	s.and("true")
 	var errs [4]error
 	if len(f.IDs) > 0 {
@@ -126,7 +127,7 @@ func (s *search) windows(c *conn, below store.RunNo, fn func(args []any) (enough
 		}
 	}
 	for high > 1 {
-		low := max(high-window, 1)
+		low := max(high-s.window, 1)
 		if s.direct {
 			low = 1
 		}
@@ -148,7 +149,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	if err != nil {
 		return store.Page{}, err
 	}
-	q, err := newSearch(&f, false)
+	q, err := newSearch(&f, false, s.cfg.window)
 	if err != nil {
 		return store.Page{}, err
 	}
@@ -196,7 +197,7 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	if _, _, err := f.Bounds(); err != nil {
 		return nil, err
 	}
-	q, err := newSearch(&f, true)
+	q, err := newSearch(&f, true, s.cfg.window)
 	if err != nil {
 		return nil, err
 	}

@@ -31,8 +31,9 @@ func TestMain(m *testing.M) {
 
 // roles are what another process does with the file.
 var roles = map[string]func(path string) error{
-	"owner":  ownerProcess,
-	"sender": senderProcess,
+	"owner":     ownerProcess,
+	"sender":    senderProcess,
+	"committer": committerProcess,
 }
 
 // process is another process on the file.
@@ -118,6 +119,65 @@ func senderProcess(path string) error {
 	fmt.Println(len(took))
 	fmt.Println(took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
 	return s.Close()
+}
+
+// committerProcess takes the shard and commits entries of the one run without end.
+// It prints how many there are after each acknowledgement.
+func committerProcess(path string) error {
+	s, err := Open(path)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	node := store.Node{ID: "committer", Boot: strconv.Itoa(os.Getpid())}
+	held, _, err := s.Acquire(ctx, node, []store.Shard{testShard}, testTTL)
+	if err != nil {
+		return err
+	}
+	claims, err := s.Claim(ctx, store.ClaimRequest{Node: node.ID, Boot: node.Boot, Leases: []store.Lease{held[0].Lease}, Workflows: []string{"w"}, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(claims.Runs) != 1 {
+		return fmt.Errorf("expected the run, got %+v, with the lease %+v", claims, held)
+	}
+	run := claims.Runs[0].Run.No
+	entries, err := s.History(ctx, store.HistoryQuery{Run: run})
+	if err != nil {
+		return err
+	}
+	b := &batches{lease: held[0].Lease}
+	for seq := int64(len(entries)); ; {
+		turn := &store.Turn{Run: run, Shard: testShard}
+		for range 1 + seq%7 {
+			seq++
+			turn.Entries = append(turn.Entries, doneEntry(seq, make([]byte, seq%3000)))
+		}
+		if _, err := s.Commit(ctx, b.next(turn)); err != nil {
+			return err
+		}
+		fmt.Println(seq)
+	}
+}
+
+func TestKillLosesNothingAcknowledged(t *testing.T) {
+	s := open(t, testPath(t))
+	apply(t, s, start("run-1"))
+	for life := range 5 * soak(t) {
+		p := begin(t, "committer", s.Path())
+		acked := 0
+		for range 1 + life*37%100 {
+			var err error
+			if acked, err = strconv.Atoi(p.line(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.kill()
+		if n := len(history(t, s, 1)); n < acked {
+			t.Fatalf("life %d: of %d acknowledged entries %d are there", life, acked, n)
+		}
+		checkInvariants(t, s)
+	}
 }
 
 func TestKilledOwnerIsReplacedAtOnce(t *testing.T) {

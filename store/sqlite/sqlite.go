@@ -40,6 +40,7 @@ type config struct {
 	shared bool
 	vfs    string
 	wal    walBounds
+	window int64 // of run numbers, see defaultWindow
 	now    func() time.Time
 	log    *slog.Logger
 }
@@ -73,8 +74,9 @@ const readWrite = sqlite3.OPEN_READWRITE
 const minVersion = "3.51.3"
 
 // Open opens the store in the file and makes the file if it is not there. It
-// brings an older schema up to date. Errors: store.ErrSchema if the schema is
-// newer than this binary, store.ErrDamaged if the file is no SQLite file or
+// brings an older schema up to date. Errors: store.ErrInvalid if the path is none
+// of a file, store.ErrSchema if the schema is newer than this binary or the file
+// is of another application, store.ErrDamaged if the file is no SQLite file or
 // cannot be read, store.ErrUnavailable if it cannot be opened or written.
 func Open(path string, opts ...Option) (*Store, error) {
 	return OpenContext(context.Background(), path, opts...)
@@ -82,7 +84,7 @@ func Open(path string, opts ...Option) (*Store, error) {
 
 // OpenContext is Open with a context for waiting for other processes.
 func OpenContext(ctx context.Context, path string, opts ...Option) (*Store, error) {
-	cfg := config{path: path, now: time.Now, log: slog.Default(), wal: defaultBounds}
+	cfg := config{path: path, now: time.Now, log: slog.Default(), wal: defaultBounds, window: defaultWindow}
 	for _, opt := range opts {
 		opt(&cfg)
 	}
