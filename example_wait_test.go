@@ -56,6 +56,23 @@ func ExampleMessage() {
 	// Output: approved: true <nil>
 }
 
+// A deadline that wins is ErrTimeout. A message that was sent in time wins over it.
+func ExampleWithin() {
+	confirmed := stet.Message[string]("confirmed")
+	signup := stet.Define("signup", func(ctx stet.Context, _ int) (string, error) {
+		_, err := confirmed.Receive(ctx, stet.Within(10*time.Millisecond))
+		if errors.Is(err, stet.ErrTimeout) {
+			return "nobody has confirmed", nil
+		}
+		return "welcome", err
+	})
+	engine, stop := background(signup)
+	defer stop()
+
+	fmt.Println(result(engine, signup, 0))
+	// Output: nobody has confirmed <nil>
+}
+
 // The token of a promise is the right to assign it: give it to a person or to
 // another system.
 func ExamplePromise() {
