@@ -552,7 +552,9 @@ func TestMisuse(t *testing.T) {
 	w := stet.Define("misuse", func(ctx stet.Context, how string) (int, error) {
 		switch how {
 		case "inside a step":
-			return stet.Step(ctx, "s", func(context.Context) (int, error) { return 0, stet.Do(ctx, "inner", func(context.Context) error { return nil }) },
+			return stet.Step(ctx, "s", func(context.Context) (int, error) {
+				return 0, stet.Do(ctx, "inner", func(context.Context) error { return nil })
+			},
 				stet.Retry{Attempts: 1})
 		case "another branch's":
 			leaked = ctx
