@@ -49,6 +49,8 @@ func (e severalError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+func (e severalError) Unwrap() []error { return e }
+
 // joinRuns returns the problems with several runs as one error, or nil.
 func joinRuns(problems []error) error {
 	switch len(problems) {
@@ -122,7 +124,7 @@ var hints = []struct {
 
 // printProblem tells what went wrong and what to do about it.
 func (a *app) printProblem(err error) {
-	if errors.Is(err, context.Canceled) && !errors.Is(err, stet.ErrPending) {
+	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
 	for line := range strings.Lines(err.Error()) {

@@ -28,7 +28,7 @@ func (a *app) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			filter.Limit, filter.Cursor, filter.Values = limit, cursor, true
+			filter.Limit, filter.Cursor = limit, cursor
 			return a.with(cmd.Context(), func(e *stet.Engine, s *sqlite.Store) error { return a.list(cmd.Context(), e, s, filter) })
 		},
 	}
@@ -43,47 +43,62 @@ func parseFilter(args []string, query string) (store.Filter, error) {
 	return store.ParseFilter(strings.Join(append(args, query), " "))
 }
 
+// list prints the runs that match. It reads them in pieces, so that it holds the
+// values of a few at a time.
 func (a *app) list(ctx context.Context, e *stet.Engine, s store.Store, filter store.Filter) error {
-	page, err := e.List(ctx, filter)
+	left, _, err := filter.Bounds()
 	if err != nil {
 		return err
 	}
-	d, err := s.Describe(ctx)
-	if err != nil {
-		return err
+	filter.Values = a.output != formIDs
+	var rows []*stet.RunInfo // of the table
+	for left > 0 {
+		filter.Limit = min(left, store.DefaultPage)
+		page, err := e.List(ctx, filter)
+		if err != nil {
+			return err
+		}
+		for i := range page.Runs {
+			info := e.Info(page.Runs[i])
+			switch a.output {
+			case formIDs:
+				_, err = fmt.Fprintln(a.out, info.ID)
+			case formJSON:
+				err = a.json(viewOf(info))
+			default:
+				rows = append(rows, lighten(info))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		left -= len(page.Runs)
+		if filter.Cursor = page.Next; page.Next == "" {
+			break
+		}
 	}
-	infos := make([]*stet.RunInfo, len(page.Runs))
-	for i := range page.Runs {
-		infos[i] = e.Info(page.Runs[i])
+	if a.output == formTable {
+		d, err := s.Describe(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.print(runsGrid(place{d}, rows)); err != nil {
+			return err
+		}
 	}
-	if err := a.runs(place{d}, infos); err != nil {
-		return err
-	}
-	if page.Next != "" {
-		a.say("there are more: --cursor %s", page.Next)
+	if filter.Cursor != "" {
+		a.say("there are more: --cursor %s", filter.Cursor)
 	}
 	return nil
 }
 
-// runs prints runs in the chosen form.
-func (a *app) runs(p place, infos []*stet.RunInfo) error {
-	switch a.output {
-	case formIDs:
-		for _, info := range infos {
-			if _, err := fmt.Fprintln(a.out, info.ID); err != nil {
-				return err
-			}
-		}
-		return nil
-	case formJSON:
-		for _, info := range infos {
-			if err := a.json(viewOf(info)); err != nil {
-				return err
-			}
-		}
-		return nil
+// lighten drops the values that a table does not show.
+func lighten(info *stet.RunInfo) *stet.RunInfo {
+	info.Input = nil
+	if info.Status != store.Failed {
+		info.Output = nil
 	}
-	return a.print(runsGrid(p, infos))
+	return info
 }
 
 // runsGrid is the table of a list of runs.

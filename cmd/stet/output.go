@@ -113,10 +113,20 @@ func (g *grid) String() string {
 func (a *app) print(g *grid) error {
 	text := g.String()
 	if width := sizeOf(a.out).width; width > 0 {
-		text = lipgloss.NewStyle().MaxWidth(width).Render(strings.TrimSuffix(text, "\n")) + "\n"
+		text = cut(text, width)
 	}
 	_, err := lipgloss.Fprint(a.out, text)
 	return err
+}
+
+// cut cuts each line to the width.
+func cut(text string, width int) string {
+	style := lipgloss.NewStyle().MaxWidth(width)
+	var all strings.Builder
+	for line := range strings.Lines(text) {
+		all.WriteString(style.Render(strings.TrimSuffix(line, "\n")) + "\n")
+	}
+	return all.String()
 }
 
 // statusStyle is the colour of a status.

@@ -28,11 +28,10 @@ func (s *screen) draw(text string) error {
 		left := len(lines) - (most - 1)
 		lines = append(lines[:most-1], fmt.Sprintf("… and %d more", left))
 	}
-	body := lipgloss.NewStyle().MaxWidth(s.size.width).Render(strings.Join(lines, "\n"))
 	if s.lines > 0 {
 		fmt.Fprintf(s.w, "\x1b[%dA\x1b[J", s.lines) // up to the first line, and clear from there
 	}
 	s.lines = len(lines)
-	_, err := lipgloss.Fprintln(s.w, body)
+	_, err := lipgloss.Fprint(s.w, cut(strings.Join(lines, "\n")+"\n", s.size.width))
 	return err
 }

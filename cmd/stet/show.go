@@ -171,6 +171,10 @@ func (it *story) facts(width int) *grid {
 		fact("", printable(it.place.unserved(info.Workflow)))
 	}
 	fact("build", printable(info.Build))
+	fact("number", positive(int64(info.No)))
+	fact("parent", positive(int64(info.Parent)))
+	fact("incarnation", positive(int64(info.Incarnation)))
+	fact("generation", positive(int64(info.Generation)))
 	fact("input", short(string(valueJSON(info.Input)), width))
 	if info.Status == store.Succeeded {
 		fact("result", short(string(valueJSON(info.Output)), width))

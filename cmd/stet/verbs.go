@@ -85,8 +85,11 @@ func (v *verb) do(ctx context.Context, e *stet.Engine, id string) error {
 	case err == nil && ok:
 		return nil
 	case errors.Is(err, stet.ErrPending):
-		return fmt.Errorf("%s %s: nobody has decided within %s; the request stands until an application with the code works on the store: %w",
-			v.name, id, v.timeout, err)
+		what := fmt.Sprintf("nobody has decided within %s", v.timeout)
+		if ctx.Err() != nil {
+			what = "interrupted before the decision"
+		}
+		return hintedError{fmt.Errorf("%s run %q: %s", v.name, id, what), "the request stands until an application with the code works on the store"}
 	case isAny(err, stet.ErrNotFound, stet.ErrTerminal, stet.ErrInvalid, context.Canceled, context.DeadlineExceeded,
 		store.ErrUnavailable, store.ErrUnknown, store.ErrClosed, store.ErrDamaged, store.ErrSchema):
 		return err

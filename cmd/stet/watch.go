@@ -106,13 +106,17 @@ func (w *watch) follow(ctx context.Context, ids []string) error {
 // error.
 func (w *watch) read(ctx context.Context, ids []string) ([]*stet.RunInfo, error) {
 	infos := make([]*stet.RunInfo, 0, len(ids))
-	for chunk := range slices.Chunk(ids, store.MaxPage) {
-		page, err := w.engine.List(ctx, store.Filter{IDs: chunk, Limit: store.MaxPage, Values: true})
+	for chunk := range slices.Chunk(ids, store.DefaultPage) {
+		page, err := w.engine.List(ctx, store.Filter{IDs: chunk, Values: true})
 		if err != nil {
 			return nil, err
 		}
 		for i := range page.Runs {
-			infos = append(infos, w.engine.Info(page.Runs[i]))
+			info := w.engine.Info(page.Runs[i])
+			if w.output == formTable {
+				info = lighten(info)
+			}
+			infos = append(infos, info)
 		}
 	}
 	slices.SortFunc(infos, func(a, b *stet.RunInfo) int { return cmp.Compare(a.ID, b.ID) })
