@@ -24,6 +24,7 @@ type Branch struct {
 	resume    chan struct{}
 	started   bool
 	ended     bool
+	stack     stack
 	cancelled bool
 	shielded  bool // begun under WithoutCancel: an ancestor's cancel does not reach it
 	unwound   bool // its code was ended because it went on asking
@@ -124,37 +125,46 @@ func (b *Branch) Location() location.Loc { return b.scope().loc }
 // eviction included; the last one given is called first.
 func (b *Branch) OnExit(fn func()) { b.exits = append(b.exits, fn) }
 
-// enter checks that the operation is asked for by the branch's own code. It
-// returns ErrCancelled in a cancelled branch.
+// enter begins an operation. It returns ErrCancelled in a cancelled branch.
 func (b *Branch) enter(call Call) error {
+	if err := b.check(call); err != nil {
+		return err
+	}
+	return b.refuse(call)
+}
+
+// check makes sure that the operation is asked for by the branch's own code. In
+// a branch that is being unwound it does not return.
+func (b *Branch) check(call Call) error {
 	r := b.run
-	if current := r.current.Load(); current != b || b.ended {
+	current := r.current.Load()
+	if current != b || !b.stack.own() || b.ended {
 		return r.misused(b, current, call)
 	}
 	if r.unwinding || b.unwound {
 		runtime.Goexit()
 	}
-	if b.cancelled && !call.Shield && !b.shielded {
-		if r.refused++; r.refused > maxRefused {
-			r.note(b.loc, "code of a cancelled run went on asking and was ended", nil)
-			b.unwound = true
-			runtime.Goexit()
-		}
-		return ErrCancelled
-	}
 	return nil
 }
 
-func (r *Run) misused(b, current *Branch, call Call) error {
-	place, who := b.loc.String(), "a step body or a foreign goroutine"
-	if place == "" {
-		place = "the workflow's function"
+// refuse returns ErrCancelled in a cancelled branch.
+func (b *Branch) refuse(call Call) error {
+	if !b.cancelled || call.Shield || b.shielded {
+		return nil
 	}
+	r := b.run
+	if r.refused++; r.refused > maxRefused {
+		r.note(b.loc, "code of a cancelled run went on asking and was ended", nil)
+		b.unwound = true
+		runtime.Goexit()
+	}
+	return ErrCancelled
+}
+
+func (r *Run) misused(b, current *Branch, call Call) error {
+	place, who := b.name(), "a step body or a foreign goroutine"
 	if current != nil && current != b {
-		if who = current.loc.String(); who == "" {
-			who = "the workflow's function"
-		}
-		who = "the code of " + who
+		who = "the code of " + current.name()
 	}
 	f := &Failure{Code: CodeMisuse, Message: fmt.Sprintf(
 		"operation %q was called through the context of %s by %s: use the context that the branch's own function was given, only in it, and none inside a step",
@@ -167,26 +177,49 @@ func (r *Run) misused(b, current *Branch, call Call) error {
 func (b *Branch) locate(call Call) location.Loc {
 	s := b.scope()
 	if err := location.CheckName(call.Name); err != nil {
-		b.fail(&Failure{Code: CodeMisuse, Message: err.Error()})
+		b.misnamed(err)
 	}
-	counted := call.Name
-	if call.Key != "" {
-		if err := location.CheckKey(call.Key); err != nil {
-			b.fail(&Failure{Code: CodeMisuse, Message: err.Error()})
-		}
-		counted += "\x00" + call.Key
+	if call.Key == "" {
+		return b.bounded(s.loc.Name(call.Name, b.count(s, call.Name, call)))
 	}
-	u := s.uses(counted)
+	if err := location.CheckKey(call.Key); err != nil {
+		b.misnamed(err)
+	}
+	return b.bounded(s.loc.Name(call.Name, 1).Key(call.Key, b.count(s, keyed(call.Name, call.Key), call)))
+}
+
+// keyed is what a call with a key counts as: no name contains the separator.
+func keyed(name, key string) string { return name + "\x00" + key }
+
+// count returns the occurrence of a name in a scope.
+func (b *Branch) count(s *scope, name string, call Call) int {
+	u := s.uses(name)
 	if u.count > 0 && u.site != call.Site && !sameLine(u.site, call.Site) {
 		b.fail(&Failure{Code: CodeMisuse, Message: fmt.Sprintf(
 			"two places in the code use the name %q in one scope: %s and %s; give each its own name, or a key",
 			call.Name, line(u.site), line(call.Site))})
 	}
 	u.count, u.site = u.count+1, call.Site
-	if call.Key != "" {
-		return s.loc.Name(call.Name, 1).Key(call.Key, u.count)
+	return u.count
+}
+
+// bounded returns a location that a store accepts.
+func (b *Branch) bounded(loc location.Loc) location.Loc {
+	if len(loc) > store.MaxLocation {
+		b.misnamed(fmt.Errorf("location %.100s…: expected at most %d bytes, found %d: nest fewer scopes, or use shorter names",
+			loc, store.MaxLocation, len(loc)))
 	}
-	return s.loc.Name(call.Name, u.count)
+	return loc
+}
+
+func (b *Branch) misnamed(err error) { b.fail(&Failure{Code: CodeMisuse, Message: err.Error()}) }
+
+// name returns the branch's location, in text form.
+func (b *Branch) name() string {
+	if b.loc == "" {
+		return "the workflow's function"
+	}
+	return b.loc.String()
 }
 
 // uses returns the counter of a name. It is valid until the next call.
@@ -215,10 +248,22 @@ func sameLine(a, b uintptr) bool { return line(a) == line(b) }
 
 // fail ends the run with f and does not return.
 func (b *Branch) fail(f *Failure) {
-	if b.run.over == nil {
-		b.run.over = &Outcome{Status: store.Failed, Output: EncodeFailure(f)}
-	}
+	b.run.fail(f)
 	b.halt()
+}
+
+// fail ends the run with f. The code that has made what is recorded did not fail
+// before the last completion, so a failure before it is a divergence.
+func (r *Run) fail(f *Failure) {
+	switch {
+	case r.over != nil:
+	case !r.live && r.remaining() != nil:
+		s := r.mismatch(r.remaining())
+		s.Asked = "the failure of the run: " + f.Message
+		r.stall(s)
+	default:
+		r.over = &Outcome{Status: store.Failed, Output: EncodeFailure(f)}
+	}
 }
 
 // halt blocks until the run is unwound.
@@ -334,7 +379,7 @@ func (b *Branch) endScope() {
 		b.wait = nil
 	}
 	for _, f := range s.failed {
-		if !f.taken {
+		if !f.taken && b.run.live {
 			b.run.note(f.branch.loc, "nobody has awaited the error of this branch", f.err)
 		}
 	}

@@ -1,6 +1,10 @@
 package runner
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/stet-run/stet/internal/location"
+)
 
 // Mode says when a composite is decided.
 type Mode uint8
@@ -47,20 +51,19 @@ func (b *Branch) Compose(call Call, mode Mode, futures []*Future) (int, error) {
 }
 
 // Map begins up to limit branches at a time for the indexes below n, each in the
-// keyed scope of its own, and waits like All. key returns the unique key of an
-// index. Its results are in the order of indexes.
+// keyed scope of its own, and waits like All. key returns the key of an index;
+// equal ones are told apart by their order. Its results are in the order of
+// indexes.
 func (b *Branch) Map(call Call, n, limit int, key func(i int) string, fn func(b *Branch, i int) (any, error)) ([]*Future, int, error) {
 	if err := b.enter(call); err != nil {
 		return nil, -1, err
 	}
 	s := &scope{owner: b, loc: b.locate(call)}
+	places := b.places(s, call, n, key)
 	b.scopes = append(b.scopes, s)
 	g := &group{mode: All, total: n, winner: -1, pending: map[*Future]int{}}
-	used := make(map[string]int, n)
 	g.more = func(i int) *Future {
-		k := key(i)
-		used[k]++
-		return b.begin(s.loc.Key(k, used[k]), call.Shield, func(child *Branch) (any, error) { return fn(child, i) })
+		return b.begin(places[i], call.Shield, func(child *Branch) (any, error) { return fn(child, i) })
 	}
 	for len(g.members) < min(n, limit) {
 		g.add(g.more(len(g.members)))
@@ -68,6 +71,25 @@ func (b *Branch) Map(call Call, n, limit int, key func(i int) string, fn func(b 
 	winner, err := g.run(b, call)
 	b.endScope()
 	return g.members, winner, err
+}
+
+// places returns the locations of a Map's branches. They are made before the
+// first begins, in the author's own code: key may panic.
+func (b *Branch) places(s *scope, call Call, n int, key func(i int) string) []location.Loc {
+	first := s.loc == b.scope().loc.Name(call.Name, 1)
+	used := make(map[string]int, n)
+	places := make([]location.Loc, n)
+	for i := range places {
+		k := key(i)
+		if err := location.CheckKey(k); err != nil {
+			b.misnamed(err)
+		}
+		if used[k]++; first { // calls with this name and a key of their own stand there too
+			used[k] = b.count(b.scope(), keyed(call.Name, k), call)
+		}
+		places[i] = b.bounded(s.loc.Key(k, used[k]))
+	}
+	return places
 }
 
 func (g *group) run(b *Branch, call Call) (int, error) {

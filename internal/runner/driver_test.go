@@ -226,7 +226,7 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 			if !d.nudge() && d.r.ready.len() == 0 && d.r.arrived.len() == 0 {
 				d.advance()
 				if d.r.over == nil && !d.take() {
-					d.t.Fatalf("nothing is left to happen; the run waits for %s", d.r.waits())
+					d.t.Fatalf("nothing is left to happen; the run waits for %s; its inbox is %+v", d.r.waits(), d.j.items)
 				}
 			}
 		}

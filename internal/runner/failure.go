@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -33,6 +35,8 @@ const (
 	maxStack   = 32 << 10
 	maxCauses  = 20
 	maxDepth   = 16
+	maxFailure = 1 << 20  // of a failure in all
+	maxAttempt = 48 << 10 // of an attempt's failure, so that all that are kept fit into one
 )
 
 // Failure is an error as it crosses the journal: what remains of it after a
@@ -51,26 +55,42 @@ type Failure struct {
 // Error returns the message.
 func (f *Failure) Error() string { return f.Message }
 
-// bounded returns f cut to what a record may hold.
-func (f *Failure) bounded(depth int) *Failure {
-	if f == nil || depth >= maxDepth {
+// bounded returns f cut to what a record may hold: at most size bytes of text
+// and details in all, without counting the form.
+func (f *Failure) bounded(size int) *Failure { return f.within(&size, 0) }
+
+// within takes what it returns from left. The newest causes are kept.
+func (f *Failure) within(left *int, depth int) *Failure {
+	if f == nil || depth >= maxDepth || depth > 0 && *left < 1<<10 {
 		return nil
 	}
 	g := *f
-	g.Message = cut(g.Message, maxMessage)
-	g.Stack = cut(g.Stack, maxStack)
-	g.Cause = g.Cause.bounded(depth + 1)
-	if n := len(g.Causes); n > maxCauses {
-		g.Causes = g.Causes[n-maxCauses:]
+	if g.Code == "" {
+		g.Code = CodeError
 	}
-	causes := make([]*Failure, 0, len(g.Causes))
-	for _, c := range g.Causes {
-		if c = c.bounded(depth + 1); c != nil {
-			causes = append(causes, c)
+	g.Code, g.Location = take(g.Code, maxMessage, left), take(g.Location, maxMessage, left)
+	g.Message = take(g.Message, maxMessage, left)
+	if len(g.Details) > min(maxMessage, *left) {
+		g.Details = nil // a part could not be decoded
+	}
+	*left -= len(g.Details)
+	g.Stack = take(g.Stack, maxStack, left)
+	g.Cause = g.Cause.within(left, depth+1)
+	g.Causes = nil
+	for _, c := range slices.Backward(f.Causes[max(len(f.Causes)-maxCauses, 0):]) {
+		if c = c.within(left, depth+1); c != nil {
+			g.Causes = append(g.Causes, c)
 		}
 	}
-	g.Causes = causes
+	slices.Reverse(g.Causes)
 	return &g
+}
+
+// take returns s cut to most and to what is left, as text that can be decoded.
+func take(s string, most int, left *int) string {
+	s = strings.ToValidUTF8(cut(s, min(most, max(*left, 0))), "\uFFFD")
+	*left -= len(s)
+	return s
 }
 
 // cut shortens s to at most n bytes, at a rune's border.
@@ -88,5 +108,5 @@ func cut(s string, n int) string {
 // deferred function that recovered.
 func PanicFailure(p any) *Failure {
 	f := &Failure{Code: CodePanic, Message: fmt.Sprintf("panic: %v", p), Stack: string(debug.Stack())}
-	return f.bounded(0)
+	return f.bounded(maxFailure)
 }

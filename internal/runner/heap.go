@@ -53,7 +53,14 @@ type fifo[T any] struct {
 
 func (q *fifo[T]) len() int { return len(q.items) - q.head }
 
-func (q *fifo[T]) push(x T) { q.items = append(q.items, x) }
+func (q *fifo[T]) push(x T) {
+	if q.head > 64 && q.head > len(q.items)/2 { // else it would grow for as long as it is not empty
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	q.items = append(q.items, x)
+}
 
 func (q *fifo[T]) peek() T { return q.items[q.head] }
 

@@ -72,7 +72,9 @@ func (b *Branch) request(call Call, kind store.Kind) *op {
 		o.born = rec.Born
 		return o
 	}
-	if r.entries >= r.limits.Entries || r.bytes >= r.limits.Bytes {
+	// While completions remain, what is recorded counts in full although the code
+	// had not got so far when it asked for this.
+	if (r.entries >= r.limits.Entries || r.bytes >= r.limits.Bytes) && (r.live || r.remaining() == nil) {
 		b.fail(&Failure{Code: CodeBudget, Location: o.loc.String(), Message: fmt.Sprintf(
 			"operation %s exceeds the budget of a run: %d entries (limit %d) with %d bytes (limit %d); use Loop or continue-as-new for work without an end",
 			o.loc, r.entries, r.limits.Entries, r.bytes, r.limits.Bytes)})

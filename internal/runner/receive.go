@@ -125,9 +125,9 @@ func (r *Run) enough(o *op) bool {
 		need = o.receive.Max
 	}
 	for _, name := range o.receive.Names {
-		for _, it := range r.mailboxOf(name).items {
-			if o.deadline != 0 && it.Sent > o.deadline {
-				return true // the deadline has passed
+		for i := range r.mailboxOf(name).items {
+			if !o.inTime(&r.mailboxOf(name).items[i]) {
+				break
 			}
 			if need--; need == 0 {
 				return true
@@ -137,15 +137,19 @@ func (r *Run) enough(o *op) bool {
 	return false
 }
 
+// inTime reports whether a message was sent by the deadline of a receive. One
+// that was sent later does not end the wait: only a timer knows that the inbox
+// was read to the deadline.
+func (o *op) inTime(it *store.Item) bool { return o.deadline == 0 || it.Sent <= o.deadline }
+
 // takeMail hands over to a receive the oldest messages that were sent by its
-// deadline, or, if there is none, the timeout.
+// deadline and fit into one value, or, if there is none, the timeout.
 func (r *Run) takeMail(o *op) {
-	for len(o.messages) < o.receive.Max {
+	for size := 0; len(o.messages) < o.receive.Max; {
 		var from *mailbox
 		for _, name := range o.receive.Names {
 			mb := r.mailboxOf(name)
-			if len(mb.items) > 0 && (o.deadline == 0 || mb.items[0].Sent <= o.deadline) &&
-				(from == nil || mb.items[0].No < from.items[0].No) {
+			if len(mb.items) > 0 && o.inTime(&mb.items[0]) && (from == nil || mb.items[0].No < from.items[0].No) {
 				from = mb
 			}
 		}
@@ -153,6 +157,9 @@ func (r *Run) takeMail(o *op) {
 			break
 		}
 		it := from.items[0]
+		if size += len(it.Value); o.messages != nil && size > r.limits.Value {
+			break
+		}
 		from.items[0] = store.Item{}
 		from.items = from.items[1:]
 		o.messages = append(o.messages, Message{No: it.No, Name: it.Name, ID: it.ID, Sent: it.Sent, Value: it.Value})
@@ -162,9 +169,15 @@ func (r *Run) takeMail(o *op) {
 		o.failure = &Failure{Code: CodeTimeout, Message: "no message by " + o.deadline.String()}
 	}
 	r.handOver(o)
+	r.heatNext(o)
+}
+
+// heatNext has the mailboxes of a receive that waits no more looked at, for who
+// has waited behind it.
+func (r *Run) heatNext(o *op) {
 	for _, name := range o.receive.Names {
 		if mb := r.mailboxOf(name); len(mb.items) > 0 {
-			r.heatMail(mb) // for who waits next
+			r.heatMail(mb)
 		}
 	}
 }
@@ -204,12 +217,16 @@ func PromiseSecret(run *store.Run, loc string) [16]byte {
 }
 
 // AwaitPromise waits until the promise is assigned. A *Failure is what it was
-// rejected with.
+// rejected with. A settled promise gives its value also in a cancelled branch.
 func (b *Branch) AwaitPromise(call Call, p *Promise) ([]byte, error) {
-	if err := b.enter(call); err != nil && (err != ErrCancelled || !p.op.settled) {
+	err := b.check(call)
+	if err == nil && !p.op.settled {
+		err = b.refuse(call)
+	}
+	if err != nil {
 		return nil, err
 	}
-	err := b.waitOp(call, p.op)
+	err = b.waitOp(call, p.op)
 	return p.op.value, err
 }
 

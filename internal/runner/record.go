@@ -53,7 +53,7 @@ func must[T any](x T, err error) T {
 func encode(v any) []byte { return must(recordEncoder.Marshal(v)) }
 
 // EncodeFailure returns the stored form of f, cut to what a record may hold.
-func EncodeFailure(f *Failure) []byte { return encode(f.bounded(0)) }
+func EncodeFailure(f *Failure) []byte { return encode(f.bounded(maxFailure)) }
 
 // DecodeFailure is the inverse of EncodeFailure. The error wraps
 // store.ErrDamaged.

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/stet-run/stet/internal/location"
@@ -25,13 +26,12 @@ type replay struct {
 	numbered []*record // by number
 	lowest   int       // numbered before this index were handed over
 	handed   int
-	unasked  int              // records without a number that the code has not asked for
-	awaited  minHeap[*op]     // numbered and asked for, by number
-	undone   minHeap[*op]     // done without a number and asked for, by location
-	pending  []*op            // to take effect when the run goes live
-	fresh    []*op            // asked for and not recorded, for messages
-	cancel   *record          // of the whole run
-	expected map[*op]struct{} // in awaited or undone
+	unasked  int          // records without a number that the code has not asked for
+	awaited  minHeap[*op] // numbered and waited for at some time, by number
+	undone   minHeap[*op] // done without a number and waited for at some time, by location
+	pending  []*op        // to take effect when the run goes live
+	fresh    []*op        // asked for and not recorded, for messages
+	cancel   *record      // of the whole run
 }
 
 func (p *replay) init(entries []store.Entry) {
@@ -40,7 +40,6 @@ func (p *replay) init(entries []store.Entry) {
 	if len(entries) == 0 {
 		return
 	}
-	p.expected = map[*op]struct{}{}
 	p.records = make(map[string]*record, len(entries))
 	all := make([]record, len(entries))
 	for i := range entries {
@@ -77,9 +76,10 @@ func (p *replay) ask(o *op) *record {
 
 // expect notes that a branch waits for an operation while the run replays.
 func (p *replay) expect(o *op) {
-	if _, ok := p.expected[o]; ok {
+	if o.expected {
 		return
 	}
+	o.expected = true
 	done := o.rec != nil && (o.rec.State == store.Done || o.rec.State == store.FailedEntry)
 	switch {
 	case o.rec != nil && o.rec.Seq > 0:
@@ -92,15 +92,15 @@ func (p *replay) expect(o *op) {
 		}
 		p.pending = append(p.pending, o)
 	}
-	if p.expected != nil {
-		p.expected[o] = struct{}{}
-	}
 }
 
 // pop returns the first operation of the heap that some branch still waits for.
+// One that nobody waits for any more comes back if somebody does again.
 func pop(h *minHeap[*op]) *op {
 	for h.len() > 0 {
-		if o := h.pop(); !o.closed && !o.settled && o.awaited() {
+		o := h.pop()
+		o.expected = false
+		if !o.closed && !o.settled && o.awaited() {
 			return o
 		}
 	}
@@ -111,11 +111,8 @@ func pop(h *minHeap[*op]) *op {
 // makes the run live, or stalls it.
 func (r *Run) replayNext() {
 	p := &r.replay
-	for p.lowest < len(p.numbered) && p.numbered[p.lowest].handed {
-		p.lowest++
-	}
-	if p.lowest < len(p.numbered) {
-		if p.numbered[p.lowest] == p.cancel {
+	if lowest := r.remaining(); lowest != nil {
+		if lowest == p.cancel {
 			r.recall(p.cancel)
 			r.cancelRun(p.cancel.Value)
 			return
@@ -148,7 +145,7 @@ func (r *Run) recall(rec *record) {
 }
 
 func (r *Run) recallOp(o *op) {
-	if !r.recallValue(o) {
+	if _, ok := r.recallValue(o); !ok {
 		return
 	}
 	r.recall(o.rec)
@@ -157,7 +154,8 @@ func (r *Run) recallOp(o *op) {
 
 // recallUnnumbered hands over an operation that was done before it had a number.
 func (r *Run) recallUnnumbered(o *op) {
-	if !r.recallValue(o) {
+	value, ok := r.recallValue(o)
+	if !ok {
 		return
 	}
 	r.seq++
@@ -165,25 +163,21 @@ func (r *Run) recallUnnumbered(o *op) {
 	r.now = max(r.now, r.bound)
 	r.replay.handed++
 	e := *o.rec.Entry
-	e.Seq, e.At = r.seq, r.now
-	if e.Value == nil && e.Size > 0 {
-		e.Value = o.value
-	}
+	e.Seq, e.At, e.Value = r.seq, r.now, value
 	r.log.put(o, e)
 	r.settle(&o.source)
 }
 
-// recallValue takes an operation's outcome from its record.
-func (r *Run) recallValue(o *op) bool {
-	value := o.rec.Value
-	if value == nil && o.rec.Size > 0 {
-		var err error
+// recallValue takes an operation's outcome from its record, and returns the
+// record's value. ok is false if it cannot be had.
+func (r *Run) recallValue(o *op) (value []byte, ok bool) {
+	var err error
+	if value = o.rec.Value; value == nil && o.rec.Size > 0 {
 		if value, err = r.cfg.Fetch(o.rec.Loc); err != nil {
-			r.broken = err
-			return false
+			r.broken = fmt.Errorf("fetch the value of %s: %w", o.loc, err)
+			return nil, false
 		}
 	}
-	var err error
 	switch {
 	case o.rec.State == store.FailedEntry:
 		o.failure, err = DecodeFailure(value)
@@ -194,10 +188,10 @@ func (r *Run) recallValue(o *op) bool {
 	}
 	if err != nil {
 		r.damaged(o.loc, err)
-		return false
+		return nil, false
 	}
 	o.attempt = o.rec.Attempt
-	return true
+	return value, true
 }
 
 // goLive lets what was asked for and is not recorded take effect, in the order

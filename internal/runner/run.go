@@ -1,12 +1,14 @@
 package runner
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
-
-	"crypto/sha256"
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
@@ -116,7 +118,8 @@ type Run struct {
 	taken     int64 // of these, in turns that were taken
 	durable   int64 // of these, in turns that are committed
 	underWay  bool
-	suspended bool // the last turn that was committed suspended the run
+	suspended bool // the last turn that was taken suspends the run
+	closed    bool // … or ends it
 	entries   int  // recorded and new
 	bytes     int
 
@@ -178,8 +181,8 @@ func (r *Run) Advance(now, inboxAt store.Time) {
 		<-r.yield
 	}
 	r.current.Store(nil)
-	if f := r.misuse.Load(); f != nil && r.over == nil {
-		r.over = &Outcome{Status: store.Failed, Output: EncodeFailure(f)}
+	if f := r.misuse.Load(); f != nil {
+		r.fail(f)
 	}
 }
 
@@ -192,11 +195,11 @@ func (r *Run) Know(no store.ItemNo) bool {
 }
 
 // Deliver adds items to the inbox. Items that were delivered before are
-// ignored. Verbs other than Cancel are not the runner's: they are dropped here.
+// ignored, and so are verbs other than Cancel, which are not the runner's.
 func (r *Run) Deliver(items ...store.Item) {
 	for i := range items {
 		it := &items[i]
-		if !r.Know(it.No) {
+		if it.Kind.Verb() && it.Kind != store.ItemCancel || !r.Know(it.No) {
 			continue
 		}
 		switch it.Kind {
@@ -205,6 +208,10 @@ func (r *Run) Deliver(items ...store.Item) {
 		case store.ItemResolution:
 			if it.Incarnation != r.cfg.Run.Incarnation {
 				r.Answer(it.No, nil) // for an older incarnation: nobody can await it
+				continue
+			}
+			if _, twice := r.resolved[it.Loc]; twice {
+				r.Answer(it.No, nil) // the first one stands
 				continue
 			}
 			r.resolved[it.Loc] = *it
@@ -221,8 +228,6 @@ func (r *Run) Deliver(items ...store.Item) {
 				continue
 			}
 			r.cancelItem = it
-		default:
-			continue
 		}
 		if it.State != store.Seen {
 			r.log.seen = append(r.log.seen, it.No)
@@ -314,22 +319,22 @@ func (r *Run) NextTimer() (at store.Time, needsInbox bool) {
 // cannot be used afterwards, except for Over, Replayed, Entries and Notes.
 func (r *Run) Unwind() {
 	r.unwinding = true
-	for len(r.branches) > 0 {
-		var last *Branch
-		for b := range r.branches {
-			if last == nil || b.id > last.id {
-				last = b
-			}
-		}
-		delete(r.branches, last)
-		if !last.started {
+	branches := r.oldest()
+	clear(r.branches)
+	for _, b := range slices.Backward(branches) {
+		if !b.started {
 			continue
 		}
-		r.current.Store(last)
-		last.resume <- struct{}{}
+		r.current.Store(b)
+		b.resume <- struct{}{}
 		<-r.yield
 	}
 	r.current.Store(nil)
+}
+
+// oldest returns the branches in the order of their creation.
+func (r *Run) oldest() []*Branch {
+	return slices.SortedFunc(maps.Keys(r.branches), func(a, b *Branch) int { return cmp.Compare(a.id, b.id) })
 }
 
 // derive returns bytes that only this run has for the purpose and location.

@@ -92,11 +92,7 @@ func (r *Run) cancelRun(reason []byte) {
 func (r *Run) deadlock() {
 	var places []string
 	for b := range r.branches {
-		place := b.loc.String()
-		if place == "" {
-			place = "the workflow's function"
-		}
-		places = append(places, place)
+		places = append(places, b.name())
 	}
 	slices.Sort(places)
 	r.over = &Outcome{Status: store.Failed, Output: EncodeFailure(&Failure{
@@ -120,11 +116,9 @@ func (r *Run) finished() {
 		return
 	}
 	if !r.live {
-		for _, rec := range r.replay.numbered {
-			if !rec.handed {
-				r.stall(r.blocked())
-				return
-			}
+		if r.remaining() != nil {
+			r.stall(r.blocked())
+			return
 		}
 		if r.replay.unasked > 0 {
 			r.stall(r.unasked())

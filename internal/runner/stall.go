@@ -51,15 +51,20 @@ func (r *Run) damaged(loc location.Loc, err error) {
 	}
 }
 
-// blocked is the divergence in which completions remain that nobody waits for.
-func (r *Run) blocked() *Stall {
-	for _, rec := range r.replay.numbered {
-		if !rec.handed {
-			return r.mismatch(rec)
+// remaining returns the recorded completion with the lowest number that was not
+// handed over, or nil.
+func (r *Run) remaining() *record {
+	p := &r.replay
+	for ; p.lowest < len(p.numbered); p.lowest++ {
+		if rec := p.numbered[p.lowest]; !rec.handed {
+			return rec
 		}
 	}
-	panic("stall without a remaining completion")
+	return nil
 }
+
+// blocked is the divergence in which completions remain that nobody waits for.
+func (r *Run) blocked() *Stall { return r.mismatch(r.remaining()) }
 
 // unasked is the divergence in which a begun operation was not asked for.
 func (r *Run) unasked() *Stall {

@@ -117,12 +117,16 @@ func (r *Run) Complete(id int64, attempt int, result BodyResult) {
 	r.arrived.push(arrival{o, result})
 }
 
-// Heartbeat records what an attempt wants its successor to know. It reports
-// whether the attempt is the current one.
+// Heartbeat records what an attempt wants its successor to know, unless it is
+// larger than a value may be. It reports whether the attempt is the current one.
 func (r *Run) Heartbeat(id int64, attempt int, detail []byte) bool {
 	o := r.bodies[id]
 	if o == nil || !o.given || attempt != o.attempt+1 {
 		return false
+	}
+	if len(detail) > r.limits.Value {
+		r.note(o.loc, "a heartbeat's detail is not recorded", fmt.Errorf("it has %d bytes, more than the limit of %d", len(detail), r.limits.Value))
+		return true
 	}
 	o.detail = detail
 	r.writeProgress(o, 0)
@@ -160,7 +164,7 @@ func (r *Run) attemptEnded(a arrival) {
 		r.handOver(o)
 		return
 	}
-	if o.causes = append(o.causes, result.Failure.bounded(0)); len(o.causes) > maxCauses {
+	if o.causes = append(o.causes, result.Failure.bounded(maxAttempt)); len(o.causes) > maxCauses {
 		o.causes = o.causes[1:]
 	}
 	policy := &o.step.Policy
@@ -201,7 +205,8 @@ func (r *Run) delay(o *op) time.Duration {
 	d = min(d, float64(p.Max))
 	h := r.derive("jitter", 0, o.loc, int64(o.attempt))
 	unit := float64(binary.BigEndian.Uint32(h[:])) / math.MaxUint32 // 0 to 1
-	return time.Duration(d * (1 + p.Jitter*(2*unit-1)))
+	d *= 1 + p.Jitter*(2*unit-1)
+	return time.Duration(min(d, float64(math.MaxInt64/2)))
 }
 
 // settleBody says that no body of the step is queued or under way any more.
@@ -226,6 +231,7 @@ func (r *Run) dropBody(o *op) {
 func (o *op) cancelKept() {
 	r := o.run
 	o.refused = true
+	o.deadline = 0 // no attempt follows
 	switch {
 	case !r.live || o.busy && !o.queued && !o.given:
 	case o.given:

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/stet-run/stet/store"
@@ -49,13 +50,14 @@ func (l *turnLog) consume(no store.ItemNo, verdict []byte) {
 
 // Take returns what is to be committed, or nil if nothing is. Until Committed is
 // called the run fills the next turn, and Take returns nil. It also does while
-// the run is suspended: what arrives then is for after Resumed, because nobody
-// may commit for a run that is not claimed.
+// the run is suspended, because nobody may commit for a run that is not claimed:
+// what arrives then is for after Resumed. After the turn that ends the run there
+// is none, unless it is answered by StillReady.
 //
 // The turn of a run that is over ends it; that of a run that waits and can do
 // without its node suspends it. Shard and Build are the caller's to fill in.
 func (r *Run) Take() *store.Turn {
-	if r.underWay || r.suspended || r.broken != nil {
+	if r.underWay || r.suspended || r.closed || r.broken != nil {
 		return nil
 	}
 	turn := &store.Turn{
@@ -64,8 +66,12 @@ func (r *Run) Take() *store.Turn {
 	}
 	switch {
 	case r.over != nil && r.over.Status == store.Stalled && !r.live:
-		// A stalled replay has begun nothing and leaves everything as it was.
+		// A stalled replay has begun nothing and leaves everything as it was; a
+		// cancel is left unexamined, because who owns a stalled run decides it.
 		turn = &store.Turn{Run: turn.Run, Shard: turn.Shard, Incarnation: turn.Incarnation, Seen: turn.Seen}
+		if it := r.cancelItem; it != nil {
+			turn.Seen = slices.DeleteFunc(turn.Seen, func(no store.ItemNo) bool { return no == it.No })
+		}
 		turn.Update = r.update(store.Stalled)
 	case r.over != nil:
 		turn.Update = r.update(r.over.Status)
@@ -79,6 +85,7 @@ func (r *Run) Take() *store.Turn {
 		return nil
 	}
 	r.underWay, r.taken = true, r.pos
+	r.closed = r.over != nil
 	r.suspended = turn.Update != nil && turn.Update.Status == store.Suspended
 	r.log = turnLog{number: r.log.number + 1}
 	return turn
@@ -108,7 +115,7 @@ func (r *Run) Committed() {
 // neither suspended nor ended because something is new in its inbox.
 func (r *Run) StillReady() {
 	r.Committed()
-	r.suspended = false
+	r.suspended, r.closed = false, false
 }
 
 // Suspended reports whether the last turn taken suspends the run and nothing
@@ -116,9 +123,10 @@ func (r *Run) StillReady() {
 func (r *Run) Suspended() bool { return r.suspended }
 
 // idle reports whether the run only waits for what a later activation can await
-// as well.
+// as well. What was delivered since the last Advance is not examined yet.
 func (r *Run) idle() bool {
-	if r.inFlight > 0 || r.arrived.len() > 0 || r.log.full(r.limits) || r.ready.len() > 0 {
+	if r.inFlight > 0 || r.arrived.len() > 0 || r.log.full(r.limits) || r.ready.len() > 0 ||
+		r.cancelItem != nil || len(r.hot) > 0 || len(r.hotMail) > 0 {
 		return false
 	}
 	t, ok := r.firstTimer()
@@ -140,7 +148,7 @@ const maxWaits = 10
 // waits describes what the run waits for.
 func (r *Run) waits() []byte {
 	var list []Wait
-	for b := range r.branches {
+	for _, b := range r.oldest() {
 		if b.wait == nil {
 			continue
 		}

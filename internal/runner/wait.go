@@ -1,5 +1,7 @@
 package runner
 
+import "slices"
+
 // source is something that settles once and can be waited for: an operation or
 // a future.
 type source struct {
@@ -93,16 +95,33 @@ func (b *Branch) block(w *wait) (*source, error) {
 	b.wait = w
 	b.park()
 	b.wait = nil
+	for _, s := range w.sources {
+		s.forget(w)
+	}
 	return w.winner, w.err
+}
+
+// forget removes a wait that is over, so that a source that many have waited for
+// in vain does not grow. The newest are last.
+func (s *source) forget(w *wait) {
+	for i := len(s.waiters) - 1; i >= 0; i-- {
+		if s.waiters[i] == w {
+			s.waiters = slices.Delete(s.waiters, i, i+1)
+			return
+		}
+	}
 }
 
 // Await waits for a future's value. A settled one gives it also in a cancelled
 // branch.
 func (b *Branch) Await(call Call, f *Future) (any, error) {
-	if f.settled && b.run.current.Load() == b {
+	if err := b.check(call); err != nil {
+		return nil, err
+	}
+	if f.settled {
 		return f.Result()
 	}
-	if err := b.enter(call); err != nil {
+	if err := b.refuse(call); err != nil {
 		return nil, err
 	}
 	if _, err := b.block(&wait{sources: []*source{&f.source}, shield: call.Shield}); err != nil {
@@ -160,7 +179,9 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 	index := -1
 	for i, o := range ops {
 		if winner != nil && w.sources[i] == winner {
-			index = i
+			if index < 0 {
+				index = i
+			}
 		} else if o != nil && o.kind != promiseKind {
 			o.close()
 		}

@@ -1,0 +1,176 @@
+package runner
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// edited lets code run until it waits, and replays it with other code.
+func edited(t *testing.T, before func(h *harness), code, changed func(*Branch) ([]byte, *Failure)) *harness {
+	t.Helper()
+	h := newHarness(t, code)
+	h.play()
+	before(h)
+	h.leave()
+	h.code = changed
+	h.play()
+	return h
+}
+
+// wantStall fails the test unless the run has stalled, names both sides, and has
+// left its history alone.
+func (h *harness) wantStall(location, recorded, asked string) {
+	h.t.Helper()
+	over := h.r.Over()
+	if over == nil || over.Stall == nil {
+		h.t.Fatalf("the run has not stalled; over %+v, in flight %v", over, h.flying())
+	}
+	s := over.Stall
+	if s.Location != location || !strings.Contains(s.Recorded, recorded) || !strings.Contains(s.Asked, asked) || s.Remedy == "" {
+		h.t.Fatalf("the stall is %+v, want at %q, recorded %q, asked %q", s, location, recorded, asked)
+	}
+	if h.j.run.Status != store.Stalled || !strings.Contains(h.j.run.Reason, s.Remedy) {
+		h.t.Errorf("the run is %s: %s", h.j.run.Status, h.j.run.Reason)
+	}
+	if len(h.flight) > 0 {
+		h.t.Errorf("the stalled replay has begun %v", h.flying())
+	}
+}
+
+func sequence(names ...string) func(*Branch) ([]byte, *Failure) {
+	return func(b *Branch) ([]byte, *Failure) {
+		for _, n := range names {
+			if _, err := step(b, n); err != nil {
+				return result("", err)
+			}
+		}
+		return text("end")
+	}
+}
+
+func TestStallNamesBothSides(t *testing.T) {
+	nothing := func(*harness) {}
+	one := func(h *harness) { h.end("fetch", "v") }
+	flaky := func(b *Branch) ([]byte, *Failure) {
+		_, err := b.Step(Step{Call: at("fetch"), Policy: Policy{Attempts: 5, First: time.Hour, Factor: 1, Max: time.Hour}})
+		return result("", err)
+	}
+	for _, c := range []struct {
+		name                      string
+		code, changed             func(*Branch) ([]byte, *Failure)
+		before                    func(*harness)
+		location, recorded, asked string
+	}{
+		{"renamed", sequence("fetch", "store"), sequence("fetch-all", "store"), one,
+			"fetch", "step fetch (done, completion 1)", "step fetch-all"},
+		{"removed at the end", sequence("fetch", "store"), sequence(), one,
+			"fetch", "step fetch (done, completion 1)", "the end of the workflow"},
+		{"another kind", sequence("fetch", "store"), func(b *Branch) ([]byte, *Failure) { return result("", b.Sleep(at("fetch"), time.Hour)) }, one,
+			"fetch", "step fetch", "sleep fetch"},
+		{"inserted before", sequence("fetch", "store"), sequence("check", "fetch", "store"), one,
+			"fetch", "step fetch", "step check"},
+		{"an open entry is not asked for", flaky, sequence("other"), func(h *harness) { h.fail("fetch", "no") },
+			"fetch", "step fetch (open)", "step other"},
+		{"the function returns without an open entry", flaky, sequence(), func(h *harness) { h.fail("fetch", "no") },
+			"fetch", "step fetch (open)", "the end of the workflow"},
+		{"asked for and not waited for", func(b *Branch) ([]byte, *Failure) {
+			p, err := b.NewPromise(at("p"))
+			if err == nil {
+				_, err = b.AwaitPromise(at("p"), p)
+			}
+			if err == nil {
+				_, err = step(b, "after")
+			}
+			return result("", err)
+		}, func(b *Branch) ([]byte, *Failure) {
+			if _, err := b.NewPromise(at("p")); err != nil {
+				return result("", err)
+			}
+			return result(step(b, "after"))
+		}, func(h *harness) {
+			h.deliver(store.Item{Kind: store.ItemResolution, Loc: string(path("p")), Value: []byte("v")})
+		}, "p", "promise p (done, completion 1)", "nobody waits for its completion"},
+		{"a failure before what is recorded", sequence("fetch", "store"), func(b *Branch) ([]byte, *Failure) { return result(step(b, "")) }, one,
+			"fetch", "step fetch", "the failure of the run: name"},
+		{"a panic before what is recorded", sequence("fetch", "store"), func(*Branch) ([]byte, *Failure) { panic("new") }, one,
+			"fetch", "step fetch", "the end of the workflow"},
+		{"nothing is recorded", sequence("fetch"), sequence("other"), nothing, "", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := edited(t, c.before, c.code, c.changed)
+			if c.location == "" {
+				h.wantFlight("other")
+				return
+			}
+			h.wantStall(c.location, c.recorded, c.asked)
+			// The former code goes on as if nothing had been.
+			h.leave()
+			h.j.run.Status = store.Running
+			h.code = c.code
+			h.play()
+			if over := h.r.Over(); over != nil {
+				t.Errorf("with the former code the run ends %+v", over)
+			}
+		})
+	}
+}
+
+func TestStallNamesWhatIsNear(t *testing.T) {
+	h := edited(t, func(h *harness) { h.end("fetch-order", "v") }, sequence("fetch-order", "store"), sequence("fetch-orders", "store"))
+	if s := h.r.Over().Stall; len(s.Nearest) != 1 || s.Nearest[0] != "fetch-orders" {
+		t.Errorf("the nearest names are %q", s.Nearest)
+	}
+}
+
+// A cancel that comes while a replay stalls is left for who decides about stalled
+// runs.
+func TestCancelOfAStalledRunIsLeftUnexamined(t *testing.T) {
+	h := newHarness(t, sequence("fetch", "store"))
+	h.play()
+	h.end("fetch", "v")
+	h.leave()
+	h.code = sequence("other")
+	h.j.send(store.Item{Kind: store.ItemMessage, Name: "m", Sent: h.clock})
+	h.j.send(store.Item{Kind: store.ItemCancel})
+	h.play()
+	h.wantStall("fetch", "step fetch", "step other")
+	if a, b := h.j.items[0].State, h.j.items[1].State; a != store.Seen || b != store.New {
+		t.Errorf("the message has state %d and the cancel %d, want %d and %d", a, b, store.Seen, store.New)
+	}
+}
+
+// What nobody waits for any more is handed over when somebody waits for it again.
+func TestRecordedCompletionIsWaitedForAgain(t *testing.T) {
+	// A promise is assigned after a step; the changed code looks at the promise in
+	// a Select that a recorded timer wins, before it awaits it.
+	ask := func(b *Branch) *Promise { p, _ := b.NewPromise(at("p")); return p }
+	tick := func(b *Branch, p *Promise) {
+		_, _ = b.Select(at("select"), []Case{{Promise: p}, {Timer: &Timer{Call: at("tick"), At: birth.Add(time.Hour)}}})
+	}
+	h := edited(t, func(h *harness) {
+		h.pass(time.Hour)
+		h.end("x/s", "")
+		h.deliver(store.Item{Kind: store.ItemResolution, Loc: string(path("p")), Value: []byte("v")})
+		h.wantOrder("tick", "x/s", "p")
+	}, func(b *Branch) ([]byte, *Failure) {
+		p := ask(b)
+		x := spawn(b, "x", "s")
+		tick(b, p)
+		_, _ = b.Await(at("x"), x)
+		_, _ = b.AwaitPromise(at("p"), p)
+		return result(step(b, "end"))
+	}, func(b *Branch) ([]byte, *Failure) {
+		p := ask(b)
+		x := spawn(b, "x", "s")
+		tick(b, p)
+		v, _ := b.AwaitPromise(at("p"), p)
+		_, _ = b.Await(at("x"), x)
+		end, err := step(b, "end")
+		return result(fmt.Sprint(string(v), end), err)
+	})
+	h.wantFlight("end")
+}
