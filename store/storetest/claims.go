@@ -241,6 +241,14 @@ var claimCases = []testCase{
 		k.equal("claimed", claimedIDs(o.claim(10, "w")), []string{"suspended"})
 		k.pass(second)
 		next(0, "w")
+		k.equal("claimed", claimedIDs(o.claim(10, "w")), []string{"in B"})
+		called := o.started("called")
+		o.turn(update(called, store.Update{Status: store.Suspended, WakeAt: k.now() + 1}), store.Committed)
+		next(4*second+1, "w")
+		k.send(message("called", "m"))
+		if c := o.claim(10, "w"); len(claimedIDs(c)) != 1 || c.NextWake != 0 {
+			k.Errorf("of the run that this call has claimed, %v, the wake time %s is still to come", claimedIDs(c), c.NextWake)
+		}
 	}},
 	{"ARunIsInOneHand", func(k *kit) {
 		o := k.owner(k.s, "n")

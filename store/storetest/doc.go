@@ -3,7 +3,22 @@
 //
 //	func TestContract(t *testing.T) { storetest.Run(t, open) }
 //
-// Law01 to Law12, and Claims, Starts, Reads, Nodes, Changed for what single
-// methods promise, are subtests of these names: one case for each rule, which
-// prints the rule when it fails.
+// Three things are done, each a subtest of its own name:
+//
+//   - Law01 to Law12, and Claims, Starts, Reads, Nodes, Changed for what single
+//     methods promise: one case for each rule, which prints the rule when it fails;
+//   - Scripts: sequences of operations kept in files, those of this package and
+//     those in testdata/scripts of the package under test;
+//   - Differential: random operations.
+//
+// Scripts and random operations are carried out in lock-step on the store and on
+// store/memory, which is the specification. Every answer is compared, and after
+// every operation all that can be seen of the two; what must hold of a store at
+// rest is checked on both. Numbers of runs and items, and epochs, may differ
+// between stores: they are translated by the order in which they appear.
+//
+// A random sequence that fails is made as short as possible and written to
+// testdata/scripts of the package under test, where Scripts finds it from then
+// on. The environment variable STET_SOAK multiplies how many are tried, and
+// STET_SEED tries one seed alone.
 package storetest

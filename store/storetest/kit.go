@@ -1,16 +1,11 @@
 package storetest
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"reflect"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/stet-run/stet/store"
 )
@@ -59,16 +54,9 @@ func (k *kit) now() store.Time { return store.TimeOf(k.clock.Now()) }
 // pass lets time pass.
 func (k *kit) pass(d store.Delay) { k.clock.step(time.Duration(d) * time.Microsecond) }
 
-// equal compares what a caller cannot tell apart: an empty list is like none, but
-// an empty value is not like no value.
-var equal = cmp.Options{
-	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[[]byte]() }, cmpopts.EquateEmpty()),
-	cmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }),
-}
-
 func (k *kit) equal(what string, got, want any) {
 	k.Helper()
-	if diff := cmp.Diff(want, got, equal); diff != "" {
+	if diff := difference(want, got); diff != "" {
 		k.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }

@@ -75,6 +75,8 @@ func Run(t *testing.T, open Open) {
 			}
 		})
 	}
+	t.Run("Scripts", func(t *testing.T) { runScripts(t, open) })
+	t.Run("Differential", func(t *testing.T) { runDifferential(t, open) })
 }
 
 // shardA and shardB are the shards that the cases use.

@@ -1,0 +1,485 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// generator makes operations that fit the present state of the specification,
+// mostly; some are stale, some wrong, some repeat what was done.
+type generator struct {
+	*rand.Rand
+	w     *world
+	seeds int
+	stale []tenure // leases of any time
+}
+
+func newGenerator(seed uint64, w *world) *generator {
+	return &generator{Rand: rand.New(rand.NewPCG(seed, 0)), w: w}
+}
+
+var (
+	genShards    = []store.Shard{shardA, shardA, shardB}
+	genWorkflows = []string{"w", "w", "w", "x"}
+	genIDs       = []string{"a", "b", "c", "d", "e", "ä b"}
+	genItems     = []string{"i1", "i2", "i3", "i4", "i5", "i6", "i7", "i8"}
+	genLocs      = []string{"s", "s#2", "s/t", "s\x00\xff", "~1"}
+	genNodes     = []string{"n1", "n2"}
+	genSizes     = []int{0, 1, 20, 512, 513, store.LargeValue - 1, store.LargeValue, 9000}
+	genSteps     = []time.Duration{time.Microsecond, time.Second, 5 * time.Second, 11 * time.Second, time.Minute, 25 * time.Hour, -time.Second, -time.Hour}
+)
+
+func pick[T any](g *generator, list []T) T { return list[g.IntN(len(list))] }
+
+// chance is true in one of n cases.
+func (g *generator) chance(n int) bool { return g.IntN(n) == 0 }
+
+// some returns a part of a list.
+func some[T any](g *generator, list []T, oneIn int) []T {
+	var part []T
+	for _, x := range list {
+		if g.chance(oneIn) {
+			part = append(part, x)
+		}
+	}
+	return part
+}
+
+// next returns an operation.
+func (g *generator) next() op {
+	n := g.IntN(100)
+	switch {
+	case n < 6:
+		return &clockOp{By: pick(g, genSteps)}
+	case n < 8 && len(g.handles()) < 4:
+		return &joinOp{}
+	case n < 10 && len(g.handles()) > 1:
+		return &killOp{Handle: g.handle()}
+	case n < 13:
+		return g.register()
+	case n < 20 || len(g.w.spec.now.Leases) == 0:
+		return g.acquire()
+	case n < 23:
+		return &renewOp{Handle: g.handle(), Leases: g.leases(""), TTL: g.ttl()}
+	case n < 25:
+		return &releaseOp{Handle: g.handle(), Leases: g.leases("")}
+	case n < 37:
+		return &applyOp{Handle: g.handle(), Commands: g.commands(1 + g.IntN(3))}
+	case n < 70:
+		return g.commit()
+	case n < 74:
+		return g.repeat()
+	case n < 90:
+		return g.claim()
+	}
+	return g.read()
+}
+
+// last are the operations that end a script: all processes die, and the next
+// owner finds everything that is ready now or later.
+func (g *generator) last() []op {
+	var ops []op
+	for _, h := range g.handles() {
+		ops = append(ops, &killOp{Handle: h})
+	}
+	h := len(g.w.alive)
+	ops = append(ops, &joinOp{}, &clockOp{By: time.Minute},
+		&acquireOp{Handle: h, Node: "last", Boot: "1", Shards: []store.Shard{shardA, shardB}, TTL: hour})
+	for _, workflows := range [][]string{nil, {"w"}, {"w", "x"}} {
+		for _, step := range []time.Duration{0, 300 * time.Hour} {
+			claim := &claimOp{Handle: h, Node: "last", Boot: "1", Workflows: workflows, Limit: 100}
+			for _, shard := range []store.Shard{shardA, shardB} {
+				claim.Leases = append(claim.Leases, tenure{shard, g.w.spec.check.epochs[shard] + 1})
+			}
+			ops = append(ops, &clockOp{By: step}, claim)
+		}
+	}
+	return ops
+}
+
+// handles are those of processes that live.
+func (g *generator) handles() []int {
+	var list []int
+	for i, alive := range g.w.alive {
+		if alive {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+func (g *generator) handle() int { return pick(g, g.handles()) }
+
+// boot returns a node's boot, of a handle: each process has at most two lives of
+// a node, which may both be at work.
+func (g *generator) boot() (handle int, node, boot string) {
+	handle = g.handle()
+	return handle, pick(g, genNodes), fmt.Sprintf("%d-%d", handle, max(g.IntN(5)-3, 0))
+}
+
+func (g *generator) ttl() store.Delay {
+	return pick(g, []store.Delay{ttl, ttl, ttl, hour, 1})
+}
+
+func (g *generator) register() op {
+	handle, node, boot := g.boot()
+	n := store.Node{ID: node, Boot: boot, Build: pick(g, []string{"", "v1", "v2"}), Host: "host", PID: g.IntN(3), Workflows: some(g, genWorkflows, 2)}
+	n.Stopped = g.chance(6)
+	if g.chance(20) {
+		n.Boot = ""
+	}
+	return &registerOp{Handle: handle, Node: n}
+}
+
+func (g *generator) acquire() op {
+	handle, node, boot := g.boot()
+	o := &acquireOp{Handle: handle, Node: node, Boot: boot, TTL: g.ttl()}
+	o.Shards = [][]store.Shard{{shardA}, {shardA, shardB}, {shardB, shardA}, {shardB}}[g.IntN(4)]
+	if g.chance(30) {
+		o.TTL = 0
+	}
+	return o
+}
+
+// leases returns leases of a boot, or of all; now and then stale ones.
+func (g *generator) leases(boot string) []tenure {
+	var list []tenure
+	for _, l := range g.w.spec.now.Leases {
+		t := tenure{l.Shard, l.Epoch}
+		g.remember(t)
+		if boot == "" || l.Node+" "+l.Boot == boot || g.chance(10) {
+			list = append(list, t)
+		}
+	}
+	for i := range list {
+		if len(g.stale) > 0 && g.chance(15) {
+			list[i].Epoch = pick(g, g.stale).Epoch
+		}
+	}
+	if boot == "" {
+		return some(g, list, 2)
+	}
+	return list
+}
+
+func (g *generator) remember(t tenure) {
+	if len(g.stale) < 100 {
+		g.stale = append(g.stale, t)
+	}
+}
+
+// owner returns a boot that holds a lease and can act.
+func (g *generator) owner() (handle int, node, boot string) {
+	leases := g.w.spec.now.Leases
+	if len(leases) > 0 && !g.chance(12) {
+		l := pick(g, leases)
+		if b := g.w.spec.boots[l.Node+" "+l.Boot]; b != nil && g.w.alive[b.handle] {
+			return b.handle, l.Node, l.Boot
+		}
+	}
+	return g.boot()
+}
+
+func (g *generator) value() []byte {
+	if g.chance(3) {
+		return nil
+	}
+	return []byte(strings.Repeat(string(rune('a'+g.IntN(3))), pick(g, genSizes)))
+}
+
+// id returns the ID of a run.
+func (g *generator) id() string {
+	if runs := g.w.spec.now.Runs; len(runs) > 0 && g.chance(6) {
+		r := pick(g, runs)
+		return fmt.Sprintf("%s@%d", strings.SplitN(r.ID, "@", 2)[0], r.No)
+	}
+	return pick(g, genIDs)
+}
+
+func (g *generator) item() store.Item {
+	kinds := []store.ItemKind{store.ItemMessage, store.ItemMessage, store.ItemMessage, store.ItemResolution, store.ItemCancel, store.ItemTerminate, store.ItemResume}
+	it := store.Item{Kind: pick(g, kinds), ID: pick(g, genItems), Origin: pick(g, []string{"o", "o", "p"}), Value: g.value()}
+	switch it.Kind {
+	case store.ItemMessage:
+		it.Name = pick(g, []string{"", "m", "ö"})
+	case store.ItemResolution:
+		it.Incarnation, it.Loc, it.Failed = g.IntN(2), pick(g, genLocs), g.chance(2)
+	}
+	if g.chance(60) {
+		it.ID = ""
+	}
+	return it
+}
+
+func (g *generator) start() *store.Start {
+	s := &store.Start{ID: g.id(), Shard: pick(g, genShards), Workflow: pick(g, genWorkflows), Input: g.value()}
+	g.seeds++
+	s.Seed = seedOf(g.seeds)
+	if g.chance(8) {
+		s.Seed = seedOf(1 + g.IntN(g.seeds)) // a repeat, if that was of this ID
+	}
+	switch g.IntN(8) {
+	case 0:
+		s.At = g.w.spec.now.Now + store.Time(g.IntN(5)-2)*store.Time(second)
+	case 1:
+		s.After = pick(g, []store.Delay{1, second, minute, 200 * hour})
+	case 2:
+		s.Existing = store.ReplaceFailed
+	case 3:
+		for i := range g.IntN(3) {
+			it := g.item()
+			it.ID = genItems[i]
+			s.Items = append(s.Items, it)
+		}
+	case 4:
+		if runs := g.w.spec.now.Runs; len(runs) > 0 {
+			s.Parent, s.ParentLoc = pick(g, runs).No, pick(g, genLocs)
+		}
+	}
+	if failed := g.runs(func(r *store.Run) bool { return r.Status == store.Failed || r.Status == store.Cancelled }); len(failed) > 0 && g.chance(2) {
+		s.ID, s.Existing = pick(g, failed).ID, store.ReplaceFailed
+	}
+	return s
+}
+
+func (g *generator) runs(want func(*store.Run) bool) []store.Run {
+	var list []store.Run
+	for i := range g.w.spec.now.Runs {
+		if r := &g.w.spec.now.Runs[i]; want(r) {
+			list = append(list, *r)
+		}
+	}
+	return list
+}
+
+func (g *generator) commands(n int) []store.Command {
+	commands := make([]store.Command, n)
+	for i := range commands {
+		c := store.Command{Adopt: g.chance(2)}
+		if len(g.w.spec.now.Runs) < 12 && g.chance(3) || len(g.w.spec.now.Runs) == 0 {
+			c.Start = g.start()
+		} else {
+			it := g.item()
+			c.RunID, c.Item = g.id(), &it
+		}
+		commands[i] = c
+	}
+	return commands
+}
+
+func (g *generator) commit() op {
+	handle, node, boot := g.owner()
+	o := &commitOp{Handle: handle, Node: node, Boot: boot, Leases: g.leases(node + " " + boot), Former: g.chance(40)}
+	held := map[store.Shard]bool{}
+	for _, l := range o.Leases {
+		held[l.Shard] = true
+	}
+	for _, r := range g.runs(func(r *store.Run) bool { return held[r.Shard] && (r.Claimed || g.chance(15)) }) {
+		if len(o.Turns) < 4 && !g.chance(3) {
+			o.Turns = append(o.Turns, g.turn(&r))
+		}
+	}
+	if g.chance(3) {
+		o.Commands = g.commands(1 + g.IntN(3))
+		for i := range o.Commands {
+			o.Commands[i].Adopt = !g.chance(4)
+		}
+	}
+	if len(o.Turns) > 0 && g.chance(40) {
+		g.spoil(&o.Turns[0])
+	}
+	return o
+}
+
+// spoil makes a turn one that no owner would send.
+func (g *generator) spoil(t *store.Turn) {
+	switch g.IntN(5) {
+	case 0:
+		t.Shard = shardB
+	case 1:
+		t.Incarnation++
+	case 2:
+		t.Run += 100
+	case 3:
+		t.Seen = append(t.Seen, 9999)
+	case 4:
+		t.Entries = append(t.Entries, store.Entry{Kind: store.KindStep, State: store.Done})
+	}
+}
+
+func (g *generator) turn(r *store.Run) store.Turn {
+	t := store.Turn{Run: r.No, Shard: r.Shard, Incarnation: r.Incarnation}
+	for range g.IntN(3) {
+		t.Entries = append(t.Entries, g.entry(r))
+	}
+	careful := !g.chance(3) // examines everything
+	for _, it := range g.w.spec.now.Items[r.No] {
+		switch {
+		case it.State == store.Consumed && !g.chance(60):
+		case g.chance(3):
+			t.Consumed = append(t.Consumed, store.Consumption{Item: it.No, Verdict: g.value()})
+		case it.State == store.New && careful || g.chance(4):
+			t.Seen = append(t.Seen, it.No)
+		}
+	}
+	if !g.chance(3) {
+		t.Update = g.update(r)
+	}
+	if g.chance(6) {
+		t.Sends = g.commands(1)
+	}
+	return t
+}
+
+// entry returns a new entry, or what stands at a location, equal or not quite.
+func (g *generator) entry(r *store.Run) store.Entry {
+	e := store.Entry{
+		Loc: pick(g, genLocs), Kind: pick(g, []store.Kind{store.KindStep, store.KindSleep, 99}), Value: g.value(), Attempt: g.IntN(3),
+		State:   pick(g, []store.EntryState{store.Open, store.Open, store.Done, store.FailedEntry, store.Withdrawn}),
+		Started: g.w.spec.now.Now, Born: int64(g.IntN(2)),
+	}
+	if e.State == store.Done && g.chance(2) {
+		e.Seq, e.At = int64(1+g.IntN(5)), g.w.spec.now.Now
+	}
+	if stands := g.w.spec.now.Entries[r.No]; len(stands) > 0 && g.chance(3) {
+		e = pick(g, stands)
+		switch g.IntN(6) {
+		case 0:
+			e.Seq, e.At = int64(g.IntN(5)), g.w.spec.now.Now
+		case 1:
+			e.Value = g.value()
+		case 2:
+			e.Attempt++
+		case 3:
+			e.State = store.FailedEntry
+		}
+	}
+	e.Size = 0
+	return e
+}
+
+func (g *generator) update(r *store.Run) *store.Update {
+	u := &store.Update{
+		Status: pick(g, store.AllStatuses()), Marks: store.Marks(g.IntN(8)), Build: pick(g, []string{"", "", "v1", "v2"}),
+		Reason: pick(g, []string{"", "because"}), Output: g.value(), Waits: g.value(), Alone: g.chance(4), Spared: g.chance(8),
+	}
+	for range 3 {
+		if !r.Status.CanBecome(u.Status) || u.Status == r.Status {
+			u.Status = pick(g, store.AllStatuses())
+		}
+	}
+	if g.chance(3) {
+		u.Status = store.Suspended
+	}
+	if g.chance(2) {
+		u.WakeAt = g.w.spec.now.Now + store.Time(pick(g, []store.Delay{-second, 1, second, minute, 100 * hour}))
+	}
+	return u
+}
+
+// repeat repeats the last batch of a boot that can.
+func (g *generator) repeat() op {
+	key := g.lastBoot()
+	if key == "" {
+		return g.claim()
+	}
+	node, boot, _ := strings.Cut(key, " ")
+	return &repeatOp{Node: node, Boot: boot}
+}
+
+// lastBoot returns one of the boots that have committed.
+func (g *generator) lastBoot() string {
+	var keys []string
+	for _, node := range genNodes {
+		for _, handle := range g.handles() {
+			for life := range 2 {
+				key := fmt.Sprintf("%s %d-%d", node, handle, life)
+				if b := g.w.spec.boots[key]; b != nil && b.last != nil {
+					keys = append(keys, key)
+				}
+			}
+		}
+	}
+	if len(keys) == 0 {
+		return ""
+	}
+	return pick(g, keys)
+}
+
+func (g *generator) claim() op {
+	handle, node, boot := g.owner()
+	return &claimOp{
+		Handle: handle, Node: node, Boot: boot, Leases: g.leases(node + " " + boot), Limit: pick(g, []int{10, 10, 10, 1, 2, 0, -1}),
+		Workflows: pick(g, [][]string{{"w", "x"}, {"w", "x"}, {"w"}, {"x"}, nil, {"none"}}),
+	}
+}
+
+func (g *generator) read() op {
+	handle := g.handle()
+	var nos []store.RunNo
+	for _, r := range g.w.spec.now.Runs {
+		nos = append(nos, r.No)
+	}
+	nos = append(nos, 77, -1)
+	switch g.IntN(5) {
+	case 0:
+		return &loadOp{Handle: handle, Runs: some(g, nos, 2)}
+	case 1:
+		return &listOp{Handle: handle, Filter: g.filter()}
+	case 2:
+		return &countOp{Handle: handle, Filter: g.filter()}
+	case 3:
+		return &inboxOp{Handle: handle, Run: pick(g, nos), IDs: some(g, genItems, 3)}
+	}
+	q := store.HistoryQuery{Run: pick(g, nos), Limit: g.IntN(4), Values: g.chance(2), Locs: some(g, genLocs, 2)}
+	if g.chance(2) {
+		q.Locs = nil
+	}
+	if g.chance(2) {
+		q.After = pick(g, genLocs)
+	}
+	if g.chance(10) {
+		q.Incarnation = 1
+	}
+	return &historyOp{Handle: handle, Query: q}
+}
+
+func (g *generator) filter() store.Filter {
+	f := store.Filter{Values: g.chance(2), Limit: g.IntN(4)}
+	if g.chance(3) {
+		f.IDs = some(g, genIDs, 2)
+	}
+	if g.chance(4) {
+		f.IDPrefix = pick(g, []string{"a", "ä", "b@", "\xc3"})
+	}
+	if g.chance(3) {
+		f.Workflows = some(g, []string{"w", "x", "none"}, 2)
+	}
+	if g.chance(3) {
+		f.Statuses = some(g, store.AllStatuses(), 3)
+	}
+	if g.chance(5) {
+		f.Marks = store.Marks(g.IntN(8))
+	}
+	if g.chance(5) {
+		f.CreatedFrom = g.w.spec.now.Now - store.Time(g.IntN(20))*store.Time(second)
+	}
+	if g.chance(5) {
+		f.CreatedBefore = g.w.spec.now.Now - store.Time(g.IntN(20))*store.Time(second)
+	}
+	if runs := g.w.spec.now.Runs; len(runs) > 0 && g.chance(6) {
+		r := pick(g, runs)
+		f.Nos, f.Parent = []store.RunNo{r.No, 55}, 0
+		if g.chance(2) {
+			f.Nos, f.Parent = nil, r.No
+		}
+	}
+	if g.chance(20) {
+		f.Cursor = "bad"
+	}
+	return f
+}

@@ -1,0 +1,113 @@
+package storetest
+
+import (
+	"strings"
+
+	"github.com/stet-run/stet/store"
+)
+
+// situations are what random operations must reach to be worth anything.
+var situations = []string{
+	"a turn committed", "a turn still ready", "a turn fenced", "a turn refused", "a batch repeated", "a batch with a former number",
+	"a run adopted", "a run replaced", "a start that exists", "an item that is a duplicate", "an item for an ended run", "an item for nobody",
+	"a run claimed", "a run claimed for an item", "a claim cut short", "a claim fenced", "a wake time to come",
+	"a shard taken", "a shard refused", "suspects", "strikes", "a lease renewed", "a lease not renewed",
+	"a value left out", "several pages", "a bad cursor", "a value of a consumed item gone", "a terminal run running again", "a clock that went back",
+}
+
+// count notes what an operation has reached.
+func (w *world) count(o op, a answer) {
+	reached := func(what string, is bool) {
+		if is {
+			w.reached[what]++
+		}
+	}
+	reached("a bad cursor", a.Error == store.ErrBadCursor.Error())
+	switch v := a.Value.(type) {
+	case store.BatchResult:
+		_, repeat := o.(*repeatOp)
+		reached("a batch repeated", repeat)
+		for _, t := range v.Turns {
+			reached("a turn "+t.Verdict.String(), true)
+		}
+		w.countAnswers(v.Commands)
+	case store.Claims:
+		reached("a claim cut short", v.More)
+		reached("a claim fenced", len(v.Fenced) > 0)
+		reached("a wake time to come", v.NextWake != 0)
+		for _, c := range v.Runs {
+			reached("a run claimed", c.Fresh)
+			reached("a run claimed for an item", c.Fresh && len(c.Items) > 0)
+			reached("strikes", c.Run.Strikes > 0)
+		}
+	case acquired:
+		_, renewal := o.(*renewOp)
+		for _, shard := range v.Shards {
+			reached("a shard taken", shard.Held && !renewal)
+			reached("a shard refused", !shard.Held && !renewal)
+			reached("a lease renewed", shard.Held && renewal)
+			reached("a lease not renewed", !shard.Held && renewal)
+			reached("suspects", shard.Suspects > 0)
+		}
+	case []store.Snapshot:
+		for _, snap := range v {
+			for _, e := range snap.Entries {
+				reached("a value left out", e.Value == nil && e.Size >= store.LargeValue)
+			}
+		}
+	case [][]store.Run:
+		reached("several pages", len(v) > 1)
+	}
+	switch o := o.(type) {
+	case *applyOp:
+		if v, ok := a.Value.(struct {
+			Answers []store.Answer
+			Now     store.Time
+		}); ok {
+			w.countAnswers(v.Answers)
+		}
+	case *commitOp:
+		reached("a batch with a former number", o.Former && a.Error != "")
+		w.countTurns(o)
+	case *clockOp:
+		reached("a clock that went back", o.By < 0)
+	}
+	for _, r := range w.spec.now.Runs {
+		reached("a run replaced", strings.Contains(r.ID, "@"))
+	}
+}
+
+func (w *world) countAnswers(answers []store.Answer) {
+	names := map[store.Outcome]string{store.Exists: "a start that exists", store.Duplicate: "an item that is a duplicate",
+		store.Ended: "an item for an ended run", store.NotFound: "an item for nobody"}
+	for _, a := range answers {
+		if name := names[a.Outcome]; name != "" {
+			w.reached[name]++
+		}
+		if a.Claimed {
+			w.reached["a run adopted"]++
+		}
+	}
+}
+
+// countTurns looks at what the turns of a batch have done.
+func (w *world) countTurns(o *commitOp) {
+	for i := range o.Turns {
+		t := &o.Turns[i]
+		for _, it := range w.spec.now.Items[t.Run] {
+			for _, c := range t.Consumed {
+				if c.Item == it.No && it.State == store.Consumed {
+					w.reached["a value of a consumed item gone"]++
+				}
+			}
+		}
+		if t.Update == nil || t.Update.Status != store.Running {
+			continue
+		}
+		for _, r := range w.spec.now.Runs {
+			if r.No == t.Run && r.Claimed && r.Output != nil {
+				w.reached["a terminal run running again"]++
+			}
+		}
+	}
+}

@@ -1,0 +1,408 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// specification is the harness of store/memory.
+type specification struct{ first *memory.Store }
+
+func newSpecification(clock func() time.Time) specification {
+	return specification{memory.New(memory.Clock(clock))}
+}
+
+func (s specification) First() store.Store { return s.first }
+
+func (s specification) Join(testing.TB) store.Store { return s.first.Join() }
+
+func (s specification) Kill(t testing.TB, h store.Store) bool {
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	return true
+}
+
+// side is one of the two stores that go in lock-step.
+type side struct {
+	harness Harness
+	handles []store.Store
+	viewer  store.Store // reads the state and does nothing else
+	boots   map[string]*batches
+	now     *state
+	check   checker
+}
+
+// batches are those of a node's boot.
+type batches struct {
+	handle int
+	no     int64 // of the last one
+	last   *store.Batch
+}
+
+func newSide(t testing.TB, h Harness) *side {
+	s := &side{harness: h, handles: []store.Store{h.First()}, viewer: h.Join(t), boots: map[string]*batches{}, now: &state{}}
+	s.check.init()
+	return s
+}
+
+// world is the specification and the store under test, side by side.
+type world struct {
+	t       testing.TB
+	clock   *clock
+	latest  time.Time // that the clock has shown
+	spec    *side
+	subject *side
+	alive   []bool // by handle
+	numbers *numbers
+	ids     map[string]bool // of items
+	reached map[string]int  // how often something worth it happened
+}
+
+func newWorld(t testing.TB, open func(clock func() time.Time) Harness) *world {
+	c := newClock()
+	w := &world{
+		t: t, clock: c, latest: c.Now(), spec: newSide(t, newSpecification(c.Now)), subject: newSide(t, open(c.Now)),
+		alive: []bool{true}, numbers: newNumbers(), ids: map[string]bool{}, reached: map[string]int{},
+	}
+	if err := w.observe(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// deadline bounds one operation.
+const deadline = time.Minute
+
+// do carries out an operation on both sides. The error says in what they differ,
+// or what does not hold of one of them.
+func (w *world) do(o op) error {
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	if !w.possible(o) {
+		return nil
+	}
+	w.noteItems(o)
+	want, got, err := w.both(ctx, o)
+	if err != nil {
+		return err
+	}
+	for _, s := range []*side{w.spec, w.subject} {
+		next, err := view(ctx, s.viewer, w.ids)
+		if err != nil {
+			return fmt.Errorf("reading all that can be seen: %w", err)
+		}
+		s.now = next
+	}
+	if err := w.numbers.learn(w.spec.now, w.subject.now); err != nil {
+		return err
+	}
+	if diff := difference(want, w.numbers.forSpec(got)); diff != "" {
+		return fmt.Errorf("the answer differs (-specification +store):\n%s", diff)
+	}
+	if diff := difference(w.spec.now, w.numbers.forSpec(w.subject.now)); diff != "" {
+		return fmt.Errorf("what can be seen differs (-specification +store):\n%s", diff)
+	}
+	if err := w.spec.check.after(o, w.spec.now); err != nil {
+		return fmt.Errorf("of the specification: %w", err)
+	}
+	if err := w.subject.check.after(o, w.subject.now); err != nil {
+		return err
+	}
+	w.count(o, want)
+	return nil
+}
+
+// handleOf returns the handle of an operation, and the boot if it has one.
+func handleOf(o op) (handle int, boot string) {
+	switch o := o.(type) {
+	case *killOp:
+		return o.Handle, ""
+	case *registerOp:
+		return o.Handle, o.Node.ID + " " + o.Node.Boot
+	case *acquireOp:
+		return o.Handle, o.Node + " " + o.Boot
+	case *renewOp:
+		return o.Handle, ""
+	case *releaseOp:
+		return o.Handle, ""
+	case *applyOp:
+		return o.Handle, ""
+	case *commitOp:
+		return o.Handle, o.Node + " " + o.Boot
+	case *claimOp:
+		return o.Handle, o.Node + " " + o.Boot
+	case *loadOp:
+		return o.Handle, ""
+	case *listOp:
+		return o.Handle, ""
+	case *countOp:
+		return o.Handle, ""
+	case *historyOp:
+		return o.Handle, ""
+	case *inboxOp:
+		return o.Handle, ""
+	}
+	return -1, ""
+}
+
+// possible reports whether an operation can be: its handle lives, and its boot
+// is of that handle, because a boot is one life of one process. Others are left
+// out; they come up when a script is made shorter.
+func (w *world) possible(o op) bool {
+	if r, ok := o.(*repeatOp); ok {
+		b := w.spec.boots[r.Node+" "+r.Boot]
+		return b != nil && b.last != nil && w.alive[b.handle]
+	}
+	handle, boot := handleOf(o)
+	if handle < 0 && boot == "" {
+		return true
+	}
+	if handle < 0 || handle >= len(w.alive) || !w.alive[handle] {
+		return false
+	}
+	if boot == "" {
+		return true
+	}
+	for _, s := range []*side{w.spec, w.subject} {
+		if s.boots[boot] == nil {
+			s.boots[boot] = &batches{handle: handle}
+		}
+	}
+	return w.spec.boots[boot].handle == handle
+}
+
+// noteItems remembers the IDs of the items that an operation sends.
+func (w *world) noteItems(o op) {
+	commands := func(list []store.Command) {
+		for _, c := range list {
+			note(w.ids, c)
+		}
+	}
+	switch o := o.(type) {
+	case *applyOp:
+		commands(o.Commands)
+	case *commitOp:
+		commands(o.Commands)
+		for i := range o.Turns {
+			commands(o.Turns[i].Sends)
+		}
+	}
+}
+
+// answer is what an operation gave.
+type answer struct {
+	Error string // "" or its class
+	Value any
+}
+
+// classes are the errors that a caller can tell apart.
+var classes = []error{store.ErrInvalid, store.ErrBadCursor, store.ErrClosed, store.ErrUnavailable, store.ErrUnknown, store.ErrSchema, store.ErrDamaged}
+
+func answerOf(value any, err error) answer {
+	if err == nil {
+		return answer{Value: value}
+	}
+	for _, class := range classes {
+		if errors.Is(err, class) {
+			return answer{Error: class.Error()}
+		}
+	}
+	return answer{Error: "another error: " + err.Error()}
+}
+
+// both carries out an operation on each side.
+func (w *world) both(ctx context.Context, o op) (want, got answer, err error) {
+	switch o := o.(type) {
+	case *clockOp:
+		w.clock.step(o.By)
+		if now := w.clock.Now(); now.After(w.latest) {
+			w.latest = now
+		}
+		return want, got, w.observe(ctx)
+	case *joinOp:
+		back := w.latest.Sub(w.clock.Now())
+		w.clock.step(back) // a new process has not seen the time that others have
+		w.alive = append(w.alive, true)
+		for _, s := range []*side{w.spec, w.subject} {
+			s.handles = append(s.handles, s.harness.Join(w.t))
+		}
+		err = w.observe(ctx)
+		w.clock.step(-back)
+		return want, got, err
+	case *killOp:
+		w.alive[o.Handle] = false
+		for _, s := range []*side{w.spec, w.subject} {
+			s.harness.Kill(w.t, s.handles[o.Handle])
+		}
+		return want, got, nil
+	case *acquireOp:
+		want, got = w.acquire(ctx, o)
+		return want, got, nil
+	}
+	translated := w.numbers.forSubject(o).(op)
+	got = w.subject.do(ctx, translated)
+	return w.spec.do(ctx, o), got, nil
+}
+
+// observe makes every process read the clock: the times of one do not go back,
+// and those of two are not compared here.
+func (w *world) observe(ctx context.Context) error {
+	for _, s := range []*side{w.spec, w.subject} {
+		for i, h := range append(slices.Clone(s.handles), s.viewer) {
+			if i < len(w.alive) && !w.alive[i] {
+				continue
+			}
+			if _, err := h.Describe(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// acquire lets the store under test go first: whether it knows that a holder is
+// dead is its own affair, so the specification is not asked for a lease that has
+// not ended and that the other refuses.
+func (w *world) acquire(ctx context.Context, o *acquireOp) (want, got answer) {
+	node := store.Node{ID: o.Node, Boot: o.Boot}
+	given, now, err := w.subject.handles[o.Handle].Acquire(ctx, node, o.Shards, o.TTL)
+	got = answerOf(acquired{given, now}, err)
+	asked := []store.Shard{}
+	results := make([]store.Acquired, len(o.Shards))
+	var index []int
+	for i, shard := range o.Shards {
+		if err == nil && !given[i].Held {
+			if l := w.spec.lease(shard); l.Node != "" && l.Until > w.spec.now.Now && (l.Node != o.Node || l.Boot != o.Boot) {
+				results[i] = store.Acquired{Lease: l}
+				continue
+			}
+		}
+		asked, index = append(asked, shard), append(index, i)
+	}
+	taken, now, specErr := w.spec.handles[o.Handle].Acquire(ctx, node, asked, o.TTL)
+	for k, i := range index {
+		if specErr != nil {
+			break
+		}
+		results[i] = taken[k]
+		if err == nil && taken[k].Held && given[i].Held {
+			w.numbers.took(taken[k].Lease, given[i].Lease)
+		}
+	}
+	if specErr != nil {
+		results = nil
+	}
+	return answerOf(acquired{results, now}, specErr), got
+}
+
+type acquired struct {
+	Shards []store.Acquired
+	Now    store.Time
+}
+
+// lease returns the lease of a shard, zero if it is not held.
+func (s *side) lease(shard store.Shard) store.Lease {
+	for _, l := range s.now.Leases {
+		if l.Shard == shard {
+			return l
+		}
+	}
+	return store.Lease{Shard: shard}
+}
+
+func leasesOf(tenures []tenure, node, boot string) []store.Lease {
+	leases := make([]store.Lease, len(tenures))
+	for i, t := range tenures {
+		leases[i] = store.Lease{Shard: t.Shard, Epoch: t.Epoch, Node: node, Boot: boot}
+	}
+	return leases
+}
+
+// do carries out an operation on one side.
+func (s *side) do(ctx context.Context, o op) answer {
+	switch o := o.(type) {
+	case *registerOp:
+		return answerOf(s.handles[o.Handle].Register(ctx, o.Node))
+	case *renewOp:
+		renewed, now, err := s.handles[o.Handle].Renew(ctx, leasesOf(o.Leases, "", ""), o.TTL)
+		return answerOf(acquired{renewed, now}, err)
+	case *releaseOp:
+		return answerOf(nil, s.handles[o.Handle].Release(ctx, leasesOf(o.Leases, "", "")))
+	case *applyOp:
+		answers, now, err := s.handles[o.Handle].Apply(ctx, o.Commands)
+		return answerOf(struct {
+			Answers []store.Answer
+			Now     store.Time
+		}{answers, now}, err)
+	case *commitOp:
+		return s.commit(ctx, o)
+	case *repeatOp:
+		b := s.boots[o.Node+" "+o.Boot]
+		return answerOf(plain(s.handles[b.handle].Commit(ctx, *b.last)))
+	case *claimOp:
+		return answerOf(s.handles[o.Handle].Claim(ctx, store.ClaimRequest{
+			Node: o.Node, Boot: o.Boot, Leases: leasesOf(o.Leases, o.Node, o.Boot), Workflows: o.Workflows, Limit: o.Limit,
+		}))
+	case *loadOp:
+		return answerOf(s.handles[o.Handle].Load(ctx, o.Runs))
+	case *listOp:
+		return answerOf(pages(ctx, s.handles[o.Handle], o.Filter))
+	case *countOp:
+		return answerOf(s.handles[o.Handle].Count(ctx, o.Filter))
+	case *historyOp:
+		return answerOf(s.handles[o.Handle].History(ctx, o.Query))
+	case *inboxOp:
+		return answerOf(s.handles[o.Handle].Inbox(ctx, o.Run, o.IDs...))
+	}
+	return answer{Error: fmt.Sprintf("there is no operation %T", o)}
+}
+
+func (s *side) commit(ctx context.Context, o *commitOp) answer {
+	boot := s.boots[o.Node+" "+o.Boot]
+	b := store.Batch{Node: o.Node, Boot: o.Boot, No: boot.no + 1, Leases: leasesOf(o.Leases, o.Node, o.Boot), Commands: o.Commands}
+	if o.Former {
+		b.No = boot.no - 1
+	}
+	for i := range o.Turns {
+		b.Turns = append(b.Turns, &o.Turns[i])
+	}
+	result, err := s.handles[o.Handle].Commit(ctx, b)
+	if err == nil {
+		boot.no, boot.last = b.No, &b
+	}
+	return answerOf(plain(result, err))
+}
+
+// plain makes the reasons of refusals equal, whose words are free.
+func plain(result store.BatchResult, err error) (store.BatchResult, error) {
+	for i := range result.Turns {
+		if result.Turns[i].Reason != "" {
+			result.Turns[i].Reason = "some reason"
+		}
+	}
+	return result, err
+}
+
+// pages lists all pages, or with a cursor one.
+func pages(ctx context.Context, s store.Store, f store.Filter) ([][]store.Run, error) {
+	var all [][]store.Run
+	given := f.Cursor != ""
+	for {
+		page, err := s.List(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Runs)
+		if f.Cursor = page.Next; page.Next == "" || given {
+			return all, nil
+		}
+	}
+}
