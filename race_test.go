@@ -637,3 +637,91 @@ func TestPoisonRunStallsAlone(t *testing.T) {
 		})
 	}
 }
+
+// TestSeveralPoisonRuns has poison runs begin one after the other beside an
+// innocent run that commits nothing: it is not stalled for them.
+func TestSeveralPoisonRuns(t *testing.T) {
+	for _, s := range testStores {
+		t.Run(s.name, func(t *testing.T) {
+			ctx := testContext(t)
+			open := s.open(t)
+			var current atomic.Pointer[process]
+			calm := make(chan struct{})
+			w := stet.Define("several", func(ctx stet.Context, poison bool) (int, error) {
+				return stet.Step(ctx, "s", func(c context.Context) (int, error) {
+					if poison {
+						current.Load().handle.die()
+						<-c.Done()
+						return 0, c.Err()
+					}
+					select { // a long step
+					case <-calm:
+						return 1, nil
+					case <-c.Done():
+						return 0, c.Err()
+					}
+				})
+			})
+			outside := client(t, open(), w)
+			innocent, err := w.Start(ctx, outside, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var bad []*stet.Run[int]
+			cfg := stet.Config{Workflows: []stet.Definition{w}, Poll: 10 * time.Millisecond, AloneFor: time.Minute}
+			for range 2 {
+				r, err := w.Start(ctx, outside, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				bad = append(bad, r)
+				for range 2 { // once new, once a suspect beside the one alone
+					p := newProcess(t, open(), cfg, 0, 0)
+					current.Store(p)
+					p.start()
+					select {
+					case <-p.handle.died:
+					case <-ctx.Done():
+						t.Fatal("nothing has killed the process")
+					}
+					p.bury(t)
+				}
+			}
+			close(calm)
+			for starts := 0; ; starts++ {
+				p := newProcess(t, open(), cfg, 0, 0)
+				current.Store(p)
+				p.start()
+				wait, cancel := context.WithCancel(ctx)
+				ended := make(chan error, len(bad))
+				for _, r := range bad {
+					go func() { _, err := r.Wait(wait); ended <- err }()
+				}
+				stalled := 0
+				for stalled < len(bad) {
+					select {
+					case err := <-ended:
+						if errors.Is(err, stet.ErrStalled) {
+							stalled++
+							continue
+						}
+					case <-p.handle.died:
+					}
+					break
+				}
+				cancel()
+				if stalled == len(bad) {
+					if _, err := innocent.Wait(ctx); err != nil {
+						t.Errorf("the innocent run: %v", err)
+					}
+					p.bury(t)
+					return
+				}
+				p.bury(t)
+				if starts > 20 {
+					t.Fatal("the poison runs are never stalled")
+				}
+			}
+		})
+	}
+}
