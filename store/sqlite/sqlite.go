@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ncruces/go-sqlite3"
-
 	"github.com/stet-run/stet/store"
 )
 
@@ -67,8 +65,6 @@ func Clock(now func() time.Time) Option { return func(c *config) { c.now = now }
 // VFS opens the file through a file system that was registered with the driver.
 // For tests.
 func VFS(name string) Option { return func(c *config) { c.vfs = name } }
-
-const readWrite = sqlite3.OPEN_READWRITE
 
 // minVersion is the oldest SQLite without a bug that loses a WAL's reset.
 const minVersion = "3.51.3"

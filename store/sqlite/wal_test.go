@@ -34,8 +34,9 @@ func TestWALStaysSmallBesideReaders(t *testing.T) {
 	s, run, b := one(t)
 	s.cfg.wal = walBounds{owner: 20, stranger: 500, restart: 60, refusal: 1 << 30}
 	value := make([]byte, 1000)
-	largest, seq := int64(0), int64(0)
+	largest, seq, restarts := int64(0), int64(0), 0
 	write := func() {
+		before := s.write.wal.pages
 		turn := &store.Turn{Run: run, Shard: testShard}
 		for range 5 {
 			seq++
@@ -43,6 +44,9 @@ func TestWALStaysSmallBesideReaders(t *testing.T) {
 		}
 		b.commit(t, s, turn)
 		largest = max(largest, s.walSize())
+		if s.write.wal.pages < before {
+			restarts++
+		}
 	}
 	for range 20 {
 		write()
@@ -58,14 +62,15 @@ func TestWALStaysSmallBesideReaders(t *testing.T) {
 			}
 		})
 	}
-	for range 200 {
+	restarts = 0
+	for range 80 {
 		write()
 	}
 	cancel()
 	readers.Wait()
-	t.Logf("%d KiB of values written, the WAL had at most %d KiB", seq*int64(len(value))>>10, largest>>10)
-	if bound := int64(4 * s.cfg.wal.restart * 4096); largest > bound {
-		t.Errorf("expected the WAL to begin anew, got %d bytes, more than %d", largest, bound)
+	t.Logf("%d KiB of values written, the WAL had at most %d KiB and began anew %d times", seq*int64(len(value))>>10, largest>>10, restarts)
+	if restarts < 3 {
+		t.Error("expected the WAL to begin anew beside readers")
 	}
 }
 
