@@ -76,7 +76,7 @@ fall differently in each call. The store must be a new one.`,
 	flags.Uint64Var(&cfg.Seed, "seed", 0, "`number` that makes the workflows and the strikes; default: a random one")
 	flags.StringVar(&cfg.Dir, "logs", "", "existing `folder` for the logs, which are then kept")
 	flags.BoolVarP(&verbose, "verbose", "v", false, "tell what is being done")
-	flags.StringVar(&cfg.Plant, "plant", "", "give the processes a defect")
+	flags.StringSliceVar(&cfg.Plants, "plant", nil, "give the processes `defects`")
 	flags.StringVar(&worker, "worker", "", "be a process that is struck at")
 	for _, name := range []string{"plant", "worker"} {
 		if err := flags.MarkHidden(name); err != nil {

@@ -103,27 +103,38 @@ func (h *harness) look(ctx context.Context) error {
 	}
 	h.mu.Unlock()
 	if len(ids) == 0 {
-		return nil
+		ids = []string{prefix} // which names no run
 	}
 	page, err := h.db.List(ctx, store.Filter{IDs: ids, Limit: len(ids), Values: true})
 	if err != nil {
 		return err
 	}
-	for i := range page.Runs {
-		found := &page.Runs[i]
-		if !found.Status.Terminal() && found.Status != store.Stalled {
-			continue
-		}
-		h.mu.Lock()
-		h.runs[found.ID].ended = true
-		h.live--
-		h.ended = time.Now()
-		h.mu.Unlock()
+	for _, found := range h.note(page.Runs) {
 		if err := h.client.acknowledgeEnd(found); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// note keeps how the live runs stand, and returns those that have ended.
+func (h *harness) note(live []store.Run) (ended []*store.Run) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.suspects = 0
+	for i := range live {
+		r := &live[i]
+		switch {
+		case r.Status.Terminal() || r.Status == store.Stalled:
+			h.runs[r.ID].ended = true
+			h.live--
+			h.ended = time.Now()
+			ended = append(ended, r)
+		case r.Suspect > 0:
+			h.suspects++
+		}
+	}
+	return ended
 }
 
 // settlePromise resolves a promise whose token was handed out: some by two

@@ -16,7 +16,7 @@ import (
 type client struct {
 	name   string
 	seed   uint64
-	plant  string
+	plants plants
 	engine *stet.Engine
 	acks   *journal
 }
@@ -44,7 +44,7 @@ func (c *client) start(ctx context.Context, id string) (*program, error) {
 	default:
 		return nil, fmt.Errorf("start %s: %w", id, err)
 	}
-	if c.plant == plantAck {
+	if c.plants.has(plantAck) {
 		if err := c.acknowledge(line{Kind: ackStart, Run: id + "-never"}); err != nil {
 			return nil, err
 		}
@@ -63,7 +63,7 @@ func (c *client) sendAll(ctx context.Context, p *program, slow time.Duration) er
 		case kindSelect:
 			messages = 1
 		}
-		if c.plant == plantStuck && messages > 0 {
+		if c.plants.has(plantStuck) && messages > 0 {
 			return nil
 		}
 		for i := range messages {
@@ -87,7 +87,7 @@ func (c *client) send(ctx context.Context, p *program, n *node, i int) (ended bo
 	for {
 		err := stet.Message[uint64](n.message()).Send(ctx, c.engine, p.runID, p.seedOf(n, i), stet.SendKey(key))
 		switch {
-		case err == nil && c.plant == plantSend:
+		case err == nil && c.plants.has(plantSend):
 			err = stet.Message[uint64](n.message()).Send(ctx, c.engine, p.runID, p.seedOf(n, i))
 			return false, errors.Join(err, c.acknowledge(line{Kind: ackSend, Run: p.runID, Key: key}))
 		case err == nil:

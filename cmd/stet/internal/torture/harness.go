@@ -26,11 +26,12 @@ type harness struct {
 	// What it returns before is an unexpected error.
 	attend func(do func(context.Context) error)
 
-	mu     sync.Mutex
-	runs   map[string]*run // known ones, by ID
-	live   int             // of the runs, those that have not ended
-	ended  time.Time       // when the last one has ended
-	pauses []stay          // of processes that were paused
+	mu       sync.Mutex
+	runs     map[string]*run // known ones, by ID
+	live     int             // of the runs, those that have not ended
+	suspects int             // of the live ones, as they were seen last
+	ended    time.Time       // when the last one has ended
+	pauses   []stay          // of processes that were paused
 }
 
 // run is a run that the harness knows.
@@ -63,7 +64,7 @@ func (h *harness) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	h.client = &client{name: "harness", seed: h.cfg.Seed, plant: h.cfg.Plant, engine: engine, acks: acks}
+	h.client = &client{name: "harness", seed: h.cfg.Seed, plants: h.cfg.Plants, engine: engine, acks: acks}
 	h.watched = observer{harness: h, effects: effects, seen: map[operation]sighting{}}
 	if err := h.phases(ctx); err != nil {
 		return err

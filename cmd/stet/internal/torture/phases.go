@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -16,7 +17,7 @@ func (h *harness) fleet(name string, starts bool, poisonLimit int) *fleet {
 	return &fleet{
 		cfg: h.cfg, report: h.report.violated,
 		orders: orders{
-			Name: name, Seed: h.cfg.Seed, Effects: h.effects, Acks: h.acks, PoisonLimit: poisonLimit, Starts: starts, Plant: h.cfg.Plant,
+			Name: name, Seed: h.cfg.Seed, Effects: h.effects, Acks: h.acks, PoisonLimit: poisonLimit, Starts: starts, Plants: h.cfg.Plants,
 		},
 	}
 }
@@ -35,7 +36,7 @@ func (h *harness) storm(ctx context.Context, random *rand.Rand) error {
 	ctx, done := context.WithTimeout(ctx, h.cfg.For)
 	defer done()
 	started := make(chan error, 1)
-	go func() { started <- h.keepStarting(ctx) }()
+	go func() { started <- h.keepStarting(ctx, "", h.cfg.Live) }()
 	h.strikeAtRandom(ctx, f, random)
 	return <-started
 }
@@ -58,13 +59,14 @@ func (h *harness) ready(ctx context.Context) error {
 	}
 }
 
-// keepStarting starts runs whenever there are too few, until ctx ends.
-func (h *harness) keepStarting(ctx context.Context) error {
+// keepStarting starts runs whenever fewer than so many live, until ctx ends. kind
+// is part of their IDs.
+func (h *harness) keepStarting(ctx context.Context, kind string, most int) error {
 	for i := 0; ctx.Err() == nil; i++ {
-		for h.alive() >= h.cfg.Live && ctx.Err() == nil {
+		for h.alive() >= most && ctx.Err() == nil {
 			_ = pause(ctx, 10*time.Millisecond) // its end is seen by the loop
 		}
-		if err := h.begin(ctx, fmt.Sprintf("%s%016x-%d", prefix, h.cfg.Seed, i)); err != nil {
+		if err := h.begin(ctx, fmt.Sprintf("%s%016x-%s%d", prefix, h.cfg.Seed, kind, i)); err != nil {
 			return err
 		}
 		_ = pause(ctx, rand.N(20*time.Millisecond))
@@ -168,12 +170,14 @@ func (h *harness) untilAllEnd(ctx context.Context) error {
 }
 
 const (
-	poisonRuns   = 3
-	innocentRuns = 20
-	poisonLimit  = 2
+	poisonRuns  = 3
+	poisonLimit = 2
+	besideRuns  = 15 // that are kept going beside them
 )
 
-// poison starts runs that kill their process, and others beside them.
+// poison starts runs that kill their process, one after the other, and keeps
+// others going beside them. Each has the blame to itself: it begins when no run
+// is suspected any more for the ends that the one before has caused.
 func (h *harness) poison(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	f := h.fleet("poison", false, poisonLimit)
@@ -181,12 +185,19 @@ func (h *harness) poison(ctx context.Context) error {
 	wait := f.launch(ctx)
 	defer wait()
 	defer stop()
-	h.cfg.Log.Info("starting runs that kill their process", "runs", poisonRuns, "beside", innocentRuns)
-	for i := range innocentRuns {
-		if err := h.begin(ctx, fmt.Sprintf("%s%016x-innocent-%d", prefix, h.cfg.Seed, i)); err != nil {
-			return err
-		}
+	h.cfg.Log.Info("starting runs that kill their process", "runs", poisonRuns)
+	beside, enough := context.WithCancel(ctx)
+	started := make(chan error, 1)
+	go func() { started <- h.keepStarting(beside, "beside-", besideRuns) }()
+	err := h.poisonInTurn(ctx)
+	enough()
+	if err := errors.Join(err, <-started); err != nil {
+		return err
 	}
+	return h.untilAllEnd(ctx)
+}
+
+func (h *harness) poisonInTurn(ctx context.Context) error {
 	for i := range poisonRuns {
 		id := fmt.Sprintf("%s%016x-poison-%d", prefix, h.cfg.Seed, i)
 		if _, err := poisonRef.Start(ctx, h.client.engine, input{h.cfg.Seed}, stet.ID(id)); err != nil {
@@ -196,6 +207,19 @@ func (h *harness) poison(ctx context.Context) error {
 		h.runs[id] = &run{program: &program{runID: id}, poison: true}
 		h.live++
 		h.mu.Unlock()
+		for until := time.Now().Add(h.cfg.Patience); h.suspected(id) && time.Now().Before(until); {
+			if err := pause(ctx, 20*time.Millisecond); err != nil {
+				return err
+			}
+		}
 	}
-	return h.untilAllEnd(ctx)
+	return nil
+}
+
+// suspected reports whether a poison run has yet to end, or another run that
+// lives is a suspect.
+func (h *harness) suspected(poison string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.runs[poison].ended || h.suspects > 0
 }

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,13 +24,22 @@ const (
 	plantHarmless = "harmless" // poison runs do not kill, so they do not stall
 )
 
-var plants = []string{plantTwice, plantAgain, plantAck, plantSend, plantWrong, plantEarly, plantStuck, plantStale, plantHarmless}
+// plants are the names of some of them.
+type plants []string
 
-func checkPlant(name string) error {
-	if name != "" && !slices.Contains(plants, name) {
-		return fmt.Errorf("%w: plant %q: expected one of %s", ErrConfig, name, strings.Join(plants, ", "))
+var allPlants = plants{plantTwice, plantAgain, plantAck, plantSend, plantWrong, plantEarly, plantStuck, plantStale, plantHarmless}
+
+func (p plants) has(name string) bool { return slices.Contains(p, name) }
+
+// oneOf reports a name that is none of those allowed.
+func oneOf(what string, names, allowed []string) error {
+	var problems []error
+	for _, name := range names {
+		if !slices.Contains(allowed, name) {
+			problems = append(problems, fmt.Errorf("%w: %s %q: expected one of %s", ErrConfig, what, name, strings.Join(allowed, ", ")))
+		}
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
 // againAfter is how long after its end a body is repeated by plantAgain.

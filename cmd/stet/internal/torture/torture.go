@@ -25,7 +25,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -57,9 +56,9 @@ type Config struct {
 	// Dir is where the logs are written and kept. Default: a new temporary folder,
 	// which is removed if nothing is found.
 	Dir string
-	// Plant is the name of a defect that the workers get, to see whether it is
-	// found. Default: none.
-	Plant string
+	// Plants are the names of defects that the workers get, to see whether they
+	// are found. Default: none.
+	Plants []string
 	// Patience is how long nothing may end before the runs that are left count as
 	// stuck. Default 30 s.
 	Patience time.Duration
@@ -113,12 +112,8 @@ func (cfg *Config) check() error {
 			problems = append(problems, fmt.Errorf("%w: %s: expected 1 or more, found %d", ErrConfig, f.name, f.value))
 		}
 	}
-	for _, name := range cfg.Faults {
-		if !slices.Contains(Faults(), name) {
-			problems = append(problems, fmt.Errorf("%w: fault %q: expected one of %s", ErrConfig, name, strings.Join(Faults(), ", ")))
-		}
-	}
-	return errors.Join(append(problems, checkPlant(cfg.Plant))...)
+	problems = append(problems, oneOf("fault", cfg.Faults, Faults()), oneOf("plant", cfg.Plants, allPlants))
+	return errors.Join(problems...)
 }
 
 // Run tortures the store and returns what was found. An error says that the
@@ -133,7 +128,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if cfg.Plant == plantStale {
+	if plants(cfg.Plants).has(plantStale) {
 		db = lenient{db}
 	}
 	kind, err := refuseForeign(ctx, db, cfg.DB)

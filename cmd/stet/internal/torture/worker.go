@@ -23,7 +23,7 @@ type orders struct {
 	Acks        string `json:"acks"`
 	PoisonLimit int    `json:"poison_limit"`
 	Starts      bool   `json:"starts"` // it also starts runs, and sends to them
-	Plant       string `json:"plant,omitempty"`
+	Plants      plants `json:"plants,omitempty"`
 }
 
 // Times of a worker's engine. They are short, so that much happens in a second.
@@ -40,7 +40,7 @@ const (
 type worker struct {
 	name    string
 	seed    uint64
-	plant   string
+	plants  plants
 	effects *journal
 	acks    *journal
 	bodies  atomic.Int64 // executions of bodies so far
@@ -59,7 +59,7 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	w := &worker{name: o.Name, seed: o.Seed, plant: o.Plant}
+	w := &worker{name: o.Name, seed: o.Seed, plants: o.Plants}
 	if w.effects, err = openJournal(o.Effects); err != nil {
 		return err
 	}
@@ -118,13 +118,13 @@ func (w *worker) around(ctx context.Context, step stet.StepInfo, next func(conte
 	if err := w.effects.append(l); err != nil {
 		return err
 	}
-	if w.plant == plantTwice {
+	if w.plants.has(plantTwice) {
 		if err := w.effects.append(l); err != nil {
 			return err
 		}
 	}
 	err := next(context.WithValue(ctx, executionKey{}, l.No))
-	if w.plant == plantAgain && err == nil {
+	if w.plants.has(plantAgain) && err == nil {
 		time.AfterFunc(againAfter, func() { _ = w.effects.append(l) }) // what is planted may fail
 	}
 	end := l
@@ -153,7 +153,7 @@ func (w *worker) linger(ctx context.Context) {
 // may own the store. The harness sends the same again, so a kill leaves no run
 // without its messages.
 func (w *worker) startRuns(ctx context.Context, engine *stet.Engine) error {
-	c := &client{name: w.name, seed: w.seed, plant: w.plant, engine: engine, acks: w.acks}
+	c := &client{name: w.name, seed: w.seed, plants: w.plants, engine: engine, acks: w.acks}
 	for i := 0; ; i++ {
 		if err := pause(ctx, time.Duration(200+rand.IntN(800))*time.Millisecond); err != nil {
 			return nil

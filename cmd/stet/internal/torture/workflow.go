@@ -61,7 +61,7 @@ func (w *worker) tree() *stet.Workflow[input, output] {
 // half in their code.
 func (w *worker) poison() *stet.Workflow[input, output] {
 	return stet.Define(poisonRef.Name(), func(ctx stet.Context, in input) (output, error) {
-		if w.plant == plantHarmless {
+		if w.plants.has(plantHarmless) {
 			return output{}, nil
 		}
 		if textHash(stet.RunID(ctx))%2 == 0 {
@@ -111,7 +111,7 @@ func (e *execution) valueOf(ctx stet.Context, n *node) (uint64, error) {
 			}
 			value = mix(value, v)
 		}
-		if e.plant == plantWrong {
+		if e.plants.has(plantWrong) {
 			value++
 		}
 		return value, nil
@@ -175,7 +175,7 @@ func (e *execution) step(ctx stet.Context, name string, failures int, value uint
 func (e *execution) sleep(ctx stet.Context, n *node) error {
 	due := stet.Now(ctx).Add(n.wait)
 	wait := n.wait
-	if e.plant == plantEarly {
+	if e.plants.has(plantEarly) {
 		wait /= 2
 	}
 	if err := stet.Sleep(ctx, n.name(), wait); err != nil {
