@@ -28,6 +28,8 @@ var (
 	ErrInput = errors.New("input does not fit the workflow")
 	// ErrAlreadyResolved: the promise has been assigned by somebody else.
 	ErrAlreadyResolved = errors.New("already resolved")
+	// ErrRefused: the owner of the run has refused a request, and says why.
+	ErrRefused = errors.New("refused")
 	// ErrPending: the context ended before the owner decided; the request stands.
 	ErrPending = engine.ErrPending
 	// ErrStalled: the run needs a person; its reason says for what.

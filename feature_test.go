@@ -614,3 +614,48 @@ func TestBatchReceive(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
+
+// TestLongNames resolves a promise of a run with the longest ID, and sends with
+// the longest key, twice.
+func TestLongNames(t *testing.T) {
+	tokens := make(chan string, 1)
+	w := stet.Define("long-names", func(ctx stet.Context, _ int) (string, error) {
+		p, err := stet.NewPromise[string](ctx, strings.Repeat("p", 64))
+		if err != nil {
+			return "", err
+		}
+		if err := stet.Do(ctx, "tell", func(context.Context) error { tokens <- p.Token(); return nil }); err != nil {
+			return "", err
+		}
+		a, err := p.Await(ctx)
+		if err != nil {
+			return "", err
+		}
+		b, err := word.Receive(ctx)
+		if err != nil {
+			return "", err
+		}
+		c, err := word.Receive(ctx, stet.As("again"), stet.Within(10*time.Millisecond))
+		if errors.Is(err, stet.ErrTimeout) {
+			err = nil
+		}
+		return a + b + c, err
+	})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
+	ctx := testContext(t)
+	r, err := w.Start(ctx, e, 0, stet.ID(strings.Repeat("r", 255)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Resolve(ctx, <-tokens, "a"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := word.Send(ctx, e, r.ID(), "b", stet.SendKey(strings.Repeat("\x00", 255))); err != nil && !errors.Is(err, stet.ErrTerminal) {
+			t.Fatal(err)
+		}
+	}
+	if got, err := r.Wait(ctx); err != nil || got != "ab" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}

@@ -58,6 +58,7 @@ func TestBadInput(t *testing.T) {
 				{"message to an ended run", word.Send(ctx, e, "one", "x"), stet.ErrTerminal, "succeeded"},
 				{"large message", word.Send(ctx, e, "one", strings.Repeat("x", 2000)), stet.ErrTooLarge, "2003"},
 				{"long key", word.Send(ctx, e, "one", "x", stet.SendKey(strings.Repeat("k", 256))), stet.ErrInvalid, "found 256"},
+				{"empty key", word.Send(ctx, e, "one", "x", stet.SendKey("")), stet.ErrInvalid, "found 0"},
 				{"wait for nobody", second(w.Handle(e, "none").Wait(ctx)), stet.ErrNotFound, `"none"`},
 				{"cancel nobody", second(e.Cancel(ctx, "none", "")), stet.ErrNotFound, `"none"`},
 				{"resume an ended run", second(e.Resume(ctx, "one")), stet.ErrTerminal, "succeeded"},

@@ -2,6 +2,8 @@ package stet
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
@@ -119,13 +121,13 @@ func (m Message[T]) Send(ctx context.Context, e *Engine, runID string, value T, 
 // SendOption is an option of Send: a SendKey.
 type SendOption interface{ applySend(*sendOptions) }
 
-type sendOptions struct{ key string }
+type sendOptions struct{ key *SendKey }
 
 // SendKey is the idempotency key of a message: 1 to 255 bytes, unique in the
 // run's inbox.
 type SendKey string
 
-func (k SendKey) applySend(o *sendOptions) { o.key = string(k) }
+func (k SendKey) applySend(o *sendOptions) { o.key = &k }
 
 // send puts an encoded message into a run's inbox.
 func (e *Engine) send(ctx context.Context, runID, name string, value []byte, opts []SendOption) error {
@@ -148,17 +150,29 @@ func sendItem(name string, value []byte, opts []SendOption) (*store.Item, error)
 	return messageItem(name, value, o.key)
 }
 
-func messageItem(name string, value []byte, key string) (*store.Item, error) {
+// messageItem makes a message; a nil key is none.
+func messageItem(name string, value []byte, key *SendKey) (*store.Item, error) {
 	if err := checkName("message", name); err != nil {
 		return nil, err
 	}
-	if len(key) > 255 {
-		return nil, fmt.Errorf("message %q: expected a key of at most 255 bytes, found %d: %w", name, len(key), ErrInvalid)
-	}
 	origin := uuid.NewString()
-	id := "m:" + key
-	if key == "" {
-		id = origin
+	id := origin
+	if key != nil {
+		if n := len(*key); n == 0 || n > 255 {
+			return nil, fmt.Errorf("message %q: expected a key of 1 to 255 bytes, found %d: %w", name, n, ErrInvalid)
+		}
+		id = itemID("m", string(*key))
 	}
 	return &store.Item{Kind: store.ItemMessage, Name: name, ID: id, Origin: origin, Value: value}, nil
+}
+
+// itemID returns the ID of an inbox item that is known by a text: the text, or
+// its hash if the store would not take it as it is.
+func itemID(kind, text string) string {
+	id := kind + ":" + text
+	if store.CheckRunID(id) == nil {
+		return id
+	}
+	sum := sha256.Sum256([]byte(text))
+	return kind + "#" + base64.RawURLEncoding.EncodeToString(sum[:])
 }

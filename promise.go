@@ -115,7 +115,7 @@ func (e *Engine) assign(ctx context.Context, text string, value []byte, failed b
 		return fmt.Errorf("promise of run %q: %w", t.runID, ErrNotFound)
 	}
 	_, err = e.put(ctx, t.runID, &store.Item{
-		Kind: store.ItemResolution, ID: "p:" + text, Origin: uuid.NewString(),
+		Kind: store.ItemResolution, ID: itemID("p", text), Origin: uuid.NewString(),
 		Incarnation: t.incarnation, Loc: string(t.loc), Failed: failed, Value: value,
 	})
 	if errors.Is(err, errDuplicate) {

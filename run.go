@@ -161,7 +161,8 @@ func (e *Engine) Count(ctx context.Context, f store.Filter) ([]store.Tally, erro
 
 // Cancel asks for a run to be cancelled. It is durable at once; the owner
 // decides. true: the run will end as cancelled, after its code has cleaned up.
-// false: the error says why not, for example that it has ended (ErrTerminal).
+// false: the error says why not: it has ended (ErrTerminal), or it cannot be
+// done (ErrRefused).
 // ErrPending: ctx has ended before the decision; the request stands. The reason
 // may be empty.
 func (e *Engine) Cancel(ctx context.Context, runID, reason string) (bool, error) {
@@ -189,7 +190,7 @@ func (e *Engine) verb(ctx context.Context, runID string, kind store.ItemKind, re
 	case run.Status.Terminal():
 		return false, fmt.Errorf("%s run %q: it is already %s: %w", kind, runID, run.Status, ErrTerminal)
 	case kind == store.ItemResume && run.Status != store.Stalled:
-		return false, fmt.Errorf("%s run %q: refused: it is %s, not stalled", kind, runID, run.Status)
+		return false, fmt.Errorf("%s run %q: %w: it is %s, not stalled", kind, runID, ErrRefused, run.Status)
 	}
 	id := uuid.NewString()
 	answer, err := e.put(ctx, runID, &store.Item{Kind: kind, ID: id, Origin: id, Value: []byte(reason)})
@@ -206,7 +207,7 @@ func (e *Engine) verb(ctx context.Context, runID string, kind store.ItemKind, re
 	if len(verdict) > 0 && verdict[0] == 'y' {
 		return true, nil
 	}
-	return false, fmt.Errorf("%s run %q: refused: %s", kind, runID, verdict[min(1, len(verdict)):])
+	return false, fmt.Errorf("%s run %q: %w: %s", kind, runID, ErrRefused, verdict[min(1, len(verdict)):])
 }
 
 // errDuplicate: an item with this ID from another act is in the inbox.

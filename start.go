@@ -194,7 +194,7 @@ func (e *Engine) startCommand(workflow string, input any, o *startOptions) (*sto
 		if err != nil {
 			return nil, err
 		}
-		item, err := messageItem(m.name, value, "")
+		item, err := messageItem(m.name, value, nil)
 		if err != nil {
 			return nil, err
 		}
