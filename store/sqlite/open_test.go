@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,10 +80,17 @@ func foreign(t testing.TB) string {
 
 func TestFileOfAnotherApplicationIsSharedOnlyWhenAsked(t *testing.T) {
 	path := foreign(t)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := Open(path); err == nil {
 		t.Fatal("expected an error")
 	} else {
 		wantErr(t, err, store.ErrSchema)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("a file that was refused has changed: %v", err)
 	}
 	s := open(t, path, Shared())
 	apply(t, s, start("a"))

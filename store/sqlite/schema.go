@@ -57,19 +57,15 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	schema, err := s.write.c.schema(s.cfg.path, list)
+	schema, err := s.mayUse(s.write.c, list)
 	s.schema = schema.version
 	if err != nil || schema.version >= len(list) {
 		return err
 	}
 	return s.write.do(ctx, "migrate "+s.cfg.path, func(c *conn, now store.Time) error {
-		schema, err := c.schema(s.cfg.path, list) // another process may have been first
+		schema, err := s.mayUse(c, list) // another process may have been first
 		if err != nil {
 			return err
-		}
-		if schema.version == 0 && schema.others > 0 && !s.cfg.shared {
-			return fmt.Errorf("%w: %s is an SQLite file of another application, with %d tables and indexes: give stet a file of its own, or open this one with the option Shared",
-				store.ErrSchema, s.cfg.path, schema.others)
 		}
 		if err := c.advance(schema, list, now); err != nil {
 			return err
@@ -77,6 +73,17 @@ func (s *Store) migrate(ctx context.Context) error {
 		s.schema = max(schema.version, len(list))
 		return nil
 	})
+}
+
+// mayUse reads the schema of the file. It refuses one that is not for this
+// binary, or of another application.
+func (s *Store) mayUse(c *conn, list []migration) (fileSchema, error) {
+	schema, err := c.schema(s.cfg.path, list)
+	if err == nil && schema.version == 0 && schema.others > 0 && !s.cfg.shared {
+		err = fmt.Errorf("%w: %s is an SQLite file of another application, with %d tables and indexes: give stet a file of its own, or open this one with the option Shared",
+			store.ErrSchema, s.cfg.path, schema.others)
+	}
+	return schema, err
 }
 
 // advance applies what the file lacks.

@@ -144,6 +144,13 @@ func (s *Store) open(ctx context.Context) error {
 	if versionNumber(version) < versionNumber(minVersion) {
 		return fmt.Errorf("%w: expected SQLite %s or newer in the driver, found %s: update github.com/ncruces/go-sqlite3", store.ErrSchema, minVersion, version)
 	}
+	list, err := migrations()
+	if err != nil {
+		return err
+	}
+	if _, err := s.mayUse(c, list); err != nil { // before the file is changed in any way
+		return err
+	}
 	if _, err := c.row("PRAGMA journal_mode=WAL", nil, &mode); err != nil {
 		return err
 	}
@@ -156,7 +163,7 @@ func (s *Store) open(ctx context.Context) error {
 	if _, err := c.row("PRAGMA data_version", nil, &s.write.version); err != nil { // after the mode was changed
 		return err
 	}
-	_, err := c.row("SELECT value FROM stet_meta WHERE key='id'", nil, &s.id)
+	_, err = c.row("SELECT value FROM stet_meta WHERE key='id'", nil, &s.id)
 	return err
 }
 
