@@ -682,13 +682,16 @@ func TestOwnCodeIsNoMisuse(t *testing.T) {
 	h.want(store.Succeeded, "of pulled")
 }
 
+// callSites returns two call sites on two lines.
+func callSites() [2]uintptr {
+	var a, b [1]uintptr
+	runtime.Callers(1, a[:])
+	runtime.Callers(1, b[:])
+	return [2]uintptr{a[0], b[0]}
+}
+
 func TestTwoPlacesWithOneName(t *testing.T) {
-	sites := func() [2]uintptr {
-		var a, b [1]uintptr
-		runtime.Callers(1, a[:])
-		runtime.Callers(1, b[:])
-		return [2]uintptr{a[0], b[0]}
-	}()
+	sites := callSites()
 	ask := func(b *Branch, i int, name, key string) (string, error) {
 		v, err := b.Step(Step{Call: Call{Name: name, Key: key, Site: sites[i]}, Policy: once})
 		return string(v), err
