@@ -669,13 +669,17 @@ func TestSeveralPoisonRuns(t *testing.T) {
 			}
 			var bad []*stet.Run[int]
 			cfg := stet.Config{Workflows: []stet.Definition{w}, Poll: 10 * time.Millisecond, AloneFor: time.Minute}
-			for range 2 {
+			for i := range 3 {
 				r, err := w.Start(ctx, outside, true)
 				if err != nil {
 					t.Fatal(err)
 				}
 				bad = append(bad, r)
-				for range 2 { // once new, once a suspect beside the one alone
+				deaths := 1 // once new, beside the innocent run that is alone
+				if i == 0 {
+					deaths = 2 // once new, once a suspect like the innocent run
+				}
+				for range deaths {
 					p := newProcess(t, open(), cfg, 0, 0)
 					current.Store(p)
 					p.start()

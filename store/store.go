@@ -23,9 +23,7 @@ type Store interface {
 	// expired is not taken, unless it is of the same boot or the store knows that
 	// its holder is dead. Runs that the former owner had claimed become ready; if
 	// it did not end cleanly their Suspect is raised by one, and of those that
-	// were Alone also Strikes, unless a claimed run beside them was a suspect for
-	// the first time and may be the cause as well. A former tenure of the same
-	// boot counts as clean.
+	// were Alone also Strikes. A former tenure of the same boot counts as clean.
 	Acquire(ctx context.Context, n Node, shards []Shard, ttl Delay) ([]Acquired, Time, error)
 
 	// Renew extends leases to ttl from now, whether expired or not, as long as

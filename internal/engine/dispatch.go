@@ -96,6 +96,9 @@ func (t *tenure) claim() {
 	var load []store.RunNo
 	for i := range claims.Runs {
 		if c := &claims.Runs[i]; !t.tell(c, asOf) {
+			if c.Run.Suspect >= 2 {
+				t.expectSuspect()
+			}
 			load = append(load, c.Run.No)
 		}
 	}
@@ -208,6 +211,9 @@ func (t *tenure) admit(a *activation, s *store.Snapshot) {
 	run := &s.Run
 	_, known := t.e.cfg.Workflows[run.Workflow]
 	limit := t.e.cfg.PoisonLimit
+	if run.Suspect >= 2 {
+		defer t.suspectCame()
+	}
 	switch {
 	case !run.Claimed:
 		// What the claim had found is done with already.
@@ -223,6 +229,9 @@ func (t *tenure) admit(a *activation, s *store.Snapshot) {
 	case limit > 0 && run.Suspect >= 2:
 		t.introduce(a, run)
 		t.suspect(a, s)
+	case limit > 0 && run.Suspect == 1:
+		t.introduce(a, run)
+		t.standBeside(a, s)
 	default:
 		t.introduce(a, run)
 		a.post(event{snapshot: s})

@@ -10,8 +10,14 @@ import (
 // suspects are runs that were found in the hand of an owner that ended
 // uncleanly, twice or more without a commit in between. One at a time is
 // executed, so that the next unclean end says which run it was.
+//
+// Beside it only runs go on that are new or have committed since the last end:
+// those that were found only once wait as well, so that each run that kills the
+// process can be taken for the one alone at most once.
 type suspects struct {
+	coming  int // claimed and not loaded yet
 	waiting []suspect
+	beside  []suspect   // found once; they go on when nobody is alone or waits
 	alone   *activation // the one that is executed; nil: none
 	timer   *time.Timer
 }
@@ -19,6 +25,35 @@ type suspects struct {
 type suspect struct {
 	a        *activation
 	snapshot *store.Snapshot
+}
+
+// expectSuspect notes that a run that will be queued has been claimed.
+func (t *tenure) expectSuspect() {
+	t.mu.Lock()
+	t.suspects.coming++
+	t.mu.Unlock()
+}
+
+// suspectCame is called when a run that was to be queued has been looked at.
+func (t *tenure) suspectCame() {
+	t.mu.Lock()
+	t.suspects.coming = max(t.suspects.coming-1, 0)
+	t.mu.Unlock()
+	t.nextSuspect()
+}
+
+// standBeside lets a run that was found once go on, or wait while another is
+// executed alone.
+func (t *tenure) standBeside(a *activation, s *store.Snapshot) {
+	t.mu.Lock()
+	wait := t.suspects.coming > 0 || t.suspects.alone != nil || len(t.suspects.waiting) > 0
+	if wait {
+		t.suspects.beside = append(t.suspects.beside, suspect{a, s})
+	}
+	t.mu.Unlock()
+	if !wait {
+		a.post(event{snapshot: s})
+	}
 }
 
 // suspect queues a run for its time alone.
@@ -33,8 +68,19 @@ func (t *tenure) suspect(a *activation, s *store.Snapshot) {
 // before it begins.
 func (t *tenure) nextSuspect() {
 	t.mu.Lock()
-	if t.suspects.alone != nil || len(t.suspects.waiting) == 0 || t.drain {
+	if t.suspects.alone != nil || t.drain {
 		t.mu.Unlock()
+		return
+	}
+	if len(t.suspects.waiting) == 0 {
+		var beside []suspect
+		if t.suspects.coming == 0 {
+			beside, t.suspects.beside = t.suspects.beside, nil
+		}
+		t.mu.Unlock()
+		for _, s := range beside {
+			s.a.post(event{snapshot: s.snapshot})
+		}
 		return
 	}
 	s := t.suspects.waiting[0]

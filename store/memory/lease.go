@@ -97,11 +97,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 // giveBack makes the shard's claimed runs ready, and suspect unless clean. It
 // returns how many became suspect.
 func (d *data) giveBack(shard store.Shard, clean bool) int {
-	suspects, ambiguous := 0, false
-	for _, r := range d.runs {
-		// A first-time suspect goes on beside the one alone and may be the cause.
-		ambiguous = ambiguous || r.Shard == shard && r.condition == claimed && r.Suspect == 1 && !r.Alone
-	}
+	suspects := 0
 	for _, r := range d.runs {
 		if r.Shard != shard || r.condition != claimed {
 			continue
@@ -112,7 +108,7 @@ func (d *data) giveBack(shard store.Shard, clean bool) int {
 		}
 		suspects++
 		r.Suspect++
-		if r.Alone && !ambiguous {
+		if r.Alone {
 			r.Strikes++
 		}
 	}

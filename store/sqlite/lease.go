@@ -135,21 +135,14 @@ func (c *conn) acquire(n *store.Node, row leaseRow, now store.Time, ttl store.De
 // giveBack makes the shard's claimed runs ready, and suspect unless clean. It
 // returns how many became suspect.
 func (c *conn) giveBack(shard store.Shard, clean bool) (int, error) {
-	where := []any{shard.Group, shard.Slot}
+	suspicion := ", suspect=suspect+1, strikes=strikes+alone"
 	if clean {
-		_, err := c.exec("UPDATE stet_runs SET ready=1 WHERE ready=2 AND grp=? AND slot=?", where...)
-		return 0, err
+		suspicion = ""
 	}
-	// A first-time suspect goes on beside the one alone and may be the cause.
-	ambiguous, err := c.row("SELECT 1 FROM stet_runs WHERE ready=2 AND grp=? AND slot=? AND suspect=1 AND NOT alone LIMIT 1", where)
-	if err != nil {
-		return 0, err
+	n, err := c.exec("UPDATE stet_runs SET ready=1"+suspicion+" WHERE ready=2 AND grp=? AND slot=?", shard.Group, shard.Slot)
+	if clean {
+		n = 0
 	}
-	strike := "alone"
-	if ambiguous {
-		strike = "0"
-	}
-	n, err := c.exec("UPDATE stet_runs SET ready=1, suspect=suspect+1, strikes=strikes+"+strike+" WHERE ready=2 AND grp=? AND slot=?", where...)
 	return int(n), err
 }
 
