@@ -3,7 +3,6 @@ package runner
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
@@ -168,7 +167,7 @@ func (r *Run) misused(b, current *Branch, call Call) error {
 	}
 	f := &Failure{Code: CodeMisuse, Message: fmt.Sprintf(
 		"operation %q was called through the context of %s by %s: use the context that the branch's own function was given, only in it, and none inside a step",
-		call.Name, place, who), Stack: cut(string(debug.Stack()), maxStack)}
+		call.Name, place, who), Stack: stackText()}
 	r.misuse.CompareAndSwap(nil, f)
 	return f
 }
@@ -300,7 +299,7 @@ func (r *Run) pass(b *Branch) {
 
 // main is the goroutine of a branch.
 func (b *Branch) main() {
-	growStack()
+	b.stack.grow()
 	returned := false
 	defer func() {
 		if !b.ended { // unwound: the driver waits
@@ -327,18 +326,6 @@ func (b *Branch) main() {
 	b.future.value, b.future.err = b.fn(b)
 	returned = true
 }
-
-// growStack makes the goroutine's stack grow once, while it is nearly empty,
-// to what decoding a value needs; later it would be copied frame by frame.
-//
-//go:noinline
-func growStack() {
-	var room [3 << 10]byte
-	touch(&room)
-}
-
-//go:noinline
-func touch(room *[3 << 10]byte) { room[0] = 1 }
 
 func (b *Branch) panicked(f *Failure) {
 	b.future.err = f

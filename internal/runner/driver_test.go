@@ -7,7 +7,9 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
@@ -25,7 +27,7 @@ type driver struct {
 	cruel  bool // cancels the run at a random point
 	seen   *seen
 
-	cuts, evictions, lost int // how often each happened
+	cuts, evictions, lost, transactions int // how often each happened
 }
 
 // weakness is a part of the rule that is left out, to see that it is noticed.
@@ -141,8 +143,10 @@ func (d *driver) cancelAsked() bool {
 
 // nudge does something for a run that waits for time or for the world.
 func (d *driver) nudge() bool {
-	if at, _ := d.r.NextTimer(); at != 0 {
-		d.clock = max(d.clock, at)
+	if at, needsInbox := d.r.NextTimer(); at != 0 {
+		if d.clock = max(d.clock, at); needsInbox {
+			d.stale = 0
+		}
 		d.resume()
 		return true
 	}
@@ -163,7 +167,7 @@ func (d *driver) disturb() {
 	if d.random == nil || d.r.Over() != nil || d.random.IntN(20) > 0 {
 		return
 	}
-	switch d.random.IntN(4) {
+	switch d.random.IntN(5) {
 	case 0:
 		if d.mail > 0 {
 			d.sendMail()
@@ -176,6 +180,8 @@ func (d *driver) disturb() {
 		}
 	case 3:
 		d.clock += store.Time(d.random.IntN(1_000_000))
+	case 4:
+		d.stale = time.Duration(d.random.IntN(2)) * time.Second
 	}
 }
 
@@ -240,6 +246,7 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 func (d *driver) crash() {
 	d.cuts++
 	before := d.seen
+	d.transact()
 	d.leave()
 	durable := d.j.seq()
 	d.activate()
@@ -263,6 +270,25 @@ func (d *driver) crash() {
 			}
 			d.j.violate("up to completion %d the code had seen %q and sees %q now (event %d)", durable, want[i], other, i)
 			return
+		}
+	}
+}
+
+// transact lets some of the steps in flight commit their outcome in transactions
+// of their own: they are done and have no number.
+func (d *driver) transact() {
+	for _, b := range d.flight {
+		if d.random == nil || d.random.IntN(2) == 0 || !strings.HasPrefix(b.Location.Base(), "tx") {
+			continue
+		}
+		if old, ok := d.j.entries[string(b.Location)]; ok && old.State != store.Withdrawn {
+			continue
+		}
+		result := b.Func(context.Background(), &b)
+		d.transactions++
+		d.j.entries[string(b.Location)] = store.Entry{
+			Loc: string(b.Location), Kind: store.KindStep, State: store.Done, Attempt: 1,
+			Value: result.Value, Size: len(result.Value),
 		}
 	}
 }
@@ -327,12 +353,4 @@ func (s *seen) String() string {
 		fmt.Fprintf(&b, "%d %s\n", e.seq, e.text)
 	}
 	return b.String()
-}
-
-// tries are the random programs of a property: n of them, times STET_SOAK.
-func tries(t *testing.T, n int, try func(i int, random *rand.Rand)) {
-	seed := seedOf(t)
-	for i := range count(n) {
-		try(i, rand.New(rand.NewPCG(seed, uint64(i))))
-	}
 }

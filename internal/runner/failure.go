@@ -3,7 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"runtime"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -107,6 +107,25 @@ func cut(s string, n int) string {
 // PanicFailure returns the failure of code that panicked with p. Call it in the
 // deferred function that recovered.
 func PanicFailure(p any) *Failure {
-	f := &Failure{Code: CodePanic, Message: fmt.Sprintf("panic: %v", p), Stack: string(debug.Stack())}
+	f := &Failure{Code: CodePanic, Message: fmt.Sprintf("panic: %v", p), Stack: stackText()}
 	return f.bounded(maxFailure)
+}
+
+// maxFrames bounds the frames of a stack that is kept.
+const maxFrames = 100
+
+// stackText returns the stack of the caller's caller without what differs from
+// one execution to the next: a workflow sees it of a branch that panicked, and
+// must see the same in every replay.
+func stackText() string {
+	var pcs [maxFrames]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	var b strings.Builder
+	for {
+		frame, more := frames.Next()
+		fmt.Fprintf(&b, "%s\n\t%s:%d\n", frame.Function, frame.File, frame.Line)
+		if !more {
+			return b.String()
+		}
+	}
 }

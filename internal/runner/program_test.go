@@ -52,7 +52,10 @@ func (p *program) block(random *rand.Rand, size, depth int) []*stmt {
 }
 
 func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
-	kinds := []string{"step", "step", "step", "sleep", "receive", "flaky", "loop", "branch on what was seen", "promise"}
+	kinds := []string{"step", "step", "step", "sleep", "receive", "flaky", "loop", "branch on what was seen", "promise", "keep", "tx", "tx", "derive"}
+	if depth < 3 {
+		kinds = append(kinds, "panic")
+	}
 	if depth > 0 && size > 3 {
 		kinds = append(kinds, "compose", "compose", "compose", "map", "select", "spawn", "defer")
 	}
@@ -122,8 +125,16 @@ func (x *execution) note(b *Branch, s *stmt, value any, err error) {
 // stmt executes one statement. Only cancel and failures on purpose end a block.
 func (x *execution) stmt(b *Branch, s *stmt) error {
 	switch s.kind {
-	case "step", "flaky":
+	case "step", "flaky", "keep", "tx":
 		return x.step(b, s)
+	case "derive":
+		v, err := b.Derive(at(s.name), "random")
+		x.note(b, s, fmt.Sprintf("%x", v[:4]), err)
+		return err
+	case "panic":
+		if len(x.seen.events)%3 == 0 {
+			panic(s.name)
+		}
 	case "sleep":
 		err := b.Sleep(at(s.name), s.delay)
 		x.note(b, s, "slept", err)
@@ -171,7 +182,7 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 func (x *execution) body(s *stmt) BodyFunc {
 	d := x.d
 	return func(_ context.Context, b *Body) BodyResult {
-		if s.kind == "flaky" && (b.Attempt == 1 || s.fail) {
+		if (s.kind == "flaky" || s.kind == "keep" && s.fail) && (b.Attempt == 1 || s.fail) {
 			return BodyResult{Failure: &Failure{Code: CodeError, Message: fmt.Sprint("attempt ", b.Attempt)}}
 		}
 		if d.random == nil {
@@ -184,12 +195,12 @@ func (x *execution) body(s *stmt) BodyFunc {
 
 func (x *execution) step(b *Branch, s *stmt) error {
 	policy := once
-	if s.kind == "flaky" {
+	if s.kind == "flaky" || s.kind == "keep" {
 		policy = twice
 	}
-	v, err := b.Step(Step{Call: at(s.name), Func: x.body(s), Policy: policy})
+	v, err := b.Step(Step{Call: at(s.name), Func: x.body(s), Policy: policy, Keep: s.kind == "keep"})
 	x.note(b, s, string(v), err)
-	if s.kind == "flaky" && err != ErrCancelled {
+	if policy == twice && err != ErrCancelled {
 		return nil
 	}
 	return err
@@ -234,6 +245,12 @@ func (x *execution) compose(b *Branch, s *stmt) error {
 	futures := x.branches(b, s)
 	winner, err := b.Compose(at("compose"), s.mode, futures)
 	x.note(b, s, fmt.Sprint("winner ", winner), err)
+	for _, f := range futures {
+		if f.Settled() {
+			v, err := f.Result()
+			x.note(b, s, v, err)
+		}
+	}
 	return err
 }
 

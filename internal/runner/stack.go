@@ -16,6 +16,22 @@ type stack struct {
 	low, high atomic.Uintptr
 }
 
+// grow makes the goroutine's stack grow once, while it is nearly empty, to what
+// decoding a value needs; later it would be copied frame by frame. Most calls
+// stand in the part that it touches.
+//
+//go:noinline
+func (s *stack) grow() {
+	var room [3 << 10]byte
+	touch(&room)
+	low := uintptr(unsafe.Pointer(&room))
+	s.low.Store(low)
+	s.high.Store(low + uintptr(len(room)))
+}
+
+//go:noinline
+func touch(room *[3 << 10]byte) { room[0] = 1 }
+
 // near is how far from what is known an address may be to extend it.
 const near = 16 << 10
 
@@ -46,7 +62,8 @@ var (
 // onBranch reports whether the goroutine is that of a branch, by the functions
 // that it has begun with.
 func onBranch() bool {
-	pcs := make([]uintptr, 64)
+	var few [64]uintptr
+	pcs := few[:]
 	n := runtime.Callers(0, pcs)
 	for n == len(pcs) {
 		pcs = make([]uintptr, 2*len(pcs))
