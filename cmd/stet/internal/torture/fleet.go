@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ type fleet struct {
 	orders  orders // of all; Name is set for each process
 	mayDie  bool   // processes that end by themselves are no surprise
 	report  func(violation, string, ...any)
+	dir     string // where what is to be kept is written
 	sites   []*site
 	tending sync.WaitGroup
 }
@@ -72,7 +74,7 @@ func (f *fleet) tend(ctx context.Context, at *site) {
 		select {
 		case <-p.ended:
 			if !p.stopping.Load() && !p.killed.Load() && !f.mayDie {
-				f.report(unexpectedErrors, "worker %s has ended by itself: %v: %s", p.name, p.cmd.ProcessState, p.talk.Bytes())
+				f.complain(p, "has ended by itself: "+p.cmd.ProcessState.String())
 			}
 		case <-ctx.Done():
 			f.stop(p)
@@ -122,22 +124,42 @@ func (at *site) get() *process {
 func (f *fleet) stop(p *process) {
 	p.stopping.Store(true)
 	_ = p.stdin.Close() // it may have ended
-	select {
-	case <-p.ended:
+	if p.endsWithin(stopLimit) {
 		if !p.cmd.ProcessState.Success() && !p.killed.Load() && !f.mayDie {
-			f.report(unexpectedErrors, "worker %s was asked to stop: %v: %s", p.name, p.cmd.ProcessState, p.talk.Bytes())
+			f.complain(p, "was asked to stop: "+p.cmd.ProcessState.String())
 		}
-	case <-time.After(stopLimit):
-		f.report(unexpectedErrors, "worker %s has not stopped within %s: %s", p.name, stopLimit, f.kill(p))
+		return
 	}
+	if dump(p.cmd.Process) == nil {
+		p.endsWithin(stopLimit)
+	}
+	f.kill(p)
+	f.complain(p, fmt.Sprintf("has not stopped within %s", stopLimit))
 }
 
-// kill ends a process at once, and returns what it has said.
-func (f *fleet) kill(p *process) []byte {
+// kill ends a process at once.
+func (f *fleet) kill(p *process) {
 	p.killed.Store(true)
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
-	return p.talk.Bytes()
+}
+
+func (p *process) endsWithin(d time.Duration) bool {
+	select {
+	case <-p.ended:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// complain reports how a process has ended, and keeps all that it has said.
+func (f *fleet) complain(p *process, how string) {
+	said := filepath.Join(f.dir, p.name+".txt")
+	if err := os.WriteFile(said, p.talk.Bytes(), 0o644); err != nil {
+		said = err.Error()
+	}
+	f.report(unexpectedErrors, "worker %s %s: %.300s (%s)", p.name, how, p.talk.Bytes(), said)
 }
 
 // What a strike does to a process.

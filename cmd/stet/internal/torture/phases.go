@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -15,7 +16,7 @@ import (
 // fleet returns processes that have yet to be launched. name begins their names.
 func (h *harness) fleet(name string, starts bool, poisonLimit int) *fleet {
 	return &fleet{
-		cfg: h.cfg, report: h.report.violated,
+		cfg: h.cfg, report: h.report.violated, dir: filepath.Dir(h.effects),
 		orders: orders{
 			Name: name, Seed: h.cfg.Seed, Effects: h.effects, Acks: h.acks, PoisonLimit: poisonLimit, Starts: starts, Plants: h.cfg.Plants,
 		},

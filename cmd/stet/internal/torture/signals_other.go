@@ -12,3 +12,4 @@ const canPause = false
 
 func suspend(*os.Process) error { return errors.ErrUnsupported }
 func resume(*os.Process) error  { return errors.ErrUnsupported }
+func dump(*os.Process) error    { return errors.ErrUnsupported }
