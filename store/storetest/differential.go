@@ -85,7 +85,7 @@ func runDifferential(t *testing.T, open Open) {
 	reached, steps := map[string]int{}, 0
 	for seed := first; seed < first+uint64(count) && !t.Failed(); seed++ {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			ops, w, err := explore(t, open, seed)
+			ops, w, err := explore(t, func(clock func() time.Time) Harness { return open(t, clock) }, seed)
 			steps += len(ops)
 			for what, n := range w.reached {
 				reached[what] += n
@@ -121,8 +121,8 @@ func soak(t *testing.T) int {
 
 // explore carries out the random operations of a seed. It returns those until
 // the first at which the store fails.
-func explore(t *testing.T, open Open, seed uint64) (ops []op, w *world, err error) {
-	w = newWorld(t, func(clock func() time.Time) Harness { return open(t, clock) })
+func explore(t testing.TB, open func(clock func() time.Time) Harness, seed uint64) (ops []op, w *world, err error) {
+	w = newWorld(t, open)
 	g := newGenerator(seed, w)
 	for range operations {
 		o := g.next()

@@ -156,7 +156,7 @@ func (g *generator) leases(boot string) []tenure {
 		}
 	}
 	for i := range list {
-		if len(g.stale) > 0 && g.chance(15) {
+		if len(g.stale) > 0 && g.chance(10) {
 			list[i].Epoch = pick(g, g.stale).Epoch
 		}
 	}
@@ -316,7 +316,13 @@ func (g *generator) turn(r *store.Run) store.Turn {
 	for range g.IntN(3) {
 		t.Entries = append(t.Entries, g.entry(r))
 	}
+	if !g.chance(3) {
+		t.Update = g.update(r)
+	}
 	careful := !g.chance(3) // examines everything
+	if t.Update != nil && t.Update.Status.Terminal() {
+		careful = g.chance(2)
+	}
 	for _, it := range g.w.spec.now.Items[r.No] {
 		switch {
 		case it.State == store.Consumed && !g.chance(60):
@@ -325,9 +331,6 @@ func (g *generator) turn(r *store.Run) store.Turn {
 		case it.State == store.New && careful || g.chance(4):
 			t.Seen = append(t.Seen, it.No)
 		}
-	}
-	if !g.chance(3) {
-		t.Update = g.update(r)
 	}
 	if g.chance(6) {
 		t.Sends = g.commands(1)
@@ -373,7 +376,7 @@ func (g *generator) update(r *store.Run) *store.Update {
 		}
 	}
 	if g.chance(3) {
-		u.Status = store.Suspended
+		u.Status = pick(g, []store.Status{store.Suspended, store.Suspended, store.Suspended, store.Failed, store.Succeeded})
 	}
 	if g.chance(2) {
 		u.WakeAt = g.w.spec.now.Now + store.Time(pick(g, []store.Delay{-second, 1, second, minute, 100 * hour}))

@@ -42,8 +42,9 @@ type kit struct {
 	ids map[string]bool
 }
 
-func newKit(t testing.TB, h Harness, c *clock) *kit {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+// newKit returns the kit for a case that may last so long.
+func newKit(t testing.TB, h Harness, c *clock, limit time.Duration) *kit {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	return &kit{TB: t, ctx: ctx, harness: h, clock: c, s: h.First(), ids: map[string]bool{}}
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/stet-run/stet/store"
@@ -225,6 +226,38 @@ var law03 = []testCase{
 		suspicion("after a turn with an update", hand.No, 0, 0, false)
 		b.release()
 		suspicion("after giving back", alone.No, 1, 1, false)
+	}},
+	{"EveryEndWhileAloneIsAStrike", func(k *kit) {
+		var s store.Store
+		die := func() {
+			k.Helper()
+			if !k.harness.Kill(k, s) {
+				k.pass(ttl)
+			}
+		}
+		s = k.harness.Join(k)
+		o := k.owner(s, "1")
+		alone, other := o.started("alone"), o.started("other")
+		elsewhere := k.owner(k.s, "elsewhere", shardB).started("elsewhere", func(s *store.Start) { s.Shard = shardB })
+		o.turn(update(alone, store.Update{Status: store.Running, Alone: true}), store.Committed)
+		for i, want := range []struct{ alone, other int }{{1, 0}, {2, 0}, {3, 1}} { // strikes
+			die()
+			s = k.harness.Join(k)
+			o = k.owner(s, fmt.Sprint(i+2))
+			if r := k.get(alone.No); r.Suspect != i+1 || r.Strikes != want.alone {
+				k.Errorf("death %d: suspect %d, strikes %d; want %d, %d", i+1, r.Suspect, r.Strikes, i+1, want.alone)
+			}
+			if r := k.get(other.No); r.Suspect != i+1 || r.Strikes != want.other {
+				k.Errorf("death %d of the other: suspect %d, strikes %d; want %d, %d", i+1, r.Suspect, r.Strikes, i+1, want.other)
+			}
+			o.claim(10, "w")
+			if i == 1 {
+				o.turn(update(other, store.Update{Status: store.Running, Alone: true}), store.Committed)
+			}
+		}
+		if r := k.get(elsewhere.No); r.Suspect != 0 {
+			k.Errorf("a run of another shard is suspect %d times", r.Suspect)
+		}
 	}},
 	{"AnOwnerThatOutstaysItsLeaseLeavesSuspects", func(k *kit) {
 		o := k.owner(k.s, "a")

@@ -180,13 +180,13 @@ var readCases = []testCase{
 		var want []string
 		for i := range 10 {
 			id := fmt.Sprint(i)
-			k.start(id, func(s *store.Start) { s.Workflow = []string{"w", "x"}[i%2] })
-			if i%2 == 0 {
+			k.start(id, func(s *store.Start) { s.Workflow = []string{"w", "w", "x"}[i%3] })
+			if i%3 != 2 {
 				want = append(want, id)
 			}
 		}
 		slices.Reverse(want)
-		for limit := 1; limit <= 6; limit++ {
+		for limit := 1; limit <= 8; limit++ {
 			var got []string
 			f := store.Filter{Workflows: []string{"w"}, Limit: limit}
 			for page := 0; ; page++ {

@@ -12,7 +12,7 @@ import (
 )
 
 // openMemory opens the specification as the store under test.
-func openMemory(_ *testing.T, clock func() time.Time) Harness { return newSpecification(clock) }
+func openMemory(clock func() time.Time) Harness { return newSpecification(clock) }
 
 func TestScriptsReadAsTheyWereWritten(t *testing.T) {
 	for seed := range uint64(10) {
@@ -139,9 +139,7 @@ func TestShrinkFindsTheFew(t *testing.T) {
 // same.
 func TestNumbersAreTranslated(t *testing.T) {
 	for seed := range uint64(5) {
-		ops, _, err := explore(t, func(_ *testing.T, clock func() time.Time) Harness {
-			return newShifted(clock)
-		}, seed)
+		ops, _, err := explore(t, newShifted, seed)
 		if err != nil {
 			t.Fatalf("seed %d: operation %d: %v", seed, len(ops), fmt.Errorf("%w\n%s", err, printScript(ops[len(ops)-1:])))
 		}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -70,13 +71,24 @@ func Run(t *testing.T, open Open) {
 						}
 					})
 					clock := newClock()
-					c.run(newKit(t, open(t, clock.Now), clock))
+					runCase(c, newKit(t, open(t, clock.Now), clock, time.Minute))
 				})
 			}
 		})
 	}
 	t.Run("Scripts", func(t *testing.T) { runScripts(t, open) })
 	t.Run("Differential", func(t *testing.T) { runDifferential(t, open) })
+}
+
+// runCase carries out a case. One that finds less than it looks at fails alone,
+// and not all tests with it.
+func runCase(c testCase, k *kit) {
+	defer func() {
+		if p := recover(); p != nil {
+			k.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	c.run(k)
 }
 
 // shardA and shardB are the shards that the cases use.

@@ -1,0 +1,579 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// defect is a way in which a store may be wrong. What it does not name is done
+// by the specification.
+type defect struct {
+	name     string
+	describe func(*broken, context.Context) (store.Description, error)
+	register func(*broken, context.Context, store.Node) (store.Time, error)
+	acquire  func(*broken, context.Context, store.Node, []store.Shard, store.Delay) ([]store.Acquired, store.Time, error)
+	renew    func(*broken, context.Context, []store.Lease, store.Delay) ([]store.Acquired, store.Time, error)
+	release  func(*broken, context.Context, []store.Lease) error
+	apply    func(*broken, context.Context, []store.Command) ([]store.Answer, store.Time, error)
+	commit   func(*broken, context.Context, store.Batch) (store.BatchResult, error)
+	claim    func(*broken, context.Context, store.ClaimRequest) (store.Claims, error)
+	load     func(*broken, context.Context, []store.RunNo) ([]store.Snapshot, error)
+	list     func(*broken, context.Context, store.Filter) (store.Page, error)
+	count    func(*broken, context.Context, store.Filter) ([]store.Tally, error)
+	history  func(*broken, context.Context, store.HistoryQuery) ([]store.Entry, error)
+	inbox    func(*broken, context.Context, store.RunNo, ...string) ([]store.Item, error)
+	changed  func(*broken, context.Context) error
+}
+
+// open returns the harness of a new store with the defect.
+func (d *defect) open(clock func() time.Time) Harness {
+	h := &brokenHarness{specification: newSpecification(clock), defect: d, clock: clock,
+		numbers: map[string]int64{}, lost: map[store.RunNo]bool{}, kept: map[string][]byte{}, entries: map[store.RunNo]map[string]store.Entry{}}
+	h.broken = &broken{h.specification.First(), h}
+	return h
+}
+
+type brokenHarness struct {
+	specification
+	defect *defect
+	clock  func() time.Time
+	broken *broken // the first handle
+
+	mu sync.Mutex // held in what a defect does, except changed
+	// What defects remember.
+	numbers map[string]int64
+	lost    map[store.RunNo]bool
+	kept    map[string][]byte
+	entries map[store.RunNo]map[string]store.Entry
+}
+
+func (h *brokenHarness) First() store.Store { return h.broken }
+
+func (h *brokenHarness) Join(t testing.TB) store.Store { return &broken{h.specification.Join(t), h} }
+
+func (h *brokenHarness) Kill(t testing.TB, s store.Store) bool {
+	return h.specification.Kill(t, s.(*broken).Store)
+}
+
+// broken is a handle on a store with a defect.
+type broken struct {
+	store.Store
+	*brokenHarness
+}
+
+func (b *broken) Describe(ctx context.Context) (store.Description, error) {
+	if f := b.defect.describe; f != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return f(b, ctx)
+	}
+	return b.Store.Describe(ctx)
+}
+
+func (b *broken) Register(ctx context.Context, n store.Node) (store.Time, error) {
+	if f := b.defect.register; f != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return f(b, ctx, n)
+	}
+	return b.Store.Register(ctx, n)
+}
+
+func (b *broken) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+	if f := b.defect.acquire; f != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return f(b, ctx, n, shards, ttl)
+	}
+	return b.Store.Acquire(ctx, n, shards, ttl)
+}
+
+func (b *broken) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+	if f := b.defect.renew; f != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return f(b, ctx, leases, ttl)
+	}
+	return b.Store.Renew(ctx, leases, ttl)
+}
+
+func (b *broken) Release(ctx context.Context, leases []store.Lease) error {
+	if f := b.defect.release; f != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return f(b, ctx, leases)
+	}
+	return b.Store.Release(ctx, leases)
+}
+
+func (b *broken) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, store.Time, error) {
+	if f := b.defect.apply; f != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return f(b, ctx, commands)
+	}
+	return b.Store.Apply(ctx, commands)
+}
+
+func (b *broken) Commit(ctx context.Context, batch store.Batch) (store.BatchResult, error) {
+	if f := b.defect.commit; f != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return f(b, ctx, batch)
+	}
+	return b.Store.Commit(ctx, batch)
+}
+
+func (b *broken) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+	if f := b.defect.claim; f != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return f(b, ctx, req)
+	}
+	return b.Store.Claim(ctx, req)
+}
+
+func (b *broken) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+	if f := b.defect.load; f != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return f(b, ctx, runs)
+	}
+	return b.Store.Load(ctx, runs)
+}
+
+func (b *broken) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	if list := b.defect.list; list != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return list(b, ctx, f)
+	}
+	return b.Store.List(ctx, f)
+}
+
+func (b *broken) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
+	if count := b.defect.count; count != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return count(b, ctx, f)
+	}
+	return b.Store.Count(ctx, f)
+}
+
+func (b *broken) History(ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
+	if f := b.defect.history; f != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return f(b, ctx, q)
+	}
+	return b.Store.History(ctx, q)
+}
+
+func (b *broken) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
+	if f := b.defect.inbox; f != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return f(b, ctx, run, ids...)
+	}
+	return b.Store.Inbox(ctx, run, ids...)
+}
+
+func (b *broken) Changed(ctx context.Context) error {
+	if f := b.defect.changed; f != nil {
+		return f(b, ctx)
+	}
+	return b.Store.Changed(ctx)
+}
+
+// current puts the epochs that hold now into leases.
+func (b *broken) current(ctx context.Context, leases []store.Lease) []store.Lease {
+	d, err := b.Store.Describe(ctx)
+	if err != nil {
+		return leases
+	}
+	leases = slices.Clone(leases)
+	for i := range leases {
+		for _, l := range d.Leases {
+			if l.Shard == leases[i].Shard {
+				leases[i].Epoch = l.Epoch
+			}
+		}
+	}
+	return leases
+}
+
+// unexamined returns the items that are new to a turn's run and not named by it.
+func (b *broken) unexamined(ctx context.Context, t *store.Turn, kinds ...store.ItemKind) []store.ItemNo {
+	var nos []store.ItemNo
+	items, _ := b.Store.Inbox(ctx, t.Run) // without an answer there is nothing to break
+	for _, it := range items {
+		named := slices.Contains(t.Seen, it.No) || slices.ContainsFunc(t.Consumed, func(c store.Consumption) bool { return c.Item == it.No })
+		if it.State == store.New && !named && (kinds == nil || slices.Contains(kinds, it.Kind)) {
+			nos = append(nos, it.No)
+		}
+	}
+	return nos
+}
+
+// turns returns a defect of Commit that changes turns first.
+func turns(change func(*broken, context.Context, *store.Turn)) func(*broken, context.Context, store.Batch) (store.BatchResult, error) {
+	return func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
+		batch.Turns = slices.Clone(batch.Turns)
+		for i, t := range batch.Turns {
+			if t == nil {
+				continue
+			}
+			changed := *t
+			change(b, ctx, &changed)
+			batch.Turns[i] = &changed
+		}
+		return b.Store.Commit(ctx, batch)
+	}
+}
+
+// commands returns a defect of Apply that changes commands first.
+func commands(change func(*broken, context.Context, *store.Command)) func(*broken, context.Context, []store.Command) ([]store.Answer, store.Time, error) {
+	return func(b *broken, ctx context.Context, list []store.Command) ([]store.Answer, store.Time, error) {
+		list = slices.Clone(list)
+		for i := range list {
+			if start := list[i].Start; start != nil {
+				changed := *start
+				list[i].Start = &changed
+			}
+			if item := list[i].Item; item != nil {
+				changed := *item
+				list[i].Item = &changed
+			}
+			change(b, ctx, &list[i])
+		}
+		return b.Store.Apply(ctx, list)
+	}
+}
+
+// claims returns a defect of Claim that changes the answer.
+func claims(change func(*broken, store.ClaimRequest, *store.Claims)) func(*broken, context.Context, store.ClaimRequest) (store.Claims, error) {
+	return func(b *broken, ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+		c, err := b.Store.Claim(ctx, req)
+		change(b, req, &c)
+		return c, err
+	}
+}
+
+var defects = []*defect{
+	{name: "a commit does not look at the epoch", commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
+		batch.Leases = b.current(ctx, batch.Leases)
+		return b.Store.Commit(ctx, batch)
+	}},
+	{name: "a claim does not look at the epoch", claim: func(b *broken, ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+		req.Leases = b.current(ctx, req.Leases)
+		return b.Store.Claim(ctx, req)
+	}},
+	{name: "a renewal does not look at the epoch", renew: func(b *broken, ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+		return b.Store.Renew(ctx, b.current(ctx, leases), ttl)
+	}},
+	{name: "a release does not look at the epoch", release: func(b *broken, ctx context.Context, leases []store.Lease) error {
+		return b.Store.Release(ctx, b.current(ctx, leases))
+	}},
+	{name: "a turn suspends without examining the inbox", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
+		if t.Update != nil && t.Update.Status == store.Suspended {
+			t.Seen = append(slices.Clone(t.Seen), b.unexamined(ctx, t)...)
+		}
+	})},
+	{name: "a turn ends a run without looking for a cancel", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
+		if t.Update != nil && t.Update.Status.Terminal() {
+			t.Seen = append(slices.Clone(t.Seen), b.unexamined(ctx, t, store.ItemCancel, store.ItemTerminate)...)
+		}
+	})},
+	{name: "a turn that is held back loses its entries", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
+		if t.Update != nil && t.Update.Status == store.Suspended && len(b.unexamined(ctx, t)) > 0 {
+			t.Entries = nil
+		}
+	})},
+	{name: "a final entry is written over", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
+		t.Entries = slices.DeleteFunc(slices.Clone(t.Entries), func(e store.Entry) bool {
+			old, _ := b.Store.History(ctx, store.HistoryQuery{Run: t.Run, Locs: []string{e.Loc}}) // without an answer nothing stands
+			if len(old) == 0 || old[0].State != store.Done {
+				return false
+			}
+			if b.entries[t.Run] == nil {
+				b.entries[t.Run] = map[string]store.Entry{}
+			}
+			e.Size = len(e.Value)
+			b.entries[t.Run][e.Loc] = e
+			return true
+		})
+	}), history: func(b *broken, ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
+		entries, err := b.Store.History(ctx, q)
+		for i := range entries {
+			if e, ok := b.entries[q.Run][entries[i].Loc]; ok {
+				entries[i] = e
+			}
+		}
+		return entries, err
+	}},
+	{name: "a different final entry is ignored", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
+		t.Entries = slices.DeleteFunc(slices.Clone(t.Entries), func(e store.Entry) bool {
+			old, _ := b.Store.History(ctx, store.HistoryQuery{Run: t.Run, Locs: []string{e.Loc}, Values: true}) // without an answer nothing stands
+			return len(old) > 0 && old[0].State == store.Done && !bytes.Equal(old[0].Value, e.Value)
+		})
+	})},
+	{name: "a refused turn still sends", commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
+		result, err := b.Store.Commit(ctx, batch)
+		for i := range result.Turns {
+			if result.Turns[i].Verdict == store.Refused && i < len(batch.Turns) {
+				_, _, _ = b.Store.Apply(ctx, batch.Turns[i].Sends) // their answers are nobody's
+			}
+		}
+		return result, err
+	}},
+	{name: "a repeated batch is applied again", commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
+		if batch.No > 0 {
+			b.numbers[batch.Node+batch.Boot]++
+			batch.No = b.numbers[batch.Node+batch.Boot]
+		}
+		return b.Store.Commit(ctx, batch)
+	}},
+	{name: "another boot forgets a node's batch", commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
+		if batch.No > 0 && batch.Boot != "" {
+			if last := b.kept[batch.Node]; last != nil && string(last) != batch.Boot {
+				b.numbers[batch.Node]++
+			}
+			b.kept[batch.Node] = []byte(batch.Boot)
+			batch.No += 1000 * b.numbers[batch.Node]
+		}
+		return b.Store.Commit(ctx, batch)
+	}},
+	{name: "an item with a known ID is accepted", apply: commands(func(b *broken, ctx context.Context, c *store.Command) {
+		if c.Item == nil || c.Item.ID == "" {
+			return
+		}
+		if page, err := b.Store.List(ctx, store.Filter{IDs: []string{c.RunID}}); err == nil && len(page.Runs) == 1 {
+			if items, err := b.Store.Inbox(ctx, page.Runs[0].No, c.Item.ID); err == nil && len(items) > 0 {
+				c.Item.ID += "+"
+			}
+		}
+	})},
+	{name: "a consumed item keeps its value", apply: commands(func(b *broken, _ context.Context, c *store.Command) {
+		if c.Item != nil {
+			b.kept[c.RunID+" "+c.Item.ID] = c.Item.Value
+		}
+	}), inbox: func(b *broken, ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
+		items, err := b.Store.Inbox(ctx, run, ids...)
+		page, _ := b.Store.List(ctx, store.Filter{Nos: []store.RunNo{run}}) // without a run there is nothing to break
+		for i := range items {
+			if len(page.Runs) == 1 && items[i].State == store.Consumed {
+				items[i].Value = b.kept[page.Runs[0].ID+" "+items[i].ID]
+			}
+		}
+		return items, err
+	}},
+	{name: "a consumed item is forgotten", inbox: func(b *broken, ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
+		items, err := b.Store.Inbox(ctx, run, ids...)
+		return slices.DeleteFunc(items, func(it store.Item) bool { return it.State == store.Consumed }), err
+	}},
+	{name: "a claim forgets an item", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) {
+		for i := range c.Runs {
+			if n := len(c.Runs[i].Items); n > 1 {
+				c.Runs[i].Items = c.Runs[i].Items[:n-1]
+			}
+		}
+	})},
+	{name: "a claim forgets the items of runs in hand", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) {
+		c.Runs = slices.DeleteFunc(c.Runs, func(r store.Claimed) bool { return !r.Fresh })
+	})},
+	{name: "a claim names no wake time", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.NextWake = 0 })},
+	{name: "a claim that was cut short does not say so", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.More = false })},
+	{name: "a claim does not name the shards that are lost", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.Fenced = nil })},
+	{name: "a claim takes runs whose code the node lacks", claim: func(b *broken, ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+		req.Workflows = append(slices.Clone(req.Workflows), "w", "x")
+		return b.Store.Claim(ctx, req)
+	}},
+	{name: "a claim takes the latest first", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { slices.Reverse(c.Runs) })},
+	{name: "a delayed start begins at once", apply: commands(func(_ *broken, _ context.Context, c *store.Command) {
+		if c.Start != nil && c.Start.After > 0 && c.Start.After <= store.MaxDelay {
+			c.Start.After = 0
+		}
+	})},
+	{name: "giving a shard back does not make its runs ready", release: func(b *broken, ctx context.Context, leases []store.Lease) error {
+		page, err := b.Store.List(ctx, store.Filter{})
+		for _, r := range page.Runs {
+			if r.Claimed {
+				b.lost[r.No] = true
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return b.Store.Release(ctx, leases)
+	}, claim: claims(func(b *broken, _ store.ClaimRequest, c *store.Claims) {
+		c.Runs = slices.DeleteFunc(c.Runs, func(r store.Claimed) bool { return r.Fresh && b.lost[r.Run.No] })
+	})},
+	{name: "giving a shard back does nothing", release: func(b *broken, ctx context.Context, _ []store.Lease) error { return b.Store.Release(ctx, nil) }},
+	{name: "a live owner is robbed", acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+		if d, err := b.Store.Describe(ctx); err == nil && n.Validate() == nil && store.ValidateShards(shards, ttl) == nil {
+			_ = b.Store.Release(ctx, slices.DeleteFunc(d.Leases, func(l store.Lease) bool { return !slices.Contains(shards, l.Shard) })) // no matter
+		}
+		return b.Store.Acquire(ctx, n, shards, ttl)
+	}},
+	{name: "another tenure of the same boot keeps its epoch", acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+		d, err := b.Store.Describe(ctx)
+		var own []store.Lease
+		for _, shard := range shards {
+			for _, l := range d.Leases {
+				if l.Shard == shard && l.Node == n.ID && l.Boot == n.Boot {
+					own = append(own, l)
+				}
+			}
+		}
+		if err == nil && len(own) == len(shards) && len(own) > 0 {
+			return b.Store.Renew(ctx, own, ttl)
+		}
+		return b.Store.Acquire(ctx, n, shards, ttl)
+	}},
+	{name: "suspects are not told", acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+		got, now, err := b.Store.Acquire(ctx, n, shards, ttl)
+		for i := range got {
+			got[i].Suspects = 0
+		}
+		return got, now, err
+	}},
+	{name: "being alone does not end", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
+		if t.Update != nil && t.Update.Spared {
+			changed := *t.Update
+			changed.Spared, changed.Alone = false, true
+			t.Update = &changed
+		}
+	})},
+	{name: "suspicion does not end", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
+		if t.Update != nil && !t.Update.Alone {
+			changed := *t.Update
+			changed.Spared = true
+			t.Update = &changed
+		}
+	})},
+	{name: "an answer describes no run", apply: func(b *broken, ctx context.Context, list []store.Command) ([]store.Answer, store.Time, error) {
+		answers, now, err := b.Store.Apply(ctx, list)
+		for i := range answers {
+			answers[i].Run.Input = nil
+		}
+		return answers, now, err
+	}},
+	{name: "an empty value becomes none", load: func(b *broken, ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+		snaps, err := b.Store.Load(ctx, runs)
+		for i := range snaps {
+			for k := range snaps[i].Entries {
+				if e := &snaps[i].Entries[k]; len(e.Value) == 0 {
+					e.Value = nil
+				}
+			}
+		}
+		return snaps, err
+	}},
+	{name: "a large value is cut", history: func(b *broken, ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
+		entries, err := b.Store.History(ctx, q)
+		for i := range entries {
+			entries[i].Value = entries[i].Value[:min(len(entries[i].Value), store.LargeValue-1)]
+		}
+		return entries, err
+	}},
+	{name: "a history is in no order", history: func(b *broken, ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
+		entries, err := b.Store.History(ctx, q)
+		slices.Reverse(entries)
+		return entries, err
+	}},
+	{name: "pages leave out a run", list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {
+		page, err := b.Store.List(ctx, f)
+		if page.Next != "" {
+			if below, err := store.DecodeCursor(page.Next); err == nil && below > 1 {
+				page.Next = store.EncodeCursor(below - 1)
+			}
+		}
+		return page, err
+	}},
+	{name: "a prefix ignores case", list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {
+		prefix := strings.ToLower(f.IDPrefix)
+		f.IDPrefix = ""
+		page, err := b.Store.List(ctx, f)
+		page.Runs = slices.DeleteFunc(page.Runs, func(r store.Run) bool { return !strings.HasPrefix(strings.ToLower(r.ID), prefix) })
+		return page, err
+	}},
+	{name: "a count knows no marks", count: func(b *broken, ctx context.Context, f store.Filter) ([]store.Tally, error) {
+		f.Marks = 0
+		return b.Store.Count(ctx, f)
+	}},
+	{name: "input is kept", apply: func(b *broken, ctx context.Context, list []store.Command) ([]store.Answer, store.Time, error) {
+		answers, now, err := b.Store.Apply(ctx, list)
+		for i := range answers {
+			if c := list[i]; c.Start != nil && answers[i].Outcome == store.Applied {
+				b.kept[c.Start.ID] = c.Start.Input
+				answers[i].Run.Input = c.Start.Input
+			}
+		}
+		return answers, now, err
+	}, commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
+		result, err := b.Store.Commit(ctx, batch)
+		for i := range result.Commands {
+			if c := batch.Commands[i]; c.Start != nil && result.Commands[i].Outcome == store.Applied {
+				b.kept[c.Start.ID] = c.Start.Input
+			}
+		}
+		return result, err
+	}, list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {
+		page, err := b.Store.List(ctx, f)
+		for i := range page.Runs {
+			if input, ok := b.kept[page.Runs[i].ID]; ok && f.Values {
+				page.Runs[i].Input = input
+			}
+		}
+		return page, err
+	}},
+	{name: "a stopped node is listed", register: func(b *broken, ctx context.Context, n store.Node) (store.Time, error) {
+		n.Stopped = false
+		return b.Store.Register(ctx, n)
+	}},
+	{name: "workflows of former nodes are forgotten", describe: func(b *broken, ctx context.Context) (store.Description, error) {
+		d, err := b.Store.Describe(ctx)
+		known := map[string]bool{}
+		for _, n := range d.Nodes {
+			for _, w := range n.Workflows {
+				known[w] = true
+			}
+		}
+		d.Workflows = slices.Sorted(maps.Keys(known))
+		return d, err
+	}},
+	{name: "the time goes back", describe: func(b *broken, ctx context.Context) (store.Description, error) {
+		d, err := b.Store.Describe(ctx)
+		d.Now = store.TimeOf(b.clock())
+		return d, err
+	}},
+	{name: "changes wake nobody", changed: func(b *broken, ctx context.Context) error {
+		for {
+			if err := b.Store.Changed(ctx); err != nil {
+				return err
+			}
+		}
+	}},
+	{name: "changes wake for ever", changed: func(b *broken, ctx context.Context) error {
+		_, err := b.Store.Describe(ctx)
+		return err
+	}},
+	{name: "a bad limit is none", claim: func(b *broken, ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+		req.Limit = max(req.Limit, 0)
+		return b.Store.Claim(ctx, req)
+	}},
+	{name: "a bad cursor is the first page", list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {
+		if _, err := store.DecodeCursor(f.Cursor); err != nil {
+			f.Cursor = ""
+		}
+		return b.Store.List(ctx, f)
+	}},
+}
