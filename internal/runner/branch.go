@@ -35,6 +35,7 @@ type Branch struct {
 	ownFuture Future
 	ownScope  scope
 	ownScopes [2]*scope
+	ownWait   wait
 }
 
 // scope is a region of code that ends with all its branches, and in which names
@@ -360,10 +361,11 @@ func (b *Branch) endScope() {
 		}
 	}
 	if s.running > 0 {
-		s.end = &wait{branch: b, forCode: true}
+		s.end = b.newWait(Call{})
+		s.end.forCode = true
 		b.wait = s.end
 		b.park()
-		b.wait = nil
+		b.wait, s.end = nil, nil
 	}
 	for _, f := range s.failed {
 		if !f.taken && b.run.live {

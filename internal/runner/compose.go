@@ -102,10 +102,11 @@ func (g *group) run(b *Branch, call Call) (int, error) {
 		g.decided = true
 	}
 	if !g.decided || len(g.pending) > 0 {
-		g.wait = &wait{branch: b, group: g, shield: call.Shield}
+		g.wait = b.newWait(call)
+		g.wait.group = g
 		b.wait = g.wait
 		b.park()
-		b.wait = nil
+		b.wait, g.wait = nil, nil
 	}
 	return g.winner, g.err
 }

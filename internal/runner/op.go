@@ -54,12 +54,13 @@ type op struct {
 	messages []Message
 }
 
-// request makes the operation, or finds what is recorded of it.
-func (b *Branch) request(call Call, kind store.Kind) *op {
+// request makes an operation of o, which is empty, or finds what is recorded of
+// it.
+func (b *Branch) request(o *op, call Call, kind store.Kind) *op {
 	r := b.run
 	r.refused = 0
 	r.nextID++
-	o := &op{run: r, id: r.nextID, loc: b.locate(call), kind: kind, born: r.seq, asked: r.now}
+	o.run, o.id, o.loc, o.kind, o.born, o.asked = r, r.nextID, b.locate(call), kind, r.seq, r.now
 	if rec := r.replay.ask(o); rec != nil {
 		if rec.Kind != kind {
 			r.stall(&Stall{
@@ -198,8 +199,8 @@ func (b *Branch) sleepUntil(call Call, at store.Time) error {
 // waitOp blocks on one operation and returns ErrCancelled or the operation's
 // failure.
 func (b *Branch) waitOp(call Call, o *op) error {
-	w := &wait{shield: call.Shield, oneSource: [1]*source{&o.source}, oneOp: [1]*op{o}}
-	w.sources, w.ops = w.oneSource[:], w.oneOp[:]
+	w := b.newWait(call)
+	w.sources, w.ops = append(w.sources, &o.source), append(w.ops, o)
 	if _, err := b.block(w); err != nil {
 		return err
 	}

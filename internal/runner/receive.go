@@ -36,7 +36,7 @@ func (b *Branch) Receive(spec Receive) ([]Message, error) {
 }
 
 func (b *Branch) receiveOp(spec Receive) *op {
-	o := b.request(spec.Call, store.KindReceive)
+	o := b.request(new(op), spec.Call, store.KindReceive)
 	o.receive, o.deadline = &spec, spec.Deadline
 	if o.rec != nil && o.rec.Wake != 0 {
 		o.deadline = o.rec.Wake
@@ -193,7 +193,7 @@ func (b *Branch) NewPromise(call Call) (*Promise, error) {
 		return nil, err
 	}
 	r := b.run
-	o := b.request(call, promiseKind)
+	o := b.request(new(op), call, promiseKind)
 	r.promises[string(o.loc)] = o
 	if o.rec == nil {
 		r.expect(o)

@@ -32,6 +32,12 @@ type Policy struct {
 	Overall  time.Duration // for all attempts; 0: none
 }
 
+// stepOp is the operation of a step with what was asked for, in one piece.
+type stepOp struct {
+	op   op
+	step Step
+}
+
 // arrival is the end of an attempt that waits to be looked at.
 type arrival struct {
 	op     *op
@@ -43,8 +49,9 @@ func (b *Branch) Step(s Step) ([]byte, error) {
 	if err := b.enter(s.Call); err != nil {
 		return nil, err
 	}
-	o := b.request(s.Call, store.KindStep)
-	o.step, o.keep = &s, s.Keep
+	x := &stepOp{step: s}
+	o := b.request(&x.op, s.Call, store.KindStep)
+	o.step, o.keep = &x.step, s.Keep
 	if o.rec != nil && (o.rec.State == store.Open || o.rec.State == store.Withdrawn) {
 		o.attempt, o.deadline, o.from = o.rec.Attempt, o.rec.Wake, o.rec.Started
 		causes, detail, err := DecodeProgress(o.rec.Value)

@@ -16,7 +16,7 @@ type Timer struct {
 }
 
 func (b *Branch) timerOp(call Call, kind store.Kind, at store.Time) *op {
-	o := b.request(call, kind)
+	o := b.request(new(op), call, kind)
 	o.deadline = at
 	if o.rec != nil && o.rec.Wake != 0 {
 		o.deadline = o.rec.Wake // fixed at the first call

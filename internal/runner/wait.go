@@ -6,7 +6,8 @@ import "slices"
 // a future.
 type source struct {
 	settled bool
-	waiters []*wait // in the order of waiting
+	waiters []*wait  // in the order of waiting
+	one     [1]*wait // room for the first
 }
 
 // wait is a one-shot cell in which one branch is blocked. It is filled by the
@@ -19,12 +20,21 @@ type wait struct {
 	forCode bool // waits only for the code of the branch's own branches
 	shield  bool
 
-	oneSource [1]*source // what sources and ops of most waits are
+	oneSource [1]*source // room for what sources and ops of most waits are
 	oneOp     [1]*op
 
 	filled bool
 	winner *source // nil: cancelled, or the code has ended
 	err    error
+}
+
+// newWait returns the branch's wait, empty. A branch is in one wait at a time, and
+// nothing refers to one that is over.
+func (b *Branch) newWait(call Call) *wait {
+	w := &b.ownWait
+	*w = wait{branch: b, shield: call.Shield}
+	w.sources, w.ops = w.oneSource[:0], w.oneOp[:0]
+	return w
 }
 
 // fill wakes the branch. A wake once given is not taken back.
@@ -82,8 +92,10 @@ func (b *Branch) block(w *wait) (*source, error) {
 	if b.cancelled && !w.shield && !b.shielded {
 		return nil, ErrCancelled
 	}
-	w.branch = b
 	for _, s := range w.sources {
+		if s.waiters == nil {
+			s.waiters = s.one[:0]
+		}
 		s.waiters = append(s.waiters, w)
 	}
 	if len(w.ops) > 0 {
@@ -124,7 +136,9 @@ func (b *Branch) Await(call Call, f *Future) (any, error) {
 	if err := b.refuse(call); err != nil {
 		return nil, err
 	}
-	if _, err := b.block(&wait{sources: []*source{&f.source}, shield: call.Shield}); err != nil {
+	w := b.newWait(call)
+	w.sources = append(w.sources, &f.source)
+	if _, err := b.block(w); err != nil {
 		return nil, err
 	}
 	return f.Result()
@@ -158,7 +172,7 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 			return c.selected(i, nil), nil
 		}
 	}
-	w := &wait{shield: call.Shield}
+	w := b.newWait(call)
 	ops := make([]*op, len(cases))
 	for i, c := range cases {
 		switch {
