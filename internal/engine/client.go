@@ -32,6 +32,9 @@ func (e *Engine) Apply(ctx context.Context, commands []store.Command) ([]store.A
 	if err == nil {
 		e.time.observe(now)
 	}
+	if t := e.tenure.Load(); t != nil {
+		t.claimSoon() // it began meanwhile; the store does not report this process's own acts
+	}
 	return answers, err
 }
 
