@@ -21,7 +21,7 @@ type sighting struct {
 
 // observer reads back what stands while the storm goes on.
 type observer struct {
-	*harness
+	harness *harness
 	effects *journal
 
 	mu   sync.Mutex
@@ -35,11 +35,11 @@ func (o *observer) readBack(ctx context.Context) error {
 		if err := pause(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
-		id := o.anyLive()
+		id := o.harness.anyLive()
 		if id == "" {
 			continue
 		}
-		if err := o.look(ctx, id); err != nil && !indefinite(err) {
+		if err := o.sight(ctx, id); err != nil && !indefinite(err) {
 			return err
 		}
 	}
@@ -65,8 +65,8 @@ func (h *harness) anyLive() string {
 	return ""
 }
 
-func (o *observer) look(ctx context.Context, id string) error {
-	entries, err := o.client.engine.History(ctx, id, stet.HistoryQuery{Values: true})
+func (o *observer) sight(ctx context.Context, id string) error {
+	entries, err := o.harness.client.engine.History(ctx, id, stet.HistoryQuery{Values: true})
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (o *observer) probe(ctx context.Context) error {
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
-		about, err := o.db.Describe(ctx)
+		about, err := o.harness.db.Describe(ctx)
 		if err != nil {
 			if indefinite(err) {
 				continue
@@ -130,8 +130,8 @@ func (o *observer) probe(ctx context.Context) error {
 // commitStale tries to record something with a lease that is not current. It does
 // so in the name of a node that does not live, so that no batch is numbered twice.
 func (o *observer) commitStale(ctx context.Context, held store.Lease) error {
-	id := o.anyLive()
-	page, err := o.db.List(ctx, store.Filter{IDs: []string{id}})
+	id := o.harness.anyLive()
+	page, err := o.harness.db.List(ctx, store.Filter{IDs: []string{id}})
 	if err != nil || len(page.Runs) == 0 || page.Runs[0].Shard != held.Shard {
 		return err
 	}
@@ -143,13 +143,13 @@ func (o *observer) commitStale(ctx context.Context, held store.Lease) error {
 			Entries: []store.Entry{{Loc: "probe", Kind: store.KindStep, State: store.Open}},
 		}},
 	}
-	result, err := o.db.Commit(ctx, batch)
+	result, err := o.harness.db.Commit(ctx, batch)
 	if err != nil {
 		return err
 	}
-	o.report.count("stale commits tried", 1)
+	o.harness.report.count("stale commits tried", 1)
 	if v := result.Turns[0].Verdict; v != store.Fenced {
-		o.report.violated(staleCommits, "a commit to run %s with epoch %d, which is over, was answered %s", id, held.Epoch, v)
+		o.harness.report.violated(staleCommits, "a commit to run %s with epoch %d, which is over, was answered %s", id, held.Epoch, v)
 	}
 	return nil
 }
