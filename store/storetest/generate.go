@@ -26,8 +26,8 @@ var (
 	genShards    = []store.Shard{shardA, shardA, shardB}
 	genWorkflows = []string{"w", "w", "w", "x"}
 	genIDs       = []string{"a", "b", "c", "d", "e", "ä b"}
-	genItems     = []string{"i1", "i2", "i3", "i4", "i5", "i6", "i7", "i8"}
-	genLocs      = []string{"s", "s#2", "s/t", "s\x00\xff", "~1"}
+	genItems     = []string{"i1", "i2", "i3", "i4", "i5", "i6", "i7", "i8", "i9", "i10", "i11", "i12"}
+	genLocs      = []string{"s", "s#2", "s/t", "s\x00\xff", "~1", "~2/a", "~2/b", "~2", "z", "ö"}
 	genNodes     = []string{"n1", "n2"}
 	genSizes     = []int{0, 1, 20, 512, 513, store.LargeValue - 1, store.LargeValue, 9000}
 	genSteps     = []time.Duration{time.Microsecond, time.Second, 5 * time.Second, 11 * time.Second, time.Minute, 25 * time.Hour, -time.Second, -time.Hour}
@@ -64,16 +64,16 @@ func (g *generator) next() op {
 	case n < 20 || len(g.w.spec.now.Leases) == 0:
 		return g.acquire()
 	case n < 23:
-		return &renewOp{Handle: g.handle(), Leases: g.leases(""), TTL: g.ttl()}
+		return &renewOp{Handle: g.handle(), Leases: g.formerOr(g.leases("")), TTL: g.ttl()}
 	case n < 25:
-		return &releaseOp{Handle: g.handle(), Leases: g.leases("")}
+		return &releaseOp{Handle: g.handle(), Leases: g.formerOr(g.leases(""))}
 	case n < 37:
 		return &applyOp{Handle: g.handle(), Commands: g.commands(1 + g.IntN(3))}
-	case n < 70:
-		return g.commit()
 	case n < 74:
+		return g.commit()
+	case n < 78:
 		return g.repeat()
-	case n < 90:
+	case n < 91:
 		return g.claim()
 	}
 	return g.read()
@@ -166,6 +166,16 @@ func (g *generator) leases(boot string) []tenure {
 	return list
 }
 
+// formerOr puts epochs of former tenures into some leases.
+func (g *generator) formerOr(leases []tenure) []tenure {
+	for i := range leases {
+		if g.chance(3) {
+			leases[i].Epoch = max(leases[i].Epoch-1, 1)
+		}
+	}
+	return leases
+}
+
 func (g *generator) remember(t tenure) {
 	if len(g.stale) < 100 {
 		g.stale = append(g.stale, t)
@@ -191,7 +201,20 @@ func (g *generator) value() []byte {
 	return []byte(strings.Repeat(string(rune('a'+g.IntN(3))), pick(g, genSizes)))
 }
 
-// id returns the ID of a run.
+// receiver returns the ID of a run to send to, mostly of one that is in hand:
+// then a turn may be on its way.
+func (g *generator) receiver() string {
+	inHand := g.runs(func(r *store.Run) bool { return r.Claimed })
+	switch {
+	case len(inHand) > 0 && g.chance(2):
+		return pick(g, inHand).ID
+	case len(g.w.spec.now.Runs) > 0 && !g.chance(6):
+		return pick(g, g.w.spec.now.Runs).ID
+	}
+	return g.id()
+}
+
+// id returns the ID of a run, or one that is free.
 func (g *generator) id() string {
 	if runs := g.w.spec.now.Runs; len(runs) > 0 && g.chance(6) {
 		r := pick(g, runs)
@@ -201,7 +224,7 @@ func (g *generator) id() string {
 }
 
 func (g *generator) item() store.Item {
-	kinds := []store.ItemKind{store.ItemMessage, store.ItemMessage, store.ItemMessage, store.ItemResolution, store.ItemCancel, store.ItemTerminate, store.ItemResume}
+	kinds := []store.ItemKind{store.ItemMessage, store.ItemMessage, store.ItemResolution, store.ItemCancel, store.ItemTerminate, store.ItemResume}
 	it := store.Item{Kind: pick(g, kinds), ID: pick(g, genItems), Origin: pick(g, []string{"o", "o", "p"}), Value: g.value()}
 	switch it.Kind {
 	case store.ItemMessage:
@@ -264,7 +287,7 @@ func (g *generator) commands(n int) []store.Command {
 			c.Start = g.start()
 		} else {
 			it := g.item()
-			c.RunID, c.Item = g.id(), &it
+			c.RunID, c.Item = g.receiver(), &it
 		}
 		commands[i] = c
 	}
@@ -279,9 +302,12 @@ func (g *generator) commit() op {
 		held[l.Shard] = true
 	}
 	for _, r := range g.runs(func(r *store.Run) bool { return held[r.Shard] && (r.Claimed || g.chance(15)) }) {
-		if len(o.Turns) < 4 && !g.chance(3) {
+		if len(o.Turns) < 4 && !g.chance(4) {
 			o.Turns = append(o.Turns, g.turn(&r))
 		}
+	}
+	if len(o.Turns) == 0 && g.chance(2) {
+		return g.claim()
 	}
 	if g.chance(3) {
 		o.Commands = g.commands(1 + g.IntN(3))
@@ -321,14 +347,14 @@ func (g *generator) turn(r *store.Run) store.Turn {
 	}
 	careful := !g.chance(3) // examines everything
 	if t.Update != nil && t.Update.Status.Terminal() {
-		careful = g.chance(2)
+		careful = g.chance(3)
 	}
 	for _, it := range g.w.spec.now.Items[r.No] {
 		switch {
 		case it.State == store.Consumed && !g.chance(60):
-		case g.chance(3):
+		case g.chance(4):
 			t.Consumed = append(t.Consumed, store.Consumption{Item: it.No, Verdict: g.value()})
-		case it.State == store.New && careful || g.chance(4):
+		case it.State == store.New && careful || g.chance(5):
 			t.Seen = append(t.Seen, it.No)
 		}
 	}
@@ -348,7 +374,7 @@ func (g *generator) entry(r *store.Run) store.Entry {
 	if e.State == store.Done && g.chance(2) {
 		e.Seq, e.At = int64(1+g.IntN(5)), g.w.spec.now.Now
 	}
-	if stands := g.w.spec.now.Entries[r.No]; len(stands) > 0 && g.chance(3) {
+	if stands := g.w.spec.now.Entries[r.No]; len(stands) > 0 && g.chance(4) {
 		e = pick(g, stands)
 		switch g.IntN(6) {
 		case 0:
@@ -370,13 +396,13 @@ func (g *generator) update(r *store.Run) *store.Update {
 		Status: pick(g, store.AllStatuses()), Marks: store.Marks(g.IntN(8)), Build: pick(g, []string{"", "", "v1", "v2"}),
 		Reason: pick(g, []string{"", "because"}), Output: g.value(), Waits: g.value(), Alone: g.chance(4), Spared: g.chance(8),
 	}
-	for range 3 {
+	for range 5 {
 		if !r.Status.CanBecome(u.Status) || u.Status == r.Status {
 			u.Status = pick(g, store.AllStatuses())
 		}
 	}
-	if g.chance(3) {
-		u.Status = pick(g, []store.Status{store.Suspended, store.Suspended, store.Suspended, store.Failed, store.Succeeded})
+	if r.Status == store.Running && g.chance(2) {
+		u.Status = pick(g, []store.Status{store.Suspended, store.Suspended, store.Running, store.Failed})
 	}
 	if g.chance(2) {
 		u.WakeAt = g.w.spec.now.Now + store.Time(pick(g, []store.Delay{-second, 1, second, minute, 100 * hour}))
@@ -481,7 +507,7 @@ func (g *generator) filter() store.Filter {
 			f.Nos, f.Parent = nil, r.No
 		}
 	}
-	if g.chance(20) {
+	if g.chance(8) {
 		f.Cursor = "bad"
 	}
 	return f

@@ -116,7 +116,7 @@ func (c *checker) changed(o op, old, r *store.Run, now *state) error {
 	case old.No != r.No || old.Seed != r.Seed || old.Workflow != r.Workflow || old.Shard != r.Shard || old.Created != r.Created ||
 		old.Parent != r.Parent || old.ParentLoc != r.ParentLoc || !bytes.Equal(old.Input, r.Input):
 		return fmt.Errorf("what it was started with has changed from %+v to %+v", *old, *r)
-	case old.ID != r.ID && (!r.Status.Terminal() || r.ID != fmt.Sprintf("%s@%d", old.ID, old.No)):
+	case old.ID != r.ID && r.ID != fmt.Sprintf("%s@%d", old.ID, old.No):
 		return fmt.Errorf("its ID %q became %q", old.ID, r.ID)
 	case old.Started != 0 && old.Started != r.Started:
 		return fmt.Errorf("its first claim moved from %s to %s", old.Started, r.Started)
