@@ -368,7 +368,7 @@ func (b *Branch) endScope() {
 		b.wait, s.end = nil, nil
 	}
 	for _, f := range s.failed {
-		if !f.taken && b.run.live {
+		if !f.taken && !b.Replaying() {
 			b.run.note(f.branch.loc, "nobody has awaited the error of this branch", f.err)
 		}
 	}
