@@ -729,3 +729,53 @@ func TestSeveralPoisonRuns(t *testing.T) {
 		})
 	}
 }
+
+// TestAdoptedBeforeParked has a send adopt a run after its suspension is durable
+// and before the engine has been told: the run is parked once, and evicted in
+// time.
+func TestAdoptedBeforeParked(t *testing.T) {
+	const rounds = 50
+	w := stet.Define("adopted", func(ctx stet.Context, _ int) (int, error) {
+		for range rounds {
+			if _, err := counter.Receive(ctx); err != nil {
+				return 0, err
+			}
+		}
+		return rounds, nil
+	})
+	for _, s := range testStores {
+		t.Run(s.name, func(t *testing.T) {
+			ctx := testContext(t)
+			g := &gated{Store: s.open(t)()}
+			g.afterCommit = func(b *store.Batch) {
+				if commits(b, store.Suspended) {
+					time.Sleep(time.Millisecond) // meanwhile sends gather in the next batch
+				}
+			}
+			e := serve(t, stet.Config{Store: g, Workflows: []stet.Definition{w}, ParkFor: 5 * time.Millisecond, MaxParked: 5, Poll: time.Minute})
+			var wg sync.WaitGroup
+			for range 10 {
+				r, err := w.Start(ctx, e, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range 2 {
+					wg.Go(func() {
+						for i := range rounds / 2 {
+							if err := counter.Send(ctx, e, r.ID(), i); err != nil {
+								t.Error(err)
+								return
+							}
+						}
+					})
+				}
+				wg.Go(func() {
+					if got, err := r.Wait(ctx); err != nil || got != rounds {
+						t.Errorf("got %d, %v", got, err)
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}

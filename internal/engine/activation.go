@@ -133,6 +133,7 @@ func (a *activation) handle(events []event) bool {
 			a.early = append(a.early, *ev)
 		case ev.claimed != nil:
 			if ev.claimed.Fresh {
+				a.t.unpark(a)
 				a.r.Resumed()
 			}
 			a.deliver(ev.claimed.Items...)

@@ -135,11 +135,7 @@ func (t *tenure) tell(c *store.Claimed, asOf int64) bool {
 	switch {
 	case a == nil:
 		return !c.Fresh
-	case c.Fresh:
-		t.mu.Lock()
-		t.unparkLocked(c.Run.No)
-		t.mu.Unlock()
-	case a.number > asOf:
+	case !c.Fresh && a.number > asOf:
 		t.claimSoon()
 		return true
 	}

@@ -33,7 +33,7 @@ type tenure struct {
 	activations int64           // made so far
 	ids         map[string]bool // IDs of the active
 	parked      *list.List      // of *activation, longest parked first
-	parkings    map[store.RunNo]*list.Element
+	parkings    map[*activation]*list.Element
 	parking     *time.Timer // evicts; nil: nothing is parked
 	nextWake    store.Time  // earliest known wake time of a suspended run; 0: none known
 	read        store.Time  // inboxes were read completely at this time or later
@@ -48,7 +48,7 @@ func newTenure(e *Engine, stop, held context.Context, c cluster.Tenure, workflow
 		e: e, stop: stop, leases: c.Leases, workflows: workflows,
 		recovery: Recovery{Clean: c.Clean, Suspects: c.Suspects},
 		crew:     newCrew(e.cfg.MaxSteps), kick: make(chan struct{}, 1),
-		active: map[store.RunNo]*activation{}, ids: map[string]bool{}, parked: list.New(), parkings: map[store.RunNo]*list.Element{},
+		active: map[store.RunNo]*activation{}, ids: map[string]bool{}, parked: list.New(), parkings: map[*activation]*list.Element{},
 	}
 	t.held, t.cancel = context.WithCancel(held)
 	t.commits = newCommitter(t)
@@ -158,7 +158,7 @@ func (t *tenure) removeLocked(a *activation) {
 	if t.active[a.no] == a {
 		delete(t.active, a.no)
 		delete(t.ids, a.id)
-		t.unparkLocked(a.no)
+		t.unparkLocked(a)
 	}
 }
 
@@ -169,8 +169,9 @@ func (t *tenure) park(a *activation, size int) {
 		t.mu.Unlock()
 		return
 	}
+	t.unparkLocked(a)
 	a.parkedAt, a.size = time.Now(), size
-	t.parkings[a.no] = t.parked.PushBack(a)
+	t.parkings[a] = t.parked.PushBack(a)
 	var victim *activation
 	if t.parked.Len() > t.e.cfg.MaxParked {
 		victim = t.smallestLocked()
@@ -193,14 +194,21 @@ func (t *tenure) smallestLocked() *activation {
 			best = a
 		}
 	}
-	t.unparkLocked(best.no)
+	t.unparkLocked(best)
 	return best
 }
 
-func (t *tenure) unparkLocked(no store.RunNo) {
-	if el := t.parkings[no]; el != nil {
+// unpark is called by the driver of a run that goes on.
+func (t *tenure) unpark(a *activation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unparkLocked(a)
+}
+
+func (t *tenure) unparkLocked(a *activation) {
+	if el := t.parkings[a]; el != nil {
 		t.parked.Remove(el)
-		delete(t.parkings, no)
+		delete(t.parkings, a)
 	}
 }
 
@@ -213,7 +221,7 @@ func (t *tenure) evictOld() {
 		if time.Since(a.parkedAt) < t.e.cfg.ParkFor {
 			break
 		}
-		t.unparkLocked(a.no)
+		t.unparkLocked(a)
 		old = append(old, a)
 	}
 	t.parking = nil
