@@ -76,18 +76,17 @@ func (b *Branch) Map(call Call, n, limit int, key func(i int) string, fn func(b 
 // places returns the locations of a Map's branches. They are made before the
 // first begins, in the author's own code: key may panic.
 func (b *Branch) places(s *scope, call Call, n int, key func(i int) string) []location.Loc {
-	first := s.loc == b.scope().loc.Name(call.Name, 1)
-	used := make(map[string]int, n)
+	counter := s
+	if outer := b.scope(); s.loc == outer.loc.Name(call.Name, 1) {
+		counter = outer // calls with this name and a key of their own stand there too
+	}
 	places := make([]location.Loc, n)
 	for i := range places {
 		k := key(i)
 		if err := location.CheckKey(k); err != nil {
 			b.misnamed(err)
 		}
-		if used[k]++; first { // calls with this name and a key of their own stand there too
-			used[k] = b.count(b.scope(), keyed(call.Name, k), call)
-		}
-		places[i] = b.bounded(s.loc.Key(k, used[k]))
+		places[i] = b.bounded(s.loc.Key(k, b.count(counter, keyed(call.Name, k), call)))
 	}
 	return places
 }

@@ -17,6 +17,10 @@
 //	for _, body := range r.Bodies() { … start it … }
 //	r.Complete(id, attempt, result); r.Deliver(item); r.Advance(…)
 //
+// After a turn that suspends the run it stands still, whatever is delivered,
+// until Resumed says that it was claimed again, or StillReady that it was not
+// suspended. After a turn that ends it there is only Unwind.
+//
 // # States of a run
 //
 // A run replays until every recorded completion has been handed over and every
@@ -48,7 +52,8 @@
 // driver's or a branch's. A branch that blocks chooses who goes on and passes
 // the baton itself, so a hand-over to the branch that has just blocked costs no
 // switch. All state of a Run belongs to who has the baton; the two exceptions
-// are marked. Unwinding wakes the parked branches one at a time into
+// are marked. Who calls an operation without it, or has it and is not on the
+// branch's goroutine, is refused and fails the run. Unwinding wakes the parked branches one at a time into
 // runtime.Goexit: deferred functions run, recover sees nothing, and an operation
 // that they call exits again.
 package runner

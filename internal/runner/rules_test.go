@@ -740,6 +740,20 @@ func TestRule18(t *testing.T) {
 	h.end("end", "")
 	h.want(store.Succeeded, "winner 1")
 	h.wantOrder("z/nap", "end")
+
+	// A wait that has begun keeps the deadline that it began with.
+	for name, wait := range map[string]func(b *Branch, d time.Duration) error{
+		"sleep":   func(b *Branch, d time.Duration) error { return b.Sleep(at("nap"), d) },
+		"receive": func(b *Branch, d time.Duration) error { _, err := receive(b, "mail", b.Now().Add(d)); return err },
+	} {
+		code := func(d time.Duration) func(*Branch) ([]byte, *Failure) {
+			return func(b *Branch) ([]byte, *Failure) { return text("%v", wait(b, d)) }
+		}
+		h := edited(t, func(*harness) {}, code(time.Hour), code(time.Minute))
+		if at, _ := h.r.NextTimer(); at != birth.Add(time.Hour) {
+			t.Errorf("the %s that has begun ends %s, want %s", name, at, birth.Add(time.Hour))
+		}
+	}
 }
 
 // Branches are positions: a swap among those whose names and operations are equal

@@ -259,6 +259,30 @@ func TestMessageSentBeforeTheReceive(t *testing.T) {
 	h.want(store.Succeeded, "early")
 }
 
+// Messages are received in the order of their numbers, however they are told.
+func TestMessagesDeliveredOutOfOrder(t *testing.T) {
+	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		if _, err := step(b, "s"); err != nil {
+			return result("", err)
+		}
+		first, err := receive(b, "mail", 0)
+		if err != nil {
+			return result("", err)
+		}
+		got, err := b.Receive(Receive{Call: at("mail"), Names: []string{"mail"}, Max: 1})
+		return result(first+string(got[0].Value), err)
+	})
+	h.play()
+	var items []store.Item
+	for i := range 2 {
+		items = append(items, h.j.send(store.Item{Kind: store.ItemMessage, Name: "mail", Sent: h.clock, Value: []byte(fmt.Sprint(i))}))
+	}
+	h.r.Deliver(items[1], items[0], items[1])
+	h.end("s", "")
+	h.want(store.Succeeded, "01")
+	h.replays()
+}
+
 func TestReceiveWithDeadline(t *testing.T) {
 	code := func(b *Branch) ([]byte, *Failure) { return result(receive(b, "mail", birth.Add(time.Hour))) }
 	t.Run("timeout", func(t *testing.T) {
@@ -376,6 +400,29 @@ func TestMessageGoesToTheNextReceiverWhenTheFirstIsCancelled(t *testing.T) {
 	h.send("mail", "v")
 	h.end("race/stop/stop", "")
 	h.want(store.Succeeded, "v")
+}
+
+// What was sent too late for the first is for who waits behind it.
+func TestMessageGoesToTheNextReceiverAfterADeadline(t *testing.T) {
+	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		first := b.Go(at("first"), func(b *Branch) (any, error) { return receive(b, "mail", birth.Add(time.Hour)) })
+		second := b.Go(at("second"), func(b *Branch) (any, error) { return receive(b, "mail", 0) })
+		_, err := b.Compose(at("all"), Join, []*Future{first, second})
+		_, timeout := first.Result()
+		v, _ := second.Result()
+		return result(fmt.Sprint(timeout, " ", v), err)
+	})
+	h.play()
+	h.stale = time.Hour
+	h.clock = birth.Add(time.Hour + time.Second)
+	h.send("mail", "late")
+	if len(h.j.order()) > 0 {
+		t.Fatalf("the completions are %q before the inbox was read at the deadline", h.j.order())
+	}
+	h.stale = 0
+	h.wake()
+	h.want(store.Succeeded, "timeout late")
+	h.replays()
 }
 
 func TestPromise(t *testing.T) {

@@ -81,16 +81,14 @@ func (w *wait) cancel() {
 	w.fill(nil, ErrCancelled)
 }
 
-// block waits for the first of the sources. The one that is settled already and
-// first in the order of arguments wins at once. A nil winner comes with an error.
+// block waits for the first of the sources, in a branch that may ask for it. The
+// one that is settled already and first in the order of arguments wins at once. A
+// nil winner comes with an error.
 func (b *Branch) block(w *wait) (*source, error) {
 	for _, s := range w.sources {
 		if s.settled {
 			return s, nil
 		}
-	}
-	if b.cancelled && !w.shield && !b.shielded {
-		return nil, ErrCancelled
 	}
 	for _, s := range w.sources {
 		if s.waiters == nil {
