@@ -190,7 +190,6 @@ func (r *Run) recallValue(o *op) (value []byte, ok bool) {
 		r.damaged(o.loc, err)
 		return nil, false
 	}
-	o.attempt = o.rec.Attempt
 	return value, true
 }
 

@@ -455,11 +455,13 @@ func TestRule10(t *testing.T) {
 		h.play()
 		h.fail("kept/reserve", "first")
 		h.clock = h.clock.Add(time.Second) // the second attempt is due when the cancel comes
-		h.end("stop/s", "")
-		h.finish()
-		h.want(store.Succeeded, "winner 1")
-		if h.r.inFlight != 0 {
-			t.Errorf("%d bodies count as in flight at the end", h.r.inFlight)
+		h.cancel()
+		h.wantOrder("[cancel]", "kept/reserve")
+		if over := h.r.Over(); over == nil || over.Status != store.Cancelled || h.r.inFlight != 0 {
+			t.Errorf("the run ends %+v with %d bodies in flight", over, h.r.inFlight)
+		}
+		if e, _ := h.j.at("kept/reserve"); e.Attempt != 1 {
+			t.Errorf("the record has %d attempts, want the one that was made", e.Attempt)
 		}
 		h.replays()
 	})

@@ -91,6 +91,44 @@ func TestStepIsRetriedAfterItsFailureIsDurable(t *testing.T) {
 	h.replays()
 }
 
+func TestNextAttemptWaitsForTheRecordOfTheLast(t *testing.T) {
+	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		v, err := b.Step(Step{Call: at("s"), Policy: Policy{Attempts: 2, Factor: 1}})
+		return result(string(v), err)
+	})
+	h.play()
+	b := h.flight[0]
+	h.flight = nil
+	h.r.Complete(b.ID, 1, BodyResult{Failure: &Failure{Code: CodeError, Message: "no"}})
+	h.advance()
+	h.start()
+	h.wantFlight()
+	h.take()
+	h.start()
+	h.wantFlight()
+	h.commit()
+	h.start()
+	h.wantFlight("s")
+}
+
+// A run that has failed begins nothing that was asked for before.
+func TestNothingBeginsAfterTheEnd(t *testing.T) {
+	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		spawn(b, "x", "s")
+		if _, err := step(b, "first"); err != nil {
+			return result("", err)
+		}
+		spawn(b, "y", "s")
+		_, _ = b.Await(at("z"), b.Go(at("z"), func(b *Branch) (any, error) { return step(b, "") }))
+		return text("")
+	})
+	h.play()
+	h.wantFlight("first", "x/s")
+	h.end("first", "")
+	h.want(store.Failed, "misuse")
+	h.wantFlight("x/s")
+}
+
 // An attempt that was lost with its process has no record and is not counted.
 func TestLostAttemptIsNotCounted(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
