@@ -290,6 +290,39 @@ func TestReceiveWaitsForAMessage(t *testing.T) {
 	h.replays()
 }
 
+// A suspended run stands still until it is claimed; one whose suspension was held
+// back goes on.
+func TestSuspensionAndItsEnd(t *testing.T) {
+	code := func(b *Branch) ([]byte, *Failure) { return result(receive(b, "mail", 0)) }
+	mail := store.Item{Kind: store.ItemMessage, Name: "mail", Sent: birth, Value: []byte("v")}
+	t.Run("suspended", func(t *testing.T) {
+		h := newHarness(t, code)
+		h.play()
+		h.r.Deliver(h.j.send(mail))
+		h.advance()
+		if h.r.Over() != nil || h.r.Take() != nil || !h.r.Suspended() {
+			t.Fatal("it goes on although nobody has claimed it")
+		}
+		h.j.claim()
+		h.r.Resumed()
+		h.play()
+		h.want(store.Succeeded, "v")
+	})
+	t.Run("held back", func(t *testing.T) {
+		h := newHarness(t, code)
+		h.advance()
+		h.take()
+		it := h.j.send(mail)
+		h.commit()
+		if h.j.run.Status != store.Running || h.r.Suspended() {
+			t.Fatalf("the run is %s", h.j.run.Status)
+		}
+		h.r.Deliver(it)
+		h.play()
+		h.want(store.Succeeded, "v")
+	})
+}
+
 func TestMessageSentBeforeTheReceive(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result(receive(b, "mail", 0)) })
 	h.j.send(store.Item{Kind: store.ItemMessage, Name: "mail", Sent: birth, Value: []byte("early")})
