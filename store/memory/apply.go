@@ -51,10 +51,7 @@ func (d *data) apply(c *store.Command, now store.Time, leases []store.Lease, rep
 	if r == nil {
 		return store.Answer{Outcome: store.NotFound}
 	}
-	for _, it := range r.items {
-		if it.ID != c.Item.ID {
-			continue
-		}
+	if it := r.itemIDs[c.Item.ID]; it != nil {
 		a := store.Answer{Outcome: store.Duplicate, Run: r.answer()}
 		if it.Origin == c.Item.Origin {
 			a.Outcome, a.Item = store.Applied, it.No
@@ -96,7 +93,7 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 			No: d.lastRun, ID: start.ID, Shard: start.Shard, Workflow: start.Workflow, Status: store.Queued, Seed: start.Seed,
 			Parent: start.Parent, ParentLoc: start.ParentLoc, Created: now, Input: bytes.Clone(start.Input),
 		},
-		condition: ready, entries: map[entryKey]*store.Entry{},
+		condition: ready, entries: map[entryKey]*store.Entry{}, itemIDs: map[string]*store.Item{},
 	}
 	at := start.At
 	if start.After > 0 {
@@ -128,6 +125,7 @@ func (d *data) insert(r *run, item *store.Item, now store.Time) store.ItemNo {
 	it := cloneItem(item)
 	it.No, it.State, it.Sent, it.Verdict = d.lastItem, store.New, now, nil
 	r.items = append(r.items, &it)
+	r.itemIDs[it.ID] = &it
 	d.dirty[r] = true
 	return it.No
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -131,8 +132,8 @@ func overwritable(old, next *store.Entry) bool {
 }
 
 func (r *run) item(no store.ItemNo) *store.Item {
-	i := slices.IndexFunc(r.items, func(it *store.Item) bool { return it.No == no })
-	if i < 0 {
+	i, found := slices.BinarySearchFunc(r.items, no, func(it *store.Item, no store.ItemNo) int { return cmp.Compare(it.No, no) })
+	if !found {
 		return nil
 	}
 	return r.items[i]

@@ -52,6 +52,7 @@ type run struct {
 	condition condition
 	entries   map[entryKey]*store.Entry
 	items     []*store.Item // by number
+	itemIDs   map[string]*store.Item
 }
 
 type entryKey struct {
