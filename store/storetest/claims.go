@@ -250,6 +250,29 @@ var claimCases = []testCase{
 			k.Errorf("of the run that this call has claimed, %v, the wake time %s is still to come", claimedIDs(c), c.NextWake)
 		}
 	}},
+	{"AnAnswerIsBounded", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		commands := make([]store.Command, store.MaxClaim+5)
+		for i := range commands {
+			commands[i] = item("r", store.Item{Kind: store.ItemMessage, ID: fmt.Sprint(i)})
+		}
+		_, _, err := k.s.Apply(k.ctx, commands)
+		k.ok(err)
+		for _, want := range []int{store.MaxClaim, 5, 0} {
+			c := o.claim(0, "w")
+			turn := &store.Turn{Run: r.No, Shard: shardA}
+			for _, claimed := range c.Runs {
+				for _, it := range claimed.Items {
+					turn.Seen = append(turn.Seen, it.No)
+				}
+			}
+			if len(turn.Seen) != want || c.More != (want == store.MaxClaim) {
+				k.Errorf("got %d items, more %t; want %d", len(turn.Seen), c.More, want)
+			}
+			o.turn(turn, store.Committed)
+		}
+	}},
 	{"ARunIsInOneHand", func(k *kit) {
 		o := k.owner(k.s, "n")
 		for i := range 5 {

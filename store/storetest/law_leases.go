@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/stet-run/stet/store"
@@ -37,6 +38,39 @@ var law02 = []testCase{
 		}
 		if len(k.history(b.No)) != 1 {
 			k.Error("the turn of the other shard is not there")
+		}
+	}},
+	{"NothingIsWrittenAfterTheTakeover", func(k *kit) {
+		o := k.owner(k.s, "old")
+		r := o.started("r")
+		next := k.harness.Join(k)
+		k.pass(ttl)
+		committed := make(chan int, 1)
+		begun := make(chan struct{})
+		begin := sync.OnceFunc(func() { close(begun) })
+		go func() { // goes on as if nothing had happened
+			defer begin()
+			b := store.Batch{Node: o.node.ID, Boot: o.node.Boot, No: o.no, Leases: o.leases}
+			for i := range 1_000_000 {
+				b.No++
+				b.Turns = []*store.Turn{{Run: r.No, Shard: shardA, Entries: []store.Entry{entry(fmt.Sprintf("%07d", i), store.Done)}}}
+				result, err := k.s.Commit(k.ctx, b)
+				if err != nil || result.Turns[0].Verdict != store.Committed {
+					committed <- i
+					return
+				}
+				if i == 5 {
+					begin()
+				}
+			}
+		}()
+		<-begun
+		n := k.owner(next, "new")
+		at, err := next.History(k.ctx, store.HistoryQuery{Run: r.No})
+		k.ok(err)
+		count := <-committed
+		if after := k.history(r.No); len(after) != len(at) || len(after) != count || n.leases[0].Epoch <= o.leases[0].Epoch {
+			k.Errorf("the old owner has written %d entries and was told of %d; at the takeover there were %d", len(after), count, len(at))
 		}
 	}},
 	{"OnlyTheCurrentEpochCounts", func(k *kit) {

@@ -234,6 +234,35 @@ var law05 = []testCase{
 			k.Errorf("with a new item, a suspended run is claimed as %+v", c.Runs)
 		}
 	}},
+	{"NoWakeIsLostInARace", func(k *kit) {
+		const messages = 60
+		o := k.owner(k.s, "n")
+		o.become(o.started("r"), store.Suspended)
+		sender := k.harness.Join(k)
+		sent := make(chan error, 1)
+		go func() {
+			for i := range messages {
+				if _, _, err := sender.Apply(k.ctx, []store.Command{message("r", fmt.Sprint(i))}); err != nil {
+					sent <- err
+					return
+				}
+			}
+			sent <- nil
+		}()
+		got := 0
+		for got < messages {
+			k.ok(k.ctx.Err()) // or a message was lost: the run sleeps and is not claimed
+			for _, c := range o.claim(10, "w").Runs {
+				turn := update(store.Run{No: c.Run.No, Shard: shardA}, store.Update{Status: store.Suspended})
+				for _, it := range c.Items {
+					turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No})
+				}
+				got += len(c.Items)
+				o.batch(nil, turn)
+			}
+		}
+		k.ok(<-sent)
+	}},
 	{"AnItemOfTheSameBatchMakesReady", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")

@@ -39,7 +39,7 @@ func failingCase(t *testing.T, d *defect) string {
 	for _, g := range groups() {
 		for _, c := range g.cases {
 			clock := newClock()
-			if failsAlone(t, func(tb testing.TB) { runCase(c, newKit(tb, d.open(clock.Now), clock, time.Second)) }) {
+			if failsAlone(t, func(tb testing.TB) { runCase(c, newKit(tb, d.open(clock.Now), clock, 3*time.Second)) }) {
 				return g.name + "/" + c.name
 			}
 		}
