@@ -106,8 +106,8 @@ func (j *journal) check(t *store.Turn) {
 		}
 	}
 	for _, no := range t.Seen {
-		if j.item(no) == nil {
-			j.violate("item %d is seen and was never sent", no)
+		if it := j.item(no); it == nil || it.State != store.New {
+			j.violate("item %d is seen and was never sent, or was seen before", no)
 		}
 	}
 	for _, c := range t.Consumed {

@@ -899,6 +899,30 @@ func TestEvictionRunsDeferredFunctionsAndNoOperations(t *testing.T) {
 	}
 }
 
+// Branches are unwound one at a time, the youngest first.
+func TestOrderOfUnwinding(t *testing.T) {
+	var trace []string
+	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		defer func() { trace = append(trace, "root") }()
+		for i := range 3 {
+			b.Go(at(fmt.Sprint("x", i)), func(b *Branch) (any, error) {
+				defer func() { trace = append(trace, b.loc.String()) }()
+				b.Go(at("y"), func(b *Branch) (any, error) {
+					defer func() { trace = append(trace, b.loc.String()) }()
+					return receive(b, "mail", 0)
+				})
+				return receive(b, "mail", 0)
+			})
+		}
+		return result(receive(b, "mail", 0))
+	})
+	h.play()
+	h.leave()
+	if want := []string{"x2/y", "x1/y", "x0/y", "x2", "x1", "x0", "root"}; !slices.Equal(trace, want) {
+		t.Errorf("unwound as %q, want %q", trace, want)
+	}
+}
+
 // A panic in a deferred function does not end the process, live or unwound.
 func TestPanicWhileUnwinding(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
