@@ -30,10 +30,11 @@ type writer struct {
 }
 
 const (
-	// gap is how long a writer that leaves no time to others lets them in, and
-	// after how many transactions.
+	// gap is how long a writer that leaves no time to others lets them in, after
+	// so many transactions and so much time: short transactions are left by chance.
 	gap      = 500 * time.Microsecond
 	gapEvery = 20
+	gapAfter = 20 * time.Millisecond
 )
 
 func newWriter(s *Store) writer { return writer{s: s, turn: make(chan struct{}, 1)} }
@@ -190,10 +191,12 @@ func (w *writer) discard() {
 // its last transactions have held the lock for more than three quarters of the
 // time.
 func (w *writer) leaveGap() {
-	if w.streak++; w.streak < gapEvery {
+	w.streak++
+	wall := time.Since(w.since)
+	if w.streak < gapEvery || wall < gapAfter {
 		return
 	}
-	if now := time.Now(); w.busy > now.Sub(w.since)*3/4 {
+	if w.busy > wall*3/4 {
 		time.Sleep(gap)
 	}
 	w.streak, w.busy, w.since = 0, 0, time.Now()
