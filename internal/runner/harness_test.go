@@ -66,15 +66,6 @@ func (h *harness) crash() {
 	h.activate()
 }
 
-// crashAfterCommit is a crash after which the turn that is ready stands, although
-// nobody was told so.
-func (h *harness) crashAfterCommit() {
-	if h.take() {
-		h.j.commit(h.pending)
-	}
-	h.crash()
-}
-
 // advance lets the code go as far as it can.
 func (h *harness) advance() {
 	if h.r == nil {

@@ -19,7 +19,6 @@ type program struct {
 type stmt struct {
 	kind  string
 	name  string
-	body  []*stmt   // of a scope
 	arms  [][]*stmt // of branches
 	mode  Mode
 	limit int
