@@ -30,8 +30,19 @@ func newNumbers() *numbers {
 	}
 }
 
-// unknown is added to a number that has no counterpart, so that it meets none.
+// unknown is added to a number that has no counterpart, so that it meets none,
+// and taken away when the store gives it back.
 const unknown = 1 << 40
+
+func counterpart[T ~int64](no T) T {
+	switch {
+	case no <= 0:
+		return no
+	case no > unknown:
+		return no - unknown
+	}
+	return no + unknown
+}
 
 // learn relates what was not there before.
 func (n *numbers) learn(spec, subject *state) error {
@@ -153,23 +164,17 @@ func (t *translator) names(v reflect.Value) reflect.Value {
 	return reflect.ValueOf(strings.Join(parts, "@"))
 }
 
-// look translates a number; what is no number stays.
+// look translates a number.
 func look[T ~int64](known map[T]T, no T) T {
 	if other, ok := known[no]; ok {
 		return other
 	}
-	if no <= 0 {
-		return no
-	}
-	return no + unknown
+	return counterpart(no)
 }
 
 func (t *translator) epoch(of tenure) int64 {
 	if other, ok := t.epochs[of]; ok {
 		return other
 	}
-	if of.Epoch <= 0 {
-		return of.Epoch
-	}
-	return of.Epoch + unknown
+	return counterpart(of.Epoch)
 }
