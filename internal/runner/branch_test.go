@@ -27,7 +27,7 @@ func TestPanicIsAFailureWithAStack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(f.Stack, "run_test.go") {
+	if !strings.Contains(f.Stack, "branch_test.go") {
 		t.Errorf("the stack does not show where: %s", f.Stack)
 	}
 }
