@@ -35,8 +35,9 @@
 //     get one. An Open or Withdrawn entry may be overwritten.
 //  5. A turn that suspends its run leaves it claimed and running, and says
 //     [StillReady], when after the turn's own marks an unexamined item is in
-//     the run's inbox. A turn that ends its run does so when a Cancel or
-//     Terminate item is unexamined. Entries and marks of the turn stand.
+//     the run's inbox. A turn that ends its run, or begins to undo it (its
+//     Update has the mark Undoing and the run has not), does so when a Cancel
+//     or Terminate item is unexamined. Entries and marks of the turn stand.
 //  6. An item is accepted at most once per run and item ID. Items of one run
 //     are numbered in the order in which they become visible to a claim.
 //  7. Applying a command never waits for, or changes, anything that a turn

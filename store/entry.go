@@ -14,9 +14,10 @@ const (
 	KindTimer   Kind = 5 // the timer of a Select
 	KindCancel  Kind = 6 // the cancel of the whole run
 	KindWait    Kind = 7 // a combined wait
+	KindUndo    Kind = 8 // a compensation of a completed step
 )
 
-var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait"}
+var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo"}
 
 // String returns the kind as users see it: "step", "sleep", …
 func (k Kind) String() string {
@@ -69,6 +70,7 @@ type Entry struct {
 	At      Time  // the run's time at the hand-over; 0: not handed over
 	Wake    Time  // an open entry's deadline or next attempt; 0: none
 	Attempt int   // attempts on record
+	Owes    bool  // a completed step that carries a compensation
 	Started Time
 	Ended   Time
 	Value   []byte // nil: no value

@@ -57,9 +57,9 @@ const (
 	// Committed: all of the turn stands.
 	Committed Verdict = 1
 	// StillReady: the turn stands, except that the run was neither suspended nor
-	// ended, because of what is unexamined in its inbox (law 5): it stays claimed
-	// and in its status, and of the Update only Build and the end of suspicion
-	// took effect.
+	// ended, and its undoing has not begun, because of what is unexamined in its
+	// inbox (law 5): it stays claimed and in its status, and of the Update only
+	// Build and the end of suspicion took effect.
 	StillReady Verdict = 2
 	// Fenced: the lease's epoch is not current. Nothing of the turn stands.
 	Fenced Verdict = 3

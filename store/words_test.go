@@ -32,6 +32,7 @@ func TestStoredNumbers(t *testing.T) {
 		{store.KindTimer, int(store.KindTimer), "5 timer"},
 		{store.KindCancel, int(store.KindCancel), "6 cancel"},
 		{store.KindWait, int(store.KindWait), "7 wait"},
+		{store.KindUndo, int(store.KindUndo), "8 undo"},
 		{store.Kind(99), 99, "99 kind(99)"},
 		{store.Open, int(store.Open), "1 open"},
 		{store.Done, int(store.Done), "2 done"},

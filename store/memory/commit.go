@@ -128,7 +128,7 @@ func overwritable(old, next *store.Entry) bool {
 	sameValue := bytes.Equal(a.Value, b.Value) && (a.Value == nil) == (b.Value == nil)
 	a.Value, b.Value, a.Size, b.Size = nil, nil, 0, 0
 	return sameValue && a.Loc == b.Loc && a.Kind == b.Kind && a.State == b.State && a.Seq == b.Seq && a.Born == b.Born &&
-		a.At == b.At && a.Wake == b.Wake && a.Attempt == b.Attempt && a.Started == b.Started && a.Ended == b.Ended
+		a.At == b.At && a.Wake == b.Wake && a.Attempt == b.Attempt && a.Owes == b.Owes && a.Started == b.Started && a.Ended == b.Ended
 }
 
 func (r *run) item(no store.ItemNo) *store.Item {
@@ -156,7 +156,7 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 	if !u.Alone && !u.Spared {
 		r.Suspect, r.Strikes, r.Alone = 0, 0, false
 	}
-	if d.holdsBack(r, u.Status) {
+	if d.holdsBack(r, u) {
 		return store.StillReady
 	}
 	if u.Status.Terminal() && !r.Status.Terminal() {
@@ -179,13 +179,13 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 	return store.Committed
 }
 
-// holdsBack reports whether something unexamined keeps the run from suspending
-// or ending.
-func (d *data) holdsBack(r *run, next store.Status) bool {
+// holdsBack reports whether something unexamined keeps the run from suspending,
+// ending, or beginning to undo.
+func (d *data) holdsBack(r *run, u *store.Update) bool {
 	switch {
-	case next == store.Suspended:
-		return d.dirty[r]
-	case next.Terminal() && !r.Status.Terminal():
+	case u.Status == store.Suspended && d.dirty[r]:
+		return true
+	case u.Status.Terminal() && !r.Status.Terminal(), u.Marks&^r.Marks&store.Undoing != 0:
 		return slices.ContainsFunc(r.items, func(it *store.Item) bool {
 			return it.State == store.New && (it.Kind == store.ItemCancel || it.Kind == store.ItemTerminate)
 		})

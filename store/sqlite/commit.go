@@ -232,7 +232,7 @@ func (t *committing) state(turn *store.Turn) (inHand, error) {
 
 // entry writes one entry: a plain insert, unless there is one at its location.
 func (t *committing) entry(turn *store.Turn, e *store.Entry) error {
-	s, err := t.c.stmt("INSERT INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING")
+	s, err := t.c.stmt("INSERT INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING")
 	if err != nil {
 		return err
 	}
@@ -259,15 +259,22 @@ func bindEntry(s *sqlite3.Stmt, turn *store.Turn, e *store.Entry) error {
 		return err
 	}
 	for i, v := range [...]int64{int64(e.Kind), int64(e.State), e.Seq, e.Born, int64(e.At), int64(e.Wake), int64(e.Attempt),
-		int64(e.Started), int64(e.Ended), int64(len(e.Value))} {
+		boolean(e.Owes), int64(e.Started), int64(e.Ended), int64(len(e.Value))} {
 		if err := s.BindInt64(4+i, v); err != nil {
 			return err
 		}
 	}
 	if len(e.Value) >= store.LargeValue {
-		return s.BindNull(14)
+		return s.BindNull(15)
 	}
-	return bindValue(s, 14, e.Value)
+	return bindValue(s, 15, e.Value)
+}
+
+func boolean(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // blob writes a value that is too long for the entry's row.
@@ -322,7 +329,7 @@ func (t *committing) overwrite(turn *store.Turn, old, e *store.Entry) error {
 			return err
 		}
 	}
-	s, err := t.c.stmt("REPLACE INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
+	s, err := t.c.stmt("REPLACE INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
 	if err != nil {
 		return err
 	}
@@ -337,7 +344,7 @@ func (t *committing) overwrite(turn *store.Turn, old, e *store.Entry) error {
 
 func equalEntries(a, b *store.Entry) bool {
 	return a.Kind == b.Kind && a.State == b.State && a.Seq == b.Seq && a.Born == b.Born && a.At == b.At && a.Wake == b.Wake &&
-		a.Attempt == b.Attempt && a.Started == b.Started && a.Ended == b.Ended &&
+		a.Attempt == b.Attempt && a.Owes == b.Owes && a.Started == b.Started && a.Ended == b.Ended &&
 		string(a.Value) == string(b.Value) && (a.Value == nil) == (b.Value == nil)
 }
 
@@ -403,16 +410,26 @@ func (t *committing) output(no int64, output []byte) error {
 	return err
 }
 
-// holdsBack reports whether something unexamined keeps the run from suspending
-// or ending.
+// holdsBack reports whether something unexamined keeps the run from suspending,
+// ending, or beginning to undo.
 func (t *committing) holdsBack(turn *store.Turn, from store.Status) (bool, error) {
-	switch to := turn.Update.Status; {
-	case to == store.Suspended:
-		return t.c.row("SELECT 1 FROM stet_inbox WHERE state=1 AND run_no=? LIMIT 1", []any{int64(turn.Run)})
-	case to.Terminal() && !from.Terminal():
-		return t.c.row("SELECT 1 FROM stet_inbox WHERE state=1 AND run_no=? AND kind IN (3,4) LIMIT 1", []any{int64(turn.Run)})
+	u, run := turn.Update, []any{int64(turn.Run)}
+	if u.Status == store.Suspended {
+		if held, err := t.c.row("SELECT 1 FROM stet_inbox WHERE state=1 AND run_no=? LIMIT 1", run); held || err != nil {
+			return held, err
+		}
 	}
-	return false, nil
+	guarded := u.Status.Terminal() && !from.Terminal()
+	if !guarded && u.Marks&store.Undoing != 0 {
+		var err error
+		if guarded, err = t.c.row("SELECT 1 FROM stet_runs WHERE run_no=? AND marks & ? = 0", append(run, int64(store.Undoing))); err != nil {
+			return false, err
+		}
+	}
+	if !guarded {
+		return false, nil
+	}
+	return t.c.row("SELECT 1 FROM stet_inbox WHERE state=1 AND run_no=? AND kind IN (3,4) LIMIT 1", run)
 }
 
 // adopt claims a run that a command has started or sent to, if it is due or

@@ -34,7 +34,7 @@ func BenchmarkRaw(b *testing.B) {
 			if err := c.Exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16384; PRAGMA wal_autocheckpoint=2000;" + list[0].sql); err != nil {
 				b.Fatal(err)
 			}
-			insert := prepare("INSERT INTO stet_entries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
+			insert := prepare("INSERT INTO stet_entries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
 			begin, commit := prepare("BEGIN IMMEDIATE"), prepare("COMMIT")
 			value := []byte(strings.Repeat("v", 100))
 			b.ResetTimer()
@@ -44,7 +44,7 @@ func BenchmarkRaw(b *testing.B) {
 				}
 				loc := fmt.Sprintf("\x02step-%08d\x00\x01\x01", i)
 				for k := range size {
-					for n, v := range [...]int64{int64(k + 1), 0, 0, 1, 2, int64(i + 1), 0, 0, 0, 0, 0, 0, 100} {
+					for n, v := range [...]int64{int64(k + 1), 0, 0, 1, 2, int64(i + 1), 0, 0, 0, 0, 0, 0, 0, 100} {
 						if n == 2 {
 							err = insert.BindBlob(3, bytesOf(loc))
 						} else {
@@ -54,7 +54,7 @@ func BenchmarkRaw(b *testing.B) {
 							b.Fatal(err)
 						}
 					}
-					if err := insert.BindBlob(14, value); err != nil {
+					if err := insert.BindBlob(15, value); err != nil {
 						b.Fatal(err)
 					}
 					if err := insert.Exec(); err != nil {

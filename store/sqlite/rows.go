@@ -84,8 +84,8 @@ func scanItem(s *sqlite3.Stmt) store.Item {
 }
 
 const (
-	entryColumns = `loc, kind, state, seq, born, at, wake, attempt, started, ended, size`
-	entryWidth   = 11
+	entryColumns = `loc, kind, state, seq, born, at, wake, attempt, owes, started, ended, size`
+	entryWidth   = 12
 )
 
 // scanEntry reads a row of entryColumns, without the value.
@@ -93,6 +93,6 @@ func scanEntry(s *sqlite3.Stmt) store.Entry {
 	return store.Entry{
 		Loc: string(s.ColumnRawBlob(0)), Kind: store.Kind(s.ColumnInt64(1)), State: store.EntryState(s.ColumnInt64(2)),
 		Seq: s.ColumnInt64(3), Born: s.ColumnInt64(4), At: store.Time(s.ColumnInt64(5)), Wake: store.Time(s.ColumnInt64(6)),
-		Attempt: s.ColumnInt(7), Started: store.Time(s.ColumnInt64(8)), Ended: store.Time(s.ColumnInt64(9)), Size: s.ColumnInt(10),
+		Attempt: s.ColumnInt(7), Owes: s.ColumnBool(8), Started: store.Time(s.ColumnInt64(9)), Ended: store.Time(s.ColumnInt64(10)), Size: s.ColumnInt(11),
 	}
 }

@@ -369,14 +369,14 @@ func (g *generator) entry(r *store.Run) store.Entry {
 	e := store.Entry{
 		Loc: pick(g, genLocs), Kind: pick(g, []store.Kind{store.KindStep, store.KindSleep, 99}), Value: g.value(), Attempt: g.IntN(3),
 		State:   pick(g, []store.EntryState{store.Open, store.Open, store.Done, store.FailedEntry, store.Withdrawn}),
-		Started: g.w.spec.now.Now, Born: int64(g.IntN(2)),
+		Started: g.w.spec.now.Now, Born: int64(g.IntN(2)), Owes: g.chance(4),
 	}
 	if e.State == store.Done && g.chance(2) {
 		e.Seq, e.At = int64(1+g.IntN(5)), g.w.spec.now.Now
 	}
 	if stands := g.w.spec.now.Entries[r.No]; len(stands) > 0 && g.chance(4) {
 		e = pick(g, stands)
-		switch g.IntN(6) {
+		switch g.IntN(7) {
 		case 0:
 			e.Seq, e.At = int64(g.IntN(5)), g.w.spec.now.Now
 		case 1:
@@ -385,6 +385,8 @@ func (g *generator) entry(r *store.Run) store.Entry {
 			e.Attempt++
 		case 3:
 			e.State = store.FailedEntry
+		case 4:
+			e.Owes = !e.Owes
 		}
 	}
 	e.Size = 0

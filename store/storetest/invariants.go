@@ -138,7 +138,7 @@ func (c *checker) changed(o op, old, r *store.Run, now *state) error {
 		if was.State != store.Done && was.State != store.FailedEntry {
 			continue
 		}
-		if was.State != is.State || !bytes.Equal(was.Value, is.Value) || was.Seq != 0 && (was.Seq != is.Seq || was.At != is.At) {
+		if was.State != is.State || !bytes.Equal(was.Value, is.Value) || was.Seq != 0 && (was.Seq != is.Seq || was.At != is.At) || was.Owes != is.Owes {
 			return fmt.Errorf("the final entry at %q became %+v", was.Loc, *is)
 		}
 	}
@@ -154,6 +154,7 @@ func (c *checker) inboxChanged(old, r *store.Run, now *state) error {
 	}
 	suspended := old.Status != store.Suspended && r.Status == store.Suspended
 	ended := !old.Status.Terminal() && r.Status.Terminal()
+	undoes := r.Marks&^old.Marks&store.Undoing != 0
 	for _, was := range c.former.Items[r.No] {
 		is := items[was.No]
 		switch {
@@ -165,6 +166,8 @@ func (c *checker) inboxChanged(old, r *store.Run, now *state) error {
 			return fmt.Errorf("it became suspended though item %q is unexamined", is.ID)
 		case ended && is.State == store.New && (is.Kind == store.ItemCancel || is.Kind == store.ItemTerminate):
 			return fmt.Errorf("it has ended though the %s %q is unexamined", is.Kind, is.ID)
+		case undoes && is.State == store.New && (is.Kind == store.ItemCancel || is.Kind == store.ItemTerminate):
+			return fmt.Errorf("its undoing has begun though the %s %q is unexamined", is.Kind, is.ID)
 		}
 	}
 	return nil

@@ -71,6 +71,8 @@ var law04 = []testCase{
 			{"another birth", done, set(func(e *store.Entry) { e.Born = 1 }), store.Refused, true},
 			{"another wake time", done, set(func(e *store.Entry) { e.Wake = 1 }), store.Refused, true},
 			{"another attempt", done, set(func(e *store.Entry) { e.Attempt = 2 }), store.Refused, true},
+			{"another debt", done, set(func(e *store.Entry) { e.Owes = true }), store.Refused, true},
+			{"a debt without its number", set(func(e *store.Entry) { e.Owes = true }), entry("x", store.Done, numbered, func(e *store.Entry) { e.Owes = true }), store.Committed, false},
 			{"another beginning", done, set(func(e *store.Entry) { e.Started = 101 }), store.Refused, true},
 			{"another end", done, set(func(e *store.Entry) { e.Ended = 201 }), store.Refused, true},
 		}
@@ -162,6 +164,26 @@ var law05 = []testCase{
 				}
 			}
 		}
+	}},
+	{"WhatIsNewHoldsBackTheBeginOfUndoing", func(k *kit) {
+		o := k.owner(k.s, "n")
+		begin := store.Update{Status: store.Running, Marks: store.Undoing, Output: []byte("the outcome")}
+		for _, row := range inbox05 {
+			r := o.started(fmt.Sprint("r", row.kind))
+			k.send(item(r.ID, store.Item{Kind: row.kind, ID: "new"}))
+			want := store.Committed
+			if !row.ends {
+				want = store.StillReady
+			}
+			o.turn(update(r, begin), want)
+			if now := k.get(r.No); (now.Marks == store.Undoing) != row.ends || (now.Output != nil) != row.ends || now.Status != store.Running {
+				k.Errorf("%s unexamined: the run is %s with the marks %q and the output %q", row.name, now.Status, now.Marks, now.Output)
+			}
+		}
+		r := o.started("begun")
+		o.turn(update(r, begin), store.Committed)
+		k.send(item(r.ID, store.Item{Kind: store.ItemCancel, ID: "late"}))
+		o.turn(update(r, begin), store.Committed) // it is no begin any more
 	}},
 	{"WhatTheTurnExaminesDoesNot", func(k *kit) {
 		o := k.owner(k.s, "n")

@@ -96,6 +96,7 @@ CREATE TABLE stet_entries (
 	at          INTEGER NOT NULL,
 	wake        INTEGER NOT NULL,
 	attempt     INTEGER NOT NULL,
+	owes        INTEGER NOT NULL,
 	started     INTEGER NOT NULL,
 	ended       INTEGER NOT NULL,
 	size        INTEGER NOT NULL,
