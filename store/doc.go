@@ -52,6 +52,9 @@
 //  11. Unknown, oversized or malformed input changes nothing.
 //  12. What is given to a store is not kept or changed by it after the call
 //     returns; what it returns belongs to the caller.
+//  13. A turn that stands has deleted, before it wrote its entries, every entry
+//     in the spans of its Prune, final or not, with its value; of its run and
+//     incarnation alone.
 //
 // All methods are safe for concurrent use.
 package store

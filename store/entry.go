@@ -15,9 +15,10 @@ const (
 	KindCancel  Kind = 6 // the cancel of the whole run
 	KindWait    Kind = 7 // a combined wait
 	KindUndo    Kind = 8 // a compensation of a completed step
+	KindLoop    Kind = 9 // of a loop: at its location what it has pruned, at an iteration's the state that this begins with
 )
 
-var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo"}
+var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop"}
 
 // String returns the kind as users see it: "step", "sleep", …
 func (k Kind) String() string {

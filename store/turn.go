@@ -22,12 +22,19 @@ type Turn struct {
 	Run         RunNo
 	Shard       Shard
 	Incarnation int
+	Prune       []Span // of the run's history, deleted before Entries are written
 	Entries     []Entry
 	Seen        []ItemNo
 	Consumed    []Consumption
 	Update      *Update   // nil: the run's row is not touched
 	Sends       []Command // to other runs; outcomes are dropped
 }
+
+// Span is a range of encoded locations: from From, before To.
+type Span struct{ From, To string }
+
+// Contains reports whether a location is in the span.
+func (s Span) Contains(loc string) bool { return loc >= s.From && loc < s.To }
 
 // Consumption marks an item as consumed.
 type Consumption struct {

@@ -171,6 +171,11 @@ func (b *Batch) LeaseOf(s Shard) *Lease {
 }
 
 func (t *Turn) validate() error {
+	for _, s := range t.Prune {
+		if s.From == "" || s.From >= s.To || len(s.From) > MaxLocation || len(s.To) > MaxLocation {
+			return invalid("turn of run number %d: expected a span between two locations of 1 to %d bytes, found %.100q to %.100q", t.Run, MaxLocation, s.From, s.To)
+		}
+	}
 	for i := range t.Entries {
 		e := &t.Entries[i]
 		switch {

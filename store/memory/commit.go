@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/stet-run/stet/store"
@@ -50,6 +51,7 @@ func (d *data) commit(t *store.Turn, l *store.Lease, now store.Time) store.TurnR
 	if reason := d.refuses(r, t); reason != "" {
 		return store.TurnResult{Verdict: store.Refused, Reason: reason}
 	}
+	r.prune(t)
 	for i := range t.Entries {
 		e := cloneEntry(&t.Entries[i])
 		e.Size = len(e.Value)
@@ -75,6 +77,19 @@ func (d *data) commit(t *store.Turn, l *store.Lease, now store.Time) store.TurnR
 	return store.TurnResult{Verdict: verdict}
 }
 
+// prune deletes what a turn deletes.
+func (r *run) prune(t *store.Turn) {
+	if len(t.Prune) == 0 {
+		return
+	}
+	maps.DeleteFunc(r.entries, func(k entryKey, _ *store.Entry) bool { return prunes(t, k.incarnation, k.loc) })
+}
+
+// prunes reports whether a turn deletes what stands at a location.
+func prunes(t *store.Turn, incarnation int, loc string) bool {
+	return incarnation == t.Incarnation && slices.ContainsFunc(t.Prune, func(s store.Span) bool { return s.Contains(loc) })
+}
+
 // refuses returns why the turn breaks a law, or "".
 func (d *data) refuses(r *run, t *store.Turn) string {
 	switch {
@@ -93,7 +108,7 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 	for i := range t.Entries {
 		e := &t.Entries[i]
 		old := written[e.Loc]
-		if old == nil {
+		if old == nil && !prunes(t, t.Incarnation, e.Loc) {
 			old = r.entries[entryKey{t.Incarnation, e.Loc}]
 		}
 		if !overwritable(old, e) {

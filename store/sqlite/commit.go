@@ -165,6 +165,9 @@ func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
 	if turn.Update != nil && !state.status.CanBecome(turn.Update.Status) {
 		return 0, refuse("a %s run cannot become %s", state.status, turn.Update.Status)
 	}
+	if err := t.prune(turn); err != nil {
+		return 0, err
+	}
 	for i := range turn.Entries {
 		if err := t.entry(turn, &turn.Entries[i]); err != nil {
 			return 0, err
@@ -228,6 +231,19 @@ func (t *committing) state(turn *store.Turn) (inHand, error) {
 		return state, refuse("the run is not claimed")
 	}
 	return state, nil
+}
+
+// prune deletes what a turn deletes.
+func (t *committing) prune(turn *store.Turn) error {
+	for _, s := range turn.Prune {
+		for _, table := range [...]string{"stet_entries", "stet_blobs"} {
+			if _, err := t.c.exec("DELETE FROM "+table+" WHERE run_no=? AND incarnation=? AND loc>=? AND loc<?",
+				int64(turn.Run), turn.Incarnation, bytesOf(s.From), bytesOf(s.To)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // entry writes one entry: a plain insert, unless there is one at its location.

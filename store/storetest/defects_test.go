@@ -325,6 +325,13 @@ var defects = []*defect{
 			return len(old) > 0 && old[0].State == store.Done && !bytes.Equal(old[0].Value, e.Value)
 		})
 	})},
+	{name: "the end of a span is deleted too", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
+		t.Prune = slices.Clone(t.Prune)
+		for i := range t.Prune {
+			t.Prune[i].To += "\x00"
+		}
+	})},
+	{name: "a span deletes nothing", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) { t.Prune = nil })},
 	{name: "a refused turn still sends", commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
 		result, err := b.Store.Commit(ctx, batch)
 		for i := range result.Turns {

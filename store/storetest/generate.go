@@ -342,6 +342,9 @@ func (g *generator) turn(r *store.Run) store.Turn {
 	for range g.IntN(3) {
 		t.Entries = append(t.Entries, g.entry(r))
 	}
+	if g.chance(6) {
+		t.Prune = append(t.Prune, g.span())
+	}
 	if !g.chance(3) {
 		t.Update = g.update(r)
 	}
@@ -362,6 +365,18 @@ func (g *generator) turn(r *store.Run) store.Turn {
 		t.Sends = g.commands(1)
 	}
 	return t
+}
+
+// span returns a range between two locations, now and then an empty one.
+func (g *generator) span() store.Span {
+	s := store.Span{From: pick(g, genLocs), To: pick(g, genLocs)}
+	if s.From > s.To {
+		s.From, s.To = s.To, s.From
+	}
+	if s.From == s.To && !g.chance(8) {
+		s.To += "\xff"
+	}
+	return s
 }
 
 // entry returns a new entry, or what stands at a location, equal or not quite.

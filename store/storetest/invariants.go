@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/stet-run/stet/store"
 )
@@ -12,6 +13,7 @@ import (
 type checker struct {
 	former *state
 	epochs map[store.Shard]int64
+	pruned int // entries
 }
 
 func (c *checker) init() {
@@ -133,9 +135,13 @@ func (c *checker) changed(o op, old, r *store.Run, now *state) error {
 		was := &c.former.Entries[r.No][i]
 		is := entries[was.Loc]
 		if is == nil {
+			if prunes(o, was.Loc) {
+				c.pruned++
+				continue
+			}
 			return fmt.Errorf("the entry at %q is gone", was.Loc)
 		}
-		if was.State != store.Done && was.State != store.FailedEntry {
+		if was.State != store.Done && was.State != store.FailedEntry || prunes(o, was.Loc) {
 			continue
 		}
 		if was.State != is.State || !bytes.Equal(was.Value, is.Value) || was.Seq != 0 && (was.Seq != is.Seq || was.At != is.At) || was.Owes != is.Owes {
@@ -143,6 +149,15 @@ func (c *checker) changed(o op, old, r *store.Run, now *state) error {
 		}
 	}
 	return c.inboxChanged(old, r, now)
+}
+
+// prunes reports whether a turn of an operation deletes what stands at a
+// location of some run.
+func prunes(o op, loc string) bool {
+	c, ok := o.(*commitOp)
+	return ok && slices.ContainsFunc(c.Turns, func(t store.Turn) bool {
+		return slices.ContainsFunc(t.Prune, func(s store.Span) bool { return s.Contains(loc) })
+	})
 }
 
 // inboxChanged checks what became of a run's items, and that none of those that

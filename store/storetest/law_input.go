@@ -101,8 +101,14 @@ var law11 = []testCase{
 			"no state":               turn(func(t *store.Turn) { t.Entries[0].State = 0 }),
 			"an unknown state":       turn(func(t *store.Turn) { t.Entries[0].State = 5 }),
 			"a number below 0":       turn(func(t *store.Turn) { t.Entries[0].Seq = -1 }),
-			"no status":              turn(func(t *store.Turn) { t.Update = &store.Update{} }),
-			"an unknown status":      turn(func(t *store.Turn) { t.Update = &store.Update{Status: 8} }),
+			"an empty span":          turn(func(t *store.Turn) { t.Prune = []store.Span{{From: "a", To: "a"}} }),
+			"a span backwards":       turn(func(t *store.Turn) { t.Prune = []store.Span{{From: "b", To: "a"}} }),
+			"a span from the root":   turn(func(t *store.Turn) { t.Prune = []store.Span{{To: "a"}} }),
+			"a long span": turn(func(t *store.Turn) {
+				t.Prune = []store.Span{{From: "a", To: strings.Repeat("x", store.MaxLocation+1)}}
+			}),
+			"no status":         turn(func(t *store.Turn) { t.Update = &store.Update{} }),
+			"an unknown status": turn(func(t *store.Turn) { t.Update = &store.Update{Status: 8} }),
 		}
 		k.unchanged("a malformed batch", func() {
 			for what, change := range batches {

@@ -12,7 +12,7 @@ var situations = []string{
 	"a run adopted", "a run replaced", "a start that exists", "an item that is a duplicate", "an item for an ended run", "an item for nobody",
 	"a run claimed", "a run claimed for an item", "a claim cut short", "a claim fenced", "a wake time to come",
 	"a shard taken", "a shard refused", "suspects", "strikes", "a lease renewed", "a lease not renewed",
-	"a value left out", "several pages", "a bad cursor", "a value of a consumed item gone", "a terminal run running again", "a clock that went back",
+	"an entry pruned", "a value left out", "several pages", "a bad cursor", "a value of a consumed item gone", "a terminal run running again", "a clock that went back",
 }
 
 // count notes what an operation has reached.
@@ -68,6 +68,7 @@ func (w *world) count(o op, a answer) {
 		}
 	case *commitOp:
 		reached("a batch with a former number", o.Former && a.Error != "")
+		reached("an entry pruned", w.spec.check.pruned > 0)
 		w.countTurns(o)
 	case *clockOp:
 		reached("a clock that went back", o.By < 0)
