@@ -29,6 +29,8 @@ type environment struct {
 	run    *store.Run
 	retry  Retry        // default of the workflow
 	log    *slog.Logger // of Log; nil: not asked for yet
+
+	undecodable func(error) // is told what could not be decoded; nil: nobody
 }
 
 // values is a list of key and value pairs, the innermost first.

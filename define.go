@@ -116,13 +116,17 @@ func Ref[In, Out any](name string) *Workflow[In, Out] {
 
 // workflow returns the definition in the engine's form.
 func (d *definition) workflow(e *Engine) engine.Workflow {
-	retry := d.options.retry.over(e.retry)
 	return engine.Workflow{
 		MaxRun: max(d.options.maxRunTime, 0), MaxSuspended: max(d.options.maxSuspension, 0),
 		Code: func(run *store.Run) func(*runner.Branch) ([]byte, *runner.Failure) {
-			return d.code(&environment{engine: e, run: run, retry: retry})
+			return d.code(d.environment(e, run))
 		},
 	}
+}
+
+// environment returns what the contexts of an activation share.
+func (d *definition) environment(e *Engine, run *store.Run) *environment {
+	return &environment{engine: e, run: run, retry: d.options.retry.over(e.retry)}
 }
 
 // around calls a step's body inside Config.Around.

@@ -110,6 +110,9 @@ type Engine struct {
 	wrap   func(context.Context, StepInfo, func(context.Context) error) error
 	limit  int // of a value, in bytes
 	known  knownWorkflows
+
+	definitions map[string]*definition // those with code here; not changed after New
+	limits      runner.Limits
 }
 
 // New returns an engine. It reads the store and starts nothing. All that is
@@ -126,6 +129,8 @@ func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{store: cfg.Store, log: cfg.Logger, codecs: cfg.Codecs, retry: cfg.Retry, wrap: cfg.Around, limit: cfg.MaxValue}
 	e.known.own = map[string]bool{}
+	e.definitions = make(map[string]*definition, len(cfg.Workflows))
+	e.limits = runner.Limits{Entries: cfg.MaxEntries, Bytes: cfg.MaxBytes, Value: cfg.MaxValue}
 	var err error
 	if e.errors, err = newErrorTable(e.codecs, cfg.Errors); err != nil {
 		return nil, err
@@ -134,6 +139,7 @@ func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
 	for _, d := range cfg.Workflows {
 		workflows[d.Name()] = d.inner().workflow(e)
 		e.known.own[d.Name()] = true
+		e.definitions[d.Name()] = d.inner()
 	}
 	host, _ := os.Hostname() // only shown
 	var onRecover func(engine.Recovery)
@@ -142,7 +148,7 @@ func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e.inner, err = engine.New(ctx, engine.Config{
 		Store: cfg.Store, Workflows: workflows, Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
-		Limits:   runner.Limits{Entries: cfg.MaxEntries, Bytes: cfg.MaxBytes, Value: cfg.MaxValue},
+		Limits:   e.limits,
 		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
 		PoisonLimit: cfg.PoisonLimit, AloneFor: cfg.AloneFor, OnRecover: onRecover,

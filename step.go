@@ -104,7 +104,11 @@ func final(err error, worth func(error) bool) bool {
 func decodeResult[T any](ctx Context, name string, data []byte) (T, error) {
 	v, err := decodeAs[T](ctx.env.engine.codecs, data)
 	if err != nil {
-		return v, &Failure{Code: runner.CodeEncoding, Message: "result of " + name + ": " + err.Error(), Cause: err}
+		err = &Failure{Code: runner.CodeEncoding, Message: "result of " + name + ": " + err.Error(), Cause: err}
+		if told := ctx.env.undecodable; told != nil {
+			told(err)
+		}
+		return v, err
 	}
 	return v, nil
 }

@@ -10,7 +10,7 @@ import (
 // way; a concrete store knows the contract alone, the runner no store and no
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
-	".":                 {"internal/engine", "internal/runner", "internal/location", "store"},
+	".":                 {"internal/engine", "internal/runner", "internal/runfile", "internal/location", "store"},
 	"store":             {},
 	"store/storetest":   {"store", "store/memory"},
 	"store/memory":      {"store"},
@@ -18,6 +18,7 @@ var arrows = map[string][]string{
 	"internal/location": {},
 	"internal/runner":   {"internal/location", "store"},
 	"internal/cluster":  {"store"},
+	"internal/runfile":  {"internal/location", "store"},
 	"internal/engine":   {"internal/cluster", "internal/runner", "internal/location", "store"},
 	"internal/budget":   {},
 }

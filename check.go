@@ -1,0 +1,146 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/stet-run/stet/store"
+)
+
+// CheckQuery selects the runs that Check replays. The zero CheckQuery selects a
+// sample of all live runs.
+type CheckQuery struct {
+	// Filter selects runs. One without statuses selects those that have not ended:
+	// queued, running, suspended and stalled. Its Cursor, Limit and Values are not
+	// looked at.
+	Filter store.Filter
+	// Sample is how many runs of each workflow are replayed at most, chosen at
+	// random among those that match. Default 1,000; None: all.
+	Sample int
+	// Seed makes the choice the same again for the same store. Default: another
+	// one each time.
+	Seed uint64
+}
+
+// CheckReport is what a Check has found.
+type CheckReport struct {
+	Found     int            // runs that match
+	Replayed  int            // of these, replayed
+	Elsewhere map[string]int // of these, by workflow, those whose code this engine does not have
+	Gone      int            // of these, swept since, or changing too fast to be read
+	Breaks    []*ReplayError // replays that have failed, in the order of workflows, then newest first
+}
+
+// Err returns nil if every run that was replayed fits the code, or else one
+// error for all that do not.
+func (r *CheckReport) Err() error {
+	var all []error
+	for _, b := range r.Breaks {
+		all = append(all, b)
+	}
+	return errors.Join(all...)
+}
+
+// Check replays a sample of a store's runs against the code that this engine
+// has, and reports which would break with it, where and why. It executes no step
+// and writes nothing, so it may be called from a new build of an application,
+// before its deploy, on the store that the former build works on. Errors:
+// ErrInvalid for a bad query, and those of the store and of ctx.
+//
+// What is not recorded is not checked: a run that fits may still behave in
+// another way from where it stands.
+func (e *Engine) Check(ctx context.Context, q CheckQuery) (*CheckReport, error) {
+	pick(&q.Sample, 1000)
+	if q.Sample < None {
+		return nil, fmt.Errorf("check: Sample: expected 1 or more, 0 (default) or None, found %d: %w", q.Sample, ErrInvalid)
+	}
+	pick(&q.Seed, rand.Uint64())
+	report := &CheckReport{Elsewhere: map[string]int{}}
+	samples, err := e.sample(ctx, &q, report)
+	if err != nil {
+		return nil, fmt.Errorf("check: %w", err)
+	}
+	for _, s := range samples {
+		slices.SortFunc(s.runs, func(a, b store.RunNo) int { return int(b - a) })
+		for _, no := range s.runs {
+			switch err := e.checkRun(ctx, no); err := err.(type) {
+			case nil:
+				report.Replayed++
+			case *ReplayError:
+				report.Replayed++
+				report.Breaks = append(report.Breaks, err)
+			default:
+				if !errors.Is(err, ErrNotFound) && !errors.Is(err, errUnsteady) {
+					return report, fmt.Errorf("check: %w", err)
+				}
+				report.Gone++
+			}
+		}
+	}
+	return report, nil
+}
+
+// sampled are the chosen runs of one workflow.
+type sampled struct {
+	workflow string
+	seen     int
+	runs     []store.RunNo
+}
+
+// sample chooses runs among those that match, of each workflow equally likely.
+func (e *Engine) sample(ctx context.Context, q *CheckQuery, report *CheckReport) ([]*sampled, error) {
+	filter := q.Filter
+	filter.Cursor, filter.Limit, filter.Values = "", store.MaxPage, false
+	if len(filter.Statuses) == 0 {
+		filter.Statuses = []store.Status{store.Queued, store.Running, store.Suspended, store.Stalled}
+	}
+	random := rand.New(rand.NewPCG(q.Seed, 0))
+	byName := map[string]*sampled{}
+	for {
+		page, err := e.store.List(ctx, filter)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Runs {
+			run := &page.Runs[i]
+			report.Found++
+			if e.definitions[run.Workflow] == nil {
+				report.Elsewhere[run.Workflow]++
+				continue
+			}
+			s := byName[run.Workflow]
+			if s == nil {
+				s = &sampled{workflow: run.Workflow}
+				byName[run.Workflow] = s
+			}
+			s.seen++
+			if q.Sample == None || len(s.runs) < q.Sample {
+				s.runs = append(s.runs, run.No)
+			} else if at := random.IntN(s.seen); at < q.Sample {
+				s.runs[at] = run.No
+			}
+		}
+		if page.Next == "" {
+			break
+		}
+		filter.Cursor = page.Next
+	}
+	samples := make([]*sampled, 0, len(byName))
+	for _, s := range byName {
+		samples = append(samples, s)
+	}
+	slices.SortFunc(samples, func(a, b *sampled) int { return strings.Compare(a.workflow, b.workflow) })
+	return samples, nil
+}
+
+func (e *Engine) checkRun(ctx context.Context, no store.RunNo) error {
+	s, err := e.snapshot(ctx, no)
+	if err != nil {
+		return err
+	}
+	return e.replay(ctx, s)
+}

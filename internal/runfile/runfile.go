@@ -1,0 +1,218 @@
+package runfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+)
+
+const (
+	format  = "stet run"
+	version = 1
+)
+
+// ErrFormat: the bytes are not an exported run, or one of a later version.
+var ErrFormat = errors.New("not an exported run")
+
+// file is the JSON object. Fields keep their names and meanings for ever.
+type file struct {
+	Format  string  `json:"format"`
+	Version int     `json:"version"`
+	Run     run     `json:"run"`
+	Entries []entry `json:"entries"`
+	Inbox   []item  `json:"inbox,omitempty"`
+}
+
+type run struct {
+	No          store.RunNo  `json:"no"`
+	ID          string       `json:"id"`
+	Group       string       `json:"group"`
+	Slot        int          `json:"slot"`
+	Workflow    string       `json:"workflow"`
+	Status      store.Status `json:"status"`
+	Marks       store.Marks  `json:"marks,omitempty"`
+	Claimed     bool         `json:"claimed,omitempty"`
+	Incarnation int          `json:"incarnation"`
+	Generation  int          `json:"generation"`
+	Seed        []byte       `json:"seed"` // base64
+	Build       string       `json:"build,omitempty"`
+	Parent      store.RunNo  `json:"parent,omitempty"`
+	ParentLoc   loc          `json:"parent_location,omitempty"`
+	Created     instant      `json:"created,omitzero"`
+	Started     instant      `json:"started,omitzero"`
+	Ended       instant      `json:"ended,omitzero"`
+	WakeAt      instant      `json:"wake_at,omitzero"`
+	Suspect     int          `json:"suspect,omitempty"`
+	Strikes     int          `json:"strikes,omitempty"`
+	Alone       bool         `json:"alone,omitempty"`
+	Input       *value       `json:"input,omitempty"`
+	Output      *value       `json:"output,omitempty"`
+	Reason      string       `json:"reason,omitempty"`
+	Waits       *value       `json:"waits,omitempty"`
+}
+
+type entry struct {
+	Location loc     `json:"location"`
+	Kind     kind    `json:"kind"`
+	State    state   `json:"state"`
+	Number   int64   `json:"number,omitempty"` // of the completion
+	Born     int64   `json:"born,omitempty"`
+	At       instant `json:"at,omitzero"`
+	Wake     instant `json:"wake,omitzero"`
+	Attempts int     `json:"attempts,omitempty"`
+	Started  instant `json:"started,omitzero"`
+	Ended    instant `json:"ended,omitzero"`
+	Value    *value  `json:"value,omitempty"`
+}
+
+type item struct {
+	No          store.ItemNo `json:"no"`
+	Kind        itemKind     `json:"kind"`
+	State       itemState    `json:"state"`
+	Name        string       `json:"name,omitempty"`
+	ID          string       `json:"id"`
+	Origin      string       `json:"origin,omitempty"`
+	Incarnation int          `json:"incarnation,omitempty"`
+	Location    loc          `json:"location,omitempty"`
+	Failed      bool         `json:"failed,omitempty"`
+	Sent        instant      `json:"sent,omitzero"`
+	Value       *value       `json:"value,omitempty"`
+	Verdict     *value       `json:"verdict,omitempty"`
+}
+
+// Write writes a snapshot that has all values. A value that was left out because
+// it is large is an error.
+func Write(w io.Writer, s *store.Snapshot) error {
+	f := file{Format: format, Version: version, Run: runOf(&s.Run), Entries: make([]entry, 0, len(s.Entries))}
+	for i := range s.Entries {
+		e := &s.Entries[i]
+		if e.Value == nil && e.Size > 0 {
+			return fmt.Errorf("entry %s: its value of %d bytes is missing", location.Loc(e.Loc), e.Size)
+		}
+		f.Entries = append(f.Entries, entryOf(e))
+	}
+	for i := range s.Items {
+		f.Inbox = append(f.Inbox, itemOf(&s.Items[i]))
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false) // would change values
+	encoder.SetIndent("", "\t")
+	return encoder.Encode(&f)
+}
+
+// Read reads what Write has written. An error other than the reader's wraps
+// ErrFormat.
+func Read(r io.Reader) (*store.Snapshot, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	bad := func(text string, args ...any) (*store.Snapshot, error) {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, fmt.Errorf(text, args...))
+	}
+	var head struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return bad("%w", err)
+	}
+	switch {
+	case head.Format != format:
+		return bad("expected format %q, found %q", format, head.Format)
+	case head.Version < 1 || head.Version > version:
+		return bad("expected version 1 to %d, found %d; read it with the version of stet that wrote it, or a later one", version, head.Version)
+	}
+	var f file
+	if err := json.Unmarshal(data, &f); err != nil {
+		return bad("%w", err)
+	}
+	s := new(store.Snapshot)
+	if len(f.Run.Seed) != len(s.Run.Seed) {
+		return bad("run: expected a seed of %d bytes, found %d", len(s.Run.Seed), len(f.Run.Seed))
+	}
+	if f.Run.ID == "" || f.Run.Workflow == "" || !f.Run.Status.Valid() {
+		return bad("run: expected an ID, a workflow and a status")
+	}
+	s.Run = f.Run.stored()
+	for i := range f.Entries {
+		e := f.Entries[i].stored()
+		if err := location.Check(e.Loc); err != nil {
+			return bad("entry %d: %w", i, err)
+		}
+		s.Entries = append(s.Entries, e)
+	}
+	slices.SortFunc(s.Entries, func(a, b store.Entry) int { return bytes.Compare([]byte(a.Loc), []byte(b.Loc)) })
+	for i := 1; i < len(s.Entries); i++ {
+		if s.Entries[i].Loc == s.Entries[i-1].Loc {
+			return bad("entry %s stands twice", location.Loc(s.Entries[i].Loc))
+		}
+	}
+	for i := range f.Inbox {
+		s.Items = append(s.Items, f.Inbox[i].stored())
+	}
+	return s, nil
+}
+
+func runOf(r *store.Run) run {
+	return run{
+		No: r.No, ID: r.ID, Group: r.Shard.Group, Slot: r.Shard.Slot, Workflow: r.Workflow,
+		Status: r.Status, Marks: r.Marks, Claimed: r.Claimed, Incarnation: r.Incarnation, Generation: r.Generation,
+		Seed: r.Seed[:], Build: r.Build, Parent: r.Parent, ParentLoc: loc(r.ParentLoc),
+		Created: instant(r.Created), Started: instant(r.Started), Ended: instant(r.Ended), WakeAt: instant(r.WakeAt),
+		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone,
+		Input: valueOf(r.Input), Output: valueOf(r.Output), Reason: r.Reason, Waits: valueOf(r.Waits),
+	}
+}
+
+func (r *run) stored() store.Run {
+	out := store.Run{
+		No: r.No, ID: r.ID, Shard: store.Shard{Group: r.Group, Slot: r.Slot}, Workflow: r.Workflow,
+		Status: r.Status, Marks: r.Marks, Claimed: r.Claimed, Incarnation: r.Incarnation, Generation: r.Generation,
+		Seed: store.Seed(r.Seed), Build: r.Build, Parent: r.Parent, ParentLoc: string(r.ParentLoc),
+		Created: store.Time(r.Created), Started: store.Time(r.Started), Ended: store.Time(r.Ended), WakeAt: store.Time(r.WakeAt),
+		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone,
+		Input: r.Input.bytes(), Output: r.Output.bytes(), Reason: r.Reason, Waits: r.Waits.bytes(),
+	}
+	out.InputSize, out.OutputSize = len(out.Input), len(out.Output)
+	return out
+}
+
+func entryOf(e *store.Entry) entry {
+	return entry{
+		Location: loc(e.Loc), Kind: kind(e.Kind), State: state(e.State), Number: e.Seq, Born: e.Born,
+		At: instant(e.At), Wake: instant(e.Wake), Attempts: e.Attempt,
+		Started: instant(e.Started), Ended: instant(e.Ended), Value: valueOf(e.Value),
+	}
+}
+
+func (e *entry) stored() store.Entry {
+	v := e.Value.bytes()
+	return store.Entry{
+		Loc: string(e.Location), Kind: store.Kind(e.Kind), State: store.EntryState(e.State), Seq: e.Number, Born: e.Born,
+		At: store.Time(e.At), Wake: store.Time(e.Wake), Attempt: e.Attempts,
+		Started: store.Time(e.Started), Ended: store.Time(e.Ended), Value: v, Size: len(v),
+	}
+}
+
+func itemOf(it *store.Item) item {
+	return item{
+		No: it.No, Kind: itemKind(it.Kind), State: itemState(it.State), Name: it.Name, ID: it.ID, Origin: it.Origin,
+		Incarnation: it.Incarnation, Location: loc(it.Loc), Failed: it.Failed, Sent: instant(it.Sent),
+		Value: valueOf(it.Value), Verdict: valueOf(it.Verdict),
+	}
+}
+
+func (it *item) stored() store.Item {
+	return store.Item{
+		No: it.No, Kind: store.ItemKind(it.Kind), State: store.ItemState(it.State), Name: it.Name, ID: it.ID, Origin: it.Origin,
+		Incarnation: it.Incarnation, Loc: string(it.Location), Failed: it.Failed, Sent: store.Time(it.Sent),
+		Value: it.Value.bytes(), Verdict: it.Verdict.bytes(),
+	}
+}
