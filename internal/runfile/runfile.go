@@ -66,6 +66,7 @@ type entry struct {
 	At       instant `json:"at,omitzero"`
 	Wake     instant `json:"wake,omitzero"`
 	Attempts int     `json:"attempts,omitempty"`
+	Owes     bool    `json:"owes,omitempty"`
 	Started  instant `json:"started,omitzero"`
 	Ended    instant `json:"ended,omitzero"`
 	Value    *value  `json:"value,omitempty"`
@@ -187,7 +188,7 @@ func (r *run) stored() store.Run {
 func entryOf(e *store.Entry) entry {
 	return entry{
 		Location: loc(e.Loc), Kind: kind(e.Kind), State: state(e.State), Number: e.Seq, Born: e.Born,
-		At: instant(e.At), Wake: instant(e.Wake), Attempts: e.Attempt,
+		At: instant(e.At), Wake: instant(e.Wake), Attempts: e.Attempt, Owes: e.Owes,
 		Started: instant(e.Started), Ended: instant(e.Ended), Value: valueOf(e.Value),
 	}
 }
@@ -196,7 +197,7 @@ func (e *entry) stored() store.Entry {
 	v := e.Value.bytes()
 	return store.Entry{
 		Loc: string(e.Location), Kind: store.Kind(e.Kind), State: store.EntryState(e.State), Seq: e.Number, Born: e.Born,
-		At: store.Time(e.At), Wake: store.Time(e.Wake), Attempt: e.Attempts,
+		At: store.Time(e.At), Wake: store.Time(e.Wake), Attempt: e.Attempts, Owes: e.Owes,
 		Started: store.Time(e.Started), Ended: store.Time(e.Ended), Value: v, Size: len(v),
 	}
 }
