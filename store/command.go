@@ -6,9 +6,10 @@ type Command struct {
 	Start *Start
 
 	RunID string // receiver of Item
+	RunNo RunNo  // in place of RunID: its number
 	Item  *Item  // Kind, Name, ID, Origin, Incarnation, Loc, Failed and Value are given; ID not empty
 
-	// Adopt asks, in a [Batch] that holds the lease of the run's shard, for the
+	// Adopt asks, in a [Batch], also in a turn of it, that holds the lease of the run's shard, for the
 	// run to be claimed in the same act: a started one if it is due, an existing
 	// one if it is queued and due, or suspended. Elsewhere it is ignored.
 	Adopt bool

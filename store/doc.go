@@ -55,6 +55,12 @@
 //  13. A turn that stands has deleted, before it wrote its entries, every entry
 //     in the spans of its Prune, final or not, with its value; of its run and
 //     incarnation alone.
+//  14. What a turn sends is sent in its act, after its entries, marks and update:
+//     its Sends if it is Committed or StillReady, those of its Update if it is
+//     Committed. In a repeat of the batch they are like commands (law 9).
+//  15. A Watch that a turn sends to a run that does not exist is answered by the
+//     store: in the same act the turn's own run gets an End, Failed and without a
+//     value, with the ID, Origin, Name, Incarnation and Loc of the Watch.
 //
 // All methods are safe for concurrent use.
 package store

@@ -11,14 +11,16 @@ const (
 	KindSleep   Kind = 2
 	KindReceive Kind = 3
 	KindPromise Kind = 4
-	KindTimer   Kind = 5 // the timer of a Select
-	KindCancel  Kind = 6 // the cancel of the whole run
-	KindWait    Kind = 7 // a combined wait
-	KindUndo    Kind = 8 // a compensation of a completed step
-	KindLoop    Kind = 9 // of a loop: at its location what it has pruned, at an iteration's the state that this begins with
+	KindTimer   Kind = 5  // the timer of a Select
+	KindCancel  Kind = 6  // the cancel of the whole run
+	KindWait    Kind = 7  // a combined wait
+	KindUndo    Kind = 8  // a compensation of a completed step
+	KindLoop    Kind = 9  // of a loop: at its location what it has pruned, at an iteration's the state that this begins with
+	KindChild   Kind = 10 // a run that this one has started
+	KindRun     Kind = 11 // any run whose end is awaited
 )
 
-var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop"}
+var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run"}
 
 // String returns the kind as users see it: "step", "sleep", …
 func (k Kind) String() string {

@@ -20,9 +20,17 @@ const (
 	ItemTerminate ItemKind = 4
 	// ItemResume asks for a stalled or paused run to go on.
 	ItemResume ItemKind = 5
+	// ItemEnd tells how another run has ended: a child of the run, or one that a
+	// watch of this run waits for. Name says for which of them, and Failed that
+	// there is no such run.
+	ItemEnd ItemKind = 6
+	// ItemWatch asks for an ItemEnd when the run has ended, at once if it has; the
+	// owner sends it to the run that Value names. Its ID, Origin, Name, Incarnation
+	// and Loc are those of the answer if no run gets it (law 15).
+	ItemWatch ItemKind = 7
 )
 
-var itemNames = [...]string{"", "message", "resolution", "cancel", "terminate", "resume"}
+var itemNames = [...]string{"", "message", "resolution", "cancel", "terminate", "resume", "end", "watch"}
 
 // String returns the kind as users see it: "message", "resolution", …
 func (k ItemKind) String() string {
@@ -34,7 +42,9 @@ func (k ItemKind) String() string {
 
 // Verb reports whether the item is a request about the run that its owner
 // answers with a verdict, rather than something sent to its code.
-func (k ItemKind) Verb() bool { return k == ItemCancel || k == ItemTerminate || k == ItemResume }
+func (k ItemKind) Verb() bool {
+	return k == ItemCancel || k == ItemTerminate || k == ItemResume || k == ItemWatch
+}
 
 // ItemState is the state of an inbox item. The numbers are stored.
 type ItemState uint8

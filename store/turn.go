@@ -27,7 +27,26 @@ type Turn struct {
 	Seen        []ItemNo
 	Consumed    []Consumption
 	Update      *Update   // nil: the run's row is not touched
-	Sends       []Command // to other runs; outcomes are dropped
+	Sends       []Command // to other runs
+}
+
+// Sent returns the lists of commands that a turn with the verdict has sent.
+func (t *Turn) Sent(v Verdict) [][]Command {
+	switch {
+	case v == Committed && t.Update != nil:
+		return [][]Command{t.Sends, t.Update.Sends}
+	case v == Committed, v == StillReady:
+		return [][]Command{t.Sends}
+	}
+	return nil
+}
+
+// Unwatchable returns the answer to a Watch that no run gets (law 15).
+func Unwatchable(watch *Item) *Item {
+	return &Item{
+		Kind: ItemEnd, ID: watch.ID, Origin: watch.Origin, Name: watch.Name,
+		Incarnation: watch.Incarnation, Loc: watch.Loc, Failed: true,
+	}
 }
 
 // Span is a range of encoded locations: from From, before To.
@@ -55,6 +74,7 @@ type Update struct {
 	Spared bool // its time alone is over: keeps Suspect and Strikes, clears Alone
 	Output []byte
 	Waits  []byte
+	Sends  []Command // to other runs, after those of the turn, unless the turn is StillReady
 }
 
 // Verdict is the store's answer to a turn.
@@ -92,6 +112,9 @@ func (v Verdict) String() string {
 type TurnResult struct {
 	Verdict Verdict
 	Reason  string // of Refused
+	// Sends are the answers to the sends that were carried out: those of the turn,
+	// then those of its update. A store that does not know them yet leaves them out.
+	Sends []Answer
 }
 
 // BatchResult holds the answers to a batch, in its order.

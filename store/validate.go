@@ -62,8 +62,13 @@ func (c *Command) Validate() error {
 	case c.Start != nil:
 		return c.Start.validate()
 	}
-	if err := CheckRunID(c.RunID); err != nil {
-		return err
+	if c.RunNo < 0 || c.RunNo > 0 && c.RunID != "" {
+		return invalid("item %q: expected either the ID of its run or a number from 1, found %q and %d", c.Item.ID, c.RunID, c.RunNo)
+	}
+	if c.RunNo == 0 {
+		if err := CheckRunID(c.RunID); err != nil {
+			return err
+		}
 	}
 	return c.Item.validate()
 }
@@ -98,7 +103,7 @@ func (s *Start) validate() error {
 }
 
 func (it *Item) validate() error {
-	if it.Kind < ItemMessage || it.Kind > ItemResume {
+	if it.Kind < ItemMessage || it.Kind > ItemWatch {
 		return invalid("item: unknown kind %d", it.Kind)
 	}
 	if err := checkText("item ID", it.ID, MaxRunID, false); err != nil {
@@ -189,6 +194,11 @@ func (t *Turn) validate() error {
 	}
 	if t.Update != nil && !t.Update.Status.Valid() {
 		return invalid("turn of run number %d: unknown status %d", t.Run, t.Update.Status)
+	}
+	if t.Update != nil {
+		if err := ValidateCommands(t.Update.Sends); err != nil {
+			return err
+		}
 	}
 	return ValidateCommands(t.Sends)
 }

@@ -34,6 +34,8 @@ func TestStoredNumbers(t *testing.T) {
 		{store.KindWait, int(store.KindWait), "7 wait"},
 		{store.KindUndo, int(store.KindUndo), "8 undo"},
 		{store.KindLoop, int(store.KindLoop), "9 loop"},
+		{store.KindChild, int(store.KindChild), "10 child"},
+		{store.KindRun, int(store.KindRun), "11 run"},
 		{store.Kind(99), 99, "99 kind(99)"},
 		{store.Open, int(store.Open), "1 open"},
 		{store.Done, int(store.Done), "2 done"},
@@ -45,6 +47,8 @@ func TestStoredNumbers(t *testing.T) {
 		{store.ItemCancel, int(store.ItemCancel), "3 cancel"},
 		{store.ItemTerminate, int(store.ItemTerminate), "4 terminate"},
 		{store.ItemResume, int(store.ItemResume), "5 resume"},
+		{store.ItemEnd, int(store.ItemEnd), "6 end"},
+		{store.ItemWatch, int(store.ItemWatch), "7 watch"},
 		{store.ItemKind(0), 0, "0 item(0)"},
 		{store.Committed, int(store.Committed), "1 committed"},
 		{store.StillReady, int(store.StillReady), "2 still ready"},
@@ -66,6 +70,7 @@ func TestStoredNumbers(t *testing.T) {
 func TestVerbsAreTheOwnersToAnswer(t *testing.T) {
 	for kind, want := range map[store.ItemKind]bool{
 		store.ItemMessage: false, store.ItemResolution: false, store.ItemCancel: true, store.ItemTerminate: true, store.ItemResume: true,
+		store.ItemEnd: false, store.ItemWatch: true,
 	} {
 		if kind.Verb() != want {
 			t.Errorf("%s.Verb() = %t", kind, !want)
@@ -112,6 +117,7 @@ func TestInvalidNamesTheMatter(t *testing.T) {
 		`invalid: shard: expected a slot of 0 or more, found -1`:                                                      store.ValidateShards([]store.Shard{{Group: "g", Slot: -1}}, 1),
 		`invalid: node ID: expected 1 to 255 bytes, found 0`:                                                          (&store.Node{Boot: "b"}).Validate(),
 		`invalid: command: expected exactly one of Start and Item`:                                                    (&store.Command{}).Validate(),
+		`invalid: item "i": expected either the ID of its run or a number from 1, found "r" and 3`:                    (&store.Command{RunID: "r", RunNo: 3, Item: &store.Item{Kind: store.ItemMessage, ID: "i"}}).Validate(),
 		`invalid: batch: expected a node, a boot and a number from 1, found "", "" and 0`:                             (&store.Batch{}).Validate(),
 		`invalid: claim: expected a limit of 0 or more, found -1`:                                                     (&store.ClaimRequest{Limit: -1}).Validate(),
 		`invalid: leases: expected one of each shard, found two of g/0`:                                               (&store.ClaimRequest{Leases: []store.Lease{{Shard: shard}, {Shard: shard}}}).Validate(),

@@ -48,6 +48,9 @@ func (d *data) apply(c *store.Command, now store.Time, leases []store.Lease, rep
 		return d.start(c.Start, now, adopt)
 	}
 	r := d.ids[c.RunID]
+	if c.RunNo != 0 {
+		r = d.runs[c.RunNo]
+	}
 	if r == nil {
 		return store.Answer{Outcome: store.NotFound}
 	}

@@ -48,7 +48,7 @@ func (d *data) called(r *run, known bool, now store.Time) bool {
 			if known || codeless || r.Status == store.Queued {
 				return true
 			}
-		case store.ItemResume:
+		case store.ItemResume, store.ItemWatch:
 			if codeless || known && !delayed {
 				return true
 			}

@@ -26,15 +26,22 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 		return store.BatchResult{}, fmt.Errorf("%w: batch: expected a number from %d, found %d", store.ErrInvalid, n.batch, b.No)
 	}
 	repeat := b.No == n.batch
-	result := store.BatchResult{Turns: n.verdicts, Now: now}
+	result := store.BatchResult{Turns: slices.Clone(n.verdicts), Now: now}
 	if !repeat {
 		result.Turns = make([]store.TurnResult, len(b.Turns))
-		for i, t := range b.Turns {
-			result.Turns[i] = s.commit(t, b.LeaseOf(t.Shard), now)
-		}
-		n.batch, n.verdicts = b.No, result.Turns
+		n.batch, n.verdicts = b.No, make([]store.TurnResult, len(b.Turns))
 	}
-	result.Turns = slices.Clone(result.Turns)
+	for i, t := range b.Turns[:min(len(b.Turns), len(result.Turns))] {
+		if !repeat {
+			n.verdicts[i] = s.commit(t, b.LeaseOf(t.Shard), now)
+			result.Turns[i] = n.verdicts[i]
+		}
+		for _, sends := range t.Sent(result.Turns[i].Verdict) {
+			for k := range sends {
+				result.Turns[i].Sends = append(result.Turns[i].Sends, s.send(t, &sends[k], now, b.Leases, repeat))
+			}
+		}
+	}
 	for i := range b.Commands {
 		result.Commands = append(result.Commands, s.apply(&b.Commands[i], now, b.Leases, repeat))
 	}
@@ -71,9 +78,6 @@ func (d *data) commit(t *store.Turn, l *store.Lease, now store.Time) store.TurnR
 	if t.Update != nil {
 		verdict = d.update(r, t.Update, now)
 	}
-	for i := range t.Sends {
-		d.apply(&t.Sends[i], now, nil, false)
-	}
 	return store.TurnResult{Verdict: verdict}
 }
 
@@ -88,6 +92,17 @@ func (r *run) prune(t *store.Turn) {
 // prunes reports whether a turn deletes what stands at a location.
 func prunes(t *store.Turn, incarnation int, loc string) bool {
 	return incarnation == t.Incarnation && slices.ContainsFunc(t.Prune, func(s store.Span) bool { return s.Contains(loc) })
+	// send carries out what a turn sends.
+}
+
+func (d *data) send(t *store.Turn, c *store.Command, now store.Time, leases []store.Lease, repeat bool) store.Answer {
+	answer := d.apply(c, now, leases, repeat)
+	if answer.Outcome == store.NotFound && c.Item.Kind == store.ItemWatch {
+		if r := d.runs[t.Run]; r.itemIDs[c.Item.ID] == nil {
+			d.insert(r, store.Unwatchable(c.Item), now)
+		}
+	}
+	return answer
 }
 
 // refuses returns why the turn breaks a law, or "".

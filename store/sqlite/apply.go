@@ -52,7 +52,7 @@ func (a *applier) apply(cmd *store.Command) (store.Answer, error) {
 	if cmd.Start != nil {
 		return a.start(cmd)
 	}
-	run, condition, err := a.find(cmd.RunID)
+	run, condition, err := a.find(cmd.RunID, cmd.RunNo)
 	if err != nil || run.No == 0 {
 		return store.Answer{Outcome: store.NotFound}, err
 	}
@@ -108,10 +108,15 @@ func (a *applier) adopted(cmd *store.Command, run *store.Run, condition int64) (
 	return a.adopt(run, condition)
 }
 
-// find returns the run with the ID, with its input and without its output.
-func (a *applier) find(id string) (run store.Run, condition int64, err error) {
+// find returns the run with the ID, or with the number if that is not 0, with its
+// input and without its output.
+func (a *applier) find(id string, no store.RunNo) (run store.Run, condition int64, err error) {
+	where, key := " FROM stet_runs WHERE id=?", any(id)
+	if no != 0 {
+		where, key = " FROM stet_runs WHERE run_no=?", any(int64(no))
+	}
 	var f runFields
-	ok, err := a.q.row("SELECT "+answerColumns+" FROM stet_runs WHERE id=?", []any{id}, f.dest()...)
+	ok, err := a.q.row("SELECT id, "+answerColumns+where, []any{key}, append([]any{&id}, f.dest()...)...)
 	if err != nil || !ok {
 		return run, 0, err
 	}
@@ -174,7 +179,7 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 		return store.Answer{}, err
 	}
 	if !isNew {
-		old, oldCondition, err := a.find(st.ID)
+		old, oldCondition, err := a.find(st.ID, 0)
 		if err != nil {
 			return store.Answer{}, err
 		}

@@ -66,6 +66,7 @@ var classes = [...]string{
 			WHEN 4 THEN true
 			WHEN 3 THEN r.status NOT IN (2,3) OR r.workflow IN (SELECT value FROM json_each(?4))
 			WHEN 5 THEN r.status>=4 OR (r.status<>1 OR r.wake_at IS NULL) AND r.workflow IN (SELECT value FROM json_each(?4))
+			WHEN 7 THEN r.status>=4 OR (r.status<>1 OR r.wake_at IS NULL) AND r.workflow IN (SELECT value FROM json_each(?4))
 			ELSE (r.status<>1 OR r.wake_at IS NULL) AND r.workflow IN (SELECT value FROM json_each(?4)) END
 		ORDER BY r.run_no LIMIT ?5`,
 	`SELECT run_no, 0 FROM stet_runs WHERE grp=?1 AND slot=?2 AND ready=1 AND workflow IN (SELECT value FROM json_each(?4)) ORDER BY run_no LIMIT ?5`,

@@ -78,7 +78,15 @@ func (t *committing) commit() (store.BatchResult, error) {
 	if err != nil {
 		return result, err
 	}
-	a := applier{q: t.c, now: t.now, repeat: t.repeat, adopt: t.adopt}
+	a := t.applier()
+	for i, turn := range b.Turns[:min(len(b.Turns), len(result.Turns))] {
+		if !t.repeat {
+			break // they are sent
+		}
+		if err := t.send(turn, &result.Turns[i]); err != nil {
+			return result, err
+		}
+	}
 	for i := range b.Commands {
 		answer, err := a.apply(&b.Commands[i])
 		if err != nil {
@@ -149,6 +157,9 @@ func (t *committing) turns() ([]store.TurnResult, error) {
 				return nil, err
 			}
 			results[i].Verdict = verdict
+			if err := t.send(turn, &results[i]); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return results, nil
@@ -194,13 +205,32 @@ func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
 			return 0, err
 		}
 	}
-	a := applier{q: t.c, now: t.now}
-	for i := range turn.Sends {
-		if _, err := a.apply(&turn.Sends[i]); err != nil {
-			return 0, err
+	return verdict, nil
+}
+
+func (t *committing) applier() *applier {
+	return &applier{q: t.c, now: t.now, repeat: t.repeat, adopt: t.adopt}
+}
+
+// send carries out what a turn sends, and answers a watch that no run gets.
+func (t *committing) send(turn *store.Turn, result *store.TurnResult) error {
+	a := t.applier()
+	for _, sends := range turn.Sent(result.Verdict) {
+		for i := range sends {
+			answer, err := a.apply(&sends[i])
+			if err != nil {
+				return err
+			}
+			result.Sends = append(result.Sends, answer)
+			if it := sends[i].Item; answer.Outcome == store.NotFound && it.Kind == store.ItemWatch {
+				var no int64
+				if _, err := a.insert(turn.Run, store.Unwatchable(it), &no); err != nil {
+					return err
+				}
+			}
 		}
 	}
-	return verdict, nil
+	return nil
 }
 
 // state returns the state of the run that a turn changes.

@@ -341,6 +341,18 @@ var defects = []*defect{
 		}
 		return result, err
 	}},
+	{name: "an end that is held back tells all the same", commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
+		result, err := b.Store.Commit(ctx, batch)
+		for i := range result.Turns {
+			if result.Turns[i].Verdict == store.StillReady && i < len(batch.Turns) && batch.Turns[i].Update != nil {
+				_, _, _ = b.Store.Apply(ctx, batch.Turns[i].Update.Sends) // their answers are nobody's
+			}
+		}
+		return result, err
+	}},
+	{name: "a watch of nobody is dropped", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
+		t.Sends = slices.DeleteFunc(slices.Clone(t.Sends), func(c store.Command) bool { return c.RunID == "nobody" && c.Item.Kind == store.ItemWatch })
+	})},
 	{name: "a repeated batch is applied again", commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
 		if batch.No > 0 {
 			b.numbers[batch.Node+batch.Boot]++

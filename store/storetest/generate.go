@@ -224,12 +224,13 @@ func (g *generator) id() string {
 }
 
 func (g *generator) item() store.Item {
-	kinds := []store.ItemKind{store.ItemMessage, store.ItemMessage, store.ItemResolution, store.ItemCancel, store.ItemTerminate, store.ItemResume}
+	kinds := []store.ItemKind{store.ItemMessage, store.ItemMessage, store.ItemResolution, store.ItemCancel, store.ItemTerminate, store.ItemResume, store.ItemEnd, store.ItemWatch, store.ItemWatch}
 	it := store.Item{Kind: pick(g, kinds), ID: pick(g, genItems), Origin: pick(g, []string{"o", "o", "p"}), Value: g.value()}
 	switch it.Kind {
 	case store.ItemMessage:
 		it.Name = pick(g, []string{"", "m", "ö"})
-	case store.ItemResolution:
+	case store.ItemResolution, store.ItemEnd, store.ItemWatch:
+		it.Name = pick(g, []string{"", "n"})
 		it.Incarnation, it.Loc, it.Failed = g.IntN(2), pick(g, genLocs), g.chance(2)
 	}
 	if g.chance(60) {
@@ -288,6 +289,9 @@ func (g *generator) commands(n int) []store.Command {
 		} else {
 			it := g.item()
 			c.RunID, c.Item = g.receiver(), &it
+			if runs := g.w.spec.now.Runs; len(runs) > 0 && g.chance(4) {
+				c.RunID, c.RunNo = "", pick(g, runs).No+store.RunNo(g.IntN(20)/19*100)
+			}
 		}
 		commands[i] = c
 	}
@@ -363,6 +367,9 @@ func (g *generator) turn(r *store.Run) store.Turn {
 	}
 	if g.chance(6) {
 		t.Sends = g.commands(1)
+	}
+	if t.Update != nil && g.chance(4) {
+		t.Update.Sends = g.commands(1 + g.IntN(2))
 	}
 	return t
 }

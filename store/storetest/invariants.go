@@ -97,7 +97,7 @@ func items(inbox []store.Item) error {
 		switch {
 		case ids[it.ID]:
 			return fmt.Errorf("two items have the ID %q", it.ID)
-		case it.ID == "" || it.No < 1 || it.Kind < store.ItemMessage || it.Kind > store.ItemResume:
+		case it.ID == "" || it.No < 1 || it.Kind < store.ItemMessage || it.Kind > store.ItemWatch:
 			return fmt.Errorf("an item is %+v", *it)
 		case it.State < store.New || it.State > store.Consumed:
 			return fmt.Errorf("item %q has the state %d", it.ID, it.State)

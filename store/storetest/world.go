@@ -193,6 +193,9 @@ func (w *world) noteItems(o op) {
 		commands(o.Commands)
 		for i := range o.Turns {
 			commands(o.Turns[i].Sends)
+			if u := o.Turns[i].Update; u != nil {
+				commands(u.Sends)
+			}
 		}
 	}
 }
