@@ -18,9 +18,10 @@ const (
 	KindLoop    Kind = 9  // of a loop: at its location what it has pruned, at an iteration's the state that this begins with
 	KindChild   Kind = 10 // a run that this one has started
 	KindRun     Kind = 11 // any run whose end is awaited
+	KindVersion Kind = 12 // which version of a change the run takes
 )
 
-var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run"}
+var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run", "version"}
 
 // String returns the kind as users see it: "step", "sleep", …
 func (k Kind) String() string {

@@ -357,6 +357,25 @@ func (l Loc) Parent() Loc {
 	return l[:last]
 }
 
+// Enclosing returns the innermost loop iteration that l is or is inside of, or
+// the root.
+func (l Loc) Enclosing() Loc {
+	found := Loc("")
+	if strings.IndexByte(string(l), kindIteration) < 0 {
+		return found // the byte is in each iteration; where it is, it may also be part of a number
+	}
+	for rest := string(l); rest != ""; {
+		seg, after, err := cutSegment(rest)
+		if err != nil {
+			break
+		}
+		if rest = after; seg.kind == kindIteration {
+			found = l[:len(l)-len(rest)]
+		}
+	}
+	return found
+}
+
 // Base returns the text of the last segment.
 func (l Loc) Base() string { return l[len(l.Parent()):].String() }
 

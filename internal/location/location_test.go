@@ -391,3 +391,25 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
+
+func TestEnclosing(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                 "",
+		"a/[k]/b#4":        "",
+		"a#5/b#1029":       "", // the bytes of these numbers look like the kind of an iteration
+		"poll/~3":          "poll/~3",
+		"poll/~4/a/[k]":    "poll/~4",
+		"p/~4/q/~1028/a#5": "p/~4/q/~1028",
+	} {
+		l, err := location.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.Enclosing().String(); got != want {
+			t.Errorf("%q is in %q, want %q", text, got, want)
+		}
+	}
+	if got := location.Loc("\x02a\x00\x00\x04\x01").Enclosing(); got != "" {
+		t.Errorf("the malformed location is in %q", got)
+	}
+}

@@ -81,9 +81,9 @@ func (f *Future) Settled() bool { return f.settled }
 // Call says where and how an operation is asked for.
 type Call struct {
 	Name   string
-	Key    string // "": none
-	Site   uintptr
-	Shield bool // under WithoutCancel
+	Key    string  // "": none
+	Site   uintptr // 0: it may share its name with another place
+	Shield bool    // under WithoutCancel
 }
 
 // Go begins a branch. The new branch is queued; the caller goes on.
@@ -194,12 +194,15 @@ func keyed(name, key string) string { return name + "\x00" + key }
 // count returns the occurrence of a name in a scope.
 func (b *Branch) count(s *scope, name string, call Call) int {
 	u := s.uses(name)
-	if u.count > 0 && u.site != call.Site && !sameLine(u.site, call.Site) {
+	if u.site != 0 && call.Site != 0 && u.site != call.Site && !sameLine(u.site, call.Site) {
 		b.fail(&Failure{Code: CodeMisuse, Message: fmt.Sprintf(
 			"two places in the code use the name %q in one scope: %s and %s; give each its own name, or a key",
 			call.Name, line(u.site), line(call.Site))})
 	}
-	u.count, u.site = u.count+1, call.Site
+	u.count++
+	if call.Site != 0 {
+		u.site = call.Site
+	}
 	return u.count
 }
 

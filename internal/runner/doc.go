@@ -46,6 +46,48 @@
 // arrived. Both go through the same code, so all that follows from a hand-over
 // is the same.
 //
+// # Code that changes
+//
+// An operation that is not recorded and stands before recorded ones stalls the
+// run, and so does a recorded one that is not asked for. Two marks in the code
+// say that it is meant.
+//
+// Version decides once for a run, or for a loop iteration, whether it takes the
+// former way or the new one. What is recorded says so. If nothing is, the run
+// takes the former way, version 0, exactly if former code has passed the call:
+//
+//   - A turn is taken only when every branch is blocked. So if completion n is
+//     durable, all code has been executed that runs between it and the next
+//     hand-over, in every branch, and what that code wrote is durable as well.
+//   - If the last hand-over before the call is a recorded one, the call has
+//     therefore been passed by code that did not have it: else its entry would be
+//     there. That holds between recorded operations and behind the last one, also
+//     if what stands behind the call has left no record: a step in flight, a wait.
+//   - Before the first completion the same holds if the history has an entry, or
+//     the run's row says that a turn was committed, by a build or by waits. If nothing was, nobody can
+//     tell, and the run is new.
+//   - After a hand-over that is not recorded the call is passed for the first
+//     time: the run is new there, and the newest version is recorded, without a
+//     number, in the turn of that hand-over. Step bodies that are asked for later
+//     wait for that turn, so that nothing that depends on the version becomes
+//     durable before it.
+//
+// Version 0 needs no entry: a history only grows, so every later replay says the
+// same again; and a rewind keeps what was born before its cut, which is exactly
+// what the code before it has passed. A rewound run keeps the versions it had.
+//
+// With several branches the first call that is executed decides, and the order of
+// execution is the same in every replay; the others get the same number, wherever
+// they stand. An old run in which one branch has passed a call and another one
+// comes to its call later therefore takes the former way in both.
+//
+// Removed accepts a record that the code does not ask for any more. One with a
+// number at the location itself is waited for and handed over in its turn, so
+// that the order of what remains is the same; those below it are handed over to
+// nobody, when they are the lowest that remain; those without a number are
+// accepted on the spot. Nothing is written. An operation that is asked for at a
+// location that was accepted stalls the run, as it must not be executed again.
+//
 // # Goroutines
 //
 // Each branch has a goroutine and exactly one goroutine has the baton: the

@@ -37,6 +37,7 @@ type op struct {
 	step    *Step
 	keep    bool // carries a compensation: a cancel waits for its end
 	refused bool // was cancelled while kept: the code sees ErrCancelled
+	removed bool // the code has it no more: its completion is waited for, its outcome is not
 	attempt int  // attempts that have ended
 	busy    bool // a body waits for the barrier, is given out, or its end has arrived
 	queued  bool // of these, it waits
@@ -73,15 +74,28 @@ func (b *Branch) request(o *op, call Call, kind store.Kind) *op {
 		o.born = rec.Born
 		return o
 	}
+	if rec := r.gone[string(o.loc)]; rec != nil {
+		r.stall(&Stall{
+			Location: o.loc.String(), Recorded: rec.describe(), Asked: describe(kind, o.loc) + ", after Removed has accepted what is recorded",
+			Remedy: "take that Removed away, or give the operation another name",
+		})
+		b.halt()
+	}
+	b.spend(o.loc)
+	return o
+}
+
+// spend counts one more entry, or fails the run if that exceeds its budget.
+func (b *Branch) spend(loc location.Loc) {
+	r := b.run
 	// While completions remain, what is recorded counts in full although the code
 	// had not got so far when it asked for this.
 	if (r.entries >= r.limits.Entries || r.bytes >= r.limits.Bytes) && (r.live || r.remaining() == nil) {
-		b.fail(&Failure{Code: CodeBudget, Location: o.loc.String(), Message: fmt.Sprintf(
+		b.fail(&Failure{Code: CodeBudget, Location: loc.String(), Message: fmt.Sprintf(
 			"operation %s exceeds the budget of a run: %d entries (limit %d) with %d bytes (limit %d); use Loop or continue-as-new for work without an end",
-			o.loc, r.entries, r.limits.Entries, r.bytes, r.limits.Bytes)})
+			loc, r.entries, r.limits.Entries, r.bytes, r.limits.Bytes)})
 	}
 	r.entries++
-	return o
 }
 
 // awaited reports whether some branch waits for the operation.

@@ -32,6 +32,11 @@ type progress struct {
 	Detail []byte     `cbor:"2,keyasint,omitempty"` // of the last heartbeat
 }
 
+// decision is the value of a version.
+type decision struct {
+	Version int `cbor:"1,keyasint"`
+}
+
 var (
 	recordEncoder = must(cbor.CoreDetEncOptions().EncMode())
 	recordDecoder = must(cbor.DecOptions{
@@ -85,6 +90,17 @@ func DecodeProgress(data []byte) (causes []*Failure, detail []byte, err error) {
 	var p progress
 	err = decode(data, &p)
 	return p.Causes, p.Detail, err
+}
+
+// DecodeVersion returns which version of a change a run takes. The error wraps
+// store.ErrDamaged.
+func DecodeVersion(data []byte) (int, error) {
+	var d decision
+	err := decode(data, &d)
+	if err == nil && d.Version < 1 {
+		err = fmt.Errorf("record of version %d: %w", d.Version, store.ErrDamaged)
+	}
+	return d.Version, err
 }
 
 func decode(data []byte, v any) error {

@@ -18,11 +18,13 @@ type record struct {
 	*store.Entry
 	asked  bool
 	handed bool
+	gone   bool // accepted by Removed, and asked for by nobody: it is handed over to nobody
 }
 
 // replay is the part of a run that returns what is recorded.
 type replay struct {
 	records  map[string]*record
+	sorted   []record  // all, by location
 	numbered []*record // by number
 	lowest   int       // numbered before this index were handed over
 	handed   int
@@ -41,9 +43,9 @@ func (p *replay) init(entries []store.Entry) {
 		return
 	}
 	p.records = make(map[string]*record, len(entries))
-	all := make([]record, len(entries))
+	p.sorted = make([]record, len(entries))
 	for i := range entries {
-		rec := &all[i]
+		rec := &p.sorted[i]
 		rec.Entry = &entries[i]
 		p.records[rec.Loc] = rec
 		switch {
@@ -62,16 +64,21 @@ func (p *replay) init(entries []store.Entry) {
 // ask returns what is recorded for an operation that the code asks for.
 func (p *replay) ask(o *op) *record {
 	rec := p.records[string(o.loc)]
-	if rec == nil {
-		return nil
+	if rec != nil {
+		rec.gone = false
+		p.account(rec)
 	}
+	return rec
+}
+
+// account notes that the code knows of a record.
+func (p *replay) account(rec *record) {
 	if !rec.asked {
 		rec.asked = true
 		if rec.Seq == 0 {
 			p.unasked--
 		}
 	}
-	return rec
 }
 
 // expect notes that a branch waits for an operation while the run replays.
@@ -111,6 +118,7 @@ func pop(h *minHeap[*op]) *op {
 // makes the run live, or stalls it.
 func (r *Run) replayNext() {
 	p := &r.replay
+	r.passGone()
 	if lowest := r.remaining(); lowest != nil {
 		if lowest == p.cancel {
 			r.recall(p.cancel)
@@ -122,6 +130,10 @@ func (r *Run) replayNext() {
 			r.stall(r.blocked())
 			return
 		}
+		r.recallOp(o)
+		return
+	}
+	if o := pop(&p.awaited); o != nil { // asked for after it was thought to be gone
 		r.recallOp(o)
 		return
 	}
@@ -138,15 +150,19 @@ func (r *Run) replayNext() {
 
 // recall counts a recorded completion as handed over.
 func (r *Run) recall(rec *record) {
-	rec.handed = true
-	r.replay.handed++
+	if !rec.handed {
+		rec.handed = true
+		r.replay.handed++
+	}
 	r.seq = max(r.seq, rec.Seq)
 	r.now = max(r.now, rec.At)
 }
 
 func (r *Run) recallOp(o *op) {
-	if _, ok := r.recallValue(o); !ok {
-		return
+	if !o.removed {
+		if _, ok := r.recallValue(o); !ok {
+			return
+		}
 	}
 	r.recall(o.rec)
 	r.settle(&o.source)
@@ -198,6 +214,14 @@ func (r *Run) recallValue(o *op) (value []byte, ok bool) {
 func (r *Run) goLive() {
 	r.live = true
 	pending := r.replay.pending
+	for i := range r.replay.sorted {
+		if rec := &r.replay.sorted[i]; rec.gone {
+			if r.gone == nil {
+				r.gone = map[string]*record{}
+			}
+			r.gone[rec.Loc] = rec
+		}
+	}
 	r.replay = replay{handed: r.replay.handed, cancel: r.replay.cancel}
 	slices.SortFunc(pending, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
 	for _, o := range pending {

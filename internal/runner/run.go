@@ -91,8 +91,12 @@ type Run struct {
 	unwinding bool
 	opWaits   int // branches blocked on at least one operation
 
-	replay replay
-	live   bool
+	replay   replay
+	recorded int64 // the last completion number of the history
+	live     bool
+
+	versions map[location.Loc]int // what Version has returned
+	gone     map[string]*record   // accepted by Removed; set when the run goes live
 
 	// Live operations by what they wait for.
 	timers   minHeap[timer]
@@ -154,6 +158,9 @@ func New(cfg Config) *Run {
 	}
 	r.timers.before = func(a, b timer) bool { return a.at < b.at || a.at == b.at && a.op.id < b.op.id }
 	r.replay.init(cfg.Entries)
+	if n := len(r.replay.numbered); n > 0 {
+		r.recorded = r.replay.numbered[n-1].Seq
+	}
 	r.entries = len(cfg.Entries)
 	for i := range cfg.Entries {
 		r.bytes += max(cfg.Entries[i].Size, len(cfg.Entries[i].Value))

@@ -116,6 +116,7 @@ func (r *Run) finished() {
 		return
 	}
 	if !r.live {
+		r.passGone()
 		if r.remaining() != nil {
 			r.stall(r.blocked())
 			return

@@ -52,11 +52,14 @@ func (r *Run) damaged(loc location.Loc, err error) {
 }
 
 // remaining returns the recorded completion with the lowest number that was not
-// handed over, or nil.
+// handed over and is not gone, or nil.
 func (r *Run) remaining() *record {
 	p := &r.replay
-	for ; p.lowest < len(p.numbered); p.lowest++ {
-		if rec := p.numbered[p.lowest]; !rec.handed {
+	for p.lowest < len(p.numbered) && p.numbered[p.lowest].handed {
+		p.lowest++
+	}
+	for _, rec := range p.numbered[p.lowest:] {
+		if !rec.handed && !rec.gone {
 			return rec
 		}
 	}
