@@ -26,6 +26,8 @@ type Start struct {
 	After    Delay  // not before the store's time plus this; 0: now
 	Existing ExistingPolicy
 	Items    []Item // first messages, as in Command.Item
+	Tags     []Pair // no two of one key, no empty value
+	Headers  []byte // opaque to the store; nil: none
 
 	Parent    RunNo
 	ParentLoc string

@@ -61,6 +61,12 @@
 //  15. A Watch that a turn sends to a run that does not exist is answered by the
 //     store: in the same act the turn's own run gets an End, Failed and without a
 //     value, with the ID, Origin, Name, Incarnation and Loc of the Watch.
+//  16. A turn's appends get the positions that follow the last one of their
+//     stream, in their order; a value that a turn sets counts one more than
+//     before. Feeds and tags belong to the run, whatever its incarnation.
+//  17. An update is answered once. When its run ends, or continues as new, the
+//     same act answers each update that has no answer with [Unanswered],
+//     examined or not.
 //
 // All methods are safe for concurrent use.
 package store

@@ -10,6 +10,7 @@ type Filter struct {
 	Statuses  []Status
 	Marks     Marks // all of these are set
 	Parent    RunNo
+	Tags      []Pair // of each key, the run has the tag with one of the values
 	// Created in [CreatedFrom, CreatedBefore); 0 is open.
 	CreatedFrom   Time
 	CreatedBefore Time

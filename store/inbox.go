@@ -28,9 +28,11 @@ const (
 	// owner sends it to the run that Value names. Its ID, Origin, Name, Incarnation
 	// and Loc are those of the answer if no run gets it (law 15).
 	ItemWatch ItemKind = 7
+	// ItemUpdate is a message to the run, by Name, that its code answers.
+	ItemUpdate ItemKind = 8
 )
 
-var itemNames = [...]string{"", "message", "resolution", "cancel", "terminate", "resume", "end", "watch"}
+var itemNames = [...]string{"", "message", "resolution", "cancel", "terminate", "resume", "end", "watch", "update"}
 
 // String returns the kind as users see it: "message", "resolution", …
 func (k ItemKind) String() string {
@@ -64,7 +66,7 @@ type Item struct {
 	No          ItemNo
 	Kind        ItemKind
 	State       ItemState
-	Name        string // of a message
+	Name        string // of a message or update
 	ID          string // unique in the run's inbox; never empty
 	Origin      string // names the sending act; a repeat of the act has the same
 	Incarnation int    // addressed incarnation of a resolution
@@ -72,5 +74,6 @@ type Item struct {
 	Failed      bool   // a resolution that rejects: Value is a failure record
 	Sent        Time   // by the store's clock
 	Value       []byte // nil: no value
-	Verdict     []byte // the owner's answer to a verb, once consumed
+	Headers     []byte // opaque to the store; nil: none; they go when the item is consumed
+	Verdict     []byte // the owner's answer to a verb, or the code's to an update, once consumed
 }

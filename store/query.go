@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 //	workflow=a,b           one of these
 //	status=failed,stalled  one of these
 //	mark=cancelling,paused has all of these marks: paused, cancelling, undoing
+//	tag.tenant=acme,ibm    has the tag tenant with one of these values
 //	parent=17              children of the run with this number
 //	created>2026-01-31     created then or later; also with a time in RFC 3339
 //	created<2026-02-01T12:00:00Z
@@ -136,6 +138,16 @@ func (f *Filter) apply(t term) error {
 	case len(t.values) > 1 && (t.field == "created" || t.field == "parent"):
 		return errors.New("expected one value")
 	}
+	if key, ok := strings.CutPrefix(t.field, "tag."); ok {
+		for _, value := range t.values {
+			tag := Pair{key, value}
+			if err := CheckTag(tag, false); err != nil {
+				return err
+			}
+			f.Tags = append(f.Tags, tag)
+		}
+		return nil
+	}
 	switch t.field {
 	case "id":
 		if t.prefix {
@@ -178,7 +190,7 @@ func (f *Filter) apply(t term) error {
 			f.CreatedBefore = at
 		}
 	default:
-		return fmt.Errorf("expected one of id, workflow, status, mark, parent, created; found %q", t.field)
+		return fmt.Errorf("expected one of id, workflow, status, mark, tag.KEY, parent, created; found %q", t.field)
 	}
 	return nil
 }
@@ -214,6 +226,9 @@ func (f Filter) String() string {
 	if f.Marks != 0 {
 		add("mark", []string{f.Marks.String()})
 	}
+	for _, key := range f.tagKeys() {
+		add("tag."+key, quoteAll(f.tagValues(key)))
+	}
 	if f.Parent != 0 {
 		add("parent", []string{strconv.FormatInt(int64(f.Parent), 10)})
 	}
@@ -224,6 +239,38 @@ func (f Filter) String() string {
 		terms = append(terms, "created<"+f.CreatedBefore.String())
 	}
 	return strings.Join(terms, " ")
+}
+
+// tagKeys returns the keys of the filter's tags, each once, in their order.
+func (f *Filter) tagKeys() []string {
+	var keys []string
+	for _, tag := range f.Tags {
+		if !slices.Contains(keys, tag.Key) {
+			keys = append(keys, tag.Key)
+		}
+	}
+	return keys
+}
+
+// tagValues returns the values that the filter's tags of a key have.
+func (f *Filter) tagValues(key string) []string {
+	var values []string
+	for _, tag := range f.Tags {
+		if tag.Key == key {
+			values = append(values, tag.Value)
+		}
+	}
+	return values
+}
+
+// TagValues returns the values that a run's tags must have, by key: of each key
+// one of those listed.
+func (f *Filter) TagValues() map[string][]string {
+	values := map[string][]string{}
+	for _, key := range f.tagKeys() {
+		values[key] = f.tagValues(key)
+	}
+	return values
 }
 
 func quoteAll(values []string) []string {

@@ -63,7 +63,7 @@ func TestParseFilterNamesTheBadTerm(t *testing.T) {
 		{"parent=0", "parent=0", "expected the number of a run"},
 		{"parent=1,2", "parent=1,2", "expected one value"},
 		{"mark=blue", "mark=blue", `expected paused, cancelling or undoing, found "blue"`},
-		{"colour=red", "colour=red", "expected one of id, workflow, status, mark, parent, created"},
+		{"colour=red", "colour=red", "expected one of id, workflow, status, mark, tag.KEY, parent, created"},
 		{"status=failed id=x status=stalled", "status=stalled", "expected status once"},
 		{"id=a* id=b*", "id=b*", "expected id with a star once"},
 		{"created>2026-01-01 created>2026-01-02", "created>2026-01-02", "expected created> once"},

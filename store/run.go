@@ -147,6 +147,9 @@ type Run struct {
 	Strikes int
 	Alone   bool
 
+	Tags    []Pair // sorted by key
+	Headers []byte // as given to Start
+
 	Input  []byte // as given to Start
 	Output []byte // result of a succeeded run, failure record of a failed one
 	Reason string // why it is stalled or cancelled

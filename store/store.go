@@ -56,8 +56,8 @@ type Store interface {
 
 	// Load returns the runs with the entries of their incarnation in the order
 	// of locations, values shorter than LargeValue included, and the items of
-	// their inboxes that are not consumed, in the order of their numbers. Runs
-	// that do not exist are left out.
+	// their inboxes that are not consumed, or are updates without an answer, in
+	// the order of their numbers. Runs that do not exist are left out.
 	Load(ctx context.Context, runs []RunNo) ([]Snapshot, error)
 
 	// List returns runs, newest first, without Input and Output unless the
@@ -74,8 +74,15 @@ type Store interface {
 	// all that are not consumed, in the order of their numbers.
 	Inbox(ctx context.Context, run RunNo, ids ...string) ([]Item, error)
 
+	// Feeds returns the feeds of runs: by run, values before streams, by name.
+	// Values are left out unless the query asks for them.
+	Feeds(ctx context.Context, q FeedQuery) ([]Feed, error)
+
+	// Stream returns items of a stream.
+	Stream(ctx context.Context, q StreamQuery) ([]StreamItem, error)
+
 	// Changed blocks until something that another process did may have made a
-	// run ready or answered a verb, or ctx ends, whose error it then returns.
+	// run ready, answered an item or changed a feed, or ctx ends, whose error it then returns.
 	// It is a hint: it may return early and may miss a change. It costs no query
 	// while it waits.
 	Changed(ctx context.Context) error

@@ -26,8 +26,13 @@ type Turn struct {
 	Entries     []Entry
 	Seen        []ItemNo
 	Consumed    []Consumption
-	Update      *Update   // nil: the run's row is not touched
-	Sends       []Command // to other runs
+	Answers     []Consumption // to updates that are consumed and have no answer
+	Values      []Setting     // at most one of each name
+	Rewound     bool          // every stream of the run gets a mark, before Appends
+	Appends     []Append      // in this order
+	Tags        []Pair        // to be set, no two of one key; an empty value removes
+	Update      *Update       // nil: the run's row is not touched
+	Sends       []Command     // to other runs
 }
 
 // Sent returns the lists of commands that a turn with the verdict has sent.
@@ -55,10 +60,11 @@ type Span struct{ From, To string }
 // Contains reports whether a location is in the span.
 func (s Span) Contains(loc string) bool { return loc >= s.From && loc < s.To }
 
-// Consumption marks an item as consumed.
+// Consumption marks an item as consumed. In Answers it is the answer to an
+// update, which may have been consumed by an earlier turn.
 type Consumption struct {
 	Item    ItemNo
-	Verdict []byte // answer to a verb; nil for others
+	Verdict []byte // answer to a verb or an update; nil for others
 }
 
 // Update changes a run's row. Every field is written as it stands, except that

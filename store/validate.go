@@ -83,6 +83,12 @@ func (s *Start) validate() error {
 	if err := checkText("workflow", s.Workflow, MaxName, false); err != nil {
 		return err
 	}
+	if err := checkTags(s.Tags, false); err != nil {
+		return err
+	}
+	if err := checkHeaders(s.Headers); err != nil {
+		return err
+	}
 	if s.At < 0 || s.After < 0 || s.After > MaxDelay {
 		return invalid("start of %q: expected a time of 0 or more and a delay of 0 to %d µs, found %d and %d", s.ID, MaxDelay, s.At, s.After)
 	}
@@ -103,7 +109,7 @@ func (s *Start) validate() error {
 }
 
 func (it *Item) validate() error {
-	if it.Kind < ItemMessage || it.Kind > ItemWatch {
+	if it.Kind < ItemMessage || it.Kind > ItemUpdate {
 		return invalid("item: unknown kind %d", it.Kind)
 	}
 	if err := checkText("item ID", it.ID, MaxRunID, false); err != nil {
@@ -112,7 +118,79 @@ func (it *Item) validate() error {
 	if len(it.Loc) > MaxLocation {
 		return invalid("item %q: expected a location of at most %d bytes, found %d", it.ID, MaxLocation, len(it.Loc))
 	}
+	if err := checkHeaders(it.Headers); err != nil {
+		return err
+	}
 	return checkText("item name", it.Name, MaxName, true)
+}
+
+func checkHeaders(headers []byte) error {
+	if len(headers) > MaxHeaders {
+		return invalid("headers: expected at most %d bytes, found %d", MaxHeaders, len(headers))
+	}
+	return nil
+}
+
+// checkTags checks tags that are set; an empty value removes one, where it may.
+func checkTags(tags []Pair, removal bool) error {
+	if len(tags) > MaxTags {
+		return invalid("tags: expected at most %d, found %d", MaxTags, len(tags))
+	}
+	seen := make(map[string]bool, len(tags))
+	for _, p := range tags {
+		if err := CheckTag(p, removal); err != nil {
+			return err
+		}
+		if seen[p.Key] {
+			return invalid("tags: two have the key %q", p.Key)
+		}
+		seen[p.Key] = true
+	}
+	return nil
+}
+
+// CheckTag reports whether a run can have the tag; with removal its value may be
+// empty. The error wraps ErrInvalid.
+func CheckTag(tag Pair, removal bool) error {
+	if err := checkText("key of a tag", tag.Key, MaxKey, false); err != nil {
+		return err
+	}
+	if i := strings.IndexAny(tag.Key, " ,=<>*\"'`"); i >= 0 {
+		return invalid("key of a tag: expected no spaces, commas, quotes and =<>*, found %q", tag.Key)
+	}
+	return checkText("value of tag "+tag.Key, tag.Value, MaxPairValue, removal)
+}
+
+// checkFeeds checks what a turn says to readers.
+func (t *Turn) checkFeeds() error {
+	names := make(map[string]bool, len(t.Values))
+	for i := range t.Values {
+		name := t.Values[i].Name
+		if err := checkText("name of a value", name, MaxName, false); err != nil {
+			return err
+		}
+		if names[name] {
+			return invalid("turn of run number %d: two values of the name %q", t.Run, name)
+		}
+		names[name] = true
+	}
+	for i := range t.Appends {
+		if err := checkText("name of a stream", t.Appends[i].Name, MaxName, false); err != nil {
+			return err
+		}
+	}
+	return checkTags(t.Tags, true)
+}
+
+// Bounds validates the query. It returns the number of items at most.
+func (q *StreamQuery) Bounds() (limit int, err error) {
+	if q.Limit < 0 || q.Limit > MaxPage || q.After < 0 {
+		return 0, invalid("stream: expected a limit of 0 to %d and a position of 0 or more, found %d and %d", MaxPage, q.Limit, q.After)
+	}
+	if q.Limit == 0 {
+		return DefaultPage, nil
+	}
+	return q.Limit, nil
 }
 
 // Validate reports whether the batch keeps the contract. The error wraps
@@ -200,6 +278,9 @@ func (t *Turn) validate() error {
 			return err
 		}
 	}
+	if err := t.checkFeeds(); err != nil {
+		return err
+	}
 	return ValidateCommands(t.Sends)
 }
 
@@ -252,6 +333,11 @@ func (f *Filter) Bounds() (limit int, below RunNo, err error) {
 	for _, s := range f.Statuses {
 		if !s.Valid() {
 			return 0, 0, invalid("filter: unknown status %d", s)
+		}
+	}
+	for _, tag := range f.Tags {
+		if err := CheckTag(tag, false); err != nil {
+			return 0, 0, err
 		}
 	}
 	if limit = f.Limit; limit == 0 {

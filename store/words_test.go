@@ -50,6 +50,7 @@ func TestStoredNumbers(t *testing.T) {
 		{store.ItemResume, int(store.ItemResume), "5 resume"},
 		{store.ItemEnd, int(store.ItemEnd), "6 end"},
 		{store.ItemWatch, int(store.ItemWatch), "7 watch"},
+		{store.ItemUpdate, int(store.ItemUpdate), "8 update"},
 		{store.ItemKind(0), 0, "0 item(0)"},
 		{store.Committed, int(store.Committed), "1 committed"},
 		{store.StillReady, int(store.StillReady), "2 still ready"},
@@ -71,7 +72,7 @@ func TestStoredNumbers(t *testing.T) {
 func TestVerbsAreTheOwnersToAnswer(t *testing.T) {
 	for kind, want := range map[store.ItemKind]bool{
 		store.ItemMessage: false, store.ItemResolution: false, store.ItemCancel: true, store.ItemTerminate: true, store.ItemResume: true,
-		store.ItemEnd: false, store.ItemWatch: true,
+		store.ItemEnd: false, store.ItemWatch: true, store.ItemUpdate: false,
 	} {
 		if kind.Verb() != want {
 			t.Errorf("%s.Verb() = %t", kind, !want)

@@ -95,8 +95,9 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 		Run: store.Run{
 			No: d.lastRun, ID: start.ID, Shard: start.Shard, Workflow: start.Workflow, Status: store.Queued, Seed: start.Seed,
 			Parent: start.Parent, ParentLoc: start.ParentLoc, Created: now, Input: bytes.Clone(start.Input),
+			Tags: store.MergeTags(nil, start.Tags), Headers: bytes.Clone(start.Headers),
 		},
-		condition: ready, entries: map[entryKey]*store.Entry{}, itemIDs: map[string]*store.Item{},
+		condition: ready, entries: map[entryKey]*store.Entry{}, itemIDs: map[string]*store.Item{}, feeds: map[feedKey]*feed{},
 	}
 	at := start.At
 	if start.After > 0 {

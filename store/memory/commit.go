@@ -71,8 +71,12 @@ func (d *data) commit(t *store.Turn, l *store.Lease, now store.Time) store.TurnR
 	}
 	for _, c := range t.Consumed {
 		it := r.item(c.Item)
-		it.State, it.Value, it.Verdict = store.Consumed, nil, bytes.Clone(c.Verdict)
+		it.State, it.Value, it.Headers, it.Verdict = store.Consumed, nil, nil, bytes.Clone(c.Verdict)
 	}
+	for _, c := range t.Answers {
+		r.item(c.Item).Verdict = bytes.Clone(c.Verdict)
+	}
+	r.publish(t, now)
 	r.examine(d)
 	verdict := store.Committed
 	if t.Update != nil {
@@ -143,6 +147,16 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 		}
 		consumed[c.Item] = true
 	}
+	answered := map[store.ItemNo]bool{} // by this turn
+	for _, c := range t.Answers {
+		it := r.item(c.Item)
+		open := it != nil && it.Kind == store.ItemUpdate && it.Verdict == nil && !answered[c.Item] &&
+			(it.State == store.Consumed || slices.ContainsFunc(t.Consumed, func(c store.Consumption) bool { return c.Item == it.No && c.Verdict == nil }))
+		if !open || c.Verdict == nil {
+			return fmt.Sprintf("the run has no update number %d that is consumed and not answered, or the answer is none", c.Item)
+		}
+		answered[c.Item] = true
+	}
 	return ""
 }
 
@@ -191,6 +205,8 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 	}
 	if u.Status.Terminal() && !r.Status.Terminal() {
 		r.Ended = now
+		r.abandon()
+		r.examine(d)
 	} else if !u.Status.Terminal() {
 		r.Ended = 0
 	}

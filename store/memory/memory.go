@@ -53,6 +53,7 @@ type run struct {
 	entries   map[entryKey]*store.Entry
 	items     []*store.Item // by number
 	itemIDs   map[string]*store.Item
+	feeds     map[feedKey]*feed
 }
 
 type entryKey struct {
@@ -218,7 +219,7 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 		}
 		slices.SortFunc(snap.Entries, func(a, b store.Entry) int { return cmp.Compare(a.Loc, b.Loc) })
 		for _, it := range r.items {
-			if it.State != store.Consumed {
+			if it.State != store.Consumed || it.Kind == store.ItemUpdate && it.Verdict == nil {
 				snap.Items = append(snap.Items, cloneItem(it))
 			}
 		}
@@ -296,7 +297,18 @@ func matches(r *run, f *store.Filter) bool {
 		in(len(f.Statuses), slices.Contains(f.Statuses, r.Status)) &&
 		r.Marks&f.Marks == f.Marks &&
 		(f.Parent == 0 || r.Parent == f.Parent) &&
+		tagged(r, f.TagValues()) &&
 		r.Created >= f.CreatedFrom && (f.CreatedBefore == 0 || r.Created < f.CreatedBefore)
+}
+
+// tagged reports whether a run's tags have the values, by key.
+func tagged(r *run, values map[string][]string) bool {
+	for key, want := range values {
+		if !slices.ContainsFunc(r.Tags, func(tag store.Pair) bool { return tag.Key == key && slices.Contains(want, tag.Value) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // History implements store.Store.
@@ -353,6 +365,7 @@ func (r *run) snapshot() store.Run {
 	c := r.Run
 	c.Claimed = r.condition == claimed
 	c.Input, c.Output, c.Waits = bytes.Clone(r.Input), bytes.Clone(r.Output), bytes.Clone(r.Waits)
+	c.Tags, c.Headers = slices.Clone(r.Tags), bytes.Clone(r.Headers)
 	c.InputSize, c.OutputSize = len(r.Input), len(r.Output)
 	return c
 }
@@ -365,7 +378,7 @@ func cloneEntry(e *store.Entry) store.Entry {
 
 func cloneItem(it *store.Item) store.Item {
 	c := *it
-	c.Value, c.Verdict = bytes.Clone(it.Value), bytes.Clone(it.Verdict)
+	c.Value, c.Headers, c.Verdict = bytes.Clone(it.Value), bytes.Clone(it.Headers), bytes.Clone(it.Verdict)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -120,9 +121,9 @@ func (a *applier) find(id string, no store.RunNo) (run store.Run, condition int6
 	if err != nil || !ok {
 		return run, 0, err
 	}
-	run, condition = f.run()
+	run, condition, err = f.run()
 	run.ID = id
-	if run.InputSize > smallPayload {
+	if err == nil && run.InputSize > smallPayload {
 		_, err = a.q.row("SELECT val FROM stet_payloads WHERE run_no=? AND what=?", []any{int64(run.No), payloadInput}, &run.Input)
 	}
 	return run, condition, err
@@ -130,22 +131,22 @@ func (a *applier) find(id string, no store.RunNo) (run store.Run, condition int6
 
 // answerColumns are the columns of a run that an Answer holds, besides its ID.
 const answerColumns = `run_no, grp, slot, workflow, status, marks, ready, coalesce(wake_at, 0), incarnation, generation, seed, build,
-	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, waits`
+	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, waits, tags, headers`
 
 // runFields are the values of answerColumns.
 type runFields struct {
 	no, slot, status, marks, ready, wakeAt, incarnation, generation   int64
 	suspect, strikes, alone, parent, created, started, ended, in, out int64
 	group, workflow, build, reason                                    string
-	seed, parentLoc, input, waits                                     []byte
+	seed, parentLoc, input, waits, tags, headers                      []byte
 }
 
 func (f *runFields) dest() []any {
 	return []any{&f.no, &f.group, &f.slot, &f.workflow, &f.status, &f.marks, &f.ready, &f.wakeAt, &f.incarnation, &f.generation, &f.seed, &f.build,
-		&f.suspect, &f.strikes, &f.alone, &f.parent, &f.parentLoc, &f.created, &f.started, &f.ended, &f.in, &f.out, &f.reason, &f.input, &f.waits}
+		&f.suspect, &f.strikes, &f.alone, &f.parent, &f.parentLoc, &f.created, &f.started, &f.ended, &f.in, &f.out, &f.reason, &f.input, &f.waits, &f.tags, &f.headers}
 }
 
-func (f *runFields) run() (store.Run, int64) {
+func (f *runFields) run() (store.Run, int64, error) {
 	r := store.Run{
 		No: store.RunNo(f.no), Shard: store.Shard{Group: f.group, Slot: int(f.slot)}, Workflow: f.workflow,
 		Status: store.Status(f.status), Marks: store.Marks(f.marks), Claimed: f.ready == claimed,
@@ -153,10 +154,12 @@ func (f *runFields) run() (store.Run, int64) {
 		Suspect: int(f.suspect), Strikes: int(f.strikes), Alone: f.alone != 0,
 		Parent: store.RunNo(f.parent), ParentLoc: string(f.parentLoc), Created: store.Time(f.created), Started: store.Time(f.started),
 		Ended: store.Time(f.ended), WakeAt: store.Time(f.wakeAt), InputSize: int(f.in), OutputSize: int(f.out),
-		Reason: f.reason, Input: f.input, Waits: f.waits,
+		Reason: f.reason, Input: f.input, Waits: f.waits, Headers: f.headers,
 	}
 	copy(r.Seed[:], f.seed)
-	return r, f.ready
+	var err error
+	r.Tags, err = decodeTags(f.tags)
+	return r, f.ready, err
 }
 
 // start makes a run, or answers for the one that exists.
@@ -164,7 +167,7 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 	st := cmd.Start
 	run := store.Run{
 		ID: st.ID, Shard: st.Shard, Workflow: st.Workflow, Status: store.Queued, Seed: st.Seed, Parent: st.Parent, ParentLoc: st.ParentLoc,
-		Created: a.now, Input: st.Input, InputSize: len(st.Input),
+		Created: a.now, Input: st.Input, InputSize: len(st.Input), Tags: store.MergeTags(nil, st.Tags), Headers: st.Headers,
 	}
 	at := st.At
 	if st.After > 0 {
@@ -214,6 +217,7 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 	if st.Input != nil && run.Input == nil {
 		run.Input = []byte{}
 	}
+	run.Headers = bytes.Clone(st.Headers)
 	answer.Run = run
 	return answer, err
 }
@@ -240,14 +244,17 @@ func (a *applier) insertRun(run *store.Run, condition int64) (bool, error) {
 		wakeAt = int64(run.WakeAt)
 	}
 	var no int64
-	ok, err := a.q.row(`INSERT INTO stet_runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, input_size, input)
-		VALUES (?,?,?,?,1,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
+	ok, err := a.q.row(`INSERT INTO stet_runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, input_size, input, tags, headers)
+		VALUES (?,?,?,?,1,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
 		[]any{run.ID, run.Shard.Group, int64(run.Shard.Slot), run.Workflow, condition, wakeAt, run.Seed[:], int64(run.Parent),
-			[]byte(run.ParentLoc), int64(run.Created), int64(len(run.Input)), input}, &no)
+			[]byte(run.ParentLoc), int64(run.Created), int64(len(run.Input)), input, encodeTags(run.Tags), run.Headers}, &no)
 	if err != nil || !ok {
 		return false, err
 	}
 	run.No = store.RunNo(no)
+	if err := retag(a.q, run.No, nil, run.Tags); err != nil {
+		return false, err
+	}
 	if len(run.Input) > smallPayload {
 		_, err = a.q.exec("INSERT INTO stet_payloads (run_no, what, val) VALUES (?,?,?)", no, int64(payloadInput), run.Input)
 	}
@@ -260,7 +267,7 @@ func (a *applier) insert(run store.RunNo, it *store.Item, no *int64) (bool, erro
 	if it.Failed {
 		failed = 1
 	}
-	return a.q.row(`INSERT INTO stet_inbox (run_no, kind, state, name, item_id, origin, incarnation, loc, failed, sent_at, val)
-		VALUES (?,?,1,?,?,?,?,?,?,?,?) ON CONFLICT (run_no, item_id) DO NOTHING RETURNING item_no`,
-		[]any{int64(run), int64(it.Kind), it.Name, it.ID, it.Origin, int64(it.Incarnation), []byte(it.Loc), failed, int64(a.now), it.Value}, no)
+	return a.q.row(`INSERT INTO stet_inbox (run_no, kind, state, name, item_id, origin, incarnation, loc, failed, sent_at, val, headers)
+		VALUES (?,?,1,?,?,?,?,?,?,?,?,?) ON CONFLICT (run_no, item_id) DO NOTHING RETURNING item_no`,
+		[]any{int64(run), int64(it.Kind), it.Name, it.ID, it.Origin, int64(it.Incarnation), []byte(it.Loc), failed, int64(a.now), it.Value, it.Headers}, no)
 }

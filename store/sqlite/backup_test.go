@@ -107,6 +107,10 @@ func TestDoctorFindsWhatIsBroken(t *testing.T) {
 		"claimed runs have an owner":             "UPDATE stet_leases SET node=''",
 		"live runs can be reached":               "UPDATE stet_runs SET ready=0; DELETE FROM stet_inbox",
 		"only idle runs have a wake time":        "UPDATE stet_runs SET wake_at=1",
+		"tags are those of the runs":             "UPDATE stet_tags SET value='other'",
+		"values and streams belong to a run":     "UPDATE stet_feeds SET run_no=99",
+		"streams have no gap":                    "DELETE FROM stet_streams WHERE pos=1",
+		"ended runs owe no answer":               "UPDATE stet_inbox SET kind=8; UPDATE stet_runs SET status=4, ended=1",
 	} {
 		t.Run(what, func(t *testing.T) {
 			path := testPath(t)
@@ -114,11 +118,13 @@ func TestDoctorFindsWhatIsBroken(t *testing.T) {
 			held := acquire(t, s, testNode)
 			c := start("run-1")
 			c.Start.Input = make([]byte, smallPayload+1)
+			c.Start.Tags = []store.Pair{{Key: "tenant", Value: "acme"}, {Key: "area", Value: "tenant"}}
 			apply(t, s, c, send("run-1", "m", nil))
 			run := claim(t, s, held.Lease).Runs[0].Run.No
 			b := &batches{lease: held.Lease}
 			b.commit(t, s, done(run, 1, make([]byte, store.LargeValue)), &store.Turn{Run: 0, Shard: testShard})
 			b.commit(t, s, done(run, 2, nil))
+			b.commit(t, s, &store.Turn{Run: run, Shard: testShard, Values: []store.Setting{{Name: "v"}}, Appends: []store.Append{{Name: "s"}, {Name: "s"}}})
 			checkInvariants(t, s)
 			if err := s.Close(); err != nil {
 				t.Fatal(err)

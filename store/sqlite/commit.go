@@ -192,12 +192,15 @@ func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
 		}
 	}
 	for _, c := range turn.Consumed {
-		n, err := t.c.exec("UPDATE stet_inbox SET state=3, val=NULL, verdict=? WHERE item_no=? AND run_no=? AND state<3", c.Verdict, int64(c.Item), int64(turn.Run))
+		n, err := t.c.exec("UPDATE stet_inbox SET state=3, val=NULL, headers=NULL, verdict=? WHERE item_no=? AND run_no=? AND state<3", c.Verdict, int64(c.Item), int64(turn.Run))
 		if err != nil {
 			return 0, err
 		} else if n == 0 {
 			return 0, refuse("the run has no item number %d that is not consumed", c.Item)
 		}
+	}
+	if err := t.publish(turn); err != nil {
+		return 0, err
 	}
 	verdict := store.Committed
 	if turn.Update != nil {
@@ -434,6 +437,11 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		", status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9 WHERE run_no=?1",
 		no, u.Build, ended, int64(u.Status), int64(u.Marks), condition, wakeAt, u.Reason, u.Waits); err != nil {
 		return 0, err
+	}
+	if u.Status.Terminal() && !from.Terminal() {
+		if err := t.abandon(turn.Run); err != nil {
+			return 0, err
+		}
 	}
 	if u.Output != nil {
 		if err := t.output(no, u.Output); err != nil {

@@ -35,6 +35,16 @@ var checks = []check{
 	{"live runs can be reached", `SELECT count(*) FROM stet_runs r WHERE status IN (1,2) AND ready=0 AND wake_at IS NULL AND NOT EXISTS
 		(SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND i.state=1)`},
 	{"only idle runs have a wake time", `SELECT count(*) FROM stet_runs WHERE wake_at IS NOT NULL AND ready<>0`},
+	{"tags are those of the runs", `SELECT (SELECT count(*) FROM stet_tags t WHERE NOT EXISTS
+		(SELECT 1 FROM stet_runs r, json_each(r.tags) k WHERE r.run_no=t.tagged AND k.key%2=0 AND k.value=t.key AND json_extract(r.tags, '$['||(k.key+1)||']')=t.value))
+		+ (SELECT count(*) FROM stet_runs r, json_each(r.tags) k WHERE k.key%2=0 AND NOT EXISTS (SELECT 1 FROM stet_tags t WHERE t.tagged=r.run_no AND t.key=k.value))`},
+	{"values and streams belong to a run", `SELECT count(*) FROM stet_feeds f
+		WHERE NOT EXISTS (SELECT 1 FROM stet_runs r WHERE r.run_no=f.run_no)`},
+	{"streams have no gap", `SELECT (SELECT count(*) FROM stet_feeds f WHERE stream=1 AND f.last<>
+		(SELECT count(*) FROM stet_streams s WHERE s.run_no=f.run_no AND s.name=f.name AND s.pos BETWEEN 1 AND f.last))
+		+ (SELECT count(*) FROM stet_streams s WHERE NOT EXISTS (SELECT 1 FROM stet_feeds f WHERE f.run_no=s.run_no AND f.stream=1 AND f.name=s.name AND s.pos<=f.last))`},
+	{"ended runs owe no answer", `SELECT count(*) FROM stet_inbox i INDEXED BY stet_inbox_unanswered
+		JOIN stet_runs r ON r.run_no=i.run_no WHERE i.kind=8 AND i.verdict IS NULL AND r.status IN (4,5,6)`},
 }
 
 // Doctor looks for damage and broken invariants. It changes nothing, and reads

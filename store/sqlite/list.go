@@ -23,6 +23,7 @@ type search struct {
 	args   []any
 	window int64
 	direct bool // names its runs: no windows
+	tags   bool // tags lead it
 }
 
 func (s *search) and(condition string, args ...any) {
@@ -51,7 +52,9 @@ const everyWorkflow = `workflow IN (WITH RECURSIVE w(name) AS (SELECT min(workfl
 func newSearch(f *store.Filter, listed bool, window int64) (*search, error) {
 	s := &search{from: "stet_runs", window: window, direct: len(f.IDs)+len(f.Nos) > 0}
 	s.and("true")
-	var errs [4]error
+	s.tags = len(f.Tags) > 0 && !s.direct && f.Parent == 0
+	var errs [5]error
+	errs[4] = s.tagged(f)
 	if len(f.IDs) > 0 {
 		errs[0] = s.in("id", f.IDs)
 	}
@@ -59,7 +62,7 @@ func newSearch(f *store.Filter, listed bool, window int64) (*search, error) {
 		errs[1] = s.in("run_no", f.Nos)
 	}
 	if listed = listed || len(f.Workflows)+len(f.Statuses) > 0; listed {
-		if !s.direct && f.Parent == 0 {
+		if !s.direct && f.Parent == 0 && !s.tags {
 			s.from += " INDEXED BY stet_runs_listing"
 		}
 		if len(f.Workflows) > 0 {
@@ -100,7 +103,11 @@ func newSearch(f *store.Filter, listed bool, window int64) (*search, error) {
 	if f.CreatedBefore != 0 {
 		s.and("created<?", f.CreatedBefore)
 	}
-	s.and("run_no>=? AND run_no<?")
+	if s.tags {
+		s.and("t.tagged>=? AND t.tagged<?")
+	} else {
+		s.and("run_no>=? AND run_no<?")
+	}
 	return s, nil
 }
 
@@ -159,8 +166,9 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 		return q.windows(c, below, func(args []any) (bool, error) {
 			first := len(page.Runs)
 			err := c.each(query, append(args, limit+1-first), func(r *sqlite3.Stmt) error {
-				page.Runs = append(page.Runs, scanRun(r))
-				return nil
+				run, err := scanRun(r)
+				page.Runs = append(page.Runs, run)
+				return err
 			})
 			if err != nil {
 				return false, err

@@ -59,11 +59,7 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 			if err := c.loadEntries(&snap); err != nil {
 				return err
 			}
-			err = c.each("SELECT "+itemColumns+" FROM stet_inbox i WHERE run_no=? AND state<3 ORDER BY item_no", []any{int64(no)}, func(r *sqlite3.Stmt) error {
-				snap.Items = append(snap.Items, scanItem(r))
-				return nil
-			})
-			if err != nil {
+			if snap.Items, err = c.open(no); err != nil {
 				return err
 			}
 			snapshots = append(snapshots, snap)

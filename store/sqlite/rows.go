@@ -15,10 +15,10 @@ const (
 )
 
 const runColumns = `run_no, id, grp, slot, workflow, status, marks, ready, wake_at, incarnation, generation, seed, build,
-	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, output, waits`
+	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, output, waits, tags, headers`
 
 // scanRun reads a row of runColumns. Payloads above smallPayload are missing.
-func scanRun(s *sqlite3.Stmt) store.Run {
+func scanRun(s *sqlite3.Stmt) (store.Run, error) {
 	r := store.Run{
 		No: store.RunNo(s.ColumnInt64(0)), ID: s.ColumnText(1), Shard: store.Shard{Group: s.ColumnText(2), Slot: s.ColumnInt(3)},
 		Workflow: s.ColumnText(4), Status: store.Status(s.ColumnInt64(5)), Marks: store.Marks(s.ColumnInt64(6)),
@@ -29,9 +29,12 @@ func scanRun(s *sqlite3.Stmt) store.Run {
 		Created: store.Time(s.ColumnInt64(18)), Started: store.Time(s.ColumnInt64(19)), Ended: store.Time(s.ColumnInt64(20)),
 		InputSize: s.ColumnInt(21), OutputSize: s.ColumnInt(22), Reason: s.ColumnText(23),
 		Input: value(s, 24), Output: value(s, 25), Waits: value(s, 26),
+		Headers: value(s, 28),
 	}
 	copy(r.Seed[:], s.ColumnRawBlob(11))
-	return r
+	var err error
+	r.Tags, err = decodeTags(s.ColumnRawBlob(27))
+	return r, err
 }
 
 // The values of the column ready.
@@ -60,9 +63,9 @@ func (c *conn) payloads(r *store.Run) error {
 // runByNo returns a run with its payloads; a run that does not exist has no
 // number.
 func (c *conn) runByNo(no store.RunNo) (r store.Run, err error) {
-	err = c.each("SELECT "+runColumns+" FROM stet_runs WHERE run_no=?", []any{int64(no)}, func(s *sqlite3.Stmt) error {
-		r = scanRun(s)
-		return nil
+	err = c.each("SELECT "+runColumns+" FROM stet_runs WHERE run_no=?", []any{int64(no)}, func(s *sqlite3.Stmt) (err error) {
+		r, err = scanRun(s)
+		return err
 	})
 	if err != nil {
 		return r, err
@@ -71,15 +74,15 @@ func (c *conn) runByNo(no store.RunNo) (r store.Run, err error) {
 }
 
 const (
-	itemColumns = `i.item_no, i.kind, i.state, i.name, i.item_id, i.origin, i.incarnation, i.loc, i.failed, i.sent_at, i.val, i.verdict`
-	itemWidth   = 12
+	itemColumns = `i.item_no, i.kind, i.state, i.name, i.item_id, i.origin, i.incarnation, i.loc, i.failed, i.sent_at, i.val, i.verdict, i.headers`
+	itemWidth   = 13
 )
 
 func scanItem(s *sqlite3.Stmt) store.Item {
 	return store.Item{
 		No: store.ItemNo(s.ColumnInt64(0)), Kind: store.ItemKind(s.ColumnInt64(1)), State: store.ItemState(s.ColumnInt64(2)),
 		Name: s.ColumnText(3), ID: s.ColumnText(4), Origin: s.ColumnText(5), Incarnation: s.ColumnInt(6), Loc: string(s.ColumnRawBlob(7)),
-		Failed: s.ColumnBool(8), Sent: store.Time(s.ColumnInt64(9)), Value: value(s, 10), Verdict: value(s, 11),
+		Failed: s.ColumnBool(8), Sent: store.Time(s.ColumnInt64(9)), Value: value(s, 10), Verdict: value(s, 11), Headers: value(s, 12),
 	}
 }
 

@@ -53,6 +53,8 @@ func some[T any](g *generator, list []T, oneIn int) []T {
 func (g *generator) next() op {
 	n := g.IntN(100)
 	switch {
+	case g.chance(40):
+		return g.readFeed()
 	case n < 6:
 		return &clockOp{By: pick(g, genSteps)}
 	case n < 8 && len(g.handles()) < 4:
@@ -224,10 +226,11 @@ func (g *generator) id() string {
 }
 
 func (g *generator) item() store.Item {
-	kinds := []store.ItemKind{store.ItemMessage, store.ItemMessage, store.ItemResolution, store.ItemCancel, store.ItemTerminate, store.ItemResume, store.ItemEnd, store.ItemWatch, store.ItemWatch}
+	kinds := []store.ItemKind{store.ItemMessage, store.ItemMessage, store.ItemUpdate, store.ItemUpdate, store.ItemResolution, store.ItemCancel, store.ItemTerminate, store.ItemResume, store.ItemEnd, store.ItemWatch, store.ItemWatch}
 	it := store.Item{Kind: pick(g, kinds), ID: pick(g, genItems), Origin: pick(g, []string{"o", "o", "p"}), Value: g.value()}
 	switch it.Kind {
-	case store.ItemMessage:
+	case store.ItemMessage, store.ItemUpdate:
+		it.Headers = g.headers()
 		it.Name = pick(g, []string{"", "m", "ö"})
 	case store.ItemResolution, store.ItemEnd, store.ItemWatch:
 		it.Name = pick(g, []string{"", "n"})
@@ -245,6 +248,9 @@ func (g *generator) start() *store.Start {
 	s.Seed = seedOf(g.seeds)
 	if g.chance(8) {
 		s.Seed = seedOf(1 + g.IntN(g.seeds)) // a repeat, if that was of this ID
+	}
+	if g.chance(3) {
+		s.Tags, s.Headers = g.tags(), g.headers()
 	}
 	switch g.IntN(8) {
 	case 0:
@@ -365,6 +371,7 @@ func (g *generator) turn(r *store.Run) store.Turn {
 			t.Seen = append(t.Seen, it.No)
 		}
 	}
+	g.shows(r, &t)
 	if g.chance(6) {
 		t.Sends = g.commands(1)
 	}
@@ -514,6 +521,9 @@ func (g *generator) filter() store.Filter {
 	}
 	if g.chance(3) {
 		f.Statuses = some(g, store.AllStatuses(), 3)
+	}
+	if g.chance(3) {
+		f.Tags = g.wanted()
 	}
 	if g.chance(5) {
 		f.Marks = store.Marks(g.IntN(8))

@@ -58,6 +58,9 @@ func (c *checker) after(o op, now *state) error {
 		if err := items(now.Items[r.No]); err != nil {
 			return fmt.Errorf("run number %d: %w", r.No, err)
 		}
+		if err := c.feeds(r, now); err != nil {
+			return fmt.Errorf("run number %d: %w", r.No, err)
+		}
 		if i >= len(c.former.Runs) {
 			continue
 		}
@@ -97,12 +100,12 @@ func items(inbox []store.Item) error {
 		switch {
 		case ids[it.ID]:
 			return fmt.Errorf("two items have the ID %q", it.ID)
-		case it.ID == "" || it.No < 1 || it.Kind < store.ItemMessage || it.Kind > store.ItemWatch:
+		case it.ID == "" || it.No < 1 || it.Kind < store.ItemMessage || it.Kind > store.ItemUpdate:
 			return fmt.Errorf("an item is %+v", *it)
 		case it.State < store.New || it.State > store.Consumed:
 			return fmt.Errorf("item %q has the state %d", it.ID, it.State)
-		case it.State == store.Consumed && it.Value != nil:
-			return fmt.Errorf("item %q is consumed and has a value", it.ID)
+		case it.State == store.Consumed && (it.Value != nil || it.Headers != nil):
+			return fmt.Errorf("item %q is consumed and has a value or headers", it.ID)
 		case it.State != store.Consumed && it.Verdict != nil:
 			return fmt.Errorf("item %q is not consumed and has a verdict", it.ID)
 		}
@@ -116,7 +119,7 @@ func (c *checker) changed(o op, old, r *store.Run, now *state) error {
 	_, isCommit := o.(*commitOp)
 	switch {
 	case old.No != r.No || old.Seed != r.Seed || old.Workflow != r.Workflow || old.Shard != r.Shard || old.Created != r.Created ||
-		old.Parent != r.Parent || old.ParentLoc != r.ParentLoc || !bytes.Equal(old.Input, r.Input):
+		old.Parent != r.Parent || old.ParentLoc != r.ParentLoc || !bytes.Equal(old.Input, r.Input) || !bytes.Equal(old.Headers, r.Headers):
 		return fmt.Errorf("what it was started with has changed from %+v to %+v", *old, *r)
 	case old.ID != r.ID && r.ID != fmt.Sprintf("%s@%d", old.ID, old.No):
 		return fmt.Errorf("its ID %q became %q", old.ID, r.ID)
@@ -175,6 +178,8 @@ func (c *checker) inboxChanged(old, r *store.Run, now *state) error {
 		switch {
 		case is == nil || is.ID != was.ID || is.Kind != was.Kind || is.Sent != was.Sent:
 			return fmt.Errorf("item %q is gone or another", was.ID)
+		case was.Verdict != nil && !bytes.Equal(is.Verdict, was.Verdict):
+			return fmt.Errorf("the answer to item %q has changed", was.ID)
 		case is.State < was.State:
 			return fmt.Errorf("item %q went from state %d to %d", was.ID, was.State, is.State)
 		case suspended && is.State == store.New:

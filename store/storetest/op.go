@@ -88,6 +88,14 @@ type (
 		Run    store.RunNo
 		IDs    []string
 	}
+	feedsOp struct {
+		Handle int
+		Query  store.FeedQuery
+	}
+	streamOp struct {
+		Handle int
+		Query  store.StreamQuery
+	}
 )
 
 func (*clockOp) verb() string    { return "clock" }
@@ -106,12 +114,14 @@ func (*listOp) verb() string     { return "list" }
 func (*countOp) verb() string    { return "count" }
 func (*historyOp) verb() string  { return "history" }
 func (*inboxOp) verb() string    { return "inbox" }
+func (*feedsOp) verb() string    { return "feeds" }
+func (*streamOp) verb() string   { return "stream" }
 
 // newOp returns an empty operation, or nil if there is none of the name.
 func newOp(verb string) op {
 	for _, o := range []op{
 		&clockOp{}, &joinOp{}, &killOp{}, &registerOp{}, &acquireOp{}, &renewOp{}, &releaseOp{}, &applyOp{}, &commitOp{}, &repeatOp{}, &claimOp{},
-		&loadOp{}, &listOp{}, &countOp{}, &historyOp{}, &inboxOp{},
+		&loadOp{}, &listOp{}, &countOp{}, &historyOp{}, &inboxOp{}, &feedsOp{}, &streamOp{},
 	} {
 		if o.verb() == verb {
 			return o

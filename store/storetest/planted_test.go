@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,7 +12,7 @@ import (
 // case or by random operations, and none in a store without a defect.
 func TestPlantedBugs(t *testing.T) {
 	byCases, byRandom := 0, 0
-	for _, d := range defects {
+	for _, d := range slices.Concat(defects, feedDefects) {
 		t.Run(d.name, func(t *testing.T) {
 			name, seed := failingCase(t, d), failingSeed(t, d)
 			switch {
@@ -26,7 +27,7 @@ func TestPlantedBugs(t *testing.T) {
 			byRandom += min(seed, 1)
 		})
 	}
-	t.Logf("of %d defects, cases notice %d and random operations %d", len(defects), byCases, byRandom)
+	t.Logf("of %d defects, cases notice %d and random operations %d", len(defects)+len(feedDefects), byCases, byRandom)
 	t.Run("none", func(t *testing.T) {
 		if name := failingCase(t, &defect{}); name != "" {
 			t.Errorf("%s fails without a defect", name)

@@ -13,6 +13,7 @@ var situations = []string{
 	"a run claimed", "a run claimed for an item", "a claim cut short", "a claim fenced", "a wake time to come",
 	"a shard taken", "a shard refused", "suspects", "strikes", "a lease renewed", "a lease not renewed",
 	"an entry pruned", "a value left out", "several pages", "a bad cursor", "a value of a consumed item gone", "a terminal run running again", "a clock that went back",
+	"an update answered", "an update abandoned", "a value set again", "a stream with items", "a mark in a stream", "a tag removed", "a run found by its tag",
 }
 
 // count notes what an operation has reached.
@@ -76,6 +77,7 @@ func (w *world) count(o op, a answer) {
 	for _, r := range w.spec.now.Runs {
 		reached("a run replaced", strings.Contains(r.ID, "@"))
 	}
+	w.countFeeds(o, a)
 }
 
 func (w *world) countAnswers(answers []store.Answer) {

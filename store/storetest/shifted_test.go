@@ -104,3 +104,12 @@ func (s *shifted) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]
 	items, err := s.Store.Inbox(ctx, in(s, run), ids...)
 	return out(s, items), err
 }
+
+func (s *shifted) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, error) {
+	feeds, err := s.Store.Feeds(ctx, in(s, q))
+	return out(s, feeds), err
+}
+
+func (s *shifted) Stream(ctx context.Context, q store.StreamQuery) ([]store.StreamItem, error) {
+	return s.Store.Stream(ctx, in(s, q))
+}

@@ -54,6 +54,8 @@ func groups() []group {
 		{"Law13", "a turn deletes what stands in its spans, of its run and incarnation, before it writes its entries", law13},
 		{"Law14", "what a turn sends is sent in its act and answered; what its end sends is sent only with the end", law14},
 		{"Law15", "a Watch that a turn sends to a run that does not exist is answered in the sender's inbox", law15},
+		{"Law16", "appends get the positions that follow, a value that is set counts one more; feeds and tags belong to the run", law16},
+		{"Law17", "an update is answered once, and by the end of its run at the latest", law17},
 		{"Claims", "Claim takes what is ready, in order, and what needs no code of runs whose code the node lacks", claimCases},
 		{"Starts", "a start finds its own repeat by the seed, leaves or replaces an existing run by its policy", startCases},
 		{"Reads", "Load, List, Count, History and Inbox return what was asked for, in order", readCases},

@@ -13,6 +13,8 @@ type state struct {
 	Runs      []store.Run // oldest first
 	Entries   map[store.RunNo][]store.Entry
 	Items     map[store.RunNo][]store.Item // consumed ones of known IDs too
+	Feeds     map[store.RunNo][]store.Feed
+	Streams   map[store.RunNo]map[string][]store.StreamItem // their last items, as many as one reading gives
 	Counts    []store.Tally
 	Workflows []string
 	Nodes     []store.Node
@@ -22,7 +24,8 @@ type state struct {
 
 // view reads the state. Consumed items are found by their IDs.
 func view(ctx context.Context, s store.Store, ids map[string]bool) (*state, error) {
-	st := &state{Entries: map[store.RunNo][]store.Entry{}, Items: map[store.RunNo][]store.Item{}}
+	st := &state{Entries: map[store.RunNo][]store.Entry{}, Items: map[store.RunNo][]store.Item{},
+		Feeds: map[store.RunNo][]store.Feed{}, Streams: map[store.RunNo]map[string][]store.StreamItem{}}
 	filter := store.Filter{Values: true, Limit: store.MaxPage}
 	for {
 		page, err := s.List(ctx, filter)
@@ -63,6 +66,9 @@ func view(ctx context.Context, s store.Store, ids map[string]bool) (*state, erro
 		if len(items) > 0 {
 			st.Items[r.No] = items
 		}
+	}
+	if err := st.readFeeds(ctx, s); err != nil {
+		return nil, err
 	}
 	var err error
 	if st.Counts, err = s.Count(ctx, store.Filter{}); err != nil {

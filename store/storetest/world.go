@@ -149,6 +149,10 @@ func handleOf(o op) (handle int, boot string) {
 		return o.Handle, ""
 	case *inboxOp:
 		return o.Handle, ""
+	case *feedsOp:
+		return o.Handle, ""
+	case *streamOp:
+		return o.Handle, ""
 	}
 	return -1, ""
 }
@@ -364,6 +368,10 @@ func (s *side) do(ctx context.Context, o op) answer {
 		return answerOf(s.handles[o.Handle].History(ctx, o.Query))
 	case *inboxOp:
 		return answerOf(s.handles[o.Handle].Inbox(ctx, o.Run, o.IDs...))
+	case *feedsOp:
+		return answerOf(s.handles[o.Handle].Feeds(ctx, o.Query))
+	case *streamOp:
+		return answerOf(s.handles[o.Handle].Stream(ctx, o.Query))
 	}
 	return answer{Error: fmt.Sprintf("there is no operation %T", o)}
 }

@@ -39,6 +39,7 @@ CREATE TABLE stet_leases (
 	PRIMARY KEY (grp, slot)
 ) WITHOUT ROWID;
 
+-- tags: as in stet_tags, see encodeTags; NULL: none.
 -- ready: 0 idle, 1 ready, 2 claimed. wake_at is set only where ready is 0.
 -- input and output hold values up to 512 bytes; longer ones are in payloads.
 CREATE TABLE stet_runs (
@@ -66,6 +67,8 @@ CREATE TABLE stet_runs (
 	input_size  INTEGER NOT NULL,
 	output_size INTEGER NOT NULL DEFAULT 0,
 	reason      TEXT NOT NULL DEFAULT '',
+	tags        BLOB,
+	headers     BLOB,
 	input       BLOB,
 	output      BLOB,
 	waits       BLOB
@@ -126,8 +129,40 @@ CREATE TABLE stet_inbox (
 	failed      INTEGER NOT NULL,
 	sent_at     INTEGER NOT NULL,
 	val         BLOB,
+	headers     BLOB,
 	verdict     BLOB
 );
 CREATE UNIQUE INDEX stet_inbox_id ON stet_inbox (run_no, item_id);
 CREATE INDEX stet_inbox_new ON stet_inbox (run_no, item_no) WHERE state = 1;
 CREATE INDEX stet_inbox_open ON stet_inbox (run_no, item_no) WHERE state < 3;
+CREATE INDEX stet_inbox_unanswered ON stet_inbox (run_no, item_no) WHERE kind = 8 AND verdict IS NULL;
+
+-- The tags of runs for listing; the run's row has them too.
+CREATE TABLE stet_tags (
+	key    TEXT NOT NULL,
+	value  TEXT NOT NULL,
+	tagged INTEGER NOT NULL,
+	PRIMARY KEY (key, value, tagged)
+) WITHOUT ROWID;
+
+-- stream: 0 a value, with val; 1 a stream, whose items are in stet_streams.
+-- last: how often the value was set, or the position of the last item.
+CREATE TABLE stet_feeds (
+	run_no INTEGER NOT NULL,
+	stream INTEGER NOT NULL,
+	name   TEXT NOT NULL,
+	last   INTEGER NOT NULL,
+	at     INTEGER NOT NULL,
+	val    BLOB,
+	PRIMARY KEY (run_no, stream, name)
+) WITHOUT ROWID;
+
+CREATE TABLE stet_streams (
+	run_no  INTEGER NOT NULL,
+	name    TEXT NOT NULL,
+	pos     INTEGER NOT NULL,
+	at      INTEGER NOT NULL,
+	rewound INTEGER NOT NULL,
+	val     BLOB,
+	PRIMARY KEY (run_no, name, pos)
+) WITHOUT ROWID;
