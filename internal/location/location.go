@@ -27,6 +27,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -448,4 +449,27 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Iterations returns the half-open byte range of the iterations of a loop at l
+// and of what is inside them.
+func (l Loc) Iterations() (from, to string) {
+	return string(l) + string(rune(kindIteration)), string(l) + string(rune(afterKinds))
+}
+
+// Loops returns the loops in an iteration of which l stands, with the iteration,
+// the outermost first. Of a malformed location it returns those before the fault.
+func (l Loc) Loops() iter.Seq2[Loc, int64] {
+	return func(yield func(Loc, int64) bool) {
+		for at := 0; at < len(l); {
+			seg, rest, err := cutSegment(string(l[at:]))
+			if err != nil {
+				return
+			}
+			if seg.kind == kindIteration && !yield(l[:at], int64(seg.number)) {
+				return
+			}
+			at = len(l) - len(rest)
+		}
+	}
 }

@@ -51,6 +51,7 @@ type scope struct {
 	failed   []*Future // of ended children
 	end      *wait     // of the branch that waits for the code of the children
 	derived  int64     // values derived so far
+	in       *stretch  // of a loop; nil: not in one
 }
 
 // use counts a name in a scope.
@@ -107,6 +108,7 @@ func (r *Run) newBranch(parent *scope, loc location.Loc, fn func(*Branch) (any, 
 	b.ownScope.owner, b.ownScope.loc = b, loc
 	b.scopes = append(b.ownScopes[:0], &b.ownScope)
 	if parent != nil {
+		b.ownScope.in = parent.in
 		b.place = len(parent.children)
 		parent.children = append(parent.children, b)
 		parent.running++
@@ -121,8 +123,9 @@ func (b *Branch) scope() *scope { return b.scopes[len(b.scopes)-1] }
 // Location returns the scope in which the branch's next operation stands.
 func (b *Branch) Location() location.Loc { return b.scope().loc }
 
-// OnExit has fn called when the branch's code has ended, in whichever way,
-// eviction included; the last one given is called first.
+// OnExit has fn called when the branch's code, or the iteration of a loop in which
+// it stands, has ended, in whichever way, eviction included; the last one given is
+// called first.
 func (b *Branch) OnExit(fn func()) { b.exits = append(b.exits, fn) }
 
 // enter begins an operation. It returns ErrCancelled in a cancelled branch.
@@ -309,7 +312,7 @@ func (b *Branch) main() {
 		if !b.ended { // unwound: the driver waits
 			_ = recover() // a panic of a deferred function that ran while unwinding
 			b.ended = true
-			b.exit()
+			b.exit(0)
 			b.run.yield <- struct{}{}
 		}
 	}()
@@ -344,7 +347,7 @@ func (b *Branch) finish() {
 	for len(b.scopes) > 0 {
 		b.endScope()
 	}
-	b.exit()
+	b.exit(0)
 	delete(r.branches, b)
 	if b == r.root {
 		r.finished()
@@ -378,9 +381,9 @@ func (b *Branch) endScope() {
 	b.scopes = b.scopes[:len(b.scopes)-1]
 }
 
-// exit calls the functions given to OnExit.
-func (b *Branch) exit() {
-	for i := len(b.exits) - 1; i >= 0; i-- {
+// exit calls the functions given to OnExit, except the first n.
+func (b *Branch) exit(n int) {
+	for i := len(b.exits) - 1; i >= n; i-- {
 		func() {
 			defer func() {
 				if p := recover(); p != nil {
@@ -390,7 +393,7 @@ func (b *Branch) exit() {
 			b.exits[i]()
 		}()
 	}
-	b.exits = nil
+	b.exits = b.exits[:n]
 }
 
 // ended settles the future of b: who awaits it wakes first, then its composites

@@ -58,7 +58,7 @@ func (b *Branch) Map(call Call, n, limit int, key func(i int) string, fn func(b 
 	if err := b.enter(call); err != nil {
 		return nil, -1, err
 	}
-	s := &scope{owner: b, loc: b.locate(call)}
+	s := &scope{owner: b, loc: b.locate(call), in: b.scope().in}
 	places := b.places(s, call, n, key)
 	b.scopes = append(b.scopes, s)
 	g := &group{mode: All, total: n, winner: -1, pending: map[*Future]int{}}

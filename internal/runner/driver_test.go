@@ -39,6 +39,7 @@ const (
 	orderOfRequest
 	noBarrier
 	wokenInAnyOrder
+	loopsAtOnce
 )
 
 func newDriver(t testing.TB, prog *program, random *rand.Rand) *driver {
@@ -58,6 +59,13 @@ func (d *driver) activate() {
 		d.r.replay.awaited.before = func(a, b *op) bool { return a.rec.Seq > b.rec.Seq }
 	case orderOfRequest:
 		d.r.replay.awaited.before = func(a, b *op) bool { return a.id < b.id }
+	case loopsAtOnce:
+		d.r.replay.awaited.before = func(a, b *op) bool {
+			if (a.kind == store.KindLoop) != (b.kind == store.KindLoop) {
+				return a.kind == store.KindLoop
+			}
+			return a.rec.Seq < b.rec.Seq
+		}
 	case wokenInAnyOrder:
 		d.r.ready.choose = d.random.IntN
 	}
@@ -261,7 +269,7 @@ func (d *driver) crash() {
 			}
 		}
 	}
-	want, got := before.upTo(durable), d.seen.upTo(durable)
+	want, got := before.upTo(durable, d.j), d.seen.upTo(durable, d.j)
 	for i := range want {
 		if i >= len(got) || want[i] != got[i] {
 			other := "nothing"
@@ -311,12 +319,12 @@ func (d *driver) verify(over *Outcome) string {
 		return "the replay of the whole history does not end"
 	case got.Stall != nil:
 		return "the replay of the whole history stalls: " + got.Stall.Error()
-	case len(d.r.log.entries) > 0 || d.r.queue.len() > 0 || len(d.begun) != bodies:
+	case len(d.r.log.entries)+len(d.r.log.prune) > 0 || d.r.queue.len() > 0 || len(d.begun) != bodies:
 		return fmt.Sprintf("the replay of the whole history writes %d entries and asks for %d bodies", len(d.r.log.entries), d.r.queue.len())
 	case got.Status != over.Status || !bytes.Equal(got.Output, over.Output):
 		return fmt.Sprintf("the replay ends %s %q, the run ended %s %q", got.Status, got.Output, over.Status, over.Output)
-	case d.seen.String() != live.String():
-		return fmt.Sprintf("the replay sees\n%s\nthe run had seen\n%s", d.seen, live)
+	case d.seen.of(d.j) != live.of(d.j):
+		return fmt.Sprintf("the replay sees\n%s\nthe run had seen\n%s", d.seen.of(d.j), live.of(d.j))
 	}
 	return ""
 }
@@ -329,28 +337,33 @@ type seen struct {
 
 type event struct {
 	seq  int64
+	loc  location.Loc // the scope of the code
 	text string
 }
 
-func (s *seen) add(format string, args ...any) {
-	s.events = append(s.events, event{s.run.seq, fmt.Sprintf(format, args...)})
+func (s *seen) add(loc location.Loc, format string, args ...any) {
+	s.events = append(s.events, event{s.run.seq, loc, fmt.Sprintf(format, args...)})
 }
 
-// upTo returns the events before the completion after the given one.
-func (s *seen) upTo(seq int64) []string {
+// upTo returns the events before the completion after the given one, except those
+// of iterations whose history is gone.
+func (s *seen) upTo(seq int64, j *journal) []string {
 	var texts []string
 	for _, e := range s.events {
-		if e.seq <= seq {
+		if e.seq <= seq && !j.pruned(e.loc) {
 			texts = append(texts, e.text)
 		}
 	}
 	return texts
 }
 
-func (s *seen) String() string {
+// of returns the events, except those of iterations whose history is gone.
+func (s *seen) of(j *journal) string {
 	var b bytes.Buffer
 	for _, e := range s.events {
-		fmt.Fprintf(&b, "%d %s\n", e.seq, e.text)
+		if !j.pruned(e.loc) {
+			fmt.Fprintf(&b, "%d %s\n", e.seq, e.text)
+		}
 	}
 	return b.String()
 }

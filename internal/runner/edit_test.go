@@ -215,12 +215,12 @@ func (d *driver) judge(want demand, over *Outcome, recorded map[string]store.Ent
 	if want == mustStall {
 		return fmt.Sprintf("does not stall; it ends %s", over.Status)
 	}
-	seen := d.seen.String()
+	seen := d.seen.of(d.j)
 	for loc, e := range recorded {
-		if e.Seq == 0 {
+		l := location.Loc(loc)
+		if e.Seq == 0 || d.j.pruned(l) {
 			continue
 		}
-		l := location.Loc(loc)
 		if got := d.j.entries[loc]; got.Seq != e.Seq || got.At != e.At || !bytes.Equal(got.Value, e.Value) {
 			return fmt.Sprintf("the record of %s has changed", l)
 		}

@@ -4,6 +4,7 @@ package runner
 type minHeap[T any] struct {
 	items  []T
 	before func(a, b T) bool
+	crowd  int // see weed
 }
 
 func (h *minHeap[T]) len() int { return len(h.items) }
@@ -42,6 +43,23 @@ func (h *minHeap[T]) pop() T {
 		i = child
 	}
 	return top
+}
+
+// weed removes what matters no more, now and then: it is called before each push,
+// and what it leaves is at most twice what matters, or few.
+func (h *minHeap[T]) weed(matters func(T) bool) {
+	if len(h.items) < h.crowd {
+		return
+	}
+	items := h.items
+	h.items = items[:0]
+	for _, x := range items {
+		if matters(x) {
+			h.push(x) // overwrites what was read already
+		}
+	}
+	clear(items[len(h.items):])
+	h.crowd = 2*len(h.items) + 64
 }
 
 // fifo is a queue that reuses its memory.

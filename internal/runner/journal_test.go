@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,11 +14,12 @@ import (
 // journal is what a store would hold of one run. It keeps the laws of package
 // store that concern turns and remembers what has broken one.
 type journal struct {
-	run     store.Run
-	entries map[string]store.Entry
-	items   []store.Item // item n has the number n+1
-	turns   int
-	broken  []string
+	run      store.Run
+	entries  map[string]store.Entry
+	items    []store.Item // item n has the number n+1
+	turns    int
+	prunings int // turns that pruned
+	broken   []string
 }
 
 // birth is the time at which the runs of the tests begin.
@@ -42,6 +44,10 @@ func (j *journal) violate(format string, args ...any) {
 func (j *journal) commit(t *store.Turn) bool {
 	j.turns++
 	j.check(t)
+	if t.Prune != nil {
+		j.prunings++
+	}
+	maps.DeleteFunc(j.entries, func(loc string, _ store.Entry) bool { return within(t.Prune, loc) })
 	for _, e := range t.Entries {
 		e.Value, e.Size = bytes.Clone(e.Value), len(e.Value)
 		j.entries[e.Loc] = e
@@ -85,9 +91,13 @@ func (j *journal) check(t *store.Turn) {
 	if t.Update != nil && !j.run.Status.CanBecome(t.Update.Status) {
 		j.violate("turn %d: a %s run becomes %s", j.turns, j.run.Status, t.Update.Status)
 	}
+	last := j.seq()
 	var numbers []int64
 	written := map[string]bool{}
 	for _, e := range t.Entries {
+		if within(t.Prune, e.Loc) {
+			j.violate("turn %d writes %s, which it prunes", j.turns, location.Loc(e.Loc))
+		}
 		if old, ok := j.entries[e.Loc]; ok && !overwritable(old, e) {
 			j.violate("entry %s is final and is written again: %+v, then %+v", location.Loc(e.Loc), old, e)
 		}
@@ -101,7 +111,7 @@ func (j *journal) check(t *store.Turn) {
 	}
 	slices.Sort(numbers)
 	for i, n := range numbers {
-		if want := j.seq() + int64(i) + 1; n != want {
+		if want := last + int64(i) + 1; n < want || n > want && t.Prune == nil {
 			j.violate("turn %d has completion %d, want %d", j.turns, n, want)
 		}
 	}
@@ -115,6 +125,22 @@ func (j *journal) check(t *store.Turn) {
 			j.violate("item %d is consumed and was never sent, or is consumed twice", c.Item)
 		}
 	}
+}
+
+func within(spans []store.Span, loc string) bool {
+	return slices.ContainsFunc(spans, func(s store.Span) bool { return s.Contains(loc) })
+}
+
+// pruned reports whether a location is in an iteration whose history is gone.
+func (j *journal) pruned(loc location.Loc) bool {
+	for loop, n := range loc.Loops() {
+		if e, ok := j.entries[string(loop)]; ok && e.Kind == store.KindLoop {
+			if p, err := DecodeLoop(e.Value); err != nil || n < p.Oldest {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // overwritable is law 4.

@@ -19,9 +19,11 @@ type op struct {
 	run    *Run
 	id     int64 // order of request
 	loc    location.Loc
+	in     *stretch // of a loop; nil: not in one
 	kind   store.Kind
 	rec    *record // what the history holds for it; nil: nothing
 	born   int64
+	number int64 // of the hand-over; 0: not handed over
 	asked  store.Time
 	closed bool // cancelled or withdrawn: what arrives for it is dropped
 	begun  bool // took effect: registered, timer set, or body queued
@@ -58,10 +60,14 @@ type op struct {
 // request makes an operation of o, which is empty, or finds what is recorded of
 // it.
 func (b *Branch) request(o *op, call Call, kind store.Kind) *op {
+	return b.requestAt(o, b.locate(call), kind, b.scope().in)
+}
+
+func (b *Branch) requestAt(o *op, loc location.Loc, kind store.Kind, in *stretch) *op {
 	r := b.run
 	r.refused = 0
 	r.nextID++
-	o.run, o.id, o.loc, o.kind, o.born, o.asked = r, r.nextID, b.locate(call), kind, r.seq, r.now
+	o.run, o.id, o.loc, o.in, o.kind, o.born, o.asked = r, r.nextID, loc, in, kind, r.seq, r.now
 	if rec := r.replay.ask(o); rec != nil {
 		if rec.Kind != kind {
 			r.stall(&Stall{
@@ -72,6 +78,7 @@ func (b *Branch) request(o *op, call Call, kind store.Kind) *op {
 		}
 		o.rec, o.written, o.size = rec, true, max(rec.Size, len(rec.Value))
 		o.born = rec.Born
+		in.count(1, o.size)
 		return o
 	}
 	if rec := r.gone[string(o.loc)]; rec != nil {
@@ -81,12 +88,12 @@ func (b *Branch) request(o *op, call Call, kind store.Kind) *op {
 		})
 		b.halt()
 	}
-	b.spend(o.loc)
+	b.spend(o.loc, in)
 	return o
 }
 
 // spend counts one more entry, or fails the run if that exceeds its budget.
-func (b *Branch) spend(loc location.Loc) {
+func (b *Branch) spend(loc location.Loc, in *stretch) {
 	r := b.run
 	// While completions remain, what is recorded counts in full although the code
 	// had not got so far when it asked for this.
@@ -95,7 +102,7 @@ func (b *Branch) spend(loc location.Loc) {
 			"operation %s exceeds the budget of a run: %d entries (limit %d) with %d bytes (limit %d); use Loop or continue-as-new for work without an end",
 			loc, r.entries, r.limits.Entries, r.bytes, r.limits.Bytes)})
 	}
-	r.entries++
+	r.count(in, 1, 0)
 }
 
 // awaited reports whether some branch waits for the operation.
@@ -140,6 +147,8 @@ func (r *Run) start(o *op) {
 		r.startStep(o)
 	case store.KindReceive:
 		r.startReceive(o)
+	case store.KindLoop:
+		r.entering.push(o)
 	default:
 		r.startTimer(o)
 	}
@@ -159,7 +168,7 @@ func (o *op) close() {
 		r.heatNext(o)
 	}
 	if !o.written {
-		r.entries-- // it leaves none
+		r.count(o.in, -1, 0) // it leaves none
 	}
 	if o.written && r.live && (o.rec == nil || o.rec.State != store.Withdrawn) {
 		r.write(o, store.Entry{State: store.Withdrawn})
@@ -172,6 +181,7 @@ func (r *Run) handOver(o *op) {
 	r.seq++
 	r.pos++
 	r.now = max(r.now, r.bound)
+	o.handed(r.seq)
 	e := store.Entry{State: store.Done, Seq: r.seq, At: r.now, Attempt: o.attempt, Started: o.asked, Ended: r.now, Value: o.value}
 	if o.kind == store.KindStep {
 		e.Started, e.Ended = o.from, o.until
@@ -186,11 +196,19 @@ func (r *Run) handOver(o *op) {
 	r.settle(&o.source)
 }
 
+// handed notes that the operation's outcome has been handed over.
+func (o *op) handed(number int64) {
+	o.number = number
+	if o.keep && o.failure == nil {
+		o.in.owe()
+	}
+}
+
 // write puts the operation's entry into the filling turn, in place of an
 // earlier one there.
 func (r *Run) write(o *op, e store.Entry) {
 	e.Loc, e.Kind, e.Born = string(o.loc), o.kind, o.born
-	r.bytes += len(e.Value) - o.size
+	r.count(o.in, 0, len(e.Value)-o.size)
 	o.size = len(e.Value)
 	r.log.put(o, e)
 }

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/stet-run/stet/internal/location"
 )
 
 // program is a random workflow: a tree of operations.
@@ -26,6 +28,8 @@ type stmt struct {
 	delay time.Duration
 	mail  int
 	fail  bool
+	every int
+	keep  int
 }
 
 // generate makes a program of about size statements.
@@ -56,7 +60,7 @@ func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 		kinds = append(kinds, "panic")
 	}
 	if depth > 0 && size > 3 {
-		kinds = append(kinds, "compose", "compose", "compose", "map", "select", "spawn", "defer")
+		kinds = append(kinds, "compose", "compose", "compose", "map", "select", "spawn", "defer", "endless")
 	}
 	s := &stmt{kind: kinds[random.IntN(len(kinds))]}
 	s.name = p.name(s.kind[:2])
@@ -65,8 +69,10 @@ func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 	s.fail = random.IntN(4) == 0
 	s.times = 1 + random.IntN(3)
 	s.limit = 1 + random.IntN(3)
+	s.every = 1 + random.IntN(4)
+	s.keep = random.IntN(4)
 	s.mode = Mode(1 + random.IntN(4))
-	if !strings.Contains("compose map select spawn defer", s.kind) {
+	if !strings.Contains("compose map select spawn defer endless", s.kind) {
 		if s.kind == "branch on what was seen" {
 			s.arms = [][]*stmt{p.block(random, 1, 0), p.block(random, 1, 0)}
 		}
@@ -90,22 +96,46 @@ var errProgram = errors.New("failed on purpose")
 // code returns the workflow's function.
 func (p *program) code(d *driver) func(*Branch) ([]byte, *Failure) {
 	return func(b *Branch) ([]byte, *Failure) {
-		x := &execution{d: d, seen: d.seen}
+		x := &execution{d: d, seen: d.seen, shared: new(int), own: new(memory)}
 		err := x.run(b, p.root)
-		x.seen.add("end: %v", err)
+		x.see(b, "end: %v", err)
 		if err != nil {
 			return nil, &Failure{Code: CodeError, Message: err.Error()}
 		}
-		return []byte(fmt.Sprint(len(x.seen.events))), nil
+		return []byte(fmt.Sprint(*x.shared, x.own.hash)), nil
 	}
 }
 
-// execution interprets a program in one activation. seen is shared by all its
+// execution interprets a program in one activation. Its parts are shared by
 // branches without a lock.
 type execution struct {
-	d    *driver
-	seen *seen
+	d      *driver
+	seen   *seen
+	shared *int    // events outside of loops
+	own    *memory // of the events of the iteration, or of those outside of loops
+	inLoop bool
 }
+
+// memory is what code remembers of the events that it has seen.
+type memory struct {
+	events int
+	hash   uint32
+}
+
+// see adds to what was seen. What an iteration of a loop sees is remembered by
+// it alone.
+func (x *execution) see(b *Branch, format string, args ...any) {
+	x.seen.add(b.Location(), format, args...)
+	x.own.events++
+	x.own.hash = hashOf(location.Loc(fmt.Sprint(x.own.hash, x.seen.events[len(x.seen.events)-1].text)))
+	if !x.inLoop {
+		*x.shared++
+	}
+}
+
+// chance is something that depends on what this code has seen, and on what others
+// have outside of loops.
+func (x *execution) chance() int { return *x.shared + x.own.events }
 
 func (x *execution) run(b *Branch, block []*stmt) error {
 	for _, s := range block {
@@ -118,7 +148,7 @@ func (x *execution) run(b *Branch, block []*stmt) error {
 
 // note adds an outcome to what was seen.
 func (x *execution) note(b *Branch, s *stmt, value any, err error) {
-	x.seen.add("%s %s: %v %v now %d", b.loc, s.name, value, err, b.Now())
+	x.see(b, "%s %s: %v %v now %d", b.loc, s.name, value, err, b.Now())
 }
 
 // stmt executes one statement. Only cancel and failures on purpose end a block.
@@ -131,7 +161,7 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 		x.note(b, s, fmt.Sprintf("%x", v[:4]), err)
 		return err
 	case "panic":
-		if len(x.seen.events)%3 == 0 {
+		if x.chance()%3 == 0 {
 			panic(s.name)
 		}
 	case "sleep":
@@ -154,8 +184,10 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 				return err
 			}
 		}
+	case "endless":
+		return x.endless(b, s)
 	case "branch on what was seen":
-		return x.run(b, s.arms[len(x.seen.events)%2])
+		return x.run(b, s.arms[x.chance()%2])
 	case "compose":
 		return x.compose(b, s)
 	case "map":
@@ -222,6 +254,32 @@ func (x *execution) receive(b *Branch, s *stmt) error {
 	return err
 }
 
+// endless is a Loop. Its state depends on all that its iterations have seen.
+func (x *execution) endless(b *Branch, s *stmt) error {
+	iterations := int64(3 * s.times)
+	var last string
+	err := b.Loop(Loop{
+		Call: at(s.name), Every: int64(s.every), Keep: int64(s.keep), ForgetUndo: s.limit == 1, State: []byte("begin"),
+		Body: func(n int64, state []byte) ([]byte, bool, error) {
+			y := &execution{d: x.d, seen: x.seen, shared: x.shared, own: new(memory), inLoop: true}
+			y.see(b, "%s iteration %d with %s at %d", s.name, n, state, b.Now())
+			if err := y.run(b, s.arms[0]); err != nil {
+				return nil, false, err
+			}
+			if s.fail && n == iterations-1 {
+				return nil, false, errProgram
+			}
+			last = fmt.Sprint(string(state), y.own.hash)
+			return []byte(fmt.Sprint(hashOf(location.Loc(last)))), n < iterations-1, nil
+		},
+	})
+	if err != nil {
+		last = "" // of an iteration whose history may be gone
+	}
+	x.note(b, s, last, err)
+	return err
+}
+
 // branches begins one branch for each arm; each may fail on purpose in the end.
 func (x *execution) branches(b *Branch, s *stmt) []*Future {
 	futures := make([]*Future, len(s.arms))
@@ -230,7 +288,7 @@ func (x *execution) branches(b *Branch, s *stmt) []*Future {
 			if err := x.run(b, arm); err != nil {
 				return nil, err
 			}
-			x.seen.add("%s ends", b.loc)
+			x.see(b, "%s ends", b.loc)
 			if s.fail && i == 0 {
 				return nil, errProgram
 			}
@@ -256,7 +314,7 @@ func (x *execution) compose(b *Branch, s *stmt) error {
 func (x *execution) mapping(b *Branch, s *stmt) error {
 	futures, failed, err := b.Map(at(s.name), 2+s.times, s.limit, func(i int) string { return fmt.Sprint("k", i) },
 		func(b *Branch, i int) (any, error) {
-			x.seen.add("%s begins", b.loc)
+			x.see(b, "%s begins", b.loc)
 			return i, x.run(b, s.arms[0])
 		})
 	x.note(b, s, fmt.Sprint(len(futures), " mapped, failed ", failed), err)

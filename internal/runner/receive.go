@@ -21,6 +21,7 @@ type mailbox struct {
 	items     []store.Item // in the order of their numbers
 	receivers []*op        // in the order of waiting; settled and closed ones are skipped
 	hot       bool         // listed in Run.hotMail
+	crowd     int          // see weed
 }
 
 // Receive waits for messages and returns them, oldest first. With a deadline it
@@ -72,12 +73,22 @@ func (r *Run) heatMail(mb *mailbox) {
 func (r *Run) startReceive(o *op) {
 	for _, name := range o.receive.Names {
 		mb := r.mailboxOf(name)
+		mb.weed()
 		mb.receivers = append(mb.receivers, o)
 		r.heatMail(mb)
 	}
 	if o.deadline != 0 {
-		r.timers.push(timer{o.deadline, o})
+		r.setTimer(o, o.deadline)
 		r.register(o)
+	}
+}
+
+// weed removes receivers that wait no more, now and then, like minHeap.weed: many
+// may have waited in vain behind one that still does.
+func (mb *mailbox) weed() {
+	if len(mb.receivers) >= mb.crowd {
+		mb.receivers = slices.DeleteFunc(mb.receivers, func(o *op) bool { return o.settled || o.closed })
+		mb.crowd = 2*len(mb.receivers) + 64
 	}
 }
 
@@ -195,6 +206,9 @@ func (b *Branch) NewPromise(call Call) (*Promise, error) {
 	r := b.run
 	o := b.request(new(op), call, promiseKind)
 	r.promises[string(o.loc)] = o
+	if o.in != nil {
+		o.in.promises = append(o.in.promises, string(o.loc))
+	}
 	if o.rec == nil {
 		r.expect(o)
 	}

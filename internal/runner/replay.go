@@ -165,6 +165,7 @@ func (r *Run) recallOp(o *op) {
 		}
 	}
 	r.recall(o.rec)
+	o.handed(o.rec.Seq)
 	r.settle(&o.source)
 }
 
@@ -178,6 +179,7 @@ func (r *Run) recallUnnumbered(o *op) {
 	r.pos++
 	r.now = max(r.now, r.bound)
 	r.replay.handed++
+	o.handed(r.seq)
 	e := *o.rec.Entry
 	e.Seq, e.At, e.Value = r.seq, r.now, value
 	r.log.put(o, e)

@@ -103,12 +103,14 @@ type Run struct {
 	mail     map[string]*mailbox
 	hotMail  []*mailbox // may have a match
 	promises map[string]*op
-	resolved map[string]store.Item // unconsumed resolutions by location
-	hot      []*op                 // awaited promises whose resolution is there
-	arrived  fifo[arrival]         // ends of bodies
-	bodies   map[int64]*op         // with a body waiting, running, or between attempts
-	queue    fifo[*op]             // bodies that wait for the barrier
-	inFlight int                   // bodies queued or given out and not closed
+	resolved map[string]store.Item  // unconsumed resolutions by location
+	hot      []*op                  // awaited promises whose resolution is there
+	arrived  fifo[arrival]          // ends of bodies
+	bodies   map[int64]*op          // with a body waiting, running, or between attempts
+	queue    fifo[*op]              // bodies that wait for the barrier
+	entering fifo[*op]              // loops whose next state is to be handed over
+	pruned   map[location.Loc]int64 // the oldest iteration of loops that keeps its history
+	inFlight int                    // bodies queued or given out and not closed
 	cancels  []int64
 	known    map[store.ItemNo]struct{} // items ever delivered
 
@@ -154,7 +156,7 @@ func New(cfg Config) *Run {
 		cfg: cfg, limits: cfg.Limits.withDefaults(), now: cfg.Run.Started,
 		yield: make(chan struct{}, 1), branches: map[*Branch]struct{}{},
 		mail: map[string]*mailbox{}, promises: map[string]*op{}, resolved: map[string]store.Item{},
-		bodies: map[int64]*op{}, known: map[store.ItemNo]struct{}{},
+		bodies: map[int64]*op{}, known: map[store.ItemNo]struct{}{}, pruned: map[location.Loc]int64{},
 	}
 	r.timers.before = func(a, b timer) bool { return a.at < b.at || a.at == b.at && a.op.id < b.op.id }
 	r.replay.init(cfg.Entries)
@@ -213,8 +215,8 @@ func (r *Run) Deliver(items ...store.Item) {
 		case store.ItemMessage:
 			r.mailboxOf(it.Name).deliver(r, *it)
 		case store.ItemResolution:
-			if it.Incarnation != r.cfg.Run.Incarnation {
-				r.Answer(it.No, nil) // for an older incarnation: nobody can await it
+			if it.Incarnation != r.cfg.Run.Incarnation || r.isPruned(location.Loc(it.Loc)) {
+				r.Answer(it.No, nil) // nobody can await it any more
 				continue
 			}
 			if _, twice := r.resolved[it.Loc]; twice {

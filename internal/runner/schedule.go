@@ -40,7 +40,7 @@ func (r *Run) liveNext() bool {
 		r.cancelItem = nil
 		r.log.consume(it.No, Verdict(true, ""))
 		r.takeCancel(it.Value)
-	case r.matchPromise(), r.matchMail(), r.fireTimer():
+	case r.enterNext(), r.matchPromise(), r.matchMail(), r.fireTimer():
 	case r.arrived.len() > 0:
 		r.attemptEnded(r.arrived.pop())
 	case r.opWaits == 0:

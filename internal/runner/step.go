@@ -68,7 +68,7 @@ func (b *Branch) Step(s Step) ([]byte, error) {
 func (r *Run) startStep(o *op) {
 	r.bodies[o.id] = o
 	if o.deadline > r.bound {
-		r.timers.push(timer{o.deadline, o})
+		r.setTimer(o, o.deadline)
 		return
 	}
 	r.queueBody(o)
@@ -184,7 +184,7 @@ func (r *Run) attemptEnded(a arrival) {
 	o.deadline = next
 	r.pos++
 	r.writeProgress(o, next)
-	r.timers.push(timer{next, o})
+	r.setTimer(o, next)
 }
 
 // failStep hands over the failure of a step.

@@ -25,7 +25,7 @@ func (b *Branch) timerOp(call Call, kind store.Kind, at store.Time) *op {
 }
 
 func (r *Run) startTimer(o *op) {
-	r.timers.push(timer{o.deadline, o})
+	r.setTimer(o, o.deadline)
 	r.register(o)
 }
 
@@ -36,11 +36,21 @@ func (r *Run) register(o *op) {
 	}
 }
 
+func (r *Run) setTimer(o *op, at store.Time) {
+	r.timers.weed(timer.matters)
+	r.timers.push(timer{at, o})
+}
+
+// matters reports whether something is due for the operation at the time.
+func (t timer) matters() bool {
+	return !t.op.settled && !t.op.closed && t.op.deadline == t.at && !(t.op.kind == store.KindStep && t.op.queued)
+}
+
 // firstTimer returns the earliest timer that still matters.
 func (r *Run) firstTimer() (timer, bool) {
 	for r.timers.len() > 0 {
 		t := r.timers.peek()
-		if !t.op.settled && !t.op.closed && t.op.deadline == t.at && !(t.op.kind == store.KindStep && t.op.queued) {
+		if t.matters() {
 			return t, true
 		}
 		r.timers.pop()

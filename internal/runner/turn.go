@@ -11,6 +11,7 @@ import (
 // turnLog is the turn that fills.
 type turnLog struct {
 	number   int // of the turn, from 0
+	prune    []store.Span
 	entries  []store.Entry
 	bytes    int
 	seen     []store.ItemNo
@@ -38,6 +39,17 @@ func (l *turnLog) put(o *op, e store.Entry) {
 	l.add(e)
 }
 
+// kept returns the entries that are not in a span that the turn deletes: they
+// were written before it was cut.
+func (l *turnLog) kept() []store.Entry {
+	if len(l.prune) == 0 {
+		return l.entries
+	}
+	return slices.DeleteFunc(l.entries, func(e store.Entry) bool {
+		return slices.ContainsFunc(l.prune, func(s store.Span) bool { return s.Contains(e.Loc) })
+	})
+}
+
 func (l *turnLog) consume(no store.ItemNo, verdict []byte) {
 	l.consumed = append(l.consumed, store.Consumption{Item: no, Verdict: verdict})
 	for i, s := range l.seen {
@@ -62,7 +74,7 @@ func (r *Run) Take() *store.Turn {
 	}
 	turn := &store.Turn{
 		Run: r.cfg.Run.No, Shard: r.cfg.Run.Shard, Incarnation: r.cfg.Run.Incarnation,
-		Entries: r.log.entries, Seen: r.log.seen, Consumed: r.log.consumed,
+		Prune: r.log.prune, Entries: r.log.kept(), Seen: r.log.seen, Consumed: r.log.consumed,
 	}
 	switch {
 	case r.over != nil && r.over.Status == store.Stalled && !r.live:
@@ -81,7 +93,7 @@ func (r *Run) Take() *store.Turn {
 		turn.Update.Waits = r.waits()
 	case r.log.marked:
 		turn.Update = r.update(store.Running)
-	case len(turn.Entries) == 0 && len(turn.Seen) == 0 && len(turn.Consumed) == 0:
+	case len(turn.Entries) == 0 && len(turn.Seen) == 0 && len(turn.Consumed) == 0 && len(turn.Prune) == 0:
 		return nil
 	}
 	r.underWay, r.taken = true, r.pos
@@ -126,7 +138,7 @@ func (r *Run) Suspended() bool { return r.suspended }
 // as well. What was delivered since the last Advance is not examined yet.
 func (r *Run) idle() bool {
 	if r.inFlight > 0 || r.arrived.len() > 0 || r.log.full(r.limits) || r.ready.len() > 0 ||
-		r.cancelItem != nil || len(r.hot) > 0 || len(r.hotMail) > 0 {
+		r.cancelItem != nil || r.entering.len() > 0 || len(r.hot) > 0 || len(r.hotMail) > 0 {
 		return false
 	}
 	t, ok := r.firstTimer()

@@ -36,6 +36,9 @@ func (b *Branch) Version(call Call, newest int) int {
 			r.versions = map[location.Loc]int{}
 		}
 		r.versions[loc] = version
+		if in := b.scope().in; in != nil {
+			in.versions = append(in.versions, loc)
+		}
 	}
 	if version > newest {
 		r.stall(&Stall{
@@ -52,6 +55,7 @@ func (b *Branch) decide(loc location.Loc, newest int) int {
 	r := b.run
 	if rec := r.replay.records[string(loc)]; rec != nil {
 		r.replay.account(rec)
+		b.scope().in.count(1, max(rec.Size, len(rec.Value)))
 		version, err := DecodeVersion(rec.Value)
 		if err != nil {
 			r.damaged(loc, err)
@@ -62,9 +66,10 @@ func (b *Branch) decide(loc location.Loc, newest int) int {
 	if r.passed() {
 		return 0
 	}
-	b.spend(loc)
+	in := b.scope().in
+	b.spend(loc, in)
 	value := encode(decision{newest})
-	r.bytes += len(value)
+	r.count(in, 0, len(value))
 	r.pos++ // a transactional step behind it must not become durable before it
 	r.log.add(store.Entry{Loc: string(loc), Kind: store.KindVersion, State: store.Done, Born: r.seq, Started: r.now, Ended: r.now, Value: value})
 	return newest

@@ -1,0 +1,332 @@
+package runner
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+)
+
+// Loop asks for a loop: Body is called with the state that its last call has
+// returned, until it returns false or an error.
+//
+// # What is kept
+//
+// After every Every iterations at most the last Keep of them keep their history;
+// what lies before is pruned in the turn that records the last completion of the
+// iteration. For a replay to begin where the kept history begins, that iteration
+// was entered by a hand-over: it has an entry at its own location with a number,
+// a time and the state that it began with. So every Every-th iteration is
+// entered like that; the others begin where the one before ends. A hand-over
+// comes when all branches are blocked, so what other branches had done by then
+// is the same in a replay that knows nothing of the iterations before.
+//
+// The entry at the loop's location says which iteration is the oldest. It is
+// never final: what is pruned grows.
+type Loop struct {
+	Call  Call
+	Every int64 // at least 1
+	Keep  int64 // at least 0
+	// ForgetUndo prunes also what owes a compensation. Without it nothing is pruned
+	// from the first iteration on that owes one.
+	ForgetUndo bool
+	State      []byte // of iteration 0
+	Body       func(n int64, state []byte) (next []byte, more bool, err error)
+}
+
+// loop is a Loop at work.
+type loop struct {
+	Loop
+	branch    *Branch
+	op        *op // at the loop's location
+	completed int64
+	kept      []*stretch // the oldest first
+}
+
+// stretch is what is pruned at once: the iterations from one that was entered by
+// a hand-over, or the first one, to before the next one that was.
+type stretch struct {
+	outer    *stretch // in which the loop stands; nil: none
+	from     int64
+	number   int64 // of the hand-over; 0: none
+	entries  int
+	bytes    int
+	owing    int // completed steps that carry a compensation
+	promises []string
+	versions []location.Loc
+}
+
+// LoopProgress is what the entry at a loop's location says.
+type LoopProgress struct {
+	// Oldest is the oldest iteration whose history is kept. If it is not 0, what
+	// was recorded before completion Number in the loop is gone.
+	Oldest    int64 `cbor:"1,keyasint,omitempty"`
+	Number    int64 `cbor:"2,keyasint,omitempty"`
+	Completed int64 `cbor:"3,keyasint,omitempty"` // iterations, at the last commit of state
+}
+
+// DecodeLoop returns what the entry at a loop's location says. The error wraps
+// store.ErrDamaged.
+func DecodeLoop(data []byte) (LoopProgress, error) {
+	var p LoopProgress
+	err := decode(data, &p)
+	return p, err
+}
+
+// Loop executes a loop. It returns the error of the body, or ErrCancelled.
+func (b *Branch) Loop(spec Loop) error {
+	if err := b.enter(spec.Call); err != nil {
+		return err
+	}
+	l := &loop{Loop: spec, branch: b, op: b.request(new(op), spec.Call, store.KindLoop)}
+	defer l.end()
+	state, err := l.begin()
+	for n := l.kept[0].from; err == nil; {
+		var more bool
+		if state, more, err = l.iterate(n, state); err != nil || !more {
+			return err
+		}
+		if n++; len(state) > b.run.limits.Value {
+			return &Failure{Code: CodeTooLarge, Location: l.op.loc.String(), Message: fmt.Sprintf(
+				"the state of loop %s has %d bytes, more than the limit of %d: store it elsewhere and keep a reference", l.op.loc, len(state), b.run.limits.Value)}
+		}
+		if err = b.refuse(spec.Call); err == nil {
+			state, err = l.next(n, state)
+		}
+	}
+	return err
+}
+
+// begin enters the oldest iteration that is kept and returns its state.
+func (l *loop) begin() ([]byte, error) {
+	l.kept = []*stretch{{outer: l.op.in}}
+	rec := l.op.rec
+	if rec == nil {
+		return l.State, nil
+	}
+	p, err := DecodeLoop(rec.Value)
+	if err != nil {
+		l.branch.run.damaged(l.op.loc, err)
+		l.branch.halt()
+	}
+	l.completed = p.Completed
+	if p.Oldest == 0 {
+		return l.State, nil
+	}
+	l.kept[0].from = p.Oldest
+	l.gone()
+	loc := l.op.loc.Iteration(p.Oldest)
+	if rec := l.branch.run.replay.records[string(loc)]; rec == nil || rec.Kind != store.KindLoop {
+		l.branch.run.damaged(loc, fmt.Errorf("the oldest iteration of the loop has no state: %w", store.ErrDamaged))
+		l.branch.halt()
+	}
+	return l.enter(l.kept[0], nil)
+}
+
+// next begins iteration n. It returns its state, which a replay has from the
+// history if there it is.
+func (l *loop) next(n int64, state []byte) ([]byte, error) {
+	if l.marked(n) {
+		s := &stretch{outer: l.op.in, from: n}
+		var err error
+		if state, err = l.enter(s, state); err != nil {
+			return nil, err
+		}
+		l.kept = append(l.kept, s)
+	}
+	if n%l.Every == 0 && n > l.completed {
+		l.commit(n)
+	}
+	return state, nil
+}
+
+// marked reports whether iteration n is entered by a hand-over: as it was, or
+// else so that the commit of state after Keep more iterations finds it. The code
+// may have changed Every and Keep since: what was begun otherwise stays so.
+func (l *loop) marked(n int64) bool {
+	r := l.branch.run
+	loc := string(l.op.loc.Iteration(n))
+	if rec := r.replay.records[loc]; rec != nil {
+		return true
+	}
+	if (n+l.Keep)%l.Every != 0 {
+		return false
+	}
+	_, end := l.op.loc.Iterations()
+	return r.live || n > l.completed && !r.recordedIn(store.Span{From: loc, To: end})
+}
+
+// recordedIn reports whether the history that is replayed has an entry in a span.
+func (r *Run) recordedIn(span store.Span) bool {
+	entries := r.cfg.Entries
+	i := sort.Search(len(entries), func(i int) bool { return entries[i].Loc >= span.From })
+	return i < len(entries) && entries[i].Loc < span.To
+}
+
+// enter hands over the state with which a stretch begins: in a replay that of the
+// history.
+func (l *loop) enter(s *stretch, state []byte) ([]byte, error) {
+	b := l.branch
+	o := b.requestAt(new(op), b.bounded(l.op.loc.Iteration(s.from)), store.KindLoop, s)
+	o.value = state
+	if err := b.waitOp(l.Call, o); err != nil {
+		return nil, err
+	}
+	s.number = o.number
+	return o.value, nil
+}
+
+// iterate executes an iteration. All that it has begun ends with it.
+func (l *loop) iterate(n int64, state []byte) (next []byte, more bool, err error) {
+	b := l.branch
+	depth, exits := len(b.scopes), len(b.exits)
+	b.scopes = append(b.scopes, &scope{owner: b, loc: b.bounded(l.op.loc.Iteration(n)), in: l.kept[len(l.kept)-1]})
+	defer func() {
+		if b.run.unwinding || b.unwound {
+			return
+		}
+		for len(b.scopes) > depth {
+			b.endScope()
+		}
+		b.exit(exits)
+	}()
+	return l.Body(n, state)
+}
+
+// commit notes that n iterations are complete, and prunes what is older than the
+// last Keep of them.
+func (l *loop) commit(n int64) {
+	first := 0
+	for k := 1; k < len(l.kept) && l.kept[k].from <= n-l.Keep; k++ {
+		if l.kept[k-1].owing > 0 && !l.ForgetUndo {
+			break
+		}
+		first = k
+	}
+	for _, s := range l.kept[:first] {
+		l.branch.run.count(s.outer, -s.entries, -s.bytes)
+		for _, loc := range s.promises {
+			delete(l.branch.run.promises, loc)
+		}
+		for _, loc := range s.versions {
+			delete(l.branch.run.versions, loc)
+		}
+	}
+	l.kept = append(l.kept[:0], l.kept[first:]...)
+	l.completed = n
+	r := l.branch.run
+	if first > 0 {
+		l.gone()
+		r.log.cut(l.span())
+	}
+	oldest := l.kept[0]
+	r.write(l.op, store.Entry{
+		State: store.Open, Started: l.op.asked,
+		Value: encode(LoopProgress{Oldest: oldest.from, Number: oldest.number, Completed: n}),
+	})
+}
+
+// span is what is pruned so far, from the first iteration on: a body that was
+// cancelled may have written behind an earlier pruning.
+func (l *loop) span() store.Span {
+	return store.Span{From: string(l.op.loc.Iteration(0)), To: string(l.op.loc.Iteration(l.kept[0].from))}
+}
+
+// gone forgets what was recorded and delivered for the iterations that are pruned.
+func (l *loop) gone() {
+	r := l.branch.run
+	r.pruned[l.op.loc] = l.kept[0].from
+	span := l.span()
+	for loc, it := range r.resolved {
+		if span.Contains(loc) {
+			delete(r.resolved, loc)
+			r.Answer(it.No, nil)
+		}
+	}
+	r.replay.disregard(span)
+}
+
+// end is called when the loop is over. What was kept is then a part of the
+// iteration in which the loop stands.
+func (l *loop) end() {
+	r := l.branch.run
+	if !l.op.written && !r.unwinding {
+		r.count(l.op.in, -1, 0) // it leaves no entry
+	}
+	if outer := l.op.in; outer != nil {
+		delete(r.pruned, l.op.loc)
+		for _, s := range l.kept {
+			outer.promises = append(outer.promises, s.promises...)
+			outer.versions = append(outer.versions, s.versions...)
+		}
+	}
+}
+
+// isPruned reports whether a location is in an iteration that is pruned.
+func (r *Run) isPruned(loc location.Loc) bool {
+	if len(r.pruned) == 0 {
+		return false
+	}
+	for loop, n := range loc.Loops() {
+		if n < r.pruned[loop] {
+			return true
+		}
+	}
+	return false
+}
+
+// count adds to the size of the history, and of the stretches that s is in.
+func (r *Run) count(s *stretch, entries, bytes int) {
+	r.entries += entries
+	r.bytes += bytes
+	s.count(entries, bytes)
+}
+
+func (s *stretch) count(entries, bytes int) {
+	for ; s != nil; s = s.outer {
+		s.entries += entries
+		s.bytes += bytes
+	}
+}
+
+// owe notes that a completed step carries a compensation.
+func (s *stretch) owe() {
+	for ; s != nil; s = s.outer {
+		s.owing++
+	}
+}
+
+// disregard lets the replay take no notice of records that a body has left behind
+// the pruning of its iteration.
+func (p *replay) disregard(span store.Span) {
+	for loc, rec := range p.records {
+		if span.Contains(loc) {
+			p.account(rec)
+		}
+	}
+}
+
+// enterNext hands over the state of the loop that has waited longest to go on. It
+// reports whether there was one.
+func (r *Run) enterNext() bool {
+	for r.entering.len() > 0 {
+		if o := r.entering.pop(); !o.closed {
+			r.handOver(o)
+			return true
+		}
+	}
+	return false
+}
+
+// cut deletes a span of the history in this turn, with what the turn has in it.
+// A later span of the same loop contains the earlier one.
+func (l *turnLog) cut(span store.Span) {
+	for i := range l.prune {
+		if l.prune[i].From == span.From {
+			l.prune[i] = span
+			return
+		}
+	}
+	l.prune = append(l.prune, span)
+}
