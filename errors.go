@@ -156,12 +156,14 @@ var reserved = map[string]bool{
 	runner.CodeError: true, runner.CodePanic: true, runner.CodeTimeout: true, runner.CodeCancelled: true,
 	runner.CodeStep: true, runner.CodeTooLarge: true, runner.CodeEncoding: true, runner.CodeInput: true,
 	runner.CodeDeadlock: true, runner.CodeBudget: true, runner.CodeMisuse: true,
+	runner.CodeRun: true, runner.CodeNotFound: true, runner.CodeUnknownWorkflow: true,
 }
 
 // meanings are the errors that the engine's own failures wrap.
 var meanings = map[string]error{
 	runner.CodeTimeout: ErrTimeout, runner.CodeCancelled: ErrCancelled,
 	runner.CodeTooLarge: ErrTooLarge, runner.CodeInput: ErrInput,
+	runner.CodeNotFound: ErrNotFound, runner.CodeUnknownWorkflow: ErrUnknownWorkflow,
 }
 
 // record returns err as it is stored. A nil error gives nil.
@@ -179,6 +181,8 @@ func (t *errorTable) record(err error) *runner.Failure {
 			f.Causes = append(f.Causes, t.record(cause))
 		}
 		return f
+	case *RunError:
+		return t.recordRun(e)
 	case *Failure:
 		f := &runner.Failure{Code: e.Code, Message: e.Message, Stack: e.Stack}
 		if meanings[e.Code] == nil {
@@ -237,6 +241,9 @@ func (t *errorTable) restore(f *runner.Failure) error {
 			e.Causes = append(e.Causes, t.restore(cause))
 		}
 		return e
+	}
+	if f.Code == runner.CodeRun {
+		return t.restoreRun(f)
 	}
 	if ec, ok := t.codes[f.Code]; ok {
 		if err := t.restoreCoded(ec, f); err != nil {

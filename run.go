@@ -107,8 +107,9 @@ type RunInfo struct {
 // Wait is something that a suspended run waits for.
 type Wait struct {
 	Location string    `json:"location"`
-	Kind     string    `json:"kind"`            // "sleep", "receive", "promise", …
+	Kind     string    `json:"kind"`            // "sleep", "receive", "promise", "child", …
 	Names    []string  `json:"names,omitempty"` // of messages
+	Run      string    `json:"run,omitempty"`   // ID of a child or an awaited run
 	Since    time.Time `json:"since"`
 	Until    time.Time `json:"until,omitzero"` // deadline; zero: none
 }

@@ -30,6 +30,7 @@ type activation struct {
 	closing bool        // the run is being stalled; what comes is left in the store
 	touched bool        // a turn with an update was committed: build and suspicion are settled
 	ending  *store.Run  // what the run will be when the turn under way is committed
+	told    int         // how many of the watches the turn that ends the run tells
 	early   []event     // came while loading
 	// underWay says that a turn or update of the run is being committed.
 	underWay bool
@@ -166,7 +167,7 @@ func (a *activation) load(s *store.Snapshot) {
 	a.bodies = map[int64]*body{}
 	cfg := runner.Config{
 		Run: s.Run, Entries: s.Entries, Items: s.Items, Limits: a.t.e.cfg.Limits,
-		Code: a.workflow.Code(&a.run), Fetch: a.fetch, MaxSuspended: a.workflow.MaxSuspended,
+		Code: a.workflow.Code(&a.run), Fetch: a.fetch, Knows: a.t.knows, MaxSuspended: a.workflow.MaxSuspended,
 	}
 	if a.workflow.MaxRun > 0 {
 		cfg.CancelAt = s.Run.Started.Add(a.workflow.MaxRun)
@@ -259,10 +260,13 @@ func (a *activation) submit() {
 			ended := a.run
 			ended.Status, ended.Marks, ended.Output, ended.Reason = u.Status, u.Marks, u.Output, u.Reason
 			a.ending = &ended
+			a.told = len(a.r.Watches())
+			last(u, &ended, a.r.Watches())
 		} else {
 			a.ending = nil
 		}
 	}
+	a.t.address(turn)
 	a.t.commits.submitTurn(pendingTurn{turn, func(result store.TurnResult) {
 		if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
 			a.t.wakeBy(turn.Update.WakeAt)
@@ -290,6 +294,9 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 		}
 		if a.ending != nil {
 			ended := *a.ending
+			if len(a.r.Watches()) > a.told {
+				a.t.claimSoon() // who has asked since is told by who decides
+			}
 			a.leave(rest)
 			a.t.e.ended(ended)
 			return false

@@ -144,6 +144,9 @@ func (c *committer) answer(b *batch, result store.BatchResult) {
 	for i, p := range b.turns {
 		p.done(result.Turns[i])
 	}
+	for i, p := range b.turns {
+		c.t.sent(p.turn, &result.Turns[i], result.Now)
+	}
 	for i, p := range b.commands {
 		p.done(result.Commands[i], result.Now, nil)
 	}

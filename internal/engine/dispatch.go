@@ -3,6 +3,8 @@ package engine
 import (
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 )
@@ -251,9 +253,18 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 	turn := &store.Turn{Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation}
 	update := &store.Update{Status: run.Status, Marks: run.Marks, Reason: run.Reason}
 	turn.Update = update
+	var watches []store.Item
 	for _, it := range s.Items {
 		var verdict []byte
 		switch {
+		case it.Kind == store.ItemWatch && (!run.Status.Terminal() || it.State == store.New):
+			watches = append(watches, it)
+			if !run.Status.Terminal() {
+				turn.Seen = append(turn.Seen, it.No)
+				continue
+			}
+		case it.Kind == store.ItemWatch:
+			continue // it was told at the end
 		case !it.Kind.Verb() && update.Status.Terminal():
 			// What came while the run was ending; nobody will take it any more.
 		case !it.Kind.Verb():
@@ -273,6 +284,8 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 		}
 		turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No, Verdict: verdict})
 	}
+	t.tellDecided(turn, s, watches)
+	t.address(turn)
 	t.commits.submitTurn(pendingTurn{turn, func(result store.TurnResult) {
 		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
 			t.e.answered(turn.Consumed)
@@ -290,6 +303,23 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 		}
 		a.post(event{closed: true})
 	}})
+}
+
+// tellDecided adds to a decision about a run what others are told: who watches a
+// run that had ended, and everybody of an end; children end with their parent.
+func (t *tenure) tellDecided(turn *store.Turn, s *store.Snapshot, watches []store.Item) {
+	run := s.Run
+	if run.Status.Terminal() {
+		run.Parent = 0 // has been told
+		turn.Sends = runner.Tell(&run, watches, uuid.NewString)
+		return
+	}
+	u := turn.Update
+	run.Status, run.Output, run.Reason = u.Status, nil, u.Reason
+	if u.Status.Terminal() {
+		u.Sends = runner.Orphans(&run, s.Entries)
+	}
+	last(u, &run, watches)
 }
 
 // undecided looks at a decision or stall that was not committed. The run stays

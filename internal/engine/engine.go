@@ -69,6 +69,7 @@ type Engine struct {
 
 	tenure  atomic.Pointer[tenure] // nil: not the owner
 	batches atomic.Int64           // number of the last batch of this boot
+	seen    sync.Map               // workflows of other nodes that the store was found to know
 
 	mu       sync.Mutex
 	ends     map[string][]chan store.Run  // who waits for a run's end, by ID

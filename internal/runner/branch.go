@@ -49,6 +49,7 @@ type scope struct {
 	children []*Branch       // in order of creation; nil: ended
 	running  int
 	failed   []*Future // of ended children
+	runs     []*op     // started here, to end with the scope; some may have ended
 	end      *wait     // of the branch that waits for the code of the children
 	derived  int64     // values derived so far
 	in       *stretch  // of a loop; nil: not in one
@@ -373,6 +374,7 @@ func (b *Branch) endScope() {
 		b.park()
 		b.wait, s.end = nil, nil
 	}
+	s.closeRuns()
 	for _, f := range s.failed {
 		if !f.taken && !b.Replaying() {
 			b.run.note(f.branch.loc, "nobody has awaited the error of this branch", f.err)
@@ -429,6 +431,7 @@ func (r *Run) cancel(b *Branch) {
 		w.cancel()
 	}
 	for _, s := range b.scopes {
+		s.closeRuns()
 		for _, child := range s.children {
 			if child != nil && !child.shielded {
 				r.cancel(child)

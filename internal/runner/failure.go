@@ -28,6 +28,10 @@ const (
 	CodeDeadlock  = "deadlock"  // every branch waits for another
 	CodeBudget    = "budget"    // the history has grown over its budget
 	CodeMisuse    = "misuse"    // an operation where none is allowed
+	CodeRun       = "run"       // an awaited run that has not succeeded
+	CodeNotFound  = "not_found" // an awaited run that does not exist
+
+	CodeUnknownWorkflow = "unknown_workflow" // a child of a workflow that nobody has ever had
 )
 
 const (

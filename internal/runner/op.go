@@ -34,6 +34,7 @@ type op struct {
 	size        int  // of that entry's value
 	expected    bool // is in a heap of the replay, or has taken effect or will
 
+	inbox    bool       // of a timer: it wins only against what the inbox held at its deadline
 	deadline store.Time // of a sleep, timer or receive; next attempt of a step
 
 	step    *Step
@@ -51,6 +52,7 @@ type op struct {
 	until   store.Time // when the last one ended
 
 	receive *Receive
+	other   *other // of a child or an awaited run
 
 	value    []byte
 	failure  *Failure
@@ -128,7 +130,10 @@ func (r *Run) expect(o *op) {
 
 // start lets an operation take effect. The run is live.
 func (r *Run) start(o *op) {
-	if o.closed || o.settled {
+	if o.settled && !o.closed {
+		return
+	}
+	if o.closed && o.other == nil {
 		return
 	}
 	if o.kind == promiseKind {
@@ -136,6 +141,10 @@ func (r *Run) start(o *op) {
 			r.write(o, store.Entry{State: store.Open, Started: r.now})
 		}
 		r.heat(o)
+		return
+	}
+	if o.other != nil {
+		r.startOther(o)
 		return
 	}
 	if o.begun {
@@ -191,6 +200,10 @@ func (r *Run) handOver(o *op) {
 		e.State, e.Value = store.FailedEntry, EncodeFailure(o.failure)
 	case o.messages != nil:
 		e.Value = encode(receipt{o.messages})
+	case o.other != nil:
+		l := o.other.link
+		l.Output = o.value
+		e.Value = encode(l)
 	}
 	r.write(o, e)
 	r.settle(&o.source)

@@ -151,7 +151,9 @@ func (r *Run) enough(o *op) bool {
 // inTime reports whether a message was sent by the deadline of a receive. One
 // that was sent later does not end the wait: only a timer knows that the inbox
 // was read to the deadline.
-func (o *op) inTime(it *store.Item) bool { return o.deadline == 0 || it.Sent <= o.deadline }
+func (o *op) inTime(it *store.Item) bool {
+	return (o.deadline == 0 || it.Sent <= o.deadline) && !o.late(it.Sent)
+}
 
 // takeMail hands over to a receive the oldest messages that were sent by its
 // deadline and fit into one value, or, if there is none, the timeout.
@@ -253,10 +255,14 @@ func (r *Run) heat(o *op) {
 
 // matchPromise hands over one resolution. It reports whether there was one.
 func (r *Run) matchPromise() bool {
-	for len(r.hot) > 0 {
-		o := r.hot[0]
-		r.hot = r.hot[1:]
+	for i := 0; i < len(r.hot); {
+		o := r.hot[i]
 		it, ok := r.resolved[string(o.loc)]
+		if ok && !o.settled && o.late(it.Sent) {
+			i++
+			continue
+		}
+		r.hot = without(r.hot, i)
 		if !ok || o.settled || !o.awaited() {
 			continue
 		}

@@ -201,6 +201,8 @@ func (r *Run) recallValue(o *op) (value []byte, ok bool) {
 		o.failure, err = DecodeFailure(value)
 	case o.kind == store.KindReceive:
 		o.messages, err = DecodeReceipt(value)
+	case o.other != nil:
+		err = o.recallOther(value)
 	default:
 		o.value = value
 	}
@@ -214,6 +216,10 @@ func (r *Run) recallValue(o *op) (value []byte, ok bool) {
 // goLive lets what was asked for and is not recorded take effect, in the order
 // of request.
 func (r *Run) goLive() {
+	if s := r.inserted(); s != nil {
+		r.stall(s)
+		return
+	}
 	r.live = true
 	pending := r.replay.pending
 	for i := range r.replay.sorted {
@@ -228,5 +234,11 @@ func (r *Run) goLive() {
 	slices.SortFunc(pending, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
 	for _, o := range pending {
 		r.start(o)
+	}
+	ends := r.ends
+	r.ends = nil
+	for i := range ends {
+		ends[i].State = store.Seen // noted when they came
+		r.deliverEnd(ends[i])
 	}
 }

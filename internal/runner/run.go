@@ -28,7 +28,10 @@ type Config struct {
 	// Fetch returns the value of an entry that the snapshot left out. It is
 	// called on the run's goroutine during replay. An error breaks the
 	// activation, not the run.
-	Fetch  func(loc string) ([]byte, error)
+	Fetch func(loc string) ([]byte, error)
+	// Knows reports whether any node has ever registered a workflow. It is called
+	// on the run's goroutine; an error breaks the activation. nil: all are known.
+	Knows  func(workflow string) (bool, error)
 	Limits Limits
 
 	// CancelAt is when the run is cancelled because it takes too long, with
@@ -114,6 +117,12 @@ type Run struct {
 	cancels  []int64
 	known    map[store.ItemNo]struct{} // items ever delivered
 
+	// Other runs.
+	others    map[string]*op // children and awaited runs by what their ends are called by
+	ends      []store.Item   // delivered before the run was live
+	hotOthers []*op          // whose end is there
+	watches   []store.Item   // of this run's end
+
 	cancelItem *store.Item // asked for and not handed over
 	cancelling bool        // the cancel was handed over
 	reason     string      // of the cancel
@@ -157,6 +166,7 @@ func New(cfg Config) *Run {
 		yield: make(chan struct{}, 1), branches: map[*Branch]struct{}{},
 		mail: map[string]*mailbox{}, promises: map[string]*op{}, resolved: map[string]store.Item{},
 		bodies: map[int64]*op{}, known: map[store.ItemNo]struct{}{}, pruned: map[location.Loc]int64{},
+		others: map[string]*op{},
 	}
 	r.timers.before = func(a, b timer) bool { return a.at < b.at || a.at == b.at && a.op.id < b.op.id }
 	r.replay.init(cfg.Entries)
@@ -208,7 +218,7 @@ func (r *Run) Know(no store.ItemNo) bool {
 func (r *Run) Deliver(items ...store.Item) {
 	for i := range items {
 		it := &items[i]
-		if it.Kind.Verb() && it.Kind != store.ItemCancel || !r.Know(it.No) {
+		if it.Kind.Verb() && it.Kind != store.ItemCancel && it.Kind != store.ItemWatch || !r.Know(it.No) {
 			continue
 		}
 		switch it.Kind {
@@ -227,6 +237,11 @@ func (r *Run) Deliver(items ...store.Item) {
 			if o := r.promises[it.Loc]; o != nil {
 				r.heat(o)
 			}
+		case store.ItemEnd:
+			r.deliverEnd(*it)
+			continue
+		case store.ItemWatch:
+			r.watches = append(r.watches, *it)
 		case store.ItemCancel:
 			if r.cancelItem != nil || r.cancelling || r.replay.cancel != nil {
 				r.Answer(it.No, Verdict(false, "the run is already being cancelled"))
@@ -238,11 +253,13 @@ func (r *Run) Deliver(items ...store.Item) {
 			}
 			r.cancelItem = it
 		}
-		if it.State != store.Seen {
-			r.log.seen = append(r.log.seen, it.No)
-		}
+		r.log.see(it)
 	}
 }
+
+// Watches returns the requests to be told of the run's end. They stay in its
+// inbox.
+func (r *Run) Watches() []store.Item { return r.watches }
 
 // lateCancel lets a cancel that came before the end was committed win over it.
 func (r *Run) lateCancel(it *store.Item) {
@@ -316,7 +333,7 @@ func (r *Run) NextTimer() (at store.Time, needsInbox bool) {
 		return 0, false
 	}
 	if t, ok := r.firstTimer(); ok {
-		at, needsInbox = t.at, t.op.kind == store.KindReceive
+		at, needsInbox = t.at, t.op.againstInbox()
 	}
 	if p := r.policyAt(); p != 0 && (at == 0 || p < at) {
 		at, needsInbox = p, false

@@ -40,7 +40,7 @@ func (r *Run) liveNext() bool {
 		r.cancelItem = nil
 		r.log.consume(it.No, Verdict(true, ""))
 		r.takeCancel(it.Value)
-	case r.enterNext(), r.matchPromise(), r.matchMail(), r.fireTimer():
+	case r.enterNext(), r.matchPromise(), r.matchOther(), r.matchMail(), r.fireTimer():
 	case r.arrived.len() > 0:
 		r.attemptEnded(r.arrived.pop())
 	case r.opWaits == 0:
@@ -125,7 +125,10 @@ func (r *Run) finished() {
 			r.stall(r.unasked())
 			return
 		}
-		r.live = true
+		r.goLive()
+		if r.over != nil {
+			return
+		}
 	}
 	if r.cancelling {
 		r.result = &Outcome{Status: store.Cancelled, Reason: r.reason}

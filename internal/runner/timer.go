@@ -58,6 +58,10 @@ func (r *Run) firstTimer() (timer, bool) {
 	return timer{}, false
 }
 
+// againstInbox reports whether the operation's deadline stands against what comes
+// by the inbox.
+func (o *op) againstInbox() bool { return o.kind == store.KindReceive || o.inbox }
+
 // fireTimer lets the earliest due timer act: by deadline, then by order of
 // request. It reports whether it did anything.
 func (r *Run) fireTimer() bool {
@@ -65,11 +69,11 @@ func (r *Run) fireTimer() bool {
 	if !ok || t.at > r.bound {
 		return false
 	}
+	if t.op.againstInbox() && t.at > r.inboxAt {
+		return false // what was sent by then may not have been read yet
+	}
 	switch t.op.kind {
 	case store.KindReceive:
-		if t.at > r.inboxAt {
-			return false // what was sent by then may not have been read yet
-		}
 		r.timers.pop()
 		r.takeMail(t.op)
 	case store.KindStep:

@@ -16,11 +16,27 @@ type turnLog struct {
 	bytes    int
 	seen     []store.ItemNo
 	consumed []store.Consumption
+	sends    []store.Command
 	marked   bool // a mark of the run has changed
 }
 
 func (l *turnLog) full(limits Limits) bool {
 	return len(l.entries) >= limits.TurnEntries || l.bytes >= limits.TurnBytes
+}
+
+// see marks an item as examined in the turn.
+func (l *turnLog) see(it *store.Item) {
+	if it.State != store.Seen {
+		l.seen = append(l.seen, it.No)
+	}
+}
+
+// send adds a command to the turn.
+func (l *turnLog) send(c store.Command) {
+	l.sends = append(l.sends, c)
+	if c.Start != nil {
+		l.bytes += len(c.Start.Input)
+	}
 }
 
 func (l *turnLog) add(e store.Entry) {
@@ -72,9 +88,12 @@ func (r *Run) Take() *store.Turn {
 	if r.underWay || r.suspended || r.closed || r.broken != nil {
 		return nil
 	}
+	if r.over != nil && r.over.Status.Terminal() && r.live {
+		r.abandon()
+	}
 	turn := &store.Turn{
 		Run: r.cfg.Run.No, Shard: r.cfg.Run.Shard, Incarnation: r.cfg.Run.Incarnation,
-		Prune: r.log.prune, Entries: r.log.kept(), Seen: r.log.seen, Consumed: r.log.consumed,
+		Prune: r.log.prune, Entries: r.log.kept(), Seen: r.log.seen, Consumed: r.log.consumed, Sends: r.log.sends,
 	}
 	switch {
 	case r.over != nil && r.over.Status == store.Stalled && !r.live:
@@ -87,6 +106,9 @@ func (r *Run) Take() *store.Turn {
 		turn.Update = r.update(store.Stalled)
 	case r.over != nil:
 		turn.Update = r.update(r.over.Status)
+		if r.over.Status.Terminal() {
+			turn.Update.Sends = r.orphans()
+		}
 	case r.live && r.idle():
 		turn.Update = r.update(store.Suspended)
 		turn.Update.WakeAt, _ = r.NextTimer()
@@ -138,7 +160,7 @@ func (r *Run) Suspended() bool { return r.suspended }
 // as well. What was delivered since the last Advance is not examined yet.
 func (r *Run) idle() bool {
 	if r.inFlight > 0 || r.arrived.len() > 0 || r.log.full(r.limits) || r.ready.len() > 0 ||
-		r.cancelItem != nil || r.entering.len() > 0 || len(r.hot) > 0 || len(r.hotMail) > 0 {
+		r.cancelItem != nil || r.entering.len() > 0 || len(r.hot) > 0 || len(r.hotOthers) > 0 || len(r.hotMail) > 0 {
 		return false
 	}
 	t, ok := r.firstTimer()
@@ -150,6 +172,7 @@ type Wait struct {
 	Location string     `json:"location"`
 	Kind     string     `json:"kind"`
 	Names    []string   `json:"names,omitempty"` // of messages
+	Run      string     `json:"run,omitempty"`   // of a child or an awaited run, its ID
 	Since    time.Time  `json:"since"`
 	Until    *time.Time `json:"until,omitempty"` // deadline, end of a sleep, next attempt
 }
@@ -168,6 +191,9 @@ func (r *Run) waits() []byte {
 			w := Wait{Location: o.loc.String(), Kind: o.kind.String(), Since: o.asked.Time()}
 			if o.receive != nil {
 				w.Names = o.receive.Names
+			}
+			if o.other != nil {
+				w.Run = o.other.link.RunID
 			}
 			if o.deadline != 0 {
 				until := o.deadline.Time()

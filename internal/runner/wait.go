@@ -1,6 +1,10 @@
 package runner
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/stet-run/stet/store"
+)
 
 // source is something that settles once and can be waited for: an operation or
 // a future.
@@ -17,8 +21,11 @@ type wait struct {
 	sources []*source
 	ops     []*op // those of the sources that are operations
 	group   *group
-	forCode bool // waits only for the code of the branch's own branches
-	shield  bool
+	// deadline is that of the earliest timer beside what comes by the inbox: what
+	// was sent later has lost. 0: none.
+	deadline store.Time
+	forCode  bool // waits only for the code of the branch's own branches
+	shield   bool
 
 	oneSource [1]*source // room for what sources and ops of most waits are
 	oneOp     [1]*op
@@ -74,7 +81,7 @@ func (w *wait) cancel() {
 			o.cancelKept()
 			return
 		}
-		if o.kind != promiseKind {
+		if !o.lasting() {
 			o.close()
 		}
 	}
@@ -146,6 +153,7 @@ func (b *Branch) Await(call Call, f *Future) (any, error) {
 type Case struct {
 	Future  *Future
 	Promise *Promise
+	Other   *Other
 	Receive *Receive
 	Timer   *Timer
 }
@@ -154,8 +162,8 @@ type Case struct {
 type Selected struct {
 	Index    int
 	Messages []Message // of a Receive
-	Value    []byte    // of a Promise
-	Failure  *Failure  // of a Promise
+	Value    []byte    // of a Promise or Other
+	Failure  *Failure  // of a Promise or Other
 }
 
 // Select waits for the first of the cases; what did not win is not lost. With
@@ -166,7 +174,7 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 		return Selected{}, err
 	}
 	for i, c := range cases {
-		if c.Future != nil && c.Future.settled || c.Promise != nil && c.Promise.op.settled {
+		if c.Future != nil && c.Future.settled || c.Promise != nil && c.Promise.op.settled || c.Other != nil && c.Other.op.settled {
 			return c.selected(i, nil), nil
 		}
 	}
@@ -179,6 +187,8 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 			continue
 		case c.Promise != nil:
 			ops[i] = c.Promise.op
+		case c.Other != nil:
+			ops[i] = c.Other.op
 		case c.Receive != nil:
 			ops[i] = b.receiveOp(*c.Receive)
 		case c.Timer != nil:
@@ -187,6 +197,7 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 		w.sources = append(w.sources, &ops[i].source)
 		w.ops = append(w.ops, ops[i])
 	}
+	w.bound(cases, ops)
 	winner, err := b.block(w)
 	index := -1
 	for i, o := range ops {
@@ -194,7 +205,7 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 			if index < 0 {
 				index = i
 			}
-		} else if o != nil && o.kind != promiseKind {
+		} else if o != nil && !o.lasting() {
 			o.close()
 		}
 	}
@@ -204,11 +215,42 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 	return cases[index].selected(index, ops[index]), nil
 }
 
+// bound gives a wait the deadline of its timers, if it waits for the inbox too.
+// They are then handed over only when the inbox has been read to that time.
+func (w *wait) bound(cases []Case, ops []*op) {
+	inbox := false
+	for _, c := range cases {
+		inbox = inbox || c.Promise != nil || c.Receive != nil || c.Other != nil
+	}
+	for i, c := range cases {
+		if c.Timer == nil || !inbox {
+			continue
+		}
+		ops[i].inbox = true
+		if d := ops[i].deadline; w.deadline == 0 || d < w.deadline {
+			w.deadline = d
+		}
+	}
+}
+
+// late reports whether what was sent at that time has lost against the deadline
+// of somebody who waits for the operation. That is handed over first.
+func (o *op) late(sent store.Time) bool {
+	for _, w := range o.waiters {
+		if !w.filled && w.deadline != 0 && sent > w.deadline {
+			return true
+		}
+	}
+	return false
+}
+
 func (c Case) selected(index int, o *op) Selected {
 	s := Selected{Index: index}
 	switch {
 	case c.Promise != nil:
 		s.Value, s.Failure = c.Promise.op.value, c.Promise.op.failure
+	case c.Other != nil:
+		s.Value, s.Failure = c.Other.op.value, c.Other.op.failure
 	case c.Receive != nil:
 		s.Messages = o.messages
 	}

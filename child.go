@@ -1,0 +1,225 @@
+package stet
+
+import (
+	"fmt"
+
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// Other is another run whose end this run may await: a child that Go has
+// started, or any run that Watch was told of. It belongs to the run that has made
+// it and is used in its code only.
+type Other[Out any] struct {
+	inner *runner.Other
+	name  string
+}
+
+// ChildOption is an option of Go, Call and Detach: As, a Key, or a
+// ParentClose.
+type ChildOption interface{ applyChild(*childOptions) }
+
+type childOptions struct {
+	as    string
+	key   string
+	leave bool
+}
+
+func (a As) applyChild(o *childOptions) { o.as = string(a) }
+
+// ParentClose says what becomes of a child when the function that has started it
+// returns, or its branch or run is cancelled or ends.
+type ParentClose uint8
+
+const (
+	// CancelChild cancels the child. It is the default of Go and Call.
+	CancelChild ParentClose = iota
+	// LeaveChild lets the child go on. Detach always does.
+	LeaveChild
+)
+
+func (p ParentClose) applyChild(o *childOptions) { o.leave = p == LeaveChild }
+
+// Go starts a run of the workflow as a child of this one and goes on at once. The
+// start is part of the commit that records it, so no crash and no replay starts a
+// second one; the child's ID is derived and need not be chosen. Await gives the
+// result. The name of the workflow is that of the operation: give As, or a Key,
+// where one scope starts several.
+//
+// A child ends with the function that has started it, like a branch: if that
+// returns, or is cancelled, the child is cancelled too, unless it was started with
+// LeaveChild or under WithoutCancel.
+//
+// Errors: ErrCancelled, ErrUnknownWorkflow if no process ever had its code,
+// ErrInvalid and ErrTooLarge for the input.
+func (w *Workflow[In, Out]) Go(ctx Context, input In, opts ...ChildOption) (*Other[Out], error) {
+	inner, err := w.child(ctx, ctx.call(w.name, ""), input, opts, false)
+	if err != nil {
+		return nil, err
+	}
+	return &Other[Out]{inner, w.name}, nil
+}
+
+// Call starts a run of the workflow as a child of this one, waits for its end and
+// returns its result. Errors are those of Go and Other.Await.
+func (w *Workflow[In, Out]) Call(ctx Context, input In, opts ...ChildOption) (Out, error) {
+	var zero Out
+	call := ctx.call(w.name, "")
+	inner, err := w.child(ctx, call, input, opts, false)
+	if err != nil {
+		return zero, err
+	}
+	other := &Other[Out]{inner, w.name}
+	return other.await(ctx, call)
+}
+
+// Detach starts a run of the workflow that is independent of this one and returns
+// its ID. The start is part of the commit that records it. The run is shown as a
+// child, goes on when this run ends, and tells nobody of its end; Await waits for
+// it all the same. Errors are those of Go.
+func (w *Workflow[In, Out]) Detach(ctx Context, input In, opts ...ChildOption) (runID string, err error) {
+	inner, err := w.child(ctx, ctx.call(w.name, ""), input, opts, true)
+	if err != nil {
+		return "", err
+	}
+	return inner.RunID(ctx.branch), nil
+}
+
+func (w *Workflow[In, Out]) child(ctx Context, call runner.Call, input In, opts []ChildOption, detached bool) (*runner.Other, error) {
+	e := ctx.env.engine
+	o := childOptions{as: w.name}
+	for _, opt := range opts {
+		opt.applyChild(&o)
+	}
+	data, err := e.encodeValue("input of child "+o.as, input)
+	if err != nil {
+		return nil, err
+	}
+	call.Name, call.Key = o.as, o.key
+	inner, err := ctx.branch.StartChild(runner.Child{Call: call, Workflow: w.name, Input: data, Leave: o.leave, Detached: detached})
+	if err != nil {
+		return nil, e.errors.seen(err)
+	}
+	return inner, nil
+}
+
+// Watch has the end of the run with the ID told to this one and goes on at once.
+// Await gives its result, of type Out, also if it has ended long ago. A run that
+// does not exist gives ErrNotFound there. Errors: ErrCancelled, ErrInvalid for an
+// ID that cannot be, or is this run's own.
+func Watch[Out any](ctx Context, name, runID string, opts ...ChildOption) (*Other[Out], error) {
+	return watch[Out](ctx, ctx.call(name, ""), runID, opts)
+}
+
+// Await waits until the run with the ID has ended and returns its result, of type
+// Out: any run of the store, of whatever workflow, before or after its end. The
+// name is that of the operation. The error is a *RunError if the run has failed or
+// was cancelled, ErrNotFound if there is none, and those of Watch.
+func Await[Out any](ctx Context, name, runID string, opts ...WaitOption) (Out, error) {
+	var zero Out
+	o, err := waitOptionsOf(name, opts)
+	if err != nil {
+		return zero, err
+	}
+	call := ctx.call(o.as, o.key)
+	other, err := watch[Out](ctx, call, runID, []ChildOption{As(o.as), Key(o.key)})
+	if err != nil {
+		return zero, err
+	}
+	return other.wait(ctx, call, o)
+}
+
+func watch[Out any](ctx Context, call runner.Call, runID string, opts []ChildOption) (*Other[Out], error) {
+	o := childOptions{as: call.Name}
+	for _, opt := range opts {
+		opt.applyChild(&o)
+	}
+	if err := store.CheckRunID(runID); err != nil {
+		return nil, fmt.Errorf("await: %w: %w", err, ErrInvalid)
+	}
+	if runID == ctx.env.run.ID {
+		return nil, fmt.Errorf("await run %q: a run cannot await its own end: %w", runID, ErrInvalid)
+	}
+	call.Name, call.Key = o.as, o.key
+	inner, err := ctx.branch.Watch(call, runID)
+	if err != nil {
+		return nil, ctx.env.engine.errors.seen(err)
+	}
+	return &Other[Out]{inner, o.as}, nil
+}
+
+// RunID returns the ID of the other run.
+func (o *Other[Out]) RunID(ctx Context) string { return o.inner.RunID(ctx.branch) }
+
+// Await waits until the run has ended and returns its result. Further calls
+// return the same at once. The error is a *RunError if it has failed or was
+// cancelled, ErrNotFound if a watched run does not exist, ErrCancelled if the
+// branch is cancelled, or the child with the function that has started it. With
+// Within a deadline that wins is ErrTimeout; the run goes on, and can be awaited
+// again.
+func (o *Other[Out]) Await(ctx Context, opts ...WaitOption) (Out, error) {
+	w, err := waitOptionsOf(o.name, opts)
+	if err != nil {
+		var zero Out
+		return zero, err
+	}
+	return o.wait(ctx, ctx.call(w.as, w.key), w)
+}
+
+func (o *Other[Out]) wait(ctx Context, call runner.Call, w waitOptions) (Out, error) {
+	if !w.hasWithin {
+		return o.await(ctx, call)
+	}
+	var zero Out
+	call.Name, call.Key, call.Site = w.as, "deadline", 0
+	won, err := ctx.branch.Select(call, []runner.Case{
+		{Other: o.inner},
+		{Timer: &runner.Timer{Call: call, At: ctx.branch.Now().Add(w.within)}},
+	})
+	switch {
+	case err != nil:
+		return zero, ctx.env.engine.errors.seen(err)
+	case won.Index == 1:
+		return zero, ErrTimeout
+	}
+	return o.await(ctx, call)
+}
+
+func (o *Other[Out]) await(ctx Context, call runner.Call) (Out, error) {
+	data, err := ctx.branch.AwaitOther(call, o.inner)
+	if err != nil {
+		var zero Out
+		return zero, ctx.env.engine.errors.seen(err)
+	}
+	return decodeResult[Out](ctx, o.name, data)
+}
+
+// Case waits for the run to end; Await then returns at once.
+func (o *Other[Out]) Case() Case {
+	return Case{build: func(Context) (runner.Case, error) { return runner.Case{Other: o.inner}, nil }}
+}
+
+// recordRun returns the error of a run that has not succeeded as it is stored.
+func (t *errorTable) recordRun(e *RunError) *runner.Failure {
+	end := runner.End{RunID: e.RunID, Status: e.Status, Reason: e.Reason}
+	if e.Status == store.Failed {
+		end.Output = runner.EncodeFailure(t.record(e.Err))
+	}
+	return runner.RunFailure(&end)
+}
+
+// restoreRun is the inverse of recordRun.
+func (t *errorTable) restoreRun(f *runner.Failure) error {
+	link, err := runner.DecodeLinkDetails(f)
+	if err != nil {
+		return &Failure{Code: f.Code, Message: f.Message, Cause: t.restore(f.Cause)}
+	}
+	out := &RunError{RunID: link.RunID, Status: link.Status, Reason: link.Reason, Err: t.restore(f.Cause)}
+	switch link.Status {
+	case store.Cancelled:
+		out.Err = ErrCancelled
+	case store.Stalled:
+		out.Err = ErrStalled
+	}
+	return out
+}

@@ -1,0 +1,409 @@
+package stet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+var (
+	errRefusedCard = errors.New("declined")
+	goOn           = stet.Message[string]("go on")
+
+	// square is a child that computes.
+	square = stet.Define("square", func(ctx stet.Context, n int) (int, error) {
+		return stet.Step(ctx, "square", func(context.Context) (int, error) { return n * n, nil })
+	})
+	// told is a child that ends when it is told to.
+	told = stet.Define("told", func(ctx stet.Context, _ string) (string, error) { return goOn.Receive(ctx) })
+	// declining is a child that fails.
+	declining = stet.Define("declining", func(ctx stet.Context, _ string) (string, error) {
+		return "", fmt.Errorf("card: %w", errRefusedCard)
+	})
+)
+
+// family is a config with the children above and one workflow more.
+func family(parent stet.Definition) stet.Config {
+	return stet.Config{
+		Workflows: []stet.Definition{parent, square, told, declining},
+		Errors:    []stet.ErrorCode{stet.Sentinel("declined", errRefusedCard)},
+		Retry:     stet.Retry{Attempts: 1},
+	}
+}
+
+// parent starts a run of code that has no input, on an engine that knows the
+// children above.
+func parent[Out any](t *testing.T, code func(stet.Context) (Out, error)) (*stet.Engine, *stet.Run[Out]) {
+	t.Helper()
+	w := stet.Define("parent", func(ctx stet.Context, _ int) (Out, error) { return code(ctx) })
+	e := serve(t, family(w))
+	r, err := w.Start(testContext(t), e, 0, stet.ID("the-parent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, r
+}
+
+// children returns the children of a run, oldest first.
+func children(t testing.TB, e *stet.Engine, id string) []store.Run {
+	t.Helper()
+	info, err := e.Get(testContext(t), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := e.List(testContext(t), store.Filter{Parent: info.No, Values: true, Limit: store.MaxPage})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(page.Runs)
+	return page.Runs
+}
+
+func TestCallReturnsTheChildsResult(t *testing.T) {
+	e, r := parent(t, func(ctx stet.Context) (int, error) { return square.Call(ctx, 7) })
+	if got, err := r.Wait(testContext(t)); err != nil || got != 49 {
+		t.Fatalf("got %d, %v; want 49", got, err)
+	}
+	runs := children(t, e, r.ID())
+	if len(runs) != 1 || runs[0].Workflow != "square" || runs[0].Status != store.Succeeded {
+		t.Fatalf("the children are %+v", runs)
+	}
+}
+
+func TestChildrenAreAwaitedInAnyOrder(t *testing.T) {
+	e, r := parent(t, func(ctx stet.Context) (string, error) {
+		var others []*stet.Other[string]
+		for i := range 3 {
+			o, err := told.Go(ctx, "", stet.Key(fmt.Sprint(i)))
+			if err != nil {
+				return "", err
+			}
+			others = append(others, o)
+		}
+		var texts []string
+		for _, o := range slices.Backward(others) {
+			text, err := o.Await(ctx)
+			if err != nil {
+				return "", err
+			}
+			texts = append(texts, text)
+		}
+		return strings.Join(texts, ", "), nil
+	})
+	waitStatus(t, e, r.ID(), store.Suspended)
+	for i, child := range children(t, e, r.ID()) {
+		if err := goOn.Send(testContext(t), e, child.ID, fmt.Sprint("told ", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := r.Wait(testContext(t)); err != nil || got != "told 2, told 1, told 0" {
+		t.Fatalf("got %q, %v", got, err)
+	}
+}
+
+func TestChildsFailureIsTypedAtTheAwait(t *testing.T) {
+	e, r := parent(t, func(ctx stet.Context) (string, error) {
+		_, err := declining.Call(ctx, "")
+		var failed *stet.RunError
+		switch {
+		case !errors.As(err, &failed) || failed.Status != store.Failed:
+			return "", fmt.Errorf("the error is %#v", err)
+		case !errors.Is(err, errRefusedCard):
+			return "", fmt.Errorf("the child's own error is not found in %#v", err)
+		}
+		return failed.RunID, nil
+	})
+	got, err := r.Wait(testContext(t))
+	if err != nil || got != children(t, e, r.ID())[0].ID {
+		t.Fatalf("got %q, %v", got, err)
+	}
+}
+
+func TestChildsFailureReturnedByTheParentKeepsItsKind(t *testing.T) {
+	_, r := parent(t, func(ctx stet.Context) (string, error) { return declining.Call(ctx, "") })
+	_, err := r.Wait(testContext(t))
+	var failed *stet.RunError
+	if !errors.As(err, &failed) || failed.RunID != "the-parent" || !errors.As(failed.Err, &failed) || failed.RunID == "the-parent" || !errors.Is(err, errRefusedCard) {
+		t.Fatalf("the error is %v (%#v)", err, err)
+	}
+}
+
+func TestChildThatIsTerminatedFailsTheAwait(t *testing.T) {
+	e, r := parent(t, func(ctx stet.Context) (string, error) { return told.Call(ctx, "") })
+	waitStatus(t, e, r.ID(), store.Suspended)
+	child := children(t, e, r.ID())[0]
+	if ok, err := e.Terminate(testContext(t), child.ID, "enough"); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	_, err := r.Wait(testContext(t))
+	var failed *stet.RunError
+	if !errors.As(err, &failed) || !errors.As(failed.Err, &failed) || failed.RunID != child.ID || failed.Status != store.Cancelled || failed.Reason != "terminated: enough" || !errors.Is(err, stet.ErrCancelled) {
+		t.Fatalf("the error is %v (%#v)", err, err)
+	}
+}
+
+func TestUnknownWorkflowOfAChildIsRefused(t *testing.T) {
+	nobody := stet.Ref[int, int]("nobody has it")
+	e, r := parent(t, func(ctx stet.Context) (string, error) {
+		_, err := nobody.Go(ctx, 1)
+		_, err2 := nobody.Detach(ctx, 1, stet.As("detached"))
+		return fmt.Sprint(errors.Is(err, stet.ErrUnknownWorkflow), errors.Is(err2, stet.ErrUnknownWorkflow)), nil
+	})
+	if got, err := r.Wait(testContext(t)); err != nil || got != "true true" {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	if runs := children(t, e, r.ID()); len(runs) != 0 {
+		t.Errorf("children: %+v", runs)
+	}
+}
+
+func TestChildrenEndWithTheFunctionThatStartedThem(t *testing.T) {
+	e, r := parent(t, func(ctx stet.Context) (string, error) {
+		inner := stet.Go(ctx, "inner", func(ctx stet.Context) (string, error) {
+			o, err := told.Go(ctx, "") // not awaited
+			if err != nil {
+				return "", err
+			}
+			return o.RunID(ctx), stet.Sleep(ctx, "until it has begun", time.Millisecond)
+		})
+		id, err := inner.Await(ctx)
+		if err != nil {
+			return "", err
+		}
+		if _, err := told.Go(ctx, "", stet.As("left"), stet.LeaveChild); err != nil {
+			return "", err
+		}
+		if _, err := told.Go(stet.WithoutCancel(ctx), "", stet.As("shielded")); err != nil {
+			return "", err
+		}
+		_, err = stet.Await[string](ctx, "inner's end", id)
+		return fmt.Sprint(errors.Is(err, stet.ErrCancelled)), nil
+	})
+	if got, err := r.Wait(testContext(t)); err != nil || got != "true" {
+		t.Fatalf("got %q, %v; want the child to be cancelled with its branch", got, err)
+	}
+	runs := children(t, e, r.ID())
+	if len(runs) != 3 || runs[0].Reason != "cancelled: its parent does not wait for it any more" {
+		t.Fatalf("the children are %+v", runs)
+	}
+	for _, left := range runs[1:] {
+		waitStatus(t, e, left.ID, store.Suspended)
+	}
+}
+
+func TestCancelOfTheParentCancelsItsChildren(t *testing.T) {
+	e, r := parent(t, func(ctx stet.Context) (string, error) {
+		if _, err := told.Detach(ctx, "", stet.As("detached")); err != nil {
+			return "", err
+		}
+		return told.Call(ctx, "")
+	})
+	waitStatus(t, e, r.ID(), store.Suspended)
+	if ok, err := r.Cancel(testContext(t), "no need"); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	runs := children(t, e, r.ID())
+	waitStatus(t, e, runs[1].ID, store.Cancelled)
+	waitStatus(t, e, runs[0].ID, store.Suspended)
+	waitStatus(t, e, r.ID(), store.Cancelled)
+}
+
+func TestTerminateOfTheParentCancelsItsChildren(t *testing.T) {
+	for _, inMemory := range []bool{true, false} {
+		t.Run(fmt.Sprint("in memory ", inMemory), func(t *testing.T) {
+			w := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {
+				o, err := told.Go(ctx, "")
+				if err != nil {
+					return "", err
+				}
+				if _, err := told.Go(ctx, "", stet.As("left"), stet.LeaveChild); err != nil {
+					return "", err
+				}
+				return o.Await(ctx)
+			})
+			cfg := family(w)
+			if !inMemory {
+				cfg.MaxParked = stet.None
+			}
+			e := serve(t, cfg)
+			r, err := w.Start(testContext(t), e, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			waitStatus(t, e, r.ID(), store.Suspended)
+			if ok, err := e.Terminate(testContext(t), r.ID(), ""); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			runs := children(t, e, r.ID())
+			waitStatus(t, e, runs[0].ID, store.Cancelled)
+			waitStatus(t, e, runs[1].ID, store.Suspended)
+		})
+	}
+}
+
+func TestDetachedChildIsIndependent(t *testing.T) {
+	e, r := parent(t, func(ctx stet.Context) (string, error) { return told.Detach(ctx, "") })
+	id, err := r.Wait(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitStatus(t, e, id, store.Suspended)
+	if err := goOn.Send(testContext(t), e, id, "done"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := told.Handle(e, id).Wait(testContext(t)); err != nil || got != "done" {
+		t.Fatalf("got %q, %v", got, err)
+	}
+}
+
+func TestAwaitAnyRunByItsID(t *testing.T) {
+	w := stet.Define("parent", func(ctx stet.Context, id string) (string, error) { return stet.Await[string](ctx, "the other", id) })
+	e := serve(t, family(w))
+	ctx := testContext(t)
+	start := func(id string) *stet.Run[string] {
+		r, err := w.Start(ctx, e, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if _, err := told.Start(ctx, e, "", stet.ID("other")); err != nil {
+		t.Fatal(err)
+	}
+	before := []*stet.Run[string]{start("other"), start("other")}
+	waitStatus(t, e, before[0].ID(), store.Suspended)
+	waitStatus(t, e, before[1].ID(), store.Suspended)
+	if info, err := e.Get(ctx, before[0].ID()); err != nil || len(info.WaitsFor) != 1 || info.WaitsFor[0].Kind != "run" || info.WaitsFor[0].Run != "other" {
+		t.Errorf("it waits for %+v (%v)", info.WaitsFor, err)
+	}
+	if err := goOn.Send(ctx, e, "other", "the end"); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range append(before, start("other")) {
+		if got, err := r.Wait(ctx); err != nil || got != "the end" {
+			t.Fatalf("got %q, %v", got, err)
+		}
+	}
+	if _, err := start("nobody").Wait(ctx); !errors.Is(err, stet.ErrNotFound) {
+		t.Errorf("the end of a run that does not exist: %v", err)
+	}
+	if _, err := start("bad\nid").Wait(ctx); !errors.Is(err, stet.ErrInvalid) && !strings.Contains(err.Error(), "invalid") {
+		t.Errorf("the end of a run that cannot exist: %v", err)
+	}
+	r, err := w.Start(ctx, e, "me", stet.ID("me"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Wait(ctx); err == nil || !strings.Contains(err.Error(), "cannot await its own end") {
+		t.Errorf("a run that awaits itself: %v", err)
+	}
+}
+
+// waitsFor blocks until a run waits for one thing, of the kind.
+func waitsFor(t *testing.T, e *stet.Engine, id, kind string) {
+	t.Helper()
+	for ctx := testContext(t); ; {
+		info, err := e.Get(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(info.WaitsFor) == 1 && info.WaitsFor[0].Kind == kind {
+			return
+		}
+	}
+}
+
+func TestSelectOverEverything(t *testing.T) {
+	type outcome struct {
+		Won  int
+		Text string
+	}
+	tokens := make(chan string, 1)
+	w := stet.Define("parent", func(ctx stet.Context, other string) (outcome, error) {
+		child, err := told.Go(ctx, "")
+		if err != nil {
+			return outcome{}, err
+		}
+		watched, err := stet.Watch[string](ctx, "watched", other)
+		if err != nil {
+			return outcome{}, err
+		}
+		promise, err := stet.NewPromise[string](ctx, "promise")
+		if err != nil {
+			return outcome{}, err
+		}
+		if err := stet.Do(ctx, "hand out", func(context.Context) error { tokens <- promise.Token(); return nil }); err != nil {
+			return outcome{}, err
+		}
+		var message string
+		won, err := stet.Select(ctx, child.Case(), watched.Case(), promise.Case(), goOn.Case(&message), stet.After("deadline", time.Hour))
+		if err != nil {
+			return outcome{}, err
+		}
+		text := ""
+		switch won {
+		case 0:
+			text, err = child.Await(ctx)
+		case 1:
+			text, err = watched.Await(ctx)
+		case 2:
+			text, err = promise.Await(ctx)
+		case 3:
+			text = message
+		}
+		// What did not win is not lost.
+		if won != 0 && err == nil {
+			var more string
+			more, err = child.Await(ctx)
+			text += ", then " + more
+		}
+		return outcome{won, text}, err
+	})
+	for won := range 4 {
+		t.Run(fmt.Sprint("case ", won), func(t *testing.T) {
+			e := serve(t, family(w))
+			ctx := testContext(t)
+			if _, err := told.Start(ctx, e, "", stet.ID("other")); err != nil {
+				t.Fatal(err)
+			}
+			r, err := w.Start(ctx, e, "other", stet.ID("the-parent"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			token := <-tokens
+			waitStatus(t, e, r.ID(), store.Suspended)
+			child := children(t, e, r.ID())[0].ID
+			want := outcome{won, "won, then later"}
+			switch won {
+			case 0:
+				want.Text = "won"
+				err = goOn.Send(ctx, e, child, "won")
+			case 1:
+				err = goOn.Send(ctx, e, "other", "won")
+			case 2:
+				err = e.Resolve(ctx, token, "won")
+			case 3:
+				err = goOn.Send(ctx, e, r.ID(), "won")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if won != 0 {
+				waitsFor(t, e, r.ID(), "child")
+				if err := goOn.Send(ctx, e, child, "later"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, err := r.Wait(ctx); err != nil || got != want {
+				t.Fatalf("got %+v, %v; want %+v", got, err, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// last adds to a turn that ends a run what others are told of that: its parent,
+// and who watches it. run is as it will be.
+func last(u *store.Update, run *store.Run, watches []store.Item) {
+	if u.Status.Terminal() {
+		u.Sends = append(u.Sends, runner.Tell(run, watches, uuid.NewString)...)
+	}
+}
+
+// address fills in of what a turn sends what a run does not know: where the runs
+// that it starts are at home, and whether this process takes them up in the same
+// commit.
+func (t *tenure) address(turn *store.Turn) {
+	room := -1
+	for _, sends := range turn.Sent(store.Committed) {
+		for i := range sends {
+			c := &sends[i]
+			if room < 0 {
+				room = t.room()
+			}
+			if c.Start != nil {
+				c.Start.Shard = store.Shard{Group: store.DefaultGroup, Slot: t.e.Slot(c.Start.ID)}
+				_, known := t.e.cfg.Workflows[c.Start.Workflow]
+				c.Adopt = known && room > 0
+			} else {
+				c.Adopt = !c.Item.Kind.Verb() && len(t.workflows) > 0 && room > 0
+			}
+			if c.Adopt {
+				room--
+			}
+		}
+	}
+}
+
+// sent takes up the runs that a turn has made ready, or tells them what has come.
+// The committer calls it when the turns of the batch know their verdicts.
+func (t *tenure) sent(turn *store.Turn, result *store.TurnResult, now store.Time) {
+	n := 0
+	for _, sends := range turn.Sent(result.Verdict) {
+		for i := range sends {
+			if n == len(result.Sends) {
+				t.claimSoon() // the store does not know yet
+				return
+			}
+			answer := &result.Sends[n]
+			if n++; answer.Outcome == store.NotFound {
+				t.claimSoon() // the store has answered a watch
+			}
+			t.adopt(&sends[i], answer, now)
+		}
+	}
+}
+
+// knows reports whether any node has ever registered a workflow.
+func (t *tenure) knows(workflow string) (bool, error) {
+	if _, own := t.e.cfg.Workflows[workflow]; own {
+		return true, nil
+	}
+	if _, seen := t.e.seen.Load(workflow); seen {
+		return true, nil
+	}
+	d, err := t.describe()
+	if err != nil || !slices.Contains(d.Workflows, workflow) {
+		return false, err
+	}
+	t.e.seen.Store(workflow, struct{}{})
+	return true, nil
+}
+
+func (t *tenure) describe() (store.Description, error) {
+	ctx, cancel := context.WithTimeout(t.held, t.e.cfg.LeaseTTL)
+	defer cancel()
+	return t.e.cfg.Store.Describe(ctx)
+}

@@ -1,0 +1,126 @@
+package runner
+
+import (
+	"fmt"
+
+	"github.com/stet-run/stet/store"
+)
+
+// End is the value of an inbox item that tells how a run has ended.
+type End struct {
+	RunID  string       `cbor:"1,keyasint"`
+	Status store.Status `cbor:"2,keyasint"` // 0: there is no such run
+	Output []byte       `cbor:"3,keyasint"` // result, or failure record
+	Reason string       `cbor:"4,keyasint,omitempty"`
+
+	sent store.Time
+}
+
+// watcher is the value of a Watch.
+type watcher struct {
+	Run store.RunNo `cbor:"1,keyasint"` // that wants to know
+}
+
+// link is the value of the entry of another run, and the details of its failure.
+type link struct {
+	RunID    string `cbor:"1,keyasint"`
+	Workflow string `cbor:"2,keyasint,omitempty"` // of a child
+	Leave    bool   `cbor:"3,keyasint,omitempty"`
+	Detached bool   `cbor:"4,keyasint,omitempty"`
+	Key      string `cbor:"5,keyasint,omitempty"` // of a watch
+	// Of one that has ended:
+	Status store.Status `cbor:"6,keyasint,omitempty"`
+	Reason string       `cbor:"7,keyasint,omitempty"`
+	Output []byte       `cbor:"8,keyasint"`           // of one that has succeeded
+	Item   store.ItemNo `cbor:"9,keyasint,omitempty"` // that brought the end
+	ItemID string       `cbor:"10,keyasint,omitempty"`
+}
+
+// key is what ends are called by.
+func (l *link) key() string {
+	if l.Key != "" {
+		return l.Key
+	}
+	return l.RunID
+}
+
+// Link is what an entry says of another run.
+type Link struct {
+	RunID    string
+	Workflow string // of a child
+	Leave    bool   // it is not cancelled with its parent
+	Detached bool   // nobody awaits it
+	Status   store.Status
+	Reason   string
+	Output   []byte // of one that has succeeded
+}
+
+// DecodeLink returns what an entry of a child or an awaited run says of it. The
+// error wraps store.ErrDamaged.
+func DecodeLink(state store.EntryState, value []byte) (Link, error) {
+	l, err := decodeLink(state, value)
+	return Link{l.RunID, l.Workflow, l.Leave, l.Detached, l.Status, l.Reason, l.Output}, err
+}
+
+// DecodeLinkDetails returns what a failure with CodeRun says of the run. The error
+// wraps store.ErrDamaged.
+func DecodeLinkDetails(f *Failure) (Link, error) {
+	var l link
+	err := decode(f.Details, &l)
+	return Link{RunID: l.RunID, Status: l.Status, Reason: l.Reason}, err
+}
+
+// decodeLink reads the value of an entry. Of a failed one without a run the link
+// is empty.
+func decodeLink(state store.EntryState, value []byte) (link, error) {
+	var l link
+	if state != store.FailedEntry {
+		return l, decode(value, &l)
+	}
+	f, err := DecodeFailure(value)
+	if err != nil || f.Details == nil {
+		return l, err
+	}
+	return l, decode(f.Details, &l)
+}
+
+// RunFailure returns the failure of who awaits a run that has not succeeded.
+func RunFailure(e *End) *Failure {
+	f := &Failure{Code: CodeRun, Details: encode(link{RunID: e.RunID, Status: e.Status, Reason: e.Reason})}
+	switch e.Status {
+	case 0:
+		f.Code, f.Message = CodeNotFound, fmt.Sprintf("run %q: not found", e.RunID)
+	case store.Failed:
+		cause, err := DecodeFailure(e.Output)
+		if err != nil {
+			cause = &Failure{Code: CodeEncoding, Message: err.Error()}
+		}
+		f.Cause, f.Message = cause, fmt.Sprintf("run %q failed: %s", e.RunID, cause.Message)
+	default:
+		f.Message = fmt.Sprintf("run %q is %s: %s", e.RunID, e.Status, e.Reason)
+	}
+	return f
+}
+
+// Tell returns the commands that tell the end of a run to its parent and to
+// those that watch it. run is as it will be; newID makes IDs of items.
+func Tell(run *store.Run, watches []store.Item, newID func() string) []store.Command {
+	var sends []store.Command
+	value := encode(End{RunID: run.ID, Status: run.Status, Output: run.Output, Reason: run.Reason})
+	tell := func(to store.RunNo, name string, incarnation int, loc string) {
+		id := newID()
+		sends = append(sends, store.Command{RunNo: to, Item: &store.Item{
+			Kind: store.ItemEnd, ID: id, Origin: id, Name: name, Incarnation: incarnation, Loc: loc, Value: value,
+		}})
+	}
+	if run.Parent != 0 && run.ParentLoc != "" {
+		tell(run.Parent, run.ID, 0, run.ParentLoc)
+	}
+	for i := range watches {
+		var w watcher
+		if it := &watches[i]; decode(it.Value, &w) == nil && w.Run > 0 {
+			tell(w.Run, it.Name, it.Incarnation, it.Loc)
+		}
+	}
+	return sends
+}

@@ -1,0 +1,471 @@
+package runner
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+)
+
+// Other is another run whose end this run may await: a child, or any run.
+//
+// It is an operation that takes effect when it is asked for, not when a branch
+// waits for it: the start of a child, or the watch of a run, is part of the turn.
+// Its entry is open until the end is handed over. What it has handed out (the ID
+// of a child) is in its entry and is not derived again.
+type Other struct {
+	op *op
+}
+
+// Child asks for a run to be started.
+type Child struct {
+	Call     Call
+	Workflow string
+	Input    []byte
+	// Leave keeps the child from being cancelled with the scope that started it.
+	Leave bool
+	// Detached says that nobody awaits the child: its end is not told.
+	Detached bool
+}
+
+// other is what an operation on another run has besides.
+type other struct {
+	link  link
+	known bool // link is what is recorded; else its value was left out of the snapshot
+	input []byte
+	owned bool    // a child that is cancelled with its scope
+	end   *End    // arrived and not handed over
+	item  endItem // that has brought it
+	early *record // a completion that remained when this was asked for and not recorded
+	lost  bool    // there is nothing to wait for: failure says why
+	hot   bool    // is in Run.hotOthers
+}
+
+// endItem says which inbox item an End came by.
+type endItem struct {
+	no store.ItemNo
+	id string
+}
+
+// StartChild has a run started in the turn. It returns at once, unless nobody
+// knows the workflow: then the failure is handed over like a completion.
+func (b *Branch) StartChild(c Child) (*Other, error) {
+	if err := b.enter(c.Call); err != nil {
+		return nil, err
+	}
+	o := b.request(new(op), c.Call, store.KindChild)
+	x := &other{input: c.Input}
+	if c.Detached {
+		c.Leave = true
+	}
+	o.other = x
+	if o.rec == nil {
+		x.known = true
+		x.link = link{RunID: b.run.childID(o.loc), Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached}
+		b.seek(o, c.Workflow)
+	} else {
+		b.readLink(o)
+	}
+	x.owned = !c.Leave && !c.Call.Shield && !b.shielded
+	if x.lost || o.rec != nil && o.rec.State == store.FailedEntry && x.known && x.link.RunID == "" {
+		return nil, b.waitOp(c.Call, o)
+	}
+	if x.owned {
+		b.scope().own(o)
+	}
+	b.run.began(o)
+	return &Other{o}, nil
+}
+
+// seek finds out whether anybody has ever had the code of a workflow.
+func (b *Branch) seek(o *op, workflow string) {
+	knows := b.run.cfg.Knows
+	if knows == nil {
+		return
+	}
+	known, err := knows(workflow)
+	if err != nil {
+		b.run.broken = fmt.Errorf("look for workflow %s: %w", workflow, err)
+		b.halt()
+	}
+	if !known {
+		o.other.lost = true
+		o.failure = &Failure{Code: CodeUnknownWorkflow, Location: o.loc.String(), Message: fmt.Sprintf(
+			"unknown workflow %q: no process that has registered it was ever seen in this store", workflow)}
+	}
+}
+
+// Watch has the end of any run told to this one. It returns at once.
+func (b *Branch) Watch(call Call, runID string) (*Other, error) {
+	if err := b.enter(call); err != nil {
+		return nil, err
+	}
+	o := b.request(new(op), call, store.KindRun)
+	o.other = &other{}
+	if o.rec == nil {
+		r := b.run
+		key := r.derive("watch", r.cfg.Run.Generation, o.loc, 0)
+		o.other.known, o.other.link = true, link{RunID: runID, Key: hex.EncodeToString(key[:16])}
+	} else {
+		b.readLink(o)
+	}
+	b.run.began(o)
+	return &Other{o}, nil
+}
+
+// began lets an operation on another run take effect: now, or when the run goes
+// live. While a recorded completion remains, one that is not recorded is new in
+// the code: what takes effect when it is asked for is recorded before the next
+// completion. It is judged when the run goes live, because a cancel may close it
+// until then.
+func (r *Run) began(o *op) {
+	x := o.other
+	if x.known && !x.link.Detached && (o.rec == nil || o.rec.State == store.Open || o.rec.State == store.Withdrawn) {
+		r.others[x.link.key()] = o
+	}
+	if o.rec != nil {
+		return
+	}
+	if !r.live {
+		x.early = r.remaining()
+	}
+	r.expect(o)
+}
+
+// readLink reads what is recorded of another run, unless the value was left out.
+func (b *Branch) readLink(o *op) {
+	if o.rec.Value == nil && o.rec.Size > 0 {
+		return
+	}
+	l, err := decodeLink(o.rec.State, o.rec.Value)
+	if err != nil {
+		b.run.damaged(o.loc, err)
+		b.halt()
+	}
+	o.other.link, o.other.known = l, true
+}
+
+// RunID returns the ID of the other run. b is the branch that asks.
+func (p *Other) RunID(b *Branch) string {
+	if x := p.op.other; !x.known {
+		r, o := p.op.run, p.op
+		value, err := r.cfg.Fetch(o.rec.Loc)
+		if err != nil {
+			r.broken = fmt.Errorf("fetch the value of %s: %w", o.loc, err)
+			b.halt()
+		}
+		if x.link, err = decodeLink(o.rec.State, value); err != nil {
+			r.damaged(o.loc, err)
+			b.halt()
+		}
+		x.known = true
+	}
+	return p.op.other.link.RunID
+}
+
+// AwaitOther waits until the other run has ended and returns its encoded result.
+// A *Failure with CodeRun says that it has not succeeded. A run that is known to
+// have ended gives its outcome also in a cancelled branch.
+func (b *Branch) AwaitOther(call Call, p *Other) ([]byte, error) {
+	err := b.check(call)
+	if err == nil && !p.op.settled {
+		err = b.refuse(call)
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = b.waitOp(call, p.op)
+	return p.op.value, err
+}
+
+// childID returns the ID of the child that is started at a location, in the form
+// of a UUID of version 8.
+func (r *Run) childID(loc location.Loc) string {
+	h := r.derive("child", r.cfg.Run.Generation, loc, 0)
+	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
+}
+
+// lasting reports whether the operation takes effect when it is asked for, and
+// goes on when nobody waits for it any more.
+func (o *op) lasting() bool { return o.kind == promiseKind || o.other != nil }
+
+// startOther lets the start of a child or the watch of a run take effect, and
+// looks for an end that has come already. The run is live.
+func (r *Run) startOther(o *op) {
+	x := o.other
+	switch {
+	case o.closed:
+		r.withdrawOther(o)
+		return
+	case o.begun || x.lost:
+	case o.rec == nil:
+		r.write(o, store.Entry{State: store.Open, Started: r.now, Value: encode(x.link)})
+		r.log.send(x.command(o))
+	case o.rec.State == store.Withdrawn:
+		// Its end may have come while this run had ended.
+		r.log.send(r.watch(o, x.link.RunID, hex.EncodeToString(r.again(o))))
+	}
+	o.begun = true
+	r.heatOther(o)
+}
+
+// inserted is the divergence in which the code asks for another run before
+// completions that were recorded without it.
+func (r *Run) inserted() *Stall {
+	for _, o := range r.replay.pending {
+		if o.other == nil || o.other.early == nil || o.closed {
+			continue
+		}
+		before := o.other.early
+		return &Stall{
+			Location: location.Loc(before.Loc).String(), Recorded: before.describe(), Asked: describe(o.kind, o.loc) + " before it", Remedy: remedy,
+		}
+	}
+	return nil
+}
+
+// again derives the key of a further watch. An answer to it is an end by the
+// name of the first.
+func (r *Run) again(o *op) []byte {
+	h := r.derive("watch again", r.cfg.Run.Generation, o.loc, r.seq)
+	return h[:16]
+}
+
+// command returns what a new operation on another run sends.
+func (x *other) command(o *op) store.Command {
+	r := o.run
+	if o.kind == store.KindRun {
+		return r.watch(o, x.link.RunID, x.link.Key)
+	}
+	seed := r.derive("seed of a child", r.cfg.Run.Generation, o.loc, 0)
+	start := &store.Start{
+		ID: x.link.RunID, Workflow: x.link.Workflow, Seed: store.Seed(seed[:16]), Input: x.input,
+		Parent: r.cfg.Run.No, ParentLoc: string(o.loc),
+	}
+	if x.link.Detached {
+		start.ParentLoc = ""
+	}
+	x.input = nil
+	return store.Command{Start: start}
+}
+
+// watch returns the command that asks for the end of a run.
+func (r *Run) watch(o *op, runID, id string) store.Command {
+	return store.Command{RunID: runID, Item: &store.Item{
+		Kind: store.ItemWatch, ID: id, Origin: id, Name: o.other.link.key(), Incarnation: r.cfg.Run.Incarnation, Loc: string(o.loc),
+		Value: encode(watcher{Run: r.cfg.Run.No}),
+	}}
+}
+
+// deliverEnd takes the end of another run from the inbox. One that nothing waits
+// for is consumed: it is of an older incarnation or generation, or known already.
+func (r *Run) deliverEnd(it store.Item) {
+	if !r.live {
+		r.ends = append(r.ends, it)
+		r.log.see(&it)
+		return
+	}
+	o := r.others[it.Name]
+	if o == nil || o.settled || o.closed || o.other.end != nil {
+		r.Answer(it.No, nil)
+		return
+	}
+	x := o.other
+	x.item = endItem{it.No, it.ID}
+	if it.Failed {
+		x.end = &End{RunID: x.link.RunID} // no status: there is none
+	} else if err := decode(it.Value, &x.end); err != nil {
+		r.damaged(o.loc, err)
+		return
+	}
+	x.end.sent = it.Sent
+	r.log.see(&it)
+	r.heatOther(o)
+}
+
+// heatOther lists an operation whose end is there and awaited.
+func (r *Run) heatOther(o *op) {
+	if x := o.other; r.live && !x.hot && !o.settled && (x.end != nil || x.lost) {
+		x.hot = true
+		r.hotOthers = append(r.hotOthers, o)
+	}
+}
+
+// matchOther hands over one end. It reports whether there was one.
+func (r *Run) matchOther() bool {
+	for i := 0; i < len(r.hotOthers); {
+		o := r.hotOthers[i]
+		x := o.other
+		wanted := !o.settled && !o.closed && o.awaited()
+		if wanted && !x.lost && o.late(x.end.sent) {
+			i++
+			continue
+		}
+		r.hotOthers = without(r.hotOthers, i)
+		x.hot = false
+		if !wanted {
+			continue
+		}
+		if !x.lost {
+			r.log.consume(x.item.no, nil)
+			o.takeEnd()
+		}
+		delete(r.others, x.link.key())
+		r.handOver(o)
+		return true
+	}
+	return false
+}
+
+// without returns a list without one element, mostly the first.
+func without[T any](list []T, i int) []T {
+	if i == 0 {
+		return list[1:]
+	}
+	return slices.Delete(list, i, i+1)
+}
+
+// takeEnd makes the end of the other run the outcome of the operation.
+func (o *op) takeEnd() {
+	x := o.other
+	e := x.end
+	x.end = nil
+	x.link.RunID, x.link.Status, x.link.Reason = e.RunID, e.Status, e.Reason
+	x.link.Item, x.link.ItemID = x.item.no, x.item.id
+	if e.Status == store.Succeeded {
+		o.value = e.Output
+		return
+	}
+	o.failure = RunFailure(e)
+	o.failure.Location = o.loc.String()
+	o.failure.Details = encode(x.link)
+}
+
+// recallOther takes the outcome of a recorded operation on another run.
+func (o *op) recallOther(value []byte) error {
+	l, err := decodeLink(store.Done, value)
+	if err != nil {
+		return err
+	}
+	o.value = l.Output
+	l.Output = nil
+	o.other.link, o.other.known = l, true
+	return nil
+}
+
+// closeOther ends the wait for a child whose scope has ended or was cancelled,
+// and cancels the child. Whoever awaits it gets ErrCancelled. While the run
+// replays, a withdrawal that is recorded is durable; another is for when the run
+// goes live.
+func (o *op) closeOther() {
+	if o.closed || o.settled {
+		return
+	}
+	r := o.run
+	o.closed, o.refused = true, true
+	switch {
+	case r.live:
+		r.withdrawOther(o)
+		delete(r.others, o.other.link.key())
+	case o.rec != nil && o.rec.State == store.Open:
+		r.replay.pending = append(r.replay.pending, o)
+	}
+	if !o.written {
+		r.entries--
+	}
+	r.settle(&o.source)
+}
+
+// withdrawOther records that nobody waits for a child any more, and cancels it.
+func (r *Run) withdrawOther(o *op) {
+	if !o.written || o.rec != nil && o.rec.State == store.Withdrawn {
+		return
+	}
+	r.write(o, store.Entry{State: store.Withdrawn, Value: encode(o.other.link)})
+	r.log.send(r.cancelOther(o.loc, o.other.link.RunID, "its parent does not wait for it any more"))
+}
+
+// cancelOther returns the command that cancels a child.
+func (r *Run) cancelOther(loc location.Loc, runID, reason string) store.Command {
+	h := r.derive("cancel", r.cfg.Run.Generation, loc, 0)
+	id := hex.EncodeToString(h[:16])
+	return store.Command{RunID: runID, Item: &store.Item{Kind: store.ItemCancel, ID: id, Origin: id, Value: []byte(reason)}}
+}
+
+// own adds a child to those that end with the scope.
+func (s *scope) own(o *op) {
+	if len(s.runs) == cap(s.runs) {
+		s.runs = slices.DeleteFunc(s.runs, func(o *op) bool { return o.settled })
+	}
+	s.runs = append(s.runs, o)
+}
+
+// closeRuns cancels the children of a scope that have not ended.
+func (s *scope) closeRuns() {
+	for _, o := range s.runs {
+		o.closeOther()
+	}
+}
+
+// abandon records of what the run still waits for, as it ends, that it does not
+// any more. A run that is taken up again asks anew how those have ended.
+func (r *Run) abandon() {
+	var open []*op
+	for _, o := range r.others {
+		if o.written && !o.settled && (o.rec == nil || o.rec.State != store.Withdrawn) {
+			open = append(open, o)
+		}
+	}
+	slices.SortFunc(open, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
+	for _, o := range open {
+		r.write(o, store.Entry{State: store.Withdrawn, Value: encode(o.other.link)})
+	}
+}
+
+// orphans returns the commands that cancel the children which end with the run
+// and are not closed. A run that ends without the end of its code has some.
+func (r *Run) orphans() []store.Command {
+	var open []*op
+	for _, o := range r.others {
+		if o.other.owned && o.written && (!o.settled || o.closed) {
+			open = append(open, o)
+		}
+	}
+	slices.SortFunc(open, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
+	var sends []store.Command
+	for _, o := range open {
+		sends = append(sends, r.cancelOther(o.loc, o.other.link.RunID, parentEnded))
+	}
+	if r.live {
+		return sends
+	}
+	return append(sends, r.orphansOf(func(e *store.Entry) bool { return !r.replay.records[e.Loc].asked })...)
+}
+
+const parentEnded = "its parent has ended"
+
+// orphansOf returns the same of recorded children that some ask for.
+func (r *Run) orphansOf(want func(*store.Entry) bool) []store.Command {
+	var sends []store.Command
+	for i := range r.cfg.Entries {
+		e := &r.cfg.Entries[i]
+		if e.Kind != store.KindChild || e.State != store.Open || !want(e) {
+			continue
+		}
+		if l, err := decodeLink(e.State, e.Value); err == nil && !l.Leave {
+			sends = append(sends, r.cancelOther(location.Loc(e.Loc), l.RunID, parentEnded))
+		}
+	}
+	return sends
+}
+
+// Orphans returns the commands that cancel the children which end with a run
+// whose code does not run.
+func Orphans(run *store.Run, entries []store.Entry) []store.Command {
+	r := Run{cfg: Config{Run: *run, Entries: entries}}
+	return r.orphansOf(func(*store.Entry) bool { return true })
+}
