@@ -31,6 +31,19 @@ type Start struct {
 
 	Parent    RunNo
 	ParentLoc string
+
+	Fork *Fork // nil: it begins without a history
+}
+
+// Fork is what a run that is forked from another begins with.
+type Fork struct {
+	Random  Seed    // the randomness of the other
+	Started Time    // when the other was first claimed
+	Entries []Entry // of incarnation 0
+	// Items precede those of the Start. Of each also Sent is given, and whether it
+	// is Consumed, and then has no value, or New.
+	Items []Item
+	Audit []Audit
 }
 
 // Delay is a duration in microseconds.

@@ -67,6 +67,19 @@
 //  17. An update is answered once. When its run ends, or continues as new, the
 //     same act answers each update that has no answer with [Unanswered],
 //     examined or not.
+//  18. A run that is Paused is claimed for an unexamined verb alone, and is not
+//     adopted. It, and a run with an unexamined Pause, is claimed at rest: it
+//     keeps its status and its wake time, and losing its lease puts it back as it
+//     was. A turn whose Update says Paused gives its run back whatever the status,
+//     and is not held back from suspending it.
+//  19. After Prune, Rewrites replace entries as they are given, final or not;
+//     where there is none the turn is refused. Then Entries are written.
+//  20. A Returned item is new again, with the value that is given: the run's
+//     consumed item with its ID, where it was, or, if that was swept, one with
+//     the given number, or the next if that is not free. One that is not
+//     consumed, or was answered, refuses the turn.
+//  21. Audits of a turn and of a fork get the next numbers of their run and the
+//     time of the act. A run's generation only grows.
 //
 // All methods are safe for concurrent use.
 package store

@@ -75,9 +75,12 @@ type Entry struct {
 	Wake    Time  // an open entry's deadline or next attempt; 0: none
 	Attempt int   // attempts on record
 	Owes    bool  // a completed step that carries a compensation
-	Started Time
-	Ended   Time
-	Value   []byte // nil: no value
+	// Generation is the run's when the operation was asked for: what it has handed
+	// out (keys, tokens) is derived from it.
+	Generation int
+	Started    Time
+	Ended      Time
+	Value      []byte // nil: no value
 	// Size is the length of the value. Where Value is nil and Size positive the
 	// value was left out because it is large; History with Values fetches it.
 	Size int

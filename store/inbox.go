@@ -30,22 +30,38 @@ const (
 	ItemWatch ItemKind = 7
 	// ItemUpdate is a message to the run, by Name, that its code answers.
 	ItemUpdate ItemKind = 8
+
+	// ItemPause asks for the run to be left alone until it is resumed.
+	ItemPause ItemKind = 10
+	// ItemRetry asks for a failed run to try again what has failed.
+	ItemRetry ItemKind = 11
+	// ItemRewind asks for a part of the history to be taken back.
+	ItemRewind ItemKind = 12
+	// ItemEdit asks for the outcome of a step to be replaced.
+	ItemEdit ItemKind = 13
 )
 
-var itemNames = [...]string{"", "message", "resolution", "cancel", "terminate", "resume", "end", "watch", "update"}
+var itemNames = [...]string{"", "message", "resolution", "cancel", "terminate", "resume", "end", "watch", "update", 10: "pause", "retry", "rewind", "edit"}
 
 // String returns the kind as users see it: "message", "resolution", …
 func (k ItemKind) String() string {
-	if k > 0 && int(k) < len(itemNames) {
+	if k.Valid() {
 		return itemNames[k]
 	}
 	return fmt.Sprintf("item(%d)", uint8(k))
 }
 
+// Valid reports whether k is one of the kinds above.
+func (k ItemKind) Valid() bool { return int(k) < len(itemNames) && itemNames[k] != "" }
+
 // Verb reports whether the item is a request about the run that its owner
 // answers with a verdict, rather than something sent to its code.
 func (k ItemKind) Verb() bool {
-	return k == ItemCancel || k == ItemTerminate || k == ItemResume || k == ItemWatch
+	switch k {
+	case ItemCancel, ItemTerminate, ItemResume, ItemWatch, ItemPause, ItemRetry, ItemRewind, ItemEdit:
+		return true
+	}
+	return false
 }
 
 // ItemState is the state of an inbox item. The numbers are stored.
@@ -66,10 +82,11 @@ type Item struct {
 	No          ItemNo
 	Kind        ItemKind
 	State       ItemState
-	Name        string // of a message or update
+	Name        string // of a message or update; of a verb who asks
 	ID          string // unique in the run's inbox; never empty
 	Origin      string // names the sending act; a repeat of the act has the same
 	Incarnation int    // addressed incarnation of a resolution
+	Generation  int    // of the run when what a resolution addresses was made
 	Loc         string // addressed location of a resolution
 	Failed      bool   // a resolution that rejects: Value is a failure record
 	Sent        Time   // by the store's clock

@@ -39,10 +39,11 @@ type ClaimRequest struct {
 	Boot   string
 	Leases []Lease
 	// Workflows are those whose code the node has. Runs of others are claimed
-	// only for what needs no code: an unexamined Terminate, a Cancel of a run
-	// that is queued, stalled or terminal, a Resume of one that is stalled or
-	// terminal. A queued run whose wake time has not come is claimed only for an
-	// unexamined Terminate or Cancel, whoever asks.
+	// only for what needs no code: an unexamined Terminate or Pause, a Cancel of a
+	// run that is queued, paused, stalled or terminal, another verb of one that is
+	// paused, stalled or terminal. A queued run whose wake time has not come is
+	// claimed only for an unexamined Terminate, Cancel or Pause, whoever asks, and a
+	// paused run only for a verb.
 	Workflows []string
 	// Limit bounds the runs that are newly claimed. 0 claims none, and
 	// unexamined items of claimed runs are still returned.

@@ -130,6 +130,7 @@ type Run struct {
 	Incarnation int
 	Generation  int
 	Seed        Seed
+	Random      Seed   // of a forked run: the randomness of the one it was forked from; zero: Seed
 	Build       string // newest build that has committed to it; "" if none
 	Parent      RunNo  // 0: none
 	ParentLoc   string // where the parent awaits it

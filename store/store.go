@@ -51,7 +51,8 @@ type Store interface {
 	// those marked ready, each by number. It returns the unexamined items of all
 	// runs in the node's hand, by run. A claimed run that was
 	// queued or suspended is running from then on and has no wake time; Started
-	// is set the first time. Stalled and terminal runs keep their status.
+	// is set the first time. Stalled and terminal runs keep their status, and
+	// those at rest (law 18) their wake time too.
 	Claim(ctx context.Context, req ClaimRequest) (Claims, error)
 
 	// Load returns the runs with the entries of their incarnation in the order
@@ -80,6 +81,9 @@ type Store interface {
 
 	// Stream returns items of a stream.
 	Stream(ctx context.Context, q StreamQuery) ([]StreamItem, error)
+
+	// Audit returns what operators did to a run, in the order of the numbers.
+	Audit(ctx context.Context, run RunNo) ([]Audit, error)
 
 	// Changed blocks until something that another process did may have made a
 	// run ready, answered an item or changed a feed, or ctx ends, whose error it then returns.

@@ -22,16 +22,19 @@ type Turn struct {
 	Run         RunNo
 	Shard       Shard
 	Incarnation int
-	Prune       []Span // of the run's history, deleted before Entries are written
+	Prune       []Span  // of the run's history, deleted before anything is written (law 13)
+	Rewrites    []Entry // in place of entries that are there, final ones too (law 19)
 	Entries     []Entry
 	Seen        []ItemNo
 	Consumed    []Consumption
+	Returned    []Item        // consumed items that are in the inbox again (law 20)
 	Answers     []Consumption // to updates that are consumed and have no answer
 	Values      []Setting     // at most one of each name
 	Rewound     bool          // every stream of the run gets a mark, before Appends
 	Appends     []Append      // in this order
 	Tags        []Pair        // to be set, no two of one key; an empty value removes
 	Update      *Update       // nil: the run's row is not touched
+	Audit       []Audit       // acts of operators; the store sets No and Time (law 21)
 	Sends       []Command     // to other runs
 }
 
@@ -68,19 +71,21 @@ type Consumption struct {
 }
 
 // Update changes a run's row. Every field is written as it stands, except that
-// zero Build, nil Output and nil Waits leave the former value of Build and
-// Output, and clear Waits.
+// zero Build, nil Output and zero Generation leave the former value, and nil
+// Waits clears it.
 type Update struct {
 	Status Status
 	Marks  Marks
-	WakeAt Time // of a suspended run; 0: none
-	Reason string
-	Build  string
-	Alone  bool // execute it alone; keeps Suspect and Strikes, which are else cleared
-	Spared bool // its time alone is over: keeps Suspect and Strikes, clears Alone
-	Output []byte
-	Waits  []byte
-	Sends  []Command // to other runs, after those of the turn, unless the turn is StillReady
+	WakeAt Time // of a suspended run, or of one that is queued again; 0: none
+	// Generation raises the run's; the turn is refused if it is not higher.
+	Generation int
+	Reason     string
+	Build      string
+	Alone      bool // execute it alone; keeps Suspect and Strikes, which are else cleared
+	Spared     bool // its time alone is over: keeps Suspect and Strikes, clears Alone
+	Output     []byte
+	Waits      []byte
+	Sends      []Command // to other runs, after those of the turn, unless the turn is StillReady
 }
 
 // Verdict is the store's answer to a turn.

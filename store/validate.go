@@ -105,11 +105,54 @@ func (s *Start) validate() error {
 		}
 		seen[s.Items[i].ID] = true
 	}
+	if s.Fork != nil {
+		return s.Fork.validate(s.ID, seen)
+	}
+	return nil
+}
+
+// validate checks what a fork begins with; ids are those of the start's items.
+func (f *Fork) validate(run string, ids map[string]bool) error {
+	if f.Started < 0 {
+		return invalid("fork %q: expected a time of 0 or more, found %d", run, f.Started)
+	}
+	locs := make(map[string]bool, len(f.Entries))
+	for i := range f.Entries {
+		e := &f.Entries[i]
+		if err := e.check(fmt.Sprintf("fork %q", run)); err != nil {
+			return err
+		}
+		if locs[e.Loc] {
+			return invalid("fork %q: two entries are at %q", run, e.Loc)
+		}
+		locs[e.Loc] = true
+	}
+	for i := range f.Items {
+		it := &f.Items[i]
+		switch err := it.validate(); {
+		case err != nil:
+			return fmt.Errorf("fork %q: %w", run, err)
+		case ids[it.ID]:
+			return invalid("fork %q: two items have the ID %q", run, it.ID)
+		case it.Sent < 0 || it.State != New && it.State != Consumed || it.State == Consumed && it.Value != nil:
+			return invalid("fork %q: item %q: expected it new, or consumed and without a value, found state %d, sent at %d", run, it.ID, it.State, it.Sent)
+		}
+		ids[it.ID] = true
+	}
+	return checkAudit(f.Audit)
+}
+
+func checkAudit(list []Audit) error {
+	for i := range list {
+		if err := list[i].check(); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 func (it *Item) validate() error {
-	if it.Kind < ItemMessage || it.Kind > ItemUpdate {
+	if !it.Kind.Valid() {
 		return invalid("item: unknown kind %d", it.Kind)
 	}
 	if err := checkText("item ID", it.ID, MaxRunID, false); err != nil {
@@ -254,24 +297,37 @@ func (b *Batch) LeaseOf(s Shard) *Lease {
 }
 
 func (t *Turn) validate() error {
+	for _, list := range [][]Entry{t.Rewrites, t.Entries} {
+		for i := range list {
+			if err := list[i].check(fmt.Sprintf("run number %d", t.Run)); err != nil {
+				return err
+			}
+		}
+	}
 	for _, s := range t.Prune {
 		if s.From == "" || s.From >= s.To || len(s.From) > MaxLocation || len(s.To) > MaxLocation {
 			return invalid("turn of run number %d: expected a span between two locations of 1 to %d bytes, found %.100q to %.100q", t.Run, MaxLocation, s.From, s.To)
 		}
 	}
-	for i := range t.Entries {
-		e := &t.Entries[i]
-		switch {
-		case e.Loc == "" || len(e.Loc) > MaxLocation:
-			return invalid("entry of run number %d: expected a location of 1 to %d bytes, found %d", t.Run, MaxLocation, len(e.Loc))
-		case e.Kind == 0 || e.State < Open || e.State > Withdrawn:
-			return invalid("entry of run number %d: kind %d or state %d is not known", t.Run, e.Kind, e.State)
-		case e.Seq < 0:
-			return invalid("entry of run number %d: expected a completion number of 0 or more, found %d", t.Run, e.Seq)
+	for i := range t.Returned {
+		if err := t.Returned[i].validate(); err != nil {
+			return fmt.Errorf("turn of run number %d: %w", t.Run, err)
+		}
+		if t.Returned[i].Sent < 0 {
+			return invalid("turn of run number %d: expected a returned item to be sent at 0 or later, found %d", t.Run, t.Returned[i].Sent)
+		}
+		if t.Returned[i].Kind.Verb() {
+			return invalid("turn of run number %d: expected what was sent to the run's code to be returned, found a %s", t.Run, t.Returned[i].Kind)
 		}
 	}
 	if t.Update != nil && !t.Update.Status.Valid() {
 		return invalid("turn of run number %d: unknown status %d", t.Run, t.Update.Status)
+	}
+	if t.Update != nil && t.Update.Generation < 0 {
+		return invalid("turn of run number %d: expected a generation of 0 or more, found %d", t.Run, t.Update.Generation)
+	}
+	if err := checkAudit(t.Audit); err != nil {
+		return err
 	}
 	if t.Update != nil {
 		if err := ValidateCommands(t.Update.Sends); err != nil {
@@ -282,6 +338,20 @@ func (t *Turn) validate() error {
 		return err
 	}
 	return ValidateCommands(t.Sends)
+}
+
+func (e *Entry) check(of string) error {
+	switch {
+	case e.Loc == "" || len(e.Loc) > MaxLocation:
+		return invalid("entry of %s: expected a location of 1 to %d bytes, found %d", of, MaxLocation, len(e.Loc))
+	case e.Kind == 0 || e.State < Open || e.State > Withdrawn:
+		return invalid("entry of %s: kind %d or state %d is not known", of, e.Kind, e.State)
+	case e.Seq < 0:
+		return invalid("entry of %s: expected a completion number of 0 or more, found %d", of, e.Seq)
+	case e.Generation < 0:
+		return invalid("entry of %s: expected a generation of 0 or more, found %d", of, e.Generation)
+	}
+	return nil
 }
 
 // ValidateCommands validates each.

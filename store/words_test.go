@@ -51,6 +51,10 @@ func TestStoredNumbers(t *testing.T) {
 		{store.ItemEnd, int(store.ItemEnd), "6 end"},
 		{store.ItemWatch, int(store.ItemWatch), "7 watch"},
 		{store.ItemUpdate, int(store.ItemUpdate), "8 update"},
+		{store.ItemPause, int(store.ItemPause), "10 pause"},
+		{store.ItemRetry, int(store.ItemRetry), "11 retry"},
+		{store.ItemRewind, int(store.ItemRewind), "12 rewind"},
+		{store.ItemEdit, int(store.ItemEdit), "13 edit"},
 		{store.ItemKind(0), 0, "0 item(0)"},
 		{store.Committed, int(store.Committed), "1 committed"},
 		{store.StillReady, int(store.StillReady), "2 still ready"},
@@ -73,6 +77,7 @@ func TestVerbsAreTheOwnersToAnswer(t *testing.T) {
 	for kind, want := range map[store.ItemKind]bool{
 		store.ItemMessage: false, store.ItemResolution: false, store.ItemCancel: true, store.ItemTerminate: true, store.ItemResume: true,
 		store.ItemEnd: false, store.ItemWatch: true, store.ItemUpdate: false,
+		store.ItemPause: true, store.ItemRetry: true, store.ItemRewind: true, store.ItemEdit: true,
 	} {
 		if kind.Verb() != want {
 			t.Errorf("%s.Verb() = %t", kind, !want)

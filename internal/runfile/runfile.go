@@ -40,7 +40,8 @@ type run struct {
 	Claimed     bool         `json:"claimed,omitempty"`
 	Incarnation int          `json:"incarnation"`
 	Generation  int          `json:"generation"`
-	Seed        []byte       `json:"seed"` // base64
+	Seed        []byte       `json:"seed"`             // base64
+	Random      []byte       `json:"random,omitempty"` // of a forked run: its origin's seed
 	Build       string       `json:"build,omitempty"`
 	Parent      store.RunNo  `json:"parent,omitempty"`
 	ParentLoc   loc          `json:"parent_location,omitempty"`
@@ -58,18 +59,19 @@ type run struct {
 }
 
 type entry struct {
-	Location loc     `json:"location"`
-	Kind     kind    `json:"kind"`
-	State    state   `json:"state"`
-	Number   int64   `json:"number,omitempty"` // of the completion
-	Born     int64   `json:"born,omitempty"`
-	At       instant `json:"at,omitzero"`
-	Wake     instant `json:"wake,omitzero"`
-	Attempts int     `json:"attempts,omitempty"`
-	Owes     bool    `json:"owes,omitempty"`
-	Started  instant `json:"started,omitzero"`
-	Ended    instant `json:"ended,omitzero"`
-	Value    *value  `json:"value,omitempty"`
+	Location   loc     `json:"location"`
+	Kind       kind    `json:"kind"`
+	State      state   `json:"state"`
+	Number     int64   `json:"number,omitempty"` // of the completion
+	Born       int64   `json:"born,omitempty"`
+	At         instant `json:"at,omitzero"`
+	Wake       instant `json:"wake,omitzero"`
+	Attempts   int     `json:"attempts,omitempty"`
+	Owes       bool    `json:"owes,omitempty"`
+	Generation int     `json:"generation,omitempty"`
+	Started    instant `json:"started,omitzero"`
+	Ended      instant `json:"ended,omitzero"`
+	Value      *value  `json:"value,omitempty"`
 }
 
 type item struct {
@@ -80,6 +82,7 @@ type item struct {
 	ID          string       `json:"id"`
 	Origin      string       `json:"origin,omitempty"`
 	Incarnation int          `json:"incarnation,omitempty"`
+	Generation  int          `json:"generation,omitempty"`
 	Location    loc          `json:"location,omitempty"`
 	Failed      bool         `json:"failed,omitempty"`
 	Sent        instant      `json:"sent,omitzero"`
@@ -141,6 +144,9 @@ func Read(r io.Reader) (*store.Snapshot, error) {
 	if f.Run.ID == "" || f.Run.Workflow == "" || !f.Run.Status.Valid() {
 		return bad("run: expected an ID, a workflow and a status")
 	}
+	if n := len(f.Run.Random); n != 0 && n != len(s.Run.Random) {
+		return bad("run: expected randomness of %d bytes, or none, found %d", len(s.Run.Random), n)
+	}
 	s.Run = f.Run.stored()
 	for i := range f.Entries {
 		e := f.Entries[i].stored()
@@ -162,8 +168,13 @@ func Read(r io.Reader) (*store.Snapshot, error) {
 }
 
 func runOf(r *store.Run) run {
+	var random []byte
+	if r.Random != (store.Seed{}) {
+		random = r.Random[:]
+	}
 	return run{
-		No: r.No, ID: r.ID, Group: r.Shard.Group, Slot: r.Shard.Slot, Workflow: r.Workflow,
+		Random: random,
+		No:     r.No, ID: r.ID, Group: r.Shard.Group, Slot: r.Shard.Slot, Workflow: r.Workflow,
 		Status: r.Status, Marks: r.Marks, Claimed: r.Claimed, Incarnation: r.Incarnation, Generation: r.Generation,
 		Seed: r.Seed[:], Build: r.Build, Parent: r.Parent, ParentLoc: loc(r.ParentLoc),
 		Created: instant(r.Created), Started: instant(r.Started), Ended: instant(r.Ended), WakeAt: instant(r.WakeAt),
@@ -181,6 +192,7 @@ func (r *run) stored() store.Run {
 		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone,
 		Input: r.Input.bytes(), Output: r.Output.bytes(), Reason: r.Reason, Waits: r.Waits.bytes(),
 	}
+	copy(out.Random[:], r.Random)
 	out.InputSize, out.OutputSize = len(out.Input), len(out.Output)
 	return out
 }
@@ -188,7 +200,7 @@ func (r *run) stored() store.Run {
 func entryOf(e *store.Entry) entry {
 	return entry{
 		Location: loc(e.Loc), Kind: kind(e.Kind), State: state(e.State), Number: e.Seq, Born: e.Born,
-		At: instant(e.At), Wake: instant(e.Wake), Attempts: e.Attempt, Owes: e.Owes,
+		At: instant(e.At), Wake: instant(e.Wake), Attempts: e.Attempt, Owes: e.Owes, Generation: e.Generation,
 		Started: instant(e.Started), Ended: instant(e.Ended), Value: valueOf(e.Value),
 	}
 }
@@ -197,7 +209,7 @@ func (e *entry) stored() store.Entry {
 	v := e.Value.bytes()
 	return store.Entry{
 		Loc: string(e.Location), Kind: store.Kind(e.Kind), State: store.EntryState(e.State), Seq: e.Number, Born: e.Born,
-		At: store.Time(e.At), Wake: store.Time(e.Wake), Attempt: e.Attempts, Owes: e.Owes,
+		At: store.Time(e.At), Wake: store.Time(e.Wake), Attempt: e.Attempts, Owes: e.Owes, Generation: e.Generation,
 		Started: store.Time(e.Started), Ended: store.Time(e.Ended), Value: v, Size: len(v),
 	}
 }
@@ -205,7 +217,7 @@ func (e *entry) stored() store.Entry {
 func itemOf(it *store.Item) item {
 	return item{
 		No: it.No, Kind: itemKind(it.Kind), State: itemState(it.State), Name: it.Name, ID: it.ID, Origin: it.Origin,
-		Incarnation: it.Incarnation, Location: loc(it.Loc), Failed: it.Failed, Sent: instant(it.Sent),
+		Incarnation: it.Incarnation, Generation: it.Generation, Location: loc(it.Loc), Failed: it.Failed, Sent: instant(it.Sent),
 		Value: valueOf(it.Value), Verdict: valueOf(it.Verdict),
 	}
 }
@@ -213,7 +225,7 @@ func itemOf(it *store.Item) item {
 func (it *item) stored() store.Item {
 	return store.Item{
 		No: it.No, Kind: store.ItemKind(it.Kind), State: store.ItemState(it.State), Name: it.Name, ID: it.ID, Origin: it.Origin,
-		Incarnation: it.Incarnation, Loc: string(it.Location), Failed: it.Failed, Sent: store.Time(it.Sent),
+		Incarnation: it.Incarnation, Generation: it.Generation, Loc: string(it.Location), Failed: it.Failed, Sent: store.Time(it.Sent),
 		Value: it.Value.bytes(), Verdict: it.Verdict.bytes(),
 	}
 }

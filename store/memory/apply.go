@@ -37,11 +37,14 @@ func (d *data) apply(c *store.Command, now store.Time, leases []store.Lease, rep
 		if repeat {
 			return r.condition == claimed
 		}
+		if r.Marks&store.Paused != 0 || c.Item != nil && c.Item.Kind == store.ItemPause {
+			return false
+		}
 		queued := r.Status == store.Queued && (r.condition == ready || r.WakeAt != 0 && r.WakeAt <= now)
 		if r.condition == claimed || !queued && r.Status != store.Suspended {
 			return false
 		}
-		d.claim(r)
+		d.claim(r, false)
 		return true
 	}
 	if c.Start != nil {
@@ -107,11 +110,31 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 		r.WakeAt, r.condition = at, idle
 	}
 	d.runs[r.No], d.ids[r.ID] = r, r
+	if start.Fork != nil {
+		d.fork(r, start.Fork, now)
+	}
 	for i := range start.Items {
 		d.insert(r, &start.Items[i], now)
 	}
 	adopted := adopt(r)
 	return store.Answer{Outcome: store.Applied, Run: r.answer(), Claimed: adopted}
+}
+
+// fork gives a new run what it begins with.
+func (d *data) fork(r *run, f *store.Fork, now store.Time) {
+	r.Random, r.Started = f.Random, f.Started
+	for i := range f.Entries {
+		e := cloneEntry(&f.Entries[i])
+		e.Size = len(e.Value)
+		r.entries[entryKey{0, e.Loc}] = &e
+	}
+	for i := range f.Items {
+		d.insert(r, &f.Items[i], now)
+		it := r.items[len(r.items)-1]
+		it.State, it.Sent = f.Items[i].State, f.Items[i].Sent
+	}
+	r.examine(d)
+	r.note(f.Audit, now)
 }
 
 // rename gives the run's ID free, if the name that it would have instead is.

@@ -16,12 +16,13 @@ func (d *data) claimable(shards map[store.Shard]bool, known map[string]bool, now
 		if !shards[r.Shard] || r.condition == claimed {
 			continue
 		}
+		takes := known[r.Workflow] && r.Marks&store.Paused == 0
 		switch {
-		case r.WakeAt != 0 && r.WakeAt <= now && known[r.Workflow]:
+		case r.WakeAt != 0 && r.WakeAt <= now && takes:
 			due = append(due, r)
 		case d.dirty[r] && d.called(r, known[r.Workflow], now):
 			called = append(called, r)
-		case r.condition == ready && known[r.Workflow]:
+		case r.condition == ready && takes:
 			marked = append(marked, r)
 		}
 	}
@@ -35,30 +36,37 @@ func (d *data) claimable(shards map[store.Shard]bool, known map[string]bool, now
 // called reports whether an unexamined item makes the run ready for a node that
 // knows its code or not.
 func (d *data) called(r *run, known bool, now store.Time) bool {
+	paused := r.Marks&store.Paused != 0
 	delayed := r.Status == store.Queued && r.WakeAt > now
-	codeless := r.Status == store.Stalled || r.Status.Terminal()
+	codeless := r.Status == store.Stalled || r.Status.Terminal() || paused
 	for _, it := range r.items {
 		if it.State != store.New {
 			continue
 		}
 		switch it.Kind {
-		case store.ItemTerminate:
+		case store.ItemTerminate, store.ItemPause:
 			return true
 		case store.ItemCancel:
 			if known || codeless || r.Status == store.Queued {
 				return true
 			}
-		case store.ItemResume, store.ItemWatch:
+		case store.ItemResume, store.ItemWatch, store.ItemRetry, store.ItemRewind, store.ItemEdit:
 			if codeless || known && !delayed {
 				return true
 			}
 		default:
-			if known && !delayed {
+			if known && !delayed && !paused {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// rests reports whether the run is claimed at rest (law 13).
+func (r *run) rests() bool {
+	return r.Marks&store.Paused != 0 ||
+		slices.ContainsFunc(r.items, func(it *store.Item) bool { return it.Kind == store.ItemPause && it.State == store.New })
 }
 
 func (d *data) sorted(set map[*run]bool) []*run {

@@ -59,10 +59,12 @@ func (d *data) commit(t *store.Turn, l *store.Lease, now store.Time) store.TurnR
 		return store.TurnResult{Verdict: store.Refused, Reason: reason}
 	}
 	r.prune(t)
-	for i := range t.Entries {
-		e := cloneEntry(&t.Entries[i])
-		e.Size = len(e.Value)
-		r.entries[entryKey{t.Incarnation, e.Loc}] = &e
+	for _, list := range [][]store.Entry{t.Rewrites, t.Entries} {
+		for i := range list {
+			e := cloneEntry(&list[i])
+			e.Size = len(e.Value)
+			r.entries[entryKey{t.Incarnation, e.Loc}] = &e
+		}
 	}
 	for _, no := range t.Seen {
 		if it := r.item(no); it.State == store.New {
@@ -76,8 +78,12 @@ func (d *data) commit(t *store.Turn, l *store.Lease, now store.Time) store.TurnR
 	for _, c := range t.Answers {
 		r.item(c.Item).Verdict = bytes.Clone(c.Verdict)
 	}
+	for i := range t.Returned {
+		d.giveAgain(r, &t.Returned[i], now)
+	}
 	r.publish(t, now)
 	r.examine(d)
+	r.note(t.Audit, now)
 	verdict := store.Committed
 	if t.Update != nil {
 		verdict = d.update(r, t.Update, now)
@@ -122,8 +128,17 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 		return "the run is not claimed"
 	case t.Update != nil && !r.Status.CanBecome(t.Update.Status):
 		return fmt.Sprintf("a %s run cannot become %s", r.Status, t.Update.Status)
+	case t.Update != nil && t.Update.Generation != 0 && t.Update.Generation <= r.Generation:
+		return fmt.Sprintf("generation %d does not follow %d", t.Update.Generation, r.Generation)
 	}
 	written := map[string]*store.Entry{} // by this turn
+	for i := range t.Rewrites {
+		e := &t.Rewrites[i]
+		if r.entries[entryKey{t.Incarnation, e.Loc}] == nil || prunes(t, t.Incarnation, e.Loc) {
+			return fmt.Sprintf("there is no entry at %q to be rewritten", e.Loc)
+		}
+		written[e.Loc] = e
+	}
 	for i := range t.Entries {
 		e := &t.Entries[i]
 		old := written[e.Loc]
@@ -141,11 +156,12 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 		}
 	}
 	consumed := map[store.ItemNo]bool{} // by this turn
+	verdicts := map[store.ItemNo]bool{} // of these, with one
 	for _, c := range t.Consumed {
 		if it := r.item(c.Item); it == nil || it.State == store.Consumed || consumed[c.Item] {
 			return fmt.Sprintf("the run has no item number %d that is not consumed", c.Item)
 		}
-		consumed[c.Item] = true
+		consumed[c.Item], verdicts[c.Item] = true, c.Verdict != nil
 	}
 	answered := map[store.ItemNo]bool{} // by this turn
 	for _, c := range t.Answers {
@@ -157,7 +173,55 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 		}
 		answered[c.Item] = true
 	}
+	returned := map[string]bool{} // by this turn
+	for i := range t.Returned {
+		id := t.Returned[i].ID
+		it := r.itemIDs[id]
+		switch {
+		case returned[id] || it != nil && (it.State != store.Consumed && !consumed[it.No]):
+			return fmt.Sprintf("the item %q to be returned is not consumed", id)
+		case it != nil && (it.Verdict != nil || verdicts[it.No] || answered[it.No]):
+			return fmt.Sprintf("the item %q to be returned was answered", id)
+		}
+		returned[id] = true
+	}
 	return ""
+}
+
+// giveAgain puts a consumed item into the inbox again, a swept one with its
+// number if nobody has that.
+func (d *data) giveAgain(r *run, item *store.Item, now store.Time) {
+	if it := r.itemIDs[item.ID]; it != nil {
+		it.State, it.Value, it.Headers = store.New, bytes.Clone(item.Value), bytes.Clone(item.Headers)
+		return
+	}
+	no := d.insert(r, item, now)
+	it := r.items[len(r.items)-1]
+	it.Sent = item.Sent
+	if item.No <= 0 || item.No > no || d.hasItem(item.No) {
+		return
+	}
+	it.No = item.No
+	d.lastItem--
+	slices.SortFunc(r.items, func(a, b *store.Item) int { return cmp.Compare(a.No, b.No) })
+}
+
+// hasItem reports whether some run has an item with the number.
+func (d *data) hasItem(no store.ItemNo) bool {
+	for _, r := range d.runs {
+		if r.item(no) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// note adds to what operators did to the run.
+func (r *run) note(audit []store.Audit, now store.Time) {
+	for _, a := range audit {
+		a.No, a.Time = len(r.audit)+1, now
+		r.audit = append(r.audit, a)
+	}
 }
 
 // overwritable reports whether an entry may be written over what stands.
@@ -172,7 +236,7 @@ func overwritable(old, next *store.Entry) bool {
 	sameValue := bytes.Equal(a.Value, b.Value) && (a.Value == nil) == (b.Value == nil)
 	a.Value, b.Value, a.Size, b.Size = nil, nil, 0, 0
 	return sameValue && a.Loc == b.Loc && a.Kind == b.Kind && a.State == b.State && a.Seq == b.Seq && a.Born == b.Born &&
-		a.At == b.At && a.Wake == b.Wake && a.Attempt == b.Attempt && a.Owes == b.Owes && a.Started == b.Started && a.Ended == b.Ended
+		a.At == b.At && a.Wake == b.Wake && a.Attempt == b.Attempt && a.Owes == b.Owes && a.Generation == b.Generation && a.Started == b.Started && a.Ended == b.Ended
 }
 
 func (r *run) item(no store.ItemNo) *store.Item {
@@ -212,14 +276,24 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 	}
 	r.Status, r.Marks, r.Reason, r.Waits = u.Status, u.Marks, u.Reason, bytes.Clone(u.Waits)
 	r.WakeAt = 0
-	if u.Status == store.Suspended {
+	if u.Status == store.Suspended || u.Status == store.Queued && u.WakeAt > now {
 		r.WakeAt = u.WakeAt
+	}
+	if u.Generation != 0 {
+		r.Generation = u.Generation
 	}
 	r.Alone = u.Alone
 	if u.Output != nil {
 		r.Output = bytes.Clone(u.Output)
 	}
-	if u.Status != store.Running {
+	if u.Status == store.Running && r.Started == 0 {
+		r.Started = now // it was claimed at rest
+	}
+	switch {
+	case u.Status == store.Running && u.Marks&store.Paused == 0:
+	case u.Status == store.Running, u.Status == store.Queued && r.WakeAt == 0:
+		r.condition = ready
+	default:
 		r.condition = idle
 	}
 	return store.Committed
@@ -229,7 +303,7 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 // ending, or beginning to undo.
 func (d *data) holdsBack(r *run, u *store.Update) bool {
 	switch {
-	case u.Status == store.Suspended && d.dirty[r]:
+	case u.Status == store.Suspended && u.Marks&store.Paused == 0 && d.dirty[r]:
 		return true
 	case u.Status.Terminal() && !r.Status.Terminal(), u.Marks&^r.Marks&store.Undoing != 0:
 		return slices.ContainsFunc(r.items, func(it *store.Item) bool {

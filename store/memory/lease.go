@@ -102,8 +102,10 @@ func (d *data) giveBack(shard store.Shard, clean bool) int {
 		if r.Shard != shard || r.condition != claimed {
 			continue
 		}
-		r.condition = ready
-		if clean {
+		if r.condition = ready; r.Status == store.Suspended || r.WakeAt != 0 {
+			r.condition = idle // it was claimed at rest
+		}
+		if clean || r.Marks&store.Paused != 0 || r.Status == store.Suspended || r.Status == store.Queued {
 			continue
 		}
 		suspects++
@@ -191,12 +193,12 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 			claims.More = true
 			break
 		}
-		s.claim(r)
+		s.claim(r, r.rests())
 		claims.Runs = append(claims.Runs, store.Claimed{Fresh: true, Run: r.snapshot()})
 	}
 	s.addItems(&claims, shards)
 	for _, r := range s.runs {
-		if shards[r.Shard] && known[r.Workflow] && r.condition == idle && r.WakeAt > now &&
+		if shards[r.Shard] && known[r.Workflow] && r.condition == idle && r.WakeAt > now && r.Marks&store.Paused == 0 &&
 			(claims.NextWake == 0 || r.WakeAt < claims.NextWake) {
 			claims.NextWake = r.WakeAt
 		}
@@ -205,8 +207,11 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 }
 
 // claim takes a run in hand.
-func (d *data) claim(r *run) {
+func (d *data) claim(r *run, atRest bool) {
 	r.condition = claimed
+	if atRest {
+		return
+	}
 	if r.Status == store.Queued || r.Status == store.Suspended {
 		r.Status = store.Running
 	}

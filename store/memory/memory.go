@@ -54,6 +54,7 @@ type run struct {
 	items     []*store.Item // by number
 	itemIDs   map[string]*store.Item
 	feeds     map[feedKey]*feed
+	audit     []store.Audit
 }
 
 type entryKey struct {
@@ -358,6 +359,20 @@ func (s *Store) Inbox(ctx context.Context, no store.RunNo, ids ...string) ([]sto
 		}
 	}
 	return items, nil
+}
+
+// Audit implements store.Store.
+func (s *Store) Audit(ctx context.Context, no store.RunNo) ([]store.Audit, error) {
+	_, err := s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	r := s.runs[no]
+	if r == nil {
+		return nil, nil
+	}
+	return slices.Clone(r.audit), nil
 }
 
 // snapshot returns a copy that belongs to the caller.

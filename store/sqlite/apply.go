@@ -106,6 +106,9 @@ func (a *applier) adopted(cmd *store.Command, run *store.Run, condition int64) (
 	if !cmd.Adopt || a.adopt == nil {
 		return false, nil
 	}
+	if !a.repeat && (run.Marks&store.Paused != 0 || cmd.Item != nil && cmd.Item.Kind == store.ItemPause) {
+		return false, nil
+	}
 	return a.adopt(run, condition)
 }
 
@@ -131,19 +134,19 @@ func (a *applier) find(id string, no store.RunNo) (run store.Run, condition int6
 
 // answerColumns are the columns of a run that an Answer holds, besides its ID.
 const answerColumns = `run_no, grp, slot, workflow, status, marks, ready, coalesce(wake_at, 0), incarnation, generation, seed, build,
-	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, waits, tags, headers`
+	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, waits, tags, headers, random`
 
 // runFields are the values of answerColumns.
 type runFields struct {
 	no, slot, status, marks, ready, wakeAt, incarnation, generation   int64
 	suspect, strikes, alone, parent, created, started, ended, in, out int64
 	group, workflow, build, reason                                    string
-	seed, parentLoc, input, waits, tags, headers                      []byte
+	seed, parentLoc, input, waits, tags, headers, random              []byte
 }
 
 func (f *runFields) dest() []any {
 	return []any{&f.no, &f.group, &f.slot, &f.workflow, &f.status, &f.marks, &f.ready, &f.wakeAt, &f.incarnation, &f.generation, &f.seed, &f.build,
-		&f.suspect, &f.strikes, &f.alone, &f.parent, &f.parentLoc, &f.created, &f.started, &f.ended, &f.in, &f.out, &f.reason, &f.input, &f.waits, &f.tags, &f.headers}
+		&f.suspect, &f.strikes, &f.alone, &f.parent, &f.parentLoc, &f.created, &f.started, &f.ended, &f.in, &f.out, &f.reason, &f.input, &f.waits, &f.tags, &f.headers, &f.random}
 }
 
 func (f *runFields) run() (store.Run, int64, error) {
@@ -157,6 +160,7 @@ func (f *runFields) run() (store.Run, int64, error) {
 		Reason: f.reason, Input: f.input, Waits: f.waits, Headers: f.headers,
 	}
 	copy(r.Seed[:], f.seed)
+	copy(r.Random[:], f.random)
 	var err error
 	r.Tags, err = decodeTags(f.tags)
 	return r, f.ready, err
@@ -202,6 +206,11 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 			return store.Answer{Outcome: store.Exists, Run: old}, nil
 		}
 		if _, err := a.insertRun(&run, condition); err != nil {
+			return store.Answer{}, err
+		}
+	}
+	if st.Fork != nil {
+		if err := a.fork(&run, st.Fork); err != nil {
 			return store.Answer{}, err
 		}
 	}
@@ -267,7 +276,7 @@ func (a *applier) insert(run store.RunNo, it *store.Item, no *int64) (bool, erro
 	if it.Failed {
 		failed = 1
 	}
-	return a.q.row(`INSERT INTO stet_inbox (run_no, kind, state, name, item_id, origin, incarnation, loc, failed, sent_at, val, headers)
-		VALUES (?,?,1,?,?,?,?,?,?,?,?,?) ON CONFLICT (run_no, item_id) DO NOTHING RETURNING item_no`,
-		[]any{int64(run), int64(it.Kind), it.Name, it.ID, it.Origin, int64(it.Incarnation), []byte(it.Loc), failed, int64(a.now), it.Value, it.Headers}, no)
+	return a.q.row(`INSERT INTO stet_inbox (run_no, kind, state, name, item_id, origin, incarnation, loc, failed, sent_at, val, headers, generation)
+		VALUES (?,?,1,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (run_no, item_id) DO NOTHING RETURNING item_no`,
+		[]any{int64(run), int64(it.Kind), it.Name, it.ID, it.Origin, int64(it.Incarnation), []byte(it.Loc), failed, int64(a.now), it.Value, it.Headers, int64(it.Generation)}, no)
 }

@@ -106,11 +106,12 @@ func TestDoctorFindsWhatIsBroken(t *testing.T) {
 		"ended runs have an end":                 "UPDATE stet_runs SET ended=1",
 		"claimed runs have an owner":             "UPDATE stet_leases SET node=''",
 		"live runs can be reached":               "UPDATE stet_runs SET ready=0; DELETE FROM stet_inbox",
-		"only idle runs have a wake time":        "UPDATE stet_runs SET wake_at=1",
+		"only runs that rest have a wake time":   "UPDATE stet_runs SET wake_at=1",
 		"tags are those of the runs":             "UPDATE stet_tags SET value='other'",
 		"values and streams belong to a run":     "UPDATE stet_feeds SET run_no=99",
 		"streams have no gap":                    "DELETE FROM stet_streams WHERE pos=1",
 		"ended runs owe no answer":               "UPDATE stet_inbox SET kind=8; UPDATE stet_runs SET status=4, ended=1",
+		"acts of operators belong to a run":      "INSERT INTO stet_audit VALUES (99, 1, 1, '', 'pause', '', '')",
 	} {
 		t.Run(what, func(t *testing.T) {
 			path := testPath(t)

@@ -58,31 +58,31 @@ type candidate struct {
 // are due, those with an item that makes them ready, those marked ready.
 // Parameters: group, slot, now, workflows, limit.
 var classes = [...]string{
-	`SELECT run_no, wake_at FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND wake_at<=?3
+	`SELECT run_no, wake_at FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND marks & 1 = 0 AND wake_at<=?3 AND ready=0
 		AND workflow IN (SELECT value FROM json_each(?4)) ORDER BY wake_at, run_no LIMIT ?5`,
 	`SELECT DISTINCT r.run_no, 0 FROM stet_inbox i INDEXED BY stet_inbox_new CROSS JOIN stet_runs r ON r.run_no=i.run_no
-		WHERE i.state=1 AND r.ready<>2 AND r.grp=?1 AND r.slot=?2 AND NOT (r.wake_at IS NOT NULL AND r.wake_at<=?3 AND r.workflow IN (SELECT value FROM json_each(?4)))
-		AND CASE i.kind
-			WHEN 4 THEN true
-			WHEN 3 THEN r.status NOT IN (2,3) OR r.workflow IN (SELECT value FROM json_each(?4))
-			WHEN 5 THEN r.status>=4 OR (r.status<>1 OR r.wake_at IS NULL) AND r.workflow IN (SELECT value FROM json_each(?4))
-			WHEN 7 THEN r.status>=4 OR (r.status<>1 OR r.wake_at IS NULL) AND r.workflow IN (SELECT value FROM json_each(?4))
-			ELSE (r.status<>1 OR r.wake_at IS NULL) AND r.workflow IN (SELECT value FROM json_each(?4)) END
+		WHERE i.state=1 AND r.ready<>2 AND r.grp=?1 AND r.slot=?2
+		AND NOT (r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at<=?3 AND r.workflow IN (SELECT value FROM json_each(?4)))
+		AND CASE
+			WHEN i.kind IN (4,10) THEN true
+			WHEN i.kind=3 THEN r.status NOT IN (2,3) OR r.marks & 1 OR r.workflow IN (SELECT value FROM json_each(?4))
+			WHEN i.kind IN (5,7,11,12,13) THEN r.status>=4 OR r.marks & 1 OR (r.status<>1 OR r.wake_at IS NULL) AND r.workflow IN (SELECT value FROM json_each(?4))
+			ELSE r.marks & 1 = 0 AND (r.status<>1 OR r.wake_at IS NULL) AND r.workflow IN (SELECT value FROM json_each(?4)) END
 		ORDER BY r.run_no LIMIT ?5`,
-	`SELECT run_no, 0 FROM stet_runs WHERE grp=?1 AND slot=?2 AND ready=1 AND workflow IN (SELECT value FROM json_each(?4)) ORDER BY run_no LIMIT ?5`,
+	`SELECT run_no, 0 FROM stet_runs WHERE grp=?1 AND slot=?2 AND ready=1 AND marks & 1 = 0 AND workflow IN (SELECT value FROM json_each(?4)) ORDER BY run_no LIMIT ?5`,
 }
 
 // called is the class of the runs with an item that makes them ready.
 const called = 1
 
-const nextWake = `SELECT coalesce(min(wake_at), 0) FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at>?3 AND workflow IN (SELECT value FROM json_each(?4))`
+const nextWake = `SELECT coalesce(min(wake_at), 0) FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND marks & 1 = 0 AND wake_at>?3 AND ready=0 AND workflow IN (SELECT value FROM json_each(?4))`
 
 // anything is the one query of a look that finds nothing.
 const anything = `SELECT
 	coalesce((SELECT epoch FROM stet_leases WHERE grp=?1 AND slot=?2 AND node<>''), 0),
-	EXISTS (SELECT 1 FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND wake_at<=?3),
+	EXISTS (SELECT 1 FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND marks & 1 = 0 AND wake_at<=?3 AND ready=0),
 	EXISTS (SELECT 1 FROM stet_inbox WHERE state=1),
-	EXISTS (SELECT 1 FROM stet_runs WHERE grp=?1 AND slot=?2 AND ready=1),
+	EXISTS (SELECT 1 FROM stet_runs WHERE grp=?1 AND slot=?2 AND ready=1 AND marks & 1 = 0),
 	(` + nextWake + `)`
 
 // at looks at a moment. What an earlier look has found is dropped.
@@ -144,7 +144,7 @@ func (l *look) claim(c *conn, now store.Time) error {
 	index := make(map[store.RunNo]int, len(chosen))
 	fresh := make([]store.Claimed, len(chosen))
 	for i, cand := range chosen {
-		run, err := c.claimRun(cand.no, now)
+		run, err := c.claimReady(cand.no, now)
 		if err != nil {
 			return err
 		}
@@ -192,6 +192,20 @@ func (l *look) wakes(at store.Time) {
 	if at != 0 && (l.claims.NextWake == 0 || at < l.claims.NextWake) {
 		l.claims.NextWake = at
 	}
+}
+
+// claimReady takes a run in hand that Claim has found, at rest if it is to be
+// paused or is (law 18), and returns it.
+func (c *conn) claimReady(no store.RunNo, now store.Time) (store.Run, error) {
+	n, err := c.exec(`UPDATE stet_runs SET ready=2 WHERE run_no=?1
+		AND (marks & 1 OR EXISTS (SELECT 1 FROM stet_inbox WHERE run_no=?1 AND state=1 AND kind=10))`, int64(no))
+	switch {
+	case err != nil:
+		return store.Run{}, err
+	case n == 0:
+		return c.claimRun(no, now)
+	}
+	return c.runByNo(no)
 }
 
 // claimRun takes a run in hand and returns it.

@@ -176,8 +176,22 @@ func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
 	if turn.Update != nil && !state.status.CanBecome(turn.Update.Status) {
 		return 0, refuse("a %s run cannot become %s", state.status, turn.Update.Status)
 	}
+	if turn.Update != nil && turn.Update.Generation != 0 {
+		var now int64
+		if _, err := t.c.row("SELECT generation FROM stet_runs WHERE run_no=?", []any{int64(turn.Run)}, &now); err != nil {
+			return 0, err
+		}
+		if int64(turn.Update.Generation) <= now {
+			return 0, refuse("generation %d does not follow %d", turn.Update.Generation, now)
+		}
+	}
 	if err := t.prune(turn); err != nil {
 		return 0, err
+	}
+	for i := range turn.Rewrites {
+		if err := t.rewrite(turn, &turn.Rewrites[i]); err != nil {
+			return 0, err
+		}
 	}
 	for i := range turn.Entries {
 		if err := t.entry(turn, &turn.Entries[i]); err != nil {
@@ -198,6 +212,14 @@ func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
 		} else if n == 0 {
 			return 0, refuse("the run has no item number %d that is not consumed", c.Item)
 		}
+	}
+	for i := range turn.Returned {
+		if err := t.giveAgain(turn.Run, &turn.Returned[i]); err != nil {
+			return 0, err
+		}
+	}
+	if err := note(t.c, turn.Run, turn.Audit, t.now); err != nil {
+		return 0, err
 	}
 	if err := t.publish(turn); err != nil {
 		return 0, err
@@ -281,7 +303,7 @@ func (t *committing) prune(turn *store.Turn) error {
 
 // entry writes one entry: a plain insert, unless there is one at its location.
 func (t *committing) entry(turn *store.Turn, e *store.Entry) error {
-	s, err := t.c.stmt("INSERT INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING")
+	s, err := t.c.stmt("INSERT INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING")
 	if err != nil {
 		return err
 	}
@@ -308,15 +330,15 @@ func bindEntry(s *sqlite3.Stmt, turn *store.Turn, e *store.Entry) error {
 		return err
 	}
 	for i, v := range [...]int64{int64(e.Kind), int64(e.State), e.Seq, e.Born, int64(e.At), int64(e.Wake), int64(e.Attempt),
-		boolean(e.Owes), int64(e.Started), int64(e.Ended), int64(len(e.Value))} {
+		boolean(e.Owes), int64(e.Started), int64(e.Ended), int64(len(e.Value)), int64(e.Generation)} {
 		if err := s.BindInt64(4+i, v); err != nil {
 			return err
 		}
 	}
 	if len(e.Value) >= store.LargeValue {
-		return s.BindNull(15)
+		return s.BindNull(16)
 	}
-	return bindValue(s, 15, e.Value)
+	return bindValue(s, 16, e.Value)
 }
 
 func boolean(b bool) int64 {
@@ -378,7 +400,7 @@ func (t *committing) overwrite(turn *store.Turn, old, e *store.Entry) error {
 			return err
 		}
 	}
-	s, err := t.c.stmt("REPLACE INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
+	s, err := t.c.stmt("REPLACE INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
 	if err != nil {
 		return err
 	}
@@ -393,7 +415,7 @@ func (t *committing) overwrite(turn *store.Turn, old, e *store.Entry) error {
 
 func equalEntries(a, b *store.Entry) bool {
 	return a.Kind == b.Kind && a.State == b.State && a.Seq == b.Seq && a.Born == b.Born && a.At == b.At && a.Wake == b.Wake &&
-		a.Attempt == b.Attempt && a.Owes == b.Owes && a.Started == b.Started && a.Ended == b.Ended &&
+		a.Attempt == b.Attempt && a.Owes == b.Owes && a.Generation == b.Generation && a.Started == b.Started && a.Ended == b.Ended &&
 		string(a.Value) == string(b.Value) && (a.Value == nil) == (b.Value == nil)
 }
 
@@ -419,12 +441,19 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		return store.StillReady, err
 	}
 	condition := int64(idle)
-	if u.Status == store.Running {
-		condition = claimed
-	}
 	var wakeAt any
-	if u.Status == store.Suspended && u.WakeAt != 0 {
+	if u.Status == store.Suspended && u.WakeAt != 0 || u.Status == store.Queued && u.WakeAt > t.now {
 		wakeAt = u.WakeAt
+	}
+	started := store.Time(0)
+	if u.Status == store.Running {
+		started = t.now // if it has none: it was claimed at rest
+	}
+	switch {
+	case u.Status == store.Running && u.Marks&store.Paused == 0:
+		condition = claimed
+	case u.Status == store.Running, u.Status == store.Queued && wakeAt == nil:
+		condition = ready
 	}
 	ended := store.Time(0)
 	switch {
@@ -434,8 +463,8 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		ended = t.now
 	}
 	if _, err := t.c.exec("UPDATE stet_runs SET "+suspicion+", build=CASE WHEN ?2='' THEN build ELSE ?2 END, ended=CASE WHEN ?3<0 THEN ended ELSE ?3 END"+
-		", status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9 WHERE run_no=?1",
-		no, u.Build, ended, int64(u.Status), int64(u.Marks), condition, wakeAt, u.Reason, u.Waits); err != nil {
+		", status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9, generation=max(generation, ?10), started=CASE WHEN started=0 THEN ?11 ELSE started END WHERE run_no=?1",
+		no, u.Build, ended, int64(u.Status), int64(u.Marks), condition, wakeAt, u.Reason, u.Waits, int64(u.Generation), started); err != nil {
 		return 0, err
 	}
 	if u.Status.Terminal() && !from.Terminal() {
@@ -447,6 +476,10 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		if err := t.output(no, u.Output); err != nil {
 			return 0, err
 		}
+	}
+	if condition != claimed {
+		t.hand.drop(turn.Run)
+		return store.Committed, nil
 	}
 	t.hand.set(turn.Run, u.Status)
 	return store.Committed, nil
@@ -468,7 +501,7 @@ func (t *committing) output(no int64, output []byte) error {
 // ending, or beginning to undo.
 func (t *committing) holdsBack(turn *store.Turn, from store.Status) (bool, error) {
 	u, run := turn.Update, []any{int64(turn.Run)}
-	if u.Status == store.Suspended {
+	if u.Status == store.Suspended && u.Marks&store.Paused == 0 {
 		if held, err := t.c.row("SELECT 1 FROM stet_inbox WHERE state=1 AND run_no=? LIMIT 1", run); held || err != nil {
 			return held, err
 		}

@@ -50,13 +50,12 @@ func (h *hand) put(no store.RunNo, state inHand) {
 	h.runs[no] = state
 }
 
-// set notes a committed update.
+// set notes a committed update of a run that stays claimed.
 func (h *hand) set(no store.RunNo, status store.Status) {
 	state := h.runs[no]
-	if status != store.Running {
-		delete(h.runs, no)
-		return
-	}
 	state.status = status
 	h.runs[no] = state
 }
+
+// drop notes that a run is claimed no more.
+func (h *hand) drop(no store.RunNo) { delete(h.runs, no) }

@@ -15,7 +15,7 @@ const (
 )
 
 const runColumns = `run_no, id, grp, slot, workflow, status, marks, ready, wake_at, incarnation, generation, seed, build,
-	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, output, waits, tags, headers`
+	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, output, waits, tags, headers, random`
 
 // scanRun reads a row of runColumns. Payloads above smallPayload are missing.
 func scanRun(s *sqlite3.Stmt) (store.Run, error) {
@@ -32,6 +32,7 @@ func scanRun(s *sqlite3.Stmt) (store.Run, error) {
 		Headers: value(s, 28),
 	}
 	copy(r.Seed[:], s.ColumnRawBlob(11))
+	copy(r.Random[:], s.ColumnRawBlob(29))
 	var err error
 	r.Tags, err = decodeTags(s.ColumnRawBlob(27))
 	return r, err
@@ -74,21 +75,21 @@ func (c *conn) runByNo(no store.RunNo) (r store.Run, err error) {
 }
 
 const (
-	itemColumns = `i.item_no, i.kind, i.state, i.name, i.item_id, i.origin, i.incarnation, i.loc, i.failed, i.sent_at, i.val, i.verdict, i.headers`
-	itemWidth   = 13
+	itemColumns = `i.item_no, i.kind, i.state, i.name, i.item_id, i.origin, i.incarnation, i.loc, i.failed, i.sent_at, i.val, i.verdict, i.headers, i.generation`
+	itemWidth   = 14
 )
 
 func scanItem(s *sqlite3.Stmt) store.Item {
 	return store.Item{
 		No: store.ItemNo(s.ColumnInt64(0)), Kind: store.ItemKind(s.ColumnInt64(1)), State: store.ItemState(s.ColumnInt64(2)),
 		Name: s.ColumnText(3), ID: s.ColumnText(4), Origin: s.ColumnText(5), Incarnation: s.ColumnInt(6), Loc: string(s.ColumnRawBlob(7)),
-		Failed: s.ColumnBool(8), Sent: store.Time(s.ColumnInt64(9)), Value: value(s, 10), Verdict: value(s, 11), Headers: value(s, 12),
+		Failed: s.ColumnBool(8), Sent: store.Time(s.ColumnInt64(9)), Value: value(s, 10), Verdict: value(s, 11), Headers: value(s, 12), Generation: s.ColumnInt(13),
 	}
 }
 
 const (
-	entryColumns = `loc, kind, state, seq, born, at, wake, attempt, owes, started, ended, size`
-	entryWidth   = 12
+	entryColumns = `loc, kind, state, seq, born, at, wake, attempt, owes, started, ended, size, generation`
+	entryWidth   = 13
 )
 
 // scanEntry reads a row of entryColumns, without the value.
@@ -97,5 +98,6 @@ func scanEntry(s *sqlite3.Stmt) store.Entry {
 		Loc: string(s.ColumnRawBlob(0)), Kind: store.Kind(s.ColumnInt64(1)), State: store.EntryState(s.ColumnInt64(2)),
 		Seq: s.ColumnInt64(3), Born: s.ColumnInt64(4), At: store.Time(s.ColumnInt64(5)), Wake: store.Time(s.ColumnInt64(6)),
 		Attempt: s.ColumnInt(7), Owes: s.ColumnBool(8), Started: store.Time(s.ColumnInt64(9)), Ended: store.Time(s.ColumnInt64(10)), Size: s.ColumnInt(11),
+		Generation: s.ColumnInt(12),
 	}
 }

@@ -226,7 +226,8 @@ func (g *generator) id() string {
 }
 
 func (g *generator) item() store.Item {
-	kinds := []store.ItemKind{store.ItemMessage, store.ItemMessage, store.ItemUpdate, store.ItemUpdate, store.ItemResolution, store.ItemCancel, store.ItemTerminate, store.ItemResume, store.ItemEnd, store.ItemWatch, store.ItemWatch}
+	kinds := []store.ItemKind{store.ItemMessage, store.ItemMessage, store.ItemUpdate, store.ItemUpdate, store.ItemResolution, store.ItemCancel, store.ItemTerminate, store.ItemResume, store.ItemEnd, store.ItemWatch, store.ItemWatch,
+		store.ItemPause, pick(g, []store.ItemKind{store.ItemRetry, store.ItemRewind, store.ItemEdit})}
 	it := store.Item{Kind: pick(g, kinds), ID: pick(g, genItems), Origin: pick(g, []string{"o", "o", "p"}), Value: g.value()}
 	switch it.Kind {
 	case store.ItemMessage, store.ItemUpdate:
@@ -234,7 +235,7 @@ func (g *generator) item() store.Item {
 		it.Name = pick(g, []string{"", "m", "ö"})
 	case store.ItemResolution, store.ItemEnd, store.ItemWatch:
 		it.Name = pick(g, []string{"", "n"})
-		it.Incarnation, it.Loc, it.Failed = g.IntN(2), pick(g, genLocs), g.chance(2)
+		it.Incarnation, it.Generation, it.Loc, it.Failed = g.IntN(2), g.IntN(2), pick(g, genLocs), g.chance(2)
 	}
 	if g.chance(60) {
 		it.ID = ""
@@ -270,10 +271,43 @@ func (g *generator) start() *store.Start {
 			s.Parent, s.ParentLoc = pick(g, runs).No, pick(g, genLocs)
 		}
 	}
+	if g.chance(8) {
+		s.Fork = g.fork()
+	}
 	if failed := g.runs(func(r *store.Run) bool { return r.Status == store.Failed || r.Status == store.Cancelled }); len(failed) > 0 && g.chance(2) {
 		s.ID, s.Existing = pick(g, failed).ID, store.ReplaceFailed
 	}
 	return s
+}
+
+// fork returns what a run begins with, mostly of one that is there.
+func (g *generator) fork() *store.Fork {
+	f := &store.Fork{Random: seedOf(g.IntN(5)), Started: g.w.spec.now.Now, Audit: g.audit()}
+	if runs := g.w.spec.now.Runs; len(runs) > 0 {
+		r := pick(g, runs)
+		f.Started = r.Started
+		for _, e := range g.w.spec.now.Entries[r.No] {
+			e.Size = 0
+			f.Entries = append(f.Entries, e)
+		}
+		for _, it := range g.w.spec.now.Items[r.No] {
+			it.No, it.Verdict = 0, nil
+			if it.State == store.Seen {
+				it.State = store.New
+			}
+			f.Items = append(f.Items, it)
+		}
+	}
+	return f
+}
+
+// audit returns acts of operators.
+func (g *generator) audit() []store.Audit {
+	var list []store.Audit
+	for range max(g.IntN(4)-1, 0) {
+		list = append(list, store.Audit{Who: pick(g, []string{"", "ada"}), Verb: pick(g, []string{"pause", "rewind"}), Why: "why", Detail: pick(g, []string{"", "d"})})
+	}
+	return list
 }
 
 func (g *generator) runs(want func(*store.Run) bool) []store.Run {
@@ -358,12 +392,25 @@ func (g *generator) turn(r *store.Run) store.Turn {
 	if !g.chance(3) {
 		t.Update = g.update(r)
 	}
+	if stands := g.w.spec.now.Entries[r.No]; len(stands) > 0 && g.chance(4) {
+		for range 1 + g.IntN(2) {
+			e := g.entry(r)
+			if !g.chance(20) {
+				e.Loc = pick(g, stands).Loc
+			}
+			t.Rewrites = append(t.Rewrites, e)
+		}
+	}
+	t.Audit = g.audit()
 	careful := !g.chance(3) // examines everything
 	if t.Update != nil && t.Update.Status.Terminal() {
 		careful = g.chance(3)
 	}
 	for _, it := range g.w.spec.now.Items[r.No] {
 		switch {
+		case it.State == store.Consumed && !it.Kind.Verb() && g.chance(3), g.chance(60):
+			it.Value = g.value()
+			t.Returned = append(t.Returned, it)
 		case it.State == store.Consumed && !g.chance(60):
 		case g.chance(4):
 			t.Consumed = append(t.Consumed, store.Consumption{Item: it.No, Verdict: g.value()})
@@ -372,6 +419,11 @@ func (g *generator) turn(r *store.Run) store.Turn {
 		}
 	}
 	g.shows(r, &t)
+	if g.chance(20) { // one that was swept, or never there
+		it := g.item()
+		it.Kind, it.No, it.Sent = store.ItemMessage, store.ItemNo(g.IntN(20)), g.w.spec.now.Now
+		t.Returned = append(t.Returned, it)
+	}
 	if g.chance(6) {
 		t.Sends = g.commands(1)
 	}
@@ -398,7 +450,7 @@ func (g *generator) entry(r *store.Run) store.Entry {
 	e := store.Entry{
 		Loc: pick(g, genLocs), Kind: pick(g, []store.Kind{store.KindStep, store.KindSleep, 99}), Value: g.value(), Attempt: g.IntN(3),
 		State:   pick(g, []store.EntryState{store.Open, store.Open, store.Done, store.FailedEntry, store.Withdrawn}),
-		Started: g.w.spec.now.Now, Born: int64(g.IntN(2)), Owes: g.chance(4),
+		Started: g.w.spec.now.Now, Born: int64(g.IntN(2)), Generation: max(g.IntN(5)-3, 0), Owes: g.chance(4),
 	}
 	if e.State == store.Done && g.chance(2) {
 		e.Seq, e.At = int64(1+g.IntN(5)), g.w.spec.now.Now
@@ -434,6 +486,15 @@ func (g *generator) update(r *store.Run) *store.Update {
 	}
 	if r.Status == store.Running && g.chance(2) {
 		u.Status = pick(g, []store.Status{store.Suspended, store.Suspended, store.Running, store.Failed})
+	}
+	if u.Status == store.Running && g.chance(2) {
+		u.Marks &^= store.Paused // else all would be, sooner or later
+	}
+	if g.chance(8) {
+		u.Generation = r.Generation + g.IntN(3)
+	}
+	if r.Status == store.Queued && g.chance(2) {
+		u.Status = store.Queued
 	}
 	if g.chance(2) {
 		u.WakeAt = g.w.spec.now.Now + store.Time(pick(g, []store.Delay{-second, 1, second, minute, 100 * hour}))

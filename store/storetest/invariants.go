@@ -3,7 +3,6 @@ package storetest
 import (
 	"bytes"
 	"fmt"
-	"slices"
 
 	"github.com/stet-run/stet/store"
 )
@@ -80,9 +79,7 @@ func alone(r *store.Run) error {
 		return fmt.Errorf("it is %s and ended at %s", r.Status, r.Ended)
 	case r.WakeAt != 0 && r.Status != store.Queued && r.Status != store.Suspended:
 		return fmt.Errorf("it is %s and wakes at %s", r.Status, r.WakeAt)
-	case r.Claimed && (r.Status == store.Queued || r.Status == store.Suspended):
-		return fmt.Errorf("it is claimed and %s", r.Status)
-	case r.Status != store.Queued && r.Status != store.Cancelled && r.Started == 0:
+	case r.Status != store.Queued && r.Status != store.Cancelled && r.Status != store.Stalled && r.Started == 0:
 		return fmt.Errorf("it is %s and has never started", r.Status)
 	case r.Strikes > r.Suspect:
 		return fmt.Errorf("it has %d strikes and was suspect %d times", r.Strikes, r.Suspect)
@@ -100,7 +97,7 @@ func items(inbox []store.Item) error {
 		switch {
 		case ids[it.ID]:
 			return fmt.Errorf("two items have the ID %q", it.ID)
-		case it.ID == "" || it.No < 1 || it.Kind < store.ItemMessage || it.Kind > store.ItemUpdate:
+		case it.ID == "" || it.No < 1 || !it.Kind.Valid():
 			return fmt.Errorf("an item is %+v", *it)
 		case it.State < store.New || it.State > store.Consumed:
 			return fmt.Errorf("item %q has the state %d", it.ID, it.State)
@@ -118,7 +115,7 @@ func items(inbox []store.Item) error {
 func (c *checker) changed(o op, old, r *store.Run, now *state) error {
 	_, isCommit := o.(*commitOp)
 	switch {
-	case old.No != r.No || old.Seed != r.Seed || old.Workflow != r.Workflow || old.Shard != r.Shard || old.Created != r.Created ||
+	case old.No != r.No || old.Seed != r.Seed || old.Random != r.Random || old.Workflow != r.Workflow || old.Shard != r.Shard || old.Created != r.Created ||
 		old.Parent != r.Parent || old.ParentLoc != r.ParentLoc || !bytes.Equal(old.Input, r.Input) || !bytes.Equal(old.Headers, r.Headers):
 		return fmt.Errorf("what it was started with has changed from %+v to %+v", *old, *r)
 	case old.ID != r.ID && r.ID != fmt.Sprintf("%s@%d", old.ID, old.No):
@@ -129,6 +126,9 @@ func (c *checker) changed(o op, old, r *store.Run, now *state) error {
 		return fmt.Errorf("it went from %s to %s", old.Status, r.Status)
 	case old.Status.Terminal() && old.Status != r.Status && !isCommit:
 		return fmt.Errorf("it had ended and is %s, without a turn", r.Status)
+	}
+	if err := c.rested(old, r, now); err != nil {
+		return err
 	}
 	entries := map[string]*store.Entry{}
 	for i := range now.Entries[r.No] {
@@ -144,28 +144,19 @@ func (c *checker) changed(o op, old, r *store.Run, now *state) error {
 			}
 			return fmt.Errorf("the entry at %q is gone", was.Loc)
 		}
-		if was.State != store.Done && was.State != store.FailedEntry || prunes(o, was.Loc) {
+		if was.State != store.Done && was.State != store.FailedEntry || prunes(o, was.Loc) || rewrites(o, was.Loc) {
 			continue
 		}
 		if was.State != is.State || !bytes.Equal(was.Value, is.Value) || was.Seq != 0 && (was.Seq != is.Seq || was.At != is.At) || was.Owes != is.Owes {
 			return fmt.Errorf("the final entry at %q became %+v", was.Loc, *is)
 		}
 	}
-	return c.inboxChanged(old, r, now)
-}
-
-// prunes reports whether a turn of an operation deletes what stands at a
-// location of some run.
-func prunes(o op, loc string) bool {
-	c, ok := o.(*commitOp)
-	return ok && slices.ContainsFunc(c.Turns, func(t store.Turn) bool {
-		return slices.ContainsFunc(t.Prune, func(s store.Span) bool { return s.Contains(loc) })
-	})
+	return c.inboxChanged(o, old, r, now)
 }
 
 // inboxChanged checks what became of a run's items, and that none of those that
 // were there held the run back (law 5).
-func (c *checker) inboxChanged(old, r *store.Run, now *state) error {
+func (c *checker) inboxChanged(o op, old, r *store.Run, now *state) error {
 	items := map[store.ItemNo]*store.Item{}
 	for i := range now.Items[r.No] {
 		items[now.Items[r.No][i].No] = &now.Items[r.No][i]
@@ -180,9 +171,9 @@ func (c *checker) inboxChanged(old, r *store.Run, now *state) error {
 			return fmt.Errorf("item %q is gone or another", was.ID)
 		case was.Verdict != nil && !bytes.Equal(is.Verdict, was.Verdict):
 			return fmt.Errorf("the answer to item %q has changed", was.ID)
-		case is.State < was.State:
+		case is.State < was.State && !returns(o, is.ID):
 			return fmt.Errorf("item %q went from state %d to %d", was.ID, was.State, is.State)
-		case suspended && is.State == store.New:
+		case suspended && is.State == store.New && r.Marks&store.Paused == 0:
 			return fmt.Errorf("it became suspended though item %q is unexamined", is.ID)
 		case ended && is.State == store.New && (is.Kind == store.ItemCancel || is.Kind == store.ItemTerminate):
 			return fmt.Errorf("it has ended though the %s %q is unexamined", is.Kind, is.ID)

@@ -224,7 +224,7 @@ var law05 = []testCase{
 		o := k.owner(k.s, "n")
 		o.claim(10, "w")
 		want := k.get(r.No)
-		refusedUpdate := store.Update{Status: store.Suspended, Marks: store.Paused, WakeAt: k.now().Add(time.Hour), Reason: "new", Build: "v2",
+		refusedUpdate := store.Update{Status: store.Suspended, Marks: store.Cancelling, WakeAt: k.now().Add(time.Hour), Reason: "new", Build: "v2",
 			Output: []byte("new"), Waits: []byte("new"), Alone: true}
 		want.Build = "v2"
 		o.turn(update(r, refusedUpdate), store.StillReady)
@@ -300,9 +300,9 @@ var law05 = []testCase{
 		o := k.owner(k.s, "n")
 		r := o.started("r")
 		want := k.get(r.No)
-		o.turn(update(r, store.Update{Status: store.Running, Marks: store.Cancelling | store.Paused, Reason: "why", Build: "v1", Output: []byte{}, Waits: []byte{},
+		o.turn(update(r, store.Update{Status: store.Running, Marks: store.Cancelling, Reason: "why", Build: "v1", Output: []byte{}, Waits: []byte{},
 			WakeAt: k.now().Add(time.Hour)}), store.Committed)
-		want.Marks, want.Reason, want.Build, want.Output, want.Waits = store.Cancelling|store.Paused, "why", "v1", []byte{}, []byte{}
+		want.Marks, want.Reason, want.Build, want.Output, want.Waits = store.Cancelling, "why", "v1", []byte{}, []byte{}
 		k.equal("the run", k.get(r.No), want)
 		output := []byte(strings.Repeat("o", 5000))
 		wake := k.now().Add(time.Minute)

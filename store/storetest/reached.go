@@ -12,7 +12,8 @@ var situations = []string{
 	"a run adopted", "a run replaced", "a start that exists", "an item that is a duplicate", "an item for an ended run", "an item for nobody",
 	"a run claimed", "a run claimed for an item", "a claim cut short", "a claim fenced", "a wake time to come",
 	"a shard taken", "a shard refused", "suspects", "strikes", "a lease renewed", "a lease not renewed",
-	"an entry pruned", "a value left out", "several pages", "a bad cursor", "a value of a consumed item gone", "a terminal run running again", "a clock that went back",
+	"a run claimed at rest", "an entry pruned", "an entry rewritten", "an item returned", "an act noted", "a fork", "a generation raised",
+	"a value left out", "several pages", "a bad cursor", "a value of a consumed item gone", "a terminal run running again", "a clock that went back",
 	"an update answered", "an update abandoned", "a value set again", "a stream with items", "a mark in a stream", "a tag removed", "a run found by its tag",
 }
 
@@ -40,6 +41,7 @@ func (w *world) count(o op, a answer) {
 			reached("a run claimed", c.Fresh)
 			reached("a run claimed for an item", c.Fresh && len(c.Items) > 0)
 			reached("strikes", c.Run.Strikes > 0)
+			reached("a run claimed at rest", c.Run.Status == store.Queued || c.Run.Status == store.Suspended)
 		}
 	case acquired:
 		_, renewal := o.(*renewOp)
@@ -71,10 +73,14 @@ func (w *world) count(o op, a answer) {
 		reached("a batch with a former number", o.Former && a.Error != "")
 		reached("an entry pruned", w.spec.check.pruned > 0)
 		w.countTurns(o)
+		if v, ok := a.Value.(store.BatchResult); ok {
+			w.countTakenBack(o, v.Turns)
+		}
 	case *clockOp:
 		reached("a clock that went back", o.By < 0)
 	}
 	for _, r := range w.spec.now.Runs {
+		reached("a fork", r.Random != store.Seed{} && r.Status != store.Queued)
 		reached("a run replaced", strings.Contains(r.ID, "@"))
 	}
 	w.countFeeds(o, a)
@@ -110,6 +116,24 @@ func (w *world) countTurns(o *commitOp) {
 		for _, r := range w.spec.now.Runs {
 			if r.No == t.Run && r.Claimed && r.Output != nil {
 				w.reached["a terminal run running again"]++
+			}
+		}
+	}
+}
+
+// countTakenBack looks at what committed turns have taken back.
+func (w *world) countTakenBack(o *commitOp, results []store.TurnResult) {
+	for i := range o.Turns {
+		if i >= len(results) || results[i].Verdict != store.Committed {
+			continue
+		}
+		t := &o.Turns[i]
+		for what, is := range map[string]bool{
+			"an entry rewritten": len(t.Rewrites) > 0, "an item returned": len(t.Returned) > 0,
+			"an act noted": len(t.Audit) > 0, "a generation raised": t.Update != nil && t.Update.Generation > 0,
+		} {
+			if is {
+				w.reached[what]++
 			}
 		}
 	}

@@ -113,3 +113,7 @@ func (s *shifted) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, e
 func (s *shifted) Stream(ctx context.Context, q store.StreamQuery) ([]store.StreamItem, error) {
 	return s.Store.Stream(ctx, in(s, q))
 }
+
+func (s *shifted) Audit(ctx context.Context, run store.RunNo) ([]store.Audit, error) {
+	return s.Store.Audit(ctx, in(s, run))
+}

@@ -15,6 +15,7 @@ type state struct {
 	Items     map[store.RunNo][]store.Item // consumed ones of known IDs too
 	Feeds     map[store.RunNo][]store.Feed
 	Streams   map[store.RunNo]map[string][]store.StreamItem // their last items, as many as one reading gives
+	Audits    map[store.RunNo][]store.Audit
 	Counts    []store.Tally
 	Workflows []string
 	Nodes     []store.Node
@@ -24,7 +25,7 @@ type state struct {
 
 // view reads the state. Consumed items are found by their IDs.
 func view(ctx context.Context, s store.Store, ids map[string]bool) (*state, error) {
-	st := &state{Entries: map[store.RunNo][]store.Entry{}, Items: map[store.RunNo][]store.Item{},
+	st := &state{Entries: map[store.RunNo][]store.Entry{}, Items: map[store.RunNo][]store.Item{}, Audits: map[store.RunNo][]store.Audit{},
 		Feeds: map[store.RunNo][]store.Feed{}, Streams: map[store.RunNo]map[string][]store.StreamItem{}}
 	filter := store.Filter{Values: true, Limit: store.MaxPage}
 	for {
@@ -60,6 +61,13 @@ func view(ctx context.Context, s store.Store, ids map[string]bool) (*state, erro
 			}
 			slices.SortFunc(items, func(a, b store.Item) int { return int(a.No - b.No) })
 		}
+		audit, err := s.Audit(ctx, r.No)
+		if err != nil {
+			return nil, err
+		}
+		if len(audit) > 0 {
+			st.Audits[r.No] = audit
+		}
 		if len(entries) > 0 {
 			st.Entries[r.No] = entries
 		}
@@ -87,6 +95,11 @@ func note(ids map[string]bool, c store.Command) {
 	if c.Start != nil {
 		for i := range c.Start.Items {
 			ids[c.Start.Items[i].ID] = true
+		}
+		if f := c.Start.Fork; f != nil {
+			for i := range f.Items {
+				ids[f.Items[i].ID] = true
+			}
 		}
 	}
 }

@@ -197,6 +197,9 @@ func (w *world) noteItems(o op) {
 		commands(o.Commands)
 		for i := range o.Turns {
 			commands(o.Turns[i].Sends)
+			for k := range o.Turns[i].Returned {
+				w.ids[o.Turns[i].Returned[k].ID] = true
+			}
 			if u := o.Turns[i].Update; u != nil {
 				commands(u.Sends)
 			}

@@ -39,8 +39,9 @@ CREATE TABLE stet_leases (
 	PRIMARY KEY (grp, slot)
 ) WITHOUT ROWID;
 
--- tags: as in stet_tags, see encodeTags; NULL: none.
--- ready: 0 idle, 1 ready, 2 claimed. wake_at is set only where ready is 0.
+-- tags: as in stet_tags, see encodeTags; NULL: none. random: of forked runs.
+-- ready: 0 idle, 1 ready, 2 claimed. wake_at is set only where ready is 0, or 2 of a
+-- run that was claimed at rest. marks & 1: paused.
 -- input and output hold values up to 512 bytes; longer ones are in payloads.
 CREATE TABLE stet_runs (
 	run_no      INTEGER PRIMARY KEY,
@@ -55,6 +56,7 @@ CREATE TABLE stet_runs (
 	incarnation INTEGER NOT NULL DEFAULT 0,
 	generation  INTEGER NOT NULL DEFAULT 0,
 	seed        BLOB NOT NULL,
+	random      BLOB,
 	build       TEXT NOT NULL DEFAULT '',
 	suspect     INTEGER NOT NULL DEFAULT 0,
 	strikes     INTEGER NOT NULL DEFAULT 0,
@@ -73,9 +75,9 @@ CREATE TABLE stet_runs (
 	output      BLOB,
 	waits       BLOB
 );
-CREATE INDEX stet_runs_ready ON stet_runs (grp, slot, run_no) WHERE ready = 1;
+CREATE INDEX stet_runs_ready ON stet_runs (grp, slot, run_no) WHERE ready = 1 AND marks & 1 = 0;
 CREATE INDEX stet_runs_claimed ON stet_runs (grp, slot) WHERE ready = 2;
-CREATE INDEX stet_runs_wake ON stet_runs (grp, slot, wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX stet_runs_wake ON stet_runs (grp, slot, wake_at) WHERE wake_at IS NOT NULL AND marks & 1 = 0;
 CREATE INDEX stet_runs_listing ON stet_runs (workflow, status, run_no);
 CREATE INDEX stet_runs_parent ON stet_runs (parent_no) WHERE parent_no > 0;
 
@@ -102,6 +104,7 @@ CREATE TABLE stet_entries (
 	owes        INTEGER NOT NULL,
 	started     INTEGER NOT NULL,
 	ended       INTEGER NOT NULL,
+	generation  INTEGER NOT NULL,
 	size        INTEGER NOT NULL,
 	val         BLOB,
 	PRIMARY KEY (run_no, incarnation, loc)
@@ -125,6 +128,7 @@ CREATE TABLE stet_inbox (
 	item_id     TEXT NOT NULL,
 	origin      TEXT NOT NULL,
 	incarnation INTEGER NOT NULL,
+	generation  INTEGER NOT NULL,
 	loc         BLOB,
 	failed      INTEGER NOT NULL,
 	sent_at     INTEGER NOT NULL,
@@ -165,4 +169,16 @@ CREATE TABLE stet_streams (
 	rewound INTEGER NOT NULL,
 	val     BLOB,
 	PRIMARY KEY (run_no, name, pos)
+) WITHOUT ROWID;
+
+-- What operators did to runs; no counts from 1 in each run.
+CREATE TABLE stet_audit (
+	run_no INTEGER NOT NULL,
+	no     INTEGER NOT NULL,
+	at     INTEGER NOT NULL,
+	who    TEXT NOT NULL,
+	verb   TEXT NOT NULL,
+	why    TEXT NOT NULL,
+	detail TEXT NOT NULL,
+	PRIMARY KEY (run_no, no)
 ) WITHOUT ROWID;
