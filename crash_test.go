@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 	"github.com/stet-run/stet/store/sqlite"
@@ -147,7 +148,7 @@ func (x *effects) start(ctx context.Context) {
 	if err != nil || len(page.Runs) != 1 {
 		panic(fmt.Sprint("run of the step: ", err))
 	}
-	entries, err := x.store.History(context.Background(), store.HistoryQuery{Run: page.Runs[0].No})
+	entries, err := x.store.History(context.Background(), store.HistoryQuery{Run: page.Runs[0].No, Incarnation: page.Runs[0].Incarnation, Values: true})
 	if err != nil {
 		panic(err)
 	}
@@ -158,7 +159,25 @@ func (x *effects) start(ctx context.Context) {
 		if location.Loc(e.Loc).String() == info.Location && e.State == store.Done {
 			x.again = append(x.again, info.Location)
 		}
+		if p, err := runner.DecodeLoop(e.Value); e.Kind == store.KindLoop && err == nil && pruned(e.Loc, p.Oldest, info.Location) {
+			x.again = append(x.again, info.Location)
+		}
 	}
+}
+
+// pruned reports whether a location, in text form, is in an iteration of the loop
+// before the oldest one.
+func pruned(loop string, oldest int64, text string) bool {
+	loc, err := location.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	for l, n := range loc.Loops() {
+		if string(l) == loop && n < oldest {
+			return true
+		}
+	}
+	return false
 }
 
 // crashCase is a workflow that is killed at every commit.
@@ -296,6 +315,36 @@ var crashCases = []crashCase{
 					return "", err
 				}
 				return fmt.Sprintf("%s all%v any[%s] race[%s] sel%d", strings.Join(parts, ""), "["+strings.Join(all, "")+"]", one, race, index), nil
+			})
+		},
+	},
+	{
+		name: "a loop beside a branch", want: "0a1b2a3b4a5b6a, 5 asides",
+		workflow: func(x *effects, _ func() *stet.Engine) *stet.Workflow[string, string] {
+			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+				beside := stet.Go(ctx, "beside", func(ctx stet.Context) (int, error) {
+					return stet.Loop(ctx, "asides", 0, func(ctx stet.Context, n int) (next stet.Next[int, int], err error) {
+						if _, err := say(ctx, x, "aside", ""); err != nil || n == 5 {
+							return next.Break(n), err
+						}
+						return next.Continue(n + 1), nil
+					}, stet.Every(1), stet.Keep(2))
+				})
+				text, err := stet.Loop(ctx, "poll", "", func(ctx stet.Context, text string) (next stet.Next[string, string], err error) {
+					a, err := say(ctx, x, "fetch", string("ab"[len(text)/2%2]))
+					if err != nil {
+						return next, err
+					}
+					if text += fmt.Sprint(len(text)/2, a); len(text) == 14 {
+						return next.Break(text), nil
+					}
+					return next.Continue(text), stet.Sleep(ctx, "nap", time.Microsecond)
+				}, stet.Every(2), stet.Keep(1))
+				if err != nil {
+					return "", err
+				}
+				n, err := beside.Await(ctx)
+				return fmt.Sprintf("%s, %d asides", text, n), err
 			})
 		},
 	},
