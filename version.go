@@ -47,11 +47,12 @@ func (k Key) applyRemoved(o *removedOptions) { o.key = string(k) }
 // that Go began, a Map or a Loop with all that is in them, a Version. A record is
 // accepted where it was made: in the same branch or Map, in the same order with
 // what remains, and with the same Key, if it had one. Each call stands for one
-// occurrence of the name in its scope, so a Removed for an operation in a loop
-// stands in the loop, too.
+// occurrence of the name in its scope, so a Removed for an operation in a Go loop
+// stands in the loop, too. A Version belongs to the run or iteration, so it is not
+// accepted with a branch that called it.
 //
-// In a run that has no such record it does nothing. It writes nothing, waits for
-// nothing that is still to come, and returns no error: a cancel is seen by the
+// In a run that has no such record Removed does nothing. It writes nothing, waits
+// for nothing that is still to come, and returns no error: a cancel is seen by the
 // next operation. What a removed step has done stays done, and is not compensated.
 // Delete the call once no run is left that has the record.
 func Removed(ctx Context, name string, opts ...RemovedOption) {

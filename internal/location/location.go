@@ -389,6 +389,10 @@ func (l Loc) Depth() int {
 // Contains reports whether m is strictly inside l.
 func (l Loc) Contains(m Loc) bool { return len(m) > len(l) && strings.HasPrefix(string(m), string(l)) }
 
+// Spans reports whether m is inside a key or an iteration of l: not in the scope
+// of a name that is directly inside l.
+func (l Loc) Spans(m Loc) bool { return l.Contains(m) && m[len(l)] != kindName }
+
 // Range returns the half-open byte range of what is strictly inside l.
 func (l Loc) Range() (from, to string) {
 	return string(l) + string(rune(kindName)), string(l) + string(rune(afterKinds))

@@ -413,3 +413,32 @@ func TestEnclosing(t *testing.T) {
 		t.Errorf("the malformed location is in %q", got)
 	}
 }
+
+func TestSpans(t *testing.T) {
+	for _, c := range []struct {
+		l, m string
+		want bool
+	}{
+		{"a", "a/[k]", true},
+		{"a", "a/[k]#2/b", true},
+		{"a", "a/~3", true},
+		{"a", "a/~3/b", true},
+		{"a", "a/b", false},
+		{"a", "a/b/[k]", false},
+		{"a", "a", false},
+		{"a", "a#2/[k]", false},
+		{"a/[k]", "a/[k]/b", false},
+	} {
+		l, err := location.Parse(c.l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := location.Parse(c.m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.Spans(m); got != c.want {
+			t.Errorf("%s spans %s: %v, want %v", l, m, got, c.want)
+		}
+	}
+}

@@ -82,10 +82,10 @@
 // comes to its call later therefore takes the former way in both.
 //
 // Removed accepts a record that the code does not ask for any more. One with a
-// number at the location itself is waited for and handed over in its turn, so
-// that the order of what remains is the same; those below it are handed over to
-// nobody, when they are the lowest that remain; those without a number are
-// accepted on the spot. Nothing is written. An operation that is asked for at a
+// number at the location itself, or in a Map or a Loop there, is waited for and
+// handed over in its turn, so that the order of what remains is the same; those of
+// a branch that Go began are handed over to nobody, when they are the lowest that
+// remain; those without a number are accepted on the spot. Nothing is written. An operation that is asked for at a
 // location that was accepted stalls the run, as it must not be executed again.
 //
 // # Goroutines

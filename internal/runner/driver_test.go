@@ -26,6 +26,7 @@ type driver struct {
 	mail   int  // messages that may still be sent
 	cruel  bool // cancels the run at a random point
 	seen   *seen
+	change change // of code that is edited
 
 	cuts, evictions, lost, transactions int // how often each happened
 }
@@ -52,6 +53,7 @@ func newDriver(t testing.TB, prog *program, random *rand.Rand) *driver {
 // activate begins an activation from what is durable.
 func (d *driver) activate() {
 	d.seen = &seen{}
+	d.change.begin()
 	d.harness.activate()
 	d.seen.run = d.r
 	switch d.weak {

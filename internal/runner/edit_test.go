@@ -28,142 +28,120 @@ func clone(block []*stmt) []*stmt {
 	return out
 }
 
-// blocks returns every block of a program, the outermost first.
-func blocks(root []*stmt) [][]*stmt {
-	all := [][]*stmt{root}
-	for _, s := range root {
-		for _, arm := range s.arms {
-			all = append(all, blocks(arm)...)
-		}
-	}
-	return all
-}
-
 // contains reports whether a program has a statement of the kind.
 func contains(root []*stmt, kind string) bool {
-	return slices.ContainsFunc(blocks(root), func(b []*stmt) bool {
-		return slices.ContainsFunc(b, func(s *stmt) bool { return s.kind == kind })
+	return slices.ContainsFunc(arms(&root), func(b *[]*stmt) bool {
+		return slices.ContainsFunc(*b, func(s *stmt) bool { return s.kind == kind })
 	})
 }
 
-// demand says what an edit must lead to.
-type demand uint8
-
-const (
-	either demand = iota
-	mustStall
-	mustNotStall
-)
-
-// edit changes one place of the outermost block, or of any block, and says what
-// must follow, given what is recorded.
-func (p *program) edit(random *rand.Rand, j *journal) (what string, want demand) {
-	numbered := func(s *stmt) bool {
-		e, ok := j.entries[string(location.Loc("").Name(s.name, 1))]
-		return ok && e.Seq > 0
-	}
-	fresh := &stmt{kind: "step", name: p.name("new"), times: 1}
-	block := p.root
-	i := random.IntN(len(block))
-	laterNumbered := slices.ContainsFunc(block[i:], func(s *stmt) bool { return isStep(s) && numbered(s) })
-	switch what = []string{"append", "insert", "rename", "remove", "swap", "insert deep", "rename deep"}[random.IntN(7)]; what {
-	case "append":
-		p.root = append(p.root, fresh)
-		return what, mustNotStall
-	case "insert":
-		p.root = slices.Insert(p.root, i, fresh)
-		if laterNumbered {
-			return what, mustStall
-		}
-	case "rename":
-		if isStep(block[i]) && numbered(block[i]) {
-			want = mustStall
-		}
-		block[i].name = p.name("renamed")
-	case "remove":
-		if isStep(block[i]) && numbered(block[i]) {
-			want = mustStall
-		}
-		p.root = slices.Delete(p.root, i, i+1)
-	case "swap":
-		if i+1 == len(block) {
-			return "nothing", mustNotStall
-		}
-		a, b := block[i], block[i+1]
-		if isStep(a) && isStep(b) && numbered(a) == numbered(b) && !contains(p.root, "branch on what was seen") && !contains(p.root, "spawn") {
-			_, begunA := j.entries[string(location.Loc("").Name(a.name, 1))]
-			_, begunB := j.entries[string(location.Loc("").Name(b.name, 1))]
-			if begunA == begunB {
-				want = mustNotStall
-			}
-		}
-		block[i], block[i+1] = b, a
-	case "insert deep":
-		p.insertDeep(random, fresh)
-	case "rename deep":
-		all := blocks(p.root)
-		deep := all[random.IntN(len(all))]
-		deep[random.IntN(len(deep))].name = p.name("renamed")
-	}
-	return what, want
-}
-
-// insertDeep inserts a statement into the body of a branch, if there is any.
-func (p *program) insertDeep(random *rand.Rand, fresh *stmt) {
-	var arms []*[]*stmt
-	for _, block := range blocks(p.root) {
-		for _, s := range block {
-			for i := range s.arms {
-				arms = append(arms, &s.arms[i])
-			}
-		}
-	}
-	if len(arms) > 0 {
-		arm := arms[random.IntN(len(arms))]
-		*arm = slices.Insert(*arm, random.IntN(len(*arm)+1), fresh)
-	}
-}
-
-func isStep(s *stmt) bool { return s.kind == "step" }
-
-// TestEditedPrograms changes the code between a cut and the replay: the run gets
-// a result that keeps all that was recorded, or stalls with a message that names
-// both sides. SCHEDULING.md, sentences 17 to 20.
+// TestEditedPrograms changes the code between a cut and the replay, up to three
+// times in one run: the run gets a result that keeps all that was recorded, or
+// stalls with a message that names both sides. SCHEDULING.md, sentences 17 to 20.
+// What is marked with Version never stalls, and has version 0 exactly if former
+// code has passed the place.
 func TestEditedPrograms(t *testing.T) {
 	seed := seedOf(t)
-	stalls, ends := map[string]int{}, map[string]int{}
-	for i := range count(4000) {
+	stalls, ends, versions := map[string]int{}, map[string]int{}, map[int]int{}
+	edits := 0
+	for i := 0; edits < count(2000); i++ {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		d := newDriver(t, generate(random, 4+random.IntN(20)), random)
-		for range random.IntN(60) {
-			if !d.move() {
-				break
+		for round := 1 + random.IntN(3); round > 0; round-- {
+			// The copy has the places, so that the next code is an edit of this.
+			prog := &program{root: clone(d.prog.root), names: d.prog.names}
+			e := prog.plan(random)
+			d.edit(prog)
+			d.activate()
+			d.advance()
+			for range random.IntN(60) {
+				if !d.move() {
+					break
+				}
 			}
-		}
-		if d.r == nil || d.r.over != nil {
-			continue // over before the edit
+			if d.r.over != nil {
+				break // over before the edit
+			}
+			d.leave()
+			e.look(d)
+			recorded, begun := maps.Clone(d.j.entries), len(d.begun)
+			what, want := e.make()
+			edits++
+			d.edit(prog)
+			d.activate()
+			d.advance()
+			last := round == 1
+			if d.r.over == nil && !last {
+				problem := d.version(e)
+				if want == mustStall {
+					problem = "does not stall"
+				}
+				if problem != "" {
+					t.Fatalf("program %d, %s: %s", i, what, problem)
+				}
+				ends[what]++
+				d.leave()
+				continue
+			}
+			d.leave()
+			over := d.run(nil)
+			problem := d.judge(want, over, recorded, begun)
+			if problem == "" && over.Stall == nil {
+				problem = d.version(e)
+			}
+			if problem != "" {
+				t.Fatalf("program %d, %s: %s", i, what, problem)
+			}
+			for _, v := range d.change.versions[e.name] {
+				versions[v.version]++
+			}
+			if over.Stall != nil {
+				stalls[what]++
+			} else {
+				ends[what]++
+			}
+			break
 		}
 		d.leave()
-		recorded, begun := maps.Clone(d.j.entries), len(d.begun)
-		d.prog = &program{root: clone(d.prog.root), names: d.prog.names}
-		d.code = d.prog.code(d)
-		what, want := d.prog.edit(random, d.j)
-		over := d.run(nil)
-		if problem := d.judge(want, over, recorded, begun); problem != "" {
-			t.Fatalf("program %d, %s: %s", i, what, problem)
-		}
-		if over.Stall != nil {
-			stalls[what]++
-		} else {
-			ends[what]++
-		}
 	}
-	t.Logf("stalled %v, ended %v", stalls, ends)
-	for _, what := range []string{"insert", "rename", "remove"} {
+	t.Logf("%d edits: stalled %v, ended %v, versions %v", edits, stalls, ends, versions)
+	if versions[0] == 0 || versions[1] == 0 {
+		t.Errorf("versions %v; want both", versions)
+	}
+	if testing.Short() {
+		return // too few to see all
+	}
+	for _, what := range []string{"insert", "rename", "remove", "swap", "shuffle keys", "insert a key", "remove a key"} {
 		if stalls[what] == 0 || ends[what] == 0 {
 			t.Errorf("%s: %d stalls and %d ends; want some of both", what, stalls[what], ends[what])
 		}
 	}
+	for _, what := range []string{"insert, marked", "remove, marked", "rename, marked", "replace, marked", "swap, marked", "remove, accepted", "remove a key, accepted"} {
+		if ends[what] == 0 {
+			t.Errorf("%s: nothing came to an end", what)
+		}
+	}
+}
+
+// edit gives the run other code from the next activation on.
+func (d *driver) edit(prog *program) {
+	d.prog = prog
+	d.code = prog.code(d)
+}
+
+// version returns what is wrong with the versions that the code was given: each
+// is 0 exactly if former code has passed the place, in the same iteration.
+func (d *driver) version(e *edit) string {
+	for _, v := range d.change.versions[e.name] {
+		want := 1
+		if e.met(v.in) {
+			want = 0
+		}
+		if v.version != want {
+			return fmt.Sprintf("the version in %q is %d, want %d", v.in.String(), v.version, want)
+		}
+	}
+	return ""
 }
 
 // move takes one step of play, without cuts. It reports false at the end.
@@ -215,7 +193,7 @@ func (d *driver) judge(want demand, over *Outcome, recorded map[string]store.Ent
 	if want == mustStall {
 		return fmt.Sprintf("does not stall; it ends %s", over.Status)
 	}
-	seen := d.seen.of(d.j)
+	seen, gone := d.seen.of(d.j), removed(d.prog.root, false)
 	for loc, e := range recorded {
 		l := location.Loc(loc)
 		if e.Seq == 0 || d.j.pruned(l) {
@@ -224,7 +202,7 @@ func (d *driver) judge(want demand, over *Outcome, recorded map[string]store.Ent
 		if got := d.j.entries[loc]; got.Seq != e.Seq || got.At != e.At || !bytes.Equal(got.Value, e.Value) {
 			return fmt.Sprintf("the record of %s has changed", l)
 		}
-		if e.Kind != store.KindStep || e.State != store.Done || strings.HasPrefix(l.Base(), "ke") {
+		if e.Kind != store.KindStep || e.State != store.Done || strings.HasPrefix(l.Base(), "ke") || isOf(gone, l) {
 			continue // the code may have seen ErrCancelled
 		}
 		if !strings.Contains(seen, fmt.Sprintf(" %s <nil>", e.Value)) {

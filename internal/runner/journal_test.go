@@ -43,6 +43,7 @@ func (j *journal) violate(format string, args ...any) {
 // suspension or the end (law 5).
 func (j *journal) commit(t *store.Turn) bool {
 	j.turns++
+	j.run.Build = "b" // as the owner does, in the first turn
 	j.check(t)
 	if t.Prune != nil {
 		j.prunings++

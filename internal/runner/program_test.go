@@ -30,6 +30,7 @@ type stmt struct {
 	fail  bool
 	every int
 	keep  int
+	keys  []int
 }
 
 // generate makes a program of about size statements.
@@ -55,7 +56,7 @@ func (p *program) block(random *rand.Rand, size, depth int) []*stmt {
 }
 
 func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
-	kinds := []string{"step", "step", "step", "sleep", "receive", "flaky", "loop", "branch on what was seen", "promise", "keep", "tx", "tx", "derive"}
+	kinds := []string{"step", "step", "step", "sleep", "receive", "flaky", "loop", "branch on what was seen", "promise", "keep", "tx", "tx", "derive", "keyed"}
 	if depth < 3 {
 		kinds = append(kinds, "panic")
 	}
@@ -72,6 +73,7 @@ func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 	s.every = 1 + random.IntN(4)
 	s.keep = random.IntN(4)
 	s.mode = Mode(1 + random.IntN(4))
+	s.keys = random.Perm(4)[:2+random.IntN(3)]
 	if !strings.Contains("compose map select spawn defer endless", s.kind) {
 		if s.kind == "branch on what was seen" {
 			s.arms = [][]*stmt{p.block(random, 1, 0), p.block(random, 1, 0)}
@@ -204,6 +206,8 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 			x.note(b, s, "deferred "+string(v), err)
 		}()
 		return x.run(b, s.arms[0])
+	default:
+		return x.changed(b, s)
 	}
 	return nil
 }

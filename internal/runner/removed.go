@@ -9,10 +9,11 @@ import (
 
 // Removed stands where the code had an operation or branches of that name, and
 // accepts what is recorded of them: at the location, and below it. It counts as
-// one use of the name. In a replay it waits until the completion that is recorded
-// at the location itself is handed over, as the operation did, so that what
-// follows comes in the same order again; what is below is handed over to nobody.
-// A version of a change with that name is accepted too.
+// one use of the name. In a replay it waits for the last completion at the
+// location, of its keys or of its iterations, as the operation did, so that what
+// follows comes in the same order again; what else is below, in a branch that Go
+// began, is handed over to nobody, because the code need not have waited for it. A
+// version of a change with that name is accepted too.
 func (b *Branch) Removed(call Call) {
 	if b.enter(call) != nil {
 		return
@@ -24,37 +25,47 @@ func (b *Branch) Removed(call Call) {
 	if r.live {
 		return
 	}
-	r.replay.remove(loc)
+	last := r.replay.remove(loc)
 	if call.Key == "" {
 		if rec := r.replay.records[string(versionLocation(b.Location(), call.Name))]; rec != nil {
 			r.replay.account(rec)
 		}
 	}
-	rec := r.replay.records[string(loc)]
-	// A promise was not waited for where it was made.
-	if rec == nil || rec.Seq == 0 || rec.Kind == store.KindPromise || !rec.gone || rec.handed {
+	if last == nil || last.handed {
 		return
 	}
-	rec.gone = false
+	last.gone = false
 	r.nextID++
-	o := &op{run: r, id: r.nextID, loc: loc, kind: rec.Kind, rec: rec, written: true, removed: true, keep: true, born: rec.Born, asked: r.now}
+	o := &op{
+		run: r, id: r.nextID, loc: location.Loc(last.Loc), kind: last.Kind, rec: last, born: last.Born, asked: r.now,
+		written: true, removed: true, keep: true,
+	}
 	_ = b.waitOp(call, o) // a cancel: the next operation says so
 }
 
 // remove accepts what is recorded at loc and below, unless the code has asked
-// for it.
-func (p *replay) remove(loc location.Loc) {
+// for it. It returns the last completion that the operation there waited for, or
+// nil.
+func (p *replay) remove(loc location.Loc) (last *record) {
 	i := sort.Search(len(p.sorted), func(i int) bool { return p.sorted[i].Loc >= string(loc) })
 	for ; i < len(p.sorted); i++ {
 		rec := &p.sorted[i]
-		if rec.Loc != string(loc) && !loc.Contains(location.Loc(rec.Loc)) {
-			return
+		at := location.Loc(rec.Loc)
+		if at != loc && !loc.Contains(at) {
+			break
 		}
-		if !rec.asked {
-			p.account(rec)
-			rec.gone = true
+		if rec.asked && !rec.accepted {
+			continue
+		}
+		p.account(rec)
+		rec.accepted, rec.gone = true, true
+		// A promise was not waited for where it was made.
+		waited := at == loc && rec.Kind != store.KindPromise || loc.Spans(at)
+		if waited && rec.Seq > 0 && (last == nil || rec.Seq > last.Seq) {
+			last = rec
 		}
 	}
+	return last
 }
 
 // passGone hands over to nobody the completions that are gone, up to the first

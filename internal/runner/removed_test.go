@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -133,7 +134,12 @@ func TestRemovedIsNeeded(t *testing.T) {
 // What stands behind a removed operation is executed where it was, in the order
 // of all branches: what they share has the same history.
 func TestRemovedKeepsTheOrder(t *testing.T) {
-	code := func(removed bool) func(*Branch) ([]byte, *Failure) {
+	one := func(b *Branch) error { _, err := step(b, "x"); return err }
+	many := func(b *Branch) error {
+		_, _, err := b.Map(at("x"), 2, 2, strconv.Itoa, func(b *Branch, _ int) (any, error) { return step(b, "s") })
+		return err
+	}
+	code := func(removed bool, former func(*Branch) error) func(*Branch) ([]byte, *Failure) {
 		return func(b *Branch) ([]byte, *Failure) {
 			shared := "early"
 			p := b.Go(at("p"), func(b *Branch) (any, error) {
@@ -142,7 +148,7 @@ func TestRemovedKeepsTheOrder(t *testing.T) {
 			})
 			if removed {
 				b.Removed(at("x"))
-			} else if _, err := step(b, "x"); err != nil {
+			} else if err := former(b); err != nil {
 				return result("", err)
 			}
 			shared = "late"
@@ -154,7 +160,14 @@ func TestRemovedKeepsTheOrder(t *testing.T) {
 		}
 	}
 	for want, order := range map[string][]string{"early": {"p/s", "x"}, "late": {"x", "p/s"}} {
-		h := edited(t, ends(order...), code(false), code(true))
+		h := edited(t, ends(order...), code(false, one), code(true, one))
+		h.wantFlight("end")
+		h.finish()
+		h.want(store.Succeeded, want)
+		h.replays()
+	}
+	for want, order := range map[string][]string{"early": {"x/[0]/s", "p/s", "x/[1]/s"}, "late": {"x/[1]/s", "x/[0]/s", "p/s"}} {
+		h := edited(t, ends(order...), code(false, many), code(true, many))
 		h.wantFlight("end")
 		h.finish()
 		h.want(store.Succeeded, want)

@@ -18,7 +18,9 @@ type record struct {
 	*store.Entry
 	asked  bool
 	handed bool
-	gone   bool // accepted by Removed, and asked for by nobody: it is handed over to nobody
+	// Accepted by Removed, and asked for by nobody else.
+	accepted bool
+	gone     bool // … and to be handed over to nobody
 }
 
 // replay is the part of a run that returns what is recorded.
@@ -65,7 +67,7 @@ func (p *replay) init(entries []store.Entry) {
 func (p *replay) ask(o *op) *record {
 	rec := p.records[string(o.loc)]
 	if rec != nil {
-		rec.gone = false
+		rec.accepted, rec.gone = false, false
 		p.account(rec)
 	}
 	return rec
@@ -223,7 +225,7 @@ func (r *Run) goLive() {
 	r.live = true
 	pending := r.replay.pending
 	for i := range r.replay.sorted {
-		if rec := &r.replay.sorted[i]; rec.gone {
+		if rec := &r.replay.sorted[i]; rec.accepted {
 			if r.gone == nil {
 				r.gone = map[string]*record{}
 			}
