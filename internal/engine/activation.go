@@ -34,6 +34,11 @@ type activation struct {
 	early   []event     // came while loading
 	// underWay says that a turn or update of the run is being committed.
 	underWay bool
+	// unread says that the inbox holds what has not come here yet, as the store
+	// has said by StillReady: a turn taken now would be answered in the same way.
+	// The next event ends it. heard is set by what comes from the inbox after the
+	// turn under way was taken.
+	unread, heard bool
 	timer    *time.Timer
 	bodies   map[int64]*body
 
@@ -114,6 +119,12 @@ func (a *activation) drive() {
 func (a *activation) handle(events []event) bool {
 	for i := range events {
 		ev := &events[i]
+		if ev.verdict == nil {
+			a.unread = false
+		}
+		if ev.claimed != nil || ev.item != nil {
+			a.heard = true
+		}
 		switch {
 		case ev.unwind, ev.closed:
 			a.leave(events[i+1:])
@@ -241,14 +252,14 @@ func (a *activation) step() {
 
 // submit hands the turn that is ready to the committer.
 func (a *activation) submit() {
-	if a.underWay {
+	if a.underWay || a.unread {
 		return
 	}
 	turn := a.r.Take()
 	if turn == nil {
 		return
 	}
-	a.underWay = true
+	a.underWay, a.heard = true, false
 	turn.Shard = a.run.Shard
 	if u := turn.Update; u != nil || !a.touched {
 		if u == nil {
@@ -307,6 +318,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 	case store.StillReady:
 		a.ending = nil
 		a.r.StillReady()
+		a.unread = !a.heard
 	case store.Fenced:
 		a.t.log().Error("a commit was fenced", "run_id", a.id, "shard", a.run.Shard)
 		a.leave(nil)
