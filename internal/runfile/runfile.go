@@ -52,10 +52,18 @@ type run struct {
 	Suspect     int          `json:"suspect,omitempty"`
 	Strikes     int          `json:"strikes,omitempty"`
 	Alone       bool         `json:"alone,omitempty"`
+	Tags        []pair       `json:"tags,omitempty"`
+	Headers     *value       `json:"headers,omitempty"`
 	Input       *value       `json:"input,omitempty"`
 	Output      *value       `json:"output,omitempty"`
 	Reason      string       `json:"reason,omitempty"`
 	Waits       *value       `json:"waits,omitempty"`
+}
+
+// pair is a tag.
+type pair struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
 }
 
 type entry struct {
@@ -86,6 +94,7 @@ type item struct {
 	Location    loc          `json:"location,omitempty"`
 	Failed      bool         `json:"failed,omitempty"`
 	Sent        instant      `json:"sent,omitzero"`
+	Headers     *value       `json:"headers,omitempty"`
 	Value       *value       `json:"value,omitempty"`
 	Verdict     *value       `json:"verdict,omitempty"`
 }
@@ -172,15 +181,19 @@ func runOf(r *store.Run) run {
 	if r.Random != (store.Seed{}) {
 		random = r.Random[:]
 	}
-	return run{
+	out := run{
 		Random: random,
 		No:     r.No, ID: r.ID, Group: r.Shard.Group, Slot: r.Shard.Slot, Workflow: r.Workflow,
 		Status: r.Status, Marks: r.Marks, Claimed: r.Claimed, Incarnation: r.Incarnation, Generation: r.Generation,
 		Seed: r.Seed[:], Build: r.Build, Parent: r.Parent, ParentLoc: loc(r.ParentLoc),
 		Created: instant(r.Created), Started: instant(r.Started), Ended: instant(r.Ended), WakeAt: instant(r.WakeAt),
-		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone,
+		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone, Headers: valueOf(r.Headers),
 		Input: valueOf(r.Input), Output: valueOf(r.Output), Reason: r.Reason, Waits: valueOf(r.Waits),
 	}
+	for _, t := range r.Tags {
+		out.Tags = append(out.Tags, pair(t))
+	}
+	return out
 }
 
 func (r *run) stored() store.Run {
@@ -189,10 +202,13 @@ func (r *run) stored() store.Run {
 		Status: r.Status, Marks: r.Marks, Claimed: r.Claimed, Incarnation: r.Incarnation, Generation: r.Generation,
 		Seed: store.Seed(r.Seed), Build: r.Build, Parent: r.Parent, ParentLoc: string(r.ParentLoc),
 		Created: store.Time(r.Created), Started: store.Time(r.Started), Ended: store.Time(r.Ended), WakeAt: store.Time(r.WakeAt),
-		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone,
+		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone, Headers: r.Headers.bytes(),
 		Input: r.Input.bytes(), Output: r.Output.bytes(), Reason: r.Reason, Waits: r.Waits.bytes(),
 	}
 	copy(out.Random[:], r.Random)
+	for _, t := range r.Tags {
+		out.Tags = append(out.Tags, store.Pair(t))
+	}
 	out.InputSize, out.OutputSize = len(out.Input), len(out.Output)
 	return out
 }
@@ -218,7 +234,7 @@ func itemOf(it *store.Item) item {
 	return item{
 		No: it.No, Kind: itemKind(it.Kind), State: itemState(it.State), Name: it.Name, ID: it.ID, Origin: it.Origin,
 		Incarnation: it.Incarnation, Generation: it.Generation, Location: loc(it.Loc), Failed: it.Failed, Sent: instant(it.Sent),
-		Value: valueOf(it.Value), Verdict: valueOf(it.Verdict),
+		Value: valueOf(it.Value), Headers: valueOf(it.Headers), Verdict: valueOf(it.Verdict),
 	}
 }
 
@@ -226,6 +242,6 @@ func (it *item) stored() store.Item {
 	return store.Item{
 		No: it.No, Kind: store.ItemKind(it.Kind), State: store.ItemState(it.State), Name: it.Name, ID: it.ID, Origin: it.Origin,
 		Incarnation: it.Incarnation, Generation: it.Generation, Loc: string(it.Location), Failed: it.Failed, Sent: store.Time(it.Sent),
-		Value: it.Value.bytes(), Verdict: it.Verdict.bytes(),
+		Value: it.Value.bytes(), Headers: it.Headers.bytes(), Verdict: it.Verdict.bytes(),
 	}
 }
