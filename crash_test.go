@@ -7,43 +7,22 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/internal/location"
-	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/stettest"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 	"github.com/stet-run/stet/store/sqlite"
 )
 
-// fault says what happens at one commit.
-type fault uint8
-
-const (
-	dieBefore    fault = iota // the process ends; nothing was written
-	dieAfter                  // written, then the process ends
-	dieUnheard                // written, the process ends without the answer
-	loseAnswer                // written, the answer is lost, the process goes on
-	failOnce                  // not written; the store was away for a moment
-	faultsNumber = iota
-)
-
-func (f fault) String() string {
-	return [...]string{"die before", "die after", "die unheard", "lose the answer", "fail once"}[f]
-}
-
-// mortal is a store handle whose process can be made to die at a commit.
+// mortal is a store handle whose process can be made to die.
 type mortal struct {
 	store.Store
-	at    int64 // number of the commit with turns at which it happens; 0: never
-	what  fault
-	count atomic.Int64
-	dead  atomic.Bool
-	died  chan struct{}
+	dead atomic.Bool
+	died chan struct{}
 }
 
 func (m *mortal) die() {
@@ -59,28 +38,7 @@ func (m *mortal) Commit(ctx context.Context, b store.Batch) (store.BatchResult, 
 	if m.dead.Load() {
 		return store.BatchResult{}, errDead
 	}
-	if len(b.Turns) == 0 || m.count.Add(1) != m.at {
-		return m.Store.Commit(ctx, b)
-	}
-	switch m.what {
-	case dieBefore:
-		m.die()
-		return store.BatchResult{}, errDead
-	case failOnce:
-		return store.BatchResult{}, fmt.Errorf("away: %w", store.ErrUnavailable)
-	}
-	result, err := m.Store.Commit(ctx, b)
-	if err != nil {
-		return result, err
-	}
-	switch m.what {
-	case dieAfter:
-		defer m.die()
-		return result, nil
-	case dieUnheard:
-		m.die()
-	}
-	return store.BatchResult{}, fmt.Errorf("answer lost: %w: %w", store.ErrUnavailable, store.ErrUnknown)
+	return m.Store.Commit(ctx, b)
 }
 
 // process is an engine on a handle of its own that may die.
@@ -91,18 +49,17 @@ type process struct {
 	ended  chan error
 }
 
-// startProcess starts a process that dies at the given commit.
-func startProcess(t testing.TB, handle store.Store, cfg stet.Config, at int64, what fault) *process {
+func startProcess(t testing.TB, handle store.Store, cfg stet.Config) *process {
 	t.Helper()
-	p := newProcess(t, handle, cfg, at, what)
+	p := newProcess(t, handle, cfg)
 	p.start()
 	t.Cleanup(func() { p.bury(t) })
 	return p
 }
 
-func newProcess(t testing.TB, handle store.Store, cfg stet.Config, at int64, what fault) *process {
+func newProcess(t testing.TB, handle store.Store, cfg stet.Config) *process {
 	t.Helper()
-	p := &process{handle: &mortal{Store: handle, at: at, what: what, died: make(chan struct{})}, ended: make(chan error, 1)}
+	p := &process{handle: &mortal{Store: handle, died: make(chan struct{})}, ended: make(chan error, 1)}
 	cfg.Store = p.handle
 	cfg.Grace = stet.None
 	if cfg.Logger == nil {
@@ -129,61 +86,10 @@ func (p *process) bury(t testing.TB) {
 	}
 }
 
-// effects counts what step bodies do, and notices one that starts although its
-// success is durable.
-type effects struct {
-	store store.Store
-
-	mu     sync.Mutex
-	counts map[string]int
-	again  []string
-}
-
-func (x *effects) start(ctx context.Context) {
-	info, ok := stet.StepOf(ctx)
-	if !ok {
-		panic("not in a step")
-	}
-	page, err := x.store.List(context.Background(), store.Filter{IDs: []string{info.RunID}})
-	if err != nil || len(page.Runs) != 1 {
-		panic(fmt.Sprint("run of the step: ", err))
-	}
-	entries, err := x.store.History(context.Background(), store.HistoryQuery{Run: page.Runs[0].No, Incarnation: page.Runs[0].Incarnation, Values: true})
-	if err != nil {
-		panic(err)
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.counts[info.Location]++
-	for _, e := range entries {
-		if location.Loc(e.Loc).String() == info.Location && e.State == store.Done {
-			x.again = append(x.again, info.Location)
-		}
-		if p, err := runner.DecodeLoop(e.Value); e.Kind == store.KindLoop && err == nil && pruned(e.Loc, p.Oldest, info.Location) {
-			x.again = append(x.again, info.Location)
-		}
-	}
-}
-
-// pruned reports whether a location, in text form, is in an iteration of the loop
-// before the oldest one.
-func pruned(loop string, oldest int64, text string) bool {
-	loc, err := location.Parse(text)
-	if err != nil {
-		panic(err)
-	}
-	for l, n := range loc.Loops() {
-		if string(l) == loop && n < oldest {
-			return true
-		}
-	}
-	return false
-}
-
 // crashCase is a workflow that is killed at every commit.
 type crashCase struct {
 	name     string
-	workflow func(*effects, func() *stet.Engine) *stet.Workflow[string, string]
+	workflow func(func() *stet.Engine) *stet.Workflow[string, string]
 	options  []stet.StartOption
 	want     string
 	drive    func(ctx context.Context, e *stet.Engine, id string) error // what the outside does; repeatable
@@ -194,16 +100,16 @@ var (
 	never = stet.Message[string]("never")
 )
 
-func say(ctx stet.Context, x *effects, name, value string, opts ...stet.StepOption) (string, error) {
-	return stet.Step(ctx, name, func(c context.Context) (string, error) { x.start(c); return value, nil }, opts...)
+func say(ctx stet.Context, name, value string, opts ...stet.StepOption) (string, error) {
+	return stet.Step(ctx, name, func(context.Context) (string, error) { return value, nil }, opts...)
 }
 
 var crashCases = []crashCase{
 	{
 		name: "steps and sleeps", want: "abc",
-		workflow: func(x *effects, _ func() *stet.Engine) *stet.Workflow[string, string] {
+		workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
 			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
-				a, err := say(ctx, x, "a", "a")
+				a, err := say(ctx, "a", "a")
 				if err != nil {
 					return "", err
 				}
@@ -212,7 +118,6 @@ var crashCases = []crashCase{
 				}
 				tries := 0
 				b, err := stet.Step(ctx, "b", func(c context.Context) (string, error) {
-					x.start(c)
 					if tries++; stet.Attempt(c) < 3 {
 						return "", errors.New("again")
 					}
@@ -224,7 +129,7 @@ var crashCases = []crashCase{
 				if err := stet.SleepUntil(ctx, "past", stet.Now(ctx)); err != nil {
 					return "", err
 				}
-				c, err := say(ctx, x, "c", "c")
+				c, err := say(ctx, "c", "c")
 				return a + b + c, err
 			})
 		},
@@ -240,7 +145,7 @@ var crashCases = []crashCase{
 			}
 			return nil
 		},
-		workflow: func(x *effects, engine func() *stet.Engine) *stet.Workflow[string, string] {
+		workflow: func(engine func() *stet.Engine) *stet.Workflow[string, string] {
 			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 				var words []string
 				for range 3 {
@@ -255,7 +160,6 @@ var crashCases = []crashCase{
 					return "", err
 				}
 				err = stet.Do(ctx, "resolve", func(c context.Context) error {
-					x.start(c)
 					if err := engine().Resolve(c, p.Token(), "yes"); !errors.Is(err, stet.ErrAlreadyResolved) {
 						return err
 					}
@@ -278,17 +182,17 @@ var crashCases = []crashCase{
 	},
 	{
 		name: "branches", want: "012345 all[xy] any[y] race[y] sel1",
-		workflow: func(x *effects, _ func() *stet.Engine) *stet.Workflow[string, string] {
+		workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
 			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 				parts, err := stet.Map(ctx, "map", []int{0, 1, 2, 3, 4, 5}, func(ctx stet.Context, i int) (string, error) {
-					return say(ctx, x, "part", fmt.Sprint(i))
+					return say(ctx, "part", fmt.Sprint(i))
 				}, stet.Limit(2))
 				if err != nil {
 					return "", err
 				}
 				branch := func(name string, fail bool) func(stet.Context) (string, error) {
 					return func(ctx stet.Context) (string, error) {
-						v, err := say(ctx, x, "s", name)
+						v, err := say(ctx, "s", name)
 						if err == nil && fail {
 							err = errors.New("no " + name)
 						}
@@ -319,36 +223,6 @@ var crashCases = []crashCase{
 		},
 	},
 	{
-		name: "a loop beside a branch", want: "0a1b2a3b4a5b6a, 5 asides",
-		workflow: func(x *effects, _ func() *stet.Engine) *stet.Workflow[string, string] {
-			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
-				beside := stet.Go(ctx, "beside", func(ctx stet.Context) (int, error) {
-					return stet.Loop(ctx, "asides", 0, func(ctx stet.Context, n int) (next stet.Next[int, int], err error) {
-						if _, err := say(ctx, x, "aside", ""); err != nil || n == 5 {
-							return next.Break(n), err
-						}
-						return next.Continue(n + 1), nil
-					}, stet.Every(1), stet.Keep(2))
-				})
-				text, err := stet.Loop(ctx, "poll", "", func(ctx stet.Context, text string) (next stet.Next[string, string], err error) {
-					a, err := say(ctx, x, "fetch", string("ab"[len(text)/2%2]))
-					if err != nil {
-						return next, err
-					}
-					if text += fmt.Sprint(len(text)/2, a); len(text) == 14 {
-						return next.Break(text), nil
-					}
-					return next.Continue(text), stet.Sleep(ctx, "nap", time.Microsecond)
-				}, stet.Every(2), stet.Keep(1))
-				if err != nil {
-					return "", err
-				}
-				n, err := beside.Await(ctx)
-				return fmt.Sprintf("%s, %d asides", text, n), err
-			})
-		},
-	},
-	{
 		name: "cancel with clean-up", want: "cancelled",
 		drive: func(ctx context.Context, e *stet.Engine, id string) error {
 			for { // until it sleeps
@@ -359,20 +233,21 @@ var crashCases = []crashCase{
 				if info.Status == store.Suspended {
 					break
 				}
+				time.Sleep(time.Millisecond)
 			}
 			_, err := e.Cancel(ctx, id, "enough")
 			return err
 		},
-		workflow: func(x *effects, _ func() *stet.Engine) *stet.Workflow[string, string] {
+		workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
 			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
-				if _, err := say(ctx, x, "first", ""); err != nil && !errors.Is(err, stet.ErrCancelled) {
+				if _, err := say(ctx, "first", ""); err != nil && !errors.Is(err, stet.ErrCancelled) {
 					return "", err
 				}
 				err := stet.Sleep(ctx, "long", time.Hour)
 				if !errors.Is(err, stet.ErrCancelled) {
 					return "", fmt.Errorf("slept: %v", err)
 				}
-				return say(stet.WithoutCancel(ctx), x, "clean", "")
+				return say(stet.WithoutCancel(ctx), "clean", "")
 			})
 		},
 	},
@@ -411,85 +286,22 @@ var testStores = []struct {
 func TestCrashAtEveryCommit(t *testing.T) {
 	for _, s := range testStores {
 		for _, c := range crashCases {
-			for what := range fault(faultsNumber) {
-				for _, parked := range []int{stet.None, 100} {
-					name := fmt.Sprintf("%s/%s/%s/parked %d", s.name, c.name, what, parked)
-					t.Run(name, func(t *testing.T) {
-						t.Parallel()
-						for at := int64(1); ; at++ {
-							if !crashOnce(t, s.open(t), c, what, at, parked) {
-								if at < 3 {
-									t.Errorf("only %d commits", at)
-								}
-								t.Logf("%d commits", at-1)
-								return
-							}
-						}
-					})
-				}
+			for _, parked := range []int{stet.None, 100} {
+				t.Run(fmt.Sprintf("%s/%s/parked %d", s.name, c.name, parked), func(t *testing.T) {
+					t.Parallel()
+					var current atomic.Pointer[stet.Engine]
+					out, err := stettest.CrashEverywhere(t, c.workflow(current.Load), "",
+						stettest.On(s.open), stettest.WithConfig(stet.Config{MaxParked: parked}),
+						stettest.Faults(stettest.DieBefore, stettest.DieAfter, stettest.DieUnheard, stettest.LoseAnswer, stettest.FailOnce),
+						stettest.Starting(c.options...), stettest.Driving(c.drive), stettest.Ready(func(e *stet.Engine) { current.Store(e) }))
+					if errors.Is(err, stet.ErrCancelled) {
+						out, err = "cancelled", nil
+					}
+					if err != nil || out != c.want {
+						t.Errorf("the result is %q, %v; want %q", out, err, c.want)
+					}
+				})
 			}
 		}
 	}
-}
-
-// crashOnce reports whether the run came as far as the commit.
-func crashOnce(t *testing.T, open func() store.Store, c crashCase, what fault, at int64, parked int) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	client := open()
-	x := &effects{store: client, counts: map[string]int{}}
-	var current atomic.Pointer[stet.Engine]
-	w := c.workflow(x, current.Load)
-	cfg := stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked, Poll: 20 * time.Millisecond}
-	outside, err := stet.New(stet.Config{Store: client, Workflows: cfg.Workflows, Poll: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	current.Store(outside)
-	run, err := w.Start(ctx, outside, "", append(c.options, stet.ID("r"))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := startProcess(t, open(), cfg, at, what)
-	driven := make(chan error, 1)
-	go func() {
-		if c.drive == nil {
-			driven <- nil
-			return
-		}
-		driven <- c.drive(ctx, outside, "r")
-	}()
-	type end struct {
-		out string
-		err error
-	}
-	ended := make(chan end, 1)
-	go func() {
-		out, err := run.Wait(ctx)
-		ended <- end{out, err}
-	}()
-	var got end
-	died := false
-	select {
-	case got = <-ended:
-	case <-p.handle.died:
-		died = true
-		p.bury(t)
-		p = startProcess(t, open(), cfg, 0, 0)
-		got = <-ended
-	}
-	p.bury(t)
-	if err := <-driven; err != nil {
-		t.Errorf("commit %d: drive: %v", at, err)
-	}
-	if errors.Is(got.err, stet.ErrCancelled) {
-		got = end{out: "cancelled"}
-	}
-	if got.err != nil || got.out != c.want {
-		t.Fatalf("commit %d: got %q, %v; want %q", at, got.out, got.err, c.want)
-	}
-	if len(x.again) > 0 {
-		t.Errorf("commit %d: these steps ran again after their success was durable: %v", at, x.again)
-	}
-	return died || p.handle.count.Load() >= at && !died && (what == loseAnswer || what == failOnce)
 }

@@ -390,7 +390,7 @@ func TestStallAndResume(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, w := range []*stet.Workflow[int, string]{old, changed, old} {
-				p := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}, Poll: 20 * time.Millisecond}, 0, 0)
+				p := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}, Poll: 20 * time.Millisecond})
 				switch i {
 				case 0:
 					waitStatus(t, outside, "r", store.Suspended)
@@ -460,7 +460,7 @@ func TestRecoveryReport(t *testing.T) {
 			}
 			reports := make(chan stet.Recovery, 2)
 			cfg := stet.Config{Workflows: []stet.Definition{w}, OnRecover: func(r stet.Recovery) { reports <- r }}
-			first := startProcess(t, open(), cfg, 0, 0)
+			first := startProcess(t, open(), cfg)
 			if got := <-reports; got != (stet.Recovery{Clean: true}) {
 				t.Errorf("a new store: %+v", got)
 			}
@@ -469,7 +469,7 @@ func TestRecoveryReport(t *testing.T) {
 			}
 			first.handle.die()
 			first.bury(t)
-			second := startProcess(t, open(), cfg, 0, 0)
+			second := startProcess(t, open(), cfg)
 			if got := <-reports; got != (stet.Recovery{Suspects: 3}) {
 				t.Errorf("after a death: %+v", got)
 			}

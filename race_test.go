@@ -512,7 +512,7 @@ func TestStandbyTakesOver(t *testing.T) {
 			ctx := testContext(t)
 			open := s.open(t)
 			cfg := stet.Config{Workflows: []stet.Definition{oneWord}, Poll: 20 * time.Millisecond}
-			first := startProcess(t, open(), cfg, 0, 0)
+			first := startProcess(t, open(), cfg)
 			for !first.Owner() {
 				if ctx.Err() != nil {
 					t.Fatal("no owner")
@@ -599,7 +599,7 @@ func TestPoisonRunStallsAlone(t *testing.T) {
 			cfg := stet.Config{Workflows: []stet.Definition{w}, Poll: 10 * time.Millisecond, AloneFor: time.Minute}
 			starts := 0
 			for {
-				p := newProcess(t, open(), cfg, 0, 0)
+				p := newProcess(t, open(), cfg)
 				current.Store(p)
 				p.start()
 				starts++
@@ -680,7 +680,7 @@ func TestSeveralPoisonRuns(t *testing.T) {
 					deaths = 2 // once new, once a suspect like the innocent run
 				}
 				for range deaths {
-					p := newProcess(t, open(), cfg, 0, 0)
+					p := newProcess(t, open(), cfg)
 					current.Store(p)
 					p.start()
 					select {
@@ -693,7 +693,7 @@ func TestSeveralPoisonRuns(t *testing.T) {
 			}
 			close(calm)
 			for starts := 0; ; starts++ {
-				p := newProcess(t, open(), cfg, 0, 0)
+				p := newProcess(t, open(), cfg)
 				current.Store(p)
 				p.start()
 				wait, cancel := context.WithCancel(ctx)

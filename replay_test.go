@@ -185,7 +185,7 @@ func TestReplayOfAnExportedRun(t *testing.T) {
 			open := s.open(t)
 			code := shop()
 			w := code.define()
-			e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}, 0, 0).Engine
+			e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}).Engine
 			file := waiting(t, e, w, "r")
 			if !bytes.Contains(file, []byte(strings.Repeat("large ", 2000))) {
 				t.Error("a large value is not in the file")
@@ -236,7 +236,7 @@ func TestReplayOfAnEndedRun(t *testing.T) {
 			c.was(&was)
 			c.is(&is)
 			w := was.define()
-			e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}, 0, 0).Engine
+			e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}).Engine
 			waiting(t, e, w, "r")
 			ctx := testContext(t)
 			end := c.cancelledBy
@@ -270,7 +270,7 @@ func TestExportAndReplayOfNothing(t *testing.T) {
 func TestReplayWithoutTheCode(t *testing.T) {
 	open := testStores[0].open(t)
 	w := shop().define()
-	e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}, 0, 0).Engine
+	e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}).Engine
 	file := waiting(t, e, w, "r")
 	if err := checker(t, open()).Replay(testContext(t), bytes.NewReader(file)); !errors.Is(err, stet.ErrUnknownWorkflow) {
 		t.Errorf("the replay gives %v", err)
@@ -281,7 +281,7 @@ func TestReplayWithoutTheCode(t *testing.T) {
 func TestReplayThatDoesNotEnd(t *testing.T) {
 	open := testStores[0].open(t)
 	w := shop().define()
-	e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}, 0, 0).Engine
+	e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}).Engine
 	file := waiting(t, e, w, "r")
 	release := make(chan struct{})
 	defer close(release)
@@ -300,7 +300,7 @@ func TestCheck(t *testing.T) {
 			code := shop()
 			w := code.define()
 			other := stet.Define("other", func(ctx stet.Context, _ string) (string, error) { return word.Receive(ctx) })
-			e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w, other}}, 0, 0).Engine
+			e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w, other}}).Engine
 			ctx := testContext(t)
 			for i := range 4 {
 				waiting(t, e, w, fmt.Sprint("r", i))
@@ -354,7 +354,7 @@ func TestCheckSelects(t *testing.T) {
 	open := testStores[0].open(t)
 	w := shop().define()
 	other := stet.Define("other", func(ctx stet.Context, _ string) (string, error) { return word.Receive(ctx) })
-	e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w, other}}, 0, 0).Engine
+	e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w, other}}).Engine
 	for i := range 5 {
 		waiting(t, e, w, fmt.Sprint("r", i))
 		waiting(t, e, other, fmt.Sprint("o", i))
@@ -412,7 +412,7 @@ func TestCheckSelects(t *testing.T) {
 func TestCheckOfAnInputThatDoesNotFit(t *testing.T) {
 	open := testStores[0].open(t)
 	w := shop().define()
-	e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}, 0, 0).Engine
+	e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}).Engine
 	ctx := testContext(t)
 	if _, err := w.Start(ctx, e, "in", stet.ID("r"), stet.StartAfter(time.Hour)); err != nil {
 		t.Fatal(err)

@@ -72,6 +72,9 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 			value, err = fn(ctx)
 			return err
 		})
+		if v, ok := engine.AttemptOf(ctx).Replaced(); ok {
+			value = v
+		}
 		if err != nil {
 			return runner.BodyResult{Failure: e.errors.record(err), Final: final(err, retry.If)}
 		}

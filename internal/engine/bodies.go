@@ -176,7 +176,7 @@ func (a *activation) execute(b *body) (then func()) {
 	})
 	defer limit.stop()
 	ctx := context.WithValue(b.ctx, attemptKey{}, &Attempt{
-		RunID: a.id, Workflow: a.run.Workflow, Number: b.Attempt, Detail: b.Detail, body: &b.Body,
+		RunID: a.id, Workflow: a.run.Workflow, Number: b.Attempt, Detail: b.Detail, body: &b.Body, outcome: new(outcome),
 		beat: func(detail []byte) {
 			limit.renew()
 			if detail != nil {
@@ -276,8 +276,36 @@ type Attempt struct {
 
 	beat func(detail []byte)
 
+	outcome *outcome
+
 	mu   sync.Mutex
 	last time.Time // when a detail was recorded
+}
+
+// outcome is a value that stands for what the body would have returned.
+type outcome struct {
+	set   bool
+	value any
+}
+
+// Replace has the attempt succeed with value although the body was not called.
+// It is called before the attempt ends, by whoever stands around the body.
+func (a *Attempt) Replace(value any) { *a.outcome = outcome{true, value} }
+
+// Replaced returns the value that was given to Replace.
+func (a *Attempt) Replaced() (value any, ok bool) { return a.outcome.value, a.outcome.set }
+
+// WithoutHeartbeat returns a context of the same attempt in which a heartbeat
+// does nothing.
+func WithoutHeartbeat(ctx context.Context) context.Context {
+	a := AttemptOf(ctx)
+	if a == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, attemptKey{}, &Attempt{
+		RunID: a.RunID, Workflow: a.Workflow, Number: a.Number, Detail: a.Detail, body: a.body,
+		beat: func([]byte) {}, outcome: a.outcome,
+	})
 }
 
 // AttemptOf returns the attempt that ctx belongs to, or nil.

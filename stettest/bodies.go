@@ -1,0 +1,228 @@
+package stettest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/location"
+)
+
+// Body is what is executed in place of a step's function. The value is what the
+// step returns; it must fit the step's type, or the step fails for good like one
+// whose result cannot be decoded. ctx is the step's: stet.Attempt,
+// stet.IdempotencyKey and stet.StepOf work with it.
+type Body func(ctx context.Context) (any, error)
+
+// Own is the step's own function, for Sequence.
+var Own Body = func(context.Context) (any, error) { return nil, errOwn }
+
+// ownError is how Own says what it is.
+type ownError struct{}
+
+func (ownError) Error() string { return "stettest.Own is for Replace" }
+
+var errOwn error = ownError{}
+
+// Returns is a body that gives the value.
+func Returns(value any) Body { return func(context.Context) (any, error) { return value, nil } }
+
+// Fails is a body that fails with the error, each time.
+func Fails(err error) Body { return func(context.Context) (any, error) { return nil, err } }
+
+// Hangs is a body that returns only when its context ends: at the step's timeout,
+// at a cancel.
+func Hangs() Body {
+	return func(ctx context.Context) (any, error) {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Takes is a body that takes d of virtual time before the next one begins.
+func Takes(d time.Duration, next Body) Body {
+	return func(ctx context.Context) (any, error) {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return next(ctx)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Sequence is a body whose attempts are carried out by the bodies in turn; the
+// last one carries out all that follow.
+func Sequence(bodies ...Body) Body {
+	return func(ctx context.Context) (any, error) {
+		return bodies[min(max(stet.Attempt(ctx), 1), len(bodies))-1](ctx)
+	}
+}
+
+// bodies carries out step bodies in a known order, replaced or not, and counts.
+type bodies struct {
+	wrap  func(context.Context, stet.StepInfo, func(context.Context) error) error // the user's; nil: none
+	began func(context.Context, stet.StepInfo) error                              // nil: nobody; an error is the attempt's
+	order order
+
+	mu       sync.Mutex
+	replaced map[string]Body // by the text of a name or location
+	outside  map[string]bool
+	gate     *gate
+	calls    map[string]int // attempts by location
+	names    map[string]int // attempts by name
+}
+
+func newBodies(wrap func(context.Context, stet.StepInfo, func(context.Context) error) error) *bodies {
+	return &bodies{
+		wrap: wrap, order: order{wake: make(chan struct{}, 1)},
+		replaced: map[string]Body{}, outside: map[string]bool{}, calls: map[string]int{}, names: map[string]int{},
+	}
+}
+
+// around is Config.Around.
+func (b *bodies) around(ctx context.Context, step stet.StepInfo, next func(context.Context) error) error {
+	if err := b.order.wait(ctx, step); err != nil {
+		return err
+	}
+	name := nameOf(step.Location)
+	b.mu.Lock()
+	b.calls[step.Location]++
+	b.names[name]++
+	body, outside := b.find(step.Location, name)
+	b.mu.Unlock()
+	if b.began != nil {
+		if err := b.began(ctx, step); err != nil {
+			return err
+		}
+	}
+	call := next
+	if body != nil {
+		call = func(ctx context.Context) error {
+			value, err := body(ctx)
+			if err == errOwn {
+				return next(ctx)
+			}
+			if err == nil {
+				engine.AttemptOf(ctx).Replace(value)
+			}
+			return err
+		}
+	}
+	if outside {
+		inner := call
+		call = func(ctx context.Context) error { return b.gate.call(ctx, inner) }
+	}
+	if b.wrap != nil {
+		return b.wrap(ctx, step, call)
+	}
+	return call(ctx)
+}
+
+// find returns what was asked for a step, by its location or else by its name.
+func (b *bodies) find(loc, name string) (body Body, outside bool) {
+	body, ok := b.replaced[loc]
+	if !ok {
+		body = b.replaced[name]
+	}
+	return body, b.outside[loc] || b.outside[name]
+}
+
+// count returns the attempts of a step, given by its location or name.
+func (b *bodies) count(step string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := keyOf(step)
+	if n := b.calls[key]; n > 0 {
+		return n
+	}
+	return b.names[key]
+}
+
+// nameOf returns the text of a step's name: the last one in the location, without
+// key and occurrence.
+func nameOf(loc string) string {
+	parts := strings.Split(loc, "/")
+	for len(parts) > 1 && strings.HasPrefix(parts[len(parts)-1], "[") {
+		parts = parts[:len(parts)-1]
+	}
+	name, _, _ := strings.Cut(parts[len(parts)-1], "#")
+	return name
+}
+
+// keyOf returns the text under which a step is known that was given by its
+// location or its name.
+func keyOf(step string) string {
+	if l, err := location.Parse(step); err == nil {
+		return l.String()
+	}
+	return location.Loc("").Name(step, 1).String() // a name with special characters
+}
+
+// order lets bodies begin one at a time: when nothing else runs, the first by
+// run, location and attempt.
+type order struct {
+	wake chan struct{} // capacity 1: somebody waits
+
+	mu      sync.Mutex
+	waiting []waiter
+}
+
+type waiter struct {
+	step  stet.StepInfo
+	begin chan struct{}
+}
+
+// wait returns when the body may begin.
+func (o *order) wait(ctx context.Context, step stet.StepInfo) error {
+	w := waiter{step, make(chan struct{})}
+	o.mu.Lock()
+	o.waiting = append(o.waiting, w)
+	o.mu.Unlock()
+	select {
+	case o.wake <- struct{}{}:
+	default: // it is told already
+	}
+	select {
+	case <-w.begin:
+		return nil
+	case <-ctx.Done():
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.waiting = slices.DeleteFunc(o.waiting, func(x waiter) bool { return x.begin == w.begin })
+		return context.Cause(ctx)
+	}
+}
+
+// run lets bodies begin until ctx ends. A nanosecond of virtual time has passed
+// only when all goroutines wait for something.
+func (o *order) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.wake:
+		}
+		for {
+			time.Sleep(time.Nanosecond)
+			o.mu.Lock()
+			if len(o.waiting) == 0 {
+				o.mu.Unlock()
+				break
+			}
+			first := slices.MinFunc(o.waiting, func(a, b waiter) int {
+				return cmp.Or(strings.Compare(a.step.RunID, b.step.RunID), strings.Compare(a.step.Location, b.step.Location), cmp.Compare(a.step.Attempt, b.step.Attempt))
+			})
+			o.waiting = slices.DeleteFunc(o.waiting, func(x waiter) bool { return x.begin == first.begin })
+			o.mu.Unlock()
+			close(first.begin)
+		}
+	}
+}

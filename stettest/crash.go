@@ -1,0 +1,348 @@
+package stettest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// CrashOption is an option of CrashEverywhere.
+type CrashOption interface{ applyCrash(*crash) }
+
+// crash is what CrashEverywhere does.
+type crash struct {
+	cfg    stet.Config
+	open   func(testing.TB) func() store.Store
+	start  []stet.StartOption
+	faults []Fault
+	drive  func(context.Context, *stet.Engine, string) error
+	ready  func(*stet.Engine)
+}
+
+type crashOption func(*crash)
+
+func (o crashOption) applyCrash(c *crash) { o(c) }
+
+// WithConfig has the processes made with a config: other workflows that the one
+// under test needs, errors, codecs, Around. Its Store must be nil. What it leaves
+// at zero is as in Run.
+func WithConfig(cfg stet.Config) CrashOption { return crashOption(func(c *crash) { c.cfg = cfg }) }
+
+// On has the processes work on a store of another kind than the one in memory.
+// open is called once for each run of the workflow, in its bubble, and returns a
+// function that opens a handle on one and the same store, as another process
+// would; closing is open's, with Cleanup.
+func On(open func(testing.TB) func() store.Store) CrashOption {
+	return crashOption(func(c *crash) { c.open = open })
+}
+
+// Starting starts the run with options. An ID among them is not looked at.
+func Starting(opts ...stet.StartOption) CrashOption {
+	return crashOption(func(c *crash) { c.start = append(c.start, opts...) })
+}
+
+// Faults has these happen, instead of DieBefore, DieAfter and DieUnheard.
+func Faults(faults ...Fault) CrashOption { return crashOption(func(c *crash) { c.faults = faults }) }
+
+// Driving has drive called beside each run, with an engine that outlives the
+// crashes: it sends messages, resolves promises, cancels, and may sleep. It runs
+// from the beginning for each cut, on another store each time. An error fails
+// the test, unless the run has ended.
+func Driving(drive func(ctx context.Context, e *stet.Engine, runID string) error) CrashOption {
+	return crashOption(func(c *crash) { c.drive = drive })
+}
+
+// Ready has ready told an engine that outlives the crashes, before each start of
+// the run, for steps that start runs or resolve promises.
+func Ready(ready func(*stet.Engine)) CrashOption {
+	return crashOption(func(c *crash) { c.ready = ready })
+}
+
+// crashRunID is the ID of the run under test.
+const crashRunID = "crash"
+
+// maxCommits bounds the commits of a workflow that CrashEverywhere takes.
+const maxCommits = 10_000
+
+// outcome is how a run has ended.
+type outcome struct {
+	info     *stet.RunInfo
+	reached  bool     // the fault has happened
+	again    []string // steps that were executed after their success was durable
+	history  string
+	problems []string
+}
+
+// CrashEverywhere runs a workflow once without a disturbance, and then once for
+// each of its commits and each way in which a process can die there: before the
+// commit, after it, and after it without the answer. Another process recovers the
+// run. The test fails if the run then ends in another way or with another result,
+// or if a step is executed again after its success was durable. It also runs the
+// workflow once undisturbed with every suspension followed by a replay.
+//
+// A step whose body ignores the end of its context makes the test fail.
+//
+// Everything is under virtual time, as in Run, and in a bubble of testing/synctest
+// each. What the workflow's steps change outside, and what Driving does, must be
+// possible again and again. The result must not depend on when a process dies: a
+// workflow that returns the time or the number of attempts is not for this test.
+//
+// The run as it ended undisturbed is returned, for the test to look at, and its
+// result or its error as from Run.Wait.
+func CrashEverywhere[In, Out any](t *testing.T, w *stet.Workflow[In, Out], in In, opts ...CrashOption) (Out, error) {
+	t.Helper()
+	c := crash{
+		faults: []Fault{DieBefore, DieAfter, DieUnheard},
+		open: func(testing.TB) func() store.Store {
+			first := memory.New()
+			return func() store.Store { return first.Join() }
+		},
+	}
+	for _, opt := range opts {
+		opt.applyCrash(&c)
+	}
+	if c.cfg.Store != nil {
+		t.Fatal("CrashEverywhere: expected a Config without a Store, found one: use On")
+	}
+	if !slices.ContainsFunc(c.cfg.Workflows, func(d stet.Definition) bool { return d.Name() == w.Name() }) {
+		c.cfg.Workflows = append(slices.Clone(c.cfg.Workflows), w)
+	}
+	var out Out
+	var outErr error
+	once := func(cfg stet.Config, at int64, fault Fault, first bool) (got outcome) {
+		synctest.Test(t, func(t *testing.T) {
+			got = c.once(t, cfg, at, fault, func(ctx context.Context, e *stet.Engine) error {
+				_, err := w.Start(ctx, e, in, append(slices.Clone(c.start), stet.ID(crashRunID))...)
+				return err
+			}, func(ctx context.Context, e *stet.Engine) {
+				if first {
+					out, outErr = w.Handle(e, crashRunID).Wait(ctx)
+				}
+			})
+		})
+		return got
+	}
+	calm := once(c.cfg, 0, 0, true)
+	if calm.info.Status == store.Stalled {
+		calm.problems = append(calm.problems, "the run has stalled: "+calm.info.Reason)
+	}
+	if !compare(t, "without a disturbance", &calm, &calm) {
+		return out, outErr
+	}
+	evicting := c.cfg
+	evicting.MaxParked = stet.None
+	got := once(evicting, 0, 0, false)
+	ok := compare(t, "with a replay after each suspension", &calm, &got)
+	for _, fault := range c.faults {
+		for at := int64(1); ok; at++ {
+			if at > maxCommits {
+				t.Fatalf("the run has more than %d commits; take a smaller input", maxCommits)
+			}
+			got := once(c.cfg, at, fault, false)
+			if !got.reached {
+				break
+			}
+			ok = compare(t, fmt.Sprintf("where %s commit %d", fault, at), &calm, &got)
+		}
+	}
+	return out, outErr
+}
+
+// compare fails the test if something went wrong in a run, or if it has ended in
+// another way. It reports whether all is well.
+func compare(t *testing.T, where string, want, got *outcome) bool {
+	t.Helper()
+	problems := got.problems
+	if len(got.again) > 0 {
+		problems = append(problems, "executed again after their success was durable: "+strings.Join(got.again, ", "))
+	}
+	if len(problems) == 0 && (got.info.Status != want.info.Status || !sameEnd(want.info, got.info)) {
+		problems = append(problems, fmt.Sprintf("the run ends %s; undisturbed it ends %s", endText(got.info), endText(want.info)))
+	}
+	if len(problems) > 0 {
+		t.Errorf("%s: %s\nthe history:\n%s", where, strings.Join(problems, "; "), got.history)
+	}
+	return len(problems) == 0
+}
+
+func sameEnd(a, b *stet.RunInfo) bool {
+	if a.Status == store.Succeeded {
+		return bytes.Equal(a.Output, b.Output)
+	}
+	return endText(a) == endText(b)
+}
+
+func endText(info *stet.RunInfo) string {
+	switch {
+	case info.Status == store.Succeeded && len(info.Output) > 0:
+		return fmt.Sprintf("%s with %.500q", info.Status, info.Output[1:])
+	case info.Err != nil && info.Status == store.Failed:
+		return info.Err.Error()
+	}
+	return info.Status.String() + " " + info.Reason
+}
+
+// once executes the run, with a fault at one commit, in the test's bubble.
+func (c *crash) once(t *testing.T, cfg stet.Config, at int64, fault Fault, start func(context.Context, *stet.Engine) error, look func(context.Context, *stet.Engine)) (got outcome) {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), Horizon, fmt.Errorf("%v of virtual time have passed without an end of the run", Horizon))
+	defer cancel()
+	world := newWorld()
+	openStore := c.open(t)
+	open := func() store.Store { return world.join(openStore()) }
+	client := open()
+	again := &repeats{store: client}
+	bodies := newBodies(cfg.Around)
+	bodies.began = again.began
+	virtual(&cfg, maxCrashInterval)
+	cfg.Around = bodies.around
+	var ordered sync.WaitGroup
+	ordering, stopOrdering := context.WithCancel(ctx)
+	ordered.Go(func() { bodies.order.run(ordering) })
+	defer ordered.Wait()
+	defer stopOrdering()
+
+	cfg.Store, cfg.Node = client, "client"
+	outside, err := stet.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.ready != nil {
+		c.ready(outside)
+	}
+	if err := start(ctx, outside); err != nil {
+		t.Fatal(err)
+	}
+	first := startProcess(t, cfg, open(), at, fault)
+	last := first
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		got.info, err = outside.Wait(ctx, crashRunID)
+		ended <- err
+	}()
+	driving, stopDriving := context.WithCancel(ctx)
+	driven := make(chan error, 1)
+	go func() {
+		if c.drive == nil {
+			driven <- nil
+			return
+		}
+		driven <- c.drive(driving, outside, crashRunID)
+	}()
+	bad := func(format string, args ...any) { got.problems = append(got.problems, fmt.Sprintf(format, args...)) }
+	var waited error
+	select {
+	case waited = <-ended:
+	case <-first.handle.died:
+		if err := first.bury(); err != nil {
+			bad("the process that has died: %v", err)
+		}
+		last = startProcess(t, cfg, open(), 0, 0)
+		waited = <-ended
+	}
+	got.reached = at > 0 && first.handle.count.Load() >= at
+	stopDriving()
+	if err := <-driven; err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, stet.ErrTerminal) {
+		bad("driving the run: %v", err)
+	}
+	if waited != nil {
+		bad("the run does not end: %v", waited)
+		got.info = new(stet.RunInfo)
+	} else {
+		look(ctx, outside)
+	}
+	got.again, got.history = again.list(), historyText(outside)
+	if err := last.bury(); err != nil {
+		bad("the engine: %v", err)
+	}
+	return got
+}
+
+// maxCrashInterval bounds how long a lost hint delays a process, in virtual time.
+const maxCrashInterval = 30 * 24 * time.Hour
+
+// process is an engine on a handle of its own that may die.
+type process struct {
+	engine *stet.Engine
+	handle *mortal
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+func startProcess(t *testing.T, cfg stet.Config, s store.Store, at int64, fault Fault) *process {
+	p := &process{handle: newMortal(s, at, fault), ended: make(chan error, 1)}
+	cfg.Store, cfg.Node = p.handle, fmt.Sprintf("process-%d", time.Now().UnixNano())
+	var err error
+	if p.engine, err = stet.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	go func() { p.ended <- p.engine.Run(ctx) }()
+	return p
+}
+
+// bury ends the goroutines of the process.
+func (p *process) bury() error {
+	p.stop()
+	return <-p.ended
+}
+
+// repeats notices step bodies that begin although their success is durable.
+type repeats struct {
+	store store.Store
+	mu    sync.Mutex
+	found []string
+}
+
+func (r *repeats) began(ctx context.Context, step stet.StepInfo) error {
+	page, err := r.store.List(ctx, store.Filter{IDs: []string{step.RunID}, Limit: 1})
+	if err != nil || len(page.Runs) == 0 {
+		return err
+	}
+	run := &page.Runs[0]
+	entries, err := r.store.History(ctx, store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation})
+	if err != nil {
+		return err
+	}
+	for i := range entries {
+		if entries[i].State == store.Done && textOf(entries[i].Loc) == step.Location {
+			r.mu.Lock()
+			r.found = append(r.found, fmt.Sprintf("%s of run %s", step.Location, step.RunID))
+			r.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+func (r *repeats) list() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.found)
+}
+
+// historyText shows the history of the run under test.
+func historyText(e *stet.Engine) string {
+	entries, err := e.History(context.Background(), crashRunID, stet.HistoryQuery{})
+	if err != nil {
+		return err.Error()
+	}
+	slices.SortStableFunc(entries, func(a, b stet.Entry) int { return int(a.Number - b.Number) })
+	var text strings.Builder
+	for i := range entries {
+		x := &entries[i]
+		fmt.Fprintf(&text, "%4d %-8s %-9s %s\n", x.Number, x.Kind, x.State, x.Location)
+	}
+	return text.String()
+}

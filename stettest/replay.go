@@ -1,0 +1,53 @@
+package stettest
+
+import (
+	"log/slog"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store/memory"
+)
+
+func textOf(loc string) string { return location.Loc(loc).String() }
+
+// Replay replays an exported run (Engine.Export, or stet export) against the code
+// of a workflow, and fails the test if it does not fit: with the location, what
+// is recorded there, and what the code asks for. No step is executed. A run that
+// had ended must end in the same way, with the same result.
+//
+// A run whose history needs a Config to be read (codecs, errors that the code
+// looks at, larger limits) is replayed with ReplayWith.
+func Replay(t testing.TB, file string, w stet.Definition) {
+	t.Helper()
+	ReplayWith(t, file, stet.Config{Workflows: []stet.Definition{w}})
+}
+
+// ReplayWith is Replay with the workflows and the rest of a config. Its Store must
+// be nil.
+func ReplayWith(t testing.TB, file string, cfg stet.Config) {
+	t.Helper()
+	if cfg.Store != nil {
+		t.Fatal("stettest.ReplayWith: expected a Config without a Store, found one")
+	}
+	s := memory.New()
+	defer s.Close()
+	cfg.Store, cfg.Workflows = s, slices.Clone(cfg.Workflows)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	e, err := stet.NewContext(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := e.Replay(t.Context(), f); err != nil {
+		t.Errorf("%s: %v", file, err)
+	}
+}

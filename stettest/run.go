@@ -1,0 +1,195 @@
+package stettest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// Horizon is how much virtual time a test may take. Then nothing happens any more
+// that could end it, and it fails with what its runs wait for.
+const Horizon = 100 * 365 * 24 * time.Hour
+
+// maxVirtual bounds the intervals of an engine under virtual time, so that
+// looking again for what cannot have changed takes no time.
+const maxVirtual = Horizon / 5
+
+// Env is a test under virtual time with an engine that runs. Its methods are safe
+// for concurrent use.
+type Env struct {
+	// Engine executes the runs of the test.
+	Engine *stet.Engine
+	// Store is where they are.
+	Store store.Store
+
+	t      *testing.T
+	begun  time.Time
+	ctx    context.Context
+	bodies *bodies
+
+	mu      sync.Mutex
+	later   sync.WaitGroup
+	stopped bool
+}
+
+// Run calls fn in a bubble of testing/synctest with an engine that executes the
+// workflows of cfg under virtual time, and stops the engine when fn returns. The
+// t of fn is the bubble's: it has no Run and no Parallel. Anything else of the
+// test, subtests for example, stands around Run.
+//
+// The Store of cfg must be nil: the test has a new one in memory. What else cfg
+// leaves at zero gets the engine's defaults, except that the intervals that only
+// guard against lost hints and dead processes (Poll, LeaseTTL, Renew) are so long
+// that they take no part, and that nothing is logged. Runs get the same seeds each
+// time, so what they derive, such as random numbers and jitter, is the same.
+func Run(t *testing.T, cfg stet.Config, fn func(t *testing.T, env *Env)) {
+	t.Helper()
+	gate, stop := newGate()
+	defer stop()
+	synctest.Test(t, func(t *testing.T) {
+		if cfg.Store != nil {
+			t.Fatal("stettest.Run: expected a Config without a Store, found one: it was opened outside of the bubble")
+		}
+		env := &Env{t: t, begun: time.Now(), bodies: newBodies(cfg.Around)}
+		env.bodies.gate = gate
+		env.Store = newWorld().join(memory.New())
+		virtual(&cfg, maxVirtual)
+		cfg.Store, cfg.Around = env.Store, env.bodies.around
+		var err error
+		if env.Engine, err = stet.New(cfg); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		env.ctx = ctx
+		ended := make(chan error, 1)
+		ordered := make(chan struct{})
+		go func() { ended <- env.Engine.Run(ctx) }()
+		go func() { env.bodies.order.run(ctx); close(ordered) }()
+		horizon := time.AfterFunc(Horizon, env.stuck)
+		defer func() {
+			horizon.Stop()
+			env.mu.Lock()
+			env.stopped = true
+			env.mu.Unlock()
+			cancel()
+			env.later.Wait()
+			if err := <-ended; err != nil && !t.Failed() {
+				t.Errorf("the engine has ended with: %v", err)
+			}
+			<-ordered
+		}()
+		fn(t, env)
+	})
+}
+
+// virtual fills in what virtual time asks for.
+func virtual(cfg *stet.Config, longest time.Duration) {
+	set := func(field *time.Duration, value time.Duration) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	set(&cfg.LeaseTTL, longest)
+	set(&cfg.Renew, cfg.LeaseTTL/3)
+	set(&cfg.Poll, longest)
+	if cfg.Grace == 0 {
+		cfg.Grace = stet.None
+	}
+	if cfg.Node == "" {
+		cfg.Node = "test"
+	}
+	if cfg.Build == "" {
+		cfg.Build = "test"
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// stuck fails the test with what its runs wait for, and ends whatever waits for
+// the store.
+func (e *Env) stuck() {
+	var text strings.Builder
+	page, err := e.Engine.List(context.Background(), store.Filter{Values: true, Limit: 20, Statuses: live})
+	for i := range page.Runs {
+		info := e.Engine.Info(page.Runs[i])
+		fmt.Fprintf(&text, "\n%s: %s", info.ID, info.Status)
+		for _, w := range info.WaitsFor {
+			fmt.Fprintf(&text, ", waits for %s %s %s", w.Kind, w.Location, strings.Join(w.Names, " "))
+		}
+	}
+	if err != nil {
+		text.WriteString("\n" + err.Error())
+	}
+	e.t.Errorf("%v of virtual time have passed without an end of the test; the live runs are:%s", Horizon, &text)
+	if err := e.Store.Close(); err != nil {
+		e.t.Error(err)
+	}
+}
+
+var live = []store.Status{store.Queued, store.Running, store.Suspended, store.Stalled}
+
+// Elapsed returns how much virtual time has passed since the test began. Each
+// step body takes a nanosecond beside what it takes itself.
+func (e *Env) Elapsed() time.Duration { return time.Since(e.begun) }
+
+// At calls act when so much virtual time has passed since the test began, unless
+// the test has ended before; at once if that is past. An error fails the test. It
+// does not block.
+func (e *Env) At(elapsed time.Duration, act func(context.Context) error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stopped {
+		return
+	}
+	e.later.Go(func() {
+		timer := time.NewTimer(time.Until(e.begun.Add(elapsed)))
+		defer timer.Stop()
+		select {
+		case <-e.ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if err := act(e.ctx); err != nil && e.ctx.Err() == nil {
+			e.t.Errorf("at %v: %v", elapsed, err)
+		}
+	})
+}
+
+// Settle waits until nothing runs at this instant: every run has gone as far as
+// it can without time, or an act of the test. It is called by one goroutine at a
+// time.
+func (e *Env) Settle() { synctest.Wait() }
+
+// Replace has a body carried out in place of the step's function, from the next
+// attempt on. The step is given by its location, as "pack/[sku-7]/pick", or by its
+// name, which stands for every step with that name; a location goes before a
+// name. A nil body restores the step's own.
+func (e *Env) Replace(step string, body Body) {
+	e.bodies.mu.Lock()
+	defer e.bodies.mu.Unlock()
+	e.bodies.replaced[keyOf(step)] = body
+}
+
+// Outside has the step's function, or what replaces it, executed outside of the
+// bubble, for work with things that were made there; virtual time stands still
+// meanwhile. The function must not use the engine, and a heartbeat does nothing.
+// The step is given as in Replace.
+func (e *Env) Outside(step string) {
+	e.bodies.mu.Lock()
+	defer e.bodies.mu.Unlock()
+	e.bodies.outside[keyOf(step)] = true
+}
+
+// Attempts returns how many attempts of a step have begun, in all runs, replaced
+// or not. The step is given as in Replace.
+func (e *Env) Attempts(step string) int { return e.bodies.count(step) }
