@@ -39,8 +39,8 @@ type activation struct {
 	// The next event ends it. heard is set by what comes from the inbox after the
 	// turn under way was taken.
 	unread, heard bool
-	timer    *time.Timer
-	bodies   map[int64]*body
+	timer         *time.Timer
+	bodies        map[int64]*body
 
 	// Owned by tenure.mu.
 	parkedAt time.Time // zero: not parked

@@ -28,7 +28,7 @@ type driver struct {
 	seen   *seen
 	change change // of code that is edited
 
-	cuts, evictions, lost, transactions int // how often each happened
+	cuts, evictions, lost, transactions, ends int // how often each happened
 }
 
 // weakness is a part of the rule that is left out, to see that it is noticed.
@@ -56,6 +56,11 @@ func (d *driver) activate() {
 	d.change.begin()
 	d.harness.activate()
 	d.seen.run = d.r
+	for _, it := range d.j.items {
+		if it.Kind == store.ItemTerminate && it.State != store.Consumed {
+			d.r.Terminate(it)
+		}
+	}
 	switch d.weak {
 	case highestFirst:
 		d.r.replay.awaited.before = func(a, b *op) bool { return a.rec.Seq > b.rec.Seq }
@@ -164,6 +169,7 @@ func (d *driver) nudge() bool {
 	case d.mail > 0:
 		d.sendMail()
 	case d.resolve():
+	case d.endOther():
 	case !d.cancelAsked():
 		d.give(store.Item{Kind: store.ItemCancel})
 	default:
@@ -172,12 +178,19 @@ func (d *driver) nudge() bool {
 	return true
 }
 
+// terminate ends the run without its code.
+func (d *driver) terminate() {
+	it := d.j.send(store.Item{Kind: store.ItemTerminate, Sent: d.clock})
+	d.resume()
+	d.r.Terminate(it)
+}
+
 // disturb does now and then what the world may do at any time.
 func (d *driver) disturb() {
 	if d.random == nil || d.r.Over() != nil || d.random.IntN(20) > 0 {
 		return
 	}
-	switch d.random.IntN(5) {
+	switch d.random.IntN(7) {
 	case 0:
 		if d.mail > 0 {
 			d.sendMail()
@@ -185,13 +198,20 @@ func (d *driver) disturb() {
 	case 1:
 		d.resolve()
 	case 2:
-		if d.cruel && !d.cancelAsked() {
+		switch {
+		case d.cruel && d.random.IntN(4) == 0 && d.pending == nil:
+			d.terminate()
+		case d.cruel && !d.cancelAsked():
 			d.give(store.Item{Kind: store.ItemCancel})
 		}
 	case 3:
 		d.clock += store.Time(d.random.IntN(1_000_000))
 	case 4:
 		d.stale = time.Duration(d.random.IntN(2)) * time.Second
+	case 5:
+		d.endOther()
+	case 6:
+		d.endCancelled()
 	}
 }
 
@@ -203,6 +223,10 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 	}
 	cut := func() bool { return mayCut != nil && mayCut() }
 	for range 20_000 {
+		if run := &d.j.run; run.Status.Terminal() && run.Reason == "terminated" {
+			d.leave()
+			return &Outcome{Status: run.Status, Reason: run.Reason}
+		}
 		if cut() {
 			d.crash()
 		}
@@ -261,7 +285,7 @@ func (d *driver) crash() {
 	durable := d.j.seq()
 	d.activate()
 	d.advance()
-	if d.r.over != nil && d.r.over.Status == store.Stalled {
+	if over := d.r.over; over != nil && (over.Status == store.Stalled || over.Reason == "terminated") {
 		return
 	}
 	if d.r.Replayed() > 0 && len(d.r.log.entries) > 0 {
@@ -312,6 +336,12 @@ func (d *driver) verify(over *Outcome) string {
 	if over.Stall != nil {
 		return "false stall: " + over.Stall.Error()
 	}
+	if orphan := d.j.orphaned(); orphan != "" {
+		return orphan
+	}
+	if over.Reason == "terminated" {
+		return "" // its code has not ended
+	}
 	live, bodies := d.seen, len(d.begun)
 	d.activate()
 	defer d.leave()
@@ -321,8 +351,8 @@ func (d *driver) verify(over *Outcome) string {
 		return "the replay of the whole history does not end"
 	case got.Stall != nil:
 		return "the replay of the whole history stalls: " + got.Stall.Error()
-	case len(d.r.log.entries)+len(d.r.log.prune) > 0 || d.r.queue.len() > 0 || len(d.begun) != bodies:
-		return fmt.Sprintf("the replay of the whole history writes %d entries and asks for %d bodies", len(d.r.log.entries), d.r.queue.len())
+	case len(d.r.log.entries)+len(d.r.log.prune)+len(d.r.log.sends) > 0 || d.r.queue.len() > 0 || len(d.begun) != bodies:
+		return fmt.Sprintf("the replay of the whole history writes %d entries, sends %d and asks for %d bodies", len(d.r.log.entries), len(d.r.log.sends), d.r.queue.len())
 	case got.Status != over.Status || !bytes.Equal(got.Output, over.Output):
 		return fmt.Sprintf("the replay ends %s %q, the run ended %s %q", got.Status, got.Output, over.Status, over.Output)
 	case d.seen.of(d.j) != live.of(d.j):

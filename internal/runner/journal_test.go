@@ -20,6 +20,7 @@ type journal struct {
 	turns    int
 	prunings int // turns that pruned
 	broken   []string
+	out      outside
 }
 
 // birth is the time at which the runs of the tests begin.
@@ -63,6 +64,7 @@ func (j *journal) commit(t *store.Turn) bool {
 			it.State, it.Verdict = store.Consumed, c.Verdict
 		}
 	}
+	j.carry(t.Sends)
 	u := t.Update
 	if u == nil {
 		return true
@@ -77,11 +79,13 @@ func (j *journal) commit(t *store.Turn) bool {
 	if u.Output != nil {
 		j.run.Output = u.Output
 	}
+	j.carry(u.Sends)
 	return true
 }
 
 // check notes the laws that a turn breaks.
 func (j *journal) check(t *store.Turn) {
+	shards(t)
 	batch := store.Batch{Node: "n", Boot: "b", No: 1, Leases: []store.Lease{{Shard: t.Shard}}, Turns: []*store.Turn{t}}
 	if err := batch.Validate(); err != nil {
 		j.violate("turn %d: %v", j.turns, err)

@@ -58,9 +58,7 @@ func (b *Branch) StartChild(c Child) (*Other, error) {
 	}
 	o := b.request(new(op), c.Call, store.KindChild)
 	x := &other{input: c.Input}
-	if c.Detached {
-		c.Leave = true
-	}
+	c.Leave = c.Leave || c.Detached || c.Call.Shield || b.shielded
 	o.other = x
 	if o.rec == nil {
 		x.known = true
@@ -69,7 +67,7 @@ func (b *Branch) StartChild(c Child) (*Other, error) {
 	} else {
 		b.readLink(o)
 	}
-	x.owned = !c.Leave && !c.Call.Shield && !b.shielded
+	x.owned = !x.link.Leave
 	if x.lost || o.rec != nil && o.rec.State == store.FailedEntry && x.known && x.link.RunID == "" {
 		return nil, b.waitOp(c.Call, o)
 	}
@@ -205,6 +203,8 @@ func (r *Run) startOther(o *op) {
 	case o.rec == nil:
 		r.write(o, store.Entry{State: store.Open, Started: r.now, Value: encode(x.link)})
 		r.log.send(x.command(o))
+	case o.rec.State == store.Withdrawn && !o.awaited():
+		return
 	case o.rec.State == store.Withdrawn:
 		// Its end may have come while this run had ended.
 		r.log.send(r.watch(o, x.link.RunID, hex.EncodeToString(r.again(o))))

@@ -57,6 +57,7 @@ func (p *program) block(random *rand.Rand, size, depth int) []*stmt {
 
 func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 	kinds := []string{"step", "step", "step", "sleep", "receive", "flaky", "loop", "branch on what was seen", "promise", "keep", "tx", "tx", "derive", "keyed"}
+	kinds = append(kinds, "child", "child", "leave", "detach", "watch")
 	if depth < 3 {
 		kinds = append(kinds, "panic")
 	}
@@ -166,6 +167,10 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 		if x.chance()%3 == 0 {
 			panic(s.name)
 		}
+	case "child", "leave", "detach":
+		return x.child(b, s)
+	case "watch":
+		return x.watch(b, s)
 	case "sleep":
 		err := b.Sleep(at(s.name), s.delay)
 		x.note(b, s, "slept", err)

@@ -1,0 +1,200 @@
+package runner
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+)
+
+// outside is what a store would hold of the runs that one run has started or
+// watches.
+type outside struct {
+	started   map[string]*store.Start // by ID
+	cancelled map[string]bool
+	ended     map[string]bool
+	watches   map[string]store.Item // by the ID of the item; not answered
+	watched   map[string]string     // the run of a watch
+}
+
+func (o *outside) init() {
+	o.started, o.cancelled, o.ended = map[string]*store.Start{}, map[string]bool{}, map[string]bool{}
+	o.watches, o.watched = map[string]store.Item{}, map[string]string{}
+}
+
+// carry carries out what a turn sends.
+func (j *journal) carry(sends []store.Command) {
+	if j.out.started == nil {
+		j.out.init()
+	}
+	for _, c := range sends {
+		switch {
+		case c.Start != nil:
+			if j.out.started[c.Start.ID] != nil {
+				j.violate("child %s is started twice", c.Start.ID)
+			}
+			if c.Start.Parent != j.run.No {
+				j.violate("child %s has the parent %d", c.Start.ID, c.Start.Parent)
+			}
+			j.out.started[c.Start.ID] = c.Start
+		case c.Item.Kind == store.ItemCancel:
+			if j.out.started[c.RunID] == nil {
+				j.violate("run %s is cancelled and was never started", c.RunID)
+			}
+			j.out.cancelled[c.RunID] = true
+		case c.Item.Kind == store.ItemWatch:
+			j.out.watches[c.Item.ID], j.out.watched[c.Item.ID] = *c.Item, c.RunID
+		default:
+			j.violate("a %s is sent to %s", c.Item.Kind, c.RunID)
+		}
+	}
+}
+
+// shards gives starts a home, as an engine does, so that the turn can be
+// validated.
+func shards(turn *store.Turn) {
+	for _, sends := range turn.Sent(store.Committed) {
+		for _, c := range sends {
+			if c.Start != nil {
+				c.Start.Shard = store.Shard{Group: store.DefaultGroup}
+			}
+		}
+	}
+}
+
+// awaited returns the children and watches whose ends are awaited and were not
+// told, in order. Those of children that were cancelled are left out.
+func (o *outside) awaited() []string {
+	var names []string
+	for id, start := range o.started {
+		if start.ParentLoc != "" && !o.ended[id] && !o.cancelled[id] {
+			names = append(names, id)
+		}
+	}
+	slices.Sort(names)
+	return slices.AppendSeq(names, func(yield func(string) bool) {
+		for _, id := range slices.Sorted(maps.Keys(o.watches)) {
+			if !yield(id) {
+				return
+			}
+		}
+	})
+}
+
+// endOf is how a run ends in these tests: it follows from the name.
+func endOf(name, runID string) store.Item {
+	end := End{RunID: runID, Status: store.Succeeded, Output: []byte("of " + name)}
+	it := store.Item{Kind: store.ItemEnd, Name: name}
+	switch hashOf(location.Loc(name)) >> 8 % 5 {
+	case 0:
+		end.Status, end.Output = store.Failed, EncodeFailure(&Failure{Code: CodeError, Message: "failed " + name})
+	case 1:
+		end.Status, end.Output, end.Reason = store.Cancelled, nil, "cancelled"
+	case 2:
+		end.Output = make([]byte, store.LargeValue)
+	}
+	it.Value = encode(end)
+	return it
+}
+
+// endOther ends a run that this one awaits. It reports false if there is none.
+func (d *driver) endOther() bool {
+	names := d.j.out.awaited()
+	if len(names) == 0 {
+		return false
+	}
+	i := 0
+	if d.random != nil {
+		i = d.random.IntN(len(names))
+	}
+	name := names[i]
+	if watch, ok := d.j.out.watches[name]; ok {
+		delete(d.j.out.watches, name)
+		it := endOf(watch.Name, d.j.out.watched[name])
+		if hashOf(location.Loc(name))>>4%6 == 0 {
+			it.Failed, it.Value = true, nil // there is no such run
+		}
+		d.give(it)
+		return true
+	}
+	d.endChild(name)
+	return true
+}
+
+func (d *driver) endChild(id string) {
+	d.j.out.ended[id] = true
+	d.ends++
+	d.give(endOf(id, id))
+}
+
+// endCancelled ends a child that was cancelled: nobody waits for it.
+func (d *driver) endCancelled() {
+	for _, id := range slices.Sorted(maps.Keys(d.j.out.cancelled)) {
+		if start := d.j.out.started[id]; start != nil && start.ParentLoc != "" && !d.j.out.ended[id] {
+			d.endChild(id)
+			return
+		}
+	}
+}
+
+// orphaned returns a child that should have been cancelled with this run, or "".
+func (j *journal) orphaned() string {
+	for id, start := range j.out.started {
+		if start.ParentLoc == "" || j.out.ended[id] || j.out.cancelled[id] || j.pruned(location.Loc(start.ParentLoc)) {
+			continue
+		}
+		e := j.entries[start.ParentLoc]
+		l, err := decodeLink(e.State, e.Value)
+		if err != nil {
+			return fmt.Sprintf("the entry of child %s cannot be read: %v", id, err)
+		}
+		if !l.Leave && e.State != store.Done && e.State != store.FailedEntry {
+			return fmt.Sprintf("child %s at %s is %s and goes on without its parent", id, location.Loc(start.ParentLoc), e.State)
+		}
+	}
+	return ""
+}
+
+// child is a statement that starts a child, with what it does about it.
+func (x *execution) child(b *Branch, s *stmt) error {
+	c := Child{Call: at(s.name), Workflow: "w", Input: []byte(s.name), Leave: s.kind == "leave", Detached: s.kind == "detach"}
+	o, err := b.StartChild(c)
+	if err != nil {
+		x.note(b, s, "not started", err)
+		return err
+	}
+	x.note(b, s, o.RunID(b), nil)
+	if c.Detached || s.limit == 1 {
+		return nil // nobody awaits it
+	}
+	return x.await(b, s, o)
+}
+
+func (x *execution) watch(b *Branch, s *stmt) error {
+	o, err := b.Watch(at(s.name), "run of "+s.name)
+	if err != nil {
+		return err
+	}
+	return x.await(b, s, o)
+}
+
+func (x *execution) await(b *Branch, s *stmt, o *Other) error {
+	if s.times > 1 {
+		won, err := b.Select(at("select"), []Case{
+			{Timer: &Timer{Call: at(s.name + "-timer"), At: b.Now().Add(s.delay)}}, {Other: o},
+			{Receive: &Receive{Call: at(s.name + "-mail"), Names: []string{fmt.Sprint("m", s.mail)}, Max: 1}},
+		})
+		x.note(b, s, fmt.Sprint("selected ", won.Index, len(won.Value)), err)
+		if err != nil || s.times == 2 {
+			return err
+		}
+	}
+	v, err := b.AwaitOther(at("await"), o)
+	x.note(b, s, len(v), err)
+	if err != ErrCancelled && !s.fail {
+		return nil
+	}
+	return err
+}
