@@ -380,6 +380,24 @@ func (l Loc) Enclosing() Loc {
 // Base returns the text of the last segment.
 func (l Loc) Base() string { return l[len(l.Parent()):].String() }
 
+// Operation returns the name with which the operation at l was called, its key,
+// and the scope of the call. Of a location inside of a key or an iteration that
+// stands last it is the operation around it.
+func (l Loc) Operation() (name, key string, scope Loc) {
+	for at := l; at != ""; at = at.Parent() {
+		seg, _, err := cutSegment(string(at[len(at.Parent()):]))
+		switch {
+		case err != nil:
+			return "", "", ""
+		case seg.kind == kindName:
+			return seg.text, key, at.Parent()
+		case seg.kind == kindKey && key == "":
+			key = seg.text
+		}
+	}
+	return "", key, ""
+}
+
 // Depth returns the number of segments.
 func (l Loc) Depth() int {
 	segments, _ := l.segments() // of a malformed location, those before the fault
@@ -410,12 +428,14 @@ func Nearest(asked Loc, known []Loc, n int) []Loc {
 	candidates := make([]candidate, 0, len(known))
 	for _, k := range known {
 		c := candidate{loc: k, sibling: k.Parent() == parent}
+		longest := max(len(base), len(k.Base()))
+		limit := longest/3 + 1
 		if c.sibling {
-			c.far = distance(base, k.Base())
+			c.far, limit = distance(base, k.Base()), longest*2/3+1
 		} else {
 			c.far = distance(asked.String(), k.String())
 		}
-		if c.far <= max(len(base), len(k.Base()))*2/3+1 {
+		if c.far <= limit {
 			candidates = append(candidates, c)
 		}
 	}

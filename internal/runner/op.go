@@ -73,8 +73,8 @@ func (b *Branch) requestAt(o *op, loc location.Loc, kind store.Kind, in *stretch
 	if rec := r.replay.ask(o); rec != nil {
 		if rec.Kind != kind {
 			r.stall(&Stall{
-				Location: o.loc.String(), Recorded: rec.describe(), Asked: describe(kind, o.loc),
-				Remedy: "give the operation a name that the history does not use for another kind, or restore the former code",
+				Location: o.loc.String(), Recorded: rec.describe(), Asked: describe(kind, o.loc), Nearest: r.nearest(o.loc),
+				Remedy: "give the new operation another name and put " + r.removedCall(rec) + " where the former one stood, or restore the former code; then resume the run",
 			})
 			b.halt()
 		}

@@ -222,7 +222,8 @@ func (r *Run) inserted() *Stall {
 		}
 		before := o.other.early
 		return &Stall{
-			Location: location.Loc(before.Loc).String(), Recorded: before.describe(), Asked: describe(o.kind, o.loc) + " before it", Remedy: remedy,
+			Location: location.Loc(before.Loc).String(), Recorded: before.describe(), Asked: describe(o.kind, o.loc) + " before it",
+			Remedy: "if it is new, put it under a Version; else restore the former order; then resume the run",
 		}
 	}
 	return nil

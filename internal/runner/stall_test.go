@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -173,4 +174,125 @@ func TestRecordedCompletionIsWaitedForAgain(t *testing.T) {
 		return result(fmt.Sprint(string(v), end), err)
 	})
 	h.wantFlight("end")
+}
+
+// The remedy is the call to make, for the whole of what is gone, and the hint the
+// names that are near on either side.
+func TestStallSaysWhatToDo(t *testing.T) {
+	mapped := func(names ...string) func(*Branch) ([]byte, *Failure) {
+		return func(b *Branch) ([]byte, *Failure) {
+			for _, name := range names {
+				_, _, err := b.Map(at(name), 2, 2, strconv.Itoa, func(b *Branch, _ int) (any, error) { return step(b, "pick") })
+				if err != nil {
+					return result("", err)
+				}
+			}
+			return result(step(b, "end"))
+		}
+	}
+	branches := func(step string, names ...string) func(*Branch) ([]byte, *Failure) {
+		return func(b *Branch) ([]byte, *Failure) {
+			var all []*Future
+			for _, name := range names {
+				all = append(all, spawn(b, name, "first", step))
+			}
+			_, err := b.Compose(at("join"), Join, all)
+			return result("", err)
+		}
+	}
+	keyed := func(keys ...string) func(*Branch) ([]byte, *Failure) {
+		return func(b *Branch) ([]byte, *Failure) {
+			for _, k := range keys {
+				if _, err := b.Step(Step{Call: Call{Name: "pack", Key: k, Site: 1}, Policy: once}); err != nil {
+					return result("", err)
+				}
+			}
+			return result(step(b, "end"))
+		}
+	}
+	for _, c := range []struct {
+		name          string
+		before        func(*harness)
+		code, changed func(*Branch) ([]byte, *Failure)
+		remedy        string
+		nearest       string
+	}{
+		{"renamed", ends("fetch-order"), sequence("fetch-order", "b"), sequence("fetch-orders", "b"),
+			`if it is gone, put Removed(ctx, "fetch-order") where it stood; if what the code asks for is new, put it under a Version; else`, "fetch-orders"},
+		{"removed", ends("fetch"), sequence("fetch", "b"), sequence(),
+			`if it is gone, put Removed(ctx, "fetch") where it stood; else`, ""},
+		{"two renamed", ends("a", "store-order"), sequence("a", "store-order", "end"), sequence("store-orders", "a", "end"),
+			`put Removed(ctx, "a") where it stood; if`, "store-order"},
+		{"a key", ends("pack/[k]", "pack/[l]"), keyed("k", "l"), keyed("l"),
+			`put Removed(ctx, "pack", Key("k")) where it stood; if`, ""},
+		{"a map", ends("pack/[0]/pick", "pack/[1]/pick"), mapped("pack"), mapped(),
+			`put Removed(ctx, "pack") where it stood`, ""},
+		{"a map that is renamed", ends("pack/[0]/pick", "pack/[1]/pick"), mapped("pack"), mapped("packs"),
+			`put Removed(ctx, "pack") where it stood`, "packs/[0]/pick packs/[1]/pick"},
+		{"a branch", ends("p/first", "q/first", "p/last"), branches("last", "p", "q"), branches("last", "q"),
+			`put Removed(ctx, "p") where it stood`, "p/last"},
+		{"in a branch", ends("p/first", "q/first", "p/last"), branches("last", "p", "q"), branches("latest", "p", "q"),
+			`put Removed(ctx, "last") in p where it stood`, "p/latest q/latest"},
+		{"a version", ends(), changed("x?", "a"), changed("x", "a"),
+			`keep the call of Version, or put Removed(ctx, "c") in its place; if what`, ""},
+		{"another kind", ends("fetch"), sequence("fetch", "b"), func(b *Branch) ([]byte, *Failure) { return result("", b.Sleep(at("fetch"), 0)) },
+			`give the new operation another name and put Removed(ctx, "fetch") where the former one stood`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			over := edited(t, c.before, c.code, c.changed).r.Over()
+			if over == nil || over.Stall == nil {
+				t.Fatalf("the run is over with %+v", over)
+			}
+			s := over.Stall
+			if !strings.Contains(s.Remedy, c.remedy) || !strings.HasSuffix(s.Remedy, "then resume the run") {
+				t.Errorf("the remedy is %q, want %q", s.Remedy, c.remedy)
+			}
+			if got := strings.Join(s.Nearest, " "); got != c.nearest {
+				t.Errorf("the nearest names are %q, want %q", got, c.nearest)
+			}
+			if text := s.Error(); !strings.Contains(text, s.Recorded) || !strings.Contains(text, s.Asked) || !strings.Contains(text, s.Remedy) {
+				t.Errorf("the message is %q", text)
+			}
+		})
+	}
+}
+
+// A remedy that is followed mends the run.
+func TestStallRemedyIsTrue(t *testing.T) {
+	h := edited(t, ends("a", "fetch"), sequence("a", "fetch", "b"), sequence("a", "check", "b"))
+	h.wantStall("fetch", "step fetch", "step check")
+	h.leave()
+	h.j.run.Status = store.Running
+	h.code = func(b *Branch) ([]byte, *Failure) {
+		if _, err := step(b, "a"); err != nil {
+			return result("", err)
+		}
+		b.Removed(at("fetch"))
+		return changed("check?", "b")(b)
+	}
+	h.play()
+	h.wantFlight("b")
+	h.finish()
+	h.want(store.Succeeded, "end")
+	h.wantOrder("a", "fetch", "b")
+	h.replays()
+}
+
+// What stands in the scope of the recorded operation is named first.
+func TestStallNamesTheScopeFirst(t *testing.T) {
+	code := func(name string) func(*Branch) ([]byte, *Failure) {
+		return func(b *Branch) ([]byte, *Failure) {
+			for i := range 8 {
+				spawn(b, fmt.Sprint("p", i), "s")
+			}
+			if _, err := step(b, name); err != nil {
+				return result("", err)
+			}
+			return result(step(b, "end"))
+		}
+	}
+	h := edited(t, ends("fetch"), code("fetch"), code("store"))
+	if s := h.r.Over().Stall; s == nil || s.Asked != "step store, step p0/s, step p1/s, step p2/s, step p3/s, …" {
+		t.Errorf("the stall is %+v", s)
+	}
 }
