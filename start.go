@@ -1,7 +1,6 @@
 package stet
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -205,16 +204,18 @@ func (e *Engine) startCommand(workflow string, input any, o *startOptions) (*sto
 
 // checkStarted looks at the answer to a start.
 func checkStarted(a *store.Answer, start *store.Start, existing Existing) error {
-	switch {
-	case a.Outcome == store.Applied:
+	if a.Outcome == store.Applied {
 		return nil
+	}
+	began, input := a.Run.Origin(), sha256.Sum256(start.Input) // it may have continued as new since
+	switch {
 	case existing == RefuseExisting:
 		return fmt.Errorf("run %q is %s since %s: %w", start.ID, a.Run.Status, a.Run.Created, ErrExists)
-	case a.Run.Workflow != start.Workflow:
-		return fmt.Errorf("run %q is of workflow %s: %w", start.ID, a.Run.Workflow, ErrExists)
-	case !bytes.Equal(a.Run.Input, start.Input):
+	case began.Workflow != start.Workflow:
+		return fmt.Errorf("run %q is of workflow %s: %w", start.ID, began.Workflow, ErrExists)
+	case began.Input != input:
 		return fmt.Errorf("run %q has another input: SHA-256 %x stored, %x given: %w",
-			start.ID, short(a.Run.Input), short(start.Input), ErrExists)
+			start.ID, began.Input[:8], input[:8], ErrExists)
 	}
 	return nil
 }

@@ -80,6 +80,11 @@
 //     consumed, or was answered, refuses the turn.
 //  21. Audits of a turn and of a fork get the next numbers of their run and the
 //     time of the act. A run's generation only grows.
+//  22. A turn whose Update has a Continuation raises the run's incarnation by one
+//     and gives it the workflow, input and seed of that, and no other randomness;
+//     a run that was not Running refuses it. Entries of former incarnations are
+//     not read by Load. What is the run's, its inbox, feeds and tags among it, is
+//     left alone. How the run began stays known: a start is compared with that.
 //
 // All methods are safe for concurrent use.
 package store

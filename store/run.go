@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 )
@@ -117,6 +118,29 @@ const (
 // it, and a Start is recognised as its own repeat by it.
 type Seed [16]byte
 
+// Origin is what tells a start from another one.
+type Origin struct {
+	Workflow string
+	Seed     Seed
+	Input    [sha256.Size]byte // SHA-256
+}
+
+// Origin returns how the run began. It needs the run's Input.
+func (r *Run) Origin() Origin {
+	if r.Incarnation > 0 {
+		return r.First
+	}
+	return Origin{Workflow: r.Workflow, Seed: r.Seed, Input: sha256.Sum256(r.Input)}
+}
+
+// FirstSeed returns the seed that the run was started with.
+func (r *Run) FirstSeed() Seed {
+	if r.Incarnation > 0 {
+		return r.First.Seed
+	}
+	return r.Seed
+}
+
 // Run is a run without its history.
 type Run struct {
 	No       RunNo
@@ -135,6 +159,10 @@ type Run struct {
 	Parent      RunNo  // 0: none
 	ParentLoc   string // where the parent awaits it
 
+	// First is how a run began that has continued as new since; else it is zero.
+	First Origin
+	Began Time // the run's time when this incarnation began; 0 in the first one
+
 	Created Time
 	Started Time // first claim; 0: never ran
 	Ended   Time // 0: live
@@ -151,7 +179,7 @@ type Run struct {
 	Tags    []Pair // sorted by key
 	Headers []byte // as given to Start
 
-	Input  []byte // as given to Start
+	Input  []byte // as given to Start, or to the last continue-as-new
 	Output []byte // result of a succeeded run, failure record of a failed one
 	Reason string // why it is stalled or cancelled
 	Waits  []byte // what a suspended run waits for; opaque to the store

@@ -86,6 +86,17 @@ type Update struct {
 	Output     []byte
 	Waits      []byte
 	Sends      []Command // to other runs, after those of the turn, unless the turn is StillReady
+	// Continue makes the run continue as new. Status must be Running, and be it
+	// already.
+	Continue *Continuation
+}
+
+// Continuation is the next incarnation of a run (law 22).
+type Continuation struct {
+	Workflow string
+	Input    []byte // nil: no value
+	Seed     Seed
+	At       Time // the run's time; the next incarnation's is not earlier
 }
 
 // Verdict is the store's answer to a turn.

@@ -320,6 +320,15 @@ func (t *Turn) validate() error {
 			return invalid("turn of run number %d: expected what was sent to the run's code to be returned, found a %s", t.Run, t.Returned[i].Kind)
 		}
 	}
+	if t.Update != nil && t.Update.Continue != nil {
+		if err := checkText("workflow", t.Update.Continue.Workflow, MaxName, false); err != nil {
+			return err
+		}
+		if t.Update.Status != Running || t.Update.Continue.At < 0 {
+			return invalid("turn of run number %d: expected a run that continues as new to be running, at a time of 0 or more, found it %s at %d",
+				t.Run, t.Update.Status, t.Update.Continue.At)
+		}
+	}
 	if t.Update != nil && !t.Update.Status.Valid() {
 		return invalid("turn of run number %d: unknown status %d", t.Run, t.Update.Status)
 	}

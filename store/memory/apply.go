@@ -85,7 +85,7 @@ func (d *data) leads(leases []store.Lease, shard store.Shard) bool {
 func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) store.Answer {
 	if r := d.ids[start.ID]; r != nil {
 		switch {
-		case r.Seed == start.Seed:
+		case r.FirstSeed() == start.Seed:
 			adopted := adopt(r)
 			return store.Answer{Outcome: store.Applied, Run: r.answer(), Claimed: adopted}
 		case start.Existing == store.ReplaceFailed && (r.Status == store.Failed || r.Status == store.Cancelled) && d.rename(r):

@@ -102,9 +102,9 @@ func (r *run) prune(t *store.Turn) {
 // prunes reports whether a turn deletes what stands at a location.
 func prunes(t *store.Turn, incarnation int, loc string) bool {
 	return incarnation == t.Incarnation && slices.ContainsFunc(t.Prune, func(s store.Span) bool { return s.Contains(loc) })
-	// send carries out what a turn sends.
 }
 
+// send carries out what a turn sends.
 func (d *data) send(t *store.Turn, c *store.Command, now store.Time, leases []store.Lease, repeat bool) store.Answer {
 	answer := d.apply(c, now, leases, repeat)
 	if answer.Outcome == store.NotFound && c.Item.Kind == store.ItemWatch {
@@ -128,6 +128,8 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 		return "the run is not claimed"
 	case t.Update != nil && !r.Status.CanBecome(t.Update.Status):
 		return fmt.Sprintf("a %s run cannot become %s", r.Status, t.Update.Status)
+	case t.Update != nil && t.Update.Continue != nil && r.Status != store.Running:
+		return fmt.Sprintf("a %s run cannot continue as new", r.Status)
 	case t.Update != nil && t.Update.Generation != 0 && t.Update.Generation <= r.Generation:
 		return fmt.Sprintf("generation %d does not follow %d", t.Update.Generation, r.Generation)
 	}
@@ -283,6 +285,10 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 		r.Generation = u.Generation
 	}
 	r.Alone = u.Alone
+	if u.Continue != nil {
+		r.continueAsNew(u.Continue)
+		r.examine(d)
+	}
 	if u.Output != nil {
 		r.Output = bytes.Clone(u.Output)
 	}
@@ -297,6 +303,14 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 		r.condition = idle
 	}
 	return store.Committed
+}
+
+// continueAsNew begins the next incarnation.
+func (r *run) continueAsNew(c *store.Continuation) {
+	r.abandon()
+	r.First = r.Origin()
+	r.Incarnation++
+	r.Workflow, r.Input, r.Seed, r.Random, r.Began = c.Workflow, bytes.Clone(c.Input), c.Seed, store.Seed{}, c.At
 }
 
 // holdsBack reports whether something unexamined keeps the run from suspending,

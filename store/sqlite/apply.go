@@ -134,19 +134,20 @@ func (a *applier) find(id string, no store.RunNo) (run store.Run, condition int6
 
 // answerColumns are the columns of a run that an Answer holds, besides its ID.
 const answerColumns = `run_no, grp, slot, workflow, status, marks, ready, coalesce(wake_at, 0), incarnation, generation, seed, build,
-	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, waits, tags, headers, random`
+	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, waits, tags, headers, random, first, began`
 
 // runFields are the values of answerColumns.
 type runFields struct {
 	no, slot, status, marks, ready, wakeAt, incarnation, generation   int64
 	suspect, strikes, alone, parent, created, started, ended, in, out int64
+	began                                                             int64
 	group, workflow, build, reason                                    string
-	seed, parentLoc, input, waits, tags, headers, random              []byte
+	seed, parentLoc, input, waits, tags, headers, random, first       []byte
 }
 
 func (f *runFields) dest() []any {
 	return []any{&f.no, &f.group, &f.slot, &f.workflow, &f.status, &f.marks, &f.ready, &f.wakeAt, &f.incarnation, &f.generation, &f.seed, &f.build,
-		&f.suspect, &f.strikes, &f.alone, &f.parent, &f.parentLoc, &f.created, &f.started, &f.ended, &f.in, &f.out, &f.reason, &f.input, &f.waits, &f.tags, &f.headers, &f.random}
+		&f.suspect, &f.strikes, &f.alone, &f.parent, &f.parentLoc, &f.created, &f.started, &f.ended, &f.in, &f.out, &f.reason, &f.input, &f.waits, &f.tags, &f.headers, &f.random, &f.first, &f.began}
 }
 
 func (f *runFields) run() (store.Run, int64, error) {
@@ -161,6 +162,7 @@ func (f *runFields) run() (store.Run, int64, error) {
 	}
 	copy(r.Seed[:], f.seed)
 	copy(r.Random[:], f.random)
+	r.First, r.Began = decodeOrigin(f.first), store.Time(f.began)
 	var err error
 	r.Tags, err = decodeTags(f.tags)
 	return r, f.ready, err
@@ -191,7 +193,7 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 			return store.Answer{}, err
 		}
 		switch {
-		case old.Seed == st.Seed:
+		case old.FirstSeed() == st.Seed:
 			answer := store.Answer{Outcome: store.Applied}
 			answer.Claimed, err = a.adopted(cmd, &old, oldCondition)
 			answer.Run = old

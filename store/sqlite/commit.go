@@ -173,6 +173,9 @@ func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
 	if err != nil {
 		return 0, err
 	}
+	if turn.Update != nil && turn.Update.Continue != nil && state.status != store.Running {
+		return 0, refuse("a %s run cannot continue as new", state.status)
+	}
 	if turn.Update != nil && !state.status.CanBecome(turn.Update.Status) {
 		return 0, refuse("a %s run cannot become %s", state.status, turn.Update.Status)
 	}
@@ -472,6 +475,11 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 			return 0, err
 		}
 	}
+	if u.Continue != nil {
+		if err := t.continueAsNew(turn); err != nil {
+			return 0, err
+		}
+	}
 	if u.Output != nil {
 		if err := t.output(no, u.Output); err != nil {
 			return 0, err
@@ -481,20 +489,53 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		t.hand.drop(turn.Run)
 		return store.Committed, nil
 	}
-	t.hand.set(turn.Run, u.Status)
+	t.hand.set(turn.Run, u)
 	return store.Committed, nil
 }
 
-func (t *committing) output(no int64, output []byte) error {
-	inline, query, args := output, "DELETE FROM stet_payloads WHERE run_no=? AND what=?", []any{no, payloadOutput}
-	if len(output) > smallPayload {
-		inline, query, args = nil, "INSERT OR REPLACE INTO stet_payloads (run_no, what, val) VALUES (?,?,?)", append(args, output)
-	}
-	if _, err := t.c.exec(query, args...); err != nil {
+// continueAsNew begins the next incarnation.
+func (t *committing) continueAsNew(turn *store.Turn) error {
+	c, no := turn.Update.Continue, int64(turn.Run)
+	if err := t.abandon(turn.Run); err != nil {
 		return err
 	}
-	_, err := t.c.exec("UPDATE stet_runs SET output=?, output_size=? WHERE run_no=?", inline, len(output), no)
+	if turn.Incarnation == 0 {
+		run, err := t.c.runByNo(turn.Run)
+		if err != nil {
+			return err
+		}
+		first := run.Origin()
+		if _, err := t.c.exec("UPDATE stet_runs SET first=? WHERE run_no=?", encodeOrigin(&first), no); err != nil {
+			return err
+		}
+	}
+	inline, err := t.payload(no, payloadInput, c.Input)
+	if err != nil {
+		return err
+	}
+	_, err = t.c.exec("UPDATE stet_runs SET incarnation=incarnation+1, workflow=?, input=?, input_size=?, seed=?, random=NULL, began=? WHERE run_no=?",
+		c.Workflow, inline, len(c.Input), c.Seed[:], c.At, no)
 	return err
+}
+
+func (t *committing) output(no int64, output []byte) error {
+	inline, err := t.payload(no, payloadOutput, output)
+	if err != nil {
+		return err
+	}
+	_, err = t.c.exec("UPDATE stet_runs SET output=?, output_size=? WHERE run_no=?", inline, len(output), no)
+	return err
+}
+
+// payload puts an input or output in place of the former one, if it is too long
+// for the run's row, and returns what the row has of it.
+func (t *committing) payload(no int64, what int, value []byte) (inline []byte, err error) {
+	if len(value) <= smallPayload {
+		_, err = t.c.exec("DELETE FROM stet_payloads WHERE run_no=? AND what=?", no, what)
+		return value, err
+	}
+	_, err = t.c.exec("INSERT OR REPLACE INTO stet_payloads (run_no, what, val) VALUES (?,?,?)", no, what, value)
+	return nil, err
 }
 
 // holdsBack reports whether something unexamined keeps the run from suspending,

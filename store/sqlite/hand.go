@@ -51,9 +51,12 @@ func (h *hand) put(no store.RunNo, state inHand) {
 }
 
 // set notes a committed update of a run that stays claimed.
-func (h *hand) set(no store.RunNo, status store.Status) {
+func (h *hand) set(no store.RunNo, u *store.Update) {
 	state := h.runs[no]
-	state.status = status
+	state.status = u.Status
+	if u.Continue != nil {
+		state.incarnation++
+	}
 	h.runs[no] = state
 }
 

@@ -15,7 +15,7 @@ const (
 )
 
 const runColumns = `run_no, id, grp, slot, workflow, status, marks, ready, wake_at, incarnation, generation, seed, build,
-	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, output, waits, tags, headers, random`
+	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, output, waits, tags, headers, random, first, began`
 
 // scanRun reads a row of runColumns. Payloads above smallPayload are missing.
 func scanRun(s *sqlite3.Stmt) (store.Run, error) {
@@ -33,6 +33,7 @@ func scanRun(s *sqlite3.Stmt) (store.Run, error) {
 	}
 	copy(r.Seed[:], s.ColumnRawBlob(11))
 	copy(r.Random[:], s.ColumnRawBlob(29))
+	r.First, r.Began = decodeOrigin(s.ColumnRawBlob(30)), store.Time(s.ColumnInt64(31))
 	var err error
 	r.Tags, err = decodeTags(s.ColumnRawBlob(27))
 	return r, err
@@ -100,4 +101,20 @@ func scanEntry(s *sqlite3.Stmt) store.Entry {
 		Attempt: s.ColumnInt(7), Owes: s.ColumnBool(8), Started: store.Time(s.ColumnInt64(9)), Ended: store.Time(s.ColumnInt64(10)), Size: s.ColumnInt(11),
 		Generation: s.ColumnInt(12),
 	}
+}
+
+// encodeOrigin returns the stored form of an origin: the seed, the hash of the
+// input, and the workflow.
+func encodeOrigin(o *store.Origin) []byte {
+	return append(append(o.Seed[:len(o.Seed):len(o.Seed)], o.Input[:]...), o.Workflow...)
+}
+
+// decodeOrigin is the inverse of encodeOrigin; NULL gives the zero origin.
+func decodeOrigin(data []byte) (o store.Origin) {
+	if len(data) >= len(o.Seed)+len(o.Input) {
+		n := copy(o.Seed[:], data)
+		n += copy(o.Input[:], data[n:])
+		o.Workflow = string(data[n:])
+	}
+	return o
 }

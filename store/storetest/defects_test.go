@@ -325,6 +325,15 @@ var defects = []*defect{
 			return len(old) > 0 && old[0].State == store.Done && !bytes.Equal(old[0].Value, e.Value)
 		})
 	})},
+	{name: "a continuation keeps the input", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
+		if t.Update == nil || t.Update.Continue == nil {
+			return
+		}
+		if runs, err := b.Store.Load(ctx, []store.RunNo{t.Run}); err == nil && len(runs) == 1 {
+			update, next := *t.Update, *t.Update.Continue
+			next.Input, update.Continue, t.Update = runs[0].Run.Input, &next, &update
+		}
+	})},
 	{name: "the end of a span is deleted too", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
 		t.Prune = slices.Clone(t.Prune)
 		for i := range t.Prune {

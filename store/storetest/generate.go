@@ -496,6 +496,10 @@ func (g *generator) update(r *store.Run) *store.Update {
 	if r.Status == store.Queued && g.chance(2) {
 		u.Status = store.Queued
 	}
+	if u.Status == store.Running && g.chance(3) {
+		g.seeds++
+		u.Continue = &store.Continuation{Workflow: pick(g, genWorkflows), Input: g.value(), Seed: seedOf(g.seeds), At: g.w.spec.now.Now}
+	}
 	if g.chance(2) {
 		u.WakeAt = g.w.spec.now.Now + store.Time(pick(g, []store.Delay{-second, 1, second, minute, 100 * hour}))
 	}

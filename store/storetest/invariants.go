@@ -114,9 +114,15 @@ func items(inbox []store.Item) error {
 // changed checks what became of a run.
 func (c *checker) changed(o op, old, r *store.Run, now *state) error {
 	_, isCommit := o.(*commitOp)
+	renewed := r.Incarnation != old.Incarnation
 	switch {
-	case old.No != r.No || old.Seed != r.Seed || old.Random != r.Random || old.Workflow != r.Workflow || old.Shard != r.Shard || old.Created != r.Created ||
-		old.Parent != r.Parent || old.ParentLoc != r.ParentLoc || !bytes.Equal(old.Input, r.Input) || !bytes.Equal(old.Headers, r.Headers):
+	case renewed && (!isCommit || r.Incarnation != old.Incarnation+1 || r.First != old.Origin() || r.Random != store.Seed{} || len(now.Entries[r.No]) > 0):
+		return fmt.Errorf("it continues as new from %+v to %+v with %d entries", *old, *r, len(now.Entries[r.No]))
+	case !renewed && (old.Seed != r.Seed || old.Random != r.Random || old.Workflow != r.Workflow || !bytes.Equal(old.Input, r.Input) ||
+		old.First != r.First || old.Began != r.Began):
+		return fmt.Errorf("its incarnation has changed from %+v to %+v", *old, *r)
+	case old.No != r.No || old.Shard != r.Shard || old.Created != r.Created || old.Parent != r.Parent || old.ParentLoc != r.ParentLoc ||
+		!bytes.Equal(old.Headers, r.Headers):
 		return fmt.Errorf("what it was started with has changed from %+v to %+v", *old, *r)
 	case old.ID != r.ID && r.ID != fmt.Sprintf("%s@%d", old.ID, old.No):
 		return fmt.Errorf("its ID %q became %q", old.ID, r.ID)
@@ -135,6 +141,9 @@ func (c *checker) changed(o op, old, r *store.Run, now *state) error {
 		entries[now.Entries[r.No][i].Loc] = &now.Entries[r.No][i]
 	}
 	for i := range c.former.Entries[r.No] {
+		if renewed {
+			break
+		}
 		was := &c.former.Entries[r.No][i]
 		is := entries[was.Loc]
 		if is == nil {

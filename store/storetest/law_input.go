@@ -107,7 +107,16 @@ var law11 = []testCase{
 			"a long span": turn(func(t *store.Turn) {
 				t.Prune = []store.Span{{From: "a", To: strings.Repeat("x", store.MaxLocation+1)}}
 			}),
-			"no status":         turn(func(t *store.Turn) { t.Update = &store.Update{} }),
+			"no status": turn(func(t *store.Turn) { t.Update = &store.Update{} }),
+			"a continuation without a workflow": turn(func(t *store.Turn) {
+				t.Update = &store.Update{Status: store.Running, Continue: &store.Continuation{}}
+			}),
+			"a continuation of an ended run": turn(func(t *store.Turn) {
+				t.Update = &store.Update{Status: store.Failed, Continue: &store.Continuation{Workflow: "w"}}
+			}),
+			"a continuation before time": turn(func(t *store.Turn) {
+				t.Update = &store.Update{Status: store.Running, Continue: &store.Continuation{Workflow: "w", At: -1}}
+			}),
 			"an unknown status": turn(func(t *store.Turn) { t.Update = &store.Update{Status: 8} }),
 		}
 		k.unchanged("a malformed batch", func() {

@@ -40,6 +40,7 @@ CREATE TABLE stet_leases (
 ) WITHOUT ROWID;
 
 -- tags: as in stet_tags, see encodeTags; NULL: none. random: of forked runs.
+-- first: see encodeOrigin; NULL in the first incarnation.
 -- ready: 0 idle, 1 ready, 2 claimed. wake_at is set only where ready is 0, or 2 of a
 -- run that was claimed at rest. marks & 1: paused.
 -- input and output hold values up to 512 bytes; longer ones are in payloads.
@@ -57,6 +58,8 @@ CREATE TABLE stet_runs (
 	generation  INTEGER NOT NULL DEFAULT 0,
 	seed        BLOB NOT NULL,
 	random      BLOB,
+	first       BLOB,
+	began       INTEGER NOT NULL DEFAULT 0,
 	build       TEXT NOT NULL DEFAULT '',
 	suspect     INTEGER NOT NULL DEFAULT 0,
 	strikes     INTEGER NOT NULL DEFAULT 0,
