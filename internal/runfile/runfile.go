@@ -2,6 +2,7 @@ package runfile
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,6 +43,8 @@ type run struct {
 	Generation  int          `json:"generation"`
 	Seed        []byte       `json:"seed"`             // base64
 	Random      []byte       `json:"random,omitempty"` // of a forked run: its origin's seed
+	First       *origin      `json:"first,omitempty"`  // of a run that has continued as new
+	Began       instant      `json:"began,omitzero"`
 	Build       string       `json:"build,omitempty"`
 	Parent      store.RunNo  `json:"parent,omitempty"`
 	ParentLoc   loc          `json:"parent_location,omitempty"`
@@ -58,6 +61,13 @@ type run struct {
 	Output      *value       `json:"output,omitempty"`
 	Reason      string       `json:"reason,omitempty"`
 	Waits       *value       `json:"waits,omitempty"`
+}
+
+// origin is how a run began.
+type origin struct {
+	Workflow string `json:"workflow"`
+	Seed     []byte `json:"seed"`  // base64
+	Input    []byte `json:"input"` // base64 of the SHA-256
 }
 
 // pair is a tag.
@@ -156,6 +166,10 @@ func Read(r io.Reader) (*store.Snapshot, error) {
 	if n := len(f.Run.Random); n != 0 && n != len(s.Run.Random) {
 		return bad("run: expected randomness of %d bytes, or none, found %d", len(s.Run.Random), n)
 	}
+	if o := f.Run.First; o != nil && (len(o.Seed) != len(s.Run.First.Seed) || len(o.Input) != len(s.Run.First.Input)) {
+		return bad("run: expected the first seed and the hash of the first input to have %d and %d bytes, found %d and %d",
+			len(s.Run.First.Seed), len(s.Run.First.Input), len(o.Seed), len(o.Input))
+	}
 	s.Run = f.Run.stored()
 	for i := range f.Entries {
 		e := f.Entries[i].stored()
@@ -185,10 +199,14 @@ func runOf(r *store.Run) run {
 		Random: random,
 		No:     r.No, ID: r.ID, Group: r.Shard.Group, Slot: r.Shard.Slot, Workflow: r.Workflow,
 		Status: r.Status, Marks: r.Marks, Claimed: r.Claimed, Incarnation: r.Incarnation, Generation: r.Generation,
-		Seed: r.Seed[:], Build: r.Build, Parent: r.Parent, ParentLoc: loc(r.ParentLoc),
+		Began: instant(r.Began),
+		Seed:  r.Seed[:], Build: r.Build, Parent: r.Parent, ParentLoc: loc(r.ParentLoc),
 		Created: instant(r.Created), Started: instant(r.Started), Ended: instant(r.Ended), WakeAt: instant(r.WakeAt),
 		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone, Headers: valueOf(r.Headers),
 		Input: valueOf(r.Input), Output: valueOf(r.Output), Reason: r.Reason, Waits: valueOf(r.Waits),
+	}
+	if r.First != (store.Origin{}) {
+		out.First = &origin{r.First.Workflow, r.First.Seed[:], r.First.Input[:]}
 	}
 	for _, t := range r.Tags {
 		out.Tags = append(out.Tags, pair(t))
@@ -200,12 +218,16 @@ func (r *run) stored() store.Run {
 	out := store.Run{
 		No: r.No, ID: r.ID, Shard: store.Shard{Group: r.Group, Slot: r.Slot}, Workflow: r.Workflow,
 		Status: r.Status, Marks: r.Marks, Claimed: r.Claimed, Incarnation: r.Incarnation, Generation: r.Generation,
-		Seed: store.Seed(r.Seed), Build: r.Build, Parent: r.Parent, ParentLoc: string(r.ParentLoc),
+		Began: store.Time(r.Began),
+		Seed:  store.Seed(r.Seed), Build: r.Build, Parent: r.Parent, ParentLoc: string(r.ParentLoc),
 		Created: store.Time(r.Created), Started: store.Time(r.Started), Ended: store.Time(r.Ended), WakeAt: store.Time(r.WakeAt),
 		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone, Headers: r.Headers.bytes(),
 		Input: r.Input.bytes(), Output: r.Output.bytes(), Reason: r.Reason, Waits: r.Waits.bytes(),
 	}
 	copy(out.Random[:], r.Random)
+	if o := r.First; o != nil {
+		out.First = store.Origin{Workflow: o.Workflow, Seed: store.Seed(o.Seed), Input: [sha256.Size]byte(o.Input)}
+	}
 	for _, t := range r.Tags {
 		out.Tags = append(out.Tags, store.Pair(t))
 	}
