@@ -69,15 +69,35 @@ var (
 )
 
 // application is a user's program: an engine on app.db with the workflows above.
-// With the argument register it ends as soon as their names are known there.
+// With the argument register it ends as soon as their names are known there; with
+// check it replays live runs against its code.
 func application() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(os.Args) > 1 && os.Args[1] == "check" {
+		return check(ctx)
+	}
 	if err := work(ctx, stop, len(os.Args) > 1 && os.Args[1] == "register"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
+}
+
+// check is the application's own check of a store against its code.
+func check(ctx context.Context) int {
+	db, err := sqlite.Open(os.Getenv("STET_DB"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer db.Close()
+	e, err := stet.New(stet.Config{Store: db, Workflows: []stet.Definition{double, edited}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return stet.CheckCommand(ctx, e, os.Args[2:], os.Stdout, os.Stderr)
 }
 
 func work(ctx context.Context, stop func(), register bool) (err error) {

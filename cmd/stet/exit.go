@@ -76,6 +76,9 @@ func exitCode(err error) int {
 	if err == nil {
 		return exitDone
 	}
+	if program, ok := errors.AsType[programError](err); ok {
+		return program.code
+	}
 	if several, ok := errors.AsType[severalError](err); ok {
 		code := exitCode(several[0])
 		for _, other := range several[1:] {
@@ -124,6 +127,9 @@ var hints = []struct {
 
 // printProblem tells what went wrong and what to do about it.
 func (a *app) printProblem(err error) {
+	if _, said := errors.AsType[programError](err); said {
+		return
+	}
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}

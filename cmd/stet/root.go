@@ -62,6 +62,7 @@ func (a *app) commands() []*cobra.Command {
 		a.listCommand(), a.countCommand(), a.showCommand(), a.waitCommand(), a.watchCommand(),
 		a.sendCommand(), a.resolveCommand(), a.rejectCommand(),
 		a.cancelCommand(), a.terminateCommand(), a.resumeCommand(),
+		a.exportCommand(), a.checkCommand(),
 		a.doctorCommand(), a.migrateCommand(), a.backupCommand(),
 		a.benchCommand(), a.tortureCommand(), a.versionCommand(),
 	}
