@@ -29,9 +29,12 @@ func TestPanics(t *testing.T) {
 		return stet.Go(ctx, "b", func(stet.Context) (int, error) { panic("branch went wrong") }).Await(ctx)
 	})
 	goexit := stet.Define("goexit", func(stet.Context, int) (int, error) { runtime.Goexit(); return 0, nil })
-	e := serve(t, stet.Config{Workflows: []stet.Definition{inStep, inCode, inBranch, goexit}})
+	goexitInStep := stet.Define("goexit-in-step", func(ctx stet.Context, _ int) (int, error) {
+		return stet.Step(ctx, "s", func(context.Context) (int, error) { runtime.Goexit(); return 0, nil }, stet.Retry{Attempts: 2, First: 1})
+	})
+	e := serve(t, stet.Config{MaxSteps: 1, Workflows: []stet.Definition{inStep, inCode, inBranch, goexit, goexitInStep}})
 	for w, text := range map[*stet.Workflow[int, int]]string{
-		inStep: "step went wrong", inCode: "code went wrong", inBranch: "branch went wrong", goexit: "Goexit",
+		inStep: "step went wrong", inCode: "code went wrong", inBranch: "branch went wrong", goexit: "Goexit", goexitInStep: "Goexit",
 	} {
 		_, err := run(t, e, w, 0)
 		var failure *stet.Failure
@@ -39,7 +42,7 @@ func TestPanics(t *testing.T) {
 			t.Errorf("%s: got %v", w.Name(), err)
 			continue
 		}
-		if w != goexit && !strings.Contains(failure.Stack, "feature_test.go") {
+		if w != goexit && w != goexitInStep && !strings.Contains(failure.Stack, "feature_test.go") {
 			t.Errorf("%s: the stack does not name the place:\n%s", w.Name(), failure.Stack)
 		}
 	}

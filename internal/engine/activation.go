@@ -41,6 +41,7 @@ type activation struct {
 	unread, heard bool
 	timer         *time.Timer
 	bodies        map[int64]*body
+	next          *job // started last, and left to the driver
 
 	// Owned by tenure.mu.
 	parkedAt time.Time // zero: not parked
@@ -72,7 +73,7 @@ func (a *activation) post(events ...event) bool {
 		return false
 	}
 	if a.queue(events) {
-		go a.drive()
+		go a.driveOn()
 	}
 	return true
 }
@@ -96,8 +97,12 @@ func (a *activation) queue(events []event) bool {
 	return true
 }
 
-// drive takes events until there are none.
-func (a *activation) drive() {
+// driveOn drives the run and executes the body that is left.
+func (a *activation) driveOn() { a.t.crew.follow(a.drive) }
+
+// drive takes events until there are none. It returns a body that is to be
+// executed next; nil: none.
+func (a *activation) drive() *job {
 	defer a.t.drivers.Done()
 	for {
 		a.mu.Lock()
@@ -105,10 +110,13 @@ func (a *activation) drive() {
 		a.events = nil
 		if len(events) == 0 || a.gone {
 			a.driving = false
+			next := a.next
+			a.next = nil
 			a.mu.Unlock()
-			return
+			return next
 		}
 		a.mu.Unlock()
+		a.startNext()
 		if a.handle(events) {
 			a.step()
 		}

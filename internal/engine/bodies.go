@@ -55,8 +55,12 @@ type job struct {
 	runID string
 	// fn executes the body. What it returns is called on the same goroutine when
 	// the body counts no more; it may be nil.
-	fn func() (then func())
+	fn func() sequel
 }
+
+// sequel is what is left to do after a body. It may return another body that is
+// to be executed on the same goroutine.
+type sequel func() *job
 
 func newCrew(max int) *crew {
 	return &crew{max: max, running: map[*body]string{}, drained: make(chan struct{})}
@@ -64,37 +68,73 @@ func newCrew(max int) *crew {
 
 // start executes a body on another goroutine as soon as there is room.
 func (c *crew) start(j job) {
+	if c.admit(j) {
+		go c.work(j)
+	}
+}
+
+// admit reports whether the caller is to execute the body now.
+func (c *crew) admit(j job) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.stopped:
+		return false
 	case len(c.running) < c.max:
 		c.running[j.body] = j.runID
-		go c.work(j)
-	default:
-		c.waiting = append(c.waiting, j)
+		return true
 	}
+	c.waiting = append(c.waiting, j)
+	return false
 }
 
-// work executes bodies until none waits.
+// work executes an admitted body, then those that wait and those that follow.
 func (c *crew) work(j job) {
 	for {
-		var then func()
-		if j.body.ctx.Err() == nil {
-			then = j.fn()
-		}
+		then := c.execute(j)
 		next, more := c.done(j.body)
 		switch {
-		case !more && then != nil:
-			then()
+		case more && then != nil:
+			go c.follow(then)
+		case more:
+		case then == nil:
 			return
-		case !more:
-			return
-		case then != nil:
-			go then()
+		default:
+			following := then()
+			if following == nil || !c.admit(*following) {
+				return
+			}
+			next = *following
 		}
 		j = next
 	}
+}
+
+// follow does what is left after a body, and what comes of it.
+func (c *crew) follow(then sequel) {
+	if j := then(); j != nil && c.admit(*j) {
+		c.work(*j)
+	}
+}
+
+// execute executes a body. One that ends its goroutine is made up for by another
+// goroutine.
+func (c *crew) execute(j job) (then sequel) {
+	if j.body.ctx.Err() != nil {
+		return nil
+	}
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if next, more := c.done(j.body); more {
+			go c.work(next)
+		}
+	}()
+	then = j.fn()
+	returned = true
+	return then
 }
 
 // done says that a body has ended. It returns the next one that waits.
@@ -147,18 +187,29 @@ func (c *crew) cancelAll() []string {
 	return places
 }
 
-// start executes a body. Its context ends with the tenure, a cancel, or its
-// timeout, at which the attempt has failed whether the body returns or not.
+// start has a body executed. Its context ends with the tenure, a cancel, or its
+// timeout, at which the attempt has failed whether the body returns or not. The
+// last one that is started is left to the driver, who executes it if nothing else
+// is to be done.
 func (a *activation) start(rb runner.Body) {
 	ctx, cancel := context.WithCancelCause(a.t.held)
 	b := &body{Body: rb, ctx: ctx, cancel: cancel}
 	a.bodies[b.ID] = b
-	a.t.crew.start(job{b, a.id, func() func() { return a.execute(b) }})
+	a.startNext()
+	a.next = &job{b, a.id, func() sequel { return a.execute(b) }}
+}
+
+// startNext has the body that was left to the driver executed elsewhere.
+func (a *activation) startNext() {
+	if j := a.next; j != nil {
+		a.next = nil
+		a.t.crew.start(*j)
+	}
 }
 
 // execute calls the body. It returns what is left to do on the goroutine: to
 // drive the run on, if nobody does.
-func (a *activation) execute(b *body) (then func()) {
+func (a *activation) execute(b *body) (then sequel) {
 	defer b.cancel(nil)
 	started := a.t.e.time.now()
 	var once sync.Once
@@ -170,9 +221,10 @@ func (a *activation) execute(b *body) (then func()) {
 			}
 		})
 	}
+	elsewhere := func() { go a.driveOn() }
 	limit := newDeadline(a.t.e, b, started, func(f *runner.Failure) {
 		b.cancel(ErrStepTimeout)
-		end(runner.BodyResult{Failure: f}, func() { go a.drive() })
+		end(runner.BodyResult{Failure: f}, elsewhere)
 	})
 	defer limit.stop()
 	ctx := context.WithValue(b.ctx, attemptKey{}, &Attempt{
@@ -184,24 +236,20 @@ func (a *activation) execute(b *body) (then func()) {
 			}
 		},
 	})
+	// A body that ends its goroutine leaves nobody to drive the run on.
+	defer end(runner.BodyResult{Failure: &runner.Failure{Code: runner.CodePanic, Message: "the step called runtime.Goexit"}}, elsewhere)
 	end(call(ctx, &b.Body), func() { then = a.drive })
 	return then
 }
 
-// call calls the body and turns what is no return into a failure.
+// call calls the body and turns a panic into a failure.
 func call(ctx context.Context, b *runner.Body) (result runner.BodyResult) {
-	returned := false
 	defer func() {
-		switch p := recover(); {
-		case p != nil:
+		if p := recover(); p != nil {
 			result = runner.BodyResult{Failure: runner.PanicFailure(p)}
-		case !returned:
-			result = runner.BodyResult{Failure: &runner.Failure{Code: runner.CodePanic, Message: "the step called runtime.Goexit"}}
 		}
 	}()
-	result = b.Func(ctx, b)
-	returned = true
-	return result
+	return b.Func(ctx, b)
 }
 
 // deadline ends an attempt that takes too long; a nil one never does.

@@ -45,8 +45,9 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 type applier struct {
 	q      querier
 	now    store.Time
-	adopt  func(run *store.Run, condition int64) (bool, error) // nil: runs are not adopted
-	repeat bool                                                // the batch has been applied before
+	batch  *committing // nil: runs are not adopted
+	stamp  int64       // of the batch; 0: none
+	repeat bool        // the batch has been applied before
 }
 
 func (a *applier) apply(cmd *store.Command) (store.Answer, error) {
@@ -80,9 +81,9 @@ func (a *applier) apply(cmd *store.Command) (store.Answer, error) {
 // known answers a command whose item is there already, or cannot be.
 func (a *applier) known(cmd *store.Command, run *store.Run, condition int64) (store.Answer, error) {
 	answer := store.Answer{Outcome: store.Ended}
-	var no int64
+	var no, stamp int64
 	var origin string
-	ok, err := a.q.row("SELECT item_no, origin FROM stet_inbox WHERE run_no=? AND item_id=?", []any{int64(run.No), cmd.Item.ID}, &no, &origin)
+	ok, err := a.q.row("SELECT item_no, origin, stamp FROM stet_inbox WHERE run_no=? AND item_id=?", []any{int64(run.No), cmd.Item.ID}, &no, &origin, &stamp)
 	if err != nil {
 		return answer, err
 	}
@@ -90,26 +91,65 @@ func (a *applier) known(cmd *store.Command, run *store.Run, condition int64) (st
 		answer.Outcome = store.Duplicate
 		if origin == cmd.Item.Origin {
 			answer.Outcome, answer.Item = store.Applied, store.ItemNo(no)
-			if a.repeat {
-				if answer.Claimed, err = a.adopted(cmd, run, condition); err != nil {
-					return answer, err
-				}
-			}
+			answer.Claimed = a.adoptedBefore(cmd, run, condition, stamp)
 		}
 	}
 	answer.Run = *run
 	return answer, nil
 }
 
-// adopted adopts the run if the command asks for it.
+// adopted claims a run that exists, if the command asks for it, the batch leads
+// its shard, and it is due or suspended.
 func (a *applier) adopted(cmd *store.Command, run *store.Run, condition int64) (bool, error) {
-	if !cmd.Adopt || a.adopt == nil {
+	if !a.mayAdopt(cmd, run.Shard) {
 		return false, nil
 	}
 	if !a.repeat && (run.Marks&store.Paused != 0 || cmd.Item != nil && cmd.Item.Kind == store.ItemPause) {
 		return false, nil
 	}
-	return a.adopt(run, condition)
+	if a.repeat || condition == claimed {
+		return a.repeat && condition == claimed, nil
+	}
+	if !(run.Status == store.Suspended || run.Status == store.Queued && (condition == ready || run.WakeAt != 0 && run.WakeAt <= a.now)) {
+		return false, nil
+	}
+	if err := a.batch.c.claim(run.No, a.now); err != nil {
+		return false, err
+	}
+	a.take(run)
+	return true, nil
+}
+
+// adoptedBefore reports whether a former try of this very batch, as the row's
+// stamp shows, has adopted the run.
+func (a *applier) adoptedBefore(cmd *store.Command, run *store.Run, condition, stamp int64) bool {
+	return condition == claimed && (a.repeat || a.stamped(stamp)) && a.mayAdopt(cmd, run.Shard)
+}
+
+// stamped reports whether a row with the stamp was inserted by a former try of the
+// batch: not if this try has inserted something.
+func (a *applier) stamped(stamp int64) bool {
+	return a.batch != nil && !a.batch.inserted && stamp != 0 && stamp == a.stamp
+}
+
+// inserted notes that this try has inserted a row.
+func (a *applier) inserted() {
+	if a.batch != nil {
+		a.batch.inserted = true
+	}
+}
+
+func (a *applier) mayAdopt(cmd *store.Command, shard store.Shard) bool {
+	return cmd.Adopt && a.batch != nil && a.batch.current[shard]
+}
+
+// take changes the run to one that was claimed.
+func (a *applier) take(run *store.Run) {
+	run.Status, run.Claimed, run.WakeAt = store.Running, true, 0
+	if run.Started == 0 {
+		run.Started = a.now
+	}
+	a.batch.hand.put(run.No, inHand{run.Shard, run.Incarnation, run.Status, true})
 }
 
 // find returns the run with the ID, or with the number if that is not 0, with its
@@ -183,6 +223,10 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 	if at > a.now {
 		run.WakeAt, condition = at, idle
 	}
+	adopt := condition == ready && st.Fork == nil && !a.repeat && a.mayAdopt(cmd, st.Shard)
+	if adopt {
+		run.Status, run.Started, condition = store.Running, a.now, claimed
+	}
 	isNew, err := a.insertRun(&run, condition)
 	if err != nil {
 		return store.Answer{}, err
@@ -194,10 +238,7 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 		}
 		switch {
 		case old.FirstSeed() == st.Seed:
-			answer := store.Answer{Outcome: store.Applied}
-			answer.Claimed, err = a.adopted(cmd, &old, oldCondition)
-			answer.Run = old
-			return answer, err
+			return a.again(cmd, &old, oldCondition)
 		case st.Existing != store.ReplaceFailed || old.Status != store.Failed && old.Status != store.Cancelled:
 			return store.Answer{Outcome: store.Exists, Run: old}, nil
 		}
@@ -222,14 +263,31 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 			return store.Answer{}, err
 		}
 	}
-	answer := store.Answer{Outcome: store.Applied}
-	answer.Claimed, err = a.adopted(cmd, &run, condition)
+	if adopt {
+		a.take(&run)
+	} else if adopt, err = a.adopted(cmd, &run, condition); err != nil {
+		return store.Answer{}, err
+	}
 	run.Input = append([]byte(nil), st.Input...)
 	if st.Input != nil && run.Input == nil {
 		run.Input = []byte{}
 	}
 	run.Headers = bytes.Clone(st.Headers)
-	answer.Run = run
+	return store.Answer{Outcome: store.Applied, Run: run, Claimed: adopt}, nil
+}
+
+// again answers a start that has made the run before.
+func (a *applier) again(cmd *store.Command, run *store.Run, condition int64) (store.Answer, error) {
+	answer := store.Answer{Outcome: store.Applied}
+	var stamp int64
+	_, err := a.q.row("SELECT stamp FROM stet_runs WHERE run_no=?", []any{int64(run.No)}, &stamp)
+	if err != nil {
+		return answer, err
+	}
+	if answer.Claimed = a.adoptedBefore(cmd, run, condition, stamp); !answer.Claimed {
+		answer.Claimed, err = a.adopted(cmd, run, condition)
+	}
+	answer.Run = *run
 	return answer, err
 }
 
@@ -255,10 +313,10 @@ func (a *applier) insertRun(run *store.Run, condition int64) (bool, error) {
 		wakeAt = int64(run.WakeAt)
 	}
 	var no int64
-	ok, err := a.q.row(`INSERT INTO stet_runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, input_size, input, tags, headers)
-		VALUES (?,?,?,?,1,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
-		[]any{run.ID, run.Shard.Group, int64(run.Shard.Slot), run.Workflow, condition, wakeAt, run.Seed[:], int64(run.Parent),
-			[]byte(run.ParentLoc), int64(run.Created), int64(len(run.Input)), input, encodeTags(run.Tags), run.Headers}, &no)
+	ok, err := a.q.row(`INSERT INTO stet_runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input_size, input, tags, headers, stamp)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
+		[]any{run.ID, run.Shard.Group, int64(run.Shard.Slot), run.Workflow, int64(run.Status), condition, wakeAt, run.Seed[:], int64(run.Parent),
+			[]byte(run.ParentLoc), int64(run.Created), int64(run.Started), int64(len(run.Input)), input, encodeTags(run.Tags), run.Headers, a.stamp}, &no)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -278,7 +336,11 @@ func (a *applier) insert(run store.RunNo, it *store.Item, no *int64) (bool, erro
 	if it.Failed {
 		failed = 1
 	}
-	return a.q.row(`INSERT INTO stet_inbox (run_no, kind, state, name, item_id, origin, incarnation, loc, failed, sent_at, val, headers, generation)
-		VALUES (?,?,1,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (run_no, item_id) DO NOTHING RETURNING item_no`,
-		[]any{int64(run), int64(it.Kind), it.Name, it.ID, it.Origin, int64(it.Incarnation), []byte(it.Loc), failed, int64(a.now), it.Value, it.Headers, int64(it.Generation)}, no)
+	ok, err := a.q.row(`INSERT INTO stet_inbox (run_no, kind, state, name, item_id, origin, incarnation, loc, failed, sent_at, val, headers, generation, stamp)
+		VALUES (?,?,1,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (run_no, item_id) DO NOTHING RETURNING item_no`,
+		[]any{int64(run), int64(it.Kind), it.Name, it.ID, it.Origin, int64(it.Incarnation), []byte(it.Loc), failed, int64(a.now), it.Value, it.Headers, int64(it.Generation), a.stamp}, no)
+	if ok {
+		a.inserted()
+	}
+	return ok, err
 }

@@ -60,8 +60,8 @@ type candidate struct {
 var classes = [...]string{
 	`SELECT run_no, wake_at FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND marks & 1 = 0 AND wake_at<=?3 AND ready=0
 		AND workflow IN (SELECT value FROM json_each(?4)) ORDER BY wake_at, run_no LIMIT ?5`,
-	`SELECT DISTINCT r.run_no, 0 FROM stet_inbox i INDEXED BY stet_inbox_new CROSS JOIN stet_runs r ON r.run_no=i.run_no
-		WHERE i.state=1 AND r.ready<>2 AND r.grp=?1 AND r.slot=?2
+	`SELECT DISTINCT r.run_no, 0 FROM stet_inbox i INDEXED BY stet_inbox_open CROSS JOIN stet_runs r ON r.run_no=i.run_no
+		WHERE i.state=1 AND i.state<3 AND r.ready<>2 AND r.grp=?1 AND r.slot=?2
 		AND NOT (r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at<=?3 AND r.workflow IN (SELECT value FROM json_each(?4)))
 		AND CASE
 			WHEN i.kind IN (4,10) THEN true
@@ -81,7 +81,7 @@ const nextWake = `SELECT coalesce(min(wake_at), 0) FROM stet_runs WHERE grp=?1 A
 const anything = `SELECT
 	coalesce((SELECT epoch FROM stet_leases WHERE grp=?1 AND slot=?2 AND node<>''), 0),
 	EXISTS (SELECT 1 FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND marks & 1 = 0 AND wake_at<=?3 AND ready=0),
-	EXISTS (SELECT 1 FROM stet_inbox WHERE state=1),
+	EXISTS (SELECT 1 FROM stet_inbox WHERE state=1 AND state<3),
 	EXISTS (SELECT 1 FROM stet_runs WHERE grp=?1 AND slot=?2 AND ready=1 AND marks & 1 = 0),
 	(` + nextWake + `)`
 
@@ -198,7 +198,7 @@ func (l *look) wakes(at store.Time) {
 // paused or is (law 18), and returns it.
 func (c *conn) claimReady(no store.RunNo, now store.Time) (store.Run, error) {
 	n, err := c.exec(`UPDATE stet_runs SET ready=2 WHERE run_no=?1
-		AND (marks & 1 OR EXISTS (SELECT 1 FROM stet_inbox WHERE run_no=?1 AND state=1 AND kind=10))`, int64(no))
+		AND (marks & 1 OR EXISTS (SELECT 1 FROM stet_inbox WHERE run_no=?1 AND state=1 AND state<3 AND kind=10))`, int64(no))
 	switch {
 	case err != nil:
 		return store.Run{}, err
@@ -210,12 +210,17 @@ func (c *conn) claimReady(no store.RunNo, now store.Time) (store.Run, error) {
 
 // claimRun takes a run in hand and returns it.
 func (c *conn) claimRun(no store.RunNo, now store.Time) (store.Run, error) {
-	_, err := c.exec(`UPDATE stet_runs SET ready=2, wake_at=NULL, status=CASE WHEN status IN (1,3) THEN 2 ELSE status END,
-		started=CASE WHEN started=0 AND status IN (1,2,3) THEN ?2 ELSE started END WHERE run_no=?1`, int64(no), now)
-	if err != nil {
+	if err := c.claim(no, now); err != nil {
 		return store.Run{}, err
 	}
 	return c.runByNo(no)
+}
+
+// claim takes a run in hand.
+func (c *conn) claim(no store.RunNo, now store.Time) error {
+	_, err := c.exec(`UPDATE stet_runs SET ready=2, wake_at=NULL, status=CASE WHEN status IN (1,3) THEN 2 ELSE status END,
+		started=CASE WHEN started=0 AND status IN (1,2,3) THEN ?2 ELSE started END WHERE run_no=?1`, int64(no), now)
+	return err
 }
 
 // addItems adds the unexamined items of all claimed runs of the leases' shards,
@@ -228,8 +233,8 @@ func (l *look) addItems(c *conn) error {
 		}
 	}
 	count := 0
-	return c.each(`SELECT `+itemColumns+`, r.grp, r.slot, i.run_no FROM stet_inbox i INDEXED BY stet_inbox_new CROSS JOIN stet_runs r ON r.run_no=i.run_no
-		WHERE i.state=1 AND r.ready=2 ORDER BY i.run_no, i.item_no`, nil, func(s *sqlite3.Stmt) error {
+	return c.each(`SELECT `+itemColumns+`, r.grp, r.slot, i.run_no FROM stet_inbox i INDEXED BY stet_inbox_open CROSS JOIN stet_runs r ON r.run_no=i.run_no
+		WHERE i.state=1 AND i.state<3 AND r.ready=2 ORDER BY i.run_no, i.item_no`, nil, func(s *sqlite3.Stmt) error {
 		if !shards[store.Shard{Group: s.ColumnText(itemWidth), Slot: s.ColumnInt(itemWidth + 1)}] {
 			return nil
 		}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -50,13 +49,18 @@ type committing struct {
 	now     store.Time
 	refused map[int]string // turns of former tries
 	current map[store.Shard]bool
-	repeat  bool // the batch has been applied before
+	repeat  bool  // the batch has been applied before
+	listed  bool  // the node's row is there
+	life    int64 // of the row
+	stamped bool  // an entry holds the batch's number
+
+	inserted bool // a command has inserted something
 }
 
 func (t *committing) commit() (store.BatchResult, error) {
 	b := t.b
 	result := store.BatchResult{Now: t.now}
-	last, verdicts, known, err := t.lastBatch()
+	last, verdicts, err := t.lastBatch()
 	if err != nil {
 		return result, err
 	}
@@ -66,13 +70,13 @@ func (t *committing) commit() (store.BatchResult, error) {
 	if err := t.readLeases(); err != nil {
 		return result, err
 	}
-	t.repeat = known && b.No == last
+	t.repeat = b.No == last
 	if t.repeat {
 		result.Turns, err = decodeVerdicts(verdicts)
 	} else {
 		result.Turns, err = t.turns()
 		if err == nil {
-			err = t.recordBatch(known, result.Turns)
+			err = t.recordBatch(result.Turns)
 		}
 	}
 	if err != nil {
@@ -97,28 +101,18 @@ func (t *committing) commit() (store.BatchResult, error) {
 	return result, nil
 }
 
-// lastBatch returns the last batch of the boot and its verdicts, without these if
-// the batch is known to be a new one.
-func (t *committing) lastBatch() (last int64, verdicts []byte, known bool, err error) {
-	if h := t.hand; h.node == t.b.Node && h.boot == t.b.Boot && h.batch < t.b.No {
-		return h.batch, nil, true, nil
+// recordBatch writes the batch's number and verdicts into the node's row, unless
+// an entry holds them.
+func (t *committing) recordBatch(turns []store.TurnResult) error {
+	if !t.listed || len(turns) > 0 && !(t.stamped && turns[0].Verdict == store.Committed) {
+		if _, err := t.c.row(`INSERT INTO stet_nodes (node, boot, batch_no, verdicts, seen_at) VALUES (?1,?2,?3,?4,?5)
+			ON CONFLICT DO UPDATE SET batch_no=?3, verdicts=?4 RETURNING life`,
+			[]any{t.b.Node, t.b.Boot, t.b.No, encodeVerdicts(turns), t.now}, &t.life); err != nil {
+			return err
+		}
 	}
-	known, err = t.c.row("SELECT batch_no, verdicts FROM stet_nodes WHERE node=? AND boot=?", []any{t.b.Node, t.b.Boot}, &last, &verdicts)
-	return last, verdicts, known, err
-}
-
-// recordBatch writes the batch's number and verdicts into the node's row.
-func (t *committing) recordBatch(known bool, turns []store.TurnResult) error {
-	verdicts := encodeVerdicts(turns)
-	var err error
-	if known {
-		_, err = t.c.exec("UPDATE stet_nodes SET batch_no=?, verdicts=? WHERE node=? AND boot=?", t.b.No, verdicts, t.b.Node, t.b.Boot)
-	} else {
-		_, err = t.c.exec("INSERT INTO stet_nodes (node, boot, batch_no, verdicts, seen_at) VALUES (?,?,?,?,?)",
-			t.b.Node, t.b.Boot, t.b.No, verdicts, t.now)
-	}
-	t.hand.node, t.hand.boot, t.hand.batch = t.b.Node, t.b.Boot, t.b.No
-	return err
+	t.hand.last = batchNo{bootOf(t.b), t.b.No, t.life}
+	return nil
 }
 
 // readLeases finds out which of the batch's leases are current.
@@ -197,7 +191,7 @@ func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
 		}
 	}
 	for i := range turn.Entries {
-		if err := t.entry(turn, &turn.Entries[i]); err != nil {
+		if err := t.entry(turn, &turn.Entries[i], t.stampOf(i)); err != nil {
 			return 0, err
 		}
 	}
@@ -237,7 +231,7 @@ func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
 }
 
 func (t *committing) applier() *applier {
-	return &applier{q: t.c, now: t.now, repeat: t.repeat, adopt: t.adopt}
+	return &applier{q: t.c, now: t.now, batch: t, stamp: t.stamp(), repeat: t.repeat}
 }
 
 // send carries out what a turn sends, and answers a watch that no run gets.
@@ -305,12 +299,12 @@ func (t *committing) prune(turn *store.Turn) error {
 }
 
 // entry writes one entry: a plain insert, unless there is one at its location.
-func (t *committing) entry(turn *store.Turn, e *store.Entry) error {
-	s, err := t.c.stmt("INSERT INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING")
+func (t *committing) entry(turn *store.Turn, e *store.Entry, stamp int64) error {
+	s, err := t.c.stmt("INSERT INTO stet_entries (run_no, incarnation, " + entryColumns + ", val, stamp) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING")
 	if err != nil {
 		return err
 	}
-	if err := bindEntry(s, turn, e); err != nil {
+	if err := errors.Join(bindEntry(s, turn, e), s.BindInt64(17, stamp)); err != nil {
 		return err
 	}
 	if err := s.Exec(); err != nil {
@@ -319,10 +313,11 @@ func (t *committing) entry(turn *store.Turn, e *store.Entry) error {
 	if t.c.Changes() == 0 {
 		return t.again(turn, e)
 	}
+	t.stamped = t.stamped || stamp != 0
 	return t.blob(turn, e)
 }
 
-// bindEntry binds the columns of an entry in their order.
+// bindEntry binds the columns of an entry in their order, without the stamp.
 func bindEntry(s *sqlite3.Stmt, turn *store.Turn, e *store.Entry) error {
 	for i, v := range [...]int64{int64(turn.Run), int64(turn.Incarnation)} {
 		if err := s.BindInt64(1+i, v); err != nil {
@@ -403,11 +398,15 @@ func (t *committing) overwrite(turn *store.Turn, old, e *store.Entry) error {
 			return err
 		}
 	}
-	s, err := t.c.stmt("REPLACE INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
+	s, err := t.c.stmt("REPLACE INTO stet_entries (run_no, incarnation, " + entryColumns + ", val, stamp) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
 	if err != nil {
 		return err
 	}
-	if err := bindEntry(s, turn, e); err != nil {
+	stamp := int64(0)
+	if t.stamped && e.Loc == turn.Entries[0].Loc {
+		stamp = t.stampOf(0) // it was inserted by this very turn
+	}
+	if err := errors.Join(bindEntry(s, turn, e), s.BindInt64(17, stamp)); err != nil {
 		return err
 	}
 	if err := s.Exec(); err != nil {
@@ -465,9 +464,18 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 	case u.Status.Terminal():
 		ended = t.now
 	}
+	output := ""
+	args := []any{no, u.Build, ended, int64(u.Status), int64(u.Marks), condition, wakeAt, u.Reason, u.Waits, int64(u.Generation), started}
+	if u.Output != nil {
+		inline, err := t.payload(no, payloadOutput, u.Output)
+		if err != nil {
+			return 0, err
+		}
+		output, args = ", output=?12, output_size=?13", append(args, inline, len(u.Output))
+	}
 	if _, err := t.c.exec("UPDATE stet_runs SET "+suspicion+", build=CASE WHEN ?2='' THEN build ELSE ?2 END, ended=CASE WHEN ?3<0 THEN ended ELSE ?3 END"+
-		", status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9, generation=max(generation, ?10), started=CASE WHEN started=0 THEN ?11 ELSE started END WHERE run_no=?1",
-		no, u.Build, ended, int64(u.Status), int64(u.Marks), condition, wakeAt, u.Reason, u.Waits, int64(u.Generation), started); err != nil {
+		", status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9, generation=max(generation, ?10), started=CASE WHEN started=0 THEN ?11 ELSE started END"+
+		output+" WHERE run_no=?1", args...); err != nil {
 		return 0, err
 	}
 	if u.Status.Terminal() && !from.Terminal() {
@@ -477,11 +485,6 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 	}
 	if u.Continue != nil {
 		if err := t.continueAsNew(turn); err != nil {
-			return 0, err
-		}
-	}
-	if u.Output != nil {
-		if err := t.output(no, u.Output); err != nil {
 			return 0, err
 		}
 	}
@@ -518,15 +521,6 @@ func (t *committing) continueAsNew(turn *store.Turn) error {
 	return err
 }
 
-func (t *committing) output(no int64, output []byte) error {
-	inline, err := t.payload(no, payloadOutput, output)
-	if err != nil {
-		return err
-	}
-	_, err = t.c.exec("UPDATE stet_runs SET output=?, output_size=? WHERE run_no=?", inline, len(output), no)
-	return err
-}
-
 // payload puts an input or output in place of the former one, if it is too long
 // for the run's row, and returns what the row has of it.
 func (t *committing) payload(no int64, what int, value []byte) (inline []byte, err error) {
@@ -543,7 +537,7 @@ func (t *committing) payload(no int64, what int, value []byte) (inline []byte, e
 func (t *committing) holdsBack(turn *store.Turn, from store.Status) (bool, error) {
 	u, run := turn.Update, []any{int64(turn.Run)}
 	if u.Status == store.Suspended && u.Marks&store.Paused == 0 {
-		if held, err := t.c.row("SELECT 1 FROM stet_inbox WHERE state=1 AND run_no=? LIMIT 1", run); held || err != nil {
+		if held, err := t.c.row("SELECT 1 FROM stet_inbox WHERE state=1 AND state<3 AND run_no=? LIMIT 1", run); held || err != nil {
 			return held, err
 		}
 	}
@@ -557,80 +551,5 @@ func (t *committing) holdsBack(turn *store.Turn, from store.Status) (bool, error
 	if !guarded {
 		return false, nil
 	}
-	return t.c.row("SELECT 1 FROM stet_inbox WHERE state=1 AND run_no=? AND kind IN (3,4) LIMIT 1", run)
-}
-
-// adopt claims a run that a command has started or sent to, if it is due or
-// suspended and the batch leads its shard.
-func (t *committing) adopt(run *store.Run, condition int64) (bool, error) {
-	if !t.current[run.Shard] {
-		return false, nil
-	}
-	if t.repeat || condition == claimed {
-		return t.repeat && condition == claimed, nil
-	}
-	queued := run.Status == store.Queued && (condition == ready || run.WakeAt != 0 && run.WakeAt <= t.now)
-	if !queued && run.Status != store.Suspended {
-		return false, nil
-	}
-	input := run.Input
-	claimedRun, err := t.c.claimRun(run.No, t.now)
-	if err != nil {
-		return false, err
-	}
-	claimedRun.Input, claimedRun.Output = input, nil
-	*run = claimedRun
-	t.hand.put(run.No, inHand{run.Shard, run.Incarnation, run.Status, true})
-	return true, nil
-}
-
-// encodeVerdicts returns the stored form of verdicts: how many there are, then of
-// each that is not Committed its index, the verdict, and the reason with its
-// length. Numbers are varints.
-func encodeVerdicts(turns []store.TurnResult) []byte {
-	out := binary.AppendUvarint(nil, uint64(len(turns)))
-	for i, r := range turns {
-		if r.Verdict == store.Committed {
-			continue
-		}
-		out = binary.AppendUvarint(out, uint64(i))
-		out = binary.AppendUvarint(out, uint64(r.Verdict))
-		out = binary.AppendUvarint(out, uint64(len(r.Reason)))
-		out = append(out, r.Reason...)
-	}
-	return out
-}
-
-// maxTurns bounds what decodeVerdicts believes.
-const maxTurns = 1 << 20
-
-func decodeVerdicts(data []byte) ([]store.TurnResult, error) {
-	damaged := fmt.Errorf("%w: the verdicts of the last batch cannot be read", store.ErrDamaged)
-	next := func(limit uint64) uint64 {
-		v, n := binary.Uvarint(data)
-		if n <= 0 || v > limit {
-			data = nil
-			return limit + 1
-		}
-		data = data[n:]
-		return v
-	}
-	count := next(maxTurns)
-	if count > maxTurns {
-		return nil, damaged
-	}
-	results := make([]store.TurnResult, count)
-	for i := range results {
-		results[i].Verdict = store.Committed
-	}
-	for len(data) > 0 {
-		i, verdict := next(count-1), next(uint64(store.Refused))
-		length := next(uint64(len(data)))
-		if i >= count || verdict > uint64(store.Refused) || length > uint64(len(data)) {
-			return nil, damaged
-		}
-		results[i] = store.TurnResult{Verdict: store.Verdict(verdict), Reason: string(data[:length])}
-		data = data[length:]
-	}
-	return results, nil
+	return t.c.row("SELECT 1 FROM stet_inbox WHERE state=1 AND state<3 AND run_no=? AND kind IN (3,4) LIMIT 1", run)
 }

@@ -66,6 +66,17 @@ func openConn(ctx context.Context, cfg *config, flags sqlite3.OpenFlag) (*conn, 
 	return out, nil
 }
 
+// patiently repeats an act for which SQLite does not call the busy handler because
+// waiting inside it could be in vain: the lock that it has is what others wait for.
+func (c *conn) patiently(act func() error) error {
+	for begun := time.Now(); ; time.Sleep(time.Millisecond + rand.N(time.Millisecond)) {
+		err := act()
+		if !errors.Is(err, sqlite3.BUSY) || time.Since(begun) > c.patience {
+			return err
+		}
+	}
+}
+
 func (c *conn) close() error {
 	for _, s := range c.stmts {
 		_ = s.Close() // reports the last error of the statement, which was seen

@@ -33,7 +33,7 @@ var checks = []check{
 	{"claimed runs have an owner", `SELECT count(*) FROM stet_runs r WHERE ready=2 AND NOT EXISTS
 		(SELECT 1 FROM stet_leases l WHERE l.grp=r.grp AND l.slot=r.slot AND l.node<>'')`},
 	{"live runs can be reached", `SELECT count(*) FROM stet_runs r WHERE status IN (1,2) AND ready=0 AND wake_at IS NULL AND NOT EXISTS
-		(SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND i.state=1)`},
+		(SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND i.state=1 AND i.state<3)`},
 	{"only runs that rest have a wake time", `SELECT count(*) FROM stet_runs WHERE wake_at IS NOT NULL AND ready<>0 AND (ready<>2 OR status NOT IN (1,3))`},
 	{"acts of operators belong to a run", `SELECT count(*) FROM stet_audit a
 		WHERE NOT EXISTS (SELECT 1 FROM stet_runs r WHERE r.run_no=a.run_no)`},

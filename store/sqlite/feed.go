@@ -168,7 +168,7 @@ func (c *conn) open(no store.RunNo) ([]store.Item, error) {
 		items = append(items, scanItem(r))
 		return nil
 	}
-	if err := c.each("SELECT "+itemColumns+" FROM stet_inbox i WHERE run_no=? AND state<3 ORDER BY item_no", []any{int64(no)}, scan); err != nil {
+	if err := c.each("SELECT "+itemColumns+" FROM stet_inbox i WHERE state IN (1,2) AND state<3 AND run_no=? ORDER BY item_no", []any{int64(no)}, scan); err != nil {
 		return nil, err
 	}
 	first := len(items)

@@ -11,9 +11,22 @@ import "github.com/stet-run/stet/store"
 type hand struct {
 	epochs map[store.Shard]int64 // of current leases
 	runs   map[store.RunNo]inHand
-	// node, boot and batch are those of the last batch.
-	node, boot string
-	batch      int64
+	last   batchNo // the last batch that was written, committed or not
+	// applied are the last batches that were committed. They are not forgotten:
+	// nobody else writes batches of a boot.
+	applied map[boot]int64
+}
+
+// boot is one life of a node.
+type boot struct{ node, boot string }
+
+func bootOf(b *store.Batch) boot { return boot{b.Node, b.Boot} }
+
+// batchNo identifies a batch; the zero one is none.
+type batchNo struct {
+	boot boot
+	no   int64
+	life int64 // of the node's row
 }
 
 // inHand is what a turn must know of its run.
@@ -27,7 +40,18 @@ type inHand struct {
 // maxHand bounds the memory.
 const maxHand = 20_000
 
-func (h *hand) forget() { *h = hand{} }
+func (h *hand) forget() { *h = hand{applied: h.applied} }
+
+// committed tells that what was written stands.
+func (h *hand) committed() {
+	if h.last.no == 0 {
+		return
+	}
+	if h.applied == nil {
+		h.applied = map[boot]int64{}
+	}
+	h.applied[h.last.boot] = h.last.no
+}
 
 // holds notes what a batch's lease is; another epoch than before forgets all.
 func (h *hand) holds(shard store.Shard, epoch int64, current bool) {

@@ -25,6 +25,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 		now = at
 		s.write.hand.forget()
 		if n.Stopped {
+			delete(s.write.hand.applied, boot{n.ID, n.Boot})
 			_, err := c.exec("DELETE FROM stet_nodes WHERE node=? AND boot=?", n.ID, n.Boot)
 			return err
 		}

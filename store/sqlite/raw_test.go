@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -34,7 +35,8 @@ func BenchmarkRaw(b *testing.B) {
 			if err := c.Exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16384; PRAGMA wal_autocheckpoint=2000;" + list[0].sql); err != nil {
 				b.Fatal(err)
 			}
-			insert := prepare("INSERT INTO stet_entries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
+			const loc, val = 3, 3 + entryWidth // parameters
+			insert := prepare("INSERT INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (" + strings.Repeat("?,", val-1) + "?)")
 			begin, commit := prepare("BEGIN IMMEDIATE"), prepare("COMMIT")
 			value := []byte(strings.Repeat("v", 100))
 			b.ResetTimer()
@@ -42,19 +44,14 @@ func BenchmarkRaw(b *testing.B) {
 				if err := begin.Exec(); err != nil {
 					b.Fatal(err)
 				}
-				loc := fmt.Sprintf("\x02step-%08d\x00\x01\x01", i)
+				at := fmt.Sprintf("\x02step-%08d\x00\x01\x01", i)
 				for k := range size {
-					for n, v := range [...]int64{int64(k + 1), 0, 0, 1, 2, int64(i + 1), 0, 0, 0, 0, 0, 0, 0, 100} {
-						if n == 2 {
-							err = insert.BindBlob(3, bytesOf(loc))
-						} else {
-							err = insert.BindInt64(n+1, v)
-						}
-						if err != nil {
+					for param := 1; param < val; param++ {
+						if err := insert.BindInt64(param, int64(k+1)); err != nil {
 							b.Fatal(err)
 						}
 					}
-					if err := insert.BindBlob(15, value); err != nil {
+					if err := errors.Join(insert.BindBlob(loc, bytesOf(at)), insert.BindBlob(val, value)); err != nil {
 						b.Fatal(err)
 					}
 					if err := insert.Exec(); err != nil {

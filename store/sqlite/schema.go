@@ -126,16 +126,13 @@ type fileSchema struct {
 // schema reads the schema of the file and checks that this binary can use it.
 func (c *conn) schema(file string, list []migration) (fileSchema, error) {
 	var found fileSchema
-	ours, err := c.row("SELECT 1 FROM sqlite_schema WHERE type='table' AND name='stet_migrations'", nil)
-	if err != nil {
+	var ours int64 // in the same statement: another process may be creating the tables
+	if _, err := c.row("SELECT count(*), coalesce(sum(type='table' AND name='stet_migrations'), 0) FROM sqlite_schema", nil, &found.others, &ours); err != nil || ours == 0 {
 		return found, err
 	}
-	if !ours {
-		_, err := c.row("SELECT count(*) FROM sqlite_schema", nil, &found.others)
-		return found, err
-	}
+	found.others = 0
 	var oldest int64
-	err = c.each("SELECT number, name, sum, oldest FROM stet_migrations ORDER BY number", nil, func(r *sqlite3.Stmt) error {
+	err := c.each("SELECT number, name, sum, oldest FROM stet_migrations ORDER BY number", nil, func(r *sqlite3.Stmt) error {
 		number, name := r.ColumnInt(0), r.ColumnText(1)
 		found.version++
 		oldest = max(oldest, r.ColumnInt64(3))

@@ -151,7 +151,7 @@ func (s *Store) open(ctx context.Context) error {
 	if _, err := s.mayUse(c, list); err != nil { // before the file is changed in any way
 		return err
 	}
-	if _, err := c.row("PRAGMA journal_mode=WAL", nil, &mode); err != nil {
+	if err := c.patiently(func() error { _, err := c.row("PRAGMA journal_mode=WAL", nil, &mode); return err }); err != nil {
 		return err
 	}
 	if mode != "wal" {

@@ -43,18 +43,18 @@ func (s *Store) Changed(ctx context.Context) error {
 			return store.ErrClosed
 		case <-timer.C:
 		}
-		if s.write.lock(ctx) != nil {
-			return ctx.Err()
+		next := watchBusy
+		if s.write.tryLock() { // who has it looks himself, see writer.begin
+			next = s.write.look()
+			s.write.unlock()
 		}
-		next := s.write.look()
-		s.write.unlock()
 		timer.Reset(next)
 	}
 }
 
 // look reads the data version and returns when to look again.
 func (w *writer) look() time.Duration {
-	if w.c == nil || w.s.closed.Load() {
+	if w.c == nil || w.s.closed.Load() || time.Since(w.ended) < watchBusy {
 		return watchBusy
 	}
 	var version int64

@@ -39,12 +39,20 @@ const (
 
 func newWriter(s *Store) writer { return writer{s: s, turn: make(chan struct{}, 1)} }
 
-// lock waits for the connection.
-func (w *writer) lock(ctx context.Context) error {
+// tryLock takes the connection if nobody has it.
+func (w *writer) tryLock() bool {
 	select {
 	case w.turn <- struct{}{}:
-		return nil
+		return true
 	default:
+		return false
+	}
+}
+
+// lock waits for the connection.
+func (w *writer) lock(ctx context.Context) error {
+	if w.tryLock() {
+		return nil
 	}
 	select {
 	case w.turn <- struct{}{}:
@@ -139,6 +147,9 @@ func (w *writer) begin(ctx context.Context) error {
 	}
 	if w.c.pagerVersion() != w.pager {
 		w.hand.forget() // somebody else has written
+		if w.pager != 0 {
+			w.s.watch.tell()
+		}
 	}
 	return nil
 }
@@ -148,6 +159,7 @@ func (w *writer) commit(act string) error {
 	_, err := w.c.exec("COMMIT")
 	if err == nil {
 		w.pager = w.c.pagerVersion()
+		w.hand.committed()
 		w.tend()
 		return nil
 	}

@@ -143,6 +143,7 @@ func explore(t testing.TB, open func(clock func() time.Time) Harness, seed uint6
 // fail makes the operations few, writes them to a file and fails the test.
 func fail(t *testing.T, open Open, name string, ops []op, cause error) {
 	t.Helper()
+	t.Logf("operation %d: %v\n%s", len(ops), cause, printScript(ops[len(ops)-1:]))
 	tries := 0
 	failure := func(ops []op) (at int, err error) {
 		tries++

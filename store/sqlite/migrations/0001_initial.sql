@@ -8,8 +8,8 @@ CREATE TABLE stet_meta (
 	value TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- A row is one life (boot) of a node. verdicts: of the turns of the last batch
--- applied, see encodeVerdicts. listed: registered, and no later boot is.
+-- A row is one life (boot) of a node; life tells it from a former row of the boot. verdicts: of the turns of the last batch
+-- recorded here, see encodeVerdicts and stamp. listed: registered, and no later boot is.
 CREATE TABLE stet_nodes (
 	node      TEXT NOT NULL,
 	boot      TEXT NOT NULL,
@@ -21,6 +21,7 @@ CREATE TABLE stet_nodes (
 	seen_at   INTEGER NOT NULL,
 	batch_no  INTEGER NOT NULL DEFAULT 0,
 	verdicts  BLOB,
+	life      INTEGER NOT NULL DEFAULT (random()),
 	PRIMARY KEY (node, boot)
 ) WITHOUT ROWID;
 
@@ -44,6 +45,7 @@ CREATE TABLE stet_leases (
 -- ready: 0 idle, 1 ready, 2 claimed. wake_at is set only where ready is 0, or 2 of a
 -- run that was claimed at rest. marks & 1: paused.
 -- input and output hold values up to 512 bytes; longer ones are in payloads.
+-- stamp: 0, or the batch whose command inserted the row.
 CREATE TABLE stet_runs (
 	run_no      INTEGER PRIMARY KEY,
 	id          TEXT NOT NULL UNIQUE,
@@ -76,7 +78,8 @@ CREATE TABLE stet_runs (
 	headers     BLOB,
 	input       BLOB,
 	output      BLOB,
-	waits       BLOB
+	waits       BLOB,
+	stamp       INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX stet_runs_ready ON stet_runs (grp, slot, run_no) WHERE ready = 1 AND marks & 1 = 0;
 CREATE INDEX stet_runs_claimed ON stet_runs (grp, slot) WHERE ready = 2;
@@ -92,7 +95,8 @@ CREATE TABLE stet_payloads (
 	PRIMARY KEY (run_no, what)
 ) WITHOUT ROWID;
 
--- val holds values up to 4 KiB; longer ones are in blobs.
+-- val holds values up to 4 KiB; longer ones are in blobs. stamp: 0, or the batch
+-- that inserted the row, see stamp.
 CREATE TABLE stet_entries (
 	run_no      INTEGER NOT NULL,
 	incarnation INTEGER NOT NULL,
@@ -110,6 +114,7 @@ CREATE TABLE stet_entries (
 	generation  INTEGER NOT NULL,
 	size        INTEGER NOT NULL,
 	val         BLOB,
+	stamp       INTEGER NOT NULL DEFAULT 0,
 	PRIMARY KEY (run_no, incarnation, loc)
 ) WITHOUT ROWID;
 
@@ -121,7 +126,7 @@ CREATE TABLE stet_blobs (
 	PRIMARY KEY (run_no, incarnation, loc)
 ) WITHOUT ROWID;
 
--- state: 1 new, 2 seen, 3 consumed.
+-- state: 1 new, 2 seen, 3 consumed. stamp: as in runs.
 CREATE TABLE stet_inbox (
 	item_no     INTEGER PRIMARY KEY,
 	run_no      INTEGER NOT NULL,
@@ -137,11 +142,11 @@ CREATE TABLE stet_inbox (
 	sent_at     INTEGER NOT NULL,
 	val         BLOB,
 	headers     BLOB,
-	verdict     BLOB
+	verdict     BLOB,
+	stamp       INTEGER NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX stet_inbox_id ON stet_inbox (run_no, item_id);
-CREATE INDEX stet_inbox_new ON stet_inbox (run_no, item_no) WHERE state = 1;
-CREATE INDEX stet_inbox_open ON stet_inbox (run_no, item_no) WHERE state < 3;
+CREATE INDEX stet_inbox_open ON stet_inbox (state, run_no, item_no) WHERE state < 3;
 CREATE INDEX stet_inbox_unanswered ON stet_inbox (run_no, item_no) WHERE kind = 8 AND verdict IS NULL;
 
 -- The tags of runs for listing; the run's row has them too.

@@ -1,0 +1,121 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/stet-run/stet/store"
+)
+
+// A batch is applied once although its answer may be lost: its number and
+// verdicts stand in the node's row. Most batches leave that row alone, which saves
+// them a page of the WAL: the rows that they insert are stamped with the batch
+// instead. The first entry of a single turn shows that the turn was committed; the
+// row of a start or an item shows that the command was applied, and all commands
+// can be repeated. The numbers in the node's row then have gaps, and the Store
+// remembers the last one that it has committed. What a boot has done is forgotten
+// with its row.
+
+// stamp returns a number that no other batch has, but for a chance of 2^-64.
+// It is 0 as long as the boot has no row.
+func (t *committing) stamp() int64 {
+	if !t.listed {
+		return 0
+	}
+	var numbers [16]byte
+	binary.LittleEndian.PutUint64(numbers[:], uint64(t.b.No))
+	binary.LittleEndian.PutUint64(numbers[8:], uint64(t.life))
+	return int64(xxhash.Sum64(numbers[:]) | 1)
+}
+
+// stampOf returns the stamp of the i-th entry of the batch's turns; 0: none.
+func (t *committing) stampOf(i int) int64 {
+	if i > 0 || len(t.b.Turns) != 1 {
+		return 0
+	}
+	return t.stamp()
+}
+
+// lastBatch returns the number of the last batch of the boot, 0 for none, and if
+// it is this one its verdicts.
+func (t *committing) lastBatch() (last int64, verdicts []byte, err error) {
+	b := t.b
+	if h := &t.hand.last; h.boot == bootOf(b) && h.no < b.No {
+		t.listed, t.life = true, h.life
+		return h.no, nil, nil
+	}
+	t.listed, err = t.c.row("SELECT batch_no, verdicts, life FROM stet_nodes WHERE node=? AND boot=?", []any{b.Node, b.Boot}, &last, &verdicts, &t.life)
+	applied := t.hand.applied[bootOf(b)]
+	switch {
+	case err != nil || !t.listed:
+		return 0, nil, err
+	case applied > b.No:
+		return applied, nil, nil
+	case last >= b.No:
+		return last, verdicts, nil
+	}
+	known := len(b.Turns) == 0 && applied == b.No
+	if len(b.Turns) == 1 && len(b.Turns[0].Entries) > 0 {
+		turn := b.Turns[0]
+		known, err = t.c.row("SELECT 1 FROM stet_entries WHERE run_no=? AND incarnation=? AND loc=? AND stamp=?",
+			[]any{int64(turn.Run), turn.Incarnation, bytesOf(turn.Entries[0].Loc), t.stamp()})
+	}
+	if err != nil || !known {
+		return last, nil, err
+	}
+	return b.No, encodeVerdicts(slices.Repeat([]store.TurnResult{{Verdict: store.Committed}}, len(b.Turns))), nil
+}
+
+// encodeVerdicts returns the stored form of verdicts: how many there are, then of
+// each that is not Committed its index, the verdict, and the reason with its
+// length. Numbers are varints.
+func encodeVerdicts(turns []store.TurnResult) []byte {
+	out := binary.AppendUvarint(nil, uint64(len(turns)))
+	for i, r := range turns {
+		if r.Verdict == store.Committed {
+			continue
+		}
+		out = binary.AppendUvarint(out, uint64(i))
+		out = binary.AppendUvarint(out, uint64(r.Verdict))
+		out = binary.AppendUvarint(out, uint64(len(r.Reason)))
+		out = append(out, r.Reason...)
+	}
+	return out
+}
+
+// maxTurns bounds what decodeVerdicts believes.
+const maxTurns = 1 << 20
+
+func decodeVerdicts(data []byte) ([]store.TurnResult, error) {
+	damaged := fmt.Errorf("%w: the verdicts of the last batch cannot be read", store.ErrDamaged)
+	next := func(limit uint64) uint64 {
+		v, n := binary.Uvarint(data)
+		if n <= 0 || v > limit {
+			data = nil
+			return limit + 1
+		}
+		data = data[n:]
+		return v
+	}
+	count := next(maxTurns)
+	if count > maxTurns {
+		return nil, damaged
+	}
+	results := make([]store.TurnResult, count)
+	for i := range results {
+		results[i].Verdict = store.Committed
+	}
+	for len(data) > 0 {
+		i, verdict := next(count-1), next(uint64(store.Refused))
+		length := next(uint64(len(data)))
+		if i >= count || verdict > uint64(store.Refused) || length > uint64(len(data)) {
+			return nil, damaged
+		}
+		results[i] = store.TurnResult{Verdict: store.Verdict(verdict), Reason: string(data[:length])}
+		data = data[length:]
+	}
+	return results, nil
+}
