@@ -164,3 +164,51 @@ func BenchmarkFanOut(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLoop is a loop of one step; one operation is one iteration. Beside it
+// is what the same steps cost without a loop, one after the other in one run.
+func BenchmarkLoop(b *testing.B) {
+	for _, s := range testStores {
+		for _, bench := range []struct {
+			name string
+			w    *stet.Workflow[int, int]
+		}{{"loop", loopOf(func(int) {})}, {"steps", rowOf()}} {
+			b.Run(s.name+"/"+bench.name, func(b *testing.B) {
+				e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{bench.w}, MaxEntries: 1 << 30, MaxBytes: 1 << 40,
+					Logger: slog.New(slog.DiscardHandler)})
+				b.ResetTimer()
+				r, err := bench.w.Start(b.Context(), e, b.N)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := r.Wait(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "steps/s")
+			})
+		}
+	}
+}
+
+// loopOf is a loop of n iterations with one step each. at is told each iteration.
+func loopOf(at func(i int)) *stet.Workflow[int, int] {
+	return stet.Define("loop", func(ctx stet.Context, n int) (int, error) {
+		return stet.Loop(ctx, "l", 0, func(ctx stet.Context, i int) (next stet.Next[int, int], err error) {
+			at(i)
+			if i == n {
+				return next.Break(i), nil
+			}
+			i, err = stet.Step(ctx, "s", func(context.Context) (int, error) { return i + 1, nil })
+			return next.Continue(i), err
+		})
+	})
+}
+
+func rowOf() *stet.Workflow[int, int] {
+	return stet.Define("row", func(ctx stet.Context, n int) (i int, err error) {
+		for i < n && err == nil {
+			i, err = stet.Step(ctx, "s", func(context.Context) (int, error) { return i + 1, nil })
+		}
+		return i, err
+	})
+}

@@ -223,6 +223,36 @@ var crashCases = []crashCase{
 		},
 	},
 	{
+		name: "a loop beside a branch", want: "0a1b2a3b4a5b6a, 5 asides",
+		workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
+			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+				beside := stet.Go(ctx, "beside", func(ctx stet.Context) (int, error) {
+					return stet.Loop(ctx, "asides", 0, func(ctx stet.Context, n int) (next stet.Next[int, int], err error) {
+						if _, err := say(ctx, "aside", ""); err != nil || n == 5 {
+							return next.Break(n), err
+						}
+						return next.Continue(n + 1), nil
+					}, stet.Every(1), stet.Keep(2))
+				})
+				text, err := stet.Loop(ctx, "poll", "", func(ctx stet.Context, text string) (next stet.Next[string, string], err error) {
+					a, err := say(ctx, "fetch", string("ab"[len(text)/2%2]))
+					if err != nil {
+						return next, err
+					}
+					if text += fmt.Sprint(len(text)/2, a); len(text) == 14 {
+						return next.Break(text), nil
+					}
+					return next.Continue(text), stet.Sleep(ctx, "nap", time.Microsecond)
+				}, stet.Every(2), stet.Keep(1))
+				if err != nil {
+					return "", err
+				}
+				n, err := beside.Await(ctx)
+				return fmt.Sprintf("%s, %d asides", text, n), err
+			})
+		},
+	},
+	{
 		name: "cancel with clean-up", want: "cancelled",
 		drive: func(ctx context.Context, e *stet.Engine, id string) error {
 			for { // until it sleeps

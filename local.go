@@ -7,8 +7,8 @@ import (
 
 // Local is a resource that is not recorded: a connection, a temporary folder. It
 // is opened by the first step that asks for it, once per stay of the run in a
-// node's memory, and closed when the branch that declared it ends, in whichever
-// way, eviction and shutdown included.
+// node's memory, and closed when the branch that declared it ends, or the
+// iteration of a Loop, in whichever way, eviction and shutdown included.
 type Local[T any] struct {
 	open  func(context.Context) (T, error)
 	close func(T) error

@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -77,7 +79,8 @@ func (p *Promise[T]) result(ctx Context, data []byte, err error) (T, error) {
 
 // Resolve assigns a value to the promise with the token. Errors:
 // ErrAlreadyResolved while that is known; ErrTerminal if the run has ended or
-// continued as new; ErrNotFound if the token is of no promise; ErrTooLarge; and
+// continued as new, or the promise was made in an iteration that its Loop has
+// pruned; ErrNotFound if the token is of no promise; ErrTooLarge; and
 // those of the store.
 func (e *Engine) Resolve(ctx context.Context, token string, value any) error {
 	data, err := e.encodeValue("promise", value)
@@ -114,6 +117,12 @@ func (e *Engine) assign(ctx context.Context, text string, value []byte, failed b
 	if runner.PromiseSecret(&run, string(t.loc)) != t.secret {
 		return fmt.Errorf("promise of run %q: %w", t.runID, ErrNotFound)
 	}
+	switch pruned, err := e.pruned(ctx, &run, t.loc); {
+	case err != nil:
+		return err
+	case pruned:
+		return fmt.Errorf("promise %s of run %q: its iteration is pruned: %w", t.loc, t.runID, ErrTerminal)
+	}
 	_, err = e.put(ctx, t.runID, &store.Item{
 		Kind: store.ItemResolution, ID: itemID("p", text), Origin: uuid.NewString(),
 		Incarnation: t.incarnation, Loc: string(t.loc), Failed: failed, Value: value,
@@ -122,6 +131,31 @@ func (e *Engine) assign(ctx context.Context, text string, value []byte, failed b
 		return fmt.Errorf("promise %s of run %q: %w", t.loc, t.runID, ErrAlreadyResolved)
 	}
 	return err
+}
+
+// pruned reports whether a location is in an iteration of a loop whose history is
+// gone.
+func (e *Engine) pruned(ctx context.Context, run *store.Run, loc location.Loc) (bool, error) {
+	iterations := map[string]int64{}
+	for loop, n := range loc.Loops() {
+		iterations[string(loop)] = n
+	}
+	if len(iterations) == 0 {
+		return false, nil
+	}
+	entries, err := e.store.History(ctx, store.HistoryQuery{
+		Run: run.No, Incarnation: run.Incarnation, Locs: slices.Collect(maps.Keys(iterations)), Values: true,
+	})
+	if err != nil {
+		return false, err
+	}
+	for i := range entries {
+		p, err := runner.DecodeLoop(entries[i].Value)
+		if err != nil || iterations[entries[i].Loc] < p.Oldest {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // token is what the text of a promise's token says.

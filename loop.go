@@ -1,0 +1,143 @@
+package stet
+
+import (
+	"fmt"
+
+	"github.com/stet-run/stet/internal/runner"
+)
+
+// Next says how a Loop goes on: with Continue or Break. The zero Next says
+// neither, and goes with an error.
+type Next[S, R any] struct {
+	step  nextStep
+	state S
+	value R
+}
+
+type nextStep uint8
+
+const (
+	nextMissing nextStep = iota
+	nextContinue
+	nextBreak
+)
+
+// Continue returns a Next that begins another iteration with the state.
+func (Next[S, R]) Continue(state S) Next[S, R] { return Next[S, R]{step: nextContinue, state: state} }
+
+// Break returns a Next that ends the loop with the value.
+func (Next[S, R]) Break(value R) Next[S, R] { return Next[S, R]{step: nextBreak, value: value} }
+
+// LoopOption is an option of Loop: Every, Keep, ForgetUndo, or a Key.
+type LoopOption interface{ applyLoop(*loopOptions) }
+
+type loopOptions struct {
+	every, keep int
+	forgetUndo  bool
+	key         string
+}
+
+// Every is the number of iterations of a Loop after which its state is committed
+// and old history is pruned. 0: 10. A larger number writes less, and keeps up to
+// so many iterations more between two commits.
+type Every int
+
+func (n Every) applyLoop(o *loopOptions) { o.every = int(n) }
+
+// Keep is the number of completed iterations of a Loop that keep their history
+// after each commit of its state. 0: 10; None: none. A run can be rewound into a
+// kept iteration.
+type Keep int
+
+func (n Keep) applyLoop(o *loopOptions) { o.keep = int(n) }
+
+// ForgetUndo lets a Loop prune iterations also when a compensation of theirs is
+// owed, which is then not executed any more.
+const ForgetUndo forgetUndo = true
+
+type forgetUndo bool
+
+func (f forgetUndo) applyLoop(o *loopOptions) { o.forgetUndo = bool(f) }
+
+func (k Key) applyLoop(o *loopOptions) { o.key = string(k) }
+
+// Loop calls body with the state until it breaks, and returns the value that it
+// breaks with, or the error of the body. It is how a run does work without an
+// end: the history of old iterations is pruned, so that a million of them need no
+// more memory and storage than twenty.
+//
+//	seen, err := stet.Loop(ctx, "poll", Cursor{}, func(ctx stet.Context, c Cursor) (next stet.Next[Cursor, int], err error) {
+//		page, err := stet.Step(ctx, "fetch", func(ctx context.Context) (Page, error) { return feed.After(ctx, c.ID) })
+//		switch {
+//		case err != nil:
+//			return next, err
+//		case page.Last:
+//			return next.Break(c.Seen), nil
+//		}
+//		return next.Continue(Cursor{page.ID, c.Seen + len(page.Items)}), nil
+//	})
+//
+// The state is all that an iteration knows of the former ones: the body must not
+// assign to variables outside of it, because after a crash the loop begins with
+// the oldest iteration that is kept. The state passes the codec from one iteration
+// to the next. The names of operations are counted anew in each iteration, so
+// the same name in each is no repetition. What an iteration has begun (branches,
+// local resources) ends with it.
+//
+// After every 10 iterations (Every) the state is committed, in the same commit as
+// the last completion and without waiting for it, and exactly the last 10
+// completed iterations (Keep) are kept. From the first iteration on that owes a
+// compensation nothing is pruned, unless the loop says ForgetUndo. What is pruned
+// does not count for the budget of the run (Config.MaxEntries, Config.MaxBytes); a
+// promise that was made there counts as ended. Every and Keep may be changed while
+// runs are under way.
+//
+// In a cancelled branch Loop returns ErrCancelled, also when body ignores it. A
+// state that cannot be encoded or is over Config.MaxValue, and a zero Next without
+// an error, are errors of Loop. Every below 1 and Keep below None are ErrInvalid.
+func Loop[S, R any](ctx Context, name string, state S, body func(Context, S) (Next[S, R], error), opts ...LoopOption) (R, error) {
+	var value R
+	o := loopOptions{}
+	for _, opt := range opts {
+		opt.applyLoop(&o)
+	}
+	pick(&o.every, 10)
+	pick(&o.keep, 10)
+	if o.every < 1 || o.keep < None {
+		return value, fmt.Errorf("loop %q: expected Every of 1 or more and Keep of 1 or more or None, found %d and %d: %w", name, o.every, o.keep, ErrInvalid)
+	}
+	codecs := ctx.env.engine.codecs
+	first, err := codecs.encode(state)
+	if err != nil {
+		return value, loopFailure(name, err)
+	}
+	err = ctx.branch.Loop(runner.Loop{
+		Call: ctx.call(name, o.key), Every: int64(o.every), Keep: int64(max(o.keep, 0)), ForgetUndo: o.forgetUndo, State: first,
+		Body: func(_ int64, data []byte) ([]byte, bool, error) {
+			state, err := decodeAs[S](codecs, data)
+			if err != nil {
+				return nil, false, loopFailure(name, err)
+			}
+			next, err := body(ctx, state)
+			switch {
+			case err != nil:
+				return nil, false, err
+			case next.step == nextBreak:
+				value = next.value
+				return nil, false, nil
+			case next.step == nextMissing:
+				return nil, false, fmt.Errorf("loop %q: expected Continue or Break, found a zero Next without an error: %w", name, ErrInvalid)
+			}
+			data, err = codecs.encode(next.state)
+			if err != nil {
+				err = loopFailure(name, err)
+			}
+			return data, true, err
+		},
+	})
+	return value, ctx.env.engine.errors.seen(err)
+}
+
+func loopFailure(name string, err error) error {
+	return &Failure{Code: runner.CodeEncoding, Message: "state of loop " + name + ": " + err.Error(), Cause: err}
+}
