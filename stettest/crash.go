@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 )
@@ -312,18 +314,41 @@ func (r *repeats) began(ctx context.Context, step stet.StepInfo) error {
 		return err
 	}
 	run := &page.Runs[0]
-	entries, err := r.store.History(ctx, store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation})
+	entries, err := r.store.History(ctx, store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation, Values: true})
 	if err != nil {
 		return err
 	}
-	for i := range entries {
-		if entries[i].State == store.Done && textOf(entries[i].Loc) == step.Location {
-			r.mu.Lock()
-			r.found = append(r.found, fmt.Sprintf("%s of run %s", step.Location, step.RunID))
-			r.mu.Unlock()
-		}
+	loc, err := location.Parse(step.Location)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(entries, func(x store.Entry) bool { return done(&x, loc) }) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.found = append(r.found, fmt.Sprintf("%s of run %s", step.Location, step.RunID))
 	}
 	return nil
+}
+
+// done reports whether an entry says that the step at a location has succeeded:
+// its own, or that of a loop which has pruned the step's iteration.
+func done(x *store.Entry, step location.Loc) bool {
+	if x.Loc == string(step) {
+		return x.State == store.Done
+	}
+	if x.Kind != store.KindLoop {
+		return false
+	}
+	loop, err := runner.DecodeLoop(x.Value)
+	if err != nil {
+		return false // of an iteration
+	}
+	for l, n := range step.Loops() {
+		if string(l) == x.Loc && n < loop.Oldest {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *repeats) list() []string {

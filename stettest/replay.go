@@ -7,11 +7,8 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store/memory"
 )
-
-func textOf(loc string) string { return location.Loc(loc).String() }
 
 // Replay replays an exported run (Engine.Export, or stet export) against the code
 // of a workflow, and fails the test if it does not fit: with the location, what

@@ -11,7 +11,7 @@ import (
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
 	".":                 {"internal/engine", "internal/runner", "internal/runfile", "internal/location", "store"},
-	"stettest":          {".", "internal/engine", "internal/location", "store", "store/memory"},
+	"stettest":          {".", "internal/engine", "internal/runner", "internal/location", "store", "store/memory"},
 	"store":             {},
 	"store/storetest":   {"store", "store/memory"},
 	"store/memory":      {"store"},
