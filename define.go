@@ -34,8 +34,8 @@ type definition struct {
 func (d *definition) Name() string       { return d.name }
 func (d *definition) inner() *definition { return d }
 
-// DefineOption is an option of Define: a Retry, MaxRunTime, MaxSuspension, or
-// IDFrom.
+// DefineOption is an option of Define: a Retry, MaxRunTime, MaxSuspension, IDFrom,
+// or DiscardDeadLetters.
 type DefineOption interface{ applyDefine(*defineOptions) }
 
 type defineOptions struct {
@@ -43,6 +43,7 @@ type defineOptions struct {
 	maxRunTime    time.Duration
 	maxSuspension time.Duration
 	idFrom        any // func(In) string
+	discard       bool
 }
 
 // MaxRunTime cancels a run that has not ended this long after it began.
@@ -118,6 +119,7 @@ func Ref[In, Out any](name string) *Workflow[In, Out] {
 func (d *definition) workflow(e *Engine) engine.Workflow {
 	return engine.Workflow{
 		MaxRun: max(d.options.maxRunTime, 0), MaxSuspended: max(d.options.maxSuspension, 0),
+		Discard: d.options.discard,
 		Code: func(run *store.Run) func(*runner.Branch) ([]byte, *runner.Failure) {
 			return d.code(d.environment(e, run))
 		},

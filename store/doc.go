@@ -59,8 +59,8 @@
 //     its Sends if it is Committed or StillReady, those of its Update if it is
 //     Committed. In a repeat of the batch they are like commands (law 9).
 //  15. A Watch that a turn sends to a run that does not exist is answered by the
-//     store: in the same act the turn's own run gets an End, Failed and without a
-//     value, with the ID, Origin, Name, Incarnation and Loc of the Watch.
+//     store: in the same act the turn's own run, unless it has ended, gets an End,
+//     Failed and without a value, with the ID, Origin, Name, Incarnation and Loc of the Watch.
 //  16. A turn's appends get the positions that follow the last one of their
 //     stream, in their order; a value that a turn sets counts one more than
 //     before. Feeds and tags belong to the run, whatever its incarnation.
@@ -85,6 +85,12 @@
 //     a run that was not Running refuses it. Entries of former incarnations are
 //     not read by Load. What is the run's, its inbox, feeds and tags among it, is
 //     left alone. How the run began stays known: a start is compared with that.
+//  23. An item that was accepted is from then on exactly one of new, seen,
+//     consumed and dead. A turn that ends its run makes dead letters of all
+//     its items that are new or seen and letters, or with Discard consumes them, in
+//     the same act; one that returns an item to a run that has ended and stays so
+//     returns a dead letter. A turn that takes an ended run up again makes its dead letters new,
+//     except those for an older incarnation.
 //
 // All methods are safe for concurrent use.
 package store

@@ -64,6 +64,10 @@ func (k ItemKind) Verb() bool {
 	return false
 }
 
+// Letter reports whether the item becomes a dead letter when nobody takes it:
+// not if it is a verb or an update, which are answered.
+func (k ItemKind) Letter() bool { return !k.Verb() && k != ItemUpdate }
+
 // ItemState is the state of an inbox item. The numbers are stored.
 type ItemState uint8
 
@@ -75,7 +79,16 @@ const (
 	// Consumed items are done with. They stay, without their value, so that a
 	// repeat is recognised.
 	Consumed ItemState = 3
+	// Dead items are dead letters: what was addressed to a run that ended without
+	// taking it, or to an older incarnation. They keep their value.
+	Dead ItemState = 4
 )
+
+// Outdated reports whether the item is addressed to an older incarnation of its
+// run than the given one. A message is addressed to the run.
+func (it *Item) Outdated(incarnation int) bool {
+	return it.Kind != ItemMessage && it.Incarnation < incarnation
+}
 
 // Item is something that was sent to a run.
 type Item struct {

@@ -57,7 +57,7 @@ type Store interface {
 
 	// Load returns the runs with the entries of their incarnation in the order
 	// of locations, values shorter than LargeValue included, and the items of
-	// their inboxes that are not consumed, or are updates without an answer, in
+	// their inboxes that are new or seen, or are updates without an answer, in
 	// the order of their numbers. Runs that do not exist are left out.
 	Load(ctx context.Context, runs []RunNo) ([]Snapshot, error)
 
@@ -72,7 +72,7 @@ type Store interface {
 	History(ctx context.Context, q HistoryQuery) ([]Entry, error)
 
 	// Inbox returns the items of a run that have one of the IDs, or with no IDs
-	// all that are not consumed, in the order of their numbers.
+	// all that are new or seen, in the order of their numbers.
 	Inbox(ctx context.Context, run RunNo, ids ...string) ([]Item, error)
 
 	// Feeds returns the feeds of runs: by run, values before streams, by name.
@@ -84,6 +84,14 @@ type Store interface {
 
 	// Audit returns what operators did to a run, in the order of the numbers.
 	Audit(ctx context.Context, run RunNo) ([]Audit, error)
+
+	// DeadLetters returns dead letters, newest first. ErrBadCursor: the cursor is
+	// not one of DeadLetters'.
+	DeadLetters(ctx context.Context, f DeadFilter) (DeadPage, error)
+
+	// Discard makes dead letters consumed, all in one act. The answers are in the
+	// order of items: whether each was a dead letter.
+	Discard(ctx context.Context, items []ItemNo) ([]bool, error)
 
 	// Changed blocks until something that another process did may have made a
 	// run ready, answered an item or changed a feed, or ctx ends, whose error it then returns.

@@ -33,6 +33,7 @@ type Turn struct {
 	Rewound     bool          // every stream of the run gets a mark, before Appends
 	Appends     []Append      // in this order
 	Tags        []Pair        // to be set, no two of one key; an empty value removes
+	Dead        []ItemNo      // become dead letters, because nobody will take them; all are letters
 	Update      *Update       // nil: the run's row is not touched
 	Audit       []Audit       // acts of operators; the store sets No and Time (law 21)
 	Sends       []Command     // to other runs
@@ -86,6 +87,9 @@ type Update struct {
 	Output     []byte
 	Waits      []byte
 	Sends      []Command // to other runs, after those of the turn, unless the turn is StillReady
+	// Discard says, of an update that ends the run, that what its inbox still
+	// holds is discarded instead of kept as dead letters.
+	Discard bool
 	// Continue makes the run continue as new. Status must be Running, and be it
 	// already.
 	Continue *Continuation

@@ -68,7 +68,7 @@ func TestStoredNumbers(t *testing.T) {
 			t.Errorf("got %q; want %q", got, c.want)
 		}
 	}
-	if store.New != 1 || store.Seen != 2 || store.Consumed != 3 {
+	if store.New != 1 || store.Seen != 2 || store.Consumed != 3 || store.Dead != 4 {
 		t.Error("the numbers of item states have changed")
 	}
 }

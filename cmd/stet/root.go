@@ -63,6 +63,7 @@ func (a *app) commands() []*cobra.Command {
 		a.sendCommand(), a.resolveCommand(), a.rejectCommand(),
 		a.cancelCommand(), a.terminateCommand(), a.resumeCommand(),
 		a.exportCommand(), a.checkCommand(),
+		a.deadLettersCommand(),
 		a.doctorCommand(), a.migrateCommand(), a.backupCommand(),
 		a.benchCommand(), a.tortureCommand(), a.versionCommand(),
 	}

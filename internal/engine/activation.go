@@ -274,7 +274,7 @@ func (a *activation) submit() {
 			u = &store.Update{Status: store.Running, Marks: a.run.Marks}
 			turn.Update = u
 		}
-		u.Build = a.t.e.cfg.Build
+		u.Build, u.Discard = a.t.e.cfg.Build, a.workflow.Discard
 		if u.Status == store.Stalled || u.Status.Terminal() {
 			ended := a.run
 			ended.Status, ended.Marks, ended.Output, ended.Reason = u.Status, u.Marks, u.Output, u.Reason

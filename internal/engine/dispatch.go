@@ -251,7 +251,7 @@ func endsUnrun(s *store.Snapshot) bool {
 func (t *tenure) decide(a *activation, s *store.Snapshot) {
 	run := &s.Run
 	turn := &store.Turn{Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation}
-	update := &store.Update{Status: run.Status, Marks: run.Marks, Reason: run.Reason}
+	update := &store.Update{Status: run.Status, Marks: run.Marks, Reason: run.Reason, Discard: t.e.cfg.Workflows[run.Workflow].Discard}
 	turn.Update = update
 	var watches []store.Item
 	for _, it := range s.Items {
@@ -265,8 +265,6 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 			}
 		case it.Kind == store.ItemWatch:
 			continue // it was told at the end
-		case !it.Kind.Verb() && update.Status.Terminal():
-			// What came while the run was ending; nobody will take it any more.
 		case !it.Kind.Verb():
 			turn.Seen = append(turn.Seen, it.No)
 			continue

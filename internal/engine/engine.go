@@ -51,6 +51,7 @@ type Workflow struct {
 	Code         func(run *store.Run) func(*runner.Branch) ([]byte, *runner.Failure)
 	MaxRun       time.Duration // longest run time; 0: without limit
 	MaxSuspended time.Duration // longest time without a completion while suspended; 0: without limit
+	Discard      bool          // what an ended run has not received is dropped, not kept as dead letters
 }
 
 // Recovery says what an owner found when it took over.

@@ -65,6 +65,11 @@ func (j *journal) commit(t *store.Turn) bool {
 		}
 	}
 	j.carry(t.Sends)
+	for _, no := range t.Dead {
+		if it := j.item(no); it != nil {
+			it.State = store.Dead
+		}
+	}
 	u := t.Update
 	if u == nil {
 		return true
@@ -126,7 +131,7 @@ func (j *journal) check(t *store.Turn) {
 		}
 	}
 	for _, c := range t.Consumed {
-		if it := j.item(c.Item); it == nil || it.State == store.Consumed {
+		if it := j.item(c.Item); it == nil || it.State == store.Consumed || it.State == store.Dead {
 			j.violate("item %d is consumed and was never sent, or is consumed twice", c.Item)
 		}
 	}
@@ -194,7 +199,7 @@ func (j *journal) snapshot() (entries []store.Entry, items []store.Item) {
 	}
 	slices.SortFunc(entries, func(a, b store.Entry) int { return strings.Compare(a.Loc, b.Loc) })
 	for _, it := range j.items {
-		if it.State != store.Consumed {
+		if it.State != store.Consumed && it.State != store.Dead {
 			items = append(items, it)
 		}
 	}

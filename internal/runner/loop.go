@@ -241,7 +241,7 @@ func (l *loop) gone() {
 	for loc, it := range r.resolved {
 		if span.Contains(loc) {
 			delete(r.resolved, loc)
-			r.Answer(it.No, nil)
+			r.log.dead = append(r.log.dead, it.No)
 		}
 	}
 	r.replay.disregard(span)

@@ -414,13 +414,13 @@ func TestAPromiseOfAPrunedIterationHasEnded(t *testing.T) {
 		t.Fatalf("the resolution of a kept promise is in state %d", got)
 	}
 	late := resolve(1)
-	if got := state(late); got != store.Consumed {
+	if got := state(late); got != store.Dead {
 		t.Fatalf("the resolution of a pruned promise is in state %d", got)
 	}
 	h.end("poll/~5/fetch", "v")
 	h.end("poll/~6/fetch", "v")
 	h.end("poll/~7/fetch", "v")
-	if got := state(early); got != store.Consumed {
+	if got := state(early); got != store.Dead {
 		t.Fatalf("the resolution of a promise that was pruned since is in state %d", got)
 	}
 	if len(h.r.promises) != 1 || len(h.r.resolved) != 0 {
@@ -429,7 +429,7 @@ func TestAPromiseOfAPrunedIterationHasEnded(t *testing.T) {
 	h.leave()
 	it := h.j.send(store.Item{Kind: store.ItemResolution, Loc: string(path("poll").Iteration(2).Name("p", 1)), Sent: h.clock})
 	h.play()
-	if got := state(it); got != store.Consumed {
+	if got := state(it); got != store.Dead {
 		t.Fatalf("the resolution that was delivered before the replay is in state %d", got)
 	}
 }

@@ -17,6 +17,7 @@ type turnLog struct {
 	seen     []store.ItemNo
 	consumed []store.Consumption
 	sends    []store.Command
+	dead     []store.ItemNo
 	marked   bool // a mark of the run has changed
 }
 
@@ -93,7 +94,7 @@ func (r *Run) Take() *store.Turn {
 	}
 	turn := &store.Turn{
 		Run: r.cfg.Run.No, Shard: r.cfg.Run.Shard, Incarnation: r.cfg.Run.Incarnation,
-		Prune: r.log.prune, Entries: r.log.kept(), Seen: r.log.seen, Consumed: r.log.consumed, Sends: r.log.sends,
+		Prune: r.log.prune, Entries: r.log.kept(), Seen: r.log.seen, Consumed: r.log.consumed, Dead: r.log.dead, Sends: r.log.sends,
 	}
 	switch {
 	case r.over != nil && r.over.Status == store.Stalled && !r.live:
@@ -115,7 +116,7 @@ func (r *Run) Take() *store.Turn {
 		turn.Update.Waits = r.waits()
 	case r.log.marked:
 		turn.Update = r.update(store.Running)
-	case len(turn.Entries) == 0 && len(turn.Seen) == 0 && len(turn.Consumed) == 0 && len(turn.Prune) == 0:
+	case len(turn.Entries) == 0 && len(turn.Seen) == 0 && len(turn.Consumed) == 0 && len(turn.Dead) == 0 && len(turn.Prune) == 0:
 		return nil
 	}
 	r.underWay, r.taken = true, r.pos

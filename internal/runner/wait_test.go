@@ -354,8 +354,8 @@ func TestPromise(t *testing.T) {
 		h.j.run.Incarnation = 1
 		h.play()
 		h.deliver(resolution)
-		if it := h.j.items[0]; it.State != store.Consumed {
-			t.Errorf("the resolution is %+v", it)
+		if it := h.j.items[0]; it.State != store.Dead {
+			t.Errorf("the resolution is no dead letter: %+v", it)
 		}
 		h.end("hand-out", "")
 		if h.r.Over() != nil {

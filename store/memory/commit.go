@@ -82,12 +82,19 @@ func (d *data) commit(t *store.Turn, l *store.Lease, now store.Time) store.TurnR
 		d.giveAgain(r, &t.Returned[i], now)
 	}
 	r.publish(t, now)
+	for _, no := range t.Dead {
+		r.item(no).State = store.Dead
+	}
 	r.examine(d)
 	r.note(t.Audit, now)
 	verdict := store.Committed
 	if t.Update != nil {
 		verdict = d.update(r, t.Update, now)
 	}
+	if len(t.Returned) > 0 && r.Status.Terminal() {
+		r.bury(false)
+	}
+	r.examine(d)
 	return store.TurnResult{Verdict: verdict}
 }
 
@@ -108,7 +115,7 @@ func prunes(t *store.Turn, incarnation int, loc string) bool {
 func (d *data) send(t *store.Turn, c *store.Command, now store.Time, leases []store.Lease, repeat bool) store.Answer {
 	answer := d.apply(c, now, leases, repeat)
 	if answer.Outcome == store.NotFound && c.Item.Kind == store.ItemWatch {
-		if r := d.runs[t.Run]; r.itemIDs[c.Item.ID] == nil {
+		if r := d.runs[t.Run]; !r.Status.Terminal() && r.itemIDs[c.Item.ID] == nil {
 			d.insert(r, store.Unwatchable(c.Item), now)
 		}
 	}
@@ -159,11 +166,19 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 	}
 	consumed := map[store.ItemNo]bool{} // by this turn
 	verdicts := map[store.ItemNo]bool{} // of these, with one
+	done := map[store.ItemNo]bool{}     // by this turn
 	for _, c := range t.Consumed {
-		if it := r.item(c.Item); it == nil || it.State == store.Consumed || consumed[c.Item] {
-			return fmt.Sprintf("the run has no item number %d that is not consumed", c.Item)
+		if it := r.item(c.Item); it == nil || !pending(it) || done[c.Item] {
+			return fmt.Sprintf("the run has no pending item number %d to consume", c.Item)
 		}
 		consumed[c.Item], verdicts[c.Item] = true, c.Verdict != nil
+		done[c.Item] = true
+	}
+	for _, no := range t.Dead {
+		if it := r.item(no); it == nil || !pending(it) || done[no] || !it.Kind.Letter() {
+			return fmt.Sprintf("the run has no pending item number %d for a dead letter", no)
+		}
+		done[no] = true
 	}
 	answered := map[store.ItemNo]bool{} // by this turn
 	for _, c := range t.Answers {
@@ -226,6 +241,9 @@ func (r *run) note(audit []store.Audit, now store.Time) {
 	}
 }
 
+// pending reports whether an item is neither consumed nor dead.
+func pending(it *store.Item) bool { return it.State == store.New || it.State == store.Seen }
+
 // overwritable reports whether an entry may be written over what stands.
 func overwritable(old, next *store.Entry) bool {
 	if old == nil || old.State != store.Done && old.State != store.FailedEntry {
@@ -273,7 +291,11 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 		r.Ended = now
 		r.abandon()
 		r.examine(d)
+		r.bury(u.Discard)
 	} else if !u.Status.Terminal() {
+		if r.Status.Terminal() {
+			r.unbury()
+		}
 		r.Ended = 0
 	}
 	r.Status, r.Marks, r.Reason, r.Waits = u.Status, u.Marks, u.Reason, bytes.Clone(u.Waits)

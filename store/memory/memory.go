@@ -220,7 +220,7 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 		}
 		slices.SortFunc(snap.Entries, func(a, b store.Entry) int { return cmp.Compare(a.Loc, b.Loc) })
 		for _, it := range r.items {
-			if it.State != store.Consumed || it.Kind == store.ItemUpdate && it.Verdict == nil {
+			if pending(it) || it.Kind == store.ItemUpdate && it.Verdict == nil {
 				snap.Items = append(snap.Items, cloneItem(it))
 			}
 		}
@@ -354,7 +354,7 @@ func (s *Store) Inbox(ctx context.Context, no store.RunNo, ids ...string) ([]sto
 	}
 	var items []store.Item
 	for _, it := range r.items {
-		if len(ids) == 0 && it.State != store.Consumed || slices.Contains(ids, it.ID) {
+		if len(ids) == 0 && pending(it) || slices.Contains(ids, it.ID) {
 			items = append(items, cloneItem(it))
 		}
 	}

@@ -207,7 +207,14 @@ func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
 		if err != nil {
 			return 0, err
 		} else if n == 0 {
-			return 0, refuse("the run has no item number %d that is not consumed", c.Item)
+			return 0, refuse("the run has no pending item number %d to consume", c.Item)
+		}
+	}
+	for _, no := range turn.Dead {
+		if n, err := t.c.exec("UPDATE stet_inbox SET state=4 WHERE item_no=? AND run_no=? AND state<3 AND kind NOT IN "+answered, int64(no), int64(turn.Run)); err != nil {
+			return 0, err
+		} else if n == 0 {
+			return 0, refuse("the run has no pending item number %d for a dead letter", no)
 		}
 	}
 	for i := range turn.Returned {
@@ -226,8 +233,14 @@ func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
 		if verdict, err = t.update(turn, state.status); err != nil {
 			return 0, err
 		}
+		if verdict == store.Committed {
+			state.status = turn.Update.Status
+		}
 	}
-	return verdict, nil
+	if len(turn.Returned) > 0 && state.status.Terminal() {
+		err = t.bury(int64(turn.Run), false)
+	}
+	return verdict, err
 }
 
 func (t *committing) applier() *applier {
@@ -246,7 +259,11 @@ func (t *committing) send(turn *store.Turn, result *store.TurnResult) error {
 			result.Sends = append(result.Sends, answer)
 			if it := sends[i].Item; answer.Outcome == store.NotFound && it.Kind == store.ItemWatch {
 				var no int64
-				if _, err := a.insert(turn.Run, store.Unwatchable(it), &no); err != nil {
+				over, err := t.c.row("SELECT 1 FROM stet_runs WHERE run_no=? AND status IN (4,5,6)", []any{int64(turn.Run)})
+				if err == nil && !over {
+					_, err = a.insert(turn.Run, store.Unwatchable(it), &no)
+				}
+				if err != nil {
 					return err
 				}
 			}
@@ -478,10 +495,16 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		output+" WHERE run_no=?1", args...); err != nil {
 		return 0, err
 	}
-	if u.Status.Terminal() && !from.Terminal() {
-		if err := t.abandon(turn.Run); err != nil {
-			return 0, err
+	switch {
+	case u.Status.Terminal() && !from.Terminal():
+		if err = t.abandon(turn.Run); err == nil {
+			err = t.bury(no, u.Discard)
 		}
+	case from.Terminal() && !u.Status.Terminal():
+		err = t.unbury(no, turn.Incarnation)
+	}
+	if err != nil {
+		return 0, err
 	}
 	if u.Continue != nil {
 		if err := t.continueAsNew(turn); err != nil {

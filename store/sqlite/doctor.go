@@ -32,6 +32,10 @@ var checks = []check{
 	{"ended runs have an end", `SELECT count(*) FROM stet_runs WHERE (status IN (4,5,6)) <> (ended>0)`},
 	{"claimed runs have an owner", `SELECT count(*) FROM stet_runs r WHERE ready=2 AND NOT EXISTS
 		(SELECT 1 FROM stet_leases l WHERE l.grp=r.grp AND l.slot=r.slot AND l.node<>'')`},
+	{"no letter is pending in a run that has ended", `SELECT count(*) FROM stet_inbox i JOIN stet_runs r ON r.run_no=i.run_no
+		WHERE i.state<3 AND r.status IN (4,5,6) AND i.kind NOT IN ` + answered},
+	{"consumed items have no value, others no verdict", `SELECT count(*) FROM stet_inbox
+		WHERE state NOT IN (1,2,3,4) OR state=3 AND val IS NOT NULL OR state<>3 AND verdict IS NOT NULL`},
 	{"live runs can be reached", `SELECT count(*) FROM stet_runs r WHERE status IN (1,2) AND ready=0 AND wake_at IS NULL AND NOT EXISTS
 		(SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND i.state=1 AND i.state<3)`},
 	{"only runs that rest have a wake time", `SELECT count(*) FROM stet_runs WHERE wake_at IS NOT NULL AND ready<>0 AND (ready<>2 OR status NOT IN (1,3))`},

@@ -31,6 +31,8 @@ type defect struct {
 	history  func(*broken, context.Context, store.HistoryQuery) ([]store.Entry, error)
 	inbox    func(*broken, context.Context, store.RunNo, ...string) ([]store.Item, error)
 	changed  func(*broken, context.Context) error
+	letters  func(*broken, context.Context, store.DeadFilter) (store.DeadPage, error)
+	discard  func(*broken, context.Context, []store.ItemNo) ([]bool, error)
 }
 
 // open returns the harness of a new store with the defect.

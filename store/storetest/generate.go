@@ -412,8 +412,11 @@ func (g *generator) turn(r *store.Run) store.Turn {
 			it.Value = g.value()
 			t.Returned = append(t.Returned, it)
 		case it.State == store.Consumed && !g.chance(60):
+		case it.State == store.Dead && !g.chance(60):
 		case g.chance(4):
 			t.Consumed = append(t.Consumed, store.Consumption{Item: it.No, Verdict: g.value()})
+		case g.chance(8) && (it.Kind.Letter() || g.chance(20)):
+			t.Dead = append(t.Dead, it.No)
 		case it.State == store.New && careful || g.chance(5):
 			t.Seen = append(t.Seen, it.No)
 		}
@@ -477,7 +480,7 @@ func (g *generator) entry(r *store.Run) store.Entry {
 func (g *generator) update(r *store.Run) *store.Update {
 	u := &store.Update{
 		Status: pick(g, store.AllStatuses()), Marks: store.Marks(g.IntN(8)), Build: pick(g, []string{"", "", "v1", "v2"}),
-		Reason: pick(g, []string{"", "because"}), Output: g.value(), Waits: g.value(), Alone: g.chance(4), Spared: g.chance(8),
+		Reason: pick(g, []string{"", "because"}), Output: g.value(), Waits: g.value(), Alone: g.chance(4), Spared: g.chance(8), Discard: g.chance(3),
 	}
 	for range 5 {
 		if !r.Status.CanBecome(u.Status) || u.Status == r.Status {
@@ -550,7 +553,11 @@ func (g *generator) read() op {
 		nos = append(nos, r.No)
 	}
 	nos = append(nos, 77, -1)
-	switch g.IntN(5) {
+	switch g.IntN(7) {
+	case 5:
+		return &deadOp{Handle: handle, Filter: g.deadFilter()}
+	case 6:
+		return &discardOp{Handle: handle, Items: g.dead()}
 	case 0:
 		return &loadOp{Handle: handle, Runs: some(g, nos, 2)}
 	case 1:

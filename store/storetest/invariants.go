@@ -99,7 +99,7 @@ func items(inbox []store.Item) error {
 			return fmt.Errorf("two items have the ID %q", it.ID)
 		case it.ID == "" || it.No < 1 || !it.Kind.Valid():
 			return fmt.Errorf("an item is %+v", *it)
-		case it.State < store.New || it.State > store.Consumed:
+		case it.State < store.New || it.State > store.Dead:
 			return fmt.Errorf("item %q has the state %d", it.ID, it.State)
 		case it.State == store.Consumed && (it.Value != nil || it.Headers != nil):
 			return fmt.Errorf("item %q is consumed and has a value or headers", it.ID)
@@ -171,6 +171,7 @@ func (c *checker) inboxChanged(o op, old, r *store.Run, now *state) error {
 		items[now.Items[r.No][i].No] = &now.Items[r.No][i]
 	}
 	suspended := old.Status != store.Suspended && r.Status == store.Suspended
+	taken := old.Status.Terminal() && !r.Status.Terminal() // up again: dead letters are new
 	ended := !old.Status.Terminal() && r.Status.Terminal()
 	undoes := r.Marks&^old.Marks&store.Undoing != 0
 	for _, was := range c.former.Items[r.No] {
@@ -180,8 +181,12 @@ func (c *checker) inboxChanged(o op, old, r *store.Run, now *state) error {
 			return fmt.Errorf("item %q is gone or another", was.ID)
 		case was.Verdict != nil && !bytes.Equal(is.Verdict, was.Verdict):
 			return fmt.Errorf("the answer to item %q has changed", was.ID)
-		case is.State < was.State && !returns(o, is.ID):
+		case is.State < was.State && !(was.State == store.Dead && is.State == store.Consumed) && !taken && !returns(o, is.ID):
 			return fmt.Errorf("item %q went from state %d to %d", was.ID, was.State, is.State)
+		case was.State == store.Consumed && is.State != was.State && !returns(o, is.ID):
+			return fmt.Errorf("item %q was consumed and has the state %d", was.ID, is.State)
+		case is.Kind.Letter() && r.Status.Terminal() && (is.State == store.New || is.State == store.Seen):
+			return fmt.Errorf("item %q is pending though the run has ended", is.ID)
 		case suspended && is.State == store.New && r.Marks&store.Paused == 0:
 			return fmt.Errorf("it became suspended though item %q is unexamined", is.ID)
 		case ended && is.State == store.New && (is.Kind == store.ItemCancel || is.Kind == store.ItemTerminate):

@@ -256,7 +256,7 @@ var law10 = []testCase{
 		o.become(c.Runs[0].Run, store.Succeeded)
 		r := k.get(c.Runs[0].Run.No)
 		k.equal("the times of the run", []store.Time{r.Created, r.Started, r.Ended, c.Now}, []store.Time{t0, t1, t2, t1})
-		k.equal("the time of the item", k.inbox(r.No)[0].Sent, t0)
+		k.equal("the time of the item", k.inbox(r.No, "m")[0].Sent, t0)
 		_, now, err := k.s.Apply(k.ctx, nil)
 		k.ok(err)
 		seen, err := k.s.Register(k.ctx, o.node)

@@ -403,7 +403,7 @@ var law17 = []testCase{
 			for _, it := range k.inbox(r.No, "received", "answered", "seen", "new", "message") {
 				got += fmt.Sprintf("%s%d%s%s ", it.ID, it.State, it.Verdict, it.Value)
 			}
-			k.equal("the items", got, "received3x answered3y seen3x new3x message1value of message ")
+			k.equal("the items", got, "received3x answered3y seen3x new3x message4value of message ")
 		}
 	}},
 	{"WhatIsHeldBackAnswersNothing", func(k *kit) {

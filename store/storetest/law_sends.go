@@ -115,6 +115,14 @@ var law15 = []testCase{
 			k.Errorf("the sender was suspended in that turn; claimed are %+v", c.Runs)
 		}
 	}},
+	{"ARunThatHasEndedGetsNoAnswer", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Sends: []store.Command{watch("nobody")}, Update: &store.Update{Status: store.Failed}}, store.Committed)
+		if got := k.inbox(r.No, "w"); len(got) != 0 {
+			k.Errorf("it has %+v", got)
+		}
+	}},
 	{"AWatchThatARunGetsIsNot", func(k *kit) {
 		o := k.owner(k.s, "n")
 		sender, other := o.started("sender"), o.started("other")

@@ -96,6 +96,15 @@ type (
 		Handle int
 		Query  store.StreamQuery
 	}
+	// deadOp reads all pages, or with a cursor one.
+	deadOp struct {
+		Handle int
+		Filter store.DeadFilter
+	}
+	discardOp struct {
+		Handle int
+		Items  []store.ItemNo
+	}
 )
 
 func (*clockOp) verb() string    { return "clock" }
@@ -116,12 +125,15 @@ func (*historyOp) verb() string  { return "history" }
 func (*inboxOp) verb() string    { return "inbox" }
 func (*feedsOp) verb() string    { return "feeds" }
 func (*streamOp) verb() string   { return "stream" }
+func (*deadOp) verb() string     { return "dead" }
+func (*discardOp) verb() string  { return "discard" }
 
 // newOp returns an empty operation, or nil if there is none of the name.
 func newOp(verb string) op {
 	for _, o := range []op{
 		&clockOp{}, &joinOp{}, &killOp{}, &registerOp{}, &acquireOp{}, &renewOp{}, &releaseOp{}, &applyOp{}, &commitOp{}, &repeatOp{}, &claimOp{},
 		&loadOp{}, &listOp{}, &countOp{}, &historyOp{}, &inboxOp{}, &feedsOp{}, &streamOp{},
+		&deadOp{}, &discardOp{},
 	} {
 		if o.verb() == verb {
 			return o

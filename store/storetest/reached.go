@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/stet-run/stet/store"
@@ -15,6 +16,7 @@ var situations = []string{
 	"a run claimed at rest", "an entry pruned", "a run that has continued as new", "an entry rewritten", "an item returned", "an act noted", "a fork", "a generation raised",
 	"a value left out", "several pages", "a bad cursor", "a value of a consumed item gone", "a terminal run running again", "a clock that went back",
 	"an update answered", "an update abandoned", "a value set again", "a stream with items", "a mark in a stream", "a tag removed", "a run found by its tag",
+	"a dead letter", "a dead letter new again", "a dead letter discarded",
 }
 
 // count notes what an operation has reached.
@@ -79,9 +81,20 @@ func (w *world) count(o op, a answer) {
 	case *clockOp:
 		reached("a clock that went back", o.By < 0)
 	}
+	if _, ok := o.(*discardOp); ok {
+		were, _ := a.Value.([]bool)
+		reached("a dead letter discarded", slices.Contains(were, true))
+	}
 	for _, r := range w.spec.now.Runs {
 		reached("a run that has continued as new", r.Incarnation > 0)
 		reached("a fork", r.Random != store.Seed{} && r.Status != store.Queued)
+		for _, it := range w.spec.now.Items[r.No] {
+			reached("a dead letter", it.State == store.Dead)
+			reached("a dead letter new again", it.State == store.New && w.buried[it.No])
+			if it.State == store.Dead {
+				w.buried[it.No] = true
+			}
+		}
 		reached("a run replaced", strings.Contains(r.ID, "@"))
 	}
 	w.countFeeds(o, a)

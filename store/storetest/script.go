@@ -105,7 +105,7 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[store.Kind]():           {"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run"},
 	reflect.TypeFor[store.EntryState]():     {"", "open", "done", "failed", "withdrawn"},
 	reflect.TypeFor[store.ItemKind]():       {"", "message", "resolution", "cancel", "terminate", "resume", "end", "watch", "update", 10: "pause", "retry", "rewind", "edit"},
-	reflect.TypeFor[store.ItemState]():      {"", "new", "seen", "consumed"},
+	reflect.TypeFor[store.ItemState]():      {"", "new", "seen", "consumed", "dead"},
 	reflect.TypeFor[store.ExistingPolicy](): {"keep", "replace"},
 }
 

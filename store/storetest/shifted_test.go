@@ -117,3 +117,12 @@ func (s *shifted) Stream(ctx context.Context, q store.StreamQuery) ([]store.Stre
 func (s *shifted) Audit(ctx context.Context, run store.RunNo) ([]store.Audit, error) {
 	return s.Store.Audit(ctx, in(s, run))
 }
+
+func (s *shifted) DeadLetters(ctx context.Context, f store.DeadFilter) (store.DeadPage, error) {
+	p, err := s.Store.DeadLetters(ctx, in(s, f))
+	return out(s, p), err
+}
+
+func (s *shifted) Discard(ctx context.Context, items []store.ItemNo) ([]bool, error) {
+	return s.Store.Discard(ctx, in(s, items))
+}

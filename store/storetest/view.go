@@ -55,7 +55,7 @@ func view(ctx context.Context, s store.Store, ids map[string]bool) (*state, erro
 				return nil, err
 			}
 			for _, it := range byID {
-				if it.State == store.Consumed {
+				if it.State == store.Consumed || it.State == store.Dead {
 					items = append(items, it)
 				}
 			}

@@ -62,15 +62,16 @@ type world struct {
 	subject *side
 	alive   []bool // by handle
 	numbers *numbers
-	ids     map[string]bool // of items
-	reached map[string]int  // how often something worth it happened
+	ids     map[string]bool       // of items
+	buried  map[store.ItemNo]bool // items of the specification that were dead letters
+	reached map[string]int        // how often something worth it happened
 }
 
 func newWorld(t testing.TB, open func(clock func() time.Time) Harness) *world {
 	c := newClock()
 	w := &world{
 		t: t, clock: c, latest: c.Now(), spec: newSide(t, newSpecification(c.Now)), subject: newSide(t, open(c.Now)),
-		alive: []bool{true}, numbers: newNumbers(), ids: map[string]bool{}, reached: map[string]int{},
+		alive: []bool{true}, numbers: newNumbers(), ids: map[string]bool{}, buried: map[store.ItemNo]bool{}, reached: map[string]int{},
 	}
 	if err := w.observe(context.Background()); err != nil {
 		t.Fatal(err)
@@ -152,6 +153,10 @@ func handleOf(o op) (handle int, boot string) {
 	case *feedsOp:
 		return o.Handle, ""
 	case *streamOp:
+		return o.Handle, ""
+	case *deadOp:
+		return o.Handle, ""
+	case *discardOp:
 		return o.Handle, ""
 	}
 	return -1, ""
@@ -375,6 +380,10 @@ func (s *side) do(ctx context.Context, o op) answer {
 		return answerOf(s.handles[o.Handle].Feeds(ctx, o.Query))
 	case *streamOp:
 		return answerOf(s.handles[o.Handle].Stream(ctx, o.Query))
+	case *deadOp:
+		return answerOf(deadPages(ctx, s.handles[o.Handle], o.Filter))
+	case *discardOp:
+		return answerOf(s.handles[o.Handle].Discard(ctx, o.Items))
 	}
 	return answer{Error: fmt.Sprintf("there is no operation %T", o)}
 }

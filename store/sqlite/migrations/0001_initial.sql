@@ -126,7 +126,7 @@ CREATE TABLE stet_blobs (
 	PRIMARY KEY (run_no, incarnation, loc)
 ) WITHOUT ROWID;
 
--- state: 1 new, 2 seen, 3 consumed. stamp: as in runs.
+-- state: 1 new, 2 seen, 3 consumed, 4 dead letter. stamp: as in runs.
 CREATE TABLE stet_inbox (
 	item_no     INTEGER PRIMARY KEY,
 	run_no      INTEGER NOT NULL,
@@ -147,6 +147,7 @@ CREATE TABLE stet_inbox (
 );
 CREATE UNIQUE INDEX stet_inbox_id ON stet_inbox (run_no, item_id);
 CREATE INDEX stet_inbox_open ON stet_inbox (state, run_no, item_no) WHERE state < 3;
+CREATE INDEX stet_inbox_dead ON stet_inbox (item_no) WHERE state = 4;
 CREATE INDEX stet_inbox_unanswered ON stet_inbox (run_no, item_no) WHERE kind = 8 AND verdict IS NULL;
 
 -- The tags of runs for listing; the run's row has them too.

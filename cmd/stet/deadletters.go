@@ -1,0 +1,193 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/sqlite"
+)
+
+func (a *app) deadLettersCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "deadletters",
+		Aliases: []string{"deadletter"},
+		Short:   "list, send again and remove what no run has received",
+		Long: `Dead letters are what was accepted for a run and will not be received any more,
+because the run has ended or has continued as new. They are kept as long as the
+run is, unless its workflow discards them.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage(fmt.Errorf("expected ls, replay or rm, found %q", args[0]))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.deadLettersListCommand(), a.deadLettersReplayCommand(), a.deadLettersRemoveCommand())
+	return cmd
+}
+
+// letterView is a dead letter as JSON.
+type letterView struct {
+	Number   store.ItemNo    `json:"number"`
+	Kind     string          `json:"kind"`
+	Name     string          `json:"name,omitempty"`
+	Run      string          `json:"run"`
+	Workflow string          `json:"workflow"`
+	Status   store.Status    `json:"status"`
+	Sent     time.Time       `json:"sent"`
+	Size     int             `json:"size"`
+	Value    json.RawMessage `json:"value,omitempty"`
+	Error    *failureView    `json:"error,omitempty"`
+}
+
+func viewLetter(l *store.DeadLetter) letterView {
+	v := letterView{
+		Number: l.Item.No, Kind: l.Item.Kind.String(), Name: l.Item.Name, Run: l.RunID, Workflow: l.Workflow, Status: l.Status,
+		Sent: l.Item.Sent.Time(), Size: l.Size,
+	}
+	if l.Item.Failed {
+		v.Error = failureOf(l.Item.Value)
+	} else {
+		v.Value = valueJSON(l.Item.Value)
+	}
+	return v
+}
+
+func (a *app) deadLettersListCommand() *cobra.Command {
+	var filter store.DeadFilter
+	cmd := &cobra.Command{
+		Use:   "ls [RUN...]",
+		Short: "list dead letters, newest first; of these runs, or of all",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			filter.RunIDs, filter.Values = args, a.output != formIDs
+			return a.withStore(cmd.Context(), func(s *sqlite.Store) error {
+				page, err := s.DeadLetters(cmd.Context(), filter)
+				if err != nil {
+					return err
+				}
+				return a.letters(page)
+			})
+		},
+	}
+	cmd.Flags().StringSliceVar(&filter.Workflows, "workflow", nil, "of runs of these `workflows`")
+	cmd.Flags().StringSliceVar(&filter.Names, "name", nil, "messages with these `names`")
+	cmd.Flags().IntVar(&filter.Limit, "limit", store.DefaultPage, fmt.Sprintf("`number` of letters at most, up to %d", store.MaxPage))
+	cmd.Flags().StringVar(&filter.Cursor, "cursor", "", "begin where a former page has ended; it printed the `text`")
+	return cmd
+}
+
+// letters prints dead letters; with the form ids their numbers.
+func (a *app) letters(page store.DeadPage) error {
+	g := &grid{headers: []string{"NUMBER", "KIND", "NAME", "RUN", "WORKFLOW", "STATUS", "SENT", "SIZE", "VALUE"}}
+	for i := range page.Letters {
+		v := viewLetter(&page.Letters[i])
+		var err error
+		switch a.output {
+		case formIDs:
+			_, err = fmt.Fprintln(a.out, v.Number)
+		case formJSON:
+			err = a.json(v)
+		default:
+			value := string(v.Value)
+			if v.Error != nil {
+				value = v.Error.Message
+			}
+			g.add(fmt.Sprint(v.Number), v.Kind, printable(v.Name), printable(v.Run), printable(v.Workflow), v.Status.String(),
+				moment(page.Letters[i].Item.Sent), fmt.Sprint(v.Size), short(value, 60))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if a.output == formTable {
+		if err := a.print(g); err != nil {
+			return err
+		}
+	}
+	if page.Next != "" {
+		a.say("there are more: --cursor %s", page.Next)
+	}
+	return nil
+}
+
+func (a *app) deadLettersReplayCommand() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:   "replay NUMBER...",
+		Short: "send dead messages again, to another run, and remove them",
+		Args:  someLetters,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if to == "" {
+				return usage(errors.New("--to: expected the ID of the run that gets the messages"))
+			}
+			return a.eachLetter(args, func(e *stet.Engine, number store.ItemNo) error {
+				return e.ReplayDeadLetter(cmd.Context(), number, to)
+			}, cmd)
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "`ID` of the run that gets the messages")
+	return cmd
+}
+
+func (a *app) deadLettersRemoveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm NUMBER...",
+		Short: "remove dead letters for good",
+		Args:  someLetters,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.eachLetter(args, func(e *stet.Engine, number store.ItemNo) error {
+				n, err := e.RemoveDeadLetters(cmd.Context(), number)
+				if err == nil && n == 0 {
+					err = fmt.Errorf("dead letter %d: %w", number, stet.ErrNotFound)
+				}
+				return err
+			}, cmd)
+		},
+	}
+}
+
+// someLetters expects the numbers of dead letters, or - for standard input.
+func someLetters(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usage(errors.New("expected the numbers of dead letters, as stet deadletters ls prints them, or - to read them from standard input"))
+	}
+	return nil
+}
+
+// eachLetter calls fn for numbers in the order in which they are given, and goes
+// on after an error.
+func (a *app) eachLetter(args []string, fn func(*stet.Engine, store.ItemNo) error, cmd *cobra.Command) error {
+	texts, err := a.runIDs(args)
+	if err != nil {
+		return err
+	}
+	numbers := make([]store.ItemNo, len(texts))
+	for i, text := range texts {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 1 {
+			return usage(fmt.Errorf("expected the number of a dead letter, found %q", text))
+		}
+		numbers[i] = store.ItemNo(n)
+	}
+	return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
+		var problems []error
+		for _, number := range numbers {
+			err := fn(e, number)
+			if errors.Is(err, stet.ErrNotFound) {
+				err = hintedError{err, "stet deadletters ls lists the letters, stet ls the runs"}
+			}
+			if err != nil {
+				problems = append(problems, err)
+			}
+		}
+		return joinRuns(problems)
+	})
+}

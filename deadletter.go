@@ -1,0 +1,119 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// DiscardDeadLetters has what a run has not received by its end dropped. Without
+// it that is kept as dead letters until the run is.
+var DiscardDeadLetters DefineOption = discardDeadLetters{}
+
+type discardDeadLetters struct{}
+
+func (discardDeadLetters) applyDefine(o *defineOptions) { o.discard = true }
+
+// DeadLetter is something that was accepted for a run and that nobody will
+// receive any more: the run has ended without it, or it is for a promise of an
+// earlier incarnation.
+type DeadLetter struct {
+	Number   store.ItemNo   // names it
+	Kind     store.ItemKind // message, resolution, …
+	Name     string         // of a message
+	RunID    string         // that it was sent to
+	Workflow string         // of the run
+	Status   store.Status   // of the run
+	Sent     time.Time
+	Size     int // of the stored value in bytes
+
+	value  []byte
+	failed bool
+	codecs codecs
+}
+
+// Decode decodes the value into v, a pointer. A letter without a value, or one
+// that was listed without values, leaves v alone. What rejects a promise is
+// ErrInvalid: it has no value.
+func (d *DeadLetter) Decode(v any) error {
+	if d.failed {
+		return fmt.Errorf("dead letter %d rejects a promise and has no value: %w", d.Number, ErrInvalid)
+	}
+	return d.codecs.decode(d.value, v)
+}
+
+// Err returns the failure with which it rejects a promise, or nil.
+func (d *DeadLetter) Err() error {
+	if !d.failed || d.value == nil {
+		return nil
+	}
+	failure, err := runner.DecodeFailure(d.value)
+	if err != nil {
+		return err
+	}
+	return failure
+}
+
+// DeadLetters returns dead letters, newest first, and the cursor of the next
+// page, "" after the last. store.ErrBadCursor: the cursor is not one of these.
+func (e *Engine) DeadLetters(ctx context.Context, f store.DeadFilter) (letters []DeadLetter, next string, err error) {
+	page, err := e.store.DeadLetters(ctx, f)
+	if err != nil {
+		return nil, "", fmt.Errorf("list dead letters: %w", err)
+	}
+	letters = make([]DeadLetter, len(page.Letters))
+	for i := range page.Letters {
+		l := &page.Letters[i]
+		letters[i] = DeadLetter{
+			Number: l.Item.No, Kind: l.Item.Kind, Name: l.Item.Name, RunID: l.RunID, Workflow: l.Workflow, Status: l.Status,
+			Sent: l.Item.Sent.Time(), Size: l.Size, value: l.Item.Value, failed: l.Item.Failed, codecs: e.codecs,
+		}
+	}
+	return letters, page.Next, nil
+}
+
+// ReplayDeadLetter sends a dead message again, to the run with the ID, and then
+// removes the letter. If the process dies in between, the letter is still there,
+// and a second replay to the same run delivers nothing twice. Errors: ErrNotFound
+// if there is no such letter or run, ErrTerminal if the run has ended,
+// ErrInvalid if the letter is no message; the letter is then kept.
+func (e *Engine) ReplayDeadLetter(ctx context.Context, number store.ItemNo, runID string) error {
+	page, err := e.store.DeadLetters(ctx, store.DeadFilter{Nos: []store.ItemNo{number}, Values: true})
+	if err != nil {
+		return fmt.Errorf("replay dead letter %d: %w", number, err)
+	}
+	if len(page.Letters) == 0 {
+		return fmt.Errorf("dead letter %d: %w", number, ErrNotFound)
+	}
+	letter := &page.Letters[0].Item
+	if letter.Kind != store.ItemMessage {
+		return fmt.Errorf("replay dead letter %d: expected a message, found a %s, which is for one place in one run: %w", number, letter.Kind, ErrInvalid)
+	}
+	id := fmt.Sprintf("d:%d", number)
+	_, err = e.put(ctx, runID, &store.Item{Kind: store.ItemMessage, Name: letter.Name, ID: id, Origin: id, Value: letter.Value})
+	if err != nil && !errors.Is(err, errDuplicate) {
+		return fmt.Errorf("replay dead letter %d: %w", number, err)
+	}
+	_, err = e.RemoveDeadLetters(ctx, number)
+	return err
+}
+
+// RemoveDeadLetters removes dead letters for good and returns how many of the
+// numbers were of dead letters.
+func (e *Engine) RemoveDeadLetters(ctx context.Context, numbers ...store.ItemNo) (int, error) {
+	were, err := e.store.Discard(ctx, numbers)
+	if err != nil {
+		return 0, fmt.Errorf("remove dead letters: %w", err)
+	}
+	removed := map[store.ItemNo]bool{}
+	for i, was := range were {
+		if was {
+			removed[numbers[i]] = true
+		}
+	}
+	return len(removed), nil
+}

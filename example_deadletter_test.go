@@ -1,0 +1,49 @@
+package stet_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// What a run has not received by its end is kept as a dead letter, and can be
+// sent again to another run.
+func ExampleEngine_DeadLetters() {
+	item := stet.Message[string]("item")
+	pack := stet.Define("pack", func(ctx stet.Context, _ int) (string, error) { return item.Receive(ctx) })
+	engine, stop := background(pack)
+	defer stop()
+	ctx := context.Background()
+
+	first, err := pack.Start(ctx, engine, 0, stet.ID("parcel-1"), stet.FirstMessage(item, "cup"), stet.FirstMessage(item, "plate"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(first.Wait(ctx))
+
+	letters, _, err := engine.DeadLetters(ctx, store.DeadFilter{RunIDs: []string{"parcel-1"}, Values: true})
+	if err != nil || len(letters) != 1 {
+		fmt.Println(len(letters), err)
+		return
+	}
+	var left string
+	fmt.Println(letters[0].Name, letters[0].Decode(&left), left)
+
+	second, err := pack.Start(ctx, engine, 0, stet.ID("parcel-2"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := engine.ReplayDeadLetter(ctx, letters[0].Number, "parcel-2"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(second.Wait(ctx))
+	// Output:
+	// cup <nil>
+	// item <nil> plate
+	// plate <nil>
+}

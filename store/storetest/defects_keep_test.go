@@ -1,0 +1,77 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/stet-run/stet/store"
+)
+
+func (b *broken) DeadLetters(ctx context.Context, f store.DeadFilter) (store.DeadPage, error) {
+	if letters := b.defect.letters; letters != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return letters(b, ctx, f)
+	}
+	return b.Store.DeadLetters(ctx, f)
+}
+
+func (b *broken) Discard(ctx context.Context, items []store.ItemNo) ([]bool, error) {
+	if f := b.defect.discard; f != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return f(b, ctx, items)
+	}
+	return b.Store.Discard(ctx, items)
+}
+
+func init() {
+	defects = append(defects,
+		&defect{name: "the end of a run discards what is left", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
+			if t.Update != nil {
+				u := *t.Update
+				u.Discard = true
+				t.Update = &u
+			}
+		})},
+		&defect{name: "a discarding end keeps dead letters", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
+			if t.Update != nil {
+				u := *t.Update
+				u.Discard = false
+				t.Update = &u
+			}
+		})},
+		&defect{name: "a dead letter of a turn is consumed", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
+			for _, no := range t.Dead {
+				t.Consumed = append(slices.Clip(t.Consumed), store.Consumption{Item: no})
+			}
+			t.Dead = nil
+		})},
+		&defect{name: "discarding says that all were dead letters", discard: func(b *broken, ctx context.Context, items []store.ItemNo) ([]bool, error) {
+			were, err := b.Store.Discard(ctx, items)
+			for i := range were {
+				were[i] = true
+			}
+			return were, err
+		}},
+		&defect{name: "discarding does nothing", discard: func(b *broken, ctx context.Context, items []store.ItemNo) ([]bool, error) {
+			were := make([]bool, len(items))
+			for i, no := range items {
+				page, err := b.Store.DeadLetters(ctx, store.DeadFilter{Nos: []store.ItemNo{no}})
+				if err != nil {
+					return nil, err
+				}
+				were[i] = len(page.Letters) > 0
+			}
+			return were, nil
+		}},
+		&defect{name: "a listing of dead letters ignores the runs", letters: func(b *broken, ctx context.Context, f store.DeadFilter) (store.DeadPage, error) {
+			f.RunIDs = nil
+			return b.Store.DeadLetters(ctx, f)
+		}},
+		&defect{name: "a listing of dead letters always has values", letters: func(b *broken, ctx context.Context, f store.DeadFilter) (store.DeadPage, error) {
+			f.Values = true
+			return b.Store.DeadLetters(ctx, f)
+		}},
+	)
+}
