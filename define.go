@@ -35,7 +35,7 @@ func (d *definition) Name() string       { return d.name }
 func (d *definition) inner() *definition { return d }
 
 // DefineOption is an option of Define: a Retry, MaxRunTime, MaxSuspension, IDFrom,
-// or DiscardDeadLetters.
+// UndoOn, OnFailure, or DiscardDeadLetters.
 type DefineOption interface{ applyDefine(*defineOptions) }
 
 type defineOptions struct {
@@ -44,6 +44,8 @@ type defineOptions struct {
 	maxSuspension time.Duration
 	idFrom        any // func(In) string
 	discard       bool
+	undoOn        UndoOn
+	onFailure     OnFailure
 }
 
 // MaxRunTime cancels a run that has not ended this long after it began.
@@ -94,6 +96,9 @@ func Define[In, Out any](name string, fn func(Context, In) (Out, error), opts ..
 			}
 			out, err := fn(Context{branch: b, env: env}, in)
 			if err != nil {
+				if asksRollback(err) {
+					b.Rollback()
+				}
 				return nil, e.errors.record(err)
 			}
 			data, err := e.codecs.encode(out)
@@ -117,7 +122,11 @@ func Ref[In, Out any](name string) *Workflow[In, Out] {
 
 // workflow returns the definition in the engine's form.
 func (d *definition) workflow(e *Engine) engine.Workflow {
+	undoOn, onFailure := d.options.undoOn, d.options.onFailure
+	pick(&undoOn, UndoOnFailure|UndoOnCancel)
+	pick(&onFailure, e.onFailure)
 	return engine.Workflow{
+		UndoFailed: undoOn&UndoOnFailure != 0, UndoCancelled: undoOn&UndoOnCancel != 0, StallFailed: onFailure == StallOnFailure,
 		MaxRun: max(d.options.maxRunTime, 0), MaxSuspended: max(d.options.maxSuspension, 0),
 		Discard: d.options.discard,
 		Code: func(run *store.Run) func(*runner.Branch) ([]byte, *runner.Failure) {

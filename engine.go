@@ -42,6 +42,8 @@ type Config struct {
 	Errors []ErrorCode
 	// Retry is the default of all steps. See Retry for its own defaults.
 	Retry Retry
+	// OnFailure says what becomes of a run that fails. Default: EndOnFailure.
+	OnFailure OnFailure
 	// Around is called for each step body and calls next: for logging, tracing,
 	// measuring. What it returns is the body's error.
 	Around func(ctx context.Context, step StepInfo, next func(context.Context) error) error
@@ -101,15 +103,16 @@ type Recovery struct {
 // Engine runs workflows on a store, and starts, sends to and reads runs. Its
 // methods are safe for concurrent use.
 type Engine struct {
-	inner  *engine.Engine
-	store  store.Store
-	log    *slog.Logger
-	codecs codecs
-	errors *errorTable
-	retry  Retry
-	wrap   func(context.Context, StepInfo, func(context.Context) error) error
-	limit  int // of a value, in bytes
-	known  knownWorkflows
+	inner     *engine.Engine
+	store     store.Store
+	log       *slog.Logger
+	codecs    codecs
+	errors    *errorTable
+	retry     Retry
+	onFailure OnFailure
+	wrap      func(context.Context, StepInfo, func(context.Context) error) error
+	limit     int // of a value, in bytes
+	known     knownWorkflows
 
 	definitions map[string]*definition // those with code here; not changed after New
 	limits      runner.Limits
@@ -127,7 +130,7 @@ func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	e := &Engine{store: cfg.Store, log: cfg.Logger, codecs: cfg.Codecs, retry: cfg.Retry, wrap: cfg.Around, limit: cfg.MaxValue}
+	e := &Engine{store: cfg.Store, log: cfg.Logger, codecs: cfg.Codecs, retry: cfg.Retry, onFailure: cfg.OnFailure, wrap: cfg.Around, limit: cfg.MaxValue}
 	e.known.own = map[string]bool{}
 	e.definitions = make(map[string]*definition, len(cfg.Workflows))
 	e.limits = runner.Limits{Entries: cfg.MaxEntries, Bytes: cfg.MaxBytes, Value: cfg.MaxValue}
@@ -182,6 +185,7 @@ func (cfg *Config) setDefaults() {
 		cfg.Codecs = []Codec{JSON}
 	}
 	cfg.Retry = cfg.Retry.over(defaultRetry)
+	pick(&cfg.OnFailure, EndOnFailure)
 	pick(&cfg.MaxSteps, 1000)
 	pick(&cfg.MaxRuns, 10_000)
 	pick(&cfg.MaxParked, 1000)
@@ -260,6 +264,9 @@ func (cfg *Config) check() error {
 	if cfg.Renew > cfg.LeaseTTL/3 {
 		bad("Renew: expected at most a third of LeaseTTL (%s), found %s", cfg.LeaseTTL/3, cfg.Renew)
 	}
+	if cfg.OnFailure > StallOnFailure {
+		bad("OnFailure: expected EndOnFailure or StallOnFailure, found %d", cfg.OnFailure)
+	}
 	if err := cfg.Retry.check("Retry"); err != nil {
 		problems = append(problems, fmt.Errorf("config: %w", err))
 	}
@@ -295,6 +302,10 @@ func checkDefinitions(definitions []Definition) []error {
 		}
 		if in.options.maxRunTime < None || in.options.maxSuspension < None {
 			problems = append(problems, fmt.Errorf("config: workflow %q: expected durations that are positive for MaxRunTime and MaxSuspension: %w", in.name, ErrInvalid))
+		}
+		if in.options.undoOn > UndoOnFailure|UndoOnCancel|UndoOnRollback || in.options.onFailure > StallOnFailure {
+			problems = append(problems, fmt.Errorf("config: workflow %q: expected values of UndoOn and OnFailure that have a name, found %d and %d: %w",
+				in.name, in.options.undoOn, in.options.onFailure, ErrInvalid))
 		}
 		if site, twice := sites[in.name]; twice {
 			problems = append(problems, fmt.Errorf("config: workflow %q is defined twice, at %s and at %s: %w", in.name, site, in.site, ErrInvalid))

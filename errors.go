@@ -175,6 +175,8 @@ func (t *errorTable) record(err error) *runner.Failure {
 		return e
 	case *permanent:
 		return t.record(e.err)
+	case *rollback:
+		return t.record(e.err)
 	case *StepError:
 		f := &runner.Failure{Code: runner.CodeStep, Message: e.Error(), Location: e.Location, Attempts: e.Attempts}
 		for _, cause := range e.Causes {

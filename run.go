@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -61,7 +62,12 @@ type RunError struct {
 	RunID  string
 	Status store.Status // Failed, Cancelled or Stalled
 	Reason string       // of Cancelled and Stalled
-	Err    error        // of Failed: what the workflow returned; else ErrCancelled or ErrStalled
+	// Owed are the locations of the steps that were completed and whose
+	// compensations did not run, because the run was terminated, or cancelled
+	// where its code could not run; in the order in which they would have, at most
+	// 1,000.
+	Owed []string
+	Err  error // of Failed: what the workflow returned; else ErrCancelled or ErrStalled
 }
 
 // Error names the run, the status and the reason.
@@ -69,7 +75,11 @@ func (e *RunError) Error() string {
 	if e.Status == store.Failed {
 		return fmt.Sprintf("run %q failed: %v", e.RunID, e.Err)
 	}
-	return fmt.Sprintf("run %q is %s: %s", e.RunID, e.Status, e.Reason)
+	text := fmt.Sprintf("run %q is %s: %s", e.RunID, e.Status, e.Reason)
+	if len(e.Owed) > 0 {
+		text += "; not undone: " + strings.Join(e.Owed, ", ")
+	}
+	return text
 }
 
 // Unwrap returns the cause.
@@ -87,6 +97,11 @@ func (e *Engine) runError(run *store.Run) error {
 		out.Err = e.errors.restore(failure)
 	case store.Cancelled:
 		out.Err = ErrCancelled
+		end, err := runner.DecodeEnding(run.Output)
+		if err != nil {
+			return fmt.Errorf("what run %q owes: %w", run.ID, err)
+		}
+		out.Owed = end.Owed
 	case store.Stalled:
 		out.Err = ErrStalled
 	default:

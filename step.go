@@ -2,17 +2,20 @@ package stet
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/runner"
 )
 
-// StepOption is an option of Step and Do: a Retry or a Key.
+// StepOption is an option of Step and Do: a Retry, a Key, or an Undo.
 type StepOption interface{ applyStep(*stepOptions) }
 
 type stepOptions struct {
-	retry Retry
-	key   string
+	retry  Retry
+	key    string
+	undo   *undo
+	result reflect.Type // nil: none
 }
 
 // Key makes an operation known by a key instead of by its position among equal
@@ -36,6 +39,7 @@ func (k Key) applyWait(o *waitOptions)   { o.key = string(k) }
 // causes, or ErrCancelled.
 func Step[T any](ctx Context, name string, fn func(context.Context) (T, error), opts ...StepOption) (T, error) {
 	o := stepOptionsOf(opts)
+	o.result = reflect.TypeFor[T]()
 	data, err := ctx.step(ctx.call(name, o.key), o, func(c context.Context) (any, error) { return fn(c) })
 	if err != nil {
 		var zero T
@@ -66,6 +70,10 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 	if err := retry.check("Retry"); err != nil {
 		return nil, err
 	}
+	compensation, err := c.compensation(o.undo, call.Name, o.result)
+	if err != nil {
+		return nil, err
+	}
 	body := func(ctx context.Context, b *runner.Body) runner.BodyResult {
 		var value any
 		err := e.around(ctx, b, func(ctx context.Context) (err error) {
@@ -84,7 +92,7 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 		}
 		return runner.BodyResult{Value: data}
 	}
-	data, err := c.branch.Step(runner.Step{Call: call, Func: body, Policy: retry.policy()})
+	data, err := c.branch.Step(runner.Step{Call: call, Func: body, Policy: retry.policy(), Undo: compensation})
 	return data, e.errors.seen(err)
 }
 

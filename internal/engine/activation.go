@@ -187,6 +187,7 @@ func (a *activation) load(s *store.Snapshot) {
 	cfg := runner.Config{
 		Run: s.Run, Entries: s.Entries, Items: s.Items, Limits: a.t.e.cfg.Limits,
 		Code: a.workflow.Code(&a.run), Fetch: a.fetch, Knows: a.t.knows, MaxSuspended: a.workflow.MaxSuspended,
+		UndoFailed: a.workflow.UndoFailed, UndoCancelled: a.workflow.UndoCancelled, StallFailed: a.workflow.StallFailed,
 	}
 	if a.workflow.MaxRun > 0 {
 		cfg.CancelAt = s.Run.Started.Add(a.workflow.MaxRun)
@@ -246,7 +247,7 @@ func (a *activation) step() {
 	}
 	for _, id := range r.Cancels() {
 		if b := a.bodies[id]; b != nil {
-			b.cancel(context.Canceled)
+			b.cancel(errUnwanted)
 		}
 	}
 	a.submit()

@@ -56,7 +56,13 @@ type job struct {
 	// fn executes the body. What it returns is called on the same goroutine when
 	// the body counts no more; it may be nil.
 	fn func() sequel
+	// unwanted is called instead of fn, and like it, for a body that the run has
+	// cancelled before it began.
+	unwanted func() sequel
 }
+
+// errUnwanted is the cause with which the run itself cancels a body.
+var errUnwanted = fmt.Errorf("the step is not wanted any more: %w", context.Canceled)
 
 // sequel is what is left to do after a body. It may return another body that is
 // to be executed on the same goroutine.
@@ -120,7 +126,11 @@ func (c *crew) follow(then sequel) {
 // execute executes a body. One that ends its goroutine is made up for by another
 // goroutine.
 func (c *crew) execute(j job) (then sequel) {
-	if j.body.ctx.Err() != nil {
+	switch {
+	case j.body.ctx.Err() == nil:
+	case errors.Is(context.Cause(j.body.ctx), errUnwanted):
+		return j.unwanted()
+	default:
 		return nil
 	}
 	returned := false
@@ -196,7 +206,17 @@ func (a *activation) start(rb runner.Body) {
 	b := &body{Body: rb, ctx: ctx, cancel: cancel}
 	a.bodies[b.ID] = b
 	a.startNext()
-	a.next = &job{b, a.id, func() sequel { return a.execute(b) }}
+	a.next = &job{b, a.id, func() sequel { return a.execute(b) }, func() sequel { return a.decline(b) }}
+}
+
+// decline tells the run that a body has not begun: of a step that must be seen to
+// its end it wants to know.
+func (a *activation) decline(b *body) (then sequel) {
+	now := a.t.e.time.now()
+	if a.postHere(event{ended: &bodyEnd{b.ID, b.Attempt, runner.NeverBegun(now)}}) {
+		return a.drive
+	}
+	return nil
 }
 
 // startNext has the body that was left to the driver executed elsewhere.

@@ -275,10 +275,13 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 			update.Status, update.Reason = store.Running, ""
 		case it.Kind == store.ItemResume:
 			verdict = runner.Verdict(false, "the run is not stalled")
+		case it.Kind == store.ItemCancel && run.Marks&store.Undoing != 0:
+			verdict = runner.UndoVerdict()
 		default:
 			verdict = runner.Verdict(true, "")
 			update.Status, update.Reason = store.Cancelled, endReason(it)
 			update.Marks = 0
+			update.Output = runner.CancelledOutput(update.Reason, runner.Owed(s.Entries), run.Output)
 		}
 		turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No, Verdict: verdict})
 	}
@@ -296,7 +299,7 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 			t.undecided(run, result)
 		case run.Status != update.Status:
 			ended := *run
-			ended.Status, ended.Marks, ended.Reason = update.Status, update.Marks, update.Reason
+			ended.Status, ended.Marks, ended.Reason, ended.Output = update.Status, update.Marks, update.Reason, update.Output
 			t.e.ended(ended)
 		}
 		a.post(event{closed: true})

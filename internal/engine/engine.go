@@ -52,6 +52,9 @@ type Workflow struct {
 	MaxRun       time.Duration // longest run time; 0: without limit
 	MaxSuspended time.Duration // longest time without a completion while suspended; 0: without limit
 	Discard      bool          // what an ended run has not received is dropped, not kept as dead letters
+
+	// As in runner.Config.
+	UndoFailed, UndoCancelled, StallFailed bool
 }
 
 // Recovery says what an owner found when it took over.

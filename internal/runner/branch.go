@@ -264,12 +264,20 @@ func (b *Branch) fail(f *Failure) {
 func (r *Run) fail(f *Failure) {
 	switch {
 	case r.over != nil:
+	case r.returned, r.dropped:
+		r.note("", "an operation was called by code that has ended", f)
+	case r.undo.begun && r.undo.abrupt() && r.remaining() != nil:
+		// As before: what follows is recorded. The branch goes no further.
+	case r.undo.begun && r.undo.outcome != nil && !r.undo.abrupt():
+		s := r.unended()
+		s.Asked = "the failure of the run: " + f.Message
+		r.stall(s)
 	case !r.live && r.remaining() != nil:
 		s := r.mismatch(r.remaining())
 		s.Asked = "the failure of the run: " + f.Message
 		r.stall(s)
 	default:
-		r.over = &Outcome{Status: store.Failed, Output: EncodeFailure(f)}
+		r.conclude(&Outcome{Status: store.Failed, Output: EncodeFailure(f)})
 	}
 }
 
@@ -348,11 +356,18 @@ func (b *Branch) finish() {
 	for len(b.scopes) > 0 {
 		b.endScope()
 	}
-	b.exit(0)
 	delete(r.branches, b)
-	if b == r.root {
-		r.finished()
-	} else {
+	switch b {
+	case r.root:
+		r.returned = true
+		if r.finished(); r.over != nil {
+			b.exit(0) // else compensations may need it
+		}
+	case r.undo.payer:
+		r.paidUp()
+		r.root.exit(0)
+	default:
+		b.exit(0)
 		r.ended(b)
 	}
 	b.ended = true

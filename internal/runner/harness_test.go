@@ -308,6 +308,9 @@ var (
 	twice = Policy{Attempts: 2, First: 300 * time.Millisecond, Factor: 1, Max: time.Second}
 )
 
+// compensation succeeds at once.
+var compensation = &Undo{Policy: once, Func: func(context.Context, *Body, []byte) BodyResult { return BodyResult{} }}
+
 // step asks for a step with one attempt and returns its value as text.
 func step(b *Branch, name string) (string, error) {
 	v, err := b.Step(Step{Call: at(name), Policy: once})
@@ -316,7 +319,7 @@ func step(b *Branch, name string) (string, error) {
 
 // keep asks for a step that carries a compensation.
 func keep(b *Branch, name string) (string, error) {
-	v, err := b.Step(Step{Call: at(name), Policy: once, Keep: true})
+	v, err := b.Step(Step{Call: at(name), Policy: once, Undo: compensation})
 	return string(v), err
 }
 

@@ -74,8 +74,9 @@ func (j *journal) commit(t *store.Turn) bool {
 	if u == nil {
 		return true
 	}
+	decides := u.Status.Terminal() || u.Marks&^j.run.Marks&store.Undoing != 0
 	for _, it := range j.items {
-		if it.State == store.New && (u.Status == store.Suspended || u.Status.Terminal() && (it.Kind == store.ItemCancel || it.Kind == store.ItemTerminate)) {
+		if it.State == store.New && (u.Status == store.Suspended || decides && (it.Kind == store.ItemCancel || it.Kind == store.ItemTerminate)) {
 			return false
 		}
 	}

@@ -219,6 +219,7 @@ func (l *loop) commit(n int64) {
 	if first > 0 {
 		l.gone()
 		r.log.cut(l.span())
+		r.forgive(l.span()) // what owes is pruned by ForgetUndo only
 	}
 	oldest := l.kept[0]
 	r.write(l.op, store.Entry{

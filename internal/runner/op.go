@@ -65,6 +65,7 @@ func (b *Branch) request(o *op, call Call, kind store.Kind) *op {
 	return b.requestAt(o, b.locate(call), kind, b.scope().in)
 }
 
+// requestAt is request for an operation at a location that it did not count.
 func (b *Branch) requestAt(o *op, loc location.Loc, kind store.Kind, in *stretch) *op {
 	r := b.run
 	r.refused = 0
@@ -89,6 +90,10 @@ func (b *Branch) requestAt(o *op, loc location.Loc, kind store.Kind, in *stretch
 			Remedy: "take that Removed away, or give the operation another name",
 		})
 		b.halt()
+	}
+	if kind == store.KindUndo {
+		r.count(in, 1, 0) // a run over its budget is undone, too
+		return o
 	}
 	b.spend(o.loc, in)
 	return o
@@ -152,7 +157,7 @@ func (r *Run) start(o *op) {
 	}
 	o.begun = true
 	switch o.kind {
-	case store.KindStep:
+	case store.KindStep, store.KindUndo:
 		r.startStep(o)
 	case store.KindReceive:
 		r.startReceive(o)
@@ -171,7 +176,7 @@ func (o *op) close() {
 	o.closed = true
 	r := o.run
 	switch {
-	case o.kind == store.KindStep:
+	case o.step != nil:
 		r.dropBody(o)
 	case o.kind == store.KindReceive && o.begun:
 		r.heatNext(o)
@@ -192,8 +197,12 @@ func (r *Run) handOver(o *op) {
 	r.now = max(r.now, r.bound)
 	o.handed(r.seq)
 	e := store.Entry{State: store.Done, Seq: r.seq, At: r.now, Attempt: o.attempt, Started: o.asked, Ended: r.now, Value: o.value}
-	if o.kind == store.KindStep {
+	if o.step != nil {
 		e.Started, e.Ended = o.from, o.until
+	}
+	if o.keep && o.failure == nil {
+		e.Owes = true
+		r.owe(o, r.seq, r.pos)
 	}
 	switch {
 	case o.failure != nil:
@@ -212,9 +221,6 @@ func (r *Run) handOver(o *op) {
 // handed notes that the operation's outcome has been handed over.
 func (o *op) handed(number int64) {
 	o.number = number
-	if o.keep && o.failure == nil {
-		o.in.owe()
-	}
 }
 
 // write puts the operation's entry into the filling turn, in place of an

@@ -238,7 +238,11 @@ func (x *execution) step(b *Branch, s *stmt) error {
 	if s.kind == "flaky" || s.kind == "keep" {
 		policy = twice
 	}
-	v, err := b.Step(Step{Call: at(s.name), Func: x.body(s), Policy: policy, Keep: s.kind == "keep"})
+	request := Step{Call: at(s.name), Func: x.body(s), Policy: policy}
+	if s.kind == "keep" {
+		request.Undo = compensation
+	}
+	v, err := b.Step(request)
 	x.note(b, s, string(v), err)
 	if policy == twice && err != ErrCancelled {
 		return nil

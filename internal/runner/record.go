@@ -30,6 +30,8 @@ type Message struct {
 type progress struct {
 	Causes []*Failure `cbor:"1,keyasint,omitempty"`
 	Detail []byte     `cbor:"2,keyasint,omitempty"` // of the last heartbeat
+	Former int        `cbor:"3,keyasint,omitempty"` // attempts of former rounds
+	Since  store.Time `cbor:"4,keyasint,omitempty"` // of a compensation: when this round began
 }
 
 // decision is the value of a version.
@@ -84,12 +86,15 @@ func DecodeReceipt(data []byte) ([]Message, error) {
 // DecodeProgress returns the failures of the attempts of an open step, and the
 // detail of its last heartbeat. The error wraps store.ErrDamaged.
 func DecodeProgress(data []byte) (causes []*Failure, detail []byte, err error) {
-	if data == nil {
-		return nil, nil, nil
-	}
-	var p progress
-	err = decode(data, &p)
+	p, err := decodeProgress(data)
 	return p.Causes, p.Detail, err
+}
+
+func decodeProgress(data []byte) (p progress, err error) {
+	if data != nil {
+		err = decode(data, &p)
+	}
+	return p, err
 }
 
 // DecodeVersion returns which version of a change a run takes. The error wraps

@@ -38,7 +38,7 @@ func (b *Branch) Removed(call Call) {
 	r.nextID++
 	o := &op{
 		run: r, id: r.nextID, loc: location.Loc(last.Loc), kind: last.Kind, rec: last, born: last.Born, asked: r.now,
-		written: true, removed: true, keep: true,
+		written: true, removed: true, keep: true, in: b.scope().in,
 	}
 	_ = b.waitOp(call, o) // a cancel: the next operation says so
 }
@@ -54,7 +54,7 @@ func (p *replay) remove(loc location.Loc) (last *record) {
 		if at != loc && !loc.Contains(at) {
 			break
 		}
-		if rec.asked && !rec.accepted {
+		if rec.asked && !rec.accepted || rec.Kind == store.KindUndo {
 			continue
 		}
 		p.account(rec)
@@ -78,6 +78,9 @@ func (r *Run) passGone() {
 		case rec.handed:
 		case rec.gone:
 			r.recall(rec)
+			if rec.Owes {
+				r.undo.debts = append(r.undo.debts, &debt{loc: location.Loc(rec.Loc), seq: rec.Seq})
+			}
 		default:
 			return
 		}

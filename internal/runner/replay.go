@@ -36,6 +36,7 @@ type replay struct {
 	pending  []*op        // to take effect when the run goes live
 	fresh    []*op        // asked for and not recorded, for messages
 	cancel   *record      // of the whole run
+	undos    []*record    // of compensations, which are replayed after the code has ended
 }
 
 func (p *replay) init(entries []store.Entry) {
@@ -51,6 +52,8 @@ func (p *replay) init(entries []store.Entry) {
 		rec.Entry = &entries[i]
 		p.records[rec.Loc] = rec
 		switch {
+		case rec.Kind == store.KindUndo:
+			p.undos = append(p.undos, rec)
 		case rec.Seq > 0:
 			p.numbered = append(p.numbered, rec)
 		default:
@@ -61,6 +64,7 @@ func (p *replay) init(entries []store.Entry) {
 		}
 	}
 	slices.SortFunc(p.numbered, func(a, b *record) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortFunc(p.undos, func(a, b *record) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
 // ask returns what is recorded for an operation that the code asks for.
@@ -147,6 +151,10 @@ func (r *Run) replayNext() {
 		r.stall(r.unasked())
 		return
 	}
+	if r.undo.begun && r.undo.payer == nil {
+		r.replayAbrupt()
+		return
+	}
 	r.goLive()
 }
 
@@ -168,6 +176,9 @@ func (r *Run) recallOp(o *op) {
 	}
 	r.recall(o.rec)
 	o.handed(o.rec.Seq)
+	if o.rec.Owes {
+		r.owe(o, o.rec.Seq, 0)
+	}
 	r.settle(&o.source)
 }
 
@@ -185,6 +196,9 @@ func (r *Run) recallUnnumbered(o *op) {
 	e := *o.rec.Entry
 	e.Seq, e.At, e.Value = r.seq, r.now, value
 	r.log.put(o, e)
+	if e.Owes {
+		r.owe(o, e.Seq, 0)
+	}
 	r.settle(&o.source)
 }
 

@@ -378,7 +378,7 @@ func TestRule10(t *testing.T) {
 	var saw error
 	code := func(b *Branch) ([]byte, *Failure) {
 		kept := b.Go(at("kept"), func(b *Branch) (any, error) {
-			v, err := b.Step(Step{Call: at("reserve"), Policy: twice, Keep: true})
+			v, err := b.Step(Step{Call: at("reserve"), Policy: twice, Undo: compensation})
 			saw = err
 			return string(v), err
 		})

@@ -26,8 +26,8 @@ type Config struct {
 	// failure with which the run ends.
 	Code func(*Branch) ([]byte, *Failure)
 	// Fetch returns the value of an entry that the snapshot left out. It is
-	// called on the run's goroutine during replay. An error breaks the
-	// activation, not the run.
+	// called on the run's goroutine, in replay and for undoing. An error breaks
+	// the activation, not the run.
 	Fetch func(loc string) ([]byte, error)
 	// Knows reports whether any node has ever registered a workflow. It is called
 	// on the run's goroutine; an error breaks the activation. nil: all are known.
@@ -38,6 +38,13 @@ type Config struct {
 	// CancelReason; 0: never.
 	CancelAt     store.Time
 	CancelReason string
+	// UndoFailed and UndoCancelled say that a run that fails, or is cancelled, is
+	// undone without being asked by its code.
+	UndoFailed, UndoCancelled bool
+	// StallFailed says that a run that fails waits for a person instead of ending,
+	// unless its code asks for it to be undone.
+	StallFailed bool
+
 	// MaxSuspended is how long the run may wait without a completion before it
 	// is cancelled; 0: for ever.
 	MaxSuspended time.Duration
@@ -128,6 +135,10 @@ type Run struct {
 	reason     string      // of the cancel
 	refused    int
 
+	undo     payment
+	returned bool // the workflow's function, with all its branches
+	dropped  bool // its code gets the baton no more
+
 	log       turnLog
 	pos       int64 // barrier: hand-overs and failed attempts so far
 	taken     int64 // of these, in turns that were taken
@@ -173,6 +184,7 @@ func New(cfg Config) *Run {
 	if n := len(r.replay.numbered); n > 0 {
 		r.recorded = r.replay.numbered[n-1].Seq
 	}
+	r.initUndo()
 	r.entries = len(cfg.Entries)
 	for i := range cfg.Entries {
 		r.bytes += max(cfg.Entries[i].Size, len(cfg.Entries[i].Value))
@@ -195,12 +207,16 @@ func (r *Run) Advance(now, inboxAt store.Time) {
 	if r.suspended {
 		return
 	}
-	if b := r.next(); b != nil {
-		r.pass(b)
-		<-r.yield
-	}
-	r.current.Store(nil)
-	if f := r.misuse.Load(); f != nil {
+	for {
+		if b := r.next(); b != nil {
+			r.pass(b)
+			<-r.yield
+		}
+		r.current.Store(nil)
+		f := r.misuse.Swap(nil)
+		if f == nil {
+			return
+		}
 		r.fail(f)
 	}
 }
@@ -243,15 +259,9 @@ func (r *Run) Deliver(items ...store.Item) {
 		case store.ItemWatch:
 			r.watches = append(r.watches, *it)
 		case store.ItemCancel:
-			if r.cancelItem != nil || r.cancelling || r.replay.cancel != nil {
-				r.Answer(it.No, Verdict(false, "the run is already being cancelled"))
+			if !r.cancelItemCame(it) {
 				continue
 			}
-			if r.over != nil && r.over.Status != store.Stalled {
-				r.lateCancel(it)
-				continue
-			}
-			r.cancelItem = it
 		}
 		r.log.see(it)
 	}
@@ -261,10 +271,23 @@ func (r *Run) Deliver(items ...store.Item) {
 // inbox.
 func (r *Run) Watches() []store.Item { return r.watches }
 
-// lateCancel lets a cancel that came before the end was committed win over it.
-func (r *Run) lateCancel(it *store.Item) {
-	r.Answer(it.No, Verdict(true, ""))
-	r.over = &Outcome{Status: store.Cancelled, Reason: reasonOf("cancelled", it.Value)}
+// cancelItemCame looks at a request for a cancel. It reports whether the code is
+// to see it; else it is answered or kept.
+func (r *Run) cancelItemCame(it *store.Item) bool {
+	switch {
+	case r.undo.begun:
+		r.Answer(it.No, UndoVerdict())
+	case r.cancelItem != nil || r.cancelling || r.replay.cancel != nil:
+		r.Answer(it.No, Verdict(false, "the run is already being cancelled"))
+	case r.undo.taken:
+		r.undo.late = append(r.undo.late, *it)
+	case r.undo.outcome != nil || r.over != nil && r.over.Status != store.Stalled:
+		r.lateCancel(it)
+	default:
+		r.cancelItem = it
+		return true
+	}
+	return false
 }
 
 // Terminate ends the run at once, in the next turn.
@@ -273,7 +296,9 @@ func (r *Run) Terminate(it store.Item) {
 		return
 	}
 	r.Answer(it.No, Verdict(true, ""))
-	r.over = &Outcome{Status: store.Cancelled, Reason: reasonOf("terminated", it.Value)}
+	reason := reasonOf("terminated", it.Value)
+	r.over = &Outcome{Status: store.Cancelled, Reason: reason, Output: CancelledOutput(reason, r.owedNow(), nil)}
+	r.cancelling = true
 }
 
 func reasonOf(word string, detail []byte) string {
@@ -356,6 +381,7 @@ func (r *Run) Unwind() {
 		<-r.yield
 	}
 	r.current.Store(nil)
+	r.root.exit(0) // if it has ended and there was something to undo
 }
 
 // oldest returns the branches in the order of their creation.
@@ -400,6 +426,7 @@ type BodyResult struct {
 	Value   []byte
 	Failure *Failure
 	Final   bool // a failure that must not be retried
+	Never   bool // a failure that is no attempt: the body has not begun
 	Started store.Time
 	Ended   store.Time
 }

@@ -35,6 +35,8 @@ func (r *Run) next() *Branch {
 // whether there was anything.
 func (r *Run) liveNext() bool {
 	switch {
+	case r.undo.proposed():
+		return false // the next thing is its commit
 	case r.cancelItem != nil:
 		it := r.cancelItem
 		r.cancelItem = nil
@@ -61,7 +63,7 @@ func (r *Run) liveNext() bool {
 
 // policyAt returns when the run's policies cancel it, or 0.
 func (r *Run) policyAt() store.Time {
-	if r.cancelling {
+	if r.cancelling || r.undo.outcome != nil || r.undo.begun {
 		return 0
 	}
 	at := r.cfg.CancelAt
@@ -95,10 +97,10 @@ func (r *Run) deadlock() {
 		places = append(places, b.name())
 	}
 	slices.Sort(places)
-	r.over = &Outcome{Status: store.Failed, Output: EncodeFailure(&Failure{
+	r.fail(&Failure{
 		Code:    CodeDeadlock,
 		Message: "every branch waits for another one and no operation is open: " + strings.Join(places[:min(len(places), 20)], ", "),
-	})}
+	})
 }
 
 // end notes what the workflow's function has returned. The run is over when its
@@ -125,7 +127,9 @@ func (r *Run) finished() {
 			r.stall(r.unasked())
 			return
 		}
-		r.goLive()
+		if !r.undo.begun {
+			r.goLive()
+		}
 		if r.over != nil {
 			return
 		}
@@ -133,5 +137,5 @@ func (r *Run) finished() {
 	if r.cancelling {
 		r.result = &Outcome{Status: store.Cancelled, Reason: r.reason}
 	}
-	r.over = r.result
+	r.conclude(r.result)
 }

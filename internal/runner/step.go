@@ -16,9 +16,11 @@ type Step struct {
 	Call   Call
 	Func   BodyFunc
 	Policy Policy
-	// Keep says that the step carries a compensation: a cancel waits for its end
-	// and records it.
-	Keep bool
+	// Undo is the step's compensation, or nil. With one, a cancel waits for the
+	// step's end and records it.
+	Undo *Undo
+
+	former int // attempts of former rounds: all were used up, and a person has asked for more
 }
 
 // Policy says how often and when a step is tried. All fields are set.
@@ -51,18 +53,30 @@ func (b *Branch) Step(s Step) ([]byte, error) {
 	}
 	x := &stepOp{step: s}
 	o := b.request(&x.op, s.Call, store.KindStep)
-	o.step, o.keep = &x.step, s.Keep
-	if o.rec != nil && (o.rec.State == store.Open || o.rec.State == store.Withdrawn) {
-		o.attempt, o.deadline, o.from = o.rec.Attempt, o.rec.Wake, o.rec.Started
-		causes, detail, err := DecodeProgress(o.rec.Value)
-		if err != nil {
-			b.run.damaged(o.loc, err)
-			b.halt()
-		}
-		o.causes, o.detail = causes, detail
-	}
+	o.step, o.keep = &x.step, s.Undo != nil
+	b.continueFrom(o)
 	err := b.waitOp(s.Call, o)
 	return o.value, err
+}
+
+// continueFrom takes the former attempts of an operation from its record.
+func (b *Branch) continueFrom(o *op) {
+	if o.kind == store.KindUndo {
+		o.asked = b.run.bound
+	}
+	if o.rec == nil || o.rec.State != store.Open && o.rec.State != store.Withdrawn {
+		return
+	}
+	o.attempt, o.deadline, o.from = o.rec.Attempt, o.rec.Wake, o.rec.Started
+	p, err := decodeProgress(o.rec.Value)
+	if err != nil {
+		b.run.damaged(o.loc, err)
+		b.halt()
+	}
+	o.causes, o.detail, o.step.former = p.Causes, p.Detail, p.Former
+	if p.Since != 0 {
+		o.asked = p.Since
+	}
 }
 
 func (r *Run) startStep(o *op) {
@@ -141,9 +155,13 @@ func (r *Run) Heartbeat(id int64, attempt int, detail []byte) bool {
 }
 
 func (r *Run) writeProgress(o *op, wake store.Time) {
+	p := progress{Causes: o.causes, Detail: o.detail, Former: o.step.former}
+	if o.kind == store.KindUndo && o.attempt > p.Former {
+		p.Since = o.asked
+	}
 	r.write(o, store.Entry{
 		State: store.Open, Attempt: o.attempt, Wake: wake, Started: o.from,
-		Value: encode(progress{Causes: o.causes, Detail: o.detail}),
+		Value: encode(p),
 	})
 }
 
@@ -155,7 +173,9 @@ func (r *Run) attemptEnded(a arrival) {
 		return // closed since
 	}
 	r.settleBody(o)
-	o.attempt++
+	if !result.Never {
+		o.attempt++
+	}
 	o.until = result.Ended
 	if o.from == 0 {
 		o.from = result.Started
@@ -177,8 +197,12 @@ func (r *Run) attemptEnded(a arrival) {
 	policy := &o.step.Policy
 	next := r.bound.Add(r.delay(o))
 	late := policy.Overall > 0 && next >= o.asked.Add(policy.Overall)
-	if result.Final || o.refused || late || policy.Attempts > 0 && o.attempt >= policy.Attempts {
-		r.failStep(o)
+	if result.Final || o.refused || late || policy.Attempts > 0 && o.attempt-o.step.former >= policy.Attempts {
+		if o.kind == store.KindUndo {
+			r.stallUndo(o)
+		} else {
+			r.failStep(o)
+		}
 		return
 	}
 	o.deadline = next
@@ -208,7 +232,7 @@ func (r *Run) failStep(o *op) {
 // run, the location and the attempt.
 func (r *Run) delay(o *op) time.Duration {
 	p := &o.step.Policy
-	d := float64(p.First) * math.Pow(p.Factor, float64(o.attempt-1))
+	d := float64(p.First) * math.Pow(p.Factor, float64(o.attempt-o.step.former-1))
 	d = min(d, float64(p.Max))
 	h := r.derive("jitter", 0, o.loc, int64(o.attempt))
 	unit := float64(binary.BigEndian.Uint32(h[:])) / math.MaxUint32 // 0 to 1
@@ -247,10 +271,13 @@ func (o *op) cancelKept() {
 		r.settleBody(o)
 		o.busy = true
 		r.inFlight++
-		o.attempt-- // what arrives is no attempt
-		cause := &Failure{Code: CodeCancelled, Message: "cancelled before it began"}
-		r.arrived.push(arrival{o, BodyResult{Failure: cause, Final: true, Started: r.now, Ended: r.now}})
+		r.arrived.push(arrival{o, NeverBegun(r.now)})
 	}
+}
+
+// NeverBegun is the end of a body that was cancelled before it began.
+func NeverBegun(now store.Time) BodyResult {
+	return BodyResult{Failure: &Failure{Code: CodeCancelled, Message: "cancelled before it began"}, Final: true, Never: true, Started: now, Ended: now}
 }
 
 // Key returns the idempotency key of the operation at loc: the same over

@@ -43,7 +43,7 @@ func (r *Run) setTimer(o *op, at store.Time) {
 
 // matters reports whether something is due for the operation at the time.
 func (t timer) matters() bool {
-	return !t.op.settled && !t.op.closed && t.op.deadline == t.at && !(t.op.kind == store.KindStep && t.op.queued)
+	return !t.op.settled && !t.op.closed && t.op.deadline == t.at && !(t.op.step != nil && t.op.queued)
 }
 
 // firstTimer returns the earliest timer that still matters.
@@ -76,7 +76,7 @@ func (r *Run) fireTimer() bool {
 	case store.KindReceive:
 		r.timers.pop()
 		r.takeMail(t.op)
-	case store.KindStep:
+	case store.KindStep, store.KindUndo:
 		r.timers.pop()
 		r.queueBody(t.op)
 	default:

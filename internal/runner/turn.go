@@ -98,18 +98,18 @@ func (r *Run) Take() *store.Turn {
 	}
 	switch {
 	case r.over != nil && r.over.Status == store.Stalled && !r.live:
-		// A stalled replay has begun nothing and leaves everything as it was; a
-		// cancel is left unexamined, because who owns a stalled run decides it.
+		// A stalled replay has begun nothing and leaves everything as it was.
 		turn = &store.Turn{Run: turn.Run, Shard: turn.Shard, Incarnation: turn.Incarnation, Seen: turn.Seen}
-		if it := r.cancelItem; it != nil {
-			turn.Seen = slices.DeleteFunc(turn.Seen, func(no store.ItemNo) bool { return no == it.No })
-		}
 		turn.Update = r.update(store.Stalled)
 	case r.over != nil:
 		turn.Update = r.update(r.over.Status)
 		if r.over.Status.Terminal() {
 			turn.Update.Sends = r.orphans()
 		}
+	case r.undo.proposed():
+		turn.Update = r.update(store.Running)
+		turn.Update.Output = r.undo.record()
+		r.undo.taken = true
 	case r.live && r.idle():
 		turn.Update = r.update(store.Suspended)
 		turn.Update.WakeAt, _ = r.NextTimer()
@@ -119,6 +119,10 @@ func (r *Run) Take() *store.Turn {
 	case len(turn.Entries) == 0 && len(turn.Seen) == 0 && len(turn.Consumed) == 0 && len(turn.Dead) == 0 && len(turn.Prune) == 0:
 		return nil
 	}
+	if it := r.cancelItem; it != nil && r.over != nil && r.over.Status == store.Stalled {
+		// It is left unexamined, because who owns a stalled run decides it.
+		turn.Seen = slices.DeleteFunc(turn.Seen, func(no store.ItemNo) bool { return no == it.No })
+	}
 	r.underWay, r.taken = true, r.pos
 	r.closed = r.over != nil
 	r.suspended = turn.Update != nil && turn.Update.Status == store.Suspended
@@ -127,15 +131,23 @@ func (r *Run) Take() *store.Turn {
 }
 
 func (r *Run) update(status store.Status) *store.Update {
-	u := &store.Update{Status: status}
-	if r.cancelling && !status.Terminal() {
-		u.Marks |= store.Cancelling
+	u := &store.Update{Status: status, Marks: r.cfg.Run.Marks & store.Paused}
+	if !status.Terminal() {
+		u.Marks |= r.cfg.Run.Marks & (store.Cancelling | store.Undoing) // a replay may not have come so far
+		if r.cancelling {
+			u.Marks |= store.Cancelling
+		}
+		if r.undo.outcome != nil {
+			u.Marks |= store.Undoing
+		}
 	}
-	u.Marks |= r.cfg.Run.Marks & store.Paused
 	if r.over != nil {
 		u.Output, u.Reason = r.over.Output, r.over.Reason
 		if r.over.Stall != nil {
 			u.Reason = r.over.Stall.Error()
+		}
+		if status == store.Cancelled && u.Output == nil {
+			u.Output = CancelledOutput(u.Reason, nil, r.cfg.Run.Output)
 		}
 	}
 	return u
@@ -144,13 +156,17 @@ func (r *Run) update(status store.Status) *store.Update {
 // Committed tells that the turn taken last is durable.
 func (r *Run) Committed() {
 	r.underWay, r.durable = false, r.taken
+	r.lighten()
+	r.begunUndo()
 }
 
 // StillReady tells that the turn taken last is durable, but that the run was
 // neither suspended nor ended because something is new in its inbox.
 func (r *Run) StillReady() {
+	late := r.heldUndo()
 	r.Committed()
 	r.suspended, r.closed = false, false
+	r.Deliver(late...)
 }
 
 // Suspended reports whether the last turn taken suspends the run and nothing
@@ -185,7 +201,7 @@ const maxWaits = 10
 func (r *Run) waits() []byte {
 	var list []Wait
 	for _, b := range r.oldest() {
-		if b.wait == nil {
+		if b.wait == nil || r.dropped && b != r.undo.payer {
 			continue
 		}
 		for _, o := range b.wait.ops {

@@ -50,10 +50,13 @@ func (w *wait) fill(winner *source, err error) {
 		return
 	}
 	w.filled, w.winner, w.err = true, winner, err
+	r := w.branch.run
 	if len(w.ops) > 0 {
-		w.branch.run.opWaits--
+		r.opWaits--
 	}
-	w.branch.run.ready.push(w.branch)
+	if !r.dropped || w.branch == r.undo.payer {
+		r.ready.push(w.branch)
+	}
 }
 
 // settle marks a source and wakes who waits for it.

@@ -1,0 +1,500 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+)
+
+// # Undoing
+//
+// A step that carries a compensation and has succeeded is a debt, from its
+// hand-over on: its entry says so (Owes), and the run remembers how to pay. A run
+// that succeeds owes nothing. One that fails or is cancelled pays, if it is told
+// to, newest first, when its code has ended:
+//
+//	                    cancel wins                      cancel is refused
+//	code ended ──► proposed ─────────► taken ─────────► begun ──► each debt ──► over
+//	                  ▲  Take: the mark Undoing  │ Committed        └─ fails for good: stalled
+//	                  └───────── StillReady ─────┘
+//
+// The mark and the outcome are one commit, which the store holds back while a
+// cancel is new; what begins depends on it. A run that is found with the mark
+// replays its code to the end, for the compensations, and never goes live in it.
+//
+// Debts are paid by a branch of their own, the payer, one after the other. Each
+// payment is an operation at the step's location and the name undoName, with a
+// number, so the same things follow from it as from a step: barrier, attempts,
+// replay.
+//
+// When the run was ended from within (budget, deadlock, misuse) its code has not
+// ended and never will: it is dropped: nothing of it gets the baton again, and
+// what it waits for is withdrawn, except the steps with compensations, whose ends
+// are awaited before the first debt is paid.
+
+// Undo is the compensation that a step carries.
+type Undo struct {
+	// Func pays for the step's value.
+	Func   func(ctx context.Context, body *Body, value []byte) BodyResult
+	Policy Policy
+}
+
+// undoName is the last part of the location of a compensation.
+const undoName = "undo"
+
+// payment is what a run knows of its undoing.
+type payment struct {
+	onFailure, onCancel bool
+	asked               bool // by the code, whatever the policy says
+
+	debts []*debt
+	heavy []*debt // whose values can be dropped once they are durable
+
+	outcome *Outcome // with which the run ends afterwards; nil: nothing is undone, or the code says it again
+	taken   bool     // the turn that begins it is under way
+	begun   bool     // and was committed
+	late    []store.Item
+	payer   *Branch // nil: not yet
+	records []*record
+	last    []*op // of dropped code, to be seen to their ends
+}
+
+// debt is a completed step with a compensation.
+type debt struct {
+	loc   location.Loc
+	seq   int64
+	pos   int64 // of its hand-over in this activation; 0: recorded before
+	undo  *Undo // nil: the code has none any more
+	value []byte
+	size  int // of the value; where it is positive and value is nil, fetch it
+	paid  bool
+}
+
+// initUndo takes from the run's row and history that undoing has begun, and with
+// which outcome. The outcome of an ended run follows from its code again.
+func (r *Run) initUndo() {
+	u, run := &r.undo, &r.cfg.Run
+	u.onFailure, u.onCancel = r.cfg.UndoFailed, r.cfg.UndoCancelled
+	u.records = r.replay.undos
+	u.begun = run.Marks&store.Undoing != 0 || len(u.records) > 0
+	switch {
+	case run.Marks&store.Undoing == 0:
+	case run.Marks&store.Cancelling != 0:
+		end, err := DecodeEnding(run.Output)
+		if err != nil {
+			r.damaged("", err)
+		}
+		u.outcome = &Outcome{Status: store.Cancelled, Reason: end.Reason}
+	default:
+		u.outcome = &Outcome{Status: store.Failed, Output: run.Output}
+	}
+}
+
+// Rollback asks for the run's completed steps to be undone when its code has
+// ended, unless it succeeds.
+func (b *Branch) Rollback() { b.run.undo.asked = true }
+
+// proposed reports whether undoing is to begin and has not.
+func (u *payment) proposed() bool { return u.outcome != nil && !u.begun }
+
+// abrupt reports whether the run was ended from within.
+func (u *payment) abrupt() bool {
+	if u.outcome == nil || u.outcome.Status != store.Failed {
+		return false
+	}
+	f, err := DecodeFailure(u.outcome.Output)
+	return err == nil && (f.Code == CodeBudget || f.Code == CodeDeadlock || f.Code == CodeMisuse)
+}
+
+// wanted reports whether an outcome is one before which the run is undone.
+func (u *payment) wanted(o *Outcome) bool {
+	switch o.Status {
+	case store.Failed:
+		return u.asked || u.onFailure
+	case store.Cancelled:
+		return u.asked || u.onCancel
+	}
+	return false
+}
+
+// record is what the run's row keeps of the outcome while it is undone.
+func (u *payment) record() []byte {
+	if u.outcome.Status == store.Cancelled {
+		return EncodeEnding(Ending{Reason: u.outcome.Reason})
+	}
+	return u.outcome.Output
+}
+
+// owe notes a completed step that carries a compensation.
+func (r *Run) owe(o *op, seq, pos int64) {
+	u := &r.undo
+	o.in.owe()
+	d := &debt{loc: o.loc, seq: seq, pos: pos, value: o.value, size: len(o.value)}
+	if o.step != nil { // else it is Removed
+		d.undo = o.step.Undo
+	}
+	if d.size >= store.LargeValue {
+		if pos > 0 {
+			u.heavy = append(u.heavy, d)
+		} else {
+			d.value = nil
+		}
+	}
+	u.debts = append(u.debts, d)
+}
+
+// lighten drops large values that can be fetched from now on.
+func (r *Run) lighten() {
+	u := &r.undo
+	for len(u.heavy) > 0 && u.heavy[0].pos <= r.durable {
+		u.heavy[0].value = nil
+		u.heavy = u.heavy[1:]
+	}
+}
+
+// forgive drops what is owed in a span of the history that is deleted.
+func (r *Run) forgive(span store.Span) {
+	r.undo.debts = slices.DeleteFunc(r.undo.debts, func(d *debt) bool { return span.Contains(string(d.loc)) })
+}
+
+// conclude ends the run with an outcome, or lets its undoing begin before. A
+// cancel that has come and was not handed over wins.
+func (r *Run) conclude(o *Outcome) {
+	u := &r.undo
+	if it := r.cancelItem; it != nil && !u.begun {
+		r.cancelItem = nil
+		o = r.acceptCancel(it)
+	}
+	if !u.begun {
+		switch {
+		case o.Status == store.Failed && r.cfg.StallFailed && !u.asked:
+			r.over = failureStall(o)
+			return
+		case !u.wanted(o) || len(u.debts) == 0:
+			r.over = o
+			return
+		}
+	}
+	if s := r.unpayable(); s != nil {
+		r.stall(s)
+		return
+	}
+	if u.outcome == nil {
+		u.outcome = o
+	}
+	if !r.returned {
+		r.dropCode()
+	}
+	if u.begun {
+		r.launch()
+	}
+}
+
+// failureStall is the end of a failed run that is to wait for a person.
+func failureStall(o *Outcome) *Outcome {
+	reason := "failure"
+	if f, err := DecodeFailure(o.Output); err == nil {
+		reason += ": " + f.Message
+	}
+	return &Outcome{Status: store.Stalled, Output: o.Output, Reason: reason}
+}
+
+// unpayable is the divergence in which the code has no compensation for what the
+// history says is owed.
+func (r *Run) unpayable() *Stall {
+	for _, d := range r.undo.debts {
+		if d.undo == nil {
+			return &Stall{
+				Location: d.loc.String(), Recorded: "a completed step that is owed its undoing", Asked: "the step without a compensation",
+				Remedy: "restore the step's Undo and resume the run, or terminate it, which lists what is owed",
+			}
+		}
+	}
+	return nil
+}
+
+// launch begins to pay. From here on what is recorded of it takes part in the
+// replay.
+func (r *Run) launch() {
+	u := &r.undo
+	if u.payer != nil {
+		return
+	}
+	u.payer = r.newBranch(nil, "", r.pay)
+	u.payer.shielded = true
+	for _, rec := range u.records {
+		if rec.Seq > 0 {
+			r.replay.numbered = append(r.replay.numbered, rec)
+		} else {
+			r.replay.unasked++
+		}
+	}
+	u.records = nil
+}
+
+// pay is the code of the payer.
+func (r *Run) pay(b *Branch) (any, error) {
+	for _, o := range r.undo.last {
+		w := b.newWait(Call{})
+		w.sources, w.ops = append(w.sources, &o.source), append(w.ops, o)
+		if _, err := b.block(w); err != nil {
+			return nil, err
+		}
+	}
+	debts := r.undo.debts
+	slices.SortFunc(debts, func(a, b *debt) int { return cmp.Compare(b.seq, a.seq) })
+	for _, d := range debts {
+		if err := b.compensate(d); err != nil {
+			return nil, err
+		}
+		d.paid = true
+	}
+	return nil, nil
+}
+
+// compensate executes one compensation.
+func (b *Branch) compensate(d *debt) error {
+	r := b.run
+	loc := b.bounded(d.loc.Name(undoName, 1))
+	x := &stepOp{step: Step{Policy: d.undo.Policy}}
+	o := b.requestAt(&x.op, loc, store.KindUndo, nil)
+	o.step = &x.step
+	b.continueFrom(o)
+	value := d.value
+	if recorded := o.rec != nil && o.rec.State == store.Done; value == nil && d.size > 0 && !recorded {
+		var err error
+		if value, err = r.cfg.Fetch(string(d.loc)); err != nil {
+			r.broken = fmt.Errorf("fetch the value of %s for its undoing: %w", d.loc, err)
+			b.halt()
+		}
+	}
+	x.step.Func = func(ctx context.Context, body *Body) BodyResult { return d.undo.Func(ctx, body, value) }
+	return b.waitOp(Call{}, o)
+}
+
+// paidUp is called when the code of the payer has ended.
+func (r *Run) paidUp() {
+	if r.over != nil || r.broken != nil {
+		return
+	}
+	if !r.live {
+		if r.remaining() != nil {
+			r.stall(r.blocked())
+			return
+		}
+		if r.replay.unasked > 0 {
+			r.stall(r.unasked())
+			return
+		}
+		if r.goLive(); r.over != nil {
+			return
+		}
+	}
+	r.over = r.undo.outcome
+}
+
+// stallUndo stops the run for a person because a compensation has failed for
+// good. When it is resumed the compensation has all its attempts again.
+func (r *Run) stallUndo(o *op) {
+	delete(r.bodies, o.id)
+	o.step.former = o.attempt
+	r.pos++
+	r.writeProgress(o, 0)
+	r.over = &Outcome{Status: store.Stalled, Reason: fmt.Sprintf(
+		"undo: %s failed: %s; mend the cause and resume the run, which tries it again", o.loc, o.causes[len(o.causes)-1].Message)}
+}
+
+// dropCode lets the code go no further.
+func (r *Run) dropCode() {
+	if r.dropped {
+		return
+	}
+	r.dropped = true
+	r.ready = fifo[*Branch]{choose: r.ready.choose}
+	for _, b := range r.oldest() {
+		for _, s := range b.scopes {
+			s.closeRuns()
+		}
+		if b.wait == nil || b.wait.filled {
+			continue
+		}
+		for _, o := range b.wait.ops {
+			switch {
+			case o.keep && !o.settled:
+				o.cancelKept()
+				r.undo.last = append(r.undo.last, o)
+			case !o.lasting():
+				o.close()
+			}
+		}
+	}
+	if r.live || r.undo.begun {
+		return
+	}
+	r.goLive()
+	for _, o := range r.undo.last {
+		if o.rec != nil && o.rec.State == store.Done {
+			r.recallUnnumbered(o)
+		}
+	}
+}
+
+// lateCancel looks at a cancel that has come after the code has ended.
+func (r *Run) lateCancel(it *store.Item) {
+	r.over, r.undo.outcome = nil, nil
+	r.conclude(r.acceptCancel(it))
+}
+
+// acceptCancel answers a cancel, with which the run then ends.
+func (r *Run) acceptCancel(it *store.Item) *Outcome {
+	r.Answer(it.No, Verdict(true, ""))
+	r.cancelling, r.reason = true, reasonOf("cancelled", it.Value)
+	return &Outcome{Status: store.Cancelled, Reason: r.reason}
+}
+
+// UndoVerdict is the answer to a cancel that comes after the begin of undoing.
+func UndoVerdict() []byte {
+	return Verdict(false, "undoing has begun, which fixes the outcome; terminate ends the run at once and lists what is owed")
+}
+
+// begunUndo is called when the turn that begins the undoing is durable.
+func (r *Run) begunUndo() {
+	u := &r.undo
+	if !u.taken {
+		return
+	}
+	u.taken, u.begun = false, true
+	for _, it := range u.late {
+		r.Answer(it.No, UndoVerdict())
+	}
+	u.late = nil
+	r.launch()
+}
+
+// heldUndo is called when the turn was held back. It returns the cancels that
+// were kept for the answer to the begin of undoing.
+func (r *Run) heldUndo() []store.Item {
+	u := &r.undo
+	late := u.late
+	u.taken, u.late = false, nil
+	for i := range late {
+		delete(r.known, late[i].No)
+	}
+	return late
+}
+
+// replayAbrupt is called when the code of a run whose undoing has begun can be
+// replayed no further and has not ended.
+func (r *Run) replayAbrupt() {
+	switch {
+	case r.undo.abrupt():
+		r.dropCode()
+		r.launch()
+	case r.undo.outcome == nil && r.opWaits == 0:
+		r.deadlock()
+	default:
+		r.stall(r.unended())
+	}
+}
+
+// unended is the divergence in which the code of a run whose undoing has begun
+// has not ended.
+func (r *Run) unended() *Stall {
+	s := &Stall{Recorded: "the end of the workflow's function, after which undoing has begun", Asked: "nothing new", Remedy: "restore the code with which the function ended; then resume the run, or terminate it, which lists what is owed"}
+	for _, o := range r.replay.fresh {
+		if !o.closed {
+			s.Location, s.Asked = o.loc.String(), describe(o.kind, o.loc)
+			break
+		}
+	}
+	return s
+}
+
+// owedNow lists what is owed, as far as is known.
+func (r *Run) owedNow() []string {
+	entries := slices.Clone(r.cfg.Entries)
+	for _, d := range r.undo.debts {
+		if d.pos == 0 && !d.paid {
+			continue // in the history
+		}
+		e := store.Entry{Loc: string(d.loc), State: store.Done, Seq: d.seq, Owes: true}
+		if d.paid {
+			e = store.Entry{Loc: string(d.loc.Name(undoName, 1)), Kind: store.KindUndo, State: store.Done}
+		}
+		entries = append(entries, e)
+	}
+	return Owed(entries)
+}
+
+// Owed lists the locations of the steps in a history that carry a compensation,
+// have completed and were not undone, in text form and in the order in which they
+// would be.
+func Owed(entries []store.Entry) []string {
+	undone := map[string]bool{}
+	var owed []store.Entry
+	for i := range entries {
+		switch e := &entries[i]; {
+		case e.State != store.Done:
+		case e.Kind == store.KindUndo:
+			undone[e.Loc] = true
+		case e.Owes:
+			owed = append(owed, *e)
+		}
+	}
+	slices.SortStableFunc(owed, func(a, b store.Entry) int {
+		if a.Seq == 0 || b.Seq == 0 { // done last, and not handed over
+			return cmp.Compare(min(a.Seq, 1), min(b.Seq, 1))
+		}
+		return cmp.Compare(b.Seq, a.Seq)
+	})
+	var places []string
+	for i := range owed {
+		if loc := location.Loc(owed[i].Loc); !undone[string(loc.Name(undoName, 1))] {
+			places = append(places, loc.String())
+		}
+	}
+	return places
+}
+
+// Ending is the output of a cancelled run that had something to undo, or an
+// output before.
+type Ending struct {
+	Reason string   `cbor:"1,keyasint,omitempty"`
+	Owed   []string `cbor:"2,keyasint,omitempty"` // as from Owed, at most maxOwed
+	More   int      `cbor:"3,keyasint,omitempty"` // that are not listed
+}
+
+// maxOwed bounds what is listed of the debts of one run.
+const maxOwed = 1000
+
+// EncodeEnding returns the stored form of e.
+func EncodeEnding(e Ending) []byte {
+	if n := len(e.Owed) - maxOwed; n > 0 {
+		e.Owed, e.More = e.Owed[:maxOwed], e.More+n
+	}
+	return encode(e)
+}
+
+// CancelledOutput returns the output of a run that is ended as cancelled with
+// these debts. It is nil, and the former output stays, if there is neither.
+func CancelledOutput(reason string, owed []string, former []byte) []byte {
+	if len(owed) == 0 && former == nil {
+		return nil
+	}
+	return EncodeEnding(Ending{Reason: reason, Owed: owed})
+}
+
+// DecodeEnding is the inverse of EncodeEnding; no output is no debts. The error
+// wraps store.ErrDamaged.
+func DecodeEnding(data []byte) (Ending, error) {
+	var e Ending
+	if data == nil {
+		return e, nil
+	}
+	err := decode(data, &e)
+	return e, err
+}

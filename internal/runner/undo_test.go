@@ -1,0 +1,874 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+)
+
+// saga is a run whose steps carry compensations; what these are given is noted.
+type saga struct {
+	*harness
+	undone []string
+}
+
+func newSaga(t *testing.T, code func(s *saga, b *Branch) ([]byte, *Failure)) *saga {
+	t.Helper()
+	s := &saga{}
+	s.harness = newHarness(t, func(b *Branch) ([]byte, *Failure) { return code(s, b) })
+	s.cfg.UndoFailed, s.cfg.UndoCancelled = true, true
+	return s
+}
+
+// do asks for a step with a compensation.
+func (s *saga) do(b *Branch, name string) (string, error) { return s.try(b, at(name), once) }
+
+func (s *saga) try(b *Branch, call Call, policy Policy) (string, error) {
+	v, err := b.Step(Step{Call: call, Policy: once, Undo: &Undo{Policy: policy, Func: func(_ context.Context, body *Body, value []byte) BodyResult {
+		s.undone = append(s.undone, fmt.Sprintf("%s of %s", body.Location, value))
+		return BodyResult{}
+	}}})
+	return string(v), err
+}
+
+// steps asks for several.
+func (s *saga) steps(b *Branch, names ...string) error {
+	for _, name := range names {
+		if _, err := s.do(b, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errSaga = errors.New("broken on purpose")
+
+func (s *saga) wantUndone(want ...string) {
+	s.t.Helper()
+	if !slices.Equal(s.undone, want) {
+		s.t.Errorf("undone were %q, want %q", s.undone, want)
+	}
+}
+
+// wantMarks fails the test unless the run's row has the marks.
+func (s *saga) wantMarks(want store.Marks) {
+	s.t.Helper()
+	if got := s.j.run.Marks; got != want {
+		s.t.Errorf("the run has the marks %q, want %q", got, want)
+	}
+}
+
+// The compensations of completed steps run in reverse completion order, one at a
+// time, each recorded; the run ends as it has failed.
+func TestUndoReverseOrder(t *testing.T) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+		x := b.Go(at("x"), func(b *Branch) (any, error) { return nil, s.steps(b, "one", "two") })
+		y := b.Go(at("y"), func(b *Branch) (any, error) { return nil, s.steps(b, "one") })
+		if _, err := b.Compose(at("all"), Join, []*Future{x, y}); err != nil {
+			return result("", err)
+		}
+		if _, err := step(b, "plain"); err != nil {
+			return result("", err)
+		}
+		_, _ = s.do(b, "fails")
+		return result("", errSaga)
+	})
+	s.play()
+	s.end("x/one", "a")
+	s.end("y/one", "b")
+	s.end("x/two", "c")
+	s.end("plain", "d")
+	s.fail("fails", "no")
+	s.wantMarks(store.Undoing)
+	s.wantFlight("x/two/undo") // and only that one
+	if e, _ := s.j.at("x/two"); !e.Owes {
+		t.Error("the record does not say that the step owes its undoing")
+	}
+	for _, place := range []string{"plain", "fails"} {
+		if e, _ := s.j.at(place); e.Owes {
+			t.Errorf("%s owes something", place)
+		}
+	}
+	s.finish()
+	s.want(store.Failed, errSaga.Error())
+	s.wantUndone("x/two/undo of c", "y/one/undo of b", "x/one/undo of a")
+	s.wantOrder("x/one", "y/one", "x/two", "plain", "fails", "x/two/undo", "y/one/undo", "x/one/undo")
+	s.wantMarks(0)
+	e, _ := s.j.at("y/one/undo")
+	if e.Kind != store.KindUndo || e.State != store.Done || e.Attempt != 1 || e.Value != nil || e.Owes {
+		t.Errorf("the record of a compensation is %+v", e)
+	}
+	s.undone = nil
+	s.replays()
+	s.wantUndone()
+}
+
+// A run that succeeds owes nothing, and neither does one that is not to be undone.
+func TestUndoOnlyWhenWanted(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		onFailure, cancel bool
+		fails, cancelled  bool
+		asks              bool
+		status            store.Status
+		undone            bool
+	}{
+		{"success", true, true, false, false, false, store.Succeeded, false},
+		{"success that asks", true, true, false, false, true, store.Succeeded, false},
+		{"failure", true, false, true, false, false, store.Failed, true},
+		{"failure, not wanted", false, true, true, false, false, store.Failed, false},
+		{"failure, asked for", false, false, true, false, true, store.Failed, true},
+		{"cancel", false, true, false, true, false, store.Cancelled, true},
+		{"cancel, not wanted", true, false, true, true, false, store.Cancelled, false},
+		{"cancel, asked for", false, false, true, true, true, store.Cancelled, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+				if c.asks {
+					b.Rollback()
+				}
+				if err := s.steps(b, "one"); err != nil {
+					return result("", err)
+				}
+				if _, err := step(b, "last"); err != nil || c.fails {
+					return result("", errSaga)
+				}
+				return result("fine", nil)
+			})
+			s.cfg.UndoFailed, s.cfg.UndoCancelled = c.onFailure, c.cancel
+			s.play()
+			s.end("one", "a")
+			if c.cancelled {
+				s.cancel()
+			} else {
+				s.end("last", "b")
+			}
+			if over := s.finish(); over.Status != c.status {
+				t.Errorf("the run ends %s, want %s", over.Status, c.status)
+			}
+			if (len(s.undone) > 0) != c.undone {
+				t.Errorf("undone were %q", s.undone)
+			}
+			s.replays()
+		})
+	}
+}
+
+// Late successes of losers are undone too: in the order of their completion.
+func TestUndoLateSuccess(t *testing.T) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+		loser := b.Go(at("loser"), func(b *Branch) (any, error) { return nil, s.steps(b, "reserve") })
+		if _, err := b.Compose(at("race"), Race, []*Future{loser, spawn(b, "stop", "s")}); err != nil {
+			return result("", err)
+		}
+		return result("", errSaga)
+	})
+	s.play()
+	s.end("stop/s", "")
+	s.wantMarks(0) // the loser's end is not known yet
+	s.end("loser/reserve", "late")
+	s.finish()
+	s.wantUndone("loser/reserve/undo of late")
+	s.wantOrder("stop/s", "loser/reserve", "loser/reserve/undo")
+	s.replays()
+}
+
+// The compensation begins when its record of the begin is durable, and after a
+// crash at any point goes on where it was: what is recorded is not executed again,
+// what is not gets the same key.
+func TestUndoAfterCrash(t *testing.T) {
+	code := func(s *saga, b *Branch) ([]byte, *Failure) {
+		if err := s.steps(b, "one", "two"); err != nil {
+			return result("", err)
+		}
+		return result("", errSaga)
+	}
+	s := newSaga(t, code)
+	s.play()
+	s.end("one", "a")
+	s.arrive("two")
+	s.advance()
+	if s.wantFlight(); !s.take() || s.pending.Update == nil || s.pending.Update.Marks != store.Undoing {
+		t.Fatalf("the turn is %+v", s.pending)
+	}
+	if bodies := s.r.Bodies(); len(bodies) > 0 {
+		t.Fatalf("%v begin before the mark is durable", bodies)
+	}
+	s.crash() // before the begin
+	s.play()
+	s.end("two", "of two")
+	s.wantMarks(store.Undoing)
+	s.wantFlight("two/undo")
+	key, step := s.flight[0].Key(), s.r.Key(path("two"))
+	if key == step {
+		t.Error("the compensation has the key of its step")
+	}
+	s.crash() // after the begin
+	s.play()
+	s.wantFlight("two/undo")
+	if s.flight[0].Key() != key {
+		t.Error("the compensation has another key after a crash")
+	}
+	s.end("two/undo", "")
+	s.crash() // between two
+	s.play()
+	s.wantFlight("one/undo")
+	s.finish()
+	s.want(store.Failed, errSaga.Error())
+	s.wantUndone("one/undo of a") // the test itself ended the other
+	s.wantOrder("one", "two", "two/undo", "one/undo")
+	s.replays()
+}
+
+// A compensation is retried by its own policy, over a crash; if it fails for good
+// the run stalls, and when it is resumed it has all its attempts again.
+func TestUndoRetries(t *testing.T) {
+	policy := Policy{Attempts: 2, First: 5 * time.Second, Factor: 1, Max: time.Minute, Overall: time.Minute}
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+		if _, err := s.try(b, at("one"), policy); err != nil {
+			return result("", err)
+		}
+		return result("", errSaga)
+	})
+	s.play()
+	s.end("one", "a")
+	s.fail("one/undo", "first")
+	if s.j.run.Status != store.Suspended || s.j.run.Marks != store.Undoing || !strings.Contains(string(s.j.run.Waits), `"one/undo","kind":"undo"`) {
+		t.Errorf("between two attempts the run is %s, %s and waits for %s", s.j.run.Status, s.j.run.Marks, s.j.run.Waits)
+	}
+	s.crash()
+	s.pass(4 * time.Second)
+	s.wantFlight() // the delay is kept
+	s.pass(2 * time.Second)
+	s.fail("one/undo", "second")
+	over := s.r.Over()
+	if over == nil || over.Status != store.Stalled || !strings.HasPrefix(over.Reason, "undo: one/undo failed: second") {
+		t.Fatalf("the run ends %+v", over)
+	}
+	s.wantMarks(store.Undoing)
+	if e, _ := s.j.at("one/undo"); e.State != store.Open || e.Attempt != 2 {
+		t.Errorf("the record is %+v", e)
+	}
+
+	s.clock = s.clock.Add(time.Hour) // a person has mended the cause, late
+	s.j.run.Status = store.Running
+	s.crash()
+	s.play()
+	s.wantFlight("one/undo")
+	if b := s.flight[0]; b.Attempt != 3 || b.Deadline != s.clock.Add(time.Minute) {
+		t.Errorf("after the stall the attempt is %d until %s", b.Attempt, b.Deadline)
+	}
+	since := s.clock
+	s.fail("one/undo", "third")
+	s.crash()
+	s.pass(6 * time.Second)
+	s.wantFlight("one/undo") // one more of this round
+	if b := s.flight[0]; b.Attempt != 4 || b.Deadline != since.Add(time.Minute) {
+		t.Errorf("the second attempt of the round is %d until %s", b.Attempt, b.Deadline)
+	}
+	s.fail("one/undo", "fourth")
+	if over := s.r.Over(); over == nil || over.Status != store.Stalled {
+		t.Fatalf("the run ends %+v", over)
+	}
+	s.j.run.Status = store.Running
+	s.crash()
+	s.finish()
+	s.want(store.Failed, errSaga.Error())
+	s.replays()
+}
+
+// The commit in which undoing begins fixes the outcome: a cancel before it wins,
+// one after it is refused and says why.
+func TestUndoAgainstCancel(t *testing.T) {
+	code := func(s *saga, b *Branch) ([]byte, *Failure) {
+		if err := s.steps(b, "one"); err != nil {
+			return result("", err)
+		}
+		return result("", errSaga)
+	}
+	verdict := func(s *saga) string { return string(s.j.items[0].Verdict) }
+	for _, onCancel := range []bool{true, false} {
+		// begin stops where the turn that begins the undoing is ready.
+		begin := func(t *testing.T) *saga {
+			s := newSaga(t, code)
+			s.cfg.UndoCancelled = onCancel
+			s.play()
+			s.arrive("one")
+			s.advance()
+			return s
+		}
+		wantCancelled := func(s *saga) {
+			over := s.finish()
+			if over.Status != store.Cancelled || over.Reason != "cancelled" || verdict(s) != "y" {
+				t.Errorf("the run ends %+v, the answer is %q", over, verdict(s))
+			}
+			if onCancel != (len(s.undone) == 1) {
+				t.Errorf("undone were %q", s.undone)
+			}
+			s.wantMarks(0)
+		}
+		t.Run(fmt.Sprint("before the turn, ", onCancel), func(t *testing.T) {
+			s := begin(t)
+			s.cancel()
+			wantCancelled(s)
+		})
+		t.Run(fmt.Sprint("held back, ", onCancel), func(t *testing.T) {
+			s := begin(t)
+			s.take()
+			it := s.j.send(store.Item{Kind: store.ItemCancel, Sent: s.clock})
+			s.commit() // still ready
+			if s.j.run.Marks != 0 {
+				t.Fatal("undoing has begun although a cancel was there")
+			}
+			s.r.Deliver(it)
+			wantCancelled(s)
+		})
+		t.Run(fmt.Sprint("told before the verdict, ", onCancel), func(t *testing.T) {
+			s := begin(t)
+			s.take()
+			s.r.Deliver(s.j.send(store.Item{Kind: store.ItemCancel, Sent: s.clock}))
+			s.commit()
+			wantCancelled(s)
+		})
+	}
+	for _, crash := range []bool{false, true} {
+		t.Run(fmt.Sprint("after the commit, after a crash ", crash), func(t *testing.T) {
+			s := newSaga(t, code)
+			s.play()
+			s.end("one", "a")
+			if crash {
+				s.crash()
+			}
+			s.cancel()
+			s.wantFlight("one/undo")
+			if s.j.run.Marks != store.Undoing || !strings.HasPrefix(verdict(s), "nundoing has begun") {
+				t.Errorf("the run is %s, the answer is %q", s.j.run.Marks, verdict(s))
+			}
+			s.finish()
+			s.want(store.Failed, errSaga.Error())
+		})
+	}
+	t.Run("told before the verdict, sent after the commit", func(t *testing.T) {
+		s := newSaga(t, code)
+		s.play()
+		s.arrive("one")
+		s.advance()
+		s.take()
+		it := s.j.send(store.Item{Kind: store.ItemCancel, Sent: s.clock})
+		s.j.items[0].State = store.Seen // as if the commit had been before it
+		s.r.Deliver(it)
+		s.commit()
+		s.finish()
+		s.want(store.Failed, errSaga.Error())
+		if !strings.HasPrefix(verdict(s), "nundoing has begun") {
+			t.Errorf("the answer is %q", verdict(s))
+		}
+	})
+}
+
+// A cancelled run keeps its reason while it is undone, over a crash and a stall.
+func TestUndoKeepsTheReason(t *testing.T) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+		if err := s.steps(b, "one", "two"); err != nil {
+			return result("", err)
+		}
+		return text("fine")
+	})
+	s.play()
+	s.end("one", "a")
+	s.deliver(store.Item{Kind: store.ItemCancel, Value: []byte("too dear")})
+	s.fail("two", "late")
+	s.wantMarks(store.Cancelling | store.Undoing)
+	s.fail("one/undo", "no")
+	if s.j.run.Status != store.Stalled || s.j.run.Marks != store.Cancelling|store.Undoing {
+		t.Fatalf("the run is %s, %s", s.j.run.Status, s.j.run.Marks)
+	}
+	s.j.run.Status, s.j.run.Reason = store.Running, "" // resumed
+	s.crash()
+	s.finish()
+	if s.j.run.Status != store.Cancelled || s.j.run.Reason != "cancelled: too dear" {
+		t.Errorf("the run ends %s with %q", s.j.run.Status, s.j.run.Reason)
+	}
+}
+
+// Terminate runs nothing and lists what is owed, newest first.
+func TestTerminateListsWhatIsOwed(t *testing.T) {
+	code := func(s *saga, b *Branch) ([]byte, *Failure) {
+		if err := s.steps(b, "one", "two", "three"); err != nil {
+			return result("", err)
+		}
+		return result("", errSaga)
+	}
+	terminate := func(s *saga) []string {
+		it := s.j.send(store.Item{Kind: store.ItemTerminate, Value: []byte("enough"), Sent: s.clock})
+		s.r.Terminate(it)
+		s.j.claim()
+		s.r.Resumed()
+		for s.take() {
+			s.commit()
+		}
+		if s.j.run.Status != store.Cancelled || s.j.run.Reason != "terminated: enough" || len(s.undone) > 0 || s.j.run.Marks != 0 {
+			s.t.Errorf("the run is %s, %q, %s; undone were %q", s.j.run.Status, s.j.run.Reason, s.j.run.Marks, s.undone)
+		}
+		end, err := DecodeEnding(s.j.run.Output)
+		if err != nil || len(end.Owed) > 0 && end.Reason != "terminated: enough" {
+			s.t.Errorf("the output is %+v, %v", end, err)
+		}
+		return end.Owed
+	}
+	for _, c := range []struct {
+		name string
+		play func(s *saga)
+		owed []string
+	}{
+		{"nothing", func(s *saga) {}, nil},
+		{"live", func(s *saga) { s.end("one", "a"); s.end("two", "b") }, []string{"two", "one"}},
+		{"in the middle of a replay", func(s *saga) {
+			s.end("one", "a")
+			s.end("two", "b")
+			s.leave()
+			s.activate()
+		}, []string{"two", "one"}},
+		{"after a replay", func(s *saga) {
+			s.end("one", "a")
+			s.crash()
+			s.play()
+			s.end("two", "b")
+		}, []string{"two", "one"}},
+		{"while undoing", func(s *saga) {
+			for _, place := range []string{"one", "two", "three", "three/undo"} {
+				s.end(place, "")
+			}
+		}, []string{"two", "one"}},
+		{"while undoing, after a replay", func(s *saga) {
+			for _, place := range []string{"one", "two", "three", "three/undo"} {
+				s.end(place, "")
+			}
+			s.crash()
+			s.play()
+			s.end("two/undo", "")
+		}, []string{"one"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSaga(t, code)
+			s.play()
+			c.play(s)
+			if got := terminate(s); !slices.Equal(got, c.owed) {
+				t.Errorf("owed are %q, want %q", got, c.owed)
+			}
+		})
+	}
+}
+
+// What is owed can be read from the history alone; a completion without a number
+// is the newest.
+func TestOwed(t *testing.T) {
+	entry := func(loc location.Loc, kind store.Kind, state store.EntryState, seq int64, owes bool) store.Entry {
+		return store.Entry{Loc: string(loc), Kind: kind, State: state, Seq: seq, Owes: owes}
+	}
+	entries := []store.Entry{
+		entry(path("a"), store.KindStep, store.Done, 1, true),
+		entry(path("b"), store.KindStep, store.Done, 5, true),
+		entry(path("b", undoName), store.KindUndo, store.Open, 0, false), // tried, and not done
+		entry(path("c"), store.KindStep, store.Done, 3, false),
+		entry(path("d"), store.KindStep, store.Done, 4, true),
+		entry(path("d", undoName), store.KindUndo, store.Done, 6, false),
+		entry(path("e"), store.KindStep, store.Done, 0, true),
+		entry(path("f"), store.KindStep, store.Open, 0, true),
+	}
+	if got, want := Owed(entries), []string{"e", "b", "a"}; !slices.Equal(got, want) {
+		t.Errorf("owed are %q, want %q", got, want)
+	}
+	var many []string
+	for i := range maxOwed + 7 {
+		many = append(many, fmt.Sprint("s", i))
+	}
+	end, err := DecodeEnding(EncodeEnding(Ending{Owed: many}))
+	if err != nil || len(end.Owed) != maxOwed || end.More != 7 {
+		t.Errorf("of many %d are listed and %d are not, %v", len(end.Owed), end.More, err)
+	}
+}
+
+// A run that is ended from within is undone as well, when the steps with
+// compensations that are under way have ended; nothing else of its code goes on.
+func TestUndoAbruptEnd(t *testing.T) {
+	for _, c := range []struct {
+		name, code string
+		cause      func(s *saga, b *Branch)
+	}{
+		{"misuse", CodeMisuse, func(s *saga, b *Branch) { _, _ = step(b, "") }},
+		{"budget", CodeBudget, func(s *saga, b *Branch) { s.r.limits.Entries = 1; _, _ = step(b, "over") }},
+	} {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprint(c.name, ", crash ", crash), func(t *testing.T) {
+				goesOn := false
+				s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+					s.r.limits.Entries = 100_000
+					if err := s.steps(b, "one"); err != nil {
+						return result("", err)
+					}
+					b.Go(at("x"), func(b *Branch) (any, error) {
+						_, err := s.do(b, "two")
+						if err == nil && s.r.live {
+							goesOn = true
+						}
+						return nil, err
+					})
+					b.Go(at("y"), func(b *Branch) (any, error) {
+						err := b.Sleep(at("nap"), time.Hour)
+						goesOn = true
+						return nil, err
+					})
+					if _, err := step(b, "end"); err != nil {
+						return result("", err)
+					}
+					c.cause(s, b)
+					return text("not reached")
+				})
+				s.play()
+				s.end("one", "a")
+				s.end("end", "")
+				s.wantMarks(store.Undoing)
+				s.wantFlight("x/two")
+				if crash {
+					s.crash()
+					s.play()
+					s.wantFlight("x/two")
+				}
+				s.end("x/two", "b")
+				s.wantFlight("x/two/undo")
+				if crash {
+					s.crash()
+				}
+				s.finish()
+				s.want(store.Failed, c.code)
+				s.wantUndone("x/two/undo of b", "one/undo of a")
+				if goesOn {
+					t.Error("dropped code went on")
+				}
+			})
+		}
+	}
+	t.Run("deadlock", func(t *testing.T) {
+		s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+			var self *Future
+			self = b.Go(at("x"), func(b *Branch) (any, error) {
+				if err := s.steps(b, "one"); err != nil {
+					return nil, err
+				}
+				return b.Await(at("self"), self)
+			})
+			_, err := b.Await(at("x"), self)
+			return result("", err)
+		})
+		s.play()
+		s.end("x/one", "a")
+		s.crash()
+		s.finish()
+		s.want(store.Failed, CodeDeadlock)
+		s.wantUndone("x/one/undo of a")
+		s.replays()
+	})
+}
+
+// A step with a compensation that is known by its record alone is not undone
+// silently by nothing: the run stalls before it begins, and goes on when the code
+// has the compensation again.
+func TestUndoThatTheCodeLacks(t *testing.T) {
+	lacks := false
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+		if lacks {
+			if _, err := step(b, "one"); err != nil {
+				return result("", err)
+			}
+		} else if err := s.steps(b, "one"); err != nil {
+			return result("", err)
+		}
+		if _, err := step(b, "two"); err != nil {
+			return result("", err)
+		}
+		return result("", errSaga)
+	})
+	s.play()
+	s.end("one", "a")
+	lacks = true
+	s.crash()
+	s.play()
+	s.end("two", "b")
+	s.wantStall("one", "owed its undoing", "without a compensation")
+	s.wantMarks(0)
+	lacks = false
+	s.j.run.Status = store.Running
+	s.crash()
+	s.finish()
+	s.wantUndone("one/undo of a")
+	s.want(store.Failed, errSaga.Error())
+}
+
+// A step whose record owes nothing is not undone, although the code has a
+// compensation by now: what is owed is decided when a step completes.
+func TestUndoThatCameLater(t *testing.T) {
+	has := false
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+		if has {
+			if err := s.steps(b, "one"); err != nil {
+				return result("", err)
+			}
+		} else if _, err := step(b, "one"); err != nil {
+			return result("", err)
+		}
+		if err := s.steps(b, "two"); err != nil {
+			return result("", err)
+		}
+		return result("", errSaga)
+	})
+	s.play()
+	s.end("one", "a")
+	has = true
+	s.crash()
+	s.finish()
+	s.wantUndone("two/undo of of two")
+}
+
+// The code of a run whose undoing has begun must end: what it asks for beyond is a
+// divergence and does not begin.
+func TestUndoOfChangedCode(t *testing.T) {
+	more := false
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+		if err := s.steps(b, "one"); err != nil {
+			return result("", err)
+		}
+		if more {
+			if _, err := step(b, "more"); err != nil {
+				return result("", err)
+			}
+		}
+		return result("", errSaga)
+	})
+	s.play()
+	s.end("one", "a")
+	s.wantFlight("one/undo")
+	more = true
+	s.crash()
+	s.play()
+	s.wantStall("more", "the end of the workflow's function, after which undoing has begun", "step more")
+	s.wantMarks(store.Undoing)
+	more = false
+	s.j.run.Status = store.Running
+	s.crash()
+	s.finish()
+	s.want(store.Failed, errSaga.Error())
+}
+
+// A large value is not kept once it can be fetched, and a compensation gets it all
+// the same; a store that cannot give it breaks the activation, not the run.
+func TestUndoOfLargeValue(t *testing.T) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+		if err := s.steps(b, "one", "two"); err != nil {
+			return result("", err)
+		}
+		return result("", errSaga)
+	})
+	large := strings.Repeat("x", store.LargeValue)
+	s.play()
+	s.end("one", large)
+	if d := s.r.undo.debts[0]; d.value != nil || d.size != len(large) {
+		t.Errorf("%d of %d bytes are kept", len(d.value), d.size)
+	}
+	s.leave()
+	s.activate()
+	s.advance()
+	if d := s.r.undo.debts[0]; d.value != nil {
+		t.Errorf("%d bytes are kept after a replay", len(d.value))
+	}
+	s.play()
+	s.r.cfg.Fetch = func(loc string) ([]byte, error) { return nil, store.ErrUnavailable }
+	s.end("two", "b")
+	s.end("two/undo", "")
+	if err := s.r.Broken(); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("the activation is broken: %v", err)
+	}
+	s.crash()
+	s.finish()
+	if len(s.undone) != 2 || s.undone[1] != "one/undo of "+large {
+		t.Errorf("%d were undone, the last with another value", len(s.undone))
+	}
+	s.want(store.Failed, errSaga.Error())
+}
+
+// A failing run stalls, if that is wanted, and is not undone; what asks for
+// undoing ends.
+func TestStallOnFailure(t *testing.T) {
+	for _, asks := range []bool{false, true} {
+		fails := true
+		s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+			if err := s.steps(b, "one"); err != nil {
+				return result("", err)
+			}
+			if asks {
+				b.Rollback()
+			}
+			if fails {
+				return result("", errSaga)
+			}
+			return text("fine")
+		})
+		s.cfg.StallFailed = true
+		s.play()
+		s.end("one", "a")
+		if asks {
+			s.finish()
+			s.want(store.Failed, errSaga.Error())
+			s.wantUndone("one/undo of a")
+			continue
+		}
+		over := s.r.Over()
+		if over == nil || over.Status != store.Stalled || over.Reason != "failure: "+errSaga.Error() || s.j.run.Marks != 0 {
+			t.Fatalf("the run ends %+v, %s", over, s.j.run.Marks)
+		}
+		if f, err := DecodeFailure(s.j.run.Output); err != nil || f.Message != errSaga.Error() {
+			t.Errorf("the failure on record is %+v, %v", f, err)
+		}
+		fails = false
+		s.j.run.Status = store.Running
+		s.crash()
+		s.play()
+		s.want(store.Succeeded, "fine")
+	}
+}
+
+// A cancel that is there when the code ends wins over its result.
+func TestCancelThatComesWithTheEnd(t *testing.T) {
+	h := newHarness(t, func(*Branch) ([]byte, *Failure) { return text("fine") })
+	h.j.run.Build = "b"
+	h.j.send(store.Item{Kind: store.ItemCancel, Value: []byte("now")})
+	h.j.send(store.Item{Kind: store.ItemCancel})
+	h.play()
+	if over := h.r.Over(); over.Status != store.Cancelled || over.Reason != "cancelled: now" {
+		t.Errorf("the run ends %+v", over)
+	}
+	if a, b := string(h.j.items[0].Verdict), string(h.j.items[1].Verdict); a != "y" || b[0] != 'n' {
+		t.Errorf("the answers are %q and %q", a, b)
+	}
+}
+
+// The local resources of the workflow's function are open while it is undone, and
+// closed in the end and at every eviction.
+func TestUndoKeepsResources(t *testing.T) {
+	var open, opened int
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+		open++
+		opened++
+		b.OnExit(func() { open-- })
+		if err := s.steps(b, "one"); err != nil {
+			return result("", err)
+		}
+		return result("", errSaga)
+	})
+	s.play()
+	s.end("one", "a")
+	s.wantFlight("one/undo")
+	if open != 1 {
+		t.Errorf("%d resources are open while undoing", open)
+	}
+	s.crash()
+	if open != 1-1 {
+		t.Errorf("%d resources are open after a crash", open)
+	}
+	s.finish()
+	if open != 0 || opened != 2 {
+		t.Errorf("%d of %d resources are open in the end", open, opened)
+	}
+}
+
+// A loop keeps the iterations in which something is owed, and all of it is undone;
+// with ForgetUndo what is pruned is owed no more. Both are the same after a crash.
+func TestUndoOfLoop(t *testing.T) {
+	for _, forget := range []bool{false, true} {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprint("forget ", forget, ", crash ", crash), func(t *testing.T) {
+				s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+					err := b.Loop(Loop{Call: at("poll"), Every: 1, Keep: 1, ForgetUndo: forget, State: []byte("s"), Body: func(n int64, state []byte) ([]byte, bool, error) {
+						if _, err := step(b, "plain"); err != nil {
+							return nil, false, err
+						}
+						return state, n < 4, s.steps(b, "one")
+					}})
+					if err != nil {
+						return result("", err)
+					}
+					if _, err := step(b, "last"); err != nil {
+						return result("", err)
+					}
+					return result("", errSaga)
+				})
+				s.play()
+				for n := range 5 {
+					s.end(fmt.Sprintf("poll/~%d/plain", n), "")
+					s.end(fmt.Sprintf("poll/~%d/one", n), fmt.Sprint("v", n))
+				}
+				if crash {
+					s.crash()
+				}
+				s.finish()
+				want := []string{
+					"poll/~4/one/undo of v4", "poll/~3/one/undo of v3", "poll/~2/one/undo of v2", "poll/~1/one/undo of v1", "poll/~0/one/undo of v0",
+				}
+				if forget {
+					want = want[:2] // the last iteration, and the one that is kept before its commit
+				}
+				s.wantUndone(want...)
+				s.want(store.Failed, errSaga.Error())
+				s.replays()
+			})
+		}
+	}
+}
+
+// What Removed accepts is owed all the same: nothing begins, and terminate lists it.
+func TestUndoOfRemoved(t *testing.T) {
+	for _, branch := range []bool{false, true} {
+		removed := false
+		s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+			switch {
+			case removed:
+				b.Removed(at("x"))
+			case branch:
+				f := b.Go(at("x"), func(b *Branch) (any, error) { return nil, s.steps(b, "one") })
+				if _, err := b.Await(at("x"), f); err != nil {
+					return result("", err)
+				}
+			default:
+				if err := s.steps(b, "x"); err != nil {
+					return result("", err)
+				}
+			}
+			if _, err := step(b, "last"); err != nil {
+				return result("", err)
+			}
+			return result("", errSaga)
+		})
+		place := "x"
+		if branch {
+			place = "x/one"
+		}
+		s.play()
+		s.end(place, "a")
+		removed = true
+		s.crash()
+		s.play()
+		s.end("last", "b")
+		s.wantStall(place, "owed its undoing", "without a compensation")
+		if got := Owed(slices.Collect(maps.Values(s.j.entries))); !slices.Equal(got, []string{place}) {
+			t.Errorf("owed are %q", got)
+		}
+	}
+}

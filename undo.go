@@ -1,0 +1,162 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/stet-run/stet/internal/runner"
+)
+
+// Undo gives a step its compensation: what takes its effect back. fn gets what
+// the step has returned, as it was recorded.
+//
+// When the run fails or is cancelled, and its code has ended, the compensations
+// of all steps that have succeeded are executed, newest first, one after the
+// other; see UndoOn and Rollback. Each is recorded at the step's location and the
+// name "undo", retried by its own policy (default: that of the workflow's steps),
+// and executed again after a crash that came before its success was durable. It
+// has an idempotency key of its own, and all that a step body has: heartbeats,
+// timeouts, Config.Around. It cannot be cancelled. If it fails for good the run
+// stalls; Resume tries it again, with all its attempts.
+//
+// The run has the mark undoing from the commit on in which this begins. That
+// commit also fixes the outcome: a cancel that comes later is refused.
+//
+// A step with a compensation is not forgotten when it is cancelled: its branch
+// gets ErrCancelled only when the body has returned, so that a late success is
+// known, and undone. A step that has failed is not undone, even if an attempt had
+// an effect: fn of the step itself sees to that.
+//
+// A variable that fn has captured has the value of the end of the code, not that
+// of the call: use what fn is given. T is the type of the step's result; another
+// one panics in Step.
+func Undo[T any](fn func(context.Context, T) error, opts ...UndoOption) StepOption {
+	u := undoOf(fn == nil, opts)
+	u.takes = reflect.TypeFor[T]()
+	u.call = func(ctx context.Context, e *Engine, value []byte) error {
+		v, err := decodeAs[T](e.codecs, value)
+		if err != nil {
+			return Permanent(fmt.Errorf("what the step has returned: %w", err))
+		}
+		return fn(ctx, v)
+	}
+	return u
+}
+
+// UndoDo is Undo for a compensation that does not need what the step has
+// returned: for Do, and for any Step.
+func UndoDo(fn func(context.Context) error, opts ...UndoOption) StepOption {
+	u := undoOf(fn == nil, opts)
+	u.call = func(ctx context.Context, _ *Engine, _ []byte) error { return fn(ctx) }
+	return u
+}
+
+// UndoOption is an option of Undo and UndoDo: a Retry.
+type UndoOption interface{ applyUndo(*undo) }
+
+func (r Retry) applyUndo(u *undo) { u.retry = r }
+
+// undo is a compensation as an option.
+type undo struct {
+	retry Retry
+	takes reflect.Type // nil: any
+	call  func(ctx context.Context, e *Engine, value []byte) error
+}
+
+func undoOf(missing bool, opts []UndoOption) *undo {
+	if missing {
+		panic("stet: Undo: the function is nil")
+	}
+	u := new(undo)
+	for _, opt := range opts {
+		opt.applyUndo(u)
+	}
+	return u
+}
+
+func (u *undo) applyStep(o *stepOptions) { o.undo = u }
+
+// compensation returns the runner's form of u for a step whose result is of type
+// result, or nil.
+func (c Context) compensation(u *undo, name string, result reflect.Type) (*runner.Undo, error) {
+	if u == nil {
+		return nil, nil
+	}
+	if u.takes != nil && u.takes != result {
+		panic(fmt.Sprintf("stet: step %q: Undo takes a %s, the step returns a %s", name, u.takes, result))
+	}
+	e := c.env.engine
+	retry := u.retry.over(c.env.retry)
+	if err := retry.check("Retry"); err != nil {
+		return nil, fmt.Errorf("undo of step %q: %w", name, err)
+	}
+	return &runner.Undo{
+		Policy: retry.policy(),
+		Func: func(ctx context.Context, b *runner.Body, value []byte) runner.BodyResult {
+			err := e.around(ctx, b, func(ctx context.Context) error { return u.call(ctx, e, value) })
+			if err != nil {
+				return runner.BodyResult{Failure: e.errors.record(err), Final: final(err, retry.If)}
+			}
+			return runner.BodyResult{}
+		},
+	}, nil
+}
+
+// Rollback returns err marked as a request to undo the run: returned by the
+// workflow's function, alone or wrapped, it has the compensations of the completed
+// steps executed before the run ends as failed with err, whatever UndoOn says. A
+// nil err gives nil: a run that succeeds is not undone.
+func Rollback(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &rollback{err}
+}
+
+type rollback struct{ err error }
+
+func (r *rollback) Error() string { return r.err.Error() }
+func (r *rollback) Unwrap() error { return r.err }
+
+// asksRollback reports whether err asks for undoing.
+func asksRollback(err error) bool {
+	var r *rollback
+	return errors.As(err, &r)
+}
+
+// UndoOn says at which ends a run is undone without being asked by Rollback. It
+// is an option of Define; the values are combined with |. The default is
+// UndoOnFailure|UndoOnCancel, which is nothing for a run without compensations. A
+// run that succeeds or is terminated is never undone; terminate lists what was
+// owed, in RunError.Owed.
+type UndoOn uint8
+
+const (
+	// UndoOnFailure: the workflow's function returns an error or panics, or the
+	// run is failed by the engine, for example because its history has outgrown
+	// its budget.
+	UndoOnFailure UndoOn = 1 << iota
+	// UndoOnCancel: the run is cancelled, by a request or a policy.
+	UndoOnCancel
+	// UndoOnRollback: only by Rollback. It is part of each other value.
+	UndoOnRollback
+)
+
+func (u UndoOn) applyDefine(o *defineOptions) { o.undoOn = u }
+
+// OnFailure says what becomes of a run that fails. It is an option of Define and
+// a field of Config, which is the default of all workflows.
+type OnFailure uint8
+
+const (
+	// EndOnFailure: the run ends as failed, and is undone before, if there is
+	// anything to undo. It is the default.
+	EndOnFailure OnFailure = 1
+	// StallOnFailure: the run stalls for a person instead, with a reason that
+	// begins with "failure:", and nothing is undone. Only a Rollback ends it.
+	StallOnFailure OnFailure = 2
+)
+
+func (f OnFailure) applyDefine(o *defineOptions) { o.onFailure = f }
