@@ -73,6 +73,49 @@ func BenchmarkThroughput(b *testing.B) {
 	}
 }
 
+// BenchmarkChildren executes children of as many steps as the runs of
+// BenchmarkThroughput have: one parent after the other starts 1,000 and awaits
+// them; one operation is one child.
+func BenchmarkChildren(b *testing.B) {
+	const atOnce = 1000
+	child := steps(10)
+	parent := stet.Define("parent", func(ctx stet.Context, n int) (int, error) {
+		others := make([]*stet.Other[payload], n)
+		var err error
+		for i := range others {
+			if others[i], err = child.Go(ctx, payload{i, strings.Repeat("x", 80)}); err != nil {
+				return 0, err
+			}
+		}
+		ended := 0
+		for _, o := range others {
+			if _, err := o.Await(ctx); err != nil {
+				return ended, err
+			}
+			ended++
+		}
+		return ended, nil
+	})
+	for _, s := range testStores {
+		b.Run(s.name, func(b *testing.B) {
+			e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{parent, child}, Logger: slog.New(slog.DiscardHandler)})
+			b.ReportAllocs()
+			b.ResetTimer()
+			for done := 0; done < b.N; done += atOnce {
+				n := min(atOnce, b.N-done)
+				r, err := parent.Start(b.Context(), e, n)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if ended, err := r.Wait(b.Context()); err != nil || ended != n {
+					b.Fatalf("%d of %d children have ended: %v", ended, n, err)
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "children/s")
+		})
+	}
+}
+
 // BenchmarkRaw is what the driver can do with the rows of a store and no engine:
 // a random run ID of 16 bytes for ten rows, a path, 100 bytes, three integers.
 // One operation is one row.
