@@ -116,7 +116,8 @@ func (t *tenure) adopt(c *store.Command, answer *store.Answer, now store.Time) {
 		}
 		return
 	}
-	if a := t.find(run.No); a == nil || !a.post(event{item: &item}) {
+	// A run that is not in hand has to be claimed, though it be in memory.
+	if a := t.find(run.No); a == nil || !run.Claimed || !a.post(event{item: &item}) {
 		t.claimSoon()
 	}
 }

@@ -34,7 +34,7 @@ func (t *tenure) address(turn *store.Turn) {
 				_, known := t.e.cfg.Workflows[c.Start.Workflow]
 				c.Adopt = known && room > 0
 			} else {
-				c.Adopt = !c.Item.Kind.Verb() && len(t.workflows) > 0 && room > 0
+				c.Adopt = len(t.workflows) > 0 && room > 0
 			}
 			if c.Adopt {
 				room--
