@@ -96,6 +96,10 @@ func (x *execution) remove(b *Branch, block []*stmt) {
 				b.Removed(at(s.name + "-mail"))
 			}
 			x.forget(b, s)
+		case "child", "leave", "detach", "watch":
+			for _, suffix := range []string{"", "-timer", "-mail"} {
+				b.Removed(at(s.name + suffix))
+			}
 		case "defer":
 			x.remove(b, s.arms[0])
 			b.Removed(shielded(s.name))
@@ -383,7 +387,7 @@ func removed(block []*stmt, gone bool) map[string]bool {
 	names := map[string]bool{}
 	for _, s := range block {
 		if gone {
-			for _, suffix := range []string{"", "-0", "-1", "-2", "-mail"} {
+			for _, suffix := range []string{"", "-0", "-1", "-2", "-mail", "-timer"} {
 				names[s.name+suffix] = true
 			}
 		}

@@ -441,10 +441,13 @@ func (r *Run) orphans() []store.Command {
 	for _, o := range open {
 		sends = append(sends, r.cancelOther(o.loc, o.other.link.RunID, parentEnded))
 	}
-	if r.live {
-		return sends
-	}
-	return append(sends, r.orphansOf(func(e *store.Entry) bool { return !r.replay.records[e.Loc].asked })...)
+	return append(sends, r.orphansOf(func(e *store.Entry) bool {
+		if r.live {
+			return r.gone[e.Loc] != nil // accepted by Removed
+		}
+		rec := r.replay.records[e.Loc]
+		return !rec.asked || rec.accepted
+	})...)
 }
 
 const parentEnded = "its parent has ended"

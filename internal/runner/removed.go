@@ -59,8 +59,9 @@ func (p *replay) remove(loc location.Loc) (last *record) {
 		}
 		p.account(rec)
 		rec.accepted, rec.gone = true, true
-		// A promise was not waited for where it was made.
-		waited := at == loc && rec.Kind != store.KindPromise || loc.Spans(at)
+		// What lasts was not waited for where it was made.
+		lasts := rec.Kind == store.KindPromise || rec.Kind == store.KindChild || rec.Kind == store.KindRun
+		waited := at == loc && !lasts || loc.Spans(at)
 		if waited && rec.Seq > 0 && (last == nil || rec.Seq > last.Seq) {
 			last = rec
 		}
