@@ -32,7 +32,7 @@ func NewPromise[T any](ctx Context, name string) (*Promise[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Promise[T]{inner: p, name: name, token: makeToken(ctx.env.run, p.Location())}, nil
+	return &Promise[T]{inner: p, name: name, token: makeToken(ctx.env.run, p)}, nil
 }
 
 // Token identifies the promise and is the right to assign it: it names the run
@@ -114,8 +114,9 @@ func (e *Engine) assign(ctx context.Context, text string, value []byte, failed b
 	if t.incarnation < run.Incarnation {
 		return fmt.Errorf("promise of run %q: %w", t.runID, ErrTerminal)
 	}
-	if runner.PromiseSecret(&run, string(t.loc)) != t.secret {
-		return fmt.Errorf("promise of run %q: %w", t.runID, ErrNotFound)
+	generation, err := e.madeIn(ctx, &run, &t)
+	if err != nil {
+		return fmt.Errorf("promise of run %q: %w", t.runID, err)
 	}
 	switch pruned, err := e.pruned(ctx, &run, t.loc); {
 	case err != nil:
@@ -124,13 +125,36 @@ func (e *Engine) assign(ctx context.Context, text string, value []byte, failed b
 		return fmt.Errorf("promise %s of run %q: its iteration is pruned: %w", t.loc, t.runID, ErrTerminal)
 	}
 	_, err = e.put(ctx, t.runID, &store.Item{
-		Kind: store.ItemResolution, ID: itemID("p", text), Origin: uuid.NewString(),
-		Incarnation: t.incarnation, Loc: string(t.loc), Failed: failed, Value: value,
+		Kind: store.ItemResolution, ID: runner.ResolutionID(string(t.loc), t.incarnation, generation), Origin: uuid.NewString(),
+		Incarnation: t.incarnation, Generation: generation, Loc: string(t.loc), Failed: failed, Value: value,
 	})
 	if errors.Is(err, errDuplicate) {
 		return fmt.Errorf("promise %s of run %q: %w", t.loc, t.runID, ErrAlreadyResolved)
 	}
 	return err
+}
+
+// madeIn returns the generation of the run in which the promise of a token was
+// made. ErrNotFound: none has the token, or the promise was taken back since.
+func (e *Engine) madeIn(ctx context.Context, run *store.Run, t *token) (int, error) {
+	generation := run.Generation
+	for generation >= 0 && runner.PromiseSecret(run, string(t.loc), generation) != t.secret {
+		generation--
+	}
+	if generation < 0 {
+		return 0, ErrNotFound
+	}
+	if generation == run.Generation {
+		return generation, nil
+	}
+	entries, err := e.store.History(ctx, store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation, Locs: []string{string(t.loc)}})
+	if err != nil {
+		return 0, err
+	}
+	if len(entries) != 1 || entries[0].Kind != store.KindPromise || entries[0].Generation != generation {
+		return 0, fmt.Errorf("promise %s was taken back: %w", t.loc, ErrNotFound)
+	}
+	return generation, nil
 }
 
 // pruned reports whether a location is in an iteration of a loop whose history is
@@ -168,8 +192,8 @@ type token struct {
 
 // makeToken returns the text of a promise's token: "p1." and three base64url
 // fields, the run's ID, incarnation and location, and the secret.
-func makeToken(run *store.Run, loc string) string {
-	secret := runner.PromiseSecret(run, loc)
+func makeToken(run *store.Run, p *runner.Promise) string {
+	loc, secret := p.Location(), p.Secret()
 	b64 := base64.RawURLEncoding
 	return "p1." + b64.EncodeToString([]byte(run.ID)) + "." +
 		b64.EncodeToString([]byte(strconv.Itoa(run.Incarnation)+":"+loc)) + "." + b64.EncodeToString(secret[:])

@@ -16,17 +16,20 @@ const (
 // op is one durable operation.
 type op struct {
 	source
-	run    *Run
-	id     int64 // order of request
-	loc    location.Loc
-	in     *stretch // of a loop; nil: not in one
-	kind   store.Kind
-	rec    *record // what the history holds for it; nil: nothing
-	born   int64
-	number int64 // of the hand-over; 0: not handed over
-	asked  store.Time
-	closed bool // cancelled or withdrawn: what arrives for it is dropped
-	begun  bool // took effect: registered, timer set, or body queued
+	run  *Run
+	id   int64 // order of request
+	loc  location.Loc
+	in   *stretch // of a loop; nil: not in one
+	kind store.Kind
+	rec  *record // what the history holds for it; nil: nothing
+	born int64
+	// generation is that of the run when the operation was first asked for. What it
+	// hands out is derived from it.
+	generation int
+	number     int64 // of the hand-over; 0: not handed over
+	asked      store.Time
+	closed     bool // cancelled or withdrawn: what arrives for it is dropped
+	begun      bool // took effect: registered, timer set, or body queued
 
 	// Where its entry stands in the filling turn.
 	turn, place int
@@ -71,6 +74,7 @@ func (b *Branch) requestAt(o *op, loc location.Loc, kind store.Kind, in *stretch
 	r.refused = 0
 	r.nextID++
 	o.run, o.id, o.loc, o.in, o.kind, o.born, o.asked = r, r.nextID, loc, in, kind, r.seq, r.now
+	o.generation = r.cfg.Run.Generation
 	if rec := r.replay.ask(o); rec != nil {
 		if rec.Kind != kind {
 			r.stall(&Stall{
@@ -80,7 +84,7 @@ func (b *Branch) requestAt(o *op, loc location.Loc, kind store.Kind, in *stretch
 			b.halt()
 		}
 		o.rec, o.written, o.size = rec, true, max(rec.Size, len(rec.Value))
-		o.born = rec.Born
+		o.born, o.generation = rec.Born, rec.Generation
 		in.count(1, o.size)
 		return o
 	}
@@ -192,6 +196,10 @@ func (o *op) close() {
 // handOver gives a completion to the code: the next number, the time, an entry
 // in the turn, and the wake of who waits.
 func (r *Run) handOver(o *op) {
+	if r.pause != nil {
+		r.shelve(o)
+		return
+	}
 	r.seq++
 	r.pos++
 	r.now = max(r.now, r.bound)
@@ -226,7 +234,7 @@ func (o *op) handed(number int64) {
 // write puts the operation's entry into the filling turn, in place of an
 // earlier one there.
 func (r *Run) write(o *op, e store.Entry) {
-	e.Loc, e.Kind, e.Born = string(o.loc), o.kind, o.born
+	e.Loc, e.Kind, e.Born, e.Generation = string(o.loc), o.kind, o.born, o.generation
 	r.count(o.in, 0, len(e.Value)-o.size)
 	o.size = len(e.Value)
 	r.log.put(o, e)
@@ -285,5 +293,5 @@ func (b *Branch) Derive(call Call, purpose string) ([32]byte, error) {
 	}
 	s := b.scope()
 	s.derived++
-	return b.run.derive(purpose, 0, s.loc, s.derived), nil
+	return b.run.random(purpose, s.loc, s.derived), nil
 }

@@ -203,6 +203,10 @@ func (r *Run) startOther(o *op) {
 	case o.rec == nil:
 		r.write(o, store.Entry{State: store.Open, Started: r.now, Value: encode(x.link)})
 		r.log.send(x.command(o))
+		if o.kind == store.KindChild && !x.link.Detached && r.cfg.Run.Output != nil {
+			// The run has ended once: a retry may find a child that has ended and told so.
+			r.log.send(r.watch(o, x.link.RunID, hex.EncodeToString(r.again(o))))
+		}
 	case o.rec.State == store.Withdrawn && !o.awaited():
 		return
 	case o.rec.State == store.Withdrawn:
@@ -229,10 +233,10 @@ func (r *Run) inserted() *Stall {
 	return nil
 }
 
-// again derives the key of a further watch. An answer to it is an end by the
-// name of the first.
+// again derives the key of a further watch, which differs from those before. An
+// answer to it is an end by the name of the first.
 func (r *Run) again(o *op) []byte {
-	h := r.derive("watch again", r.cfg.Run.Generation, o.loc, r.seq)
+	h := r.derive("watch again", r.cfg.Run.Generation, o.loc, int64(r.bound))
 	return h[:16]
 }
 

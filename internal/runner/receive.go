@@ -1,10 +1,12 @@
 package runner
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"slices"
 
 	"github.com/stet-run/stet/internal/location"
-
 	"github.com/stet-run/stet/store"
 )
 
@@ -222,14 +224,32 @@ func (p *Promise) Location() string { return string(p.op.loc) }
 
 // Secret returns 16 bytes that only the run can make for this promise.
 func (p *Promise) Secret() [16]byte {
-	return PromiseSecret(&p.op.run.cfg.Run, string(p.op.loc))
+	return PromiseSecret(&p.op.run.cfg.Run, string(p.op.loc), p.op.generation)
 }
 
-// PromiseSecret returns the secret of the promise at loc of the run.
-func PromiseSecret(run *store.Run, loc string) [16]byte {
-	r := Run{cfg: Config{Run: *run}}
-	h := r.derive("promise", run.Generation, location.Loc(loc), 0)
+// PromiseSecret returns the secret of the promise that was made at loc of the run
+// in a generation.
+func PromiseSecret(run *store.Run, loc string, generation int) [16]byte {
+	h := deriveFrom(run.Seed, "promise", generation, location.Loc(loc), 0)
 	return [16]byte(h[:16])
+}
+
+// ResolutionID returns the ID of the item that assigns the promise that was made
+// at loc in an incarnation and generation.
+func ResolutionID(loc string, incarnation, generation int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%d:%s", incarnation, generation, loc))
+	return "p:" + hex.EncodeToString(sum[:16])
+}
+
+// madeIn returns the generation in which the promise at loc was made, or will be.
+func (r *Run) madeIn(loc string) int {
+	if o := r.promises[loc]; o != nil {
+		return o.generation
+	}
+	if rec := r.replay.records[loc]; rec != nil {
+		return rec.Generation
+	}
+	return r.cfg.Run.Generation
 }
 
 // AwaitPromise waits until the promise is assigned. A *Failure is what it was

@@ -31,7 +31,7 @@ type progress struct {
 	Causes []*Failure `cbor:"1,keyasint,omitempty"`
 	Detail []byte     `cbor:"2,keyasint,omitempty"` // of the last heartbeat
 	Former int        `cbor:"3,keyasint,omitempty"` // attempts of former rounds
-	Since  store.Time `cbor:"4,keyasint,omitempty"` // of a compensation: when this round began
+	Since  store.Time `cbor:"4,keyasint,omitempty"` // when this round of attempts began; 0: the first, when it was asked for
 }
 
 // decision is the value of a version.

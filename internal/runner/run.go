@@ -130,6 +130,7 @@ type Run struct {
 	hotOthers []*op          // whose end is there
 	watches   []store.Item   // of this run's end
 
+	pause      *store.Item // asks for the run to be paused; nil: nobody does
 	cancelItem *store.Item // asked for and not handed over
 	cancelling bool        // the cancel was handed over
 	reason     string      // of the cancel
@@ -241,7 +242,7 @@ func (r *Run) Deliver(items ...store.Item) {
 		case store.ItemMessage:
 			r.mailboxOf(it.Name).deliver(r, *it)
 		case store.ItemResolution:
-			if it.Incarnation != r.cfg.Run.Incarnation || r.isPruned(location.Loc(it.Loc)) {
+			if it.Incarnation != r.cfg.Run.Incarnation || r.isPruned(location.Loc(it.Loc)) || it.Generation != r.madeIn(it.Loc) {
 				r.log.dead = append(r.log.dead, it.No) // nobody can await it any more
 				continue
 			}
@@ -296,6 +297,11 @@ func (r *Run) Terminate(it store.Item) {
 		return
 	}
 	r.Answer(it.No, Verdict(true, ""))
+	r.audit(&it)
+	if r.pause != nil {
+		r.Answer(r.pause.No, Verdict(false, "the run was terminated"))
+		r.pause = nil
+	}
 	reason := reasonOf("terminated", it.Value)
 	r.over = &Outcome{Status: store.Cancelled, Reason: reason, Output: CancelledOutput(reason, r.owedNow(), nil)}
 	r.cancelling = true
@@ -391,8 +397,22 @@ func (r *Run) oldest() []*Branch {
 
 // derive returns bytes that only this run has for the purpose and location.
 func (r *Run) derive(purpose string, generation int, loc location.Loc, n int64) [32]byte {
+	return deriveFrom(r.cfg.Run.Seed, purpose, generation, loc, n)
+}
+
+// random is derive for what hands nothing out: a run that was forked has it from
+// the run that it was forked from.
+func (r *Run) random(purpose string, loc location.Loc, n int64) [32]byte {
+	seed := r.cfg.Run.Random
+	if seed == (store.Seed{}) {
+		seed = r.cfg.Run.Seed
+	}
+	return deriveFrom(seed, purpose, 0, loc, n)
+}
+
+func deriveFrom(seed store.Seed, purpose string, generation int, loc location.Loc, n int64) [32]byte {
 	h := sha256.New()
-	h.Write(r.cfg.Run.Seed[:])
+	h.Write(seed[:])
 	var numbers [16]byte
 	binary.BigEndian.PutUint64(numbers[:], uint64(generation))
 	binary.BigEndian.PutUint64(numbers[8:], uint64(n))
@@ -411,12 +431,13 @@ type Body struct {
 	Deadline store.Time    // of all attempts; 0: none
 	Detail   []byte        // of the former attempt's last heartbeat; nil: none
 
-	run *Run
+	run        *Run
+	generation int
 }
 
 // Key returns the idempotency key of the step. It is safe to call on any
 // goroutine.
-func (b *Body) Key() string { return b.run.Key(b.Location) }
+func (b *Body) Key() string { return b.run.Key(b.Location, b.generation) }
 
 // BodyFunc executes a step. It runs outside the run's goroutines.
 type BodyFunc func(ctx context.Context, body *Body) BodyResult

@@ -14,6 +14,10 @@ func (r *Run) next() *Branch {
 		if r.over != nil || r.broken != nil || r.misuse.Load() != nil {
 			break
 		}
+		if r.pause != nil {
+			r.settleArrived()
+			break
+		}
 		if r.ready.len() > 0 {
 			b := r.ready.pop()
 			r.current.Store(b)
@@ -41,6 +45,7 @@ func (r *Run) liveNext() bool {
 		it := r.cancelItem
 		r.cancelItem = nil
 		r.log.consume(it.No, Verdict(true, ""))
+		r.audit(it)
 		r.takeCancel(it.Value)
 	case r.enterNext(), r.matchPromise(), r.matchOther(), r.matchMail(), r.fireTimer():
 	case r.arrived.len() > 0:

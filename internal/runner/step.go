@@ -105,13 +105,13 @@ func (r *Run) Bodies() []Body {
 			break
 		}
 		r.queue.pop()
-		if !o.queued || r.over != nil {
+		if !o.queued || r.over != nil || r.pause != nil {
 			continue
 		}
 		o.queued, o.given = false, true
 		body := Body{
 			ID: o.id, Location: o.loc, Attempt: o.attempt + 1, Func: o.step.Func,
-			Timeout: o.step.Policy.Timeout, Detail: o.detail, run: r,
+			Timeout: o.step.Policy.Timeout, Detail: o.detail, run: r, generation: o.generation,
 		}
 		if overall := o.step.Policy.Overall; overall > 0 {
 			body.Deadline = o.asked.Add(overall)
@@ -234,7 +234,7 @@ func (r *Run) delay(o *op) time.Duration {
 	p := &o.step.Policy
 	d := float64(p.First) * math.Pow(p.Factor, float64(o.attempt-o.step.former-1))
 	d = min(d, float64(p.Max))
-	h := r.derive("jitter", 0, o.loc, int64(o.attempt))
+	h := r.random("jitter", o.loc, int64(o.attempt))
 	unit := float64(binary.BigEndian.Uint32(h[:])) / math.MaxUint32 // 0 to 1
 	d *= 1 + p.Jitter*(2*unit-1)
 	return time.Duration(min(d, float64(math.MaxInt64/2)))
@@ -280,9 +280,9 @@ func NeverBegun(now store.Time) BodyResult {
 	return BodyResult{Failure: &Failure{Code: CodeCancelled, Message: "cancelled before it began"}, Final: true, Never: true, Started: now, Ended: now}
 }
 
-// Key returns the idempotency key of the operation at loc: the same over
-// attempts, replays and retries, new after a rewind.
-func (r *Run) Key(loc location.Loc) string {
-	h := r.derive("key", r.cfg.Run.Generation, loc, 0)
+// Key returns the idempotency key of an operation that was asked for at loc in a
+// generation: the same over attempts, replays and retries, new after a rewind.
+func (r *Run) Key(loc location.Loc, generation int) string {
+	h := r.derive("key", generation, loc, 0)
 	return hex.EncodeToString(h[:16])
 }

@@ -18,6 +18,7 @@ type turnLog struct {
 	consumed []store.Consumption
 	sends    []store.Command
 	dead     []store.ItemNo
+	audit    []store.Audit
 	marked   bool // a mark of the run has changed
 }
 
@@ -95,7 +96,9 @@ func (r *Run) Take() *store.Turn {
 	turn := &store.Turn{
 		Run: r.cfg.Run.No, Shard: r.cfg.Run.Shard, Incarnation: r.cfg.Run.Incarnation,
 		Prune: r.log.prune, Entries: r.log.kept(), Seen: r.log.seen, Consumed: r.log.consumed, Dead: r.log.dead, Sends: r.log.sends,
+		Audit: r.log.audit,
 	}
+	pauses := r.pause != nil && r.over == nil && !r.undo.proposed() && !r.executing() && r.arrived.len() == 0
 	switch {
 	case r.over != nil && r.over.Status == store.Stalled && !r.live:
 		// A stalled replay has begun nothing and leaves everything as it was.
@@ -110,7 +113,12 @@ func (r *Run) Take() *store.Turn {
 		turn.Update = r.update(store.Running)
 		turn.Update.Output = r.undo.record()
 		r.undo.taken = true
-	case r.live && r.idle():
+	case pauses:
+		turn.Update = r.update(store.Running)
+		turn.Update.Marks |= store.Paused
+		turn.Consumed = append(turn.Consumed, store.Consumption{Item: r.pause.No, Verdict: Verdict(true, "")})
+		turn.Audit = append(turn.Audit, AuditOf(r.pause, string(r.pause.Value), ""))
+	case r.live && r.pause == nil && r.idle():
 		turn.Update = r.update(store.Suspended)
 		turn.Update.WakeAt, _ = r.NextTimer()
 		turn.Update.Waits = r.waits()
@@ -124,7 +132,7 @@ func (r *Run) Take() *store.Turn {
 		turn.Seen = slices.DeleteFunc(turn.Seen, func(no store.ItemNo) bool { return no == it.No })
 	}
 	r.underWay, r.taken = true, r.pos
-	r.closed = r.over != nil
+	r.closed = r.over != nil || pauses
 	r.suspended = turn.Update != nil && turn.Update.Status == store.Suspended
 	r.log = turnLog{number: r.log.number + 1}
 	return turn

@@ -352,6 +352,7 @@ func (r *Run) lateCancel(it *store.Item) {
 // acceptCancel answers a cancel, with which the run then ends.
 func (r *Run) acceptCancel(it *store.Item) *Outcome {
 	r.Answer(it.No, Verdict(true, ""))
+	r.audit(it)
 	r.cancelling, r.reason = true, reasonOf("cancelled", it.Value)
 	return &Outcome{Status: store.Cancelled, Reason: r.reason}
 }

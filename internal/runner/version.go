@@ -86,7 +86,8 @@ func (r *Run) passed() bool {
 	case len(r.cfg.Entries) > 0:
 		return true
 	}
-	// A new incarnation begins without a turn.
+	// A new incarnation begins without a turn, and a run that was rewound to its
+	// beginning keeps its build.
 	run := &r.cfg.Run
-	return (run.Build != "" || run.Waits != nil) && run.Incarnation == 0
+	return (run.Build != "" && run.Generation == 0 || run.Waits != nil) && run.Incarnation == 0
 }
