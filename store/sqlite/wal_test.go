@@ -1,7 +1,11 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"os"
 	"sync"
 	"testing"
 
@@ -90,4 +94,42 @@ func TestHugeWALRefusesStartsOnly(t *testing.T) {
 	b.commit(t, s, done(run, 302, nil)) // the log begins anew and is cut
 	s.cfg.wal.refusal = s.walSize()
 	apply(t, s, start("a"))
+}
+
+// TestRoomInTheWAL is reserved ahead, is no part of what was committed, and is
+// used by other processes as well.
+func TestRoomInTheWAL(t *testing.T) {
+	path := testPath(t)
+	s := open(t, path)
+	other := open(t, path)
+	for i := range 100 {
+		apply(t, s, start(fmt.Sprint("own-", i)))
+		apply(t, other, start(fmt.Sprint("other-", i)))
+	}
+	frames := walHeader + int64(max(s.write.wal.pages, other.write.wal.pages))*walFrame
+	size := s.walSize()
+	if size <= frames {
+		t.Errorf("expected room behind %d bytes, found a file of %d", frames, size)
+	}
+	data, err := os.ReadFile(path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rest := bytes.TrimLeft(data[frames:], "\x00"); len(rest) > 0 {
+		t.Errorf("expected zeros behind the last frame, found %d other bytes", len(rest))
+	}
+	base, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A power cut leaves the reserved room, a part of it, or none.
+	for _, left := range []int64{frames, frames + 1, frames + walFrame/2, frames + 3*walFrame, size} {
+		copied := testPath(t)
+		if err := errors.Join(os.WriteFile(copied, base, 0o600), os.WriteFile(copied+"-wal", data[:left], 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if tallies, err := open(t, copied).Count(t.Context(), store.Filter{}); err != nil || len(tallies) != 1 || tallies[0].Runs != 200 {
+			t.Errorf("with %d of %d bytes: expected 200 runs, got %+v, %v", left, size, tallies, err)
+		}
+	}
 }

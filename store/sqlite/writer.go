@@ -86,6 +86,7 @@ func (w *writer) open(ctx context.Context) error {
 	if w.s.cfg.vfs != "" {
 		return nil
 	}
+	w.wal.path = w.s.cfg.path + "-wal"
 	return syncFolder(filepath.Dir(w.s.cfg.path))
 }
 
@@ -94,6 +95,7 @@ func (w *writer) close() error {
 	if w.c == nil {
 		return nil
 	}
+	w.wal.stopReserving() // before the last connection deletes the file
 	err := w.c.close()
 	w.c = nil
 	return err
@@ -145,6 +147,7 @@ func (w *writer) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.wal.reserve()
 	if w.c.pagerVersion() != w.pager {
 		w.hand.forget() // somebody else has written
 		if w.pager != 0 {
