@@ -30,6 +30,8 @@ type environment struct {
 	retry  Retry        // default of the workflow
 	log    *slog.Logger // of Log; nil: not asked for yet
 
+	headers Headers // decoded; nil: not asked for yet
+
 	undecodable func(error) // is told what could not be decoded; nil: nobody
 }
 

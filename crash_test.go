@@ -93,6 +93,7 @@ type crashCase struct {
 	options  []stet.StartOption
 	want     string
 	drive    func(ctx context.Context, e *stet.Engine, id string) error // what the outside does; repeatable
+	check    func(ctx context.Context, e *stet.Engine, id string) error // what it finds in the end; nil: nothing
 }
 
 var (
@@ -222,6 +223,7 @@ var crashCases = []crashCase{
 			})
 		},
 	},
+	showCase,
 	{
 		name: "a loop beside a branch", want: "0a1b2a3b4a5b6a, 5 asides",
 		workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
@@ -323,7 +325,7 @@ func TestCrashAtEveryCommit(t *testing.T) {
 					out, err := stettest.CrashEverywhere(t, c.workflow(current.Load), "",
 						stettest.On(s.open), stettest.WithConfig(stet.Config{MaxParked: parked}),
 						stettest.Faults(stettest.DieBefore, stettest.DieAfter, stettest.DieUnheard, stettest.LoseAnswer, stettest.FailOnce),
-						stettest.Starting(c.options...), stettest.Driving(c.drive), stettest.Ready(func(e *stet.Engine) { current.Store(e) }))
+						stettest.Starting(c.options...), stettest.Driving(c.drive), stettest.Checking(c.check), stettest.Ready(func(e *stet.Engine) { current.Store(e) }))
 					if errors.Is(err, stet.ErrCancelled) {
 						out, err = "cancelled", nil
 					}

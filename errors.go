@@ -32,6 +32,9 @@ var (
 	ErrRefused = errors.New("refused")
 	// ErrPending: the context ended before the owner decided; the request stands.
 	ErrPending = engine.ErrPending
+	// ErrUnanswered: the run has ended, or continued as new, without an answer to
+	// an update.
+	ErrUnanswered = errors.New("the update was not answered")
 	// ErrStalled: the run needs a person; its reason says for what.
 	ErrStalled = errors.New("the run is stalled")
 	// ErrTooLarge: a value is over the limit.

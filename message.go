@@ -118,10 +118,53 @@ func (m Message[T]) Send(ctx context.Context, e *Engine, runID string, value T, 
 	return e.send(ctx, runID, string(m), data, opts)
 }
 
-// SendOption is an option of Send: a SendKey.
+// Delivery is a message with what accompanies it.
+type Delivery[T any] struct {
+	Value   T
+	Sent    time.Time
+	Headers Headers // that the sender has given, or of the run whose step has sent it
+}
+
+// ReceiveDelivery is Receive for code that wants to know more of the message than
+// its value.
+func (m Message[T]) ReceiveDelivery(ctx Context, opts ...WaitOption) (Delivery[T], error) {
+	o, err := waitOptionsOf(string(m), opts)
+	if err != nil {
+		return Delivery[T]{}, err
+	}
+	got, err := ctx.branch.Receive(o.receive(ctx, ctx.call(o.as, o.key), string(m), 1))
+	if err != nil {
+		return Delivery[T]{}, ctx.env.engine.errors.seen(err)
+	}
+	value, err := decodeResult[T](ctx, string(m), got[0].Value)
+	headers, _ := decodeHeaders(got[0].Headers) // were written by encode
+	return Delivery[T]{value, got[0].Sent.Time(), headers}, err
+}
+
+// SendOption is an option of Send and of an update's Call: a SendKey, or Headers.
 type SendOption interface{ applySend(*sendOptions) }
 
-type sendOptions struct{ key *SendKey }
+type sendOptions struct {
+	key     *SendKey
+	headers []Headers
+	stored  []byte // headers
+}
+
+// sendOptionsOf returns what the options say. A message that the step of a run
+// sends has the run's headers.
+func sendOptionsOf(ctx context.Context, opts []SendOption) (sendOptions, error) {
+	o := sendOptions{stored: headersOf(ctx)}
+	for _, opt := range opts {
+		opt.applySend(&o)
+	}
+	for _, h := range o.headers {
+		var err error
+		if o.stored, err = h.encode(o.stored); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
 
 // SendKey is the idempotency key of a message: 1 to 255 bytes, unique in the
 // run's inbox.
@@ -129,9 +172,16 @@ type SendKey string
 
 func (k SendKey) applySend(o *sendOptions) { o.key = &k }
 
+func (k SendKey) check(what, name string) error {
+	if n := len(k); n == 0 || n > 255 {
+		return fmt.Errorf("%s %q: expected a key of 1 to 255 bytes, found %d: %w", what, name, n, ErrInvalid)
+	}
+	return nil
+}
+
 // send puts an encoded message into a run's inbox.
 func (e *Engine) send(ctx context.Context, runID, name string, value []byte, opts []SendOption) error {
-	item, err := sendItem(name, value, opts)
+	item, err := sendItem(ctx, name, value, opts)
 	if err != nil {
 		return err
 	}
@@ -142,12 +192,16 @@ func (e *Engine) send(ctx context.Context, runID, name string, value []byte, opt
 	return err
 }
 
-func sendItem(name string, value []byte, opts []SendOption) (*store.Item, error) {
-	var o sendOptions
-	for _, opt := range opts {
-		opt.applySend(&o)
+func sendItem(ctx context.Context, name string, value []byte, opts []SendOption) (*store.Item, error) {
+	o, err := sendOptionsOf(ctx, opts)
+	if err != nil {
+		return nil, err
 	}
-	return messageItem(name, value, o.key)
+	item, err := messageItem(name, value, o.key)
+	if err == nil {
+		item.Headers = o.stored
+	}
+	return item, err
 }
 
 // messageItem makes a message; a nil key is none.
@@ -158,8 +212,8 @@ func messageItem(name string, value []byte, key *SendKey) (*store.Item, error) {
 	origin := uuid.NewString()
 	id := origin
 	if key != nil {
-		if n := len(*key); n == 0 || n > 255 {
-			return nil, fmt.Errorf("message %q: expected a key of 1 to 255 bytes, found %d: %w", name, n, ErrInvalid)
+		if err := key.check("message", name); err != nil {
+			return nil, err
 		}
 		id = itemID("m", string(*key))
 	}

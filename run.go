@@ -115,6 +115,9 @@ type RunInfo struct {
 	store.Run
 	// WaitsFor says what a suspended run waits for, up to ten of them.
 	WaitsFor []Wait
+	// Headers are those that the run was started with. They stand for the encoded
+	// ones in Run.
+	Headers Headers
 	// Err is why it has not succeeded, or nil.
 	Err error
 }
@@ -145,6 +148,7 @@ func (e *Engine) Get(ctx context.Context, runID string) (*RunInfo, error) {
 // if it was listed with values.
 func (e *Engine) Info(run store.Run) *RunInfo {
 	info := &RunInfo{Run: run, Err: e.runError(&run)}
+	info.Headers, _ = decodeHeaders(run.Headers) // were written by encode
 	if run.Waits != nil {
 		_ = json.Unmarshal(run.Waits, &info.WaitsFor) // only shown; a newer form shows as nothing
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // StartOption is an option of Start: an ID, StartAt, StartAfter, an Existing
-// policy, or a FirstMessage.
+// policy, a FirstMessage, Tags, or Headers.
 type StartOption interface{ applyStart(*startOptions) error }
 
 type startOptions struct {
@@ -28,6 +28,8 @@ type startOptions struct {
 	after    time.Duration
 	existing Existing
 	messages []firstMessage
+	tags     []store.Pair
+	headers  []byte
 }
 
 // ID names the run: 1 to 255 printable bytes that do not end in "@" and digits.
@@ -183,6 +185,7 @@ func (e *Engine) startCommand(workflow string, input any, o *startOptions) (*sto
 		ID: o.id, Workflow: workflow, Input: data,
 		Shard: store.Shard{Group: store.DefaultGroup, Slot: e.inner.Slot(o.id)},
 		At:    store.TimeOf(o.at), After: store.Delay(o.after.Microseconds()),
+		Tags: o.tags, Headers: o.headers,
 	}
 	rand.Read(start.Seed[:])
 	if o.existing == ReplaceFailed {

@@ -150,7 +150,8 @@ type StepInfo struct {
 	RunID    string
 	Workflow string
 	Location string
-	Attempt  int // from 1
+	Attempt  int     // from 1
+	Headers  Headers // of the run
 }
 
 // StepOf returns what ctx belongs to; ok is false outside a step.
@@ -159,7 +160,8 @@ func StepOf(ctx context.Context) (info StepInfo, ok bool) {
 	if a == nil {
 		return StepInfo{}, false
 	}
-	return StepInfo{RunID: a.RunID, Workflow: a.Workflow, Location: a.Location(), Attempt: a.Number}, true
+	headers, _ := decodeHeaders(a.Headers) // were written by encode
+	return StepInfo{RunID: a.RunID, Workflow: a.Workflow, Location: a.Location(), Attempt: a.Number, Headers: headers}, true
 }
 
 // Heartbeat says that the step is alive: the attempt's timeout begins anew. A

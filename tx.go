@@ -35,7 +35,7 @@ func SendTx[Tx, T any](ctx context.Context, tx Tx, e *Engine, m Message[T], runI
 	if err != nil {
 		return err
 	}
-	item, err := sendItem(string(m), data, opts)
+	item, err := sendItem(ctx, string(m), data, opts)
 	if err != nil {
 		return err
 	}

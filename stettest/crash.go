@@ -30,6 +30,7 @@ type crash struct {
 	faults []Fault
 	drive  func(context.Context, *stet.Engine, string) error
 	ready  func(*stet.Engine)
+	check  func(context.Context, *stet.Engine, string) error
 }
 
 type crashOption func(*crash)
@@ -69,6 +70,12 @@ func Driving(drive func(ctx context.Context, e *stet.Engine, runID string) error
 // the run, for steps that start runs or resolve promises.
 func Ready(ready func(*stet.Engine)) CrashOption {
 	return crashOption(func(c *crash) { c.ready = ready })
+}
+
+// Checking has check called after each run has ended: it looks at what the run has
+// left besides its result, such as the items of a stream. An error fails the test.
+func Checking(check func(ctx context.Context, e *stet.Engine, runID string) error) CrashOption {
+	return crashOption(func(c *crash) { c.check = check })
 }
 
 // crashRunID is the ID of the run under test.
@@ -263,6 +270,11 @@ func (c *crash) once(t *testing.T, cfg stet.Config, at int64, fault Fault, start
 		got.info = new(stet.RunInfo)
 	} else {
 		look(ctx, outside)
+		if c.check != nil {
+			if err := c.check(ctx, outside, crashRunID); err != nil {
+				bad("checking the run: %v", err)
+			}
+		}
 	}
 	got.again, got.history = again.list(), historyText(outside)
 	if err := last.bury(); err != nil {

@@ -19,9 +19,10 @@ const (
 	KindChild   Kind = 10 // a run that this one has started
 	KindRun     Kind = 11 // any run whose end is awaited
 	KindVersion Kind = 12 // which version of a change the run takes
+	KindShown   Kind = 13 // that what the run says before its first completion is committed
 )
 
-var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run", "version"}
+var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run", "version", "shown"}
 
 // String returns the kind as users see it: "step", "sleep", …
 func (k Kind) String() string {

@@ -37,6 +37,7 @@ func TestStoredNumbers(t *testing.T) {
 		{store.KindChild, int(store.KindChild), "10 child"},
 		{store.KindRun, int(store.KindRun), "11 run"},
 		{store.KindVersion, int(store.KindVersion), "12 version"},
+		{store.KindShown, int(store.KindShown), "13 shown"},
 		{store.Kind(99), 99, "99 kind(99)"},
 		{store.Open, int(store.Open), "1 open"},
 		{store.Done, int(store.Done), "2 done"},

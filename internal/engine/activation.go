@@ -296,6 +296,7 @@ func (a *activation) submit() {
 		}
 		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
 			a.t.e.answered(turn.Consumed)
+			a.t.e.feeds.shown(turn)
 		}
 		a.post(event{verdict: &result})
 	}})

@@ -248,7 +248,7 @@ func (a *activation) execute(b *body) (then sequel) {
 	})
 	defer limit.stop()
 	ctx := context.WithValue(b.ctx, attemptKey{}, &Attempt{
-		RunID: a.id, Workflow: a.run.Workflow, Number: b.Attempt, Detail: b.Detail, body: &b.Body, outcome: new(outcome),
+		RunID: a.id, Workflow: a.run.Workflow, Number: b.Attempt, Detail: b.Detail, Headers: a.run.Headers, body: &b.Body, outcome: new(outcome),
 		beat: func(detail []byte) {
 			limit.renew()
 			if detail != nil {
@@ -339,6 +339,7 @@ type Attempt struct {
 	Workflow string
 	Number   int
 	Detail   []byte // of the former attempt's last heartbeat; nil: none
+	Headers  []byte // of the run; nil: none
 
 	body *runner.Body
 

@@ -131,6 +131,7 @@ func (e *Engine) ended(run store.Run) {
 	for _, w := range waiters {
 		w <- run
 	}
+	e.feeds.tell(run.No)
 }
 
 // answered tells who waits for the verdicts in a committed turn.
@@ -231,6 +232,8 @@ func (e *Engine) Get(ctx context.Context, runID string) (store.Run, bool, error)
 	return page.Runs[0], true, nil
 }
 
+func pending(ctx context.Context) error { return fmt.Errorf("%w: %w", ErrPending, context.Cause(ctx)) }
+
 // Verdict waits for the owner's answer to a verb that was applied as item no
 // with the given item ID. ErrPending: ctx has ended before; the request stands.
 func (e *Engine) Verdict(ctx context.Context, run store.RunNo, no store.ItemNo, itemID string) ([]byte, error) {
@@ -260,7 +263,7 @@ func (e *Engine) Verdict(ctx context.Context, run store.RunNo, no store.ItemNo, 
 		case <-changed:
 		case <-time.After(e.cfg.Poll):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", ErrPending, context.Cause(ctx))
+			return nil, pending(ctx)
 		}
 	}
 }

@@ -173,7 +173,7 @@ func (c *committer) take() *batch {
 	c.busy = true
 	rows, nt := 0, 0
 	for nt < len(c.turns) && rows < maxBatchRows {
-		rows += len(c.turns[nt].turn.Entries) + 1
+		rows += len(c.turns[nt].turn.Entries) + len(c.turns[nt].turn.Values) + len(c.turns[nt].turn.Appends) + 1
 		nt++
 	}
 	nc := min(len(c.commands), max(maxBatchRows-rows, 100))

@@ -257,6 +257,8 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 	for _, it := range s.Items {
 		var verdict []byte
 		switch {
+		case it.State == store.Consumed:
+			continue // an update that the code has received
 		case it.Kind == store.ItemWatch && (!run.Status.Terminal() || it.State == store.New):
 			watches = append(watches, it)
 			if !run.Status.Terminal() {

@@ -70,6 +70,7 @@ type Engine struct {
 	slots int
 	time  clock
 	hub   hub
+	feeds feeds
 
 	tenure  atomic.Pointer[tenure] // nil: not the owner
 	batches atomic.Int64           // number of the last batch of this boot
@@ -95,6 +96,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		ends: map[string][]chan store.Run{}, verdicts: map[store.ItemNo]chan []byte{},
 	}
 	e.hub.changed = cfg.Store.Changed
+	e.feeds.e = e
 	e.time.observe(d.Now)
 	return e, nil
 }

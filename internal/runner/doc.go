@@ -88,6 +88,36 @@
 // remain; those without a number are accepted on the spot. Nothing is written. An operation that is asked for at a
 // location that was accepted stalls the run, as it must not be executed again.
 //
+// # What a run shows
+//
+// Setting a value, appending to a stream, tagging and answering an update are not
+// operations: they block nothing, have no location and leave no entry. They go
+// into the turn that fills, and a replay must not say them again. It knows what was
+// said without a record of it:
+//
+//   - Code is executed between two hand-overs, and a turn is taken only when every
+//     branch is blocked. So a turn that has a hand-over has all that was said
+//     because of it, up to the next one.
+//   - Every hand-over is recorded, and the last one of a committed turn is never
+//     pruned: a loop prunes what is older than the iteration in which its code is.
+//   - So what is said after a recorded hand-over stands, and what is said after one
+//     that this activation has made is new. Whether the run is live does not matter:
+//     an unnumbered completion is handed over in a replay, and is new.
+//   - Before the first hand-over an entry says it, of whatever operation. An append
+//     makes one of its own there, at "[shown]". A value that is set again, or a tag,
+//     needs none: nothing can have been set since. Bodies that are asked for behind
+//     it wait for the turn, so that none of theirs is durable before it.
+//
+// A position in a stream is therefore given by the store when the turn is
+// committed: it does not depend on the history, of which a loop deletes parts and
+// continue-as-new all; nor on the code, which may say more or less after a deploy
+// without moving what stands. After a rewind what is executed anew is said anew,
+// behind a mark.
+//
+// An answer is known by its update, not by its place: one that code gives in a
+// replay to an update that is not answered was not given by former code, and is
+// written when the run is live.
+//
 // # Goroutines
 //
 // Each branch has a goroutine and exactly one goroutine has the baton: the

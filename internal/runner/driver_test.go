@@ -28,6 +28,11 @@ type driver struct {
 	seen   *seen
 	change change // of code that is edited
 
+	shows   bool // what the code sees is shown to readers, and mail m2 is updates
+	shown   []event
+	said    map[string]int          // how often a text was said at a place
+	answers map[store.ItemNo]string // that the code of this activation has given
+
 	cuts, evictions, lost, transactions, ends int // how often each happened
 }
 
@@ -52,7 +57,7 @@ func newDriver(t testing.TB, prog *program, random *rand.Rand) *driver {
 
 // activate begins an activation from what is durable.
 func (d *driver) activate() {
-	d.seen = &seen{}
+	d.seen, d.shown, d.said, d.answers = &seen{}, nil, map[string]int{}, map[store.ItemNo]string{}
 	d.change.begin()
 	d.harness.activate()
 	d.seen.run = d.r
@@ -132,7 +137,11 @@ func (d *driver) resume() {
 
 func (d *driver) sendMail() {
 	d.mail--
-	d.give(store.Item{Kind: store.ItemMessage, Name: fmt.Sprintf("m%d", d.mail%3), Value: []byte(fmt.Sprint("mail", d.mail))})
+	it := store.Item{Kind: store.ItemMessage, Name: fmt.Sprintf("m%d", d.mail%3), Value: []byte(fmt.Sprint("mail", d.mail))}
+	if d.shows && it.Name == "m2" {
+		it.Kind = store.ItemUpdate
+	}
+	d.give(it)
 }
 
 // resolve assigns a promise that is open. It reports false if there is none.
@@ -279,6 +288,7 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 // same as far as is durable, and in the meantime has written nothing.
 func (d *driver) crash() {
 	d.cuts++
+	d.checkShown(d.j.seq())
 	before := d.seen
 	d.transact()
 	d.leave()
@@ -304,6 +314,34 @@ func (d *driver) crash() {
 			}
 			d.j.violate("up to completion %d the code had seen %q and sees %q now (event %d)", durable, want[i], other, i)
 			return
+		}
+	}
+}
+
+// checkShown makes sure that what the code has said up to a durable completion is
+// in the stream, in that order, and that nothing is there twice. What was said
+// before the first completion may not be durable yet.
+func (d *driver) checkShown(durable int64) {
+	if !d.shows {
+		return
+	}
+	places := map[string]int{}
+	for i, text := range d.j.streams["log"] {
+		if _, twice := places[text]; twice {
+			d.j.violate("the stream has %q twice, the second time at %d", text, i+1)
+		}
+		places[text] = i + 1
+	}
+	last := 0
+	for _, e := range d.shown {
+		if e.seq > durable || durable == 0 {
+			continue
+		}
+		if at := places[e.text]; at <= last {
+			d.j.violate("the code has said %q after what stands at %d; of %d durable completions it is at %d", e.text, last, durable, at)
+			return
+		} else {
+			last = at
 		}
 	}
 }
@@ -353,6 +391,8 @@ func (d *driver) verify(over *Outcome) string {
 		return "the replay of the whole history stalls: " + got.Stall.Error()
 	case len(d.r.log.entries)+len(d.r.log.prune)+len(d.r.log.sends) > 0 || d.r.queue.len() > 0 || len(d.begun) != bodies:
 		return fmt.Sprintf("the replay of the whole history writes %d entries, sends %d and asks for %d bodies", len(d.r.log.entries), len(d.r.log.sends), d.r.queue.len())
+	case !d.r.log.shown.empty():
+		return fmt.Sprintf("the replay of the whole history shows %+v", d.r.log.shown)
 	case got.Status != over.Status || !bytes.Equal(got.Output, over.Output):
 		return fmt.Sprintf("the replay ends %s %q, the run ended %s %q", got.Status, got.Output, over.Status, over.Output)
 	case d.seen.of(d.j) != live.of(d.j):

@@ -21,6 +21,9 @@ type journal struct {
 	prunings int // turns that pruned
 	broken   []string
 	out      outside
+	values   map[string]string
+	streams  map[string][]string
+	sets     int // how often a value was set
 }
 
 // birth is the time at which the runs of the tests begin.
@@ -32,7 +35,7 @@ func newJournal() *journal {
 			No: 1, ID: "r", Shard: store.Shard{Group: store.DefaultGroup}, Status: store.Running,
 			Claimed: true, Started: birth, Seed: store.Seed{7},
 		},
-		entries: map[string]store.Entry{},
+		entries: map[string]store.Entry{}, values: map[string]string{}, streams: map[string][]string{},
 	}
 }
 
@@ -70,6 +73,7 @@ func (j *journal) commit(t *store.Turn) bool {
 			it.State = store.Dead
 		}
 	}
+	j.show(t)
 	u := t.Update
 	if u == nil {
 		return true
@@ -154,6 +158,26 @@ func (j *journal) pruned(loc location.Loc) bool {
 	return false
 }
 
+// show applies what a turn says to readers.
+func (j *journal) show(t *store.Turn) {
+	for _, a := range t.Answers {
+		it := j.item(a.Item)
+		if it == nil || it.Kind != store.ItemUpdate || it.State != store.Consumed || it.Verdict != nil {
+			j.violate("item %d is answered and no update that was received, or twice", a.Item)
+			continue
+		}
+		it.Verdict = a.Verdict
+	}
+	for _, v := range t.Values {
+		j.values[v.Name] = string(v.Value)
+		j.sets++
+	}
+	for _, a := range t.Appends {
+		j.streams[a.Name] = append(j.streams[a.Name], string(a.Value))
+	}
+	j.run.Tags = store.MergeTags(j.run.Tags, t.Tags)
+}
+
 // overwritable is law 4.
 func overwritable(old, next store.Entry) bool {
 	if old.State != store.Done && old.State != store.FailedEntry {
@@ -200,7 +224,7 @@ func (j *journal) snapshot() (entries []store.Entry, items []store.Item) {
 	}
 	slices.SortFunc(entries, func(a, b store.Entry) int { return strings.Compare(a.Loc, b.Loc) })
 	for _, it := range j.items {
-		if it.State != store.Consumed && it.State != store.Dead {
+		if it.State != store.Consumed && it.State != store.Dead || it.Kind == store.ItemUpdate && it.Verdict == nil {
 			items = append(items, it)
 		}
 	}

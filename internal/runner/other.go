@@ -249,7 +249,7 @@ func (x *other) command(o *op) store.Command {
 	seed := r.derive("seed of a child", r.cfg.Run.Generation, o.loc, 0)
 	start := &store.Start{
 		ID: x.link.RunID, Workflow: x.link.Workflow, Seed: store.Seed(seed[:16]), Input: x.input,
-		Parent: r.cfg.Run.No, ParentLoc: string(o.loc),
+		Headers: r.cfg.Run.Headers, Parent: r.cfg.Run.No, ParentLoc: string(o.loc),
 	}
 	if x.link.Detached {
 		start.ParentLoc = ""

@@ -100,6 +100,7 @@ var errProgram = errors.New("failed on purpose")
 func (p *program) code(d *driver) func(*Branch) ([]byte, *Failure) {
 	return func(b *Branch) ([]byte, *Failure) {
 		x := &execution{d: d, seen: d.seen, shared: new(int), own: new(memory)}
+		x.show(b, "begin")
 		err := x.run(b, p.root)
 		x.see(b, "end: %v", err)
 		if err != nil {
@@ -152,6 +153,21 @@ func (x *execution) run(b *Branch, block []*stmt) error {
 // note adds an outcome to what was seen.
 func (x *execution) note(b *Branch, s *stmt, value any, err error) {
 	x.see(b, "%s %s: %v %v now %d", b.loc, s.name, value, err, b.Now())
+	x.show(b, x.seen.events[len(x.seen.events)-1].text)
+}
+
+// show says to readers what was seen, if the driver wants that; no text is said
+// twice.
+func (x *execution) show(b *Branch, text string) {
+	if d := x.d; d.shows {
+		place := fmt.Sprint(b.Location(), " ", text)
+		d.said[place]++
+		text = fmt.Sprintf("%s (%d)", place, d.said[place])
+		d.shown = append(d.shown, event{seq: x.seen.run.seq, text: text})
+		if err := errors.Join(b.Append(at("log"), []byte(text)), b.Set(at("last"), []byte(text))); err != nil {
+			panic(err)
+		}
+	}
 }
 
 // stmt executes one statement. Only cancel and failures on purpose end a block.
@@ -255,10 +271,26 @@ func (x *execution) receive(b *Branch, s *stmt) error {
 	if s.fail {
 		r.Deadline = b.Now().Add(s.delay)
 	}
+	if x.d.shows && s.mail == 2 {
+		r.Names[0] = UpdateBox(r.Names[0])
+	}
 	got, err := b.Receive(r)
 	text := ""
 	for _, m := range got {
 		text += string(m.Value)
+		if x.d.shows && s.mail == 2 {
+			answer := func() {
+				text := fmt.Sprint("to ", string(m.Value))
+				x.d.answers[m.No] = text
+				if err := b.AnswerUpdate(at("answer"), m.No, []byte(text)); err != nil {
+					panic(err)
+				}
+			}
+			if s.limit > 1 {
+				answer()
+			}
+			defer answer() // the first answer stands
+		}
 	}
 	x.note(b, s, text, err)
 	if err == ErrTimeout {

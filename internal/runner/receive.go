@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
@@ -13,7 +14,7 @@ import (
 // Receive waits for messages.
 type Receive struct {
 	Call     Call
-	Names    []string
+	Names    []string   // of messages, or UpdateBox of the names of updates
 	Max      int        // messages at most; at least 1
 	Deadline store.Time // 0: none
 }
@@ -24,6 +25,20 @@ type mailbox struct {
 	receivers []*op        // in the order of waiting; settled and closed ones are skipped
 	hot       bool         // listed in Run.hotMail
 	crowd     int          // see weed
+}
+
+// UpdateBox returns the name under which updates of a name are received.
+func UpdateBox(name string) string { return updatePrefix + name }
+
+const updatePrefix = "\x00" // no message's name begins so
+
+// shownNames are the names of messages and updates as users know them.
+func shownNames(names []string) []string {
+	names = slices.Clone(names)
+	for i := range names {
+		names[i] = strings.TrimPrefix(names[i], updatePrefix)
+	}
+	return names
 }
 
 // Receive waits for messages and returns them, oldest first. With a deadline it
@@ -177,8 +192,11 @@ func (r *Run) takeMail(o *op) {
 		}
 		from.items[0] = store.Item{}
 		from.items = from.items[1:]
-		o.messages = append(o.messages, Message{No: it.No, Name: it.Name, ID: it.ID, Sent: it.Sent, Value: it.Value})
+		o.messages = append(o.messages, Message{No: it.No, Name: it.Name, ID: it.ID, Sent: it.Sent, Value: it.Value, Headers: it.Headers})
 		r.log.consume(it.No, nil)
+		if it.Kind == store.ItemUpdate && it.Verdict == nil {
+			r.unanswered[it.No] = struct{}{}
+		}
 	}
 	if o.messages == nil {
 		o.failure = &Failure{Code: CodeTimeout, Message: "no message by " + o.deadline.String()}

@@ -56,6 +56,8 @@ func (p *replay) init(entries []store.Entry) {
 			p.undos = append(p.undos, rec)
 		case rec.Seq > 0:
 			p.numbered = append(p.numbered, rec)
+		case rec.Kind == store.KindShown:
+			rec.asked = true // by nobody, but it stands
 		default:
 			p.unasked++
 		}

@@ -130,6 +130,12 @@ type Run struct {
 	hotOthers []*op          // whose end is there
 	watches   []store.Item   // of this run's end
 
+	unanswered map[store.ItemNo]struct{} // updates that were received
+	late       []store.Consumption       // answers for when the run goes live
+	tags       []store.Pair              // after what the filling turn sets; nil: none was set
+	begun      bool                      // something was said before the first completion
+	appended   bool                      // … to a stream
+
 	pause      *store.Item // asks for the run to be paused; nil: nobody does
 	cancelItem *store.Item // asked for and not handed over
 	cancelling bool        // the cancel was handed over
@@ -178,7 +184,8 @@ func New(cfg Config) *Run {
 		yield: make(chan struct{}, 1), branches: map[*Branch]struct{}{},
 		mail: map[string]*mailbox{}, promises: map[string]*op{}, resolved: map[string]store.Item{},
 		bodies: map[int64]*op{}, known: map[store.ItemNo]struct{}{}, pruned: map[location.Loc]int64{},
-		others: map[string]*op{},
+		others:     map[string]*op{},
+		unanswered: map[store.ItemNo]struct{}{},
 	}
 	r.timers.before = func(a, b timer) bool { return a.at < b.at || a.at == b.at && a.op.id < b.op.id }
 	r.replay.init(cfg.Entries)
@@ -241,6 +248,12 @@ func (r *Run) Deliver(items ...store.Item) {
 		switch it.Kind {
 		case store.ItemMessage:
 			r.mailboxOf(it.Name).deliver(r, *it)
+		case store.ItemUpdate:
+			if it.State == store.Consumed {
+				r.unanswered[it.No] = struct{}{}
+				continue
+			}
+			r.mailboxOf(UpdateBox(it.Name)).deliver(r, *it)
 		case store.ItemResolution:
 			if it.Incarnation != r.cfg.Run.Incarnation || r.isPruned(location.Loc(it.Loc)) || it.Generation != r.madeIn(it.Loc) {
 				r.log.dead = append(r.log.dead, it.No) // nobody can await it any more

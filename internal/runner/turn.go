@@ -19,11 +19,12 @@ type turnLog struct {
 	sends    []store.Command
 	dead     []store.ItemNo
 	audit    []store.Audit
+	shown    shown
 	marked   bool // a mark of the run has changed
 }
 
 func (l *turnLog) full(limits Limits) bool {
-	return len(l.entries) >= limits.TurnEntries || l.bytes >= limits.TurnBytes
+	return len(l.entries)+l.shown.rows() >= limits.TurnEntries || l.bytes+l.shown.size >= limits.TurnBytes
 }
 
 // see marks an item as examined in the turn.
@@ -93,10 +94,18 @@ func (r *Run) Take() *store.Turn {
 	if r.over != nil && r.over.Status.Terminal() && r.live {
 		r.abandon()
 	}
+	if r.live || r.over != nil {
+		for _, a := range r.late {
+			r.log.shown.answer(a)
+		}
+		r.late = nil
+	}
+	shown := &r.log.shown
 	turn := &store.Turn{
 		Run: r.cfg.Run.No, Shard: r.cfg.Run.Shard, Incarnation: r.cfg.Run.Incarnation,
 		Prune: r.log.prune, Entries: r.log.kept(), Seen: r.log.seen, Consumed: r.log.consumed, Dead: r.log.dead, Sends: r.log.sends,
-		Audit: r.log.audit,
+		Audit:  r.log.audit,
+		Values: shown.values, Appends: shown.appends, Tags: shown.tags, Answers: shown.answers,
 	}
 	pauses := r.pause != nil && r.over == nil && !r.undo.proposed() && !r.executing() && r.arrived.len() == 0
 	switch {
@@ -124,7 +133,7 @@ func (r *Run) Take() *store.Turn {
 		turn.Update.Waits = r.waits()
 	case r.log.marked:
 		turn.Update = r.update(store.Running)
-	case len(turn.Entries) == 0 && len(turn.Seen) == 0 && len(turn.Consumed) == 0 && len(turn.Dead) == 0 && len(turn.Prune) == 0:
+	case len(turn.Entries) == 0 && len(turn.Seen) == 0 && len(turn.Consumed) == 0 && len(turn.Dead) == 0 && len(turn.Prune) == 0 && shown.empty():
 		return nil
 	}
 	if it := r.cancelItem; it != nil && r.over != nil && r.over.Status == store.Stalled {
@@ -215,7 +224,7 @@ func (r *Run) waits() []byte {
 		for _, o := range b.wait.ops {
 			w := Wait{Location: o.loc.String(), Kind: o.kind.String(), Since: o.asked.Time()}
 			if o.receive != nil {
-				w.Names = o.receive.Names
+				w.Names = shownNames(o.receive.Names)
 			}
 			if o.other != nil {
 				w.Run = o.other.link.RunID

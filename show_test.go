@@ -1,0 +1,91 @@
+package stet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stet-run/stet"
+)
+
+var (
+	shownLog  = stet.Stream[string]("log")
+	shownLast = stet.Value[string]("last")
+	double    = stet.Update[int, int]("double")
+)
+
+// showCase is a run that says what it does and answers updates. Killed at any
+// commit it has said all of it once, in order, and a caller has got its answer.
+var showCase = crashCase{
+	name: "values, streams and updates", want: "2 4 6 bad done",
+	drive: func(ctx context.Context, e *stet.Engine, id string) error {
+		for i := 1; i <= 3; i++ {
+			got, err := double.Call(ctx, e, id, i, stet.SendKey(fmt.Sprint(i)))
+			if err != nil {
+				return err
+			}
+			if got != 2*i {
+				return fmt.Errorf("twice %d is %d", i, got)
+			}
+		}
+		if _, err := double.Call(ctx, e, id, -1, stet.SendKey("bad")); !errors.Is(err, stet.ErrRefused) {
+			return fmt.Errorf("expected a refusal, got %w", err)
+		}
+		return nil
+	},
+	check: func(ctx context.Context, e *stet.Engine, id string) error {
+		items, err := shownLog.Items(ctx, e, id, 0, 0)
+		if err != nil {
+			return err
+		}
+		want := []string{"begin", "2", "answered 2", "4", "answered 4", "6", "answered 6", "bad", "done"}
+		var got []string
+		for i, item := range items {
+			if item.Position != int64(i+1) {
+				return fmt.Errorf("item %d has the position %d", i, item.Position)
+			}
+			got = append(got, item.Value)
+		}
+		last, _, err := shownLast.Get(ctx, e, id)
+		if !slices.Equal(got, want) || last != "done" || err != nil {
+			return fmt.Errorf("the stream holds %q, the value is %q (%v)", got, last, err)
+		}
+		return nil
+	},
+	workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
+		return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+			var words []string
+			show := func(text string) error {
+				return errors.Join(shownLog.Append(ctx, text), shownLast.Set(ctx, text))
+			}
+			if err := show("begin"); err != nil {
+				return "", err
+			}
+			for len(words) < 4 {
+				r, err := double.Receive(ctx)
+				if err != nil {
+					return "", err
+				}
+				if r.Value < 0 {
+					words = append(words, "bad")
+					if err := errors.Join(r.Reject(ctx, errors.New("negative")), show("bad")); err != nil {
+						return "", err
+					}
+					continue
+				}
+				word, err := say(ctx, "compute", fmt.Sprint(2*r.Value))
+				if err != nil {
+					return "", err
+				}
+				words = append(words, word)
+				if err := errors.Join(show(word), r.Answer(ctx, 2*r.Value), show("answered "+word)); err != nil {
+					return "", err
+				}
+			}
+			words = append(words, "done")
+			return strings.Join(words, " "), show("done")
+		})
+	},
+}

@@ -1,0 +1,158 @@
+package stet
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// Stream is a sequence of items that a run makes while it goes on, by name: log
+// lines, tokens of an answer, rows that are done. It is declared once and used by
+// both sides:
+//
+//	var Log = stet.Stream[Line]("log")
+//
+// Items are kept in the order in which they were appended, each once, whatever
+// crashes: a position is never left out and never given twice. Anyone can read
+// them from any position and follow what comes.
+type Stream[T any] string
+
+// Append adds an item. It is part of the commit that records what led to it:
+// readers never see what a crash takes back, and a replay appends nothing again.
+// It waits for nothing, makes no entry (but one before the first completion of the
+// run), and works in a cancelled branch. Errors: ErrTooLarge and those of
+// encoding.
+func (s Stream[T]) Append(ctx Context, item T) error {
+	data, err := ctx.env.engine.codecs.encode(item)
+	if err != nil {
+		return fmt.Errorf("stream %q: %w: %w", string(s), err, ErrInvalid)
+	}
+	return ctx.env.engine.errors.seen(ctx.branch.Append(runner.Call{Name: string(s)}, data))
+}
+
+// Item is an item of a stream.
+type Item[T any] struct {
+	Position int64 // from 1
+	At       time.Time
+	// Rewound marks the place at which the run was rewound: what was appended
+	// before it stays, and what follows may say some of it again. Such an item has
+	// no value.
+	Rewound bool
+	Value   T
+}
+
+// Items returns items of a run's stream after a position, 0 for all, in their
+// order: at most limit of them, 100 for 0, and not more than about 4 MiB. An empty
+// answer says that there are none yet. Errors: ErrNotFound if there is no run with
+// the ID, ErrInvalid for bad numbers, and those of decoding and of the store.
+func (s Stream[T]) Items(ctx context.Context, e *Engine, runID string, after int64, limit int) ([]Item[T], error) {
+	raw, err := e.Items(ctx, runID, string(s), after, limit)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]Item[T], len(raw))
+	for i := range raw {
+		if items[i], err = decodeItem[T](&raw[i]); err != nil {
+			return nil, fmt.Errorf("stream %q of run %q: %w", string(s), runID, err)
+		}
+	}
+	return items, nil
+}
+
+// Tail yields the items of a run's stream after a position, 0 for all, and then
+// what comes, until the run has ended. To go on later, pass the position of the
+// last item seen. It costs no query while nothing changes. An error is yielded
+// last: the cause of ctx's end, or those of Items.
+func (s Stream[T]) Tail(ctx context.Context, e *Engine, runID string, after int64) iter.Seq2[Item[T], error] {
+	return func(yield func(Item[T], error) bool) {
+		for raw, err := range e.Tail(ctx, runID, string(s), after) {
+			var item Item[T]
+			if err == nil {
+				item, err = decodeItem[T](&raw)
+			}
+			if !yield(item, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func decodeItem[T any](raw *Item[Raw]) (Item[T], error) {
+	item := Item[T]{Position: raw.Position, At: raw.At, Rewound: raw.Rewound}
+	err := raw.Value.Decode(&item.Value)
+	if err != nil {
+		err = fmt.Errorf("item %d: %w", raw.Position, err)
+	}
+	return item, err
+}
+
+// Raw is a stored value whose type the reader knows.
+type Raw struct {
+	data   []byte
+	codecs codecs
+}
+
+// Decode decodes the value into v, a pointer. No value leaves v alone.
+func (r Raw) Decode(v any) error { return r.codecs.decode(r.data, v) }
+
+// Items is Stream.Items for a stream whose type is not known.
+func (e *Engine) Items(ctx context.Context, runID, stream string, after int64, limit int) ([]Item[Raw], error) {
+	run, err := e.find(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	items, err := e.items(ctx, store.StreamQuery{Run: run.No, Name: stream, After: after, Limit: limit})
+	if err != nil {
+		return nil, fmt.Errorf("run %q: %w", runID, err)
+	}
+	return items, nil
+}
+
+func (e *Engine) items(ctx context.Context, q store.StreamQuery) ([]Item[Raw], error) {
+	if err := checkName("stream", q.Name); err != nil {
+		return nil, err
+	}
+	if _, err := q.Bounds(); err != nil {
+		return nil, fmt.Errorf("%w: %w", err, ErrInvalid)
+	}
+	stored, err := e.store.Stream(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("stream %q: %w", q.Name, err)
+	}
+	items := make([]Item[Raw], len(stored))
+	for i := range stored {
+		it := &stored[i]
+		items[i] = Item[Raw]{Position: it.Pos, At: it.At.Time(), Rewound: it.Rewound, Value: Raw{it.Value, e.codecs}}
+	}
+	return items, nil
+}
+
+// Tail is Stream.Tail for a stream whose type is not known.
+func (e *Engine) Tail(ctx context.Context, runID, stream string, after int64) iter.Seq2[Item[Raw], error] {
+	return func(yield func(Item[Raw], error) bool) {
+		run, err := e.find(ctx, runID)
+		if err == nil {
+			err = e.follow(ctx, run, func() (bool, error) {
+				for {
+					items, err := e.items(ctx, store.StreamQuery{Run: run.No, Name: stream, After: after})
+					if err != nil || len(items) == 0 {
+						return true, err
+					}
+					for _, item := range items {
+						if !yield(item, nil) {
+							return false, nil
+						}
+						after = item.Position
+					}
+				}
+			})
+		}
+		if err != nil {
+			yield(Item[Raw]{}, err)
+		}
+	}
+}

@@ -1,0 +1,267 @@
+package stet
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// Update is a message to one run that expects an answer. It is declared once and
+// used by both sides:
+//
+//	var SetLimit = stet.Update[Limit, Limit]("set-limit")
+//
+// The caller waits for the answer with Call. The run receives requests like
+// messages, first in, first out, checks each, and answers or rejects it; the
+// answer is durable before the caller sees it.
+type Update[Req, Resp any] string
+
+// Request is an update that a run has received.
+type Request[Req, Resp any] struct {
+	Value Req
+
+	name string
+	no   store.ItemNo
+}
+
+// Receive waits for a request. The options and errors are those of
+// Message.Receive. Answer, Reject or Fail each request: one that is not answered
+// when the run ends, or continues as new, fails with ErrUnanswered.
+func (u Update[Req, Resp]) Receive(ctx Context, opts ...WaitOption) (*Request[Req, Resp], error) {
+	o, err := waitOptionsOf(string(u), opts)
+	if err != nil {
+		return nil, err
+	}
+	return u.receive(ctx, ctx.call(o.as, o.key), o)
+}
+
+func (u Update[Req, Resp]) receive(ctx Context, call runner.Call, o waitOptions) (*Request[Req, Resp], error) {
+	got, err := ctx.branch.Receive(o.receive(ctx, call, runner.UpdateBox(string(u)), 1))
+	if err != nil {
+		return nil, ctx.env.engine.errors.seen(err)
+	}
+	return u.request(ctx, &got[0])
+}
+
+// request decodes what was received. What cannot be decoded is rejected.
+func (u Update[Req, Resp]) request(ctx Context, m *runner.Message) (*Request[Req, Resp], error) {
+	r := &Request[Req, Resp]{name: string(u), no: m.No}
+	value, err := decodeResult[Req](ctx, string(u), m.Value)
+	if err != nil {
+		return nil, errors.Join(err, r.Reject(ctx, err))
+	}
+	r.Value = value
+	return r, nil
+}
+
+// Case waits for a request in a Select and stores it in into if it wins. If it
+// loses no request is consumed.
+func (u Update[Req, Resp]) Case(into **Request[Req, Resp], opts ...WaitOption) Case {
+	return Case{
+		build: func(ctx Context) (runner.Case, error) {
+			o, err := waitOptionsOf(string(u), opts)
+			if err != nil {
+				return runner.Case{}, err
+			}
+			r := o.receive(ctx, runner.Call{Name: o.as, Key: o.key, Shield: ctx.shield}, runner.UpdateBox(string(u)), 1)
+			return runner.Case{Receive: &r}, nil
+		},
+		won: func(ctx Context, s runner.Selected) (err error) {
+			*into, err = u.request(ctx, &s.Messages[0])
+			return err
+		},
+	}
+}
+
+// Serve receives requests and answers each with what fn returns, one after the
+// other, until the branch is cancelled; it returns ErrCancelled then. Begin it in
+// a branch of its own (Go): it ends with the function that has begun that branch.
+// A request for which accept returns an error is rejected with it; nil accepts
+// all. An error of fn fails the request, except ErrCancelled, which ends Serve.
+func (u Update[Req, Resp]) Serve(ctx Context, accept func(Context, Req) error, fn func(Context, Req) (Resp, error)) error {
+	call := ctx.call(string(u), "")
+	for {
+		got, err := ctx.branch.Receive(runner.Receive{Call: call, Names: []string{runner.UpdateBox(string(u))}, Max: 1})
+		if err != nil {
+			return ctx.env.engine.errors.seen(err)
+		}
+		r, err := u.request(ctx, &got[0])
+		if err != nil {
+			continue // it is rejected
+		}
+		if err := r.serve(ctx, accept, fn); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *Request[Req, Resp]) serve(ctx Context, accept func(Context, Req) error, fn func(Context, Req) (Resp, error)) error {
+	if accept != nil {
+		if err := accept(ctx, r.Value); errors.Is(err, ErrCancelled) {
+			return err
+		} else if err != nil {
+			return r.Reject(ctx, err)
+		}
+	}
+	resp, err := fn(ctx, r.Value)
+	switch {
+	case errors.Is(err, ErrCancelled):
+		return err
+	case err != nil:
+		return r.Fail(ctx, err)
+	}
+	if err := r.Answer(ctx, resp); err != nil {
+		return r.Fail(ctx, err)
+	}
+	return nil
+}
+
+// Answer answers the request. The caller sees it once the commit that records
+// what led to it is durable. It waits for nothing and works in a cancelled branch.
+// Only the first of Answer, Reject and Fail counts. Errors: ErrTooLarge and those
+// of encoding; the request is then still unanswered.
+func (r *Request[Req, Resp]) Answer(ctx Context, resp Resp) error {
+	data, err := ctx.env.engine.codecs.encode(resp)
+	if err != nil {
+		return fmt.Errorf("answer to update %q: %w: %w", r.name, err, ErrInvalid)
+	}
+	return r.reply(ctx, runner.EncodeAnswer(data, nil, false))
+}
+
+// Reject says that the request is not accepted and that nothing was done. The
+// caller gets an error that wraps ErrRefused and the reason. A nil reason is
+// ErrInvalid. Otherwise it is like Answer.
+func (r *Request[Req, Resp]) Reject(ctx Context, reason error) error {
+	return r.failed(ctx, reason, true)
+}
+
+// Fail says that carrying out the request has failed. The caller gets the reason,
+// as it crosses the journal. A nil reason is ErrInvalid. Otherwise it is like
+// Answer.
+func (r *Request[Req, Resp]) Fail(ctx Context, reason error) error {
+	return r.failed(ctx, reason, false)
+}
+
+func (r *Request[Req, Resp]) failed(ctx Context, reason error, rejected bool) error {
+	if reason == nil {
+		return fmt.Errorf("answer to update %q: expected an error, found nil: %w", r.name, ErrInvalid)
+	}
+	return r.reply(ctx, runner.EncodeAnswer(nil, ctx.env.engine.errors.record(reason), rejected))
+}
+
+func (r *Request[Req, Resp]) reply(ctx Context, answer []byte) error {
+	return ctx.env.engine.errors.seen(ctx.branch.AnswerUpdate(runner.Call{Name: r.name}, r.no, answer))
+}
+
+// Call sends a request to a run and waits for the answer. The request is durable
+// at once. With a SendKey equal keys to one run are one request: a second Call
+// with an equal request gets the same answer, also after the run has ended; with
+// another request it is ErrExists.
+//
+// Errors: what the run has failed the request with; ErrRefused with the reason if
+// it has rejected it; ErrUnanswered if the run has ended, or continued as new,
+// without an answer, with the *RunError of a run that has failed; ErrPending if ctx
+// ends before, the request standing; ErrNotFound, ErrTerminal, ErrTooLarge, and
+// those of the store.
+func (u Update[Req, Resp]) Call(ctx context.Context, e *Engine, runID string, req Req, opts ...SendOption) (Resp, error) {
+	var zero Resp
+	raw, err := e.Update(ctx, runID, string(u), req, opts...)
+	if err != nil {
+		return zero, err
+	}
+	resp, err := decodeAs[Resp](e.codecs, raw.data)
+	if err != nil {
+		return zero, fmt.Errorf("answer to update %q of run %q: %w", string(u), runID, err)
+	}
+	return resp, nil
+}
+
+// Update is Update.Call for an update whose types are not known.
+func (e *Engine) Update(ctx context.Context, runID, name string, req any, opts ...SendOption) (Raw, error) {
+	data, err := e.encodeValue("update "+name, req)
+	if err != nil {
+		return Raw{}, err
+	}
+	item, err := e.updateItem(ctx, name, data, opts)
+	if err != nil {
+		return Raw{}, err
+	}
+	answer, err := e.put(ctx, runID, item)
+	if errors.Is(err, errDuplicate) {
+		return Raw{}, fmt.Errorf("update %q of run %q: the key was used with another request: %w", name, runID, ErrExists)
+	}
+	if err != nil {
+		return Raw{}, err
+	}
+	verdict, err := e.inner.Answer(ctx, answer.Run.No, item.ID)
+	if err != nil {
+		return Raw{}, fmt.Errorf("update %q of run %q: %w", name, runID, err)
+	}
+	raw, err := e.answered(ctx, runID, verdict)
+	if err != nil {
+		return Raw{}, fmt.Errorf("update %q of run %q: %w", name, runID, err)
+	}
+	return raw, nil
+}
+
+// updateItem makes a request. One with a key is recognised by the request.
+func (e *Engine) updateItem(ctx context.Context, name string, value []byte, opts []SendOption) (*store.Item, error) {
+	if err := checkName("update", name); err != nil {
+		return nil, err
+	}
+	o, err := sendOptionsOf(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	id := uuid.NewString()
+	item := &store.Item{Kind: store.ItemUpdate, Name: name, ID: id, Origin: id, Value: value, Headers: o.stored}
+	if o.key != nil {
+		if err := o.key.check("update", name); err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(append([]byte(name+"\x00"), value...))
+		item.ID, item.Origin = itemID("u", string(*o.key)), base64.RawURLEncoding.EncodeToString(sum[:])
+	}
+	return item, nil
+}
+
+// answered returns what the answer to an update says.
+func (e *Engine) answered(ctx context.Context, runID string, verdict []byte) (Raw, error) {
+	if verdict == nil {
+		return Raw{}, fmt.Errorf("it is no longer kept: %w", ErrNotFound)
+	}
+	value, failure, rejected, answered, err := runner.DecodeAnswer(verdict)
+	switch {
+	case err != nil:
+		return Raw{}, err
+	case !answered:
+		return Raw{}, e.unanswered(ctx, runID)
+	case rejected:
+		return Raw{}, fmt.Errorf("%w: %w", ErrRefused, e.errors.restore(failure))
+	case failure != nil:
+		return Raw{}, e.errors.restore(failure)
+	}
+	return Raw{value, e.codecs}, nil
+}
+
+// unanswered is the error of a request that nobody will answer.
+func (e *Engine) unanswered(ctx context.Context, runID string) error {
+	run, ok, err := e.inner.Get(ctx, runID)
+	switch {
+	case err != nil || !ok:
+		return ErrUnanswered
+	case !run.Status.Terminal():
+		return fmt.Errorf("%w: the run continued as new", ErrUnanswered)
+	}
+	if cause := e.runError(&run); cause != nil {
+		return fmt.Errorf("%w: %w", ErrUnanswered, cause)
+	}
+	return fmt.Errorf("%w: run %q is %s", ErrUnanswered, runID, run.Status)
+}
