@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -275,6 +276,25 @@ func TestReplayWithoutTheCode(t *testing.T) {
 	if err := checker(t, open()).Replay(testContext(t), bytes.NewReader(file)); !errors.Is(err, stet.ErrUnknownWorkflow) {
 		t.Errorf("the replay gives %v", err)
 	}
+}
+
+// TestReplayThatReachesNothing breaks when its patience is over.
+func TestReplayThatReachesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open := testStores[0].open(t)
+		w := shop().define()
+		e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}).Engine
+		file := waiting(t, e, w, "r")
+		release := make(chan struct{})
+		defer close(release)
+		stuck := stet.Define("shop", func(stet.Context, string) (string, error) { <-release; return "", nil })
+		begun := time.Now()
+		err := checker(t, open(), stuck).Replay(t.Context(), bytes.NewReader(file))
+		wantBreak(t, err, "", "", "", "the code has reached no operation and no end for 10s")
+		if took := time.Since(begun); took != 10*time.Second {
+			t.Errorf("it has taken %v", took)
+		}
+	})
 }
 
 // TestReplayThatDoesNotEnd is given up when the context ends.

@@ -1,0 +1,127 @@
+package stet_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// historian exports every run of the committed turns after each commit.
+type historian struct {
+	store.Store
+	reader *stet.Engine
+
+	mu    sync.Mutex
+	files [][]byte
+	err   error
+}
+
+func (h *historian) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+	result, err := h.Store.Commit(ctx, b)
+	var nos []store.RunNo
+	for _, turn := range b.Turns {
+		nos = append(nos, turn.Run)
+	}
+	if len(nos) == 0 || err != nil {
+		return result, err
+	}
+	page, listErr := h.Store.List(ctx, store.Filter{Nos: nos})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = errors.Join(h.err, listErr)
+	for i := range page.Runs {
+		var file bytes.Buffer
+		h.err = errors.Join(h.err, h.reader.Export(ctx, page.Runs[i].ID, &file))
+		h.files = append(h.files, file.Bytes())
+	}
+	return result, err
+}
+
+// TestReplayFitsAfterEachCommit exports a run after each of its commits. A replay
+// of the file against the same code never breaks, whatever was recorded last, and
+// executes nothing.
+func TestReplayFitsAfterEachCommit(t *testing.T) {
+	cases := crashCases
+	cases = append(cases, crashCase{
+		name: "children", want: "49 yes",
+		drive: func(ctx context.Context, e *stet.Engine, id string) error {
+			for {
+				page, err := e.List(ctx, store.Filter{Workflows: []string{"told"}})
+				if err != nil {
+					return err
+				}
+				if len(page.Runs) == 1 {
+					return goOn.Send(ctx, e, page.Runs[0].ID, "yes")
+				}
+				time.Sleep(time.Millisecond)
+			}
+		},
+		workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
+			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+				n, err := square.Call(ctx, 7)
+				if err != nil {
+					return "", err
+				}
+				child, err := told.Go(ctx, "")
+				if err != nil {
+					return "", err
+				}
+				got, err := child.Await(ctx)
+				return fmt.Sprint(n, " ", got), err
+			})
+		},
+	})
+	for _, c := range cases {
+		for _, parked := range []int{stet.None, 100} {
+			t.Run(fmt.Sprintf("%s/parked %d", c.name, parked), func(t *testing.T) {
+				t.Parallel()
+				ctx := testContext(t)
+				first := memory.New()
+				var current atomic.Pointer[stet.Engine]
+				w := c.workflow(current.Load)
+				cfg := family(w)
+				cfg.MaxParked, cfg.Retry = parked, stet.Retry{}
+				outside := client(t, first.Join(), w, square, told)
+				current.Store(outside)
+				h := &historian{Store: first, reader: outside}
+				startProcess(t, h, cfg)
+				run, err := w.Start(ctx, outside, "", append(c.options, stet.ID("r"))...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.drive != nil {
+					if err := c.drive(ctx, outside, "r"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				out, err := run.Wait(ctx)
+				if errors.Is(err, stet.ErrCancelled) {
+					out, err = "cancelled", nil
+				}
+				if err != nil || out != c.want {
+					t.Fatalf("the result is %q, %v; want %q", out, err, c.want)
+				}
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				if h.err != nil || len(h.files) < 3 {
+					t.Fatalf("%d files, %v", len(h.files), h.err)
+				}
+				check := checker(t, first.Join(), w, square, told)
+				for i, file := range h.files {
+					if err := check.Replay(ctx, bytes.NewReader(file)); err != nil {
+						t.Errorf("the replay after commit %d: %v\n%s", i+1, err, file)
+					}
+				}
+			})
+		}
+	}
+}
