@@ -284,7 +284,11 @@ func TestReplayThatReachesNothing(t *testing.T) {
 		open := testStores[0].open(t)
 		w := shop().define()
 		e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}).Engine
-		file := waiting(t, e, w, "r")
+		if _, err := w.Start(t.Context(), e, "in", stet.ID("r")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		file := export(t, e, "r")
 		release := make(chan struct{})
 		defer close(release)
 		stuck := stet.Define("shop", func(stet.Context, string) (string, error) { <-release; return "", nil })
