@@ -21,6 +21,7 @@ type Entry struct {
 	Ended    time.Time        // zero: not ended
 	Wake     time.Time        // deadline, end of a sleep or next attempt of an open one; zero: none
 	Size     int              // of the stored value in bytes
+	Owes     bool             // a completed step that carries a compensation, undone or not
 
 	value  []byte
 	codecs codecs
@@ -36,8 +37,8 @@ func (e *Entry) Decode(v any) error {
 	return e.codecs.decode(e.value, v)
 }
 
-// Err returns the failure of a failed operation, and of an open step that of its
-// last attempt, or nil. It needs values.
+// Err returns the failure of a failed operation, and of an open step or
+// compensation that of its last attempt, or nil. It needs values.
 func (e *Entry) Err() error {
 	switch {
 	case e.value == nil:
@@ -48,7 +49,7 @@ func (e *Entry) Err() error {
 			return err
 		}
 		return e.errors.restore(failure)
-	case e.State == store.Open && e.Kind == store.KindStep:
+	case e.State == store.Open && (e.Kind == store.KindStep || e.Kind == store.KindUndo):
 		causes, _, err := runner.DecodeProgress(e.value)
 		if err != nil || len(causes) == 0 {
 			return err
@@ -94,7 +95,7 @@ func (e *Engine) History(ctx context.Context, runID string, q HistoryQuery) ([]E
 		s := &stored[i]
 		entries[i] = Entry{
 			Location: location.Loc(s.Loc).String(), Kind: s.Kind, State: s.State, Number: s.Seq, Attempts: s.Attempt,
-			Started: s.Started.Time(), Ended: s.Ended.Time(), Wake: s.Wake.Time(), Size: s.Size,
+			Started: s.Started.Time(), Ended: s.Ended.Time(), Wake: s.Wake.Time(), Size: s.Size, Owes: s.Owes,
 			value: s.Value, codecs: e.codecs, errors: e.errors,
 		}
 		if s.State == store.Open || s.State == store.Withdrawn {

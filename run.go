@@ -67,7 +67,9 @@ type RunError struct {
 	// where its code could not run; in the order in which they would have, at most
 	// 1,000.
 	Owed []string
-	Err  error // of Failed: what the workflow returned; else ErrCancelled or ErrStalled
+	// Err is what the workflow has returned, of Failed; ErrCancelled or ErrStalled of
+	// the others, which wraps what it has returned if it stalled because of that.
+	Err error
 }
 
 // Error names the run, the status and the reason.
@@ -104,6 +106,13 @@ func (e *Engine) runError(run *store.Run) error {
 		out.Owed = end.Owed
 	case store.Stalled:
 		out.Err = ErrStalled
+		failure, err := runner.RunFailed(run)
+		if err != nil {
+			return fmt.Errorf("failure of run %q: %w", run.ID, err)
+		}
+		if failure != nil {
+			out.Err = fmt.Errorf("%w: %w", ErrStalled, e.errors.restore(failure))
+		}
 	default:
 		return nil
 	}

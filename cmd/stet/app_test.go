@@ -66,6 +66,33 @@ var (
 		}
 		return name.Receive(ctx)
 	})
+	// saga is undone, at once or with trouble, or sleeps before.
+	saga = stet.Define("saga", func(ctx stet.Context, how string) (int, error) {
+		if err := stet.Do(ctx, "reserve", func(context.Context) error { return nil },
+			stet.UndoDo(func(context.Context) error { return nil })); err != nil {
+			return 0, err
+		}
+		if _, err := stet.Step(ctx, "charge", func(context.Context) (string, error) { return "ch-1", nil },
+			stet.Undo(func(_ context.Context, charge string) error {
+				switch _, err := os.Stat("mended"); {
+				case how == "late":
+					return errors.New("bank is closed")
+				case how == "stuck" && err != nil:
+					return stet.Permanent(fmt.Errorf("no charge %s", charge))
+				}
+				return nil
+			}, stet.Retry{First: time.Hour, Max: time.Hour})); err != nil {
+			return 0, err
+		}
+		if how == "sleeps" {
+			return 0, stet.Sleep(ctx, "long", time.Hour)
+		}
+		return 0, errors.New("sold out")
+	})
+	// careful stalls instead of failing.
+	careful = stet.Define("careful", func(ctx stet.Context, _ any) (int, error) {
+		return stet.Step(ctx, "weigh", func(context.Context) (int, error) { return 0, errors.New("scales are broken") }, stet.Retry{Attempts: 1})
+	}, stet.StallOnFailure)
 )
 
 // application is a user's program: an engine on app.db with the workflows above.
@@ -108,7 +135,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	e, err := stet.New(stet.Config{
 		Store: db, Node: "app", Build: "build-" + os.Getenv("VERSION"),
-		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, edited},
+		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, edited, saga, careful},
 		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before
 			if register {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,8 @@ type operation struct {
 	Value    json.RawMessage `json:"value,omitempty"`
 	Messages []messageView   `json:"messages,omitempty"` // that a receive has consumed
 	Error    *failureView    `json:"error,omitempty"`    // of an open step: of its last attempt
+	Undoable bool            `json:"undoable,omitempty"` // a completed step that carries a compensation
+	Undone   bool            `json:"undone,omitempty"`   // which has succeeded
 }
 
 // messageView is a message as JSON.
@@ -45,6 +48,12 @@ func operationsOf(ctx context.Context, s store.Store, run *store.Run, values boo
 	for i := range entries {
 		operations[i] = viewEntry(&entries[i])
 	}
+	owed := runner.Owed(entries)
+	for i := range entries {
+		o := &operations[i]
+		o.Undoable = entries[i].Owes && entries[i].State == store.Done
+		o.Undone = o.Undoable && !slices.Contains(owed, o.Location)
+	}
 	return operations, nil
 }
 
@@ -60,7 +69,7 @@ func viewEntry(e *store.Entry) operation {
 	case e.Value == nil:
 	case e.State == store.FailedEntry:
 		o.Error = failureOf(e.Value)
-	case e.State == store.Open && e.Kind == store.KindStep:
+	case e.State == store.Open && (e.Kind == store.KindStep || e.Kind == store.KindUndo):
 		causes, _, err := runner.DecodeProgress(e.Value)
 		switch {
 		case err != nil:
@@ -103,6 +112,14 @@ func (o *operation) result() string {
 		text = string(o.Value)
 	}
 	return text
+}
+
+// state is the state for people.
+func (o *operation) state() string {
+	if o.Undone {
+		return o.State + ", undone"
+	}
+	return o.State
 }
 
 // took is how long the operation has taken, up to its end or now.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -120,10 +121,11 @@ func (a *app) tell(it *story, width int) error {
 			return err
 		}
 	}
-	if it.info.Status != store.Failed {
+	failure := viewOf(it.info).Error
+	if failure == nil {
 		return nil
 	}
-	_, err := fmt.Fprintf(a.out, "\nERROR\n%s", printable(failureOf(it.info.Output).String()))
+	_, err := fmt.Fprintf(a.out, "\nERROR\n%s", printable(failure.String()))
 	return err
 }
 
@@ -141,6 +143,9 @@ func (it *story) facts(width int) *grid {
 	fact("workflow", printable(info.Workflow))
 	fact("status", statusText(&info.Run))
 	fact("reason", short(info.Reason, math.MaxInt))
+	if e := (*stet.RunError)(nil); errors.As(info.Err, &e) {
+		fact("not undone", printable(strings.Join(e.Owed, ", ")))
+	}
 	fact("created", moment(info.Created))
 	if info.Started != 0 {
 		fact("started", moment(info.Started))
@@ -207,7 +212,7 @@ func tree(operations []operation, now time.Time, width int) *grid {
 		for depth := shared; depth < base; depth++ {
 			g.add(strings.Repeat("  ", depth)+printable(path[depth])+"/", "", "", "", "", "", "")
 		}
-		g.add(strings.Repeat("  ", base)+printable(path[base]), o.Kind, o.State, positive(o.Number), positive(int64(o.Attempts)),
+		g.add(strings.Repeat("  ", base)+printable(path[base]), o.Kind, o.state(), positive(o.Number), positive(int64(o.Attempts)),
 			o.took(now), short(o.result(), width))
 		open = path
 	}

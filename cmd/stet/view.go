@@ -30,6 +30,7 @@ type runView struct {
 	Output      json.RawMessage `json:"output,omitempty"`
 	Error       *failureView    `json:"error,omitempty"`
 	Reason      string          `json:"reason,omitempty"`
+	Owed        []string        `json:"owed,omitempty"` // steps that a cancelled run has not undone
 	WaitsFor    []stet.Wait     `json:"waits_for,omitempty"`
 }
 
@@ -44,8 +45,15 @@ func viewOf(info *stet.RunInfo) *runView {
 	switch info.Status {
 	case store.Succeeded:
 		v.Output = valueJSON(info.Output)
-	case store.Failed:
-		v.Error = failureOf(info.Output)
+	case store.Cancelled:
+		if end, err := runner.DecodeEnding(info.Output); err == nil {
+			v.Owed = end.Owed
+		}
+	}
+	if f, err := runner.RunFailed(&info.Run); err != nil {
+		v.Error = &failureView{Message: err.Error()}
+	} else if f != nil {
+		v.Error = viewFailure(f)
 	}
 	return v
 }
