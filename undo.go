@@ -85,7 +85,11 @@ func (c Context) compensation(u *undo, name string, result reflect.Type) (*runne
 		return nil, nil
 	}
 	if u.takes != nil && u.takes != result {
-		panic(fmt.Sprintf("stet: step %q: Undo takes a %s, the step returns a %s", name, u.takes, result))
+		returns := "nothing"
+		if result != nil {
+			returns = "a " + result.String()
+		}
+		panic(fmt.Sprintf("stet: step %q: Undo takes a %s, the step returns %s", name, u.takes, returns))
 	}
 	e := c.env.engine
 	retry := u.retry.over(c.env.retry)
