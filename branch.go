@@ -39,7 +39,10 @@ func Go[T any](ctx Context, name string, fn func(Context) (T, error), opts ...Go
 	for _, opt := range opts {
 		opt.applyGo(&o)
 	}
-	inner := ctx.branch.Go(ctx.call(name, o.key), func(b *runner.Branch) (any, error) { return fn(ctx.with(b)) })
+	inner := ctx.branch.Go(ctx.call(name, o.key), func(b *runner.Branch) (any, error) {
+		v, err := fn(ctx.with(b))
+		return v, ctx.with(b).inside("a branch "+name, err)
+	})
 	return &Future[T]{inner, name}
 }
 
@@ -235,7 +238,8 @@ func Map[In, Out any](ctx Context, name string, items []In, fn func(Context, In)
 		key = func(i int) string { return by(items[i]) }
 	}
 	futures, failed, err := ctx.branch.Map(ctx.call(name, ""), len(items), o.limit, key, func(b *runner.Branch, i int) (any, error) {
-		return fn(ctx.with(b), items[i])
+		v, err := fn(ctx.with(b), items[i])
+		return v, ctx.with(b).inside("a branch of map "+name, err)
 	})
 	if err != nil {
 		return nil, err

@@ -255,6 +255,28 @@ var crashCases = []crashCase{
 		},
 	},
 	{
+		name: "continue as new", want: "abcd and e",
+		options: []stet.StartOption{stet.FirstMessage(word, "b"), stet.FirstMessage(word, "d")},
+		workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
+			return stet.Define("w", func(ctx stet.Context, s string) (string, error) {
+				if len(s) == 4 {
+					e, err := say(ctx, "last", "e")
+					return s + " and " + e, err
+				}
+				beside := stet.Go(ctx, "beside", func(ctx stet.Context) (string, error) { return never.Receive(ctx) })
+				a, err := say(ctx, "first", string("abcd"[len(s)]))
+				if err != nil {
+					return "", err
+				}
+				b, err := word.Receive(ctx)
+				if err != nil || beside == nil {
+					return "", err
+				}
+				return "", stet.ContinueAsNew(s + a + b)
+			})
+		},
+	},
+	{
 		name: "cancel with clean-up", want: "cancelled",
 		drive: func(ctx context.Context, e *stet.Engine, id string) error {
 			for { // until it sleeps

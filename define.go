@@ -95,6 +95,9 @@ func Define[In, Out any](name string, fn func(Context, In) (Out, error), opts ..
 				return nil, &runner.Failure{Code: runner.CodeInput, Message: fmt.Sprintf("input of workflow %s: %v%s", name, err, position(err))}
 			}
 			out, err := fn(Context{branch: b, env: env}, in)
+			if next := continuationIn(err); next != nil {
+				return nil, e.continueAsNew(b, env.run, reflect.TypeFor[In](), next)
+			}
 			if err != nil {
 				if asksRollback(err) {
 					b.Rollback()

@@ -176,6 +176,8 @@ func (t *errorTable) record(err error) *runner.Failure {
 		return nil
 	case *runner.Failure:
 		return e
+	case *continuation:
+		return e.misplaced("a step, or another function that is not the workflow's own")
 	case *permanent:
 		return t.record(e.err)
 	case *rollback:

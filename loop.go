@@ -121,7 +121,7 @@ func Loop[S, R any](ctx Context, name string, state S, body func(Context, S) (Ne
 			next, err := body(ctx, state)
 			switch {
 			case err != nil:
-				return nil, false, err
+				return nil, false, ctx.inside("an iteration of loop "+name, err)
 			case next.step == nextBreak:
 				value = next.value
 				return nil, false, nil

@@ -99,7 +99,8 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 // final reports whether an error is not to be retried.
 func final(err error, worth func(error) bool) bool {
 	for e := err; e != nil; {
-		if _, ok := e.(*permanent); ok {
+		switch e.(type) {
+		case *permanent, *continuation:
 			return true
 		}
 		u, ok := e.(interface{ Unwrap() error })

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
 	"runtime"
 	"slices"
 	"sync"
@@ -25,13 +26,14 @@ type activation struct {
 	gone    bool // takes no events any more
 
 	// The driver's.
-	run     store.Run
-	r       *runner.Run // nil: loading
-	closing bool        // the run is being stalled; what comes is left in the store
-	touched bool        // a turn with an update was committed: build and suspicion are settled
-	ending  *store.Run  // what the run will be when the turn under way is committed
-	told    int         // how many of the watches the turn that ends the run tells
-	early   []event     // came while loading
+	run      store.Run
+	r        *runner.Run // nil: loading
+	closing  bool        // the run is being stalled; what comes is left in the store
+	touched  bool        // a turn with an update was committed: build and suspicion are settled
+	ending   *store.Run  // what the run will be when the turn under way is committed
+	renewing bool        // the turn under way lets the run continue as new
+	told     int         // how many of the watches the turn that ends the run tells
+	early    []event     // came while loading
 	// underWay says that a turn or update of the run is being committed.
 	underWay bool
 	// unread says that the inbox holds what has not come here yet, as the store
@@ -276,6 +278,9 @@ func (a *activation) submit() {
 			turn.Update = u
 		}
 		u.Build, u.Discard = a.t.e.cfg.Build, a.workflow.Discard
+		if u.Continue != nil {
+			rand.Read(u.Continue.Seed[:])
+		}
 		if u.Status == store.Stalled || u.Status.Terminal() {
 			ended := a.run
 			ended.Status, ended.Marks, ended.Output, ended.Reason = u.Status, u.Marks, u.Output, u.Reason
@@ -286,6 +291,7 @@ func (a *activation) submit() {
 			a.ending = nil
 		}
 	}
+	a.renewing = turn.Update != nil && turn.Update.Continue != nil
 	a.t.address(turn)
 	a.t.commits.submitTurn(pendingTurn{turn, func(result store.TurnResult) {
 		if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
@@ -312,6 +318,13 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 		if !a.touched {
 			a.touched = true
 			a.t.aloneEnded(a.no)
+		}
+		if a.renewing {
+			a.leave(rest)
+			if a.run.Marks&store.Paused == 0 {
+				a.t.take(a.no) // still claimed, and what has come since is in its inbox
+			}
+			return false
 		}
 		if a.ending != nil {
 			ended := *a.ending

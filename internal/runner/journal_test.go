@@ -84,6 +84,11 @@ func (j *journal) commit(t *store.Turn) bool {
 			return false
 		}
 	}
+	if next := u.Continue; next != nil {
+		j.run.Workflow, j.run.Input, j.run.Began, j.run.Incarnation = next.Workflow, next.Input, next.At, j.run.Incarnation+1
+		j.run.Seed[0]++
+		j.entries = map[string]store.Entry{}
+	}
 	j.run.Status, j.run.Marks, j.run.Reason, j.run.WakeAt, j.run.Waits = u.Status, u.Marks, u.Reason, u.WakeAt, u.Waits
 	j.run.Claimed = u.Status == store.Running
 	if u.Output != nil {

@@ -282,7 +282,8 @@ func (b *Branch) Now() store.Time { return b.run.now }
 // live, and something of it has been committed. It is for the branch's own code.
 func (b *Branch) Replaying() bool {
 	r := b.run
-	return !r.live && (r.cfg.Run.Build != "" || len(r.cfg.Entries) > 0)
+	run := &r.cfg.Run
+	return !r.live && (len(r.cfg.Entries) > 0 || run.Waits != nil || run.Build != "" && run.Incarnation == 0)
 }
 
 // Derive returns 32 bytes that are the same in every replay and different at

@@ -380,7 +380,7 @@ func (o *op) closeOther() {
 		r.replay.pending = append(r.replay.pending, o)
 	}
 	if !o.written {
-		r.entries--
+		r.count(o.in, -1, 0)
 	}
 	r.settle(&o.source)
 }

@@ -156,18 +156,21 @@ type Run struct {
 	entries   int  // recorded and new
 	bytes     int
 
-	result *Outcome // what the workflow's function has returned
-	over   *Outcome
-	broken error
-	notes  []Note
+	renewal *Renewal
+	result  *Outcome // what the workflow's function has returned
+	over    *Outcome
+	broken  error
+	notes   []Note
 }
 
 // Outcome is how a run has ended, for now or for good.
 type Outcome struct {
-	Status store.Status // Succeeded, Failed, Cancelled or Stalled
+	Status store.Status // Succeeded, Failed, Cancelled or Stalled; Running with a Renewal
 	Output []byte       // result, or failure record
 	Reason string
 	Stall  *Stall // of a divergence
+	// Renewal is set when only this incarnation has ended.
+	Renewal *Renewal
 }
 
 // Note is something that the log of the process should have.
@@ -180,7 +183,7 @@ type Note struct {
 // New returns a run that has not done anything yet.
 func New(cfg Config) *Run {
 	r := &Run{
-		cfg: cfg, limits: cfg.Limits.withDefaults(), now: cfg.Run.Started,
+		cfg: cfg, limits: cfg.Limits.withDefaults(), now: max(cfg.Run.Started, cfg.Run.Began),
 		yield: make(chan struct{}, 1), branches: map[*Branch]struct{}{},
 		mail: map[string]*mailbox{}, promises: map[string]*op{}, resolved: map[string]store.Item{},
 		bodies: map[int64]*op{}, known: map[store.ItemNo]struct{}{}, pruned: map[location.Loc]int64{},

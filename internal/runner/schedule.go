@@ -111,8 +111,10 @@ func (r *Run) deadlock() {
 // end notes what the workflow's function has returned. The run is over when its
 // branches have ended too.
 func (r *Run) end(output []byte, failure *Failure) {
-	r.result = &Outcome{Status: store.Succeeded, Output: output}
-	if failure != nil {
+	switch r.result = (&Outcome{Status: store.Succeeded, Output: output}); {
+	case failure == nil && r.renewal != nil:
+		r.result = &Outcome{Status: store.Running, Renewal: r.renewal}
+	case failure != nil:
 		r.result = &Outcome{Status: store.Failed, Output: EncodeFailure(failure)}
 	}
 }

@@ -115,8 +115,11 @@ func (r *Run) Take() *store.Turn {
 		turn.Update = r.update(store.Stalled)
 	case r.over != nil:
 		turn.Update = r.update(r.over.Status)
-		if r.over.Status.Terminal() {
+		switch {
+		case r.over.Status.Terminal():
 			turn.Update.Sends = r.orphans()
+		case r.over.Renewal != nil:
+			r.renew(turn)
 		}
 	case r.undo.proposed():
 		turn.Update = r.update(store.Running)
