@@ -203,7 +203,7 @@ func TestAnOlderIncarnationsPromise(t *testing.T) {
 	h.renew(1)
 	h.deliver(store.Item{Kind: store.ItemResolution, Loc: string(path("p")), Incarnation: 0, Value: []byte("old")})
 	old := h.j.items[len(h.j.items)-1]
-	if h.j.item(old.No).State != store.Consumed || h.r.Over() != nil {
+	if h.j.item(old.No).State != store.Dead || h.r.Over() != nil {
 		t.Fatalf("the resolution for the older incarnation is in state %d, the run %+v", h.j.item(old.No).State, h.r.Over())
 	}
 	h.deliver(store.Item{Kind: store.ItemResolution, Loc: string(path("p")), Incarnation: 1, Value: []byte("new")})
