@@ -44,9 +44,6 @@ func (f Fault) String() string {
 	return fmt.Sprintf("fault(%d)", uint8(f))
 }
 
-// deadly reports whether the process ends.
-func (f Fault) deadly() bool { return f == DieBefore || f == DieAfter || f == DieUnheard }
-
 // mortal is a process's handle on the store; the process can be made to die at
 // the commit of a turn.
 type mortal struct {

@@ -346,7 +346,7 @@ func TestSameOrderEachTime(t *testing.T) {
 
 // Steps may use what was made outside of the bubble, at no cost of virtual time.
 func TestOutside(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "pong") }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "pong") }))
 	defer server.Close()
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		got, err := stet.Step(ctx, "ping", func(ctx context.Context) (string, error) {

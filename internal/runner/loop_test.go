@@ -252,7 +252,7 @@ func TestAPanicLeavesTheIteration(t *testing.T) {
 		var aside *Future
 		func() {
 			defer func() { _ = recover() }()
-			counting(b, 1, 1, 100, func(n int64) error {
+			_, _ = counting(b, 1, 1, 100, func(n int64) error { // it panics
 				aside = b.Go(at("aside"), func(b *Branch) (any, error) {
 					_, err := step(b, "slow")
 					return nil, err

@@ -780,7 +780,7 @@ func TestUndoKeepsResources(t *testing.T) {
 		t.Errorf("%d resources are open while undoing", open)
 	}
 	s.crash()
-	if open != 1-1 {
+	if open != 0 {
 		t.Errorf("%d resources are open after a crash", open)
 	}
 	s.finish()
