@@ -58,6 +58,18 @@ var (
 			return stet.Step(ctx, "pick", func(context.Context) (string, error) { return "picked " + item, nil })
 		})
 	})
+	// parent has a child that has a child, one that fails, and one that goes on
+	// without it.
+	parent = stet.Define("parent", func(ctx stet.Context, _ any) (int, error) {
+		if _, err := greet.Detach(ctx, nil); err != nil {
+			return 0, err
+		}
+		if _, err := fails.Call(ctx, nil); err == nil {
+			return 0, errors.New("the child has not failed")
+		}
+		return middle.Call(ctx, 20)
+	})
+	middle = stet.Define("middle", func(ctx stet.Context, n int) (int, error) { return double.Call(ctx, n+1) })
 	// edited names its step as the environment says, so that another start of the
 	// application is another version of the code.
 	edited = stet.Define("edited", func(ctx stet.Context, _ any) (string, error) {
@@ -135,7 +147,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	e, err := stet.New(stet.Config{
 		Store: db, Node: "app", Build: "build-" + os.Getenv("VERSION"),
-		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, edited, saga, careful},
+		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, parent, middle, edited, saga, careful},
 		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before
 			if register {

@@ -163,6 +163,9 @@ func waitText(w *stet.Wait) string {
 	if len(w.Names) > 0 && (len(w.Names) > 1 || w.Names[0] != w.Location) {
 		text += " (" + strings.Join(w.Names, ", ") + ")"
 	}
+	if w.Run != "" {
+		text += " (run " + w.Run + ")"
+	}
 	if !w.Until.IsZero() {
 		text += " until " + w.Until.UTC().Format(time.RFC3339)
 	}

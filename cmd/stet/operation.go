@@ -26,6 +26,7 @@ type operation struct {
 	Size     int             `json:"size"`          // of what is stored, in bytes
 	Value    json.RawMessage `json:"value,omitempty"`
 	Messages []messageView   `json:"messages,omitempty"` // that a receive has consumed
+	Run      string          `json:"run,omitempty"`      // of a child or an awaited run
 	Error    *failureView    `json:"error,omitempty"`    // of an open step: of its last attempt
 	Undoable bool            `json:"undoable,omitempty"` // a completed step that carries a compensation
 	Undone   bool            `json:"undone,omitempty"`   // which has succeeded
@@ -65,8 +66,17 @@ func viewEntry(e *store.Entry) operation {
 	if e.State == store.Done || e.State == store.FailedEntry {
 		o.Ended = e.Ended.Time()
 	}
+	other := e.Kind == store.KindChild || e.Kind == store.KindRun
+	if other && e.Value != nil {
+		link, err := runner.DecodeLink(e.State, e.Value)
+		if err != nil {
+			o.Error = &failureView{Message: err.Error()}
+			return o
+		}
+		o.Run, o.Value = link.RunID, valueJSON(link.Output)
+	}
 	switch {
-	case e.Value == nil:
+	case e.Value == nil, other && e.State != store.FailedEntry:
 	case e.State == store.FailedEntry:
 		o.Error = failureOf(e.Value)
 	case e.State == store.Open && (e.Kind == store.KindStep || e.Kind == store.KindUndo):
@@ -110,6 +120,9 @@ func (o *operation) result() string {
 		text = "until " + o.Wake.Format(time.RFC3339)
 	default:
 		text = string(o.Value)
+	}
+	if o.Run != "" && o.Error == nil {
+		text = strings.TrimSpace("run " + o.Run + " " + text)
 	}
 	return text
 }

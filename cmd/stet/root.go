@@ -59,7 +59,7 @@ errors if they agree, else 1.`
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.startCommand(),
-		a.listCommand(), a.countCommand(), a.showCommand(), a.waitCommand(), a.watchCommand(),
+		a.listCommand(), a.countCommand(), a.showCommand(), a.treeCommand(), a.waitCommand(), a.watchCommand(),
 		a.sendCommand(), a.resolveCommand(), a.rejectCommand(),
 		a.cancelCommand(), a.terminateCommand(), a.resumeCommand(),
 		a.exportCommand(), a.checkCommand(),

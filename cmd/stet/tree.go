@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/sqlite"
+)
+
+func (a *app) treeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "tree RUN...",
+		Short: "show runs with their children",
+		Long: `Shows runs, the children that they have started, and those of these, with the
+status of each and where its parent has started it. With - the IDs are read from
+standard input. As JSON each run holds its children; as IDs a run comes before
+them.`,
+		Args: someRuns,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := a.runIDs(args)
+			if err != nil {
+				return err
+			}
+			return a.with(cmd.Context(), func(e *stet.Engine, s *sqlite.Store) error {
+				d, err := s.Describe(cmd.Context())
+				if err != nil {
+					return err
+				}
+				var problems []error
+				var families []*family
+				for _, id := range ids {
+					info, err := e.Get(cmd.Context(), id)
+					if err == nil {
+						var f *family
+						if f, err = familyOf(cmd.Context(), s, e, &info.Run); err == nil {
+							families = append(families, f)
+						}
+					}
+					if err != nil {
+						problems = append(problems, err)
+					}
+				}
+				if err := a.printFamilies(families, place{Description: d}); err != nil {
+					return err
+				}
+				return joinRuns(problems)
+			})
+		},
+	}
+}
+
+// family is a run with its children, oldest first.
+type family struct {
+	*runView
+	// Place is where the parent has started the run; "detached" if nobody awaits it
+	// there. Of the run that was asked for it is empty.
+	Place    string    `json:"place,omitempty"`
+	Children []*family `json:"children,omitempty"`
+
+	info *stet.RunInfo
+}
+
+const detached = "detached"
+
+// familyOf reads the children of a run, and theirs.
+func familyOf(ctx context.Context, s store.Store, e *stet.Engine, run *store.Run) (*family, error) {
+	info := e.Info(*run)
+	f := &family{runView: viewOf(info), info: info}
+	filter := store.Filter{Parent: run.No, Limit: store.MaxPage, Values: true}
+	for {
+		page, err := s.List(ctx, filter)
+		if err != nil {
+			return nil, fmt.Errorf("children of run %q: %w", run.ID, err)
+		}
+		for i := range page.Runs {
+			child, err := familyOf(ctx, s, e, &page.Runs[i])
+			if err != nil {
+				return nil, err
+			}
+			if child.Place = location.Loc(page.Runs[i].ParentLoc).String(); child.Place == "" {
+				child.Place = detached
+			}
+			f.Children = append(f.Children, child)
+		}
+		if filter.Cursor = page.Next; page.Next == "" {
+			slices.Reverse(f.Children)
+			return f, nil
+		}
+	}
+}
+
+// walk calls visit for the run and all below it, parents first.
+func (f *family) walk(depth int, visit func(f *family, depth int)) {
+	visit(f, depth)
+	for _, child := range f.Children {
+		child.walk(depth+1, visit)
+	}
+}
+
+func (a *app) printFamilies(families []*family, p place) error {
+	switch a.output {
+	case formJSON:
+		for _, f := range families {
+			if err := a.json(f); err != nil {
+				return err
+			}
+		}
+		return nil
+	case formIDs:
+		for _, f := range families {
+			f.walk(0, func(f *family, _ int) { fmt.Fprintln(a.out, f.ID) })
+		}
+		return nil
+	}
+	if len(families) == 0 {
+		return nil
+	}
+	const statusColumn = 2
+	g := &grid{headers: []string{"RUN", "WORKFLOW", "STATUS", "PLACE", "DURATION", "DETAIL"}}
+	var statuses []store.Status
+	for _, f := range families {
+		f.walk(0, func(f *family, depth int) {
+			run := &f.info.Run
+			g.add(strings.Repeat("  ", depth)+printable(run.ID), printable(run.Workflow), statusText(run), printable(f.Place),
+				took(run, p.Now), short(detail(p, f.info), 60))
+			statuses = append(statuses, run.Status)
+		})
+	}
+	g.style = func(row, column int) lipgloss.Style {
+		if column == statusColumn {
+			return statusStyle(statuses[row])
+		}
+		return lipgloss.NewStyle()
+	}
+	return a.print(g)
+}
