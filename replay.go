@@ -89,7 +89,10 @@ func (e *Engine) rehearse(d *definition, s *store.Snapshot) error {
 		}
 	}
 	out := &ReplayError{RunID: s.Run.ID, Workflow: s.Run.Workflow}
-	rehearsal, err := runner.Rehearse(runner.Config{Run: s.Run, Entries: s.Entries, Limits: e.limits, Code: d.code(env)})
+	workflow := d.workflow(e)
+	cfg := workflow.Activation(s, e.limits)
+	cfg.Code = d.code(env)
+	rehearsal, err := runner.Rehearse(cfg)
 	switch {
 	case err != nil:
 		out.Reason = err.Error()
@@ -117,6 +120,8 @@ func (e *Engine) rehearse(d *definition, s *store.Snapshot) error {
 // or returns "".
 func (e *Engine) compareEnds(run *store.Run, over *runner.Outcome) string {
 	switch {
+	case run.Status == store.Stalled && run.Output != nil && over.Status == store.Failed && failureText(run.Output) == failureText(over.Output):
+		return "" // it has failed, and waits for a person
 	case !run.Status.Terminal():
 		// A run that lives may be about to succeed; a failure at once is due to the
 		// code.
@@ -126,6 +131,8 @@ func (e *Engine) compareEnds(run *store.Run, over *runner.Outcome) string {
 		return ""
 	case run.Status == store.Cancelled:
 		return "" // terminated, or ended by its cancel
+	case over.Renewal != nil:
+		return fmt.Sprintf("the run has %s, with the code it continues as new", run.Status)
 	case over.Status != run.Status:
 		text := fmt.Sprintf("the run has %s, with the code it has %s", run.Status, over.Status)
 		if over.Status == store.Failed {

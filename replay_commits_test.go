@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -50,9 +53,8 @@ func (h *historian) Commit(ctx context.Context, b store.Batch) (store.BatchResul
 // of the file against the same code never breaks, whatever was recorded last, and
 // executes nothing.
 func TestReplayFitsAfterEachCommit(t *testing.T) {
-	cases := crashCases
-	cases = append(cases, crashCase{
-		name: "children", want: "49 yes",
+	cases := append(slices.Clone(crashCases), crashCase{
+		name: "children",
 		drive: func(ctx context.Context, e *stet.Engine, id string) error {
 			for {
 				page, err := e.List(ctx, store.Filter{Workflows: []string{"told"}})
@@ -80,48 +82,66 @@ func TestReplayFitsAfterEachCommit(t *testing.T) {
 			})
 		},
 	})
+	for _, c := range undoCases {
+		cases = append(cases, crashCase{name: "undo after a " + c.name, drive: c.drive, workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
+			return stet.Define("w", c.code)
+		}})
+	}
+	large := strings.Repeat("large ", 2000)
+	failing := func(ctx stet.Context, _ string) (string, error) {
+		if _, err := say(ctx, "large", large, takeBack(large)); err != nil {
+			return "", err
+		}
+		return "", stet.Do(ctx, "last", func(context.Context) error { return errors.New("no") }, stet.Retry{Attempts: 1})
+	}
+	cases = append(cases,
+		crashCase{name: "undo of a large value", workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
+			return stet.Define("w", failing)
+		}},
+		crashCase{name: "a failure that waits for a person", workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
+			return stet.Define("w", failing, stet.StallOnFailure)
+		}})
 	for _, c := range cases {
 		for _, parked := range []int{stet.None, 100} {
 			t.Run(fmt.Sprintf("%s/parked %d", c.name, parked), func(t *testing.T) {
 				t.Parallel()
-				ctx := testContext(t)
-				first := memory.New()
-				var current atomic.Pointer[stet.Engine]
-				w := c.workflow(current.Load)
-				cfg := family(w)
-				cfg.MaxParked, cfg.Retry = parked, stet.Retry{}
-				outside := client(t, first.Join(), w, square, told)
-				current.Store(outside)
-				h := &historian{Store: first, reader: outside}
-				startProcess(t, h, cfg)
-				run, err := w.Start(ctx, outside, "", append(c.options, stet.ID("r"))...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if c.drive != nil {
-					if err := c.drive(ctx, outside, "r"); err != nil {
-						t.Fatal(err)
-					}
-				}
-				out, err := run.Wait(ctx)
-				if errors.Is(err, stet.ErrCancelled) {
-					out, err = "cancelled", nil
-				}
-				if err != nil || out != c.want {
-					t.Fatalf("the result is %q, %v; want %q", out, err, c.want)
-				}
-				h.mu.Lock()
-				defer h.mu.Unlock()
-				if h.err != nil || len(h.files) < 3 {
-					t.Fatalf("%d files, %v", len(h.files), h.err)
-				}
-				check := checker(t, first.Join(), w, square, told)
-				for i, file := range h.files {
-					if err := check.Replay(ctx, bytes.NewReader(file)); err != nil {
-						t.Errorf("the replay after commit %d: %v\n%s", i+1, err, file)
-					}
-				}
+				synctest.Test(t, func(t *testing.T) { replayAfterEachCommit(t, c, parked) })
 			})
+		}
+	}
+}
+
+func replayAfterEachCommit(t *testing.T, c crashCase, parked int) {
+	ctx := t.Context()
+	first := memory.New()
+	var current atomic.Pointer[stet.Engine]
+	w := c.workflow(current.Load)
+	cfg := family(w)
+	cfg.MaxParked, cfg.Retry = parked, stet.Retry{First: time.Millisecond}
+	outside := client(t, first.Join(), w, square, told)
+	current.Store(outside)
+	h := &historian{Store: first, reader: outside}
+	startProcess(t, h, cfg)
+	if _, err := w.Start(ctx, outside, "", append(c.options, stet.ID("r"))...); err != nil {
+		t.Fatal(err)
+	}
+	if c.drive != nil {
+		if err := c.drive(ctx, outside, "r"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := outside.Wait(ctx, "r"); err != nil {
+		t.Fatal(err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil || len(h.files) < 2 {
+		t.Fatalf("%d files, %v", len(h.files), h.err)
+	}
+	check := checker(t, first.Join(), w, square, told)
+	for i, file := range h.files {
+		if err := check.Replay(ctx, bytes.NewReader(file)); err != nil {
+			t.Errorf("the replay after commit %d: %v\n%s", i+1, err, file)
 		}
 	}
 }

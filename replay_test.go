@@ -278,6 +278,41 @@ func TestReplayWithoutTheCode(t *testing.T) {
 	}
 }
 
+// TestReplayOfARunThatWouldBeUndone: code that fails where the run waits would undo
+// it, and so would code that has no compensation any more for what it owes.
+func TestReplayOfARunThatWouldBeUndone(t *testing.T) {
+	code := func(fails bool, opts ...stet.StepOption) *stet.Workflow[string, string] {
+		return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+			if _, err := say(ctx, "reserve", "seat", opts...); err != nil {
+				return "", err
+			}
+			if fails {
+				return "", errors.New("not sold any more")
+			}
+			return word.Receive(ctx)
+		})
+	}
+	open := testStores[0].open(t)
+	w := code(false, takeBack("seat"))
+	e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}).Engine
+	file := waiting(t, e, w, "r")
+	for name, c := range map[string]struct {
+		code   *stet.Workflow[string, string]
+		reason string
+	}{
+		"the same":          {w, ""},
+		"it fails":          {code(true, takeBack("seat")), "the run would fail at once: error: not sold any more"},
+		"it fails, no undo": {code(true), "mismatch at reserve: the history has a completed step that is owed its undoing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := checker(t, open(), c.code).Replay(testContext(t), bytes.NewReader(file))
+			if (err == nil) != (c.reason == "") || err != nil && !strings.Contains(err.Error(), c.reason) {
+				t.Errorf("the replay says %v, want %q", err, c.reason)
+			}
+		})
+	}
+}
+
 // TestReplayThatReachesNothing breaks when its patience is over.
 func TestReplayThatReachesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

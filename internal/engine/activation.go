@@ -186,15 +186,8 @@ func (a *activation) handle(events []event) bool {
 func (a *activation) load(s *store.Snapshot) {
 	a.run = s.Run
 	a.bodies = map[int64]*body{}
-	cfg := runner.Config{
-		Run: s.Run, Entries: s.Entries, Items: s.Items, Limits: a.t.e.cfg.Limits,
-		Code: a.workflow.Code(&a.run), Fetch: a.fetch, Knows: a.t.knows, MaxSuspended: a.workflow.MaxSuspended,
-		UndoFailed: a.workflow.UndoFailed, UndoCancelled: a.workflow.UndoCancelled, StallFailed: a.workflow.StallFailed,
-	}
-	if a.workflow.MaxRun > 0 {
-		cfg.CancelAt = s.Run.Started.Add(a.workflow.MaxRun)
-		cfg.CancelReason = "ran longer than " + a.workflow.MaxRun.String()
-	}
+	cfg := a.workflow.Activation(s, a.t.e.cfg.Limits)
+	cfg.Code, cfg.Fetch, cfg.Knows = a.workflow.Code(&a.run), a.fetch, a.t.knows
 	a.touched = s.Run.Build == a.t.e.cfg.Build && s.Run.Suspect == 0
 	a.r = runner.New(cfg)
 	a.deliver(s.Items...)

@@ -57,6 +57,20 @@ type Workflow struct {
 	UndoFailed, UndoCancelled, StallFailed bool
 }
 
+// Activation returns what a run of the workflow is made from, without its code
+// and what reads the store.
+func (w *Workflow) Activation(s *store.Snapshot, limits runner.Limits) runner.Config {
+	cfg := runner.Config{
+		Run: s.Run, Entries: s.Entries, Items: s.Items, Limits: limits, MaxSuspended: w.MaxSuspended,
+		UndoFailed: w.UndoFailed, UndoCancelled: w.UndoCancelled, StallFailed: w.StallFailed,
+	}
+	if w.MaxRun > 0 {
+		cfg.CancelAt = s.Run.Started.Add(w.MaxRun)
+		cfg.CancelReason = "ran longer than " + w.MaxRun.String()
+	}
+	return cfg
+}
+
 // Recovery says what an owner found when it took over.
 type Recovery struct {
 	Clean    bool // the former owner ended cleanly, or there was none

@@ -1,11 +1,17 @@
 package runner
 
-import "github.com/stet-run/stet/store"
+import (
+	"slices"
+	"strings"
+
+	"github.com/stet-run/stet/store"
+)
 
 // Rehearsal is what a replay of a history against code has shown.
 type Rehearsal struct {
 	// Over is how the code has ended, or stalled; nil: it waits for something that
-	// is not recorded, as a run that goes on does.
+	// is not recorded, as a run that goes on does. Where undoing would begin it is
+	// the outcome that this leads to.
 	Over *Outcome
 	// Replayed is how many recorded completions were handed over.
 	Replayed int
@@ -16,12 +22,21 @@ type Rehearsal struct {
 // have their values. It returns when the code has returned or every branch is
 // blocked, after the deferred functions of the code.
 func Rehearse(cfg Config) (*Rehearsal, error) {
-	cfg.Items, cfg.CancelAt = nil, 0
-	if cfg.Fetch == nil {
-		cfg.Fetch = func(string) ([]byte, error) { return nil, store.ErrDamaged }
+	cfg.Items, cfg.CancelAt, cfg.StallFailed = nil, 0, false
+	cfg.Fetch = func(loc string) ([]byte, error) {
+		i, ok := slices.BinarySearchFunc(cfg.Entries, loc, func(e store.Entry, loc string) int { return strings.Compare(e.Loc, loc) })
+		if !ok {
+			return nil, store.ErrDamaged
+		}
+		return cfg.Entries[i].Value, nil
 	}
 	r := New(cfg)
 	r.Advance(0, 0) // no timer is due at that time
+	out := &Rehearsal{Over: r.Over(), Replayed: r.Replayed()}
+	if out.Over == nil && r.undo.proposed() {
+		out.Over = r.undo.outcome
+	}
+	err := r.Broken()
 	r.Unwind()
-	return &Rehearsal{Over: r.Over(), Replayed: r.Replayed()}, r.Broken()
+	return out, err
 }
