@@ -275,6 +275,7 @@ var compatCases = []compatCase{
 			return fmt.Sprint(stet.Now(ctx).Sub(begun) > 0, stet.UUID(ctx), stet.Random(ctx).Int64()), nil
 		},
 	},
+	compatShows,
 	{
 		name: "a long sleep",
 		code: func(ctx stet.Context) (string, error) { return "", stet.Sleep(ctx, "night", 8*time.Hour) },

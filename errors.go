@@ -35,6 +35,8 @@ var (
 	// ErrUnanswered: the run has ended, or continued as new, without an answer to
 	// an update.
 	ErrUnanswered = errors.New("the update was not answered")
+	// ErrKeyUsed: the key of an update was used for another request.
+	ErrKeyUsed = errors.New("the key was used for another request")
 	// ErrStalled: the run needs a person; its reason says for what.
 	ErrStalled = errors.New("the run is stalled")
 	// ErrTooLarge: a value is over the limit.

@@ -89,3 +89,31 @@ var showCase = crashCase{
 		})
 	},
 }
+
+// compatShows is a run that has said something before its first completion.
+var compatShows = compatCase{
+	name: "streams and updates",
+	code: func(ctx stet.Context) (string, error) {
+		if err := errors.Join(shownLog.Append(ctx, "begin"), shownLast.Set(ctx, "begin"), stet.SetTags(ctx, stet.Tags{"kind": "compat"})); err != nil {
+			return "", err
+		}
+		r, err := double.Receive(ctx)
+		if err != nil {
+			return "", err
+		}
+		if _, err := later.Receive(ctx); err != nil {
+			return "", err
+		}
+		return fmt.Sprint("twice ", r.Value), errors.Join(r.Answer(ctx, 2*r.Value), shownLog.Append(ctx, "answered"))
+	},
+	play: func(w *compatWorld) {
+		w.waits("double")
+		answered := make(chan error, 1)
+		go func() {
+			_, err := double.Call(w.ctx, w.e, w.id, 21)
+			answered <- err
+		}()
+		w.goOn("later")
+		w.must(<-answered)
+	},
+}

@@ -31,23 +31,28 @@ type Request[Req, Resp any] struct {
 	no   store.ItemNo
 }
 
-// Receive waits for a request. The options and errors are those of
-// Message.Receive. Answer, Reject or Fail each request: one that is not answered
-// when the run ends, or continues as new, fails with ErrUnanswered.
+// Receive waits for a request. One that cannot be decoded is rejected, and the
+// next one waited for. Options and errors are else those of Message.Receive.
+// Answer, Reject or Fail each request: one that is not answered when the run ends,
+// or continues as new, fails with ErrUnanswered.
 func (u Update[Req, Resp]) Receive(ctx Context, opts ...WaitOption) (*Request[Req, Resp], error) {
 	o, err := waitOptionsOf(string(u), opts)
 	if err != nil {
 		return nil, err
 	}
-	return u.receive(ctx, ctx.call(o.as, o.key), o)
+	return u.receive(ctx, o.receive(ctx, ctx.call(o.as, o.key), runner.UpdateBox(string(u)), 1))
 }
 
-func (u Update[Req, Resp]) receive(ctx Context, call runner.Call, o waitOptions) (*Request[Req, Resp], error) {
-	got, err := ctx.branch.Receive(o.receive(ctx, call, runner.UpdateBox(string(u)), 1))
-	if err != nil {
-		return nil, ctx.env.engine.errors.seen(err)
+func (u Update[Req, Resp]) receive(ctx Context, wait runner.Receive) (*Request[Req, Resp], error) {
+	for {
+		got, err := ctx.branch.Receive(wait)
+		if err != nil {
+			return nil, ctx.env.engine.errors.seen(err)
+		}
+		if r, err := u.request(ctx, &got[0]); err == nil {
+			return r, nil
+		}
 	}
-	return u.request(ctx, &got[0])
 }
 
 // request decodes what was received. What cannot be decoded is rejected.
@@ -62,7 +67,8 @@ func (u Update[Req, Resp]) request(ctx Context, m *runner.Message) (*Request[Req
 }
 
 // Case waits for a request in a Select and stores it in into if it wins. If it
-// loses no request is consumed.
+// loses no request is consumed. One that cannot be decoded wins too: it is
+// rejected, into is nil, and Select returns the error.
 func (u Update[Req, Resp]) Case(into **Request[Req, Resp], opts ...WaitOption) Case {
 	return Case{
 		build: func(ctx Context) (runner.Case, error) {
@@ -88,13 +94,9 @@ func (u Update[Req, Resp]) Case(into **Request[Req, Resp], opts ...WaitOption) C
 func (u Update[Req, Resp]) Serve(ctx Context, accept func(Context, Req) error, fn func(Context, Req) (Resp, error)) error {
 	call := ctx.call(string(u), "")
 	for {
-		got, err := ctx.branch.Receive(runner.Receive{Call: call, Names: []string{runner.UpdateBox(string(u))}, Max: 1})
+		r, err := u.receive(ctx, runner.Receive{Call: call, Names: []string{runner.UpdateBox(string(u))}, Max: 1})
 		if err != nil {
-			return ctx.env.engine.errors.seen(err)
-		}
-		r, err := u.request(ctx, &got[0])
-		if err != nil {
-			continue // it is rejected
+			return err
 		}
 		if err := r.serve(ctx, accept, fn); err != nil {
 			return err
@@ -163,7 +165,7 @@ func (r *Request[Req, Resp]) reply(ctx Context, answer []byte) error {
 // Call sends a request to a run and waits for the answer. The request is durable
 // at once. With a SendKey equal keys to one run are one request: a second Call
 // with an equal request gets the same answer, also after the run has ended; with
-// another request it is ErrExists.
+// another request it is ErrKeyUsed.
 //
 // Errors: what the run has failed the request with; ErrRefused with the reason if
 // it has rejected it; ErrUnanswered if the run has ended, or continued as new,
@@ -195,7 +197,7 @@ func (e *Engine) Update(ctx context.Context, runID, name string, req any, opts .
 	}
 	answer, err := e.put(ctx, runID, item)
 	if errors.Is(err, errDuplicate) {
-		return Raw{}, fmt.Errorf("update %q of run %q: the key was used with another request: %w", name, runID, ErrExists)
+		return Raw{}, fmt.Errorf("update %q of run %q: %w", name, runID, ErrKeyUsed)
 	}
 	if err != nil {
 		return Raw{}, err

@@ -70,6 +70,32 @@ var (
 		return middle.Call(ctx, 20)
 	})
 	middle = stet.Define("middle", func(ctx stet.Context, n int) (int, error) { return double.Call(ctx, n+1) })
+	// report says what it does, answers updates, and ends when it is told.
+	report = stet.Define("report", func(ctx stet.Context, _ any) (string, error) {
+		lines, percent := stet.Stream[string]("lines"), stet.Value[int]("percent")
+		if err := errors.Join(lines.Append(ctx, "begin for "+stet.Header(ctx, "tenant")), percent.Set(ctx, 0)); err != nil {
+			return "", err
+		}
+		setLimit := stet.Update[int, string]("set-limit")
+		for {
+			r, err := setLimit.Receive(ctx)
+			if err != nil {
+				return "", err
+			}
+			if r.Value < 0 {
+				if err := r.Reject(ctx, errors.New("a limit is not negative")); err != nil {
+					return "", err
+				}
+				continue
+			}
+			if r.Value == 0 {
+				return "done", stet.SetTags(ctx, stet.Tags{"size": "small"})
+			}
+			if err := errors.Join(lines.Append(ctx, fmt.Sprint("limit ", r.Value)), percent.Set(ctx, r.Value), r.Answer(ctx, fmt.Sprint("now ", r.Value))); err != nil {
+				return "", err
+			}
+		}
+	})
 	// edited names its step as the environment says, so that another start of the
 	// application is another version of the code.
 	edited = stet.Define("edited", func(ctx stet.Context, _ any) (string, error) {
@@ -147,7 +173,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	e, err := stet.New(stet.Config{
 		Store: db, Node: "app", Build: "build-" + os.Getenv("VERSION"),
-		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, parent, middle, edited, saga, careful},
+		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, saga, careful},
 		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before
 			if register {

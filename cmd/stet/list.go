@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ import (
 
 func (a *app) listCommand() *cobra.Command {
 	var query, cursor string
+	var tags map[string]string
 	var limit int
 	cmd := &cobra.Command{
 		Use:     "ls [FILTER]",
@@ -29,10 +32,14 @@ func (a *app) listCommand() *cobra.Command {
 				return err
 			}
 			filter.Limit, filter.Cursor = limit, cursor
+			for _, key := range slices.Sorted(maps.Keys(tags)) {
+				filter.Tags = append(filter.Tags, store.Pair{Key: key, Value: tags[key]})
+			}
 			return a.with(cmd.Context(), func(e *stet.Engine, s *sqlite.Store) error { return a.list(cmd.Context(), e, s, filter) })
 		},
 	}
 	cmd.Flags().StringVar(&query, "query", "", "the same as FILTER")
+	cmd.Flags().StringToStringVar(&tags, "tag", nil, "only runs with this tag, as `KEY=VALUE`; several must all be there")
 	cmd.Flags().IntVar(&limit, "limit", store.DefaultPage, fmt.Sprintf("`number` of runs at most, up to %d", store.MaxPage))
 	cmd.Flags().StringVar(&cursor, "cursor", "", "begin where a former page has ended; it printed the `text`")
 	return cmd

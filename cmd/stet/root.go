@@ -37,6 +37,7 @@ A filter is written as terms, all of which must hold:
   workflow=checkout,pay   one of these workflows
   status=failed,stalled   one of these statuses
   mark=cancelling         has the mark: paused, cancelling, undoing
+  tag.tenant=acme,ibm     has the tag tenant with one of these values
   parent=17               children of the run with this number
   created>2026-01-31      created then or later; also 2026-01-31T12:00:00Z
   created<2026-02-01      created before
@@ -60,7 +61,7 @@ func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.startCommand(),
 		a.listCommand(), a.countCommand(), a.showCommand(), a.treeCommand(), a.waitCommand(), a.watchCommand(),
-		a.sendCommand(), a.resolveCommand(), a.rejectCommand(),
+		a.sendCommand(), a.updateCommand(), a.tailCommand(), a.resolveCommand(), a.rejectCommand(),
 		a.cancelCommand(), a.terminateCommand(), a.resumeCommand(),
 		a.exportCommand(), a.checkCommand(),
 		a.deadLettersCommand(),

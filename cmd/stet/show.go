@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,6 +61,7 @@ type story struct {
 	info       *stet.RunInfo
 	operations []operation
 	inbox      []store.Item
+	feeds      []store.Feed
 	place      place
 }
 
@@ -72,6 +76,9 @@ func (a *app) show(ctx context.Context, e *stet.Engine, s store.Store, id string
 		return err
 	}
 	if it.inbox, err = s.Inbox(ctx, info.No); err != nil {
+		return err
+	}
+	if it.feeds, err = s.Feeds(ctx, store.FeedQuery{Runs: []store.RunNo{info.No}, Values: true}); err != nil {
 		return err
 	}
 	if it.place.Description, err = s.Describe(ctx); err != nil {
@@ -95,6 +102,33 @@ type inboxView struct {
 	Seen bool      `json:"seen"`
 }
 
+// valueView is a named value of a run as JSON.
+type valueView struct {
+	Name  string          `json:"name"`
+	At    time.Time       `json:"at"`
+	Set   int64           `json:"set"` // how often
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// streamView is a stream of a run as JSON.
+type streamView struct {
+	Name string    `json:"name"`
+	At   time.Time `json:"at"`   // of the last item
+	Last int64     `json:"last"` // position
+}
+
+func viewFeeds(feeds []store.Feed) (values []valueView, streams []streamView) {
+	for i := range feeds {
+		f := &feeds[i]
+		if f.Stream {
+			streams = append(streams, streamView{f.Name, f.At.Time(), f.Last})
+		} else {
+			values = append(values, valueView{f.Name, f.At.Time(), f.Last, valueJSON(f.Value)})
+		}
+	}
+	return values, streams
+}
+
 // view returns the story as JSON has it.
 func (it *story) view() any {
 	inbox := make([]inboxView, len(it.inbox))
@@ -102,12 +136,15 @@ func (it *story) view() any {
 		item := &it.inbox[i]
 		inbox[i] = inboxView{item.Kind.String(), item.Name, item.Sent.Time(), item.State == store.Seen}
 	}
+	values, streams := viewFeeds(it.feeds)
 	return struct {
 		*runView
-		Owner      string      `json:"owner"`
-		Inbox      []inboxView `json:"inbox,omitempty"`
-		Operations []operation `json:"operations"`
-	}{viewOf(it.info), it.place.owner(it.info.Shard), inbox, it.operations}
+		Owner      string       `json:"owner"`
+		Inbox      []inboxView  `json:"inbox,omitempty"`
+		Values     []valueView  `json:"values,omitempty"`
+		Streams    []streamView `json:"streams,omitempty"`
+		Operations []operation  `json:"operations"`
+	}{viewOf(it.info), it.place.owner(it.info.Shard), inbox, values, streams, it.operations}
 }
 
 // tell prints the story for people.
@@ -180,6 +217,19 @@ func (it *story) facts(width int) *grid {
 	fact("parent", positive(int64(info.Parent)))
 	fact("incarnation", positive(int64(info.Incarnation)))
 	fact("generation", positive(int64(info.Generation)))
+	for _, tag := range info.Tags {
+		fact("tag", printable(tag.Key+"="+tag.Value))
+	}
+	for _, key := range slices.Sorted(maps.Keys(info.Headers)) {
+		fact("header", printable(key+"="+info.Headers[key]))
+	}
+	for i := range it.feeds {
+		if f := &it.feeds[i]; f.Stream {
+			fact("stream", printable(fmt.Sprintf("%s, %d items, the last one %s", f.Name, f.Last, moment(f.At))))
+		} else {
+			fact("value", printable(f.Name)+" "+short(string(valueJSON(f.Value)), width)+", set "+moment(f.At))
+		}
+	}
 	fact("input", short(string(valueJSON(info.Input)), width))
 	if info.Status == store.Succeeded {
 		fact("result", short(string(valueJSON(info.Output)), width))

@@ -19,6 +19,7 @@ type startFlags struct {
 	id, at, existing string
 	in               time.Duration
 	wait, force      bool
+	tags, headers    map[string]string
 }
 
 func (a *app) startCommand() *cobra.Command {
@@ -45,6 +46,8 @@ ever; the run begins when one with its code works on the store.`,
 	flags.StringVar(&f.at, "at", "", "begin no earlier than this `time`, like 2026-01-31T12:00:00Z")
 	flags.DurationVar(&f.in, "in", 0, "begin no earlier than this much later, like 90s or 2h30m")
 	flags.StringVar(&f.existing, "existing", "use", "if the ID exists: `policy` use, refuse or replace-failed")
+	flags.StringToStringVar(&f.tags, "tag", nil, "a tag of the run, as `KEY=VALUE`")
+	flags.StringToStringVar(&f.headers, "header", nil, "a header of the run, as `KEY=VALUE`")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the end, like stet wait")
 	flags.BoolVar(&f.force, "force", false, "start it although no application has registered the workflow yet")
 	return cmd
@@ -103,6 +106,12 @@ func (f *startFlags) options() ([]stet.StartOption, error) {
 	}
 	if f.in != 0 {
 		options = append(options, stet.StartAfter(f.in))
+	}
+	if len(f.tags) > 0 {
+		options = append(options, stet.Tags(f.tags))
+	}
+	if len(f.headers) > 0 {
+		options = append(options, stet.Headers(f.headers))
 	}
 	switch f.existing {
 	case "use":

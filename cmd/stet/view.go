@@ -32,6 +32,8 @@ type runView struct {
 	Reason      string          `json:"reason,omitempty"`
 	Owed        []string        `json:"owed,omitempty"` // steps that a cancelled run has not undone
 	WaitsFor    []stet.Wait     `json:"waits_for,omitempty"`
+	Tags        stet.Tags       `json:"tags,omitempty"`
+	Headers     stet.Headers    `json:"headers,omitempty"`
 }
 
 // viewOf returns the view of a run that was read with values.
@@ -40,7 +42,13 @@ func viewOf(info *stet.RunInfo) *runView {
 		ID: info.ID, Number: info.No, Workflow: info.Workflow, Status: info.Status, Marks: info.Marks.String(),
 		Incarnation: info.Incarnation, Generation: info.Generation, Build: info.Build, Parent: info.Parent,
 		Created: info.Created.Time(), Started: info.Started.Time(), Ended: info.Ended.Time(), WakeAt: info.WakeAt.Time(),
-		Input: valueJSON(info.Input), Reason: info.Reason, WaitsFor: info.WaitsFor,
+		Input: valueJSON(info.Input), Reason: info.Reason, WaitsFor: info.WaitsFor, Headers: info.Headers,
+	}
+	for _, tag := range info.Tags {
+		if v.Tags == nil {
+			v.Tags = stet.Tags{}
+		}
+		v.Tags[tag.Key] = tag.Value
 	}
 	switch info.Status {
 	case store.Succeeded:

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store/sqlite"
+)
+
+// tailFlags are the flags of tail.
+type tailFlags struct {
+	after    int64
+	value    bool
+	noFollow bool
+	timeout  time.Duration
+}
+
+func (a *app) tailCommand() *cobra.Command {
+	var f tailFlags
+	cmd := &cobra.Command{
+		Use:   "tail RUN STREAM",
+		Short: "print the items of a run's stream, and those that come",
+		Long: `Prints the items of a stream, one in a line as JSON, and then those that come,
+until the run has ended. With --output json each line has the position and the time
+too, and goes on from there with --after. A place at which the run was rewound is
+told on standard error.
+
+With --value the name is that of a value: its content is printed, and again
+whenever it has changed.`,
+		Args: exactly("RUN", "STREAM"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := errors.Join(a.checkNoIDs(), checkTimeout(f.timeout, true)); err != nil {
+				return err
+			}
+			switch {
+			case f.after < 0:
+				return usage(fmt.Errorf("--after: expected a position of 0 or more, found %d", f.after))
+			case f.value && cmd.Flags().Changed("after"):
+				return usage(errors.New("expected one of --value and --after, found both"))
+			}
+			ctx, cancel := within(cmd.Context(), f.timeout)
+			defer cancel()
+			return a.with(ctx, func(e *stet.Engine, _ *sqlite.Store) error { return a.tail(ctx, e, args[0], args[1], &f) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.Int64Var(&f.after, "after", 0, "begin behind this `position`")
+	flags.BoolVar(&f.value, "value", false, "follow a value instead of a stream")
+	flags.BoolVar(&f.noFollow, "no-follow", false, "end behind what is there now")
+	timeoutFlag(cmd, &f.timeout)
+	return cmd
+}
+
+// itemView is an item of a stream as JSON.
+type itemView struct {
+	Position int64           `json:"position"`
+	At       time.Time       `json:"at"`
+	Rewound  bool            `json:"rewound,omitempty"`
+	Value    json.RawMessage `json:"value,omitempty"`
+}
+
+// tail prints a stream or a value.
+func (a *app) tail(ctx context.Context, e *stet.Engine, id, name string, f *tailFlags) error {
+	known, err := a.shows(ctx, e, id, name, f.value)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.value && f.noFollow:
+		content, set, err := stet.Value[json.RawMessage](name).Get(ctx, e, id)
+		if err == nil && set {
+			_, err = fmt.Fprintf(a.out, "%s\n", content)
+		}
+		return err
+	case f.value:
+		for content, err := range stet.Value[json.RawMessage](name).Watch(ctx, e, id) {
+			if err != nil {
+				return inTime(err)
+			}
+			if _, err := fmt.Fprintf(a.out, "%s\n", content); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	items := e.Tail(ctx, id, name, f.after)
+	if f.noFollow {
+		items = until(items, known)
+		if f.after >= known {
+			return nil
+		}
+	}
+	for item, err := range items {
+		if err != nil {
+			return inTime(err)
+		}
+		if err := a.printItem(&item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inTime says in other words that the time for waiting is over.
+func inTime(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("the run has not ended in time")
+	}
+	return err
+}
+
+// shows returns the number of the last item, or how often the value was set, 0 if
+// there is none yet. A run that has ended will show no more.
+func (a *app) shows(ctx context.Context, e *stet.Engine, id, name string, value bool) (int64, error) {
+	info, err := e.Get(ctx, id) // before what it shows: what is not there then comes no more
+	if err != nil {
+		return 0, err
+	}
+	feeds, err := e.Feeds(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	var others []string
+	for i := range feeds {
+		f := &feeds[i]
+		switch {
+		case f.Name == name && f.Stream != value:
+			return f.Last, nil
+		case f.Stream != value:
+			others = append(others, f.Name)
+		}
+	}
+	if !info.Status.Terminal() {
+		return 0, nil
+	}
+	what, list := "stream", "none"
+	if value {
+		what = "value"
+	}
+	if len(others) > 0 {
+		list = strings.Join(others, ", ")
+	}
+	return 0, hintedError{
+		fmt.Errorf("run %q has ended without a %s %q: %w", id, what, name, stet.ErrNotFound),
+		fmt.Sprintf("its %ss: %s", what, list),
+	}
+}
+
+// until ends a sequence of items behind a position.
+func until(items iter.Seq2[stet.Item[stet.Raw], error], last int64) iter.Seq2[stet.Item[stet.Raw], error] {
+	return func(yield func(stet.Item[stet.Raw], error) bool) {
+		for item, err := range items {
+			if !yield(item, err) || item.Position >= last {
+				return
+			}
+		}
+	}
+}
+
+func (a *app) printItem(item *stet.Item[stet.Raw]) error {
+	var value json.RawMessage
+	if err := item.Value.Decode(&value); err != nil {
+		return fmt.Errorf("item %d: %w", item.Position, err)
+	}
+	switch {
+	case a.output == formJSON:
+		return a.json(itemView{item.Position, item.At, item.Rewound, value})
+	case item.Rewound:
+		a.say("the run was rewound at %s", item.At.Format(time.RFC3339))
+		return nil
+	}
+	_, err := fmt.Fprintf(a.out, "%s\n", value)
+	return err
+}
