@@ -35,7 +35,7 @@ func (d *definition) Name() string       { return d.name }
 func (d *definition) inner() *definition { return d }
 
 // DefineOption is an option of Define: a Retry, MaxRunTime, MaxSuspension, IDFrom,
-// UndoOn, OnFailure, or DiscardDeadLetters.
+// UndoOn, OnFailure, a Retention, or DiscardDeadLetters.
 type DefineOption interface{ applyDefine(*defineOptions) }
 
 type defineOptions struct {
@@ -46,6 +46,7 @@ type defineOptions struct {
 	discard       bool
 	undoOn        UndoOn
 	onFailure     OnFailure
+	retention     Retention
 }
 
 // MaxRunTime cancels a run that has not ended this long after it began.

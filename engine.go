@@ -67,6 +67,10 @@ type Config struct {
 	MaxEntries int
 	MaxBytes   int
 
+	// Retention is how long runs are kept after their end, where their workflow
+	// does not say. Default: 30 days.
+	Retention Retention
+
 	// LeaseTTL is how long another process waits for this one when it has
 	// stopped without a word. Default 30 s; at least 3 times Renew.
 	LeaseTTL time.Duration
@@ -144,13 +148,17 @@ func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
 		e.known.own[d.Name()] = true
 		e.definitions[d.Name()] = d.inner()
 	}
+	var retention []store.Retention
+	for _, d := range cfg.Workflows {
+		retention = append(retention, d.inner().options.retention.over(cfg.Retention).rules(d.Name())...)
+	}
 	host, _ := os.Hostname() // only shown
 	var onRecover func(engine.Recovery)
 	if cfg.OnRecover != nil {
 		onRecover = func(r engine.Recovery) { cfg.OnRecover(Recovery(r)) }
 	}
 	e.inner, err = engine.New(ctx, engine.Config{
-		Store: cfg.Store, Workflows: workflows, Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
+		Store: cfg.Store, Retention: retention, Workflows: workflows, Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
 		Limits:   e.limits,
 		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
@@ -186,6 +194,7 @@ func (cfg *Config) setDefaults() {
 	}
 	cfg.Retry = cfg.Retry.over(defaultRetry)
 	pick(&cfg.OnFailure, EndOnFailure)
+	cfg.Retention = cfg.Retention.over(defaultRetention)
 	pick(&cfg.MaxSteps, 1000)
 	pick(&cfg.MaxRuns, 10_000)
 	pick(&cfg.MaxParked, 1000)
@@ -270,6 +279,9 @@ func (cfg *Config) check() error {
 	if err := cfg.Retry.check("Retry"); err != nil {
 		problems = append(problems, fmt.Errorf("config: %w", err))
 	}
+	if err := cfg.Retention.check(); err != nil {
+		problems = append(problems, fmt.Errorf("config: %w", err))
+	}
 	formats := map[byte]bool{}
 	for i, c := range cfg.Codecs {
 		if c == nil || formats[c.Format()] {
@@ -298,6 +310,9 @@ func checkDefinitions(definitions []Definition) []error {
 			problems = append(problems, fmt.Errorf("config: Workflows[%d]: %q is a Ref, which has no code; use Define: %w", i, in.name, ErrInvalid))
 		}
 		if err := in.options.retry.check("Retry"); err != nil {
+			problems = append(problems, fmt.Errorf("config: workflow %q: %w", in.name, err))
+		}
+		if err := in.options.retention.check(); err != nil {
 			problems = append(problems, fmt.Errorf("config: workflow %q: %w", in.name, err))
 		}
 		if in.options.maxRunTime < None || in.options.maxSuspension < None {

@@ -91,6 +91,15 @@
 //     the same act; one that returns an item to a run that has ended and stays so
 //     returns a dead letter. A turn that takes an ended run up again makes its dead letters new,
 //     except those for an older incarnation.
+//  24. A Sweep deletes, in the shards whose leases are current, of runs that have
+//     ended as a rule says, for as long as it says and for a minute at least, that
+//     are idle, have no unexamined item, and are not the child that an entry of a
+//     live parent's incarnation is for: what belongs to them, and the run last.
+//     What takes several acts has the mark Expiring from the first on, accepts no
+//     item and is gone in the end. Of other runs it deletes entries of former
+//     incarnations and items that were consumed, and if updates answered, and
+//     sent 24 hours ago. It judges that within the act, and deletes at most
+//     SweepRows rows in one. Numbers are not used again.
 //
 // All methods are safe for concurrent use.
 package store

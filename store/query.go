@@ -16,7 +16,7 @@ import (
 //	id=order-*             IDs that begin so
 //	workflow=a,b           one of these
 //	status=failed,stalled  one of these
-//	mark=cancelling,paused has all of these marks: paused, cancelling, undoing
+//	mark=cancelling,paused has all of these marks: paused, cancelling, undoing, expiring
 //	tag.tenant=acme,ibm    has the tag tenant with one of these values
 //	parent=17              children of the run with this number
 //	created>2026-01-31     created then or later; also with a time in RFC 3339
@@ -169,7 +169,7 @@ func (f *Filter) apply(t term) error {
 		for _, name := range t.values {
 			mark, ok := markNames[name]
 			if !ok {
-				return fmt.Errorf("expected paused, cancelling or undoing, found %q", name)
+				return fmt.Errorf("expected paused, cancelling, undoing or expiring, found %q", name)
 			}
 			f.Marks |= mark
 		}
@@ -289,12 +289,12 @@ func quote(value string) string {
 	return value
 }
 
-var markNames = map[string]Marks{"paused": Paused, "cancelling": Cancelling, "undoing": Undoing}
+var markNames = map[string]Marks{"paused": Paused, "cancelling": Cancelling, "undoing": Undoing, "expiring": Expiring}
 
 // String returns the marks by name, separated by commas.
 func (m Marks) String() string {
 	var names []string
-	for _, name := range []string{"paused", "cancelling", "undoing"} {
+	for _, name := range []string{"paused", "cancelling", "undoing", "expiring"} {
 		if m&markNames[name] != 0 {
 			names = append(names, name)
 		}

@@ -111,6 +111,8 @@ const (
 	Cancelling
 	// Undoing runs are executing compensations; their outcome is fixed.
 	Undoing
+	// Expiring runs have outlived their retention: their history is being deleted.
+	Expiring
 )
 
 // Seed is the randomness of a run, made at its start and at each

@@ -93,6 +93,9 @@ type Store interface {
 	// order of items: whether each was a dead letter.
 	Discard(ctx context.Context, items []ItemNo) ([]bool, error)
 
+	// Sweep deletes a part of what has outlived its retention (law 24).
+	Sweep(ctx context.Context, req SweepRequest) (Swept, error)
+
 	// Changed blocks until something that another process did may have made a
 	// run ready, answered an item or changed a feed, or ctx ends, whose error it then returns.
 	// It is a hint: it may return early and may miss a change. It costs no query

@@ -26,6 +26,7 @@ type Config struct {
 	PID       int
 	Log       *slog.Logger
 	Limits    runner.Limits
+	Retention []store.Retention // of the runs of its workflows
 
 	MaxSteps  int           // bodies at once
 	MaxRuns   int           // runs in memory

@@ -68,12 +68,17 @@ func (t *tenure) serve() error {
 	if report := t.e.cfg.OnRecover; report != nil {
 		report(t.recovery)
 	}
+	var sweeper sync.WaitGroup
+	if len(t.workflows) > 0 { // who has none does not know what is to be kept
+		sweeper.Go(t.sweep)
+	}
 	t.dispatch()
 	err := t.shutdown()
 	t.e.tenure.CompareAndSwap(t, nil)
 	t.cancel()
 	stopWriting()
 	<-t.commits.ended
+	sweeper.Wait()
 	return err
 }
 

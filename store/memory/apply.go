@@ -65,7 +65,7 @@ func (d *data) apply(c *store.Command, now store.Time, leases []store.Lease, rep
 		}
 		return a
 	}
-	if r.Status.Terminal() && !c.Item.Kind.Verb() {
+	if r.Status.Terminal() && (!c.Item.Kind.Verb() || r.Marks&store.Expiring != 0) {
 		return store.Answer{Outcome: store.Ended, Run: r.answer()}
 	}
 	no := d.insert(r, c.Item, now)

@@ -60,7 +60,7 @@ func (a *applier) apply(cmd *store.Command) (store.Answer, error) {
 	}
 	answer := store.Answer{Outcome: store.Applied}
 	it := cmd.Item
-	insert := !run.Status.Terminal() || it.Kind.Verb()
+	insert := !run.Status.Terminal() || it.Kind.Verb() && run.Marks&store.Expiring == 0
 	var no int64
 	if insert {
 		if insert, err = a.insert(run.No, it, &no); err != nil {
@@ -313,8 +313,8 @@ func (a *applier) insertRun(run *store.Run, condition int64) (bool, error) {
 		wakeAt = int64(run.WakeAt)
 	}
 	var no int64
-	ok, err := a.q.row(`INSERT INTO stet_runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input_size, input, tags, headers, stamp)
-		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
+	ok, err := a.q.row(`INSERT INTO stet_runs (run_no, id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input_size, input, tags, headers, stamp)
+		VALUES (`+above("1", "run_no", "stet_runs")+`,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
 		[]any{run.ID, run.Shard.Group, int64(run.Shard.Slot), run.Workflow, int64(run.Status), condition, wakeAt, run.Seed[:], int64(run.Parent),
 			[]byte(run.ParentLoc), int64(run.Created), int64(run.Started), int64(len(run.Input)), input, encodeTags(run.Tags), run.Headers, a.stamp}, &no)
 	if err != nil || !ok {
@@ -336,8 +336,8 @@ func (a *applier) insert(run store.RunNo, it *store.Item, no *int64) (bool, erro
 	if it.Failed {
 		failed = 1
 	}
-	ok, err := a.q.row(`INSERT INTO stet_inbox (run_no, kind, state, name, item_id, origin, incarnation, loc, failed, sent_at, val, headers, generation, stamp)
-		VALUES (?,?,1,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (run_no, item_id) DO NOTHING RETURNING item_no`,
+	ok, err := a.q.row(`INSERT INTO stet_inbox (item_no, run_no, kind, state, name, item_id, origin, incarnation, loc, failed, sent_at, val, headers, generation, stamp)
+		VALUES (`+above("2", "item_no", "stet_inbox")+`,?,?,1,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (run_no, item_id) DO NOTHING RETURNING item_no`,
 		[]any{int64(run), int64(it.Kind), it.Name, it.ID, it.Origin, int64(it.Incarnation), []byte(it.Loc), failed, int64(a.now), it.Value, it.Headers, int64(it.Generation), a.stamp}, no)
 	if ok {
 		a.inserted()

@@ -25,6 +25,15 @@ func (b *broken) Discard(ctx context.Context, items []store.ItemNo) ([]bool, err
 	return b.Store.Discard(ctx, items)
 }
 
+func (b *broken) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+	if f := b.defect.sweep; f != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return f(b, ctx, req)
+	}
+	return b.Store.Sweep(ctx, req)
+}
+
 func init() {
 	defects = append(defects,
 		&defect{name: "the end of a run discards what is left", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
@@ -72,6 +81,51 @@ func init() {
 		&defect{name: "a listing of dead letters always has values", letters: func(b *broken, ctx context.Context, f store.DeadFilter) (store.DeadPage, error) {
 			f.Values = true
 			return b.Store.DeadLetters(ctx, f)
+		}},
+		&defect{name: "a sweep does not look at how long runs are kept", sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+			req.Rules = slices.Clone(req.Rules)
+			for i := range req.Rules {
+				req.Rules[i].Keep = min(req.Rules[i].Keep, 0)
+			}
+			return b.Store.Sweep(ctx, req)
+		}},
+		&defect{name: "a sweep does not look at the status", sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+			req.Rules = slices.Clone(req.Rules)
+			for _, r := range slices.Clone(req.Rules) {
+				for _, status := range []store.Status{store.Succeeded, store.Failed, store.Cancelled} {
+					if r.Status.Terminal() {
+						req.Rules = append(req.Rules, store.Retention{Workflow: r.Workflow, Status: status, Keep: r.Keep})
+					}
+				}
+			}
+			return b.Store.Sweep(ctx, req)
+		}},
+		&defect{name: "a sweep does not look at the epoch", sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+			req.Leases = b.current(ctx, req.Leases)
+			return b.Store.Sweep(ctx, req)
+		}},
+		&defect{name: "a sweep always deletes items", sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+			req.Items = true
+			return b.Store.Sweep(ctx, req)
+		}},
+		&defect{name: "a sweep leaves items", sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+			req.Items = false
+			return b.Store.Sweep(ctx, req)
+		}},
+		&defect{name: "a sweep does everything in one act", sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+			var all store.Swept
+			for {
+				part, err := b.Store.Sweep(ctx, req)
+				if err != nil {
+					return part, err
+				}
+				rows, runs := all.Rows+part.Rows, all.Runs+part.Runs
+				if all = part; part.Done {
+					all.Rows, all.Runs = rows, runs
+					return all, nil
+				}
+				req.From, all.Rows, all.Runs = part.Next, rows, runs
+			}
 		}},
 	)
 }

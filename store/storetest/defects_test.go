@@ -33,6 +33,7 @@ type defect struct {
 	changed  func(*broken, context.Context) error
 	letters  func(*broken, context.Context, store.DeadFilter) (store.DeadPage, error)
 	discard  func(*broken, context.Context, []store.ItemNo) ([]bool, error)
+	sweep    func(*broken, context.Context, store.SweepRequest) (store.Swept, error)
 }
 
 // open returns the harness of a new store with the defect.

@@ -553,11 +553,13 @@ func (g *generator) read() op {
 		nos = append(nos, r.No)
 	}
 	nos = append(nos, 77, -1)
-	switch g.IntN(7) {
+	switch g.IntN(8) {
 	case 5:
 		return &deadOp{Handle: handle, Filter: g.deadFilter()}
 	case 6:
 		return &discardOp{Handle: handle, Items: g.dead()}
+	case 7:
+		return g.sweep()
 	case 0:
 		return &loadOp{Handle: handle, Runs: some(g, nos, 2)}
 	case 1:

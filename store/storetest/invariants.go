@@ -40,9 +40,11 @@ func (c *checker) after(o op, now *state) error {
 			}
 		}
 	}
-	if len(now.Runs) < len(c.former.Runs) {
-		return fmt.Errorf("a run is gone")
+	former := map[store.RunNo]*store.Run{}
+	for i := range c.former.Runs {
+		former[c.former.Runs[i].No] = &c.former.Runs[i]
 	}
+	gone := len(former)
 	for i := range now.Runs {
 		r := &now.Runs[i]
 		if i > 0 && r.No <= now.Runs[i-1].No {
@@ -60,11 +62,17 @@ func (c *checker) after(o op, now *state) error {
 		if err := c.feeds(r, now); err != nil {
 			return fmt.Errorf("run number %d: %w", r.No, err)
 		}
-		if i >= len(c.former.Runs) {
+		if former[r.No] == nil {
 			continue
 		}
-		if err := c.changed(o, &c.former.Runs[i], r, now); err != nil {
+		gone--
+		if err := c.changed(o, former[r.No], r, now); err != nil {
 			return fmt.Errorf("run number %d: %w", r.No, err)
+		}
+	}
+	if gone > 0 {
+		if err := c.swept(o, now); err != nil {
+			return err
 		}
 	}
 	return counts(now)
@@ -177,6 +185,8 @@ func (c *checker) inboxChanged(o op, old, r *store.Run, now *state) error {
 	for _, was := range c.former.Items[r.No] {
 		is := items[was.No]
 		switch {
+		case is == nil && sweptItem(o, &was, now.Now):
+			continue
 		case is == nil || is.ID != was.ID || is.Kind != was.Kind || is.Sent != was.Sent:
 			return fmt.Errorf("item %q is gone or another", was.ID)
 		case was.Verdict != nil && !bytes.Equal(is.Verdict, was.Verdict):

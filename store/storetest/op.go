@@ -105,6 +105,13 @@ type (
 		Handle int
 		Items  []store.ItemNo
 	}
+	// sweepOp carries out a whole pass.
+	sweepOp struct {
+		Handle int
+		Leases []tenure
+		Rules  []store.Retention
+		Items  bool
+	}
 )
 
 func (*clockOp) verb() string    { return "clock" }
@@ -127,13 +134,14 @@ func (*feedsOp) verb() string    { return "feeds" }
 func (*streamOp) verb() string   { return "stream" }
 func (*deadOp) verb() string     { return "dead" }
 func (*discardOp) verb() string  { return "discard" }
+func (*sweepOp) verb() string    { return "sweep" }
 
 // newOp returns an empty operation, or nil if there is none of the name.
 func newOp(verb string) op {
 	for _, o := range []op{
 		&clockOp{}, &joinOp{}, &killOp{}, &registerOp{}, &acquireOp{}, &renewOp{}, &releaseOp{}, &applyOp{}, &commitOp{}, &repeatOp{}, &claimOp{},
 		&loadOp{}, &listOp{}, &countOp{}, &historyOp{}, &inboxOp{}, &feedsOp{}, &streamOp{},
-		&deadOp{}, &discardOp{},
+		&deadOp{}, &discardOp{}, &sweepOp{},
 	} {
 		if o.verb() == verb {
 			return o

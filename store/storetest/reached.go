@@ -16,7 +16,7 @@ var situations = []string{
 	"a run claimed at rest", "an entry pruned", "a run that has continued as new", "an entry rewritten", "an item returned", "an act noted", "a fork", "a generation raised",
 	"a value left out", "several pages", "a bad cursor", "a value of a consumed item gone", "a terminal run running again", "a clock that went back",
 	"an update answered", "an update abandoned", "a value set again", "a stream with items", "a mark in a stream", "a tag removed", "a run found by its tag",
-	"a dead letter", "a dead letter new again", "a dead letter discarded",
+	"a dead letter", "a dead letter new again", "a dead letter discarded", "a run swept", "rows swept alone", "a sweep fenced",
 }
 
 // count notes what an operation has reached.
@@ -80,6 +80,11 @@ func (w *world) count(o op, a answer) {
 		}
 	case *clockOp:
 		reached("a clock that went back", o.By < 0)
+	}
+	if v, ok := a.Value.(swept); ok {
+		reached("a run swept", v.Runs > 0)
+		reached("rows swept alone", v.Rows > 0 && v.Runs == 0)
+		reached("a sweep fenced", len(v.Fenced) > 0)
 	}
 	if _, ok := o.(*discardOp); ok {
 		were, _ := a.Value.([]bool)

@@ -126,3 +126,10 @@ func (s *shifted) DeadLetters(ctx context.Context, f store.DeadFilter) (store.De
 func (s *shifted) Discard(ctx context.Context, items []store.ItemNo) ([]bool, error) {
 	return s.Store.Discard(ctx, in(s, items))
 }
+
+func (s *shifted) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+	req.From.No = int64(in(s, store.RunNo(req.From.No))) // of the order alone: the numbers of the specification have it too
+	swept, err := s.Store.Sweep(ctx, in(s, req))
+	swept.Next.No = int64(out(s, store.RunNo(swept.Next.No)))
+	return swept, err
+}

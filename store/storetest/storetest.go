@@ -62,6 +62,7 @@ func groups() []group {
 		{"Law21", "audits are numbered and timed; a generation grows; a fork begins with what it is given", law21},
 		{"Law22", "a continuation raises the incarnation, replaces workflow, input and seed, and leaves the rest of the run alone", law22},
 		{"Law23", "an item is new, seen, consumed or dead; the end of a run makes dead letters, going on makes them new", law23},
+		{"Law24", "a sweep deletes what has outlived its retention, in parts, the run last, and nothing else", law24},
 		{"Claims", "Claim takes what is ready, in order, and what needs no code of runs whose code the node lacks", claimCases},
 		{"Starts", "a start finds its own repeat by the seed, leaves or replaces an existing run by its policy", startCases},
 		{"Reads", "Load, List, Count, History and Inbox return what was asked for, in order", readCases},

@@ -158,6 +158,8 @@ func handleOf(o op) (handle int, boot string) {
 		return o.Handle, ""
 	case *discardOp:
 		return o.Handle, ""
+	case *sweepOp:
+		return o.Handle, ""
 	}
 	return -1, ""
 }
@@ -384,6 +386,8 @@ func (s *side) do(ctx context.Context, o op) answer {
 		return answerOf(deadPages(ctx, s.handles[o.Handle], o.Filter))
 	case *discardOp:
 		return answerOf(s.handles[o.Handle].Discard(ctx, o.Items))
+	case *sweepOp:
+		return answerOf(pass(ctx, s.handles[o.Handle], store.SweepRequest{Leases: leasesOf(o.Leases, "", ""), Rules: o.Rules, Items: o.Items}))
 	}
 	return answer{Error: fmt.Sprintf("there is no operation %T", o)}
 }

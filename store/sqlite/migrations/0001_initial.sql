@@ -1,7 +1,11 @@
 -- oldest: 1
 
--- Numbers of runs and items are never used twice because the row with the
--- highest number is never deleted.
+-- Numbers of runs and items are never used twice: before rows are swept the
+-- highest numbers are noted in stet_floor, what: 1 runs, 2 items.
+CREATE TABLE stet_floor (
+	what INTEGER PRIMARY KEY,
+	no   INTEGER NOT NULL
+);
 
 CREATE TABLE stet_meta (
 	key   TEXT PRIMARY KEY,
@@ -45,6 +49,7 @@ CREATE TABLE stet_leases (
 -- ready: 0 idle, 1 ready, 2 claimed. wake_at is set only where ready is 0, or 2 of a
 -- run that was claimed at rest. marks & 1: paused.
 -- input and output hold values up to 512 bytes; longer ones are in payloads.
+-- swept: entries of incarnations below this one are gone.
 -- stamp: 0, or the batch whose command inserted the row.
 CREATE TABLE stet_runs (
 	run_no      INTEGER PRIMARY KEY,
@@ -79,8 +84,11 @@ CREATE TABLE stet_runs (
 	input       BLOB,
 	output      BLOB,
 	waits       BLOB,
-	stamp       INTEGER NOT NULL DEFAULT 0
+	stamp       INTEGER NOT NULL DEFAULT 0,
+	swept       INTEGER NOT NULL DEFAULT 0
 );
+CREATE INDEX stet_runs_ended ON stet_runs (workflow, status, ended) WHERE ended > 0;
+CREATE INDEX stet_runs_former ON stet_runs (run_no) WHERE incarnation > swept;
 CREATE INDEX stet_runs_ready ON stet_runs (grp, slot, run_no) WHERE ready = 1 AND marks & 1 = 0;
 CREATE INDEX stet_runs_claimed ON stet_runs (grp, slot) WHERE ready = 2;
 CREATE INDEX stet_runs_wake ON stet_runs (grp, slot, wake_at) WHERE wake_at IS NOT NULL AND marks & 1 = 0;

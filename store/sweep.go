@@ -1,0 +1,69 @@
+package store
+
+import "time"
+
+const (
+	// SweepRows bounds what one Sweep deletes: entries, items, values, items of
+	// streams, audits and runs in all.
+	SweepRows = 500
+	// MinKeep is how long an ended run stays, whatever its retention.
+	MinKeep = Delay(time.Minute / time.Microsecond)
+	// DedupWindow is how long after its sending a consumed item stays, so that a
+	// repeat is recognised.
+	DedupWindow = Delay(24 * time.Hour / time.Microsecond)
+)
+
+// Retention says how long runs of a workflow that have ended so are kept.
+type Retention struct {
+	Workflow string
+	Status   Status // a terminal one
+	Keep     Delay  // after the end; 0: as short as can be
+}
+
+// SweepRequest asks for a part of a pass over what may be deleted.
+type SweepRequest struct {
+	Leases []Lease
+	// Rules say which ended runs are deleted. Runs that no rule is for are kept.
+	// They are the same in all parts of a pass.
+	Rules []Retention
+	Items bool // look for consumed items as well
+	From  SweepPlace
+}
+
+// SweepPlace is where a pass goes on. The zero place is its beginning.
+type SweepPlace struct {
+	Stage int // 0: ended runs, 1: former incarnations, 2: consumed items
+	Rule  int
+	Ended Time
+	No    int64
+}
+
+// Swept is what a part of a pass has done.
+type Swept struct {
+	Rows   int     // deleted, as SweepRows counts them
+	Runs   int     // of these
+	Fenced []Shard // whose lease was not current; nothing was deleted in them
+	Next   SweepPlace
+	Done   bool // the pass is over
+}
+
+// Validate reports whether the request keeps the contract. The error wraps
+// ErrInvalid.
+func (r *SweepRequest) Validate() error {
+	for i := range r.Rules {
+		rule := &r.Rules[i]
+		if err := checkText("workflow", rule.Workflow, MaxName, false); err != nil {
+			return err
+		}
+		if !rule.Status.Terminal() || rule.Keep < 0 || rule.Keep > MaxDelay {
+			return invalid("sweep: expected a terminal status and 0 to %d µs, found %s and %d", MaxDelay, rule.Status, rule.Keep)
+		}
+	}
+	if p := r.From; p.Stage < 0 || p.Stage > 2 || p.Rule < 0 || p.Rule > len(r.Rules) {
+		return invalid("sweep: expected the place where a former part has ended, found %+v", p)
+	}
+	return checkLeases(r.Leases)
+}
+
+// Before returns the time by which a run must have ended to be deleted now.
+func (r *Retention) Before(now Time) Time { return now - Time(max(r.Keep, MinKeep)) }
