@@ -72,6 +72,8 @@ type bodies struct {
 	began func(context.Context, stet.StepInfo) error                              // nil: nobody; an error is the attempt's
 	order order
 
+	running sync.WaitGroup // bodies that have begun, or wait to
+
 	mu       sync.Mutex
 	replaced map[string]Body // by the text of a name or location
 	outside  map[string]bool
@@ -89,6 +91,8 @@ func newBodies(wrap func(context.Context, stet.StepInfo, func(context.Context) e
 
 // around is Config.Around.
 func (b *bodies) around(ctx context.Context, step stet.StepInfo, next func(context.Context) error) error {
+	b.running.Add(1)
+	defer b.running.Done()
 	if err := b.order.wait(ctx, step); err != nil {
 		return err
 	}

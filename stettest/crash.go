@@ -213,13 +213,17 @@ func (c *crash) once(t *testing.T, cfg stet.Config, at int64, fault Fault, start
 	again := &repeats{store: client}
 	bodies := newBodies(cfg.Around)
 	bodies.began = again.began
+	cfg.Grace = stet.None // a process that dies waits for nobody
 	virtual(&cfg, maxCrashInterval)
 	cfg.Around = bodies.around
 	var ordered sync.WaitGroup
 	ordering, stopOrdering := context.WithCancel(ctx)
 	ordered.Go(func() { bodies.order.run(ordering) })
-	defer ordered.Wait()
-	defer stopOrdering()
+	defer func() {
+		stopOrdering()
+		ordered.Wait()
+		bodies.running.Wait() // those that ignore the end of their context
+	}()
 
 	cfg.Store, cfg.Node = client, "client"
 	outside, err := stet.New(cfg)

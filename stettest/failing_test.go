@@ -31,6 +31,30 @@ var failing = map[string]struct {
 			}
 		})
 	}, []string{"876000h0m0s of virtual time have passed", "forgotten: suspended, waits for receive word word"}},
+	"a test that ends itself": {func(t *testing.T) {
+		w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
+			stet.Go(ctx, "beside", func(ctx stet.Context) (int, error) { return 0, stet.Sleep(ctx, "year", year) })
+			return "", stet.Do(ctx, "s", func(ctx context.Context) error { <-ctx.Done(); return nil })
+		})
+		stettest.Run(t, with(w), func(t *testing.T, env *stettest.Env) {
+			start(t, env, w, 0)
+			env.At(year, func(context.Context) error { panic("too late") })
+			time.Sleep(time.Hour)
+			t.Fatal("that is enough")
+		})
+	}, []string{"that is enough"}},
+	"a body that ignores its context, in a process that dies": {func(t *testing.T) {
+		w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
+			slow := stet.Go(ctx, "slow", func(ctx stet.Context) (int, error) {
+				return 0, stet.Do(ctx, "s", func(context.Context) error { time.Sleep(time.Hour); return nil })
+			})
+			if err := stet.Do(ctx, "quick", func(context.Context) error { time.Sleep(time.Minute); return nil }); err != nil {
+				return 0, err
+			}
+			return slow.Await(ctx)
+		})
+		stettest.CrashEverywhere(t, w, 0)
+	}, []string{"the process that has died: stopped, but 1 have not returned: run crash step slow/s"}},
 	"an act that fails": {func(t *testing.T) {
 		stettest.Run(t, with(), func(t *testing.T, env *stettest.Env) {
 			env.At(day, func(context.Context) error { return fmt.Errorf("no luck") })

@@ -38,6 +38,7 @@ type Env struct {
 
 	mu      sync.Mutex
 	later   sync.WaitGroup
+	acts    int // that At was asked for
 	stopped bool
 }
 
@@ -73,7 +74,8 @@ func Run(t *testing.T, cfg stet.Config, fn func(t *testing.T, env *Env)) {
 		ended := make(chan error, 1)
 		ordered := make(chan struct{})
 		go func() { ended <- env.Engine.Run(ctx) }()
-		go func() { env.bodies.order.run(ctx); close(ordered) }()
+		ordering, stopOrder := context.WithCancel(context.Background())
+		go func() { env.bodies.order.run(ordering); close(ordered) }()
 		horizon := time.AfterFunc(Horizon, env.stuck)
 		defer func() {
 			horizon.Stop()
@@ -85,7 +87,9 @@ func Run(t *testing.T, cfg stet.Config, fn func(t *testing.T, env *Env)) {
 			if err := <-ended; err != nil && !t.Failed() {
 				t.Errorf("the engine has ended with: %v", err)
 			}
+			stopOrder()
 			<-ordered
+			env.bodies.running.Wait()
 		}()
 		fn(t, env)
 	})
@@ -101,9 +105,7 @@ func virtual(cfg *stet.Config, longest time.Duration) {
 	set(&cfg.LeaseTTL, longest)
 	set(&cfg.Renew, cfg.LeaseTTL/3)
 	set(&cfg.Poll, longest)
-	if cfg.Grace == 0 {
-		cfg.Grace = stet.None
-	}
+	set(&cfg.Grace, longest)
 	if cfg.Node == "" {
 		cfg.Node = "test"
 	}
@@ -143,7 +145,9 @@ var live = []store.Status{store.Queued, store.Running, store.Suspended, store.St
 func (e *Env) Elapsed() time.Duration { return time.Since(e.begun) }
 
 // At calls act when so much virtual time has passed since the test began, unless
-// the test has ended before; at once if that is past. An error fails the test. It
+// the test has ended before; at once if that is past. Acts of one instant follow
+// one another in the order in which they were asked for, a nanosecond apart, each
+// when all that the former has caused at once is done. An error fails the test. At
 // does not block.
 func (e *Env) At(elapsed time.Duration, act func(context.Context) error) {
 	e.mu.Lock()
@@ -151,8 +155,10 @@ func (e *Env) At(elapsed time.Duration, act func(context.Context) error) {
 	if e.stopped {
 		return
 	}
+	e.acts++
+	at := e.begun.Add(elapsed + time.Duration(e.acts)*time.Nanosecond)
 	e.later.Go(func() {
-		timer := time.NewTimer(time.Until(e.begun.Add(elapsed)))
+		timer := time.NewTimer(time.Until(at))
 		defer timer.Stop()
 		select {
 		case <-e.ctx.Done():

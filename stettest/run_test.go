@@ -273,6 +273,46 @@ func TestActsAtAnInstant(t *testing.T) {
 	})
 }
 
+// Acts of one instant happen in the order in which they were asked for.
+func TestActsOfOneInstant(t *testing.T) {
+	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
+		words := ""
+		for range 10 {
+			v, err := word.Receive(ctx)
+			if err != nil {
+				return "", err
+			}
+			words += v
+		}
+		return words, nil
+	})
+	for range 5 {
+		stettest.Run(t, with(w), func(t *testing.T, env *stettest.Env) {
+			r := start(t, env, w, 0)
+			for i := range 10 {
+				env.At(day, func(ctx context.Context) error { return word.Send(ctx, env.Engine, r.ID(), fmt.Sprint(i)) })
+			}
+			want(t, r, "0123456789")
+		})
+	}
+}
+
+// A body that takes no notice of its context's end is waited for when the test is
+// over.
+func TestBodyThatOutlivesTheTest(t *testing.T) {
+	ended := false
+	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
+		return "", stet.Do(ctx, "s", func(context.Context) error { time.Sleep(year); ended = true; return nil })
+	})
+	stettest.Run(t, with(w), func(t *testing.T, env *stettest.Env) {
+		start(t, env, w, 0)
+		time.Sleep(day)
+	})
+	if !ended {
+		t.Error("the body has not ended")
+	}
+}
+
 // A test may simply sleep itself, and look at what stands still.
 func TestSettle(t *testing.T) {
 	stettest.Run(t, with(approval), func(t *testing.T, env *stettest.Env) {
