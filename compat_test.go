@@ -88,7 +88,7 @@ func (w *compatWorld) must(err error) {
 }
 
 // unused are kinds of which nothing makes entries.
-var unused = []store.Kind{store.KindWait, store.KindUndo}
+var unused = []store.Kind{store.KindWait}
 
 var compatFolder = filepath.Join("testdata", "compat")
 
@@ -446,6 +446,22 @@ var compatCases = []compatCase{
 				}
 			}
 		},
+	},
+	{
+		name: "undo",
+		code: func(ctx stet.Context) (string, error) {
+			back := stet.Undo(func(_ context.Context, what string) error { return nil })
+			for _, name := range []string{"reserve", "charge"} {
+				if _, err := say(ctx, name, name, back); err != nil {
+					return "", err
+				}
+			}
+			if _, err := later.Receive(ctx); err != nil {
+				return "", err
+			}
+			return "", fmt.Errorf("no van: %w", errRefusedCard)
+		},
+		play: func(w *compatWorld) { w.goOn("later") },
 	},
 	{
 		name: "version",

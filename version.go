@@ -51,10 +51,12 @@ func (k Key) applyRemoved(o *removedOptions) { o.key = string(k) }
 // stands in the loop, too. A Version belongs to the run or iteration, so it is not
 // accepted with a branch that called it.
 //
-// In a run that has no such record Removed does nothing. It writes nothing, waits
+// In a run that has no such record Removed does nothing. It records nothing, waits
 // for nothing that is still to come, and returns no error: a cancel is seen by the
-// next operation. What a removed step has done stays done, and is not compensated.
-// Delete the call once no run is left that has the record.
+// next operation. A child that still runs ends with the run, unless it goes on
+// without its parent. What a removed step has done stays done: if it has left a
+// compensation, that is owed all the same, and a run that comes to be undone
+// stalls for it. Delete the call once no run is left that has the record.
 func Removed(ctx Context, name string, opts ...RemovedOption) {
 	var o removedOptions
 	for _, opt := range opts {

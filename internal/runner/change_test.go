@@ -217,10 +217,10 @@ func single(s *stmt) bool {
 	return slices.Contains([]string{"step", "flaky", "keep", "tx", "sleep", "receive"}, s.kind)
 }
 
-// alone reports whether a block begins no branches, or waits for all that it
-// begins.
+// alone reports whether a block begins nothing that lasts, like branches, promises
+// and children, or is known to wait for all that it begins.
 func alone(block []*stmt) bool {
-	return !slices.ContainsFunc([]string{"compose", "select", "spawn"}, func(kind string) bool {
+	return !slices.ContainsFunc([]string{"compose", "select", "spawn", "promise", "child", "leave", "detach", "watch"}, func(kind string) bool {
 		return slices.ContainsFunc(block, func(s *stmt) bool {
 			return s.kind == kind || s.kind != "map" && s.kind != "endless" && slices.ContainsFunc(s.arms, func(arm []*stmt) bool { return !alone(arm) })
 		})
@@ -281,8 +281,8 @@ func (e *edit) make() (what string, want demand) {
 		*e.block = slices.Delete(*e.block, e.at, e.at+1)
 	case "remove, accepted":
 		(*e.block)[e.at] = &stmt{kind: "gone", name: e.name, arms: [][]*stmt{old}}
-		// A branch that is removed was not waited for where it began, so what
-		// follows comes earlier than it did: too early, if it ends another one.
+		// What lasts was not waited for where it began, so what follows comes earlier
+		// than it did: too early, if it ends another branch.
 		if e.p.steady() && !e.before && (alone(old) || e.root && !contains(e.p.root, "spawn")) {
 			want = mustNotStall
 		}
@@ -345,7 +345,6 @@ func (e *edit) rekey(what string) demand {
 	done := func(k int) bool {
 		return e.j.entries[string(location.Loc("").Name(s.name, 1).Key(fmt.Sprint("k", k), 1))].Seq > 0
 	}
-	any := slices.ContainsFunc(s.keys, done)
 	switch what {
 	case "shuffle keys":
 		e.random.Shuffle(len(s.keys), func(i, j int) { s.keys[i], s.keys[j] = s.keys[j], s.keys[i] })
@@ -358,7 +357,8 @@ func (e *edit) rekey(what string) demand {
 		s.keys = slices.Delete(slices.Clone(s.keys), i, i+1)
 		if what == "remove a key, accepted" {
 			*e.block = slices.Insert(*e.block, e.at, &stmt{kind: "gone", name: e.name, arms: [][]*stmt{{&gone}}})
-			if e.root && e.p.steady() && (any || len(e.places) == 0) {
+			// If it is not recorded, what follows is asked for early.
+			if e.root && e.p.steady() && (done(gone.keys[0]) || !contains(e.p.root, "spawn")) {
 				return mustNotStall
 			}
 			return either

@@ -64,8 +64,8 @@
 //     there. That holds between recorded operations and behind the last one, also
 //     if what stands behind the call has left no record: a step in flight, a wait.
 //   - Before the first completion the same holds if the history has an entry, or
-//     the run's row says that a turn was committed, by a build or by waits. If nothing was, nobody can
-//     tell, and the run is new.
+//     the run's row says that a turn was committed, by a build or by waits. If
+//     nothing was, nobody can tell, and the run is new; a new incarnation is, too.
 //   - After a hand-over that is not recorded the call is passed for the first
 //     time: the run is new there, and the newest version is recorded, without a
 //     number, in the turn of that hand-over. Step bodies that are asked for later
@@ -85,7 +85,8 @@
 // number at the location itself, or in a Map or a Loop there, is waited for and
 // handed over in its turn, so that the order of what remains is the same; those of
 // a branch that Go began are handed over to nobody, when they are the lowest that
-// remain; those without a number are accepted on the spot. Nothing is written. An operation that is asked for at a
+// remain; those without a number are accepted on the spot. Nothing is written;
+// a child that still runs ends with the run. An operation that is asked for at a
 // location that was accepted stalls the run, as it must not be executed again.
 //
 // # What a run shows

@@ -202,7 +202,7 @@ func (d *driver) judge(want demand, over *Outcome, recorded map[string]store.Ent
 		if got := d.j.entries[loc]; got.Seq != e.Seq || got.At != e.At || !bytes.Equal(got.Value, e.Value) {
 			return fmt.Sprintf("the record of %s has changed", l)
 		}
-		if e.Kind != store.KindStep || e.State != store.Done || strings.HasPrefix(l.Base(), "ke") || isOf(gone, l) {
+		if e.Kind != store.KindStep || e.State != store.Done || e.Owes || isOf(gone, l) {
 			continue // the code may have seen ErrCancelled
 		}
 		if !strings.Contains(seen, fmt.Sprintf(" %s <nil>", e.Value)) {

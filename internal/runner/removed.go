@@ -13,7 +13,8 @@ import (
 // location, of its keys or of its iterations, as the operation did, so that what
 // follows comes in the same order again; what else is below, in a branch that Go
 // began, is handed over to nobody, because the code need not have waited for it. A
-// version of a change with that name is accepted too.
+// version of a change with that name is accepted too. A child that has not ended
+// ends with the run, unless it goes on without its parent.
 func (b *Branch) Removed(call Call) {
 	if b.enter(call) != nil {
 		return

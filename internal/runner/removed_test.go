@@ -328,3 +328,60 @@ func TestRemovedOfAKeptStep(t *testing.T) {
 	h.want(store.Cancelled, "")
 	h.replays()
 }
+
+// A child that still runs ends with the run; one that goes on without its parent is
+// left alone, and so is one that has ended.
+func TestRemovedChild(t *testing.T) {
+	for name, c := range map[string]struct {
+		child     Child
+		ended     bool
+		cancelled bool
+	}{
+		"that runs":      {Child{Call: at("x"), Workflow: "w"}, false, true},
+		"that is left":   {Child{Call: at("x"), Workflow: "w", Leave: true}, false, false},
+		"detached":       {Child{Call: at("x"), Workflow: "w", Detached: true}, false, false},
+		"that has ended": {Child{Call: at("x"), Workflow: "w"}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code := func(removed bool) func(*Branch) ([]byte, *Failure) {
+				return func(b *Branch) ([]byte, *Failure) {
+					if removed {
+						b.Removed(at("x"))
+						return changed("b", "c")(b)
+					}
+					o, err := b.StartChild(c.child)
+					if err != nil {
+						return result("", err)
+					}
+					if c.ended {
+						_, _ = b.AwaitOther(at("await"), o)
+					}
+					return changed("b", "c")(b)
+				}
+			}
+			var id string
+			h := edited(t, func(h *harness) {
+				for id = range h.j.out.started {
+				}
+				if id == "" {
+					t.Fatal("no child was started")
+				}
+				if c.ended {
+					h.j.out.ended[id] = true
+					h.deliver(endOf(id, id))
+				}
+				h.end("b", "")
+			}, code(false), code(true))
+			h.wantFlight("c")
+			if h.j.out.cancelled[id] {
+				t.Error("the child is cancelled while the run goes on")
+			}
+			h.finish()
+			h.want(store.Succeeded, "end")
+			if got := h.j.out.cancelled[id]; got != c.cancelled {
+				t.Errorf("cancelled at the end: %v, want %v", got, c.cancelled)
+			}
+			h.replays()
+		})
+	}
+}
