@@ -22,7 +22,7 @@ import (
 	"github.com/stet-run/stet/store/memory"
 )
 
-var update = flag.Bool("update", false, "record the histories of testdata/compat anew, for this version")
+var update = flag.Bool("update", false, "record the histories that this version's folder of testdata/compat does not have")
 
 // compatVersion is the version that records histories: a folder of testdata/compat.
 // After a release it is raised; what the release has recorded stays.
@@ -33,13 +33,13 @@ const compatVersion = "v0.1"
 //
 //	go test -run TestCompat -update .
 //
-// What a release has recorded must go on to fit: its workflow is not edited any
-// more. Code that changes is a new case.
+// which records what is not there. What is there must go on to fit: its workflow is
+// not edited any more. Code that changes is a new case.
 type compatCase struct {
 	name   string
-	code   func(stet.Context) (string, error)
-	former func(stet.Context) (string, error) // the code that records, if it is another
-	play   func(w *compatWorld)               // what the world does; nil: nothing
+	code   func(ctx stet.Context, in string) (string, error)
+	former func(ctx stet.Context, in string) (string, error) // the code that records, if it is another
+	play   func(w *compatWorld)                              // what the world does; nil: nothing
 }
 
 // compatWorld is the world of a run that is recorded.
@@ -104,7 +104,7 @@ func compatConfig(former bool) stet.Config {
 		if former && c.former != nil {
 			code = c.former
 		}
-		cfg.Workflows = append(cfg.Workflows, stet.Define(c.name, func(ctx stet.Context, _ string) (string, error) { return code(ctx) }))
+		cfg.Workflows = append(cfg.Workflows, stet.Define(c.name, code))
 	}
 	return cfg
 }
@@ -168,16 +168,19 @@ func kindsOf(t *testing.T, file string) map[string]bool {
 	return kinds
 }
 
-// recordCompat records the histories of this version anew.
+// recordCompat records the histories of this version that are not there.
 func recordCompat(t *testing.T) {
 	folder := filepath.Join(compatFolder, compatVersion)
-	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o755)); err != nil {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	cfg := compatConfig(true)
 	cfg.Store, cfg.Logger, cfg.Build, cfg.Node = memory.New(), slog.New(slog.DiscardHandler), compatVersion, "recorder"
 	e := serve(t, cfg)
 	for _, c := range compatCases {
+		if files, _ := filepath.Glob(filepath.Join(folder, fileName(c.name)+".*.json")); len(files) > 0 {
+			continue
+		}
 		w := &compatWorld{t: t, ctx: testContext(t), e: e, id: c.name}
 		_, err := stet.Ref[string, string](c.name).Start(w.ctx, e, "", stet.ID(c.name))
 		w.must(err)
@@ -205,7 +208,7 @@ func (w *compatWorld) goOn(place string) {
 var compatCases = []compatCase{
 	{
 		name: "steps",
-		code: func(ctx stet.Context) (string, error) {
+		code: func(ctx stet.Context, _ string) (string, error) {
 			a, err := say(ctx, "a", "A")
 			if err != nil {
 				return "", err
@@ -241,7 +244,7 @@ var compatCases = []compatCase{
 	},
 	{
 		name: "a step between attempts",
-		code: func(ctx stet.Context) (string, error) {
+		code: func(ctx stet.Context, _ string) (string, error) {
 			_, err := stet.Step(ctx, "flaky", func(context.Context) (string, error) { return "", errors.New("not yet") },
 				stet.Retry{Attempts: 5, First: time.Hour})
 			return "", err
@@ -254,14 +257,14 @@ var compatCases = []compatCase{
 	},
 	{
 		name: "failure",
-		code: func(ctx stet.Context) (string, error) {
+		code: func(ctx stet.Context, _ string) (string, error) {
 			_, err := stet.Step(ctx, "declined", func(context.Context) (string, error) { return "", errRefusedCard })
 			return "", fmt.Errorf("in the end: %w", err)
 		},
 	},
 	{
 		name: "sleeps",
-		code: func(ctx stet.Context) (string, error) {
+		code: func(ctx stet.Context, _ string) (string, error) {
 			begun := stet.Now(ctx)
 			if err := stet.Sleep(ctx, "nap", time.Millisecond); err != nil {
 				return "", err
@@ -278,7 +281,7 @@ var compatCases = []compatCase{
 	compatShows,
 	{
 		name: "a long sleep",
-		code: func(ctx stet.Context) (string, error) { return "", stet.Sleep(ctx, "night", 8*time.Hour) },
+		code: func(ctx stet.Context, _ string) (string, error) { return "", stet.Sleep(ctx, "night", 8*time.Hour) },
 		play: func(w *compatWorld) {
 			w.waits("night")
 			_, err := w.e.Cancel(w.ctx, w.id, "enough")
@@ -287,7 +290,7 @@ var compatCases = []compatCase{
 	},
 	{
 		name: "messages",
-		code: func(ctx stet.Context) (string, error) {
+		code: func(ctx stet.Context, _ string) (string, error) {
 			one, err := word.Receive(ctx)
 			if err != nil {
 				return "", err
@@ -309,7 +312,7 @@ var compatCases = []compatCase{
 	},
 	{
 		name: "promises",
-		code: func(ctx stet.Context) (string, error) {
+		code: func(ctx stet.Context, _ string) (string, error) {
 			p, err := stet.NewPromise[string](ctx, "given")
 			if err != nil {
 				return "", err
@@ -337,7 +340,7 @@ var compatCases = []compatCase{
 	},
 	{
 		name: "branches",
-		code: func(ctx stet.Context) (string, error) {
+		code: func(ctx stet.Context, _ string) (string, error) {
 			branch := func(name string, d time.Duration) *stet.Future[string] {
 				return stet.Go(ctx, name, func(ctx stet.Context) (string, error) {
 					if err := stet.Sleep(ctx, "nap", d); err != nil {
@@ -368,7 +371,7 @@ var compatCases = []compatCase{
 	},
 	{
 		name: "select",
-		code: func(ctx stet.Context) (string, error) {
+		code: func(ctx stet.Context, _ string) (string, error) {
 			var v string
 			timer, err := stet.Select(ctx, never.Case(&v), stet.After("tick", time.Millisecond))
 			if err != nil {
@@ -381,7 +384,7 @@ var compatCases = []compatCase{
 	},
 	{
 		name: "cancel",
-		code: func(ctx stet.Context) (string, error) {
+		code: func(ctx stet.Context, _ string) (string, error) {
 			_, err := never.Receive(ctx)
 			if errors.Is(err, stet.ErrCancelled) {
 				_, err = say(stet.WithoutCancel(ctx), "clean up", "done")
@@ -396,7 +399,7 @@ var compatCases = []compatCase{
 	},
 	{
 		name: "loop",
-		code: func(ctx stet.Context) (string, error) {
+		code: func(ctx stet.Context, _ string) (string, error) {
 			return stet.Loop(ctx, "poll", 0, func(ctx stet.Context, n int) (next stet.Next[int, string], err error) {
 				version := stet.Version(ctx, "per iteration", 1)
 				if _, err := say(ctx, "fetch", fmt.Sprint(n, version)); err != nil {
@@ -417,7 +420,7 @@ var compatCases = []compatCase{
 	},
 	{
 		name: "children",
-		code: func(ctx stet.Context) (string, error) {
+		code: func(ctx stet.Context, _ string) (string, error) {
 			sum, err := square.Call(ctx, 7)
 			if err != nil {
 				return "", err
@@ -449,7 +452,7 @@ var compatCases = []compatCase{
 	},
 	{
 		name: "undo",
-		code: func(ctx stet.Context) (string, error) {
+		code: func(ctx stet.Context, _ string) (string, error) {
 			back := stet.Undo(func(_ context.Context, what string) error { return nil })
 			for _, name := range []string{"reserve", "charge"} {
 				if _, err := say(ctx, name, name, back); err != nil {
@@ -464,8 +467,26 @@ var compatCases = []compatCase{
 		play: func(w *compatWorld) { w.goOn("later") },
 	},
 	{
+		name: "continue",
+		code: func(ctx stet.Context, in string) (string, error) {
+			version := stet.Version(ctx, "change", 1)
+			if _, err := later.Receive(ctx); err != nil {
+				return "", err
+			}
+			if len(in) < 2 {
+				return "", stet.ContinueAsNew(in + "x")
+			}
+			return fmt.Sprint(in, version), nil
+		},
+		play: func(w *compatWorld) {
+			for range 3 {
+				w.goOn("later")
+			}
+		},
+	},
+	{
 		name: "version",
-		code: func(ctx stet.Context) (string, error) {
+		code: func(ctx stet.Context, _ string) (string, error) {
 			version := stet.Version(ctx, "change", 2)
 			a, err := say(ctx, "a", fmt.Sprint(version))
 			if err != nil {
@@ -478,7 +499,7 @@ var compatCases = []compatCase{
 	},
 	{
 		name: "changed code",
-		former: func(ctx stet.Context) (string, error) {
+		former: func(ctx stet.Context, _ string) (string, error) {
 			if _, err := say(ctx, "gone", "G"); err != nil {
 				return "", err
 			}
@@ -492,7 +513,7 @@ var compatCases = []compatCase{
 			_, err = later.Receive(ctx)
 			return a, err
 		},
-		code: func(ctx stet.Context) (string, error) {
+		code: func(ctx stet.Context, _ string) (string, error) {
 			stet.Removed(ctx, "gone")
 			stet.Removed(ctx, "gone too")
 			if stet.Version(ctx, "check", 1) >= 1 {

@@ -93,7 +93,7 @@ var showCase = crashCase{
 // compatShows is a run that has said something before its first completion.
 var compatShows = compatCase{
 	name: "streams and updates",
-	code: func(ctx stet.Context) (string, error) {
+	code: func(ctx stet.Context, _ string) (string, error) {
 		if err := errors.Join(shownLog.Append(ctx, "begin"), shownLast.Set(ctx, "begin"), stet.SetTags(ctx, stet.Tags{"kind": "compat"})); err != nil {
 			return "", err
 		}
