@@ -407,3 +407,121 @@ func TestSelectOverEverything(t *testing.T) {
 		})
 	}
 }
+
+// TestNoLaterIncarnationMeetsAFormerChild: a run that continues as new starts
+// children of its own at the same places, and is not told of the former ones.
+func TestNoLaterIncarnationMeetsAFormerChild(t *testing.T) {
+	w := stet.Define("parent", func(ctx stet.Context, n int) (string, error) {
+		o, err := told.Go(ctx, fmt.Sprint(n), stet.LeaveChild)
+		if err != nil {
+			return "", err
+		}
+		if n == 0 {
+			if err := stet.Sleep(ctx, "until it has begun", time.Millisecond); err != nil {
+				return "", err
+			}
+			return "", stet.ContinueAsNew(1)
+		}
+		return o.Await(ctx)
+	})
+	e := serve(t, family(w))
+	ctx := testContext(t)
+	r, err := w.Start(ctx, e, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs []store.Run
+	for len(runs) < 2 {
+		runs = children(t, e, r.ID())
+	}
+	for i, text := range []string{"of the former", "of the present"} {
+		if err := goOn.Send(ctx, e, runs[i].ID, text); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			if _, err := told.Handle(e, runs[0].ID).Wait(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got, err := r.Wait(ctx); err != nil || got != "of the present" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestParentThatContinuesAsNewCancelsItsChildren, by their policy.
+func TestParentThatContinuesAsNewCancelsItsChildren(t *testing.T) {
+	w := stet.Define("parent", func(ctx stet.Context, n int) (string, error) {
+		if n == 1 {
+			return "new", nil
+		}
+		if _, err := told.Go(ctx, ""); err != nil {
+			return "", err
+		}
+		if _, err := told.Go(ctx, "", stet.As("left"), stet.LeaveChild); err != nil {
+			return "", err
+		}
+		if err := stet.Sleep(ctx, "until they have begun", time.Millisecond); err != nil {
+			return "", err
+		}
+		return "", stet.ContinueAsNew(1)
+	})
+	e := serve(t, family(w))
+	r, err := w.Start(testContext(t), e, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Wait(testContext(t)); err != nil || got != "new" {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	runs := children(t, e, r.ID())
+	waitStatus(t, e, runs[0].ID, store.Cancelled)
+	waitStatus(t, e, runs[1].ID, store.Suspended)
+}
+
+// TestWatchedRunThatContinuesAsNewTellsItsEnd: the watch is of the run, not of one
+// incarnation.
+func TestWatchedRunThatContinuesAsNewTellsItsEnd(t *testing.T) {
+	renewing := stet.Define("renewing", func(ctx stet.Context, n int) (string, error) {
+		v, err := goOn.Receive(ctx)
+		if err == nil && n == 0 {
+			return "", stet.ContinueAsNew(1)
+		}
+		return v, err
+	})
+	w := stet.Define("parent", func(ctx stet.Context, id string) (string, error) {
+		o, err := renewing.Go(ctx, 0)
+		if err != nil {
+			return "", err
+		}
+		a, err := stet.Await[string](ctx, "the other", id)
+		if err != nil {
+			return "", err
+		}
+		b, err := o.Await(ctx)
+		return a + b, err
+	})
+	cfg := family(w)
+	cfg.Workflows = append(cfg.Workflows, renewing)
+	e := serve(t, cfg)
+	ctx := testContext(t)
+	if _, err := renewing.Start(ctx, e, 0, stet.ID("other")); err != nil {
+		t.Fatal(err)
+	}
+	r, err := w.Start(ctx, e, "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitStatus(t, e, r.ID(), store.Suspended)
+	child := children(t, e, r.ID())[0].ID
+	for _, id := range []string{"other", child} {
+		for _, text := range []string{"one", "two"} {
+			if err := goOn.Send(ctx, e, id, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got, err := r.Wait(ctx); err != nil || got != "twotwo" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
