@@ -107,6 +107,7 @@ type Recovery struct {
 // Engine runs workflows on a store, and starts, sends to and reads runs. Its
 // methods are safe for concurrent use.
 type Engine struct {
+	node      string
 	inner     *engine.Engine
 	store     store.Store
 	log       *slog.Logger
@@ -134,7 +135,7 @@ func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	e := &Engine{store: cfg.Store, log: cfg.Logger, codecs: cfg.Codecs, retry: cfg.Retry, onFailure: cfg.OnFailure, wrap: cfg.Around, limit: cfg.MaxValue}
+	e := &Engine{store: cfg.Store, log: cfg.Logger, codecs: cfg.Codecs, node: cfg.Node, retry: cfg.Retry, onFailure: cfg.OnFailure, wrap: cfg.Around, limit: cfg.MaxValue}
 	e.known.own = map[string]bool{}
 	e.definitions = make(map[string]*definition, len(cfg.Workflows))
 	e.limits = runner.Limits{Entries: cfg.MaxEntries, Bytes: cfg.MaxBytes, Value: cfg.MaxValue}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 )
@@ -53,8 +51,8 @@ func (r *Run[Out]) Wait(ctx context.Context) (Out, error) {
 func (r *Run[Out]) Poll(ctx context.Context) (*RunInfo, error) { return r.engine.Get(ctx, r.id) }
 
 // Cancel is Engine.Cancel.
-func (r *Run[Out]) Cancel(ctx context.Context, reason string) (bool, error) {
-	return r.engine.Cancel(ctx, r.id, reason)
+func (r *Run[Out]) Cancel(ctx context.Context, reason string, opts ...VerbOption) (bool, error) {
+	return r.engine.Cancel(ctx, r.id, reason, opts...)
 }
 
 // RunError says that a run has not succeeded.
@@ -186,57 +184,6 @@ func (e *Engine) List(ctx context.Context, f store.Filter) (store.Page, error) {
 // Count counts the runs that match, by workflow and status.
 func (e *Engine) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
 	return e.store.Count(ctx, f)
-}
-
-// Cancel asks for a run to be cancelled. It is durable at once; the owner
-// decides. true: the run will end as cancelled, after its code has cleaned up.
-// false: the error says why not: it has ended (ErrTerminal), or it cannot be
-// done (ErrRefused).
-// ErrPending: ctx has ended before the decision; the request stands. The reason
-// may be empty.
-func (e *Engine) Cancel(ctx context.Context, runID, reason string) (bool, error) {
-	return e.verb(ctx, runID, store.ItemCancel, reason)
-}
-
-// Terminate asks for a run to be ended at once; no more code of it runs. The
-// results are those of Cancel.
-func (e *Engine) Terminate(ctx context.Context, runID, reason string) (bool, error) {
-	return e.verb(ctx, runID, store.ItemTerminate, reason)
-}
-
-// Resume asks for a stalled run to go on. The results are those of Cancel.
-func (e *Engine) Resume(ctx context.Context, runID string) (bool, error) {
-	return e.verb(ctx, runID, store.ItemResume, "")
-}
-
-// verb puts a request into the run's inbox and waits for the owner's verdict.
-func (e *Engine) verb(ctx context.Context, runID string, kind store.ItemKind, reason string) (bool, error) {
-	switch run, ok, err := e.inner.Get(ctx, runID); {
-	case err != nil:
-		return false, fmt.Errorf("%s run %q: %w", kind, runID, err)
-	case !ok:
-		return false, fmt.Errorf("%s run %q: %w", kind, runID, ErrNotFound)
-	case run.Status.Terminal():
-		return false, fmt.Errorf("%s run %q: it is already %s: %w", kind, runID, run.Status, ErrTerminal)
-	case kind == store.ItemResume && run.Status != store.Stalled:
-		return false, fmt.Errorf("%s run %q: %w: it is %s, not stalled", kind, runID, ErrRefused, run.Status)
-	}
-	id := uuid.NewString()
-	answer, err := e.put(ctx, runID, &store.Item{Kind: kind, ID: id, Origin: id, Value: []byte(reason)})
-	if err != nil {
-		return false, err
-	}
-	if answer.Run.Status.Terminal() {
-		return false, fmt.Errorf("%s run %q: it is already %s: %w", kind, runID, answer.Run.Status, ErrTerminal)
-	}
-	verdict, err := e.inner.Verdict(ctx, answer.Run.No, answer.Item, id)
-	if err != nil {
-		return false, fmt.Errorf("%s run %q: %w", kind, runID, err)
-	}
-	if len(verdict) > 0 && verdict[0] == 'y' {
-		return true, nil
-	}
-	return false, fmt.Errorf("%s run %q: %w: %s", kind, runID, ErrRefused, verdict[min(1, len(verdict)):])
 }
 
 // errDuplicate: an item with this ID from another act is in the inbox.

@@ -62,6 +62,7 @@ type story struct {
 	operations []operation
 	inbox      []store.Item
 	feeds      []store.Feed
+	audit      []store.Audit
 	place      place
 }
 
@@ -79,6 +80,9 @@ func (a *app) show(ctx context.Context, e *stet.Engine, s store.Store, id string
 		return err
 	}
 	if it.feeds, err = s.Feeds(ctx, store.FeedQuery{Runs: []store.RunNo{info.No}, Values: true}); err != nil {
+		return err
+	}
+	if it.audit, err = s.Audit(ctx, info.No); err != nil {
 		return err
 	}
 	if it.place.Description, err = s.Describe(ctx); err != nil {
@@ -129,6 +133,25 @@ func viewFeeds(feeds []store.Feed) (values []valueView, streams []streamView) {
 	return values, streams
 }
 
+// auditView is what an operator did as JSON.
+type auditView struct {
+	Time   time.Time `json:"time"`
+	Who    string    `json:"who,omitempty"`
+	Verb   string    `json:"verb"`
+	Why    string    `json:"why,omitempty"`
+	Detail string    `json:"detail,omitempty"`
+}
+
+// acts is the table of what operators did.
+func acts(audit []store.Audit, width int) *grid {
+	g := &grid{headers: []string{"ACT", "WHEN", "WHO", "WHY", "WHAT"}}
+	for i := range audit {
+		x := &audit[i]
+		g.add(printable(x.Verb), moment(x.Time), printable(x.Who), short(x.Why, width), short(x.Detail, max(width, 200)))
+	}
+	return g
+}
+
 // view returns the story as JSON has it.
 func (it *story) view() any {
 	inbox := make([]inboxView, len(it.inbox))
@@ -137,6 +160,10 @@ func (it *story) view() any {
 		inbox[i] = inboxView{item.Kind.String(), item.Name, item.Sent.Time(), item.State == store.Seen}
 	}
 	values, streams := viewFeeds(it.feeds)
+	audit := make([]auditView, len(it.audit))
+	for i, x := range it.audit {
+		audit[i] = auditView{x.Time.Time(), x.Who, x.Verb, x.Why, x.Detail}
+	}
 	return struct {
 		*runView
 		Owner      string       `json:"owner"`
@@ -144,7 +171,8 @@ func (it *story) view() any {
 		Values     []valueView  `json:"values,omitempty"`
 		Streams    []streamView `json:"streams,omitempty"`
 		Operations []operation  `json:"operations"`
-	}{viewOf(it.info), it.place.owner(it.info.Shard), inbox, values, streams, it.operations}
+		Audit      []auditView  `json:"audit,omitempty"`
+	}{viewOf(it.info), it.place.owner(it.info.Shard), inbox, values, streams, it.operations, audit}
 }
 
 // tell prints the story for people.
@@ -155,6 +183,12 @@ func (a *app) tell(it *story, width int) error {
 	if len(it.operations) > 0 {
 		fmt.Fprintln(a.out)
 		if err := a.print(tree(it.operations, it.place.Now.Time(), width)); err != nil {
+			return err
+		}
+	}
+	if len(it.audit) > 0 {
+		fmt.Fprintln(a.out)
+		if err := a.print(acts(it.audit, width)); err != nil {
 			return err
 		}
 	}
@@ -203,7 +237,11 @@ func (it *story) facts(width int) *grid {
 	}
 	for i := range it.inbox {
 		item := &it.inbox[i]
-		fact("in its inbox", printable(strings.TrimSpace(fmt.Sprintf("%s %s", item.Kind, item.Name))+", sent "+moment(item.Sent)))
+		what := strings.TrimSpace(fmt.Sprintf("%s %s", item.Kind, item.Name))
+		if item.Kind.Verb() && item.Name != "" {
+			what = fmt.Sprintf("%s by %s", item.Kind, item.Name)
+		}
+		fact("in its inbox", printable(what)+", sent "+moment(item.Sent))
 	}
 	if info.Suspect > 0 {
 		fact("suspect", fmt.Sprintf("%d times its process ended while it was executed", info.Suspect))

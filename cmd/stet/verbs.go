@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/user"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,45 +16,101 @@ import (
 )
 
 func (a *app) cancelCommand() *cobra.Command {
-	v := verb{name: "cancel", short: "cancel runs; their code sees it and cleans up", fits: live, ask: (*stet.Engine).Cancel}
+	v := verb{name: "cancel", short: "cancel runs; their code sees it and cleans up", fits: live}
+	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
+		return e.Cancel(ctx, id, v.reason, v.by()...)
+	}
 	return v.command(a)
 }
 
 func (a *app) terminateCommand() *cobra.Command {
-	v := verb{name: "terminate", short: "end runs at once; no more of their code is executed", fits: live, ask: (*stet.Engine).Terminate}
+	v := verb{name: "terminate", short: "end runs at once; no more of their code is executed", fits: live}
+	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
+		return e.Terminate(ctx, id, v.reason, v.by()...)
+	}
 	return v.command(a)
+}
+
+func (a *app) pauseCommand() *cobra.Command {
+	v := verb{
+		name: "pause", short: "leave runs alone until they are resumed",
+		about: "Steps that are executing are waited for. Messages are kept, timers keep their due time.",
+		fits:  func(r *store.Run) bool { return live(r) && r.Status != store.Stalled && r.Marks&store.Paused == 0 },
+	}
+	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
+		return e.Pause(ctx, id, v.reason, v.withChildren()...)
+	}
+	return v.command(a, v.childrenFlag)
 }
 
 func (a *app) resumeCommand() *cobra.Command {
 	v := verb{
-		name: "resume", short: "let stalled runs go on, after their cause is mended", noReason: true,
-		fits: func(r *store.Run) bool { return r.Status == store.Stalled },
-		ask: func(e *stet.Engine, ctx context.Context, id, _ string) (bool, error) {
-			return e.Resume(ctx, id)
-		},
+		name: "resume", short: "let paused runs go on, and stalled ones after their cause is mended",
+		fits: func(r *store.Run) bool { return r.Status == store.Stalled || live(r) && r.Marks&store.Paused != 0 },
 	}
-	return v.command(a)
+	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
+		return e.Resume(ctx, id, append(v.withChildren(), stet.Because(v.reason))...)
+	}
+	return v.command(a, v.childrenFlag)
 }
 
 func live(r *store.Run) bool { return !r.Status.Terminal() }
 
 // verb is a request that the owner of a run decides.
 type verb struct {
-	name, short string
-	noReason    bool
-	fits        func(*store.Run) bool // which runs of a query it is for
-	ask         func(e *stet.Engine, ctx context.Context, id, reason string) (bool, error)
+	name, short, about string
+	fits               func(*store.Run) bool // which runs of a query it is for
+	ask                func(e *stet.Engine, ctx context.Context, id string) (bool, error)
 
-	reason  string
-	timeout time.Duration
+	reason   string
+	who      string
+	children bool
+	timeout  time.Duration
 }
 
-func (v *verb) command(a *app) *cobra.Command {
+// by says who asks.
+func (v *verb) by() []stet.VerbOption {
+	if v.who == "" {
+		return nil
+	}
+	return []stet.VerbOption{stet.By(v.who)}
+}
+
+func (v *verb) withChildren() []stet.VerbOption {
+	if v.children {
+		return append(v.by(), stet.WithChildren{})
+	}
+	return v.by()
+}
+
+func (v *verb) childrenFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&v.children, "children", false, "the children of the runs too, and theirs")
+}
+
+// whoFlag adds the flag that says who acts.
+func whoFlag(cmd *cobra.Command, who *string) {
+	name := ""
+	if u, err := user.Current(); err == nil && store.CheckRunID(u.Username) == nil {
+		name = u.Username
+	}
+	cmd.Flags().StringVar(who, "by", name, "`name` of who acts, kept with the run; default: the user")
+	cmd.Flags().Lookup("by").DefValue = "" // of the environment; the text says so
+}
+
+// checkWho refuses an empty name that was given.
+func checkWho(cmd *cobra.Command, who string) error {
+	if who == "" && cmd.Flags().Changed("by") {
+		return usage(errors.New("--by: expected a name, found none"))
+	}
+	return nil
+}
+
+func (v *verb) command(a *app, more ...func(*cobra.Command)) *cobra.Command {
 	var t target
 	cmd := &cobra.Command{
 		Use:   v.name + " RUN...",
 		Short: v.short,
-		Long: v.short + `.
+		Long: strings.TrimSpace(v.short+".\n"+v.about) + `
 
 With - the IDs are read from standard input; with --query it is done for all runs
 that match. The request is durable at once, and the application that works on the
@@ -63,6 +121,9 @@ stands until one comes.`,
 			if err := checkTimeout(v.timeout, false); err != nil {
 				return err
 			}
+			if err := checkWho(cmd, v.who); err != nil {
+				return err
+			}
 			return a.deciding(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
 				return a.each(cmd.Context(), e, &t, func(ctx context.Context, id string) error { return v.do(ctx, e, id) })
 			})
@@ -70,8 +131,10 @@ stands until one comes.`,
 	}
 	t.flags(cmd, v.name, v.fits)
 	cmd.Flags().DurationVar(&v.timeout, "timeout", 10*time.Second, "how long to wait for a decision")
-	if !v.noReason {
-		cmd.Flags().StringVar(&v.reason, "reason", "", "`text` that is kept with the run")
+	cmd.Flags().StringVar(&v.reason, "reason", "", "`text` that is kept with the run")
+	whoFlag(cmd, &v.who)
+	for _, add := range more {
+		add(cmd)
 	}
 	return cmd
 }
@@ -80,7 +143,7 @@ stands until one comes.`,
 func (v *verb) do(ctx context.Context, e *stet.Engine, id string) error {
 	wait, cancel := context.WithTimeout(ctx, v.timeout)
 	defer cancel()
-	ok, err := v.ask(e, wait, id, v.reason)
+	ok, err := v.ask(e, wait, id)
 	switch {
 	case err == nil && ok:
 		return nil

@@ -34,6 +34,7 @@ type activation struct {
 	renewing bool        // the turn under way lets the run continue as new
 	told     int         // how many of the watches the turn that ends the run tells
 	early    []event     // came while loading
+	left     bool        // something came that is not for the code; who claims the run decides it
 	// underWay says that a turn or update of the run is being committed.
 	underWay bool
 	// unread says that the inbox holds what has not come here yet, as the store
@@ -153,6 +154,10 @@ func (a *activation) handle(events []event) bool {
 			}
 		case a.r == nil:
 			a.early = append(a.early, *ev)
+		case ev.claimed != nil && ev.claimed.Fresh && resting(&ev.claimed.Run):
+			a.leave(events[i+1:])
+			a.t.take(a.no) // it is decided without the code
+			return false
 		case ev.claimed != nil:
 			if ev.claimed.Fresh {
 				a.t.unpark(a)
@@ -213,13 +218,45 @@ func (a *activation) deliver(items ...store.Item) {
 		switch it := items[i]; it.Kind {
 		case store.ItemTerminate:
 			a.r.Terminate(it)
-		case store.ItemResume:
-			if a.r.Know(it.No) {
-				a.r.Answer(it.No, runner.Verdict(false, "the run is not stalled"))
+		case store.ItemPause:
+			if a.r.Over() != nil || a.r.Suspended() {
+				a.leaveItem()
+				continue
 			}
+			a.r.Pause(it)
+		case store.ItemResume:
+			a.refuse(it, "the run is not stalled or paused")
+		case store.ItemRetry:
+			a.refuse(it, "the run has not failed")
+		case store.ItemRewind, store.ItemEdit:
+			a.refuse(it, "the run is executing: pause or cancel it first")
 		default:
+			if a.r.Pausing() {
+				a.leaveItem()
+				continue
+			}
 			a.r.Deliver(it)
 		}
+	}
+}
+
+// leaveItem leaves something in the inbox for whoever claims the run when what is
+// under way is committed.
+func (a *activation) leaveItem() {
+	if a.underWay || a.r.Pausing() {
+		a.left = true
+		return
+	}
+	a.t.claimSoon()
+}
+
+// refuse answers a verb that is not for a run that is executing.
+func (a *activation) refuse(it store.Item, reason string) {
+	switch {
+	case a.r.Pausing() || a.r.Over() != nil || a.r.Suspended():
+		a.leaveItem()
+	case a.r.Know(it.No):
+		a.r.Answer(it.No, runner.Verdict(false, reason))
 	}
 }
 
@@ -318,6 +355,15 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 				a.t.take(a.no) // still claimed, and what has come since is in its inbox
 			}
 			return false
+		}
+		if a.r.Paused() {
+			a.leave(rest)
+			a.t.claimSoon()
+			return false
+		}
+		if a.left {
+			a.left = false
+			a.t.claimSoon()
 		}
 		if a.ending != nil {
 			ended := *a.ending

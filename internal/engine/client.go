@@ -97,7 +97,7 @@ func (t *tenure) adopt(c *store.Command, answer *store.Answer, now store.Time) {
 			} else if run.Status == store.Queued {
 				t.claimSoon()
 			}
-		case len(c.Start.Items) > 0 || run.Suspect > 0:
+		case len(c.Start.Items) > 0 || run.Suspect > 0 || c.Start.Fork != nil:
 			t.take(run.No)
 		default:
 			if a := t.expect(run.No); a != nil {

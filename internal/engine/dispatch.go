@@ -216,7 +216,7 @@ func (t *tenure) admit(a *activation, s *store.Snapshot) {
 	case !run.Claimed:
 		// What the claim had found is done with already.
 		a.post(event{closed: true})
-	case run.Status.Terminal() || run.Status == store.Stalled || endsUnrun(s):
+	case run.Status.Terminal() || run.Status == store.Stalled || needsNoCode(s):
 		t.decide(a, s)
 	case !known:
 		t.log().Warn("a claimed run has no code here", "run_id", run.ID, "workflow", run.Workflow)
@@ -236,25 +236,16 @@ func (t *tenure) admit(a *activation, s *store.Snapshot) {
 	}
 }
 
-// endsUnrun reports whether a run is to be ended without its code: terminated,
-// or cancelled before any turn of it was committed.
-func endsUnrun(s *store.Snapshot) bool {
-	for _, it := range s.Items {
-		if it.Kind == store.ItemTerminate || it.Kind == store.ItemCancel && s.Run.Build == "" && len(s.Entries) == 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // decide answers the verbs in the inbox of a run whose code does not run.
 func (t *tenure) decide(a *activation, s *store.Snapshot) {
 	run := &s.Run
-	turn := &store.Turn{Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation}
-	update := &store.Update{Status: run.Status, Marks: run.Marks, Reason: run.Reason, Discard: t.e.cfg.Workflows[run.Workflow].Discard}
-	turn.Update = update
+	d := t.newDecision(s)
+	turn, update := d.turn, d.update
 	var watches []store.Item
-	for _, it := range s.Items {
+	for i, it := range s.Items {
+		if d.changed {
+			break // the rest is asked of the run as it is then
+		}
 		var verdict []byte
 		switch {
 		case it.State == store.Consumed:
@@ -270,23 +261,32 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 		case !it.Kind.Verb():
 			turn.Seen = append(turn.Seen, it.No)
 			continue
+		case it.Kind != store.ItemCancel && it.Kind != store.ItemTerminate:
+			var err error
+			if verdict, err = d.verb(i); err != nil {
+				t.log().Error("deciding about a run; trying again", "run_id", run.ID, "error", err)
+				a.post(event{closed: true})
+				t.reload(run.No)
+				return
+			}
 		case update.Status.Terminal():
 			verdict = runner.Verdict(false, "the run is already "+update.Status.String())
-		case it.Kind == store.ItemResume && update.Status == store.Stalled:
-			verdict = runner.Verdict(true, "")
-			update.Status, update.Reason = store.Running, ""
-		case it.Kind == store.ItemResume:
-			verdict = runner.Verdict(false, "the run is not stalled")
+		case it.Kind == store.ItemCancel && !d.endsNow(s):
+			continue // its code sees it
 		case it.Kind == store.ItemCancel && run.Marks&store.Undoing != 0:
 			verdict = runner.UndoVerdict()
 		default:
-			verdict = runner.Verdict(true, "")
+			verdict = d.yes(&it, "")
 			update.Status, update.Reason = store.Cancelled, endReason(it)
 			update.Marks = 0
 			update.Output = runner.CancelledOutput(update.Reason, runner.Owed(s.Entries), run.Output)
 		}
 		turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No, Verdict: verdict})
 	}
+	if _, known := t.e.cfg.Workflows[run.Workflow]; known && update.Status == store.Suspended && update.Marks&store.Paused == 0 {
+		update.Status = store.Running // it is not paused after all
+	}
+	goesOn := update.Status == store.Running && update.Marks&store.Paused == 0
 	t.tellDecided(turn, s, watches)
 	t.address(turn)
 	t.commits.submitTurn(pendingTurn{turn, func(result store.TurnResult) {
@@ -294,15 +294,20 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 			t.e.answered(turn.Consumed)
 		}
 		switch {
-		case result.Verdict == store.StillReady, result.Verdict == store.Committed && update.Status == store.Running:
+		case result.Verdict == store.StillReady, result.Verdict == store.Committed && goesOn:
 			a.post(event{closed: true, again: true}) // there is more to decide, or the run goes on
 			return
 		case result.Verdict != store.Committed:
 			t.undecided(run, result)
-		case run.Status != update.Status:
+		case run.Status != update.Status && (update.Status.Terminal() || update.Status == store.Stalled):
 			ended := *run
 			ended.Status, ended.Marks, ended.Reason, ended.Output = update.Status, update.Marks, update.Reason, update.Output
 			t.e.ended(ended)
+		default:
+			if update.WakeAt != 0 {
+				t.wakeBy(update.WakeAt)
+			}
+			t.claimSoon() // something may have come that the run is claimed for as it is now
 		}
 		a.post(event{closed: true})
 	}})
@@ -314,7 +319,7 @@ func (t *tenure) tellDecided(turn *store.Turn, s *store.Snapshot, watches []stor
 	run := s.Run
 	if run.Status.Terminal() {
 		run.Parent = 0 // has been told
-		turn.Sends = runner.Tell(&run, watches, uuid.NewString)
+		turn.Sends = append(turn.Sends, runner.Tell(&run, watches, uuid.NewString)...)
 		return
 	}
 	u := turn.Update

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/sqlite"
+)
+
+// stopped reports whether the history of a run can be changed: nobody executes it.
+func stopped(r *store.Run) bool {
+	return r.Status.Terminal() || r.Status == store.Stalled || r.Marks&store.Paused != 0
+}
+
+func (a *app) retryCommand() *cobra.Command {
+	v := verb{
+		name: "retry", short: "let failed runs try again what has failed",
+		about: "What has failed and what completed since is executed again, with fresh attempts and the same idempotency keys.",
+		fits:  func(r *store.Run) bool { return r.Status == store.Failed },
+	}
+	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
+		return e.Retry(ctx, id, v.reason, v.by()...)
+	}
+	return v.command(a)
+}
+
+func (a *app) rewindCommand() *cobra.Command {
+	var before string
+	v := verb{
+		name: "rewind", short: "let runs go on from before a location, with all since executed anew",
+		about: `--before is a location as show --output json prints it, or / for the beginning. What
+completed before it stands; the rest is taken back and executed anew, with new
+idempotency keys. The run must have ended, be stalled or paused.`,
+		fits: stopped,
+	}
+	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
+		return e.Rewind(ctx, id, before, v.reason, v.by()...)
+	}
+	cmd := v.command(a)
+	beforeFlag(cmd, &before)
+	return cmd
+}
+
+func beforeFlag(cmd *cobra.Command, before *string) {
+	cmd.Flags().StringVar(before, "before", "", "`location` from which on all is taken back; / is the beginning")
+	needFlag(cmd, "before")
+}
+
+// needFlag refuses a call without a flag.
+func needFlag(cmd *cobra.Command, name string) {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !cmd.Flags().Changed(name) {
+			return usage(fmt.Errorf("--%s: expected a value, found none", name))
+		}
+		return run(cmd, args)
+	}
+}
+
+func (a *app) forkCommand() *cobra.Command {
+	var before, id, reason, who string
+	var t target
+	cmd := &cobra.Command{
+		Use:   "fork RUN...",
+		Short: "start new runs from before a location of others, which stay as they are",
+		Long: `Starts a new run for each, which begins with what a rewind would leave standing, and
+prints its ID. The run must have ended, be stalled or paused. With - the IDs are
+read from standard input; with --query it is done for all runs that match.`,
+		Args: t.args,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkWho(cmd, who); err != nil {
+				return err
+			}
+			var options []stet.ForkOption
+			if who != "" {
+				options = append(options, stet.By(who))
+			}
+			if cmd.Flags().Changed("id") {
+				if len(t.ids) != 1 || t.ids[0] == "-" {
+					return usage(errors.New("--id: expected the ID of one run to be forked"))
+				}
+				options = append(options, stet.ID(id))
+			}
+			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
+				return a.forks(cmd.Context(), e, &t, func(ctx context.Context, run string) (string, error) {
+					return e.Fork(ctx, run, before, reason, options...)
+				})
+			})
+		},
+	}
+	t.flags(cmd, "fork", stopped)
+	beforeFlag(cmd, &before)
+	cmd.Flags().StringVar(&id, "id", "", "`ID` of the new run; default: a new one")
+	cmd.Flags().StringVar(&reason, "reason", "", "`text` that is kept with the new run")
+	whoFlag(cmd, &who)
+	return cmd
+}
+
+// forks forks the chosen runs and prints the IDs of the new ones.
+func (a *app) forks(ctx context.Context, e *stet.Engine, t *target, fork func(context.Context, string) (string, error)) error {
+	ids, err := a.choose(ctx, e, t)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, id := range ids {
+		made, err := fork(ctx, id)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		var printed error
+		switch {
+		case a.output == formJSON:
+			view := struct {
+				From  string `json:"from"`
+				ID    string `json:"id,omitempty"`
+				Error string `json:"error,omitempty"`
+			}{From: id, ID: made}
+			if err != nil {
+				view.Error = err.Error()
+			}
+			printed = a.json(view)
+		case err == nil:
+			_, printed = fmt.Fprintln(a.out, made)
+		}
+		if printed != nil {
+			return errors.Join(printed, joinRuns(problems))
+		}
+	}
+	if len(t.ids) != 1 || t.ids[0] == "-" {
+		a.say("%d of %d done", len(ids)-len(problems), len(ids))
+	}
+	return joinRuns(problems)
+}
+
+func (a *app) editCommand() *cobra.Command {
+	var step, failure string
+	var value json.RawMessage
+	v := verb{
+		name: "edit", short: "replace the recorded outcome of a step, and let the runs go on",
+		about: `The outcome is --result with JSON, - reads it from standard input, or --error with a
+text. The run must have ended, be stalled or paused.`,
+		fits: stopped,
+	}
+	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
+		if value == nil {
+			return e.EditFailure(ctx, id, step, errors.New(failure), v.reason, v.by()...)
+		}
+		return e.EditResult(ctx, id, step, value, v.reason, v.by()...)
+	}
+	cmd := v.command(a)
+	var result string
+	cmd.Flags().StringVar(&step, "step", "", "`location` of the step")
+	cmd.Flags().StringVar(&result, "result", "", "the `JSON` that it returns from now on")
+	cmd.Flags().StringVar(&failure, "error", "", "the `text` of the error with which it has failed")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if cmd.Flags().Changed("result") == cmd.Flags().Changed("error") {
+			return usage(errors.New("expected one of --result and --error"))
+		}
+		if cmd.Flags().Changed("result") {
+			if result == "-" && len(args) == 1 && args[0] == "-" {
+				return usage(errors.New("expected - once: standard input holds IDs or the result"))
+			}
+			if value, err = a.jsonArgument([]string{result}, 0); err != nil {
+				return err
+			}
+		}
+		return run(cmd, args)
+	}
+	needFlag(cmd, "step")
+	return cmd
+}

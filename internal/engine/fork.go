@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// errMoved says that a run has changed while it was read.
+var errMoved = errors.New("the run goes on while it is read")
+
+// Fork returns the start of a run that is forked from another before a location,
+// except for its ID, seed and shard. A runner.Refusal says why it cannot be. ok is
+// false if there is no such run.
+func (e *Engine) Fork(ctx context.Context, runID string, at location.Loc, act store.Audit) (start *store.Start, ok bool, err error) {
+	for range 5 {
+		run, ok, err := e.Get(ctx, runID)
+		if err != nil || !ok {
+			return nil, ok, err
+		}
+		if !run.Status.Terminal() && run.Status != store.Stalled && run.Marks&store.Paused == 0 {
+			return nil, true, runner.Refusal(fmt.Sprintf("the run is %s: pause or cancel it first", run.Status))
+		}
+		start, err = e.forkOf(ctx, &run, at, act)
+		if !errors.Is(err, errMoved) {
+			return start, true, err
+		}
+	}
+	return nil, true, errMoved
+}
+
+func (e *Engine) forkOf(ctx context.Context, run *store.Run, at location.Loc, act store.Audit) (*store.Start, error) {
+	s, err := e.whole(ctx, run.No)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := runner.Consumed(s.Entries)
+	if err != nil {
+		return nil, err
+	}
+	kinds := map[string]store.ItemKind{}
+	if len(ids) > 0 {
+		rows, err := e.cfg.Store.Inbox(ctx, run.No, ids...)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			kinds[rows[i].ID] = rows[i].Kind
+		}
+	}
+	fork, tb, err := runner.Fork(s, at, kinds, e.time.now())
+	if err != nil {
+		return nil, err
+	}
+	from := strings.TrimSuffix(s.Run.ID, fmt.Sprintf("@%d", s.Run.No))
+	act.Detail = fmt.Sprintf("from run %s (number %d) before %s, without %s", from, s.Run.No, placeOf(string(at)), tb)
+	fork.Audit = []store.Audit{act}
+	return &store.Start{
+		Workflow: s.Run.Workflow, Input: s.Run.Input, Headers: s.Run.Headers, Tags: s.Run.Tags,
+		Shard: s.Run.Shard, Fork: fork,
+	}, nil
+}
+
+// whole reads a run with all values and with its dead letters, which are pending for
+// a fork as they would be after a rewind.
+func (e *Engine) whole(ctx context.Context, no store.RunNo) (*store.Snapshot, error) {
+	snapshots, err := e.cfg.Store.Load(ctx, []store.RunNo{no})
+	if err != nil {
+		return nil, err
+	}
+	if len(snapshots) == 0 {
+		return nil, errMoved
+	}
+	s := &snapshots[0]
+	large := map[string]*store.Entry{}
+	var locs []string
+	for i := range s.Entries {
+		if x := &s.Entries[i]; x.Value == nil && x.Size > 0 {
+			large[x.Loc], locs = x, append(locs, x.Loc)
+		}
+	}
+	if len(locs) > 0 {
+		values, err := e.cfg.Store.History(ctx, store.HistoryQuery{Run: no, Incarnation: s.Run.Incarnation, Locs: locs, Values: true})
+		if err != nil {
+			return nil, err
+		}
+		for i := range values {
+			if x := large[values[i].Loc]; x.Size == values[i].Size && x.State == values[i].State && x.Seq == values[i].Seq {
+				x.Value = values[i].Value
+				delete(large, values[i].Loc)
+			}
+		}
+		if len(large) > 0 {
+			return nil, errMoved
+		}
+	}
+	if !s.Run.Status.Terminal() {
+		return s, nil
+	}
+	f := store.DeadFilter{RunIDs: []string{s.Run.ID}, Values: true, Limit: store.MaxPage}
+	for {
+		page, err := e.cfg.Store.DeadLetters(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Letters {
+			if l := &page.Letters[i]; l.Run == no && !l.Item.Outdated(s.Run.Incarnation) {
+				s.Items = append(s.Items, l.Item)
+			}
+		}
+		if f.Cursor = page.Next; page.Next == "" {
+			return s, nil
+		}
+	}
+}

@@ -1,0 +1,377 @@
+package stet
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// VerbOption is an option of what operators do to runs: By, Because, WithChildren.
+type VerbOption interface{ applyVerb(*verbOptions) error }
+
+// ForkOption is an option of Fork: By, ID.
+type ForkOption interface{ applyFork(*verbOptions) error }
+
+type verbOptions struct {
+	by       string
+	why      *string
+	children bool
+	id       string
+}
+
+// By says who acts, for the run's audit: 1 to 255 bytes of text without control
+// characters. Default: Config.Node.
+type By string
+
+func (b By) applyVerb(o *verbOptions) error {
+	if err := store.CheckRunID(string(b)); err != nil {
+		return fmt.Errorf("By: expected 1 to 255 bytes without control characters, found %q: %w", string(b), ErrInvalid)
+	}
+	o.by = string(b)
+	return nil
+}
+
+func (b By) applyFork(o *verbOptions) error { return b.applyVerb(o) }
+
+// Because says why, for the run's audit, where a verb has no argument for it.
+type Because string
+
+func (b Because) applyVerb(o *verbOptions) error {
+	why := string(b)
+	o.why = &why
+	return nil
+}
+
+// WithChildren makes Pause and Resume reach the children of the run too, and
+// theirs, one after the other.
+type WithChildren struct{}
+
+func (WithChildren) applyVerb(o *verbOptions) error {
+	o.children = true
+	return nil
+}
+
+func (id ID) applyFork(o *verbOptions) error {
+	o.id = string(id)
+	return checkRunID(o.id)
+}
+
+// checkReason bounds what is kept in an audit.
+func checkReason(reason string) error {
+	if len(reason) > store.MaxWhy-4 {
+		return fmt.Errorf("reason: expected at most %d bytes, found %d: %w", store.MaxWhy-4, len(reason), ErrInvalid)
+	}
+	return nil
+}
+
+// Cancel asks for a run to be cancelled. It is durable at once; the owner
+// decides. true: the run will end as cancelled, after its code has cleaned up. One
+// that is paused, stalled, or has never run ends without its code.
+// false: the error says why not: it has ended (ErrTerminal), or it cannot be
+// done (ErrRefused).
+// ErrPending: ctx has ended before the decision; the request stands. The reason
+// may be empty. What is done is in the run's Audit.
+func (e *Engine) Cancel(ctx context.Context, runID, reason string, opts ...VerbOption) (bool, error) {
+	return e.verb(ctx, runID, store.ItemCancel, reason, opts)
+}
+
+// Terminate asks for a run to be ended at once; no more code of it runs. The
+// results are those of Cancel.
+func (e *Engine) Terminate(ctx context.Context, runID, reason string, opts ...VerbOption) (bool, error) {
+	return e.verb(ctx, runID, store.ItemTerminate, reason, opts)
+}
+
+// Pause asks for a run to be left alone until it is resumed. Step bodies that are
+// executing are waited for, and their ends are recorded; nothing else happens in
+// the run from the moment its owner knows. Its status stays; messages are kept;
+// timers keep their due time, and those that have passed are due when it is
+// resumed. The results are those of Cancel; a run that is stalled, or paused
+// already, is refused. With WithChildren true says that the run itself is paused;
+// the error is then of its children.
+func (e *Engine) Pause(ctx context.Context, runID, reason string, opts ...VerbOption) (bool, error) {
+	return e.verb(ctx, runID, store.ItemPause, reason, opts)
+}
+
+// Resume asks for a stalled or paused run to go on. One that is stalled because it
+// failed is retried. The results are those of Cancel.
+func (e *Engine) Resume(ctx context.Context, runID string, opts ...VerbOption) (bool, error) {
+	return e.verb(ctx, runID, store.ItemResume, "", opts)
+}
+
+// Retry asks for a failed run to try again: the operation with whose failure it has
+// failed, else the one that failed last, and all that completed since are taken back
+// and executed again. Steps have fresh attempts and the same idempotency keys, so a
+// call that had succeeded at its receiver is recognised there.
+//
+// The results are those of Cancel. Refused are runs that have not failed, that have
+// begun to undo, whose function has failed by itself, and superseded ones.
+func (e *Engine) Retry(ctx context.Context, runID, reason string, opts ...VerbOption) (bool, error) {
+	return e.verb(ctx, runID, store.ItemRetry, reason, opts)
+}
+
+// Rewind asks for a run to go on from before a location, as History gives it; "/"
+// is the beginning of the run. The operation there, what is inside it, and all that
+// completed since are taken back and executed anew, with new idempotency keys,
+// children and tokens. What completed before stands and is not executed again.
+//
+// Of what is taken back: messages and resolutions return to the inbox, to their old
+// place; children that have not ended and are awaited are cancelled; what was sent
+// and published stays sent, and streams get a mark; no compensation runs. Operations
+// that were asked for before and complete anew have the keys, tokens and children
+// that they had.
+//
+// It is for runs that have ended, are stalled or paused; a paused one stays so. The
+// results are those of Cancel. Refused are an unknown location, one in history that
+// is pruned, one behind a step that was undone, and superseded runs.
+func (e *Engine) Rewind(ctx context.Context, runID, before, reason string, opts ...VerbOption) (bool, error) {
+	loc, err := parsePlace(before)
+	if err != nil {
+		return false, fmt.Errorf("rewind run %q: %w", runID, err)
+	}
+	return e.verbWith(ctx, runID, store.ItemRewind, runner.Request{Why: reason, Location: string(loc)}, opts)
+}
+
+// EditResult asks for the result of a step of a run to be replaced by a value; a step
+// that has failed has then succeeded, one that is open is done. The run then goes
+// on. It is for runs that have ended, are stalled or paused; a paused one stays so.
+// The results are those of Cancel. Refused are an unknown location, one that is no
+// step, a step that was undone, and superseded runs. The code sees the value; if it
+// then asks for other operations than are recorded, the run stalls.
+func (e *Engine) EditResult(ctx context.Context, runID, step string, value any, reason string, opts ...VerbOption) (bool, error) {
+	data, err := e.encodeValue("result", value)
+	if err != nil {
+		return false, fmt.Errorf("edit run %q: %w", runID, err)
+	}
+	return e.edit(ctx, runID, step, runner.Request{Why: reason, Value: data}, opts)
+}
+
+// EditFailure is EditResult with a failure: the step has then failed with the cause.
+// A nil cause is ErrInvalid.
+func (e *Engine) EditFailure(ctx context.Context, runID, step string, cause error, reason string, opts ...VerbOption) (bool, error) {
+	if cause == nil {
+		return false, fmt.Errorf("edit run %q: expected an error, found nil: %w", runID, ErrInvalid)
+	}
+	return e.edit(ctx, runID, step, runner.Request{Why: reason, Failed: true, Value: runner.EncodeFailure(e.errors.record(cause))}, opts)
+}
+
+func (e *Engine) edit(ctx context.Context, runID, step string, q runner.Request, opts []VerbOption) (bool, error) {
+	loc, err := location.Parse(step)
+	if err == nil && loc == "" {
+		err = errors.New("expected the location of a step, found none")
+	}
+	if err != nil {
+		return false, fmt.Errorf("edit run %q: %w: %w", runID, err, ErrInvalid)
+	}
+	q.Location = string(loc)
+	return e.verbWith(ctx, runID, store.ItemEdit, q, opts)
+}
+
+// parsePlace returns a location; "/" is the root.
+func parsePlace(text string) (location.Loc, error) {
+	if text == "/" {
+		return "", nil
+	}
+	loc, err := location.Parse(text)
+	if err == nil && loc == "" {
+		err = errors.New(`location: expected one as the history gives it, or "/", found none`)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", err, ErrInvalid)
+	}
+	return loc, nil
+}
+
+// Fork starts a new run from before a location of another, which stays as it is: it
+// begins with what a rewind to there would leave standing, and has the same input,
+// headers and tags, its own idempotency keys and tokens, and the randomness of the
+// other. It returns the ID of the new run. Messages that are pending or would return
+// are there too; children that have not ended are awaited by both runs.
+//
+// The run must have ended, be stalled or paused; superseded ones may be forked.
+// Errors: ErrNotFound (which a run has after its retention too), ErrRefused with the
+// reasons of Rewind, ErrExists, ErrInvalid, and those of the store.
+func (e *Engine) Fork(ctx context.Context, runID, before, reason string, opts ...ForkOption) (string, error) {
+	o := verbOptions{by: e.node}
+	for _, opt := range opts {
+		if err := opt.applyFork(&o); err != nil {
+			return "", fmt.Errorf("fork run %q: %w", runID, err)
+		}
+	}
+	loc, err := parsePlace(before)
+	if err == nil {
+		err = checkReason(reason)
+	}
+	if err != nil {
+		return "", fmt.Errorf("fork run %q: %w", runID, err)
+	}
+	start, ok, err := e.inner.Fork(ctx, runID, loc, store.Audit{Who: o.by, Verb: "fork", Why: reason})
+	var refusal runner.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return "", fmt.Errorf("fork run %q: %w: %s", runID, ErrRefused, refusal)
+	case err != nil:
+		return "", fmt.Errorf("fork run %q: %w", runID, err)
+	case !ok:
+		return "", fmt.Errorf("fork run %q: %w", runID, ErrNotFound)
+	}
+	if o.id == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return "", err
+		}
+		o.id = id.String()
+	}
+	start.ID, start.Shard.Slot = o.id, e.inner.Slot(o.id)
+	rand.Read(start.Seed[:])
+	answers, err := e.inner.Apply(ctx, []store.Command{{Start: start}})
+	if err != nil {
+		return "", fmt.Errorf("fork run %q: %w", runID, err)
+	}
+	if a := answers[0]; a.Outcome != store.Applied {
+		return "", fmt.Errorf("fork run %q: run %q is %s since %s: %w", runID, o.id, a.Run.Status, a.Run.Created, ErrExists)
+	}
+	return o.id, nil
+}
+
+// Audit returns what operators did to a run, oldest first. Requests that were
+// refused are not in it. ErrNotFound: there is no run with the ID.
+func (e *Engine) Audit(ctx context.Context, runID string) ([]store.Audit, error) {
+	run, ok, err := e.inner.Get(ctx, runID)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("audit of run %q: %w", runID, err)
+	case !ok:
+		return nil, fmt.Errorf("audit of run %q: %w", runID, ErrNotFound)
+	}
+	return e.store.Audit(ctx, run.No)
+}
+
+// verb asks for what needs nothing but a reason.
+func (e *Engine) verb(ctx context.Context, runID string, kind store.ItemKind, reason string, opts []VerbOption) (bool, error) {
+	return e.verbWith(ctx, runID, kind, runner.Request{Why: reason}, opts)
+}
+
+// verbWith puts a request into the run's inbox and waits for the owner's verdict.
+func (e *Engine) verbWith(ctx context.Context, runID string, kind store.ItemKind, q runner.Request, opts []VerbOption) (bool, error) {
+	o := verbOptions{by: e.node}
+	var problem error
+	for _, opt := range opts {
+		problem = errors.Join(problem, opt.applyVerb(&o))
+	}
+	if o.why != nil {
+		q.Why = *o.why
+	}
+	if o.children && kind != store.ItemPause && kind != store.ItemResume {
+		problem = errors.Join(problem, fmt.Errorf("WithChildren is for Pause and Resume: %w", ErrInvalid))
+	}
+	if problem = errors.Join(problem, checkReason(q.Why)); problem != nil {
+		return false, fmt.Errorf("%s run %q: %w", kind, runID, problem)
+	}
+	value := []byte(q.Why)
+	if kind == store.ItemRewind || kind == store.ItemEdit {
+		value = q.Encode()
+	}
+	no, err := e.ask(ctx, runID, &store.Item{Kind: kind, Name: o.by, Value: value})
+	if err != nil {
+		return false, err
+	}
+	if o.children {
+		return true, e.askChildren(ctx, no, kind, opts, q.Why)
+	}
+	return true, nil
+}
+
+// ask puts a verb into a run's inbox and waits for the verdict.
+func (e *Engine) ask(ctx context.Context, runID string, item *store.Item) (store.RunNo, error) {
+	kind := item.Kind
+	run, ok, err := e.inner.Get(ctx, runID)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%s run %q: %w", kind, runID, err)
+	case !ok:
+		return 0, fmt.Errorf("%s run %q: %w", kind, runID, ErrNotFound)
+	}
+	if err := refusal(kind, &run); err != nil {
+		return 0, fmt.Errorf("%s run %q: %w", kind, runID, err)
+	}
+	item.ID = uuid.NewString()
+	item.Origin = item.ID
+	answer, err := e.put(ctx, runID, item)
+	if err != nil {
+		return 0, err
+	}
+	if err := refusal(kind, &answer.Run); err != nil && answer.Run.Status.Terminal() {
+		return 0, fmt.Errorf("%s run %q: %w", kind, runID, err)
+	}
+	verdict, err := e.inner.Verdict(ctx, answer.Run.No, answer.Item, item.ID)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%s run %q: %w", kind, runID, err)
+	case len(verdict) > 0 && verdict[0] == 'y':
+		return answer.Run.No, nil
+	}
+	return 0, fmt.Errorf("%s run %q: %w: %s", kind, runID, ErrRefused, verdict[min(1, len(verdict)):])
+}
+
+// refusal says why a verb is not for a run as it is, as its owner would. What it is
+// for the owner decides.
+func refusal(kind store.ItemKind, run *store.Run) error {
+	takesBack := kind == store.ItemRetry || kind == store.ItemRewind || kind == store.ItemEdit
+	paused := run.Marks&store.Paused != 0
+	switch {
+	case run.Status.Terminal() && !takesBack:
+		return fmt.Errorf("it is already %s: %w", run.Status, ErrTerminal)
+	case takesBack && strings.HasSuffix(run.ID, fmt.Sprintf("@%d", run.No)):
+		return fmt.Errorf("%w: it was replaced by a later run with its ID: it can be read and forked", ErrRefused)
+	case kind == store.ItemResume && run.Status != store.Stalled && !paused:
+		return fmt.Errorf("%w: it is %s, not stalled or paused", ErrRefused, run.Status)
+	case kind == store.ItemPause && paused:
+		return fmt.Errorf("%w: it is already paused", ErrRefused)
+	case kind == store.ItemPause && run.Status == store.Stalled:
+		return fmt.Errorf("%w: it is stalled, and is not taken up until it is resumed", ErrRefused)
+	case kind == store.ItemRetry && run.Status != store.Failed && run.Status != store.Stalled:
+		return fmt.Errorf("%w: it is %s: only a run that has failed can be retried", ErrRefused, run.Status)
+	case takesBack && !run.Status.Terminal() && run.Status != store.Stalled && !paused:
+		return fmt.Errorf("%w: it is %s: pause or cancel it first", ErrRefused, run.Status)
+	}
+	return nil
+}
+
+// askChildren asks the same of the children of a run for which it makes sense.
+func (e *Engine) askChildren(ctx context.Context, parent store.RunNo, kind store.ItemKind, opts []VerbOption, why string) error {
+	var problems []error
+	f := store.Filter{Parent: parent, Limit: store.MaxPage}
+	for {
+		page, err := e.store.List(ctx, f)
+		if err != nil {
+			return errors.Join(append(problems, err)...)
+		}
+		for i := range page.Runs {
+			child := &page.Runs[i]
+			paused := child.Marks&store.Paused != 0
+			var err error
+			switch {
+			case child.Status.Terminal() || child.Status == store.Stalled:
+				continue
+			case paused != (kind == store.ItemResume):
+				err = e.askChildren(ctx, child.No, kind, opts, why)
+			default:
+				_, err = e.verb(ctx, child.ID, kind, why, opts)
+			}
+			if err != nil && !errors.Is(err, ErrTerminal) && !errors.Is(err, ErrRefused) {
+				problems = append(problems, err)
+			}
+		}
+		if f.Cursor = page.Next; page.Next == "" {
+			return errors.Join(problems...)
+		}
+	}
+}
