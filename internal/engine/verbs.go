@@ -107,9 +107,13 @@ func (d *decision) verb(i int) (verdict []byte, err error) {
 	case store.ItemPause:
 		return d.pause(i), nil
 	case store.ItemResume:
+		if u.Status == store.Stalled && failureStalled(d.run) {
+			// Where nothing can be retried its function is executed again as it is now.
+			if verdict, err := d.changes(it, d.retry); err != nil || d.changed {
+				return verdict, err
+			}
+		}
 		switch {
-		case u.Status == store.Stalled && failureStalled(d.run):
-			return d.changes(it, d.retry)
 		case u.Status == store.Stalled:
 			u.Status, u.Reason = store.Running, ""
 		case u.Marks&store.Paused != 0:
