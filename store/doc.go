@@ -77,7 +77,8 @@
 //  20. A Returned item is new again, with the value that is given: the run's
 //     consumed item with its ID, where it was, or, if that was swept, one with
 //     the given number, or the next if that is not free. One that is not
-//     consumed, or was answered, refuses the turn.
+//     consumed, or was answered, refuses the turn; but an update that was
+//     answered stays as it is.
 //  21. Audits of a turn and of a fork get the next numbers of their run and the
 //     time of the act. A run's generation only grows.
 //  22. A turn whose Update has a Continuation raises the run's incarnation by one

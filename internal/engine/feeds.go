@@ -82,7 +82,7 @@ func (f *feeds) tell(run store.RunNo) {
 
 // shown tells readers of a turn that was committed.
 func (f *feeds) shown(t *store.Turn) {
-	if len(t.Values)+len(t.Appends)+len(t.Answers) > 0 || t.Rewound {
+	if len(t.Values)+len(t.Appends)+len(t.Answers) > 0 || t.Rewound || t.Update != nil && t.Update.Continue != nil {
 		f.tell(t.Run)
 	}
 }

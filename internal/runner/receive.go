@@ -192,7 +192,7 @@ func (r *Run) takeMail(o *op) {
 		}
 		from.items[0] = store.Item{}
 		from.items = from.items[1:]
-		o.messages = append(o.messages, Message{No: it.No, Name: it.Name, ID: it.ID, Sent: it.Sent, Value: it.Value, Headers: it.Headers})
+		o.messages = append(o.messages, Message{No: it.No, Name: it.Name, ID: it.ID, Sent: it.Sent, Value: it.Value, Headers: it.Headers, Update: it.Kind == store.ItemUpdate})
 		r.log.consume(it.No, nil)
 		if it.Kind == store.ItemUpdate && it.Verdict == nil {
 			r.unanswered[it.No] = struct{}{}

@@ -25,6 +25,7 @@ type Message struct {
 	Sent    store.Time   `cbor:"4,keyasint"`
 	Value   []byte       `cbor:"5,keyasint"`
 	Headers []byte       `cbor:"6,keyasint,omitempty"`
+	Update  bool         `cbor:"7,keyasint,omitempty"`
 }
 
 // progress is the value of an open step: what its former attempts left.

@@ -388,7 +388,11 @@ func (t *Takeback) giveBack(e *store.Entry, anew bool) error {
 			return bad(err)
 		}
 		for _, m := range messages {
-			t.Returned = append(t.Returned, store.Item{Kind: store.ItemMessage, No: m.No, Name: m.Name, ID: m.ID, Sent: m.Sent, Value: m.Value})
+			kind := store.ItemMessage
+			if m.Update {
+				kind = store.ItemUpdate
+			}
+			t.Returned = append(t.Returned, store.Item{Kind: kind, No: m.No, Name: m.Name, ID: m.ID, Sent: m.Sent, Value: m.Value, Headers: m.Headers})
 		}
 	case store.KindPromise:
 		if anew || e.State != store.Done && e.State != store.FailedEntry {

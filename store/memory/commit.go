@@ -197,6 +197,7 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 		switch {
 		case returned[id] || it != nil && (it.State != store.Consumed && !consumed[it.No]):
 			return fmt.Sprintf("the item %q to be returned is not consumed", id)
+		case it != nil && it.Kind == store.ItemUpdate:
 		case it != nil && (it.Verdict != nil || verdicts[it.No] || answered[it.No]):
 			return fmt.Sprintf("the item %q to be returned was answered", id)
 		}
@@ -209,6 +210,9 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 // number if nobody has that.
 func (d *data) giveAgain(r *run, item *store.Item, now store.Time) {
 	if it := r.itemIDs[item.ID]; it != nil {
+		if it.Verdict != nil {
+			return // an update, which was answered
+		}
 		it.State, it.Value, it.Headers = store.New, bytes.Clone(item.Value), bytes.Clone(item.Headers)
 		return
 	}

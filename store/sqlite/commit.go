@@ -217,6 +217,9 @@ func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
 			return 0, refuse("the run has no pending item number %d for a dead letter", no)
 		}
 	}
+	if err := t.answers(turn); err != nil {
+		return 0, err
+	}
 	for i := range turn.Returned {
 		if err := t.giveAgain(turn.Run, &turn.Returned[i]); err != nil {
 			return 0, err

@@ -14,8 +14,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// publish writes what a turn shows to readers, and the answers to updates.
-func (t *committing) publish(turn *store.Turn) error {
+// answers writes the answers of a turn to updates.
+func (t *committing) answers(turn *store.Turn) error {
 	no := int64(turn.Run)
 	for _, c := range turn.Answers {
 		if c.Verdict == nil {
@@ -28,6 +28,12 @@ func (t *committing) publish(turn *store.Turn) error {
 			return refuse("the run has no update number %d that is consumed and not answered", c.Item)
 		}
 	}
+	return nil
+}
+
+// publish writes what a turn shows to readers.
+func (t *committing) publish(turn *store.Turn) error {
+	no := int64(turn.Run)
 	for i := range turn.Values {
 		v := &turn.Values[i]
 		if _, err := t.c.exec(`INSERT INTO stet_feeds (run_no, stream, name, last, at, val) VALUES (?1,0,?2,1,?3,?4)

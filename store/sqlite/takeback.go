@@ -29,13 +29,15 @@ func (t *committing) rewrite(turn *store.Turn, e *store.Entry) error {
 // giveAgain puts a consumed item into the inbox again, a swept one with its
 // number if nobody has that.
 func (t *committing) giveAgain(run store.RunNo, it *store.Item) error {
-	var no, state, answered int64
-	found, err := t.c.row("SELECT item_no, state, verdict IS NOT NULL FROM stet_inbox WHERE run_no=? AND item_id=?", []any{int64(run), it.ID}, &no, &state, &answered)
+	var no, state, answered, kind int64
+	found, err := t.c.row("SELECT item_no, state, verdict IS NOT NULL, kind FROM stet_inbox WHERE run_no=? AND item_id=?", []any{int64(run), it.ID}, &no, &state, &answered, &kind)
 	switch {
 	case err != nil:
 		return err
 	case found && store.ItemState(state) != store.Consumed:
 		return refuse("the item %q to be returned is not consumed", it.ID)
+	case found && answered != 0 && store.ItemKind(kind) == store.ItemUpdate:
+		return nil
 	case found && answered != 0:
 		return refuse("the item %q to be returned was answered", it.ID)
 	case found:

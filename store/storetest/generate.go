@@ -553,12 +553,12 @@ func (g *generator) read() op {
 		nos = append(nos, r.No)
 	}
 	nos = append(nos, 77, -1)
-	switch g.IntN(8) {
+	switch g.IntN(9) {
 	case 5:
 		return &deadOp{Handle: handle, Filter: g.deadFilter()}
 	case 6:
 		return &discardOp{Handle: handle, Items: g.dead()}
-	case 7:
+	case 7, 8:
 		return g.sweep()
 	case 0:
 		return &loadOp{Handle: handle, Runs: some(g, nos, 2)}

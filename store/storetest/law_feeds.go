@@ -406,6 +406,25 @@ var law17 = []testCase{
 			k.equal("the items", got, "received3x answered3y seen3x new3x message4value of message ")
 		}
 	}},
+	{"ContinuingAsNewAnswersWhatIsOpen", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		received := k.send(updateItem("r", "received"))
+		k.send(updateItem("r", "new"))
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: received}}}, store.Committed)
+		o.turn(shows(r, func(t *store.Turn) {
+			t.Appends, t.Values, t.Tags = appends("log", "a"), []store.Setting{{Name: "v", Value: []byte("1")}}, []store.Pair{{Key: "k", Value: "v"}}
+		}), store.Committed)
+		o.turn(continued(r, store.Continuation{Workflow: "w", Seed: seedOf(99), At: 7}), store.Committed)
+		for _, it := range k.inbox(r.No, "received", "new") {
+			k.equal("the answer to "+it.ID, string(it.Verdict), store.Unanswered)
+		}
+		r = k.get(r.No)
+		o.turn(shows(r, func(t *store.Turn) { t.Incarnation, t.Appends = r.Incarnation, appends("log", "b") }), store.Committed)
+		k.equal("the stream of both incarnations", texts(k.stream(r.No, "log", 0, 0)), "1=a 2=b")
+		k.equal("what it shows", len(k.feeds(r.No)), 2)
+		k.equal("its tags", k.get(r.No).Tags, []store.Pair{{Key: "k", Value: "v"}})
+	}},
 	{"WhatIsHeldBackAnswersNothing", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")

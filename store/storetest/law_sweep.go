@@ -44,7 +44,7 @@ func (g *generator) sweep() op {
 	}
 	for _, workflow := range []string{"w", "x"} {
 		for _, status := range []store.Status{store.Succeeded, store.Failed, store.Cancelled} {
-			if g.chance(2) {
+			if !g.chance(3) {
 				o.Rules = append(o.Rules, store.Retention{Workflow: workflow, Status: status, Keep: pick(g, []store.Delay{0, second, minute, 2 * minute, 26 * hour})})
 			}
 		}

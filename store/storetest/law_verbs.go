@@ -230,6 +230,17 @@ var law20 = []testCase{
 			k.Errorf("the next item has the number %d after %d", next, items[3].No)
 		}
 	}},
+	{"AnUpdateThatWasAnsweredStays", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		answered, open := k.send(updateItem("r", "answered")), k.send(updateItem("r", "open"))
+		back := k.inbox(r.No)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: answered}, {Item: open}},
+			Answers: []store.Consumption{{Item: answered, Verdict: []byte("y")}}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Returned: back}, store.Committed)
+		k.equal("the inbox", k.inbox(r.No), back[1:])
+		k.equal("the answer", k.inbox(r.No, "answered")[0].Verdict, []byte("y"))
+	}},
 	{"OneThatIsNotConsumedRefuses", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")
