@@ -127,6 +127,20 @@ var (
 		}
 		return 0, errors.New("sold out")
 	})
+	// turns is a loop that keeps its last three iterations, in each of two
+	// incarnations.
+	turns = stet.Define("turns", func(ctx stet.Context, n int) (int, error) {
+		sum, err := stet.Loop(ctx, "add", 0, func(ctx stet.Context, sum int) (next stet.Next[int, int], err error) {
+			if sum, err = stet.Step(ctx, "one", func(context.Context) (int, error) { return sum + 1, nil }); sum == n {
+				return next.Break(sum), err
+			}
+			return next.Continue(sum), err
+		}, stet.Every(5), stet.Keep(3))
+		if err == nil && n == 21 {
+			err = stet.ContinueAsNew(n + 1)
+		}
+		return sum, err
+	})
 	// careful stalls instead of failing.
 	careful = stet.Define("careful", func(ctx stet.Context, _ any) (int, error) {
 		return stet.Step(ctx, "weigh", func(context.Context) (int, error) { return 0, errors.New("scales are broken") }, stet.Retry{Attempts: 1})
@@ -173,7 +187,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	e, err := stet.New(stet.Config{
 		Store: db, Node: "app", Build: "build-" + os.Getenv("VERSION"),
-		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, saga, careful},
+		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, saga, turns, careful},
 		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before
 			if register {

@@ -28,6 +28,7 @@ type operation struct {
 	Messages []messageView   `json:"messages,omitempty"` // that a receive has consumed
 	Run      string          `json:"run,omitempty"`      // of a child or an awaited run
 	Error    *failureView    `json:"error,omitempty"`    // of an open step: of its last attempt
+	Loop     *loopView       `json:"loop,omitempty"`     // of a loop, at its own location
 	Undoable bool            `json:"undoable,omitempty"` // a completed step that carries a compensation
 	Undone   bool            `json:"undone,omitempty"`   // which has succeeded
 }
@@ -37,6 +38,12 @@ type messageView struct {
 	Name  string          `json:"name"`
 	Sent  time.Time       `json:"sent"`
 	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// loopView is what a loop has committed, as JSON.
+type loopView struct {
+	Completed int64 `json:"completed"` // iterations
+	Oldest    int64 `json:"oldest"`    // the first one whose history is kept
 }
 
 // operationsOf reads the history of a run, in the order of locations.
@@ -79,6 +86,12 @@ func viewEntry(e *store.Entry) operation {
 	case e.Value == nil, other && e.State != store.FailedEntry:
 	case e.State == store.FailedEntry:
 		o.Error = failureOf(e.Value)
+	case e.State == store.Open && e.Kind == store.KindLoop:
+		p, err := runner.DecodeLoop(e.Value)
+		if err != nil {
+			o.Error = &failureView{Message: err.Error()}
+		}
+		o.Loop = &loopView{p.Completed, p.Oldest}
 	case e.State == store.Open && (e.Kind == store.KindStep || e.Kind == store.KindUndo):
 		causes, _, err := runner.DecodeProgress(e.Value)
 		switch {
@@ -110,6 +123,13 @@ func (o *operation) result() string {
 		if !o.Wake.IsZero() {
 			text += ", again " + o.Wake.Format(time.RFC3339)
 		}
+	case o.Loop != nil:
+		text = fmt.Sprintf("%d iterations", o.Loop.Completed)
+		if o.Loop.Oldest > 0 {
+			text += fmt.Sprintf(", kept from ~%d on", o.Loop.Oldest)
+		}
+	case o.Kind == store.KindLoop.String():
+		text = "begins with " + string(o.Value)
 	case len(o.Messages) > 0:
 		values := make([]string, len(o.Messages))
 		for i, m := range o.Messages {
@@ -129,6 +149,9 @@ func (o *operation) result() string {
 
 // state is the state for people.
 func (o *operation) state() string {
+	if o.Kind == store.KindLoop.String() {
+		return "" // that of its entry is not the loop's
+	}
 	if o.Undone {
 		return o.State + ", undone"
 	}
@@ -138,6 +161,8 @@ func (o *operation) state() string {
 // took is how long the operation has taken, up to its end or now.
 func (o *operation) took(now time.Time) string {
 	switch {
+	case o.Kind == store.KindLoop.String():
+		return ""
 	case o.Started.IsZero() || o.Ended.IsZero() && o.State != store.Open.String():
 		return ""
 	case o.Ended.IsZero():
