@@ -33,7 +33,7 @@ type driver struct {
 	said    map[string]int          // how often a text was said at a place
 	answers map[store.ItemNo]string // that the code of this activation has given
 
-	cuts, evictions, lost, transactions, ends int // how often each happened
+	cuts, evictions, lost, transactions, ends, renewals int // how often each happened
 }
 
 // weakness is a part of the rule that is left out, to see that it is noticed.
@@ -255,8 +255,16 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 			}
 		}
 		if over := d.r.over; over != nil && d.pending == nil && d.j.run.Status == over.Status {
-			d.leave()
-			return over
+			if d.renewed() {
+				d.renewals++
+				d.leave()
+				d.activate()
+				continue
+			}
+			if over.Renewal == nil {
+				d.leave()
+				return over
+			}
 		}
 		d.take()
 		d.startBodies()
@@ -289,7 +297,7 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 func (d *driver) crash() {
 	d.cuts++
 	d.checkShown(d.j.seq())
-	before := d.seen
+	before, other := d.seen, d.renewed()
 	d.transact()
 	d.leave()
 	durable := d.j.seq()
@@ -304,6 +312,9 @@ func (d *driver) crash() {
 				d.j.violate("the replay writes completion %d, of %d durable ones", e.Seq, durable)
 			}
 		}
+	}
+	if other {
+		return // it has seen another incarnation
 	}
 	want, got := before.upTo(durable, d.j), d.seen.upTo(durable, d.j)
 	for i := range want {
@@ -346,9 +357,15 @@ func (d *driver) checkShown(durable int64) {
 	}
 }
 
+// renewed reports whether the activation is of an incarnation that has ended.
+func (d *driver) renewed() bool { return d.r.cfg.Run.Incarnation != d.j.run.Incarnation }
+
 // transact lets some of the steps in flight commit their outcome in transactions
 // of their own: they are done and have no number.
 func (d *driver) transact() {
+	if d.renewed() {
+		return
+	}
 	for _, b := range d.flight {
 		if d.random == nil || d.random.IntN(2) == 0 || !strings.HasPrefix(b.Location.Base(), "tx") {
 			continue

@@ -85,6 +85,9 @@ func (j *journal) commit(t *store.Turn) bool {
 		}
 	}
 	if next := u.Continue; next != nil {
+		if id := j.renew(); id != "" {
+			j.violate("child %s goes on although its parent has continued as new", id)
+		}
 		j.run.Workflow, j.run.Input, j.run.Began, j.run.Incarnation = next.Workflow, next.Input, next.At, j.run.Incarnation+1
 		j.run.Seed[0]++
 		j.entries = map[string]store.Entry{}

@@ -55,6 +55,7 @@ type stretch struct {
 	owing    int // completed steps that carry a compensation
 	promises []string
 	versions []location.Loc
+	others   []*op // children and watches that may outlive their iteration
 }
 
 // LoopProgress is what the entry at a loop's location says.
@@ -212,6 +213,9 @@ func (l *loop) commit(n int64) {
 		for _, loc := range s.versions {
 			delete(l.branch.run.versions, loc)
 		}
+		for _, o := range s.others {
+			l.branch.run.forgetOther(o)
+		}
 	}
 	l.kept = append(l.kept[:0], l.kept[first:]...)
 	l.completed = n
@@ -260,6 +264,7 @@ func (l *loop) end() {
 		for _, s := range l.kept {
 			outer.promises = append(outer.promises, s.promises...)
 			outer.versions = append(outer.versions, s.versions...)
+			outer.others = append(outer.others, s.others...)
 		}
 	}
 }

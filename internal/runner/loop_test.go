@@ -608,3 +608,48 @@ func TestWhatALoopLeavesInMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatOtherRunsLeaveInMemory: a child that is left, or a watch that lost, is
+// forgotten with its iteration; its end, early or late, is consumed.
+func TestWhatOtherRunsLeaveInMemory(t *testing.T) {
+	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		return result(counting(b, 2, 1, 200, func(n int64) error {
+			if _, err := b.StartChild(Child{Call: at("left"), Workflow: "w", Leave: true}); err != nil {
+				return err
+			}
+			_, err := b.Watch(at("watched"), "other")
+			return err
+		}))
+	})
+	h.play()
+	var early, late []string
+	for n := range 150 {
+		h.end(fmt.Sprintf("poll/~%d/fetch", n), "v")
+		if n < 20 {
+			for id := range h.j.out.started {
+				if !slices.Contains(early, id) && !slices.Contains(late, id) {
+					if n%2 == 0 {
+						early = append(early, id)
+						h.deliver(endOf(id, id))
+					} else {
+						late = append(late, id)
+					}
+				}
+			}
+		}
+		if n := len(h.r.others); n > 10 {
+			t.Fatalf("%d other runs are in memory", n)
+		}
+	}
+	for _, id := range late {
+		h.deliver(endOf(id, id))
+	}
+	if len(early) == 0 || len(late) == 0 {
+		t.Fatalf("%d ends came early, %d late", len(early), len(late))
+	}
+	for _, it := range h.j.items {
+		if it.State != store.Consumed {
+			t.Errorf("the end of %s is in state %d", it.Name, it.State)
+		}
+	}
+}

@@ -123,6 +123,9 @@ func (r *Run) began(o *op) {
 	x := o.other
 	if x.known && !x.link.Detached && (o.rec == nil || o.rec.State == store.Open || o.rec.State == store.Withdrawn) {
 		r.others[x.link.key()] = o
+		if o.in != nil {
+			o.in.others = append(o.in.others, o)
+		}
 	}
 	if o.rec != nil {
 		return
@@ -383,6 +386,20 @@ func (o *op) closeOther() {
 		r.count(o.in, -1, 0)
 	}
 	r.settle(&o.source)
+}
+
+// forgetOther is the end of an operation whose iteration is pruned. A child that was
+// left, or a watched run, may end later: nobody awaits it.
+func (r *Run) forgetOther(o *op) {
+	x := o.other
+	if r.others[x.link.key()] == o {
+		delete(r.others, x.link.key())
+	}
+	o.closed = true
+	if x.end != nil {
+		x.end = nil
+		r.Answer(x.item.no, nil)
+	}
 }
 
 // withdrawOther records that nobody waits for a child any more, and cancels it.

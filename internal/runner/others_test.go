@@ -13,6 +13,7 @@ import (
 // watches.
 type outside struct {
 	started   map[string]*store.Start // by ID
+	former    map[string]bool         // of these, by a former incarnation
 	cancelled map[string]bool
 	ended     map[string]bool
 	watches   map[string]store.Item // by the ID of the item; not answered
@@ -20,7 +21,7 @@ type outside struct {
 }
 
 func (o *outside) init() {
-	o.started, o.cancelled, o.ended = map[string]*store.Start{}, map[string]bool{}, map[string]bool{}
+	o.started, o.cancelled, o.ended, o.former = map[string]*store.Start{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	o.watches, o.watched = map[string]store.Item{}, map[string]string{}
 }
 
@@ -142,7 +143,7 @@ func (d *driver) endCancelled() {
 // orphaned returns a child that should have been cancelled with this run, or "".
 func (j *journal) orphaned() string {
 	for id, start := range j.out.started {
-		if start.ParentLoc == "" || j.out.ended[id] || j.out.cancelled[id] || j.pruned(location.Loc(start.ParentLoc)) {
+		if start.ParentLoc == "" || j.out.former[id] || j.out.ended[id] || j.out.cancelled[id] || j.pruned(location.Loc(start.ParentLoc)) {
 			continue
 		}
 		e := j.entries[start.ParentLoc]
@@ -155,6 +156,24 @@ func (j *journal) orphaned() string {
 		}
 	}
 	return ""
+}
+
+// renew is called when the run continues as new, after what it has sent. It returns
+// a child that should have been cancelled, or "".
+func (j *journal) renew() string {
+	if j.out.started == nil {
+		return ""
+	}
+	orphan := ""
+	for id, start := range j.out.started {
+		if e, ok := j.entries[start.ParentLoc]; ok && !j.out.former[id] && !j.out.ended[id] && !j.out.cancelled[id] && e.State == store.Open {
+			if l, err := decodeLink(e.State, e.Value); err != nil || !l.Leave {
+				orphan = id
+			}
+		}
+		j.out.former[id] = true
+	}
+	return orphan
 }
 
 // child is a statement that starts a child, with what it does about it.

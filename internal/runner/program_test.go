@@ -15,6 +15,7 @@ import (
 type program struct {
 	root  []*stmt
 	names int
+	again int // how often it continues as new
 }
 
 // stmt is one statement. Which of its fields matter follows from kind.
@@ -105,6 +106,9 @@ func (p *program) code(d *driver) func(*Branch) ([]byte, *Failure) {
 		x.see(b, "end: %v", err)
 		if err != nil {
 			return nil, &Failure{Code: CodeError, Message: err.Error()}
+		}
+		if b.run.cfg.Run.Incarnation < p.again {
+			b.ContinueAsNew(Renewal{Workflow: "w", Input: []byte(fmt.Sprint(x.own.hash))})
 		}
 		return []byte(fmt.Sprint(*x.shared, x.own.hash)), nil
 	}

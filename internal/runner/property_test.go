@@ -35,21 +35,23 @@ func seedOf(t *testing.T) uint64 {
 // without doing anything.
 func TestRandomPrograms(t *testing.T) {
 	seed := seedOf(t)
-	var cuts, evictions, lost, transactions, pruned, ends int
+	var cuts, evictions, lost, transactions, pruned, ends, renewals int
 	for i := range count(3000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		d := newDriver(t, generate(random, 4+random.IntN(25)), random)
 		d.cruel = random.IntN(4) == 0
+		d.prog.again = max(random.IntN(6)-3, 0)
 		often := 4 + random.IntN(60)
 		over := d.run(func() bool { return random.IntN(often) == 0 })
 		cuts, evictions, lost, transactions = cuts+d.cuts, evictions+d.evictions, lost+d.lost, transactions+d.transactions
 		pruned, ends = pruned+d.j.prunings, ends+d.ends
+		renewals += d.renewals
 		if problem := d.verify(over); problem != "" {
 			t.Fatalf("program %d: %s", i, problem)
 		}
 	}
-	t.Logf("%d cuts, %d of them with a commit that nobody was told of, %d evictions, %d steps with a transaction of their own, %d turns that pruned, %d ends of children", cuts, lost, evictions, transactions, pruned, ends)
-	if cuts == 0 || lost == 0 || evictions == 0 || transactions == 0 || pruned == 0 || ends == 0 {
+	t.Logf("%d cuts, %d of them with a commit that nobody was told of, %d evictions, %d steps with a transaction of their own, %d turns that pruned, %d ends of children, %d continuations", cuts, lost, evictions, transactions, pruned, ends, renewals)
+	if cuts == 0 || lost == 0 || evictions == 0 || transactions == 0 || pruned == 0 || ends == 0 || renewals == 0 {
 		t.Error("something of this never happened")
 	}
 }
@@ -62,6 +64,7 @@ func TestSameScheduleSameEnd(t *testing.T) {
 	for i := range count(2000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		prog := generate(random, 4+random.IntN(25))
+		prog.again = i % 3
 		run := func(mayCut func() bool) *driver {
 			d := newDriver(t, prog, nil)
 			if over := d.run(mayCut); over.Stall != nil {
