@@ -88,7 +88,17 @@ func (a *audit) checkRun(ctx context.Context, r *store.Run, known *run) error {
 			return err
 		}
 	}
-	entries, err := a.client.engine.History(ctx, r.ID, stet.HistoryQuery{Values: true})
+	if r.Status.Terminal() {
+		if err := a.checkChildren(ctx, r); err != nil {
+			return err
+		}
+	}
+	return a.checkSteps(ctx, r.ID)
+}
+
+// checkSteps checks what is recorded of the steps of a run.
+func (a *audit) checkSteps(ctx context.Context, runID string) error {
+	entries, err := a.client.engine.History(ctx, runID, stet.HistoryQuery{Values: true})
 	if err != nil {
 		return err
 	}
@@ -96,10 +106,10 @@ func (a *audit) checkRun(ctx context.Context, r *store.Run, known *run) error {
 	for i := range entries {
 		result, ok, err := resultOf(&entries[i])
 		if err != nil {
-			return fmt.Errorf("result of %s in run %s: %w", entries[i].Location, r.ID, err)
+			return fmt.Errorf("result of %s in run %s: %w", entries[i].Location, runID, err)
 		}
 		if ok && result.Process != "" {
-			a.executions.checkRecorded(a.report, operation{r.ID, entries[i].Location}, result)
+			a.executions.checkRecorded(a.report, operation{runID, entries[i].Location}, result)
 		}
 	}
 	return nil

@@ -159,8 +159,16 @@ func (h *harness) untilAllEnd(ctx context.Context) error {
 	h.mu.Unlock()
 	for {
 		h.mu.Lock()
-		over := h.live == 0 || time.Since(h.ended) > h.cfg.Patience
+		ended, patience := h.live == 0, time.Since(h.ended) < h.cfg.Patience
 		h.mu.Unlock()
+		over := !patience
+		if ended && patience {
+			children, err := h.liveChildren(ctx)
+			if err != nil && !indefinite(err) {
+				return err
+			}
+			over = err == nil && children == 0
+		}
 		if over {
 			return nil
 		}

@@ -19,6 +19,7 @@ const (
 	kindSelect              // a message or a timer; if the timer wins, the message then
 	kindPromise             // a promise whose token is handed out by a step
 	kindOrder               // a step that records in which order all nodes have ended so far
+	kindFamily              // count children, and their results
 	kindInTurn              // the children one after the other
 	kindAll                 // the children in parallel, each with a branch
 	kindJoin                // the same, waiting for all
@@ -27,7 +28,7 @@ const (
 	kindRace                // the first child that settles
 )
 
-var kindNames = [...]string{"step", "fail", "sleep", "receive", "select", "promise", "order", "in-turn", "all", "join", "map", "any", "race"}
+var kindNames = [...]string{"step", "fail", "sleep", "receive", "select", "promise", "order", "family", "in-turn", "all", "join", "map", "any", "race"}
 
 // node is one command of a tree. Its value, and so that of the tree, follows from
 // the run's seed and from what its races have chosen and its promises have got.
@@ -72,7 +73,7 @@ func (p *program) add(k kind) *node {
 }
 
 // leaves are the kinds without children, each as often as it is to be likely.
-var leaves = []kind{kindStep, kindStep, kindStep, kindStep, kindSleep, kindSleep, kindReceive, kindReceive, kindSelect, kindPromise, kindOrder, kindOrder}
+var leaves = []kind{kindStep, kindStep, kindStep, kindStep, kindSleep, kindSleep, kindReceive, kindReceive, kindSelect, kindPromise, kindOrder, kindOrder, kindFamily, kindFamily}
 
 // grow makes a random node; depth bounds its branching.
 func (p *program) grow(random *rand.Rand, depth int) *node {
@@ -118,6 +119,10 @@ func (p *program) expectedOf(n *node, c *choices) (uint64, error) {
 	case kindStep, kindReceive:
 		for i := range n.count {
 			value = mix(value, p.seedOf(n, i))
+		}
+	case kindFamily:
+		for i := range n.count {
+			value = mix(value, childValue(p.seedOf(n, i)))
 		}
 	case kindSelect:
 		value = mix(value, p.seedOf(n, 0))

@@ -70,7 +70,7 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 	defer func() { err = errors.Join(err, w.acks.close()) }()
 	var ownErr error
 	engine, err := stet.NewContext(ctx, stet.Config{
-		Store: db, Workflows: []stet.Definition{w.tree(), w.poison()}, Node: o.Name, Build: "torture", Logger: log,
+		Store: db, Workflows: []stet.Definition{w.tree(), w.child(), w.poison()}, Node: o.Name, Build: "torture", Logger: log,
 		Around: w.around, MaxParked: 20, ParkFor: parkFor, LeaseTTL: leaseTTL, Poll: poll, Grace: grace,
 		PoisonLimit: o.PoisonLimit, AloneFor: aloneFor,
 		OnRecover: func(stet.Recovery) {

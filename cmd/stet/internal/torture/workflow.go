@@ -128,6 +128,8 @@ func (e *execution) valueOf(ctx stet.Context, n *node) (uint64, error) {
 			value = mix(value, v)
 		}
 		return value, nil
+	case kindFamily:
+		return e.family(ctx, n)
 	case kindSelect:
 		v, err := receiveOrLater(ctx, n)
 		return mix(value, v), err
