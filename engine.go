@@ -67,6 +67,9 @@ type Config struct {
 	MaxEntries int
 	MaxBytes   int
 
+	// Sweep is the interval at which what has outlived its retention is looked for.
+	// Default 1 min.
+	Sweep time.Duration
 	// Retention is how long runs are kept after their end, where their workflow
 	// does not say. Default: 30 days.
 	Retention Retention
@@ -159,7 +162,7 @@ func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
 		onRecover = func(r engine.Recovery) { cfg.OnRecover(Recovery(r)) }
 	}
 	e.inner, err = engine.New(ctx, engine.Config{
-		Store: cfg.Store, Retention: retention, Workflows: workflows, Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
+		Store: cfg.Store, Retention: retention, Sweep: cfg.Sweep, Workflows: workflows, Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
 		Limits:   e.limits,
 		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
@@ -206,6 +209,7 @@ func (cfg *Config) setDefaults() {
 	pick(&cfg.LeaseTTL, 30*time.Second)
 	pick(&cfg.Renew, cfg.LeaseTTL/3)
 	pick(&cfg.Poll, time.Second)
+	pick(&cfg.Sweep, time.Minute)
 	pick(&cfg.Grace, 15*time.Second)
 	pick(&cfg.PoisonLimit, 3)
 	pick(&cfg.AloneFor, 10*time.Second)
@@ -263,7 +267,7 @@ func (cfg *Config) check() error {
 	for _, f := range []struct {
 		field string
 		value time.Duration
-	}{{"ParkFor", cfg.ParkFor}, {"LeaseTTL", cfg.LeaseTTL}, {"Renew", cfg.Renew}, {"Poll", cfg.Poll}, {"AloneFor", cfg.AloneFor}} {
+	}{{"ParkFor", cfg.ParkFor}, {"LeaseTTL", cfg.LeaseTTL}, {"Renew", cfg.Renew}, {"Poll", cfg.Poll}, {"Sweep", cfg.Sweep}, {"AloneFor", cfg.AloneFor}} {
 		if f.value < time.Millisecond {
 			bad("%s: expected 1ms or more, found %s", f.field, f.value)
 		}

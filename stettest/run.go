@@ -50,8 +50,9 @@ type Env struct {
 // The Store of cfg must be nil: the test has a new one in memory. What else cfg
 // leaves at zero gets the engine's defaults, except that the intervals that only
 // guard against lost hints and dead processes (Poll, LeaseTTL, Renew) are so long
-// that they take no part, and that nothing is logged. Runs get the same seeds each
-// time, so what they derive, such as random numbers and jitter, is the same.
+// that they take no part, that Sweep is a month, and that nothing is logged. Runs
+// get the same seeds each time, so what they derive, such as random numbers and
+// jitter, is the same.
 func Run(t *testing.T, cfg stet.Config, fn func(t *testing.T, env *Env)) {
 	t.Helper()
 	gate, stop := newGate()
@@ -105,6 +106,7 @@ func virtual(cfg *stet.Config, longest time.Duration) {
 	set(&cfg.LeaseTTL, longest)
 	set(&cfg.Renew, cfg.LeaseTTL/3)
 	set(&cfg.Poll, longest)
+	set(&cfg.Sweep, maxCrashInterval)
 	set(&cfg.Grace, longest)
 	if cfg.Node == "" {
 		cfg.Node = "test"

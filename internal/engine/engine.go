@@ -27,6 +27,7 @@ type Config struct {
 	Log       *slog.Logger
 	Limits    runner.Limits
 	Retention []store.Retention // of the runs of its workflows
+	Sweep     time.Duration     // how long after one pass of sweeping the next one begins
 
 	MaxSteps  int           // bodies at once
 	MaxRuns   int           // runs in memory

@@ -7,8 +7,6 @@ import (
 )
 
 const (
-	// sweepEvery is how long after one pass of sweeping the next one begins.
-	sweepEvery = time.Minute
 	// sweepItemsEvery is how many passes there are for one that looks for consumed
 	// items, which looks at more.
 	sweepItemsEvery = 60
@@ -21,7 +19,7 @@ const (
 // sweep deletes what has outlived its retention, in small parts with rests in
 // between, until the tenure is asked to stop or is lost.
 func (t *tenure) sweep() {
-	timer := time.NewTimer(sweepEvery)
+	timer := time.NewTimer(t.e.cfg.Sweep)
 	defer timer.Stop()
 	req := store.SweepRequest{Leases: t.leases, Rules: t.e.cfg.Retention}
 	for passes := 1; ; {
@@ -41,11 +39,11 @@ func (t *tenure) sweep() {
 				t.log().Warn("sweeping; trying again later", "error", err)
 			}
 			req.From = store.SweepPlace{}
-			timer.Reset(sweepEvery)
+			timer.Reset(t.e.cfg.Sweep)
 		case swept.Done:
 			req.From = store.SweepPlace{}
 			passes++
-			timer.Reset(sweepEvery)
+			timer.Reset(t.e.cfg.Sweep)
 		default:
 			req.From = swept.Next
 			timer.Reset(max(sweepRest, sweepShare*time.Since(begun)))
