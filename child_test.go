@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -522,6 +523,119 @@ func TestWatchedRunThatContinuesAsNewTellsItsEnd(t *testing.T) {
 		}
 	}
 	if got, err := r.Wait(ctx); err != nil || got != "twotwo" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestHistoryTellsOfChildren(t *testing.T) {
+	e, r := parent(t, func(ctx stet.Context) (int, error) {
+		if _, err := declining.Call(ctx, ""); err == nil {
+			return 0, errors.New("the child has not failed")
+		}
+		return square.Call(ctx, 7)
+	})
+	if _, err := r.Wait(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := e.History(testContext(t), r.ID(), stet.HistoryQuery{Values: true})
+	if err != nil || len(entries) != 2 {
+		t.Fatal(entries, err)
+	}
+	runs := children(t, e, r.ID())
+	failed, done := entries[0], entries[1]
+	var of *stet.RunError
+	if failed.Run != runs[0].ID || failed.Kind != store.KindChild || !errors.As(failed.Err(), &of) || of.RunID != failed.Run || !errors.Is(of, errRefusedCard) {
+		t.Errorf("the entry of the failed child is %+v: %v", failed, failed.Err())
+	}
+	n := 0
+	if err := done.Decode(&n); err != nil || n != 49 || done.Run != runs[1].ID || done.Err() != nil {
+		t.Errorf("the entry of the other is %+v: %d, %v", done, n, err)
+	}
+}
+
+// TestTwoEndsOfOneChild: a child that has failed, and is retried by hand, ends
+// twice. The parent keeps what it was told first.
+func TestTwoEndsOfOneChild(t *testing.T) {
+	var mended atomic.Bool
+	flaky := stet.Define("flaky-child", func(ctx stet.Context, _ int) (string, error) {
+		return stet.Step(ctx, "s", func(context.Context) (string, error) {
+			if !mended.Load() {
+				return "", errors.New("broken")
+			}
+			return "mended", nil
+		}, stet.Retry{Attempts: 1})
+	})
+	w := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {
+		_, first := flaky.Call(ctx, 0)
+		text, err := goOn.Receive(ctx)
+		return fmt.Sprintf("%v; %s", first != nil, text), err
+	})
+	cfg := family(w)
+	cfg.Workflows = append(cfg.Workflows, flaky)
+	e := serve(t, cfg)
+	ctx := testContext(t)
+	r, err := w.Start(ctx, e, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitsFor(t, e, r.ID(), "receive")
+	child := children(t, e, r.ID())[0]
+	mended.Store(true)
+	if ok, err := e.Retry(ctx, child.ID, "mended"); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if got, err := flaky.Handle(e, child.ID).Wait(ctx); err != nil || got != "mended" {
+		t.Fatal(got, err)
+	}
+	if err := goOn.Send(ctx, e, r.ID(), "over"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Wait(ctx); err != nil || got != "true; over" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestRetryOfTheParentTellsItOfChildrenThatHaveGoneOn: what a child has come to
+// while its parent had ended is asked for anew.
+func TestRetryOfTheParentTellsItOfChildrenThatHaveGoneOn(t *testing.T) {
+	var broken atomic.Bool
+	broken.Store(true)
+	w := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {
+		o, err := told.Go(ctx, "", stet.LeaveChild)
+		if err != nil {
+			return "", err
+		}
+		if err := stet.Do(ctx, "s", func(context.Context) error {
+			if broken.Load() {
+				return errors.New("broken")
+			}
+			return nil
+		}); err != nil {
+			return "", err
+		}
+		return o.Await(ctx)
+	})
+	e := serve(t, family(w))
+	ctx := testContext(t)
+	r, err := w.Start(ctx, e, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Wait(ctx); err == nil {
+		t.Fatal("the parent has not failed")
+	}
+	child := children(t, e, r.ID())[0]
+	if err := goOn.Send(ctx, e, child.ID, "meanwhile"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := told.Handle(e, child.ID).Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	broken.Store(false)
+	if ok, err := e.Retry(ctx, r.ID(), "mended"); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if got, err := r.Wait(ctx); err != nil || got != "meanwhile" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -21,6 +21,7 @@ type Entry struct {
 	Ended    time.Time        // zero: not ended
 	Wake     time.Time        // deadline, end of a sleep or next attempt of an open one; zero: none
 	Size     int              // of the stored value in bytes
+	Run      string           // ID of the child or the awaited run, if values are read
 	Owes     bool             // a completed step that carries a compensation, undone or not
 
 	value  []byte
@@ -28,13 +29,24 @@ type Entry struct {
 	errors *errorTable
 }
 
-// Decode decodes the result of a step that is done into v, a pointer. An entry
-// without a value, or one that was read without values, leaves v alone.
+// Decode decodes the result of a step that is done, or of a child or an awaited
+// run that has succeeded, into v, a pointer. An entry without a value, or one that
+// was read without values, leaves v alone.
 func (e *Entry) Decode(v any) error {
-	if e.State != store.Done || e.Kind != store.KindStep || e.value == nil {
+	if e.State != store.Done || e.value == nil {
 		return nil
 	}
-	return e.codecs.decode(e.value, v)
+	switch e.Kind {
+	case store.KindStep:
+		return e.codecs.decode(e.value, v)
+	case store.KindChild, store.KindRun:
+		link, err := runner.DecodeLink(e.State, e.value)
+		if err != nil {
+			return err
+		}
+		return e.codecs.decode(link.Output, v)
+	}
+	return nil
 }
 
 // Err returns the failure of a failed operation, and of an open step or
@@ -97,6 +109,11 @@ func (e *Engine) History(ctx context.Context, runID string, q HistoryQuery) ([]E
 			Location: location.Loc(s.Loc).String(), Kind: s.Kind, State: s.State, Number: s.Seq, Attempts: s.Attempt,
 			Started: s.Started.Time(), Ended: s.Ended.Time(), Wake: s.Wake.Time(), Size: s.Size, Owes: s.Owes,
 			value: s.Value, codecs: e.codecs, errors: e.errors,
+		}
+		if s.Value != nil && (s.Kind == store.KindChild || s.Kind == store.KindRun) {
+			if link, err := runner.DecodeLink(s.State, s.Value); err == nil { // else Decode or Err say so
+				entries[i].Run = link.RunID
+			}
 		}
 		if s.State == store.Open || s.State == store.Withdrawn {
 			entries[i].Ended = time.Time{}

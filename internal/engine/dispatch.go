@@ -323,7 +323,7 @@ func (t *tenure) tellDecided(turn *store.Turn, s *store.Snapshot, watches []stor
 		return
 	}
 	u := turn.Update
-	run.Status, run.Output, run.Reason = u.Status, nil, u.Reason
+	run.Status, run.Reason = u.Status, u.Reason
 	if u.Status.Terminal() {
 		u.Sends = runner.Orphans(&run, s.Entries)
 	}

@@ -106,7 +106,11 @@ func RunFailure(e *End) *Failure {
 // those that watch it. run is as it will be; newID makes IDs of items.
 func Tell(run *store.Run, watches []store.Item, newID func() string) []store.Command {
 	var sends []store.Command
-	value := encode(End{RunID: run.ID, Status: run.Status, Output: run.Output, Reason: run.Reason})
+	end := End{RunID: run.ID, Status: run.Status, Output: run.Output, Reason: run.Reason}
+	if end.Status == store.Cancelled {
+		end.Output = nil // what the run owes is no affair of others
+	}
+	value := encode(end)
 	tell := func(to store.RunNo, name string, incarnation int, loc string) {
 		id := newID()
 		sends = append(sends, store.Command{RunNo: to, Item: &store.Item{

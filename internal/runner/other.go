@@ -151,6 +151,7 @@ func (b *Branch) readLink(o *op) {
 
 // RunID returns the ID of the other run. b is the branch that asks.
 func (p *Other) RunID(b *Branch) string {
+	b.owns(p)
 	if x := p.op.other; !x.known {
 		r, o := p.op.run, p.op
 		value, err := r.cfg.Fetch(o.rec.Loc)
@@ -172,7 +173,11 @@ func (p *Other) RunID(b *Branch) string {
 // have ended gives its outcome also in a cancelled branch.
 func (b *Branch) AwaitOther(call Call, p *Other) ([]byte, error) {
 	err := b.check(call)
-	if err == nil && !p.op.settled {
+	if err != nil {
+		return nil, err
+	}
+	b.owns(p)
+	if !p.op.settled {
 		err = b.refuse(call)
 	}
 	if err != nil {
@@ -180,6 +185,15 @@ func (b *Branch) AwaitOther(call Call, p *Other) ([]byte, error) {
 	}
 	err = b.waitOp(call, p.op)
 	return p.op.value, err
+}
+
+// owns makes sure that another run is asked for by the run that has made it, in
+// the activation that has.
+func (b *Branch) owns(p *Other) {
+	if p.op.run != b.run {
+		b.fail(&Failure{Code: CodeMisuse, Message: fmt.Sprintf(
+			"the child or awaited run at %s belongs to another run: use it in the code that has started it, and keep none outside of it", p.op.loc)})
+	}
 }
 
 // childID returns the ID of the child that is started at a location, in the form

@@ -614,3 +614,31 @@ func TestWaitsNameTheOtherRun(t *testing.T) {
 		t.Errorf("it waits for %s", waits)
 	}
 }
+
+// TestOtherOfAnotherRunIsRefused: what one run has started is not another's to
+// await.
+func TestOtherOfAnotherRunIsRefused(t *testing.T) {
+	var foreign *Other
+	first := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		var err error
+		if foreign, err = child(b, "c"); err != nil {
+			return result("", err)
+		}
+		return result(await(b, foreign))
+	})
+	first.play()
+	for name, code := range map[string]func(b *Branch) ([]byte, *Failure){
+		"await": func(b *Branch) ([]byte, *Failure) { return result(await(b, foreign)) },
+		"ID":    func(b *Branch) ([]byte, *Failure) { return text("%s", foreign.RunID(b)) },
+		"select": func(b *Branch) ([]byte, *Failure) {
+			_, err := b.Select(at("s"), []Case{{Other: foreign}})
+			return result("", err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t, code)
+			h.play()
+			h.want(store.Failed, "misuse: the child or awaited run at c belongs to another run")
+		})
+	}
+}

@@ -191,6 +191,7 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 		case c.Promise != nil:
 			ops[i] = c.Promise.op
 		case c.Other != nil:
+			b.owns(c.Other)
 			ops[i] = c.Other.op
 		case c.Receive != nil:
 			ops[i] = b.receiveOp(*c.Receive)
