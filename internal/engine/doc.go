@@ -39,6 +39,13 @@
 //   - A deadline against a message: the runner hands a deadline over only when the
 //     inbox was read at a store time not before it. The dispatcher tells that time
 //     after it has posted what the claim returned.
+//   - A child's end against its parent's suspend: the end is an item like any
+//     other, sent by the turn that ends the child, and adopts the parent. An end
+//     that is held back (by a cancel) sends nothing.
+//   - A watch against the end of the watched run: a watch that the run has examined
+//     is told by the turn that ends it. One that comes later is unexamined, makes
+//     the ended run ready, and is told by who decides about it. A run that does not
+//     exist is told of by the store.
 //   - Eviction against a wake-up: an eviction counts only if nothing is queued
 //     behind it; a post to an activation that is gone is refused, and the poster
 //     loads the run anew.

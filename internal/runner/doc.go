@@ -38,6 +38,24 @@
 // that is closed before its body was given out has never begun. What arrives for
 // a closed operation is dropped.
 //
+// Promises, children and awaited runs last: they take effect when they are asked
+// for, because what they hand out (a token, the start of a run, a watch) must not
+// wait for a branch, and they go on when nobody waits for them any more. Their
+// entry is written with that, so in a replay it is there before the next
+// completion; one that is not there was inserted into the code.
+//
+// # Other runs
+//
+// A child is started by the turn, and its ID derived from seed, generation and
+// location. It ends with the scope that has started it: when that is cancelled or
+// has ended, the child's entry is withdrawn and the turn asks it to cancel. A run
+// that ends without the end of its code (terminated, misused) cancels what is left
+// in the turn that ends it. How another run has ended comes as an inbox item by
+// the name of the child or of the watch; one by a name that nothing waits for is
+// of an older incarnation or generation, or known, and is consumed. When a run
+// ends, what it still waits for is withdrawn too: if it is taken up again, it asks
+// those that are withdrawn, and awaited, how they have ended meanwhile.
+//
 // # The rule of order
 //
 // Branches run one at a time; the ready queue is first in, first out. When it is
