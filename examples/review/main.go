@@ -44,7 +44,12 @@ func main() {
 func run(ctx context.Context, db, folder string, b Brief, out io.Writer) error {
 	p := &pipeline{folderDesk{folder, out}}
 	review := stet.Define("review", p.review, stet.IDFrom(func(b Brief) string { return "review-" + b.Topic }))
-	return app.Serve(ctx, db, []stet.Definition{review}, func(ctx context.Context, engine *stet.Engine) error {
+	engine, file, err := app.Open(ctx, db, stet.Config{Workflows: []stet.Definition{review}})
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return app.Serve(ctx, engine, func(ctx context.Context) error {
 		r, err := review.Start(ctx, engine, b)
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -25,24 +26,29 @@ func Main(name string, work func(context.Context) error) {
 	}
 }
 
-// Serve executes the workflows on a file while work uses the engine.
-func Serve(ctx context.Context, db string, workflows []stet.Definition, work func(context.Context, *stet.Engine) error) error {
+// Open makes an engine on a file, with the rest of its config.
+func Open(ctx context.Context, db string, cfg stet.Config) (*stet.Engine, io.Closer, error) {
 	file, err := sqlite.Open(db)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer file.Close()
-	engine, err := stet.NewContext(ctx, stet.Config{Store: file, Workflows: workflows})
+	cfg.Store = file
+	engine, err := stet.NewContext(ctx, cfg)
 	if err != nil {
-		return err
+		return nil, nil, errors.Join(err, file.Close())
 	}
+	return engine, file, nil
+}
+
+// Serve has the engine execute its workflows while work uses it.
+func Serve(ctx context.Context, engine *stet.Engine, work func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() {
 		defer stop()
 		served <- engine.Run(ctx)
 	}()
-	err = work(ctx, engine)
+	err := work(ctx)
 	stop()
 	return errors.Join(err, <-served)
 }
