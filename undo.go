@@ -134,7 +134,8 @@ func asksRollback(err error) bool {
 // is an option of Define; the values are combined with |. The default is
 // UndoOnFailure|UndoOnCancel, which is nothing for a run without compensations. A
 // run that succeeds or is terminated is never undone; terminate lists what was
-// owed, in RunError.Owed.
+// owed, in RunError.Owed. Continuing as new is a success: the new incarnation owes
+// nothing of the former one.
 type UndoOn uint8
 
 const (

@@ -64,6 +64,13 @@
 // arrived. Both go through the same code, so all that follows from a hand-over
 // is the same.
 //
+// # Undoing
+//
+// When the code of a run has ended and the run is to be undone, the compensations
+// of its completed steps are executed by a branch of their own, newest first. The
+// turn that begins it fixes the outcome, and what follows replays like any other
+// operation, after the code. See undo.go.
+//
 // # Code that changes
 //
 // An operation that is not recorded and stands before recorded ones stalls the

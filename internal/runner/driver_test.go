@@ -34,6 +34,8 @@ type driver struct {
 	answers map[store.ItemNo]string // that the code of this activation has given
 
 	cuts, evictions, lost, transactions, ends, renewals int // how often each happened
+	undone, mended                                      int
+	asked                                               bool // for undoing, by the code of this activation
 }
 
 // weakness is a part of the rule that is left out, to see that it is noticed.
@@ -52,12 +54,16 @@ func newDriver(t testing.TB, prog *program, random *rand.Rand) *driver {
 	h := &harness{t: t, j: newJournal(), clock: birth, begun: map[string]int{}}
 	d := &driver{harness: h, prog: prog, random: random, mail: 12}
 	h.code = prog.code(d)
+	if p := prog.saga; p != nil {
+		h.cfg.UndoFailed, h.cfg.UndoCancelled = p.onFailure, p.onCancel
+	}
 	return d
 }
 
 // activate begins an activation from what is durable.
 func (d *driver) activate() {
 	d.seen, d.shown, d.said, d.answers = &seen{}, nil, map[string]int{}, map[store.ItemNo]string{}
+	d.asked = false
 	d.change.begin()
 	d.harness.activate()
 	d.seen.run = d.r
@@ -232,7 +238,7 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 	}
 	cut := func() bool { return mayCut != nil && mayCut() }
 	for range 20_000 {
-		if run := &d.j.run; run.Status.Terminal() && run.Reason == "terminated" {
+		if run := &d.j.run; run.Status.Terminal() && (run.Reason == "terminated" || d.cancelledLate()) {
 			d.leave()
 			return &Outcome{Status: run.Status, Reason: run.Reason}
 		}
@@ -259,6 +265,9 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 				d.renewals++
 				d.leave()
 				d.activate()
+				continue
+			}
+			if d.mend(over) {
 				continue
 			}
 			if over.Renewal == nil {
@@ -301,6 +310,7 @@ func (d *driver) crash() {
 	d.transact()
 	d.leave()
 	durable := d.j.seq()
+	d.resumed()
 	d.activate()
 	d.advance()
 	if over := d.r.over; over != nil && (over.Status == store.Stalled || over.Reason == "terminated") {
@@ -374,10 +384,12 @@ func (d *driver) transact() {
 			continue
 		}
 		result := b.Func(context.Background(), &b)
+		o := d.r.bodies[b.ID]
+		owes := o != nil && o.keep
 		d.transactions++
 		d.j.entries[string(b.Location)] = store.Entry{
 			Loc: string(b.Location), Kind: store.KindStep, State: store.Done, Attempt: 1,
-			Value: result.Value, Size: len(result.Value),
+			Value: result.Value, Size: len(result.Value), Owes: owes,
 		}
 	}
 }
@@ -393,6 +405,9 @@ func (d *driver) verify(over *Outcome) string {
 	}
 	if orphan := d.j.orphaned(); orphan != "" {
 		return orphan
+	}
+	if problem := d.verifyUndone(over); problem != "" {
+		return problem
 	}
 	if over.Reason == "terminated" {
 		return "" // its code has not ended
@@ -410,6 +425,7 @@ func (d *driver) verify(over *Outcome) string {
 		return fmt.Sprintf("the replay of the whole history writes %d entries, sends %d and asks for %d bodies", len(d.r.log.entries), len(d.r.log.sends), d.r.queue.len())
 	case !d.r.log.shown.empty():
 		return fmt.Sprintf("the replay of the whole history shows %+v", d.r.log.shown)
+	case d.cancelledLate():
 	case got.Status != over.Status || !bytes.Equal(got.Output, over.Output):
 		return fmt.Sprintf("the replay ends %s %q, the run ended %s %q", got.Status, got.Output, over.Status, over.Output)
 	case d.seen.of(d.j) != live.of(d.j):

@@ -15,7 +15,8 @@ import (
 type program struct {
 	root  []*stmt
 	names int
-	again int // how often it continues as new
+	again int   // how often it continues as new
+	saga  *plan // nil: nothing is undone
 }
 
 // stmt is one statement. Which of its fields matter follows from kind.
@@ -102,7 +103,7 @@ func (p *program) code(d *driver) func(*Branch) ([]byte, *Failure) {
 	return func(b *Branch) ([]byte, *Failure) {
 		x := &execution{d: d, seen: d.seen, shared: new(int), own: new(memory)}
 		x.show(b, "begin")
-		err := x.run(b, p.root)
+		err := p.saga.end(d, b, x.run(b, p.root))
 		x.see(b, "end: %v", err)
 		if err != nil {
 			return nil, &Failure{Code: CodeError, Message: err.Error()}
@@ -258,11 +259,7 @@ func (x *execution) step(b *Branch, s *stmt) error {
 	if s.kind == "flaky" || s.kind == "keep" {
 		policy = twice
 	}
-	request := Step{Call: at(s.name), Func: x.body(s), Policy: policy}
-	if s.kind == "keep" {
-		request.Undo = compensation
-	}
-	v, err := b.Step(request)
+	v, err := b.Step(Step{Call: at(s.name), Func: x.body(s), Policy: policy, Undo: x.undo(s)})
 	x.note(b, s, string(v), err)
 	if policy == twice && err != ErrCancelled {
 		return nil

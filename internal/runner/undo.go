@@ -55,13 +55,15 @@ type payment struct {
 	debts []*debt
 	heavy []*debt // whose values can be dropped once they are durable
 
-	outcome *Outcome // with which the run ends afterwards; nil: nothing is undone, or the code says it again
+	outcome *Outcome // with which the run ends afterwards; nil: nothing is undone
 	taken   bool     // the turn that begins it is under way
 	begun   bool     // and was committed
 	late    []store.Item
 	payer   *Branch // nil: not yet
-	records []*record
-	last    []*op // of dropped code, to be seen to their ends
+	last    []*op   // of dropped code, to be seen to their ends
+
+	records  []*record     // of compensations, until there is a payer
+	recorded []store.Entry // what is owed and what is paid, as of the snapshot
 }
 
 // debt is a completed step with a compensation.
@@ -76,13 +78,24 @@ type debt struct {
 }
 
 // initUndo takes from the run's row and history that undoing has begun, and with
-// which outcome. The outcome of an ended run follows from its code again.
+// which outcome.
 func (r *Run) initUndo() {
 	u, run := &r.undo, &r.cfg.Run
 	u.onFailure, u.onCancel = r.cfg.UndoFailed, r.cfg.UndoCancelled
 	u.records = r.replay.undos
 	u.begun = run.Marks&store.Undoing != 0 || len(u.records) > 0
+	for i := range r.cfg.Entries {
+		if e := &r.cfg.Entries[i]; e.State == store.Done && (e.Owes || e.Kind == store.KindUndo) {
+			u.recorded = append(u.recorded, *e)
+		}
+	}
 	switch {
+	case !u.begun:
+	case run.Status.Terminal():
+		u.outcome = &Outcome{Status: run.Status, Reason: run.Reason}
+		if run.Status == store.Failed {
+			u.outcome.Output = run.Output
+		}
 	case run.Marks&store.Undoing == 0:
 	case run.Marks&store.Cancelling != 0:
 		end, err := DecodeEnding(run.Output)
@@ -159,7 +172,9 @@ func (r *Run) lighten() {
 
 // forgive drops what is owed in a span of the history that is deleted.
 func (r *Run) forgive(span store.Span) {
-	r.undo.debts = slices.DeleteFunc(r.undo.debts, func(d *debt) bool { return span.Contains(string(d.loc)) })
+	u := &r.undo
+	u.debts = slices.DeleteFunc(u.debts, func(d *debt) bool { return span.Contains(string(d.loc)) })
+	u.recorded = slices.DeleteFunc(u.recorded, func(e store.Entry) bool { return span.Contains(e.Loc) })
 }
 
 // conclude ends the run with an outcome, or lets its undoing begin before. A
@@ -175,7 +190,7 @@ func (r *Run) conclude(o *Outcome) {
 		case o.Status == store.Failed && r.cfg.StallFailed && !u.asked:
 			r.over = failureStall(o)
 			return
-		case !u.wanted(o) || len(u.debts) == 0:
+		case !u.wanted(o) || len(u.debts) == 0 || r.cfg.Run.Status.Terminal(): // an ended run is only looked at
 			r.over = o
 			return
 		}
@@ -238,7 +253,6 @@ func (r *Run) launch() {
 		return
 	}
 	u.payer = r.newBranch(nil, "", r.pay)
-	u.payer.shielded = true
 	for _, rec := range u.records {
 		if rec.Seq > 0 {
 			r.replay.numbered = append(r.replay.numbered, rec)
@@ -426,89 +440,4 @@ func (r *Run) unended() *Stall {
 		}
 	}
 	return s
-}
-
-// owedNow lists what is owed, as far as is known.
-func (r *Run) owedNow() []string {
-	entries := slices.Clone(r.cfg.Entries)
-	for _, d := range r.undo.debts {
-		if d.pos == 0 && !d.paid {
-			continue // in the history
-		}
-		e := store.Entry{Loc: string(d.loc), State: store.Done, Seq: d.seq, Owes: true}
-		if d.paid {
-			e = store.Entry{Loc: string(d.loc.Name(undoName, 1)), Kind: store.KindUndo, State: store.Done}
-		}
-		entries = append(entries, e)
-	}
-	return Owed(entries)
-}
-
-// Owed lists the locations of the steps in a history that carry a compensation,
-// have completed and were not undone, in text form and in the order in which they
-// would be.
-func Owed(entries []store.Entry) []string {
-	undone := map[string]bool{}
-	var owed []store.Entry
-	for i := range entries {
-		switch e := &entries[i]; {
-		case e.State != store.Done:
-		case e.Kind == store.KindUndo:
-			undone[e.Loc] = true
-		case e.Owes:
-			owed = append(owed, *e)
-		}
-	}
-	slices.SortStableFunc(owed, func(a, b store.Entry) int {
-		if a.Seq == 0 || b.Seq == 0 { // done last, and not handed over
-			return cmp.Compare(min(a.Seq, 1), min(b.Seq, 1))
-		}
-		return cmp.Compare(b.Seq, a.Seq)
-	})
-	var places []string
-	for i := range owed {
-		if loc := location.Loc(owed[i].Loc); !undone[string(loc.Name(undoName, 1))] {
-			places = append(places, loc.String())
-		}
-	}
-	return places
-}
-
-// Ending is the output of a cancelled run that had something to undo, or an
-// output before.
-type Ending struct {
-	Reason string   `cbor:"1,keyasint,omitempty"`
-	Owed   []string `cbor:"2,keyasint,omitempty"` // as from Owed, at most maxOwed
-	More   int      `cbor:"3,keyasint,omitempty"` // that are not listed
-}
-
-// maxOwed bounds what is listed of the debts of one run.
-const maxOwed = 1000
-
-// EncodeEnding returns the stored form of e.
-func EncodeEnding(e Ending) []byte {
-	if n := len(e.Owed) - maxOwed; n > 0 {
-		e.Owed, e.More = e.Owed[:maxOwed], e.More+n
-	}
-	return encode(e)
-}
-
-// CancelledOutput returns the output of a run that is ended as cancelled with
-// these debts. It is nil, and the former output stays, if there is neither.
-func CancelledOutput(reason string, owed []string, former []byte) []byte {
-	if len(owed) == 0 && former == nil {
-		return nil
-	}
-	return EncodeEnding(Ending{Reason: reason, Owed: owed})
-}
-
-// DecodeEnding is the inverse of EncodeEnding; no output is no debts. The error
-// wraps store.ErrDamaged.
-func DecodeEnding(data []byte) (Ending, error) {
-	var e Ending
-	if data == nil {
-		return e, nil
-	}
-	err := decode(data, &e)
-	return e, err
 }

@@ -1,0 +1,183 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/store"
+)
+
+// plan says how a random program ends and when it is undone.
+type plan struct {
+	onFailure, onCancel bool
+	asks, fails         bool
+}
+
+// sagaOf makes a random program one that is undone.
+func sagaOf(random *rand.Rand, p *program) *program {
+	flip := func(n int) bool { return random.IntN(n) == 0 }
+	if flip(8) {
+		p.again = 1
+	}
+	p.saga = &plan{onFailure: !flip(4), onCancel: !flip(4), asks: flip(3), fails: !flip(3)}
+	return p
+}
+
+// end is the end of the program's code.
+func (p *plan) end(d *driver, b *Branch, err error) error {
+	if p == nil {
+		return err
+	}
+	if p.asks {
+		d.asked = true
+		b.Rollback()
+	}
+	if err == nil && p.fails {
+		return errProgram
+	}
+	return err
+}
+
+// wants reports whether a run that ends so is undone.
+func (d *driver) wants(status store.Status) bool {
+	p := d.prog.saga
+	return p != nil && (status == store.Failed && (p.onFailure || d.asked) || status == store.Cancelled && (p.onCancel || d.asked))
+}
+
+// undo is the compensation of a step, or nil. It checks what it is given. Some
+// fail until a person has resumed the run.
+func (x *execution) undo(s *stmt) *Undo {
+	if s.kind != "keep" && (s.kind != "tx" || s.limit > 1 || x.d.prog.saga == nil) {
+		return nil
+	}
+	d := x.d
+	return &Undo{Policy: twice, Func: func(_ context.Context, b *Body, value []byte) BodyResult {
+		if e := d.j.entries[string(b.Location.Parent())]; !bytes.Equal(e.Value, value) || !e.Owes {
+			d.j.violate("%s is given %q, recorded is %+v", b.Location, value, e)
+		}
+		if s.times == 2 && b.Attempt < 4 {
+			return BodyResult{Failure: &Failure{Code: CodeError, Message: "not yet"}}
+		}
+		return BodyResult{}
+	}}
+}
+
+// mend is what a person does about a run that has stalled because of a
+// compensation. It reports whether the run has.
+func (d *driver) mend(over *Outcome) bool {
+	if over.Status != store.Stalled || !strings.HasPrefix(over.Reason, "undo: ") {
+		return false
+	}
+	d.leave()
+	d.resumed()
+	d.activate()
+	return true
+}
+
+// resumed resumes the run if it has stalled because of a compensation.
+func (d *driver) resumed() {
+	if d.j.run.Status == store.Stalled && strings.HasPrefix(d.j.run.Reason, "undo: ") {
+		d.mended++
+		d.j.run.Status, d.j.run.Reason = store.Running, ""
+	}
+}
+
+// cancelledLate reports whether a cancel came after the code had ended, of which
+// its history knows nothing.
+func (d *driver) cancelledLate() bool {
+	_, seen := d.j.entries[string(cancelLocation)]
+	return d.j.run.Status == store.Cancelled && !seen
+}
+
+// verifyUndone returns what is wrong with what was undone of a run that has ended,
+// or "": all that owes it in the reverse order of its completion, or nothing.
+func (d *driver) verifyUndone(over *Outcome) string {
+	var owing, undone, open []string
+	entries := make([]store.Entry, 0, len(d.j.entries))
+	for _, e := range d.j.entries {
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(a, b store.Entry) int { return int(a.Seq - b.Seq) })
+	for _, e := range entries {
+		switch loc := location.Loc(e.Loc); {
+		case e.State != store.Done:
+		case e.Kind == store.KindUndo:
+			undone = append(undone, loc.Parent().String())
+		case e.Owes && e.Seq == 0:
+			open = append(open, loc.String())
+		case e.Owes:
+			owing = slices.Insert(owing, 0, loc.String())
+		}
+	}
+	d.undone += len(undone)
+	end, err := DecodeEnding(nil)
+	if over.Status == store.Cancelled {
+		end, err = DecodeEnding(d.j.run.Output)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	yes := 0
+	for _, it := range d.j.items {
+		if it.Kind == store.ItemCancel && len(it.Verdict) > 0 && it.Verdict[0] == 'y' {
+			yes++
+		}
+	}
+	want := owing
+	switch {
+	case over.Reason == "terminated":
+		if len(undone) > len(owing) || !slices.Equal(undone, owing[:len(undone)]) {
+			return fmt.Sprintf("terminated while undone were %q, owed were %q", undone, owing)
+		}
+		want, undone = slices.Concat(open, owing[len(undone):]), end.Owed
+		slices.Sort(want[:len(open)]) // which are in no order
+		if len(undone) >= len(open) {
+			slices.Sort(undone[:len(open)])
+		}
+	case !d.wants(over.Status):
+		want = nil
+	case d.j.run.Marks != 0:
+		return fmt.Sprintf("the run has ended with the marks %q", d.j.run.Marks)
+	case len(end.Owed) > 0:
+		return fmt.Sprintf("%q are said to be owed", end.Owed)
+	}
+	if !slices.Equal(undone, want) {
+		return fmt.Sprintf("the run is %s (%s); undone or owed are %q, want %q", over.Status, over.Reason, undone, want)
+	}
+	if cancelled := over.Status == store.Cancelled && over.Reason != "terminated"; cancelled && yes != 1 || !cancelled && yes > 0 && over.Reason != "terminated" {
+		return fmt.Sprintf("the run is %s (%s), and %d cancels were accepted", over.Status, over.Reason, yes)
+	}
+	return ""
+}
+
+// TestRandomSagas cuts random programs whose steps carry compensations at random
+// points, also while they are undone: what is owed is undone once, in the right
+// order, with the value of its step, or listed.
+func TestRandomSagas(t *testing.T) {
+	seed := seedOf(t)
+	var undone, mended, late, cuts int
+	for i := range count(3000) {
+		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		d := newDriver(t, sagaOf(random, generate(random, 4+random.IntN(25))), random)
+		d.cruel = random.IntN(3) == 0
+		often := 4 + random.IntN(40)
+		over := d.run(func() bool { return random.IntN(often) == 0 })
+		if d.cancelledLate() {
+			late++
+		}
+		if problem := d.verify(over); problem != "" {
+			t.Fatalf("program %d: %s", i, problem)
+		}
+		undone, mended, cuts = undone+d.undone, mended+d.mended, cuts+d.cuts
+	}
+	t.Logf("%d steps were undone, %d runs mended, %d cancelled after their code had ended, %d cuts", undone, mended, late, cuts)
+	if undone == 0 || mended == 0 || late == 0 || cuts == 0 {
+		t.Error("something of this never happened")
+	}
+}
