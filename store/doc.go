@@ -58,8 +58,8 @@
 //  14. What a turn sends is sent in its act, after its entries, marks and update:
 //     its Sends if it is Committed or StillReady, those of its Update if it is
 //     Committed. In a repeat of the batch they are like commands (law 9).
-//  15. A Watch that a turn sends to a run that does not exist is answered by the
-//     store: in the same act the turn's own run, unless it has ended, gets an End,
+//  15. A Watch that a turn sends to a run that does not exist, or is Expiring, is
+//     answered by the store: in the same act the turn's own run, unless it has ended, gets an End,
 //     Failed and without a value, with the ID, Origin, Name, Incarnation and Loc of the Watch.
 //  16. A turn's appends get the positions that follow the last one of their
 //     stream, in their order; a value that a turn sets counts one more than

@@ -54,8 +54,8 @@ func (t *tenure) sent(turn *store.Turn, result *store.TurnResult, now store.Time
 				return
 			}
 			answer := &result.Sends[n]
-			if n++; answer.Outcome == store.NotFound {
-				t.claimSoon() // the store has answered a watch
+			if n++; answer.Outcome == store.NotFound || answer.Outcome == store.Ended {
+				t.claimSoon() // if it was a watch, the store has answered it
 			}
 			t.adopt(&sends[i], answer, now)
 		}

@@ -114,7 +114,7 @@ func prunes(t *store.Turn, incarnation int, loc string) bool {
 // send carries out what a turn sends.
 func (d *data) send(t *store.Turn, c *store.Command, now store.Time, leases []store.Lease, repeat bool) store.Answer {
 	answer := d.apply(c, now, leases, repeat)
-	if answer.Outcome == store.NotFound && c.Item.Kind == store.ItemWatch {
+	if (answer.Outcome == store.NotFound || answer.Outcome == store.Ended) && c.Item.Kind == store.ItemWatch {
 		if r := d.runs[t.Run]; !r.Status.Terminal() && r.itemIDs[c.Item.ID] == nil {
 			d.insert(r, store.Unwatchable(c.Item), now)
 		}

@@ -260,7 +260,8 @@ func (t *committing) send(turn *store.Turn, result *store.TurnResult) error {
 				return err
 			}
 			result.Sends = append(result.Sends, answer)
-			if it := sends[i].Item; answer.Outcome == store.NotFound && it.Kind == store.ItemWatch {
+			nobody := answer.Outcome == store.NotFound || answer.Outcome == store.Ended
+			if it := sends[i].Item; nobody && it.Kind == store.ItemWatch {
 				var no int64
 				over, err := t.c.row("SELECT 1 FROM stet_runs WHERE run_no=? AND status IN (4,5,6)", []any{int64(turn.Run)})
 				if err == nil && !over {

@@ -241,6 +241,11 @@ var law24 = []testCase{
 				k.Errorf("a %s for a run that is being deleted: %+v", kind, a)
 			}
 		}
+		sender := o.started("sender")
+		o.turn(&store.Turn{Run: sender.No, Shard: shardA, Sends: []store.Command{watch("r")}}, store.Committed)
+		if got := k.inbox(sender.No); len(got) != 1 || got[0].Kind != store.ItemEnd || !got[0].Failed {
+			k.Errorf("who watches a run that is being deleted has %+v in its inbox", got)
+		}
 		if a := k.apply(store.Command{Start: k.startOf("r")}); a.Outcome != store.Exists {
 			k.Errorf("a start with its ID: %+v", a)
 		}
@@ -248,7 +253,7 @@ var law24 = []testCase{
 		part, err = k.s.Sweep(k.ctx, req)
 		k.ok(err)
 		k.equal("the second part", []any{part.Rows, part.Runs, part.Done}, []any{22, 2, true})
-		k.equal("the runs", k.runs(), "")
+		k.equal("the runs", k.runs(), "sender ")
 	}},
 	{"FormerIncarnationsGoAtOnce", func(k *kit) {
 		o := k.owner(k.s, "n")
