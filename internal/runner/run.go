@@ -132,7 +132,7 @@ type Run struct {
 
 	unanswered map[store.ItemNo]struct{} // updates that were received
 	late       []store.Consumption       // answers for when the run goes live
-	tags       []store.Pair              // after what the filling turn sets; nil: none was set
+	tags       []store.Pair              // after what was set
 	begun      bool                      // something was said before the first completion
 	appended   bool                      // … to a stream
 
@@ -188,7 +188,7 @@ func New(cfg Config) *Run {
 		mail: map[string]*mailbox{}, promises: map[string]*op{}, resolved: map[string]store.Item{},
 		bodies: map[int64]*op{}, known: map[store.ItemNo]struct{}{}, pruned: map[location.Loc]int64{},
 		others:     map[string]*op{},
-		unanswered: map[store.ItemNo]struct{}{},
+		unanswered: map[store.ItemNo]struct{}{}, tags: cfg.Run.Tags,
 	}
 	r.timers.before = func(a, b timer) bool { return a.at < b.at || a.at == b.at && a.op.id < b.op.id }
 	r.replay.init(cfg.Entries)

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
@@ -81,24 +82,18 @@ func (b *Branch) Tag(call Call, tags []store.Pair) error {
 		return err
 	}
 	r := b.run
-	s := &r.log.shown
+	merged, set := store.MergeTags(r.tags, tags), slices.Clone(r.log.shown.tags)
 	for _, tag := range tags {
-		replaced := false
-		for i := range s.tags {
-			if s.tags[i].Key == tag.Key {
-				s.tags[i].Value, replaced = tag.Value, true
-			}
-		}
-		if !replaced {
-			s.tags = append(s.tags, tag)
+		if i := slices.IndexFunc(set, func(t store.Pair) bool { return t.Key == tag.Key }); i >= 0 {
+			set[i] = tag
+		} else {
+			set = append(set, tag)
 		}
 	}
-	if r.tags == nil {
-		r.tags = r.cfg.Run.Tags
-	}
-	if r.tags = store.MergeTags(r.tags, tags); len(r.tags) > store.MaxTags || len(s.tags) > store.MaxTags {
+	if len(merged) > store.MaxTags || len(set) > store.MaxTags {
 		b.fail(&Failure{Code: CodeBudget, Message: fmt.Sprintf("the run has more than %d tags: use values for what is not to be listed by", store.MaxTags)})
 	}
+	r.tags, r.log.shown.tags = merged, set
 	return nil
 }
 
