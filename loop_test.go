@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -286,4 +287,95 @@ func fileSize(t *testing.T, path string) (size int64) {
 		}
 	}
 	return size
+}
+
+// TestRewindIntoEveryKeptIteration takes back a run that has failed in its 24th
+// iteration. What stands keeps its values, what is redone has other keys, and the
+// loop goes on as if it had never been further. Pruned history refuses.
+func TestRewindIntoEveryKeptIteration(t *testing.T) {
+	var mu sync.Mutex
+	var failing bool
+	var executed []int
+	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
+		if err := stet.Do(ctx, "before", func(context.Context) error { return nil }); err != nil {
+			return 0, err
+		}
+		return stet.Loop(ctx, "l", 0, func(ctx stet.Context, i int) (n next, err error) {
+			err = stet.Do(ctx, "s", func(context.Context) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if failing && i == 23 {
+					return stet.Permanent(errors.New("on purpose"))
+				}
+				executed = append(executed, i)
+				return nil
+			})
+			if err != nil || i == 30 {
+				return n.Break(i), err
+			}
+			return n.Continue(i + 1), nil
+		}, stet.Every(5), stet.Keep(7))
+	})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
+	ctx := testContext(t)
+	start := func(id string) *stet.Run[int] {
+		t.Helper()
+		mu.Lock()
+		failing, executed = true, nil
+		mu.Unlock()
+		r, err := w.Start(ctx, e, 0, stet.ID(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Wait(ctx); err == nil {
+			t.Fatal("the run does not fail")
+		}
+		mu.Lock()
+		failing, executed = false, nil
+		mu.Unlock()
+		return r
+	}
+	for n := 13; n <= 23; n++ {
+		for _, place := range []string{fmt.Sprintf("l/~%d", n), fmt.Sprintf("l/~%d/s", n)} {
+			r := start(place)
+			if ok, err := e.Rewind(ctx, r.ID(), place, "again"); !ok || err != nil {
+				t.Fatalf("%s: %t, %v", place, ok, err)
+			}
+			if got, err := r.Wait(ctx); got != 30 || err != nil {
+				t.Fatalf("%s: the run gives %d, %v", place, got, err)
+			}
+			var want []int
+			for i := n; i <= 30; i++ {
+				want = append(want, i)
+			}
+			mu.Lock()
+			if fmt.Sprint(executed) != fmt.Sprint(want) {
+				t.Errorf("%s: %v are executed, want %v", place, executed, want)
+			}
+			mu.Unlock()
+			history, err := e.History(ctx, r.ID(), stet.HistoryQuery{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var places []string
+			for _, x := range history {
+				places = append(places, x.Location)
+			}
+			if got, want := strings.Join(places[:4], " "), "before l l/~23 l/~23/s"; got != want { // 30 were completed, 7 are kept
+				t.Errorf("%s: the history is %s", place, places)
+			}
+		}
+	}
+	r := start("refused")
+	for _, place := range []string{"l/~12", "l/~0/s"} {
+		if ok, err := e.Rewind(ctx, r.ID(), place, "again"); ok || !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "pruned") {
+			t.Errorf("%s: %t, %v", place, ok, err)
+		}
+	}
+	if ok, err := e.Rewind(ctx, r.ID(), "before", "again"); !ok || err != nil { // the whole loop
+		t.Errorf("before: %t, %v", ok, err)
+	}
+	if got, err := r.Wait(ctx); got != 30 || err != nil || len(executed) != 31 {
+		t.Errorf("before: the run gives %d, %v after %d iterations", got, err, len(executed))
+	}
 }
