@@ -36,7 +36,7 @@ func indefinite(err error) bool {
 // start starts the run of an ID. It returns no program if it is unknown whether
 // the run was started.
 func (c *client) start(ctx context.Context, id string) (*program, error) {
-	_, err := treeRef.Start(ctx, c.engine, input{c.seed}, stet.ID(id))
+	_, err := treeRef.Start(ctx, c.engine, input{Seed: c.seed}, stet.ID(id))
 	switch {
 	case err == nil:
 	case indefinite(err):

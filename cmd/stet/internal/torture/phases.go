@@ -209,7 +209,7 @@ func (h *harness) poison(ctx context.Context) error {
 func (h *harness) poisonInTurn(ctx context.Context) error {
 	for i := range poisonRuns {
 		id := fmt.Sprintf("%s%016x-poison-%d", prefix, h.cfg.Seed, i)
-		if _, err := poisonRef.Start(ctx, h.client.engine, input{h.cfg.Seed}, stet.ID(id)); err != nil {
+		if _, err := poisonRef.Start(ctx, h.client.engine, input{Seed: h.cfg.Seed}, stet.ID(id)); err != nil {
 			return fmt.Errorf("start %s: %w", id, err)
 		}
 		h.mu.Lock()

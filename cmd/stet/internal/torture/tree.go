@@ -20,6 +20,7 @@ const (
 	kindPromise             // a promise whose token is handed out by a step
 	kindOrder               // a step that records in which order all nodes have ended so far
 	kindFamily              // count children, and their results
+	kindLoop                // a loop of count times three steps, with what it has done as its state
 	kindInTurn              // the children one after the other
 	kindAll                 // the children in parallel, each with a branch
 	kindJoin                // the same, waiting for all
@@ -28,7 +29,7 @@ const (
 	kindRace                // the first child that settles
 )
 
-var kindNames = [...]string{"step", "fail", "sleep", "receive", "select", "promise", "order", "family", "in-turn", "all", "join", "map", "any", "race"}
+var kindNames = [...]string{"step", "fail", "sleep", "receive", "select", "promise", "order", "family", "loop", "in-turn", "all", "join", "map", "any", "race"}
 
 // node is one command of a tree. Its value, and so that of the tree, follows from
 // the run's seed and from what its races have chosen and its promises have got.
@@ -44,6 +45,9 @@ type node struct {
 // name is the node's name in locations.
 func (n *node) name() string { return fmt.Sprintf("%s-%d", kindNames[n.kind], n.id) }
 
+// iterations is how many iterations a loop has.
+func (n *node) iterations() int { return 3 * n.count }
+
 // message is the name of the messages that the node receives.
 func (n *node) message() string { return fmt.Sprintf("message-%d", n.id) }
 
@@ -53,6 +57,9 @@ type program struct {
 	seed  uint64
 	root  *node
 	nodes []*node // by id
+	// half is how many children of the root are carried out before the run
+	// continues as new; 0: it does not.
+	half int
 }
 
 // newProgram makes the tree that a run of the ID has under the harness's seed.
@@ -62,6 +69,9 @@ func newProgram(seed uint64, runID string) *program {
 	p.root = p.add(kindInTurn)
 	for range 2 + random.IntN(4) {
 		p.root.children = append(p.root.children, p.grow(random, 2))
+	}
+	if random.IntN(3) == 0 {
+		p.half = 1 + random.IntN(len(p.root.children)-1)
 	}
 	return p
 }
@@ -73,7 +83,7 @@ func (p *program) add(k kind) *node {
 }
 
 // leaves are the kinds without children, each as often as it is to be likely.
-var leaves = []kind{kindStep, kindStep, kindStep, kindStep, kindSleep, kindSleep, kindReceive, kindReceive, kindSelect, kindPromise, kindOrder, kindOrder, kindFamily, kindFamily}
+var leaves = []kind{kindStep, kindStep, kindStep, kindStep, kindSleep, kindSleep, kindReceive, kindReceive, kindSelect, kindPromise, kindOrder, kindOrder, kindFamily, kindFamily, kindLoop, kindLoop}
 
 // grow makes a random node; depth bounds its branching.
 func (p *program) grow(random *rand.Rand, depth int) *node {
@@ -123,6 +133,10 @@ func (p *program) expectedOf(n *node, c *choices) (uint64, error) {
 	case kindFamily:
 		for i := range n.count {
 			value = mix(value, childValue(p.seedOf(n, i)))
+		}
+	case kindLoop:
+		for i := range n.iterations() {
+			value = mix(value, p.seedOf(n, i))
 		}
 	case kindSelect:
 		value = mix(value, p.seedOf(n, 0))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"time"
 
@@ -17,6 +18,10 @@ const prefix = "torture-"
 // input is what a run is given.
 type input struct {
 	Seed uint64 `json:"seed"` // of the harness; with the run's ID it gives the tree
+	// Of a run that has continued as new:
+	From  int     `json:"from,omitempty"`  // how many children of the root are done
+	Order uint64  `json:"order,omitempty"` // in which all nodes have ended
+	Out   *output `json:"out,omitempty"`   // so far
 }
 
 // output is what a run returns.
@@ -45,14 +50,21 @@ var (
 func (w *worker) tree() *stet.Workflow[input, output] {
 	return stet.Define(treeRef.Name(), func(ctx stet.Context, in input) (output, error) {
 		e := &execution{worker: w, program: newProgram(in.Seed, stet.RunID(ctx))}
-		e.out.Won, e.out.Promised = map[int]int{}, map[int]uint64{}
-		value, err := e.carryOut(ctx, e.program.root)
+		e.out.Won, e.out.Promised, e.out.Value = map[int]int{}, map[int]uint64{}, e.seedOf(e.root, 0)
+		if in.Out != nil {
+			maps.Copy(e.out.Won, in.Out.Won)
+			maps.Copy(e.out.Promised, in.Out.Promised)
+			e.out.Value, e.out.Early, e.out.Reordered, e.order = in.Out.Value, in.Out.Early, in.Out.Reordered, in.Order
+		}
+		err := e.carryOutRoot(ctx, in.From)
+		if err == nil && in.From == 0 && e.half > 0 {
+			return output{}, stet.ContinueAsNew(input{in.Seed, e.half, e.order, &e.out})
+		}
 		if errors.Is(err, stet.ErrCancelled) {
 			if _, err := e.step(stet.WithoutCancel(ctx), "clean-up", 0, 0, nil); err != nil {
 				return e.out, err
 			}
 		}
-		e.out.Value = value
 		return e.out, err
 	}, stet.Retry{Attempts: 8, First: 5 * time.Millisecond, Max: 50 * time.Millisecond})
 }
@@ -90,6 +102,23 @@ type execution struct {
 	*program
 	out   output
 	order uint64 // of the ends of all nodes so far
+}
+
+// carryOutRoot carries out the children of the root from one on: all, or those
+// before the run continues as new.
+func (e *execution) carryOutRoot(ctx stet.Context, from int) error {
+	children := e.root.children[from:]
+	if from == 0 && e.half > 0 {
+		children = children[:e.half]
+	}
+	for _, child := range children {
+		v, err := e.carryOut(ctx, child)
+		if err != nil {
+			return err
+		}
+		e.out.Value = mix(e.out.Value, v)
+	}
+	return nil
 }
 
 func (e *execution) carryOut(ctx stet.Context, n *node) (uint64, error) {
@@ -143,17 +172,31 @@ func (e *execution) valueOf(ctx stet.Context, n *node) (uint64, error) {
 			e.out.Reordered = append(e.out.Reordered, n.id)
 		}
 		return value, err
-	case kindInTurn:
-		for _, child := range n.children {
-			v, err := e.carryOut(ctx, child)
-			if err != nil {
-				return 0, err
-			}
-			value = mix(value, v)
-		}
-		return value, nil
+	case kindLoop:
+		return e.loop(ctx, n, value)
 	}
 	return e.branches(ctx, n, value)
+}
+
+// turn is the state of a loop.
+type turn struct {
+	No    int    `json:"no"`
+	Value uint64 `json:"value"`
+}
+
+// loop keeps the history of few iterations, so that much of it is pruned.
+func (e *execution) loop(ctx stet.Context, n *node, value uint64) (uint64, error) {
+	return stet.Loop(ctx, n.name(), turn{Value: value}, func(ctx stet.Context, t turn) (next stet.Next[turn, uint64], err error) {
+		v, err := e.step(ctx, "turn", n.failures, e.seedOf(n, t.No), nil)
+		if err != nil {
+			return next, err
+		}
+		t.No, t.Value = t.No+1, mix(t.Value, v)
+		if t.No == n.iterations() {
+			return next.Break(t.Value), nil
+		}
+		return next.Continue(t), nil
+	}, stet.Every(1+n.count%2), stet.Keep(1+n.id%2))
 }
 
 // step executes a body that is logged and takes a while. Its first attempts fail.
