@@ -1,0 +1,53 @@
+// Command workspace sums up the texts of a folder that several runs share.
+//
+//	go run ./examples/workspace [--db FILE] FOLDER
+//
+// The folder has a lock, which is itself a run. Who works in the folder gives the
+// lock back on success, failure and cancel. Start the command several times at
+// once on one file: the runs take turns.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/examples/internal/app"
+)
+
+func main() {
+	db := flag.String("db", "workspace.db", "SQLite `file` that keeps the runs")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "usage: workspace [flags] FOLDER")
+		flag.PrintDefaults()
+		os.Exit(2)
+	}
+	app.Main("workspace", func(ctx context.Context) error { return run(ctx, *db, flag.Arg(0), os.Stdout) })
+}
+
+// run sums up one folder and prints what it holds.
+func run(ctx context.Context, db, folder string, out io.Writer) error {
+	w := newWorkspace()
+	engine, file, err := app.Open(ctx, db, stet.Config{Workflows: []stet.Definition{w.summaries, w.locks}})
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	w.engine = engine
+	return app.Serve(ctx, engine, func(ctx context.Context) error {
+		r, err := w.summaries.Start(ctx, engine, folder)
+		if err != nil {
+			return err
+		}
+		s, err := r.Wait(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(out, "%d files, %d words, %d lines, longest word %q\n", s.Files, s.Words, s.Lines, s.Longest)
+		return err
+	})
+}
