@@ -277,6 +277,45 @@ var crashCases = []crashCase{
 		},
 	},
 	{
+		name: "versions", want: "1 1 [1 1] 1 2 [1 1 1]",
+		options: []stet.StartOption{stet.FirstMessage(word, "one")},
+		workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
+			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+				first := stet.Version(ctx, "first", 1)
+				if _, err := word.Receive(ctx); err != nil {
+					return "", err
+				}
+				second := stet.Version(ctx, "second", 1)
+				branches, err := stet.Map(ctx, "each", []string{"a", "b"}, func(ctx stet.Context, name string) (int, error) {
+					if err := stet.Sleep(ctx, "nap", time.Millisecond); err != nil {
+						return 0, err
+					}
+					version := stet.Version(ctx, "in branches", 1)
+					_, err := say(ctx, name, "")
+					return version, err
+				})
+				if err != nil {
+					return "", err
+				}
+				stet.Removed(ctx, "never was")
+				p, err := stet.NewPromise[int](ctx, "p")
+				if err != nil {
+					return "", err
+				}
+				_, _ = p.Await(ctx, stet.Within(time.Millisecond))
+				third, newer := stet.Version(ctx, "second", 2), stet.Version(ctx, "third", 2)
+				loop, err := stet.Loop(ctx, "poll", []int{}, func(ctx stet.Context, got []int) (next stet.Next[[]int, []int], err error) {
+					got = append(got, stet.Version(ctx, "third", 1))
+					if _, err := say(ctx, "fetch", ""); err != nil || len(got) == 3 {
+						return next.Break(got), err
+					}
+					return next.Continue(got), nil
+				}, stet.Every(2), stet.Keep(1))
+				return fmt.Sprint(first, second, branches, third, newer, loop), err
+			})
+		},
+	},
+	{
 		name: "cancel with clean-up", want: "cancelled",
 		drive: func(ctx context.Context, e *stet.Engine, id string) error {
 			for { // until it sleeps

@@ -29,9 +29,9 @@ type Entry struct {
 	errors *errorTable
 }
 
-// Decode decodes the result of a step that is done, or of a child or an awaited
-// run that has succeeded, into v, a pointer. An entry without a value, or one that
-// was read without values, leaves v alone.
+// Decode decodes into v, a pointer, the result of a step that is done, or of a child
+// or an awaited run that has succeeded, or the number of a version. An entry without
+// a value, or one that was read without values, leaves v alone.
 func (e *Entry) Decode(v any) error {
 	if e.State != store.Done || e.value == nil {
 		return nil
@@ -45,6 +45,16 @@ func (e *Entry) Decode(v any) error {
 			return err
 		}
 		return e.codecs.decode(link.Output, v)
+	case store.KindVersion:
+		version, err := runner.DecodeVersion(e.value)
+		if err != nil {
+			return err
+		}
+		number, err := (codecs{JSON}).encode(version)
+		if err != nil {
+			return err
+		}
+		return (codecs{JSON}).decode(number, v)
 	}
 	return nil
 }

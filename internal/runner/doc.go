@@ -88,9 +88,10 @@
 //     therefore been passed by code that did not have it: else its entry would be
 //     there. That holds between recorded operations and behind the last one, also
 //     if what stands behind the call has left no record: a step in flight, a wait.
-//   - Before the first completion the same holds if the history has an entry, or
-//     the run's row says that a turn was committed, by a build or by waits. If
-//     nothing was, nobody can tell, and the run is new; a new incarnation is, too.
+//   - Before the first completion the same holds if the history has an entry of
+//     this generation, or the run's row says that a turn was committed, by a build
+//     or by waits. If nothing was, nobody can tell, and the run is new; so is a new
+//     incarnation, and a run that was rewound to its begin.
 //   - After a hand-over that is not recorded the call is passed for the first
 //     time: the run is new there, and the newest version is recorded, without a
 //     number, in the turn of that hand-over. Step bodies that are asked for later
@@ -99,7 +100,7 @@
 //
 // Version 0 needs no entry: a history only grows, so every later replay says the
 // same again; and a rewind keeps what was born before its cut, which is exactly
-// what the code before it has passed. A rewound run keeps the versions it had.
+// what the code before it has passed. A rewound run keeps the versions it had there.
 //
 // With several branches the first call that is executed decides, and the order of
 // execution is the same in every replay; the others get the same number, wherever

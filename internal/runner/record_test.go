@@ -106,3 +106,21 @@ func FuzzDecodeProgress(f *testing.F) {
 		}
 	})
 }
+
+func FuzzDecodeVersion(f *testing.F) {
+	f.Add(encode(decision{1}))
+	f.Add(encode(decision{0}))
+	f.Add([]byte("\xa1\x01\x20"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		version, err := DecodeVersion(data)
+		if err != nil {
+			if !errors.Is(err, store.ErrDamaged) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if again, err := DecodeVersion(encode(decision{version})); version < 1 || err != nil || again != version {
+			t.Fatalf("version %d comes back as %d, %v", version, again, err)
+		}
+	})
+}

@@ -25,6 +25,17 @@ func gone(steps ...string) func(*Branch) ([]byte, *Failure) {
 	}
 }
 
+// loopOf is a loop with one step in each iteration, which keeps two of them.
+func loopOf(b *Branch, iterations int64) error {
+	return b.Loop(Loop{
+		Call: at("x"), Every: 1, Keep: 2, State: []byte("s"),
+		Body: func(n int64, state []byte) ([]byte, bool, error) {
+			_, err := step(b, "fetch")
+			return state, n < iterations-1, err
+		},
+	})
+}
+
 // A removed operation of any kind is accepted, whether it is done, open, or never
 // was; what remains goes on as before, and nothing is written.
 func TestRemovedOfEachKind(t *testing.T) {
@@ -75,6 +86,9 @@ func TestRemovedOfEachKind(t *testing.T) {
 		}, ends("x/[k]")},
 		"version":              {func(b *Branch) error { b.Version(at("x"), 1); return nil }, func(*harness) {}},
 		"version of a removed": {func(b *Branch) error { b.Version(at("x"), 1); _, err := step(b, "x"); return err }, ends("x")},
+		"loop, done":           {func(b *Branch) error { return loopOf(b, 3) }, ends("x/~0/fetch", "x/~1/fetch", "x/~2/fetch")},
+		"loop that goes on":    {func(b *Branch) error { return loopOf(b, 9) }, ends("x/~0/fetch", "x/~1/fetch", "x/~2/fetch", "x/~3/fetch", "x/~4/fetch")},
+		"a watch":              {func(b *Branch) error { _, err := b.Watch(at("x"), "other"); return err }, func(*harness) {}},
 		"nothing":              {func(b *Branch) error { return nil }, func(*harness) {}},
 	} {
 		t.Run(name, func(t *testing.T) {

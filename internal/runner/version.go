@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
@@ -71,7 +72,10 @@ func (b *Branch) decide(loc location.Loc, newest int) int {
 	value := encode(decision{newest})
 	r.count(in, 0, len(value))
 	r.pos++ // a transactional step behind it must not become durable before it
-	r.log.add(store.Entry{Loc: string(loc), Kind: store.KindVersion, State: store.Done, Born: r.seq, Started: r.now, Ended: r.now, Value: value})
+	r.log.add(store.Entry{
+		Loc: string(loc), Kind: store.KindVersion, State: store.Done, Born: r.seq, Generation: r.cfg.Run.Generation,
+		Started: r.now, Ended: r.now, Value: value,
+	})
 	return newest
 }
 
@@ -80,14 +84,16 @@ func (b *Branch) decide(loc location.Loc, newest int) int {
 // branch is blocked: with a completion, all is durable that the code asked for
 // because of it.
 func (r *Run) passed() bool {
+	run := &r.cfg.Run
 	switch {
 	case r.live || r.seq > r.recorded:
 		return false
-	case len(r.cfg.Entries) > 0:
+	case r.recorded > 0:
+		return true
+	case slices.ContainsFunc(r.cfg.Entries, func(e store.Entry) bool { return e.Generation == run.Generation }):
 		return true
 	}
-	// A new incarnation begins without a turn, and a run that was rewound to its
-	// beginning keeps its build.
-	run := &r.cfg.Run
-	return (run.Build != "" && run.Generation == 0 || run.Waits != nil) && run.Incarnation == 0
+	// A new incarnation, and a run that was rewound to its begin, begin without a
+	// turn.
+	return (run.Build != "" || run.Waits != nil) && run.Incarnation == 0 && run.Generation == 0
 }

@@ -311,3 +311,70 @@ func TestVersionThatIsDamaged(t *testing.T) {
 		}
 	}
 }
+
+// A rewind deletes what was born at or after its cut, and opens what was born
+// before it and completed after it. So a version that was decided before the cut
+// stands, former code that was passed before it stays passed, and what comes after
+// is new.
+func TestVersionAfterARewind(t *testing.T) {
+	rewind := func(h *harness, cut int64) {
+		for loc, e := range h.j.entries {
+			switch {
+			case e.Born >= cut:
+				delete(h.j.entries, loc)
+			case e.Seq >= cut:
+				delete(h.j.entries, loc) // it has handed out nothing
+			}
+		}
+		h.j.run.Generation++
+	}
+	for _, c := range []struct {
+		name          string
+		code, changed []string
+		done          []string
+		cut           int64
+		flight        string
+		order         string
+	}{
+		{"of a run with the version, to behind it", []string{"a", "x?", "b"}, []string{"a", "x?", "b"}, []string{"a", "x", "b"}, 3, "b", "a x b"},
+		{"of a run with the version, to what it guards", []string{"a", "x?", "b"}, []string{"a", "x?", "b"}, []string{"a", "x", "b"}, 2, "x", "a x b"},
+		{"of a run with the version, to before it", []string{"a", "x?", "b"}, []string{"a", "x?", "b"}, []string{"a", "x", "b"}, 1, "a", "a x b"},
+		{"of an old run, to behind it", []string{"a", "b"}, []string{"a", "x?", "b"}, []string{"a", "b"}, 2, "b", "a b"},
+		{"of an old run, to before it", []string{"a", "b"}, []string{"a", "x?", "b"}, []string{"a", "b"}, 1, "a", "a x b"},
+		{"of an old run, to its begin", []string{"a", "b"}, []string{"x?", "a", "b"}, []string{"a", "b"}, 0, "x", "x a b"},
+		{"of a run with the version, to its begin", []string{"x?", "a", "b"}, []string{"x?", "a", "b"}, []string{"x", "a"}, 0, "x", "x a b"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHarness(t, changed(append(c.code, "end")...))
+			h.play()
+			for _, place := range c.done {
+				h.end(place, "")
+			}
+			h.leave()
+			if h.j.run.Build == "" {
+				t.Fatal("no turn was committed")
+			}
+			rewind(h, c.cut)
+			h.code = changed(append(c.changed, "end")...)
+			h.play()
+			h.wantFlight(c.flight)
+			h.finish()
+			h.want(store.Succeeded, "end")
+			h.wantOrder(append(strings.Fields(c.order), "end")...)
+			h.replays()
+		})
+	}
+}
+
+// Before the first completion of a rewound run, what an earlier generation has left
+// open says nothing about the code of this one.
+func TestVersionOfAGeneration(t *testing.T) {
+	for generation, flight := range map[int]string{0: "x", 1: "a"} {
+		h := newHarness(t, changed("x?", "a"))
+		h.j.run.Build, h.j.run.Generation = "b", 1
+		loc := string(path(flight))
+		h.j.entries[loc] = store.Entry{Loc: loc, Kind: store.KindStep, State: store.Open, Generation: generation}
+		h.play()
+		h.wantFlight(flight)
+	}
+}
