@@ -56,6 +56,9 @@ func (c codecs) decode(data []byte, v any) error {
 	if len(data) == 0 {
 		return fmt.Errorf("decode %T: a stored value has no format byte", v)
 	}
+	if err := unopened(data); err != nil {
+		return fmt.Errorf("decode %s: %w", reflect.TypeOf(v).Elem(), err)
+	}
 	for _, codec := range c {
 		if codec.Format() != data[0] {
 			continue

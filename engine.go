@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 )
@@ -62,6 +63,12 @@ type Config struct {
 
 	// MaxValue bounds one stored value in bytes. Default 2 MiB.
 	MaxValue int
+	// WarnValue is the length from which on a value is logged as large, once per
+	// place. Default: half of MaxValue; None: never.
+	WarnValue int
+	// Payloads says whether values are compressed, encrypted, or kept outside the
+	// store. Default: none of it.
+	Payloads Payloads
 	// MaxEntries and MaxBytes bound the history of one run. Defaults 100,000 and
 	// 64 MiB.
 	MaxEntries int
@@ -111,6 +118,8 @@ type Recovery struct {
 // methods are safe for concurrent use.
 type Engine struct {
 	node      string
+	base      store.Store // with values as they are stored
+	payloads  *payload.Policy
 	inner     *engine.Engine
 	store     store.Store
 	log       *slog.Logger
@@ -138,7 +147,8 @@ func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	e := &Engine{store: cfg.Store, log: cfg.Logger, codecs: cfg.Codecs, node: cfg.Node, retry: cfg.Retry, onFailure: cfg.OnFailure, wrap: cfg.Around, limit: cfg.MaxValue}
+	payloads := cfg.Payloads.policy()
+	e := &Engine{store: payloads.View(cfg.Store), base: cfg.Store, payloads: payloads, log: cfg.Logger, codecs: cfg.Codecs, node: cfg.Node, retry: cfg.Retry, onFailure: cfg.OnFailure, wrap: cfg.Around, limit: cfg.MaxValue}
 	e.known.own = map[string]bool{}
 	e.definitions = make(map[string]*definition, len(cfg.Workflows))
 	e.limits = runner.Limits{Entries: cfg.MaxEntries, Bytes: cfg.MaxBytes, Value: cfg.MaxValue}
@@ -162,7 +172,7 @@ func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
 		onRecover = func(r engine.Recovery) { cfg.OnRecover(Recovery(r)) }
 	}
 	e.inner, err = engine.New(ctx, engine.Config{
-		Store: cfg.Store, Retention: retention, Sweep: cfg.Sweep, Workflows: workflows, Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
+		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0), Retention: retention, Sweep: cfg.Sweep, Workflows: workflows, Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
 		Limits:   e.limits,
 		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
@@ -204,6 +214,8 @@ func (cfg *Config) setDefaults() {
 	pick(&cfg.MaxParked, 1000)
 	pick(&cfg.ParkFor, 10*time.Second)
 	pick(&cfg.MaxValue, 2<<20)
+	pick(&cfg.WarnValue, max(cfg.MaxValue/2, 1))
+	cfg.Payloads.setDefaults()
 	pick(&cfg.MaxEntries, 100_000)
 	pick(&cfg.MaxBytes, 64<<20)
 	pick(&cfg.LeaseTTL, 30*time.Second)
@@ -256,7 +268,7 @@ func (cfg *Config) check() error {
 		value int
 		none  bool
 	}{
-		{"MaxSteps", cfg.MaxSteps, false}, {"MaxRuns", cfg.MaxRuns, false}, {"MaxParked", cfg.MaxParked, true},
+		{"MaxSteps", cfg.MaxSteps, false}, {"MaxRuns", cfg.MaxRuns, false}, {"MaxParked", cfg.MaxParked, true}, {"WarnValue", cfg.WarnValue, true},
 		{"MaxValue", cfg.MaxValue, false}, {"MaxEntries", cfg.MaxEntries, false}, {"MaxBytes", cfg.MaxBytes, false},
 		{"PoisonLimit", cfg.PoisonLimit, true},
 	} {
@@ -284,6 +296,7 @@ func (cfg *Config) check() error {
 	if err := cfg.Retry.check("Retry"); err != nil {
 		problems = append(problems, fmt.Errorf("config: %w", err))
 	}
+	cfg.Payloads.check(bad)
 	if err := cfg.Retention.check(); err != nil {
 		problems = append(problems, fmt.Errorf("config: %w", err))
 	}
@@ -357,6 +370,7 @@ func (e *Engine) checkSize(what string, data []byte) error {
 		return fmt.Errorf("%s has %d bytes, more than the limit of %d; store it elsewhere and pass a reference, or raise Config.MaxValue: %w",
 			what, len(data), e.limit, ErrTooLarge)
 	}
+	e.inner.Large("", what, len(data))
 	return nil
 }
 

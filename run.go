@@ -90,6 +90,10 @@ func (e *Engine) runError(run *store.Run) error {
 	out := &RunError{RunID: run.ID, Status: run.Status, Reason: run.Reason}
 	switch run.Status {
 	case store.Failed:
+		if err := unopened(run.Output); err != nil {
+			out.Err = err
+			return out
+		}
 		failure, err := runner.DecodeFailure(run.Output)
 		if err != nil {
 			return fmt.Errorf("failure of run %q: %w", run.ID, err)

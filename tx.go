@@ -50,13 +50,18 @@ func SendTx[Tx, T any](ctx context.Context, tx Tx, e *Engine, m Message[T], runI
 }
 
 func applyTx[Tx any](ctx context.Context, tx Tx, e *Engine, c store.Command) (store.Answer, error) {
-	transactor, ok := e.store.(store.Transactor[Tx])
+	transactor, ok := e.base.(store.Transactor[Tx])
 	if !ok {
 		return store.Answer{}, fmt.Errorf("expected a transaction that the store knows, found a %T: %w", tx, ErrInvalid)
 	}
-	answers, err := transactor.ApplyTx(ctx, tx, []store.Command{c})
+	sealed, err := e.payloads.SealCommands(ctx, []store.Command{c})
 	if err != nil {
 		return store.Answer{}, err
 	}
+	answers, err := transactor.ApplyTx(ctx, tx, sealed)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	e.payloads.OpenAnswers(ctx, answers)
 	return answers[0], nil
 }

@@ -101,6 +101,9 @@ type Continuation struct {
 	Input    []byte // nil: no value
 	Seed     Seed
 	At       Time // the run's time; the next incarnation's is not earlier
+	// First is how the run began, of one that continues for the first time and
+	// whose stored Input is not what it was given; zero: the store knows.
+	First Origin
 }
 
 // Verdict is the store's answer to a turn.

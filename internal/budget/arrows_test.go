@@ -10,17 +10,19 @@ import (
 // way; a concrete store knows the contract alone, the runner no store and no
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
-	".":                 {"internal/engine", "internal/runner", "internal/runfile", "internal/location", "store"},
+	".":                 {"internal/engine", "internal/payload", "internal/runner", "internal/runfile", "internal/location", "store"},
 	"stettest":          {".", "internal/engine", "internal/runner", "internal/location", "store", "store/memory"},
 	"store":             {},
 	"store/storetest":   {"store", "store/memory"},
 	"store/memory":      {"store"},
+	"store/files":       {"store"},
+	"internal/payload":  {"store"},
 	"store/sqlite":      {"store"},
 	"internal/location": {},
 	"internal/runner":   {"internal/location", "store"},
 	"internal/cluster":  {"store"},
 	"internal/runfile":  {"internal/location", "store"},
-	"internal/engine":   {"internal/cluster", "internal/runner", "internal/location", "store"},
+	"internal/engine":   {"internal/cluster", "internal/payload", "internal/runner", "internal/location", "store"},
 	"internal/budget":   {},
 }
 

@@ -55,6 +55,7 @@ type activation struct {
 type event struct {
 	snapshot  *store.Snapshot
 	claimed   *store.Claimed // again, while in memory
+	sealed    bool           // with claimed: the items are as they are stored
 	item      *store.Item
 	verdict   *store.TurnResult
 	ended     *bodyEnd
@@ -159,6 +160,9 @@ func (a *activation) handle(events []event) bool {
 			a.t.take(a.no) // it is decided without the code
 			return false
 		case ev.claimed != nil:
+			if !a.open(ev) {
+				return false
+			}
 			if ev.claimed.Fresh {
 				a.t.unpark(a)
 				a.r.Resumed()
@@ -200,7 +204,7 @@ func (a *activation) load(s *store.Snapshot) {
 
 // fetch reads a large value for the replay.
 func (a *activation) fetch(loc string) ([]byte, error) {
-	entries, err := a.t.e.cfg.Store.History(a.t.held, store.HistoryQuery{
+	entries, err := a.t.e.base.History(a.t.held, store.HistoryQuery{
 		Run: a.no, Incarnation: a.run.Incarnation, Locs: []string{loc}, Values: true,
 	})
 	switch {
@@ -209,7 +213,8 @@ func (a *activation) fetch(loc string) ([]byte, error) {
 	case len(entries) != 1:
 		return nil, store.ErrDamaged
 	}
-	return entries[0].Value, nil
+	err = a.t.e.cfg.Payloads.OpenEntries(a.t.held, a.no, a.run.Incarnation, entries)
+	return entries[0].Value, err
 }
 
 // deliver gives items to the runner, and decides verbs that are not its own.
@@ -310,6 +315,7 @@ func (a *activation) submit() {
 		u.Build, u.Discard = a.t.e.cfg.Build, a.workflow.Discard
 		if u.Continue != nil {
 			rand.Read(u.Continue.Seed[:])
+			a.t.e.origin(&a.run, u.Continue)
 		}
 		if u.Status == store.Stalled || u.Status.Terminal() {
 			ended := a.run
@@ -323,7 +329,8 @@ func (a *activation) submit() {
 	}
 	a.renewing = turn.Update != nil && turn.Update.Continue != nil
 	a.t.address(turn)
-	a.t.commits.submitTurn(pendingTurn{turn, func(result store.TurnResult) {
+	a.warn(turn)
+	a.t.commits.submitTurn(pendingTurn{turn: turn, done: func(result store.TurnResult) {
 		if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
 			a.t.wakeBy(turn.Update.WakeAt)
 		}

@@ -46,6 +46,10 @@ type applied struct {
 }
 
 func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
+	sealed, err := t.e.cfg.Payloads.SealCommands(ctx, commands)
+	if err != nil {
+		return nil, err
+	}
 	room := t.room()
 	results := make(chan applied, len(commands))
 	pending := make([]pendingCommand, len(commands))
@@ -56,7 +60,9 @@ func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.A
 		} else {
 			c.Adopt = len(t.workflows) > 0 && i < room
 		}
-		pending[i] = pendingCommand{c, func(answer store.Answer, now store.Time, err error) {
+		written := sealed[i]
+		written.Adopt = c.Adopt
+		pending[i] = pendingCommand{written, func(answer store.Answer, now store.Time, err error) {
 			if err == nil {
 				t.adopt(&c, &answer, now)
 			}
@@ -79,6 +85,7 @@ func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.A
 			return nil, fmt.Errorf("%w: %w", store.ErrUnknown, context.Cause(ctx))
 		}
 	}
+	t.e.cfg.Payloads.OpenAnswers(ctx, answers)
 	return answers, failed
 }
 
@@ -90,6 +97,9 @@ func (t *tenure) adopt(c *store.Command, answer *store.Answer, now store.Time) {
 		return
 	}
 	if c.Start != nil {
+		if run.Incarnation == 0 {
+			run.Input = c.Start.Input // and not as it is stored
+		}
 		switch {
 		case !answer.Claimed:
 			if run.WakeAt != 0 {
@@ -111,7 +121,7 @@ func (t *tenure) adopt(c *store.Command, answer *store.Answer, now store.Time) {
 	item.No, item.State, item.Sent = answer.Item, store.New, now
 	if answer.Claimed {
 		claimed := &store.Claimed{Fresh: true, Run: *run, Items: []store.Item{item}}
-		if !t.tell(claimed, 0) {
+		if !t.tell(event{claimed: claimed}, 0) {
 			t.take(run.No)
 		}
 		return

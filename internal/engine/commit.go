@@ -11,8 +11,9 @@ import (
 
 // pendingTurn is a turn on its way, and who is told its verdict.
 type pendingTurn struct {
-	turn *store.Turn
-	done func(store.TurnResult)
+	turn   *store.Turn
+	done   func(store.TurnResult)
+	sealed *store.Turn // as it is written; submitTurn sets it
 }
 
 // pendingCommand is a command on its way; done is told the answer or the error
@@ -56,7 +57,12 @@ func newCommitter(t *tenure) *committer {
 	return &committer{t: t, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
+// submitTurn hands over a turn. It may wait for objects outside the store, so the
+// committer's goroutine does not call it.
 func (c *committer) submitTurn(p pendingTurn) {
+	if !c.seal(&p) {
+		return
+	}
 	c.mu.Lock()
 	if c.lead() {
 		c.mu.Unlock()
@@ -99,7 +105,7 @@ func (c *committer) lead() bool {
 // the committer's.
 func (c *committer) writeHere(turns []pendingTurn, commands []pendingCommand) {
 	b := &batch{c.t.e.batches.Add(1), turns, commands}
-	result, err := c.t.e.cfg.Store.Commit(c.t.held, b.contents(c.t))
+	result, err := c.t.e.base.Commit(c.t.held, b.contents(c.t))
 	if err == nil {
 		c.answer(b, result)
 		c.release()
@@ -130,7 +136,7 @@ func (b *batch) contents(t *tenure) store.Batch {
 		Turns: make([]*store.Turn, len(b.turns)), Commands: make([]store.Command, len(b.commands)),
 	}
 	for i, p := range b.turns {
-		out.Turns[i] = p.turn
+		out.Turns[i] = p.sealed
 	}
 	for i, p := range b.commands {
 		out.Commands[i] = p.command
@@ -249,7 +255,7 @@ func (c *committer) write(ctx context.Context, b *batch) {
 func (c *committer) commit(ctx context.Context, b *batch) (store.BatchResult, error) {
 	contents := b.contents(c.t)
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		result, err := c.t.e.cfg.Store.Commit(ctx, contents)
+		result, err := c.t.e.base.Commit(ctx, contents)
 		if err == nil || ctx.Err() != nil {
 			return result, err
 		}

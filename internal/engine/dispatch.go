@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -76,7 +77,7 @@ func (t *tenure) claim() {
 	readers, asOf := t.readers, t.activations
 	t.readers = nil
 	t.mu.Unlock()
-	claims, err := t.e.cfg.Store.Claim(t.held, store.ClaimRequest{
+	claims, err := t.e.base.Claim(t.held, store.ClaimRequest{
 		Node: t.e.cfg.Node, Boot: t.e.boot, Leases: t.leases, Workflows: t.workflows, Limit: room,
 	})
 	if err != nil {
@@ -97,7 +98,7 @@ func (t *tenure) claim() {
 	}
 	var load []store.RunNo
 	for i := range claims.Runs {
-		if c := &claims.Runs[i]; !t.tell(c, asOf) {
+		if c := &claims.Runs[i]; !t.tell(event{claimed: c, sealed: len(c.Items) > 0}, asOf) {
 			if c.Run.Suspect >= 2 {
 				t.expectSuspect()
 			}
@@ -132,7 +133,8 @@ func (t *tenure) claim() {
 // that adopted the run is on its way here. asOf is the number of activations
 // before the claim was asked for: a later one may have consumed what was found,
 // and is told by the next claim.
-func (t *tenure) tell(c *store.Claimed, asOf int64) bool {
+func (t *tenure) tell(ev event, asOf int64) bool {
+	c := ev.claimed
 	a := t.find(c.Run.No)
 	switch {
 	case a == nil:
@@ -141,7 +143,7 @@ func (t *tenure) tell(c *store.Claimed, asOf int64) bool {
 		t.claimSoon()
 		return true
 	}
-	return a.post(event{claimed: c}) || !c.Fresh
+	return a.post(ev) || !c.Fresh
 }
 
 // take brings claimed runs into memory.
@@ -179,24 +181,30 @@ func (t *tenure) loadChunk(expected []*activation) {
 		t.admit(byNo[snapshots[i].Run.No], &snapshots[i])
 		delete(byNo, snapshots[i].Run.No)
 	}
+	pause := t.e.cfg.Poll
+	if err != nil && !errors.Is(err, store.ErrUnavailable) {
+		pause = unreadable
+	}
 	for no, a := range byNo {
 		a.post(event{closed: true})
 		if err != nil && t.held.Err() == nil {
-			t.reload(no)
+			t.reloadAfter(no, pause)
 		}
 	}
 	if err != nil && t.held.Err() == nil {
-		t.log().Error("loading runs; trying again", "error", err, "runs", len(runs))
+		t.log().Error("loading runs; trying again", "error", err, "runs", len(byNo))
 	}
 }
 
 // reload loads a run again after a pause.
-func (t *tenure) reload(no store.RunNo) {
+func (t *tenure) reload(no store.RunNo) { t.reloadAfter(no, t.e.cfg.Poll) }
+
+func (t *tenure) reloadAfter(no store.RunNo, pause time.Duration) {
 	t.drivers.Add(1)
 	go func() {
 		defer t.drivers.Done()
 		select {
-		case <-time.After(t.e.cfg.Poll):
+		case <-time.After(pause):
 			t.take(no)
 		case <-t.stop.Done():
 		case <-t.held.Done():
@@ -289,7 +297,7 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 	goesOn := update.Status == store.Running && update.Marks&store.Paused == 0
 	t.tellDecided(turn, s, watches)
 	t.address(turn)
-	t.commits.submitTurn(pendingTurn{turn, func(result store.TurnResult) {
+	t.commits.submitTurn(pendingTurn{turn: turn, done: func(result store.TurnResult) {
 		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
 			t.e.answered(turn.Consumed)
 		}
@@ -355,7 +363,7 @@ func endReason(it store.Item) string {
 // stall stops a run for a person, and then calls done.
 func (t *tenure) stall(run store.Run, reason string, done func()) {
 	turn := bareTurn(&run, store.Update{Status: store.Stalled, Marks: run.Marks, Reason: reason})
-	t.commits.submitTurn(pendingTurn{turn, func(result store.TurnResult) {
+	t.commits.submitTurn(pendingTurn{turn: turn, done: func(result store.TurnResult) {
 		defer done()
 		if result.Verdict != store.Committed {
 			t.undecided(&run, result)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stet-run/stet/internal/cluster"
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 )
@@ -19,6 +20,8 @@ import (
 // Config is what an Engine is made from. All fields are set by the caller.
 type Config struct {
 	Store     store.Store
+	WarnValue int             // from this length on a value is logged, once per place; 0: never
+	Payloads  *payload.Policy // of what is stored; nil: nothing is done to values
 	Workflows map[string]Workflow
 	Node      string
 	Build     string
@@ -82,6 +85,8 @@ type Recovery struct {
 // Engine runs workflows on a store. Its methods are safe for concurrent use.
 type Engine struct {
 	cfg   Config
+	large large
+	base  store.Store // with values as they are stored; that of cfg opens and seals them
 	boot  string
 	slots int
 	time  clock
@@ -107,8 +112,11 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the store: %w", err)
 	}
+	base := cfg.Store
+	cfg.Store = cfg.Payloads.View(base)
 	e := &Engine{
-		cfg: cfg, boot: uuid.NewString(), slots: d.Slots,
+		base: base,
+		cfg:  cfg, boot: uuid.NewString(), slots: d.Slots,
 		ends: map[string][]chan store.Run{}, verdicts: map[store.ItemNo]chan []byte{},
 	}
 	e.hub.changed = cfg.Store.Changed

@@ -91,7 +91,7 @@ func (t *tenure) nextSuspect() {
 	t.log().Warn("executing a run alone: the process has ended uncleanly with it before",
 		"run_id", run.ID, "workflow", run.Workflow, "suspect", run.Suspect, "strikes", run.Strikes)
 	alone := store.Update{Status: store.Running, Marks: run.Marks, Alone: true}
-	t.commits.submitTurn(pendingTurn{bareTurn(run, alone), func(result store.TurnResult) {
+	t.commits.submitTurn(pendingTurn{turn: bareTurn(run, alone), done: func(result store.TurnResult) {
 		switch result.Verdict {
 		case store.Fenced:
 			t.lose()
@@ -124,7 +124,7 @@ func (a *activation) spare() {
 	}
 	a.underWay = true
 	update := store.Update{Status: store.Running, Marks: a.run.Marks, Spared: true}
-	a.t.commits.submitTurn(pendingTurn{bareTurn(&a.run, update), func(result store.TurnResult) {
+	a.t.commits.submitTurn(pendingTurn{turn: bareTurn(&a.run, update), done: func(result store.TurnResult) {
 		if result.Verdict == store.Fenced {
 			a.t.lose()
 			return

@@ -3,13 +3,17 @@ package engine
 import (
 	"time"
 
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/store"
 )
 
 const (
-	// sweepItemsEvery is how many passes there are for one that looks for consumed
-	// items, which looks at more.
-	sweepItemsEvery = 60
+	// sweepItems is how often a pass looks for consumed items as well, which is to
+	// look at more.
+	sweepItems = time.Hour
+	// collectEvery is how often objects are collected, collectFirst how long after
+	// the beginning of a tenure for the first time.
+	collectEvery, collectFirst = 24 * time.Hour, 30 * time.Minute
 	// sweepShare is how much longer the sweeper rests after a part than that took.
 	sweepShare = 4
 	// sweepRest is the shortest rest.
@@ -22,7 +26,8 @@ func (t *tenure) sweep() {
 	timer := time.NewTimer(t.e.cfg.Sweep)
 	defer timer.Stop()
 	req := store.SweepRequest{Leases: t.leases, Rules: t.e.cfg.Retention}
-	for passes := 1; ; {
+	itemsAt, collectAt := time.Now().Add(sweepItems), time.Now().Add(collectFirst)
+	for {
 		select {
 		case <-t.stop.Done():
 			return
@@ -30,8 +35,10 @@ func (t *tenure) sweep() {
 			return
 		case <-timer.C:
 		}
-		req.Items = passes%sweepItemsEvery == 0
 		begun := time.Now()
+		if req.From == (store.SweepPlace{}) {
+			req.Items = begun.After(itemsAt)
+		}
 		swept, err := t.e.cfg.Store.Sweep(t.held, req)
 		switch {
 		case err != nil:
@@ -42,11 +49,28 @@ func (t *tenure) sweep() {
 			timer.Reset(t.e.cfg.Sweep)
 		case swept.Done:
 			req.From = store.SweepPlace{}
-			passes++
+			if req.Items {
+				itemsAt = begun.Add(sweepItems)
+			}
+			if begun.After(collectAt) {
+				t.collect()
+				collectAt = begun.Add(collectEvery)
+			}
 			timer.Reset(t.e.cfg.Sweep)
 		default:
 			req.From = swept.Next
 			timer.Reset(max(sweepRest, sweepShare*time.Since(begun)))
 		}
+	}
+}
+
+// collect deletes objects that nothing refers to.
+func (t *tenure) collect() {
+	n, err := t.e.cfg.Payloads.Collect(t.held, t.e.base, time.Now().Add(-payload.Spare))
+	switch {
+	case err != nil && t.held.Err() == nil:
+		t.log().Warn("deleting objects that nothing refers to; trying again tomorrow", "error", err, "deleted", n)
+	case n > 0:
+		t.log().Info("deleted objects that nothing refers to", "deleted", n)
 	}
 }

@@ -334,7 +334,11 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 // continueAsNew begins the next incarnation.
 func (r *run) continueAsNew(c *store.Continuation) {
 	r.abandon()
-	r.First = r.Origin()
+	first := r.Origin()
+	if r.Incarnation == 0 && c.First != (store.Origin{}) {
+		first = c.First
+	}
+	r.First = first
 	r.Incarnation++
 	r.Workflow, r.Input, r.Seed, r.Random, r.Began = c.Workflow, bytes.Clone(c.Input), c.Seed, store.Seed{}, c.At
 }

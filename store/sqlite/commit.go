@@ -535,6 +535,9 @@ func (t *committing) continueAsNew(turn *store.Turn) error {
 			return err
 		}
 		first := run.Origin()
+		if c.First != (store.Origin{}) {
+			first = c.First
+		}
 		if _, err := t.c.exec("UPDATE stet_runs SET first=? WHERE run_no=?", encodeOrigin(&first), no); err != nil {
 			return err
 		}

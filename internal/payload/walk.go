@@ -1,0 +1,333 @@
+package payload
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stet-run/stet/store"
+)
+
+// spot says where in the contract's types a value stands.
+type spot struct {
+	entry       bool // of a history: equal values must have equal stored values
+	run         store.RunNo
+	runID       string // where the number is not known yet
+	incarnation int
+	loc         string
+	inline      bool // not to be put into an object
+	secret      bool // only to be encrypted
+}
+
+// group names the run's objects. The name says which run it is; see runOf.
+func (s *spot) group() string {
+	switch {
+	case s.inline:
+		return ""
+	case s.run != 0:
+		return fmt.Sprintf("r%d", s.run)
+	}
+	return "i" + base64.RawURLEncoding.EncodeToString([]byte(s.runID))
+}
+
+// at returns where the value is written.
+func (s *spot) at() at {
+	out := at{group: s.group(), secret: s.secret}
+	if s.entry && s.run != 0 {
+		out.place = fmt.Sprintf("entry %d %d %s", s.run, s.incarnation, s.loc)
+		return out
+	}
+	var random [16]byte
+	rand.Read(random[:])
+	out.place = string(random[:])
+	return out
+}
+
+// visit is called for a value.
+type visit func(v *[]byte, s spot)
+
+// textMark begins a text that was sealed: what follows is base64.
+const textMark = "\x02"
+
+// text calls f for a text as if it were a value.
+func (f visit) text(t *string, s spot) {
+	if *t == "" {
+		return
+	}
+	s.inline, s.secret = true, true
+	v := []byte(*t)
+	if f(&v, s); len(v) > 0 && v[0] == Marker {
+		*t = textMark + base64.RawStdEncoding.EncodeToString(v)
+	} else {
+		*t = string(v)
+	}
+}
+
+func (f visit) turn(t *store.Turn) {
+	here := spot{run: t.Run, incarnation: t.Incarnation}
+	for _, entries := range [][]store.Entry{t.Rewrites, t.Entries} {
+		for i := range entries {
+			s := here
+			s.entry, s.loc = true, entries[i].Loc
+			f(&entries[i].Value, s)
+		}
+	}
+	f.items(t.Returned, here)
+	inline := here
+	inline.inline = true
+	for _, list := range [][]store.Consumption{t.Consumed, t.Answers} {
+		for i := range list {
+			f(&list[i].Verdict, inline)
+		}
+	}
+	for i := range t.Values {
+		f(&t.Values[i].Value, inline)
+	}
+	for i := range t.Appends {
+		f(&t.Appends[i].Value, inline)
+	}
+	f.audit(t.Audit)
+	if u := t.Update; u != nil {
+		f(&u.Output, here)
+		f.text(&u.Reason, here)
+		if u.Continue != nil {
+			f(&u.Continue.Input, here)
+		}
+		f.commands(u.Sends)
+	}
+	f.commands(t.Sends)
+}
+
+func (f visit) audit(audit []store.Audit) {
+	for i := range audit {
+		f.text(&audit[i].Why, spot{})
+		f.text(&audit[i].Detail, spot{})
+	}
+}
+
+func (f visit) commands(commands []store.Command) {
+	for i := range commands {
+		c := &commands[i]
+		if c.Item != nil {
+			f.item(c.Item, spot{runID: c.RunID, run: c.RunNo})
+		}
+		if c.Start == nil {
+			continue
+		}
+		here := spot{runID: c.Start.ID}
+		f(&c.Start.Input, here)
+		f.items(c.Start.Items, here)
+		if fork := c.Start.Fork; fork != nil {
+			for i := range fork.Entries {
+				f(&fork.Entries[i].Value, here)
+			}
+			f.items(fork.Items, here)
+			f.audit(fork.Audit)
+		}
+	}
+}
+
+func (f visit) items(items []store.Item, s spot) {
+	for i := range items {
+		f.item(&items[i], s)
+	}
+}
+
+func (f visit) item(it *store.Item, s spot) {
+	f(&it.Value, s)
+	s.inline = true
+	f(&it.Verdict, s)
+}
+
+// copyTurn returns a copy whose values can be replaced.
+func copyTurn(t *store.Turn) *store.Turn {
+	c := *t
+	c.Rewrites, c.Entries, c.Returned = slices.Clone(t.Rewrites), slices.Clone(t.Entries), slices.Clone(t.Returned)
+	c.Consumed, c.Answers = slices.Clone(t.Consumed), slices.Clone(t.Answers)
+	c.Values, c.Appends, c.Audit = slices.Clone(t.Values), slices.Clone(t.Appends), slices.Clone(t.Audit)
+	c.Sends = copyCommands(t.Sends)
+	if t.Update != nil {
+		u := *t.Update
+		u.Sends = copyCommands(u.Sends)
+		if u.Continue != nil {
+			next := *u.Continue
+			u.Continue = &next
+		}
+		c.Update = &u
+	}
+	return &c
+}
+
+func copyCommands(commands []store.Command) []store.Command {
+	commands = slices.Clone(commands)
+	for i := range commands {
+		c := &commands[i]
+		if c.Item != nil {
+			item := *c.Item
+			c.Item = &item
+		}
+		if c.Start != nil {
+			start := *c.Start
+			start.Items = slices.Clone(start.Items)
+			if start.Fork != nil {
+				fork := *start.Fork
+				fork.Entries, fork.Items, fork.Audit = slices.Clone(fork.Entries), slices.Clone(fork.Items), slices.Clone(fork.Audit)
+				start.Fork = &fork
+			}
+			c.Start = &start
+		}
+	}
+	return commands
+}
+
+// Active reports whether something is done to values.
+func (p *Policy) Active() bool {
+	return p != nil && (p.cfg.Compress > 0 || len(p.cfg.Keys) > 0 || p.cfg.Objects != nil)
+}
+
+// finds reports whether a walk comes upon a value that has to be sealed though
+// nothing is done to values.
+func finds(walk func(visit)) bool {
+	found := false
+	walk(func(v *[]byte, _ spot) { found = found || len(*v) > 0 && (*v)[0] == Marker })
+	return found
+}
+
+// sealer returns a visit that seals, and the error that it meets.
+func (p *Policy) sealer(ctx context.Context) (visit, *error) {
+	failed := new(error)
+	return func(v *[]byte, s spot) {
+		if *failed != nil || *v == nil {
+			return
+		}
+		if s.secret && (p == nil || len(p.cfg.Keys) == 0) && (*v)[0] != Marker {
+			return // a text that is not encrypted stays one
+		}
+		if s.entry {
+			if stored := p.recall(place{s.run, s.incarnation, s.loc}, *v); stored != nil {
+				*v = stored
+				return
+			}
+		}
+		sealed, err := p.seal(ctx, s.at(), *v)
+		if err != nil {
+			*failed = err
+			return
+		}
+		*v = sealed
+	}, failed
+}
+
+// SealTurn returns the turn as it is stored; t is not changed. An error is that of
+// Objects: nothing of the turn may be stored then.
+func (p *Policy) SealTurn(ctx context.Context, t *store.Turn) (*store.Turn, error) {
+	if !p.Active() && !finds(func(f visit) { f.turn(t) }) {
+		return t, nil
+	}
+	t = copyTurn(t)
+	f, failed := p.sealer(ctx)
+	f.turn(t)
+	return t, *failed
+}
+
+// SealCommands returns commands as they are stored; the given ones are not
+// changed. Errors are those of SealTurn.
+func (p *Policy) SealCommands(ctx context.Context, commands []store.Command) ([]store.Command, error) {
+	if !p.Active() && !finds(func(f visit) { f.commands(commands) }) {
+		return commands, nil
+	}
+	commands = copyCommands(commands)
+	f, failed := p.sealer(ctx)
+	f.commands(commands)
+	return commands, *failed
+}
+
+// opener opens values where they stand.
+type opener struct {
+	p   *Policy
+	ctx context.Context // of the one call
+	err error           // the first
+}
+
+func (o *opener) value(v *[]byte) {
+	if len(*v) == 0 || (*v)[0] != Marker {
+		return
+	}
+	plain, err := o.p.Open(o.ctx, *v)
+	if err != nil {
+		if o.err == nil {
+			o.err = err
+		}
+		return
+	}
+	*v = plain
+}
+
+// text opens a text. One that cannot be opened says why.
+func (o *opener) text(t *string) {
+	rest, sealed := strings.CutPrefix(*t, textMark)
+	if !sealed {
+		return
+	}
+	stored, err := base64.RawStdEncoding.DecodeString(rest)
+	if err != nil {
+		return // never sealed
+	}
+	s, sealed, err := Look(stored)
+	if err != nil || !sealed {
+		return
+	}
+	plain, err := o.p.Open(o.ctx, stored)
+	if err == nil {
+		*t = string(plain)
+		return
+	}
+	if o.err == nil {
+		o.err = err
+	}
+	*t = "(" + s.String() + ")"
+}
+
+func (o *opener) run(r *store.Run) {
+	o.value(&r.Input)
+	o.value(&r.Output)
+	o.text(&r.Reason)
+}
+
+func (o *opener) items(items []store.Item) {
+	for i := range items {
+		o.value(&items[i].Value)
+		o.value(&items[i].Verdict)
+	}
+}
+
+func (o *opener) audit(audit []store.Audit) {
+	for i := range audit {
+		o.text(&audit[i].Why)
+		o.text(&audit[i].Detail)
+	}
+}
+
+// entries opens the entries of a run. In a snapshot, values that are large when
+// they are open are left out, as the store leaves out those that are stored so.
+func (o *opener) entries(run store.RunNo, incarnation int, entries []store.Entry, snapshot bool) {
+	for i := range entries {
+		e := &entries[i]
+		s, sealed, err := Look(e.Value)
+		if !sealed {
+			continue
+		}
+		if err == nil && snapshot && s.Size >= store.LargeValue {
+			e.Value, e.Size = nil, s.Size
+			continue
+		}
+		stored := e.Value
+		if o.value(&e.Value); snapshot {
+			e.Size = s.Size
+		}
+		o.p.remember(run, incarnation, e, stored)
+	}
+}

@@ -1,0 +1,99 @@
+package stet
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stet-run/stet/internal/payload"
+	"github.com/stet-run/stet/store"
+)
+
+// Payloads says what is done to values before they are stored: inputs, results,
+// messages, answers, errors, progress of steps, values and streams. All processes
+// on a store have the same. The zero Payloads stores values as the codec gives
+// them. It may be changed at any time: each stored value says how it is to be read.
+//
+// IDs of runs and messages, names, locations with their keys, tags and headers are
+// never encrypted: runs are found by them.
+type Payloads struct {
+	// Compress is the length from which on values are compressed with zstd, if that
+	// makes them smaller. Default and None: no value is. 1024 is a good beginning.
+	Compress int
+	// Keys encrypt values, with AES-256-GCM: the first one those that are written,
+	// all those that are read. To change the key put the new one before the others,
+	// in all processes as a second one first; keep a former one as long as something
+	// is stored that it has encrypted, which is as long as runs are. Default: values
+	// are not encrypted.
+	Keys []PayloadKey
+	// Objects keeps large values outside the store, for example a folder, see
+	// package store/files. A value is written there before the commit that refers to
+	// it; what nothing refers to is deleted a day later. Default: nil, none is.
+	Objects store.Objects
+	// Offload is the length from which on values go to Objects, counted after they
+	// were compressed. Default 256 KiB. Answers, published values and streams stay
+	// in the store.
+	Offload int
+}
+
+// PayloadKey is a key that values are encrypted with.
+type PayloadKey struct {
+	// ID is stored with what the key has encrypted: 1 to 64 printable ASCII
+	// characters without spaces. A key with another secret has another ID.
+	ID string
+	// Secret is 32 bytes from a good source of randomness.
+	Secret []byte
+}
+
+// ErrUnknownKey: a stored value is encrypted with a key that Payloads.Keys lacks;
+// the error names it. A run with such a value is left alone, not failed, and goes
+// on in a process that has the key.
+var ErrUnknownKey = payload.ErrUnknownKey
+
+// ErrSealed: a stored value cannot be read, because its key or its object is not
+// there.
+var ErrSealed = errors.New("value sealed")
+
+func (p *Payloads) setDefaults() { pick(&p.Offload, 256<<10) }
+
+// check reports everything that is wrong.
+func (p *Payloads) check(bad func(format string, args ...any)) {
+	if p.Compress < 0 && p.Compress != None {
+		bad("Payloads.Compress: expected 1 or more, or None, found %d", p.Compress)
+	}
+	if p.Offload < store.LargeValue {
+		bad("Payloads.Offload: expected %d or more, found %d", store.LargeValue, p.Offload)
+	}
+	ids := map[string]bool{}
+	for i, k := range p.Keys {
+		if err := payload.CheckKey(payload.Key(k)); err != nil {
+			bad("Payloads.Keys[%d]: %s", i, err)
+		}
+		if ids[k.ID] {
+			bad("Payloads.Keys[%d]: expected another ID than those before, found %q", i, k.ID)
+		}
+		ids[k.ID] = true
+	}
+}
+
+// policy returns what is done to values.
+func (p *Payloads) policy() *payload.Policy {
+	cfg := payload.Config{Compress: max(p.Compress, 0), Objects: p.Objects, Offload: p.Offload}
+	for _, k := range p.Keys {
+		cfg.Keys = append(cfg.Keys, payload.Key(k))
+	}
+	return payload.New(cfg)
+}
+
+// Store returns the store as this engine sees it: values are as they were given
+// where Config.Payloads can open them, and as they are stored where not.
+func (e *Engine) Store() store.Store { return e.store }
+
+// unopened returns why a value is still as it is stored, or nil if it is not.
+func unopened(data []byte) error {
+	if s, sealed, err := payload.Look(data); err != nil {
+		return err
+	} else if sealed {
+		return fmt.Errorf("the value cannot be read (%s): %w", s.String(), ErrSealed)
+	}
+	return nil
+}
