@@ -117,7 +117,7 @@ func (e *Engine) History(ctx context.Context, runID string, q HistoryQuery) ([]E
 		s := &stored[i]
 		entries[i] = Entry{
 			Location: location.Loc(s.Loc).String(), Kind: s.Kind, State: s.State, Number: s.Seq, Attempts: s.Attempt,
-			Started: s.Started.Time(), Ended: s.Ended.Time(), Wake: s.Wake.Time(), Size: s.Size, Owes: s.Owes,
+			Started: s.Started.Time(), Ended: s.Ended.Time(), Wake: s.Wake.Time(), Size: s.Size, Owes: s.Owes && s.State == store.Done,
 			value: s.Value, codecs: e.codecs, errors: e.errors,
 		}
 		if s.Value != nil && (s.Kind == store.KindChild || s.Kind == store.KindRun) {

@@ -145,6 +145,9 @@ func (e *Engine) Rewind(ctx context.Context, runID, before, reason string, opts 
 // The results are those of Cancel. Refused are an unknown location, one that is no
 // step, a step that was undone, and superseded runs. The code sees the value; if it
 // then asks for other operations than are recorded, the run stalls.
+//
+// A compensation that has failed is a step, too, at the location of its own step and
+// "undo": with any value it counts as done, and is not executed any more.
 func (e *Engine) EditResult(ctx context.Context, runID, step string, value any, reason string, opts ...VerbOption) (bool, error) {
 	data, err := e.encodeValue("result", value)
 	if err != nil {

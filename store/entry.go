@@ -75,7 +75,7 @@ type Entry struct {
 	At      Time  // the run's time at the hand-over; 0: not handed over
 	Wake    Time  // an open entry's deadline or next attempt; 0: none
 	Attempt int   // attempts on record
-	Owes    bool  // a completed step that carries a compensation
+	Owes    bool  // a step that carries a compensation, which is owed once it is Done
 	// Generation is the run's when the operation was asked for: what it has handed
 	// out (keys, tokens) is derived from it.
 	Generation int

@@ -193,7 +193,9 @@ func (d *decision) changes(it *store.Item, change func(it *store.Item, entries [
 	d.changed = true
 	u := d.update
 	u.Status, u.Reason, u.WakeAt, u.Waits = store.Running, "", 0, nil
-	u.Marks &= store.Paused
+	if it.Kind != store.ItemEdit { // which leaves standing that it is cancelled or undone
+		u.Marks &= store.Paused
+	}
 	return d.yes(it, detail), nil
 }
 

@@ -9,7 +9,8 @@ import (
 
 // Edit returns the record of a step with another outcome: a value, or with failed
 // the failure that is its cause. A step that has not completed is done then, and
-// gets its number when the run goes on. A Refusal says why it cannot be; another
+// gets its number when the run goes on. So is a compensation that has failed: it is
+// not executed any more. A Refusal says why it cannot be; another
 // error that something cannot be read.
 func Edit(entries []store.Entry, q *Request, now store.Time) (store.Entry, error) {
 	p := past{entries: entries}
@@ -18,6 +19,12 @@ func Edit(entries []store.Entry, q *Request, now store.Time) (store.Entry, error
 	switch {
 	case old == nil:
 		return store.Entry{}, p.unknown(loc)
+	case old.Kind == store.KindUndo && (old.State != store.Open || q.Failed):
+		return store.Entry{}, refuseTo("%s is a compensation: one that is open can be edited to be done, and nothing else", loc)
+	case old.Kind == store.KindUndo:
+		e := *old
+		e.State, e.Value, e.Wake, e.Size, e.Ended = store.Done, nil, 0, 0, now
+		return e, nil
 	case old.Kind != store.KindStep:
 		return store.Entry{}, refuseTo("%s is a %s: only the outcome of a step can be edited", loc, old.Kind)
 	case p.isUndone(q.Location):

@@ -209,7 +209,6 @@ func (r *Run) handOver(o *op) {
 		e.Started, e.Ended = o.from, o.until
 	}
 	if o.keep && o.failure == nil {
-		e.Owes = true
 		r.owe(o, r.seq, r.pos)
 	}
 	switch {
@@ -234,7 +233,7 @@ func (o *op) handed(number int64) {
 // write puts the operation's entry into the filling turn, in place of an
 // earlier one there.
 func (r *Run) write(o *op, e store.Entry) {
-	e.Loc, e.Kind, e.Born, e.Generation = string(o.loc), o.kind, o.born, o.generation
+	e.Loc, e.Kind, e.Born, e.Generation, e.Owes = string(o.loc), o.kind, o.born, o.generation, o.keep
 	r.count(o.in, 0, len(e.Value)-o.size)
 	o.size = len(e.Value)
 	r.log.put(o, e)

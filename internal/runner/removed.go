@@ -80,7 +80,7 @@ func (r *Run) passGone() {
 		case rec.handed:
 		case rec.gone:
 			r.recall(rec)
-			if rec.Owes {
+			if rec.owes() {
 				r.undo.debts = append(r.undo.debts, &debt{loc: location.Loc(rec.Loc), seq: rec.Seq})
 			}
 		default:

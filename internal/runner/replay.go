@@ -23,6 +23,10 @@ type record struct {
 	gone     bool // … and to be handed over to nobody
 }
 
+// owes reports whether the record is of a completed step that carries a
+// compensation.
+func (rec *record) owes() bool { return rec.Owes && rec.State == store.Done }
+
 // replay is the part of a run that returns what is recorded.
 type replay struct {
 	records  map[string]*record
@@ -178,7 +182,7 @@ func (r *Run) recallOp(o *op) {
 	}
 	r.recall(o.rec)
 	o.handed(o.rec.Seq)
-	if o.rec.Owes {
+	if o.rec.owes() {
 		r.owe(o, o.rec.Seq, 0)
 	}
 	r.settle(&o.source)
@@ -198,7 +202,7 @@ func (r *Run) recallUnnumbered(o *op) {
 	e := *o.rec.Entry
 	e.Seq, e.At, e.Value = r.seq, r.now, value
 	r.log.put(o, e)
-	if e.Owes {
+	if o.rec.owes() {
 		r.owe(o, e.Seq, 0)
 	}
 	r.settle(&o.source)

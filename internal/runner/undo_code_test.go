@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -263,4 +264,119 @@ func TestUndoOfLoop(t *testing.T) {
 			})
 		}
 	}
+}
+
+// pause pauses the run; who resumes it begins a new activation.
+func (s *saga) pause() {
+	s.t.Helper()
+	s.r.Pause(s.j.send(store.Item{Kind: store.ItemPause, Sent: s.clock}))
+	s.play()
+}
+
+func (s *saga) resume() {
+	s.t.Helper()
+	if s.j.run.Marks&store.Paused == 0 {
+		s.t.Fatalf("the run is not paused: it is %s, %s", s.j.run.Status, s.j.run.Marks)
+	}
+	s.j.run.Marks &^= store.Paused
+	s.crash()
+	s.play()
+}
+
+// What ends while a run is being paused is recorded without a number, and is owed,
+// or paid, all the same.
+func TestUndoAndPause(t *testing.T) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+		if err := s.steps(b, "one", "two"); err != nil {
+			return result("", err)
+		}
+		return result("", errSaga)
+	})
+	s.play()
+	s.end("one", "a")
+	s.pause()
+	s.end("two", "b")
+	if e, _ := s.j.at("two"); e.State != store.Done || e.Seq != 0 || !e.Owes {
+		t.Fatalf("the shelved record is %+v", e)
+	}
+	if got := Owed(slices.Collect(maps.Values(s.j.entries))); !slices.Equal(got, []string{"two", "one"}) {
+		t.Errorf("owed are %q", got)
+	}
+	s.resume()
+	s.wantFlight("two/undo")
+	s.pause()
+	s.end("two/undo", "")
+	if e, _ := s.j.at("two/undo"); e.State != store.Done || e.Seq != 0 {
+		t.Fatalf("the shelved record is %+v", e)
+	}
+	if s.j.run.Marks != store.Paused|store.Undoing {
+		t.Errorf("the run is %s", s.j.run.Marks)
+	}
+	s.resume()
+	s.wantFlight("one/undo")
+	s.finish()
+	s.want(store.Failed, errSaga.Error())
+	s.wantOrder("one", "two", "two/undo", "one/undo")
+	s.replays()
+}
+
+// A person may say that a failed step has succeeded, or that it has not, or that a
+// compensation is not to be tried any more.
+func TestUndoOfWhatWasEdited(t *testing.T) {
+	edit := func(s *saga, place string, q Request) {
+		t.Helper()
+		q.Location = string(path(strings.Split(place, "/")...))
+		entries, _ := s.j.snapshot()
+		e, err := Edit(entries, &q, s.clock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.j.entries[e.Loc] = e
+		s.j.run.Status = store.Running
+		s.crash()
+		s.play()
+	}
+	code := func(s *saga, b *Branch) ([]byte, *Failure) {
+		for _, name := range []string{"one", "two"} {
+			_, _ = s.do(b, name) // whatever becomes of it
+		}
+		if _, err := step(b, "last"); err != nil {
+			return result("", err)
+		}
+		return result("", errSaga)
+	}
+	s := newSaga(t, code)
+	s.play()
+	s.fail("one", "no")
+	s.end("two", "b")
+	edit(s, "one", Request{Value: []byte("by hand")})
+	edit(s, "two", Request{Failed: true, Value: EncodeFailure(&Failure{Code: CodeError, Message: "it has not"})})
+	s.end("last", "")
+	s.finish()
+	s.wantUndone("one/undo of by hand")
+	s.wantOrder("one", "two", "last", "one/undo")
+
+	s = newSaga(t, code)
+	s.play()
+	s.end("one", "a")
+	s.end("two", "b")
+	s.end("last", "")
+	s.fail("two/undo", "no")
+	if s.j.run.Status != store.Stalled {
+		t.Fatalf("the run is %s", s.j.run.Status)
+	}
+	entries, _ := s.j.snapshot()
+	for place, q := range map[string]Request{"two": {Value: []byte("x")}, "two/undo": {Failed: true, Value: EncodeFailure(&Failure{Code: CodeError})}} {
+		q.Location = string(path(strings.Split(place, "/")...))
+		if _, err := Edit(entries, &q, s.clock); err == nil {
+			t.Errorf("the edit of %s is not refused", place)
+		}
+	}
+	edit(s, "two/undo", Request{Value: []byte("skip")})
+	s.wantFlight("one/undo")
+	s.finish()
+	s.want(store.Failed, errSaga.Error())
+	s.wantUndone("one/undo of a")
+	s.wantOrder("one", "two", "last", "two/undo", "one/undo")
+	s.replays()
 }

@@ -91,10 +91,11 @@ func TestUndoReverseOrder(t *testing.T) {
 	if e, _ := s.j.at("x/two"); !e.Owes {
 		t.Error("the record does not say that the step owes its undoing")
 	}
-	for _, place := range []string{"plain", "fails"} {
-		if e, _ := s.j.at(place); e.Owes {
-			t.Errorf("%s owes something", place)
-		}
+	if e, _ := s.j.at("plain"); e.Owes {
+		t.Error("a step without a compensation owes something")
+	}
+	if e, _ := s.j.at("fails"); !e.Owes || e.State != store.FailedEntry {
+		t.Error("the record of a failed step does not say that it carries a compensation, which an edit needs to know")
 	}
 	s.finish()
 	s.want(store.Failed, errSaga.Error())
@@ -482,6 +483,7 @@ func TestOwed(t *testing.T) {
 		entry(path("d", undoName), store.KindUndo, store.Done, 6, false),
 		entry(path("e"), store.KindStep, store.Done, 0, true),
 		entry(path("f"), store.KindStep, store.Open, 0, true),
+		entry(path("g"), store.KindStep, store.FailedEntry, 2, true),
 	}
 	if got, want := Owed(entries), []string{"e", "b", "a"}; !slices.Equal(got, want) {
 		t.Errorf("owed are %q, want %q", got, want)
