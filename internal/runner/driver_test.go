@@ -154,8 +154,9 @@ func (d *driver) sendMail() {
 func (d *driver) resolve() bool {
 	for _, loc := range slices.Sorted(maps.Keys(d.j.entries)) {
 		e := d.j.entries[loc]
-		if e.Kind == store.KindPromise && e.State == store.Open && !slices.ContainsFunc(d.j.items, func(it store.Item) bool { return it.Loc == loc }) {
-			it := store.Item{Kind: store.ItemResolution, Loc: loc, Value: []byte("resolved")}
+		resolves := func(it store.Item) bool { return it.Loc == loc && it.Generation == e.Generation }
+		if e.Kind == store.KindPromise && e.State == store.Open && !slices.ContainsFunc(d.j.items, resolves) {
+			it := store.Item{Kind: store.ItemResolution, Loc: loc, Generation: e.Generation, Value: []byte("resolved")}
 			if hashOf(location.Loc(loc))%3 == 0 {
 				it.Failed, it.Value = true, EncodeFailure(&Failure{Code: CodeError, Message: "rejected"})
 			}
@@ -388,7 +389,7 @@ func (d *driver) transact() {
 		owes := o != nil && o.keep
 		d.transactions++
 		d.j.entries[string(b.Location)] = store.Entry{
-			Loc: string(b.Location), Kind: store.KindStep, State: store.Done, Attempt: 1,
+			Loc: string(b.Location), Kind: store.KindStep, State: store.Done, Attempt: 1, Born: b.born, Generation: b.generation,
 			Value: result.Value, Size: len(result.Value), Owes: owes,
 		}
 	}

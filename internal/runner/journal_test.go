@@ -24,6 +24,7 @@ type journal struct {
 	values   map[string]string
 	streams  map[string][]string
 	sets     int // how often a value was set
+	retried  bool
 }
 
 // birth is the time at which the runs of the tests begin.

@@ -33,7 +33,7 @@ func (j *journal) carry(sends []store.Command) {
 	for _, c := range sends {
 		switch {
 		case c.Start != nil:
-			if j.out.started[c.Start.ID] != nil {
+			if j.out.started[c.Start.ID] != nil && !j.retried {
 				j.violate("child %s is started twice", c.Start.ID)
 			}
 			if c.Start.Parent != j.run.No {
@@ -113,6 +113,9 @@ func (d *driver) endOther() bool {
 	name := names[i]
 	if watch, ok := d.j.out.watches[name]; ok {
 		delete(d.j.out.watches, name)
+		if id := d.j.out.watched[name]; d.j.out.started[id] != nil {
+			d.j.out.ended[id] = true
+		}
 		it := endOf(watch.Name, d.j.out.watched[name])
 		if hashOf(location.Loc(name))>>4%6 == 0 {
 			it.Failed, it.Value = true, nil // there is no such run

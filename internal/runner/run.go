@@ -449,6 +449,7 @@ type Body struct {
 
 	run        *Run
 	generation int
+	born       int64
 }
 
 // Key returns the idempotency key of the step. It is safe to call on any

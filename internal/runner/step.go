@@ -111,7 +111,7 @@ func (r *Run) Bodies() []Body {
 		o.queued, o.given = false, true
 		body := Body{
 			ID: o.id, Location: o.loc, Attempt: o.attempt + 1, Func: o.step.Func,
-			Timeout: o.step.Policy.Timeout, Detail: o.detail, run: r, generation: o.generation,
+			Timeout: o.step.Policy.Timeout, Detail: o.detail, run: r, generation: o.generation, born: o.born,
 		}
 		if overall := o.step.Policy.Overall; overall > 0 {
 			body.Deadline = o.asked.Add(overall)
