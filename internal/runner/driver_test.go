@@ -25,6 +25,7 @@ type driver struct {
 	weak   weakness
 	mail   int  // messages that may still be sent
 	cruel  bool // cancels the run at a random point
+	stop   int  // run returns nil after so many events; 0: at the end
 	seen   *seen
 	change change // of code that is edited
 
@@ -239,6 +240,13 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 	}
 	cut := func() bool { return mayCut != nil && mayCut() }
 	for range 20_000 {
+		if d.stop > 0 {
+			if d.stop--; d.stop == 0 { // what is under way is lost
+				d.leave()
+				d.flight, d.pending = nil, nil
+				return nil
+			}
+		}
 		if run := &d.j.run; run.Status.Terminal() && (run.Reason == "terminated" || d.cancelledLate()) {
 			d.leave()
 			return &Outcome{Status: run.Status, Reason: run.Reason}

@@ -149,7 +149,10 @@ func (j *journal) orphaned() string {
 		if start.ParentLoc == "" || j.out.former[id] || j.out.ended[id] || j.out.cancelled[id] || j.pruned(location.Loc(start.ParentLoc)) {
 			continue
 		}
-		e := j.entries[start.ParentLoc]
+		e, there := j.entries[start.ParentLoc]
+		if !there && (j.run.Generation > 0 || j.retried) {
+			continue // its loop was pruned and then taken back
+		}
 		l, err := decodeLink(e.State, e.Value)
 		if err != nil {
 			return fmt.Sprintf("the entry of child %s cannot be read: %v", id, err)

@@ -59,12 +59,13 @@ func (j *journal) takeBack(t *Takeback, rewind bool) {
 			j.items[i].State = store.New
 		}
 	}
+	_, cancelled := j.entries[string(cancelLocation)]
 	for i := range j.items {
 		it := &j.items[i]
 		switch {
 		case it.State == store.Dead:
 			it.State = store.New
-		case it.Kind.Verb():
+		case it.Kind == store.ItemTerminate, it.Kind == store.ItemCancel && it.State == store.Consumed && !cancelled:
 			it.Kind = store.ItemPause // what was asked of the run before counts no more
 		}
 	}
@@ -80,23 +81,31 @@ func (j *journal) takeBack(t *Takeback, rewind bool) {
 // the whole history replays.
 func TestTakenBackRunsGoOn(t *testing.T) {
 	seed := seedOf(t)
-	var rewound, retried, refused, reopened, returned, children, again int
+	var rewound, retried, refused, stopped, reopened, returned, children int
 	for i := range count(1000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		d := newDriver(t, generate(random, 4+random.IntN(25)), random)
 		d.cruel = random.IntN(6) == 0
 		often := 10 + random.IntN(80)
 		cut := func() bool { return random.IntN(often) == 0 }
+		if random.IntN(2) == 0 {
+			d.stop = 1 + random.IntN(120) // it is stopped there, as by a pause
+		}
 		over := d.run(cut)
+		d.stop = 0
 		for round := range 1 + random.IntN(3) {
-			if problem := d.verify(over); problem != "" {
+			if over == nil && len(d.j.broken) > 0 {
+				t.Fatalf("program %d, round %d: %s", i, round, d.j.broken[0])
+			} else if over == nil {
+				stopped++
+			} else if problem := d.verify(over); problem != "" {
 				t.Fatalf("program %d, round %d: %s", i, round, problem)
 			}
 			entries := d.j.whole()
 			var tb *Takeback
 			var err error
 			at := location.Loc("")
-			retry := over.Status == store.Failed && random.IntN(2) == 0
+			retry := over != nil && over.Status == store.Failed && random.IntN(2) == 0
 			if retry {
 				run := d.j.run
 				run.Output = over.Output
@@ -113,7 +122,9 @@ func TestTakenBackRunsGoOn(t *testing.T) {
 				if _, ok := err.(Refusal); !ok {
 					t.Fatalf("program %d: to before %s: %v", i, at, err)
 				}
-				refused++
+				if refused++; over == nil {
+					over = d.run(cut) // it goes on as it was
+				}
 				break
 			}
 			if retry {
@@ -136,7 +147,6 @@ func TestTakenBackRunsGoOn(t *testing.T) {
 				}
 			}
 			over = d.run(cut)
-			again++
 			for _, e := range stands {
 				loc := location.Loc(e.Loc).String()
 				if e.Kind == store.KindStep && (e.State == store.Done || e.State == store.FailedEntry) && d.begun[loc] != begun[loc] {
@@ -148,8 +158,8 @@ func TestTakenBackRunsGoOn(t *testing.T) {
 			t.Fatalf("program %d: after what was taken back: %s", i, problem)
 		}
 	}
-	t.Logf("%d rewinds, %d retries, %d refused; %d entries reopened, %d items returned, %d children cancelled", rewound, retried, refused, reopened, returned, children)
-	if rewound == 0 || retried == 0 || reopened == 0 || returned == 0 || children == 0 {
+	t.Logf("%d rewinds, %d of runs that were stopped, %d retries, %d refused; %d entries reopened, %d items returned, %d children cancelled", rewound, stopped, retried, refused, reopened, returned, children)
+	if rewound == 0 || retried == 0 || reopened == 0 || returned == 0 || children == 0 || stopped == 0 {
 		t.Error("something of this never happened")
 	}
 }
