@@ -1,0 +1,140 @@
+package guide_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/stettest"
+)
+
+// What the tasks work with.
+type (
+	Order    struct{ ID, Customer string }
+	Charge   struct{ ID string }
+	Decision struct{ OK bool }
+	Cursor   struct{ Seen int }
+	Page     struct {
+		Items int
+		Last  bool
+	}
+)
+
+var errNoRoute = errors.New("no route")
+
+type bank struct{}
+
+func (bank) Charge(context.Context, Order, string) (Charge, error) { return Charge{"c-1"}, nil }
+func (bank) Refund(context.Context, Charge, string) error          { return nil }
+
+type carrier struct{}
+
+func (carrier) Book(_ context.Context, o Order) error {
+	if o.Customer == "the moon" {
+		return stet.Permanent(errNoRoute)
+	}
+	return nil
+}
+
+type feed struct{}
+
+func (feed) After(_ context.Context, seen int) (Page, error) {
+	return Page{Items: 10, Last: seen >= 90}, nil
+}
+
+// Retry.
+func charge(ctx stet.Context, o Order) (Charge, error) {
+	return stet.Step(ctx, "charge", func(ctx context.Context) (Charge, error) {
+		return bank{}.Charge(ctx, o, stet.IdempotencyKey(ctx))
+	}, stet.Retry{Attempts: 8, First: time.Second, Max: time.Minute, Timeout: 20 * time.Second})
+}
+
+// Wait for a person.
+var Approved = stet.Message[Decision]("approved")
+
+func approve(ctx stet.Context, _ Order) (bool, error) {
+	d, err := Approved.Receive(ctx, stet.Within(72*time.Hour))
+	if errors.Is(err, stet.ErrTimeout) {
+		return false, nil // nobody has decided
+	}
+	return d.OK, err
+}
+
+// Loop.
+func follow(ctx stet.Context, from Cursor) (int, error) {
+	return stet.Loop(ctx, "poll", from, func(ctx stet.Context, c Cursor) (next stet.Next[Cursor, int], err error) {
+		page, err := stet.Step(ctx, "fetch", func(ctx context.Context) (Page, error) { return feed{}.After(ctx, c.Seen) })
+		if err != nil {
+			return next, err
+		}
+		c.Seen += page.Items
+		if page.Last {
+			return next.Break(c.Seen), nil
+		}
+		return next.Continue(c), stet.Sleep(ctx, "pause", time.Minute)
+	})
+}
+
+// Fan out.
+func measure(ctx stet.Context, pages []string) ([]int, error) {
+	return stet.Map(ctx, "measure", pages, func(ctx stet.Context, url string) (int, error) {
+		return stet.Step(ctx, "head", func(ctx context.Context) (int, error) { return length(ctx, url) })
+	}, stet.Limit(8), stet.KeyBy(func(url string) string { return url }))
+}
+
+func length(_ context.Context, url string) (int, error) {
+	if !strings.HasPrefix(url, "http") {
+		return 0, stet.Permanent(http.ErrNotSupported)
+	}
+	return len(url), nil
+}
+
+// Undo.
+func book(ctx stet.Context, o Order) (Charge, error) {
+	charge, err := stet.Step(ctx, "charge", func(ctx context.Context) (Charge, error) {
+		return bank{}.Charge(ctx, o, stet.IdempotencyKey(ctx))
+	}, stet.Undo(func(ctx context.Context, c Charge) error {
+		return bank{}.Refund(ctx, c, stet.IdempotencyKey(ctx))
+	}))
+	if err != nil {
+		return charge, err
+	}
+	return charge, stet.Do(ctx, "book", func(ctx context.Context) error { return carrier{}.Book(ctx, o) })
+}
+
+// Change code under running workflows.
+func ship(ctx stet.Context, o Order) (string, error) {
+	if stet.Version(ctx, "check the address", 1) >= 1 {
+		err := stet.Do(ctx, "address", func(ctx context.Context) error { return carrier{}.Book(ctx, o) })
+		if err != nil {
+			return "", err
+		}
+	}
+	stet.Removed(ctx, "print a label") // the carrier prints them now
+	return stet.Step(ctx, "ship", func(context.Context) (string, error) { return "shipped", nil })
+}
+
+// Test.
+func TestApproval(t *testing.T) {
+	w := stet.Define("approve", approve)
+	stettest.Run(t, stet.Config{Workflows: []stet.Definition{w}}, func(t *testing.T, env *stettest.Env) {
+		run, err := w.Start(t.Context(), env.Engine, Order{ID: "1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := run.Wait(t.Context()); ok || err != nil { // three days, in no time
+			t.Errorf("got %t, %v", ok, err)
+		}
+	})
+}
+
+func TestBookingSurvivesEveryCrash(t *testing.T) {
+	got, err := stettest.CrashEverywhere(t, stet.Define("book", book), Order{ID: "1"})
+	if err != nil || got.ID != "c-1" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
