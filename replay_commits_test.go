@@ -145,3 +145,74 @@ func replayAfterEachCommit(t *testing.T, c crashCase, parked int) {
 		}
 	}
 }
+
+// TestReplayFitsAfterRepairs exports a run after each commit while it is retried,
+// rewound, edited and forked, and pauses in between.
+func TestReplayFitsAfterRepairs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		first := memory.New()
+		broken := true
+		w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+			a, err := say(ctx, "a", "A")
+			if err != nil {
+				return "", err
+			}
+			m, err := word.Receive(ctx)
+			if err != nil {
+				return "", err
+			}
+			b, err := stet.Step(ctx, "b", func(context.Context) (string, error) {
+				if broken {
+					return "", errors.New("broken")
+				}
+				return "B", nil
+			}, stet.Retry{Attempts: 1})
+			return a + m + b, err
+		})
+		outside := client(t, first.Join(), w)
+		h := &historian{Store: first, reader: outside}
+		startProcess(t, h, stet.Config{Workflows: []stet.Definition{w}})
+		if _, err := w.Start(ctx, outside, "", stet.ID("r"), stet.FirstMessage(word, "m")); err != nil {
+			t.Fatal(err)
+		}
+		ends := func(id, want string) {
+			t.Helper()
+			if got, err := w.Handle(outside, id).Wait(ctx); got != want || (err == nil) != (want != "") {
+				t.Fatalf("run %s ends with %q, %v; want %q", id, got, err, want)
+			}
+		}
+		asked := func(ok bool, err error) {
+			t.Helper()
+			if !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		ends("r", "")
+		asked(outside.Retry(ctx, "r", "again"))
+		ends("r", "") // broken still
+		broken = false
+		asked(outside.Retry(ctx, "r", "mended"))
+		ends("r", "AmB")
+		asked(outside.Rewind(ctx, "r", "word", "another word"))
+		ends("r", "AmB")
+		asked(outside.EditResult(ctx, "r", "a", "X", "another letter"))
+		ends("r", "XmB")
+		id, err := outside.Fork(ctx, "r", "b", "a copy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends(id, "XmB")
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.err != nil || len(h.files) < 10 {
+			t.Fatalf("%d files, %v", len(h.files), h.err)
+		}
+		check := checker(t, first.Join(), w)
+		for i, file := range h.files {
+			if err := check.Replay(ctx, bytes.NewReader(file)); err != nil {
+				t.Errorf("the replay after commit %d: %v\n%s", i+1, err, file)
+			}
+		}
+	})
+}

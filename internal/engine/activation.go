@@ -42,9 +42,12 @@ type activation struct {
 	// The next event ends it. heard is set by what comes from the inbox after the
 	// turn under way was taken.
 	unread, heard bool
-	timer         *time.Timer
-	bodies        map[int64]*body
-	next          *job // started last, and left to the driver
+	// reclaimed says that the run was claimed again before the answer to the turn
+	// under way came here: it is in this node's hand whatever the turn has done.
+	reclaimed bool
+	timer     *time.Timer
+	bodies    map[int64]*body
+	next      *job // started last, and left to the driver
 
 	// Owned by tenure.mu.
 	parkedAt time.Time // zero: not parked
@@ -164,6 +167,7 @@ func (a *activation) handle(events []event) bool {
 				return false
 			}
 			if ev.claimed.Fresh {
+				a.reclaimed = a.underWay
 				a.t.unpark(a)
 				a.r.Resumed()
 			}
@@ -349,6 +353,8 @@ func (a *activation) submit() {
 // reports whether the run goes on in memory.
 func (a *activation) answer(result store.TurnResult, rest []event) bool {
 	a.underWay = false
+	reclaimed := a.reclaimed
+	a.reclaimed = false
 	switch result.Verdict {
 	case store.Committed:
 		a.r.Committed()
@@ -365,6 +371,9 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 		}
 		if a.r.Paused() {
 			a.leave(rest)
+			if reclaimed {
+				a.t.take(a.no)
+			}
 			a.t.claimSoon()
 			return false
 		}
@@ -378,6 +387,9 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 				a.t.claimSoon() // who has asked since is told by who decides
 			}
 			a.leave(rest)
+			if reclaimed {
+				a.t.take(a.no) // for a verb that came since
+			}
 			a.t.e.ended(ended)
 			return false
 		}
