@@ -2,6 +2,7 @@ package stet_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -232,4 +233,108 @@ func TestVersionOfBadInput(t *testing.T) {
 			t.Errorf("the run ends with %v, want %s", err, text)
 		}
 	}
+}
+
+// TestVersionsOfWhatIsTakenBack follows a rewind, a retry and a fork under changed
+// code: what stands keeps the version it had, and what is redone from a place that
+// former code has not passed takes the newest.
+func TestVersionsOfWhatIsTakenBack(t *testing.T) {
+	var versions, executed []string
+	workflow := func(isChanged bool) *stet.Workflow[string, string] {
+		return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+			versions = nil
+			mark := func(change string) error {
+				if !isChanged {
+					return nil
+				}
+				version := stet.Version(ctx, change, 1)
+				versions = append(versions, fmt.Sprint(change, version))
+				if version == 0 {
+					return nil
+				}
+				_, err := say(ctx, "new at "+change, "")
+				return err
+			}
+			for _, name := range []string{"a", "b", "c"} {
+				if err := mark(name); err != nil {
+					return "", err
+				}
+				err := stet.Do(ctx, name, func(context.Context) error {
+					executed = append(executed, name)
+					if name == "c" && !isChanged {
+						return errRefusedCard
+					}
+					return nil
+				}, stet.Retry{Attempts: 1})
+				if err != nil {
+					return "", err
+				}
+			}
+			return "", mark("end")
+		})
+	}
+	rewind := func(before string) func(context.Context, *stet.Engine) (string, error) {
+		return func(ctx context.Context, e *stet.Engine) (string, error) {
+			ok, err := e.Rewind(ctx, "r", before, "test")
+			return "r", errors.Join(err, notOK(ok))
+		}
+	}
+	fork := func(before string) func(context.Context, *stet.Engine) (string, error) {
+		return func(ctx context.Context, e *stet.Engine) (string, error) { return e.Fork(ctx, "r", before, "test") }
+	}
+	for _, c := range []struct {
+		name               string
+		act                func(context.Context, *stet.Engine) (string, error)
+		versions, executed string
+	}{
+		{"retry", func(ctx context.Context, e *stet.Engine) (string, error) {
+			ok, err := e.Retry(ctx, "r", "test")
+			return "r", errors.Join(err, notOK(ok))
+		}, "[a0 b0 c0 end1]", "[c]"},
+		{"rewind to the last one", rewind("c"), "[a0 b0 c0 end1]", "[c]"},
+		{"rewind to the one before", rewind("b"), "[a0 b0 c1 end1]", "[b c]"},
+		{"rewind to the first one", rewind("a"), "[a1 b1 c1 end1]", "[a b c]"},
+		{"rewind to the begin", rewind("/"), "[a1 b1 c1 end1]", "[a b c]"},
+		{"fork at the last one", fork("c"), "[a0 b0 c0 end1]", "[c]"},
+		{"fork at the begin", fork("/"), "[a1 b1 c1 end1]", "[a b c]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			first := memory.New()
+			former := workflow(false)
+			p := startProcess(t, first.Join(), stet.Config{Workflows: []stet.Definition{former}, Build: "1"})
+			ctx := testContext(t)
+			run, err := former.Start(ctx, p.Engine, "", stet.ID("r"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := run.Wait(ctx); err == nil {
+				t.Fatal("the run has not failed")
+			}
+			p.stop()
+			<-p.ended
+			executed = nil
+			q := startProcess(t, first.Join(), stet.Config{Workflows: []stet.Definition{workflow(true)}, Build: "2"})
+			id, err := c.act(ctx, q.Engine)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info, err := q.Wait(ctx, id); err != nil || info.Err != nil {
+				t.Fatal(err, info)
+			}
+			if got := fmt.Sprint(executed); got != c.executed {
+				t.Errorf("%s are executed, want %s", got, c.executed)
+			}
+			q.bury(t)
+			if got := fmt.Sprint(versions); got != c.versions {
+				t.Errorf("the versions are %s, want %s", got, c.versions)
+			}
+		})
+	}
+}
+
+func notOK(ok bool) error {
+	if ok {
+		return nil
+	}
+	return errors.New("refused")
 }
