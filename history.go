@@ -62,6 +62,9 @@ func (e *Entry) Decode(v any) error {
 // Err returns the failure of a failed operation, and of an open step or
 // compensation that of its last attempt, or nil. It needs values.
 func (e *Entry) Err() error {
+	if err := unopened(e.value); err != nil {
+		return err
+	}
 	switch {
 	case e.value == nil:
 		return nil

@@ -88,12 +88,21 @@ func (e *RunError) Unwrap() error { return e.Err }
 // runError returns the error of a run that has not succeeded, or nil.
 func (e *Engine) runError(run *store.Run) error {
 	out := &RunError{RunID: run.ID, Status: run.Status, Reason: run.Reason}
+	if err := unopened(run.Output); err != nil {
+		switch run.Status {
+		case store.Failed:
+			out.Err = err
+		case store.Cancelled:
+			out.Err = fmt.Errorf("%w: %w", ErrCancelled, err)
+		case store.Stalled:
+			out.Err = fmt.Errorf("%w: %w", ErrStalled, err)
+		default:
+			return nil // a result, which is decoded later
+		}
+		return out
+	}
 	switch run.Status {
 	case store.Failed:
-		if err := unopened(run.Output); err != nil {
-			out.Err = err
-			return out
-		}
 		failure, err := runner.DecodeFailure(run.Output)
 		if err != nil {
 			return fmt.Errorf("failure of run %q: %w", run.ID, err)

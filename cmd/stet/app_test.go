@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store/files"
 	"github.com/stet-run/stet/store/sqlite"
 )
 
@@ -185,8 +186,18 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	var values stet.Payloads
+	if values.Keys, err = parseKeys(os.Getenv("APP_KEYS")); err != nil {
+		return err
+	}
+	if dir := os.Getenv("APP_OBJECTS"); dir != "" {
+		if values.Objects, err = files.Open(dir); err != nil {
+			return err
+		}
+		values.Offload = 5000
+	}
 	e, err := stet.New(stet.Config{
-		Store: db, Node: "app", Build: "build-" + os.Getenv("VERSION"),
+		Store: db, Payloads: values, Node: "app", Build: "build-" + os.Getenv("VERSION"),
 		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, saga, turns, careful},
 		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before

@@ -68,8 +68,8 @@ func (a *app) deadLettersListCommand() *cobra.Command {
 		Short: "list dead letters, newest first; of these runs, or of all",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			filter.RunIDs, filter.Values = args, a.output != formIDs
-			return a.withStore(cmd.Context(), func(s *sqlite.Store) error {
-				page, err := s.DeadLetters(cmd.Context(), filter)
+			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
+				page, err := e.Store().DeadLetters(cmd.Context(), filter)
 				if err != nil {
 					return err
 				}

@@ -122,6 +122,7 @@ var hints = []struct {
 	{stet.ErrExists, "choose another --id, the same input, or another --existing"},
 	{stet.ErrTooLarge, "keep large data elsewhere and pass a reference to it"},
 	{store.ErrBadCursor, "give the cursor that ls printed, or none to begin at the newest run"},
+	{stet.ErrSealed, "give the application's keys in STET_KEYS and its folder of objects in STET_OBJECTS, see stet help"},
 	{store.ErrDamaged, "stet doctor says more; restore a backup"},
 }
 

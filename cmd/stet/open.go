@@ -49,8 +49,13 @@ func (a *app) withStore(ctx context.Context, fn func(*sqlite.Store) error) (err 
 
 // with calls fn with an engine that runs nothing and may know workflows.
 func (a *app) with(ctx context.Context, fn func(*stet.Engine, *sqlite.Store) error, workflows ...stet.Definition) error {
-	return a.withStore(ctx, func(s *sqlite.Store) error {
-		e, err := stet.NewContext(ctx, stet.Config{Store: s, Workflows: workflows, Logger: a.log(), Poll: 200 * time.Millisecond})
+	return a.withStore(ctx, func(s *sqlite.Store) (err error) {
+		values, done, err := payloads()
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, done()) }()
+		e, err := stet.NewContext(ctx, stet.Config{Store: s, Workflows: workflows, Logger: a.log(), Poll: 200 * time.Millisecond, Payloads: values})
 		if err != nil {
 			return err
 		}

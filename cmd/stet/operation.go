@@ -73,6 +73,10 @@ func viewEntry(e *store.Entry) operation {
 	if e.State == store.Done || e.State == store.FailedEntry {
 		o.Ended = e.Ended.Time()
 	}
+	if unread(e.Value) != "" {
+		o.Value = valueJSON(e.Value)
+		return o
+	}
 	other := e.Kind == store.KindChild || e.Kind == store.KindRun
 	if other && e.Value != nil {
 		link, err := runner.DecodeLink(e.State, e.Value)

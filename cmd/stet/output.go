@@ -185,5 +185,18 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
+// amount returns a number of bytes as people read it, nothing for 0.
+func amount(n int) string {
+	switch {
+	case n == 0:
+		return ""
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
+
 // moment returns a time as people read it.
 func moment(t store.Time) string { return t.Time().Format("2006-01-02 15:04:05.000Z") }

@@ -44,6 +44,11 @@ A filter is written as terms, all of which must hold:
 
 Values with spaces or commas are put in double quotes.
 
+Values that an application encrypts or keeps outside the store are shown as such.
+To read them, and to encrypt what is started and sent, give its keys in STET_KEYS,
+as ID:SECRET with the secret in base64, divided by spaces, the first one for
+writing; and its folder of objects in STET_OBJECTS.
+
 Exit codes:
 
   0  done

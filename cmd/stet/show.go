@@ -68,6 +68,7 @@ type story struct {
 
 // show prints a run. Values in tables are cut to width characters.
 func (a *app) show(ctx context.Context, e *stet.Engine, s store.Store, id string, width int) error {
+	s = e.Store() // values as they were given
 	info, err := e.Get(ctx, id)
 	if err != nil {
 		return err
@@ -269,8 +270,10 @@ func (it *story) facts(width int) *grid {
 		}
 	}
 	fact("input", short(string(valueJSON(info.Input)), width))
+	fact("input size", amount(info.InputSize))
 	if info.Status == store.Succeeded {
 		fact("result", short(string(valueJSON(info.Output)), width))
+		fact("result size", amount(info.OutputSize))
 	}
 	g.style = func(row, column int) lipgloss.Style {
 		switch {
@@ -287,7 +290,7 @@ func (it *story) facts(width int) *grid {
 // tree is the table of operations, each under the branches in which it stands.
 func tree(operations []operation, now time.Time, width int) *grid {
 	const stateColumn = 2
-	g := &grid{headers: []string{"OPERATION", "KIND", "STATE", "ORDER", "ATTEMPTS", "DURATION", "VALUE"}}
+	g := &grid{headers: []string{"OPERATION", "KIND", "STATE", "ORDER", "ATTEMPTS", "DURATION", "SIZE", "VALUE"}}
 	var open []string // the path of the row above
 	for i := range operations {
 		o := &operations[i]
@@ -298,10 +301,10 @@ func tree(operations []operation, now time.Time, width int) *grid {
 			shared++
 		}
 		for depth := shared; depth < base; depth++ {
-			g.add(strings.Repeat("  ", depth)+printable(path[depth])+"/", "", "", "", "", "", "")
+			g.add(strings.Repeat("  ", depth)+printable(path[depth])+"/", "", "", "", "", "", "", "")
 		}
 		g.add(strings.Repeat("  ", base)+printable(path[base]), o.Kind, o.state(), positive(o.Number), positive(int64(o.Attempts)),
-			o.took(now), short(o.result(), width))
+			o.took(now), amount(o.Size), short(o.result(), width))
 		open = path
 	}
 	g.style = func(row, column int) lipgloss.Style {

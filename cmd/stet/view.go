@@ -58,7 +58,9 @@ func viewOf(info *stet.RunInfo) *runView {
 			v.Owed = end.Owed
 		}
 	}
-	if f, err := runner.RunFailed(&info.Run); err != nil {
+	if why := unread(info.Output); why != "" && info.Status != store.Succeeded {
+		v.Error = &failureView{Message: why}
+	} else if f, err := runner.RunFailed(&info.Run); err != nil {
 		v.Error = &failureView{Message: err.Error()}
 	} else if f != nil {
 		v.Error = viewFailure(f)
@@ -71,6 +73,13 @@ func viewOf(info *stet.RunInfo) *runView {
 func valueJSON(stored []byte) json.RawMessage {
 	if stored == nil {
 		return nil
+	}
+	if why := unread(stored); why != "" {
+		text, err := json.Marshal(why)
+		if err != nil {
+			return nil // a text always encodes
+		}
+		return text
 	}
 	if len(stored) > 1 && stored[0] == stet.JSON.Format() && json.Valid(stored[1:]) {
 		return stored[1:]
@@ -94,6 +103,9 @@ type failureView struct {
 
 // failureOf returns the view of a stored failure.
 func failureOf(stored []byte) *failureView {
+	if why := unread(stored); why != "" {
+		return &failureView{Message: why}
+	}
 	f, err := runner.DecodeFailure(stored)
 	if err != nil {
 		return &failureView{Message: err.Error()}

@@ -200,7 +200,7 @@ func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
 // printOperations prints the operations of a run that have ended since the last
 // time, and the failed attempts of those that have not.
 func (w *watch) printOperations(ctx context.Context, info *stet.RunInfo) error {
-	operations, err := operationsOf(ctx, w.store, &info.Run, true)
+	operations, err := operationsOf(ctx, w.engine.Store(), &info.Run, true)
 	if err != nil {
 		return err
 	}
