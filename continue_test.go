@@ -363,3 +363,111 @@ func TestCommitsOfAnIncarnation(t *testing.T) {
 		}
 	})
 }
+
+// TestUpdatesAcrossIncarnations: one that was not answered fails in the commit that
+// ends its incarnation; one that is sent afterwards is the next incarnation's.
+func TestUpdatesAcrossIncarnations(t *testing.T) {
+	ask := stet.Update[int, int]("ask")
+	for _, s := range testStores {
+		t.Run(s.name, func(t *testing.T) {
+			received := make(chan struct{})
+			w := stet.Define("w", func(ctx stet.Context, n int) (int, error) {
+				request, err := ask.Receive(ctx)
+				if err != nil {
+					return 0, err
+				}
+				if n == 1 {
+					return request.Value, request.Answer(ctx, 10*request.Value)
+				}
+				if err := stet.Do(ctx, "tell", func(context.Context) error { close(received); return nil }); err != nil {
+					return 0, err
+				}
+				return 0, stet.ContinueAsNew(n + 1)
+			})
+			e := serve(t, stet.Config{Store: s.open(t)(), Workflows: []stet.Definition{w}})
+			ctx := testContext(t)
+			r, err := w.Start(ctx, e, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ask.Call(ctx, e, r.ID(), 1); !errors.Is(err, stet.ErrUnanswered) || !strings.Contains(err.Error(), "continued as new") {
+				t.Errorf("the request to the first incarnation: %v", err)
+			}
+			<-received
+			if got, err := ask.Call(ctx, e, r.ID(), 2); got != 20 || err != nil {
+				t.Errorf("the request to the second incarnation: %d, %v", got, err)
+			}
+			if got, err := r.Wait(ctx); got != 2 || err != nil {
+				t.Errorf("the run gives %d, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestChildrenOfFormerIncarnations: an awaited child is cancelled with its
+// incarnation, one that was left goes on, and neither's end reaches the next one,
+// which has children of its own at the same places.
+func TestChildrenOfFormerIncarnations(t *testing.T) {
+	forEachStore(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
+		ids := make(chan string, 4)
+		child := stet.Define("child", func(ctx stet.Context, n int) (int, error) {
+			_, err := word.Receive(ctx)
+			return n, err
+		})
+		w := stet.Define("w", func(ctx stet.Context, n int) (int, error) {
+			left, err := child.Go(ctx, 100+n, stet.As("left"), stet.LeaveChild)
+			if err != nil {
+				return 0, err
+			}
+			awaited, err := child.Go(ctx, 200+n, stet.As("awaited"))
+			if err != nil {
+				return 0, err
+			}
+			leftID, awaitedID := left.RunID(ctx), awaited.RunID(ctx)
+			err = stet.Do(ctx, "tell", func(context.Context) error {
+				ids <- leftID
+				ids <- awaitedID
+				return nil
+			})
+			if err != nil {
+				return 0, err
+			}
+			if n == 0 {
+				return 0, stet.ContinueAsNew(1)
+			}
+			a, err := left.Await(ctx)
+			if err != nil {
+				return 0, err
+			}
+			b, err := awaited.Await(ctx)
+			return 1000*a + b, err
+		})
+		cfg.Workflows = []stet.Definition{w, child}
+		e := serve(t, cfg)
+		ctx := testContext(t)
+		r, err := w.Start(ctx, e, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		oldLeft, oldAwaited, left, awaited := <-ids, <-ids, <-ids, <-ids
+		if oldLeft == left || oldAwaited == awaited {
+			t.Error("the second incarnation meets the children of the first")
+		}
+		if _, err := child.Handle(e, oldAwaited).Wait(ctx); !errors.Is(err, stet.ErrCancelled) {
+			t.Errorf("the awaited child of the first incarnation gives %v", err)
+		}
+		for _, id := range []string{oldLeft, left, awaited} {
+			if err := word.Send(ctx, e, id, "go on"); err != nil {
+				t.Fatal(err)
+			}
+			if id == oldLeft {
+				if got, err := child.Handle(e, id).Wait(ctx); got != 100 || err != nil {
+					t.Errorf("the child that was left gives %d, %v", got, err)
+				}
+			}
+		}
+		if got, err := r.Wait(ctx); got != 101201 || err != nil {
+			t.Errorf("the run gives %d, %v", got, err)
+		}
+	})
+}

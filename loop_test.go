@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
 )
 
 // next is what the loops of these tests go on with.
@@ -377,5 +378,106 @@ func TestRewindIntoEveryKeptIteration(t *testing.T) {
 	}
 	if got, err := r.Wait(ctx); got != 30 || err != nil || len(executed) != 31 {
 		t.Errorf("before: the run gives %d, %v after %d iterations", got, err, len(executed))
+	}
+}
+
+// TestLoopForgetsUndo: what is pruned is not undone, what is kept is. Without
+// ForgetUndo everything is, because nothing is pruned.
+func TestLoopForgetsUndo(t *testing.T) {
+	for _, forget := range []bool{false, true} {
+		t.Run(fmt.Sprint("forget-", forget), func(t *testing.T) {
+			var mu sync.Mutex
+			var undone []int
+			opts := []stet.LoopOption{stet.Every(5), stet.Keep(3)}
+			if forget {
+				opts = append(opts, stet.ForgetUndo)
+			}
+			w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
+				return stet.Loop(ctx, "l", 0, func(ctx stet.Context, i int) (n next, err error) {
+					if i == 12 {
+						return n, errors.New("enough")
+					}
+					err = stet.Do(ctx, "s", func(context.Context) error { return nil }, stet.UndoDo(func(context.Context) error {
+						mu.Lock()
+						defer mu.Unlock()
+						undone = append(undone, i)
+						return nil
+					}))
+					return n.Continue(i + 1), err
+				}, opts...)
+			}, stet.UndoOnFailure)
+			for _, parked := range []int{stet.None, 100} {
+				undone = nil
+				e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
+				if _, err := run(t, e, w, 0); err == nil {
+					t.Fatal("the run does not fail")
+				}
+				want := "[11 10 9 8 7]" // 10 were completed at the last commit of state
+				if !forget {
+					want = "[11 10 9 8 7 6 5 4 3 2 1 0]"
+				}
+				mu.Lock()
+				if got := fmt.Sprint(undone); got != want {
+					t.Errorf("undone are %s, want %s", got, want)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+}
+
+// TestVersionInALoop is decided once per iteration: those that were begun before the
+// change keep the former code, in every replay, and later ones have the new one.
+func TestVersionInALoop(t *testing.T) {
+	s := memory.New()
+	workflow := func(changed bool) *stet.Workflow[int, string] {
+		type state struct {
+			N    int
+			Text string
+		}
+		return stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
+			return stet.Loop(ctx, "l", state{}, func(ctx stet.Context, s state) (n stet.Next[state, string], err error) {
+				text := "old "
+				if changed && stet.Version(ctx, "change", 1) == 1 {
+					if text, err = stet.Step(ctx, "new", func(context.Context) (string, error) { return "new ", nil }); err != nil {
+						return n, err
+					}
+				}
+				if _, err := word.Receive(ctx); err != nil {
+					return n, err
+				}
+				if s.N, s.Text = s.N+1, s.Text+text; s.N == 12 {
+					return n.Break(s.Text), nil
+				}
+				return n.Continue(s), nil
+			}, stet.Every(2), stet.Keep(3))
+		})
+	}
+	ctx := testContext(t)
+	work := func(changed bool, letters int) (end func()) {
+		w := workflow(changed)
+		p := startProcess(t, s.Join(), stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None, Build: fmt.Sprint("b", changed)})
+		if !changed {
+			if _, err := w.Start(ctx, p.Engine, 0, stet.ID("r")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range letters {
+			waitStatus(t, p.Engine, "r", store.Suspended)
+			if err := word.Send(ctx, p.Engine, "r", "go on"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return func() { p.bury(t) }
+	}
+	end := work(false, 5)
+	client := client(t, s.Join(), workflow(true))
+	waitStatus(t, client, "r", store.Suspended)
+	end()
+	end = work(true, 7)
+	defer end()
+	got, err := workflow(true).Handle(client, "r").Wait(ctx)
+	if want := strings.Repeat("old ", 6) + strings.Repeat("new ", 6); got != want || err != nil {
+		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 }
