@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
 )
 
 type payload struct {
@@ -254,4 +256,37 @@ func rowOf() *stet.Workflow[int, int] {
 		}
 		return i, err
 	})
+}
+
+// BenchmarkContinueAsNew is a run that continues as new after each step; one
+// operation is one incarnation.
+func BenchmarkContinueAsNew(b *testing.B) {
+	for _, s := range testStores {
+		b.Run(s.name, func(b *testing.B) {
+			w := stet.Define("again", func(ctx stet.Context, left int) (int, error) {
+				left, err := stet.Step(ctx, "s", func(context.Context) (int, error) { return left - 1, nil })
+				if err != nil || left <= 0 {
+					return left, err
+				}
+				return 0, stet.ContinueAsNew(left)
+			})
+			var commits atomic.Int64
+			g := &gated{Store: s.open(b)(), afterCommit: func(batch *store.Batch) {
+				if len(batch.Turns) > 0 {
+					commits.Add(1)
+				}
+			}}
+			e := serve(b, stet.Config{Store: g, Workflows: []stet.Definition{w}, Logger: slog.New(slog.DiscardHandler)})
+			b.ResetTimer()
+			r, err := w.Start(b.Context(), e, b.N)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := r.Wait(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "incarnations/s")
+			b.ReportMetric(float64(commits.Load())/float64(b.N), "commits/incarnation")
+		})
+	}
 }

@@ -145,6 +145,24 @@
 // replay to an update that is not answered was not given by former code, and is
 // written when the run is live.
 //
+// # Loops
+//
+// An iteration of a Loop is a scope of its own in the loop's branch. After every
+// Every-th one the loop's entry says how many are complete, and what is older than
+// the last Keep is deleted in that turn. A replay begins with the oldest iteration
+// that is kept, which was entered by a hand-over; its entry has the number, the
+// time and the state. See docs/decisions/0014-loops.md.
+//
+// All that a run counts or holds for its operations is counted by stretches, the
+// iterations that are pruned together, so that pruning takes it away: entries and
+// bytes of the budget, promises, versions, other runs.
+//
+// # Incarnations
+//
+// When the workflow's function asks for it the turn that would end the run has a
+// Continuation instead. The activation is then over; the next one is of a new
+// incarnation, with an empty history and the same inbox.
+//
 // # Goroutines
 //
 // Each branch has a goroutine and exactly one goroutine has the baton: the
