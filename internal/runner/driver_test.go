@@ -34,9 +34,9 @@ type driver struct {
 	said    map[string]int          // how often a text was said at a place
 	answers map[store.ItemNo]string // that the code of this activation has given
 
-	cuts, evictions, lost, transactions, ends, renewals int // how often each happened
-	undone, mended                                      int
-	asked                                               bool // for undoing, by the code of this activation
+	cuts, evictions, lost, transactions, pauses, ends, renewals int // how often each happened
+	undone, mended                                              int
+	asked                                                       bool // for undoing, by the code of this activation
 }
 
 // weakness is a part of the rule that is left out, to see that it is noticed.
@@ -71,6 +71,9 @@ func (d *driver) activate() {
 	for _, it := range d.j.items {
 		if it.Kind == store.ItemTerminate && it.State != store.Consumed {
 			d.r.Terminate(it)
+		}
+		if it.Kind == store.ItemPause && it.State != store.Consumed {
+			d.r.Pause(it)
 		}
 	}
 	switch d.weak {
@@ -207,7 +210,7 @@ func (d *driver) disturb() {
 	if d.random == nil || d.r.Over() != nil || d.random.IntN(20) > 0 {
 		return
 	}
-	switch d.random.IntN(7) {
+	switch d.random.IntN(8) {
 	case 0:
 		if d.mail > 0 {
 			d.sendMail()
@@ -229,6 +232,10 @@ func (d *driver) disturb() {
 		d.endOther()
 	case 6:
 		d.endCancelled()
+	case 7:
+		if d.pending == nil && !d.r.Suspended() && d.r.over == nil {
+			d.r.Pause(d.j.send(store.Item{Kind: store.ItemPause, Sent: d.clock}))
+		}
 	}
 }
 
@@ -251,6 +258,11 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 			d.leave()
 			return &Outcome{Status: run.Status, Reason: run.Reason}
 		}
+		if d.r.Paused() && d.pending == nil {
+			d.pauses++
+			d.crash()
+		}
+		d.j.run.Marks &^= store.Paused // it is resumed at once
 		if cut() {
 			d.crash()
 		}
@@ -264,6 +276,9 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 				continue
 			}
 			d.commit()
+			if d.r.Paused() {
+				continue
+			}
 			if cut() {
 				d.crash()
 				continue
@@ -322,6 +337,9 @@ func (d *driver) crash() {
 	d.resumed()
 	d.activate()
 	d.advance()
+	if d.r.Pausing() {
+		return // it stands still
+	}
 	if over := d.r.over; over != nil && (over.Status == store.Stalled || over.Reason == "terminated") {
 		return
 	}

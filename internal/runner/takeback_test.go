@@ -81,7 +81,7 @@ func (j *journal) takeBack(t *Takeback, rewind bool) {
 // the whole history replays.
 func TestTakenBackRunsGoOn(t *testing.T) {
 	seed := seedOf(t)
-	var rewound, retried, refused, stopped, reopened, returned, children int
+	var rewound, retried, refused, stopped, pauses, reopened, returned, children int
 	for i := range count(1000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		d := newDriver(t, generate(random, 4+random.IntN(25)), random)
@@ -154,12 +154,13 @@ func TestTakenBackRunsGoOn(t *testing.T) {
 				}
 			}
 		}
+		pauses += d.pauses
 		if problem := d.verify(over); problem != "" {
 			t.Fatalf("program %d: after what was taken back: %s", i, problem)
 		}
 	}
-	t.Logf("%d rewinds, %d of runs that were stopped, %d retries, %d refused; %d entries reopened, %d items returned, %d children cancelled", rewound, stopped, retried, refused, reopened, returned, children)
-	if rewound == 0 || retried == 0 || reopened == 0 || returned == 0 || children == 0 || stopped == 0 {
+	t.Logf("%d pauses, %d rewinds, %d of runs that were stopped, %d retries, %d refused; %d entries reopened, %d items returned, %d children cancelled", pauses, rewound, stopped, retried, refused, reopened, returned, children)
+	if rewound == 0 || retried == 0 || reopened == 0 || returned == 0 || children == 0 || stopped == 0 || pauses == 0 {
 		t.Error("something of this never happened")
 	}
 }
