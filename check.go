@@ -1,6 +1,7 @@
 package stet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,19 +66,20 @@ func (e *Engine) Check(ctx context.Context, q CheckQuery) (*CheckReport, error) 
 		return nil, fmt.Errorf("check: %w", err)
 	}
 	for _, s := range samples {
-		slices.SortFunc(s.runs, func(a, b store.RunNo) int { return int(b - a) })
-		for _, no := range s.runs {
-			switch err := e.checkRun(ctx, no); err := err.(type) {
-			case nil:
+		slices.SortFunc(s.runs, func(a, b store.Run) int { return cmp.Compare(b.No, a.No) })
+		for i := range s.runs {
+			err := e.checkRun(ctx, &s.runs[i])
+			mismatch, broken := errors.AsType[*ReplayError](err)
+			switch {
+			case broken:
 				report.Replayed++
-			case *ReplayError:
-				report.Replayed++
-				report.Breaks = append(report.Breaks, err)
-			default:
-				if !errors.Is(err, ErrNotFound) && !errors.Is(err, errUnsteady) {
-					return report, fmt.Errorf("check: %w", err)
-				}
+				report.Breaks = append(report.Breaks, mismatch)
+			case errors.Is(err, ErrNotFound), errors.Is(err, errUnsteady):
 				report.Gone++
+			case err != nil:
+				return report, fmt.Errorf("check: %w", err)
+			default:
+				report.Replayed++
 			}
 		}
 	}
@@ -88,7 +90,7 @@ func (e *Engine) Check(ctx context.Context, q CheckQuery) (*CheckReport, error) 
 type sampled struct {
 	workflow string
 	seen     int
-	runs     []store.RunNo
+	runs     []store.Run
 }
 
 // sample chooses runs among those that match, of each workflow equally likely.
@@ -119,9 +121,9 @@ func (e *Engine) sample(ctx context.Context, q *CheckQuery, report *CheckReport)
 			}
 			s.seen++
 			if q.Sample == None || len(s.runs) < q.Sample {
-				s.runs = append(s.runs, run.No)
+				s.runs = append(s.runs, *run)
 			} else if at := random.IntN(s.seen); at < q.Sample {
-				s.runs[at] = run.No
+				s.runs[at] = *run
 			}
 		}
 		if page.Next == "" {
@@ -137,8 +139,12 @@ func (e *Engine) sample(ctx context.Context, q *CheckQuery, report *CheckReport)
 	return samples, nil
 }
 
-func (e *Engine) checkRun(ctx context.Context, no store.RunNo) error {
-	s, err := e.snapshot(ctx, no)
+// checkRun replays a run of the store.
+func (e *Engine) checkRun(ctx context.Context, run *store.Run) error {
+	s, err := e.snapshot(ctx, run.No)
+	if errors.Is(err, ErrUnknownKey) {
+		return &ReplayError{RunID: run.ID, Workflow: run.Workflow, Reason: "the run would be left alone: " + err.Error()}
+	}
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func serveUntilSuspended[In, Out any](db store.Store, w *stet.Workflow[In, Out],
 			panic(err)
 		}
 		if info.Status == store.Suspended {
-			return func() { cancel(); _ = <-ended }
+			return func() { cancel(); <-ended }
 		}
 	}
 }

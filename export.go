@@ -11,10 +11,11 @@ import (
 )
 
 // Export writes a run with its history and inbox as a file: JSON with a version,
-// all values included, which Replay and stettest.Replay read. What the run holds
-// is in the file as it is stored: keep it as carefully as the store. The file
-// shows the run at one moment; a run that is executing may be exported. Errors:
-// ErrNotFound, and those of the store and of w.
+// all values included, which Replay and stettest.Replay read. The values are there
+// as the codec gave them, neither compressed nor encrypted, whatever
+// Config.Payloads says: keep the file as carefully as what it tells of. It shows
+// the run at one moment; a run that is executing may be exported. Errors:
+// ErrNotFound, ErrUnknownKey, and those of the store and of w.
 func (e *Engine) Export(ctx context.Context, runID string, w io.Writer) error {
 	run, ok, err := e.inner.Get(ctx, runID)
 	switch {
@@ -84,7 +85,7 @@ func (e *Engine) readSnapshot(ctx context.Context, no store.RunNo) (s *store.Sna
 			continue
 		}
 		full := values[x.Loc]
-		if full.Value == nil || full.State != x.State || full.Seq != x.Seq || full.Attempt != x.Attempt || full.Size != x.Size {
+		if full.Value == nil || full.State != x.State || full.Seq != x.Seq || full.Attempt != x.Attempt {
 			return nil, false, nil
 		}
 		x.Value = full.Value

@@ -313,6 +313,38 @@ func TestReplayOfARunThatWouldBeUndone(t *testing.T) {
 	}
 }
 
+// TestReplayOfSealedValues: the file has them in the clear, a check in a process
+// that lacks the key says so.
+func TestReplayOfSealedValues(t *testing.T) {
+	open := testStores[0].open(t)
+	w := shop().define()
+	payloads := stet.Payloads{Compress: 100, Keys: []stet.PayloadKey{{ID: "key-1", Secret: bytes.Repeat([]byte{7}, 32)}}}
+	p := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}, Payloads: payloads})
+	file := waiting(t, p.Engine, w, "r")
+	if !bytes.Contains(file, []byte(strings.Repeat("large ", 2000))) {
+		t.Errorf("the file has not the value: %s", file)
+	}
+	ctx := testContext(t)
+	without := checker(t, open(), w)
+	if err := without.Replay(ctx, bytes.NewReader(file)); err != nil {
+		t.Errorf("the replay says %v", err)
+	}
+	if err := without.Export(ctx, "r", io.Discard); !errors.Is(err, stet.ErrUnknownKey) {
+		t.Errorf("the export without the key gives %v", err)
+	}
+	report, err := without.Check(ctx, stet.CheckQuery{})
+	if err != nil || len(report.Breaks) != 1 || !strings.Contains(report.Breaks[0].Reason, "key-1") || report.Breaks[0].RunID != "r" {
+		t.Errorf("the check without the key gives %+v, %v", report, err)
+	}
+	with, err := stet.New(stet.Config{Store: open(), Workflows: []stet.Definition{w}, Payloads: payloads, Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report, err := with.Check(ctx, stet.CheckQuery{}); err != nil || report.Replayed != 1 || report.Err() != nil {
+		t.Errorf("the check with the key gives %+v, %v", report, err)
+	}
+}
+
 // TestReplayThatReachesNothing breaks when its patience is over.
 func TestReplayThatReachesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
