@@ -224,6 +224,7 @@ var crashCases = []crashCase{
 		},
 	},
 	showCase,
+	longCase,
 	{
 		name: "a loop beside a branch", want: "0a1b2a3b4a5b6a, 5 asides",
 		workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {

@@ -117,3 +117,62 @@ var compatShows = compatCase{
 		w.must(<-answered)
 	},
 }
+
+// longCase shows each iteration of a loop whose history is pruned, in two
+// incarnations. Killed at any commit the stream has all of it once.
+var longCase = crashCase{
+	name: "a stream of a pruned loop and of the next incarnation", want: "done",
+	check: func(ctx context.Context, e *stet.Engine, id string) error {
+		var want []string
+		for part := range 2 {
+			want = append(want, fmt.Sprint("begin ", part))
+			for i := range 4 {
+				want = append(want, fmt.Sprint("a", i), fmt.Sprint("b", i))
+			}
+		}
+		items, err := shownLog.Items(ctx, e, id, 0, 0)
+		if err != nil {
+			return err
+		}
+		var got []string
+		for _, item := range items {
+			got = append(got, item.Value)
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("the stream holds %q, want %q", got, want)
+		}
+		info, err := e.Get(ctx, id)
+		if err == nil && (len(info.Tags) != 1 || info.Tags[0].Value != "1" || info.Headers["h"] != "x") {
+			err = fmt.Errorf("the tags are %v, the headers %v", info.Tags, info.Headers)
+		}
+		return err
+	},
+	options: []stet.StartOption{stet.Headers{"h": "x"}},
+	workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
+		return stet.Define("w", func(ctx stet.Context, former string) (string, error) {
+			part := len(former)
+			if err := errors.Join(shownLog.Append(ctx, fmt.Sprint("begin ", part)), stet.SetTags(ctx, stet.Tags{"part": fmt.Sprint(part)})); err != nil {
+				return "", err
+			}
+			_, err := stet.Loop(ctx, "loop", 0, func(ctx stet.Context, i int) (next stet.Next[int, int], err error) {
+				if err := shownLog.Append(ctx, fmt.Sprint("a", i)); err != nil {
+					return next, err
+				}
+				if _, err := say(ctx, "work", "x"); err != nil {
+					return next, err
+				}
+				if err := shownLog.Append(ctx, fmt.Sprint("b", i)); err != nil {
+					return next, err
+				}
+				if i == 3 {
+					return next.Break(i), nil
+				}
+				return next.Continue(i + 1), nil
+			}, stet.Every(2), stet.Keep(1))
+			if err != nil || part > 0 {
+				return "done", err
+			}
+			return "", stet.ContinueAsNew("x")
+		})
+	},
+}

@@ -390,3 +390,167 @@ func TestServe(t *testing.T) {
 		t.Errorf("served %d, %v", got, err)
 	}
 }
+
+// TestUpdatesOfAFormerIncarnation fail when the run continues as new, received or
+// not; the next incarnation gets what comes then.
+func TestUpdatesOfAFormerIncarnation(t *testing.T) {
+	w := stet.Define("w", func(ctx stet.Context, part int) (string, error) {
+		r, err := ask.Receive(ctx)
+		if err != nil {
+			return "", err
+		}
+		if part == 0 {
+			if _, err := word.Receive(ctx); err != nil {
+				return "", err
+			}
+			return "", stet.ContinueAsNew(1)
+		}
+		return "done", r.Answer(ctx, fmt.Sprint("part ", part))
+	})
+	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
+		cfg.Workflows, cfg.Poll = []stet.Definition{w}, 0
+		owner := serve(t, cfg)
+		other := client(t, s, w)
+		ctx := testContext(t)
+		run, err := w.Start(ctx, owner, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := make(chan error, 2)
+		for _, e := range []*stet.Engine{owner, other} {
+			go func() {
+				_, err := ask.Call(ctx, e, run.ID(), 1)
+				open <- err
+			}()
+		}
+		untilReceived(t, owner, run.ID())
+		info, err := owner.Get(ctx, run.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for { // until the other one is there
+			items, err := s.Inbox(ctx, info.No)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(items) > 0 {
+				break
+			}
+		}
+		if err := word.Send(ctx, owner, run.ID(), "go on"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := <-open; !errors.Is(err, stet.ErrUnanswered) {
+				t.Errorf("an update of the former incarnation: %v", err)
+			}
+		}
+		if got, err := ask.Call(ctx, other, run.ID(), 2); err != nil || got != "part 1" {
+			t.Errorf("the next one: %q, %v", got, err)
+		}
+	})
+}
+
+// TestRewindOfARunThatShows: what was said stays, behind a mark it is said again;
+// an update that was answered stays so, one that was not is received again; a fork
+// begins with empty streams.
+func TestRewindOfARunThatShows(t *testing.T) {
+	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
+		text := ""
+		for _, name := range []string{"first", "second"} {
+			r, err := stet.Update[int, string](name).Receive(ctx)
+			if err != nil {
+				return "", err
+			}
+			text += fmt.Sprint(r.Value)
+			if err := speech.Append(ctx, name); err != nil {
+				return "", err
+			}
+			if name == "first" {
+				if err := r.Answer(ctx, "answered"); err != nil {
+					return "", err
+				}
+			}
+		}
+		_, err := word.Receive(ctx)
+		return text, err
+	})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
+	ctx := testContext(t)
+	run, err := w.Start(ctx, e, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := stet.Update[int, string]("first"), stet.Update[int, string]("second")
+	if got, err := first.Call(ctx, e, run.ID(), 1); err != nil || got != "answered" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	open := make(chan error, 1)
+	go func() {
+		_, err := second.Call(ctx, e, run.ID(), 2)
+		open <- err
+	}()
+	untilWaits(t, e, run.ID(), "word")
+	if ok, err := e.Pause(ctx, run.ID(), ""); !ok {
+		t.Fatal(err)
+	}
+	said := func(id string) (text string) {
+		items, err := speech.Items(ctx, e, id, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range items {
+			text += fmt.Sprintf(" %d %s", item.Position, item.Value)
+			if item.Rewound {
+				text += "rewound"
+			}
+		}
+		return text
+	}
+	fork, err := e.Fork(ctx, run.ID(), "second", "to look")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := said(fork); got != "" {
+		t.Errorf("the fork begins with%s", got)
+	}
+	if ok, err := e.Rewind(ctx, run.ID(), "second", "once more"); !ok {
+		t.Fatal(err)
+	}
+	if _, err := e.Resume(ctx, run.ID()); err != nil && !errors.Is(err, stet.ErrRefused) {
+		t.Fatal(err)
+	}
+	untilWaits(t, e, run.ID(), "word")
+	if got, want := said(run.ID()), " 1 first 2 second 3 rewound 4 second"; got != want {
+		t.Errorf("the stream holds%s, want%s", got, want)
+	}
+	if err := word.Send(ctx, e, run.ID(), "end"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := run.Wait(ctx); err != nil || got != "12" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if err := <-open; !errors.Is(err, stet.ErrUnanswered) {
+		t.Errorf("the update that nobody has answered: %v", err)
+	}
+	if _, err := e.Terminate(ctx, fork, ""); err != nil {
+		t.Error(err)
+	}
+}
+
+// untilWaits blocks until the run is suspended at a location.
+func untilWaits(t *testing.T, e *stet.Engine, id, place string) {
+	t.Helper()
+	for {
+		info, err := e.Get(testContext(t), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Status.Terminal() || info.Status == store.Stalled {
+			t.Fatalf("the run is %s: %v %s", info.Status, info.Err, info.Reason)
+		}
+		if info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor, func(w stet.Wait) bool { return w.Location == place }) {
+			return
+		}
+	}
+}
