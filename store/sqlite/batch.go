@@ -17,7 +17,9 @@ import (
 // row of a start or an item shows that the command was applied, and all commands
 // can be repeated. The numbers in the node's row then have gaps, and the Store
 // remembers the last one that it has committed. What a boot has done is forgotten
-// with its row.
+// with its row. A Store that does not know what became of its batch, and has lost
+// its lease to one that has deleted the stamped entry, is told that it is fenced,
+// which it is.
 
 // stamp returns a number that no other batch has, but for a chance of 2^-64.
 // It is 0 as long as the boot has no row.
@@ -57,8 +59,8 @@ func (t *committing) lastBatch() (last int64, verdicts []byte, err error) {
 	case last >= b.No:
 		return last, verdicts, nil
 	}
-	known := len(b.Turns) == 0 && applied == b.No
-	if len(b.Turns) == 1 && len(b.Turns[0].Entries) > 0 {
+	known := applied == b.No // and not in the row, so it was stamped
+	if !known && len(b.Turns) == 1 && len(b.Turns[0].Entries) > 0 {
 		turn := b.Turns[0]
 		known, err = t.c.row("SELECT 1 FROM stet_entries WHERE run_no=? AND incarnation=? AND loc=? AND stamp=?",
 			[]any{int64(turn.Run), turn.Incarnation, bytesOf(turn.Entries[0].Loc), t.stamp()})
