@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -221,7 +222,11 @@ func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
 		return 0, err
 	}
 	for i := range turn.Returned {
-		if err := t.giveAgain(turn.Run, &turn.Returned[i]); err != nil {
+		it := &turn.Returned[i]
+		if slices.ContainsFunc(turn.Returned[:i], func(former store.Item) bool { return former.ID == it.ID }) {
+			return 0, refuse("the item %q is returned twice", it.ID)
+		}
+		if err := t.giveAgain(turn.Run, it); err != nil {
 			return 0, err
 		}
 	}
