@@ -28,6 +28,7 @@ type driver struct {
 	stop   int  // run returns nil after so many events; 0: at the end
 	seen   *seen
 	change change // of code that is edited
+	edited bool
 
 	shows   bool // what the code sees is shown to readers, and mail m2 is updates
 	shown   []event

@@ -125,7 +125,7 @@ func TestEditedPrograms(t *testing.T) {
 
 // edit gives the run other code from the next activation on.
 func (d *driver) edit(prog *program) {
-	d.prog = prog
+	d.prog, d.edited = prog, true
 	d.code = prog.code(d)
 }
 

@@ -64,7 +64,7 @@ func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 		kinds = append(kinds, "panic")
 	}
 	if depth > 0 && size > 3 {
-		kinds = append(kinds, "compose", "compose", "compose", "map", "select", "spawn", "defer", "endless")
+		kinds = append(kinds, "compose", "compose", "compose", "map", "select", "spawn", "defer", "endless", "marked")
 	}
 	s := &stmt{kind: kinds[random.IntN(len(kinds))]}
 	s.name = p.name(s.kind[:2])
@@ -77,14 +77,17 @@ func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 	s.keep = random.IntN(4)
 	s.mode = Mode(1 + random.IntN(4))
 	s.keys = random.Perm(4)[:2+random.IntN(3)]
-	if !strings.Contains("compose map select spawn defer endless", s.kind) {
+	if !strings.Contains("compose map select spawn defer endless marked", s.kind) {
 		if s.kind == "branch on what was seen" {
 			s.arms = [][]*stmt{p.block(random, 1, 0), p.block(random, 1, 0)}
 		}
 		return s, 1
 	}
 	arms := 1
-	if s.kind == "compose" || s.kind == "select" {
+	switch s.kind {
+	case "marked":
+		arms = 2
+	case "compose", "select":
 		arms = 2 + random.IntN(2)
 	}
 	used := 1
