@@ -67,6 +67,7 @@ func (d *driver) activate() {
 	d.seen, d.shown, d.said, d.answers = &seen{}, nil, map[string]int{}, map[store.ItemNo]string{}
 	d.asked = false
 	d.change.begin()
+	d.j.run.Marks &^= store.Paused // it was resumed
 	d.harness.activate()
 	d.seen.run = d.r
 	for _, it := range d.j.items {
@@ -263,7 +264,6 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 			d.pauses++
 			d.crash()
 		}
-		d.j.run.Marks &^= store.Paused // it is resumed at once
 		if cut() {
 			d.crash()
 		}

@@ -42,6 +42,8 @@ type other struct {
 	early *record // a completion that remained when this was asked for and not recorded
 	lost  bool    // there is nothing to wait for: failure says why
 	hot   bool    // is in Run.hotOthers
+	// forgotten says that its iteration is pruned: nothing is written of it.
+	forgotten bool
 }
 
 // endItem says which inbox item an End came by.
@@ -213,6 +215,8 @@ func (o *op) lasting() bool { return o.kind == promiseKind || o.other != nil }
 func (r *Run) startOther(o *op) {
 	x := o.other
 	switch {
+	case x.forgotten:
+		return
 	case o.closed:
 		r.withdrawOther(o)
 		return
@@ -409,7 +413,7 @@ func (r *Run) forgetOther(o *op) {
 	if r.others[x.link.key()] == o {
 		delete(r.others, x.link.key())
 	}
-	o.closed = true
+	o.closed, x.forgotten = true, true
 	if x.end != nil {
 		x.end = nil
 		r.Answer(x.item.no, nil)
