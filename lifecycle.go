@@ -330,6 +330,8 @@ func refusal(kind store.ItemKind, run *store.Run) error {
 	takesBack := kind == store.ItemRetry || kind == store.ItemRewind || kind == store.ItemEdit
 	paused := run.Marks&store.Paused != 0
 	switch {
+	case run.Marks&store.Expiring != 0:
+		return fmt.Errorf("its retention is over, and its history is being deleted: %w", ErrTerminal)
 	case run.Status.Terminal() && !takesBack:
 		return fmt.Errorf("it is already %s: %w", run.Status, ErrTerminal)
 	case takesBack && strings.HasSuffix(run.ID, fmt.Sprintf("@%d", run.No)):

@@ -20,6 +20,7 @@ import (
 	_ "github.com/ncruces/go-sqlite3/driver"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/stettest"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/files"
 	"github.com/stet-run/stet/store/memory"
@@ -522,5 +523,90 @@ func TestBadPayloads(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %s:\n%v", want, err)
 		}
+	}
+}
+
+// TestPayloadsCrashEverywhere: at whatever commit the process dies, encrypted and
+// offloaded values are there again.
+func TestPayloadsCrashEverywhere(t *testing.T) {
+	objects, err := files.Open(filepath.Join(t.TempDir(), "objects"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer objects.Close()
+	w := stet.Define("w", func(ctx stet.Context, in string) (string, error) {
+		parts, err := stet.Map(ctx, "m", []string{"a", "b"}, func(ctx stet.Context, part string) (string, error) {
+			return stet.Step(ctx, "s", func(ctx context.Context) (string, error) {
+				if stet.Attempt(ctx) < 2 {
+					return "", errors.New("again")
+				}
+				return part + secret("part", 100), nil
+			})
+		})
+		if err != nil {
+			return "", err
+		}
+		if err := stet.Sleep(ctx, "nap", time.Hour); err != nil {
+			return "", err
+		}
+		got, err := word.Receive(ctx)
+		return fmt.Sprint(len(parts[0]), len(parts[1]), len(got), len(in)), err
+	})
+	got, err := stettest.CrashEverywhere(t, w, secret("in", 100), stettest.WithConfig(stet.Config{
+		Payloads: stet.Payloads{Compress: 500, Keys: []stet.PayloadKey{payloadKey("k")}, Objects: objects, Offload: 5000},
+	}), stettest.Starting(stet.FirstMessage(word, secret("message", 200))))
+	n := len(secret("part", 100)) + 1
+	if want := fmt.Sprint(n, n, len(secret("message", 200)), len(secret("in", 100))); err != nil || got != want {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+}
+
+// TestPayloadsOfForks: a fork has the values, large ones too, as its own.
+func TestPayloadsOfForks(t *testing.T) {
+	objects, err := files.Open(filepath.Join(t.TempDir(), "objects"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer objects.Close()
+	calls := 0
+	w := stet.Define("w", func(ctx stet.Context, in string) (string, error) {
+		var all int
+		for _, n := range []int{1, 30, 100, 1000} {
+			v, err := stet.Step(ctx, fmt.Sprint("s", n), func(context.Context) (string, error) { calls++; return secret("x", n), nil })
+			if err != nil {
+				return "", err
+			}
+			all += len(v)
+		}
+		same, err := stet.Step(ctx, "same", func(context.Context) (string, error) { calls++; return strings.Repeat("x", 50_000), nil })
+		if err != nil {
+			return "", err
+		}
+		return stet.Step(ctx, "last", func(context.Context) (string, error) { calls++; return fmt.Sprint(all + len(same)), nil })
+	})
+	for name, p := range map[string]stet.Payloads{
+		"none": {}, "encrypted": {Keys: []stet.PayloadKey{payloadKey("k")}}, "compressed": {Compress: 100},
+		"all": {Compress: 100, Keys: []stet.PayloadKey{payloadKey("k")}, Objects: objects, Offload: 5000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := serve(t, stet.Config{Workflows: []stet.Definition{w}, Payloads: p})
+			ctx := testContext(t)
+			r, err := w.Start(ctx, e, "in", stet.ID("r"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := r.Wait(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls = 0
+			id, err := e.Fork(ctx, "r", "last", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := w.Handle(e, id).Wait(ctx); err != nil || got != want || calls != 1 {
+				t.Errorf("the fork gives %q, %v, after %d calls; want %q", got, err, calls, want)
+			}
+		})
 	}
 }

@@ -58,6 +58,7 @@ and stacks. With - the IDs are read from standard input.`,
 
 // story is all that show prints of a run.
 type story struct {
+	dead       int // letters; as many as are counted
 	info       *stet.RunInfo
 	operations []operation
 	inbox      []store.Item
@@ -86,6 +87,11 @@ func (a *app) show(ctx context.Context, e *stet.Engine, s store.Store, id string
 	if it.audit, err = s.Audit(ctx, info.No); err != nil {
 		return err
 	}
+	letters, err := s.DeadLetters(ctx, store.DeadFilter{RunIDs: []string{info.ID}, Limit: store.MaxPage})
+	if err != nil {
+		return err
+	}
+	it.dead = len(letters.Letters)
 	if it.place.Description, err = s.Describe(ctx); err != nil {
 		return err
 	}
@@ -243,6 +249,9 @@ func (it *story) facts(width int) *grid {
 			what = fmt.Sprintf("%s by %s", item.Kind, item.Name)
 		}
 		fact("in its inbox", printable(what)+", sent "+moment(item.Sent))
+	}
+	if it.dead > 0 {
+		fact("dead letters", fmt.Sprintf("%d, see stet deadletters ls", it.dead))
 	}
 	if info.Suspect > 0 {
 		fact("suspect", fmt.Sprintf("%d times its process ended while it was executed", info.Suspect))

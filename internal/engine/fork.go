@@ -77,6 +77,9 @@ func (e *Engine) whole(ctx context.Context, no store.RunNo) (*store.Snapshot, er
 		return nil, errMoved
 	}
 	s := &snapshots[0]
+	if s.Run.Marks&store.Expiring != 0 {
+		return nil, runner.Refusal("its retention is over: its history is being deleted")
+	}
 	large := map[string]*store.Entry{}
 	var locs []string
 	for i := range s.Entries {
@@ -85,7 +88,10 @@ func (e *Engine) whole(ctx context.Context, no store.RunNo) (*store.Snapshot, er
 		}
 	}
 	if len(locs) > 0 {
-		values, err := e.cfg.Store.History(ctx, store.HistoryQuery{Run: no, Incarnation: s.Run.Incarnation, Locs: locs, Values: true})
+		values, err := e.base.History(ctx, store.HistoryQuery{Run: no, Incarnation: s.Run.Incarnation, Locs: locs, Values: true})
+		if err == nil {
+			err = e.cfg.Payloads.OpenEntries(ctx, no, s.Run.Incarnation, values)
+		}
 		if err != nil {
 			return nil, err
 		}

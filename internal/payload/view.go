@@ -151,8 +151,8 @@ func (v *View) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	return page, err
 }
 
-// History implements store.Store. Sizes are those of the values as they are
-// stored.
+// History implements store.Store. Sizes are those of the values as they are stored,
+// or of what is opened if that is stored in less than store.LargeValue.
 func (v *View) History(ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
 	entries, err := v.Store.History(ctx, q)
 	v.opener(ctx).entries(q.Run, q.Incarnation, entries, false)

@@ -325,8 +325,8 @@ func (o *opener) entries(run store.RunNo, incarnation int, entries []store.Entry
 			continue
 		}
 		stored := e.Value
-		if o.value(&e.Value); snapshot {
-			e.Size = s.Size
+		if o.value(&e.Value); len(stored) < store.LargeValue {
+			e.Size = s.Size // as in a snapshot
 		}
 		o.p.remember(run, incarnation, e, stored)
 	}
