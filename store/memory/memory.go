@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -241,7 +242,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 		return store.Page{}, err
 	}
 	var page store.Page
-	for _, no := range slices.Backward(slices.Sorted(maps.Keys(s.runs))) {
+	for _, no := range slices.Backward(slices.Sorted(s.selected(&f))) {
 		r := s.runs[no]
 		if below != 0 && no >= below || !matches(r, &f) {
 			continue
@@ -257,6 +258,21 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 		page.Runs = append(page.Runs, listed)
 	}
 	return page, nil
+}
+
+// selected yields the numbers of the runs that may match a filter: without looking
+// at all where the filter has IDs.
+func (d *data) selected(f *store.Filter) iter.Seq[store.RunNo] {
+	if len(f.IDs) == 0 {
+		return maps.Keys(d.runs)
+	}
+	found := make(map[store.RunNo]bool, len(f.IDs))
+	for _, id := range f.IDs {
+		if r := d.ids[id]; r != nil {
+			found[r.No] = true
+		}
+	}
+	return maps.Keys(found)
 }
 
 // Count implements store.Store.
