@@ -94,6 +94,9 @@ func (a *audit) checkRun(ctx context.Context, r *store.Run, known *run) error {
 			return err
 		}
 	}
+	if err := a.checkStream(ctx, r); err != nil {
+		return err
+	}
 	a.incarnations[r.ID] = r.Incarnation
 	a.report.count("continued as new", r.Incarnation)
 	if r.Status.Terminal() {

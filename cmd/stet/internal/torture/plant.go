@@ -19,6 +19,7 @@ const (
 	plantSend     = "send"     // a message is delivered twice
 	plantWrong    = "wrong"    // a result is not what it should be
 	plantEarly    = "early"    // timers fire at half their time
+	plantRepeat   = "repeat"   // what a run shows is there twice
 	plantStuck    = "stuck"    // messages of one run are not sent
 	plantStale    = "stale"    // commits with a stale epoch are accepted
 	plantHarmless = "harmless" // poison runs do not kill, so they do not stall
@@ -27,7 +28,7 @@ const (
 // plants are the names of some of them.
 type plants []string
 
-var allPlants = plants{plantTwice, plantAgain, plantAck, plantSend, plantWrong, plantEarly, plantStuck, plantStale, plantHarmless}
+var allPlants = plants{plantTwice, plantAgain, plantAck, plantSend, plantWrong, plantEarly, plantRepeat, plantStuck, plantStale, plantHarmless}
 
 func (p plants) has(name string) bool { return slices.Contains(p, name) }
 

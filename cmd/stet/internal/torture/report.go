@@ -19,13 +19,14 @@ const (
 	earlyTimers      violation = "early timers"
 	staleCommits     violation = "stale commits accepted"
 	wrongResults     violation = "wrong results"
+	brokenStreams    violation = "broken streams"
 	wrongStalls      violation = "stalled without a cause"
 	poisonAlive      violation = "poison not stalled"
 	unexpectedErrors violation = "unexpected errors"
 )
 
 var violations = []violation{
-	acknowledgedLost, runAgain, duplicated, stuck, earlyTimers, staleCommits, wrongResults, wrongStalls, poisonAlive, unexpectedErrors,
+	acknowledgedLost, runAgain, duplicated, stuck, earlyTimers, staleCommits, wrongResults, brokenStreams, wrongStalls, poisonAlive, unexpectedErrors,
 }
 
 // maxExamples bounds what is told of one violation.

@@ -79,7 +79,7 @@ func TestNothingIsBroken(t *testing.T) {
 	if !report.OK {
 		t.Errorf("seed %d: there are violations", report.Seed)
 	}
-	for _, name := range []string{"runs", "runs: succeeded", "children: succeeded", "entries", "executions of steps", "takeovers", "timers", "acknowledged: start", "acknowledged: send"} {
+	for _, name := range []string{"runs", "runs: succeeded", "children: succeeded", "entries", "executions of steps", "takeovers", "timers", "items of streams", "acknowledged: start", "acknowledged: send"} {
 		if report.Counts[name] == 0 {
 			t.Errorf("seed %d: nothing was done of %q", report.Seed, name)
 		}
@@ -94,7 +94,7 @@ func TestNothingIsBroken(t *testing.T) {
 func TestEveryPlantedDefectIsFound(t *testing.T) {
 	for _, broken := range []map[string]string{
 		{"twice": "duplicated", "ack": "acknowledged lost", "early": "early timers", "wrong": "wrong results"},
-		{"again": "completed step run again", "send": "wrong results", "stale": "stale commits accepted", "harmless": "poison not stalled"},
+		{"again": "completed step run again", "repeat": "broken streams", "send": "wrong results", "stale": "stale commits accepted", "harmless": "poison not stalled"},
 		{"stuck": "stuck"},
 	} {
 		plants := slices.Sorted(maps.Keys(broken))

@@ -28,6 +28,7 @@ type input struct {
 type output struct {
 	choices
 	Value     uint64 `json:"value"`
+	Order     uint64 `json:"order"`               // in which all nodes have ended
 	Early     []int  `json:"early,omitempty"`     // nodes whose sleep was too short
 	Reordered []int  `json:"reordered,omitempty"` // nodes that found another order than is recorded
 }
@@ -57,6 +58,7 @@ func (w *worker) tree() *stet.Workflow[input, output] {
 			e.out.Value, e.out.Early, e.out.Reordered, e.order = in.Out.Value, in.Out.Early, in.Out.Reordered, in.Order
 		}
 		err := e.carryOutRoot(ctx, in.From)
+		e.out.Order = e.order
 		if err == nil && in.From == 0 && e.half > 0 {
 			return output{}, stet.ContinueAsNew(input{in.Seed, e.half, e.order, &e.out})
 		}
@@ -125,6 +127,7 @@ func (e *execution) carryOut(ctx stet.Context, n *node) (uint64, error) {
 	value, err := e.valueOf(ctx, n)
 	if err == nil {
 		e.order = mix(e.order, uint64(n.id))
+		err = e.show(ctx, n)
 	}
 	return value, err
 }
