@@ -344,6 +344,23 @@ var defects = []*defect{
 		}
 	})},
 	{name: "a span deletes nothing", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) { t.Prune = nil })},
+	{name: "nothing is rewritten", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) { t.Rewrites = nil })},
+	{name: "nothing returns to the inbox", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) { t.Returned = nil })},
+	{name: "no act is noted", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) { t.Audit = nil })},
+	{name: "no run is paused", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
+		if t.Update != nil {
+			u := *t.Update
+			u.Marks &^= store.Paused
+			t.Update = &u
+		}
+	})},
+	{name: "the generation stays", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
+		if t.Update != nil {
+			u := *t.Update
+			u.Generation = 0
+			t.Update = &u
+		}
+	})},
 	{name: "a refused turn still sends", commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
 		result, err := b.Store.Commit(ctx, batch)
 		for i := range result.Turns {
