@@ -275,3 +275,38 @@ func TestRewindAgainstAClaim(t *testing.T) {
 		}
 	}
 }
+
+// TestRewindMarksStreams: what was streamed stays, and the mark says from where on it
+// comes anew.
+func TestRewindMarksStreams(t *testing.T) {
+	log := stet.Stream[string]("log")
+	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
+		for _, name := range []string{"a", "b"} {
+			if err := stet.Do(ctx, name, func(context.Context) error { return nil }); err != nil {
+				return "", err
+			}
+			if err := log.Append(ctx, name); err != nil {
+				return "", err
+			}
+		}
+		return "done", nil
+	})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
+	ctx := testContext(t)
+	r := begin(t, e, w, 0)
+	outcome(t, r)
+	ok, err := e.Rewind(ctx, r.ID(), "b", "")
+	done(t, ok, err)
+	outcome(t, r)
+	items, err := log.Items(ctx, e, r.ID(), 0, 10)
+	var got []string
+	for _, it := range items {
+		if it.Rewound {
+			it.Value = "mark"
+		}
+		got = append(got, it.Value)
+	}
+	if err != nil || strings.Join(got, " ") != "a b mark b" {
+		t.Errorf("the stream is %q, %v; want a b mark b", got, err)
+	}
+}
