@@ -43,7 +43,9 @@ func (m Message[T]) Case(into *T, opts ...WaitOption) Case {
 	}
 }
 
-// After wins when d has passed since Now. The name makes the timer's location.
+// After wins when d has passed since Now. The name makes the timer's location. A
+// message, an assignment or the end of a run that was sent by then wins over it,
+// one that was sent later has lost.
 func After(name string, d time.Duration) Case {
 	return Case{build: func(ctx Context) (runner.Case, error) {
 		call := runner.Call{Name: name, Shield: ctx.shield}
@@ -51,7 +53,7 @@ func After(name string, d time.Duration) Case {
 	}}
 }
 
-// At wins at t.
+// At wins at t, like After.
 func At(name string, t time.Time) Case {
 	return Case{build: func(ctx Context) (runner.Case, error) {
 		call := runner.Call{Name: name, Shield: ctx.shield}
