@@ -426,7 +426,9 @@ func (r *Run) withdrawOther(o *op) {
 		return
 	}
 	r.write(o, store.Entry{State: store.Withdrawn, Value: encode(o.other.link)})
-	r.log.send(r.cancelOther(o.loc, o.other.link.RunID, "its parent does not wait for it any more"))
+	if o.other.owned {
+		r.log.send(r.cancelOther(o.loc, o.other.link.RunID, "its parent does not wait for it any more"))
+	}
 }
 
 // cancelOther returns the command that cancels a child.
