@@ -14,14 +14,14 @@ func (r *Run) next() *Branch {
 		if r.over != nil || r.broken != nil || r.misuse.Load() != nil {
 			break
 		}
-		if r.pause != nil {
-			r.settleArrived()
-			break
-		}
 		if r.ready.len() > 0 {
 			b := r.ready.pop()
 			r.current.Store(b)
 			return b
+		}
+		if r.pause != nil { // every branch is blocked, as at any commit
+			r.settleArrived()
+			break
 		}
 		if !r.live {
 			r.replayNext()
