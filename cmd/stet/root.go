@@ -24,7 +24,8 @@ const long = `stet sees and steers the workflows of a store.
 
 The store is an SQLite file, given with --db FILE or in STET_DB. An application
 may work on it at the same time. If none does, stet itself decides what needs no
-code: to terminate a run, to cancel one that has never run, to resume one.
+code: to terminate, pause and resume runs, to cancel one that has never run or is
+paused, to retry, rewind and edit one that is stopped.
 
 Data goes to standard output in the form of --output: a table for people, JSON
 with one value per line, or the IDs of runs alone. All else goes to standard
