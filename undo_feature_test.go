@@ -499,7 +499,7 @@ func TestCancelAgainstUndoing(t *testing.T) {
 						return
 					}
 					once.Do(func() {
-						item := &store.Item{Kind: store.ItemCancel, ID: "c", Origin: "c", Value: []byte("now")}
+						item := &store.Item{Kind: store.ItemCancel, Name: "client", ID: "c", Origin: "c", Value: []byte("now")}
 						if _, _, err := s.Apply(ctx, []store.Command{{RunID: "r", Item: item}}); err != nil {
 							t.Error(err)
 						}

@@ -193,7 +193,7 @@ func (d *driver) nudge() bool {
 	case d.resolve():
 	case d.endOther():
 	case !d.cancelAsked():
-		d.give(store.Item{Kind: store.ItemCancel})
+		d.give(store.Item{Kind: store.ItemCancel, Name: "operator"})
 	default:
 		return false
 	}
@@ -224,7 +224,7 @@ func (d *driver) disturb() {
 		case d.cruel && d.random.IntN(4) == 0 && d.pending == nil:
 			d.terminate()
 		case d.cruel && !d.cancelAsked():
-			d.give(store.Item{Kind: store.ItemCancel})
+			d.give(store.Item{Kind: store.ItemCancel, Name: "operator"})
 		}
 	case 3:
 		d.clock += store.Time(d.random.IntN(1_000_000))

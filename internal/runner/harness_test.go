@@ -205,7 +205,7 @@ func (h *harness) deliver(it store.Item) {
 // cancel asks for the run to be cancelled, and goes on.
 func (h *harness) cancel() {
 	h.t.Helper()
-	h.deliver(store.Item{Kind: store.ItemCancel})
+	h.deliver(store.Item{Kind: store.ItemCancel, Name: "operator"})
 }
 
 // finish ends the bodies in the order of their begin, each with its own function

@@ -119,7 +119,7 @@ func TestACancelAtTheEndOfAnIncarnation(t *testing.T) {
 			if when == "while it is committed" && !h.take() {
 				t.Fatal("there is no turn")
 			}
-			it := h.j.send(store.Item{Kind: store.ItemCancel, Sent: h.clock})
+			it := h.j.send(store.Item{Kind: store.ItemCancel, Name: "operator", Sent: h.clock})
 			h.r.Deliver(it)
 			h.play()
 			if when == "while it is committed" {

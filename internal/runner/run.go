@@ -292,6 +292,10 @@ func (r *Run) Watches() []store.Item { return r.watches }
 // to see it; else it is answered or kept.
 func (r *Run) cancelItemCame(it *store.Item) bool {
 	switch {
+	case it.Name == "" && (r.undo.begun || r.cancelling || r.replay.cancel != nil):
+		// A parent cancels its child with the scope and at its own end, by one item,
+		// which this run may have consumed in an earlier activation.
+		r.log.see(it)
 	case r.undo.begun:
 		r.Answer(it.No, UndoVerdict())
 	case r.cancelItem != nil || r.cancelling || r.replay.cancel != nil:

@@ -24,7 +24,7 @@ func TestCancelOfTheRun(t *testing.T) {
 		return result("cleaned", err)
 	})
 	h.play()
-	h.deliver(store.Item{Kind: store.ItemCancel, Value: []byte("enough")})
+	h.deliver(store.Item{Kind: store.ItemCancel, Name: "operator", Value: []byte("enough")})
 	if len(h.cancelled) != 1 {
 		t.Errorf("the bodies %v are told to stop, want one", h.cancelled)
 	}
@@ -69,7 +69,7 @@ func TestCancelBeforeTheEndIsCommitted(t *testing.T) {
 	h.r.Complete(b.ID, 1, BodyResult{Value: []byte("v")})
 	h.advance()
 	h.take()
-	it := h.j.send(store.Item{Kind: store.ItemCancel})
+	it := h.j.send(store.Item{Kind: store.ItemCancel, Name: "operator"})
 	h.commit() // held back
 	h.r.Deliver(it)
 	h.play()

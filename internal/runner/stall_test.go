@@ -136,7 +136,7 @@ func TestCancelOfAStalledRunIsLeftUnexamined(t *testing.T) {
 	h.leave()
 	h.code = sequence("other")
 	h.j.send(store.Item{Kind: store.ItemMessage, Name: "m", Sent: h.clock})
-	h.j.send(store.Item{Kind: store.ItemCancel})
+	h.j.send(store.Item{Kind: store.ItemCancel, Name: "operator"})
 	h.play()
 	h.wantStall("fetch", "step fetch", "step other")
 	if a, b := h.j.items[0].State, h.j.items[1].State; a != store.Seen || b != store.New {

@@ -323,7 +323,7 @@ func TestUndoAgainstCancel(t *testing.T) {
 		t.Run(fmt.Sprint("held back, ", onCancel), func(t *testing.T) {
 			s := begin(t)
 			s.take()
-			it := s.j.send(store.Item{Kind: store.ItemCancel, Sent: s.clock})
+			it := s.j.send(store.Item{Kind: store.ItemCancel, Name: "operator", Sent: s.clock})
 			s.commit() // still ready
 			if s.j.run.Marks != 0 {
 				t.Fatal("undoing has begun although a cancel was there")
@@ -334,7 +334,7 @@ func TestUndoAgainstCancel(t *testing.T) {
 		t.Run(fmt.Sprint("told before the verdict, ", onCancel), func(t *testing.T) {
 			s := begin(t)
 			s.take()
-			s.r.Deliver(s.j.send(store.Item{Kind: store.ItemCancel, Sent: s.clock}))
+			s.r.Deliver(s.j.send(store.Item{Kind: store.ItemCancel, Name: "operator", Sent: s.clock}))
 			s.commit()
 			wantCancelled(s)
 		})
@@ -362,7 +362,7 @@ func TestUndoAgainstCancel(t *testing.T) {
 		s.arrive("one")
 		s.advance()
 		s.take()
-		it := s.j.send(store.Item{Kind: store.ItemCancel, Sent: s.clock})
+		it := s.j.send(store.Item{Kind: store.ItemCancel, Name: "operator", Sent: s.clock})
 		s.j.items[0].State = store.Seen // as if the commit had been before it
 		s.r.Deliver(it)
 		s.commit()
@@ -384,7 +384,7 @@ func TestUndoKeepsTheReason(t *testing.T) {
 	})
 	s.play()
 	s.end("one", "a")
-	s.deliver(store.Item{Kind: store.ItemCancel, Value: []byte("too dear")})
+	s.deliver(store.Item{Kind: store.ItemCancel, Name: "operator", Value: []byte("too dear")})
 	s.fail("two", "late")
 	s.wantMarks(store.Cancelling | store.Undoing)
 	s.fail("one/undo", "no")
@@ -579,8 +579,8 @@ func TestStallOnFailure(t *testing.T) {
 func TestCancelThatComesWithTheEnd(t *testing.T) {
 	h := newHarness(t, func(*Branch) ([]byte, *Failure) { return text("fine") })
 	h.j.run.Build = "b"
-	h.j.send(store.Item{Kind: store.ItemCancel, Value: []byte("now")})
-	h.j.send(store.Item{Kind: store.ItemCancel})
+	h.j.send(store.Item{Kind: store.ItemCancel, Name: "operator", Value: []byte("now")})
+	h.j.send(store.Item{Kind: store.ItemCancel, Name: "operator"})
 	h.play()
 	if over := h.r.Over(); over.Status != store.Cancelled || over.Reason != "cancelled: now" {
 		t.Errorf("the run ends %+v", over)

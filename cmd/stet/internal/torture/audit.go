@@ -104,16 +104,20 @@ func (a *audit) checkRun(ctx context.Context, r *store.Run, known *run) error {
 			return err
 		}
 	}
-	return a.checkSteps(ctx, r.ID)
+	return a.checkSteps(ctx, r)
 }
 
 // checkSteps checks what is recorded of the steps of a run.
-func (a *audit) checkSteps(ctx context.Context, runID string) error {
+func (a *audit) checkSteps(ctx context.Context, r *store.Run) error {
+	runID := r.ID
 	entries, err := a.client.engine.History(ctx, runID, stet.HistoryQuery{Values: true})
 	if err != nil {
 		return err
 	}
 	a.report.count("entries", len(entries))
+	if r.Status.Terminal() {
+		a.checkUndone(r, entries)
+	}
 	for i := range entries {
 		if entries[i].Kind == store.KindLoop {
 			a.loops[operation{runID, entries[i].Location}] = true

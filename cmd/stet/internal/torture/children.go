@@ -148,5 +148,5 @@ func (a *audit) checkChild(ctx context.Context, parent, child *store.Run) error 
 	default:
 		a.report.violated(stuck, "child %s of run %s, which is %s, is %s", child.ID, parent.ID, parent.Status, child.Status)
 	}
-	return a.checkSteps(ctx, child.ID)
+	return a.checkSteps(ctx, child)
 }

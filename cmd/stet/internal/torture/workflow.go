@@ -181,6 +181,9 @@ func (e *execution) valueOf(ctx stet.Context, n *node) (uint64, error) {
 	return e.branches(ctx, n, value)
 }
 
+// turnName is the step of a loop.
+const turnName = "turn"
+
 // turn is the state of a loop.
 type turn struct {
 	No    int    `json:"no"`
@@ -190,7 +193,7 @@ type turn struct {
 // loop keeps the history of few iterations, so that much of it is pruned.
 func (e *execution) loop(ctx stet.Context, n *node, value uint64) (uint64, error) {
 	return stet.Loop(ctx, n.name(), turn{Value: value}, func(ctx stet.Context, t turn) (next stet.Next[turn, uint64], err error) {
-		v, err := e.step(ctx, "turn", n.failures, e.seedOf(n, t.No), nil)
+		v, err := e.step(ctx, turnName, n.failures, e.seedOf(n, t.No), nil)
 		if err != nil {
 			return next, err
 		}
@@ -216,7 +219,7 @@ func (e *execution) step(ctx stet.Context, name string, failures int, value uint
 			}
 		}
 		return stepResult{value, e.name, executionOf(ctx)}, nil
-	})
+	}, e.undo(name, value)...)
 	return out.Value, err
 }
 
