@@ -142,9 +142,13 @@ func TestTakenBackRunsGoOn(t *testing.T) {
 			d.advance()
 			want, got := before.upTo(tb.Cut-1, d.j), d.seen.upTo(tb.Cut-1, d.j)
 			for k := range min(len(want), len(got)) {
-				if want[k] != got[k] && !sameButUnstarted(entries, want[k], got[k]) {
-					t.Fatalf("program %d, round %d: taken back to before %s, completion %d: the code had seen %q and sees %q (event %d)", i, round, at, tb.Cut, want[k], got[k], k)
+				if want[k] == got[k] {
+					continue
 				}
+				if sameButUnstarted(entries, want[k], got[k]) {
+					break // what is seen from here on may depend on the difference
+				}
+				t.Fatalf("program %d, round %d: taken back to before %s, completion %d: the code had seen %q and sees %q (event %d)", i, round, at, tb.Cut, want[k], got[k], k)
 			}
 			over = d.run(cut)
 			for _, e := range stands {
