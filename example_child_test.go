@@ -115,7 +115,9 @@ func ExampleAwait() {
 // does not win is not lost.
 func ExampleOther_Case() {
 	hurry := stet.Message[string]("hurry")
-	bake := stet.Define("bake", func(ctx stet.Context, _ int) (string, error) { return "bread", stet.Sleep(ctx, "oven", 20*time.Millisecond) })
+	bake := stet.Define("bake", func(ctx stet.Context, _ int) (string, error) {
+		return "bread", stet.Sleep(ctx, "oven", 20*time.Millisecond)
+	})
 	kitchen := stet.Define("kitchen", func(ctx stet.Context, _ int) (string, error) {
 		child, err := bake.Go(ctx, 0)
 		if err != nil {

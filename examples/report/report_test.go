@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"time"
+	_ "time/tzdata" // this machine may have none
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/stettest"
@@ -15,7 +16,7 @@ import (
 func TestAYear(t *testing.T) {
 	zone, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
-		t.Skip("no time zones on this machine: ", err)
+		t.Fatal(err)
 	}
 	var days []time.Time
 	offsets := map[int]int{}

@@ -22,7 +22,9 @@ func TestStatementsOfATurnThatShows(t *testing.T) {
 		Values: []store.Setting{{Name: "v"}}, Appends: []store.Append{{Name: "s"}, {Name: "s"}},
 	})
 	want := []string{"INSERT INTO stet_entries", "INSERT INTO stet_feeds", "INSERT INTO stet_feeds", "INSERT INTO stet_streams", "INSERT INTO stet_streams"}
-	got := slices.DeleteFunc(statements(), func(text string) bool { return !strings.Contains(text, "stet_") || strings.Contains(text, "stet_nodes") })
+	got := slices.DeleteFunc(statements(), func(text string) bool {
+		return !strings.Contains(text, "stet_") || strings.Contains(text, "stet_nodes")
+	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
