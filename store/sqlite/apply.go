@@ -113,7 +113,7 @@ func (a *applier) adopted(cmd *store.Command, run *store.Run, condition int64) (
 	if !(run.Status == store.Suspended || run.Status == store.Queued && (condition == ready || run.WakeAt != 0 && run.WakeAt <= a.now)) {
 		return false, nil
 	}
-	if err := a.batch.c.claim(run.No, a.now); err != nil {
+	if err := a.batch.c.claim(run.No, a.now, false); err != nil {
 		return false, err
 	}
 	a.take(run)

@@ -143,8 +143,15 @@ func (l *look) claim(c *conn, now store.Time) error {
 	chosen = chosen[:min(len(chosen), l.req.Limit)]
 	index := make(map[store.RunNo]int, len(chosen))
 	fresh := make([]store.Claimed, len(chosen))
+	pausing, err := c.pausing()
+	if err != nil {
+		return err
+	}
 	for i, cand := range chosen {
-		run, err := c.claimReady(cand.no, now)
+		if err := c.claim(cand.no, now, pausing[cand.no]); err != nil {
+			return err
+		}
+		run, err := c.runByNo(cand.no)
 		if err != nil {
 			return err
 		}
@@ -194,32 +201,23 @@ func (l *look) wakes(at store.Time) {
 	}
 }
 
-// claimReady takes a run in hand that Claim has found, at rest if it is to be
-// paused or is (law 18), and returns it.
-func (c *conn) claimReady(no store.RunNo, now store.Time) (store.Run, error) {
-	n, err := c.exec(`UPDATE stet_runs SET ready=2 WHERE run_no=?1
-		AND (marks & 1 OR EXISTS (SELECT 1 FROM stet_inbox WHERE run_no=?1 AND state=1 AND state<3 AND kind=10))`, int64(no))
-	switch {
-	case err != nil:
-		return store.Run{}, err
-	case n == 0:
-		return c.claimRun(no, now)
-	}
-	return c.runByNo(no)
+// pausing returns the runs with an unexamined Pause, which are claimed at rest
+// (law 18). It is asked once for a claim, not for every run.
+func (c *conn) pausing() (map[store.RunNo]bool, error) {
+	runs := map[store.RunNo]bool{}
+	err := c.each("SELECT run_no FROM stet_inbox WHERE state=1 AND state<3 AND kind=10", nil, func(s *sqlite3.Stmt) error {
+		runs[store.RunNo(s.ColumnInt64(0))] = true
+		return nil
+	})
+	return runs, err
 }
 
-// claimRun takes a run in hand and returns it.
-func (c *conn) claimRun(no store.RunNo, now store.Time) (store.Run, error) {
-	if err := c.claim(no, now); err != nil {
-		return store.Run{}, err
-	}
-	return c.runByNo(no)
-}
-
-// claim takes a run in hand.
-func (c *conn) claim(no store.RunNo, now store.Time) error {
-	_, err := c.exec(`UPDATE stet_runs SET ready=2, wake_at=NULL, status=CASE WHEN status IN (1,3) THEN 2 ELSE status END,
-		started=CASE WHEN started=0 AND status IN (1,2,3) THEN ?2 ELSE started END WHERE run_no=?1`, int64(no), now)
+// claim takes a run in hand: at rest, which leaves all else as it is, if asked or
+// if it is paused.
+func (c *conn) claim(no store.RunNo, now store.Time, rest bool) error {
+	_, err := c.exec(`UPDATE stet_runs SET ready=2, wake_at=CASE WHEN ?3 OR marks & 1 THEN wake_at END,
+		status=CASE WHEN NOT (?3 OR marks & 1) AND status IN (1,3) THEN 2 ELSE status END,
+		started=CASE WHEN NOT (?3 OR marks & 1) AND started=0 AND status IN (1,2,3) THEN ?2 ELSE started END WHERE run_no=?1`, int64(no), now, rest)
 	return err
 }
 
