@@ -99,6 +99,7 @@ var ErrNoObjects = errors.New("no objects given")
 type Policy struct {
 	cfg  Config
 	keys map[string]*key
+	coders
 
 	mu         sync.Mutex
 	remembered map[place]former
@@ -130,7 +131,7 @@ func mac(secret []byte, parts ...string) []byte {
 
 // New returns a policy. The config is valid: see Check.
 func New(cfg Config) *Policy {
-	p := &Policy{cfg: cfg, keys: map[string]*key{}, remembered: map[place]former{}}
+	p := &Policy{cfg: cfg, keys: map[string]*key{}, coders: newCoders(), remembered: map[place]former{}}
 	for _, k := range cfg.Keys {
 		p.keys[k.ID] = newKey(k)
 	}
@@ -148,23 +149,44 @@ func CheckKey(k Key) error {
 	return nil
 }
 
-// coders of zstd, made when first needed.
-var (
-	encoder = sync.OnceValue(func() *zstd.Encoder {
-		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest))
-		if err != nil {
-			panic(err) // the options are constants
-		}
-		return e
-	})
-	decoder = sync.OnceValue(func() *zstd.Decoder {
-		d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPlain), zstd.WithDecoderConcurrency(0))
-		if err != nil {
-			panic(err) // the options are constants
-		}
-		return d
-	})
-)
+// coders compress and decompress. Each policy has its own, made when first needed:
+// they hold channels, and what one bubble of testing/synctest has made another
+// must not use.
+type coders struct {
+	encoder func() *zstd.Encoder
+	decoder func() *zstd.Decoder
+}
+
+func newCoders() coders {
+	return coders{
+		encoder: sync.OnceValue(func() *zstd.Encoder {
+			e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest))
+			if err != nil {
+				panic(err) // the options are constants
+			}
+			return e
+		}),
+		decoder: sync.OnceValue(newDecoder),
+	}
+}
+
+func newDecoder() *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPlain), zstd.WithDecoderConcurrency(0))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return d
+}
+
+// decompress decodes a value of the given size.
+func (p *Policy) decompress(content []byte, size int) ([]byte, error) {
+	if p == nil {
+		d := newDecoder()
+		defer d.Close()
+		return d.DecodeAll(content, make([]byte, 0, size))
+	}
+	return p.decoder().DecodeAll(content, make([]byte, 0, size))
+}
 
 // at is where a value is written: the place makes its nonce, the group names the
 // run that its object belongs to.
@@ -185,7 +207,7 @@ func (p *Policy) seal(ctx context.Context, where at, plain []byte) ([]byte, erro
 	}
 	flags, content := byte(0), plain
 	if cfg.Compress > 0 && len(plain) >= cfg.Compress && len(plain) <= maxPlain && !where.secret {
-		if small := encoder().EncodeAll(plain, nil); len(small) < len(plain) {
+		if small := p.encoder().EncodeAll(plain, nil); len(small) < len(plain) {
 			flags, content = flags|compressed, small
 		}
 	}
@@ -351,7 +373,7 @@ func (p *Policy) Open(ctx context.Context, value []byte) ([]byte, error) {
 		if s.Size > maxPlain {
 			return nil, fmt.Errorf("%w: a compressed value claims to have %d bytes", store.ErrDamaged, s.Size)
 		}
-		if content, err = decoder().DecodeAll(content, make([]byte, 0, s.Size)); err != nil {
+		if content, err = p.decompress(content, s.Size); err != nil {
 			return nil, fmt.Errorf("%w: a value cannot be decompressed: %w", store.ErrDamaged, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet/store"
@@ -150,6 +151,26 @@ func TestCompressionOnlyIfItShrinks(t *testing.T) {
 	}
 }
 
+// TestPoliciesShareNothing: what one bubble of testing/synctest has made, another
+// must not touch.
+func TestPoliciesShareNothing(t *testing.T) {
+	plain := bytes.Repeat([]byte("a"), 1<<10)
+	for range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			p := New(Config{Compress: 1})
+			sealed, err := p.seal(t.Context(), at{}, plain)
+			if err != nil || len(sealed) >= len(plain) {
+				t.Fatalf("expected a smaller value, found %d bytes, %v", len(sealed), err)
+			}
+			for _, p := range []*Policy{p, nil} {
+				if got, err := p.Open(t.Context(), sealed); err != nil || !bytes.Equal(got, plain) {
+					t.Fatalf("expected the value, found %d bytes, %v", len(got), err)
+				}
+			}
+		})
+	}
+}
+
 func TestRotation(t *testing.T) {
 	value := []byte("\x01secret")
 	first := New(Config{Keys: []Key{testKey("a")}})
@@ -228,7 +249,7 @@ func flipped(b []byte, i int) []byte {
 
 // TestABombIsRefused: a length that a compressed value claims is not believed.
 func TestABombIsRefused(t *testing.T) {
-	small := encoder().EncodeAll(bytes.Repeat([]byte("a"), 1<<20), nil)
+	small := newCoders().encoder().EncodeAll(bytes.Repeat([]byte("a"), 1<<20), nil)
 	for _, size := range []uint64{10, 1 << 20 >> 1, 1 << 39} {
 		bomb := append(binary.AppendUvarint([]byte{Marker, compressed}, size), small...)
 		if _, err := New(Config{}).Open(t.Context(), bomb); !errors.Is(err, store.ErrDamaged) {
