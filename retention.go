@@ -52,7 +52,7 @@ func (r Retention) check() error {
 		keep time.Duration
 	}{{"Succeeded", r.Succeeded}, {"Failed", r.Failed}, {"Cancelled", r.Cancelled}} {
 		if f.keep < 0 && f.keep != None && f.keep != AtOnce {
-			return fmt.Errorf("Retention.%s: expected a positive duration, None or AtOnce, found %s: %w", f.name, f.keep, ErrInvalid)
+			return fmt.Errorf("field %s of Retention: expected a positive duration, None or AtOnce, found %s: %w", f.name, f.keep, ErrInvalid)
 		}
 	}
 	return nil

@@ -10,6 +10,8 @@ require (
 	github.com/spf13/cobra v1.10.2
 )
 
+require github.com/klauspost/compress v1.20.3 // indirect
+
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/charmbracelet/colorprofile v0.4.3 // indirect

@@ -44,7 +44,7 @@ and stacks. With - the IDs are read from standard input.`,
 					if i > 0 && a.output == formTable {
 						fmt.Fprintln(a.out)
 					}
-					if err := a.show(cmd.Context(), e, s, id, width); err != nil {
+					if err := a.show(cmd.Context(), e, id, width); err != nil {
 						problems = append(problems, err)
 					}
 				}
@@ -68,8 +68,8 @@ type story struct {
 }
 
 // show prints a run. Values in tables are cut to width characters.
-func (a *app) show(ctx context.Context, e *stet.Engine, s store.Store, id string, width int) error {
-	s = e.Store() // values as they were given
+func (a *app) show(ctx context.Context, e *stet.Engine, id string, width int) error {
+	s := e.Store() // values as they were given
 	info, err := e.Get(ctx, id)
 	if err != nil {
 		return err
