@@ -20,9 +20,10 @@ const (
 	KindRun     Kind = 11 // any run whose end is awaited
 	KindVersion Kind = 12 // which version of a change the run takes
 	KindShown   Kind = 13 // that what the run says before its first completion is committed
+	KindRecord  Kind = 14 // what stands in a record
 )
 
-var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run", "version", "shown"}
+var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run", "version", "shown", "record"}
 
 // String returns the kind as users see it: "step", "sleep", …
 func (k Kind) String() string {

@@ -38,6 +38,7 @@ func TestStoredNumbers(t *testing.T) {
 		{store.KindRun, int(store.KindRun), "11 run"},
 		{store.KindVersion, int(store.KindVersion), "12 version"},
 		{store.KindShown, int(store.KindShown), "13 shown"},
+		{store.KindRecord, int(store.KindRecord), "14 record"},
 		{store.Kind(99), 99, "99 kind(99)"},
 		{store.Open, int(store.Open), "1 open"},
 		{store.Done, int(store.Done), "2 done"},

@@ -21,6 +21,7 @@ var arrows = map[string][]string{
 	"internal/location": {},
 	"internal/runner":   {"internal/location", "store"},
 	"internal/cluster":  {"store"},
+	"internal/record":   {"store"},
 	"internal/runfile":  {"internal/location", "store"},
 	"internal/engine":   {"internal/cluster", "internal/payload", "internal/runner", "internal/location", "store"},
 	"internal/budget":   {},

@@ -1,0 +1,14 @@
+package store
+
+import "strings"
+
+// SystemGroup is the group of records, which every node serves.
+const SystemGroup = "system"
+
+// RecordPrefix begins the workflow's name and the ID of every record: a run that
+// is a topic, a queue or a schedule. Nothing else has such a name.
+const RecordPrefix = "stet."
+
+// IsRecord reports whether the name of a workflow, or the ID of a run, is a
+// record's.
+func IsRecord(name string) bool { return strings.HasPrefix(name, RecordPrefix) }
