@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -182,7 +183,7 @@ func TestSweepingDoesNotBlockRuns(t *testing.T) {
 			if _, err := r.Wait(ctx); err != nil {
 				t.Fatal(err)
 			}
-			s.between = func() { // a run from start to end between two parts of the pass
+			s.call(func() { // a run from start to end between two parts of the pass
 				r, err := one.Start(ctx, e, 0)
 				if err != nil {
 					t.Error(err)
@@ -191,13 +192,13 @@ func TestSweepingDoesNotBlockRuns(t *testing.T) {
 				if _, err := r.Wait(ctx); err != nil {
 					t.Error(err)
 				}
-			}
+			})
 			time.Sleep(3 * time.Minute)
 			if _, err := e.Get(ctx, "many"); !errors.Is(err, stet.ErrNotFound) {
 				t.Errorf("the large run: %v", err)
 			}
-			if s.parts < 10 {
-				t.Errorf("it was deleted in %d parts; want 10 or more", s.parts)
+			if parts := s.call(nil); parts < 10 {
+				t.Errorf("it was deleted in %d parts; want 10 or more", parts)
 			}
 		})
 	})
@@ -206,15 +207,28 @@ func TestSweepingDoesNotBlockRuns(t *testing.T) {
 // sweeping calls a function after each part that has deleted something.
 type sweeping struct {
 	store.Store
+
+	mu      sync.Mutex
 	between func()
 	parts   int
+}
+
+// call sets the function. It returns how many parts there have been.
+func (s *sweeping) call(between func()) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.between = between
+	return s.parts
 }
 
 func (s *sweeping) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept, error) {
 	swept, err := s.Store.Sweep(ctx, req)
 	if swept.Rows > 0 {
+		s.mu.Lock()
 		s.parts++
-		s.between()
+		between := s.between
+		s.mu.Unlock()
+		between()
 	}
 	return swept, err
 }

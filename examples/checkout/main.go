@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/examples/internal/app"
@@ -63,6 +64,7 @@ func sell(ctx context.Context, db string, o Order, lose bool, out io.Writer) err
 // town is a world that prints. What it gives out is derived from the keys, so that
 // an attempt that comes twice gets the same.
 type town struct {
+	mu     sync.Mutex // parcels are shipped side by side
 	out    io.Writer
 	lose   bool
 	engine *stet.Engine
@@ -98,6 +100,8 @@ func (t *town) Ship(ctx context.Context, reservation, key string) (string, error
 
 func (t *town) do(what, key, of string) (string, error) {
 	name := what + "-" + key[:8]
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	_, err := fmt.Fprintf(t.out, "%s %s: %s\n", what, of, name)
 	return name, err
 }

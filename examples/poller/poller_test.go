@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -72,11 +73,13 @@ func TestPollNow(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second) // of the bubble
+		synctest.Wait()
 		polls := g.polls
 		if err := PollNow.Send(t.Context(), env.Engine, r.ID(), struct{}{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if polls != 1 || g.polls != 2 {
 			t.Errorf("%d polls, then %d", polls, g.polls)
 		}

@@ -17,8 +17,8 @@ const loadChunk = 64
 func (t *tenure) dispatch() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	changed := t.e.hub.wait()
 	for {
-		changed := t.e.hub.wait()
 		select {
 		case <-t.stop.Done():
 			return
@@ -28,6 +28,7 @@ func (t *tenure) dispatch() {
 		case <-changed:
 		case <-timer.C:
 		}
+		changed = t.e.hub.wait() // of what the claim may have missed
 		t.claim()
 		timer.Reset(t.pause())
 	}
