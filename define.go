@@ -34,14 +34,15 @@ type definition struct {
 func (d *definition) Name() string       { return d.name }
 func (d *definition) inner() *definition { return d }
 
-// DefineOption is an option of Define: a Retry, MaxRunTime, MaxSuspension, IDFrom,
-// UndoOn, OnFailure, a Retention, or DiscardDeadLetters.
+// DefineOption is an option of Define: a Retry, MaxRunTime, MaxSuspension,
+// PauseAfter, IDFrom, UndoOn, OnFailure, a Retention, or DiscardDeadLetters.
 type DefineOption interface{ applyDefine(*defineOptions) }
 
 type defineOptions struct {
 	retry         Retry
 	maxRunTime    time.Duration
 	maxSuspension time.Duration
+	pauseAfter    int
 	idFrom        any // func(In) string
 	discard       bool
 	undoOn        UndoOn
@@ -59,6 +60,17 @@ func (d MaxRunTime) applyDefine(o *defineOptions) { o.maxRunTime = time.Duration
 type MaxSuspension time.Duration
 
 func (d MaxSuspension) applyDefine(o *defineOptions) { o.maxSuspension = time.Duration(d) }
+
+// PauseAfter pauses a run when a step of it, or a compensation, has failed this many
+// times in a row and would be tried again: so that somebody looks before more is
+// tried. Other bodies that are executing end before. RunInfo.Reason, Audit and stet
+// show say for which step, and with which error. Resume has it tried again, when its
+// delay is over; after as many failures more the run is paused again. A failure after
+// which a step is not tried again does not pause the run: see OnFailure. Default and
+// None: never.
+type PauseAfter int
+
+func (n PauseAfter) applyDefine(o *defineOptions) { o.pauseAfter = int(n) }
 
 // IDFrom derives the run's ID from its input where a start gives none, so that
 // concurrent equal starts give one run.
@@ -132,7 +144,7 @@ func (d *definition) workflow(e *Engine) engine.Workflow {
 	return engine.Workflow{
 		UndoFailed: undoOn&UndoOnFailure != 0, UndoCancelled: undoOn&UndoOnCancel != 0, StallFailed: onFailure == StallOnFailure,
 		MaxRun: max(d.options.maxRunTime, 0), MaxSuspended: max(d.options.maxSuspension, 0),
-		Discard: d.options.discard,
+		PauseAfter: max(d.options.pauseAfter, 0), Discard: d.options.discard,
 		Code: func(run *store.Run) func(*runner.Branch) ([]byte, *runner.Failure) {
 			return d.code(d.environment(e, run))
 		},

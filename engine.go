@@ -336,6 +336,9 @@ func checkDefinitions(definitions []Definition) []error {
 		if in.options.maxRunTime < None || in.options.maxSuspension < None {
 			problems = append(problems, fmt.Errorf("config: workflow %q: expected durations that are positive for MaxRunTime and MaxSuspension: %w", in.name, ErrInvalid))
 		}
+		if in.options.pauseAfter < None {
+			problems = append(problems, fmt.Errorf("config: workflow %q: PauseAfter: expected 1 or more, or None, found %d: %w", in.name, in.options.pauseAfter, ErrInvalid))
+		}
 		if in.options.undoOn > UndoOnFailure|UndoOnCancel|UndoOnRollback || in.options.onFailure > StallOnFailure {
 			problems = append(problems, fmt.Errorf("config: workflow %q: expected values of UndoOn and OnFailure that have a name, found %d and %d: %w",
 				in.name, in.options.undoOn, in.options.onFailure, ErrInvalid))

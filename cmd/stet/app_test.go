@@ -32,6 +32,15 @@ var (
 		return stet.Step(ctx, "call", func(context.Context) (int, error) { return 0, errors.New("line busy") },
 			stet.Retry{First: time.Hour, Max: time.Hour})
 	})
+	// stubborn is paused after two failures.
+	stubborn = stet.Define("stubborn", func(ctx stet.Context, _ any) (int, error) {
+		return stet.Step(ctx, "call", func(ctx context.Context) (int, error) {
+			if n := stet.Attempt(ctx); n < 4 {
+				return 0, fmt.Errorf("try %d: line busy", n)
+			}
+			return 4, nil
+		}, stet.Retry{First: time.Millisecond, Max: time.Millisecond})
+	}, stet.PauseAfter(2))
 	sleepy = stet.Define("sleepy", func(ctx stet.Context, _ any) (int, error) { return 1, stet.Sleep(ctx, "long", time.Hour) })
 
 	name  = stet.Message[string]("name")
@@ -198,7 +207,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 	}
 	e, err := stet.New(stet.Config{
 		Store: db, Payloads: values, Node: "app", Build: "build-" + os.Getenv("VERSION"),
-		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, saga, turns, careful},
+		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, saga, turns, careful, stubborn},
 		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before
 			if register {

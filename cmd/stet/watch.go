@@ -30,19 +30,16 @@ of a single run also its operations as they end. Several runs on a terminal are 
 table that changes in place. With - the IDs are read from standard input; with
 --query the runs are followed that match now.
 
-With --until a run is done with when it has that status; one that ends otherwise
-makes the exit code 5.`,
+With --until a run is done with when it has that status, or the mark paused; one
+that ends otherwise makes the exit code 5.`,
 		Args: t.args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(a.checkNoIDs(), checkTimeout(timeout, true)); err != nil {
 				return err
 			}
 			w := watch{app: a}
-			if until != "" {
-				var err error
-				if w.until, err = store.ParseStatus(until); err != nil {
-					return usage(fmt.Errorf("--until: %w", err))
-				}
+			if err := w.parse(until); err != nil {
+				return usage(fmt.Errorf("--until: %w", err))
 			}
 			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
@@ -58,7 +55,7 @@ makes the exit code 5.`,
 	}
 	t.fits = func(*store.Run) bool { return true }
 	cmd.Flags().StringVar(&t.query, "query", "", "all runs that match this `filter` now")
-	cmd.Flags().StringVar(&until, "until", "", "a run is done with when it has this `status`")
+	cmd.Flags().StringVar(&until, "until", "", "a run is done with when it has this `status`, or is paused")
 	timeoutFlag(cmd, &timeout)
 	return cmd
 }
@@ -69,11 +66,24 @@ type watch struct {
 	engine *stet.Engine
 	store  store.Store
 	until  store.Status // 0: the end
+	marked store.Marks  // until it has these marks; 0: not
 
 	shown    map[string]string // by ID: the line that was printed last
 	progress map[string]int    // by location: attempts of open steps that were printed
 	number   int64             // of the last completion that was printed
 	screen   screen
+}
+
+// parse reads until when the runs are followed; "" is their end.
+func (w *watch) parse(until string) (err error) {
+	switch until {
+	case "":
+	case store.Paused.String():
+		w.marked = store.Paused
+	default:
+		w.until, err = store.ParseStatus(until)
+	}
+	return err
 }
 
 // follow prints what changes until all runs are done with.
@@ -130,15 +140,24 @@ func (w *watch) read(ctx context.Context, ids []string) ([]*stet.RunInfo, error)
 
 // pending reports whether the run is not done with.
 func (w *watch) pending(info *stet.RunInfo) bool {
-	return info.Status != w.until && !info.Status.Terminal() && info.Status != store.Stalled
+	return !w.reached(info) && !info.Status.Terminal() && info.Status != store.Stalled
+}
+
+// reached reports whether the run has what was asked for; there may be nothing.
+func (w *watch) reached(info *stet.RunInfo) bool {
+	return info.Status == w.until || info.Marks&w.marked != 0
 }
 
 // outcome is an error for each run that has missed the status that was asked for.
 func (w *watch) outcome(infos []*stet.RunInfo) error {
 	var problems []error
 	for _, info := range infos {
-		if w.until != 0 && info.Status != w.until {
-			problems = append(problems, unsuccessfulError{fmt.Errorf("run %q: expected to become %s, found it %s", info.ID, w.until, info.Status)})
+		if (w.until != 0 || w.marked != 0) && !w.reached(info) {
+			want := w.marked.String()
+			if w.until != 0 {
+				want = w.until.String()
+			}
+			problems = append(problems, unsuccessfulError{fmt.Errorf("run %q: expected to become %s, found it %s", info.ID, want, info.Status)})
 		}
 	}
 	return joinRuns(problems)

@@ -56,6 +56,7 @@ type Workflow struct {
 	Code         func(run *store.Run) func(*runner.Branch) ([]byte, *runner.Failure)
 	MaxRun       time.Duration // longest run time; 0: without limit
 	MaxSuspended time.Duration // longest time without a completion while suspended; 0: without limit
+	PauseAfter   int           // as in runner.Config
 	Discard      bool          // what an ended run has not received is dropped, not kept as dead letters
 
 	// As in runner.Config.
@@ -66,7 +67,7 @@ type Workflow struct {
 // and what reads the store.
 func (w *Workflow) Activation(s *store.Snapshot, limits runner.Limits) runner.Config {
 	cfg := runner.Config{
-		Run: s.Run, Entries: s.Entries, Items: s.Items, Limits: limits, MaxSuspended: w.MaxSuspended,
+		Run: s.Run, Entries: s.Entries, Items: s.Items, Limits: limits, MaxSuspended: w.MaxSuspended, PauseAfter: w.PauseAfter,
 		UndoFailed: w.UndoFailed, UndoCancelled: w.UndoCancelled, StallFailed: w.StallFailed,
 	}
 	if w.MaxRun > 0 {

@@ -118,6 +118,7 @@ func (d *decision) verb(i int) (verdict []byte, err error) {
 			u.Status, u.Reason = store.Running, ""
 		case u.Marks&store.Paused != 0:
 			u.Marks &^= store.Paused
+			u.Reason = ""
 			if u.Status == store.Suspended {
 				u.Status = store.Running
 			}

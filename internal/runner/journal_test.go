@@ -24,6 +24,7 @@ type journal struct {
 	values   map[string]string
 	streams  map[string][]string
 	sets     int // how often a value was set
+	audit    []store.Audit
 	retried  bool
 }
 
@@ -75,6 +76,7 @@ func (j *journal) commit(t *store.Turn) bool {
 		}
 	}
 	j.show(t)
+	j.audit = append(j.audit, t.Audit...)
 	u := t.Update
 	if u == nil {
 		return true

@@ -51,6 +51,7 @@ type op struct {
 	barrier int64
 	causes  []*Failure
 	detail  []byte
+	trouble bool       // the run is to be paused for its failures
 	from    store.Time // when the first attempt started
 	until   store.Time // when the last one ended
 

@@ -1,6 +1,10 @@
 package runner
 
-import "github.com/stet-run/stet/store"
+import (
+	"fmt"
+
+	"github.com/stet-run/stet/store"
+)
 
 // Pause makes the run stand still, and its next turn pauses it: nothing more is
 // handed over and no body begins. Bodies that are executing are waited for, and
@@ -25,6 +29,48 @@ func (r *Run) Pausing() bool { return r.pause != nil }
 
 // Paused reports whether the turn that pauses the run was taken.
 func (r *Run) Paused() bool { return r.pause != nil && r.closed && r.over == nil }
+
+// pauses reports whether the next turn pauses the run.
+func (r *Run) pauses() bool {
+	return r.pause != nil && r.over == nil && !r.undo.proposed() && !r.executing() && r.arrived.len() == 0
+}
+
+// pauser is who a pause for failures is by, in the run's audit.
+const pauser = "engine"
+
+// failsTooOften reports whether the run is to be paused for the attempt of a step
+// that has just failed, and that another one is to follow.
+func (r *Run) failsTooOften(o *op) bool {
+	n := r.cfg.PauseAfter
+	return n > 0 && (o.attempt-o.step.former)%n == 0 && r.cancelItem == nil
+}
+
+// pauseFor makes the run stand still like Pause, for the failures of a step. Other
+// bodies may be executing, and the process may end before they do: the step's entry
+// says until the turn that pauses the run that it is to be paused.
+func (r *Run) pauseFor(o *op) {
+	r.troubled = append(r.troubled, o)
+	if r.pause != nil {
+		return // it is paused anyway
+	}
+	reason := fmt.Sprintf("%s has failed %d times", describe(o.kind, o.loc), o.attempt-o.step.former)
+	if n := len(o.causes); n > 0 {
+		reason += ", at last with: " + o.causes[n-1].Message
+	}
+	r.pause = &store.Item{Kind: store.ItemPause, Name: pauser, Value: []byte(cut(reason, store.MaxWhy-4))}
+}
+
+// noteTrouble records in the turn that pauses the run that it was paused for its
+// steps.
+func (r *Run) noteTrouble() {
+	for _, o := range r.troubled {
+		o.trouble = false
+		if !o.settled && !o.closed {
+			r.writeProgress(o, o.deadline)
+		}
+	}
+	r.troubled = nil
+}
 
 // executing reports whether a body is given out.
 func (r *Run) executing() bool {

@@ -40,6 +40,7 @@ func TestRandomPrograms(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		d := newDriver(t, generate(random, 4+random.IntN(25)), random)
 		d.cruel = random.IntN(4) == 0
+		d.cfg.PauseAfter = random.IntN(4)
 		d.prog.again = max(random.IntN(6)-3, 0)
 		often := 4 + random.IntN(60)
 		over := d.run(func() bool { return random.IntN(often) == 0 })

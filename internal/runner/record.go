@@ -34,6 +34,7 @@ type progress struct {
 	Detail []byte     `cbor:"2,keyasint,omitempty"` // of the last heartbeat
 	Former int        `cbor:"3,keyasint,omitempty"` // attempts of former rounds
 	Since  store.Time `cbor:"4,keyasint,omitempty"` // when this round of attempts began; 0: the first, when it was asked for
+	Pause  bool       `cbor:"5,keyasint,omitempty"` // the run is to be paused for its failures, and was not yet
 }
 
 // decision is the value of a version.

@@ -44,6 +44,9 @@ type Config struct {
 	// StallFailed says that a run that fails waits for a person instead of ending,
 	// unless its code asks for it to be undone.
 	StallFailed bool
+	// PauseAfter is after how many failed attempts in a row of a step, or of a
+	// compensation, the run is paused, and after as many again; 0: never.
+	PauseAfter int
 
 	// MaxSuspended is how long the run may wait without a completion before it
 	// is cancelled; 0: for ever.
@@ -137,6 +140,7 @@ type Run struct {
 	appended   bool                      // … to a stream
 
 	pause      *store.Item // asks for the run to be paused; nil: nobody does
+	troubled   []*op       // whose failures do
 	cancelItem *store.Item // asked for and not handed over
 	cancelling bool        // the cancel was handed over
 	reason     string      // of the cancel
@@ -319,7 +323,9 @@ func (r *Run) Terminate(it store.Item) {
 	r.Answer(it.No, Verdict(true, ""))
 	r.audit(&it)
 	if r.pause != nil {
-		r.Answer(r.pause.No, Verdict(false, "the run was terminated"))
+		if r.pause.No != 0 {
+			r.Answer(r.pause.No, Verdict(false, "the run was terminated"))
+		}
 		r.pause = nil
 	}
 	reason := reasonOf("terminated", it.Value)
@@ -377,10 +383,10 @@ func (r *Run) Notes() []Note {
 }
 
 // NextTimer returns the time at which Advance has something to do even if
-// nothing arrives, or 0. needsInbox says that the inbox must have been read at
+// nothing arrives, or 0, as of a run that is about to be paused. needsInbox says that the inbox must have been read at
 // that time or later.
 func (r *Run) NextTimer() (at store.Time, needsInbox bool) {
-	if r.over != nil {
+	if r.over != nil || r.pause != nil {
 		return 0, false
 	}
 	if t, ok := r.firstTimer(); ok {

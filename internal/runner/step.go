@@ -74,6 +74,7 @@ func (b *Branch) continueFrom(o *op) {
 		b.halt()
 	}
 	o.causes, o.detail, o.step.former = p.Causes, p.Detail, p.Former
+	o.trouble = p.Pause && b.run.cfg.PauseAfter > 0
 	if p.Since != 0 {
 		o.asked = p.Since
 	}
@@ -81,6 +82,9 @@ func (b *Branch) continueFrom(o *op) {
 
 func (r *Run) startStep(o *op) {
 	r.bodies[o.id] = o
+	if o.trouble {
+		r.pauseFor(o)
+	}
 	if o.deadline > r.bound {
 		r.setTimer(o, o.deadline)
 		return
@@ -155,7 +159,7 @@ func (r *Run) Heartbeat(id int64, attempt int, detail []byte) bool {
 }
 
 func (r *Run) writeProgress(o *op, wake store.Time) {
-	p := progress{Causes: o.causes, Detail: o.detail, Former: o.step.former}
+	p := progress{Causes: o.causes, Detail: o.detail, Former: o.step.former, Pause: o.trouble}
 	if o.kind == store.KindUndo && o.attempt > p.Former {
 		p.Since = o.asked
 	}
@@ -207,6 +211,10 @@ func (r *Run) attemptEnded(a arrival) {
 	}
 	o.deadline = next
 	r.pos++
+	if r.failsTooOften(o) {
+		o.trouble = true
+		r.pauseFor(o)
+	}
 	r.writeProgress(o, next)
 	r.setTimer(o, next)
 }

@@ -100,6 +100,10 @@ func (r *Run) Take() *store.Turn {
 		}
 		r.late = nil
 	}
+	pauses := r.pauses()
+	if pauses {
+		r.noteTrouble()
+	}
 	shown := &r.log.shown
 	turn := &store.Turn{
 		Run: r.cfg.Run.No, Shard: r.cfg.Run.Shard, Incarnation: r.cfg.Run.Incarnation,
@@ -107,7 +111,6 @@ func (r *Run) Take() *store.Turn {
 		Audit:  r.log.audit,
 		Values: shown.values, Appends: shown.appends, Tags: shown.tags, Answers: shown.answers,
 	}
-	pauses := r.pause != nil && r.over == nil && !r.undo.proposed() && !r.executing() && r.arrived.len() == 0
 	switch {
 	case r.over != nil && r.over.Status == store.Stalled && !r.live:
 		// A stalled replay has begun nothing and leaves everything as it was.
@@ -128,7 +131,11 @@ func (r *Run) Take() *store.Turn {
 	case pauses:
 		turn.Update = r.update(store.Running)
 		turn.Update.Marks |= store.Paused
-		turn.Consumed = append(turn.Consumed, store.Consumption{Item: r.pause.No, Verdict: Verdict(true, "")})
+		if r.pause.No != 0 {
+			turn.Consumed = append(turn.Consumed, store.Consumption{Item: r.pause.No, Verdict: Verdict(true, "")})
+		} else {
+			turn.Update.Reason = reasonOf("paused", r.pause.Value)
+		}
 		turn.Audit = append(turn.Audit, AuditOf(r.pause, string(r.pause.Value), ""))
 	case r.live && r.pause == nil && r.idle():
 		turn.Update = r.update(store.Suspended)
