@@ -30,8 +30,13 @@ type Config struct {
 
 	// Node names this process in the store. Default: host name and process ID.
 	Node string
-	// Build names the version of the code. Default: the VCS revision in the
-	// binary, or "unknown".
+	// Build is the version of the code. Builds are compared as text, byte by byte: a
+	// later version must have a later text, so take times, or numbers with leading
+	// zeros. It begins with a letter or a digit. Where several nodes work on a store, a
+	// run that a later build has worked on waits for a node of that build or a later
+	// one. Default: the time and revision of the commit that the binary was built
+	// from. Without one the build is unknown: the node takes up every run, and leaves
+	// its build as it is.
 	Build string
 	// Logger gets what happens outside of calls. Default: slog.Default().
 	Logger *slog.Logger
@@ -233,25 +238,27 @@ func nonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// buildOf returns the VCS revision of the binary.
+// buildOf returns the time and the VCS revision of the binary.
 func buildOf() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown"
+		return engine.UnknownBuild
 	}
-	revision, modified := "", ""
+	at, revision, modified := "", "", ""
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
 			revision = s.Value
+		case s.Key == "vcs.time":
+			at = s.Value
 		case s.Key == "vcs.modified" && s.Value == "true":
 			modified = "+modified"
 		}
 	}
-	if revision == "" {
-		return "unknown"
+	if revision == "" || at == "" {
+		return engine.UnknownBuild
 	}
-	return revision[:min(len(revision), 12)] + modified
+	return at + "-" + revision[:min(len(revision), 12)] + modified
 }
 
 // check reports everything that is wrong, each with the field's name.
@@ -283,6 +290,9 @@ func (cfg *Config) check() error {
 		if f.value < time.Millisecond {
 			bad("%s: expected 1ms or more, found %s", f.field, f.value)
 		}
+	}
+	if c := cfg.Build[0]; cfg.Build != engine.UnknownBuild && !(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z') {
+		bad("Build: expected a letter or a digit at the beginning, found %q", cfg.Build)
 	}
 	if cfg.Grace < None {
 		bad("Grace: expected a positive duration or None, found %s", cfg.Grace)

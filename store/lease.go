@@ -8,10 +8,26 @@ type Node struct {
 	Host      string
 	PID       int
 	Workflows []string
+	Groups    []string // whose shards it may own
+	// Needs are what the next owners of shards must be able to load.
+	Needs []Need
+	// Draining says that the node is to give its shards back and to take none.
+	// Register with it sets the mark of a boot that is listed, and nothing else;
+	// it stays until the boot ends (law 26).
+	Draining bool
 	// Stopped says that the node has ended cleanly; it is then listed no more.
 	Stopped bool
 
 	SeenAt Time // set by the store
+}
+
+// Need says that a shard holds a run which only a node can load that has the
+// workflow, and whose build is not earlier.
+type Need struct {
+	Shard    Shard
+	Workflow string
+	Build    string // "": any
+	Until    Time   // when it is to be forgotten
 }
 
 // Lease is a node's time-limited right to be the one writer of a shard.
@@ -45,6 +61,11 @@ type ClaimRequest struct {
 	// claimed only for an unexamined Terminate, Cancel or Pause, whoever asks, and a
 	// paused run only for a verb.
 	Workflows []string
+	// Build is the node's. Runs of a later one, compared as text byte by byte, are
+	// like those of workflows that it does not have. "": none is later (law 25).
+	Build string
+	// Unfit asks for Claims.Unfit.
+	Unfit bool
 	// Limit bounds the runs that are newly claimed. 0 claims none, and
 	// unexamined items of claimed runs are still returned.
 	Limit int
@@ -71,4 +92,15 @@ type Claims struct {
 	// shards whose workflow the node has; 0: none.
 	NextWake Time
 	Now      Time // inboxes were read at this time or later
+	// Unfit tells, if the request asks for it, of the unclaimed runs that would be
+	// claimed if the node had every workflow and a late build, and are not: for each
+	// shard and workflow, in this order, the latest of their builds.
+	Unfit []Unfit
+}
+
+// Unfit is that a shard holds ready runs of a workflow which the node cannot load.
+type Unfit struct {
+	Shard    Shard
+	Workflow string
+	Build    string // "": they have none
 }

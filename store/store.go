@@ -15,7 +15,9 @@ type Store interface {
 
 	// Register writes the node's row and adds its workflows to those known. It
 	// is also the heartbeat, and forgets nodes without a lease that were not
-	// heard of for 24 hours. It returns the store's time.
+	// heard of for 24 hours. It returns the store's time. Others get a hint of a
+	// node that comes, goes or is to be drained, and of leases that are taken or given
+	// back, not of heartbeats and renewals.
 	Register(ctx context.Context, n Node) (Time, error)
 
 	// Acquire tries to take the shards for ttl, which must be positive. The

@@ -72,7 +72,7 @@ type Consumption struct {
 }
 
 // Update changes a run's row. Every field is written as it stands, except that
-// zero Build, nil Output and zero Generation leave the former value, and nil
+// an earlier Build, nil Output and zero Generation leave the former value, and nil
 // Waits clears it.
 type Update struct {
 	Status Status
@@ -81,15 +81,18 @@ type Update struct {
 	// Generation raises the run's; the turn is refused if it is not higher.
 	Generation int
 	Reason     string
-	Build      string
-	Alone      bool // execute it alone; keeps Suspect and Strikes, which are else cleared
-	Spared     bool // its time alone is over: keeps Suspect and Strikes, clears Alone
+	Build      string // raises the run's (law 25)
+	Alone      bool   // execute it alone; keeps Suspect and Strikes, which are else cleared
+	Spared     bool   // its time alone is over: keeps Suspect and Strikes, clears Alone
 	Output     []byte
 	Waits      []byte
 	Sends      []Command // to other runs, after those of the turn, unless the turn is StillReady
 	// Discard says, of an update that ends the run, that what its inbox still
 	// holds is discarded instead of kept as dead letters.
 	Discard bool
+	// Back gives a run that is Running from now on, and not Paused, back: it is ready
+	// for whoever can load it.
+	Back bool
 	// Continue makes the run continue as new. Status must be Running, and be it
 	// already.
 	Continue *Continuation

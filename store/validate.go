@@ -332,6 +332,9 @@ func (t *Turn) validate() error {
 	if t.Update != nil && !t.Update.Status.Valid() {
 		return invalid("turn of run number %d: unknown status %d", t.Run, t.Update.Status)
 	}
+	if u := t.Update; u != nil && u.Back && (u.Status != Running || u.Marks&Paused != 0) {
+		return invalid("turn of run number %d: expected a run that is given back to be running and not paused, found it %s with the marks %q", t.Run, u.Status, u.Marks)
+	}
 	if t.Update != nil && t.Update.Generation < 0 {
 		return invalid("turn of run number %d: expected a generation of 0 or more, found %d", t.Run, t.Update.Generation)
 	}
@@ -384,6 +387,19 @@ func (n *Node) Validate() error {
 	}
 	for _, w := range n.Workflows {
 		if err := checkText("workflow", w, MaxName, false); err != nil {
+			return err
+		}
+	}
+	for _, g := range n.Groups {
+		if err := checkText("group", g, MaxName, false); err != nil {
+			return err
+		}
+	}
+	for _, need := range n.Needs {
+		if err := need.Shard.check(); err != nil {
+			return err
+		}
+		if err := checkText("workflow", need.Workflow, MaxName, false); err != nil {
 			return err
 		}
 	}

@@ -201,7 +201,7 @@ func (a *activation) load(s *store.Snapshot) {
 	a.bodies = map[int64]*body{}
 	cfg := a.workflow.Activation(s, a.t.e.cfg.Limits)
 	cfg.Code, cfg.Fetch, cfg.Knows = a.workflow.Code(&a.run), a.fetch, a.t.knows
-	a.touched = s.Run.Build == a.t.e.cfg.Build && s.Run.Suspect == 0
+	a.touched = s.Run.Build >= a.t.e.cfg.Build && s.Run.Suspect == 0
 	a.r = runner.New(cfg)
 	a.deliver(s.Items...)
 }

@@ -17,6 +17,10 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
+// UnknownBuild is the build of a binary that does not say which it is. It is earlier
+// than all others.
+const UnknownBuild = "(unknown)"
+
 // Config is what an Engine is made from. All fields are set by the caller.
 type Config struct {
 	Store     store.Store

@@ -10,17 +10,18 @@ import (
 // claimable returns the runs that may be claimed, in the order in which they
 // are: those whose wake time has passed by that time, then those with an item
 // that makes them ready, then those marked ready, each by number.
-func (d *data) claimable(shards map[store.Shard]bool, known map[string]bool, now store.Time) []*run {
+// fits says whether the node can load a run.
+func (d *data) claimable(shards map[store.Shard]bool, fits func(*run) bool, now store.Time) []*run {
 	var due, called, marked []*run
 	for _, r := range d.runs {
 		if !shards[r.Shard] || r.condition == claimed {
 			continue
 		}
-		takes := known[r.Workflow] && r.Marks&store.Paused == 0
+		takes := fits(r) && r.Marks&store.Paused == 0
 		switch {
 		case r.WakeAt != 0 && r.WakeAt <= now && takes:
 			due = append(due, r)
-		case d.dirty[r] && d.called(r, known[r.Workflow], now):
+		case d.dirty[r] && d.called(r, fits(r), now):
 			called = append(called, r)
 		case r.condition == ready && takes:
 			marked = append(marked, r)
@@ -31,6 +32,27 @@ func (d *data) claimable(shards map[store.Shard]bool, known map[string]bool, now
 	slices.SortFunc(called, byNo)
 	slices.SortFunc(marked, byNo)
 	return slices.Concat(due, called, marked)
+}
+
+// unfit tells of the runs that would be claimable for a node that can load all, and
+// are not among those that are.
+func (d *data) unfit(shards map[store.Shard]bool, claimable []*run, now store.Time) []store.Unfit {
+	latest := map[store.Unfit]string{} // by what has no build
+	for _, r := range d.claimable(shards, func(*run) bool { return true }, now) {
+		if !slices.Contains(claimable, r) {
+			of := store.Unfit{Shard: r.Shard, Workflow: r.Workflow}
+			latest[of] = max(latest[of], r.Build)
+		}
+	}
+	var unfit []store.Unfit
+	for of, build := range latest {
+		of.Build = build
+		unfit = append(unfit, of)
+	}
+	slices.SortFunc(unfit, func(a, b store.Unfit) int {
+		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot), cmp.Compare(a.Workflow, b.Workflow))
+	})
+	return unfit
 }
 
 // called reports whether an unexamined item makes the run ready for a node that

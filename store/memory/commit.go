@@ -282,9 +282,7 @@ func (r *run) examine(d *data) {
 
 // update changes the run's row.
 func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
-	if u.Build != "" {
-		r.Build = u.Build
-	}
+	r.Build = max(r.Build, u.Build)
 	if !u.Alone && !u.Spared {
 		r.Suspect, r.Strikes, r.Alone = 0, 0, false
 	}
@@ -322,7 +320,7 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 		r.Started = now // it was claimed at rest
 	}
 	switch {
-	case u.Status == store.Running && u.Marks&store.Paused == 0:
+	case u.Status == store.Running && u.Marks&store.Paused == 0 && !u.Back:
 	case u.Status == store.Running, u.Status == store.Queued && r.WakeAt == 0:
 		r.condition = ready
 	default:

@@ -21,15 +21,29 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 	if err := n.Validate(); err != nil {
 		return 0, err
 	}
-	if n.Stopped {
+	former := s.nodes[boot{n.ID, n.Boot}]
+	was := former != nil && former.listed
+	switch {
+	case n.Stopped:
 		delete(s.nodes, boot{n.ID, n.Boot})
+		s.changed(s)
+		return now, nil
+	case n.Draining:
+		if was && !former.Draining {
+			former.Draining = true
+			s.changed(s)
+		}
 		return now, nil
 	}
 	for key, other := range s.nodes {
 		other.listed = other.listed && key.node != n.ID
 	}
 	next := s.node(n.ID, n.Boot)
+	n.Draining = was && next.Draining
 	next.Node, next.SeenAt, next.listed = cloneNode(n), now, true
+	if !was {
+		s.changed(s)
+	}
 	for _, w := range n.Workflows {
 		s.workflows[w] = true
 	}
@@ -188,7 +202,12 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	for _, w := range req.Workflows {
 		known[w] = true
 	}
-	for _, r := range s.claimable(shards, known, now) {
+	fits := func(r *run) bool { return known[r.Workflow] && (req.Build == "" || r.Build <= req.Build) }
+	chosen := s.claimable(shards, fits, now)
+	if req.Unfit {
+		claims.Unfit = s.unfit(shards, chosen, now)
+	}
+	for _, r := range chosen {
 		if len(claims.Runs) == req.Limit {
 			claims.More = true
 			break
@@ -198,7 +217,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	}
 	s.addItems(&claims, shards)
 	for _, r := range s.runs {
-		if shards[r.Shard] && known[r.Workflow] && r.condition == idle && r.WakeAt > now && r.Marks&store.Paused == 0 &&
+		if shards[r.Shard] && fits(r) && r.condition == idle && r.WakeAt > now && r.Marks&store.Paused == 0 &&
 			(claims.NextWake == 0 || r.WakeAt < claims.NextWake) {
 			claims.NextWake = r.WakeAt
 		}

@@ -414,6 +414,6 @@ func cloneItem(it *store.Item) store.Item {
 }
 
 func cloneNode(n store.Node) store.Node {
-	n.Workflows = slices.Clone(n.Workflows)
+	n.Workflows, n.Groups, n.Needs = slices.Clone(n.Workflows), slices.Clone(n.Groups), slices.Clone(n.Needs)
 	return n
 }

@@ -54,36 +54,57 @@ type candidate struct {
 	no    store.RunNo
 }
 
+// Parameters of the queries below: group, slot, now, workflows, build; then the limit.
+const (
+	// fits says that the node can load the run r.
+	fits = "(r.workflow IN (SELECT value FROM json_each(?4)) AND (?5='' OR r.build<=?5))"
+	due  = "r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at<=?3 AND r.ready=0"
+	here = "r.grp=?1 AND r.slot=?2"
+	news = "i.state=1 AND i.state<3" // the index says i.state<3
+)
+
+// calls says that the unexamined item i makes the run r ready, which is not due, for
+// a node that can load it or not.
+func calls(loads string) string {
+	return `CASE
+			WHEN i.kind IN (4,10) THEN true
+			WHEN i.kind=3 THEN r.status NOT IN (2,3) OR r.marks & 1 OR ` + loads + `
+			WHEN i.kind IN (5,7,11,12,13) THEN r.status>=4 OR r.marks & 1 OR (r.status<>1 OR r.wake_at IS NULL) AND ` + loads + `
+			ELSE r.marks & 1 = 0 AND (r.status<>1 OR r.wake_at IS NULL) AND ` + loads + ` END`
+}
+
 // classes are the runs that may be claimed, each as run_no and order: those that
 // are due, those with an item that makes them ready, those marked ready.
-// Parameters: group, slot, now, workflows, limit.
 var classes = [...]string{
-	`SELECT run_no, wake_at FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND marks & 1 = 0 AND wake_at<=?3 AND ready=0
-		AND workflow IN (SELECT value FROM json_each(?4)) ORDER BY wake_at, run_no LIMIT ?5`,
+	"SELECT r.run_no, r.wake_at FROM stet_runs r WHERE " + here + " AND " + due + " AND " + fits + " ORDER BY r.wake_at, r.run_no LIMIT ?6",
 	`SELECT DISTINCT r.run_no, 0 FROM stet_inbox i INDEXED BY stet_inbox_open CROSS JOIN stet_runs r ON r.run_no=i.run_no
-		WHERE i.state=1 AND i.state<3 AND r.ready<>2 AND r.grp=?1 AND r.slot=?2
-		AND NOT (r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at<=?3 AND r.workflow IN (SELECT value FROM json_each(?4)))
-		AND CASE
-			WHEN i.kind IN (4,10) THEN true
-			WHEN i.kind=3 THEN r.status NOT IN (2,3) OR r.marks & 1 OR r.workflow IN (SELECT value FROM json_each(?4))
-			WHEN i.kind IN (5,7,11,12,13) THEN r.status>=4 OR r.marks & 1 OR (r.status<>1 OR r.wake_at IS NULL) AND r.workflow IN (SELECT value FROM json_each(?4))
-			ELSE r.marks & 1 = 0 AND (r.status<>1 OR r.wake_at IS NULL) AND r.workflow IN (SELECT value FROM json_each(?4)) END
-		ORDER BY r.run_no LIMIT ?5`,
-	`SELECT run_no, 0 FROM stet_runs WHERE grp=?1 AND slot=?2 AND ready=1 AND marks & 1 = 0 AND workflow IN (SELECT value FROM json_each(?4)) ORDER BY run_no LIMIT ?5`,
+		WHERE ` + news + " AND r.ready<>2 AND " + here + " AND NOT (" + due + " AND " + fits + ") AND " + calls(fits) + " ORDER BY r.run_no LIMIT ?6",
+	"SELECT r.run_no, 0 FROM stet_runs r WHERE " + here + " AND r.ready=1 AND r.marks & 1 = 0 AND " + fits + " ORDER BY r.run_no LIMIT ?6",
 }
 
 // called is the class of the runs with an item that makes them ready.
 const called = 1
 
-const nextWake = `SELECT coalesce(min(wake_at), 0) FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND marks & 1 = 0 AND wake_at>?3 AND ready=0 AND workflow IN (SELECT value FROM json_each(?4))`
+const nextWake = "SELECT coalesce(min(r.wake_at), 0) FROM stet_runs r WHERE " + here + " AND r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at>?3 AND r.ready=0 AND " + fits
 
 // anything is the one query of a look that finds nothing.
 const anything = `SELECT
 	coalesce((SELECT epoch FROM stet_leases WHERE grp=?1 AND slot=?2 AND node<>''), 0),
-	EXISTS (SELECT 1 FROM stet_runs WHERE grp=?1 AND slot=?2 AND wake_at IS NOT NULL AND marks & 1 = 0 AND wake_at<=?3 AND ready=0),
-	EXISTS (SELECT 1 FROM stet_inbox WHERE state=1 AND state<3),
-	EXISTS (SELECT 1 FROM stet_runs WHERE grp=?1 AND slot=?2 AND ready=1 AND marks & 1 = 0),
+	EXISTS (SELECT 1 FROM stet_runs r WHERE ` + here + " AND " + due + `),
+	EXISTS (SELECT 1 FROM stet_inbox i WHERE ` + news + `),
+	EXISTS (SELECT 1 FROM stet_runs r WHERE ` + here + ` AND r.ready=1 AND r.marks & 1 = 0),
 	(` + nextWake + `)`
+
+// unfit are the workflows, and the latest build of each, of the runs of a shard that
+// would be in a class for a node that can load all, and are in none.
+var unfit = `SELECT r.workflow, max(r.build) FROM (
+	SELECT r.run_no FROM stet_runs r WHERE ` + here + " AND " + due + `
+	UNION SELECT r.run_no FROM stet_runs r WHERE ` + here + ` AND r.ready=1 AND r.marks & 1 = 0
+	UNION SELECT r.run_no FROM stet_inbox i INDEXED BY stet_inbox_open CROSS JOIN stet_runs r ON r.run_no=i.run_no
+		WHERE ` + news + " AND r.ready<>2 AND " + here + " AND " + calls("true") + `
+	) c CROSS JOIN stet_runs r ON r.run_no=c.run_no WHERE NOT ` + fits + `
+	AND NOT EXISTS (SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND ` + news + " AND " + calls("false") + `)
+	GROUP BY r.workflow ORDER BY r.workflow`
 
 // at looks at a moment. What an earlier look has found is dropped.
 func (l *look) at(c *conn, now store.Time) error {
@@ -91,7 +112,7 @@ func (l *look) at(c *conn, now store.Time) error {
 	items := false
 	for i := range l.req.Leases {
 		lease := &l.req.Leases[i]
-		shard := []any{lease.Shard.Group, lease.Shard.Slot, now, l.known}
+		shard := []any{lease.Shard.Group, lease.Shard.Slot, now, l.known, l.req.Build}
 		var epoch, wake int64
 		var found [len(classes)]int64
 		if _, err := c.row(anything, shard, &epoch, &found[0], &found[1], &found[2], &wake); err != nil {
@@ -103,6 +124,11 @@ func (l *look) at(c *conn, now store.Time) error {
 		}
 		l.wakes(store.Time(wake))
 		items = items || found[1] != 0
+		if l.req.Unfit && found != [len(classes)]int64{} {
+			if err := l.unfit(c, lease.Shard, shard); err != nil {
+				return err
+			}
+		}
 		for class, query := range classes {
 			if found[class] == 0 {
 				continue
@@ -116,11 +142,22 @@ func (l *look) at(c *conn, now store.Time) error {
 			}
 		}
 	}
+	slices.SortFunc(l.claims.Unfit, func(a, b store.Unfit) int {
+		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot), cmp.Compare(a.Workflow, b.Workflow))
+	})
 	l.order()
 	if !items {
 		return nil
 	}
 	return l.addItems(c)
+}
+
+// unfit adds what the node cannot load of a shard.
+func (l *look) unfit(c *conn, shard store.Shard, args []any) error {
+	return c.each(unfit, args, func(s *sqlite3.Stmt) error {
+		l.claims.Unfit = append(l.claims.Unfit, store.Unfit{Shard: shard, Workflow: s.ColumnText(0), Build: s.ColumnText(1)})
+		return nil
+	})
 }
 
 // order sorts the candidates and drops those that are in two classes.
@@ -186,7 +223,7 @@ func (l *look) wakeAgain(c *conn, now store.Time) error {
 			continue
 		}
 		var wake int64
-		if _, err := c.row(nextWake, []any{shard.Group, shard.Slot, now, l.known}, &wake); err != nil {
+		if _, err := c.row(nextWake, []any{shard.Group, shard.Slot, now, l.known, l.req.Build}, &wake); err != nil {
 			return err
 		}
 		l.wakes(store.Time(wake))

@@ -465,7 +465,7 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		if u.Alone || u.Spared {
 			suspicion = "suspect=suspect"
 		}
-		_, err := t.c.exec("UPDATE stet_runs SET "+suspicion+", build=CASE WHEN ?2='' THEN build ELSE ?2 END WHERE run_no=?1", no, u.Build)
+		_, err := t.c.exec("UPDATE stet_runs SET "+suspicion+", build=max(build, ?2) WHERE run_no=?1", no, u.Build)
 		return store.StillReady, err
 	}
 	condition := int64(idle)
@@ -478,7 +478,7 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		started = t.now // if it has none: it was claimed at rest
 	}
 	switch {
-	case u.Status == store.Running && u.Marks&store.Paused == 0:
+	case u.Status == store.Running && u.Marks&store.Paused == 0 && !u.Back:
 		condition = claimed
 	case u.Status == store.Running, u.Status == store.Queued && wakeAt == nil:
 		condition = ready
@@ -499,7 +499,7 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		}
 		output, args = ", output=?12, output_size=?13", append(args, inline, len(u.Output))
 	}
-	if _, err := t.c.exec("UPDATE stet_runs SET "+suspicion+", build=CASE WHEN ?2='' THEN build ELSE ?2 END, ended=CASE WHEN ?3<0 THEN ended ELSE ?3 END"+
+	if _, err := t.c.exec("UPDATE stet_runs SET "+suspicion+", build=max(build, ?2), ended=CASE WHEN ?3<0 THEN ended ELSE ?3 END"+
 		", status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9, generation=max(generation, ?10), started=CASE WHEN started=0 THEN ?11 ELSE started END"+
 		output+" WHERE run_no=?1", args...); err != nil {
 		return 0, err

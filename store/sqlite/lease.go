@@ -12,6 +12,12 @@ import (
 // still listed.
 const forgetAfter = 24 * time.Hour
 
+// nodeAbout is what is kept of a node as JSON.
+type nodeAbout struct {
+	Groups []string
+	Needs  []store.Need
+}
+
 // Register implements store.Store.
 func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err error) {
 	if err := n.Validate(); err != nil {
@@ -21,9 +27,17 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 	if err != nil {
 		return 0, err
 	}
+	about, err := json.Marshal(nodeAbout{n.Groups, n.Needs})
+	if err != nil {
+		return 0, err
+	}
 	err = s.write.do(ctx, "register node "+n.ID, func(c *conn, at store.Time) error {
 		now = at
 		s.write.hand.forget()
+		if n.Draining && !n.Stopped {
+			_, err := c.exec("UPDATE stet_nodes SET draining=1 WHERE node=? AND boot=? AND listed=1", n.ID, n.Boot)
+			return err
+		}
 		if n.Stopped {
 			delete(s.write.hand.applied, boot{n.ID, n.Boot})
 			_, err := c.exec("DELETE FROM stet_nodes WHERE node=? AND boot=?", n.ID, n.Boot)
@@ -32,9 +46,9 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 		if _, err := c.exec("UPDATE stet_nodes SET listed=0 WHERE node=? AND boot<>?", n.ID, n.Boot); err != nil {
 			return err
 		}
-		if _, err := c.exec(`INSERT INTO stet_nodes (node, boot, listed, build, host, pid, workflows, seen_at) VALUES (?1,?2,1,?3,?4,?5,?6,?7)
-			ON CONFLICT DO UPDATE SET listed=1, build=?3, host=?4, pid=?5, workflows=?6, seen_at=?7`,
-			n.ID, n.Boot, n.Build, n.Host, n.PID, string(workflows), at); err != nil {
+		if _, err := c.exec(`INSERT INTO stet_nodes (node, boot, listed, build, host, pid, workflows, seen_at, about) VALUES (?1,?2,1,?3,?4,?5,?6,?7,?8)
+			ON CONFLICT DO UPDATE SET listed=1, draining=draining*listed, build=?3, host=?4, pid=?5, workflows=?6, seen_at=?7, about=?8`,
+			n.ID, n.Boot, n.Build, n.Host, n.PID, string(workflows), at, string(about)); err != nil {
 			return err
 		}
 		if _, err := c.exec("INSERT INTO stet_workflows (name) SELECT value FROM json_each(?) WHERE type='text' ON CONFLICT DO NOTHING", string(workflows)); err != nil {

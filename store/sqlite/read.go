@@ -28,10 +28,19 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 			d.Workflows = append(d.Workflows, r.ColumnText(0))
 			return nil
 		})
-		each("SELECT node, boot, build, host, pid, workflows, seen_at FROM stet_nodes WHERE listed=1 ORDER BY node", func(r *sqlite3.Stmt) error {
-			n := store.Node{ID: r.ColumnText(0), Boot: r.ColumnText(1), Build: r.ColumnText(2), Host: r.ColumnText(3), PID: r.ColumnInt(4), SeenAt: store.Time(r.ColumnInt64(6))}
+		each("SELECT node, boot, build, host, pid, workflows, seen_at, about, draining FROM stet_nodes WHERE listed=1 ORDER BY node", func(r *sqlite3.Stmt) error {
+			n := store.Node{
+				ID: r.ColumnText(0), Boot: r.ColumnText(1), Build: r.ColumnText(2), Host: r.ColumnText(3), PID: r.ColumnInt(4),
+				SeenAt: store.Time(r.ColumnInt64(6)), Draining: r.ColumnInt(8) != 0,
+			}
+			var about nodeAbout
+			err := json.Unmarshal(r.ColumnRawText(7), &about)
+			if err == nil {
+				err = json.Unmarshal(r.ColumnRawText(5), &n.Workflows)
+			}
+			n.Groups, n.Needs = about.Groups, about.Needs
 			d.Nodes = append(d.Nodes, n)
-			return json.Unmarshal(r.ColumnRawText(5), &d.Nodes[len(d.Nodes)-1].Workflows)
+			return err
 		})
 		each("SELECT grp, slot, epoch, node, boot, until_at FROM stet_leases WHERE node<>'' ORDER BY grp, slot", func(r *sqlite3.Stmt) error {
 			d.Leases = append(d.Leases, store.Lease{Shard: store.Shard{Group: r.ColumnText(0), Slot: r.ColumnInt(1)},

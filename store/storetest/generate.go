@@ -130,7 +130,11 @@ func (g *generator) ttl() store.Delay {
 func (g *generator) register() op {
 	handle, node, boot := g.boot()
 	n := store.Node{ID: node, Boot: boot, Build: pick(g, []string{"", "v1", "v2"}), Host: "host", PID: g.IntN(3), Workflows: some(g, genWorkflows, 2)}
-	n.Stopped = g.chance(6)
+	n.Groups = pick(g, [][]string{nil, {"default"}, {"other", "default"}})
+	if g.chance(3) {
+		n.Needs = []store.Need{{Shard: pick(g, genShards), Workflow: pick(g, genWorkflows), Build: pick(g, []string{"", "v2"}), Until: g.w.spec.now.Now}}
+	}
+	n.Stopped, n.Draining = g.chance(6), g.chance(5)
 	if g.chance(20) {
 		n.Boot = ""
 	}
@@ -499,6 +503,9 @@ func (g *generator) update(r *store.Run) *store.Update {
 	if r.Status == store.Queued && g.chance(2) {
 		u.Status = store.Queued
 	}
+	if u.Status == store.Running && u.Marks&store.Paused == 0 && g.chance(8) {
+		u.Back = true
+	}
 	if u.Status == store.Running && g.chance(3) {
 		g.seeds++
 		u.Continue = &store.Continuation{Workflow: pick(g, genWorkflows), Input: g.value(), Seed: seedOf(g.seeds), At: g.w.spec.now.Now}
@@ -543,6 +550,7 @@ func (g *generator) claim() op {
 	return &claimOp{
 		Handle: handle, Node: node, Boot: boot, Leases: g.leases(node + " " + boot), Limit: pick(g, []int{10, 10, 10, 1, 2, 0, -1}),
 		Workflows: pick(g, [][]string{{"w", "x"}, {"w", "x"}, {"w"}, {"x"}, nil, {"none"}}),
+		Build:     pick(g, []string{"", "", "v1", "v2"}), Unfit: g.chance(2),
 	}
 }
 

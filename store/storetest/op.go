@@ -64,6 +64,8 @@ type (
 		Node, Boot string
 		Leases     []tenure
 		Workflows  []string
+		Build      string
+		Unfit      bool
 		Limit      int
 	}
 	loadOp struct {

@@ -391,13 +391,7 @@ var changedCases = []testCase{
 			}},
 			{"giving shards back", o.release},
 		} {
-			k.quiet(listener)
-			done := make(chan error, 1)
-			go func() { done <- listener.Changed(k.ctx) }()
-			row.act()
-			if err := <-done; err != nil {
-				k.Errorf("waiting for %s: %v", row.what, err)
-			}
+			k.hinted(listener, row.what, row.act)
 		}
 	}},
 	{"DoesNotMissWhatCameBefore", func(k *kit) {
@@ -424,6 +418,18 @@ var changedCases = []testCase{
 		k.ok(listener.Close())
 		k.fails("Changed", <-done, store.ErrClosed)
 	}},
+}
+
+// hinted checks that a listening handle is told of an act.
+func (k *kit) hinted(listener store.Store, what string, act func()) {
+	k.Helper()
+	k.quiet(listener)
+	done := make(chan error, 1)
+	go func() { done <- listener.Changed(k.ctx) }()
+	act()
+	if err := <-done; err != nil {
+		k.Errorf("waiting for %s: %v", what, err)
+	}
 }
 
 // quiet waits until a handle has nothing to tell: it may return early, but not

@@ -13,7 +13,7 @@ CREATE TABLE stet_meta (
 ) WITHOUT ROWID;
 
 -- A row is one life (boot) of a node; life tells it from a former row of the boot. verdicts: of the turns of the last batch
--- recorded here, see encodeVerdicts and stamp. listed: registered, and no later boot is.
+-- recorded here, see encodeVerdicts and stamp. listed: registered, and no later boot is. about: see nodeAbout.
 CREATE TABLE stet_nodes (
 	node      TEXT NOT NULL,
 	boot      TEXT NOT NULL,
@@ -22,6 +22,8 @@ CREATE TABLE stet_nodes (
 	host      TEXT NOT NULL DEFAULT '',
 	pid       INTEGER NOT NULL DEFAULT 0,
 	workflows TEXT NOT NULL DEFAULT 'null',
+	about     TEXT NOT NULL DEFAULT '{}',
+	draining  INTEGER NOT NULL DEFAULT 0,
 	seen_at   INTEGER NOT NULL,
 	batch_no  INTEGER NOT NULL DEFAULT 0,
 	verdicts  BLOB,

@@ -1,0 +1,48 @@
+package storetest
+
+import (
+	"context"
+
+	"github.com/stet-run/stet/store"
+)
+
+func init() {
+	updates := func(change func(*store.Update)) func(*broken, context.Context, store.Batch) (store.BatchResult, error) {
+		return turns(func(_ *broken, _ context.Context, t *store.Turn) {
+			if t.Update != nil {
+				u := *t.Update
+				change(&u)
+				t.Update = &u
+			}
+		})
+	}
+	asked := func(change func(*store.ClaimRequest)) func(*broken, context.Context, store.ClaimRequest) (store.Claims, error) {
+		return func(b *broken, ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+			change(&req)
+			return b.Store.Claim(ctx, req)
+		}
+	}
+	registers := func(change func(*store.Node)) func(*broken, context.Context, store.Node) (store.Time, error) {
+		return func(b *broken, ctx context.Context, n store.Node) (store.Time, error) {
+			change(&n)
+			return b.Store.Register(ctx, n)
+		}
+	}
+	defects = append(defects,
+		&defect{name: "a build is not raised", commit: updates(func(u *store.Update) { u.Build = "" })},
+		&defect{name: "a run is not given back", commit: updates(func(u *store.Update) { u.Back = false })},
+		&defect{name: "a claim takes runs of any build", claim: asked(func(r *store.ClaimRequest) { r.Build = "" })},
+		&defect{name: "a claim does not tell what it leaves", claim: asked(func(r *store.ClaimRequest) { r.Unfit = false })},
+		&defect{name: "a claim tells what it leaves to who does not ask", claim: asked(func(r *store.ClaimRequest) { r.Unfit = true })},
+		&defect{name: "a node's groups are forgotten", register: registers(func(n *store.Node) { n.Groups = nil })},
+		&defect{name: "a node's needs are forgotten", register: registers(func(n *store.Node) { n.Needs = nil })},
+		&defect{name: "a node is not to be drained", register: func(b *broken, ctx context.Context, n store.Node) (store.Time, error) {
+			if n.Draining && !n.Stopped {
+				d, err := b.Store.Describe(ctx)
+				return d.Now, err
+			}
+			return b.Store.Register(ctx, n)
+		}},
+		&defect{name: "what is to be drained is registered", register: registers(func(n *store.Node) { n.Draining = false })},
+	)
+}
