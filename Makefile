@@ -24,10 +24,10 @@ test: ## what a change must pass at once: vet and all tests of all modules
 check: fmt lint tidy cross test race ## all of the above and below that tells right from wrong, within 15 minutes
 
 .PHONY: race
-race: ## all tests with the race detector, where there is a C compiler
+race: ## all tests with fewer random cases, with the race detector, where there is a C compiler
 	@if command -v "$$(go env CC)" >/dev/null; then \
-		echo "$(GOTEST) -race ..."; \
-		CGO_ENABLED=1 $(GOTEST) -race -timeout 20m $(MODULES); \
+		echo "$(GOTEST) -race -short ..."; \
+		CGO_ENABLED=1 $(GOTEST) -race -short -timeout 20m $(MODULES); \
 	elif [ "$$STET_TEST_STRICT" = 1 ]; then \
 		echo "race: expected a C compiler, as STET_TEST_STRICT=1 says; found no $$(go env CC)"; exit 1; \
 	else \

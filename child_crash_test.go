@@ -154,7 +154,7 @@ func TestCrashAtEveryCommitOfAFamily(t *testing.T) {
 					stettest.On(s.open), stettest.WithConfig(stet.Config{
 						Workflows: []stet.Definition{saying, told, declining}, Errors: []stet.ErrorCode{stet.Sentinel("declined", errRefusedCard)},
 					}),
-					stettest.Faults(stettest.DieBefore, stettest.DieAfter, stettest.DieUnheard, stettest.LoseAnswer, stettest.FailOnce),
+					crashFaults(s.name),
 					stettest.Driving(c.drive), stettest.Ready(func(e *stet.Engine) { current.Store(e) }))
 				if errors.Is(err, stet.ErrCancelled) {
 					out, err = "cancelled", nil
