@@ -137,6 +137,9 @@ func watch[Out any](ctx Context, call runner.Call, runID string, opts []ChildOpt
 	if err := store.CheckRunID(runID); err != nil {
 		return nil, fmt.Errorf("await: %w: %w", err, ErrInvalid)
 	}
+	if err := checkNotRecord(runID); err != nil {
+		return nil, fmt.Errorf("await: %w", err)
+	}
 	if runID == ctx.env.run.ID {
 		return nil, fmt.Errorf("await run %q: a run cannot await its own end: %w", runID, ErrInvalid)
 	}

@@ -177,7 +177,7 @@ func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
 		onRecover = func(r engine.Recovery) { cfg.OnRecover(Recovery(r)) }
 	}
 	e.inner, err = engine.New(ctx, engine.Config{
-		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0), Retention: retention, Sweep: cfg.Sweep, Workflows: workflows, Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
+		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0), Retention: retention, Sweep: cfg.Sweep, Workflows: workflows, Records: recordKinds, Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
 		Limits:   e.limits,
 		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
@@ -333,6 +333,10 @@ func checkDefinitions(definitions []Definition) []error {
 		in := d.inner()
 		if err := checkName("workflow", in.name); err != nil {
 			problems = append(problems, fmt.Errorf("config: Workflows[%d]: %w", i, err))
+		}
+		if store.IsRecord(in.name) {
+			problems = append(problems, fmt.Errorf("config: Workflows[%d]: workflow: expected no %q at the beginning of its name, which names the engine's own records, found %q: %w",
+				i, store.RecordPrefix, in.name, ErrInvalid))
 		}
 		if in.code == nil {
 			problems = append(problems, fmt.Errorf("config: Workflows[%d]: %q is a Ref, which has no code; use Define: %w", i, in.name, ErrInvalid))

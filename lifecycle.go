@@ -212,6 +212,9 @@ func (e *Engine) Fork(ctx context.Context, runID, before, reason string, opts ..
 	if err == nil {
 		err = checkReason(reason)
 	}
+	if err == nil {
+		err = checkNotRecord(runID)
+	}
 	if err != nil {
 		return "", fmt.Errorf("fork run %q: %w", runID, err)
 	}

@@ -204,6 +204,11 @@ var errDuplicate = errors.New("duplicate")
 
 // put puts an item into a run's inbox.
 func (e *Engine) put(ctx context.Context, runID string, item *store.Item) (store.Answer, error) {
+	if item.Kind != store.ItemResume { // of a record that is stalled
+		if err := checkNotRecord(runID); err != nil {
+			return store.Answer{}, fmt.Errorf("%s: %w", item.Kind, err)
+		}
+	}
 	answers, err := e.inner.Apply(ctx, []store.Command{{RunID: runID, Item: item}})
 	if err != nil {
 		return store.Answer{}, fmt.Errorf("%s to run %q: %w", item.Kind, runID, err)

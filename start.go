@@ -32,7 +32,8 @@ type startOptions struct {
 	headers  []byte
 }
 
-// ID names the run: 1 to 255 printable bytes that do not end in "@" and digits.
+// ID names the run: 1 to 255 printable bytes that do not end in "@" and digits
+// and do not begin with "stet.".
 // Without one the run gets a UUIDv7, which sorts by time.
 type ID string
 
@@ -239,6 +240,8 @@ func checkRunID(id string) error {
 		return bad("1 to 255 bytes", fmt.Sprintf("%d", len(id)))
 	case strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return bad("printable characters", fmt.Sprintf("%q", id))
+	case store.IsRecord(id):
+		return bad(fmt.Sprintf("no %q at the beginning, which names the engine's own records", store.RecordPrefix), fmt.Sprintf("%q", id))
 	case superseded.MatchString(id):
 		return bad(`no "@" and digits at the end, which name superseded runs`, fmt.Sprintf("%q", id))
 	}

@@ -107,6 +107,9 @@
 //  26. The mark Draining of a node's boot is set by a Register that says so, which
 //     does nothing else, and not at all if that boot is not listed. It stays as long
 //     as the boot is listed, whatever else is registered for it.
+//  27. A run whose workflow's name begins with [RecordPrefix] is a record. A filter
+//     of List or Count selects it only if it has IDs, Nos or Workflows. Else a
+//     record is to a store a run like any other.
 //
 // All methods are safe for concurrent use.
 package store

@@ -1,7 +1,8 @@
 package store
 
-// Filter selects runs. The zero Filter selects all. Fields combine with "and",
-// the elements of one field with "or".
+// Filter selects runs. The zero Filter selects all but records. Fields combine
+// with "and", the elements of one field with "or". Records are selected only by a
+// filter that has IDs, Nos or Workflows (law 27).
 type Filter struct {
 	IDs       []string
 	Nos       []RunNo
@@ -33,3 +34,6 @@ type Tally struct {
 	Status   Status
 	Runs     int64
 }
+
+// HidesRecords reports whether the filter leaves records out.
+func (f *Filter) HidesRecords() bool { return len(f.IDs)+len(f.Nos)+len(f.Workflows) == 0 }

@@ -9,6 +9,10 @@ const SystemGroup = "system"
 // is a topic, a queue or a schedule. Nothing else has such a name.
 const RecordPrefix = "stet."
 
+// AfterRecordPrefix is the least string that is greater than all that begin with
+// RecordPrefix.
+const AfterRecordPrefix = "stet/"
+
 // IsRecord reports whether the name of a workflow, or the ID of a run, is a
 // record's.
 func IsRecord(name string) bool { return strings.HasPrefix(name, RecordPrefix) }

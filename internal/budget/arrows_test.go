@@ -23,7 +23,7 @@ var arrows = map[string][]string{
 	"internal/cluster":  {"store"},
 	"internal/record":   {"store"},
 	"internal/runfile":  {"internal/location", "store"},
-	"internal/engine":   {"internal/cluster", "internal/payload", "internal/runner", "internal/location", "store"},
+	"internal/engine":   {"internal/cluster", "internal/payload", "internal/record", "internal/runner", "internal/location", "store"},
 	"internal/budget":   {},
 	"docs/guide":        {},
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stet-run/stet/internal/record"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 )
@@ -27,7 +28,8 @@ type activation struct {
 
 	// The driver's.
 	run      store.Run
-	r        *runner.Run // nil: loading
+	r        interpreter // nil: loading
+	code     *runner.Run // the same, of a run of a workflow; nil: it is a record
 	closing  bool        // the run is being stalled; what comes is left in the store
 	touched  bool        // a turn with an update was committed: build and suspicion are settled
 	ending   *store.Run  // what the run will be when the turn under way is committed
@@ -176,9 +178,9 @@ func (a *activation) handle(events []event) bool {
 			a.deliver(*ev.item)
 		case ev.ended != nil:
 			delete(a.bodies, ev.ended.id)
-			a.r.Complete(ev.ended.id, ev.ended.attempt, ev.ended.result)
+			a.code.Complete(ev.ended.id, ev.ended.attempt, ev.ended.result)
 		case ev.heartbeat != nil:
-			a.r.Heartbeat(ev.heartbeat.id, ev.heartbeat.attempt, ev.heartbeat.detail)
+			a.code.Heartbeat(ev.heartbeat.id, ev.heartbeat.attempt, ev.heartbeat.detail)
 		case ev.verdict != nil:
 			if !a.answer(*ev.verdict, events[i+1:]) {
 				return false
@@ -199,10 +201,16 @@ func (a *activation) handle(events []event) bool {
 func (a *activation) load(s *store.Snapshot) {
 	a.run = s.Run
 	a.bodies = map[int64]*body{}
-	cfg := a.workflow.Activation(s, a.t.e.cfg.Limits)
-	cfg.Code, cfg.Fetch, cfg.Knows = a.workflow.Code(&a.run), a.fetch, a.t.knows
 	a.touched = s.Run.Build >= a.t.e.cfg.Build && s.Run.Suspect == 0
-	a.r = runner.New(cfg)
+	if rules := a.t.e.cfg.Records[s.Run.Workflow]; rules != nil {
+		a.touched = s.Run.Suspect == 0
+		a.r = record.New(record.Config{Run: s.Run, Rules: rules(&a.run), Entries: s.Entries, Fetch: a.fetch})
+	} else {
+		cfg := a.workflow.Activation(s, a.t.e.cfg.Limits)
+		cfg.Code, cfg.Fetch, cfg.Knows = a.workflow.Code(&a.run), a.fetch, a.t.knows
+		a.code = runner.New(cfg)
+		a.r = a.code
+	}
 	a.deliver(s.Items...)
 }
 
@@ -223,16 +231,20 @@ func (a *activation) fetch(loc string) ([]byte, error) {
 
 // deliver gives items to the runner, and decides verbs that are not its own.
 func (a *activation) deliver(items ...store.Item) {
+	if a.code == nil {
+		a.r.Deliver(items...)
+		return
+	}
 	for i := range items {
 		switch it := items[i]; it.Kind {
 		case store.ItemTerminate:
-			a.r.Terminate(it)
+			a.code.Terminate(it)
 		case store.ItemPause:
-			if a.r.Over() != nil || a.r.Suspended() {
+			if a.code.Over() != nil || a.r.Suspended() {
 				a.leaveItem()
 				continue
 			}
-			a.r.Pause(it)
+			a.code.Pause(it)
 		case store.ItemResume:
 			a.refuse(it, "the run is not stalled or paused")
 		case store.ItemRetry:
@@ -240,7 +252,7 @@ func (a *activation) deliver(items ...store.Item) {
 		case store.ItemRewind, store.ItemEdit:
 			a.refuse(it, "the run is executing: pause or cancel it first")
 		default:
-			if a.r.Pausing() {
+			if a.code.Pausing() {
 				a.leaveItem()
 				continue
 			}
@@ -252,7 +264,7 @@ func (a *activation) deliver(items ...store.Item) {
 // leaveItem leaves something in the inbox for whoever claims the run when what is
 // under way is committed.
 func (a *activation) leaveItem() {
-	if a.underWay || a.r.Pausing() {
+	if a.underWay || a.code.Pausing() {
 		a.left = true
 		return
 	}
@@ -262,42 +274,63 @@ func (a *activation) leaveItem() {
 // refuse answers a verb that is not for a run that is executing.
 func (a *activation) refuse(it store.Item, reason string) {
 	switch {
-	case a.r.Pausing() || a.r.Over() != nil || a.r.Suspended():
+	case a.code.Pausing() || a.code.Over() != nil || a.r.Suspended():
 		a.leaveItem()
-	case a.r.Know(it.No):
-		a.r.Answer(it.No, runner.Verdict(false, reason))
+	case a.code.Know(it.No):
+		a.code.Answer(it.No, runner.Verdict(false, reason))
 	}
 }
 
 // step lets the run go as far as it can and carries out what it wants.
 func (a *activation) step() {
 	r := a.r
-	if !r.Suspended() && r.Over() == nil {
+	if !r.Suspended() && !a.over() {
 		watch := time.AfterFunc(slowCode, a.logSlowCode)
 		r.Advance(a.t.e.time.now(), a.t.inboxAt())
 		watch.Stop()
 	}
-	for _, n := range r.Notes() {
-		a.t.log().Warn(n.Text, "run_id", a.id, "location", n.Location.String(), "error", n.Err)
-	}
+	a.note()
 	if err := r.Broken(); err != nil {
 		a.t.log().Error("replaying; trying again later", "run_id", a.id, "error", err)
 		a.leave(nil)
 		a.t.reload(a.no)
 		return
 	}
-	for _, id := range r.Cancels() {
-		if b := a.bodies[id]; b != nil {
-			b.cancel(errUnwanted)
+	if a.code != nil {
+		for _, id := range a.code.Cancels() {
+			if b := a.bodies[id]; b != nil {
+				b.cancel(errUnwanted)
+			}
 		}
 	}
 	a.submit()
-	if !a.t.draining() {
-		for _, b := range r.Bodies() {
+	if a.code != nil && !a.t.draining() {
+		for _, b := range a.code.Bodies() {
 			a.start(b)
 		}
 	}
 	a.schedule()
+}
+
+// note logs what the run has to say to the process.
+func (a *activation) note() {
+	if a.code == nil {
+		return
+	}
+	for _, n := range a.code.Notes() {
+		a.t.log().Warn(n.Text, "run_id", a.id, "location", n.Location.String(), "error", n.Err)
+	}
+}
+
+// over reports whether the code of a run is over, for now or for good.
+func (a *activation) over() bool { return a.code != nil && a.code.Over() != nil }
+
+// watches returns who is told of the run's end.
+func (a *activation) watches() []store.Item {
+	if a.code == nil {
+		return nil
+	}
+	return a.code.Watches()
 }
 
 // submit hands the turn that is ready to the committer.
@@ -316,7 +349,9 @@ func (a *activation) submit() {
 			u = &store.Update{Status: store.Running, Marks: a.run.Marks}
 			turn.Update = u
 		}
-		u.Build, u.Discard = a.t.e.cfg.Build, a.workflow.Discard
+		if a.code != nil { // records are of no build
+			u.Build, u.Discard = a.t.e.cfg.Build, a.workflow.Discard
+		}
 		if u.Continue != nil {
 			rand.Read(u.Continue.Seed[:])
 			a.t.e.origin(&a.run, u.Continue)
@@ -325,8 +360,8 @@ func (a *activation) submit() {
 			ended := a.run
 			ended.Status, ended.Marks, ended.Output, ended.Reason = u.Status, u.Marks, u.Output, u.Reason
 			a.ending = &ended
-			a.told = len(a.r.Watches())
-			last(u, &ended, a.r.Watches())
+			a.told = len(a.watches())
+			last(u, &ended, a.watches())
 		} else {
 			a.ending = nil
 		}
@@ -369,7 +404,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 			}
 			return false
 		}
-		if a.r.Paused() {
+		if a.code != nil && a.code.Paused() {
 			a.leave(rest)
 			if reclaimed {
 				a.t.take(a.no)
@@ -383,7 +418,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 		}
 		if a.ending != nil {
 			ended := *a.ending
-			if len(a.r.Watches()) > a.told {
+			if len(a.watches()) > a.told {
 				a.t.claimSoon() // who has asked since is told by who decides
 			}
 			a.leave(rest)
@@ -462,7 +497,7 @@ func (a *activation) schedule() {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	if a.r.Suspended() || a.r.Over() != nil {
+	if a.r.Suspended() || a.over() {
 		return
 	}
 	at, needsInbox := a.r.NextTimer()

@@ -54,12 +54,7 @@ func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.A
 	results := make(chan applied, len(commands))
 	pending := make([]pendingCommand, len(commands))
 	for i, c := range commands {
-		if c.Start != nil {
-			_, known := t.e.cfg.Workflows[c.Start.Workflow]
-			c.Adopt = known && i < room
-		} else {
-			c.Adopt = len(t.workflows) > 0 && i < room
-		}
+		c.Adopt = i < room && t.adopts(&c)
 		written := sealed[i]
 		written.Adopt = c.Adopt
 		pending[i] = pendingCommand{written, func(answer store.Answer, now store.Time, err error) {

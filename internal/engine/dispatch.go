@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stet-run/stet/internal/record"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 )
@@ -216,7 +217,7 @@ func (t *tenure) reloadAfter(no store.RunNo, pause time.Duration) {
 // admit decides what becomes of a claimed run that has been loaded.
 func (t *tenure) admit(a *activation, s *store.Snapshot) {
 	run := &s.Run
-	_, known := t.e.cfg.Workflows[run.Workflow]
+	known := t.e.executes(run.Workflow)
 	limit := t.e.cfg.PoisonLimit
 	if run.Suspect >= 2 {
 		defer t.suspectCame()
@@ -267,6 +268,8 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 			}
 		case it.Kind == store.ItemWatch:
 			continue // it was told at the end
+		case it.Kind.Verb() && it.Kind != store.ItemResume && store.IsRecord(run.Workflow):
+			verdict = record.Refusal(it.Kind)
 		case !it.Kind.Verb():
 			turn.Seen = append(turn.Seen, it.No)
 			continue
@@ -292,7 +295,7 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 		}
 		turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No, Verdict: verdict})
 	}
-	if _, known := t.e.cfg.Workflows[run.Workflow]; known && update.Status == store.Suspended && update.Marks&store.Paused == 0 {
+	if t.e.executes(run.Workflow) && update.Status == store.Suspended && update.Marks&store.Paused == 0 {
 		update.Status = store.Running // it is not paused after all
 	}
 	goesOn := update.Status == store.Running && update.Marks&store.Paused == 0

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +29,7 @@ type Config struct {
 	WarnValue int             // from this length on a value is logged, once per place; 0: never
 	Payloads  *payload.Policy // of what is stored; nil: nothing is done to values
 	Workflows map[string]Workflow
+	Records   map[string]MakeRules // by the name of the workflow that records of the kind have
 	Node      string
 	Build     string
 	Host      string
@@ -98,6 +101,8 @@ type Engine struct {
 	hub   hub
 	feeds feeds
 
+	records records
+
 	tenure  atomic.Pointer[tenure] // nil: not the owner
 	batches atomic.Int64           // number of the last batch of this boot
 	seen    sync.Map               // workflows of other nodes that the store was found to know
@@ -158,15 +163,17 @@ func (e *Engine) Run(ctx context.Context) error {
 		Exclusive: e.cfg.Exclusive, Log: e.cfg.Log, Observe: e.time.observe,
 	}
 	return keeper.Run(ctx, func(stop, held context.Context, c cluster.Tenure) error {
-		return newTenure(e, stop, held, c, names).serve()
+		return newTenure(e, stop, held, c, slices.AppendSeq(slices.Clone(names), maps.Keys(e.cfg.Records))).serve()
 	})
 }
 
-// shards returns all shards of the default group.
+// shards returns all shards of the default group and of that of the records.
 func (e *Engine) shards() []store.Shard {
-	shards := make([]store.Shard, e.slots)
-	for i := range shards {
-		shards[i] = store.Shard{Group: store.DefaultGroup, Slot: i}
+	shards := make([]store.Shard, 0, 2*e.slots)
+	for _, group := range []string{store.DefaultGroup, store.SystemGroup} {
+		for slot := range e.slots {
+			shards = append(shards, store.Shard{Group: group, Slot: slot})
+		}
 	}
 	return shards
 }

@@ -23,6 +23,10 @@ func last(u *store.Update, run *store.Run, watches []store.Item) {
 // commit.
 func (t *tenure) address(turn *store.Turn) {
 	room := -1
+	turn.Sends = t.e.introduceRecords(turn.Sends)
+	if turn.Update != nil {
+		turn.Update.Sends = t.e.introduceRecords(turn.Update.Sends)
+	}
 	for _, sends := range turn.Sent(store.Committed) {
 		for i := range sends {
 			c := &sends[i]
@@ -30,13 +34,9 @@ func (t *tenure) address(turn *store.Turn) {
 				room = t.room()
 			}
 			if c.Start != nil {
-				c.Start.Shard = store.Shard{Group: store.DefaultGroup, Slot: t.e.Slot(c.Start.ID)}
-				_, known := t.e.cfg.Workflows[c.Start.Workflow]
-				c.Adopt = known && room > 0
-			} else {
-				c.Adopt = len(t.workflows) > 0 && room > 0
+				c.Start.Shard = t.e.home(c.Start.ID)
 			}
-			if c.Adopt {
+			if c.Adopt = room > 0 && t.adopts(c); c.Adopt {
 				room--
 			}
 		}
@@ -54,6 +54,7 @@ func (t *tenure) sent(turn *store.Turn, result *store.TurnResult, now store.Time
 				return
 			}
 			answer := &result.Sends[n]
+			t.e.learnRecords(sends[i:i+1], result.Sends[n:n+1])
 			if n++; answer.Outcome == store.NotFound || answer.Outcome == store.Ended {
 				t.claimSoon() // if it was a watch, the store has answered it
 			}

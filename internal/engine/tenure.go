@@ -69,7 +69,7 @@ func (t *tenure) serve() error {
 		report(t.recovery)
 	}
 	var sweeper sync.WaitGroup
-	if len(t.workflows) > 0 { // who has none does not know what is to be kept
+	if len(t.e.cfg.Workflows) > 0 { // who has none does not know what is to be kept
 		sweeper.Go(t.sweep)
 	}
 	t.dispatch()

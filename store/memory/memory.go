@@ -307,7 +307,8 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 
 func matches(r *run, f *store.Filter) bool {
 	in := func(n int, contains bool) bool { return n == 0 || contains }
-	return in(len(f.IDs), slices.Contains(f.IDs, r.ID)) &&
+	return !(f.HidesRecords() && store.IsRecord(r.Workflow)) &&
+		in(len(f.IDs), slices.Contains(f.IDs, r.ID)) &&
 		in(len(f.Nos), slices.Contains(f.Nos, r.No)) &&
 		len(r.ID) >= len(f.IDPrefix) && r.ID[:len(f.IDPrefix)] == f.IDPrefix &&
 		in(len(f.Workflows), slices.Contains(f.Workflows, r.Workflow)) &&

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -21,7 +22,15 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	if err != nil {
 		return store.Claims{}, err
 	}
-	l := &look{req: &req, known: string(known)}
+	shards := make([][2]any, len(req.Leases))
+	for i := range req.Leases {
+		shards[i] = [2]any{req.Leases[i].Shard.Group, req.Leases[i].Shard.Slot}
+	}
+	list, err := json.Marshal(shards)
+	if err != nil {
+		return store.Claims{}, err
+	}
+	l := &look{req: &req, known: string(known), shards: string(list)}
 	now := s.clock.read() // before the transaction: what it does not see came later
 	err = s.read.do(ctx, "look for ready runs", func(c *conn) error { return l.at(c, now) })
 	if err != nil {
@@ -44,6 +53,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 type look struct {
 	req        *store.ClaimRequest
 	known      string // JSON array of the workflows
+	shards     string // JSON array of the leases' shards, in their order
 	claims     store.Claims
 	candidates []candidate // at most Limit+1 of each class, in order
 }
@@ -87,13 +97,34 @@ const called = 1
 
 const nextWake = "SELECT coalesce(min(r.wake_at), 0) FROM stet_runs r WHERE " + here + " AND r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at>?3 AND r.ready=0 AND " + fits
 
-// anything is the one query of a look that finds nothing.
-const anything = `SELECT
+// anything is the one query of a look that finds nothing. Parameters: JSON array
+// of shards, each an array of group and slot; none; now; workflows.
+var anything = strings.NewReplacer("?1", "l.value->>0", "?2", "l.value->>1").Replace(`SELECT l.key,
 	coalesce((SELECT epoch FROM stet_leases WHERE grp=?1 AND slot=?2 AND node<>''), 0),
-	EXISTS (SELECT 1 FROM stet_runs r WHERE ` + here + " AND " + due + `),
-	EXISTS (SELECT 1 FROM stet_inbox i WHERE ` + news + `),
-	EXISTS (SELECT 1 FROM stet_runs r WHERE ` + here + ` AND r.ready=1 AND r.marks & 1 = 0),
-	(` + nextWake + `)`
+	EXISTS (SELECT 1 FROM stet_runs r WHERE `+here+" AND "+due+`),
+	EXISTS (SELECT 1 FROM stet_inbox i WHERE `+news+`),
+	EXISTS (SELECT 1 FROM stet_runs r WHERE `+here+` AND r.ready=1 AND r.marks & 1 = 0),
+	(`+nextWake+`)`) + " FROM json_each(?1) l"
+
+// state is what a look finds in a shard.
+type state struct {
+	epoch, wake int64
+	found       [len(classes)]bool
+}
+
+// states looks at all shards at once.
+func (l *look) states(c *conn, now store.Time) ([]state, error) {
+	states := make([]state, len(l.req.Leases))
+	err := c.each(anything, []any{l.shards, nil, now, l.known, l.req.Build}, func(r *sqlite3.Stmt) error {
+		st := &states[r.ColumnInt64(0)]
+		st.epoch, st.wake = r.ColumnInt64(1), r.ColumnInt64(5)
+		for class := range classes {
+			st.found[class] = r.ColumnBool(2 + class)
+		}
+		return nil
+	})
+	return states, err
+}
 
 // unfit are the workflows, and the latest build of each, of the runs of a shard that
 // would be in a class for a node that can load all, and are in none.
@@ -109,28 +140,27 @@ var unfit = `SELECT r.workflow, max(r.build) FROM (
 // at looks at a moment. What an earlier look has found is dropped.
 func (l *look) at(c *conn, now store.Time) error {
 	l.claims, l.candidates = store.Claims{Now: now}, nil
+	states, err := l.states(c, now)
+	if err != nil {
+		return err
+	}
 	items := false
 	for i := range l.req.Leases {
-		lease := &l.req.Leases[i]
+		lease, st := &l.req.Leases[i], &states[i]
 		shard := []any{lease.Shard.Group, lease.Shard.Slot, now, l.known, l.req.Build}
-		var epoch, wake int64
-		var found [len(classes)]int64
-		if _, err := c.row(anything, shard, &epoch, &found[0], &found[1], &found[2], &wake); err != nil {
-			return err
-		}
-		if epoch == 0 || epoch != lease.Epoch {
+		if st.epoch == 0 || st.epoch != lease.Epoch {
 			l.claims.Fenced = append(l.claims.Fenced, lease.Shard)
 			continue
 		}
-		l.wakes(store.Time(wake))
-		items = items || found[1] != 0
-		if l.req.Unfit && found != [len(classes)]int64{} {
+		l.wakes(store.Time(st.wake))
+		items = items || st.found[called]
+		if l.req.Unfit && st.found != [len(classes)]bool{} {
 			if err := l.unfit(c, lease.Shard, shard); err != nil {
 				return err
 			}
 		}
 		for class, query := range classes {
-			if found[class] == 0 {
+			if !st.found[class] {
 				continue
 			}
 			err := c.each(query, append(shard, l.req.Limit+1), func(s *sqlite3.Stmt) error {

@@ -85,6 +85,9 @@ func newSearch(f *store.Filter, listed bool, window int64) (*search, error) {
 			return nil, err
 		}
 	}
+	if f.HidesRecords() {
+		s.and("(workflow<'" + store.RecordPrefix + "' OR workflow>='" + store.AfterRecordPrefix + "')")
+	}
 	if f.IDPrefix != "" {
 		s.and("id>=?", f.IDPrefix)
 		if after := afterPrefix(f.IDPrefix); after != "" {

@@ -553,6 +553,18 @@ var defects = []*defect{
 		page.Runs = slices.DeleteFunc(page.Runs, func(r store.Run) bool { return !strings.HasPrefix(strings.ToLower(r.ID), prefix) })
 		return page, err
 	}},
+	{name: "a listing shows records", list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {
+		if f.HidesRecords() {
+			f.Workflows = []string{"w", "x", recordWorkflow}
+		}
+		return b.Store.List(ctx, f)
+	}},
+	{name: "a count shows records", count: func(b *broken, ctx context.Context, f store.Filter) ([]store.Tally, error) {
+		if f.HidesRecords() {
+			f.Workflows = []string{"w", "x", recordWorkflow}
+		}
+		return b.Store.Count(ctx, f)
+	}},
 	{name: "a count knows no marks", count: func(b *broken, ctx context.Context, f store.Filter) ([]store.Tally, error) {
 		f.Marks = 0
 		return b.Store.Count(ctx, f)

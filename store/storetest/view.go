@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -27,18 +28,14 @@ type state struct {
 func view(ctx context.Context, s store.Store, ids map[string]bool) (*state, error) {
 	st := &state{Entries: map[store.RunNo][]store.Entry{}, Items: map[store.RunNo][]store.Item{}, Audits: map[store.RunNo][]store.Audit{},
 		Feeds: map[store.RunNo][]store.Feed{}, Streams: map[store.RunNo]map[string][]store.StreamItem{}}
-	filter := store.Filter{Values: true, Limit: store.MaxPage}
-	for {
-		page, err := s.List(ctx, filter)
+	for _, workflows := range [][]string{nil, {recordWorkflow}} {
+		runs, err := pages(ctx, s, store.Filter{Workflows: workflows, Values: true, Limit: store.MaxPage})
 		if err != nil {
 			return nil, err
 		}
-		st.Runs = append(st.Runs, page.Runs...)
-		if filter.Cursor = page.Next; page.Next == "" {
-			break
-		}
+		st.Runs = append(st.Runs, slices.Concat(runs...)...)
 	}
-	slices.Reverse(st.Runs)
+	slices.SortFunc(st.Runs, func(a, b store.Run) int { return cmp.Compare(a.No, b.No) })
 	known := slices.Sorted(maps.Keys(ids))
 	for _, r := range st.Runs {
 		entries, err := s.History(ctx, store.HistoryQuery{Run: r.No, Incarnation: r.Incarnation, Values: true})
@@ -78,9 +75,12 @@ func view(ctx context.Context, s store.Store, ids map[string]bool) (*state, erro
 	if err := st.readFeeds(ctx, s); err != nil {
 		return nil, err
 	}
-	var err error
-	if st.Counts, err = s.Count(ctx, store.Filter{}); err != nil {
-		return nil, err
+	for _, workflows := range [][]string{nil, {recordWorkflow}} {
+		tallies, err := s.Count(ctx, store.Filter{Workflows: workflows})
+		if err != nil {
+			return nil, err
+		}
+		st.Counts = append(st.Counts, tallies...)
 	}
 	d, err := s.Describe(ctx)
 	st.Workflows, st.Nodes, st.Leases, st.Now = d.Workflows, d.Nodes, d.Leases, d.Now

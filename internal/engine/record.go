@@ -1,0 +1,173 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+
+	"github.com/stet-run/stet/internal/record"
+	"github.com/stet-run/stet/store"
+)
+
+// interpreter decides what the run of an activation does: the code of a workflow
+// (runner.Run) or the rules of a record (record.Machine). An activation asks the
+// former for more; see activation.code.
+type interpreter interface {
+	Deliver(items ...store.Item)
+	Advance(now, inboxAt store.Time)
+	Take() *store.Turn
+	Committed()
+	StillReady()
+	Resumed()
+	Suspended() bool
+	Broken() error
+	NextTimer() (at store.Time, needsInbox bool)
+	Entries() int
+	Unwind()
+}
+
+// MakeRules returns the rules of a record.
+type MakeRules func(run *store.Run) record.Rules
+
+// records remembers which records are known to exist, so that who uses one does
+// not start it each time.
+type records struct {
+	mu    sync.Mutex
+	known map[string]struct{} // IDs
+}
+
+// maxRecords bounds what is remembered: records beyond it are started each time,
+// which finds them there.
+const maxRecords = 100_000
+
+func (r *records) knows(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, known := r.known[id]
+	return known
+}
+
+func (r *records) learn(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		r.known = map[string]struct{}{}
+	}
+	if len(r.known) < maxRecords {
+		r.known[id] = struct{}{}
+	}
+}
+
+func (r *records) forget(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.known, id)
+}
+
+// RecordID returns the ID of the record of a kind, given by the name of its
+// workflow.
+func RecordID(workflow, name string) string { return workflow + "/" + name }
+
+// kindOf returns the workflow of the record with the ID; "" if it is none of
+// those that this engine has rules for.
+func (e *Engine) kindOf(id string) string {
+	for i := len(store.RecordPrefix); i < len(id); i++ {
+		if id[i] == '/' && store.IsRecord(id) && e.cfg.Records[id[:i]] != nil {
+			return id[:i]
+		}
+	}
+	return ""
+}
+
+// startRecord is the command that makes a record if it is not there.
+func (e *Engine) startRecord(id, workflow string) store.Command {
+	start := &store.Start{ID: id, Workflow: workflow, Shard: e.home(id)}
+	rand.Read(start.Seed[:])
+	return store.Command{Start: start}
+}
+
+// home returns the shard of a run that is started without a queue, or of a record.
+func (e *Engine) home(id string) store.Shard {
+	if store.IsRecord(id) {
+		return store.Shard{Group: store.SystemGroup, Slot: e.Slot(id)}
+	}
+	return store.Shard{Group: store.DefaultGroup, Slot: e.Slot(id)}
+}
+
+// executes reports whether this engine has the code of a workflow or the rules of
+// a record.
+func (e *Engine) executes(workflow string) bool {
+	_, code := e.cfg.Workflows[workflow]
+	return code || e.cfg.Records[workflow] != nil
+}
+
+// Tell sends an item to a record, which is made if it is not there. The item is
+// durable when Tell returns, and the answer is Applied or Duplicate.
+func (e *Engine) Tell(ctx context.Context, recordID string, item store.Item) (store.Answer, error) {
+	for again := false; ; again = true {
+		commands := e.introduceRecords([]store.Command{{RunID: recordID, Item: &item}})
+		answers, err := e.Apply(ctx, commands)
+		if err != nil {
+			return store.Answer{}, err
+		}
+		answer := answers[len(answers)-1]
+		if answer.Outcome != store.NotFound {
+			e.learnRecords(commands, answers)
+			return answer, nil
+		}
+		e.records.forget(recordID)
+		if again {
+			return answer, fmt.Errorf("%s: expected it to be there once it was started", recordID)
+		}
+	}
+}
+
+// introduceRecords returns the commands with the starts of the records before them
+// that items go to and that are not known to exist.
+func (e *Engine) introduceRecords(commands []store.Command) []store.Command {
+	var out []store.Command
+	for i := range commands {
+		id := commands[i].RunID
+		if !store.IsRecord(id) || e.records.knows(id) {
+			continue
+		}
+		if kind := e.kindOf(id); kind != "" && !starts(out, id) {
+			out = append(out, e.startRecord(id, kind))
+		}
+	}
+	if out == nil {
+		return commands
+	}
+	return append(out, commands...)
+}
+
+// adopts reports whether a command of this process is to claim the run that it
+// makes ready.
+func (t *tenure) adopts(c *store.Command) bool {
+	switch {
+	case c.Start != nil:
+		return t.e.executes(c.Start.Workflow)
+	case store.IsRecord(c.RunID):
+		return t.e.kindOf(c.RunID) != ""
+	}
+	return len(t.e.cfg.Workflows) > 0
+}
+
+func starts(commands []store.Command, id string) bool {
+	for i := range commands {
+		if commands[i].Start.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// learnRecords remembers the records that commands have made or found.
+func (e *Engine) learnRecords(commands []store.Command, answers []store.Answer) {
+	for i := range answers {
+		if s := commands[i].Start; s != nil && store.IsRecord(s.ID) && (answers[i].Outcome == store.Applied || answers[i].Outcome == store.Exists) {
+			e.records.learn(s.ID)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/record"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// tally adds up what it is sent, passes "pass" on to another tally, and wakes
+// after a minute to say that it has rested.
+type tally struct {
+	sum, rested int
+	wake        store.Time
+}
+
+func (r *tally) Load(entries []store.Entry) (err error) {
+	for i := range entries {
+		n, failed := strconv.Atoi(string(entries[i].Value))
+		switch entries[i].Loc {
+		case "sum":
+			r.sum = n
+		case "rested":
+			r.rested = n
+		case "wake":
+			r.wake = store.Time(n)
+		}
+		if failed != nil {
+			err = failed
+		}
+	}
+	return err
+}
+
+func (r *tally) put(w *record.Writer, loc string, n int) { w.Put(loc, []byte(strconv.Itoa(n))) }
+
+func (r *tally) Take(it *store.Item, now store.Time, w *record.Writer) {
+	switch it.Name {
+	case "add":
+		n, _ := strconv.Atoi(string(it.Value))
+		r.sum += n
+		r.put(w, "sum", r.sum)
+		w.Value("sum", []byte(strconv.Itoa(r.sum)))
+	case "pass":
+		w.Send(store.Command{RunID: string(it.Value), Item: &store.Item{Kind: store.ItemMessage, Name: "add", ID: it.ID, Value: []byte("1")}})
+	case "rest":
+		r.wake = now.Add(time.Minute)
+		r.put(w, "wake", int(r.wake))
+	}
+	var verdict []byte
+	if it.Kind == store.ItemUpdate {
+		verdict = []byte(strconv.Itoa(r.sum))
+	}
+	w.Consume(it.No, verdict)
+}
+
+func (r *tally) Tick(now store.Time, w *record.Writer) {
+	if r.wake != 0 && r.wake <= now {
+		r.wake = 0
+		r.rested++
+		w.Delete("wake")
+		r.put(w, "rested", r.rested)
+	}
+}
+
+func (r *tally) Wake() store.Time { return r.wake }
+
+const tallies = "stet.tally"
+
+func newEngine(t *testing.T, s store.Store, node string) *engine.Engine {
+	t.Helper()
+	e, err := engine.New(t.Context(), engine.Config{
+		Store: s, Node: node, Build: "b", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Records:  map[string]engine.MakeRules{tallies: func(*store.Run) record.Rules { return &tally{} }},
+		MaxSteps: 10, MaxRuns: 10, MaxParked: 2, ParkFor: time.Second, Sweep: time.Minute,
+		LeaseTTL: 30 * time.Second, Renew: 10 * time.Second, Poll: time.Second, Grace: time.Second, PoisonLimit: 3, AloneFor: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// serve runs the engine until the returned function is called.
+func serve(t *testing.T, e *engine.Engine) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func item(name, id, value string) store.Item {
+	return store.Item{Kind: store.ItemMessage, Name: name, ID: id, Origin: id, Value: []byte(value)}
+}
+
+// standing returns the entries of a record.
+func standing(t *testing.T, s store.Store, id string) map[string]string {
+	t.Helper()
+	page, err := s.List(t.Context(), store.Filter{IDs: []string{id}})
+	if err != nil || len(page.Runs) != 1 {
+		t.Fatalf("expected the record %s, got %v (%v)", id, page.Runs, err)
+	}
+	if run := page.Runs[0]; run.Shard.Group != store.SystemGroup || run.Build != "" {
+		t.Errorf("expected a record of the group system and of no build, got %+v", run)
+	}
+	entries, err := s.History(t.Context(), store.HistoryQuery{Run: page.Runs[0].No, Values: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for i := range entries {
+		found[entries[i].Loc] = string(entries[i].Value)
+	}
+	return found
+}
+
+// TestRecordIsMadeByItsFirstUse: whoever is first, from outside or in a turn, and
+// from several processes at once; each item counts once.
+func TestRecordIsMadeByItsFirstUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		owner, front := newEngine(t, s, "owner"), newEngine(t, s, "front")
+		stop := serve(t, owner)
+		synctest.Wait()
+		id, other := engine.RecordID(tallies, "a"), engine.RecordID(tallies, "b")
+		for i := range 300 {
+			e := []*engine.Engine{owner, front}[i%2]
+			for _, it := range []store.Item{item("add", fmt.Sprint(i), "2"), item("pass", fmt.Sprint("pass", i), other), item("add", fmt.Sprint(i), "2")} {
+				if _, err := e.Tell(t.Context(), id, it); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if i%50 == 0 {
+				time.Sleep(3 * time.Second) // it is evicted
+			}
+		}
+		time.Sleep(3 * time.Second)
+		if got := standing(t, s, id)["sum"]; got != "600" {
+			t.Errorf("expected 300 items to count once, got %s", got)
+		}
+		if got := standing(t, s, other)["sum"]; got != "300" {
+			t.Errorf("expected 300 items from a turn, got %s", got)
+		}
+		page, err := s.List(t.Context(), store.Filter{})
+		if err != nil || len(page.Runs) != 0 {
+			t.Errorf("expected records not to be listed, got %v (%v)", page.Runs, err)
+		}
+		stop()
+	})
+}
+
+func TestRecordAnswersAndWakesUnderAnotherOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		first := newEngine(t, s, "first")
+		stop := serve(t, first)
+		synctest.Wait()
+		id := engine.RecordID(tallies, "a")
+		if _, err := first.Tell(t.Context(), id, item("rest", "rest", "")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		stop()
+		second := newEngine(t, s, "second")
+		defer serve(t, second)()
+		time.Sleep(59 * time.Second)
+		if got := standing(t, s, id)["rested"]; got != "" {
+			t.Error("expected it to rest for a minute")
+		}
+		time.Sleep(2 * time.Second)
+		if got := standing(t, s, id); got["rested"] != "1" || got["wake"] != "" {
+			t.Errorf("expected it to have rested once, got %v", got)
+		}
+		ask := item("add", "ask", "5")
+		ask.Kind = store.ItemUpdate
+		answer, err := second.Tell(t.Context(), id, ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		verdict, err := second.Verdict(t.Context(), answer.Run.No, answer.Item, "ask")
+		if err != nil || string(verdict) != "5" {
+			t.Errorf("expected the answer 5, got %q (%v)", verdict, err)
+		}
+	})
+}
+
+func TestRecordRefusesVerbs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		e := newEngine(t, s, "n")
+		defer serve(t, e)()
+		synctest.Wait()
+		id := engine.RecordID(tallies, "a")
+		if _, err := e.Tell(t.Context(), id, item("add", "1", "1")); err != nil {
+			t.Fatal(err)
+		}
+		for i, kind := range []store.ItemKind{store.ItemCancel, store.ItemTerminate, store.ItemPause, store.ItemRetry, store.ItemRewind, store.ItemEdit, store.ItemResume} {
+			for _, wait := range []time.Duration{0, 3 * time.Second} { // parked, evicted
+				time.Sleep(wait)
+				it := store.Item{Kind: kind, Name: "who", ID: fmt.Sprint("verb", i, wait)}
+				answer, err := e.Tell(t.Context(), id, it)
+				if err != nil {
+					t.Fatal(err)
+				}
+				verdict, err := e.Verdict(t.Context(), answer.Run.No, answer.Item, it.ID)
+				if err != nil || len(verdict) == 0 || verdict[0] != 'n' {
+					t.Errorf("%s: expected it to be refused, got %q (%v)", kind, verdict, err)
+				}
+			}
+		}
+		if _, err := e.Tell(t.Context(), id, item("add", "2", "1")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := standing(t, s, id)["sum"]; got != "2" {
+			t.Errorf("expected the record to go on, got %s", got)
+		}
+		page, err := s.List(t.Context(), store.Filter{IDs: []string{id}})
+		if err != nil || !slices.Contains([]store.Status{store.Suspended}, page.Runs[0].Status) || page.Runs[0].Marks != 0 {
+			t.Errorf("expected it to be suspended and not marked, got %+v (%v)", page.Runs, err)
+		}
+	})
+}

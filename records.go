@@ -1,0 +1,21 @@
+package stet
+
+import (
+	"fmt"
+
+	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/store"
+)
+
+// recordKinds are the records that the engine keeps for its users, by the name of
+// the workflow that they have: topics, queues, schedules.
+var recordKinds = map[string]engine.MakeRules{}
+
+// checkNotRecord returns an error for the ID of a record, which is not addressed
+// like a run.
+func checkNotRecord(runID string) error {
+	if store.IsRecord(runID) {
+		return fmt.Errorf("run %q: expected the ID of a run, found that of a record of the engine, which is a topic, a queue or a schedule and is used by its own calls: %w", runID, ErrInvalid)
+	}
+	return nil
+}
