@@ -21,9 +21,11 @@ const (
 	KindVersion Kind = 12 // which version of a change the run takes
 	KindShown   Kind = 13 // that what the run says before its first completion is committed
 	KindRecord  Kind = 14 // what stands in a record
+	KindEvent   Kind = 15 // a wait for an event of a topic
+	KindPublish Kind = 16 // an event that the code has published
 )
 
-var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run", "version", "shown", "record"}
+var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run", "version", "shown", "record", "event", "publish"}
 
 // String returns the kind as users see it: "step", "sleep", …
 func (k Kind) String() string {

@@ -39,9 +39,23 @@ const (
 	ItemRewind ItemKind = 12
 	// ItemEdit asks for the outcome of a step to be replaced.
 	ItemEdit ItemKind = 13
+
+	// ItemEvent is an event for a topic, or what a topic is told of events.
+	ItemEvent ItemKind = 20
+	// ItemWait registers at a topic the wait that Name is the key of.
+	ItemWait ItemKind = 21
+	// ItemWithdraw ends that wait: what it was given is not taken.
+	ItemWithdraw ItemKind = 22
+	// ItemAck tells a topic that what that wait was given is taken.
+	ItemAck ItemKind = 23
+	// ItemReturn gives back to a topic what a run has taken.
+	ItemReturn ItemKind = 24
+	// ItemDelivery gives an event to the run's wait that Name is the key of.
+	ItemDelivery ItemKind = 25
 )
 
-var itemNames = [...]string{"", "message", "resolution", "cancel", "terminate", "resume", "end", "watch", "update", 10: "pause", "retry", "rewind", "edit"}
+var itemNames = [...]string{"", "message", "resolution", "cancel", "terminate", "resume", "end", "watch", "update", 10: "pause", "retry", "rewind", "edit",
+	20: "event", "wait", "withdraw", "ack", "return", "delivery"}
 
 // String returns the kind as users see it: "message", "resolution", …
 func (k ItemKind) String() string {
@@ -65,8 +79,11 @@ func (k ItemKind) Verb() bool {
 }
 
 // Letter reports whether the item becomes a dead letter when nobody takes it:
-// not if it is a verb or an update, which are answered.
-func (k ItemKind) Letter() bool { return !k.Verb() && k != ItemUpdate }
+// not if it is a verb or an update, which are answered, nor if it is between runs
+// and topics: an event that is not taken stays with its topic.
+func (k ItemKind) Letter() bool { return !k.Verb() && k != ItemUpdate && !k.ofTopics() }
+
+func (k ItemKind) ofTopics() bool { return k >= ItemEvent && k <= ItemDelivery }
 
 // ItemState is the state of an inbox item. The numbers are stored.
 type ItemState uint8

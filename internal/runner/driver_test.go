@@ -31,8 +31,9 @@ type driver struct {
 	edited bool
 
 	shows   bool // what the code sees is shown to readers, and mail m2 is updates
-	shown   []event
+	shown   []sight
 	said    map[string]int          // how often a text was said at a place
+	keys    int                     // of waits at topics
 	answers map[store.ItemNo]string // that the code of this activation has given
 
 	cuts, evictions, lost, transactions, pauses, ends, renewals int // how often each happened
@@ -56,6 +57,10 @@ func newDriver(t testing.TB, prog *program, random *rand.Rand) *driver {
 	h := &harness{t: t, j: newJournal(), clock: birth, begun: map[string]int{}}
 	d := &driver{harness: h, prog: prog, random: random, mail: 12}
 	h.code = prog.code(d)
+	h.cfg.NewKey = func() string {
+		d.keys++
+		return fmt.Sprint("k", d.keys)
+	}
 	if p := prog.saga; p != nil {
 		h.cfg.UndoFailed, h.cfg.UndoCancelled = p.onFailure, p.onCancel
 	}
@@ -192,6 +197,7 @@ func (d *driver) nudge() bool {
 		d.sendMail()
 	case d.resolve():
 	case d.endOther():
+	case d.giveEvent():
 	case !d.cancelAsked():
 		d.give(store.Item{Kind: store.ItemCancel, Name: "operator"})
 	default:
@@ -212,7 +218,7 @@ func (d *driver) disturb() {
 	if d.random == nil || d.r.Over() != nil || d.random.IntN(20) > 0 {
 		return
 	}
-	switch d.random.IntN(8) {
+	switch d.random.IntN(10) {
 	case 0:
 		if d.mail > 0 {
 			d.sendMail()
@@ -234,6 +240,10 @@ func (d *driver) disturb() {
 		d.endOther()
 	case 6:
 		d.endCancelled()
+	case 8:
+		d.giveEvent()
+	case 9:
+		d.giveStray()
 	case 7:
 		if d.pending == nil && !d.r.Suspended() && d.r.over == nil {
 			d.r.Pause(d.j.send(store.Item{Kind: store.ItemPause, Sent: d.clock}))
@@ -434,6 +444,9 @@ func (d *driver) verify(over *Outcome) string {
 	if orphan := d.j.orphaned(); orphan != "" {
 		return orphan
 	}
+	if wait := d.j.unsettled(); wait != "" {
+		return wait
+	}
 	if problem := d.verifyUndone(over); problem != "" {
 		return problem
 	}
@@ -465,17 +478,17 @@ func (d *driver) verify(over *Outcome) string {
 // seen is what the code of an activation has seen, in order.
 type seen struct {
 	run    *Run
-	events []event
+	events []sight
 }
 
-type event struct {
+type sight struct {
 	seq  int64
 	loc  location.Loc // the scope of the code
 	text string
 }
 
 func (s *seen) add(loc location.Loc, format string, args ...any) {
-	s.events = append(s.events, event{s.run.seq, loc, fmt.Sprintf(format, args...)})
+	s.events = append(s.events, sight{s.run.seq, loc, fmt.Sprintf(format, args...)})
 }
 
 // upTo returns the events before the completion after the given one, except those

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
 )
@@ -90,6 +91,9 @@ func consumedBy(e *store.Entry) ([]store.Item, error) {
 
 // share makes an open entry of another run one that a forked run has too.
 func share(e *store.Entry) error {
+	if e.Kind == store.KindEvent {
+		return shareEvent(e)
+	}
 	if e.Kind != store.KindChild && e.Kind != store.KindRun || e.State != store.Open && e.State != store.Withdrawn {
 		return nil
 	}
@@ -102,6 +106,23 @@ func share(e *store.Entry) error {
 	}
 	l.Leave = true
 	e.State, e.Value = store.Withdrawn, encode(l)
+	return nil
+}
+
+// shareEvent makes the entry of a wait one that a forked run has too. It registers
+// its own, and what it has taken is not its to give back.
+func shareEvent(e *store.Entry) error {
+	switch e.State {
+	case store.Open:
+		e.State, e.Value = store.Withdrawn, nil
+	case store.Done:
+		var d event.Delivery
+		if err := event.Decode(e.Value, &d); err != nil {
+			return fmt.Errorf("entry %s: %w", location.Loc(e.Loc), err)
+		}
+		d.Key = ""
+		e.Value = event.Encode(&d)
+	}
 	return nil
 }
 

@@ -21,6 +21,7 @@ type journal struct {
 	prunings int // turns that pruned
 	broken   []string
 	out      outside
+	topics   topics
 	values   map[string]string
 	streams  map[string][]string
 	sets     int // how often a value was set
@@ -70,6 +71,7 @@ func (j *journal) commit(t *store.Turn) bool {
 		}
 	}
 	j.carry(t.Sends)
+	j.takes(t)
 	for _, no := range t.Dead {
 		if it := j.item(no); it != nil {
 			it.State = store.Dead
@@ -212,7 +214,9 @@ func (j *journal) item(no store.ItemNo) *store.Item {
 // send puts an item into the inbox and returns it as a claim would.
 func (j *journal) send(it store.Item) store.Item {
 	it.No, it.State = store.ItemNo(len(j.items)+1), store.New
-	it.ID = fmt.Sprint("i", it.No)
+	if it.ID == "" {
+		it.ID = fmt.Sprint("i", it.No)
+	}
 	j.items = append(j.items, it)
 	return it
 }

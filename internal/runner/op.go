@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
 )
@@ -57,6 +58,9 @@ type op struct {
 
 	receive *Receive
 	other   *other // of a child or an awaited run
+	event   *topicWait
+	publish *Publish
+	early   *record // of a publication: a completion that remained when it was asked for and not recorded
 
 	value    []byte
 	failure  *Failure
@@ -143,6 +147,10 @@ func (r *Run) start(o *op) {
 	if o.settled && !o.closed {
 		return
 	}
+	if o.closed && o.event != nil {
+		r.closeEvent(o)
+		return
+	}
 	if o.closed && o.other == nil {
 		return
 	}
@@ -166,6 +174,10 @@ func (r *Run) start(o *op) {
 		r.startStep(o)
 	case store.KindReceive:
 		r.startReceive(o)
+	case store.KindEvent:
+		r.startEvent(o)
+	case store.KindPublish:
+		r.startPublish(o)
 	case store.KindLoop:
 		r.entering.push(o)
 	default:
@@ -188,6 +200,10 @@ func (o *op) close() {
 	}
 	if !o.written {
 		r.count(o.in, -1, 0) // it leaves none
+	}
+	if o.event != nil {
+		r.closeEvent(o)
+		return
 	}
 	if o.written && r.live && (o.rec == nil || o.rec.State != store.Withdrawn) {
 		r.write(o, store.Entry{State: store.Withdrawn})
@@ -217,6 +233,8 @@ func (r *Run) handOver(o *op) {
 		e.State, e.Value = store.FailedEntry, EncodeFailure(o.failure)
 	case o.messages != nil:
 		e.Value = encode(receipt{o.messages})
+	case o.event != nil:
+		e.Value = event.Encode(o.event.given)
 	case o.other != nil:
 		l := o.other.link
 		l.Output = o.value

@@ -242,10 +242,13 @@ func (r *Run) startOther(o *op) {
 // completions that were recorded without it.
 func (r *Run) inserted() *Stall {
 	for _, o := range r.replay.pending {
-		if o.other == nil || o.other.early == nil || o.closed {
+		before := o.early
+		if o.other != nil {
+			before = o.other.early
+		}
+		if before == nil || o.closed {
 			continue
 		}
-		before := o.other.early
 		return &Stall{
 			Location: location.Loc(before.Loc).String(), Recorded: before.describe(), Asked: describe(o.kind, o.loc) + " before it",
 			Remedy: "if it is new, put it under a Version; else restore the former order; then resume the run",

@@ -59,7 +59,7 @@ func (p *program) block(random *rand.Rand, size, depth int) []*stmt {
 
 func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 	kinds := []string{"step", "step", "step", "sleep", "receive", "flaky", "loop", "branch on what was seen", "promise", "keep", "tx", "tx", "derive", "keyed"}
-	kinds = append(kinds, "child", "child", "leave", "detach", "watch", "keyed", "keyed")
+	kinds = append(kinds, "child", "child", "leave", "detach", "watch", "keyed", "keyed", "event", "event", "publish")
 	if depth < 3 {
 		kinds = append(kinds, "panic")
 	}
@@ -171,7 +171,7 @@ func (x *execution) show(b *Branch, text string) {
 		place := fmt.Sprint(b.Location(), " ", text)
 		d.said[place]++
 		text = fmt.Sprintf("%s (%d)", place, d.said[place])
-		d.shown = append(d.shown, event{seq: x.seen.run.seq, text: text})
+		d.shown = append(d.shown, sight{seq: x.seen.run.seq, text: text})
 		if err := errors.Join(b.Append(at("log"), []byte(text)), b.Set(at("last"), []byte(text))); err != nil {
 			panic(err)
 		}
@@ -195,6 +195,10 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 		return x.child(b, s)
 	case "watch":
 		return x.watch(b, s)
+	case "event":
+		return x.event(b, s)
+	case "publish":
+		return x.publish(b, s)
 	case "sleep":
 		err := b.Sleep(at(s.name), s.delay)
 		x.note(b, s, "slept", err)

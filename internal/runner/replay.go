@@ -225,6 +225,8 @@ func (r *Run) recallValue(o *op) (value []byte, ok bool) {
 		o.messages, err = DecodeReceipt(value)
 	case o.other != nil:
 		err = o.recallOther(value)
+	case o.event != nil:
+		err = o.recallEvent(value)
 	default:
 		o.value = value
 	}
@@ -252,6 +254,11 @@ func (r *Run) goLive() {
 			r.gone[rec.Loc] = rec
 		}
 	}
+	for _, g := range r.standing() {
+		if g.op == nil {
+			r.forsake(g) // accepted by Removed
+		}
+	}
 	r.replay = replay{handed: r.replay.handed, cancel: r.replay.cancel}
 	slices.SortFunc(pending, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
 	for _, o := range pending {
@@ -262,5 +269,11 @@ func (r *Run) goLive() {
 	for i := range ends {
 		ends[i].State = store.Seen // noted when they came
 		r.deliverEnd(ends[i])
+	}
+	deliveries := r.deliveries
+	r.deliveries = nil
+	for i := range deliveries {
+		deliveries[i].State = store.Seen
+		r.deliverEvent(deliveries[i])
 	}
 }

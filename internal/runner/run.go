@@ -51,6 +51,10 @@ type Config struct {
 	// MaxSuspended is how long the run may wait without a completion before it
 	// is cancelled; 0: for ever.
 	MaxSuspended time.Duration
+
+	// NewKey returns a key that was never returned before, by whomever: of a wait
+	// at a topic. nil: it is derived, which does for a run that is not committed.
+	NewKey func() string
 }
 
 // Limits bound what one run may hold. Zero fields mean the defaults.
@@ -133,6 +137,12 @@ type Run struct {
 	hotOthers []*op          // whose end is there
 	watches   []store.Item   // of this run's end
 
+	// Topics.
+	registrations map[string]*registration // waits that stand, by key
+	deliveries    []store.Item             // delivered before the run was live
+	hotEvents     []*op                    // whose event is there
+	heard         map[string]store.ItemNo  // by topic, the last broadcast event that was taken
+
 	unanswered map[store.ItemNo]struct{} // updates that were received
 	late       []store.Consumption       // answers for when the run goes live
 	tags       []store.Pair              // after what was set
@@ -200,6 +210,7 @@ func New(cfg Config) *Run {
 		r.recorded = r.replay.numbered[n-1].Seq
 	}
 	r.initUndo()
+	r.initEvents()
 	r.entries = len(cfg.Entries)
 	for i := range cfg.Entries {
 		r.bytes += max(cfg.Entries[i].Size, len(cfg.Entries[i].Value))
@@ -276,6 +287,9 @@ func (r *Run) Deliver(items ...store.Item) {
 			}
 		case store.ItemEnd:
 			r.deliverEnd(*it)
+			continue
+		case store.ItemDelivery:
+			r.deliverEvent(*it)
 			continue
 		case store.ItemWatch:
 			r.watches = append(r.watches, *it)

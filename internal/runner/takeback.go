@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
 )
@@ -37,6 +38,10 @@ type Takeback struct {
 	Rewrites []store.Entry
 	Returned []store.Item // what it has consumed, by number
 	Children []string     // IDs of those begun there that end with their parent
+	// Sends is what topics are told: of events that were taken, and of waits that
+	// stood. Of fills in whose they were.
+	Sends []store.Command
+	taken []event.Delivery
 
 	Completions int // taken back
 	Deleted     int // entries
@@ -82,7 +87,7 @@ func isIteration(loc string) bool { return strings.HasPrefix(location.Loc(loc).B
 // lasting reports whether an operation takes effect when it is asked for.
 func lasting(kind store.Kind) bool {
 	switch kind {
-	case store.KindPromise, store.KindChild, store.KindRun, store.KindVersion:
+	case store.KindPromise, store.KindChild, store.KindRun, store.KindVersion, store.KindPublish:
 		return true
 	}
 	return false
@@ -334,6 +339,8 @@ func reopened(e *store.Entry, now store.Time) (store.Entry, error) {
 	switch e.Kind {
 	case store.KindStep:
 		open.Started, open.Value = 0, encode(progress{Since: now}) // of its fresh attempts
+	case store.KindEvent:
+		open.State = store.Withdrawn // it is registered anew
 	case store.KindChild, store.KindRun:
 		l, err := decodeLink(e.State, e.Value)
 		if err != nil {
@@ -394,6 +401,8 @@ func (t *Takeback) giveBack(e *store.Entry, anew bool) error {
 			}
 			t.Returned = append(t.Returned, store.Item{Kind: kind, No: m.No, Name: m.Name, ID: m.ID, Sent: m.Sent, Value: m.Value, Headers: m.Headers})
 		}
+	case store.KindEvent:
+		return t.giveBackEvent(e)
 	case store.KindPromise:
 		if anew || e.State != store.Done && e.State != store.FailedEntry {
 			return nil // its resolution was for a token that nobody awaits
@@ -416,8 +425,33 @@ func (t *Takeback) giveBack(e *store.Entry, anew bool) error {
 	return nil
 }
 
-// Of fills in of the items what depends on the run's incarnation.
+// giveBackEvent notes the event that an entry has taken, or the wait that it has
+// registered.
+func (t *Takeback) giveBackEvent(e *store.Entry) error {
+	var d event.Delivery
+	var w event.Wait
+	var err error
+	switch e.State {
+	case store.Done:
+		if err = event.Decode(e.Value, &d); err == nil && d.Key != "" {
+			t.taken = append(t.taken, d)
+		}
+	case store.Open:
+		if err = event.Decode(e.Value, &w); err == nil {
+			t.Sends = append(t.Sends, event.Withdraw(w.Topic, w.Key))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("entry %s: %w", location.Loc(e.Loc), err)
+	}
+	return nil
+}
+
+// Of fills in of the items what depends on the run and its incarnation.
 func (t *Takeback) Of(run *store.Run) *Takeback {
+	for i := range t.taken {
+		t.Sends = append(t.Sends, event.GiveBack(run.No, &t.taken[i]))
+	}
 	for i := range t.Returned {
 		if it := &t.Returned[i]; it.Kind == store.ItemResolution {
 			it.Incarnation = run.Incarnation
@@ -452,6 +486,9 @@ func (t *Takeback) String() string {
 	text := fmt.Sprintf("%d completions from number %d on, %d entries deleted, %d open again", t.Completions, t.Cut, t.Deleted, t.Reopened)
 	if n := len(t.Returned); n > 0 {
 		text += fmt.Sprintf(", %d items back in the inbox", n)
+	}
+	if n := len(t.taken); n > 0 {
+		text += fmt.Sprintf(", %d events back at their topics", n)
 	}
 	if n := len(t.Children); n > 0 {
 		text += fmt.Sprintf(", %d children cancelled", n)

@@ -43,6 +43,7 @@ func (j *journal) takeBack(t *Takeback, rewind bool) {
 		e.Size = len(e.Value)
 		j.entries[e.Loc] = e
 	}
+	j.carry(t.Sends)
 	for _, back := range t.Returned {
 		i := slices.IndexFunc(j.items, func(it store.Item) bool {
 			if back.Kind == store.ItemResolution {
@@ -81,7 +82,7 @@ func (j *journal) takeBack(t *Takeback, rewind bool) {
 // the whole history replays.
 func TestTakenBackRunsGoOn(t *testing.T) {
 	seed := seedOf(t)
-	var rewound, retried, refused, stopped, pauses, reopened, returned, children int
+	var rewound, retried, refused, stopped, pauses, reopened, returned, children, events int
 	for i := range count(1000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		d := newDriver(t, generate(random, 4+random.IntN(25)), random)
@@ -159,12 +160,13 @@ func TestTakenBackRunsGoOn(t *testing.T) {
 			}
 		}
 		pauses += d.pauses
+		events += d.j.topics.backs
 		if problem := d.verify(over); problem != "" {
 			t.Fatalf("program %d: after what was taken back: %s", i, problem)
 		}
 	}
-	t.Logf("%d pauses, %d rewinds, %d of runs that were stopped, %d retries, %d refused; %d entries reopened, %d items returned, %d children cancelled", pauses, rewound, stopped, retried, refused, reopened, returned, children)
-	if rewound == 0 || retried == 0 || reopened == 0 || returned == 0 || children == 0 || stopped == 0 || pauses == 0 {
+	t.Logf("%d pauses, %d rewinds, %d of runs that were stopped, %d retries, %d refused; %d entries reopened, %d items returned, %d children cancelled, %d events given back", pauses, rewound, stopped, retried, refused, reopened, returned, children, events)
+	if rewound == 0 || retried == 0 || reopened == 0 || returned == 0 || children == 0 || stopped == 0 || pauses == 0 || events == 0 {
 		t.Error("something of this never happened")
 	}
 }

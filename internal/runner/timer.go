@@ -60,7 +60,9 @@ func (r *Run) firstTimer() (timer, bool) {
 
 // againstInbox reports whether the operation's deadline stands against what comes
 // by the inbox.
-func (o *op) againstInbox() bool { return o.kind == store.KindReceive || o.inbox }
+func (o *op) againstInbox() bool {
+	return o.kind == store.KindReceive || o.kind == store.KindEvent || o.inbox
+}
 
 // fireTimer lets the earliest due timer act: by deadline, then by order of
 // request. It reports whether it did anything.
@@ -76,6 +78,9 @@ func (r *Run) fireTimer() bool {
 	case store.KindReceive:
 		r.timers.pop()
 		r.takeMail(t.op)
+	case store.KindEvent:
+		r.timers.pop()
+		r.takeEvent(t.op)
 	case store.KindStep, store.KindUndo:
 		r.timers.pop()
 		r.queueBody(t.op)

@@ -94,6 +94,9 @@ func (r *Run) Take() *store.Turn {
 	if r.over != nil && r.over.Status.Terminal() && r.live {
 		r.abandon()
 	}
+	if r.over != nil && r.over.Status != store.Stalled {
+		r.forsakeAll()
+	}
 	if r.live || r.over != nil {
 		for _, a := range r.late {
 			r.log.shown.answer(a)
@@ -204,11 +207,11 @@ func (r *Run) Suspended() bool { return r.suspended }
 // as well. What was delivered since the last Advance is not examined yet.
 func (r *Run) idle() bool {
 	if r.inFlight > 0 || r.arrived.len() > 0 || r.log.full(r.limits) || r.ready.len() > 0 ||
-		r.cancelItem != nil || r.entering.len() > 0 || len(r.hot) > 0 || len(r.hotOthers) > 0 || len(r.hotMail) > 0 {
+		r.cancelItem != nil || r.entering.len() > 0 || len(r.hot) > 0 || len(r.hotOthers) > 0 || len(r.hotEvents) > 0 || len(r.hotMail) > 0 {
 		return false
 	}
 	t, ok := r.firstTimer()
-	return !ok || t.op.kind == store.KindReceive || t.at >= r.bound+shortWait
+	return !ok || t.op.kind == store.KindReceive || t.op.kind == store.KindEvent || t.at >= r.bound+shortWait
 }
 
 // Wait describes something that a suspended run waits for.
@@ -217,6 +220,7 @@ type Wait struct {
 	Kind     string     `json:"kind"`
 	Names    []string   `json:"names,omitempty"` // of messages
 	Run      string     `json:"run,omitempty"`   // of a child or an awaited run, its ID
+	Topic    string     `json:"topic,omitempty"` // of an event
 	Since    time.Time  `json:"since"`
 	Until    *time.Time `json:"until,omitempty"` // deadline, end of a sleep, next attempt
 }
@@ -238,6 +242,9 @@ func (r *Run) waits() []byte {
 			}
 			if o.other != nil {
 				w.Run = o.other.link.RunID
+			}
+			if o.event != nil {
+				w.Topic = o.event.topic
 			}
 			if o.deadline != 0 {
 				until := o.deadline.Time()

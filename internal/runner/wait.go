@@ -3,6 +3,7 @@ package runner
 import (
 	"slices"
 
+	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/store"
 )
 
@@ -158,6 +159,7 @@ type Case struct {
 	Promise *Promise
 	Other   *Other
 	Receive *Receive
+	Event   *Event
 	Timer   *Timer
 }
 
@@ -165,8 +167,9 @@ type Case struct {
 type Selected struct {
 	Index    int
 	Messages []Message // of a Receive
-	Value    []byte    // of a Promise or Other
-	Failure  *Failure  // of a Promise or Other
+	Event    *event.Delivery
+	Value    []byte   // of a Promise or Other
+	Failure  *Failure // of a Promise or Other
 }
 
 // Select waits for the first of the cases; what did not win is not lost. With
@@ -195,6 +198,8 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 			ops[i] = c.Other.op
 		case c.Receive != nil:
 			ops[i] = b.receiveOp(*c.Receive)
+		case c.Event != nil:
+			ops[i] = b.eventOp(*c.Event)
 		case c.Timer != nil:
 			ops[i] = b.timerOp(c.Timer.Call, timerKind, c.Timer.At)
 		}
@@ -224,7 +229,7 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 func (w *wait) bound(cases []Case, ops []*op) {
 	inbox := false
 	for _, c := range cases {
-		inbox = inbox || c.Promise != nil || c.Receive != nil || c.Other != nil
+		inbox = inbox || c.Promise != nil || c.Receive != nil || c.Other != nil || c.Event != nil
 	}
 	for i, c := range cases {
 		if c.Timer == nil || !inbox {
@@ -257,6 +262,8 @@ func (c Case) selected(index int, o *op) Selected {
 		s.Value, s.Failure = c.Other.op.value, c.Other.op.failure
 	case c.Receive != nil:
 		s.Messages = o.messages
+	case c.Event != nil:
+		s.Event = o.event.given
 	}
 	return s
 }

@@ -1,0 +1,188 @@
+package event
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Workflow is the reserved name of the records that are topics.
+const Workflow = "stet.topic"
+
+// MaxTopic is the length of a topic's name in bytes, at most.
+const MaxTopic = 200
+
+const recordPrefix = Workflow + "/"
+
+// RecordID returns the ID of a topic's record.
+func RecordID(topic string) string { return recordPrefix + topic }
+
+// Topic is the inverse of RecordID; ok is false if no topic's record has the ID.
+func Topic(recordID string) (topic string, ok bool) { return strings.CutPrefix(recordID, recordPrefix) }
+
+// Mode says who gets an event. The numbers are stored.
+type Mode uint8
+
+const (
+	// Broadcast: every run that may see it, once.
+	Broadcast Mode = 1
+	// Consumed: exactly one of the runs that may see it.
+	Consumed Mode = 2
+)
+
+// String returns the mode as users see it.
+func (m Mode) String() string {
+	switch m {
+	case Broadcast:
+		return "broadcast"
+	case Consumed:
+		return "consumed"
+	}
+	return fmt.Sprintf("mode(%d)", uint8(m))
+}
+
+// ParseMode returns the mode with the given name.
+func ParseMode(name string) (Mode, error) {
+	for _, m := range []Mode{Broadcast, Consumed} {
+		if m.String() == name {
+			return m, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown mode %q: expected %s or %s", name, Broadcast, Consumed)
+}
+
+// Settings of a topic travel with each publication: it has no other place where it
+// is configured. Durations are in microseconds; each is positive, or Never.
+type Settings struct {
+	Mode      Mode        `cbor:"1,keyasint"`
+	Expiry    store.Delay `cbor:"2,keyasint"` // of the event
+	Retention store.Delay `cbor:"3,keyasint"` // of all events
+	Cap       int         `cbor:"4,keyasint"` // of pending events; negative: none
+}
+
+// Never is a Delay without an end.
+const Never store.Delay = -1
+
+// Publication is the value of an event's item.
+type Publication struct {
+	Settings Settings `cbor:"1,keyasint"`
+	// Refused counts publications that were refused because of Cap and not told
+	// yet. With Only the item tells of them and is no event.
+	Refused int64  `cbor:"2,keyasint,omitempty"`
+	Only    bool   `cbor:"3,keyasint,omitempty"`
+	Value   []byte `cbor:"4,keyasint"`
+}
+
+// Registration is the value of a wait's item.
+type Registration struct {
+	Run store.RunNo `cbor:"1,keyasint"`
+	// Since: what was published before is not for this wait.
+	Since store.Time `cbor:"2,keyasint,omitempty"`
+	// After is the number of the last broadcast event that the run knows to have
+	// taken: a topic that does not know the run takes its word.
+	After store.ItemNo `cbor:"3,keyasint,omitempty"`
+	// Open are the keys of the other waits of the run at this topic. Of every other
+	// one the run has told, or has taken what it was given.
+	Open []string `cbor:"4,keyasint,omitempty"`
+}
+
+// Event is an event as its topic keeps it. Its number is its place.
+type Event struct {
+	Number  store.ItemNo `cbor:"1,keyasint"`
+	ID      string       `cbor:"2,keyasint"`
+	Mode    Mode         `cbor:"3,keyasint"`
+	Sent    store.Time   `cbor:"4,keyasint"`
+	Expires store.Time   `cbor:"5,keyasint,omitempty"` // 0: never
+	Value   []byte       `cbor:"6,keyasint"`
+	Headers []byte       `cbor:"7,keyasint,omitempty"`
+}
+
+// Delivery is the value of a delivery, and of the entry of a wait that has ended
+// with an event.
+type Delivery struct {
+	Topic string `cbor:"1,keyasint"`
+	Key   string `cbor:"2,keyasint,omitempty"` // "": it is not this run's to give back
+	Event Event  `cbor:"3,keyasint"`
+}
+
+// Return is the value of a return.
+type Return struct {
+	Run   store.RunNo `cbor:"1,keyasint"`
+	Event Event       `cbor:"2,keyasint"` // of a broadcast one without its value
+}
+
+// Wait is the value of the entry of a wait that is open.
+type Wait struct {
+	Topic string `cbor:"1,keyasint"`
+	Key   string `cbor:"2,keyasint"`
+}
+
+var (
+	encoder = must(cbor.CoreDetEncOptions().EncMode())
+	decoder = must(cbor.DecOptions{
+		MaxNestedLevels: 8, MaxArrayElements: 1 << 20, MaxMapPairs: 1 << 10, DupMapKey: cbor.DupMapKeyEnforcedAPF,
+	}.DecMode())
+)
+
+func must[T any](x T, err error) T {
+	if err != nil {
+		panic(err) // the options above are constants
+	}
+	return x
+}
+
+// Encode returns the stored form of one of the types above.
+func Encode(v any) []byte { return must(encoder.Marshal(v)) }
+
+// Decode is the inverse of Encode. The error wraps store.ErrDamaged.
+func Decode(data []byte, v any) error {
+	if err := decoder.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("record of %d bytes: %w (%w)", len(data), store.ErrDamaged, err)
+	}
+	return nil
+}
+
+func command(topic string, kind store.ItemKind, id, key string, value []byte) store.Command {
+	return store.Command{RunID: RecordID(topic), Item: &store.Item{Kind: kind, ID: id, Origin: id, Name: key, Value: value}}
+}
+
+// Publish returns the command that publishes. id is unique for the event, or its
+// idempotency key; origin names the act.
+func Publish(topic, id, origin string, p *Publication, headers []byte) store.Command {
+	c := command(topic, store.ItemEvent, id, "", Encode(p))
+	c.Item.Origin, c.Item.Headers = origin, headers
+	return c
+}
+
+// Register returns the command that registers a wait.
+func Register(topic, key string, r *Registration) store.Command {
+	return command(topic, store.ItemWait, "w:"+key, key, Encode(r))
+}
+
+// Withdraw returns the command that ends a wait.
+func Withdraw(topic, key string) store.Command {
+	return command(topic, store.ItemWithdraw, "x:"+key, key, nil)
+}
+
+// Ack returns the command that says that what a wait was given is taken.
+func Ack(topic, key string) store.Command {
+	return command(topic, store.ItemAck, "a:"+key, key, nil)
+}
+
+// GiveBack returns the command that returns what a run has taken.
+func GiveBack(run store.RunNo, d *Delivery) store.Command {
+	r := Return{Run: run, Event: d.Event}
+	if r.Event.Mode == Broadcast {
+		r.Event.Value, r.Event.Headers = nil, nil
+	}
+	return command(d.Topic, store.ItemReturn, "r:"+d.Key, d.Key, Encode(&r))
+}
+
+// Deliver returns the command that gives an event to a wait.
+func Deliver(run store.RunNo, d *Delivery) store.Command {
+	id := "e:" + d.Key
+	return store.Command{RunNo: run, Item: &store.Item{Kind: store.ItemDelivery, ID: id, Origin: id, Name: d.Key, Value: Encode(d)}}
+}
