@@ -53,7 +53,7 @@ func SendTx[Tx, T any](ctx context.Context, tx Tx, e *Engine, m Message[T], runI
 }
 
 func applyTx[Tx any](ctx context.Context, tx Tx, e *Engine, c store.Command) (store.Answer, error) {
-	transactor, ok := e.base.(store.Transactor[Tx])
+	transactor, ok := store.TransactorOf[Tx](e.base)
 	if !ok {
 		return store.Answer{}, fmt.Errorf("expected a transaction that the store knows, found a %T: %w", tx, ErrInvalid)
 	}

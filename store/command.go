@@ -77,6 +77,10 @@ const (
 	// Ended: the run is terminal and the item is no verb. Nothing changed.
 	// Verbs are accepted by terminal runs and answered by the owner.
 	Ended Outcome = 5
+	// Undecided: of a command in a Batch, a transaction that somebody else has
+	// begun, and not ended, decides what becomes of it. Nothing changed. It may be
+	// given to Apply, which waits for the transaction.
+	Undecided Outcome = 6
 )
 
 // Answer is what became of one command.

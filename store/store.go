@@ -115,6 +115,27 @@ type Transactor[Tx any] interface {
 	ApplyTx(ctx context.Context, tx Tx, commands []Command) ([]Answer, error)
 }
 
+// Transactors is what a store has, beside or in place of being a [Transactor]
+// itself, that knows transactions of several types.
+type Transactors interface {
+	// TransactorAs sets target, which points to a Transactor of the type that is
+	// asked for, and reports whether the store has one.
+	TransactorAs(target any) bool
+}
+
+// TransactorOf returns what applies commands of a store in transactions of the
+// type, and whether there is one.
+func TransactorOf[Tx any](s Store) (Transactor[Tx], bool) {
+	if t, ok := s.(Transactor[Tx]); ok {
+		return t, true
+	}
+	var t Transactor[Tx]
+	if all, ok := s.(Transactors); ok && all.TransactorAs(&t) {
+		return t, true
+	}
+	return nil, false
+}
+
 // Description tells what is known of a store.
 type Description struct {
 	ID        string // made when the store was created

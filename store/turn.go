@@ -124,6 +124,9 @@ const (
 	Fenced Verdict = 3
 	// Refused: the turn breaks a law; Reason says which. Nothing of it stands.
 	Refused Verdict = 4
+	// Busy: a transaction that somebody else has begun, and not ended, decides what
+	// becomes of the turn. Nothing of it stands; it may be written in a later batch.
+	Busy Verdict = 5
 )
 
 func (v Verdict) String() string {
@@ -136,6 +139,8 @@ func (v Verdict) String() string {
 		return "fenced"
 	case Refused:
 		return "refused"
+	case Busy:
+		return "busy"
 	}
 	return "no verdict"
 }

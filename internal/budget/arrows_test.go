@@ -23,6 +23,7 @@ var arrows = map[string][]string{
 	"internal/event":    {"store"},
 	"internal/cluster":  {"store"},
 	"internal/record":   {"store"},
+	"internal/servers":  {},
 	"internal/runfile":  {"internal/location", "store"},
 	"internal/engine":   {"internal/cluster", "internal/payload", "internal/record", "internal/runner", "internal/location", "store"},
 	"internal/budget":   {},

@@ -14,6 +14,7 @@ type pendingTurn struct {
 	turn   *store.Turn
 	done   func(store.TurnResult)
 	sealed *store.Turn // as it is written; submitTurn sets it
+	busy   int         // how often the store has left it out (Busy)
 }
 
 // pendingCommand is a command on its way; done is told the answer or the error
@@ -148,12 +149,20 @@ func (b *batch) contents(t *tenure) store.Batch {
 func (c *committer) answer(b *batch, result store.BatchResult) {
 	c.t.e.time.observe(result.Now)
 	for i, p := range b.turns {
+		if result.Turns[i].Verdict == store.Busy {
+			c.later(p)
+			continue
+		}
 		p.done(result.Turns[i])
 	}
 	for i, p := range b.turns {
 		c.t.sent(p.turn, &result.Turns[i], result.Now)
 	}
 	for i, p := range b.commands {
+		if result.Commands[i].Outcome == store.Undecided {
+			c.elsewhere(p)
+			continue
+		}
 		p.done(result.Commands[i], result.Now, nil)
 	}
 }
@@ -178,11 +187,14 @@ func (c *committer) take() *batch {
 	}
 	c.busy = true
 	rows, nt := 0, 0
-	for nt < len(c.turns) && rows < maxBatchRows {
+	for nt < len(c.turns) && rows < maxBatchRows && c.turns[nt].busy == 0 {
 		rows += len(c.turns[nt].turn.Entries) + len(c.turns[nt].turn.Values) + len(c.turns[nt].turn.Appends) + 1
 		nt++
 	}
 	nc := min(len(c.commands), max(maxBatchRows-rows, 100))
+	if nt == 0 && len(c.turns) > 0 {
+		nt, nc = 1, 0 // one that was left out is tried alone
+	}
 	b := &batch{c.t.e.batches.Add(1), c.turns[:nt:nt], c.commands[:nc:nc]}
 	c.turns, c.commands = c.turns[nt:], c.commands[nc:]
 	if len(c.turns) == 0 {

@@ -1,0 +1,155 @@
+package servers
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Postgres is a Postgres server of one's own. Its methods are called by one
+// goroutine at a time.
+type Postgres struct {
+	dir      string
+	bin      string
+	port     int
+	settings []string
+	process  *process
+}
+
+// Settings are settings of a server, like "fsync=off".
+type Settings []string
+
+// Fast are the settings of a server whose data nobody will miss: it waits for no
+// disk.
+var Fast = Settings{"fsync=off", "full_page_writes=off", "synchronous_commit=off"}
+
+// postgresFolders are where distributions put the server's programs.
+var postgresFolders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/opt/postgresql*/bin", "/opt/homebrew/opt/postgresql*/bin"}
+
+// NewPostgres starts a server of a test's own. It ends with the test.
+func NewPostgres(t testing.TB, settings ...string) *Postgres {
+	t.Helper()
+	p, err := StartPostgres(settings...)
+	need(t, err)
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// StartPostgres starts a server with an empty database. The caller closes it.
+// ErrMissing: no Postgres is installed.
+func StartPostgres(settings ...string) (*Postgres, error) {
+	initdb, err := find("initdb", postgresFolders...)
+	if err != nil {
+		return nil, err
+	}
+	p := &Postgres{bin: filepath.Dir(initdb), settings: settings}
+	if p.dir, err = folder("pg"); err != nil {
+		return nil, err
+	}
+	command := exec.Command(initdb, "-D", p.data(), "-U", "stet", "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
+	command.Dir = "/"
+	unprivileged(command)
+	if out, err := command.CombinedOutput(); err != nil {
+		return nil, errors.Join(fmt.Errorf("initdb: %w:\n%s", err, out), os.RemoveAll(p.dir))
+	}
+	if p.port, err = port(); err == nil {
+		err = p.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(p.dir))
+	}
+	return p, nil
+}
+
+func (p *Postgres) data() string { return filepath.Join(p.dir, "data") }
+
+// Start starts a server that was stopped. It has recovered when Start returns.
+func (p *Postgres) Start() error {
+	args := []string{"-D", p.data(), "-c", "listen_addresses=127.0.0.1", "-c", fmt.Sprintf("port=%d", p.port),
+		"-c", "unix_socket_directories=" + p.dir, "-c", "max_connections=300", "-c", "logging_collector=off", "-c", "log_destination=stderr"}
+	for _, s := range p.settings {
+		args = append(args, "-c", s)
+	}
+	var err error
+	p.process, err = start(p.dir, "QUIT", "database system is ready to accept connections", filepath.Join(p.bin, "postgres"), args...)
+	return err
+}
+
+// Stop ends the server at once, as a crash would: connections are cut, nothing is
+// written out, and it recovers from its log when it is started again.
+func (p *Postgres) Stop() error { return p.process.stop() }
+
+// Set changes settings from the next start on.
+func (p *Postgres) Set(settings ...string) { p.settings = append(p.settings, settings...) }
+
+// Log returns the last lines of the server's log.
+func (p *Postgres) Log() string { return p.process.lines() }
+
+// Close ends the server and deletes what it has written.
+func (p *Postgres) Close() error {
+	if p.process != nil {
+		select {
+		case <-p.process.ended:
+		default:
+			if err := p.process.stop(); err != nil {
+				return err
+			}
+		}
+	}
+	return os.RemoveAll(p.dir)
+}
+
+// DSN returns the address of the server on its Unix socket.
+func (p *Postgres) DSN() string {
+	return fmt.Sprintf("host=%s port=%d user=stet dbname=postgres", p.dir, p.port)
+}
+
+// Addr returns the host and port that the server listens on.
+func (p *Postgres) Addr() string { return fmt.Sprintf("127.0.0.1:%d", p.port) }
+
+// TCP returns the address of the server by way of a host and port: its own, or
+// those of something between.
+func (p *Postgres) TCP(addr string) string {
+	host, port, _ := strings.Cut(addr, ":")
+	return fmt.Sprintf("host=%s port=%s user=stet dbname=postgres sslmode=disable", host, port)
+}
+
+// shared is the server that the tests of a binary share.
+var shared struct {
+	once sync.Once
+	dsn  string
+	err  error
+}
+
+// schemas counts those that tests were given.
+var schemas atomic.Int64
+
+// SharedPostgres returns the address of a server that all tests of a binary share,
+// and the name of a schema that no other test has: from the environment variable
+// STET_TEST_POSTGRES, or of a server that is started for it and keeps nothing over
+// a power cut.
+func SharedPostgres(t testing.TB) (dsn, schema string) {
+	t.Helper()
+	shared.once.Do(func() {
+		if shared.dsn = os.Getenv("STET_TEST_POSTGRES"); shared.dsn != "" {
+			return
+		}
+		p, err := StartPostgres(Fast...)
+		if shared.err = err; err != nil {
+			return
+		}
+		shared.dsn = p.DSN()
+	})
+	need(t, shared.err)
+	return shared.dsn, fmt.Sprintf("stet_test_%d_%d", os.Getpid(), schemas.Add(1))
+}

@@ -1,0 +1,163 @@
+// Package servers starts throw-away servers of databases for tests: from installed
+// binaries, in a temporary folder, on a Unix socket and a free port, as an
+// unprivileged user. What it starts ends with the process that has started it, also
+// if that is killed, and leaves no files behind. It is for tests alone.
+package servers
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// ErrMissing says that a server's binaries are not installed.
+var ErrMissing = errors.New("the server's binaries are not installed")
+
+// need skips the test if a server is not installed, or fails it where
+// STET_TEST_STRICT=1 asks for that.
+func need(t testing.TB, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrMissing) && os.Getenv("STET_TEST_STRICT") != "1":
+		t.Skip(err)
+	default:
+		t.Fatal(err)
+	}
+}
+
+// process is a server's process. A shell stands between: it reads from a pipe that
+// nobody writes to, and so notices when the process that has started it is gone.
+type process struct {
+	command *exec.Cmd
+	alive   io.WriteCloser // our end of the pipe
+	ended   chan struct{}  // closed when the server has ended
+	mu      sync.Mutex
+	log     []string // last lines
+}
+
+// guard executes the command in its arguments until a line comes from its input,
+// or the input ends: then nobody is left to tidy up, and it deletes the folder.
+const guard = `exec 3<&0
+"$@" </dev/null 3<&- & server=$!
+{ read -r _ <&3 || : >"$STET_FOLDER/.gone"; kill -s "$STET_STOP" $server 2>/dev/null; } & watcher=$!
+wait $server; code=$?
+kill $watcher 2>/dev/null
+[ -e "$STET_FOLDER/.gone" ] && rm -rf "$STET_FOLDER"
+exit $code`
+
+// readyLimit is how long a server may take to begin.
+const readyLimit = time.Minute
+
+// start starts a server whose files are in a folder, and waits until its log has a
+// line with the text ready. stop is the name of the signal that ends it.
+func start(dir, stop, ready string, name string, args ...string) (*process, error) {
+	p := &process{ended: make(chan struct{})}
+	p.command = exec.Command("/bin/sh", append([]string{"-c", guard, "sh", name}, args...)...)
+	p.command.Env = append(os.Environ(), "STET_STOP="+stop, "STET_FOLDER="+dir, "LC_ALL=C")
+	p.command.Dir = "/"
+	unprivileged(p.command)
+	in, alive, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out, log, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, in.Close(), alive.Close())
+	}
+	p.alive = alive
+	p.command.Stdin, p.command.Stdout, p.command.Stderr = in, log, log
+	err = p.command.Start()
+	err = errors.Join(err, in.Close(), log.Close())
+	if err != nil {
+		return nil, errors.Join(err, alive.Close(), out.Close())
+	}
+	begun := make(chan struct{})
+	go p.follow(out, ready, begun)
+	go func() {
+		_ = p.command.Wait() // its log says more
+		close(p.ended)
+	}()
+	select {
+	case <-begun:
+		return p, nil
+	case <-p.ended:
+		return nil, fmt.Errorf("%s has ended:\n%s", name, p.lines())
+	case <-time.After(readyLimit):
+		return nil, errors.Join(fmt.Errorf("%s is not ready after %s:\n%s", name, readyLimit, p.lines()), p.stop())
+	}
+}
+
+// follow reads the log.
+func (p *process) follow(out io.ReadCloser, ready string, begun chan struct{}) {
+	defer out.Close()
+	seen := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		p.mu.Lock()
+		p.log = append(p.log, lines.Text())
+		p.log = p.log[max(0, len(p.log)-50):]
+		p.mu.Unlock()
+		if !seen && strings.Contains(lines.Text(), ready) {
+			seen = true
+			close(begun)
+		}
+	}
+}
+
+// lines returns the last lines of the log.
+func (p *process) lines() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.log, "\n")
+}
+
+// stop ends the server, by the signal that start was given, and waits for it.
+func (p *process) stop() error {
+	_, err := io.WriteString(p.alive, "stop\n")
+	err = errors.Join(err, p.alive.Close())
+	<-p.ended
+	return err
+}
+
+// folder makes a temporary folder that belongs to the user that servers run as.
+// Its path is short enough for a Unix socket.
+func folder(name string) (string, error) {
+	dir, err := os.MkdirTemp("", "stet-"+name)
+	if err != nil {
+		return "", err
+	}
+	return dir, own(dir)
+}
+
+// port returns a port of the loopback address that nobody uses.
+func port() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+// find returns the path of a program: from PATH, or in one of the folders, of
+// which the last one found is taken.
+func find(program string, folders ...string) (string, error) {
+	if path, err := exec.LookPath(program); err == nil {
+		return path, nil
+	}
+	for _, pattern := range folders {
+		matches, err := filepath.Glob(filepath.Join(pattern, program))
+		if err == nil && len(matches) > 0 {
+			return matches[len(matches)-1], nil
+		}
+	}
+	return "", fmt.Errorf("%w: there is no %s in PATH or %s", ErrMissing, program, strings.Join(folders, ", "))
+}

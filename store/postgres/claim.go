@@ -1,0 +1,238 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Claim implements store.Store. It looks with one statement, and writes only if
+// there is something to claim.
+func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+	if err := req.Validate(); err != nil {
+		return store.Claims{}, err
+	}
+	l := &looking{req: &req, known: possible(req.Workflows)}
+	floor, test := s.times()
+	err := s.look(ctx, "look for ready runs", func(t *tx) error { return l.at(t, floor, test) })
+	if err != nil {
+		return store.Claims{}, err
+	}
+	s.observe(l.claims.Now)
+	if (len(l.candidates) == 0 || req.Limit == 0) && !l.items {
+		l.claims.More = l.claims.More || len(l.candidates) > 0
+		return l.claims, nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return store.Claims{}, err
+	}
+	defer s.leave()
+	err = s.write(ctx, "claim runs", lockLimit, func(t *tx, now store.Time) error {
+		if _, err := t.share(req.Leases); err != nil {
+			return err
+		}
+		if err := t.buryLate(shardsOf(req.Leases)); err != nil {
+			return err
+		}
+		if err := l.at(t, int64(now), int64(now)); err != nil {
+			return err
+		}
+		return l.claim(t)
+	})
+	return l.claims, err
+}
+
+// looking is a search for what is ready.
+type looking struct {
+	req        *store.ClaimRequest
+	known      []string
+	claims     store.Claims
+	candidates []candidate // in order, Limit+1 of each class at most
+	items      bool        // claimed runs have unexamined items
+}
+
+type candidate struct {
+	class int
+	order int64
+	no    store.RunNo
+}
+
+// The classes of runs that may be claimed, in their order, and what else a look
+// finds.
+const (
+	due = iota
+	called
+	marked
+	hasItems
+	nextWake
+	isFenced
+	theTime
+)
+
+// wakeLook is how many sleeping runs a look for the next wake time passes by that
+// are of others.
+const wakeLook = 10_000
+
+// lookText is one look. Parameters: the two of nowExpr, groups, slots and epochs
+// of the leases, workflows, limit.
+var lookText = `WITH t AS MATERIALIZED (SELECT ` + nowExpr + ` AS now),
+	asked AS MATERIALIZED (SELECT q.grp, q.slot, q.place, EXISTS (SELECT 1 FROM stet.leases l WHERE l.grp=q.grp AND l.slot=q.slot AND l.epoch=q.epoch AND l.node<>'') AS held
+		FROM unnest($3::text[], $4::bigint[], $5::bigint[]) WITH ORDINALITY AS q(grp, slot, epoch, place)),
+	own AS MATERIALIZED (SELECT grp, slot FROM asked WHERE held),
+	new AS MATERIALIZED (SELECT r.run_no, r.ready, r.grp, r.slot, r.status, r.marks, r.wake_at, r.workflow, i.kind
+		FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no WHERE i.state=1)
+	(SELECT 0, r.run_no, r.wake_at FROM stet.runs r, t WHERE r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at<=t.now AND r.ready=0
+		AND r.workflow=ANY($6::text[]) AND (r.grp, r.slot) IN (SELECT grp, slot FROM own) ORDER BY r.wake_at, r.run_no LIMIT $7)
+	UNION ALL (SELECT DISTINCT 1, r.run_no, 0::bigint FROM new r, t WHERE r.ready<>2 AND (r.grp, r.slot) IN (SELECT grp, slot FROM own)
+		AND NOT (r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at<=t.now AND r.workflow=ANY($6::text[]))
+		AND CASE
+			WHEN r.kind IN (4,10) THEN true
+			WHEN r.kind=3 THEN r.status NOT IN (2,3) OR r.marks & 1 = 1 OR r.workflow=ANY($6::text[])
+			WHEN r.kind IN (5,7,11,12,13) THEN r.status>=4 OR r.marks & 1 = 1 OR (r.status<>1 OR r.wake_at IS NULL) AND r.workflow=ANY($6::text[])
+			ELSE r.marks & 1 = 0 AND (r.status<>1 OR r.wake_at IS NULL) AND r.workflow=ANY($6::text[]) END
+		ORDER BY r.run_no LIMIT $7)
+	UNION ALL (SELECT 2, r.run_no, 0::bigint FROM stet.runs r WHERE r.ready=1 AND r.marks & 1 = 0 AND r.workflow=ANY($6::text[])
+		AND (r.grp, r.slot) IN (SELECT grp, slot FROM own) ORDER BY r.run_no LIMIT $7)
+	UNION ALL (SELECT 3, 0::bigint, 0::bigint WHERE EXISTS (SELECT 1 FROM new r WHERE (r.ready=2 OR r.status IN (4,5,6)) AND (r.grp, r.slot) IN (SELECT grp, slot FROM own)))
+	UNION ALL (SELECT 4, 0::bigint, coalesce(min(w.wake_at) FILTER (WHERE w.workflow=ANY($6::text[]) AND w.ready=0 AND (w.grp, w.slot) IN (SELECT grp, slot FROM own)),
+			CASE WHEN count(*)=` + fmt.Sprint(wakeLook) + ` THEN max(w.wake_at) ELSE 0 END) FROM
+		(SELECT r.wake_at, r.workflow, r.ready, r.grp, r.slot FROM stet.runs r, t WHERE r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at>t.now
+			ORDER BY r.wake_at LIMIT ` + fmt.Sprint(wakeLook) + `) w)
+	UNION ALL (SELECT 5, place, 0::bigint FROM asked WHERE NOT held)
+	UNION ALL (SELECT 6, 0::bigint, now FROM t)`
+
+// at looks at a moment. What an earlier look has found is dropped.
+func (l *looking) at(t *tx, floor int64, test any) error {
+	l.claims, l.candidates, l.items = store.Claims{}, nil, false
+	grps, slots, epochs := leaseArrays(l.req.Leases)
+	var fenced []int
+	err := t.each(lookText, []any{floor, test, grps, slots, epochs, l.known, l.req.Limit + 1}, func(scan func(...any) error) error {
+		var class, no, order int64
+		if err := scan(&class, &no, &order); err != nil {
+			return err
+		}
+		switch class {
+		case due, called, marked:
+			l.candidates = append(l.candidates, candidate{int(class), order, store.RunNo(no)})
+		case hasItems:
+			l.items = true
+		case nextWake:
+			l.claims.NextWake = store.Time(order)
+		case isFenced:
+			fenced = append(fenced, int(no)-1)
+		case theTime:
+			l.claims.Now = store.Time(order)
+		}
+		return nil
+	})
+	slices.Sort(fenced)
+	for _, i := range fenced {
+		l.claims.Fenced = append(l.claims.Fenced, l.req.Leases[i].Shard)
+	}
+	l.order()
+	return err
+}
+
+// order sorts the candidates and drops those that are in two classes.
+func (l *looking) order() {
+	slices.SortFunc(l.candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.order, b.order), cmp.Compare(a.no, b.no))
+	})
+	seen := make(map[store.RunNo]bool, len(l.candidates))
+	l.candidates = slices.DeleteFunc(l.candidates, func(c candidate) bool {
+		twice := seen[c.no]
+		seen[c.no] = true
+		return twice
+	})
+}
+
+// claim takes the candidates in hand, up to the limit, and adds the unexamined
+// items of all runs in hand.
+func (l *looking) claim(t *tx) error {
+	chosen := l.candidates
+	l.claims.More = len(chosen) > l.req.Limit
+	chosen = chosen[:min(len(chosen), l.req.Limit)]
+	nos := make([]int64, len(chosen))
+	index := make(map[store.RunNo]int, len(chosen))
+	for i, c := range chosen {
+		nos[i], index[c.no] = int64(c.no), i
+	}
+	l.claims.Runs = make([]store.Claimed, len(chosen))
+	if len(nos) > 0 {
+		// At rest, if it is paused or to be paused (law 18).
+		err := t.each(`WITH c AS (SELECT c.run_no, c.marks & 1 = 1 OR EXISTS (SELECT 1 FROM stet.inbox i WHERE i.run_no=c.run_no AND i.state=1 AND i.kind=10) AS rest
+				FROM stet.runs c WHERE c.run_no=ANY($1::bigint[]) AND c.ready<>2 ORDER BY c.run_no FOR UPDATE)
+			UPDATE stet.runs r SET ready=2, wake_at=CASE WHEN c.rest THEN r.wake_at END,
+				status=CASE WHEN NOT c.rest AND r.status IN (1,3) THEN 2 ELSE r.status END,
+				started=CASE WHEN NOT c.rest AND r.started=0 AND r.status IN (1,2,3) THEN $2 ELSE r.started END
+			FROM c WHERE r.run_no=c.run_no RETURNING `+runValues, []any{nos, l.claims.Now}, func(scan func(...any) error) error {
+			run, err := scanRun(scan)
+			if err == nil {
+				l.claims.Runs[index[run.No]] = store.Claimed{Fresh: true, Run: run}
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := l.addItems(t, index); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(chosen, func(c candidate) bool { return c.class == called }) {
+		// What was called before its time sleeps no more.
+		return l.wakeAgain(t)
+	}
+	return nil
+}
+
+// wakeAgain looks for the next wake time once more.
+func (l *looking) wakeAgain(t *tx) error {
+	again := &looking{req: &store.ClaimRequest{Leases: l.req.Leases}, known: l.known}
+	err := again.at(t, int64(l.claims.Now), int64(l.claims.Now))
+	l.claims.NextWake = again.claims.NextWake
+	return err
+}
+
+// addItems adds the unexamined items of all claimed runs of the leases' shards,
+// by run.
+func (l *looking) addItems(t *tx, index map[store.RunNo]int) error {
+	grps, slots, epochs := leaseArrays(l.req.Leases)
+	count := 0
+	return t.each(`SELECT `+itemColumns+`, i.run_no FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no
+		WHERE i.state=1 AND r.ready=2 AND (r.grp, r.slot) IN (SELECT q.grp, q.slot FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS q(grp, slot, epoch)
+			JOIN stet.leases l ON l.grp=q.grp AND l.slot=q.slot AND l.epoch=q.epoch AND l.node<>'')
+		ORDER BY i.run_no, i.item_no LIMIT $4`, []any{grps, slots, epochs, int64(store.MaxClaim + 1)}, func(scan func(...any) error) error {
+		var no int64
+		it, err := scanItem(scan, &no)
+		if err != nil {
+			return err
+		}
+		if count++; count > store.MaxClaim {
+			l.claims.More = true
+			return nil
+		}
+		i, ok := index[store.RunNo(no)]
+		if !ok {
+			i = len(l.claims.Runs)
+			index[store.RunNo(no)] = i
+			l.claims.Runs = append(l.claims.Runs, store.Claimed{Run: store.Run{No: store.RunNo(no)}})
+		}
+		l.claims.Runs[i].Items = append(l.claims.Runs[i].Items, it)
+		return nil
+	})
+}
+
+// shardArrays are shards as columns.
+type shardArrays struct {
+	grps  []string
+	slots []int64
+}
+
+func shardsOf(leases []store.Lease) shardArrays {
+	grps, slots, _ := leaseArrays(leases)
+	return shardArrays{grps, slots}
+}

@@ -1,0 +1,338 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stet-run/stet/store"
+)
+
+// querier executes statements in a transaction: ours, or one of a caller's.
+type querier interface {
+	exec(sql string, args ...any) (changes int64, err error)
+	row(sql string, args []any, dest ...any) (ok bool, err error)
+}
+
+// tx is a transaction of ours. It is used by one goroutine.
+type tx struct {
+	ctx  context.Context // of the one act
+	s    *Store
+	conn *pgx.Conn
+}
+
+func (t *tx) exec(sql string, args ...any) (int64, error) {
+	tag, err := t.conn.Exec(t.ctx, t.s.sql(sql), plain(args)...)
+	return tag.RowsAffected(), err
+}
+
+func (t *tx) row(sql string, args []any, dest ...any) (bool, error) {
+	err := t.conn.QueryRow(t.ctx, t.s.sql(sql), plain(args)...).Scan(dest...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// each calls fn for each row; fn must not execute statements.
+func (t *tx) each(sql string, args []any, fn func(scan func(dest ...any) error) error) error {
+	rows, err := t.conn.Query(t.ctx, t.s.sql(sql), plain(args)...)
+	if err != nil {
+		return err
+	}
+	return eachRow(rows, fn)
+}
+
+// eachRow calls fn for each row and closes the rows.
+func eachRow(rows pgx.Rows, fn func(scan func(dest ...any) error) error) error {
+	defer rows.Close()
+	for rows.Next() {
+		if err := fn(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// plain makes arguments what the driver knows without being told the types of
+// the parameters: defined integers become int64, nil bytes NULL.
+func plain(args []any) []any {
+	for i, arg := range args {
+		switch a := arg.(type) {
+		case nil, int64, string, bool, []int64, []string, [][]byte, []bool:
+		case []byte:
+			if a == nil {
+				args[i] = nil
+			}
+		case int:
+			args[i] = int64(a)
+		default:
+			switch v := reflect.ValueOf(arg); v.Kind() {
+			case reflect.Int, reflect.Int64, reflect.Int32:
+				args[i] = v.Int()
+			case reflect.Uint8:
+				args[i] = int64(v.Uint())
+			case reflect.String:
+				args[i] = v.String()
+			}
+		}
+	}
+	return args
+}
+
+// sql returns a statement with the store's schema in place of "stet.".
+func (s *Store) sql(text string) string {
+	if s.schema == defaultSchema {
+		return text
+	}
+	if known, ok := s.texts.Load(text); ok {
+		return known.(string)
+	}
+	named := strings.ReplaceAll(text, "stet.", pgx.Identifier{s.schema}.Sanitize()+".")
+	if s.textCount.Add(1) < maxTexts {
+		s.texts.Store(text, named)
+	}
+	return named
+}
+
+// maxTexts bounds the memory of what sql remembers: listings make many texts.
+const maxTexts = 2000
+
+// patience bounds for transactions of ours.
+const (
+	// idleLimit is how long the server lets a transaction of ours stand still, for
+	// example because this process was stopped, before it takes it back.
+	idleLimit = 5 * time.Second
+	// lockLimit is how long an act waits for a lock, unless it is told otherwise.
+	lockLimit = 10 * time.Second
+	// busyLimit is how long a group commit waits for a lock.
+	busyLimit = 20 * time.Millisecond
+	// tries is how often an act is tried that a deadlock has taken back.
+	tries = 10
+)
+
+// write calls fn in a transaction at the store's time, and again if the server
+// asks for that. Acts that are kept apart within the process hold s.writing.
+func (s *Store) write(ctx context.Context, act string, locks time.Duration, fn func(t *tx, now store.Time) error) error {
+	var err error
+	for range tries {
+		if err = s.tryWrite(ctx, act, locks, fn); !repeatable(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// repeatable reports whether an error says that the transaction was taken back
+// and may succeed when it is tried again.
+func repeatable(err error) bool {
+	code := sqlState(err)
+	return code == "40001" || code == "40P01"
+}
+
+func (s *Store) tryWrite(ctx context.Context, act string, locks time.Duration, fn func(t *tx, now store.Time) error) (err error) {
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return s.classify(ctx, act, err)
+	}
+	defer conn.Release()
+	t := &tx{ctx: ctx, s: s, conn: conn.Conn()}
+	now, err := t.begin(locks)
+	if err != nil {
+		return s.classify(ctx, act, err)
+	}
+	if err = fn(t, now); err != nil {
+		t.rollback()
+		return s.classify(ctx, act, err)
+	}
+	warned := s.warnings(conn).Load()
+	if _, err = t.exec("COMMIT"); err == nil && s.warnings(conn).Load() == warned {
+		return nil
+	}
+	if err == nil {
+		return fmt.Errorf("%s: %w: %w: the wait for the standby was cut short", act, store.ErrUnavailable, store.ErrUnknown)
+	}
+	if definite(err) {
+		t.rollback()
+		return s.classify(ctx, act, err)
+	}
+	return fmt.Errorf("%w: %w", s.classify(ctx, act, err), store.ErrUnknown)
+}
+
+// begin begins the transaction in one round trip and reads the time.
+func (t *tx) begin(locks time.Duration) (store.Time, error) {
+	floor, test := t.s.times()
+	batch := &pgx.Batch{}
+	batch.Queue("BEGIN")
+	batch.Queue("SELECT "+nowExpr+`, set_config('lock_timeout', $3::text, true), set_config('idle_in_transaction_session_timeout', $4::text, true)`,
+		floor, test, fmt.Sprintf("%dms", locks.Milliseconds()), fmt.Sprintf("%dms", idleLimit.Milliseconds()))
+	results := t.conn.SendBatch(t.ctx, batch)
+	var now int64
+	var ignored string
+	_, err := results.Exec()
+	if err == nil {
+		err = results.QueryRow().Scan(&now, &ignored, &ignored)
+	}
+	if err = errors.Join(err, results.Close()); err != nil {
+		t.rollback()
+		return 0, err
+	}
+	t.s.observe(store.Time(now))
+	return store.Time(now), nil
+}
+
+// nowExpr is the store's time. Parameters: what it is not before, and the time
+// that a test gives.
+const nowExpr = `greatest($1::bigint, coalesce($2::bigint, (extract(epoch FROM clock_timestamp())*1000000)::bigint))`
+
+// rollback ends the transaction, or with it the connection.
+func (t *tx) rollback() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), idleLimit)
+	defer cancel()
+	if _, err := t.conn.Exec(ctx, "ROLLBACK"); err != nil {
+		_ = t.conn.Close(ctx) // the server takes the transaction back
+	}
+}
+
+// read calls fn in a read-only transaction that sees one moment.
+func (s *Store) read(ctx context.Context, act string, fn func(t *tx) error) error {
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return s.classify(ctx, act, err)
+	}
+	defer conn.Release()
+	t := &tx{ctx: ctx, s: s, conn: conn.Conn()}
+	if _, err := t.conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
+		return s.classify(ctx, act, err)
+	}
+	if err := fn(t); err != nil {
+		t.rollback()
+		return s.classify(ctx, act, err)
+	}
+	if _, err := t.conn.Exec(ctx, "COMMIT"); err != nil {
+		return s.classify(ctx, act, err)
+	}
+	return nil
+}
+
+// look calls fn with a connection outside of a transaction, for acts that are one
+// statement.
+func (s *Store) look(ctx context.Context, act string, fn func(t *tx) error) error {
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return s.classify(ctx, act, err)
+	}
+	defer conn.Release()
+	return s.classify(ctx, act, fn(&tx{ctx: ctx, s: s, conn: conn.Conn()}))
+}
+
+// sqlState returns the code of an error of the server, "" for others.
+func sqlState(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// definite reports whether an error says that what was asked did not happen: the
+// server has said so and lives.
+func definite(err error) bool {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Severity != "FATAL" && e.Severity != "PANIC" && !strings.HasPrefix(e.Code, "57P")
+	}
+	var connect *pgconn.ConnectError
+	return errors.As(err, &connect) || pgconn.SafeToRetry(err)
+}
+
+// classify gives an error of the server or the driver the contract's class.
+func (s *Store) classify(ctx context.Context, act string, err error) error {
+	if err == nil {
+		return nil
+	}
+	wrap := func(class error, help string) error {
+		return fmt.Errorf("%s: %w: %w%s", act, class, err, help)
+	}
+	for _, known := range []error{store.ErrUnavailable, store.ErrInvalid, store.ErrClosed, store.ErrBadCursor, store.ErrSchema, store.ErrDamaged} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	code := sqlState(err)
+	switch {
+	case code == "" && ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", act, ctx.Err())
+	case code == "57014" && ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", act, ctx.Err())
+	case code == "":
+		var refused *refusal
+		if errors.As(err, &refused) || errors.Is(err, errBusy) {
+			return err
+		}
+		return wrap(store.ErrUnavailable, "")
+	}
+	switch code[:2] {
+	case "08", "57": // connection, operator's intervention
+		return wrap(store.ErrUnavailable, "")
+	case "53": // resources: disk, memory, connections
+		return wrap(store.ErrUnavailable, "; give the server room, and it goes on")
+	case "40", "55": // taken back, a lock that is not to be had
+		return wrap(store.ErrUnavailable, "; another transaction is in the way")
+	case "28", "42", "3F": // authorization, undefined table, no such schema
+		return wrap(store.ErrUnavailable, "; check the role's rights and the schema "+s.schema)
+	case "22": // bytes that are no text, numbers out of range
+		return wrap(store.ErrInvalid, "")
+	case "54": // larger than the server can keep
+		return wrap(store.ErrInvalid, "; expected less than 1 GB")
+	case "XX":
+		return wrap(store.ErrDamaged, "; look into the server's log, and restore a backup")
+	}
+	if code == "25006" || code == "25P03" { // a standby; idle for too long
+		return wrap(store.ErrUnavailable, "")
+	}
+	return fmt.Errorf("%s: %w", act, err)
+}
+
+// errBusy says that a transaction of somebody else is in the way.
+var errBusy = errors.New("a transaction of somebody else holds what is needed")
+
+// busy makes errBusy of a lock that was not to be had in time.
+func busy(err error) error {
+	if sqlState(err) == "55P03" {
+		return fmt.Errorf("%w: %w", errBusy, err)
+	}
+	return err
+}
+
+// warnings counts the warnings that the server has sent on a connection. One that
+// comes with a commit says that the wait for a synchronous standby was cut short.
+func (s *Store) warnings(c *pgxpool.Conn) *atomic.Int64 {
+	w, ok := c.Conn().PgConn().CustomData()[warningsKey].(*atomic.Int64)
+	if !ok {
+		return &atomic.Int64{}
+	}
+	return w
+}
+
+const warningsKey = "stet.warnings"

@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/stet-run/stet/store"
+)
+
+// answered are the kinds of items that are no letters, as a list in SQL.
+var answered = func() string {
+	var list []string
+	for kind := store.ItemKind(1); kind < 255; kind++ {
+		if !kind.Letter() {
+			list = append(list, fmt.Sprint(int(kind)))
+		}
+	}
+	return "(" + strings.Join(list, ",") + ")"
+}()
+
+// bury makes dead letters of what a run that ends leaves behind, or discards it.
+func (t *committing) bury(run store.RunNo, discard bool) error {
+	set := "state=4"
+	if discard {
+		set = "state=3, val=NULL, headers=NULL"
+	}
+	_, err := t.exec("UPDATE stet.inbox SET "+set+" WHERE run_no=$1 AND state<3 AND kind NOT IN "+answered, run)
+	return err
+}
+
+// unbury makes the dead letters of a run that goes on new again, except those for
+// an older incarnation.
+func (t *committing) unbury(run store.RunNo, incarnation int) error {
+	_, err := t.exec("UPDATE stet.inbox SET state=1 WHERE run_no=$1 AND state=4 AND (kind=1 OR incarnation>=$2)", run, incarnation)
+	return err
+}
+
+// buryLate does for items that became visible after the end of their run what the
+// end has done for the others: who sent them did not see it yet. It is called
+// within an act that holds the shards.
+func (t *tx) buryLate(shards shardArrays) error {
+	const late = ` FROM stet.runs r WHERE r.run_no=i.run_no AND i.state=1 AND r.status IN (4,5,6) AND r.ready=0
+		AND (r.grp, r.slot) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))`
+	if _, err := t.exec("UPDATE stet.inbox i SET state=4"+late+" AND i.kind NOT IN "+answered, shards.grps, shards.slots); err != nil {
+		return err
+	}
+	_, err := t.exec("UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict=$3"+late+" AND i.kind=8",
+		shards.grps, shards.slots, []byte(store.Unanswered))
+	return err
+}
+
+// DeadLetters implements store.Store.
+func (s *Store) DeadLetters(ctx context.Context, f store.DeadFilter) (store.DeadPage, error) {
+	limit, below, err := f.Bounds()
+	if err != nil {
+		return store.DeadPage{}, err
+	}
+	q := &search{}
+	q.and("i.state=4")
+	if below != 0 {
+		q.and("i.item_no<?", int64(below))
+	}
+	if len(f.Nos) > 0 {
+		q.and("i.item_no=ANY(?::bigint[])", numbers(f.Nos))
+	}
+	for _, in := range []struct {
+		column string
+		values []string
+	}{{"r.id", f.RunIDs}, {"r.workflow", f.Workflows}, {"i.name", f.Names}} {
+		if len(in.values) > 0 {
+			q.and(in.column+"=ANY(?::text[])", possible(in.values))
+		}
+	}
+	columns := itemColumns
+	if !f.Values {
+		columns = strings.Replace(columns, "i.val", "NULL::bytea", 1)
+	}
+	query := "SELECT " + columns + ", i.run_no, r.id, r.workflow, r.status, r.incarnation, coalesce(length(i.val), 0)" +
+		" FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no WHERE " + q.where() + " ORDER BY i.item_no DESC LIMIT " + fmt.Sprint(limit+1)
+	var page store.DeadPage
+	err = s.look(ctx, "list dead letters", func(t *tx) error {
+		return t.each(query, q.args, func(scan func(...any) error) error {
+			var l store.DeadLetter
+			var status int64
+			var err error
+			l.Item, err = scanItem(scan, (*int64)(&l.Run), &l.RunID, &l.Workflow, &status, &l.Incarnation, &l.Size)
+			l.Status = store.Status(status)
+			page.Letters = append(page.Letters, l)
+			return err
+		})
+	})
+	if err != nil {
+		return store.DeadPage{}, err
+	}
+	if len(page.Letters) > limit {
+		page.Letters = page.Letters[:limit]
+		page.Next = store.EncodeCursor(store.RunNo(page.Letters[limit-1].Item.No))
+	}
+	return page, nil
+}
+
+// Discard implements store.Store.
+func (s *Store) Discard(ctx context.Context, items []store.ItemNo) ([]bool, error) {
+	were := make([]bool, len(items))
+	err := s.write(ctx, "discard dead letters", lockLimit, func(t *tx, _ store.Time) error {
+		dead := map[store.ItemNo]bool{}
+		err := t.each(`UPDATE stet.inbox SET state=3, val=NULL, headers=NULL WHERE item_no IN
+			(SELECT item_no FROM stet.inbox WHERE state=4 AND item_no=ANY($1::bigint[]) ORDER BY item_no FOR UPDATE) RETURNING item_no`,
+			[]any{numbers(items)}, func(scan func(...any) error) error {
+				var no int64
+				err := scan(&no)
+				dead[store.ItemNo(no)] = true
+				return err
+			})
+		for i, no := range items {
+			were[i] = dead[no]
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return were, nil
+}

@@ -1,0 +1,50 @@
+// Package postgres is the store in a Postgres database: for several nodes that
+// share the work, on a server that is there anyway.
+//
+//	db, err := postgres.Open(ctx, "postgres://app@db.example.com/shop")
+//
+// # What is durable
+//
+// What was acknowledged was committed with fsync and synchronous_commit on, which
+// Open makes sure of: it survives crashes of nodes and of the server. Whether a
+// failover keeps it depends on the standby; [Store.Describe] says it in one line. A
+// commit whose wait for a synchronous standby was cut short is not believed.
+//
+// # Acts
+//
+// Every act is one transaction at read committed. Those that may be long are sent
+// by one statement or are taken back by the server when this process stands still
+// for five seconds in the middle. No act needs LISTEN, advisory locks or SKIP
+// LOCKED.
+//
+// Times are the server's clock at the moment of the statement
+// (clock_timestamp), never that of a transaction's begin.
+//
+// # Fencing
+//
+// A commit locks the row of its node's boot, which it changes anyway (the number of
+// the batch), and then reads its leases. Whoever takes a lease from a boot locks
+// that row before the lease: so a commit has either ended before the epoch is
+// raised, or sees it raised and is fenced. Claims and sweeps lock the rows of their
+// leases in share mode. Locks are taken in this order: boots, leases, runs and
+// items; each in the order of its key.
+//
+// # Who waits for whom
+//
+// Who sends to a run only inserts: it locks and changes nothing that a turn writes.
+// An application's own transaction ([Store.ApplyTx]) may stay open all the same
+// with an item, or a run, whose ID the engine is about to insert too. A group
+// commit waits for such a lock for 20 ms at most; then it is repeated without those
+// turns and commands that wait (store.Busy, store.Undecided), which are tried again
+// alone. What became visible after its run had ended is made a dead letter, or
+// answered, when the run's owner next looks.
+//
+// # Hints
+//
+// After a commit a NOTIFY is sent in a transaction of its own, at most every two
+// milliseconds. A Store that is asked for changes listens on a connection of its
+// own. Hints may be lost; then the poll finds what they would have told.
+//
+// Behind a pooler in transaction mode, such as PgBouncer, nothing is kept in a
+// session: no prepared statements, no LISTEN. Open notices it by itself.
+package postgres

@@ -1,0 +1,284 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// forgetAfter is how long a node that ended uncleanly and holds no lease is
+// still listed.
+const forgetAfter = 24 * time.Hour
+
+// Register implements store.Store.
+func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err error) {
+	if err := n.Validate(); err != nil {
+		return 0, err
+	}
+	info, err := json.Marshal(n)
+	if err != nil {
+		return 0, err
+	}
+	err = s.write(ctx, "register node "+n.ID, lockLimit, func(t *tx, now store.Time) error {
+		at = now
+		if n.Stopped {
+			_, err := t.exec("DELETE FROM stet.nodes WHERE node=$1 AND boot=$2", n.ID, n.Boot)
+			return err
+		}
+		if _, err := t.exec("UPDATE stet.nodes SET listed=false WHERE node=$1 AND boot<>$2 AND listed", n.ID, n.Boot); err != nil {
+			return err
+		}
+		if _, err := t.exec(`INSERT INTO stet.nodes (node, boot, listed, info, seen_at) VALUES ($1,$2,true,$3,$4)
+			ON CONFLICT (node, boot) DO UPDATE SET listed=true, info=excluded.info, seen_at=excluded.seen_at`, n.ID, n.Boot, info, now); err != nil {
+			return err
+		}
+		if _, err := t.exec(`INSERT INTO stet.workflows (name) SELECT name FROM unnest($1::text[]) AS name
+			WHERE NOT EXISTS (SELECT 1 FROM stet.workflows w WHERE w.name=name.name) ORDER BY name ON CONFLICT DO NOTHING`, possible(n.Workflows)); err != nil {
+			return err
+		}
+		_, err := t.exec(`DELETE FROM stet.nodes n WHERE seen_at<$1 AND NOT EXISTS (SELECT 1 FROM stet.leases l WHERE l.node=n.node AND l.boot=n.boot)`, now.Add(-forgetAfter))
+		return err
+	})
+	return at, err
+}
+
+// holding reads leases and locks them, with the rows of the boots that hold one
+// that take wants: no commit of these is under way then, and none begins until the
+// transaction ends. A shard that never had a lease gets a row. The boots come
+// first, because a commit locks its boot's row before it looks at leases.
+func (t *tx) holding(shards []store.Shard, take func(l *store.Lease) bool) (map[store.Shard]*store.Lease, error) {
+	grps, slots := make([]string, len(shards)), make([]int64, len(shards))
+	for i, shard := range shards {
+		grps[i], slots[i] = shard.Group, int64(shard.Slot)
+	}
+	if _, err := t.exec(`INSERT INTO stet.leases (grp, slot, epoch, node, boot, until_at)
+		SELECT DISTINCT q.grp, q.slot, 0, '', '', 0 FROM unnest($1::text[], $2::bigint[]) AS q(grp, slot)
+		WHERE NOT EXISTS (SELECT 1 FROM stet.leases l WHERE l.grp=q.grp AND l.slot=q.slot) ORDER BY 1, 2 ON CONFLICT DO NOTHING`, grps, slots); err != nil {
+		return nil, err
+	}
+	read := func(lock string) (map[store.Shard]*store.Lease, error) {
+		leases := make(map[store.Shard]*store.Lease, len(shards))
+		err := t.each(`SELECT l.grp, l.slot, l.epoch, l.node, l.boot, l.until_at FROM stet.leases l
+			WHERE (l.grp, l.slot) IN (SELECT * FROM unnest($1::text[], $2::bigint[])) ORDER BY l.grp, l.slot`+lock, []any{grps, slots}, func(scan func(...any) error) error {
+			l := &store.Lease{}
+			err := scan(&l.Shard.Group, &l.Shard.Slot, &l.Epoch, &l.Node, &l.Boot, (*int64)(&l.Until))
+			leases[l.Shard] = l
+			return err
+		})
+		return leases, err
+	}
+	seen, err := read("")
+	if err != nil {
+		return nil, err
+	}
+	locked := map[string]bool{}
+	for {
+		nodes, boots := []string{}, []string{}
+		for _, l := range seen {
+			if key := l.Node + "\x00" + l.Boot; l.Node != "" && take(l) && !locked[key] {
+				locked[key] = true
+				nodes, boots = append(nodes, l.Node), append(boots, l.Boot)
+			}
+		}
+		if len(nodes) > 0 {
+			if _, err := t.exec(`SELECT FROM stet.nodes WHERE (node, boot) IN (SELECT * FROM unnest($1::text[], $2::text[])) ORDER BY node, boot FOR UPDATE`, nodes, boots); err != nil {
+				return nil, err
+			}
+		}
+		now, err := read(" FOR UPDATE")
+		if err != nil {
+			return nil, err
+		}
+		again := false
+		for _, l := range now {
+			again = again || l.Node != "" && take(l) && !locked[l.Node+"\x00"+l.Boot]
+		}
+		if !again {
+			return now, nil
+		}
+		seen = now // somebody has taken one in between; now nobody can
+	}
+}
+
+// Acquire implements store.Store.
+func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+	if err := store.ValidateShards(shards, ttl); err != nil {
+		return nil, 0, err
+	}
+	if err := n.Validate(); err != nil {
+		return nil, 0, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, 0, err
+	}
+	defer s.leave()
+	acquired := make([]store.Acquired, len(shards))
+	var at store.Time
+	err := s.write(ctx, "acquire leases", lockLimit, func(t *tx, now store.Time) error {
+		own := func(l *store.Lease) bool { return l.Node == n.ID && l.Boot == n.Boot }
+		// A row that was waited for may have been renewed meanwhile, and time has
+		// passed: it is read anew, and a lease is compared with what it says then.
+		leases, err := t.holding(shards, func(l *store.Lease) bool { return own(l) || l.Until <= now })
+		if err != nil {
+			return err
+		}
+		at = now
+		taken := newTenures()
+		for i, shard := range shards {
+			l := leases[shard]
+			if l.Node != "" && !own(l) && l.Until > now {
+				acquired[i] = store.Acquired{Lease: *l}
+				continue
+			}
+			clean := l.Node == "" || own(l)
+			taken.add(shard, clean)
+			*l = store.Lease{Shard: shard, Epoch: l.Epoch + 1, Node: n.ID, Boot: n.Boot, Until: now + store.Time(ttl)}
+			acquired[i] = store.Acquired{Held: true, Lease: *l, Clean: clean}
+		}
+		suspects, err := t.giveBack(taken)
+		if err != nil {
+			return err
+		}
+		for i, shard := range shards {
+			if acquired[i].Held && !acquired[i].Clean {
+				acquired[i].Suspects = suspects[shard]
+			}
+		}
+		grps, slots, epochs := []string{}, []int64{}, []int64{}
+		for shard, l := range leases {
+			if taken.has(shard) {
+				grps, slots, epochs = append(grps, shard.Group), append(slots, int64(shard.Slot)), append(epochs, l.Epoch)
+			}
+		}
+		_, err = t.exec(`UPDATE stet.leases l SET epoch=q.epoch, node=$4, boot=$5, until_at=$6
+			FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS q(grp, slot, epoch) WHERE l.grp=q.grp AND l.slot=q.slot`,
+			grps, slots, epochs, n.ID, n.Boot, now+store.Time(ttl))
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	s.tell()
+	return acquired, at, nil
+}
+
+// tenures are shards whose claimed runs are given back.
+type tenures struct {
+	shardArrays
+	clean []bool
+	index map[store.Shard]bool
+}
+
+func newTenures() *tenures {
+	return &tenures{shardArrays: shardArrays{[]string{}, []int64{}}, clean: []bool{}, index: map[store.Shard]bool{}}
+}
+
+func (t *tenures) has(shard store.Shard) bool { return t.index[shard] }
+
+func (t *tenures) add(shard store.Shard, clean bool) {
+	if !t.index[shard] {
+		t.index[shard] = true
+		t.grps, t.slots, t.clean = append(t.grps, shard.Group), append(t.slots, int64(shard.Slot)), append(t.clean, clean)
+	}
+}
+
+// giveBack makes the claimed runs of shards ready, and suspect unless the tenure
+// has ended cleanly. It returns how many became suspect, by shard.
+func (t *tx) giveBack(taken *tenures) (map[store.Shard]int, error) {
+	suspects := map[store.Shard]int{}
+	if len(taken.grps) == 0 {
+		return suspects, nil
+	}
+	// What was claimed at rest goes back as it was.
+	err := t.each(`WITH c AS (SELECT r.run_no, r.marks & 1 = 1 OR r.status IN (1,3) AS rest, q.clean
+			FROM unnest($1::text[], $2::bigint[], $3::boolean[]) AS q(grp, slot, clean) JOIN stet.runs r ON r.grp=q.grp AND r.slot=q.slot AND r.ready=2
+			ORDER BY r.run_no FOR UPDATE OF r),
+		u AS (UPDATE stet.runs r SET
+			ready=CASE WHEN c.rest AND (r.status=3 OR r.wake_at IS NOT NULL) THEN 0 ELSE 1 END,
+			suspect=CASE WHEN c.rest OR c.clean THEN r.suspect ELSE r.suspect+1 END,
+			strikes=CASE WHEN c.rest OR c.clean OR NOT r.alone THEN r.strikes ELSE r.strikes+1 END
+			FROM c WHERE r.run_no=c.run_no RETURNING r.grp, r.slot, NOT c.rest AND NOT c.clean AS suspect)
+		SELECT grp, slot, count(*) FROM u WHERE suspect GROUP BY grp, slot`, []any{taken.grps, taken.slots, taken.clean}, func(scan func(...any) error) error {
+		var shard store.Shard
+		var n int
+		err := scan(&shard.Group, &shard.Slot, &n)
+		suspects[shard] = n
+		return err
+	})
+	return suspects, err
+}
+
+// Renew implements store.Store.
+func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+	if err := store.ValidateShards(nil, ttl); err != nil {
+		return nil, 0, err
+	}
+	renewed := make([]store.Acquired, len(leases))
+	grps, slots, epochs := leaseArrays(leases)
+	floor, test := s.times()
+	var at store.Time
+	err := s.look(ctx, "renew leases", func(t *tx) error {
+		// One statement: the rows are locked in their order, then changed.
+		return t.each(`WITH t AS MATERIALIZED (SELECT `+nowExpr+` AS now),
+			held AS MATERIALIZED (SELECT l.grp, l.slot, l.epoch, l.node, l.boot, l.until_at FROM stet.leases l
+				WHERE (l.grp, l.slot) IN (SELECT * FROM unnest($3::text[], $4::bigint[])) AND l.node<>'' ORDER BY l.grp, l.slot FOR NO KEY UPDATE),
+			asked AS (SELECT q.place, h.*, q.epoch=h.epoch AS own FROM unnest($3::text[], $4::bigint[], $5::bigint[]) WITH ORDINALITY AS q(grp, slot, epoch, place)
+				JOIN held h ON h.grp=q.grp AND h.slot=q.slot),
+			u AS (UPDATE stet.leases l SET until_at=t.now+$6::bigint FROM t WHERE (l.grp, l.slot) IN (SELECT a.grp, a.slot FROM asked a WHERE a.own))
+			SELECT a.place, a.grp, a.slot, a.epoch, a.node, a.boot, CASE WHEN a.own THEN t.now+$6::bigint ELSE a.until_at END, a.own, t.now FROM asked a, t
+			UNION ALL SELECT 0, '', 0, 0, '', '', 0, false, t.now FROM t`,
+			[]any{floor, test, grps, slots, epochs, int64(ttl)}, func(scan func(...any) error) error {
+				var place int
+				var a store.Acquired
+				l := &a.Lease
+				if err := scan(&place, &l.Shard.Group, &l.Shard.Slot, &l.Epoch, &l.Node, &l.Boot, (*int64)(&l.Until), &a.Held, (*int64)(&at)); err != nil || place == 0 {
+					return err
+				}
+				a.Clean = a.Held
+				renewed[place-1] = a
+				return nil
+			})
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	s.observe(at)
+	return renewed, at, nil
+}
+
+// Release implements store.Store.
+func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	shards, epochs := make([]store.Shard, len(leases)), map[store.Shard]int64{}
+	for i := range leases {
+		shards[i] = leases[i].Shard
+		epochs[leases[i].Shard] = leases[i].Epoch
+	}
+	err := s.write(ctx, "release leases", lockLimit, func(t *tx, _ store.Time) error {
+		mine := func(l *store.Lease) bool { return l.Node != "" && l.Epoch == epochs[l.Shard] }
+		held, err := t.holding(shards, mine)
+		if err != nil {
+			return err
+		}
+		given := newTenures()
+		for shard, l := range held {
+			if mine(l) {
+				given.add(shard, true)
+			}
+		}
+		if _, err := t.giveBack(given); err != nil {
+			return err
+		}
+		_, err = t.exec("UPDATE stet.leases SET node='', boot='', until_at=0 WHERE (grp, slot) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))", given.grps, given.slots)
+		return err
+	})
+	if err == nil {
+		s.tell()
+	}
+	return err
+}

@@ -1,0 +1,172 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stet-run/stet/store"
+)
+
+// search is a filter as the conditions of a query.
+type search struct {
+	conditions []string
+	args       []any
+}
+
+// and adds a condition, whose question marks stand for the arguments.
+func (s *search) and(condition string, args ...any) {
+	for _, arg := range args {
+		s.args = append(s.args, arg)
+		condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(s.args)), 1)
+	}
+	s.conditions = append(s.conditions, condition)
+}
+
+func (s *search) where() string {
+	if len(s.conditions) == 0 {
+		return "true"
+	}
+	return strings.Join(s.conditions, " AND ")
+}
+
+// newSearch returns the conditions of a filter, on the table r.
+func newSearch(f *store.Filter) *search {
+	s := &search{}
+	if len(f.IDs) > 0 {
+		s.and("r.id=ANY(?::text[])", possible(f.IDs))
+	}
+	if len(f.Nos) > 0 {
+		s.and("r.run_no=ANY(?::bigint[])", numbers(f.Nos))
+	}
+	if len(f.Workflows) > 0 {
+		s.and("r.workflow=ANY(?::text[])", possible(f.Workflows))
+	}
+	if len(f.Statuses) > 0 {
+		s.and("r.status=ANY(?::bigint[])", numbers(f.Statuses))
+	}
+	s.prefixed(f.IDPrefix)
+	if f.Marks != 0 {
+		s.and("r.marks&?=?", int64(f.Marks), int64(f.Marks))
+	}
+	if f.Parent != 0 {
+		s.and("r.parent_no>0 AND r.parent_no=?", int64(f.Parent))
+	}
+	if f.CreatedFrom != 0 {
+		s.and("r.created>=?", int64(f.CreatedFrom))
+	}
+	if f.CreatedBefore != 0 {
+		s.and("r.created<?", int64(f.CreatedBefore))
+	}
+	values := f.TagValues()
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		s.and("EXISTS (SELECT 1 FROM stet.tags o WHERE o.key=? AND o.value=ANY(?::text[]) AND o.tagged=r.run_no)", key, values[key])
+	}
+	return s
+}
+
+// prefixed adds that the ID begins with a text, which may end within a character.
+func (s *search) prefixed(prefix string) {
+	if prefix == "" {
+		return
+	}
+	whole := prefix
+	for i := 0; i < utf8.UTFMax && whole != "" && !isText(whole); i++ {
+		whole = whole[:len(whole)-1]
+	}
+	if whole != prefix {
+		s.and("substring(convert_to(r.id, 'UTF8') FOR ?::integer)=?::bytea", int64(len(prefix)), []byte(prefix))
+	}
+	if whole = possible([]string{whole, impossible})[0]; whole == "" {
+		return
+	}
+	s.and("r.id>=?", whole)
+	s.and("starts_with(r.id, ?)", whole)
+	if last := len(whole) - 1; whole[last] < 0x7e {
+		s.and("r.id<?", whole[:last]+string(rune(whole[last]+1))) // so that an index serves
+	}
+}
+
+// impossible is a name that the contract forbids.
+const impossible = "\x01"
+
+// isText reports whether the server can take a text.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
+
+// possible returns the texts that the server can take; nothing is stored under
+// another. It never returns nil, which would be NULL.
+func possible(list []string) []string {
+	kept := make([]string, 0, len(list))
+	for _, s := range list {
+		if isText(s) {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+// name returns a name to compare with, which the server can take.
+func name(s string) string {
+	if isText(s) {
+		return s
+	}
+	return impossible
+}
+
+// List implements store.Store.
+func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	limit, below, err := f.Bounds()
+	if err != nil {
+		return store.Page{}, err
+	}
+	q := newSearch(&f)
+	if below != 0 {
+		q.and("r.run_no<?", int64(below))
+	}
+	columns := runNoValues
+	if f.Values {
+		columns = runValues
+	}
+	var page store.Page
+	err = s.look(ctx, "list runs", func(t *tx) error {
+		return t.each("SELECT "+columns+" FROM stet.runs r WHERE "+q.where()+" ORDER BY r.run_no DESC LIMIT "+fmt.Sprint(limit+1), q.args, func(scan func(...any) error) error {
+			run, err := scanRun(scan)
+			if !f.Values {
+				run.Waits = nil
+			}
+			page.Runs = append(page.Runs, run)
+			return err
+		})
+	})
+	if err != nil {
+		return store.Page{}, err
+	}
+	if len(page.Runs) > limit {
+		page.Runs = page.Runs[:limit]
+		page.Next = store.EncodeCursor(page.Runs[limit-1].No)
+	}
+	return page, nil
+}
+
+// Count implements store.Store.
+func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
+	if _, _, err := f.Bounds(); err != nil {
+		return nil, err
+	}
+	q := newSearch(&f)
+	var tallies []store.Tally
+	err := s.look(ctx, "count runs", func(t *tx) error {
+		return t.each("SELECT r.workflow, r.status, count(*) FROM stet.runs r WHERE "+q.where()+" GROUP BY r.workflow, r.status ORDER BY r.workflow, r.status", q.args, func(scan func(...any) error) error {
+			var tally store.Tally
+			var status int64
+			err := scan(&tally.Workflow, &status, &tally.Runs)
+			tally.Status = store.Status(status)
+			tallies = append(tallies, tally)
+			return err
+		})
+	})
+	return tallies, err
+}

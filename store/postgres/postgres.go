@@ -1,0 +1,272 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Store is an open store in a Postgres database. It is safe for concurrent use.
+type Store struct {
+	cfg    config
+	schema string
+	pool   *pgxpool.Pool
+	log    *slog.Logger
+
+	id      string
+	version int // of the schema
+	slots   int
+	durable string
+	pooled  bool // behind a pooler that gives each transaction another session
+
+	// writing holds a token while an act of this process changes what others of it
+	// change as well, so that these do not wait for each other's row locks.
+	writing chan struct{}
+	hint    hints
+
+	mu  sync.Mutex
+	now store.Time // of the latest act
+
+	texts     sync.Map // statements with the schema's name
+	textCount atomic.Int64
+	closed    atomic.Bool
+}
+
+var _ store.Store = (*Store)(nil)
+
+type config struct {
+	schema string
+	slots  int
+	conns  int32
+	pooled bool
+	lossy  bool
+	slow   bool // every batch goes the way of the exceptional ones
+	clock  func() time.Time
+	log    *slog.Logger
+}
+
+// Option is an option of Open.
+type Option func(*config)
+
+// Schema puts stet's tables into the schema of the name: 1 to 63 lower-case
+// letters, digits and _, not beginning with a digit. It is made if it is not there.
+// The default is "stet". Several stores may be in one database, each in a schema.
+func Schema(name string) Option { return func(c *config) { c.schema = name } }
+
+// Slots is the number of slots that a new store gets, 1 to 65,536; the default is
+// 256. An existing store keeps its own, and Open ignores the option.
+func Slots(n int) Option { return func(c *config) { c.slots = n } }
+
+// Conns bounds the connections of the Store, besides the one that listens: from 2;
+// the default is 8. Acts wait for each other when all are in use.
+func Conns(n int) Option { return func(c *config) { c.conns = int32(n) } }
+
+// Pooler says that the server is reached through a pooler in transaction mode,
+// such as PgBouncer: the Store then keeps nothing in a session (no prepared
+// statements, no LISTEN). Open finds that out by itself where the pooler hides the
+// process number of its server sessions, as PgBouncer does.
+func Pooler() Option { return func(c *config) { c.pooled = true } }
+
+// Lossy opens also a server whose settings say that a crash or a power cut may take
+// back what was acknowledged, for example with fsync=off. For tests, and for what
+// can be done again.
+func Lossy() Option { return func(c *config) { c.lossy = true } }
+
+// Logger gets what happens outside of calls. The default is slog.Default.
+func Logger(log *slog.Logger) Option { return func(c *config) { c.log = log } }
+
+// Clock makes the store read the time from now, which is safe for concurrent use,
+// in place of the server's clock. What it returns may go back; the store's time
+// does not. For tests.
+func Clock(now func() time.Time) Option { return func(c *config) { c.clock = now } }
+
+const (
+	defaultSchema = "stet"
+	defaultSlots  = 256
+	defaultConns  = 8
+	maxSlots      = 1 << 16
+)
+
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// Open opens the store in the database that dsn names: a URL like
+// postgres://user:password@host:5432/database?sslmode=verify-full, or keywords and
+// values as libpq has them; what it leaves out comes from the environment (PGHOST,
+// PGUSER, PGPASSWORD, …). It makes the schema if it is not there and brings an
+// older one up to date, and looks at the settings that durability depends on.
+// ctx bounds Open alone. Errors: store.ErrInvalid if dsn or an option is wrong, or
+// a setting of the server would lose what was acknowledged; store.ErrSchema if the
+// schema is newer than this binary; store.ErrUnavailable if the server cannot be
+// reached or the role may not do what is needed.
+func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
+	cfg := config{schema: defaultSchema, slots: defaultSlots, conns: defaultConns, log: slog.Default()}
+	for _, opt := range opts {
+		opt(&cfg)
+	}
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, schema: cfg.schema, log: cfg.log, writing: make(chan struct{}, 1)}
+	s.hint.init()
+	pc, err := s.poolConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx, pc); err != nil {
+		return nil, errors.Join(s.classify(ctx, "open the store in Postgres", err), s.Close())
+	}
+	return s, nil
+}
+
+func (c *config) check() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("open the store in Postgres: %w: %s", store.ErrInvalid, fmt.Sprintf(format, args...)))
+	}
+	if !schemaName.MatchString(c.schema) {
+		bad("expected a schema of 1 to 63 lower-case letters, digits and _, found %q", c.schema)
+	}
+	if c.slots < 1 || c.slots > maxSlots {
+		bad("expected 1 to %d slots, found %d", maxSlots, c.slots)
+	}
+	if c.conns < 2 {
+		bad("expected 2 connections or more, found %d", c.conns)
+	}
+	return errors.Join(errs...)
+}
+
+// poolConfig returns how connections are made.
+func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
+	pc, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("open the store in Postgres: %w: the address of the server: %w", store.ErrInvalid, err)
+	}
+	pc.MaxConns = s.cfg.conns
+	cc := pc.ConnConfig
+	if cc.RuntimeParams["application_name"] == "" {
+		cc.RuntimeParams["application_name"] = "stet"
+	}
+	if cc.ConnectTimeout == 0 {
+		cc.ConnectTimeout = connectLimit
+	}
+	cc.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) {
+		if n.Severity != "WARNING" {
+			return
+		}
+		if count, ok := c.CustomData()[warningsKey].(*atomic.Int64); ok {
+			count.Add(1)
+		}
+		s.log.Warn("the Postgres server warns", "message", n.Message, "code", n.Code)
+	}
+	pc.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
+		c.PgConn().CustomData()[warningsKey] = new(atomic.Int64)
+		return nil
+	}
+	return pc, nil
+}
+
+// connectLimit bounds the making of a connection.
+const connectLimit = 5 * time.Second
+
+// open connects and prepares the schema.
+func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
+	probe, err := pgx.ConnectConfig(ctx, pc.ConnConfig.Copy())
+	if err != nil {
+		return err
+	}
+	about, err := readServer(ctx, probe)
+	s.pooled = s.cfg.pooled || err == nil && about.pid != int64(probe.PgConn().PID())
+	if err := errors.Join(err, probe.Close(ctx)); err != nil {
+		return err
+	}
+	if s.durable, err = about.durable(s.cfg.lossy); err != nil {
+		return err
+	}
+	if s.pooled {
+		pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+		pc.ConnConfig.StatementCacheCapacity, pc.ConnConfig.DescriptionCacheCapacity = 0, 0
+	}
+	s.hint.listen = !s.pooled
+	s.hint.config = pc.ConnConfig.Copy()
+	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), pc); err != nil {
+		return err
+	}
+	if err := s.migrate(ctx); err != nil {
+		return err
+	}
+	return s.look(ctx, "read what the store is", func(t *tx) error {
+		var slots string
+		if _, err := t.row("SELECT value FROM stet.meta WHERE key='id'", nil, &s.id); err != nil {
+			return err
+		}
+		if _, err := t.row("SELECT value FROM stet.meta WHERE key='slots'", nil, &slots); err != nil {
+			return err
+		}
+		if s.slots, err = strconv.Atoi(slots); err != nil || s.slots < 1 {
+			return fmt.Errorf("%w: expected a number of slots in %s.meta, found %q", store.ErrDamaged, s.schema, slots)
+		}
+		return nil
+	})
+}
+
+// Close closes the connections. Leases that are held stay, as those of a process
+// that has died.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.hint.close()
+	if s.pool != nil {
+		s.pool.Close()
+	}
+	return nil
+}
+
+// enter waits until no other act of this process that changes runs is under way.
+func (s *Store) enter(ctx context.Context) error {
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case s.writing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Store) leave() { <-s.writing }
+
+// times returns what the time of the next act is not before, and the time that a
+// test gives, or nil.
+func (s *Store) times() (floor int64, test any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cfg.clock != nil {
+		s.now = max(s.now, store.TimeOf(s.cfg.clock()))
+		return int64(s.now), int64(s.now)
+	}
+	return int64(s.now), nil
+}
+
+// observe notes the time of an act.
+func (s *Store) observe(now store.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = max(s.now, now)
+}

@@ -1,0 +1,163 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Describe implements store.Store.
+func (s *Store) Describe(ctx context.Context) (store.Description, error) {
+	d := store.Description{ID: s.id, Kind: "postgres", Schema: s.version, Slots: s.slots, Durable: s.durable}
+	floor, test := s.times()
+	err := s.look(ctx, "describe the store", func(t *tx) error {
+		// One statement: names, nodes and leases are of one moment.
+		return t.each(`SELECT 0, name, NULL::bytea, '', '', 0::bigint, 0::bigint, `+nowExpr+` AS n FROM stet.workflows
+			UNION ALL SELECT 1, node, info, boot, '', 0, seen_at, 0 FROM stet.nodes WHERE listed
+			UNION ALL SELECT 2, grp, NULL, node, boot, epoch, until_at, slot FROM stet.leases WHERE node<>''
+			UNION ALL SELECT 3, '', NULL, '', '', 0, 0, `+nowExpr+`
+			ORDER BY 1, 2, 8`, []any{floor, test}, func(scan func(...any) error) error {
+			var what, number, at, last int64
+			var name, second, third string
+			var info []byte
+			if err := scan(&what, &name, &info, &second, &third, &number, &at, &last); err != nil {
+				return err
+			}
+			switch what {
+			case 0:
+				d.Workflows = append(d.Workflows, name)
+			case 1:
+				var n store.Node
+				if err := json.Unmarshal(info, &n); err != nil {
+					return fmt.Errorf("%w: the row of node %s cannot be read: %w", store.ErrDamaged, name, err)
+				}
+				n.ID, n.Boot, n.SeenAt = name, second, store.Time(at)
+				d.Nodes = append(d.Nodes, n)
+			case 2:
+				d.Leases = append(d.Leases, store.Lease{Shard: store.Shard{Group: name, Slot: int(last)},
+					Epoch: number, Node: second, Boot: third, Until: store.Time(at)})
+			case 3:
+				d.Now = store.Time(last)
+			}
+			return nil
+		})
+	})
+	s.observe(d.Now)
+	return d, err
+}
+
+// Load implements store.Store.
+func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+	list := numbers(runs)
+	found := make(map[store.RunNo]*store.Snapshot, len(runs))
+	err := s.read(ctx, "load runs", func(t *tx) error {
+		err := t.each("SELECT "+runValues+" FROM stet.runs r WHERE r.run_no=ANY($1::bigint[])", []any{list}, func(scan func(...any) error) error {
+			run, err := scanRun(scan)
+			found[run.No] = &store.Snapshot{Run: run}
+			return err
+		})
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		err = t.each("SELECT e.run_no, "+entrySmall+` FROM stet.runs r JOIN stet.entries e ON e.run_no=r.run_no AND e.incarnation=r.incarnation
+			WHERE r.run_no=ANY($1::bigint[]) ORDER BY e.run_no, e.loc`, []any{list}, func(scan func(...any) error) error {
+			var no int64
+			e, err := scanEntry(scan, &no)
+			if err == nil {
+				found[store.RunNo(no)].Entries = append(found[store.RunNo(no)].Entries, e)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return t.each("SELECT "+itemColumns+`, i.run_no FROM stet.inbox i WHERE i.run_no=ANY($1::bigint[]) AND i.state<3
+			UNION ALL SELECT `+itemColumns+`, i.run_no FROM stet.inbox i WHERE i.run_no=ANY($1::bigint[]) AND i.kind=8 AND i.verdict IS NULL AND i.state>=3
+			ORDER BY 15, 1`, []any{list}, func(scan func(...any) error) error {
+			var no int64
+			it, err := scanItem(scan, &no)
+			if snap := found[store.RunNo(no)]; err == nil && snap != nil {
+				snap.Items = append(snap.Items, it)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	var snapshots []store.Snapshot
+	for _, no := range runs {
+		if snap := found[no]; snap != nil {
+			snapshots = append(snapshots, *snap)
+		}
+	}
+	return snapshots, nil
+}
+
+// History implements store.Store.
+func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
+	c := &search{}
+	c.and("e.run_no=?", int64(q.Run))
+	c.and("e.incarnation=?", int64(q.Incarnation))
+	if q.After != "" {
+		c.and("e.loc>?", []byte(q.After))
+	}
+	if q.Locs != nil {
+		locs := make([][]byte, len(q.Locs))
+		for i, loc := range q.Locs {
+			locs[i] = []byte(loc)
+		}
+		c.and("e.loc=ANY(?::bytea[])", locs)
+	}
+	columns, limit := entryNoVals, ""
+	if q.Values {
+		columns = entryValue
+	}
+	if q.Limit > 0 {
+		limit = fmt.Sprintf(" LIMIT %d", q.Limit)
+	}
+	var entries []store.Entry
+	err := s.look(ctx, "read a history", func(t *tx) error {
+		return t.each("SELECT "+columns+" FROM stet.entries e WHERE "+c.where()+" ORDER BY e.loc"+limit, c.args, func(scan func(...any) error) error {
+			e, err := scanEntry(scan)
+			entries = append(entries, e)
+			return err
+		})
+	})
+	return entries, err
+}
+
+// Inbox implements store.Store.
+func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
+	which, args := "i.state<3", []any{run}
+	if len(ids) > 0 {
+		which, args = "i.item_id=ANY($2::text[])", append(args, possible(ids))
+	}
+	var items []store.Item
+	err := s.look(ctx, "read an inbox", func(t *tx) error {
+		return t.each("SELECT "+itemColumns+" FROM stet.inbox i WHERE i.run_no=$1 AND "+which+" ORDER BY i.item_no", args, func(scan func(...any) error) error {
+			it, err := scanItem(scan)
+			items = append(items, it)
+			return err
+		})
+	})
+	return items, err
+}
+
+// Audit implements store.Store.
+func (s *Store) Audit(ctx context.Context, run store.RunNo) ([]store.Audit, error) {
+	var audit []store.Audit
+	err := s.look(ctx, "read what was done to a run", func(t *tx) error {
+		return t.each("SELECT no, at, who, verb, why, detail FROM stet.audit WHERE run_no=$1 ORDER BY no", []any{run}, func(scan func(...any) error) error {
+			var a store.Audit
+			var why, detail []byte
+			err := scan(&a.No, (*int64)(&a.Time), &a.Who, &a.Verb, &why, &detail)
+			a.Why, a.Detail = string(why), string(detail)
+			audit = append(audit, a)
+			return err
+		})
+	})
+	return audit, err
+}

@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/stet-run/stet/store"
+)
+
+// The values of the column ready.
+const (
+	idle = iota
+	ready
+	claimed
+)
+
+// runColumns are the columns of a run, of the table r.
+const runColumns = `r.run_no, r.id, r.grp, r.slot, r.workflow, r.status, r.marks, r.ready, coalesce(r.wake_at, 0), r.incarnation, r.generation, r.seed, r.build,
+	r.suspect, r.strikes, r.alone, r.parent_no, r.parent_loc, r.created, r.started, r.ended, coalesce(length(r.input), 0), coalesce(length(r.output), 0),
+	r.reason, r.waits, r.tags, r.headers, r.random, r.first, r.began`
+
+const (
+	runValues   = runColumns + ", r.input, r.output"
+	runNoOutput = runColumns + ", r.input, NULL::bytea"
+	runNoValues = runColumns + ", NULL::bytea, NULL::bytea"
+)
+
+// runRow reads a row of runColumns, an input and an output.
+type runRow struct {
+	no, slot, status, marks, ready, wakeAt, incarnation, generation      int64
+	suspect, strikes, parent, created, started, ended, inSize, outSize   int64
+	began                                                                int64
+	alone                                                                bool
+	id, group, workflow                                                  string
+	build, reason                                                        []byte
+	seed, parentLoc, input, output, waits, tags, headers, random, firsts []byte
+}
+
+func (f *runRow) dest() []any {
+	return []any{&f.no, &f.id, &f.group, &f.slot, &f.workflow, &f.status, &f.marks, &f.ready, &f.wakeAt, &f.incarnation, &f.generation, &f.seed, &f.build,
+		&f.suspect, &f.strikes, &f.alone, &f.parent, &f.parentLoc, &f.created, &f.started, &f.ended, &f.inSize, &f.outSize,
+		&f.reason, &f.waits, &f.tags, &f.headers, &f.random, &f.firsts, &f.began, &f.input, &f.output}
+}
+
+func (f *runRow) run() (store.Run, error) {
+	r := store.Run{
+		No: store.RunNo(f.no), ID: f.id, Shard: store.Shard{Group: f.group, Slot: int(f.slot)}, Workflow: f.workflow,
+		Status: store.Status(f.status), Marks: store.Marks(f.marks), Claimed: f.ready == claimed,
+		Incarnation: int(f.incarnation), Generation: int(f.generation), Build: string(f.build),
+		Suspect: int(f.suspect), Strikes: int(f.strikes), Alone: f.alone,
+		Parent: store.RunNo(f.parent), ParentLoc: string(f.parentLoc), Created: store.Time(f.created), Started: store.Time(f.started),
+		Ended: store.Time(f.ended), WakeAt: store.Time(f.wakeAt), InputSize: int(f.inSize), OutputSize: int(f.outSize),
+		Reason: string(f.reason), Input: f.input, Output: f.output, Waits: f.waits, Headers: f.headers,
+	}
+	copy(r.Seed[:], f.seed)
+	copy(r.Random[:], f.random)
+	r.First, r.Began = decodeOrigin(f.firsts), store.Time(f.began)
+	var err error
+	r.Tags, err = decodeTags(f.tags)
+	return r, err
+}
+
+// scanRun reads a run.
+func scanRun(scan func(...any) error) (store.Run, error) {
+	var f runRow
+	if err := scan(f.dest()...); err != nil {
+		return store.Run{}, err
+	}
+	return f.run()
+}
+
+// itemColumns are the columns of an item, of the table i.
+const itemColumns = `i.item_no, i.kind, i.state, i.name, i.item_id, i.origin, i.incarnation, i.loc, i.failed, i.sent_at, i.val, i.verdict, i.headers, i.generation`
+
+// scanItem reads a row of itemColumns and what follows.
+func scanItem(scan func(...any) error, more ...any) (store.Item, error) {
+	var no, kind, state, incarnation, sent, generation int64
+	var name, id string
+	var failed bool
+	var origin, loc, val, verdict, headers []byte
+	err := scan(append([]any{&no, &kind, &state, &name, &id, &origin, &incarnation, &loc, &failed, &sent, &val, &verdict, &headers, &generation}, more...)...)
+	return store.Item{
+		No: store.ItemNo(no), Kind: store.ItemKind(kind), State: store.ItemState(state), Name: name, ID: id, Origin: string(origin),
+		Incarnation: int(incarnation), Generation: int(generation), Loc: string(loc), Failed: failed, Sent: store.Time(sent),
+		Value: val, Headers: headers, Verdict: verdict,
+	}, err
+}
+
+// entryColumns are the columns of an entry, of the table e.
+const entryColumns = `e.loc, e.kind, e.state, e.seq, e.born, e.at, e.wake, e.attempt, e.owes, e.started, e.ended, e.size, e.generation`
+
+// The values of an entry: all, those that Load returns, none.
+var (
+	entryValue  = entryColumns + ", e.val"
+	entrySmall  = entryColumns + fmt.Sprintf(", CASE WHEN e.size<%d THEN e.val END", store.LargeValue)
+	entryNoVals = entryColumns + ", NULL::bytea"
+)
+
+// scanEntry reads a row of entryColumns and a value, and what comes before.
+func scanEntry(scan func(...any) error, before ...any) (store.Entry, error) {
+	var kind, state, seq, born, at, wake, attempt, started, ended, size, generation int64
+	var owes bool
+	var loc, val []byte
+	err := scan(append(before, &loc, &kind, &state, &seq, &born, &at, &wake, &attempt, &owes, &started, &ended, &size, &generation, &val)...)
+	return store.Entry{
+		Loc: string(loc), Kind: store.Kind(kind), State: store.EntryState(state), Seq: seq, Born: born, At: store.Time(at), Wake: store.Time(wake),
+		Attempt: int(attempt), Owes: owes, Generation: int(generation), Started: store.Time(started), Ended: store.Time(ended), Value: val, Size: int(size),
+	}, err
+}
+
+// encodeOrigin returns the stored form of an origin: the seed, the hash of the
+// input, and the workflow.
+func encodeOrigin(o *store.Origin) []byte {
+	return append(append(o.Seed[:len(o.Seed):len(o.Seed)], o.Input[:]...), o.Workflow...)
+}
+
+// decodeOrigin is the inverse of encodeOrigin; NULL gives the zero origin.
+func decodeOrigin(data []byte) (o store.Origin) {
+	if len(data) >= len(o.Seed)+len(o.Input) {
+		n := copy(o.Seed[:], data)
+		n += copy(o.Input[:], data[n:])
+		o.Workflow = string(data[n:])
+	}
+	return o
+}
+
+// encodeTags returns the stored form of tags: a JSON array of keys and values by
+// turns, nil for none.
+func encodeTags(tags []store.Pair) []byte {
+	if len(tags) == 0 {
+		return nil
+	}
+	texts := make([]string, 0, 2*len(tags))
+	for _, tag := range tags {
+		texts = append(texts, tag.Key, tag.Value)
+	}
+	data, _ := json.Marshal(texts) // strings always encode
+	return data
+}
+
+func decodeTags(data []byte) ([]store.Pair, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	var texts []string
+	if err := json.Unmarshal(data, &texts); err != nil || len(texts)%2 != 0 {
+		return nil, fmt.Errorf("%w: the tags of a run cannot be read", store.ErrDamaged)
+	}
+	tags := make([]store.Pair, len(texts)/2)
+	for i := range tags {
+		tags[i] = store.Pair{Key: texts[2*i], Value: texts[2*i+1]}
+	}
+	return tags, nil
+}
+
+// null makes NULL of zero.
+func null(at store.Time) any {
+	if at == 0 {
+		return nil
+	}
+	return int64(at)
+}
