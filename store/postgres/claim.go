@@ -70,48 +70,70 @@ const (
 	nextWake
 	isFenced
 	theTime
+	isUnfit
 )
 
 // wakeLook is how many sleeping runs a look for the next wake time passes by that
 // are of others.
 const wakeLook = 10_000
 
+// fits says that the node can load the run r.
+const fits = "(r.workflow=ANY($6::text[]) AND ($7::bytea='' OR r.build<=$7::bytea))"
+
+// calls says that an unexamined item, of the kind that the row of new has, makes
+// the run r ready, which is not due, for a node that can load it or not.
+func calls(loads string) string {
+	return `CASE
+			WHEN r.kind IN (4,10) THEN true
+			WHEN r.kind=3 THEN r.status NOT IN (2,3) OR r.marks & 1 = 1 OR ` + loads + `
+			WHEN r.kind IN (5,7,11,12,13) THEN r.status>=4 OR r.marks & 1 = 1 OR (r.status<>1 OR r.wake_at IS NULL) AND ` + loads + `
+			ELSE r.marks & 1 = 0 AND (r.status<>1 OR r.wake_at IS NULL) AND ` + loads + ` END`
+}
+
+const (
+	here       = "(r.grp, r.slot) IN (SELECT grp, slot FROM own)"
+	isDue      = "r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at<=t.now"
+	isMarked   = "r.ready=1 AND r.marks & 1 = 0"
+	noMore     = ", ''::text, ''::text, ''::bytea"
+	runsAndNow = " FROM stet.runs r, t WHERE "
+)
+
 // lookText is one look. Parameters: the two of nowExpr, groups, slots and epochs
-// of the leases, workflows, limit.
+// of the leases, workflows, build, limit, whether it is told what does not fit.
 var lookText = `WITH t AS MATERIALIZED (SELECT ` + nowExpr + ` AS now),
 	asked AS MATERIALIZED (SELECT q.grp, q.slot, q.place, EXISTS (SELECT 1 FROM stet.leases l WHERE l.grp=q.grp AND l.slot=q.slot AND l.epoch=q.epoch AND l.node<>'') AS held
 		FROM unnest($3::text[], $4::bigint[], $5::bigint[]) WITH ORDINALITY AS q(grp, slot, epoch, place)),
 	own AS MATERIALIZED (SELECT grp, slot FROM asked WHERE held),
-	new AS MATERIALIZED (SELECT r.run_no, r.ready, r.grp, r.slot, r.status, r.marks, r.wake_at, r.workflow, i.kind
+	new AS MATERIALIZED (SELECT r.run_no, r.ready, r.grp, r.slot, r.status, r.marks, r.wake_at, r.workflow, r.build, i.kind
 		FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no WHERE i.state=1)
-	(SELECT 0, r.run_no, r.wake_at FROM stet.runs r, t WHERE r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at<=t.now AND r.ready=0
-		AND r.workflow=ANY($6::text[]) AND (r.grp, r.slot) IN (SELECT grp, slot FROM own) ORDER BY r.wake_at, r.run_no LIMIT $7)
-	UNION ALL (SELECT DISTINCT 1, r.run_no, 0::bigint FROM new r, t WHERE r.ready<>2 AND (r.grp, r.slot) IN (SELECT grp, slot FROM own)
-		AND NOT (r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at<=t.now AND r.workflow=ANY($6::text[]))
-		AND CASE
-			WHEN r.kind IN (4,10) THEN true
-			WHEN r.kind=3 THEN r.status NOT IN (2,3) OR r.marks & 1 = 1 OR r.workflow=ANY($6::text[])
-			WHEN r.kind IN (5,7,11,12,13) THEN r.status>=4 OR r.marks & 1 = 1 OR (r.status<>1 OR r.wake_at IS NULL) AND r.workflow=ANY($6::text[])
-			ELSE r.marks & 1 = 0 AND (r.status<>1 OR r.wake_at IS NULL) AND r.workflow=ANY($6::text[]) END
-		ORDER BY r.run_no LIMIT $7)
-	UNION ALL (SELECT 2, r.run_no, 0::bigint FROM stet.runs r WHERE r.ready=1 AND r.marks & 1 = 0 AND r.workflow=ANY($6::text[])
-		AND (r.grp, r.slot) IN (SELECT grp, slot FROM own) ORDER BY r.run_no LIMIT $7)
-	UNION ALL (SELECT 3, 0::bigint, 0::bigint WHERE EXISTS (SELECT 1 FROM new r WHERE (r.ready=2 OR r.status IN (4,5,6)) AND (r.grp, r.slot) IN (SELECT grp, slot FROM own)))
-	UNION ALL (SELECT 4, 0::bigint, coalesce(min(w.wake_at) FILTER (WHERE w.workflow=ANY($6::text[]) AND w.ready=0 AND (w.grp, w.slot) IN (SELECT grp, slot FROM own)),
-			CASE WHEN count(*)=` + fmt.Sprint(wakeLook) + ` THEN max(w.wake_at) ELSE 0 END) FROM
-		(SELECT r.wake_at, r.workflow, r.ready, r.grp, r.slot FROM stet.runs r, t WHERE r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at>t.now
-			ORDER BY r.wake_at LIMIT ` + fmt.Sprint(wakeLook) + `) w)
-	UNION ALL (SELECT 5, place, 0::bigint FROM asked WHERE NOT held)
-	UNION ALL (SELECT 6, 0::bigint, now FROM t)`
+	(SELECT 0, r.run_no, r.wake_at` + noMore + runsAndNow + isDue + " AND r.ready=0 AND " + fits + " AND " + here + ` ORDER BY r.wake_at, r.run_no LIMIT $8)
+	UNION ALL (SELECT DISTINCT 1, r.run_no, 0::bigint` + noMore + ` FROM new r, t WHERE r.ready<>2 AND ` + here + `
+		AND NOT (` + isDue + " AND " + fits + ") AND " + calls(fits) + ` ORDER BY r.run_no LIMIT $8)
+	UNION ALL (SELECT 2, r.run_no, 0::bigint` + noMore + ` FROM stet.runs r WHERE ` + isMarked + " AND " + fits + " AND " + here + ` ORDER BY r.run_no LIMIT $8)
+	UNION ALL (SELECT 3, 0::bigint, 0::bigint` + noMore + ` WHERE EXISTS (SELECT 1 FROM new r WHERE (r.ready=2 OR r.status IN (4,5,6)) AND ` + here + `))
+	UNION ALL (SELECT 4, 0::bigint, coalesce(min(r.wake_at) FILTER (WHERE r.ready=0 AND ` + fits + " AND " + here + `),
+			CASE WHEN count(*)=` + fmt.Sprint(wakeLook) + ` THEN max(r.wake_at) ELSE 0 END)` + noMore + ` FROM
+		(SELECT r.wake_at, r.workflow, r.ready, r.grp, r.slot, r.build` + runsAndNow + `r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at>t.now
+			ORDER BY r.wake_at LIMIT ` + fmt.Sprint(wakeLook) + `) r)
+	UNION ALL (SELECT 5, place, 0::bigint` + noMore + ` FROM asked WHERE NOT held)
+	UNION ALL (SELECT 6, 0::bigint, now` + noMore + ` FROM t)
+	UNION ALL (SELECT DISTINCT ON (r.grp, r.slot, r.workflow) 7, 0::bigint, r.slot::bigint, r.grp, r.workflow, r.build FROM (
+			SELECT r.run_no` + runsAndNow + isDue + ` AND r.ready=0 AND $9::boolean
+			UNION SELECT r.run_no FROM stet.runs r WHERE ` + isMarked + ` AND $9::boolean
+			UNION SELECT r.run_no FROM new r WHERE r.ready<>2 AND $9::boolean AND ` + calls("true") + `) c JOIN stet.runs r ON r.run_no=c.run_no
+		WHERE ` + here + " AND NOT " + fits + ` AND NOT EXISTS (SELECT 1 FROM new r WHERE r.run_no=c.run_no AND ` + calls("false") + `)
+		ORDER BY r.grp, r.slot, r.workflow, r.build DESC)`
 
 // at looks at a moment. What an earlier look has found is dropped.
 func (l *looking) at(t *tx, floor int64, test any) error {
 	l.claims, l.candidates, l.items = store.Claims{}, nil, false
 	grps, slots, epochs := leaseArrays(l.req.Leases)
 	var fenced []int
-	err := t.each(lookText, []any{floor, test, grps, slots, epochs, l.known, l.req.Limit + 1}, func(scan func(...any) error) error {
+	err := t.each(lookText, []any{floor, test, grps, slots, epochs, l.known, []byte(l.req.Build), l.req.Limit + 1, l.req.Unfit}, func(scan func(...any) error) error {
 		var class, no, order int64
-		if err := scan(&class, &no, &order); err != nil {
+		var group, workflow string
+		var build []byte
+		if err := scan(&class, &no, &order, &group, &workflow, &build); err != nil {
 			return err
 		}
 		switch class {
@@ -125,6 +147,8 @@ func (l *looking) at(t *tx, floor int64, test any) error {
 			fenced = append(fenced, int(no)-1)
 		case theTime:
 			l.claims.Now = store.Time(order)
+		case isUnfit:
+			l.claims.Unfit = append(l.claims.Unfit, store.Unfit{Shard: store.Shard{Group: group, Slot: int(order)}, Workflow: workflow, Build: string(build)})
 		}
 		return nil
 	})
@@ -191,7 +215,7 @@ func (l *looking) claim(t *tx) error {
 
 // wakeAgain looks for the next wake time once more.
 func (l *looking) wakeAgain(t *tx) error {
-	again := &looking{req: &store.ClaimRequest{Leases: l.req.Leases}, known: l.known}
+	again := &looking{req: &store.ClaimRequest{Leases: l.req.Leases, Build: l.req.Build}, known: l.known}
 	err := again.at(t, int64(l.claims.Now), int64(l.claims.Now))
 	l.claims.NextWake = again.claims.NextWake
 	return err

@@ -428,33 +428,28 @@ func equalEntries(a, b *store.Entry) bool {
 func (t *committing) update(turn *store.Turn, from state) (store.Verdict, error) {
 	u := turn.Update
 	set := &assignments{}
-	switch {
-	case u.Alone:
-		set.text("alone=true")
-	case u.Spared:
-		set.text("alone=false")
-	default:
+	if !u.Alone && !u.Spared {
 		set.text("suspect=0", "strikes=0", "alone=false")
 	}
 	if u.Build != "" {
-		set.to("build", []byte(u.Build))
+		set.text("build=greatest(build, " + set.arg([]byte(u.Build)) + "::bytea)")
 	}
 	held, err := t.holdsBack(turn, from)
 	if err != nil {
 		return 0, err
 	}
 	if held {
-		if u.Alone || u.Spared {
-			set.texts = nil
-		}
 		return store.StillReady, set.run(t, turn.Run)
+	}
+	if u.Alone || u.Spared {
+		set.to("alone", u.Alone)
 	}
 	condition, wakeAt := int64(idle), store.Time(0)
 	if u.Status == store.Suspended || u.Status == store.Queued && u.WakeAt > t.now {
 		wakeAt = u.WakeAt
 	}
 	switch {
-	case u.Status == store.Running && u.Marks&store.Paused == 0:
+	case u.Status == store.Running && u.Marks&store.Paused == 0 && !u.Back:
 		condition = claimed
 	case u.Status == store.Running, u.Status == store.Queued && wakeAt == 0:
 		condition = ready

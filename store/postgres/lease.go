@@ -21,26 +21,42 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 	if err != nil {
 		return 0, err
 	}
+	news := false // others are told
 	err = s.write(ctx, "register node "+n.ID, lockLimit, func(t *tx, now store.Time) error {
 		at = now
-		if n.Stopped {
+		switch {
+		case n.Stopped:
+			news = true
 			_, err := t.exec("DELETE FROM stet.nodes WHERE node=$1 AND boot=$2", n.ID, n.Boot)
+			return err
+		case n.Draining:
+			changes, err := t.exec("UPDATE stet.nodes SET draining=true WHERE node=$1 AND boot=$2 AND listed AND NOT draining", n.ID, n.Boot)
+			news = changes > 0
 			return err
 		}
 		if _, err := t.exec("UPDATE stet.nodes SET listed=false WHERE node=$1 AND boot<>$2 AND listed", n.ID, n.Boot); err != nil {
 			return err
 		}
-		if _, err := t.exec(`INSERT INTO stet.nodes (node, boot, listed, info, seen_at) VALUES ($1,$2,true,$3,$4)
-			ON CONFLICT (node, boot) DO UPDATE SET listed=true, info=excluded.info, seen_at=excluded.seen_at`, n.ID, n.Boot, info, now); err != nil {
+		changes, err := t.exec("UPDATE stet.nodes SET info=$3, seen_at=$4 WHERE node=$1 AND boot=$2 AND listed", n.ID, n.Boot, info, now)
+		if err != nil {
 			return err
 		}
-		if _, err := t.exec(`INSERT INTO stet.workflows (name) SELECT name FROM unnest($1::text[]) AS name
-			WHERE NOT EXISTS (SELECT 1 FROM stet.workflows w WHERE w.name=name.name) ORDER BY name ON CONFLICT DO NOTHING`, possible(n.Workflows)); err != nil {
+		if news = changes == 0; news {
+			if _, err := t.exec(`INSERT INTO stet.nodes (node, boot, listed, info, seen_at) VALUES ($1,$2,true,$3,$4)
+				ON CONFLICT (node, boot) DO UPDATE SET listed=true, draining=false, info=excluded.info, seen_at=excluded.seen_at`, n.ID, n.Boot, info, now); err != nil {
+				return err
+			}
+		}
+		if _, err := t.exec(`INSERT INTO stet.workflows (name) SELECT q.name FROM unnest($1::text[]) AS q(name)
+			WHERE NOT EXISTS (SELECT 1 FROM stet.workflows w WHERE w.name=q.name) ORDER BY q.name ON CONFLICT DO NOTHING`, possible(n.Workflows)); err != nil {
 			return err
 		}
-		_, err := t.exec(`DELETE FROM stet.nodes n WHERE seen_at<$1 AND NOT EXISTS (SELECT 1 FROM stet.leases l WHERE l.node=n.node AND l.boot=n.boot)`, now.Add(-forgetAfter))
+		_, err = t.exec(`DELETE FROM stet.nodes n WHERE seen_at<$1 AND NOT EXISTS (SELECT 1 FROM stet.leases l WHERE l.node=n.node AND l.boot=n.boot)`, now.Add(-forgetAfter))
 		return err
 	})
+	if err == nil && news {
+		s.tell()
+	}
 	return at, err
 }
 

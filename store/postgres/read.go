@@ -15,7 +15,7 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 	err := s.look(ctx, "describe the store", func(t *tx) error {
 		// One statement: names, nodes and leases are of one moment.
 		return t.each(`SELECT 0, name, NULL::bytea, '', '', 0::bigint, 0::bigint, `+nowExpr+` AS n FROM stet.workflows
-			UNION ALL SELECT 1, node, info, boot, '', 0, seen_at, 0 FROM stet.nodes WHERE listed
+			UNION ALL SELECT 1, node, info, boot, '', draining::integer, seen_at, 0 FROM stet.nodes WHERE listed
 			UNION ALL SELECT 2, grp, NULL, node, boot, epoch, until_at, slot FROM stet.leases WHERE node<>''
 			UNION ALL SELECT 3, '', NULL, '', '', 0, 0, `+nowExpr+`
 			ORDER BY 1, 2, 8`, []any{floor, test}, func(scan func(...any) error) error {
@@ -33,7 +33,7 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 				if err := json.Unmarshal(info, &n); err != nil {
 					return fmt.Errorf("%w: the row of node %s cannot be read: %w", store.ErrDamaged, name, err)
 				}
-				n.ID, n.Boot, n.SeenAt = name, second, store.Time(at)
+				n.ID, n.Boot, n.SeenAt, n.Draining = name, second, store.Time(at), number != 0
 				d.Nodes = append(d.Nodes, n)
 			case 2:
 				d.Leases = append(d.Leases, store.Lease{Shard: store.Shard{Group: name, Slot: int(last)},

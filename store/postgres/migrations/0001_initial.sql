@@ -16,6 +16,7 @@ CREATE TABLE stet.nodes (
 	node     text COLLATE "C" NOT NULL,
 	boot     text COLLATE "C" NOT NULL,
 	listed   boolean NOT NULL DEFAULT false,
+	draining boolean NOT NULL DEFAULT false,
 	info     bytea,
 	seen_at  bigint NOT NULL,
 	batch_no bigint NOT NULL DEFAULT 0,
