@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -447,6 +448,61 @@ func TestNoLaterIncarnationMeetsAFormerChild(t *testing.T) {
 	}
 	if got, err := r.Wait(ctx); err != nil || got != "of the present" {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestTheEndOfAFormerChildIsADeadLetter, whether the child was cancelled with its
+// incarnation or left, unless the workflow discards such. It does not end the wait
+// of the present incarnation.
+func TestTheEndOfAFormerChildIsADeadLetter(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts []stet.DefineOption
+		want int
+	}{"kept": {nil, 2}, "discarded": {[]stet.DefineOption{stet.DiscardDeadLetters}, 0}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := stet.Define("parent", func(ctx stet.Context, n int) (string, error) {
+					o, err := told.Go(ctx, fmt.Sprint(n), stet.LeaveChild)
+					if err != nil {
+						return "", err
+					}
+					if _, err := told.Go(ctx, "", stet.As("cancelled")); err != nil {
+						return "", err
+					}
+					if err := stet.Sleep(ctx, "until they have begun", time.Second); err != nil || n == 0 {
+						return "", errors.Join(err, stet.ContinueAsNew(1))
+					}
+					return o.Await(ctx)
+				}, c.opts...)
+				e := serve(t, family(w))
+				r := begin(t, e, w, 0)
+				time.Sleep(10 * time.Second)
+				runs := children(t, e, r.ID())
+				if len(runs) != 4 || runs[1].Status != store.Cancelled {
+					t.Fatalf("the children are %+v", runs)
+				}
+				if err := goOn.Send(t.Context(), e, runs[0].ID, "former"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Second)
+				dead := letters(t, e, store.DeadFilter{RunIDs: []string{r.ID()}})
+				if len(dead) != c.want {
+					t.Errorf("the dead letters are %+v", dead)
+				}
+				for _, l := range dead {
+					if l.Kind != store.ItemEnd || l.Name != runs[0].ID && l.Name != runs[1].ID {
+						t.Errorf("a dead letter is %+v", l)
+					}
+				}
+				waitStatus(t, e, r.ID(), store.Suspended)
+				if err := goOn.Send(t.Context(), e, runs[2].ID, "present"); err != nil {
+					t.Fatal(err)
+				}
+				if got := outcome(t, r); got != "present" {
+					t.Error(got)
+				}
+			})
+		})
 	}
 }
 

@@ -10,8 +10,9 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// DiscardDeadLetters has what a run has not received by its end dropped. Without
-// it that is kept as dead letters until the run is.
+// DiscardDeadLetters has what a run has not received by its end dropped, and what
+// comes for an earlier incarnation. Without it that is kept as dead letters until
+// the run is.
 var DiscardDeadLetters DefineOption = discardDeadLetters{}
 
 type discardDeadLetters struct{}
@@ -20,7 +21,7 @@ func (discardDeadLetters) applyDefine(o *defineOptions) { o.discard = true }
 
 // DeadLetter is something that was accepted for a run and that nobody will
 // receive any more: the run has ended without it, or it is for a promise of an
-// earlier incarnation.
+// earlier incarnation, or the end of a child that this one has started.
 type DeadLetter struct {
 	Number   store.ItemNo   // names it
 	Kind     store.ItemKind // message, resolution, …

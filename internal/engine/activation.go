@@ -344,6 +344,12 @@ func (a *activation) submit() {
 	}
 	a.underWay, a.heard = true, false
 	turn.Shard = a.run.Shard
+	if a.workflow.Discard {
+		for _, no := range turn.Dead {
+			turn.Consumed = append(turn.Consumed, store.Consumption{Item: no})
+		}
+		turn.Dead = nil
+	}
 	if u := turn.Update; u != nil || !a.touched {
 		if u == nil {
 			u = &store.Update{Status: store.Running, Marks: a.run.Marks}

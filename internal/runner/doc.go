@@ -52,7 +52,8 @@
 // that ends without the end of its code (terminated, misused) cancels what is left
 // in the turn that ends it. How another run has ended comes as an inbox item by
 // the name of the child or of the watch; one by a name that nothing waits for is
-// of an older incarnation or generation, or known, and is consumed. When a run
+// of an older incarnation, and a dead letter, or of an older generation or known,
+// and consumed. When a run
 // ends, what it still waits for is withdrawn too: if it is taken up again, it asks
 // those that are withdrawn, and awaited, how they have ended meanwhile.
 //

@@ -200,8 +200,11 @@ func (b *Branch) owns(p *Other) {
 
 // childID returns the ID of the child that is started at a location, in the form
 // of a UUID of version 8.
-func (r *Run) childID(loc location.Loc) string {
-	h := r.derive("child", r.cfg.Run.Generation, loc, 0)
+func (r *Run) childID(loc location.Loc) string { return r.childOf(r.cfg.Run.Generation, loc) }
+
+// childOf is childID of a generation.
+func (r *Run) childOf(generation int, loc location.Loc) string {
+	h := r.derive("child", generation, loc, 0)
 	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
@@ -291,7 +294,8 @@ func (r *Run) watch(o *op, runID, id string) store.Command {
 }
 
 // deliverEnd takes the end of another run from the inbox. One that nothing waits
-// for is consumed: it is of an older incarnation or generation, or known already.
+// for is of an older incarnation, and a dead letter, or of an older generation or
+// known already, and consumed.
 func (r *Run) deliverEnd(it store.Item) {
 	if !r.live {
 		r.ends = append(r.ends, it)
@@ -299,7 +303,11 @@ func (r *Run) deliverEnd(it store.Item) {
 		return
 	}
 	o := r.others[it.Name]
-	if o == nil || o.settled || o.closed || o.other.end != nil {
+	switch {
+	case o == nil && r.outdated(&it):
+		r.log.bury(it.No)
+		return
+	case o == nil || o.settled || o.closed || o.other.end != nil:
 		r.Answer(it.No, nil)
 		return
 	}
@@ -314,6 +322,24 @@ func (r *Run) deliverEnd(it store.Item) {
 	x.end.sent = it.Sent
 	r.log.see(&it)
 	r.heatOther(o)
+}
+
+// outdated reports whether an end that nothing waits for was for an older
+// incarnation. A child does not know in which one it was started, but its ID was
+// derived from the seed of that.
+func (r *Run) outdated(it *store.Item) bool {
+	switch run := &r.cfg.Run; {
+	case run.Incarnation == 0:
+		return false
+	case it.Incarnation > 0: // the answer to a watch
+		return it.Outdated(run.Incarnation)
+	}
+	for generation := range r.cfg.Run.Generation + 1 {
+		if it.Name == r.childOf(generation, location.Loc(it.Loc)) {
+			return false
+		}
+	}
+	return true
 }
 
 // heatOther lists an operation whose end is there and awaited.

@@ -210,6 +210,58 @@ func TestAnOlderIncarnationsPromise(t *testing.T) {
 	h.want(store.Succeeded, "new")
 }
 
+// TestTheEndOfAnOlderIncarnationsChild is a dead letter, and so is that of a run which
+// that has watched. An end that this incarnation knows already is consumed.
+func TestTheEndOfAnOlderIncarnationsChild(t *testing.T) {
+	var ids []string
+	h := newRenewing(t, func(b *Branch, n int) (string, bool, error) {
+		o, err := b.StartChild(Child{Call: at("c"), Workflow: "w", Leave: true})
+		if err != nil {
+			return "", false, err
+		}
+		ids = append(ids, o.RunID(b))
+		if n < 2 {
+			return "", true, nil
+		}
+		if _, err := receive(b, "go on", 0); err != nil {
+			return "", false, err
+		}
+		v, err := await(b, o)
+		return v, false, err
+	})
+	h.play()
+	h.renew(1)
+	h.j.run.Generation = 1
+	h.renew(2)
+	end := func(name, id string, incarnation int) store.ItemNo {
+		h.deliver(store.Item{
+			Kind: store.ItemEnd, Name: name, Loc: string(path("c")), Incarnation: incarnation,
+			Value: encode(End{RunID: id, Status: store.Succeeded, Output: []byte("of " + id)}),
+		})
+		return h.j.items[len(h.j.items)-1].No
+	}
+	for name, c := range map[string]struct {
+		no   store.ItemNo
+		want store.ItemState
+	}{
+		"its child":                      {end(ids[2], ids[2], 0), store.Seen},
+		"its child, again":               {end(ids[2], ids[2], 2), store.Consumed},
+		"child of incarnation 0":         {end(ids[0], ids[0], 0), store.Dead},
+		"child of incarnation 1":         {end(ids[1], ids[1], 0), store.Dead},
+		"child of incarnation 1, asked":  {end(ids[1], ids[1], 1), store.Dead},
+		"watch of incarnation 1":         {end("a key", "other", 1), store.Dead},
+		"watch of incarnation 0":         {end("another key", "other", 0), store.Dead},
+		"watch of this one, known":       {end("its key", "other", 2), store.Consumed},
+		"its child of a past generation": {end(h.r.childOf(0, path("c")), ids[2], 0), store.Consumed},
+	} {
+		if got := h.j.item(c.no).State; got != c.want {
+			t.Errorf("the end of %s is in state %d, want %d", name, got, c.want)
+		}
+	}
+	h.send("go on", "")
+	h.want(store.Succeeded, "of "+ids[2])
+}
+
 // TestReplayingInALaterIncarnation is false until something of it is durable.
 func TestReplayingInALaterIncarnation(t *testing.T) {
 	var replaying []bool

@@ -274,7 +274,7 @@ func (r *Run) Deliver(items ...store.Item) {
 			r.mailboxOf(UpdateBox(it.Name)).deliver(r, *it)
 		case store.ItemResolution:
 			if it.Incarnation != r.cfg.Run.Incarnation || r.isPruned(location.Loc(it.Loc)) || it.Generation != r.madeIn(it.Loc) {
-				r.log.dead = append(r.log.dead, it.No) // nobody can await it any more
+				r.log.bury(it.No) // nobody can await it any more
 				continue
 			}
 			if _, twice := r.resolved[it.Loc]; twice {

@@ -71,11 +71,18 @@ func (l *turnLog) kept() []store.Entry {
 
 func (l *turnLog) consume(no store.ItemNo, verdict []byte) {
 	l.consumed = append(l.consumed, store.Consumption{Item: no, Verdict: verdict})
-	for i, s := range l.seen {
-		if s == no {
-			l.seen = append(l.seen[:i], l.seen[i+1:]...)
-			break
-		}
+	l.unsee(no)
+}
+
+// bury makes a dead letter of an item.
+func (l *turnLog) bury(no store.ItemNo) {
+	l.dead = append(l.dead, no)
+	l.unsee(no)
+}
+
+func (l *turnLog) unsee(no store.ItemNo) {
+	if i := slices.Index(l.seen, no); i >= 0 {
+		l.seen = slices.Delete(l.seen, i, i+1)
 	}
 }
 
