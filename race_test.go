@@ -22,6 +22,7 @@ type gated struct {
 	afterCommit  func(*store.Batch)
 	beforeLoad   func([]store.RunNo)
 	beforeClaim  func()
+	afterClaim   func(*store.Claims)
 	deaf         atomic.Bool // Changed reports nothing
 	frozen       atomic.Pointer[chan struct{}]
 }
@@ -57,7 +58,11 @@ func (g *gated) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	if g.beforeClaim != nil {
 		g.beforeClaim()
 	}
-	return g.Store.Claim(ctx, req)
+	claims, err := g.Store.Claim(ctx, req)
+	if g.afterClaim != nil {
+		g.afterClaim(&claims)
+	}
+	return claims, err
 }
 
 func (g *gated) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {

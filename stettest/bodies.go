@@ -177,6 +177,7 @@ type order struct {
 
 	mu      sync.Mutex
 	waiting []waiter
+	begun   time.Time // when the last one was let begin
 }
 
 type waiter struct {
@@ -205,6 +206,13 @@ func (o *order) wait(ctx context.Context, step stet.StepInfo) error {
 	}
 }
 
+// busy reports whether a body waits for its turn, or has begun at this instant.
+func (o *order) busy() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.waiting) > 0 || o.begun.Equal(time.Now())
+}
+
 // run lets bodies begin until ctx ends. A nanosecond of virtual time has passed
 // only when all goroutines wait for something.
 func (o *order) run(ctx context.Context) {
@@ -225,6 +233,7 @@ func (o *order) run(ctx context.Context) {
 				return cmp.Or(strings.Compare(a.step.RunID, b.step.RunID), strings.Compare(a.step.Location, b.step.Location), cmp.Compare(a.step.Attempt, b.step.Attempt))
 			})
 			o.waiting = slices.DeleteFunc(o.waiting, func(x waiter) bool { return x.begin == first.begin })
+			o.begun = time.Now()
 			o.mu.Unlock()
 			close(first.begin)
 		}

@@ -176,7 +176,6 @@ func exported(t *testing.T, charge string) string {
 	stettest.Run(t, with(w), func(t *testing.T, env *stettest.Env) {
 		r := start(t, env, w, "tea", stet.ID("order"))
 		env.Settle()
-		time.Sleep(time.Second)
 		f, err := os.Create(path)
 		if err != nil {
 			t.Fatal(err)

@@ -35,6 +35,8 @@ type Env struct {
 	begun  time.Time
 	ctx    context.Context
 	bodies *bodies
+	acting chan struct{} // capacity 1: an act is about to be carried out
+	acted  time.Time     // when the last one was; of who has put something into acting
 
 	mu      sync.Mutex
 	later   sync.WaitGroup
@@ -61,7 +63,7 @@ func Run(t *testing.T, cfg stet.Config, fn func(t *testing.T, env *Env)) {
 		if cfg.Store != nil {
 			t.Fatal("stettest.Run: expected a Config without a Store, found one: it was opened outside of the bubble")
 		}
-		env := &Env{t: t, begun: time.Now(), bodies: newBodies(cfg.Around)}
+		env := &Env{t: t, begun: time.Now(), bodies: newBodies(cfg.Around), acting: make(chan struct{}, 1)}
 		env.bodies.gate = gate
 		env.Store = newWorld().join(memory.New())
 		virtual(&cfg, maxVirtual)
@@ -167,6 +169,16 @@ func (e *Env) At(elapsed time.Duration, act func(context.Context) error) {
 			return
 		case <-timer.C:
 		}
+		select {
+		case e.acting <- struct{}{}: // in the order of the timers
+		case <-e.ctx.Done():
+			return
+		}
+		for e.bodies.order.busy() || e.acted.Equal(time.Now()) {
+			time.Sleep(time.Nanosecond)
+		}
+		e.acted = time.Now()
+		<-e.acting
 		if err := act(e.ctx); err != nil && e.ctx.Err() == nil {
 			e.t.Errorf("at %v: %v", elapsed, err)
 		}
@@ -176,7 +188,11 @@ func (e *Env) At(elapsed time.Duration, act func(context.Context) error) {
 // Settle waits until nothing runs at this instant: every run has gone as far as
 // it can without time, or an act of the test. It is called by one goroutine at a
 // time.
-func (e *Env) Settle() { synctest.Wait() }
+func (e *Env) Settle() {
+	for synctest.Wait(); e.bodies.order.busy(); synctest.Wait() {
+		time.Sleep(time.Nanosecond) // bodies begin one at a time, a nanosecond apart
+	}
+}
 
 // Replace has a body carried out in place of the step's function, from the next
 // attempt on. The step is given by its location, as "pack/[sku-7]/pick", or by its

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -343,6 +344,64 @@ func TestSettle(t *testing.T) {
 		}
 	})
 }
+
+// Settle lets every body execute that needs no time, one after the other.
+func TestSettleExecutesBodies(t *testing.T) {
+	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
+		_, err := stet.Map(ctx, "all", []string{"a", "b", "c"}, func(ctx stet.Context, name string) (int, error) {
+			return 0, errors.Join(stet.Do(ctx, "first", nothing), stet.Do(ctx, "second", nothing))
+		})
+		if err != nil {
+			return "", err
+		}
+		return word.Receive(ctx)
+	})
+	stettest.Run(t, with(w), func(t *testing.T, env *stettest.Env) {
+		r := start(t, env, w, 0)
+		env.Settle()
+		if n := env.Attempts("first") + env.Attempts("second"); n != 6 {
+			t.Errorf("%d bodies were executed, want 6", n)
+		}
+		if info, err := r.Poll(t.Context()); err != nil || info.Status != store.Suspended {
+			t.Errorf("the run is %+v, %v", info, err)
+		}
+		near(t, env, 0)
+	})
+}
+
+// TestActsWaitForWhatTheFormerHasCaused: acts of one instant follow one another when
+// the bodies that the one before has caused have ended.
+func TestActsWaitForWhatTheFormerHasCaused(t *testing.T) {
+	steps.Store(0)
+	var seen []int // bodies that were executed by the time of each act
+	stettest.Run(t, with(stepper), func(t *testing.T, env *stettest.Env) {
+		for i := range 3 {
+			env.At(day, func(ctx context.Context) error {
+				seen = append(seen, int(steps.Load()))
+				_, err := stepper.Start(ctx, env.Engine, i)
+				return err
+			})
+		}
+		time.Sleep(2 * day)
+	})
+	if want := []int{0, 5, 10}; !slices.Equal(seen, want) {
+		t.Errorf("the acts have found %v bodies executed, want %v", seen, want)
+	}
+}
+
+// steps counts the bodies of stepper, which is five steps in a row.
+var steps atomic.Int64
+
+var stepper = stet.Define("stepper", func(ctx stet.Context, _ int) (int, error) {
+	for range 5 {
+		if err := stet.Do(ctx, "s", func(context.Context) error { steps.Add(1); return nil }); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+})
+
+func nothing(context.Context) error { return nil }
 
 // Step bodies of many branches and runs begin in one order, each time, and the
 // histories are equal to the byte.

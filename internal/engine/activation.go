@@ -379,14 +379,14 @@ func (a *activation) submit() {
 		if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
 			a.t.wakeBy(turn.Update.WakeAt)
 		}
-		if result.Verdict == store.StillReady {
-			a.t.claimSoon()
-		}
 		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
 			a.t.e.answered(turn.Consumed)
 			a.t.e.feeds.shown(turn)
 		}
 		a.post(event{verdict: &result})
+		if result.Verdict == store.StillReady {
+			a.t.claimSoon() // what that finds comes after the verdict, and is not left
+		}
 	}})
 }
 
@@ -440,7 +440,8 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 	case store.StillReady:
 		a.ending = nil
 		a.r.StillReady()
-		a.unread = !a.heard
+		a.unread = !a.heard || a.left // what was left comes again
+		a.left = false
 	case store.Fenced:
 		a.t.log().Error("a commit was fenced", "run_id", a.id, "shard", a.run.Shard)
 		a.leave(nil)

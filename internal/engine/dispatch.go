@@ -78,10 +78,14 @@ func (t *tenure) claim() {
 	t.nextWake = 0 // wake times told from here on may be missing in the answer
 	readers, asOf := t.readers, t.activations
 	t.readers = nil
+	t.claiming, t.gone = true, map[store.RunNo]bool{}
 	t.mu.Unlock()
 	claims, err := t.e.base.Claim(t.held, store.ClaimRequest{
 		Node: t.e.cfg.Node, Boot: t.e.boot, Leases: t.leases, Workflows: t.workflows, Limit: room,
 	})
+	t.mu.Lock()
+	t.claiming = false
+	t.mu.Unlock()
 	if err != nil {
 		if t.held.Err() == nil {
 			t.log().Error("claiming; trying again", "error", err)
@@ -131,8 +135,9 @@ func (t *tenure) claim() {
 //
 // A run that is claimed anew had no activation, or one whose suspension is
 // committed. News for a run that was claimed before are for the activation that
-// was there: if it is gone it has examined them, or the answer to the command
-// that adopted the run is on its way here. asOf is the number of activations
+// was there. If it is gone it may have ended the run, or suspended it, without
+// them: they make the run ready now, and it is claimed again. If there was none,
+// the answer to the command that adopted the run is on its way here. asOf is the number of activations
 // before the claim was asked for: a later one may have consumed what was found,
 // and is told by the next claim.
 func (t *tenure) tell(ev event, asOf int64) bool {
@@ -140,12 +145,28 @@ func (t *tenure) tell(ev event, asOf int64) bool {
 	a := t.find(c.Run.No)
 	switch {
 	case a == nil:
+		if t.hasLeft(c.Run.No) {
+			t.claimSoon()
+		}
 		return !c.Fresh
 	case !c.Fresh && a.number > asOf:
 		t.claimSoon()
 		return true
 	}
-	return a.post(ev) || !c.Fresh
+	if a.post(ev) {
+		return true
+	}
+	if !c.Fresh {
+		t.claimSoon()
+	}
+	return !c.Fresh
+}
+
+// hasLeft reports whether a run has left memory while the last claim was asked for.
+func (t *tenure) hasLeft(no store.RunNo) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.gone[no]
 }
 
 // take brings claimed runs into memory.

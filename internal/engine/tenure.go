@@ -39,8 +39,12 @@ type tenure struct {
 	read        store.Time  // inboxes were read completely at this time or later
 	readers     []*activation
 	starved     bool // a claim was cut because memory was full
-	drain       bool
-	suspects    suspects
+	// claiming says that a claim is being asked for; gone are the runs that have
+	// left memory meanwhile: it may tell news of one that is ready again since.
+	claiming bool
+	gone     map[store.RunNo]bool
+	drain    bool
+	suspects suspects
 }
 
 func newTenure(e *Engine, stop, held context.Context, c cluster.Tenure, workflows []string) *tenure {
@@ -163,6 +167,9 @@ func (t *tenure) removeLocked(a *activation) {
 	if t.active[a.no] == a {
 		delete(t.active, a.no)
 		delete(t.ids, a.id)
+		if t.claiming {
+			t.gone[a.no] = true
+		}
 		t.unparkLocked(a)
 	}
 }
