@@ -70,6 +70,7 @@ func groups() []group {
 		{"Starts", "a start finds its own repeat by the seed, leaves or replaces an existing run by its policy", startCases},
 		{"Reads", "Load, List, Count, History and Inbox return what was asked for, in order", readCases},
 		{"Nodes", "Register lists a node until it stops or is forgotten, and remembers workflows", nodeCases},
+		{"History", "calls of several processes at once on one shard can be put in an order that explains their answers", linearCases},
 		{"Changed", "Changed returns when another process may have made a run ready, and not for ever", changedCases},
 	}
 }
