@@ -45,6 +45,7 @@ type batches struct {
 	handle int
 	no     int64 // of the last one
 	last   *store.Batch
+	heard  store.Time // when it registered or, if it never has, first committed
 }
 
 func newSide(t testing.TB, h Harness) *side {
@@ -170,7 +171,7 @@ func handleOf(o op) (handle int, boot string) {
 func (w *world) possible(o op) bool {
 	if r, ok := o.(*repeatOp); ok {
 		b := w.spec.boots[r.Node+" "+r.Boot]
-		return b != nil && b.last != nil && w.alive[b.handle]
+		return b != nil && b.last != nil && w.alive[b.handle] && !w.forgotten(b)
 	}
 	handle, boot := handleOf(o)
 	if handle < 0 && boot == "" {
@@ -187,7 +188,22 @@ func (w *world) possible(o op) bool {
 			s.boots[boot] = &batches{handle: handle}
 		}
 	}
+	if c, ok := o.(*commitOp); ok && c.Former && w.forgotten(w.spec.boots[boot]) {
+		return false
+	}
+	if r, ok := o.(*registerOp); ok {
+		b := w.spec.boots[boot]
+		if b.heard = w.spec.now.Now; r.Node.Stopped {
+			b.heard = 0
+		}
+	}
 	return w.spec.boots[boot].handle == handle
+}
+
+// forgotten reports whether a store may have forgotten the batches of a boot: it has
+// stopped, or was not heard of for 24 hours. Nobody repeats them then.
+func (w *world) forgotten(b *batches) bool {
+	return b.heard == 0 || b.heard+store.Time(24*hour) < w.spec.now.Now
 }
 
 // noteItems remembers the IDs of the items that an operation sends.
@@ -405,6 +421,9 @@ func (s *side) commit(ctx context.Context, o *commitOp) answer {
 	result, err := s.handles[o.Handle].Commit(ctx, b)
 	if err == nil {
 		boot.no, boot.last = b.No, &b
+		if boot.heard == 0 {
+			boot.heard = result.Now
+		}
 	}
 	return answerOf(plain(result, err))
 }

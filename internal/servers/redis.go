@@ -1,0 +1,159 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Redis is a Redis or Valkey server of one's own. Its methods are called by one
+// goroutine at a time.
+type Redis struct {
+	dir      string
+	program  string
+	port     int
+	settings []string
+	process  *process
+}
+
+// Forgetful are the settings of a server whose data nobody will miss.
+var Forgetful = []string{"appendonly yes", "appendfsync no", "no-appendfsync-on-rewrite yes"}
+
+// Durable are the settings of a server that keeps what it has acknowledged.
+var Durable = []string{"appendonly yes", "appendfsync always"}
+
+// NewRedis starts a server of a test's own. It ends with the test. A setting is a
+// line of redis.conf.
+func NewRedis(t testing.TB, settings ...string) *Redis {
+	t.Helper()
+	r, err := StartRedis("redis-server", settings...)
+	need(t, err)
+	t.Cleanup(func() { closeRedis(t, r) })
+	return r
+}
+
+// NewValkey is NewRedis with a Valkey server.
+func NewValkey(t testing.TB, settings ...string) *Redis {
+	t.Helper()
+	r, err := StartRedis("valkey-server", settings...)
+	if errors.Is(err, ErrMissing) {
+		t.Skip(err) // tested where it is installed
+	}
+	need(t, err)
+	t.Cleanup(func() { closeRedis(t, r) })
+	return r
+}
+
+func closeRedis(t testing.TB, r *Redis) {
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// StartRedis starts a server of the program. The caller closes it. ErrMissing: it is
+// not installed.
+func StartRedis(program string, settings ...string) (*Redis, error) {
+	path, err := find(program)
+	if err != nil {
+		return nil, err
+	}
+	r := &Redis{program: path, settings: settings}
+	if r.dir, err = folder("redis"); err != nil {
+		return nil, err
+	}
+	if r.port, err = port(); err == nil {
+		err = r.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(r.dir))
+	}
+	return r, nil
+}
+
+// Start starts a server that was stopped. It has read its data when Start returns.
+func (r *Redis) Start() error {
+	args := []string{"--port", strconv.Itoa(r.port), "--bind", "127.0.0.1", "--dir", r.dir, "--daemonize", "no", "--save", ""}
+	for _, s := range r.settings {
+		name, value, _ := strings.Cut(s, " ")
+		args = append(append(args, "--"+name), strings.Fields(value)...)
+	}
+	var err error
+	r.process, err = start(r.dir, "KILL", "eady to accept connections", r.program, args...)
+	return err
+}
+
+// Stop kills the server: connections are cut and nothing is written out.
+func (r *Redis) Stop() error { return r.process.stop() }
+
+// Log returns the last lines of the server's log.
+func (r *Redis) Log() string { return r.process.lines() }
+
+// Close ends the server and deletes what it has written.
+func (r *Redis) Close() error {
+	if r.process != nil {
+		select {
+		case <-r.process.ended:
+		default:
+			if err := r.process.stop(); err != nil {
+				return err
+			}
+		}
+	}
+	return os.RemoveAll(r.dir)
+}
+
+// Addr returns the host and port that the server listens on.
+func (r *Redis) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(r.port)) }
+
+// URL returns the address of the server as a URL.
+func (r *Redis) URL() string { return "redis://" + r.Addr() }
+
+// Command executes a command by redis-cli and returns what it prints.
+func (r *Redis) Command(args ...string) (string, error) {
+	cli := filepath.Join(filepath.Dir(r.program), strings.Replace(filepath.Base(r.program), "-server", "-cli", 1))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, cli, append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(r.port)}, args...)...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("redis-cli %s: %w:\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// sharedRedis is the server that the tests of a binary share.
+var sharedRedis struct {
+	once sync.Once
+	url  string
+	err  error
+}
+
+// prefixes counts those that tests were given.
+var prefixes atomic.Int64
+
+// SharedRedis returns the URL of a server that all tests of a binary share, and a
+// prefix that no other test has: from the environment variable STET_TEST_REDIS, or of
+// a server that is started for it and keeps nothing.
+func SharedRedis(t testing.TB) (url, prefix string) {
+	t.Helper()
+	sharedRedis.once.Do(func() {
+		if sharedRedis.url = os.Getenv("STET_TEST_REDIS"); sharedRedis.url != "" {
+			return
+		}
+		r, err := StartRedis("redis-server", Forgetful...)
+		if sharedRedis.err = err; err == nil {
+			sharedRedis.url = r.URL() // it ends with this process
+		}
+	})
+	need(t, sharedRedis.err)
+	return sharedRedis.url, fmt.Sprintf("t%d-%d-%d", os.Getpid(), time.Now().UnixNano(), prefixes.Add(1))
+}

@@ -1,0 +1,123 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stet-run/stet/store"
+)
+
+// hints tells other processes that something has changed, and hears it from them, by
+// pub/sub on one channel. What is published while another hint is on its way is one
+// hint. A hint may be lost, and who waits for one polls all the same.
+type hints struct {
+	own  string        // names this handle, whose own hints it does not hear
+	out  chan struct{} // capacity 1: something is to be told
+	in   chan struct{} // capacity 1: something was heard
+	stop chan struct{} // closed by close
+	done sync.WaitGroup
+	once *sync.Once
+}
+
+func newHints() hints {
+	return hints{out: make(chan struct{}, 1), in: make(chan struct{}, 1), stop: make(chan struct{}), once: &sync.Once{}}
+}
+
+func (h *hints) tell() { hint(h.out) }
+
+// hint wakes who waits on ch, unless it is already being woken.
+func hint(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+func (h *hints) close() {
+	h.once.Do(func() { close(h.stop) })
+	h.done.Wait()
+}
+
+// Changed implements store.Store.
+func (s *Store) Changed(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	select {
+	case <-s.hints.in:
+		return nil
+	case <-s.hints.stop:
+		return store.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// resubscribe is the pause after which a lost subscription is tried again.
+const resubscribe = 200 * time.Millisecond
+
+// listen subscribes, and begins to tell and to hear.
+func (s *Store) listen(ctx context.Context) error {
+	s.hints.own = s.handle
+	channel := s.cfg.prefix + ":changed"
+	life, end := context.WithCancel(context.Background())
+	subscribed := make(chan struct{}, 1)
+	s.hints.done.Go(func() {
+		defer end()
+		<-s.hints.stop
+	})
+	s.hints.done.Go(func() {
+		for life.Err() == nil {
+			hooked := rueidis.WithOnSubscriptionHook(life, func(rueidis.PubSubSubscription) {
+				hint(subscribed)
+				hint(s.hints.in) // what was missed meanwhile
+			})
+			err := s.client.Receive(hooked, s.client.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) {
+				if m.Message != s.hints.own {
+					hint(s.hints.in)
+				}
+			})
+			if life.Err() == nil {
+				s.cfg.log.Warn("hints from other processes are lost until the server can be reached again; polling goes on", "error", err)
+				pause(life, resubscribe)
+			}
+		}
+	})
+	s.hints.done.Go(func() {
+		for {
+			select {
+			case <-s.hints.out:
+				ctx, cancel := context.WithTimeout(life, time.Second)
+				_ = s.client.Do(ctx, s.client.B().Publish().Channel(channel).Message(s.hints.own).Build()).Error() // a hint may be lost
+				cancel()
+			case <-life.Done():
+				return
+			}
+		}
+	})
+	select {
+	case <-subscribed:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("subscribe to hints: %w", ctx.Err())
+	case <-time.After(5 * time.Second):
+		return fmt.Errorf("subscribe to hints: %w: no answer within 5 s", store.ErrUnavailable)
+	}
+}
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,60 @@
+package redis_test
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/redis"
+	"github.com/stet-run/stet/store/storetest"
+)
+
+// harness opens handles on one store, as several processes would have.
+type harness struct {
+	url     string
+	options []redis.Option
+	first   *redis.Store
+}
+
+// open returns what opens a new store for storetest.
+func openWith(options ...redis.Option) storetest.Open {
+	return func(t *testing.T, clock func() time.Time) storetest.Harness {
+		url, prefix := servers.SharedRedis(t)
+		h := &harness{url: url, options: append([]redis.Option{redis.Prefix(prefix), redis.Clock(clock), redis.Logger(slog.New(slog.DiscardHandler))}, options...)}
+		h.first = h.open(t)
+		return h
+	}
+}
+
+func (h *harness) open(t testing.TB) *redis.Store {
+	s, err := redis.Open(h.url, h.options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (h *harness) First() store.Store { return h.first }
+
+func (h *harness) Join(t testing.TB) store.Store { return h.open(t) }
+
+// Kill closes the handle: its leases stay until they end, because nobody knows that
+// the process is dead.
+func (h *harness) Kill(t testing.TB, s store.Store) bool {
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	return false
+}
+
+// TestContract checks the store against the contract and against store/memory.
+func TestContract(t *testing.T) {
+	t.Run("OneSlot", func(t *testing.T) { storetest.Run(t, openWith(redis.Slots(1))) })
+}

@@ -1,0 +1,350 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Describe implements store.Store.
+func (s *Store) Describe(ctx context.Context) (store.Description, error) {
+	replies, err := s.everywhere(ctx, describeScript, "describe the store")
+	if err != nil {
+		return store.Description{}, err
+	}
+	d := store.Description{ID: s.id, Kind: "redis", Schema: s.schema, Slots: s.slots, Durable: s.known.durable()}
+	var r reader
+	for part, m := range replies {
+		f := r.tuple(m, 4)
+		d.Now = s.observe(r.time(f[0]))
+		leases := r.list(f[1])
+		for i := 0; i+1 < len(leases); i += 2 {
+			if l := r.lease(r.text(leases[i]), r.text(leases[i+1])); l.Node != "" {
+				d.Leases = append(d.Leases, l)
+			}
+		}
+		if part > 0 {
+			continue
+		}
+		nodes := r.list(f[2])
+		for i := 0; i+1 < len(nodes); i += 2 {
+			d.Nodes = append(d.Nodes, r.node(r.text(nodes[i]), r.text(nodes[i+1])))
+		}
+		for _, w := range r.list(f[3]) {
+			d.Workflows = append(d.Workflows, r.text(w))
+		}
+	}
+	slices.Sort(d.Workflows)
+	slices.SortFunc(d.Nodes, func(a, b store.Node) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(d.Leases, func(a, b store.Lease) int {
+		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot))
+	})
+	return d, r.err
+}
+
+// lease reads a kept lease: epoch, end, node and boot.
+func (r *reader) lease(shard, kept string) store.Lease {
+	epoch, rest, _ := strings.Cut(kept, ";")
+	until, rest, _ := strings.Cut(rest, ";")
+	node, boot, ok := strings.Cut(rest, "\n")
+	if !ok {
+		r.bad("a lease cannot be read")
+	}
+	return store.Lease{Shard: parseShard(shard), Epoch: r.number(epoch), Until: store.Time(r.number(until)), Node: node, Boot: boot}
+}
+
+// about is what is kept of a node beside its ID, boot and time.
+type about struct {
+	Build     string   `json:"build,omitempty"`
+	Host      string   `json:"host,omitempty"`
+	PID       int      `json:"pid,omitempty"`
+	Workflows []string `json:"workflows,omitempty"`
+	Groups    []string `json:"groups,omitempty"`
+	Needs     []need   `json:"needs,omitempty"`
+}
+
+type need struct {
+	Group    string     `json:"group"`
+	Slot     int        `json:"slot"`
+	Workflow string     `json:"workflow"`
+	Build    string     `json:"build,omitempty"`
+	Until    store.Time `json:"until"`
+}
+
+func (r *reader) node(id, kept string) store.Node {
+	at, rest, _ := strings.Cut(kept, ";")
+	boot, text, ok := strings.Cut(rest, "\n")
+	if !ok || text == "" {
+		r.bad("a node cannot be read")
+		return store.Node{}
+	}
+	var a about
+	if err := json.Unmarshal([]byte(text[1:]), &a); err != nil {
+		r.bad("a node cannot be read: " + err.Error())
+	}
+	n := store.Node{
+		ID: id, Boot: boot, Build: a.Build, Host: a.Host, PID: a.PID, Workflows: a.Workflows, Groups: a.Groups,
+		Draining: text[0] == 'd', SeenAt: store.Time(r.number(at)),
+	}
+	for _, need := range a.Needs {
+		n.Needs = append(n.Needs, store.Need{
+			Shard: store.Shard{Group: need.Group, Slot: need.Slot}, Workflow: need.Workflow, Build: need.Build, Until: need.Until,
+		})
+	}
+	return n
+}
+
+// Register implements store.Store.
+func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) {
+	if err := n.Validate(); err != nil {
+		return 0, err
+	}
+	kept := about{Build: n.Build, Host: n.Host, PID: n.PID, Workflows: n.Workflows, Groups: n.Groups}
+	for _, of := range n.Needs {
+		kept.Needs = append(kept.Needs, need{of.Shard.Group, of.Shard.Slot, of.Workflow, of.Build, of.Until})
+	}
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return 0, err
+	}
+	holders, err := s.holders(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var a args
+	a.text(n.ID, n.Boot, flag(n.Stopped), flag(n.Draining), string(text))
+	each(&a, n.Workflows, func(w string) { a.text(w) })
+	each(&a, holders, func(h string) { a.text(h) })
+	m, err := s.one(ctx, registerScript, "register node "+n.ID, 0, a.list...)
+	if err != nil {
+		return 0, err
+	}
+	var r reader
+	f := r.tuple(m, 2)
+	if r.text(f[1]) == "1" {
+		s.hints.tell()
+	}
+	return s.observe(r.time(f[0])), r.err
+}
+
+// holders returns who holds leases in other parts than the first, which keeps the
+// nodes, each as node, newline, boot.
+func (s *Store) holders(ctx context.Context) ([]string, error) {
+	if s.parts == 1 {
+		return nil, nil
+	}
+	d, err := s.Describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, l := range d.Leases {
+		if h := l.Node + "\n" + l.Boot; !slices.Contains(list, h) {
+			list = append(list, h)
+		}
+	}
+	return list, nil
+}
+
+// epoch notes the epoch of a shard. It is an error if that went back: then the server
+// has lost what it had acknowledged, and who holds the shard is not known.
+func (s *Store) epoch(shard store.Shard, epoch int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seen := s.epochs[shard]; epoch < seen {
+		return fmt.Errorf("shard %s: %w: expected epoch %d or a later one, found %d: the server has lost acknowledged writes, as after the failover to a replica; "+
+			"this process does not touch the shard any more: see what is lost, then start it anew", shard, store.ErrDamaged, seen, epoch)
+	}
+	s.epochs[shard] = epoch
+	return nil
+}
+
+func (s *Store) seenEpoch(shard store.Shard) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.epochs[shard]
+}
+
+// byPart groups things by the part of their shard: of each part that has some their
+// places.
+func byPart[T any](s *Store, list []T, slot func(*T) int) (parts []int, places map[int][]int) {
+	places = map[int][]int{}
+	for i := range list {
+		part := s.partOf(slot(&list[i]))
+		if places[part] == nil {
+			parts = append(parts, part)
+		}
+		places[part] = append(places[part], i)
+	}
+	return parts, places
+}
+
+func slotOfShard(s *store.Shard) int { return s.Slot }
+func slotOfLease(l *store.Lease) int { return l.Shard.Slot }
+
+// acquired reads the answer about one shard.
+func (s *Store) acquired(r *reader, shard store.Shard, m reply) (store.Acquired, error) {
+	f := r.tuple(m, 2)
+	held, epoch := r.text(f[0]), r.int(f[1])
+	if err := s.epoch(shard, epoch); err != nil {
+		return store.Acquired{}, err
+	}
+	if len(f) < 5 {
+		return store.Acquired{}, nil
+	}
+	return store.Acquired{Held: held == "1", Lease: store.Lease{
+		Shard: shard, Epoch: epoch, Until: r.time(f[2]), Node: r.text(f[3]), Boot: r.text(f[4]),
+	}}, nil
+}
+
+// Acquire implements store.Store.
+func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+	if err := store.ValidateShards(shards, ttl); err != nil {
+		return nil, 0, err
+	}
+	if err := n.Validate(); err != nil {
+		return nil, 0, err
+	}
+	for _, shard := range shards {
+		if shard.Slot >= s.slots {
+			return nil, 0, fmt.Errorf("acquire: %w: expected a slot below %d, found %s", store.ErrInvalid, s.slots, shard)
+		}
+	}
+	parts, places := byPart(s, shards, slotOfShard)
+	if len(parts) == 0 {
+		now, err := s.time(ctx)
+		return nil, now, err
+	}
+	var calls []call
+	for _, part := range parts {
+		var a args
+		a.text(n.ID, n.Boot)
+		a.int(int64(ttl))
+		each(&a, places[part], func(i int) {
+			a.shard(shards[i])
+			a.text(shards[i].Group)
+			a.int(s.seenEpoch(shards[i]))
+		})
+		calls = append(calls, call{part, a.list})
+	}
+	replies, err := s.run(ctx, acquireScript, "acquire leases", calls...)
+	if err != nil {
+		return nil, 0, err
+	}
+	var r reader
+	var now store.Time
+	list := make([]store.Acquired, len(shards))
+	for k, m := range replies {
+		f := r.tuple(m, 2)
+		now = s.observe(r.time(f[0]))
+		results := r.tuple(f[1], len(places[parts[k]]))
+		for j, i := range places[parts[k]] {
+			if list[i], err = s.acquired(&r, shards[i], results[j]); err != nil {
+				return nil, 0, fmt.Errorf("acquire leases: %w", err)
+			}
+			if list[i].Held {
+				f := r.tuple(results[j], 7)
+				list[i].Clean, list[i].Suspects = r.text(f[5]) == "1", int(r.int(f[6]))
+			}
+		}
+	}
+	if s.relay != nil {
+		s.relay.look(parts)
+	}
+	s.hints.tell()
+	return list, now, r.err
+}
+
+// Renew implements store.Store.
+func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+	if err := store.ValidateShards(nil, ttl); err != nil {
+		return nil, 0, err
+	}
+	parts, places := byPart(s, leases, slotOfLease)
+	if len(parts) == 0 {
+		now, err := s.time(ctx)
+		return nil, now, err
+	}
+	var calls []call
+	for _, part := range parts {
+		var a args
+		a.int(int64(ttl))
+		each(&a, places[part], func(i int) {
+			a.shard(leases[i].Shard)
+			a.int(leases[i].Epoch)
+		})
+		calls = append(calls, call{part, a.list})
+	}
+	replies, err := s.run(ctx, renewScript, "renew leases", calls...)
+	if err != nil {
+		return nil, 0, err
+	}
+	var r reader
+	var now store.Time
+	list := make([]store.Acquired, len(leases))
+	for k, m := range replies {
+		f := r.tuple(m, 2)
+		now = s.observe(r.time(f[0]))
+		results := r.tuple(f[1], len(places[parts[k]]))
+		for j, i := range places[parts[k]] {
+			if list[i], err = s.acquired(&r, leases[i].Shard, results[j]); err != nil {
+				return nil, 0, fmt.Errorf("renew leases: %w", err)
+			}
+			list[i].Clean = list[i].Held
+		}
+	}
+	return list, now, r.err
+}
+
+// Release implements store.Store.
+func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
+	parts, places := byPart(s, leases, slotOfLease)
+	if len(parts) == 0 {
+		_, err := s.time(ctx)
+		return err
+	}
+	var calls []call
+	for _, part := range parts {
+		var a args
+		each(&a, places[part], func(i int) {
+			a.shard(leases[i].Shard)
+			a.text(leases[i].Shard.Group)
+			a.int(leases[i].Epoch)
+		})
+		calls = append(calls, call{part, a.list})
+	}
+	replies, err := s.run(ctx, releaseScript, "release leases", calls...)
+	if err != nil {
+		return err
+	}
+	var r reader
+	for _, m := range replies {
+		s.observe(r.time(r.tuple(m, 1)[0]))
+	}
+	s.hints.tell()
+	return r.err
+}
+
+// time asks for the store's time alone.
+func (s *Store) time(ctx context.Context) (store.Time, error) {
+	m, err := s.one(ctx, renewScript, "read the time", 0, "1", "0")
+	if err != nil {
+		return 0, err
+	}
+	var r reader
+	return s.observe(r.time(r.tuple(m, 1)[0])), r.err
+}
+
+// leaseArguments adds leases as slot, group, epoch.
+func (a *args) leases(list []store.Lease, which []int) {
+	each(a, which, func(i int) {
+		a.text(strconv.Itoa(list[i].Shard.Slot), list[i].Shard.Group)
+		a.int(list[i].Epoch)
+	})
+}

@@ -1,0 +1,42 @@
+-- Takes shards for a node, for as long as it says; runs that the former owner had
+-- claimed become ready, and suspect unless it has ended cleanly.
+--
+-- An epoch is at least the time in milliseconds: should the server lose acknowledged
+-- writes, no epoch is given twice.
+--
+-- Arguments: node, boot, time to live, shards (slot:group, group, the highest epoch
+-- that this process has seen of it). Lists begin with their length.
+-- Answer: time, of each shard: '1' if it is held now, epoch, end, node, boot, '1' if
+-- it was clean, suspects; or 'b' and the epoch, if that went back.
+
+local node, boot, ttl = arg(), arg(), num()
+local taken, cleans, results, order = {}, {}, {}, {}
+for i = 1, num() do
+	local shard, gr, seen = arg(), arg(), num()
+	local l = lease(shard) or { epoch = '0', till = '0', node = '', boot = '' }
+	local own = l.node == node and l.boot == boot
+	if tonumber(l.epoch) < seen then
+		results[i] = { 'b', l.epoch }
+	elseif l.node ~= '' and not own and tonumber(l.till) > now then
+		results[i] = { '0', l.epoch, l.till, l.node, l.boot }
+	else
+		local epoch = dec(math.max(tonumber(l.epoch) + 1, math.floor(now / 1000)))
+		local seconds = math.floor(now / 1000000) + math.floor(ttl / 1000000)
+		local micros = now % 1000000 + ttl % 1000000
+		if micros >= 1000000 then seconds, micros = seconds + 1, micros - 1000000 end
+		local till = string.format('%.0f%06.0f', seconds, micros)
+		call('HSET', T .. 'L', shard, epoch .. ';' .. till .. ';' .. node .. '\n' .. boot)
+		local clean = l.node == '' or own
+		results[i] = { '1', epoch, till, node, boot, clean and '1' or '', '0' }
+		cleans[shard] = clean
+		taken[gr] = taken[gr] or {}
+		taken[gr][shard] = results[i]
+	end
+end
+for gr, shards in pairs(taken) do
+	for _, no in ipairs(call('ZRANGE', T .. 'k:' .. gr, 0, -1)) do
+		local shard = dec(slotOf(no)) .. ':' .. gr
+		if shards[shard] and giveBack(no, cleans[shard]) then shards[shard][7] = dec(shards[shard][7] + 1) end
+	end
+end
+return { nowText, results }

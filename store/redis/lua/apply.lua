@@ -1,0 +1,210 @@
+-- Commands: starts of runs, and items for their inboxes.
+
+local leads = {}    -- shards whose lease the batch holds
+local again = false -- the command has been applied before, in the same batch
+local part = 0      -- of this act
+local parts = 1
+local posted = {}   -- parts to which something was put into the outbox
+
+-- readEntries reads entries from the arguments: of each its location, what stands in
+-- the hash e, which begins with a letter if there is more, that stands in the hash v.
+local function readEntries(n)
+	local list = {}
+	for i = 1, n do
+		local e = { loc = arg(), head = arg(), large = false }
+		if string.byte(e.head, 1) >= 97 then e.large = arg() end
+		list[i] = e
+	end
+	return list
+end
+
+local function writeEntry(no, ic, e, old)
+	call('HSET', T .. 'e:' .. no .. ':' .. ic, e.loc, e.head)
+	if e.large then
+		call('HSET', T .. 'v:' .. no .. ':' .. ic, e.loc, e.large)
+	elseif old and string.byte(old, 1) >= 97 then
+		call('HDEL', T .. 'v:' .. no .. ':' .. ic, e.loc)
+	end
+end
+
+-- readCommand reads a command from the arguments.
+local function readCommand()
+	local c = { what = arg(), adopt = arg() == '1', slot = num(), fr = num(), fi = num() }
+	if c.what == 'i' then
+		c.to = arg()
+		c.item = readItem()
+		return c
+	end
+	c.id, c.gr, c.home, c.wf, c.se, c.ip, c.ih, c.at = arg(), arg(), num(), arg(), arg(), arg(), arg(), arg()
+	c.seconds, c.micros, c.replace, c.pa, c.pl, c.hd = num(), num(), arg() == '1', arg(), arg(), arg()
+	c.tg, c.items, c.audit, c.entries, c.past = {}, {}, {}, {}, {}
+	for i = 1, num() do c.tg[i] = arg() end
+	for i = 1, num() do c.items[i] = readItem() end
+	c.fork = arg() == '1'
+	if c.fork then
+		c.ra, c.sa = arg(), arg()
+		c.entries = readEntries(num())
+		for i = 1, num() do
+			local it = readItem()
+			it.s, it.t = arg(), arg()
+			c.past[i] = it
+		end
+		for i = 1, num() do c.audit[i] = arg() end
+	end
+	return c
+end
+
+-- answer says what became of a command.
+local function answer(outcome, r, item, claimed)
+	return { outcome, item or '', claimed and '1' or '', snapshot(r.no, 'wt', 'ip') }
+end
+
+-- adopts takes a run in hand if the command asks for it and may.
+local function adopts(c, r)
+	if not c.adopt or not leads[dec(r.slot) .. ':' .. r.gr] then return false end
+	if again then return r.co == '2' end
+	if paused(r) or c.item and c.item.k == '10' then return false end
+	local queued = r.st == '1' and (r.co == '1' or r.wa and tonumber(r.wa) <= now)
+	if r.co == '2' or not queued and r.st ~= '3' then return false end
+	take(r, false)
+	return true
+end
+
+-- tagged and untagged keep the index of tags, each 'key=value'.
+local function tagged(no, tags)
+	for i = 1, #tags do call('ZADD', T .. 't:' .. tags[i], no, no) end
+end
+local function untagged(no, tags)
+	for i = 1, #tags do call('ZREM', T .. 't:' .. tags[i], no) end
+end
+
+-- rename gives a run's ID free, if the name that it would have instead is.
+local function rename(r)
+	local id = r.id .. '@' .. r.no
+	if #id > 255 or call('HEXISTS', T .. 'id', id) == 1 then return false end
+	call('HSET', T .. 'id', id, r.no)
+	change(r, { id = id })
+	return true
+end
+
+-- due returns when a run is to begin, or false: now.
+local function due(c)
+	local at = c.at
+	if c.seconds + c.micros > 0 then
+		local seconds, micros = c.seconds + math.floor(now / 1000000), c.micros + now % 1000000
+		if micros >= 1000000 then seconds, micros = seconds + 1, micros - 1000000 end
+		local after = string.format('%.0f%06.0f', seconds, micros)
+		if later(after, at) then at = after end
+	end
+	return later(at, nowText) and at
+end
+
+local function start(c)
+	local no = call('HGET', T .. 'id', c.id)
+	if no then
+		local r = row(no)
+		local first = call('HMGET', T .. 'r:' .. no, 'se', 'fi')
+		local seed = first[1]
+		if r.ic ~= '0' then seed = string.sub(first[2], 1, 16) end
+		if seed == c.se then
+			local claimed = adopts(c, r)
+			return answer('1', r, nil, claimed)
+		end
+		if not c.replace or r.st ~= '5' and r.st ~= '6' or not rename(r) then return answer('2', r) end
+	end
+	no = number('r', c.home, c.fr)
+	local r = { no = no, slot = c.home, id = c.id, gr = c.gr, wf = c.wf, st = '1', co = '1', ic = '0', wa = due(c), sa = c.sa ~= '0' and c.sa }
+	if r.wa then r.co = '0' end
+	local claimed = c.adopt and r.co == '1' and not again and leads[dec(r.slot) .. ':' .. r.gr]
+	if claimed then r.st, r.co, r.sa = '2', '2', r.sa or nowText end
+	local f = { 'id', c.id, 'gr', c.gr, 'wf', c.wf, 'st', r.st, 'co', r.co, 'se', c.se, 'cr', nowText, 'ih', c.ih }
+	local function set(name, value)
+		if value and value ~= '' then
+			f[#f + 1] = name
+			f[#f + 1] = value
+		end
+	end
+	set('wa', r.wa)
+	set('sa', r.sa)
+	set('ip', c.ip)
+	set('is', c.ip ~= '' and dec(#c.ip - 1))
+	set('pa', c.pa ~= '0' and c.pa)
+	set('pl', c.pl)
+	set('hd', c.hd)
+	set('tg', table.concat(c.tg, '\n'))
+	set('ra', c.fork and c.ra)
+	call('HSET', T .. 'r:' .. no, unpack(f))
+	call('HSET', T .. 'id', c.id, no)
+	call('ZADD', T .. 'R', no, no)
+	call('SADD', T .. 'w', c.wf)
+	if c.pa ~= '0' then call('ZADD', T .. 'c:' .. c.pa, no, no) end
+	place(no, r.gr, {}, r)
+	tagged(no, c.tg)
+	for i = 1, #c.entries do writeEntry(no, '0', c.entries[i]) end
+	local floor = c.fi
+	for i = 1, #c.past do
+		insert(r, c.past[i], floor, nil, c.past[i].s, c.past[i].t)
+		floor = floor + 1
+	end
+	if c.fork then note(no, c.audit) end
+	for i = 1, #c.items do
+		insert(r, c.items[i], floor)
+		floor = floor + 1
+	end
+	return answer('1', r, nil, claimed)
+end
+
+-- receive puts an item into an inbox.
+local function receive(c)
+	local it = c.item
+	local no = string.sub(c.to, 2)
+	if string.sub(c.to, 1, 1) == '=' then no = call('HGET', T .. 'id', no) end
+	local r = no and row(no)
+	if not r then return { '4' } end
+	local known = call('HGET', T .. 'x:' .. no, it.d)
+	if known then
+		if call('HGET', T .. 'i:' .. known, 'o') ~= (it.o ~= '' and it.o) then return answer('3', r) end
+		local claimed = again and adopts(c, r)
+		return answer('1', r, known, claimed)
+	end
+	if terminal(r.st) and (it.y ~= 'v' or expiring(r)) then return answer('5', r) end
+	known = insert(r, it, c.fi)
+	local claimed = adopts(c, r)
+	return answer('1', r, known, claimed)
+end
+
+local function apply(c)
+	if c.what == 's' then return start(c) end
+	return receive(c)
+end
+
+-- post puts a command into the outbox for another part, under the next number of
+-- the pair.
+local function post(to, c)
+	local n = call('HINCRBY', T .. 'oq', to, 1)
+	local blob = cmsgpack.pack(c)
+	call('RPUSH', T .. 'o:' .. to, blob)
+	posted[#posted + 1] = to
+	return { '0', to, dec(n), blob }
+end
+
+-- send carries out what a turn of the run sends, here or by the outbox. from is the
+-- part and number of the run.
+local function send(from, no, c)
+	local to = c.slot % parts
+	if to ~= part then
+		c.from, c.by = from, no
+		return post(to, c)
+	end
+	local a = apply(c)
+	if (a[1] == '4' or a[1] == '5') and c.item.k == '7' then
+		local it, lost = c.item, { what = 'i', adopt = false, slot = slotOf(no), fr = 0, fi = c.fi + 1, to = '#' .. no }
+		lost.item = { k = '6', y = 'l', d = it.d, n = it.n, o = it.o, c = it.c, g = '0', l = it.l, f = '1', v = '', h = '' }
+		if from == part then
+			receive(lost)
+		else
+			post(from, lost)
+		end
+	end
+	return a
+end

@@ -1,0 +1,236 @@
+-- Claims what is ready: first the runs whose wake time has passed, then those with an
+-- item that makes them ready, then those marked ready.
+--
+-- Arguments: the way, leases (slot, group, epoch), limit, build, '1' if what the node
+-- cannot load is asked for, workflows, runs.
+-- Lists begin with their length. The way is a: look and claim; l: only look; c: claim
+-- the given runs, which a look at all parts has chosen.
+--
+-- Answer: time, the fenced shards (slot, group), candidates of a look (class, order,
+-- number), claimed runs, unexamined items of all runs in hand (number, items), the
+-- next wake time or '', '1' if there is more, and of what the node cannot load slot,
+-- group, workflow and the latest build.
+
+local way = arg()
+local owned, groups, fenced = {}, {}, {}
+for i = 1, num() do
+	local slot, gr, epoch = arg(), arg(), arg()
+	if current(slot .. ':' .. gr, epoch) then
+		if not owned[gr] then
+			owned[gr] = {}
+			groups[#groups + 1] = gr
+		end
+		owned[gr][tonumber(slot)] = true
+	else
+		fenced[#fenced + 1] = { slot, gr }
+	end
+end
+local limit, build, asksUnfit = num(), arg(), arg() == '1'
+local workflows = {}
+for i = 1, num() do workflows[arg()] = true end
+local given = {}
+for i = 1, num() do given[i] = arg() end
+
+-- scan calls fn with members of a sorted set, in pages, until it returns true.
+local function scan(key, from, to, fn)
+	local offset = 0
+	while true do
+		local page = call('ZRANGEBYSCORE', key, from, to, 'LIMIT', offset, 100)
+		for i = 1, #page do
+			if fn(page[i]) then return end
+		end
+		if #page < 100 then return end
+		offset = offset + 100
+	end
+end
+
+-- mine returns the row of a run of the leases' shards, or nil.
+local function mine(gr, no) return owned[gr][slotOf(no)] and row(no) or nil end
+
+-- known reports whether the node has the code of a run.
+local function known(r) return workflows[r.wf] and not (build ~= '' and less(build, r.bu)) end
+
+-- takes reports whether the run may be claimed because it is due or marked ready.
+local function takes(r) return known(r) and not paused(r) end
+
+-- called reports whether an unexamined item makes a run ready.
+local function called(r, knows)
+	local isPaused = paused(r)
+	local delayed = r.st == '1' and r.wa and tonumber(r.wa) > now
+	local codeless = r.st == '7' or terminal(r.st) or isPaused
+	for _, entry in pairs(open(r)) do
+		if state(entry) == '1' then
+			local k = kind(entry)
+			if k == '4' or k == '10' then return true end
+			if k == '3' then
+				if knows or codeless or r.st == '1' then return true end
+			elseif class(entry) == 'v' then
+				if codeless or knows and not delayed then return true end
+			elseif knows and not delayed and not isPaused then
+				return true
+			end
+		end
+	end
+	return false
+end
+
+local candidates, seen = {}, {}
+local function candidate(list, class, r, order)
+	if seen[r.no] then return end
+	seen[r.no] = true
+	list[#list + 1] = { class, order, r.no, r }
+end
+
+local function byNumber(a, b)
+	if a[2] ~= b[2] then return tonumber(a[2]) < tonumber(b[2]) end
+	return tonumber(a[3]) < tonumber(b[3])
+end
+
+local function merge(list)
+	table.sort(list, byNumber)
+	for i = 1, #list do candidates[#candidates + 1] = list[i] end
+end
+
+-- look finds candidates: of each class and group one more than the limit.
+local function look()
+	local due = {}
+	for _, gr in ipairs(groups) do
+		local found, last = 0, nil
+		scan(T .. 'z:' .. gr, '-inf', nowText, function(no)
+			local r = mine(gr, no)
+			if not r or not takes(r) then return false end
+			if found > limit and r.wa ~= last then return true end
+			found, last = found + 1, r.wa
+			candidate(due, '1', r, r.wa)
+		end)
+	end
+	merge(due)
+	local calls = {}
+	for _, gr in ipairs(groups) do
+		local found = 0
+		scan(T .. 'd:' .. gr, '-inf', '+inf', function(no)
+			local r = mine(gr, no)
+			if r and r.co ~= '2' and not (takes(r) and r.wa and tonumber(r.wa) <= now) and called(r, known(r)) then
+				found = found + 1
+				candidate(calls, '2', r, '0')
+			end
+			return found > limit
+		end)
+	end
+	merge(calls)
+	local ready = {}
+	for _, gr in ipairs(groups) do
+		local found = 0
+		scan(T .. 'y:' .. gr, '-inf', '+inf', function(no)
+			local r = mine(gr, no)
+			if r and takes(r) then
+				found = found + 1
+				candidate(ready, '3', r, '0')
+			end
+			return found > limit
+		end)
+	end
+	merge(ready)
+end
+
+-- unfit finds what would be ready for a node that can load everything. It looks at
+-- some thousands of runs.
+local function unfit()
+	local latest, list = {}, {}
+	local looked = 0
+	local function note(gr, no, ready)
+		looked = looked + 1
+		local r = mine(gr, no)
+		if r and r.co ~= '2' and not known(r) and not called(r, false) and ready(r) then
+			local key = dec(r.slot) .. '\n' .. gr .. '\n' .. r.wf
+			if not latest[key] then
+				latest[key] = { dec(r.slot), gr, r.wf, r.bu }
+				list[#list + 1] = latest[key]
+			elseif less(latest[key][4], r.bu) then
+				latest[key][4] = r.bu
+			end
+		end
+		return looked == 5000
+	end
+	for _, gr in ipairs(groups) do
+		scan(T .. 'z:' .. gr, '-inf', nowText, function(no) return note(gr, no, function(r) return not paused(r) end) end)
+		scan(T .. 'd:' .. gr, '-inf', '+inf', function(no) return note(gr, no, function(r) return called(r, true) end) end)
+		scan(T .. 'y:' .. gr, '-inf', '+inf', function(no) return note(gr, no, function(r) return not paused(r) end) end)
+	end
+	return list
+end
+
+-- rests reports whether a run is claimed at rest.
+local function rests(r)
+	if paused(r) then return true end
+	for _, entry in pairs(open(r)) do
+		if entry == '1v10' then return true end
+	end
+	return false
+end
+
+local more, rows, shown, left = false, {}, {}, {}
+local function claim(r)
+	take(r, rests(r))
+	rows[#rows + 1] = snapshot(r.no, 'wt', 'ip', 'op')
+end
+
+if way == 'c' then
+	for i = 1, #given do
+		local r = row(given[i])
+		if r and r.co ~= '2' and owned[r.gr] and owned[r.gr][r.slot] then claim(r) end
+	end
+else
+	look()
+	if asksUnfit then left = unfit() end
+	if way == 'a' then
+		more = #candidates > limit
+		for i = 1, math.min(limit, #candidates) do claim(candidates[i][4]) end
+	else
+		for i = 1, #candidates do shown[i] = { candidates[i][1], candidates[i][2], candidates[i][3] } end
+	end
+end
+
+-- The unexamined items of all runs in hand, by run. 10,000 bound an answer.
+local hand, items, count = {}, {}, 0
+for _, gr in ipairs(groups) do
+	scan(T .. 'd:' .. gr, '-inf', '+inf', function(no)
+		local r = mine(gr, no)
+		if r and r.co == '2' then hand[#hand + 1] = r end
+	end)
+end
+table.sort(hand, function(a, b) return tonumber(a.no) < tonumber(b.no) end)
+for _, r in ipairs(hand) do
+	local nos = {}
+	for no, entry in pairs(open(r)) do
+		if state(entry) == '1' then nos[#nos + 1] = no end
+	end
+	table.sort(nos, function(a, b) return tonumber(a) < tonumber(b) end)
+	local list = {}
+	for i = 1, #nos do
+		if count == 10000 then
+			more = true
+			break
+		end
+		count = count + 1
+		list[i] = item(nos[i])
+	end
+	if #list > 0 then items[#items + 1] = { r.no, list } end
+end
+
+-- The next wake time. Of many sleepers whose code the node lacks only some are looked
+-- at; the answer is then earlier than need be.
+local wake = ''
+for _, gr in ipairs(groups) do
+	local looked = 0
+	scan(T .. 'z:' .. gr, '(' .. nowText, '+inf', function(no)
+		local r = mine(gr, no)
+		looked = looked + 1
+		if r and takes(r) or looked == 1000 then
+			local at = r and r.wa or call('HGET', T .. 'r:' .. no, 'wa')
+			if wake == '' or later(wake, at) then wake = at end
+			return true
+		end
+	end)
+end
+return { nowText, fenced, shown, rows, items, wake, more and '1' or '', left }

@@ -1,0 +1,14 @@
+-- Lists dead letters, newest first. Who asks filters.
+--
+-- Arguments: the number below which the list begins or '+inf', how many.
+-- Answer: of each the item, then the run's number, ID, workflow, status, incarnation.
+
+local below, limit = arg(), num()
+if below ~= '+inf' then below = '(' .. below end
+local letters = {}
+for i, no in ipairs(call('ZREVRANGEBYSCORE', T .. 'D', below, '-inf', 'LIMIT', 0, limit)) do
+	local of = call('HGET', T .. 'i:' .. no, 'r')
+	local r = row(of)
+	letters[i] = { item(no), of, r.id, r.wf, r.st, r.ic }
+end
+return letters

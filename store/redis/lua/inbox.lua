@@ -1,0 +1,97 @@
+-- The inbox of a run. The hash q of a run holds its items that are not finished:
+-- new (1), seen (2), dead (4), and updates that are consumed (3) without an answer;
+-- of each the state, the class and the kind. The class is v for a verb, u for an
+-- update, l for a letter, n for none of these.
+
+-- open returns the unfinished items of a run, by number. A turn asks once.
+local function open(r)
+	if not r.q then
+		local q, flat = {}, call('HGETALL', T .. 'q:' .. r.no)
+		for i = 1, #flat, 2 do q[flat[i]] = flat[i + 1] end
+		r.q = q
+	end
+	return r.q
+end
+
+local function state(entry) return string.sub(entry, 1, 1) end
+local function class(entry) return string.sub(entry, 2, 2) end
+local function kind(entry) return string.sub(entry, 3) end
+
+-- mark gives an item another state.
+local function mark(r, no, st, entry)
+	call('HSET', T .. 'i:' .. no, 's', st)
+	entry = st .. string.sub(entry, 2)
+	call('HSET', T .. 'q:' .. r.no, no, entry)
+	if r.q then r.q[no] = entry end
+end
+
+-- finish consumes an item; what was sent goes. An update stays open until it has an
+-- answer.
+local function finish(r, no, entry, verdict)
+	call('HSET', T .. 'i:' .. no, 's', '3')
+	call('HDEL', T .. 'i:' .. no, 'v', 'h')
+	if verdict ~= '' then call('HSET', T .. 'i:' .. no, 'a', verdict) end
+	if class(entry) == 'u' and verdict == '' then
+		mark(r, no, '3', entry)
+		return
+	end
+	call('HDEL', T .. 'q:' .. r.no, no)
+	call('ZADD', T .. 'C', no, no)
+	if r.q then r.q[no] = nil end
+end
+
+-- insert puts an item into a run's inbox and returns its number.
+local function insert(r, it, floor, no, st, sent)
+	no = no or number('i', r.slot, floor)
+	st = st or '1'
+	local f = { 'r', r.no, 'k', it.k, 'y', it.y, 's', st, 'd', it.d, 't', sent or nowText }
+	for i = 1, 8 do
+		local name = string.sub('nocglfvh', i, i)
+		local value = it[name]
+		if value and value ~= '' and not (value == '0' and (name == 'c' or name == 'g' or name == 'f')) then
+			f[#f + 1] = name
+			f[#f + 1] = value
+		end
+	end
+	call('HSET', T .. 'i:' .. no, unpack(f))
+	call('HSET', T .. 'x:' .. r.no, it.d, no)
+	if st == '3' and it.y ~= 'u' then
+		call('ZADD', T .. 'C', no, no)
+		return no
+	end
+	local entry = st .. it.y .. it.k
+	call('HSET', T .. 'q:' .. r.no, no, entry)
+	if r.q then r.q[no] = entry end
+	if st == '1' then call('ZADD', T .. 'd:' .. r.gr, r.no, r.no) end
+	return no
+end
+
+-- examine brings the index of runs with unexamined items up to date.
+local function examine(r)
+	for _, entry in pairs(open(r)) do
+		if state(entry) == '1' then
+			call('ZADD', T .. 'd:' .. r.gr, r.no, r.no)
+			return
+		end
+	end
+	call('ZREM', T .. 'd:' .. r.gr, r.no)
+end
+
+-- readItem reads an item from the arguments.
+local function readItem()
+	return { k = arg(), y = arg(), d = arg(), n = arg(), o = arg(), c = arg(), g = arg(), l = arg(), f = arg(), v = arg(), h = arg() }
+end
+
+-- item returns an item as it is answered, which Go knows in this order.
+local function item(no)
+	local f = call('HMGET', T .. 'i:' .. no, 'k', 's', 'd', 't', 'n', 'o', 'c', 'g', 'l', 'f', 'v', 'h', 'a')
+	f[14] = no
+	return f
+end
+
+-- note adds to what operators did to a run.
+local function note(no, audit)
+	for i = 1, #audit do
+		call('RPUSH', T .. 'a:' .. no, dec(call('LLEN', T .. 'a:' .. no) + 1) .. ';' .. nowText .. ';' .. audit[i])
+	end
+end

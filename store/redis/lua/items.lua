@@ -1,0 +1,18 @@
+-- Returns items of a run: those with the IDs, or with none those new or seen.
+--
+-- Arguments: run, IDs. Answer: items, in no order.
+
+local no, items, seen = arg(), {}, {}
+local n = num()
+for i = 1, n do
+	local found = call('HGET', T .. 'x:' .. no, arg())
+	if found and not seen[found] then
+		seen[found] = true
+		items[#items + 1] = item(found)
+	end
+end
+if n > 0 then return items end
+for item_no, entry in pairs(open({ no = no })) do
+	if state(entry) == '1' or state(entry) == '2' then items[#items + 1] = item(item_no) end
+end
+return items

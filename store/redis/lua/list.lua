@@ -1,0 +1,35 @@
+-- Lists runs of some indexes, newest first, or some by number or ID. Who asks filters.
+--
+-- Arguments: the way, '1' with values, and of the way i (indexes): the number below
+-- which the list begins or '+inf', how many, indexes; n: numbers; d: IDs.
+-- Answer: rows.
+
+local way, values = arg(), arg() == '1'
+local nos = {}
+if way == 'i' then
+	local below, limit = arg(), num()
+	if below ~= '+inf' then below = '(' .. below end
+	local seen = {}
+	for i = 1, num() do
+		for _, no in ipairs(call('ZREVRANGEBYSCORE', T .. arg(), below, '-inf', 'LIMIT', 0, limit)) do
+			if not seen[no] then
+				seen[no] = true
+				nos[#nos + 1] = no
+			end
+		end
+	end
+	table.sort(nos, function(a, b) return tonumber(a) > tonumber(b) end)
+	for i = #nos, limit + 1, -1 do nos[i] = nil end
+else
+	for i = 1, num() do
+		nos[i] = arg()
+		if way == 'd' then nos[i] = call('HGET', T .. 'id', nos[i]) or '0' end
+	end
+end
+local rows = {}
+for i = 1, #nos do
+	if call('EXISTS', T .. 'r:' .. nos[i]) == 1 then
+		rows[#rows + 1] = values and snapshot(nos[i], 'wt', 'ip', 'op') or snapshot(nos[i])
+	end
+end
+return rows

@@ -1,0 +1,18 @@
+-- Loads runs with the entries of their incarnation and what is open in their inboxes.
+--
+-- Arguments: numbers of runs. Answer: of each run that exists its row, its entries
+-- (location, head), its items.
+
+local snapshots = {}
+for i = 1, num() do
+	local no = arg()
+	local r = row(no)
+	if r then
+		local items = {}
+		for item_no, entry in pairs(open(r)) do
+			if state(entry) ~= '4' then items[#items + 1] = item(item_no) end
+		end
+		snapshots[#snapshots + 1] = { snapshot(no, 'wt', 'ip', 'op'), call('HGETALL', T .. 'e:' .. no .. ':' .. r.ic), items }
+	end
+end
+return snapshots

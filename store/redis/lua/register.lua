@@ -1,0 +1,38 @@
+-- Writes a node's record and adds its workflows to those known; the heartbeat.
+-- Forgets nodes that were not heard of for 24 hours and hold no lease.
+--
+-- Arguments: node, boot, '1' if it has stopped, '1' if it is to drain, what is kept of
+-- it, workflows, who holds shards in other parts (node, newline, boot). Lists begin
+-- with their length.
+-- Answer: time, '1' if what is listed has changed other than by a heartbeat.
+
+local node, boot, stopped, drains, about = arg(), arg(), arg() == '1', arg() == '1', arg()
+local function bootOf(kept) return string.match(kept, '^%d+;([^\n]*)\n') end
+local former = call('HGET', T .. 'N', node)
+local was = former and bootOf(former) == boot
+local draining = was and string.find(former, '\nd', 1, true) and 'd' or '-'
+if stopped then
+	if was then call('HDEL', T .. 'N', node) end
+	return { nowText, '1' }
+end
+if drains then
+	if not was or draining == 'd' then return { nowText, '' } end
+	local at, rest = string.match(former, '^(%d+;[^\n]*\n).(.*)$')
+	call('HSET', T .. 'N', node, at .. 'd' .. rest)
+	return { nowText, '1' }
+end
+call('HSET', T .. 'N', node, nowText .. ';' .. boot .. '\n' .. draining .. about)
+for i = 1, num() do call('SADD', T .. 'W', arg()) end
+local holds = {}
+for i = 1, num() do holds[arg()] = true end
+local leases = call('HVALS', T .. 'L')
+for i = 1, #leases do
+	local n, b = string.match(leases[i], '^%d+;%d+;([^\n]*)\n(.*)$')
+	holds[n .. '\n' .. b] = true
+end
+local all = call('HGETALL', T .. 'N')
+for i = 1, #all, 2 do
+	local at = tonumber(string.match(all[i + 1], '^(%d+);'))
+	if at + 86400000000 < now and not holds[all[i] .. '\n' .. bootOf(all[i + 1])] then call('HDEL', T .. 'N', all[i]) end
+end
+return { nowText, was and '' or '1' }

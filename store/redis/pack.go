@@ -1,0 +1,301 @@
+package redis
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/stet-run/stet/store"
+)
+
+// args builds the arguments of a script.
+type args struct{ list []string }
+
+func (a *args) text(values ...string)   { a.list = append(a.list, values...) }
+func (a *args) int(n int64)             { a.list = append(a.list, strconv.FormatInt(n, 10)) }
+func (a *args) count(n int)             { a.int(int64(n)) }
+func (a *args) value(b []byte)          { a.list = append(a.list, value(b)) }
+func (a *args) bool(is bool)            { a.list = append(a.list, flag(is)) }
+func (a *args) seed(s store.Seed)       { a.list = append(a.list, string(s[:])) }
+func (a *args) items(n []store.ItemNo)  { each(a, n, func(no store.ItemNo) { a.int(int64(no)) }) }
+func (a *args) shard(shard store.Shard) { a.list = append(a.list, shardText(shard)) }
+
+// each adds a list with its length.
+func each[T any](a *args, list []T, add func(T)) {
+	a.count(len(list))
+	for _, x := range list {
+		add(x)
+	}
+}
+
+func flag(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+// value is how bytes that may be missing are kept: nothing, or v and the bytes.
+func value(b []byte) string {
+	if b == nil {
+		return ""
+	}
+	return "v" + string(b)
+}
+
+// bytesOf is the inverse of value.
+func bytesOf(s string) []byte {
+	if s == "" {
+		return nil
+	}
+	return []byte(s[1:])
+}
+
+func shardText(s store.Shard) string { return strconv.Itoa(s.Slot) + ":" + s.Group }
+
+func parseShard(text string) store.Shard {
+	slot, group, _ := strings.Cut(text, ":")
+	n, _ := strconv.Atoi(slot) // written by shardText
+	return store.Shard{Group: group, Slot: n}
+}
+
+// head is the kept form of an entry, and its value if that is large. The first byte
+// is the state, as a digit or, with a large value, as a letter; then follow, for the
+// scripts, number and time of the completion, then the rest in varints and the value.
+func head(e *store.Entry) (head string, large []byte) {
+	first := byte('0') + byte(e.State)
+	kind := byte('n')
+	switch {
+	case len(e.Value) >= store.LargeValue:
+		first, kind, large = 'a'-1+byte(e.State), 'l', e.Value
+	case e.Value != nil:
+		kind = 'i'
+	}
+	b := make([]byte, 0, 96+len(e.Value))
+	b = append(b, first)
+	b = strconv.AppendInt(b, e.Seq, 10)
+	b = append(b, ',')
+	b = strconv.AppendInt(b, int64(e.At), 10)
+	b = append(b, ';')
+	for _, n := range [...]int64{int64(e.Kind), e.Born, int64(e.Wake), int64(e.Attempt), int64(e.Generation), int64(e.Started), int64(e.Ended), int64(len(e.Value))} {
+		b = binary.AppendVarint(b, n)
+	}
+	b = append(b, flag(e.Owes)[0], kind)
+	if kind == 'i' {
+		b = append(b, e.Value...)
+	}
+	return string(b), large
+}
+
+// entryOf is the inverse of head. A large value is left out.
+func entryOf(loc, head string) (store.Entry, error) {
+	bad := fmt.Errorf("%w: the entry at %q cannot be read", store.ErrDamaged, loc)
+	e := store.Entry{Loc: loc}
+	numbers, rest, ok := strings.Cut(head, ";")
+	if !ok || len(numbers) < 4 {
+		return e, bad
+	}
+	first := numbers[0]
+	if e.State = store.EntryState(first - '0'); first >= 'a' {
+		e.State = store.EntryState(first - 'a' + 1)
+	}
+	seq, at, _ := strings.Cut(numbers[1:], ",")
+	var err error
+	if e.Seq, err = strconv.ParseInt(seq, 10, 64); err != nil {
+		return e, bad
+	}
+	t, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || e.State < store.Open || e.State > store.Withdrawn {
+		return e, bad
+	}
+	e.At = store.Time(t)
+	data := []byte(rest)
+	var n [8]int64
+	for i := range n {
+		v, size := binary.Varint(data)
+		if size <= 0 {
+			return e, bad
+		}
+		n[i], data = v, data[size:]
+	}
+	if len(data) < 2 {
+		return e, bad
+	}
+	e.Kind, e.Born, e.Wake, e.Attempt = store.Kind(n[0]), n[1], store.Time(n[2]), int(n[3])
+	e.Generation, e.Started, e.Ended, e.Size = int(n[4]), store.Time(n[5]), store.Time(n[6]), int(n[7])
+	e.Owes = data[0] == '1'
+	switch data[1] {
+	case 'i':
+		e.Value = data[2:]
+		if len(e.Value) != e.Size {
+			return e, bad
+		}
+	case 'n', 'l':
+	default:
+		return e, bad
+	}
+	return e, nil
+}
+
+func (a *args) entries(list []store.Entry) {
+	a.count(len(list))
+	for i := range list {
+		h, large := head(&list[i])
+		a.text(list[i].Loc, h)
+		if large != nil {
+			a.value(large)
+		}
+	}
+}
+
+// class is what the scripts know of an item's kind.
+func class(k store.ItemKind) string {
+	switch {
+	case k.Verb():
+		return "v"
+	case k == store.ItemUpdate:
+		return "u"
+	case k.Letter():
+		return "l"
+	}
+	return "n"
+}
+
+func (a *args) item(it *store.Item) {
+	a.int(int64(it.Kind))
+	a.text(class(it.Kind), it.ID, it.Name, it.Origin)
+	a.int(int64(it.Incarnation))
+	a.int(int64(it.Generation))
+	a.text(it.Loc)
+	a.bool(it.Failed)
+	a.value(it.Value)
+	a.value(it.Headers)
+}
+
+// origin is the kept form of how a run began.
+func origin(o *store.Origin) string { return string(o.Seed[:]) + string(o.Input[:]) + o.Workflow }
+
+func originOf(s string) (o store.Origin) {
+	if len(s) < len(o.Seed)+len(o.Input) {
+		return o
+	}
+	copy(o.Seed[:], s)
+	copy(o.Input[:], s[len(o.Seed):])
+	o.Workflow = s[len(o.Seed)+len(o.Input):]
+	return o
+}
+
+// audit is the kept form of an operator's act, without number and time.
+func audit(e *store.Audit) string {
+	var b []byte
+	for _, s := range [...]string{e.Who, e.Verb, e.Why, e.Detail} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	return string(b)
+}
+
+func auditOf(kept string) (e store.Audit, err error) {
+	bad := fmt.Errorf("%w: an audit cannot be read", store.ErrDamaged)
+	no, rest, _ := strings.Cut(kept, ";")
+	at, packed, ok := strings.Cut(rest, ";")
+	t, err := strconv.ParseInt(at, 10, 64)
+	if !ok || err != nil {
+		return e, bad
+	}
+	if e.No, err = strconv.Atoi(no); err != nil {
+		return e, bad
+	}
+	e.Time = store.Time(t)
+	data := []byte(packed)
+	for _, field := range [...]*string{&e.Who, &e.Verb, &e.Why, &e.Detail} {
+		n, size := binary.Uvarint(data)
+		if size <= 0 || n > uint64(len(data)-size) {
+			return e, bad
+		}
+		*field, data = string(data[size:size+int(n)]), data[size+int(n):]
+	}
+	return e, nil
+}
+
+func (a *args) audit(list []store.Audit) {
+	a.count(len(list))
+	for i := range list {
+		a.text(audit(&list[i]))
+	}
+}
+
+// floors are the numbers that a command may use up, above those that were seen.
+type floors struct{ runs, items int64 }
+
+// command adds a command. at is what it may use.
+func (s *Store) command(a *args, c *store.Command, at floors) {
+	if c.Start == nil {
+		a.text("i", flag(c.Adopt))
+		a.count(s.slotOfCommand(c))
+		a.int(at.runs)
+		a.int(at.items)
+		if c.RunNo != 0 {
+			a.text("#" + strconv.FormatInt(int64(c.RunNo), 10))
+		} else {
+			a.text("=" + c.RunID)
+		}
+		a.item(c.Item)
+		return
+	}
+	st := c.Start
+	a.text("s", flag(c.Adopt))
+	a.count(s.slotOfCommand(c))
+	a.int(at.runs)
+	a.int(at.items)
+	a.text(st.ID, st.Shard.Group)
+	a.count(st.Shard.Slot)
+	a.text(st.Workflow)
+	a.seed(st.Seed)
+	a.value(st.Input)
+	sum := sha256.Sum256(st.Input)
+	a.text(string(sum[:]))
+	a.int(int64(st.At))
+	a.int(int64(st.After) / 1_000_000)
+	a.int(int64(st.After) % 1_000_000)
+	a.bool(st.Existing == store.ReplaceFailed)
+	a.int(int64(st.Parent))
+	a.text(st.ParentLoc)
+	a.value(st.Headers)
+	each(a, store.MergeTags(nil, st.Tags), func(p store.Pair) { a.text(p.Key + "=" + p.Value) })
+	a.count(len(st.Items))
+	for i := range st.Items {
+		a.item(&st.Items[i])
+	}
+	a.bool(st.Fork != nil)
+	if f := st.Fork; f != nil {
+		random := ""
+		if f.Random != (store.Seed{}) {
+			random = string(f.Random[:])
+		}
+		a.text(random)
+		a.int(int64(f.Started))
+		a.entries(f.Entries)
+		a.count(len(f.Items))
+		for i := range f.Items {
+			a.item(&f.Items[i])
+			a.int(int64(f.Items[i].State))
+			a.int(int64(f.Items[i].Sent))
+		}
+		a.audit(f.Audit)
+	}
+}
+
+// uses returns how many numbers a command may use up. A watch may be answered.
+func uses(c *store.Command) floors {
+	if c.Start == nil {
+		return floors{0, 2}
+	}
+	f := floors{1, int64(len(c.Start.Items))}
+	if c.Start.Fork != nil {
+		f.items += int64(len(c.Start.Fork.Items))
+	}
+	return f
+}

@@ -1,0 +1,338 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Store is a store on a Redis or Valkey server, or a cluster of them. It is safe for
+// concurrent use.
+type Store struct {
+	cfg    config
+	client rueidis.Client
+	handle string // names this handle among all
+	id     string
+	slots  int
+	parts  int
+	schema int
+	seen   *numbers
+	latest atomic.Int64 // store time
+	known  settings
+
+	closed atomic.Bool
+	hints  hints
+	relay  *relayer // nil: one part
+
+	mu      sync.Mutex
+	batches map[[2]string]int64   // the last one of each boot of this process, by node and boot
+	epochs  map[store.Shard]int64 // the highest that was seen
+}
+
+var _ store.Store = (*Store)(nil)
+
+// numbers are the highest numbers of runs and items that are known, each without
+// its slot.
+type numbers struct{ runs, items atomic.Int64 }
+
+type config struct {
+	url      string
+	prefix   string
+	slots    int
+	parts    int
+	volatile bool
+	now      func() time.Time
+	log      *slog.Logger
+	seen     *numbers
+}
+
+// Option is an option of Open.
+type Option func(*config)
+
+// Prefix is what the names of the store's keys begin with, so that several stores
+// can be on one server. It must not contain braces. The default is "stet".
+func Prefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
+
+// Slots is how many slots a new store gets; the default is 256. A store that is there
+// keeps its own.
+func Slots(n int) Option { return func(c *config) { c.slots = n } }
+
+// Spread gives a new store on a single server a hash tag for each slot, as it would
+// have on a cluster, so that its keys can be moved to one later. Acts on several
+// slots are then not atomic, as described in the package documentation. On a cluster
+// a new store is always spread.
+func Spread() Option { return func(c *config) { c.parts = -1 } }
+
+// Volatile accepts a server without an append-only file: what was acknowledged may
+// be lost when the server ends.
+func Volatile() Option { return func(c *config) { c.volatile = true } }
+
+// Logger gets what happens outside of calls. The default is slog.Default.
+func Logger(log *slog.Logger) Option { return func(c *config) { c.log = log } }
+
+// Clock makes the store read the time from now instead of asking the server; it is
+// safe for concurrent use. What it returns may go back; the store's time does not.
+// For tests.
+func Clock(now func() time.Time) Option { return func(c *config) { c.now = now } }
+
+const (
+	defaultSlots = 256
+	maxSlots     = 16384
+	thisSchema   = 1
+)
+
+// Open opens the store at a URL and makes it if it is not there:
+//
+//	redis://[USER:PASSWORD@]HOST:PORT[/DB]       a server, or any node of a cluster
+//	redis://HOST:PORT?addr=HOST:PORT             further nodes of a cluster
+//	redis://HOST:PORT?master_set=NAME            sentinels, and the name they watch
+//	rediss://…                                   with TLS
+//	unix:///PATH                                 a Unix socket
+//
+// The parameters prefix=NAME and volatile=1 do what [Prefix] and [Volatile] do. Errors: store.ErrInvalid if the URL
+// or an option is wrong, or the server is one that would break the store's promises;
+// store.ErrSchema if the server or the store's schema is too old or too new;
+// store.ErrUnavailable if the server cannot be reached.
+func Open(url string, opts ...Option) (*Store, error) {
+	return OpenContext(context.Background(), url, opts...)
+}
+
+// OpenContext is Open with a context for reaching the server.
+func OpenContext(ctx context.Context, url string, opts ...Option) (*Store, error) {
+	cfg := config{url: url, prefix: "stet", slots: defaultSlots, parts: 1, log: slog.Default(), seen: &numbers{}}
+	option, err := parse(&cfg, url)
+	if err != nil {
+		return nil, err
+	}
+	for _, opt := range opts {
+		opt(&cfg)
+	}
+	if strings.ContainsAny(cfg.prefix, "{}") || cfg.prefix == "" || len(cfg.prefix) > 100 {
+		return nil, fmt.Errorf("open %s: %w: expected a prefix of 1 to 100 bytes without braces, found %q", redact(url), store.ErrInvalid, cfg.prefix)
+	}
+	if cfg.slots < 1 || cfg.slots > maxSlots {
+		return nil, fmt.Errorf("open %s: %w: expected 1 to %d slots, found %d", redact(url), store.ErrInvalid, maxSlots, cfg.slots)
+	}
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w: %w", redact(url), store.ErrUnavailable, err)
+	}
+	s := &Store{
+		cfg: cfg, client: client, slots: cfg.slots, parts: 1, seen: cfg.seen,
+		batches: map[[2]string]int64{}, epochs: map[store.Shard]int64{}, hints: newHints(),
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", redact(url), err), s.Close())
+	}
+	return s, nil
+}
+
+// parse reads the URL, of which the client does not know the parameter prefix.
+func parse(cfg *config, text string) (rueidis.ClientOption, error) {
+	option, err := rueidis.ParseURL(text)
+	if err != nil {
+		return option, fmt.Errorf("open %s: %w: expected the URL of a Redis server: %w", redact(text), store.ErrInvalid, err)
+	}
+	if _, query, ok := strings.Cut(text, "?"); ok {
+		for pair := range strings.SplitSeq(query, "&") {
+			if prefix, ok := strings.CutPrefix(pair, "prefix="); ok {
+				cfg.prefix = prefix
+			}
+			cfg.volatile = cfg.volatile || pair == "volatile=1"
+		}
+	}
+	option.DisableCache = true
+	option.DisableRetry = true // an act that may have happened is not repeated behind the caller's back
+	option.PipelineMultiplex = -1
+	if option.Sentinel.MasterSet != "" {
+		option.Sentinel.Username, option.Sentinel.Password = option.Username, option.Password
+		option.Sentinel.TopologyRefreshInterval = 5 * time.Second
+	}
+	option.ClusterOption.ShardsRefreshInterval = 5 * time.Second
+	return option, nil
+}
+
+// redact leaves a password out of a URL.
+func redact(text string) string {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return text
+	}
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		rest = "…@" + rest[at+1:]
+	}
+	return scheme + "://" + rest
+}
+
+// open looks at the servers and reads what the store is.
+func (s *Store) open(ctx context.Context) error {
+	if err := s.inspect(ctx); err != nil {
+		return err
+	}
+	parts := 1
+	if s.known.cluster || s.cfg.parts < 0 {
+		parts = s.cfg.slots
+	}
+	s.handle = random()
+	m, err := s.one(ctx, openScript, "read the store", 0, random(), strconv.Itoa(s.cfg.slots), strconv.Itoa(parts))
+	if err != nil {
+		return err
+	}
+	var r reader
+	f := r.tuple(m, 7)
+	schema, oldest := r.int(f[1]), r.int(f[2])
+	s.id, s.schema, s.slots, s.parts = r.text(f[0]), int(schema), int(r.int(f[3])), int(r.int(f[4]))
+	s.saw(r.int(f[5]), r.int(f[6]))
+	switch {
+	case r.err != nil:
+		return r.err
+	case oldest > thisSchema:
+		return fmt.Errorf("%w: expected a schema that version %d can use, found one that needs %d: use a newer binary", store.ErrSchema, thisSchema, oldest)
+	case s.slots < 1 || s.parts < 1 || s.parts > s.slots:
+		return fmt.Errorf("%w: the store has %d slots in %d parts", store.ErrDamaged, s.slots, s.parts)
+	case s.known.cluster && s.parts == 1 && s.slots > 1:
+		s.cfg.log.Warn("the store has one hash tag and so uses one node of the cluster: make one on the cluster, or with Spread, to use all", "prefix", s.cfg.prefix)
+	}
+	if s.parts > 1 {
+		if err := s.readNumbers(ctx); err != nil {
+			return err
+		}
+		s.relay = newRelayer(s)
+	}
+	return s.listen(ctx)
+}
+
+func random() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // which never fails
+	return hex.EncodeToString(id[:])
+}
+
+// readNumbers reads the highest numbers of all parts.
+func (s *Store) readNumbers(ctx context.Context) error {
+	replies, err := s.everywhere(ctx, numbersScript, "read numbers")
+	if err != nil {
+		return err
+	}
+	var r reader
+	for _, m := range replies {
+		f := r.tuple(m, 2)
+		s.saw(r.int(f[0]), r.int(f[1]))
+	}
+	return r.err
+}
+
+// Close closes the connections. Leases that are held stay until they end.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.hints.close()
+	if s.relay != nil {
+		s.relay.close()
+	}
+	s.client.Close()
+	return nil
+}
+
+// tag is what the keys of a part begin with.
+func (s *Store) tag(part int) string { return "{" + s.cfg.prefix + ":" + strconv.Itoa(part) + "}" }
+
+// head returns the arguments that every script has: see base.lua.
+func (s *Store) head() []string {
+	clock := int64(0)
+	if s.cfg.now != nil {
+		s.observe(store.TimeOf(s.cfg.now()))
+		clock = s.latest.Load()
+	}
+	return []string{strconv.Itoa(s.slots), strconv.FormatInt(clock, 10), strconv.FormatInt(s.latest.Load(), 10)}
+}
+
+// observe notes the store's time; it returns the latest.
+func (s *Store) observe(now store.Time) store.Time {
+	for {
+		last := s.latest.Load()
+		if int64(now) <= last {
+			return store.Time(last)
+		}
+		if s.latest.CompareAndSwap(last, int64(now)) {
+			return now
+		}
+	}
+}
+
+// saw notes numbers of runs and items, without their slots.
+func (s *Store) saw(runs, items int64) {
+	raise(&s.seen.runs, runs)
+	raise(&s.seen.items, items)
+}
+
+func raise(n *atomic.Int64, to int64) {
+	for last := n.Load(); to > last; last = n.Load() {
+		if n.CompareAndSwap(last, to) {
+			return
+		}
+	}
+}
+
+// reserve returns numbers above all that were seen. With one part the part itself
+// counts, and there is nothing to reserve.
+func (s *Store) reserve(use floors) floors {
+	if s.parts == 1 {
+		return floors{}
+	}
+	return floors{s.seen.runs.Add(use.runs) - use.runs, s.seen.items.Add(use.items) - use.items}
+}
+
+// sawAnswer notes the numbers of an answer.
+func (s *Store) sawAnswer(a *store.Answer) {
+	if s.parts > 1 {
+		s.saw(int64(a.Run.No)/int64(s.slots), int64(a.Item)/int64(s.slots))
+	}
+}
+
+// slotOf is the slot of a run's ID.
+func (s *Store) slotOf(id string) int { return int(xxhash.Sum64String(id) % uint64(s.slots)) }
+
+func (s *Store) partOf(slot int) int { return slot % s.parts }
+
+func (s *Store) partOfRun(no store.RunNo) int { return s.partOf(int(int64(no) % int64(s.slots))) }
+
+// slotOfCommand is the slot of the run that a command is for.
+func (s *Store) slotOfCommand(c *store.Command) int {
+	switch {
+	case c.Start != nil:
+		return c.Start.Shard.Slot
+	case c.RunNo != 0:
+		return int(int64(c.RunNo) % int64(s.slots))
+	}
+	return s.slotOf(c.RunID)
+}
+
+// check reports whether commands keep the contract, of this store.
+func (s *Store) check(commands []store.Command) error {
+	for i := range commands {
+		st := commands[i].Start
+		switch {
+		case st == nil:
+		case st.Shard.Slot >= s.slots:
+			return fmt.Errorf("%w: start of %q: expected a slot below %d, found %d", store.ErrInvalid, st.ID, s.slots, st.Shard.Slot)
+		case s.parts > 1 && st.Shard.Slot != s.slotOf(st.ID):
+			return fmt.Errorf("%w: start of %q: expected slot %d, found %d", store.ErrInvalid, st.ID, s.slotOf(st.ID), st.Shard.Slot)
+		}
+	}
+	return nil
+}

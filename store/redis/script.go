@@ -1,0 +1,195 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stet-run/stet/store"
+)
+
+//go:embed lua/*.lua
+var luaFiles embed.FS
+
+// script is an act that the server carries out. It is named by its file.
+type script struct {
+	name string
+	body string
+	sha  string
+	read bool // changes nothing
+}
+
+func newScript(name string, read bool, libraries ...string) *script {
+	var body strings.Builder
+	for _, file := range append(append([]string{"base"}, libraries...), name) {
+		text, err := luaFiles.ReadFile("lua/" + file + ".lua")
+		if err != nil {
+			panic(err) // the files are compiled in
+		}
+		body.Write(text)
+		body.WriteByte('\n')
+	}
+	sum := sha1.Sum([]byte(body.String()))
+	return &script{name: name, body: body.String(), sha: hex.EncodeToString(sum[:]), read: read}
+}
+
+var (
+	commitScript   = newScript("commit", false, "inbox", "apply")
+	deliverScript  = newScript("deliver", false, "inbox", "apply")
+	outboxScript   = newScript("outbox", false)
+	claimScript    = newScript("claim", false, "inbox")
+	acquireScript  = newScript("acquire", false, "giveback")
+	renewScript    = newScript("renew", false)
+	releaseScript  = newScript("release", false, "giveback")
+	registerScript = newScript("register", false)
+	describeScript = newScript("describe", true)
+	loadScript     = newScript("load", true, "inbox")
+	listScript     = newScript("list", true)
+	countScript    = newScript("count", true)
+	historyScript  = newScript("history", true)
+	itemsScript    = newScript("items", true, "inbox")
+	feedsScript    = newScript("feeds", true)
+	auditScript    = newScript("audit", true)
+	streamScript   = newScript("stream", true)
+	deadScript     = newScript("dead", true, "inbox")
+	discardScript  = newScript("discard", false, "inbox")
+	sweepScript    = newScript("sweep", false, "keeps")
+	parentsScript  = newScript("parents", true, "keeps")
+	currentScript  = newScript("current", true)
+	openScript     = newScript("open", false)
+	numbersScript  = newScript("numbers", true)
+)
+
+// call is one execution of a script on one part.
+type call struct {
+	part int
+	args []string
+}
+
+// reply is what a script has answered.
+type reply = rueidis.RedisMessage
+
+// run executes a script on parts, in one pipeline. Calls for one part are carried
+// out in their order. what names the act for errors.
+func (s *Store) run(ctx context.Context, sc *script, what string, calls ...call) ([]reply, error) {
+	if s.closed.Load() {
+		return nil, store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	replies := make([]reply, len(calls))
+	todo := make([]int, len(calls))
+	for i := range todo {
+		todo[i] = i
+	}
+	for try := 0; len(todo) > 0; try++ {
+		results := s.execute(ctx, sc, calls, todo)
+		var missing []int
+		var failure error
+		for k, i := range todo {
+			m, err := results[k].ToMessage()
+			if redisErr, ok := rueidis.IsRedisErr(err); ok && redisErr.IsNoScript() && try < 3 {
+				missing = append(missing, i)
+				continue
+			}
+			if err != nil && failure == nil {
+				failure = err
+			}
+			replies[i] = m
+		}
+		if failure != nil {
+			return nil, classify(what, failure, !sc.read && len(calls) > 1)
+		}
+		if todo = missing; len(todo) > 0 {
+			if err := s.load(ctx, sc); err != nil {
+				return nil, classify(what, err, false)
+			}
+		}
+	}
+	return replies, nil
+}
+
+// execute sends calls and waits for what they answer.
+func (s *Store) execute(ctx context.Context, sc *script, calls []call, which []int) []rueidis.RedisResult {
+	commands := make(rueidis.Commands, len(which))
+	for k, i := range which {
+		args := append(slices.Clip(s.head()), calls[i].args...)
+		commands[k] = s.client.B().Evalsha().Sha1(sc.sha).Numkeys(1).Key(s.tag(calls[i].part) + "n").Arg(args...).Build()
+	}
+	if len(commands) == 1 {
+		return []rueidis.RedisResult{s.client.Do(ctx, commands[0])}
+	}
+	return s.client.DoMulti(ctx, commands...)
+}
+
+// one executes a script on one part.
+func (s *Store) one(ctx context.Context, sc *script, what string, part int, args ...string) (reply, error) {
+	replies, err := s.run(ctx, sc, what, call{part, args})
+	if err != nil {
+		return reply{}, err
+	}
+	return replies[0], nil
+}
+
+// everywhere executes a script with the same arguments on all parts.
+func (s *Store) everywhere(ctx context.Context, sc *script, what string, args ...string) ([]reply, error) {
+	calls := make([]call, s.parts)
+	for i := range calls {
+		calls[i] = call{i, args}
+	}
+	return s.run(ctx, sc, what, calls...)
+}
+
+// load gives a script to the servers that may not have it: they forget scripts when
+// they restart, and one that takes over has none.
+func (s *Store) load(ctx context.Context, sc *script) error {
+	var failed error
+	for _, node := range s.client.Nodes() {
+		err := node.Do(ctx, node.B().ScriptLoad().Script(sc.body).Build()).Error()
+		if err == nil {
+			continue
+		}
+		if failed == nil {
+			failed = err // a replica of a cluster may be down
+		}
+	}
+	if _, ok := rueidis.IsRedisErr(failed); ok {
+		return failed
+	}
+	return nil
+}
+
+// classes are the answers of a server that cannot carry out an act now, by their
+// first word. Nothing has happened then.
+var classes = []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "READONLY", "MISCONF", "OOM", "NOREPLICAS", "MOVED", "ASK", "NOSCRIPT"}
+
+// classify gives an error of the client or the server its class in the contract.
+// several says that the act had more than one part, so that some may stand.
+func classify(what string, err error, several bool) error {
+	redisErr, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("%s: %w: %w", what, store.ErrUnknown, err)
+		}
+		return fmt.Errorf("%s: %w: %w: %w", what, store.ErrUnavailable, store.ErrUnknown, err)
+	}
+	text := redisErr.Error()
+	word, rest, _ := strings.Cut(text, " ")
+	switch {
+	case word == "STET" && strings.HasPrefix(rest, "former"):
+		return fmt.Errorf("%s: %w: expected a number above that of the last batch, found %s", what, store.ErrInvalid, rest)
+	case slices.Contains(classes, word) && several:
+		return fmt.Errorf("%s: %w: %w: %w", what, store.ErrUnavailable, store.ErrUnknown, redisErr)
+	case slices.Contains(classes, word):
+		return fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, redisErr)
+	}
+	return fmt.Errorf("%s: %w", what, redisErr)
+}

@@ -1,0 +1,139 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stet-run/stet/store"
+)
+
+// settings are what the servers say of themselves, the weakest of them.
+type settings struct {
+	cluster  bool
+	software string // "Redis 7.0.15"
+	aof      bool
+	fsync    string // appendfsync, "" if the server does not tell
+	replicas bool
+}
+
+// durable says in one line what survives.
+func (k *settings) durable() string {
+	var kept string
+	switch {
+	case !k.aof:
+		kept = "no append-only file: what was acknowledged since the last snapshot is lost when the server ends"
+	case k.fsync == "always":
+		kept = "append-only file, appendfsync always: survives the death of the server and of its machine"
+	case k.fsync == "":
+		kept = "append-only file; the server does not tell appendfsync: with everysec, the last second of acknowledgements is lost with the machine"
+	case k.fsync == "no":
+		kept = "append-only file, appendfsync no: what the operating system has not written, half a minute or so, is lost with the machine"
+	default:
+		kept = "append-only file, appendfsync " + k.fsync + ": about a second of acknowledgements is lost when the server or its machine dies"
+	}
+	if k.replicas {
+		kept += "; the failover to a replica may lose the last acknowledgements"
+	}
+	return k.software + ", " + kept
+}
+
+// minVersion is the oldest server.
+const minVersion = "6.2.0"
+
+// inspect asks all masters for their settings. It refuses those that would break a
+// promise, and warns of what can be lost.
+func (s *Store) inspect(ctx context.Context) error {
+	s.known = settings{aof: true, fsync: "always", cluster: s.client.Mode() == rueidis.ClientModeCluster}
+	masters := 0
+	for address, node := range s.client.Nodes() {
+		text, err := node.Do(ctx, node.B().Info().Build()).ToString()
+		if err != nil {
+			if s.known.cluster {
+				continue // a replica or a node that is down; the masters are counted
+			}
+			return classify("ask "+address+" for its settings", err, false)
+		}
+		info := fields(text)
+		if info["role"] != "master" {
+			if s.known.cluster {
+				continue
+			}
+			return fmt.Errorf("%s: %w: expected a master, found a %s: open its master, or the sentinels with master_set=NAME", address, store.ErrInvalid, info["role"])
+		}
+		masters++
+		if err := s.inspectMaster(ctx, address, node, info); err != nil {
+			return err
+		}
+	}
+	if masters == 0 {
+		return fmt.Errorf("%w: no master answers", store.ErrUnavailable)
+	}
+	if !s.known.aof || s.known.fsync != "always" || s.known.replicas {
+		s.cfg.log.Warn("the Redis server can lose what was acknowledged", "durable", s.known.durable())
+	}
+	return nil
+}
+
+func (s *Store) inspectMaster(ctx context.Context, address string, node rueidis.Client, info map[string]string) error {
+	version, software := info["redis_version"], "Redis "+info["redis_version"]
+	if v := info["valkey_version"]; v != "" {
+		software = "Valkey " + v
+	}
+	if versionNumber(version) < versionNumber(minVersion) {
+		return fmt.Errorf("%s: %w: expected Redis %s or newer, or Valkey, found %s", address, store.ErrSchema, minVersion, software)
+	}
+	s.known.software = software
+	policy, fsync := info["maxmemory_policy"], ""
+	// Hosts of Redis may forbid CONFIG; INFO then has to do.
+	if config, err := node.Do(ctx, node.B().ConfigGet().Parameter("maxmemory-policy", "appendfsync").Build()).AsStrMap(); err == nil {
+		policy, fsync = config["maxmemory-policy"], config["appendfsync"]
+	} else if one, err := node.Do(ctx, node.B().ConfigGet().Parameter("appendfsync").Build()).AsStrMap(); err == nil {
+		fsync = one["appendfsync"]
+	}
+	if policy != "" && policy != "noeviction" {
+		return fmt.Errorf("%s: %w: expected maxmemory-policy noeviction, found %s, by which the server deletes runs when memory is short: set it in redis.conf or with CONFIG SET",
+			address, store.ErrInvalid, policy)
+	}
+	if info["aof_enabled"] != "1" {
+		s.known.aof = false
+		if !s.cfg.volatile {
+			return fmt.Errorf("%s: %w: expected appendonly yes, found no: every run since the last snapshot would be lost with the server: "+
+				"set appendonly yes and appendfsync always, or open the store as Volatile (parameter volatile=1 of the URL)", address, store.ErrInvalid)
+		}
+	}
+	if fsync != "always" {
+		s.known.fsync = fsync
+	}
+	if n, _ := strconv.Atoi(info["connected_slaves"]); n > 0 {
+		s.known.replicas = true
+	}
+	return nil
+}
+
+// fields reads the answer to INFO.
+func fields(text string) map[string]string {
+	all := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			all[key] = value
+		}
+	}
+	return all
+}
+
+func versionNumber(v string) int {
+	n := 0
+	for i, part := range strings.SplitN(v, ".", 3) {
+		digits := strings.TrimRightFunc(part, func(c rune) bool { return c < '0' || c > '9' })
+		k, err := strconv.Atoi(digits)
+		if err != nil {
+			return 0
+		}
+		n += k * [...]int{1_000_000, 1_000, 1}[i]
+	}
+	return n
+}

@@ -1,0 +1,178 @@
+package redis
+
+import (
+	"context"
+
+	"github.com/stet-run/stet/store"
+)
+
+// partBits is where in the number of a pass's place its part stands. Numbers of runs
+// and items are far below it.
+const partBits = 48
+
+// Sweep implements store.Store. A pass takes part after part.
+func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+	if err := req.Validate(); err != nil {
+		return store.Swept{}, err
+	}
+	w := sweep{s: s, req: &req, asked: map[store.RunNo]bool{}}
+	w.Next = req.From
+	if err := w.fenced(ctx); err != nil {
+		return store.Swept{}, err
+	}
+	for w.Rows < store.SweepRows {
+		part := int(w.Next.No >> partBits)
+		over, err := w.act(ctx, part)
+		switch {
+		case err != nil && w.Rows > 0:
+			return w.Swept, nil // what was deleted is told; the next part of the pass meets the error
+		case err != nil:
+			return store.Swept{}, err
+		case !over:
+			if len(w.ask) == 0 {
+				return w.told(), nil
+			}
+			if err := w.parents(ctx); err != nil {
+				return store.Swept{}, err
+			}
+		case part == s.parts-1:
+			w.Done = true
+			return w.told(), nil
+		default:
+			w.Next = store.SweepPlace{No: int64(part+1) << partBits}
+		}
+	}
+	return w.told(), nil
+}
+
+// sweep is one Sweep.
+type sweep struct {
+	s     *Store
+	req   *store.SweepRequest
+	asked map[store.RunNo]bool // runs whose parents in other parts were asked: whether they keep them
+	ask   []child
+	store.Swept
+}
+
+// child is a run whose parent is to be asked.
+type child struct {
+	no, parent store.RunNo
+	loc        string
+}
+
+// told tells other processes what was deleted.
+func (w *sweep) told() store.Swept {
+	if w.Rows > 0 {
+		w.s.hints.tell()
+	}
+	return w.Swept
+}
+
+// fenced finds out which leases are not current.
+func (w *sweep) fenced(ctx context.Context) error {
+	leases := w.req.Leases
+	parts, places := byPart(w.s, leases, slotOfLease)
+	var calls []call
+	for _, part := range parts {
+		var a args
+		each(&a, places[part], func(i int) {
+			a.shard(leases[i].Shard)
+			a.int(leases[i].Epoch)
+		})
+		calls = append(calls, call{part, a.list})
+	}
+	replies, err := w.s.run(ctx, currentScript, "look at leases", calls...)
+	if err != nil {
+		return err
+	}
+	var r reader
+	not := map[int]bool{}
+	for k, m := range replies {
+		for _, at := range r.list(m) {
+			if i := int(r.int(at)) - 1; i >= 0 && i < len(places[parts[k]]) {
+				not[places[parts[k]][i]] = true
+			}
+		}
+	}
+	for i := range leases {
+		if not[i] {
+			w.Fenced = append(w.Fenced, leases[i].Shard)
+		}
+	}
+	return r.err
+}
+
+// act deletes in one part. It reports whether that is over.
+func (w *sweep) act(ctx context.Context, part int) (over bool, err error) {
+	var a args
+	var which []int
+	for i := range w.req.Leases {
+		if w.s.partOf(w.req.Leases[i].Shard.Slot) == part {
+			which = append(which, i)
+		}
+	}
+	each(&a, which, func(i int) {
+		a.shard(w.req.Leases[i].Shard)
+		a.int(w.req.Leases[i].Epoch)
+	})
+	each(&a, w.req.Rules, func(rule store.Retention) {
+		a.text(rule.Workflow)
+		a.int(int64(rule.Status))
+		a.int(int64(rule.Keep))
+	})
+	a.bool(w.req.Items)
+	a.count(w.Next.Stage)
+	a.count(w.Next.Rule)
+	a.int(int64(w.Next.Ended))
+	a.int(w.Next.No & (1<<partBits - 1))
+	a.count(store.SweepRows - w.Rows)
+	a.count(part)
+	a.count(w.s.parts)
+	a.count(len(w.asked))
+	for no, keeps := range w.asked {
+		a.int(int64(no))
+		a.bool(keeps)
+	}
+	m, err := w.s.one(ctx, sweepScript, "sweep", part, a.list...)
+	if err != nil {
+		return false, err
+	}
+	var r reader
+	f := r.tuple(m, 9)
+	w.s.observe(r.time(f[0]))
+	w.Rows += int(r.int(f[2]))
+	w.Runs += int(r.int(f[3]))
+	w.Next = store.SweepPlace{Stage: int(r.int(f[4])), Rule: int(r.int(f[5])), Ended: r.time(f[6]), No: r.int(f[7]) | int64(part)<<partBits}
+	w.ask = nil
+	for _, c := range r.list(f[8]) {
+		f := r.tuple(c, 3)
+		w.ask = append(w.ask, child{store.RunNo(r.int(f[0])), store.RunNo(r.int(f[1])), r.text(f[2])})
+	}
+	return r.text(f[1]) == "1", r.err
+}
+
+// parents asks the parents of runs whether they keep them.
+func (w *sweep) parents(ctx context.Context) error {
+	parts, places := byPart(w.s, w.ask, func(c *child) int { return int(int64(c.parent) % int64(w.s.slots)) })
+	var calls []call
+	for _, part := range parts {
+		var a args
+		each(&a, places[part], func(i int) {
+			a.int(int64(w.ask[i].parent))
+			a.text(w.ask[i].loc)
+		})
+		calls = append(calls, call{part, a.list})
+	}
+	replies, err := w.s.run(ctx, parentsScript, "look at parents", calls...)
+	if err != nil {
+		return err
+	}
+	var r reader
+	for k, m := range replies {
+		f := r.tuple(m, len(places[parts[k]]))
+		for j, i := range places[parts[k]] {
+			w.asked[w.ask[i].no] = r.text(f[j]) == "1"
+		}
+	}
+	return r.err
+}
