@@ -15,8 +15,12 @@ TOOL    := GOWORK=off go tool -modfile=tools/go.mod -n
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+.PHONY: servers
+servers: ## install the servers that the tests start, where that can be done
+	@tools/servers
+
 .PHONY: test
-test: ## what a change must pass at once: vet and all tests of all modules
+test: servers ## what a change must pass at once: vet and all tests of all modules
 	go vet $(MODULES)
 	$(GOTEST) -timeout 15m $(MODULES)
 
@@ -24,7 +28,7 @@ test: ## what a change must pass at once: vet and all tests of all modules
 check: fmt lint tidy cross test race ## all of the above and below that tells right from wrong, within 15 minutes
 
 .PHONY: race
-race: ## all tests with fewer random cases, with the race detector, where there is a C compiler
+race: servers ## all tests with fewer random cases, with the race detector, where there is a C compiler
 	@if command -v "$$(go env CC)" >/dev/null; then \
 		echo "$(GOTEST) -race -short ..."; \
 		CGO_ENABLED=1 $(GOTEST) -race -short -timeout 20m $(MODULES); \
