@@ -19,6 +19,10 @@ help: ## print this list
 servers: ## install the servers that the tests start, where that can be done
 	@tools/servers
 
+.PHONY: services
+services: servers ## start a Postgres and a Redis server for local work, until an interrupt
+	@go run ./internal/servers/services
+
 .PHONY: test
 test: servers ## what a change must pass at once: vet and all tests of all modules
 	go vet $(MODULES)
