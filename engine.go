@@ -86,6 +86,12 @@ type Config struct {
 	// does not say. Default: 30 days.
 	Retention Retention
 
+	// Groups are the groups of nodes that this process belongs to, for stores on
+	// which several work at the same time: a run belongs to the group that its queue
+	// names, and is executed by one of the group's nodes. On other stores one process
+	// executes the runs of all groups. Default: the group "default", of the runs that
+	// were started without a queue.
+	Groups []string
 	// LeaseTTL is how long another process waits for this one when it has
 	// stopped without a word. Default 30 s; at least 3 times Renew.
 	LeaseTTL time.Duration
@@ -107,16 +113,17 @@ type Config struct {
 	// 10 s.
 	AloneFor time.Duration
 
-	// OnRecover is told what was found when this process took over the store. It
-	// must return soon. Default: nobody.
+	// OnRecover is told what was found when this process took over the store, or some
+	// of its shards. It must return soon. Default: nobody.
 	OnRecover func(Recovery)
 }
 
-// Recovery says what was found at taking over a store. Recovering needs nothing
-// else: what was running is ready again.
+// Recovery says what was found at taking over a store, or some of its shards.
+// Recovering needs nothing else: what was running is ready again.
 type Recovery struct {
-	Clean    bool // the former owner ended cleanly, or there was none
-	Suspects int  // runs that were executing when it did not
+	Clean    bool          // the former owners ended cleanly, or there were none
+	Suspects int           // runs that were executing when they did not
+	Shards   []store.Shard // what was taken over
 }
 
 // Engine runs workflows on a store, and starts, sends to and reads runs. Its
@@ -180,6 +187,7 @@ func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
 		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0), Retention: retention, Sweep: cfg.Sweep, Workflows: workflows, Records: recordKinds, Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
 		Limits:   e.limits,
 		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
+		Groups:   cfg.Groups,
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
 		PoisonLimit: cfg.PoisonLimit, AloneFor: cfg.AloneFor, OnRecover: onRecover,
 	})
@@ -189,17 +197,29 @@ func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Run executes workflows until ctx ends. It blocks and owns all goroutines. On a
-// store with another owner it stands by and takes over when that ends; with
-// Exclusive it returns an error that names the owner.
+// Run executes workflows until ctx ends. It blocks and owns all goroutines.
+//
+// On a store that one process works on at a time, such as a file, it stands by while
+// there is another owner, and takes over when that ends. On a store with many slots
+// it takes its share of the runs: the processes that live share the slots among them,
+// and share anew when one comes, goes or dies. There Run returns an error that wraps
+// ErrInvalid if another process of this build and one of its groups has other
+// workflows. With Exclusive it is the only one, on any store, or returns an error that
+// names who works there.
 //
 // When ctx ends nothing new begins; bodies that run may end within Grace, then
 // their contexts end; what is complete is committed; and the store is given back
 // so that others take over at once. Run then returns nil, or an error that lists
 // code and bodies that have not returned: nothing that they still do is recorded.
-func (e *Engine) Run(ctx context.Context) error { return e.inner.Run(ctx) }
+func (e *Engine) Run(ctx context.Context) error {
+	err := e.inner.Run(ctx)
+	if differ := (*engine.DifferError)(nil); errors.As(err, &differ) {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return err
+}
 
-// Owner reports whether this process executes the store's runs now.
+// Owner reports whether this process executes the store's runs, or some, now.
 func (e *Engine) Owner() bool { return e.inner.Owner() }
 
 func (cfg *Config) setDefaults() {
@@ -223,6 +243,9 @@ func (cfg *Config) setDefaults() {
 	cfg.Payloads.setDefaults()
 	pick(&cfg.MaxEntries, 100_000)
 	pick(&cfg.MaxBytes, 64<<20)
+	if len(cfg.Groups) == 0 {
+		cfg.Groups = []string{store.DefaultGroup}
+	}
 	pick(&cfg.LeaseTTL, 30*time.Second)
 	pick(&cfg.Renew, cfg.LeaseTTL/3)
 	pick(&cfg.Poll, time.Second)
@@ -309,6 +332,17 @@ func (cfg *Config) check() error {
 	cfg.Payloads.check(bad)
 	if err := cfg.Retention.check(); err != nil {
 		problems = append(problems, fmt.Errorf("config: %w", err))
+	}
+	for i, group := range cfg.Groups {
+		if err := checkName("group", group); err != nil {
+			problems = append(problems, fmt.Errorf("config: Groups[%d]: %w", i, err))
+		}
+		if group == store.SystemGroup {
+			bad("Groups[%d]: expected another name than that of the engine's own group, which every process belongs to, found %q", i, group)
+		}
+		if slices.Contains(cfg.Groups[:i], group) {
+			bad("Groups[%d]: expected each group once, found %q again", i, group)
+		}
 	}
 	formats := map[byte]bool{}
 	for i, c := range cfg.Codecs {

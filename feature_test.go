@@ -464,7 +464,7 @@ func TestRecoveryReport(t *testing.T) {
 			reports := make(chan stet.Recovery, 2)
 			cfg := stet.Config{Workflows: []stet.Definition{w}, OnRecover: func(r stet.Recovery) { reports <- r }}
 			first := startProcess(t, open(), cfg)
-			if got := <-reports; got != (stet.Recovery{Clean: true}) {
+			if got := <-reports; !got.Clean || got.Suspects != 0 || len(got.Shards) == 0 {
 				t.Errorf("a new store: %+v", got)
 			}
 			for range 3 {
@@ -473,7 +473,7 @@ func TestRecoveryReport(t *testing.T) {
 			first.handle.die()
 			first.bury(t)
 			second := startProcess(t, open(), cfg)
-			if got := <-reports; got != (stet.Recovery{Suspects: 3}) {
+			if got := <-reports; got.Clean || got.Suspects != 3 {
 				t.Errorf("after a death: %+v", got)
 			}
 			second.bury(t)

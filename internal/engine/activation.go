@@ -16,10 +16,13 @@ import (
 // activation is one run in memory.
 type activation struct {
 	t        *tenure
+	h        *holding // of the run's shard
 	no       store.RunNo
 	number   int64  // grows with each activation of the tenure
 	id       string // set before the snapshot is posted, like workflow
 	workflow Workflow
+	name     string // of the workflow
+	build    string // the run's, when it was loaded
 
 	mu      sync.Mutex
 	events  []event
@@ -146,7 +149,7 @@ func (a *activation) handle(events []event) bool {
 		case ev.unwind, ev.closed:
 			a.leave(events[i+1:])
 			if ev.again {
-				a.t.take(a.no)
+				a.t.take(a.h, a.no)
 			}
 			return false
 		case a.closing:
@@ -162,7 +165,7 @@ func (a *activation) handle(events []event) bool {
 			a.early = append(a.early, *ev)
 		case ev.claimed != nil && ev.claimed.Fresh && resting(&ev.claimed.Run):
 			a.leave(events[i+1:])
-			a.t.take(a.no) // it is decided without the code
+			a.t.take(a.h, a.no) // it is decided without the code
 			return false
 		case ev.claimed != nil:
 			if !a.open(ev) {
@@ -216,7 +219,7 @@ func (a *activation) load(s *store.Snapshot) {
 
 // fetch reads a large value for the replay.
 func (a *activation) fetch(loc string) ([]byte, error) {
-	entries, err := a.t.e.base.History(a.t.held, store.HistoryQuery{
+	entries, err := a.t.e.base.History(a.h.ctx, store.HistoryQuery{
 		Run: a.no, Incarnation: a.run.Incarnation, Locs: []string{loc}, Values: true,
 	})
 	switch {
@@ -225,7 +228,7 @@ func (a *activation) fetch(loc string) ([]byte, error) {
 	case len(entries) != 1:
 		return nil, store.ErrDamaged
 	}
-	err = a.t.e.cfg.Payloads.OpenEntries(a.t.held, a.no, a.run.Incarnation, entries)
+	err = a.t.e.cfg.Payloads.OpenEntries(a.h.ctx, a.no, a.run.Incarnation, entries)
 	return entries[0].Value, err
 }
 
@@ -286,14 +289,14 @@ func (a *activation) step() {
 	r := a.r
 	if !r.Suspended() && !a.over() {
 		watch := time.AfterFunc(slowCode, a.logSlowCode)
-		r.Advance(a.t.e.time.now(), a.t.inboxAt())
+		r.Advance(a.t.e.time.now(), a.h.inboxAt())
 		watch.Stop()
 	}
 	a.note()
 	if err := r.Broken(); err != nil {
 		a.t.log().Error("replaying; trying again later", "run_id", a.id, "error", err)
 		a.leave(nil)
-		a.t.reload(a.no)
+		a.t.reload(a.h, a.no)
 		return
 	}
 	if a.code != nil {
@@ -304,7 +307,7 @@ func (a *activation) step() {
 		}
 	}
 	a.submit()
-	if a.code != nil && !a.t.draining() {
+	if a.code != nil && !a.t.draining() && !a.h.leaving.Load() {
 		for _, b := range a.code.Bodies() {
 			a.start(b)
 		}
@@ -375,7 +378,7 @@ func (a *activation) submit() {
 	a.renewing = turn.Update != nil && turn.Update.Continue != nil
 	a.t.address(turn)
 	a.warn(turn)
-	a.t.commits.submitTurn(pendingTurn{turn: turn, done: func(result store.TurnResult) {
+	a.t.commits.submitTurn(pendingTurn{h: a.h, turn: turn, done: func(result store.TurnResult) {
 		if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
 			a.t.wakeBy(turn.Update.WakeAt)
 		}
@@ -406,14 +409,14 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 		if a.renewing {
 			a.leave(rest)
 			if a.run.Marks&store.Paused == 0 {
-				a.t.take(a.no) // still claimed, and what has come since is in its inbox
+				a.t.take(a.h, a.no) // still claimed, and what has come since is in its inbox
 			}
 			return false
 		}
 		if a.code != nil && a.code.Paused() {
 			a.leave(rest)
 			if reclaimed {
-				a.t.take(a.no)
+				a.t.take(a.h, a.no)
 			}
 			a.t.claimSoon()
 			return false
@@ -429,7 +432,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 			}
 			a.leave(rest)
 			if reclaimed {
-				a.t.take(a.no) // for a verb that came since
+				a.t.take(a.h, a.no) // for a verb that came since
 			}
 			a.t.e.ended(ended)
 			return false
@@ -443,14 +446,16 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 		a.unread = !a.heard || a.left // what was left comes again
 		a.left = false
 	case store.Fenced:
-		a.t.log().Error("a commit was fenced", "run_id", a.id, "shard", a.run.Shard)
+		if !a.h.dropped.Load() {
+			a.t.log().Error("a commit was fenced", "run_id", a.id, "shard", a.run.Shard)
+		}
 		a.leave(nil)
-		a.t.lose()
+		a.t.fenced(a.h)
 		return false
 	default:
 		a.t.log().Error("a turn was refused", "run_id", a.id, "reason", result.Reason)
 		a.closing = true
-		a.t.stall(a.run, "refused turn: "+result.Reason, func() { a.post(event{closed: true}) })
+		a.t.stall(a.h, a.run, "refused turn: "+result.Reason, func() { a.post(event{closed: true}) })
 		return false
 	}
 	return true
@@ -483,7 +488,7 @@ func (a *activation) leave(rest []event) {
 	a.t.remove(a)
 	switch {
 	case slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil && ev.claimed.Fresh }):
-		a.t.take(a.no)
+		a.t.take(a.h, a.no)
 	case a.closing || slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil || ev.item != nil }):
 		a.t.claimSoon()
 	}
@@ -513,7 +518,7 @@ func (a *activation) schedule() {
 	}
 	now := a.t.e.time.now()
 	if needsInbox && at <= now {
-		if a.t.inboxAt() >= at {
+		if a.h.inboxAt() >= at {
 			a.post(event{tick: true})
 		} else {
 			a.t.claimFor(a)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ var ErrStepTimeout = errors.New("step timeout")
 // body is a step body that was given out.
 type body struct {
 	runner.Body
+	h      *holding
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 }
@@ -127,6 +129,8 @@ func (c *crew) follow(then sequel) {
 // goroutine.
 func (c *crew) execute(j job) (then sequel) {
 	switch {
+	case j.body.h.leaving.Load(): // it begins where the shard goes
+		return nil
 	case j.body.ctx.Err() == nil:
 	case errors.Is(context.Cause(j.body.ctx), errUnwanted):
 		return j.unwanted()
@@ -197,13 +201,35 @@ func (c *crew) cancelAll() []string {
 	return places
 }
 
+// working notes the holdings of which bodies run.
+func (c *crew) working(in map[*holding]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for b := range c.running {
+		in[b.h] = true
+	}
+}
+
+// places returns where the bodies of holdings stand that run.
+func (c *crew) places(holdings []*holding) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var places []string
+	for b, runID := range c.running {
+		if slices.Contains(holdings, b.h) {
+			places = append(places, fmt.Sprintf("run %s step %s", runID, b.Location))
+		}
+	}
+	return places
+}
+
 // start has a body executed. Its context ends with the tenure, a cancel, or its
 // timeout, at which the attempt has failed whether the body returns or not. The
 // last one that is started is left to the driver, who executes it if nothing else
 // is to be done.
 func (a *activation) start(rb runner.Body) {
-	ctx, cancel := context.WithCancelCause(a.t.held)
-	b := &body{Body: rb, ctx: ctx, cancel: cancel}
+	ctx, cancel := context.WithCancelCause(a.h.ctx)
+	b := &body{Body: rb, h: a.h, ctx: ctx, cancel: cancel}
 	a.bodies[b.ID] = b
 	a.startNext()
 	a.next = &job{b, a.id, func() sequel { return a.execute(b) }, func() sequel { return a.decline(b) }}

@@ -37,7 +37,7 @@ func (c *committer) later(p pendingTurn) {
 }
 
 // elsewhere applies a command outside of the batches, where it may wait.
-func (c *committer) elsewhere(p pendingCommand) {
+func (c *committer) elsewhere(in *hand, p pendingCommand) {
 	c.t.drivers.Add(1)
 	go func() {
 		defer c.t.drivers.Done()
@@ -45,13 +45,13 @@ func (c *committer) elsewhere(p pendingCommand) {
 			answers, now, err := c.t.e.base.Apply(c.t.held, []store.Command{p.command})
 			switch {
 			case err == nil:
-				p.done(answers[0], now, nil)
+				p.done(in, answers[0], now, nil)
 				return
 			case c.t.held.Err() != nil:
-				p.done(store.Answer{}, 0, errNotOwner)
+				p.done(nil, store.Answer{}, 0, errNotOwner)
 				return
 			case !errors.Is(err, store.ErrUnavailable):
-				p.done(store.Answer{}, 0, err)
+				p.done(nil, store.Answer{}, 0, err)
 				return
 			}
 			c.t.log().Warn("a command waits for a transaction; trying again", "error", err)

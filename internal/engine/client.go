@@ -57,9 +57,9 @@ func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.A
 		c.Adopt = i < room && t.adopts(&c)
 		written := sealed[i]
 		written.Adopt = c.Adopt
-		pending[i] = pendingCommand{written, func(answer store.Answer, now store.Time, err error) {
+		pending[i] = pendingCommand{written, func(in *hand, answer store.Answer, now store.Time, err error) {
 			if err == nil {
-				t.adopt(&c, &answer, now)
+				t.adopt(in, &c, &answer, now)
 			}
 			results <- applied{i, answer, err}
 		}}
@@ -85,10 +85,12 @@ func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.A
 }
 
 // adopt takes up a run that a command of this process has made ready, or tells
-// it what has come. The committer calls it.
-func (t *tenure) adopt(c *store.Command, answer *store.Answer, now store.Time) {
+// it what has come. in is the hand with which it was committed. The committer calls
+// it.
+func (t *tenure) adopt(in *hand, c *store.Command, answer *store.Answer, now store.Time) {
 	run := &answer.Run
-	if answer.Outcome != store.Applied {
+	h := in.of[run.Shard]
+	if answer.Outcome != store.Applied || h == nil {
 		return
 	}
 	if c.Start != nil {
@@ -103,9 +105,9 @@ func (t *tenure) adopt(c *store.Command, answer *store.Answer, now store.Time) {
 				t.claimSoon()
 			}
 		case len(c.Start.Items) > 0 || run.Suspect > 0 || c.Start.Fork != nil:
-			t.take(run.No)
+			t.take(h, run.No)
 		default:
-			if a := t.expect(run.No); a != nil {
+			if a := t.expect(h, run.No); a != nil {
 				t.introduce(a, run)
 				a.post(event{snapshot: &store.Snapshot{Run: *run}})
 			}
@@ -116,13 +118,13 @@ func (t *tenure) adopt(c *store.Command, answer *store.Answer, now store.Time) {
 	item.No, item.State, item.Sent = answer.Item, store.New, now
 	if answer.Claimed {
 		claimed := &store.Claimed{Fresh: true, Run: *run, Items: []store.Item{item}}
-		if !t.tell(event{claimed: claimed}, 0) {
-			t.take(run.No)
+		if !t.tell(in, event{claimed: claimed}, 0) {
+			t.take(h, run.No)
 		}
 		return
 	}
 	// A run that is not in hand has to be claimed, though it be in memory.
-	if a := t.find(run.No); a == nil || !run.Claimed || !a.post(event{item: &item}) {
+	if a := t.find(run.No); a == nil || a.h != h || !run.Claimed || !a.post(event{item: &item}) {
 		t.claimSoon()
 	}
 }
@@ -171,12 +173,12 @@ func (e *Engine) Wait(ctx context.Context, runID string) (run store.Run, ok bool
 	}()
 	for first := true; ; first = false {
 		var changed <-chan struct{}
-		if e.Owner() {
-			// The end is told; the poll is for a tenure that is lost meanwhile.
-			if first && e.inMemory(runID) {
-				goto wait
-			}
-		} else {
+		// The end of a run of this process is told; the poll is for a shard that is
+		// lost meanwhile.
+		if first && e.inMemory(runID) {
+			goto wait
+		}
+		if !e.Owner() || e.slots > 1 && !e.holds(run.Shard) {
 			if unlisten == nil {
 				unlisten = e.hub.listen()
 			}

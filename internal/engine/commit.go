@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 // pendingTurn is a turn on its way, and who is told its verdict.
 type pendingTurn struct {
+	h      *holding // of the run's shard
 	turn   *store.Turn
 	done   func(store.TurnResult)
 	sealed *store.Turn // as it is written; submitTurn sets it
@@ -21,7 +23,7 @@ type pendingTurn struct {
 // that it caused.
 type pendingCommand struct {
 	command store.Command
-	done    func(answer store.Answer, now store.Time, err error)
+	done    func(in *hand, answer store.Answer, now store.Time, err error)
 }
 
 // committer gathers what is ready and writes it in one batch at a time. While
@@ -47,6 +49,93 @@ type batch struct {
 	number   int64
 	turns    []pendingTurn
 	commands []pendingCommand
+	hand     *hand // when it was made
+	contents store.Batch
+}
+
+// newBatch makes a batch of what is still of this tenure's shards; turns of others
+// are answered.
+func (c *committer) newBatch(turns []pendingTurn, commands []pendingCommand) *batch {
+	in := c.t.hand.Load() // before the look at the turns: a shard that is lost and taken again is seen there
+	kept := turns
+	if slices.ContainsFunc(turns, func(p pendingTurn) bool { return p.h.dropped.Load() }) {
+		kept = nil
+		for _, p := range turns {
+			if p.h.dropped.Load() {
+				p.finish(store.TurnResult{Verdict: store.Fenced})
+			} else {
+				kept = append(kept, p)
+			}
+		}
+	}
+	b := &batch{number: c.t.e.batches.Add(1), turns: kept, commands: commands, hand: in}
+	b.contents = store.Batch{
+		Node: c.t.e.cfg.Node, Boot: c.t.e.boot, No: b.number, Leases: in.leases,
+		Turns: make([]*store.Turn, len(b.turns)), Commands: make([]store.Command, len(b.commands)),
+	}
+	for i, p := range b.turns {
+		b.contents.Turns[i] = p.sealed
+	}
+	for i, p := range b.commands {
+		b.contents.Commands[i] = p.command
+	}
+	if len(in.leases) > fewLeases {
+		b.contents.Leases = c.t.touched(b)
+	}
+	return b
+}
+
+func (b *batch) empty() bool { return len(b.turns)+len(b.commands) == 0 }
+
+// finish tells the verdict.
+func (p *pendingTurn) finish(result store.TurnResult) {
+	p.done(result)
+	p.h.pending.Add(-1)
+}
+
+// fewLeases is how many leases stand in every batch; of more only those that it
+// touches.
+const fewLeases = 4
+
+// touched returns the leases of the shards in which a batch may write. Of runs that
+// are named by number, and are not in memory, it knows no shard: these are not
+// adopted, but claimed.
+func (t *tenure) touched(b *batch) []store.Lease {
+	in := b.hand
+	var leases []store.Lease
+	seen := map[*holding]bool{}
+	touch := func(h *holding) {
+		if h != nil && !seen[h] {
+			seen[h] = true
+			leases = append(leases, h.lease)
+		}
+	}
+	adopts := func(commands []store.Command) {
+		for i := range commands {
+			switch c := &commands[i]; {
+			case !c.Adopt:
+			case c.Start != nil:
+				touch(in.of[c.Start.Shard])
+			case c.RunNo != 0:
+				if a := t.find(c.RunNo); a != nil {
+					touch(in.of[a.h.lease.Shard])
+				}
+			default:
+				slot := t.e.Slot(c.RunID)
+				for _, group := range t.groups {
+					touch(in.of[store.Shard{Group: group, Slot: slot}])
+				}
+			}
+		}
+	}
+	for _, p := range b.turns {
+		touch(p.h)
+		for _, sends := range p.sealed.Sent(store.Committed) {
+			adopts(sends)
+		}
+	}
+	adopts(b.contents.Commands)
+	return leases
 }
 
 // maxBatchRows bounds one batch, so that a waiting caller never waits for more.
@@ -61,7 +150,9 @@ func newCommitter(t *tenure) *committer {
 // submitTurn hands over a turn. It may wait for objects outside the store, so the
 // committer's goroutine does not call it.
 func (c *committer) submitTurn(p pendingTurn) {
+	p.h.pending.Add(1)
 	if !c.seal(&p) {
+		p.h.pending.Add(-1)
 		return
 	}
 	c.mu.Lock()
@@ -105,8 +196,12 @@ func (c *committer) lead() bool {
 // writeHere writes a batch on the caller's goroutine. One that fails is left to
 // the committer's.
 func (c *committer) writeHere(turns []pendingTurn, commands []pendingCommand) {
-	b := &batch{c.t.e.batches.Add(1), turns, commands}
-	result, err := c.t.e.base.Commit(c.t.held, b.contents(c.t))
+	b := c.newBatch(turns, commands)
+	if b.empty() {
+		c.release()
+		return
+	}
+	result, err := c.t.e.base.Commit(c.t.held, b.contents)
 	if err == nil {
 		c.answer(b, result)
 		c.release()
@@ -130,21 +225,6 @@ func (c *committer) release() {
 	}
 }
 
-// contents returns the batch in the store's form.
-func (b *batch) contents(t *tenure) store.Batch {
-	out := store.Batch{
-		Node: t.e.cfg.Node, Boot: t.e.boot, No: b.number, Leases: t.leases,
-		Turns: make([]*store.Turn, len(b.turns)), Commands: make([]store.Command, len(b.commands)),
-	}
-	for i, p := range b.turns {
-		out.Turns[i] = p.sealed
-	}
-	for i, p := range b.commands {
-		out.Commands[i] = p.command
-	}
-	return out
-}
-
 // answer tells who has submitted something what became of it.
 func (c *committer) answer(b *batch, result store.BatchResult) {
 	c.t.e.time.observe(result.Now)
@@ -156,14 +236,17 @@ func (c *committer) answer(b *batch, result store.BatchResult) {
 		p.done(result.Turns[i])
 	}
 	for i, p := range b.turns {
-		c.t.sent(p.turn, &result.Turns[i], result.Now)
+		c.t.sent(b.hand, p.turn, &result.Turns[i], result.Now)
+		if result.Turns[i].Verdict != store.Busy {
+			p.h.pending.Add(-1)
+		}
 	}
 	for i, p := range b.commands {
 		if result.Commands[i].Outcome == store.Undecided {
-			c.elsewhere(p)
+			c.elsewhere(b.hand, p)
 			continue
 		}
-		p.done(result.Commands[i], result.Now, nil)
+		p.done(b.hand, result.Commands[i], result.Now, nil)
 	}
 }
 
@@ -177,12 +260,13 @@ func (c *committer) idle() bool {
 // take returns what is to be written next, or nil.
 func (c *committer) take() *batch {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if b := c.failed; b != nil {
 		c.failed = nil
+		c.mu.Unlock()
 		return b
 	}
 	if c.busy || len(c.turns)+len(c.commands) == 0 {
+		c.mu.Unlock()
 		return nil
 	}
 	c.busy = true
@@ -195,7 +279,7 @@ func (c *committer) take() *batch {
 	if nt == 0 && len(c.turns) > 0 {
 		nt, nc = 1, 0 // one that was left out is tried alone
 	}
-	b := &batch{c.t.e.batches.Add(1), c.turns[:nt:nt], c.commands[:nc:nc]}
+	turns, commands := c.turns[:nt:nt], c.commands[:nc:nc]
 	c.turns, c.commands = c.turns[nt:], c.commands[nc:]
 	if len(c.turns) == 0 {
 		c.turns = nil
@@ -203,7 +287,8 @@ func (c *committer) take() *batch {
 	if len(c.commands) == 0 {
 		c.commands = nil
 	}
-	return b
+	c.mu.Unlock()
+	return c.newBatch(turns, commands)
 }
 
 // run writes batches until ctx ends. Commands that are then left get an error,
@@ -230,7 +315,7 @@ func (c *committer) run(ctx context.Context) {
 		c.commands, c.turns, c.failed = nil, nil, nil
 		c.mu.Unlock()
 		for _, p := range commands {
-			p.done(store.Answer{}, 0, errNotOwner)
+			p.done(nil, store.Answer{}, 0, errNotOwner)
 		}
 		return
 	}
@@ -239,35 +324,37 @@ func (c *committer) run(ctx context.Context) {
 // write commits one batch, splitting it until a turn or command that the store
 // cannot take stands alone.
 func (c *committer) write(ctx context.Context, b *batch) {
+	if b.empty() {
+		return
+	}
 	result, err := c.commit(ctx, b)
 	switch {
 	case err == nil:
 		c.answer(b, result)
 	case ctx.Err() != nil:
 		for _, p := range b.commands {
-			p.done(store.Answer{}, 0, errNotOwner)
+			p.done(nil, store.Answer{}, 0, errNotOwner)
 		}
 	case len(b.turns)+len(b.commands) > 1:
 		nt, nc := len(b.turns)/2, len(b.commands)/2
 		if nt+nc == 0 {
 			nt = len(b.turns) // one turn and one command
 		}
-		c.write(ctx, &batch{c.t.e.batches.Add(1), b.turns[:nt], b.commands[:nc]})
-		c.write(ctx, &batch{c.t.e.batches.Add(1), b.turns[nt:], b.commands[nc:]})
+		c.write(ctx, c.newBatch(b.turns[:nt], b.commands[:nc]))
+		c.write(ctx, c.newBatch(b.turns[nt:], b.commands[nc:]))
 	case len(b.turns) == 1:
 		c.t.log().Error("the store refused a turn", "error", err, "run_no", b.turns[0].turn.Run)
-		b.turns[0].done(store.TurnResult{Verdict: store.Refused, Reason: err.Error()})
+		b.turns[0].finish(store.TurnResult{Verdict: store.Refused, Reason: err.Error()})
 	default:
-		b.commands[0].done(store.Answer{}, 0, err)
+		b.commands[0].done(nil, store.Answer{}, 0, err)
 	}
 }
 
 // commit writes one batch and repeats it while the store is away or does not
 // say what became of it. An error is the batch's own, or that ctx has ended.
 func (c *committer) commit(ctx context.Context, b *batch) (store.BatchResult, error) {
-	contents := b.contents(c.t)
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		result, err := c.t.e.base.Commit(ctx, contents)
+		result, err := c.t.e.base.Commit(ctx, b.contents)
 		if err == nil || ctx.Err() != nil {
 			return result, err
 		}

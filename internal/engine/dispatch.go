@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,14 +36,23 @@ func (t *tenure) dispatch() {
 	}
 }
 
+// lagging is how far the store's time may be behind what is known of it, before that
+// counts as a clock that was set back: until it has caught up, what is due by our
+// bound is not due to the store.
+const lagging = 50 * time.Millisecond
+
 // pause returns how long the dispatcher may wait without a hint.
 func (t *tenure) pause() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	wait := t.e.cfg.Poll
 	if t.nextWake != 0 {
+		until := t.nextWake.Sub(t.e.time.now())
+		if until <= 0 && t.lag > lagging {
+			until = max(t.nextWake.Sub(t.e.time.now())+t.lag, time.Millisecond)
+		}
 		// A microsecond more, so that the bound has passed the wake time by then.
-		wait = min(wait, max(t.nextWake.Sub(t.e.time.now()), 0)+time.Microsecond)
+		wait = min(wait, max(until, 0)+time.Microsecond)
 	}
 	return wait
 }
@@ -73,16 +83,26 @@ func (t *tenure) wakeBy(at store.Time) {
 
 // claim takes in hand what is ready and tells activations what is new.
 func (t *tenure) claim() {
+	in := t.hand.Load()
+	if len(in.claims) == 0 {
+		return
+	}
 	room := t.room()
+	req := store.ClaimRequest{Node: t.e.cfg.Node, Boot: t.e.boot, Leases: in.claims, Workflows: t.workflows, Limit: room}
+	if t.member != nil {
+		req.Build = t.build()
+	}
 	t.mu.Lock()
 	t.nextWake = 0 // wake times told from here on may be missing in the answer
 	readers, asOf := t.readers, t.activations
 	t.readers = nil
 	t.claiming, t.gone = true, map[store.RunNo]bool{}
+	req.Unfit = t.member != nil && time.Since(t.askedUnfit) >= t.e.cfg.Poll
+	if req.Unfit {
+		t.askedUnfit = time.Now()
+	}
 	t.mu.Unlock()
-	claims, err := t.e.base.Claim(t.held, store.ClaimRequest{
-		Node: t.e.cfg.Node, Boot: t.e.boot, Leases: t.leases, Workflows: t.workflows, Limit: room,
-	})
+	claims, err := t.e.base.Claim(t.held, req)
 	t.mu.Lock()
 	t.claiming = false
 	t.mu.Unlock()
@@ -98,34 +118,58 @@ func (t *tenure) claim() {
 	}
 	t.e.time.observe(claims.Now)
 	if len(claims.Fenced) > 0 {
-		t.log().Error("leases are not current any more", "shards", claims.Fenced)
-		t.lose()
-		return
-	}
-	var load []store.RunNo
-	for i := range claims.Runs {
-		if c := &claims.Runs[i]; !t.tell(event{claimed: c, sealed: len(c.Items) > 0}, asOf) {
-			if c.Run.Suspect >= 2 {
-				t.expectSuspect()
-			}
-			load = append(load, c.Run.No)
+		lost := slices.DeleteFunc(claims.Fenced, func(s store.Shard) bool { return in.of[s].dropped.Load() })
+		if len(lost) > 0 {
+			t.log().Error("leases are not current any more", "shards", lost)
+		}
+		for _, shard := range lost {
+			t.fenced(in.of[shard])
+		}
+		if t.member == nil {
+			return
 		}
 	}
-	t.take(load...)
+	var load []*activation
+	for i := range claims.Runs {
+		if c := &claims.Runs[i]; !t.tell(in, event{claimed: c, sealed: len(c.Items) > 0}, asOf) {
+			h := in.of[c.Run.Shard]
+			if c.Run.Suspect >= 2 {
+				t.expectSuspect(h)
+			}
+			if a := t.expect(h, c.Run.No); a != nil {
+				load = append(load, a)
+			}
+		}
+	}
+	t.load(load...)
 	t.mu.Lock()
+	t.lag = t.e.time.now().Sub(claims.Now)
+	late := t.lag > lagging
+	if req.Unfit {
+		if t.unfit = claims.Unfit; len(t.unfit) > 0 {
+			t.member.Look()
+		}
+	}
 	if claims.NextWake != 0 && (t.nextWake == 0 || claims.NextWake < t.nextWake) {
 		t.nextWake = claims.NextWake
 	}
 	if claims.More {
 		t.starved = room == 0
 	} else {
-		t.read = max(t.read, claims.Now)
+		for i := range in.claims {
+			h := in.of[in.claims[i].Shard]
+			h.read.Store(max(h.read.Load(), int64(claims.Now)))
+		}
 	}
 	t.mu.Unlock()
 	if claims.More && room > 0 {
 		t.claimSoon()
 	}
 	for _, a := range readers {
+		if late {
+			time.AfterFunc(t.e.cfg.Poll, func() { a.post(event{tick: true}) })
+			continue
+		}
 		a.post(event{tick: true})
 	}
 }
@@ -140,11 +184,14 @@ func (t *tenure) claim() {
 // the answer to the command that adopted the run is on its way here. asOf is the number of activations
 // before the claim was asked for: a later one may have consumed what was found,
 // and is told by the next claim.
-func (t *tenure) tell(ev event, asOf int64) bool {
+//
+// in is the hand of the claim: an activation of a former one is not meant, though it
+// may not have ended yet.
+func (t *tenure) tell(in *hand, ev event, asOf int64) bool {
 	c := ev.claimed
 	a := t.find(c.Run.No)
 	switch {
-	case a == nil:
+	case a == nil, in.of[a.h.lease.Shard] != a.h:
 		if t.hasLeft(c.Run.No) {
 			t.claimSoon()
 		}
@@ -169,15 +216,11 @@ func (t *tenure) hasLeft(no store.RunNo) bool {
 	return t.gone[no]
 }
 
-// take brings claimed runs into memory.
-func (t *tenure) take(runs ...store.RunNo) {
-	expected := make([]*activation, 0, len(runs))
-	for _, no := range runs {
-		if a := t.expect(no); a != nil {
-			expected = append(expected, a)
-		}
+// take brings a claimed run into memory.
+func (t *tenure) take(h *holding, no store.RunNo) {
+	if a := t.expect(h, no); a != nil {
+		t.load(a)
 	}
-	t.load(expected...)
 }
 
 // load reads the runs of expected activations.
@@ -211,7 +254,7 @@ func (t *tenure) loadChunk(expected []*activation) {
 	for no, a := range byNo {
 		a.post(event{closed: true})
 		if err != nil && t.held.Err() == nil {
-			t.reloadAfter(no, pause)
+			t.reloadAfter(a.h, no, pause)
 		}
 	}
 	if err != nil && t.held.Err() == nil {
@@ -220,17 +263,17 @@ func (t *tenure) loadChunk(expected []*activation) {
 }
 
 // reload loads a run again after a pause.
-func (t *tenure) reload(no store.RunNo) { t.reloadAfter(no, t.e.cfg.Poll) }
+func (t *tenure) reload(h *holding, no store.RunNo) { t.reloadAfter(h, no, t.e.cfg.Poll) }
 
-func (t *tenure) reloadAfter(no store.RunNo, pause time.Duration) {
+func (t *tenure) reloadAfter(h *holding, no store.RunNo, pause time.Duration) {
 	t.drivers.Add(1)
 	go func() {
 		defer t.drivers.Done()
 		select {
 		case <-time.After(pause):
-			t.take(no)
+			t.take(h, no)
 		case <-t.stop.Done():
-		case <-t.held.Done():
+		case <-h.ctx.Done():
 		}
 	}()
 }
@@ -241,7 +284,7 @@ func (t *tenure) admit(a *activation, s *store.Snapshot) {
 	known := t.e.executes(run.Workflow)
 	limit := t.e.cfg.PoisonLimit
 	if run.Suspect >= 2 {
-		defer t.suspectCame()
+		defer t.suspectCame(a.h)
 	}
 	switch {
 	case !run.Claimed:
@@ -249,11 +292,10 @@ func (t *tenure) admit(a *activation, s *store.Snapshot) {
 		a.post(event{closed: true})
 	case run.Status.Terminal() || run.Status == store.Stalled || needsNoCode(s):
 		t.decide(a, s)
-	case !known:
-		t.log().Warn("a claimed run has no code here", "run_id", run.ID, "workflow", run.Workflow)
-		a.post(event{closed: true})
+	case !known, t.member != nil && t.build() != "" && run.Build > t.build():
+		t.giveBack(a, run)
 	case limit > 0 && run.Strikes >= limit:
-		t.stall(*run, "poison: the process ended "+times(run.Strikes)+" while only this suspect was running; mend its code, then resume it",
+		t.stall(a.h, *run, "poison: the process ended "+times(run.Strikes)+" while only this suspect was running; mend its code, then resume it",
 			func() { a.post(event{closed: true}) })
 	case limit > 0 && run.Suspect >= 2:
 		t.introduce(a, run)
@@ -299,7 +341,7 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 			if verdict, err = d.verb(i); err != nil {
 				t.log().Error("deciding about a run; trying again", "run_id", run.ID, "error", err)
 				a.post(event{closed: true})
-				t.reload(run.No)
+				t.reload(a.h, run.No)
 				return
 			}
 		case update.Status.Terminal():
@@ -322,7 +364,7 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 	goesOn := update.Status == store.Running && update.Marks&store.Paused == 0
 	t.tellDecided(turn, s, watches)
 	t.address(turn)
-	t.commits.submitTurn(pendingTurn{turn: turn, done: func(result store.TurnResult) {
+	t.commits.submitTurn(pendingTurn{h: a.h, turn: turn, done: func(result store.TurnResult) {
 		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
 			t.e.answered(turn.Consumed)
 		}
@@ -331,7 +373,7 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 			a.post(event{closed: true, again: true}) // there is more to decide, or the run goes on
 			return
 		case result.Verdict != store.Committed:
-			t.undecided(run, result)
+			t.undecided(a.h, run, result)
 		case run.Status != update.Status && (update.Status.Terminal() || update.Status == store.Stalled):
 			ended := *run
 			ended.Status, ended.Marks, ended.Reason, ended.Output = update.Status, update.Marks, update.Reason, update.Output
@@ -365,13 +407,28 @@ func (t *tenure) tellDecided(turn *store.Turn, s *store.Snapshot, watches []stor
 
 // undecided looks at a decision or stall that was not committed. The run stays
 // claimed and is tried again after a while.
-func (t *tenure) undecided(run *store.Run, result store.TurnResult) {
+func (t *tenure) undecided(h *holding, run *store.Run, result store.TurnResult) {
 	if result.Verdict == store.Fenced {
-		t.lose()
+		t.fenced(h)
 		return
 	}
 	t.log().Error("a decision about a run was not taken; trying again", "run_id", run.ID, "verdict", result.Verdict.String(), "reason", result.Reason)
-	t.reload(run.No)
+	t.reload(h, run.No)
+}
+
+// giveBack makes a claimed run that cannot be loaded here ready for who can.
+func (t *tenure) giveBack(a *activation, run *store.Run) {
+	t.log().Warn("a claimed run is given back: its code is not here, or is of a later build", "run_id", run.ID, "workflow", run.Workflow, "build", run.Build)
+	back := bareTurn(run, store.Update{Status: store.Running, Marks: run.Marks, Waits: run.Waits, Reason: run.Reason, Spared: true, Back: true})
+	t.commits.submitTurn(pendingTurn{h: a.h, turn: back, done: func(result store.TurnResult) {
+		switch result.Verdict {
+		case store.Fenced:
+			t.fenced(a.h)
+		case store.Refused:
+			t.log().Error("giving a run back", "run_id", run.ID, "reason", result.Reason)
+		}
+		a.post(event{closed: true})
+	}})
 }
 
 func endReason(it store.Item) string {
@@ -386,12 +443,12 @@ func endReason(it store.Item) string {
 }
 
 // stall stops a run for a person, and then calls done.
-func (t *tenure) stall(run store.Run, reason string, done func()) {
+func (t *tenure) stall(h *holding, run store.Run, reason string, done func()) {
 	turn := bareTurn(&run, store.Update{Status: store.Stalled, Marks: run.Marks, Reason: reason})
-	t.commits.submitTurn(pendingTurn{turn: turn, done: func(result store.TurnResult) {
+	t.commits.submitTurn(pendingTurn{h: h, turn: turn, done: func(result store.TurnResult) {
 		defer done()
 		if result.Verdict != store.Committed {
-			t.undecided(&run, result)
+			t.undecided(h, &run, result)
 			return
 		}
 		t.log().Error("run stalled", "run_id", run.ID, "workflow", run.Workflow, "reason", reason)

@@ -44,6 +44,7 @@ type Config struct {
 	MaxParked int           // of these, suspended ones
 	ParkFor   time.Duration // how long a suspended run stays in memory
 
+	Groups    []string // whose shards this process may own, on a store with many slots
 	LeaseTTL  time.Duration
 	Renew     time.Duration
 	Poll      time.Duration
@@ -86,8 +87,9 @@ func (w *Workflow) Activation(s *store.Snapshot, limits runner.Limits) runner.Co
 
 // Recovery says what an owner found when it took over.
 type Recovery struct {
-	Clean    bool // the former owner ended cleanly, or there was none
-	Suspects int  // runs that were in its hand if it did not
+	Clean    bool          // the former owners ended cleanly, or there were none
+	Suspects int           // runs that were in the hand of those that did not
+	Shards   []store.Shard // what was taken over
 }
 
 // Engine runs workflows on a store. Its methods are safe for concurrent use.
@@ -112,6 +114,9 @@ type Engine struct {
 	verdicts map[store.ItemNo]chan []byte // who waits for the verdict on a verb
 	running  bool
 }
+
+// DifferError says that another node of the build has other workflows.
+type DifferError = cluster.DifferError
 
 // ErrRunning is returned by a second concurrent Run.
 var ErrRunning = errors.New("the engine is already running")
@@ -154,23 +159,46 @@ func (e *Engine) Run(ctx context.Context) error {
 	for name := range e.cfg.Workflows {
 		names = append(names, name)
 	}
+	node := store.Node{
+		ID: e.cfg.Node, Boot: e.boot, Build: e.cfg.Build, Host: e.cfg.Host, PID: e.cfg.PID, Workflows: names, Groups: e.groups(),
+	}
+	if e.slots > 1 && !e.cfg.Exclusive {
+		return e.asMember(ctx, node)
+	}
 	keeper := &cluster.Keeper{
-		Store: e.cfg.Store,
-		Node: store.Node{
-			ID: e.cfg.Node, Boot: e.boot, Build: e.cfg.Build, Host: e.cfg.Host, PID: e.cfg.PID, Workflows: names,
-		},
+		Store: e.cfg.Store, Node: node,
 		Shards: e.shards(), TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Retry: e.cfg.Poll,
 		Exclusive: e.cfg.Exclusive, Log: e.cfg.Log, Observe: e.time.observe,
 	}
 	return keeper.Run(ctx, func(stop, held context.Context, c cluster.Tenure) error {
-		return newTenure(e, stop, held, c, slices.AppendSeq(slices.Clone(names), maps.Keys(e.cfg.Records))).serve()
+		t := newTenure(e, stop, held, e.executed())
+		t.hold(c.Leases)
+		t.recovery = &Recovery{Clean: c.Clean, Suspects: c.Suspects, Shards: e.shards()}
+		return t.serve()
 	})
 }
 
-// shards returns all shards of the default group and of that of the records.
+// executed returns the names of the workflows and records that this engine executes.
+func (e *Engine) executed() []string {
+	return slices.AppendSeq(slices.Collect(maps.Keys(e.cfg.Workflows)), maps.Keys(e.cfg.Records))
+}
+
+// groups returns the groups whose shards this process may own: its own, and that of
+// the records. On a store with one slot everything else is of the default group, and
+// so has one owner.
+func (e *Engine) groups() []string {
+	groups := []string{store.DefaultGroup}
+	if e.slots > 1 {
+		groups = slices.Sorted(slices.Values(e.cfg.Groups))
+	}
+	return append(groups, store.SystemGroup)
+}
+
+// shards returns all shards of this process's groups.
 func (e *Engine) shards() []store.Shard {
-	shards := make([]store.Shard, 0, 2*e.slots)
-	for _, group := range []string{store.DefaultGroup, store.SystemGroup} {
+	groups := e.groups()
+	shards := make([]store.Shard, 0, len(groups)*e.slots)
+	for _, group := range groups {
 		for slot := range e.slots {
 			shards = append(shards, store.Shard{Group: group, Slot: slot})
 		}
@@ -178,8 +206,11 @@ func (e *Engine) shards() []store.Shard {
 	return shards
 }
 
-// Owner reports whether this engine holds the leases now.
-func (e *Engine) Owner() bool { return e.tenure.Load() != nil }
+// Owner reports whether this engine holds leases now.
+func (e *Engine) Owner() bool {
+	t := e.tenure.Load()
+	return t != nil && len(t.hand.Load().leases) > 0
+}
 
 // Now returns a lower bound of the store's time.
 func (e *Engine) Now() store.Time { return e.time.now() }

@@ -14,8 +14,8 @@ import (
 // What this process commits is told by who commits it. What others commit is found
 // out by one goroutine for all readers, which lives while there are any: when the
 // store says that something has changed, and once per poll interval, it asks for
-// the numbers of all runs that are read, in two queries. While this process owns
-// the store it asks nothing.
+// the numbers of all runs that are read, in two queries. While this process owns all
+// of the store it asks nothing.
 type feeds struct {
 	e *Engine
 
@@ -99,7 +99,7 @@ func (f *feeds) follow(ctx context.Context, done, former chan struct{}) {
 	heads := map[store.RunNo]head{}
 	for {
 		changed := f.e.hub.wait()
-		if now := f.e.tenure.Load(); now == nil || now != tenure {
+		if now := f.e.tenure.Load(); now == nil || now != tenure || now.member != nil {
 			tenure = now
 			heads = f.look(ctx, heads)
 			if !sleep(ctx, feedsPause) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stet-run/stet/store"
@@ -27,17 +28,42 @@ type suspect struct {
 	snapshot *store.Snapshot
 }
 
+// forget drops what belongs to holdings that are over. It reports whether one was
+// alone. The caller holds tenure.mu.
+func (s *suspects) forget(over map[*holding]bool) (alone bool) {
+	for h := range over {
+		s.coming -= h.coming
+		h.coming = 0
+	}
+	of := func(x suspect) bool { return over[x.a.h] }
+	s.waiting, s.beside = slices.DeleteFunc(s.waiting, of), slices.DeleteFunc(s.beside, of)
+	if s.alone == nil || !over[s.alone.h] {
+		return s.coming == 0 && len(s.beside) > 0
+	}
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	s.alone, s.timer = nil, nil
+	return true
+}
+
 // expectSuspect notes that a run that will be queued has been claimed.
-func (t *tenure) expectSuspect() {
+func (t *tenure) expectSuspect(h *holding) {
 	t.mu.Lock()
-	t.suspects.coming++
+	if !h.dropped.Load() {
+		t.suspects.coming++
+		h.coming++
+	}
 	t.mu.Unlock()
 }
 
 // suspectCame is called when a run that was to be queued has been looked at.
-func (t *tenure) suspectCame() {
+func (t *tenure) suspectCame(h *holding) {
 	t.mu.Lock()
-	t.suspects.coming = max(t.suspects.coming-1, 0)
+	if h.coming > 0 {
+		h.coming--
+		t.suspects.coming--
+	}
 	t.mu.Unlock()
 	t.nextSuspect()
 }
@@ -47,7 +73,7 @@ func (t *tenure) suspectCame() {
 func (t *tenure) standBeside(a *activation, s *store.Snapshot) {
 	t.mu.Lock()
 	wait := t.suspects.coming > 0 || t.suspects.alone != nil || len(t.suspects.waiting) > 0
-	if wait {
+	if wait && !a.h.dropped.Load() {
 		t.suspects.beside = append(t.suspects.beside, suspect{a, s})
 	}
 	t.mu.Unlock()
@@ -59,7 +85,9 @@ func (t *tenure) standBeside(a *activation, s *store.Snapshot) {
 // suspect queues a run for its time alone.
 func (t *tenure) suspect(a *activation, s *store.Snapshot) {
 	t.mu.Lock()
-	t.suspects.waiting = append(t.suspects.waiting, suspect{a, s})
+	if !a.h.dropped.Load() {
+		t.suspects.waiting = append(t.suspects.waiting, suspect{a, s})
+	}
 	t.mu.Unlock()
 	t.nextSuspect()
 }
@@ -91,16 +119,20 @@ func (t *tenure) nextSuspect() {
 	t.log().Warn("executing a run alone: the process has ended uncleanly with it before",
 		"run_id", run.ID, "workflow", run.Workflow, "suspect", run.Suspect, "strikes", run.Strikes)
 	alone := store.Update{Status: store.Running, Marks: run.Marks, Alone: true}
-	t.commits.submitTurn(pendingTurn{turn: bareTurn(run, alone), done: func(result store.TurnResult) {
+	t.commits.submitTurn(pendingTurn{h: s.a.h, turn: bareTurn(run, alone), done: func(result store.TurnResult) {
 		switch result.Verdict {
 		case store.Fenced:
-			t.lose()
+			t.fenced(s.a.h)
 			return
 		case store.Refused:
 			t.log().Error("marking a suspect", "run_id", run.ID, "reason", result.Reason)
 		}
 		shift := min(run.Suspect-2, 16)
 		t.mu.Lock()
+		if t.suspects.alone != s.a {
+			t.mu.Unlock()
+			return // its shard is lost
+		}
 		t.suspects.timer = time.AfterFunc(t.e.cfg.AloneFor<<shift, func() {
 			if !s.a.post(event{spare: true}) {
 				t.aloneEnded(run.No)
@@ -124,9 +156,9 @@ func (a *activation) spare() {
 	}
 	a.underWay = true
 	update := store.Update{Status: store.Running, Marks: a.run.Marks, Spared: true}
-	a.t.commits.submitTurn(pendingTurn{turn: bareTurn(&a.run, update), done: func(result store.TurnResult) {
+	a.t.commits.submitTurn(pendingTurn{h: a.h, turn: bareTurn(&a.run, update), done: func(result store.TurnResult) {
 		if result.Verdict == store.Fenced {
-			a.t.lose()
+			a.t.fenced(a.h)
 			return
 		}
 		a.t.aloneEnded(a.no)

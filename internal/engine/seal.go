@@ -12,11 +12,11 @@ import (
 func (c *committer) seal(p *pendingTurn) bool {
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		var err error
-		p.sealed, err = c.t.e.cfg.Payloads.SealTurn(c.t.held, p.turn)
+		p.sealed, err = c.t.e.cfg.Payloads.SealTurn(p.h.ctx, p.turn)
 		switch {
 		case err == nil:
 			return true
-		case c.t.held.Err() != nil:
+		case p.h.ctx.Err() != nil:
 			return false
 		case !errors.Is(err, store.ErrUnavailable):
 			c.t.log().Error("sealing a turn", "error", err, "run_no", p.turn.Run)
@@ -26,7 +26,7 @@ func (c *committer) seal(p *pendingTurn) bool {
 		c.t.log().Error("sealing a turn; trying again", "error", err, "run_no", p.turn.Run, "wait", wait)
 		select {
 		case <-time.After(wait):
-		case <-c.t.held.Done():
+		case <-p.h.ctx.Done():
 			return false
 		}
 	}
@@ -41,15 +41,15 @@ func (a *activation) open(ev *event) bool {
 	if !ev.sealed {
 		return true
 	}
-	err := a.t.e.cfg.Payloads.OpenItems(a.t.held, ev.claimed.Items)
+	err := a.t.e.cfg.Payloads.OpenItems(a.h.ctx, ev.claimed.Items)
 	if err == nil {
 		return true
 	}
-	if a.t.held.Err() == nil {
+	if a.h.ctx.Err() == nil {
 		a.t.log().Error("reading what was sent to a run; trying again later", "run_id", a.id, "error", err)
 	}
 	a.leave(nil)
-	a.t.reloadAfter(a.no, unreadable)
+	a.t.reloadAfter(a.h, a.no, unreadable)
 	return false
 }
 

@@ -45,7 +45,7 @@ func (t *tenure) address(turn *store.Turn) {
 
 // sent takes up the runs that a turn has made ready, or tells them what has come.
 // The committer calls it when the turns of the batch know their verdicts.
-func (t *tenure) sent(turn *store.Turn, result *store.TurnResult, now store.Time) {
+func (t *tenure) sent(in *hand, turn *store.Turn, result *store.TurnResult, now store.Time) {
 	n := 0
 	for _, sends := range turn.Sent(result.Verdict) {
 		for i := range sends {
@@ -58,7 +58,7 @@ func (t *tenure) sent(turn *store.Turn, result *store.TurnResult, now store.Time
 			if n++; answer.Outcome == store.NotFound || answer.Outcome == store.Ended {
 				t.claimSoon() // if it was a watch, the store has answered it
 			}
-			t.adopt(&sends[i], answer, now)
+			t.adopt(in, &sends[i], answer, now)
 		}
 	}
 }

@@ -25,7 +25,7 @@ const (
 func (t *tenure) sweep() {
 	timer := time.NewTimer(t.e.cfg.Sweep)
 	defer timer.Stop()
-	req := store.SweepRequest{Leases: t.leases, Rules: t.e.cfg.Retention}
+	req := store.SweepRequest{Rules: t.e.cfg.Retention}
 	itemsAt, collectAt := time.Now().Add(sweepItems), time.Now().Add(collectFirst)
 	for {
 		select {
@@ -36,6 +36,7 @@ func (t *tenure) sweep() {
 		case <-timer.C:
 		}
 		begun := time.Now()
+		req.Leases = t.hand.Load().leases
 		if req.From == (store.SweepPlace{}) {
 			req.Items = begun.After(itemsAt)
 		}
@@ -53,7 +54,9 @@ func (t *tenure) sweep() {
 				itemsAt = begun.Add(sweepItems)
 			}
 			if begun.After(collectAt) {
-				t.collect()
+				if t.e.holds(store.Shard{Group: store.DefaultGroup}) { // one does it for all
+					t.collect()
+				}
 				collectAt = begun.Add(collectEvery)
 			}
 			timer.Reset(t.e.cfg.Sweep)

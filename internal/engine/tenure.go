@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-run/stet/internal/cluster"
@@ -20,9 +21,11 @@ type tenure struct {
 	held   context.Context // ends: stop at once
 	cancel context.CancelFunc
 
-	leases    []store.Lease
-	recovery  Recovery
+	member    *cluster.Member // nil: this process owns all shards, or none
+	hand      atomic.Pointer[hand]
+	recovery  *Recovery // what was found at the begin; nil: it is told elsewhere
 	workflows []string
+	groups    []string
 	commits   *committer
 	crew      *crew
 	drivers   sync.WaitGroup // goroutines that drive, load or wait for a retry
@@ -34,9 +37,11 @@ type tenure struct {
 	ids         map[string]bool // IDs of the active
 	parked      *list.List      // of *activation, longest parked first
 	parkings    map[*activation]*list.Element
-	parking     *time.Timer // evicts; nil: nothing is parked
-	nextWake    store.Time  // earliest known wake time of a suspended run; 0: none known
-	read        store.Time  // inboxes were read completely at this time or later
+	parking     *time.Timer   // evicts; nil: nothing is parked
+	nextWake    store.Time    // earliest known wake time of a suspended run; 0: none known
+	lag         time.Duration // by which the store's time was behind our bound at the last claim
+	unfit       []store.Unfit // what the last claim that asked has left
+	askedUnfit  time.Time
 	readers     []*activation
 	starved     bool // a claim was cut because memory was full
 	// claiming says that a claim is being asked for; gone are the runs that have
@@ -47,14 +52,14 @@ type tenure struct {
 	suspects suspects
 }
 
-func newTenure(e *Engine, stop, held context.Context, c cluster.Tenure, workflows []string) *tenure {
+func newTenure(e *Engine, stop, held context.Context, workflows []string) *tenure {
 	t := &tenure{
-		e: e, stop: stop, leases: c.Leases, workflows: workflows,
-		recovery: Recovery{Clean: c.Clean, Suspects: c.Suspects},
-		crew:     newCrew(e.cfg.MaxSteps), kick: make(chan struct{}, 1),
+		e: e, stop: stop, workflows: workflows, groups: e.groups(),
+		crew: newCrew(e.cfg.MaxSteps), kick: make(chan struct{}, 1),
 		active: map[store.RunNo]*activation{}, ids: map[string]bool{}, parked: list.New(), parkings: map[*activation]*list.Element{},
 	}
 	t.held, t.cancel = context.WithCancel(held)
+	t.hand.Store(newHand(map[store.Shard]*holding{}))
 	t.commits = newCommitter(t)
 	return t
 }
@@ -69,8 +74,8 @@ func (t *tenure) serve() error {
 	defer stopWriting()
 	go t.commits.run(writing)
 	t.e.tenure.Store(t)
-	if report := t.e.cfg.OnRecover; report != nil {
-		report(t.recovery)
+	if report := t.e.cfg.OnRecover; report != nil && t.recovery != nil {
+		report(*t.recovery)
 	}
 	var sweeper sync.WaitGroup
 	if len(t.e.cfg.Workflows) > 0 { // who has none does not know what is to be kept
@@ -86,20 +91,11 @@ func (t *tenure) serve() error {
 	return err
 }
 
-// lose ends the tenure because the store fenced it.
-func (t *tenure) lose() { t.cancel() }
-
 // draining reports whether nothing new may begin.
 func (t *tenure) draining() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.drain
-}
-
-func (t *tenure) inboxAt() store.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.read
 }
 
 // room returns how many more runs memory may take.
@@ -113,24 +109,24 @@ func (t *tenure) room() int {
 }
 
 // expect puts a run into memory whose snapshot will be posted. It returns nil if
-// the run is there already or the tenure drains.
-func (t *tenure) expect(no store.RunNo) *activation {
+// the run is there already, or its shard or the tenure drains.
+func (t *tenure) expect(h *holding, no store.RunNo) *activation {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.drain {
+	if t.drain || h.leaving.Load() || h.dropped.Load() {
 		return nil
 	}
 	if former := t.active[no]; former != nil {
 		former.mu.Lock()
 		gone := former.gone
 		former.mu.Unlock()
-		if !gone {
+		if !gone && former.h == h {
 			return nil
 		}
 		t.removeLocked(former)
 	}
 	t.activations++
-	a := &activation{t: t, no: no, number: t.activations}
+	a := &activation{t: t, h: h, no: no, number: t.activations}
 	t.active[no] = a
 	return a
 }
@@ -140,6 +136,7 @@ func (t *tenure) introduce(a *activation, run *store.Run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a.id, a.workflow = run.ID, t.e.cfg.Workflows[run.Workflow]
+	a.name, a.build = run.Workflow, run.Build
 	if t.active[a.no] == a {
 		t.ids[run.ID] = true
 	}

@@ -1,0 +1,189 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// look compares what this node holds with what it should, and takes and gives back.
+// It reports whether anything has changed since it last looked.
+func (m *Member) look() bool {
+	m.looked = time.Now()
+	m.lookAt = m.looked.Add(m.Renew)
+	ctx, cancel := m.bounded()
+	defer cancel()
+	d, err := m.Store.Describe(ctx)
+	if err != nil {
+		m.Log.Warn("looking at the nodes; trying again", "error", err)
+		m.lookAt = time.Now().Add(m.Poll)
+		return false
+	}
+	m.Observe(d.Now)
+	leases := make(map[store.Shard]*store.Lease, len(d.Leases))
+	for i := range d.Leases {
+		leases[d.Leases[i].Shard] = &d.Leases[i]
+	}
+	changed := m.reconcile(leases)
+	take, give, waits := m.plan(&d, leases)
+	if waits {
+		m.soon(m.Poll)
+	}
+	for _, l := range leases {
+		// A lease that ends may be the first sign of a node's death.
+		if l.Until > d.Now && (l.Node != m.Node.ID || l.Boot != m.Node.Boot) && slices.Contains(m.Node.Groups, l.Shard.Group) {
+			m.soon(l.Until.Sub(d.Now) + time.Millisecond)
+		}
+	}
+	if len(give) > 0 {
+		m.yield(give)
+	}
+	if len(take) > 0 {
+		m.take(take)
+	}
+	return changed || len(take)+len(give) > 0
+}
+
+// soon has the member look after d at the latest.
+func (m *Member) soon(d time.Duration) {
+	if at := m.looked.Add(d); at.Before(m.lookAt) {
+		m.lookAt = at
+	}
+}
+
+// reconcile drops shards that another lease is there for than the one that is held,
+// and gives back what this boot holds without knowing, because an answer was lost.
+func (m *Member) reconcile(leases map[store.Shard]*store.Lease) bool {
+	var lost []store.Shard
+	for shard, t := range m.held {
+		if l := leases[shard]; l == nil || l.Epoch != t.lease.Epoch {
+			lost = append(lost, shard)
+			delete(m.held, shard)
+		}
+	}
+	if len(lost) > 0 {
+		m.Log.Error("leases were taken by other nodes", "node", m.Node.ID, "shards", len(lost))
+		m.Work.End(lost)
+	}
+	return len(lost) > 0
+}
+
+// plan returns the shards that this node should take and can, and those that it
+// should give back. waits says that it should have others, which are not free yet.
+func (m *Member) plan(d *store.Description, leases map[store.Shard]*store.Lease) (take, give []store.Shard, waits bool) {
+	living := m.living(d)
+	var needs []store.Need
+	for _, n := range living {
+		needs = append(needs, n.Needs...)
+	}
+	var unknown []store.Lease // held by this boot, which does not know it
+	for _, name := range m.Node.Groups {
+		g := Group{Name: name, Slots: m.Slots, Held: map[int]string{}, Needs: needs}
+		for _, n := range living {
+			if slices.Contains(n.Groups, name) {
+				g.Nodes = append(g.Nodes, n)
+			}
+		}
+		for shard, l := range leases {
+			if shard.Group == name && slices.ContainsFunc(g.Nodes, func(n *store.Node) bool { return n.ID == l.Node && n.Boot == l.Boot }) {
+				g.Held[shard.Slot] = l.Node
+			}
+		}
+		for slot, owner := range Assign(g, d.Now) {
+			shard := store.Shard{Group: name, Slot: slot}
+			l, t := leases[shard], m.held[shard]
+			own := l != nil && l.Node == m.Node.ID && l.Boot == m.Node.Boot
+			switch {
+			case owner != m.Node.ID && t != nil:
+				give = append(give, shard)
+			case owner != m.Node.ID && own:
+				unknown = append(unknown, *l)
+			case owner != m.Node.ID, t != nil:
+			case l == nil || own || l.Until <= d.Now:
+				take = append(take, shard)
+			default:
+				waits = true
+			}
+		}
+	}
+	m.due = append(m.due, slices.DeleteFunc(unknown, func(l store.Lease) bool {
+		return slices.ContainsFunc(m.due, func(due store.Lease) bool { return due.Shard == l.Shard })
+	})...)
+	return take, give, waits
+}
+
+// take tries to take shards.
+func (m *Member) take(shards []store.Shard) {
+	m.due = slices.DeleteFunc(m.due, func(l store.Lease) bool { return slices.Contains(shards, l.Shard) })
+	sent := time.Now()
+	ctx, cancel := m.bounded()
+	defer cancel()
+	acquired, now, err := m.Store.Acquire(ctx, m.Node, shards, delay(m.TTL))
+	if err != nil {
+		m.Log.Warn("taking shards; trying again", "error", err)
+		m.soon(m.Poll)
+		return
+	}
+	m.Observe(now)
+	var taken []store.Acquired
+	for i := range acquired {
+		if !acquired[i].Held {
+			m.soon(m.Poll) // another was faster
+			continue
+		}
+		m.held[acquired[i].Lease.Shard] = &tenancy{lease: acquired[i].Lease, renewed: sent}
+		taken = append(taken, acquired[i])
+	}
+	if len(taken) == 0 {
+		return
+	}
+	if renewAt := sent.Add(m.Renew); len(m.held) == len(taken) {
+		m.renewAt = renewAt
+	}
+	m.Log.Info("shards taken", "node", m.Node.ID, "taken", len(taken), "held", len(m.held))
+	m.Work.Begin(taken)
+}
+
+// collectNeeds brings up to date what the next owners of shards must be able to load:
+// what was found in shards of this node that it cannot load, and, while other nodes
+// lack something, what it has in hand.
+func (m *Member) collectNeeds() {
+	now := m.Now()
+	until := now.Add(2 * m.TTL)
+	note := func(list []store.Unfit) {
+		for _, u := range list {
+			if m.held[u.Shard] == nil {
+				continue
+			}
+			of := store.Unfit{Shard: u.Shard, Workflow: u.Workflow}
+			m.needs[of], m.builds[of] = until, max(m.builds[of], u.Build)
+		}
+	}
+	note(m.Work.Left())
+	note(m.Work.InHand())
+	fresh := false // something to be told at once
+	var needs []store.Need
+	for of, end := range m.needs {
+		if end <= now {
+			delete(m.needs, of)
+			delete(m.builds, of)
+			continue
+		}
+		need := store.Need{Shard: of.Shard, Workflow: of.Workflow, Build: m.builds[of], Until: end}
+		i := slices.IndexFunc(m.told, func(t store.Need) bool {
+			return t.Shard == need.Shard && t.Workflow == need.Workflow && t.Build == need.Build
+		})
+		fresh = fresh || i < 0 || m.told[i].Until < now.Add(m.TTL)
+		needs = append(needs, need)
+	}
+	slices.SortFunc(needs, func(a, b store.Need) int {
+		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot), cmp.Compare(a.Workflow, b.Workflow))
+	})
+	m.told = needs
+	if fresh {
+		m.beatAt = time.Now()
+		m.lookAt = time.Now()
+	}
+}

@@ -1,0 +1,445 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Work is what a member does with the shards that it holds. Its methods are called
+// by the member's goroutine and do not block.
+type Work interface {
+	// Begin begins to work in shards that were taken.
+	Begin(taken []store.Acquired)
+	// Yield ends the work in shards in an orderly way, and calls left with those in
+	// which nothing is done any more, once for each, from any goroutine.
+	Yield(shards []store.Shard, left func([]store.Shard))
+	// End ends the work in shards that are lost, at once.
+	End(shards []store.Shard)
+	// InHand returns what is being executed, by shard and workflow: the latest build.
+	InHand() []store.Unfit
+	// Left returns what is ready in the shards and cannot be loaded here.
+	Left() []store.Unfit
+}
+
+// Member keeps a node's place among those that work on one store at the same time:
+// its row, its share of the shards, and the moment at which it must stop writing. The
+// exported fields are required.
+type Member struct {
+	Store   store.Store
+	Node    store.Node // with its groups
+	Slots   int
+	TTL     time.Duration // of a lease
+	Renew   time.Duration // interval of renewals and heartbeats
+	Poll    time.Duration // of what it waits for
+	Log     *slog.Logger
+	Observe func(store.Time)       // told the store's time with every answer
+	Now     func() store.Time      // lower bound of the store's time
+	Hints   func() <-chan struct{} // closed when the store has changed
+	Work    Work
+
+	wake chan struct{} // capacity 1: something is in the fields below
+
+	mu     sync.Mutex
+	fenced []store.Lease // the store has said that these are not current
+	left   []store.Shard // work in these has ended
+
+	// Of the goroutine of Run.
+	held     map[store.Shard]*tenancy
+	needs    map[store.Unfit]store.Time // by what has no build: until when
+	builds   map[store.Unfit]string     // of the needs
+	told     []store.Need               // as registered
+	stopping bool
+	drained  bool
+	renewAt  time.Time
+	beatAt   time.Time
+	lookAt   time.Time
+	looked   time.Time
+	gap      time.Duration // between looks because of hints
+	due      []store.Lease // to be given back; the store was away
+}
+
+// tenancy is a shard in the member's hand.
+type tenancy struct {
+	lease   store.Lease
+	renewed time.Time // before the request was sent
+	leaving bool
+}
+
+// DifferError says that a node has other workflows than another of its build and
+// group.
+type DifferError struct {
+	Node, Other  string
+	Build, Group string
+	Lacks, More  []string // that the node lacks, and that it has more
+}
+
+// Error names the difference and what to do.
+func (e *DifferError) Error() string {
+	return fmt.Sprintf("node %s and node %s are of the build %q and the group %q, and have different workflows: %s lacks %q and has %q that the other has not; "+
+		"give what differs another build, or other groups", e.Node, e.Other, e.Build, e.Group, e.Node, e.Lacks, e.More)
+}
+
+const (
+	// shortGap and longGap bound the pauses between looks because of hints. Each look
+	// that finds nothing new doubles the pause.
+	shortGap, longGap = 20 * time.Millisecond, 500 * time.Millisecond
+)
+
+// Fenced tells that the store has fenced a commit or a claim with this lease. The
+// work in its shard has ended. It is safe for concurrent use.
+func (m *Member) Fenced(l store.Lease) {
+	m.mu.Lock()
+	m.fenced = append(m.fenced, l)
+	m.mu.Unlock()
+	m.poke()
+}
+
+// Look has the member look soon at what there is to do.
+func (m *Member) Look() { m.poke() }
+
+func (m *Member) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Init makes the member ready; it is called once, before all else.
+func (m *Member) Init() {
+	m.wake = make(chan struct{}, 1)
+	m.held, m.needs, m.builds = map[store.Shard]*tenancy{}, map[store.Unfit]store.Time{}, map[store.Unfit]string{}
+	m.gap = shortGap
+}
+
+// Run takes part until stop ends, then has all work yielded and gives all shards
+// back. A *DifferError: it was refused.
+func (m *Member) Run(stop context.Context) error {
+	if err := m.join(stop); err != nil || stop.Err() != nil {
+		m.leave()
+		return err
+	}
+	defer m.leave()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	stopped := stop.Done()
+	hinted := false
+	for {
+		hints := m.Hints()
+		m.pass(hinted)
+		if m.stopping && len(m.held) == 0 && len(m.due) == 0 {
+			return nil
+		}
+		hinted = false
+		timer.Reset(m.pause())
+		select {
+		case <-stopped:
+			stopped = nil
+			m.stop()
+		case <-m.wake:
+		case <-hints:
+			hinted = true
+		case <-timer.C:
+		}
+	}
+}
+
+// join makes the node known, and compares it with others.
+func (m *Member) join(stop context.Context) error {
+	for {
+		ctx, cancel := context.WithTimeout(stop, m.Renew)
+		d, err := m.introduce(ctx)
+		cancel()
+		switch {
+		case err == nil:
+			return m.compare(&d)
+		case stop.Err() != nil:
+			return nil
+		case !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded):
+			return fmt.Errorf("join the nodes: %w", err)
+		}
+		m.Log.Error("joining the nodes; trying again", "error", err)
+		if pause(stop, m.Poll) != nil {
+			return nil
+		}
+	}
+}
+
+func (m *Member) introduce(ctx context.Context) (store.Description, error) {
+	if err := m.beat(ctx); err != nil {
+		return store.Description{}, err
+	}
+	m.beatAt = time.Now().Add(m.Renew)
+	return m.Store.Describe(ctx)
+}
+
+// compare refuses a node that has other workflows than one of its build and group.
+func (m *Member) compare(d *store.Description) error {
+	own := &m.Node
+	if own.Build == Unknown || len(own.Workflows) == 0 {
+		return nil
+	}
+	for _, n := range m.living(d) {
+		if n.ID == own.ID || n.Build != own.Build || len(n.Workflows) == 0 {
+			continue
+		}
+		i := slices.IndexFunc(own.Groups, func(g string) bool { return g != system && slices.Contains(n.Groups, g) })
+		if i < 0 {
+			continue
+		}
+		lacks, more := without(n.Workflows, own.Workflows), without(own.Workflows, n.Workflows)
+		if len(lacks)+len(more) > 0 {
+			return &DifferError{own.ID, n.ID, own.Build, own.Groups[i], lacks, more}
+		}
+	}
+	return nil
+}
+
+// system is the group that every node serves.
+const system = store.SystemGroup
+
+func without(list, other []string) []string {
+	return slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })))
+}
+
+// living returns the nodes that count, this one among them unless it is to go: those
+// that were heard of within a lease's time, hold none that has ended, and are not to
+// be drained.
+func (m *Member) living(d *store.Description) []*store.Node {
+	var nodes []*store.Node
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		own := n.ID == m.Node.ID && n.Boot == m.Node.Boot
+		late := n.SeenAt.Add(m.TTL) <= d.Now || slices.ContainsFunc(d.Leases, func(l store.Lease) bool {
+			return l.Node == n.ID && l.Boot == n.Boot && l.Until <= d.Now
+		})
+		if !n.Draining && (own || !late) && !(own && m.stopping) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// stop has all work yielded.
+func (m *Member) stop() {
+	m.stopping = true
+	m.mark()
+	m.yield(slices.Collect(maps.Keys(m.held)))
+}
+
+// mark tells the others that this node gives its shards back.
+func (m *Member) mark() {
+	ctx, cancel := m.bounded()
+	defer cancel()
+	if _, err := m.Store.Register(ctx, store.Node{ID: m.Node.ID, Boot: m.Node.Boot, Draining: true}); err != nil {
+		m.Log.Warn("telling that the node stops", "error", err)
+	}
+}
+
+// bounded is the context of a call to the store: it ends before the time at which
+// the shards have to be dropped.
+func (m *Member) bounded() (context.Context, context.CancelFunc) {
+	limit := m.Renew
+	if until := time.Until(m.deadline()); len(m.held) > 0 {
+		limit = max(min(limit, until), time.Millisecond)
+	}
+	return context.WithTimeout(context.Background(), limit)
+}
+
+// deadline is when the first shard has to be dropped if nothing is renewed.
+func (m *Member) deadline() time.Time {
+	var first time.Time
+	for _, t := range m.held {
+		if end := t.renewed.Add(m.TTL * 2 / 3); first.IsZero() || end.Before(first) {
+			first = end
+		}
+	}
+	return first
+}
+
+// pause returns how long there is nothing to do without a hint.
+func (m *Member) pause() time.Duration {
+	next := m.renewAt
+	for _, at := range []time.Time{m.beatAt, m.lookAt, m.deadline()} {
+		if at == m.lookAt && m.stopping {
+			continue
+		}
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return max(time.Until(next), 0)
+}
+
+// pass does what there is to do.
+func (m *Member) pass(hinted bool) {
+	m.mu.Lock()
+	fenced, left := m.fenced, m.left
+	m.fenced, m.left = nil, nil
+	m.mu.Unlock()
+	for _, l := range fenced {
+		if t := m.held[l.Shard]; t != nil && t.lease.Epoch == l.Epoch {
+			delete(m.held, l.Shard)
+			m.lookAt = time.Now()
+		}
+	}
+	m.expire()
+	m.giveBack(left)
+	if !time.Now().Before(m.renewAt) {
+		m.renew()
+	}
+	if !m.stopping {
+		m.collectNeeds()
+	}
+	if !time.Now().Before(m.beatAt) {
+		m.heartbeat()
+	}
+	if soon := m.looked.Add(m.gap); hinted && m.lookAt.After(soon) {
+		m.lookAt = soon
+	}
+	if !m.stopping && !time.Now().Before(m.lookAt) {
+		if m.look() {
+			m.gap = shortGap
+		} else if hinted {
+			m.gap = min(2*m.gap, longGap)
+		}
+	}
+}
+
+// expire drops shards that could not be renewed in time.
+func (m *Member) expire() {
+	var lost []store.Shard
+	for shard, t := range m.held {
+		if time.Since(t.renewed) >= m.TTL*2/3 {
+			lost = append(lost, shard)
+			delete(m.held, shard)
+		}
+	}
+	if len(lost) > 0 {
+		m.Log.Error("leases could not be renewed in time: their shards are dropped", "node", m.Node.ID, "shards", len(lost))
+		m.Work.End(lost)
+		m.lookAt = time.Now().Add(m.Poll)
+	}
+}
+
+// renew extends all leases.
+func (m *Member) renew() {
+	m.renewAt = time.Now().Add(m.Renew)
+	if len(m.held) == 0 {
+		return
+	}
+	leases := make([]store.Lease, 0, len(m.held))
+	for _, t := range m.held {
+		leases = append(leases, t.lease)
+	}
+	sent := time.Now()
+	ctx, cancel := m.bounded()
+	defer cancel()
+	renewed, now, err := m.Store.Renew(ctx, leases, delay(m.TTL))
+	if err != nil {
+		m.Log.Warn("renewing leases; trying again", "error", err)
+		m.renewAt = time.Now().Add(m.Renew / 10)
+		m.expire()
+		return
+	}
+	m.Observe(now)
+	var lost []store.Shard
+	for i, a := range renewed {
+		if a.Held {
+			m.held[leases[i].Shard].renewed = sent
+			continue
+		}
+		lost = append(lost, leases[i].Shard)
+		delete(m.held, leases[i].Shard)
+	}
+	if len(lost) > 0 {
+		m.Log.Error("leases were taken by other nodes", "node", m.Node.ID, "shards", len(lost))
+		m.Work.End(lost)
+		m.lookAt = time.Now()
+	}
+}
+
+// heartbeat writes the node's row.
+func (m *Member) heartbeat() {
+	m.beatAt = time.Now().Add(m.Renew)
+	ctx, cancel := m.bounded()
+	defer cancel()
+	if err := m.beat(ctx); err != nil {
+		m.Log.Warn("heartbeat; trying again", "error", err)
+		m.beatAt = time.Now().Add(m.Renew / 10)
+	}
+}
+
+func (m *Member) beat(ctx context.Context) error {
+	n := m.Node
+	n.Needs = m.told
+	now, err := m.Store.Register(ctx, n)
+	if err == nil {
+		m.Observe(now)
+	}
+	return err
+}
+
+// giveBack releases shards in which the work has ended.
+func (m *Member) giveBack(left []store.Shard) {
+	for _, shard := range left {
+		if t := m.held[shard]; t != nil {
+			m.due = append(m.due, t.lease)
+			delete(m.held, shard)
+		}
+	}
+	if len(m.due) == 0 {
+		return
+	}
+	ctx, cancel := m.bounded()
+	defer cancel()
+	err := m.Store.Release(ctx, m.due)
+	switch {
+	case err == nil:
+		m.due = nil
+		m.lookAt = time.Now()
+	case m.stopping:
+		m.Log.Warn("giving leases back; they will end by themselves", "error", err)
+		m.due = nil
+	default:
+		m.Log.Warn("giving leases back; trying again", "error", err)
+		m.lookAt = time.Now().Add(m.Poll)
+		now := m.Now()
+		m.due = slices.DeleteFunc(m.due, func(l store.Lease) bool { return l.Until.Add(m.TTL) < now })
+	}
+}
+
+// yield has work ended in shards that are to be given back.
+func (m *Member) yield(shards []store.Shard) {
+	shards = slices.DeleteFunc(shards, func(s store.Shard) bool {
+		t := m.held[s]
+		was := t.leaving
+		t.leaving = true
+		return was
+	})
+	if len(shards) == 0 {
+		return
+	}
+	m.Work.Yield(shards, func(left []store.Shard) {
+		m.mu.Lock()
+		m.left = append(m.left, left...)
+		m.mu.Unlock()
+		m.poke()
+	})
+}
+
+// leave takes the node off the list.
+func (m *Member) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), m.Renew)
+	defer cancel()
+	if _, err := m.Store.Register(ctx, store.Node{ID: m.Node.ID, Boot: m.Node.Boot, Stopped: true}); err != nil {
+		m.Log.Warn("taking the node off the list", "error", err)
+	}
+}
