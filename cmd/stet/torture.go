@@ -30,7 +30,9 @@ func (a *app) tortureCommand() *cobra.Command {
 		Long: `Starts processes of itself on the store, which execute random workflows: steps
 that fail, sleeps, messages, promises, races, nested branches. Kills them with
 SIGKILL, pauses them beyond their lease, stops and replaces them at random
-moments; starts, sends, resolves, cancels and reads back meanwhile. Then it has
+moments; starts, sends, resolves, cancels, pauses, retries, rewinds, forks, edits
+and reads back meanwhile; all values are compressed, encrypted and, if large, kept
+in a folder beside the logs, and some runs are not kept after their end. Then it has
 runs kill their own processes, which must stall, and no others. In the end it
 compares two logs, of everything that was executed and of every call that was
 acknowledged, with the store: nothing acknowledged may be lost, no completed step

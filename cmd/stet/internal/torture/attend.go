@@ -18,14 +18,14 @@ func (h *harness) alive() int {
 }
 
 // meet attends to a run, if it is not known yet: it sends what the run waits for,
-// cancels some, and waits for others to end.
+// cancels some, pauses some, and waits for others to end.
 func (h *harness) meet(id string) (known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.runs[id] != nil {
 		return true
 	}
-	r := &run{program: newProgram(h.cfg.Seed, id), tokens: map[int]bool{}}
+	r := &run{program: newProgram(h.cfg.Seed, id), tokens: map[string]int{}}
 	h.runs[id] = r
 	h.live++
 	h.attend(func(ctx context.Context) error { return h.client.sendAll(ctx, r.program, 300*time.Millisecond) })
@@ -40,6 +40,8 @@ func (h *harness) meet(id string) (known bool) {
 		})
 	case 1:
 		h.attend(func(ctx context.Context) error { return h.client.await(ctx, id) })
+	case 2, 3:
+		h.attend(func(ctx context.Context) error { return h.pause(ctx, id) })
 	}
 	return false
 }
@@ -113,20 +115,27 @@ func (h *harness) look(ctx context.Context) error {
 		if err := h.client.acknowledgeEnd(found); err != nil {
 			return err
 		}
+		h.repair(found)
 	}
 	return nil
 }
 
-// note keeps how the live runs stand, and returns those that have ended.
+// note keeps how the live runs stand, has those resumed that are paused, and returns
+// those that have ended.
 func (h *harness) note(live []store.Run) (ended []*store.Run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.suspects = 0
 	for i := range live {
 		r := &live[i]
+		known := h.runs[r.ID]
 		switch {
+		case known.repairing: // nobody knows yet how it stands
+		case r.Marks&store.Paused != 0 && !known.resuming:
+			known.resuming = true
+			h.attend(func(ctx context.Context) error { return h.resume(ctx, r.ID) })
 		case r.Status.Terminal() || r.Status == store.Stalled:
-			h.runs[r.ID].ended = true
+			known.ended = true
 			h.live--
 			h.ended = time.Now()
 			ended = append(ended, r)
@@ -143,10 +152,13 @@ func (h *harness) settlePromise(l line) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.runs[l.Run]
-	if r == nil || r.tokens[l.Node] {
+	if r == nil {
 		return
 	}
-	r.tokens[l.Node] = true
+	if _, known := r.tokens[l.Text]; known {
+		return
+	}
+	r.tokens[l.Text] = l.Node
 	n := r.nodes[l.Node]
 	for which := range 1 + int(r.seedOf(n, 200)%3)/2 {
 		h.attend(func(ctx context.Context) error {

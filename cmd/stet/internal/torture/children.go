@@ -71,10 +71,11 @@ func (e *execution) family(ctx stet.Context, n *node) (uint64, error) {
 	return value, nil
 }
 
-// liveChildren counts the children that have not ended.
+// liveChildren counts the children, and the runs that are not kept, that have not
+// ended.
 func (h *harness) liveChildren(ctx context.Context) (n int64, err error) {
 	tallies, err := h.db.Count(ctx, store.Filter{
-		Workflows: []string{childRef.Name()}, Statuses: []store.Status{store.Queued, store.Running, store.Suspended},
+		Workflows: []string{childRef.Name(), briefRef.Name()}, Statuses: []store.Status{store.Queued, store.Running, store.Suspended},
 	})
 	for _, t := range tallies {
 		n += t.Runs
@@ -106,6 +107,7 @@ func (a *audit) checkChildren(ctx context.Context, parent *store.Run) error {
 		a.report.count("children: "+child.Status.String(), 1)
 		state, known := started[child.ParentLoc]
 		switch {
+		case a.runs[parent.ID].taken: // children of what was taken back are kept
 		case child.ParentLoc == "": // detached
 		case places[child.ParentLoc]:
 			a.report.violated(duplicated, "run %s has two children at one place; %s is one of them", parent.ID, child.ID)
@@ -120,7 +122,7 @@ func (a *audit) checkChildren(ctx context.Context, parent *store.Run) error {
 			return err
 		}
 	}
-	if len(page.Runs) > len(started) && parent.Incarnation == 0 {
+	if len(page.Runs) > len(started) && parent.Incarnation == 0 && !a.runs[parent.ID].taken {
 		a.report.violated(duplicated, "run %s has %d children and has recorded %d", parent.ID, len(page.Runs), len(started))
 	}
 	return nil

@@ -113,8 +113,8 @@ func (c *client) resolve(ctx context.Context, p *program, n *node, token string,
 		switch {
 		case err == nil:
 			return c.acknowledge(line{Kind: ackResolve, Run: p.runID, Node: n.id, Value: value})
-		case errors.Is(err, stet.ErrAlreadyResolved), errors.Is(err, stet.ErrTerminal):
-			return nil
+		case errors.Is(err, stet.ErrAlreadyResolved), errors.Is(err, stet.ErrTerminal), errors.Is(err, stet.ErrNotFound):
+			return nil // the promise may have been taken back; a run that waits for one is found stuck
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case !indefinite(err):

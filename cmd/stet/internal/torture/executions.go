@@ -11,6 +11,7 @@ type executions struct {
 	owners   []placed               // takeovers, in the order of the log
 	takes    map[string][]int64     // places of the takeovers of a process
 	woken    []placed               // lines behind sleeps
+	taken    map[string][]int64     // places at which a part of a run's history was going to be taken back
 	recorded map[operation]stepResult
 	pauses   []stay
 }
@@ -23,7 +24,7 @@ type body struct {
 
 func newExecutions(lines []placed, pauses []stay) *executions {
 	x := &executions{
-		starts: map[operation][]placed{}, ends: map[body]int64{}, takes: map[string][]int64{}, recorded: map[operation]stepResult{}, pauses: pauses,
+		starts: map[operation][]placed{}, ends: map[body]int64{}, takes: map[string][]int64{}, taken: map[string][]int64{}, recorded: map[operation]stepResult{}, pauses: pauses,
 	}
 	for _, l := range lines {
 		switch l.Kind {
@@ -35,6 +36,8 @@ func newExecutions(lines []placed, pauses []stay) *executions {
 			x.starts[at] = append(x.starts[at], l)
 		case lineEnd:
 			x.ends[body{l.Process, l.No}] = l.place
+		case lineTaken:
+			x.taken[l.Run] = append(x.taken[l.Run], l.place)
 		case lineWoke:
 			x.woken = append(x.woken, l)
 		}
@@ -105,12 +108,15 @@ func (x *executions) checkStarts(report *Report) {
 	for at, starts := range x.starts {
 		report.count("executions of steps", len(starts))
 		for i, start := range starts {
-			if other, taken := keys[start.Key]; taken && other != at || start.Key != starts[0].Key {
+			round := x.takenBack(at.run, start.place)
+			first := starts[slices.IndexFunc(starts, func(s placed) bool { return x.takenBack(at.run, s.place) == round })]
+			if other, taken := keys[start.Key]; taken && other != at || start.Key != first.Key {
 				report.violated(duplicated, "run %s: %s has the idempotency key %s, which differs from an earlier one or is that of %+v", at.run, at.location, start.Key, other)
 			}
 			keys[start.Key] = at
 			for _, former := range starts[:i] {
 				switch {
+				case x.takenBack(at.run, former.place) < round: // it is executed anew
 				case former.Attempt > start.Attempt && !x.excused(start):
 					report.violated(runAgain, "run %s: attempt %d of %s was started by %s after attempt %d", at.run, start.Attempt, at.location, start.Process, former.Attempt)
 				case former.Attempt == start.Attempt && former.Process == start.Process && !x.tookBetween(start.Process, former.place, start.place):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -31,16 +32,22 @@ type harness struct {
 	live     int             // of the runs, those that have not ended
 	suspects int             // of the live ones, as they were seen last
 	ended    time.Time       // when the last one has ended
+	briefs   []time.Time     // when the runs that are not kept were started; zero: it is unknown
 	pauses   []stay          // of processes that were paused
 }
 
 // run is a run that the harness knows.
 type run struct {
-	*program // of a poison run without nodes
-	poison   bool
-	asked    bool         // a cancel or terminate was asked for
-	ended    bool         // or stalled
-	tokens   map[int]bool // nodes whose promise is being resolved
+	*program  // of a poison run without nodes
+	poison    bool
+	asked     bool           // a cancel or terminate was asked for
+	ended     bool           // or stalled
+	tokens    map[string]int // nodes of the tokens that were handed out
+	resuming  bool           // it was seen paused
+	repaired  bool           // something was done when it had ended
+	repairing bool           // … is being decided
+	retries   int
+	taken     bool // a part of its history was taken back
 }
 
 // stay is a time in which a process was paused, in microseconds since the epoch.
@@ -60,10 +67,15 @@ func (h *harness) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, effects.close()) }()
-	engine, err := stet.NewContext(ctx, stet.Config{Store: h.db, Node: "harness", Logger: h.cfg.Log, Poll: poll})
+	values, err := payloads(filepath.Dir(h.effects), h.cfg.Seed, "harness")
 	if err != nil {
 		return err
 	}
+	engine, err := stet.NewContext(ctx, stet.Config{Store: h.db, Payloads: values, Node: "harness", Logger: h.cfg.Log, Poll: poll})
+	if err != nil {
+		return err
+	}
+	h.db = engine.Store() // with values as they were given
 	h.client = &client{name: "harness", seed: h.cfg.Seed, plants: h.cfg.Plants, engine: engine, acks: acks}
 	h.watched = observer{harness: h, effects: effects, seen: map[operation]sighting{}}
 	if err := h.phases(ctx); err != nil {

@@ -16,12 +16,14 @@ const (
 	lineStart = "start" // a step's body begins
 	lineEnd   = "end"   // a step's body returns
 	lineToken = "token" // a step hands out the token of the promise at Node
+	lineTaken = "taken" // a part of the run's history is going to be taken back
 	lineWoke  = "woke"  // a step has begun behind the sleep at Node, which was due at Due
 
 	ackStart   = "start"   // a run was started
 	ackSend    = "send"    // a message was sent; Key is its key
 	ackResolve = "resolve" // a promise was resolved; Value
 	ackCancel  = "cancel"  // a cancel or terminate was granted
+	ackVerb    = "verb"    // what Key says was done to a run
 	ackEnd     = "ended"   // a run was seen to have ended; Status, and Value of its result
 )
 

@@ -16,6 +16,7 @@ type operation struct{ run, location string }
 // sighting is a completed step as it was first seen in the store.
 type sighting struct {
 	result stepResult
+	from   int64 // what is logged before it had happened before it was looked at
 	place  int64 // what is logged behind it began later
 }
 
@@ -66,6 +67,10 @@ func (h *harness) anyLive() string {
 }
 
 func (o *observer) sight(ctx context.Context, id string) error {
+	from, err := o.effects.size()
+	if err != nil {
+		return err
+	}
 	entries, err := o.harness.client.engine.History(ctx, id, stet.HistoryQuery{Values: true})
 	if err != nil {
 		return err
@@ -83,18 +88,20 @@ func (o *observer) sight(ctx context.Context, id string) error {
 		}
 		at := operation{id, entries[i].Location}
 		if _, known := o.seen[at]; ok && !known {
-			o.seen[at] = sighting{result, place}
+			o.seen[at] = sighting{result, from, place}
 		}
 	}
 	return nil
 }
 
-// resultOf returns the result of a step that is done; ok is false for others.
+// resultOf returns the result of a step that is done, without its pad; ok is false for
+// others.
 func resultOf(e *stet.Entry) (result stepResult, ok bool, err error) {
 	if e.Kind != store.KindStep || e.State != store.Done {
 		return result, false, nil
 	}
 	err = e.Decode(&result)
+	result.Pad = ""
 	return result, err == nil, err
 }
 

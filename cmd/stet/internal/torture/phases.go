@@ -36,10 +36,11 @@ func (h *harness) storm(ctx context.Context, random *rand.Rand) error {
 	h.cfg.Log.Info("striking", "for", h.cfg.For, "strikes", h.cfg.Strikes)
 	ctx, done := context.WithTimeout(ctx, h.cfg.For)
 	defer done()
-	started := make(chan error, 1)
+	started := make(chan error, 2)
 	go func() { started <- h.keepStarting(ctx, "", h.cfg.Live) }()
+	go func() { started <- h.keepBrief(ctx) }()
 	h.strikeAtRandom(ctx, f, random)
-	return <-started
+	return errors.Join(<-started, <-started)
 }
 
 // ready waits until the workers have made their workflows known.

@@ -79,7 +79,8 @@ func TestNothingIsBroken(t *testing.T) {
 	if !report.OK {
 		t.Errorf("seed %d: there are violations", report.Seed)
 	}
-	for _, name := range []string{"runs", "runs: succeeded", "children: succeeded", "entries", "executions of steps", "takeovers", "timers", "items of streams", "acknowledged: start", "acknowledged: send"} {
+	for _, name := range []string{"runs", "runs: succeeded", "children: succeeded", "entries", "executions of steps", "takeovers", "timers", "items of streams",
+		"acknowledged: start", "acknowledged: send", "done: rewind", "done: fork", "done: edit", "done: resume", "runs that are kept a minute"} {
 		if report.Counts[name] == 0 {
 			t.Errorf("seed %d: nothing was done of %q", report.Seed, name)
 		}

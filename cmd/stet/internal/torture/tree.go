@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"strings"
 	"time"
 )
 
@@ -14,6 +15,7 @@ type kind uint8
 const (
 	kindStep    kind = iota // count steps of one name; the first attempts of each fail
 	kindFail                // a step that fails for good
+	kindFlaky               // a step that fails at random, so that its run is tried again
 	kindSleep               // a sleep, and a step that logs when it was over
 	kindReceive             // count messages of one name, in order
 	kindSelect              // a message or a timer; if the timer wins, the message then
@@ -29,7 +31,7 @@ const (
 	kindRace                // the first child that settles
 )
 
-var kindNames = [...]string{"step", "fail", "sleep", "receive", "select", "promise", "order", "family", "loop", "in-turn", "all", "join", "map", "any", "race"}
+var kindNames = [...]string{"step", "fail", "flaky", "sleep", "receive", "select", "promise", "order", "family", "loop", "in-turn", "all", "join", "map", "any", "race"}
 
 // node is one command of a tree. Its value, and so that of the tree, follows from
 // the run's seed and from what its races have chosen and its promises have got.
@@ -62,13 +64,17 @@ type program struct {
 	half int
 }
 
-// newProgram makes the tree that a run of the ID has under the harness's seed.
+// newProgram makes the tree that a run of the ID has under the harness's seed. A fork
+// has that of its origin.
 func newProgram(seed uint64, runID string) *program {
-	p := &program{runID: runID, seed: mix(seed, textHash(runID))}
+	p := &program{runID: runID, seed: mix(seed, textHash(strings.TrimSuffix(runID, forkSuffix)))}
 	random := rand.New(rand.NewPCG(p.seed, seed))
 	p.root = p.add(kindInTurn)
 	for range 2 + random.IntN(4) {
 		p.root.children = append(p.root.children, p.grow(random, 2))
+	}
+	if random.IntN(4) == 0 {
+		p.root.children = append(p.root.children, p.add(kindFlaky))
 	}
 	if random.IntN(3) == 0 {
 		p.half = 1 + random.IntN(len(p.root.children)-1)
@@ -138,7 +144,7 @@ func (p *program) expectedOf(n *node, c *choices) (uint64, error) {
 		for i := range n.iterations() {
 			value = mix(value, p.seedOf(n, i))
 		}
-	case kindSelect:
+	case kindSelect, kindFlaky:
 		value = mix(value, p.seedOf(n, 0))
 	case kindPromise:
 		got := c.Promised[n.id]

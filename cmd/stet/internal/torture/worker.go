@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,7 @@ const (
 	grace    = 300 * time.Millisecond
 	aloneFor = 500 * time.Millisecond
 	parkFor  = 400 * time.Millisecond
+	sweep    = 700 * time.Millisecond
 )
 
 // worker is a process that executes the runs of the harness, if it owns the
@@ -68,9 +70,14 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 		return err
 	}
 	defer func() { err = errors.Join(err, w.acks.close()) }()
+	values, err := payloads(filepath.Dir(o.Effects), o.Seed, o.Name)
+	if err != nil {
+		return err
+	}
 	var ownErr error
 	engine, err := stet.NewContext(ctx, stet.Config{
-		Store: db, Workflows: []stet.Definition{w.tree(), w.child(), w.poison()}, Node: o.Name, Build: "torture", Logger: log,
+		Store: db, Payloads: values, Sweep: sweep,
+		Workflows: []stet.Definition{w.tree(), w.child(), w.brief(), w.poison()}, Node: o.Name, Build: "torture", Logger: log,
 		Around: w.around, MaxParked: 20, ParkFor: parkFor, LeaseTTL: leaseTTL, Poll: poll, Grace: grace,
 		PoisonLimit: o.PoisonLimit, AloneFor: aloneFor,
 		OnRecover: func(stet.Recovery) {

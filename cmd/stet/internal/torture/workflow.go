@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"time"
 
@@ -31,6 +32,7 @@ type output struct {
 	Order     uint64 `json:"order"`               // in which all nodes have ended
 	Early     []int  `json:"early,omitempty"`     // nodes whose sleep was too short
 	Reordered []int  `json:"reordered,omitempty"` // nodes that found another order than is recorded
+	Spoiled   string `json:"spoiled,omitempty"`   // a step whose large result has come back as another
 }
 
 // stepResult says which execution of the body it comes from.
@@ -38,6 +40,7 @@ type stepResult struct {
 	Value   uint64 `json:"value"`
 	Process string `json:"process"`
 	No      int64  `json:"no"`
+	Pad     string `json:"pad,omitempty"`
 }
 
 var (
@@ -55,7 +58,7 @@ func (w *worker) tree() *stet.Workflow[input, output] {
 		if in.Out != nil {
 			maps.Copy(e.out.Won, in.Out.Won)
 			maps.Copy(e.out.Promised, in.Out.Promised)
-			e.out.Value, e.out.Early, e.out.Reordered, e.order = in.Out.Value, in.Out.Early, in.Out.Reordered, in.Order
+			e.out.Value, e.out.Early, e.out.Reordered, e.out.Spoiled, e.order = in.Out.Value, in.Out.Early, in.Out.Reordered, in.Out.Spoiled, in.Order
 		}
 		err := e.carryOutRoot(ctx, in.From)
 		e.out.Order = e.order
@@ -68,7 +71,7 @@ func (w *worker) tree() *stet.Workflow[input, output] {
 			}
 		}
 		return e.out, err
-	}, stet.Retry{Attempts: 8, First: 5 * time.Millisecond, Max: 50 * time.Millisecond})
+	}, stet.Retry{Attempts: 8, First: 5 * time.Millisecond, Max: 50 * time.Millisecond}, stet.UndoOnCancel) // what is undone cannot be retried
 }
 
 // poison is a workflow whose runs kill their process: half of them in a step,
@@ -147,6 +150,9 @@ func (e *execution) valueOf(ctx stet.Context, n *node) (uint64, error) {
 			value++
 		}
 		return value, nil
+	case kindFlaky:
+		v, err := e.step(ctx, n.name(), 0, e.seedOf(n, 0), fail, stet.Retry{Attempts: 2})
+		return mix(value, v), err
 	case kindFail:
 		return 0, stet.Do(ctx, n.name(), func(context.Context) error { return stet.Permanent(errPlanned) })
 	case kindSleep:
@@ -207,7 +213,7 @@ func (e *execution) loop(ctx stet.Context, n *node, value uint64) (uint64, error
 
 // step executes a body that is logged and takes a while. Its first attempts fail.
 // more, which may be nil, is called in the body.
-func (e *execution) step(ctx stet.Context, name string, failures int, value uint64, more func(context.Context) error) (uint64, error) {
+func (e *execution) step(ctx stet.Context, name string, failures int, value uint64, more func(context.Context) error, opts ...stet.StepOption) (uint64, error) {
 	out, err := stet.Step(ctx, name, func(ctx context.Context) (stepResult, error) {
 		e.linger(ctx)
 		if stet.Attempt(ctx) <= failures {
@@ -218,9 +224,20 @@ func (e *execution) step(ctx stet.Context, name string, failures int, value uint
 				return stepResult{}, err
 			}
 		}
-		return stepResult{value, e.name, executionOf(ctx)}, nil
-	}, e.undo(name, value)...)
+		return stepResult{value, e.name, executionOf(ctx), padOf(value)}, nil
+	}, append(e.undo(name, value), opts...)...)
+	if err == nil && out.Pad != padOf(out.Value) {
+		e.out.Spoiled = name
+	}
 	return out.Value, err
+}
+
+// fail fails more often than not.
+func fail(context.Context) error {
+	if rand.IntN(3) > 0 {
+		return errPlanned
+	}
+	return nil
 }
 
 func (e *execution) sleep(ctx stet.Context, n *node) error {

@@ -1,0 +1,274 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// What operators do to runs: some are paused for a while; those that have failed are
+// tried again; some that have succeeded are rewound, forked, or have a result replaced
+// by an equal one, once each. All of it comes to the same ends as before.
+
+// forkSuffix ends the ID of a fork, which carries out the program of its origin.
+const forkSuffix = "-fork"
+
+// maxRetries bounds how often a run is tried again. One that needs more is found to
+// have failed in the end.
+const maxRetries = 20
+
+// pause has a run paused, at a random moment. Whoever looks at the runs resumes it.
+func (h *harness) pause(ctx context.Context, id string) error {
+	if err := pause(ctx, rand.N(3*time.Second)); err != nil {
+		return err
+	}
+	ctx, done := context.WithTimeout(ctx, 20*time.Second)
+	defer done()
+	granted, err := h.client.engine.Pause(ctx, id, "torture")
+	switch {
+	case granted:
+		return h.client.acknowledge(line{Kind: ackVerb, Run: id, Key: "pause"})
+	case errors.Is(err, stet.ErrNotFound):
+		return fmt.Errorf("pause %s: %w", id, err)
+	}
+	return nil // not granted, or unknown: it is seen if it is paused
+}
+
+// resume resumes a run that was seen paused.
+func (h *harness) resume(ctx context.Context, id string) error {
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.runs[id].resuming = false
+	}()
+	if err := pause(ctx, rand.N(500*time.Millisecond)); err != nil {
+		return err
+	}
+	_, err := h.definite(ctx, id, "resume", func(ctx context.Context) (bool, error) { return h.client.engine.Resume(ctx, id) })
+	return err
+}
+
+// definite asks until it is decided, and logs what was granted. A request that is
+// repeated may be carried out twice.
+func (h *harness) definite(ctx context.Context, id, verb string, ask func(context.Context) (bool, error)) (granted bool, err error) {
+	for {
+		granted, err := ask(ctx)
+		switch {
+		case granted: // even if the answer to an earlier request was lost
+			h.report.count("done: "+verb, 1)
+			return true, h.client.acknowledge(line{Kind: ackVerb, Run: id, Key: verb})
+		case errors.Is(err, stet.ErrRefused), errors.Is(err, stet.ErrTerminal), errors.Is(err, stet.ErrExists):
+			h.report.count("refused: "+verb, 1)
+			return false, nil
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case !indefinite(err):
+			return false, fmt.Errorf("%s %s: %w", verb, id, err)
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return false, err
+		}
+	}
+}
+
+// repair does something about a run that has ended, or nothing.
+func (h *harness) repair(r *store.Run) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known, id := h.runs[r.ID], r.ID
+	if known.poison || r.Status == store.Stalled {
+		return
+	}
+	verb := ""
+	switch choice := known.seed >> 8 % 6; {
+	case r.Status == store.Failed && known.retries < maxRetries:
+		known.retries++
+		verb = "retry"
+	case known.repaired:
+	case r.Status != store.Succeeded:
+	case choice < 2 && steady(known.root, false):
+		verb = "rewind"
+	case choice == 2:
+		verb = "edit"
+	case choice < 5 && !strings.HasSuffix(id, forkSuffix):
+		verb = "fork"
+	}
+	if verb == "" {
+		return
+	}
+	known.repaired = known.repaired || verb != "retry"
+	known.ended, known.repairing = false, true
+	h.live++
+	h.attend(func(ctx context.Context) error {
+		granted, err := h.definite(ctx, id, verb, func(ctx context.Context) (bool, error) { return h.ask(ctx, id, verb) })
+		if verb == "retry" || verb == "rewind" {
+			err = errors.Join(err, h.watched.effects.append(line{Kind: lineTaken, Process: h.client.name, Run: id}))
+		}
+		if granted && verb == "fork" {
+			h.meet(id + forkSuffix)
+			err = errors.Join(err, h.client.acknowledge(line{Kind: ackStart, Run: id + forkSuffix}))
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		known.repairing = false
+		if granted && (verb == "retry" || verb == "rewind") {
+			h.offerAgain(known)
+		}
+		return err
+	})
+}
+
+// ask asks for what verb says. What takes something back is logged before, so that
+// what is executed afterwards may be what was executed before, and after the verdict,
+// so that what was seen meanwhile may be gone.
+func (h *harness) ask(ctx context.Context, id, verb string) (bool, error) {
+	e := h.client.engine
+	switch verb {
+	case "edit":
+		return h.edit(ctx, id)
+	case "fork":
+		return h.fork(ctx, id)
+	}
+	at, err := h.anyPlace(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	if err := h.watched.effects.append(line{Kind: lineTaken, Process: h.client.name, Run: id}); err != nil {
+		return false, err
+	}
+	if verb == "retry" {
+		return e.Retry(ctx, id, "torture")
+	}
+	return e.Rewind(ctx, id, at, "torture")
+}
+
+// anyPlace returns a location of a run's history, or "/".
+func (h *harness) anyPlace(ctx context.Context, id string) (string, error) {
+	entries, err := h.client.engine.History(ctx, id, stet.HistoryQuery{})
+	if err != nil || len(entries) == 0 || rand.IntN(4) == 0 {
+		return "/", err
+	}
+	return entries[rand.IntN(len(entries))].Location, nil
+}
+
+// edit replaces the result of a step by itself.
+func (h *harness) edit(ctx context.Context, id string) (bool, error) {
+	entries, err := h.client.engine.History(ctx, id, stet.HistoryQuery{Values: true})
+	if err != nil {
+		return false, err
+	}
+	for i := range entries {
+		if _, ok, err := resultOf(&entries[i]); err != nil {
+			return false, err
+		} else if !ok {
+			continue
+		}
+		var result stepResult
+		if err := entries[i].Decode(&result); err != nil {
+			return false, err
+		}
+		if result.Process != "" {
+			return h.client.engine.EditResult(ctx, id, entries[i].Location, result, "torture")
+		}
+	}
+	return false, fmt.Errorf("no step: %w", stet.ErrRefused)
+}
+
+// fork forks a run: from its beginning, or from anywhere if nothing is sent to it
+// from outside, which would have to know what the fork has received already.
+func (h *harness) fork(ctx context.Context, id string) (_ bool, err error) {
+	h.mu.Lock()
+	known := h.runs[id]
+	h.mu.Unlock()
+	at := "/"
+	if known.alone() && steady(known.root, false) {
+		if at, err = h.anyPlace(ctx, id); err != nil {
+			return false, err
+		}
+	}
+	_, err = h.client.engine.Fork(ctx, id, at, "torture", stet.ID(id+forkSuffix))
+	return err == nil || errors.Is(err, stet.ErrExists), err // it exists if the answer was lost
+}
+
+// steady reports whether no child of a run is cancelled because it has lost: a part
+// of the history that has begun it, taken back to behind that, awaits it again and is
+// told that it was cancelled.
+func steady(n *node, lost bool) bool {
+	if n.kind == kindFamily && lost {
+		return false
+	}
+	for _, child := range n.children {
+		if !steady(child, lost || n.kind == kindAny || n.kind == kindRace) {
+			return false
+		}
+	}
+	return true
+}
+
+// alone reports whether nothing is sent to runs of the program.
+func (p *program) alone() bool {
+	for _, n := range p.nodes {
+		switch n.kind {
+		case kindReceive, kindSelect, kindPromise:
+			return false
+		}
+	}
+	return true
+}
+
+// offerAgain sends a run what it may wait for again: who sent it before may have
+// given up when the run had ended. The caller holds the lock.
+func (h *harness) offerAgain(r *run) {
+	r.taken = true
+	h.attend(func(ctx context.Context) error { return h.client.sendAll(ctx, r.program, 0) })
+	for token, node := range r.tokens {
+		h.attend(func(ctx context.Context) error { return h.client.resolve(ctx, r.program, r.nodes[node], token, 0) })
+	}
+}
+
+// takenBack counts how often a part of a run's history was taken back before a place
+// of the log of effects.
+func (x *executions) takenBack(run string, before int64) (n int) {
+	for _, place := range x.taken[run] {
+		if place < before {
+			n++
+		}
+	}
+	return n
+}
+
+// checkVerbs checks that what was granted is in the audits.
+func (a *audit) checkVerbs(ctx context.Context, acks []placed) error {
+	granted := map[string]map[string]int{} // by run and verb
+	for _, ack := range acks {
+		if ack.Kind != ackVerb || ack.Key == "fork" {
+			continue
+		}
+		if granted[ack.Run] == nil {
+			granted[ack.Run] = map[string]int{}
+		}
+		granted[ack.Run][ack.Key]++
+	}
+	for id, verbs := range granted {
+		acts, err := a.client.engine.Audit(ctx, id)
+		if err != nil {
+			return err
+		}
+		done := map[string]int{}
+		for i := range acts {
+			done[acts[i].Verb]++
+		}
+		for verb, n := range verbs {
+			if done[verb] < n {
+				a.report.violated(acknowledgedLost, "run %s: %d times %s was granted, and its audit has it %d times", id, n, verb, done[verb])
+			}
+		}
+	}
+	return nil
+}
