@@ -23,8 +23,12 @@ func (a *app) doctorCommand() *cobra.Command {
 			if err := a.checkNoIDs(); err != nil {
 				return err
 			}
-			return a.withStore(cmd.Context(), func(s *sqlite.Store) error {
-				findings, err := s.Doctor(cmd.Context())
+			return a.withStore(cmd.Context(), func(s store.Store) error {
+				kind, _, err := a.backend()
+				if err != nil {
+					return err
+				}
+				findings, err := kind.doctor(cmd.Context(), s)
 				return errors.Join(a.findings(findings), err)
 			})
 		},
@@ -32,7 +36,7 @@ func (a *app) doctorCommand() *cobra.Command {
 }
 
 // findings prints what the doctor has found. It is an error if something is bad.
-func (a *app) findings(findings []sqlite.Finding) error {
+func (a *app) findings(findings []finding) error {
 	g := &grid{}
 	bad := 0
 	for _, f := range findings {
@@ -44,12 +48,7 @@ func (a *app) findings(findings []sqlite.Finding) error {
 		if a.output != formJSON {
 			continue
 		}
-		view := struct {
-			What   string `json:"what"`
-			OK     bool   `json:"ok"`
-			Detail string `json:"detail"`
-		}{f.What, f.OK, f.Detail}
-		if err := a.json(view); err != nil {
+		if err := a.json(f); err != nil {
 			return err
 		}
 	}
@@ -80,18 +79,18 @@ func (a *app) migrateCommand() *cobra.Command {
 		Short: "bring the store's schema up to date, or create the store",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := a.path()
+			kind, address, err := a.backend()
 			if err == nil {
 				err = a.checkNoIDs()
 			}
 			if err != nil {
 				return err
 			}
-			before, err := sqlite.Schema(cmd.Context(), path)
+			have, latest, err := kind.schema(cmd.Context(), address)
 			if err != nil {
 				return err
 			}
-			due := before.File < before.Latest
+			due := have < latest
 			if due && !check {
 				s, err := a.open(cmd.Context(), true)
 				if err != nil {
@@ -106,9 +105,9 @@ func (a *app) migrateCommand() *cobra.Command {
 					Before   int  `json:"before"`
 					Latest   int  `json:"latest"`
 					Migrated bool `json:"migrated"`
-				}{before.File, before.Latest, due && !check})
+				}{have, latest, due && !check})
 			}
-			_, err = fmt.Fprintf(a.out, "the schema was %d, the latest is %d\n", before.File, before.Latest)
+			_, err = fmt.Fprintf(a.out, "the schema was %d, the latest is %d\n", have, latest)
 			return err
 		},
 	}
@@ -125,7 +124,13 @@ func (a *app) backupCommand() *cobra.Command {
 			if _, err := os.Lstat(args[0]); err == nil {
 				return conflictError{fmt.Errorf("%s exists: give the name of a new file", args[0])}
 			}
-			return a.withStore(cmd.Context(), func(s *sqlite.Store) error { return s.Backup(cmd.Context(), args[0]) })
+			return a.withStore(cmd.Context(), func(s store.Store) error {
+				file, ok := s.(*sqlite.Store)
+				if !ok {
+					return usage(errors.New("backup: expected an SQLite file; back up a database with its own means, such as pg_dump or pg_basebackup"))
+				}
+				return file.Backup(cmd.Context(), args[0])
+			})
 		},
 	}
 }

@@ -43,9 +43,9 @@ The store must be a new one, or hold nothing but runs of former measurements;
 			if a.output == "ids" {
 				return usage(errors.New("--output: expected table or json, found ids"))
 			}
-			cfg.DB, cfg.Log, cfg.Open = a.db, a.log(), a.benchStore()
-			if a.db != memoryStore {
-				cfg.File = strings.TrimPrefix(a.db, "sqlite:")
+			cfg.DB, cfg.Log, cfg.Open = a.place(), a.log(), a.benchStore()
+			if err := a.benchPlace(&cfg); err != nil {
+				return err
 			}
 			if child != "" {
 				return bench.Child(cmd.Context(), cfg, child, a.out)
@@ -86,6 +86,23 @@ The store must be a new one, or hold nothing but runs of former measurements;
 
 // memoryStore names a store in the memory of this process, for measuring.
 const memoryStore = "memory:"
+
+// benchPlace says where the store is.
+func (a *app) benchPlace(cfg *bench.Config) error {
+	if a.db == memoryStore {
+		return nil
+	}
+	kind, address, err := a.backend()
+	if err != nil {
+		return err
+	}
+	if kind.isFile() {
+		cfg.File = address
+	} else {
+		cfg.Postgres = address
+	}
+	return nil
+}
 
 // benchStore opens the store that --db names, and makes it if it is not there.
 func (a *app) benchStore() func(context.Context) (store.Store, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/store/sqlite"
+	"github.com/stet-run/stet/store"
 )
 
 func (a *app) exportCommand() *cobra.Command {
@@ -29,7 +29,7 @@ check (see stet help check) and by stettest.Replay in go test.`,
 			if len(ids) != 1 {
 				return usage(fmt.Errorf("expected the ID of one run, found %d", len(ids)))
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
+			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				var file bytes.Buffer // so that an error leaves no half of one
 				if err := e.Export(cmd.Context(), ids[0], &file); err != nil {
 					return err

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
-	"github.com/stet-run/stet/store/sqlite"
 )
 
 func (a *app) deadLettersCommand() *cobra.Command {
@@ -68,7 +67,7 @@ func (a *app) deadLettersListCommand() *cobra.Command {
 		Short: "list dead letters, newest first; of these runs, or of all",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			filter.RunIDs, filter.Values = args, a.output != formIDs
-			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
+			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				page, err := e.Store().DeadLetters(cmd.Context(), filter)
 				if err != nil {
 					return err
@@ -177,7 +176,7 @@ func (a *app) eachLetter(args []string, fn func(*stet.Engine, store.ItemNo) erro
 		}
 		numbers[i] = store.ItemNo(n)
 	}
-	return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
+	return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 		var problems []error
 		for _, number := range numbers {
 			err := fn(e, number)

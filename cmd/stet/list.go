@@ -14,7 +14,6 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
-	"github.com/stet-run/stet/store/sqlite"
 )
 
 func (a *app) listCommand() *cobra.Command {
@@ -35,7 +34,7 @@ func (a *app) listCommand() *cobra.Command {
 			for _, key := range slices.Sorted(maps.Keys(tags)) {
 				filter.Tags = append(filter.Tags, store.Pair{Key: key, Value: tags[key]})
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, s *sqlite.Store) error { return a.list(cmd.Context(), e, s, filter) })
+			return a.with(cmd.Context(), func(e *stet.Engine, s store.Store) error { return a.list(cmd.Context(), e, s, filter) })
 		},
 	}
 	cmd.Flags().StringVar(&query, "query", "", "the same as FILTER")
@@ -193,7 +192,7 @@ func (a *app) countCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withStore(cmd.Context(), func(s *sqlite.Store) error {
+			return a.withStore(cmd.Context(), func(s store.Store) error {
 				tallies, err := s.Count(cmd.Context(), filter)
 				if err != nil {
 					return err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
-	"github.com/stet-run/stet/store/sqlite"
 )
 
 func (a *app) sendCommand() *cobra.Command {
@@ -46,7 +45,7 @@ with --query instead of RUN the message goes to all live runs that match.`,
 				options = append(options, stet.SendKey(key))
 			}
 			message := stet.Message[json.RawMessage](args[0])
-			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
+			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return a.each(cmd.Context(), e, &t, func(ctx context.Context, id string) error {
 					return message.Send(ctx, e, id, value, options...)
 				})
@@ -68,7 +67,7 @@ func (a *app) resolveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
+			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return hintToken(e.Resolve(cmd.Context(), args[0], value))
 			})
 		},
@@ -82,7 +81,7 @@ func (a *app) rejectCommand() *cobra.Command {
 		Short: "assign a failure to a promise",
 		Args:  exactly("TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
+			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return hintToken(e.Reject(cmd.Context(), args[0], errors.New(message)))
 			})
 		},

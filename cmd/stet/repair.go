@@ -10,7 +10,6 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
-	"github.com/stet-run/stet/store/sqlite"
 )
 
 // stopped reports whether the history of a run can be changed: nobody executes it.
@@ -87,7 +86,7 @@ read from standard input; with --query it is done for all runs that match.`,
 				}
 				options = append(options, stet.ID(id))
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
+			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return a.forks(cmd.Context(), e, &t, func(ctx context.Context, run string) (string, error) {
 					return e.Fork(ctx, run, before, reason, options...)
 				})

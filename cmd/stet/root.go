@@ -22,10 +22,11 @@ type app struct {
 
 const long = `stet sees and steers the workflows of a store.
 
-The store is an SQLite file, given with --db FILE or in STET_DB. An application
-may work on it at the same time. If none does, stet itself decides what needs no
-code: to terminate, pause and resume runs, to cancel one that has never run or is
-paused, to retry, rewind and edit one that is stopped.
+The store is an SQLite file or a Postgres database, given with --db FILE or
+--db postgres://USER@HOST/DATABASE, or in STET_DB. An application may work on it
+at the same time. If none does, stet itself decides what needs no code: to
+terminate, pause and resume runs, to cancel one that has never run or is paused,
+to retry, rewind and edit one that is stopped.
 
 Data goes to standard output in the form of --output: a table for people, JSON
 with one value per line, or the IDs of runs alone. All else goes to standard
@@ -93,7 +94,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkOutput() },
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.db, "db", os.Getenv("STET_DB"), "the store: an SQLite `file`; default: $STET_DB")
+	flags.StringVar(&a.db, "db", os.Getenv("STET_DB"), "the store: an SQLite `file` or the URL of a Postgres database; default: $STET_DB")
 	flags.Lookup("db").DefValue = "" // of the environment; the text says so
 	flags.StringVarP(&a.output, "output", "o", formTable, "`form` of what is printed: table, json or ids")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })

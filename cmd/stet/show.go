@@ -17,7 +17,6 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
-	"github.com/stet-run/stet/store/sqlite"
 )
 
 func (a *app) showCommand() *cobra.Command {
@@ -38,7 +37,7 @@ and stacks. With - the IDs are read from standard input.`,
 			if full {
 				width = math.MaxInt
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, s *sqlite.Store) error {
+			return a.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
 				var problems []error
 				for i, id := range ids {
 					if i > 0 && a.output == formTable {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
-	"github.com/stet-run/stet/store/sqlite"
 )
 
 // startFlags are the flags of start.
@@ -64,7 +63,7 @@ func (a *app) start(ctx context.Context, workflow string, input json.RawMessage,
 		definition = stet.Define(workflow, notHere)
 		registered = append(registered, definition)
 	}
-	return a.with(ctx, func(e *stet.Engine, s *sqlite.Store) error {
+	return a.with(ctx, func(e *stet.Engine, s store.Store) error {
 		run, err := definition.Start(ctx, e, input, options...)
 		if err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/store/sqlite"
+	"github.com/stet-run/stet/store"
 )
 
 // tailFlags are the flags of tail.
@@ -48,7 +48,7 @@ whenever it has changed.`,
 			}
 			ctx, cancel := within(cmd.Context(), f.timeout)
 			defer cancel()
-			return a.with(ctx, func(e *stet.Engine, _ *sqlite.Store) error { return a.tail(ctx, e, args[0], args[1], &f) })
+			return a.with(ctx, func(e *stet.Engine, _ store.Store) error { return a.tail(ctx, e, args[0], args[1], &f) })
 		},
 	}
 	flags := cmd.Flags()

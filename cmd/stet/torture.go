@@ -46,7 +46,7 @@ fall differently in each call. The store must be a new one.`,
 			if a.output == "ids" {
 				return usage(errors.New("--output: expected table or json, found ids"))
 			}
-			cfg.DB, cfg.Log = a.db, a.log()
+			cfg.DB, cfg.Log = a.place(), a.log()
 			cfg.Open = func(ctx context.Context) (store.Store, error) {
 				s, err := a.open(ctx, true)
 				if err != nil {

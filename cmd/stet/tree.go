@@ -12,7 +12,6 @@ import (
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
-	"github.com/stet-run/stet/store/sqlite"
 )
 
 func (a *app) treeCommand() *cobra.Command {
@@ -29,7 +28,7 @@ them.`,
 			if err != nil {
 				return err
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, s *sqlite.Store) error {
+			return a.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
 				d, err := s.Describe(cmd.Context())
 				if err != nil {
 					return err

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/store/sqlite"
+	"github.com/stet-run/stet/store"
 )
 
 func (a *app) updateCommand() *cobra.Command {
@@ -44,7 +44,7 @@ without an answer.`,
 			}
 			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
-			return a.with(ctx, func(e *stet.Engine, _ *sqlite.Store) error {
+			return a.with(ctx, func(e *stet.Engine, _ store.Store) error {
 				return a.update(ctx, e, args[0], args[1], value, options)
 			})
 		},

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
-	"github.com/stet-run/stet/store/sqlite"
 )
 
 func (a *app) cancelCommand() *cobra.Command {
@@ -124,7 +123,7 @@ stands until one comes.`,
 			if err := checkWho(cmd, v.who); err != nil {
 				return err
 			}
-			return a.deciding(cmd.Context(), func(e *stet.Engine, _ *sqlite.Store) error {
+			return a.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return a.each(cmd.Context(), e, &t, func(ctx context.Context, id string) error { return v.do(ctx, e, id) })
 			})
 		},

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
-	"github.com/stet-run/stet/store/sqlite"
 )
 
 func (a *app) waitCommand() *cobra.Command {
@@ -32,7 +31,7 @@ succeeded.`,
 			}
 			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
-			return a.with(ctx, func(e *stet.Engine, _ *sqlite.Store) error {
+			return a.with(ctx, func(e *stet.Engine, _ store.Store) error {
 				var problems []error
 				for _, id := range ids {
 					if err := a.wait(ctx, e, id); err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
-	"github.com/stet-run/stet/store/sqlite"
 )
 
 // watchEvery is the shortest time between two looks at the store.
@@ -43,7 +42,7 @@ that ends otherwise makes the exit code 5.`,
 			}
 			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
-			return a.with(ctx, func(e *stet.Engine, s *sqlite.Store) error {
+			return a.with(ctx, func(e *stet.Engine, s store.Store) error {
 				ids, err := a.choose(ctx, e, &t)
 				if err != nil {
 					return err

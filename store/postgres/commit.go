@@ -19,7 +19,10 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 		return store.BatchResult{}, err
 	}
 	defer s.leave()
-	result, err := s.commitCarefully(ctx, &b)
+	result, err := s.commitFast(ctx, &b)
+	if errors.Is(err, errUnusual) {
+		result, err = s.commitCarefully(ctx, &b)
+	}
 	if err == nil {
 		s.tell()
 	}

@@ -58,3 +58,11 @@ func (h *harness) Kill(t testing.TB, s store.Store) bool {
 
 // TestContract checks the store against the contract and against store/memory.
 func TestContract(t *testing.T) { storetest.Run(t, openHarness) }
+
+// TestContractTurnByTurn checks what the function in the database leaves to the
+// store, for all batches: the laws of commits and random operations.
+func TestContractTurnByTurn(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
+		return newHarness(t, clock, postgres.Slow())
+	})
+}

@@ -4,6 +4,8 @@ go 1.26.0
 
 require github.com/jackc/pgx/v5 v5.10.0
 
+require github.com/google/go-cmp v0.7.0 // indirect
+
 require (
 	github.com/anishathalye/porcupine v1.3.1 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect

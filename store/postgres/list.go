@@ -36,6 +36,9 @@ func (s *search) where() string {
 // newSearch returns the conditions of a filter, on the table r.
 func newSearch(f *store.Filter) *search {
 	s := &search{}
+	if f.HidesRecords() {
+		s.and("(r.workflow<? OR r.workflow>=?)", store.RecordPrefix, store.AfterRecordPrefix)
+	}
 	if len(f.IDs) > 0 {
 		s.and("r.id=ANY(?::text[])", possible(f.IDs))
 	}

@@ -99,28 +99,22 @@ const (
 	maxSlots      = 1 << 16
 )
 
+// schemaParam names the schema in the server's address.
+const schemaParam = "stet_schema"
+
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 // Open opens the store in the database that dsn names: a URL like
 // postgres://user:password@host:5432/database?sslmode=verify-full, or keywords and
 // values as libpq has them; what it leaves out comes from the environment (PGHOST,
-// PGUSER, PGPASSWORD, …). It makes the schema if it is not there and brings an
+// PGUSER, PGPASSWORD, …). Its parameter stet_schema has the effect of Schema. It makes the schema if it is not there and brings an
 // older one up to date, and looks at the settings that durability depends on.
 // ctx bounds Open alone. Errors: store.ErrInvalid if dsn or an option is wrong, or
 // a setting of the server would lose what was acknowledged; store.ErrSchema if the
 // schema is newer than this binary; store.ErrUnavailable if the server cannot be
 // reached or the role may not do what is needed.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
-	cfg := config{schema: defaultSchema, slots: defaultSlots, conns: defaultConns, log: slog.Default()}
-	for _, opt := range opts {
-		opt(&cfg)
-	}
-	if err := cfg.check(); err != nil {
-		return nil, err
-	}
-	s := &Store{cfg: cfg, schema: cfg.schema, log: cfg.log, writing: make(chan struct{}, 1)}
-	s.hint.init()
-	pc, err := s.poolConfig(dsn)
+	s, pc, err := prepare(dsn, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +122,21 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 		return nil, errors.Join(s.classify(ctx, "open the store in Postgres", err), s.Close())
 	}
 	return s, nil
+}
+
+// prepare returns a Store that is not yet open, and how its connections are made.
+func prepare(dsn string, opts []Option) (*Store, *pgxpool.Config, error) {
+	cfg := config{schema: defaultSchema, slots: defaultSlots, conns: defaultConns, log: slog.Default()}
+	for _, opt := range opts {
+		opt(&cfg)
+	}
+	if err := cfg.check(); err != nil {
+		return nil, nil, err
+	}
+	s := &Store{cfg: cfg, schema: cfg.schema, log: cfg.log, writing: make(chan struct{}, 1)}
+	s.hint.init()
+	pc, err := s.poolConfig(dsn)
+	return s, pc, err
 }
 
 func (c *config) check() error {
@@ -155,6 +164,13 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 	}
 	pc.MaxConns = s.cfg.conns
 	cc := pc.ConnConfig
+	if name, ok := cc.RuntimeParams[schemaParam]; ok {
+		delete(cc.RuntimeParams, schemaParam)
+		if !schemaName.MatchString(name) {
+			return nil, fmt.Errorf("open the store in Postgres: %w: expected a %s of 1 to 63 lower-case letters, digits and _, found %q", store.ErrInvalid, schemaParam, name)
+		}
+		s.schema = name
+	}
 	if cc.RuntimeParams["application_name"] == "" {
 		cc.RuntimeParams["application_name"] = "stet"
 	}

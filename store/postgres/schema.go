@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -140,4 +141,31 @@ func (t *tx) schemaVersion(list []migration) (version int, err error) {
 			store.ErrSchema, t.s.schema, version, oldest, len(list))
 	}
 	return version, err
+}
+
+// SchemaStatus says which schema a store has and which this binary brings.
+type SchemaStatus struct {
+	Store  int // 0: there is no store
+	Latest int
+}
+
+// ReadSchema returns the schema of the store that Open would open, and changes
+// nothing. Errors are those of Open.
+func ReadSchema(ctx context.Context, dsn string, opts ...Option) (SchemaStatus, error) {
+	list, err := migrations()
+	if err != nil {
+		return SchemaStatus{}, err
+	}
+	status := SchemaStatus{Latest: len(list)}
+	s, pc, err := prepare(dsn, opts)
+	if err != nil {
+		return status, err
+	}
+	pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(ctx, pc.ConnConfig)
+	if err != nil {
+		return status, s.classify(ctx, "read the schema", err)
+	}
+	status.Store, err = (&tx{ctx: ctx, s: s, conn: conn}).schemaVersion(list)
+	return status, s.classify(ctx, "read the schema", errors.Join(err, conn.Close(ctx)))
 }

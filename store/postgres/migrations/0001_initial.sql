@@ -168,3 +168,149 @@ CREATE TABLE stet.audit (
 	detail bytea NOT NULL,
 	PRIMARY KEY (run_no, no)
 );
+
+-- commit_1 writes a batch whose turns and commands are of the usual kind, in one
+-- statement. It knows two outcomes: all turns are committed and all commands
+-- applied, or unusual says why the batch is not of that kind, and nothing was written. It locks the boot's row first, then reads the leases: see the package's
+-- documentation. Arrays with the same first letter are columns of one list: l
+-- leases, t turns, u updates of some of these, e entries, s items that were seen, c
+-- that were consumed, r runs to be started, i items to be sent. x_turn is the place of
+-- the turn in t, 0 for a command of the batch. It returns the numbers of the runs and
+-- items, in the order of the lists, the items whose runs it has claimed, and the time.
+CREATE FUNCTION stet.commit_1(
+	p_node text, p_boot text, p_no bigint, p_verdicts bytea, p_floor bigint, p_test bigint,
+	l_grp text[], l_slot bigint[], l_epoch bigint[],
+	t_run bigint[], t_grp text[], t_slot bigint[], t_inc bigint[],
+	u_turn bigint[], u_status bigint[], u_marks bigint[], u_wake bigint[], u_reason bytea[], u_build bytea[], u_clear boolean[], u_alone boolean[],
+	u_output bytea[], u_waits bytea[], u_discard boolean[], u_back boolean[],
+	e_turn bigint[], e_loc bytea[], e_kind bigint[], e_state bigint[], e_seq bigint[], e_born bigint[], e_at bigint[], e_wake bigint[],
+	e_attempt bigint[], e_owes boolean[], e_started bigint[], e_ended bigint[], e_gen bigint[], e_val bytea[],
+	s_turn bigint[], s_item bigint[],
+	c_turn bigint[], c_item bigint[], c_verdict bytea[],
+	r_turn bigint[], r_id text[], r_grp text[], r_slot bigint[], r_workflow text[], r_seed bytea[], r_at bigint[], r_after bigint[],
+	r_parent bigint[], r_parent_loc bytea[], r_input bytea[], r_headers bytea[], r_adopt boolean[],
+	i_turn bigint[], i_id text[], i_no bigint[], i_kind bigint[], i_name text[], i_item text[], i_origin bytea[], i_inc bigint[], i_gen bigint[],
+	i_loc bytea[], i_failed boolean[], i_val bytea[], i_headers bytea[], i_adopt boolean[],
+	OUT now bigint, OUT runs bigint[], OUT items bigint[], OUT receivers bigint[], OUT claimed bigint[], OUT unusual text
+) LANGUAGE plpgsql VOLATILE
+SET lock_timeout = '20ms' SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+	n bigint;
+	others bigint;
+	answered CONSTANT smallint[] := ARRAY[3,4,5,7,8,10,11,12,13];
+BEGIN
+BEGIN -- what an exception takes back
+	UPDATE stet.nodes SET batch_no=p_no, verdicts=p_verdicts WHERE node=p_node AND boot=p_boot AND batch_no<p_no;
+	IF NOT FOUND THEN RAISE EXCEPTION 'no row of the boot, or a repeated batch' USING ERRCODE='ST001'; END IF;
+	SELECT count(*) INTO n FROM unnest(l_grp, l_slot, l_epoch) AS q(grp, slot, epoch)
+		JOIN stet.leases l ON l.grp=q.grp AND l.slot=q.slot AND l.epoch=q.epoch AND l.node=p_node AND l.boot=p_boot;
+	IF n<>cardinality(l_grp) THEN RAISE EXCEPTION 'a lease that is not current' USING ERRCODE='ST001'; END IF;
+	now := greatest(p_floor, coalesce(p_test, (extract(epoch FROM clock_timestamp())*1000000)::bigint));
+
+	IF cardinality(t_run)>0 THEN
+		SELECT count(*) INTO n FROM unnest(t_run, t_grp, t_slot, t_inc) AS t(run, grp, slot, inc)
+			JOIN stet.runs r ON r.run_no=t.run AND r.grp=t.grp AND r.slot=t.slot AND r.incarnation=t.inc AND r.ready=2;
+		IF n<>cardinality(t_run) THEN RAISE EXCEPTION 'a turn to be refused' USING ERRCODE='ST001'; END IF;
+	END IF;
+	IF cardinality(e_loc)>0 THEN
+		INSERT INTO stet.entries AS old (run_no, incarnation, loc, kind, state, seq, born, at, wake, attempt, owes, started, ended, size, generation, val)
+			SELECT t_run[e.turn], t_inc[e.turn], e.loc, e.kind, e.state, e.seq, e.born, e.at, e.wake, e.attempt, e.owes, e.started, e.ended,
+				coalesce(length(e.val), 0), e.gen, e.val
+			FROM unnest(e_turn, e_loc, e_kind, e_state, e_seq, e_born, e_at, e_wake, e_attempt, e_owes, e_started, e_ended, e_gen, e_val)
+				AS e(turn, loc, kind, state, seq, born, at, wake, attempt, owes, started, ended, gen, val)
+			ON CONFLICT (run_no, incarnation, loc) DO UPDATE SET kind=excluded.kind, state=excluded.state, seq=excluded.seq, born=excluded.born,
+				at=excluded.at, wake=excluded.wake, attempt=excluded.attempt, owes=excluded.owes, started=excluded.started, ended=excluded.ended,
+				size=excluded.size, generation=excluded.generation, val=excluded.val WHERE old.state IN (1,4);
+		GET DIAGNOSTICS n = ROW_COUNT;
+		IF n<>cardinality(e_loc) THEN RAISE EXCEPTION 'a final entry' USING ERRCODE='ST001'; END IF;
+	END IF;
+	IF cardinality(s_item)>0 THEN
+		UPDATE stet.inbox i SET state=2 FROM unnest(s_turn, s_item) AS s(turn, item) WHERE i.item_no=s.item AND i.run_no=t_run[s.turn] AND i.state=1;
+		GET DIAGNOSTICS n = ROW_COUNT;
+		IF n<>cardinality(s_item) THEN RAISE EXCEPTION 'an item that is not new' USING ERRCODE='ST001'; END IF;
+	END IF;
+	IF cardinality(c_item)>0 THEN
+		UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict=c.verdict
+			FROM unnest(c_turn, c_item, c_verdict) AS c(turn, item, verdict) WHERE i.item_no=c.item AND i.run_no=t_run[c.turn] AND i.state<3;
+		GET DIAGNOSTICS n = ROW_COUNT;
+		IF n<>cardinality(c_item) THEN RAISE EXCEPTION 'an item that is not pending' USING ERRCODE='ST001'; END IF;
+	END IF;
+
+	IF cardinality(i_item)>0 THEN
+		SELECT array_agg(coalesce(r.run_no, 0) ORDER BY i.place), count(*) FILTER (WHERE r.status NOT IN (4,5,6) AND (i.turn=0 OR r.run_no<>ALL(t_run))), count(DISTINCT r.run_no)
+			INTO receivers, n, others
+			FROM unnest(i_turn, i_id, i_no) WITH ORDINALITY AS i(turn, id, no, place) LEFT JOIN LATERAL (
+				SELECT a.run_no, a.status FROM stet.runs a WHERE i.no=0 AND a.id=i.id UNION ALL SELECT b.run_no, b.status FROM stet.runs b WHERE i.no<>0 AND b.run_no=i.no) r ON true;
+		IF n<>cardinality(i_item) OR others<>n THEN RAISE EXCEPTION 'an item for no run, one that has ended, or one with another item or a turn' USING ERRCODE='ST001'; END IF;
+	END IF;
+	claimed := '{}';
+
+	IF cardinality(u_turn)>0 THEN
+		UPDATE stet.runs r SET
+			suspect=CASE WHEN u.clear THEN 0 ELSE r.suspect END, strikes=CASE WHEN u.clear THEN 0 ELSE r.strikes END, alone=u.alone,
+			build=greatest(r.build, u.build), status=u.status, marks=u.marks, reason=u.reason, waits=u.waits,
+			output=coalesce(u.output, r.output),
+			wake_at=CASE WHEN u.status=3 OR u.status=1 AND u.wake>commit_1.now THEN nullif(u.wake, 0) END,
+			ready=CASE WHEN u.status=2 AND u.marks & 1 = 0 AND NOT u.back THEN 2
+				WHEN u.status=2 OR u.status=1 AND u.wake<=commit_1.now THEN 1 ELSE 0 END,
+			started=CASE WHEN r.started=0 AND u.status=2 THEN commit_1.now ELSE r.started END,
+			ended=CASE WHEN u.status IN (4,5,6) THEN commit_1.now ELSE 0 END
+			FROM unnest(u_turn, u_status, u_marks, u_wake, u_reason, u_build, u_clear, u_alone, u_output, u_waits, u_back)
+				AS u(turn, status, marks, wake, reason, build, clear, alone, output, waits, back)
+			WHERE r.run_no=t_run[u.turn] AND r.status IN (1,2,3,7) AND u.marks & ~r.marks & 4 = 0
+			AND (r.status=u.status OR r.status=1 AND u.status IN (2,6,7) OR r.status=2 AND u.status IN (3,4,5,6,7) OR r.status=3 AND u.status IN (2,6,7)
+				OR r.status=7 AND u.status IN (2,6))
+			AND NOT EXISTS (SELECT 1 FROM stet.inbox i WHERE i.run_no=r.run_no AND i.state=1
+				AND (u.status=3 AND u.marks & 1 = 0 OR u.status IN (4,5,6) AND i.kind IN (3,4)));
+		GET DIAGNOSTICS n = ROW_COUNT;
+		IF n<>cardinality(u_turn) THEN RAISE EXCEPTION 'an update to be refused or held back' USING ERRCODE='ST001'; END IF;
+		IF u_status && ARRAY[4,5,6]::bigint[] THEN
+			UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict='x' FROM unnest(u_turn, u_status) AS u(turn, status)
+				WHERE u.status IN (4,5,6) AND i.run_no=t_run[u.turn] AND i.kind=8 AND i.verdict IS NULL;
+			UPDATE stet.inbox i SET state=CASE WHEN u.discard THEN 3 ELSE 4 END, val=CASE WHEN NOT u.discard THEN i.val END,
+				headers=CASE WHEN NOT u.discard THEN i.headers END FROM unnest(u_turn, u_status, u_discard) AS u(turn, status, discard)
+				WHERE u.status IN (4,5,6) AND i.run_no=t_run[u.turn] AND i.state<3 AND i.kind<>ALL(answered);
+		END IF;
+	END IF;
+
+	IF cardinality(r_id)>0 THEN
+		WITH made AS (
+			INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input, headers)
+			SELECT r.id, r.grp, r.slot, r.workflow, CASE WHEN r.adopt AND w.at<=commit_1.now THEN 2 ELSE 1 END,
+				CASE WHEN w.at>commit_1.now THEN 0 WHEN r.adopt THEN 2 ELSE 1 END, CASE WHEN w.at>commit_1.now THEN w.at END,
+				r.seed, r.parent, r.parent_loc, commit_1.now, CASE WHEN r.adopt AND w.at<=commit_1.now THEN commit_1.now ELSE 0 END, r.input, r.headers
+			FROM unnest(r_id, r_grp, r_slot, r_workflow, r_seed, r_at, r_after, r_parent, r_parent_loc, r_input, r_headers, r_adopt) WITH ORDINALITY
+				AS r(id, grp, slot, workflow, seed, at, after, parent, parent_loc, input, headers, adopt, place),
+				LATERAL (SELECT greatest(r.at, CASE WHEN r.after>0 THEN commit_1.now+r.after ELSE 0 END) AS at) w
+			ORDER BY r.place
+			ON CONFLICT (id) DO NOTHING RETURNING run_no)
+		SELECT array_agg(run_no ORDER BY run_no) INTO runs FROM made;
+		IF cardinality(runs) IS DISTINCT FROM cardinality(r_id) THEN RAISE EXCEPTION 'a run that exists' USING ERRCODE='ST001'; END IF;
+	END IF;
+
+	IF cardinality(i_item)>0 THEN
+		WITH sent AS (
+			INSERT INTO stet.inbox (run_no, kind, name, item_id, origin, incarnation, loc, failed, sent_at, val, headers, generation)
+			SELECT i.run, i.kind, i.name, i.item, i.origin, i.inc, i.loc, i.failed, commit_1.now, i.val, i.headers, i.gen
+			FROM unnest(receivers, i_kind, i_name, i_item, i_origin, i_inc, i_loc, i_failed, i_val, i_headers, i_gen) WITH ORDINALITY
+				AS i(run, kind, name, item, origin, inc, loc, failed, val, headers, gen, place)
+			ORDER BY i.place
+			ON CONFLICT (run_no, item_id) DO NOTHING RETURNING item_no)
+		SELECT array_agg(item_no ORDER BY item_no) INTO items FROM sent;
+		IF cardinality(items) IS DISTINCT FROM cardinality(i_item) THEN RAISE EXCEPTION 'an item that is there' USING ERRCODE='ST001'; END IF;
+		IF true=ANY(i_adopt) THEN
+			WITH taken AS (
+				UPDATE stet.runs r SET ready=2, wake_at=NULL, status=2, started=CASE WHEN r.started=0 THEN commit_1.now ELSE r.started END
+				FROM unnest(receivers, i_kind, i_adopt) AS i(run, kind, adopt)
+				WHERE i.adopt AND r.run_no=i.run AND i.kind<>10 AND r.ready<>2 AND r.marks & 1 = 0
+				AND (r.status=3 OR r.status=1 AND (r.ready=1 OR r.wake_at<=commit_1.now))
+				AND EXISTS (SELECT 1 FROM unnest(l_grp, l_slot) AS l(grp, slot) WHERE l.grp=r.grp AND l.slot=r.slot) RETURNING r.run_no)
+			SELECT coalesce(array_agg(run_no), '{}') INTO claimed FROM taken;
+		END IF;
+	END IF;
+EXCEPTION WHEN SQLSTATE 'ST001' OR cardinality_violation OR lock_not_available THEN
+	unusual := SQLERRM;
+END;
+END $$;

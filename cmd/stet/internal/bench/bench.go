@@ -29,6 +29,9 @@ type Config struct {
 	// File is the path of an SQLite store; "" for others. Raw measures in its
 	// folder.
 	File string
+	// Postgres is the address of the server of a store in Postgres; "" for others.
+	// Raw measures in its database.
+	Postgres string
 	// Workload is one of Workloads, or "all".
 	Workload string
 	// Runs, Steps and Concurrency size the workload; 0: what it has by default.
@@ -42,6 +45,8 @@ type Config struct {
 	Child func(ctx context.Context, role string) *exec.Cmd
 	// Log gets what the engine says. Default: nothing.
 	Log *slog.Logger
+
+	kind string // of the store
 }
 
 // ErrConfig: the Config asks for something that cannot be measured.
@@ -91,9 +96,10 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if err := cfg.inspect(ctx, report); err != nil {
 		return nil, err
 	}
-	var driver *rawTable
+	cfg.kind = report.Kind
+	var driver rawDriver
 	if cfg.Raw {
-		if driver, err = openRawTable(cfg.File); err != nil {
+		if driver, err = openRaw(ctx, &cfg); err != nil {
 			return nil, fmt.Errorf("measure the driver: %w", err)
 		}
 		defer func() { err = errors.Join(err, driver.close()) }()
@@ -120,21 +126,21 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 
 // take measures a workload once, with the driver measured before and after,
 // because what a machine can do changes from second to second.
-func take(ctx context.Context, cfg Config, w workload, driver *rawTable) (*Report, error) {
-	report := &Report{}
+func take(ctx context.Context, cfg Config, w workload, driver rawDriver) (*Report, error) {
+	report := &Report{Kind: cfg.kind}
 	if driver == nil {
 		err := w.measure(ctx, &cfg, report)
 		report.relate(nil)
 		return report, err
 	}
-	before, err := driver.measure(ctx)
+	before, err := measureRaw(ctx, driver)
 	if err != nil {
 		return nil, fmt.Errorf("measure the driver: %w", err)
 	}
 	if err := w.measure(ctx, &cfg, report); err != nil {
 		return nil, err
 	}
-	after, err := driver.measure(ctx)
+	after, err := measureRaw(ctx, driver)
 	if err != nil {
 		return nil, fmt.Errorf("measure the driver: %w", err)
 	}
@@ -167,11 +173,11 @@ func (cfg *Config) check(names []string) error {
 			bad("%s: expected 1 or more, found %d", f.name, f.value)
 		}
 	}
-	if cfg.Raw && cfg.File == "" {
-		bad("raw: expected an SQLite file, found %s; its driver is the only one that is measured", cfg.DB)
+	if cfg.Raw && cfg.File == "" && cfg.Postgres == "" {
+		bad("raw: expected a store whose driver can be measured, found %s", cfg.DB)
 	}
 	if cfg.Workload == "replay" && (cfg.File == "" || cfg.Child == nil) {
-		bad("workload replay: expected a store that outlives its process, found %s", cfg.DB)
+		bad("workload replay: expected a file, whose next process need not wait for a lease to end, found %s", cfg.DB)
 	}
 	return errors.Join(problems...)
 }

@@ -28,25 +28,92 @@ const (
 	rowsPerRun = 10
 )
 
-// rawTable is the table that is written without an engine.
+// rawDriver writes rows without an engine.
+type rawDriver interface {
+	// commitRows writes n rows in one commit.
+	commitRows(n int) error
+	close() error
+}
+
+// openRaw makes a table beside the store's, with the store's durability. close
+// removes it.
+func openRaw(ctx context.Context, cfg *Config) (rawDriver, error) {
+	if cfg.Postgres != "" {
+		return openRawPostgres(ctx, cfg.Postgres)
+	}
+	return openRawTable(cfg.File)
+}
+
+// rawRows makes the rows.
+type rawRows struct {
+	run   [16]byte
+	rows  int
+	value []byte
+}
+
+func newRawRows() rawRows {
+	r := rawRows{value: make([]byte, 100)}
+	rand.Read(r.value)
+	return r
+}
+
+// next makes the next row and returns its path; the run is in r.
+func (r *rawRows) next() string {
+	if r.rows%rowsPerRun == 0 {
+		rand.Read(r.run[:])
+	}
+	path := fmt.Sprintf("checkout/step-%06d", r.rows%rowsPerRun)
+	r.rows++
+	return path
+}
+
+// measureRaw measures the three sizes of commits.
+func measureRaw(ctx context.Context, d rawDriver) (*Raw, error) {
+	raw := &Raw{}
+	for _, m := range []struct {
+		batch int
+		rate  *float64
+	}{{1, &raw.Rows1}, {100, &raw.Rows100}, {1000, &raw.Rows1000}} {
+		rate, err := rawRound(ctx, d, m.batch)
+		if err != nil {
+			return nil, err
+		}
+		*m.rate = rate
+	}
+	return raw, nil
+}
+
+// rawRound commits batches of rows for about rawTime and returns rows per second.
+func rawRound(ctx context.Context, d rawDriver, batch int) (float64, error) {
+	begun, written := time.Now(), 0
+	for time.Since(begun) < rawTime {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if err := d.commitRows(batch); err != nil {
+			return 0, err
+		}
+		written += batch
+	}
+	return float64(written) / time.Since(begun).Seconds(), nil
+}
+
+// rawTable is the table in SQLite.
 type rawTable struct {
+	rawRows
 	dir                   string // holds the file alone
 	conn                  *sqlite3.Conn
 	begin, insert, commit *sqlite3.Stmt
-	run                   [16]byte
-	rows                  int
-	value                 []byte
 }
 
 // openRawTable makes a table in a new file beside the store's, with the store's
 // durability. close removes it.
-func openRawTable(storeFile string) (*rawTable, error) {
+func openRawTable(storeFile string) (rawDriver, error) {
 	dir, err := os.MkdirTemp(filepath.Dir(storeFile), "stet-bench-raw-")
 	if err != nil {
 		return nil, err
 	}
-	t := &rawTable{dir: dir, value: make([]byte, 100)}
-	rand.Read(t.value)
+	t := &rawTable{dir: dir, rawRows: newRawRows()}
 	if t.conn, err = sqlite3.Open(filepath.Join(dir, "raw.db")); err == nil {
 		err = t.conn.Exec(`PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;
 			CREATE TABLE rows (run BLOB NOT NULL, path TEXT NOT NULL, value BLOB NOT NULL,
@@ -70,48 +137,12 @@ func (t *rawTable) close() error {
 	return errors.Join(t.begin.Close(), t.insert.Close(), t.commit.Close(), t.conn.Close(), os.RemoveAll(t.dir))
 }
 
-// measure measures the three sizes of commits.
-func (t *rawTable) measure(ctx context.Context) (*Raw, error) {
-	raw := &Raw{}
-	for _, m := range []struct {
-		batch int
-		rate  *float64
-	}{{1, &raw.Rows1}, {100, &raw.Rows100}, {1000, &raw.Rows1000}} {
-		rate, err := t.round(ctx, m.batch)
-		if err != nil {
-			return nil, err
-		}
-		*m.rate = rate
-	}
-	return raw, nil
-}
-
-// round commits batches of rows for about rawTime and returns rows per second.
-func (t *rawTable) round(ctx context.Context, batch int) (float64, error) {
-	begun, written := time.Now(), 0
-	for time.Since(begun) < rawTime {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		if err := t.commitRows(batch); err != nil {
-			return 0, err
-		}
-		written += batch
-	}
-	return float64(written) / time.Since(begun).Seconds(), nil
-}
-
 func (t *rawTable) commitRows(n int) error {
 	if err := t.begin.Exec(); err != nil {
 		return err
 	}
 	for range n {
-		if t.rows%rowsPerRun == 0 {
-			rand.Read(t.run[:])
-		}
-		path := fmt.Sprintf("checkout/step-%06d", t.rows%rowsPerRun)
-		t.rows++
-		if err := t.insertRow(path); err != nil {
+		if err := t.insertRow(t.next()); err != nil {
 			return err
 		}
 	}

@@ -42,7 +42,7 @@ func history(steps int) *stet.Workflow[payload, payload] {
 
 func measureReplay(ctx context.Context, cfg *Config, r *Report) error {
 	if cfg.File == "" || cfg.Child == nil {
-		return nil // of "all" on a store that does not outlive its process
+		return nil // of "all" on a store whose next process would wait for the lease, or that has none
 	}
 	var whole, open []time.Duration
 	for range cfg.Runs {

@@ -81,9 +81,17 @@ func (s section) atMost(name string, value, gate float64, unit string) {
 	s.mark(name, value, unit, atMost, gate, nil)
 }
 
+// rowGates are the least shares of the driver's rate of rows, by the kind of store:
+// a database server shares the processors with the engine.
+var rowGates = map[string]float64{"postgres": 0.2, "redis": 0.12}
+
 // rows marks a rate of rows as a share of the driver's.
 func (s section) rows(name string, rate float64) {
-	s.mark(name+": rows/s over the driver's, 1,000 rows per commit", rate, "raw", atLeast, 0.35, func(r *Raw) float64 { return r.Rows1000 })
+	gate, ok := rowGates[s.report.Kind]
+	if !ok {
+		gate = 0.35
+	}
+	s.mark(name+": rows/s over the driver's, 1,000 rows per commit", rate, "raw", atLeast, gate, func(r *Raw) float64 { return r.Rows1000 })
 }
 
 // commits marks a duration as a number of the driver's single-row commits.

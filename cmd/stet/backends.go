@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/postgres"
+	"github.com/stet-run/stet/store/sqlite"
+)
+
+// backend is a kind of store that --db can name. address is what --db says,
+// without "sqlite:".
+type backend struct {
+	schemes []string // before :// in the address; none: the address is a path
+	open    func(ctx context.Context, address string, log *slog.Logger) (store.Store, error)
+	// schema says which schema the store has, 0 if there is no store, and which one
+	// this binary brings.
+	schema func(ctx context.Context, address string) (have, latest int, err error)
+	doctor func(ctx context.Context, s store.Store) ([]finding, error)
+}
+
+// finding is something that a doctor has looked at.
+type finding struct {
+	What   string `json:"what"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+var backends = []*backend{
+	{
+		open: func(ctx context.Context, path string, log *slog.Logger) (store.Store, error) {
+			return sqlite.OpenContext(ctx, path, sqlite.Logger(log))
+		},
+		schema: func(ctx context.Context, path string) (int, int, error) {
+			status, err := sqlite.Schema(ctx, path)
+			return status.File, status.Latest, err
+		},
+		doctor: func(ctx context.Context, s store.Store) ([]finding, error) {
+			found, err := s.(*sqlite.Store).Doctor(ctx)
+			list := make([]finding, len(found))
+			for i, f := range found {
+				list[i] = finding(f)
+			}
+			return list, err
+		},
+	},
+	{
+		schemes: []string{"postgres", "postgresql"},
+		open: func(ctx context.Context, dsn string, log *slog.Logger) (store.Store, error) {
+			return postgres.Open(ctx, dsn, postgres.Logger(log))
+		},
+		schema: func(ctx context.Context, dsn string) (int, int, error) {
+			status, err := postgres.ReadSchema(ctx, dsn)
+			return status.Store, status.Latest, err
+		},
+		doctor: func(ctx context.Context, s store.Store) ([]finding, error) {
+			found, err := s.(*postgres.Store).Doctor(ctx)
+			list := make([]finding, len(found))
+			for i, f := range found {
+				list[i] = finding(f)
+			}
+			return list, err
+		},
+	},
+}
+
+// backend returns the kind of store that --db names, and its address.
+func (a *app) backend() (*backend, string, error) {
+	address, isSQLite := strings.CutPrefix(a.db, "sqlite:")
+	if a.db == "" || address == "" {
+		return nil, "", usage(errors.New("no store given: use --db FILE or --db postgres://HOST/DATABASE, or set STET_DB"))
+	}
+	scheme, _, isURL := strings.Cut(address, "://")
+	if !isURL || isSQLite {
+		return backends[0], address, nil
+	}
+	var known []string
+	for _, b := range backends {
+		for _, s := range b.schemes {
+			if s == scheme {
+				return b, address, nil
+			}
+			known = append(known, s+"://")
+		}
+	}
+	return nil, "", usage(fmt.Errorf("--db: expected an SQLite file or %s, found a %s URL: this version has no such store", strings.Join(known, ", "), scheme))
+}
+
+// place returns what --db says without a password, to be shown.
+func (a *app) place() string {
+	if u, err := url.Parse(a.db); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return a.db
+}
+
+// isFile reports whether the store is a file.
+func (b *backend) isFile() bool { return len(b.schemes) == 0 }
+
+// missing reports whether there is no store at an address.
+func (b *backend) missing(ctx context.Context, address string) (bool, error) {
+	if b.isFile() {
+		_, err := os.Stat(address)
+		return os.IsNotExist(err), nil // another error is the store's to tell
+	}
+	have, _, err := b.schema(ctx, address)
+	return have == 0, err
+}
