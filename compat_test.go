@@ -498,6 +498,32 @@ var compatCases = []compatCase{
 		play: func(w *compatWorld) { w.goOn("later") },
 	},
 	{
+		name: "events",
+		code: func(ctx stet.Context, _ string) (string, error) {
+			news, jobs := stet.Topic[string]{Name: "news"}, stet.Topic[string]{Name: "jobs", Mode: stet.Consumed}
+			if _, err := stet.Publish(ctx, news, "own"); err != nil {
+				return "", err
+			}
+			own, err := news.Receive(ctx)
+			if err != nil {
+				return "", err
+			}
+			_, late := jobs.Receive(ctx, stet.As("in vain"), stet.Within(time.Millisecond))
+			var word, job string
+			if _, err := stet.Select(ctx, later.Case(&word), jobs.Case(&job)); err != nil {
+				return "", err
+			}
+			last, err := jobs.Receive(ctx, stet.As("last"))
+			return fmt.Sprint(own, errors.Is(late, stet.ErrTimeout), word, job, last), err
+		},
+		play: func(w *compatWorld) {
+			w.goOn("later")
+			w.waits("last")
+			_, err := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed}.Publish(w.ctx, w.e, "job")
+			w.must(err)
+		},
+	},
+	{
 		name: "changed code",
 		former: func(ctx stet.Context, _ string) (string, error) {
 			if _, err := say(ctx, "gone", "G"); err != nil {

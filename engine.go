@@ -142,6 +142,7 @@ type Engine struct {
 	wrap      func(context.Context, StepInfo, func(context.Context) error) error
 	limit     int // of a value, in bytes
 	known     knownWorkflows
+	gates     gates // of topics
 
 	definitions map[string]*definition // those with code here; not changed after New
 	limits      runner.Limits

@@ -4,12 +4,20 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/internal/record"
+	"github.com/stet-run/stet/internal/topic"
 	"github.com/stet-run/stet/store"
 )
 
 // recordKinds are the records that the engine keeps for its users, by the name of
 // the workflow that they have: topics, queues, schedules.
-var recordKinds = map[string]engine.MakeRules{}
+var recordKinds = map[string]engine.MakeRules{
+	event.Workflow: func(run *store.Run) record.Rules {
+		name, _ := event.Topic(run.ID)
+		return topic.New(name)
+	},
+}
 
 // checkNotRecord returns an error for the ID of a record, which is not addressed
 // like a run.

@@ -148,6 +148,7 @@ type Wait struct {
 	Kind     string    `json:"kind"`            // "sleep", "receive", "promise", "child", …
 	Names    []string  `json:"names,omitempty"` // of messages
 	Run      string    `json:"run,omitempty"`   // ID of a child or an awaited run
+	Topic    string    `json:"topic,omitempty"` // of an event
 	Since    time.Time `json:"since"`
 	Until    time.Time `json:"until,omitzero"` // deadline; zero: none
 }

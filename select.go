@@ -8,7 +8,7 @@ import (
 )
 
 // Case is one of the things that a Select waits for. Make one with Future.Case,
-// Promise.Case, Message.Case, Other.Case, After or At.
+// Promise.Case, Message.Case, Topic.Case, Other.Case, After or At.
 type Case struct {
 	build func(Context) (runner.Case, error)
 	won   func(Context, runner.Selected) error
@@ -79,6 +79,9 @@ func Select(ctx Context, cases ...Case) (int, error) {
 		}
 		if r := inner[i].Receive; r != nil {
 			r.Call.Site = call.Site
+		}
+		if e := inner[i].Event; e != nil {
+			e.Call.Site = call.Site
 		}
 		if t := inner[i].Timer; t != nil {
 			t.Call.Site = call.Site

@@ -23,10 +23,11 @@ type stepOptions struct {
 // bytes; the pair of name and key is unique in its scope.
 type Key string
 
-func (k Key) applyStep(o *stepOptions)   { o.key = string(k) }
-func (k Key) applyGo(o *goOptions)       { o.key = string(k) }
-func (k Key) applyChild(o *childOptions) { o.key = string(k) }
-func (k Key) applyWait(o *waitOptions)   { o.key = string(k) }
+func (k Key) applyStep(o *stepOptions)       { o.key = string(k) }
+func (k Key) applyGo(o *goOptions)           { o.key = string(k) }
+func (k Key) applyChild(o *childOptions)     { o.key = string(k) }
+func (k Key) applyWait(o *waitOptions)       { o.key = string(k) }
+func (k Key) applyPublish(o *publishOptions) { o.key = string(k) }
 
 // Step executes fn outside the journal and records what it returns. Once its
 // success is durable fn is never executed for this operation again; before that

@@ -10,7 +10,7 @@ import (
 // way; a concrete store knows the contract alone, the runner no store and no
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
-	".":                 {"internal/engine", "internal/payload", "internal/runner", "internal/runfile", "internal/location", "store"},
+	".":                 {"internal/engine", "internal/event", "internal/record", "internal/topic", "internal/payload", "internal/runner", "internal/runfile", "internal/location", "store"},
 	"stettest":          {".", "internal/engine", "internal/runner", "internal/location", "store", "store/memory"},
 	"store":             {},
 	"store/storetest":   {"store", "store/memory"},
@@ -21,6 +21,7 @@ var arrows = map[string][]string{
 	"internal/location": {},
 	"internal/runner":   {"internal/event", "internal/location", "store"},
 	"internal/event":    {"store"},
+	"internal/topic":    {"internal/event", "internal/record", "store"},
 	"internal/cluster":  {"store"},
 	"internal/record":   {"store"},
 	"internal/servers":  {},

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/stet-run/stet/internal/record"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
@@ -210,7 +212,7 @@ func (a *activation) load(s *store.Snapshot) {
 		a.r = record.New(record.Config{Run: s.Run, Rules: rules(&a.run), Entries: s.Entries, Fetch: a.fetch})
 	} else {
 		cfg := a.workflow.Activation(s, a.t.e.cfg.Limits)
-		cfg.Code, cfg.Fetch, cfg.Knows = a.workflow.Code(&a.run), a.fetch, a.t.knows
+		cfg.Code, cfg.Fetch, cfg.Knows, cfg.NewKey = a.workflow.Code(&a.run), a.fetch, a.t.knows, uuid.NewString
 		a.code = runner.New(cfg)
 		a.r = a.code
 	}

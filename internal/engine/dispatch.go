@@ -333,6 +333,8 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 			continue // it was told at the end
 		case it.Kind.Verb() && it.Kind != store.ItemResume && store.IsRecord(run.Workflow):
 			verdict = record.Refusal(it.Kind)
+		case it.Kind == store.ItemDelivery && run.Status.Terminal():
+			// Its wait is over: the topic keeps the event.
 		case !it.Kind.Verb():
 			turn.Seen = append(turn.Seen, it.No)
 			continue
@@ -401,6 +403,8 @@ func (t *tenure) tellDecided(turn *store.Turn, s *store.Snapshot, watches []stor
 	run.Status, run.Reason = u.Status, u.Reason
 	if u.Status.Terminal() {
 		u.Sends = runner.Orphans(&run, s.Entries)
+		withdrawn, sends := runner.Forsake(s.Entries)
+		turn.Entries, turn.Sends = append(turn.Entries, withdrawn...), append(turn.Sends, sends...)
 	}
 	last(u, &run, watches)
 }

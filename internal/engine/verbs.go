@@ -256,6 +256,7 @@ func (d *decision) takeBack(tb *runner.Takeback) error {
 	}
 	turn := d.turn
 	turn.Prune, turn.Rewrites, turn.Returned, turn.Rewound = tb.Prune, tb.Rewrites, returned, true
+	turn.Sends = append(turn.Sends, tb.Sends...)
 	for _, child := range tb.Children {
 		turn.Sends = append(turn.Sends, runner.CancelChild(child, uuid.NewString()))
 	}

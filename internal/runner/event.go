@@ -141,12 +141,16 @@ func (r *Run) newKey(o *op) string {
 // registrationOf says to the topic what the wait is for.
 func (r *Run) registrationOf(o *op) *event.Registration {
 	x, run := o.event, &r.cfg.Run
-	g := &event.Registration{Run: run.No, After: r.heard[x.topic]}
+	heard := r.heard[x.topic]
+	g := &event.Registration{Run: run.No, After: heard.last}
 	switch x.spec.Visible {
 	case SinceRun:
 		g.Since = run.Created
-		if run.Started != 0 {
-			g.Since = min(g.Since, run.Started) // a fork is as old as what it was forked from
+		if run.Started != 0 && run.Started < g.Since {
+			// A fork is as old as what it was forked from, of which this is known.
+			if g.Since = run.Started; heard.first != 0 {
+				g.Since = min(g.Since, heard.first)
+			}
 		}
 	case SinceWait:
 		g.Since = o.asked
@@ -237,13 +241,23 @@ func (r *Run) takeEvent(o *op) {
 
 // hear notes that the run has taken an event.
 func (r *Run) hear(d *event.Delivery) {
-	if d.Event.Mode != event.Broadcast {
-		return
-	}
 	if r.heard == nil {
-		r.heard = map[string]store.ItemNo{}
+		r.heard = map[string]heard{}
 	}
-	r.heard[d.Topic] = max(r.heard[d.Topic], d.Event.Number)
+	h := r.heard[d.Topic]
+	if d.Event.Mode == event.Broadcast {
+		h.last = max(h.last, d.Event.Number)
+	}
+	if h.first == 0 || d.Event.Sent < h.first {
+		h.first = d.Event.Sent
+	}
+	r.heard[d.Topic] = h
+}
+
+// heard is what the history says of the events of a topic that were taken.
+type heard struct {
+	last  store.ItemNo // broadcast
+	first store.Time   // when the first of them was published
 }
 
 // closeEvent ends a wait that was cancelled or has lost. While the run replays, a

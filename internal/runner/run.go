@@ -141,7 +141,7 @@ type Run struct {
 	registrations map[string]*registration // waits that stand, by key
 	deliveries    []store.Item             // delivered before the run was live
 	hotEvents     []*op                    // whose event is there
-	heard         map[string]store.ItemNo  // by topic, the last broadcast event that was taken
+	heard         map[string]heard         // by topic
 
 	unanswered map[store.ItemNo]struct{} // updates that were received
 	late       []store.Consumption       // answers for when the run goes live

@@ -1,0 +1,121 @@
+package stet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stet-run/stet"
+)
+
+// An event of a topic is broadcast to every run that may see it, or consumed by
+// exactly one. Whoever publishes need not know who waits.
+func ExampleTopic() {
+	prices := stet.Topic[int]{Name: "prices"}
+	jobs := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Expiry: time.Hour}
+
+	watcher := stet.Define("watcher", func(ctx stet.Context, _ int) (string, error) {
+		price, err := prices.Receive(ctx, stet.Within(24*time.Hour))
+		if err != nil {
+			return "", err
+		}
+		job, err := jobs.Receive(ctx, stet.Within(20*time.Millisecond))
+		switch {
+		case errors.Is(err, stet.ErrTimeout):
+			return fmt.Sprintf("price %d, no job", price), nil
+		case err != nil:
+			return "", err
+		}
+		return fmt.Sprintf("price %d, job %s", price, job), nil
+	})
+	engine, stop := background(watcher)
+	defer stop()
+	ctx := context.Background()
+
+	first, err := watcher.Start(ctx, engine, 1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := jobs.Publish(ctx, engine, "sweep", stet.SendKey("job-1")); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := prices.Publish(ctx, engine, 100); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(first.Wait(ctx))
+	info, err := engine.Topic(ctx, "jobs")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(info.Accepted, "accepted,", info.Pending, "pending")
+	// Output:
+	// price 100, job sweep <nil>
+	// 1 accepted, 0 pending
+}
+
+// Code of a workflow publishes as a part of its commit: no crash publishes twice.
+func ExamplePublish() {
+	type Shipped struct{ Order string }
+	shipped := stet.Topic[Shipped]{Name: "shipped"}
+
+	ship := stet.Define("ship", func(ctx stet.Context, order string) (string, error) {
+		if err := stet.Do(ctx, "hand over", func(context.Context) error { return nil }); err != nil {
+			return "", err
+		}
+		_, err := stet.Publish(ctx, shipped, Shipped{order})
+		return order, err
+	})
+	invoice := stet.Define("invoice", func(ctx stet.Context, _ int) (string, error) {
+		s, err := shipped.Receive(ctx)
+		return "invoice for " + s.Order, err
+	})
+	engine, stop := background(ship, invoice)
+	defer stop()
+	ctx := context.Background()
+
+	waiting, err := invoice.Start(ctx, engine, 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := ship.Start(ctx, engine, "order-7"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(waiting.Wait(ctx))
+	// Output: invoice for order-7 <nil>
+}
+
+// A combined wait takes an event or something else. What did not win is not lost: a
+// consumed event that was on its way goes to the next run that waits.
+func ExampleTopic_Case() {
+	jobs := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed}
+	quit := stet.Message[bool]("quit")
+
+	worker := stet.Define("worker", func(ctx stet.Context, _ int) (string, error) {
+		var job string
+		var done bool
+		won, err := stet.Select(ctx, jobs.Case(&job), quit.Case(&done), stet.After("idle", time.Hour))
+		return fmt.Sprint(won, " ", job), err
+	})
+	engine, stop := background(worker)
+	defer stop()
+	ctx := context.Background()
+
+	run, err := worker.Start(ctx, engine, 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := jobs.Publish(ctx, engine, "dig"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(run.Wait(ctx))
+	// Output: 0 dig <nil>
+}

@@ -1,0 +1,371 @@
+package topic
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/store"
+)
+
+// Where things stand. Numbers are 16 digits, so that bytes and numbers have one
+// order.
+const (
+	metaLoc  = "m"
+	eventLoc = "e/"
+	countLoc = "n/"
+	runLoc   = "r/"
+)
+
+func at[N ~int64](prefix string, n N) string {
+	digits := strconv.AppendInt(make([]byte, 0, 16), int64(n), 16)
+	return prefix + "0000000000000000"[len(digits):] + string(digits)
+}
+
+// Counts are what a topic has counted since it was made.
+type Counts struct {
+	Accepted int64 `cbor:"1,keyasint,omitempty"`
+	Received int64 `cbor:"2,keyasint,omitempty"`
+	Expired  int64 `cbor:"3,keyasint,omitempty"`
+	Refused  int64 `cbor:"4,keyasint,omitempty"`
+}
+
+// meta is what stands at metaLoc.
+type meta struct {
+	Settings event.Settings `cbor:"1,keyasint"`
+	Counts   Counts         `cbor:"2,keyasint"`
+}
+
+// held is an event that the topic holds.
+type held struct {
+	event.Event
+	deadline store.Time // after which nobody gets it; 0: none
+	upto     store.Time // of a broadcast one: the latest Sent of those up to it
+	to       string     // of a consumed one in flight: the key of the wait
+	runs     int64      // that got a broadcast one
+	gone     bool
+}
+
+// wait is a registered wait that has got nothing.
+type wait struct {
+	Key   string       `cbor:"1,keyasint"`
+	No    store.ItemNo `cbor:"2,keyasint"` // its place
+	Since store.Time   `cbor:"3,keyasint,omitempty"`
+
+	reader *reader
+	over   bool // it got something, or was withdrawn
+}
+
+// flight is an event that was given to a wait.
+type flight struct {
+	Key    string       `cbor:"1,keyasint"`
+	Number store.ItemNo `cbor:"2,keyasint"`
+}
+
+// reader is a run that waits, or has got something.
+type reader struct {
+	Last    store.ItemNo   `cbor:"1,keyasint,omitempty"` // broadcast
+	Holes   []store.ItemNo `cbor:"2,keyasint,omitempty"` // in order, below or at Last
+	Waits   []*wait        `cbor:"3,keyasint,omitempty"`
+	Flights []flight       `cbor:"4,keyasint,omitempty"`
+
+	run store.RunNo
+}
+
+// state is what a topic holds, indexed.
+type state struct {
+	meta
+	events    map[store.ItemNo]*held
+	broadcast list[*held] // by number
+	pending   list[*held] // consumed and not in flight, by number
+	waits     list[*wait] // by place
+	keys      map[string]*reader
+	readers   map[store.RunNo]*reader
+	inFlight  int64
+	idleWaits int64
+	deadlines heap[due]
+	positions heap[position]
+}
+
+type due struct {
+	at    store.Time
+	event *held
+}
+
+type position struct {
+	last store.ItemNo
+	run  store.RunNo
+}
+
+func newState() state {
+	return state{
+		events: map[store.ItemNo]*held{}, keys: map[string]*reader{}, readers: map[store.RunNo]*reader{},
+		broadcast: list[*held]{number: func(e *held) int64 { return int64(e.Number) }, gone: func(e *held) bool { return e.gone }},
+		pending:   list[*held]{number: func(e *held) int64 { return int64(e.Number) }, gone: func(e *held) bool { return e.gone || e.to != "" }},
+		waits:     list[*wait]{number: func(w *wait) int64 { return int64(w.No) }, gone: func(w *wait) bool { return w.over }},
+		deadlines: heap[due]{before: func(a, b due) bool {
+			return a.at < b.at || a.at == b.at && a.event.Number < b.event.Number
+		}},
+		positions: heap[position]{before: func(a, b position) bool { return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.run, b.run)) < 0 }},
+	}
+}
+
+// load reads what stands.
+func (s *state) load(entries []store.Entry) error {
+	bad := func(loc string, err error) error { return fmt.Errorf("entry %q: %w", loc, err) }
+	for i := range entries {
+		loc, value := entries[i].Loc, entries[i].Value
+		if loc == metaLoc {
+			if err := event.Decode(value, &s.meta); err != nil {
+				return bad(loc, err)
+			}
+			continue
+		}
+		prefix, digits := loc[:min(len(loc), 2)], loc[min(len(loc), 2):]
+		n, err := strconv.ParseInt(digits, 16, 64)
+		if err != nil {
+			return bad(loc, err)
+		}
+		switch prefix {
+		case eventLoc:
+			e := &held{}
+			if err := event.Decode(value, &e.Event); err != nil {
+				return bad(loc, err)
+			}
+			s.events[e.Number] = e
+		case countLoc: // comes after the events
+			count, used := binary.Uvarint(value)
+			if e := s.events[store.ItemNo(n)]; e != nil && used > 0 {
+				e.runs = int64(count)
+			}
+		case runLoc:
+			r := &reader{run: store.RunNo(n)}
+			if err := event.Decode(value, r); err != nil {
+				return bad(loc, err)
+			}
+			s.readers[r.run] = r
+		default:
+			return bad(loc, fmt.Errorf("unknown: %w", store.ErrDamaged))
+		}
+	}
+	return s.index()
+}
+
+// index makes the indexes of what was read.
+func (s *state) index() error {
+	var waits []*wait
+	for _, r := range s.readers {
+		for _, w := range r.Waits {
+			w.reader = r
+			s.keys[w.Key] = r
+			waits = append(waits, w)
+		}
+		for _, f := range r.Flights {
+			s.keys[f.Key] = r
+			if e := s.events[f.Number]; e != nil && e.Mode == event.Consumed {
+				if e.to != "" {
+					return fmt.Errorf("event %d is in flight to two waits: %w", f.Number, store.ErrDamaged)
+				}
+				e.to = f.Key
+				s.inFlight++
+			}
+		}
+		s.positions.push(position{r.Last, r.run})
+	}
+	slices.SortFunc(waits, func(a, b *wait) int { return cmp.Compare(a.No, b.No) })
+	for _, w := range waits {
+		s.waits.add(w)
+	}
+	s.idleWaits = int64(len(waits))
+	events := make([]*held, 0, len(s.events))
+	for _, e := range s.events {
+		events = append(events, e)
+	}
+	slices.SortFunc(events, func(a, b *held) int { return cmp.Compare(a.Number, b.Number) })
+	for _, e := range events {
+		s.list(e)
+	}
+	return nil
+}
+
+// list puts an event that is held into the indexes.
+func (s *state) list(e *held) {
+	s.deadline(e)
+	switch {
+	case e.Mode == event.Broadcast:
+		e.upto = e.Sent
+		if last := s.broadcast.last(); last != nil {
+			e.upto = max(e.upto, (*last).upto)
+		}
+		s.broadcast.add(e)
+	case e.to == "":
+		s.pending.add(e)
+	}
+}
+
+// deadline computes when an event that is not in flight is dropped.
+func (s *state) deadline(e *held) {
+	e.deadline = e.Expires
+	if keep := s.Settings.Retention; keep > 0 {
+		if until := e.Sent + store.Time(keep); e.deadline == 0 || until < e.deadline {
+			e.deadline = until
+		}
+	}
+	if e.deadline != 0 {
+		s.deadlines.push(due{e.deadline, e})
+	}
+}
+
+// configure takes the settings of the last publication.
+func (s *state) configure(c event.Settings) {
+	former := s.Settings.Retention
+	s.Settings = c
+	if former == c.Retention {
+		return
+	}
+	s.deadlines.items = nil
+	for _, e := range s.events {
+		s.deadline(e)
+	}
+}
+
+// lost reports whether nobody gets the event any more.
+func (e *held) lost(now store.Time) bool { return e.deadline != 0 && e.deadline <= now }
+
+// waiting returns the number of events that are not in flight.
+func (s *state) waiting() int64 { return int64(len(s.events)) - s.inFlight }
+
+// candidate returns the event that a wait gets, or nil.
+func (s *state) candidate(w *wait, now store.Time) *held {
+	var best *held
+	for _, e := range s.pending.items {
+		if !s.pending.gone(e) && !e.lost(now) && e.Sent >= w.Since {
+			best = e
+			break
+		}
+	}
+	r := w.reader
+	for _, n := range r.Holes {
+		e := s.events[n]
+		if e != nil && !e.lost(now) && e.Sent >= w.Since {
+			if best == nil || e.Number < best.Number {
+				best = e
+			}
+			break
+		}
+	}
+	items := s.broadcast.items
+	from := max(
+		s.broadcast.after(int64(r.Last)),
+		searchFunc(len(items), func(i int) bool { return items[i].upto >= w.Since }),
+	)
+	for _, e := range items[from:] {
+		if best != nil && e.Number > best.Number {
+			break
+		}
+		if !e.gone && !e.lost(now) && e.Sent >= w.Since {
+			return e
+		}
+	}
+	return best
+}
+
+// idle reports whether what a reader has says nothing any more.
+func (s *state) idle(r *reader) bool {
+	r.Flights = slices.DeleteFunc(r.Flights, func(f flight) bool {
+		_, held := s.events[f.Number]
+		if !held {
+			delete(s.keys, f.Key)
+		}
+		return !held
+	})
+	r.Holes = slices.DeleteFunc(r.Holes, func(n store.ItemNo) bool { return s.events[n] == nil })
+	if len(r.Waits) > 0 || len(r.Flights) > 0 {
+		return false
+	}
+	oldest := s.broadcast.first()
+	return oldest == nil || (*oldest).Number > r.Last
+}
+
+// wait returns a reader's wait of the key, or nil.
+func (r *reader) wait(key string) *wait {
+	for _, w := range r.Waits {
+		if w.Key == key {
+			return w
+		}
+	}
+	return nil
+}
+
+// land removes a flight and returns it. ok is false if there is none of the key.
+func (r *reader) land(key string) (f flight, ok bool) {
+	i := slices.IndexFunc(r.Flights, func(f flight) bool { return f.Key == key })
+	if i < 0 {
+		return f, false
+	}
+	f = r.Flights[i]
+	r.Flights = slices.Delete(r.Flights, i, i+1)
+	return f, true
+}
+
+// open notes that a run has not got a broadcast event that it was given.
+func (r *reader) open(n store.ItemNo) {
+	if i, found := slices.BinarySearch(r.Holes, n); !found && n <= r.Last {
+		r.Holes = slices.Insert(r.Holes, i, n)
+	}
+}
+
+// got notes that a run was given a broadcast event.
+func (r *reader) got(n store.ItemNo) {
+	if i, found := slices.BinarySearch(r.Holes, n); found {
+		r.Holes = slices.Delete(r.Holes, i, i+1)
+	}
+	r.Last = max(r.Last, n)
+}
+
+// Stats are what a topic says of itself, as a value of its record.
+type Stats struct {
+	Settings event.Settings `cbor:"1,keyasint"`
+	Counts   Counts         `cbor:"2,keyasint"`
+	Pending  int64          `cbor:"3,keyasint,omitempty"`
+	InFlight int64          `cbor:"4,keyasint,omitempty"`
+	Waiting  int64          `cbor:"5,keyasint,omitempty"` // waits of runs
+}
+
+// StatsName is the name of the value that holds the Stats.
+const StatsName = "topic"
+
+// DecodeStats reads a topic's Stats. The error wraps store.ErrDamaged.
+func DecodeStats(data []byte) (Stats, error) {
+	var s Stats
+	err := event.Decode(data, &s)
+	return s, err
+}
+
+// Full reports whether the topic takes no more events.
+func (s *Stats) Full() bool { return s.Settings.Cap > 0 && s.Pending >= int64(s.Settings.Cap) }
+
+// Shown is an event that a topic holds, as it is shown.
+type Shown struct {
+	event.Event
+	Runs     int64 // that got a broadcast one
+	InFlight bool
+}
+
+// Events reads the events that a topic holds from the entries of its record, in the
+// order of their numbers. The error wraps store.ErrDamaged.
+func Events(entries []store.Entry) ([]Shown, error) {
+	s := newState()
+	if err := s.load(entries); err != nil {
+		return nil, err
+	}
+	shown := make([]Shown, 0, len(s.events))
+	for _, e := range s.events {
+		shown = append(shown, Shown{e.Event, e.runs, e.to != ""})
+	}
+	slices.SortFunc(shown, func(a, b Shown) int { return cmp.Compare(a.Number, b.Number) })
+	return shown, nil
+}

@@ -1,0 +1,267 @@
+package topic
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/store"
+)
+
+func TestConsumedEventGoesToLongestWaitingRun(t *testing.T) {
+	w := newWorld(t)
+	w.wait(11, "a", 0)
+	w.wait(12, "b", 0)
+	w.publish(event.Consumed, event.Settings{}, "e1")
+	w.expect(t, "a←e1")
+	w.publish(event.Consumed, event.Settings{}, "e2")
+	w.publish(event.Consumed, event.Settings{}, "e3")
+	w.expect(t, "b←e2")
+	w.wait(13, "c", 0)
+	w.expect(t, "c←e3")
+}
+
+func TestConsumedEventGoesToLongestWaitingThatMaySeeIt(t *testing.T) {
+	w := newWorld(t)
+	w.wait(11, "a", w.now+10)
+	w.wait(12, "b", 0)
+	w.publish(event.Consumed, event.Settings{}, "e1")
+	w.expect(t, "b←e1")
+	w.now += 10
+	w.publish(event.Consumed, event.Settings{}, "e2")
+	w.expect(t, "a←e2")
+}
+
+func TestBroadcastGoesToEveryRunOnceInOrder(t *testing.T) {
+	w := newWorld(t)
+	w.publish(event.Broadcast, event.Settings{}, "e1")
+	w.wait(11, "a1", 0)
+	w.wait(12, "b1", 0)
+	w.expect(t, "a1←e1 b1←e1")
+	w.wait(11, "a2", 0)
+	w.expect(t, "")
+	w.publish(event.Broadcast, event.Settings{}, "e2")
+	w.publish(event.Broadcast, event.Settings{}, "e3")
+	w.expect(t, "a2←e2")
+	w.wait(11, "a3", 0)
+	w.wait(12, "b2", 0)
+	w.wait(12, "b3", 0)
+	w.expect(t, "a3←e3 b2←e2 b3←e3")
+}
+
+func TestOneRunsTwoWaitsGetDifferentEvents(t *testing.T) {
+	w := newWorld(t)
+	w.wait(11, "a", 0)
+	w.wait(11, "b", 0, "a")
+	w.publish(event.Broadcast, event.Settings{}, "e1")
+	w.expect(t, "a←e1")
+	w.publish(event.Broadcast, event.Settings{}, "e2")
+	w.expect(t, "b←e2")
+}
+
+func TestVisibilityIsATime(t *testing.T) {
+	w := newWorld(t)
+	w.publish(event.Broadcast, event.Settings{}, "old")
+	w.now += 10
+	w.publish(event.Broadcast, event.Settings{}, "new")
+	w.wait(11, "a", w.now)
+	w.wait(12, "b", 0)
+	w.wait(13, "c", w.now+1)
+	w.expect(t, "a←new b←old")
+}
+
+func TestWithdrawnDeliveryTakesItsOldPlace(t *testing.T) {
+	for _, mode := range []event.Mode{event.Consumed, event.Broadcast} {
+		t.Run(mode.String(), func(t *testing.T) {
+			w := newWorld(t)
+			w.wait(11, "a", 0)
+			w.publish(mode, event.Settings{}, "e1")
+			w.expect(t, "a←e1")
+			w.publish(mode, event.Settings{}, "e2")
+			w.put(event.Withdraw("orders", "a")) // the run has not taken it
+			w.wait(11, "b", 0)
+			w.wait(11, "c", 0, "b")
+			w.expect(t, "b←e1 c←e2")
+		})
+	}
+}
+
+func TestReturnedConsumedEventIsDeliveredAnew(t *testing.T) {
+	w := newWorld(t)
+	w.wait(11, "a", 0)
+	w.publish(event.Consumed, event.Settings{}, "e1")
+	w.settle()
+	d := w.sent[0]
+	w.put(event.Ack("orders", "a"))
+	w.publish(event.Consumed, event.Settings{}, "e2")
+	w.settle()
+	w.got()
+	if w.stats.Counts.Received != 1 || w.stats.Pending != 1 {
+		t.Fatalf("after the ack: %+v", w.stats)
+	}
+	w.put(event.GiveBack(11, &d)) // the run is rewound
+	w.wait(12, "b", 0)
+	w.wait(11, "c", 0)
+	w.expect(t, "b←e1 c←e2")
+	if w.stats.Counts.Received != 0 || w.stats.InFlight != 2 || w.stats.Counts.Accepted != 2 {
+		t.Fatalf("after the return: %+v", w.stats)
+	}
+}
+
+func TestReturnedBroadcastEventIsForThatRunAlone(t *testing.T) {
+	w := newWorld(t)
+	w.wait(11, "a", 0)
+	w.wait(12, "b", 0)
+	w.publish(event.Broadcast, event.Settings{}, "e1")
+	w.settle()
+	d := w.sent[0]
+	w.got()
+	w.wait(11, "a2", 0) // a is taken
+	w.wait(12, "b2", 0)
+	w.settle()
+	w.put(event.GiveBack(11, &d))
+	w.expect(t, "a2←e1")
+}
+
+func TestExpiredEventIsNotDelivered(t *testing.T) {
+	for _, mode := range []event.Mode{event.Consumed, event.Broadcast} {
+		t.Run(mode.String(), func(t *testing.T) {
+			w := newWorld(t)
+			w.publish(mode, event.Settings{Expiry: 10}, "e1")
+			w.settle()
+			if at := w.rules.Wake(); at != w.now+10 {
+				t.Fatalf("the topic wakes at %d; want %d", at, w.now+10)
+			}
+			w.now += 10
+			w.wait(11, "a", 0)
+			w.expect(t, "")
+			if w.stats.Counts.Expired != 1 || w.stats.Pending != 0 {
+				t.Fatalf("%+v", w.stats)
+			}
+		})
+	}
+}
+
+func TestRetentionDropsWhatWasReceivedOrNot(t *testing.T) {
+	w := newWorld(t)
+	keep := event.Settings{Retention: 10}
+	w.wait(11, "a", 0)
+	w.publish(event.Broadcast, keep, "e1")
+	w.publish(event.Broadcast, keep, "e2")
+	w.publish(event.Consumed, keep, "e3")
+	w.expect(t, "a←e1")
+	w.now += 10
+	w.settle()
+	if c := w.stats.Counts; c.Received != 1 || c.Expired != 2 || w.stats.Pending != 0 {
+		t.Fatalf("%+v", w.stats)
+	}
+	if len(w.entries) != 1 {
+		t.Fatalf("%d entries stand; want the counts alone: %v", len(w.entries), w.entries)
+	}
+	w.wait(11, "b", 0)
+	w.expect(t, "")
+}
+
+func TestEventInFlightExpiresWhenItComesBack(t *testing.T) {
+	w := newWorld(t)
+	w.wait(11, "a", 0)
+	w.publish(event.Consumed, event.Settings{Expiry: 10}, "e1")
+	w.expect(t, "a←e1")
+	w.now += 20
+	w.settle()
+	if w.stats.InFlight != 1 {
+		t.Fatalf("%+v", w.stats)
+	}
+	w.wait(12, "b", 0)
+	w.put(event.Withdraw("orders", "a"))
+	w.expect(t, "")
+	if w.stats.Counts.Expired != 1 {
+		t.Fatalf("%+v", w.stats)
+	}
+}
+
+func TestPositionOfAForkIsItsOwnWord(t *testing.T) {
+	w := newWorld(t)
+	n := w.publish(event.Broadcast, event.Settings{}, "e1")
+	w.publish(event.Broadcast, event.Settings{}, "e2")
+	w.put(event.Register("orders", "a", &event.Registration{Run: 11, After: n}))
+	w.expect(t, "a←e2")
+}
+
+func TestWhatWasToldOnceIsToldOnce(t *testing.T) {
+	w := newWorld(t)
+	w.wait(11, "a", 0)
+	w.publish(event.Consumed, event.Settings{}, "e1")
+	w.settle()
+	d := w.sent[0]
+	w.put(event.Ack("orders", "a"))
+	w.put(event.Ack("orders", "a"))
+	w.put(event.Withdraw("orders", "a"))
+	w.put(event.Withdraw("orders", "unknown"))
+	w.settle()
+	w.put(event.GiveBack(11, &d))
+	w.put(event.GiveBack(11, &d))
+	w.settle()
+	if c := w.stats.Counts; c.Received != 0 || w.stats.Pending != 1 {
+		t.Fatalf("%+v", w.stats)
+	}
+}
+
+func TestForeignItemsAreConsumed(t *testing.T) {
+	w := newWorld(t)
+	for _, kind := range []store.ItemKind{store.ItemEvent, store.ItemWait, store.ItemWithdraw, store.ItemAck, store.ItemReturn, store.ItemMessage} {
+		w.put(store.Command{RunID: "x", Item: &store.Item{Kind: kind, ID: fmt.Sprint("i", kind), Value: []byte("no record")}})
+	}
+	w.expect(t, "")
+	if len(w.inbox) != 0 || w.stats.Counts.Refused != 1 {
+		t.Fatalf("%d items are left; %+v", len(w.inbox), w.stats)
+	}
+}
+
+func TestRefusedArePublishedWithTheNext(t *testing.T) {
+	w := newWorld(t)
+	s := event.Settings{Mode: event.Consumed, Cap: 1, Expiry: event.Never, Retention: event.Never}
+	w.put(event.Publish("orders", "e1", "e1", &event.Publication{Settings: s}, nil))
+	w.settle()
+	if !w.stats.Full() {
+		t.Fatalf("one of one is pending and the topic is not full: %+v", w.stats)
+	}
+	w.put(event.Publish("orders", "r", "r", &event.Publication{Settings: s, Refused: 3, Only: true}, nil))
+	w.put(event.Publish("orders", "e2", "e2", &event.Publication{Settings: s, Refused: 2}, nil))
+	w.settle()
+	if c := w.stats.Counts; c.Refused != 5 || c.Accepted != 2 {
+		t.Fatalf("%+v", w.stats)
+	}
+}
+
+// TestBroadcastToManyGoesOverSeveralTurns: none is lost or told twice when a crash
+// comes between any two of them.
+func TestBroadcastToManyGoesOverSeveralTurns(t *testing.T) {
+	const runs = 3000
+	for cut := range 5 {
+		w := newWorld(t)
+		for i := range runs {
+			w.wait(store.RunNo(i+1), fmt.Sprint("k", i), 0)
+		}
+		w.settle()
+		w.publish(event.Broadcast, event.Settings{}, "e1")
+		for range cut {
+			w.commit(w.turn())
+		}
+		w.turn() // is lost
+		w.load()
+		if turns := w.settle(); cut == 0 && turns < 4 {
+			t.Fatalf("%d deliveries took %d turns: this proves nothing", runs, turns)
+		}
+		seen := map[string]bool{}
+		for _, d := range w.sent {
+			if seen[d.Key] {
+				t.Fatalf("%s got two", d.Key)
+			}
+			seen[d.Key] = true
+		}
+		if len(seen) != runs {
+			t.Fatalf("after a crash behind %d turns %d of %d runs got the event", cut, len(seen), runs)
+		}
+	}
+}

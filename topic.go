@@ -1,0 +1,308 @@
+package stet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// Topic is a kind of event that is published to whoever waits for it. It is
+// declared once and used by both sides:
+//
+//	var Orders = stet.Topic[Order]{Name: "orders", Mode: stet.Consumed}
+//
+// An event is not addressed to a run: runs wait for it with Receive, before it is
+// published or after, and the topic decides which of them get it. What nobody has
+// got stays with the topic, up to its Expiry and Retention.
+//
+// The settings count as they are where an event is published; Visible counts where
+// it is received. In every field but Name 0 is the default.
+type Topic[T any] struct {
+	// Name is the topic's, 1 to 64 bytes. All topics of one name are one.
+	Name string
+	// Mode says who gets an event. Default: Broadcast.
+	Mode TopicMode
+	// Expiry is how long an event may be given to somebody after it was published.
+	// Default: as long as it is retained.
+	Expiry time.Duration
+	// Retention is how long events are kept, whatever their Expiry: of broadcast
+	// ones all, of consumed ones those that nobody has got. Default 7 days; None:
+	// for ever.
+	Retention time.Duration
+	// Cap bounds the events that are kept: while there are so many, Publish is
+	// refused. Default 10,000; None: without limit.
+	Cap int
+	// Visible says which events a wait may get. Default: SinceRun.
+	Visible Visibility
+}
+
+// TopicMode says who gets an event.
+type TopicMode uint8
+
+const (
+	// Broadcast: every run that may see it, each once and in order. Two waits of one
+	// run get different events.
+	Broadcast TopicMode = iota
+	// Consumed: exactly one run, that which waits longest of those that may see it.
+	// The event is consumed with the commit in which the run takes it; if the run's
+	// wait ends otherwise, it takes its old place at the topic.
+	Consumed
+)
+
+// String returns "broadcast" or "consumed".
+func (m TopicMode) String() string { return m.inner().String() }
+
+// ParseTopicMode is the inverse of String. The error wraps ErrInvalid.
+func ParseTopicMode(name string) (TopicMode, error) {
+	for m := range Consumed + 1 {
+		if m.String() == name {
+			return m, nil
+		}
+	}
+	return 0, fmt.Errorf("mode of a topic: expected broadcast or consumed, found %q: %w", name, ErrInvalid)
+}
+
+func (m TopicMode) inner() event.Mode { return event.Mode(m) + event.Broadcast }
+
+// Visibility says which events a wait may get, besides that a run gets no event
+// twice.
+type Visibility uint8
+
+const (
+	// SinceRun: those that were published since the run was started, whatever its
+	// incarnation. A fork counts from when the run that it was forked from first ran.
+	SinceRun Visibility = iota
+	// SinceWait: those that were published since the wait began, by Now.
+	SinceWait
+	// Retained: all that the topic keeps.
+	Retained
+)
+
+var visibilities = map[Visibility]runner.Visibility{SinceRun: runner.SinceRun, SinceWait: runner.SinceWait, Retained: runner.Retained}
+
+const (
+	defaultTopicRetention = 7 * 24 * time.Hour
+	defaultTopicCap       = 10_000
+)
+
+// settings returns the topic's settings as they are stored.
+func (t Topic[T]) settings() (event.Settings, error) {
+	bad := func(field string, expected string, found any) error {
+		return fmt.Errorf("topic %q: field %s: expected %s, found %v: %w", t.Name, field, expected, found, ErrInvalid)
+	}
+	s := event.Settings{
+		Mode: t.Mode.inner(), Cap: t.Cap, Expiry: store.Delay(t.Expiry.Microseconds()), Retention: store.Delay(t.Retention.Microseconds()),
+	}
+	if err := checkName("topic", t.Name); err != nil {
+		return s, err
+	}
+	switch {
+	case t.Mode > Consumed:
+		return s, bad("Mode", "Broadcast or Consumed", uint8(t.Mode))
+	case t.Expiry < 0 && t.Expiry != None:
+		return s, bad("Expiry", "a positive duration, or None", t.Expiry)
+	case t.Retention < 0 && t.Retention != None:
+		return s, bad("Retention", "a positive duration, or None", t.Retention)
+	case t.Cap < None:
+		return s, bad("Cap", "a positive number, or None", t.Cap)
+	}
+	if s.Cap == 0 {
+		s.Cap = defaultTopicCap
+	}
+	if t.Expiry <= 0 {
+		s.Expiry = event.Never
+	} else if s.Expiry == 0 {
+		s.Expiry = 1 // less than the resolution
+	}
+	switch {
+	case t.Retention == 0:
+		s.Retention = store.Delay(defaultTopicRetention.Microseconds())
+	case t.Retention == None:
+		s.Retention = event.Never
+	case s.Retention == 0:
+		s.Retention = 1
+	}
+	return s, nil
+}
+
+// Publish publishes an event and returns its ID. It is durable when Publish
+// returns. With a SendKey, equal keys to one topic give one event, whose ID is the
+// key; else the ID is generated. Publish is for code outside of workflows, and for
+// steps, whose events have the headers of their run; code of a workflow calls
+// [Publish].
+//
+// Errors: ErrTopicFull while the topic keeps as many events as Cap says; ErrInvalid
+// for the topic's fields or a key; ErrTooLarge, and those of the store.
+func (t Topic[T]) Publish(ctx context.Context, e *Engine, value T, opts ...SendOption) (eventID string, err error) {
+	settings, err := t.settings()
+	if err != nil {
+		return "", err
+	}
+	data, err := e.encodeValue("event of topic "+t.Name, value)
+	if err != nil {
+		return "", err
+	}
+	o, err := sendOptionsOf(ctx, opts)
+	if err != nil {
+		return "", err
+	}
+	origin := uuid.NewString()
+	id := origin
+	if o.key != nil {
+		if err := o.key.check("event of topic", t.Name); err != nil {
+			return "", err
+		}
+		id = itemID("k", string(*o.key))
+	}
+	if err := e.admit(ctx, t.Name, settings); err != nil {
+		return "", err
+	}
+	c := event.Publish(t.Name, id, origin, &event.Publication{Settings: settings, Value: data}, o.stored)
+	if _, err := e.inner.Tell(ctx, c.RunID, *c.Item); err != nil {
+		return "", fmt.Errorf("publish to topic %q: %w", t.Name, err)
+	}
+	return publicEventID(id), nil // of the first one, if the key is known
+}
+
+// publicEventID returns the ID of an event as users know it.
+func publicEventID(itemID string) string {
+	if len(itemID) > 2 && itemID[:2] == "k:" {
+		return itemID[2:]
+	}
+	return itemID
+}
+
+// Receive waits for an event of the topic and returns its value. The error is
+// ErrTimeout if a deadline given with Within wins, ErrCancelled if the branch is
+// cancelled, or that of decoding.
+//
+// An event that the topic has sent to the run by the deadline wins over it. One
+// that the run does not take after all, because something else has won or the
+// branch was cancelled meanwhile, takes its old place at the topic.
+func (t Topic[T]) Receive(ctx Context, opts ...WaitOption) (T, error) {
+	var zero T
+	spec, err := t.wait(ctx, ctx.call(t.Name, ""), opts)
+	if err != nil {
+		return zero, err
+	}
+	d, err := ctx.branch.Event(spec)
+	if err != nil {
+		return zero, ctx.env.engine.errors.seen(err)
+	}
+	return decodeResult[T](ctx, t.Name, d.Event.Value)
+}
+
+// Event is an event with what accompanies it.
+type Event[T any] struct {
+	ID      string
+	Value   T
+	Sent    time.Time // when it was published
+	Headers Headers   // that the publisher has given, or of the run that has published it
+}
+
+// ReceiveEvent is Receive for code that wants to know more of the event than its
+// value.
+func (t Topic[T]) ReceiveEvent(ctx Context, opts ...WaitOption) (Event[T], error) {
+	spec, err := t.wait(ctx, ctx.call(t.Name, ""), opts)
+	if err != nil {
+		return Event[T]{}, err
+	}
+	d, err := ctx.branch.Event(spec)
+	if err != nil {
+		return Event[T]{}, ctx.env.engine.errors.seen(err)
+	}
+	value, err := decodeResult[T](ctx, t.Name, d.Event.Value)
+	headers, _ := decodeHeaders(d.Event.Headers) // were written by encode
+	return Event[T]{publicEventID(d.Event.ID), value, d.Event.Sent.Time(), headers}, err
+}
+
+// wait describes a wait for an event.
+func (t Topic[T]) wait(ctx Context, call runner.Call, opts []WaitOption) (runner.Event, error) {
+	o, err := waitOptionsOf(t.Name, opts)
+	if err != nil {
+		return runner.Event{}, err
+	}
+	if _, err := t.settings(); err != nil {
+		return runner.Event{}, err
+	}
+	visible, known := visibilities[t.Visible]
+	if !known {
+		return runner.Event{}, fmt.Errorf("topic %q: field Visible: expected SinceRun, SinceWait or Retained, found %d: %w", t.Name, t.Visible, ErrInvalid)
+	}
+	call.Name, call.Key = o.as, o.key
+	spec := runner.Event{Call: call, Topic: t.Name, Visible: visible}
+	if o.hasWithin {
+		spec.Deadline = ctx.branch.Now().Add(o.within)
+	}
+	return spec, nil
+}
+
+// Case waits for an event of the topic and stores its value in into if it wins. If
+// it loses no event is consumed.
+func (t Topic[T]) Case(into *T, opts ...WaitOption) Case {
+	return Case{
+		build: func(ctx Context) (runner.Case, error) {
+			spec, err := t.wait(ctx, runner.Call{Shield: ctx.shield}, opts)
+			return runner.Case{Event: &spec}, err
+		},
+		won: func(ctx Context, s runner.Selected) (err error) {
+			*into, err = decodeResult[T](ctx, t.Name, s.Event.Event.Value)
+			return err
+		},
+	}
+}
+
+// PublishOption is an option of [Publish] in a workflow: As, a Key, or Headers.
+type PublishOption interface{ applyPublish(*publishOptions) }
+
+type publishOptions struct {
+	as      string
+	key     string
+	headers []Headers
+}
+
+func (a As) applyPublish(o *publishOptions) { o.as = string(a) }
+
+func (h Headers) applyPublish(o *publishOptions) { o.headers = append(o.headers, h) }
+
+// Publish publishes an event from the code of a workflow and returns its ID. The
+// event is part of the commit that records it, so no crash and no replay publishes
+// it twice; and what is rewound was published all the same. It has the run's
+// headers, and those given. The name of the operation is "publish " and the
+// topic's, if As does not say otherwise; give a Key where one scope publishes
+// several.
+//
+// Cap does not refuse it: the run could not tell in a replay. Errors: ErrCancelled,
+// ErrInvalid and ErrTooLarge.
+func Publish[T any](ctx Context, t Topic[T], value T, opts ...PublishOption) (eventID string, err error) {
+	e := ctx.env.engine
+	o := publishOptions{as: "publish " + t.Name}
+	for _, opt := range opts {
+		opt.applyPublish(&o)
+	}
+	settings, err := t.settings()
+	if err != nil {
+		return "", err
+	}
+	data, err := e.encodeValue("event of topic "+t.Name, value)
+	if err != nil {
+		return "", err
+	}
+	headers := ctx.env.run.Headers
+	for _, h := range o.headers {
+		if headers, err = h.encode(headers); err != nil {
+			return "", err
+		}
+	}
+	id, err := ctx.branch.Publish(runner.Publish{
+		Call: ctx.call(o.as, o.key), Topic: t.Name, Headers: headers,
+		Publication: event.Publication{Settings: settings, Value: data},
+	})
+	return id, e.errors.seen(err)
+}
