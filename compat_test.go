@@ -88,7 +88,7 @@ func (w *compatWorld) must(err error) {
 }
 
 // unused are kinds of which no workflow makes entries.
-var unused = []store.Kind{store.KindWait, store.KindRecord, store.KindEvent, store.KindPublish}
+var unused = []store.Kind{store.KindWait, store.KindRecord}
 
 var compatFolder = filepath.Join("testdata", "compat")
 

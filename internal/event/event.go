@@ -104,7 +104,7 @@ type Event struct {
 // with an event.
 type Delivery struct {
 	Topic string `cbor:"1,keyasint"`
-	Key   string `cbor:"2,keyasint,omitempty"` // "": it is not this run's to give back
+	Key   string `cbor:"2,keyasint,omitempty"` // "": another run has taken it, from which this one was forked
 	Event Event  `cbor:"3,keyasint"`
 }
 
@@ -112,6 +112,9 @@ type Delivery struct {
 type Return struct {
 	Run   store.RunNo `cbor:"1,keyasint"`
 	Event Event       `cbor:"2,keyasint"` // of a broadcast one without its value
+	// Inherited says of a broadcast one that another run got it, from which this one
+	// was forked.
+	Inherited bool `cbor:"3,keyasint,omitempty"`
 }
 
 // Wait is the value of the entry of a wait that is open.
@@ -172,13 +175,18 @@ func Ack(topic, key string) store.Command {
 	return command(topic, store.ItemAck, "a:"+key, key, nil)
 }
 
-// GiveBack returns the command that returns what a run has taken.
-func GiveBack(run store.RunNo, d *Delivery) store.Command {
-	r := Return{Run: run, Event: d.Event}
+// GiveBack returns the command that returns what a run has taken. Of what it has
+// inherited only broadcast events are its to give back.
+func GiveBack(run *store.Run, d *Delivery) store.Command {
+	r := Return{Run: run.No, Event: d.Event, Inherited: d.Key == ""}
+	id := "r:" + d.Key
+	if r.Inherited {
+		id += fmt.Sprintf("%d:%d:%d", run.No, run.Generation, d.Event.Number)
+	}
 	if r.Event.Mode == Broadcast {
 		r.Event.Value, r.Event.Headers = nil, nil
 	}
-	return command(d.Topic, store.ItemReturn, "r:"+d.Key, d.Key, Encode(&r))
+	return command(d.Topic, store.ItemReturn, id, d.Key, Encode(&r))
 }
 
 // Deliver returns the command that gives an event to a wait.

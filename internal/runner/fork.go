@@ -110,7 +110,7 @@ func share(e *store.Entry) error {
 }
 
 // shareEvent makes the entry of a wait one that a forked run has too. It registers
-// its own, and what it has taken is not its to give back.
+// its own, and what was taken was taken by the other.
 func shareEvent(e *store.Entry) error {
 	switch e.State {
 	case store.Open:

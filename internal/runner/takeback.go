@@ -433,7 +433,7 @@ func (t *Takeback) giveBackEvent(e *store.Entry) error {
 	var err error
 	switch e.State {
 	case store.Done:
-		if err = event.Decode(e.Value, &d); err == nil && d.Key != "" {
+		if err = event.Decode(e.Value, &d); err == nil && (d.Key != "" || d.Event.Mode == event.Broadcast) {
 			t.taken = append(t.taken, d)
 		}
 	case store.Open:
@@ -450,7 +450,7 @@ func (t *Takeback) giveBackEvent(e *store.Entry) error {
 // Of fills in of the items what depends on the run and its incarnation.
 func (t *Takeback) Of(run *store.Run) *Takeback {
 	for i := range t.taken {
-		t.Sends = append(t.Sends, event.GiveBack(run.No, &t.taken[i]))
+		t.Sends = append(t.Sends, event.GiveBack(run, &t.taken[i]))
 	}
 	for i := range t.Returned {
 		if it := &t.Returned[i]; it.Kind == store.ItemResolution {

@@ -183,7 +183,7 @@ func TestTopicIsAModel(t *testing.T) {
 				d := taken[i]
 				taken = slices.Delete(taken, i, i+1)
 				run := w.runs[d.Key]
-				w.put(event.GiveBack(run, &d))
+				w.put(event.GiveBack(&store.Run{No: run}, &d))
 				e := m.events[d.Event.Number]
 				switch {
 				case d.Event.Mode == event.Consumed:

@@ -270,6 +270,9 @@ func (r *Rules) takeBack(it *store.Item, now store.Time, w *record.Writer) {
 	if _, ok := rd.land(it.Name); ok {
 		delete(r.keys, it.Name)
 	}
+	if e := r.events[n]; e != nil && back.Inherited {
+		e.runs++ // it was never counted for this run
+	}
 	r.comeBack(rd, n, w)
 	r.write(rd, w)
 }

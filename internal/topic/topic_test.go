@@ -99,7 +99,7 @@ func TestReturnedConsumedEventIsDeliveredAnew(t *testing.T) {
 	if w.stats.Counts.Received != 1 || w.stats.Pending != 1 {
 		t.Fatalf("after the ack: %+v", w.stats)
 	}
-	w.put(event.GiveBack(11, &d)) // the run is rewound
+	w.put(event.GiveBack(&store.Run{No: 11}, &d)) // the run is rewound
 	w.wait(12, "b", 0)
 	w.wait(11, "c", 0)
 	w.expect(t, "b←e1 c←e2")
@@ -119,7 +119,7 @@ func TestReturnedBroadcastEventIsForThatRunAlone(t *testing.T) {
 	w.wait(11, "a2", 0) // a is taken
 	w.wait(12, "b2", 0)
 	w.settle()
-	w.put(event.GiveBack(11, &d))
+	w.put(event.GiveBack(&store.Run{No: 11}, &d))
 	w.expect(t, "a2←e1")
 }
 
@@ -199,8 +199,8 @@ func TestWhatWasToldOnceIsToldOnce(t *testing.T) {
 	w.put(event.Withdraw("orders", "a"))
 	w.put(event.Withdraw("orders", "unknown"))
 	w.settle()
-	w.put(event.GiveBack(11, &d))
-	w.put(event.GiveBack(11, &d))
+	w.put(event.GiveBack(&store.Run{No: 11}, &d))
+	w.put(event.GiveBack(&store.Run{No: 11}, &d))
 	w.settle()
 	if c := w.stats.Counts; c.Received != 0 || w.stats.Pending != 1 {
 		t.Fatalf("%+v", w.stats)
