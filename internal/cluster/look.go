@@ -74,6 +74,7 @@ func (m *Member) reconcile(leases map[store.Shard]*store.Lease) bool {
 // should give back. waits says that it should have others, which are not free yet.
 func (m *Member) plan(d *store.Description, leases map[store.Shard]*store.Lease) (take, give []store.Shard, waits bool) {
 	living := m.living(d)
+	m.nodes = living
 	var needs []store.Need
 	for _, n := range living {
 		needs = append(needs, n.Needs...)
@@ -146,6 +147,19 @@ func (m *Member) take(shards []store.Shard) {
 	m.Work.Begin(taken)
 }
 
+// divides reports whether some of the nodes that were seen last can load runs of a
+// workflow and build, and others cannot.
+func (m *Member) divides(u store.Unfit) bool {
+	meets, lacks := false, false
+	for _, n := range m.nodes {
+		if len(n.Workflows) > 0 && slices.Contains(n.Groups, u.Shard.Group) {
+			met := Meets(n, u.Workflow, u.Build)
+			meets, lacks = meets || met, lacks || !met
+		}
+	}
+	return meets && lacks
+}
+
 // collectNeeds brings up to date what the next owners of shards must be able to load:
 // what was found in shards of this node that it cannot load, and, while other nodes
 // lack something, what it has in hand.
@@ -154,7 +168,7 @@ func (m *Member) collectNeeds() {
 	until := now.Add(2 * m.TTL)
 	note := func(list []store.Unfit) {
 		for _, u := range list {
-			if m.held[u.Shard] == nil {
+			if m.held[u.Shard] == nil || !m.divides(u) {
 				continue
 			}
 			of := store.Unfit{Shard: u.Shard, Workflow: u.Workflow}
@@ -175,7 +189,7 @@ func (m *Member) collectNeeds() {
 		i := slices.IndexFunc(m.told, func(t store.Need) bool {
 			return t.Shard == need.Shard && t.Workflow == need.Workflow && t.Build == need.Build
 		})
-		fresh = fresh || i < 0 || m.told[i].Until < now.Add(m.TTL)
+		fresh = fresh || i < 0 || m.told[i].Until < min(now.Add(m.TTL), end)
 		needs = append(needs, need)
 	}
 	slices.SortFunc(needs, func(a, b store.Need) int {

@@ -56,6 +56,7 @@ type Member struct {
 	needs    map[store.Unfit]store.Time // by what has no build: until when
 	builds   map[store.Unfit]string     // of the needs
 	told     []store.Need               // as registered
+	nodes    []*store.Node              // that lived at the last look
 	stopping bool
 	drained  bool
 	renewAt  time.Time

@@ -85,6 +85,9 @@ func (t *tenure) wakeBy(at store.Time) {
 func (t *tenure) claim() {
 	in := t.hand.Load()
 	if len(in.claims) == 0 {
+		t.mu.Lock()
+		t.nextWake = 0 // of shards that have gone
+		t.mu.Unlock()
 		return
 	}
 	room := t.room()
