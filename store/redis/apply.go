@@ -3,6 +3,8 @@ package redis
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/stet-run/stet/store"
@@ -27,21 +29,21 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	return c.result.Commands, c.result.Now, nil
 }
 
-// resolve finds the numbers of runs that are addressed by the name of a replaced run,
-// ID@N: these are not in the part of their name but in that of their number.
+// resolve addresses runs that were replaced, and are named ID@N since, by their number:
+// they are not in the part of their name but in that of their number.
 func (c *committing) resolve(ctx context.Context) error {
 	if c.parts == 1 {
 		return nil
 	}
 	names := map[string]store.RunNo{}
+	replaces := map[string]bool{}
 	look := func(list []store.Command) {
 		for i := range list {
-			id := list[i].RunID
-			if list[i].Start != nil {
-				id = list[i].Start.ID
+			if no := replaced(list[i].RunID); no > 0 {
+				names[list[i].RunID] = no
 			}
-			if no := replaced(id); no > 0 {
-				names[id] = no
+			if st := list[i].Start; st != nil && st.Existing == store.ReplaceFailed {
+				replaces[st.ID] = true
 			}
 		}
 	}
@@ -51,8 +53,9 @@ func (c *committing) resolve(ctx context.Context) error {
 			look(sends)
 		}
 	}
-	if len(names) == 0 {
-		return nil
+	taken, err := c.taken(ctx, replaces)
+	if err != nil || len(names)+len(taken) == 0 {
+		return err
 	}
 	var calls []call
 	var ids []string
@@ -65,15 +68,75 @@ func (c *committing) resolve(ctx context.Context) error {
 		return err
 	}
 	var r reader
-	c.named = map[string]store.RunNo{}
 	for i, m := range replies {
-		for _, row := range r.list(m) {
-			if run := r.run(row, c.slots); run.No == names[ids[i]] {
-				c.named[ids[i]] = run.No
-			}
+		rows := r.list(m)
+		if len(rows) == 0 || r.run(rows[0], c.slots).No != names[ids[i]] {
+			delete(names, ids[i])
 		}
 	}
+	b := *c.b
+	b.Turns = slices.Clone(b.Turns)
+	for i, t := range b.Turns {
+		turn := *t
+		if t.Update != nil {
+			update := *t.Update
+			turn.Update = &update
+		}
+		b.Turns[i] = &turn
+	}
+	number := func(list []store.Command) []store.Command {
+		list = slices.Clone(list)
+		for i := range list {
+			if no, ok := names[list[i].RunID]; ok {
+				list[i].RunID, list[i].RunNo = "", no
+			}
+			if st := list[i].Start; st != nil && taken[st.ID] {
+				start := *st
+				start.Existing = store.KeepExisting
+				list[i].Start = &start
+			}
+		}
+		return list
+	}
+	b.Commands = number(b.Commands)
+	for _, t := range b.Turns {
+		t.Sends = number(t.Sends)
+		if t.Update != nil {
+			t.Update.Sends = number(t.Update.Sends)
+		}
+	}
+	c.b = &b
 	return r.err
+}
+
+// taken returns the IDs of runs that cannot be replaced, because a run has the name
+// that they would then have.
+func (c *committing) taken(ctx context.Context, ids map[string]bool) (map[string]bool, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	old, err := c.List(ctx, store.Filter{IDs: slices.Collect(maps.Keys(ids)), Limit: store.MaxPage})
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for i := range old.Runs {
+		if r := &old.Runs[i]; r.Status == store.Failed || r.Status == store.Cancelled {
+			names[fmt.Sprintf("%s@%d", r.ID, r.No)] = r.ID
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	there, err := c.List(ctx, store.Filter{IDs: slices.Collect(maps.Keys(names)), Limit: store.MaxPage})
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for i := range there.Runs {
+		taken[names[there.Runs[i].ID]] = true
+	}
+	return taken, nil
 }
 
 // replaced returns the number in the name of a run that may have been replaced, or 0.

@@ -78,8 +78,7 @@ func tells(b *store.Batch) bool {
 type committing struct {
 	*Store
 	b      *store.Batch
-	named  map[string]store.RunNo // runs that were replaced, by the name they have since
-	leases map[string]string      // epochs by shard
+	leases map[string]string // epochs by shard
 	result store.BatchResult
 }
 
@@ -111,7 +110,7 @@ func (c *committing) stages() []stage {
 		clear(targets)
 	}
 	for i, t := range c.b.Turns {
-		home := c.partOfRun(t.Run)
+		home := c.partOf(t.Shard.Slot)
 		if targets[home] {
 			cut()
 		}
@@ -180,7 +179,7 @@ func (c *committing) carryOut(ctx context.Context, number int, st *stage) error 
 		}
 	}
 	for _, i := range st.turns {
-		add(c.partOfRun(c.b.Turns[i].Run), true, i)
+		add(c.partOf(c.b.Turns[i].Shard.Slot), true, i)
 	}
 	for _, i := range st.commands {
 		add(c.partOf(c.slotOfCommand(&c.b.Commands[i])), false, i)
@@ -323,7 +322,7 @@ func (c *committing) arguments(part int, turns, commands []int, at positions) []
 	a.text(number)
 	a.count(part)
 	a.count(c.parts)
-	needed := c.needed(turns, commands)
+	needed := c.needed(part, turns, commands)
 	a.count(len(needed))
 	for shard := range needed {
 		a.text(shard, c.leases[shard])
@@ -340,27 +339,19 @@ func (c *committing) arguments(part int, turns, commands []int, at positions) []
 	a.count(first)
 	a.count(len(commands))
 	for _, i := range commands {
-		c.commandArguments(&a, &c.b.Commands[i], at.commands[i])
+		c.command(&a, &c.b.Commands[i], at.commands[i])
 	}
 	return a.list
 }
 
-// commandArguments is command with the number of a replaced run in place of its name.
-func (c *committing) commandArguments(a *args, command *store.Command, at floors) {
-	if no, ok := c.named[command.RunID]; ok && command.Item != nil && command.RunNo == 0 {
-		numbered := *command
-		numbered.RunID, numbered.RunNo = "", no
-		command = &numbered
-	}
-	c.command(a, command, at)
-}
-
-// needed returns the shards whose leases a script may need.
-func (c *committing) needed(turns, commands []int) map[string]bool {
+// needed returns the shards of a part whose leases a script may need.
+func (c *committing) needed(part int, turns, commands []int) map[string]bool {
 	shards := map[string]bool{}
 	if len(c.leases) <= fewLeases {
-		for shard := range c.leases {
-			shards[shard] = true
+		for i := range c.b.Leases {
+			if shard := c.b.Leases[i].Shard; c.partOf(shard.Slot) == part {
+				shards[shardText(shard)] = true
+			}
 		}
 		return shards
 	}
@@ -385,7 +376,7 @@ func (c *committing) needed(turns, commands []int) map[string]bool {
 		return shards
 	}
 	for i := range c.b.Leases {
-		if shard := c.b.Leases[i].Shard; slots[shard.Slot] {
+		if shard := c.b.Leases[i].Shard; slots[shard.Slot] && c.partOf(shard.Slot) == part {
 			shards[shardText(shard)] = true
 		}
 	}
@@ -437,7 +428,7 @@ func (c *committing) turnArguments(a *args, t *store.Turn, at floors) {
 	sends := func(list []store.Command) {
 		a.count(len(list))
 		for i := range list {
-			c.commandArguments(a, &list[i], at)
+			c.command(a, &list[i], at)
 			f := uses(&list[i])
 			at.runs, at.items = at.runs+f.runs, at.items+f.items
 		}

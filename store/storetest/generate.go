@@ -281,6 +281,9 @@ func (g *generator) start() *store.Start {
 	if failed := g.runs(func(r *store.Run) bool { return r.Status == store.Failed || r.Status == store.Cancelled }); len(failed) > 0 && g.chance(2) {
 		s.ID, s.Existing = pick(g, failed).ID, store.ReplaceFailed
 	}
+	if g.w.apart {
+		s.ID, _, _ = strings.Cut(s.ID, "@")
+	}
 	return s
 }
 

@@ -66,6 +66,7 @@ type world struct {
 	ids     map[string]bool       // of items
 	buried  map[store.ItemNo]bool // items of the specification that were dead letters
 	reached map[string]int        // how often something worth it happened
+	apart   bool                  // see spreadHarness.apart
 }
 
 func newWorld(t testing.TB, open func(clock func() time.Time) Harness) *world {
@@ -73,6 +74,9 @@ func newWorld(t testing.TB, open func(clock func() time.Time) Harness) *world {
 	w := &world{
 		t: t, clock: c, latest: c.Now(), spec: newSide(t, newSpecification(c.Now)), subject: newSide(t, open(c.Now)),
 		alive: []bool{true}, numbers: newNumbers(), ids: map[string]bool{}, buried: map[store.ItemNo]bool{}, reached: map[string]int{},
+	}
+	if h, ok := w.subject.harness.(interface{ apart() bool }); ok {
+		w.apart = h.apart()
 	}
 	if err := w.observe(context.Background()); err != nil {
 		t.Fatal(err)

@@ -193,7 +193,7 @@ end
 local function send(from, no, c)
 	local to = c.slot % parts
 	if to ~= part then
-		c.from, c.by = from, no
+		c.from, c.by, c.again = from, no, again
 		return post(to, c)
 	end
 	local a = apply(c)

@@ -19,6 +19,7 @@ for i = 1, num() do
 	answers[i] = { '0' }
 	if n == highest + 1 then
 		local c = cmsgpack.unpack(blob)
+		again = c.again
 		answers[i] = send(c.from, c.by, c)
 		highest, applied = n, true
 	end

@@ -1,0 +1,8 @@
+package redis
+
+// SameNumbers makes handles know the numbers that each other has seen, as if all that
+// they do came from one process: the numbers are then in the order of the acts.
+func SameNumbers() Option {
+	seen := &numbers{}
+	return func(c *config) { c.seen = seen }
+}
