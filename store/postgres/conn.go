@@ -123,8 +123,15 @@ const (
 // asks for that. Acts that are kept apart within the process hold s.writing.
 func (s *Store) write(ctx context.Context, act string, locks time.Duration, fn func(t *tx, now store.Time) error) error {
 	var err error
+	cut := false
 	for range tries {
-		if err = s.tryWrite(ctx, act, locks, fn); !repeatable(err) {
+		var before bool
+		before, err = s.tryWrite(ctx, act, locks, fn)
+		switch {
+		case repeatable(err):
+		case before && !cut && errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil:
+			cut = true // once: the server was started anew, or has cut off one that stood still
+		default:
 			return err
 		}
 	}
@@ -138,36 +145,43 @@ func repeatable(err error) bool {
 	return code == "40001" || code == "40P01"
 }
 
-func (s *Store) tryWrite(ctx context.Context, act string, locks time.Duration, fn func(t *tx, now store.Time) error) (err error) {
+// tryWrite calls fn once. before says that an error came before the commit was
+// asked for, from a connection that is gone.
+func (s *Store) tryWrite(ctx context.Context, act string, locks time.Duration, fn func(t *tx, now store.Time) error) (before bool, err error) {
 	if s.closed.Load() {
-		return store.ErrClosed
+		return false, store.ErrClosed
 	}
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return s.classify(ctx, act, err)
+		return false, s.classify(ctx, act, err)
 	}
 	defer conn.Release()
 	t := &tx{ctx: ctx, s: s, conn: conn.Conn()}
 	now, err := t.begin(locks)
 	if err != nil {
-		return s.classify(ctx, act, err)
+		return t.conn.IsClosed(), s.classify(ctx, act, err)
 	}
 	if err = fn(t, now); err != nil {
 		t.rollback()
-		return s.classify(ctx, act, err)
+		return t.conn.IsClosed(), s.classify(ctx, act, err)
 	}
+	return false, s.end(t, act, conn)
+}
+
+// end commits a transaction.
+func (s *Store) end(t *tx, act string, conn *pgxpool.Conn) error {
 	warned := s.warnings(conn).Load()
-	if _, err = t.exec("COMMIT"); err == nil && s.warnings(conn).Load() == warned {
+	_, err := t.exec("COMMIT")
+	switch {
+	case err == nil && s.warnings(conn).Load() == warned:
 		return nil
-	}
-	if err == nil {
+	case err == nil:
 		return fmt.Errorf("%s: %w: %w: the wait for the standby was cut short", act, store.ErrUnavailable, store.ErrUnknown)
-	}
-	if definite(err) {
+	case definite(err):
 		t.rollback()
-		return s.classify(ctx, act, err)
+		return s.classify(t.ctx, act, err)
 	}
-	return fmt.Errorf("%w: %w", s.classify(ctx, act, err), store.ErrUnknown)
+	return fmt.Errorf("%w: %w", s.classify(t.ctx, act, err), store.ErrUnknown)
 }
 
 // begin begins the transaction in one round trip and reads the time.

@@ -55,13 +55,22 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.look(ctx, "read the schema", func(t *tx) error {
-		s.version, err = t.schemaVersion(list)
-		return err
-	})
-	if err != nil || s.version >= len(list) {
-		return err
+	for {
+		err = s.look(ctx, "read the schema", func(t *tx) error {
+			s.version, err = t.schemaVersion(list)
+			return err
+		})
+		if err != nil || s.version >= len(list) {
+			return err
+		}
+		if err = s.advance(ctx, list); !errors.Is(err, errConcurrently) {
+			return err
+		}
 	}
+}
+
+// advance applies what the store lacks.
+func (s *Store) advance(ctx context.Context, list []migration) error {
 	return s.write(ctx, "migrate schema "+s.schema, lockLimit, func(t *tx, now store.Time) error {
 		// Two processes may come to it at once. One of them makes the table, the other
 		// waits for it, here or at the table's lock.
@@ -101,12 +110,13 @@ func (s *Store) migrate(ctx context.Context) error {
 	})
 }
 
-// concurrently makes an error to be tried again of one that says that another
-// process has just made the same schema or table.
+// errConcurrently says that another process has just made the same schema or table.
+var errConcurrently = errors.New("another process is making the schema")
+
 func concurrently(err error) error {
 	switch sqlState(err) {
 	case "23505", "42P06", "42P07":
-		return fmt.Errorf("%w: another process is making the schema: %w", store.ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", errConcurrently, err)
 	}
 	return err
 }

@@ -1,0 +1,188 @@
+package servers
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// Proxy stands between clients and a server's port, and cuts connections.
+type Proxy struct {
+	target   string
+	listener net.Listener
+	done     sync.WaitGroup
+
+	mu      sync.Mutex
+	conns   map[net.Conn]bool // both ends of each
+	refuse  bool
+	answers int // that are let through before one is lost; -1: all
+	lost    chan struct{}
+	hold    *Hold
+}
+
+// Hold is a stop of all that the server sends, as if the clients stood still.
+type Hold struct {
+	Held   chan struct{} // closed when something is held
+	resume chan struct{}
+	left   int
+}
+
+// Go lets it go on.
+func (h *Hold) Go() { close(h.resume) }
+
+// Hold lets n pieces of what the server sends pass, and holds what comes after.
+func (p *Proxy) Hold(n int) *Hold {
+	h := &Hold{Held: make(chan struct{}), resume: make(chan struct{}), left: n}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hold = h
+	return h
+}
+
+// held waits if what the server has sent is to be held.
+func (p *Proxy) held() {
+	p.mu.Lock()
+	h := p.hold
+	if h == nil || h.left > 0 {
+		if h != nil {
+			h.left--
+		}
+		p.mu.Unlock()
+		return
+	}
+	p.hold = nil
+	p.mu.Unlock()
+	close(h.Held)
+	<-h.resume
+}
+
+// NewProxy starts a proxy before an address. It ends with the test.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{target: target, listener: l, conns: map[net.Conn]bool{}, answers: -1, lost: make(chan struct{}, 1)}
+	p.done.Go(p.accept)
+	t.Cleanup(func() {
+		_ = l.Close() // ends accept
+		p.Cut()
+		p.done.Wait()
+	})
+	return p
+}
+
+// Addr returns the host and port that clients connect to.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Cut cuts all connections.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close() // that is the purpose
+	}
+}
+
+// Refuse cuts all connections and accepts none, or accepts them again.
+func (p *Proxy) Refuse(on bool) {
+	p.mu.Lock()
+	p.refuse = on
+	p.mu.Unlock()
+	if on {
+		p.Cut()
+	}
+}
+
+// LoseAnswer lets n pieces of what the server sends pass; then it loses the next one
+// and cuts all connections: what was asked has happened, and nobody is told. The
+// channel gets a value when that is done.
+func (p *Proxy) LoseAnswer(n int) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers = n
+	return p.lost
+}
+
+// passes reports whether an answer is let through.
+func (p *Proxy) passes() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch p.answers {
+	case -1:
+		return true
+	case 0:
+		p.answers = -1
+		select {
+		case p.lost <- struct{}{}:
+		default:
+		}
+		return false
+	}
+	p.answers--
+	return true
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil || !p.keep(client, server) {
+			_ = client.Close() // nobody is there for it
+			continue
+		}
+		p.done.Go(func() {
+			_, _ = io.Copy(server, client) // until it is cut
+			p.drop(client, server)
+		})
+		p.done.Go(func() {
+			p.answer(client, server)
+			p.drop(client, server)
+		})
+	}
+}
+
+// answer copies what the server sends.
+func (p *Proxy) answer(client, server net.Conn) {
+	for buffer := make([]byte, 64<<10); ; {
+		n, err := server.Read(buffer)
+		if err != nil {
+			return
+		}
+		p.held()
+		if !p.passes() {
+			p.Cut()
+			return
+		}
+		if _, err := client.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (p *Proxy) keep(conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		if p.refuse {
+			_ = c.Close() // as it was asked
+			continue
+		}
+		p.conns[c] = true
+	}
+	return !p.refuse
+}
+
+func (p *Proxy) drop(conns ...net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		_ = c.Close() // perhaps a second time
+		delete(p.conns, c)
+	}
+}

@@ -1,0 +1,198 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/store"
+)
+
+// until repeats an act while the store is away, as an engine does.
+func until(t testing.TB, act func() error) (failures int) {
+	t.Helper()
+	for limit := time.Now().Add(time.Minute); ; failures++ {
+		err := act()
+		if err == nil {
+			return failures
+		}
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Fatalf("expected an error that says that the store is away, found %v", err)
+		}
+		if time.Now().After(limit) {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond) // nothing tells when a server is back
+	}
+}
+
+// TestLostAnswers cuts the connection after each of the server's answers while a
+// batch is on its way, and repeats the batch: its turn, its start and its message
+// are there once, and the answers are those of a batch that went well.
+func TestLostAnswers(t *testing.T) {
+	server := servers.NewPostgres(t)
+	proxy := servers.NewProxy(t, server.Addr())
+	s := open(t, server.TCP(proxy.Addr()))
+	n := takeAll(t, s, "n")
+	unknown := 0
+	for i := range 12 {
+		r := n.started(t, fmt.Sprintf("r%d", i))
+		b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Entries: []store.Entry{done("a")}, Update: &store.Update{Status: store.Suspended}}},
+			adopted(fmt.Sprintf("s%d", i)), message(r.ID, "m"))
+		if i%2 == 1 { // the way of exceptional batches
+			b.Turns[0].Values = []store.Setting{{Name: "v", Value: []byte("1")}}
+		}
+		lost := proxy.LoseAnswer(i / 2)
+		var result store.BatchResult
+		until(t, func() (err error) {
+			result, err = s.Commit(t.Context(), b)
+			if errors.Is(err, store.ErrUnknown) {
+				unknown++
+			}
+			return err
+		})
+		select {
+		case <-lost:
+		default:
+			proxy.LoseAnswer(-1) // there were not so many
+		}
+		if result.Turns[0].Verdict != store.Committed || result.Commands[0].Outcome != store.Applied || !result.Commands[0].Claimed || result.Commands[1].Outcome != store.Applied {
+			t.Errorf("answer %d was lost: got %+v", i/2, result)
+		}
+		entries, err := s.History(t.Context(), store.HistoryQuery{Run: r.No})
+		items, itemsErr := s.Inbox(t.Context(), r.No, "m")
+		feeds, feedsErr := s.Feeds(t.Context(), store.FeedQuery{Runs: []store.RunNo{r.No}})
+		if err := errors.Join(err, itemsErr, feedsErr); err != nil || len(entries) != 1 || len(items) != 1 || len(feeds) != i%2 || len(feeds) == 1 && feeds[0].Last != 1 {
+			t.Errorf("answer %d was lost: found %v, %v, %+v: %v", i/2, entries, items, feeds, err)
+		}
+	}
+	if unknown < 2 {
+		t.Errorf("the outcome was unknown %d times; expected it of both ways", unknown)
+	}
+}
+
+// TestServerRestart stops the server at once while batches are written and starts it
+// again, three times: what was acknowledged is there, and the store goes on.
+func TestServerRestart(t *testing.T) {
+	server := servers.NewPostgres(t)
+	s := open(t, server.DSN())
+	n := takeAll(t, s, "n")
+	r := n.started(t, "r")
+	heard := listen(t, s)
+	acked := make(chan int, 1000)
+	stop := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Entries: []store.Entry{done(fmt.Sprintf("%06d", i))}}})
+			until(t, func() error {
+				result, err := s.Commit(t.Context(), b)
+				if err == nil && result.Turns[0].Verdict != store.Committed {
+					t.Errorf("batch %d: %+v", i, result)
+				}
+				return err
+			})
+			select {
+			case acked <- i:
+			default:
+			}
+		}
+	}()
+	last := 0
+	for range 3 {
+		for range 20 {
+			last = <-acked
+		}
+		if err := server.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	<-ended
+	entries, err := s.History(t.Context(), store.HistoryQuery{Run: r.No})
+	if err != nil || int64(len(entries)) != n.no-1 || len(entries) <= last {
+		t.Errorf("%d batches were acknowledged, and %d entries are there: %v", n.no-1, len(entries), err)
+	}
+	<-heard // the listener says so when it is connected again
+	other := open(t, server.DSN())
+	heard = listen(t, s)
+	if _, _, err := other.Apply(t.Context(), []store.Command{start("other")}); err != nil {
+		t.Fatal(err)
+	}
+	<-heard
+}
+
+// TestServerAway gives the error that is worth trying again, promptly, for every
+// act.
+func TestServerAway(t *testing.T) {
+	server := servers.NewPostgres(t)
+	proxy := servers.NewProxy(t, server.Addr())
+	s := open(t, server.TCP(proxy.Addr()))
+	n := takeAll(t, s, "n")
+	r := n.started(t, "r")
+	proxy.Refuse(true)
+	ctx := t.Context()
+	for name, act := range map[string]func() error{
+		"Describe": func() error { _, err := s.Describe(ctx); return err },
+		"Register": func() error { _, err := s.Register(ctx, n.node); return err },
+		"Acquire":  func() error { _, _, err := s.Acquire(ctx, n.node, []store.Shard{shard}, ttl); return err },
+		"Renew":    func() error { _, _, err := s.Renew(ctx, n.leases, ttl); return err },
+		"Release":  func() error { return s.Release(ctx, nil) },
+		"Apply":    func() error { _, _, err := s.Apply(ctx, []store.Command{start("x")}); return err },
+		"Commit":   func() error { _, err := s.Commit(ctx, n.batch(nil)); return err },
+		"Claim":    func() error { _, err := s.Claim(ctx, store.ClaimRequest{Leases: n.leases, Limit: 1}); return err },
+		"Load":     func() error { _, err := s.Load(ctx, []store.RunNo{r.No}); return err },
+		"List":     func() error { _, err := s.List(ctx, store.Filter{}); return err },
+		"Sweep":    func() error { _, err := s.Sweep(ctx, store.SweepRequest{Leases: n.leases}); return err },
+	} {
+		if err := act(); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s gave %v", name, err)
+		}
+	}
+	proxy.Refuse(false)
+	until(t, func() error { _, err := s.Load(ctx, []store.RunNo{r.No}); return err })
+}
+
+// TestStoppedInTheMiddle: a process that stands still within an act of several
+// statements, whose locks others need, is cut off by the server.
+func TestStoppedInTheMiddle(t *testing.T) {
+	server := servers.NewPostgres(t)
+	proxy := servers.NewProxy(t, server.Addr())
+	s := open(t, server.TCP(proxy.Addr()))
+	n := takeAll(t, s, "n")
+	r := n.started(t, "r")
+	resume := proxy.Hold(4) // it has begun, and holds its boot's row
+	stopped := make(chan error, 1)
+	b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Values: []store.Setting{{Name: "v"}}, Update: &store.Update{Status: store.Suspended}}})
+	go func() { _, err := s.Commit(t.Context(), b); stopped <- err }()
+	<-resume.Held
+	other := open(t, server.DSN())
+	begun := time.Now()
+	until(t, func() error {
+		_, _, err := other.Renew(t.Context(), n.leases, ttl)
+		return err
+	})
+	until(t, func() error { return other.Release(t.Context(), n.leases) })
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("giving the lease back took %s", took)
+	}
+	resume.Go()
+	if err := <-stopped; err != nil && !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("the act that stood still gave %v", err)
+	}
+	result, err := s.Commit(t.Context(), b)
+	if err != nil || result.Turns[0].Verdict != store.Fenced {
+		t.Errorf("got %+v: %v", result, err)
+	}
+}

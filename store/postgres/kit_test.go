@@ -1,0 +1,114 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/postgres"
+)
+
+// open opens a store that is closed when the test ends.
+func open(t testing.TB, dsn string, opts ...postgres.Option) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), dsn, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+var shard = store.Shard{Group: store.DefaultGroup, Slot: 7}
+
+func start(id string) store.Command {
+	return store.Command{Start: &store.Start{ID: id, Shard: shard, Workflow: "w", Seed: store.Seed([]byte("0123456789abcdef")), Input: []byte("in")}}
+}
+
+// adopted is a start that a batch adopts.
+func adopted(id string) store.Command {
+	c := start(id)
+	c.Adopt = true
+	return c
+}
+
+func message(run, id string) store.Command {
+	return store.Command{RunID: run, Item: &store.Item{Kind: store.ItemMessage, Name: "word", ID: id, Origin: "test", Value: []byte("hello")}}
+}
+
+func done(loc string) store.Entry {
+	return store.Entry{Loc: loc, Kind: store.KindStep, State: store.Done, Seq: 1, At: 5, Attempt: 1, Started: 3, Ended: 4, Value: []byte("v")}
+}
+
+// node owns the shard.
+type node struct {
+	s      *postgres.Store
+	node   store.Node
+	leases []store.Lease
+	no     int64
+}
+
+// ttl is how long the leases of tests last: longer than these.
+const ttl = store.Delay(3600_000_000)
+
+// takeAll registers a node that takes the shard.
+func takeAll(t testing.TB, s *postgres.Store, id string) *node {
+	t.Helper()
+	n := &node{s: s, node: store.Node{ID: id, Boot: id + "-1", Workflows: []string{"w"}}}
+	if _, err := s.Register(t.Context(), n.node); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := s.Acquire(t.Context(), n.node, []store.Shard{shard}, ttl)
+	if err != nil || !got[0].Held {
+		t.Fatalf("acquire: %v, %+v", err, got)
+	}
+	n.leases = []store.Lease{got[0].Lease}
+	return n
+}
+
+// batch returns the next batch.
+func (n *node) batch(turns []*store.Turn, commands ...store.Command) store.Batch {
+	n.no++
+	return store.Batch{Node: n.node.ID, Boot: n.node.Boot, No: n.no, Leases: n.leases, Turns: turns, Commands: commands}
+}
+
+func (n *node) commit(t testing.TB, turns ...*store.Turn) store.BatchResult {
+	t.Helper()
+	result, err := n.s.Commit(t.Context(), n.batch(turns))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// started starts a run that the node has in hand.
+func (n *node) started(t testing.TB, id string) store.Run {
+	t.Helper()
+	result, err := n.s.Commit(t.Context(), n.batch(nil, adopted(id)))
+	if err != nil || !result.Commands[0].Claimed {
+		t.Fatalf("start %s: %v, %+v", id, err, result)
+	}
+	return result.Commands[0].Run
+}
+
+// listen waits until a handle listens; the channel is closed when it then hears of
+// a change.
+func listen(t testing.TB, s *postgres.Store) <-chan struct{} {
+	t.Helper()
+	if err := s.Changed(t.Context()); err != nil { // of the beginning
+		t.Fatal(err)
+	}
+	heard := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go func() {
+		if s.Changed(ctx) == nil {
+			close(heard)
+		}
+	}()
+	return heard
+}

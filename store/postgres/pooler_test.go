@@ -1,0 +1,81 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/postgres"
+)
+
+// TestBehindAPooler works through a PgBouncer in transaction mode, which gives each
+// transaction another session and keeps nothing: all acts, from many goroutines.
+func TestBehindAPooler(t *testing.T) {
+	server := servers.NewPostgres(t)
+	s := open(t, servers.NewPgBouncer(t, server))
+	direct := open(t, server.DSN())
+	n := takeAll(t, s, "n")
+	var group sync.WaitGroup
+	for g := range 6 {
+		group.Go(func() {
+			for i := range 15 {
+				id := fmt.Sprintf("run-%d-%d", g, i)
+				answers, _, err := s.Apply(t.Context(), []store.Command{start(id), message(id, "m")})
+				if err != nil || answers[0].Outcome != store.Applied || answers[1].Outcome != store.Applied {
+					t.Errorf("apply: %v, %+v", err, answers)
+					return
+				}
+				if _, err := s.Load(t.Context(), []store.RunNo{answers[0].Run.No}); err != nil {
+					t.Error(err)
+				}
+				if _, err := s.Describe(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	claims, err := s.Claim(t.Context(), store.ClaimRequest{Node: n.node.ID, Boot: n.node.Boot, Leases: n.leases, Workflows: []string{"w"}, Limit: 1000})
+	if err != nil || len(claims.Runs) != 90 {
+		t.Fatalf("claimed %d runs: %v", len(claims.Runs), err)
+	}
+	for i := range claims.Runs {
+		c := &claims.Runs[i]
+		result := n.commit(t, &store.Turn{Run: c.Run.No, Shard: c.Run.Shard, Entries: []store.Entry{done("a")},
+			Consumed: []store.Consumption{{Item: c.Items[0].No}}, Update: &store.Update{Status: store.Succeeded, Output: []byte("o")}})
+		if result.Turns[0].Verdict != store.Committed {
+			t.Fatalf("got %+v", result)
+		}
+	}
+	if tallies, err := direct.Count(t.Context(), store.Filter{}); err != nil || len(tallies) != 1 || tallies[0].Runs != 90 || tallies[0].Status != store.Succeeded {
+		t.Errorf("counted %+v: %v", tallies, err)
+	}
+	// Nothing is heard through a pooler; a caller is not kept for longer than it waits.
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Changed(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Changed gave %v", err)
+	}
+	// Others hear what was done through it.
+	heard := listen(t, direct)
+	if _, _, err := s.Apply(t.Context(), []store.Command{start("late")}); err != nil {
+		t.Fatal(err)
+	}
+	<-heard
+}
+
+// TestPoolerOption works without prepared statements on a server itself.
+func TestPoolerOption(t *testing.T) {
+	dsn, schema := servers.SharedPostgres(t)
+	s := open(t, dsn, postgres.Schema(schema), postgres.Lossy(), postgres.Pooler())
+	n := takeAll(t, s, "n")
+	result, err := s.Commit(t.Context(), n.batch(nil, adopted("r")))
+	if err != nil || !result.Commands[0].Claimed {
+		t.Fatalf("got %+v: %v", result, err)
+	}
+}
