@@ -157,8 +157,8 @@ func detail(p place, info *stet.RunInfo) string {
 			text += fmt.Sprintf(" and %d more", more)
 		}
 		return text
-	case (info.Status == store.Queued || info.Status == store.Running) && !p.serves(info.Workflow):
-		return p.unserved(info.Workflow)
+	case info.Status == store.Queued || info.Status == store.Running:
+		return p.lacks(&info.Run)
 	}
 	return ""
 }

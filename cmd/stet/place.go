@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stet-run/stet/internal/cluster"
 	"github.com/stet-run/stet/store"
 )
 
@@ -35,6 +36,32 @@ func (p place) serves(workflow string) bool {
 // unserved says that none has.
 func (place) unserved(workflow string) string {
 	return fmt.Sprintf("no process with the workflow %s works on this store", workflow)
+}
+
+// lacks says for which process a run waits: one that has its workflow and, where
+// several work on a store, is of its group and not of an earlier build than the one
+// that has worked on it. "": such a one lives.
+func (p place) lacks(r *store.Run) string {
+	if r.Status.Terminal() || store.IsRecord(r.Workflow) {
+		return ""
+	}
+	has := func(fits func(*store.Node) bool) bool {
+		return slices.ContainsFunc(p.Nodes, func(n store.Node) bool {
+			return p.alive(&n) && slices.Contains(n.Workflows, r.Workflow) && fits(&n)
+		})
+	}
+	several := p.Slots > 1
+	grouped := func(n *store.Node) bool { return !several || slices.Contains(n.Groups, r.Shard.Group) }
+	late := func(n *store.Node) bool { return !several || n.Build == cluster.Unknown || n.Build >= r.Build }
+	switch {
+	case !has(func(*store.Node) bool { return true }):
+		return p.unserved(r.Workflow)
+	case !has(grouped):
+		return fmt.Sprintf("no process with the workflow %s works for the group %s", r.Workflow, r.Shard.Group)
+	case !has(func(n *store.Node) bool { return grouped(n) && late(n) }):
+		return fmt.Sprintf("waits for a process of build %s, which has worked on it, or a later one: those that work on this store are earlier", r.Build)
+	}
+	return ""
 }
 
 // owner says who may write for the shard.

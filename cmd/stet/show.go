@@ -173,12 +173,13 @@ func (it *story) view() any {
 	return struct {
 		*runView
 		Owner      string       `json:"owner"`
+		Lacks      string       `json:"lacks,omitempty"` // what it needs that no process has
 		Inbox      []inboxView  `json:"inbox,omitempty"`
 		Values     []valueView  `json:"values,omitempty"`
 		Streams    []streamView `json:"streams,omitempty"`
 		Operations []operation  `json:"operations"`
 		Audit      []auditView  `json:"audit,omitempty"`
-	}{viewOf(it.info), it.place.owner(it.info.Shard), inbox, values, streams, it.operations, audit}
+	}{viewOf(it.info), it.place.owner(it.info.Shard), it.place.lacks(&it.info.Run), inbox, values, streams, it.operations, audit}
 }
 
 // tell prints the story for people.
@@ -256,9 +257,7 @@ func (it *story) facts(width int) *grid {
 		fact("suspect", fmt.Sprintf("%d times its process ended while it was executed", info.Suspect))
 	}
 	fact("owner", printable(it.place.owner(info.Shard)))
-	if !info.Status.Terminal() && !it.place.serves(info.Workflow) {
-		fact("", printable(it.place.unserved(info.Workflow)))
-	}
+	fact("", printable(it.place.lacks(&info.Run)))
 	fact("build", printable(info.Build))
 	fact("number", positive(int64(info.No)))
 	fact("parent", positive(int64(info.Parent)))

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+func (a *app) nodesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "nodes",
+		Aliases: []string{"node"},
+		Short:   "list the processes that work on the store, and drain one",
+		Long: `Lists the processes that work on the store, or could: their builds, groups and
+workflows, how many shards each owns, and when it was heard of last. A store that
+one process works on at a time has one owner, and others that stand by.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage(fmt.Errorf("expected drain, found %q", args[0]))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withStore(cmd.Context(), func(s store.Store) error {
+				d, err := s.Describe(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.listNodes(place{d})
+			})
+		},
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "drain NODE...",
+		Short: "have processes give their shards to the others",
+		Long: `Has processes give their shards to the others of their groups, and take no more
+until they are started again. What they execute may end within their grace period;
+their runs go on elsewhere. stet nodes shows how many shards each has left.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(errors.New("expected the names of nodes, as stet nodes lists them"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.checkNoIDs(); err != nil {
+				return err
+			}
+			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error { return a.drain(cmd.Context(), e, args) })
+		},
+	})
+	return cmd
+}
+
+// nodeView is a node as JSON.
+type nodeView struct {
+	Node      string    `json:"node"`
+	State     string    `json:"state"`
+	Build     string    `json:"build"`
+	Groups    []string  `json:"groups,omitempty"`
+	Shards    int       `json:"shards"`
+	Workflows []string  `json:"workflows"`
+	Host      string    `json:"host"`
+	PID       int       `json:"pid"`
+	Seen      time.Time `json:"seen"`
+}
+
+// nodes returns what is known of each node.
+func (p place) nodes() []nodeView {
+	views := make([]nodeView, len(p.Nodes))
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		v := nodeView{
+			Node: n.ID, State: p.state(n), Build: n.Build, Groups: n.Groups, Workflows: slices.Sorted(slices.Values(n.Workflows)),
+			Host: n.Host, PID: n.PID, Seen: n.SeenAt.Time(),
+		}
+		for j := range p.Leases {
+			if l := &p.Leases[j]; l.Node == n.ID && l.Boot == n.Boot && l.Until > p.Now {
+				v.Shards++
+			}
+		}
+		views[i] = v
+	}
+	return views
+}
+
+// state says in words what a node does.
+func (p place) state(n *store.Node) string {
+	holds := slices.ContainsFunc(p.Leases, func(l store.Lease) bool { return l.Node == n.ID && l.Boot == n.Boot && l.Until > p.Now })
+	switch {
+	case !p.alive(n):
+		return "silent"
+	case n.Draining && holds:
+		return "draining"
+	case n.Draining:
+		return "drained"
+	case holds:
+		return "working"
+	}
+	return "standing by"
+}
+
+func (a *app) listNodes(p place) error {
+	views := p.nodes()
+	slices.SortFunc(views, func(x, y nodeView) int { return cmp.Compare(x.Node, y.Node) })
+	g := &grid{headers: []string{"NODE", "STATE", "SHARDS", "BUILD", "GROUPS", "WORKFLOWS", "PROCESS", "HEARD OF"}}
+	for _, v := range views {
+		switch a.output {
+		case formJSON:
+			if err := a.json(v); err != nil {
+				return err
+			}
+		case formIDs:
+			if _, err := fmt.Fprintln(a.out, v.Node); err != nil {
+				return err
+			}
+		default:
+			g.add(printable(v.Node), v.State, strconv.Itoa(v.Shards), printable(v.Build), printable(strings.Join(v.Groups, ",")),
+				strconv.Itoa(len(v.Workflows)), printable(fmt.Sprintf("%d on %s", v.PID, v.Host)),
+				duration(p.Now.Time().Sub(v.Seen))+" ago")
+		}
+	}
+	if a.output == formTable {
+		return a.print(g)
+	}
+	return nil
+}
+
+func (a *app) drain(ctx context.Context, e *stet.Engine, nodes []string) error {
+	var problems []error
+	for _, n := range nodes {
+		if err := e.Drain(ctx, n); err != nil {
+			if errors.Is(err, stet.ErrRefused) {
+				err = conflictError{err}
+			}
+			problems = append(problems, err)
+			continue
+		}
+		a.say("%s gives its shards back", printable(n))
+	}
+	return joinRuns(problems)
+}

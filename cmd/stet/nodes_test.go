@@ -1,0 +1,60 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// What a run waits for that no living process has, and what the processes do.
+func TestPlaceOfSeveralNodes(t *testing.T) {
+	now := store.TimeOf(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	shard := store.Shard{Group: "default", Slot: 3}
+	lease := func(node string, until time.Duration) store.Lease {
+		return store.Lease{Shard: shard, Node: node, Boot: "1", Until: now.Add(until)}
+	}
+	node := func(id, build string, seen time.Duration, groups ...string) store.Node {
+		return store.Node{ID: id, Boot: "1", Build: build, Workflows: []string{"w"}, Groups: groups, SeenAt: now.Add(seen)}
+	}
+	p := place{store.Description{Slots: 16, Now: now, Nodes: []store.Node{
+		node("a", "1", -time.Second, "default"), node("b", "3", -time.Hour, "default"), node("c", "2", -time.Second, "other"),
+	}, Leases: []store.Lease{lease("a", time.Second)}}}
+	run := func(workflow, group, build string, status store.Status) *store.Run {
+		return &store.Run{Workflow: workflow, Shard: store.Shard{Group: group}, Build: build, Status: status}
+	}
+	for _, row := range []struct {
+		run  *store.Run
+		want string // part of it; "": it lacks nothing
+	}{
+		{run("w", "default", "", store.Queued), ""},
+		{run("w", "default", "1", store.Running), ""},
+		{run("w", "default", "2", store.Running), "waits for a process of build 2, which has worked on it, or a later one"},
+		{run("w", "default", "2", store.Succeeded), ""},
+		{run("w", "other", "2", store.Running), ""},
+		{run("w", "third", "", store.Queued), "no process with the workflow w works for the group third"},
+		{run("x", "default", "", store.Queued), "no process with the workflow x works on this store"},
+	} {
+		if got := p.lacks(row.run); !strings.HasPrefix(got, row.want) || (got == "") != (row.want == "") {
+			t.Errorf("%+v: %q; want %q", row.run, got, row.want)
+		}
+	}
+	one := p
+	one.Slots = 1
+	if got := one.lacks(run("w", "third", "2", store.Running)); got != "" {
+		t.Errorf("where one process executes everything: %q", got)
+	}
+	drained := node("d", "1", -time.Second, "default")
+	drained.Draining = true
+	p.Nodes = append(p.Nodes, drained)
+	for i, want := range []string{"working", "silent", "standing by", "drained"} {
+		if got := p.state(&p.Nodes[i]); got != want {
+			t.Errorf("node %s is %s; want %s", p.Nodes[i].ID, got, want)
+		}
+	}
+	p.Leases = append(p.Leases, lease("d", time.Second))
+	if got := p.state(&p.Nodes[3]); got != "draining" || p.nodes()[3].Shards != 1 {
+		t.Errorf("a node that has yet to give a shard back is %s: %+v", got, p.nodes()[3])
+	}
+}
