@@ -16,8 +16,11 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
+// continued is added to the input of a run that continues as new.
+const continued = 1000
+
 // losing races receives against each other, a deadline and a step, and ends with
-// messages in its inbox.
+// messages in its inbox. Some runs continue as new before.
 var losing = stet.Define("losing", func(ctx stet.Context, seed int) (string, error) {
 	rounds := 1 + seed%3
 	for i := range rounds {
@@ -47,14 +50,17 @@ var losing = stet.Define("losing", func(ctx stet.Context, seed int) (string, err
 			return "", errors.New("gives up")
 		}
 	}
+	if seed%6 == 5 && seed < continued {
+		return "", stet.ContinueAsNew(seed + continued)
+	}
 	return "", nil
 })
 
 var other = stet.Message[string]("other")
 
-// TestConservation: whatever is sent while runs race, are cancelled, fail, end
-// and are crashed, each accepted message is received, pending, or a dead letter,
-// and exactly one of these.
+// TestConservation: whatever is sent while runs race, are cancelled, paused, rewound,
+// retried, fail, end, continue as new and are crashed, each accepted message is
+// received, pending, or a dead letter, and exactly one of these.
 func TestConservation(t *testing.T) {
 	for _, s := range testStores {
 		for seed := range uint64(4) {
@@ -103,6 +109,7 @@ func conserve(t *testing.T, open func() store.Store, seed uint64) {
 	sender := client(t, outside, losing)
 	ctx := testContext(t)
 	accepted := map[string]string{} // message ID by key, to the run
+	verbs := map[int]int{} // carried out, by when
 	const runs = 24
 	ids := make([]string, runs)
 	for life := range 6 {
@@ -134,11 +141,27 @@ func conserve(t *testing.T, open func() store.Store, seed uint64) {
 			case !errors.Is(err, stet.ErrTerminal):
 				t.Fatal(err)
 			}
-			if n%10 == 9 {
-				wait, cancel := context.WithTimeout(ctx, time.Millisecond)
-				_, err := sender.Cancel(wait, to, "")
+			var verb func(ctx context.Context) (bool, error)
+			switch n % 10 {
+			case 9:
+				verb = func(ctx context.Context) (bool, error) { return sender.Cancel(ctx, to, "") }
+			case 3, 6:
+				verb = func(ctx context.Context) (bool, error) { return sender.Rewind(ctx, to, anyPlace(ctx, rng, sender, to), "") }
+			case 4:
+				verb = func(ctx context.Context) (bool, error) { return sender.Retry(ctx, to, "") }
+			case 7:
+				verb = func(ctx context.Context) (bool, error) { return sender.Pause(ctx, to, "") }
+			case 8:
+				verb = func(ctx context.Context) (bool, error) { return sender.Resume(ctx, to) }
+			}
+			if verb != nil {
+				wait, cancel := context.WithTimeout(ctx, time.Millisecond<<(2*rng.IntN(3)))
+				ok, err := verb(wait)
 				if err != nil && !errors.Is(err, stet.ErrTerminal) && !errors.Is(err, stet.ErrRefused) && wait.Err() == nil {
 					t.Fatal(err)
+				}
+				if ok {
+					verbs[n%10]++
 				}
 				cancel()
 			}
@@ -157,11 +180,36 @@ func conserve(t *testing.T, open func() store.Store, seed uint64) {
 	last := open()
 	final := serve(t, stet.Config{Store: last, Workflows: cfg.Workflows, Poll: cfg.Poll})
 	for _, id := range ids {
+		if err := resumePaused(ctx, final, id); err != nil {
+			t.Fatal(id, err)
+		}
+	}
+	for _, id := range ids { // now that all have ended, what is taken back has been received for sure
+		if ok, err := final.Rewind(ctx, id, anyPlace(ctx, rng, final, id), ""); ok {
+			verbs[3]++
+		} else if !errors.Is(err, stet.ErrRefused) {
+			t.Fatal(id, err)
+		}
+	}
+	for _, id := range ids {
 		if _, err := final.Wait(ctx, id); err != nil {
 			t.Fatal(id, err)
 		}
 	}
 	check(t, outside, accepted, true)
+	t.Logf("verbs that were carried out: %v", verbs)
+	if verbs[3] == 0 {
+		t.Error("nothing was rewound: this proves nothing")
+	}
+}
+
+// anyPlace returns a location of a run's history, or "/".
+func anyPlace(ctx context.Context, rng *rand.Rand, e *stet.Engine, id string) string {
+	entries, err := e.History(ctx, id, stet.HistoryQuery{})
+	if err != nil || len(entries) == 0 || rng.IntN(3) == 0 {
+		return "/"
+	}
+	return entries[rng.IntN(len(entries))].Location
 }
 
 // check looks for each message in the histories, the inboxes and among the dead
@@ -170,6 +218,7 @@ func check(t *testing.T, s store.Store, accepted map[string]string, over bool) {
 	t.Helper()
 	ctx := testContext(t)
 	found := map[string][]string{}
+	goneOn := map[string]store.RunNo{} // runs that have continued as new
 	dead := map[store.ItemNo]bool{}
 	page, err := s.DeadLetters(ctx, store.DeadFilter{Limit: store.MaxPage})
 	if err != nil {
@@ -186,6 +235,9 @@ func check(t *testing.T, s store.Store, accepted map[string]string, over bool) {
 		snaps, err := s.Load(ctx, []store.RunNo{r.No}) // entries and items of one moment
 		if err != nil || len(snaps) != 1 {
 			t.Fatal(err)
+		}
+		if snaps[0].Run.Incarnation > 0 {
+			goneOn[r.ID] = r.No
 		}
 		for _, e := range snaps[0].Entries {
 			if e.Kind != store.KindReceive || e.State != store.Done {
@@ -220,6 +272,16 @@ func check(t *testing.T, s store.Store, accepted map[string]string, over bool) {
 	counts := map[string]int{}
 	for key := range accepted {
 		places := found["m:"+key]
+		if no := goneOn[accepted[key]]; no != 0 && len(places) == 0 {
+			// What a former incarnation has received is not in the history any more.
+			items, err := s.Inbox(ctx, no, "m:"+key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(items) == 1 && items[0].State == store.Consumed {
+				places = []string{"received before"}
+			}
+		}
 		if len(places) != 1 {
 			t.Errorf("message %s to %s is %v; want one of these", key, accepted[key], places)
 			continue

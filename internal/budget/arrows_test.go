@@ -25,10 +25,13 @@ var arrows = map[string][]string{
 	"internal/cluster":  {"store"},
 	"internal/record":   {"store"},
 	"internal/servers":  {},
-	"internal/runfile":  {"internal/location", "store"},
-	"internal/engine":   {"internal/cluster", "internal/payload", "internal/record", "internal/runner", "internal/location", "store"},
-	"internal/budget":   {},
-	"docs/guide":        {},
+
+	"internal/servers/services": {"internal/servers"},
+
+	"internal/runfile": {"internal/location", "store"},
+	"internal/engine":  {"internal/cluster", "internal/payload", "internal/record", "internal/runner", "internal/location", "store"},
+	"internal/budget":  {},
+	"docs/guide":       {},
 }
 
 // standardOnly are the packages that import nothing beyond the standard library.
