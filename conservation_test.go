@@ -109,7 +109,7 @@ func conserve(t *testing.T, open func() store.Store, seed uint64) {
 	sender := client(t, outside, losing)
 	ctx := testContext(t)
 	accepted := map[string]string{} // message ID by key, to the run
-	verbs := map[int]int{} // carried out, by when
+	verbs := map[int]int{}          // carried out, by when
 	const runs = 24
 	ids := make([]string, runs)
 	for life := range 6 {
@@ -146,7 +146,9 @@ func conserve(t *testing.T, open func() store.Store, seed uint64) {
 			case 9:
 				verb = func(ctx context.Context) (bool, error) { return sender.Cancel(ctx, to, "") }
 			case 3, 6:
-				verb = func(ctx context.Context) (bool, error) { return sender.Rewind(ctx, to, anyPlace(ctx, rng, sender, to), "") }
+				verb = func(ctx context.Context) (bool, error) {
+					return sender.Rewind(ctx, to, anyPlace(ctx, rng, sender, to), "")
+				}
 			case 4:
 				verb = func(ctx context.Context) (bool, error) { return sender.Retry(ctx, to, "") }
 			case 7:
