@@ -10,6 +10,7 @@ require (
 	github.com/google/uuid v1.6.0
 	github.com/klauspost/compress v1.20.3
 	github.com/ncruces/go-sqlite3 v0.35.4
+	github.com/netresearch/go-cron v0.9.1
 	pgregory.net/rapid v1.3.0
 )
 

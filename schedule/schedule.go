@@ -1,0 +1,205 @@
+// Package schedule says when something is to happen again and again: by a cron
+// expression in a time zone, or at a constant interval. It is pure: it reads no
+// clock.
+//
+// # Cron and the clock's changes
+//
+// A cron expression speaks of what the clocks of its zone show. When these are
+// changed, the hour field decides:
+//
+//   - Of an expression for certain hours ("30 2 * * *") each time of day is due
+//     once a day. One that the clocks show twice is due when they show it first.
+//     One that they skip is due as much later as they skip: 02:30 at 03:30.
+//   - An expression for every hour ("30 * * * *") is due whenever the clocks show
+//     a time that matches: twice in what they repeat, not in what they skip.
+//
+// Days of the month and of the week are "or" if both are given, as in every cron.
+package schedule
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/netresearch/go-cron"
+)
+
+// ErrInvalid: a Spec is not valid. The error that wraps it says what was expected.
+var ErrInvalid = errors.New("invalid")
+
+// Spec says when, either by Cron or by Every.
+type Spec struct {
+	// Cron is an expression of five fields (minute, hour, day of the month, month,
+	// day of the week), of six with seconds before them, or one of @yearly,
+	// @monthly, @weekly, @daily and @hourly. Fields may have lists, ranges, steps and names;
+	// L, W and # are for days ("0 9 * * MON#1": the first Monday).
+	Cron string `json:"cron,omitempty"`
+	// Zone is the IANA name of the time zone of Cron: "Europe/Berlin". Default: UTC.
+	Zone string `json:"zone,omitempty"`
+
+	// Every is an interval of a second or more, in whole milliseconds. It is due at
+	// its multiples since 1970-01-01T00:00Z, plus Offset.
+	Every  time.Duration `json:"every,omitempty"`
+	Offset time.Duration `json:"offset,omitempty"` // 0 or more, less than Every
+}
+
+// String returns the spec as the command line shows it: "0 3 * * * Europe/Berlin",
+// "every 1h30m".
+func (s Spec) String() string {
+	switch {
+	case s.Cron != "" && s.Zone != "":
+		return s.Cron + " " + s.Zone
+	case s.Cron != "":
+		return s.Cron + " UTC"
+	case s.Offset != 0:
+		return fmt.Sprintf("every %s, %s later", s.Every, s.Offset)
+	}
+	return fmt.Sprintf("every %s", s.Every)
+}
+
+// Times is a Spec that can be asked. It is immutable and safe for concurrent use.
+type Times struct {
+	every, offset time.Duration // of an interval
+
+	cron   *cron.SpecSchedule // in UTC, which stands for what the clocks show
+	zone   *time.Location
+	hourly bool // every hour
+}
+
+var parser = cron.MustNewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow |
+	cron.Descriptor | cron.DowOrDom | cron.Extended).WithMaxSearchYears(searchYears)
+
+// searchYears is how far ahead a next time is looked for: a 29th of February that
+// is a Monday comes within 40 years.
+const searchYears = 41
+
+// allHours are the bits of the hours.
+const allHours = 1<<24 - 1
+
+// Compile checks a Spec. The error wraps ErrInvalid.
+func (s Spec) Compile() (*Times, error) {
+	bad := func(format string, args ...any) (*Times, error) {
+		return nil, fmt.Errorf("schedule: "+format+": %w", append(args, ErrInvalid)...)
+	}
+	switch {
+	case (s.Cron == "") == (s.Every == 0):
+		return bad("expected either Cron or Every, found %q and %s", s.Cron, s.Every)
+	case s.Cron == "" && s.Zone != "":
+		return bad("Zone: expected it with Cron only, found %q", s.Zone)
+	case s.Cron == "" && (s.Every < time.Second || s.Every%time.Millisecond != 0):
+		return bad("Every: expected 1s or more in whole milliseconds, found %s", s.Every)
+	case s.Cron == "" && (s.Offset < 0 || s.Offset >= s.Every || s.Offset%time.Millisecond != 0):
+		return bad("Offset: expected less than Every (%s) in whole milliseconds, found %s", s.Every, s.Offset)
+	case s.Cron == "":
+		return &Times{every: s.Every, offset: s.Offset}, nil
+	case s.Offset != 0:
+		return bad("Offset: expected it with Every only, found %s", s.Offset)
+	case strings.Contains(s.Cron, "TZ="):
+		return bad("Cron: expected the time zone in Zone, found it in %q", s.Cron)
+	case strings.HasPrefix(s.Cron, "@every"):
+		return bad("Cron: expected an interval in Every, found %q", s.Cron)
+	case s.Zone == "Local":
+		return bad("Zone: expected the name of a time zone, found %q, which differs from one machine to the next", s.Zone)
+	}
+	zone, err := time.LoadLocation(cmp.Or(s.Zone, "UTC"))
+	if err != nil {
+		return bad("Zone: expected a time zone that this machine knows, found %q: install the system's tzdata or import time/tzdata: %w", s.Zone, err)
+	}
+	parsed, err := parser.Parse(s.Cron)
+	if err != nil {
+		return bad("Cron: %q: %w", s.Cron, err)
+	}
+	spec, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return bad("Cron: expected five or six fields, found %q", s.Cron)
+	}
+	spec.Location = time.UTC
+	t := &Times{cron: spec, zone: zone, hourly: spec.Hour&allHours == allHours}
+	if t.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return bad("Cron: %q is never due", s.Cron)
+	}
+	return t, nil
+}
+
+// Next returns the first time that is due after the given one, in UTC; the zero
+// time if there is none.
+func (t *Times) Next(after time.Time) time.Time {
+	if t.cron == nil {
+		return t.nextMultiple(after)
+	}
+	// The clocks are looked at from one of their changes to the next: in between
+	// they run as any others.
+	limit := after.AddDate(searchYears, 0, 0)
+	for from := after; from.Before(limit); {
+		begin, end := from.In(t.zone).ZoneBounds()
+		if next := t.nextWithin(after, begin, end, from); !next.IsZero() {
+			return next.UTC()
+		}
+		if end.IsZero() {
+			break
+		}
+		from = end
+	}
+	return time.Time{}
+}
+
+// nextWithin returns the first time after the given one that is due from a change
+// of the clocks to the next; from is in between. A change that is zero is none.
+func (t *Times) nextWithin(after, begin, end, from time.Time) time.Time {
+	offset := offsetAt(from.In(t.zone))
+	first := after
+	if first.Before(begin) {
+		first = begin.Add(-time.Nanosecond)
+	}
+	shown := wall(first, offset)
+	skipped := time.Time{}
+	if former := offsetAt(begin.Add(-time.Nanosecond).In(t.zone)); !begin.IsZero() && !t.hourly {
+		switch {
+		case former > offset: // what the clocks show again was due before
+			if repeated := wall(begin, former).Add(-time.Nanosecond); shown.Before(repeated) {
+				shown = repeated
+			}
+		case former < offset: // what they have skipped is due now
+			skipped = t.cron.Next(wall(first, former))
+			if !skipped.Before(wall(begin, offset)) {
+				skipped = time.Time{}
+			} else if !skipped.IsZero() {
+				skipped = skipped.Add(-former)
+			}
+		}
+	}
+	next := t.cron.Next(shown)
+	if !next.IsZero() {
+		next = next.Add(-offset)
+	}
+	if !end.IsZero() && !next.Before(end) {
+		next = time.Time{}
+	}
+	if !skipped.IsZero() && (next.IsZero() || skipped.Before(next)) {
+		return skipped
+	}
+	return next
+}
+
+// wall returns what clocks with an offset show, as a time in UTC.
+func wall(at time.Time, offset time.Duration) time.Time { return at.UTC().Add(offset) }
+
+func offsetAt(at time.Time) time.Duration {
+	_, seconds := at.Zone()
+	return time.Duration(seconds) * time.Second
+}
+
+// nextMultiple returns the next multiple of an interval.
+func (t *Times) nextMultiple(after time.Time) time.Time {
+	every, offset := t.every.Milliseconds(), t.offset.Milliseconds()
+	n := after.UnixMilli() - offset
+	if n < 0 {
+		n -= every - 1 // round down
+	}
+	return time.UnixMilli((n/every+1)*every + offset).UTC()
+}
+
+// Interval returns the constant interval; 0 for a cron expression.
+func (t *Times) Interval() time.Duration { return t.every }
