@@ -10,7 +10,7 @@ import (
 // way; a concrete store knows the contract alone, the runner no store and no
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
-	".":                 {"internal/engine", "internal/event", "internal/record", "internal/topic", "internal/payload", "internal/runner", "internal/runfile", "internal/location", "store"},
+	".":                 {"schedule", "internal/planner", "internal/engine", "internal/event", "internal/record", "internal/topic", "internal/payload", "internal/runner", "internal/runfile", "internal/location", "store"},
 	"stettest":          {".", "internal/engine", "internal/runner", "internal/location", "store", "store/memory"},
 	"store":             {},
 	"store/storetest":   {"store", "store/memory"},
@@ -32,6 +32,12 @@ var arrows = map[string][]string{
 	"internal/engine":  {"internal/cluster", "internal/payload", "internal/record", "internal/runner", "internal/location", "store"},
 	"internal/budget":  {},
 	"docs/guide":       {},
+	"internal/planner":  {"internal/record", "internal/runner", "schedule", "store"},
+	"schedule":          {},
+	"internal/runfile":  {"internal/location", "store"},
+	"internal/engine":   {"internal/cluster", "internal/payload", "internal/record", "internal/runner", "internal/location", "store"},
+	"internal/budget":   {},
+	"docs/guide":        {},
 }
 
 // standardOnly are the packages that import nothing beyond the standard library.

@@ -102,6 +102,15 @@ func RunFailure(e *End) *Failure {
 	return f
 }
 
+// Watching returns the command by which a run asks to be told of the end of
+// another one: by an item End with the name. id is that of the request, which a
+// run takes once.
+func Watching(who store.RunNo, runID, name, id string) store.Command {
+	return store.Command{RunID: runID, Item: &store.Item{
+		Kind: store.ItemWatch, ID: id, Origin: id, Name: name, Value: encode(watcher{Run: who}),
+	}}
+}
+
 // Tell returns the commands that tell the end of a run to its parent and to
 // those that watch it. run is as it will be; newID makes IDs of items.
 func Tell(run *store.Run, watches []store.Item, newID func() string) []store.Command {
