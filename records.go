@@ -5,6 +5,7 @@ import (
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/internal/planner"
 	"github.com/stet-run/stet/internal/record"
 	"github.com/stet-run/stet/internal/topic"
 	"github.com/stet-run/stet/store"
@@ -17,6 +18,7 @@ var recordKinds = map[string]engine.MakeRules{
 		name, _ := event.Topic(run.ID)
 		return topic.New(name)
 	},
+	planner.Workflow: planner.New,
 }
 
 // checkNotRecord returns an error for the ID of a record, which is not addressed

@@ -1,0 +1,290 @@
+package stet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/planner"
+	"github.com/stet-run/stet/schedule"
+	"github.com/stet-run/stet/store"
+)
+
+// Schedule says when runs of a workflow are started, again and again: by Cron in
+// a Zone, or Every so often. Package schedule says what the fields mean exactly,
+// and what becomes of hours that the clocks skip or repeat.
+type Schedule struct {
+	Cron   string        // five fields, or six with seconds first, or @daily …
+	Zone   string        // of Cron: an IANA name as "Europe/Berlin"; default UTC
+	Every  time.Duration // in place of Cron: at the multiples of it since 1970, UTC
+	Offset time.Duration // … and this much later
+
+	// Overlap says what becomes of an instant while a run of the schedule has not
+	// ended. Default: SkipOverlap.
+	Overlap Overlap
+	// CatchUp is how late an instant may be started, when nobody was there at the
+	// time; what is later is skipped. Default 1 h, at least 1 s; None: however late.
+	CatchUp time.Duration
+	// Tags and Headers are given to each run. The tag "stet.schedule" is the name
+	// of the schedule.
+	Tags    Tags
+	Headers Headers
+	// Paused makes a schedule that begins paused. It changes none that is there.
+	Paused bool
+}
+
+// Overlap says what becomes of an instant of a schedule while a run of it has not
+// ended.
+type Overlap uint8
+
+const (
+	// SkipOverlap skips the instant.
+	SkipOverlap Overlap = Overlap(planner.Skip)
+	// BufferOne starts the first such instant when the run has ended, and skips
+	// the others.
+	BufferOne Overlap = Overlap(planner.BufferOne)
+	// AllowOverlap starts a run beside it.
+	AllowOverlap Overlap = Overlap(planner.Allow)
+	// CancelPrevious cancels the run, and starts the last such instant when it has
+	// ended; the others are skipped.
+	CancelPrevious Overlap = Overlap(planner.CancelPrevious)
+)
+
+var overlapNames = [...]string{SkipOverlap: "skip", BufferOne: "buffer-one", AllowOverlap: "allow", CancelPrevious: "cancel-previous"}
+
+// String returns the policy as the command line shows it: "skip", "buffer-one",
+// "allow" or "cancel-previous".
+func (o Overlap) String() string {
+	if planner.Overlap(o).Valid() {
+		return overlapNames[o]
+	}
+	return fmt.Sprintf("overlap(%d)", uint8(o))
+}
+
+// MarshalText makes an Overlap its name in JSON.
+func (o Overlap) MarshalText() ([]byte, error) {
+	if !planner.Overlap(o).Valid() {
+		return nil, fmt.Errorf("invalid overlap policy %d", uint8(o))
+	}
+	return []byte(o.String()), nil
+}
+
+// UnmarshalText is the inverse of MarshalText.
+func (o *Overlap) UnmarshalText(text []byte) error {
+	for i, name := range overlapNames {
+		if name != "" && name == string(text) {
+			*o = Overlap(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("overlap policy: expected skip, buffer-one, allow or cancel-previous, found %q: %w", text, ErrInvalid)
+}
+
+// ScheduleOption is an option of Workflow.Schedule: RefuseExisting.
+type ScheduleOption interface{ applySchedule(*scheduleOptions) error }
+
+type scheduleOptions struct{ refuse bool }
+
+func (x Existing) applySchedule(o *scheduleOptions) error {
+	if x == ReplaceFailed {
+		return fmt.Errorf("Existing: expected UseExisting or RefuseExisting of a schedule, found ReplaceFailed: %w", ErrInvalid)
+	}
+	o.refuse = x == RefuseExisting
+	return nil
+}
+
+// Schedule makes the schedule with the name (1 to 64 bytes), or changes the one
+// that is there into this; one that is the same already is left alone. Each of its
+// instants from now on is started once, or skipped with a reason, however many
+// processes there are and however often they restart. Its runs have the IDs
+// NAME/INSTANT, as "nightly/2026-11-21T03:00:00Z", and learn the instant by
+// ScheduledFor.
+//
+// What is asked for is durable when Schedule returns; the owner of the store
+// carries it out when it is there. With RefuseExisting it waits for the owner, and
+// is ErrExists if there is a schedule of the name that is another one. Other
+// errors: ErrUnknownWorkflow, ErrInvalid, ErrTooLarge, ErrPending, and those of the
+// store.
+func (w *Workflow[In, Out]) Schedule(ctx context.Context, e *Engine, name string, input In, s Schedule, opts ...ScheduleOption) error {
+	fail := func(err error) error { return fmt.Errorf("schedule %q of %s: %w", name, w.name, err) }
+	var o scheduleOptions
+	for _, opt := range opts {
+		if err := opt.applySchedule(&o); err != nil {
+			return fail(err)
+		}
+	}
+	if err := e.known.check(ctx, e, w.name); err != nil {
+		return fail(err)
+	}
+	data, err := e.encodeValue("input", input)
+	if err != nil {
+		return fail(err)
+	}
+	config, err := s.config(name)
+	if err != nil {
+		return fail(err)
+	}
+	config.Workflow, config.Input = w.name, data
+	if !o.refuse {
+		_, _, err = e.tellSchedule(ctx, name, store.ItemMessage, planner.ItemSet, planner.Encode(&planner.Set{Config: *config}))
+	} else {
+		_, err = e.askSchedule(ctx, name, planner.ItemSet, planner.Encode(&planner.Set{Config: *config, New: true}))
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// config checks a schedule and returns it in the planner's form.
+func (s Schedule) config(name string) (*planner.Config, error) {
+	if err := checkName("schedule", name); err != nil {
+		return nil, err
+	}
+	pick(&s.Overlap, SkipOverlap)
+	pick(&s.CatchUp, time.Hour)
+	switch {
+	case !planner.Overlap(s.Overlap).Valid():
+		return nil, fmt.Errorf("Overlap: expected a policy that has a name, found %d: %w", s.Overlap, ErrInvalid)
+	case s.CatchUp != None && s.CatchUp < time.Second:
+		return nil, fmt.Errorf("CatchUp: expected 1s or more, or None, found %s: %w", s.CatchUp, ErrInvalid)
+	}
+	c := &planner.Config{
+		Cron: s.Cron, Zone: s.Zone, Every: s.Every, Offset: s.Offset,
+		Overlap: planner.Overlap(s.Overlap), CatchUp: store.Delay(s.CatchUp.Microseconds()), Paused: s.Paused,
+	}
+	if s.CatchUp == None {
+		c.CatchUp = -1
+	}
+	if _, err := c.Spec().Compile(); err != nil {
+		if errors.Is(err, schedule.ErrInvalid) {
+			err = fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		return nil, err
+	}
+	var err error
+	if c.Tags, err = s.Tags.pairs(false); err != nil {
+		return nil, err
+	}
+	if _, own := s.Tags[planner.Tag]; own || len(s.Tags) == store.MaxTags {
+		return nil, fmt.Errorf("tags: expected at most %d, and none with the key %q, which is the schedule's name: %w", store.MaxTags-1, planner.Tag, ErrInvalid)
+	}
+	if c.Headers, err = s.Headers.encode(nil); err != nil {
+		return nil, err
+	}
+	if n := len(planner.Headers(c.Headers, name, store.TimeOf(time.Now()))); n > store.MaxHeaders {
+		return nil, fmt.Errorf("headers have %d bytes with those of the schedule, more than the limit of %d: %w", n, store.MaxHeaders, ErrTooLarge)
+	}
+	return c, nil
+}
+
+// ScheduledFor returns the name of the schedule that has started the run, or one
+// that it descends from, and the instant for which it did; ok is false if none has.
+func ScheduledFor(ctx Context) (name string, at time.Time, ok bool) {
+	name = Header(ctx, planner.HeaderName)
+	at, err := time.Parse(time.RFC3339Nano, Header(ctx, planner.HeaderTime))
+	return name, at, name != "" && err == nil
+}
+
+// PauseSchedule lets the instants of a schedule pass without a run, until
+// ResumeSchedule; they are recorded as skipped. Runs go on. The reason may be
+// empty. One that is paused already stays so. ErrNotFound: there is no schedule of
+// the name. ErrPending: ctx has ended before the owner has decided; the request
+// stands.
+func (e *Engine) PauseSchedule(ctx context.Context, name, reason string) error {
+	err := checkReason(reason)
+	if err == nil {
+		_, err = e.askSchedule(ctx, name, planner.ItemPause, []byte(reason))
+	}
+	return aboutSchedule("pause", name, err)
+}
+
+// ResumeSchedule lets a paused schedule go on. One that is not paused stays so.
+// Errors are those of PauseSchedule.
+func (e *Engine) ResumeSchedule(ctx context.Context, name string) error {
+	_, err := e.askSchedule(ctx, name, planner.ItemResume, nil)
+	return aboutSchedule("resume", name, err)
+}
+
+// TriggerSchedule starts a run now, also if the schedule is paused, and returns its
+// ID. If a run has not ended, the overlap policy decides: the run may begin later,
+// or the request is ErrRefused. Other errors are those of PauseSchedule.
+func (e *Engine) TriggerSchedule(ctx context.Context, name string) (runID string, err error) {
+	answer, err := e.askSchedule(ctx, name, planner.ItemTrigger, nil)
+	return answer.RunID, aboutSchedule("trigger", name, err)
+}
+
+// BackfillSchedule starts the runs of the instants from from on and before to,
+// which must not be in the future; all at once if runs may overlap, else one after
+// another. An instant whose run is there is not started again. Errors: ErrInvalid,
+// ErrRefused with the reason, and those of PauseSchedule.
+func (e *Engine) BackfillSchedule(ctx context.Context, name string, from, to time.Time) error {
+	var err error
+	if from.IsZero() || !from.Before(to) {
+		err = fmt.Errorf("expected a time and a later one, found %s and %s: %w", from, to, ErrInvalid)
+	} else {
+		fill := planner.Fill{After: store.TimeOf(from.Add(-time.Microsecond)), To: store.TimeOf(to)}
+		_, err = e.askSchedule(ctx, name, planner.ItemBackfill, planner.Encode(&fill))
+	}
+	return aboutSchedule("backfill", name, err)
+}
+
+// DeleteSchedule removes a schedule and what it remembers. Runs go on. Errors are
+// those of PauseSchedule.
+func (e *Engine) DeleteSchedule(ctx context.Context, name string) error {
+	_, err := e.askSchedule(ctx, name, planner.ItemDelete, nil)
+	return aboutSchedule("delete", name, err)
+}
+
+func aboutSchedule(act, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s schedule %q: %w", act, name, err)
+}
+
+// tellSchedule puts an item into the inbox of a schedule, whose record is made if
+// it is not there. It returns the item's ID as well.
+func (e *Engine) tellSchedule(ctx context.Context, name string, kind store.ItemKind, what string, value []byte) (store.Answer, string, error) {
+	id := uuid.NewString()
+	answer, err := e.inner.Tell(ctx, engine.RecordID(planner.Workflow, name), store.Item{Kind: kind, Name: what, ID: id, Origin: id, Value: value})
+	return answer, id, err
+}
+
+// askSchedule is tellSchedule and waits for the answer. Only ItemSet makes a record.
+func (e *Engine) askSchedule(ctx context.Context, name, what string, value []byte) (planner.Answer, error) {
+	var answer planner.Answer
+	if err := checkName("schedule", name); err != nil {
+		return answer, err
+	}
+	if what != planner.ItemSet {
+		if _, ok, err := e.inner.Get(ctx, engine.RecordID(planner.Workflow, name)); err != nil || !ok {
+			return answer, cmp.Or(err, ErrNotFound)
+		}
+	}
+	told, id, err := e.tellSchedule(ctx, name, store.ItemUpdate, what, value)
+	if err != nil {
+		return answer, err
+	}
+	verdict, err := e.inner.Verdict(ctx, told.Run.No, told.Item, id)
+	if err != nil {
+		return answer, err
+	}
+	if err := planner.Decode(verdict, &answer); err != nil {
+		return answer, err
+	}
+	switch {
+	case answer.Missing:
+		return answer, ErrNotFound
+	case answer.Exists:
+		return answer, ErrExists
+	case !answer.OK:
+		return answer, fmt.Errorf("%w: %s", ErrRefused, answer.Reason)
+	}
+	return answer, nil
+}

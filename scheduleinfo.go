@@ -1,0 +1,155 @@
+package stet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/planner"
+	"github.com/stet-run/stet/store"
+)
+
+// ScheduleInfo is what is known of a schedule.
+type ScheduleInfo struct {
+	Name     string
+	Workflow string
+	Schedule Schedule // as it was given, with defaults; Paused is as it is now
+	Input    []byte   // encoded, as in a run's row
+
+	// Stalled is why the schedule does nothing until it is resumed by Engine.Resume
+	// of "stet.schedule/NAME": its owner does not know the time zone, or what stands
+	// is damaged. "": it is well.
+	Stalled string
+
+	PausedAt    time.Time // zero: it is not paused
+	PauseReason string
+
+	Next      []time.Time    // the next instants, at most 5; empty while it is paused
+	Running   []ScheduledRun // that have not ended as far as the schedule knows, by instant
+	Buffered  time.Time      // the instant that is started when they have ended; zero: none
+	Backfills int            // that have not come to their end
+
+	// Started and Skipped count instants, with those of triggers and backfills.
+	Started, Skipped int64
+	// Past is what became of instants, oldest first; at most the last 1,000.
+	Past []ScheduleDecision
+}
+
+// ScheduledRun is a run that a schedule has started.
+type ScheduledRun struct {
+	RunID   string
+	Instant time.Time
+}
+
+// ScheduleDecision is what became of an instant, or of several that follow each
+// other and were skipped for one reason.
+type ScheduleDecision struct {
+	From, To time.Time // the first instant and the last one
+	Count    int64     // of instants
+	At       time.Time // when it was decided
+	RunID    string    // of the run that was started; "": skipped
+	Reason   string    // why it was skipped
+}
+
+// showNext is how many instants are told beforehand.
+const showNext = 5
+
+// ScheduleInfo returns what is known of the schedule with the name. What was asked
+// for and not carried out yet is not in it. ErrNotFound: there is none.
+func (e *Engine) ScheduleInfo(ctx context.Context, name string) (*ScheduleInfo, error) {
+	err := checkName("schedule", name)
+	if err != nil {
+		return nil, aboutSchedule("show", name, err)
+	}
+	run, ok, err := e.inner.Get(ctx, engine.RecordID(planner.Workflow, name))
+	var info *ScheduleInfo
+	if err == nil && ok {
+		info, err = e.readSchedule(ctx, &run)
+	}
+	switch {
+	case err != nil:
+		return nil, aboutSchedule("show", name, err)
+	case info == nil:
+		return nil, aboutSchedule("show", name, ErrNotFound)
+	}
+	return info, nil
+}
+
+// Schedules returns all schedules, the newest first.
+func (e *Engine) Schedules(ctx context.Context) ([]*ScheduleInfo, error) {
+	var list []*ScheduleInfo
+	f := store.Filter{Workflows: []string{planner.Workflow}, Limit: store.MaxPage}
+	for {
+		page, err := e.store.List(ctx, f)
+		if err != nil {
+			return nil, fmt.Errorf("list schedules: %w", err)
+		}
+		for i := range page.Runs {
+			info, err := e.readSchedule(ctx, &page.Runs[i])
+			if err != nil {
+				return nil, aboutSchedule("show", planner.NameOf(page.Runs[i].ID), err)
+			}
+			if info != nil {
+				list = append(list, info)
+			}
+		}
+		if f.Cursor = page.Next; page.Next == "" {
+			return list, nil
+		}
+	}
+}
+
+// readSchedule reads the record of a schedule; nil: there is none in it.
+func (e *Engine) readSchedule(ctx context.Context, run *store.Run) (*ScheduleInfo, error) {
+	entries, err := e.store.History(ctx, store.HistoryQuery{Run: run.No, Values: true})
+	if err != nil {
+		return nil, err
+	}
+	s, err := planner.Read(entries)
+	if err != nil || s.Config == nil {
+		return nil, err
+	}
+	c := s.Config
+	info := &ScheduleInfo{
+		Name: planner.NameOf(run.ID), Workflow: c.Workflow, Input: c.Input,
+		Schedule: Schedule{
+			Cron: c.Cron, Zone: c.Zone, Every: c.Every, Offset: c.Offset,
+			Overlap: Overlap(c.Overlap), CatchUp: None, Paused: s.State.Paused,
+		},
+		PausedAt: s.State.PausedAt.Time(), PauseReason: s.State.Reason,
+		Buffered: s.State.Buffered.Time(), Backfills: len(s.Fills), Started: s.State.Started, Skipped: s.State.Skipped,
+	}
+	if run.Status == store.Stalled {
+		info.Stalled = run.Reason
+	}
+	if c.CatchUp >= 0 {
+		info.Schedule.CatchUp = time.Duration(c.CatchUp) * time.Microsecond
+	}
+	for _, tag := range c.Tags {
+		if info.Schedule.Tags == nil {
+			info.Schedule.Tags = Tags{}
+		}
+		info.Schedule.Tags[tag.Key] = tag.Value
+	}
+	if info.Schedule.Headers, err = decodeHeaders(c.Headers); err != nil {
+		return nil, err
+	}
+	for _, r := range s.Running {
+		info.Running = append(info.Running, ScheduledRun{r.RunID, r.Instant.Time()})
+	}
+	for _, d := range s.Past {
+		info.Past = append(info.Past, ScheduleDecision{d.From.Time(), d.To.Time(), d.Count, d.At.Time(), d.RunID, d.Reason})
+	}
+	if s.State.Paused {
+		return info, nil
+	}
+	times, err := c.Spec().Compile()
+	if err != nil {
+		return info, nil // a time zone that this machine does not know
+	}
+	for at := times.Next(s.State.At.Time()); len(info.Next) < showNext && !at.IsZero(); at = times.Next(at) {
+		info.Next = append(info.Next, at)
+	}
+	return info, nil
+}
