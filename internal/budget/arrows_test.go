@@ -10,34 +10,6 @@ import (
 // way; a concrete store knows the contract alone, the runner no store and no
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
-	".":                 {"schedule", "internal/planner", "internal/engine", "internal/event", "internal/record", "internal/topic", "internal/payload", "internal/runner", "internal/runfile", "internal/location", "store"},
-	"stettest":          {".", "internal/engine", "internal/runner", "internal/location", "store", "store/memory"},
-	"store":             {},
-	"store/storetest":   {"store", "store/memory"},
-	"store/memory":      {"store"},
-	"store/files":       {"store"},
-	"internal/payload":  {"store"},
-	"store/sqlite":      {"store"},
-	"internal/location": {},
-	"internal/runner":   {"internal/event", "internal/location", "store"},
-	"internal/event":    {"store"},
-	"internal/topic":    {"internal/event", "internal/record", "store"},
-	"internal/cluster":  {"store"},
-	"internal/record":   {"store"},
-	"internal/servers":  {},
-
-	"internal/servers/services": {"internal/servers"},
-
-	"internal/runfile": {"internal/location", "store"},
-	"internal/engine":  {"internal/cluster", "internal/payload", "internal/record", "internal/runner", "internal/location", "store"},
-	"internal/budget":  {},
-	"docs/guide":       {},
-	"internal/planner":  {"internal/record", "internal/runner", "schedule", "store"},
-	"schedule":          {},
-	"internal/runfile":  {"internal/location", "store"},
-	"internal/engine":   {"internal/cluster", "internal/payload", "internal/record", "internal/runner", "internal/location", "store"},
-	"internal/budget":   {},
-	"docs/guide":        {},
 	".":                         {"schedule", "internal/planner", "internal/engine", "internal/event", "internal/record", "internal/topic", "internal/payload", "internal/runner", "internal/runfile", "internal/location", "store"},
 	"stettest":                  {".", "internal/engine", "internal/runner", "internal/location", "store", "store/memory"},
 	"store":                     {},
@@ -54,12 +26,12 @@ var arrows = map[string][]string{
 	"internal/record":           {"store"},
 	"internal/servers":          {},
 	"internal/servers/services": {"internal/servers"},
-	"internal/planner":          {"internal/record", "internal/runner", "schedule", "store"},
-	"schedule":                  {},
 	"internal/runfile":          {"internal/location", "store"},
 	"internal/engine":           {"internal/cluster", "internal/payload", "internal/record", "internal/runner", "internal/location", "store"},
 	"internal/budget":           {},
 	"docs/guide":                {},
+	"internal/planner":          {"internal/record", "internal/runner", "schedule", "store"},
+	"schedule":                  {},
 }
 
 // standardOnly are the packages that import nothing beyond the standard library.
