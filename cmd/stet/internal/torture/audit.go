@@ -34,10 +34,14 @@ func (a *audit) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.executions = newExecutions(effects, a.pauses)
 	if err := a.readRuns(ctx); err != nil {
 		return err
 	}
+	shards := map[string]string{}
+	for id, r := range a.stored {
+		shards[id] = r.Shard.String()
+	}
+	a.executions = newExecutions(effects, a.pauses, shards)
 	for id, r := range a.stored {
 		if err := a.checkRun(ctx, r, a.runs[id]); err != nil {
 			return err
@@ -117,6 +121,7 @@ func (a *audit) checkRun(ctx context.Context, r *store.Run, known *run) error {
 // checkSteps checks what is recorded of the steps of a run.
 func (a *audit) checkSteps(ctx context.Context, r *store.Run) error {
 	runID := r.ID
+	a.executions.shards[runID] = r.Shard.String() // of children too
 	entries, err := a.client.engine.History(ctx, runID, stet.HistoryQuery{Values: true})
 	if err != nil {
 		return err

@@ -8,13 +8,17 @@ import (
 type executions struct {
 	starts   map[operation][]placed // in the order of the log
 	ends     map[body]int64         // place of the end
-	owners   []placed               // takeovers, in the order of the log
-	takes    map[string][]int64     // places of the takeovers of a process
+	owners   map[string][]placed    // takeovers by shard, in the order of the log
+	takes    map[take][]int64       // their places
+	shards   map[string]string      // of runs
 	woken    []placed               // lines behind sleeps
 	taken    map[string][]int64     // places at which a part of a run's history was going to be taken back
 	recorded map[operation]stepResult
 	pauses   []stay
 }
+
+// take is a shard that a process has taken, "" for any.
+type take struct{ process, shard string }
 
 // body names one execution of a body.
 type body struct {
@@ -22,15 +26,20 @@ type body struct {
 	no      int64
 }
 
-func newExecutions(lines []placed, pauses []stay) *executions {
+// newExecutions reads a log. shards are those of runs, where there are several.
+func newExecutions(lines []placed, pauses []stay, shards map[string]string) *executions {
 	x := &executions{
-		starts: map[operation][]placed{}, ends: map[body]int64{}, takes: map[string][]int64{}, taken: map[string][]int64{}, recorded: map[operation]stepResult{}, pauses: pauses,
+		owners: map[string][]placed{}, shards: shards,
+		starts: map[operation][]placed{}, ends: map[body]int64{}, takes: map[take][]int64{}, taken: map[string][]int64{}, recorded: map[operation]stepResult{}, pauses: pauses,
 	}
 	for _, l := range lines {
 		switch l.Kind {
 		case lineOwn:
-			x.owners = append(x.owners, l)
-			x.takes[l.Process] = append(x.takes[l.Process], l.place)
+			for _, shard := range l.Shards {
+				x.owners[shard] = append(x.owners[shard], l)
+				x.takes[take{l.Process, shard}] = append(x.takes[take{l.Process, shard}], l.place)
+			}
+			x.takes[take{l.Process, ""}] = append(x.takes[take{l.Process, ""}], l.place)
 		case lineStart:
 			at := operation{l.Run, l.Loc}
 			x.starts[at] = append(x.starts[at], l)
@@ -45,20 +54,21 @@ func newExecutions(lines []placed, pauses []stay) *executions {
 	return x
 }
 
-// ownerAt returns the process that had taken the store over last at a place of
+// ownerAt returns the process that had taken a run's shard over last at a place of
 // the log.
-func (x *executions) ownerAt(place int64) string {
-	i, _ := slices.BinarySearchFunc(x.owners, place, func(l placed, place int64) int { return int(min(max(l.place-place, -1), 1)) })
+func (x *executions) ownerAt(run string, place int64) string {
+	owners := x.owners[x.shards[run]]
+	i, _ := slices.BinarySearchFunc(owners, place, func(l placed, place int64) int { return int(min(max(l.place-place, -1), 1)) })
 	if i == 0 {
 		return ""
 	}
-	return x.owners[i-1].Process
+	return owners[i-1].Process
 }
 
-// tookBetween reports whether the process has taken the store over between two
-// places of the log.
-func (x *executions) tookBetween(process string, from, to int64) bool {
-	return slices.ContainsFunc(x.takes[process], func(place int64) bool { return from < place && place < to })
+// tookBetween reports whether the process has taken a run's shard over between two
+// places of the log; of a run that is gone, any shard.
+func (x *executions) tookBetween(process, run string, from, to int64) bool {
+	return slices.ContainsFunc(x.takes[take{process, x.shards[run]}], func(place int64) bool { return from < place && place < to })
 }
 
 // resumeSlack is how long after a pause a process may still log the begin of a
@@ -82,7 +92,7 @@ func (x *executions) checkRecorded(report *Report, at operation, result stepResu
 		report.violated(wrongResults, "run %s: the result of %s is of execution %d of %s, which was never logged", at.run, at.location, result.No, result.Process)
 		return
 	}
-	if owner := x.ownerAt(end); owner != result.Process {
+	if owner := x.ownerAt(at.run, end); owner != result.Process {
 		report.violated(staleCommits, "run %s: %s was recorded by %s, whose body ended when %s had taken over", at.run, at.location, result.Process, owner)
 	}
 	x.checkAfter(report, at, end, "the execution that is recorded had ended")
@@ -119,7 +129,7 @@ func (x *executions) checkStarts(report *Report) {
 				case x.takenBack(at.run, former.place) < round: // it is executed anew
 				case former.Attempt > start.Attempt && !x.excused(start):
 					report.violated(runAgain, "run %s: attempt %d of %s was started by %s after attempt %d", at.run, start.Attempt, at.location, start.Process, former.Attempt)
-				case former.Attempt == start.Attempt && former.Process == start.Process && !x.tookBetween(start.Process, former.place, start.place):
+				case former.Attempt == start.Attempt && former.Process == start.Process && !x.tookBetween(start.Process, at.run, former.place, start.place):
 					report.violated(duplicated, "run %s: attempt %d of %s was started twice by %s, which had not lost the store in between", at.run, start.Attempt, at.location, start.Process)
 				}
 			}
@@ -131,5 +141,9 @@ func (x *executions) checkStarts(report *Report) {
 			report.violated(earlyTimers, "run %s: node %d was over %d µs before its time", l.Run, l.Node, l.Due-l.At)
 		}
 	}
-	report.count("takeovers", len(x.owners))
+	for of, places := range x.takes {
+		if of.shard != "" {
+			report.count("takeovers", len(places))
+		}
+	}
 }

@@ -5,7 +5,8 @@ import "testing"
 // TestExecutions checks what is found in a log, each with the store's record of
 // one step.
 func TestExecutions(t *testing.T) {
-	own := func(process string) line { return line{Kind: lineOwn, Process: process} }
+	own := func(process string) line { return line{Kind: lineOwn, Process: process, Shards: []string{"g/1"}} }
+	elsewhere := func(process string) line { return line{Kind: lineOwn, Process: process, Shards: []string{"g/2"}} }
 	start := func(process string, no int64, attempt int) line {
 		return line{Kind: lineStart, Process: process, Run: "r", Loc: "s", Attempt: attempt, No: no, Key: "key", At: 100}
 	}
@@ -24,6 +25,10 @@ func TestExecutions(t *testing.T) {
 			[]line{own("p"), start("p", 1, 1), own("q"), start("q", 1, 1), end("q", 1)}, stepResult{Process: "q", No: 1}, ""},
 		"again by a process that had lost the store": {
 			[]line{own("p"), start("p", 1, 1), own("q"), own("p"), start("p", 2, 1), end("p", 2)}, stepResult{Process: "p", No: 2}, ""},
+		"beside the owner of another shard": {
+			[]line{own("p"), start("p", 1, 1), elsewhere("q"), end("p", 1)}, stepResult{Process: "p", No: 1}, ""},
+		"twice by one owner, which has taken another shard meanwhile": {
+			[]line{own("p"), start("p", 1, 1), elsewhere("p"), start("p", 2, 1), end("p", 2)}, stepResult{Process: "p", No: 2}, duplicated},
 		"a second attempt": {
 			[]line{own("p"), start("p", 1, 1), end("p", 1), start("p", 2, 2), end("p", 2)}, stepResult{Process: "p", No: 2}, ""},
 		"late, behind a pause": {
@@ -46,7 +51,7 @@ func TestExecutions(t *testing.T) {
 		for i, l := range c.lines {
 			lines[i] = placed{l, int64(i) * 10}
 		}
-		x := newExecutions(lines, []stay{{process: "p", from: 800, to: 850}})
+		x := newExecutions(lines, []stay{{process: "p", from: 800, to: 850}}, map[string]string{"r": "g/1"})
 		report := newReport("", "", 0, "")
 		x.checkRecorded(report, operation{"r", "s"}, c.result)
 		x.checkStarts(report)
@@ -100,9 +105,9 @@ func TestJournalSurvivesACutLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, write := range []func() error{
-		func() error { return j.append(line{Kind: lineOwn, Process: "a"}) },
+		func() error { return j.append(line{Kind: lineOwn, Process: "a", Shards: []string{"g/1"}}) },
 		func() error { _, err := j.file.WriteString("\n{\"k\":\"sta"); return err },
-		func() error { return j.append(line{Kind: lineOwn, Process: "b"}) },
+		func() error { return j.append(line{Kind: lineOwn, Process: "b", Shards: []string{"g/1"}}) },
 		j.close,
 	} {
 		if err := write(); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // The kinds of lines.
 const (
-	lineOwn   = "own"   // a process has taken the store over
+	lineOwn   = "own"   // a process has taken Shards over
 	lineStart = "start" // a step's body begins
 	lineEnd   = "end"   // a step's body returns
 	lineToken = "token" // a step hands out the token of the promise at Node
@@ -43,6 +43,8 @@ type line struct {
 	Value   uint64 `json:"v,omitempty"`
 	Status  string `json:"s,omitempty"`
 	Text    string `json:"text,omitempty"`
+
+	Shards []string `json:"shards,omitempty"` // that were taken over
 }
 
 // journal is a file to which several processes append lines.

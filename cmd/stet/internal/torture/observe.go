@@ -3,6 +3,7 @@ package torture
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,6 +67,19 @@ func (h *harness) anyLive() string {
 	return ""
 }
 
+// liveIDs returns the IDs of at most so many live runs, and of one that is none.
+func (h *harness) liveIDs(most int) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ids := []string{"none"} // no IDs at all would be all
+	for id, r := range h.runs {
+		if !r.ended && !r.poison && len(ids) <= most {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 func (o *observer) sight(ctx context.Context, id string) error {
 	from, err := o.effects.size()
 	if err != nil {
@@ -108,7 +122,7 @@ func resultOf(e *stet.Entry) (result stepResult, ok bool, err error) {
 // probe commits with the leases of processes that have lost them, until ctx ends.
 // Such a commit must be fenced.
 func (o *observer) probe(ctx context.Context) error {
-	var held store.Lease // as it was seen last
+	held := map[store.Shard]store.Lease{} // as they were seen last
 	for {
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
 			return err
@@ -120,28 +134,35 @@ func (o *observer) probe(ctx context.Context) error {
 			}
 			return err
 		}
+		over := map[store.Shard]store.Lease{}
 		for _, lease := range about.Leases {
-			if lease.Shard.Group != store.DefaultGroup || lease.Shard.Slot != 0 {
-				continue
+			if former := held[lease.Shard]; former.Epoch != 0 && former.Epoch < lease.Epoch {
+				over[lease.Shard] = former
 			}
-			if held.Epoch != 0 && held.Epoch < lease.Epoch {
-				if err := o.commitStale(ctx, held); err != nil && !indefinite(err) {
-					return err
-				}
+			held[lease.Shard] = lease
+		}
+		if len(over) > 0 {
+			if err := o.commitStale(ctx, over); err != nil && !indefinite(err) {
+				return err
 			}
-			held = lease
 		}
 	}
 }
 
-// commitStale tries to record something with a lease that is not current. It does
-// so in the name of a node that does not live, so that no batch is numbered twice.
-func (o *observer) commitStale(ctx context.Context, held store.Lease) error {
-	id := o.harness.anyLive()
-	page, err := o.harness.db.List(ctx, store.Filter{IDs: []string{id}})
-	if err != nil || len(page.Runs) == 0 || page.Runs[0].Shard != held.Shard {
+// commitStale tries to record something with one of the leases, which are not
+// current, in a run of its shard. It does so in the name of a node that does not live,
+// so that no batch is numbered twice.
+func (o *observer) commitStale(ctx context.Context, over map[store.Shard]store.Lease) error {
+	page, err := o.harness.db.List(ctx, store.Filter{IDs: o.harness.liveIDs(100)})
+	if err != nil {
 		return err
 	}
+	i := slices.IndexFunc(page.Runs, func(r store.Run) bool { return over[r.Shard].Epoch != 0 })
+	if i < 0 {
+		return nil
+	}
+	held, id := over[page.Runs[i].Shard], page.Runs[i].ID
+	page.Runs = page.Runs[i:]
 	held.Node, held.Boot = "probe", "probe"
 	batch := store.Batch{
 		Node: held.Node, Boot: held.Boot, No: time.Now().UnixMicro(), Leases: []store.Lease{held},

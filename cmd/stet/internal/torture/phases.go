@@ -112,11 +112,13 @@ func (h *harness) owner(ctx context.Context, f *fleet, other *site) *site {
 	if err != nil {
 		return other
 	}
-	for _, lease := range about.Leases {
-		for _, at := range f.sites {
-			if p := at.get(); p != nil && p.name == lease.Node {
-				return at
-			}
+	if len(about.Leases) == 0 {
+		return other
+	}
+	lease := about.Leases[rand.IntN(len(about.Leases))] // where several own it, any
+	for _, at := range f.sites {
+		if p := at.get(); p != nil && p.name == lease.Node {
+			return at
 		}
 	}
 	return other

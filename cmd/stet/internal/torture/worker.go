@@ -80,8 +80,12 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 		Workflows: []stet.Definition{w.tree(), w.child(), w.brief(), w.poison()}, Node: o.Name, Build: "torture", Logger: log,
 		Around: w.around, MaxParked: 20, ParkFor: parkFor, LeaseTTL: leaseTTL, Poll: poll, Grace: grace,
 		PoisonLimit: o.PoisonLimit, AloneFor: aloneFor,
-		OnRecover: func(stet.Recovery) {
-			if err := w.effects.append(line{Kind: lineOwn, Process: w.name}); err != nil {
+		OnRecover: func(found stet.Recovery) {
+			l := line{Kind: lineOwn, Process: w.name}
+			for _, shard := range found.Shards {
+				l.Shards = append(l.Shards, shard.String())
+			}
+			if err := w.effects.append(l); err != nil {
 				ownErr = err
 			}
 		},
