@@ -8,6 +8,7 @@ import (
 type executions struct {
 	starts   map[operation][]placed // in the order of the log
 	ends     map[body]int64         // place of the end
+	runs     map[body]string        // of the execution; a fork has results of another run
 	owners   map[string][]placed    // takeovers by shard, in the order of the log
 	takes    map[take][]int64       // their places
 	shards   map[string]string      // of runs
@@ -30,7 +31,7 @@ type body struct {
 func newExecutions(lines []placed, pauses []stay, shards map[string]string) *executions {
 	x := &executions{
 		owners: map[string][]placed{}, shards: shards,
-		starts: map[operation][]placed{}, ends: map[body]int64{}, takes: map[take][]int64{}, taken: map[string][]int64{}, recorded: map[operation]stepResult{}, pauses: pauses,
+		starts: map[operation][]placed{}, ends: map[body]int64{}, runs: map[body]string{}, takes: map[take][]int64{}, taken: map[string][]int64{}, recorded: map[operation]stepResult{}, pauses: pauses,
 	}
 	for _, l := range lines {
 		switch l.Kind {
@@ -43,6 +44,7 @@ func newExecutions(lines []placed, pauses []stay, shards map[string]string) *exe
 		case lineStart:
 			at := operation{l.Run, l.Loc}
 			x.starts[at] = append(x.starts[at], l)
+			x.runs[body{l.Process, l.No}] = l.Run
 		case lineEnd:
 			x.ends[body{l.Process, l.No}] = l.place
 		case lineTaken:
@@ -92,7 +94,7 @@ func (x *executions) checkRecorded(report *Report, at operation, result stepResu
 		report.violated(wrongResults, "run %s: the result of %s is of execution %d of %s, which was never logged", at.run, at.location, result.No, result.Process)
 		return
 	}
-	if owner := x.ownerAt(at.run, end); owner != result.Process {
+	if owner := x.ownerAt(x.runs[body{result.Process, result.No}], end); owner != result.Process {
 		report.violated(staleCommits, "run %s: %s was recorded by %s, whose body ended when %s had taken over", at.run, at.location, result.Process, owner)
 	}
 	x.checkAfter(report, at, end, "the execution that is recorded had ended")
