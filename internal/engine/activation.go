@@ -119,6 +119,9 @@ func (a *activation) driveOn() { a.t.crew.follow(a.drive) }
 func (a *activation) drive() *job {
 	defer a.t.drivers.Done()
 	for {
+		// Before the events are taken: what was read by then is among them, or was.
+		// What comes from now on must not lose against a deadline that it has met.
+		inboxAt := a.h.inboxAt()
 		a.mu.Lock()
 		events := a.events
 		a.events = nil
@@ -132,7 +135,7 @@ func (a *activation) drive() *job {
 		a.mu.Unlock()
 		a.startNext()
 		if a.handle(events) {
-			a.step()
+			a.step(inboxAt)
 		}
 	}
 }
@@ -286,12 +289,13 @@ func (a *activation) refuse(it store.Item, reason string) {
 	}
 }
 
-// step lets the run go as far as it can and carries out what it wants.
-func (a *activation) step() {
+// step lets the run go as far as it can and carries out what it wants. inboxAt is a
+// time at which the inbox was read, and what it held has been handled.
+func (a *activation) step(inboxAt store.Time) {
 	r := a.r
 	if !r.Suspended() && !a.over() {
 		watch := time.AfterFunc(slowCode, a.logSlowCode)
-		r.Advance(a.t.e.time.now(), a.h.inboxAt())
+		r.Advance(a.t.e.time.now(), inboxAt)
 		watch.Stop()
 	}
 	a.note()

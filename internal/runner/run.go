@@ -129,7 +129,9 @@ type Run struct {
 	pruned   map[location.Loc]int64 // the oldest iteration of loops that keeps its history
 	inFlight int                    // bodies queued or given out and not closed
 	cancels  []int64
-	known    map[store.ItemNo]struct{} // items ever delivered
+	known    map[store.ItemNo]struct{} // items that were delivered and may be again
+	taking   []store.ItemNo            // items that the turn under way consumes
+	done     []doneItems               // items whose consumption is durable
 
 	// Other runs.
 	others    map[string]*op // children and awaited runs by what their ends are called by
@@ -230,6 +232,7 @@ func New(cfg Config) *Run {
 // Resumed or StillReady is called.
 func (r *Run) Advance(now, inboxAt store.Time) {
 	r.bound, r.inboxAt = max(r.bound, now), max(r.inboxAt, inboxAt)
+	r.forget(now)
 	if r.suspended {
 		return
 	}
@@ -253,6 +256,29 @@ func (r *Run) Know(no store.ItemNo) bool {
 	_, known := r.known[no]
 	r.known[no] = struct{}{}
 	return !known
+}
+
+// doneItems are items that no inbox that is read from a time on holds any more.
+type doneItems struct {
+	from store.Time // 0: not known yet; the present is not earlier
+	nos  []store.ItemNo
+}
+
+// forget drops the numbers of items that cannot be delivered again: their consumption
+// was durable at the time from, the inbox was read later, and what was read in between
+// or before has been delivered by now. A run may receive messages for ever.
+func (r *Run) forget(now store.Time) {
+	for i := range r.done {
+		if d := &r.done[i]; d.from == 0 {
+			d.from = now
+		}
+	}
+	for len(r.done) > 0 && r.done[0].from < r.inboxAt {
+		for _, no := range r.done[0].nos {
+			delete(r.known, no)
+		}
+		r.done = r.done[1:]
+	}
 }
 
 // Deliver adds items to the inbox. Items that were delivered before are

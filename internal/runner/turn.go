@@ -160,6 +160,11 @@ func (r *Run) Take() *store.Turn {
 		// It is left unexamined, because who owns a stalled run decides it.
 		turn.Seen = slices.DeleteFunc(turn.Seen, func(no store.ItemNo) bool { return no == it.No })
 	}
+	r.taking = r.taking[:0:0]
+	for _, c := range turn.Consumed {
+		r.taking = append(r.taking, c.Item)
+	}
+	r.taking = append(r.taking, turn.Dead...)
 	r.underWay, r.taken = true, r.pos
 	r.closed = r.over != nil || pauses
 	r.suspended = turn.Update != nil && turn.Update.Status == store.Suspended
@@ -193,6 +198,10 @@ func (r *Run) update(status store.Status) *store.Update {
 // Committed tells that the turn taken last is durable.
 func (r *Run) Committed() {
 	r.underWay, r.durable = false, r.taken
+	if len(r.taking) > 0 {
+		r.done = append(r.done, doneItems{nos: r.taking})
+		r.taking = nil
+	}
 	r.lighten()
 	r.begunUndo()
 }

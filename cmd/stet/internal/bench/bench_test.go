@@ -63,6 +63,7 @@ var figuresOf = map[string][]string{
 	"message":    {"send to end p50", "send to end p99"},
 	"replay":     {"process start to end of run p50", "opening the store to end of run p100"},
 	"sleepers":   {"started", "started and asleep", "heap per run", "store calls when idle"},
+	"loop":       {"iterations", "steps of one run without a loop", "heap early", "heap at the end"},
 	"timers":     {"lateness mean", "lateness p99", "lateness earliest"},
 }
 
