@@ -316,6 +316,7 @@ var crashCases = []crashCase{
 			})
 		},
 	},
+	eventsCase,
 	{
 		name: "cancel with clean-up", want: "cancelled",
 		drive: func(ctx context.Context, e *stet.Engine, id string) error {

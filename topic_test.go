@@ -58,6 +58,7 @@ func untilTopic(t testing.TB, e *stet.Engine, name string, wanted func(*stet.Top
 		case wanted(info):
 			return info
 		}
+		time.Sleep(time.Millisecond)
 	}
 }
 
