@@ -30,7 +30,7 @@ type Entry struct {
 }
 
 // Decode decodes into v, a pointer, the result of a step that is done, or of a child
-// or an awaited run that has succeeded, or the number of a version. An entry without
+// or an awaited run that has succeeded, or of an event, or the number of a version. An entry without
 // a value, or one that was read without values, leaves v alone.
 func (e *Entry) Decode(v any) error {
 	if e.State != store.Done || e.value == nil {
@@ -45,6 +45,12 @@ func (e *Entry) Decode(v any) error {
 			return err
 		}
 		return e.codecs.decode(link.Output, v)
+	case store.KindEvent:
+		_, _, data, err := runner.DecodeEvent(e.value)
+		if err != nil {
+			return err
+		}
+		return e.codecs.decode(data, v)
 	case store.KindVersion:
 		version, err := runner.DecodeVersion(e.value)
 		if err != nil {

@@ -158,7 +158,7 @@ func (t Topic[T]) Publish(ctx context.Context, e *Engine, value T, opts ...SendO
 		if err := o.key.check("event of topic", t.Name); err != nil {
 			return "", err
 		}
-		id = itemID("k", string(*o.key))
+		id = itemID(event.KeyKind, string(*o.key))
 	}
 	if err := e.admit(ctx, t.Name, settings); err != nil {
 		return "", err
@@ -167,15 +167,7 @@ func (t Topic[T]) Publish(ctx context.Context, e *Engine, value T, opts ...SendO
 	if _, err := e.inner.Tell(ctx, c.RunID, *c.Item); err != nil {
 		return "", fmt.Errorf("publish to topic %q: %w", t.Name, err)
 	}
-	return publicEventID(id), nil // of the first one, if the key is known
-}
-
-// publicEventID returns the ID of an event as users know it.
-func publicEventID(itemID string) string {
-	if len(itemID) > 2 && itemID[:2] == "k:" {
-		return itemID[2:]
-	}
-	return itemID
+	return event.PublicID(id), nil // of the first one, if the key is known
 }
 
 // Receive waits for an event of the topic and returns its value. The error is
@@ -219,7 +211,7 @@ func (t Topic[T]) ReceiveEvent(ctx Context, opts ...WaitOption) (Event[T], error
 	}
 	value, err := decodeResult[T](ctx, t.Name, d.Event.Value)
 	headers, _ := decodeHeaders(d.Event.Headers) // were written by encode
-	return Event[T]{publicEventID(d.Event.ID), value, d.Event.Sent.Time(), headers}, err
+	return Event[T]{event.PublicID(d.Event.ID), value, d.Event.Sent.Time(), headers}, err
 }
 
 // wait describes a wait for an event.

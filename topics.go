@@ -120,7 +120,7 @@ func (e *Engine) Events(ctx context.Context, name string) ([]EventInfo, error) {
 		h := &held[i]
 		headers, _ := decodeHeaders(h.Headers) // were written by encode
 		infos[i] = EventInfo{
-			ID: publicEventID(h.ID), Mode: modeOf(h.Mode), Sent: h.Sent.Time(), Headers: headers, Size: len(h.Value),
+			ID: event.PublicID(h.ID), Mode: modeOf(h.Mode), Sent: h.Sent.Time(), Headers: headers, Size: len(h.Value),
 			Received: h.Runs, InFlight: h.InFlight, value: h.Value, codecs: e.codecs,
 		}
 		if h.Expires != 0 {

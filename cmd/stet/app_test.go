@@ -151,6 +151,17 @@ var (
 		}
 		return sum, err
 	})
+	// listener waits for a job, and for news that it publishes itself.
+	listener = stet.Define("listener", func(ctx stet.Context, _ any) (string, error) {
+		job, err := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Visible: stet.Retained}.Receive(ctx, stet.As("job"))
+		if err != nil {
+			return "", err
+		}
+		if _, err := stet.Publish(ctx, stet.Topic[string]{Name: "news"}, "did "+job); err != nil {
+			return "", err
+		}
+		return stet.Topic[string]{Name: "news"}.Receive(ctx)
+	})
 	// careful stalls instead of failing.
 	careful = stet.Define("careful", func(ctx stet.Context, _ any) (int, error) {
 		return stet.Step(ctx, "weigh", func(context.Context) (int, error) { return 0, errors.New("scales are broken") }, stet.Retry{Attempts: 1})
@@ -207,7 +218,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 	}
 	e, err := stet.New(stet.Config{
 		Store: db, Payloads: values, Node: "app", Build: "build-" + os.Getenv("VERSION"),
-		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, saga, turns, careful, stubborn},
+		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, saga, turns, careful, stubborn, listener},
 		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before
 			if register {

@@ -172,6 +172,9 @@ func waitText(w *stet.Wait) string {
 	if w.Run != "" {
 		text += " (run " + w.Run + ")"
 	}
+	if w.Topic != "" && w.Topic != w.Location {
+		text += " (topic " + w.Topic + ")"
+	}
 	if !w.Until.IsZero() {
 		text += " until " + w.Until.UTC().Format(time.RFC3339)
 	}

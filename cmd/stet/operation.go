@@ -27,6 +27,8 @@ type operation struct {
 	Value    json.RawMessage `json:"value,omitempty"`
 	Messages []messageView   `json:"messages,omitempty"` // that a receive has consumed
 	Run      string          `json:"run,omitempty"`      // of a child or an awaited run
+	Topic    string          `json:"topic,omitempty"`    // of an event
+	Event    string          `json:"event,omitempty"`    // its ID
 	Error    *failureView    `json:"error,omitempty"`    // of an open step: of its last attempt
 	Loop     *loopView       `json:"loop,omitempty"`     // of a loop, at its own location
 	Undoable bool            `json:"undoable,omitempty"` // a completed step that carries a compensation
@@ -112,10 +114,30 @@ func viewEntry(e *store.Entry) operation {
 		for _, m := range messages {
 			o.Messages = append(o.Messages, messageView{m.Name, m.Sent.Time(), valueJSON(m.Value)})
 		}
+	case e.Kind == store.KindEvent:
+		if e.State == store.Done {
+			viewDelivery(&o, e.Value)
+		}
+	case e.Kind == store.KindPublish:
+		p, err := runner.DecodePublished(e.Value)
+		if err != nil {
+			o.Error = &failureView{Message: err.Error()}
+		}
+		o.Topic, o.Event = p.Topic, p.ID
 	case e.State == store.Done:
 		o.Value = valueJSON(e.Value)
 	}
 	return o
+}
+
+// viewDelivery shows the event that a wait has taken.
+func viewDelivery(o *operation, value []byte) {
+	topic, id, data, err := runner.DecodeEvent(value)
+	if err != nil {
+		o.Error = &failureView{Message: err.Error()}
+		return
+	}
+	o.Topic, o.Event, o.Value = topic, id, valueJSON(data)
 }
 
 // result says in one line what came of the operation, or what it waits for.
@@ -144,6 +166,9 @@ func (o *operation) result() string {
 		text = "until " + o.Wake.Format(time.RFC3339)
 	default:
 		text = string(o.Value)
+	}
+	if o.Topic != "" && o.Error == nil {
+		text = strings.TrimSpace("topic " + o.Topic + " " + text)
 	}
 	if o.Run != "" && o.Error == nil {
 		text = strings.TrimSpace("run " + o.Run + " " + text)

@@ -68,7 +68,7 @@ func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.startCommand(),
 		a.listCommand(), a.countCommand(), a.showCommand(), a.treeCommand(), a.waitCommand(), a.watchCommand(),
-		a.sendCommand(), a.updateCommand(), a.tailCommand(), a.resolveCommand(), a.rejectCommand(),
+		a.sendCommand(), a.publishCommand(), a.topicsCommand(), a.updateCommand(), a.tailCommand(), a.resolveCommand(), a.rejectCommand(),
 		a.cancelCommand(), a.terminateCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.retryCommand(), a.rewindCommand(), a.forkCommand(), a.editCommand(),
 		a.exportCommand(), a.checkCommand(),

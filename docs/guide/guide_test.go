@@ -45,6 +45,8 @@ func TestTasks(t *testing.T) {
 	}
 	charged, err := result(t, charge, Order{ID: "1"})
 	check("charge", charged, err, Charge{"c-1"})
+	worked, err := result(t, work, 0)
+	check("work", worked, err, "nothing to do")
 	seen, err := result(t, follow, Cursor{})
 	check("follow", seen, err, 100)
 	shipped, err := result(t, ship, Order{ID: "1"})

@@ -64,6 +64,19 @@ func approve(ctx stet.Context, _ Order) (bool, error) {
 	return d.OK, err
 }
 
+// Wait for an event.
+type Job struct{ Name string }
+
+var Jobs = stet.Topic[Job]{Name: "jobs", Mode: stet.Consumed, Expiry: time.Hour}
+
+func work(ctx stet.Context, _ int) (string, error) {
+	job, err := Jobs.Receive(ctx, stet.Within(time.Minute))
+	if errors.Is(err, stet.ErrTimeout) {
+		return "nothing to do", nil
+	}
+	return job.Name, err
+}
+
 // Loop.
 func follow(ctx stet.Context, from Cursor) (int, error) {
 	return stet.Loop(ctx, "poll", from, func(ctx stet.Context, c Cursor) (next stet.Next[Cursor, int], err error) {

@@ -152,6 +152,19 @@ func command(topic string, kind store.ItemKind, id, key string, value []byte) st
 	return store.Command{RunID: RecordID(topic), Item: &store.Item{Kind: kind, ID: id, Origin: id, Name: key, Value: value}}
 }
 
+// KeyKind begins the ID of an event's item that has an idempotency key: then comes a
+// colon and the key.
+const KeyKind = "k"
+
+// PublicID returns the ID of an event as users know it: its idempotency key, if it
+// has one that can be told from the item's ID.
+func PublicID(itemID string) string {
+	if key, ok := strings.CutPrefix(itemID, KeyKind+":"); ok {
+		return key
+	}
+	return itemID
+}
+
 // Publish returns the command that publishes. id is unique for the event, or its
 // idempotency key; origin names the act.
 func Publish(topic, id, origin string, p *Publication, headers []byte) store.Command {

@@ -354,6 +354,14 @@ func Forsake(entries []store.Entry) (withdrawn []store.Entry, sends []store.Comm
 	return withdrawn, sends
 }
 
+// DecodeEvent returns what the entry of a wait that has ended with an event says of
+// it: its topic, its ID there, and its value. The error wraps store.ErrDamaged.
+func DecodeEvent(data []byte) (topic, id string, value []byte, err error) {
+	var d event.Delivery
+	err = event.Decode(data, &d)
+	return d.Topic, event.PublicID(d.Event.ID), d.Event.Value, err
+}
+
 // recallEvent takes the event of a wait from its record.
 func (o *op) recallEvent(value []byte) error {
 	d := new(event.Delivery)

@@ -34,7 +34,7 @@ type Published struct{ Topic, ID string }
 func DecodePublished(data []byte) (Published, error) {
 	var p published
 	err := decode(data, &p)
-	return Published(p), err
+	return Published{p.Topic, event.PublicID(p.ID)}, err
 }
 
 // Publish publishes an event and returns its ID.

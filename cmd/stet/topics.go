@@ -1,0 +1,287 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+func (a *app) publishCommand() *cobra.Command {
+	var key, mode, expiry, retention string
+	var most int
+	cmd := &cobra.Command{
+		Use:   "publish TOPIC [VALUE]",
+		Short: "publish an event to a topic; VALUE is JSON, - reads it from standard input",
+		Long: `Publishes an event and prints its ID. VALUE is JSON, - reads it from standard
+input; without it the value is null. The event is durable when the command ends.
+
+Who gets it is a matter of the topic's settings, which travel with each event.
+Without the flags they are those of the last event that was published to the topic;
+a topic that is new broadcasts. The exit code is 4 if the topic is full.`,
+		Args: between(1, "TOPIC", "VALUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			value, err := a.jsonArgument(args, 1)
+			if err != nil {
+				return err
+			}
+			changed := cmd.Flags().Changed
+			var options []stet.SendOption
+			if changed("key") {
+				if key == "" {
+					return usage(errors.New("--key: expected 1 to 255 bytes, found none"))
+				}
+				options = append(options, stet.SendKey(key))
+			}
+			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				topic := stet.Topic[json.RawMessage]{Name: args[0]}
+				switch last, err := e.Topic(cmd.Context(), args[0]); {
+				case err == nil && last.Accepted > 0:
+					topic.Mode, topic.Expiry, topic.Retention, topic.Cap = last.Mode, last.Expiry, last.Retention, last.Cap
+				case err != nil && !errors.Is(err, stet.ErrNotFound):
+					return err
+				}
+				var wrong []error
+				if changed("mode") {
+					topic.Mode, err = stet.ParseTopicMode(mode)
+					wrong = append(wrong, flagError("--mode", err))
+				}
+				if changed("expiry") {
+					topic.Expiry, err = durationOrNone(expiry)
+					wrong = append(wrong, flagError("--expiry", err))
+				}
+				if changed("retention") {
+					topic.Retention, err = durationOrNone(retention)
+					wrong = append(wrong, flagError("--retention", err))
+				}
+				if changed("cap") {
+					topic.Cap = most
+				}
+				if err := errors.Join(wrong...); err != nil {
+					return usage(err)
+				}
+				id, err := topic.Publish(cmd.Context(), e, value, options...)
+				if errors.Is(err, stet.ErrTopicFull) {
+					return conflictError{err}
+				}
+				if err != nil {
+					return err
+				}
+				if a.output == formJSON {
+					return a.json(map[string]string{"id": id})
+				}
+				_, err = fmt.Fprintln(a.out, id)
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&key, "key", "", "idempotency `key`: equal keys to one topic are one event, of that ID")
+	cmd.Flags().StringVar(&mode, "mode", "", "who gets the event: `broadcast` or consumed")
+	cmd.Flags().StringVar(&expiry, "expiry", "", "how long it may be given to a run after now, as a `duration`, or none")
+	cmd.Flags().StringVar(&retention, "retention", "", "how long the topic keeps events, as a `duration`, or none for ever")
+	cmd.Flags().IntVar(&most, "cap", 0, "`number` of events that the topic keeps at most, -1 for any")
+	return cmd
+}
+
+func flagError(flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", flag, err)
+}
+
+// durationOrNone reads a positive duration, or none.
+func durationOrNone(text string) (time.Duration, error) {
+	if text == "none" {
+		return stet.None, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = fmt.Errorf("expected a positive duration, or none, found %s", text)
+	}
+	return d, err
+}
+
+func (a *app) topicsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "topics",
+		Aliases: []string{"topic"},
+		Short:   "list topics and the events that they keep",
+		Long: `Topics are where events are published and waited for. Each event that was accepted
+is received, pending, in flight to a run, or expired: of a topic that broadcasts, an
+event is pending as long as it is kept, whoever has got it.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage(fmt.Errorf("expected ls or show, found %q", args[0]))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.listTopics(cmd) },
+	}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "ls", Short: "list topics, by name", Args: exactly(),
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.listTopics(cmd) },
+		},
+		&cobra.Command{
+			Use: "show TOPIC", Short: "show how a topic stands, and its events, oldest first", Args: exactly("TOPIC"),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.showTopic(cmd, args[0]) },
+		},
+	)
+	return cmd
+}
+
+// topicView is a topic as JSON.
+type topicView struct {
+	Name     string      `json:"name"`
+	Mode     string      `json:"mode"`
+	ExpiryMS int64       `json:"expiry_ms,omitempty"`    // 0: none
+	RetainMS int64       `json:"retention_ms,omitempty"` // 0: for ever
+	Cap      int         `json:"cap,omitempty"`          // 0: none
+	Accepted int64       `json:"accepted"`
+	Received int64       `json:"received"`
+	Pending  int64       `json:"pending"`
+	InFlight int64       `json:"in_flight"`
+	Expired  int64       `json:"expired"`
+	Refused  int64       `json:"refused"`
+	Waiting  int64       `json:"waiting"`
+	Events   []eventView `json:"events,omitempty"`
+}
+
+// eventView is an event as JSON.
+type eventView struct {
+	ID       string          `json:"id"`
+	Mode     string          `json:"mode"`
+	Sent     time.Time       `json:"sent"`
+	Expires  time.Time       `json:"expires,omitzero"`
+	Headers  stet.Headers    `json:"headers,omitempty"`
+	Received int64           `json:"received,omitempty"`
+	InFlight bool            `json:"in_flight,omitempty"`
+	Size     int             `json:"size"`
+	Value    json.RawMessage `json:"value,omitempty"`
+}
+
+func viewTopic(i stet.TopicInfo) topicView {
+	return topicView{
+		Name: i.Name, Mode: i.Mode.String(), ExpiryMS: max(i.Expiry.Milliseconds(), 0), RetainMS: max(i.Retention.Milliseconds(), 0), Cap: max(i.Cap, 0),
+		Accepted: i.Accepted, Received: i.Received, Pending: i.Pending, InFlight: i.InFlight, Expired: i.Expired, Refused: i.Refused, Waiting: i.Waiting,
+	}
+}
+
+func (a *app) listTopics(cmd *cobra.Command) error {
+	return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+		list, err := e.Topics(cmd.Context())
+		if err != nil {
+			return err
+		}
+		views := make([]topicView, len(list))
+		for i := range list {
+			views[i] = viewTopic(list[i])
+		}
+		return a.printTopics(views)
+	})
+}
+
+// printTopics prints topics; with the form ids their names.
+func (a *app) printTopics(views []topicView) error {
+	g := &grid{headers: []string{"TOPIC", "MODE", "ACCEPTED", "RECEIVED", "PENDING", "IN FLIGHT", "EXPIRED", "REFUSED", "WAITING"}}
+	for _, v := range views {
+		var err error
+		switch a.output {
+		case formIDs:
+			_, err = fmt.Fprintln(a.out, v.Name)
+		case formJSON:
+			err = a.json(v)
+		default:
+			g.add(printable(v.Name), v.Mode, fmt.Sprint(v.Accepted), fmt.Sprint(v.Received), fmt.Sprint(v.Pending), fmt.Sprint(v.InFlight),
+				fmt.Sprint(v.Expired), fmt.Sprint(v.Refused), fmt.Sprint(v.Waiting))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if a.output == formTable {
+		return a.print(g)
+	}
+	return nil
+}
+
+func (a *app) showTopic(cmd *cobra.Command, name string) error {
+	return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+		info, err := e.Topic(cmd.Context(), name)
+		if errors.Is(err, stet.ErrNotFound) {
+			return hintedError{err, "stet topics lists those that were used"}
+		}
+		if err != nil {
+			return err
+		}
+		events, err := e.Events(cmd.Context(), name)
+		if err != nil {
+			return err
+		}
+		v := viewTopic(*info)
+		for i := range events {
+			v.Events = append(v.Events, viewEvent(&events[i]))
+		}
+		switch a.output {
+		case formJSON:
+			return a.json(v)
+		case formIDs:
+			for _, ev := range v.Events {
+				if _, err := fmt.Fprintln(a.out, ev.ID); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if err := a.printTopics([]topicView{v}); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(a.out, "expiry %s, retention %s, cap %s\n", orNone(info.Expiry), orNone(info.Retention), capText(info.Cap)); err != nil {
+			return err
+		}
+		g := &grid{headers: []string{"EVENT", "MODE", "SENT", "GOT BY", "SIZE", "VALUE"}}
+		for _, ev := range v.Events {
+			by := "nobody"
+			switch {
+			case ev.InFlight:
+				by = "in flight"
+			case ev.Received > 0:
+				by = fmt.Sprintf("%d runs", ev.Received)
+			}
+			g.add(printable(ev.ID), ev.Mode, moment(store.TimeOf(ev.Sent)), by, fmt.Sprint(ev.Size), short(string(ev.Value), 60))
+		}
+		return a.print(g)
+	})
+}
+
+func viewEvent(i *stet.EventInfo) eventView {
+	v := eventView{
+		ID: i.ID, Mode: i.Mode.String(), Sent: i.Sent, Expires: i.Expires, Headers: i.Headers,
+		Received: i.Received, InFlight: i.InFlight, Size: i.Size,
+	}
+	var value json.RawMessage
+	if err := i.Decode(&value); err == nil { // else it is of another codec, and only its size is shown
+		v.Value = value
+	}
+	return v
+}
+
+func orNone(d time.Duration) string {
+	if d <= 0 {
+		return "none"
+	}
+	return d.String()
+}
+
+func capText(n int) string {
+	if n <= 0 {
+		return "none"
+	}
+	return fmt.Sprint(n)
+}
