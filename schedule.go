@@ -38,6 +38,11 @@ type Schedule struct {
 	Paused bool
 }
 
+// When says when the schedule is due: "0 3 * * * Europe/Berlin", "every 1h30m0s".
+func (s Schedule) When() string {
+	return schedule.Spec{Cron: s.Cron, Zone: s.Zone, Every: s.Every, Offset: s.Offset}.String()
+}
+
 // Overlap says what becomes of an instant of a schedule while a run of it has not
 // ended.
 type Overlap uint8
@@ -85,16 +90,26 @@ func (o *Overlap) UnmarshalText(text []byte) error {
 	return fmt.Errorf("overlap policy: expected skip, buffer-one, allow or cancel-previous, found %q: %w", text, ErrInvalid)
 }
 
-// ScheduleOption is an option of Workflow.Schedule: RefuseExisting.
+// ScheduleOption is an option of Workflow.Schedule: RefuseExisting or
+// UntilCarriedOut.
 type ScheduleOption interface{ applySchedule(*scheduleOptions) error }
 
-type scheduleOptions struct{ refuse bool }
+type scheduleOptions struct{ refuse, wait bool }
+
+// UntilCarriedOut has Schedule wait until the owner of the store has carried it out.
+type UntilCarriedOut struct{}
+
+func (UntilCarriedOut) applySchedule(o *scheduleOptions) error {
+	o.wait = true
+	return nil
+}
 
 func (x Existing) applySchedule(o *scheduleOptions) error {
 	if x == ReplaceFailed {
 		return fmt.Errorf("Existing: expected UseExisting or RefuseExisting of a schedule, found ReplaceFailed: %w", ErrInvalid)
 	}
 	o.refuse = x == RefuseExisting
+	o.wait = o.wait || o.refuse
 	return nil
 }
 
@@ -130,10 +145,10 @@ func (w *Workflow[In, Out]) Schedule(ctx context.Context, e *Engine, name string
 		return fail(err)
 	}
 	config.Workflow, config.Input = w.name, data
-	if !o.refuse {
+	if !o.wait {
 		_, _, err = e.tellSchedule(ctx, name, store.ItemMessage, planner.ItemSet, planner.Encode(&planner.Set{Config: *config}))
 	} else {
-		_, err = e.askSchedule(ctx, name, planner.ItemSet, planner.Encode(&planner.Set{Config: *config, New: true}))
+		_, err = e.askSchedule(ctx, name, planner.ItemSet, planner.Encode(&planner.Set{Config: *config, New: o.refuse}))
 	}
 	if err != nil {
 		return fail(err)
@@ -282,9 +297,15 @@ func (e *Engine) askSchedule(ctx context.Context, name, what string, value []byt
 	case answer.Missing:
 		return answer, ErrNotFound
 	case answer.Exists:
-		return answer, ErrExists
+		return answer, scheduleExists{}
 	case !answer.OK:
 		return answer, fmt.Errorf("%w: %s", ErrRefused, answer.Reason)
 	}
 	return answer, nil
 }
+
+// scheduleExists is ErrExists of a schedule.
+type scheduleExists struct{}
+
+func (scheduleExists) Error() string        { return "there is another schedule of this name" }
+func (scheduleExists) Is(target error) bool { return target == ErrExists }

@@ -61,7 +61,8 @@ func (d StartAfter) applyStart(o *startOptions) error {
 	return nil
 }
 
-// Existing says what a start does when a run with its ID exists.
+// Existing says what a start does when a run with its ID exists. UseExisting and
+// RefuseExisting are for schedules too.
 type Existing uint8
 
 const (

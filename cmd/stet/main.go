@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // for schedules, where the system has none
 )
 
 func main() { os.Exit(command()) }

@@ -1,0 +1,410 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+func (a *app) scheduleCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "schedule",
+		Aliases: []string{"schedules"},
+		Short:   "make, list and steer schedules, which start runs again and again",
+		Long: `A schedule starts runs of a workflow, by cron in a time zone or at an interval.
+Each of its instants is started once, or skipped with a reason that stet schedule
+show tells. Its runs have the IDs NAME/INSTANT, and the tag stet.schedule=NAME.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage(fmt.Errorf("expected create, ls, show, pause, resume, trigger, backfill or delete, found %q", args[0]))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.scheduleCreateCommand(), a.scheduleListCommand(), a.scheduleShowCommand(), a.schedulePauseCommand(),
+		a.scheduleResumeCommand(), a.scheduleTriggerCommand(), a.scheduleBackfillCommand(), a.scheduleDeleteCommand())
+	return cmd
+}
+
+func (a *app) scheduleCreateCommand() *cobra.Command {
+	var s stet.Schedule
+	var overlap, catchUp string
+	var tags, headers map[string]string
+	var replace bool
+	cmd := &cobra.Command{
+		Use:   "create NAME WORKFLOW [INPUT]",
+		Short: "make a schedule; INPUT is JSON, - reads it from standard input",
+		Long: `Makes a schedule that starts runs of a workflow with the input, which is JSON;
+without it the input is null. It has either --cron, with --zone, or --every:
+
+  stet schedule create nightly report '"sales"' --cron '0 3 * * *' --zone Europe/Berlin
+  stet schedule create poll sync --every 15m --overlap buffer-one
+
+A schedule of the name that is there already and is another one is an error, unless
+--replace changes it.`,
+		Args: between(2, "NAME", "WORKFLOW", "INPUT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			input, err := a.jsonArgument(args, 2)
+			if err != nil {
+				return err
+			}
+			if err := s.Overlap.UnmarshalText([]byte(overlap)); err != nil {
+				return usage(fmt.Errorf("--overlap: %w", err))
+			}
+			if s.CatchUp = stet.None; catchUp != "none" {
+				if s.CatchUp, err = time.ParseDuration(catchUp); err != nil {
+					return usage(fmt.Errorf("--catch-up: expected a duration like 90s or 6h, or none, found %q", catchUp))
+				}
+			}
+			s.Tags, s.Headers = tags, headers
+			options := []stet.ScheduleOption{stet.UntilCarriedOut{}}
+			if !replace {
+				options = append(options, stet.RefuseExisting)
+			}
+			w := stet.Ref[json.RawMessage, json.RawMessage](args[1])
+			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
+				return w.Schedule(ctx, e, args[0], input, s, options...)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&s.Cron, "cron", "", "when, as five `fields`, six with seconds first, or @daily …")
+	flags.StringVar(&s.Zone, "zone", "", "time `zone` of --cron, like Europe/Berlin; default: UTC")
+	flags.DurationVar(&s.Every, "every", 0, "when, as an interval: at the multiples of it since 1970, UTC")
+	flags.DurationVar(&s.Offset, "offset", 0, "this much later than --every says")
+	flags.StringVar(&overlap, "overlap", stet.SkipOverlap.String(), "while a run has not ended: `policy` skip, buffer-one, allow or cancel-previous")
+	flags.StringVar(&catchUp, "catch-up", "1h", "how late an instant may be started; none: however late")
+	flags.StringToStringVar(&tags, "tag", nil, "a tag of the runs, as `KEY=VALUE`")
+	flags.StringToStringVar(&headers, "header", nil, "a header of the runs, as `KEY=VALUE`")
+	flags.BoolVar(&s.Paused, "paused", false, "begin paused")
+	flags.BoolVar(&replace, "replace", false, "change the schedule of the name, if there is one")
+	return cmd
+}
+
+// scheduleTimeout is how long a request waits for the owner's decision.
+const scheduleTimeout = 10 * time.Second
+
+// scheduling calls fn with an engine that decides if no application works on the
+// store.
+func (a *app) scheduling(cmd *cobra.Command, fn func(context.Context, *stet.Engine) error) error {
+	return a.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), scheduleTimeout)
+		defer cancel()
+		err := fn(ctx, e)
+		switch {
+		case errors.Is(err, stet.ErrPending):
+			return hintedError{err, "the request stands until an application works on the store"}
+		case isAny(err, stet.ErrRefused):
+			return conflictError{err}
+		case isAny(err, stet.ErrExists):
+			return hintedError{err, "--replace changes it"}
+		}
+		return noSchedule(err)
+	})
+}
+
+// noSchedule says what to do if there is no schedule of the name.
+func noSchedule(err error) error {
+	if isAny(err, stet.ErrNotFound) {
+		return hintedError{err, "stet schedule ls lists the schedules"}
+	}
+	return err
+}
+
+func (a *app) schedulePauseCommand() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "pause NAME", Short: "let the instants of a schedule pass without a run; runs go on", Args: exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error { return e.PauseSchedule(ctx, args[0], reason) })
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "`text` that is kept with the schedule")
+	return cmd
+}
+
+func (a *app) scheduleResumeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "resume NAME", Short: "let a paused schedule go on; what has passed is skipped", Args: exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error { return e.ResumeSchedule(ctx, args[0]) })
+		},
+	}
+}
+
+func (a *app) scheduleTriggerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "trigger NAME", Short: "start a run now and print its ID", Args: exactly("NAME"),
+		Long: `Starts a run now and prints its ID, also if the schedule is paused. If a run has
+not ended, the overlap policy decides: the run begins later, or it is refused.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
+				id, err := e.TriggerSchedule(ctx, args[0])
+				switch {
+				case err != nil:
+					return err
+				case a.output == formJSON:
+					return a.json(map[string]string{"id": id})
+				}
+				_, err = fmt.Fprintln(a.out, id)
+				return err
+			})
+		},
+	}
+}
+
+func (a *app) scheduleBackfillCommand() *cobra.Command {
+	var from, to string
+	cmd := &cobra.Command{
+		Use: "backfill NAME --from TIME --to TIME", Short: "start the runs of instants that have passed", Args: exactly("NAME"),
+		Long: `Starts the runs of the instants from one time on and before another: all at once if
+runs may overlap, else one after another. An instant whose run is there is not
+started again.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var times [2]time.Time
+			for i, text := range []string{from, to} {
+				at, err := time.Parse(time.RFC3339, text)
+				if err != nil {
+					return usage(fmt.Errorf("--from and --to: expected times like 2026-01-31T12:00:00Z, found %q", text))
+				}
+				times[i] = at
+			}
+			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
+				return e.BackfillSchedule(ctx, args[0], times[0], times[1])
+			})
+		},
+	}
+	cmd.Flags().StringVar(&from, "from", "", "the `time` of the first instant, like 2026-01-31T12:00:00Z")
+	cmd.Flags().StringVar(&to, "to", "", "the `time` before which the last instant is")
+	return cmd
+}
+
+func (a *app) scheduleDeleteCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME", Short: "remove a schedule; runs go on", Aliases: []string{"rm"}, Args: exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error { return e.DeleteSchedule(ctx, args[0]) })
+		},
+	}
+}
+
+// scheduleView is a schedule as JSON.
+type scheduleView struct {
+	Name      string          `json:"name"`
+	Workflow  string          `json:"workflow"`
+	Cron      string          `json:"cron,omitempty"`
+	Zone      string          `json:"zone,omitempty"`
+	EveryMS   int64           `json:"every_ms,omitempty"`
+	OffsetMS  int64           `json:"offset_ms,omitempty"`
+	Overlap   stet.Overlap    `json:"overlap"`
+	CatchUpMS *int64          `json:"catch_up_ms"` // null: however late
+	Input     json.RawMessage `json:"input,omitempty"`
+	Tags      stet.Tags       `json:"tags,omitempty"`
+	Headers   stet.Headers    `json:"headers,omitempty"`
+	Paused    bool            `json:"paused"`
+	PausedAt  *time.Time      `json:"paused_at,omitempty"`
+	Reason    string          `json:"reason,omitempty"`
+	Stalled   string          `json:"stalled,omitempty"`
+	Next      []time.Time     `json:"next"`
+	Running   []string        `json:"running"`
+	Buffered  *time.Time      `json:"buffered,omitempty"`
+	Backfills int             `json:"backfills"`
+	Started   int64           `json:"started"`
+	Skipped   int64           `json:"skipped"`
+	Past      []decisionView  `json:"past,omitempty"`
+}
+
+// decisionView is what became of instants as JSON.
+type decisionView struct {
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	Count  int64     `json:"count"`
+	At     time.Time `json:"at"`
+	Run    string    `json:"run,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+func timePointer(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func viewSchedule(i *stet.ScheduleInfo, past bool) scheduleView {
+	v := scheduleView{
+		Name: i.Name, Workflow: i.Workflow, Cron: i.Schedule.Cron, Zone: i.Schedule.Zone,
+		EveryMS: i.Schedule.Every.Milliseconds(), OffsetMS: i.Schedule.Offset.Milliseconds(), Overlap: i.Schedule.Overlap,
+		Input: valueJSON(i.Input), Tags: i.Schedule.Tags, Headers: i.Schedule.Headers,
+		Paused: i.Schedule.Paused, PausedAt: timePointer(i.PausedAt), Reason: i.PauseReason, Stalled: i.Stalled,
+		Next: append([]time.Time{}, i.Next...), Running: []string{}, Buffered: timePointer(i.Buffered), Backfills: i.Backfills,
+		Started: i.Started, Skipped: i.Skipped,
+	}
+	if i.Schedule.CatchUp != stet.None {
+		ms := i.Schedule.CatchUp.Milliseconds()
+		v.CatchUpMS = &ms
+	}
+	for _, r := range i.Running {
+		v.Running = append(v.Running, r.RunID)
+	}
+	if past {
+		for _, d := range i.Past {
+			v.Past = append(v.Past, decisionView{d.From, d.To, d.Count, d.At, d.RunID, d.Reason})
+		}
+	}
+	return v
+}
+
+// when says when a schedule is due.
+func when(i *stet.ScheduleInfo) string {
+	return printable(i.Schedule.When())
+}
+
+// stateOf says what a schedule is doing.
+func stateOf(i *stet.ScheduleInfo) string {
+	switch {
+	case i.Stalled != "":
+		return "stalled"
+	case i.Schedule.Paused:
+		return "paused"
+	case len(i.Running) > 0:
+		return fmt.Sprintf("%d running", len(i.Running))
+	}
+	return "waits"
+}
+
+func (a *app) scheduleListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "ls", Short: "list schedules, the newest first", Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				list, err := e.Schedules(cmd.Context())
+				if err != nil {
+					return err
+				}
+				g := &grid{headers: []string{"NAME", "WORKFLOW", "WHEN", "OVERLAP", "STATE", "NEXT", "STARTED", "SKIPPED"}}
+				for _, i := range list {
+					switch a.output {
+					case formIDs:
+						_, err = fmt.Fprintln(a.out, i.Name)
+					case formJSON:
+						err = a.json(viewSchedule(i, false))
+					default:
+						next := "-"
+						if len(i.Next) > 0 {
+							next = moment(store.TimeOf(i.Next[0]))
+						}
+						g.add(printable(i.Name), printable(i.Workflow), when(i), i.Schedule.Overlap.String(), stateOf(i), next,
+							fmt.Sprint(i.Started), fmt.Sprint(i.Skipped))
+					}
+					if err != nil {
+						return err
+					}
+				}
+				if a.output == formTable {
+					return a.print(g)
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func (a *app) scheduleShowCommand() *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{
+		Use: "show NAME", Short: "show a schedule: its next instants, and what became of the last ones", Args: exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 0 {
+				return usage(fmt.Errorf("--limit: expected 0 or more, found %d", limit))
+			}
+			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				i, err := e.ScheduleInfo(cmd.Context(), args[0])
+				switch {
+				case err != nil:
+					return noSchedule(err)
+				case a.output == formIDs:
+					for _, r := range i.Running {
+						if _, err := fmt.Fprintln(a.out, r.RunID); err != nil {
+							return err
+						}
+					}
+					return nil
+				}
+				i.Past = i.Past[max(len(i.Past)-limit, 0):]
+				if a.output == formJSON {
+					return a.json(viewSchedule(i, true))
+				}
+				return a.showSchedule(i)
+			})
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", 20, "`number` of the last decisions that are shown, at most 1,000")
+	return cmd
+}
+
+// showSchedule prints a schedule for people.
+func (a *app) showSchedule(i *stet.ScheduleInfo) error {
+	at := func(t time.Time) string { return moment(store.TimeOf(t)) }
+	g := &grid{}
+	g.add("schedule", printable(i.Name))
+	g.add("workflow", printable(i.Workflow))
+	g.add("when", when(i))
+	g.add("overlap", i.Schedule.Overlap.String())
+	catchUp := "however late"
+	if i.Schedule.CatchUp != stet.None {
+		catchUp = i.Schedule.CatchUp.String()
+	}
+	g.add("catch-up", catchUp)
+	g.add("input", short(string(valueJSON(i.Input)), 60))
+	if i.Schedule.Paused {
+		reason := ""
+		if i.PauseReason != "" {
+			reason = ": " + printable(i.PauseReason)
+		}
+		g.add("paused", at(i.PausedAt)+reason)
+	}
+	if i.Stalled != "" {
+		g.add("stalled", short(i.Stalled, 200))
+	}
+	g.add("started", fmt.Sprint(i.Started))
+	g.add("skipped", fmt.Sprint(i.Skipped))
+	for _, r := range i.Running {
+		g.add("running", printable(r.RunID))
+	}
+	if !i.Buffered.IsZero() {
+		g.add("buffered", at(i.Buffered))
+	}
+	if i.Backfills > 0 {
+		g.add("backfills", fmt.Sprint(i.Backfills))
+	}
+	for _, next := range i.Next {
+		g.add("next", at(next))
+	}
+	if err := a.print(g); err != nil || len(i.Past) == 0 {
+		return err
+	}
+	past := &grid{headers: []string{"INSTANT", "TO", "COUNT", "BECAME"}}
+	for _, d := range i.Past {
+		became, to := "skipped: "+d.Reason, ""
+		if d.RunID != "" {
+			became = "run " + printable(d.RunID)
+		}
+		if d.Count > 1 {
+			to = at(d.To)
+		}
+		past.add(at(d.From), to, fmt.Sprint(d.Count), became)
+	}
+	if _, err := fmt.Fprintln(a.out); err != nil {
+		return err
+	}
+	return a.print(past)
+}
