@@ -16,6 +16,8 @@ type stepOptions struct {
 	key    string
 	undo   *undo
 	result reflect.Type // nil: none
+
+	transaction func() transaction // of an attempt of a TxStep; nil: none
 }
 
 // Key makes an operation known by a key instead of by its position among equal
@@ -77,6 +79,16 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 	}
 	body := func(ctx context.Context, b *runner.Body) runner.BodyResult {
 		var value any
+		var tx transaction
+		if o.transaction != nil {
+			tx = o.transaction()
+			ctx = context.WithValue(ctx, transactionKey{}, tx)
+			defer func() {
+				if err := tx.undo(ctx); err != nil {
+					e.log.Warn("rolling back a step's transaction", "step", call.Name, "error", err)
+				}
+			}()
+		}
 		err := e.around(ctx, b, func(ctx context.Context) (err error) {
 			value, err = fn(ctx)
 			return err
@@ -91,9 +103,16 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 		if err != nil {
 			return runner.BodyResult{Failure: encodingFailure(err), Final: true}
 		}
+		if tx != nil {
+			result, err := tx.record(ctx, data)
+			if err != nil {
+				return runner.BodyResult{Failure: e.errors.record(err), Final: final(err, retry.If)}
+			}
+			return result
+		}
 		return runner.BodyResult{Value: data}
 	}
-	data, err := c.branch.Step(runner.Step{Call: call, Func: body, Policy: retry.policy(), Undo: compensation})
+	data, err := c.branch.Step(runner.Step{Call: call, Func: body, Policy: retry.policy(), Undo: compensation, Whole: o.transaction != nil})
 	return data, e.errors.seen(err)
 }
 

@@ -118,8 +118,8 @@ type Transactor[Tx any] interface {
 // Transactors is what a store has, beside or in place of being a [Transactor]
 // itself, that knows transactions of several types.
 type Transactors interface {
-	// TransactorAs sets target, which points to a Transactor of the type that is
-	// asked for, and reports whether the store has one.
+	// TransactorAs sets target, which points to a Transactor or a Recorder of the
+	// type that is asked for, and reports whether the store has one.
 	TransactorAs(target any) bool
 }
 

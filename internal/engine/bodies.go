@@ -258,7 +258,7 @@ func (a *activation) startNext() {
 func (a *activation) execute(b *body) (then sequel) {
 	defer b.cancel(nil)
 	started := a.t.e.time.now()
-	var once sync.Once
+	var once, committing sync.Once
 	end := func(result runner.BodyResult, drive func()) {
 		once.Do(func() {
 			result.Started, result.Ended = started, a.t.e.time.now()
@@ -269,12 +269,19 @@ func (a *activation) execute(b *body) (then sequel) {
 	}
 	elsewhere := func() { go a.driveOn() }
 	limit := newDeadline(a.t.e, b, started, func(f *runner.Failure) {
-		b.cancel(ErrStepTimeout)
-		end(runner.BodyResult{Failure: f}, elsewhere)
+		committing.Do(func() {
+			b.cancel(ErrStepTimeout)
+			end(runner.BodyResult{Failure: f}, elsewhere)
+		})
 	})
 	defer limit.stop()
 	ctx := context.WithValue(b.ctx, attemptKey{}, &Attempt{
 		RunID: a.id, Workflow: a.run.Workflow, Number: b.Attempt, Detail: b.Detail, Headers: a.run.Headers, body: &b.Body, outcome: new(outcome),
+		engine: a.t.e, run: &a.run, lease: a.h.lease, started: started,
+		settle: func() (mine bool) {
+			committing.Do(func() { mine = true })
+			return mine
+		},
 		beat: func(detail []byte) {
 			limit.renew()
 			if detail != nil {
@@ -369,6 +376,12 @@ type Attempt struct {
 
 	body *runner.Body
 
+	engine  *Engine
+	run     *store.Run
+	lease   store.Lease
+	started store.Time
+	settle  func() bool // from now on the attempt's time is not over; false: it was
+
 	beat func(detail []byte)
 
 	outcome *outcome
@@ -399,7 +412,7 @@ func WithoutHeartbeat(ctx context.Context) context.Context {
 	}
 	return context.WithValue(ctx, attemptKey{}, &Attempt{
 		RunID: a.RunID, Workflow: a.Workflow, Number: a.Number, Detail: a.Detail, body: a.body,
-		beat: func([]byte) {}, outcome: a.outcome,
+		beat: func([]byte) {}, outcome: a.outcome, engine: a.engine, run: a.run, lease: a.lease, started: a.started, settle: a.settle,
 	})
 }
 

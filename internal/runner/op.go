@@ -42,7 +42,8 @@ type op struct {
 	deadline store.Time // of a sleep, timer or receive; next attempt of a step
 
 	step    *Step
-	keep    bool // carries a compensation: a cancel waits for its end
+	keep    bool // carries a compensation
+	whole   bool // a cancel waits for its end
 	refused bool // was cancelled while kept: the code sees ErrCancelled
 	removed bool // the code has it no more: its completion is waited for, its outcome is not
 	attempt int  // attempts that have ended
@@ -55,6 +56,8 @@ type op struct {
 	trouble bool       // the run is to be paused for its failures
 	from    store.Time // when the first attempt started
 	until   store.Time // when the last one ended
+
+	recorded *store.Entry // is in the store already, without a completion number
 
 	receive *Receive
 	other   *other // of a child or an awaited run
@@ -224,6 +227,9 @@ func (r *Run) handOver(o *op) {
 	e := store.Entry{State: store.Done, Seq: r.seq, At: r.now, Attempt: o.attempt, Started: o.asked, Ended: r.now, Value: o.value}
 	if o.step != nil {
 		e.Started, e.Ended = o.from, o.until
+	}
+	if rec := o.recorded; rec != nil {
+		e.Attempt, e.Started, e.Ended = rec.Attempt, rec.Started, rec.Ended
 	}
 	if o.keep && o.failure == nil {
 		r.owe(o, r.seq, r.pos)

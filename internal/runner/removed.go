@@ -39,7 +39,7 @@ func (b *Branch) Removed(call Call) {
 	r.nextID++
 	o := &op{
 		run: r, id: r.nextID, loc: location.Loc(last.Loc), kind: last.Kind, rec: last, born: last.Born, asked: r.now,
-		written: true, removed: true, keep: true, in: b.scope().in,
+		written: true, removed: true, keep: true, whole: true, in: b.scope().in,
 	}
 	_ = b.waitOp(call, o) // a cancel: the next operation says so
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -500,6 +501,34 @@ type Body struct {
 	run        *Run
 	generation int
 	born       int64
+	kind       store.Kind
+	owes       bool
+	from       store.Time // when the first attempt started; 0: this is the first
+}
+
+// Entry returns the record of the step's success as the run will write it, but
+// without its completion number, or the failure of a value that is too large. It is
+// safe to call on any goroutine.
+func (b *Body) Entry(started, ended store.Time, value []byte) (store.Entry, *Failure) {
+	if f := b.run.tooLarge(b.Location, value); f != nil {
+		return store.Entry{}, f
+	}
+	if b.from != 0 {
+		started = b.from
+	}
+	return store.Entry{
+		Loc: string(b.Location), Kind: b.kind, State: store.Done, Born: b.born, Attempt: b.Attempt, Owes: b.owes, Generation: b.generation,
+		Started: started, Ended: ended, Value: value,
+	}, nil
+}
+
+// tooLarge returns the failure of a step's result that is too large, or nil.
+func (r *Run) tooLarge(loc location.Loc, value []byte) *Failure {
+	if n := len(value); n > r.limits.Value {
+		return &Failure{Code: CodeTooLarge, Message: fmt.Sprintf(
+			"result of step %s has %d bytes, more than the limit of %d: store it elsewhere and return a reference", loc, n, r.limits.Value)}
+	}
+	return nil
 }
 
 // Key returns the idempotency key of the step. It is safe to call on any
@@ -517,4 +546,7 @@ type BodyResult struct {
 	Never   bool // a failure that is no attempt: the body has not begun
 	Started store.Time
 	Ended   store.Time
+	// Recorded is the step's entry if it is in the store already, written by the
+	// body with Body.Entry, perhaps in a former attempt. Value is its value.
+	Recorded *store.Entry
 }

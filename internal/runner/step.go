@@ -19,6 +19,9 @@ type Step struct {
 	// Undo is the step's compensation, or nil. With one, a cancel waits for the
 	// step's end and records it.
 	Undo *Undo
+	// Whole says that a cancel waits for the step's end in any case: what its body
+	// does may be in the store before the run knows of it.
+	Whole bool
 
 	former int // attempts of former rounds: all were used up, and a person has asked for more
 }
@@ -53,7 +56,7 @@ func (b *Branch) Step(s Step) ([]byte, error) {
 	}
 	x := &stepOp{step: s}
 	o := b.request(&x.op, s.Call, store.KindStep)
-	o.step, o.keep = &x.step, s.Undo != nil
+	o.step, o.keep, o.whole = &x.step, s.Undo != nil, s.Whole || s.Undo != nil
 	b.continueFrom(o)
 	err := b.waitOp(s.Call, o)
 	return o.value, err
@@ -116,6 +119,7 @@ func (r *Run) Bodies() []Body {
 		body := Body{
 			ID: o.id, Location: o.loc, Attempt: o.attempt + 1, Func: o.step.Func,
 			Timeout: o.step.Policy.Timeout, Detail: o.detail, run: r, generation: o.generation, born: o.born,
+			kind: o.kind, owes: o.keep, from: o.from,
 		}
 		if overall := o.step.Policy.Overall; overall > 0 {
 			body.Deadline = o.asked.Add(overall)
@@ -184,14 +188,12 @@ func (r *Run) attemptEnded(a arrival) {
 	if o.from == 0 {
 		o.from = result.Started
 	}
-	if n := len(result.Value); n > r.limits.Value {
-		result.Final = true
-		result.Failure = &Failure{Code: CodeTooLarge, Message: fmt.Sprintf(
-			"result of step %s has %d bytes, more than the limit of %d: store it elsewhere and return a reference", o.loc, n, r.limits.Value)}
+	if f := r.tooLarge(o.loc, result.Value); f != nil {
+		result.Final, result.Failure = true, f
 	}
 	if result.Failure == nil {
 		delete(r.bodies, o.id)
-		o.value = result.Value
+		o.value, o.recorded = result.Value, result.Recorded
 		r.handOver(o)
 		return
 	}

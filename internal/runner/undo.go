@@ -351,7 +351,7 @@ func (r *Run) dropCode() {
 		}
 		for _, o := range b.wait.ops {
 			switch {
-			case o.keep && !o.settled:
+			case o.whole && !o.settled:
 				o.cancelKept()
 				r.undo.last = append(r.undo.last, o)
 			case !o.lasting():

@@ -81,7 +81,7 @@ func (w *wait) cancel() {
 		return
 	}
 	for _, o := range w.ops {
-		if o.keep {
+		if o.whole {
 			o.cancelKept()
 			return
 		}

@@ -97,15 +97,37 @@ var (
 )
 
 // scanEntry reads a row of entryColumns and a value, and what comes before.
-func scanEntry(scan func(...any) error, before ...any) (store.Entry, error) {
-	var kind, state, seq, born, at, wake, attempt, started, ended, size, generation int64
-	var owes bool
-	var loc, val []byte
-	err := scan(append(before, &loc, &kind, &state, &seq, &born, &at, &wake, &attempt, &owes, &started, &ended, &size, &generation, &val)...)
-	return store.Entry{
-		Loc: string(loc), Kind: store.Kind(kind), State: store.EntryState(state), Seq: seq, Born: born, At: store.Time(at), Wake: store.Time(wake),
-		Attempt: int(attempt), Owes: owes, Generation: int(generation), Started: store.Time(started), Ended: store.Time(ended), Value: val, Size: int(size),
-	}, err
+func scanEntry(scan func(...any) error, before ...any) (e store.Entry, err error) {
+	err = scan(append(before, entryDest(&e)...)...)
+	return e, err
+}
+
+// entryDest is where a row of entryColumns and a value is read to.
+func entryDest(e *store.Entry) []any {
+	return []any{(*locText)(&e.Loc), (*uint8)(&e.Kind), (*uint8)(&e.State), &e.Seq, &e.Born, (*int64)(&e.At), (*int64)(&e.Wake), &e.Attempt, &e.Owes,
+		(*int64)(&e.Started), (*int64)(&e.Ended), &e.Size, &e.Generation, &e.Value}
+}
+
+// locText reads bytes as a text.
+type locText string
+
+// Scan implements sql.Scanner.
+func (l *locText) Scan(src any) error {
+	switch v := src.(type) {
+	case []byte:
+		*l = locText(v)
+	case string:
+		*l = locText(v)
+	default:
+		return fmt.Errorf("expected bytes, found %T", src)
+	}
+	return nil
+}
+
+// ScanBytes implements pgtype.BytesScanner.
+func (l *locText) ScanBytes(v []byte) error {
+	*l = locText(v)
+	return nil
 }
 
 // encodeOrigin returns the stored form of an origin: the seed, the hash of the

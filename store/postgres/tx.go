@@ -26,11 +26,15 @@ var _ store.Transactors = (*Store)(nil)
 // TransactorAs implements store.Transactors: the Store knows pgx.Tx, and *sql.Tx of
 // any driver for Postgres.
 func (s *Store) TransactorAs(target any) bool {
-	t, ok := target.(*store.Transactor[*sql.Tx])
-	if ok {
+	switch t := target.(type) {
+	case *store.Transactor[*sql.Tx]:
 		*t = sqlTransactor{s}
+	case *store.Recorder[*sql.Tx]:
+		*t = sqlTransactor{s}
+	default:
+		return false
 	}
-	return ok
+	return true
 }
 
 type sqlTransactor struct{ s *Store }

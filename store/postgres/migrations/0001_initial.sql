@@ -222,7 +222,10 @@ BEGIN -- what an exception takes back
 				AS e(turn, loc, kind, state, seq, born, at, wake, attempt, owes, started, ended, gen, val)
 			ON CONFLICT (run_no, incarnation, loc) DO UPDATE SET kind=excluded.kind, state=excluded.state, seq=excluded.seq, born=excluded.born,
 				at=excluded.at, wake=excluded.wake, attempt=excluded.attempt, owes=excluded.owes, started=excluded.started, ended=excluded.ended,
-				size=excluded.size, generation=excluded.generation, val=excluded.val WHERE old.state IN (1,4);
+				size=excluded.size, generation=excluded.generation, val=excluded.val
+			WHERE old.state IN (1,4) OR old.seq=0 AND excluded.seq>0 AND old.state=excluded.state AND old.kind=excluded.kind AND old.born=excluded.born
+				AND old.wake=excluded.wake AND old.attempt=excluded.attempt AND old.owes=excluded.owes AND old.started=excluded.started
+				AND old.ended=excluded.ended AND old.generation=excluded.generation AND old.val IS NOT DISTINCT FROM excluded.val;
 		GET DIAGNOSTICS n = ROW_COUNT;
 		IF n<>cardinality(e_loc) THEN RAISE EXCEPTION 'a final entry' USING ERRCODE='ST001'; END IF;
 	END IF;

@@ -1,0 +1,297 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+	"github.com/stet-run/stet/store/postgres"
+)
+
+// ledger is the application's table of the tests.
+func ledger(t testing.TB, dsn string) (*pgxpool.Pool, func(run string) int) {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	if _, err := pool.Exec(t.Context(), "CREATE TABLE IF NOT EXISTS ledger (run text NOT NULL, part int NOT NULL)"); err != nil {
+		t.Fatal(err)
+	}
+	return pool, func(run string) (n int) {
+		if err := pool.QueryRow(context.Background(), "SELECT count(*) FROM ledger WHERE run=$1", run).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+}
+
+// serve runs an engine until the test ends.
+func serve(t testing.TB, s *postgres.Store, workflows ...stet.Definition) *stet.Engine {
+	t.Helper()
+	e, err := stet.New(stet.Config{Store: s, Workflows: workflows, Poll: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+var quick = stet.Retry{First: time.Millisecond, Max: time.Millisecond}
+
+// TestTxStep writes with both kinds of transactions: what a failed attempt, one that
+// panics, and one whose result cannot be encoded have written is gone, and of the
+// last attempt it is there once, with the step's result.
+func TestTxStep(t *testing.T) {
+	dsn, schema := servers.SharedPostgres(t)
+	s := open(t, dsn, postgres.Schema(schema), postgres.Lossy())
+	pool, rows := ledger(t, dsn)
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() }) // nothing is written with it any more
+	attempts := map[string]*atomic.Int64{"pgx": {}, "sql": {}}
+	body := func(kind string, insert func() error) (string, error) {
+		if err := insert(); err != nil {
+			return "", err
+		}
+		switch attempts[kind].Add(1) {
+		case 1:
+			return "", errors.New("not yet")
+		case 2:
+			panic("not yet")
+		}
+		return "done by " + kind, nil
+	}
+	flow := stet.Define("ledger", func(ctx stet.Context, run string) (string, error) {
+		first, err := stet.TxStep(ctx, "pgx", pool.Begin, func(ctx context.Context, tx pgx.Tx) (string, error) {
+			return body("pgx", func() error { _, err := tx.Exec(ctx, "INSERT INTO ledger VALUES ($1, 1)", run); return err })
+		}, quick)
+		if err != nil {
+			return "", err
+		}
+		begin := func(ctx context.Context) (*sql.Tx, error) { return db.BeginTx(ctx, nil) }
+		second, err := stet.TxStep(ctx, "sql", begin, func(ctx context.Context, tx *sql.Tx) (string, error) {
+			return body("sql", func() error { _, err := tx.ExecContext(ctx, "INSERT INTO ledger VALUES ($1, 2)", run); return err })
+		}, quick)
+		return first + ", " + second, err
+	})
+	e := serve(t, s, flow)
+	run, err := flow.Start(t.Context(), e, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := run.Wait(t.Context()); err != nil || got != "done by pgx, done by sql" {
+		t.Errorf("got %q: %v", got, err)
+	}
+	if n := rows(schema); n != 2 {
+		t.Errorf("%d rows are there", n)
+	}
+}
+
+// TestTxStepNeedsItsStore: a store that knows no such transactions refuses for good.
+func TestTxStepNeedsItsStore(t *testing.T) {
+	flow := stet.Define("nowhere", func(ctx stet.Context, _ int) (int, error) {
+		return stet.TxStep(ctx, "x", func(context.Context) (pgx.Tx, error) { return nil, nil }, func(context.Context, pgx.Tx) (int, error) { return 1, nil })
+	})
+	e, err := stet.New(stet.Config{Store: memory.New(), Workflows: []stet.Definition{flow}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	run, err := flow.Start(ctx, e, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed *stet.StepError
+	if _, err := run.Wait(ctx); !errors.As(err, &failed) || failed.Attempts != 1 {
+		t.Errorf("got %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTxStepTimeout: an attempt whose time is over commits nothing, although its
+// body goes on to the end.
+func TestTxStepTimeout(t *testing.T) {
+	dsn, schema := servers.SharedPostgres(t)
+	s := open(t, dsn, postgres.Schema(schema), postgres.Lossy())
+	pool, rows := ledger(t, dsn)
+	var attempt atomic.Int64
+	release, ended := make(chan struct{}), make(chan struct{})
+	flow := stet.Define("slow", func(ctx stet.Context, run string) (int64, error) {
+		return stet.TxStep(ctx, "slow", func(context.Context) (pgx.Tx, error) { return pool.Begin(context.Background()) },
+			func(ctx context.Context, tx pgx.Tx) (int64, error) {
+				n := attempt.Add(1)
+				_, err := tx.Exec(context.Background(), "INSERT INTO ledger VALUES ($1, $2)", run, n)
+				if n == 1 {
+					<-release // and does not listen
+					defer close(ended)
+				}
+				return n, err
+			}, stet.Retry{First: time.Millisecond, Timeout: 100 * time.Millisecond})
+	})
+	e := serve(t, s, flow)
+	run, err := flow.Start(t.Context(), e, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := run.Wait(t.Context()); err != nil || got < 2 {
+		t.Errorf("got %d: %v", got, err)
+	}
+	close(release)
+	<-ended
+	if n := rows(schema); n != 1 {
+		t.Errorf("%d rows are there", n)
+	}
+}
+
+const killedRun = "killed"
+
+// killable is the workflow that is killed.
+func killable(pool *pgxpool.Pool) *stet.Workflow[int, int] {
+	return stet.Define("killable", func(ctx stet.Context, n int) (int, error) {
+		return stet.TxStep(ctx, "write", pool.Begin, func(ctx context.Context, tx pgx.Tx) (int, error) {
+			for part := range 2 {
+				if _, err := tx.Exec(ctx, "INSERT INTO ledger VALUES ($1, $2)", fmt.Sprint(killedRun, n), part); err != nil {
+					return 0, err
+				}
+			}
+			return n, nil
+		}, quick)
+	})
+}
+
+// TestMain is also the process that TestTxStepKilled kills.
+func TestMain(m *testing.M) {
+	if dsn := os.Getenv("STET_CHILD_STORE"); dsn != "" {
+		if err := work(dsn, os.Getenv("STET_CHILD_POOL")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// work executes killable until it is killed.
+func work(storeDSN, poolDSN string) error {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, poolDSN)
+	if err != nil {
+		return err
+	}
+	s, err := postgres.Open(ctx, storeDSN)
+	if err != nil {
+		return err
+	}
+	e, err := stet.New(stet.Config{Store: s, Workflows: []stet.Definition{killable(pool)}, LeaseTTL: time.Second, Poll: 50 * time.Millisecond})
+	if err != nil {
+		return err
+	}
+	return e.Run(ctx)
+}
+
+// TestTxStepKilled kills the process that executes a transactional step when the
+// server has carried out the first, the second, … of all that the step's connection
+// asks for, up to its commit, and before it is told. Another process goes on: the
+// rows of the step are there exactly once, and the run has its result.
+func TestTxStepKilled(t *testing.T) {
+	server := servers.NewPostgres(t)
+	pool, rows := ledger(t, server.DSN())
+	s := open(t, server.DSN())
+	client, err := stet.New(stet.Config{Store: s, Poll: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Register(t.Context(), store.Node{ID: "first", Boot: "1", Workflows: []string{"killable"}}); err != nil {
+		t.Fatal(err) // so that it can be started before there is a process for it
+	}
+	flow := killable(pool)
+	killed := 0
+	for n := 0; ; n++ {
+		proxy := servers.NewProxy(t, server.Addr())
+		hold := proxy.Hold(n)
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), "STET_CHILD_STORE="+server.DSN(), "STET_CHILD_POOL="+server.TCP(proxy.Addr()))
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		run, err := flow.Start(t.Context(), client, n, stet.ID(fmt.Sprintf("run-%d", n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			got, err := run.Wait(context.WithoutCancel(t.Context()))
+			if err == nil && got != n {
+				err = fmt.Errorf("got %d", got)
+			}
+			ended <- err
+		}()
+		over := false
+		select {
+		case <-hold.Held:
+			killed++
+		case err := <-ended:
+			over = true // there are not so many answers
+			if err != nil {
+				t.Errorf("after answer %d: %v", n, err)
+			}
+		}
+		if err := child.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = child.Wait() // it was killed
+		if over {
+			break
+		}
+		hold.Go()
+		proxy.Cut()
+		second := exec.Command(os.Args[0])
+		second.Env = append(os.Environ(), "STET_CHILD_STORE="+server.DSN(), "STET_CHILD_POOL="+server.DSN())
+		if err := second.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("after answer %d: %v", n, err)
+		}
+		if err := second.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = second.Wait() // it was killed
+		if found := rows(fmt.Sprint(killedRun, n)); found != 2 {
+			t.Errorf("killed after answer %d, the step's rows are there %d times; expected 2 of one attempt", n, found)
+		}
+	}
+	if killed < 5 {
+		t.Errorf("the process was killed at %d places; expected the begin, two inserts, the record and the commit at least", killed)
+	}
+}
