@@ -8,16 +8,18 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// answered are the kinds of items that are no letters, as a list in SQL.
-var answered = func() string {
-	var list []string
+// noLetters are the kinds of items that are no letters.
+var noLetters = func() (list []int64) {
 	for kind := store.ItemKind(1); kind < 255; kind++ {
-		if !kind.Letter() {
-			list = append(list, fmt.Sprint(int(kind)))
+		if kind.Valid() && !kind.Letter() {
+			list = append(list, int64(kind))
 		}
 	}
-	return "(" + strings.Join(list, ",") + ")"
+	return list
 }()
+
+// answered is noLetters in SQL.
+var answered = strings.NewReplacer("[", "(", "]", ")", " ", ",").Replace(fmt.Sprint(noLetters))
 
 // bury makes dead letters of what a run that ends leaves behind, or discards it.
 func (t *committing) bury(run store.RunNo, discard bool) error {

@@ -191,7 +191,7 @@ func (u *usual) call(floor int64, test any) (string, []any) {
 		verdicts[i].Verdict = store.Committed
 	}
 	grps, slots, epochs := leaseArrays(u.leases)
-	c.add("text text bigint bytea bigint bigint", u.b.Node, u.b.Boot, u.b.No, encodeVerdicts(verdicts), floor, test)
+	c.add("text text bigint bytea bigint bigint bigint[]", u.b.Node, u.b.Boot, u.b.No, encodeVerdicts(verdicts), floor, test, noLetters)
 	c.add("text[] bigint[] bigint[]", grps, slots, epochs)
 	c.add("bigint[] text[] bigint[] bigint[]", list(u.turns.run), list(u.turns.grp), list(u.turns.slot), list(u.turns.inc))
 	p := &u.updates

@@ -175,10 +175,11 @@ CREATE TABLE stet.audit (
 -- documentation. Arrays with the same first letter are columns of one list: l
 -- leases, t turns, u updates of some of these, e entries, s items that were seen, c
 -- that were consumed, r runs to be started, i items to be sent. x_turn is the place of
--- the turn in t, 0 for a command of the batch. It returns the numbers of the runs and
+-- the turn in t, 0 for a command of the batch. p_answered are the kinds of items that
+-- are no letters. It returns the numbers of the runs and
 -- items, in the order of the lists, the items whose runs it has claimed, and the time.
 CREATE FUNCTION stet.commit_1(
-	p_node text, p_boot text, p_no bigint, p_verdicts bytea, p_floor bigint, p_test bigint,
+	p_node text, p_boot text, p_no bigint, p_verdicts bytea, p_floor bigint, p_test bigint, p_answered bigint[],
 	l_grp text[], l_slot bigint[], l_epoch bigint[],
 	t_run bigint[], t_grp text[], t_slot bigint[], t_inc bigint[],
 	u_turn bigint[], u_status bigint[], u_marks bigint[], u_wake bigint[], u_reason bytea[], u_build bytea[], u_clear boolean[], u_alone boolean[],
@@ -199,7 +200,6 @@ AS $$
 DECLARE
 	n bigint;
 	others bigint;
-	answered CONSTANT smallint[] := ARRAY[3,4,5,7,8,10,11,12,13];
 BEGIN
 BEGIN -- what an exception takes back
 	UPDATE stet.nodes SET batch_no=p_no, verdicts=p_verdicts WHERE node=p_node AND boot=p_boot AND batch_no<p_no;
@@ -274,7 +274,7 @@ BEGIN -- what an exception takes back
 				WHERE u.status IN (4,5,6) AND i.run_no=t_run[u.turn] AND i.kind=8 AND i.verdict IS NULL;
 			UPDATE stet.inbox i SET state=CASE WHEN u.discard THEN 3 ELSE 4 END, val=CASE WHEN NOT u.discard THEN i.val END,
 				headers=CASE WHEN NOT u.discard THEN i.headers END FROM unnest(u_turn, u_status, u_discard) AS u(turn, status, discard)
-				WHERE u.status IN (4,5,6) AND i.run_no=t_run[u.turn] AND i.state<3 AND i.kind<>ALL(answered);
+				WHERE u.status IN (4,5,6) AND i.run_no=t_run[u.turn] AND i.state<3 AND i.kind<>ALL(p_answered);
 		END IF;
 	END IF;
 
