@@ -18,7 +18,8 @@ func (a *app) exportCommand() *cobra.Command {
 		Use:   "export RUN",
 		Short: "write a run with its history and inbox as a file, to standard output",
 		Long: `Writes a run with its history and what its inbox holds as JSON, all values
-included. The file can be replayed against any later code: by the application's own
+included and in clear text: keep it as carefully as what it tells of. A run with
+values that cannot be opened (see STET_KEYS) is not written. The file can be replayed against any later code: by the application's own
 check (see stet help check) and by stettest.Replay in go test.`,
 		Args: exactly("RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -96,7 +96,7 @@ func exitCode(err error) int {
 	switch {
 	case isAny(err, stet.ErrNotFound, stet.ErrUnknownWorkflow):
 		return exitNotFound
-	case conflict, isAny(err, stet.ErrExists, stet.ErrTerminal, stet.ErrAlreadyResolved, stet.ErrKeyUsed):
+	case conflict, isAny(err, stet.ErrExists, stet.ErrTerminal, stet.ErrRefused, stet.ErrAlreadyResolved, stet.ErrKeyUsed):
 		return exitConflict
 	case wrong, isAny(err, stet.ErrInvalid, stet.ErrTooLarge, store.ErrInvalid, store.ErrBadCursor):
 		return exitUsage

@@ -269,12 +269,12 @@ func TestCancelOfACompositeOverOthersBranches(t *testing.T) {
 				}
 				var others *Future
 				if !own {
-					others = b.Go(at("work"), work)
+					others = b.Go(at("side"), work)
 				}
 				waits := b.Go(at("waits"), func(b *Branch) (any, error) {
 					f := others
 					if own {
-						f = b.Go(at("work"), work)
+						f = b.Go(at("side"), work)
 					}
 					_, err := b.Compose(at("all"), All, []*Future{f})
 					trace = append(trace, fmt.Sprint("composite: ", err))
@@ -287,9 +287,9 @@ func TestCancelOfACompositeOverOthersBranches(t *testing.T) {
 			h.play()
 			h.end("stop/s", "")
 			want := []string{"composite: cancelled", "race ends"}
-			place := "work/clean"
+			place := "side/clean"
 			if own {
-				want, place = nil, "waits/work/clean"
+				want, place = nil, "waits/side/clean"
 			}
 			if !slices.Equal(trace, want) {
 				t.Fatalf("at the cancel: %q, want %q", trace, want)

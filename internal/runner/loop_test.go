@@ -580,7 +580,7 @@ func TestWhatALoopLeavesInMemory(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
 		b.Go(at("aside"), func(b *Branch) (any, error) { return receive(b, "mail", 0) }) // waits longer than all others
 		err := b.Loop(Loop{Call: at("poll"), Every: 10, Keep: 5, State: []byte("s"), Body: func(n int64, state []byte) ([]byte, bool, error) {
-			done := b.Go(at("work"), func(b *Branch) (any, error) { return step(b, "fetch") })
+			done := b.Go(at("aside"), func(b *Branch) (any, error) { return step(b, "fetch") })
 			_, err := b.Select(at("select"), []Case{
 				{Future: done},
 				{Timer: &Timer{Call: at("late"), At: b.Now().Add(time.Hour)}},
@@ -592,7 +592,7 @@ func TestWhatALoopLeavesInMemory(t *testing.T) {
 	})
 	h.play()
 	for n := range 5000 {
-		h.end(fmt.Sprintf("poll/~%d/work/fetch", n), "v")
+		h.end(fmt.Sprintf("poll/~%d/aside/fetch", n), "v")
 		r := h.r
 		if n < 500 {
 			continue
