@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
+	"github.com/stet-run/stet/store/redis"
 	"github.com/stet-run/stet/store/sqlite"
 )
 
@@ -68,13 +69,34 @@ var backends = []*backend{
 			return list, err
 		},
 	},
+	{
+		schemes: redisSchemes,
+		open: func(ctx context.Context, url string, log *slog.Logger) (store.Store, error) {
+			return redis.OpenContext(ctx, url, redis.Logger(log))
+		},
+		schema: func(ctx context.Context, url string) (int, int, error) {
+			status, err := redis.ReadSchema(ctx, url)
+			return status.Store, status.Latest, err
+		},
+		doctor: func(ctx context.Context, s store.Store) ([]finding, error) {
+			found, err := s.(*redis.Store).Doctor(ctx)
+			list := make([]finding, len(found))
+			for i, f := range found {
+				list[i] = finding(f)
+			}
+			return list, err
+		},
+	},
 }
+
+// redisSchemes are those of URLs of Redis and Valkey servers.
+var redisSchemes = []string{"redis", "rediss", "valkey", "valkeys", "unix"}
 
 // backend returns the kind of store that --db names, and its address.
 func (a *app) backend() (*backend, string, error) {
 	address, isSQLite := strings.CutPrefix(a.db, "sqlite:")
 	if a.db == "" || address == "" {
-		return nil, "", usage(errors.New("no store given: use --db FILE or --db postgres://HOST/DATABASE, or set STET_DB"))
+		return nil, "", usage(errors.New("no store given: use --db FILE, --db postgres://HOST/DATABASE or --db redis://HOST, or set STET_DB"))
 	}
 	scheme, _, isURL := strings.Cut(address, "://")
 	if !isURL || isSQLite {

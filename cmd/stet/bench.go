@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -97,9 +98,12 @@ func (a *app) benchPlace(cfg *bench.Config) error {
 	if err != nil {
 		return err
 	}
-	if kind.isFile() {
+	switch {
+	case kind.isFile():
 		cfg.File = address
-	} else {
+	case slices.Equal(kind.schemes, redisSchemes):
+		cfg.Redis = address
+	default:
 		cfg.Postgres = address
 	}
 	return nil

@@ -22,9 +22,9 @@ type app struct {
 
 const long = `stet sees and steers the workflows of a store.
 
-The store is an SQLite file or a Postgres database, given with --db FILE or
---db postgres://USER@HOST/DATABASE, or in STET_DB. An application may work on it
-at the same time. If none does, stet itself decides what needs no code: to
+The store is an SQLite file, a Postgres database or a Redis server, given with
+--db FILE, --db postgres://USER@HOST/DATABASE or --db redis://HOST, or in STET_DB.
+An application may work on it at the same time. If none does, stet itself decides what needs no code: to
 terminate, pause and resume runs, to cancel one that has never run or is paused,
 to retry, rewind and edit one that is stopped.
 
@@ -94,7 +94,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkOutput() },
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.db, "db", os.Getenv("STET_DB"), "the store: an SQLite `file` or the URL of a Postgres database; default: $STET_DB")
+	flags.StringVar(&a.db, "db", os.Getenv("STET_DB"), "the store: an SQLite `file` or the URL of a Postgres database or Redis server; default: $STET_DB")
 	flags.Lookup("db").DefValue = "" // of the environment; the text says so
 	flags.StringVarP(&a.output, "output", "o", formTable, "`form` of what is printed: table, json or ids")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })

@@ -49,7 +49,6 @@ var _ store.Store = (*Store)(nil)
 type numbers struct{ runs, items atomic.Int64 }
 
 type config struct {
-	url      string
 	prefix   string
 	slots    int
 	parts    int
@@ -112,19 +111,9 @@ func Open(url string, opts ...Option) (*Store, error) {
 
 // OpenContext is Open with a context for reaching the server.
 func OpenContext(ctx context.Context, url string, opts ...Option) (*Store, error) {
-	cfg := config{url: url, prefix: "stet", slots: defaultSlots, parts: 1, log: slog.Default(), seen: &numbers{}}
-	option, err := parse(&cfg, url)
+	cfg, option, err := configure(url, opts)
 	if err != nil {
 		return nil, err
-	}
-	for _, opt := range opts {
-		opt(&cfg)
-	}
-	if strings.ContainsAny(cfg.prefix, "{}") || cfg.prefix == "" || len(cfg.prefix) > 100 {
-		return nil, fmt.Errorf("open %s: %w: expected a prefix of 1 to 100 bytes without braces, found %q", redact(url), store.ErrInvalid, cfg.prefix)
-	}
-	if cfg.slots < 1 || cfg.slots > maxSlots {
-		return nil, fmt.Errorf("open %s: %w: expected 1 to %d slots, found %d", redact(url), store.ErrInvalid, maxSlots, cfg.slots)
 	}
 	client, err := rueidis.NewClient(option)
 	if err != nil {
@@ -138,6 +127,25 @@ func OpenContext(ctx context.Context, url string, opts ...Option) (*Store, error
 		return nil, errors.Join(fmt.Errorf("open %s: %w", redact(url), err), s.Close())
 	}
 	return s, nil
+}
+
+// configure returns the configuration of a store and of its client.
+func configure(url string, opts []Option) (config, rueidis.ClientOption, error) {
+	cfg := config{prefix: "stet", slots: defaultSlots, parts: 1, log: slog.Default(), seen: &numbers{}}
+	option, err := parse(&cfg, url)
+	if err != nil {
+		return cfg, option, err
+	}
+	for _, opt := range opts {
+		opt(&cfg)
+	}
+	if strings.ContainsAny(cfg.prefix, "{}") || cfg.prefix == "" || len(cfg.prefix) > 100 {
+		return cfg, option, fmt.Errorf("open %s: %w: expected a prefix of 1 to 100 bytes without braces, found %q", redact(url), store.ErrInvalid, cfg.prefix)
+	}
+	if cfg.slots < 1 || cfg.slots > maxSlots {
+		return cfg, option, fmt.Errorf("open %s: %w: expected 1 to %d slots, found %d", redact(url), store.ErrInvalid, maxSlots, cfg.slots)
+	}
+	return cfg, option, nil
 }
 
 // parse reads the URL, of which the client does not know the parameter prefix.

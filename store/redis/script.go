@@ -64,6 +64,7 @@ var (
 	parentsScript  = newScript("parents", true, "keeps")
 	currentScript  = newScript("current", true)
 	openScript     = newScript("open", false)
+	doctorScript   = newScript("doctor", true, "inbox")
 	numbersScript  = newScript("numbers", true)
 )
 

@@ -32,6 +32,9 @@ type Config struct {
 	// Postgres is the address of the server of a store in Postgres; "" for others.
 	// Raw measures in its database.
 	Postgres string
+	// Redis is the URL of the server of a store in Redis; "" for others. Raw
+	// measures on it.
+	Redis string
 	// Workload is one of Workloads, or "all".
 	Workload string
 	// Runs, Steps and Concurrency size the workload; 0: what it has by default.
@@ -174,7 +177,7 @@ func (cfg *Config) check(names []string) error {
 			bad("%s: expected 1 or more, found %d", f.name, f.value)
 		}
 	}
-	if cfg.Raw && cfg.File == "" && cfg.Postgres == "" {
+	if cfg.Raw && cfg.File == "" && cfg.Postgres == "" && cfg.Redis == "" {
 		bad("raw: expected a store whose driver can be measured, found %s", cfg.DB)
 	}
 	if cfg.Workload == "replay" && (cfg.File == "" || cfg.Child == nil) {

@@ -38,8 +38,11 @@ type rawDriver interface {
 // openRaw makes a table beside the store's, with the store's durability. close
 // removes it.
 func openRaw(ctx context.Context, cfg *Config) (rawDriver, error) {
-	if cfg.Postgres != "" {
+	switch {
+	case cfg.Postgres != "":
 		return openRawPostgres(ctx, cfg.Postgres)
+	case cfg.Redis != "":
+		return openRawRedis(ctx, cfg.Redis)
 	}
 	return openRawTable(cfg.File)
 }
