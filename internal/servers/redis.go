@@ -157,3 +157,102 @@ func SharedRedis(t testing.TB) (url, prefix string) {
 	need(t, sharedRedis.err)
 	return sharedRedis.url, fmt.Sprintf("t%d-%d-%d", os.Getpid(), time.Now().UnixNano(), prefixes.Add(1))
 }
+
+// RedisCluster is a cluster of six servers: three masters, each with a replica.
+type RedisCluster struct {
+	Servers []*Redis
+}
+
+// NewRedisCluster starts a cluster. It ends with the test.
+func NewRedisCluster(t testing.TB, settings ...string) *RedisCluster {
+	t.Helper()
+	c := &RedisCluster{}
+	for range 6 {
+		c.Servers = append(c.Servers, NewRedis(t, append([]string{"cluster-enabled yes", "cluster-node-timeout 1000", "cluster-config-file nodes.conf"}, settings...)...))
+	}
+	args := []string{"--cluster", "create"}
+	for _, r := range c.Servers {
+		args = append(args, r.Addr())
+	}
+	if _, err := c.Servers[0].Command(append(args, "--cluster-replicas", "1", "--cluster-yes")...); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range c.Servers {
+		r.until(t, "a cluster that is whole", func() bool {
+			info, err := r.Command("cluster", "info")
+			return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:6")
+		})
+		r.until(t, "replicas that follow", func() bool {
+			info, err := r.Command("info", "replication")
+			return err == nil && (strings.Contains(info, "role:master") || strings.Contains(info, "master_link_status:up"))
+		})
+	}
+	return c
+}
+
+// URL returns the address of the cluster, by two of its servers.
+func (c *RedisCluster) URL() string { return c.Servers[0].URL() + "?addr=" + c.Servers[1].Addr() }
+
+// Masters returns the servers that are masters now.
+func (c *RedisCluster) Masters() []*Redis {
+	var list []*Redis
+	for _, r := range c.Servers {
+		if info, err := r.Command("info", "replication"); err == nil && strings.Contains(info, "role:master") {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// RedisSentinel is a master with a replica, and a sentinel that watches over them
+// under the name "stet".
+type RedisSentinel struct {
+	Master, Replica, Sentinel *Redis
+}
+
+// NewRedisSentinel starts a master, a replica and a sentinel. They end with the test.
+func NewRedisSentinel(t testing.TB, settings ...string) *RedisSentinel {
+	t.Helper()
+	s := &RedisSentinel{Master: NewRedis(t, settings...)}
+	s.Replica = NewRedis(t, append([]string{"replicaof 127.0.0.1 " + strconv.Itoa(s.Master.port)}, settings...)...)
+	s.Replica.until(t, "a replica that follows", func() bool {
+		info, err := s.Replica.Command("info", "replication")
+		return err == nil && strings.Contains(info, "master_link_status:up")
+	})
+	s.Sentinel = &Redis{program: s.Master.program}
+	var err error
+	if s.Sentinel.dir, err = folder("sentinel"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeRedis(t, s.Sentinel) })
+	if s.Sentinel.port, err = port(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(s.Sentinel.dir, "sentinel.conf")
+	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor stet 127.0.0.1 %d 1\nsentinel down-after-milliseconds stet 500\nsentinel failover-timeout stet 2000\n",
+		s.Sentinel.port, s.Sentinel.dir, s.Master.port)
+	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), own(file)); err != nil {
+		t.Fatal(err)
+	}
+	if s.Sentinel.process, err = start(s.Sentinel.dir, "KILL", "+monitor master", s.Sentinel.program, file, "--sentinel"); err != nil {
+		t.Fatal(err)
+	}
+	s.Sentinel.until(t, "a sentinel that knows the replica", func() bool {
+		info, err := s.Sentinel.Command("info", "sentinel")
+		return err == nil && strings.Contains(info, "status=ok") && strings.Contains(info, "slaves=1")
+	})
+	return s
+}
+
+// URL returns the address of the sentinel, and the name that it watches.
+func (s *RedisSentinel) URL() string { return s.Sentinel.URL() + "?master_set=stet" }
+
+// until asks again and again until something is so.
+func (r *Redis) until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(readyLimit); !is(); time.Sleep(20 * time.Millisecond) { // other processes cannot be waited for
+		if time.Now().After(limit) {
+			t.Fatalf("after %s there is not %s:\n%s", readyLimit, what, r.Log())
+		}
+	}
+}

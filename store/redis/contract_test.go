@@ -58,7 +58,7 @@ func (h *harness) Kill(t testing.TB, s store.Store) bool {
 // one slot, with all slots in one part, and with parts.
 func TestContract(t *testing.T) {
 	t.Run("OneSlot", func(t *testing.T) { storetest.Run(t, openWith(redis.Slots(1))) })
-	t.Run("Slots", func(t *testing.T) { storetest.Run(t, storetest.Spread(openWith(), 256)) })
+	t.Run("Slots", func(t *testing.T) { storetest.RunCases(t, storetest.Spread(openWith(), 256)) })
 	t.Run("Parts", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
 			return storetest.Spread(openWith(redis.Slots(7), redis.Spread(), redis.SameNumbers()), 7)(t, clock)

@@ -6,3 +6,6 @@ func SameNumbers() Option {
 	seen := &numbers{}
 	return func(c *config) { c.seen = seen }
 }
+
+// SlotOf returns the slot of a run's ID.
+func SlotOf(s *Store, id string) int { return s.slotOf(id) }

@@ -25,11 +25,14 @@ func (c *committing) deliver(ctx context.Context, posts []post) error {
 	if len(posts) == 0 {
 		return nil
 	}
-	for round := 0; len(posts) > 0; round++ {
+	for len(posts) > 0 {
 		next, err := c.round(ctx, posts)
 		if err != nil {
-			c.relay.later(posts)
-			c.cfg.log.Warn("what was sent to other slots is delivered later", "error", err)
+			// Something else of a pair may have to come first.
+			if err := c.flushAll(ctx, posts); err != nil {
+				c.relay.later(posts)
+				c.cfg.log.Warn("what was sent to other slots is delivered later", "error", err)
+			}
 			break
 		}
 		posts = next // answers of the store to the senders
@@ -40,6 +43,20 @@ func (c *committing) deliver(ctx context.Context, posts []post) error {
 			if sends[k].Outcome == 0 {
 				c.result.Turns[i].Sends = sends[:k]
 				break
+			}
+		}
+	}
+	return nil
+}
+
+// flushAll delivers all that is in the outboxes of posts.
+func (c *committing) flushAll(ctx context.Context, posts []post) error {
+	seen := map[[2]int]bool{}
+	for _, p := range posts {
+		if key := [2]int{p.from, p.to}; !seen[key] {
+			seen[key] = true
+			if err := c.relay.flush(ctx, p.from, p.to, &pair{pending: true}); err != nil {
+				return err
 			}
 		}
 	}
@@ -148,6 +165,7 @@ type relayer struct {
 	s    *Store
 	wake chan struct{} // capacity 1
 	stop chan struct{}
+	once sync.Once // closes stop
 	done sync.WaitGroup
 
 	mu    sync.Mutex
@@ -168,7 +186,7 @@ func newRelayer(s *Store) *relayer {
 }
 
 func (r *relayer) close() {
-	close(r.stop)
+	r.once.Do(func() { close(r.stop) })
 	r.done.Wait()
 }
 

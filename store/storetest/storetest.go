@@ -77,6 +77,13 @@ func groups() []group {
 
 // Run checks the store that open makes.
 func Run(t *testing.T, open Open) {
+	RunCases(t, open)
+	t.Run("Differential", func(t *testing.T) { runDifferential(t, open) })
+}
+
+// RunCases is Run without the random operations: for a store that another test tries
+// them on, in another place.
+func RunCases(t *testing.T, open Open) {
 	for _, g := range groups() {
 		t.Run(g.name, func(t *testing.T) {
 			for _, c := range g.cases {
@@ -93,7 +100,6 @@ func Run(t *testing.T, open Open) {
 		})
 	}
 	t.Run("Scripts", func(t *testing.T) { runScripts(t, open) })
-	t.Run("Differential", func(t *testing.T) { runDifferential(t, open) })
 }
 
 // runCase carries out a case. One that finds less than it looks at fails alone,

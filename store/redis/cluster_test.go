@@ -1,0 +1,130 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/redis"
+	"github.com/stet-run/stet/store/storetest"
+)
+
+// TestCluster checks the store on a cluster of six servers: against the contract, and
+// when a master dies.
+func TestCluster(t *testing.T) {
+	cluster := servers.NewRedisCluster(t, servers.Forgetful...)
+	stores := 0
+	t.Run("Contract", func(t *testing.T) {
+		storetest.RunCases(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
+			open := func(t *testing.T, clock func() time.Time) storetest.Harness {
+				stores++
+				h := &harness{url: cluster.URL(), options: []redis.Option{
+					redis.Prefix(fmt.Sprint("t", stores)), redis.Slots(7), redis.SameNumbers(), redis.Clock(clock), redis.Logger(slog.New(slog.DiscardHandler)),
+				}}
+				h.first = h.open(t)
+				return h
+			}
+			return storetest.Spread(open, 7)(t, clock)
+		})
+	})
+	t.Run("Spread", func(t *testing.T) {
+		s := openAt(t, cluster.URL())
+		d, err := s.Describe(t.Context())
+		if err != nil || d.Slots != 256 {
+			t.Fatalf("got %d slots, %v", d.Slots, err)
+		}
+		if _, _, err := s.Apply(t.Context(), starts(s, 64)); err != nil {
+			t.Fatal(err)
+		}
+		for _, master := range cluster.Masters() {
+			if keys, err := master.Command("dbsize"); err != nil || keys == "0" {
+				t.Errorf("the master at %s has no keys: %v", master.Addr(), err)
+			}
+		}
+	})
+	t.Run("DeathOfAMaster", func(t *testing.T) {
+		s := openAt(t, cluster.URL(), redis.Prefix("death"))
+		commands := starts(s, 64)
+		if err := cluster.Masters()[0].Stop(); err != nil {
+			t.Fatal(err)
+		}
+		for limit := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+			answers, _, err := s.Apply(t.Context(), commands)
+			if err == nil {
+				for i, a := range answers {
+					if a.Outcome != store.Applied {
+						t.Errorf("start %d: %+v", i, a)
+					}
+				}
+				break
+			}
+			if !errors.Is(err, store.ErrUnavailable) || time.Now().After(limit) {
+				t.Fatal(err)
+			}
+		}
+		page, err := s.List(t.Context(), store.Filter{Limit: 1000})
+		if err != nil || len(page.Runs) != len(commands) {
+			t.Errorf("got %d runs, %v", len(page.Runs), err)
+		}
+	})
+}
+
+// starts are starts of runs, each in the slot of its ID.
+func starts(s *redis.Store, n int) []store.Command {
+	commands := make([]store.Command, n)
+	for i := range commands {
+		commands[i] = start(fmt.Sprint("run-", i))
+		commands[i].Start.Shard.Slot = redis.SlotOf(s, commands[i].Start.ID)
+	}
+	return commands
+}
+
+// A store that sentinels watch over goes on with the replica when its master dies. It
+// says at open what that may lose.
+func TestSentinelFailover(t *testing.T) {
+	sentinel := servers.NewRedisSentinel(t, servers.Durable...)
+	s := openAt(t, sentinel.URL(), redis.Slots(1))
+	d, err := s.Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "the failover to a replica may lose the last acknowledgements"; !strings.Contains(d.Durable, want) {
+		t.Errorf("described as %q; want %q in it", d.Durable, want)
+	}
+	if _, err := redis.Open(sentinel.Replica.URL()); !errors.Is(err, store.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "expected a master, found a slave") {
+		t.Errorf("the replica is opened: %v", err)
+	}
+	if _, _, err := s.Apply(t.Context(), []store.Command{start("before")}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := sentinel.Master.Command("wait", "1", "10000"); err != nil || got != "1" {
+		t.Fatalf("the replica has not followed: %q, %v", got, err)
+	}
+	if err := sentinel.Master.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	patiently(t, func() error { _, _, err := s.Apply(t.Context(), []store.Command{start("after")}); return err })
+	page, err := s.List(t.Context(), store.Filter{})
+	if err != nil || len(page.Runs) != 2 {
+		t.Errorf("after the failover there are %d runs, %v", len(page.Runs), err)
+	}
+}
+
+// The same on Valkey.
+func TestValkeyContract(t *testing.T) {
+	server := servers.NewValkey(t, servers.Forgetful...)
+	stores := 0
+	storetest.RunCases(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
+		stores++
+		h := &harness{url: server.URL(), options: []redis.Option{
+			redis.Prefix(fmt.Sprint("t", stores)), redis.Slots(1), redis.Clock(clock), redis.Logger(slog.New(slog.DiscardHandler)),
+		}}
+		h.first = h.open(t)
+		return h
+	})
+}

@@ -1,0 +1,320 @@
+package redis_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/redis"
+)
+
+var (
+	node  = store.Node{ID: "n", Boot: "n-1"}
+	shard = store.Shard{Group: store.DefaultGroup}
+)
+
+const ttl = store.Delay(10_000_000)
+
+// openAt opens a store that is closed with the test.
+func openAt(t *testing.T, url string, options ...redis.Option) *redis.Store {
+	t.Helper()
+	s, err := redis.OpenContext(t.Context(), url, append([]redis.Option{redis.Logger(slog.New(slog.DiscardHandler))}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func acquire(t *testing.T, s *redis.Store, shards ...store.Shard) []store.Lease {
+	t.Helper()
+	got, _, err := s.Acquire(t.Context(), node, shards, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var leases []store.Lease
+	for _, a := range got {
+		if !a.Held {
+			t.Fatalf("%s is held by %+v", a.Lease.Shard, a.Lease)
+		}
+		leases = append(leases, a.Lease)
+	}
+	return leases
+}
+
+func start(id string) store.Command {
+	return store.Command{Adopt: true, Start: &store.Start{ID: id, Shard: shard, Workflow: "w", Seed: store.Seed([]byte(fmt.Sprintf("%-16.16s", id)))}}
+}
+
+func message(run, id string) store.Command {
+	return store.Command{RunID: run, Item: &store.Item{Kind: store.ItemMessage, Name: "m", ID: id, Origin: "o", Value: []byte(id)}}
+}
+
+// patiently repeats an act while the store is away, as the engine does.
+func patiently(t *testing.T, act func() error) {
+	t.Helper()
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		err := act()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, store.ErrUnavailable) || time.Now().After(limit) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A server with appendfsync always is killed again and again while a node commits and
+// others send: what was acknowledged is there, once.
+func TestKilledServerLosesNothing(t *testing.T) {
+	server := servers.NewRedis(t, servers.Durable...)
+	s := openAt(t, server.URL(), redis.Slots(1))
+	leases := acquire(t, s, shard)
+	b := store.Batch{Node: node.ID, Boot: node.Boot, No: 1, Leases: leases, Commands: []store.Command{start("r")}}
+	result, err := s.Commit(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := result.Commands[0].Run.No
+	const kills = 4
+	killed := make(chan error, 1)
+	progress := make(chan struct{}, 1)
+	go func() {
+		var err error
+		for range kills {
+			for range 25 { // commits between two kills, at least
+				<-progress
+			}
+			err = errors.Join(err, server.Stop(), server.Start())
+		}
+		killed <- err
+	}()
+	acked := 0
+	for done := false; !done; {
+		select {
+		case err := <-killed:
+			if err != nil {
+				t.Fatal(err)
+			}
+			done = true
+		default:
+		}
+		b.No++
+		loc := fmt.Sprintf("%06d", acked)
+		b.Turns = []*store.Turn{{Run: run, Shard: shard, Entries: []store.Entry{{Loc: loc, Kind: store.KindStep, State: store.Done, Value: []byte(loc)}}}}
+		b.Commands = []store.Command{message("r", loc)}
+		patiently(t, func() error {
+			result, err := s.Commit(t.Context(), b)
+			if err == nil && (result.Turns[0].Verdict != store.Committed || result.Commands[0].Outcome != store.Applied) {
+				t.Fatalf("commit %d: %+v", b.No, result)
+			}
+			return err
+		})
+		acked++
+		select {
+		case progress <- struct{}{}:
+		default:
+		}
+	}
+	entries, err := s.History(t.Context(), store.HistoryQuery{Run: run, Values: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items, err := s.Inbox(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != acked || len(items) != acked {
+		t.Errorf("%d commits were acknowledged; there are %d entries and %d messages", acked, len(entries), len(items))
+	}
+	for i, e := range entries {
+		if want := fmt.Sprintf("%06d", i); e.Loc != want || string(e.Value) != want {
+			t.Fatalf("entry %d is at %q with %q", i, e.Loc, e.Value)
+		}
+	}
+	t.Logf("%d commits over %d kills", acked, kills)
+}
+
+// An act on a server that is away is an error at once, and the same handle goes on
+// when it is back; scripts that it has forgotten are loaded again.
+func TestStoreGoesOnWhenTheServerIsBack(t *testing.T) {
+	server := servers.NewRedis(t, servers.Durable...)
+	s := openAt(t, server.URL(), redis.Slots(1))
+	other := openAt(t, server.URL())
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	_, _, err := s.Apply(t.Context(), []store.Command{start("a")})
+	if !errors.Is(err, store.ErrUnavailable) || time.Since(begun) > 10*time.Second {
+		t.Errorf("with the server away: %v after %s", err, time.Since(begun))
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	patiently(t, func() error { _, _, err := s.Apply(t.Context(), []store.Command{start("a")}); return err })
+	if _, err := server.Command("script", "flush"); err != nil {
+		t.Fatal(err)
+	}
+	answers, _, err := s.Apply(t.Context(), []store.Command{start("b")})
+	if err != nil || answers[0].Outcome != store.Applied {
+		t.Errorf("without its scripts the server gives %+v, %v", answers, err)
+	}
+	// Hints come again: sending goes on until one is heard.
+	heard := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	go func() {
+		var err error
+		for range 3 { // the first may be of the time before
+			err = errors.Join(err, other.Changed(ctx))
+		}
+		heard <- err
+	}()
+	for n := 0; ; n++ {
+		select {
+		case err := <-heard:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+		}
+		patiently(t, func() error {
+			_, _, err := s.Apply(t.Context(), []store.Command{message("a", fmt.Sprint(n))})
+			return err
+		})
+	}
+}
+
+// Memory that is used up refuses and goes away; nothing has happened.
+func TestFullServerRefusesAndGoesOn(t *testing.T) {
+	server := servers.NewRedis(t, servers.Durable...)
+	s := openAt(t, server.URL(), redis.Slots(1))
+	b := store.Batch{Node: node.ID, Boot: node.Boot, No: 1, Leases: acquire(t, s, shard), Commands: []store.Command{start("r")}}
+	result, err := s.Commit(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := result.Commands[0].Run.No
+	if _, err := server.Command("config", "set", "maxmemory", "1mb"); err != nil {
+		t.Fatal(err)
+	}
+	b.No, b.Commands = 2, []store.Command{message("r", "m")}
+	b.Turns = []*store.Turn{{Run: run, Shard: shard, Entries: []store.Entry{{Loc: "x", Kind: store.KindStep, State: store.Done}}}}
+	if _, err := s.Commit(t.Context(), b); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) {
+		t.Errorf("a full server gives %v; want that nothing has happened", err)
+	}
+	if _, _, err := s.Apply(t.Context(), []store.Command{start("other")}); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) {
+		t.Errorf("a full server gives %v; want that nothing has happened", err)
+	}
+	entries, err := s.History(t.Context(), store.HistoryQuery{Run: run})
+	if err != nil || len(entries) != 0 {
+		t.Errorf("reading goes on, and finds %d entries, %v", len(entries), err)
+	}
+	if _, err := server.Command("config", "set", "maxmemory", "0"); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := s.Commit(t.Context(), b); err != nil || result.Turns[0].Verdict != store.Committed || result.Commands[0].Outcome != store.Applied {
+		t.Errorf("with room again: %+v, %v", result, err)
+	}
+}
+
+// What the server's settings can lose is refused, or warned of and told.
+func TestSettingsAreReadAtOpen(t *testing.T) {
+	for _, row := range []struct {
+		name     string
+		settings []string
+		options  []redis.Option
+		refused  string // in the error
+		warned   bool
+		durable  string // in Describe
+	}{
+		{"always", servers.Durable, nil, "", false, "appendfsync always"},
+		{"everysec", []string{"appendonly yes", "appendfsync everysec"}, nil, "", true, "about a second of acknowledgements is lost"},
+		{"no", []string{"appendonly yes", "appendfsync no"}, nil, "", true, "lost with the machine"},
+		{"without a file", nil, nil, "expected appendonly yes, found no", false, ""},
+		{"volatile", nil, []redis.Option{redis.Volatile()}, "", true, "no append-only file"},
+		{"eviction", append([]string{"maxmemory-policy allkeys-lru"}, servers.Durable...), nil, "expected maxmemory-policy noeviction, found allkeys-lru", false, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			server := servers.NewRedis(t, row.settings...)
+			var log bytes.Buffer
+			s, err := redis.Open(server.URL(), append(row.options, redis.Logger(slog.New(slog.NewTextHandler(&log, nil))))...)
+			if row.refused != "" {
+				if !errors.Is(err, store.ErrInvalid) || !strings.Contains(fmt.Sprint(err), row.refused) {
+					t.Errorf("got %v; want it refused: %s", err, row.refused)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := s.Describe(t.Context())
+			if err != nil || !strings.Contains(d.Durable, row.durable) {
+				t.Errorf("described as %q, %v; want %q in it", d.Durable, err, row.durable)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if warned := strings.Contains(log.String(), "can lose what was acknowledged"); warned != row.warned {
+				t.Errorf("warned %t:\n%s", warned, log.String())
+			}
+		})
+	}
+}
+
+// The epoch of a shard that is lower than it was stops this process's work on that
+// shard, and on no other; another process that has not seen it goes on.
+func TestEpochThatWentBackHaltsTheShard(t *testing.T) {
+	server := servers.NewRedis(t, servers.Durable...)
+	s := openAt(t, server.URL(), redis.Slots(2))
+	second := store.Shard{Group: store.DefaultGroup, Slot: 1}
+	leases := acquire(t, s, shard, second)
+	if _, err := server.Command("hset", "{stet:0}L", "0:default", fmt.Sprintf("%d;0;\n", leases[0].Epoch-1)); err != nil {
+		t.Fatal(err)
+	}
+	for what, act := range map[string]func() error{
+		"acquire": func() error { _, _, err := s.Acquire(t.Context(), node, []store.Shard{shard}, ttl); return err },
+		"renew":   func() error { _, _, err := s.Renew(t.Context(), leases[:1], ttl); return err },
+		"commit": func() error {
+			_, err := s.Commit(t.Context(), store.Batch{Node: node.ID, Boot: node.Boot, No: 1, Leases: leases[:1], Turns: []*store.Turn{{Run: 2, Shard: shard}}})
+			return err
+		},
+	} {
+		if err := act(); !errors.Is(err, store.ErrDamaged) || !strings.Contains(fmt.Sprint(err), "shard default/0") {
+			t.Errorf("%s: got %v; want that shard default/0 is damaged", what, err)
+		}
+	}
+	if got, _, err := s.Renew(t.Context(), leases[1:], ttl); err != nil || !got[0].Held {
+		t.Errorf("the other shard: %+v, %v", got, err)
+	}
+	if again := acquire(t, openAt(t, server.URL()), shard); again[0].Epoch <= leases[0].Epoch {
+		t.Errorf("epoch %d is given after %d: what was lost must not be given twice", again[0].Epoch, leases[0].Epoch)
+	}
+}
+
+func TestURLs(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://localhost":                      "expected the URL of a Redis server",
+		"redis://localhost/x":                   "invalid database number",
+		"redis://u:secret@127.0.0.1:1?prefix=%": "",
+		"redis://127.0.0.1:1?prefix={}":         "without braces",
+	} {
+		_, err := redis.Open(url)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v; want %q in it", url, err, want)
+		}
+	}
+}
