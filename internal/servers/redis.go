@@ -168,7 +168,7 @@ func NewRedisCluster(t testing.TB, settings ...string) *RedisCluster {
 	t.Helper()
 	c := &RedisCluster{}
 	for range 6 {
-		c.Servers = append(c.Servers, NewRedis(t, append([]string{"cluster-enabled yes", "cluster-node-timeout 1000", "cluster-config-file nodes.conf"}, settings...)...))
+		c.Servers = append(c.Servers, NewRedis(t, append([]string{"cluster-enabled yes", "cluster-node-timeout 5000", "cluster-config-file nodes.conf"}, settings...)...))
 	}
 	args := []string{"--cluster", "create"}
 	for _, r := range c.Servers {

@@ -255,7 +255,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 		}
 	}
 	if s.relay != nil {
-		s.relay.look(parts)
+		_ = s.relay.look(ctx, parts) // it is tried again in the background
 	}
 	s.hints.tell()
 	return list, now, r.err

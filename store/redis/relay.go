@@ -3,6 +3,8 @@ package redis
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -190,15 +192,30 @@ func (r *relayer) close() {
 	r.done.Wait()
 }
 
-// look makes the relayer look at the outboxes of parts: their owner is another one
-// now, and the former one may have left something.
-func (r *relayer) look(parts []int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, part := range parts {
-		r.parts[part] = true
+// look looks at the outboxes of parts: their owner is another one now, and the former
+// one may have left something. What cannot be looked at now is looked at later.
+func (r *relayer) look(ctx context.Context, parts []int) error {
+	calls := make([]call, len(parts))
+	for i, part := range parts {
+		calls[i] = call{part, []string{"", "0", "0"}}
 	}
-	hint(r.wake)
+	replies, err := r.s.run(ctx, outboxScript, "look at outboxes", calls...)
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, part := range parts {
+			r.parts[part] = true
+		}
+		hint(r.wake)
+		return err
+	}
+	var read reader
+	for i, m := range replies {
+		for _, to := range read.list(m) {
+			r.later([]post{{from: parts[i], to: int(read.int(to))}})
+		}
+	}
+	return read.err
 }
 
 func (r *relayer) pair(from, to int) *pair {
@@ -257,11 +274,8 @@ func (r *relayer) work(ctx context.Context) error {
 	r.parts, r.pairs = map[int]bool{}, map[[2]int]*pair{}
 	r.mu.Unlock()
 	var failed error
-	for part := range parts {
-		if err := r.find(ctx, part); err != nil {
-			failed = errors.Join(failed, err)
-			r.look([]int{part})
-		}
+	if len(parts) > 0 {
+		failed = r.look(ctx, slices.Collect(maps.Keys(parts)))
 	}
 	for key, p := range pairs {
 		if err := r.flush(ctx, key[0], key[1], p); err != nil {
@@ -273,19 +287,6 @@ func (r *relayer) work(ctx context.Context) error {
 		}
 	}
 	return failed
-}
-
-// find notes the parts for which a part has something.
-func (r *relayer) find(ctx context.Context, part int) error {
-	m, err := r.s.one(ctx, outboxScript, "look at outboxes", part, "", "0", "0")
-	if err != nil {
-		return err
-	}
-	var read reader
-	for _, to := range read.list(m) {
-		r.later([]post{{from: part, to: int(read.int(to))}})
-	}
-	return read.err
 }
 
 // flush forgets what has arrived, and delivers what is pending.
