@@ -28,11 +28,21 @@ type Start struct {
 	Items    []Item // first messages, as in Command.Item
 	Tags     []Pair // no two of one key, no empty value
 	Headers  []byte // opaque to the store; nil: none
+	Queue    *Place // nil: in none
 
 	Parent    RunNo
 	ParentLoc string
 
 	Fork *Fork // nil: it begins without a history
+}
+
+// Place is where a run that is started stands in a queue. It is Held (law 28), so
+// that At and After of its Start are 0.
+type Place struct {
+	Data []byte // becomes the run's Queue; not nil
+	// Ask sends an item to another run, the queue's record, in the act that makes
+	// the run. It adopts nothing, and its answer is not told.
+	Ask Command
 }
 
 // Fork is what a run that is forked from another begins with.
@@ -89,4 +99,17 @@ type Answer struct {
 	Run     Run    // as it is after the act, with Input, without Output; zero for NotFound
 	Item    ItemNo // of the applied or the earlier item
 	Claimed bool   // the run was adopted by this act; in a repeat: is claimed and was to be adopted
+}
+
+// Adoptable reports whether a command that asks for it, and has the item if it is
+// no start, makes the run claimed, which is not claimed or paused: ready says that
+// it is marked so, now is the store's time. It is for stores.
+func Adoptable(r *Run, ready bool, item *Item, now Time) bool {
+	switch {
+	case r.Marks&Held != 0:
+		return item != nil && item.Kind == ItemGrant && !r.Status.Terminal() && r.Status != Stalled
+	case r.Status == Queued:
+		return ready || r.WakeAt != 0 && r.WakeAt <= now
+	}
+	return r.Status == Suspended
 }

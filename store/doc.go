@@ -110,6 +110,13 @@
 //  27. A run whose workflow's name begins with [RecordPrefix] is a record. A filter
 //     of List or Count selects it only if it has IDs, Nos or Workflows. Else a
 //     record is to a store a run like any other.
+//  28. A start with a Place makes a run that is Held, and sends the Place's Ask in
+//     the same act; a start that makes no run sends none. A run that is Held is
+//     neither due nor ready. Unless it is Paused, an unexamined Grant makes it so,
+//     and claimed or adopted with one it is Held no more. Else it is claimed as if
+//     it were delayed, at rest (law 18), and not adopted. A turn whose Update says
+//     Held gives its run back whatever the status, and is not held back from
+//     suspending it.
 //
 // All methods are safe for concurrent use.
 package store

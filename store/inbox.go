@@ -52,10 +52,17 @@ const (
 	ItemReturn ItemKind = 24
 	// ItemDelivery gives an event to the run's wait that Name is the key of.
 	ItemDelivery ItemKind = 25
+
+	// ItemAsk asks a queue for a permit.
+	ItemAsk ItemKind = 30
+	// ItemGrant gives a run the permit that it was Held for.
+	ItemGrant ItemKind = 31
+	// ItemGiveBack returns a permit to its queue, or takes back that it was asked for.
+	ItemGiveBack ItemKind = 32
 )
 
 var itemNames = [...]string{"", "message", "resolution", "cancel", "terminate", "resume", "end", "watch", "update", 10: "pause", "retry", "rewind", "edit",
-	20: "event", "wait", "withdraw", "ack", "return", "delivery"}
+	20: "event", "wait", "withdraw", "ack", "return", "delivery", 30: "ask", "grant", "give back"}
 
 // String returns the kind as users see it: "message", "resolution", …
 func (k ItemKind) String() string {
@@ -80,10 +87,10 @@ func (k ItemKind) Verb() bool {
 
 // Letter reports whether the item becomes a dead letter when nobody takes it:
 // not if it is a verb or an update, which are answered, nor if it is between runs
-// and topics: an event that is not taken stays with its topic.
-func (k ItemKind) Letter() bool { return !k.Verb() && k != ItemUpdate && !k.ofTopics() }
+// and records: an event that is not taken stays with its topic.
+func (k ItemKind) Letter() bool { return !k.Verb() && k != ItemUpdate && !k.ofRecords() }
 
-func (k ItemKind) ofTopics() bool { return k >= ItemEvent && k <= ItemDelivery }
+func (k ItemKind) ofRecords() bool { return k >= ItemEvent && k <= ItemGiveBack }
 
 // ItemState is the state of an inbox item. The numbers are stored.
 type ItemState uint8

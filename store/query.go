@@ -289,7 +289,7 @@ func quote(value string) string {
 	return value
 }
 
-var markNames = map[string]Marks{"paused": Paused, "cancelling": Cancelling, "undoing": Undoing, "expiring": Expiring}
+var markNames = map[string]Marks{"paused": Paused, "cancelling": Cancelling, "undoing": Undoing, "expiring": Expiring, "held": Held}
 
 // String returns the marks by name, separated by commas.
 func (m Marks) String() string {

@@ -113,6 +113,8 @@ const (
 	Undoing
 	// Expiring runs have outlived their retention: their history is being deleted.
 	Expiring
+	// Held runs wait for a permit of a queue, which comes as an ItemGrant (law 28).
+	Held
 )
 
 // Seed is the randomness of a run, made at its start and at each
@@ -180,6 +182,7 @@ type Run struct {
 
 	Tags    []Pair // sorted by key
 	Headers []byte // as given to Start
+	Queue   []byte // how it stands in a queue; opaque to the store; nil: in none
 
 	Input  []byte // as given to Start, or to the last continue-as-new
 	Output []byte // result of a succeeded run, failure record of a failed one

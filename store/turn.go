@@ -86,6 +86,7 @@ type Update struct {
 	Spared     bool   // its time alone is over: keeps Suspect and Strikes, clears Alone
 	Output     []byte
 	Waits      []byte
+	Queue      []byte    // how it stands in a queue from now on; nil: as before
 	Sends      []Command // to other runs, after those of the turn, unless the turn is StillReady
 	// Discard says, of an update that ends the run, that what its inbox still
 	// holds is discarded instead of kept as dead letters.

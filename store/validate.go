@@ -105,10 +105,27 @@ func (s *Start) validate() error {
 		}
 		seen[s.Items[i].ID] = true
 	}
+	if s.Queue != nil {
+		if err := s.Queue.validate(s); err != nil {
+			return err
+		}
+	}
 	if s.Fork != nil {
 		return s.Fork.validate(s.ID, seen)
 	}
 	return nil
+}
+
+func (p *Place) validate(s *Start) error {
+	switch {
+	case p.Data == nil || len(p.Data) > MaxHeaders:
+		return invalid("start of %q: expected 1 to %d bytes of its place in a queue, found %d", s.ID, MaxHeaders, len(p.Data))
+	case s.At != 0 || s.After != 0:
+		return invalid("start of %q: expected no delay of a run that waits for a permit, found %d and %d", s.ID, s.At, s.After)
+	case p.Ask.Item == nil || p.Ask.Start != nil || p.Ask.RunID == s.ID || p.Ask.RunNo != 0:
+		return invalid("start of %q: expected its place in a queue to send an item to another run by its ID", s.ID)
+	}
+	return p.Ask.Validate()
 }
 
 // validate checks what a fork begins with; ids are those of the start's items.
@@ -337,6 +354,9 @@ func (t *Turn) validate() error {
 	}
 	if t.Update != nil && t.Update.Generation < 0 {
 		return invalid("turn of run number %d: expected a generation of 0 or more, found %d", t.Run, t.Update.Generation)
+	}
+	if t.Update != nil && len(t.Update.Queue) > MaxHeaders {
+		return invalid("turn of run number %d: expected at most %d bytes of its place in a queue, found %d", t.Run, MaxHeaders, len(t.Update.Queue))
 	}
 	if err := checkAudit(t.Audit); err != nil {
 		return err

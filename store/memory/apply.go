@@ -40,8 +40,7 @@ func (d *data) apply(c *store.Command, now store.Time, leases []store.Lease, rep
 		if r.Marks&store.Paused != 0 || c.Item != nil && c.Item.Kind == store.ItemPause {
 			return false
 		}
-		queued := r.Status == store.Queued && (r.condition == ready || r.WakeAt != 0 && r.WakeAt <= now)
-		if r.condition == claimed || !queued && r.Status != store.Suspended {
+		if r.condition == claimed || !store.Adoptable(&r.Run, r.condition == ready, c.Item, now) {
 			return false
 		}
 		d.claim(r, false)
@@ -109,6 +108,9 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 	if at > now {
 		r.WakeAt, r.condition = at, idle
 	}
+	if start.Queue != nil {
+		r.Marks, r.Queue = store.Held, bytes.Clone(start.Queue.Data)
+	}
 	d.runs[r.No], d.ids[r.ID] = r, r
 	if start.Fork != nil {
 		d.fork(r, start.Fork, now)
@@ -117,6 +119,11 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 		d.insert(r, &start.Items[i], now)
 	}
 	adopted := adopt(r)
+	if start.Queue != nil {
+		ask := start.Queue.Ask
+		ask.Adopt = false
+		d.apply(&ask, now, nil, false)
+	}
 	return store.Answer{Outcome: store.Applied, Run: r.answer(), Claimed: adopted}
 }
 

@@ -17,7 +17,7 @@ func (d *data) claimable(shards map[store.Shard]bool, fits func(*run) bool, now 
 		if !shards[r.Shard] || r.condition == claimed {
 			continue
 		}
-		takes := fits(r) && r.Marks&store.Paused == 0
+		takes := fits(r) && r.Marks&(store.Paused|store.Held) == 0
 		switch {
 		case r.WakeAt != 0 && r.WakeAt <= now && takes:
 			due = append(due, r)
@@ -59,7 +59,8 @@ func (d *data) unfit(shards map[store.Shard]bool, claimable []*run, now store.Ti
 // knows its code or not.
 func (d *data) called(r *run, known bool, now store.Time) bool {
 	paused := r.Marks&store.Paused != 0
-	delayed := r.Status == store.Queued && r.WakeAt > now
+	held := r.Marks&store.Held != 0
+	delayed := held || r.Status == store.Queued && r.WakeAt > now
 	codeless := r.Status == store.Stalled || r.Status.Terminal() || paused
 	for _, it := range r.items {
 		if it.State != store.New {
@@ -69,7 +70,7 @@ func (d *data) called(r *run, known bool, now store.Time) bool {
 		case store.ItemTerminate, store.ItemPause:
 			return true
 		case store.ItemCancel:
-			if known || codeless || r.Status == store.Queued {
+			if known && !held || codeless || r.Status == store.Queued {
 				return true
 			}
 		case store.ItemResume, store.ItemWatch, store.ItemRetry, store.ItemRewind, store.ItemEdit:
@@ -77,7 +78,7 @@ func (d *data) called(r *run, known bool, now store.Time) bool {
 				return true
 			}
 		default:
-			if known && !delayed && !paused {
+			if known && (!delayed || held && it.Kind == store.ItemGrant) && !paused {
 				return true
 			}
 		}
@@ -85,10 +86,14 @@ func (d *data) called(r *run, known bool, now store.Time) bool {
 	return false
 }
 
-// rests reports whether the run is claimed at rest (law 13).
+// rests reports whether the run is claimed at rest (laws 18 and 28).
 func (r *run) rests() bool {
-	return r.Marks&store.Paused != 0 ||
-		slices.ContainsFunc(r.items, func(it *store.Item) bool { return it.Kind == store.ItemPause && it.State == store.New })
+	return r.Marks&store.Paused != 0 || r.hears(store.ItemPause) || r.Marks&store.Held != 0 && !r.hears(store.ItemGrant)
+}
+
+// hears reports whether an item of the kind is unexamined.
+func (r *run) hears(kind store.ItemKind) bool {
+	return slices.ContainsFunc(r.items, func(it *store.Item) bool { return it.Kind == kind && it.State == store.New })
 }
 
 func (d *data) sorted(set map[*run]bool) []*run {

@@ -313,6 +313,9 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 		r.continueAsNew(u.Continue)
 		r.examine(d)
 	}
+	if u.Queue != nil {
+		r.Queue = bytes.Clone(u.Queue)
+	}
 	if u.Output != nil {
 		r.Output = bytes.Clone(u.Output)
 	}
@@ -320,7 +323,7 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 		r.Started = now // it was claimed at rest
 	}
 	switch {
-	case u.Status == store.Running && u.Marks&store.Paused == 0 && !u.Back:
+	case u.Status == store.Running && u.Marks&(store.Paused|store.Held) == 0 && !u.Back:
 	case u.Status == store.Running, u.Status == store.Queued && r.WakeAt == 0:
 		r.condition = ready
 	default:
@@ -345,7 +348,7 @@ func (r *run) continueAsNew(c *store.Continuation) {
 // ending, or beginning to undo.
 func (d *data) holdsBack(r *run, u *store.Update) bool {
 	switch {
-	case u.Status == store.Suspended && u.Marks&store.Paused == 0 && d.dirty[r]:
+	case u.Status == store.Suspended && u.Marks&(store.Paused|store.Held) == 0 && d.dirty[r]:
 		return true
 	case u.Status.Terminal() && !r.Status.Terminal(), u.Marks&^r.Marks&store.Undoing != 0:
 		return slices.ContainsFunc(r.items, func(it *store.Item) bool {

@@ -119,7 +119,7 @@ func (d *data) giveBack(shard store.Shard, clean bool) int {
 		if r.condition = ready; r.Status == store.Suspended || r.WakeAt != 0 {
 			r.condition = idle // it was claimed at rest
 		}
-		if clean || r.Marks&store.Paused != 0 || r.Status == store.Suspended || r.Status == store.Queued {
+		if clean || r.Marks&(store.Paused|store.Held) != 0 || r.Status == store.Suspended || r.Status == store.Queued {
 			continue
 		}
 		suspects++
@@ -217,7 +217,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	}
 	s.addItems(&claims, shards)
 	for _, r := range s.runs {
-		if shards[r.Shard] && fits(r) && r.condition == idle && r.WakeAt > now && r.Marks&store.Paused == 0 &&
+		if shards[r.Shard] && fits(r) && r.condition == idle && r.WakeAt > now && r.Marks&(store.Paused|store.Held) == 0 &&
 			(claims.NextWake == 0 || r.WakeAt < claims.NextWake) {
 			claims.NextWake = r.WakeAt
 		}
@@ -231,6 +231,7 @@ func (d *data) claim(r *run, atRest bool) {
 	if atRest {
 		return
 	}
+	r.Marks &^= store.Held
 	if r.Status == store.Queued || r.Status == store.Suspended {
 		r.Status = store.Running
 	}

@@ -397,7 +397,7 @@ func (r *run) snapshot() store.Run {
 	c := r.Run
 	c.Claimed = r.condition == claimed
 	c.Input, c.Output, c.Waits = bytes.Clone(r.Input), bytes.Clone(r.Output), bytes.Clone(r.Waits)
-	c.Tags, c.Headers = slices.Clone(r.Tags), bytes.Clone(r.Headers)
+	c.Tags, c.Headers, c.Queue = slices.Clone(r.Tags), bytes.Clone(r.Headers), bytes.Clone(r.Queue)
 	c.InputSize, c.OutputSize = len(r.Input), len(r.Output)
 	return c
 }

@@ -103,10 +103,10 @@ func (a *applier) adopted(cmd *store.Command, run *store.Run, condition int64) (
 	if a.repeat || condition == claimed {
 		return a.repeat && condition == claimed, nil
 	}
-	if !(run.Status == store.Suspended || run.Status == store.Queued && (condition == ready || run.WakeAt != 0 && run.WakeAt <= a.now)) {
+	if !store.Adoptable(run, condition == ready, cmd.Item, a.now) {
 		return false, nil
 	}
-	n, err := a.q.exec(`UPDATE stet.runs SET ready=2, wake_at=NULL, status=2, started=CASE WHEN started=0 THEN $2 ELSE started END WHERE run_no=$1 AND ready<>2`, run.No, a.now)
+	n, err := a.q.exec(`UPDATE stet.runs SET ready=2, wake_at=NULL, status=2, marks=marks & ~16, started=CASE WHEN started=0 THEN $2 ELSE started END WHERE run_no=$1 AND ready<>2`, run.No, a.now)
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -121,6 +121,7 @@ func (a *applier) mayAdopt(cmd *store.Command, shard store.Shard) bool {
 // take changes the run to one that was claimed.
 func (a *applier) take(run *store.Run) {
 	run.Status, run.Claimed, run.WakeAt = store.Running, true, 0
+	run.Marks &^= store.Held
 	if run.Started == 0 {
 		run.Started = a.now
 	}
@@ -157,9 +158,12 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 	if at > a.now {
 		run.WakeAt, condition = at, idle
 	}
-	adopt := condition == ready && st.Fork == nil && !a.repeat && a.mayAdopt(cmd, st.Shard)
+	adopt := condition == ready && st.Fork == nil && st.Queue == nil && !a.repeat && a.mayAdopt(cmd, st.Shard)
 	if adopt {
 		run.Status, run.Started, condition = store.Running, a.now, claimed
+	}
+	if st.Queue != nil {
+		run.Marks, run.Queue = store.Held, bytes.Clone(st.Queue.Data)
 	}
 	for {
 		isNew, err := a.insertRun(&run, condition)
@@ -209,6 +213,13 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 			return store.Answer{}, err
 		}
 	}
+	if st.Queue != nil {
+		ask := st.Queue.Ask
+		ask.Adopt = false
+		if _, err := a.apply(&ask); err != nil {
+			return store.Answer{}, err
+		}
+	}
 	run.Input, run.Headers = bytes.Clone(st.Input), bytes.Clone(st.Headers)
 	return store.Answer{Outcome: store.Applied, Run: run, Claimed: adopt}, nil
 }
@@ -227,10 +238,10 @@ func (a *applier) moveAway(run *store.Run) (bool, error) {
 // insertRun inserts a run. It reports false if its ID is taken.
 func (a *applier) insertRun(run *store.Run, condition int64) (bool, error) {
 	var no int64
-	ok, err := a.q.row(`INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input, tags, headers)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
+	ok, err := a.q.row(`INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input, tags, headers, marks, queue)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
 		[]any{run.ID, run.Shard.Group, run.Shard.Slot, run.Workflow, run.Status, condition, null(run.WakeAt), run.Seed[:], run.Parent,
-			[]byte(run.ParentLoc), run.Created, run.Started, run.Input, encodeTags(run.Tags), run.Headers}, &no)
+			[]byte(run.ParentLoc), run.Created, run.Started, run.Input, encodeTags(run.Tags), run.Headers, run.Marks, run.Queue}, &no)
 	if err != nil || !ok {
 		return false, err
 	}

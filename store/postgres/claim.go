@@ -85,15 +85,15 @@ const fits = "(r.workflow=ANY($6::text[]) AND ($7::bytea='' OR r.build<=$7::byte
 func calls(loads string) string {
 	return `CASE
 			WHEN r.kind IN (4,10) THEN true
-			WHEN r.kind=3 THEN r.status NOT IN (2,3) OR r.marks & 1 = 1 OR ` + loads + `
-			WHEN r.kind IN (5,7,11,12,13) THEN r.status>=4 OR r.marks & 1 = 1 OR (r.status<>1 OR r.wake_at IS NULL) AND ` + loads + `
-			ELSE r.marks & 1 = 0 AND (r.status<>1 OR r.wake_at IS NULL) AND ` + loads + ` END`
+			WHEN r.kind=3 THEN r.status NOT IN (2,3) OR r.marks & 1 = 1 OR r.marks & 16 = 0 AND ` + loads + `
+			WHEN r.kind IN (5,7,11,12,13) THEN r.status>=4 OR r.marks & 1 = 1 OR r.marks & 16 = 0 AND (r.status<>1 OR r.wake_at IS NULL) AND ` + loads + `
+			ELSE r.marks & 1 = 0 AND CASE WHEN r.marks & 16 <> 0 THEN r.kind=31 ELSE r.status<>1 OR r.wake_at IS NULL END AND ` + loads + ` END`
 }
 
 const (
 	here       = "(r.grp, r.slot) IN (SELECT grp, slot FROM own)"
-	isDue      = "r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at<=t.now"
-	isMarked   = "r.ready=1 AND r.marks & 1 = 0"
+	isDue      = "r.wake_at IS NOT NULL AND r.marks & 17 = 0 AND r.wake_at<=t.now"
+	isMarked   = "r.ready=1 AND r.marks & 17 = 0"
 	noMore     = ", ''::text, ''::text, ''::bytea"
 	runsAndNow = " FROM stet.runs r, t WHERE "
 )
@@ -113,7 +113,7 @@ var lookText = `WITH t AS MATERIALIZED (SELECT ` + nowExpr + ` AS now),
 	UNION ALL (SELECT 3, 0::bigint, 0::bigint` + noMore + ` WHERE EXISTS (SELECT 1 FROM new r WHERE (r.ready=2 OR r.status IN (4,5,6)) AND ` + here + `))
 	UNION ALL (SELECT 4, 0::bigint, coalesce(min(r.wake_at) FILTER (WHERE r.ready=0 AND ` + fits + " AND " + here + `),
 			CASE WHEN count(*)=` + fmt.Sprint(wakeLook) + ` THEN max(r.wake_at) ELSE 0 END)` + noMore + ` FROM
-		(SELECT r.wake_at, r.workflow, r.ready, r.grp, r.slot, r.build` + runsAndNow + `r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at>t.now
+		(SELECT r.wake_at, r.workflow, r.ready, r.grp, r.slot, r.build` + runsAndNow + `r.wake_at IS NOT NULL AND r.marks & 17 = 0 AND r.wake_at>t.now
 			ORDER BY r.wake_at LIMIT ` + fmt.Sprint(wakeLook) + `) r)
 	UNION ALL (SELECT 5, place, 0::bigint` + noMore + ` FROM asked WHERE NOT held)
 	UNION ALL (SELECT 6, 0::bigint, now` + noMore + ` FROM t)
@@ -186,10 +186,11 @@ func (l *looking) claim(t *tx) error {
 	}
 	l.claims.Runs = make([]store.Claimed, len(chosen))
 	if len(nos) > 0 {
-		// At rest, if it is paused or to be paused (law 18).
-		err := t.each(`WITH c AS (SELECT c.run_no, c.marks & 1 = 1 OR EXISTS (SELECT 1 FROM stet.inbox i WHERE i.run_no=c.run_no AND i.state=1 AND i.kind=10) AS rest
+		// At rest, if it is paused or to be paused, or held without a grant (laws 18 and 28).
+		err := t.each(`WITH c AS (SELECT c.run_no, c.marks & 1 = 1 OR EXISTS (SELECT 1 FROM stet.inbox i WHERE i.run_no=c.run_no AND i.state=1 AND i.kind=10)
+				OR c.marks & 16 <> 0 AND NOT EXISTS (SELECT 1 FROM stet.inbox i WHERE i.run_no=c.run_no AND i.state=1 AND i.kind=31) AS rest
 				FROM stet.runs c WHERE c.run_no=ANY($1::bigint[]) AND c.ready<>2 ORDER BY c.run_no FOR UPDATE)
-			UPDATE stet.runs r SET ready=2, wake_at=CASE WHEN c.rest THEN r.wake_at END,
+			UPDATE stet.runs r SET ready=2, wake_at=CASE WHEN c.rest THEN r.wake_at END, marks=CASE WHEN c.rest THEN r.marks ELSE r.marks & ~16 END,
 				status=CASE WHEN NOT c.rest AND r.status IN (1,3) THEN 2 ELSE r.status END,
 				started=CASE WHEN NOT c.rest AND r.started=0 AND r.status IN (1,2,3) THEN $2 ELSE r.started END
 			FROM c WHERE r.run_no=c.run_no RETURNING `+runValues, []any{nos, l.claims.Now}, func(scan func(...any) error) error {

@@ -452,7 +452,7 @@ func (t *committing) update(turn *store.Turn, from state) (store.Verdict, error)
 		wakeAt = u.WakeAt
 	}
 	switch {
-	case u.Status == store.Running && u.Marks&store.Paused == 0 && !u.Back:
+	case u.Status == store.Running && u.Marks&(store.Paused|store.Held) == 0 && !u.Back:
 		condition = claimed
 	case u.Status == store.Running, u.Status == store.Queued && wakeAt == 0:
 		condition = ready
@@ -474,6 +474,9 @@ func (t *committing) update(turn *store.Turn, from state) (store.Verdict, error)
 	set.to("waits", u.Waits)
 	if u.Generation != 0 {
 		set.to("generation", u.Generation)
+	}
+	if u.Queue != nil {
+		set.to("queue", u.Queue)
 	}
 	if u.Output != nil {
 		set.to("output", u.Output)
@@ -552,7 +555,7 @@ func (t *committing) continueAsNew(turn *store.Turn) error {
 func (t *committing) holdsBack(turn *store.Turn, from state) (bool, error) {
 	u, run := turn.Update, []any{turn.Run}
 	switch {
-	case u.Status == store.Suspended && u.Marks&store.Paused == 0:
+	case u.Status == store.Suspended && u.Marks&(store.Paused|store.Held) == 0:
 		return t.row("SELECT FROM stet.inbox WHERE state=1 AND run_no=$1 LIMIT 1", run)
 	case u.Status.Terminal() && !from.status.Terminal(), u.Marks&^from.marks&store.Undoing != 0:
 		return t.row("SELECT FROM stet.inbox WHERE state=1 AND run_no=$1 AND kind IN (3,4) LIMIT 1", run)

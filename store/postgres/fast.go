@@ -134,7 +134,7 @@ func (u *usual) turn(place int64, t *store.Turn) bool {
 		return true
 	}
 	up, c := t.Update, &u.updates
-	if up.Continue != nil || up.Generation != 0 {
+	if up.Continue != nil || up.Generation != 0 || up.Queue != nil || up.Marks&store.Held != 0 {
 		return false
 	}
 	c.turn, c.status, c.marks = append(c.turn, place), append(c.status, int64(up.Status)), append(c.marks, int64(up.Marks))
@@ -164,7 +164,7 @@ func (u *usual) command(place int64, c *store.Command) bool {
 	}
 	u.ids[id] = true
 	if st, r := c.Start, &u.starts; st != nil {
-		if st.Fork != nil || st.Existing != store.KeepExisting || len(st.Items)+len(st.Tags) > 0 {
+		if st.Fork != nil || st.Queue != nil || st.Existing != store.KeepExisting || len(st.Items)+len(st.Tags) > 0 {
 			return false
 		}
 		r.turn, r.id, r.grp, r.slot = append(r.turn, place), append(r.id, st.ID), append(r.grp, st.Shard.Group), append(r.slot, int64(st.Shard.Slot))
@@ -175,6 +175,9 @@ func (u *usual) command(place int64, c *store.Command) bool {
 		return true
 	}
 	it, r := c.Item, &u.items
+	if it.Kind == store.ItemGrant {
+		return false // it may adopt a run that is held
+	}
 	r.turn, r.id, r.no, r.kind = append(r.turn, place), append(r.id, c.RunID), append(r.no, int64(c.RunNo)), append(r.kind, int64(it.Kind))
 	r.name, r.item, r.origin = append(r.name, it.Name), append(r.item, it.ID), append(r.origin, []byte(it.Origin))
 	r.inc, r.gen, r.loc, r.failed = append(r.inc, int64(it.Incarnation)), append(r.gen, int64(it.Generation)), append(r.loc, []byte(it.Loc)), append(r.failed, it.Failed)

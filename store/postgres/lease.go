@@ -208,7 +208,7 @@ func (t *tx) giveBack(taken *tenures) (map[store.Shard]int, error) {
 		return suspects, nil
 	}
 	// What was claimed at rest goes back as it was.
-	err := t.each(`WITH c AS (SELECT r.run_no, r.marks & 1 = 1 OR r.status IN (1,3) AS rest, q.clean
+	err := t.each(`WITH c AS (SELECT r.run_no, r.marks & 17 <> 0 OR r.status IN (1,3) AS rest, q.clean
 			FROM unnest($1::text[], $2::bigint[], $3::boolean[]) AS q(grp, slot, clean) JOIN stet.runs r ON r.grp=q.grp AND r.slot=q.slot AND r.ready=2
 			ORDER BY r.run_no FOR UPDATE OF r),
 		u AS (UPDATE stet.runs r SET

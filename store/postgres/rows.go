@@ -17,7 +17,7 @@ const (
 // runColumns are the columns of a run, of the table r.
 const runColumns = `r.run_no, r.id, r.grp, r.slot, r.workflow, r.status, r.marks, r.ready, coalesce(r.wake_at, 0), r.incarnation, r.generation, r.seed, r.build,
 	r.suspect, r.strikes, r.alone, r.parent_no, r.parent_loc, r.created, r.started, r.ended, coalesce(length(r.input), 0), coalesce(length(r.output), 0),
-	r.reason, r.waits, r.tags, r.headers, r.random, r.first, r.began`
+	r.reason, r.waits, r.tags, r.headers, r.random, r.first, r.began, r.queue`
 
 const (
 	runValues   = runColumns + ", r.input, r.output"
@@ -34,12 +34,13 @@ type runRow struct {
 	id, group, workflow                                                  string
 	build, reason                                                        []byte
 	seed, parentLoc, input, output, waits, tags, headers, random, firsts []byte
+	queue                                                                []byte
 }
 
 func (f *runRow) dest() []any {
 	return []any{&f.no, &f.id, &f.group, &f.slot, &f.workflow, &f.status, &f.marks, &f.ready, &f.wakeAt, &f.incarnation, &f.generation, &f.seed, &f.build,
 		&f.suspect, &f.strikes, &f.alone, &f.parent, &f.parentLoc, &f.created, &f.started, &f.ended, &f.inSize, &f.outSize,
-		&f.reason, &f.waits, &f.tags, &f.headers, &f.random, &f.firsts, &f.began, &f.input, &f.output}
+		&f.reason, &f.waits, &f.tags, &f.headers, &f.random, &f.firsts, &f.began, &f.queue, &f.input, &f.output}
 }
 
 func (f *runRow) run() (store.Run, error) {
@@ -50,7 +51,7 @@ func (f *runRow) run() (store.Run, error) {
 		Suspect: int(f.suspect), Strikes: int(f.strikes), Alone: f.alone,
 		Parent: store.RunNo(f.parent), ParentLoc: string(f.parentLoc), Created: store.Time(f.created), Started: store.Time(f.started),
 		Ended: store.Time(f.ended), WakeAt: store.Time(f.wakeAt), InputSize: int(f.inSize), OutputSize: int(f.outSize),
-		Reason: string(f.reason), Input: f.input, Output: f.output, Waits: f.waits, Headers: f.headers,
+		Reason: string(f.reason), Input: f.input, Output: f.output, Waits: f.waits, Headers: f.headers, Queue: f.queue,
 	}
 	copy(r.Seed[:], f.seed)
 	copy(r.Random[:], f.random)

@@ -118,8 +118,10 @@ func (c *committing) stages() []stage {
 		last.turns = append(last.turns, i)
 		for _, sends := range t.Sent(store.Committed) {
 			for k := range sends {
-				if to := c.partOf(c.slotOfCommand(&sends[k])); to != home {
-					targets[to] = true
+				for _, to := range c.partsOf(&sends[k]) {
+					if to != home {
+						targets[to] = true
+					}
 				}
 			}
 		}
@@ -130,8 +132,23 @@ func (c *committing) stages() []stage {
 	for i := range c.b.Commands {
 		last := &list[len(list)-1]
 		last.commands = append(last.commands, i)
+		if len(c.partsOf(&c.b.Commands[i])) > 1 && i+1 < len(c.b.Commands) {
+			cut() // what it asks for comes before the next command
+		}
 	}
 	return list
+}
+
+// partsOf returns the part that a command is for, and another one that it sends
+// something to.
+func (c *committing) partsOf(command *store.Command) []int {
+	parts := []int{c.partOf(c.slotOfCommand(command))}
+	if st := command.Start; st != nil && st.Queue != nil {
+		if to := c.partOf(c.slotOfCommand(&st.Queue.Ask)); to != parts[0] {
+			parts = append(parts, to)
+		}
+	}
+	return parts
 }
 
 func (c *committing) commit(ctx context.Context) error {
@@ -202,13 +219,14 @@ func (c *committing) carryOut(ctx context.Context, number int, st *stage) error 
 		return err
 	}
 	var r reader
-	var posts []post
+	var posts, asked []post
 	for i, m := range replies {
 		f := r.tuple(m, 5)
 		c.result.Now = c.observe(r.time(f[0]))
 		if err := c.wentBack(&r, f[1]); err != nil {
 			return err
 		}
+		before := len(posts)
 		turns, answers := r.tuple(f[2], len(contents[i].turns)), r.tuple(f[3], len(contents[i].commands))
 		for k, index := range contents[i].turns {
 			posts = append(posts, c.turn(&r, calls[i].part, index, turns[k])...)
@@ -218,9 +236,21 @@ func (c *committing) carryOut(ctx context.Context, number int, st *stage) error 
 			c.sawAnswer(&a)
 			c.result.Commands[index] = a
 		}
+		if all := r.list(f[4]); len(all) > len(posts)-before { // starts have asked for permits
+			for _, to := range all {
+				asked = append(asked, post{from: calls[i].part, to: int(r.int(to)), turn: -1})
+			}
+		}
 	}
 	if r.err != nil {
 		return fmt.Errorf("commit a batch: %w", r.err)
+	}
+	if len(asked) > 0 {
+		more, err := c.fetch(ctx, asked)
+		if err != nil {
+			c.cfg.log.Warn("what was sent to other slots is delivered later", "error", err)
+		}
+		posts = append(posts, more...)
 	}
 	return c.deliver(ctx, posts)
 }
@@ -450,6 +480,7 @@ func (c *committing) turnArguments(a *args, t *store.Turn, at floors) {
 	a.value(u.Waits)
 	a.bool(u.Discard)
 	a.bool(u.Back)
+	a.value(u.Queue)
 	a.bool(u.Continue != nil)
 	if n := u.Continue; n != nil {
 		a.text(n.Workflow, value(n.Input))

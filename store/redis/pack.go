@@ -286,6 +286,13 @@ func (s *Store) command(a *args, c *store.Command, at floors) {
 		}
 		a.audit(f.Audit)
 	}
+	a.bool(st.Queue != nil)
+	if q := st.Queue; q != nil {
+		a.value(q.Data)
+		ask := q.Ask
+		ask.Adopt = false
+		s.command(a, &ask, floors{at.runs, at.items + uses(c).items - 1})
+	}
 }
 
 // uses returns how many numbers a command may use up. A watch may be answered.
@@ -296,6 +303,9 @@ func uses(c *store.Command) floors {
 	f := floors{1, int64(len(c.Start.Items))}
 	if c.Start.Fork != nil {
 		f.items += int64(len(c.Start.Fork.Items))
+	}
+	if c.Start.Queue != nil {
+		f.items++
 	}
 	return f
 }

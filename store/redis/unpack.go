@@ -73,7 +73,7 @@ func (r *reader) number(s string) int64 {
 func (r *reader) time(m reply) store.Time { return store.Time(r.int(m)) }
 
 // rowWidth is the number of ROW in base.lua.
-const rowWidth = 27
+const rowWidth = 28
 
 // run reads what snapshot has answered, with as many further fields: waits, input,
 // output. Input and output that are left out keep their size.
@@ -92,6 +92,7 @@ func (r *reader) run(m reply, slots int) store.Run {
 		Created: r.time(f[15]), Started: r.time(f[16]), Ended: r.time(f[17]), WakeAt: r.time(f[18]),
 		Suspect: int(r.int(f[19])), Strikes: int(r.int(f[20])), Alone: r.text(f[21]) == "1",
 		Headers: bytesOf(r.text(f[23])), Reason: r.text(f[24]), InputSize: int(r.int(f[25])), OutputSize: int(r.int(f[26])),
+		Queue: bytesOf(r.text(f[27])),
 	}
 	copy(run.Seed[:], r.text(f[8]))
 	copy(run.Random[:], r.text(f[9]))

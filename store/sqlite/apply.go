@@ -110,10 +110,10 @@ func (a *applier) adopted(cmd *store.Command, run *store.Run, condition int64) (
 	if a.repeat || condition == claimed {
 		return a.repeat && condition == claimed, nil
 	}
-	if !(run.Status == store.Suspended || run.Status == store.Queued && (condition == ready || run.WakeAt != 0 && run.WakeAt <= a.now)) {
+	if !store.Adoptable(run, condition == ready, cmd.Item, a.now) {
 		return false, nil
 	}
-	if err := a.batch.c.claim(run.No, a.now, false); err != nil {
+	if err := a.batch.c.claim(run.No, a.now, caller{grant: cmd.Item != nil && cmd.Item.Kind == store.ItemGrant}); err != nil {
 		return false, err
 	}
 	a.take(run)
@@ -146,6 +146,7 @@ func (a *applier) mayAdopt(cmd *store.Command, shard store.Shard) bool {
 // take changes the run to one that was claimed.
 func (a *applier) take(run *store.Run) {
 	run.Status, run.Claimed, run.WakeAt = store.Running, true, 0
+	run.Marks &^= store.Held
 	if run.Started == 0 {
 		run.Started = a.now
 	}
@@ -174,20 +175,20 @@ func (a *applier) find(id string, no store.RunNo) (run store.Run, condition int6
 
 // answerColumns are the columns of a run that an Answer holds, besides its ID.
 const answerColumns = `run_no, grp, slot, workflow, status, marks, ready, coalesce(wake_at, 0), incarnation, generation, seed, build,
-	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, waits, tags, headers, random, first, began`
+	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, waits, tags, headers, random, first, began, queue`
 
 // runFields are the values of answerColumns.
 type runFields struct {
-	no, slot, status, marks, ready, wakeAt, incarnation, generation   int64
-	suspect, strikes, alone, parent, created, started, ended, in, out int64
-	began                                                             int64
-	group, workflow, build, reason                                    string
-	seed, parentLoc, input, waits, tags, headers, random, first       []byte
+	no, slot, status, marks, ready, wakeAt, incarnation, generation    int64
+	suspect, strikes, alone, parent, created, started, ended, in, out  int64
+	began                                                              int64
+	group, workflow, build, reason                                     string
+	seed, parentLoc, input, waits, tags, headers, random, first, queue []byte
 }
 
 func (f *runFields) dest() []any {
 	return []any{&f.no, &f.group, &f.slot, &f.workflow, &f.status, &f.marks, &f.ready, &f.wakeAt, &f.incarnation, &f.generation, &f.seed, &f.build,
-		&f.suspect, &f.strikes, &f.alone, &f.parent, &f.parentLoc, &f.created, &f.started, &f.ended, &f.in, &f.out, &f.reason, &f.input, &f.waits, &f.tags, &f.headers, &f.random, &f.first, &f.began}
+		&f.suspect, &f.strikes, &f.alone, &f.parent, &f.parentLoc, &f.created, &f.started, &f.ended, &f.in, &f.out, &f.reason, &f.input, &f.waits, &f.tags, &f.headers, &f.random, &f.first, &f.began, &f.queue}
 }
 
 func (f *runFields) run() (store.Run, int64, error) {
@@ -198,7 +199,7 @@ func (f *runFields) run() (store.Run, int64, error) {
 		Suspect: int(f.suspect), Strikes: int(f.strikes), Alone: f.alone != 0,
 		Parent: store.RunNo(f.parent), ParentLoc: string(f.parentLoc), Created: store.Time(f.created), Started: store.Time(f.started),
 		Ended: store.Time(f.ended), WakeAt: store.Time(f.wakeAt), InputSize: int(f.in), OutputSize: int(f.out),
-		Reason: f.reason, Input: f.input, Waits: f.waits, Headers: f.headers,
+		Reason: f.reason, Input: f.input, Waits: f.waits, Headers: f.headers, Queue: f.queue,
 	}
 	copy(r.Seed[:], f.seed)
 	copy(r.Random[:], f.random)
@@ -223,9 +224,12 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 	if at > a.now {
 		run.WakeAt, condition = at, idle
 	}
-	adopt := condition == ready && st.Fork == nil && !a.repeat && a.mayAdopt(cmd, st.Shard)
+	adopt := condition == ready && st.Fork == nil && st.Queue == nil && !a.repeat && a.mayAdopt(cmd, st.Shard)
 	if adopt {
 		run.Status, run.Started, condition = store.Running, a.now, claimed
+	}
+	if st.Queue != nil {
+		run.Marks, run.Queue = store.Held, bytes.Clone(st.Queue.Data)
 	}
 	isNew, err := a.insertRun(&run, condition)
 	if err != nil {
@@ -267,6 +271,13 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 		a.take(&run)
 	} else if adopt, err = a.adopted(cmd, &run, condition); err != nil {
 		return store.Answer{}, err
+	}
+	if st.Queue != nil {
+		ask := st.Queue.Ask
+		ask.Adopt = false
+		if _, err := a.apply(&ask); err != nil {
+			return store.Answer{}, err
+		}
 	}
 	run.Input = append([]byte(nil), st.Input...)
 	if st.Input != nil && run.Input == nil {
@@ -313,10 +324,10 @@ func (a *applier) insertRun(run *store.Run, condition int64) (bool, error) {
 		wakeAt = int64(run.WakeAt)
 	}
 	var no int64
-	ok, err := a.q.row(`INSERT INTO stet_runs (run_no, id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input_size, input, tags, headers, stamp)
-		VALUES (`+above("1", "run_no", "stet_runs")+`,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
+	ok, err := a.q.row(`INSERT INTO stet_runs (run_no, id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input_size, input, tags, headers, stamp, marks, queue)
+		VALUES (`+above("1", "run_no", "stet_runs")+`,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
 		[]any{run.ID, run.Shard.Group, int64(run.Shard.Slot), run.Workflow, int64(run.Status), condition, wakeAt, run.Seed[:], int64(run.Parent),
-			[]byte(run.ParentLoc), int64(run.Created), int64(run.Started), int64(len(run.Input)), input, encodeTags(run.Tags), run.Headers, a.stamp}, &no)
+			[]byte(run.ParentLoc), int64(run.Created), int64(run.Started), int64(len(run.Input)), input, encodeTags(run.Tags), run.Headers, a.stamp, int64(run.Marks), run.Queue}, &no)
 	if err != nil || !ok {
 		return false, err
 	}

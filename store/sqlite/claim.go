@@ -68,7 +68,7 @@ type candidate struct {
 const (
 	// fits says that the node can load the run r.
 	fits = "(r.workflow IN (SELECT value FROM json_each(?4)) AND (?5='' OR r.build<=?5))"
-	due  = "r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at<=?3 AND r.ready=0"
+	due  = "r.wake_at IS NOT NULL AND r.marks & 17 = 0 AND r.wake_at<=?3 AND r.ready=0"
 	here = "r.grp=?1 AND r.slot=?2"
 	news = "i.state=1 AND i.state<3" // the index says i.state<3
 )
@@ -78,9 +78,9 @@ const (
 func calls(loads string) string {
 	return `CASE
 			WHEN i.kind IN (4,10) THEN true
-			WHEN i.kind=3 THEN r.status NOT IN (2,3) OR r.marks & 1 OR ` + loads + `
-			WHEN i.kind IN (5,7,11,12,13) THEN r.status>=4 OR r.marks & 1 OR (r.status<>1 OR r.wake_at IS NULL) AND ` + loads + `
-			ELSE r.marks & 1 = 0 AND (r.status<>1 OR r.wake_at IS NULL) AND ` + loads + ` END`
+			WHEN i.kind=3 THEN r.status NOT IN (2,3) OR r.marks & 1 OR r.marks & 16 = 0 AND ` + loads + `
+			WHEN i.kind IN (5,7,11,12,13) THEN r.status>=4 OR r.marks & 1 OR r.marks & 16 = 0 AND (r.status<>1 OR r.wake_at IS NULL) AND ` + loads + `
+			ELSE r.marks & 1 = 0 AND CASE WHEN r.marks & 16 THEN i.kind=31 ELSE r.status<>1 OR r.wake_at IS NULL END AND ` + loads + ` END`
 }
 
 // classes are the runs that may be claimed, each as run_no and order: those that
@@ -89,13 +89,13 @@ var classes = [...]string{
 	"SELECT r.run_no, r.wake_at FROM stet_runs r WHERE " + here + " AND " + due + " AND " + fits + " ORDER BY r.wake_at, r.run_no LIMIT ?6",
 	`SELECT DISTINCT r.run_no, 0 FROM stet_inbox i INDEXED BY stet_inbox_open CROSS JOIN stet_runs r ON r.run_no=i.run_no
 		WHERE ` + news + " AND r.ready<>2 AND " + here + " AND NOT (" + due + " AND " + fits + ") AND " + calls(fits) + " ORDER BY r.run_no LIMIT ?6",
-	"SELECT r.run_no, 0 FROM stet_runs r WHERE " + here + " AND r.ready=1 AND r.marks & 1 = 0 AND " + fits + " ORDER BY r.run_no LIMIT ?6",
+	"SELECT r.run_no, 0 FROM stet_runs r WHERE " + here + " AND r.ready=1 AND r.marks & 17 = 0 AND " + fits + " ORDER BY r.run_no LIMIT ?6",
 }
 
-// called is the class of the runs with an item that makes them ready.
-const called = 1
+// hears is the class of the runs with an item that makes them ready.
+const hears = 1
 
-const nextWake = "SELECT coalesce(min(r.wake_at), 0) FROM stet_runs r WHERE " + here + " AND r.wake_at IS NOT NULL AND r.marks & 1 = 0 AND r.wake_at>?3 AND r.ready=0 AND " + fits
+const nextWake = "SELECT coalesce(min(r.wake_at), 0) FROM stet_runs r WHERE " + here + " AND r.wake_at IS NOT NULL AND r.marks & 17 = 0 AND r.wake_at>?3 AND r.ready=0 AND " + fits
 
 // anything is the one query of a look that finds nothing. Parameters: JSON array
 // of shards, each an array of group and slot; none; now; workflows.
@@ -103,7 +103,7 @@ var anything = strings.NewReplacer("?1", "l.value->>0", "?2", "l.value->>1").Rep
 	coalesce((SELECT epoch FROM stet_leases WHERE grp=?1 AND slot=?2 AND node<>''), 0),
 	EXISTS (SELECT 1 FROM stet_runs r WHERE `+here+" AND "+due+`),
 	EXISTS (SELECT 1 FROM stet_inbox i WHERE `+news+`),
-	EXISTS (SELECT 1 FROM stet_runs r WHERE `+here+` AND r.ready=1 AND r.marks & 1 = 0),
+	EXISTS (SELECT 1 FROM stet_runs r WHERE `+here+` AND r.ready=1 AND r.marks & 17 = 0),
 	(`+nextWake+`)`) + " FROM json_each(?1) l"
 
 // state is what a look finds in a shard.
@@ -130,7 +130,7 @@ func (l *look) states(c *conn, now store.Time) ([]state, error) {
 // would be in a class for a node that can load all, and are in none.
 var unfit = `SELECT r.workflow, max(r.build) FROM (
 	SELECT r.run_no FROM stet_runs r WHERE ` + here + " AND " + due + `
-	UNION SELECT r.run_no FROM stet_runs r WHERE ` + here + ` AND r.ready=1 AND r.marks & 1 = 0
+	UNION SELECT r.run_no FROM stet_runs r WHERE ` + here + ` AND r.ready=1 AND r.marks & 17 = 0
 	UNION SELECT r.run_no FROM stet_inbox i INDEXED BY stet_inbox_open CROSS JOIN stet_runs r ON r.run_no=i.run_no
 		WHERE ` + news + " AND r.ready<>2 AND " + here + " AND " + calls("true") + `
 	) c CROSS JOIN stet_runs r ON r.run_no=c.run_no WHERE NOT ` + fits + `
@@ -153,7 +153,7 @@ func (l *look) at(c *conn, now store.Time) error {
 			continue
 		}
 		l.wakes(store.Time(st.wake))
-		items = items || st.found[called]
+		items = items || st.found[hears]
 		if l.req.Unfit && st.found != [len(classes)]bool{} {
 			if err := l.unfit(c, lease.Shard, shard); err != nil {
 				return err
@@ -210,12 +210,12 @@ func (l *look) claim(c *conn, now store.Time) error {
 	chosen = chosen[:min(len(chosen), l.req.Limit)]
 	index := make(map[store.RunNo]int, len(chosen))
 	fresh := make([]store.Claimed, len(chosen))
-	pausing, err := c.pausing()
+	called, err := c.callers()
 	if err != nil {
 		return err
 	}
 	for i, cand := range chosen {
-		if err := c.claim(cand.no, now, pausing[cand.no]); err != nil {
+		if err := c.claim(cand.no, now, called[cand.no]); err != nil {
 			return err
 		}
 		run, err := c.runByNo(cand.no)
@@ -237,7 +237,7 @@ func (l *look) claim(c *conn, now store.Time) error {
 			l.claims.Runs = append(l.claims.Runs, claimed)
 		}
 	}
-	if !slices.ContainsFunc(chosen, func(c candidate) bool { return c.class == called }) {
+	if !slices.ContainsFunc(chosen, func(c candidate) bool { return c.class == hears }) {
 		return nil
 	}
 	return l.wakeAgain(c, now)
@@ -268,23 +268,34 @@ func (l *look) wakes(at store.Time) {
 	}
 }
 
-// pausing returns the runs with an unexamined Pause, which are claimed at rest
-// (law 18). It is asked once for a claim, not for every run.
-func (c *conn) pausing() (map[store.RunNo]bool, error) {
-	runs := map[store.RunNo]bool{}
-	err := c.each("SELECT run_no FROM stet_inbox WHERE state=1 AND state<3 AND kind=10", nil, func(s *sqlite3.Stmt) error {
-		runs[store.RunNo(s.ColumnInt64(0))] = true
+// caller says which items that decide how a run is claimed are unexamined.
+type caller struct{ pause, grant bool }
+
+// callers returns the runs with an unexamined Pause or Grant (laws 18 and 28). It is
+// asked once for a claim, not for every run.
+func (c *conn) callers() (map[store.RunNo]caller, error) {
+	runs := map[store.RunNo]caller{}
+	err := c.each("SELECT run_no, kind FROM stet_inbox WHERE state=1 AND state<3 AND kind IN (10,31)", nil, func(s *sqlite3.Stmt) error {
+		no := store.RunNo(s.ColumnInt64(0))
+		by := runs[no]
+		if store.ItemKind(s.ColumnInt64(1)) == store.ItemPause {
+			by.pause = true
+		} else {
+			by.grant = true
+		}
+		runs[no] = by
 		return nil
 	})
 	return runs, err
 }
 
-// claim takes a run in hand: at rest, which leaves all else as it is, if asked or
-// if it is paused.
-func (c *conn) claim(no store.RunNo, now store.Time, rest bool) error {
-	_, err := c.exec(`UPDATE stet_runs SET ready=2, wake_at=CASE WHEN ?3 OR marks & 1 THEN wake_at END,
-		status=CASE WHEN NOT (?3 OR marks & 1) AND status IN (1,3) THEN 2 ELSE status END,
-		started=CASE WHEN NOT (?3 OR marks & 1) AND started=0 AND status IN (1,2,3) THEN ?2 ELSE started END WHERE run_no=?1`, int64(no), now, rest)
+// claim takes a run in hand: at rest, which leaves all else as it is, if it is paused
+// or to be paused, or held without a grant.
+func (c *conn) claim(no store.RunNo, now store.Time, by caller) error {
+	const rest = "(?3 OR marks & 1 OR marks & 16 AND NOT ?4)"
+	_, err := c.exec(`UPDATE stet_runs SET ready=2, wake_at=CASE WHEN `+rest+` THEN wake_at END, marks=CASE WHEN `+rest+` THEN marks ELSE marks & ~16 END,
+		status=CASE WHEN NOT `+rest+` AND status IN (1,3) THEN 2 ELSE status END,
+		started=CASE WHEN NOT `+rest+` AND started=0 AND status IN (1,2,3) THEN ?2 ELSE started END WHERE run_no=?1`, int64(no), now, by.pause, by.grant)
 	return err
 }
 

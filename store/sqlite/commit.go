@@ -478,7 +478,7 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		started = t.now // if it has none: it was claimed at rest
 	}
 	switch {
-	case u.Status == store.Running && u.Marks&store.Paused == 0 && !u.Back:
+	case u.Status == store.Running && u.Marks&(store.Paused|store.Held) == 0 && !u.Back:
 		condition = claimed
 	case u.Status == store.Running, u.Status == store.Queued && wakeAt == nil:
 		condition = ready
@@ -491,16 +491,16 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		ended = t.now
 	}
 	output := ""
-	args := []any{no, u.Build, ended, int64(u.Status), int64(u.Marks), condition, wakeAt, u.Reason, u.Waits, int64(u.Generation), started}
+	args := []any{no, u.Build, ended, int64(u.Status), int64(u.Marks), condition, wakeAt, u.Reason, u.Waits, int64(u.Generation), started, u.Queue}
 	if u.Output != nil {
 		inline, err := t.payload(no, payloadOutput, u.Output)
 		if err != nil {
 			return 0, err
 		}
-		output, args = ", output=?12, output_size=?13", append(args, inline, len(u.Output))
+		output, args = ", output=?13, output_size=?14", append(args, inline, len(u.Output))
 	}
 	if _, err := t.c.exec("UPDATE stet_runs SET "+suspicion+", build=max(build, ?2), ended=CASE WHEN ?3<0 THEN ended ELSE ?3 END"+
-		", status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9, generation=max(generation, ?10), started=CASE WHEN started=0 THEN ?11 ELSE started END"+
+		", status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9, generation=max(generation, ?10), started=CASE WHEN started=0 THEN ?11 ELSE started END, queue=coalesce(?12, queue)"+
 		output+" WHERE run_no=?1", args...); err != nil {
 		return 0, err
 	}
@@ -571,7 +571,7 @@ func (t *committing) payload(no int64, what int, value []byte) (inline []byte, e
 // ending, or beginning to undo.
 func (t *committing) holdsBack(turn *store.Turn, from store.Status) (bool, error) {
 	u, run := turn.Update, []any{int64(turn.Run)}
-	if u.Status == store.Suspended && u.Marks&store.Paused == 0 {
+	if u.Status == store.Suspended && u.Marks&(store.Paused|store.Held) == 0 {
 		if held, err := t.c.row("SELECT 1 FROM stet_inbox WHERE state=1 AND state<3 AND run_no=? LIMIT 1", run); held || err != nil {
 			return held, err
 		}

@@ -151,7 +151,7 @@ func (c *conn) acquire(n *store.Node, row leaseRow, now store.Time, ttl store.De
 // returns how many became suspect.
 func (c *conn) giveBack(shard store.Shard, clean bool) (int, error) {
 	// What was claimed at rest goes back as it was.
-	_, err := c.exec("UPDATE stet_runs SET ready=CASE WHEN status=3 OR wake_at IS NOT NULL THEN 0 ELSE 1 END WHERE ready=2 AND grp=? AND slot=? AND (marks & 1 OR status IN (1,3))",
+	_, err := c.exec("UPDATE stet_runs SET ready=CASE WHEN status=3 OR wake_at IS NOT NULL THEN 0 ELSE 1 END WHERE ready=2 AND grp=? AND slot=? AND (marks & 17 OR status IN (1,3))",
 		shard.Group, shard.Slot)
 	if err != nil {
 		return 0, err

@@ -15,7 +15,7 @@ const (
 )
 
 const runColumns = `run_no, id, grp, slot, workflow, status, marks, ready, wake_at, incarnation, generation, seed, build,
-	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, output, waits, tags, headers, random, first, began`
+	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, output, waits, tags, headers, random, first, began, queue`
 
 // scanRun reads a row of runColumns. Payloads above smallPayload are missing.
 func scanRun(s *sqlite3.Stmt) (store.Run, error) {
@@ -34,6 +34,7 @@ func scanRun(s *sqlite3.Stmt) (store.Run, error) {
 	copy(r.Seed[:], s.ColumnRawBlob(11))
 	copy(r.Random[:], s.ColumnRawBlob(29))
 	r.First, r.Began = decodeOrigin(s.ColumnRawBlob(30)), store.Time(s.ColumnInt64(31))
+	r.Queue = value(s, 32)
 	var err error
 	r.Tags, err = decodeTags(s.ColumnRawBlob(27))
 	return r, err

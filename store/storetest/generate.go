@@ -231,7 +231,8 @@ func (g *generator) id() string {
 
 func (g *generator) item() store.Item {
 	kinds := []store.ItemKind{store.ItemMessage, store.ItemMessage, store.ItemUpdate, store.ItemUpdate, store.ItemResolution, store.ItemCancel, store.ItemTerminate, store.ItemResume, store.ItemEnd, store.ItemWatch, store.ItemWatch,
-		store.ItemPause, pick(g, []store.ItemKind{store.ItemRetry, store.ItemRewind, store.ItemEdit})}
+		store.ItemPause, pick(g, []store.ItemKind{store.ItemRetry, store.ItemRewind, store.ItemEdit}),
+		store.ItemGrant, store.ItemGrant, store.ItemGiveBack}
 	it := store.Item{Kind: pick(g, kinds), ID: pick(g, genItems), Origin: pick(g, []string{"o", "o", "p"}), Value: g.value()}
 	switch it.Kind {
 	case store.ItemMessage, store.ItemUpdate:
@@ -275,6 +276,9 @@ func (g *generator) start() *store.Start {
 			s.Parent, s.ParentLoc = pick(g, runs).No, pick(g, genLocs)
 		}
 	}
+	if s.At == 0 && s.After == 0 && g.chance(4) {
+		s.Queue = g.place()
+	}
 	if g.chance(8) {
 		s.Fork = g.fork()
 	}
@@ -285,6 +289,13 @@ func (g *generator) start() *store.Start {
 		s.ID, _, _ = strings.Cut(s.ID, "@")
 	}
 	return s
+}
+
+// place returns where a run stands in a queue.
+func (g *generator) place() *store.Place {
+	it := g.item()
+	it.Kind = pick(g, []store.ItemKind{store.ItemAsk, store.ItemMessage})
+	return &store.Place{Data: []byte(pick(g, []string{"p", "place"})), Ask: store.Command{RunID: g.receiver(), Item: &it, Adopt: g.chance(2)}}
 }
 
 // fork returns what a run begins with, mostly of one that is there.
@@ -502,6 +513,12 @@ func (g *generator) update(r *store.Run) *store.Update {
 	}
 	if g.chance(8) {
 		u.Generation = r.Generation + g.IntN(3)
+	}
+	if g.chance(6) {
+		u.Marks |= store.Held
+	}
+	if g.chance(4) {
+		u.Queue = []byte(pick(g, []string{"", "p", "q"}))
 	}
 	if r.Status == store.Queued && g.chance(2) {
 		u.Status = store.Queued

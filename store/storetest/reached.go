@@ -16,7 +16,7 @@ var situations = []string{
 	"a run claimed at rest", "an entry pruned", "a run that has continued as new", "an entry rewritten", "an item returned", "an act noted", "a fork", "a generation raised",
 	"a value left out", "several pages", "a bad cursor", "a value of a consumed item gone", "a terminal run running again", "a clock that went back",
 	"an update answered", "an update abandoned", "a value set again", "a stream with items", "a mark in a stream", "a tag removed", "a run found by its tag",
-	"a dead letter", "a dead letter new again", "a dead letter discarded", "a run swept", "rows swept alone", "a sweep fenced",
+	"a dead letter", "a dead letter new again", "a dead letter discarded", "a run swept", "rows swept alone", "a sweep fenced", "a run held", "a run granted",
 }
 
 // count notes what an operation has reached.
@@ -100,6 +100,8 @@ func (w *world) count(o op, a answer) {
 				w.buried[it.No] = true
 			}
 		}
+		reached("a run held", r.Marks&store.Held != 0)
+		reached("a run granted", r.Claimed && r.Queue != nil && r.Marks&store.Held == 0)
 		reached("a run replaced", strings.Contains(r.ID, "@"))
 	}
 	w.countFeeds(o, a)

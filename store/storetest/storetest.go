@@ -66,6 +66,7 @@ func groups() []group {
 		{"Law25", "builds are text; a run's build only rises; a claim for a build leaves runs of a later one", law25},
 		{"Law26", "a node's boot that is to be drained stays so", law26},
 		{"Law27", "a filter selects records only by workflow, ID or number", law27},
+		{"Law28", "a run in a queue is held until a grant comes", law28},
 		{"Claims", "Claim takes what is ready, in order, and what needs no code of runs whose code the node lacks", claimCases},
 		{"Starts", "a start finds its own repeat by the seed, leaves or replaces an existing run by its policy", startCases},
 		{"Reads", "Load, List, Count, History and Inbox return what was asked for, in order", readCases},

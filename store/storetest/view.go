@@ -96,6 +96,9 @@ func note(ids map[string]bool, c store.Command) {
 		for i := range c.Start.Items {
 			ids[c.Start.Items[i].ID] = true
 		}
+		if p := c.Start.Queue; p != nil && p.Ask.Item != nil {
+			ids[p.Ask.Item.ID] = true
+		}
 		if f := c.Start.Fork; f != nil {
 			for i := range f.Items {
 				ids[f.Items[i].ID] = true

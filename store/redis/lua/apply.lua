@@ -51,6 +51,7 @@ local function readCommand()
 		end
 		for i = 1, num() do c.audit[i] = arg() end
 	end
+	if arg() == '1' then c.qu, c.ask = arg(), readCommand() end
 	return c
 end
 
@@ -65,7 +66,8 @@ local function adopts(c, r)
 	if again then return r.co == '2' end
 	if paused(r) or c.item and c.item.k == '10' then return false end
 	local queued = r.st == '1' and (r.co == '1' or r.wa and tonumber(r.wa) <= now)
-	if r.co == '2' or not queued and r.st ~= '3' then return false end
+	local granted = held(r) and c.item and c.item.k == '31' and not terminal(r.st) and r.st ~= '7'
+	if r.co == '2' or held(r) and not granted or not granted and not queued and r.st ~= '3' then return false end
 	take(r, false)
 	return true
 end
@@ -77,6 +79,8 @@ end
 local function untagged(no, tags)
 	for i = 1, #tags do call('ZREM', T .. 't:' .. tags[i], no) end
 end
+
+local send -- below
 
 -- rename gives a run's ID free, if the name that it would have instead is.
 local function rename(r)
@@ -115,7 +119,8 @@ local function start(c)
 	no = number('r', c.home, c.fr)
 	local r = { no = no, slot = c.home, id = c.id, gr = c.gr, wf = c.wf, st = '1', co = '1', ic = '0', wa = due(c), sa = c.sa ~= '0' and c.sa }
 	if r.wa then r.co = '0' end
-	local claimed = c.adopt and r.co == '1' and not again and leads[dec(r.slot) .. ':' .. r.gr]
+	if c.qu then r.mk = '16' end
+	local claimed = c.adopt and r.co == '1' and not c.qu and not again and leads[dec(r.slot) .. ':' .. r.gr]
 	if claimed then r.st, r.co, r.sa = '2', '2', r.sa or nowText end
 	local f = { 'id', c.id, 'gr', c.gr, 'wf', c.wf, 'st', r.st, 'co', r.co, 'se', c.se, 'cr', nowText, 'ih', c.ih }
 	local function set(name, value)
@@ -125,6 +130,8 @@ local function start(c)
 		end
 	end
 	set('wa', r.wa)
+	set('mk', r.mk)
+	set('qu', c.qu)
 	set('sa', r.sa)
 	set('ip', c.ip)
 	set('is', c.ip ~= '' and dec(#c.ip - 1))
@@ -151,6 +158,7 @@ local function start(c)
 		insert(r, c.items[i], floor)
 		floor = floor + 1
 	end
+	if c.ask then send(part, no, c.ask) end
 	return answer('1', r, nil, claimed)
 end
 
@@ -190,7 +198,7 @@ end
 
 -- send carries out what a turn of the run sends, here or by the outbox. from is the
 -- part and number of the run.
-local function send(from, no, c)
+function send(from, no, c)
 	local to = c.slot % parts
 	if to ~= part then
 		c.from, c.by, c.again = from, no, again

@@ -68,6 +68,10 @@ end
 local function terminal(st) return st == '4' or st == '5' or st == '6' end
 local function marked(mk, mark) return bit.band(tonumber(mk or '0'), mark) ~= 0 end
 local function paused(r) return marked(r.mk, 1) end
+local function held(r) return marked(r.mk, 16) end
+
+-- waits reports whether a run is taken up for items alone: it is paused or held.
+local function waits(r) return marked(r.mk, 17) end
 local function expiring(r) return marked(r.mk, 8) end
 
 -- row returns what acts need of a run, or nil.
@@ -90,8 +94,8 @@ local function place(no, gr, a, b)
 		if a.st then call('ZREM', T .. 'l:' .. a.st .. ':' .. a.wf, no) end
 		if b.st then call('ZADD', T .. 'l:' .. b.st .. ':' .. b.wf, no, no) end
 	end
-	local was = a.st and (a.co == '2' and 'k' or paused(a) and '' or a.co == '1' and 'y' or a.wa and 'z') or ''
-	local is = b.st and (b.co == '2' and 'k' or paused(b) and '' or b.co == '1' and 'y' or b.wa and 'z') or ''
+	local was = a.st and (a.co == '2' and 'k' or waits(a) and '' or a.co == '1' and 'y' or a.wa and 'z') or ''
+	local is = b.st and (b.co == '2' and 'k' or waits(b) and '' or b.co == '1' and 'y' or b.wa and 'z') or ''
 	if was ~= is or is == 'z' and a.wa ~= b.wa then
 		if was ~= '' and was ~= is then call('ZREM', T .. was .. ':' .. gr, no) end
 		if is ~= '' then call('ZADD', T .. is .. ':' .. gr, is == 'z' and b.wa or no, no) end
@@ -128,6 +132,10 @@ local function take(r, rest)
 		return
 	end
 	local new = { co = '2', wa = false }
+	if held(r) then
+		local mk = tonumber(r.mk) - 16
+		new.mk = mk > 0 and dec(mk)
+	end
 	if r.st == '1' or r.st == '3' then new.st = '2' end
 	if (new.st or r.st) == '2' and not r.sa then new.sa = nowText end
 	change(r, new)
@@ -135,7 +143,7 @@ end
 
 -- The parts of a run's row as they are answered, which Go knows in this order.
 local ROW = { 'id', 'gr', 'wf', 'st', 'mk', 'co', 'ic', 'ge', 'se', 'ra', 'bu', 'pa', 'pl', 'fi', 'be', 'cr', 'sa', 'en', 'wa', 'su', 'sk', 'al',
-	'tg', 'hd', 're', 'is', 'os' }
+	'tg', 'hd', 're', 'is', 'os', 'qu' }
 
 -- snapshot returns a run's row: its number, the parts above, then those named.
 local function snapshot(no, ...)

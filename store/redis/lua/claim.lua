@@ -51,22 +51,23 @@ local function mine(gr, no) return owned[gr][slotOf(no)] and row(no) or nil end
 local function known(r) return workflows[r.wf] and not (build ~= '' and less(build, r.bu)) end
 
 -- takes reports whether the run may be claimed because it is due or marked ready.
-local function takes(r) return known(r) and not paused(r) end
+local function takes(r) return known(r) and not waits(r) end
 
 -- called reports whether an unexamined item makes a run ready.
 local function called(r, knows)
 	local isPaused = paused(r)
-	local delayed = r.st == '1' and r.wa and tonumber(r.wa) > now
+	local isHeld = held(r)
+	local delayed = isHeld or r.st == '1' and r.wa and tonumber(r.wa) > now
 	local codeless = r.st == '7' or terminal(r.st) or isPaused
 	for _, entry in pairs(open(r)) do
 		if state(entry) == '1' then
 			local k = kind(entry)
 			if k == '4' or k == '10' then return true end
 			if k == '3' then
-				if knows or codeless or r.st == '1' then return true end
+				if knows and not isHeld or codeless or r.st == '1' then return true end
 			elseif class(entry) == 'v' then
 				if codeless or knows and not delayed then return true end
-			elseif knows and not delayed and not isPaused then
+			elseif knows and not isPaused and (not delayed or isHeld and k == '31') then
 				return true
 			end
 		end
@@ -153,9 +154,9 @@ local function unfit()
 		return looked == 5000
 	end
 	for _, gr in ipairs(groups) do
-		scan(T .. 'z:' .. gr, '-inf', nowText, function(no) return note(gr, no, function(r) return not paused(r) end) end)
+		scan(T .. 'z:' .. gr, '-inf', nowText, function(no) return note(gr, no, function(r) return not waits(r) end) end)
 		scan(T .. 'd:' .. gr, '-inf', '+inf', function(no) return note(gr, no, function(r) return called(r, true) end) end)
-		scan(T .. 'y:' .. gr, '-inf', '+inf', function(no) return note(gr, no, function(r) return not paused(r) end) end)
+		scan(T .. 'y:' .. gr, '-inf', '+inf', function(no) return note(gr, no, function(r) return not waits(r) end) end)
 	end
 	return list
 end
@@ -163,10 +164,12 @@ end
 -- rests reports whether a run is claimed at rest.
 local function rests(r)
 	if paused(r) then return true end
+	local granted = false
 	for _, entry in pairs(open(r)) do
 		if entry == '1v10' then return true end
+		granted = granted or entry == '1n31'
 	end
-	return false
+	return held(r) and not granted
 end
 
 local more, rows, shown, left = false, {}, {}, {}

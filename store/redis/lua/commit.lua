@@ -50,7 +50,7 @@ local function readTurn()
 	for i = 1, num() do t.sends[i] = readCommand() end
 	if arg() == '0' then return t end
 	local u = { st = arg(), mk = arg(), wa = arg(), ge = arg(), re = arg(), bu = arg(), al = arg() == '1', spared = arg() == '1', op = arg(), wt = arg(),
-		discard = arg() == '1', back = arg() == '1', sends = {} }
+		discard = arg() == '1', back = arg() == '1', qu = arg(), sends = {} }
 	if arg() == '1' then u.cont = { wf = arg(), ip = arg(), se = arg(), be = arg(), fi = arg() } end
 	for i = 1, num() do u.sends[i] = readCommand() end
 	t.update = u
@@ -271,7 +271,7 @@ end
 -- holdsBack reports whether something unexamined keeps the run from suspending,
 -- ending, or beginning to undo.
 local function holdsBack(r, u)
-	local suspends = u.st == '3' and not marked(u.mk, 1)
+	local suspends = u.st == '3' and not marked(u.mk, 17)
 	local ends = terminal(u.st) and not terminal(r.st) or marked(u.mk, 4) and not marked(r.mk, 4)
 	for _, entry in pairs(open(r)) do
 		if state(entry) == '1' and (suspends or ends and (kind(entry) == '3' or kind(entry) == '4')) then return true end
@@ -299,11 +299,12 @@ local function update(r, u)
 	new.st, new.mk, new.re, new.wt = u.st, u.mk ~= '0' and u.mk, u.re ~= '' and u.re, u.wt ~= '' and u.wt
 	new.wa = u.wa ~= '0' and (u.st == '3' or u.st == '1' and later(u.wa, nowText)) and u.wa
 	if u.ge ~= '0' then new.ge = u.ge end
+	if u.qu ~= '' then new.qu = u.qu end
 	new.al = u.al and '1'
 	if u.op ~= '' then new.op, new.os = u.op, #u.op > 1 and dec(#u.op - 1) end
 	if u.cont then continueAsNew(r, u.cont, new) end
 	if u.st == '2' and not r.sa then new.sa = nowText end
-	if u.st == '2' and not marked(u.mk, 1) and not u.back then
+	if u.st == '2' and not marked(u.mk, 17) and not u.back then
 		new.co = '2'
 	elseif u.st == '2' or u.st == '1' and not new.wa then
 		new.co = '1'

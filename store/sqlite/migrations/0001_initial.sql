@@ -49,7 +49,7 @@ CREATE TABLE stet_leases (
 -- tags: as in stet_tags, see encodeTags; NULL: none. random: of forked runs.
 -- first: see encodeOrigin; NULL in the first incarnation.
 -- ready: 0 idle, 1 ready, 2 claimed. wake_at is set only where ready is 0, or 2 of a
--- run that was claimed at rest. marks & 1: paused.
+-- run that was claimed at rest. marks & 1: paused, & 16: held.
 -- input and output hold values up to 512 bytes; longer ones are in payloads.
 -- swept: entries of incarnations below this one are gone.
 -- stamp: 0, or the batch whose command inserted the row.
@@ -83,6 +83,7 @@ CREATE TABLE stet_runs (
 	reason      TEXT NOT NULL DEFAULT '',
 	tags        BLOB,
 	headers     BLOB,
+	queue       BLOB,
 	input       BLOB,
 	output      BLOB,
 	waits       BLOB,
@@ -91,9 +92,9 @@ CREATE TABLE stet_runs (
 );
 CREATE INDEX stet_runs_ended ON stet_runs (workflow, status, ended) WHERE ended > 0;
 CREATE INDEX stet_runs_former ON stet_runs (run_no) WHERE incarnation > swept;
-CREATE INDEX stet_runs_ready ON stet_runs (grp, slot, run_no) WHERE ready = 1 AND marks & 1 = 0;
+CREATE INDEX stet_runs_ready ON stet_runs (grp, slot, run_no) WHERE ready = 1 AND marks & 17 = 0;
 CREATE INDEX stet_runs_claimed ON stet_runs (grp, slot) WHERE ready = 2;
-CREATE INDEX stet_runs_wake ON stet_runs (grp, slot, wake_at) WHERE wake_at IS NOT NULL AND marks & 1 = 0;
+CREATE INDEX stet_runs_wake ON stet_runs (grp, slot, wake_at) WHERE wake_at IS NOT NULL AND marks & 17 = 0;
 CREATE INDEX stet_runs_listing ON stet_runs (workflow, status, run_no);
 CREATE INDEX stet_runs_parent ON stet_runs (parent_no) WHERE parent_no > 0;
 
