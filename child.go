@@ -15,14 +15,15 @@ type Other[Out any] struct {
 	name  string
 }
 
-// ChildOption is an option of Go, Call and Detach: As, a Key, or a
-// ParentClose.
+// ChildOption is an option of Go, Call and Detach: As, a Key, a ParentClose, or
+// OnQueue.
 type ChildOption interface{ applyChild(*childOptions) }
 
 type childOptions struct {
 	as    string
 	key   string
 	leave bool
+	queue *OnQueue // nil: as the definition says
 }
 
 func (a As) applyChild(o *childOptions) { o.as = string(a) }
@@ -50,7 +51,7 @@ func (p ParentClose) applyChild(o *childOptions) { o.leave = p == LeaveChild }
 // returns, or is cancelled, the child is cancelled too, unless it was started with
 // LeaveChild or under WithoutCancel.
 //
-// Errors: ErrCancelled, ErrUnknownWorkflow if no process ever had its code,
+// Errors: ErrCancelled, ErrUnknownWorkflow if no process ever had its code, ErrNoQueue,
 // ErrInvalid and ErrTooLarge for the input.
 func (w *Workflow[In, Out]) Go(ctx Context, input In, opts ...ChildOption) (*Other[Out], error) {
 	inner, err := w.child(ctx, ctx.call(w.name, ""), input, opts, false)
@@ -96,7 +97,14 @@ func (w *Workflow[In, Out]) child(ctx Context, call runner.Call, input In, opts 
 		return nil, err
 	}
 	call.Name, call.Key = o.as, o.key
-	inner, err := ctx.branch.StartChild(runner.Child{Call: call, Workflow: w.name, Input: data, Leave: o.leave, Detached: detached})
+	child := runner.Child{Call: call, Workflow: w.name, Input: data, Leave: o.leave, Detached: detached}
+	if q := o.queue.over(w.options.queue); q != nil {
+		if err := q.check(); err != nil {
+			return nil, fmt.Errorf("child %s: %w", o.as, err)
+		}
+		child.Place = func(start *store.Start) error { return e.inner.PlaceChild(start, q.place()) }
+	}
+	inner, err := ctx.branch.StartChild(child)
 	if err != nil {
 		return nil, e.errors.seen(err)
 	}

@@ -35,7 +35,7 @@ func (d *definition) Name() string       { return d.name }
 func (d *definition) inner() *definition { return d }
 
 // DefineOption is an option of Define: a Retry, MaxRunTime, MaxSuspension,
-// PauseAfter, IDFrom, UndoOn, OnFailure, a Retention, or DiscardDeadLetters.
+// PauseAfter, IDFrom, UndoOn, OnFailure, a Retention, DiscardDeadLetters, or OnQueue.
 type DefineOption interface{ applyDefine(*defineOptions) }
 
 type defineOptions struct {
@@ -48,6 +48,7 @@ type defineOptions struct {
 	undoOn        UndoOn
 	onFailure     OnFailure
 	retention     Retention
+	queue         *OnQueue
 }
 
 // MaxRunTime cancels a run that has not ended this long after it began.

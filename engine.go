@@ -382,6 +382,11 @@ func checkDefinitions(definitions []Definition) []error {
 		if err := in.options.retention.check(); err != nil {
 			problems = append(problems, fmt.Errorf("config: workflow %q: %w", in.name, err))
 		}
+		if q := in.options.queue; q != nil {
+			if err := q.check(); err != nil {
+				problems = append(problems, fmt.Errorf("config: workflow %q: %w", in.name, err))
+			}
+		}
 		if in.options.maxRunTime < None || in.options.maxSuspension < None {
 			problems = append(problems, fmt.Errorf("config: workflow %q: expected durations that are positive for MaxRunTime and MaxSuspension: %w", in.name, ErrInvalid))
 		}

@@ -161,14 +161,14 @@ var reserved = map[string]bool{
 	runner.CodeError: true, runner.CodePanic: true, runner.CodeTimeout: true, runner.CodeCancelled: true,
 	runner.CodeStep: true, runner.CodeTooLarge: true, runner.CodeEncoding: true, runner.CodeInput: true,
 	runner.CodeDeadlock: true, runner.CodeBudget: true, runner.CodeMisuse: true,
-	runner.CodeRun: true, runner.CodeNotFound: true, runner.CodeUnknownWorkflow: true,
+	runner.CodeRun: true, runner.CodeNotFound: true, runner.CodeUnknownWorkflow: true, runner.CodeNoQueue: true,
 }
 
 // meanings are the errors that the engine's own failures wrap.
 var meanings = map[string]error{
 	runner.CodeTimeout: ErrTimeout, runner.CodeCancelled: ErrCancelled,
 	runner.CodeTooLarge: ErrTooLarge, runner.CodeInput: ErrInput,
-	runner.CodeNotFound: ErrNotFound, runner.CodeUnknownWorkflow: ErrUnknownWorkflow,
+	runner.CodeNotFound: ErrNotFound, runner.CodeUnknownWorkflow: ErrUnknownWorkflow, runner.CodeNoQueue: ErrNoQueue,
 }
 
 // record returns err as it is stored. A nil error gives nil.

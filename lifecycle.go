@@ -237,6 +237,9 @@ func (e *Engine) Fork(ctx context.Context, runID, before, reason string, opts ..
 	}
 	start.ID, start.Shard.Slot = o.id, e.inner.Slot(o.id)
 	rand.Read(start.Seed[:])
+	if err := e.inner.PlaceFork(ctx, start); err != nil {
+		return "", fmt.Errorf("fork run %q: %w", runID, err)
+	}
 	answers, err := e.inner.Apply(ctx, []store.Command{{Start: start}})
 	if err != nil {
 		return "", fmt.Errorf("fork run %q: %w", runID, err)

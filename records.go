@@ -5,7 +5,9 @@ import (
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/planner"
+	"github.com/stet-run/stet/internal/queue"
 	"github.com/stet-run/stet/internal/record"
 	"github.com/stet-run/stet/internal/topic"
 	"github.com/stet-run/stet/store"
@@ -19,6 +21,7 @@ var recordKinds = map[string]engine.MakeRules{
 		return topic.New(name)
 	},
 	planner.Workflow: planner.New,
+	permit.Workflow:  queue.New,
 }
 
 // checkNotRecord returns an error for the ID of a record, which is not addressed

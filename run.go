@@ -138,6 +138,9 @@ type RunInfo struct {
 	// Headers are those that the run was started with. They stand for the encoded
 	// ones in Run.
 	Headers Headers
+	// OnQueue says where it stands in its queue; nil: it is on none. It stands for the
+	// encoded place in Run.
+	OnQueue *QueuePlace
 	// Err is why it has not succeeded, or nil.
 	Err error
 }
@@ -168,7 +171,7 @@ func (e *Engine) Get(ctx context.Context, runID string) (*RunInfo, error) {
 // Info returns how a listed run stands; what it waits for and its error are there
 // if it was listed with values.
 func (e *Engine) Info(run store.Run) *RunInfo {
-	info := &RunInfo{Run: run, Err: e.runError(&run)}
+	info := &RunInfo{Run: run, OnQueue: queuePlace(&run), Err: e.runError(&run)}
 	info.Headers, _ = decodeHeaders(run.Headers) // were written by encode
 	if run.Waits != nil {
 		_ = json.Unmarshal(run.Waits, &info.WaitsFor) // only shown; a newer form shows as nothing

@@ -19,7 +19,7 @@ import (
 )
 
 // StartOption is an option of Start: an ID, StartAt, StartAfter, an Existing
-// policy, a FirstMessage, Tags, or Headers.
+// policy, a FirstMessage, Tags, Headers, or OnQueue.
 type StartOption interface{ applyStart(*startOptions) error }
 
 type startOptions struct {
@@ -30,6 +30,7 @@ type startOptions struct {
 	messages []firstMessage
 	tags     []store.Pair
 	headers  []byte
+	queue    *OnQueue // nil: as the definition says
 }
 
 // ID names the run: 1 to 255 printable bytes that do not end in "@" and digits
@@ -101,8 +102,8 @@ func FirstMessage[T any](m Message[T], value T) StartOption {
 
 // Start starts a run with the input. It is durable when Start returns, and
 // begins when a process that has the code is there. Errors: ErrUnknownWorkflow
-// if no process ever had the code, ErrExists, ErrInvalid, ErrTooLarge, and those
-// of the store. Nothing has changed then.
+// if no process ever had the code, ErrNoQueue, ErrExists, ErrInvalid, ErrTooLarge, and
+// those of the store. Nothing has changed then.
 func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, input In, opts ...StartOption) (*Run[Out], error) {
 	runs, err := w.start(ctx, e, []In{input}, func(int) []StartOption { return opts })
 	if err != nil {
@@ -142,6 +143,9 @@ func (w *Workflow[In, Out]) commands(ctx context.Context, e *Engine, inputs []In
 		}
 		start, err := e.startCommand(w.name, input, &options[i])
 		if err != nil {
+			return nil, nil, fmt.Errorf("start %s: %w", w.name, err)
+		}
+		if err := e.enqueue(ctx, start, options[i].queue.over(w.options.queue)); err != nil {
 			return nil, nil, fmt.Errorf("start %s: %w", w.name, err)
 		}
 		commands[i].Start = start

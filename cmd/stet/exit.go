@@ -94,7 +94,7 @@ func exitCode(err error) int {
 	_, wrong := errors.AsType[usageError](err)
 	_, conflict := errors.AsType[conflictError](err)
 	switch {
-	case isAny(err, stet.ErrNotFound, stet.ErrUnknownWorkflow):
+	case isAny(err, stet.ErrNotFound, stet.ErrUnknownWorkflow, stet.ErrNoQueue):
 		return exitNotFound
 	case conflict, isAny(err, stet.ErrExists, stet.ErrTerminal, stet.ErrRefused, stet.ErrAlreadyResolved, stet.ErrKeyUsed):
 		return exitConflict
@@ -118,6 +118,7 @@ var hints = []struct {
 	text  string
 }{
 	{stet.ErrUnknownWorkflow, "check the name, start an application that has it once, or use --force"},
+	{stet.ErrNoQueue, "stet queue ls lists the queues, stet queue create makes one"},
 	{stet.ErrNotFound, "stet ls lists the runs"},
 	{stet.ErrExists, "choose another --id, the same input, or another --existing"},
 	{stet.ErrTooLarge, "keep large data elsewhere and pass a reference to it"},

@@ -72,7 +72,7 @@ func (a *app) commands() []*cobra.Command {
 		a.cancelCommand(), a.terminateCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.retryCommand(), a.rewindCommand(), a.forkCommand(), a.editCommand(),
 		a.exportCommand(), a.checkCommand(),
-		a.deadLettersCommand(), a.scheduleCommand(), a.nodesCommand(),
+		a.deadLettersCommand(), a.scheduleCommand(), a.queueCommand(), a.nodesCommand(),
 		a.doctorCommand(), a.migrateCommand(), a.backupCommand(),
 		a.benchCommand(), a.tortureCommand(), a.versionCommand(),
 	}

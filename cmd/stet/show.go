@@ -64,6 +64,7 @@ type story struct {
 	feeds      []store.Feed
 	audit      []store.Audit
 	place      place
+	queue      *stet.QueueInfo // of the run; nil: none
 }
 
 // show prints a run. Values in tables are cut to width characters.
@@ -93,6 +94,11 @@ func (a *app) show(ctx context.Context, e *stet.Engine, id string, width int) er
 	it.dead = len(letters.Letters)
 	if it.place.Description, err = s.Describe(ctx); err != nil {
 		return err
+	}
+	if q := info.OnQueue; q != nil {
+		if it.queue, err = e.Queue(ctx, q.Name); err != nil && !errors.Is(err, stet.ErrNoQueue) {
+			return err
+		}
 	}
 	switch a.output {
 	case formIDs:
@@ -236,6 +242,12 @@ func (it *story) facts(width int) *grid {
 	}
 	if info.WakeAt != 0 {
 		fact("wakes at", moment(info.WakeAt))
+	}
+	if info.OnQueue != nil {
+		fact("queue", printable(info.OnQueue.String()))
+	}
+	if q := it.queue; q != nil && info.OnQueue.Waits {
+		fact("", printable(queueText(q)))
 	}
 	for i := range info.WaitsFor {
 		w := &info.WaitsFor[i]

@@ -19,6 +19,7 @@ type startFlags struct {
 	in               time.Duration
 	wait, force      bool
 	tags, headers    map[string]string
+	queue            stet.OnQueue
 }
 
 func (a *app) startCommand() *cobra.Command {
@@ -47,6 +48,9 @@ ever; the run begins when one with its code works on the store.`,
 	flags.StringVar(&f.existing, "existing", "use", "if the ID exists: `policy` use, refuse or replace-failed")
 	flags.StringToStringVar(&f.tags, "tag", nil, "a tag of the run, as `KEY=VALUE`")
 	flags.StringToStringVar(&f.headers, "header", nil, "a header of the run, as `KEY=VALUE`")
+	flags.StringVar(&f.queue.Name, "queue", "", "the `name` of the queue that the run waits in for a permit")
+	flags.StringVar(&f.queue.Key, "queue-key", "", "whom the run is for: `keys` of a queue take turns")
+	flags.IntVar(&f.queue.Priority, "priority", 0, "runs of a higher priority get their permit before others")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the end, like stet wait")
 	flags.BoolVar(&f.force, "force", false, "start it although no application has registered the workflow yet")
 	return cmd
@@ -111,6 +115,12 @@ func (f *startFlags) options() ([]stet.StartOption, error) {
 	}
 	if len(f.headers) > 0 {
 		options = append(options, stet.Headers(f.headers))
+	}
+	if f.queue != (stet.OnQueue{}) {
+		if f.queue.Name == "" {
+			return nil, usage(errors.New("--queue-key and --priority are for a run on a queue: expected --queue, found none"))
+		}
+		options = append(options, f.queue)
 	}
 	switch f.existing {
 	case "use":

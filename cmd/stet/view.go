@@ -34,6 +34,16 @@ type runView struct {
 	WaitsFor    []stet.Wait     `json:"waits_for,omitempty"`
 	Tags        stet.Tags       `json:"tags,omitempty"`
 	Headers     stet.Headers    `json:"headers,omitempty"`
+	Queue       *queuePlaceView `json:"queue,omitempty"`
+}
+
+// queuePlaceView is where a run stands in its queue, as JSON.
+type queuePlaceView struct {
+	Name     string `json:"name"`
+	Key      string `json:"key,omitempty"`
+	Priority int    `json:"priority,omitempty"`
+	Waits    bool   `json:"waits,omitempty"`
+	Holds    bool   `json:"holds,omitempty"`
 }
 
 // viewOf returns the view of a run that was read with values.
@@ -43,6 +53,9 @@ func viewOf(info *stet.RunInfo) *runView {
 		Incarnation: info.Incarnation, Generation: info.Generation, Build: info.Build, Parent: info.Parent,
 		Created: info.Created.Time(), Started: info.Started.Time(), Ended: info.Ended.Time(), WakeAt: info.WakeAt.Time(),
 		Input: valueJSON(info.Input), Reason: info.Reason, WaitsFor: info.WaitsFor, Headers: info.Headers,
+	}
+	if q := info.OnQueue; q != nil {
+		v.Queue = &queuePlaceView{q.Name, q.Key, q.Priority, q.Waits, q.Holds}
 	}
 	for _, tag := range info.Tags {
 		if v.Tags == nil {

@@ -10,7 +10,7 @@ import (
 // way; a concrete store knows the contract alone, the runner no store and no
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
-	".":                         {"schedule", "internal/planner", "internal/engine", "internal/event", "internal/record", "internal/topic", "internal/payload", "internal/runner", "internal/runfile", "internal/location", "store"},
+	".":                         {"schedule", "internal/planner", "internal/engine", "internal/event", "internal/permit", "internal/queue", "internal/record", "internal/topic", "internal/payload", "internal/runner", "internal/runfile", "internal/location", "store"},
 	"stettest":                  {".", "internal/engine", "internal/runner", "internal/location", "store", "store/memory"},
 	"store":                     {},
 	"store/storetest":           {"store", "store/memory"},
@@ -27,9 +27,11 @@ var arrows = map[string][]string{
 	"internal/servers":          {},
 	"internal/servers/services": {"internal/servers"},
 	"internal/runfile":          {"internal/location", "store"},
-	"internal/engine":           {"internal/cluster", "internal/payload", "internal/record", "internal/runner", "internal/location", "store"},
+	"internal/engine":           {"internal/cluster", "internal/payload", "internal/permit", "internal/record", "internal/runner", "internal/location", "store"},
 	"internal/budget":           {},
 	"docs/guide":                {},
+	"internal/permit":           {"store"},
+	"internal/queue":            {"internal/permit", "internal/record", "store"},
 	"internal/planner":          {"internal/record", "internal/runner", "schedule", "store"},
 	"schedule":                  {},
 }

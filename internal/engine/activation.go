@@ -52,9 +52,11 @@ type activation struct {
 	// reclaimed says that the run was claimed again before the answer to the turn
 	// under way came here: it is in this node's hand whatever the turn has done.
 	reclaimed bool
-	timer     *time.Timer
-	bodies    map[int64]*body
-	next      *job // started last, and left to the driver
+	// releases says that the run holds no permit of its queue while it is suspended.
+	releases bool
+	timer    *time.Timer
+	bodies   map[int64]*body
+	next     *job // started last, and left to the driver
 
 	// Owned by tenure.mu.
 	parkedAt time.Time // zero: not parked
@@ -168,9 +170,9 @@ func (a *activation) handle(events []event) bool {
 			}
 		case a.r == nil:
 			a.early = append(a.early, *ev)
-		case ev.claimed != nil && ev.claimed.Fresh && resting(&ev.claimed.Run):
+		case ev.claimed != nil && ev.claimed.Fresh && (resting(&ev.claimed.Run) || a.releases):
 			a.leave(events[i+1:])
-			a.t.take(a.h, a.no) // it is decided without the code
+			a.t.take(a.h, a.no) // it is decided without the code, or has to ask for a permit
 			return false
 		case ev.claimed != nil:
 			if !a.open(ev) {
@@ -217,6 +219,7 @@ func (a *activation) load(s *store.Snapshot) {
 		cfg := a.workflow.Activation(s, a.t.e.cfg.Limits)
 		cfg.Code, cfg.Fetch, cfg.Knows, cfg.NewKey = a.workflow.Code(&a.run), a.fetch, a.t.knows, uuid.NewString
 		a.code = runner.New(cfg)
+		a.releases = releases(&a.run)
 		a.r = a.code
 	}
 	a.deliver(s.Items...)
@@ -380,6 +383,9 @@ func (a *activation) submit() {
 		} else {
 			a.ending = nil
 		}
+		if u.Status == store.Suspended && a.releases {
+			returnPermit(u, &a.run)
+		}
 	}
 	a.renewing = turn.Update != nil && turn.Update.Continue != nil
 	a.t.address(turn)
@@ -443,7 +449,15 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 			a.t.e.ended(ended)
 			return false
 		}
-		if a.r.Suspended() {
+		switch {
+		case a.r.Suspended() && a.releases:
+			a.leave(rest)
+			if reclaimed {
+				a.t.take(a.h, a.no)
+			}
+			a.t.claimSoon()
+			return false
+		case a.r.Suspended():
 			a.t.park(a, a.r.Entries())
 		}
 	case store.StillReady:

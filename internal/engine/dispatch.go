@@ -297,6 +297,7 @@ func (t *tenure) admit(a *activation, s *store.Snapshot) {
 		t.decide(a, s)
 	case !known, t.member != nil && t.build() != "" && run.Build > t.build():
 		t.giveBack(a, run)
+	case run.Queue != nil && !t.permitted(a, s):
 	case limit > 0 && run.Strikes >= limit:
 		t.stall(a.h, *run, "poison: the process ended "+times(run.Strikes)+" while only this suspect was running; mend its code, then resume it",
 			func() { a.post(event{closed: true}) })
@@ -318,6 +319,7 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 	d := t.newDecision(s)
 	turn, update := d.turn, d.update
 	var watches []store.Item
+	var grants []store.ItemNo
 	for i, it := range s.Items {
 		if d.changed {
 			break // the rest is asked of the run as it is then
@@ -338,6 +340,9 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 			verdict = record.Refusal(it.Kind)
 		case it.Kind == store.ItemDelivery && run.Status.Terminal():
 			// Its wait is over: the topic keeps the event.
+		case it.Kind == store.ItemGrant && run.Marks&store.Held != 0:
+			grants = append(grants, it.No)
+			continue
 		case !it.Kind.Verb():
 			turn.Seen = append(turn.Seen, it.No)
 			continue
@@ -363,10 +368,13 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 		}
 		turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No, Verdict: verdict})
 	}
-	if t.e.executes(run.Workflow) && update.Status == store.Suspended && update.Marks&store.Paused == 0 {
+	if update.Marks&store.Held == 0 {
+		turn.Seen = append(turn.Seen, grants...) // else they are to be found when the run goes on
+	}
+	if t.e.executes(run.Workflow) && update.Status == store.Suspended && update.Marks&(store.Paused|store.Held) == 0 {
 		update.Status = store.Running // it is not paused after all
 	}
-	goesOn := update.Status == store.Running && update.Marks&store.Paused == 0
+	goesOn := update.Status == store.Running && update.Marks&(store.Paused|store.Held) == 0
 	t.tellDecided(turn, s, watches)
 	t.address(turn)
 	t.commits.submitTurn(pendingTurn{h: a.h, turn: turn, done: func(result store.TurnResult) {

@@ -104,6 +104,7 @@ type Engine struct {
 	feeds feeds
 
 	records records
+	queues  queues
 
 	tenure  atomic.Pointer[tenure] // nil: not the owner
 	batches atomic.Int64           // number of the last batch of this boot

@@ -60,10 +60,14 @@ func (e *Engine) forkOf(ctx context.Context, run *store.Run, at location.Loc, ac
 	from := strings.TrimSuffix(s.Run.ID, fmt.Sprintf("@%d", s.Run.No))
 	act.Detail = fmt.Sprintf("from run %s (number %d) before %s, without %s", from, s.Run.No, placeOf(string(at)), tb)
 	fork.Audit = []store.Audit{act}
-	return &store.Start{
+	start := &store.Start{
 		Workflow: s.Run.Workflow, Input: s.Run.Input, Headers: s.Run.Headers, Tags: s.Run.Tags,
 		Shard: s.Run.Shard, Fork: fork,
-	}, nil
+	}
+	if s.Run.Queue != nil {
+		start.Queue = &store.Place{Data: s.Run.Queue} // as it was: see PlaceFork
+	}
+	return start, nil
 }
 
 // whole reads a run with all values and with its dead letters, which are pending for

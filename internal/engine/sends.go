@@ -11,10 +11,11 @@ import (
 )
 
 // last adds to a turn that ends a run what others are told of that: its parent,
-// and who watches it. run is as it will be.
+// who watches it, and its queue. run is as it will be.
 func last(u *store.Update, run *store.Run, watches []store.Item) {
 	if u.Status.Terminal() {
 		u.Sends = append(u.Sends, runner.Tell(run, watches, uuid.NewString)...)
+		returnPermit(u, run)
 	}
 }
 
@@ -34,7 +35,10 @@ func (t *tenure) address(turn *store.Turn) {
 				room = t.room()
 			}
 			if c.Start != nil {
-				c.Start.Shard = t.e.home(c.Start.ID)
+				c.Start.Shard.Slot = t.e.Slot(c.Start.ID)
+				if c.Start.Queue == nil { // else its group is known
+					c.Start.Shard = t.e.home(c.Start.ID)
+				}
 			}
 			if c.Adopt = room > 0 && t.adopts(c); c.Adopt {
 				room--

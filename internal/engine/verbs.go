@@ -43,7 +43,7 @@ func (t *tenure) newDecision(s *store.Snapshot) *decision {
 
 // resting reports whether a claimed run was claimed at rest.
 func resting(run *store.Run) bool {
-	return run.Marks&store.Paused != 0 || run.Status == store.Queued || run.Status == store.Suspended
+	return run.Marks&(store.Paused|store.Held) != 0 || run.Status == store.Queued || run.Status == store.Suspended
 }
 
 // needsNoCode reports whether what is asked of a run is decided without its code:
@@ -119,7 +119,7 @@ func (d *decision) verb(i int) (verdict []byte, err error) {
 		case u.Marks&store.Paused != 0:
 			u.Marks &^= store.Paused
 			u.Reason = ""
-			if u.Status == store.Suspended {
+			if u.Status == store.Suspended && u.Marks&store.Held == 0 {
 				u.Status = store.Running
 			}
 		case u.Status.Terminal():
@@ -196,6 +196,9 @@ func (d *decision) changes(it *store.Item, change func(it *store.Item, entries [
 	u.Status, u.Reason, u.WakeAt, u.Waits = store.Running, "", 0, nil
 	if it.Kind != store.ItemEdit { // which leaves standing that it is cancelled or undone
 		u.Marks &= store.Paused
+	}
+	if err := d.askAgain(); err != nil {
+		return nil, err
 	}
 	return d.yes(it, detail), nil
 }

@@ -120,6 +120,11 @@ func (f visit) commands(commands []store.Command) {
 		here := spot{runID: c.Start.ID}
 		f(&c.Start.Input, here)
 		f.items(c.Start.Items, here)
+		if p := c.Start.Queue; p != nil {
+			asks := []store.Command{p.Ask}
+			f.commands(asks)
+			p.Ask = asks[0]
+		}
 		if fork := c.Start.Fork; fork != nil {
 			for i := range fork.Entries {
 				f(&fork.Entries[i].Value, here)
@@ -172,6 +177,11 @@ func copyCommands(commands []store.Command) []store.Command {
 		if c.Start != nil {
 			start := *c.Start
 			start.Items = slices.Clone(start.Items)
+			if start.Queue != nil {
+				place := *start.Queue
+				place.Ask = copyCommands([]store.Command{place.Ask})[0]
+				start.Queue = &place
+			}
 			if start.Fork != nil {
 				fork := *start.Fork
 				fork.Entries, fork.Items, fork.Audit = slices.Clone(fork.Entries), slices.Clone(fork.Items), slices.Clone(fork.Audit)

@@ -31,6 +31,7 @@ const (
 	CodeRun       = "run"       // an awaited run that has not succeeded
 	CodeNotFound  = "not_found" // an awaited run that does not exist
 
+	CodeNoQueue         = "no_queue"         // a child on a queue that does not exist
 	CodeUnknownWorkflow = "unknown_workflow" // a child of a workflow that nobody has ever had
 )
 

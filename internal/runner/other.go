@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -29,6 +30,10 @@ type Child struct {
 	Leave bool
 	// Detached says that nobody awaits the child: its end is not told.
 	Detached bool
+	// Place puts the start of a child that is not recorded on a queue; nil: it is on
+	// none. It is called on the run's goroutine. ErrNoQueue is the operation's; another
+	// error breaks the activation.
+	Place func(*store.Start) error
 }
 
 // other is what an operation on another run has besides.
@@ -36,12 +41,13 @@ type other struct {
 	link  link
 	known bool // link is what is recorded; else its value was left out of the snapshot
 	input []byte
-	owned bool    // a child that is cancelled with its scope
-	end   *End    // arrived and not handed over
-	item  endItem // that has brought it
-	early *record // a completion that remained when this was asked for and not recorded
-	lost  bool    // there is nothing to wait for: failure says why
-	hot   bool    // is in Run.hotOthers
+	place store.Start // Queue and the Shard's Group are set, of a child on a queue
+	owned bool        // a child that is cancelled with its scope
+	end   *End        // arrived and not handed over
+	item  endItem     // that has brought it
+	early *record     // a completion that remained when this was asked for and not recorded
+	lost  bool        // there is nothing to wait for: failure says why
+	hot   bool        // is in Run.hotOthers
 	// forgotten says that its iteration is pruned: nothing is written of it.
 	forgotten bool
 }
@@ -66,6 +72,7 @@ func (b *Branch) StartChild(c Child) (*Other, error) {
 		x.known = true
 		x.link = link{RunID: b.run.childID(o.loc), Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached}
 		b.seek(o, c.Workflow)
+		b.enqueue(o, &c)
 	} else {
 		b.readLink(o)
 	}
@@ -95,6 +102,26 @@ func (b *Branch) seek(o *op, workflow string) {
 		o.other.lost = true
 		o.failure = &Failure{Code: CodeUnknownWorkflow, Location: o.loc.String(), Message: fmt.Sprintf(
 			"unknown workflow %q: no process that has registered it was ever seen in this store", workflow)}
+	}
+}
+
+// ErrNoQueue is what Child.Place says of a queue that does not exist.
+var ErrNoQueue = errors.New("there is no such queue")
+
+// enqueue finds out where a new child stands in its queue.
+func (b *Branch) enqueue(o *op, c *Child) {
+	x := o.other
+	if c.Place == nil || x.lost {
+		return
+	}
+	x.place.ID = x.link.RunID
+	switch err := c.Place(&x.place); {
+	case errors.Is(err, ErrNoQueue):
+		x.lost = true
+		o.failure = &Failure{Code: CodeNoQueue, Location: o.loc.String(), Message: err.Error()}
+	case err != nil:
+		b.run.broken = fmt.Errorf("look for the queue of %s: %w", o.loc, err)
+		b.halt()
 	}
 }
 
@@ -278,6 +305,7 @@ func (x *other) command(o *op) store.Command {
 		ID: x.link.RunID, Workflow: x.link.Workflow, Seed: store.Seed(seed[:16]), Input: x.input,
 		Headers: r.cfg.Run.Headers, Parent: r.cfg.Run.No, ParentLoc: string(o.loc),
 	}
+	start.Shard.Group, start.Queue = x.place.Shard.Group, x.place.Queue
 	if x.link.Detached {
 		start.ParentLoc = ""
 	}

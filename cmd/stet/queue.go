@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+func (a *app) queueCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "see and change queues: limits on how many runs execute",
+		Long: `Queues limit how many of the runs that were started on them execute at a time, or
+begin in a time: stet start --queue NAME. A run holds a permit of its queue from
+before it begins until its end; it is queued until it has one.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		a.queueCreateCommand(), a.queueSetCommand(), a.queueListCommand(), a.queueShowCommand(),
+		a.queueActCommand("pause", "grant no permits until it is resumed; runs that have one go on", (*stet.Engine).PauseQueue),
+		a.queueActCommand("resume", "grant permits again", (*stet.Engine).ResumeQueue),
+		a.queueActCommand("delete", "delete a queue in which no run waits and of which none has a permit", (*stet.Engine).DeleteQueue),
+	)
+	return cmd
+}
+
+// queueFlags are the settings of a queue.
+type queueFlags struct {
+	stet.QueueSettings
+	timeout time.Duration
+}
+
+func (f *queueFlags) add(cmd *cobra.Command, creates bool) {
+	flags := cmd.Flags()
+	flags.IntVar(&f.Concurrency, "concurrency", 0, "how many runs have a permit at a time, at most; 0: no limit")
+	flags.IntVar(&f.PerKey, "per-key", 0, "how many of these have one key, at most; 0: no limit")
+	flags.IntVar(&f.Rate, "rate", 0, "how many permits are granted within --per, at most; 0: no limit")
+	flags.DurationVar(&f.Per, "per", 0, "the time of --rate; default 1s")
+	flags.BoolVar(&f.ReleaseWhileSuspended, "release-while-suspended", false, "suspended runs have no permit, and ask for a new one when they are woken")
+	if creates {
+		flags.StringVar(&f.Group, "group", "", "the `group` of nodes that execute the runs; default: default")
+	}
+	f.addTimeout(cmd)
+}
+
+func (f *queueFlags) addTimeout(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for a decision")
+}
+
+// over takes the settings that were not given from those that stand.
+func (f *queueFlags) over(cmd *cobra.Command, old stet.QueueSettings) stet.QueueSettings {
+	s, given := old, cmd.Flags().Changed
+	if given("concurrency") {
+		s.Concurrency = f.Concurrency
+	}
+	if given("per-key") {
+		s.PerKey = f.PerKey
+	}
+	if given("rate") {
+		if s.Rate = f.Rate; s.Rate == 0 {
+			s.Per = 0
+		}
+	}
+	if given("per") {
+		s.Per = f.Per
+	}
+	if given("release-while-suspended") {
+		s.ReleaseWhileSuspended = f.ReleaseWhileSuspended
+	}
+	return s
+}
+
+// decideQueue asks a queue for something and waits for the decision.
+func (a *app) decideQueue(ctx context.Context, timeout time.Duration, act string, ask func(context.Context, *stet.Engine) error) error {
+	if err := errors.Join(a.checkNoIDs(), checkTimeout(timeout, false)); err != nil {
+		return err
+	}
+	return a.deciding(ctx, func(e *stet.Engine, _ store.Store) error {
+		wait, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		err := ask(wait, e)
+		switch {
+		case errors.Is(err, stet.ErrPending):
+			return hintedError{fmt.Errorf("%s: nobody has decided within %s", act, timeout), "the request stands until an application works on the store"}
+		case isAny(err, stet.ErrExists, stet.ErrRefused):
+			return conflictError{err}
+		}
+		return err
+	})
+}
+
+func (a *app) queueCreateCommand() *cobra.Command {
+	var f queueFlags
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "make a queue; one that exists with the same settings is left as it is",
+		Args:  exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.decideQueue(cmd.Context(), f.timeout, "create", func(ctx context.Context, e *stet.Engine) error {
+				return e.CreateQueue(ctx, args[0], f.QueueSettings)
+			})
+		},
+	}
+	f.add(cmd, true)
+	return cmd
+}
+
+func (a *app) queueSetCommand() *cobra.Command {
+	var f queueFlags
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "change settings of a queue; those that are not given stay",
+		Args:  exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.decideQueue(cmd.Context(), f.timeout, "set", func(ctx context.Context, e *stet.Engine) error {
+				info, err := e.Queue(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return e.SetQueue(ctx, args[0], f.over(cmd, info.Settings))
+			})
+		},
+	}
+	f.add(cmd, false)
+	return cmd
+}
+
+func (a *app) queueActCommand(name, short string, act func(*stet.Engine, context.Context, string) error) *cobra.Command {
+	var f queueFlags
+	cmd := &cobra.Command{
+		Use:   name + " NAME",
+		Short: short,
+		Args:  exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.decideQueue(cmd.Context(), f.timeout, name, func(ctx context.Context, e *stet.Engine) error {
+				return act(e, ctx, args[0])
+			})
+		},
+	}
+	f.addTimeout(cmd)
+	return cmd
+}
+
+// queueView is a queue as JSON.
+type queueView struct {
+	Name        string `json:"name"`
+	Concurrency int    `json:"concurrency,omitempty"`
+	PerKey      int    `json:"per_key,omitempty"`
+	Rate        int    `json:"rate,omitempty"`
+	PerMS       int64  `json:"per_ms,omitempty"`
+	Group       string `json:"group"`
+	Release     bool   `json:"release_while_suspended,omitempty"`
+	Paused      bool   `json:"paused,omitempty"`
+	Held        int    `json:"held"`
+	Waiting     int    `json:"waiting"`
+	Delayed     int    `json:"delayed"`
+	Granted     int64  `json:"granted"`
+}
+
+func viewQueue(q *stet.QueueInfo) queueView {
+	s := &q.Settings
+	return queueView{
+		Name: q.Name, Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, PerMS: s.Per.Milliseconds(), Group: s.Group,
+		Release: s.ReleaseWhileSuspended, Paused: q.Paused, Held: q.Held, Waiting: q.Waiting, Delayed: q.Delayed, Granted: q.Granted,
+	}
+}
+
+func limitText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func rateText(s *stet.QueueSettings) string {
+	if s.Rate == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d per %s", s.Rate, s.Per)
+}
+
+func (a *app) queueListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls",
+		Short: "list queues: their limits, and how many runs have a permit or wait for one",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				queues, err := e.Queues(cmd.Context())
+				if err != nil {
+					return err
+				}
+				g := &grid{headers: []string{"QUEUE", "STATE", "PERMITS", "LIMIT", "PER KEY", "RATE", "WAITING", "DELAYED", "GROUP"}}
+				for i := range queues {
+					q := &queues[i]
+					switch a.output {
+					case formJSON:
+						if err := a.json(viewQueue(q)); err != nil {
+							return err
+						}
+					case formIDs:
+						if _, err := fmt.Fprintln(a.out, q.Name); err != nil {
+							return err
+						}
+					}
+					state := ""
+					if q.Paused {
+						state = "paused"
+					}
+					g.add(printable(q.Name), state, strconv.Itoa(q.Held), limitText(q.Settings.Concurrency), limitText(q.Settings.PerKey),
+						rateText(&q.Settings), strconv.Itoa(q.Waiting), strconv.Itoa(q.Delayed), printable(q.Settings.Group))
+				}
+				if a.output != formTable {
+					return nil
+				}
+				return a.print(g)
+			})
+		},
+	}
+}
+
+func (a *app) queueShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "show a queue",
+		Args:  exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				q, err := e.Queue(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				switch a.output {
+				case formJSON:
+					return a.json(viewQueue(q))
+				case formIDs:
+					_, err := fmt.Fprintln(a.out, q.Name)
+					return err
+				}
+				g := &grid{}
+				fact := func(name, value string) {
+					if value != "" {
+						g.add(name, value)
+					}
+				}
+				fact("queue", printable(q.Name))
+				if q.Paused {
+					fact("state", "paused: it grants no permits")
+				}
+				fact("limit", limitText(q.Settings.Concurrency))
+				fact("limit per key", limitText(q.Settings.PerKey))
+				fact("rate", rateText(&q.Settings))
+				if q.Settings.ReleaseWhileSuspended {
+					fact("suspended runs", "have no permit")
+				}
+				fact("group", printable(q.Settings.Group))
+				fact("permits", strconv.Itoa(q.Held))
+				fact("waiting", strconv.Itoa(q.Waiting))
+				fact("delayed", strconv.Itoa(q.Delayed))
+				fact("granted ever", strconv.FormatInt(q.Granted, 10))
+				return a.print(g)
+			})
+		},
+	}
+}
+
+// queueText says why a run of a queue waits.
+func queueText(q *stet.QueueInfo) string {
+	text := fmt.Sprintf("%d have one, %d wait", q.Held, q.Waiting)
+	if q.Settings.Concurrency > 0 {
+		text = fmt.Sprintf("%d of %d are held, %d wait", q.Held, q.Settings.Concurrency, q.Waiting)
+	}
+	if q.Delayed > 0 {
+		text += fmt.Sprintf(", %d are to begin later", q.Delayed)
+	}
+	if s := rateText(&q.Settings); s != "" {
+		text += ", at most " + s
+	}
+	if q.Paused {
+		text += "; the queue is paused"
+	}
+	return text
+}

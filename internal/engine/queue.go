@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// A run that was started on a queue executes only while it holds a permit. The store
+// holds it until a grant comes; who loads it looks whether that is the grant of its
+// ticket; and the permit goes back in the commit that ends it. See package permit.
+
+// permitted reports whether a claimed run may execute as far as its queue is
+// concerned. If not, it is held again, and the activation closed.
+func (t *tenure) permitted(a *activation, s *store.Snapshot) bool {
+	run := &s.Run
+	p, _, err := permit.DecodePlace(run.Queue)
+	if err != nil {
+		t.stall(a.h, *run, "damaged: "+err.Error(), func() { a.post(event{closed: true}) })
+		return false
+	}
+	if p.Granted(s.Items) {
+		return true
+	}
+	// It was woken after a suspension without a permit, or by a grant for a former
+	// ticket. It cannot be queued again: it may have run.
+	turn := bareTurn(run, store.Update{
+		Status: store.Suspended, Marks: run.Marks | store.Held, Reason: run.Reason, Waits: run.Waits, Spared: run.Suspect > 0,
+	})
+	for i := range s.Items {
+		if it := &s.Items[i]; it.Kind == store.ItemGrant && it.State != store.Consumed {
+			turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No})
+		}
+	}
+	if p.Ticket == "" {
+		ask(turn.Update, run, p)
+	}
+	t.address(turn)
+	t.commits.submitTurn(pendingTurn{h: a.h, turn: turn, done: func(result store.TurnResult) {
+		if result.Verdict != store.Committed {
+			t.undecided(a.h, run, result)
+		}
+		a.post(event{closed: true})
+		t.claimSoon() // what it is to be claimed for may have come
+	}})
+	return false
+}
+
+// ask has a run ask for a permit with a new ticket.
+func ask(u *store.Update, run *store.Run, p permit.Place) {
+	p.Ticket = permit.NewTicket()
+	u.Marks |= store.Held
+	u.Queue = p.Encode()
+	u.Sends = append(u.Sends, p.AskFor(permit.Ask{RunID: run.ID}))
+}
+
+// returnPermit has a run that ends, or is suspended, give back the permit that it holds
+// or waits for.
+func returnPermit(u *store.Update, run *store.Run) {
+	p, ok, err := permit.DecodePlace(run.Queue)
+	if err != nil || !ok || p.Ticket == "" {
+		return // where it cannot be read, the run has never executed
+	}
+	u.Sends = append(u.Sends, p.GiveBack())
+	if u.Status == store.Suspended {
+		p.Ticket = ""
+		u.Queue = p.Encode()
+	}
+}
+
+// releases reports whether a run holds no permit while it is suspended.
+func releases(run *store.Run) bool {
+	p, _, err := permit.DecodePlace(run.Queue)
+	return err == nil && p.Release
+}
+
+// askAgain has a run that goes on after its end ask for a new permit.
+func (d *decision) askAgain() error {
+	if !d.run.Status.Terminal() {
+		return nil // it has kept its own
+	}
+	p, ok, err := permit.DecodePlace(d.run.Queue)
+	if err == nil && ok {
+		ask(d.update, d.run, p)
+	}
+	return err
+}
+
+// ErrNoQueue says that there is no queue with a name.
+var ErrNoQueue = runner.ErrNoQueue
+
+// queues remembers for a moment what queues are like.
+type queues struct {
+	mu    sync.Mutex
+	known map[string]knownQueue
+}
+
+type knownQueue struct {
+	settings permit.Settings
+	until    time.Time
+}
+
+// fresh is how long a queue's settings may have changed unnoticed.
+const fresh = time.Second
+
+// Queue returns the state of a queue; ErrNoQueue if there is none.
+func (e *Engine) Queue(ctx context.Context, name string) (permit.State, store.Run, error) {
+	page, err := e.cfg.Store.List(ctx, store.Filter{IDs: []string{permit.RecordID(name)}, Limit: 1})
+	if err != nil {
+		return permit.State{}, store.Run{}, err
+	}
+	if len(page.Runs) == 0 {
+		return permit.State{}, store.Run{}, ErrNoQueue
+	}
+	states, err := e.QueueStates(ctx, page.Runs)
+	if err != nil {
+		return permit.State{}, store.Run{}, err
+	}
+	if !states[0].Exists {
+		err = ErrNoQueue
+	}
+	return states[0], page.Runs[0], err
+}
+
+// QueueStates returns the states of queues by their records.
+func (e *Engine) QueueStates(ctx context.Context, records []store.Run) ([]permit.State, error) {
+	nos := make([]store.RunNo, len(records))
+	index := make(map[store.RunNo]int, len(records))
+	for i := range records {
+		nos[i], index[records[i].No] = records[i].No, i
+	}
+	states := make([]permit.State, len(records))
+	feeds, err := e.cfg.Store.Feeds(ctx, store.FeedQuery{Runs: nos, Values: true})
+	if err != nil {
+		return nil, err
+	}
+	for i := range feeds {
+		if f := &feeds[i]; f.Name == permit.StateValue && !f.Stream {
+			if states[index[f.Run]], err = permit.DecodeState(f.Value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return states, nil
+}
+
+// Place puts a start on a queue: not before the times that it has. ErrNoQueue: there
+// is none with the name.
+func (e *Engine) Place(ctx context.Context, start *store.Start, p permit.Place) error {
+	settings, err := e.queueSettings(ctx, p.Queue)
+	if err != nil {
+		return err
+	}
+	p.Ticket, p.Release = permit.NewTicket(), settings.Release
+	start.Shard = store.Shard{Group: settings.Group, Slot: e.Slot(start.ID)}
+	start.Queue = &store.Place{Data: p.Encode(), Ask: p.AskFor(permit.Ask{RunID: start.ID, At: start.At, After: start.After})}
+	start.At, start.After = 0, 0
+	return nil
+}
+
+// PlaceChild is Place for a child of a run that executes here.
+func (e *Engine) PlaceChild(start *store.Start, p permit.Place) error {
+	ctx := context.Background()
+	if t := e.tenure.Load(); t != nil {
+		ctx = t.held
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.LeaseTTL)
+	defer cancel()
+	return e.Place(ctx, start, p)
+}
+
+// PlaceFork puts the start of a fork on the queue of the other run, if it is on one.
+func (e *Engine) PlaceFork(ctx context.Context, start *store.Start) error {
+	if start.Queue == nil {
+		return nil
+	}
+	p, _, err := permit.DecodePlace(start.Queue.Data)
+	if err != nil {
+		return err
+	}
+	return e.Place(ctx, start, p)
+}
+
+func (e *Engine) queueSettings(ctx context.Context, name string) (permit.Settings, error) {
+	e.queues.mu.Lock()
+	known, ok := e.queues.known[name]
+	e.queues.mu.Unlock()
+	if ok && time.Now().Before(known.until) {
+		return known.settings, nil
+	}
+	asked := time.Now()
+	state, _, err := e.Queue(ctx, name)
+	if err != nil {
+		return permit.Settings{}, fmt.Errorf("queue %q: %w", name, err)
+	}
+	e.queues.mu.Lock()
+	defer e.queues.mu.Unlock()
+	if e.queues.known == nil || len(e.queues.known) > 10_000 {
+		e.queues.known = map[string]knownQueue{}
+	}
+	e.queues.known[name] = knownQueue{state.Settings, asked.Add(fresh)}
+	return state.Settings, nil
+}
+
+// ForgetQueue drops what is remembered of a queue that this process has changed.
+func (e *Engine) ForgetQueue(name string) {
+	e.queues.mu.Lock()
+	defer e.queues.mu.Unlock()
+	delete(e.queues.known, name)
+}

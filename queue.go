@@ -1,0 +1,320 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/store"
+)
+
+// ErrNoQueue: there is no queue of this name. Make one with CreateQueue.
+var ErrNoQueue = errors.New("no such queue")
+
+// OnQueue starts a run on a queue: it is queued until it has a permit of the queue,
+// and gives that back when it ends. Given to Define it is for every start of the
+// workflow, by a process that has its code, that does not say otherwise; a start that
+// names a queue, or gives OnQueue{}, says so.
+type OnQueue struct {
+	// Name of the queue, which must be there; "": none.
+	Name string
+	// Key says whom the run is for: a tenant, an account. Keys take turns, and may
+	// have a limit each. At most 200 bytes. Default: none.
+	Key string
+	// Priority: runs of a higher one begin before others, however long those wait.
+	// From -1,000 to 1,000; default 0.
+	Priority int
+}
+
+func (q OnQueue) applyStart(o *startOptions) error {
+	o.queue = &q
+	return q.check()
+}
+
+func (q OnQueue) applyChild(o *childOptions) { o.queue = &q }
+
+func (q OnQueue) applyDefine(o *defineOptions) { o.queue = &q }
+
+const (
+	maxQueueKey = 200
+	maxPriority = 1000
+)
+
+func (q *OnQueue) check() error {
+	switch {
+	case q.Name == "" && *q != OnQueue{}:
+		return fmt.Errorf("OnQueue: expected the name of a queue, found none: %w", ErrInvalid)
+	case len(q.Key) > maxQueueKey:
+		return fmt.Errorf("OnQueue: expected a key of at most %d bytes, found %d: %w", maxQueueKey, len(q.Key), ErrInvalid)
+	case q.Priority < -maxPriority || q.Priority > maxPriority:
+		return fmt.Errorf("OnQueue: expected a priority of -%d to %d, found %d: %w", maxPriority, maxPriority, q.Priority, ErrInvalid)
+	}
+	return nil
+}
+
+// over returns the queue, or that of the definition where a start says nothing; nil:
+// none.
+func (q *OnQueue) over(definition *OnQueue) *OnQueue {
+	if q == nil {
+		q = definition
+	}
+	if q == nil || q.Name == "" {
+		return nil
+	}
+	return q
+}
+
+func (q *OnQueue) place() permit.Place {
+	return permit.Place{Queue: q.Name, Key: q.Key, Priority: q.Priority}
+}
+
+// enqueue puts a start on a queue, if it is to be on one.
+func (e *Engine) enqueue(ctx context.Context, start *store.Start, q *OnQueue) error {
+	if q == nil {
+		return nil
+	}
+	if err := e.inner.Place(ctx, start, q.place()); err != nil {
+		return queueError(q.Name, err)
+	}
+	return nil
+}
+
+// queueError says of which queue an error is.
+func queueError(name string, err error) error {
+	if errors.Is(err, engine.ErrNoQueue) {
+		return fmt.Errorf("queue %q: %w", name, ErrNoQueue)
+	}
+	return fmt.Errorf("queue %q: %w", name, err)
+}
+
+// QueueSettings are the limits of a queue. They count permits: a run has one from
+// before it first executes until it has ended, also while it is suspended, paused or
+// stalled. They are exact, whichever nodes execute the runs. 0 is no limit.
+type QueueSettings struct {
+	// Concurrency bounds the permits that are held at a time.
+	Concurrency int
+	// PerKey bounds those of one key. Runs without a key have no such limit.
+	PerKey int
+	// Rate bounds the permits granted in any interval of the length Per. At most
+	// 10,000.
+	Rate int
+	// Per is from 1 ms to 366 days. Default: 1 s, if there is a Rate.
+	Per time.Duration
+	// Group names the nodes that execute the queue's runs (Config.Groups). It cannot
+	// be changed. Default: "default".
+	Group string
+	// ReleaseWhileSuspended has runs give their permit back while they are suspended,
+	// and ask for a new one when they are woken. It is for runs that are started from
+	// then on.
+	ReleaseWhileSuspended bool
+}
+
+// maxRate bounds the times that a queue keeps.
+const maxRate = 10_000
+
+func (s *QueueSettings) stored() (permit.Settings, error) {
+	out := permit.Settings{
+		Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, Per: store.Delay(s.Per.Microseconds()), Group: s.Group, Release: s.ReleaseWhileSuspended,
+	}
+	pick(&out.Group, store.DefaultGroup)
+	if s.Rate > 0 {
+		pick(&out.Per, store.Delay(time.Second.Microseconds()))
+	}
+	bad := func(format string, args ...any) (permit.Settings, error) {
+		return out, fmt.Errorf(format+": %w", append(args, ErrInvalid)...)
+	}
+	switch {
+	case s.Concurrency < 0 || s.PerKey < 0:
+		return bad("expected limits of 0 or more, found %d and %d per key", s.Concurrency, s.PerKey)
+	case s.Rate < 0 || s.Rate > maxRate:
+		return bad("expected a rate of 0 to %d, found %d", maxRate, s.Rate)
+	case s.Rate == 0 && s.Per != 0:
+		return bad("expected a rate for the time of %s, found none", s.Per)
+	case s.Rate > 0 && (out.Per < 1000 || out.Per > store.Delay(366*24*time.Hour/time.Microsecond)):
+		return bad("expected a time of 1ms to 366 days for the rate, found %s", s.Per)
+	case out.Group == store.SystemGroup:
+		return bad("expected a group other than %q, which is the engine's own", store.SystemGroup)
+	}
+	if err := location.CheckName(out.Group); err != nil {
+		return bad("group: %w", err)
+	}
+	return out, nil
+}
+
+// QueueInfo is how a queue stands.
+type QueueInfo struct {
+	Name     string
+	Settings QueueSettings
+	Paused   bool
+	Waiting  int   // runs that would begin now if they had a permit
+	Delayed  int   // runs that are to begin later
+	Held     int   // permits
+	Granted  int64 // permits since the queue was made
+}
+
+func queueInfo(name string, s *permit.State) *QueueInfo {
+	return &QueueInfo{
+		Name: name, Paused: s.Paused, Waiting: s.Waiting, Delayed: s.Delayed, Held: s.Held, Granted: s.Granted,
+		Settings: QueueSettings{
+			Concurrency: s.Settings.Concurrency, PerKey: s.Settings.PerKey, Rate: s.Settings.Rate,
+			Per: time.Duration(s.Settings.Per) * time.Microsecond, Group: s.Settings.Group, ReleaseWhileSuspended: s.Settings.Release,
+		},
+	}
+}
+
+// CreateQueue makes a queue, or does nothing if there is one with the same settings.
+// The name is 1 to 64 bytes. It returns when some node has done so: ErrPending says
+// that ctx has ended before, and the request stands. Errors: ErrExists if there is one
+// with other settings, ErrInvalid, and those of the store.
+func (e *Engine) CreateQueue(ctx context.Context, name string, s QueueSettings) error {
+	settings, err := s.stored()
+	if err != nil {
+		return queueError(name, err)
+	}
+	return e.manage(ctx, name, permit.Create, settings.Encode())
+}
+
+// SetQueue changes all settings of a queue, except the group. Permits that are held
+// stay: where there are more than a new limit allows, none is granted until there are
+// fewer. Errors: ErrNoQueue, ErrRefused, and those of CreateQueue except ErrExists.
+func (e *Engine) SetQueue(ctx context.Context, name string, s QueueSettings) error {
+	settings, err := s.stored()
+	if err != nil {
+		return queueError(name, err)
+	}
+	return e.manage(ctx, name, permit.Set, settings.Encode())
+}
+
+// PauseQueue has a queue grant no permit until it is resumed. Runs that hold one go on,
+// and runs can be started on it. Errors: ErrNoQueue, ErrPending, and those of the store.
+func (e *Engine) PauseQueue(ctx context.Context, name string) error {
+	return e.manage(ctx, name, permit.Pause, nil)
+}
+
+// ResumeQueue ends what PauseQueue has begun. Errors are those of PauseQueue.
+func (e *Engine) ResumeQueue(ctx context.Context, name string) error {
+	return e.manage(ctx, name, permit.Resume, nil)
+}
+
+// DeleteQueue deletes a queue in which no run waits and of which none holds a permit;
+// else it is ErrRefused. A run that is started on it at the same moment waits until it
+// is created again. Other errors are those of PauseQueue.
+func (e *Engine) DeleteQueue(ctx context.Context, name string) error {
+	return e.manage(ctx, name, permit.Delete, nil)
+}
+
+// manage asks a queue's record for something.
+func (e *Engine) manage(ctx context.Context, name, act string, value []byte) error {
+	if err := location.CheckName(name); err != nil {
+		return queueError(name, fmt.Errorf("%w: %w", err, ErrInvalid))
+	}
+	if act != permit.Create { // asked of nobody it would make a record
+		if _, _, err := e.inner.Queue(ctx, name); err != nil {
+			return queueError(name, err)
+		}
+	}
+	defer e.inner.ForgetQueue(name)
+	id := uuid.NewString()
+	item := store.Item{Kind: store.ItemUpdate, Name: act, ID: id, Origin: id, Value: value}
+	answer, err := e.inner.Tell(ctx, permit.RecordID(name), item)
+	if err != nil {
+		return queueError(name, err)
+	}
+	verdict, err := e.inner.Verdict(ctx, answer.Run.No, answer.Item, id)
+	switch {
+	case err != nil:
+		return queueError(name, err)
+	case len(verdict) == 0:
+		return queueError(name, fmt.Errorf("%w: it gave an empty answer", store.ErrDamaged))
+	}
+	switch reason := string(verdict[1:]); verdict[0] {
+	case permit.Yes:
+		return nil
+	case permit.Exists:
+		return queueError(name, fmt.Errorf("it has other settings: %w", ErrExists))
+	case permit.Missing:
+		return queueError(name, engine.ErrNoQueue)
+	default:
+		return queueError(name, fmt.Errorf("%w: %s", ErrRefused, reason))
+	}
+}
+
+// Queue returns how a queue stands. ErrNoQueue: there is none of the name.
+func (e *Engine) Queue(ctx context.Context, name string) (*QueueInfo, error) {
+	state, _, err := e.inner.Queue(ctx, name)
+	if err != nil {
+		return nil, queueError(name, err)
+	}
+	return queueInfo(name, &state), nil
+}
+
+// Queues returns all queues, newest first.
+func (e *Engine) Queues(ctx context.Context) ([]QueueInfo, error) {
+	var queues []QueueInfo
+	f := store.Filter{Workflows: []string{permit.Workflow}, Limit: 1000}
+	for {
+		page, err := e.store.List(ctx, f)
+		if err != nil {
+			return nil, fmt.Errorf("list queues: %w", err)
+		}
+		states, err := e.inner.QueueStates(ctx, page.Runs)
+		if err != nil {
+			return nil, fmt.Errorf("list queues: %w", err)
+		}
+		for i := range page.Runs {
+			if name, ok := permit.Queue(page.Runs[i].ID); ok && states[i].Exists {
+				queues = append(queues, *queueInfo(name, &states[i]))
+			}
+		}
+		if f.Cursor = page.Next; page.Next == "" {
+			return queues, nil
+		}
+	}
+}
+
+// queuePlace returns the queue that a run is on, and whether it waits for a permit
+// of it; nil: none.
+func queuePlace(run *store.Run) *QueuePlace {
+	p, ok, err := permit.DecodePlace(run.Queue)
+	if err != nil || !ok {
+		return nil
+	}
+	return &QueuePlace{
+		OnQueue: OnQueue{Name: p.Queue, Key: p.Key, Priority: p.Priority},
+		Waits:   run.Marks&store.Held != 0,
+		Holds:   run.Marks&store.Held == 0 && p.Ticket != "" && !run.Status.Terminal(),
+	}
+}
+
+// QueuePlace is where a run stands in its queue.
+type QueuePlace struct {
+	OnQueue
+	Waits bool // for a permit
+	Holds bool // one
+}
+
+// String tells it for people.
+func (p *QueuePlace) String() string {
+	var b strings.Builder
+	b.WriteString(p.Name)
+	if p.Key != "" {
+		fmt.Fprintf(&b, ", key %s", p.Key)
+	}
+	if p.Priority != 0 {
+		fmt.Fprintf(&b, ", priority %d", p.Priority)
+	}
+	switch {
+	case p.Waits:
+		b.WriteString(": waits for a permit")
+	case p.Holds:
+		b.WriteString(": has a permit")
+	}
+	return b.String()
+}
