@@ -118,5 +118,23 @@
 //     Held gives its run back whatever the status, and is not held back from
 //     suspending it.
 //
+// # Several servers
+//
+// A store whose slots are on several servers cannot do as one act what concerns slots
+// on more than one; package store/redis says when it is such a store. There a method
+// is one act for each slot, and of the laws holds:
+//
+//   - A turn with all that belongs to its run is one act. Of a batch whose outcome is
+//     unknown the turns and commands of some slots may stand; its repeat carries out
+//     the others, and nothing twice (1, 9).
+//   - What a turn sends to another slot is noted in the turn's act and comes there
+//     once, in the order of sending, mostly before Commit returns; if later, its answer
+//     is left out (14). So does the answer to a Watch (15).
+//   - Numbers grow within a slot (6), and with all that one process does; what two
+//     processes make at the same time in two slots may have them in any order.
+//   - Claim takes the first of what it has seen of each slot a moment before. A Sweep
+//     asks a parent in another slot before it deletes the child (24). Whether the name
+//     ID@N is free in another slot is asked before a run is replaced.
+//
 // All methods are safe for concurrent use.
 package store
