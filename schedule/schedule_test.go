@@ -147,7 +147,7 @@ func TestAYearInSixZones(t *testing.T) {
 func slowly(r rule, loc *time.Location, begin, end time.Time) []time.Time {
 	var due []time.Time
 	shown := map[int64]bool{} // near changes of the clocks
-	var later []time.Time // what was skipped
+	var later []time.Time     // what was skipped
 	lastShown := begin.Add(-48 * time.Hour).In(loc)
 	for at := begin.Add(-48 * time.Hour); !at.After(end); at = at.Add(time.Minute) {
 		local := at.In(loc)
