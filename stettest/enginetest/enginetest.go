@@ -1,0 +1,296 @@
+// Package enginetest puts the engine on a store through what users rely on: it is the
+// second level of testing a store, after storetest, which knows no engine.
+//
+// Run works in real time, with processes that are engines with handles of their own
+// and that die at commits, lose answers, are cut off, come and go. A store that several
+// processes work on at the same time, one with many slots, is also put through joins,
+// leaves and deaths.
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/stettest"
+	"github.com/stet-run/stet/store"
+)
+
+// Open makes an empty store and returns a function that opens handles on it, each as
+// another process would. What it opens is closed when the test ends.
+type Open = func(testing.TB) func() store.Store
+
+// Run checks the engine on the store that open makes.
+func Run(t *testing.T, open Open) {
+	t.Run("Features", func(t *testing.T) { features(t, open) })
+	t.Run("Races", func(t *testing.T) { races(t, open) })
+	t.Run("Crashes", func(t *testing.T) { crashes(t, open) })
+	t.Run("Nodes", func(t *testing.T) { nodes(t, open) })
+}
+
+// Times of the engines. Where processes die the lease is short, because each death
+// costs one; elsewhere it is long, so that a slow machine loses none.
+const (
+	shortLease = 900 * time.Millisecond
+	nodesLease = 3 * time.Second
+	longLease  = time.Minute
+	poll       = 100 * time.Millisecond
+	patience   = 60 * time.Second
+)
+
+// world is a store, a client that outlives all processes, and what has been executed.
+type world struct {
+	t       testing.TB
+	open    func() store.Store
+	outside *stet.Engine
+	slots   int
+	made    atomic.Int64 // processes
+
+	mu         sync.Mutex
+	executions map[string]int // of bodies, by run and location
+}
+
+func newWorld(t testing.TB, open Open) *world {
+	t.Helper()
+	w := &world{t: t, open: open(t), executions: map[string]int{}}
+	var err error
+	if w.outside, err = stet.New(stet.Config{Store: w.open(), Node: "outside", Poll: poll, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := w.outside.Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.slots = d.Slots
+	return w
+}
+
+// workflows returns all definitions.
+func (w *world) workflows() []stet.Definition {
+	var all []stet.Definition
+	for i := range scenarios {
+		all = append(all, scenarios[i].workflows(w.outside)...)
+	}
+	return all
+}
+
+// process is an engine that may die.
+type process struct {
+	*stet.Engine
+	name  string
+	fault *faulty
+	stop  context.CancelFunc
+	ended chan error
+}
+
+// start starts a process.
+func (w *world) start(store *faulty, lease, grace time.Duration, workflows ...stet.Definition) *process {
+	w.t.Helper()
+	p := &process{name: fmt.Sprintf("process-%d", w.made.Add(1)), fault: store, ended: make(chan error, 1)}
+	var err error
+	p.Engine, err = stet.New(stet.Config{
+		Store: p.fault, Workflows: workflows, Node: p.name, Build: "1", Logger: slog.New(slog.DiscardHandler), Around: w.around,
+		LeaseTTL: lease, Poll: poll, Grace: grace, MaxParked: 4, ParkFor: 20 * time.Millisecond, PoisonLimit: stet.None,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	go func() { p.ended <- p.Run(ctx); close(p.ended) }()
+	w.t.Cleanup(func() { _ = p.end() }) // its error is for who has ended it before
+	return p
+}
+
+// calm starts a process whose store does nothing unusual.
+func (w *world) calm(lease time.Duration, workflows ...stet.Definition) *process {
+	return w.start(newFaulty(w.open(), 0, 0), lease, 10*time.Second, workflows...)
+}
+
+// end stops a process, or buries one that is dead. It may be called again.
+func (p *process) end() error {
+	p.stop()
+	return <-p.ended
+}
+
+func (w *world) around(ctx context.Context, step stet.StepInfo, next func(context.Context) error) error {
+	w.mu.Lock()
+	w.executions[step.RunID+" "+step.Location]++
+	w.mu.Unlock()
+	return next(ctx)
+}
+
+// begin starts a run of each scenario, and does for each what the outside does, as
+// often as it takes. wait returns when all have ended.
+func (w *world) begin(ctx context.Context, prefix string) (wait func() []error) {
+	w.t.Helper()
+	problems := make([]error, len(scenarios))
+	var driving sync.WaitGroup
+	for i := range scenarios {
+		driving.Go(func() {
+			s, id := &scenarios[i], prefix+scenarios[i].name
+			if err := w.run(ctx, s, id); err != nil {
+				problems[i] = fmt.Errorf("%s: %w", id, err)
+			}
+		})
+	}
+	return func() []error { driving.Wait(); return problems }
+}
+
+// run brings a run of a scenario to its end.
+func (w *world) run(ctx context.Context, s *scenario, id string) error {
+	ref := stet.Ref[string, string](s.name)
+	if err := insist(ctx, func() error { _, err := ref.Start(ctx, w.outside, "", stet.ID(id)); return err }); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	if s.drive != nil {
+		if err := insist(ctx, func() error { return s.drive(ctx, w.outside, id) }); err != nil {
+			return fmt.Errorf("drive: %w", err)
+		}
+	}
+	out, err := ref.Handle(w.outside, id).Wait(ctx)
+	want, fails := strings.CutPrefix(s.want, "error ")
+	switch {
+	case fails && (err == nil || !strings.Contains(err.Error(), want)):
+		return fmt.Errorf("expected an error with %q, found %q, %w", want, out, err)
+	case !fails && (err != nil || out != want):
+		return fmt.Errorf("expected %q, found %q, %w", want, out, err)
+	case s.check != nil:
+		return s.check(ctx, w.outside, id)
+	}
+	return nil
+}
+
+// insist does something until it succeeds, or cannot.
+func insist(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, stet.ErrUnknownWorkflow) {
+			return err
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// done returns how often the steps were executed whose success is durable.
+func (w *world) done(ctx context.Context, prefix string) (map[string]int, error) {
+	counts := map[string]int{}
+	page, err := w.outside.List(ctx, store.Filter{IDPrefix: prefix, Limit: store.MaxPage})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range page.Runs {
+		entries, err := w.outside.History(ctx, r.ID, stet.HistoryQuery{})
+		if err != nil {
+			return nil, err
+		}
+		w.mu.Lock()
+		for _, x := range entries {
+			if key := r.ID + " " + x.Location; x.Kind == store.KindStep && x.State == store.Done && r.Incarnation == 0 {
+				counts[key] = w.executions[key]
+			}
+		}
+		w.mu.Unlock()
+	}
+	return counts, nil
+}
+
+// features runs each scenario undisturbed, all at once, many times over.
+func features(t *testing.T, open Open) {
+	w := newWorld(t, open)
+	p := w.calm(longLease, w.workflows()...)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var waits []func() []error
+	for i := range 10 {
+		waits = append(waits, w.begin(ctx, fmt.Sprint(i, "-")))
+	}
+	for _, wait := range waits {
+		for _, err := range wait() {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	w.mu.Lock()
+	for key, n := range w.executions {
+		if n > 1 && !strings.HasSuffix(key, "-steps b") && !strings.HasSuffix(key, "-continued part") && !strings.HasSuffix(key, "-promise resolve") {
+			t.Errorf("%s was executed %d times", key, n)
+		}
+	}
+	w.mu.Unlock()
+	if err := p.end(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+// maxCuts bounds the commits at which something happens; with more they are chosen
+// evenly.
+const maxCuts = 25
+
+// crashes has a process die, or its store fail, at its commits, one after the other.
+func crashes(t *testing.T, open Open) {
+	faults := []stettest.Fault{stettest.DieBefore, stettest.DieAfter, stettest.DieUnheard, stettest.LoseAnswer, stettest.FailOnce}
+	w := newWorld(t, open)
+	commits := w.crash("calm-", 0, 0)
+	cuts := min(commits, maxCuts)
+	if testing.Short() {
+		cuts = min(commits, maxCuts/4)
+	}
+	for i := range cuts {
+		if at := 1 + i*commits/cuts; !t.Failed() {
+			w.crash(fmt.Sprintf("%d-", at), int64(at), faults[i%len(faults)])
+		}
+	}
+	t.Logf("something happened at %d of about %d commits", cuts, commits)
+}
+
+// crash runs all scenarios once, with something that happens at a commit, 0 for
+// never. It returns how many commits there were.
+func (w *world) crash(prefix string, at int64, fault stettest.Fault) int {
+	t := w.t
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	first := w.start(newFaulty(w.open(), at, fault), shortLease, 50*time.Millisecond, w.workflows()...)
+	wait := w.begin(ctx, prefix)
+	ended := make(chan []error, 1)
+	go func() { ended <- wait() }()
+	var problems []error
+	var done map[string]int
+	select {
+	case problems = <-ended:
+	case <-first.fault.died:
+		_ = first.end() // dead processes tell nothing
+		var err error
+		if done, err = w.done(ctx, prefix); err != nil {
+			t.Fatal(err)
+		}
+		second := w.calm(shortLease, w.workflows()...)
+		problems = <-ended
+		_ = second.end() // a process that was slow may have lost its lease
+	}
+	for _, err := range problems {
+		if err != nil {
+			t.Errorf("%s commit %d: %v", fault, at, err)
+		}
+	}
+	w.mu.Lock()
+	for key, n := range done {
+		if now := w.executions[key]; now != n {
+			t.Errorf("%s commit %d: %s was done, and is executed again", fault, at, key)
+		}
+	}
+	w.mu.Unlock()
+	_ = first.end() // it may be dead
+	return int(first.fault.count.Load())
+}

@@ -1,0 +1,62 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/stet-run/stet/stettest"
+	"github.com/stet-run/stet/store"
+)
+
+// faulty is a process's handle on the store, on which something happens at one commit
+// of turns.
+type faulty struct {
+	store.Store
+	at    int64
+	what  stettest.Fault
+	count atomic.Int64 // of such commits
+	dead  atomic.Bool
+	died  chan struct{}
+}
+
+func newFaulty(s store.Store, at int64, what stettest.Fault) *faulty {
+	return &faulty{Store: s, at: at, what: what, died: make(chan struct{})}
+}
+
+var errDead = fmt.Errorf("the process is dead: %w", store.ErrUnavailable)
+
+// die ends the process's access to the store.
+func (f *faulty) die() {
+	if f.dead.CompareAndSwap(false, true) {
+		_ = f.Store.Close() // the process would not see the error either
+		close(f.died)
+	}
+}
+
+// Commit implements store.Store.
+func (f *faulty) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+	if f.dead.Load() {
+		return store.BatchResult{}, errDead
+	}
+	if len(b.Turns) == 0 || f.count.Add(1) != f.at {
+		return f.Store.Commit(ctx, b)
+	}
+	switch f.what {
+	case stettest.DieBefore:
+		f.die()
+		return store.BatchResult{}, errDead
+	case stettest.FailOnce:
+		return store.BatchResult{}, fmt.Errorf("the store is away for a moment: %w", store.ErrUnavailable)
+	}
+	result, err := f.Store.Commit(ctx, b)
+	switch f.what {
+	case stettest.LoseAnswer:
+		return store.BatchResult{}, fmt.Errorf("the answer is lost: %w", store.ErrUnknown)
+	case stettest.DieUnheard:
+		f.die()
+		return store.BatchResult{}, errDead
+	}
+	f.die()
+	return result, err
+}

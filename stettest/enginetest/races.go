@@ -1,0 +1,122 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// raceRuns is how many runs each race has.
+const raceRuns = 60
+
+// races sends to runs from two other processes at the moments at which they suspend,
+// time out or end.
+func races(t *testing.T, open Open) {
+	w := newWorld(t, open)
+	waits := stet.Define("waits", func(ctx stet.Context, _ int) (string, error) {
+		if err := stet.Do(ctx, "before", func(context.Context) error { return nil }); err != nil {
+			return "", err
+		}
+		got, err := word.Receive(ctx, stet.Within(50*time.Millisecond))
+		if errors.Is(err, stet.ErrTimeout) {
+			return "timeout", nil
+		}
+		return got, err
+	})
+	counts := stet.Define("counts", func(ctx stet.Context, n int) (int, error) {
+		sum := 0
+		for range n {
+			v, err := number.Receive(ctx)
+			if err != nil {
+				return 0, err
+			}
+			sum += v
+		}
+		return sum, nil
+	})
+	short := stet.Define("short", func(ctx stet.Context, n int) (string, error) {
+		if err := stet.Sleep(ctx, "nap", time.Duration(n)*time.Millisecond); err != nil {
+			return "", err
+		}
+		return "done", nil
+	})
+	p := w.calm(longLease, waits, counts, short)
+	other, err := stet.New(stet.Config{Store: w.open(), Node: "other", Poll: poll})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range raceRuns {
+		all.Go(func() { // a message against the suspension, and against the deadline
+			id := fmt.Sprint("waits-", i)
+			if err := insist(ctx, func() error { _, err := waits.Start(ctx, w.outside, i, stet.ID(id)); return err }); err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(time.Duration(i) * time.Millisecond)
+			sent := word.Send(ctx, other, id, "word")
+			got, err := waits.Handle(w.outside, id).Wait(ctx)
+			late := errors.Is(sent, stet.ErrTerminal)
+			if err != nil || got != "word" && got != "timeout" || late && got != "timeout" || sent != nil && !late {
+				t.Errorf("%s: %q, %v; sent: %v", id, got, err, sent)
+			}
+		})
+		all.Go(func() { // messages of two senders, none of which is lost or doubled
+			id := fmt.Sprint("counts-", i)
+			if err := insist(ctx, func() error { _, err := counts.Start(ctx, w.outside, 20, stet.ID(id)); return err }); err != nil {
+				t.Error(err)
+				return
+			}
+			var senders sync.WaitGroup
+			for s, e := range []*stet.Engine{w.outside, other} {
+				senders.Go(func() {
+					for k := range 10 {
+						for range 2 { // each twice, with one key
+							if err := number.Send(ctx, e, id, 1<<k, stet.SendKey(fmt.Sprint(s, "-", k))); err != nil && !errors.Is(err, stet.ErrTerminal) {
+								t.Error(err)
+							}
+						}
+					}
+				})
+			}
+			senders.Wait()
+			if got, err := counts.Handle(w.outside, id).Wait(ctx); err != nil || got != 2*(1<<10-1) {
+				t.Errorf("%s: %d, %v", id, got, err)
+			}
+		})
+		all.Go(func() { // a cancel against the end
+			id := fmt.Sprint("short-", i)
+			if err := insist(ctx, func() error { _, err := short.Start(ctx, w.outside, i, stet.ID(id)); return err }); err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(time.Duration(i) * time.Millisecond)
+			granted, err := other.Cancel(ctx, id, "race")
+			if err != nil && !errors.Is(err, stet.ErrRefused) && !errors.Is(err, stet.ErrTerminal) {
+				t.Errorf("%s: cancel: %v", id, err)
+			}
+			_, err = short.Handle(w.outside, id).Wait(ctx)
+			if granted != errors.Is(err, stet.ErrCancelled) || !granted && err != nil {
+				t.Errorf("%s: the cancel was granted: %t; the run: %v", id, granted, err)
+			}
+		})
+	}
+	all.Wait()
+	tallies, err := w.outside.Count(ctx, store.Filter{Statuses: []store.Status{store.Queued, store.Running, store.Suspended, store.Stalled}})
+	if err != nil || len(tallies) != 0 {
+		t.Errorf("what is left: %+v, %v", tallies, err)
+	}
+	if err := p.end(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+var number = stet.Message[int]("number")

@@ -1,0 +1,297 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stet-run/stet"
+)
+
+// scenario is a workflow with what the outside does meanwhile, and how it ends.
+type scenario struct {
+	name string
+	// workflows returns the workflow of the run, and after it others that it needs.
+	// outside is an engine that outlives the processes.
+	workflows func(outside *stet.Engine) []stet.Definition
+	want      string                                                     // result; or, if it begins with "error ", a part of the error
+	drive     func(ctx context.Context, e *stet.Engine, id string) error // can be repeated; nil: nothing is done
+	check     func(ctx context.Context, e *stet.Engine, id string) error // of what is left at the end; nil: nothing
+}
+
+var (
+	word   = stet.Message[string]("word")
+	never  = stet.Message[string]("never")
+	double = stet.Update[int, int]("double")
+	lines  = stet.Stream[string]("lines")
+	last   = stet.Value[string]("last")
+)
+
+// say is a step that returns a value.
+func say(ctx stet.Context, name, value string, opts ...stet.StepOption) (string, error) {
+	return stet.Step(ctx, name, func(context.Context) (string, error) { return value, nil }, opts...)
+}
+
+func define(name string, fn func(stet.Context, string) (string, error), opts ...stet.DefineOption) []stet.Definition {
+	return []stet.Definition{stet.Define(name, fn, opts...)}
+}
+
+var quick = stet.Retry{First: time.Millisecond, Jitter: stet.None}
+
+var scenarios = []scenario{
+	{
+		name: "steps", want: "abc",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("steps", func(ctx stet.Context, _ string) (string, error) {
+				a, err := say(ctx, "a", "a")
+				if err != nil {
+					return "", err
+				}
+				if err := stet.Sleep(ctx, "nap", 5*time.Millisecond); err != nil {
+					return "", err
+				}
+				b, err := stet.Step(ctx, "b", func(c context.Context) (string, error) {
+					if stet.Attempt(c) < 3 {
+						return "", errors.New("again")
+					}
+					return "b", nil
+				}, quick)
+				if err != nil {
+					return "", err
+				}
+				c, err := say(ctx, "c", "c")
+				return a + b + c, err
+			})
+		},
+	},
+	{
+		name: "messages", want: "one two three timeout",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("messages", func(ctx stet.Context, _ string) (string, error) {
+				var words []string
+				for range 3 {
+					w, err := word.Receive(ctx)
+					if err != nil {
+						return "", err
+					}
+					words = append(words, w)
+				}
+				if _, err := never.Receive(ctx, stet.Within(5*time.Millisecond)); errors.Is(err, stet.ErrTimeout) {
+					words = append(words, "timeout")
+				}
+				return strings.Join(words, " "), nil
+			})
+		},
+		drive: func(ctx context.Context, e *stet.Engine, id string) error {
+			for _, w := range []string{"one", "two", "three"} {
+				if err := word.Send(ctx, e, id, w, stet.SendKey(w)); err != nil && !errors.Is(err, stet.ErrTerminal) {
+					return err
+				}
+			}
+			return nil
+		},
+	},
+	{
+		name: "promise", want: "yes",
+		workflows: func(outside *stet.Engine) []stet.Definition {
+			return define("promise", func(ctx stet.Context, _ string) (string, error) {
+				p, err := stet.NewPromise[string](ctx, "p")
+				if err != nil {
+					return "", err
+				}
+				err = stet.Do(ctx, "resolve", func(c context.Context) error {
+					if err := outside.Resolve(c, p.Token(), "yes"); !errors.Is(err, stet.ErrAlreadyResolved) {
+						return err
+					}
+					return nil
+				}, stet.Retry{Attempts: stet.None, First: time.Millisecond})
+				if err != nil {
+					return "", err
+				}
+				return p.Await(ctx)
+			})
+		},
+	},
+	{
+		name: "branches", want: "012345 all[xy] race[y]",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("branches", func(ctx stet.Context, _ string) (string, error) {
+				parts, err := stet.Map(ctx, "map", []int{0, 1, 2, 3, 4, 5}, func(ctx stet.Context, i int) (string, error) {
+					return say(ctx, "part", fmt.Sprint(i))
+				}, stet.Limit(2))
+				if err != nil {
+					return "", err
+				}
+				branch := func(name string, d time.Duration) *stet.Future[string] {
+					return stet.Go(ctx, name, func(ctx stet.Context) (string, error) {
+						if err := stet.Sleep(ctx, "nap", d); err != nil {
+							return "", err
+						}
+						return say(ctx, "s", name[len(name)-1:])
+					})
+				}
+				all, err := stet.All(ctx, branch("allx", time.Millisecond), branch("ally", 0))
+				if err != nil {
+					return "", err
+				}
+				first, err := stet.Race(ctx, branch("racex", time.Hour), branch("racey", 0))
+				return fmt.Sprintf("%s all[%s] race[%s]", strings.Join(parts, ""), strings.Join(all, ""), first), err
+			})
+		},
+	},
+	{
+		name: "children", want: "1 2 3",
+		workflows: func(*stet.Engine) []stet.Definition {
+			child := stet.Define("child", func(ctx stet.Context, in string) (string, error) { return say(ctx, "say", in) })
+			return append(define("children", func(ctx stet.Context, _ string) (string, error) {
+				var words []string
+				first, err := child.Go(ctx, "1", stet.As("first"))
+				if err != nil {
+					return "", err
+				}
+				for _, in := range []string{"2", "3"} {
+					w, err := child.Call(ctx, in)
+					if err != nil {
+						return "", err
+					}
+					words = append(words, w)
+				}
+				w, err := first.Await(ctx)
+				return strings.Join(append([]string{w}, words...), " "), err
+			}), child)
+		},
+	},
+	{
+		name: "loop", want: "0123",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("loop", func(ctx stet.Context, _ string) (string, error) {
+				return stet.Loop(ctx, "l", "", func(ctx stet.Context, state string) (stet.Next[string, string], error) {
+					var next stet.Next[string, string]
+					part, err := say(ctx, "part", fmt.Sprint(len(state)))
+					if err != nil {
+						return next, err
+					}
+					if state += part; len(state) == 4 {
+						return next.Break(state), nil
+					}
+					return next.Continue(state), nil
+				})
+			})
+		},
+	},
+	{
+		name: "continued", want: "...done",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("continued", func(ctx stet.Context, in string) (string, error) {
+				part, err := say(ctx, "part", ".")
+				if err != nil {
+					return "", err
+				}
+				if in += part; len(in) < 3 {
+					return "", stet.ContinueAsNew(in)
+				}
+				return in + "done", nil
+			})
+		},
+	},
+	{
+		name: "updates", want: "2 4 6",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("updates", func(ctx stet.Context, _ string) (string, error) {
+				var words []string
+				for range 3 {
+					r, err := double.Receive(ctx)
+					if err != nil {
+						return "", err
+					}
+					w, err := say(ctx, "compute", fmt.Sprint(2*r.Value))
+					if err != nil {
+						return "", err
+					}
+					if err := r.Answer(ctx, 2*r.Value); err != nil {
+						return "", err
+					}
+					words = append(words, w)
+				}
+				return strings.Join(words, " "), nil
+			})
+		},
+		drive: func(ctx context.Context, e *stet.Engine, id string) error {
+			for i := 1; i <= 3; i++ {
+				if got, err := double.Call(ctx, e, id, i, stet.SendKey(fmt.Sprint(i))); err != nil || got != 2*i {
+					return fmt.Errorf("twice %d is %d: %w", i, got, err)
+				}
+			}
+			return nil
+		},
+	},
+	{
+		name: "shows", want: "done",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("shows", func(ctx stet.Context, _ string) (string, error) {
+				for _, text := range []string{"a", "b", "c"} {
+					if err := lines.Append(ctx, text); err != nil {
+						return "", err
+					}
+					if err := errors.Join(last.Set(ctx, text), stet.SetTags(ctx, stet.Tags{"at": text})); err != nil {
+						return "", err
+					}
+					if _, err := say(ctx, "step", text); err != nil {
+						return "", err
+					}
+				}
+				return "done", nil
+			})
+		},
+		check: func(ctx context.Context, e *stet.Engine, id string) error {
+			items, err := lines.Items(ctx, e, id, 0, 0)
+			if err != nil {
+				return err
+			}
+			var got []string
+			for _, item := range items {
+				got = append(got, item.Value)
+			}
+			value, _, err := last.Get(ctx, e, id)
+			if !slices.Equal(got, []string{"a", "b", "c"}) || value != "c" {
+				return fmt.Errorf("the stream holds %q, the value is %q: %w", got, value, err)
+			}
+			return err
+		},
+	},
+	{
+		name: "undone", want: "error no van",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("undone", func(ctx stet.Context, _ string) (string, error) {
+				for _, name := range []string{"first", "second"} {
+					_, err := say(ctx, name, name, stet.Undo(func(context.Context, string) error { return nil }))
+					if err != nil {
+						return "", err
+					}
+				}
+				return "", stet.Do(ctx, "ship", func(context.Context) error { return stet.Permanent(errors.New("no van")) })
+			})
+		},
+	},
+	{
+		name: "cancelled", want: "error cancelled",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("cancelled", func(ctx stet.Context, _ string) (string, error) {
+				if _, err := say(ctx, "a", "a"); err != nil {
+					return "", err
+				}
+				if err := stet.Sleep(ctx, "long", time.Hour); !errors.Is(err, stet.ErrCancelled) {
+					return "", fmt.Errorf("slept: %w", err)
+				}
+				return say(stet.WithoutCancel(ctx), "clean", "")
+			})
+		},
+		drive: func(ctx context.Context, e *stet.Engine, id string) error {
+			_, err := e.Cancel(ctx, id, "enough")
+			return err
+		},
+	},
+}
