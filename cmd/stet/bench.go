@@ -30,6 +30,7 @@ func (a *app) benchCommand() *cobra.Command {
   latency     -n runs of --steps steps, one at a time
   fanout      -n runs of --steps parallel steps
   message     -n runs that wait for a message, sent to one after the other
+  broadcast   one event to -n runs that wait for it: how fast they go on
   loop        a loop of --steps iterations of one step: rate, memory, size of the store
   replay      a run of --steps steps, killed and taken up by a new process, -n times
   sleepers    -n runs in a long sleep: memory, starts, idle queries

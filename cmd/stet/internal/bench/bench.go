@@ -74,6 +74,7 @@ var workloads = map[string]workload{
 	"latency":    {measureLatency, 3, 100, latencySteps, 0},
 	"fanout":     {measureFanout, 3, 0, 0, 0}, // both of its shapes, unless it is given one
 	"message":    {measureMessage, 3, 200, 0, 0},
+	"broadcast":  {measureBroadcast, 3, 10_000, 0, 0},
 	"loop":       {measureLoop, 1, 0, 20_000, 0}, // the mark is for a million
 	"replay":     {measureReplay, 1, 3, replaySteps, 0},
 	"sleepers":   {measureSleepers, 1, 50_000, 0, 100}, // with 10,000 the noise of resident memory is above the gate

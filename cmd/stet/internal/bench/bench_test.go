@@ -61,6 +61,7 @@ var figuresOf = map[string][]string{
 	"latency":    {"run p50", "run p99"},
 	"fanout":     {"steps"},
 	"message":    {"send to end p50", "send to end p99"},
+	"broadcast":  {"started and waiting", "resumed and ended"},
 	"replay":     {"process start to end of run p50", "opening the store to end of run p100"},
 	"sleepers":   {"started", "started and asleep", "heap per run", "store calls when idle"},
 	"loop":       {"iterations", "steps of one run without a loop", "heap early", "heap at the end"},

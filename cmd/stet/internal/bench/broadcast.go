@@ -1,0 +1,81 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// news is the topic that the runs of workload broadcast wait at.
+var news = stet.Topic[payload]{Name: prefix + "news", Retention: time.Hour}
+
+var listener = stet.Define(prefix+"broadcast", func(ctx stet.Context, _ payload) (payload, error) {
+	return news.Receive(ctx)
+})
+
+// measureBroadcast publishes one event to many runs that wait for it: it is
+// registered at the topic, sent to each run, taken by it, and ends it.
+func measureBroadcast(ctx context.Context, cfg *Config, r *Report) error {
+	s, err := cfg.serve(ctx, nil, listener)
+	if err != nil {
+		return err
+	}
+	return s.closing(func() error {
+		begun := time.Now()
+		const batch = 1000
+		for left := cfg.Runs; left > 0; left -= batch {
+			if _, err := listener.StartAll(ctx, s.Engine, make([]payload, min(left, batch)), nil); err != nil {
+				return err
+			}
+		}
+		if err := s.reached(ctx, listener.Name(), store.Suspended, cfg.Runs); err != nil {
+			return err
+		}
+		if err := s.waiting(ctx, news.Name, cfg.Runs); err != nil {
+			return err
+		}
+		registered := time.Since(begun)
+		begun = time.Now()
+		if _, err := news.Publish(ctx, s.Engine, newPayload(1)); err != nil {
+			return err
+		}
+		if err := s.reached(ctx, listener.Name(), store.Succeeded, cfg.Runs); err != nil {
+			return err
+		}
+		resumed := time.Since(begun)
+		events, err := s.Events(ctx, news.Name)
+		if err != nil {
+			return err
+		}
+		if n := events[len(events)-1].Received; n != int64(cfg.Runs) {
+			return fmt.Errorf("%d runs waited for the event and %d got it", cfg.Runs, n)
+		}
+		rate := float64(cfg.Runs) / resumed.Seconds()
+		out := r.section("broadcast", "one event to %d runs that wait", cfg.Runs)
+		out.figure("started and waiting", float64(cfg.Runs)/registered.Seconds(), "runs/s")
+		out.figure("resumed and ended", rate, "runs/s")
+		out.rows("resumed runs", rate)
+		return nil
+	})
+}
+
+// waiting blocks until so many runs wait at a topic.
+func (s *session) waiting(ctx context.Context, topic string, runs int) error {
+	for {
+		info, err := s.Topic(ctx, topic)
+		switch {
+		case errors.Is(err, stet.ErrNotFound):
+		case err != nil:
+			return err
+		case info.Waiting >= int64(runs):
+			return nil
+		}
+		if err := pause(ctx, time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
