@@ -40,6 +40,7 @@ type compatCase struct {
 	code   func(ctx stet.Context, in string) (string, error)
 	former func(ctx stet.Context, in string) (string, error) // the code that records, if it is another
 	play   func(w *compatWorld)                              // what the world does; nil: nothing
+	opts   []stet.DefineOption
 }
 
 // compatWorld is the world of a run that is recorded.
@@ -104,7 +105,7 @@ func compatConfig(former bool) stet.Config {
 		if former && c.former != nil {
 			code = c.former
 		}
-		cfg.Workflows = append(cfg.Workflows, stet.Define(c.name, code))
+		cfg.Workflows = append(cfg.Workflows, stet.Define(c.name, code, c.opts...))
 	}
 	return cfg
 }
@@ -465,6 +466,91 @@ var compatCases = []compatCase{
 			return "", fmt.Errorf("no van: %w", errRefusedCard)
 		},
 		play: func(w *compatWorld) { w.goOn("later") },
+	},
+	{
+		name: "undoing",
+		code: func(ctx stet.Context, _ string) (string, error) {
+			back := stet.Undo(func(_ context.Context, what string) error { return errors.New("bank is closed") }, stet.Retry{Attempts: 5, First: time.Hour})
+			if _, err := say(ctx, "charge", "c", back); err != nil {
+				return "", err
+			}
+			return "", stet.Rollback(fmt.Errorf("no van: %w", errRefusedCard))
+		},
+		play: func(w *compatWorld) {
+			w.waits("charge/undo")
+			_, err := w.e.Terminate(w.ctx, w.id, "enough")
+			w.must(err)
+		},
+	},
+	{
+		name: "paused for failures",
+		opts: []stet.DefineOption{stet.PauseAfter(1)},
+		code: func(ctx stet.Context, _ string) (string, error) {
+			return stet.Step(ctx, "flaky", func(context.Context) (string, error) { return "", errors.New("not yet") },
+				stet.Retry{Attempts: 5, First: time.Hour})
+		},
+		play: func(w *compatWorld) {
+			for {
+				info, err := w.e.Get(w.ctx, w.id)
+				w.must(err)
+				if info.Marks&store.Paused != 0 {
+					break
+				}
+			}
+			w.record("paused")
+			_, err := w.e.Terminate(w.ctx, w.id, "enough")
+			w.must(err)
+		},
+	},
+	{
+		name: "rewound",
+		code: func(ctx stet.Context, _ string) (string, error) {
+			all := ""
+			for _, name := range []string{"a", "b"} {
+				v, err := say(ctx, name, name)
+				if err != nil {
+					return "", err
+				}
+				all += v
+			}
+			word, err := later.Receive(ctx)
+			return all + word, err
+		},
+		play: func(w *compatWorld) {
+			w.goOn("later")
+			_, err := w.e.Wait(w.ctx, w.id)
+			w.must(err)
+			w.record("before")
+			_, err = w.e.Rewind(w.ctx, w.id, "b", "once more")
+			w.must(err)
+		},
+	},
+	{
+		name: "combinators",
+		code: func(ctx stet.Context, _ string) (string, error) {
+			bad := stet.Go(ctx, "bad", func(ctx stet.Context) (string, error) {
+				return "", stet.Do(ctx, "declined", func(context.Context) error { return errRefusedCard })
+			})
+			good := stet.Go(ctx, "good", func(ctx stet.Context) (string, error) { return say(ctx, "say", "good") })
+			joined := stet.Join(ctx, bad, good)
+			first, err := stet.Any(ctx,
+				stet.Go(ctx, "fails", func(ctx stet.Context) (string, error) { return "", errRefusedCard }),
+				stet.Go(ctx, "succeeds", func(ctx stet.Context) (string, error) { return say(ctx, "say", "first") }))
+			if err != nil {
+				return "", err
+			}
+			words, err := later.ReceiveBatch(ctx, 2, stet.Within(time.Hour))
+			if err != nil {
+				return "", err
+			}
+			var v string
+			won, err := stet.Select(ctx, never.Case(&v), stet.At("past", stet.Now(ctx)))
+			return fmt.Sprint(joined != nil, first, len(words) > 0, won), err
+		},
+		play: func(w *compatWorld) {
+			w.goOn("later")
+			w.must(later.Send(w.ctx, w.e, w.id, "and on"))
+		},
 	},
 	{
 		name: "continue",
