@@ -12,6 +12,7 @@ import (
 var arrows = map[string][]string{
 	".":                         {"schedule", "internal/planner", "internal/engine", "internal/event", "internal/permit", "internal/queue", "internal/record", "internal/topic", "internal/payload", "internal/runner", "internal/runfile", "internal/location", "store"},
 	"stettest":                  {".", "internal/engine", "internal/runner", "internal/location", "store", "store/memory"},
+	"stettest/enginetest":       {".", "stettest", "store"},
 	"store":                     {},
 	"store/storetest":           {"store", "store/memory"},
 	"store/memory":              {"store"},

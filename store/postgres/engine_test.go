@@ -1,0 +1,17 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/stettest/enginetest"
+	"github.com/stet-run/stet/store"
+)
+
+// TestEngine puts the engine on the store through what users rely on.
+func TestEngine(t *testing.T) {
+	enginetest.Run(t, func(t testing.TB) func() store.Store {
+		h := newHarness(t, time.Now)
+		return func() store.Store { return h.open(t) }
+	})
+}
