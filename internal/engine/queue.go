@@ -158,6 +158,9 @@ func (e *Engine) Place(ctx context.Context, start *store.Start, p permit.Place) 
 	}
 	p.Ticket, p.Release = permit.NewTicket(), settings.Release
 	start.Shard = store.Shard{Group: settings.Group, Slot: e.Slot(start.ID)}
+	if e.slots == 1 { // one process owns the store, whatever its groups
+		start.Shard.Group = store.DefaultGroup
+	}
 	start.Queue = &store.Place{Data: p.Encode(), Ask: p.AskFor(permit.Ask{RunID: start.ID, At: start.At, After: start.After})}
 	start.At, start.After = 0, 0
 	return nil
