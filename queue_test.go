@@ -12,6 +12,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
 )
 
 // Each test of this file shows a sentence of FEATURES.md, C10 and A8, or of DESIGN.md,
@@ -428,5 +429,72 @@ func TestReleaseWhileSuspended(t *testing.T) {
 				t.Errorf("release %t: %+v; want %d granted", release, info, want)
 			}
 		}
+	}
+}
+
+// TestQueueIsExactAcrossNodes: three nodes share the shards; the limit counts the runs
+// of all of them, and each executes some.
+func TestQueueIsExactAcrossNodes(t *testing.T) {
+	const limit, runs = 4, 60
+	first := memory.New(memory.Slots(16))
+	logs := make([]actLog, 3)
+	var all actLog // of the three together
+	var engines []*stet.Engine
+	var w *stet.Workflow[string, string]
+	for i := range logs {
+		w = stet.Define("w", func(ctx stet.Context, in string) (string, error) {
+			return in, stet.Do(ctx, "body", func(context.Context) error {
+				all.begin(in)
+				defer all.end()
+				logs[i].begin(in)
+				defer logs[i].end()
+				time.Sleep(2 * time.Millisecond)
+				return nil
+			})
+		}, stet.OnQueue{Name: "q"})
+		s := &auditor{Store: first.Join(), t: t, queue: "q", limit: limit}
+		engines = append(engines, serve(t, stet.Config{Store: s, Workflows: []stet.Definition{w}, Node: fmt.Sprint("n", i), Poll: 5 * time.Millisecond}))
+	}
+	createQueue(t, engines[0], "q", stet.QueueSettings{Concurrency: limit})
+	untilShared(t, first, 3)
+	var list []*stet.Run[string]
+	for i := range runs {
+		list = append(list, startOn(t, engines[i%3], w, fmt.Sprint(i)))
+	}
+	for i, r := range list {
+		if got := outcome(t, r); got != fmt.Sprint(i) {
+			t.Errorf("run %d: %q", i, got)
+		}
+	}
+	untilQueue(t, engines[1], "q", stands(0, 0))
+	if all.most > limit || len(all.order()) != runs {
+		t.Errorf("%d bodies at once, %d in all", all.most, len(all.order()))
+	}
+	for i := range logs {
+		if len(logs[i].order()) == 0 {
+			t.Errorf("node %d has executed no run of the queue", i)
+		}
+	}
+}
+
+// untilShared blocks until so many nodes hold leases.
+func untilShared(t testing.TB, s store.Store, nodes int) {
+	t.Helper()
+	ctx := testContext(t)
+	for {
+		d, err := s.Describe(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		holders := map[string]bool{}
+		for _, l := range d.Leases {
+			if l.Shard.Group == store.DefaultGroup {
+				holders[l.Node] = true
+			}
+		}
+		if len(holders) == nodes {
+			return
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
