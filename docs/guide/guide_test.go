@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	_ "time/tzdata" // this machine may have none
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/stettest"

@@ -119,6 +119,36 @@ func book(ctx stet.Context, o Order) (Charge, error) {
 	return charge, stet.Do(ctx, "book", func(ctx context.Context) error { return carrier{}.Book(ctx, o) })
 }
 
+// Run again and again.
+func everyNight(ctx context.Context, e *stet.Engine, report *stet.Workflow[string, string]) error {
+	return report.Schedule(ctx, e, "nightly", "sales", stet.Schedule{
+		Cron: "0 3 * * *", Zone: "Europe/Berlin",
+		Overlap: stet.BufferOne,
+		CatchUp: 6 * time.Hour,
+	})
+}
+
+func report(ctx stet.Context, team string) (string, error) {
+	_, night, _ := stet.ScheduledFor(ctx)
+	return stet.Step(ctx, "write", func(context.Context) (string, error) {
+		return team + " on " + night.Format(time.DateOnly), nil
+	})
+}
+
+func TestEveryNight(t *testing.T) {
+	w := stet.Define("report", report)
+	stettest.Run(t, stet.Config{Workflows: []stet.Definition{w}}, func(t *testing.T, env *stettest.Env) {
+		if err := everyNight(t.Context(), env.Engine, w); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(24 * time.Hour) // virtual; it was midnight, UTC
+		got, err := w.Handle(env.Engine, "nightly/2000-01-01T02:00:00Z").Wait(t.Context())
+		if err != nil || got != "sales on 2000-01-01" {
+			t.Errorf("got %q, %v", got, err)
+		}
+	})
+}
+
 // Change code under running workflows.
 func ship(ctx stet.Context, o Order) (string, error) {
 	if stet.Version(ctx, "check the address", 1) >= 1 {

@@ -1,9 +1,10 @@
 // Command report makes a report each day at an hour of a time zone.
 //
-//	go run ./examples/report [--db FILE] [--zone ZONE] [--hour H] [--days N] FILE
+//	go run ./examples/report [--db FILE] [--zone ZONE] [--hour H] FILE
 //
 // A report is a line in FILE. If no process runs at that hour, the report is made as
-// soon as one does.
+// soon as one does. Beside it, stet schedule --db FILE shows the schedule, pauses it,
+// and makes the reports of days that have passed.
 package main
 
 import (
@@ -18,11 +19,10 @@ import (
 )
 
 func main() {
-	db := flag.String("db", "report.db", "SQLite `file` that keeps the run")
+	db := flag.String("db", "report.db", "SQLite `file` that keeps the schedule")
 	var p Plan
 	flag.StringVar(&p.Zone, "zone", "UTC", "time zone")
 	flag.IntVar(&p.Hour, "hour", 6, "hour of the day")
-	flag.IntVar(&p.Days, "days", 0, "how many reports; 0: for ever")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "usage: report [flags] FILE")
@@ -34,20 +34,16 @@ func main() {
 
 func run(ctx context.Context, db, file string, p Plan) error {
 	r := &reporter{func(_ context.Context, day time.Time) error { return line(file, day) }}
-	morning := stet.Define("morning", r.morning)
-	engine, closer, err := app.Open(ctx, db, stet.Config{Workflows: []stet.Definition{morning}})
+	report := stet.Define("report", r.report)
+	engine, closer, err := app.Open(ctx, db, stet.Config{Workflows: []stet.Definition{report}})
 	if err != nil {
 		return err
 	}
 	defer closer.Close()
-	return app.Serve(ctx, engine, func(ctx context.Context) error {
-		run, err := morning.Start(ctx, engine, p, stet.ID("report-"+file))
-		if err != nil {
-			return err
-		}
-		_, err = run.Wait(ctx)
+	if err := report.Schedule(ctx, engine, "morning", p, p.schedule()); err != nil {
 		return err
-	})
+	}
+	return engine.Run(ctx)
 }
 
 // line adds a line to a file. A report that is made twice has two.
