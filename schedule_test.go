@@ -367,3 +367,36 @@ func TestScheduleBeforeItsOwner(t *testing.T) {
 		ok(t, <-ended)
 	})
 }
+
+// TestScheduleOfSealedValues: the policy for payloads covers what a schedule keeps.
+func TestScheduleOfSealedValues(t *testing.T) {
+	echo := stet.Define("echo", func(_ stet.Context, text string) (int, error) { return len(text), nil })
+	text := strings.Repeat("secret word ", 2000)
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		cfg := stet.Config{
+			Store: s, Workflows: []stet.Definition{echo}, ParkFor: time.Second, Logger: slog.New(slog.DiscardHandler),
+			Payloads: stet.Payloads{Compress: 1000, Keys: []stet.PayloadKey{payloadKey("k1")}},
+		}
+		e := serve(t, cfg)
+		ok(t, echo.Schedule(t.Context(), e, "s", text, stet.Schedule{Every: time.Hour}))
+		time.Sleep(3*time.Hour + time.Minute) // it leaves memory in between
+		for _, run := range listed(t, e, "s") {
+			if string(run.Output) != "\x01"+fmt.Sprint(len(text)) {
+				t.Errorf("expected the length of the text, got %q", run.Output)
+			}
+		}
+		if i := info(t, e, "s"); i.Started != 3 || !strings.Contains(string(i.Input), "secret") {
+			t.Errorf("expected three starts and a readable input, got %+v", i)
+		}
+		page, err := s.List(t.Context(), store.Filter{IDs: []string{"stet.schedule/s"}})
+		ok(t, err)
+		entries, err := s.History(t.Context(), store.HistoryQuery{Run: page.Runs[0].No, Values: true})
+		ok(t, err)
+		for _, e := range entries {
+			if strings.Contains(string(e.Value), "secret") || strings.Contains(string(e.Value), "echo") {
+				t.Errorf("expected nothing of it to be readable in the store, found it at %s", e.Loc)
+			}
+		}
+	})
+}
