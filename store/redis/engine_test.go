@@ -1,0 +1,20 @@
+package redis_test
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/stettest/enginetest"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/redis"
+)
+
+// TestEngine puts the engine on the store through what users rely on.
+func TestEngine(t *testing.T) {
+	enginetest.Run(t, func(t testing.TB) func() store.Store {
+		url, prefix := servers.SharedRedis(t)
+		h := &harness{url: url, options: []redis.Option{redis.Prefix(prefix), redis.Logger(slog.New(slog.DiscardHandler))}}
+		return func() store.Store { return h.open(t) }
+	})
+}
