@@ -20,7 +20,9 @@ func (t *tenure) dispatch() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	changed := t.e.hub.wait()
+	rest := time.Duration(0)
 	for {
+		hinted := false
 		select {
 		case <-t.stop.Done():
 			return
@@ -28,13 +30,33 @@ func (t *tenure) dispatch() {
 			return
 		case <-t.kick:
 		case <-changed:
+			hinted = true
 		case <-timer.C:
 		}
+		if hinted && rest > 0 {
+			select { // what this process has done itself does not wait
+			case <-time.After(rest):
+			case <-t.kick:
+			case <-t.stop.Done():
+			case <-t.held.Done():
+			}
+		}
 		changed = t.e.hub.wait() // of what the claim may have missed
-		t.claim()
+		found := t.claim()
+		switch {
+		case found || !hinted || t.member == nil:
+			rest = 0
+		default:
+			rest = min(2*rest+longestRest/16, longestRest)
+		}
 		timer.Reset(t.pause())
 	}
 }
+
+// longestRest bounds the rest between two claims because of hints. Where several
+// nodes work on a store, most of what the others do is nothing to this one: each claim
+// in a row that finds nothing makes the rest longer.
+const longestRest = 8 * time.Millisecond
 
 // lagging is how far the store's time may be behind what is known of it, before that
 // counts as a clock that was set back: until it has caught up, what is due by our
@@ -81,14 +103,15 @@ func (t *tenure) wakeBy(at store.Time) {
 	}
 }
 
-// claim takes in hand what is ready and tells activations what is new.
-func (t *tenure) claim() {
+// claim takes in hand what is ready and tells activations what is new. It reports
+// whether there was anything.
+func (t *tenure) claim() (found bool) {
 	in := t.hand.Load()
 	if len(in.claims) == 0 {
 		t.mu.Lock()
 		t.nextWake = 0 // of shards that have gone
 		t.mu.Unlock()
-		return
+		return false
 	}
 	room := t.room()
 	req := store.ClaimRequest{Node: t.e.cfg.Node, Boot: t.e.boot, Leases: in.claims, Workflows: t.workflows, Limit: room}
@@ -117,7 +140,7 @@ func (t *tenure) claim() {
 		t.mu.Lock()
 		t.readers = append(readers, t.readers...)
 		t.mu.Unlock()
-		return
+		return false
 	}
 	t.e.time.observe(claims.Now)
 	if len(claims.Fenced) > 0 {
@@ -129,7 +152,7 @@ func (t *tenure) claim() {
 			t.fenced(in.of[shard])
 		}
 		if t.member == nil {
-			return
+			return false
 		}
 	}
 	var load []*activation
@@ -175,6 +198,7 @@ func (t *tenure) claim() {
 		}
 		a.post(event{tick: true})
 	}
+	return len(claims.Runs) > 0
 }
 
 // tell posts a claim to the run's activation. It reports false if the run was
