@@ -78,7 +78,6 @@ func tells(b *store.Batch) bool {
 type committing struct {
 	*Store
 	b      *store.Batch
-	leases map[string]string // epochs by shard
 	result store.BatchResult
 }
 
@@ -152,10 +151,6 @@ func (c *committing) partsOf(command *store.Command) []int {
 }
 
 func (c *committing) commit(ctx context.Context) error {
-	c.leases = make(map[string]string, len(c.b.Leases))
-	for i := range c.b.Leases {
-		c.leases[shardText(c.b.Leases[i].Shard)] = strconv.FormatInt(c.b.Leases[i].Epoch, 10)
-	}
 	c.result = store.BatchResult{Turns: make([]store.TurnResult, len(c.b.Turns)), Commands: make([]store.Answer, len(c.b.Commands))}
 	for n, st := range c.stages() {
 		if err := c.carryOut(ctx, n, &st); err != nil {
@@ -352,11 +347,10 @@ func (c *committing) arguments(part int, turns, commands []int, at positions) []
 	a.text(number)
 	a.count(part)
 	a.count(c.parts)
-	needed := c.needed(part, turns, commands)
-	a.count(len(needed))
-	for shard := range needed {
-		a.text(shard, c.leases[shard])
-	}
+	each(&a, c.needed(part, turns, commands), func(i int) {
+		a.shard(c.b.Leases[i].Shard)
+		a.int(c.b.Leases[i].Epoch)
+	})
 	a.count(len(turns))
 	for _, i := range turns {
 		a.count(i)
@@ -374,18 +368,10 @@ func (c *committing) arguments(part int, turns, commands []int, at positions) []
 	return a.list
 }
 
-// needed returns the shards of a part whose leases a script may need.
-func (c *committing) needed(part int, turns, commands []int) map[string]bool {
-	shards := map[string]bool{}
-	if len(c.leases) <= fewLeases {
-		for i := range c.b.Leases {
-			if shard := c.b.Leases[i].Shard; c.partOf(shard.Slot) == part {
-				shards[shardText(shard)] = true
-			}
-		}
-		return shards
-	}
-	slots := map[int]bool{}
+// needed returns the leases of a part that a script may need.
+func (c *committing) needed(part int, turns, commands []int) (leases []int) {
+	few := len(c.b.Leases) <= fewLeases
+	shards, slots := map[store.Shard]bool{}, map[int]bool{}
 	adopts := func(list []store.Command) {
 		for i := range list {
 			if list[i].Adopt {
@@ -394,7 +380,7 @@ func (c *committing) needed(part int, turns, commands []int) map[string]bool {
 		}
 	}
 	for _, i := range turns {
-		shards[shardText(c.b.Turns[i].Shard)] = true
+		shards[c.b.Turns[i].Shard] = true
 		for _, sends := range c.b.Turns[i].Sent(store.Committed) {
 			adopts(sends)
 		}
@@ -402,15 +388,13 @@ func (c *committing) needed(part int, turns, commands []int) map[string]bool {
 	for _, i := range commands {
 		adopts(c.b.Commands[i : i+1])
 	}
-	if len(slots) == 0 {
-		return shards
-	}
 	for i := range c.b.Leases {
-		if shard := c.b.Leases[i].Shard; slots[shard.Slot] && c.partOf(shard.Slot) == part {
-			shards[shardText(shard)] = true
+		shard := c.b.Leases[i].Shard
+		if c.partOf(shard.Slot) == part && (few || slots[shard.Slot] || shards[shard]) {
+			leases = append(leases, i)
 		}
 	}
-	return shards
+	return leases
 }
 
 // turnArguments adds a turn, see readTurn in commit.lua.

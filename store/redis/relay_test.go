@@ -91,10 +91,7 @@ func (a *abroad) batch(id string) store.Batch {
 func (a *abroad) half(t *testing.T, b store.Batch) {
 	t.Helper()
 	a.s.relay.close()
-	c := committing{Store: a.s, b: &b, leases: map[string]string{}}
-	for i := range b.Leases {
-		c.leases[shardText(b.Leases[i].Shard)] = fmt.Sprint(b.Leases[i].Epoch)
-	}
+	c := committing{Store: a.s, b: &b}
 	args := c.arguments(a.s.partOf(a.sender.Shard.Slot), []int{0}, nil, c.positions(&stage{turns: []int{0}}, floors{}))
 	if _, err := a.s.one(t.Context(), commitScript, "commit", a.s.partOf(a.sender.Shard.Slot), args...); err != nil {
 		t.Fatal(err)

@@ -13,16 +13,27 @@
 
 local way = arg()
 local owned, groups, fenced = {}, {}, {}
-for i = 1, num() do
-	local slot, gr, epoch = arg(), arg(), arg()
-	if current(slot .. ':' .. gr, epoch) then
-		if not owned[gr] then
-			owned[gr] = {}
-			groups[#groups + 1] = gr
+local count = num()
+for first = 1, count, 1000 do
+	-- A node may have hundreds of leases: they are read at once.
+	local given, fields = {}, {}
+	for i = first, math.min(count, first + 999) do
+		local slot, gr, epoch = arg(), arg(), arg()
+		given[#given + 1] = { slot, gr, epoch .. ';' }
+		fields[#fields + 1] = slot .. ':' .. gr
+	end
+	local kept = call('HMGET', T .. 'L', unpack(fields))
+	for i = 1, #given do
+		local slot, gr, epoch = given[i][1], given[i][2], given[i][3]
+		if kept[i] and string.sub(kept[i], 1, #epoch) == epoch and kept[i] ~= epoch .. '0;\n' then
+			if not owned[gr] then
+				owned[gr] = {}
+				groups[#groups + 1] = gr
+			end
+			owned[gr][tonumber(slot)] = true
+		else
+			fenced[#fenced + 1] = { slot, gr }
 		end
-		owned[gr][tonumber(slot)] = true
-	else
-		fenced[#fenced + 1] = { slot, gr }
 	end
 end
 local limit, build, asksUnfit = num(), arg(), arg() == '1'
@@ -195,7 +206,7 @@ else
 end
 
 -- The unexamined items of all runs in hand, by run. 10,000 bound an answer.
-local hand, items, count = {}, {}, 0
+local hand, items, told = {}, {}, 0
 for _, gr in ipairs(groups) do
 	scan(T .. 'd:' .. gr, '-inf', '+inf', function(no)
 		local r = mine(gr, no)
@@ -211,11 +222,11 @@ for _, r in ipairs(hand) do
 	table.sort(nos, function(a, b) return tonumber(a) < tonumber(b) end)
 	local list = {}
 	for i = 1, #nos do
-		if count == 10000 then
+		if told == 10000 then
 			more = true
 			break
 		end
-		count = count + 1
+		told = told + 1
 		list[i] = item(nos[i])
 	end
 	if #list > 0 then items[#items + 1] = { r.no, list } end
