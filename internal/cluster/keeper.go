@@ -7,6 +7,13 @@
 // could not renew for two thirds of the lease's time, counted by its own
 // monotonic clock from before the request was sent. In the latter two it must
 // stop at once; what it still tries is fenced by the epoch.
+//
+// There are two ways to take part. A [Keeper] is for stores with one owner at a time:
+// it holds all shards or none, and stands by meanwhile. A [Member] is for stores with
+// many slots: each node reads who lives and who holds what, works out by [Assign] which
+// shards are its own, takes those that are free by lease, gives back those that another
+// should have once the work in them has ended, and drops at once those whose lease it
+// cannot renew. Nodes that see different things are no danger: the lease decides.
 package cluster
 
 import (

@@ -5,9 +5,13 @@
 //
 // # Who does what
 //
-//   - An [Engine] can always start, send and read. While it holds the leases it
-//     is the owner and has a tenure; all state about runs in memory belongs to
-//     the tenure and dies with it.
+//   - An [Engine] can always start, send and read. While it works on a store it has a
+//     tenure; all state about runs in memory belongs to the tenure and dies with it.
+//   - A tenure holds shards. On a store with one slot it begins when they are all
+//     taken and ends when one is lost. On a store with many slots it lasts as long as
+//     Run, and shards come and go: each stay of a shard in its hand is a holding, to
+//     which the activations, bodies and turns of the shard's runs belong. A holding
+//     that is over takes no more of them; the same shard taken again is another one.
 //   - The committer is one goroutine. It gathers turns and commands that are
 //     ready, writes them in one batch, and tells the results in the order of the
 //     batch: turns first, then commands.
@@ -49,8 +53,16 @@
 //   - Eviction against a wake-up: an eviction counts only if nothing is queued
 //     behind it; a post to an activation that is gone is refused, and the poster
 //     loads the run anew.
-//   - A lost lease: the tenure's context ends, bodies are cancelled, activations
-//     are unwound, nothing is submitted; what is under way is fenced.
+//   - A lost lease: the holding's context ends, bodies are cancelled, activations
+//     are unwound, nothing is submitted; what is under way is fenced. Where one owns
+//     everything, the tenure ends.
+//   - A shard that is given back against its runs: nothing new begins in it; when no
+//     body runs, no code and no turn is under way, or the grace period is over, the
+//     holding ends and then the lease is released. Runs that were claimed are ready
+//     for the next owner.
+//   - A shard that is lost and taken again against an activation that has not ended
+//     yet: a claim, an answer and a post name their holding, so what is for the new
+//     one does not reach the old.
 //   - A commit with an unknown outcome is repeated with its number until it is
 //     answered or the tenure ends.
 package engine
