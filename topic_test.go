@@ -311,8 +311,7 @@ func TestWaitsOfEndedRunsAreWithdrawn(t *testing.T) {
 // TestPositionSurvivesContinueAsNew: a run sees each broadcast event once, across
 // its incarnations, and "since the run began" is its first.
 func TestPositionSurvivesContinueAsNew(t *testing.T) {
-	var w *stet.Workflow[string, string]
-	w = stet.Define("w", func(ctx stet.Context, seen string) (string, error) {
+	w := stet.Define("w", func(ctx stet.Context, seen string) (string, error) {
 		v, err := news.Receive(ctx)
 		if err != nil {
 			return "", err

@@ -58,7 +58,6 @@ type Member struct {
 	told     []store.Need               // as registered
 	nodes    []*store.Node              // that lived at the last look
 	stopping bool
-	drained  bool
 	renewAt  time.Time
 	beatAt   time.Time
 	lookAt   time.Time
