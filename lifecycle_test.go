@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -237,44 +238,46 @@ func TestRewindReturnsMessagesInTheirOrder(t *testing.T) {
 
 func TestPauseAndResume(t *testing.T) {
 	for _, parked := range []int{stet.None, 10} {
-		name := stet.Message[string]("name")
-		c := newCalls()
-		w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
-			v, err := name.Receive(ctx)
-			if err != nil {
-				return "", err
+		synctest.Test(t, func(t *testing.T) {
+			name := stet.Message[string]("name")
+			c := newCalls()
+			w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+				v, err := name.Receive(ctx)
+				if err != nil {
+					return "", err
+				}
+				s, err := c.step(ctx, "after")
+				return v + s, err
+			})
+			e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked, Poll: 5 * time.Millisecond})
+			ctx := testContext(t)
+			r := begin(t, e, w, "")
+			waitStatus(t, e, r.ID(), store.Suspended)
+			ok, err := e.Pause(ctx, r.ID(), "look at it", stet.By("ada"))
+			done(t, ok, err)
+			info, err := e.Get(ctx, r.ID())
+			if err != nil || info.Status != store.Suspended || info.Marks != store.Paused || len(info.WaitsFor) != 1 {
+				t.Errorf("the paused run is %s %s, waits for %v, %v", info.Status, info.Marks, info.WaitsFor, err)
 			}
-			s, err := c.step(ctx, "after")
-			return v + s, err
+			ok, err = e.Pause(ctx, r.ID(), "")
+			refused(t, ok, err, stet.ErrRefused, "already paused")
+			if err := name.Send(ctx, e, r.ID(), "m"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second) // many polls, in which it must not be taken up
+			c.want(t, "")
+			ok, err = e.Resume(ctx, r.ID(), stet.Because("seen"))
+			done(t, ok, err)
+			if got := outcome(t, r); got != "mafter1" {
+				t.Errorf("got %q", got)
+			}
+			ok, err = e.Resume(ctx, r.ID())
+			refused(t, ok, err, stet.ErrTerminal, "already succeeded")
+			audit, err := e.Audit(ctx, r.ID())
+			if err != nil || len(audit) != 2 || audit[0].Verb != "pause" || audit[0].Why != "look at it" || audit[0].Who != "ada" || audit[1].Verb != "resume" || audit[1].Why != "seen" {
+				t.Errorf("the audit is %+v, %v", audit, err)
+			}
 		})
-		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked, Poll: 5 * time.Millisecond})
-		ctx := testContext(t)
-		r := begin(t, e, w, "")
-		waitStatus(t, e, r.ID(), store.Suspended)
-		ok, err := e.Pause(ctx, r.ID(), "look at it", stet.By("ada"))
-		done(t, ok, err)
-		info, err := e.Get(ctx, r.ID())
-		if err != nil || info.Status != store.Suspended || info.Marks != store.Paused || len(info.WaitsFor) != 1 {
-			t.Errorf("the paused run is %s %s, waits for %v, %v", info.Status, info.Marks, info.WaitsFor, err)
-		}
-		ok, err = e.Pause(ctx, r.ID(), "")
-		refused(t, ok, err, stet.ErrRefused, "already paused")
-		if err := name.Send(ctx, e, r.ID(), "m"); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(20 * time.Millisecond) // several polls, in which it must not be taken up
-		c.want(t, "")
-		ok, err = e.Resume(ctx, r.ID(), stet.Because("seen"))
-		done(t, ok, err)
-		if got := outcome(t, r); got != "mafter1" {
-			t.Errorf("got %q", got)
-		}
-		ok, err = e.Resume(ctx, r.ID())
-		refused(t, ok, err, stet.ErrTerminal, "already succeeded")
-		audit, err := e.Audit(ctx, r.ID())
-		if err != nil || len(audit) != 2 || audit[0].Verb != "pause" || audit[0].Why != "look at it" || audit[0].Who != "ada" || audit[1].Verb != "resume" || audit[1].Why != "seen" {
-			t.Errorf("the audit is %+v, %v", audit, err)
-		}
 	}
 }
 

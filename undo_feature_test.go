@@ -558,69 +558,71 @@ func TestCancelAgainstUndoing(t *testing.T) {
 func TestLateSuccessAgainstRollback(t *testing.T) {
 	const tries = 40
 	for _, busy := range []bool{false, true} {
-		var mu sync.Mutex
-		done, undone := map[string]int{}, map[string]int{}
-		w := stet.Define("w", func(ctx stet.Context, n int) (int, error) {
-			reserve := stet.Go(ctx, "slow", func(ctx stet.Context) (int, error) {
-				return stet.Step(ctx, "reserve", func(c context.Context) (int, error) {
-					for range n % 7 {
-						if c.Err() != nil && n%2 == 0 {
-							return 0, c.Err() // it stops before it has had an effect
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			done, undone := map[string]int{}, map[string]int{}
+			w := stet.Define("w", func(ctx stet.Context, n int) (int, error) {
+				reserve := stet.Go(ctx, "slow", func(ctx stet.Context) (int, error) {
+					return stet.Step(ctx, "reserve", func(c context.Context) (int, error) {
+						for range n % 7 {
+							if c.Err() != nil && n%2 == 0 {
+								return 0, c.Err() // it stops before it has had an effect
+							}
+							time.Sleep(time.Duration(n%5) * 10 * time.Microsecond)
 						}
-						time.Sleep(time.Duration(n%5) * 10 * time.Microsecond)
-					}
-					info, _ := stet.StepOf(c)
-					mu.Lock()
-					defer mu.Unlock()
-					done[info.RunID]++
-					return n, nil
-				}, stet.Undo(func(c context.Context, got int) error {
-					info, _ := stet.StepOf(c)
-					mu.Lock()
-					defer mu.Unlock()
-					undone[info.RunID]++
-					if got != n {
-						return stet.Permanent(fmt.Errorf("got %d, want %d", got, n))
-					}
-					return nil
-				}))
-			})
-			quick := stet.Go(ctx, "quick", func(ctx stet.Context) (int, error) {
-				return stet.Step(ctx, "s", func(context.Context) (int, error) {
-					time.Sleep(time.Duration(n%3) * 20 * time.Microsecond)
-					return 0, nil
+						info, _ := stet.StepOf(c)
+						mu.Lock()
+						defer mu.Unlock()
+						done[info.RunID]++
+						return n, nil
+					}, stet.Undo(func(c context.Context, got int) error {
+						info, _ := stet.StepOf(c)
+						mu.Lock()
+						defer mu.Unlock()
+						undone[info.RunID]++
+						if got != n {
+							return stet.Permanent(fmt.Errorf("got %d, want %d", got, n))
+						}
+						return nil
+					}))
 				})
+				quick := stet.Go(ctx, "quick", func(ctx stet.Context) (int, error) {
+					return stet.Step(ctx, "s", func(context.Context) (int, error) {
+						time.Sleep(time.Duration(n%3) * 20 * time.Microsecond)
+						return 0, nil
+					})
+				})
+				if _, err := stet.Race(ctx, reserve, quick); err != nil {
+					return 0, err
+				}
+				return 0, stet.Rollback(errSoldOut)
 			})
-			if _, err := stet.Race(ctx, reserve, quick); err != nil {
-				return 0, err
+			cfg := stet.Config{Workflows: []stet.Definition{w}}
+			if busy {
+				cfg.MaxSteps = 3 // so that some have to wait for room, and are cancelled there
 			}
-			return 0, stet.Rollback(errSoldOut)
+			e := serve(t, cfg)
+			ctx := testContext(t)
+			var runs []*stet.Run[int]
+			for n := range tries {
+				r, err := w.Start(ctx, e, n, stet.ID(fmt.Sprint("r", n)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				runs = append(runs, r)
+			}
+			for _, r := range runs {
+				var failed *stet.RunError
+				if _, err := r.Wait(ctx); !errors.As(err, &failed) || failed.Status != store.Failed {
+					t.Fatalf("run %s ends with %v", r.ID(), err)
+				}
+				mu.Lock()
+				if done[r.ID()] != undone[r.ID()] {
+					t.Errorf("run %s: %d effects, %d undone", r.ID(), done[r.ID()], undone[r.ID()])
+				}
+				mu.Unlock()
+			}
 		})
-		cfg := stet.Config{Workflows: []stet.Definition{w}}
-		if busy {
-			cfg.MaxSteps = 3 // so that some have to wait for room, and are cancelled there
-		}
-		e := serve(t, cfg)
-		ctx := testContext(t)
-		var runs []*stet.Run[int]
-		for n := range tries {
-			r, err := w.Start(ctx, e, n, stet.ID(fmt.Sprint("r", n)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			runs = append(runs, r)
-		}
-		for _, r := range runs {
-			var failed *stet.RunError
-			if _, err := r.Wait(ctx); !errors.As(err, &failed) || failed.Status != store.Failed {
-				t.Fatalf("run %s ends with %v", r.ID(), err)
-			}
-			mu.Lock()
-			if done[r.ID()] != undone[r.ID()] {
-				t.Errorf("run %s: %d effects, %d undone", r.ID(), done[r.ID()], undone[r.ID()])
-			}
-			mu.Unlock()
-		}
 	}
 }
 
