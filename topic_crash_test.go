@@ -67,6 +67,7 @@ var eventsCase = crashCase{
 				if ctx.Err() != nil {
 					return fmt.Errorf("topic %s stays %+v", name, info)
 				}
+				time.Sleep(50 * time.Millisecond)
 			}
 		}
 		return nil
