@@ -319,20 +319,7 @@ var crashCases = []crashCase{
 	eventsCase,
 	{
 		name: "cancel with clean-up", want: "cancelled",
-		drive: func(ctx context.Context, e *stet.Engine, id string) error {
-			for { // until it sleeps
-				info, err := e.Get(ctx, id)
-				if err != nil {
-					return err
-				}
-				if info.Status == store.Suspended {
-					break
-				}
-				time.Sleep(time.Millisecond)
-			}
-			_, err := e.Cancel(ctx, id, "enough")
-			return err
-		},
+		drive: cancelAsleep,
 		workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
 			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 				if _, err := say(ctx, "first", ""); err != nil && !errors.Is(err, stet.ErrCancelled) {
@@ -346,6 +333,21 @@ var crashCases = []crashCase{
 			})
 		},
 	},
+}
+
+// cancelAsleep cancels a run when it is suspended. It waits in virtual time.
+func cancelAsleep(ctx context.Context, e *stet.Engine, id string) error {
+	for {
+		info, err := e.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if info.Status == store.Suspended {
+			_, err := e.Cancel(ctx, id, "enough")
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // testStores are the stores that the engine's tests run on. Each opens handles

@@ -90,20 +90,7 @@ var undoCases = []struct {
 	},
 	{
 		name: "cancel", end: "cancelled", undone: []string{"first", "clean"},
-		drive: func(ctx context.Context, e *stet.Engine, id string) error {
-			for { // until it sleeps
-				info, err := e.Get(ctx, id)
-				if err != nil {
-					return err
-				}
-				if info.Status == store.Suspended {
-					break
-				}
-				time.Sleep(time.Millisecond)
-			}
-			_, err := e.Cancel(ctx, id, "enough")
-			return err
-		},
+		drive: cancelAsleep,
 		code: func(ctx stet.Context, _ string) (string, error) {
 			if _, err := say(ctx, "first", "1", takeBack("1")); err != nil {
 				return "", err
