@@ -294,7 +294,7 @@ var markNames = map[string]Marks{"paused": Paused, "cancelling": Cancelling, "un
 // String returns the marks by name, separated by commas.
 func (m Marks) String() string {
 	var names []string
-	for _, name := range []string{"paused", "cancelling", "undoing", "expiring"} {
+	for _, name := range []string{"paused", "cancelling", "undoing", "expiring", "held"} {
 		if m&markNames[name] != 0 {
 			names = append(names, name)
 		}
