@@ -111,7 +111,12 @@ func serveUntilSuspended[In, Out any](db store.Store, w *stet.Workflow[In, Out],
 			panic(err)
 		}
 		if info.Status == store.Suspended {
-			return func() { cancel(); <-ended }
+			return func() {
+				cancel()
+				if err := <-ended; err != nil {
+					panic(err)
+				}
+			}
 		}
 	}
 }

@@ -54,7 +54,9 @@ func everything(tokens chan string) (parent, child *stet.Workflow[string, string
 	})
 	parent = stet.Define("everything", func(ctx stet.Context, in string) (string, error) {
 		small, err := stet.Step(ctx, "small", func(ctx context.Context) (string, error) {
-			stet.Heartbeat(ctx, secret("detail", 1))
+			if err := stet.Heartbeat(ctx, secret("detail", 1)); err != nil {
+				return "", err
+			}
 			if stet.Attempt(ctx) < 2 {
 				return "", errors.New(secret("failure", 1))
 			}

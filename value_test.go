@@ -320,7 +320,10 @@ func TestIdleReadersAskNothing(t *testing.T) {
 				var readers sync.WaitGroup
 				for range 100 {
 					readers.Go(func() {
-						for range speech.Tail(ctx, reader, id, 0) {
+						for _, err := range speech.Tail(ctx, reader, id, 0) {
+							if err != nil && ctx.Err() == nil {
+								t.Error(err)
+							}
 						}
 					})
 				}

@@ -136,7 +136,9 @@ func TestCodeChangesAtEveryCommit(t *testing.T) {
 				reached = false
 			}
 			p.stop()
-			<-p.ended
+			if err := <-p.ended; err != nil {
+				t.Error(err)
+			}
 			if !reached {
 				break
 			}
@@ -311,7 +313,9 @@ func TestVersionsOfWhatIsTakenBack(t *testing.T) {
 				t.Fatal("the run has not failed")
 			}
 			p.stop()
-			<-p.ended
+			if err := <-p.ended; err != nil {
+				t.Error(err)
+			}
 			executed = nil
 			q := startProcess(t, first.Join(), stet.Config{Workflows: []stet.Definition{workflow(true)}, Build: "2"})
 			id, err := c.act(ctx, q.Engine)
