@@ -42,6 +42,9 @@ func (h *historian) Commit(ctx context.Context, b store.Batch) (store.BatchResul
 	defer h.mu.Unlock()
 	h.err = errors.Join(h.err, listErr)
 	for i := range page.Runs {
+		if store.IsRecord(page.Runs[i].ID) {
+			continue // it has no code that could change
+		}
 		var file bytes.Buffer
 		h.err = errors.Join(h.err, h.reader.Export(ctx, page.Runs[i].ID, &file))
 		h.files = append(h.files, file.Bytes())

@@ -53,7 +53,7 @@ var eventsCase = crashCase{
 		for name, want := range map[string]stet.TopicInfo{
 			"news": {Accepted: 1, Pending: 1}, "jobs": {Accepted: 1, Received: 1},
 		} {
-			for {
+			for pause := 50 * time.Millisecond; ; pause *= 2 {
 				info, err := e.Topic(ctx, name)
 				if err != nil {
 					return err
@@ -61,13 +61,13 @@ var eventsCase = crashCase{
 				if info.Accepted > want.Accepted || info.Received > want.Received {
 					return fmt.Errorf("topic %s: %+v", name, info)
 				}
-				if info.Accepted == want.Accepted && info.Received == want.Received && info.Pending == want.Pending && info.InFlight == 0 && info.Waiting == 0 {
+				if info.Accepted == want.Accepted && info.Received == want.Received && info.Pending+info.Expired == want.Pending && info.InFlight == 0 && info.Waiting == 0 {
 					break
 				}
 				if ctx.Err() != nil {
 					return fmt.Errorf("topic %s stays %+v", name, info)
 				}
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(pause)
 			}
 		}
 		return nil

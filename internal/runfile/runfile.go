@@ -57,6 +57,7 @@ type run struct {
 	Alone       bool         `json:"alone,omitempty"`
 	Tags        []pair       `json:"tags,omitempty"`
 	Headers     *value       `json:"headers,omitempty"`
+	Queue       *value       `json:"queue,omitempty"`
 	Input       *value       `json:"input,omitempty"`
 	Output      *value       `json:"output,omitempty"`
 	Reason      string       `json:"reason,omitempty"`
@@ -202,7 +203,7 @@ func runOf(r *store.Run) run {
 		Began: instant(r.Began),
 		Seed:  r.Seed[:], Build: r.Build, Parent: r.Parent, ParentLoc: loc(r.ParentLoc),
 		Created: instant(r.Created), Started: instant(r.Started), Ended: instant(r.Ended), WakeAt: instant(r.WakeAt),
-		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone, Headers: valueOf(r.Headers),
+		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone, Headers: valueOf(r.Headers), Queue: valueOf(r.Queue),
 		Input: valueOf(r.Input), Output: valueOf(r.Output), Reason: r.Reason, Waits: valueOf(r.Waits),
 	}
 	if r.First != (store.Origin{}) {
@@ -221,7 +222,7 @@ func (r *run) stored() store.Run {
 		Began: store.Time(r.Began),
 		Seed:  store.Seed(r.Seed), Build: r.Build, Parent: r.Parent, ParentLoc: string(r.ParentLoc),
 		Created: store.Time(r.Created), Started: store.Time(r.Started), Ended: store.Time(r.Ended), WakeAt: store.Time(r.WakeAt),
-		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone, Headers: r.Headers.bytes(),
+		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone, Headers: r.Headers.bytes(), Queue: r.Queue.bytes(),
 		Input: r.Input.bytes(), Output: r.Output.bytes(), Reason: r.Reason, Waits: r.Waits.bytes(),
 	}
 	copy(out.Random[:], r.Random)
