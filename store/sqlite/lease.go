@@ -194,6 +194,8 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay
 			}
 			renewed[i].Lease.Until = at + store.Time(ttl)
 			renewed[i].Held, renewed[i].Clean = true, true
+			// Whoever renews what another process has taken does not vouch for that.
+			locked := locked && s.owner.owns(row.Shard, row.Epoch) || row.locked
 			if _, err := c.exec("UPDATE stet_leases SET until_at=?, locked=? WHERE grp=? AND slot=?",
 				renewed[i].Lease.Until, locked, row.Shard.Group, row.Shard.Slot); err != nil {
 				return err
@@ -205,9 +207,7 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay
 		return nil, 0, err
 	}
 	for i := range leases {
-		if renewed[i].Held {
-			s.owner.took(leases[i].Shard, leases[i].Epoch)
-		} else {
+		if !renewed[i].Held {
 			s.owner.lost(leases[i].Shard, leases[i].Epoch)
 		}
 	}
