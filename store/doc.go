@@ -46,7 +46,8 @@
 //     the turn.
 //  9. The number of the last batch applied is kept per node and boot. Repeating
 //     that batch changes nothing and gives the same results; only a command that
-//     found nothing to change is tried anew.
+//     found nothing to change is tried anew. A boot that registers as stopped is
+//     forgotten, and so may be one that holds no lease and was not heard of for 24 hours.
 //  10. Times are the store's own clock, read at the moment of the act. It is not
 //     earlier in a later act of the same process.
 //  11. Unknown, oversized or malformed input changes nothing.

@@ -15,7 +15,8 @@ type Node struct {
 	// Register with it sets the mark of a boot that is listed, and nothing else;
 	// it stays until the boot ends (law 26).
 	Draining bool
-	// Stopped says that the node has ended cleanly; it is then listed no more.
+	// Stopped says that the node has ended cleanly; it is then listed no more, and its
+	// last batch is forgotten (law 9).
 	Stopped bool
 
 	SeenAt Time // set by the store

@@ -78,6 +78,7 @@
 //	N, W     hash, set  of part 0: nodes; names of workflows that were registered
 //	L        hash    leases by slot:group, see base.lua
 //	b        hash    last batch by node and boot
+//	h        hash    of part 0: when a boot was heard of, by node and boot
 //	id       hash    numbers of runs by ID
 //	r:NO     hash    a run's row, see ROW in base.lua
 //	e:NO:IC  hash    entries of an incarnation by location, see head in pack.go

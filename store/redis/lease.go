@@ -126,11 +126,44 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 		return 0, err
 	}
 	var r reader
-	f := r.tuple(m, 2)
+	f := r.tuple(m, 3)
 	if r.text(f[1]) == "1" {
 		s.hints.tell()
 	}
-	return s.observe(r.time(f[0])), r.err
+	now := s.observe(r.time(f[0]))
+	var boots []string
+	for _, b := range r.list(f[2]) {
+		boots = append(boots, r.text(b))
+	}
+	if r.err != nil || len(boots) == 0 {
+		return now, r.err
+	}
+	return now, s.forget(ctx, boots)
+}
+
+// forget forgets the last batches of boots (node, newline, boot): nobody repeats them
+// any more. The part that keeps the nodes comes last, so that an act that fails is
+// done again.
+func (s *Store) forget(ctx context.Context, boots []string) error {
+	s.mu.Lock()
+	for _, b := range boots {
+		node, boot, _ := strings.Cut(b, "\n")
+		delete(s.batches, [2]string{node, boot})
+	}
+	s.mu.Unlock()
+	var a args
+	each(&a, boots, func(b string) { a.text(b) })
+	var others []call
+	for part := 1; part < s.parts; part++ {
+		others = append(others, call{part, a.list})
+	}
+	if len(others) > 0 {
+		if _, err := s.run(ctx, forgetScript, "forget boots", others...); err != nil {
+			return err
+		}
+	}
+	_, err := s.one(ctx, forgetScript, "forget boots", 0, a.list...)
+	return err
 }
 
 // holders returns who holds leases in other parts than the first, which keeps the

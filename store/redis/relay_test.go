@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,6 +155,87 @@ func TestWhatADeadProcessHasSentIsDelivered(t *testing.T) {
 	}
 	if got := a.got(t, next, a.others[0]); got != "123" {
 		t.Errorf("in the end %s has %q", a.others[0].ID, got)
+	}
+}
+
+// Who forgets what has arrived delivers nothing: what stands behind it is on its way
+// with a commit, which wants the answers.
+func TestForgettingWhatHasArrivedDeliversNothing(t *testing.T) {
+	url, prefix := servers.SharedRedis(t)
+	a := newAbroad(t, spreadAt(t, url, prefix))
+	a.half(t, a.batch("1"))
+	from, to := a.s.partOf(a.sender.Shard.Slot), a.s.partOf(a.others[0].Shard.Slot)
+	if err := a.s.relay.flush(t.Context(), from, to, &pair{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.got(t, a.s, a.others[0]); got != "" {
+		t.Errorf("%s has %q", a.others[0].ID, got)
+	}
+	if err := a.s.relay.flush(t.Context(), from, to, &pair{pending: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.got(t, a.s, a.others[0]); got != "1" {
+		t.Errorf("when it is to be delivered %s has %q", a.others[0].ID, got)
+	}
+}
+
+// The last batch of a boot is kept in each part that it wrote, and gone from all with
+// the boot: when it stops, or was not heard of for 24 hours.
+func TestBatchesOfABootGoWithIt(t *testing.T) {
+	url, prefix := servers.SharedRedis(t)
+	begun, hours := time.Now(), atomic.Int64{}
+	clock := func() time.Time { return begun.Add(time.Duration(hours.Load()) * time.Hour) }
+	s, err := Open(url, Prefix(prefix), Slots(8), Spread(), Logger(slog.New(slog.DiscardHandler)), Clock(clock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	kept := func() (n int64) {
+		for part := range s.parts {
+			have, err := s.client.Do(t.Context(), s.client.B().Hlen().Key(s.tag(part)+"b").Build()).AsInt64()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += have
+		}
+		return n
+	}
+	register := func(n store.Node) {
+		t.Helper()
+		if _, err := s.Register(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := newAbroad(t, s)
+	register(a.node)
+	if kept() < 2 {
+		t.Fatalf("the batch was kept in %d parts", kept())
+	}
+	stopped := a.node
+	stopped.Stopped = true
+	register(stopped)
+	if n := kept(); n != 0 {
+		t.Errorf("after its boot has stopped the batch is kept in %d parts", n)
+	}
+	register(a.node)
+	if _, err := s.Commit(t.Context(), a.batch("1")); err != nil {
+		t.Fatal(err)
+	}
+	hours.Store(25)
+	register(store.Node{ID: "other", Boot: "o-1"})
+	if kept() == 0 {
+		t.Error("the batch of a boot that holds leases is forgotten")
+	}
+	if err := s.Release(t.Context(), a.leases); err != nil {
+		t.Fatal(err)
+	}
+	register(store.Node{ID: "other", Boot: "o-1"})
+	if n := kept(); n != 0 {
+		t.Errorf("25 hours after its boot was heard of the batch is kept in %d parts", n)
 	}
 }
 

@@ -49,6 +49,7 @@ var (
 	renewScript    = newScript("renew", false)
 	releaseScript  = newScript("release", false, "giveback")
 	registerScript = newScript("register", false)
+	forgetScript   = newScript("forget", false)
 	describeScript = newScript("describe", true)
 	loadScript     = newScript("load", true, "inbox")
 	listScript     = newScript("list", true)

@@ -108,6 +108,24 @@ func eachMethod(ctx context.Context, s store.Store) map[string]error {
 }
 
 var law09 = []testCase{
+	{"ABootThatHasStoppedIsForgotten", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		o.become(r, store.Suspended)
+		stopped := o.node
+		stopped.Stopped = true
+		_, err := k.s.Register(k.ctx, stopped)
+		k.ok(err)
+		if v := o.again().Turns[0].Verdict; v != store.Refused {
+			k.Errorf("the batch of a boot that has stopped since is %s; want it a new one, whose run is not in hand", v)
+		}
+		_, err = k.s.Register(k.ctx, stopped)
+		k.ok(err)
+		o.no = 0
+		if a := o.batch([]store.Command{message("r", "m")}).Commands[0]; a.Outcome != store.Applied {
+			k.Errorf("a batch that begins with number 1 again: %+v", a)
+		}
+	}},
 	{"ARepeatGivesTheSameResultsAndWritesNothingTwice", func(k *kit) {
 		o := k.owner(k.s, "n")
 		good, bad, held := o.started("good"), o.started("bad"), o.started("held")

@@ -69,6 +69,9 @@ var law14 = []testCase{
 			} else {
 				got = o.again().Turns[0].Sends
 			}
+			if len(got) != 3 {
+				k.Fatalf("%s: three sends got %d answers", which, len(got))
+			}
 			for i, want := range []bool{true, true, false} {
 				if got[i].Outcome != store.Applied || got[i].Claimed != want || got[i].Run.Claimed != want {
 					k.Errorf("%s, send %d: %+v; want it adopted %t", which, i, got[i], want)
@@ -86,7 +89,7 @@ var law14 = []testCase{
 		end.Adopt = true
 		got := o.batch(nil, update(parent, store.Update{Status: store.Suspended}),
 			update(child, store.Update{Status: store.Succeeded, Sends: []store.Command{end}})).Turns
-		if got[0].Verdict != store.Committed || !got[1].Sends[0].Claimed || !k.get(parent.No).Claimed {
+		if got[0].Verdict != store.Committed || len(got[1].Sends) != 1 || !got[1].Sends[0].Claimed || !k.get(parent.No).Claimed {
 			k.Errorf("a run that suspends before another's end wakes it: %+v", got)
 		}
 	}},

@@ -19,4 +19,5 @@ if arrived >= first then
 	call('LTRIM', key, arrived - first + 1, -1)
 	first = arrived + 1
 end
-return { dec(first), call('LRANGE', key, 0, limit - 1) }
+-- LRANGE with -1 would return everything: who only forgets must not deliver.
+return { dec(first), limit > 0 and call('LRANGE', key, 0, limit - 1) or {} }

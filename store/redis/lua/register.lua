@@ -1,10 +1,13 @@
 -- Writes a node's record and adds its workflows to those known; the heartbeat.
--- Forgets nodes that were not heard of for 24 hours and hold no lease.
+-- Forgets nodes that were not heard of for 24 hours and hold no lease, and names the
+-- boots whose last batches are to be forgotten by forget.lua: those, and the given one
+-- if it has stopped.
 --
 -- Arguments: node, boot, '1' if it has stopped, '1' if it is to drain, what is kept of
 -- it, workflows, who holds shards in other parts (node, newline, boot). Lists begin
 -- with their length.
--- Answer: time, '1' if what is listed has changed other than by a heartbeat.
+-- Answer: time, '1' if what is listed has changed other than by a heartbeat, boots to be
+-- forgotten (node, newline, boot).
 
 local node, boot, stopped, drains, about = arg(), arg(), arg() == '1', arg() == '1', arg()
 local function bootOf(kept) return string.match(kept, '^%d+;([^\n]*)\n') end
@@ -13,15 +16,16 @@ local was = former and bootOf(former) == boot
 local draining = was and string.find(former, '\nd', 1, true) and 'd' or '-'
 if stopped then
 	if was then call('HDEL', T .. 'N', node) end
-	return { nowText, '1' }
+	return { nowText, '1', { node .. '\n' .. boot } }
 end
 if drains then
-	if not was or draining == 'd' then return { nowText, '' } end
+	if not was or draining == 'd' then return { nowText, '', {} } end
 	local at, rest = string.match(former, '^(%d+;[^\n]*\n).(.*)$')
 	call('HSET', T .. 'N', node, at .. 'd' .. rest)
-	return { nowText, '1' }
+	return { nowText, '1', {} }
 end
 call('HSET', T .. 'N', node, nowText .. ';' .. boot .. '\n' .. draining .. about)
+call('HSET', T .. 'h', node .. '\n' .. boot, nowText)
 for i = 1, num() do call('SADD', T .. 'W', arg()) end
 local holds = {}
 for i = 1, num() do holds[arg()] = true end
@@ -30,9 +34,13 @@ for i = 1, #leases do
 	local n, b = string.match(leases[i], '^%d+;%d+;([^\n]*)\n(.*)$')
 	holds[n .. '\n' .. b] = true
 end
-local all = call('HGETALL', T .. 'N')
-for i = 1, #all, 2 do
-	local at = tonumber(string.match(all[i + 1], '^(%d+);'))
-	if at + 86400000000 < now and not holds[all[i] .. '\n' .. bootOf(all[i + 1])] then call('HDEL', T .. 'N', all[i]) end
+local forgotten, heard = {}, call('HGETALL', T .. 'h')
+for i = 1, #heard, 2 do
+	if tonumber(heard[i + 1]) + 86400000000 < now and not holds[heard[i]] then
+		forgotten[#forgotten + 1] = heard[i]
+		local n, b = string.match(heard[i], '^([^\n]*)\n(.*)$')
+		local kept = call('HGET', T .. 'N', n)
+		if kept and bootOf(kept) == b then call('HDEL', T .. 'N', n) end
+	end
 end
-return { nowText, was and '' or '1' }
+return { nowText, was and '' or '1', forgotten }

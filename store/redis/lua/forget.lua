@@ -1,0 +1,10 @@
+-- Forgets the last batches of boots that have ended.
+--
+-- Arguments: boots (node, newline, boot), with their number first.
+
+for i = 1, num() do
+	local boot = arg()
+	call('HDEL', T .. 'b', boot)
+	call('HDEL', T .. 'h', boot)
+end
+return { nowText }
