@@ -99,7 +99,7 @@ func (x *execution) remove(b *Branch, block []*stmt) {
 				b.Removed(at(s.name + "-mail"))
 			}
 			x.forget(b, s)
-		case "child", "leave", "detach", "watch":
+		case "child", "leave", "detach", "watch", "event":
 			for _, suffix := range []string{"", "-timer", "-mail"} {
 				b.Removed(at(s.name + suffix))
 			}

@@ -258,7 +258,7 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 		d.activate()
 	}
 	cut := func() bool { return mayCut != nil && mayCut() }
-	for range 20_000 {
+	for range 100_000 {
 		if d.stop > 0 {
 			if d.stop--; d.stop == 0 { // what is under way is lost
 				d.leave()
@@ -344,6 +344,9 @@ func (d *driver) crash() {
 	before, other := d.seen, d.renewed()
 	d.transact()
 	d.leave()
+	if d.j.run.Reason == "terminated" {
+		return // nobody executes its code again
+	}
 	durable := d.j.seq()
 	d.resumed()
 	d.activate()

@@ -19,13 +19,9 @@ func count(n int) int {
 	return n
 }
 
-// seedOf returns the seed of a test: STET_SEED; else a new one under STET_SOAK, and
-// always the same without.
+// seedOf returns the seed of a test: STET_SEED, else a new one.
 func seedOf(t *testing.T) uint64 {
-	seed := uint64(1)
-	if os.Getenv("STET_SOAK") != "" {
-		seed = uint64(time.Now().UnixNano())
-	}
+	seed := uint64(time.Now().UnixNano())
 	if s, err := strconv.ParseUint(os.Getenv("STET_SEED"), 10, 64); err == nil {
 		seed = s
 	}
