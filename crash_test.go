@@ -396,9 +396,6 @@ func TestCrashAtEveryCommit(t *testing.T) {
 			for _, parked := range []int{stet.None, 100} {
 				t.Run(fmt.Sprintf("%s/%s/parked %d", s.name, c.name, parked), func(t *testing.T) {
 					t.Parallel()
-					if s.name == "sqlite" && c.name == "events" {
-						t.Skip("open defect: after some crashes a topic on SQLite does not come to rest; on memory the case is run")
-					}
 					var current atomic.Pointer[stet.Engine]
 					out, err := stettest.CrashEverywhere(t, c.workflow(current.Load), "",
 						stettest.On(s.open), stettest.WithConfig(stet.Config{MaxParked: parked}),

@@ -53,11 +53,14 @@ var eventsCase = crashCase{
 		for name, want := range map[string]stet.TopicInfo{
 			"news": {Accepted: 1, Pending: 1}, "jobs": {Accepted: 1, Received: 1},
 		} {
+			var last any
+			begun := time.Now()
 			for pause := 50 * time.Millisecond; ; pause *= 2 {
 				info, err := e.Topic(ctx, name)
 				if err != nil {
-					return err
+					return fmt.Errorf("%w; it was %+v", err, last)
 				}
+				last = info
 				if info.Accepted > want.Accepted || info.Received > want.Received {
 					return fmt.Errorf("topic %s: %+v", name, info)
 				}
@@ -68,6 +71,9 @@ var eventsCase = crashCase{
 					return fmt.Errorf("topic %s stays %+v", name, info)
 				}
 				time.Sleep(pause)
+			}
+			if waited := time.Since(begun); waited > time.Hour {
+				return fmt.Errorf("topic %s has come to rest after %v: a hint was lost", name, waited)
 			}
 		}
 		return nil

@@ -236,8 +236,11 @@ func (c *crash) once(t *testing.T, cfg stet.Config, at int64, fault Fault, start
 	if err := start(ctx, outside); err != nil {
 		t.Fatal(err)
 	}
-	first := startProcess(t, cfg, open(), at, fault)
-	last := first
+	first, err := startProcess(cfg, open(), at, fault)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lineage := succeed(first, cfg, open)
 	ended := make(chan error, 1)
 	go func() {
 		var err error
@@ -254,17 +257,7 @@ func (c *crash) once(t *testing.T, cfg stet.Config, at int64, fault Fault, start
 		driven <- c.drive(driving, outside, crashRunID)
 	}()
 	bad := func(format string, args ...any) { got.problems = append(got.problems, fmt.Sprintf(format, args...)) }
-	var waited error
-	select {
-	case waited = <-ended:
-	case <-first.handle.died:
-		if err := first.bury(); err != nil {
-			bad("the process that has died: %v", err)
-		}
-		last = startProcess(t, cfg, open(), 0, 0)
-		waited = <-ended
-	}
-	got.reached = at > 0 && first.handle.count.Load() >= at
+	waited := <-ended
 	stopDriving()
 	if err := <-driven; err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, stet.ErrTerminal) {
 		bad("driving the run: %v", err)
@@ -281,9 +274,10 @@ func (c *crash) once(t *testing.T, cfg stet.Config, at int64, fault Fault, start
 		}
 	}
 	got.again, got.history = again.list(), historyText(outside)
-	if err := last.bury(); err != nil {
-		bad("the engine: %v", err)
+	if err := lineage.end(); err != nil {
+		bad("%v", err)
 	}
+	got.reached = at > 0 && first.handle.count.Load() >= at
 	return got
 }
 
@@ -298,17 +292,55 @@ type process struct {
 	ended  chan error
 }
 
-func startProcess(t *testing.T, cfg stet.Config, s store.Store, at int64, fault Fault) *process {
+func startProcess(cfg stet.Config, s store.Store, at int64, fault Fault) (*process, error) {
 	p := &process{handle: newMortal(s, at, fault), ended: make(chan error, 1)}
 	cfg.Store, cfg.Node = p.handle, fmt.Sprintf("process-%d", time.Now().UnixNano())
 	var err error
 	if p.engine, err = stet.New(cfg); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	go func() { p.ended <- p.engine.Run(ctx) }()
-	return p
+	return p, nil
+}
+
+// lineage is a process and the one that takes over when it dies. It may die at any
+// commit, also one after the end of the run under test, such as a record's.
+type lineage struct {
+	over     chan struct{}
+	problems chan error // two at most
+}
+
+func succeed(first *process, cfg stet.Config, open func() store.Store) *lineage {
+	l := &lineage{over: make(chan struct{}), problems: make(chan error, 2)}
+	go func() {
+		defer close(l.problems)
+		last := first
+		select {
+		case <-first.handle.died:
+			if err := first.bury(); err != nil {
+				l.problems <- fmt.Errorf("the process that has died: %w", err)
+			}
+			var err error
+			if last, err = startProcess(cfg, open(), 0, 0); err != nil {
+				l.problems <- fmt.Errorf("the next process: %w", err)
+				return
+			}
+			<-l.over
+		case <-l.over:
+		}
+		if err := last.bury(); err != nil && !last.handle.dead.Load() {
+			l.problems <- fmt.Errorf("the engine: %w", err)
+		}
+	}()
+	return l
+}
+
+// end ends the process that is alive and returns what went wrong.
+func (l *lineage) end() error {
+	close(l.over)
+	return errors.Join(<-l.problems, <-l.problems)
 }
 
 // bury ends the goroutines of the process.
