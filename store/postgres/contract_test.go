@@ -24,7 +24,7 @@ func openHarness(t *testing.T, clock func() time.Time) storetest.Harness {
 func newHarness(t testing.TB, clock func() time.Time, opts ...postgres.Option) *harness {
 	t.Helper()
 	dsn, schema := servers.SharedPostgres(t)
-	h := &harness{dsn: dsn, opts: append(opts, postgres.Schema(schema), postgres.Clock(clock), postgres.Lossy(), postgres.Conns(4))}
+	h := &harness{dsn: dsn, opts: append(opts, postgres.Schema(schema), postgres.Clock(clock), postgres.Lossy(), postgres.Conns(2))}
 	h.first = h.open(t)
 	return h
 }
@@ -57,11 +57,15 @@ func (h *harness) Kill(t testing.TB, s store.Store) bool {
 }
 
 // TestContract checks the store against the contract and against store/memory.
-func TestContract(t *testing.T) { storetest.Run(t, openHarness) }
+func TestContract(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, openHarness)
+}
 
 // TestContractTurnByTurn checks what the function in the database leaves to the
 // store, for all batches: the laws of commits and random operations.
 func TestContractTurnByTurn(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
 		return newHarness(t, clock, postgres.Slow())
 	})

@@ -10,6 +10,7 @@ import (
 
 // TestEngine puts the engine on the store through what users rely on.
 func TestEngine(t *testing.T) {
+	t.Parallel()
 	enginetest.Run(t, func(t testing.TB) func() store.Store {
 		h := newHarness(t, time.Now)
 		return func() store.Store { return h.open(t) }

@@ -32,6 +32,7 @@ func until(t testing.TB, act func() error) (failures int) {
 // batch is on its way, and repeats the batch: its turn, its start and its message
 // are there once, and the answers are those of a batch that went well.
 func TestLostAnswers(t *testing.T) {
+	t.Parallel()
 	server := servers.NewPostgres(t)
 	proxy := servers.NewProxy(t, server.Addr())
 	s := open(t, server.TCP(proxy.Addr()))
@@ -76,6 +77,7 @@ func TestLostAnswers(t *testing.T) {
 // TestServerRestart stops the server at once while batches are written and starts it
 // again, three times: what was acknowledged is there, and the store goes on.
 func TestServerRestart(t *testing.T) {
+	t.Parallel()
 	server := servers.NewPostgres(t)
 	s := open(t, server.DSN())
 	n := takeAll(t, s, "n")
@@ -136,6 +138,7 @@ func TestServerRestart(t *testing.T) {
 // TestServerAway gives the error that is worth trying again, promptly, for every
 // act.
 func TestServerAway(t *testing.T) {
+	t.Parallel()
 	server := servers.NewPostgres(t)
 	proxy := servers.NewProxy(t, server.Addr())
 	s := open(t, server.TCP(proxy.Addr()))
@@ -167,6 +170,7 @@ func TestServerAway(t *testing.T) {
 // TestStoppedInTheMiddle: a process that stands still within an act of several
 // statements, whose locks others need, is cut off by the server.
 func TestStoppedInTheMiddle(t *testing.T) {
+	t.Parallel()
 	server := servers.NewPostgres(t)
 	proxy := servers.NewProxy(t, server.Addr())
 	s := open(t, server.TCP(proxy.Addr()))

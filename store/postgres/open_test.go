@@ -39,6 +39,7 @@ func TestOpenRefusesWrongInput(t *testing.T) {
 // TestSettings: what would lose acknowledgements is refused, unless it is asked for,
 // and then said.
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	server := servers.NewPostgres(t)
 	s := open(t, server.DSN())
 	if d := describe(t, s); !strings.Contains(d.Durable, "nothing lost") || d.Slots != 256 || d.Kind != "postgres" || d.Schema == 0 {

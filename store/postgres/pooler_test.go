@@ -16,6 +16,7 @@ import (
 // TestBehindAPooler works through a PgBouncer in transaction mode, which gives each
 // transaction another session and keeps nothing: all acts, from many goroutines.
 func TestBehindAPooler(t *testing.T) {
+	t.Parallel()
 	server := servers.NewPostgres(t)
 	s := open(t, servers.NewPgBouncer(t, server))
 	direct := open(t, server.DSN())

@@ -224,6 +224,7 @@ func work(storeDSN, poolDSN string) error {
 // asks for, up to its commit, and before it is told. Another process goes on: the
 // rows of the step are there exactly once, and the run has its result.
 func TestTxStepKilled(t *testing.T) {
+	t.Parallel()
 	server := servers.NewPostgres(t)
 	pool, rows := ledger(t, server.DSN())
 	s := open(t, server.DSN())

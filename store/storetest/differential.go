@@ -62,7 +62,7 @@ func runScripts(t *testing.T, open Open) {
 func replay(t *testing.T, open Open, ops []op) (int, error) {
 	w := newWorld(t, func(clock func() time.Time) Harness { return open(t, clock) })
 	for i, o := range ops {
-		if err := w.do(o); err != nil {
+		if err := w.do(o, i == len(ops)-1); err != nil {
 			return i, err
 		}
 	}
@@ -127,13 +127,13 @@ func explore(t testing.TB, open func(clock func() time.Time) Harness, seed uint6
 	for range operations {
 		o := g.next()
 		ops = append(ops, o)
-		if err := w.do(o); err != nil {
+		if err := w.do(o, false); err != nil {
 			return ops, w, err
 		}
 	}
 	for _, o := range g.last() {
 		ops = append(ops, o)
-		if err := w.do(o); err != nil {
+		if err := w.do(o, true); err != nil {
 			return ops, w, err
 		}
 	}

@@ -11,11 +11,7 @@ import (
 
 // readFeeds reads what the runs show.
 func (st *state) readFeeds(ctx context.Context, s store.Store) error {
-	var nos []store.RunNo
-	for i := range st.Runs {
-		nos = append(nos, st.Runs[i].No)
-	}
-	feeds, err := s.Feeds(ctx, store.FeedQuery{Runs: nos, Values: true})
+	feeds, err := s.Feeds(ctx, store.FeedQuery{Runs: st.numbers(), Values: true})
 	if err != nil {
 		return err
 	}

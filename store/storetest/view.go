@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/stet-run/stet/store"
@@ -24,12 +25,28 @@ type state struct {
 	Now       store.Time
 }
 
-// view reads the state. Consumed items are found by their IDs.
+// view reads the state: all of it. Consumed items are found by their IDs.
 func view(ctx context.Context, s store.Store, ids map[string]bool) (*state, error) {
+	return (&reader{store: s}).read(ctx, ids, func(store.RunNo) bool { return true })
+}
+
+// reader reads the state of a store again and again. Most runs are as they were: it
+// then takes what only the run's own calls tell, which is its consumed and dead items
+// and its audit, from the reading before.
+type reader struct {
+	store  store.Store
+	former *state
+	loaded map[store.RunNo]store.Snapshot // of the reading before
+	asked  map[store.RunNo]bool           // the runs that the last reading asked for all of theirs
+}
+
+// read reads the state, and again all of a run that has changed or that again
+// reports true for.
+func (r *reader) read(ctx context.Context, ids map[string]bool, again func(no store.RunNo) bool) (*state, error) {
 	st := &state{Entries: map[store.RunNo][]store.Entry{}, Items: map[store.RunNo][]store.Item{}, Audits: map[store.RunNo][]store.Audit{},
 		Feeds: map[store.RunNo][]store.Feed{}, Streams: map[store.RunNo]map[string][]store.StreamItem{}}
 	for _, workflows := range [][]string{nil, {recordWorkflow}} {
-		runs, err := pages(ctx, s, store.Filter{Workflows: workflows, Values: true, Limit: store.MaxPage})
+		runs, err := pages(ctx, r.store, store.Filter{Workflows: workflows, Values: true, Limit: store.MaxPage})
 		if err != nil {
 			return nil, err
 		}
@@ -37,54 +54,99 @@ func view(ctx context.Context, s store.Store, ids map[string]bool) (*state, erro
 	}
 	slices.SortFunc(st.Runs, func(a, b store.Run) int { return cmp.Compare(a.No, b.No) })
 	known := slices.Sorted(maps.Keys(ids))
-	for _, r := range st.Runs {
-		entries, err := s.History(ctx, store.HistoryQuery{Run: r.No, Incarnation: r.Incarnation, Values: true})
-		if err != nil {
+	loaded, asked, err := map[store.RunNo]store.Snapshot{}, map[store.RunNo]bool{}, error(nil)
+	if len(st.Runs) > 0 {
+		if loaded, err = snapshotsOf(ctx, r.store, st.numbers()); err != nil {
 			return nil, err
-		}
-		items, err := s.Inbox(ctx, r.No)
-		if err != nil {
-			return nil, err
-		}
-		if len(known) > 0 {
-			byID, err := s.Inbox(ctx, r.No, known...)
-			if err != nil {
-				return nil, err
-			}
-			for _, it := range byID {
-				if it.State == store.Consumed || it.State == store.Dead {
-					items = append(items, it)
-				}
-			}
-			slices.SortFunc(items, func(a, b store.Item) int { return int(a.No - b.No) })
-		}
-		audit, err := s.Audit(ctx, r.No)
-		if err != nil {
-			return nil, err
-		}
-		if len(audit) > 0 {
-			st.Audits[r.No] = audit
-		}
-		if len(entries) > 0 {
-			st.Entries[r.No] = entries
-		}
-		if len(items) > 0 {
-			st.Items[r.No] = items
 		}
 	}
-	if err := st.readFeeds(ctx, s); err != nil {
+	for i := range st.Runs {
+		no := st.Runs[i].No
+		snap, before := loaded[no], r.loaded[no]
+		if again(no) || !reflect.DeepEqual(snap, before) {
+			asked[no] = true
+			if err := st.readRun(ctx, r.store, &st.Runs[i], known); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		st.Entries[no], st.Audits[no], st.Items[no] = r.former.Entries[no], r.former.Audits[no], r.former.Items[no]
+	}
+	st.tidy()
+	if err := st.readFeeds(ctx, r.store); err != nil {
 		return nil, err
 	}
 	for _, workflows := range [][]string{nil, {recordWorkflow}} {
-		tallies, err := s.Count(ctx, store.Filter{Workflows: workflows})
+		tallies, err := r.store.Count(ctx, store.Filter{Workflows: workflows})
 		if err != nil {
 			return nil, err
 		}
 		st.Counts = append(st.Counts, tallies...)
 	}
-	d, err := s.Describe(ctx)
+	d, err := r.store.Describe(ctx)
 	st.Workflows, st.Nodes, st.Leases, st.Now = d.Workflows, d.Nodes, d.Leases, d.Now
+	r.former, r.loaded, r.asked = st, loaded, asked
 	return st, err
+}
+
+// numbers returns the numbers of the runs.
+func (st *state) numbers() (nos []store.RunNo) {
+	for i := range st.Runs {
+		nos = append(nos, st.Runs[i].No)
+	}
+	return nos
+}
+
+// tidy takes away what is empty, so that states can be compared.
+func (st *state) tidy() {
+	for i := range st.Runs {
+		no := st.Runs[i].No
+		if len(st.Entries[no]) == 0 {
+			delete(st.Entries, no)
+		}
+		if len(st.Items[no]) == 0 {
+			delete(st.Items, no)
+		}
+		if len(st.Audits[no]) == 0 {
+			delete(st.Audits, no)
+		}
+	}
+}
+
+// snapshotsOf returns the snapshots of runs by their numbers.
+func snapshotsOf(ctx context.Context, s store.Store, nos []store.RunNo) (map[store.RunNo]store.Snapshot, error) {
+	snapshots, err := s.Load(ctx, nos)
+	loaded := make(map[store.RunNo]store.Snapshot, len(snapshots))
+	for _, snap := range snapshots {
+		loaded[snap.Run.No] = snap
+	}
+	return loaded, err
+}
+
+// readRun reads what belongs to a run.
+func (st *state) readRun(ctx context.Context, s store.Store, r *store.Run, known []string) (err error) {
+	if st.Entries[r.No], err = s.History(ctx, store.HistoryQuery{Run: r.No, Incarnation: r.Incarnation, Values: true}); err != nil {
+		return err
+	}
+	items, err := s.Inbox(ctx, r.No)
+	if err != nil {
+		return err
+	}
+	if len(known) > 0 {
+		byID, err := s.Inbox(ctx, r.No, known...)
+		if err != nil {
+			return err
+		}
+		for _, it := range byID {
+			if it.State == store.Consumed || it.State == store.Dead {
+				items = append(items, it)
+			}
+		}
+		slices.SortFunc(items, func(a, b store.Item) int { return int(a.No - b.No) })
+	}
+	st.Items[r.No] = items
+	st.Audits[r.No], err = s.Audit(ctx, r.No)
+	return err
 }
 
 // note remembers the IDs of the items that a command sends.

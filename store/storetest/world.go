@@ -34,7 +34,7 @@ func (s specification) Kill(t testing.TB, h store.Store) bool {
 type side struct {
 	harness Harness
 	handles []store.Store
-	viewer  store.Store // reads the state and does nothing else
+	viewer  reader // by a handle that does nothing else
 	boots   map[string]*batches
 	now     *state
 	check   checker
@@ -49,7 +49,7 @@ type batches struct {
 }
 
 func newSide(t testing.TB, h Harness) *side {
-	s := &side{harness: h, handles: []store.Store{h.First()}, viewer: h.Join(t), boots: map[string]*batches{}, now: &state{}}
+	s := &side{harness: h, handles: []store.Store{h.First()}, viewer: reader{store: h.Join(t)}, boots: map[string]*batches{}, now: &state{}}
 	s.check.init()
 	return s
 }
@@ -66,6 +66,7 @@ type world struct {
 	ids     map[string]bool       // of items
 	buried  map[store.ItemNo]bool // items of the specification that were dead letters
 	reached map[string]int        // how often something worth it happened
+	steps   int                   // operations carried out
 	apart   bool                  // see spreadHarness.apart
 }
 
@@ -88,8 +89,9 @@ func newWorld(t testing.TB, open func(clock func() time.Time) Harness) *world {
 const deadline = time.Minute
 
 // do carries out an operation on both sides. The error says in what they differ,
-// or what does not hold of one of them.
-func (w *world) do(o op) error {
+// or what does not hold of one of them. After the last one all is looked at; before,
+// what was not changed by an ordinary operation is looked at by turns.
+func (w *world) do(o op, last bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 	if !w.possible(o) {
@@ -100,12 +102,8 @@ func (w *world) do(o op) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range []*side{w.spec, w.subject} {
-		next, err := view(ctx, s.viewer, w.ids)
-		if err != nil {
-			return fmt.Errorf("reading all that can be seen: %w", err)
-		}
-		s.now = next
+	if err := w.view(ctx, last || !ordinary(o)); err != nil {
+		return fmt.Errorf("reading all that can be seen: %w", err)
 	}
 	if err := w.numbers.learn(w.spec.now, w.subject.now); err != nil {
 		return err
@@ -124,6 +122,32 @@ func (w *world) do(o op) error {
 	}
 	w.count(o, want)
 	return nil
+}
+
+// byTurns is after how many ordinary operations all of a run is looked at that they
+// have not changed.
+const byTurns = 8
+
+// view reads the state of both sides, of the same runs all that is there.
+func (w *world) view(ctx context.Context, all bool) (err error) {
+	w.steps++
+	if w.spec.now, err = w.spec.viewer.read(ctx, w.ids, func(no store.RunNo) bool { return all || (int(no)+w.steps)%byTurns == 0 }); err != nil {
+		return err
+	}
+	w.subject.now, err = w.subject.viewer.read(ctx, w.ids, func(no store.RunNo) bool {
+		return all || w.spec.viewer.asked[w.numbers.runsBack[no]]
+	})
+	return err
+}
+
+// ordinary reports whether an operation changes consumed and dead items, and what was
+// done to a run, only with something else of the run, or not at all.
+func ordinary(o op) bool {
+	switch o.(type) {
+	case *sweepOp, *discardOp, *repeatOp:
+		return false
+	}
+	return true
 }
 
 // handleOf returns the handle of an operation, and the boot if it has one.
@@ -293,7 +317,7 @@ func (w *world) both(ctx context.Context, o op) (want, got answer, err error) {
 // and those of two are not compared here.
 func (w *world) observe(ctx context.Context) error {
 	for _, s := range []*side{w.spec, w.subject} {
-		for i, h := range append(slices.Clone(s.handles), s.viewer) {
+		for i, h := range append(slices.Clone(s.handles), s.viewer.store) {
 			if i < len(w.alive) && !w.alive[i] {
 				continue
 			}
