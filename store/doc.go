@@ -84,7 +84,8 @@
 //     time of the act. A run's generation only grows.
 //  22. A turn whose Update has a Continuation raises the run's incarnation by one
 //     and gives it the workflow, input and seed of that, and no other randomness;
-//     a run that was not Running refuses it. Entries of former incarnations are
+//     it began at the time of the act, or at At if that is later. A run that was not
+//     Running refuses it. Entries of former incarnations are
 //     not read by Load. What is the run's, its inbox, feeds and tags among it, is
 //     left alone. How the run began stays known: a start is compared with that.
 //  23. An item that was accepted is from then on exactly one of new, seen,
@@ -96,7 +97,8 @@
 //  24. A Sweep deletes, in the shards whose leases are current, of runs that have
 //     ended as a rule says, for as long as it says and for a minute at least, that
 //     are idle, have no unexamined item, and are not the child that an entry of a
-//     live parent's incarnation is for: what belongs to them, and the run last.
+//     live parent's incarnation is for, which is one that was created after that
+//     began: what belongs to them, and the run last.
 //     What takes several acts has the mark Expiring from the first on, accepts no
 //     item and is gone in the end. Of other runs it deletes entries of former
 //     incarnations and items that were consumed, and if updates answered, and

@@ -165,7 +165,7 @@ type Run struct {
 
 	// First is how a run began that has continued as new since; else it is zero.
 	First Origin
-	Began Time // the run's time when this incarnation began; 0 in the first one
+	Began Time // when this incarnation began; 0 in the first one
 
 	Created Time
 	Started Time // first claim; 0: never ran

@@ -104,7 +104,7 @@ type Continuation struct {
 	Workflow string
 	Input    []byte // nil: no value
 	Seed     Seed
-	At       Time // the run's time; the next incarnation's is not earlier
+	At       Time // the run's time; the next incarnation begins at that of the act, and not earlier than this
 	// First is how the run began, of one that continues for the first time and
 	// whose stored Input is not what it was given; zero: the store knows.
 	First Origin

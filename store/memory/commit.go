@@ -310,7 +310,7 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 	}
 	r.Alone = u.Alone
 	if u.Continue != nil {
-		r.continueAsNew(u.Continue)
+		r.continueAsNew(u.Continue, now)
 		r.examine(d)
 	}
 	if u.Queue != nil {
@@ -333,7 +333,7 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 }
 
 // continueAsNew begins the next incarnation.
-func (r *run) continueAsNew(c *store.Continuation) {
+func (r *run) continueAsNew(c *store.Continuation, now store.Time) {
 	r.abandon()
 	first := r.Origin()
 	if r.Incarnation == 0 && c.First != (store.Origin{}) {
@@ -341,7 +341,7 @@ func (r *run) continueAsNew(c *store.Continuation) {
 	}
 	r.First = first
 	r.Incarnation++
-	r.Workflow, r.Input, r.Seed, r.Random, r.Began = c.Workflow, bytes.Clone(c.Input), c.Seed, store.Seed{}, c.At
+	r.Workflow, r.Input, r.Seed, r.Random, r.Began = c.Workflow, bytes.Clone(c.Input), c.Seed, store.Seed{}, max(c.At, now)
 }
 
 // holdsBack reports whether something unexamined keeps the run from suspending,

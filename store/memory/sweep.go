@@ -88,7 +88,7 @@ func (w *sweep) kept(r *run) bool {
 		return true
 	}
 	parent := w.runs[r.Parent]
-	return parent != nil && !parent.Status.Terminal() && parent.entries[entryKey{parent.Incarnation, r.ParentLoc}] != nil
+	return parent != nil && !parent.Status.Terminal() && r.Created > parent.Began && parent.entries[entryKey{parent.Incarnation, r.ParentLoc}] != nil
 }
 
 // delete deletes what belongs to a run, and then the run. It reports false if

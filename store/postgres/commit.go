@@ -546,7 +546,7 @@ func (t *committing) continueAsNew(turn *store.Turn) error {
 		}
 	}
 	_, err := t.exec("UPDATE stet.runs SET incarnation=incarnation+1, workflow=$1, input=$2, seed=$3, random=NULL, began=$4 WHERE run_no=$5",
-		c.Workflow, c.Input, c.Seed[:], c.At, turn.Run)
+		c.Workflow, c.Input, c.Seed[:], max(c.At, t.now), turn.Run)
 	return err
 }
 

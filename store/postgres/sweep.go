@@ -14,7 +14,7 @@ const (
 	// free says that nothing but its retention keeps a run.
 	free = `r.ready=0 AND NOT EXISTS (SELECT 1 FROM stet.inbox i WHERE i.state=1 AND i.run_no=r.run_no)
 		AND NOT (r.parent_no>0 AND EXISTS (SELECT 1 FROM stet.runs p JOIN stet.entries e ON e.run_no=p.run_no AND e.incarnation=p.incarnation AND e.loc=r.parent_loc
-			WHERE p.run_no=r.parent_no AND p.status NOT IN (4,5,6)))`
+			WHERE p.run_no=r.parent_no AND p.began<r.created AND p.status NOT IN (4,5,6)))`
 	// anythingToSweep is the one query of a pass that finds nothing.
 	anythingToSweep = `SELECT
 		EXISTS (SELECT 1 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS rule(workflow, status, before) JOIN stet.runs r

@@ -58,6 +58,7 @@ type sweep struct {
 type child struct {
 	no, parent store.RunNo
 	loc        string
+	created    store.Time
 }
 
 // told tells other processes what was deleted.
@@ -145,8 +146,8 @@ func (w *sweep) act(ctx context.Context, part int) (over bool, err error) {
 	w.Next = store.SweepPlace{Stage: int(r.int(f[4])), Rule: int(r.int(f[5])), Ended: r.time(f[6]), No: r.int(f[7]) | int64(part)<<partBits}
 	w.ask = nil
 	for _, c := range r.list(f[8]) {
-		f := r.tuple(c, 3)
-		w.ask = append(w.ask, child{store.RunNo(r.int(f[0])), store.RunNo(r.int(f[1])), r.text(f[2])})
+		f := r.tuple(c, 4)
+		w.ask = append(w.ask, child{store.RunNo(r.int(f[0])), store.RunNo(r.int(f[1])), r.text(f[2]), r.time(f[3])})
 	}
 	return r.text(f[1]) == "1", r.err
 }
@@ -160,6 +161,7 @@ func (w *sweep) parents(ctx context.Context) error {
 		each(&a, places[part], func(i int) {
 			a.int(int64(w.ask[i].parent))
 			a.text(w.ask[i].loc)
+			a.int(int64(w.ask[i].created))
 		})
 		calls = append(calls, call{part, a.list})
 	}

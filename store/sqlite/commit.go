@@ -552,7 +552,7 @@ func (t *committing) continueAsNew(turn *store.Turn) error {
 		return err
 	}
 	_, err = t.c.exec("UPDATE stet_runs SET incarnation=incarnation+1, workflow=?, input=?, input_size=?, seed=?, random=NULL, began=? WHERE run_no=?",
-		c.Workflow, inline, len(c.Input), c.Seed[:], c.At, no)
+		c.Workflow, inline, len(c.Input), c.Seed[:], max(c.At, t.now), no)
 	return err
 }
 

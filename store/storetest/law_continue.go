@@ -22,7 +22,7 @@ var law22 = []testCase{
 		want := k.get(first.No)
 		o.turn(continued(first, store.Continuation{Workflow: "next", Input: long, Seed: seedOf(99), At: 77}), store.Committed)
 
-		want.Incarnation, want.Workflow, want.Input, want.InputSize, want.Seed, want.Began = 1, "next", long, len(long), seedOf(99), 77
+		want.Incarnation, want.Workflow, want.Input, want.InputSize, want.Seed, want.Began = 1, "next", long, len(long), seedOf(99), k.now()
 		want.First = store.Origin{Workflow: "w", Seed: first.Seed, Input: sha256.Sum256([]byte("first"))}
 		k.equal("the run", k.get(first.No), want)
 		snaps, err := k.s.Load(k.ctx, []store.RunNo{first.No})
@@ -39,10 +39,10 @@ var law22 = []testCase{
 
 		o.turn(&store.Turn{Run: first.No, Shard: shardA, Entries: []store.Entry{entry("y", store.Done)}}, store.Refused) // of the first incarnation
 		o.turn(&store.Turn{Run: first.No, Shard: shardA, Incarnation: 1, Entries: []store.Entry{entry("x", store.FailedEntry)}}, store.Committed)
-		o.turn(continued(k.get(first.No), store.Continuation{Workflow: "w", Seed: seedOf(98), At: 78}), store.Committed)
+		o.turn(continued(k.get(first.No), store.Continuation{Workflow: "w", Seed: seedOf(98), At: k.now() + 78}), store.Committed)
 		third := k.get(first.No)
 		k.equal("how it began", third.First, want.First)
-		if third.Incarnation != 2 || third.Input != nil || third.InputSize != 0 || third.Began != 78 || !third.Claimed {
+		if third.Incarnation != 2 || third.Input != nil || third.InputSize != 0 || third.Began != k.now()+78 || !third.Claimed {
 			k.Errorf("the third incarnation is %+v", third)
 		}
 	}},

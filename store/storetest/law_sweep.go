@@ -218,6 +218,23 @@ var law24 = []testCase{
 		k.equal("what is swept when the parent has continued as new, with an entry of it", o.sweeps(false, rules(0)...), swept{Rows: 2, Runs: 1})
 		k.equal("the runs", k.runs(), "parent ")
 	}},
+	{"ChildrenOfFormerIncarnationsGo", func(k *kit) {
+		o := k.owner(k.s, "n")
+		parent := o.started("parent")
+		child := func(id string) {
+			o.become(o.started(id, func(s *store.Start) { s.Parent, s.ParentLoc = parent.No, "x" }), store.Succeeded)
+		}
+		x := []store.Entry{entry("x", store.Open)}
+		o.turn(&store.Turn{Run: parent.No, Shard: shardA, Entries: x}, store.Committed)
+		child("former")
+		o.turn(continued(parent, store.Continuation{Workflow: "w", Seed: seedOf(99)}), store.Committed)
+		k.pass(1)
+		o.turn(&store.Turn{Run: parent.No, Shard: shardA, Incarnation: 1, Entries: x}, store.Committed)
+		child("present")
+		k.pass(minute)
+		k.equal("what is swept: a child, and an entry of the former incarnation", o.sweeps(false, rules(0)...), swept{Rows: 2, Runs: 1})
+		k.equal("the runs", k.runs(), "parent present ")
+	}},
 	{"LargeRunsGoInParts", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")

@@ -264,7 +264,7 @@ local function continueAsNew(r, c, new)
 	end
 	call('ZADD', T .. 'F', r.no, r.no)
 	call('SADD', T .. 'w', c.wf)
-	new.ic, new.wf, new.se, new.ra, new.be = dec(r.ic + 1), c.wf, c.se, false, c.be
+	new.ic, new.wf, new.se, new.ra, new.be = dec(r.ic + 1), c.wf, c.se, false, later(c.be, nowText) and c.be or nowText
 	new.ip, new.is = c.ip ~= '' and c.ip, #c.ip > 1 and dec(#c.ip - 1)
 end
 

@@ -7,7 +7,7 @@
 --
 -- Answer: time, '1' if done, rows, runs, stage, rule, time, number, and runs whose
 -- parents in other parts are to be asked before it can go on (number, parent, the
--- parent's location).
+-- parent's location, creation).
 
 local owned = {}
 for i = 1, num() do
@@ -47,13 +47,13 @@ end
 -- parent in another part knows, it is to be asked.
 local function stays(r)
 	if not owned[dec(r.slot) .. ':' .. r.gr] or r.co ~= '0' or call('ZSCORE', T .. 'd:' .. r.gr, r.no) then return true end
-	local f = call('HMGET', T .. 'r:' .. r.no, 'pa', 'pl')
+	local f = call('HMGET', T .. 'r:' .. r.no, 'pa', 'pl', 'cr')
 	if not f[1] then return false end
 	if slotOf(f[1]) % parts ~= part then
-		if not asked[r.no] then ask[#ask + 1] = { r.no, f[1], f[2] or '' } end
+		if not asked[r.no] then ask[#ask + 1] = { r.no, f[1], f[2] or '', f[3] } end
 		return asked[r.no] ~= '0'
 	end
-	return keeps(f[1], f[2] or '')
+	return keeps(f[1], f[2] or '', f[3])
 end
 
 -- dropItem deletes an item.
