@@ -192,6 +192,10 @@ func TestSweepsThroughCrashes(t *testing.T) {
 		return len(got), err
 	}, stet.KeepFor(stet.AtOnce))
 	waiting := stet.Define("waiting", func(ctx stet.Context, again bool) (string, error) {
+		// A child belongs to the incarnation if it was created after that began.
+		if err := stet.Sleep(ctx, "a moment", time.Microsecond); err != nil {
+			return "", err
+		}
 		n, err := ended.Call(ctx, 1, stet.As(fmt.Sprint("again ", again)))
 		if err != nil || again {
 			return "", errors.Join(err, stet.ContinueAsNew(false))
