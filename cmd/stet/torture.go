@@ -24,6 +24,7 @@ func (a *app) tortureCommand() *cobra.Command {
 	var seconds int
 	var worker string
 	var verbose bool
+	var outages []string
 	cmd := &cobra.Command{
 		Use:   "torture",
 		Short: "kill and pause processes on a store, and check that no promise is broken",
@@ -32,7 +33,8 @@ that fail, sleeps, messages, promises, races, nested branches. Kills them with
 SIGKILL, pauses them beyond their lease, stops and replaces them at random
 moments; starts, sends, resolves, cancels, pauses, retries, rewinds, forks, edits
 and reads back meanwhile; all values are compressed, encrypted and, if large, kept
-in a folder beside the logs, and some runs are not kept after their end. Then it has
+in a folder beside the logs, and some runs are not kept after their end. With --outage
+the store goes away in between, whose answers are then lost. Then it has
 runs kill their own processes, which must stall, and no others. In the end it
 compares two logs, of everything that was executed and of every call that was
 acknowledged, with the store: nothing acknowledged may be lost, no completed step
@@ -62,6 +64,18 @@ fall differently in each call. The store must be a new one.`,
 				return err
 			}
 			cfg.Worker = func(orders string) *exec.Cmd { return exec.Command(self, "torture", "--db", a.db, "--worker", orders) }
+			for _, command := range outages {
+				words := strings.Fields(command)
+				if len(words) == 0 {
+					return usage(errors.New("--outage: expected a command, found none"))
+				}
+				cfg.Outages = append(cfg.Outages, torture.Outage{Name: command, Do: func(ctx context.Context) error {
+					if out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput(); err != nil {
+						return fmt.Errorf("%w: %.300s", err, out)
+					}
+					return nil
+				}})
+			}
 			cfg.For = time.Duration(seconds) * time.Second
 			if verbose {
 				cfg.Log = slog.New(slog.NewTextHandler(a.err, nil))
@@ -74,6 +88,7 @@ fall differently in each call. The store must be a new one.`,
 	flags.IntVar(&seconds, "seconds", 30, "how long the processes are struck at")
 	flags.IntVar(&cfg.Strikes, "kills", 0, "`number` of strikes: kills, pauses and stops; default: one per second")
 	flags.StringSliceVar(&cfg.Faults, "faults", nil, "what is done to the processes: `some` of "+strings.Join(torture.Faults(), ", ")+"; default: all")
+	flags.StringArrayVar(&outages, "outage", nil, "`command` that takes the store away and brings it back, as a restart of its server: one of three strikes; may be repeated; default: none")
 	flags.IntVar(&cfg.Live, "live", 40, "`number` of runs that are kept going")
 	flags.Uint64Var(&cfg.Seed, "seed", 0, "`number` that makes the workflows and the strikes; default: a random one")
 	flags.StringVar(&cfg.Dir, "logs", "", "existing `folder` for the logs, which are then kept")

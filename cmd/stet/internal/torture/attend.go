@@ -67,14 +67,14 @@ func (h *harness) follow(ctx context.Context) (err error) {
 				h.settlePromise(l.line)
 			}
 		}
-		if err := errors.Join(h.discover(ctx), h.look(ctx)); err != nil && !indefinite(err) {
+		if err := errors.Join(h.discover(ctx, false), h.look(ctx)); err != nil && !indefinite(err) {
 			return err
 		}
 	}
 }
 
-// discover meets the runs that others have started.
-func (h *harness) discover(ctx context.Context) error {
+// discover meets the runs that others have started: the newest, or all.
+func (h *harness) discover(ctx context.Context, all bool) error {
 	f := store.Filter{Workflows: []string{treeRef.Name()}, IDPrefix: fmt.Sprintf("%s%016x-", prefix, h.cfg.Seed), Limit: 200}
 	for {
 		page, err := h.db.List(ctx, f)
@@ -87,7 +87,7 @@ func (h *harness) discover(ctx context.Context) error {
 				known++
 			}
 		}
-		if known > 0 || page.Next == "" { // the newest come first
+		if known > 0 && !all || page.Next == "" { // the newest come first
 			return nil
 		}
 		f.Cursor = page.Next
@@ -111,7 +111,13 @@ func (h *harness) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, found := range h.note(page.Runs) {
+	ended := h.note(page.Runs)
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.deciding = false
+	}()
+	for _, found := range ended {
 		if err := h.client.acknowledgeEnd(found); err != nil {
 			return err
 		}
@@ -121,11 +127,12 @@ func (h *harness) look(ctx context.Context) error {
 }
 
 // note keeps how the live runs stand, has those resumed that are paused, and returns
-// those that have ended.
+// those that have ended. Until the caller has decided what to do about these, it says
+// that it is deciding.
 func (h *harness) note(live []store.Run) (ended []*store.Run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.suspects = 0
+	h.suspects, h.deciding = 0, true
 	for i := range live {
 		r := &live[i]
 		known := h.runs[r.ID]

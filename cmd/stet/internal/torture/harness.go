@@ -27,9 +27,12 @@ type harness struct {
 	// What it returns before is an unexpected error.
 	attend func(do func(context.Context) error)
 
+	outages sync.Mutex // one at a time
+
 	mu       sync.Mutex
 	runs     map[string]*run // known ones, by ID
 	live     int             // of the runs, those that have not ended
+	deciding bool            // some have just ended, and may live again
 	suspects int             // of the live ones, as they were seen last
 	ended    time.Time       // when the last one has ended
 	briefs   []time.Time     // when the runs that are not kept were started; zero: it is unknown

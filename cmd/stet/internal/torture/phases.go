@@ -48,7 +48,7 @@ func (h *harness) ready(ctx context.Context) error {
 	for until := time.Now().Add(h.cfg.Patience); ; {
 		about, err := h.db.Describe(ctx)
 		switch {
-		case err != nil:
+		case err != nil && !indefinite(err):
 			return err
 		case slices.Contains(about.Workflows, treeRef.Name()):
 			return nil
@@ -86,7 +86,7 @@ func (h *harness) begin(ctx context.Context, id string) error {
 }
 
 // strikeAtRandom does the strikes at random moments until ctx ends, more often
-// than not at the process that owns the store.
+// than not at the process that owns the store. The first is an outage if there are any.
 func (h *harness) strikeAtRandom(ctx context.Context, f *fleet, random *rand.Rand) {
 	end, _ := ctx.Deadline()
 	var strikes sync.WaitGroup
@@ -95,6 +95,11 @@ func (h *harness) strikeAtRandom(ctx context.Context, f *fleet, random *rand.Ran
 		share := time.Until(end) / time.Duration(left+1)
 		if pause(ctx, time.Duration(random.Float64()*2*float64(share))) != nil {
 			return
+		}
+		if n := len(h.cfg.Outages); n > 0 && (left == h.cfg.Strikes || random.IntN(3) == 0) {
+			o := h.cfg.Outages[random.IntN(n)]
+			strikes.Go(func() { h.outage(ctx, o) })
+			continue
 		}
 		what := h.cfg.Faults[min(random.IntN(len(h.cfg.Faults)), random.IntN(len(h.cfg.Faults)))] // the first more often
 		at := f.sites[random.IntN(len(f.sites))]
@@ -142,6 +147,17 @@ func (h *harness) strike(ctx context.Context, f *fleet, at *site, what string) {
 	}
 }
 
+// outage takes the store away. It comes back also when the strikes are over.
+func (h *harness) outage(ctx context.Context, o Outage) {
+	h.outages.Lock()
+	defer h.outages.Unlock()
+	h.cfg.Log.Info("outage", "of", o.Name)
+	if err := o.Do(context.WithoutCancel(ctx)); err != nil {
+		h.report.violated(unexpectedErrors, "%s: %v", o.Name, err)
+	}
+	h.report.count("outages: "+o.Name, 1)
+}
+
 // settle lets all runs end, on processes that nobody strikes at.
 func (h *harness) settle(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
@@ -149,7 +165,9 @@ func (h *harness) settle(ctx context.Context) error {
 	defer wait()
 	defer stop()
 	h.cfg.Log.Info("waiting for the runs to end", "live", h.alive())
-	if err := h.discover(ctx); err != nil {
+	patience, done := context.WithTimeout(ctx, h.cfg.Patience)
+	defer done()
+	if _, err := patiently(patience, func() (any, error) { return nil, h.discover(ctx, true) }); err != nil {
 		return err
 	}
 	return h.untilAllEnd(ctx)
@@ -162,7 +180,7 @@ func (h *harness) untilAllEnd(ctx context.Context) error {
 	h.mu.Unlock()
 	for {
 		h.mu.Lock()
-		ended, patience := h.live == 0, time.Since(h.ended) < h.cfg.Patience
+		ended, patience := h.live == 0 && !h.deciding, time.Since(h.ended) < h.cfg.Patience
 		h.mu.Unlock()
 		over := !patience
 		if ended && patience {

@@ -50,29 +50,31 @@ func (h *harness) resume(ctx context.Context, id string) error {
 	if err := pause(ctx, rand.N(500*time.Millisecond)); err != nil {
 		return err
 	}
-	_, err := h.definite(ctx, id, "resume", func(ctx context.Context) (bool, error) { return h.client.engine.Resume(ctx, id) })
+	_, _, err := h.definite(ctx, id, "resume", func(ctx context.Context) (bool, error) { return h.client.engine.Resume(ctx, id) })
 	return err
 }
 
 // definite asks until it is decided, and logs what was granted. A request that is
-// repeated may be carried out twice.
-func (h *harness) definite(ctx context.Context, id, verb string, ask func(context.Context) (bool, error)) (granted bool, err error) {
+// repeated may be carried out twice; one that is refused at last may have been carried
+// out if the answer to an earlier one was lost, which unsure says.
+func (h *harness) definite(ctx context.Context, id, verb string, ask func(context.Context) (bool, error)) (granted, unsure bool, err error) {
 	for {
 		granted, err := ask(ctx)
 		switch {
 		case granted: // even if the answer to an earlier request was lost
 			h.report.count("done: "+verb, 1)
-			return true, h.client.acknowledge(line{Kind: ackVerb, Run: id, Key: verb})
+			return true, unsure, h.client.acknowledge(line{Kind: ackVerb, Run: id, Key: verb})
 		case errors.Is(err, stet.ErrRefused), errors.Is(err, stet.ErrTerminal), errors.Is(err, stet.ErrExists):
 			h.report.count("refused: "+verb, 1)
-			return false, nil
+			return false, unsure, nil
 		case ctx.Err() != nil:
-			return false, ctx.Err()
+			return false, unsure, ctx.Err()
 		case !indefinite(err):
-			return false, fmt.Errorf("%s %s: %w", verb, id, err)
+			return false, unsure, fmt.Errorf("%s %s: %w", verb, id, err)
 		}
+		unsure = true
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
-			return false, err
+			return false, unsure, err
 		}
 	}
 }
@@ -96,7 +98,7 @@ func (h *harness) repair(r *store.Run) {
 		verb = "rewind"
 	case choice == 2:
 		verb = "edit"
-	case choice < 5 && !strings.HasSuffix(id, forkSuffix):
+	case choice < 5 && !strings.HasSuffix(id, forkSuffix) && steady(known.root, false):
 		verb = "fork"
 	}
 	if verb == "" {
@@ -106,7 +108,7 @@ func (h *harness) repair(r *store.Run) {
 	known.ended, known.repairing = false, true
 	h.live++
 	h.attend(func(ctx context.Context) error {
-		granted, err := h.definite(ctx, id, verb, func(ctx context.Context) (bool, error) { return h.ask(ctx, id, verb) })
+		granted, unsure, err := h.definite(ctx, id, verb, func(ctx context.Context) (bool, error) { return h.ask(ctx, id, verb) })
 		if verb == "retry" || verb == "rewind" {
 			err = errors.Join(err, h.watched.effects.append(line{Kind: lineTaken, Process: h.client.name, Run: id}))
 		}
@@ -117,8 +119,12 @@ func (h *harness) repair(r *store.Run) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		known.repairing = false
-		if granted && (verb == "retry" || verb == "rewind") {
+		switch {
+		case !granted && !unsure:
+		case verb == "retry" || verb == "rewind":
 			h.offerAgain(known)
+		case verb == "edit" && known.asked:
+			known.taken = true // it lives again, and a cancel that came too late may be granted now
 		}
 		return err
 	})
@@ -187,7 +193,7 @@ func (h *harness) fork(ctx context.Context, id string) (_ bool, err error) {
 	known := h.runs[id]
 	h.mu.Unlock()
 	at := "/"
-	if known.alone() && steady(known.root, false) {
+	if known.alone() {
 		if at, err = h.anyPlace(ctx, id); err != nil {
 			return false, err
 		}
@@ -196,9 +202,9 @@ func (h *harness) fork(ctx context.Context, id string) (_ bool, err error) {
 	return err == nil || errors.Is(err, stet.ErrExists), err // it exists if the answer was lost
 }
 
-// steady reports whether no child of a run is cancelled because it has lost: a part
-// of the history that has begun it, taken back to behind that, awaits it again and is
-// told that it was cancelled.
+// steady reports whether no child of a run is cancelled because it has lost. If it is,
+// and the history is taken back to behind its start, or to before anything completed,
+// it is awaited again and told that it was cancelled.
 func steady(n *node, lost bool) bool {
 	if n.kind == kindFamily && lost {
 		return false

@@ -49,6 +49,9 @@ type Config struct {
 	// Faults are what the strikes do: some of Faults(). Default: all that this
 	// system can do.
 	Faults []string
+	// Outages are what is done to the store itself: one of three strikes is one of them.
+	// Default: none, and the store does not go away.
+	Outages []Outage
 	// Seed makes the trees, and the order of strikes. Default: a random one.
 	Seed uint64
 	// Live is how many runs are kept going. Default 40.
@@ -64,6 +67,15 @@ type Config struct {
 	Patience time.Duration
 	// Log gets what the harness does, and what its engine says. Default: nothing.
 	Log *slog.Logger
+}
+
+// Outage takes the store away from all that work on it, or cuts them off.
+type Outage struct {
+	// Name is what it is called in the report.
+	Name string
+	// Do does it, and has brought the store back when it returns. It is called by one
+	// goroutine at a time, with a context that does not end with the strikes.
+	Do func(context.Context) error
 }
 
 // ErrConfig: the Config asks for something that cannot be done.

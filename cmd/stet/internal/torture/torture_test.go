@@ -17,6 +17,7 @@ import (
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/cmd/stet/internal/torture"
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/redis"
 	"github.com/stet-run/stet/store/sqlite"
 )
 
@@ -24,7 +25,7 @@ import (
 func TestMain(m *testing.M) {
 	if orders := os.Getenv("STET_TORTURE_ORDERS"); orders != "" {
 		log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-		err := torture.Work(context.Background(), opener(os.Getenv("STET_TORTURE_FILE")), orders, os.Stdin, log)
+		err := torture.Work(context.Background(), opener(os.Getenv("STET_TORTURE_DB")), orders, os.Stdin, log)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -34,23 +35,31 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func opener(file string) func(context.Context) (store.Store, error) {
-	return func(ctx context.Context) (store.Store, error) { return sqlite.OpenContext(ctx, file) }
+// opener opens a file, or a Redis store.
+func opener(db string) func(context.Context) (store.Store, error) {
+	if strings.HasPrefix(db, "redis://") {
+		return func(ctx context.Context) (store.Store, error) { return redis.OpenContext(ctx, db) }
+	}
+	return func(ctx context.Context) (store.Store, error) { return sqlite.OpenContext(ctx, db) }
 }
 
 // config tortures a new file for a few seconds.
 func config(t *testing.T) torture.Config {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "torture.db")
+	return configOf(t, filepath.Join(t.TempDir(), "torture.db"))
+}
+
+func configOf(t *testing.T, db string) torture.Config {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return torture.Config{
-		DB: file, Open: opener(file), Dir: t.TempDir(),
+		DB: db, Open: opener(db), Dir: t.TempDir(),
 		Worker: func(orders string) *exec.Cmd {
 			cmd := exec.Command(self)
-			cmd.Env = append(os.Environ(), "STET_TORTURE_ORDERS="+orders, "STET_TORTURE_FILE="+file)
+			cmd.Env = append(os.Environ(), "STET_TORTURE_ORDERS="+orders, "STET_TORTURE_DB="+db)
 			return cmd
 		},
 		Nodes: 2, For: 4 * time.Second, Strikes: 5, Live: 15,

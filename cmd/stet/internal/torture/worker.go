@@ -56,7 +56,16 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 	if err := json.Unmarshal([]byte(command), &o); err != nil {
 		return fmt.Errorf("%w: the orders of a worker: %w", ErrConfig, err)
 	}
-	db, err := open(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		_, _ = io.Copy(io.Discard, in) // its end, in whichever way, is the order to stop
+		stop()
+	}()
+	db, err := patiently(ctx, func() (store.Store, error) { return open(ctx) })
+	if err != nil && ctx.Err() != nil && indefinite(err) {
+		return nil // it was stopped before it could begin
+	}
 	if err != nil {
 		return err
 	}
@@ -75,7 +84,7 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 		return err
 	}
 	var ownErr error
-	engine, err := stet.NewContext(ctx, stet.Config{
+	cfg := stet.Config{
 		Store: db, Payloads: values, Sweep: sweep,
 		Workflows: []stet.Definition{w.tree(), w.child(), w.brief(), w.poison()}, Node: o.Name, Build: "torture", Logger: log,
 		Around: w.around, MaxParked: 20, ParkFor: parkFor, LeaseTTL: leaseTTL, Poll: poll, Grace: grace,
@@ -89,16 +98,14 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 				ownErr = err
 			}
 		},
-	})
+	}
+	engine, err := patiently(ctx, func() (*stet.Engine, error) { return stet.NewContext(ctx, cfg) })
+	if err != nil && ctx.Err() != nil && indefinite(err) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		_, _ = io.Copy(io.Discard, in) // its end, in whichever way, is the order to stop
-		stop()
-	}()
 	clients := make(chan error, 1)
 	go func() {
 		if !o.Starts {
@@ -110,6 +117,17 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 	err = engine.Run(ctx)
 	stop()
 	return errors.Join(err, <-clients, ownErr)
+}
+
+// patiently repeats an act while the store is away, until ctx ends.
+func patiently[T any](ctx context.Context, act func() (T, error)) (T, error) {
+	for {
+		v, err := act()
+		if err == nil || !indefinite(err) || ctx.Err() != nil {
+			return v, err
+		}
+		_ = pause(ctx, 20*time.Millisecond) // its end is seen above
+	}
 }
 
 type executionKey struct{}

@@ -1,0 +1,86 @@
+package torture_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/cmd/stet/internal/torture"
+	"github.com/stet-run/stet/internal/servers"
+)
+
+// seconds is how long a store is struck at: some seconds times STET_SOAK.
+func seconds(t *testing.T) time.Duration {
+	t.Helper()
+	return 4 * time.Second * time.Duration(max(soak(t), 1))
+}
+
+// soak returns STET_SOAK, or 0.
+func soak(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("STET_SOAK")
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("STET_SOAK: expected a number from 1, found %q", text)
+	}
+	return n
+}
+
+// restart kills a server and starts it again.
+func restart(r *servers.Redis) torture.Outage {
+	return torture.Outage{Name: "server killed", Do: func(context.Context) error { return errors.Join(r.Stop(), r.Start()) }}
+}
+
+// endures checks that nothing is broken while processes and the store are struck at.
+func endures(t *testing.T, url string, outages ...torture.Outage) {
+	t.Helper()
+	cfg := configOf(t, url)
+	cfg.For, cfg.Nodes, cfg.Outages = seconds(t), 3, outages
+	cfg.Strikes = 2 * int(cfg.For/time.Second)
+	report := tortured(t, cfg)
+	if !report.OK {
+		t.Errorf("seed %d: there are violations", report.Seed)
+	}
+	struck := int64(0)
+	for _, o := range outages {
+		struck += report.Counts["outages: "+o.Name]
+	}
+	if struck == 0 {
+		t.Errorf("seed %d: the store was never away", report.Seed)
+	}
+	for _, name := range []string{"runs: succeeded", "takeovers", "acknowledged: send"} {
+		if report.Counts[name] == 0 {
+			t.Errorf("seed %d: nothing was done of %q", report.Seed, name)
+		}
+	}
+}
+
+// A Redis server that keeps what it acknowledges is killed, connections are cut and
+// answers lost, while the processes are killed, paused and stopped.
+func TestRedisEndures(t *testing.T) {
+	server := servers.NewRedis(t, servers.Durable...)
+	proxy := servers.NewProxy(t, server.Addr())
+	endures(t, "redis://"+proxy.Addr(), restart(server),
+		torture.Outage{Name: "connections cut", Do: func(context.Context) error { proxy.Cut(); return nil }},
+		torture.Outage{Name: "answer lost", Do: func(context.Context) error { proxy.LoseAnswer(3); return nil }})
+}
+
+// The same in a cluster, whose masters are killed and come back before a replica takes
+// over, which may not have the last acknowledgements.
+func TestRedisClusterEndures(t *testing.T) {
+	if soak(t) == 0 {
+		t.Skip("it takes a minute and a half: it runs under STET_SOAK=1")
+	}
+	cluster := servers.NewRedisCluster(t, servers.Durable...)
+	var outages []torture.Outage
+	for _, master := range cluster.Masters() {
+		outages = append(outages, restart(master))
+	}
+	endures(t, cluster.URL(), outages...)
+}
