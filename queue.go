@@ -48,13 +48,24 @@ const (
 )
 
 func (q *OnQueue) check() error {
+	if (*q == OnQueue{}) {
+		return nil
+	}
+	return checkPlace("OnQueue", q.Name, q.Key, q.Priority)
+}
+
+// checkPlace checks what an option says of a queue.
+func checkPlace(option, queue, key string, priority int) error {
 	switch {
-	case q.Name == "" && *q != OnQueue{}:
-		return fmt.Errorf("OnQueue: expected the name of a queue, found none: %w", ErrInvalid)
-	case len(q.Key) > maxQueueKey:
-		return fmt.Errorf("OnQueue: expected a key of at most %d bytes, found %d: %w", maxQueueKey, len(q.Key), ErrInvalid)
-	case q.Priority < -maxPriority || q.Priority > maxPriority:
-		return fmt.Errorf("OnQueue: expected a priority of -%d to %d, found %d: %w", maxPriority, maxPriority, q.Priority, ErrInvalid)
+	case queue == "":
+		return fmt.Errorf("%s: expected the name of a queue, found none: %w", option, ErrInvalid)
+	case len(key) > maxQueueKey:
+		return fmt.Errorf("%s: expected a key of at most %d bytes, found %d: %w", option, maxQueueKey, len(key), ErrInvalid)
+	case priority < -maxPriority || priority > maxPriority:
+		return fmt.Errorf("%s: expected a priority of -%d to %d, found %d: %w", option, maxPriority, maxPriority, priority, ErrInvalid)
+	}
+	if err := location.CheckName(queue); err != nil {
+		return fmt.Errorf("%s: queue: %w: %w", option, err, ErrInvalid)
 	}
 	return nil
 }
@@ -96,7 +107,8 @@ func queueError(name string, err error) error {
 
 // QueueSettings are the limits of a queue. They count permits: a run has one from
 // before it first executes until it has ended, also while it is suspended, paused or
-// stalled. They are exact, whichever nodes execute the runs. 0 is no limit.
+// stalled; a step for an attempt, if it uses the queue (see Permit). They are exact,
+// whichever nodes execute the runs. 0 is no limit.
 type QueueSettings struct {
 	// Concurrency bounds the permits that are held at a time.
 	Concurrency int
@@ -153,7 +165,7 @@ type QueueInfo struct {
 	Name     string
 	Settings QueueSettings
 	Paused   bool
-	Waiting  int   // runs that would begin now if they had a permit
+	Waiting  int   // runs, and attempts of steps, that would begin now if they had a permit
 	Delayed  int   // runs that are to begin later
 	Held     int   // permits
 	Granted  int64 // permits since the queue was made
@@ -203,9 +215,9 @@ func (e *Engine) ResumeQueue(ctx context.Context, name string) error {
 	return e.manage(ctx, name, permit.Resume, nil)
 }
 
-// DeleteQueue deletes a queue in which no run waits and of which none holds a permit;
-// else it is ErrRefused. A run that is started on it at the same moment waits until it
-// is created again. Other errors are those of PauseQueue.
+// DeleteQueue deletes a queue in which nothing waits and of which nothing holds a
+// permit; else it is ErrRefused. A run that is started on it at the same moment waits
+// until it is created again; a step that uses it from then on fails. Other errors are those of PauseQueue.
 func (e *Engine) DeleteQueue(ctx context.Context, name string) error {
 	return e.manage(ctx, name, permit.Delete, nil)
 }

@@ -152,6 +152,7 @@ type Wait struct {
 	Names    []string  `json:"names,omitempty"` // of messages
 	Run      string    `json:"run,omitempty"`   // ID of a child or an awaited run
 	Topic    string    `json:"topic,omitempty"` // of an event
+	Queue    string    `json:"queue,omitempty"` // of a step that waits for a permit of it
 	Since    time.Time `json:"since"`
 	Until    time.Time `json:"until,omitzero"` // deadline; zero: none
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/stet-run/stet/internal/runner"
 )
 
-// StepOption is an option of Step and Do: a Retry, a Key, or an Undo.
+// StepOption is an option of Step and Do: a Retry, a Key, an Undo, or a Permit.
 type StepOption interface{ applyStep(*stepOptions) }
 
 type stepOptions struct {
 	retry  Retry
 	key    string
 	undo   *undo
+	permit *Permit
 	result reflect.Type // nil: none
 
 	transaction func() transaction // of an attempt of a TxStep; nil: none
@@ -77,6 +78,10 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
+	place, err := o.permit.place()
+	if err != nil {
+		return nil, err
+	}
 	body := func(ctx context.Context, b *runner.Body) runner.BodyResult {
 		var value any
 		var tx transaction
@@ -112,7 +117,7 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 		}
 		return runner.BodyResult{Value: data}
 	}
-	data, err := c.branch.Step(runner.Step{Call: call, Func: body, Policy: retry.policy(), Undo: compensation, Whole: o.transaction != nil})
+	data, err := c.branch.Step(runner.Step{Call: call, Func: body, Policy: retry.policy(), Undo: compensation, Whole: o.transaction != nil, Permit: place})
 	return data, e.errors.seen(err)
 }
 

@@ -175,6 +175,9 @@ func waitText(w *stet.Wait) string {
 	if w.Topic != "" && w.Topic != w.Location {
 		text += " (topic " + w.Topic + ")"
 	}
+	if w.Queue != "" {
+		text += " (permit of queue " + w.Queue + ")"
+	}
 	if !w.Until.IsZero() {
 		text += " until " + w.Until.UTC().Format(time.RFC3339)
 	}

@@ -19,7 +19,8 @@ func (a *app) queueCommand() *cobra.Command {
 		Short: "see and change queues: limits on how many runs execute",
 		Long: `Queues limit how many of the runs that were started on them execute at a time, or
 begin in a time: stet start --queue NAME. A run holds a permit of its queue from
-before it begins until its end; it is queued until it has one.`,
+before it begins until its end; it is queued until it has one. A step that uses a
+queue holds one for each attempt.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -27,7 +28,7 @@ before it begins until its end; it is queued until it has one.`,
 		a.queueCreateCommand(), a.queueSetCommand(), a.queueListCommand(), a.queueShowCommand(),
 		a.queueActCommand("pause", "grant no permits until it is resumed; runs that have one go on", (*stet.Engine).PauseQueue),
 		a.queueActCommand("resume", "grant permits again", (*stet.Engine).ResumeQueue),
-		a.queueActCommand("delete", "delete a queue in which no run waits and of which none has a permit", (*stet.Engine).DeleteQueue),
+		a.queueActCommand("delete", "delete a queue in which nothing waits and of which nothing has a permit", (*stet.Engine).DeleteQueue),
 	)
 	return cmd
 }

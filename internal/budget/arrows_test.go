@@ -20,7 +20,7 @@ var arrows = map[string][]string{
 	"internal/payload":          {"store"},
 	"store/sqlite":              {"store"},
 	"internal/location":         {},
-	"internal/runner":           {"internal/event", "internal/location", "store"},
+	"internal/runner":           {"internal/event", "internal/permit", "internal/location", "store"},
 	"internal/event":            {"store"},
 	"internal/topic":            {"internal/event", "internal/record", "store"},
 	"internal/cluster":          {"store"},

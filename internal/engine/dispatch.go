@@ -395,6 +395,9 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 	if update.Marks&store.Held == 0 {
 		turn.Seen = append(turn.Seen, grants...) // else they are to be found when the run goes on
 	}
+	if update.Status.Terminal() {
+		returnGrants(turn, s.Items)
+	}
 	if t.e.executes(run.Workflow) && update.Status == store.Suspended && update.Marks&(store.Paused|store.Held) == 0 {
 		update.Status = store.Running // it is not paused after all
 	}

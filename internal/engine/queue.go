@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,8 +34,12 @@ func (t *tenure) permitted(a *activation, s *store.Snapshot) bool {
 		Status: store.Suspended, Marks: run.Marks | store.Held, Reason: run.Reason, Waits: run.Waits, Spared: run.Suspect > 0,
 	})
 	for i := range s.Items {
-		if it := &s.Items[i]; it.Kind == store.ItemGrant && it.State != store.Consumed {
+		switch it := &s.Items[i]; {
+		case it.Kind != store.ItemGrant || it.State == store.Consumed:
+		case !permit.OfStep(it):
 			turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No})
+		case it.State == store.New:
+			turn.Seen = append(turn.Seen, it.No) // it is the code's
 		}
 	}
 	if p.Ticket == "" {
@@ -70,6 +75,19 @@ func returnPermit(u *store.Update, run *store.Run) {
 	if u.Status == store.Suspended {
 		p.Ticket = ""
 		u.Queue = p.Encode()
+	}
+}
+
+// returnGrants gives back the permits that steps of a run hold which has ended.
+func returnGrants(turn *store.Turn, items []store.Item) {
+	for i := range items {
+		it := &items[i]
+		if !permit.OfStep(it) || it.State == store.Consumed {
+			continue
+		}
+		turn.Seen = slices.DeleteFunc(turn.Seen, func(no store.ItemNo) bool { return no == it.No })
+		turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No})
+		turn.Sends = append(turn.Sends, permit.Return(it))
 	}
 }
 

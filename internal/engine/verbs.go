@@ -242,6 +242,11 @@ func (d *decision) edit(it *store.Item, entries []store.Entry) (string, error) {
 		return "", err
 	}
 	d.turn.Rewrites = append(d.turn.Rewrites, e)
+	for i := range entries {
+		if _, back, ok := runner.Unpermitted(&entries[i]); ok && entries[i].Loc == e.Loc {
+			d.turn.Sends = append(d.turn.Sends, back) // nobody waits for it any more
+		}
+	}
 	what := "a value"
 	if q.Failed {
 		what = "a failure"

@@ -15,6 +15,11 @@
 // again does no harm: a grant for another ticket is worth nothing, and the queue has
 // been, or will be, told that the ticket is given back.
 //
+// A step that uses a queue asks for each of its attempts: its ticket stands in its
+// entry, and the grant says which step it is for. What is given back is so in the
+// turn that records how the attempt has ended. A queue that does not exist tells the
+// step so, while it lets a run wait until it is made.
+//
 // A run holds the permit of its ticket from when the queue has noted it until the
 // queue has noted that it is given back. The grant stays in the run's inbox for as
 // long: by it whoever loads the run knows that it may execute.

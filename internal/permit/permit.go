@@ -41,6 +41,7 @@ type Ask struct {
 	Priority int         `cbor:"3,keyasint,omitempty"`
 	At       store.Time  `cbor:"4,keyasint,omitempty"` // not before; 0: now
 	After    store.Delay `cbor:"5,keyasint,omitempty"` // not before this much after the ask
+	Loc      string      `cbor:"6,keyasint,omitempty"` // of the run's step that asks; "": the run does
 }
 
 // Settings of a queue. 0 is no limit.
@@ -117,6 +118,23 @@ func Grant(runID, ticket string) store.Command {
 	return store.Command{RunID: runID, Item: &store.Item{Kind: store.ItemGrant, ID: grantPrefix + ticket, Origin: ticket}}
 }
 
+// Answer returns what tells a step that it has the permit of a ticket, or, if there is
+// no such queue, that nobody has one.
+func Answer(queue, ticket string, a *Ask, granted bool) store.Command {
+	c := Grant(a.RunID, ticket)
+	c.Item.Name, c.Item.Loc, c.Item.Failed = queue, a.Loc, !granted
+	return c
+}
+
+// OfStep reports whether a grant is for a step of its run.
+func OfStep(it *store.Item) bool { return it.Kind == store.ItemGrant && it.Loc != "" }
+
+// Return returns what gives a step's permit back that nobody waits for any more.
+func Return(it *store.Item) store.Command {
+	p := Place{Queue: it.Name, Ticket: Ticket(it)}
+	return p.GiveBack()
+}
+
 // Ticket returns which ticket an ask, a grant or a give back is about.
 func Ticket(it *store.Item) string { return it.Origin }
 
@@ -124,7 +142,7 @@ func Ticket(it *store.Item) string { return it.Origin }
 // grant of the place's ticket.
 func (p *Place) Granted(items []store.Item) bool {
 	for i := range items {
-		if it := &items[i]; p.Ticket != "" && it.Kind == store.ItemGrant && Ticket(it) == p.Ticket {
+		if it := &items[i]; p.Ticket != "" && it.Kind == store.ItemGrant && !OfStep(it) && Ticket(it) == p.Ticket {
 			return true
 		}
 	}

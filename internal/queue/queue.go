@@ -15,6 +15,7 @@ import (
 
 // Rules are those of one queue. They implement record.Rules.
 type Rules struct {
+	name    string
 	head    head
 	waiting map[string]*request // by ticket, delayed ones too
 	held    map[string]holding  // by ticket
@@ -52,6 +53,7 @@ type asked struct {
 	Key      string       `cbor:"3,keyasint,omitempty"`
 	Priority int          `cbor:"4,keyasint,omitempty"`
 	Due      store.Time   `cbor:"5,keyasint"`
+	Loc      string       `cbor:"6,keyasint,omitempty"` // of a step; "": a run asks
 }
 
 func (r *request) compare(o *request) int {
@@ -90,8 +92,9 @@ const (
 func rateLocOf(no int64) string { return fmt.Sprintf("%s%016x", rateLoc, no) }
 
 // New returns the rules of a queue.
-func New(*store.Run) record.Rules {
-	return &Rules{waiting: map[string]*request{}, held: map[string]holding{}, keys: map[string]*key{}}
+func New(run *store.Run) record.Rules {
+	name, _ := permit.Queue(run.ID)
+	return &Rules{name: name, waiting: map[string]*request{}, held: map[string]holding{}, keys: map[string]*key{}}
 }
 
 // Load implements record.Rules.
@@ -161,8 +164,12 @@ func (q *Rules) ask(it *store.Item, w *record.Writer) {
 	if err != nil {
 		panic(fmt.Sprintf("item %q: %v", it.ID, err))
 	}
+	if a.Loc != "" && !q.head.Exists {
+		w.Send(permit.Answer(q.name, ticket, &a, false))
+		return
+	}
 	r := &request{ticket: ticket, asked: asked{
-		No: it.No, RunID: a.RunID, Key: a.Key, Priority: a.Priority, Due: max(it.Sent, a.At, it.Sent+store.Time(a.After))}}
+		No: it.No, RunID: a.RunID, Loc: a.Loc, Key: a.Key, Priority: a.Priority, Due: max(it.Sent, a.At, it.Sent+store.Time(a.After))}}
 	q.waiting[ticket] = r
 	heap.Push(&q.delayed, r)
 	put(w, requestLoc+ticket, r.asked)
@@ -273,7 +280,11 @@ func (q *Rules) grant(r *request, now store.Time, w *record.Writer) {
 		q.trim(rate, w)
 	}
 	put(w, headLoc, q.head)
-	w.Send(permit.Grant(r.RunID, r.ticket))
+	if r.Loc == "" {
+		w.Send(permit.Grant(r.RunID, r.ticket))
+	} else {
+		w.Send(permit.Answer(q.name, r.ticket, &permit.Ask{RunID: r.RunID, Loc: r.Loc}, true))
+	}
 	q.changed = true
 }
 
@@ -326,7 +337,7 @@ func (q *Rules) manage(it *store.Item, w *record.Writer) []byte {
 		q.head.Paused = false
 	case permit.Delete:
 		if n := len(q.waiting) + len(q.held); n > 0 {
-			return no("%d runs wait in it and %d hold a permit of it; cancel them or wait for their end", len(q.waiting), len(q.held))
+			return no("%d wait in it and %d hold a permit of it; cancel the runs or wait for their end", len(q.waiting), len(q.held))
 		}
 		granted := q.head.Granted // tickets of it may still be told of
 		q.head = head{Granted: granted}

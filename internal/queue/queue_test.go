@@ -24,6 +24,7 @@ type world struct {
 	inbox   []store.Item
 	state   permit.State
 	granted []string // tickets, by committed turns
+	refused int      // tickets
 	answers []string
 
 	machine *record.Machine
@@ -43,7 +44,7 @@ func (w *world) load() {
 	for _, loc := range slices.Sorted(maps.Keys(w.entries)) {
 		entries = append(entries, w.entries[loc])
 	}
-	w.machine = record.New(record.Config{Run: store.Run{No: 1}, Rules: New(nil), Entries: entries,
+	w.machine = record.New(record.Config{Run: store.Run{No: 1}, Rules: New(&store.Run{ID: permit.RecordID("q")}), Entries: entries,
 		Fetch: func(string) ([]byte, error) { panic("nothing is left out") }})
 	w.machine.Deliver(w.inbox...)
 }
@@ -58,7 +59,16 @@ func (w *world) put(it *store.Item) {
 
 func (w *world) ask(ticket, key string, priority int, after store.Delay) {
 	p := permit.Place{Queue: "q", Key: key, Priority: priority, Ticket: ticket}
-	w.put(p.AskFor(permit.Ask{RunID: "run " + ticket, After: after}).Item)
+	w.put(p.AskFor(permit.Ask{RunID: "run " + ticket, Loc: stepOf(ticket), After: after}).Item)
+}
+
+// stepOf returns the location of the step that asks with a ticket: every other one is
+// a run's.
+func stepOf(ticket string) string {
+	if (len(ticket)+int(ticket[len(ticket)-1]))%2 == 0 {
+		return ""
+	}
+	return "step of " + ticket
 }
 
 func (w *world) back(ticket string) {
@@ -100,11 +110,26 @@ func (w *world) commit(turn *store.Turn) {
 		w.entries[e.Loc] = e
 	}
 	for _, c := range turn.Sends {
+		if ticket := permit.Ticket(c.Item); c.Item.Loc != stepOf(ticket) || permit.OfStep(c.Item) && c.Item.Name != "q" {
+			w.t.Fatalf("what is sent to step %q of queue %q: %+v", stepOf(ticket), "q", c.Item)
+		}
+		if c.Item.Failed {
+			i := slices.Index(w.model.refused, permit.Ticket(c.Item))
+			if i < 0 {
+				w.t.Fatalf("refused %q; the model says %q", permit.Ticket(c.Item), w.model.refused)
+			}
+			w.model.refused = slices.Delete(w.model.refused, i, i+1)
+			w.refused++
+			continue
+		}
 		want := w.model.grant(w.now)
 		if got := permit.Ticket(c.Item); got != want || c.RunID != "run "+got || c.Item.Kind != store.ItemGrant {
 			w.t.Fatalf("granted %q to %s; the model says %q", got, c.RunID, want)
 		}
 		w.granted = append(w.granted, permit.Ticket(c.Item))
+	}
+	if len(w.model.refused) > 0 {
+		w.t.Fatalf("steps that have asked a queue that does not exist and were told nothing: %q", w.model.refused)
 	}
 	full := len(turn.Entries)+len(turn.Prune)+len(turn.Sends)+len(turn.Consumed) >= 1000
 	if want := w.model.next(w.now); want != nil && !full {
@@ -172,6 +197,7 @@ type model struct {
 	set            permit.Settings
 	exists, paused bool
 	waiting, held  []asking
+	refused        []string // tickets of steps, not told yet
 	served         map[string]int64
 	granted        int64
 	times          []store.Time
@@ -203,7 +229,10 @@ func (m *model) take(it *store.Item) string {
 		if err != nil {
 			panic(err)
 		}
-		if !slices.ContainsFunc(m.waiting, named) && !slices.ContainsFunc(m.held, named) {
+		switch {
+		case a.Loc != "" && !m.exists:
+			m.refused = append(m.refused, ticket)
+		case !slices.ContainsFunc(m.waiting, named) && !slices.ContainsFunc(m.held, named):
 			m.waiting = append(m.waiting, asking{ticket, a.Key, a.Priority, max(it.Sent, a.At, it.Sent+store.Time(a.After)), it.No})
 		}
 		return ""
@@ -290,6 +319,7 @@ func (m *model) grant(now store.Time) string {
 // TestQueueAgainstItsModel: random asks, returns, changes and crashes; each committed
 // turn is what the model says.
 func TestQueueAgainstItsModel(t *testing.T) {
+	refused := 0
 	for seed := range uint64(150) {
 		w := newWorld(t)
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -349,6 +379,10 @@ func TestQueueAgainstItsModel(t *testing.T) {
 		if len(w.model.waiting) > 0 {
 			t.Fatalf("seed %d: %d wait though nothing is limited", seed, len(w.model.waiting))
 		}
+		refused += w.refused
+	}
+	if refused == 0 {
+		t.Error("no step has asked a queue that does not exist")
 	}
 }
 
@@ -409,7 +443,7 @@ func TestManyKeysAreForgotten(t *testing.T) {
 
 func TestDamagedEntriesAreSaid(t *testing.T) {
 	for _, loc := range []string{"c", "kx", "px", "rx", "wx", "?"} {
-		if err := New(nil).Load([]store.Entry{{Loc: loc, Value: []byte("\xff\xff")}}); err == nil || !strings.Contains(err.Error(), loc) {
+		if err := New(&store.Run{}).Load([]store.Entry{{Loc: loc, Value: []byte("\xff\xff")}}); err == nil || !strings.Contains(err.Error(), loc) {
 			t.Errorf("an entry %q that cannot be read: %v", loc, err)
 		}
 	}

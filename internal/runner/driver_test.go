@@ -197,6 +197,7 @@ func (d *driver) nudge() bool {
 		d.sendMail()
 	case d.resolve():
 	case d.endOther():
+	case d.grant():
 	case d.giveEvent():
 	case !d.cancelAsked():
 		d.give(store.Item{Kind: store.ItemCancel, Name: "operator"})
@@ -218,7 +219,7 @@ func (d *driver) disturb() {
 	if d.random == nil || d.r.Over() != nil || d.random.IntN(20) > 0 {
 		return
 	}
-	switch d.random.IntN(10) {
+	switch d.random.IntN(12) {
 	case 0:
 		if d.mail > 0 {
 			d.sendMail()
@@ -244,6 +245,10 @@ func (d *driver) disturb() {
 		d.giveEvent()
 	case 9:
 		d.giveStray()
+	case 10:
+		d.grant()
+	case 11:
+		d.grantStray()
 	case 7:
 		if d.pending == nil && !d.r.Suspended() && d.r.over == nil {
 			d.r.Pause(d.j.send(store.Item{Kind: store.ItemPause, Sent: d.clock}))
@@ -450,6 +455,9 @@ func (d *driver) verify(over *Outcome) string {
 	if wait := d.j.unsettled(); wait != "" {
 		return wait
 	}
+	if permit := d.j.unreturned(); permit != "" {
+		return permit
+	}
 	if problem := d.verifyUndone(over); problem != "" {
 		return problem
 	}
@@ -466,7 +474,7 @@ func (d *driver) verify(over *Outcome) string {
 	case got.Stall != nil:
 		return "the replay of the whole history stalls: " + got.Stall.Error()
 	case len(d.r.log.entries)+len(d.r.log.prune)+len(d.r.log.sends) > 0 || d.r.queue.len() > 0 || len(d.begun) != bodies:
-		return fmt.Sprintf("the replay of the whole history writes %d entries, sends %d and asks for %d bodies", len(d.r.log.entries), len(d.r.log.sends), d.r.queue.len())
+		return fmt.Sprintf("the replay of the whole history writes %d entries, sends %d and asks for %d bodies: %+v %+v", len(d.r.log.entries), len(d.r.log.sends), d.r.queue.len(), d.r.log.entries, d.r.log.sends)
 	case !d.r.log.shown.empty():
 		return fmt.Sprintf("the replay of the whole history shows %+v", d.r.log.shown)
 	case d.cancelledLate():

@@ -337,10 +337,13 @@ func (r *Run) forsakeAll() {
 }
 
 // Forsake returns what the turn writes and sends that ends a run whose code does
-// not run: nobody waits at topics any more.
+// not run: nobody waits at topics or for permits any more.
 func Forsake(entries []store.Entry) (withdrawn []store.Entry, sends []store.Command) {
 	for i := range entries {
 		e := &entries[i]
+		if without, back, ok := Unpermitted(e); ok {
+			withdrawn, sends = append(withdrawn, without), append(sends, back)
+		}
 		if e.Kind != store.KindEvent || e.State != store.Open {
 			continue
 		}

@@ -94,6 +94,9 @@ func share(e *store.Entry) error {
 	if e.Kind == store.KindEvent {
 		return shareEvent(e)
 	}
+	if without, _, ok := Unpermitted(e); ok {
+		*e = without // the other run's
+	}
 	if e.Kind != store.KindChild && e.Kind != store.KindRun || e.State != store.Open && e.State != store.Withdrawn {
 		return nil
 	}

@@ -105,6 +105,9 @@ func (h *harness) start() {
 		if born := h.r.bodies[b.ID].born; born > h.j.seq() {
 			h.j.violate("the body of %s begins after completion %d, of which %d are durable", b.Location, born, h.j.seq())
 		}
+		if h.r.bodies[b.ID].step.Permit != nil {
+			h.j.permitted(b.Location)
+		}
 		if h.r.bodies[b.ID].kind == store.KindUndo && h.j.run.Marks&store.Undoing == 0 {
 			h.j.violate("the compensation %s begins before the mark is durable", b.Location)
 		}

@@ -22,6 +22,7 @@ type journal struct {
 	broken   []string
 	out      outside
 	topics   topics
+	queues   queues
 	values   map[string]string
 	streams  map[string][]string
 	sets     int // how often a value was set

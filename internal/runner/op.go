@@ -54,6 +54,7 @@ type op struct {
 	causes  []*Failure
 	detail  []byte
 	trouble bool       // the run is to be paused for its failures
+	pass    *pass      // its permit, while it waits for one or has one; nil: neither
 	from    store.Time // when the first attempt started
 	until   store.Time // when the last one ended
 
@@ -208,7 +209,7 @@ func (o *op) close() {
 		r.closeEvent(o)
 		return
 	}
-	if o.written && r.live && (o.rec == nil || o.rec.State != store.Withdrawn) {
+	if o.written && r.live && (o.rec == nil || o.rec.State != store.Withdrawn || o.turn > 0) {
 		r.write(o, store.Entry{State: store.Withdrawn})
 	}
 }

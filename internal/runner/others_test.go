@@ -47,6 +47,8 @@ func (j *journal) carry(sends []store.Command) {
 			j.out.cancelled[c.RunID] = true
 		case c.Item.Kind == store.ItemWatch:
 			j.out.watches[c.Item.ID], j.out.watched[c.Item.ID] = *c.Item, c.RunID
+		case c.Item.Kind == store.ItemAsk || c.Item.Kind == store.ItemGiveBack:
+			j.asks(c.RunID, c.Item)
 		case c.Item.Kind >= store.ItemEvent:
 			j.hears(c.RunID, c.Item)
 		default:

@@ -235,7 +235,7 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 		defer func() {
 			shielded := at(s.name)
 			shielded.Shield = true
-			v, err := b.Step(Step{Call: shielded, Func: x.body(s), Policy: once})
+			v, err := b.Step(Step{Call: shielded, Func: x.body(s), Policy: once, Permit: limited(s)})
 			x.note(b, s, "deferred "+string(v), err)
 		}()
 		return x.run(b, s.arms[0])
@@ -266,7 +266,7 @@ func (x *execution) step(b *Branch, s *stmt) error {
 	if s.kind == "flaky" || s.kind == "keep" {
 		policy = twice
 	}
-	v, err := b.Step(Step{Call: at(s.name), Func: x.body(s), Policy: policy, Undo: x.undo(s)})
+	v, err := b.Step(Step{Call: at(s.name), Func: x.body(s), Policy: policy, Undo: x.undo(s), Permit: limited(s)})
 	x.note(b, s, string(v), err)
 	if policy == twice && err != ErrCancelled {
 		return nil

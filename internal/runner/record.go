@@ -5,6 +5,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/store"
 )
 
@@ -35,6 +36,8 @@ type progress struct {
 	Former int        `cbor:"3,keyasint,omitempty"` // attempts of former rounds
 	Since  store.Time `cbor:"4,keyasint,omitempty"` // when this round of attempts began; 0: the first, when it was asked for
 	Pause  bool       `cbor:"5,keyasint,omitempty"` // the run is to be paused for its failures, and was not yet
+	// Permit is what the next attempt needs and has asked for; nil: nothing.
+	Permit *permit.Place `cbor:"6,keyasint,omitempty"`
 }
 
 // decision is the value of a version.

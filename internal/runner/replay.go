@@ -276,4 +276,5 @@ func (r *Run) goLive() {
 		deliveries[i].State = store.Seen
 		r.deliverEvent(deliveries[i])
 	}
+	r.livePermits()
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/store"
 )
 
@@ -146,6 +147,11 @@ type Run struct {
 	hotEvents     []*op                    // whose event is there
 	heard         map[string]heard         // by topic
 
+	// Permits of steps.
+	tickets map[string]*ticket // that stand
+	grants  []store.Item       // delivered before the run was live
+	granted []*op              // whose permit has come
+
 	unanswered map[store.ItemNo]struct{} // updates that were received
 	late       []store.Consumption       // answers for when the run goes live
 	tags       []store.Pair              // after what was set
@@ -214,6 +220,7 @@ func New(cfg Config) *Run {
 	}
 	r.initUndo()
 	r.initEvents()
+	r.initPermits()
 	r.entries = len(cfg.Entries)
 	for i := range cfg.Entries {
 		r.bytes += max(cfg.Entries[i].Size, len(cfg.Entries[i].Value))
@@ -318,6 +325,11 @@ func (r *Run) Deliver(items ...store.Item) {
 		case store.ItemDelivery:
 			r.deliverEvent(*it)
 			continue
+		case store.ItemGrant:
+			if permit.OfStep(it) {
+				r.deliverGrant(*it)
+				continue
+			}
 		case store.ItemWatch:
 			r.watches = append(r.watches, *it)
 		case store.ItemCancel:

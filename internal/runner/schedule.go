@@ -47,7 +47,7 @@ func (r *Run) liveNext() bool {
 		r.log.consume(it.No, Verdict(true, ""))
 		r.audit(it)
 		r.takeCancel(it.Value)
-	case r.enterNext(), r.matchPromise(), r.matchOther(), r.matchEvent(), r.matchMail(), r.fireTimer():
+	case r.enterNext(), r.matchPromise(), r.matchOther(), r.matchEvent(), r.matchMail(), r.matchGrant(), r.fireTimer():
 	case r.arrived.len() > 0:
 		r.attemptEnded(r.arrived.pop())
 	case r.opWaits == 0:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/store"
 )
 
@@ -22,6 +23,9 @@ type Step struct {
 	// Whole says that a cancel waits for the step's end in any case: what its body
 	// does may be in the store before the run knows of it.
 	Whole bool
+	// Permit is where each attempt asks for a permit, without a ticket; nil: none is
+	// needed.
+	Permit *permit.Place
 
 	former int // attempts of former rounds: all were used up, and a person has asked for more
 }
@@ -71,9 +75,8 @@ func (b *Branch) continueFrom(o *op) {
 		return
 	}
 	o.attempt, o.deadline, o.from = o.rec.Attempt, o.rec.Wake, o.rec.Started
-	p, err := decodeProgress(o.rec.Value)
+	p, err := b.run.progressOf(o.rec.Entry)
 	if err != nil {
-		b.run.damaged(o.loc, err)
 		b.halt()
 	}
 	o.causes, o.detail, o.step.former = p.Causes, p.Detail, p.Former
@@ -81,6 +84,7 @@ func (b *Branch) continueFrom(o *op) {
 	if p.Since != 0 {
 		o.asked = p.Since
 	}
+	b.holdTicket(o, p.Permit)
 }
 
 func (r *Run) startStep(o *op) {
@@ -92,7 +96,7 @@ func (r *Run) startStep(o *op) {
 		r.setTimer(o, o.deadline)
 		return
 	}
-	r.queueBody(o)
+	r.beginAttempt(o)
 }
 
 // queueBody lets a body wait until what was handed over so far is durable.
@@ -167,6 +171,9 @@ func (r *Run) writeProgress(o *op, wake store.Time) {
 	if o.kind == store.KindUndo && o.attempt > p.Former {
 		p.Since = o.asked
 	}
+	if o.pass != nil {
+		p.Permit = &o.pass.place
+	}
 	r.write(o, store.Entry{
 		State: store.Open, Attempt: o.attempt, Wake: wake, Started: o.from,
 		Value: encode(p),
@@ -181,6 +188,7 @@ func (r *Run) attemptEnded(a arrival) {
 		return // closed since
 	}
 	r.settleBody(o)
+	r.endPermit(o)
 	if !result.Never {
 		o.attempt++
 	}
@@ -232,7 +240,7 @@ func (r *Run) failStep(o *op) {
 		Code: CodeStep, Location: o.loc.String(), Attempts: o.attempt, Cause: last, Causes: o.causes,
 		Message: fmt.Sprintf("step %s failed after %d attempts: %s", o.loc, o.attempt, last.Message),
 	}
-	if o.attempt == 1 {
+	if o.attempt == 1 || o.attempt == 0 && last.Code != CodeCancelled {
 		o.failure.Message = fmt.Sprintf("step %s failed: %s", o.loc, last.Message)
 	}
 	r.handOver(o)
@@ -264,6 +272,9 @@ func (r *Run) dropBody(o *op) {
 		r.cancels = append(r.cancels, o.id)
 	}
 	r.settleBody(o)
+	if r.live {
+		r.endPermit(o)
+	}
 	delete(r.bodies, o.id)
 }
 

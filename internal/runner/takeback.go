@@ -38,8 +38,8 @@ type Takeback struct {
 	Rewrites []store.Entry
 	Returned []store.Item // what it has consumed, by number
 	Children []string     // IDs of those begun there that end with their parent
-	// Sends is what topics are told: of events that were taken, and of waits that
-	// stood. Of fills in whose they were.
+	// Sends is what topics and queues are told: of events that were taken, of waits
+	// that stood, and of permits. Of fills in whose they were.
 	Sends []store.Command
 	taken []event.Delivery
 
@@ -400,6 +400,10 @@ func (t *Takeback) giveBack(e *store.Entry, anew bool) error {
 				kind = store.ItemUpdate
 			}
 			t.Returned = append(t.Returned, store.Item{Kind: kind, No: m.No, Name: m.Name, ID: m.ID, Sent: m.Sent, Value: m.Value, Headers: m.Headers})
+		}
+	case store.KindStep:
+		if _, back, ok := Unpermitted(e); ok {
+			t.Sends = append(t.Sends, back)
 		}
 	case store.KindEvent:
 		return t.giveBackEvent(e)

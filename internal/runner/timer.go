@@ -43,7 +43,14 @@ func (r *Run) setTimer(o *op, at store.Time) {
 
 // matters reports whether something is due for the operation at the time.
 func (t timer) matters() bool {
-	return !t.op.settled && !t.op.closed && t.op.deadline == t.at && !(t.op.step != nil && t.op.queued)
+	o := t.op
+	switch {
+	case o.settled, o.closed, o.step != nil && o.queued:
+		return false
+	case o.pass != nil:
+		return o.pass.until == t.at
+	}
+	return o.deadline == t.at
 }
 
 // firstTimer returns the earliest timer that still matters.
@@ -83,7 +90,11 @@ func (r *Run) fireTimer() bool {
 		r.takeEvent(t.op)
 	case store.KindStep, store.KindUndo:
 		r.timers.pop()
-		r.queueBody(t.op)
+		if t.op.pass != nil {
+			r.permitLate(t.op)
+		} else {
+			r.beginAttempt(t.op)
+		}
 	default:
 		r.timers.pop()
 		r.handOver(t.op)

@@ -103,6 +103,7 @@ func (r *Run) Take() *store.Turn {
 	}
 	if r.over != nil && r.over.Status != store.Stalled {
 		r.forsakeAll()
+		r.returnPermits()
 	}
 	if r.live || r.over != nil {
 		for _, a := range r.late {
@@ -223,7 +224,7 @@ func (r *Run) Suspended() bool { return r.suspended }
 // as well. What was delivered since the last Advance is not examined yet.
 func (r *Run) idle() bool {
 	if r.inFlight > 0 || r.arrived.len() > 0 || r.log.full(r.limits) || r.ready.len() > 0 ||
-		r.cancelItem != nil || r.entering.len() > 0 || len(r.hot) > 0 || len(r.hotOthers) > 0 || len(r.hotEvents) > 0 || len(r.hotMail) > 0 {
+		r.cancelItem != nil || r.entering.len() > 0 || len(r.hot) > 0 || len(r.hotOthers) > 0 || len(r.hotEvents) > 0 || len(r.hotMail) > 0 || len(r.granted) > 0 {
 		return false
 	}
 	t, ok := r.firstTimer()
@@ -237,6 +238,7 @@ type Wait struct {
 	Names    []string   `json:"names,omitempty"` // of messages
 	Run      string     `json:"run,omitempty"`   // of a child or an awaited run, its ID
 	Topic    string     `json:"topic,omitempty"` // of an event
+	Queue    string     `json:"queue,omitempty"` // of a step that waits for a permit
 	Since    time.Time  `json:"since"`
 	Until    *time.Time `json:"until,omitempty"` // deadline, end of a sleep, next attempt
 }
@@ -262,8 +264,12 @@ func (r *Run) waits() []byte {
 			if o.event != nil {
 				w.Topic = o.event.topic
 			}
-			if o.deadline != 0 {
-				until := o.deadline.Time()
+			deadline := o.deadline
+			if o.pass != nil {
+				w.Queue, deadline = o.pass.place.Queue, o.pass.until
+			}
+			if deadline != 0 {
+				until := deadline.Time()
 				w.Until = &until
 			}
 			list = append(list, w)

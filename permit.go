@@ -1,0 +1,48 @@
+package stet
+
+import (
+	"github.com/stet-run/stet/internal/permit"
+)
+
+// Permit has each attempt of a step wait for a permit of a queue (see
+// QueueSettings), so that a limit holds for the steps that use it, whichever runs
+// they are of and whichever nodes execute those: at most so many calls of a service
+// at a time, in all and for each key, and so many a minute. It is an option of Step,
+// Do and TxStep.
+//
+// An attempt has its permit from before its body begins until its end is recorded; a
+// retry waits for another one. While it waits the run may be suspended, and costs
+// nothing. A cancel ends the waiting, except of a step whose end must be known: one
+// with an Undo, or a TxStep. Retry.Overall counts the waiting, Retry.Timeout does
+// not. An attempt that was lost with its process is executed again with the permit
+// that it had. A run that is paused or stalled keeps the permits that it has or gets
+// meanwhile; one that is cancelled, terminated or rewound gives them back.
+//
+// A body that goes on after its attempt has timed out or was cancelled has no permit
+// any more: let it heed its context.
+//
+// The queue must be there: if it is not, the step fails at once with an error that is
+// ErrNoQueue. Runs may be started on the same queue; a permit is a permit.
+type Permit struct {
+	// Queue is its name, 1 to 64 bytes.
+	Queue string
+	// Key and Priority are those of OnQueue.
+	Key      string
+	Priority int
+}
+
+// Use is a Permit of a queue without a key, of priority 0.
+func Use(queue string) Permit { return Permit{Queue: queue} }
+
+func (p Permit) applyStep(o *stepOptions) { o.permit = &p }
+
+// place checks the permit; nil is none.
+func (p *Permit) place() (*permit.Place, error) {
+	if p == nil {
+		return nil, nil
+	}
+	if err := checkPlace("Permit", p.Queue, p.Key, p.Priority); err != nil {
+		return nil, err
+	}
+	return &permit.Place{Queue: p.Queue, Key: p.Key, Priority: p.Priority}, nil
+}
