@@ -250,13 +250,19 @@ func (e *Engine) manage(ctx context.Context, name, act string, value []byte) err
 	case permit.Yes:
 		return nil
 	case permit.Exists:
-		return queueError(name, fmt.Errorf("it has other settings: %w", ErrExists))
+		return queueError(name, queueExists{})
 	case permit.Missing:
 		return queueError(name, engine.ErrNoQueue)
 	default:
 		return queueError(name, fmt.Errorf("%w: %s", ErrRefused, reason))
 	}
 }
+
+// queueExists is ErrExists of a queue.
+type queueExists struct{}
+
+func (queueExists) Error() string        { return "it has other settings" }
+func (queueExists) Is(target error) bool { return target == ErrExists }
 
 // Queue returns how a queue stands. ErrNoQueue: there is none of the name.
 func (e *Engine) Queue(ctx context.Context, name string) (*QueueInfo, error) {

@@ -271,7 +271,7 @@ func TestPausedQueueGrantsNothing(t *testing.T) {
 	if got := outcome(t, startOn(t, e, w, "beside", stet.OnQueue{})); got != "beside" {
 		t.Error(got)
 	}
-	if err := e.DeleteQueue(ctx, "q"); !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "1 runs wait") {
+	if err := e.DeleteQueue(ctx, "q"); !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "1 wait in it") {
 		t.Errorf("deleting a queue in which a run waits: %v", err)
 	}
 	if err := e.ResumeQueue(ctx, "q"); err != nil {
