@@ -6,6 +6,30 @@ local part = 0      -- of this act
 local parts = 1
 local posted = {}   -- parts to which something was put into the outbox
 
+-- readLeases reads the leases of a batch from the arguments and notes which of them
+-- are current. It returns the others, each with the shard's epoch or ''.
+local function readLeases()
+	local others = {}
+	local count = num()
+	for first = 1, count, 1000 do
+		local shards, begins = {}, {}
+		for i = first, math.min(count, first + 999) do
+			shards[#shards + 1] = arg()
+			begins[#begins + 1] = arg() .. ';'
+		end
+		local kept = call('HMGET', T .. 'L', unpack(shards))
+		for i = 1, #shards do
+			local l, begin = kept[i], begins[i]
+			if l and string.sub(l, 1, #begin) == begin and l ~= begin .. '0;\n' then
+				leads[shards[i]] = true
+			else
+				others[#others + 1] = { shards[i], l and string.match(l, '^%d+') or '' }
+			end
+		end
+	end
+	return others
+end
+
 -- readEntries reads entries from the arguments: of each its location, what stands in
 -- the hash e, which begins with a letter if there is more, that stands in the hash v.
 local function readEntries(n)
@@ -82,6 +106,13 @@ end
 
 local send -- below
 
+-- noteWorkflow adds to the workflows that runs have; once in an act.
+local noted = {}
+local function noteWorkflow(wf)
+	if not noted[wf] then call('SADD', T .. 'w', wf) end
+	noted[wf] = true
+end
+
 -- rename gives a run's ID free, if the name that it would have instead is.
 local function rename(r)
 	local id = r.id .. '@' .. r.no
@@ -143,7 +174,7 @@ local function start(c)
 	call('HSET', T .. 'r:' .. no, unpack(f))
 	call('HSET', T .. 'id', c.id, no)
 	call('ZADD', T .. 'R', no, no)
-	call('SADD', T .. 'w', c.wf)
+	noteWorkflow(c.wf)
 	if c.pa ~= '0' then call('ZADD', T .. 'c:' .. c.pa, no, no) end
 	place(no, r.gr, {}, r)
 	tagged(no, c.tg)

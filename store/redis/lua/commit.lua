@@ -263,7 +263,7 @@ local function continueAsNew(r, c, new)
 		end
 	end
 	call('ZADD', T .. 'F', r.no, r.no)
-	call('SADD', T .. 'w', c.wf)
+	noteWorkflow(c.wf)
 	new.ic, new.wf, new.se, new.ra, new.be = dec(r.ic + 1), c.wf, c.se, false, later(c.be, nowText) and c.be or nowText
 	new.ip, new.is = c.ip ~= '' and c.ip, #c.ip > 1 and dec(#c.ip - 1)
 end
@@ -359,14 +359,37 @@ local function write(t, r)
 	return verdict
 end
 
+-- append writes the entries of a short turn if nothing is at their locations, as
+-- mostly. It reports whether it has; else nothing is written, and the turn is to be
+-- looked at as any other.
+local function append(t)
+	local f = call('HMGET', T .. 'r:' .. t.no, 'co', 'gr', 'ic')
+	if f[1] ~= '2' or dec(slotOf(t.no)) .. ':' .. f[2] ~= t.shard or (f[3] or '0') ~= t.ic then return false end
+	local key, list = t.no .. ':' .. t.ic, t.entries
+	if #list == 1 then
+		if call('HSETNX', T .. 'e:' .. key, list[1].loc, list[1].head) == 0 then return false end
+	elseif #list > 1 then
+		local locs, flat, seen = {}, {}, {}
+		for i = 1, #list do
+			local loc = list[i].loc
+			if seen[loc] then return false end
+			seen[loc], locs[i], flat[2 * i - 1], flat[2 * i] = true, loc, loc, list[i].head
+		end
+		local there = call('HMGET', T .. 'e:' .. key, unpack(locs))
+		for i = 1, #list do
+			if there[i] then return false end
+		end
+		call('HSET', T .. 'e:' .. key, unpack(flat))
+	end
+	for i = 1, #list do
+		if list[i].large then call('HSET', T .. 'v:' .. key, list[i].loc, list[i].large) end
+	end
+	return true
+end
+
 local node, boot, batch = arg(), arg(), arg()
 part, parts = num(), num()
-local epochs = {}
-for i = 1, num() do
-	local shard, epoch = arg(), arg()
-	local is, there = current(shard, epoch)
-	if is then leads[shard] = true else epochs[#epochs + 1] = { shard, there } end
-end
+local epochs = readLeases()
 
 -- The record of the last batch of a boot: its number, and what became of its turns.
 local field = node .. '\n' .. boot
@@ -400,6 +423,8 @@ for i = 1, num() do
 	if not known then
 		if not leads[t.shard] then
 			verdict = '3'
+		elseif t.short and #t.entries <= 1000 and append(t) then
+			verdict, why = '1', ''
 		else
 			local r = row(t.no)
 			why, at = refuses(t, r)

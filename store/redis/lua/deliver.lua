@@ -8,10 +8,7 @@
 
 part, parts = num(), num()
 local from, n = arg(), num()
-for i = 1, num() do
-	local shard, epoch = arg(), arg()
-	if current(shard, epoch) then leads[shard] = true end
-end
+readLeases()
 local highest, answers, applied = tonumber(call('HGET', T .. 'q', from) or '0'), {}, false
 for i = 1, num() do
 	local blob = arg()

@@ -3,11 +3,16 @@
 -- of each the state, the class and the kind. The class is v for a verb, u for an
 -- update, l for a letter, n for none of these.
 
--- open returns the unfinished items of a run, by number. A turn asks once.
+-- open returns the unfinished items of a run, by number. A turn asks once. r.called
+-- says that one of them is or was unexamined, so that the index of such runs may have
+-- the run.
 local function open(r)
 	if not r.q then
 		local q, flat = {}, call('HGETALL', T .. 'q:' .. r.no)
-		for i = 1, #flat, 2 do q[flat[i]] = flat[i + 1] end
+		for i = 1, #flat, 2 do
+			q[flat[i]] = flat[i + 1]
+			if string.byte(flat[i + 1], 1) == 49 then r.called = true end
+		end
 		r.q = q
 	end
 	return r.q
@@ -23,6 +28,7 @@ local function mark(r, no, st, entry)
 	entry = st .. string.sub(entry, 2)
 	call('HSET', T .. 'q:' .. r.no, no, entry)
 	if r.q then r.q[no] = entry end
+	if st == '1' then r.called = true end
 end
 
 -- finish consumes an item; what was sent goes. An update stays open until it has an
@@ -62,12 +68,17 @@ local function insert(r, it, floor, no, st, sent)
 	local entry = st .. it.y .. it.k
 	call('HSET', T .. 'q:' .. r.no, no, entry)
 	if r.q then r.q[no] = entry end
-	if st == '1' then call('ZADD', T .. 'd:' .. r.gr, r.no, r.no) end
+	if st == '1' then
+		r.called = true
+		call('ZADD', T .. 'd:' .. r.gr, r.no, r.no)
+	end
 	return no
 end
 
--- examine brings the index of runs with unexamined items up to date.
+-- examine brings the index of runs with unexamined items up to date. The inbox was
+-- open.
 local function examine(r)
+	if not r.called then return end
 	for _, entry in pairs(open(r)) do
 		if state(entry) == '1' then
 			call('ZADD', T .. 'd:' .. r.gr, r.no, r.no)
