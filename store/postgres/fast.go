@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -186,8 +187,23 @@ func (u *usual) command(place int64, c *store.Command) bool {
 	return true
 }
 
-// call returns the statement and its arguments.
-func (u *usual) call(floor int64, test any) (string, []any) {
+// commitText is the call of commit_1.
+var commitText = sync.OnceValue(func() string {
+	var text strings.Builder
+	text.WriteString("SELECT * FROM stet.commit_1(")
+	for i, typ := range (&usual{b: &store.Batch{}}).columns(0, nil).names {
+		if i > 0 {
+			text.WriteString(",")
+		}
+		fmt.Fprintf(&text, "$%d::%s", i+1, typ)
+	}
+	text.WriteString(")")
+	return text.String()
+})
+
+// columns returns the arguments of commitText. A list that is empty, or need not be
+// told, is NULL, which costs the server nothing; it makes a copy of each other one.
+func (u *usual) columns(floor int64, test any) *columns {
 	c := &columns{}
 	verdicts := make([]store.TurnResult, len(u.b.Turns))
 	for i := range verdicts {
@@ -196,31 +212,33 @@ func (u *usual) call(floor int64, test any) (string, []any) {
 	grps, slots, epochs := leaseArrays(u.leases)
 	c.add("text text bigint bytea bigint bigint bigint[]", u.b.Node, u.b.Boot, u.b.No, encodeVerdicts(verdicts), floor, test, noLetters)
 	c.add("text[] bigint[] bigint[]", grps, slots, epochs)
-	c.add("bigint[] text[] bigint[] bigint[]", list(u.turns.run), list(u.turns.grp), list(u.turns.slot), list(u.turns.inc))
+	c.add("bigint[] text[] bigint[] bigint[]", u.turns.run, u.turns.grp, u.turns.slot, zero(u.turns.inc))
 	p := &u.updates
 	c.add("bigint[] bigint[] bigint[] bigint[] bytea[] bytea[] boolean[] boolean[] bytea[] bytea[] boolean[] boolean[]",
-		list(p.turn), list(p.status), list(p.marks), list(p.wake), list(p.reason), list(p.build), list(p.clear), list(p.alone), list(p.output), list(p.waits), list(p.discard), list(p.back))
+		p.turn, p.status, p.marks, p.wake, p.reason, p.build, p.clear, p.alone, p.output, p.waits, p.discard, p.back)
 	e := &u.entries
 	c.add("bigint[] bytea[] bigint[] bigint[] bigint[] bigint[] bigint[] bigint[] bigint[] boolean[] bigint[] bigint[] bigint[] bytea[]",
-		list(e.turn), list(e.loc), list(e.kind), list(e.state), list(e.seq), list(e.born), list(e.at), list(e.wake), list(e.attempt), list(e.owes), list(e.started), list(e.ended), list(e.gen), list(e.val))
-	c.add("bigint[] bigint[]", list(u.seen.turn), list(u.seen.item))
-	c.add("bigint[] bigint[] bytea[]", list(u.consumed.turn), list(u.consumed.item), list(u.consumed.verdict))
+		e.turn, e.loc, e.kind, e.state, e.seq, zero(e.born), e.at, zero(e.wake), e.attempt, zero(e.owes), e.started, e.ended, zero(e.gen), e.val)
+	c.add("bigint[] bigint[]", u.seen.turn, u.seen.item)
+	c.add("bigint[] bigint[] bytea[]", u.consumed.turn, u.consumed.item, u.consumed.verdict)
 	r := &u.starts
 	c.add("bigint[] text[] text[] bigint[] text[] bytea[] bigint[] bigint[] bigint[] bytea[] bytea[] bytea[] boolean[]",
-		list(r.turn), list(r.id), list(r.grp), list(r.slot), list(r.workflow), list(r.seed), list(r.at), list(r.after), list(r.parent), list(r.parentLoc), list(r.input), list(r.headers), list(r.adopt))
+		r.turn, r.id, r.grp, r.slot, r.workflow, r.seed, r.at, r.after, r.parent, r.parentLoc, r.input, r.headers, r.adopt)
 	i := &u.items
 	c.add("bigint[] text[] bigint[] bigint[] text[] text[] bytea[] bigint[] bigint[] bytea[] boolean[] bytea[] bytea[] boolean[]",
-		list(i.turn), list(i.id), list(i.no), list(i.kind), list(i.name), list(i.item), list(i.origin), list(i.inc), list(i.gen), list(i.loc), list(i.failed), list(i.val), list(i.headers), list(i.adopt))
-	var text strings.Builder
-	text.WriteString("SELECT * FROM stet.commit_1(")
-	for i, typ := range c.names {
-		if i > 0 {
-			text.WriteString(",")
+		i.turn, i.id, i.no, i.kind, i.name, i.item, i.origin, i.inc, i.gen, i.loc, i.failed, i.val, i.headers, i.adopt)
+	return c
+}
+
+// zero returns nil for a list of nothing but zeros, and else the list.
+func zero[T comparable](l []T) []T {
+	var none T
+	for _, v := range l {
+		if v != none {
+			return l
 		}
-		fmt.Fprintf(&text, "$%d::%s", i+1, typ)
 	}
-	text.WriteString(")")
-	return text.String(), c.args
+	return nil
 }
 
 // list returns a list that is not nil, which would be NULL.
@@ -240,17 +258,16 @@ func (s *Store) commitFast(ctx context.Context, b *store.Batch) (store.BatchResu
 	if !ok || s.cfg.slow {
 		return result, errUnusual
 	}
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := s.commits.Acquire(ctx)
 	if err != nil {
 		return result, s.classify(ctx, act, err)
 	}
 	defer conn.Release()
 	warned := s.warnings(conn).Load()
 	floor, test := s.times()
-	text, args := u.call(floor, test)
 	// Without BEGIN the statements of a batch are one transaction.
 	batch := &pgx.Batch{}
-	batch.Queue(s.sql(text), args...)
+	batch.Queue(s.sql(commitText()), u.columns(floor, test).args...)
 	if len(u.items.id) > 0 {
 		batch.Queue(s.sql("SELECT "+runNoOutput+" FROM stet.runs r WHERE r.id=ANY($1::text[]) OR r.run_no=ANY($2::bigint[])"), list(u.items.id), list(u.items.no))
 	}

@@ -39,7 +39,15 @@ func TestLostAnswers(t *testing.T) {
 	n := takeAll(t, s, "n")
 	unknown := 0
 	for i := range 12 {
-		r := n.started(t, fmt.Sprintf("r%d", i))
+		begin := n.batch(nil, adopted(fmt.Sprintf("r%d", i)))
+		var r store.Run
+		until(t, func() error {
+			result, err := s.Commit(t.Context(), begin)
+			if err == nil {
+				r = result.Commands[0].Run
+			}
+			return err
+		})
 		b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Entries: []store.Entry{done("a")}, Update: &store.Update{Status: store.Suspended}}},
 			adopted(fmt.Sprintf("s%d", i)), message(r.ID, "m"))
 		if i%2 == 1 { // the way of exceptional batches
@@ -62,11 +70,18 @@ func TestLostAnswers(t *testing.T) {
 		if result.Turns[0].Verdict != store.Committed || result.Commands[0].Outcome != store.Applied || !result.Commands[0].Claimed || result.Commands[1].Outcome != store.Applied {
 			t.Errorf("answer %d was lost: got %+v", i/2, result)
 		}
-		entries, err := s.History(t.Context(), store.HistoryQuery{Run: r.No})
-		items, itemsErr := s.Inbox(t.Context(), r.No, "m")
-		feeds, feedsErr := s.Feeds(t.Context(), store.FeedQuery{Runs: []store.RunNo{r.No}})
-		if err := errors.Join(err, itemsErr, feedsErr); err != nil || len(entries) != 1 || len(items) != 1 || len(feeds) != i%2 || len(feeds) == 1 && feeds[0].Last != 1 {
-			t.Errorf("answer %d was lost: found %v, %v, %+v: %v", i/2, entries, items, feeds, err)
+		var entries []store.Entry
+		var items []store.Item
+		var feeds []store.Feed
+		until(t, func() error { // its connections were cut
+			var errs [3]error
+			entries, errs[0] = s.History(t.Context(), store.HistoryQuery{Run: r.No})
+			items, errs[1] = s.Inbox(t.Context(), r.No, "m")
+			feeds, errs[2] = s.Feeds(t.Context(), store.FeedQuery{Runs: []store.RunNo{r.No}})
+			return errors.Join(errs[:]...)
+		})
+		if len(entries) != 1 || len(items) != 1 || len(feeds) != i%2 || len(feeds) == 1 && feeds[0].Last != 1 {
+			t.Errorf("answer %d was lost: found %v, %v, %+v", i/2, entries, items, feeds)
 		}
 	}
 	if unknown < 2 {

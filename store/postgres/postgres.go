@@ -23,7 +23,10 @@ type Store struct {
 	cfg    config
 	schema string
 	pool   *pgxpool.Pool
-	log    *slog.Logger
+	// commits has the one connection of group commits: a server's session learns
+	// their statement once, which takes longer than some hundred commits.
+	commits *pgxpool.Pool
+	log     *slog.Logger
 
 	id      string
 	version int // of the schema
@@ -70,7 +73,8 @@ func Schema(name string) Option { return func(c *config) { c.schema = name } }
 func Slots(n int) Option { return func(c *config) { c.slots = n } }
 
 // Conns bounds the connections of the Store, besides the one that listens: from 2;
-// the default is 8. Acts wait for each other when all are in use.
+// the default is 8. One of them is for group commits; other acts wait for each other
+// when all others are in use.
 func Conns(n int) Option { return func(c *config) { c.conns = int32(n) } }
 
 // Pooler says that the server is reached through a pooler in transaction mode,
@@ -216,7 +220,13 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 	}
 	s.hint.listen = !s.pooled
 	s.hint.config = pc.ConnConfig.Copy()
+	one := pc.Copy()
+	one.MaxConns, one.MinConns = 1, 0
+	pc.MaxConns--
 	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), pc); err != nil {
+		return err
+	}
+	if s.commits, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), one); err != nil {
 		return err
 	}
 	if err := s.migrate(ctx); err != nil {
@@ -244,8 +254,10 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.hint.close()
-	if s.pool != nil {
-		s.pool.Close()
+	for _, pool := range []*pgxpool.Pool{s.pool, s.commits} {
+		if pool != nil {
+			pool.Close()
+		}
 	}
 	return nil
 }

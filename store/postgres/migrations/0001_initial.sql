@@ -175,7 +175,8 @@ CREATE TABLE stet.audit (
 -- applied, or unusual says why the batch is not of that kind, and nothing was written. It locks the boot's row first, then reads the leases: see the package's
 -- documentation. Arrays with the same first letter are columns of one list: l
 -- leases, t turns, u updates of some of these, e entries, s items that were seen, c
--- that were consumed, r runs to be started, i items to be sent. x_turn is the place of
+-- that were consumed, r runs to be started, i items to be sent; all columns of a list
+-- are NULL if it is empty, and t_inc, e_born, e_wake, e_owes and e_gen if they have nothing but 0. x_turn is the place of
 -- the turn in t, 0 for a command of the batch. p_answered are the kinds of items that
 -- are no letters. It returns the numbers of the runs and
 -- items, in the order of the lists, the items whose runs it has claimed, and the time.
@@ -195,30 +196,31 @@ CREATE FUNCTION stet.commit_1(
 	i_loc bytea[], i_failed boolean[], i_val bytea[], i_headers bytea[], i_adopt boolean[],
 	OUT now bigint, OUT runs bigint[], OUT items bigint[], OUT receivers bigint[], OUT claimed bigint[], OUT unusual text
 ) LANGUAGE plpgsql VOLATILE
-SET lock_timeout = '20ms' SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
-SET plan_cache_mode = force_generic_plan
+SET lock_timeout = '20ms' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
 	n bigint;
 	others bigint;
+	x record;
+	u record;
 BEGIN
 BEGIN -- what an exception takes back
 	UPDATE stet.nodes SET batch_no=p_no, verdicts=p_verdicts WHERE node=p_node AND boot=p_boot AND batch_no<p_no;
 	IF NOT FOUND THEN RAISE EXCEPTION 'no row of the boot, or a repeated batch' USING ERRCODE='ST001'; END IF;
-	SELECT count(*) INTO n FROM unnest(l_grp, l_slot, l_epoch) AS q(grp, slot, epoch)
-		JOIN stet.leases l ON l.grp=q.grp AND l.slot=q.slot AND l.epoch=q.epoch AND l.node=p_node AND l.boot=p_boot;
-	IF n<>cardinality(l_grp) THEN RAISE EXCEPTION 'a lease that is not current' USING ERRCODE='ST001'; END IF;
+	SELECT count(*) INTO n FROM unnest(l_grp, l_slot, l_epoch) AS q(grp, slot, epoch), LATERAL (
+		SELECT FROM stet.leases l WHERE l.grp=q.grp AND l.slot=q.slot AND l.epoch=q.epoch AND l.node=p_node AND l.boot=p_boot OFFSET 0) l;
+	IF n<>coalesce(cardinality(l_grp), 0) THEN RAISE EXCEPTION 'a lease that is not current' USING ERRCODE='ST001'; END IF;
 	now := greatest(p_floor, coalesce(p_test, (extract(epoch FROM clock_timestamp())*1000000)::bigint));
 
-	IF cardinality(t_run)>0 THEN
-		SELECT count(*) INTO n FROM unnest(t_run, t_grp, t_slot, t_inc) AS t(run, grp, slot, inc)
-			JOIN stet.runs r ON r.run_no=t.run AND r.grp=t.grp AND r.slot=t.slot AND r.incarnation=t.inc AND r.ready=2;
+	IF t_run IS NOT NULL THEN
+		SELECT count(*) INTO n FROM unnest(t_run, t_grp, t_slot, t_inc) AS t(run, grp, slot, inc), LATERAL (
+			SELECT FROM stet.runs r WHERE r.run_no=t.run AND r.grp=t.grp AND r.slot+0=t.slot AND r.incarnation=coalesce(t.inc, 0) AND r.ready+0=2 OFFSET 0) r;
 		IF n<>cardinality(t_run) THEN RAISE EXCEPTION 'a turn to be refused' USING ERRCODE='ST001'; END IF;
 	END IF;
-	IF cardinality(e_loc)>0 THEN
+	IF e_loc IS NOT NULL THEN
 		INSERT INTO stet.entries AS old (run_no, incarnation, loc, kind, state, seq, born, at, wake, attempt, owes, started, ended, size, generation, val)
-			SELECT t_run[e.turn], t_inc[e.turn], e.loc, e.kind, e.state, e.seq, e.born, e.at, e.wake, e.attempt, e.owes, e.started, e.ended,
-				coalesce(length(e.val), 0), e.gen, e.val
+			SELECT t_run[e.turn], coalesce(t_inc[e.turn], 0), e.loc, e.kind, e.state, e.seq, coalesce(e.born, 0), e.at, coalesce(e.wake, 0), e.attempt,
+				coalesce(e.owes, false), e.started, e.ended, coalesce(length(e.val), 0), coalesce(e.gen, 0), e.val
 			FROM unnest(e_turn, e_loc, e_kind, e_state, e_seq, e_born, e_at, e_wake, e_attempt, e_owes, e_started, e_ended, e_gen, e_val)
 				AS e(turn, loc, kind, state, seq, born, at, wake, attempt, owes, started, ended, gen, val)
 			ON CONFLICT (run_no, incarnation, loc) DO UPDATE SET kind=excluded.kind, state=excluded.state, seq=excluded.seq, born=excluded.born,
@@ -230,20 +232,23 @@ BEGIN -- what an exception takes back
 		GET DIAGNOSTICS n = ROW_COUNT;
 		IF n<>cardinality(e_loc) THEN RAISE EXCEPTION 'a final entry' USING ERRCODE='ST001'; END IF;
 	END IF;
-	IF cardinality(s_item)>0 THEN
-		UPDATE stet.inbox i SET state=2 FROM unnest(s_turn, s_item) AS s(turn, item) WHERE i.item_no=s.item AND i.run_no=t_run[s.turn] AND i.state=1;
-		GET DIAGNOSTICS n = ROW_COUNT;
-		IF n<>cardinality(s_item) THEN RAISE EXCEPTION 'an item that is not new' USING ERRCODE='ST001'; END IF;
+	-- Rows that are changed are looked up one by one: how the server would join a list
+	-- with a table is decided when the table is small, and may be wrong when it has grown.
+	IF s_item IS NOT NULL THEN
+		FOR x IN SELECT s.turn, s.item FROM unnest(s_turn, s_item) AS s(turn, item) LOOP
+			UPDATE stet.inbox i SET state=2 WHERE i.item_no=x.item AND i.run_no+0=t_run[x.turn] AND i.state=1;
+			IF NOT FOUND THEN RAISE EXCEPTION 'an item that is not new' USING ERRCODE='ST001'; END IF;
+		END LOOP;
 	END IF;
-	IF cardinality(c_item)>0 THEN
-		UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict=c.verdict
-			FROM unnest(c_turn, c_item, c_verdict) AS c(turn, item, verdict) WHERE i.item_no=c.item AND i.run_no=t_run[c.turn] AND i.state<3;
-		GET DIAGNOSTICS n = ROW_COUNT;
-		IF n<>cardinality(c_item) THEN RAISE EXCEPTION 'an item that is not pending' USING ERRCODE='ST001'; END IF;
+	IF c_item IS NOT NULL THEN
+		FOR x IN SELECT c.turn, c.item, c.verdict FROM unnest(c_turn, c_item, c_verdict) AS c(turn, item, verdict) LOOP
+			UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict=x.verdict WHERE i.item_no=x.item AND i.run_no+0=t_run[x.turn] AND i.state<3;
+			IF NOT FOUND THEN RAISE EXCEPTION 'an item that is not pending' USING ERRCODE='ST001'; END IF;
+		END LOOP;
 	END IF;
 
-	IF cardinality(i_item)>0 THEN
-		SELECT array_agg(coalesce(r.run_no, 0) ORDER BY i.place), count(*) FILTER (WHERE r.status NOT IN (4,5,6) AND (i.turn=0 OR r.run_no<>ALL(t_run))), count(DISTINCT r.run_no)
+	IF i_item IS NOT NULL THEN
+		SELECT array_agg(coalesce(r.run_no, 0) ORDER BY i.place), count(*) FILTER (WHERE r.status NOT IN (4,5,6) AND (i.turn=0 OR r.run_no<>ALL(coalesce(t_run, '{}')))), count(DISTINCT r.run_no)
 			INTO receivers, n, others
 			FROM unnest(i_turn, i_id, i_no) WITH ORDINALITY AS i(turn, id, no, place) LEFT JOIN LATERAL (
 				SELECT a.run_no, a.status FROM stet.runs a WHERE i.no=0 AND a.id=i.id UNION ALL SELECT b.run_no, b.status FROM stet.runs b WHERE i.no<>0 AND b.run_no=i.no) r ON true;
@@ -251,35 +256,33 @@ BEGIN -- what an exception takes back
 	END IF;
 	claimed := '{}';
 
-	IF cardinality(u_turn)>0 THEN
-		UPDATE stet.runs r SET
-			suspect=CASE WHEN u.clear THEN 0 ELSE r.suspect END, strikes=CASE WHEN u.clear THEN 0 ELSE r.strikes END, alone=u.alone,
-			build=greatest(r.build, u.build), status=u.status, marks=u.marks, reason=u.reason, waits=u.waits,
-			output=coalesce(u.output, r.output),
-			wake_at=CASE WHEN u.status=3 OR u.status=1 AND u.wake>commit_1.now THEN nullif(u.wake, 0) END,
-			ready=CASE WHEN u.status=2 AND u.marks & 1 = 0 AND NOT u.back THEN 2
-				WHEN u.status=2 OR u.status=1 AND u.wake<=commit_1.now THEN 1 ELSE 0 END,
-			started=CASE WHEN r.started=0 AND u.status=2 THEN commit_1.now ELSE r.started END,
-			ended=CASE WHEN u.status IN (4,5,6) THEN commit_1.now ELSE 0 END
-			FROM unnest(u_turn, u_status, u_marks, u_wake, u_reason, u_build, u_clear, u_alone, u_output, u_waits, u_back)
-				AS u(turn, status, marks, wake, reason, build, clear, alone, output, waits, back)
-			WHERE r.run_no=t_run[u.turn] AND r.status IN (1,2,3,7) AND u.marks & ~r.marks & 4 = 0
-			AND (r.status=u.status OR r.status=1 AND u.status IN (2,6,7) OR r.status=2 AND u.status IN (3,4,5,6,7) OR r.status=3 AND u.status IN (2,6,7)
-				OR r.status=7 AND u.status IN (2,6))
-			AND NOT EXISTS (SELECT 1 FROM stet.inbox i WHERE i.run_no=r.run_no AND i.state=1
-				AND (u.status=3 AND u.marks & 1 = 0 OR u.status IN (4,5,6) AND i.kind IN (3,4)));
-		GET DIAGNOSTICS n = ROW_COUNT;
-		IF n<>cardinality(u_turn) THEN RAISE EXCEPTION 'an update to be refused or held back' USING ERRCODE='ST001'; END IF;
-		IF u_status && ARRAY[4,5,6]::bigint[] THEN
-			UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict='x' FROM unnest(u_turn, u_status) AS u(turn, status)
-				WHERE u.status IN (4,5,6) AND i.run_no=t_run[u.turn] AND i.kind=8 AND i.verdict IS NULL;
-			UPDATE stet.inbox i SET state=CASE WHEN u.discard THEN 3 ELSE 4 END, val=CASE WHEN NOT u.discard THEN i.val END,
-				headers=CASE WHEN NOT u.discard THEN i.headers END FROM unnest(u_turn, u_status, u_discard) AS u(turn, status, discard)
-				WHERE u.status IN (4,5,6) AND i.run_no=t_run[u.turn] AND i.state<3 AND i.kind<>ALL(p_answered);
-		END IF;
+	IF u_turn IS NOT NULL THEN
+		FOR u IN SELECT t_run[q.turn] AS run, q.* FROM unnest(u_turn, u_status, u_marks, u_wake, u_reason, u_build, u_clear, u_alone, u_output, u_waits, u_back, u_discard)
+			AS q(turn, status, marks, wake, reason, build, clear, alone, output, waits, back, discard) LOOP
+			UPDATE stet.runs r SET
+				suspect=CASE WHEN u.clear THEN 0 ELSE r.suspect END, strikes=CASE WHEN u.clear THEN 0 ELSE r.strikes END, alone=u.alone,
+				build=greatest(r.build, u.build), status=u.status, marks=u.marks, reason=u.reason, waits=u.waits,
+				output=coalesce(u.output, r.output),
+				wake_at=CASE WHEN u.status=3 OR u.status=1 AND u.wake>commit_1.now THEN nullif(u.wake, 0) END,
+				ready=CASE WHEN u.status=2 AND u.marks & 1 = 0 AND NOT u.back THEN 2
+					WHEN u.status=2 OR u.status=1 AND u.wake<=commit_1.now THEN 1 ELSE 0 END,
+				started=CASE WHEN r.started=0 AND u.status=2 THEN commit_1.now ELSE r.started END,
+				ended=CASE WHEN u.status IN (4,5,6) THEN commit_1.now ELSE 0 END
+				WHERE r.run_no=u.run AND r.status IN (1,2,3,7) AND u.marks & ~r.marks & 4 = 0
+				AND (r.status=u.status OR r.status=1 AND u.status IN (2,6,7) OR r.status=2 AND u.status IN (3,4,5,6,7) OR r.status=3 AND u.status IN (2,6,7)
+					OR r.status=7 AND u.status IN (2,6))
+				AND NOT EXISTS (SELECT 1 FROM stet.inbox i WHERE i.run_no=r.run_no AND i.state=1
+					AND (u.status=3 AND u.marks & 1 = 0 OR u.status IN (4,5,6) AND i.kind IN (3,4)));
+			IF NOT FOUND THEN RAISE EXCEPTION 'an update to be refused or held back' USING ERRCODE='ST001'; END IF;
+			IF u.status IN (4,5,6) THEN
+				UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict='x' WHERE i.run_no=u.run AND i.kind=8 AND i.verdict IS NULL;
+				UPDATE stet.inbox i SET state=CASE WHEN u.discard THEN 3 ELSE 4 END, val=CASE WHEN NOT u.discard THEN i.val END,
+					headers=CASE WHEN NOT u.discard THEN i.headers END WHERE i.run_no=u.run AND i.state<3 AND i.kind<>ALL(p_answered);
+			END IF;
+		END LOOP;
 	END IF;
 
-	IF cardinality(r_id)>0 THEN
+	IF r_id IS NOT NULL THEN
 		WITH made AS (
 			INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input, headers)
 			SELECT r.id, r.grp, r.slot, r.workflow, CASE WHEN r.adopt AND w.at<=commit_1.now THEN 2 ELSE 1 END,
@@ -294,7 +297,7 @@ BEGIN -- what an exception takes back
 		IF cardinality(runs) IS DISTINCT FROM cardinality(r_id) THEN RAISE EXCEPTION 'a run that exists' USING ERRCODE='ST001'; END IF;
 	END IF;
 
-	IF cardinality(i_item)>0 THEN
+	IF i_item IS NOT NULL THEN
 		WITH sent AS (
 			INSERT INTO stet.inbox (run_no, kind, name, item_id, origin, incarnation, loc, failed, sent_at, val, headers, generation)
 			SELECT i.run, i.kind, i.name, i.item, i.origin, i.inc, i.loc, i.failed, commit_1.now, i.val, i.headers, i.gen
@@ -304,15 +307,13 @@ BEGIN -- what an exception takes back
 			ON CONFLICT (run_no, item_id) DO NOTHING RETURNING item_no)
 		SELECT array_agg(item_no ORDER BY item_no) INTO items FROM sent;
 		IF cardinality(items) IS DISTINCT FROM cardinality(i_item) THEN RAISE EXCEPTION 'an item that is there' USING ERRCODE='ST001'; END IF;
-		IF true=ANY(i_adopt) THEN
-			WITH taken AS (
-				UPDATE stet.runs r SET ready=2, wake_at=NULL, status=2, started=CASE WHEN r.started=0 THEN commit_1.now ELSE r.started END
-				FROM unnest(receivers, i_kind, i_adopt) AS i(run, kind, adopt)
-				WHERE i.adopt AND r.run_no=i.run AND i.kind<>10 AND r.ready<>2 AND r.marks & 17 = 0
+		FOR x IN SELECT i.run FROM unnest(receivers, i_kind, i_adopt) AS i(run, kind, adopt) WHERE i.adopt AND i.kind<>10 LOOP
+			UPDATE stet.runs r SET ready=2, wake_at=NULL, status=2, started=CASE WHEN r.started=0 THEN commit_1.now ELSE r.started END
+				WHERE r.run_no=x.run AND r.ready<>2 AND r.marks & 17 = 0
 				AND (r.status=3 OR r.status=1 AND (r.ready=1 OR r.wake_at<=commit_1.now))
-				AND EXISTS (SELECT 1 FROM unnest(l_grp, l_slot) AS l(grp, slot) WHERE l.grp=r.grp AND l.slot=r.slot) RETURNING r.run_no)
-			SELECT coalesce(array_agg(run_no), '{}') INTO claimed FROM taken;
-		END IF;
+				AND EXISTS (SELECT 1 FROM unnest(l_grp, l_slot) AS l(grp, slot) WHERE l.grp=r.grp AND l.slot=r.slot);
+			IF FOUND THEN claimed := claimed || x.run; END IF;
+		END LOOP;
 	END IF;
 EXCEPTION WHEN SQLSTATE 'ST001' OR cardinality_violation OR lock_not_available THEN
 	unusual := SQLERRM;
