@@ -185,7 +185,7 @@ func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
 		onRecover = func(r engine.Recovery) { cfg.OnRecover(Recovery(r)) }
 	}
 	e.inner, err = engine.New(ctx, engine.Config{
-		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0), Retention: retention, Sweep: cfg.Sweep, Workflows: workflows, Records: recordKinds, Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
+		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0), Retention: retention, Sweep: cfg.Sweep, Workflows: workflows, Records: e.recordKinds(), Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
 		Limits:   e.limits,
 		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
 		Groups:   cfg.Groups,

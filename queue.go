@@ -19,7 +19,8 @@ import (
 var ErrNoQueue = errors.New("no such queue")
 
 // OnQueue starts a run on a queue: it is queued until it has a permit of the queue,
-// and gives that back when it ends. Given to Define it is for every start of the
+// and gives that back when it ends. Given to Schedule it is for all runs of the
+// schedule. Given to Define it is for every start of the
 // workflow, by a process that has its code, that does not say otherwise; a start that
 // names a queue, or gives OnQueue{}, says so.
 type OnQueue struct {
@@ -39,6 +40,11 @@ func (q OnQueue) applyStart(o *startOptions) error {
 }
 
 func (q OnQueue) applyChild(o *childOptions) { o.queue = &q }
+
+func (q OnQueue) applySchedule(o *scheduleOptions) error {
+	o.queue = &q
+	return q.check()
+}
 
 func (q OnQueue) applyDefine(o *defineOptions) { o.queue = &q }
 

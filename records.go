@@ -13,15 +13,17 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// recordKinds are the records that the engine keeps for its users, by the name of
+// recordKinds returns the records that the engine keeps for its users, by the name of
 // the workflow that they have: topics, queues, schedules.
-var recordKinds = map[string]engine.MakeRules{
-	event.Workflow: func(run *store.Run) record.Rules {
-		name, _ := event.Topic(run.ID)
-		return topic.New(name)
-	},
-	planner.Workflow: planner.New,
-	permit.Workflow:  queue.New,
+func (e *Engine) recordKinds() map[string]engine.MakeRules {
+	return map[string]engine.MakeRules{
+		event.Workflow: func(run *store.Run) record.Rules {
+			name, _ := event.Topic(run.ID)
+			return topic.New(name)
+		},
+		planner.Workflow: planner.New(func(p permit.Place) (func(*store.Start), error) { return e.inner.Placer(p) }),
+		permit.Workflow:  queue.New,
+	}
 }
 
 // checkNotRecord returns an error for the ID of a record, which is not addressed

@@ -90,11 +90,14 @@ func (o *Overlap) UnmarshalText(text []byte) error {
 	return fmt.Errorf("overlap policy: expected skip, buffer-one, allow or cancel-previous, found %q: %w", text, ErrInvalid)
 }
 
-// ScheduleOption is an option of Workflow.Schedule: RefuseExisting or
-// UntilCarriedOut.
+// ScheduleOption is an option of Workflow.Schedule: RefuseExisting, UntilCarriedOut or
+// OnQueue.
 type ScheduleOption interface{ applySchedule(*scheduleOptions) error }
 
-type scheduleOptions struct{ refuse, wait bool }
+type scheduleOptions struct {
+	refuse, wait bool
+	queue        *OnQueue // nil: as the definition says
+}
 
 // UntilCarriedOut has Schedule wait until the owner of the store has carried it out.
 type UntilCarriedOut struct{}
@@ -119,6 +122,10 @@ func (x Existing) applySchedule(o *scheduleOptions) error {
 // processes there are and however often they restart. Its runs have the IDs
 // NAME/INSTANT, as "nightly/2026-11-21T03:00:00Z", and learn the instant by
 // ScheduledFor.
+//
+// With OnQueue its runs are started on a queue, which must be there (ErrNoQueue); while
+// it is not, because it was deleted since, its instants are skipped. A run that waits
+// for its permit has not ended.
 //
 // What is asked for is durable when Schedule returns; the owner of the store
 // carries it out when it is there. With RefuseExisting it waits for the owner, and
@@ -145,6 +152,13 @@ func (w *Workflow[In, Out]) Schedule(ctx context.Context, e *Engine, name string
 		return fail(err)
 	}
 	config.Workflow, config.Input = w.name, data
+	if q := o.queue.over(w.options.queue); q != nil {
+		if _, _, err := e.inner.Queue(ctx, q.Name); err != nil {
+			return fail(queueError(q.Name, err))
+		}
+		place := q.place()
+		config.Queue = &place
+	}
 	if !o.wait {
 		_, _, err = e.tellSchedule(ctx, name, store.ItemMessage, planner.ItemSet, planner.Encode(&planner.Set{Config: *config}))
 	} else {

@@ -400,3 +400,47 @@ func TestScheduleOfSealedValues(t *testing.T) {
 		}
 	})
 }
+
+// C10, C11: the runs of a schedule stand on its queue.
+func TestScheduleOnAQueue(t *testing.T) {
+	annotated := stet.Define("annotated", func(ctx stet.Context, takes time.Duration) (string, error) {
+		return "", stet.Sleep(ctx, "work", takes)
+	}, stet.OnQueue{Name: "q", Priority: 1})
+	stettest.Run(t, stet.Config{Workflows: []stet.Definition{scheduled, annotated}}, func(t *testing.T, env *stettest.Env) {
+		e := env.Engine
+		hourly := stet.Schedule{Every: time.Hour, Overlap: stet.AllowOverlap}
+		place := stet.OnQueue{Name: "q", Key: "tenant", Priority: 7}
+		if err := scheduled.Schedule(t.Context(), e, "hourly", 0, hourly, place); !errors.Is(err, stet.ErrNoQueue) {
+			t.Errorf("a schedule on a queue that does not exist: %v", err)
+		}
+		if err := scheduled.Schedule(t.Context(), e, "hourly", 0, hourly, stet.OnQueue{Key: "x"}); !errors.Is(err, stet.ErrInvalid) {
+			t.Errorf("a queue without a name: %v", err)
+		}
+		ok(t, e.CreateQueue(t.Context(), "q", stet.QueueSettings{Concurrency: 1}))
+		ok(t, scheduled.Schedule(t.Context(), e, "hourly", 90*time.Minute, hourly, place))
+		ok(t, annotated.Schedule(t.Context(), e, "other", 0, stet.Schedule{Every: 24 * time.Hour}))
+		ok(t, annotated.Schedule(t.Context(), e, "aside", 0, stet.Schedule{Every: 24 * time.Hour}, stet.OnQueue{}))
+		time.Sleep(2*time.Hour + time.Minute)
+		if q, err := e.Queue(t.Context(), "q"); err != nil || q.Held != 1 || q.Waiting != 1 || q.Granted != 1 {
+			t.Errorf("the first run works for 90 minutes, the second one waits: %+v, %v", q, err)
+		}
+		time.Sleep(time.Hour)
+		runs := listed(t, e, "hourly")
+		if len(runs) != 3 || runs[0].Status != store.Succeeded || runs[1].Started.Sub(runs[0].Ended) > time.Second || runs[2].Status != store.Queued {
+			t.Errorf("%+v", runs)
+		}
+		got, err := e.Get(t.Context(), runs[2].ID)
+		if err != nil || got.OnQueue == nil || got.OnQueue.OnQueue != place || !got.OnQueue.Waits {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if i := info(t, e, "hourly"); i.OnQueue == nil || *i.OnQueue != place {
+			t.Errorf("%+v", i)
+		}
+		if i := info(t, e, "other"); i.OnQueue == nil || *i.OnQueue != (stet.OnQueue{Name: "q", Priority: 1}) {
+			t.Errorf("as the definition says: %+v", i)
+		}
+		if i := info(t, e, "aside"); i.OnQueue != nil {
+			t.Errorf("on no queue: %+v", i)
+		}
+	})
+}

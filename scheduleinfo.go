@@ -16,6 +16,7 @@ type ScheduleInfo struct {
 	Workflow string
 	Schedule Schedule // as it was given, with defaults; Paused is as it is now
 	Input    []byte   // encoded, as in a run's row
+	OnQueue  *OnQueue // on which its runs are started; nil: none
 
 	// Stalled is why the schedule does nothing until it is resumed by Engine.Resume
 	// of "stet.schedule/NAME": its owner does not know the time zone, or what stands
@@ -119,6 +120,9 @@ func (e *Engine) readSchedule(ctx context.Context, run *store.Run) (*ScheduleInf
 		},
 		PausedAt: s.State.PausedAt.Time(), PauseReason: s.State.Reason,
 		Buffered: s.State.Buffered.Time(), Backfills: len(s.Fills), Started: s.State.Started, Skipped: s.State.Skipped,
+	}
+	if q := c.Queue; q != nil {
+		info.OnQueue = &OnQueue{Name: q.Queue, Key: q.Key, Priority: q.Priority}
 	}
 	if run.Status == store.Stalled {
 		info.Stalled = run.Reason

@@ -39,6 +39,7 @@ func (a *app) scheduleCreateCommand() *cobra.Command {
 	var overlap, catchUp string
 	var tags, headers map[string]string
 	var replace bool
+	var queue stet.OnQueue
 	cmd := &cobra.Command{
 		Use:   "create NAME WORKFLOW [INPUT]",
 		Short: "make a schedule; INPUT is JSON, - reads it from standard input",
@@ -69,6 +70,12 @@ A schedule of the name that is there already and is another one is an error, unl
 			if !replace {
 				options = append(options, stet.RefuseExisting)
 			}
+			if queue != (stet.OnQueue{}) {
+				if queue.Name == "" {
+					return usage(errors.New("--queue-key and --priority are for runs on a queue: expected --queue, found none"))
+				}
+				options = append(options, queue)
+			}
 			w := stet.Ref[json.RawMessage, json.RawMessage](args[1])
 			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
 				return w.Schedule(ctx, e, args[0], input, s, options...)
@@ -84,6 +91,9 @@ A schedule of the name that is there already and is another one is an error, unl
 	flags.StringVar(&catchUp, "catch-up", "1h", "how late an instant may be started; none: however late")
 	flags.StringToStringVar(&tags, "tag", nil, "a tag of the runs, as `KEY=VALUE`")
 	flags.StringToStringVar(&headers, "header", nil, "a header of the runs, as `KEY=VALUE`")
+	flags.StringVar(&queue.Name, "queue", "", "the `name` of the queue that the runs wait in for a permit")
+	flags.StringVar(&queue.Key, "queue-key", "", "whom the runs are for: `keys` of a queue take turns")
+	flags.IntVar(&queue.Priority, "priority", 0, "runs of a higher priority get their permit before others")
 	flags.BoolVar(&s.Paused, "paused", false, "begin paused")
 	flags.BoolVar(&replace, "replace", false, "change the schedule of the name, if there is one")
 	return cmd
@@ -209,6 +219,7 @@ type scheduleView struct {
 	Input     json.RawMessage `json:"input,omitempty"`
 	Tags      stet.Tags       `json:"tags,omitempty"`
 	Headers   stet.Headers    `json:"headers,omitempty"`
+	Queue     *queuePlaceView `json:"queue,omitempty"`
 	Paused    bool            `json:"paused"`
 	PausedAt  *time.Time      `json:"paused_at,omitempty"`
 	Reason    string          `json:"reason,omitempty"`
@@ -247,6 +258,9 @@ func viewSchedule(i *stet.ScheduleInfo, past bool) scheduleView {
 		Paused: i.Schedule.Paused, PausedAt: timePointer(i.PausedAt), Reason: i.PauseReason, Stalled: i.Stalled,
 		Next: append([]time.Time{}, i.Next...), Running: []string{}, Buffered: timePointer(i.Buffered), Backfills: i.Backfills,
 		Started: i.Started, Skipped: i.Skipped,
+	}
+	if q := i.OnQueue; q != nil {
+		v.Queue = &queuePlaceView{Name: q.Name, Key: q.Key, Priority: q.Priority}
 	}
 	if i.Schedule.CatchUp != stet.None {
 		ms := i.Schedule.CatchUp.Milliseconds()
@@ -364,6 +378,9 @@ func (a *app) showSchedule(i *stet.ScheduleInfo) error {
 		catchUp = i.Schedule.CatchUp.String()
 	}
 	g.add("catch-up", catchUp)
+	if q := i.OnQueue; q != nil {
+		g.add("queue", printable((&stet.QueuePlace{OnQueue: *q}).String()))
+	}
 	g.add("input", short(string(valueJSON(i.Input)), 60))
 	if i.Schedule.Paused {
 		reason := ""

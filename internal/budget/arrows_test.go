@@ -33,7 +33,7 @@ var arrows = map[string][]string{
 	"docs/guide":                {},
 	"internal/permit":           {"store"},
 	"internal/queue":            {"internal/permit", "internal/record", "store"},
-	"internal/planner":          {"internal/record", "internal/runner", "schedule", "store"},
+	"internal/planner":          {"internal/permit", "internal/record", "internal/runner", "schedule", "store"},
 	"schedule":                  {},
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -174,6 +175,12 @@ func (e *Engine) Place(ctx context.Context, start *store.Start, p permit.Place) 
 	if err != nil {
 		return err
 	}
+	e.place(start, p, settings)
+	return nil
+}
+
+// place puts a start on a queue that has the settings.
+func (e *Engine) place(start *store.Start, p permit.Place, settings permit.Settings) {
 	p.Ticket, p.Release = permit.NewTicket(), settings.Release
 	start.Shard = store.Shard{Group: settings.Group, Slot: e.Slot(start.ID)}
 	if e.slots == 1 { // one process owns the store, whatever its groups
@@ -181,18 +188,37 @@ func (e *Engine) Place(ctx context.Context, start *store.Start, p permit.Place) 
 	}
 	start.Queue = &store.Place{Data: p.Encode(), Ask: p.AskFor(permit.Ask{RunID: start.ID, At: start.At, After: start.After})}
 	start.At, start.After = 0, 0
-	return nil
 }
 
-// PlaceChild is Place for a child of a run that executes here.
-func (e *Engine) PlaceChild(start *store.Start, p permit.Place) error {
+// working returns a context for a read on behalf of a run that executes here.
+func (e *Engine) working() (context.Context, context.CancelFunc) {
 	ctx := context.Background()
 	if t := e.tenure.Load(); t != nil {
 		ctx = t.held
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.LeaseTTL)
+	return context.WithTimeout(ctx, e.cfg.LeaseTTL)
+}
+
+// PlaceChild is Place for a child of a run that executes here.
+func (e *Engine) PlaceChild(start *store.Start, p permit.Place) error {
+	ctx, cancel := e.working()
 	defer cancel()
 	return e.Place(ctx, start, p)
+}
+
+// Placer returns what puts starts on a queue on behalf of a record that executes here;
+// nil: there is no such queue.
+func (e *Engine) Placer(p permit.Place) (func(*store.Start), error) {
+	ctx, cancel := e.working()
+	defer cancel()
+	settings, err := e.queueSettings(ctx, p.Queue)
+	switch {
+	case errors.Is(err, ErrNoQueue):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return func(start *store.Start) { e.place(start, p, settings) }, nil
 }
 
 // PlaceFork puts the start of a fork on the queue of the other run, if it is on one.

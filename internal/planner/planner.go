@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/record"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/schedule"
@@ -44,7 +45,11 @@ type Rules struct {
 	times   *schedule.Times
 	running map[string]*Running
 	items   []store.Item // taken in this activation and not answered
-	garbage []string     // what a deleted schedule has left
+	placer  Placer
+	place   func(*store.Start) // puts starts on the queue; nil: there is none, or no such
+	moved   bool               // it may be another queue by now
+	hold    store.Time         // when the queue is looked for again; 0: it is known
+	garbage []string           // what a deleted schedule has left
 }
 
 // Snapshot is what stands in the record of a schedule.
@@ -59,9 +64,15 @@ type Snapshot struct {
 	oldest  int64 // number of the oldest decision
 }
 
-// New returns the rules of a schedule.
-func New(run *store.Run) record.Rules {
-	return &Rules{run: run, name: NameOf(run.ID), running: map[string]*Running{}}
+// Placer returns what puts starts on a queue, or nil if there is no such queue. An
+// error says that it cannot know now.
+type Placer func(permit.Place) (func(*store.Start), error)
+
+// New returns what makes the rules of schedules.
+func New(placer Placer) func(run *store.Run) record.Rules {
+	return func(run *store.Run) record.Rules {
+		return &Rules{run: run, name: NameOf(run.ID), placer: placer, running: map[string]*Running{}}
+	}
 }
 
 // NameOf returns the name of the schedule whose record has the ID.
@@ -138,6 +149,9 @@ func (r *Rules) Load(entries []store.Entry) error {
 
 // Wake implements record.Rules.
 func (r *Rules) Wake() store.Time {
+	if r.hold != 0 {
+		return r.hold
+	}
 	if r.Config == nil || r.State.Paused {
 		return 0
 	}
@@ -166,12 +180,31 @@ func (r *Rules) Take(it *store.Item, _ store.Time, w *record.Writer) {
 // Tick implements record.Rules.
 func (r *Rules) Tick(now store.Time, w *record.Writer) {
 	before := r.State
+	if !r.findQueue() {
+		r.hold = now.Add(lookAgain)
+		return
+	}
 	if !r.work(now, w) {
 		w.More()
 	}
 	if r.Config != nil && r.State != before {
 		w.Put("state", Encode(&r.State))
 	}
+}
+
+// lookAgain is how long a schedule waits that cannot know its queue.
+const lookAgain = time.Second
+
+// findQueue finds out how runs are put on the schedule's queue. It reports false if
+// nobody can say now: then nothing is decided.
+func (r *Rules) findQueue() bool {
+	r.hold, r.place, r.moved = 0, nil, false
+	if r.Config == nil || r.Config.Queue == nil {
+		return true
+	}
+	var err error
+	r.place, err = r.placer(*r.Config.Queue)
+	return err == nil
 }
 
 // work does what can be done. It reports false if there is more to do.
@@ -202,7 +235,7 @@ func (r *Rules) work(now store.Time, w *record.Writer) bool {
 			verdict = Encode(answer)
 		}
 		w.Consume(it.No, verdict)
-		if len(r.garbage) > 0 {
+		if len(r.garbage) > 0 || r.moved {
 			return false
 		}
 	}
@@ -293,6 +326,10 @@ func (r *Rules) start(at, now store.Time, w *record.Writer) {
 	if r.running[id] != nil {
 		return // it was started, and has not ended
 	}
+	if r.Config.Queue != nil && r.place == nil {
+		r.note(Decision{From: at, To: at, Count: 1, At: now, Reason: NoQueue}, w)
+		return
+	}
 	r.State.Started++
 	r.note(Decision{From: at, To: at, Count: 1, At: now, RunID: id}, w)
 	run := &Running{RunID: id, Instant: at}
@@ -300,10 +337,14 @@ func (r *Rules) start(at, now store.Time, w *record.Writer) {
 	w.Put("run/"+id, Encode(run))
 	c := r.Config
 	seed := sha256.Sum256(slices.Concat(r.run.Seed[:], []byte(id)))
-	w.Send(store.Command{Start: &store.Start{
+	start := &store.Start{
 		ID: id, Workflow: c.Workflow, Seed: store.Seed(seed[:16]), Input: c.Input,
 		Tags: r.tags(), Headers: Headers(c.Headers, r.name, at),
-	}})
+	}
+	if r.place != nil {
+		r.place(start)
+	}
+	w.Send(store.Command{Start: start})
 	w.Send(runner.Watching(r.run.No, id, id, r.itemID("watch")))
 }
 
@@ -463,6 +504,7 @@ func (r *Rules) set(s *Set, now store.Time, w *record.Writer) Answer {
 	}
 	config := s.Config
 	r.Config, r.times = &config, times
+	r.moved = true
 	r.State.At = max(r.State.At, now)
 	if former == nil {
 		r.State.Made = now
@@ -484,6 +526,9 @@ func (r *Rules) trigger(now store.Time, w *record.Writer) Answer {
 	}
 	if !r.free() && (r.Config.Overlap == Skip || r.Config.Overlap == BufferOne && r.State.Buffered != 0) {
 		return Answer{Reason: Overlapped + ", and its overlap policy starts no other"}
+	}
+	if r.Config.Queue != nil && r.place == nil {
+		return Answer{Reason: NoQueue}
 	}
 	r.State.Manual = at
 	r.decide(at, now, w)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/planner"
 	"github.com/stet-run/stet/schedule"
 	"github.com/stet-run/stet/store"
@@ -74,6 +75,49 @@ func TestOverlap(t *testing.T) {
 			expect(t, "when it has ended", short(w), c.after)
 			expect(t, "decisions", w.past(), c.past)
 		})
+	}
+}
+
+// TestRunsOnAQueue: each start is put on the queue; where that is not there the
+// instants are skipped, and while nobody can say whether it is, nothing is decided.
+func TestRunsOnAQueue(t *testing.T) {
+	w := newWorld(t, noon)
+	set := hourly(planner.Allow)
+	set.Config.CatchUp = 60 * minute
+	set.Config.Queue = &permit.Place{Queue: "q", Key: "k", Priority: 3}
+	w.ask(planner.ItemSet, &set)
+	w.pass(time.Hour) // 13:00
+	w.queue = missing
+	w.pass(2 * time.Hour)
+	if a := w.ask(planner.ItemTrigger, nil); a.OK || a.Reason != planner.NoQueue {
+		t.Errorf("a trigger without a queue: %+v", a)
+	}
+	w.queue = unknown
+	w.pass(time.Hour) // 16:00
+	asked := w.tell(planner.ItemTrigger, nil)
+	if s := w.read(); s.State.Started != 1 || s.State.Skipped != 2 || asked.State == store.Consumed {
+		t.Errorf("while the queue is unknown: %+v; the trigger is in state %d", s.State, asked.State)
+	}
+	w.queue = there
+	w.pass(time.Minute)
+	w.queue = missing
+	fill := planner.Fill{After: w.now.Add(-4 * time.Hour), To: w.now.Add(-2 * time.Hour)} // 13:00, which is there, and 14:00
+	w.ask(planner.ItemBackfill, &fill)
+	for _, id := range w.order {
+		if p := w.runs[id].place; p == nil || p.Queue != "q" || p.Key != "k" || p.Priority != 3 || p.Ticket != "ticket of "+id {
+			t.Errorf("%s stands at %+v", id, p)
+		}
+	}
+	if len(w.order) != 3 || w.order[1] != "nightly/2026-11-21T16:00:00Z" || w.items[asked.No-1].State != store.Consumed {
+		t.Errorf("started: %q", w.order)
+	}
+	expect(t, "past", w.past(), "13:00:00 started; 14:00:00-15:00:00 2 skipped: "+planner.NoQueue+"; 16:00:00 started; 16:30:01 started; 14:00:00 skipped: "+planner.NoQueue+"; ")
+	// Another queue counts from the same turn on.
+	set.Config.Queue = nil
+	w.ask(planner.ItemSet, &set)
+	w.pass(time.Hour)
+	if last := w.order[len(w.order)-1]; len(w.order) != 4 || w.runs[last].place != nil {
+		t.Errorf("started: %q; the last one stands at %+v", w.order, w.runs[last].place)
 	}
 }
 

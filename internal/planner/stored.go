@@ -6,6 +6,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/schedule"
 	"github.com/stet-run/stet/store"
 )
@@ -39,6 +40,8 @@ type Config struct {
 	// CatchUp is how late an instant may be started; negative: however late.
 	CatchUp store.Delay `cbor:"10,keyasint"`
 	Paused  bool        `cbor:"11,keyasint,omitempty"` // when it is made
+	// Queue is where its runs stand, without a ticket; nil: nowhere.
+	Queue *permit.Place `cbor:"12,keyasint,omitempty"`
 }
 
 // Spec returns the times of the schedule.
@@ -91,6 +94,7 @@ const (
 	Replaced   = "a later instant took its place"
 	Missed     = "it came too late for the catch-up window"
 	WasPaused  = "the schedule was paused"
+	NoQueue    = "the queue of the schedule was not there"
 )
 
 // The names of the items that a schedule takes: Set is a message or an update, the

@@ -11,6 +11,7 @@ import (
 	"time"
 	_ "time/tzdata"
 
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/planner"
 	"github.com/stet-run/stet/internal/record"
 	"github.com/stet-run/stet/store"
@@ -34,6 +35,29 @@ type world struct {
 	ends    map[string]store.Time // when runs end by themselves
 	lasts   func() time.Duration  // how long a run lasts; nil: until it is ended
 	crashes int
+	queue   queueIs
+}
+
+// queueIs says what can be known of the queue of the schedule.
+type queueIs uint8
+
+const (
+	there queueIs = iota
+	missing
+	unknown
+)
+
+func (w *world) placer(p permit.Place) (func(*store.Start), error) {
+	switch w.queue {
+	case missing:
+		return nil, nil
+	case unknown:
+		return nil, store.ErrUnavailable
+	}
+	return func(start *store.Start) {
+		p.Ticket = "ticket of " + start.ID
+		start.Queue = &store.Place{Data: p.Encode(), Ask: p.AskFor(permit.Ask{RunID: start.ID})}
+	}, nil
 }
 
 type run struct {
@@ -45,6 +69,7 @@ type run struct {
 	headers   string
 	tags      []store.Pair
 	seed      store.Seed
+	place     *permit.Place // nil: on no queue
 }
 
 func newWorld(t *testing.T, now string) *world {
@@ -97,7 +122,7 @@ func (w *world) open(states ...store.ItemState) []store.Item {
 
 func (w *world) load() {
 	entries := slices.SortedFunc(maps.Values(w.entries), func(a, b store.Entry) int { return cmp.Compare(a.Loc, b.Loc) })
-	w.m = record.New(record.Config{Run: w.rec, Rules: planner.New(&w.rec), Entries: entries, Fetch: func(loc string) ([]byte, error) {
+	w.m = record.New(record.Config{Run: w.rec, Rules: planner.New(w.placer)(&w.rec), Entries: entries, Fetch: func(loc string) ([]byte, error) {
 		return w.entries[loc].Value, nil
 	}})
 	w.m.Deliver(w.open(store.New, store.Seen)...)
@@ -209,6 +234,13 @@ func (w *world) send(c *store.Command) {
 		if w.runs[s.ID] == nil {
 			w.runs[s.ID] = &run{started: w.now, instant: strings.TrimPrefix(s.ID, "nightly/"), headers: string(s.Headers), tags: s.Tags, seed: s.Seed}
 			w.order = append(w.order, s.ID)
+			if s.Queue != nil {
+				p, _, err := permit.DecodePlace(s.Queue.Data)
+				if err != nil {
+					w.t.Error(err)
+				}
+				w.runs[s.ID].place = &p
+			}
 			if w.lasts != nil {
 				w.ends[s.ID] = w.now.Add(w.lasts())
 			}
