@@ -53,20 +53,15 @@ func TestCluster(t *testing.T) {
 		if err := cluster.Masters()[0].Stop(); err != nil {
 			t.Fatal(err)
 		}
-		for limit := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		patiently(t, func() error {
 			answers, _, err := s.Apply(t.Context(), commands)
-			if err == nil {
-				for i, a := range answers {
-					if a.Outcome != store.Applied {
-						t.Errorf("start %d: %+v", i, a)
-					}
+			for i, a := range answers {
+				if a.Outcome != store.Applied {
+					t.Errorf("start %d: %+v", i, a)
 				}
-				break
 			}
-			if !errors.Is(err, store.ErrUnavailable) || time.Now().After(limit) {
-				t.Fatal(err)
-			}
-		}
+			return err
+		})
 		page, err := s.List(t.Context(), store.Filter{Limit: 1000})
 		if err != nil || len(page.Runs) != len(commands) {
 			t.Errorf("got %d runs, %v", len(page.Runs), err)

@@ -55,13 +55,21 @@ func (h *harness) Kill(t testing.TB, s store.Store) bool {
 }
 
 // TestContract checks the store against the contract and against store/memory: with
-// one slot, with all slots in one part, and with parts.
+// one slot, with all slots in one part, and with parts. Each waits for the server most
+// of the time, so they go on beside each other.
 func TestContract(t *testing.T) {
-	t.Run("OneSlot", func(t *testing.T) { storetest.Run(t, openWith(redis.Slots(1))) })
-	t.Run("Slots", func(t *testing.T) { storetest.RunCases(t, storetest.Spread(openWith(), 256)) })
-	t.Run("Parts", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
-			return storetest.Spread(openWith(redis.Slots(7), redis.Spread(), redis.SameNumbers()), 7)(t, clock)
+	for name, check := range map[string]func(*testing.T){
+		"OneSlot": func(t *testing.T) { storetest.Run(t, openWith(redis.Slots(1))) },
+		"Slots":   func(t *testing.T) { storetest.RunCases(t, storetest.Spread(openWith(), 256)) },
+		"Parts": func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
+				return storetest.Spread(openWith(redis.Slots(7), redis.Spread(), redis.SameNumbers()), 7)(t, clock)
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(t)
 		})
-	})
+	}
 }

@@ -17,6 +17,13 @@
 // lower than it was touches that shard no more: every act on it is an error
 // (store.ErrDamaged) until the process is started anew.
 //
+// # A server that is away
+//
+// An act on a server that cannot be reached fails at once with store.ErrUnavailable, and
+// the same Store goes on when it is back. A server that stands still, and does not even
+// close the connection, is given up after 12 seconds, or when the context ends: it is
+// then unknown whether the act has happened.
+//
 // # Parts
 //
 // The keys of a store are in parts: those of a part have the same hash tag, so they are

@@ -64,7 +64,10 @@ func message(run, id string) store.Command {
 // patiently repeats an act while the store is away, as the engine does.
 func patiently(t *testing.T, act func() error) {
 	t.Helper()
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	limit := time.Now().Add(time.Minute)
+	again := time.NewTicker(5 * time.Millisecond) // nothing tells when a server is back
+	defer again.Stop()
+	for {
 		err := act()
 		if err == nil {
 			return
@@ -72,6 +75,104 @@ func patiently(t *testing.T, act func() error) {
 		if !errors.Is(err, store.ErrUnavailable) || time.Now().After(limit) {
 			t.Fatal(err)
 		}
+		<-again.C
+	}
+}
+
+// A server that stands still, and does not even close the connection, is given up; of
+// an act it is then unknown whether it has happened.
+func TestServerThatStandsStillIsGivenUp(t *testing.T) {
+	t.Parallel()
+	server := servers.NewRedis(t, servers.Durable...)
+	s := openAt(t, server.URL(), redis.Slots(1))
+	if _, err := server.Command("client", "pause", "30000", "all"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+	defer cancel()
+	if _, err := s.List(ctx, store.Filter{}); !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+		t.Errorf("reading: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, _, err := s.Apply(ctx, []store.Command{start("a")})
+	if !errors.Is(err, store.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("an act with a deadline: %v", err)
+	}
+}
+
+// Connections are cut after each of the server's answers while a batch is on its way,
+// and the batch is repeated: its entry, its start and its messages are there once, and
+// the answers are those of a batch that went well.
+func TestLostAnswers(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		options []redis.Option
+	}{{"one part", []redis.Option{redis.Slots(7)}}, {"parts", []redis.Option{redis.Slots(7), redis.Spread()}}} {
+		t.Run(row.name, func(t *testing.T) {
+			server := servers.NewRedis(t, servers.Durable...)
+			proxy := servers.NewProxy(t, server.Addr())
+			s := openAt(t, "redis://"+proxy.Addr(), row.options...)
+			var shards []store.Shard
+			for slot := range 7 {
+				shards = append(shards, store.Shard{Group: store.DefaultGroup, Slot: slot})
+			}
+			b := store.Batch{Node: node.ID, Boot: node.Boot, No: 1, Leases: acquire(t, s, shards...), Commands: starts(s, 2)}
+			result, err := s.Commit(t.Context(), b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, second := result.Commands[0].Run, result.Commands[1].Run
+			lost := 0
+			for answers := range 6 {
+				id := fmt.Sprint("m", answers)
+				b.No++
+				b.Turns = []*store.Turn{
+					{Run: first.No, Shard: first.Shard, Entries: []store.Entry{{Loc: id, Kind: store.KindStep, State: store.Done}}, Sends: []store.Command{message(second.ID, id)}},
+					{Run: second.No, Shard: second.Shard, Entries: []store.Entry{{Loc: id, Kind: store.KindStep, State: store.Done}}},
+				}
+				child := start("child " + id)
+				child.Start.Shard.Slot = redis.SlotOf(s, child.Start.ID)
+				b.Commands = []store.Command{message(first.ID, id), child}
+				proxy.LoseAnswer(answers)
+				patiently(t, func() (err error) {
+					if result, err = s.Commit(t.Context(), b); err != nil {
+						lost++
+					}
+					return err
+				})
+				for i, turn := range result.Turns {
+					if turn.Verdict != store.Committed {
+						t.Errorf("after %d answers turn %d is %s: %s", answers, i, turn.Verdict, turn.Reason)
+					}
+				}
+				for i, a := range result.Commands {
+					if a.Outcome != store.Applied || a.Claimed != (i == 1) {
+						t.Errorf("after %d answers command %d: %+v", answers, i, a)
+					}
+				}
+			}
+			if lost == 0 {
+				t.Error("no answer was lost")
+			}
+			for _, run := range []store.Run{first, second} {
+				entries, err := s.History(t.Context(), store.HistoryQuery{Run: run.No})
+				if err != nil || len(entries) != 6 {
+					t.Errorf("%s has %d entries, %v", run.ID, len(entries), err)
+				}
+				patiently(t, func() error { // with parts what is sent may come later
+					items, err := s.Inbox(t.Context(), run.No)
+					if err != nil || len(items) == 6 {
+						return err
+					}
+					return fmt.Errorf("%w: %s has %d messages", store.ErrUnavailable, run.ID, len(items))
+				})
+			}
+			page, err := s.List(t.Context(), store.Filter{Limit: 100})
+			if err != nil || len(page.Runs) != 8 {
+				t.Errorf("there are %d runs, %v", len(page.Runs), err)
+			}
+		})
 	}
 }
 
