@@ -16,6 +16,7 @@ import (
 type audit struct {
 	*harness
 	executions *executions
+	lines      []placed // of the log of effects
 	stored     map[string]*store.Run
 	outputs    map[string]*output // of the runs that have succeeded
 	// Where history may be gone that was seen: loops of runs, and the runs'
@@ -30,6 +31,7 @@ func (a *audit) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.lines = effects
 	acks, err := readJournal(a.acks)
 	if err != nil {
 		return err
@@ -50,7 +52,7 @@ func (a *audit) check(ctx context.Context) error {
 	if err := a.checkAcks(ctx, acks); err != nil {
 		return err
 	}
-	if err := errors.Join(a.checkVerbs(ctx, acks), a.checkBrief(ctx)); err != nil {
+	if err := errors.Join(a.checkVerbs(ctx, acks), a.checkBrief(ctx), a.checkQueues(ctx), a.checkSchedules(ctx)); err != nil {
 		return err
 	}
 	a.executions.checkStarts(a.report)

@@ -75,7 +75,7 @@ func (e *execution) family(ctx stet.Context, n *node) (uint64, error) {
 // ended.
 func (h *harness) liveChildren(ctx context.Context) (n int64, err error) {
 	tallies, err := h.db.Count(ctx, store.Filter{
-		Workflows: []string{childRef.Name(), briefRef.Name()}, Statuses: []store.Status{store.Queued, store.Running, store.Suspended},
+		Workflows: append(limitedLive, childRef.Name(), briefRef.Name()), Statuses: []store.Status{store.Queued, store.Running, store.Suspended},
 	})
 	for _, t := range tallies {
 		n += t.Runs

@@ -37,6 +37,7 @@ type harness struct {
 	ended    time.Time       // when the last one has ended
 	briefs   []time.Time     // when the runs that are not kept were started; zero: it is unknown
 	pauses   []stay          // of processes that were paused
+	queues   queueWatch
 }
 
 // run is a run that the harness knows.

@@ -36,11 +36,12 @@ func (h *harness) storm(ctx context.Context, random *rand.Rand) error {
 	h.cfg.Log.Info("striking", "for", h.cfg.For, "strikes", h.cfg.Strikes)
 	ctx, done := context.WithTimeout(ctx, h.cfg.For)
 	defer done()
-	started := make(chan error, 2)
+	started := make(chan error, 3)
 	go func() { started <- h.keepStarting(ctx, "", h.cfg.Live) }()
 	go func() { started <- h.keepBrief(ctx) }()
+	go func() { started <- h.queuesAndSchedules(ctx) }()
 	h.strikeAtRandom(ctx, f, random)
-	return errors.Join(<-started, <-started)
+	return errors.Join(<-started, <-started, <-started)
 }
 
 // ready waits until the workers have made their workflows known.
@@ -168,6 +169,9 @@ func (h *harness) settle(ctx context.Context) error {
 	patience, done := context.WithTimeout(ctx, h.cfg.Patience)
 	defer done()
 	if _, err := patiently(patience, func() (any, error) { return nil, h.discover(ctx, true) }); err != nil {
+		return err
+	}
+	if err := h.pauseSchedules(patience); err != nil {
 		return err
 	}
 	return h.untilAllEnd(ctx)

@@ -23,12 +23,15 @@ const (
 	plantStuck    = "stuck"    // messages of one run are not sent
 	plantStale    = "stale"    // commits with a stale epoch are accepted
 	plantHarmless = "harmless" // poison runs do not kill, so they do not stall
+
+	plantUnlimited = "unlimited" // steps execute without the permit that they need
+	plantInstant   = "instant"   // a run of a schedule is there that it did not start
 )
 
 // plants are the names of some of them.
 type plants []string
 
-var allPlants = plants{plantTwice, plantAgain, plantAck, plantSend, plantWrong, plantEarly, plantRepeat, plantStuck, plantStale, plantHarmless}
+var allPlants = plants{plantTwice, plantAgain, plantAck, plantSend, plantWrong, plantEarly, plantRepeat, plantStuck, plantStale, plantHarmless, plantUnlimited, plantInstant}
 
 func (p plants) has(name string) bool { return slices.Contains(p, name) }
 

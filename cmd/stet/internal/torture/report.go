@@ -22,11 +22,13 @@ const (
 	brokenStreams    violation = "broken streams"
 	wrongStalls      violation = "stalled without a cause"
 	poisonAlive      violation = "poison not stalled"
+	limitExceeded    violation = "limits exceeded"
+	wrongInstants    violation = "instants lost or doubled"
 	unexpectedErrors violation = "unexpected errors"
 )
 
 var violations = []violation{
-	acknowledgedLost, runAgain, duplicated, stuck, earlyTimers, staleCommits, wrongResults, brokenStreams, wrongStalls, poisonAlive, unexpectedErrors,
+	acknowledgedLost, runAgain, duplicated, stuck, earlyTimers, staleCommits, wrongResults, brokenStreams, wrongStalls, poisonAlive, limitExceeded, wrongInstants, unexpectedErrors,
 }
 
 // maxExamples bounds what is told of one violation.

@@ -89,7 +89,7 @@ func TestNothingIsBroken(t *testing.T) {
 		t.Errorf("seed %d: there are violations", report.Seed)
 	}
 	for _, name := range []string{"runs", "runs: succeeded", "children: succeeded", "entries", "executions of steps", "takeovers", "timers", "items of streams",
-		"acknowledged: start", "acknowledged: send", "done: rewind", "done: fork", "done: edit", "done: resume", "runs that are kept a minute"} {
+		"acknowledged: start", "acknowledged: send", "done: rewind", "done: fork", "done: edit", "done: resume", "runs that are kept a minute", "limited runs: succeeded", "looks at permits", "permits of torture-slots", "permits of torture-calls", "instants of schedules", "runs of schedules: succeeded"} {
 		if report.Counts[name] == 0 {
 			t.Errorf("seed %d: nothing was done of %q", report.Seed, name)
 		}
@@ -105,6 +105,7 @@ func TestEveryPlantedDefectIsFound(t *testing.T) {
 	for _, broken := range []map[string]string{
 		{"twice": "duplicated", "ack": "acknowledged lost", "early": "early timers", "wrong": "wrong results"},
 		{"again": "completed step run again", "repeat": "broken streams", "send": "wrong results", "stale": "stale commits accepted", "harmless": "poison not stalled"},
+		{"unlimited": "limits exceeded", "instant": "instants lost or doubled"},
 		{"stuck": "stuck"},
 	} {
 		plants := slices.Sorted(maps.Keys(broken))

@@ -1,0 +1,42 @@
+package queue
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Standing is what stands in the record of a queue, for who checks it.
+type Standing struct {
+	Held   map[string]string    // keys of the permits that are held, by ticket
+	Recent map[int64]store.Time // when the last permits were granted that the rate counts, by number
+}
+
+// Read returns what stands. The error wraps store.ErrDamaged.
+func Read(entries []store.Entry) (*Standing, error) {
+	s := &Standing{Held: map[string]string{}, Recent: map[int64]store.Time{}}
+	for i := range entries {
+		loc, value := entries[i].Loc, entries[i].Value
+		var err error
+		if ticket, ok := strings.CutPrefix(loc, permitLoc); ok {
+			var h holding
+			err = cbor.Unmarshal(value, &h)
+			s.Held[ticket] = h.Key
+		} else if number, ok := strings.CutPrefix(loc, rateLoc); ok {
+			var no int64
+			var at store.Time
+			if no, err = strconv.ParseInt(number, 16, 64); err == nil {
+				err = cbor.Unmarshal(value, &at)
+			}
+			s.Recent[no] = at
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: entry %q of a queue: %w", store.ErrDamaged, loc, err)
+		}
+	}
+	return s, nil
+}
