@@ -106,6 +106,73 @@ func length(_ context.Context, url string) (int, error) {
 	return len(url), nil
 }
 
+// Keep to a limit.
+func makeQueues(ctx context.Context, e *stet.Engine) error {
+	return errors.Join(
+		e.CreateQueue(ctx, "imports", stet.QueueSettings{Concurrency: 20, PerKey: 2}),
+		e.CreateQueue(ctx, "model", stet.QueueSettings{Concurrency: 8, Rate: 60, Per: time.Minute}),
+	)
+}
+
+func importFor(ctx context.Context, e *stet.Engine, imports *stet.Workflow[string, int], customer, file string) (*stet.Run[int], error) {
+	return imports.Start(ctx, e, file, stet.OnQueue{Name: "imports", Key: customer})
+}
+
+func summarise(ctx stet.Context, text string) (string, error) {
+	return stet.Step(ctx, "summarise", func(ctx context.Context) (string, error) {
+		return model{}.Summarise(ctx, text)
+	}, stet.Use("model"), stet.Retry{Attempts: 6})
+}
+
+type model struct{}
+
+func (model) Summarise(_ context.Context, text string) (string, error) { return text[:1], nil }
+
+func TestLimits(t *testing.T) {
+	imports := stet.Define("import", func(ctx stet.Context, file string) (int, error) {
+		return len(file), stet.Sleep(ctx, "read", time.Hour)
+	})
+	summaries := stet.Define("summarise", summarise)
+	stettest.Run(t, stet.Config{Workflows: []stet.Definition{imports, summaries}}, func(t *testing.T, env *stettest.Env) {
+		begun := time.Now()
+		if err := makeQueues(t.Context(), env.Engine); err != nil {
+			t.Fatal(err)
+		}
+		var files []*stet.Run[int]
+		for range 4 {
+			run, err := importFor(t.Context(), env.Engine, imports, "acme", "a.csv")
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, run)
+		}
+		var texts []*stet.Run[string]
+		for range 150 {
+			run, err := summaries.Start(t.Context(), env.Engine, "text")
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts = append(texts, run)
+		}
+		for _, run := range texts {
+			if got, err := run.Wait(t.Context()); err != nil || got != "t" {
+				t.Errorf("got %q, %v", got, err)
+			}
+		}
+		if d := time.Since(begun); d < 2*time.Minute || d > 3*time.Minute {
+			t.Errorf("150 summaries at 60 a minute took %s", d)
+		}
+		for _, run := range files {
+			if got, err := run.Wait(t.Context()); err != nil || got != 5 {
+				t.Errorf("got %d, %v", got, err)
+			}
+		}
+		if d := time.Since(begun); d < 2*time.Hour || d > 2*time.Hour+time.Minute {
+			t.Errorf("four imports of an hour, two at a time, took %s", d)
+		}
+	})
+}
+
 // Undo.
 func book(ctx stet.Context, o Order) (Charge, error) {
 	charge, err := stet.Step(ctx, "charge", func(ctx context.Context) (Charge, error) {
