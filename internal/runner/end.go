@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/stet-run/stet/store"
@@ -34,15 +35,19 @@ type link struct {
 	Output []byte       `cbor:"8,keyasint"`           // of one that has succeeded
 	Item   store.ItemNo `cbor:"9,keyasint,omitempty"` // that brought the end
 	ItemID string       `cbor:"10,keyasint,omitempty"`
+
+	// Of a child that was cancelled because nobody waited for it any more: one more than
+	// the completion after which that was.
+	Dropped int64 `cbor:"11,keyasint,omitempty"`
+	// Of one that is begun again after such a cancel was taken back: how often it was, and
+	// the ID of the former one, until it is or if that has ended otherwise. RunID, if it is
+	// empty then, follows from Again.
+	Again  int64  `cbor:"12,keyasint,omitempty"`
+	Former string `cbor:"13,keyasint,omitempty"`
 }
 
 // key is what ends are called by.
-func (l *link) key() string {
-	if l.Key != "" {
-		return l.Key
-	}
-	return l.RunID
-}
+func (l *link) key() string { return cmp.Or(l.Key, l.Former, l.RunID) }
 
 // Link is what an entry says of another run.
 type Link struct {

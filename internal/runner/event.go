@@ -337,14 +337,28 @@ func (r *Run) forsakeAll() {
 }
 
 // Forsake returns what the turn writes and sends that ends a run whose code does
-// not run: nobody waits at topics or for permits any more.
+// not run: nobody waits at topics or for permits any more, nor for the children that
+// Orphans cancels.
 func Forsake(entries []store.Entry) (withdrawn []store.Entry, sends []store.Command) {
+	var last int64
+	for i := range entries {
+		last = max(last, entries[i].Seq)
+	}
 	for i := range entries {
 		e := &entries[i]
 		if without, back, ok := Unpermitted(e); ok {
 			withdrawn, sends = append(withdrawn, without), append(sends, back)
 		}
-		if e.Kind != store.KindEvent || e.State != store.Open {
+		if e.State != store.Open {
+			continue
+		}
+		if l, err := decodeLink(e.State, e.Value); e.Kind == store.KindChild && err == nil && !l.Leave {
+			l.Dropped = last + 2
+			dropped := *e
+			dropped.State, dropped.Value, dropped.Size = store.Withdrawn, encode(l), 0
+			withdrawn = append(withdrawn, dropped)
+		}
+		if e.Kind != store.KindEvent {
 			continue
 		}
 		var w event.Wait

@@ -107,7 +107,7 @@ func share(e *store.Entry) error {
 	if l.Detached {
 		return nil
 	}
-	l.Leave = true
+	l.Leave = l.Former == "" // else it will be the fork's own
 	e.State, e.Value = store.Withdrawn, encode(l)
 	return nil
 }

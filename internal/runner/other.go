@@ -75,6 +75,7 @@ func (b *Branch) StartChild(c Child) (*Other, error) {
 		b.enqueue(o, &c)
 	} else {
 		b.readLink(o)
+		b.anew(o, &c)
 	}
 	x.owned = !x.link.Leave
 	if x.lost || o.rec != nil && o.rec.State == store.FailedEntry && x.known && x.link.RunID == "" {
@@ -105,6 +106,41 @@ func (b *Branch) seek(o *op, workflow string) {
 	}
 }
 
+// anew gives a child that is to be begun again its ID and its place. It was cancelled
+// because nobody waited for it any more, and that was taken back: if it is awaited
+// again it is asked how it has ended, and begun again if the cancel has reached it.
+func (b *Branch) anew(o *op, c *Child) {
+	x, r := o.other, b.run
+	if x.link.Again == 0 {
+		return
+	}
+	if r.again == nil {
+		r.again = map[location.Loc]int64{}
+	}
+	r.again[o.loc] = x.link.Again
+	if x.link.RunID == "" {
+		x.link.RunID = r.childOf(r.cfg.Run.Generation, o.loc, x.link.Again)
+	}
+	if x.link.Former != "" {
+		b.enqueue(o, c)
+	}
+}
+
+// beginAgain starts a child in place of one that was cancelled.
+func (r *Run) beginAgain(o *op) {
+	x := o.other
+	delete(r.others, x.link.key())
+	x.end, x.link.Former, o.rec = nil, "", nil
+	r.others[x.link.key()] = o
+	if o.failure != nil { // its queue is gone
+		x.lost = true
+		r.heatOther(o)
+		return
+	}
+	r.write(o, store.Entry{State: store.Open, Started: r.now, Value: encode(x.link)})
+	r.log.send(x.command(o))
+}
+
 // ErrNoQueue is what Child.Place says of a queue that does not exist.
 var ErrNoQueue = errors.New("there is no such queue")
 
@@ -117,7 +153,7 @@ func (b *Branch) enqueue(o *op, c *Child) {
 	x.place.ID = x.link.RunID
 	switch err := c.Place(&x.place); {
 	case errors.Is(err, ErrNoQueue):
-		x.lost = true
+		x.lost = x.link.Former == ""
 		o.failure = &Failure{Code: CodeNoQueue, Location: o.loc.String(), Message: err.Error()}
 	case err != nil:
 		b.run.broken = fmt.Errorf("look for the queue of %s: %w", o.loc, err)
@@ -227,11 +263,11 @@ func (b *Branch) owns(p *Other) {
 
 // childID returns the ID of the child that is started at a location, in the form
 // of a UUID of version 8.
-func (r *Run) childID(loc location.Loc) string { return r.childOf(r.cfg.Run.Generation, loc) }
+func (r *Run) childID(loc location.Loc) string { return r.childOf(r.cfg.Run.Generation, loc, 0) }
 
-// childOf is childID of a generation.
-func (r *Run) childOf(generation int, loc location.Loc) string {
-	h := r.derive("child", generation, loc, 0)
+// childOf is childID of a generation, of a child that was begun again so often.
+func (r *Run) childOf(generation int, loc location.Loc, again int64) string {
+	h := r.derive("child", generation, loc, again)
 	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
@@ -256,13 +292,13 @@ func (r *Run) startOther(o *op) {
 		r.log.send(x.command(o))
 		if o.kind == store.KindChild && !x.link.Detached && r.cfg.Run.Output != nil {
 			// The run has ended once: a retry may find a child that has ended and told so.
-			r.log.send(r.watch(o, x.link.RunID, hex.EncodeToString(r.again(o))))
+			r.log.send(r.watch(o, x.link.RunID, hex.EncodeToString(r.watchAgain(o))))
 		}
 	case o.rec.State == store.Withdrawn && !o.awaited():
 		return
 	case o.rec.State == store.Withdrawn:
 		// Its end may have come while this run had ended.
-		r.log.send(r.watch(o, x.link.RunID, hex.EncodeToString(r.again(o))))
+		r.log.send(r.watch(o, cmp.Or(x.link.Former, x.link.RunID), hex.EncodeToString(r.watchAgain(o))))
 	}
 	o.begun = true
 	r.heatOther(o)
@@ -287,9 +323,9 @@ func (r *Run) inserted() *Stall {
 	return nil
 }
 
-// again derives the key of a further watch, which differs from those before. An
+// watchAgain derives the key of a further watch, which differs from those before. An
 // answer to it is an end by the name of the first.
-func (r *Run) again(o *op) []byte {
+func (r *Run) watchAgain(o *op) []byte {
 	h := r.derive("watch again", r.cfg.Run.Generation, o.loc, int64(r.bound))
 	return h[:16]
 }
@@ -300,7 +336,7 @@ func (x *other) command(o *op) store.Command {
 	if o.kind == store.KindRun {
 		return r.watch(o, x.link.RunID, x.link.Key)
 	}
-	seed := r.derive("seed of a child", r.cfg.Run.Generation, o.loc, 0)
+	seed := r.derive("seed of a child", r.cfg.Run.Generation, o.loc, x.link.Again)
 	start := &store.Start{
 		ID: x.link.RunID, Workflow: x.link.Workflow, Seed: store.Seed(seed[:16]), Input: x.input,
 		Headers: r.cfg.Run.Headers, Parent: r.cfg.Run.No, ParentLoc: string(o.loc),
@@ -363,8 +399,10 @@ func (r *Run) outdated(it *store.Item) bool {
 		return it.Outdated(run.Incarnation)
 	}
 	for generation := range r.cfg.Run.Generation + 1 {
-		if it.Name == r.childOf(generation, location.Loc(it.Loc)) {
-			return false
+		for again := range r.again[location.Loc(it.Loc)] + 1 {
+			if it.Name == r.childOf(generation, location.Loc(it.Loc), again) {
+				return false
+			}
 		}
 	}
 	return true
@@ -395,6 +433,11 @@ func (r *Run) matchOther() bool {
 		}
 		if !x.lost {
 			r.log.consume(x.item.no, nil)
+			if x.link.Former != "" && x.end.Status == store.Cancelled {
+				r.beginAgain(o)
+				return true
+			}
+			o.failure = nil // of what it would have been begun again with
 			o.takeEnd()
 		}
 		delete(r.others, x.link.key())
@@ -417,7 +460,10 @@ func (o *op) takeEnd() {
 	x := o.other
 	e := x.end
 	x.end = nil
-	x.link.RunID, x.link.Status, x.link.Reason = e.RunID, e.Status, e.Reason
+	if x.link.Former == "" { // else its code may have seen the other's
+		x.link.RunID = e.RunID
+	}
+	x.link.Status, x.link.Reason = e.Status, e.Reason
 	x.link.Item, x.link.ItemID = x.item.no, x.item.id
 	if e.Status == store.Succeeded {
 		o.value = e.Output
@@ -450,6 +496,9 @@ func (o *op) closeOther() {
 	}
 	r := o.run
 	o.closed, o.refused = true, true
+	if x := o.other; x.owned && x.link.Dropped == 0 {
+		x.link.Dropped = r.seq + 1
+	}
 	switch {
 	case r.live:
 		r.withdrawOther(o)
@@ -521,6 +570,9 @@ func (r *Run) abandon() {
 	}
 	slices.SortFunc(open, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
 	for _, o := range open {
+		if x := o.other; x.owned {
+			x.link.Dropped = r.seq + 2 // no code has done that
+		}
 		r.write(o, store.Entry{State: store.Withdrawn, Value: encode(o.other.link)})
 	}
 }
@@ -530,7 +582,7 @@ func (r *Run) abandon() {
 func (r *Run) orphans() []store.Command {
 	var open []*op
 	for _, o := range r.others {
-		if o.other.owned && o.written && (!o.settled || o.closed) {
+		if o.other.owned && o.other.link.Former == "" && o.written && (!o.settled || o.closed) {
 			open = append(open, o)
 		}
 	}

@@ -117,10 +117,14 @@ func (d *driver) endOther() bool {
 	name := names[i]
 	if watch, ok := d.j.out.watches[name]; ok {
 		delete(d.j.out.watches, name)
-		if id := d.j.out.watched[name]; d.j.out.started[id] != nil {
+		id := d.j.out.watched[name]
+		if d.j.out.started[id] != nil {
 			d.j.out.ended[id] = true
 		}
-		it := endOf(watch.Name, d.j.out.watched[name])
+		it := endOf(watch.Name, id)
+		if d.j.out.cancelled[id] && hashOf(location.Loc(name))%3 > 0 {
+			it.Value = encode(End{RunID: id, Status: store.Cancelled, Reason: "cancelled"})
+		}
 		if hashOf(location.Loc(name))>>4%6 == 0 {
 			it.Failed, it.Value = true, nil // there is no such run
 		}

@@ -11,9 +11,14 @@ import (
 // owedNow lists what is owed, as far as is known.
 func (r *Run) owedNow() []string {
 	entries := slices.Clone(r.undo.recorded)
+	places := make(map[string]int, len(entries))
+	for i := range entries {
+		places[entries[i].Loc] = i
+	}
 	for _, d := range r.undo.debts {
-		if d.pos == 0 && !d.paid {
-			continue // in the history
+		if i, recorded := places[string(d.loc)]; recorded && !d.paid {
+			entries[i].Seq = d.seq // it may have had none
+			continue
 		}
 		e := store.Entry{Loc: string(d.loc), State: store.Done, Seq: d.seq, Owes: true}
 		if d.paid {

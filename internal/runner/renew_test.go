@@ -252,7 +252,7 @@ func TestTheEndOfAnOlderIncarnationsChild(t *testing.T) {
 		"watch of incarnation 1":         {end("a key", "other", 1), store.Dead},
 		"watch of incarnation 0":         {end("another key", "other", 0), store.Dead},
 		"watch of this one, known":       {end("its key", "other", 2), store.Consumed},
-		"its child of a past generation": {end(h.r.childOf(0, path("c")), ids[2], 0), store.Consumed},
+		"its child of a past generation": {end(h.r.childOf(0, path("c"), 0), ids[2], 0), store.Consumed},
 	} {
 		if got := h.j.item(c.no).State; got != c.want {
 			t.Errorf("the end of %s is in state %d, want %d", name, got, c.want)

@@ -136,10 +136,11 @@ type Run struct {
 	done     []doneItems               // items whose consumption is durable
 
 	// Other runs.
-	others    map[string]*op // children and awaited runs by what their ends are called by
-	ends      []store.Item   // delivered before the run was live
-	hotOthers []*op          // whose end is there
-	watches   []store.Item   // of this run's end
+	others    map[string]*op         // children and awaited runs by what their ends are called by
+	again     map[location.Loc]int64 // how often children were begun again, if they were
+	ends      []store.Item           // delivered before the run was live
+	hotOthers []*op                  // whose end is there
+	watches   []store.Item           // of this run's end
 
 	// Topics.
 	registrations map[string]*registration // waits that stand, by key

@@ -23,7 +23,9 @@ import (
 //   - one that was asked for before the cut and completed at or after it is open
 //     again, with what it had handed out (key, token, child), because code that
 //     stands asks for it;
-//   - the others stay as they are.
+//   - the others stay as they are; but a child that was cancelled after the cut,
+//     because nobody waited for it any more, is begun again when it is awaited
+//     again, unless it has ended otherwise.
 //
 // A rewind to a location takes that back altogether: its own entry and what is
 // inside it is gone as well, so that it is redone anew. Except what takes effect
@@ -290,6 +292,10 @@ func (p *past) takeBack(cut int64, now store.Time, also func(*store.Entry) bool,
 				return nil, err
 			}
 			gone = open.Loc == ""
+		case e.Kind == store.KindChild && e.State == store.Withdrawn:
+			if open, err = dropped(e, cut); err != nil {
+				return nil, err
+			}
 		case e.Kind == store.KindLoop && !isIteration(e.Loc):
 			if open, err = p.shortened(e, cut); err != nil {
 				return nil, err
@@ -350,9 +356,27 @@ func reopened(e *store.Entry, now store.Time) (store.Entry, error) {
 			return store.Entry{}, nil // nothing was begun
 		}
 		// It asks anew how the other run has ended.
-		open.State, open.Value = store.Withdrawn, encode(link{RunID: l.RunID, Workflow: l.Workflow, Leave: l.Leave, Detached: l.Detached, Key: l.Key})
+		open.State, open.Value = store.Withdrawn, encode(link{
+			RunID: l.RunID, Workflow: l.Workflow, Leave: l.Leave, Detached: l.Detached, Key: l.Key, Again: l.Again, Former: l.Former,
+		})
 	}
 	return open, nil
+}
+
+// dropped returns the entry of a child that was cancelled because nobody waited for
+// it any more, if that is taken back, as it is until the child is begun again; else an
+// empty one.
+func dropped(e *store.Entry, cut int64) (store.Entry, error) {
+	l, err := decodeLink(e.State, e.Value)
+	if err != nil {
+		return store.Entry{}, fmt.Errorf("entry %s: %w", location.Loc(e.Loc), err)
+	}
+	if l.Dropped <= cut {
+		return store.Entry{}, nil
+	}
+	again := *e
+	again.Size, again.Value = 0, encode(link{Workflow: l.Workflow, Again: l.Again + 1, Former: l.RunID})
+	return again, nil
 }
 
 // shortened returns the entry of a loop as it stands with the cut, or an empty one

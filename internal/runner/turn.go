@@ -154,7 +154,8 @@ func (r *Run) Take() *store.Turn {
 		turn.Update.Waits = r.waits()
 	case r.log.marked:
 		turn.Update = r.update(store.Running)
-	case len(turn.Entries) == 0 && len(turn.Seen) == 0 && len(turn.Consumed) == 0 && len(turn.Dead) == 0 && len(turn.Prune) == 0 && shown.empty():
+	case len(turn.Entries) == 0 && len(turn.Seen) == 0 && len(turn.Consumed) == 0 && len(turn.Dead) == 0 && len(turn.Prune) == 0 &&
+		len(turn.Sends) == 0 && shown.empty():
 		return nil
 	}
 	if it := r.cancelItem; it != nil && r.over != nil && r.over.Status == store.Stalled {

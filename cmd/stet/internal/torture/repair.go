@@ -94,7 +94,7 @@ func (h *harness) repair(r *store.Run) {
 		verb = "retry"
 	case known.repaired:
 	case r.Status != store.Succeeded:
-	case choice < 2 && steady(known.root, false):
+	case choice < 2:
 		verb = "rewind"
 	case choice == 2:
 		verb = "edit"
@@ -200,21 +200,6 @@ func (h *harness) fork(ctx context.Context, id string) (_ bool, err error) {
 	}
 	_, err = h.client.engine.Fork(ctx, id, at, "torture", stet.ID(id+forkSuffix))
 	return err == nil || errors.Is(err, stet.ErrExists), err // it exists if the answer was lost
-}
-
-// steady reports whether no child of a run is cancelled because it has lost. If it is,
-// and the history is taken back to behind its start, or to before anything completed,
-// it is awaited again and told that it was cancelled.
-func steady(n *node, lost bool) bool {
-	if n.kind == kindFamily && lost {
-		return false
-	}
-	for _, child := range n.children {
-		if !steady(child, lost || n.kind == kindAny || n.kind == kindRace) {
-			return false
-		}
-	}
-	return true
 }
 
 // alone reports whether nothing is sent to runs of the program.
