@@ -98,7 +98,7 @@ func (h *harness) repair(r *store.Run) {
 		verb = "rewind"
 	case choice == 2:
 		verb = "edit"
-	case choice < 5 && !strings.HasSuffix(id, forkSuffix) && steady(known.root, false):
+	case choice < 5 && !strings.HasSuffix(id, forkSuffix):
 		verb = "fork"
 	}
 	if verb == "" {
