@@ -24,6 +24,9 @@ type backend struct {
 	// this binary brings.
 	schema func(ctx context.Context, address string) (have, latest int, err error)
 	doctor func(ctx context.Context, s store.Store) ([]finding, error)
+	// confirmFailover lets the store go on after its server was replaced; nil: it
+	// does not stop for that.
+	confirmFailover func(ctx context.Context, address string) error
 }
 
 // finding is something that a doctor has looked at.
@@ -60,6 +63,7 @@ var backends = []*backend{
 			status, err := postgres.ReadSchema(ctx, dsn)
 			return status.Store, status.Latest, err
 		},
+		confirmFailover: func(ctx context.Context, dsn string) error { return postgres.ConfirmFailover(ctx, dsn) },
 		doctor: func(ctx context.Context, s store.Store) ([]finding, error) {
 			found, err := s.(*postgres.Store).Doctor(ctx)
 			list := make([]finding, len(found))

@@ -73,7 +73,7 @@ func (a *app) commands() []*cobra.Command {
 		a.retryCommand(), a.rewindCommand(), a.forkCommand(), a.editCommand(),
 		a.exportCommand(), a.checkCommand(),
 		a.deadLettersCommand(), a.scheduleCommand(), a.queueCommand(), a.nodesCommand(),
-		a.doctorCommand(), a.migrateCommand(), a.backupCommand(),
+		a.doctorCommand(), a.migrateCommand(), a.backupCommand(), a.confirmFailoverCommand(),
 		a.benchCommand(), a.tortureCommand(), a.versionCommand(),
 	}
 }

@@ -52,15 +52,15 @@ func StartPostgres(settings ...string) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Postgres{bin: filepath.Dir(initdb), settings: settings}
+	if initdb, err = filepath.EvalSymlinks(initdb); err != nil {
+		return nil, err
+	}
+	p := &Postgres{bin: filepath.Dir(initdb), settings: settings} // the others are beside it
 	if p.dir, err = folder("pg"); err != nil {
 		return nil, err
 	}
-	command := exec.Command(initdb, "-D", p.data(), "-U", "stet", "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
-	command.Dir = "/"
-	unprivileged(command)
-	if out, err := command.CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("initdb: %w:\n%s", err, out), os.RemoveAll(p.dir))
+	if err := p.run("initdb", "-D", p.data(), "-U", "stet", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(p.dir))
 	}
 	if p.port, err = port(); err == nil {
 		err = p.Start()
@@ -69,6 +69,48 @@ func StartPostgres(settings ...string) (*Postgres, error) {
 		return nil, errors.Join(err, os.RemoveAll(p.dir))
 	}
 	return p, nil
+}
+
+// NewStandby starts a standby of the server, which it reaches at a host and port: those
+// of the server, or of something between. It ends with the test. Commits of the server
+// wait for it if the server's synchronous_standby_names is "*".
+func (p *Postgres) NewStandby(t testing.TB, addr string, settings ...string) *Postgres {
+	t.Helper()
+	s := &Postgres{bin: p.bin, settings: settings}
+	var err error
+	if s.dir, err = folder("standby"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	host, number, _ := strings.Cut(addr, ":")
+	if err := s.run("pg_basebackup", "-D", s.data(), "-h", host, "-p", number, "-U", "stet", "-R", "-X", "stream", "-c", "fast", "--no-sync"); err != nil {
+		t.Fatal(err)
+	}
+	if s.port, err = port(); err == nil {
+		err = s.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Promote makes a primary of a standby. The server that it stood by goes on.
+func (p *Postgres) Promote() error { return p.run("pg_ctl", "promote", "-w", "-D", p.data()) }
+
+// run executes one of the server's programs to its end.
+func (p *Postgres) run(program string, args ...string) error {
+	command := exec.Command(filepath.Join(p.bin, program), args...)
+	command.Dir = "/"
+	unprivileged(command)
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w:\n%s", program, err, out)
+	}
+	return nil
 }
 
 func (p *Postgres) data() string { return filepath.Join(p.dir, "data") }
@@ -81,7 +123,7 @@ func (p *Postgres) Start() error {
 		args = append(args, "-c", s)
 	}
 	var err error
-	p.process, err = start(p.dir, "QUIT", "database system is ready to accept connections", filepath.Join(p.bin, "postgres"), args...)
+	p.process, err = start(p.dir, "QUIT", "database system is ready to accept ", filepath.Join(p.bin, "postgres"), args...)
 	return err
 }
 

@@ -9,11 +9,11 @@ import (
 
 // Proxy stands between clients and a server's port, and cuts connections.
 type Proxy struct {
-	target   string
 	listener net.Listener
 	done     sync.WaitGroup
 
 	mu      sync.Mutex
+	target  string
 	conns   map[net.Conn]bool // both ends of each
 	refuse  bool
 	answers int // that are let through before one is lost; -1: all
@@ -77,6 +77,15 @@ func NewProxy(t testing.TB, target string) *Proxy {
 // Addr returns the host and port that clients connect to.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
+// Target makes another address the one that new connections go to, and cuts those that
+// there are, as an address does that moves to another server.
+func (p *Proxy) Target(addr string) {
+	p.mu.Lock()
+	p.target = addr
+	p.mu.Unlock()
+	p.Cut()
+}
+
 // Cut cuts all connections.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -131,7 +140,10 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.target)
+		p.mu.Lock()
+		target := p.target
+		p.mu.Unlock()
+		server, err := net.Dial("tcp", target)
 		if err != nil || !p.keep(client, server) {
 			_ = client.Close() // nobody is there for it
 			continue

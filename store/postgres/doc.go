@@ -29,6 +29,14 @@
 // leases in share mode. Locks are taken in this order: boots, leases, runs and
 // items; each in the order of its key.
 //
+// # Failover
+//
+// A store notices that another server has taken the place of the one it was on, by
+// the timeline of the server's log. If a standby was synchronous before, it goes on:
+// the former primary has promised nothing that is not here, and promises nothing any
+// more. If none was, all acts give store.ErrUnavailable until the loss is confirmed
+// ([ConfirmFailover]).
+//
 // # Who waits for whom
 //
 // Who sends to a run only inserts: it locks and changes nothing that a turn writes.

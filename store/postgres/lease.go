@@ -34,6 +34,9 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 			news = changes > 0
 			return err
 		}
+		if err := t.watchReplication(); err != nil {
+			return err
+		}
 		if _, err := t.exec("UPDATE stet.nodes SET listed=false WHERE node=$1 AND boot<>$2 AND listed", n.ID, n.Boot); err != nil {
 			return err
 		}

@@ -32,7 +32,9 @@ type Store struct {
 	version int // of the schema
 	slots   int
 	durable string
-	pooled  bool // behind a pooler that gives each transaction another session
+	// timeline is the latest that a connection was to; see failover.go.
+	timeline atomic.Int64
+	pooled   bool // behind a pooler that gives each transaction another session
 
 	// writing holds a token while an act of this process changes what others of it
 	// change as well, so that these do not wait for each other's row locks.
@@ -190,9 +192,9 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 		}
 		s.log.Warn("the Postgres server warns", "message", n.Message, "code", n.Code)
 	}
-	pc.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
+	pc.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		c.PgConn().CustomData()[warningsKey] = new(atomic.Int64)
-		return nil
+		return s.recognise(ctx, c)
 	}
 	return pc, nil
 }
@@ -229,7 +231,7 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 	if s.commits, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), one); err != nil {
 		return err
 	}
-	if err := s.migrate(ctx); err != nil {
+	if err := errors.Join(s.migrate(ctx), s.settleNew(ctx)); err != nil {
 		return err
 	}
 	return s.look(ctx, "read what the store is", func(t *tx) error {

@@ -1,0 +1,207 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stet-run/stet/store"
+)
+
+// A server that takes the place of another one, a standby that was promoted or a
+// backup that was restored, writes its log on a new timeline. The store keeps the
+// timeline that it was last used on, and whether commits then waited for a standby.
+// Each new connection looks at both. After a failover to a synchronous standby the
+// store goes on. After another one what was acknowledged last may be gone: no
+// connection is used until somebody has confirmed that (ConfirmFailover).
+
+// The rows of meta that tell about it.
+const (
+	timelineKey    = "timeline"
+	replicationKey = "replication"
+	synchronous    = "synchronous" // the value of the latter, if commits wait for a standby
+	alone          = "none"
+)
+
+// place is where in the life of its servers a store is.
+type place struct {
+	timeline    int64 // 0: the server does not tell
+	replication string
+}
+
+// placeText asks the server, which tells its timeline by the name of a log file.
+const placeText = `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) END,
+	current_setting('synchronous_standby_names')<>'' AND current_setting('synchronous_commit') NOT IN ('off', 'local')`
+
+// placeOf returns where the server is.
+func placeOf(ctx context.Context, c *pgx.Conn) (p place, err error) {
+	var file string
+	var waits bool
+	err = c.QueryRow(ctx, placeText, pgx.QueryExecModeExec).Scan(&file, &waits)
+	switch code := sqlState(err); {
+	case code == "42883" || code == "42704" || code == "0A000":
+		return p, nil // a server of another kind, which has no timelines
+	case err != nil:
+		return p, err
+	case file == "":
+		return p, fmt.Errorf("%w: expected a primary, found a standby", store.ErrUnavailable)
+	}
+	p.replication = alone
+	if waits {
+		p.replication = synchronous
+	}
+	p.timeline, err = strconv.ParseInt(file, 16, 64)
+	return p, err
+}
+
+// known returns where the store was when it was last used; the zero place if it does
+// not say.
+func (s *Store) known(ctx context.Context, c *pgx.Conn) (p place, err error) {
+	rows, err := c.Query(ctx, s.sql("SELECT key, value FROM stet.meta WHERE key IN ('timeline', 'replication')"), pgx.QueryExecModeExec)
+	if err == nil {
+		err = eachRow(rows, func(scan func(...any) error) error {
+			var key, value string
+			if err := scan(&key, &value); err != nil {
+				return err
+			}
+			if key == replicationKey {
+				p.replication = value
+				return nil
+			}
+			p.timeline, err = strconv.ParseInt(value, 10, 64)
+			return err
+		})
+	}
+	if code := sqlState(err); code == "42P01" || code == "3F000" {
+		return place{}, nil // it is not made yet
+	}
+	return p, err
+}
+
+// recognise looks whether a new connection is to the server that the store was last
+// used on, or to one that may take its place.
+func (s *Store) recognise(ctx context.Context, c *pgx.Conn) error {
+	p, err := placeOf(ctx, c)
+	if err != nil || p.timeline == 0 {
+		return err
+	}
+	was, err := s.known(ctx, c)
+	if err != nil || was.timeline == 0 {
+		return err
+	}
+	if seen := max(was.timeline, s.timeline.Load()); p.timeline < seen {
+		return fmt.Errorf("%w: this is a former server: expected timeline %d or a later one, found %d; name the one that has taken its place", store.ErrUnavailable, seen, p.timeline)
+	}
+	if p.timeline > was.timeline && was.replication != synchronous {
+		return fmt.Errorf("%w: another server has taken the place of the one that the store was on (timeline %d, after %d), and no standby was synchronous: "+
+			"what was acknowledged last may be lost; see what is, then confirm it with postgres.ConfirmFailover or stet confirm-failover", store.ErrUnavailable, p.timeline, was.timeline)
+	}
+	if p.timeline > was.timeline {
+		s.log.Warn("a synchronous standby has taken the server's place; nothing is lost", "timeline", p.timeline, "before", was.timeline)
+	}
+	s.timeline.Store(p.timeline)
+	if p == was {
+		return nil
+	}
+	return s.settle(ctx, c, p)
+}
+
+// settle notes where the store is.
+func (s *Store) settle(ctx context.Context, c *pgx.Conn, p place) error {
+	_, err := c.Exec(ctx, s.sql(`INSERT INTO stet.meta (key, value) VALUES ('timeline', $1), ('replication', $2) ON CONFLICT (key) DO UPDATE SET value=excluded.value`),
+		pgx.QueryExecModeExec, strconv.FormatInt(p.timeline, 10), p.replication)
+	return err
+}
+
+// settleNew notes where a store is that has just been made.
+func (s *Store) settleNew(ctx context.Context) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	was, err := s.known(ctx, conn.Conn())
+	if err != nil || was.timeline != 0 {
+		return err
+	}
+	p, err := placeOf(ctx, conn.Conn())
+	if err != nil || p.timeline == 0 {
+		return err
+	}
+	s.timeline.Store(p.timeline)
+	return s.settle(ctx, conn.Conn(), p)
+}
+
+// watchReplication notes when commits begin or cease to wait for a standby. Each
+// heartbeat of a node does it: settings can change while a server runs.
+func (t *tx) watchReplication() error {
+	_, err := t.exec(`UPDATE stet.meta SET value=q.now FROM (SELECT CASE WHEN current_setting('synchronous_standby_names')<>''
+		AND current_setting('synchronous_commit') NOT IN ('off', 'local') THEN 'synchronous' ELSE 'none' END AS now) q
+		WHERE key='replication' AND value<>q.now`)
+	return err
+}
+
+// confirmedEpochs is what ConfirmFailover adds to each epoch, so that it is above all
+// that were given on the former server.
+const confirmedEpochs = 1 << 20
+
+// ConfirmFailover lets a store go on after its server was replaced by an asynchronous
+// standby, or by a restored backup: whoever calls it knows that what was acknowledged
+// last may be lost, and has done what there is to do about it. Until then all acts on
+// the store give store.ErrUnavailable and say why. All leases are given back, with
+// epochs above any that the former server has given, so that no node goes on with what
+// it has in memory. Runs go on from what the new server has. It does no harm where
+// nothing is to be confirmed but to make all nodes take their shards anew. Errors are
+// those of Open.
+func ConfirmFailover(ctx context.Context, dsn string, opts ...Option) error {
+	s, pc, err := prepare(dsn, opts)
+	if err != nil {
+		return err
+	}
+	const act = "confirm a failover"
+	former := pc.AfterConnect
+	pc.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		if err := former(ctx, c); !errors.Is(err, store.ErrUnavailable) {
+			return err
+		}
+		p, err := placeOf(ctx, c)
+		if err != nil {
+			return err
+		}
+		return s.settle(ctx, c, p)
+	}
+	pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	if s.pool, err = pgxpool.NewWithConfig(ctx, pc); err != nil {
+		return s.classify(ctx, act, err)
+	}
+	err = s.write(ctx, act, lockLimit, func(t *tx, _ store.Time) error {
+		var shards []store.Shard
+		err := t.each("SELECT grp, slot FROM stet.leases ORDER BY grp, slot", nil, func(scan func(...any) error) error {
+			var shard store.Shard
+			err := scan(&shard.Group, &shard.Slot)
+			shards = append(shards, shard)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		held, err := t.holding(shards, func(l *store.Lease) bool { return l.Node != "" })
+		if err != nil {
+			return err
+		}
+		given := newTenures()
+		for shard := range held {
+			given.add(shard, true)
+		}
+		if _, err := t.giveBack(given); err != nil {
+			return err
+		}
+		_, err = t.exec("UPDATE stet.leases SET node='', boot='', until_at=0, epoch=epoch+$1::bigint", confirmedEpochs)
+		return err
+	})
+	return errors.Join(s.classify(ctx, act, err), s.Close())
+}

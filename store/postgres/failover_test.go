@@ -1,0 +1,315 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/postgres"
+)
+
+// promises are what nodes were told to be durable: the value of a step when the next
+// one begins, and the last one when the run has ended.
+type promises struct {
+	mu     sync.Mutex
+	values map[string]string // by run and step
+	made   int
+}
+
+func (p *promises) add(run string, step int, value string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.values[fmt.Sprint(run, "/", step)] = value
+}
+
+func (p *promises) next(node string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.made++
+	return fmt.Sprint(node, "-", p.made)
+}
+
+func (p *promises) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.values)
+}
+
+// chain is a workflow of n steps on a node. Each returns a value of its own, and notes
+// that the one before was promised.
+func (p *promises) chain(node string, n int) *stet.Workflow[string, []string] {
+	return stet.Define("chain", func(ctx stet.Context, run string) ([]string, error) {
+		var values []string
+		for i := range n {
+			value, err := stet.Step(ctx, fmt.Sprint("s", i), func(context.Context) (string, error) {
+				if i > 0 {
+					p.add(run, i-1, values[i-1])
+				}
+				return p.next(node), nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			values = append(values, value)
+		}
+		return values, nil
+	})
+}
+
+// engineOn runs an engine on a store until the test ends. What Run returns is of no
+// matter: its store may be away for good.
+func engineOn(t testing.TB, s *postgres.Store, log *slog.Logger, workflows ...stet.Definition) *stet.Engine {
+	t.Helper()
+	e, err := stet.New(stet.Config{Store: s, Workflows: workflows, Poll: 50 * time.Millisecond, LeaseTTL: time.Second, Grace: time.Second, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = e.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	return e
+}
+
+// wait polls until a condition holds that nothing tells of.
+func wait(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	for tick := time.NewTicker(5 * time.Millisecond); !done(); {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("after a minute: %s", what)
+		}
+	}
+}
+
+// TestFailoverToSynchronousStandby: the standby is promoted while the old primary
+// goes on, with one node attached. What that node still does is promised to nobody, it
+// commits nothing more on the new primary, and all that was promised before is there.
+func TestFailoverToSynchronousStandby(t *testing.T) {
+	t.Parallel()
+	old := servers.NewPostgres(t, "synchronous_standby_names=*")
+	standby := old.NewStandby(t, old.Addr())
+	follows(t, old)
+	address := servers.NewProxy(t, old.Addr()) // which moves
+	kept := &promises{values: map[string]string{}}
+	const steps, runs = 40, 20
+
+	attached := open(t, old.TCP(old.Addr()))
+	if d := describe(t, attached); !strings.Contains(d.Durable, "a failover to a synchronous standby loses nothing") {
+		t.Errorf("told %q", d.Durable)
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	oldFlow := kept.chain("old", steps)
+	engineOn(t, attached, quiet, oldFlow)
+	probe := takeAside(t, attached, "probe") // an owner of the old primary's time
+	result, err := attached.Commit(t.Context(), probe.batch(nil, adoptedAside("early")))
+	if err != nil || !result.Commands[0].Claimed {
+		t.Fatalf("got %+v: %v", result, err)
+	}
+	early := result.Commands[0].Run
+	follower := open(t, old.TCP(address.Addr()), postgres.Logger(quiet))
+	client, err := stet.New(stet.Config{Store: follower, Poll: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range runs {
+		id := fmt.Sprint("run-", i)
+		if _, err := oldFlow.Start(t.Context(), client, id, stet.ID(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait(t, "no step was promised", func() bool { return kept.count() > runs })
+
+	if err := standby.Promote(); err != nil {
+		t.Fatal(err)
+	}
+	address.Target(standby.Addr())
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if result, err := attached.Commit(ctx, probe.batch(nil, adoptedAside("late"))); err == nil {
+		t.Errorf("the old primary has promised %+v after the failover", result)
+	}
+	newFlow := kept.chain("new", steps)
+	until(t, func() error { _, err := follower.List(t.Context(), store.Filter{}); return err }) // its connections were cut
+	engineOn(t, follower, quiet, newFlow)
+	for i := range runs {
+		id := fmt.Sprint("run-", i)
+		var values []string
+		wait(t, id+" has not ended", func() bool { // the first look may meet a connection that was cut
+			var err error
+			values, err = newFlow.Handle(client, id).Wait(t.Context())
+			return err == nil
+		})
+		for step, value := range values {
+			kept.mu.Lock()
+			promised := kept.values[fmt.Sprint(id, "/", step)]
+			kept.mu.Unlock()
+			if promised != "" && promised != value {
+				t.Errorf("step %d of %s was promised as %s, and is %s", step, id, promised, value)
+			}
+		}
+	}
+	onNew := open(t, standby.DSN(), postgres.Logger(quiet))
+	probe.s = onNew
+	if result := probe.commit(t, &store.Turn{Run: early.No, Shard: aside, Entries: []store.Entry{done("a")}}); result.Turns[0].Verdict != store.Committed {
+		t.Errorf("an owner whose lease holds on the new primary got %+v", result)
+	}
+	takeAside(t, onNew, "other")
+	if result := probe.commit(t, &store.Turn{Run: early.No, Shard: aside}); result.Turns[0].Verdict != store.Fenced {
+		t.Errorf("an owner of the old primary's time got %+v", result)
+	}
+	if d := describe(t, onNew); strings.Contains(d.Durable, "synchronous standby") {
+		t.Errorf("the new primary has no standby, and told %q", d.Durable)
+	}
+	// A connection that still goes to the old server is refused by who has seen the new one.
+	address.Target(old.Addr())
+	if _, err := follower.List(t.Context(), store.Filter{}); err != nil {
+		t.Logf("a connection that was cut: %v", err)
+	}
+	wait(t, "the former server is not told apart", func() bool {
+		_, err := follower.List(t.Context(), store.Filter{})
+		return errors.Is(err, store.ErrUnavailable) && strings.Contains(err.Error(), "a former server")
+	})
+}
+
+// aside is a shard that no engine takes.
+var aside = store.Shard{Group: "aside", Slot: 7}
+
+// takeAside registers a node that takes that shard from whom has it.
+func takeAside(t testing.TB, s *postgres.Store, id string) *node {
+	t.Helper()
+	n := &node{s: s, node: store.Node{ID: id, Boot: id + "-1", Groups: []string{aside.Group}}}
+	if _, err := s.Register(t.Context(), n.node); err != nil {
+		t.Fatal(err)
+	}
+	var held []store.Lease
+	for _, l := range describe(t, s).Leases {
+		if l.Shard == aside {
+			held = append(held, l)
+		}
+	}
+	if err := s.Release(t.Context(), held); err != nil { // as if it had ended
+		t.Fatal(err)
+	}
+	got, _, err := s.Acquire(t.Context(), n.node, []store.Shard{aside}, ttl)
+	if err != nil || !got[0].Held {
+		t.Fatalf("acquire: %v, %+v", err, got)
+	}
+	n.leases = []store.Lease{got[0].Lease}
+	return n
+}
+
+// adoptedAside is a start in that shard.
+func adoptedAside(id string) store.Command {
+	c := adopted(id)
+	c.Start.Shard = aside
+	return c
+}
+
+// follows waits until a standby streams from a server.
+func follows(t testing.TB, primary *servers.Postgres) {
+	t.Helper()
+	c := application(t, primary.DSN())
+	wait(t, "no standby streams", func() bool {
+		var n int
+		if err := c.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_replication WHERE state='streaming'").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n > 0
+	})
+}
+
+// TestFailoverToAsynchronousStandby: a standby is promoted that lacks what was
+// acknowledged last. Everybody is told and stopped, whether it was there before or
+// comes later, until somebody confirms the loss; then all goes on, and who has held
+// leases holds none.
+func TestFailoverToAsynchronousStandby(t *testing.T) {
+	t.Parallel()
+	old := servers.NewPostgres(t)
+	stream := servers.NewProxy(t, old.Addr())
+	standby := old.NewStandby(t, stream.Addr())
+	follows(t, old)
+	address := servers.NewProxy(t, old.Addr())
+	dsn := old.TCP(address.Addr())
+	quiet := postgres.Logger(slog.New(slog.DiscardHandler))
+	s := open(t, dsn, quiet)
+	if d := describe(t, s); !strings.Contains(d.Durable, "asynchronous standby") || !strings.Contains(d.Durable, "can lose") {
+		t.Errorf("told %q", d.Durable)
+	}
+	n := takeAll(t, s, "n")
+	kept := n.started(t, "kept")
+	var there string
+	primary, follower := application(t, old.DSN()), application(t, standby.DSN())
+	if err := primary.QueryRow(t.Context(), "SELECT pg_current_wal_lsn()::text").Scan(&there); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, "the standby does not follow", func() bool {
+		var caught bool
+		if err := follower.QueryRow(t.Context(), "SELECT pg_last_wal_replay_lsn()>=$1::pg_lsn", there).Scan(&caught); err != nil {
+			t.Fatal(err)
+		}
+		return caught
+	})
+	stream.Refuse(true)
+	lost := n.started(t, "lost") // acknowledged, and nowhere else
+	if err := standby.Promote(); err != nil {
+		t.Fatal(err)
+	}
+	address.Target(standby.Addr())
+
+	for what, act := range map[string]func() error{
+		"Load":   func() error { _, err := s.Load(t.Context(), []store.RunNo{kept.No}); return err },
+		"Commit": func() error { _, err := s.Commit(t.Context(), n.batch(nil, adopted("next"))); return err },
+		"Renew":  func() error { _, _, err := s.Renew(t.Context(), n.leases, ttl); return err },
+		"Apply":  func() error { _, _, err := s.Apply(t.Context(), []store.Command{start("next")}); return err },
+		"Open":   func() error { _, err := postgres.Open(t.Context(), standby.DSN(), quiet); return err },
+	} {
+		for times, cut := 0, 0; times < 3; { // it does not wear off
+			err := act()
+			switch {
+			case !errors.Is(err, store.ErrUnavailable):
+				t.Fatalf("%s gave %v", what, err)
+			case strings.Contains(err.Error(), "what was acknowledged last may be lost"):
+				times++
+			case times > 0 || cut == 10: // connections were cut, which are met first
+				t.Fatalf("%s gave %v", what, err)
+			default:
+				cut++
+			}
+		}
+	}
+	if err := postgres.ConfirmFailover(t.Context(), standby.DSN(), quiet); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := s.List(t.Context(), store.Filter{})
+	if err != nil || len(runs.Runs) != 1 || runs.Runs[0].ID != kept.ID {
+		t.Errorf("found %+v: %v", runs.Runs, err)
+	}
+	for _, no := range []store.RunNo{kept.No, lost.No} {
+		if result := n.commit(t, &store.Turn{Run: no, Shard: shard}); result.Turns[0].Verdict != store.Fenced {
+			t.Errorf("with a lease of the former server: got %+v", result)
+		}
+	}
+	if renewed, _, err := s.Renew(t.Context(), n.leases, ttl); err != nil || renewed[0].Held {
+		t.Errorf("with a lease of the former server: renewed %+v: %v", renewed, err)
+	}
+	again := takeAll(t, s, "again")
+	if again.leases[0].Epoch <= n.leases[0].Epoch {
+		t.Errorf("the epoch went from %d to %d", n.leases[0].Epoch, again.leases[0].Epoch)
+	}
+	claims, err := s.Claim(t.Context(), store.ClaimRequest{Node: "again", Boot: "again-1", Leases: again.leases, Workflows: []string{"w"}, Limit: 10})
+	if err != nil || len(claims.Runs) != 1 || claims.Runs[0].Run.ID != kept.ID || claims.Runs[0].Run.Suspect != 0 {
+		t.Errorf("claimed %+v: %v", claims.Runs, err)
+	}
+	open(t, standby.DSN(), quiet)
+}
