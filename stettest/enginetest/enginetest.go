@@ -8,6 +8,7 @@
 package enginetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,9 @@ const (
 	patience   = 60 * time.Second
 )
 
+// payloads is what is done to all values: they are compressed and encrypted.
+var payloads = stet.Payloads{Compress: 200, Keys: []stet.PayloadKey{{ID: "test", Secret: bytes.Repeat([]byte{7}, 32)}}}
+
 // world is a store, a client that outlives all processes, and what has been executed.
 type world struct {
 	t       testing.TB
@@ -61,7 +65,7 @@ func newWorld(t testing.TB, open Open) *world {
 	t.Helper()
 	w := &world{t: t, open: open(t), executions: map[string]int{}}
 	var err error
-	if w.outside, err = stet.New(stet.Config{Store: w.open(), Node: "outside", Poll: poll, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if w.outside, err = stet.New(stet.Config{Store: w.open(), Payloads: payloads, Node: "outside", Poll: poll, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
 	d, err := w.outside.Describe(t.Context())
@@ -96,7 +100,7 @@ func (w *world) start(store *faulty, lease, grace time.Duration, workflows ...st
 	p := &process{name: fmt.Sprintf("process-%d", w.made.Add(1)), fault: store, ended: make(chan error, 1)}
 	var err error
 	p.Engine, err = stet.New(stet.Config{
-		Store: p.fault, Workflows: workflows, Node: p.name, Build: "1", Logger: slog.New(slog.DiscardHandler), Around: w.around,
+		Store: p.fault, Payloads: payloads, Workflows: workflows, Node: p.name, Build: "1", Logger: slog.New(slog.DiscardHandler), Around: w.around,
 		LeaseTTL: lease, Poll: poll, Grace: grace, MaxParked: 4, ParkFor: 20 * time.Millisecond, PoisonLimit: stet.None,
 	})
 	if err != nil {
@@ -147,7 +151,13 @@ func (w *world) begin(ctx context.Context, prefix string) (wait func() []error) 
 // run brings a run of a scenario to its end.
 func (w *world) run(ctx context.Context, s *scenario, id string) error {
 	ref := stet.Ref[string, string](s.name)
-	if err := insist(ctx, func() error { _, err := ref.Start(ctx, w.outside, "", stet.ID(id)); return err }); err != nil {
+	if s.prepare != nil {
+		if err := insist(ctx, func() error { return s.prepare(ctx, w.outside) }); err != nil {
+			return fmt.Errorf("prepare: %w", err)
+		}
+	}
+	options := append([]stet.StartOption{stet.ID(id)}, s.start...)
+	if err := insist(ctx, func() error { _, err := ref.Start(ctx, w.outside, "", options...); return err }); err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
 	if s.drive != nil {
@@ -175,10 +185,16 @@ func insist(ctx context.Context, do func() error) error {
 		if err == nil || ctx.Err() != nil || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, stet.ErrUnknownWorkflow) {
 			return err
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-		}
+		rest(ctx, 10*time.Millisecond)
+	}
+}
+
+// rest lets some time pass: between two looks at a condition, or before an act that
+// races with another.
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
 	}
 }
 

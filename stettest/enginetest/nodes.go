@@ -123,6 +123,6 @@ func (w *world) settle(ctx context.Context, limit time.Duration, processes ...*p
 		case took > limit:
 			w.t.Fatalf("after %s the shards are with %v", limit, held)
 		}
-		time.Sleep(5 * time.Millisecond)
+		rest(ctx, 5*time.Millisecond)
 	}
 }

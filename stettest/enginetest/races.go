@@ -47,7 +47,7 @@ func races(t *testing.T, open Open) {
 		return "done", nil
 	})
 	p := w.calm(longLease, waits, counts, short)
-	other, err := stet.New(stet.Config{Store: w.open(), Node: "other", Poll: poll})
+	other, err := stet.New(stet.Config{Store: w.open(), Payloads: payloads, Node: "other", Poll: poll})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func races(t *testing.T, open Open) {
 				t.Error(err)
 				return
 			}
-			time.Sleep(time.Duration(i) * time.Millisecond)
+			rest(ctx, time.Duration(i)*time.Millisecond)
 			sent := word.Send(ctx, other, id, "word")
 			got, err := waits.Handle(w.outside, id).Wait(ctx)
 			late := errors.Is(sent, stet.ErrTerminal)
@@ -98,7 +98,7 @@ func races(t *testing.T, open Open) {
 				t.Error(err)
 				return
 			}
-			time.Sleep(time.Duration(i) * time.Millisecond)
+			rest(ctx, time.Duration(i)*time.Millisecond)
 			granted, err := other.Cancel(ctx, id, "race")
 			if err != nil && !errors.Is(err, stet.ErrRefused) && !errors.Is(err, stet.ErrTerminal) {
 				t.Errorf("%s: cancel: %v", id, err)

@@ -17,6 +17,8 @@ type scenario struct {
 	// workflows returns the workflow of the run, and after it others that it needs.
 	// outside is an engine that outlives the processes.
 	workflows func(outside *stet.Engine) []stet.Definition
+	prepare   func(ctx context.Context, e *stet.Engine) error // before the start, can be repeated; nil: nothing
+	start     []stet.StartOption
 	want      string                                                     // result; or, if it begins with "error ", a part of the error
 	drive     func(ctx context.Context, e *stet.Engine, id string) error // can be repeated; nil: nothing is done
 	check     func(ctx context.Context, e *stet.Engine, id string) error // of what is left at the end; nil: nothing
@@ -41,7 +43,7 @@ func define(name string, fn func(stet.Context, string) (string, error), opts ...
 
 var quick = stet.Retry{First: time.Millisecond, Jitter: stet.None}
 
-var scenarios = []scenario{
+var scenarios = append(recordScenarios, []scenario{
 	{
 		name: "steps", want: "abc",
 		workflows: func(*stet.Engine) []stet.Definition {
@@ -294,4 +296,4 @@ var scenarios = []scenario{
 			return err
 		},
 	},
-}
+}...)

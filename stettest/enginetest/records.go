@@ -1,0 +1,183 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stet-run/stet"
+)
+
+// Scenarios of what is kept in records of the engine's own: topics, queues, schedules;
+// and of forks and large values.
+
+var (
+	jobs = stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Expiry: stet.None}
+	news = stet.Topic[string]{Name: "news", Mode: stet.Broadcast}
+)
+
+// The queues of the scenarios.
+const (
+	oneAtATime = "one-at-a-time"
+	fewCalls   = "few-calls"
+)
+
+func makeQueues(ctx context.Context, e *stet.Engine) error {
+	return errors.Join(
+		e.CreateQueue(ctx, oneAtATime, stet.QueueSettings{Concurrency: 1}),
+		e.CreateQueue(ctx, fewCalls, stet.QueueSettings{Concurrency: 2, PerKey: 1, Rate: 1000}),
+	)
+}
+
+var tick = stet.Ref[string, string]("tick")
+
+var recordScenarios = []scenario{
+	{
+		name: "topics", want: "job news published",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("topics", func(ctx stet.Context, _ string) (string, error) {
+				job, err := jobs.Receive(ctx)
+				if err != nil {
+					return "", err
+				}
+				text, err := news.Receive(ctx)
+				if err != nil {
+					return "", err
+				}
+				own := stet.Topic[string]{Name: "own-" + stet.RunID(ctx)}
+				if _, err := stet.Publish(ctx, own, "published"); err != nil {
+					return "", err
+				}
+				mine, err := own.Receive(ctx)
+				return strings.Join([]string{job, text, mine}, " "), err
+			})
+		},
+		drive: func(ctx context.Context, e *stet.Engine, id string) error {
+			_, err := jobs.Publish(ctx, e, "job", stet.SendKey(id))
+			if err == nil {
+				_, err = news.Publish(ctx, e, "news", stet.SendKey(id))
+			}
+			return err
+		},
+	},
+	{
+		name: "queued", want: "a b", prepare: makeQueues,
+		start: []stet.StartOption{stet.OnQueue{Name: oneAtATime}},
+		workflows: func(*stet.Engine) []stet.Definition {
+			child := stet.Define("queued-child", func(ctx stet.Context, in string) (string, error) { return say(ctx, "say", in) })
+			return append(define("queued", func(ctx stet.Context, _ string) (string, error) {
+				a, err := say(ctx, "a", "a")
+				if err != nil {
+					return "", err
+				}
+				b, err := child.Call(ctx, "b", stet.OnQueue{Name: fewCalls, Key: "k", Priority: 1})
+				return a + " " + b, err
+			}), child)
+		},
+	},
+	{
+		name: "limited", want: "xyz", prepare: makeQueues,
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("limited", func(ctx stet.Context, _ string) (string, error) {
+				parts, err := stet.Map(ctx, "call", []string{"x", "y", "z"}, func(ctx stet.Context, in string) (string, error) {
+					return say(ctx, "say", in, stet.Permit{Queue: fewCalls, Key: in})
+				})
+				return strings.Join(parts, ""), err
+			})
+		},
+	},
+	{
+		name: "scheduled", want: "ticked",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return append(define("scheduled", func(ctx stet.Context, _ string) (string, error) { return word.Receive(ctx) }),
+				stet.Define(tick.Name(), func(ctx stet.Context, _ string) (string, error) {
+					if _, _, ok := stet.ScheduledFor(ctx); !ok {
+						return "", stet.Permanent(errors.New("no schedule has started it"))
+					}
+					return say(ctx, "tick", "ticked")
+				}))
+		},
+		drive: func(ctx context.Context, e *stet.Engine, id string) error {
+			never := stet.Schedule{Every: 1000 * time.Hour, Overlap: stet.AllowOverlap, Paused: true}
+			if err := tick.Schedule(ctx, e, id, "", never, stet.UntilCarriedOut{}); err != nil {
+				return err
+			}
+			runID, err := e.TriggerSchedule(ctx, id)
+			if err != nil {
+				return err
+			}
+			got, err := tick.Handle(e, runID).Wait(ctx)
+			if err != nil {
+				return err
+			}
+			if err := word.Send(ctx, e, id, got, stet.SendKey("tick")); err != nil && !errors.Is(err, stet.ErrTerminal) {
+				return err
+			}
+			return nil
+		},
+		check: func(ctx context.Context, e *stet.Engine, id string) error {
+			info, err := e.ScheduleInfo(ctx, id)
+			if err != nil {
+				return err
+			}
+			for _, d := range info.Past {
+				if !strings.HasPrefix(d.RunID, id+"/") || d.Count != 1 {
+					return fmt.Errorf("expected that every trigger has started one run, found %+v", d)
+				}
+			}
+			if n := int64(len(info.Past)); n == 0 || info.Started != n {
+				return fmt.Errorf("expected a start for each of %d decisions, found %d", n, info.Started)
+			}
+			return insist(ctx, func() error { return e.DeleteSchedule(ctx, id) })
+		},
+	},
+	{
+		name: "forked", want: "first second",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("forked", func(ctx stet.Context, _ string) (string, error) {
+				a, err := say(ctx, "a", "first")
+				if err != nil {
+					return "", err
+				}
+				b, err := say(ctx, "b", "second")
+				return a + " " + b, err
+			})
+		},
+		check: func(ctx context.Context, e *stet.Engine, id string) error {
+			other := "fork-of-" + id
+			err := insist(ctx, func() error {
+				_, err := e.Fork(ctx, id, "b", "what if", stet.ID(other))
+				return err
+			})
+			if err != nil && !errors.Is(err, stet.ErrExists) { // the answer was lost
+				return err
+			}
+			got, err := stet.Ref[string, string]("forked").Handle(e, other).Wait(ctx)
+			if err != nil || got != "first second" {
+				return fmt.Errorf("the fork gives %q: %w", got, err)
+			}
+			return nil
+		},
+	},
+	{
+		name: "large", want: "200000",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("large", func(ctx stet.Context, _ string) (string, error) {
+				total := 0
+				for _, name := range []string{"a", "b"} {
+					text, err := say(ctx, name, strings.Repeat(name, 100_000))
+					if err != nil {
+						return "", err
+					}
+					if err := stet.Sleep(ctx, "nap-"+name, 5*time.Millisecond); err != nil {
+						return "", err
+					}
+					total += len(text)
+				}
+				return fmt.Sprint(total), nil
+			})
+		},
+	},
+}
