@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -13,13 +14,18 @@ import (
 // news is the topic that the runs of workload broadcast wait at.
 var news = stet.Topic[payload]{Name: prefix + "news", Retention: time.Hour}
 
-var listener = stet.Define(prefix+"broadcast", func(ctx stet.Context, _ payload) (payload, error) {
-	return news.Receive(ctx)
-})
-
 // measureBroadcast publishes one event to many runs that wait for it: it is
 // registered at the topic, sent to each run, taken by it, and ends it.
 func measureBroadcast(ctx context.Context, cfg *Config, r *Report) error {
+	var resumed atomic.Int64
+	all := make(chan struct{})
+	listener := stet.Define(prefix+"broadcast", func(ctx stet.Context, _ payload) (payload, error) {
+		got, err := news.Receive(ctx)
+		if err == nil && resumed.Add(1) == int64(cfg.Runs) {
+			close(all)
+		}
+		return got, err
+	})
 	s, err := cfg.serve(ctx, nil, listener)
 	if err != nil {
 		return err
@@ -43,10 +49,15 @@ func measureBroadcast(ctx context.Context, cfg *Config, r *Report) error {
 		if _, err := news.Publish(ctx, s.Engine, newPayload(1)); err != nil {
 			return err
 		}
+		select { // nobody asks the store while they go on
+		case <-all:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 		if err := s.reached(ctx, listener.Name(), store.Succeeded, cfg.Runs); err != nil {
 			return err
 		}
-		resumed := time.Since(begun)
+		ended := time.Since(begun)
 		events, err := s.Events(ctx, news.Name)
 		if err != nil {
 			return err
@@ -54,7 +65,7 @@ func measureBroadcast(ctx context.Context, cfg *Config, r *Report) error {
 		if n := events[len(events)-1].Received; n != int64(cfg.Runs) {
 			return fmt.Errorf("%d runs waited for the event and %d got it", cfg.Runs, n)
 		}
-		rate := float64(cfg.Runs) / resumed.Seconds()
+		rate := float64(cfg.Runs) / ended.Seconds()
 		out := r.section("broadcast", "one event to %d runs that wait", cfg.Runs)
 		out.figure("started and waiting", float64(cfg.Runs)/registered.Seconds(), "runs/s")
 		out.figure("resumed and ended", rate, "runs/s")
