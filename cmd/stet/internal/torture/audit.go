@@ -52,7 +52,7 @@ func (a *audit) check(ctx context.Context) error {
 	if err := a.checkAcks(ctx, acks); err != nil {
 		return err
 	}
-	if err := errors.Join(a.checkVerbs(ctx, acks), a.checkBrief(ctx), a.checkQueues(ctx), a.checkSchedules(ctx)); err != nil {
+	if err := errors.Join(a.checkVerbs(ctx, acks), a.checkBrief(ctx), a.checkQueues(ctx), a.checkSchedules(ctx), a.checkTopics(ctx)); err != nil {
 		return err
 	}
 	a.executions.checkStarts(a.report)

@@ -38,6 +38,7 @@ type harness struct {
 	briefs   []time.Time     // when the runs that are not kept were started; zero: it is unknown
 	pauses   []stay          // of processes that were paused
 	queues   queueWatch
+	topics   topicWatch
 }
 
 // run is a run that the harness knows.

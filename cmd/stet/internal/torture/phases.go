@@ -36,12 +36,13 @@ func (h *harness) storm(ctx context.Context, random *rand.Rand) error {
 	h.cfg.Log.Info("striking", "for", h.cfg.For, "strikes", h.cfg.Strikes)
 	ctx, done := context.WithTimeout(ctx, h.cfg.For)
 	defer done()
-	started := make(chan error, 3)
+	started := make(chan error, 4)
 	go func() { started <- h.keepStarting(ctx, "", h.cfg.Live) }()
 	go func() { started <- h.keepBrief(ctx) }()
 	go func() { started <- h.queuesAndSchedules(ctx) }()
+	go func() { started <- h.keepListening(ctx) }()
 	h.strikeAtRandom(ctx, f, random)
-	return errors.Join(<-started, <-started, <-started)
+	return errors.Join(<-started, <-started, <-started, <-started)
 }
 
 // ready waits until the workers have made their workflows known.
@@ -192,7 +193,13 @@ func (h *harness) untilAllEnd(ctx context.Context) error {
 			if err != nil && !indefinite(err) {
 				return err
 			}
-			over = err == nil && children == 0
+			rest := false
+			if err == nil && children == 0 {
+				if rest, err = h.topicsRest(ctx); err != nil && !indefinite(err) {
+					return err
+				}
+			}
+			over = rest
 		}
 		if over {
 			return nil

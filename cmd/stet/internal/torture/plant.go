@@ -26,12 +26,13 @@ const (
 
 	plantUnlimited = "unlimited" // steps execute without the permit that they need
 	plantInstant   = "instant"   // a run of a schedule is there that it did not start
+	plantEvent     = "event"     // runs take an event that others have taken
 )
 
 // plants are the names of some of them.
 type plants []string
 
-var allPlants = plants{plantTwice, plantAgain, plantAck, plantSend, plantWrong, plantEarly, plantRepeat, plantStuck, plantStale, plantHarmless, plantUnlimited, plantInstant}
+var allPlants = plants{plantTwice, plantAgain, plantAck, plantSend, plantWrong, plantEarly, plantRepeat, plantStuck, plantStale, plantHarmless, plantUnlimited, plantInstant, plantEvent}
 
 func (p plants) has(name string) bool { return slices.Contains(p, name) }
 

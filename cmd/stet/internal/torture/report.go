@@ -24,11 +24,12 @@ const (
 	poisonAlive      violation = "poison not stalled"
 	limitExceeded    violation = "limits exceeded"
 	wrongInstants    violation = "instants lost or doubled"
+	lostEvents       violation = "events lost or doubled"
 	unexpectedErrors violation = "unexpected errors"
 )
 
 var violations = []violation{
-	acknowledgedLost, runAgain, duplicated, stuck, earlyTimers, staleCommits, wrongResults, brokenStreams, wrongStalls, poisonAlive, limitExceeded, wrongInstants, unexpectedErrors,
+	acknowledgedLost, runAgain, duplicated, stuck, earlyTimers, staleCommits, wrongResults, brokenStreams, wrongStalls, poisonAlive, limitExceeded, wrongInstants, lostEvents, unexpectedErrors,
 }
 
 // maxExamples bounds what is told of one violation.

@@ -86,7 +86,7 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 	var ownErr error
 	cfg := stet.Config{
 		Store: db, Payloads: values, Sweep: sweep,
-		Workflows: []stet.Definition{w.tree(), w.child(), w.brief(), w.limited(), w.tick(), w.poison()}, Node: o.Name, Build: "torture", Logger: log,
+		Workflows: []stet.Definition{w.tree(), w.child(), w.brief(), w.limited(), w.tick(), w.listener(), w.poison()}, Node: o.Name, Build: "torture", Logger: log,
 		Around: w.around, MaxParked: 20, ParkFor: parkFor, LeaseTTL: leaseTTL, Poll: poll, Grace: grace,
 		PoisonLimit: o.PoisonLimit, AloneFor: aloneFor,
 		OnRecover: func(found stet.Recovery) {
