@@ -24,7 +24,6 @@ const (
 	timelineKey    = "timeline"
 	replicationKey = "replication"
 	synchronous    = "synchronous" // the value of the latter, if commits wait for a standby
-	alone          = "none"
 )
 
 // place is where in the life of its servers a store is.
@@ -33,26 +32,25 @@ type place struct {
 	replication string
 }
 
+// replicationNow is whether commits wait for a standby. It is noted by each heartbeat
+// of a node as well: settings can change while a server runs.
+const replicationNow = `CASE WHEN current_setting('synchronous_standby_names')<>'' AND current_setting('synchronous_commit') NOT IN ('off', 'local')
+	THEN 'synchronous' ELSE 'none' END`
+
 // placeText asks the server, which tells its timeline by the name of a log file.
-const placeText = `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) END,
-	current_setting('synchronous_standby_names')<>'' AND current_setting('synchronous_commit') NOT IN ('off', 'local')`
+const placeText = `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) END, ` + replicationNow
 
 // placeOf returns where the server is.
 func placeOf(ctx context.Context, c *pgx.Conn) (p place, err error) {
 	var file string
-	var waits bool
-	err = c.QueryRow(ctx, placeText, pgx.QueryExecModeExec).Scan(&file, &waits)
+	err = c.QueryRow(ctx, placeText, pgx.QueryExecModeExec).Scan(&file, &p.replication)
 	switch code := sqlState(err); {
 	case code == "42883" || code == "42704" || code == "0A000":
-		return p, nil // a server of another kind, which has no timelines
+		return place{}, nil // a server of another kind, which has no timelines
 	case err != nil:
 		return p, err
 	case file == "":
 		return p, fmt.Errorf("%w: expected a primary, found a standby", store.ErrUnavailable)
-	}
-	p.replication = alone
-	if waits {
-		p.replication = synchronous
 	}
 	p.timeline, err = strconv.ParseInt(file, 16, 64)
 	return p, err
@@ -134,15 +132,6 @@ func (s *Store) settleNew(ctx context.Context) error {
 	}
 	s.timeline.Store(p.timeline)
 	return s.settle(ctx, conn.Conn(), p)
-}
-
-// watchReplication notes when commits begin or cease to wait for a standby. Each
-// heartbeat of a node does it: settings can change while a server runs.
-func (t *tx) watchReplication() error {
-	_, err := t.exec(`UPDATE stet.meta SET value=q.now FROM (SELECT CASE WHEN current_setting('synchronous_standby_names')<>''
-		AND current_setting('synchronous_commit') NOT IN ('off', 'local') THEN 'synchronous' ELSE 'none' END AS now) q
-		WHERE key='replication' AND value<>q.now`)
-	return err
 }
 
 // confirmedEpochs is what ConfirmFailover adds to each epoch, so that it is above all

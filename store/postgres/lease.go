@@ -21,6 +21,11 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 	if err != nil {
 		return 0, err
 	}
+	if !n.Stopped && !n.Draining {
+		if at, done, err := s.heartbeat(ctx, &n, info); done || err != nil {
+			return at, err
+		}
+	}
 	news := false // others are told
 	err = s.write(ctx, "register node "+n.ID, lockLimit, func(t *tx, now store.Time) error {
 		at = now
@@ -32,9 +37,6 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 		case n.Draining:
 			changes, err := t.exec("UPDATE stet.nodes SET draining=true WHERE node=$1 AND boot=$2 AND listed AND NOT draining", n.ID, n.Boot)
 			news = changes > 0
-			return err
-		}
-		if err := t.watchReplication(); err != nil {
 			return err
 		}
 		if _, err := t.exec("UPDATE stet.nodes SET listed=false WHERE node=$1 AND boot<>$2 AND listed", n.ID, n.Boot); err != nil {
@@ -61,6 +63,27 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 		s.tell()
 	}
 	return at, err
+}
+
+// heartbeat registers a node that is registered, in one statement. It reports false if
+// there is more to do than that.
+func (s *Store) heartbeat(ctx context.Context, n *store.Node, info []byte) (at store.Time, done bool, err error) {
+	floor, test := s.times()
+	err = s.look(ctx, "register node "+n.ID, func(t *tx) error {
+		_, err := t.row(`WITH t AS MATERIALIZED (SELECT `+nowExpr+` AS now),
+			more AS MATERIALIZED (SELECT EXISTS (SELECT FROM stet.nodes WHERE node=$3 AND boot<>$4 AND listed)
+				OR EXISTS (SELECT FROM unnest($6::text[]) AS q(name) WHERE NOT EXISTS (SELECT FROM stet.workflows w WHERE w.name=q.name))
+				OR EXISTS (SELECT FROM stet.nodes n, t WHERE seen_at<t.now-$7::bigint AND NOT EXISTS (SELECT FROM stet.leases l WHERE l.node=n.node AND l.boot=n.boot)) AS any),
+			u AS (UPDATE stet.nodes SET info=$5, seen_at=t.now FROM t, more WHERE node=$3 AND boot=$4 AND listed AND NOT more.any RETURNING 1),
+			m AS (UPDATE stet.meta SET value=q.now FROM (SELECT `+replicationNow+` AS now) q WHERE key='replication' AND value<>q.now)
+			SELECT t.now, EXISTS (SELECT FROM u) FROM t`,
+			[]any{floor, test, n.ID, n.Boot, info, possible(n.Workflows), forgetAfter.Microseconds()}, (*int64)(&at), &done)
+		return err
+	})
+	if err == nil {
+		s.observe(at)
+	}
+	return at, done, err
 }
 
 // holding reads leases and locks them, with the rows of the boots that hold one

@@ -169,6 +169,8 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 		return nil, fmt.Errorf("open the store in Postgres: %w: the address of the server: %w", store.ErrInvalid, err)
 	}
 	pc.MaxConns = s.cfg.conns
+	// The pool would ask before each act of an idle process whether the server is there.
+	pc.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > pingAfter }
 	cc := pc.ConnConfig
 	if name, ok := cc.RuntimeParams[schemaParam]; ok {
 		delete(cc.RuntimeParams, schemaParam)
@@ -198,6 +200,10 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 	}
 	return pc, nil
 }
+
+// pingAfter is how long a connection rests until it is tried before it is used: longer
+// than an idle engine is between two looks.
+const pingAfter = 3 * time.Second
 
 // connectLimit bounds the making of a connection.
 const connectLimit = 5 * time.Second
