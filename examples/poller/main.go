@@ -10,7 +10,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,16 +18,7 @@ import (
 	"github.com/stet-run/stet/examples/internal/app"
 )
 
-func main() {
-	db := flag.String("db", "poller.db", "SQLite `file` that keeps the runs")
-	flag.Parse()
-	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: poller [flags] FOLDER")
-		flag.PrintDefaults()
-		os.Exit(2)
-	}
-	app.Main("poller", func(ctx context.Context) error { return run(ctx, *db, flag.Arg(0), os.Stdout) })
-}
+func main() { app.Folder("poller", run) }
 
 // run follows one folder and prints its entries.
 func run(ctx context.Context, db, folder string, out io.Writer) error {

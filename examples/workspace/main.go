@@ -9,25 +9,14 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/examples/internal/app"
 )
 
-func main() {
-	db := flag.String("db", "workspace.db", "SQLite `file` that keeps the runs")
-	flag.Parse()
-	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: workspace [flags] FOLDER")
-		flag.PrintDefaults()
-		os.Exit(2)
-	}
-	app.Main("workspace", func(ctx context.Context) error { return run(ctx, *db, flag.Arg(0), os.Stdout) })
-}
+func main() { app.Folder("workspace", run) }
 
 // run sums up one folder and prints what it holds.
 func run(ctx context.Context, db, folder string, out io.Writer) error {

@@ -85,11 +85,11 @@ func (d *driver) activate() {
 	}
 	switch d.weak {
 	case highestFirst:
-		d.r.replay.awaited.before = func(a, b *op) bool { return a.rec.Seq > b.rec.Seq }
+		d.r.replay.awaited.Before = func(a, b *op) bool { return a.rec.Seq > b.rec.Seq }
 	case orderOfRequest:
-		d.r.replay.awaited.before = func(a, b *op) bool { return a.id < b.id }
+		d.r.replay.awaited.Before = func(a, b *op) bool { return a.id < b.id }
 	case loopsAtOnce:
-		d.r.replay.awaited.before = func(a, b *op) bool {
+		d.r.replay.awaited.Before = func(a, b *op) bool {
 			if (a.kind == store.KindLoop) != (b.kind == store.KindLoop) {
 				return a.kind == store.KindLoop
 			}

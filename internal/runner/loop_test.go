@@ -598,7 +598,7 @@ func TestWhatALoopLeavesInMemory(t *testing.T) {
 			continue
 		}
 		for what, size := range map[string]int{
-			"timers": r.timers.len(), "receivers": len(r.mail["mail"].receivers), "branches": len(r.branches), "bodies": len(r.bodies),
+			"timers": r.timers.Len(), "receivers": len(r.mail["mail"].receivers), "branches": len(r.branches), "bodies": len(r.bodies),
 			"entries": len(h.j.entries), "hot": len(r.hotMail), "queue": len(r.queue.items), "ready": len(r.ready.items),
 			"entering": len(r.entering.items), "scopes": len(r.root.scopes), "cells": len(r.root.ownScope.children),
 		} {

@@ -100,7 +100,7 @@ func (r *Run) startReceive(o *op) {
 	}
 }
 
-// weed removes receivers that wait no more, now and then, like minHeap.weed: many
+// weed removes receivers that wait no more, now and then, like heap.Min.Weed: many
 // may have waited in vain behind one that still does.
 func (mb *mailbox) weed() {
 	if len(mb.receivers) >= mb.crowd {

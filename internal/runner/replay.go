@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stet-run/stet/internal/heap"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
 )
@@ -34,18 +35,18 @@ type replay struct {
 	numbered []*record // by number
 	lowest   int       // numbered before this index were handed over
 	handed   int
-	unasked  int          // records without a number that the code has not asked for
-	awaited  minHeap[*op] // numbered and waited for at some time, by number
-	undone   minHeap[*op] // done without a number and waited for at some time, by location
-	pending  []*op        // to take effect when the run goes live
-	fresh    []*op        // asked for and not recorded, for messages
-	cancel   *record      // of the whole run
-	undos    []*record    // of compensations, which are replayed after the code has ended
+	unasked  int           // records without a number that the code has not asked for
+	awaited  heap.Min[*op] // numbered and waited for at some time, by number
+	undone   heap.Min[*op] // done without a number and waited for at some time, by location
+	pending  []*op         // to take effect when the run goes live
+	fresh    []*op         // asked for and not recorded, for messages
+	cancel   *record       // of the whole run
+	undos    []*record     // of compensations, which are replayed after the code has ended
 }
 
 func (p *replay) init(entries []store.Entry) {
-	p.awaited.before = func(a, b *op) bool { return a.rec.Seq < b.rec.Seq }
-	p.undone.before = func(a, b *op) bool { return a.loc < b.loc }
+	p.awaited.Before = func(a, b *op) bool { return a.rec.Seq < b.rec.Seq }
+	p.undone.Before = func(a, b *op) bool { return a.loc < b.loc }
 	if len(entries) == 0 {
 		return
 	}
@@ -102,9 +103,9 @@ func (p *replay) expect(o *op) {
 	done := o.rec != nil && (o.rec.State == store.Done || o.rec.State == store.FailedEntry)
 	switch {
 	case o.rec != nil && o.rec.Seq > 0:
-		p.awaited.push(o)
+		p.awaited.Push(o)
 	case done:
-		p.undone.push(o)
+		p.undone.Push(o)
 	default:
 		if o.rec == nil {
 			p.fresh = append(p.fresh, o)
@@ -115,9 +116,9 @@ func (p *replay) expect(o *op) {
 
 // pop returns the first operation of the heap that some branch still waits for.
 // One that nobody waits for any more comes back if somebody does again.
-func pop(h *minHeap[*op]) *op {
-	for h.len() > 0 {
-		o := h.pop()
+func pop(h *heap.Min[*op]) *op {
+	for h.Len() > 0 {
+		o := h.Pop()
 		o.expected = false
 		if !o.closed && !o.settled && o.awaited() {
 			return o

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stet-run/stet/internal/heap"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/store"
@@ -118,7 +119,7 @@ type Run struct {
 	gone     map[string]*record   // accepted by Removed; set when the run goes live
 
 	// Live operations by what they wait for.
-	timers   minHeap[timer]
+	timers   heap.Min[timer]
 	mail     map[string]*mailbox
 	hotMail  []*mailbox // may have a match
 	promises map[string]*op
@@ -214,7 +215,7 @@ func New(cfg Config) *Run {
 		others:     map[string]*op{},
 		unanswered: map[store.ItemNo]struct{}{}, tags: cfg.Run.Tags,
 	}
-	r.timers.before = func(a, b timer) bool { return a.at < b.at || a.at == b.at && a.op.id < b.op.id }
+	r.timers.Before = func(a, b timer) bool { return a.at < b.at || a.at == b.at && a.op.id < b.op.id }
 	r.replay.init(cfg.Entries)
 	if n := len(r.replay.numbered); n > 0 {
 		r.recorded = r.replay.numbered[n-1].Seq

@@ -37,8 +37,8 @@ func (r *Run) register(o *op) {
 }
 
 func (r *Run) setTimer(o *op, at store.Time) {
-	r.timers.weed(timer.matters)
-	r.timers.push(timer{at, o})
+	r.timers.Weed(timer.matters)
+	r.timers.Push(timer{at, o})
 }
 
 // matters reports whether something is due for the operation at the time.
@@ -55,12 +55,12 @@ func (t timer) matters() bool {
 
 // firstTimer returns the earliest timer that still matters.
 func (r *Run) firstTimer() (timer, bool) {
-	for r.timers.len() > 0 {
-		t := r.timers.peek()
+	for r.timers.Len() > 0 {
+		t := r.timers.Peek()
 		if t.matters() {
 			return t, true
 		}
-		r.timers.pop()
+		r.timers.Pop()
 	}
 	return timer{}, false
 }
@@ -83,20 +83,20 @@ func (r *Run) fireTimer() bool {
 	}
 	switch t.op.kind {
 	case store.KindReceive:
-		r.timers.pop()
+		r.timers.Pop()
 		r.takeMail(t.op)
 	case store.KindEvent:
-		r.timers.pop()
+		r.timers.Pop()
 		r.takeEvent(t.op)
 	case store.KindStep, store.KindUndo:
-		r.timers.pop()
+		r.timers.Pop()
 		if t.op.pass != nil {
 			r.permitLate(t.op)
 		} else {
 			r.beginAttempt(t.op)
 		}
 	default:
-		r.timers.pop()
+		r.timers.Pop()
 		r.handOver(t.op)
 	}
 	return true

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/internal/heap"
 	"github.com/stet-run/stet/store"
 )
 
@@ -86,8 +87,8 @@ type state struct {
 	readers   map[store.RunNo]*reader
 	inFlight  int64
 	idleWaits int64
-	deadlines heap[due]
-	positions heap[position]
+	deadlines heap.Min[due]
+	positions heap.Min[position]
 }
 
 type due struct {
@@ -106,10 +107,10 @@ func newState() state {
 		broadcast: list[*held]{number: func(e *held) int64 { return int64(e.Number) }, gone: func(e *held) bool { return e.gone }},
 		pending:   list[*held]{number: func(e *held) int64 { return int64(e.Number) }, gone: func(e *held) bool { return e.gone || e.to != "" }},
 		waits:     list[*wait]{number: func(w *wait) int64 { return int64(w.No) }, gone: func(w *wait) bool { return w.over }},
-		deadlines: heap[due]{before: func(a, b due) bool {
+		deadlines: heap.Min[due]{Before: func(a, b due) bool {
 			return a.at < b.at || a.at == b.at && a.event.Number < b.event.Number
 		}},
-		positions: heap[position]{before: func(a, b position) bool { return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.run, b.run)) < 0 }},
+		positions: heap.Min[position]{Before: func(a, b position) bool { return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.run, b.run)) < 0 }},
 	}
 }
 
@@ -173,7 +174,7 @@ func (s *state) index() error {
 				s.inFlight++
 			}
 		}
-		s.positions.push(position{r.Last, r.run})
+		s.positions.Push(position{r.Last, r.run})
 	}
 	slices.SortFunc(waits, func(a, b *wait) int { return cmp.Compare(a.No, b.No) })
 	for _, w := range waits {
@@ -215,7 +216,7 @@ func (s *state) deadline(e *held) {
 		}
 	}
 	if e.deadline != 0 {
-		s.deadlines.push(due{e.deadline, e})
+		s.deadlines.Push(due{e.deadline, e})
 	}
 }
 
@@ -226,7 +227,7 @@ func (s *state) configure(c event.Settings) {
 	if former == c.Retention {
 		return
 	}
-	s.deadlines.items = nil
+	s.deadlines.Clear()
 	for _, e := range s.events {
 		s.deadline(e)
 	}

@@ -65,12 +65,12 @@ func (r *Rules) Tick(now store.Time, w *record.Writer) {
 
 // Wake implements record.Rules.
 func (r *Rules) Wake() store.Time {
-	for r.deadlines.len() > 0 {
-		next := r.deadlines.peek()
+	for r.deadlines.Len() > 0 {
+		next := r.deadlines.Peek()
 		if !r.outdated(next) {
 			return next.at
 		}
-		r.deadlines.pop()
+		r.deadlines.Pop()
 	}
 	return 0
 }
@@ -138,7 +138,7 @@ func (r *Rules) register(it *store.Item, w *record.Writer) {
 	rd := r.readerOf(reg.Run)
 	if rd.Last < reg.After {
 		rd.Last = reg.After
-		r.positions.push(position{rd.Last, rd.run})
+		r.positions.Push(position{rd.Last, rd.run})
 	}
 	rd.Flights = slices.DeleteFunc(rd.Flights, func(f flight) bool {
 		e := r.events[f.Number]
@@ -280,8 +280,8 @@ func (r *Rules) takeBack(it *store.Item, now store.Time, w *record.Writer) {
 // expire drops the events whose deadline has passed, and readers that hold nothing
 // any more.
 func (r *Rules) expire(now store.Time, w *record.Writer) {
-	for r.deadlines.len() > 0 && !w.Full() {
-		next := r.deadlines.peek()
+	for r.deadlines.Len() > 0 && !w.Full() {
+		next := r.deadlines.Peek()
 		if !r.outdated(next) {
 			if next.at > now {
 				break
@@ -293,15 +293,15 @@ func (r *Rules) expire(now store.Time, w *record.Writer) {
 			}
 			r.drop(next.event, w)
 		}
-		r.deadlines.pop()
+		r.deadlines.Pop()
 	}
 	oldest := r.broadcast.first()
-	for r.positions.len() > 0 && !w.Full() {
-		p := r.positions.peek()
+	for r.positions.Len() > 0 && !w.Full() {
+		p := r.positions.Peek()
 		if oldest != nil && (*oldest).Number <= p.last {
 			break
 		}
-		r.positions.pop()
+		r.positions.Pop()
 		if rd := r.readers[p.run]; rd != nil && rd.Last == p.last && r.idle(rd) {
 			delete(r.readers, rd.run)
 			w.Delete(at(runLoc, rd.run))
@@ -369,7 +369,7 @@ func (r *Rules) try(wt *wait, now store.Time, w *record.Writer) bool {
 		r.inFlight++
 	} else {
 		rd.got(e.Number)
-		r.positions.push(position{rd.Last, rd.run})
+		r.positions.Push(position{rd.Last, rd.run})
 		e.runs++
 		r.count(e, w)
 	}

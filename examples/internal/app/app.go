@@ -5,6 +5,7 @@ package app
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -24,6 +25,19 @@ func Main(name string, work func(context.Context) error) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(1)
 	}
+}
+
+// Folder is the main function of a program that does its work with one folder, which
+// it is called with: run gets the file that keeps the runs, and the folder.
+func Folder(name string, run func(ctx context.Context, db, folder string, out io.Writer) error) {
+	db := flag.String("db", name+".db", "SQLite `file` that keeps the runs")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		fmt.Fprintf(os.Stderr, "usage: %s [flags] FOLDER\n", name)
+		flag.PrintDefaults()
+		os.Exit(2)
+	}
+	Main(name, func(ctx context.Context) error { return run(ctx, *db, flag.Arg(0), os.Stdout) })
 }
 
 // Open makes an engine on a file, with the rest of its config.
