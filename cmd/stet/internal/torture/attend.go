@@ -97,6 +97,7 @@ func (h *harness) discover(ctx context.Context, all bool) error {
 // look asks how the live runs stand.
 func (h *harness) look(ctx context.Context) error {
 	h.mu.Lock()
+	h.looks++
 	var ids []string
 	for id, r := range h.runs {
 		if !r.ended && len(ids) < store.MaxPage {
@@ -137,7 +138,7 @@ func (h *harness) note(live []store.Run) (ended []*store.Run) {
 		r := &live[i]
 		known := h.runs[r.ID]
 		switch {
-		case known.repairing: // nobody knows yet how it stands
+		case known.repairing || known.decided == h.looks: // it may stand otherwise by now
 		case r.Marks&store.Paused != 0 && !known.resuming:
 			known.resuming = true
 			h.attend(func(ctx context.Context) error { return h.resume(ctx, r.ID) })

@@ -33,6 +33,7 @@ type harness struct {
 	runs     map[string]*run // known ones, by ID
 	live     int             // of the runs, those that have not ended
 	deciding bool            // some have just ended, and may live again
+	looks    int             // at the live runs so far
 	suspects int             // of the live ones, as they were seen last
 	ended    time.Time       // when the last one has ended
 	briefs   []time.Time     // when the runs that are not kept were started; zero: it is unknown
@@ -51,6 +52,7 @@ type run struct {
 	resuming  bool           // it was seen paused
 	repaired  bool           // something was done when it had ended
 	repairing bool           // … is being decided
+	decided   int            // the look in which that was decided
 	retries   int
 	taken     bool // a part of its history was taken back
 }

@@ -118,7 +118,7 @@ func (h *harness) repair(r *store.Run) {
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		known.repairing = false
+		known.repairing, known.decided = false, h.looks
 		switch {
 		case !granted && !unsure:
 		case verb == "retry" || verb == "rewind":
