@@ -63,6 +63,7 @@ type limitedRun struct {
 
 // queueWatch is what the harness knows of the queues.
 type queueWatch struct {
+	made   bool // both are there
 	runs   []*limitedRun
 	grants map[string]map[int64]store.Time // of the queues, by number
 }
@@ -186,6 +187,9 @@ func (h *harness) watchQueue(ctx context.Context, name string, records map[strin
 // come back, that the rate was kept, and by the log that no more bodies were under way
 // than there are permits.
 func (a *audit) checkQueues(ctx context.Context) error {
+	if !a.queues.made {
+		return nil // the strikes were over before somebody owned the store
+	}
 	asked := map[string]bool{}
 	for _, r := range a.queues.runs {
 		asked[r.id] = r.asked
@@ -273,7 +277,7 @@ func (a *audit) checkBodies(asked map[string]bool) {
 		limited[r.id] = !asked[r.id]
 	}
 	for _, l := range a.lines {
-		if !limited[l.Run] || a.executions.excused(l) {
+		if !limited[l.Run] || l.Kind == lineStart && a.executions.excused(l) {
 			continue
 		}
 		at, b := operation{l.Run, l.Loc}, body{l.Process, l.No}
@@ -303,6 +307,9 @@ func (h *harness) queuesAndSchedules(ctx context.Context) error {
 		}
 		return err
 	}
+	h.mu.Lock()
+	h.queues.made = true
+	h.mu.Unlock()
 	h.attend(h.watchQueues)
 	return h.keepLimited(ctx)
 }
