@@ -35,7 +35,7 @@ func gatedUse(l *actLog, gate <-chan struct{}, opts ...stet.StepOption) *stet.Wo
 	})
 }
 
-// takes is a body that takes some time.
+// takes is a body that takes some time, or a rest between two looks at a condition.
 func takes(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -78,14 +78,18 @@ func TestStepsThatUseAQueueShareItsLimit(t *testing.T) {
 // untilWaitsFor blocks until a run is suspended and says that it waits for a permit.
 func untilWaitsFor(t testing.TB, r *stet.Run[string], queue string) {
 	t.Helper()
+	ctx := testContext(t)
 	for {
-		info, err := r.Poll(testContext(t))
+		info, err := r.Poll(ctx)
 		if err != nil || info.Status.Terminal() {
 			t.Fatalf("a run that should wait for a permit: %+v, %v", info, err)
 		}
 		waits := func(w stet.Wait) bool { return w.Queue == queue && w.Kind == "step" && w.Location == "body" }
 		if info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor, waits) {
 			return
+		}
+		if err := takes(ctx, time.Millisecond); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -87,14 +87,13 @@ func permitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 	workflow := func(l *actLog) *stet.Workflow[int, string] {
 		return stet.Define("limited", func(ctx stet.Context, n int) (string, error) {
 			for i := range 2 {
-				if err := stet.Do(ctx, fmt.Sprint("body-", i), func(context.Context) error {
+				if err := stet.Do(ctx, fmt.Sprint("body-", i), func(c context.Context) error {
 					l.begin(fmt.Sprint(n))
 					defer l.end()
-					time.Sleep(time.Millisecond)
 					if n%7 == 3 && i == 1 {
 						return stet.Permanent(errors.New("no"))
 					}
-					return nil
+					return takes(c, time.Millisecond)
 				}); err != nil {
 					return "", err
 				}

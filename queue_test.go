@@ -37,6 +37,9 @@ func untilQueue(t testing.TB, e *stet.Engine, name string, wanted func(*stet.Que
 		if wanted(info) {
 			return info
 		}
+		if err := takes(ctx, time.Millisecond); err != nil {
+			t.Fatalf("queue %s: %v; it was last %+v", name, err, info)
+		}
 	}
 }
 
@@ -443,13 +446,12 @@ func TestQueueIsExactAcrossNodes(t *testing.T) {
 	var w *stet.Workflow[string, string]
 	for i := range logs {
 		w = stet.Define("w", func(ctx stet.Context, in string) (string, error) {
-			return in, stet.Do(ctx, "body", func(context.Context) error {
+			return in, stet.Do(ctx, "body", func(c context.Context) error {
 				all.begin(in)
 				defer all.end()
 				logs[i].begin(in)
 				defer logs[i].end()
-				time.Sleep(2 * time.Millisecond)
-				return nil
+				return takes(c, 2*time.Millisecond)
 			})
 		}, stet.OnQueue{Name: "q"})
 		s := &auditor{Store: first.Join(), t: t, queue: "q", limit: limit}
@@ -495,6 +497,8 @@ func untilShared(t testing.TB, s store.Store, nodes int) {
 		if len(holders) == nodes {
 			return
 		}
-		time.Sleep(time.Millisecond)
+		if err := takes(ctx, time.Millisecond); err != nil {
+			t.Fatalf("the leases are held by %v", holders)
+		}
 	}
 }
