@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/stettest"
 	"github.com/stet-run/stet/store"
 )
 
@@ -141,5 +142,66 @@ func stepPermitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 	info := untilQueue(t, final, "q", func(i *stet.QueueInfo) bool { return i.Held == 0 && i.Waiting == 0 && i.Delayed == 0 })
 	if info.Granted < int64(len(ids)) || l.most > limit && !cancels {
 		t.Errorf("%+v; %d bodies at once", info, l.most)
+	}
+}
+
+// TestLimitedRunAtEveryCommit: the process dies at each commit of a run that stands on a
+// queue and whose steps use another one, fail, race and are undone.
+func TestLimitedRunAtEveryCommit(t *testing.T) {
+	queues := map[string]stet.QueueSettings{"runs": {Concurrency: 1, ReleaseWhileSuspended: true}, "steps": {Concurrency: 1, Rate: 100, Per: time.Second}}
+	for _, s := range testStores {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+				race := func(name string, d time.Duration) *stet.Future[string] {
+					return stet.Go(ctx, name, func(ctx stet.Context) (string, error) {
+						return stet.Step(ctx, "body", func(c context.Context) (string, error) { return name, takes(c, d) }, stet.Use("steps"))
+					})
+				}
+				first, err := stet.Race(ctx, race("a", time.Second), race("b", time.Hour)) // b waits, and is cancelled
+				if err != nil {
+					return "", err
+				}
+				again, err := stet.Step(ctx, "again", func(c context.Context) (int, error) {
+					if stet.Attempt(c) < 3 {
+						return 0, errors.New("not yet")
+					}
+					return 3, nil
+				}, stet.Permit{Queue: "steps", Key: "k", Priority: 1})
+				if err != nil {
+					return "", err
+				}
+				if err := stet.Do(ctx, "kept", func(context.Context) error { return nil }, stet.UndoDo(func(context.Context) error { return nil }), stet.Use("steps")); err != nil {
+					return "", err
+				}
+				return fmt.Sprint(first, again), nil
+			})
+			faults := crashFaults(s.name)
+			if s.name != "memory" {
+				faults = stettest.Faults(stettest.DieBefore, stettest.DieUnheard) // each takes its time on a disk
+			}
+			got, err := stettest.CrashEverywhere(t, w, "", stettest.On(s.open), faults, stettest.Queues(queues),
+				stettest.Starting(stet.OnQueue{Name: "runs", Key: "k"}),
+				stettest.Checking(func(ctx context.Context, e *stet.Engine, _ string) error {
+					for name := range queues {
+						for {
+							info, err := e.Queue(ctx, name)
+							if err != nil || info.Held+info.Waiting+info.Delayed == 0 {
+								if err != nil {
+									return err
+								}
+								break
+							}
+							if err := takes(ctx, time.Second); err != nil {
+								return fmt.Errorf("queue %s: a permit has not come back: %+v", name, info)
+							}
+						}
+					}
+					return nil
+				}))
+			if err != nil || got != "a3" {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ type crash struct {
 	drive  func(context.Context, *stet.Engine, string) error
 	ready  func(*stet.Engine)
 	check  func(context.Context, *stet.Engine, string) error
+	queues map[string]stet.QueueSettings
 }
 
 type crashOption func(*crash)
@@ -70,6 +72,12 @@ func Driving(drive func(ctx context.Context, e *stet.Engine, runID string) error
 // the run, for steps that start runs or resolve promises.
 func Ready(ready func(*stet.Engine)) CrashOption {
 	return crashOption(func(c *crash) { c.ready = ready })
+}
+
+// Queues has queues made before each start of the run, which is started on one or whose
+// steps use one.
+func Queues(queues map[string]stet.QueueSettings) CrashOption {
+	return crashOption(func(c *crash) { c.queues = queues })
 }
 
 // Checking has check called after each run has ended: it looks at what the run has
@@ -233,6 +241,9 @@ func (c *crash) once(t *testing.T, cfg stet.Config, at int64, fault Fault, start
 	if c.ready != nil {
 		c.ready(outside)
 	}
+	if err := c.makeQueues(ctx, cfg, outside, open); err != nil {
+		t.Fatal(err)
+	}
 	if err := start(ctx, outside); err != nil {
 		t.Fatal(err)
 	}
@@ -279,6 +290,23 @@ func (c *crash) once(t *testing.T, cfg stet.Config, at int64, fault Fault, start
 	}
 	got.reached = at > 0 && first.handle.count.Load() >= at
 	return got
+}
+
+// makeQueues makes the queues by a process that nothing happens to.
+func (c *crash) makeQueues(ctx context.Context, cfg stet.Config, outside *stet.Engine, open func() store.Store) error {
+	if len(c.queues) == 0 {
+		return nil
+	}
+	p, err := startProcess(cfg, open(), 0, 0)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.queues)) {
+		if err := outside.CreateQueue(ctx, name, c.queues[name]); err != nil {
+			return errors.Join(err, p.bury())
+		}
+	}
+	return p.bury()
 }
 
 // maxCrashInterval bounds how long a lost hint delays a process, in virtual time.
