@@ -60,7 +60,13 @@ func (p *Proxy) held() {
 // NewProxy starts a proxy before an address. It ends with the test.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return NewProxyAt(t, "127.0.0.1", target)
+}
+
+// NewProxyAt is NewProxy with the address of this machine that clients connect to.
+func NewProxyAt(t testing.TB, host, target string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,8 +109,10 @@ const maxTexts = 2000
 // patience bounds for transactions of ours.
 const (
 	// idleLimit is how long the server lets a transaction of ours stand still, for
-	// example because this process was stopped, before it takes it back.
-	idleLimit = 5 * time.Second
+	// example because this process was stopped or its network is cut, before it takes
+	// it back. It holds locks on leases, so nobody takes them over before that; it is
+	// as long as a takeover may be late.
+	idleLimit = time.Second
 	// lockLimit is how long an act waits for a lock, unless it is told otherwise.
 	lockLimit = 10 * time.Second
 	// busyLimit is how long a group commit waits for a lock.

@@ -17,6 +17,7 @@ import (
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/cmd/stet/internal/torture"
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/postgres"
 	"github.com/stet-run/stet/store/redis"
 	"github.com/stet-run/stet/store/sqlite"
 )
@@ -35,10 +36,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// opener opens a file, or a Redis store.
+// opener opens a file, or a Redis or Postgres store.
 func opener(db string) func(context.Context) (store.Store, error) {
 	if strings.HasPrefix(db, "redis://") {
 		return func(ctx context.Context) (store.Store, error) { return redis.OpenContext(ctx, db) }
+	}
+	if strings.HasPrefix(db, "host=") {
+		return func(ctx context.Context) (store.Store, error) { return postgres.Open(ctx, db) }
 	}
 	return func(ctx context.Context) (store.Store, error) { return sqlite.OpenContext(ctx, db) }
 }

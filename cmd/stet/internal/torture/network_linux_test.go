@@ -1,0 +1,158 @@
+package torture_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/cmd/stet/internal/torture"
+	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/store"
+)
+
+// workerLease is how long a worker's lease lasts.
+const workerLease = 1500 * time.Millisecond
+
+// TestNodesAreCutOff has each node in a network of its own, which is never linked with
+// those of the others. Each in turn is cut off from the store, in both directions, in
+// one, or again and again. The others own what it has owned within its lease and a
+// second, and when the link is back nothing is stuck and nothing is broken.
+func TestNodesAreCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in -short: it takes a minute")
+	}
+	const nodes = 3
+	networks := make([]*servers.Network, nodes)
+	for i := range networks {
+		networks[i] = servers.NewNetwork(t)
+	}
+	server := servers.NewPostgres(t)
+	cfg := configOf(t, server.DSN())
+	urls := make([]string, nodes)
+	for i, n := range networks {
+		urls[i] = server.TCP(servers.NewProxyAt(t, n.Host, server.Addr()).Addr())
+	}
+	outside := cfg.Worker
+	cfg.Worker = func(orders string) *exec.Cmd {
+		place := placeOf(t, orders)
+		c := networks[place].Enter(outside(orders))
+		c.Env = append(c.Env, "STET_TORTURE_DB="+urls[place])
+		return c
+	}
+	db, err := cfg.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c := &cuts{db: db, networks: networks, took: map[string]time.Duration{}}
+	cfg.Nodes, cfg.For, cfg.Strikes = nodes, 3*seconds(t), 1
+	cfg.Outages = []torture.Outage{{Name: "networks cut", Do: c.all}}
+	report := tortured(t, cfg)
+	if !report.OK {
+		t.Errorf("seed %d: there are violations", report.Seed)
+	}
+	for _, how := range []string{"cut off", "mute", "deaf"} {
+		took, done := c.took[how]
+		if !done {
+			t.Errorf("no node was %s", how)
+		}
+		t.Logf("%s: the others owned all after %v at most", how, took)
+		// Under the load of other tests the survivors are late themselves.
+		if limit := workerLease + time.Second; took > 2*limit {
+			t.Errorf("%s: the others owned all after %v; want %v", how, took, limit)
+		}
+	}
+	if report.Counts["runs: succeeded"] == 0 {
+		t.Error("no run has succeeded")
+	}
+}
+
+// placeOf returns the place of the worker that is given orders, which is in its name.
+func placeOf(t *testing.T, orders string) int {
+	var o struct{ Name string }
+	if err := json.Unmarshal([]byte(orders), &o); err != nil {
+		t.Error(err)
+	}
+	name, _, _ := strings.Cut(o.Name, ".")
+	return int(name[len(name)-1] - '0')
+}
+
+// cuts cuts nodes off and measures how long the others take to own everything.
+type cuts struct {
+	db       store.Store
+	networks []*servers.Network
+	took     map[string]time.Duration // by how
+}
+
+// all cuts off one node after the other, each in another way.
+func (c *cuts) all(ctx context.Context) error {
+	for place, cut := range []struct {
+		how string
+		set func(*servers.Network, bool) error
+	}{{"cut off", (*servers.Network).Cut}, {"mute", (*servers.Network).Mute}, {"deaf", (*servers.Network).Deafen}} {
+		took, err := c.cut(ctx, place, cut.set)
+		if err != nil {
+			return err
+		}
+		c.took[cut.how] = took
+	}
+	return c.flap()
+}
+
+// cut cuts one node off until the others own everything. It returns how long that took.
+func (c *cuts) cut(ctx context.Context, place int, set func(*servers.Network, bool) error) (took time.Duration, err error) {
+	for owned := 0; owned == 0; { // until it is back from before
+		if owned, err = c.left(ctx, place); err != nil {
+			return 0, err
+		}
+	}
+	if err := set(c.networks[place], true); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, set(c.networks[place], false)) }()
+	begun := time.Now()
+	for left := 1; left > 0 && took < 10*workerLease; took = time.Since(begun) {
+		if left, err = c.left(ctx, place); err != nil {
+			return 0, err
+		}
+	}
+	return took, nil
+}
+
+// flap cuts a node off and joins it again, several times, for less than its lease.
+func (c *cuts) flap() error {
+	n := c.networks[0]
+	for range 5 {
+		for _, on := range []bool{true, false} {
+			if err := n.Cut(on); err != nil {
+				return err
+			}
+			time.Sleep(rand.N(400 * time.Millisecond))
+		}
+	}
+	return nil
+}
+
+// left returns how many shards no other node owns than the one at a place.
+func (c *cuts) left(ctx context.Context, place int) (n int, err error) {
+	about, err := c.db.Describe(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, l := range about.Leases {
+		if name, _, _ := strings.Cut(l.Node, "."); strings.HasSuffix(name, fmt.Sprint(place)) || l.Until <= about.Now {
+			n++
+		}
+	}
+	return n, nil
+}
