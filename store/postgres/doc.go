@@ -14,7 +14,7 @@
 //
 // Every act is one transaction at read committed. Those that may be long are sent
 // by one statement or are taken back by the server when this process stands still
-// for five seconds in the middle. No act needs LISTEN, advisory locks or SKIP
+// for a second in the middle. No act needs LISTEN, advisory locks or SKIP
 // LOCKED.
 //
 // Times are the server's clock at the moment of the statement
