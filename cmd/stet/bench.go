@@ -30,6 +30,8 @@ func (a *app) benchCommand() *cobra.Command {
   latency     -n runs of --steps steps, one at a time
   fanout      -n runs of --steps parallel steps
   message     -n runs that wait for a message, sent to one after the other
+  foreign     -n runs in another process that wait for a message, sent from this one
+  nodes       -n runs of --steps steps, with --work of computing each, by 1, 2, … --nodes processes
   broadcast   one event to -n runs that wait for it: how fast they go on
   loop        a loop of --steps iterations of one step: rate, memory, size of the store
   replay      a run of --steps steps, killed and taken up by a new process, -n times
@@ -46,7 +48,7 @@ The store must be a new one, or hold nothing but runs of former measurements;
 			if a.output == "ids" {
 				return usage(errors.New("--output: expected table or json, found ids"))
 			}
-			cfg.DB, cfg.Log, cfg.Open = a.place(), a.log(), a.benchStore()
+			cfg.DB, cfg.Log, cfg.Open, cfg.In = a.place(), a.log(), a.benchStore(), a.in
 			if err := a.benchPlace(&cfg); err != nil {
 				return err
 			}
@@ -78,6 +80,8 @@ The store must be a new one, or hold nothing but runs of former measurements;
 	flags.IntVarP(&cfg.Runs, "runs", "n", 0, "`number` of runs; default: the workload's")
 	flags.IntVar(&cfg.Steps, "steps", 0, "`number` of steps of a run; default: the workload's")
 	flags.IntVar(&cfg.Concurrency, "concurrency", 0, "`number` of runs at a time; default: the workload's")
+	flags.IntVar(&cfg.Nodes, "nodes", 0, "`number` of processes of workload nodes, at most; default: 3")
+	flags.DurationVar(&cfg.Work, "work", 0, "`time` that each step of workload nodes computes, on one processor for each process")
 	flags.BoolVar(&cfg.Raw, "raw", false, "measure the driver too")
 	flags.StringVar(&profile, "cpuprofile", "", "write a CPU profile to `file`")
 	flags.StringVar(&child, "child", "", "be a child process of a measurement")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/stet-run/stet/store"
 )
@@ -30,19 +31,47 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 		return store.Claims{}, err
 	}
 	defer s.leave()
+	// Only the leases are locked of what was seen to be ready: to lock hundreds of
+	// rows takes longer than all the rest.
+	leases, late := l.needed(), l.late
+	locked := make(map[store.Shard]bool, len(leases))
+	for i := range leases {
+		locked[leases[i].Shard] = true
+	}
 	err = s.write(ctx, "claim runs", lockLimit, func(t *tx, now store.Time) error {
-		if _, err := t.share(req.Leases); err != nil {
+		if _, err := t.share(leases); err != nil {
 			return err
 		}
-		if err := t.buryLate(shardsOf(req.Leases)); err != nil {
-			return err
+		if late {
+			if err := t.buryLate(shardsOf(leases)); err != nil {
+				return err
+			}
 		}
 		if err := l.at(t, int64(now), int64(now)); err != nil {
 			return err
 		}
-		return l.claim(t)
+		return l.claim(t, locked)
 	})
 	return l.claims, err
+}
+
+// needed returns the leases of the shards in which something was found: all, if there
+// are items of runs that have no candidate.
+func (l *looking) needed() []store.Lease {
+	if l.items {
+		return l.req.Leases
+	}
+	ready := make(map[store.Shard]bool, len(l.candidates))
+	for i := range l.candidates {
+		ready[l.candidates[i].shard] = true
+	}
+	var leases []store.Lease
+	for _, lease := range l.req.Leases {
+		if ready[lease.Shard] {
+			leases = append(leases, lease)
+		}
+	}
+	return leases
 }
 
 // looking is a search for what is ready.
@@ -51,13 +80,15 @@ type looking struct {
 	known      []string
 	claims     store.Claims
 	candidates []candidate // in order, Limit+1 of each class at most
-	items      bool        // claimed runs have unexamined items
+	items      bool        // claimed runs, or some that have ended, have unexamined items
+	late       bool        // those that have ended
 }
 
 type candidate struct {
 	class int
 	order int64
 	no    store.RunNo
+	shard store.Shard
 }
 
 // The classes of runs that may be claimed, in their order, and what else a look
@@ -71,6 +102,7 @@ const (
 	isFenced
 	theTime
 	isUnfit
+	isLate
 )
 
 // wakeLook is how many sleeping runs a look for the next wake time passes by that
@@ -95,6 +127,7 @@ const (
 	isDue      = "r.wake_at IS NOT NULL AND r.marks & 17 = 0 AND r.wake_at<=t.now"
 	isMarked   = "r.ready=1 AND r.marks & 17 = 0"
 	noMore     = ", ''::text, ''::text, ''::bytea"
+	itsShard   = ", r.grp, r.slot::text, ''::bytea"
 	runsAndNow = " FROM stet.runs r, t WHERE "
 )
 
@@ -106,11 +139,12 @@ var lookText = `WITH t AS MATERIALIZED (SELECT ` + nowExpr + ` AS now),
 	own AS MATERIALIZED (SELECT grp, slot FROM asked WHERE held),
 	new AS MATERIALIZED (SELECT r.run_no, r.ready, r.grp, r.slot, r.status, r.marks, r.wake_at, r.workflow, r.build, i.kind
 		FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no WHERE i.state=1)
-	(SELECT 0, r.run_no, r.wake_at` + noMore + runsAndNow + isDue + " AND r.ready=0 AND " + fits + " AND " + here + ` ORDER BY r.wake_at, r.run_no LIMIT $8)
-	UNION ALL (SELECT DISTINCT 1, r.run_no, 0::bigint` + noMore + ` FROM new r, t WHERE r.ready<>2 AND ` + here + `
+	(SELECT 0, r.run_no, r.wake_at` + itsShard + runsAndNow + isDue + " AND r.ready=0 AND " + fits + " AND " + here + ` ORDER BY r.wake_at, r.run_no LIMIT $8)
+	UNION ALL (SELECT DISTINCT 1, r.run_no, 0::bigint` + itsShard + ` FROM new r, t WHERE r.ready<>2 AND ` + here + `
 		AND NOT (` + isDue + " AND " + fits + ") AND " + calls(fits) + ` ORDER BY r.run_no LIMIT $8)
-	UNION ALL (SELECT 2, r.run_no, 0::bigint` + noMore + ` FROM stet.runs r WHERE ` + isMarked + " AND " + fits + " AND " + here + ` ORDER BY r.run_no LIMIT $8)
+	UNION ALL (SELECT 2, r.run_no, 0::bigint` + itsShard + ` FROM stet.runs r WHERE ` + isMarked + " AND " + fits + " AND " + here + ` ORDER BY r.run_no LIMIT $8)
 	UNION ALL (SELECT 3, 0::bigint, 0::bigint` + noMore + ` WHERE EXISTS (SELECT 1 FROM new r WHERE (r.ready=2 OR r.status IN (4,5,6)) AND ` + here + `))
+	UNION ALL (SELECT 8, 0::bigint, 0::bigint` + noMore + ` WHERE EXISTS (SELECT 1 FROM new r WHERE r.ready=0 AND r.status IN (4,5,6) AND ` + here + `))
 	UNION ALL (SELECT 4, 0::bigint, coalesce(min(r.wake_at) FILTER (WHERE r.ready=0 AND ` + fits + " AND " + here + `),
 			CASE WHEN count(*)=` + fmt.Sprint(wakeLook) + ` THEN max(r.wake_at) ELSE 0 END)` + noMore + ` FROM
 		(SELECT r.wake_at, r.workflow, r.ready, r.grp, r.slot, r.build` + runsAndNow + `r.wake_at IS NOT NULL AND r.marks & 17 = 0 AND r.wake_at>t.now
@@ -126,7 +160,7 @@ var lookText = `WITH t AS MATERIALIZED (SELECT ` + nowExpr + ` AS now),
 
 // at looks at a moment. What an earlier look has found is dropped.
 func (l *looking) at(t *tx, floor int64, test any) error {
-	l.claims, l.candidates, l.items = store.Claims{}, nil, false
+	l.claims, l.candidates, l.items, l.late = store.Claims{}, nil, false, false
 	grps, slots, epochs := leaseArrays(l.req.Leases)
 	var fenced []int
 	err := t.each(lookText, []any{floor, test, grps, slots, epochs, l.known, []byte(l.req.Build), l.req.Limit + 1, l.req.Unfit}, func(scan func(...any) error) error {
@@ -138,9 +172,15 @@ func (l *looking) at(t *tx, floor int64, test any) error {
 		}
 		switch class {
 		case due, called, marked:
-			l.candidates = append(l.candidates, candidate{int(class), order, store.RunNo(no)})
+			slot, err := strconv.Atoi(workflow) // its place in such a row
+			if err != nil {
+				return err
+			}
+			l.candidates = append(l.candidates, candidate{int(class), order, store.RunNo(no), store.Shard{Group: group, Slot: slot}})
 		case hasItems:
 			l.items = true
+		case isLate:
+			l.late = true
 		case nextWake:
 			l.claims.NextWake = store.Time(order)
 		case isFenced:
@@ -173,11 +213,11 @@ func (l *looking) order() {
 	})
 }
 
-// claim takes the candidates in hand, up to the limit, and adds the unexamined
-// items of all runs in hand.
-func (l *looking) claim(t *tx) error {
-	chosen := l.candidates
-	l.claims.More = len(chosen) > l.req.Limit
+// claim takes the candidates in hand of shards whose leases are locked, up to the
+// limit, and adds the unexamined items of all runs in hand.
+func (l *looking) claim(t *tx, locked map[store.Shard]bool) error {
+	chosen := slices.DeleteFunc(slices.Clone(l.candidates), func(c candidate) bool { return !locked[c.shard] })
+	l.claims.More = len(l.candidates) > min(len(chosen), l.req.Limit)
 	chosen = chosen[:min(len(chosen), l.req.Limit)]
 	nos := make([]int64, len(chosen))
 	index := make(map[store.RunNo]int, len(chosen))
@@ -207,7 +247,7 @@ func (l *looking) claim(t *tx) error {
 	if err := l.addItems(t, index); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(chosen, func(c candidate) bool { return c.class == called }) {
+	if l.claims.NextWake != 0 && slices.ContainsFunc(chosen, func(c candidate) bool { return c.class == called }) {
 		// What was called before its time sleeps no more.
 		return l.wakeAgain(t)
 	}

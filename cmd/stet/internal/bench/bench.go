@@ -11,11 +11,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stet-run/stet/store"
 )
@@ -41,11 +43,19 @@ type Config struct {
 	Runs        int
 	Steps       int
 	Concurrency int
+	// Nodes is how many processes workload nodes has at most; 0: three. Work is what
+	// each of its steps computes, by the time that it takes alone; each process then
+	// uses one processor.
+	Nodes int
+	Work  time.Duration
 	// Raw measures the driver too.
 	Raw bool
 	// Child makes a command that calls Child with the role in a process of its
-	// own, on the same store and with the same Steps. Workload replay needs it.
+	// own, on the same store and with the same Steps. Workloads replay, foreign and
+	// nodes need it.
 	Child func(ctx context.Context, role string) *exec.Cmd
+	// In is what a child reads: it ends when In does.
+	In io.Reader
 	// Log gets what the engine says. Default: nothing.
 	Log *slog.Logger
 
@@ -67,6 +77,7 @@ type workload struct {
 const (
 	latencySteps = 10 // of a run to which the gate applies
 	replaySteps  = 1000
+	defaultNodes = 3
 )
 
 var workloads = map[string]workload{
@@ -74,6 +85,8 @@ var workloads = map[string]workload{
 	"latency":    {measureLatency, 3, 100, latencySteps, 0},
 	"fanout":     {measureFanout, 3, 0, 0, 0}, // both of its shapes, unless it is given one
 	"message":    {measureMessage, 3, 200, 0, 0},
+	"foreign":    {measureForeign, 3, 200, 0, 0},
+	"nodes":      {measureNodes, 1, 200, 5, 50},
 	"broadcast":  {measureBroadcast, 3, 10_000, 0, 0},
 	"loop":       {measureLoop, 1, 0, 20_000, 0}, // the mark is for a million
 	"replay":     {measureReplay, 1, 3, replaySteps, 0},
@@ -113,6 +126,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 		w := workloads[name]
 		sized := cfg
 		sized.Workload = name
+		orDefault(&sized.Nodes, defaultNodes)
 		orDefault(&sized.Runs, w.runs)
 		orDefault(&sized.Steps, w.steps)
 		orDefault(&sized.Concurrency, w.concurrency)
@@ -173,7 +187,7 @@ func (cfg *Config) check(names []string) error {
 	for _, f := range []struct {
 		name  string
 		value int
-	}{{"the number of runs", cfg.Runs}, {"steps", cfg.Steps}, {"concurrency", cfg.Concurrency}} {
+	}{{"the number of runs", cfg.Runs}, {"steps", cfg.Steps}, {"concurrency", cfg.Concurrency}, {"nodes", cfg.Nodes}} {
 		if f.value < 0 {
 			bad("%s: expected 1 or more, found %d", f.name, f.value)
 		}
@@ -183,6 +197,15 @@ func (cfg *Config) check(names []string) error {
 	}
 	if cfg.Workload == "replay" && (cfg.File == "" || cfg.Child == nil) {
 		bad("workload replay: expected a file, whose next process need not wait for a lease to end, found %s", cfg.DB)
+	}
+	if cfg.Workload == "foreign" && !cfg.shared() {
+		bad("workload foreign: expected a store that several processes can use, found %s", cfg.DB)
+	}
+	if cfg.Workload == "nodes" && !cfg.many() {
+		bad("workload nodes: expected a store that several processes work on, in Postgres or Redis, found %s", cfg.DB)
+	}
+	if cfg.Work < 0 {
+		bad("work: expected a time from 0, found %s", cfg.Work)
 	}
 	return errors.Join(problems...)
 }

@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) {
 	if role := os.Getenv("STET_BENCH_ROLE"); role != "" {
 		cfg := onFile(os.Getenv("STET_BENCH_FILE"))
-		cfg.Steps = 20
+		cfg.Steps, cfg.In = 20, os.Stdin
 		if err := bench.Child(context.Background(), cfg, role, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -61,6 +61,7 @@ var figuresOf = map[string][]string{
 	"latency":    {"run p50", "run p99"},
 	"fanout":     {"steps"},
 	"message":    {"send to end p50", "send to end p99"},
+	"foreign":    {"send to end p50", "send to end p99"},
 	"broadcast":  {"started and waiting", "resumed and ended"},
 	"replay":     {"process start to end of run p50", "opening the store to end of run p100"},
 	"sleepers":   {"started", "started and asleep", "heap per run", "store calls when idle"},
@@ -70,6 +71,9 @@ var figuresOf = map[string][]string{
 
 func TestEachWorkload(t *testing.T) {
 	for _, name := range bench.Workloads() {
+		if name == "nodes" {
+			continue // it needs a server; see TestPostgresScripts of the command line
+		}
 		t.Run(name+" on SQLite", func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, name, func(t *testing.T) {
@@ -77,7 +81,7 @@ func TestEachWorkload(t *testing.T) {
 				checkReport(t, cfg, name)
 			})
 		})
-		if name == "replay" {
+		if name == "replay" || name == "foreign" {
 			continue // in memory it is refused, see below
 		}
 		t.Run(name+" in memory", func(t *testing.T) {
@@ -93,7 +97,7 @@ func TestEachWorkload(t *testing.T) {
 // inBubble calls test under virtual time, if the workload needs no other process.
 func inBubble(t *testing.T, workload string, test func(*testing.T)) {
 	t.Helper()
-	if workload == "replay" {
+	if workload == "replay" || workload == "foreign" {
 		test(t)
 		return
 	}
@@ -159,6 +163,9 @@ func TestBadConfigIsRefused(t *testing.T) {
 		"unknown workload":      func(c *bench.Config) { c.Workload = "all of it" },
 		"negative runs":         func(c *bench.Config) { c.Runs = -1 },
 		"raw without a file":    func(c *bench.Config) { c.File, c.Raw = "", true },
+		"foreign in memory":     func(c *bench.Config) { c.Workload, c.File = "foreign", "" },
+		"nodes on a file":       func(c *bench.Config) { c.Workload = "nodes" },
+		"negative work":         func(c *bench.Config) { c.Work = -1 },
 		"replay without a file": func(c *bench.Config) { c.Workload, c.File = "replay", "" },
 	} {
 		cfg := inTempDir(t)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -93,9 +94,15 @@ func runChild(ctx context.Context, cfg *Config, role string) (line replayed, too
 }
 
 // Child is what a process made by Config.Child does: it prints a line to out when
-// its part is done, and then waits to be killed. It needs Open, DB and Steps of
-// the config.
+// its part is done, and then waits to be killed, or for the end of In. It needs Open,
+// DB, In and Steps of the config.
 func Child(ctx context.Context, cfg Config, role string, out io.Writer) error {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if strings.HasPrefix(role, roleNode) {
+		return playNode(ctx, &cfg, role, out)
+	}
 	orDefault(&cfg.Steps, replaySteps)
 	w := history(cfg.Steps)
 	begun := time.Now()

@@ -25,33 +25,43 @@ func measureMessage(ctx context.Context, cfg *Config, r *Report) error {
 		return err
 	}
 	return s.closing(func() error {
-		runs, err := receiver.StartAll(ctx, s.Engine, make([]payload, cfg.Runs), nil)
+		durations, err := sendEach(ctx, s, cfg.Runs)
 		if err != nil {
 			return err
-		}
-		if err := s.reached(ctx, receiver.Name(), store.Suspended, cfg.Runs); err != nil {
-			return err
-		}
-		durations := make([]time.Duration, len(runs))
-		for i, run := range runs {
-			begun := time.Now()
-			if err := goOn.Send(ctx, s.Engine, run.ID(), newPayload(i)); err != nil {
-				return err
-			}
-			got, err := run.Wait(ctx)
-			if err != nil {
-				return err
-			}
-			durations[i] = time.Since(begun)
-			if got != newPayload(i) {
-				return fmt.Errorf("run %s: expected message %d, found %v", run.ID(), i, got)
-			}
 		}
 		out := r.section("message", "%d runs that wait", cfg.Runs)
 		out.durations("send to end", durations, 50, 99)
 		out.commits("send to end p50", percentile(durations, 50), 5)
 		return nil
 	})
+}
+
+// sendEach lets so many runs wait for a message, and returns how long each takes from
+// the send to its end, one after the other.
+func sendEach(ctx context.Context, s *session, count int) ([]time.Duration, error) {
+	runs, err := receiver.StartAll(ctx, s.Engine, make([]payload, count), nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.reached(ctx, receiver.Name(), store.Suspended, count); err != nil {
+		return nil, err
+	}
+	durations := make([]time.Duration, count)
+	for i, run := range runs {
+		begun := time.Now()
+		if err := goOn.Send(ctx, s.Engine, run.ID(), newPayload(i)); err != nil {
+			return nil, err
+		}
+		got, err := run.Wait(ctx)
+		if err != nil {
+			return nil, err
+		}
+		durations[i] = time.Since(begun)
+		if got != newPayload(i) {
+			return nil, fmt.Errorf("run %s: expected message %d, found %v", run.ID(), i, got)
+		}
+	}
+	return durations, nil
 }
 
 // timerSleep is what each run of the workload timers sleeps.
