@@ -171,6 +171,9 @@ func TestTakenBackRunsGoOn(t *testing.T) {
 		}
 	}
 	t.Logf("%d pauses, %d rewinds, %d of runs that were stopped, %d retries, %d refused; %d entries reopened, %d items returned, %d children cancelled, %d begun again, %d events given back", pauses, rewound, stopped, retried, refused, reopened, returned, children, again, events)
+	if testing.Short() {
+		return // too few to see all
+	}
 	if rewound == 0 || retried == 0 || reopened == 0 || returned == 0 || children == 0 || again == 0 || stopped == 0 || pauses == 0 || events == 0 {
 		t.Error("something of this never happened")
 	}
