@@ -77,7 +77,8 @@ func StartPostgres(settings ...string) (*Postgres, error) {
 func (p *Postgres) NewStandby(t testing.TB, addr string, settings ...string) *Postgres {
 	t.Helper()
 	s := &Postgres{bin: p.bin, settings: settings}
-	var err error
+	_, err := find("pg_basebackup", p.bin)
+	need(t, err)
 	if s.dir, err = folder("standby"); err != nil {
 		t.Fatal(err)
 	}

@@ -250,9 +250,7 @@ func (s *RedisSentinel) URL() string { return s.Sentinel.URL() + "?master_set=st
 // until asks again and again until something is so.
 func (r *Redis) until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(readyLimit); !is(); time.Sleep(20 * time.Millisecond) { // other processes cannot be waited for
-		if time.Now().After(limit) {
-			t.Fatalf("after %s there is not %s:\n%s", readyLimit, what, r.Log())
-		}
+	if err := until(is); err != nil {
+		t.Fatalf("%s: %v:\n%s", what, err, r.Log())
 	}
 }

@@ -55,6 +55,30 @@ kill $watcher 2>/dev/null
 [ -e "$STET_FOLDER/.gone" ] && rm -rf "$STET_FOLDER"
 exit $code`
 
+// Until asks again and again until something is so that no other process tells of. The
+// test fails after a minute; say what it waits for.
+func Until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	if err := until(is); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func until(is func() bool) error {
+	limit := time.NewTimer(readyLimit)
+	defer limit.Stop()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for !is() {
+		select {
+		case <-again.C:
+		case <-limit.C:
+			return fmt.Errorf("not so after %s", readyLimit)
+		}
+	}
+	return nil
+}
+
 // readyLimit is how long a server may take to begin.
 const readyLimit = time.Minute
 

@@ -87,17 +87,11 @@ func TestServerEndsWithItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = child.Wait() // it was killed
-	for limit := time.Now().Add(30 * time.Second); ; {
+	servers.Until(t, "the files of the server are gone", func() bool {
 		left, err := filepath.Glob(filepath.Join(temp, "*"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(limit) {
-			t.Fatalf("after half a minute %v are still there", left)
-		}
-		time.Sleep(10 * time.Millisecond) // the process is not ours to wait for
-	}
+		return len(left) == 0
+	})
 }

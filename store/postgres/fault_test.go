@@ -11,21 +11,15 @@ import (
 )
 
 // until repeats an act while the store is away, as an engine does.
-func until(t testing.TB, act func() error) (failures int) {
+func until(t testing.TB, act func() error) {
 	t.Helper()
-	for limit := time.Now().Add(time.Minute); ; failures++ {
+	servers.Until(t, "the store is there again", func() bool { // nothing tells of that
 		err := act()
-		if err == nil {
-			return failures
-		}
-		if !errors.Is(err, store.ErrUnavailable) {
+		if err != nil && !errors.Is(err, store.ErrUnavailable) {
 			t.Fatalf("expected an error that says that the store is away, found %v", err)
 		}
-		if time.Now().After(limit) {
-			t.Fatal(err)
-		}
-		time.Sleep(5 * time.Millisecond) // nothing tells when a server is back
-	}
+		return err == nil
+	})
 }
 
 // TestLostAnswers cuts the connection after each of the server's answers while a
