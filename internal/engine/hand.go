@@ -301,6 +301,10 @@ func (e *Engine) asMember(ctx context.Context, node store.Node) error {
 	go func() { served <- t.serve() }()
 	err := t.member.Run(ctx)
 	end()
+	// The leases are given back, or have ended. A call of the store may hang all the
+	// same, such as a commit that waits for a standby which is gone.
+	hangs := time.AfterFunc(e.cfg.Grace+e.cfg.LeaseTTL, t.cancel)
+	defer hangs.Stop()
 	if problem := <-served; err == nil {
 		err = problem
 	}
