@@ -268,6 +268,9 @@ func (e *edit) make() (what string, want demand) {
 		return what, mustNotStall
 	case "append":
 		e.p.root = append(e.p.root, e.fresh())
+		if contains(e.p.root, "defer") {
+			return what, either // what is deferred may be recorded, and stands behind it
+		}
 		return what, mustNotStall
 	case "insert":
 		*e.block = slices.Insert(*e.block, e.at, e.fresh())
