@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -11,12 +12,11 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// news is the topic that the runs of workload broadcast wait at.
-var news = stet.Topic[payload]{Name: prefix + "news", Retention: time.Hour}
-
 // measureBroadcast publishes one event to many runs that wait for it: it is
 // registered at the topic, sent to each run, taken by it, and ends it.
 func measureBroadcast(ctx context.Context, cfg *Config, r *Report) error {
+	// A topic of its own: what an earlier session has published is not for these runs.
+	news := stet.Topic[payload]{Name: fmt.Sprintf("%snews-%016x", prefix, rand.Uint64()), Retention: time.Hour}
 	var resumed atomic.Int64
 	all := make(chan struct{})
 	listener := stet.Define(prefix+"broadcast", func(ctx stet.Context, _ payload) (payload, error) {
