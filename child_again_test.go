@@ -11,7 +11,7 @@ import (
 )
 
 // TestChildThatWasDroppedIsBegunAgain: a child is cancelled because a step beside it
-// has failed, or because its parent is cancelled. When the parent is retried or
+// has failed, or because its parent is cancelled or terminated. When the parent is retried or
 // rewound and awaits it again, it gets another child, and a result.
 func TestChildThatWasDroppedIsBegunAgain(t *testing.T) {
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
@@ -24,6 +24,9 @@ func TestChildThatWasDroppedIsBegunAgain(t *testing.T) {
 			scope := stet.Go(ctx, "child", func(ctx stet.Context) (int, error) { return child.Call(ctx, 41) })
 			step := stet.Go(ctx, "step", func(ctx stet.Context) (int, error) {
 				if waits {
+					if err := stet.Do(ctx, "s", func(context.Context) error { return nil }); err != nil {
+						return 0, err
+					}
 					_, err := never.Receive(ctx)
 					return 0, err
 				}
@@ -60,7 +63,8 @@ func TestChildThatWasDroppedIsBegunAgain(t *testing.T) {
 				}
 			}
 		}
-		for _, waits := range []bool{false, true} {
+		for _, end := range []string{"failed", "cancelled", "terminated"} {
+			waits := end != "failed"
 			broken.Store(true)
 			r, err := parent.Start(ctx, e, waits)
 			if err != nil {
@@ -68,16 +72,21 @@ func TestChildThatWasDroppedIsBegunAgain(t *testing.T) {
 			}
 			if waits {
 				first := children(r.ID(), store.Suspended)[0]
-				if _, err := e.Cancel(ctx, r.ID(), ""); err != nil {
+				waitStatus(t, e, r.ID(), store.Suspended)
+				verb, to := e.Cancel, "[cancel]" // to before it was cancelled
+				if end == "terminated" {
+					verb, to = e.Terminate, "step/s"
+				}
+				if _, err := verb(ctx, r.ID(), ""); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := r.Wait(ctx); !errors.Is(err, stet.ErrCancelled) {
-					t.Fatalf("the cancelled run ends with %v", err)
+					t.Fatalf("the %s run ends with %v", end, err)
 				}
 				if _, err := e.Wait(ctx, first.ID); err != nil {
 					t.Fatal(err)
 				}
-				_, err = e.Rewind(ctx, r.ID(), "[cancel]", "") // before it was cancelled
+				_, err = e.Rewind(ctx, r.ID(), to, "")
 			} else {
 				if _, err := r.Wait(ctx); err == nil {
 					t.Fatal("the step has not failed")
@@ -98,7 +107,7 @@ func TestChildThatWasDroppedIsBegunAgain(t *testing.T) {
 				}
 			}
 			if got, err := r.Wait(ctx); err != nil || got != 42 {
-				t.Errorf("waits %t: the run gives %d, %v", waits, got, err)
+				t.Errorf("%s: the run gives %d, %v", end, got, err)
 			}
 		}
 	})

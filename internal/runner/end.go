@@ -46,6 +46,10 @@ type link struct {
 	Former string `cbor:"13,keyasint,omitempty"`
 }
 
+// droppedAtEnd is link.Dropped of a child that is cancelled because the run ends, and
+// not by its code: whatever is taken back takes that back.
+func droppedAtEnd(last int64) int64 { return last + 2 }
+
 // key is what ends are called by.
 func (l *link) key() string { return cmp.Or(l.Key, l.Former, l.RunID) }
 

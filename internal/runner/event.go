@@ -319,7 +319,8 @@ func (r *Run) forsake(g *registration) {
 	delete(r.registrations, g.wait.Key)
 }
 
-// Forsaken returns the entry of an open wait as it is when nobody waits any more.
+// Forsaken returns an open entry, without its value, as it is when nobody waits for
+// it any more.
 func Forsaken(e *store.Entry) store.Entry {
 	return store.Entry{Loc: e.Loc, Kind: e.Kind, State: store.Withdrawn, Born: e.Born, Generation: e.Generation}
 }
@@ -352,21 +353,21 @@ func Forsake(entries []store.Entry) (withdrawn []store.Entry, sends []store.Comm
 		if e.State != store.Open {
 			continue
 		}
-		if l, err := decodeLink(e.State, e.Value); e.Kind == store.KindChild && err == nil && !l.Leave {
-			l.Dropped = last + 2
-			dropped := *e
-			dropped.State, dropped.Value, dropped.Size = store.Withdrawn, encode(l), 0
-			withdrawn = append(withdrawn, dropped)
+		switch e.Kind {
+		case store.KindChild:
+			if l, err := decodeLink(e.State, e.Value); err == nil && !l.Leave {
+				l.Dropped = droppedAtEnd(last)
+				withdrawn = append(withdrawn, Forsaken(e))
+				withdrawn[len(withdrawn)-1].Value = encode(l)
+			}
+		case store.KindEvent:
+			var w event.Wait
+			if event.Decode(e.Value, &w) != nil {
+				continue // a damaged one is registered nowhere that anybody could tell
+			}
+			withdrawn = append(withdrawn, Forsaken(e))
+			sends = append(sends, event.Withdraw(w.Topic, w.Key))
 		}
-		if e.Kind != store.KindEvent {
-			continue
-		}
-		var w event.Wait
-		if event.Decode(e.Value, &w) != nil {
-			continue // a damaged one is registered nowhere that anybody could tell
-		}
-		withdrawn = append(withdrawn, Forsaken(e))
-		sends = append(sends, event.Withdraw(w.Topic, w.Key))
 	}
 	return withdrawn, sends
 }

@@ -153,7 +153,7 @@ func (b *Branch) enqueue(o *op, c *Child) {
 	x.place.ID = x.link.RunID
 	switch err := c.Place(&x.place); {
 	case errors.Is(err, ErrNoQueue):
-		x.lost = x.link.Former == ""
+		x.lost = x.link.Former == "" // else it is only if the child is begun again
 		o.failure = &Failure{Code: CodeNoQueue, Location: o.loc.String(), Message: err.Error()}
 	case err != nil:
 		b.run.broken = fmt.Errorf("look for the queue of %s: %w", o.loc, err)
@@ -571,7 +571,7 @@ func (r *Run) abandon() {
 	slices.SortFunc(open, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
 	for _, o := range open {
 		if x := o.other; x.owned {
-			x.link.Dropped = r.seq + 2 // no code has done that
+			x.link.Dropped = droppedAtEnd(r.seq)
 		}
 		r.write(o, store.Entry{State: store.Withdrawn, Value: encode(o.other.link)})
 	}

@@ -431,6 +431,15 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 	}{
 		{"nothing", func(s *saga) {}, nil},
 		{"live", func(s *saga) { s.end("one", "a"); s.end("two", "b") }, []string{"two", "one"}},
+		{"live, of a step that had no number in the snapshot", func(s *saga) {
+			s.end("one", "a")
+			s.leave()
+			e := s.j.entries[string(path("one"))] // as of a transactional step
+			e.Seq, e.At = 0, 0
+			s.j.entries[e.Loc] = e
+			s.play()
+			s.end("two", "b")
+		}, []string{"two", "one"}},
 		{"in the middle of a replay", func(s *saga) {
 			s.end("one", "a")
 			s.end("two", "b")

@@ -106,14 +106,16 @@ func (c *cuts) all(ctx context.Context) error {
 		}
 		c.took[cut.how] = took
 	}
-	return c.flap()
+	return c.flap(ctx)
 }
 
 // cut cuts one node off until the others own everything. It returns how long that took.
 func (c *cuts) cut(ctx context.Context, place int, set func(*servers.Network, bool) error) (took time.Duration, err error) {
+	ctx, done := context.WithTimeout(ctx, 20*workerLease)
+	defer done()
 	for owned := 0; owned == 0; { // until it is back from before
 		if owned, err = c.left(ctx, place); err != nil {
-			return 0, err
+			return 0, fmt.Errorf("node %d owns nothing that it could lose: %w", place, err)
 		}
 	}
 	if err := set(c.networks[place], true); err != nil {
@@ -130,21 +132,37 @@ func (c *cuts) cut(ctx context.Context, place int, set func(*servers.Network, bo
 }
 
 // flap cuts a node off and joins it again, several times, for less than its lease.
-func (c *cuts) flap() error {
+func (c *cuts) flap(ctx context.Context) error {
 	n := c.networks[0]
 	for range 5 {
 		for _, on := range []bool{true, false} {
 			if err := n.Cut(on); err != nil {
 				return err
 			}
-			time.Sleep(rand.N(400 * time.Millisecond))
+			if err := rest(ctx, rand.N(400*time.Millisecond)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// left returns how many shards no other node owns than the one at a place.
+// rest waits for a time, or for the end of the context.
+func rest(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// left returns, after a moment, how many shards no other node owns than the one at a
+// place.
 func (c *cuts) left(ctx context.Context, place int) (n int, err error) {
+	if err := rest(ctx, 10*time.Millisecond); err != nil {
+		return 0, err
+	}
 	about, err := c.db.Describe(ctx)
 	if err != nil {
 		return 0, err
