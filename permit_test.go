@@ -385,18 +385,7 @@ func TestStepLimitIsExactAcrossNodes(t *testing.T) {
 		s := &auditor{Store: first.Join(), t: t, queue: "q", limit: limit}
 		engines = append(engines, serve(t, stet.Config{Store: s, Workflows: []stet.Definition{w}, Node: fmt.Sprint("n", i), Poll: 5 * time.Millisecond}))
 	}
-	createQueue(t, engines[0], "q", stet.QueueSettings{Concurrency: limit})
-	untilShared(t, first, 3)
-	var list []*stet.Run[string]
-	for i := range runs {
-		list = append(list, startOn(t, engines[i%3], w, fmt.Sprint(i)))
-	}
-	for i, r := range list {
-		if got := outcome(t, r); got != fmt.Sprint(i) {
-			t.Errorf("run %d: %q", i, got)
-		}
-	}
-	untilQueue(t, engines[1], "q", stands(0, 0))
+	spreadRuns(t, first, engines, w, limit, runs)
 	if all.most > limit || len(all.order()) != 2*runs {
 		t.Errorf("%d bodies at once, %d in all", all.most, len(all.order()))
 	}

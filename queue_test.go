@@ -457,18 +457,7 @@ func TestQueueIsExactAcrossNodes(t *testing.T) {
 		s := &auditor{Store: first.Join(), t: t, queue: "q", limit: limit}
 		engines = append(engines, serve(t, stet.Config{Store: s, Workflows: []stet.Definition{w}, Node: fmt.Sprint("n", i), Poll: 5 * time.Millisecond}))
 	}
-	createQueue(t, engines[0], "q", stet.QueueSettings{Concurrency: limit})
-	untilShared(t, first, 3)
-	var list []*stet.Run[string]
-	for i := range runs {
-		list = append(list, startOn(t, engines[i%3], w, fmt.Sprint(i)))
-	}
-	for i, r := range list {
-		if got := outcome(t, r); got != fmt.Sprint(i) {
-			t.Errorf("run %d: %q", i, got)
-		}
-	}
-	untilQueue(t, engines[1], "q", stands(0, 0))
+	spreadRuns(t, first, engines, w, limit, runs)
 	if all.most > limit || len(all.order()) != runs {
 		t.Errorf("%d bodies at once, %d in all", all.most, len(all.order()))
 	}
@@ -477,6 +466,24 @@ func TestQueueIsExactAcrossNodes(t *testing.T) {
 			t.Errorf("node %d has executed no run of the queue", i)
 		}
 	}
+}
+
+// spreadRuns has runs of a workflow that is limited by the queue q started by several
+// nodes, and waits for their ends.
+func spreadRuns(t *testing.T, s store.Store, engines []*stet.Engine, w *stet.Workflow[string, string], limit, runs int) {
+	t.Helper()
+	createQueue(t, engines[0], "q", stet.QueueSettings{Concurrency: limit})
+	untilShared(t, s, len(engines))
+	var list []*stet.Run[string]
+	for i := range runs {
+		list = append(list, startOn(t, engines[i%len(engines)], w, fmt.Sprint(i)))
+	}
+	for i, r := range list {
+		if got := outcome(t, r); got != fmt.Sprint(i) {
+			t.Errorf("run %d: %q", i, got)
+		}
+	}
+	untilQueue(t, engines[1], "q", stands(0, 0))
 }
 
 // untilShared blocks until so many nodes hold leases.

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"encoding/binary"
 	"io"
 	"log/slog"
@@ -84,19 +83,7 @@ func TestIdleCost(t *testing.T) {
 	s := open(t, server.TCP(count.addr), postgres.Lossy())
 	nap := stet.Define("nap", func(ctx stet.Context, _ int) (int, error) { return 1, stet.Sleep(ctx, "s", time.Hour) })
 	quick := stet.Define("quick", func(ctx stet.Context, n int) (int, error) { return n, nil })
-	e, err := stet.New(stet.Config{Store: s, Workflows: []stet.Definition{nap, quick}, ParkFor: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- e.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	e := serveWith(t, stet.Config{Store: s, Workflows: []stet.Definition{nap, quick}, ParkFor: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	for i := range 20 {
 		if _, err := nap.Start(t.Context(), e, i); err != nil {
 			t.Fatal(err)

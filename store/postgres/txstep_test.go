@@ -43,7 +43,13 @@ func ledger(t testing.TB, dsn string) (*pgxpool.Pool, func(run string) int) {
 // serve runs an engine until the test ends.
 func serve(t testing.TB, s *postgres.Store, workflows ...stet.Definition) *stet.Engine {
 	t.Helper()
-	e, err := stet.New(stet.Config{Store: s, Workflows: workflows, Poll: 50 * time.Millisecond})
+	return serveWith(t, stet.Config{Store: s, Workflows: workflows, Poll: 50 * time.Millisecond})
+}
+
+// serveWith is serve with a config.
+func serveWith(t testing.TB, cfg stet.Config) *stet.Engine {
+	t.Helper()
+	e, err := stet.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
