@@ -196,6 +196,58 @@ func TestUpdateWithAKey(t *testing.T) {
 	}
 }
 
+// TestUpdateIsAskedForAgainWhileTheRunGoesOn: the run, whose former incarnation has
+// received it, does not receive it again.
+func TestUpdateIsAskedForAgainWhileTheRunGoesOn(t *testing.T) {
+	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, _ store.Store) {
+		executes, release := make(chan struct{}), make(chan struct{})
+		w := stet.Define("w", func(ctx stet.Context, renewed bool) (string, error) {
+			if !renewed {
+				r, err := ask.Receive(ctx)
+				if err == nil {
+					err = r.Answer(ctx, "the first answer")
+				}
+				if err != nil {
+					return "", err
+				}
+				return "", stet.ContinueAsNew(true)
+			}
+			var got []int
+			stet.Go(ctx, "serve", func(ctx stet.Context) (any, error) {
+				return nil, ask.Serve(ctx, nil, func(_ stet.Context, n int) (string, error) {
+					got = append(got, n)
+					return "a later answer", nil
+				})
+			})
+			err := stet.Do(ctx, "wait", func(context.Context) error {
+				close(executes)
+				<-release
+				return nil
+			})
+			return fmt.Sprint(got), err
+		})
+		cfg.Workflows = []stet.Definition{w}
+		e := serve(t, cfg)
+		ctx := testContext(t)
+		run, err := w.Start(ctx, e, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{"the first answer", "the first answer", "a later answer", "a later answer"} {
+			if i == 1 {
+				<-executes
+			}
+			if got, err := ask.Call(ctx, e, run.ID(), i/2, stet.SendKey(fmt.Sprint("k", i/2))); err != nil || got != want {
+				t.Errorf("call %d: %q, %v", i, got, err)
+			}
+		}
+		close(release)
+		if got, err := run.Wait(ctx); err != nil || got != "[1]" {
+			t.Errorf("got %q, %v", got, err)
+		}
+	})
+}
+
 // TestUpdateStandsWhenItsCallerLeaves, and the answer can be fetched later.
 func TestUpdateStandsWhenItsCallerLeaves(t *testing.T) {
 	e := serve(t, answererConfig(stet.Config{}))

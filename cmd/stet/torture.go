@@ -29,16 +29,17 @@ func (a *app) tortureCommand() *cobra.Command {
 		Use:   "torture",
 		Short: "kill and pause processes on a store, and check that no promise is broken",
 		Long: `Starts processes of itself on the store, which execute random workflows: steps
-that fail, sleeps, messages, promises, races, nested branches. Kills them with
-SIGKILL, pauses them beyond their lease, stops and replaces them at random
-moments; starts, sends, resolves, cancels, pauses, retries, rewinds, forks, edits
-and reads back meanwhile; all values are compressed, encrypted and, if large, kept
-in a folder beside the logs, and some runs are not kept after their end. With --outage
-the store goes away in between, whose answers are then lost. Then it has
+that fail, sleeps, messages, promises, updates, races, nested branches. Kills them
+with SIGKILL, pauses them beyond their lease, stops and replaces them at random
+moments; starts, sends, asks, resolves, cancels, pauses, retries, rewinds, forks,
+edits and reads back meanwhile; all values are compressed, encrypted and, if large,
+kept in a folder beside the logs, and some runs are not kept after their end. With
+--outage the store goes away in between, whose answers are then lost. Then it has
 runs kill their own processes, which must stall, and no others. In the end it
 compares two logs, of everything that was executed and of every call that was
 acknowledged, with the store: nothing acknowledged may be lost, no completed step
-run again, nothing be doubled, stuck, too early, or written without the lease.
+run again, nothing be doubled, stuck, too early, answered in two ways, or written
+without the lease.
 
 It prints the seed, the counts and the verdict; exit code 0 only if nothing is
 broken. The seed makes the workflows and the strikes; the moments of the strikes

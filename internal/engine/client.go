@@ -114,6 +114,10 @@ func (t *tenure) adopt(in *hand, c *store.Command, answer *store.Answer, now sto
 		}
 		return
 	}
+	if asksAgain(c.Item) {
+		t.claimSoon()
+		return
+	}
 	item := *c.Item
 	item.No, item.State, item.Sent = answer.Item, store.New, now
 	if answer.Claimed {

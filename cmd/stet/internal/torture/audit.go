@@ -52,7 +52,7 @@ func (a *audit) check(ctx context.Context) error {
 	if err := a.checkAcks(ctx, acks); err != nil {
 		return err
 	}
-	if err := errors.Join(a.checkVerbs(ctx, acks), a.checkBrief(ctx), a.checkQueues(ctx), a.checkSchedules(ctx), a.checkTopics(ctx)); err != nil {
+	if err := errors.Join(a.checkVerbs(ctx, acks), a.checkBrief(ctx), a.checkQueues(ctx), a.checkSchedules(ctx), a.checkTopics(ctx), a.checkUpdates(ctx, acks)); err != nil {
 		return err
 	}
 	a.executions.checkStarts(a.report)
@@ -177,6 +177,9 @@ func (a *audit) checkOutput(ctx context.Context, p *program) error {
 func (a *audit) checkAcks(ctx context.Context, acks []placed) error {
 	for _, ack := range acks {
 		a.report.count("acknowledged: "+ack.Kind, 1)
+		if ack.Kind == ackAccount || ack.Kind == ackUpdate {
+			continue // checkUpdates
+		}
 		r := a.stored[ack.Run]
 		if r == nil {
 			a.report.violated(acknowledgedLost, "%s of run %s, acknowledged to %s: there is no such run", ack.Kind, ack.Run, ack.Process)

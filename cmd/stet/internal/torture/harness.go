@@ -108,6 +108,7 @@ func (h *harness) phases(ctx context.Context) error {
 	h.attend(h.follow)
 	h.attend(h.watched.readBack)
 	h.attend(h.watched.probe)
+	h.attend(h.payAccounts)
 	random := rand.New(rand.NewPCG(h.cfg.Seed, 1))
 	if err := h.storm(ctx, random); err != nil {
 		return fmt.Errorf("strike at the workers: %w", err)

@@ -24,6 +24,8 @@ const (
 	ackResolve = "resolve" // a promise was resolved; Value
 	ackCancel  = "cancel"  // a cancel or terminate was granted
 	ackVerb    = "verb"    // what Key says was done to a run
+	ackAccount = "account" // an account was opened
+	ackUpdate  = "update"  // an update was answered; Key, how (Status), and Value
 	ackEnd     = "ended"   // a run was seen to have ended; Status, and Value of its result
 )
 

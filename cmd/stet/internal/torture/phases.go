@@ -36,13 +36,14 @@ func (h *harness) storm(ctx context.Context, random *rand.Rand) error {
 	h.cfg.Log.Info("striking", "for", h.cfg.For, "strikes", h.cfg.Strikes)
 	ctx, done := context.WithTimeout(ctx, h.cfg.For)
 	defer done()
-	started := make(chan error, 4)
+	started := make(chan error, 5)
 	go func() { started <- h.keepStarting(ctx, "", h.cfg.Live) }()
 	go func() { started <- h.keepBrief(ctx) }()
 	go func() { started <- h.queuesAndSchedules(ctx) }()
 	go func() { started <- h.keepListening(ctx) }()
+	go func() { started <- h.keepPaying(ctx) }()
 	h.strikeAtRandom(ctx, f, random)
-	return errors.Join(<-started, <-started, <-started, <-started)
+	return errors.Join(<-started, <-started, <-started, <-started, <-started)
 }
 
 // ready waits until the workers have made their workflows known.

@@ -27,12 +27,16 @@ const (
 	plantUnlimited = "unlimited" // steps execute without the permit that they need
 	plantInstant   = "instant"   // a run of a schedule is there that it did not start
 	plantEvent     = "event"     // runs take an event that others have taken
+	plantAccept    = "accept"    // an update is applied that was refused
+	plantTwoFold   = "twofold"   // an update is applied twice
+	plantDeaf      = "deaf"      // an update is answered and not applied
+	plantAnswer    = "answer"    // a second asking is another request
 )
 
 // plants are the names of some of them.
 type plants []string
 
-var allPlants = plants{plantTwice, plantAgain, plantAck, plantSend, plantWrong, plantEarly, plantRepeat, plantStuck, plantStale, plantHarmless, plantUnlimited, plantInstant, plantEvent}
+var allPlants = plants{plantTwice, plantAgain, plantAck, plantSend, plantWrong, plantEarly, plantRepeat, plantStuck, plantStale, plantHarmless, plantUnlimited, plantInstant, plantEvent, plantAccept, plantTwoFold, plantDeaf, plantAnswer}
 
 func (p plants) has(name string) bool { return slices.Contains(p, name) }
 

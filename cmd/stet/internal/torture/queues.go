@@ -297,7 +297,7 @@ func (a *audit) checkBodies(asked map[string]bool) {
 }
 
 // limitedLive are the workflows of runs that are to end before the store is checked.
-var limitedLive = []string{limitedRef.Name(), tickRef.Name(), listenerRef.Name()}
+var limitedLive = []string{limitedRef.Name(), tickRef.Name(), listenerRef.Name(), accountRef.Name()}
 
 // queuesAndSchedules keeps the queues and the schedules busy until ctx ends.
 func (h *harness) queuesAndSchedules(ctx context.Context) error {

@@ -25,11 +25,13 @@ const (
 	limitExceeded    violation = "limits exceeded"
 	wrongInstants    violation = "instants lost or doubled"
 	lostEvents       violation = "events lost or doubled"
+	otherAnswers     violation = "updates answered differently"
+	refusedApplied   violation = "refused updates applied"
 	unexpectedErrors violation = "unexpected errors"
 )
 
 var violations = []violation{
-	acknowledgedLost, runAgain, duplicated, stuck, earlyTimers, staleCommits, wrongResults, brokenStreams, wrongStalls, poisonAlive, limitExceeded, wrongInstants, lostEvents, unexpectedErrors,
+	acknowledgedLost, runAgain, duplicated, stuck, earlyTimers, staleCommits, wrongResults, brokenStreams, wrongStalls, poisonAlive, limitExceeded, wrongInstants, lostEvents, otherAnswers, refusedApplied, unexpectedErrors,
 }
 
 // maxExamples bounds what is told of one violation.

@@ -86,7 +86,7 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 	var ownErr error
 	cfg := stet.Config{
 		Store: db, Payloads: values, Sweep: sweep,
-		Workflows: []stet.Definition{w.tree(), w.child(), w.brief(), w.limited(), w.tick(), w.listener(), w.poison()}, Node: o.Name, Build: "torture", Logger: log,
+		Workflows: []stet.Definition{w.tree(), w.child(), w.brief(), w.limited(), w.tick(), w.listener(), w.account(), w.poison()}, Node: o.Name, Build: "torture", Logger: log,
 		Around: w.around, MaxParked: 20, ParkFor: parkFor, LeaseTTL: leaseTTL, Poll: poll, Grace: grace,
 		PoisonLimit: o.PoisonLimit, AloneFor: aloneFor,
 		OnRecover: func(found stet.Recovery) {
@@ -112,7 +112,10 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 			clients <- nil
 			return
 		}
-		clients <- w.startRuns(ctx, engine)
+		c := &client{name: w.name, seed: w.seed, plants: w.plants, engine: engine, acks: w.acks}
+		paid := make(chan error, 1)
+		go func() { paid <- w.keepPaying(ctx, c) }()
+		clients <- errors.Join(w.startRuns(ctx, c), <-paid)
 	}()
 	err = engine.Run(ctx)
 	stop()
@@ -181,8 +184,7 @@ func (w *worker) linger(ctx context.Context) {
 // startRuns starts runs and sends what they wait for, as a process does that only
 // may own the store. The harness sends the same again, so a kill leaves no run
 // without its messages.
-func (w *worker) startRuns(ctx context.Context, engine *stet.Engine) error {
-	c := &client{name: w.name, seed: w.seed, plants: w.plants, engine: engine, acks: w.acks}
+func (w *worker) startRuns(ctx context.Context, c *client) error {
 	for i := 0; ; i++ {
 		if err := pause(ctx, time.Duration(200+rand.IntN(800))*time.Millisecond); err != nil {
 			return nil
