@@ -32,7 +32,8 @@
 //  4. An entry, once Done or Failed, does not change: an equal second write is
 //     a no-op, a different one refuses its turn ([Refused]), with nothing of
 //     that turn written, except that an entry without a completion number may
-//     get one. An Open or Withdrawn entry may be overwritten.
+//     get one. An Open or Withdrawn entry may be overwritten. What a
+//     turn says by Fresh changes nothing, be it wrong.
 //  5. A turn that suspends its run leaves it claimed and running, and says
 //     [StillReady], when after the turn's own marks an unexamined item is in
 //     the run's inbox. A turn that ends its run, or begins to undo it (its

@@ -25,6 +25,7 @@ type Turn struct {
 	Prune       []Span  // of the run's history, deleted before anything is written (law 13)
 	Rewrites    []Entry // in place of entries that are there, final ones too (law 19)
 	Entries     []Entry
+	Fresh       bool // a hint: so far as who writes it knows, no entry stands at the location of any of Entries
 	Seen        []ItemNo
 	Consumed    []Consumption
 	Returned    []Item        // consumed items that are in the inbox again (law 20)

@@ -21,6 +21,7 @@ type turnLog struct {
 	audit    []store.Audit
 	shown    shown
 	marked   bool // a mark of the run has changed
+	again    bool // an entry may stand where one of entries is to be written
 }
 
 func (l *turnLog) full(limits Limits) bool {
@@ -42,7 +43,13 @@ func (l *turnLog) send(c store.Command) {
 	}
 }
 
+// add adds an entry, in whose place one may stand.
 func (l *turnLog) add(e store.Entry) {
+	l.again = true
+	l.append(e)
+}
+
+func (l *turnLog) append(e store.Entry) {
 	l.entries = append(l.entries, e)
 	l.bytes += len(e.Value) + len(e.Loc)
 }
@@ -54,8 +61,9 @@ func (l *turnLog) put(o *op, e store.Entry) {
 		l.entries[o.place] = e
 		return
 	}
+	l.again = l.again || o.written
 	o.turn, o.place, o.written = l.number+1, len(l.entries), true
-	l.add(e)
+	l.append(e)
 }
 
 // kept returns the entries that are not in a span that the turn deletes: they
@@ -118,7 +126,7 @@ func (r *Run) Take() *store.Turn {
 	shown := &r.log.shown
 	turn := &store.Turn{
 		Run: r.cfg.Run.No, Shard: r.cfg.Run.Shard, Incarnation: r.cfg.Run.Incarnation,
-		Prune: r.log.prune, Entries: r.log.kept(), Seen: r.log.seen, Consumed: r.log.consumed, Dead: r.log.dead, Sends: r.log.sends,
+		Prune: r.log.prune, Entries: r.log.kept(), Fresh: !r.log.again, Seen: r.log.seen, Consumed: r.log.consumed, Dead: r.log.dead, Sends: r.log.sends,
 		Audit:  r.log.audit,
 		Values: shown.values, Appends: shown.appends, Tags: shown.tags, Answers: shown.answers,
 	}

@@ -12,7 +12,7 @@ import (
 // BenchmarkCommit writes batches of so many turns with a completed step each, of runs
 // in as many slots, on a server that waits for no disk.
 func BenchmarkCommit(b *testing.B) {
-	for _, turns := range []int{1, 12, 100, 1000} {
+	for _, turns := range []int{1, 12, 40, 100, 1000} {
 		b.Run(fmt.Sprintf("turns=%d", turns), func(b *testing.B) {
 			dsn, schema := servers.SharedPostgres(b)
 			s := open(b, dsn, postgres.Schema(schema), postgres.Lossy())
@@ -44,7 +44,7 @@ func BenchmarkCommit(b *testing.B) {
 			list := make([]*store.Turn, turns)
 			for i := range list {
 				r := &result.Commands[i].Run
-				list[i] = &store.Turn{Run: r.No, Shard: r.Shard, Entries: []store.Entry{done("")}}
+				list[i] = &store.Turn{Run: r.No, Shard: r.Shard, Fresh: true, Entries: []store.Entry{done("")}}
 				list[i].Entries[0].Value = value
 			}
 			for b.Loop() {

@@ -23,9 +23,11 @@
 // # Fencing
 //
 // A commit locks the row of its node's boot, which it changes anyway (the number of
-// the batch), and then reads its leases. Whoever takes a lease from a boot locks
-// that row before the lease: so a commit has either ended before the epoch is
-// raised, or sees it raised and is fenced. Claims and sweeps lock the rows of their
+// the batch). Whoever takes a lease from a boot, or raises its epoch, locks that row
+// before the lease and gives it another fence, a random value. A commit of the usual
+// kind reads no lease: it says under which fence its process saw them all held, and
+// either has ended before the fence changes, or sees it changed, writes nothing, and
+// goes the careful way, which reads the leases. Claims and sweeps lock the rows of their
 // leases in share mode. Locks are taken in this order: boots, leases, runs and
 // items; each in the order of its key.
 //

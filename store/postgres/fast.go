@@ -2,36 +2,31 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/stet-run/stet/store"
 )
 
 // Most batches are of the usual kind: entries, marks of items, plain updates,
-// starts, items. They are written by one statement, a call of the function
-// commit_1, which also begins and ends the transaction: one round trip, and nothing
-// of it stands still when this process does. The function refuses what is not of
-// that kind, or does not go well; the batch is then written turn by turn.
+// starts, items. They are written by one statement, which also begins and ends the
+// transaction: one round trip, and nothing of it stands still when this process does.
+// It is a call of the function commit_1, or, for nothing but completed operations,
+// plainText. Both refuse what is not of that kind, or does not go well; the batch is
+// then written turn by turn.
 
 // errUnusual says that a batch has to be written turn by turn.
 var errUnusual = errors.New("not a batch of the usual kind")
-
-// columns are the lists that commit_1 is given, column by column.
-type columns struct {
-	names []string
-	args  []any
-}
-
-func (c *columns) add(names string, lists ...any) {
-	c.names = append(c.names, strings.Fields(names)...)
-	c.args = append(c.args, lists...)
-}
 
 // usual is a batch in the form of commit_1.
 type usual struct {
@@ -42,21 +37,14 @@ type usual struct {
 		run, slot, inc []int64
 		grp            []string
 	}
-	updates struct {
-		turn, status, marks, wake    []int64
-		reason, build, output, waits [][]byte
-		clear, alone, discard, back  []bool
-	}
-	entries struct {
-		turn, kind, state, seq, born, at, wake, attempt, started, ended, gen []int64
-		loc, val                                                             [][]byte
-		owes                                                                 []bool
-	}
-	seen, consumed struct {
-		turn, item []int64
-		verdict    [][]byte
-	}
-	starts struct {
+	updates  []update
+	fresh    []int64 // numbers of entries where none may stand, see entryNumbers
+	others   []int64 // numbers of other entries
+	bytes    []byte  // of entries
+	entries  int
+	seen     []consumption
+	consumed []consumption
+	starts   struct {
 		turn, slot, at, after, parent   []int64
 		id, grp, workflow               []string
 		seed, parentLoc, input, headers [][]byte
@@ -70,7 +58,18 @@ type usual struct {
 		failed, adopt             []bool
 		command                   []*store.Command
 	}
-	ids map[string]bool // of the runs that commands are for
+	adopts bool            // an item may adopt a run
+	ids    map[string]bool // of the runs that commands are for
+}
+
+type update struct {
+	run int64
+	*store.Update
+}
+
+type consumption struct {
+	run, item int64
+	verdict   []byte
 }
 
 // newUsual returns the batch in that form, or false if it is not of that kind.
@@ -88,9 +87,8 @@ func newUsual(b *store.Batch) (*usual, bool) {
 			return nil, false
 		}
 	}
-	all := false
 	for i := range u.items.adopt {
-		all = all || u.items.adopt[i]
+		u.adopts = u.adopts || u.items.adopt[i]
 	}
 	for i, c := range u.starts.command {
 		if !u.starts.adopt[i] {
@@ -101,7 +99,7 @@ func newUsual(b *store.Batch) (*usual, bool) {
 		}
 	}
 	for i := range b.Leases {
-		if all || leased[b.Leases[i].Shard] {
+		if u.adopts || leased[b.Leases[i].Shard] {
 			u.leases = append(u.leases, b.Leases[i])
 		}
 	}
@@ -115,18 +113,18 @@ func (u *usual) turn(place int64, t *store.Turn) bool {
 	r := &u.turns
 	r.run, r.grp, r.slot, r.inc = append(r.run, int64(t.Run)), append(r.grp, name(t.Shard.Group)), append(r.slot, int64(t.Shard.Slot)), append(r.inc, int64(t.Incarnation))
 	for i := range t.Entries {
-		e, c := &t.Entries[i], &u.entries
-		c.turn, c.loc, c.kind, c.state = append(c.turn, place), append(c.loc, []byte(e.Loc)), append(c.kind, int64(e.Kind)), append(c.state, int64(e.State))
-		c.seq, c.born, c.at, c.wake = append(c.seq, e.Seq), append(c.born, e.Born), append(c.at, int64(e.At)), append(c.wake, int64(e.Wake))
-		c.attempt, c.owes, c.started, c.ended = append(c.attempt, int64(e.Attempt)), append(c.owes, e.Owes), append(c.started, int64(e.Started)), append(c.ended, int64(e.Ended))
-		c.gen, c.val = append(c.gen, int64(e.Generation)), append(c.val, e.Value)
+		if t.Fresh {
+			u.fresh = u.entryNumbers(u.fresh, t, &t.Entries[i])
+		} else {
+			u.others = u.entryNumbers(u.others, t, &t.Entries[i])
+		}
 	}
+	u.entries += len(t.Entries)
 	for _, no := range t.Seen {
-		u.seen.turn, u.seen.item = append(u.seen.turn, place), append(u.seen.item, int64(no))
+		u.seen = append(u.seen, consumption{run: int64(t.Run), item: int64(no)})
 	}
 	for _, c := range t.Consumed {
-		u.consumed.turn, u.consumed.item = append(u.consumed.turn, place), append(u.consumed.item, int64(c.Item))
-		u.consumed.verdict = append(u.consumed.verdict, c.Verdict)
+		u.consumed = append(u.consumed, consumption{int64(t.Run), int64(c.Item), c.Verdict})
 	}
 	if !u.commands(place, t.Sends) {
 		return false
@@ -134,16 +132,29 @@ func (u *usual) turn(place int64, t *store.Turn) bool {
 	if t.Update == nil {
 		return true
 	}
-	up, c := t.Update, &u.updates
+	up := t.Update
 	if up.Continue != nil || up.Generation != 0 || up.Queue != nil || up.Marks&store.Held != 0 {
 		return false
 	}
-	c.turn, c.status, c.marks = append(c.turn, place), append(c.status, int64(up.Status)), append(c.marks, int64(up.Marks))
-	c.wake, c.reason, c.build = append(c.wake, int64(up.WakeAt)), append(c.reason, []byte(up.Reason)), append(c.build, []byte(up.Build))
-	c.clear, c.alone = append(c.clear, !up.Alone && !up.Spared), append(c.alone, up.Alone)
-	c.output, c.waits = append(c.output, up.Output), append(c.waits, up.Waits)
-	c.discard, c.back = append(c.discard, up.Discard), append(c.back, up.Back)
+	u.updates = append(u.updates, update{int64(t.Run), up})
 	return u.commands(place, up.Sends)
+}
+
+// entryNumbers appends what is to be told of an entry, and its bytes to u.bytes: run,
+// incarnation, …, the place of the bytes, counted from 1, the length of the location,
+// and that of the value, or -1 if there is none.
+func (u *usual) entryNumbers(list []int64, t *store.Turn, e *store.Entry) []int64 {
+	owes, size := int64(0), int64(len(e.Value))
+	if e.Owes {
+		owes = 1
+	}
+	if e.Value == nil {
+		size = -1
+	}
+	list = append(list, int64(t.Run), int64(t.Incarnation), int64(e.Kind), int64(e.State), e.Seq, e.Born, int64(e.At), int64(e.Wake),
+		int64(e.Attempt), int64(e.Started), int64(e.Ended), int64(e.Generation), owes, int64(len(u.bytes)+1), int64(len(e.Loc)), size)
+	u.bytes = append(append(u.bytes, e.Loc...), e.Value...)
+	return list
 }
 
 func (u *usual) commands(place int64, list []store.Command) bool {
@@ -190,44 +201,160 @@ func (u *usual) command(place int64, c *store.Command) bool {
 // commitText is the call of commit_1.
 var commitText = sync.OnceValue(func() string {
 	var text strings.Builder
-	text.WriteString("SELECT * FROM stet.commit_1(")
-	for i, typ := range (&usual{b: &store.Batch{}}).columns(0, nil).names {
-		if i > 0 {
-			text.WriteString(",")
-		}
-		fmt.Fprintf(&text, "$%d::%s", i+1, typ)
+	text.WriteString("SELECT * FROM stet.commit_1($1")
+	for i := range (&usual{b: &store.Batch{}}).values([16]byte{}, 0, nil).types[1:] {
+		fmt.Fprintf(&text, ",$%d", i+2)
 	}
 	text.WriteString(")")
 	return text.String()
 })
 
-// columns returns the arguments of commitText. A list that is empty, or need not be
-// told, is NULL, which costs the server nothing; it makes a copy of each other one.
-func (u *usual) columns(floor int64, test any) *columns {
-	c := &columns{}
+// values returns the arguments of commit_1.
+func (u *usual) values(fence [16]byte, floor int64, test any) *values {
+	v := &values{}
+	v.text(u.b.Node)
+	v.text(u.b.Boot)
+	v.number(u.b.No)
+	v.add(pgtype.UUIDOID, fence[:])
+	v.bytea(u.verdicts())
+	v.number(floor)
+	if at, ok := test.(int64); ok {
+		v.number(at)
+	} else {
+		v.add(pgtype.Int8OID, nil)
+	}
+	v.numbers(noLetters)
+	var grps []string
+	var slots []int64
+	if u.adopts {
+		grps, slots, _ = leaseArrays(u.leases)
+	}
+	v.texts(grps)
+	v.numbers(slots)
+	t := &u.turns
+	v.numbers(t.run)
+	v.texts(t.grp)
+	v.numbers(t.slot, zero(t.inc))
+	u.addUpdates(v)
+	v.numbers(u.fresh, u.others)
+	v.bytea(u.bytes)
+	runs, items, _ := consumptions(u.seen)
+	v.numbers(runs, items)
+	runs, items, verdicts := consumptions(u.consumed)
+	v.numbers(runs, items)
+	v.byteas(verdicts)
+	r := &u.starts
+	v.numbers(r.turn)
+	v.texts(r.id, r.grp)
+	v.numbers(r.slot)
+	v.texts(r.workflow)
+	v.byteas(r.seed)
+	v.numbers(r.at, r.after, r.parent)
+	v.byteas(r.parentLoc, r.input, r.headers)
+	v.bools(r.adopt)
+	i := &u.items
+	v.numbers(i.turn)
+	v.texts(i.id)
+	v.numbers(i.no, i.kind)
+	v.texts(i.name, i.item)
+	v.byteas(i.origin)
+	v.numbers(i.inc, i.gen)
+	v.byteas(i.loc)
+	v.bools(i.failed)
+	v.byteas(i.val, i.headers)
+	v.bools(i.adopt)
+	return v
+}
+
+// addUpdates adds the columns of the updates, by run, and which of these end.
+func (u *usual) addUpdates(v *values) {
+	slices.SortFunc(u.updates, func(a, b update) int { return cmp.Compare(a.run, b.run) })
+	n := len(u.updates)
+	run, status, marks, wake := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	reason, build, output, waits := make([][]byte, n), make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	clear, alone, back := make([]bool, n), make([]bool, n), make([]bool, n)
+	var over, discard []int64
+	for i, up := range u.updates {
+		run[i], status[i], marks[i], wake[i] = up.run, int64(up.Status), int64(up.Marks), int64(up.WakeAt)
+		reason[i], build[i], output[i], waits[i] = []byte(up.Reason), []byte(up.Build), up.Output, up.Waits
+		clear[i], alone[i], back[i] = !up.Alone && !up.Spared, up.Alone, up.Back
+		if up.Status.Terminal() {
+			over = append(over, up.run)
+			if up.Discard {
+				discard = append(discard, up.run)
+			}
+		}
+	}
+	v.numbers(run, status, marks, wake)
+	v.byteas(reason, build)
+	v.bools(clear, alone)
+	v.byteas(output, waits)
+	v.bools(back)
+	v.numbers(over, discard)
+}
+
+// consumptions returns a list as columns, by item.
+func consumptions(list []consumption) (runs, items []int64, verdicts [][]byte) {
+	slices.SortFunc(list, func(a, b consumption) int { return cmp.Compare(a.item, b.item) })
+	for _, c := range list {
+		runs, items, verdicts = append(runs, c.run), append(items, c.item), append(verdicts, c.verdict)
+	}
+	return runs, items, verdicts
+}
+
+// verdicts are those of a batch of the usual kind, as they are stored.
+func (u *usual) verdicts() []byte {
 	verdicts := make([]store.TurnResult, len(u.b.Turns))
 	for i := range verdicts {
 		verdicts[i].Verdict = store.Committed
 	}
-	grps, slots, epochs := leaseArrays(u.leases)
-	c.add("text text bigint bytea bigint bigint bigint[]", u.b.Node, u.b.Boot, u.b.No, encodeVerdicts(verdicts), floor, test, noLetters)
-	c.add("text[] bigint[] bigint[]", grps, slots, epochs)
-	c.add("bigint[] text[] bigint[] bigint[]", u.turns.run, u.turns.grp, u.turns.slot, zero(u.turns.inc))
-	p := &u.updates
-	c.add("bigint[] bigint[] bigint[] bigint[] bytea[] bytea[] boolean[] boolean[] bytea[] bytea[] boolean[] boolean[]",
-		p.turn, p.status, p.marks, p.wake, p.reason, p.build, p.clear, p.alone, p.output, p.waits, p.discard, p.back)
-	e := &u.entries
-	c.add("bigint[] bytea[] bigint[] bigint[] bigint[] bigint[] bigint[] bigint[] bigint[] boolean[] bigint[] bigint[] bigint[] bytea[]",
-		e.turn, e.loc, e.kind, e.state, e.seq, zero(e.born), e.at, zero(e.wake), e.attempt, zero(e.owes), e.started, e.ended, zero(e.gen), e.val)
-	c.add("bigint[] bigint[]", u.seen.turn, u.seen.item)
-	c.add("bigint[] bigint[] bytea[]", u.consumed.turn, u.consumed.item, u.consumed.verdict)
-	r := &u.starts
-	c.add("bigint[] text[] text[] bigint[] text[] bytea[] bigint[] bigint[] bigint[] bytea[] bytea[] bytea[] boolean[]",
-		r.turn, r.id, r.grp, r.slot, r.workflow, r.seed, r.at, r.after, r.parent, r.parentLoc, r.input, r.headers, r.adopt)
-	i := &u.items
-	c.add("bigint[] text[] bigint[] bigint[] text[] text[] bytea[] bigint[] bigint[] bytea[] boolean[] bytea[] bytea[] boolean[]",
-		i.turn, i.id, i.no, i.kind, i.name, i.item, i.origin, i.inc, i.gen, i.loc, i.failed, i.val, i.headers, i.adopt)
-	return c
+	return encodeVerdicts(verdicts)
+}
+
+// plain reports whether the batch has nothing but entries where none may stand.
+func (u *usual) plain() bool {
+	return u.entries > 0 && len(u.others)+len(u.updates)+len(u.seen)+len(u.consumed)+len(u.starts.id)+len(u.items.id) == 0
+}
+
+// plainText writes a batch of nothing but entries where none may stand, in one
+// statement without a function. It gives the server's time for each entry, or nothing,
+// and nothing is written then. An entry that is there after all is an error.
+//
+// Parameters: node, boot, number of the batch, fence, verdicts; of the turns run, slot,
+// incarnation and the place of the group in the next one; the entries' numbers and
+// bytes.
+const plainText = `WITH b AS (UPDATE stet.nodes SET batch_no=$3, verdicts=$5 WHERE node=$1 AND boot=$2 AND batch_no<$3 AND fence=$4
+	AND cardinality($6)/4=(SELECT count(*) FROM generate_series(0, cardinality($6)-1, 4) AS i, LATERAL (SELECT FROM stet.runs r
+		WHERE r.run_no=$6[i+1] AND r.slot+0=$6[i+2] AND r.incarnation=$6[i+3] AND r.grp=$7[$6[i+4]::integer] AND r.ready+0=2 OFFSET 0) r) RETURNING 1)
+	INSERT INTO stet.entries (run_no, incarnation, kind, state, seq, born, at, wake, attempt, started, ended, generation, owes, size, loc, val)
+	SELECT $8[e+1], $8[e+2], $8[e+3], $8[e+4], $8[e+5], $8[e+6], $8[e+7], $8[e+8], $8[e+9], $8[e+10], $8[e+11],
+		$8[e+12], $8[e+13]<>0, greatest($8[e+16], 0), substring($9, $8[e+14]::integer, $8[e+15]::integer),
+		CASE WHEN $8[e+16]>=0 THEN substring($9, ($8[e+14]+$8[e+15])::integer, $8[e+16]::integer) END
+	FROM b, generate_series(0, cardinality($8)-1, 16) AS e RETURNING clock_timestamp()`
+
+// plainValues returns the arguments of plainText.
+func (u *usual) plainValues(fence [16]byte) *values {
+	v := &values{}
+	v.text(u.b.Node)
+	v.text(u.b.Boot)
+	v.number(u.b.No)
+	v.add(pgtype.UUIDOID, fence[:])
+	v.bytea(u.verdicts())
+	t := &u.turns
+	var grps []string
+	turns := make([]int64, 0, 4*len(t.run))
+	for i := range t.run {
+		place := slices.Index(grps, t.grp[i])
+		if place < 0 {
+			place, grps = len(grps), append(grps, t.grp[i])
+		}
+		turns = append(turns, t.run[i], t.slot[i], t.inc[i], int64(place+1))
+	}
+	v.numbers(turns)
+	v.texts(grps)
+	v.numbers(u.fresh)
+	v.bytea(u.bytes)
+	return v
 }
 
 // zero returns nil for a list of nothing but zeros, and else the list.
@@ -241,78 +368,170 @@ func zero[T comparable](l []T) []T {
 	return nil
 }
 
-// list returns a list that is not nil, which would be NULL.
-func list[T any](l []T) []T {
-	if l == nil {
-		return []T{}
-	}
-	return l
-}
-
 // commitFast writes a batch in one statement. errUnusual: it has to be written
 // turn by turn, and nothing is written yet.
 func (s *Store) commitFast(ctx context.Context, b *store.Batch) (store.BatchResult, error) {
 	const act = "commit a batch"
-	var result store.BatchResult
+	var none store.BatchResult
 	u, ok := newUsual(b)
 	if !ok || s.cfg.slow {
-		return result, errUnusual
+		return none, errUnusual
 	}
 	conn, err := s.commits.Acquire(ctx)
 	if err != nil {
-		return result, s.classify(ctx, act, err)
+		return none, s.classify(ctx, act, err)
 	}
 	defer conn.Release()
+	fence, ok, err := s.fenceOf(ctx, conn.Conn(), u)
+	if err != nil {
+		return none, s.classify(ctx, act, err)
+	}
+	if !ok {
+		return none, errUnusual
+	}
 	warned := s.warnings(conn).Load()
-	floor, test := s.times()
-	// Without BEGIN the statements of a batch are one transaction.
-	batch := &pgx.Batch{}
-	batch.Queue(s.sql(commitText()), u.columns(floor, test).args...)
-	if len(u.items.id) > 0 {
-		batch.Queue(s.sql("SELECT "+runNoOutput+" FROM stet.runs r WHERE r.id=ANY($1::text[]) OR r.run_no=ANY($2::bigint[])"), list(u.items.id), list(u.items.no))
-	}
-	results := conn.SendBatch(ctx, batch)
-	var moment *int64
-	var runs, items, receivers, claimed []int64
-	var unusual *string // why; nil if it is not
-	err = results.QueryRow().Scan(&moment, &runs, &items, &receivers, &claimed, &unusual)
-	byNo := map[store.RunNo]*store.Run{}
-	if err == nil && len(u.items.id) > 0 {
-		err = u.scanRuns(results, byNo)
-	}
-	switch err = errors.Join(err, results.Close()); {
-	case err == nil && unusual != nil, repeatable(err):
-		return result, errUnusual
+	result, err := u.send(ctx, s, conn.Conn(), fence)
+	switch {
+	case errors.Is(err, errUnusual), repeatable(err), unusual(err):
+		s.fence = known{} // it is perhaps another
+		return none, errUnusual
 	case err == nil && s.warnings(conn).Load() != warned:
-		return result, fmt.Errorf("%s: %w: %w: the wait for the standby was cut short", act, store.ErrUnavailable, store.ErrUnknown)
+		return none, fmt.Errorf("%s: %w: %w: the wait for the standby was cut short", act, store.ErrUnavailable, store.ErrUnknown)
 	case err == nil:
+		s.observe(result.Now)
+		return result, nil
 	case definite(err):
-		return result, s.classify(ctx, act, err)
-	default:
-		return result, fmt.Errorf("%w: %w", s.classify(ctx, act, err), store.ErrUnknown)
+		return none, s.classify(ctx, act, err)
 	}
-	if moment == nil {
-		return result, fmt.Errorf("%s: %w: the function gives no time", act, store.ErrDamaged)
-	}
-	now := store.Time(*moment)
-	s.observe(now)
-	return u.result(now, runs, items, receivers, claimed, byNo)
+	return none, fmt.Errorf("%w: %w", s.classify(ctx, act, err), store.ErrUnknown)
 }
 
-func (u *usual) scanRuns(results pgx.BatchResults, byNo map[store.RunNo]*store.Run) error {
-	rows, err := results.Query()
+// unusual reports whether the server has refused a batch for what the careful way
+// knows how to do: a law that a turn breaks (ST001), an entry that is there or that
+// comes twice, a lock that somebody holds.
+func unusual(err error) bool {
+	switch sqlState(err) {
+	case "ST001", "23505", "21000", "55P03":
+		return true
+	}
+	return false
+}
+
+// send sends the batch and reads the answer. Without BEGIN its statements are one
+// transaction.
+func (u *usual) send(ctx context.Context, s *Store, conn *pgx.Conn, fence [16]byte) (store.BatchResult, error) {
+	floor, test := s.times()
+	batch := &pgconn.Batch{}
+	var err error
+	if s.pooled {
+		err = s.statement(ctx, batch, conn.PgConn(), sessionText("true"), &values{})
+	}
+	plain := u.plain()
+	if plain {
+		err = errors.Join(err, s.statement(ctx, batch, conn.PgConn(), plainText, u.plainValues(fence)))
+	} else {
+		err = errors.Join(err, s.statement(ctx, batch, conn.PgConn(), commitText(), u.values(fence, floor, test)))
+	}
+	if len(u.items.id) > 0 {
+		v := &values{}
+		v.texts(u.items.id)
+		v.numbers(u.items.no)
+		err = errors.Join(err, s.statement(ctx, batch, conn.PgConn(), "SELECT "+runNoOutput+" FROM stet.runs r WHERE r.id=ANY($1) OR r.run_no=ANY($2)", v))
+	}
 	if err != nil {
+		return store.BatchResult{}, err
+	}
+	results := conn.PgConn().ExecBatch(ctx, batch)
+	if s.pooled {
+		results.NextResult()
+		results.ResultReader().Read()
+	}
+	a := answer{runs: map[store.RunNo]*store.Run{}}
+	if results.NextResult() {
+		if plain {
+			err = a.readTime(results.ResultReader(), floor, test)
+		} else {
+			err = a.read(results.ResultReader())
+		}
+	}
+	if len(u.items.id) > 0 && results.NextResult() {
+		err = errors.Join(err, eachRow(pgx.RowsFromResultReader(conn.TypeMap(), results.ResultReader()), func(scan func(...any) error) error {
+			run, err := scanRun(scan)
+			a.runs[run.No] = &run
+			return err
+		}))
+	}
+	if closed := results.Close(); closed != nil {
+		return store.BatchResult{}, closed // which is what has come first
+	}
+	if err != nil {
+		return store.BatchResult{}, err
+	}
+	return u.result(&a)
+}
+
+// answer is what the server has answered to a batch.
+type answer struct {
+	now                                store.Time
+	started, items, receivers, claimed []int64
+	runs                               map[store.RunNo]*store.Run
+}
+
+// epoch2000 is the server's beginning of time.
+var epoch2000 = store.TimeOf(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
+
+// readTime reads the answer of plainText.
+func (a *answer) readTime(rows *pgconn.ResultReader, floor int64, test any) error {
+	written := false
+	for rows.NextRow() {
+		if written {
+			continue // one time is enough
+		}
+		written = true
+		at, err := readNumber(rows.Values()[0])
+		if err != nil {
+			return err
+		}
+		a.now = epoch2000 + store.Time(at)
+	}
+	if _, err := rows.Close(); err != nil {
 		return err
 	}
-	return eachRow(rows, func(scan func(...any) error) error {
-		run, err := scanRun(scan)
-		byNo[run.No] = &run
-		return err
-	})
+	if !written {
+		return errUnusual
+	}
+	if at, ok := test.(int64); ok {
+		a.now = store.Time(at)
+	}
+	a.now = max(a.now, store.Time(floor))
+	return nil
+}
+
+// read reads the answer of commit_1.
+func (a *answer) read(rows *pgconn.ResultReader) error {
+	got := rows.Read()
+	switch {
+	case got.Err != nil:
+		return got.Err
+	case len(got.Rows) != 1 || len(got.Rows[0]) != 6:
+		return fmt.Errorf("%w: commit_1 gives no answer", store.ErrDamaged)
+	case got.Rows[0][5] != nil: // why it is not usual
+		return errUnusual
+	}
+	row := got.Rows[0]
+	now, err := readNumber(row[0])
+	a.now = store.Time(now)
+	for i, list := range []*[]int64{&a.started, &a.items, &a.receivers, &a.claimed} {
+		var bad error
+		*list, bad = readNumbers(row[i+1])
+		err = errors.Join(err, bad)
+	}
+	return err
 }
 
 // result returns the answers to the batch.
-func (u *usual) result(now store.Time, runs, items, receivers, claimed []int64, byNo map[store.RunNo]*store.Run) (store.BatchResult, error) {
+func (u *usual) result(got *answer) (store.BatchResult, error) {
+	now, runs, items, receivers, claimed, byNo := got.now, got.started, got.items, got.receivers, got.claimed, got.runs
 	out := store.BatchResult{Turns: make([]store.TurnResult, len(u.b.Turns)), Now: now}
 	for i := range out.Turns {
 		out.Turns[i].Verdict = store.Committed
@@ -378,4 +597,12 @@ func started(st *store.Start, no store.RunNo, adopt bool, now store.Time) store.
 		run.Status, run.Started, run.Claimed = store.Running, now, true
 	}
 	return store.Answer{Outcome: store.Applied, Run: run, Claimed: adopt}
+}
+
+// sessionText makes the settings of group commits, for the transaction or the
+// session. They wait for no lock for long. Their plans are made once, when tables are
+// perhaps small, and look rows up one by one.
+func sessionText(local string) string {
+	return fmt.Sprintf(`SELECT set_config('lock_timeout', '%dms', %[2]s), set_config('plan_cache_mode', 'force_generic_plan', %[2]s),
+		set_config('enable_seqscan', 'off', %[2]s), set_config('jit', 'off', %[2]s)`, busyLimit.Milliseconds(), local)
 }

@@ -62,12 +62,18 @@ func takeAll(t testing.TB, s *postgres.Store, id string) *node {
 	if _, err := s.Register(t.Context(), n.node); err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := s.Acquire(t.Context(), n.node, []store.Shard{shard}, ttl)
+	n.acquire(t)
+	return n
+}
+
+// acquire takes the shard.
+func (n *node) acquire(t testing.TB) {
+	t.Helper()
+	got, _, err := n.s.Acquire(t.Context(), n.node, []store.Shard{shard}, ttl)
 	if err != nil || !got[0].Held {
 		t.Fatalf("acquire: %v, %+v", err, got)
 	}
 	n.leases = []store.Lease{got[0].Lease}
-	return n
 }
 
 // batch returns the next batch.

@@ -88,7 +88,7 @@ func (s *Store) heartbeat(ctx context.Context, n *store.Node, info []byte) (at s
 
 // holding reads leases and locks them, with the rows of the boots that hold one
 // that take wants: no commit of these is under way then, and none begins until the
-// transaction ends. A shard that never had a lease gets a row. The boots come
+// transaction ends, after which they have another fence. A shard that never had a lease gets a row. The boots come
 // first, because a commit locks its boot's row before it looks at leases.
 func (t *tx) holding(shards []store.Shard, take func(l *store.Lease) bool) (map[store.Shard]*store.Lease, error) {
 	grps, slots := make([]string, len(shards)), make([]int64, len(shards))
@@ -125,7 +125,8 @@ func (t *tx) holding(shards []store.Shard, take func(l *store.Lease) bool) (map[
 			}
 		}
 		if len(nodes) > 0 {
-			if _, err := t.exec(`SELECT FROM stet.nodes WHERE (node, boot) IN (SELECT * FROM unnest($1::text[], $2::text[])) ORDER BY node, boot FOR UPDATE`, nodes, boots); err != nil {
+			if _, err := t.exec(`WITH b AS (SELECT node, boot FROM stet.nodes WHERE (node, boot) IN (SELECT * FROM unnest($1::text[], $2::text[])) ORDER BY node, boot FOR UPDATE)
+				UPDATE stet.nodes n SET fence=gen_random_uuid() FROM b WHERE n.node=b.node AND n.boot=b.boot`, nodes, boots); err != nil {
 				return nil, err
 			}
 		}

@@ -39,6 +39,7 @@ type Store struct {
 	// writing holds a token while an act of this process changes what others of it
 	// change as well, so that these do not wait for each other's row locks.
 	writing chan struct{}
+	fence   known // of group commits; guarded by writing
 	hint    hints
 
 	mu  sync.Mutex
@@ -230,6 +231,13 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 	s.hint.config = pc.ConnConfig.Copy()
 	one := pc.Copy()
 	one.MaxConns, one.MinConns = 1, 0
+	one.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		if err := pc.AfterConnect(ctx, c); err != nil || s.pooled {
+			return err
+		}
+		_, err := c.Exec(ctx, sessionText("false"), pgx.QueryExecModeExec)
+		return err
+	}
 	pc.MaxConns--
 	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), pc); err != nil {
 		return err

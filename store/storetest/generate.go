@@ -404,6 +404,7 @@ func (g *generator) turn(r *store.Run) store.Turn {
 	for range g.IntN(3) {
 		t.Entries = append(t.Entries, g.entry(r))
 	}
+	t.Fresh = (int(r.No)+len(t.Entries))%2 == 0 // right or wrong
 	if g.chance(6) {
 		t.Prune = append(t.Prune, g.span())
 	}

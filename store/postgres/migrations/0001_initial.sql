@@ -11,7 +11,9 @@ CREATE TABLE stet.meta (
 
 -- A row is one life (boot) of a node. info: as JSON. verdicts: of the turns of
 -- the batch batch_no, see encodeVerdicts. listed: registered, and no later boot is.
--- Whoever takes leases from a boot locks its row, and so does each of its commits.
+-- Whoever takes leases from a boot, or raises their epochs, locks its row and gives it
+-- a fence that no row ever had: so a commit of the boot needs to lock and read no more
+-- than this row to know that leases which it saw under a fence are current.
 CREATE TABLE stet.nodes (
 	node     text COLLATE "C" NOT NULL,
 	boot     text COLLATE "C" NOT NULL,
@@ -20,6 +22,7 @@ CREATE TABLE stet.nodes (
 	info     bytea,
 	seen_at  bigint NOT NULL,
 	batch_no bigint NOT NULL DEFAULT 0,
+	fence    uuid NOT NULL DEFAULT gen_random_uuid(),
 	verdicts bytea,
 	PRIMARY KEY (node, boot)
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
@@ -171,58 +174,93 @@ CREATE TABLE stet.audit (
 );
 
 -- commit_1 writes a batch whose turns and commands are of the usual kind, in one
--- statement. It knows two outcomes: all turns are committed and all commands
--- applied, or unusual says why the batch is not of that kind, and nothing was written. It locks the boot's row first, then reads the leases: see the package's
--- documentation. Arrays with the same first letter are columns of one list: l
--- leases, t turns, u updates of some of these, e entries, s items that were seen, c
--- that were consumed, r runs to be started, i items to be sent; all columns of a list
--- are NULL if it is empty, and t_inc, e_born, e_wake, e_owes and e_gen if they have nothing but 0. x_turn is the place of
+-- statement. It knows two outcomes: all turns are committed and all commands applied,
+-- or unusual says why the batch is not of that kind, and nothing was written. What is
+-- common, though not usual, it looks for before it writes anything; else it raises
+-- ST001. It trusts p_fence for the leases, see nodes. Arrays with the same first letter
+-- are columns of one list: l leases in which runs may be adopted by items, t turns, u
+-- updates of some of these runs, s items that were seen, c that were consumed, r runs to
+-- be started, i items to be sent; all columns of a list are NULL if it is empty, and
+-- t_inc if it has nothing but 0. u is in the order of u_run, s and c of s_item and
+-- c_item; u_over are those that end, u_discard those of them whose inbox is discarded.
+-- e_new and e_old are entries, of which none, or some, may stand already: 16 numbers
+-- each, see entryNumbers; their bytes are in e_bytes. r_turn and i_turn are the place of
 -- the turn in t, 0 for a command of the batch. p_answered are the kinds of items that
--- are no letters. It returns the numbers of the runs and
--- items, in the order of the lists, the items whose runs it has claimed, and the time.
+-- are no letters. It returns the numbers of the runs and items, in the order of the
+-- lists, the receivers of the items, those that it has claimed, and the time.
+--
+-- How the server would join a list with a table is decided when the table is small, and
+-- may be wrong when it has grown. So lists are the outer side by force, and rows to be
+-- changed are found by = ANY; width_bucket then finds their place in the list.
 CREATE FUNCTION stet.commit_1(
-	p_node text, p_boot text, p_no bigint, p_verdicts bytea, p_floor bigint, p_test bigint, p_answered bigint[],
-	l_grp text[], l_slot bigint[], l_epoch bigint[],
+	p_node text, p_boot text, p_no bigint, p_fence uuid, p_verdicts bytea, p_floor bigint, p_test bigint, p_answered bigint[],
+	l_grp text[], l_slot bigint[],
 	t_run bigint[], t_grp text[], t_slot bigint[], t_inc bigint[],
-	u_turn bigint[], u_status bigint[], u_marks bigint[], u_wake bigint[], u_reason bytea[], u_build bytea[], u_clear boolean[], u_alone boolean[],
-	u_output bytea[], u_waits bytea[], u_discard boolean[], u_back boolean[],
-	e_turn bigint[], e_loc bytea[], e_kind bigint[], e_state bigint[], e_seq bigint[], e_born bigint[], e_at bigint[], e_wake bigint[],
-	e_attempt bigint[], e_owes boolean[], e_started bigint[], e_ended bigint[], e_gen bigint[], e_val bytea[],
-	s_turn bigint[], s_item bigint[],
-	c_turn bigint[], c_item bigint[], c_verdict bytea[],
+	u_run bigint[], u_status bigint[], u_marks bigint[], u_wake bigint[], u_reason bytea[], u_build bytea[], u_clear boolean[], u_alone boolean[],
+	u_output bytea[], u_waits bytea[], u_back boolean[], u_over bigint[], u_discard bigint[],
+	e_new bigint[], e_old bigint[], e_bytes bytea,
+	s_run bigint[], s_item bigint[],
+	c_run bigint[], c_item bigint[], c_verdict bytea[],
 	r_turn bigint[], r_id text[], r_grp text[], r_slot bigint[], r_workflow text[], r_seed bytea[], r_at bigint[], r_after bigint[],
 	r_parent bigint[], r_parent_loc bytea[], r_input bytea[], r_headers bytea[], r_adopt boolean[],
 	i_turn bigint[], i_id text[], i_no bigint[], i_kind bigint[], i_name text[], i_item text[], i_origin bytea[], i_inc bigint[], i_gen bigint[],
 	i_loc bytea[], i_failed boolean[], i_val bytea[], i_headers bytea[], i_adopt boolean[],
 	OUT now bigint, OUT runs bigint[], OUT items bigint[], OUT receivers bigint[], OUT claimed bigint[], OUT unusual text
-) LANGUAGE plpgsql VOLATILE
-SET lock_timeout = '20ms' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
-AS $$
+) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	n bigint;
 	others bigint;
 	x record;
-	u record;
 BEGIN
-BEGIN -- what an exception takes back
-	UPDATE stet.nodes SET batch_no=p_no, verdicts=p_verdicts WHERE node=p_node AND boot=p_boot AND batch_no<p_no;
-	IF NOT FOUND THEN RAISE EXCEPTION 'no row of the boot, or a repeated batch' USING ERRCODE='ST001'; END IF;
-	SELECT count(*) INTO n FROM unnest(l_grp, l_slot, l_epoch) AS q(grp, slot, epoch), LATERAL (
-		SELECT FROM stet.leases l WHERE l.grp=q.grp AND l.slot=q.slot AND l.epoch=q.epoch AND l.node=p_node AND l.boot=p_boot OFFSET 0) l;
-	IF n<>coalesce(cardinality(l_grp), 0) THEN RAISE EXCEPTION 'a lease that is not current' USING ERRCODE='ST001'; END IF;
-	now := greatest(p_floor, coalesce(p_test, (extract(epoch FROM clock_timestamp())*1000000)::bigint));
-
 	IF t_run IS NOT NULL THEN
 		SELECT count(*) INTO n FROM unnest(t_run, t_grp, t_slot, t_inc) AS t(run, grp, slot, inc), LATERAL (
 			SELECT FROM stet.runs r WHERE r.run_no=t.run AND r.grp=t.grp AND r.slot+0=t.slot AND r.incarnation=coalesce(t.inc, 0) AND r.ready+0=2 OFFSET 0) r;
-		IF n<>cardinality(t_run) THEN RAISE EXCEPTION 'a turn to be refused' USING ERRCODE='ST001'; END IF;
+		IF n<>cardinality(t_run) THEN unusual := 'a turn to be refused'; RETURN; END IF;
 	END IF;
-	IF e_loc IS NOT NULL THEN
-		INSERT INTO stet.entries AS old (run_no, incarnation, loc, kind, state, seq, born, at, wake, attempt, owes, started, ended, size, generation, val)
-			SELECT t_run[e.turn], coalesce(t_inc[e.turn], 0), e.loc, e.kind, e.state, e.seq, coalesce(e.born, 0), e.at, coalesce(e.wake, 0), e.attempt,
-				coalesce(e.owes, false), e.started, e.ended, coalesce(length(e.val), 0), coalesce(e.gen, 0), e.val
-			FROM unnest(e_turn, e_loc, e_kind, e_state, e_seq, e_born, e_at, e_wake, e_attempt, e_owes, e_started, e_ended, e_gen, e_val)
-				AS e(turn, loc, kind, state, seq, born, at, wake, attempt, owes, started, ended, gen, val)
+	IF u_run IS NOT NULL THEN
+		SELECT count(*) INTO n FROM unnest(u_run, u_status, u_marks) AS u(run, status, marks), LATERAL (
+			SELECT FROM stet.runs r WHERE r.run_no=u.run AND r.status+0 IN (1,2,3,7) AND u.marks & ~r.marks & 4 = 0
+			AND (r.status=u.status OR r.status=1 AND u.status IN (2,6,7) OR r.status=2 AND u.status IN (3,4,5,6,7) OR r.status=3 AND u.status IN (2,6,7)
+				OR r.status=7 AND u.status IN (2,6))
+			AND NOT EXISTS (SELECT FROM stet.inbox i WHERE i.run_no=u.run AND i.state=1
+				AND (u.status=3 AND u.marks & 1 = 0 OR u.status IN (4,5,6) AND i.kind IN (3,4))
+				AND (s_item IS NULL OR i.item_no<>ALL(s_item)) AND (c_item IS NULL OR i.item_no<>ALL(c_item)) OFFSET 0) OFFSET 0) r;
+		IF n<>cardinality(u_run) THEN unusual := 'an update to be refused or held back'; RETURN; END IF;
+	END IF;
+	IF r_id IS NOT NULL THEN
+		PERFORM FROM unnest(r_id) AS q(id), LATERAL (SELECT FROM stet.runs r WHERE r.id=q.id OFFSET 0) r LIMIT 1;
+		IF FOUND THEN unusual := 'a run that exists'; RETURN; END IF;
+	END IF;
+	IF i_item IS NOT NULL THEN
+		SELECT array_agg(coalesce(r.run_no, 0) ORDER BY i.place),
+			count(*) FILTER (WHERE r.status NOT IN (4,5,6) AND (i.turn=0 OR r.run_no<>ALL(coalesce(t_run, '{}')))
+				AND NOT EXISTS (SELECT FROM stet.inbox b WHERE b.run_no=r.run_no AND b.item_id=i.item OFFSET 0)), count(DISTINCT r.run_no)
+			INTO receivers, n, others
+			FROM unnest(i_turn, i_id, i_no, i_item) WITH ORDINALITY AS i(turn, id, no, item, place) LEFT JOIN LATERAL (
+				SELECT a.run_no, a.status FROM stet.runs a WHERE i.no=0 AND a.id=i.id UNION ALL SELECT b.run_no, b.status FROM stet.runs b WHERE i.no<>0 AND b.run_no=i.no) r ON true;
+		IF n<>cardinality(i_item) OR others<>n THEN
+			unusual := 'an item that is there, for no run, for one that has ended, or for one with another item or a turn'; RETURN;
+		END IF;
+	END IF;
+
+	UPDATE stet.nodes SET batch_no=p_no, verdicts=p_verdicts WHERE node=p_node AND boot=p_boot AND batch_no<p_no AND fence=p_fence;
+	IF NOT FOUND THEN unusual := 'no row of the boot, another fence, or a repeated batch'; RETURN; END IF;
+	now := greatest(p_floor, coalesce(p_test, (extract(epoch FROM clock_timestamp())*1000000)::bigint));
+	claimed := '{}';
+
+	IF e_new IS NOT NULL THEN
+		INSERT INTO stet.entries (run_no, incarnation, kind, state, seq, born, at, wake, attempt, started, ended, generation, owes, size, loc, val)
+			SELECT e_new[e+1], e_new[e+2], e_new[e+3], e_new[e+4], e_new[e+5], e_new[e+6], e_new[e+7], e_new[e+8], e_new[e+9], e_new[e+10], e_new[e+11],
+				e_new[e+12], e_new[e+13]<>0, greatest(e_new[e+16], 0), substring(e_bytes, e_new[e+14]::integer, e_new[e+15]::integer),
+				CASE WHEN e_new[e+16]>=0 THEN substring(e_bytes, (e_new[e+14]+e_new[e+15])::integer, e_new[e+16]::integer) END
+			FROM generate_series(0, cardinality(e_new)-1, 16) AS e;
+	END IF;
+	IF e_old IS NOT NULL THEN
+		INSERT INTO stet.entries AS old (run_no, incarnation, kind, state, seq, born, at, wake, attempt, started, ended, generation, owes, size, loc, val)
+			SELECT e_old[e+1], e_old[e+2], e_old[e+3], e_old[e+4], e_old[e+5], e_old[e+6], e_old[e+7], e_old[e+8], e_old[e+9], e_old[e+10], e_old[e+11],
+				e_old[e+12], e_old[e+13]<>0, greatest(e_old[e+16], 0), substring(e_bytes, e_old[e+14]::integer, e_old[e+15]::integer),
+				CASE WHEN e_old[e+16]>=0 THEN substring(e_bytes, (e_old[e+14]+e_old[e+15])::integer, e_old[e+16]::integer) END
+			FROM generate_series(0, cardinality(e_old)-1, 16) AS e
 			ON CONFLICT (run_no, incarnation, loc) DO UPDATE SET kind=excluded.kind, state=excluded.state, seq=excluded.seq, born=excluded.born,
 				at=excluded.at, wake=excluded.wake, attempt=excluded.attempt, owes=excluded.owes, started=excluded.started, ended=excluded.ended,
 				size=excluded.size, generation=excluded.generation, val=excluded.val
@@ -230,56 +268,40 @@ BEGIN -- what an exception takes back
 				AND old.wake=excluded.wake AND old.attempt=excluded.attempt AND old.owes=excluded.owes AND old.started=excluded.started
 				AND old.ended=excluded.ended AND old.generation=excluded.generation AND old.val IS NOT DISTINCT FROM excluded.val;
 		GET DIAGNOSTICS n = ROW_COUNT;
-		IF n<>cardinality(e_loc) THEN RAISE EXCEPTION 'a final entry' USING ERRCODE='ST001'; END IF;
+		IF n<>cardinality(e_old)/16 THEN RAISE EXCEPTION 'a final entry' USING ERRCODE='ST001'; END IF;
 	END IF;
-	-- Rows that are changed are looked up one by one: how the server would join a list
-	-- with a table is decided when the table is small, and may be wrong when it has grown.
 	IF s_item IS NOT NULL THEN
-		FOR x IN SELECT s.turn, s.item FROM unnest(s_turn, s_item) AS s(turn, item) LOOP
-			UPDATE stet.inbox i SET state=2 WHERE i.item_no=x.item AND i.run_no+0=t_run[x.turn] AND i.state=1;
-			IF NOT FOUND THEN RAISE EXCEPTION 'an item that is not new' USING ERRCODE='ST001'; END IF;
-		END LOOP;
+		UPDATE stet.inbox i SET state=2 WHERE i.item_no=ANY(s_item) AND i.run_no+0=s_run[width_bucket(i.item_no, s_item)] AND i.state+0=1;
+		GET DIAGNOSTICS n = ROW_COUNT;
+		IF n<>cardinality(s_item) THEN RAISE EXCEPTION 'an item that is not new' USING ERRCODE='ST001'; END IF;
 	END IF;
 	IF c_item IS NOT NULL THEN
-		FOR x IN SELECT c.turn, c.item, c.verdict FROM unnest(c_turn, c_item, c_verdict) AS c(turn, item, verdict) LOOP
-			UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict=x.verdict WHERE i.item_no=x.item AND i.run_no+0=t_run[x.turn] AND i.state<3;
-			IF NOT FOUND THEN RAISE EXCEPTION 'an item that is not pending' USING ERRCODE='ST001'; END IF;
-		END LOOP;
+		UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict=c_verdict[width_bucket(i.item_no, c_item)]
+			WHERE i.item_no=ANY(c_item) AND i.run_no+0=c_run[width_bucket(i.item_no, c_item)] AND i.state+0<3;
+		GET DIAGNOSTICS n = ROW_COUNT;
+		IF n<>cardinality(c_item) THEN RAISE EXCEPTION 'an item that is not pending' USING ERRCODE='ST001'; END IF;
 	END IF;
 
-	IF i_item IS NOT NULL THEN
-		SELECT array_agg(coalesce(r.run_no, 0) ORDER BY i.place), count(*) FILTER (WHERE r.status NOT IN (4,5,6) AND (i.turn=0 OR r.run_no<>ALL(coalesce(t_run, '{}')))), count(DISTINCT r.run_no)
-			INTO receivers, n, others
-			FROM unnest(i_turn, i_id, i_no) WITH ORDINALITY AS i(turn, id, no, place) LEFT JOIN LATERAL (
-				SELECT a.run_no, a.status FROM stet.runs a WHERE i.no=0 AND a.id=i.id UNION ALL SELECT b.run_no, b.status FROM stet.runs b WHERE i.no<>0 AND b.run_no=i.no) r ON true;
-		IF n<>cardinality(i_item) OR others<>n THEN RAISE EXCEPTION 'an item for no run, one that has ended, or one with another item or a turn' USING ERRCODE='ST001'; END IF;
+	IF u_run IS NOT NULL THEN
+		UPDATE stet.runs r SET (suspect, strikes, alone, build, status, marks, reason, waits, output, wake_at, ready, started, ended) = (
+			SELECT CASE WHEN u_clear[k] THEN 0 ELSE r.suspect END, CASE WHEN u_clear[k] THEN 0 ELSE r.strikes END, u_alone[k],
+				greatest(r.build, u_build[k]), u_status[k], u_marks[k], u_reason[k], u_waits[k], coalesce(u_output[k], r.output),
+				CASE WHEN u_status[k]=3 OR u_status[k]=1 AND u_wake[k]>commit_1.now THEN nullif(u_wake[k], 0) END,
+				CASE WHEN u_status[k]=2 AND u_marks[k] & 1 = 0 AND NOT u_back[k] THEN 2
+					WHEN u_status[k]=2 OR u_status[k]=1 AND u_wake[k]<=commit_1.now THEN 1 ELSE 0 END,
+				CASE WHEN r.started=0 AND u_status[k]=2 THEN commit_1.now ELSE r.started END,
+				CASE WHEN u_status[k] IN (4,5,6) THEN commit_1.now ELSE 0 END
+			FROM (SELECT width_bucket(r.run_no, u_run) AS k OFFSET 0) u)
+			WHERE r.run_no=ANY(u_run);
+		GET DIAGNOSTICS n = ROW_COUNT;
+		IF n<>cardinality(u_run) THEN RAISE EXCEPTION 'a run that is gone' USING ERRCODE='ST001'; END IF;
 	END IF;
-	claimed := '{}';
-
-	IF u_turn IS NOT NULL THEN
-		FOR u IN SELECT t_run[q.turn] AS run, q.* FROM unnest(u_turn, u_status, u_marks, u_wake, u_reason, u_build, u_clear, u_alone, u_output, u_waits, u_back, u_discard)
-			AS q(turn, status, marks, wake, reason, build, clear, alone, output, waits, back, discard) LOOP
-			UPDATE stet.runs r SET
-				suspect=CASE WHEN u.clear THEN 0 ELSE r.suspect END, strikes=CASE WHEN u.clear THEN 0 ELSE r.strikes END, alone=u.alone,
-				build=greatest(r.build, u.build), status=u.status, marks=u.marks, reason=u.reason, waits=u.waits,
-				output=coalesce(u.output, r.output),
-				wake_at=CASE WHEN u.status=3 OR u.status=1 AND u.wake>commit_1.now THEN nullif(u.wake, 0) END,
-				ready=CASE WHEN u.status=2 AND u.marks & 1 = 0 AND NOT u.back THEN 2
-					WHEN u.status=2 OR u.status=1 AND u.wake<=commit_1.now THEN 1 ELSE 0 END,
-				started=CASE WHEN r.started=0 AND u.status=2 THEN commit_1.now ELSE r.started END,
-				ended=CASE WHEN u.status IN (4,5,6) THEN commit_1.now ELSE 0 END
-				WHERE r.run_no=u.run AND r.status IN (1,2,3,7) AND u.marks & ~r.marks & 4 = 0
-				AND (r.status=u.status OR r.status=1 AND u.status IN (2,6,7) OR r.status=2 AND u.status IN (3,4,5,6,7) OR r.status=3 AND u.status IN (2,6,7)
-					OR r.status=7 AND u.status IN (2,6))
-				AND NOT EXISTS (SELECT 1 FROM stet.inbox i WHERE i.run_no=r.run_no AND i.state=1
-					AND (u.status=3 AND u.marks & 1 = 0 OR u.status IN (4,5,6) AND i.kind IN (3,4)));
-			IF NOT FOUND THEN RAISE EXCEPTION 'an update to be refused or held back' USING ERRCODE='ST001'; END IF;
-			IF u.status IN (4,5,6) THEN
-				UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict='x' WHERE i.run_no=u.run AND i.kind=8 AND i.verdict IS NULL;
-				UPDATE stet.inbox i SET state=CASE WHEN u.discard THEN 3 ELSE 4 END, val=CASE WHEN NOT u.discard THEN i.val END,
-					headers=CASE WHEN NOT u.discard THEN i.headers END WHERE i.run_no=u.run AND i.state<3 AND i.kind<>ALL(p_answered);
-			END IF;
-		END LOOP;
+	IF u_over IS NOT NULL THEN
+		UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict='x' WHERE i.run_no=ANY(u_over) AND i.kind=8 AND i.verdict IS NULL;
+		UPDATE stet.inbox i SET state=4 WHERE i.run_no=ANY(u_over) AND i.state<3 AND i.kind<>ALL(p_answered) AND (u_discard IS NULL OR i.run_no<>ALL(u_discard));
+		IF u_discard IS NOT NULL THEN
+			UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL WHERE i.run_no=ANY(u_discard) AND i.state<3 AND i.kind<>ALL(p_answered);
+		END IF;
 	END IF;
 
 	IF r_id IS NOT NULL THEN
@@ -315,7 +337,4 @@ BEGIN -- what an exception takes back
 			IF FOUND THEN claimed := claimed || x.run; END IF;
 		END LOOP;
 	END IF;
-EXCEPTION WHEN SQLSTATE 'ST001' OR cardinality_violation OR lock_not_available THEN
-	unusual := SQLERRM;
-END;
 END $$;

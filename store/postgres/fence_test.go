@@ -1,0 +1,106 @@
+package postgres_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/postgres"
+)
+
+// TestFence takes a lease from a boot that has seen it held, in each way there is: its
+// next commit, of nothing but a completed step, is fenced, and so is the one after that.
+func TestFence(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		take func(t *testing.T, a, b *node, pass func(time.Duration))
+	}{
+		{"by another node", func(t *testing.T, _, b *node, pass func(time.Duration)) {
+			pass(2 * time.Hour)
+			b.acquire(t)
+		}},
+		{"by itself", func(t *testing.T, a, _ *node, _ func(time.Duration)) {
+			old := a.leases
+			a.acquire(t)
+			a.leases = old
+		}},
+		{"released", func(t *testing.T, a, _ *node, _ func(time.Duration)) {
+			if err := a.s.Release(t.Context(), a.leases); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"released and taken again", func(t *testing.T, a, _ *node, _ func(time.Duration)) {
+			old := a.leases
+			if err := a.s.Release(t.Context(), a.leases); err != nil {
+				t.Fatal(err)
+			}
+			a.acquire(t)
+			a.leases = old
+		}},
+		{"from a boot that is forgotten", func(t *testing.T, a, b *node, pass func(time.Duration)) {
+			stopped := a.node
+			stopped.Stopped = true
+			if _, err := a.s.Register(t.Context(), stopped); err != nil {
+				t.Fatal(err)
+			}
+			pass(2 * time.Hour)
+			b.acquire(t)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dsn, schema := servers.SharedPostgres(t)
+			var now atomic.Int64
+			now.Store(time.Now().UnixMicro())
+			clock := postgres.Clock(func() time.Time { return time.UnixMicro(now.Load()) })
+			opts := []postgres.Option{postgres.Schema(schema), postgres.Lossy(), clock}
+			a := takeAll(t, open(t, dsn, opts...), "a")
+			b := &node{s: open(t, dsn, opts...), node: store.Node{ID: "b", Boot: "b-1", Workflows: []string{"w"}}}
+			if _, err := b.s.Register(t.Context(), b.node); err != nil {
+				t.Fatal(err)
+			}
+			run := a.started(t, "run")
+			step := func(loc string) store.Verdict {
+				t.Helper()
+				return a.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Fresh: true, Entries: []store.Entry{done(loc)}}).Turns[0].Verdict
+			}
+			if v := step("a"); v != store.Committed {
+				t.Fatalf("expected a commit, found %s", v)
+			}
+			c.take(t, a, b, func(d time.Duration) { now.Add(d.Microseconds()) })
+			for _, loc := range []string{"b", "c"} {
+				if v := step(loc); v != store.Fenced {
+					t.Errorf("expected %s to be fenced, found %s", loc, v)
+				}
+			}
+			if s, err := b.s.Load(t.Context(), []store.RunNo{run.No}); err != nil || len(s[0].Entries) != 1 {
+				t.Errorf("expected one entry, found %+v: %v", s, err)
+			}
+		})
+	}
+}
+
+// TestFreshThatIsWrong says of entries that stand already that they do not.
+func TestFreshThatIsWrong(t *testing.T) {
+	t.Parallel()
+	dsn, schema := servers.SharedPostgres(t)
+	n := takeAll(t, open(t, dsn, postgres.Schema(schema), postgres.Lossy()), "n")
+	run := n.started(t, "run")
+	step := func(value string) store.Verdict {
+		t.Helper()
+		e := done("a")
+		e.Value = []byte(value)
+		return n.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Fresh: true, Entries: []store.Entry{e}}).Turns[0].Verdict
+	}
+	for _, c := range []struct {
+		value string
+		want  store.Verdict
+	}{{"v", store.Committed}, {"v", store.Committed}, {"w", store.Refused}, {"v", store.Committed}} {
+		if got := step(c.value); got != c.want {
+			t.Errorf("%q: expected %s, found %s", c.value, c.want, got)
+		}
+	}
+}
