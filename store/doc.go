@@ -50,7 +50,8 @@
 //     found nothing to change is tried anew. A boot that registers as stopped is
 //     forgotten, and so may be one that holds no lease and was not heard of for 24 hours.
 //  10. Times are the store's own clock, read at the moment of the act. It is not
-//     earlier in a later act of the same process.
+//     earlier in a later act of the same process. A store that reads the clock of
+//     the machine goes on with what it has read where that is set back ([Steady]).
 //  11. Unknown, oversized or malformed input changes nothing.
 //  12. What is given to a store is not kept or changed by it after the call
 //     returns; what it returns belongs to the caller.

@@ -92,8 +92,10 @@ func Slots(n int) Option { return func(d *data) { d.slots = n } }
 
 // New returns an empty store.
 func New(opts ...Option) *Store {
+	begun := time.Now()
+	steady := store.Steady(time.Now, func() time.Duration { return time.Since(begun) })
 	d := &data{
-		id: "memory", slots: 1, clock: time.Now, handles: map[*Store]bool{},
+		id: "memory", slots: 1, clock: func() time.Time { return steady().Time() }, handles: map[*Store]bool{},
 		runs: map[store.RunNo]*run{}, ids: map[string]*run{}, dirty: map[*run]bool{},
 		nodes: map[boot]*node{}, leases: map[store.Shard]*lease{}, workflows: map[string]bool{},
 	}

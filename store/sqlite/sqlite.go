@@ -39,7 +39,7 @@ type config struct {
 	vfs    string
 	wal    walBounds
 	window int64 // of run numbers, see defaultWindow
-	now    func() time.Time
+	now    func() store.Time
 	log    *slog.Logger
 }
 
@@ -60,7 +60,21 @@ func Logger(log *slog.Logger) Option { return func(c *config) { c.log = log } }
 
 // Clock makes the store read the time from now, which is safe for concurrent
 // use. What it returns may go back; the store's time does not. For tests.
-func Clock(now func() time.Time) Option { return func(c *config) { c.now = now } }
+func Clock(now func() time.Time) Option {
+	return func(c *config) { c.now = func() store.Time { return store.TimeOf(now()) } }
+}
+
+// Wall makes the store read the machine's clock from now, which is safe for concurrent
+// use. Where it is set back, the store's time goes on, as it does by default. For tests.
+func Wall(now func() time.Time) Option {
+	return func(c *config) { c.now = store.Steady(now, uptime()) }
+}
+
+// uptime returns how long it is that it was called, by a clock that nobody sets.
+func uptime() func() time.Duration {
+	begun := time.Now()
+	return func() time.Duration { return time.Since(begun) }
+}
 
 // VFS opens the file through a file system that was registered with the driver.
 // For tests.
@@ -80,7 +94,7 @@ func Open(path string, opts ...Option) (*Store, error) {
 
 // OpenContext is Open with a context for waiting for other processes.
 func OpenContext(ctx context.Context, path string, opts ...Option) (*Store, error) {
-	cfg := config{path: path, now: time.Now, log: slog.Default(), wal: defaultBounds, window: defaultWindow}
+	cfg := config{path: path, now: store.Steady(time.Now, uptime()), log: slog.Default(), wal: defaultBounds, window: defaultWindow}
 	for _, opt := range opts {
 		opt(&cfg)
 	}
@@ -195,7 +209,7 @@ func (s *Store) Path() string { return s.cfg.path }
 
 // clock reads the time so that it never goes back.
 type clock struct {
-	now  func() time.Time
+	now  func() store.Time
 	mu   sync.Mutex
 	last store.Time
 }
@@ -203,7 +217,7 @@ type clock struct {
 func (c *clock) read() store.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := store.TimeOf(c.now()); now > c.last {
+	if now := c.now(); now > c.last {
 		c.last = now
 	}
 	return c.last

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 )
 
 // The kinds of lines.
@@ -60,7 +59,7 @@ func openJournal(path string) (*journal, error) {
 // append writes a line with one call of the system. The line begins with a line
 // break of its own, so that one that was cut by a kill spoils no other.
 func (j *journal) append(l line) error {
-	l.At = time.Now().UnixMicro()
+	l.At = machineTime()
 	data, err := json.Marshal(l)
 	if err != nil {
 		return err
