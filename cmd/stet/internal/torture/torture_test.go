@@ -33,8 +33,18 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if contendAs != nil && os.Getenv("STET_TORTURE_CONTENDER") != "" {
+		if err := contendAs(os.Getenv("STET_TORTURE_CONTENDER")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
+
+// contendAs is the life of a process that wants a shard; nil where there are none.
+var contendAs func(name string) error
 
 // opener opens a file, or a Redis or Postgres store.
 func opener(db string) func(context.Context) (store.Store, error) {
