@@ -480,7 +480,7 @@ func TestTheStoresClockJumps(t *testing.T) {
 
 // Nodes come, go, die and are cut off in random order.
 func TestNodesInRandomWeather(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range crashSeeds(t, "memory", 8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 3))

@@ -63,7 +63,7 @@ var other = stet.Message[string]("other")
 // received, pending, or a dead letter, and exactly one of these.
 func TestConservation(t *testing.T) {
 	for _, s := range testStores {
-		for seed := range uint64(4) {
+		for seed := range crashSeeds(t, s.name, 4) {
 			t.Run(fmt.Sprint(s.name, "/", seed), func(t *testing.T) {
 				t.Parallel()
 				conserve(t, s.open(t), seed)

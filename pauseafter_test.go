@@ -180,7 +180,7 @@ func TestPauseAfterFailuresThroughCrashes(t *testing.T) {
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			out, err := stettest.CrashEverywhere(t, stubborn(5), "", stettest.On(s.open),
-				stettest.Faults(stettest.DieBefore, stettest.DieAfter, stettest.DieUnheard, stettest.LoseAnswer, stettest.FailOnce),
+				crashFaults(s.name),
 				stettest.Driving(resumePaused),
 				stettest.Checking(func(ctx context.Context, e *stet.Engine, id string) error {
 					got, err := pausedFor(ctx, e, id)

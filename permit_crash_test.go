@@ -20,7 +20,7 @@ import (
 // more bodies than that.
 func TestCrashesLoseNoPermitOfSteps(t *testing.T) {
 	for _, s := range testStores {
-		for seed := range uint64(4) {
+		for seed := range crashSeeds(t, s.name, 4) {
 			t.Run(fmt.Sprint(s.name, "/", seed), func(t *testing.T) {
 				t.Parallel()
 				stepPermitsSurvive(t, s.open(t), seed)
@@ -177,7 +177,7 @@ func TestLimitedRunAtEveryCommit(t *testing.T) {
 				return fmt.Sprint(first, again), nil
 			})
 			faults := crashFaults(s.name)
-			if s.name != "memory" {
+			if s.name != "memory" && !testing.Short() {
 				faults = stettest.Faults(stettest.DieBefore, stettest.DieUnheard) // each takes its time on a disk
 			}
 			got, err := stettest.CrashEverywhere(t, w, "", stettest.On(s.open), faults, stettest.Queues(queues),

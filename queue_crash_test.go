@@ -70,7 +70,7 @@ func (a *auditor) audit(ctx context.Context) error {
 // not look at its context outlives, no process executes more bodies than that.
 func TestCrashesLoseNoPermitAndDoubleNone(t *testing.T) {
 	for _, s := range testStores {
-		for seed := range uint64(4) {
+		for seed := range crashSeeds(t, s.name, 4) {
 			t.Run(fmt.Sprint(s.name, "/", seed), func(t *testing.T) {
 				t.Parallel()
 				permitsSurvive(t, s.open(t), seed)

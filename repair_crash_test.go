@@ -136,7 +136,7 @@ func (p *patient) check(ctx context.Context, e *stet.Engine, _ string) error {
 // out once, and does what it says. Values are encrypted on the way.
 func TestVerbsCrashEverywhere(t *testing.T) {
 	for _, s := range testStores {
-		for _, parked := range []int{stet.None, 100} {
+		for _, parked := range crashRooms(s.name) {
 			t.Run(fmt.Sprintf("%s/parked %d", s.name, parked), func(t *testing.T) {
 				t.Parallel()
 				p := &patient{}
@@ -145,7 +145,7 @@ func TestVerbsCrashEverywhere(t *testing.T) {
 					stettest.WithConfig(stet.Config{
 						Workflows: []stet.Definition{p.workflow()}, MaxParked: parked, Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("k")}, Compress: 10},
 					}),
-					stettest.Faults(stettest.DieBefore, stettest.DieAfter, stettest.DieUnheard, stettest.LoseAnswer, stettest.FailOnce),
+					crashFaults(s.name),
 					stettest.Driving(p.treat), stettest.Checking(p.check))
 				if want := "failed; hello a b c bye; hello a b c bye; hello a b c bye; hello a b C bye"; err != nil || got != want {
 					t.Errorf("got %q, %v; want %q", got, err, want)
@@ -205,8 +205,12 @@ func TestSweepsThroughCrashes(t *testing.T) {
 	}, stet.KeepFor(stet.AtOnce))
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
+			ways := []bool{true, false}
+			if testing.Short() && s.name != "memory" {
+				ways = ways[:1] // each takes its time on a disk
+			}
 			sweeps := 0
-			for _, after := range []bool{false, true} {
+			for _, after := range ways {
 				for at, reached := 1, true; reached; at++ {
 					synctest.Test(t, func(t *testing.T) {
 						open := s.open(t)
@@ -254,7 +258,7 @@ func TestSweepsThroughCrashes(t *testing.T) {
 					}
 				}
 			}
-			if sweeps < 6 {
+			if sweeps < 3*len(ways) {
 				t.Errorf("only %d sweeps were cut", sweeps)
 			}
 		})

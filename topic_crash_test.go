@@ -163,10 +163,7 @@ type roaming struct{ Seed, Round int }
 // once by each run, in order.
 func TestConservationOfEvents(t *testing.T) {
 	for _, s := range testStores {
-		for seed := range uint64(6) {
-			if testing.Short() && s.name != "memory" && seed > 1 {
-				break
-			}
+		for seed := range crashSeeds(t, s.name, 6) {
 			t.Run(fmt.Sprint(s.name, "/", seed), func(t *testing.T) {
 				t.Parallel()
 				conserveEvents(t, s.open(t), seed)

@@ -112,7 +112,7 @@ func TestUndoCrashEverywhere(t *testing.T) {
 			t.Run(s.name+"/"+c.name, func(t *testing.T) {
 				t.Parallel()
 				opts := []stettest.CrashOption{
-					stettest.Faults(stettest.DieBefore, stettest.DieAfter, stettest.DieUnheard, stettest.LoseAnswer, stettest.FailOnce),
+					crashFaults(s.name),
 					stettest.Driving(c.drive),
 					stettest.On(func(tb testing.TB) func() store.Store {
 						open := s.open(tb)

@@ -63,6 +63,11 @@ func openConn(ctx context.Context, cfg *config, flags sqlite3.OpenFlag) (*conn, 
 		" PRAGMA fullfsync=1; PRAGMA checkpoint_fullfsync=1; PRAGMA synchronous=" + sync); err != nil {
 		return nil, errors.Join(err, out.close())
 	}
+	// Without this a statement that compares a column of a partial index with a parameter
+	// is planned anew whenever another value is bound to it.
+	if _, err := c.Config(sqlite3.DBCONFIG_ENABLE_QPSG, true); err != nil {
+		return nil, errors.Join(err, out.close())
+	}
 	return out, nil
 }
 

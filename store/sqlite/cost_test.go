@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,39 @@ func TestStatementsOfATurnThatOnlyCompletesSteps(t *testing.T) {
 	want := []string{"BEGIN IMMEDIATE", "INSERT INTO stet_entries", "INSERT INTO stet_entries", "COMMIT"}
 	if diff := cmp.Diff(want, statements()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestStatementsArePlannedOnce pins that no statement is planned anew because
+// another value is bound to it.
+func TestStatementsArePlannedOnce(t *testing.T) {
+	s, run, b := one(t)
+	for _, stmt := range s.write.c.stmts { // since then there are tables
+		stmt.Status(sqlite3.STMTSTATUS_REPREPARE, true)
+	}
+	for i := range 3 {
+		apply(t, s, start(fmt.Sprint("other ", i)), send("run-1", fmt.Sprint(i), nil))
+		b.commit(t, s, &store.Turn{Run: run, Shard: testShard, Entries: []store.Entry{doneEntry(int64(i)+1, nil)}})
+		if claims := claim(t, s, b.lease); len(claims.Runs) == 0 {
+			t.Fatal("expected the new run and the item, found nothing")
+		}
+		f := store.Filter{Statuses: []store.Status{store.Status(1 + i)}, Parent: run + store.RunNo(i)}
+		if _, err := s.List(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Count(t.Context(), store.Filter{Statuses: f.Statuses}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range append(s.read.free, s.write.c) {
+		if len(c.stmts) == 0 {
+			t.Error("expected statements, found none")
+		}
+		for text, stmt := range c.stmts {
+			if n := stmt.Status(sqlite3.STMTSTATUS_REPREPARE, false); n > 0 {
+				t.Errorf("planned anew %d times: %s", n, text)
+			}
+		}
 	}
 }
 
