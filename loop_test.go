@@ -57,20 +57,25 @@ func TestLoopErrors(t *testing.T) {
 			w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 				_, err := c.loop(ctx)
 				got = append(got, err)
-				_, err = word.Receive(ctx) // evicted here, replayed after
+				_, err = word.Receive(ctx) // the process ends here; the next one replays
 				return 0, err
 			})
-			e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None, MaxValue: 100})
-			ctx := testContext(t)
-			r, err := w.Start(ctx, e, 0)
+			ctx, s := testContext(t), memory.New()
+			cfg := stet.Config{Workflows: []stet.Definition{w}, MaxValue: 100}
+			first := newProcess(t, s.Join(), cfg)
+			first.start()
+			r, err := w.Start(ctx, first.Engine, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			waitStatus(t, e, r.ID(), store.Suspended)
+			waitStatus(t, first.Engine, r.ID(), store.Suspended)
+			first.bury(t)
+			cfg.Store = s
+			e := serve(t, cfg)
 			if err := word.Send(ctx, e, r.ID(), "go on"); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.Wait(ctx); err != nil {
+			if _, err := w.Handle(e, r.ID()).Wait(ctx); err != nil {
 				t.Fatal(err)
 			}
 			for _, err := range got {

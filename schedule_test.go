@@ -243,6 +243,7 @@ func acrossProcesses(t *testing.T, slots int) {
 	process := func(name string, lives time.Duration, rng *rand.Rand) {
 		all.Go(func() {
 			for life := 0; ctx.Err() == nil; life++ {
+				rng := rand.New(rand.NewPCG(rng.Uint64(), 1)) // the former life's may still be in use
 				w := &wire{Store: s.Join()}
 				e, err := stet.New(stet.Config{
 					Store: w, Workflows: []stet.Definition{body}, Node: fmt.Sprint(name, life), Build: "b", Logger: slog.New(slog.DiscardHandler),

@@ -98,6 +98,7 @@ type Answer struct {
 	Outcome Outcome
 	Run     Run    // as it is after the act, with Input, without Output; zero for NotFound
 	Item    ItemNo // of the applied or the earlier item
+	Again   bool   // with Item: an act before this one has sent it, so it may be consumed; also in a repeat
 	Claimed bool   // the run was adopted by this act; in a repeat: is claimed and was to be adopted
 }
 

@@ -39,15 +39,16 @@
 //     the run's inbox. A turn that ends its run, or begins to undo it (its
 //     Update has the mark Undoing and the run has not), does so when a Cancel
 //     or Terminate item is unexamined. Entries and marks of the turn stand.
-//  6. An item is accepted at most once per run and item ID. Items of one run
+//  6. An item is accepted at most once per run and item ID; whoever sends it again is
+//     answered like the first time, and told so ([Answer].Again). Items of one run
 //     are numbered in the order in which they become visible to a claim.
 //  7. Applying a command never waits for, or changes, anything that a turn
 //     writes, except when it adopts the run.
 //  8. A status changes only along [Status.CanBecome]; another change refuses
 //     the turn.
 //  9. The number of the last batch applied is kept per node and boot. Repeating
-//     that batch changes nothing and gives the same results; only a command that
-//     found nothing to change is tried anew. A boot that registers as stopped is
+//     that batch changes nothing and gives the same results, with runs and items as
+//     they are then; only a command that found nothing to change is tried anew. A boot that registers as stopped is
 //     forgotten, and so may be one that holds no lease and was not heard of for 24 hours.
 //  10. Times are the store's own clock, read at the moment of the act. It is not
 //     earlier in a later act of the same process. A store that reads the clock of

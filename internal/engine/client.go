@@ -114,8 +114,8 @@ func (t *tenure) adopt(in *hand, c *store.Command, answer *store.Answer, now sto
 		}
 		return
 	}
-	if asksAgain(c.Item) {
-		t.claimSoon()
+	if answer.Again && !answer.Claimed {
+		t.claimSoon() // it may have been received long ago: a claim knows
 		return
 	}
 	item := *c.Item

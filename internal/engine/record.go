@@ -148,18 +148,11 @@ func (t *tenure) adopts(c *store.Command) bool {
 	switch {
 	case c.Start != nil:
 		return t.e.executes(c.Start.Workflow)
-	case asksAgain(c.Item):
-		return false
 	case store.IsRecord(c.RunID):
 		return t.e.kindOf(c.RunID) != ""
 	}
 	return len(t.e.cfg.Workflows) > 0
 }
-
-// asksAgain reports whether an item may be that of an act that was done long ago: an
-// update with a key is the same act whenever it is sent. It may have been received since,
-// so only a claim knows whether it is news.
-func asksAgain(it *store.Item) bool { return it.Kind == store.ItemUpdate && it.Origin != it.ID }
 
 func starts(commands []store.Command, id string) bool {
 	for i := range commands {

@@ -59,7 +59,7 @@ func (d *data) apply(c *store.Command, now store.Time, leases []store.Lease, rep
 	if it := r.itemIDs[c.Item.ID]; it != nil {
 		a := store.Answer{Outcome: store.Duplicate, Run: r.answer()}
 		if it.Origin == c.Item.Origin {
-			a.Outcome, a.Item = store.Applied, it.No
+			a.Outcome, a.Item, a.Again = store.Applied, it.No, true
 			a.Claimed = repeat && adopt(r)
 		}
 		return a

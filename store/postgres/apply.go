@@ -83,7 +83,7 @@ func (a *applier) known(cmd *store.Command, run *store.Run, condition int64) (st
 	if ok {
 		answer.Outcome = store.Duplicate
 		if string(origin) == cmd.Item.Origin {
-			answer.Outcome, answer.Item = store.Applied, store.ItemNo(no)
+			answer.Outcome, answer.Item, answer.Again = store.Applied, store.ItemNo(no), true
 			answer.Claimed = condition == claimed && a.repeat && a.mayAdopt(cmd, run.Shard)
 		}
 	}

@@ -131,8 +131,8 @@ func (r *reader) answer(m reply, slots int) store.Answer {
 		return store.Answer{}
 	}
 	a := store.Answer{Outcome: store.Outcome(r.int(f[0]))}
-	if len(f) >= 4 && a.Outcome != 0 {
-		a.Item, a.Claimed, a.Run = store.ItemNo(r.int(f[1])), r.text(f[2]) == "1", r.run(f[3], slots)
+	if len(f) >= 5 && a.Outcome != 0 {
+		a.Item, a.Claimed, a.Run, a.Again = store.ItemNo(r.int(f[1])), r.text(f[2]) == "1", r.run(f[3], slots), r.text(f[4]) == "1"
 	}
 	return a
 }

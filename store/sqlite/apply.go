@@ -90,7 +90,7 @@ func (a *applier) known(cmd *store.Command, run *store.Run, condition int64) (st
 	if ok {
 		answer.Outcome = store.Duplicate
 		if origin == cmd.Item.Origin {
-			answer.Outcome, answer.Item = store.Applied, store.ItemNo(no)
+			answer.Outcome, answer.Item, answer.Again = store.Applied, store.ItemNo(no), true
 			answer.Claimed = a.adoptedBefore(cmd, run, condition, stamp)
 		}
 	}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -243,16 +244,23 @@ var law09 = []testCase{
 	}},
 }
 
-// runsCurrent puts the runs as they are now into the answers: a repeat describes
-// them so.
+// runsCurrent puts the runs and items as they are now into the answers: a repeat
+// describes them so.
 func runsCurrent(k *kit, result store.BatchResult) store.BatchResult {
-	answers := result.Commands
-	result.Commands = nil
-	for _, a := range answers {
-		if a.Run.No != 0 {
-			a.Run = k.get(a.Run.No)
+	current := func(answers []store.Answer, runs bool) (now []store.Answer) {
+		for _, a := range answers {
+			if runs && a.Run.No != 0 {
+				a.Run = k.get(a.Run.No)
+			}
+			a.Again = a.Item != 0
+			now = append(now, a)
 		}
-		result.Commands = append(result.Commands, a)
+		return now
+	}
+	result.Commands = current(result.Commands, true)
+	result.Turns = slices.Clone(result.Turns)
+	for i := range result.Turns {
+		result.Turns[i].Sends = current(result.Turns[i].Sends, false)
 	}
 	return result
 }

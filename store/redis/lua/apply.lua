@@ -80,8 +80,8 @@ local function readCommand()
 end
 
 -- answer says what became of a command.
-local function answer(outcome, r, item, claimed)
-	return { outcome, item or '', claimed and '1' or '', snapshot(r.no, 'wt', 'ip') }
+local function answer(outcome, r, item, claimed, known)
+	return { outcome, item or '', claimed and '1' or '', snapshot(r.no, 'wt', 'ip'), known and '1' or '' }
 end
 
 -- adopts takes a run in hand if the command asks for it and may.
@@ -204,7 +204,7 @@ local function receive(c)
 	if known then
 		if call('HGET', T .. 'i:' .. known, 'o') ~= (it.o ~= '' and it.o) then return answer('3', r) end
 		local claimed = again and adopts(c, r)
-		return answer('1', r, known, claimed)
+		return answer('1', r, known, claimed, true)
 	end
 	if terminal(r.st) and (it.y ~= 'v' or expiring(r)) then return answer('5', r) end
 	known = insert(r, it, c.fi)
