@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,8 +32,12 @@ type hints struct {
 	sending, listening sync.Once
 }
 
-// gap is the least time between two hints.
-const gap = 2 * time.Millisecond
+// gap is the least time between two hints. It grows to longGap while they never pause:
+// each costs the server about as much as a small commit.
+const (
+	gap     = 2 * time.Millisecond
+	longGap = 8 * time.Millisecond
+)
 
 func (h *hints) init() {
 	id := make([]byte, 8)
@@ -56,6 +61,20 @@ func poke(ch chan struct{}) {
 	}
 }
 
+// news reports whether a batch has done something that another process waits for. It
+// has not if operations of runs were completed that go on here, or runs taken in hand.
+func news(b *store.Batch, result *store.BatchResult) bool {
+	for _, t := range b.Turns {
+		if u := t.Update; u != nil && (u.Status != store.Running || u.Marks != 0 || u.Back || u.Continue != nil || len(u.Sends) > 0) {
+			return true
+		}
+		if t.Rewound || len(t.Sends)+len(t.Seen)+len(t.Consumed)+len(t.Answers)+len(t.Returned)+len(t.Dead)+len(t.Values)+len(t.Appends)+len(t.Tags) > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(result.Commands, func(a store.Answer) bool { return !a.Claimed })
+}
+
 // tell hints to other processes that something has changed.
 func (s *Store) tell() {
 	if s.closed.Load() {
@@ -76,18 +95,24 @@ func (s *Store) sendHints() {
 	h := &s.hint
 	pause := time.NewTimer(0)
 	defer pause.Stop()
-	for {
+	for wait := gap; ; {
 		select {
 		case <-h.send:
-		case <-h.ctx.Done():
-			return
+			wait = min(2*wait, longGap)
+		default:
+			wait = gap
+			select {
+			case <-h.send:
+			case <-h.ctx.Done():
+				return
+			}
 		}
 		if conn, err := s.pool.Acquire(h.ctx); err == nil {
 			// An error is of no matter: who listens looks without hints as well.
 			_, _ = conn.Exec(h.ctx, "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", s.schema, h.self)
 			conn.Release()
 		}
-		pause.Reset(gap)
+		pause.Reset(wait)
 		select {
 		case <-pause.C:
 		case <-h.ctx.Done():

@@ -11,14 +11,18 @@ import (
 )
 
 // Claim implements store.Store. It looks with one statement, and writes only if
-// there is something to claim.
+// there is something to claim. What it then writes is what it has seen, if the leases
+// are still held and this process has changed nothing meanwhile, because nobody else
+// makes a run that is ready another one; else it looks again.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
 	if err := req.Validate(); err != nil {
 		return store.Claims{}, err
 	}
 	l := &looking{req: &req, known: possible(req.Workflows)}
 	floor, test := s.times()
-	err := s.look(ctx, "look for ready runs", func(t *tx) error { return l.at(t, floor, test) })
+	acts := s.acts.Load()
+	idle := len(s.writing) == 0
+	err := s.look(ctx, "look for ready runs", func(t *tx) error { return l.at(t.eachOnce, floor, test) })
 	if err != nil {
 		return store.Claims{}, err
 	}
@@ -38,16 +42,22 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	for i := range leases {
 		locked[leases[i].Shard] = true
 	}
-	err = s.write(ctx, "claim runs", lockLimit, func(t *tx, now store.Time) error {
-		if _, err := t.share(leases); err != nil {
+	same := idle && s.acts.Load() == acts+1 && !late && len(l.claims.Fenced) == 0
+	err = s.writePlanned(ctx, "claim runs", lockLimit, planOnce, func(t *tx, now store.Time) error {
+		current, err := t.share(leases)
+		if err != nil {
 			return err
+		}
+		if same && len(current) == len(locked) {
+			same = false // if it has to be done again
+			return l.claim(t, locked)
 		}
 		if late {
 			if err := t.buryLate(shardsOf(leases)); err != nil {
 				return err
 			}
 		}
-		if err := l.at(t, int64(now), int64(now)); err != nil {
+		if err := l.at(t.each, int64(now), int64(now)); err != nil {
 			return err
 		}
 		return l.claim(t, locked)
@@ -159,11 +169,11 @@ var lookText = `WITH t AS MATERIALIZED (SELECT ` + nowExpr + ` AS now),
 		ORDER BY r.grp, r.slot, r.workflow, r.build DESC)`
 
 // at looks at a moment. What an earlier look has found is dropped.
-func (l *looking) at(t *tx, floor int64, test any) error {
+func (l *looking) at(each func(sql string, args []any, fn func(scan func(...any) error) error) error, floor int64, test any) error {
 	l.claims, l.candidates, l.items, l.late = store.Claims{}, nil, false, false
 	grps, slots, epochs := leaseArrays(l.req.Leases)
 	var fenced []int
-	err := t.each(lookText, []any{floor, test, grps, slots, epochs, l.known, []byte(l.req.Build), l.req.Limit + 1, l.req.Unfit}, func(scan func(...any) error) error {
+	err := each(lookText, []any{floor, test, grps, slots, epochs, l.known, []byte(l.req.Build), l.req.Limit + 1, l.req.Unfit}, func(scan func(...any) error) error {
 		var class, no, order int64
 		var group, workflow string
 		var build []byte
@@ -243,6 +253,12 @@ func (l *looking) claim(t *tx, locked map[store.Shard]bool) error {
 		if err != nil {
 			return err
 		}
+		// Whoever else claims for this boot may have been faster.
+		l.claims.Runs = slices.DeleteFunc(l.claims.Runs, func(c store.Claimed) bool { return c.Run.No == 0 })
+		clear(index)
+		for i := range l.claims.Runs {
+			index[l.claims.Runs[i].Run.No] = i
+		}
 	}
 	if err := l.addItems(t, index); err != nil {
 		return err
@@ -257,7 +273,7 @@ func (l *looking) claim(t *tx, locked map[store.Shard]bool) error {
 // wakeAgain looks for the next wake time once more.
 func (l *looking) wakeAgain(t *tx) error {
 	again := &looking{req: &store.ClaimRequest{Leases: l.req.Leases, Build: l.req.Build}, known: l.known}
-	err := again.at(t, int64(l.claims.Now), int64(l.claims.Now))
+	err := again.at(t.each, int64(l.claims.Now), int64(l.claims.Now))
 	l.claims.NextWake = again.claims.NextWake
 	return err
 }

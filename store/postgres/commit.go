@@ -23,7 +23,7 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	if errors.Is(err, errUnusual) {
 		result, err = s.commitCarefully(ctx, &b)
 	}
-	if err == nil {
+	if err == nil && news(&b, &result) {
 		s.tell()
 	}
 	return result, err

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -21,8 +20,8 @@ import (
 // Most batches are of the usual kind: entries, marks of items, plain updates,
 // starts, items. They are written by one statement, which also begins and ends the
 // transaction: one round trip, and nothing of it stands still when this process does.
-// It is a call of the function commit_1, or, for nothing but completed operations,
-// plainText. Both refuse what is not of that kind, or does not go well; the batch is
+// It is a call of the function commit_1, or a simple one, which is cheaper (see
+// simple.go). Both refuse what is not of that kind, or does not go well; the batch is
 // then written turn by turn.
 
 // errUnusual says that a batch has to be written turn by turn.
@@ -211,18 +210,7 @@ var commitText = sync.OnceValue(func() string {
 
 // values returns the arguments of commit_1.
 func (u *usual) values(fence [16]byte, floor int64, test any) *values {
-	v := &values{}
-	v.text(u.b.Node)
-	v.text(u.b.Boot)
-	v.number(u.b.No)
-	v.add(pgtype.UUIDOID, fence[:])
-	v.bytea(u.verdicts())
-	v.number(floor)
-	if at, ok := test.(int64); ok {
-		v.number(at)
-	} else {
-		v.add(pgtype.Int8OID, nil)
-	}
+	v := u.head(fence, floor, test)
 	v.numbers(noLetters)
 	var grps []string
 	var slots []int64
@@ -263,6 +251,24 @@ func (u *usual) values(fence [16]byte, floor int64, test any) *values {
 	v.bools(i.failed)
 	v.byteas(i.val, i.headers)
 	v.bools(i.adopt)
+	return v
+}
+
+// head returns the arguments that each statement begins with: node, boot, number of the
+// batch, fence, verdicts, and the two of nowExpr.
+func (u *usual) head(fence [16]byte, floor int64, test any) *values {
+	v := &values{}
+	v.text(u.b.Node)
+	v.text(u.b.Boot)
+	v.number(u.b.No)
+	v.add(pgtype.UUIDOID, fence[:])
+	v.bytea(u.verdicts())
+	v.number(floor)
+	if at, ok := test.(int64); ok {
+		v.number(at)
+	} else {
+		v.add(pgtype.Int8OID, nil)
+	}
 	return v
 }
 
@@ -311,52 +317,6 @@ func (u *usual) verdicts() []byte {
 	return encodeVerdicts(verdicts)
 }
 
-// plain reports whether the batch has nothing but entries where none may stand.
-func (u *usual) plain() bool {
-	return u.entries > 0 && len(u.others)+len(u.updates)+len(u.seen)+len(u.consumed)+len(u.starts.id)+len(u.items.id) == 0
-}
-
-// plainText writes a batch of nothing but entries where none may stand, in one
-// statement without a function. It gives the server's time for each entry, or nothing,
-// and nothing is written then. An entry that is there after all is an error.
-//
-// Parameters: node, boot, number of the batch, fence, verdicts; of the turns run, slot,
-// incarnation and the place of the group in the next one; the entries' numbers and
-// bytes.
-const plainText = `WITH b AS (UPDATE stet.nodes SET batch_no=$3, verdicts=$5 WHERE node=$1 AND boot=$2 AND batch_no<$3 AND fence=$4
-	AND cardinality($6)/4=(SELECT count(*) FROM generate_series(0, cardinality($6)-1, 4) AS i, LATERAL (SELECT FROM stet.runs r
-		WHERE r.run_no=$6[i+1] AND r.slot+0=$6[i+2] AND r.incarnation=$6[i+3] AND r.grp=$7[$6[i+4]::integer] AND r.ready+0=2 OFFSET 0) r) RETURNING 1)
-	INSERT INTO stet.entries (run_no, incarnation, kind, state, seq, born, at, wake, attempt, started, ended, generation, owes, size, loc, val)
-	SELECT $8[e+1], $8[e+2], $8[e+3], $8[e+4], $8[e+5], $8[e+6], $8[e+7], $8[e+8], $8[e+9], $8[e+10], $8[e+11],
-		$8[e+12], $8[e+13]<>0, greatest($8[e+16], 0), substring($9, $8[e+14]::integer, $8[e+15]::integer),
-		CASE WHEN $8[e+16]>=0 THEN substring($9, ($8[e+14]+$8[e+15])::integer, $8[e+16]::integer) END
-	FROM b, generate_series(0, cardinality($8)-1, 16) AS e RETURNING clock_timestamp()`
-
-// plainValues returns the arguments of plainText.
-func (u *usual) plainValues(fence [16]byte) *values {
-	v := &values{}
-	v.text(u.b.Node)
-	v.text(u.b.Boot)
-	v.number(u.b.No)
-	v.add(pgtype.UUIDOID, fence[:])
-	v.bytea(u.verdicts())
-	t := &u.turns
-	var grps []string
-	turns := make([]int64, 0, 4*len(t.run))
-	for i := range t.run {
-		place := slices.Index(grps, t.grp[i])
-		if place < 0 {
-			place, grps = len(grps), append(grps, t.grp[i])
-		}
-		turns = append(turns, t.run[i], t.slot[i], t.inc[i], int64(place+1))
-	}
-	v.numbers(turns)
-	v.texts(grps)
-	v.numbers(u.fresh)
-	v.bytea(u.bytes)
-	return v
-}
-
 // zero returns nil for a list of nothing but zeros, and else the list.
 func zero[T comparable](l []T) []T {
 	var none T
@@ -390,7 +350,11 @@ func (s *Store) commitFast(ctx context.Context, b *store.Batch) (store.BatchResu
 		return none, errUnusual
 	}
 	warned := s.warnings(conn).Load()
-	result, err := u.send(ctx, s, conn.Conn(), fence)
+	simple := u.simple()
+	result, err := u.send(ctx, s, conn.Conn(), fence, simple)
+	if simple && (errors.Is(err, errUnusual) || unusual(err)) {
+		result, err = u.send(ctx, s, conn.Conn(), fence, false)
+	}
 	switch {
 	case errors.Is(err, errUnusual), repeatable(err), unusual(err):
 		s.fence = known{} // it is perhaps another
@@ -419,19 +383,22 @@ func unusual(err error) bool {
 
 // send sends the batch and reads the answer. Without BEGIN its statements are one
 // transaction.
-func (u *usual) send(ctx context.Context, s *Store, conn *pgx.Conn, fence [16]byte) (store.BatchResult, error) {
+func (u *usual) send(ctx context.Context, s *Store, conn *pgx.Conn, fence [16]byte, simple bool) (store.BatchResult, error) {
 	floor, test := s.times()
 	batch := &pgconn.Batch{}
 	var err error
 	if s.pooled {
 		err = s.statement(ctx, batch, conn.PgConn(), sessionText("true"), &values{})
 	}
-	plain := u.plain()
-	if plain {
-		err = errors.Join(err, s.statement(ctx, batch, conn.PgConn(), plainText, u.plainValues(fence)))
-	} else {
-		err = errors.Join(err, s.statement(ctx, batch, conn.PgConn(), commitText(), u.values(fence, floor, test)))
+	plain := simple && u.plain()
+	text, arguments := commitText, u.values
+	switch {
+	case plain:
+		text, arguments = plainText, u.simpleValues
+	case simple:
+		text, arguments = u.simpleText, u.simpleValues
 	}
+	err = errors.Join(err, s.statement(ctx, batch, conn.PgConn(), text(), arguments(fence, floor, test)))
 	if len(u.items.id) > 0 {
 		v := &values{}
 		v.texts(u.items.id)
@@ -448,9 +415,12 @@ func (u *usual) send(ctx context.Context, s *Store, conn *pgx.Conn, fence [16]by
 	}
 	a := answer{runs: map[store.RunNo]*store.Run{}}
 	if results.NextResult() {
-		if plain {
+		switch {
+		case plain:
 			err = a.readTime(results.ResultReader(), floor, test)
-		} else {
+		case simple:
+			err = a.readSimple(results.ResultReader())
+		default:
 			err = a.read(results.ResultReader())
 		}
 	}
@@ -475,36 +445,6 @@ type answer struct {
 	now                                store.Time
 	started, items, receivers, claimed []int64
 	runs                               map[store.RunNo]*store.Run
-}
-
-// epoch2000 is the server's beginning of time.
-var epoch2000 = store.TimeOf(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
-
-// readTime reads the answer of plainText.
-func (a *answer) readTime(rows *pgconn.ResultReader, floor int64, test any) error {
-	written := false
-	for rows.NextRow() {
-		if written {
-			continue // one time is enough
-		}
-		written = true
-		at, err := readNumber(rows.Values()[0])
-		if err != nil {
-			return err
-		}
-		a.now = epoch2000 + store.Time(at)
-	}
-	if _, err := rows.Close(); err != nil {
-		return err
-	}
-	if !written {
-		return errUnusual
-	}
-	if at, ok := test.(int64); ok {
-		a.now = store.Time(at)
-	}
-	a.now = max(a.now, store.Time(floor))
-	return nil
 }
 
 // read reads the answer of commit_1.

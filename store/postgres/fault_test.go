@@ -31,8 +31,10 @@ func TestLostAnswers(t *testing.T) {
 	proxy := servers.NewProxy(t, server.Addr())
 	s := open(t, server.TCP(proxy.Addr()))
 	n := takeAll(t, s, "n")
-	unknown := 0
-	for i := range 12 {
+	const simple, usual, exceptional = 0, 1, 2
+	unknown := map[int]int{}
+	for i := range 45 {
+		way, answer := i%3, i/3
 		begin := n.batch(nil, adopted(fmt.Sprintf("r%d", i)))
 		var r store.Run
 		until(t, func() error {
@@ -42,17 +44,20 @@ func TestLostAnswers(t *testing.T) {
 			}
 			return err
 		})
-		b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Entries: []store.Entry{done("a")}, Update: &store.Update{Status: store.Suspended}}},
-			adopted(fmt.Sprintf("s%d", i)), message(r.ID, "m"))
-		if i%2 == 1 { // the way of exceptional batches
+		b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Fresh: way == simple, Entries: []store.Entry{done("a")}, Update: &store.Update{Status: store.Suspended}}},
+			adopted(fmt.Sprintf("s%d", i)))
+		messages, values := 0, 0
+		if way == exceptional {
+			messages, values = 1, 1
 			b.Turns[0].Values = []store.Setting{{Name: "v", Value: []byte("1")}}
+			b.Commands = append(b.Commands, message(r.ID, "m"))
 		}
-		lost := proxy.LoseAnswer(i / 2)
+		lost := proxy.LoseAnswer(answer)
 		var result store.BatchResult
 		until(t, func() (err error) {
 			result, err = s.Commit(t.Context(), b)
 			if errors.Is(err, store.ErrUnknown) {
-				unknown++
+				unknown[way]++
 			}
 			return err
 		})
@@ -61,8 +66,8 @@ func TestLostAnswers(t *testing.T) {
 		default:
 			proxy.LoseAnswer(-1) // there were not so many
 		}
-		if result.Turns[0].Verdict != store.Committed || result.Commands[0].Outcome != store.Applied || !result.Commands[0].Claimed || result.Commands[1].Outcome != store.Applied {
-			t.Errorf("answer %d was lost: got %+v", i/2, result)
+		if result.Turns[0].Verdict != store.Committed || result.Commands[0].Outcome != store.Applied || !result.Commands[0].Claimed || messages > 0 && result.Commands[1].Outcome != store.Applied {
+			t.Errorf("answer %d was lost: got %+v", answer, result)
 		}
 		var entries []store.Entry
 		var items []store.Item
@@ -74,12 +79,12 @@ func TestLostAnswers(t *testing.T) {
 			feeds, errs[2] = s.Feeds(t.Context(), store.FeedQuery{Runs: []store.RunNo{r.No}})
 			return errors.Join(errs[:]...)
 		})
-		if len(entries) != 1 || len(items) != 1 || len(feeds) != i%2 || len(feeds) == 1 && feeds[0].Last != 1 {
-			t.Errorf("answer %d was lost: found %v, %v, %+v", i/2, entries, items, feeds)
+		if len(entries) != 1 || len(items) != messages || len(feeds) != values || len(feeds) == 1 && feeds[0].Last != 1 {
+			t.Errorf("answer %d was lost: found %v, %v, %+v", answer, entries, items, feeds)
 		}
 	}
-	if unknown < 2 {
-		t.Errorf("the outcome was unknown %d times; expected it of both ways", unknown)
+	if unknown[simple] == 0 || unknown[usual] == 0 {
+		t.Errorf("the outcome was unknown %v times, by way; expected it of the two that are one statement", unknown)
 	}
 }
 

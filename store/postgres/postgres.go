@@ -39,7 +39,8 @@ type Store struct {
 	// writing holds a token while an act of this process changes what others of it
 	// change as well, so that these do not wait for each other's row locks.
 	writing chan struct{}
-	fence   known // of group commits; guarded by writing
+	acts    atomic.Int64 // how many such acts have begun
+	fence   known        // of group commits; guarded by writing
 	hint    hints
 
 	mu  sync.Mutex
@@ -288,6 +289,7 @@ func (s *Store) enter(ctx context.Context) error {
 	}
 	select {
 	case s.writing <- struct{}{}:
+		s.acts.Add(1)
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
