@@ -135,13 +135,7 @@ func (t *tenure) adopt(in *hand, c *store.Command, answer *store.Answer, now sto
 
 // ended tells who waits for the end of a run.
 func (e *Engine) ended(run store.Run) {
-	e.mu.Lock()
-	waiters := e.ends[run.ID]
-	delete(e.ends, run.ID)
-	e.mu.Unlock()
-	for _, w := range waiters {
-		w <- run
-	}
+	e.told(run.ID, run)
 	e.feeds.tell(run.No)
 }
 
@@ -165,40 +159,41 @@ func (e *Engine) answered(consumed []store.Consumption) {
 // error is store.ErrNotFound's likeness: ok is false if there is no such run.
 func (e *Engine) Wait(ctx context.Context, runID string) (run store.Run, ok bool, err error) {
 	w := make(chan store.Run, 1)
-	e.mu.Lock()
-	e.ends[runID] = append(e.ends[runID], w)
-	e.mu.Unlock()
+	register := func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.ends[runID] = append(e.ends[runID], w)
+	}
+	register()
 	defer e.forget(runID, w)
-	var unlisten func()
+	var unwatch func()
 	defer func() {
-		if unlisten != nil {
-			unlisten()
+		if unwatch != nil {
+			unwatch()
 		}
 	}()
 	for first := true; ; first = false {
-		var changed <-chan struct{}
 		// The end of a run of this process is told; the poll is for a shard that is
 		// lost meanwhile.
 		if first && e.inMemory(runID) {
 			goto wait
 		}
-		if !e.Owner() || e.slots > 1 && !e.holds(run.Shard) {
-			if unlisten == nil {
-				unlisten = e.hub.listen()
-			}
-			changed = e.hub.wait()
+		if unwatch == nil && (!e.Owner() || e.slots > 1 && !e.holds(run.Shard)) {
+			unwatch = e.watch(runID)
 		}
 		if run, ok, err = e.Get(ctx, runID); err != nil || !ok {
 			return run, ok, err
 		}
-		if run.Status.Terminal() || run.Status == store.Stalled {
+		if over(&run) {
 			return run, true, nil
 		}
 	wait:
 		select {
 		case run := <-w:
-			return run, true, nil
-		case <-changed:
+			if run.No != 0 {
+				return run, true, nil
+			}
+			register()
 		case <-time.After(e.cfg.Poll):
 		case <-ctx.Done():
 			return run, true, context.Cause(ctx)

@@ -112,6 +112,7 @@ type Engine struct {
 
 	mu       sync.Mutex
 	ends     map[string][]chan store.Run  // who waits for a run's end, by ID
+	foreign  map[string]int               // how many of them a glance is for, by ID
 	verdicts map[store.ItemNo]chan []byte // who waits for the verdict on a verb
 	running  bool
 }
@@ -133,9 +134,9 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	e := &Engine{
 		base: base,
 		cfg:  cfg, boot: uuid.NewString(), slots: d.Slots,
-		ends: map[string][]chan store.Run{}, verdicts: map[store.ItemNo]chan []byte{},
+		ends: map[string][]chan store.Run{}, foreign: map[string]int{}, verdicts: map[store.ItemNo]chan []byte{},
 	}
-	e.hub.changed = cfg.Store.Changed
+	e.hub.changed, e.hub.after = cfg.Store.Changed, e.glance
 	e.feeds.e = e
 	e.time.observe(d.Now)
 	return e, nil

@@ -9,6 +9,7 @@ import (
 // somebody listens.
 type hub struct {
 	changed func(context.Context) error
+	after   func(context.Context) // called after each change
 
 	mu        sync.Mutex
 	listeners int
@@ -66,5 +67,6 @@ func (h *hub) run(ctx context.Context, done, former chan struct{}) {
 		close(h.next)
 		h.next = make(chan struct{})
 		h.mu.Unlock()
+		h.after(ctx)
 	}
 }
