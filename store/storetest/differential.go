@@ -80,7 +80,7 @@ func runDifferential(t *testing.T, open Open) {
 		first, count = seed, 1
 	}
 	if testing.Short() {
-		count = min(count, seeds/4)
+		count = min(count, seeds/10)
 	}
 	reached, steps := map[string]int{}, 0
 	for seed := first; seed < first+uint64(count) && !t.Failed(); seed++ {
