@@ -59,12 +59,12 @@ func (h *harness) Kill(t testing.TB, s store.Store) bool {
 // of the time, so they go on beside each other.
 func TestContract(t *testing.T) {
 	for name, check := range map[string]func(*testing.T){
-		"OneSlot": func(t *testing.T) { storetest.Run(t, openWith(redis.Slots(1))) },
+		"OneSlot": func(t *testing.T) { storetest.RunPart(t, openWith(redis.Slots(1)), 0, 2) },
 		"Slots":   func(t *testing.T) { storetest.RunCases(t, storetest.Spread(openWith(), 256)) },
 		"Parts": func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
+			storetest.RunPart(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
 				return storetest.Spread(openWith(redis.Slots(7), redis.Spread(), redis.SameNumbers()), 7)(t, clock)
-			})
+			}, 1, 2)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -78,8 +78,14 @@ func groups() []group {
 
 // Run checks the store that open makes.
 func Run(t *testing.T, open Open) {
+	RunPart(t, open, 0, 1)
+}
+
+// RunPart is Run with one of so many parts of the random operations, counted from 0:
+// for a store of which several settings are tried, each with a part.
+func RunPart(t *testing.T, open Open, part, of int) {
 	RunCases(t, open)
-	t.Run("Differential", func(t *testing.T) { runDifferential(t, open) })
+	t.Run("Differential", func(t *testing.T) { runDifferential(t, open, part, of) })
 }
 
 // RunCases is Run without the random operations: for a store that another test tries
