@@ -51,6 +51,10 @@ func TestRepeatedBatchGivesTheSameResults(t *testing.T) {
 	if !first.Commands[1].Claimed {
 		t.Error("expected the started run to be claimed")
 	}
+	if first.Commands[0].Again {
+		t.Error("expected the item to be new")
+	}
+	first.Commands[0].Again = true // in a repeat
 	for range 2 { // once as remembered, once as read anew
 		again, err := s.Commit(t.Context(), batch)
 		if err != nil {
