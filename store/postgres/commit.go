@@ -23,8 +23,11 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	if errors.Is(err, errUnusual) {
 		result, err = s.commitCarefully(ctx, &b)
 	}
-	if err == nil && news(&b, &result) {
-		s.tell()
+	if err == nil {
+		s.last.Store(&acknowledged{b.Node, b.Boot, b.No})
+		if news(&b, &result) {
+			s.tell()
+		}
 	}
 	return result, err
 }

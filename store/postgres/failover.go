@@ -14,10 +14,14 @@ import (
 
 // A server that takes the place of another one, a standby that was promoted or a
 // backup that was restored, writes its log on a new timeline. The store keeps the
-// timeline that it was last used on, and whether commits then waited for a standby.
-// Each new connection looks at both. After a failover to a synchronous standby the
-// store goes on. After another one what was acknowledged last may be gone: no
-// connection is used until somebody has confirmed that (ConfirmFailover).
+// timeline that it was last used on, and whether commits then waited for every standby
+// that there was. Each new connection looks at both. If they did, whichever was promoted
+// has all that was acknowledged, and the store goes on. Else what was acknowledged last
+// may be gone: no connection is used until somebody has confirmed that (ConfirmFailover).
+//
+// A standby that comes from far behind may be promoted with a note that is older than
+// itself. So a process also looks for its own last commit: if that is not there, it notes
+// that something is lost, for all others too.
 
 // The rows of meta that tell about it.
 const (
@@ -32,9 +36,14 @@ type place struct {
 	replication string
 }
 
-// replicationNow is whether commits wait for a standby. It is noted by each heartbeat
-// of a node as well: settings can change while a server runs.
+// replicationNow is whether commits wait for every standby: for as many as there are
+// that could be promoted. Those that copy a log or decode it cannot; of whom the role may
+// see nothing but that he is there might be. It is noted by each heartbeat of a node as
+// well: settings and standbys change while a server runs.
 const replicationNow = `CASE WHEN current_setting('synchronous_standby_names')<>'' AND current_setting('synchronous_commit') NOT IN ('off', 'local')
+	AND (SELECT count(*) FROM pg_stat_replication r WHERE coalesce(r.application_name, '') NOT IN ('pg_basebackup', 'pg_receivewal')
+		AND NOT EXISTS (SELECT FROM pg_replication_slots s WHERE s.active_pid=r.pid AND s.slot_type='logical'))
+		<= coalesce(substring(current_setting('synchronous_standby_names') FROM '^[[:space:]]*(?:[A-Za-z]+[[:space:]]+)?([0-9]+)[[:space:]]*[(]'), '1')::bigint
 	THEN 'synchronous' ELSE 'none' END`
 
 // placeText asks the server, which tells its timeline by the name of a log file.
@@ -94,8 +103,13 @@ func (s *Store) recognise(ctx context.Context, c *pgx.Conn) error {
 	if seen := max(was.timeline, s.timeline.Load()); p.timeline < seen {
 		return fmt.Errorf("%w: this is a former server: expected timeline %d or a later one, found %d; name the one that has taken its place", store.ErrUnavailable, seen, p.timeline)
 	}
+	if p.timeline > was.timeline && was.replication == synchronous {
+		if was.replication, err = s.seek(ctx, c); err != nil {
+			return err
+		}
+	}
 	if p.timeline > was.timeline && was.replication != synchronous {
-		return fmt.Errorf("%w: another server has taken the place of the one that the store was on (timeline %d, after %d), and no standby was synchronous: "+
+		return fmt.Errorf("%w: another server has taken the place of the one that the store was on (timeline %d, after %d), and commits did not wait for every standby: "+
 			"what was acknowledged last may be lost; see what is, then confirm it with postgres.ConfirmFailover or stet confirm-failover", store.ErrUnavailable, p.timeline, was.timeline)
 	}
 	if p.timeline > was.timeline {
@@ -106,6 +120,32 @@ func (s *Store) recognise(ctx context.Context, c *pgx.Conn) error {
 		return nil
 	}
 	return s.settle(ctx, c, p)
+}
+
+// acknowledged is the last batch that a process was told to be written.
+type acknowledged struct {
+	node, boot string
+	no         int64
+}
+
+// seek looks on a server that has just taken the place of another one for the last batch
+// of this process. If it is not there, it notes that the standby was not synchronous.
+func (s *Store) seek(ctx context.Context, c *pgx.Conn) (replication string, err error) {
+	last := s.last.Load()
+	if last == nil {
+		return synchronous, nil
+	}
+	var no int64
+	err = c.QueryRow(ctx, s.sql("SELECT batch_no FROM stet.nodes WHERE node=$1 AND boot=$2"), pgx.QueryExecModeExec, last.node, last.boot).Scan(&no)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows): // it has stopped, and was forgotten
+		return synchronous, nil
+	case err != nil || no >= last.no:
+		return synchronous, err
+	}
+	s.log.Error("the server has not got what was acknowledged", "node", last.node, "batch", last.no, "found", no)
+	_, err = c.Exec(ctx, s.sql("UPDATE stet.meta SET value='none' WHERE key='replication'"), pgx.QueryExecModeExec)
+	return "none", err
 }
 
 // settle notes where the store is.

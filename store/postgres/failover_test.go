@@ -313,3 +313,100 @@ func TestFailoverToAsynchronousStandby(t *testing.T) {
 	}
 	open(t, standby.DSN(), quiet)
 }
+
+// TestFailoverToAStandbyThatWasNotWaitedFor: of two standbys one is synchronous, and the
+// other one is promoted, which lacks what was acknowledged last. It is noted as long as
+// there are more standbys than commits wait for. If the note is older than the standby, a
+// process that misses its own commit tells all others.
+func TestFailoverToAStandbyThatWasNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	old := servers.NewPostgres(t)
+	stream := servers.NewProxy(t, old.Addr())
+	waited, other := old.NewStandby(t, old.Addr()), old.NewStandby(t, stream.Addr())
+	quiet := postgres.Logger(slog.New(slog.DiscardHandler))
+	primary, follower := application(t, old.DSN()), application(t, other.DSN())
+	servers.Until(t, "both standbys stream", func() bool {
+		var n int
+		if err := primary.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_replication WHERE state='streaming'").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n == 2
+	})
+	address := servers.NewProxy(t, old.Addr())
+	s := open(t, old.TCP(address.Addr()), quiet)
+	n := takeAll(t, s, "n")
+	note := func() (value string) {
+		t.Helper()
+		if _, err := s.Register(t.Context(), n.node); err != nil { // a heartbeat
+			t.Fatal(err)
+		}
+		if err := primary.QueryRow(t.Context(), "SELECT value FROM stet.meta WHERE key='replication'").Scan(&value); err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	set := func(names string) {
+		t.Helper()
+		if _, err := primary.Exec(t.Context(), "ALTER SYSTEM SET synchronous_standby_names='"+names+"'"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := primary.Exec(t.Context(), "SELECT pg_reload_conf()"); err != nil {
+			t.Fatal(err)
+		}
+		servers.Until(t, "the setting is in force", func() bool {
+			var now string
+			if err := application(t, old.DSN()).QueryRow(t.Context(), "SELECT current_setting('synchronous_standby_names')").Scan(&now); err != nil {
+				t.Fatal(err)
+			}
+			return now == names
+		})
+	}
+	for _, row := range []struct{ names, want string }{
+		{"", "none"}, {"ANY 2 (*)", "synchronous"}, {"ANY 1 (*)", "none"}, {"FIRST 2 (*)", "synchronous"}, {"2 (*)", "synchronous"}, {"*", "none"},
+	} {
+		set(row.names)
+		servers.Until(t, "the note "+row.want+" with "+row.names, func() bool { return note() == row.want })
+	}
+	if d := describe(t, open(t, old.DSN(), quiet)); !strings.Contains(d.Durable, "not waited for can lose") {
+		t.Errorf("told %q", d.Durable)
+	}
+	kept := n.started(t, "kept")
+
+	// The note that the other standby has is from a time when all was waited for.
+	var there string
+	if err := primary.QueryRow(t.Context(), "UPDATE stet.meta SET value='synchronous' WHERE key='replication' RETURNING pg_current_wal_insert_lsn()::text").Scan(&there); err != nil {
+		t.Fatal(err)
+	}
+	servers.Until(t, "the standby follows", func() bool {
+		var note string
+		if err := follower.QueryRow(t.Context(), "SELECT value FROM stet.meta WHERE key='replication'").Scan(&note); err != nil {
+			t.Fatal(err)
+		}
+		return note == "synchronous"
+	})
+	stream.Refuse(true)
+	n.started(t, "lost") // acknowledged by the standby that is waited for
+	if err := other.Promote(); err != nil {
+		t.Fatal(err)
+	}
+	address.Target(other.Addr())
+	servers.Until(t, "the process that misses its commit says so", func() bool {
+		_, err := s.Load(t.Context(), []store.RunNo{kept.No})
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Fatalf("Load gave %v", err)
+		}
+		return strings.Contains(err.Error(), "what was acknowledged last may be lost") // after those that were cut
+	})
+	if _, err := postgres.Open(t.Context(), other.DSN(), quiet); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "may be lost") {
+		t.Errorf("Open gave %v", err)
+	}
+	if err := postgres.ConfirmFailover(t.Context(), other.DSN(), quiet); err != nil {
+		t.Fatal(err)
+	}
+	if runs, err := s.List(t.Context(), store.Filter{}); err != nil || len(runs.Runs) != 1 || runs.Runs[0].ID != kept.ID {
+		t.Errorf("found %+v: %v", runs.Runs, err)
+	}
+	if err := waited.Stop(); err != nil {
+		t.Error(err)
+	}
+}

@@ -34,7 +34,8 @@ type Store struct {
 	durable string
 	// timeline is the latest that a connection was to; see failover.go.
 	timeline atomic.Int64
-	pooled   bool // behind a pooler that gives each transaction another session
+	last     atomic.Pointer[acknowledged] // nil: none
+	pooled   bool                         // behind a pooler that gives each transaction another session
 
 	// writing holds a token while an act of this process changes what others of it
 	// change as well, so that these do not wait for each other's row locks.

@@ -23,6 +23,7 @@ type server struct {
 	syncNames   string
 	standbys    int64 // that stream now
 	synchronous int64 // of these
+	replication string
 }
 
 func readServer(ctx context.Context, c *pgx.Conn) (server, error) {
@@ -30,8 +31,8 @@ func readServer(ctx context.Context, c *pgx.Conn) (server, error) {
 	err := c.QueryRow(ctx, `SELECT pg_backend_pid()::bigint, current_setting('server_version_num')::bigint, current_setting('server_version'),
 		pg_is_in_recovery(), current_setting('fsync'), current_setting('full_page_writes'),
 		current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
-		(SELECT count(*) FROM pg_stat_replication), (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum'))`,
-		pgx.QueryExecModeExec).Scan(&a.pid, &a.version, &a.name, &a.standby, &a.fsync, &a.fullPages, &a.syncCommit, &a.syncNames, &a.standbys, &a.synchronous)
+		(SELECT count(*) FROM pg_stat_replication), (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')), `+replicationNow,
+		pgx.QueryExecModeExec).Scan(&a.pid, &a.version, &a.name, &a.standby, &a.fsync, &a.fullPages, &a.syncCommit, &a.syncNames, &a.standbys, &a.synchronous, &a.replication)
 	return a, err
 }
 
@@ -75,6 +76,8 @@ func (a *server) durable(lossy bool) (string, error) {
 	}
 	line := "survives crashes of nodes and of the server and power cuts with nothing lost (Postgres " + strings.Fields(a.name)[0] + ", fsync, synchronous_commit=" + a.syncCommit + ")"
 	switch {
+	case a.syncNames != "" && a.syncCommit != "local" && a.replication != synchronous:
+		line += "; a failover to one of the standbys that are not waited for can lose the last acknowledgements (synchronous_standby_names=" + a.syncNames + ")"
 	case a.syncNames != "" && a.syncCommit != "local":
 		line += "; a failover to a synchronous standby loses nothing (synchronous_standby_names=" + a.syncNames + ")"
 	case a.standbys > 0:
