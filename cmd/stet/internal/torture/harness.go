@@ -116,6 +116,9 @@ func (h *harness) phases(ctx context.Context) error {
 	if err := h.settle(ctx); err != nil {
 		return fmt.Errorf("let the runs end: %w", err)
 	}
+	if h.cfg.NoPoison {
+		return nil
+	}
 	if err := h.poison(ctx); err != nil {
 		return fmt.Errorf("have runs kill their processes: %w", err)
 	}

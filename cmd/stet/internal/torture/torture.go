@@ -52,6 +52,9 @@ type Config struct {
 	// Outages are what is done to the store itself: one of three strikes is one of them.
 	// Default: none, and the store does not go away.
 	Outages []Outage
+	// NoPoison leaves out the phase in which runs kill their processes, which takes more
+	// than ten seconds.
+	NoPoison bool
 	// Seed makes the trees, and the order of strikes. Default: a random one.
 	Seed uint64
 	// Live is how many runs are kept going. Default 40.
