@@ -227,7 +227,9 @@ func (a *activation) load(s *store.Snapshot) {
 
 // fetch reads a large value for the replay.
 func (a *activation) fetch(loc string) ([]byte, error) {
-	entries, err := a.t.e.base.History(a.h.ctx, store.HistoryQuery{
+	ctx, done := a.t.limited(a.h.ctx)
+	defer done()
+	entries, err := a.t.e.base.History(ctx, store.HistoryQuery{
 		Run: a.no, Incarnation: a.run.Incarnation, Locs: []string{loc}, Values: true,
 	})
 	switch {
@@ -236,7 +238,7 @@ func (a *activation) fetch(loc string) ([]byte, error) {
 	case len(entries) != 1:
 		return nil, store.ErrDamaged
 	}
-	err = a.t.e.cfg.Payloads.OpenEntries(a.h.ctx, a.no, a.run.Incarnation, entries)
+	err = a.t.e.cfg.Payloads.OpenEntries(ctx, a.no, a.run.Incarnation, entries)
 	return entries[0].Value, err
 }
 

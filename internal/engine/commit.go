@@ -39,9 +39,13 @@ type committer struct {
 	mu       sync.Mutex
 	turns    []pendingTurn
 	commands []pendingCommand
-	failed   *batch // written by who submitted it, and to be repeated
-	busy     bool   // a batch is on its way
+	failed   *batch        // written by who submitted it, and to be repeated
+	busy     bool          // a batch is on its way
+	released chan struct{} // closed when it has been answered; nil: none is on its way
 	closed   bool
+
+	under  *batch             // waits for the store; nil: none
+	giveUp context.CancelFunc // … and this ends that
 }
 
 // batch is what is written at once.
@@ -51,6 +55,7 @@ type batch struct {
 	commands []pendingCommand
 	hand     *hand // when it was made
 	contents store.Batch
+	given    int // how often it was given up
 }
 
 // newBatch makes a batch of what is still of this tenure's shards; turns of others
@@ -189,7 +194,7 @@ func (c *committer) lead() bool {
 	if c.busy || c.closed || len(c.turns)+len(c.commands) > 0 {
 		return false
 	}
-	c.busy = true
+	c.busy, c.released = true, make(chan struct{})
 	return true
 }
 
@@ -201,7 +206,7 @@ func (c *committer) writeHere(turns []pendingTurn, commands []pendingCommand) {
 		c.release()
 		return
 	}
-	result, err := c.t.e.base.Commit(c.t.held, b.contents)
+	result, err := c.attempt(c.t.held, b)
 	if err == nil {
 		c.answer(b, result)
 		c.release()
@@ -218,6 +223,8 @@ func (c *committer) writeHere(turns []pendingTurn, commands []pendingCommand) {
 func (c *committer) release() {
 	c.mu.Lock()
 	c.busy = false
+	close(c.released)
+	c.released = nil
 	more := len(c.turns)+len(c.commands) > 0
 	c.mu.Unlock()
 	if more {
@@ -269,7 +276,7 @@ func (c *committer) take() *batch {
 		c.mu.Unlock()
 		return nil
 	}
-	c.busy = true
+	c.busy, c.released = true, make(chan struct{})
 	rows, nt := 0, 0
 	for nt < len(c.turns) && rows < maxBatchRows && c.turns[nt].busy == 0 {
 		rows += len(c.turns[nt].turn.Entries) + len(c.turns[nt].turn.Values) + len(c.turns[nt].turn.Appends) + 1
@@ -354,7 +361,7 @@ func (c *committer) write(ctx context.Context, b *batch) {
 // say what became of it. An error is the batch's own, or that ctx has ended.
 func (c *committer) commit(ctx context.Context, b *batch) (store.BatchResult, error) {
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		result, err := c.t.e.base.Commit(ctx, b.contents)
+		result, err := c.attempt(ctx, b)
 		if err == nil || ctx.Err() != nil {
 			return result, err
 		}

@@ -128,12 +128,15 @@ func (t *tenure) claim() (found bool) {
 		t.askedUnfit = time.Now()
 	}
 	t.mu.Unlock()
-	claims, err := t.e.base.Claim(t.held, req)
+	limited, done := t.limited(t.held)
+	claims, err := t.e.base.Claim(limited, req)
+	done()
 	t.mu.Lock()
 	t.claiming = false
 	t.mu.Unlock()
 	if err != nil {
 		if t.held.Err() == nil {
+			t.unsure = true
 			t.log().Error("claiming; trying again", "error", err)
 			time.AfterFunc(t.e.cfg.Poll/4, t.claimSoon)
 		}
@@ -168,6 +171,9 @@ func (t *tenure) claim() (found bool) {
 		}
 	}
 	t.load(load...)
+	if t.unsure {
+		t.unsure = !t.retake(in, &claims)
+	}
 	t.mu.Lock()
 	t.lag = t.e.time.now().Sub(claims.Now)
 	late := t.lag > lagging
@@ -269,13 +275,16 @@ func (t *tenure) loadChunk(expected []*activation) {
 	for i, a := range expected {
 		runs[i], byNo[a.no] = a.no, a
 	}
-	snapshots, err := t.e.cfg.Store.Load(t.held, runs)
+	limited, done := t.limited(t.held)
+	snapshots, err := t.e.cfg.Store.Load(limited, runs)
+	silent := limited.Err() != nil
+	done()
 	for i := range snapshots {
 		t.admit(byNo[snapshots[i].Run.No], &snapshots[i])
 		delete(byNo, snapshots[i].Run.No)
 	}
 	pause := t.e.cfg.Poll
-	if err != nil && !errors.Is(err, store.ErrUnavailable) {
+	if err != nil && !silent && !errors.Is(err, store.ErrUnavailable) {
 		pause = unreadable
 	}
 	for no, a := range byNo {

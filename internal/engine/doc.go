@@ -64,5 +64,8 @@
 //     yet: a claim, an answer and a post name their holding, so what is for the new
 //     one does not reach the old.
 //   - A commit with an unknown outcome is repeated with its number until it is
-//     answered or the tenure ends.
+//     answered or the tenure ends. One that is not answered is given up when its
+//     leases are over, and after the length of one.
+//   - A claim with an unknown outcome may have taken runs in hand that nobody has in
+//     memory: they are looked for after the next one.
 package engine

@@ -87,6 +87,7 @@ func (t *tenure) drop(holdings ...*holding) {
 	for h := range over {
 		h.cancel()
 	}
+	t.commits.dropped()
 	for _, a := range active {
 		a.post(event{unwind: true})
 	}

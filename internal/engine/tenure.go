@@ -30,6 +30,7 @@ type tenure struct {
 	crew      *crew
 	drivers   sync.WaitGroup // goroutines that drive, load or wait for a retry
 	kick      chan struct{}  // capacity 1: a hint to claim
+	unsure    bool           // a claim has failed since the last retake; the dispatcher's
 
 	mu          sync.Mutex
 	active      map[store.RunNo]*activation
