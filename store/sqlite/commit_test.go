@@ -55,7 +55,7 @@ func TestRepeatedBatchGivesTheSameResults(t *testing.T) {
 		t.Error("expected the item to be new")
 	}
 	first.Commands[0].Again = true // in a repeat
-	for range 2 { // once as remembered, once as read anew
+	for range 2 {                  // once as remembered, once as read anew
 		again, err := s.Commit(t.Context(), batch)
 		if err != nil {
 			t.Fatal(err)
