@@ -104,7 +104,7 @@ func (d *dying) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 
 func conserve(t *testing.T, open func() store.Store, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 7))
-	cfg := stet.Config{Workflows: []stet.Definition{losing}, Poll: 5 * time.Millisecond, MaxParked: []int{stet.None, 10}[seed%2]}
+	cfg := stet.Config{PoisonLimit: stet.None, Workflows: []stet.Definition{losing}, Poll: 5 * time.Millisecond, MaxParked: []int{stet.None, 10}[seed%2]}
 	outside := open()
 	sender := client(t, outside, losing)
 	ctx := testContext(t)

@@ -80,7 +80,7 @@ func stepPermitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 		a := &auditor{Store: open(), t: t, queue: "q", limit: limit}
 		d := &dying{Store: a, left: 1 << 40, before: rng.IntN(2) == 0}
 		p := newProcess(t, d, stet.Config{
-			Workflows: []stet.Definition{limitedSteps(l, cancels)}, Poll: 5 * time.Millisecond, MaxParked: []int{stet.None, 10}[seed%2],
+			PoisonLimit: stet.None, Workflows: []stet.Definition{limitedSteps(l, cancels)}, Poll: 5 * time.Millisecond, MaxParked: []int{stet.None, 10}[seed%2],
 		})
 		d.die = p.handle.die
 		p.start()

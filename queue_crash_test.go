@@ -113,7 +113,7 @@ func permitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 		a := &auditor{Store: open(), t: t, queue: "q", limit: limit}
 		d := &dying{Store: a, left: int64(5 + rng.IntN(40)), before: rng.IntN(2) == 0}
 		p := newProcess(t, d, stet.Config{
-			Workflows: []stet.Definition{workflow(l)}, Poll: 5 * time.Millisecond, MaxParked: []int{stet.None, 10}[seed/2%2],
+			PoisonLimit: stet.None, Workflows: []stet.Definition{workflow(l)}, Poll: 5 * time.Millisecond, MaxParked: []int{stet.None, 10}[seed/2%2],
 		})
 		d.die = p.handle.die
 		if life == 0 {

@@ -111,7 +111,7 @@ func TestAVerbLeftWhileARunSuspends(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 		}
-		e := serve(t, stet.Config{Store: g, Workflows: []stet.Definition{oneWord}, Poll: time.Hour})
+		e := serve(t, stet.Config{Store: g, Workflows: []stet.Definition{oneWord}, Poll: time.Hour, LeaseTTL: time.Hour})
 		begin(t, e, oneWord, 0, stet.ID("r"))
 		from := time.Now()
 		if err := <-paused; err != nil {

@@ -175,7 +175,7 @@ func TestConservationOfEvents(t *testing.T) {
 func conserveEvents(t *testing.T, open func() store.Store, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 8))
 	rewinds := seed%3 == 2
-	cfg := stet.Config{Workflows: []stet.Definition{roams}, Poll: 5 * time.Millisecond, MaxParked: []int{stet.None, 10}[seed%2]}
+	cfg := stet.Config{PoisonLimit: stet.None, Workflows: []stet.Definition{roams}, Poll: 5 * time.Millisecond, MaxParked: []int{stet.None, 10}[seed%2]}
 	outside := open()
 	sender := client(t, outside, roams)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

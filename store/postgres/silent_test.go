@@ -31,7 +31,8 @@ func TestConnectionsFallSilent(t *testing.T) {
 		return n, nil
 	})
 	engineOn(t, open(t, server.TCP(proxy.Addr())), slog.New(slog.NewTextHandler(t.Output(), nil)), flow)
-	client, err := stet.New(stet.Config{Store: open(t, server.DSN()), Poll: 50 * time.Millisecond})
+	// It knows the workflow itself: the other process may not have registered it yet.
+	client, err := stet.New(stet.Config{Store: open(t, server.DSN()), Workflows: []stet.Definition{flow}, Poll: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
