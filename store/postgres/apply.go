@@ -16,7 +16,7 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	}
 	answers := make([]store.Answer, len(commands))
 	var at store.Time
-	err := s.writePlanned(ctx, "apply commands", lockLimit, planOnce, func(t *tx, now store.Time) error {
+	err := s.write(ctx, "apply commands", lockLimit, func(t *tx, now store.Time) error {
 		at = now
 		a := applier{q: t, now: now}
 		for i := range commands {

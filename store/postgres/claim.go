@@ -22,7 +22,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	floor, test := s.times()
 	acts := s.acts.Load()
 	idle := len(s.writing) == 0
-	err := s.look(ctx, "look for ready runs", func(t *tx) error { return l.at(t.eachOnce, floor, test) })
+	err := s.look(ctx, "look for ready runs", func(t *tx) error { return l.at(t.eachAlone, floor, test) })
 	if err != nil {
 		return store.Claims{}, err
 	}
@@ -43,7 +43,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 		locked[leases[i].Shard] = true
 	}
 	same := idle && s.acts.Load() == acts+1 && !late && len(l.claims.Fenced) == 0
-	err = s.writePlanned(ctx, "claim runs", lockLimit, planOnce, func(t *tx, now store.Time) error {
+	err = s.write(ctx, "claim runs", lockLimit, func(t *tx, now store.Time) error {
 		current, err := t.share(leases)
 		if err != nil {
 			return err

@@ -51,10 +51,10 @@ func (t *tx) each(sql string, args []any, fn func(scan func(dest ...any) error) 
 	return eachRow(rows, fn)
 }
 
-// eachOnce is each outside of a transaction, for a statement that is planned once.
-func (t *tx) eachOnce(sql string, args []any, fn func(scan func(dest ...any) error) error) error {
+// eachAlone is each outside of a transaction.
+func (t *tx) eachAlone(sql string, args []any, fn func(scan func(dest ...any) error) error) error {
 	batch := &pgx.Batch{}
-	batch.Queue("SELECT set_config('plan_cache_mode', '" + planOnce + "', true)")
+	batch.Queue("SELECT set_config('plan_cache_mode', '" + planAsLiked + "', true)")
 	batch.Queue(t.s.sql(sql), plain(args)...)
 	results := t.conn.SendBatch(t.ctx, batch)
 	_, err := results.Exec()
@@ -140,16 +140,11 @@ const (
 // write calls fn in a transaction at the store's time, and again if the server
 // asks for that. Acts that are kept apart within the process hold s.writing.
 func (s *Store) write(ctx context.Context, act string, locks time.Duration, fn func(t *tx, now store.Time) error) error {
-	return s.writePlanned(ctx, act, locks, planAsLiked, fn)
-}
-
-// writePlanned is write with a way to plan.
-func (s *Store) writePlanned(ctx context.Context, act string, locks time.Duration, plans string, fn func(t *tx, now store.Time) error) error {
 	var err error
 	cut := false
 	for range tries {
 		var before bool
-		before, err = s.tryWrite(ctx, act, locks, plans, fn)
+		before, err = s.tryWrite(ctx, act, locks, fn)
 		switch {
 		case repeatable(err):
 		case before && !cut && errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil:
@@ -170,7 +165,7 @@ func repeatable(err error) bool {
 
 // tryWrite calls fn once. before says that an error came before the commit was
 // asked for, from a connection that is gone.
-func (s *Store) tryWrite(ctx context.Context, act string, locks time.Duration, plans string, fn func(t *tx, now store.Time) error) (before bool, err error) {
+func (s *Store) tryWrite(ctx context.Context, act string, locks time.Duration, fn func(t *tx, now store.Time) error) (before bool, err error) {
 	if s.closed.Load() {
 		return false, store.ErrClosed
 	}
@@ -180,7 +175,7 @@ func (s *Store) tryWrite(ctx context.Context, act string, locks time.Duration, p
 	}
 	defer conn.Release()
 	t := &tx{ctx: ctx, s: s, conn: conn.Conn()}
-	now, err := t.begin(locks, plans)
+	now, err := t.begin(locks)
 	if err != nil {
 		return t.conn.IsClosed(), s.classify(ctx, act, err)
 	}
@@ -208,13 +203,13 @@ func (s *Store) end(t *tx, act string, conn *pgxpool.Conn) error {
 }
 
 // begin begins the transaction in one round trip and reads the time.
-func (t *tx) begin(locks time.Duration, plans string) (store.Time, error) {
+func (t *tx) begin(locks time.Duration) (store.Time, error) {
 	floor, test := t.s.times()
 	batch := &pgx.Batch{}
 	batch.Queue("BEGIN")
 	batch.Queue("SELECT "+nowExpr+`, set_config('lock_timeout', $3::text, true), set_config('idle_in_transaction_session_timeout', $4::text, true),
 		set_config('plan_cache_mode', $5::text, true)`,
-		floor, test, fmt.Sprintf("%dms", locks.Milliseconds()), fmt.Sprintf("%dms", idleLimit.Milliseconds()), plans)
+		floor, test, fmt.Sprintf("%dms", locks.Milliseconds()), fmt.Sprintf("%dms", idleLimit.Milliseconds()), planAsLiked)
 	results := t.conn.SendBatch(t.ctx, batch)
 	var now int64
 	var ignored string
@@ -230,14 +225,10 @@ func (t *tx) begin(locks time.Duration, plans string) (store.Time, error) {
 	return store.Time(now), nil
 }
 
-// How the server plans the statements of an act: as it likes, or once for a session.
-// To plan a statement may take longer than all else, and left to itself the server
-// plans some each time; but one that searches may need another plan when tables have
-// grown.
-const (
-	planAsLiked = "auto"
-	planOnce    = "force_generic_plan"
-)
+// planAsLiked leaves to the server when it plans a statement anew. Only the rows of group
+// commits are looked up by plans that are made once: one that searches, made when the
+// tables are empty, takes seconds when they are not.
+const planAsLiked = "auto"
 
 // nowExpr is the store's time. Parameters: what it is not before, and the time
 // that a test gives.
