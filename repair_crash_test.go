@@ -241,16 +241,16 @@ func TestSweepsThroughCrashes(t *testing.T) {
 								t.Errorf("sweep %d: run %d is still there: %v", at, i, err)
 							}
 						}
+						// A child that a live run refers to is kept, that of a former incarnation is not.
+						page, err := outside.List(t.Context(), store.Filter{Workflows: []string{"ended"}})
+						if err != nil || len(page.Runs) != 1 {
+							t.Errorf("sweep %d: %d children are there, %v", at, len(page.Runs), err)
+						}
 						if err := word.Send(t.Context(), outside, r.ID(), " there"); err != nil {
 							t.Fatal(err)
 						}
 						if got := outcome(t, r); got != "1 there" {
 							t.Errorf("sweep %d: the live run gives %q", at, got)
-						}
-						// A child that a live run refers to is kept, that of a former incarnation is not.
-						page, err := outside.List(t.Context(), store.Filter{Workflows: []string{"ended"}})
-						if err != nil || len(page.Runs) != 1 {
-							t.Errorf("sweep %d: %d children are there, %v", at, len(page.Runs), err)
 						}
 					})
 					if reached {
