@@ -34,10 +34,10 @@
 // # Failover
 //
 // A store notices that another server has taken the place of the one it was on, by
-// the timeline of the server's log. If a standby was synchronous before, it goes on:
-// the former primary has promised nothing that is not here, and promises nothing any
-// more. If none was, all acts give store.ErrUnavailable until the loss is confirmed
-// ([ConfirmFailover]).
+// the timeline of the server's log. If commits waited for every standby before, it goes
+// on: the former primary has promised nothing that is not here, and promises nothing any
+// more. If they did not, or this process does not find its own last commit, all acts
+// give store.ErrUnavailable until the loss is confirmed ([ConfirmFailover]).
 //
 // # Who waits for whom
 //
@@ -51,8 +51,8 @@
 //
 // # Hints
 //
-// After a commit a NOTIFY is sent in a transaction of its own, at most every two
-// milliseconds. A Store that is asked for changes listens on a connection of its
+// After a commit that another process may wait for, a NOTIFY is sent in a transaction of
+// its own: at most every two milliseconds, and every eight while they never pause. A Store that is asked for changes listens on a connection of its
 // own. Hints may be lost; then the poll finds what they would have told.
 //
 // Behind a pooler in transaction mode, such as PgBouncer, nothing is kept in a
