@@ -152,7 +152,8 @@ type TurnResult struct {
 	Verdict Verdict
 	Reason  string // of Refused
 	// Sends are the answers to the sends that were carried out: those of the turn,
-	// then those of its update. A store that does not know them yet leaves them out.
+	// then those of its update. A store that does not know them yet leaves them out, and
+	// has not adopted the runs that they would be about.
 	Sends []Answer
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,8 @@ import (
 // TestCluster checks the store on a cluster of six servers: against the contract, and
 // when a master dies.
 func TestCluster(t *testing.T) {
-	cluster := servers.NewRedisCluster(t, servers.Forgetful...)
+	slowly := []string{"key-load-delay 50", "loading-process-events-interval-bytes 1024"}
+	cluster := servers.NewRedisCluster(t, append(slowly, servers.Forgetful...)...)
 	stores := 0
 	t.Run("Contract", func(t *testing.T) {
 		storetest.RunCases(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
@@ -65,6 +67,47 @@ func TestCluster(t *testing.T) {
 		page, err := s.List(t.Context(), store.Filter{Limit: 1000})
 		if err != nil || len(page.Runs) != len(commands) {
 			t.Errorf("got %d runs, %v", len(page.Runs), err)
+		}
+	})
+	// A master that is reading its data says that it has no append-only file. It is away,
+	// and no server that loses what it acknowledges.
+	t.Run("AMasterReadsItsData", func(t *testing.T) {
+		master := cluster.Masters()[0]
+		filled := false
+		for i := 0; i < 100 && !filled; i++ { // a slot of the master's
+			_, err := master.Command("eval", "for i = 1, 20000 do redis.call('SET', KEYS[1] .. i, i) end return redis.status_reply('OK')", "1", fmt.Sprintf("{other-%d}", i))
+			out, _ := master.Command("dbsize")
+			n, _ := strconv.Atoi(out)
+			filled = err == nil && n >= 20000
+		}
+		if !filled {
+			t.Fatal("the master has not taken the keys")
+		}
+		if err := master.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		started := make(chan error, 1)
+		go func() { started <- master.Start() }()
+		opened := 0
+		for done := false; !done; opened++ {
+			select {
+			case err := <-started:
+				if err != nil {
+					t.Fatal(err)
+				}
+				done = true
+			default:
+			}
+			s, err := redis.OpenContext(t.Context(), cluster.URL(), redis.Prefix("reads"), redis.Logger(slog.New(slog.DiscardHandler)))
+			if err == nil {
+				err = s.Close()
+			}
+			if err != nil && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknown) {
+				t.Fatal(err)
+			}
+		}
+		if opened < 2 {
+			t.Error("nobody has asked the server while it was reading")
 		}
 	})
 }

@@ -240,14 +240,7 @@ func (c *committing) carryOut(ctx context.Context, number int, st *stage) error 
 	if r.err != nil {
 		return fmt.Errorf("commit a batch: %w", r.err)
 	}
-	if len(asked) > 0 {
-		more, err := c.fetch(ctx, asked)
-		if err != nil {
-			c.cfg.log.Warn("what was sent to other slots is delivered later", "error", err)
-		}
-		posts = append(posts, more...)
-	}
-	return c.deliver(ctx, posts)
+	return c.deliver(ctx, append(posts, c.fetch(ctx, asked)...))
 }
 
 // turn reads what became of a turn. It returns what was posted.

@@ -101,7 +101,7 @@
 //	z:GROUP  sorted set of timers: idle runs by wake time
 //	E:ST:WF  sorted set of ended runs by time; F of runs with former incarnations
 //	D, C     sorted sets of dead letters and of consumed items
-//	o:PART   list    outbox for a part; hashes oq, last numbers by receiver, and q, highest numbers applied by sender
+//	o:PART   list    outbox for a part; set ow, parts for which one is not empty; hashes oq, last numbers by receiver, and q, highest numbers applied by sender
 //
 // # Scripts
 //

@@ -322,7 +322,7 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay
 	var now store.Time
 	list := make([]store.Acquired, len(leases))
 	for k, m := range replies {
-		f := r.tuple(m, 2)
+		f := r.tuple(m, 3)
 		now = s.observe(r.time(f[0]))
 		results := r.tuple(f[1], len(places[parts[k]]))
 		for j, i := range places[parts[k]] {
@@ -330,6 +330,9 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay
 				return nil, 0, fmt.Errorf("renew leases: %w", err)
 			}
 			list[i].Clean = list[i].Held
+		}
+		if s.relay != nil {
+			s.relay.left(parts[k], r.foremost(f[2]))
 		}
 	}
 	return list, now, r.err

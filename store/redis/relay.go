@@ -3,11 +3,14 @@ package redis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/stet-run/stet/store"
 )
 
 // post is something that a turn has sent to another part: it stands in the outbox of
@@ -22,7 +25,9 @@ type post struct {
 
 // deliver delivers what the turns of a stage have posted, in their order, and puts
 // the answers where they belong. What cannot be delivered now stays in the outbox for
-// the relayer; its answers and those after it are left out.
+// the relayer; its answers and those after it are left out. If one of them would have
+// told that a run is adopted, the outcome is unknown instead, and the caller repeats the
+// batch: else nobody would know that the run is in hand.
 func (c *committing) deliver(ctx context.Context, posts []post) error {
 	if len(posts) == 0 {
 		return nil
@@ -32,8 +37,10 @@ func (c *committing) deliver(ctx context.Context, posts []post) error {
 		if err != nil {
 			// Something else of a pair may have to come first.
 			if err := c.flushAll(ctx, posts); err != nil {
-				c.relay.later(posts)
-				c.cfg.log.Warn("what was sent to other slots is delivered later", "error", err)
+				c.putOff(posts, err)
+			}
+			if slices.ContainsFunc(posts, c.adopts) {
+				return fmt.Errorf("deliver to other slots: %w: %w", store.ErrUnknown, err)
 			}
 			break
 		}
@@ -49,6 +56,27 @@ func (c *committing) deliver(ctx context.Context, posts []post) error {
 		}
 	}
 	return nil
+}
+
+// putOff leaves posts to the relayer.
+func (c *committing) putOff(posts []post, why error) {
+	c.relay.later(posts)
+	c.cfg.log.Warn("what was sent to other slots is delivered later", "error", why)
+}
+
+// adopts reports whether a post asks for its run to be adopted.
+func (c *committing) adopts(p post) bool {
+	if p.turn < 0 {
+		return false
+	}
+	at := p.send
+	for _, sends := range c.b.Turns[p.turn].Sent(c.result.Turns[p.turn].Verdict) {
+		if at < len(sends) {
+			return sends[at].Adopt
+		}
+		at -= len(sends)
+	}
+	return false
 }
 
 // flushAll delivers all that is in the outboxes of posts.
@@ -104,26 +132,28 @@ func (c *committing) round(ctx context.Context, posts []post) (next []post, err 
 	if r.err != nil {
 		return nil, r.err
 	}
-	return c.fetch(ctx, next)
+	return c.fetch(ctx, next), nil
 }
 
-// fetch reads from outboxes what was posted there.
-func (c *committing) fetch(ctx context.Context, pairs []post) (posts []post, err error) {
+// fetch reads from outboxes what was posted there. What cannot be read is left to the
+// relayer.
+func (c *committing) fetch(ctx context.Context, pairs []post) (posts []post) {
 	seen := map[[2]int]bool{}
-	for _, p := range pairs {
+	for i, p := range pairs {
 		if seen[[2]int{p.from, p.to}] {
 			continue
 		}
 		seen[[2]int{p.from, p.to}] = true
 		first, blobs, err := c.outbox(ctx, p.from, p.to, 0, maxChunk)
 		if err != nil {
-			return nil, err
+			c.putOff(pairs[i:], err)
+			break
 		}
 		for i, blob := range blobs {
 			posts = append(posts, post{from: p.from, to: p.to, no: first + int64(i), blob: blob, turn: -1})
 		}
 	}
-	return posts, nil
+	return posts
 }
 
 func (c *committing) deliveryArguments(posts []post) []string {
@@ -170,9 +200,10 @@ type relayer struct {
 	once sync.Once // closes stop
 	done sync.WaitGroup
 
-	mu    sync.Mutex
-	parts map[int]bool // whose outboxes are to be looked at
-	pairs map[[2]int]*pair
+	mu      sync.Mutex
+	parts   map[int]bool // whose outboxes are to be looked at
+	pairs   map[[2]int]*pair
+	waiting map[int]map[int]int64 // by part, what left was told last
 }
 
 // pair is a sending and a receiving part.
@@ -182,7 +213,7 @@ type pair struct {
 }
 
 func newRelayer(s *Store) *relayer {
-	r := &relayer{s: s, wake: make(chan struct{}, 1), stop: make(chan struct{}), parts: map[int]bool{}, pairs: map[[2]int]*pair{}}
+	r := &relayer{s: s, wake: make(chan struct{}, 1), stop: make(chan struct{}), parts: map[int]bool{}, pairs: map[[2]int]*pair{}, waiting: map[int]map[int]int64{}}
 	r.done.Go(r.run)
 	return r
 }
@@ -211,11 +242,37 @@ func (r *relayer) look(ctx context.Context, parts []int) error {
 	}
 	var read reader
 	for i, m := range replies {
-		for _, to := range read.list(m) {
-			r.later([]post{{from: parts[i], to: int(read.int(to))}})
+		for to := range read.foremost(m) {
+			r.later([]post{{from: parts[i], to: to}})
 		}
 	}
 	return read.err
+}
+
+// left is told what waits in the outboxes of a part, by receiver the number of the first,
+// whenever the part's leases are extended. What waited then as well is delivered: who has
+// sent it has ended, or is a client that has not had the answer. What is new is mostly on
+// its way.
+func (r *relayer) left(part int, first map[int]int64) {
+	r.mu.Lock()
+	before := r.waiting[part]
+	r.waiting[part] = first
+	r.mu.Unlock()
+	for to, no := range first {
+		if before[to] == no {
+			r.later([]post{{from: part, to: to}})
+		}
+	}
+}
+
+// foremost reads what waits in outboxes: see waiting.lua.
+func (r *reader) foremost(m reply) map[int]int64 {
+	first := map[int]int64{}
+	for _, pair := range r.list(m) {
+		f := r.tuple(pair, 2)
+		first[int(r.int(f[0]))] = r.int(f[1])
+	}
+	return first
 }
 
 func (r *relayer) pair(from, to int) *pair {

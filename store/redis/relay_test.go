@@ -158,6 +158,42 @@ func TestWhatADeadProcessHasSentIsDelivered(t *testing.T) {
 	}
 }
 
+// What a process has committed and not delivered, which did not own the part or has lost
+// the answer, is delivered by the owner when it extends its leases for the second time.
+func TestWhatSomebodyHasLeftIsDelivered(t *testing.T) {
+	url, prefix := servers.SharedRedis(t)
+	owner := spreadAt(t, url, prefix)
+	a := newAbroad(t, spreadAt(t, url, prefix))
+	a.half(t, a.batch("1"))
+	renew := func() {
+		if _, _, err := owner.Renew(t.Context(), a.leases, 10_000_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	renew()
+	select {
+	case <-owner.relay.wake:
+		t.Error("what may be on its way is delivered")
+	default:
+	}
+	renew()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, r := range a.others {
+		for a.got(t, owner, r) != "1" {
+			if err := owner.Changed(ctx); err != nil {
+				t.Fatalf("%s has %q: %v", r.ID, a.got(t, owner, r), err)
+			}
+		}
+	}
+	renew()
+	renew()
+	if owner.relay.mu.Lock(); len(owner.relay.waiting[owner.partOf(a.sender.Shard.Slot)]) > len(a.others) {
+		t.Error("more is left than was sent")
+	}
+	owner.relay.mu.Unlock()
+}
+
 // Who forgets what has arrived delivers nothing: what stands behind it is on its way
 // with a commit, which wants the answers.
 func TestForgettingWhatHasArrivedDeliversNothing(t *testing.T) {

@@ -43,10 +43,10 @@ func newScript(name string, read bool, libraries ...string) *script {
 var (
 	commitScript   = newScript("commit", false, "inbox", "apply")
 	deliverScript  = newScript("deliver", false, "inbox", "apply")
-	outboxScript   = newScript("outbox", false)
+	outboxScript   = newScript("outbox", false, "waiting")
 	claimScript    = newScript("claim", false, "inbox")
 	acquireScript  = newScript("acquire", false, "giveback")
-	renewScript    = newScript("renew", false)
+	renewScript    = newScript("renew", false, "waiting")
 	releaseScript  = newScript("release", false, "giveback")
 	registerScript = newScript("register", false)
 	forgetScript   = newScript("forget", false)

@@ -58,6 +58,12 @@ func (s *Store) inspect(ctx context.Context) error {
 			return classify("ask "+address+" for its settings", err, false)
 		}
 		info := fields(text)
+		if info["loading"] == "1" { // what it says of its append-only file then is not so
+			if s.known.cluster {
+				continue
+			}
+			return fmt.Errorf("%s: %w: the server is reading its data", address, store.ErrUnavailable)
+		}
 		if info["role"] != "master" {
 			if s.known.cluster {
 				continue
@@ -87,10 +93,13 @@ func (s *Store) inspectMaster(ctx context.Context, address string, node rueidis.
 		return fmt.Errorf("%s: %w: expected Redis %s or newer, or Valkey, found %s", address, store.ErrSchema, minVersion, software)
 	}
 	s.known.software = software
-	policy, fsync := info["maxmemory_policy"], ""
+	policy, fsync, aof := info["maxmemory_policy"], "", info["aof_enabled"] == "1"
 	// Hosts of Redis may forbid CONFIG; INFO then has to do.
-	if config, err := node.Do(ctx, node.B().ConfigGet().Parameter("maxmemory-policy", "appendfsync").Build()).AsStrMap(); err == nil {
+	if config, err := node.Do(ctx, node.B().ConfigGet().Parameter("maxmemory-policy", "appendfsync", "appendonly").Build()).AsStrMap(); err == nil {
 		policy, fsync = config["maxmemory-policy"], config["appendfsync"]
+		if !aof && config["appendonly"] == "yes" { // a replica that has just become the master begins its file
+			return fmt.Errorf("%s: %w: the server does not write its append-only file yet", address, store.ErrUnavailable)
+		}
 	} else if one, err := node.Do(ctx, node.B().ConfigGet().Parameter("appendfsync").Build()).AsStrMap(); err == nil {
 		fsync = one["appendfsync"]
 	}
@@ -98,7 +107,7 @@ func (s *Store) inspectMaster(ctx context.Context, address string, node rueidis.
 		return fmt.Errorf("%s: %w: expected maxmemory-policy noeviction, found %s, by which the server deletes runs when memory is short: set it in redis.conf or with CONFIG SET",
 			address, store.ErrInvalid, policy)
 	}
-	if info["aof_enabled"] != "1" {
+	if !aof {
 		s.known.aof = false
 		if !s.cfg.volatile {
 			return fmt.Errorf("%s: %w: expected appendonly yes, found no: every run since the last snapshot would be lost with the server: "+

@@ -222,7 +222,7 @@ end
 local function post(to, c)
 	local n = call('HINCRBY', T .. 'oq', to, 1)
 	local blob = cmsgpack.pack(c)
-	call('RPUSH', T .. 'o:' .. to, blob)
+	if call('RPUSH', T .. 'o:' .. to, blob) == 1 then call('SADD', T .. 'ow', to) end
 	posted[#posted + 1] = to
 	return { '0', to, dec(n), blob }
 end

@@ -2,7 +2,8 @@
 --
 -- Arguments: time to live, leases (slot:group, epoch).
 -- Answer: time, of each lease '1' if it is current, epoch, end, node, boot of the
--- shard's; nothing of a shard that nobody holds but its epoch.
+-- shard's; nothing of a shard that nobody holds but its epoch. Then what waits in the
+-- part's outboxes, see waiting.
 
 local ttl = num()
 local till = now + ttl
@@ -19,4 +20,4 @@ for i = 1, num() do
 		results[i] = { '', l and l.epoch or '0' }
 	end
 end
-return { nowText, results }
+return { nowText, results, waiting() }

@@ -159,7 +159,8 @@ func (f *fleet) complain(p *process, how string) {
 	if err := os.WriteFile(said, p.talk.Bytes(), 0o644); err != nil {
 		said = err.Error()
 	}
-	f.report(unexpectedErrors, "worker %s %s: %.300s (%s)", p.name, how, p.talk.Bytes(), said)
+	talk := p.talk.Bytes()
+	f.report(unexpectedErrors, "worker %s %s: …%s (%s)", p.name, how, talk[max(0, len(talk)-500):], said) // why it ended is said last
 }
 
 // What a strike does to a process.

@@ -78,6 +78,14 @@ func TestRedisClusterEndures(t *testing.T) {
 		t.Skip("not in -short: it takes 15 seconds, and a minute and a half under STET_SOAK=1")
 	}
 	cluster := servers.NewRedisCluster(t, servers.Durable...)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		for _, s := range cluster.Servers {
+			t.Logf("%s:\n%s", s.Addr(), s.Log())
+		}
+	})
 	var outages []torture.Outage
 	for _, master := range cluster.Masters() {
 		outages = append(outages, restart(master))
