@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/soak"
 	"github.com/stet-run/stet/stettest"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
@@ -395,21 +394,14 @@ func crashSeeds(t *testing.T, store string, n uint64) uint64 {
 	if testing.Short() && store != "memory" {
 		return 1
 	}
-	if text := os.Getenv("STET_SOAK"); text != "" {
-		soak, err := strconv.ParseUint(text, 10, 32)
-		if err != nil || soak == 0 {
-			t.Fatalf("STET_SOAK: expected a number from 1, found %q", text)
-		}
-		n *= soak
-	}
-	return n
+	return n * uint64(soak.Times(t))
 }
 
 // crashRooms are the values of MaxParked with which there is a crash at every commit.
 // On a store on disk, where each takes fifty times as long, every run that suspends
 // is evicted, which reads the most; STET_SOAK has the other too.
 func crashRooms(store string) []int {
-	if store == "memory" || os.Getenv("STET_SOAK") != "" {
+	if store == "memory" || soak.On() {
 		return []int{stet.None, 100}
 	}
 	return []int{stet.None}

@@ -48,7 +48,8 @@ whenever it has changed.`,
 			}
 			ctx, cancel := within(cmd.Context(), f.timeout)
 			defer cancel()
-			return a.with(ctx, func(e *stet.Engine, _ store.Store) error { return a.tail(ctx, e, args[0], args[1], &f) })
+			err := a.with(ctx, func(e *stet.Engine, _ store.Store) error { return a.tail(ctx, e, args[0], args[1], &f) })
+			return inTime(err, "the run has not ended in time")
 		},
 	}
 	flags := cmd.Flags()
@@ -83,7 +84,7 @@ func (a *app) tail(ctx context.Context, e *stet.Engine, id, name string, f *tail
 	case f.value:
 		for content, err := range stet.Value[json.RawMessage](name).Watch(ctx, e, id) {
 			if err != nil {
-				return inTime(err)
+				return err
 			}
 			if _, err := fmt.Fprintf(a.out, "%s\n", content); err != nil {
 				return err
@@ -100,21 +101,13 @@ func (a *app) tail(ctx context.Context, e *stet.Engine, id, name string, f *tail
 	}
 	for item, err := range items {
 		if err != nil {
-			return inTime(err)
+			return err
 		}
 		if err := a.printItem(&item); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// inTime says in other words that the time for waiting is over.
-func inTime(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return errors.New("the run has not ended in time")
-	}
-	return err
 }
 
 // shows returns the number of the last item, or how often the value was set, 0 if

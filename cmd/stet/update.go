@@ -44,9 +44,10 @@ without an answer.`,
 			}
 			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
-			return a.with(ctx, func(e *stet.Engine, _ store.Store) error {
+			err = a.with(ctx, func(e *stet.Engine, _ store.Store) error {
 				return a.update(ctx, e, args[0], args[1], value, options)
 			})
+			return inTime(err, "the update has not been sent in time")
 		},
 	}
 	cmd.Flags().StringVar(&key, "key", "", "idempotency `key`: equal keys to one run are one update")

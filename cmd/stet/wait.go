@@ -31,7 +31,7 @@ succeeded.`,
 			}
 			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
-			return a.with(ctx, func(e *stet.Engine, _ store.Store) error {
+			err = a.with(ctx, func(e *stet.Engine, _ store.Store) error {
 				var problems []error
 				for _, id := range ids {
 					if err := a.wait(ctx, e, id); err != nil {
@@ -40,6 +40,7 @@ succeeded.`,
 				}
 				return joinRuns(problems)
 			})
+			return inTime(err, "the store has not been read in time")
 		},
 	}
 	timeoutFlag(cmd, &timeout)
@@ -58,14 +59,19 @@ func within(ctx context.Context, timeout time.Duration) (context.Context, contex
 	return context.WithTimeout(ctx, timeout)
 }
 
+// inTime says in other words that the time for waiting is over.
+func inTime(err error, what string) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New(what)
+	}
+	return err
+}
+
 // wait prints the result of a run once it has ended.
 func (a *app) wait(ctx context.Context, e *stet.Engine, id string) error {
 	info, err := e.Wait(ctx, id)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("run %q has not ended in time", id)
-	}
 	if err != nil {
-		return err
+		return inTime(err, fmt.Sprintf("run %q has not ended in time", id))
 	}
 	switch {
 	case a.output == formJSON:

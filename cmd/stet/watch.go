@@ -42,7 +42,7 @@ that ends otherwise makes the exit code 5.`,
 			}
 			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
-			return a.with(ctx, func(e *stet.Engine, s store.Store) error {
+			err := a.with(ctx, func(e *stet.Engine, s store.Store) error {
 				ids, err := a.choose(ctx, e, &t)
 				if err != nil {
 					return err
@@ -50,6 +50,7 @@ that ends otherwise makes the exit code 5.`,
 				w.engine, w.store = e, s
 				return w.follow(ctx, ids)
 			})
+			return inTime(err, "the runs have not come so far in time")
 		},
 	}
 	t.fits = func(*store.Run) bool { return true }
@@ -102,10 +103,10 @@ func (w *watch) follow(ctx context.Context, ids []string) error {
 			}
 			err = w.pause(ctx)
 		}
-		switch {
-		case errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return errors.New("the runs have not come so far in time")
-		case err != nil:
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package location_test
 
 import (
 	"cmp"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/soak"
 )
 
 const root = location.Loc("")
@@ -281,11 +281,7 @@ func relative(t *rapid.T, p path) path {
 // property tries p, more often under STET_SOAK.
 func property(t *testing.T, p func(t *rapid.T)) {
 	t.Helper()
-	soak, err := strconv.Atoi(os.Getenv("STET_SOAK"))
-	if err != nil {
-		soak = 1
-	}
-	for range soak {
+	for range soak.Times(t) {
 		rapid.Check(t, p)
 	}
 }

@@ -44,7 +44,7 @@ func TestEditedPrograms(t *testing.T) {
 	seed := seedOf(t)
 	stalls, ends, versions := map[string]int{}, map[string]int{}, map[int]int{}
 	edits := 0
-	for i := 0; edits < count(2000); i++ {
+	for i := 0; edits < count(t, 2000); i++ {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		d := newDriver(t, generate(random, 4+random.IntN(20)), random)
 		for round := 1 + random.IntN(3); round > 0; round-- {

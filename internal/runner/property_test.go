@@ -6,17 +6,16 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/stet-run/stet/internal/soak"
 )
 
 // count is how many programs a property is tried on, times STET_SOAK.
-func count(n int) int {
+func count(t *testing.T, n int) int {
 	if testing.Short() {
 		n /= 10
 	}
-	if soak, err := strconv.Atoi(os.Getenv("STET_SOAK")); err == nil {
-		n *= soak
-	}
-	return n
+	return n * soak.Times(t)
 }
 
 // seedOf returns the seed of a test: STET_SEED, else a new one.
@@ -36,7 +35,7 @@ func seedOf(t *testing.T) uint64 {
 func TestRandomPrograms(t *testing.T) {
 	seed := seedOf(t)
 	var cuts, evictions, lost, transactions, pruned, ends, renewals, given, strays, granted, refused, unwanted int
-	for i := range count(3000) {
+	for i := range count(t, 3000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		d := newDriver(t, generate(random, 4+random.IntN(25)), random)
 		d.cruel = random.IntN(4) == 0
@@ -67,7 +66,7 @@ func TestRandomPrograms(t *testing.T) {
 // the result.
 func TestSameScheduleSameEnd(t *testing.T) {
 	seed := seedOf(t)
-	for i := range count(2000) {
+	for i := range count(t, 2000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		prog := generate(random, 4+random.IntN(25))
 		prog.again = i % 3

@@ -162,7 +162,7 @@ func (d *driver) verifyUndone(over *Outcome) string {
 func TestRandomSagas(t *testing.T) {
 	seed := seedOf(t)
 	var undone, mended, late, cuts int
-	for i := range count(3000) {
+	for i := range count(t, 3000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		d := newDriver(t, sagaOf(random, generate(random, 4+random.IntN(25))), random)
 		d.cruel = random.IntN(3) == 0

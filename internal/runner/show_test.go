@@ -39,7 +39,7 @@ func (d *driver) shownAll(t *testing.T, program int) {
 func TestNothingIsShownTwiceOrLost(t *testing.T) {
 	seed := seedOf(t)
 	items, answers, cuts := 0, 0, 0
-	for i := range count(1000) {
+	for i := range count(t, 1000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		d := newDriver(t, generate(random, 4+random.IntN(25)), random)
 		d.shows = true

@@ -83,7 +83,7 @@ func (j *journal) takeBack(t *Takeback, rewind bool) {
 func TestTakenBackRunsGoOn(t *testing.T) {
 	seed := seedOf(t)
 	var rewound, retried, refused, stopped, pauses, reopened, returned, children, again, events int
-	for i := range count(1000) {
+	for i := range count(t, 1000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		d := newDriver(t, generate(random, 4+random.IntN(25)), random)
 		d.cruel = random.IntN(6) == 0

@@ -223,6 +223,14 @@ func (c *conn) row(sql string, args []any, dest ...any) (ok bool, err error) {
 	return ok, err
 }
 
+// classifyWithin is classify for what was cut short if ctx has ended: then its error counts.
+func classifyWithin(ctx context.Context, act string, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, sqlite3.INTERRUPT) || errors.Is(err, sqlite3.BUSY)) {
+		return fmt.Errorf("%s: %w", act, ctx.Err())
+	}
+	return classify(act, err)
+}
+
 // classify gives an error of SQLite the contract's class.
 func classify(act string, err error) error {
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stet-run/stet/internal/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 )
@@ -55,7 +56,7 @@ func TestListingsThroughManyWindows(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	some := func() bool { return rng.IntN(3) == 0 }
-	for range 300 * soak(t) {
+	for range 300 * soak.Times(t) {
 		f := store.Filter{Limit: rng.IntN(6)}
 		if some() {
 			f.Workflows = []string{"x", "none", "é"}[rng.IntN(2):]

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -136,4 +137,27 @@ func TestSettings(t *testing.T) {
 			t.Errorf("expected WAL, synchronous %d and no memory map, got %s, %d, %d", c.sync, mode, sync, mmap)
 		}
 	}
+}
+
+// What is cut short because the context has ended says so, not how SQLite puts it.
+func TestOpenEndsWithTheContext(t *testing.T) {
+	path := testPath(t)
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if second, err := OpenContext(ended, path); err == nil {
+		t.Error("opened", second.Close())
+	} else {
+		wantErr(t, err, context.Canceled)
+	}
+	_, err = Schema(ended, path)
+	wantErr(t, err, context.Canceled)
+	_, err = s.Describe(ended) // its reader has yet to be opened
+	wantErr(t, err, context.Canceled)
+	_, _, err = s.Apply(ended, nil)
+	wantErr(t, err, context.Canceled)
 }

@@ -46,7 +46,7 @@ func (p *pool) do(ctx context.Context, act string, fn func(*conn) error) error {
 	if c == nil {
 		var err error
 		if c, err = openConn(ctx, &p.s.cfg, sqlite3.OPEN_READWRITE); err != nil {
-			return classify(act, err)
+			return classifyWithin(ctx, act, err)
 		}
 	}
 	c.SetInterrupt(ctx)

@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 
+	"github.com/stet-run/stet/internal/soak"
 	"github.com/stet-run/stet/store"
 )
 
@@ -181,17 +181,8 @@ func powerCuts(t *testing.T, lives, cuts int, opts ...Option) string {
 	return ""
 }
 
-// soak is how many times more than usual the random tests do.
-func soak(t *testing.T) int {
-	n, err := strconv.Atoi(os.Getenv("STET_SOAK"))
-	if err != nil && os.Getenv("STET_SOAK") != "" {
-		t.Fatal(err)
-	}
-	return max(n, 1)
-}
-
 func TestPowerCutLosesNothingAcknowledged(t *testing.T) {
-	if lost := powerCuts(t, 4*soak(t), 25); lost != "" {
+	if lost := powerCuts(t, 4*soak.Times(t), 25); lost != "" {
 		t.Error(lost)
 	}
 }

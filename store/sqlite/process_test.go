@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/soak"
 	"github.com/stet-run/stet/store"
 )
 
@@ -163,7 +164,7 @@ func committerProcess(path string) error {
 func TestKillLosesNothingAcknowledged(t *testing.T) {
 	s := open(t, testPath(t))
 	apply(t, s, start("run-1"))
-	for life := range 5 * soak(t) {
+	for life := range 5 * soak.Times(t) {
 		p := begin(t, "committer", s.Path())
 		acked := 0
 		for range 1 + life*37%100 {

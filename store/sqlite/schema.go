@@ -174,7 +174,7 @@ func Schema(ctx context.Context, file string) (SchemaStatus, error) {
 	}
 	c, err := openConn(ctx, &config{path: file}, sqlite3.OPEN_READONLY)
 	if err != nil {
-		return status, classify("open "+file, err)
+		return status, classifyWithin(ctx, "open "+file, err)
 	}
 	defer c.close()
 	schema, err := c.schema(file, list)

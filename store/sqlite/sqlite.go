@@ -106,7 +106,7 @@ func OpenContext(ctx context.Context, path string, opts ...Option) (*Store, erro
 	s.owner.path = path + "-owner"
 	s.watch = watcher{foreign: make(chan struct{}, 1), closed: make(chan struct{})}
 	if err := s.open(ctx); err != nil {
-		return nil, errors.Join(classify("open "+path, err), s.Close())
+		return nil, errors.Join(classifyWithin(ctx, "open "+path, err), s.Close())
 	}
 	return s, nil
 }

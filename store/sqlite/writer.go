@@ -128,10 +128,7 @@ func (w *writer) do(ctx context.Context, act string, fn func(c *conn, now store.
 		return w.commit(act)
 	}
 	w.rollback(err)
-	if ctx.Err() != nil && (errors.Is(err, sqlite3.INTERRUPT) || errors.Is(err, sqlite3.BUSY)) {
-		return ctx.Err()
-	}
-	return classify(act, err)
+	return classifyWithin(ctx, act, err)
 }
 
 // begin begins a transaction that has the write lock.

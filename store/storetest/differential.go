@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stet-run/stet/internal/soak"
 )
 
 // scriptDir is where scripts are kept, of this package and of that under test.
@@ -71,7 +73,7 @@ func replay(t *testing.T, open Open, ops []op) (int, error) {
 
 // runDifferential carries out a part of the random operations.
 func runDifferential(t *testing.T, open Open, part, of int) {
-	first, count := uint64(1), seeds*soak(t)
+	first, count := uint64(1), seeds*soak.Times(t)
 	if text := os.Getenv("STET_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
@@ -107,19 +109,6 @@ func runDifferential(t *testing.T, open Open, part, of int) {
 	if extra := slices.DeleteFunc(slices.Sorted(maps.Keys(reached)), func(what string) bool { return slices.Contains(situations, what) }); len(extra) > 0 {
 		t.Errorf("situations that nobody looks for: %q", extra)
 	}
-}
-
-// soak is how many times as much is to be tried.
-func soak(t *testing.T) int {
-	text := os.Getenv("STET_SOAK")
-	if text == "" {
-		return 1
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("STET_SOAK: expected a number from 1, found %q", text)
-	}
-	return n
 }
 
 // explore carries out the random operations of a seed. It returns those until

@@ -1,12 +1,13 @@
 package storetest
 
 import (
-	"os"
 	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stet-run/stet/internal/soak"
 )
 
 // TestPlantedBugs: the suite notices every one of these defects of a store, by a
@@ -20,7 +21,7 @@ func TestPlantedBugs(t *testing.T) {
 		}
 		t.Run(d.name, func(t *testing.T) {
 			name, seed := failingCase(t, d), 0
-			if name == "" || os.Getenv("STET_SOAK") != "" {
+			if name == "" || soak.On() {
 				seed = failingSeed(t, d)
 			}
 			switch {

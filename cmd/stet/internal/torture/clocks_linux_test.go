@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/internal/soak"
 )
 
 // The worker's own clock: the wall time of the time package is hours away, elsewhere for
@@ -79,7 +80,7 @@ func buildShifted(t *testing.T) string {
 // Nothing is broken by that: results and order are the right ones, and timers, leases,
 // queues and schedules keep to the clock of the server.
 func TestClocksOfNodesStandApart(t *testing.T) {
-	if soak(t) == 0 {
+	if !soak.On() {
 		t.Skip("it builds the standard library anew, which takes minutes: it runs under STET_SOAK=1")
 	}
 	stet := buildShifted(t)

@@ -20,6 +20,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/internal/soak"
 	"github.com/stet-run/stet/store"
 )
 
@@ -322,7 +323,7 @@ func TestOwnershipOfProcessesIsLinear(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			contendFor(t, db(t), 2*time.Second*time.Duration(max(1, soak(t))))
+			contendFor(t, db(t), 2*time.Second*time.Duration(soak.Times(t)))
 		})
 	}
 }

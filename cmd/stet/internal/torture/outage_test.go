@@ -3,33 +3,18 @@ package torture_test
 import (
 	"context"
 	"errors"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stet-run/stet/cmd/stet/internal/torture"
 	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/internal/soak"
 )
 
 // seconds is how long a store is struck at: some seconds times STET_SOAK.
 func seconds(t *testing.T) time.Duration {
 	t.Helper()
-	return 4 * time.Second * time.Duration(max(soak(t), 1))
-}
-
-// soak returns STET_SOAK, or 0.
-func soak(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("STET_SOAK")
-	if text == "" {
-		return 0
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("STET_SOAK: expected a number from 1, found %q", text)
-	}
-	return n
+	return 4 * time.Second * time.Duration(soak.Times(t))
 }
 
 // restart kills a server and starts it again.
@@ -90,7 +75,7 @@ func TestRedisClusterEndures(t *testing.T) {
 	for _, master := range cluster.Masters() {
 		outages = append(outages, restart(master))
 	}
-	if soak(t) > 0 {
+	if soak.On() {
 		endures(t, cluster.URL(), outages...)
 		return
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/cmd/stet/internal/torture"
+	"github.com/stet-run/stet/internal/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 	"github.com/stet-run/stet/store/redis"
@@ -48,7 +49,7 @@ var contendAs func(name string) error
 
 // opener opens a file, or a Redis or Postgres store.
 func opener(db string) func(context.Context) (store.Store, error) {
-	if strings.Contains(db, "?addr=") && os.Getenv("STET_SOAK") == "" {
+	if strings.Contains(db, "?addr=") && !soak.On() {
 		// A cluster that shares two cores with all other tests: hundreds of leases are
 		// more than it can renew in time.
 		return func(ctx context.Context) (store.Store, error) { return redis.OpenContext(ctx, db, redis.Slots(12)) }
