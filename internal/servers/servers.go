@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -162,13 +164,35 @@ func folder(name string) (string, error) {
 	return dir, own(dir)
 }
 
-// port returns a port of the loopback address that nobody uses.
+// The ports that servers get: below those that systems give to connections and to
+// listeners that ask for any, so that a server that is stopped finds its port free when
+// it is started again; and so that the port of a cluster's bus, which is clusterBus
+// above, is none of theirs either.
+const (
+	firstPort, ports = 12_000, 10_000
+	clusterBus       = 10_000
+)
+
+// port returns a port of the loopback address that nobody uses, by chance one of many: the
+// tests of other packages look for theirs at the same time.
 func port() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	var err error
+	for range 100 {
+		n := firstPort + rand.IntN(ports)
+		if err = errors.Join(free(n), free(n+clusterBus)); err == nil {
+			return n, nil
+		}
 	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	return 0, err
+}
+
+// free reports why a port of the loopback address cannot be had; nil: it can.
+func free(port int) error {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return err
+	}
+	return l.Close()
 }
 
 // find returns the path of a program: from PATH, or in one of the folders, of
