@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,8 +49,12 @@ func run[In, Out any](t *testing.T, e *stet.Engine, w *stet.Workflow[In, Out], i
 	return r.Wait(ctx)
 }
 
+// testLimit is how long a test waits for what should come at once: much longer than
+// that takes on a machine that has a lot else to do.
+const testLimit = 2 * time.Minute
+
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -128,6 +133,28 @@ func waitStatus(t testing.TB, e *stet.Engine, id string, want store.Status) {
 		}
 		if info.Status.Terminal() {
 			t.Fatalf("run %s is %s: %v", id, info.Status, info.Err)
+		}
+		if err := takes(ctx, time.Millisecond); err != nil {
+			t.Fatalf("run %s is %s: %v", id, info.Status, err)
+		}
+	}
+}
+
+// untilItem blocks until something of a kind has been sent to a run.
+func untilItem(ctx context.Context, t testing.TB, s store.Store, id string, kind store.ItemKind) {
+	t.Helper()
+	for {
+		page, err := s.List(ctx, store.Filter{IDs: []string{id}, Limit: 1})
+		var items []store.Item
+		if err == nil && len(page.Runs) == 1 {
+			items, err = s.Inbox(ctx, page.Runs[0].No)
+		}
+		if slices.ContainsFunc(items, func(it store.Item) bool { return it.Kind == kind }) {
+			return
+		}
+		if err = errors.Join(err, takes(ctx, time.Millisecond)); err != nil {
+			t.Errorf("run %s: nothing of kind %d has come: %v", id, kind, err)
+			return
 		}
 	}
 }

@@ -20,7 +20,7 @@ func ExampleTopic() {
 		if err != nil {
 			return "", err
 		}
-		job, err := jobs.Receive(ctx, stet.Within(20*time.Millisecond))
+		job, err := jobs.Receive(ctx, stet.Within(time.Minute))
 		switch {
 		case errors.Is(err, stet.ErrTimeout):
 			return fmt.Sprintf("price %d, no job", price), nil

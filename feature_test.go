@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -192,7 +193,9 @@ func TestLocalResources(t *testing.T) {
 }
 
 // TestPolicies cancel runs that take too long, and say why.
-func TestPolicies(t *testing.T) {
+func TestPolicies(t *testing.T) { synctest.Test(t, policies) }
+
+func policies(t *testing.T) {
 	long := stet.Define("long", func(ctx stet.Context, _ int) (int, error) { return 0, stet.Sleep(ctx, "s", time.Hour) },
 		stet.MaxRunTime(50*time.Millisecond))
 	idle := stet.Define("idle", func(ctx stet.Context, _ int) (string, error) { return word.Receive(ctx) },
@@ -211,7 +214,9 @@ func TestPolicies(t *testing.T) {
 
 // TestTimeoutsAndHeartbeats end attempts that are silent, and hand what the last
 // one has said to the next.
-func TestTimeoutsAndHeartbeats(t *testing.T) {
+func TestTimeoutsAndHeartbeats(t *testing.T) { synctest.Test(t, timeoutsAndHeartbeats) }
+
+func timeoutsAndHeartbeats(t *testing.T) {
 	w := stet.Define("beats", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Step(ctx, "s", func(c context.Context) (int, error) {
 			if stet.Attempt(c) == 1 {
@@ -238,7 +243,9 @@ func TestTimeoutsAndHeartbeats(t *testing.T) {
 }
 
 // TestOverall bounds all attempts together.
-func TestOverall(t *testing.T) {
+func TestOverall(t *testing.T) { synctest.Test(t, overall) }
+
+func overall(t *testing.T) {
 	var attempts atomic.Int32
 	w := stet.Define("overall", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Step(ctx, "s", func(context.Context) (int, error) { attempts.Add(1); return 0, errors.New("no") },

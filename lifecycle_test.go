@@ -282,6 +282,10 @@ func TestPauseAndResume(t *testing.T) {
 }
 
 func TestPauseWaitsForBodiesAndBeginsNone(t *testing.T) {
+	synctest.Test(t, pauseWaitsForBodiesAndBeginsNone)
+}
+
+func pauseWaitsForBodiesAndBeginsNone(t *testing.T) {
 	began, end := make(chan bool), make(chan bool)
 	c := newCalls()
 	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
@@ -313,6 +317,7 @@ func TestPauseWaitsForBodiesAndBeginsNone(t *testing.T) {
 		if info.Marks == store.Paused {
 			break
 		}
+		time.Sleep(time.Millisecond) // of the bubble
 	}
 	c.want(t, "")
 	entries, err := e.History(ctx, r.ID(), stet.HistoryQuery{})

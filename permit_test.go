@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -135,7 +136,9 @@ func TestEachAttemptHasAPermitOfItsOwn(t *testing.T) {
 }
 
 // TestRateOfSteps: the permits of a rate come at its pace, retries included.
-func TestRateOfSteps(t *testing.T) {
+func TestRateOfSteps(t *testing.T) { synctest.Test(t, rateOfSteps) }
+
+func rateOfSteps(t *testing.T) {
 	const per = 100 * time.Millisecond
 	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 		return "", stet.Do(ctx, "body", func(c context.Context) error {
@@ -254,6 +257,10 @@ func TestStepThatWaitsIsCancelled(t *testing.T) {
 // TestOverallTimeCountsTheWaitForAPermit: the step fails then, and takes back what it
 // has asked for.
 func TestOverallTimeCountsTheWaitForAPermit(t *testing.T) {
+	synctest.Test(t, overallTimeCountsTheWaitForAPermit)
+}
+
+func overallTimeCountsTheWaitForAPermit(t *testing.T) {
 	for _, overall := range []time.Duration{50 * time.Millisecond, 1100 * time.Millisecond} { // the run stays; it is suspended
 		var l actLog
 		gate := make(chan struct{})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -305,7 +306,9 @@ func TestPausedQueueGrantsNothing(t *testing.T) {
 	}
 }
 
-func TestDelayedRunOnAQueue(t *testing.T) {
+func TestDelayedRunOnAQueue(t *testing.T) { synctest.Test(t, delayedRunOnAQueue) }
+
+func delayedRunOnAQueue(t *testing.T) {
 	var l actLog
 	gate := make(chan struct{})
 	close(gate)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -92,6 +93,16 @@ func commits(b *store.Batch, status store.Status) bool {
 // gives it a gated owner's config and a client in another process. The poll
 // interval is long: a lost wake shows as a run that does not end.
 func forEachStore(t *testing.T, test func(t *testing.T, cfg stet.Config, g *gated, client store.Store)) {
+	eachStore(t, func(t *testing.T, do func(*testing.T)) { do(t) }, test)
+}
+
+// forEachStoreInABubble is forEachStore with virtual time, for tests in which something
+// has to be done in time.
+func forEachStoreInABubble(t *testing.T, test func(t *testing.T, cfg stet.Config, g *gated, client store.Store)) {
+	eachStore(t, synctest.Test, test)
+}
+
+func eachStore(t *testing.T, in func(*testing.T, func(*testing.T)), test func(t *testing.T, cfg stet.Config, g *gated, client store.Store)) {
 	for _, s := range testStores {
 		for _, parked := range []int{stet.None, 100} {
 			name := s.name + "/parked"
@@ -100,9 +111,11 @@ func forEachStore(t *testing.T, test func(t *testing.T, cfg stet.Config, g *gate
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				open := s.open(t)
-				g := &gated{Store: open()}
-				test(t, stet.Config{Store: g, MaxParked: parked, Poll: time.Minute}, g, open())
+				in(t, func(t *testing.T) {
+					open := s.open(t)
+					g := &gated{Store: open()}
+					test(t, stet.Config{Store: g, MaxParked: parked, Poll: time.Minute}, g, open())
+				})
 			})
 		}
 	}
@@ -318,7 +331,7 @@ func TestMessageAgainstDeadline(t *testing.T) {
 		return v, err
 	})
 	for _, late := range []bool{false, true} {
-		forEachStore(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
+		forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
 			ctx := testContext(t)
 			outside := client(t, s, w)
 			var once sync.Once
@@ -378,7 +391,7 @@ func TestLateTimerOfEarlierWait(t *testing.T) {
 		b, err := word.Receive(ctx, stet.As("second"), stet.Within(time.Hour))
 		return a + b, err
 	})
-	forEachStore(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
+	forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
 		ctx := testContext(t)
 		cfg.Workflows = []stet.Definition{w}
 		e := serve(t, cfg)
@@ -395,6 +408,7 @@ func TestLateTimerOfEarlierWait(t *testing.T) {
 			if info, err := r.Poll(ctx); err != nil || info.Status.Terminal() {
 				t.Fatal(info, err)
 			}
+			time.Sleep(time.Millisecond) // of the bubble
 		}
 		if err := word.Send(ctx, e, r.ID(), "b"); err != nil {
 			t.Fatal(err)
@@ -464,49 +478,52 @@ var counter = stet.Message[int]("counter")
 func TestPausedOwnerIsFenced(t *testing.T) {
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
-			ctx := testContext(t)
-			open := s.open(t)
-			g := &gated{Store: open()}
-			var started atomic.Int32
-			entered, release := make(chan struct{}, 2), make(chan struct{})
-			w := stet.Define("held", func(ctx stet.Context, _ int) (int, error) {
-				return stet.Step(ctx, "s", func(context.Context) (int, error) {
-					n := int(started.Add(1))
-					entered <- struct{}{}
-					if n == 1 {
-						<-release
-					}
-					return n, nil
-				})
-			})
-			cfg := stet.Config{Store: g, Workflows: []stet.Definition{w}, LeaseTTL: 300 * time.Millisecond, Poll: 20 * time.Millisecond, Grace: stet.None}
-			first := serve(t, cfg)
-			r, err := w.Start(ctx, first, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			<-entered
-			frozen := make(chan struct{})
-			g.frozen.Store(&frozen)
-			cfg.Store = open()
-			second := serve(t, cfg)
-			<-entered // the second owner's attempt
-			got, err := w.Handle(second, r.ID()).Wait(ctx)
-			if err != nil || got != 2 {
-				t.Fatalf("got %d, %v; want 2", got, err)
-			}
-			close(release) // the first body returns, too late
-			g.frozen.Store(nil)
-			close(frozen)
-			for first.Owner() {
-				if ctx.Err() != nil {
-					t.Fatal("the first engine still believes that it is the owner")
-				}
-			}
-			if got, err := r.Wait(ctx); err != nil || got != 2 {
-				t.Fatalf("afterwards: got %d, %v; want 2", got, err)
-			}
+			synctest.Test(t, func(t *testing.T) { pausedOwnerIsFenced(t, s.open(t)) }) // else a slow machine is an owner that pauses
 		})
+	}
+}
+
+func pausedOwnerIsFenced(t *testing.T, open func() store.Store) {
+	ctx := testContext(t)
+	g := &gated{Store: open()}
+	var started atomic.Int32
+	entered, release := make(chan struct{}, 2), make(chan struct{})
+	w := stet.Define("held", func(ctx stet.Context, _ int) (int, error) {
+		return stet.Step(ctx, "s", func(context.Context) (int, error) {
+			n := int(started.Add(1))
+			entered <- struct{}{}
+			if n == 1 {
+				<-release
+			}
+			return n, nil
+		})
+	})
+	cfg := stet.Config{Store: g, Workflows: []stet.Definition{w}, LeaseTTL: 300 * time.Millisecond, Poll: 20 * time.Millisecond, Grace: stet.None}
+	first := serve(t, cfg)
+	r, err := w.Start(ctx, first, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	frozen := make(chan struct{})
+	g.frozen.Store(&frozen)
+	cfg.Store = open()
+	second := serve(t, cfg)
+	<-entered // the second owner's attempt
+	got, err := w.Handle(second, r.ID()).Wait(ctx)
+	if err != nil || got != 2 {
+		t.Fatalf("got %d, %v; want 2", got, err)
+	}
+	close(release) // the first body returns, too late
+	g.frozen.Store(nil)
+	close(frozen)
+	for first.Owner() {
+		if err := takes(ctx, time.Millisecond); err != nil {
+			t.Fatal("the first engine still believes that it is the owner")
+		}
+	}
+	if got, err := r.Wait(ctx); err != nil || got != 2 {
+		t.Fatalf("afterwards: got %d, %v; want 2", got, err)
 	}
 }
 

@@ -20,7 +20,9 @@ var errSoldOut = errors.New("sold out")
 
 // TestUndoHasWhatAStepHas: a key of its own that is the same in each attempt,
 // Config.Around, timeouts, heartbeats, and its share of MaxSteps.
-func TestUndoHasWhatAStepHas(t *testing.T) {
+func TestUndoHasWhatAStepHas(t *testing.T) { synctest.Test(t, undoHasWhatAStepHas) }
+
+func undoHasWhatAStepHas(t *testing.T) {
 	var mu sync.Mutex
 	var around, keys []string
 	var detail string

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -250,6 +251,10 @@ func TestUpdateIsAskedForAgainWhileTheRunGoesOn(t *testing.T) {
 
 // TestUpdateStandsWhenItsCallerLeaves, and the answer can be fetched later.
 func TestUpdateStandsWhenItsCallerLeaves(t *testing.T) {
+	synctest.Test(t, updateStandsWhenItsCallerLeaves)
+}
+
+func updateStandsWhenItsCallerLeaves(t *testing.T) {
 	e := serve(t, answererConfig(stet.Config{}))
 	ctx := testContext(t)
 	id := startAnswerer(t, e)
