@@ -209,7 +209,7 @@ func (t *tx) begin(locks time.Duration) (store.Time, error) {
 	batch.Queue("BEGIN")
 	batch.Queue("SELECT "+nowExpr+`, set_config('lock_timeout', $3::text, true), set_config('idle_in_transaction_session_timeout', $4::text, true),
 		set_config('plan_cache_mode', $5::text, true)`,
-		floor, test, fmt.Sprintf("%dms", locks.Milliseconds()), fmt.Sprintf("%dms", idleLimit.Milliseconds()), planAsLiked)
+		floor, test, fmt.Sprintf("%dms", locks.Milliseconds()), fmt.Sprintf("%dms", t.s.cfg.idle.Milliseconds()), planAsLiked)
 	results := t.conn.SendBatch(t.ctx, batch)
 	var now int64
 	var ignored string

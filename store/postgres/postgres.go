@@ -60,7 +60,8 @@ type config struct {
 	conns  int32
 	pooled bool
 	lossy  bool
-	slow   bool // every batch goes the way of the exceptional ones
+	slow   bool          // every batch goes the way of the exceptional ones
+	idle   time.Duration // idleLimit, but in tests
 	clock  func() time.Time
 	log    *slog.Logger
 }
@@ -135,7 +136,7 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 
 // prepare returns a Store that is not yet open, and how its connections are made.
 func prepare(dsn string, opts []Option) (*Store, *pgxpool.Config, error) {
-	cfg := config{schema: defaultSchema, slots: defaultSlots, conns: defaultConns, log: slog.Default()}
+	cfg := config{schema: defaultSchema, slots: defaultSlots, conns: defaultConns, idle: idleLimit, log: slog.Default()}
 	for _, opt := range opts {
 		opt(&cfg)
 	}

@@ -67,7 +67,7 @@ func (s *Store) recordTx(ctx context.Context, q querier, r *store.Recording, com
 	}
 	var leases, runs, entries int64
 	var ignored string
-	args := append(entryArgs(r.Run, r.Incarnation, e), name(r.Lease.Shard.Group), r.Lease.Shard.Slot, r.Lease.Epoch, fmt.Sprintf("%dms", idleLimit.Milliseconds()))
+	args := append(entryArgs(r.Run, r.Incarnation, e), name(r.Lease.Shard.Group), r.Lease.Shard.Slot, r.Lease.Epoch, fmt.Sprintf("%dms", s.cfg.idle.Milliseconds()))
 	if _, err := q.row(recordText, args, &leases, &runs, &entries, &ignored); err != nil {
 		return fail(err)
 	}
