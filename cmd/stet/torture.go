@@ -92,7 +92,7 @@ fall differently in each call. The store must be a new one.`,
 	flags.StringArrayVar(&outages, "outage", nil, "`command` that takes the store away and brings it back, as a restart of its server: one of three strikes; may be repeated; default: none")
 	flags.IntVar(&cfg.Live, "live", 40, "`number` of runs that are kept going")
 	flags.Uint64Var(&cfg.Seed, "seed", 0, "`number` that makes the workflows and the strikes; default: a random one")
-	flags.StringVar(&cfg.Dir, "logs", "", "existing `folder` for the logs, which are then kept")
+	flags.StringVar(&cfg.Dir, "logs", "", "existing `folder` without logs, in which they are then kept")
 	flags.BoolVarP(&verbose, "verbose", "v", false, "tell what is being done")
 	flags.StringSliceVar(&cfg.Plants, "plant", nil, "give the processes `defects`")
 	flags.StringVar(&worker, "worker", "", "be a process that is struck at")

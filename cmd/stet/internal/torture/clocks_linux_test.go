@@ -89,15 +89,14 @@ func TestClocksOfNodesStandApart(t *testing.T) {
 		{postgres.TCP(postgres.Addr()), "postgres://stet@" + postgres.Addr() + "/postgres?sslmode=disable"},
 		{redis.URL(), redis.URL()},
 	} {
-		cfg := configOf(t, db.here)
-		cfg.Worker = func(orders string) *exec.Cmd {
-			c := exec.Command(stet, "torture", "--db", db.worker, "--worker", orders)
-			c.Env = append(os.Environ(), "STET_TEST_WALL_SHIFT="+strconv.Itoa(placeOf(t, orders)))
-			return c
-		}
-		cfg.Nodes = 3
 		longer(t, 2*seconds(t), func(d time.Duration, last bool) bool {
-			cfg.For = d
+			cfg := configOf(t, db.here)
+			cfg.Worker = func(orders string) *exec.Cmd {
+				c := exec.Command(stet, "torture", "--db", db.worker, "--worker", orders)
+				c.Env = append(os.Environ(), "STET_TEST_WALL_SHIFT="+strconv.Itoa(placeOf(t, orders)))
+				return c
+			}
+			cfg.Nodes, cfg.For = 3, d
 			return nothingIsBroken(t, tortured(t, cfg), last)
 		})
 	}

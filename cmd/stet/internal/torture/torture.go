@@ -59,8 +59,8 @@ type Config struct {
 	Seed uint64
 	// Live is how many runs are kept going. Default 40.
 	Live int
-	// Dir is where the logs are written and kept. Default: a new temporary folder,
-	// which is removed if nothing is found.
+	// Dir is where the logs are written and kept; it holds none of a former torture.
+	// Default: a new temporary folder, which is removed if nothing is found.
 	Dir string
 	// Plants are the names of defects that the workers get, to see whether they
 	// are found. Default: none.
@@ -157,8 +157,13 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 		}
 	}
 	report := newReport(cfg.DB, kind, cfg.Seed, dir)
+	for _, former := range []string{effectsFile, acksFile} {
+		if _, err := os.Stat(filepath.Join(dir, former)); err == nil {
+			return nil, fmt.Errorf("%w: the folder %s holds the logs of a former torture: name another one", ErrConfig, dir)
+		}
+	}
 	h := &harness{
-		cfg: &cfg, db: db, report: report, effects: filepath.Join(dir, "effects.jsonl"), acks: filepath.Join(dir, "acks.jsonl"),
+		cfg: &cfg, db: db, report: report, effects: filepath.Join(dir, effectsFile), acks: filepath.Join(dir, acksFile),
 		runs: map[string]*run{},
 	}
 	if err := h.run(ctx); err != nil {
@@ -171,6 +176,12 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	}
 	return report, err
 }
+
+// The names of the logs.
+const (
+	effectsFile = "effects.jsonl"
+	acksFile    = "acks.jsonl"
+)
 
 // refuseForeign refuses a store that is used for anything else, and returns its
 // kind.

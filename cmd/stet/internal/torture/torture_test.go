@@ -197,6 +197,17 @@ func TestBadConfigIsRefused(t *testing.T) {
 	}
 }
 
+// The logs of two tortures in one folder would be read as those of one.
+func TestLogsOfAFormerTortureAreRefused(t *testing.T) {
+	cfg := config(t)
+	if err := os.WriteFile(filepath.Join(cfg.Dir, "acks.jsonl"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := torture.Run(t.Context(), cfg); !errors.Is(err, torture.ErrConfig) || !strings.Contains(err.Error(), cfg.Dir) {
+		t.Fatalf("expected ErrConfig that names the folder, found %v", err)
+	}
+}
+
 func TestStoreOfSomebodyElseIsRefused(t *testing.T) {
 	cfg := config(t)
 	db, err := cfg.Open(t.Context())
