@@ -22,7 +22,7 @@ func (w *watcher) tell() {
 }
 
 const (
-	watchBusy = 2 * time.Millisecond // while something happens
+	watchBusy = time.Millisecond // while something happens
 	watchIdle = 4 * time.Millisecond
 	idleAfter = 2 * time.Second
 )
