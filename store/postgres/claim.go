@@ -3,9 +3,14 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/stet-run/stet/store"
 )
@@ -18,11 +23,11 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	if err := req.Validate(); err != nil {
 		return store.Claims{}, err
 	}
-	l := &looking{req: &req, known: possible(req.Workflows)}
+	l := &looking{req: &req, workflows: possible(req.Workflows)}
 	floor, test := s.times()
 	acts := s.acts.Load()
 	idle := len(s.writing) == 0
-	err := s.look(ctx, "look for ready runs", func(t *tx) error { return l.at(t.eachAlone, floor, test) })
+	err := s.look(ctx, "look for ready runs", func(t *tx) error { return l.at(t, floor, test) })
 	if err != nil {
 		return store.Claims{}, err
 	}
@@ -35,59 +40,110 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 		return store.Claims{}, err
 	}
 	defer s.leave()
-	// Only the leases are locked of what was seen to be ready: to lock hundreds of
-	// rows takes longer than all the rest.
-	leases, late := l.needed(), l.late
-	locked := make(map[store.Shard]bool, len(leases))
-	for i := range leases {
-		locked[leases[i].Shard] = true
+	if idle && s.acts.Load() == acts+1 && !l.late && l.leases.fenced && len(l.claims.Fenced) == 0 {
+		if done, err := s.claimSeen(ctx, l); done || err != nil {
+			return l.claims, err
+		}
 	}
-	same := idle && s.acts.Load() == acts+1 && !late && len(l.claims.Fenced) == 0
+	late := l.late
 	err = s.write(ctx, "claim runs", lockLimit, func(t *tx, now store.Time) error {
-		current, err := t.share(leases)
+		held, err := l.hold(t)
 		if err != nil {
 			return err
 		}
-		if same && len(current) == len(locked) {
-			same = false // if it has to be done again
-			return l.claim(t, locked)
-		}
 		if late {
-			if err := t.buryLate(shardsOf(leases)); err != nil {
+			if err := t.buryLate(shardsOf(held)); err != nil {
 				return err
 			}
 		}
-		if err := l.at(t.each, int64(now), int64(now)); err != nil {
+		if err := l.at(t, int64(now), int64(now)); err != nil {
 			return err
 		}
-		return l.claim(t, locked)
+		return l.claim(t)
 	})
 	return l.claims, err
 }
 
-// needed returns the leases of the shards in which something was found: all, if there
-// are items of runs that have no candidate.
-func (l *looking) needed() []store.Lease {
-	if l.items {
-		return l.req.Leases
+// hold keeps the leases until the transaction ends, and returns those that are held:
+// by the boot's row, whose lock costs less than those of all leases, or by these, if
+// some are not the boot's.
+func (l *looking) hold(t *tx) ([]store.Lease, error) {
+	_, err := t.row("SELECT FROM stet.nodes WHERE node=$1 AND boot=$2 FOR SHARE", []any{name(l.req.Node), name(l.req.Boot)})
+	if err != nil {
+		return nil, err
 	}
-	ready := make(map[store.Shard]bool, len(l.candidates))
-	for i := range l.candidates {
-		ready[l.candidates[i].shard] = true
+	if l.leases, err = t.know(l.req.Node, l.req.Boot); err != nil {
+		return nil, err
 	}
-	var leases []store.Lease
-	for _, lease := range l.req.Leases {
-		if ready[lease.Shard] {
-			leases = append(leases, lease)
+	if !l.leases.fenced || !l.leases.holds(l.req.Leases) {
+		if _, err := t.share(l.req.Leases); err != nil {
+			return nil, err
+		}
+		if l.leases, err = t.knowThese(l.req.Leases); err != nil {
+			return nil, err
 		}
 	}
-	return leases
+	var held []store.Lease
+	for _, lease := range l.req.Leases {
+		if l.leases.held(&lease) {
+			held = append(held, lease)
+		}
+	}
+	return held, nil
+}
+
+// claimSeen claims what was seen, in one round trip. It reports false if the leases are
+// perhaps not held any more; nothing is written then.
+func (s *Store) claimSeen(ctx context.Context, l *looking) (done bool, err error) {
+	const act = "claim runs"
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return false, s.classify(ctx, act, err)
+	}
+	defer conn.Release()
+	t := &tx{ctx: ctx, s: s, conn: conn.Conn()}
+	k := &l.leases
+	batch := &pgx.Batch{}
+	s.queueSteady(batch)
+	batch.Queue(fmt.Sprintf("SELECT set_config('lock_timeout', '%dms', true)", lockLimit.Milliseconds()))
+	batch.Queue(s.sql("SELECT FROM stet.nodes WHERE node=$1 AND boot=$2 AND fence=$3::uuid FOR SHARE"), k.node, k.boot, pgtype.UUID{Bytes: k.fence, Valid: true})
+	w := l.writing()
+	w.queue(s, batch)
+	warned := s.warnings(conn).Load()
+	results := t.conn.SendBatch(ctx, batch)
+	err = s.readSteady(results)
+	if err == nil {
+		_, err = results.Exec()
+	}
+	if err == nil {
+		var tag pgconn.CommandTag
+		tag, err = results.Exec()
+		done = tag.RowsAffected() == 1
+	}
+	if err == nil {
+		err = w.read(results)
+	}
+	err = errors.Join(err, results.Close())
+	switch {
+	case repeatable(err):
+		return false, nil
+	case err == nil && done && s.warnings(conn).Load() != warned:
+		return false, fmt.Errorf("%s: %w: %w: the wait for the standby was cut short", act, store.ErrUnavailable, store.ErrUnknown)
+	case err == nil && done:
+		return true, l.after(t)
+	case err == nil:
+		return false, nil
+	case definite(err):
+		return false, s.classify(ctx, act, err)
+	}
+	return false, fmt.Errorf("%w: %w", s.classify(ctx, act, err), store.ErrUnknown)
 }
 
 // looking is a search for what is ready.
 type looking struct {
 	req        *store.ClaimRequest
-	known      []string
+	workflows  []string // of the request, as far as the server can take them
+	leases     known
 	claims     store.Claims
 	candidates []candidate // in order, Limit+1 of each class at most
 	items      bool        // claimed runs, or some that have ended, have unexamined items
@@ -109,7 +165,6 @@ const (
 	marked
 	hasItems
 	nextWake
-	isFenced
 	theTime
 	isUnfit
 	isLate
@@ -120,7 +175,7 @@ const (
 const wakeLook = 10_000
 
 // fits says that the node can load the run r.
-const fits = "(r.workflow=ANY($6::text[]) AND ($7::bytea='' OR r.build<=$7::bytea))"
+const fits = "(r.workflow=ANY($9::text[]) AND ($10::bytea='' OR r.build<=$10::bytea))"
 
 // calls says that an unexamined item, of the kind that the row of new has, makes
 // the run r ready, which is not due, for a node that can load it or not.
@@ -132,48 +187,118 @@ func calls(loads string) string {
 			ELSE r.marks & 1 = 0 AND CASE WHEN r.marks & 16 <> 0 THEN r.kind=31 ELSE r.status<>1 OR r.wake_at IS NULL END AND ` + loads + ` END`
 }
 
+// here says that the run r is in one of the shards: bit by bit of a group's slots, which
+// costs less than to look hundreds of them up.
+const here = "CASE WHEN r.slot<$8::integer THEN get_bit(($7::bytea[])[array_position($6::text[], r.grp)], r.slot)=1 END"
+
 const (
-	here       = "(r.grp, r.slot) IN (SELECT grp, slot FROM own)"
-	isDue      = "r.wake_at IS NOT NULL AND r.marks & 17 = 0 AND r.wake_at<=t.now"
-	isMarked   = "r.ready=1 AND r.marks & 17 = 0"
-	noMore     = ", ''::text, ''::text, ''::bytea"
-	itsShard   = ", r.grp, r.slot::text, ''::bytea"
-	runsAndNow = " FROM stet.runs r, t WHERE "
+	isDue    = "r.wake_at IS NOT NULL AND r.marks & 17 = 0 AND r.wake_at<=(SELECT now FROM t)"
+	isMarked = "r.ready=1 AND r.marks & 17 = 0"
+	noMore   = ", ''::text, ''::text, ''::bytea"
+	itsShard = ", r.grp, r.slot::text, ''::bytea"
 )
 
-// lookText is one look. Parameters: the two of nowExpr, groups, slots and epochs
-// of the leases, workflows, build, limit, whether it is told what does not fit.
+// lookText is one look. Parameters: the two of nowExpr; node, boot and fence; groups, a
+// bit for each slot of theirs that is held, and how many; workflows, build, limit, and
+// whether it is told what does not fit. For its shape see plan.go.
 var lookText = `WITH t AS MATERIALIZED (SELECT ` + nowExpr + ` AS now),
-	asked AS MATERIALIZED (SELECT q.grp, q.slot, q.place, EXISTS (SELECT 1 FROM stet.leases l WHERE l.grp=q.grp AND l.slot=q.slot AND l.epoch=q.epoch AND l.node<>'') AS held
-		FROM unnest($3::text[], $4::bigint[], $5::bigint[]) WITH ORDINALITY AS q(grp, slot, epoch, place)),
-	own AS MATERIALIZED (SELECT grp, slot FROM asked WHERE held),
-	new AS MATERIALIZED (SELECT r.run_no, r.ready, r.grp, r.slot, r.status, r.marks, r.wake_at, r.workflow, r.build, i.kind
-		FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no WHERE i.state=1)
-	(SELECT 0, r.run_no, r.wake_at` + itsShard + runsAndNow + isDue + " AND r.ready=0 AND " + fits + " AND " + here + ` ORDER BY r.wake_at, r.run_no LIMIT $8)
-	UNION ALL (SELECT DISTINCT 1, r.run_no, 0::bigint` + itsShard + ` FROM new r, t WHERE r.ready<>2 AND ` + here + `
-		AND NOT (` + isDue + " AND " + fits + ") AND " + calls(fits) + ` ORDER BY r.run_no LIMIT $8)
-	UNION ALL (SELECT 2, r.run_no, 0::bigint` + itsShard + ` FROM stet.runs r WHERE ` + isMarked + " AND " + fits + " AND " + here + ` ORDER BY r.run_no LIMIT $8)
-	UNION ALL (SELECT 3, 0::bigint, 0::bigint` + noMore + ` WHERE EXISTS (SELECT 1 FROM new r WHERE (r.ready=2 OR r.status IN (4,5,6)) AND ` + here + `))
-	UNION ALL (SELECT 8, 0::bigint, 0::bigint` + noMore + ` WHERE EXISTS (SELECT 1 FROM new r WHERE r.ready=0 AND r.status IN (4,5,6) AND ` + here + `))
-	UNION ALL (SELECT 4, 0::bigint, coalesce(min(r.wake_at) FILTER (WHERE r.ready=0 AND ` + fits + " AND " + here + `),
-			CASE WHEN count(*)=` + fmt.Sprint(wakeLook) + ` THEN max(r.wake_at) ELSE 0 END)` + noMore + ` FROM
-		(SELECT r.wake_at, r.workflow, r.ready, r.grp, r.slot, r.build` + runsAndNow + `r.wake_at IS NOT NULL AND r.marks & 17 = 0 AND r.wake_at>t.now
-			ORDER BY r.wake_at LIMIT ` + fmt.Sprint(wakeLook) + `) r)
-	UNION ALL (SELECT 5, place, 0::bigint` + noMore + ` FROM asked WHERE NOT held)
-	UNION ALL (SELECT 6, 0::bigint, now` + noMore + ` FROM t)
-	UNION ALL (SELECT DISTINCT ON (r.grp, r.slot, r.workflow) 7, 0::bigint, r.slot::bigint, r.grp, r.workflow, r.build FROM (
-			SELECT r.run_no` + runsAndNow + isDue + ` AND r.ready=0 AND $9::boolean
-			UNION SELECT r.run_no FROM stet.runs r WHERE ` + isMarked + ` AND $9::boolean
-			UNION SELECT r.run_no FROM new r WHERE r.ready<>2 AND $9::boolean AND ` + calls("true") + `) c JOIN stet.runs r ON r.run_no=c.run_no
-		WHERE ` + here + " AND NOT " + fits + ` AND NOT EXISTS (SELECT 1 FROM new r WHERE r.run_no=c.run_no AND ` + calls("false") + `)
+	new AS MATERIALIZED (SELECT r.*, i.kind FROM (SELECT i.run_no, i.kind FROM stet.inbox i WHERE i.state=1 OFFSET 0) i, LATERAL (
+		SELECT r.run_no, r.ready, r.grp, r.slot, r.status, r.marks, r.wake_at, r.workflow, r.build FROM stet.runs r WHERE r.run_no=i.run_no AND ` + here + ` OFFSET 0) r)
+	(SELECT 0, r.run_no, r.wake_at` + itsShard + ` FROM stet.runs r WHERE ` + isDue + " AND r.ready+0=0 AND " + fits + " AND " + here + ` ORDER BY r.wake_at, r.run_no LIMIT $11)
+	UNION ALL (SELECT DISTINCT 1, r.run_no, 0::bigint` + itsShard + ` FROM new r WHERE r.ready<>2
+		AND NOT (` + isDue + " AND " + fits + ") AND " + calls(fits) + ` ORDER BY r.run_no LIMIT $11)
+	UNION ALL (SELECT 2, r.run_no, 0::bigint` + itsShard + ` FROM stet.runs r WHERE ` + isMarked + " AND " + fits + " AND " + here + ` ORDER BY r.run_no LIMIT $11)
+	UNION ALL (SELECT 3, 0::bigint, 0::bigint` + noMore + ` WHERE EXISTS (SELECT 1 FROM new r WHERE r.ready=2 OR r.status IN (4,5,6)))
+	UNION ALL (SELECT 7, 0::bigint, 0::bigint` + noMore + ` WHERE EXISTS (SELECT 1 FROM new r WHERE r.ready=0 AND r.status IN (4,5,6)))
+	UNION ALL (SELECT 4, 0::bigint, coalesce((SELECT r.wake_at FROM ` + sleeping + " WHERE r.ready=0 AND " + fits + " AND " + here + ` ORDER BY r.wake_at LIMIT 1),
+		(SELECT max(r.wake_at) FROM ` + sleeping + " HAVING count(*)=" + fmt.Sprint(wakeLook) + "), 0)" + noMore + `)
+	UNION ALL (SELECT 5, EXISTS (SELECT FROM stet.nodes WHERE node=$3 AND boot=$4 AND fence=$5::uuid)::integer, now` + noMore + ` FROM t)
+	UNION ALL (SELECT DISTINCT ON (r.grp, r.slot, r.workflow) 6, 0::bigint, r.slot::bigint, r.grp, r.workflow, r.build FROM (
+			SELECT r.run_no FROM stet.runs r WHERE ` + isDue + ` AND r.ready+0=0 AND $12::boolean
+			UNION SELECT r.run_no FROM stet.runs r WHERE ` + isMarked + ` AND $12::boolean
+			UNION SELECT r.run_no FROM new r WHERE r.ready<>2 AND $12::boolean AND ` + calls("true") + `) c,
+			LATERAL (SELECT r.grp, r.slot, r.workflow, r.build FROM stet.runs r WHERE r.run_no=c.run_no AND ` + here + ` OFFSET 0) r
+		WHERE NOT ` + fits + ` AND NOT EXISTS (SELECT 1 FROM new r WHERE r.run_no=c.run_no AND ` + calls("false") + `)
 		ORDER BY r.grp, r.slot, r.workflow, r.build DESC)`
 
+// sleeping are the runs that sleep, the next ones first.
+var sleeping = "(SELECT r.wake_at, r.workflow, r.ready, r.grp, r.slot, r.build FROM stet.runs r" +
+	" WHERE r.wake_at IS NOT NULL AND r.marks & 17 = 0 AND r.wake_at>(SELECT now FROM t) ORDER BY r.wake_at LIMIT " + fmt.Sprint(wakeLook) + ") r"
+
 // at looks at a moment. What an earlier look has found is dropped.
-func (l *looking) at(each func(sql string, args []any, fn func(scan func(...any) error) error) error, floor int64, test any) error {
+func (l *looking) at(t *tx, floor int64, test any) (err error) {
+	if l.leases.conn == nil {
+		l.leases = *t.s.claims.Load()
+	}
+	for {
+		if !l.known(t.s.timeline.Load()) {
+			if l.leases, err = t.know(l.req.Node, l.req.Boot); err != nil {
+				return err
+			}
+			if l.leases.fenced {
+				seen := l.leases
+				t.s.claims.Store(&seen)
+			}
+			if !l.leases.fenced || !l.leases.holds(l.req.Leases) {
+				if l.leases, err = t.knowThese(l.req.Leases); err != nil {
+					return err
+				}
+			}
+		}
+		same, err := l.once(t, floor, test)
+		if err != nil || same || !l.leases.fenced {
+			return err
+		}
+		l.leases = known{} // its boot has another fence by now
+	}
+}
+
+// known reports whether all leases of the request are known to be those of its boot, or
+// were looked up within this act.
+func (l *looking) known(timeline int64) bool {
+	k := &l.leases
+	return k.conn != nil && (!k.fenced || k.timeline == timeline && k.node == l.req.Node && k.boot == l.req.Boot && k.holds(l.req.Leases))
+}
+
+// shards returns the shards whose leases are held, as the parameters of here.
+func (l *looking) shards() (grps []string, held [][]byte, bits int64) {
+	grps, bits = []string{}, int64(l.most()+1)
+	place := map[string]int{}
+	for i := range l.req.Leases {
+		lease := &l.req.Leases[i]
+		if !l.leases.held(lease) {
+			continue
+		}
+		at, ok := place[lease.Shard.Group]
+		if !ok {
+			at = len(grps)
+			place[lease.Shard.Group] = at
+			grps, held = append(grps, name(lease.Shard.Group)), append(held, make([]byte, bits/8+1))
+		}
+		held[at][lease.Shard.Slot/8] |= 1 << (lease.Shard.Slot % 8)
+	}
+	return grps, held, bits
+}
+
+// most is the highest slot of the leases.
+func (l *looking) most() (slot int) {
+	for i := range l.req.Leases {
+		slot = max(slot, l.req.Leases[i].Shard.Slot)
+	}
+	return slot
+}
+
+// once looks once. It reports false if the leases are perhaps not what was known of them.
+func (l *looking) once(t *tx, floor int64, test any) (same bool, err error) {
 	l.claims, l.candidates, l.items, l.late = store.Claims{}, nil, false, false
-	grps, slots, epochs := leaseArrays(l.req.Leases)
-	var fenced []int
-	err := each(lookText, []any{floor, test, grps, slots, epochs, l.known, []byte(l.req.Build), l.req.Limit + 1, l.req.Unfit}, func(scan func(...any) error) error {
+	for i := range l.req.Leases {
+		if !l.leases.held(&l.req.Leases[i]) {
+			l.claims.Fenced = append(l.claims.Fenced, l.req.Leases[i].Shard)
+		}
+	}
+	grps, held, bits := l.shards()
+	args := []any{floor, test, name(l.req.Node), name(l.req.Boot), pgtype.UUID{Bytes: l.leases.fence, Valid: true}, grps, held, bits, l.workflows, []byte(l.req.Build), l.req.Limit + 1, l.req.Unfit}
+	err = t.eachSteady(lookText, args, func(scan func(...any) error) error {
 		var class, no, order int64
 		var group, workflow string
 		var build []byte
@@ -193,21 +318,15 @@ func (l *looking) at(each func(sql string, args []any, fn func(scan func(...any)
 			l.late = true
 		case nextWake:
 			l.claims.NextWake = store.Time(order)
-		case isFenced:
-			fenced = append(fenced, int(no)-1)
 		case theTime:
-			l.claims.Now = store.Time(order)
+			same, l.claims.Now = no == 1, store.Time(order)
 		case isUnfit:
 			l.claims.Unfit = append(l.claims.Unfit, store.Unfit{Shard: store.Shard{Group: group, Slot: int(order)}, Workflow: workflow, Build: string(build)})
 		}
 		return nil
 	})
-	slices.Sort(fenced)
-	for _, i := range fenced {
-		l.claims.Fenced = append(l.claims.Fenced, l.req.Leases[i].Shard)
-	}
 	l.order()
-	return err
+	return same, err
 }
 
 // order sorts the candidates and drops those that are in two classes.
@@ -223,30 +342,81 @@ func (l *looking) order() {
 	})
 }
 
-// claim takes the candidates in hand of shards whose leases are locked, up to the
-// limit, and adds the unexamined items of all runs in hand.
-func (l *looking) claim(t *tx, locked map[store.Shard]bool) error {
-	chosen := slices.DeleteFunc(slices.Clone(l.candidates), func(c candidate) bool { return !locked[c.shard] })
-	l.claims.More = len(l.candidates) > min(len(chosen), l.req.Limit)
-	chosen = chosen[:min(len(chosen), l.req.Limit)]
-	nos := make([]int64, len(chosen))
-	index := make(map[store.RunNo]int, len(chosen))
-	for i, c := range chosen {
-		nos[i], index[c.no] = int64(c.no), i
+// claim takes the candidates in hand, up to the limit, and adds the unexamined items of
+// all runs in hand. The leases are kept by the transaction.
+func (l *looking) claim(t *tx) error {
+	batch := &pgx.Batch{}
+	w := l.writing()
+	w.queue(t.s, batch)
+	results := t.conn.SendBatch(t.ctx, batch)
+	if err := errors.Join(w.read(results), results.Close()); err != nil {
+		return err
 	}
-	l.claims.Runs = make([]store.Claimed, len(chosen))
+	return l.after(t)
+}
+
+// writing is what a claim writes and reads.
+type writing struct {
+	*looking
+	chosen []candidate
+	index  map[store.RunNo]int // of claims.Runs
+}
+
+func (l *looking) writing() *writing {
+	return &writing{looking: l, chosen: l.candidates[:min(len(l.candidates), l.req.Limit)]}
+}
+
+// At rest, if it is paused or to be paused, or held without a grant (laws 18 and 28).
+const takeText = `UPDATE stet.runs r SET (ready, wake_at, marks, status, started) = (
+	SELECT 2, CASE WHEN c.rest THEN r.wake_at END, CASE WHEN c.rest THEN r.marks ELSE r.marks & ~16 END,
+		CASE WHEN NOT c.rest AND r.status IN (1,3) THEN 2 ELSE r.status END,
+		CASE WHEN NOT c.rest AND r.started=0 AND r.status IN (1,2,3) THEN $2 ELSE r.started END
+	FROM (SELECT r.marks & 1 = 1 OR EXISTS (SELECT 1 FROM stet.inbox i WHERE i.run_no=r.run_no AND i.state=1 AND i.kind=10)
+		OR r.marks & 16 <> 0 AND NOT EXISTS (SELECT 1 FROM stet.inbox i WHERE i.run_no=r.run_no AND i.state=1 AND i.kind=31) AS rest OFFSET 0) c)
+	WHERE r.run_no=ANY($1::bigint[]) AND r.ready+0<>2 AND ($3::text IS NULL OR EXISTS (SELECT FROM stet.nodes WHERE node=$3 AND boot=$4 AND fence=$5::uuid))
+	RETURNING ` + runValues
+
+// itemsText gives the unexamined items of all claimed runs of the shards, by run.
+const itemsText = "SELECT " + itemColumns + ", i.run_no FROM (SELECT * FROM stet.inbox i WHERE i.state=1 ORDER BY i.run_no, i.item_no OFFSET 0) i," +
+	" LATERAL (SELECT FROM stet.runs r WHERE r.run_no=i.run_no AND r.ready+0=2 AND " + hereItems + " OFFSET 0) r ORDER BY i.run_no, i.item_no LIMIT $4"
+
+const hereItems = "CASE WHEN r.slot<$3::integer THEN get_bit(($2::bytea[])[array_position($1::text[], r.grp)], r.slot)=1 END"
+
+func (w *writing) queue(s *Store, batch *pgx.Batch) {
+	nos := make([]int64, len(w.chosen))
+	for i, c := range w.chosen {
+		nos[i] = int64(c.no)
+	}
+	slices.Sort(nos)
+	k := &w.leases
+	var node any
+	if k.fenced {
+		node = k.node
+	}
 	if len(nos) > 0 {
-		// At rest, if it is paused or to be paused, or held without a grant (laws 18 and 28).
-		err := t.each(`WITH c AS (SELECT c.run_no, c.marks & 1 = 1 OR EXISTS (SELECT 1 FROM stet.inbox i WHERE i.run_no=c.run_no AND i.state=1 AND i.kind=10)
-				OR c.marks & 16 <> 0 AND NOT EXISTS (SELECT 1 FROM stet.inbox i WHERE i.run_no=c.run_no AND i.state=1 AND i.kind=31) AS rest
-				FROM stet.runs c WHERE c.run_no=ANY($1::bigint[]) AND c.ready<>2 ORDER BY c.run_no FOR UPDATE)
-			UPDATE stet.runs r SET ready=2, wake_at=CASE WHEN c.rest THEN r.wake_at END, marks=CASE WHEN c.rest THEN r.marks ELSE r.marks & ~16 END,
-				status=CASE WHEN NOT c.rest AND r.status IN (1,3) THEN 2 ELSE r.status END,
-				started=CASE WHEN NOT c.rest AND r.started=0 AND r.status IN (1,2,3) THEN $2 ELSE r.started END
-			FROM c WHERE r.run_no=c.run_no RETURNING `+runValues, []any{nos, l.claims.Now}, func(scan func(...any) error) error {
+		batch.Queue(s.sql(takeText), nos, int64(w.claims.Now), node, k.boot, pgtype.UUID{Bytes: k.fence, Valid: true})
+	}
+	grps, held, bits := w.shards()
+	batch.Queue(s.sql(itemsText), grps, held, bits, int64(store.MaxClaim+1))
+}
+
+func (w *writing) read(results pgx.BatchResults) error {
+	l := w.looking
+	l.claims.More = len(l.candidates) > len(w.chosen)
+	l.claims.Runs = make([]store.Claimed, len(w.chosen))
+	w.index = make(map[store.RunNo]int, len(w.chosen))
+	for i, c := range w.chosen {
+		w.index[c.no] = i
+	}
+	if len(w.chosen) > 0 {
+		rows, err := results.Query()
+		if err != nil {
+			return err
+		}
+		err = eachRow(rows, func(scan func(...any) error) error {
 			run, err := scanRun(scan)
 			if err == nil {
-				l.claims.Runs[index[run.No]] = store.Claimed{Fresh: true, Run: run}
+				l.claims.Runs[w.index[run.No]] = store.Claimed{Fresh: true, Run: run}
 			}
 			return err
 		})
@@ -255,38 +425,17 @@ func (l *looking) claim(t *tx, locked map[store.Shard]bool) error {
 		}
 		// Whoever else claims for this boot may have been faster.
 		l.claims.Runs = slices.DeleteFunc(l.claims.Runs, func(c store.Claimed) bool { return c.Run.No == 0 })
-		clear(index)
+		clear(w.index)
 		for i := range l.claims.Runs {
-			index[l.claims.Runs[i].Run.No] = i
+			w.index[l.claims.Runs[i].Run.No] = i
 		}
 	}
-	if err := l.addItems(t, index); err != nil {
+	rows, err := results.Query()
+	if err != nil {
 		return err
 	}
-	if l.claims.NextWake != 0 && slices.ContainsFunc(chosen, func(c candidate) bool { return c.class == called }) {
-		// What was called before its time sleeps no more.
-		return l.wakeAgain(t)
-	}
-	return nil
-}
-
-// wakeAgain looks for the next wake time once more.
-func (l *looking) wakeAgain(t *tx) error {
-	again := &looking{req: &store.ClaimRequest{Leases: l.req.Leases, Build: l.req.Build}, known: l.known}
-	err := again.at(t.each, int64(l.claims.Now), int64(l.claims.Now))
-	l.claims.NextWake = again.claims.NextWake
-	return err
-}
-
-// addItems adds the unexamined items of all claimed runs of the leases' shards,
-// by run.
-func (l *looking) addItems(t *tx, index map[store.RunNo]int) error {
-	grps, slots, epochs := leaseArrays(l.req.Leases)
 	count := 0
-	return t.each(`SELECT `+itemColumns+`, i.run_no FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no
-		WHERE i.state=1 AND r.ready=2 AND (r.grp, r.slot) IN (SELECT q.grp, q.slot FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS q(grp, slot, epoch)
-			JOIN stet.leases l ON l.grp=q.grp AND l.slot=q.slot AND l.epoch=q.epoch AND l.node<>'')
-		ORDER BY i.run_no, i.item_no LIMIT $4`, []any{grps, slots, epochs, int64(store.MaxClaim + 1)}, func(scan func(...any) error) error {
+	return eachRow(rows, func(scan func(...any) error) error {
 		var no int64
 		it, err := scanItem(scan, &no)
 		if err != nil {
@@ -296,15 +445,27 @@ func (l *looking) addItems(t *tx, index map[store.RunNo]int) error {
 			l.claims.More = true
 			return nil
 		}
-		i, ok := index[store.RunNo(no)]
+		i, ok := w.index[store.RunNo(no)]
 		if !ok {
 			i = len(l.claims.Runs)
-			index[store.RunNo(no)] = i
+			w.index[store.RunNo(no)] = i
 			l.claims.Runs = append(l.claims.Runs, store.Claimed{Run: store.Run{No: store.RunNo(no)}})
 		}
 		l.claims.Runs[i].Items = append(l.claims.Runs[i].Items, it)
 		return nil
 	})
+}
+
+// after looks for the next wake time once more, if what was called before its time
+// sleeps no more.
+func (l *looking) after(t *tx) error {
+	if l.claims.NextWake == 0 || !slices.ContainsFunc(l.candidates[:min(len(l.candidates), l.req.Limit)], func(c candidate) bool { return c.class == called }) {
+		return nil
+	}
+	again := &looking{req: &store.ClaimRequest{Node: l.req.Node, Boot: l.req.Boot, Leases: l.req.Leases, Build: l.req.Build}, workflows: l.workflows, leases: l.leases}
+	_, err := again.once(t, int64(l.claims.Now), int64(l.claims.Now))
+	l.claims.NextWake = again.claims.NextWake
+	return err
 }
 
 // shardArrays are shards as columns.

@@ -51,10 +51,30 @@ func (t *tx) each(sql string, args []any, fn func(scan func(dest ...any) error) 
 	return eachRow(rows, fn)
 }
 
-// eachAlone is each outside of a transaction.
-func (t *tx) eachAlone(sql string, args []any, fn func(scan func(dest ...any) error) error) error {
+// eachSteady is each for a statement of the daily work, in a transaction or outside.
+func (t *tx) eachSteady(sql string, args []any, fn func(scan func(dest ...any) error) error) error {
+	if !t.s.pooled {
+		return t.each(sql, args, fn)
+	}
 	batch := &pgx.Batch{}
-	batch.Queue("SELECT set_config('plan_cache_mode', '" + planAsLiked + "', true)")
+	t.s.queueSteady(batch)
+	batch.Queue(t.s.sql(sql), plain(args)...)
+	results := t.conn.SendBatch(t.ctx, batch)
+	err := t.s.readSteady(results)
+	if err == nil {
+		var rows pgx.Rows
+		if rows, err = results.Query(); err == nil {
+			err = eachRow(rows, fn)
+		}
+	}
+	return errors.Join(err, results.Close())
+}
+
+// eachFree is each outside of a transaction, for a query of many forms over any number
+// of rows: the server plans it as it likes (see steady).
+func (t *tx) eachFree(sql string, args []any, fn func(scan func(dest ...any) error) error) error {
+	batch := &pgx.Batch{}
+	batch.Queue(freeText)
 	batch.Queue(t.s.sql(sql), plain(args)...)
 	results := t.conn.SendBatch(t.ctx, batch)
 	_, err := results.Exec()
@@ -140,11 +160,23 @@ const (
 // write calls fn in a transaction at the store's time, and again if the server
 // asks for that. Acts that are kept apart within the process hold s.writing.
 func (s *Store) write(ctx context.Context, act string, locks time.Duration, fn func(t *tx, now store.Time) error) error {
+	return s.writeAfter(ctx, act, locks, nil, fn)
+}
+
+// first are statements that a transaction begins with, in the round trip in which it
+// begins.
+type first interface {
+	queue(s *Store, batch *pgx.Batch)
+	read(results pgx.BatchResults) error
+}
+
+// writeAfter is write for a transaction that begins with some statements, or none.
+func (s *Store) writeAfter(ctx context.Context, act string, locks time.Duration, first first, fn func(t *tx, now store.Time) error) error {
 	var err error
 	cut := false
 	for range tries {
 		var before bool
-		before, err = s.tryWrite(ctx, act, locks, fn)
+		before, err = s.tryWrite(ctx, act, locks, first, fn)
 		switch {
 		case repeatable(err):
 		case before && !cut && errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil:
@@ -165,7 +197,7 @@ func repeatable(err error) bool {
 
 // tryWrite calls fn once. before says that an error came before the commit was
 // asked for, from a connection that is gone.
-func (s *Store) tryWrite(ctx context.Context, act string, locks time.Duration, fn func(t *tx, now store.Time) error) (before bool, err error) {
+func (s *Store) tryWrite(ctx context.Context, act string, locks time.Duration, first first, fn func(t *tx, now store.Time) error) (before bool, err error) {
 	if s.closed.Load() {
 		return false, store.ErrClosed
 	}
@@ -175,7 +207,7 @@ func (s *Store) tryWrite(ctx context.Context, act string, locks time.Duration, f
 	}
 	defer conn.Release()
 	t := &tx{ctx: ctx, s: s, conn: conn.Conn()}
-	now, err := t.begin(locks)
+	now, err := t.begin(locks, first)
 	if err != nil {
 		return t.conn.IsClosed(), s.classify(ctx, act, err)
 	}
@@ -202,20 +234,29 @@ func (s *Store) end(t *tx, act string, conn *pgxpool.Conn) error {
 	return fmt.Errorf("%w: %w", s.classify(t.ctx, act, err), store.ErrUnknown)
 }
 
-// begin begins the transaction in one round trip and reads the time.
-func (t *tx) begin(locks time.Duration) (store.Time, error) {
+// begin begins the transaction in one round trip, reads the time, and executes first.
+func (t *tx) begin(locks time.Duration, first first) (store.Time, error) {
 	floor, test := t.s.times()
 	batch := &pgx.Batch{}
 	batch.Queue("BEGIN")
-	batch.Queue("SELECT "+nowExpr+`, set_config('lock_timeout', $3::text, true), set_config('idle_in_transaction_session_timeout', $4::text, true),
-		set_config('plan_cache_mode', $5::text, true)`,
-		floor, test, fmt.Sprintf("%dms", locks.Milliseconds()), fmt.Sprintf("%dms", t.s.cfg.idle.Milliseconds()), planAsLiked)
+	t.s.queueSteady(batch)
+	batch.Queue("SELECT "+nowExpr+`, set_config('lock_timeout', $3::text, true), set_config('idle_in_transaction_session_timeout', $4::text, true)`,
+		floor, test, fmt.Sprintf("%dms", locks.Milliseconds()), fmt.Sprintf("%dms", t.s.cfg.idle.Milliseconds()))
+	if first != nil {
+		first.queue(t.s, batch)
+	}
 	results := t.conn.SendBatch(t.ctx, batch)
-	var now int64
-	var ignored string
 	_, err := results.Exec()
 	if err == nil {
-		err = results.QueryRow().Scan(&now, &ignored, &ignored, &ignored)
+		err = t.s.readSteady(results)
+	}
+	var now int64
+	var ignored string
+	if err == nil {
+		err = results.QueryRow().Scan(&now, &ignored, &ignored)
+	}
+	if err == nil && first != nil {
+		err = first.read(results)
 	}
 	if err = errors.Join(err, results.Close()); err != nil {
 		t.rollback()
@@ -224,11 +265,6 @@ func (t *tx) begin(locks time.Duration) (store.Time, error) {
 	t.s.observe(store.Time(now))
 	return store.Time(now), nil
 }
-
-// planAsLiked leaves to the server when it plans a statement anew. Only the rows of group
-// commits are looked up by plans that are made once: one that searches, made when the
-// tables are empty, takes seconds when they are not.
-const planAsLiked = "auto"
 
 // nowExpr is the store's time. Parameters: what it is not before, and the time
 // that a test gives.
@@ -325,7 +361,7 @@ func (s *Store) classify(ctx context.Context, act string, err error) error {
 		return fmt.Errorf("%s: %w", act, ctx.Err())
 	case code == "":
 		var refused *refusal
-		if errors.As(err, &refused) || errors.Is(err, errBusy) {
+		if errors.As(err, &refused) || errors.Is(err, errBusy) || errors.Is(err, errUnusual) {
 			return err
 		}
 		return wrap(store.ErrUnavailable, "")

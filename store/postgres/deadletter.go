@@ -42,8 +42,9 @@ func (t *committing) unbury(run store.RunNo, incarnation int) error {
 // end has done for the others: who sent them did not see it yet. It is called
 // within an act that holds the shards.
 func (t *tx) buryLate(shards shardArrays) error {
-	const late = ` FROM stet.runs r WHERE r.run_no=i.run_no AND i.state=1 AND r.status IN (4,5,6) AND r.ready=0
-		AND (r.grp, r.slot) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))`
+	const late = ` WHERE i.item_no=ANY(ARRAY(SELECT n.item_no FROM (SELECT n.item_no, n.run_no FROM stet.inbox n WHERE n.state=1 OFFSET 0) n, LATERAL (
+			SELECT FROM stet.runs r WHERE r.run_no=n.run_no AND r.status+0 IN (4,5,6) AND r.ready+0=0
+			AND (r.grp, r.slot) IN (SELECT * FROM unnest($1::text[], $2::bigint[])) OFFSET 0) r)) AND i.state+0=1`
 	if _, err := t.exec("UPDATE stet.inbox i SET state=4"+late+" AND i.kind NOT IN "+answered, shards.grps, shards.slots); err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (s *Store) DeadLetters(ctx context.Context, f store.DeadFilter) (store.Dead
 		" FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no WHERE " + q.where() + " ORDER BY i.item_no DESC LIMIT " + fmt.Sprint(limit+1)
 	var page store.DeadPage
 	err = s.look(ctx, "list dead letters", func(t *tx) error {
-		return t.each(query, q.args, func(scan func(...any) error) error {
+		return t.eachFree(query, q.args, func(scan func(...any) error) error {
 			var l store.DeadLetter
 			var status int64
 			var err error

@@ -49,6 +49,9 @@ var checks = []check{
 func (s *Store) Doctor(ctx context.Context) ([]Finding, error) {
 	findings := []Finding{{"the settings of the server keep what was acknowledged", !s.cfg.lossy, s.durable}}
 	err := s.read(ctx, "doctor", func(t *tx) error {
+		if _, err := t.exec(freeText); err != nil {
+			return err
+		}
 		for _, check := range checks {
 			var bad int64
 			if _, err := t.row(check.query, nil, &bad); err != nil {

@@ -1,6 +1,11 @@
 package postgres
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
 
 // Slow makes the Store write every batch turn by turn.
 func Slow() Option { return func(c *config) { c.slow = true } }
@@ -8,3 +13,22 @@ func Slow() Option { return func(c *config) { c.slow = true } }
 // Patient lets transactions stand still for long: for tests that a slow machine is no
 // part of, and that do not try again what was cut off.
 func Patient() Option { return func(c *config) { c.idle = time.Minute } }
+
+// OpenWatched is Open for connections with more settings, whose notices are handed to
+// a function that may be called concurrently.
+func OpenWatched(ctx context.Context, dsn string, settings map[string]string, notice func(*pgconn.Notice), opts ...Option) (*Store, error) {
+	s, pc, err := prepare(dsn, opts)
+	if err != nil {
+		return nil, err
+	}
+	cc := pc.ConnConfig
+	for key, value := range settings {
+		cc.RuntimeParams[key] = value
+	}
+	told := cc.OnNotice
+	cc.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) {
+		told(c, n)
+		notice(n)
+	}
+	return s, s.open(ctx, pc)
+}

@@ -388,7 +388,7 @@ func (u *usual) send(ctx context.Context, s *Store, conn *pgx.Conn, fence [16]by
 	batch := &pgconn.Batch{}
 	var err error
 	if s.pooled {
-		err = s.statement(ctx, batch, conn.PgConn(), sessionText("true"), &values{})
+		err = s.statement(ctx, batch, conn.PgConn(), sessionText("true", busyLimit), &values{})
 	}
 	plain := simple && u.plain()
 	text, arguments := commitText, u.values
@@ -403,7 +403,7 @@ func (u *usual) send(ctx context.Context, s *Store, conn *pgx.Conn, fence [16]by
 		v := &values{}
 		v.texts(u.items.id)
 		v.numbers(u.items.no)
-		err = errors.Join(err, s.statement(ctx, batch, conn.PgConn(), "SELECT "+runNoOutput+" FROM stet.runs r WHERE r.id=ANY($1) OR r.run_no=ANY($2)", v))
+		err = errors.Join(err, s.statement(ctx, batch, conn.PgConn(), receiversText, v))
 	}
 	if err != nil {
 		return store.BatchResult{}, err
@@ -439,6 +439,9 @@ func (u *usual) send(ctx context.Context, s *Store, conn *pgx.Conn, fence [16]by
 	}
 	return u.result(&a)
 }
+
+// receiversText gives the runs that items are for.
+const receiversText = "SELECT " + runNoOutput + " FROM stet.runs r WHERE r.id=ANY($1) UNION ALL SELECT " + runNoOutput + " FROM stet.runs r WHERE r.run_no=ANY($2)"
 
 // answer is what the server has answered to a batch.
 type answer struct {
@@ -537,12 +540,4 @@ func started(st *store.Start, no store.RunNo, adopt bool, now store.Time) store.
 		run.Status, run.Started, run.Claimed = store.Running, now, true
 	}
 	return store.Answer{Outcome: store.Applied, Run: run, Claimed: adopt}
-}
-
-// sessionText makes the settings of group commits, for the transaction or the
-// session. They wait for no lock for long. Their plans are made once, when tables are
-// perhaps small, and look rows up one by one.
-func sessionText(local string) string {
-	return fmt.Sprintf(`SELECT set_config('lock_timeout', '%dms', %[2]s), set_config('plan_cache_mode', 'force_generic_plan', %[2]s),
-		set_config('enable_seqscan', 'off', %[2]s), set_config('jit', 'off', %[2]s)`, busyLimit.Milliseconds(), local)
 }

@@ -8,12 +8,14 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// known is what a connection has seen of the leases of a boot. It stands as long as
-// the boot's row has the fence that it had then: whoever takes a lease from the boot,
-// or raises its epoch, changes that first.
+// known is what was seen of the leases of a boot. It stands as long as the boot's row
+// has the fence that it had then: whoever takes a lease from the boot, or raises its
+// epoch, changes that first.
 type known struct {
-	conn       *pgx.Conn // nil: nothing is known
+	conn       *pgx.Conn // on which it was seen; nil: nothing is known
+	timeline   int64     // of the server
 	node, boot string
+	fenced     bool // the boot has a row
 	fence      [16]byte
 	epochs     map[store.Shard]int64
 }
@@ -21,11 +23,49 @@ type known struct {
 // holds reports whether the leases are the boot's.
 func (k *known) holds(leases []store.Lease) bool {
 	for i := range leases {
-		if epoch, ok := k.epochs[leases[i].Shard]; !ok || epoch != leases[i].Epoch {
+		if !k.held(&leases[i]) {
 			return false
 		}
 	}
 	return true
+}
+
+// held reports whether a lease is the boot's.
+func (k *known) held(l *store.Lease) bool {
+	epoch, ok := k.epochs[l.Shard]
+	return ok && epoch == l.Epoch
+}
+
+// know reads the leases of a boot.
+func (t *tx) know(node, boot string) (known, error) {
+	k := known{timeline: t.s.timeline.Load(), node: node, boot: boot, epochs: map[store.Shard]int64{}}
+	err := t.each(`SELECT coalesce(n.fence, gen_random_uuid()), n.fence IS NOT NULL, l.grp, l.slot, l.epoch FROM stet.leases l
+		LEFT JOIN stet.nodes n ON n.node=$1 AND n.boot=$2 WHERE l.node=$1 AND l.boot=$2
+		UNION ALL SELECT fence, true, '', -1, 0 FROM stet.nodes WHERE node=$1 AND boot=$2`, []any{name(node), name(boot)}, func(scan func(...any) error) error {
+		var l store.Lease
+		err := scan(&k.fence, &k.fenced, &l.Shard.Group, &l.Shard.Slot, &l.Epoch)
+		k.epochs[l.Shard] = l.Epoch
+		return err
+	})
+	if err == nil {
+		k.conn = t.conn
+	}
+	return k, err
+}
+
+// knowThese looks leases up, whoever's they are.
+func (t *tx) knowThese(leases []store.Lease) (known, error) {
+	k := known{conn: t.conn, epochs: map[store.Shard]int64{}}
+	grps, slots, epochs := leaseArrays(leases)
+	err := t.each(`SELECT q.grp, q.slot, q.epoch FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS q(grp, slot, epoch), LATERAL (
+		SELECT FROM stet.leases l WHERE l.grp=q.grp AND l.slot=q.slot AND l.epoch=q.epoch AND l.node<>'' OFFSET 0) l`,
+		[]any{grps, slots, epochs}, func(scan func(...any) error) error {
+			var l store.Lease
+			err := scan(&l.Shard.Group, &l.Shard.Slot, &l.Epoch)
+			k.epochs[l.Shard] = l.Epoch
+			return err
+		})
+	return k, err
 }
 
 // fenceOf returns the fence under which all leases of a batch are the boot's; false if
@@ -35,17 +75,9 @@ func (s *Store) fenceOf(ctx context.Context, conn *pgx.Conn, u *usual) (fence [1
 	if k.conn == conn && k.node == u.b.Node && k.boot == u.b.Boot && k.holds(u.leases) {
 		return k.fence, true, nil
 	}
-	*k = known{node: u.b.Node, boot: u.b.Boot, epochs: map[store.Shard]int64{}}
-	err = (&tx{ctx: ctx, s: s, conn: conn}).each(`SELECT n.fence, coalesce(l.grp, ''), coalesce(l.slot, -1), coalesce(l.epoch, 0) FROM stet.nodes n
-		LEFT JOIN stet.leases l ON l.node=n.node AND l.boot=n.boot WHERE n.node=$1 AND n.boot=$2`, []any{k.node, k.boot}, func(scan func(...any) error) error {
-		var l store.Lease
-		err := scan(&k.fence, &l.Shard.Group, &l.Shard.Slot, &l.Epoch)
-		k.epochs[l.Shard] = l.Epoch
-		return err
-	})
-	if err != nil {
+	t := tx{ctx: ctx, s: s, conn: conn}
+	if *k, err = t.know(u.b.Node, u.b.Boot); err != nil {
 		return fence, false, err
 	}
-	k.conn = conn
-	return k.fence, len(k.epochs) > 0 && k.holds(u.leases), nil
+	return k.fence, k.fenced && k.holds(u.leases), nil
 }

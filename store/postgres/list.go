@@ -40,7 +40,7 @@ func newSearch(f *store.Filter) *search {
 		s.and("(r.workflow<? OR r.workflow>=?)", store.RecordPrefix, store.AfterRecordPrefix)
 	}
 	if len(f.IDs) > 0 {
-		s.and("r.id=ANY(?::text[])", possible(f.IDs))
+		s.and("r.run_no=ANY(ARRAY(SELECT a.run_no FROM stet.runs a WHERE a.id=ANY(?::text[])))", possible(f.IDs))
 	}
 	if len(f.Nos) > 0 {
 		s.and("r.run_no=ANY(?::bigint[])", numbers(f.Nos))
@@ -135,7 +135,11 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	}
 	var page store.Page
 	err = s.look(ctx, "list runs", func(t *tx) error {
-		return t.each("SELECT "+columns+" FROM stet.runs r WHERE "+q.where()+" ORDER BY r.run_no DESC LIMIT "+fmt.Sprint(limit+1), q.args, func(scan func(...any) error) error {
+		each := t.eachFree
+		if len(f.IDs)+len(f.Nos) > 0 {
+			each = t.eachSteady // by who waits for runs, again and again
+		}
+		return each("SELECT "+columns+" FROM stet.runs r WHERE "+q.where()+" ORDER BY r.run_no DESC LIMIT "+fmt.Sprint(limit+1), q.args, func(scan func(...any) error) error {
 			run, err := scanRun(scan)
 			if !f.Values {
 				run.Waits = nil
@@ -162,7 +166,7 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	q := newSearch(&f)
 	var tallies []store.Tally
 	err := s.look(ctx, "count runs", func(t *tx) error {
-		return t.each("SELECT r.workflow, r.status, count(*) FROM stet.runs r WHERE "+q.where()+" GROUP BY r.workflow, r.status ORDER BY r.workflow, r.status", q.args, func(scan func(...any) error) error {
+		return t.eachFree("SELECT r.workflow, r.status, count(*) FROM stet.runs r WHERE "+q.where()+" GROUP BY r.workflow, r.status ORDER BY r.workflow, r.status", q.args, func(scan func(...any) error) error {
 			var tally store.Tally
 			var status int64
 			err := scan(&tally.Workflow, &status, &tally.Runs)

@@ -42,6 +42,7 @@ type Store struct {
 	writing chan struct{}
 	acts    atomic.Int64 // how many such acts have begun
 	fence   known        // of group commits; guarded by writing
+	claims  atomic.Pointer[known]
 	hint    hints
 
 	mu  sync.Mutex
@@ -144,6 +145,7 @@ func prepare(dsn string, opts []Option) (*Store, *pgxpool.Config, error) {
 		return nil, nil, err
 	}
 	s := &Store{cfg: cfg, schema: cfg.schema, log: cfg.log, writing: make(chan struct{}, 1)}
+	s.claims.Store(&known{})
 	s.hint.init()
 	pc, err := s.poolConfig(dsn)
 	return s, pc, err
@@ -232,13 +234,21 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 	}
 	s.hint.listen = !s.pooled
 	s.hint.config = pc.ConnConfig.Copy()
+	recognise := pc.AfterConnect
 	one := pc.Copy()
 	one.MaxConns, one.MinConns = 1, 0
 	one.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-		if err := pc.AfterConnect(ctx, c); err != nil || s.pooled {
+		if err := recognise(ctx, c); err != nil || s.pooled {
 			return err
 		}
-		_, err := c.Exec(ctx, sessionText("false"), pgx.QueryExecModeExec)
+		_, err := c.Exec(ctx, sessionText("false", busyLimit), pgx.QueryExecModeExec)
+		return err
+	}
+	pc.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		if err := recognise(ctx, c); err != nil || s.pooled {
+			return err
+		}
+		_, err := c.Exec(ctx, steadyText("false"), pgx.QueryExecModeExec)
 		return err
 	}
 	pc.MaxConns--

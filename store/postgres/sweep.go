@@ -17,8 +17,8 @@ const (
 			WHERE p.run_no=r.parent_no AND p.began<r.created AND p.status NOT IN (4,5,6)))`
 	// anythingToSweep is the one query of a pass that finds nothing.
 	anythingToSweep = `SELECT
-		EXISTS (SELECT 1 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS rule(workflow, status, before) JOIN stet.runs r
-			ON r.workflow=rule.workflow AND r.status=rule.status AND r.ended>0 AND r.ended<=rule.before),
+		EXISTS (SELECT 1 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS rule(workflow, status, before), LATERAL (
+			SELECT FROM stet.runs r WHERE r.workflow=rule.workflow AND r.status=rule.status AND r.ended>0 AND r.ended<=rule.before LIMIT 1) r),
 		EXISTS (SELECT 1 FROM stet.runs WHERE incarnation>swept)`
 )
 

@@ -1,0 +1,300 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/postgres"
+)
+
+// TestPlans: no statement of the engine's daily work passes by many rows that are not
+// for it, whether the server has planned it when the tables were large, or when they
+// were empty, and known to be, and have grown since.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	t.Run("planned when full", func(t *testing.T) {
+		t.Parallel()
+		w := newWatched(t)
+		w.fill()
+		w.analyze()
+		w.open()
+		w.days("full", 8, maxPassed)
+	})
+	t.Run("planned when empty", func(t *testing.T) {
+		t.Parallel()
+		w := newWatched(t)
+		w.analyze() // else the server takes an empty table for one that will be filled soon
+		w.open()
+		w.days("empty", 8, maxPassed)
+		w.fill()
+		w.days("filled", 8, maxPassed)
+		w.analyze()
+		w.days("analyzed", 8, maxPassed)
+	})
+}
+
+// What fill puts into the tables, and how many rows a statement may pass by.
+const (
+	filledRuns = 20_000
+	maxPassed  = 600
+)
+
+// watched is a store whose server tells how it has executed each statement.
+type watched struct {
+	*testing.T
+	dsn, schema string
+	admin       *pgx.Conn
+	n           *node
+	round       int
+
+	mu    sync.Mutex
+	act   string
+	plans []executed
+}
+
+// executed is a statement as the server has executed it.
+type executed struct {
+	act  string
+	Text string `json:"Query Text"`
+	Plan planned
+}
+
+// planned is a node of a plan; what it says of rows is per loop.
+type planned struct {
+	Type    string    `json:"Node Type"`
+	Table   string    `json:"Relation Name"`
+	Index   string    `json:"Index Name"`
+	Rows    float64   `json:"Actual Rows"`
+	Loops   float64   `json:"Actual Loops"`
+	Removed float64   `json:"Rows Removed by Filter"`
+	Checked float64   `json:"Rows Removed by Index Recheck"`
+	Plans   []planned `json:"Plans"`
+}
+
+// passed returns the most rows of a table that a node has looked at, and says where.
+func (p *planned) passed() (rows float64, where string) {
+	if p.Table != "" && strings.HasSuffix(p.Type, "Scan") {
+		rows, where = p.Loops*max(1, p.Rows+p.Removed+p.Checked), fmt.Sprintf("%s of %s %s", p.Type, p.Table, p.Index)
+	}
+	for i := range p.Plans {
+		if r, w := p.Plans[i].passed(); r > rows {
+			rows, where = r, w
+		}
+	}
+	return rows, where
+}
+
+func newWatched(t *testing.T) *watched {
+	t.Helper()
+	w := &watched{T: t}
+	w.dsn, w.schema = servers.SharedPostgres(t)
+	var err error
+	if w.admin, err = pgx.Connect(t.Context(), w.dsn); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.admin.Close(context.Background()) }) // it has served
+	open(t, w.dsn, postgres.Schema(w.schema), postgres.Lossy())   // makes the tables
+	for _, table := range []string{"runs", "entries", "inbox", "nodes", "leases"} {
+		w.exec("ALTER TABLE stet." + table + " SET (autovacuum_enabled=off)")
+	}
+	return w
+}
+
+func (w *watched) exec(text string) {
+	w.Helper()
+	if _, err := w.admin.Exec(w.Context(), strings.ReplaceAll(text, "stet.", w.schema+".")); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *watched) analyze() {
+	for _, table := range []string{"runs", "entries", "inbox", "nodes", "leases", "workflows"} {
+		w.exec("VACUUM ANALYZE stet." + table)
+	}
+}
+
+// fill makes runs in all conditions, with three entries and an item each.
+func (w *watched) fill() {
+	w.Helper()
+	// Of 100: 60 completed, 25 asleep, 10 suspended, 4 claimed by somebody, 1 ready there.
+	w.exec(fmt.Sprintf(`INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, created, started, ended, seed)
+		SELECT 'filled-'||i, CASE WHEN i%%100<95 THEN 'default' ELSE 'other' END, i%%256, 'w',
+			CASE WHEN i%%100<60 THEN 4 WHEN i%%100<95 THEN 3 WHEN i%%100<99 THEN 2 ELSE 1 END,
+			CASE WHEN i%%100<95 THEN 0 WHEN i%%100<99 THEN 2 ELSE 1 END,
+			CASE WHEN i%%100 BETWEEN 60 AND 84 THEN 4000000000000000+i END, i, i, CASE WHEN i%%100<60 THEN i ELSE 0 END, '\x00'
+		FROM generate_series(1, %d) AS i`, filledRuns))
+	w.exec(`INSERT INTO stet.entries (run_no, seq, born, at, wake, started, ended, incarnation, attempt, generation, size, kind, state, owes, loc, val)
+		SELECT run_no, i, 1, 1, 0, 1, 1, 0, 1, 0, 1, 1, 2, false, ('\x0'||i)::bytea, '\x00' FROM stet.runs, generate_series(1, 3) AS i WHERE id LIKE 'filled-%'`)
+	// Open items of those that are suspended, new ones of those that others have claimed.
+	w.exec(`INSERT INTO stet.inbox (run_no, sent_at, incarnation, generation, kind, state, failed, name, item_id, origin)
+		SELECT run_no, 1, 0, 0, 1, CASE WHEN status=4 THEN 3 WHEN status=3 THEN 2 ELSE 1 END, false, 'word', 'filled', 'x' FROM stet.runs WHERE id LIKE 'filled-%' AND (status<>2 OR run_no%4=0)`)
+}
+
+// open opens the store and takes 256 shards.
+func (w *watched) open() {
+	w.Helper()
+	settings := map[string]string{
+		"session_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0", "auto_explain.log_analyze": "on",
+		"auto_explain.log_timing": "off", "auto_explain.log_nested_statements": "on", "auto_explain.log_format": "json", "auto_explain.log_level": "notice",
+	}
+	s, err := postgres.OpenWatched(w.Context(), w.dsn, settings, w.hear, postgres.Schema(w.schema), postgres.Lossy(), postgres.Conns(2))
+	if err != nil {
+		w.Fatalf("expected auto_explain, which the server's contrib package has, and a role that may load it: %v", err)
+	}
+	w.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			w.Error(err)
+		}
+	})
+	w.n = &node{s: s, node: store.Node{ID: "n", Boot: "n-1", Workflows: []string{"w"}}}
+	if _, err := s.Register(w.Context(), w.n.node); err != nil {
+		w.Fatal(err)
+	}
+	shards := make([]store.Shard, 256)
+	for i := range shards {
+		shards[i] = store.Shard{Group: store.DefaultGroup, Slot: i}
+	}
+	got, _, err := s.Acquire(w.Context(), w.n.node, shards, ttl)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, a := range got {
+		w.n.leases = append(w.n.leases, a.Lease)
+	}
+}
+
+// hear notes how a statement was executed.
+func (w *watched) hear(n *pgconn.Notice) {
+	_, plan, ok := strings.Cut(n.Message, "plan:\n")
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := executed{act: w.act}
+	if err := json.Unmarshal([]byte(plan), &e); err != nil {
+		w.Errorf("%v: %s", err, plan)
+		return
+	}
+	w.plans = append(w.plans, e)
+}
+
+// do calls an act, and checks what its statements have passed by.
+func (w *watched) do(stage, act string, most float64, fn func() error) {
+	w.Helper()
+	w.mu.Lock()
+	w.act, w.plans = act, nil
+	w.mu.Unlock()
+	if err := fn(); err != nil {
+		w.Fatalf("%s: %v", act, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.plans) == 0 {
+		w.Errorf("%s, %s: the server has told no plan", stage, act)
+	}
+	for i := range w.plans {
+		e := &w.plans[i]
+		if rows, where := e.Plan.passed(); rows > most {
+			plan, _ := json.MarshalIndent(e.Plan, "", " ")
+			w.Errorf("%s, day %d, %s: %.0f rows by %s, expected at most %.0f:\n%s\n%s", stage, w.round, act, rows, where, most, e.Text, plan)
+		}
+	}
+}
+
+// days lives some days.
+func (w *watched) days(stage string, days int, most float64) {
+	w.Helper()
+	for range days {
+		w.day(stage, most)
+	}
+}
+
+// day does all that an engine does every day.
+func (w *watched) day(stage string, most float64) {
+	w.Helper()
+	w.round++
+	ctx, n, s := w.Context(), w.n, w.n.s
+	do := func(act string, fn func() error) { w.Helper(); w.do(stage, act, most, fn) }
+	name := func(what string) string { return fmt.Sprintf("%s-%d", what, w.round) }
+	commit := func(act string, turns []*store.Turn, commands ...store.Command) (result store.BatchResult) {
+		w.Helper()
+		do(act, func() (err error) {
+			result, err = s.Commit(ctx, n.batch(turns, commands...))
+			for _, turn := range result.Turns {
+				if turn.Verdict != store.Committed {
+					return fmt.Errorf("a turn is %s: %s", turn.Verdict, turn.Reason)
+				}
+			}
+			return err
+		})
+		return result
+	}
+	register := func() error { _, err := s.Register(ctx, n.node); return err }
+	do("heartbeat", register)
+	do("renew", func() error { _, _, err := s.Renew(ctx, n.leases, ttl); return err })
+
+	// Starts that are adopted; steps; a turn that has all; the end.
+	first := commit("start", nil, adopted(name("a")), adopted(name("b"))).Commands
+	a, b := &first[0].Run, &first[1].Run
+	commit("steps", []*store.Turn{
+		{Run: a.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("1"), done("2")}},
+		{Run: b.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("1")}},
+	})
+	commit("suspend", []*store.Turn{{Run: b.No, Shard: shard, Update: &store.Update{Status: store.Suspended}}})
+	send := message(b.ID, name("m"))
+	commit("send in a batch", []*store.Turn{{Run: a.No, Shard: shard, Entries: []store.Entry{done("3")}, Sends: []store.Command{send}}})
+	turnOf := func(c *store.Claimed) *store.Turn {
+		turn := &store.Turn{Run: c.Run.No, Shard: shard, Entries: []store.Entry{done("4")}}
+		for _, it := range c.Items {
+			turn.Seen = append(turn.Seen, it.No)
+			turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No})
+		}
+		return turn
+	}
+	claim := func(act string, want int) (claims store.Claims) {
+		w.Helper()
+		do(act, func() (err error) {
+			claims, err = s.Claim(ctx, store.ClaimRequest{Node: n.node.ID, Boot: n.node.Boot, Leases: n.leases, Workflows: []string{"w"}, Limit: 100})
+			// Of those that were filled in, some others have items.
+			claims.Runs = slices.DeleteFunc(claims.Runs, func(c store.Claimed) bool { return c.Fresh && strings.HasPrefix(c.Run.ID, "filled-") })
+			if len(claims.Runs) != want || err != nil {
+				err = fmt.Errorf("expected %d runs, found %d: %w", want, len(claims.Runs), err)
+			}
+			return err
+		})
+		return claims
+	}
+	claims := claim("claim of an item", 1)
+	commit("consume", []*store.Turn{turnOf(&claims.Runs[0])})
+	do("start by a command", func() error { _, _, err := s.Apply(ctx, []store.Command{start(name("c"))}); return err })
+	do("send by a command", func() error { _, _, err := s.Apply(ctx, []store.Command{message(name("b"), name("n"))}); return err })
+	claims = claim("claim of a run and an item", 2)
+	c := &claims.Runs[0].Run
+	claim("claim of an item of a claimed run", 1) // the same again
+	do("load", func() error { _, err := s.Load(ctx, []store.RunNo{a.No, b.No, c.No}); return err })
+	do("load one", func() error { _, err := s.Load(ctx, []store.RunNo{a.No}); return err })
+	do("history", func() error { _, err := s.History(ctx, store.HistoryQuery{Run: a.No}); return err })
+	do("inbox", func() error { _, err := s.Inbox(ctx, b.No); return err })
+	do("list by number", func() error { _, err := s.List(ctx, store.Filter{Nos: []store.RunNo{a.No, b.No}}); return err })
+	do("list by ID", func() error { _, err := s.List(ctx, store.Filter{IDs: []string{a.ID, b.ID}, Limit: 2}); return err })
+	// A tag goes turn by turn; so does an item that is there.
+	commit("turn by turn", []*store.Turn{turnOf(&claims.Runs[1]), {Run: a.No, Shard: shard, Tags: []store.Pair{{Key: "k", Value: "v"}}, Entries: []store.Entry{done("5")}}}, send)
+	over := &store.Update{Status: store.Succeeded, Output: []byte("out")}
+	commit("end", []*store.Turn{{Run: a.No, Shard: shard, Update: over}, {Run: b.No, Shard: shard, Update: over}, {Run: c.No, Shard: shard, Entries: []store.Entry{done("1")}, Update: over}})
+	claim("claim of nothing", 0)
+	do("sweep", func() error {
+		_, err := s.Sweep(ctx, store.SweepRequest{Leases: n.leases, Rules: []store.Retention{{Workflow: "w", Status: store.Succeeded, Keep: 100 * 365 * 86400_000_000}}})
+		return err
+	})
+}
