@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/stet-run/stet/store"
@@ -14,24 +15,44 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	if err := store.ValidateCommands(commands); err != nil {
 		return nil, 0, err
 	}
-	answers := make([]store.Answer, len(commands))
-	var at store.Time
-	err := s.write(ctx, "apply commands", lockLimit, func(t *tx, now store.Time) error {
-		at = now
-		a := applier{q: t, now: now}
-		for i := range commands {
-			var err error
-			if answers[i], err = a.apply(&commands[i]); err != nil {
-				return err
+	const act = "apply commands"
+	answers, at, err := []store.Answer(nil), store.Time(0), errUnusual
+	if q := s.newQuick(commands); q != nil {
+		err = s.writeAfter(ctx, act, lockLimit, q, func(t *tx, now store.Time) (err error) {
+			answers, at = q.answers, now
+			if !q.done {
+				answers, err = (&applier{q: t, now: now}).all(commands)
 			}
-		}
-		return nil
-	})
+			return err
+		})
+	}
+	if errors.Is(err, errUnusual) {
+		err = s.write(ctx, act, lockLimit, func(t *tx, now store.Time) (err error) {
+			at = now
+			answers, err = (&applier{q: t, now: now}).all(commands)
+			return err
+		})
+	}
 	if err != nil {
 		return nil, 0, err
 	}
+	for i := range answers {
+		at = max(at, answers[i].Run.Created) // one that was started a moment after now
+	}
 	s.tell()
 	return answers, at, nil
+}
+
+// all carries commands out one after the other.
+func (a *applier) all(commands []store.Command) ([]store.Answer, error) {
+	answers := make([]store.Answer, len(commands))
+	for i := range commands {
+		var err error
+		if answers[i], err = a.apply(&commands[i]); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
 }
 
 // applier carries out commands in one transaction. It locks and changes no row of

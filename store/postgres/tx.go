@@ -85,15 +85,7 @@ func (s *Store) applyIn(q querier, commands []store.Command) ([]store.Answer, er
 	if _, err := q.row("SELECT "+nowExpr, []any{floor, test}, &now); err != nil {
 		return nil, err
 	}
-	a := applier{q: q, now: store.Time(now)}
-	answers := make([]store.Answer, len(commands))
-	for i := range commands {
-		var err error
-		if answers[i], err = a.apply(&commands[i]); err != nil {
-			return nil, err
-		}
-	}
-	return answers, nil
+	return (&applier{q: q, now: store.Time(now)}).all(commands)
 }
 
 // pgxQuerier executes statements in a caller's transaction of pgx.
