@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redis/rueidis"
 
@@ -21,23 +22,26 @@ var luaFiles embed.FS
 // script is an act that the server carries out. It is named by its file.
 type script struct {
 	name string
-	body string
-	sha  string
-	read bool // changes nothing
+	text func() scriptText // composed at its first use: a process may have no Redis store
+	read bool              // changes nothing
 }
 
+type scriptText struct{ body, sha string }
+
 func newScript(name string, read bool, libraries ...string) *script {
-	var body strings.Builder
-	for _, file := range append(append([]string{"base"}, libraries...), name) {
-		text, err := luaFiles.ReadFile("lua/" + file + ".lua")
-		if err != nil {
-			panic(err) // the files are compiled in
+	return &script{name: name, read: read, text: sync.OnceValue(func() scriptText {
+		var body strings.Builder
+		for _, file := range append(append([]string{"base"}, libraries...), name) {
+			text, err := luaFiles.ReadFile("lua/" + file + ".lua")
+			if err != nil {
+				panic(err) // the files are compiled in
+			}
+			body.Write(text)
+			body.WriteByte('\n')
 		}
-		body.Write(text)
-		body.WriteByte('\n')
-	}
-	sum := sha1.Sum([]byte(body.String()))
-	return &script{name: name, body: body.String(), sha: hex.EncodeToString(sum[:]), read: read}
+		sum := sha1.Sum([]byte(body.String()))
+		return scriptText{body.String(), hex.EncodeToString(sum[:])}
+	})}
 }
 
 var (
@@ -122,9 +126,10 @@ func (s *Store) run(ctx context.Context, sc *script, what string, calls ...call)
 // execute sends calls and waits for what they answer.
 func (s *Store) execute(ctx context.Context, sc *script, calls []call, which []int) []rueidis.RedisResult {
 	commands := make(rueidis.Commands, len(which))
+	sha := sc.text().sha
 	for k, i := range which {
 		args := append(slices.Clip(s.head()), calls[i].args...)
-		commands[k] = s.client.B().Evalsha().Sha1(sc.sha).Numkeys(1).Key(s.tag(calls[i].part) + "n").Arg(args...).Build()
+		commands[k] = s.client.B().Evalsha().Sha1(sha).Numkeys(1).Key(s.tag(calls[i].part) + "n").Arg(args...).Build()
 	}
 	if len(commands) == 1 {
 		return []rueidis.RedisResult{s.client.Do(ctx, commands[0])}
@@ -154,8 +159,9 @@ func (s *Store) everywhere(ctx context.Context, sc *script, what string, args ..
 // they restart, and one that takes over has none.
 func (s *Store) load(ctx context.Context, sc *script) error {
 	var failed error
+	body := sc.text().body
 	for _, node := range s.client.Nodes() {
-		err := node.Do(ctx, node.B().ScriptLoad().Script(sc.body).Build()).Error()
+		err := node.Do(ctx, node.B().ScriptLoad().Script(body).Build()).Error()
 		if err == nil {
 			continue
 		}

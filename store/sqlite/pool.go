@@ -16,12 +16,47 @@ type pool struct {
 	s     *Store
 	mu    sync.Mutex
 	free  []*conn
+	freed chan struct{} // capacity 1: a connection may be free
 	slots chan struct{} // a token per connection in use
 }
 
 const maxReaders = 4
 
-func newPool(s *Store) pool { return pool{s: s, slots: make(chan struct{}, maxReaders)} }
+// openingTakes is how long it takes to open a connection, which reads and parses the
+// schema. Nobody opens a further one before waiting that long for one that is in use.
+const openingTakes = 3 * time.Millisecond
+
+func newPool(s *Store) pool {
+	return pool{s: s, freed: make(chan struct{}, 1), slots: make(chan struct{}, maxReaders)}
+}
+
+// take returns a free connection, or nil if one is to be opened.
+func (p *pool) take(ctx context.Context) *conn {
+	var patience <-chan time.Time
+	for {
+		p.mu.Lock()
+		if n := len(p.free); n > 0 {
+			c := p.free[n-1]
+			p.free = p.free[:n-1]
+			p.mu.Unlock()
+			return c
+		}
+		p.mu.Unlock()
+		if len(p.slots) == 1 { // nobody has one
+			return nil
+		}
+		if patience == nil {
+			patience = time.After(openingTakes)
+		}
+		select {
+		case <-p.freed:
+		case <-patience:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
 
 // do calls fn with a connection in a read transaction.
 func (p *pool) do(ctx context.Context, act string, fn func(*conn) error) error {
@@ -37,12 +72,7 @@ func (p *pool) do(ctx context.Context, act string, fn func(*conn) error) error {
 	if p.s.closed.Load() {
 		return store.ErrClosed
 	}
-	p.mu.Lock()
-	var c *conn
-	if n := len(p.free); n > 0 {
-		c, p.free = p.free[n-1], p.free[:n-1]
-	}
-	p.mu.Unlock()
+	c := p.take(ctx)
 	if c == nil {
 		var err error
 		if c, err = openConn(ctx, &p.s.cfg, sqlite3.OPEN_READWRITE); err != nil {
@@ -98,6 +128,10 @@ func (p *pool) keep(c *conn) bool {
 		return false
 	}
 	p.free = append(p.free, c)
+	select {
+	case p.freed <- struct{}{}:
+	default: // who waits looks again in any case
+	}
 	return true
 }
 
