@@ -154,7 +154,7 @@ func (m *Member) Run(stop context.Context) error {
 // join makes the node known, and compares it with others.
 func (m *Member) join(stop context.Context) error {
 	for {
-		ctx, cancel := context.WithTimeout(stop, m.Renew)
+		ctx, cancel := context.WithTimeout(stop, m.TTL)
 		d, err := m.introduce(ctx)
 		cancel()
 		switch {
@@ -244,11 +244,16 @@ func (m *Member) mark() {
 }
 
 // bounded is the context of a call to the store: it ends before the time at which
-// the shards have to be dropped.
+// the shards have to be dropped. Where there are none it may take as long as a lease: if
+// the store answers slowly, a call that is given up early and made again, by a new
+// connection, would never come to its end.
 func (m *Member) bounded() (context.Context, context.CancelFunc) {
 	limit := m.Renew
-	if until := time.Until(m.deadline()); len(m.held) > 0 {
+	switch until := time.Until(m.deadline()); {
+	case len(m.held) > 0:
 		limit = max(min(limit, until), time.Millisecond)
+	case !m.stopping:
+		limit = m.TTL
 	}
 	return context.WithTimeout(context.Background(), limit)
 }
