@@ -190,7 +190,7 @@ func (f *fleet) strike(ctx context.Context, p *process, what string) error {
 	case faultPause:
 		err := suspend(p.cmd.Process)
 		if err == nil {
-			_ = pause(ctx, leaseTTL+rand.N(leaseTTL)) // it goes on in any case
+			_ = pause(ctx, f.cfg.Lease+rand.N(f.cfg.Lease)) // it goes on in any case
 			err = resume(p.cmd.Process)
 		}
 		if errors.Is(err, os.ErrProcessDone) {

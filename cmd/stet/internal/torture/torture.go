@@ -68,6 +68,9 @@ type Config struct {
 	// Patience is how long nothing may end before the runs that are left count as
 	// stuck. Default 30 s.
 	Patience time.Duration
+	// Lease is how long the leases of the workers last. Default 1.5 s: short, so that
+	// much happens in a second.
+	Lease time.Duration
 	// Log gets what the harness does, and what its engine says. Default: nothing.
 	Log *slog.Logger
 }
@@ -102,6 +105,9 @@ func (cfg *Config) setDefaults() {
 	if cfg.Patience == 0 {
 		cfg.Patience = 30 * time.Second
 	}
+	if cfg.Lease == 0 {
+		cfg.Lease = leaseTTL
+	}
 	if len(cfg.Faults) == 0 {
 		cfg.Faults = Faults()
 	}
@@ -121,7 +127,7 @@ func (cfg *Config) check() error {
 		value int64
 	}{
 		{"nodes", int64(cfg.Nodes)}, {"kills", int64(cfg.Strikes)}, {"live runs", int64(cfg.Live)},
-		{"seconds", int64(cfg.For)}, {"patience", int64(cfg.Patience)},
+		{"seconds", int64(cfg.For)}, {"patience", int64(cfg.Patience)}, {"lease", int64(cfg.Lease)},
 	} {
 		if f.value < 1 {
 			problems = append(problems, fmt.Errorf("%w: %s: expected 1 or more, found %d", ErrConfig, f.name, f.value))

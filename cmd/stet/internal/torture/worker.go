@@ -24,6 +24,7 @@ type orders struct {
 	Acks        string `json:"acks"`
 	PoisonLimit int    `json:"poison_limit"`
 	Starts      bool   `json:"starts"` // it also starts runs, and sends to them
+	LeaseMS     int64  `json:"lease_ms"`
 	Plants      plants `json:"plants,omitempty"`
 }
 
@@ -87,7 +88,7 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 	cfg := stet.Config{
 		Store: db, Payloads: values, Sweep: sweep,
 		Workflows: []stet.Definition{w.tree(), w.child(), w.brief(), w.limited(), w.tick(), w.listener(), w.account(), w.poison()}, Node: o.Name, Build: "torture", Logger: log,
-		Around: w.around, MaxParked: 20, ParkFor: parkFor, LeaseTTL: leaseTTL, Poll: poll, Grace: grace,
+		Around: w.around, MaxParked: 20, ParkFor: parkFor, LeaseTTL: time.Duration(o.LeaseMS) * time.Millisecond, Poll: poll, Grace: grace,
 		PoisonLimit: o.PoisonLimit, AloneFor: aloneFor,
 		OnRecover: func(found stet.Recovery) {
 			l := line{Kind: lineOwn, Process: w.name}
