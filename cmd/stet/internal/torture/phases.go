@@ -49,7 +49,8 @@ func (h *harness) storm(ctx context.Context, random *rand.Rand) error {
 
 // ready waits until the workers have made their workflows known.
 func (h *harness) ready(ctx context.Context) error {
-	for until := time.Now().Add(h.cfg.Patience); ; {
+	limit := max(h.cfg.Patience, usualPatience)
+	for until := time.Now().Add(limit); ; {
 		about, err := h.db.Describe(ctx)
 		switch {
 		case err != nil && !indefinite(err):
@@ -57,7 +58,7 @@ func (h *harness) ready(ctx context.Context) error {
 		case slices.Contains(about.Workflows, treeRef.Name()):
 			return nil
 		case time.Now().After(until):
-			return fmt.Errorf("no worker has come to life within %s", h.cfg.Patience)
+			return fmt.Errorf("no worker has come to life within %s", limit)
 		}
 		if err := pause(ctx, 20*time.Millisecond); err != nil {
 			return err
@@ -169,7 +170,7 @@ func (h *harness) settle(ctx context.Context) error {
 	defer wait()
 	defer stop()
 	h.cfg.Log.Info("waiting for the runs to end", "live", h.alive())
-	patience, done := context.WithTimeout(ctx, h.cfg.Patience)
+	patience, done := context.WithTimeout(ctx, max(h.cfg.Patience, usualPatience))
 	defer done()
 	if _, err := patiently(patience, func() (any, error) { return nil, h.discover(ctx, true) }); err != nil {
 		return err

@@ -87,6 +87,10 @@ type Outage struct {
 // ErrConfig: the Config asks for something that cannot be done.
 var ErrConfig = errors.New("cannot be tortured")
 
+// usualPatience is the default of Patience, and how long the harness waits at least for what
+// does not depend on runs: that workers begin, and that an owner decides a request.
+const usualPatience = 30 * time.Second
+
 func (cfg *Config) setDefaults() {
 	for _, f := range []struct {
 		field *int
@@ -103,7 +107,7 @@ func (cfg *Config) setDefaults() {
 		cfg.Strikes = max(int(cfg.For/time.Second), 1)
 	}
 	if cfg.Patience == 0 {
-		cfg.Patience = 30 * time.Second
+		cfg.Patience = usualPatience
 	}
 	if cfg.Lease == 0 {
 		cfg.Lease = leaseTTL
