@@ -56,8 +56,9 @@ func testKills(t *testing.T, dir string) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Each life may be a little longer than the one before, so that one is long enough.
-		life := random.Int64N(int64(startup + work*time.Duration(kills+1)/100))
+		// Each life may be a little longer than the one before, so that one is long enough;
+		// in the end much longer, if the machine has more to do now than it had before.
+		life := random.Int64N(int64(startup+work*time.Duration(kills+1)/100) << (kills / 100))
 		timer := time.AfterFunc(time.Duration(life), func() { _ = cmd.Process.Kill() }) // fails if it has ended
 		err := cmd.Wait()
 		timer.Stop()

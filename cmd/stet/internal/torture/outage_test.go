@@ -62,7 +62,8 @@ func TestRedisClusterEndures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not in -short: it takes 15 seconds, and a minute and a half under STET_SOAK=1")
 	}
-	cluster := servers.NewRedisCluster(t, servers.Durable...)
+	// A busy machine may take its time to start a server.
+	cluster := servers.NewRedisCluster(t, append([]string{"cluster-node-timeout 30000"}, servers.Durable...)...)
 	t.Cleanup(func() {
 		if !t.Failed() {
 			return
