@@ -57,6 +57,7 @@ type usual struct {
 		failed, adopt             []bool
 		command                   []*store.Command
 	}
+	before loneRun         // of the batch before
 	adopts bool            // an item may adopt a run
 	ids    map[string]bool // of the runs that commands are for
 }
@@ -333,10 +334,13 @@ func zero[T comparable](l []T) []T {
 func (s *Store) commitFast(ctx context.Context, b *store.Batch) (store.BatchResult, error) {
 	const act = "commit a batch"
 	var none store.BatchResult
+	before := s.lone
+	s.lone = loneRun{} // unless this is one, and written
 	u, ok := newUsual(b)
 	if !ok || s.cfg.slow {
 		return none, errUnusual
 	}
+	u.before = before
 	conn, err := s.commits.Acquire(ctx)
 	if err != nil {
 		return none, s.classify(ctx, act, err)
@@ -390,9 +394,14 @@ func (u *usual) send(ctx context.Context, s *Store, conn *pgx.Conn, fence [16]by
 	if s.pooled {
 		err = s.statement(ctx, batch, conn.PgConn(), sessionText("true", busyLimit), &values{})
 	}
+	of, lone := u.lone(conn, fence)
+	lone = lone && simple
 	plain := simple && u.plain()
 	text, arguments := commitText, u.values
 	switch {
+	case lone:
+		text = func() string { return u.loneText(&of) }
+		arguments = func([16]byte, int64, any) *values { return u.loneValues(&of) }
 	case plain:
 		text, arguments = plainText, u.simpleValues
 	case simple:
@@ -436,6 +445,9 @@ func (u *usual) send(ctx context.Context, s *Store, conn *pgx.Conn, fence [16]by
 	}
 	if err != nil {
 		return store.BatchResult{}, err
+	}
+	if lone {
+		s.lone = of
 	}
 	return u.result(&a)
 }

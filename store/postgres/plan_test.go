@@ -212,6 +212,23 @@ func (w *watched) do(stage, act string, most float64, fn func() error) {
 	}
 }
 
+// unread checks that the last act has read no row of a table.
+func (w *watched) unread(stage, table string) {
+	w.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.plans {
+		if e := &w.plans[i]; e.Plan.reads(table) {
+			w.Errorf("%s, day %d, %s: expected %s not to be read:\n%s", stage, w.round, e.act, table, e.Text)
+		}
+	}
+}
+
+// reads reports whether a plan reads a table.
+func (p *planned) reads(table string) bool {
+	return p.Table == table && strings.HasSuffix(p.Type, "Scan") || slices.ContainsFunc(p.Plans, func(p planned) bool { return p.reads(table) })
+}
+
 // days lives some days.
 func (w *watched) days(stage string, days int, most float64) {
 	w.Helper()
@@ -251,6 +268,9 @@ func (w *watched) day(stage string, most float64) {
 		{Run: a.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("1"), done("2")}},
 		{Run: b.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("1")}},
 	})
+	commit("lone step", []*store.Turn{{Run: a.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("21")}}})
+	commit("next lone step", []*store.Turn{{Run: a.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("22")}}})
+	w.unread(stage, "runs")
 	commit("suspend", []*store.Turn{{Run: b.No, Shard: shard, Update: &store.Update{Status: store.Suspended}}})
 	send := message(b.ID, name("m"))
 	commit("send in a batch", []*store.Turn{{Run: a.No, Shard: shard, Entries: []store.Entry{done("3")}, Sends: []store.Command{send}}})

@@ -42,6 +42,7 @@ type Store struct {
 	writing chan struct{}
 	acts    atomic.Int64 // how many such acts have begun
 	fence   known        // of group commits; guarded by writing
+	lone    loneRun      // of the last group commit, under fence; guarded by writing
 	claims  atomic.Pointer[known]
 	hint    hints
 

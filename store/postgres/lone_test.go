@@ -1,0 +1,90 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/postgres"
+)
+
+// TestLoneSteps completes steps of a run, one in each batch, for which the store does
+// not look at the run any more. It is refused all the same what the run is not in hand
+// for: after the run's end, told by this handle or another one of the boot, or after
+// the lease has been given back and taken again.
+func TestLoneSteps(t *testing.T) {
+	t.Parallel()
+	end := func(run store.Run) *store.Turn {
+		return &store.Turn{Run: run.No, Shard: run.Shard, Update: &store.Update{Status: store.Succeeded, Output: []byte("out")}}
+	}
+	for _, c := range []struct {
+		name string
+		lose func(t *testing.T, n, other *node, run store.Run)
+		want store.Verdict
+	}{
+		{"in hand", func(*testing.T, *node, *node, store.Run) {}, store.Committed},
+		{"another run's step between", func(t *testing.T, n, _ *node, _ store.Run) {
+			run := n.started(t, "between")
+			n.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Fresh: true, Entries: []store.Entry{done("a")}})
+		}, store.Committed},
+		{"ended", func(t *testing.T, n, _ *node, run store.Run) { n.commit(t, end(run)) }, store.Refused},
+		{"ended through another handle", func(t *testing.T, n, other *node, run store.Run) {
+			other.no = n.no
+			other.commit(t, end(run))
+			n.no = other.no
+		}, store.Refused},
+		{"given back and taken again", func(t *testing.T, n, _ *node, _ store.Run) {
+			if err := n.s.Release(t.Context(), n.leases); err != nil {
+				t.Fatal(err)
+			}
+			n.acquire(t)
+		}, store.Refused},
+		{"given back", func(t *testing.T, n, _ *node, _ store.Run) {
+			if err := n.s.Release(t.Context(), n.leases); err != nil {
+				t.Fatal(err)
+			}
+		}, store.Fenced},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dsn, schema := servers.SharedPostgres(t)
+			opts := []postgres.Option{postgres.Schema(schema), postgres.Lossy()}
+			n := takeAll(t, open(t, dsn, opts...), "n")
+			other := &node{s: open(t, dsn, opts...), node: n.node, leases: n.leases}
+			run := n.started(t, "run")
+			step := func(e store.Entry) store.Verdict {
+				t.Helper()
+				return n.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Fresh: true, Entries: []store.Entry{e}}).Turns[0].Verdict
+			}
+			want := []store.Entry{done("a"), done("b"), done("c")}
+			want[1].Value, want[2].Value, want[2].Owes = nil, []byte{}, true
+			for _, e := range want {
+				if v := step(e); v != store.Committed {
+					t.Fatalf("expected a commit, found %s", v)
+				}
+			}
+			c.lose(t, n, other, run)
+			if v := step(done("d")); v != c.want {
+				t.Errorf("expected the step to be %s, found %s", c.want, v)
+			}
+			if c.want == store.Committed {
+				want = append(want, done("d"))
+			}
+			got, err := n.s.History(t.Context(), store.HistoryQuery{Run: run.No, Values: true})
+			if err != nil || len(got) != len(want) {
+				t.Fatalf("expected %d entries, found %+v: %v", len(want), got, err)
+			}
+			for i := range want {
+				if !equal(&got[i], &want[i]) {
+					t.Errorf("expected %+v, found %+v", want[i], got[i])
+				}
+			}
+		})
+	}
+}
+
+// equal compares entries, as far as the test sets them.
+func equal(a, b *store.Entry) bool {
+	return a.Loc == b.Loc && a.Kind == b.Kind && a.State == b.State && a.Seq == b.Seq && a.At == b.At && a.Attempt == b.Attempt && a.Owes == b.Owes &&
+		a.Started == b.Started && a.Ended == b.Ended && string(a.Value) == string(b.Value) && (a.Value == nil) == (b.Value == nil)
+}
