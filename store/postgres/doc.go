@@ -27,9 +27,15 @@
 // before the lease and gives it another fence, a random value. A commit of the usual
 // kind reads no lease: it says under which fence its process saw them all held, and
 // either has ended before the fence changes, or sees it changed, writes nothing, and
-// goes the careful way, which reads the leases. Claims and sweeps lock the rows of their
-// leases in share mode. Locks are taken in this order: boots, leases, runs and
+// goes the careful way, which reads the leases. A claim locks the boot's row in share
+// mode, or its leases where some are not the boot's; a sweep locks its leases so. Locks are taken in this order: boots, leases, runs and
 // items; each in the order of its key.
+//
+// # Plans
+//
+// The statements of the daily work are planned once for a session, and find rows by an
+// index whatever the server believes of the tables; see plan.go. Listings are planned
+// each time. Behind a pooler everything is.
 //
 // # Failover
 //
