@@ -57,6 +57,7 @@ type activation struct {
 	timer    *time.Timer
 	bodies   map[int64]*body
 	next     *job // started last, and left to the driver
+	stopped  bool // bodies are cancelled, the code is unwound
 
 	// Owned by tenure.mu.
 	parkedAt time.Time // zero: not parked
@@ -68,6 +69,7 @@ type event struct {
 	snapshot  *store.Snapshot
 	claimed   *store.Claimed // again, while in memory
 	sealed    bool           // with claimed: the items are as they are stored
+	adopted   bool           // with claimed: by a command or a send, says the answer to the batch
 	item      *store.Item
 	verdict   *store.TurnResult
 	ended     *bodyEnd
@@ -149,7 +151,7 @@ func (a *activation) handle(events []event) bool {
 		if ev.verdict == nil {
 			a.unread = false
 		}
-		if ev.claimed != nil || ev.item != nil {
+		if ev.claimed != nil && !a.inHandAlready(ev) || ev.item != nil {
 			a.heard = true
 		}
 		switch {
@@ -170,6 +172,8 @@ func (a *activation) handle(events []event) bool {
 			}
 		case a.r == nil:
 			a.early = append(a.early, *ev)
+		case a.inHandAlready(ev):
+			a.t.claimSoon() // which tells what has come, if that is still news
 		case ev.claimed != nil && ev.claimed.Fresh && (resting(&ev.claimed.Run) || a.releases):
 			a.leave(events[i+1:])
 			a.t.take(a.h, a.no) // it is decided without the code, or has to ask for a permit
@@ -206,6 +210,14 @@ func (a *activation) handle(events []event) bool {
 		}
 	}
 	return a.r != nil && !a.closing
+}
+
+// inHandAlready reports whether an event says that the run was adopted although it was in hand
+// by then. Of a batch that is repeated the store says so of every run in hand: it does not
+// know which one the first try has adopted. Answers to batches come in their order, so a
+// run that has been adopted knows that it is suspended.
+func (a *activation) inHandAlready(ev *event) bool {
+	return ev.adopted && a.r != nil && (a.underWay || !a.r.Suspended())
 }
 
 func (a *activation) load(s *store.Snapshot) {
@@ -444,11 +456,15 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 			if len(a.watches()) > a.told {
 				a.t.claimSoon() // who has asked since is told by who decides
 			}
+			// Who waits is told before anybody can take the run up again: else he may
+			// wait for the end of what was begun anew by then.
+			a.stop()
+			a.t.unname(a)
+			a.t.e.ended(ended)
 			a.leave(rest)
 			if reclaimed {
 				a.t.take(a.h, a.no) // for a verb that came since
 			}
-			a.t.e.ended(ended)
 			return false
 		}
 		switch {
@@ -514,6 +530,15 @@ func (a *activation) leave(rest []event) {
 	case a.closing || slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil || ev.item != nil }):
 		a.t.claimSoon()
 	}
+	a.stop()
+}
+
+// stop cancels the bodies and unwinds the code.
+func (a *activation) stop() {
+	if a.stopped {
+		return
+	}
+	a.stopped = true
 	if a.timer != nil {
 		a.timer.Stop()
 	}

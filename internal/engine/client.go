@@ -122,7 +122,7 @@ func (t *tenure) adopt(in *hand, c *store.Command, answer *store.Answer, now sto
 	item.No, item.State, item.Sent = answer.Item, store.New, now
 	if answer.Claimed {
 		claimed := &store.Claimed{Fresh: true, Run: *run, Items: []store.Item{item}}
-		if !t.tell(in, event{claimed: claimed}, 0) {
+		if !t.tell(in, event{claimed: claimed, adopted: true}, 0) {
 			t.take(h, run.No)
 		}
 		return

@@ -149,6 +149,16 @@ func (t *tenure) find(no store.RunNo) *activation {
 	return t.active[no]
 }
 
+// unname says that the end of a run is not going to be told any more: who waits from now
+// on looks for himself.
+func (t *tenure) unname(a *activation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.active[a.no] == a {
+		delete(t.ids, a.id)
+	}
+}
+
 // remove takes an activation out of memory.
 func (t *tenure) remove(a *activation) {
 	t.mu.Lock()

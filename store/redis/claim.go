@@ -80,8 +80,7 @@ func (l *look) read(r *reader, part int, way string, f []reply) {
 	l.claims.Now = l.s.observe(r.time(f[0]))
 	if way != "c" {
 		for _, shard := range r.list(f[1]) {
-			f := r.tuple(shard, 2)
-			l.claims.Fenced = append(l.claims.Fenced, store.Shard{Group: r.text(f[1]), Slot: int(r.int(f[0]))})
+			l.claims.Fenced = append(l.claims.Fenced, parseShard(r.text(shard)))
 		}
 	}
 	for _, c := range r.list(f[2]) {

@@ -377,10 +377,15 @@ func (s *Store) time(ctx context.Context) (store.Time, error) {
 	return s.observe(r.time(r.tuple(m, 1)[0])), r.err
 }
 
-// leaseArguments adds leases as slot, group, epoch.
+// leases adds some of the leases, and their groups: see claim.lua.
 func (a *args) leases(list []store.Lease, which []int) {
-	each(a, which, func(i int) {
-		a.text(strconv.Itoa(list[i].Shard.Slot), list[i].Shard.Group)
-		a.int(list[i].Epoch)
-	})
+	each(a, which, func(i int) { a.shard(list[i].Shard) })
+	var groups []string
+	for _, i := range which {
+		a.text(strconv.FormatInt(list[i].Epoch, 10) + ";")
+		if group := list[i].Shard.Group; !slices.Contains(groups, group) {
+			groups = append(groups, group)
+		}
+	}
+	each(a, groups, func(group string) { a.text(group) })
 }

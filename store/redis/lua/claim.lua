@@ -1,41 +1,38 @@
 -- Claims what is ready: first the runs whose wake time has passed, then those with an
 -- item that makes them ready, then those marked ready.
 --
--- Arguments: the way, leases (slot, group, epoch), limit, build, '1' if what the node
--- cannot load is asked for, workflows, runs.
+-- Arguments: the way, leases (first all shards, then of each how what is kept of it
+-- begins if it is current: the epoch and a semicolon), their groups, limit, build, '1' if
+-- what the node cannot load is asked for, workflows, runs.
 -- Lists begin with their length. The way is a: look and claim; l: only look; c: claim
 -- the given runs, which a look at all parts has chosen.
 --
--- Answer: time, the fenced shards (slot, group), candidates of a look (class, order,
+-- Answer: time, the fenced shards, candidates of a look (class, order,
 -- number), claimed runs, unexamined items of all runs in hand (number, items), the
 -- next wake time or '', '1' if there is more, and of what the node cannot load slot,
 -- group, workflow and the latest build.
 
 local way = arg()
-local owned, groups, fenced = {}, {}, {}
+local owned, fenced = {}, {}
 local count = num()
 for first = 1, count, 1000 do
-	-- A node may have hundreds of leases: they are read at once.
-	local given, fields = {}, {}
-	for i = first, math.min(count, first + 999) do
-		local slot, gr, epoch = arg(), arg(), arg()
-		given[#given + 1] = { slot, gr, epoch .. ';' }
-		fields[#fields + 1] = slot .. ':' .. gr
-	end
-	local kept = call('HMGET', T .. 'L', unpack(fields))
-	for i = 1, #given do
-		local slot, gr, epoch = given[i][1], given[i][2], given[i][3]
-		if kept[i] and string.sub(kept[i], 1, #epoch) == epoch and kept[i] ~= epoch .. '0;\n' then
-			if not owned[gr] then
-				owned[gr] = {}
-				groups[#groups + 1] = gr
-			end
-			owned[gr][tonumber(slot)] = true
+	-- A node may have hundreds of leases: they are read at once, and nothing is made for
+	-- each of them.
+	local last = math.min(count, first + 999)
+	local kept = call('HMGET', T .. 'L', unpack(ARGV, cursor + first, cursor + last))
+	for i = first, last do
+		local shard, epoch, lease = ARGV[cursor + i], ARGV[cursor + count + i], kept[i - first + 1]
+		local current = lease and string.find(lease, epoch, 1, true) == 1
+		if current and not (string.byte(lease, -1) == 10 and lease == epoch .. '0;\n') then
+			owned[shard] = true
 		else
-			fenced[#fenced + 1] = { slot, gr }
+			fenced[#fenced + 1] = shard
 		end
 	end
 end
+cursor = cursor + 2 * count
+local groups = {}
+for i = 1, num() do groups[i] = arg() end
 local limit, build, asksUnfit = num(), arg(), arg() == '1'
 local workflows = {}
 for i = 1, num() do workflows[arg()] = true end
@@ -56,7 +53,16 @@ local function scan(key, from, to, fn)
 end
 
 -- mine returns the row of a run of the leases' shards, or nil.
-local function mine(gr, no) return owned[gr][slotOf(no)] and row(no) or nil end
+local texts = {}
+local function mine(gr, no)
+	local slot = slotOf(no)
+	local text = texts[slot]
+	if not text then
+		text = dec(slot) .. ':'
+		texts[slot] = text
+	end
+	return owned[text .. gr] and row(no) or nil
+end
 
 -- known reports whether the node has the code of a run.
 local function known(r) return workflows[r.wf] and not (build ~= '' and less(build, r.bu)) end
@@ -192,7 +198,7 @@ end
 if way == 'c' then
 	for i = 1, #given do
 		local r = row(given[i])
-		if r and r.co ~= '2' and owned[r.gr] and owned[r.gr][r.slot] then claim(r) end
+		if r and r.co ~= '2' and owned[dec(r.slot) .. ':' .. r.gr] then claim(r) end
 	end
 else
 	look()
