@@ -3,6 +3,7 @@ package stet_test
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store/memory"
@@ -22,6 +23,9 @@ func backgroundWith(cfg stet.Config) (engine *stet.Engine, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- engine.Run(ctx) }()
+	for !engine.Owner() { // so that what is started begins at once
+		time.Sleep(time.Millisecond)
+	}
 	return engine, func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -232,7 +232,7 @@ func conserveEvents(t *testing.T, open func() store.Store, seed uint64) {
 	for i := range 40 {
 		topic := topics[i%2]
 		v := fmt.Sprintf("%s-%d-%02d", topic.Name, lives, i)
-		publish(t, sender, topic, v)
+		publishNow(t, sender, topic, v)
 		accepted[topic.Name] = append(accepted[topic.Name], v)
 	}
 	for i, id := range ids { // what is left paused, or waits for what nobody publishes

@@ -36,7 +36,30 @@ func takesOne(name string, topic stet.Topic[string]) *stet.Workflow[int, string]
 	return stet.Define(name, func(ctx stet.Context, _ int) (string, error) { return topic.Receive(ctx) })
 }
 
+// untilBegun blocks until all runs have begun. Who begins after an event does not see it.
+func untilBegun(t testing.TB, e *stet.Engine) {
+	t.Helper()
+	ctx := testContext(t)
+	for {
+		queued, err := e.Count(ctx, store.Filter{Statuses: []store.Status{store.Queued}})
+		if err != nil {
+			t.Fatalf("runs that have not begun: %v; they were last %+v", err, queued)
+		}
+		if len(queued) == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// publish publishes what all runs see that are there.
 func publish(t testing.TB, e *stet.Engine, topic stet.Topic[string], values ...string) {
+	t.Helper()
+	untilBegun(t, e)
+	publishNow(t, e, topic, values...)
+}
+
+func publishNow(t testing.TB, e *stet.Engine, topic stet.Topic[string], values ...string) {
 	t.Helper()
 	for _, v := range values {
 		if _, err := topic.Publish(testContext(t), e, v); err != nil {
@@ -187,6 +210,7 @@ func TestPublicationsOfOneKeyAreOneEvent(t *testing.T) {
 	w := takesTwo("w", jobs)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	r := begin(t, e, w, 0)
+	untilBegun(t, e)
 	for _, v := range []string{"a", "again"} {
 		id, err := jobs.Publish(testContext(t), e, v, stet.SendKey("key-1"))
 		if err != nil || id != "key-1" {
