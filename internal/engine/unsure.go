@@ -53,10 +53,14 @@ func (c *committer) dropped() {
 	}
 }
 
-// over reports whether the batch has leases and none of them is held any more.
+// over reports whether the batch has leases and none of them is held any more. A turn may
+// be of a shard that was taken after the batch's hand was looked at.
 func (b *batch) over() bool {
 	leases := b.contents.Leases
-	return len(leases) > 0 && !slices.ContainsFunc(leases, func(l store.Lease) bool { return !b.hand.of[l.Shard].dropped.Load() })
+	return len(leases) > 0 && !slices.ContainsFunc(leases, func(l store.Lease) bool {
+		h := b.hand.of[l.Shard]
+		return h != nil && !h.dropped.Load()
+	}) && !slices.ContainsFunc(b.turns, func(p pendingTurn) bool { return !p.h.dropped.Load() })
 }
 
 // settle waits until what is on its way to the store now has been answered.
