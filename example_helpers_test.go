@@ -2,6 +2,7 @@ package stet_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -24,7 +25,11 @@ func backgroundWith(cfg stet.Config) (engine *stet.Engine, stop func()) {
 	ended := make(chan error)
 	go func() { ended <- engine.Run(ctx) }()
 	for !engine.Owner() { // so that what is started begins at once
-		time.Sleep(time.Millisecond)
+		select {
+		case err := <-ended:
+			panic(fmt.Sprint("the engine has ended before it began: ", err))
+		case <-time.After(time.Millisecond):
+		}
 	}
 	return engine, func() {
 		cancel()

@@ -43,12 +43,14 @@ func untilBegun(t testing.TB, e *stet.Engine) {
 	for {
 		queued, err := e.Count(ctx, store.Filter{Statuses: []store.Status{store.Queued}})
 		if err != nil {
-			t.Fatalf("runs that have not begun: %v; they were last %+v", err, queued)
+			t.Fatalf("runs that have not begun: %v", err)
 		}
 		if len(queued) == 0 {
 			return
 		}
-		time.Sleep(time.Millisecond)
+		if err := takes(ctx, time.Millisecond); err != nil {
+			t.Fatalf("runs have not begun: %v; they are %+v", err, queued)
+		}
 	}
 }
 

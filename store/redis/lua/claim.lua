@@ -52,8 +52,10 @@ local function scan(key, from, to, fn)
 	end
 end
 
--- mine returns the row of a run of the leases' shards, or nil.
+-- texts are the slots that mine has seen, as a shard begins with them.
 local texts = {}
+
+-- mine returns the row of a run of the leases' shards, or nil.
 local function mine(gr, no)
 	local slot = slotOf(no)
 	local text = texts[slot]
