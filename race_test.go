@@ -71,10 +71,10 @@ func (g *gated) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay
 	return g.Store.Renew(ctx, leases, ttl)
 }
 
-func (g *gated) Changed(ctx context.Context) error {
+func (g *gated) Changed(ctx context.Context) (store.Change, error) {
 	for {
-		if err := g.Store.Changed(ctx); err != nil || !g.deaf.Load() {
-			return err
+		if change, err := g.Store.Changed(ctx); err != nil || !g.deaf.Load() {
+			return change, err
 		}
 	}
 }

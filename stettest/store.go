@@ -106,14 +106,14 @@ func (h *handle) Release(ctx context.Context, leases []store.Lease) error {
 	return h.Store.Release(ctx, leases)
 }
 
-func (h *handle) Changed(ctx context.Context) error {
+func (h *handle) Changed(ctx context.Context) (store.Change, error) {
 	select {
 	case <-h.wake:
-		return nil
+		return store.Anything(), nil
 	case <-h.closed:
-		return store.ErrClosed
+		return store.Change{}, store.ErrClosed
 	case <-ctx.Done():
-		return ctx.Err()
+		return store.Change{}, ctx.Err()
 	}
 }
 

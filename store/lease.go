@@ -9,6 +9,7 @@ type Node struct {
 	PID       int
 	Workflows []string
 	Groups    []string // whose shards it may own
+	TTL       Delay    // of its leases: heard of no more for so long it is dead; 0: not known
 	// Needs are what the next owners of shards must be able to load.
 	Needs []Need
 	// Draining says that the node is to give its shards back and to take none.

@@ -98,11 +98,11 @@ type Store interface {
 	// Sweep deletes a part of what has outlived its retention (law 24).
 	Sweep(ctx context.Context, req SweepRequest) (Swept, error)
 
-	// Changed blocks until something that another process did may have made a
-	// run ready, answered an item or changed a feed, or ctx ends, whose error it then returns.
-	// It is a hint: it may return early and may miss a change. It costs no query
-	// while it waits.
-	Changed(ctx context.Context) error
+	// Changed blocks until another process may have done something, and says what it
+	// may have been since Changed returned before; or until ctx ends, whose error it
+	// then returns. It is a hint: it may return early, name more than there was, and
+	// miss a change. It costs no query while it waits.
+	Changed(ctx context.Context) (Change, error)
 
 	// Close releases what the store holds in this process. It is safe to call
 	// twice; other methods afterwards return ErrClosed.

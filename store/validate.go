@@ -415,6 +415,9 @@ func (n *Node) Validate() error {
 			return err
 		}
 	}
+	if n.TTL < 0 || n.TTL > MaxDelay {
+		return invalid("lease: expected a time of 0 to %d µs, found %d", MaxDelay, n.TTL)
+	}
 	for _, need := range n.Needs {
 		if err := need.Shard.check(); err != nil {
 			return err

@@ -32,6 +32,8 @@ func (a *app) benchCommand() *cobra.Command {
   message     -n runs that wait for a message, sent to one after the other
   foreign     -n runs in another process that wait for a message, sent from this one
   nodes       -n runs of --steps steps, with --work of computing each, by 1, 2, … --nodes processes
+  failover    -n runs of steps that take 50 ms, on --nodes processes: how long they stand still
+              when one stops, one comes and one is killed
   broadcast   one event to -n runs that wait for it: how fast they go on
   loop        a loop of --steps iterations of one step: rate, memory, size of the store
   replay      a run of --steps steps, killed and taken up by a new process, -n times
@@ -80,7 +82,7 @@ The store must be a new one, or hold nothing but runs of former measurements;
 	flags.IntVarP(&cfg.Runs, "runs", "n", 0, "`number` of runs; default: the workload's")
 	flags.IntVar(&cfg.Steps, "steps", 0, "`number` of steps of a run; default: the workload's")
 	flags.IntVar(&cfg.Concurrency, "concurrency", 0, "`number` of runs at a time; default: the workload's")
-	flags.IntVar(&cfg.Nodes, "nodes", 0, "`number` of processes of workload nodes, at most; default: 3")
+	flags.IntVar(&cfg.Nodes, "nodes", 0, "`number` of processes of workload failover, and of nodes at most; default: 3")
 	flags.DurationVar(&cfg.Work, "work", 0, "`time` that each step of workload nodes computes, on one processor for each process")
 	flags.BoolVar(&cfg.Raw, "raw", false, "measure the driver too")
 	flags.StringVar(&profile, "cpuprofile", "", "write a CPU profile to `file`")

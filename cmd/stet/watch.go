@@ -169,7 +169,7 @@ func (w *watch) pause(ctx context.Context) error {
 	defer least.Stop()
 	most, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if err := w.store.Changed(most); err != nil && most.Err() == nil {
+	if _, err := w.store.Changed(most); err != nil && most.Err() == nil {
 		return err
 	}
 	select {

@@ -42,7 +42,7 @@ type Member struct {
 	Log     *slog.Logger
 	Observe func(store.Time)       // told the store's time with every answer
 	Now     func() store.Time      // lower bound of the store's time
-	Hints   func() <-chan struct{} // closed when the store has changed
+	Hints   func() <-chan struct{} // closed when nodes or leases may have changed
 	Work    Work
 
 	wake chan struct{} // capacity 1: something is in the fields below
@@ -210,14 +210,18 @@ func without(list, other []string) []string {
 }
 
 // living returns the nodes that count, this one among them unless it is to go: those
-// that were heard of within a lease's time, hold none that has ended, and are not to
-// be drained.
+// that were heard of within the time of a lease of theirs, hold none that has ended, and
+// are not to be drained.
 func (m *Member) living(d *store.Description) []*store.Node {
 	var nodes []*store.Node
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		own := n.ID == m.Node.ID && n.Boot == m.Node.Boot
-		late := n.SeenAt.Add(m.TTL) <= d.Now || slices.ContainsFunc(d.Leases, func(l store.Lease) bool {
+		ttl := n.TTL
+		if ttl == 0 {
+			ttl = delay(m.TTL)
+		}
+		late := n.SeenAt+store.Time(ttl) <= d.Now || slices.ContainsFunc(d.Leases, func(l store.Lease) bool {
 			return l.Node == n.ID && l.Boot == n.Boot && l.Until <= d.Now
 		})
 		if !n.Draining && (own || !late) && !(own && m.stopping) {
@@ -384,7 +388,7 @@ func (m *Member) heartbeat() {
 
 func (m *Member) beat(ctx context.Context) error {
 	n := m.Node
-	n.Needs = m.told
+	n.Needs, n.TTL = m.told, delay(m.TTL)
 	now, err := m.Store.Register(ctx, n)
 	if err == nil {
 		m.Observe(now)

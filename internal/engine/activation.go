@@ -55,6 +55,7 @@ type activation struct {
 	// releases says that the run holds no permit of its queue while it is suspended.
 	releases bool
 	timer    *time.Timer
+	watch    *time.Timer // while code runs
 	bodies   map[int64]*body
 	next     *job // started last, and left to the driver
 	stopped  bool // bodies are cancelled, the code is unwound
@@ -122,13 +123,14 @@ func (a *activation) driveOn() { a.t.crew.follow(a.drive) }
 // executed next; nil: none.
 func (a *activation) drive() *job {
 	defer a.t.drivers.Done()
+	var used []event // have been handled: their room takes the next ones
 	for {
 		// Before the events are taken: what was read by then is among them, or was.
 		// What comes from now on must not lose against a deadline that it has met.
 		inboxAt := a.h.inboxAt()
 		a.mu.Lock()
 		events := a.events
-		a.events = nil
+		a.events = used[:0]
 		if len(events) == 0 || a.gone {
 			a.driving = false
 			next := a.next
@@ -141,6 +143,8 @@ func (a *activation) drive() *job {
 		if a.handle(events) {
 			a.step(inboxAt)
 		}
+		clear(events)
+		used = events
 	}
 }
 
@@ -311,9 +315,13 @@ func (a *activation) refuse(it store.Item, reason string) {
 func (a *activation) step(inboxAt store.Time) {
 	r := a.r
 	if !r.Suspended() && !a.over() {
-		watch := time.AfterFunc(slowCode, a.logSlowCode)
+		if a.watch == nil {
+			a.watch = time.AfterFunc(slowCode, a.logSlowCode)
+		} else {
+			a.watch.Reset(slowCode)
+		}
 		r.Advance(a.t.e.time.now(), inboxAt)
-		watch.Stop()
+		a.watch.Stop()
 	}
 	a.note()
 	if err := r.Broken(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-run/stet/internal/runner"
@@ -53,14 +54,8 @@ type crew struct {
 
 // job is a body to be executed.
 type job struct {
-	body  *body
-	runID string
-	// fn executes the body. What it returns is called on the same goroutine when
-	// the body counts no more; it may be nil.
-	fn func() sequel
-	// unwanted is called instead of fn, and like it, for a body that the run has
-	// cancelled before it began.
-	unwanted func() sequel
+	body *body
+	run  *activation
 }
 
 // errUnwanted is the cause with which the run itself cancels a body.
@@ -89,7 +84,7 @@ func (c *crew) admit(j job) bool {
 	case c.stopped:
 		return false
 	case len(c.running) < c.max:
-		c.running[j.body] = j.runID
+		c.running[j.body] = j.run.id
 		return true
 	}
 	c.waiting = append(c.waiting, j)
@@ -133,7 +128,7 @@ func (c *crew) execute(j job) (then sequel) {
 		return nil
 	case j.body.ctx.Err() == nil:
 	case errors.Is(context.Cause(j.body.ctx), errUnwanted):
-		return j.unwanted()
+		return j.run.decline(j.body)
 	default:
 		return nil
 	}
@@ -146,7 +141,7 @@ func (c *crew) execute(j job) (then sequel) {
 			go c.work(next)
 		}
 	}()
-	then = j.fn()
+	then = j.run.execute(j.body)
 	returned = true
 	return then
 }
@@ -160,7 +155,7 @@ func (c *crew) done(b *body) (next job, more bool) {
 		next = c.waiting[0]
 		c.waiting[0] = job{}
 		c.waiting = c.waiting[1:]
-		c.running[next.body] = next.runID
+		c.running[next.body] = next.run.id
 		return next, true
 	}
 	if c.stopped && len(c.running) == 0 {
@@ -232,7 +227,7 @@ func (a *activation) start(rb runner.Body) {
 	b := &body{Body: rb, h: a.h, ctx: ctx, cancel: cancel}
 	a.bodies[b.ID] = b
 	a.startNext()
-	a.next = &job{b, a.id, func() sequel { return a.execute(b) }, func() sequel { return a.decline(b) }}
+	a.next = &job{b, a}
 }
 
 // decline tells the run that a body has not begun: of a step that must be seen to
@@ -253,46 +248,86 @@ func (a *activation) startNext() {
 	}
 }
 
+// execution is an attempt whose body is being called. Nearly every step has one, so
+// that it is one piece of memory.
+type execution struct {
+	Attempt
+	a *activation
+	b *body
+
+	limit   *deadline
+	told    atomic.Bool // its end is known
+	settled atomic.Bool // its time was over, or is not over any more
+}
+
 // execute calls the body. It returns what is left to do on the goroutine: to
 // drive the run on, if nobody does.
 func (a *activation) execute(b *body) (then sequel) {
 	defer b.cancel(nil)
-	started := a.t.e.time.now()
-	var once, committing sync.Once
-	end := func(result runner.BodyResult, drive func()) {
-		once.Do(func() {
-			result.Started, result.Ended = started, a.t.e.time.now()
-			if a.postHere(event{ended: &bodyEnd{b.ID, b.Attempt, result}}) {
-				drive()
-			}
-		})
+	x := &execution{a: a, b: b, Attempt: Attempt{
+		RunID: a.id, Workflow: a.run.Workflow, Number: b.Attempt, Detail: b.Detail, Headers: a.run.Headers, body: &b.Body,
+		engine: a.t.e, run: &a.run, lease: a.h.lease, started: a.t.e.time.now(),
+	}}
+	x.execution = x
+	if b.Timeout != 0 || b.Deadline != 0 {
+		x.limit = newDeadline(a.t.e, b, x.started, x.expire)
+		defer x.limit.stop()
 	}
-	elsewhere := func() { go a.driveOn() }
-	limit := newDeadline(a.t.e, b, started, func(f *runner.Failure) {
-		committing.Do(func() {
-			b.cancel(ErrStepTimeout)
-			end(runner.BodyResult{Failure: f}, elsewhere)
-		})
-	})
-	defer limit.stop()
-	ctx := context.WithValue(b.ctx, attemptKey{}, &Attempt{
-		RunID: a.id, Workflow: a.run.Workflow, Number: b.Attempt, Detail: b.Detail, Headers: a.run.Headers, body: &b.Body, outcome: new(outcome),
-		engine: a.t.e, run: &a.run, lease: a.h.lease, started: started,
-		settle: func() (mine bool) {
-			committing.Do(func() { mine = true })
-			return mine
-		},
-		beat: func(detail []byte) {
-			limit.renew()
-			if detail != nil {
-				a.post(event{heartbeat: &heartbeat{b.ID, b.Attempt, detail}})
-			}
-		},
-	})
 	// A body that ends its goroutine leaves nobody to drive the run on.
-	defer end(runner.BodyResult{Failure: &runner.Failure{Code: runner.CodePanic, Message: "the step called runtime.Goexit"}}, elsewhere)
-	end(call(ctx, &b.Body), func() { then = a.drive })
-	return then
+	returned := false
+	defer func() {
+		if !returned && x.ends(runner.BodyResult{Failure: &runner.Failure{Code: runner.CodePanic, Message: "the step called runtime.Goexit"}}) {
+			go a.driveOn()
+		}
+	}()
+	result := call(&attempted{b.ctx, &x.Attempt}, &b.Body)
+	returned = true
+	if x.ends(result) {
+		return a.drive
+	}
+	return nil
+}
+
+// ends tells the run how the attempt has ended, unless that is known. It reports
+// whether the caller has to see to it that the run is driven on.
+func (x *execution) ends(result runner.BodyResult) bool {
+	if x.told.Swap(true) {
+		return false
+	}
+	result.Started, result.Ended = x.started, x.engine.time.now()
+	return x.a.postHere(event{ended: &bodyEnd{x.b.ID, x.b.Attempt, result}})
+}
+
+// expire ends the attempt whether the body returns or not, unless it has settled.
+func (x *execution) expire(f *runner.Failure) {
+	if x.settled.Swap(true) {
+		return
+	}
+	x.b.cancel(ErrStepTimeout)
+	if x.ends(runner.BodyResult{Failure: f}) {
+		go x.a.driveOn()
+	}
+}
+
+// beat renews the attempt's timeout, and has detail recorded if it is not nil.
+func (x *execution) beat(detail []byte) {
+	x.limit.renew()
+	if detail != nil {
+		x.a.post(event{heartbeat: &heartbeat{x.b.ID, x.b.Attempt, detail}})
+	}
+}
+
+// attempted is the context of a body.
+type attempted struct {
+	context.Context
+	attempt *Attempt
+}
+
+func (c *attempted) Value(key any) any {
+	if key == (attemptKey{}) {
+		return c.attempt
+	}
+	return c.Context.Value(key)
 }
 
 // call calls the body and turns a panic into a failure.
@@ -314,9 +349,6 @@ type deadline struct {
 }
 
 func newDeadline(e *Engine, b *body, now store.Time, expire func(*runner.Failure)) *deadline {
-	if b.Timeout == 0 && b.Deadline == 0 {
-		return nil
-	}
 	d := &deadline{timeout: b.Timeout}
 	if b.Deadline != 0 {
 		d.overall = time.Now().Add(max(b.Deadline.Sub(now), 0))
@@ -380,11 +412,10 @@ type Attempt struct {
 	run     *store.Run
 	lease   store.Lease
 	started store.Time
-	settle  func() bool // from now on the attempt's time is not over; false: it was
 
-	beat func(detail []byte)
-
-	outcome *outcome
+	execution *execution
+	silent    bool    // a heartbeat does nothing
+	outcome   outcome // of the execution's own Attempt
 
 	mu   sync.Mutex
 	last time.Time // when a detail was recorded
@@ -398,10 +429,17 @@ type outcome struct {
 
 // Replace has the attempt succeed with value although the body was not called.
 // It is called before the attempt ends, by whoever stands around the body.
-func (a *Attempt) Replace(value any) { *a.outcome = outcome{true, value} }
+func (a *Attempt) Replace(value any) { a.execution.outcome = outcome{true, value} }
 
 // Replaced returns the value that was given to Replace.
-func (a *Attempt) Replaced() (value any, ok bool) { return a.outcome.value, a.outcome.set }
+func (a *Attempt) Replaced() (value any, ok bool) {
+	o := &a.execution.outcome
+	return o.value, o.set
+}
+
+// settle says that the attempt's time is not over from now on. It reports false if it
+// was.
+func (a *Attempt) settle() bool { return !a.execution.settled.Swap(true) }
 
 // WithoutHeartbeat returns a context of the same attempt in which a heartbeat
 // does nothing.
@@ -412,7 +450,7 @@ func WithoutHeartbeat(ctx context.Context) context.Context {
 	}
 	return context.WithValue(ctx, attemptKey{}, &Attempt{
 		RunID: a.RunID, Workflow: a.Workflow, Number: a.Number, Detail: a.Detail, body: a.body,
-		beat: func([]byte) {}, outcome: a.outcome, engine: a.engine, run: a.run, lease: a.lease, started: a.started, settle: a.settle,
+		silent: true, execution: a.execution, engine: a.engine, run: a.run, lease: a.lease, started: a.started,
 	})
 }
 
@@ -438,7 +476,9 @@ func (a *Attempt) Heartbeat(detail []byte) {
 	} else if detail != nil {
 		a.last = now
 	}
-	a.beat(detail)
+	if !a.silent {
+		a.execution.beat(detail)
+	}
 }
 
 // branchStacks cuts from a dump of all goroutines those that execute workflow

@@ -181,7 +181,7 @@ func (e *Engine) Wait(ctx context.Context, runID string) (run store.Run, ok bool
 		if unwatch == nil && (!e.Owner() || e.slots > 1 && !e.holds(run.Shard)) {
 			unwatch = e.watch(runID)
 		}
-		if run, ok, err = e.Get(ctx, runID); err != nil || !ok {
+		if run, ok, err = e.lookups.read(ctx, runID); err != nil || !ok {
 			return run, ok, err
 		}
 		if over(&run) {
@@ -227,6 +227,12 @@ func (e *Engine) forget(runID string, w chan store.Run) {
 		return
 	}
 	e.ends[runID] = waiters
+}
+
+// getAll returns those runs that are there, with their input, output and waits.
+func (e *Engine) getAll(ctx context.Context, ids []string) ([]store.Run, error) {
+	page, err := e.cfg.Store.List(ctx, store.Filter{IDs: ids, Limit: len(ids), Values: true})
+	return page.Runs, err
 }
 
 // Get returns a run with its input, output and waits.

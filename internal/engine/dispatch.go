@@ -19,7 +19,7 @@ const loadChunk = 64
 func (t *tenure) dispatch() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	changed := t.e.hub.wait()
+	_, changed := t.e.hub.takeReady()
 	rest := time.Duration(0)
 	for {
 		hinted := false
@@ -30,6 +30,10 @@ func (t *tenure) dispatch() {
 			return
 		case <-t.kick:
 		case <-changed:
+			var shards store.ShardSet
+			if shards, changed = t.e.hub.takeReady(); !t.hand.Load().among(&shards) {
+				continue // it is another node's
+			}
 			hinted = true
 		case <-timer.C:
 		}
@@ -41,7 +45,7 @@ func (t *tenure) dispatch() {
 			case <-t.held.Done():
 			}
 		}
-		changed = t.e.hub.wait() // of what the claim may have missed
+		_, changed = t.e.hub.takeReady() // of what the claim may have missed
 		found := t.claim()
 		switch {
 		case found || !hinted || t.member == nil:
@@ -53,9 +57,9 @@ func (t *tenure) dispatch() {
 	}
 }
 
-// longestRest bounds the rest between two claims because of hints. Where several
-// nodes work on a store, most of what the others do is nothing to this one: each claim
-// in a row that finds nothing makes the rest longer.
+// longestRest bounds the rest between two claims because of hints. Some stores do not
+// say in which shards something has changed, and then most of what other nodes do is
+// nothing to this one: each claim in a row that finds nothing makes the rest longer.
 const longestRest = 8 * time.Millisecond
 
 // lagging is how far the store's time may be behind what is known of it, before that

@@ -103,6 +103,7 @@ type Engine struct {
 	hub   hub
 	feeds feeds
 
+	lookups lookups
 	records records
 	queues  queues
 
@@ -138,6 +139,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e.hub.changed, e.hub.after = cfg.Store.Changed, e.glance
 	e.feeds.e = e
+	e.lookups.get, e.lookups.all = e.Get, e.getAll
 	e.time.observe(d.Now)
 	return e, nil
 }

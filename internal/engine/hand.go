@@ -47,6 +47,11 @@ func newHand(of map[store.Shard]*holding) *hand {
 	return h
 }
 
+// among reports whether a shard that runs are claimed of may be in a set.
+func (h *hand) among(set *store.ShardSet) bool {
+	return slices.ContainsFunc(h.claims, func(l store.Lease) bool { return set.Has(l.Shard) })
+}
+
 // inboxAt returns the time at which the inboxes of the shard were read last.
 func (h *holding) inboxAt() store.Time { return store.Time(h.read.Load()) }
 
@@ -293,7 +298,7 @@ func (e *Engine) asMember(ctx context.Context, node store.Node) error {
 	t := newTenure(e, serving, context.WithoutCancel(ctx), e.executed())
 	t.member = &cluster.Member{
 		Store: e.cfg.Store, Node: node, Slots: e.slots, TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Poll: e.cfg.Poll,
-		Log: e.cfg.Log, Observe: e.time.observe, Now: e.time.now, Hints: e.hub.wait, Work: t,
+		Log: e.cfg.Log, Observe: e.time.observe, Now: e.time.now, Hints: e.hub.waitNodes, Work: t,
 	}
 	t.member.Init()
 	unlisten := e.hub.listen()

@@ -158,14 +158,14 @@ func (d *data) changed(from *Store) {
 }
 
 // Changed implements store.Store.
-func (s *Store) Changed(ctx context.Context) error {
+func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 	select {
 	case <-s.wake:
-		return nil
+		return store.Anything(), nil
 	case <-s.closed:
-		return store.ErrClosed
+		return store.Change{}, store.ErrClosed
 	case <-ctx.Done():
-		return ctx.Err()
+		return store.Change{}, ctx.Err()
 	}
 }
 

@@ -4,8 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,27 +24,30 @@ type hints struct {
 	listen bool
 	config *pgx.ConnConfig
 
-	changed chan struct{} // capacity 1: another process has done something
-	send    chan struct{} // capacity 1: there is something to tell
-	stop    context.CancelFunc
-	ctx     context.Context // ends with the Store
-	done    sync.WaitGroup
+	heard *store.Changes // what other processes have done
+	told  *store.Changes // what they are to be told
+	acts  atomic.Int64   // turns and commands since the last hint
+	stop  context.CancelFunc
+	ctx   context.Context // ends with the Store
+	done  sync.WaitGroup
 
 	sending, listening sync.Once
 }
 
-// gap is the least time between two hints. It grows to longGap while they never pause:
-// each costs the server about as much as a small commit.
+// gap is the least time between two hints. It grows to longGap while more than fewActs
+// turns and commands share each: a hint costs the server about as much as a small commit,
+// and those who do one thing after the other wait for it.
 const (
 	gap     = 2 * time.Millisecond
 	longGap = 8 * time.Millisecond
+	fewActs = 4
 )
 
 func (h *hints) init() {
 	id := make([]byte, 8)
 	rand.Read(id)
 	h.self = hex.EncodeToString(id)
-	h.changed, h.send = make(chan struct{}, 1), make(chan struct{}, 1)
+	h.heard, h.told = store.NewChanges(), store.NewChanges()
 	h.ctx, h.stop = context.WithCancel(context.Background())
 }
 
@@ -53,35 +57,14 @@ func (h *hints) close() {
 	h.done.Wait()
 }
 
-// poke puts a token into a channel of capacity 1, unless there is one.
-func poke(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
-
-// news reports whether a batch has done something that another process waits for. It
-// has not if operations of runs were completed that go on here, or runs taken in hand.
-func news(b *store.Batch, result *store.BatchResult) bool {
-	for _, t := range b.Turns {
-		if u := t.Update; u != nil && (u.Status != store.Running || u.Marks != 0 || u.Back || u.Continue != nil || len(u.Sends) > 0) {
-			return true
-		}
-		if t.Rewound || len(t.Sends)+len(t.Seen)+len(t.Consumed)+len(t.Answers)+len(t.Returned)+len(t.Dead)+len(t.Values)+len(t.Appends)+len(t.Tags) > 0 {
-			return true
-		}
-	}
-	return slices.ContainsFunc(result.Commands, func(a store.Answer) bool { return !a.Claimed })
-}
-
-// tell hints to other processes that something has changed.
-func (s *Store) tell() {
-	if s.closed.Load() {
+// tell hints to other processes what so many turns and commands have changed, if anything.
+func (s *Store) tell(what store.Change, acts int) {
+	if s.closed.Load() || what == (store.Change{}) {
 		return
 	}
 	h := &s.hint
-	poke(h.send)
+	h.acts.Add(int64(acts))
+	h.told.Add(what)
 	h.sending.Do(func() {
 		h.done.Add(1)
 		go func() {
@@ -95,23 +78,26 @@ func (s *Store) sendHints() {
 	h := &s.hint
 	pause := time.NewTimer(0)
 	defer pause.Stop()
-	for wait := gap; ; {
+	for last := gap; ; {
 		select {
-		case <-h.send:
-			wait = min(2*wait, longGap)
-		default:
-			wait = gap
-			select {
-			case <-h.send:
-			case <-h.ctx.Done():
-				return
-			}
+		case <-h.told.Some():
+		case <-h.ctx.Done():
+			return
+		}
+		what := h.told.Take()
+		if what == (store.Change{}) {
+			continue // it was told with the one before
 		}
 		if conn, err := s.pool.Acquire(h.ctx); err == nil {
 			// An error is of no matter: who listens looks without hints as well.
-			_, _ = conn.Exec(h.ctx, "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", s.schema, h.self)
+			_, _ = conn.Exec(h.ctx, "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", s.schema, h.self+what.Text())
 			conn.Release()
 		}
+		wait := gap
+		if h.acts.Swap(0) > fewActs {
+			wait = min(2*last, longGap)
+		}
+		last = wait
 		pause.Reset(wait)
 		select {
 		case <-pause.C:
@@ -123,7 +109,7 @@ func (s *Store) sendHints() {
 
 // Changed implements store.Store. Behind a pooler in transaction mode it hears
 // nothing, and returns when ctx ends.
-func (s *Store) Changed(ctx context.Context) error {
+func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 	h := &s.hint
 	if h.listen && !s.closed.Load() {
 		h.listening.Do(func() {
@@ -136,21 +122,21 @@ func (s *Store) Changed(ctx context.Context) error {
 	}
 	select {
 	case <-h.ctx.Done():
-		return store.ErrClosed
+		return store.Change{}, store.ErrClosed
 	default:
 	}
 	select {
-	case <-h.changed:
-		return nil
+	case <-h.heard.Some():
+		return h.heard.Take(), nil
 	case <-h.ctx.Done():
-		return store.ErrClosed
+		return store.Change{}, store.ErrClosed
 	case <-ctx.Done():
-		return ctx.Err()
+		return store.Change{}, ctx.Err()
 	}
 }
 
 // receiveHints listens on a connection of its own, and makes it anew when it is
-// lost. It says that something has changed when it begins to listen, because what
+// lost. It says that anything may have changed when it begins to listen, because what
 // came before was not heard: whoever then reads sees that.
 func (s *Store) receiveHints() {
 	h := &s.hint
@@ -161,7 +147,7 @@ func (s *Store) receiveHints() {
 			return
 		}
 		s.log.Warn("listening for changes; trying again", "error", err)
-		poke(h.changed)
+		h.heard.Add(store.Anything())
 		if time.Since(begun) > time.Minute {
 			wait = 10 * time.Millisecond
 		}
@@ -186,14 +172,14 @@ func (s *Store) receiveOn(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{s.schema}.Sanitize()); err != nil {
 		return err
 	}
-	poke(h.changed)
+	h.heard.Add(store.Anything())
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return err
 		}
-		if n.Payload != h.self {
-			poke(h.changed)
+		if !strings.HasPrefix(n.Payload, h.self) {
+			h.heard.Add(store.ParseChange(n.Payload[min(len(h.self), len(n.Payload)):]))
 		}
 	}
 }

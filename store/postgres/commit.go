@@ -25,9 +25,7 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	}
 	if err == nil {
 		s.last.Store(&acknowledged{b.Node, b.Boot, b.No})
-		if news(&b, &result) {
-			s.tell()
-		}
+		s.tell(store.ChangeOf(&b, &result), len(b.Turns)+len(b.Commands))
 	}
 	return result, err
 }

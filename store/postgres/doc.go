@@ -57,9 +57,10 @@
 //
 // # Hints
 //
-// After a commit that another process may wait for, a NOTIFY is sent in a transaction of
-// its own: at most every two milliseconds, and every eight while they never pause. A Store that is asked for changes listens on a connection of its
-// own. Hints may be lost; then the poll finds what they would have told.
+// After a commit that another process may wait for, a NOTIFY that names the shards is
+// sent in a transaction of its own: at most every two milliseconds, and every eight
+// while much happens. A Store that is asked for changes listens on a connection of
+// its own. Hints may be lost; then the poll finds what they would have told.
 //
 // Behind a pooler in transaction mode, such as PgBouncer, nothing is kept in a
 // session: no prepared statements, no LISTEN. Open notices it by itself.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -74,8 +75,8 @@ type consumption struct {
 
 // newUsual returns the batch in that form, or false if it is not of that kind.
 func newUsual(b *store.Batch) (*usual, bool) {
-	u := &usual{b: b, ids: map[string]bool{}}
-	leased := make(map[store.Shard]bool, len(b.Turns))
+	u := &usual{b: b}
+	leased := make(map[store.Shard]bool, len(b.Leases))
 	for i, t := range b.Turns {
 		if !u.turn(int64(i+1), t) {
 			return nil, false
@@ -174,6 +175,9 @@ func (u *usual) command(place int64, c *store.Command) bool {
 	if id != "" && u.ids[id] {
 		return false
 	}
+	if u.ids == nil {
+		u.ids = map[string]bool{}
+	}
 	u.ids[id] = true
 	if st, r := c.Start, &u.starts; st != nil {
 		if st.Fork != nil || st.Queue != nil || st.Existing != store.KeepExisting || len(st.Items)+len(st.Tags) > 0 {
@@ -258,11 +262,11 @@ func (u *usual) values(fence [16]byte, floor int64, test any) *values {
 // head returns the arguments that each statement begins with: node, boot, number of the
 // batch, fence, verdicts, and the two of nowExpr.
 func (u *usual) head(fence [16]byte, floor int64, test any) *values {
-	v := &values{}
+	v := newValues()
 	v.text(u.b.Node)
 	v.text(u.b.Boot)
 	v.number(u.b.No)
-	v.add(pgtype.UUIDOID, fence[:])
+	v.small(pgtype.UUIDOID, func(out []byte) []byte { return append(out, fence[:]...) })
 	v.bytea(u.verdicts())
 	v.number(floor)
 	if at, ok := test.(int64); ok {
@@ -311,11 +315,7 @@ func consumptions(list []consumption) (runs, items []int64, verdicts [][]byte) {
 
 // verdicts are those of a batch of the usual kind, as they are stored.
 func (u *usual) verdicts() []byte {
-	verdicts := make([]store.TurnResult, len(u.b.Turns))
-	for i := range verdicts {
-		verdicts[i].Verdict = store.Committed
-	}
-	return encodeVerdicts(verdicts)
+	return binary.AppendUvarint(nil, uint64(len(u.b.Turns))) // all are committed
 }
 
 // zero returns nil for a list of nothing but zeros, and else the list.
@@ -389,51 +389,82 @@ func unusual(err error) bool {
 // transaction.
 func (u *usual) send(ctx context.Context, s *Store, conn *pgx.Conn, fence [16]byte, simple bool) (store.BatchResult, error) {
 	floor, test := s.times()
+	kind := notLone
+	if simple {
+		kind = u.lone()
+	}
+	var text string
+	var v *values
+	a := answer{}
+	read := a.readSimple
+	switch {
+	case kind != notLone:
+		text, v = u.loneText(kind, conn, fence), u.loneValues(kind, fence, floor, test)
+		read = func(rows *pgconn.ResultReader) error { return a.readLone(kind, rows, floor, test) }
+	case simple && u.plain():
+		text, v = plainText, u.simpleValues(fence, floor, test)
+		read = func(rows *pgconn.ResultReader) error { return a.readTime(rows, floor, test) }
+	case simple:
+		text, v = u.simpleText(), u.simpleValues(fence, floor, test)
+	default:
+		text, v = commitText(), u.values(fence, floor, test)
+		read = a.read
+	}
+	var err error
+	if s.pooled || len(u.items.id) > 0 {
+		err = u.sendMore(ctx, s, conn, text, v, read, &a)
+	} else {
+		err = s.sendOne(ctx, conn.PgConn(), text, v, read)
+	}
+	if err != nil {
+		return store.BatchResult{}, err
+	}
+	s.lone = u.inHand(kind, conn, fence, &a)
+	return u.result(&a)
+}
+
+// sendOne sends a batch that is one statement.
+func (s *Store) sendOne(ctx context.Context, conn *pgconn.PgConn, text string, v *values, read func(*pgconn.ResultReader) error) error {
+	is, err := s.prepared(ctx, conn, text, v)
+	if err != nil {
+		return err
+	}
+	rows := conn.ExecStatement(ctx, is, v.bytes, binaryFormat, binaryFormat)
+	err = read(rows)
+	if _, closed := rows.Close(); closed != nil {
+		return closed // which is what has come first
+	}
+	return err
+}
+
+// sendMore sends a batch that is several: settings, where a session keeps none, and a
+// look at the runs that items are for.
+func (u *usual) sendMore(ctx context.Context, s *Store, conn *pgx.Conn, text string, v *values, read func(*pgconn.ResultReader) error, a *answer) error {
 	batch := &pgconn.Batch{}
 	var err error
 	if s.pooled {
-		err = s.statement(ctx, batch, conn.PgConn(), sessionText("true", busyLimit), &values{})
+		err = s.statement(ctx, batch, conn.PgConn(), sessionText("true", busyLimit), newValues())
 	}
-	of, lone := u.lone(conn, fence)
-	lone = lone && simple
-	plain := simple && u.plain()
-	text, arguments := commitText, u.values
-	switch {
-	case lone:
-		text = func() string { return u.loneText(&of) }
-		arguments = func([16]byte, int64, any) *values { return u.loneValues(&of) }
-	case plain:
-		text, arguments = plainText, u.simpleValues
-	case simple:
-		text, arguments = u.simpleText, u.simpleValues
-	}
-	err = errors.Join(err, s.statement(ctx, batch, conn.PgConn(), text(), arguments(fence, floor, test)))
+	err = errors.Join(err, s.statement(ctx, batch, conn.PgConn(), text, v))
 	if len(u.items.id) > 0 {
-		v := &values{}
+		v := newValues()
 		v.texts(u.items.id)
 		v.numbers(u.items.no)
 		err = errors.Join(err, s.statement(ctx, batch, conn.PgConn(), receiversText, v))
 	}
 	if err != nil {
-		return store.BatchResult{}, err
+		return err
 	}
 	results := conn.PgConn().ExecBatch(ctx, batch)
 	if s.pooled {
 		results.NextResult()
 		results.ResultReader().Read()
 	}
-	a := answer{runs: map[store.RunNo]*store.Run{}}
 	if results.NextResult() {
-		switch {
-		case plain:
-			err = a.readTime(results.ResultReader(), floor, test)
-		case simple:
-			err = a.readSimple(results.ResultReader())
-		default:
-			err = a.read(results.ResultReader())
-		}
+		err = read(results.ResultReader())
 	}
 	if len(u.items.id) > 0 && results.NextResult() {
+		a.runs = map[store.RunNo]*store.Run{}
 		err = errors.Join(err, eachRow(pgx.RowsFromResultReader(conn.TypeMap(), results.ResultReader()), func(scan func(...any) error) error {
 			run, err := scanRun(scan)
 			a.runs[run.No] = &run
@@ -441,15 +472,9 @@ func (u *usual) send(ctx context.Context, s *Store, conn *pgx.Conn, fence [16]by
 		}))
 	}
 	if closed := results.Close(); closed != nil {
-		return store.BatchResult{}, closed // which is what has come first
+		return closed // which is what has come first
 	}
-	if err != nil {
-		return store.BatchResult{}, err
-	}
-	if lone {
-		s.lone = of
-	}
-	return u.result(&a)
+	return err
 }
 
 // receiversText gives the runs that items are for.

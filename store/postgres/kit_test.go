@@ -105,14 +105,14 @@ func (n *node) started(t testing.TB, id string) store.Run {
 // a change.
 func listen(t testing.TB, s *postgres.Store) <-chan struct{} {
 	t.Helper()
-	if err := s.Changed(t.Context()); err != nil { // of the beginning
+	if _, err := s.Changed(t.Context()); err != nil { // of the beginning
 		t.Fatal(err)
 	}
 	heard := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	go func() {
-		if s.Changed(ctx) == nil {
+		if _, err := s.Changed(ctx); err == nil {
 			close(heard)
 		}
 	}()

@@ -60,7 +60,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 		return err
 	})
 	if err == nil && news {
-		s.tell()
+		s.tell(store.Change{Nodes: true}, 1)
 	}
 	return at, err
 }
@@ -203,7 +203,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 	if err != nil {
 		return nil, 0, err
 	}
-	s.tell()
+	s.tell(store.Change{Nodes: true}, 1)
 	return acquired, at, nil
 }
 
@@ -321,7 +321,7 @@ func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
 		return err
 	})
 	if err == nil {
-		s.tell()
+		s.tell(store.Change{Nodes: true}, 1)
 	}
 	return err
 }

@@ -1,7 +1,9 @@
 package postgres_test
 
 import (
+	"reflect"
 	"testing"
+	"time"
 
 	"github.com/stet-run/stet/internal/servers"
 	"github.com/stet-run/stet/store"
@@ -87,4 +89,65 @@ func TestLoneSteps(t *testing.T) {
 func equal(a, b *store.Entry) bool {
 	return a.Loc == b.Loc && a.Kind == b.Kind && a.State == b.State && a.Seq == b.Seq && a.At == b.At && a.Attempt == b.Attempt && a.Owes == b.Owes &&
 		a.Started == b.Started && a.Ended == b.Ended && string(a.Value) == string(b.Value) && (a.Value == nil) == (b.Value == nil)
+}
+
+// TestLoneTurns writes turns with an update one by one, in batches of their own, and
+// with a start before each: a store that writes every batch turn by turn has the same
+// runs and entries afterwards.
+func TestLoneTurns(t *testing.T) {
+	t.Parallel()
+	e := []store.Entry{done("last")}
+	for _, c := range []struct {
+		name    string
+		entries []store.Entry
+		updates []store.Update
+	}{
+		{"succeeds", e, []store.Update{{Status: store.Succeeded, Output: []byte("out"), Build: "v2"}}},
+		{"succeeds with nothing", nil, []store.Update{{Status: store.Succeeded}}},
+		{"fails", e, []store.Update{{Status: store.Failed, Reason: "why", Output: []byte("out")}}},
+		{"is cancelled", nil, []store.Update{{Status: store.Cancelled, Marks: store.Cancelling}}},
+		{"suspends", e, []store.Update{{Status: store.Suspended, WakeAt: 4e15, Waits: []byte("w")}}},
+		{"suspends for ever", nil, []store.Update{{Status: store.Suspended}}},
+		{"is paused", nil, []store.Update{{Status: store.Suspended, Marks: store.Paused, WakeAt: 4e15}}},
+		{"stalls", nil, []store.Update{{Status: store.Stalled, Reason: "why"}}},
+		{"goes on", e, []store.Update{{Status: store.Running, Build: "v0", Alone: true}, {Status: store.Running, Spared: true, Build: "v3"}}},
+		{"is given back", nil, []store.Update{{Status: store.Running, Back: true, Waits: []byte("w")}}},
+		{"is queued again", nil, []store.Update{{Status: store.Queued, WakeAt: 4e15}}},
+		{"cannot begin anew", nil, []store.Update{{Status: store.Stalled}, {Status: store.Running}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			type outcome struct {
+				Run      store.Run
+				Entries  []store.Entry
+				Verdicts []store.Verdict
+			}
+			do := func(opts ...postgres.Option) (o outcome) {
+				t.Helper()
+				dsn, schema := servers.SharedPostgres(t)
+				clock := func() time.Time { return time.UnixMicro(2e15) }
+				n := takeAll(t, open(t, dsn, append(opts, postgres.Schema(schema), postgres.Lossy(), postgres.Clock(clock))...), "n")
+				run := n.started(t, "run")
+				for i := range c.updates {
+					turn := &store.Turn{Run: run.No, Shard: run.Shard, Update: &c.updates[i]}
+					if i == 0 {
+						turn.Fresh, turn.Entries = true, c.entries
+					}
+					o.Verdicts = append(o.Verdicts, n.commit(t, turn).Turns[0].Verdict)
+				}
+				page, err := n.s.List(t.Context(), store.Filter{Nos: []store.RunNo{run.No}, Values: true})
+				if err != nil || len(page.Runs) != 1 {
+					t.Fatalf("list: %v, %+v", err, page)
+				}
+				o.Run = page.Runs[0]
+				if o.Entries, err = n.s.History(t.Context(), store.HistoryQuery{Run: run.No, Values: true}); err != nil {
+					t.Fatal(err)
+				}
+				return o
+			}
+			if got, want := do(), do(postgres.Slow()); !reflect.DeepEqual(got, want) {
+				t.Errorf("expected what a store has that writes turn by turn:\n%+v\nfound\n%+v", want, got)
+			}
+		})
+	}
 }

@@ -224,6 +224,18 @@ func (w *watched) unread(stage, table string) {
 	}
 }
 
+// without checks that no statement of the last act has a word.
+func (w *watched) without(stage, word string) {
+	w.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.plans {
+		if e := &w.plans[i]; strings.Contains(e.Text, word) || strings.Contains(e.Text, "commit_1") {
+			w.Errorf("%s, day %d, %s: expected a statement without lists, found one with %s:\n%s", stage, w.round, e.act, word, e.Text)
+		}
+	}
+}
+
 // reads reports whether a plan reads a table.
 func (p *planned) reads(table string) bool {
 	return p.Table == table && strings.HasSuffix(p.Type, "Scan") || slices.ContainsFunc(p.Plans, func(p planned) bool { return p.reads(table) })
@@ -272,6 +284,15 @@ func (w *watched) day(stage string, most float64) {
 	commit("next lone step", []*store.Turn{{Run: a.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("22")}}})
 	w.unread(stage, "runs")
 	commit("suspend", []*store.Turn{{Run: b.No, Shard: shard, Update: &store.Update{Status: store.Suspended}}})
+	w.without(stage, "unnest")
+
+	// A run that is alone: each batch is one statement without lists.
+	lone := commit("lone start", nil, adopted(name("l"))).Commands[0].Run
+	w.without(stage, "unnest")
+	commit("its first step", []*store.Turn{{Run: lone.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("1")}}})
+	w.unread(stage, "runs")
+	commit("its last step and its end", []*store.Turn{{Run: lone.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("2")}, Update: &store.Update{Status: store.Succeeded}}})
+	w.without(stage, "unnest")
 	send := message(b.ID, name("m"))
 	commit("send in a batch", []*store.Turn{{Run: a.No, Shard: shard, Entries: []store.Entry{done("3")}, Sends: []store.Command{send}}})
 	turnOf := func(c *store.Claimed) *store.Turn {

@@ -59,7 +59,7 @@ func TestBehindAPooler(t *testing.T) {
 	// Nothing is heard through a pooler; a caller is not kept for longer than it waits.
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := s.Changed(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Changed(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Changed gave %v", err)
 	}
 	// Others hear what was done through it.

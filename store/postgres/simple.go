@@ -83,9 +83,7 @@ const (
 
 // plainText writes a plain batch. It gives the server's time for each entry; or
 // nothing, and nothing is written then. An entry that is there after all is an error.
-func plainText() string {
-	return simpleHead + simpleTurns + " RETURNING 1)" + simpleEntries + " RETURNING clock_timestamp()"
-}
+const plainText = simpleHead + simpleTurns + " RETURNING 1)" + simpleEntries + " RETURNING clock_timestamp()"
 
 // simpleShape is what a simple batch has.
 type simpleShape struct{ turns, entries, updates, starts bool }
@@ -191,20 +189,30 @@ func (a *answer) readTime(rows *pgconn.ResultReader, floor int64, test any) erro
 
 // readSimple reads the answer of simpleText.
 func (a *answer) readSimple(rows *pgconn.ResultReader) error {
-	got := rows.Read()
-	switch {
-	case got.Err != nil:
-		return got.Err
-	case len(got.Rows) == 0:
-		return errUnusual
-	case len(got.Rows) != 1 || len(got.Rows[0]) != 2:
-		return fmt.Errorf("%w: a group commit gives %d answers", store.ErrDamaged, len(got.Rows))
+	row, err := onlyRow(rows, 2)
+	if err != nil {
+		return err
 	}
-	now, err := readNumber(got.Rows[0][0])
+	now, err := readNumber(row[0])
 	if err != nil {
 		return err
 	}
 	a.now = store.Time(now)
-	a.started, err = readNumbers(got.Rows[0][1])
+	a.started, err = readNumbers(row[1])
 	return err
+}
+
+// onlyRow reads an answer of one row with so many columns. errUnusual: there is none, and
+// nothing was written.
+func onlyRow(rows *pgconn.ResultReader, columns int) ([][]byte, error) {
+	got := rows.Read()
+	switch {
+	case got.Err != nil:
+		return nil, got.Err
+	case len(got.Rows) == 0:
+		return nil, errUnusual
+	case len(got.Rows) != 1 || len(got.Rows[0]) != columns:
+		return nil, fmt.Errorf("%w: a group commit gives %d answers", store.ErrDamaged, len(got.Rows))
+	}
+	return got.Rows[0], nil
 }

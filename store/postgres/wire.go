@@ -17,19 +17,46 @@ import (
 // values are the parameters of a statement. A list that is empty is NULL, which
 // costs the server nothing.
 type values struct {
-	bytes   [][]byte
-	types   []uint32
-	formats []int16
+	bytes [][]byte
+	types []uint32
+	room  []byte // for small ones; not nil
+}
+
+// newValues returns room for what most statements have.
+func newValues() *values {
+	return &values{bytes: make([][]byte, 0, 40), types: make([]uint32, 0, 40), room: make([]byte, 0, 512)}
 }
 
 func (v *values) add(typ uint32, value []byte) {
-	v.bytes, v.types, v.formats = append(v.bytes, value), append(v.types, typ), append(v.formats, pgtype.BinaryFormatCode)
+	v.bytes, v.types = append(v.bytes, value), append(v.types, typ)
 }
 
-func (v *values) text(s string)  { v.add(pgtype.TextOID, append([]byte{}, s...)) }
+// small adds a value that fill appends.
+func (v *values) small(typ uint32, fill func([]byte) []byte) {
+	at := len(v.room)
+	v.room = fill(v.room)
+	v.add(typ, v.room[at:len(v.room):len(v.room)])
+}
+
+func (v *values) text(s string) {
+	v.small(pgtype.TextOID, func(out []byte) []byte { return append(out, s...) })
+}
 func (v *values) bytea(b []byte) { v.add(pgtype.ByteaOID, b) }
 func (v *values) number(n int64) {
-	v.add(pgtype.Int8OID, binary.BigEndian.AppendUint64(nil, uint64(n)))
+	v.small(pgtype.Int8OID, func(out []byte) []byte { return binary.BigEndian.AppendUint64(out, uint64(n)) })
+}
+func (v *values) integer(n int64) {
+	v.small(pgtype.Int4OID, func(out []byte) []byte { return binary.BigEndian.AppendUint32(out, uint32(n)) })
+}
+func (v *values) short(n int64) {
+	v.small(pgtype.Int2OID, func(out []byte) []byte { return binary.BigEndian.AppendUint16(out, uint16(n)) })
+}
+func (v *values) bool(b bool) {
+	one := byte(0)
+	if b {
+		one = 1
+	}
+	v.small(pgtype.BoolOID, func(out []byte) []byte { return append(out, one) })
 }
 
 func (v *values) numbers(lists ...[]int64) {
@@ -144,27 +171,36 @@ func readNumbers(b []byte) ([]int64, error) {
 // preparedKey is where a connection keeps which statements it has prepared.
 const preparedKey = "stet.prepared"
 
+// binaryFormat is that of all parameters and results.
+var binaryFormat = []int16{pgtype.BinaryFormatCode}
+
+// prepared returns a statement that the session keeps.
+func (s *Store) prepared(ctx context.Context, c *pgconn.PgConn, text string, v *values) (*pgconn.StatementDescription, error) {
+	known, _ := c.CustomData()[preparedKey].(map[string]*pgconn.StatementDescription)
+	if known == nil {
+		known = map[string]*pgconn.StatementDescription{}
+		c.CustomData()[preparedKey] = known
+	}
+	if is := known[text]; is != nil {
+		return is, nil
+	}
+	is, err := c.Prepare(ctx, fmt.Sprintf("stet_%d", len(known)+1), s.sql(text), v.types)
+	if err == nil {
+		known[text] = is
+	}
+	return is, err
+}
+
 // statement adds a statement to a batch. Where a session keeps nothing it is
 // prepared each time.
 func (s *Store) statement(ctx context.Context, batch *pgconn.Batch, c *pgconn.PgConn, text string, v *values) error {
-	results := []int16{pgtype.BinaryFormatCode}
 	if s.pooled {
-		batch.ExecParams(s.sql(text), v.bytes, v.types, v.formats, results)
+		batch.ExecParams(s.sql(text), v.bytes, v.types, binaryFormat, binaryFormat)
 		return nil
 	}
-	known, _ := c.CustomData()[preparedKey].(map[string]string)
-	if known == nil {
-		known = map[string]string{}
-		c.CustomData()[preparedKey] = known
+	is, err := s.prepared(ctx, c, text, v)
+	if err == nil {
+		batch.ExecPrepared(is.Name, v.bytes, binaryFormat, binaryFormat)
 	}
-	name, ok := known[text]
-	if !ok {
-		name = fmt.Sprintf("stet_%d", len(known)+1)
-		if _, err := c.Prepare(ctx, name, s.sql(text), v.types); err != nil {
-			return err
-		}
-		known[text] = name
-	}
-	batch.ExecPrepared(name, v.bytes, v.formats, results)
-	return nil
+	return err
 }

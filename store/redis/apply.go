@@ -25,7 +25,7 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	if err := c.commit(ctx); err != nil {
 		return nil, 0, fmt.Errorf("apply: %w", err)
 	}
-	s.hints.tell()
+	s.hints.tell(store.ChangeOf(c.b, &c.result))
 	return c.result.Commands, c.result.Now, nil
 }
 

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,19 +16,20 @@ import (
 // pub/sub on one channel. What is published while another hint is on its way is one
 // hint. A hint may be lost, and who waits for one polls all the same.
 type hints struct {
-	own  string        // names this handle, whose own hints it does not hear
-	out  chan struct{} // capacity 1: something is to be told
-	in   chan struct{} // capacity 1: something was heard
-	stop chan struct{} // closed by close
+	own  string         // names this handle, whose own hints it does not hear
+	out  *store.Changes // what is to be told
+	in   *store.Changes // what was heard
+	stop chan struct{}  // closed by close
 	done sync.WaitGroup
 	once *sync.Once
 }
 
 func newHints() hints {
-	return hints{out: make(chan struct{}, 1), in: make(chan struct{}, 1), stop: make(chan struct{}), once: &sync.Once{}}
+	return hints{out: store.NewChanges(), in: store.NewChanges(), stop: make(chan struct{}), once: &sync.Once{}}
 }
 
-func (h *hints) tell() { hint(h.out) }
+// tell hints to other processes what has changed, if anything.
+func (h *hints) tell(what store.Change) { h.out.Add(what) }
 
 // hint wakes who waits on ch, unless it is already being woken.
 func hint(ch chan struct{}) {
@@ -43,20 +45,20 @@ func (h *hints) close() {
 }
 
 // Changed implements store.Store.
-func (s *Store) Changed(ctx context.Context) error {
+func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return store.Change{}, err
 	}
 	if s.closed.Load() {
-		return store.ErrClosed
+		return store.Change{}, store.ErrClosed
 	}
 	select {
-	case <-s.hints.in:
-		return nil
+	case <-s.hints.in.Some():
+		return s.hints.in.Take(), nil
 	case <-s.hints.stop:
-		return store.ErrClosed
+		return store.Change{}, store.ErrClosed
 	case <-ctx.Done():
-		return ctx.Err()
+		return store.Change{}, ctx.Err()
 	}
 }
 
@@ -77,11 +79,11 @@ func (s *Store) listen(ctx context.Context) error {
 		for life.Err() == nil {
 			hooked := rueidis.WithOnSubscriptionHook(life, func(rueidis.PubSubSubscription) {
 				hint(subscribed)
-				hint(s.hints.in) // what was missed meanwhile
+				s.hints.in.Add(store.Anything()) // what was missed meanwhile
 			})
 			err := s.client.Receive(hooked, s.client.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) {
-				if m.Message != s.hints.own {
-					hint(s.hints.in)
+				if !strings.HasPrefix(m.Message, s.hints.own) {
+					s.hints.in.Add(store.ParseChange(m.Message[min(len(s.hints.own), len(m.Message)):]))
 				}
 			})
 			if life.Err() == nil {
@@ -93,9 +95,13 @@ func (s *Store) listen(ctx context.Context) error {
 	s.hints.done.Go(func() {
 		for {
 			select {
-			case <-s.hints.out:
+			case <-s.hints.out.Some():
+				what := s.hints.out.Take()
+				if what == (store.Change{}) {
+					continue // it was told with the one before
+				}
 				ctx, cancel := context.WithTimeout(life, time.Second)
-				_ = s.client.Do(ctx, s.client.B().Publish().Channel(channel).Message(s.hints.own).Build()).Error() // a hint may be lost
+				_ = s.client.Do(ctx, s.client.B().Publish().Channel(channel).Message(s.hints.own+what.Text()).Build()).Error() // a hint may be lost
 				cancel()
 			case <-life.Done():
 				return

@@ -52,11 +52,26 @@ type candidate struct {
 
 // ask executes claim.lua on parts: see there for the ways.
 func (l *look) ask(ctx context.Context, way string, parts []int, chosen map[int][]store.RunNo) error {
+	fence, places := "", []string(nil)
+	if l.fenced() {
+		fence, places = l.s.fences.knowAll(l.req.Node, l.req.Boot, l.req.Leases)
+	}
 	calls := make([]call, len(parts))
 	for i, part := range parts {
 		var a args
-		a.text(way)
-		a.leases(l.req.Leases, l.places[part])
+		a.text(way, l.req.Node+"\n"+l.req.Boot, fence)
+		switch {
+		case fence != "":
+			a.text("", "0")
+			a.count(len(places) / 2)
+			a.text(places...)
+		case l.fenced():
+			a.text(random())
+			a.leases(l.req.Leases, l.places[part])
+		default:
+			a.text("")
+			a.leases(l.req.Leases, l.places[part])
+		}
 		a.count(l.req.Limit)
 		a.text(l.req.Build)
 		a.bool(l.req.Unfit)
@@ -69,11 +84,22 @@ func (l *look) ask(ctx context.Context, way string, parts []int, chosen map[int]
 		return err
 	}
 	var r reader
+	if fence != "" && len(r.list(replies[0])) == 1 {
+		l.s.fences.forget(l.req.Node, l.req.Boot)
+		return l.ask(ctx, way, parts, chosen) // with all leases
+	}
 	for i, m := range replies {
-		l.read(&r, parts[i], way, r.tuple(m, 8))
+		f := r.tuple(m, 9)
+		l.read(&r, parts[i], way, f)
+		if fence == "" {
+			l.s.fences.learn(l.req.Node, l.req.Boot, r.text(f[8]), l.req.Leases, l.places[parts[i]])
+		}
 	}
 	return r.err
 }
+
+// fenced reports whether a fence may stand for the leases: all are of one part.
+func (l *look) fenced() bool { return l.s.parts == 1 && len(l.req.Leases) > 0 }
 
 // read reads the answer of one part.
 func (l *look) read(r *reader, part int, way string, f []reply) {

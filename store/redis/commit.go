@@ -3,7 +3,8 @@ package redis
 import (
 	"context"
 	"fmt"
-	"strconv"
+
+	"github.com/redis/rueidis"
 
 	"github.com/stet-run/stet/store"
 )
@@ -24,9 +25,7 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	if err := c.commit(ctx); err != nil {
 		return store.BatchResult{}, err
 	}
-	if len(b.Turns)+len(b.Commands) > 0 && tells(&b) {
-		s.hints.tell()
-	}
+	s.hints.tell(store.ChangeOf(&b, &c.result))
 	return c.result, nil
 }
 
@@ -58,20 +57,6 @@ func (s *Store) number(b *store.Batch) error {
 	}
 	s.batches[key] = b.No
 	return nil
-}
-
-// tells reports whether a batch may matter to other processes: not if its turns only
-// add to the history.
-func tells(b *store.Batch) bool {
-	if len(b.Commands) > 0 {
-		return true
-	}
-	for _, t := range b.Turns {
-		if t.Update != nil || len(t.Sends)+len(t.Consumed)+len(t.Answers)+len(t.Values)+len(t.Appends)+len(t.Returned)+len(t.Dead) > 0 || t.Rewound {
-			return true
-		}
-	}
-	return false
 }
 
 // committing is a batch on its way.
@@ -199,43 +184,42 @@ func (c *committing) carryOut(ctx context.Context, number int, st *stage) error 
 	if len(order) == 0 {
 		order, chunks[0] = []int{0}, []chunk{{}} // the time is asked for all the same
 	}
-	var calls []call
-	var contents []chunk
-	at := c.reserve(c.needs(st))
-	positions := c.positions(st, at)
+	var acts []act
+	positions := c.positions(st, c.reserve(c.needs(st)))
 	for _, part := range order {
 		for _, ch := range chunks[part] {
-			calls = append(calls, call{part, c.arguments(part, ch.turns, ch.commands, positions)})
-			contents = append(contents, ch)
+			acts = append(acts, c.newAct(part, ch.turns, ch.commands))
 		}
 	}
-	replies, err := c.run(ctx, commitScript, "commit a batch", calls...)
+	replies, err := c.perform(ctx, acts, positions)
 	if err != nil {
 		return err
 	}
 	var r reader
 	var posts, asked []post
 	for i, m := range replies {
-		f := r.tuple(m, 5)
+		f := r.tuple(m, 7)
 		c.result.Now = c.observe(r.time(f[0]))
 		if err := c.wentBack(&r, f[1]); err != nil {
 			return err
 		}
+		c.carried(&r, acts[i].sections, f[2])
 		before := len(posts)
-		turns, answers := r.tuple(f[2], len(contents[i].turns)), r.tuple(f[3], len(contents[i].commands))
-		for k, index := range contents[i].turns {
-			posts = append(posts, c.turn(&r, calls[i].part, index, turns[k])...)
+		turns, answers := r.tuple(f[3], len(acts[i].turns)), r.tuple(f[4], len(acts[i].commands))
+		for k, index := range acts[i].turns {
+			posts = append(posts, c.turn(&r, acts[i].part, index, turns[k])...)
 		}
-		for k, index := range contents[i].commands {
-			a := r.answer(answers[k], c.slots)
+		for k, index := range acts[i].commands {
+			a := r.answer(answers[k], c.slots, &c.b.Commands[index])
 			c.sawAnswer(&a)
 			c.result.Commands[index] = a
 		}
-		if all := r.list(f[4]); len(all) > len(posts)-before { // starts have asked for permits
+		if all := r.list(f[5]); len(all) > len(posts)-before { // starts have asked for permits
 			for _, to := range all {
-				asked = append(asked, post{from: calls[i].part, to: int(r.int(to)), turn: -1})
+				asked = append(asked, post{from: acts[i].part, to: int(r.int(to)), turn: -1})
 			}
 		}
+		c.learn(&acts[i], r.text(f[6]))
 	}
 	if r.err != nil {
 		return fmt.Errorf("commit a batch: %w", r.err)
@@ -243,29 +227,97 @@ func (c *committing) carryOut(ctx context.Context, number int, st *stage) error 
 	return c.deliver(ctx, append(posts, c.fetch(ctx, asked)...))
 }
 
+// perform carries out acts. Where the fence that was known is another now, the act has
+// done nothing and is carried out again with its leases.
+func (c *committing) perform(ctx context.Context, acts []act, at positions) ([]reply, error) {
+	calls := make([]call, len(acts))
+	for i := range acts {
+		calls[i] = call{acts[i].part, c.arguments(&acts[i], at)}
+	}
+	replies, err := c.commitOn(ctx, calls)
+	if err != nil {
+		return nil, err
+	}
+	var again []call
+	var which []int
+	var r reader
+	for i := range acts {
+		if acts[i].fence != "" && len(r.list(replies[i])) == 1 {
+			acts[i].fence = ""
+			which, again = append(which, i), append(again, call{acts[i].part, c.arguments(&acts[i], at)})
+		}
+	}
+	if len(again) == 0 {
+		return replies, r.err
+	}
+	c.fences.forget(c.b.Node, c.b.Boot)
+	second, err := c.run(ctx, commitScript, "commit a batch", again...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrUnknown, err) // the other acts stand
+	}
+	for k, i := range which {
+		replies[i] = second[k]
+	}
+	return replies, r.err
+}
+
+// commitOn carries out calls of commit.lua: with one part, that of a numbered batch on
+// the line.
+func (c *committing) commitOn(ctx context.Context, calls []call) ([]reply, error) {
+	const what = "commit a batch"
+	if c.parts == 1 && len(calls) == 1 && c.b.No > 0 && c.client.Mode() == rueidis.ClientModeStandalone && !c.closed.Load() && ctx.Err() == nil {
+		m, ok, err := c.line.commit(ctx, c.Store, commitScript, calls[0])
+		switch {
+		case err != nil:
+			return nil, classify(what, err, false)
+		case ok:
+			return []reply{m}, nil
+		}
+	}
+	return c.run(ctx, commitScript, what, calls...)
+}
+
 // turn reads what became of a turn. It returns what was posted.
 func (c *committing) turn(r *reader, part, index int, m reply) (posts []post) {
 	f := r.tuple(m, 2)
 	result := &c.result.Turns[index]
-	result.Verdict, result.Reason = store.Verdict(r.int(f[0])), r.text(f[1])
-	if result.Verdict == store.Refused {
-		result.Reason = fmt.Sprintf("%q", result.Reason) // it may name a location
-		result.Reason = result.Reason[1 : len(result.Reason)-1]
-	} else {
-		result.Reason = ""
-	}
+	result.Verdict = store.Verdict(r.int(f[0]))
+	c.refused(index, r.text(f[1]))
+	sends := c.sent(index, result.Verdict)
 	for i := range f[2:] {
+		if i >= len(sends) {
+			r.bad("more answers than the turn has sent")
+			break
+		}
 		answer := r.list(f[2+i])
 		if len(answer) == 4 && r.text(answer[0]) == "0" {
 			posts = append(posts, post{from: part, to: int(r.int(answer[1])), no: r.int(answer[2]), blob: r.text(answer[3]), turn: index, send: i})
 			result.Sends = append(result.Sends, store.Answer{})
 			continue
 		}
-		a := r.answer(f[2+i], c.slots)
+		a := r.answer(f[2+i], c.slots, sends[i])
 		c.sawAnswer(&a)
 		result.Sends = append(result.Sends, a)
 	}
 	return posts
+}
+
+// refused notes why a turn was refused, if it was.
+func (c *committing) refused(index int, why string) {
+	if result := &c.result.Turns[index]; result.Verdict == store.Refused {
+		result.Reason = fmt.Sprintf("%q", why) // it may name a location
+		result.Reason = result.Reason[1 : len(result.Reason)-1]
+	}
+}
+
+// sent returns what a turn has sent.
+func (c *committing) sent(index int, v store.Verdict) (list []*store.Command) {
+	for _, sends := range c.b.Turns[index].Sent(v) {
+		for i := range sends {
+			list = append(list, &sends[i])
+		}
+	}
+	return list
 }
 
 // wentBack notes epochs, and halts if one is lower than it was.
@@ -324,150 +376,4 @@ func (c *committing) positions(st *stage, at floors) positions {
 		at.runs, at.items = at.runs+f.runs, at.items+f.items
 	}
 	return p
-}
-
-// fewLeases are passed to every script; of more only those that it may need.
-const fewLeases = 16
-
-// arguments returns the arguments of commit.lua.
-func (c *committing) arguments(part int, turns, commands []int, at positions) []string {
-	var a args
-	a.text(c.b.Node, c.b.Boot)
-	number := ""
-	if c.b.No > 0 {
-		number = strconv.FormatInt(c.b.No, 10)
-	}
-	a.text(number)
-	a.count(part)
-	a.count(c.parts)
-	each(&a, c.needed(part, turns, commands), func(i int) {
-		a.shard(c.b.Leases[i].Shard)
-		a.int(c.b.Leases[i].Epoch)
-	})
-	a.count(len(turns))
-	for _, i := range turns {
-		a.count(i)
-		c.turnArguments(&a, c.b.Turns[i], at.turns[i])
-	}
-	first := 0
-	if len(commands) > 0 {
-		first = commands[0]
-	}
-	a.count(first)
-	a.count(len(commands))
-	for _, i := range commands {
-		c.command(&a, &c.b.Commands[i], at.commands[i])
-	}
-	return a.list
-}
-
-// needed returns the leases of a part that a script may need.
-func (c *committing) needed(part int, turns, commands []int) (leases []int) {
-	few := len(c.b.Leases) <= fewLeases
-	shards, slots := map[store.Shard]bool{}, map[int]bool{}
-	adopts := func(list []store.Command) {
-		for i := range list {
-			if list[i].Adopt {
-				slots[c.slotOfCommand(&list[i])] = true
-			}
-		}
-	}
-	for _, i := range turns {
-		shards[c.b.Turns[i].Shard] = true
-		for _, sends := range c.b.Turns[i].Sent(store.Committed) {
-			adopts(sends)
-		}
-	}
-	for _, i := range commands {
-		adopts(c.b.Commands[i : i+1])
-	}
-	for i := range c.b.Leases {
-		shard := c.b.Leases[i].Shard
-		if c.partOf(shard.Slot) == part && (few || slots[shard.Slot] || shards[shard]) {
-			leases = append(leases, i)
-		}
-	}
-	return leases
-}
-
-// turnArguments adds a turn, see readTurn in commit.lua.
-func (c *committing) turnArguments(a *args, t *store.Turn, at floors) {
-	short := len(t.Prune)+len(t.Rewrites)+len(t.Seen)+len(t.Consumed)+len(t.Returned)+len(t.Answers)+len(t.Values)+
-		len(t.Appends)+len(t.Tags)+len(t.Dead)+len(t.Audit)+len(t.Sends) == 0 && !t.Rewound && t.Update == nil
-	if short {
-		a.text("E")
-	} else {
-		a.text("F")
-	}
-	a.int(int64(t.Run))
-	a.shard(t.Shard)
-	a.count(t.Incarnation)
-	if short {
-		a.entries(t.Entries)
-		return
-	}
-	a.int(at.items)
-	at.items += int64(len(t.Returned))
-	each(a, t.Prune, func(s store.Span) { a.text(s.From, s.To) })
-	a.entries(t.Rewrites)
-	a.entries(t.Entries)
-	a.items(t.Seen)
-	consumptions := func(list []store.Consumption) {
-		each(a, list, func(c store.Consumption) {
-			a.int(int64(c.Item))
-			a.value(c.Verdict)
-		})
-	}
-	consumptions(t.Consumed)
-	a.count(len(t.Returned))
-	for i := range t.Returned {
-		a.item(&t.Returned[i])
-		a.int(int64(t.Returned[i].No))
-		a.int(int64(t.Returned[i].Sent))
-	}
-	consumptions(t.Answers)
-	each(a, t.Values, func(v store.Setting) { a.text(v.Name, value(v.Value)) })
-	a.bool(t.Rewound)
-	each(a, t.Appends, func(v store.Append) { a.text(v.Name, value(v.Value)) })
-	each(a, t.Tags, func(p store.Pair) { a.text(p.Key, p.Value) })
-	a.items(t.Dead)
-	a.audit(t.Audit)
-	sends := func(list []store.Command) {
-		a.count(len(list))
-		for i := range list {
-			c.command(a, &list[i], at)
-			f := uses(&list[i])
-			at.runs, at.items = at.runs+f.runs, at.items+f.items
-		}
-	}
-	sends(t.Sends)
-	a.bool(t.Update != nil)
-	u := t.Update
-	if u == nil {
-		return
-	}
-	a.int(int64(u.Status))
-	a.int(int64(u.Marks))
-	a.int(int64(u.WakeAt))
-	a.count(u.Generation)
-	a.text(u.Reason, u.Build)
-	a.bool(u.Alone)
-	a.bool(u.Spared)
-	a.value(u.Output)
-	a.value(u.Waits)
-	a.bool(u.Discard)
-	a.bool(u.Back)
-	a.value(u.Queue)
-	a.bool(u.Continue != nil)
-	if n := u.Continue; n != nil {
-		a.text(n.Workflow, value(n.Input))
-		a.seed(n.Seed)
-		a.int(int64(n.At))
-		first := ""
-		if n.First != (store.Origin{}) {
-			first = origin(&n.First)
-		}
-		a.text(first)
-	}
-	sends(u.Sends)
 }

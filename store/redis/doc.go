@@ -24,6 +24,9 @@
 // close the connection, is given up after 12 seconds, or when the context ends: it is
 // then unknown whether the act has happened.
 //
+// A single server sees two connections of a process: a shared one, and one on which it
+// commits, see line.go.
+//
 // # Parts
 //
 // The keys of a store are in parts: those of a part have the same hash tag, so they are
@@ -84,10 +87,11 @@
 //	M        hash    of part 0: id, schema, oldest, slots, parts, created
 //	N, W     hash, set  of part 0: nodes; names of workflows that were registered
 //	L        hash    leases by slot:group, see base.lua
-//	b        hash    last batch by node and boot
+//	B        hash    with one part: fences by node and boot, see fence.go
+//	b        hash    last batch by node and boot, see commit.lua
 //	h        hash    of part 0: when a boot was heard of, by node and boot
 //	id       hash    numbers of runs by ID
-//	r:NO     hash    a run's row, see ROW in base.lua
+//	r:NO     hash    a run's row, see MAIN and ROW in base.lua
 //	e:NO:IC  hash    entries of an incarnation by location, see head in pack.go
 //	v:NO:IC  hash    their values of 4 KiB and more
 //	i:ITEM   hash    an item
@@ -97,13 +101,18 @@
 //	a:NO     list    audits
 //	R, w     sorted set of all runs, set of their workflows
 //	l:ST:WF  sorted set of runs by status and workflow; c:NO of children; t:KEY=VALUE of tagged runs
-//	y:GROUP  sorted set of runs that are ready; k:GROUP claimed; d:GROUP with unexamined items
+//	k:GROUP  hash    incarnations of runs that are claimed
+//	y:GROUP  sorted set of runs that are ready; d:GROUP with unexamined items
 //	z:GROUP  sorted set of timers: idle runs by wake time
 //	E:ST:WF  sorted set of ended runs by time; F of runs with former incarnations
 //	D, C     sorted sets of dead letters and of consumed items
 //	o:PART   list    outbox for a part; set ow, parts for which one is not empty; hashes oq, last numbers by receiver, and q, highest numbers applied by sender
 //
 // # Scripts
+//
+// The server carries out one script at a time, and a call of a command within one costs
+// more than what the command does. So a batch is one script, which makes few calls: one
+// for each turn that adds an entry, and for its indexes, names and counts one for all.
 //
 // The acts are the files in lua, each put behind those that it shares. They are loaded
 // when the server does not have them. A script that runs out of memory, or finds that

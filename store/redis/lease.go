@@ -61,12 +61,13 @@ func (r *reader) lease(shard, kept string) store.Lease {
 
 // about is what is kept of a node beside its ID, boot and time.
 type about struct {
-	Build     string   `json:"build,omitempty"`
-	Host      string   `json:"host,omitempty"`
-	PID       int      `json:"pid,omitempty"`
-	Workflows []string `json:"workflows,omitempty"`
-	Groups    []string `json:"groups,omitempty"`
-	Needs     []need   `json:"needs,omitempty"`
+	Build     string      `json:"build,omitempty"`
+	Host      string      `json:"host,omitempty"`
+	PID       int         `json:"pid,omitempty"`
+	Workflows []string    `json:"workflows,omitempty"`
+	Groups    []string    `json:"groups,omitempty"`
+	TTL       store.Delay `json:"ttl,omitempty"`
+	Needs     []need      `json:"needs,omitempty"`
 }
 
 type need struct {
@@ -89,7 +90,7 @@ func (r *reader) node(id, kept string) store.Node {
 		r.bad("a node cannot be read: " + err.Error())
 	}
 	n := store.Node{
-		ID: id, Boot: boot, Build: a.Build, Host: a.Host, PID: a.PID, Workflows: a.Workflows, Groups: a.Groups,
+		ID: id, Boot: boot, Build: a.Build, Host: a.Host, PID: a.PID, Workflows: a.Workflows, Groups: a.Groups, TTL: a.TTL,
 		Draining: text[0] == 'd', SeenAt: store.Time(r.number(at)),
 	}
 	for _, need := range a.Needs {
@@ -105,7 +106,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 	if err := n.Validate(); err != nil {
 		return 0, err
 	}
-	kept := about{Build: n.Build, Host: n.Host, PID: n.PID, Workflows: n.Workflows, Groups: n.Groups}
+	kept := about{Build: n.Build, Host: n.Host, PID: n.PID, Workflows: n.Workflows, Groups: n.Groups, TTL: n.TTL}
 	for _, of := range n.Needs {
 		kept.Needs = append(kept.Needs, need{of.Shard.Group, of.Shard.Slot, of.Workflow, of.Build, of.Until})
 	}
@@ -128,7 +129,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 	var r reader
 	f := r.tuple(m, 3)
 	if r.text(f[1]) == "1" {
-		s.hints.tell()
+		s.hints.tell(store.Change{Nodes: true})
 	}
 	now := s.observe(r.time(f[0]))
 	var boots []string
@@ -149,6 +150,7 @@ func (s *Store) forget(ctx context.Context, boots []string) error {
 	for _, b := range boots {
 		node, boot, _ := strings.Cut(b, "\n")
 		delete(s.batches, [2]string{node, boot})
+		s.fences.forget(node, boot)
 	}
 	s.mu.Unlock()
 	var a args
@@ -290,7 +292,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 	if s.relay != nil {
 		_ = s.relay.look(ctx, parts) // it is tried again in the background
 	}
-	s.hints.tell()
+	s.hints.tell(store.Change{Nodes: true})
 	return list, now, r.err
 }
 
@@ -363,7 +365,7 @@ func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
 	for _, m := range replies {
 		s.observe(r.time(r.tuple(m, 1)[0]))
 	}
-	s.hints.tell()
+	s.hints.tell(store.Change{Nodes: true})
 	return r.err
 }
 
@@ -387,5 +389,5 @@ func (a *args) leases(list []store.Lease, which []int) {
 			groups = append(groups, group)
 		}
 	}
-	each(a, groups, func(group string) { a.text(group) })
+	each(a, groups, func(group string) { a.text(group, "") })
 }

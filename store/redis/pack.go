@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redis/rueidis"
+
 	"github.com/stet-run/stet/store"
 )
 
@@ -86,7 +88,7 @@ func head(e *store.Entry) (head string, large []byte) {
 	if kind == 'i' {
 		b = append(b, e.Value...)
 	}
-	return string(b), large
+	return rueidis.BinaryString(b), large // which are not changed any more
 }
 
 // entryOf is the inverse of head. A large value is left out.
@@ -174,6 +176,12 @@ func (a *args) item(it *store.Item) {
 	a.value(it.Headers)
 }
 
+// start adds what a later start is compared with: the seed, and the hash of the input.
+func (a *args) start(st *store.Start) {
+	sum := sha256.Sum256(st.Input)
+	a.text(string(append(st.Seed[:], sum[:]...)))
+}
+
 // origin is the kept form of how a run began.
 func origin(o *store.Origin) string { return string(o.Seed[:]) + string(o.Input[:]) + o.Workflow }
 
@@ -246,17 +254,28 @@ func (s *Store) command(a *args, c *store.Command, at floors) {
 		return
 	}
 	st := c.Start
-	a.text("s", flag(c.Adopt))
+	plain := st.At == 0 && st.After == 0 && st.Existing != store.ReplaceFailed && st.Parent == 0 && st.ParentLoc == "" && st.Headers == nil &&
+		len(st.Tags)+len(st.Items) == 0 && st.Fork == nil && st.Queue == nil
+	if plain {
+		a.text("p")
+	} else {
+		a.text("s")
+	}
+	a.bool(c.Adopt)
 	a.count(s.slotOfCommand(c))
 	a.int(at.runs)
 	a.int(at.items)
+	if plain {
+		a.text(st.ID, st.Shard.Group, st.Workflow)
+		a.start(st)
+		a.value(st.Input)
+		return
+	}
 	a.text(st.ID, st.Shard.Group)
 	a.count(st.Shard.Slot)
 	a.text(st.Workflow)
-	a.seed(st.Seed)
+	a.start(st)
 	a.value(st.Input)
-	sum := sha256.Sum256(st.Input)
-	a.text(string(sum[:]))
 	a.int(int64(st.At))
 	a.int(int64(st.After) / 1_000_000)
 	a.int(int64(st.After) % 1_000_000)

@@ -35,6 +35,8 @@ type Store struct {
 
 	closed atomic.Bool
 	hints  hints
+	fences fences
+	line   line
 	relay  *relayer // nil: one part
 
 	mu      sync.Mutex
@@ -121,7 +123,7 @@ func OpenContext(ctx context.Context, url string, opts ...Option) (*Store, error
 	}
 	s := &Store{
 		cfg: cfg, client: client, slots: cfg.slots, parts: 1, seen: cfg.seen,
-		batches: map[[2]string]int64{}, epochs: map[store.Shard]int64{}, hints: newHints(),
+		batches: map[[2]string]int64{}, epochs: map[store.Shard]int64{}, hints: newHints(), fences: fences{of: map[[2]string]*fence{}},
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", redact(url), err), s.Close())
@@ -252,7 +254,9 @@ func (s *Store) Close() error {
 	if s.relay != nil {
 		s.relay.close()
 	}
+	s.line.close()
 	s.client.Close()
+	s.line.wait()
 	return nil
 }
 
@@ -316,6 +320,15 @@ func (s *Store) sawAnswer(a *store.Answer) {
 func (s *Store) slotOf(id string) int { return int(xxhash.Sum64String(id) % uint64(s.slots)) }
 
 func (s *Store) partOf(slot int) int { return slot % s.parts }
+
+// shardsOf returns the shards of a part.
+func (s *Store) shardsOf(part int) (set store.ShardSet) {
+	for slot := part; slot < s.slots; slot += s.parts {
+		set.Add(store.Shard{Group: store.DefaultGroup, Slot: slot}) // which stands for all groups
+		set.Add(store.Shard{Group: store.SystemGroup, Slot: slot})
+	}
+	return set
+}
 
 func (s *Store) partOfRun(no store.RunNo) int { return s.partOf(int(int64(no) % int64(s.slots))) }
 

@@ -118,7 +118,7 @@ func (c *committing) round(ctx context.Context, posts []post) (next []post, err 
 		answers := r.tuple(f[1], len(group))
 		for k, p := range group {
 			if p.turn >= 0 {
-				a := r.answer(answers[k], c.slots)
+				a := r.answer(answers[k], c.slots, nil)
 				c.sawAnswer(&a)
 				c.result.Turns[p.turn].Sends[p.send] = a
 			}
@@ -377,7 +377,8 @@ func (r *relayer) flush(ctx context.Context, from, to int, p *pair) error {
 		if read.err != nil {
 			return read.err
 		}
-		r.s.hints.tell()
-		hint(r.s.hints.in) // runs of this process may be ready
+		what := store.Change{Ready: r.s.shardsOf(to)}
+		r.s.hints.tell(what)
+		r.s.hints.in.Add(what) // runs of this process may be ready
 	}
 }

@@ -93,8 +93,9 @@ func (a *abroad) half(t *testing.T, b store.Batch) {
 	t.Helper()
 	a.s.relay.close()
 	c := committing{Store: a.s, b: &b}
-	args := c.arguments(a.s.partOf(a.sender.Shard.Slot), []int{0}, nil, c.positions(&stage{turns: []int{0}}, floors{}))
-	if _, err := a.s.one(t.Context(), commitScript, "commit", a.s.partOf(a.sender.Shard.Slot), args...); err != nil {
+	act := c.newAct(a.s.partOf(a.sender.Shard.Slot), []int{0}, nil)
+	args := c.arguments(&act, c.positions(&stage{turns: []int{0}}, floors{}))
+	if _, err := a.s.one(t.Context(), commitScript, "commit", act.part, args...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -137,7 +138,7 @@ func TestWhatADeadProcessHasSentIsDelivered(t *testing.T) {
 	defer cancel()
 	for _, r := range a.others {
 		for a.got(t, next, r) != "123" {
-			if err := next.Changed(ctx); err != nil {
+			if _, err := next.Changed(ctx); err != nil {
 				t.Fatalf("%s has %q: %v", r.ID, a.got(t, next, r), err)
 			}
 		}
@@ -181,7 +182,7 @@ func TestWhatSomebodyHasLeftIsDelivered(t *testing.T) {
 	defer cancel()
 	for _, r := range a.others {
 		for a.got(t, owner, r) != "1" {
-			if err := owner.Changed(ctx); err != nil {
+			if _, err := owner.Changed(ctx); err != nil {
 				t.Fatalf("%s has %q: %v", r.ID, a.got(t, owner, r), err)
 			}
 		}

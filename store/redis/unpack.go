@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -72,8 +73,8 @@ func (r *reader) number(s string) int64 {
 
 func (r *reader) time(m reply) store.Time { return store.Time(r.int(m)) }
 
-// rowWidth is the number of ROW in base.lua.
-const rowWidth = 28
+// rowWidth is the number of ROW in base.lua, mainWidth that of what its first part has.
+const rowWidth, mainWidth = 11, 19
 
 // run reads what snapshot has answered, with as many further fields: waits, input,
 // output. Input and output that are left out keep their size.
@@ -83,20 +84,15 @@ func (r *reader) run(m reply, slots int) store.Run {
 		return store.Run{}
 	}
 	no := r.int(f[len(f)-1])
-	status := store.Status(r.int(f[3]))
 	run := store.Run{
-		No: store.RunNo(no), ID: r.text(f[0]), Shard: store.Shard{Group: r.text(f[1]), Slot: int(no % int64(slots))}, Workflow: r.text(f[2]),
-		Status: status, Marks: store.Marks(r.int(f[4])), Claimed: r.text(f[5]) == "2",
-		Incarnation: int(r.int(f[6])), Generation: int(r.int(f[7])), Build: r.text(f[10]),
-		Parent: store.RunNo(r.int(f[11])), ParentLoc: r.text(f[12]), First: originOf(r.text(f[13])), Began: r.time(f[14]),
-		Created: r.time(f[15]), Started: r.time(f[16]), Ended: r.time(f[17]), WakeAt: r.time(f[18]),
-		Suspect: int(r.int(f[19])), Strikes: int(r.int(f[20])), Alone: r.text(f[21]) == "1",
-		Headers: bytesOf(r.text(f[23])), Reason: r.text(f[24]), InputSize: int(r.int(f[25])), OutputSize: int(r.int(f[26])),
-		Queue: bytesOf(r.text(f[27])),
+		No: store.RunNo(no), Parent: store.RunNo(r.int(f[3])), ParentLoc: r.text(f[4]), First: originOf(r.text(f[5])), Began: r.time(f[6]),
+		Headers: bytesOf(r.text(f[8])), Reason: r.text(f[9]), Queue: bytesOf(r.text(f[10])),
 	}
-	copy(run.Seed[:], r.text(f[8]))
-	copy(run.Random[:], r.text(f[9]))
-	if tags := r.text(f[22]); tags != "" {
+	r.main(&run, r.text(f[0]))
+	run.Shard.Slot = int(no % int64(slots))
+	copy(run.Seed[:], r.text(f[1]))
+	copy(run.Random[:], r.text(f[2]))
+	if tags := r.text(f[7]); tags != "" {
 		for tag := range strings.SplitSeq(tags, "\n") {
 			key, value, _ := strings.Cut(tag, "=")
 			run.Tags = append(run.Tags, store.Pair{Key: key, Value: value})
@@ -107,10 +103,34 @@ func (r *reader) run(m reply, slots int) store.Run {
 			*field = bytesOf(r.text(f[rowWidth+i]))
 		}
 	}
-	if !status.Valid() {
-		r.bad(fmt.Sprintf("run number %d has the status %d", no, status))
-	}
 	return run
+}
+
+// main reads the field m of a row, see MAIN in base.lua.
+func (r *reader) main(run *store.Run, kept string) {
+	f := strings.SplitN(kept, ";", mainWidth)
+	if len(f) < mainWidth {
+		r.bad(fmt.Sprintf("run number %d cannot be read", run.No))
+		return
+	}
+	run.Status, run.Claimed, run.Marks, run.WakeAt = store.Status(r.number(f[0])), f[1] == "2", store.Marks(r.number(f[2])), store.Time(r.number(f[3]))
+	run.Incarnation, run.Generation = int(r.number(f[4])), int(r.number(f[5]))
+	run.Started, run.Ended = store.Time(r.number(f[6])), store.Time(r.number(f[7]))
+	run.Suspect, run.Strikes, run.Alone = int(r.number(f[8])), int(r.number(f[9])), f[10] == "1"
+	run.InputSize, run.OutputSize, run.Created = int(r.number(f[11])), int(r.number(f[12])), store.Time(r.number(f[13]))
+	rest := f[18]
+	for i, field := range [...]*string{&run.Shard.Group, &run.Workflow, &run.Build} {
+		n := int(r.number(f[15+i]))
+		if n < 0 || n > len(rest) {
+			r.bad(fmt.Sprintf("run number %d cannot be read", run.No))
+			return
+		}
+		*field, rest = rest[:n], rest[n:]
+	}
+	run.ID = rest
+	if !run.Status.Valid() {
+		r.bad(fmt.Sprintf("run number %d has the status %d", run.No, run.Status))
+	}
 }
 
 // item reads what item of inbox.lua has answered.
@@ -124,15 +144,49 @@ func (r *reader) item(m reply) store.Item {
 }
 
 // answer reads what became of a command.
-func (r *reader) answer(m reply, slots int) store.Answer {
+func (r *reader) answer(m reply, slots int, c *store.Command) store.Answer {
 	f := r.list(m)
 	if len(f) == 0 {
 		r.bad("expected an answer")
 		return store.Answer{}
 	}
 	a := store.Answer{Outcome: store.Outcome(r.int(f[0]))}
-	if len(f) >= 5 && a.Outcome != 0 {
-		a.Item, a.Claimed, a.Run, a.Again = store.ItemNo(r.int(f[1])), r.text(f[2]) == "1", r.run(f[3], slots), r.text(f[4]) == "1"
+	if len(f) < 5 || a.Outcome == 0 {
+		return a
+	}
+	a.Item, a.Claimed, a.Again = store.ItemNo(r.int(f[1])), r.text(f[2]) == "1", r.text(f[4]) == "1"
+	if row := r.list(f[3]); len(row) == newWidth && c != nil && c.Start != nil {
+		a.Run = r.started(row, c.Start)
+	} else {
+		a.Run = r.run(f[3], slots)
 	}
 	return a
+}
+
+// newWidth is the number of what is answered of a run that a start has made.
+const newWidth = 7
+
+// started reads a run that a start has made: number, status, condition, marks, wake time,
+// when it was made, when it was started. The rest is as the start has it.
+func (r *reader) started(f []reply, st *store.Start) store.Run {
+	run := store.Run{
+		No: store.RunNo(r.int(f[0])), ID: st.ID, Shard: st.Shard, Workflow: st.Workflow,
+		Status: store.Status(r.int(f[1])), Claimed: r.text(f[2]) == "2", Marks: store.Marks(r.int(f[3])),
+		WakeAt: r.time(f[4]), Created: r.time(f[5]), Started: r.time(f[6]),
+		Seed: st.Seed, Parent: st.Parent, ParentLoc: st.ParentLoc, Headers: bytes.Clone(st.Headers),
+		Input: bytes.Clone(st.Input), InputSize: len(st.Input),
+	}
+	if len(st.Tags) > 0 {
+		run.Tags = store.MergeTags(nil, st.Tags)
+	}
+	if st.Fork != nil {
+		run.Random = st.Fork.Random
+	}
+	if st.Queue != nil {
+		run.Queue = bytes.Clone(st.Queue.Data)
+	}
+	if !run.Status.Valid() {
+		r.bad(fmt.Sprintf("run number %d has the status %d", run.No, run.Status))
+	}
+	return run
 }

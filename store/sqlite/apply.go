@@ -332,6 +332,7 @@ func (a *applier) insertRun(run *store.Run, condition int64) (bool, error) {
 		return false, err
 	}
 	run.No = store.RunNo(no)
+	a.inserted()
 	if err := retag(a.q, run.No, nil, run.Tags); err != nil {
 		return false, err
 	}

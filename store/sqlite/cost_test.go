@@ -92,7 +92,7 @@ func TestStatementsOfAnIdleProcess(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
-	if err := s.Changed(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Changed(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("expected nothing to change, got %v", err)
 	}
 	if len(read()) != 0 {
@@ -119,7 +119,7 @@ func TestStoreWorksInABubble(t *testing.T) {
 		begun := time.Now()
 		var told sync.WaitGroup
 		told.Go(func() {
-			if err := s.Changed(t.Context()); err != nil {
+			if _, err := s.Changed(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -16,6 +16,7 @@ const forgetAfter = 24 * time.Hour
 type nodeAbout struct {
 	Groups []string
 	Needs  []store.Need
+	TTL    store.Delay
 }
 
 // Register implements store.Store.
@@ -27,7 +28,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 	if err != nil {
 		return 0, err
 	}
-	about, err := json.Marshal(nodeAbout{n.Groups, n.Needs})
+	about, err := json.Marshal(nodeAbout{n.Groups, n.Needs, n.TTL})
 	if err != nil {
 		return 0, err
 	}

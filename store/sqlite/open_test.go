@@ -116,7 +116,8 @@ func TestCloseTwiceAndUseAfterwards(t *testing.T) {
 	wantErr(t, err, store.ErrClosed)
 	_, err = s.List(t.Context(), store.Filter{})
 	wantErr(t, err, store.ErrClosed)
-	wantErr(t, s.Changed(t.Context()), store.ErrClosed)
+	_, err = s.Changed(t.Context())
+	wantErr(t, err, store.ErrClosed)
 	wantErr(t, s.Backup(t.Context(), testPath(t)), store.ErrClosed)
 }
 

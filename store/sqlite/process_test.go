@@ -398,15 +398,18 @@ func TestChangedSeesOnlyOthers(t *testing.T) {
 	apply(t, s, start("a"))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := s.Changed(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Changed(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("expected own writes not to be told, got %v", err)
 	}
 	apply(t, other, start("b")) // before the call
-	if err := s.Changed(t.Context()); err != nil {
+	if _, err := s.Changed(t.Context()); err != nil {
 		t.Error(err)
 	}
 	told := make(chan error)
-	go func() { told <- s.Changed(t.Context()) }()
+	go func() {
+		_, err := s.Changed(t.Context())
+		told <- err
+	}()
 	before := time.Now()
 	apply(t, other, start("c"))
 	if err := <-told; err != nil {

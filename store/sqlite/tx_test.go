@@ -83,7 +83,7 @@ func TestCommandsInACallersTransaction(t *testing.T) {
 	if err := db.QueryRow("SELECT count(*) FROM runs").Scan(&mine); err != nil || mine != 2 {
 		t.Errorf("expected the application's row once, got %d, %v", mine, err)
 	}
-	if err := s.Changed(t.Context()); err != nil { // the application is another to the store
+	if _, err := s.Changed(t.Context()); err != nil { // the application is another to the store
 		t.Error(err)
 	}
 }

@@ -29,18 +29,18 @@ const (
 
 // Changed implements store.Store. It reads the data version of the connection
 // that writes, which changes only when another process, or another Store on the
-// file, has written.
-func (s *Store) Changed(ctx context.Context) error {
+// file, has written; what it was is not known.
+func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 	timer := time.NewTimer(watchBusy)
 	defer timer.Stop()
 	for {
 		select {
 		case <-s.watch.foreign:
-			return nil
+			return store.Anything(), nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return store.Change{}, ctx.Err()
 		case <-s.watch.closed:
-			return store.ErrClosed
+			return store.Change{}, store.ErrClosed
 		case <-timer.C:
 		}
 		next := watchBusy

@@ -36,6 +36,7 @@ func init() {
 		&defect{name: "a claim tells what it leaves to who does not ask", claim: asked(func(r *store.ClaimRequest) { r.Unfit = true })},
 		&defect{name: "a node's groups are forgotten", register: registers(func(n *store.Node) { n.Groups = nil })},
 		&defect{name: "a node's needs are forgotten", register: registers(func(n *store.Node) { n.Needs = nil })},
+		&defect{name: "the length of a node's leases is forgotten", register: registers(func(n *store.Node) { n.TTL = 0 })},
 		&defect{name: "a node is not to be drained", register: func(b *broken, ctx context.Context, n store.Node) (store.Time, error) {
 			if n.Draining && !n.Stopped {
 				d, err := b.Store.Describe(ctx)

@@ -30,7 +30,7 @@ type defect struct {
 	count    func(*broken, context.Context, store.Filter) ([]store.Tally, error)
 	history  func(*broken, context.Context, store.HistoryQuery) ([]store.Entry, error)
 	inbox    func(*broken, context.Context, store.RunNo, ...string) ([]store.Item, error)
-	changed  func(*broken, context.Context) error
+	changed  func(*broken, context.Context) (store.Change, error)
 	letters  func(*broken, context.Context, store.DeadFilter) (store.DeadPage, error)
 	discard  func(*broken, context.Context, []store.ItemNo) ([]bool, error)
 	sweep    func(*broken, context.Context, store.SweepRequest) (store.Swept, error)
@@ -189,7 +189,7 @@ func (b *broken) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]s
 	return b.Store.Inbox(ctx, run, ids...)
 }
 
-func (b *broken) Changed(ctx context.Context) error {
+func (b *broken) Changed(ctx context.Context) (store.Change, error) {
 	if f := b.defect.changed; f != nil {
 		return f(b, ctx)
 	}
@@ -615,16 +615,26 @@ var defects = []*defect{
 		d.Now = store.TimeOf(b.clock())
 		return d, err
 	}},
-	{name: "changes wake nobody", changed: func(b *broken, ctx context.Context) error {
+	{name: "changes wake nobody", changed: func(b *broken, ctx context.Context) (store.Change, error) {
 		for {
-			if err := b.Store.Changed(ctx); err != nil {
-				return err
+			if _, err := b.Store.Changed(ctx); err != nil {
+				return store.Change{}, err
 			}
 		}
 	}},
-	{name: "changes wake for ever", changed: func(b *broken, ctx context.Context) error {
+	{name: "changes are of no shard", changed: func(b *broken, ctx context.Context) (store.Change, error) {
+		c, err := b.Store.Changed(ctx)
+		c.Ready = store.ShardSet{}
+		return c, err
+	}},
+	{name: "changes tell of no node", changed: func(b *broken, ctx context.Context) (store.Change, error) {
+		c, err := b.Store.Changed(ctx)
+		c.Nodes = false
+		return c, err
+	}},
+	{name: "changes wake for ever", changed: func(b *broken, ctx context.Context) (store.Change, error) {
 		_, err := b.Store.Describe(ctx)
-		return err
+		return store.Anything(), err
 	}},
 	{name: "a bad limit is none", claim: func(b *broken, ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
 		req.Limit = max(req.Limit, 0)

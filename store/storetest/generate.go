@@ -131,6 +131,7 @@ func (g *generator) register() op {
 	handle, node, boot := g.boot()
 	n := store.Node{ID: node, Boot: boot, Build: pick(g, []string{"", "v1", "v2"}), Host: "host", PID: g.IntN(3), Workflows: some(g, genWorkflows, 2)}
 	n.Groups = pick(g, [][]string{nil, {"default"}, {"other", "default"}})
+	n.TTL = pick(g, []store.Delay{0, ttl, hour})
 	if g.chance(3) {
 		n.Needs = []store.Need{{Shard: pick(g, genShards), Workflow: pick(g, genWorkflows), Build: pick(g, []string{"", "v2"}), Until: g.w.spec.now.Now}}
 	}
@@ -217,7 +218,11 @@ func (g *generator) receiver() string {
 	case len(g.w.spec.now.Runs) > 0 && !g.chance(6):
 		return pick(g, g.w.spec.now.Runs).ID
 	}
-	return g.id()
+	id := g.id()
+	if g.w.apart { // a run that gets such a name in the same act gets it in another slot
+		id, _, _ = strings.Cut(id, "@")
+	}
+	return id
 }
 
 // id returns the ID of a run, or one that is free.
@@ -444,6 +449,9 @@ func (g *generator) turn(r *store.Run) store.Turn {
 	if g.chance(20) { // one that was swept, or never there
 		it := g.item()
 		it.Kind, it.No, it.Sent = store.ItemMessage, store.ItemNo(g.IntN(20)), g.w.spec.now.Now
+		if g.w.apart { // the number may be that of another run's item, so of another slot
+			it.No = 0
+		}
 		t.Returned = append(t.Returned, it)
 	}
 	if g.chance(6) {

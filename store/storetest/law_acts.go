@@ -104,7 +104,7 @@ func eachMethod(ctx context.Context, s store.Store) map[string]error {
 	_, errs["Count"] = s.Count(ctx, store.Filter{})
 	_, errs["History"] = s.History(ctx, store.HistoryQuery{Run: 1})
 	_, errs["Inbox"] = s.Inbox(ctx, 1)
-	errs["Changed"] = s.Changed(ctx)
+	_, errs["Changed"] = s.Changed(ctx)
 	return errs
 }
 

@@ -158,7 +158,7 @@ func (o *owner) claimed(id string) (found store.Run) {
 var law26 = []testCase{
 	{"TheMarkStays", func(k *kit) {
 		n := store.Node{
-			ID: "n", Boot: "n-1", Build: "v1", Host: "h", PID: 3, Workflows: []string{"w"}, Groups: []string{"default", "g"},
+			ID: "n", Boot: "n-1", Build: "v1", Host: "h", PID: 3, Workflows: []string{"w"}, Groups: []string{"default", "g"}, TTL: 7,
 			Needs: []store.Need{{Shard: shardB, Workflow: "x", Build: "v2", Until: 77}, {Shard: shardA, Workflow: "w"}},
 		}
 		register := func(n store.Node) {
@@ -218,7 +218,7 @@ var law26 = []testCase{
 			}},
 			{"a node that goes", func() { _, err := k.s.Register(k.ctx, store.Node{ID: "n", Boot: "n-1", Stopped: true}); k.ok(err) }},
 		} {
-			k.hinted(other, act.what, act.do)
+			k.hinted(other, act.what, store.Change{Nodes: true}, act.do)
 		}
 	}},
 }

@@ -379,26 +379,31 @@ var changedCases = []testCase{
 	{"WakesAnotherProcess", func(k *kit) {
 		listener := k.harness.Join(k)
 		o := k.owner(k.s, "n")
+		var ready store.ShardSet
+		ready.Add(shardA)
 		for _, row := range []struct {
 			what string
+			of   store.Change
 			act  func()
 		}{
-			{"a start", func() { k.start("r") }},
-			{"an item", func() { k.send(message("r", "m")) }},
-			{"a turn", func() {
+			{"a start", store.Change{Ready: ready}, func() { k.start("r") }},
+			{"an item", store.Change{Ready: ready}, func() { k.send(message("r", "m")) }},
+			{"a turn", store.Change{Told: true}, func() {
 				c := o.claim(10, "w")
 				o.turn(&store.Turn{Run: c.Runs[0].Run.No, Shard: shardA, Consumed: []store.Consumption{{Item: c.Runs[0].Items[0].No}}}, store.Committed)
 			}},
-			{"giving shards back", o.release},
+			{"giving shards back", store.Change{Nodes: true}, o.release},
 		} {
-			k.hinted(listener, row.what, row.act)
+			k.hinted(listener, row.what, row.of, row.act)
 		}
 	}},
 	{"DoesNotMissWhatCameBefore", func(k *kit) {
 		listener := k.harness.Join(k)
 		k.quiet(listener)
 		k.start("r")
-		k.ok(listener.Changed(k.ctx))
+		var ready store.ShardSet
+		ready.Add(shardA)
+		k.ok(hear(k.ctx, listener, store.Change{Ready: ready}))
 	}},
 	{"IsQuietWhenNothingHappens", func(k *kit) {
 		listener := k.harness.Join(k)
@@ -411,24 +416,41 @@ var changedCases = []testCase{
 		k.quiet(listener)
 		ctx, cancel := context.WithCancelCause(k.ctx)
 		done := make(chan error, 1)
-		go func() { done <- listener.Changed(ctx) }()
+		changed := func(ctx context.Context) error { _, err := listener.Changed(ctx); return err }
+		go func() { done <- changed(ctx) }()
 		cancel(errors.New("enough"))
 		k.fails("Changed", <-done, context.Canceled)
-		go func() { done <- listener.Changed(k.ctx) }()
+		go func() { done <- changed(k.ctx) }()
 		k.ok(listener.Close())
 		k.fails("Changed", <-done, store.ErrClosed)
 	}},
 }
 
 // hinted checks that a listening handle is told of an act.
-func (k *kit) hinted(listener store.Store, what string, act func()) {
+func (k *kit) hinted(listener store.Store, what string, of store.Change, act func()) {
 	k.Helper()
 	k.quiet(listener)
 	done := make(chan error, 1)
-	go func() { done <- listener.Changed(k.ctx) }()
+	go func() { done <- hear(k.ctx, listener, of) }()
 	act()
 	if err := <-done; err != nil {
 		k.Errorf("waiting for %s: %v", what, err)
+	}
+}
+
+// hear waits until all of a change was heard of.
+func hear(ctx context.Context, s store.Store, want store.Change) error {
+	var heard store.Change
+	for {
+		change, err := s.Changed(ctx)
+		if err != nil {
+			return fmt.Errorf("expected to hear of %+v, found %+v: %w", want, heard, err)
+		}
+		heard.Add(change)
+		both := heard
+		if both.Add(want); both == heard {
+			return nil
+		}
 	}
 }
 
@@ -438,7 +460,7 @@ func (k *kit) quiet(s store.Store) {
 	k.Helper()
 	for range 20 {
 		ctx, cancel := context.WithTimeout(k.ctx, patience)
-		err := s.Changed(ctx)
+		_, err := s.Changed(ctx)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
 			return

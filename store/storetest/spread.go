@@ -19,7 +19,7 @@ import (
 // all slots are taken and given back together.
 func Spread(open Open, slots int) Open {
 	return func(t *testing.T, clock func() time.Time) Harness {
-		h := &spreadHarness{Harness: open(t, clock), slots: slots, homes: &homes{slots: map[store.RunNo]int{}}}
+		h := &spreadHarness{Harness: open(t, clock), slots: slots, homes: &homes{slots: map[store.RunNo]int{}, used: map[int]bool{}}}
 		h.first = h.wrap(h.Harness.First())
 		return h
 	}
@@ -36,6 +36,7 @@ type spreadHarness struct {
 type homes struct {
 	mu    sync.Mutex
 	slots map[store.RunNo]int
+	used  map[int]bool // slots in which runs were to be started
 }
 
 // apart says that a name of a replaced run, ID@N, is in another slot than ID: whether
@@ -67,6 +68,9 @@ func (s *spread) command(c store.Command) store.Command {
 			start.Shard.Slot = int(xxhash.Sum64String(start.ID) % uint64(s.slots))
 		}
 		c.Start = &start
+		s.homes.mu.Lock()
+		s.homes.used[start.Shard.Slot] = true
+		s.homes.mu.Unlock()
 	}
 	return c
 }
@@ -173,6 +177,24 @@ func once(list []store.Shard) []store.Shard {
 		}
 	}
 	return folded
+}
+
+// Changed makes slot 0 of those in which there may be runs; what is said of others is
+// dropped.
+func (s *spread) Changed(ctx context.Context) (store.Change, error) {
+	change, err := s.Store.Changed(ctx)
+	var ready store.ShardSet
+	s.homes.mu.Lock()
+	defer s.homes.mu.Unlock()
+	for slot := range s.homes.used {
+		for _, group := range []string{store.DefaultGroup, store.SystemGroup} {
+			if change.Ready.Has(store.Shard{Group: group, Slot: slot}) {
+				ready.Add(store.Shard{Group: group})
+			}
+		}
+	}
+	change.Ready = ready
+	return change, err
 }
 
 func (s *spread) Describe(ctx context.Context) (store.Description, error) {

@@ -219,13 +219,18 @@ func (w *world) possible(o op) bool {
 	if c, ok := o.(*commitOp); ok && c.Former && w.forgotten(w.spec.boots[boot]) {
 		return false
 	}
+	if w.spec.boots[boot].handle != handle {
+		return false
+	}
 	if r, ok := o.(*registerOp); ok {
-		b := w.spec.boots[boot]
-		if b.heard = w.spec.now.Now; r.Node.Stopped {
+		switch b := w.spec.boots[boot]; {
+		case r.Node.Stopped:
 			b.heard = 0
+		case !r.Node.Draining: // which does nothing else
+			b.heard = w.spec.now.Now
 		}
 	}
-	return w.spec.boots[boot].handle == handle
+	return true
 }
 
 // forgotten reports whether a store may have forgotten the batches of a boot: it has

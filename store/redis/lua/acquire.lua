@@ -10,7 +10,7 @@
 -- it was clean, suspects; or 'b' and the epoch, if that went back.
 
 local node, boot, ttl = arg(), arg(), num()
-local taken, cleans, results, order = {}, {}, {}, {}
+local taken, cleans, results = {}, {}, {}
 for i = 1, num() do
 	local shard, gr, seen = arg(), arg(), num()
 	local l = lease(shard) or { epoch = '0', till = '0', node = '', boot = '' }
@@ -26,6 +26,8 @@ for i = 1, num() do
 		if micros >= 1000000 then seconds, micros = seconds + 1, micros - 1000000 end
 		local till = string.format('%.0f%06.0f', seconds, micros)
 		call('HSET', T .. 'L', shard, epoch .. ';' .. till .. ';' .. node .. '\n' .. boot)
+		enter('B', node .. '\n' .. boot, false)
+		enter('B', l.node .. '\n' .. l.boot, false)
 		local clean = l.node == '' or own
 		results[i] = { '1', epoch, till, node, boot, clean and '1' or '', '0' }
 		cleans[shard] = clean
@@ -34,9 +36,10 @@ for i = 1, num() do
 	end
 end
 for gr, shards in pairs(taken) do
-	for _, no in ipairs(call('ZRANGE', T .. 'k:' .. gr, 0, -1)) do
+	for _, no in ipairs(call('HKEYS', T .. 'k:' .. gr)) do
 		local shard = dec(slotOf(no)) .. ':' .. gr
 		if shards[shard] and giveBack(no, cleans[shard]) then shards[shard][7] = dec(shards[shard][7] + 1) end
 	end
 end
+flush()
 return { nowText, results }

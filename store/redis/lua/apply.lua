@@ -1,15 +1,17 @@
 -- Commands: starts of runs, and items for their inboxes.
 
 local leads = {}    -- shards whose lease the batch holds
+local whole = false -- answers have the whole row of a run that was just made
 local again = false -- the command has been applied before, in the same batch
 local part = 0      -- of this act
 local parts = 1
 local posted = {}   -- parts to which something was put into the outbox
 
 -- readLeases reads the leases of a batch from the arguments and notes which of them
--- are current. It returns the others, each with the shard's epoch or ''.
-local function readLeases()
-	local others = {}
+-- are current. It returns the others, each with the shard's epoch or '', and whether
+-- all are current and of the given boot (node, newline, boot).
+local function readLeases(boot)
+	local others, own = {}, true
 	local count = num()
 	for first = 1, count, 1000 do
 		local shards, begins = {}, {}
@@ -22,12 +24,13 @@ local function readLeases()
 			local l, begin = kept[i], begins[i]
 			if l and string.sub(l, 1, #begin) == begin and l ~= begin .. '0;\n' then
 				leads[shards[i]] = true
+				own = own and holder(l) == boot
 			else
 				others[#others + 1] = { shards[i], l and string.match(l, '^%d+') or '' }
 			end
 		end
 	end
-	return others
+	return others, own and #others == 0
 end
 
 -- readEntries reads entries from the arguments: of each its location, what stands in
@@ -51,15 +54,25 @@ local function writeEntry(no, ic, e, old)
 	end
 end
 
--- readCommand reads a command from the arguments.
+local none = {} -- is not changed
+
+-- readCommand reads a command from the arguments: i an item, s a start, p one that has
+-- no more than most.
 local function readCommand()
-	local c = { what = arg(), adopt = arg() == '1', slot = num(), fr = num(), fi = num() }
+	local what, adopt, slot, fr, fi = arg(), arg() == '1', num(), num(), num()
+	if what == 'p' then
+		return {
+			what = 's', plain = true, adopt = adopt, slot = slot, fr = fr, fi = fi, id = arg(), gr = arg(), home = slot, wf = arg(), o = arg(), ip = arg(),
+			at = '0', seconds = 0, micros = 0, pa = '0', pl = '', hd = '', tg = none, items = none, audit = none, entries = none, past = none,
+		}
+	end
+	local c = { what = what, adopt = adopt, slot = slot, fr = fr, fi = fi }
 	if c.what == 'i' then
 		c.to = arg()
 		c.item = readItem()
 		return c
 	end
-	c.id, c.gr, c.home, c.wf, c.se, c.ip, c.ih, c.at = arg(), arg(), num(), arg(), arg(), arg(), arg(), arg()
+	c.id, c.gr, c.home, c.wf, c.o, c.ip, c.at = arg(), arg(), num(), arg(), arg(), arg(), arg()
 	c.seconds, c.micros, c.replace, c.pa, c.pl, c.hd = num(), num(), arg() == '1', arg(), arg(), arg()
 	c.tg, c.items, c.audit, c.entries, c.past = {}, {}, {}, {}, {}
 	for i = 1, num() do c.tg[i] = arg() end
@@ -81,7 +94,7 @@ end
 
 -- answer says what became of a command.
 local function answer(outcome, r, item, claimed, known)
-	return { outcome, item or '', claimed and '1' or '', snapshot(r.no, 'wt', 'ip'), known and '1' or '' }
+	return { outcome, item or '', claimed and '1' or '', snapshot(r.no, ROW_INPUT), known and '1' or '' }
 end
 
 -- adopts takes a run in hand if the command asks for it and may.
@@ -98,10 +111,10 @@ end
 
 -- tagged and untagged keep the index of tags, each 'key=value'.
 local function tagged(no, tags)
-	for i = 1, #tags do call('ZADD', T .. 't:' .. tags[i], no, no) end
+	for i = 1, #tags do rank('t:' .. tags[i], no, no) end
 end
 local function untagged(no, tags)
-	for i = 1, #tags do call('ZREM', T .. 't:' .. tags[i], no) end
+	for i = 1, #tags do rank('t:' .. tags[i], no, false) end
 end
 
 local send -- below
@@ -113,11 +126,38 @@ local function noteWorkflow(wf)
 	noted[wf] = true
 end
 
+-- ids are the numbers of runs by ID, as far as the act has asked for them; false if
+-- there is none.
+local ids = {}
+
+local function numberOf(id)
+	if ids[id] == nil then ids[id] = call('HGET', T .. 'id', id) end
+	return ids[id]
+end
+
+-- learn asks for the numbers of those that commands name.
+local function learn(commands)
+	local names = {}
+	for i = 1, #commands do
+		local c = commands[i]
+		local id = c.id or string.byte(c.to, 1) == 61 and string.sub(c.to, 2)
+		if id and ids[id] == nil then names[#names + 1] = id end
+	end
+	if #names == 0 then return end
+	local found = call('HMGET', T .. 'id', unpack(names))
+	for i = 1, #names do ids[names[i]] = found[i] end
+end
+
+local function name(id, no)
+	ids[id] = no
+	enter('id', id, no)
+end
+
 -- rename gives a run's ID free, if the name that it would have instead is.
 local function rename(r)
 	local id = r.id .. '@' .. r.no
-	if #id > 255 or call('HEXISTS', T .. 'id', id) == 1 then return false end
-	call('HSET', T .. 'id', id, r.no)
+	if #id > 255 or numberOf(id) then return false end
+	name(id, r.no)
 	change(r, { id = id })
 	return true
 end
@@ -134,49 +174,61 @@ local function due(c)
 	return later(at, nowText) and at
 end
 
+-- made says that a start has made a run.
+local function made(r, claimed)
+	if whole then return answer('1', r, nil, claimed) end
+	return { '1', '', claimed and '1' or '', { r.no, r.st, r.co, r.mk or '', r.wa or '', nowText, r.sa or '' }, '' }
+end
+
 local function start(c)
-	local no = call('HGET', T .. 'id', c.id)
+	local no = numberOf(c.id)
 	if no then
 		local r = row(no)
-		local first = call('HMGET', T .. 'r:' .. no, 'se', 'fi')
-		local seed = first[1]
-		if r.ic ~= '0' then seed = string.sub(first[2], 1, 16) end
-		if seed == c.se then
+		local first = call('HGET', T .. 'r:' .. no, r.ic == '0' and 'o' or 'fi')
+		if string.sub(first, 1, 16) == string.sub(c.o, 1, 16) then
 			local claimed = adopts(c, r)
 			return answer('1', r, nil, claimed)
 		end
 		if not c.replace or r.st ~= '5' and r.st ~= '6' or not rename(r) then return answer('2', r) end
 	end
 	no = number('r', c.home, c.fr)
-	local r = { no = no, slot = c.home, id = c.id, gr = c.gr, wf = c.wf, st = '1', co = '1', ic = '0', wa = due(c), sa = c.sa ~= '0' and c.sa }
+	local r = {
+		no = no, slot = c.home, id = c.id, gr = c.gr, wf = c.wf, st = '1', co = '1', ic = '0', ge = '0', wa = due(c), sa = c.sa ~= '0' and c.sa,
+		is = c.ip ~= '' and #c.ip - 1, cr = nowText, of = '', bu = '',
+	}
 	if r.wa then r.co = '0' end
 	if c.qu then r.mk = '16' end
 	local claimed = c.adopt and r.co == '1' and not c.qu and not again and leads[dec(r.slot) .. ':' .. r.gr]
 	if claimed then r.st, r.co, r.sa = '2', '2', r.sa or nowText end
-	local f = { 'id', c.id, 'gr', c.gr, 'wf', c.wf, 'st', r.st, 'co', r.co, 'se', c.se, 'cr', nowText, 'ih', c.ih }
+	empty[no] = true
+	name(c.id, no)
+	rank('R', no, no)
+	noteWorkflow(c.wf)
+	place(no, r.gr, none, r)
+	if c.plain then
+		if c.ip ~= '' then
+			call('HSET', T .. 'r:' .. no, 'm', main(r), 'o', c.o, 'ip', c.ip)
+		else
+			call('HSET', T .. 'r:' .. no, 'm', main(r), 'o', c.o)
+		end
+		return made(r, claimed)
+	end
+	local f = { 'm', main(r), 'o', c.o }
 	local function set(name, value)
 		if value and value ~= '' then
 			f[#f + 1] = name
 			f[#f + 1] = value
 		end
 	end
-	set('wa', r.wa)
-	set('mk', r.mk)
 	set('qu', c.qu)
-	set('sa', r.sa)
 	set('ip', c.ip)
-	set('is', c.ip ~= '' and dec(#c.ip - 1))
 	set('pa', c.pa ~= '0' and c.pa)
 	set('pl', c.pl)
 	set('hd', c.hd)
 	set('tg', table.concat(c.tg, '\n'))
 	set('ra', c.fork and c.ra)
 	call('HSET', T .. 'r:' .. no, unpack(f))
-	call('HSET', T .. 'id', c.id, no)
-	call('ZADD', T .. 'R', no, no)
-	noteWorkflow(c.wf)
-	if c.pa ~= '0' then call('ZADD', T .. 'c:' .. c.pa, no, no) end
-	place(no, r.gr, {}, r)
+	if c.pa ~= '0' then rank('c:' .. c.pa, no, no) end
 	tagged(no, c.tg)
 	for i = 1, #c.entries do writeEntry(no, '0', c.entries[i]) end
 	local floor = c.fi
@@ -190,14 +242,14 @@ local function start(c)
 		floor = floor + 1
 	end
 	if c.ask then send(part, no, c.ask) end
-	return answer('1', r, nil, claimed)
+	return made(r, claimed)
 end
 
 -- receive puts an item into an inbox.
 local function receive(c)
 	local it = c.item
 	local no = string.sub(c.to, 2)
-	if string.sub(c.to, 1, 1) == '=' then no = call('HGET', T .. 'id', no) end
+	if string.sub(c.to, 1, 1) == '=' then no = numberOf(no) end
 	local r = no and row(no)
 	if not r then return { '4' } end
 	local known = call('HGET', T .. 'x:' .. no, it.d)

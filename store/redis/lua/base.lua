@@ -36,6 +36,7 @@ local nowText = dec(now)
 
 -- less compares two texts by their bytes; Lua's own < asks the locale.
 local function less(a, b)
+	if a == b then return false end
 	local n = math.min(#a, #b)
 	for i = 1, n do
 		local x, y = string.byte(a, i), string.byte(b, i)
@@ -52,14 +53,71 @@ end
 
 local function slotOf(no) return tonumber(no) % slots end
 
+-- What an act puts into indexes, and takes out of them, is gathered and written at its
+-- end, by flush: a batch changes the same few keys with each of its turns, and a call
+-- costs more than what it does. So who reads an index flushes before.
+
+local sorted = {} -- by key, of each member the score, or false: out of it
+local hashes = {} -- by key, of each field the value, or false
+local counts = {} -- highest numbers by kind, where they were read
+
+local function gather(all, key, member, value)
+	local one = all[key]
+	if not one then
+		one = {}
+		all[key] = one
+	end
+	one[member] = value
+end
+
+-- rank puts a member into an index; with false as the score, out of it.
+local function rank(key, member, score) gather(sorted, key, member, score) end
+
+-- enter sets a field of a hash that is an index; with false as the value it goes.
+local function enter(key, field, value) gather(hashes, key, field, value) end
+
+-- inPieces calls a command with a list that may be long.
+local function inPieces(command, key, list)
+	for from = 1, #list, 4000 do call(command, T .. key, unpack(list, from, math.min(#list, from + 3999))) end
+end
+
+-- writeAll writes what was gathered with two commands: one that puts pairs, in which the
+-- score of a member stands before it, and one that takes members out.
+local function writeAll(all, put, take, scored)
+	for key, members in pairs(all) do
+		local entries, out, n = {}, {}, 0
+		for member, value in pairs(members) do
+			if not value then
+				out[#out + 1] = member
+			elseif scored then
+				entries[n + 1], entries[n + 2], n = value, member, n + 2
+			else
+				entries[n + 1], entries[n + 2], n = member, value, n + 2
+			end
+		end
+		inPieces(put, key, entries)
+		inPieces(take, key, out)
+	end
+end
+
+local function flush()
+	writeAll(sorted, 'ZADD', 'ZREM', true)
+	writeAll(hashes, 'HSET', 'HDEL', false)
+	for what, n in pairs(counts) do call('HSET', T .. 'n', what, dec(n)) end
+	sorted, hashes, counts = {}, {}, {}
+end
+
+-- highest returns the highest number of a kind.
+local function highest(what)
+	counts[what] = counts[what] or tonumber(call('HGET', T .. 'n', what) or '0')
+	return counts[what]
+end
+
 -- number returns the next number of a kind: 'r' of runs, 'i' of items. Numbers of a
 -- slot grow; floor is what the process has seen in other parts.
 local function number(what, slot, floor)
-	local n = call('HINCRBY', T .. 'n', what, 1)
-	if n <= floor then
-		n = floor + 1
-		call('HSET', T .. 'n', what, dec(n))
-	end
+	local n = math.max(highest(what), floor) + 1
+	counts[what] = n
 	return dec(n * slots + slot)
 end
 
@@ -74,55 +132,86 @@ local function held(r) return marked(r.mk, 16) end
 local function waits(r) return marked(r.mk, 17) end
 local function expiring(r) return marked(r.mk, 8) end
 
+-- What acts need of a run, and change, is one text in the row, the field m: to read and
+-- write one field is much less than some of them. MAIN is how it is kept, separated by
+-- semicolons: status, condition, marks, wake time, incarnation, generation, start, end,
+-- suspect, strikes, alone, size of input, size of output, creation, which fields there are
+-- (w: wt, r: re), lengths of group, workflow and build; then these and the ID. What is not
+-- there is empty, and false in a row; a field that is nil in a row is not known.
+local MAIN = '^(%d);(%d);(%d*);(%d*);(%d+);(%d+);(%d*);(%d*);(%d*);(%d*);(%d*);(%d*);(%d*);(%d+);(%a*);(%d+);(%d+);(%d+);(.*)$'
+local IN_MAIN = {
+	st = true, co = true, mk = true, wa = true, ic = true, ge = true, sa = true, en = true, su = true, sk = true, al = true,
+	is = true, os = true, cr = true, of = true, gr = true, wf = true, bu = true, id = true,
+}
+
+local function main(r)
+	return r.st .. ';' .. r.co .. ';' .. (r.mk or '') .. ';' .. (r.wa or '') .. ';' .. r.ic .. ';' .. r.ge .. ';' .. (r.sa or '') .. ';'
+		.. (r.en or '') .. ';' .. (r.su or '') .. ';' .. (r.sk or '') .. ';' .. (r.al or '') .. ';' .. (r.is or '') .. ';' .. (r.os or '') .. ';'
+		.. r.cr .. ';' .. r.of .. ';' .. #r.gr .. ';' .. #r.wf .. ';' .. #r.bu .. ';' .. r.gr .. r.wf .. r.bu .. r.id
+end
+
 -- row returns what acts need of a run, or nil.
 local function row(no)
-	local f = call('HMGET', T .. 'r:' .. no, 'st', 'wf', 'gr', 'co', 'mk', 'wa', 'ic', 'ge', 'sa', 'en', 'id', 'bu')
-	if not f[1] then return nil end
+	local kept = call('HGET', T .. 'r:' .. no, 'm')
+	if not kept then return nil end
+	local st, co, mk, wa, ic, ge, sa, en, su, sk, al, is, os, cr, of, gr, wf, bu, texts = string.match(kept, MAIN)
+	local g = tonumber(gr)
+	local w = g + tonumber(wf)
+	local b = w + tonumber(bu)
 	return {
-		no = no, slot = slotOf(no), st = f[1], wf = f[2], gr = f[3], co = f[4], mk = f[5], wa = f[6], ic = f[7] or '0',
-		ge = f[8] or '0', sa = f[9], en = f[10], id = f[11], bu = f[12] or '',
+		no = no, slot = slotOf(no), st = st, co = co, mk = mk ~= '' and mk, wa = wa ~= '' and wa, ic = ic, ge = ge, sa = sa ~= '' and sa,
+		en = en ~= '' and en, su = su ~= '' and su, sk = sk ~= '' and sk, al = al ~= '' and al, is = is ~= '' and is, os = os ~= '' and os,
+		cr = cr, of = of, gr = string.sub(texts, 1, g), wf = string.sub(texts, g + 1, w), bu = string.sub(texts, w + 1, b), id = string.sub(texts, b + 1),
 	}
 end
 
 -- ended is a run's place among those that have ended so: by time, then number.
-local function ended(no) return string.format('%016.0f', tonumber(no)) end
+local function ended(no) return string.sub('0000000000000000', #no + 1) .. no end
 
 -- place moves a run in the indexes from what it was to what it is; a side without
--- a status is not there.
+-- a status is not there. The runs in hand are in a hash, with their incarnation.
 local function place(no, gr, a, b)
 	if a.st ~= b.st or a.wf ~= b.wf then
-		if a.st then call('ZREM', T .. 'l:' .. a.st .. ':' .. a.wf, no) end
-		if b.st then call('ZADD', T .. 'l:' .. b.st .. ':' .. b.wf, no, no) end
+		if a.st then rank('l:' .. a.st .. ':' .. a.wf, no, false) end
+		if b.st then rank('l:' .. b.st .. ':' .. b.wf, no, no) end
 	end
 	local was = a.st and (a.co == '2' and 'k' or waits(a) and '' or a.co == '1' and 'y' or a.wa and 'z') or ''
 	local is = b.st and (b.co == '2' and 'k' or waits(b) and '' or b.co == '1' and 'y' or b.wa and 'z') or ''
+	if was == 'k' and is ~= 'k' then enter('k:' .. gr, no, false) end
+	if is == 'k' and (was ~= 'k' or a.ic ~= b.ic) then enter('k:' .. gr, no, b.ic) end
 	if was ~= is or is == 'z' and a.wa ~= b.wa then
-		if was ~= '' and was ~= is then call('ZREM', T .. was .. ':' .. gr, no) end
-		if is ~= '' then call('ZADD', T .. is .. ':' .. gr, is == 'z' and b.wa or no, no) end
+		if was ~= '' and was ~= is and was ~= 'k' then rank(was .. ':' .. gr, no, false) end
+		if is ~= '' and is ~= 'k' then rank(is .. ':' .. gr, no, is == 'z' and b.wa or no) end
 	end
 	local over, over2 = a.st and terminal(a.st), b.st and terminal(b.st)
-	if over and (not over2 or a.st ~= b.st or a.wf ~= b.wf) then call('ZREM', T .. 'E:' .. a.st .. ':' .. a.wf, ended(no)) end
-	if over2 and (not over or a.st ~= b.st or a.wf ~= b.wf or a.en ~= b.en) then
-		call('ZADD', T .. 'E:' .. b.st .. ':' .. b.wf, b.en, ended(no))
-	end
+	if over and (not over2 or a.st ~= b.st or a.wf ~= b.wf) then rank('E:' .. a.st .. ':' .. a.wf, ended(no), false) end
+	if over2 and (not over or a.st ~= b.st or a.wf ~= b.wf or a.en ~= b.en) then rank('E:' .. b.st .. ':' .. b.wf, ended(no), b.en) end
 end
 
 -- change writes fields of a run's row, and the indexes follow. False deletes a field.
 local function change(r, new)
-	local before = { st = r.st, wf = r.wf, co = r.co, mk = r.mk, wa = r.wa, en = r.en }
-	local set, del = {}, {}
+	local before = { st = r.st, wf = r.wf, co = r.co, mk = r.mk, wa = r.wa, en = r.en, ic = r.ic }
+	local set, del, changed = {}, {}, false
 	for k, v in pairs(new) do
-		if v == false then
-			del[#del + 1] = k
-		else
-			set[#set + 1] = k
-			set[#set + 1] = v
+		if v ~= r[k] then
+			r[k] = v
+			if IN_MAIN[k] then
+				changed = true
+			elseif v then
+				set[#set + 1] = k
+				set[#set + 1] = v
+			else
+				del[#del + 1] = k
+			end
 		end
-		r[k] = v
 	end
-	if #set > 0 then call('HSET', T .. 'r:' .. r.no, unpack(set)) end
+	if changed then
+		call('HSET', T .. 'r:' .. r.no, 'm', main(r), unpack(set))
+	elseif #set > 0 then
+		call('HSET', T .. 'r:' .. r.no, unpack(set))
+	end
 	if #del > 0 then call('HDEL', T .. 'r:' .. r.no, unpack(del)) end
-	place(r.no, r.gr, before, r)
+	if changed then place(r.no, r.gr, before, r) end
 end
 
 -- take takes a run in hand; at rest it keeps its status and its wake time.
@@ -141,17 +230,16 @@ local function take(r, rest)
 	change(r, new)
 end
 
--- The parts of a run's row as they are answered, which Go knows in this order.
-local ROW = { 'id', 'gr', 'wf', 'st', 'mk', 'co', 'ic', 'ge', 'se', 'ra', 'bu', 'pa', 'pl', 'fi', 'be', 'cr', 'sa', 'en', 'wa', 'su', 'sk', 'al',
-	'tg', 'hd', 're', 'is', 'os', 'qu' }
+-- The parts of a run's row as they are answered, which Go knows in this order; and with
+-- what is large.
+local ROW = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu' }
+local ROW_INPUT = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu', 'wt', 'ip' }
+local ROW_ALL = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu', 'wt', 'ip', 'op' }
 
--- snapshot returns a run's row: its number, the parts above, then those named.
-local function snapshot(no, ...)
-	local fields = {}
-	for i = 1, #ROW do fields[i] = ROW[i] end
-	for i = 1, select('#', ...) do fields[#ROW + i] = select(i, ...) end
-	local values = call('HMGET', T .. 'r:' .. no, unpack(fields))
-	values[#values + 1] = no
+-- snapshot returns parts of a run's row, then its number.
+local function snapshot(no, parts)
+	local values = call('HMGET', T .. 'r:' .. no, unpack(parts))
+	values[#parts + 1] = no
 	return values
 end
 
@@ -163,6 +251,21 @@ local function lease(shard)
 	if not l then return nil end
 	local e, u, n, b = string.match(l, '^(%d+);(%d+);([^\n]*)\n(.*)$')
 	return { epoch = e, till = u, node = n, boot = b }
+end
+
+-- holder returns whose a lease is, as it is kept: node, newline, boot.
+local function holder(kept) return string.match(kept, '^%d+;%d+;(.*)$') end
+
+-- Fences: a field of the hash B for each boot, a text that is never given twice. Who
+-- changes the epoch or the holder of a lease of the boot removes it, so as long as it
+-- stands the boot has the leases that were seen with it.
+
+local function fenceOf(boot) return call('HGET', T .. 'B', boot) end
+
+-- fenceFor returns a boot's fence, which is a new one if it has none.
+local function fenceFor(boot, new)
+	if new ~= '' and call('HSETNX', T .. 'B', boot, new) == 1 then return new end
+	return fenceOf(boot) or ''
 end
 
 -- current reports whether an epoch is the shard's, and which one is.

@@ -1,19 +1,24 @@
 -- Claims what is ready: first the runs whose wake time has passed, then those with an
 -- item that makes them ready, then those marked ready.
 --
--- Arguments: the way, leases (first all shards, then of each how what is kept of it
--- begins if it is current: the epoch and a semicolon), their groups, limit, build, '1' if
--- what the node cannot load is asked for, workflows, runs.
+-- Arguments: the way, the boot (node, newline, boot), the fence under which it is known
+-- to have all the leases, or '' and a text for a new one, leases (first all shards, then of
+-- each how what is kept of it begins if it is current: the epoch and a semicolon; none
+-- if there is a fence), their groups with the slots, as bits, limit, build, '1' if what the
+-- node cannot load is asked for, workflows, runs.
 -- Lists begin with their length. The way is a: look and claim; l: only look; c: claim
 -- the given runs, which a look at all parts has chosen.
 --
--- Answer: time, the fenced shards, candidates of a look (class, order,
--- number), claimed runs, unexamined items of all runs in hand (number, items), the
--- next wake time or '', '1' if there is more, and of what the node cannot load slot,
--- group, workflow and the latest build.
+-- Answer: time alone if the fence is another now; else time, the fenced shards,
+-- candidates of a look (class, order, number), claimed runs, unexamined items of all runs
+-- in hand (number, items), the next wake time or '', '1' if there is more, of what the
+-- node cannot load slot, group, workflow and the latest build, and the fence if all
+-- leases are current and the boot's.
 
-local way = arg()
-local owned, fenced = {}, {}
+local way, boot, fence = arg(), arg(), arg()
+if fence ~= '' and fenceOf(boot) ~= fence then return { nowText } end
+local new = arg()
+local owned, fenced, own = {}, {}, true
 local count = num()
 for first = 1, count, 1000 do
 	-- A node may have hundreds of leases: they are read at once, and nothing is made for
@@ -25,14 +30,18 @@ for first = 1, count, 1000 do
 		local current = lease and string.find(lease, epoch, 1, true) == 1
 		if current and not (string.byte(lease, -1) == 10 and lease == epoch .. '0;\n') then
 			owned[shard] = true
+			own = own and holder(lease) == boot
 		else
 			fenced[#fenced + 1] = shard
 		end
 	end
 end
 cursor = cursor + 2 * count
-local groups = {}
-for i = 1, num() do groups[i] = arg() end
+local groups, bits = {}, {}
+for i = 1, num() do
+	groups[i] = arg()
+	bits[groups[i]] = arg()
+end
 local limit, build, asksUnfit = num(), arg(), arg() == '1'
 local workflows = {}
 for i = 1, num() do workflows[arg()] = true end
@@ -52,19 +61,26 @@ local function scan(key, from, to, fn)
 	end
 end
 
--- texts are the slots that mine has seen, as a shard begins with them.
-local texts = {}
+-- shards are those that ours was asked about, by group and slot.
+local shards = {}
+
+-- ours reports whether a shard is one of the leases.
+local function ours(gr, slot)
+	if fence ~= '' then
+		local byte = string.byte(bits[gr] or '', math.floor(slot / 8) + 1)
+		return byte and bit.band(byte, bit.lshift(1, slot % 8)) ~= 0
+	end
+	shards[gr] = shards[gr] or {}
+	local shard = shards[gr][slot]
+	if not shard then
+		shard = dec(slot) .. ':' .. gr
+		shards[gr][slot] = shard
+	end
+	return owned[shard]
+end
 
 -- mine returns the row of a run of the leases' shards, or nil.
-local function mine(gr, no)
-	local slot = slotOf(no)
-	local text = texts[slot]
-	if not text then
-		text = dec(slot) .. ':'
-		texts[slot] = text
-	end
-	return owned[text .. gr] and row(no) or nil
-end
+local function mine(gr, no) return ours(gr, slotOf(no)) and row(no) or nil end
 
 -- known reports whether the node has the code of a run.
 local function known(r) return workflows[r.wf] and not (build ~= '' and less(build, r.bu)) end
@@ -194,13 +210,13 @@ end
 local more, rows, shown, left = false, {}, {}, {}
 local function claim(r)
 	take(r, rests(r))
-	rows[#rows + 1] = snapshot(r.no, 'wt', 'ip', 'op')
+	rows[#rows + 1] = snapshot(r.no, ROW_ALL)
 end
 
 if way == 'c' then
 	for i = 1, #given do
 		local r = row(given[i])
-		if r and r.co ~= '2' and owned[dec(r.slot) .. ':' .. r.gr] then claim(r) end
+		if r and r.co ~= '2' and ours(r.gr, r.slot) then claim(r) end
 	end
 else
 	look()
@@ -212,6 +228,8 @@ else
 		for i = 1, #candidates do shown[i] = { candidates[i][1], candidates[i][2], candidates[i][3] } end
 	end
 end
+
+flush()
 
 -- The unexamined items of all runs in hand, by run. 10,000 bound an answer.
 local hand, items, told = {}, {}, 0
@@ -249,10 +267,11 @@ for _, gr in ipairs(groups) do
 		local r = mine(gr, no)
 		looked = looked + 1
 		if r and takes(r) or looked == 1000 then
-			local at = r and r.wa or call('HGET', T .. 'r:' .. no, 'wa')
+			local at = (r or row(no)).wa
 			if wake == '' or later(wake, at) then wake = at end
 			return true
 		end
 	end)
 end
-return { nowText, fenced, shown, rows, items, wake, more and '1' or '', left }
+if fence == '' and own and count > 0 and #fenced == 0 then fence = fenceFor(boot, new) end
+return { nowText, fenced, shown, rows, items, wake, more and '1' or '', left, fence }

@@ -1,13 +1,19 @@
 -- A group commit, or the part of it that is of one tag: turns, then commands. Also
 -- Apply, whose batch has no number and no leases.
 --
--- Arguments: node, boot, number of the batch ('' of Apply), part, parts, leases
--- (shard, epoch), turns (index in the batch, turn), the place of the first command in
--- the batch, commands. Each list begins with its length.
+-- Arguments: node, boot, number of the batch ('' of Apply), part, parts, the fence under
+-- which the boot is known to have all leases that the turns need, or '' and a text for a
+-- new one, leases (shard, epoch; with a fence only those under which commands may
+-- adopt), sections of turns that are much alike (group, what their updates have in common
+-- or '' for steps, build, and turns: places in the batch, then see section), turns
+-- (place in the batch, turn), the place of the first command in the batch, commands.
+-- Each list begins with its length.
 --
--- Answer: time, the shards' epochs where the given ones are not current, of each turn
--- the verdict, the reason and the answers to its sends, of each command the answer,
--- and the parts to which something was posted.
+-- Answer: time alone if the fence is another now; else time, the shards' epochs where the
+-- given ones are not current, of each section the verdicts, each with its reason if there
+-- is one, or '' if all are committed, of each other turn the verdict, the reason and the answers to its
+-- sends, of each command the answer, the parts to which something was posted, and the
+-- fence if all leases are current and the boot's.
 
 -- overwritable reports whether an entry may be written over what stands.
 local function overwritable(old, oldLarge, e)
@@ -21,12 +27,48 @@ local function overwritable(old, oldLarge, e)
 	return not e.large or e.large == oldLarge
 end
 
--- readTurn reads a turn from the arguments. Most are short: E, entries alone.
+local common = {} -- by text, what many updates of a batch have in common
+
+-- commonOf reads status, marks, wake time, generation and flags of an update.
+local function commonOf(text)
+	local p = common[text]
+	if not p then
+		local st, mk, wa, ge, flags = string.match(text, '^(%d);(%d+);(%d+);(%d+);(%a*)$')
+		local function has(flag) return string.find(flags, flag, 1, true) and true or false end
+		p = { st = st, mk = mk, wa = wa, ge = ge, al = has('a'), spared = has('s'), discard = has('d'), back = has('b'), more = has('m') }
+		common[text] = p
+	end
+	return p
+end
+
+-- readUpdate reads what changes in a run's row.
+local function readUpdate()
+	local p = commonOf(arg())
+	local u = {
+		st = p.st, mk = p.mk, wa = p.wa, ge = p.ge, al = p.al, spared = p.spared, discard = p.discard, back = p.back,
+		bu = arg(), op = arg(), re = '', wt = '', qu = '', sends = none,
+	}
+	if p.more then u.re, u.wt, u.qu = arg(), arg(), arg() end
+	return u
+end
+
+-- updating makes a turn, of which what decides about entries is known, one with an update.
+local function updating(t, u)
+	return {
+		index = t.index, what = 'U', no = t.no, shard = t.shard, ic = t.ic, entries = t.entries, update = u,
+		prune = none, rewrites = none, seen = none, consumed = none, returned = none, answers = none, values = none, appends = none, tags = none,
+		dead = none, audit = none, sends = none,
+	}
+end
+
+-- readTurn reads a turn from the arguments: E entries alone, U entries and an update, F
+-- whatever there is.
 local function readTurn()
-	local t = { short = arg() == 'E', no = arg(), shard = arg(), ic = arg() }
-	if t.short then
+	local t = { index = arg(), what = arg(), no = arg(), shard = arg(), ic = arg() }
+	t.short = t.what == 'E'
+	if t.what ~= 'F' then
 		t.entries = readEntries(num())
-		return t
+		return t.short and t or updating(t, readUpdate())
 	end
 	t.fi = num()
 	t.prune, t.seen, t.consumed, t.returned, t.answers, t.values, t.appends, t.tags, t.dead, t.audit, t.sends = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
@@ -49,9 +91,9 @@ local function readTurn()
 	for i = 1, num() do t.audit[i] = arg() end
 	for i = 1, num() do t.sends[i] = readCommand() end
 	if arg() == '0' then return t end
-	local u = { st = arg(), mk = arg(), wa = arg(), ge = arg(), re = arg(), bu = arg(), al = arg() == '1', spared = arg() == '1', op = arg(), wt = arg(),
-		discard = arg() == '1', back = arg() == '1', qu = arg(), sends = {} }
+	local u = readUpdate()
 	if arg() == '1' then u.cont = { wf = arg(), ip = arg(), se = arg(), be = arg(), fi = arg() } end
+	u.sends = {}
 	for i = 1, num() do u.sends[i] = readCommand() end
 	t.update = u
 	return t
@@ -151,8 +193,16 @@ local function refuses(t, r)
 		if u.cont and r.st ~= '2' then return 'the run cannot continue as new', r.st end
 		if u.ge ~= '0' and tonumber(u.ge) <= tonumber(r.ge) then return 'the generation does not follow', r.ge end
 	end
+	if t.what == 'U' and #t.entries == 1 and not t.entries[1].large then
+		-- Nothing else can refuse it, so if nothing stands there the entry may be written now.
+		local e = t.entries[1]
+		if call('HSETNX', T .. 'e:' .. t.no .. ':' .. t.ic, e.loc, e.head) == 1 then
+			t.entries = none
+			return nil
+		end
+	end
 	local why, at = refusesEntries(t)
-	if not why and not t.short then why, at = refusesItems(t, r) end
+	if not why and t.what == 'F' then why, at = refusesItems(t, r) end
 	return why, at
 end
 
@@ -171,7 +221,7 @@ local function bury(r, discard)
 				finish(r, no, entry, '')
 			else
 				mark(r, no, '4', entry)
-				call('ZADD', T .. 'D', no, no)
+				rank('D', no, no)
 			end
 		end
 	end
@@ -184,7 +234,7 @@ local function unbury(r)
 			local ic = call('HGET', T .. 'i:' .. no, 'c') or '0'
 			if kind(entry) == '1' or tonumber(ic) >= tonumber(r.ic) then
 				mark(r, no, '1', entry)
-				call('ZREM', T .. 'D', no)
+				rank('D', no, false)
 			end
 		end
 	end
@@ -200,15 +250,14 @@ local function giveAgain(r, it, floor)
 		call('HDEL', T .. 'i:' .. no, 'v', 'h')
 		if it.v ~= '' then call('HSET', T .. 'i:' .. no, 'v', it.v) end
 		if it.h ~= '' then call('HSET', T .. 'i:' .. no, 'h', it.h) end
-		call('ZREM', T .. 'C', no)
+		rank('C', no, false)
 		mark(r, no, '1', '1' .. f[2] .. f[3])
 		return
 	end
-	local highest = tonumber(call('HGET', T .. 'n', 'i') or '0')
 	local given = tonumber(it.no)
-	if given > 0 and slotOf(given) == r.slot and math.floor(given / slots) <= highest + 1 and call('EXISTS', T .. 'i:' .. it.no) == 0 then
+	if given > 0 and slotOf(given) == r.slot and math.floor(given / slots) <= highest('i') + 1 and call('EXISTS', T .. 'i:' .. it.no) == 0 then
 		no = it.no
-		if math.floor(given / slots) > highest then call('HINCRBY', T .. 'n', 'i', 1) end
+		counts.i = math.max(counts.i, math.floor(given / slots))
 	end
 	insert(r, it, floor, no, '1', it.t)
 end
@@ -258,13 +307,12 @@ local function continueAsNew(r, c, new)
 	if r.ic == '0' then
 		new.fi = c.fi
 		if c.fi == '' then
-			local f = call('HMGET', T .. 'r:' .. r.no, 'se', 'ih', 'wf')
-			new.fi = table.concat(f)
+			new.fi = call('HGET', T .. 'r:' .. r.no, 'o') .. r.wf
 		end
 	end
-	call('ZADD', T .. 'F', r.no, r.no)
+	rank('F', r.no, r.no)
 	noteWorkflow(c.wf)
-	new.ic, new.wf, new.se, new.ra, new.be = dec(r.ic + 1), c.wf, c.se, false, later(c.be, nowText) and c.be or nowText
+	new.ic, new.wf, new.o, new.ra, new.be = dec(r.ic + 1), c.wf, c.se, false, later(c.be, nowText) and c.be or nowText
 	new.ip, new.is = c.ip ~= '' and c.ip, #c.ip > 1 and dec(#c.ip - 1)
 end
 
@@ -296,11 +344,21 @@ local function update(r, u)
 		if terminal(r.st) then unbury(r) end
 		new.en = false
 	end
-	new.st, new.mk, new.re, new.wt = u.st, u.mk ~= '0' and u.mk, u.re ~= '' and u.re, u.wt ~= '' and u.wt
+	new.st, new.mk, new.of = u.st, u.mk ~= '0' and u.mk, ''
+	if u.wt ~= '' then
+		new.wt, new.of = u.wt, 'w'
+	elseif string.find(r.of, 'w', 1, true) then
+		new.wt = false
+	end
+	if u.re ~= '' then
+		new.re, new.of = u.re, new.of .. 'r'
+	elseif string.find(r.of, 'r', 1, true) then
+		new.re = false
+	end
 	new.wa = u.wa ~= '0' and (u.st == '3' or u.st == '1' and later(u.wa, nowText)) and u.wa
 	if u.ge ~= '0' then new.ge = u.ge end
 	if u.qu ~= '' then new.qu = u.qu end
-	new.al = u.al and '1'
+	new.al = u.al and '1' or false
 	if u.op ~= '' then new.op, new.os = u.op, #u.op > 1 and dec(#u.op - 1) end
 	if u.cont then continueAsNew(r, u.cont, new) end
 	if u.st == '2' and not r.sa then new.sa = nowText end
@@ -349,7 +407,7 @@ local function write(t, r)
 	for i = 1, #t.dead do
 		local no = t.dead[i]
 		mark(r, no, '4', q[no])
-		call('ZADD', T .. 'D', no, no)
+		rank('D', no, no)
 	end
 	note(r.no, t.audit)
 	local verdict = '1'
@@ -359,12 +417,19 @@ local function write(t, r)
 	return verdict
 end
 
+-- inHand returns the incarnation of a run of a group that is in hand, or false.
+local function inHand(gr, no)
+	local changed = hashes['k:' .. gr]
+	if changed and changed[no] ~= nil then return changed[no] end
+	return call('HGET', T .. 'k:' .. gr, no)
+end
+
 -- append writes the entries of a short turn if nothing is at their locations, as
 -- mostly. It reports whether it has; else nothing is written, and the turn is to be
 -- looked at as any other.
 local function append(t)
-	local f = call('HMGET', T .. 'r:' .. t.no, 'co', 'gr', 'ic')
-	if f[1] ~= '2' or dec(slotOf(t.no)) .. ':' .. f[2] ~= t.shard or (f[3] or '0') ~= t.ic then return false end
+	local slot, gr = string.match(t.shard, '^(%d+):(.*)$')
+	if slotOf(t.no) ~= tonumber(slot) or inHand(gr, t.no) ~= t.ic then return false end
 	local key, list = t.no .. ':' .. t.ic, t.entries
 	if #list == 1 then
 		if call('HSETNX', T .. 'e:' .. key, list[1].loc, list[1].head) == 0 then return false end
@@ -387,26 +452,156 @@ local function append(t)
 	return true
 end
 
-local node, boot, batch = arg(), arg(), arg()
+local boot, batch = arg() .. '\n' .. arg(), arg()
 part, parts = num(), num()
-local epochs = readLeases()
+local fence, new = arg(), arg()
+local epochs = {}
+if fence == '' then
+	local own
+	epochs, own = readLeases(boot)
+	if own and new ~= '' then new = fenceFor(boot, new) else new = '' end
+elseif fenceOf(boot) == fence then
+	for i = 1, num() do leads[arg()] = true end
+	new = fence
+else
+	return { nowText }
+end
 
--- The record of the last batch of a boot: its number, and what became of its turns.
-local field = node .. '\n' .. boot
-local record, fresh = { no = batch, at = nowText, t = {} }, false
+-- The record of the last batch of a boot: its number, then what became of its turns and
+-- the places of steps that are committed.
+local record, repeated, fresh = { t = {}, s = '' }, false, false
 if batch ~= '' then
-	local packed = call('HGET', T .. 'b', field)
-	if packed then
-		local former = cmsgpack.unpack(packed)
-		if tonumber(former.no) > tonumber(batch) then return redis.error_reply('STET former batch ' .. former.no) end
-		if former.no == batch then record = former end
+	local kept = call('HGET', T .. 'b', boot)
+	local former = kept and string.match(kept, '^%d+')
+	if former and tonumber(former) > tonumber(batch) then return redis.error_reply('STET former batch ' .. former) end
+	if former == batch then
+		record, repeated = cmsgpack.unpack(string.sub(kept, #former + 2)), true
+		for place in string.gmatch(record.s, '%d+') do record.t[place] = '1' end
+		record.s = ''
 	end
+end
+
+-- carryOut carries out a turn that has not been, and returns the verdict and, behind it,
+-- the reason.
+local function carryOut(t)
+	if fence == '' and not leads[t.shard] then return '3' end
+	if t.short and #t.entries <= 1000 and append(t) then return '1' end
+	local r = row(t.no)
+	local why, at = refuses(t, r)
+	if why then return '4' .. why .. ': ' .. at end
+	return write(t, r)
+end
+
+-- section carries out turns of a group that are much alike: most are of a run in hand
+-- and do what usual does, which returns the verdict, or false if the turn is to be looked
+-- at like any other; then unusual makes that. Each turn has so many arguments, of which
+-- the first are its run and the incarnation.
+local function section(gr, width, usual, unusual)
+	local n, places = num(), arg()
+	local base, runs, verdicts, odd, at = cursor, {}, {}, repeated, nil
+	cursor = cursor + width * n
+	for i = 1, n do runs[i] = ARGV[base + width * (i - 1) + 1] end
+	local hand = call('HMGET', T .. 'k:' .. gr, unpack(runs))
+	local function place(i)
+		if not at then
+			at = {}
+			for p in string.gmatch(places, '%d+') do at[#at + 1] = p end
+		end
+		return at[i]
+	end
+	for i = 1, n do
+		local no, k = runs[i], base + width * (i - 1) + 2
+		local verdict = repeated and record.t[place(i)]
+		if not verdict and hand[i] == ARGV[k] and (fence ~= '' or leads[dec(slotOf(no)) .. ':' .. gr]) then verdict = usual(no, ARGV[k], k, runs) end
+		if not verdict then verdict = carryOut(unusual({ no = no, shard = dec(slotOf(no)) .. ':' .. gr, ic = ARGV[k] }, k)) end
+		odd = odd or verdict ~= '1'
+		verdicts[i] = verdict
+	end
+	fresh = true
+	if not odd then
+		record.s = record.s .. ',' .. places
+		return ''
+	end
+	for i = 1, n do record.t[place(i)] = verdicts[i] end
+	return verdicts
+end
+
+-- entry returns the entry at a place of the arguments: location, head; none if that is ''.
+local function entryAt(k)
+	if ARGV[k + 1] == '' then return none end
+	return { { loc = ARGV[k], head = ARGV[k + 1], large = false } }
+end
+
+-- steps carries out turns that are one small entry: of each its location and head.
+local function steps(gr)
+	return section(gr, 4, function(no, ic, k)
+		return call('HSETNX', T .. 'e:' .. no .. ':' .. ic, ARGV[k + 1], ARGV[k + 2]) == 1 and '1'
+	end, function(t, k)
+		t.short, t.entries = true, entryAt(k + 1)
+		return t
+	end)
+end
+
+-- altered returns the field m of a running run after an update to a status; nil if it is
+-- not one that this knows of.
+local function altered(kept, to, build, size)
+	local st, co, mk, wa, ic, ge, sa, en, su, sk, al, is, os, cr, of, gr, wf, bu, texts = string.match(kept, MAIN)
+	if st ~= '2' or co ~= '2' or mk ~= '' or of ~= '' or sa == '' then return nil end
+	local g, w, b = tonumber(gr), tonumber(wf), tonumber(bu)
+	local name, old = string.sub(texts, g + 1, g + w), string.sub(texts, g + w + 1, g + w + b)
+	if less(old, build) then old = build end
+	co = to == '2' and '2' or '0'
+	if size then os = size end
+	en = to ~= '2' and nowText or ''
+	return to .. ';' .. co .. ';;;' .. ic .. ';' .. ge .. ';' .. sa .. ';' .. en .. ';;;;' .. is .. ';' .. os .. ';' .. cr .. ';;'
+		.. gr .. ';' .. wf .. ';' .. #old .. ';' .. string.sub(texts, 1, g) .. name .. old .. string.sub(texts, g + w + b + 1), name
+end
+
+-- updates carries out turns that are at most one small entry and an update that says no
+-- more than a status, which is running or an end, a build, and of each the output: of
+-- each location and head of the entry, and the output.
+local function updates(gr, text, build)
+	local to, quiet = string.sub(text, 1, 1), nil
+	return section(gr, 5, function(no, ic, k, runs)
+		if quiet == nil then -- one look at all inboxes, of which most are empty
+			local inboxes = {}
+			for i = 1, #runs do inboxes[i] = T .. 'q:' .. runs[i] end
+			quiet = call('EXISTS', unpack(inboxes)) == 0
+		end
+		if not quiet then return false end
+		local op = ARGV[k + 3]
+		local m, wf = altered(call('HGET', T .. 'r:' .. no, 'm'), to, build, op ~= '' and (#op > 1 and #op - 1 or '') or nil)
+		if not m or ARGV[k + 2] ~= '' and call('HSETNX', T .. 'e:' .. no .. ':' .. ic, ARGV[k + 1], ARGV[k + 2]) == 0 then return false end
+		if op ~= '' then
+			call('HSET', T .. 'r:' .. no, 'm', m, 'op', op)
+		else
+			call('HSET', T .. 'r:' .. no, 'm', m)
+		end
+		if to ~= '2' then
+			rank('l:2:' .. wf, no, false)
+			rank('l:' .. to .. ':' .. wf, no, no)
+			rank('E:' .. to .. ':' .. wf, ended(no), nowText)
+			enter('k:' .. gr, no, false)
+		end
+		return '1'
+	end, function(t, k)
+		local p, op = commonOf(text), ARGV[k + 3]
+		t.entries = entryAt(k + 1)
+		return updating(t, { st = p.st, mk = p.mk, wa = p.wa, ge = p.ge, al = false, spared = false, discard = p.discard, back = false,
+			bu = build, op = op, re = '', wt = '', qu = '', sends = none })
+	end)
+end
+
+local stepped = {}
+for i = 1, num() do
+	local gr, text, build = arg(), arg(), arg()
+	stepped[i] = text == '' and steps(gr) or updates(gr, text, build)
 end
 
 -- sent carries out what a turn sends.
 local function sent(result, t, verdict)
 	local lists = {}
-	if verdict == '1' or verdict == '2' then lists[1] = t.sends or {} end
+	if verdict == '1' or verdict == '2' then lists[1] = t.sends or none end
 	if verdict == '1' and t.update then lists[2] = t.update.sends end
 	for i = 1, #lists do
 		for k = 1, #lists[i] do result[#result + 1] = send(part, t.no, lists[i][k]) end
@@ -414,34 +609,35 @@ local function sent(result, t, verdict)
 end
 
 local turns = {}
-for i = 1, num() do
-	local index = arg()
-	local t = readTurn()
-	local known = record.t[index]
-	local verdict, why, at = known and string.sub(known, 1, 1), known and string.sub(known, 2) or '', ''
+for i = 1, num() do turns[i] = readTurn() end
+if #turns > 1 then -- one look at all inboxes, of which most are empty
+	local inboxes = {}
+	for i = 1, #turns do inboxes[i] = T .. 'q:' .. turns[i].no end
+	if call('EXISTS', unpack(inboxes)) == 0 then
+		for i = 1, #turns do empty[turns[i].no] = true end
+	end
+end
+for i = 1, #turns do
+	local t = turns[i]
+	local known = record.t[t.index]
 	again = known and true or false
 	if not known then
-		if not leads[t.shard] then
-			verdict = '3'
-		elseif t.short and #t.entries <= 1000 and append(t) then
-			verdict, why = '1', ''
-		else
-			local r = row(t.no)
-			why, at = refuses(t, r)
-			verdict = why and '4' or write(t, r)
-			why = why and why .. ': ' .. at or ''
-		end
-		record.t[index], fresh = verdict .. why, true
+		known = carryOut(t)
+		record.t[t.index], fresh = known, true
 	end
-	local result = { verdict, why }
+	local verdict = string.sub(known, 1, 1)
+	local result = { verdict, string.sub(known, 2) }
 	sent(result, t, verdict)
 	turns[i] = result
 end
 
 local first = 'c' .. arg()
-local answers, count = {}, num()
+local answers, commands = {}, {}
 again = record.t[first] and true or false
-for i = 1, count do answers[i] = apply(readCommand()) end
-if count > 0 and not again then record.t[first], fresh = '1', true end
-if fresh and batch ~= '' then call('HSET', T .. 'b', field, cmsgpack.pack(record)) end
-return { nowText, epochs, turns, answers, posted }
+for i = 1, num() do commands[i] = readCommand() end
+learn(commands)
+for i = 1, #commands do answers[i] = apply(commands[i]) end
+if #commands > 0 and not again then record.t[first], fresh = '1', true end
+if fresh and batch ~= '' then call('HSET', T .. 'b', boot, batch .. ';' .. cmsgpack.pack(record)) end
+flush()
+return { nowText, epochs, stepped, turns, answers, posted, new }

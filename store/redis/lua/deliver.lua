@@ -8,7 +8,8 @@
 
 part, parts = num(), num()
 local from, n = arg(), num()
-readLeases()
+readLeases('')
+whole = true -- the sender may not be there any more
 local highest, answers, applied = tonumber(call('HGET', T .. 'q', from) or '0'), {}, false
 for i = 1, num() do
 	local blob = arg()
@@ -23,4 +24,5 @@ for i = 1, num() do
 	n = n + 1
 end
 if applied then call('HSET', T .. 'q', from, dec(highest)) end
+flush()
 return { nowText, answers, posted }

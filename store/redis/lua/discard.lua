@@ -7,10 +7,11 @@ for i = 1, num() do
 	local f = call('HMGET', T .. 'i:' .. no, 'r', 's')
 	if f[2] == '4' then
 		local r = { no = f[1] }
-		call('ZREM', T .. 'D', no)
+		rank('D', no, false)
 		finish(r, no, open(r)[no], '')
 		now_[no] = true
 	end
 	were[i] = now_[no] and '1' or '0'
 end
+flush()
 return were

@@ -18,7 +18,7 @@ for _, no in ipairs(page) do
 	if r then
 		check(1, has('l:' .. r.st .. ':' .. r.wf, no) and call('HGET', T .. 'id', r.id) == no)
 		local idle = r.co == '0'
-		check(2, has('k:' .. r.gr, no) == (r.co == '2') and has('y:' .. r.gr, no) == (r.co == '1' and not waits(r))
+		check(2, call('HGET', T .. 'k:' .. r.gr, no) == (r.co == '2' and r.ic) and has('y:' .. r.gr, no) == (r.co == '1' and not waits(r))
 			and has('z:' .. r.gr, no) == (idle and r.wa and not waits(r) and true or false))
 		if r.co == '2' then
 			local l = lease(dec(r.slot) .. ':' .. r.gr)

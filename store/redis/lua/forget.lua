@@ -6,5 +6,6 @@ for i = 1, num() do
 	local boot = arg()
 	call('HDEL', T .. 'b', boot)
 	call('HDEL', T .. 'h', boot)
+	call('HDEL', T .. 'B', boot)
 end
 return { nowText }

@@ -6,9 +6,8 @@ local function giveBack(no, clean)
 	if r.st == '3' or r.wa then new.co = '0' end -- it was claimed at rest
 	local suspect = not clean and not waits(r) and r.st ~= '3' and r.st ~= '1'
 	if suspect then
-		local f = call('HMGET', T .. 'r:' .. no, 'su', 'sk', 'al')
-		new.su = dec((f[1] or 0) + 1)
-		if f[3] then new.sk = dec((f[2] or 0) + 1) end
+		new.su = dec((r.su or 0) + 1)
+		if r.al then new.sk = dec((r.sk or 0) + 1) end
 	end
 	change(r, new)
 	return suspect

@@ -3,12 +3,15 @@
 -- of each the state, the class and the kind. The class is v for a verb, u for an
 -- update, l for a letter, n for none of these.
 
+-- empty are runs of which the act knows that they have no unfinished items.
+local empty = {}
+
 -- open returns the unfinished items of a run, by number. A turn asks once. r.called
 -- says that one of them is or was unexamined, so that the index of such runs may have
 -- the run.
 local function open(r)
 	if not r.q then
-		local q, flat = {}, call('HGETALL', T .. 'q:' .. r.no)
+		local q, flat = {}, empty[r.no] and {} or call('HGETALL', T .. 'q:' .. r.no)
 		for i = 1, #flat, 2 do
 			q[flat[i]] = flat[i + 1]
 			if string.byte(flat[i + 1], 1) == 49 then r.called = true end
@@ -27,6 +30,7 @@ local function mark(r, no, st, entry)
 	call('HSET', T .. 'i:' .. no, 's', st)
 	entry = st .. string.sub(entry, 2)
 	call('HSET', T .. 'q:' .. r.no, no, entry)
+	empty[r.no] = nil
 	if r.q then r.q[no] = entry end
 	if st == '1' then r.called = true end
 end
@@ -34,15 +38,18 @@ end
 -- finish consumes an item; what was sent goes. An update stays open until it has an
 -- answer.
 local function finish(r, no, entry, verdict)
-	call('HSET', T .. 'i:' .. no, 's', '3')
+	if verdict ~= '' then
+		call('HSET', T .. 'i:' .. no, 's', '3', 'a', verdict)
+	else
+		call('HSET', T .. 'i:' .. no, 's', '3')
+	end
 	call('HDEL', T .. 'i:' .. no, 'v', 'h')
-	if verdict ~= '' then call('HSET', T .. 'i:' .. no, 'a', verdict) end
 	if class(entry) == 'u' and verdict == '' then
 		mark(r, no, '3', entry)
 		return
 	end
 	call('HDEL', T .. 'q:' .. r.no, no)
-	call('ZADD', T .. 'C', no, no)
+	rank('C', no, no)
 	if r.q then r.q[no] = nil end
 end
 
@@ -62,15 +69,16 @@ local function insert(r, it, floor, no, st, sent)
 	call('HSET', T .. 'i:' .. no, unpack(f))
 	call('HSET', T .. 'x:' .. r.no, it.d, no)
 	if st == '3' and it.y ~= 'u' then
-		call('ZADD', T .. 'C', no, no)
+		rank('C', no, no)
 		return no
 	end
 	local entry = st .. it.y .. it.k
 	call('HSET', T .. 'q:' .. r.no, no, entry)
+	empty[r.no] = nil
 	if r.q then r.q[no] = entry end
 	if st == '1' then
 		r.called = true
-		call('ZADD', T .. 'd:' .. r.gr, r.no, r.no)
+		rank('d:' .. r.gr, r.no, r.no)
 	end
 	return no
 end
@@ -81,11 +89,11 @@ local function examine(r)
 	if not r.called then return end
 	for _, entry in pairs(open(r)) do
 		if state(entry) == '1' then
-			call('ZADD', T .. 'd:' .. r.gr, r.no, r.no)
+			rank('d:' .. r.gr, r.no, r.no)
 			return
 		end
 	end
-	call('ZREM', T .. 'd:' .. r.gr, r.no)
+	rank('d:' .. r.gr, r.no, false)
 end
 
 -- readItem reads an item from the arguments.

@@ -29,7 +29,7 @@ end
 local rows = {}
 for i = 1, #nos do
 	if call('EXISTS', T .. 'r:' .. nos[i]) == 1 then
-		rows[#rows + 1] = values and snapshot(nos[i], 'wt', 'ip', 'op') or snapshot(nos[i])
+		rows[#rows + 1] = snapshot(nos[i], values and ROW_ALL or ROW)
 	end
 end
 return rows

@@ -12,7 +12,7 @@ for i = 1, num() do
 		for item_no, entry in pairs(open(r)) do
 			if state(entry) ~= '4' then items[#items + 1] = item(item_no) end
 		end
-		snapshots[#snapshots + 1] = { snapshot(no, 'wt', 'ip', 'op'), call('HGETALL', T .. 'e:' .. no .. ':' .. r.ic), items }
+		snapshots[#snapshots + 1] = { snapshot(no, ROW_ALL), call('HGETALL', T .. 'e:' .. no .. ':' .. r.ic), items }
 	end
 end
 return snapshots

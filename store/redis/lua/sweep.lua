@@ -34,7 +34,10 @@ local function room(n)
 	return n
 end
 
-local function done(is) return { nowText, is and '1' or '', dec(rows), dec(runs), dec(stage), dec(rule), at, after, ask } end
+local function done(is)
+	flush()
+	return { nowText, is and '1' or '', dec(rows), dec(runs), dec(stage), dec(rule), at, after, ask }
+end
 
 -- some returns up to n fields of a hash.
 local function some(key, n)
@@ -47,13 +50,13 @@ end
 -- parent in another part knows, it is to be asked.
 local function stays(r)
 	if not owned[dec(r.slot) .. ':' .. r.gr] or r.co ~= '0' or call('ZSCORE', T .. 'd:' .. r.gr, r.no) then return true end
-	local f = call('HMGET', T .. 'r:' .. r.no, 'pa', 'pl', 'cr')
+	local f = call('HMGET', T .. 'r:' .. r.no, 'pa', 'pl')
 	if not f[1] then return false end
 	if slotOf(f[1]) % parts ~= part then
-		if not asked[r.no] then ask[#ask + 1] = { r.no, f[1], f[2] or '', f[3] } end
+		if not asked[r.no] then ask[#ask + 1] = { r.no, f[1], f[2] or '', r.cr } end
 		return asked[r.no] ~= '0'
 	end
-	return keeps(f[1], f[2] or '', f[3])
+	return keeps(f[1], f[2] or '', r.cr)
 end
 
 -- dropItem deletes an item.
@@ -112,6 +115,7 @@ local function drop(r)
 	call('ZREM', T .. 'F', r.no)
 	if call('HGET', T .. 'id', r.id) == r.no then call('HDEL', T .. 'id', r.id) end
 	call('DEL', T .. 'r:' .. r.no)
+	flush() -- who called this goes through an index
 	runs = runs + 1
 	return true
 end

@@ -43,16 +43,16 @@ type Config struct {
 	Runs        int
 	Steps       int
 	Concurrency int
-	// Nodes is how many processes workload nodes has at most; 0: three. Work is what
-	// each of its steps computes, by the time that it takes alone; each process then
+	// Nodes is how many processes workload failover has, and nodes has at most; 0: three.
+	// Work is what each step of nodes computes, by the time that it takes alone; each process then
 	// uses one processor.
 	Nodes int
 	Work  time.Duration
 	// Raw measures the driver too.
 	Raw bool
 	// Child makes a command that calls Child with the role in a process of its
-	// own, on the same store and with the same Steps. Workloads replay, foreign and
-	// nodes need it.
+	// own, on the same store and with the same Steps. Workloads replay, foreign,
+	// nodes and failover need it.
 	Child func(ctx context.Context, role string) *exec.Cmd
 	// In is what a child reads: it ends when In does.
 	In io.Reader
@@ -87,6 +87,7 @@ var workloads = map[string]workload{
 	"message":    {measureMessage, 3, 200, 0, 0},
 	"foreign":    {measureForeign, 3, 200, 0, 0},
 	"nodes":      {measureNodes, 1, 200, 5, 50},
+	"failover":   {measureFailover, 1, 60, 0, 0},
 	"broadcast":  {measureBroadcast, 3, 10_000, 0, 0},
 	"loop":       {measureLoop, 1, 0, 20_000, 0}, // the mark is for a million
 	"replay":     {measureReplay, 1, 3, replaySteps, 0},
@@ -127,6 +128,10 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 		sized := cfg
 		sized.Workload = name
 		orDefault(&sized.Nodes, defaultNodes)
+		if name == "nodes" && cfg.Work == 0 { // so many that the store is what they wait for
+			orDefault(&sized.Runs, 2000)
+			orDefault(&sized.Concurrency, 400)
+		}
 		orDefault(&sized.Runs, w.runs)
 		orDefault(&sized.Steps, w.steps)
 		orDefault(&sized.Concurrency, w.concurrency)
@@ -201,8 +206,11 @@ func (cfg *Config) check(names []string) error {
 	if cfg.Workload == "foreign" && !cfg.shared() {
 		bad("workload foreign: expected a store that several processes can use, found %s", cfg.DB)
 	}
-	if cfg.Workload == "nodes" && !cfg.many() {
-		bad("workload nodes: expected a store that several processes work on, in Postgres or Redis, found %s", cfg.DB)
+	if (cfg.Workload == "nodes" || cfg.Workload == "failover") && !cfg.many() {
+		bad("workload %s: expected a store that several processes work on, in Postgres or Redis, found %s", cfg.Workload, cfg.DB)
+	}
+	if cfg.Workload == "failover" && cfg.Nodes == 1 {
+		bad("workload failover: expected 2 nodes or more, found 1")
 	}
 	if cfg.Work < 0 {
 		bad("work: expected a time from 0, found %s", cfg.Work)

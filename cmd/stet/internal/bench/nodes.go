@@ -11,15 +11,20 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
 )
 
-// roleNode begins the role of a process that executes runs until its input ends:
-// "node STEPS ROUNDS".
-const roleNode = "node"
+// roleNode begins the roles of processes that execute runs until their input ends:
+// "node work STEPS ROUNDS", and "node beat" with leases of failoverLease.
+const (
+	roleNode = "node "
+	roleWork = roleNode + "work"
+	roleBeat = roleNode + "beat"
+)
 
 // work is a workflow of steps that compute for so many rounds each.
 func work(steps, rounds int) *stet.Workflow[payload, payload] {
@@ -63,14 +68,20 @@ func roundsOf(d time.Duration) int {
 // playNode executes runs until the input ends. It writes a line when it is a node.
 func playNode(ctx context.Context, cfg *Config, role string, out io.Writer) error {
 	var steps, rounds int
-	if _, err := fmt.Sscanf(role, roleNode+" %d %d", &steps, &rounds); err != nil {
+	settings := stet.Config{Logger: cfg.Log}
+	if role == roleBeat {
+		settings.LeaseTTL, settings.Workflows = failoverLease, []stet.Definition{beating}
+	} else if _, err := fmt.Sscanf(role, roleWork+" %d %d", &steps, &rounds); err == nil {
+		settings.Workflows = []stet.Definition{receiver, work(steps, rounds)}
+	} else {
 		return fmt.Errorf("%w: unknown part %q", ErrConfig, role)
 	}
 	db, err := cfg.Open(ctx)
 	if err != nil {
 		return err
 	}
-	e, err := stet.NewContext(ctx, stet.Config{Store: db, Workflows: []stet.Definition{receiver, work(steps, rounds)}, Logger: cfg.Log})
+	settings.Store = db
+	e, err := stet.NewContext(ctx, settings)
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
@@ -93,9 +104,12 @@ type node struct {
 	complaint strings.Builder
 }
 
+// working is the role of a node that executes work.
+func working(steps, rounds int) string { return fmt.Sprintf("%s %d %d", roleWork, steps, rounds) }
+
 // startNode starts a node, which uses one processor if single is set.
-func startNode(ctx context.Context, cfg *Config, steps, rounds int, single bool) (*node, error) {
-	n := &node{command: cfg.Child(ctx, fmt.Sprintf("%s %d %d", roleNode, steps, rounds))}
+func startNode(ctx context.Context, cfg *Config, role string, single bool) (*node, error) {
+	n := &node{command: cfg.Child(ctx, role)}
 	if single {
 		if n.command.Env == nil {
 			n.command.Env = os.Environ()
@@ -174,32 +188,31 @@ func (s *session) shared(ctx context.Context, nodes int) error {
 }
 
 // measureNodes measures how many runs 1, 2, … nodes execute, each a process of its own
-// with Work of computing in each step.
+// with Work of computing in each step. It goes up and down again, because a store gets
+// slower as it fills, and faster when it is warm.
 func measureNodes(ctx context.Context, cfg *Config, r *Report) error {
 	if !cfg.many() {
 		return nil // of "all" on a store that one process at a time works on
 	}
 	rounds := roundsOf(cfg.Work)
-	w := work(cfg.Steps, rounds)
-	out := r.section("nodes", "%d runs x %d steps of %s, %d at a time", cfg.Runs, cfg.Steps, cfg.Work, cfg.Concurrency)
-	rates := make([]float64, cfg.Nodes+1)
-	for n := 1; n <= cfg.Nodes; n++ {
+	out := r.section("nodes", "2 x %d runs x %d steps of %s, %d at a time", cfg.Runs, cfg.Steps, cfg.Work, cfg.Concurrency)
+	took := make([]time.Duration, cfg.Nodes+1)
+	full := 0
+	for i := range 2 * cfg.Nodes {
+		n := min(i, 2*cfg.Nodes-1-i) + 1
 		err := cfg.withNodes(ctx, n, rounds, func(s *session) error {
-			batch := func(runs int) error {
-				return inParallel(ctx, runs, cfg.Concurrency, func(ctx context.Context, i int) error { return execute(ctx, s, w, i) })
-			}
-			if err := batch(min(cfg.Runs, 4*n)); err != nil { // what happens once
-				return err
-			}
-			begun := time.Now()
-			err := batch(cfg.Runs)
-			rates[n] = float64(cfg.Runs) / time.Since(begun).Seconds()
+			var once time.Duration
+			var err error
+			once, full, err = executeAll(ctx, cfg, s, n, rounds)
+			took[n] += once
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		out.figure(fmt.Sprintf("%d nodes", n), rates[n], "runs/s")
+	}
+	for n := 1; n <= cfg.Nodes; n++ {
+		out.figure(fmt.Sprintf("%d nodes", n), 2*float64(full)/took[n].Seconds(), "runs/s")
 	}
 	// The marks are for two processors: a third node wins nothing, and must lose nothing.
 	for n := 2; n <= cfg.Nodes; n++ {
@@ -210,15 +223,38 @@ func measureNodes(ctx context.Context, cfg *Config, r *Report) error {
 		case cfg.Work > 0:
 			name, than = fmt.Sprintf("%d nodes over two", n), 2
 		}
-		out.atLeast(name, rates[n]/rates[than], gate, "times")
+		out.atLeast(name, took[than].Seconds()/took[n].Seconds(), gate, "times")
 	}
 	return nil
+}
+
+// executeAll has the runs executed, and returns how long so many of them took as have
+// ended while all nodes had enough to do.
+func executeAll(ctx context.Context, cfg *Config, s *session, nodes, rounds int) (took time.Duration, full int, err error) {
+	w := work(cfg.Steps, rounds)
+	full = max(cfg.Runs-cfg.Concurrency, 1)
+	var over atomic.Int64
+	var begun time.Time
+	one := func(ctx context.Context, i int) error {
+		err := execute(ctx, s, w, i)
+		if over.Add(1) == int64(full) && !begun.IsZero() {
+			took = time.Since(begun)
+		}
+		return err
+	}
+	if err := inParallel(ctx, min(cfg.Runs, max(4*nodes, cfg.Runs/10)), cfg.Concurrency, one); err != nil { // what happens once
+		return 0, 0, err
+	}
+	over.Store(0)
+	begun = time.Now()
+	err = inParallel(ctx, cfg.Runs, cfg.Concurrency, one)
+	return took, full, err
 }
 
 // withNodes calls do while so many nodes share the store.
 func (cfg *Config) withNodes(ctx context.Context, count, rounds int, do func(*session) error) (err error) {
 	for range count {
-		n, err := startNode(ctx, cfg, cfg.Steps, rounds, cfg.Work > 0)
+		n, err := startNode(ctx, cfg, working(cfg.Steps, rounds), cfg.Work > 0)
 		if err != nil {
 			return err
 		}
@@ -232,7 +268,7 @@ func measureForeign(ctx context.Context, cfg *Config, r *Report) (err error) {
 	if !cfg.shared() {
 		return nil // of "all" on a store in the memory of one process
 	}
-	n, err := startNode(ctx, cfg, 1, 0, false)
+	n, err := startNode(ctx, cfg, working(1, 0), false)
 	if err != nil {
 		return err
 	}

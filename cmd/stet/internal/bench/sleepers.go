@@ -24,10 +24,28 @@ const (
 	maxWarmUp  = 100_000          // runs whose rows fill all caches of the store
 )
 
-// measureSleepers compares the memory of the process with so many runs asleep to
+// measureSleepers measures what so many runs asleep cost, and how long the next process
+// then takes to own the store.
+func measureSleepers(ctx context.Context, cfg *Config, r *Report) error {
+	out := r.section("sleepers", "%d runs asleep", cfg.Runs)
+	if err := measureAsleep(ctx, cfg, out); err != nil {
+		return err
+	}
+	begun := time.Now()
+	s, err := cfg.serve(ctx, nil, sleepUntilWoken)
+	if err != nil {
+		return err
+	}
+	took := milliseconds(time.Since(begun))
+	out.figure("opening the store to owning it", took, "ms")
+	out.atMost("opening the store to owning it", took, 2000, "ms")
+	return s.closing(func() error { return nil })
+}
+
+// measureAsleep compares the memory of the process with so many runs asleep to
 // its memory after runs that have slept and ended, when its caches are full and
 // as many runs as may be at once have been in memory.
-func measureSleepers(ctx context.Context, cfg *Config, r *Report) error {
+func measureAsleep(ctx context.Context, cfg *Config, out section) error {
 	const stay = time.Second
 	s, err := cfg.serve(ctx, func(c *stet.Config) { c.ParkFor = stay }, sleepUntilWoken)
 	if err != nil {
@@ -71,7 +89,6 @@ func measureSleepers(ctx context.Context, cfg *Config, r *Report) error {
 		idle := float64(s.db.calls.Load()-calls) / idleTime.Seconds()
 
 		runs := float64(cfg.Runs)
-		out := r.section("sleepers", "%d runs asleep", cfg.Runs)
 		out.figure("started", runs/started.Seconds(), "runs/s")
 		out.figure("started and asleep", runs/asleep.Seconds(), "runs/s")
 		perRun := float64(after.heap-before.heap) / runs

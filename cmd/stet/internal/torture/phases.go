@@ -198,7 +198,7 @@ func (h *harness) untilAllEnd(ctx context.Context) error {
 			}
 			rest := false
 			if err == nil && children == 0 {
-				if rest, err = h.topicsRest(ctx); err != nil && !indefinite(err) {
+				if rest, err = h.recordsRest(ctx); err != nil && !indefinite(err) {
 					return err
 				}
 			}
@@ -211,6 +211,16 @@ func (h *harness) untilAllEnd(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// recordsRest reports whether nothing is on its way to a topic or a queue any more: what
+// a run has given back with its end comes there a moment later.
+func (h *harness) recordsRest(ctx context.Context) (bool, error) {
+	rest, err := h.topicsRest(ctx)
+	if err != nil || !rest {
+		return false, err
+	}
+	return h.queuesRest(ctx)
 }
 
 const (

@@ -183,6 +183,23 @@ func (h *harness) watchQueue(ctx context.Context, name string, records map[strin
 	return nil
 }
 
+// queuesRest reports whether no permit is held and nobody waits for one.
+func (h *harness) queuesRest(ctx context.Context) (bool, error) {
+	h.mu.Lock()
+	made := h.queues.made
+	h.mu.Unlock()
+	if !made {
+		return true, nil
+	}
+	for name := range limits {
+		info, err := h.client.engine.Queue(ctx, name)
+		if err != nil || info.Held+info.Waiting+info.Delayed > 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // checkQueues checks that the runs of the queues have ended, that every permit has
 // come back, that the rate was kept, and by the log that no more bodies were under way
 // than there are permits.
