@@ -79,10 +79,15 @@ func (p *process) start() {
 	go func() { p.ended <- p.Run(ctx); close(p.ended) }()
 }
 
-// bury ends the goroutines of the process. It may be called again.
+// bury ends the goroutines of the process. It may be called again. A process that died
+// may have found out that another has its lease, and that its store is closed.
 func (p *process) bury(t testing.TB) {
 	p.stop()
-	if err := <-p.ended; err != nil {
+	err := <-p.ended
+	if p.handle.dead.Load() && errors.Is(err, store.ErrClosed) {
+		return
+	}
+	if err != nil {
 		t.Errorf("Run: %v", err)
 	}
 }

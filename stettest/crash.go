@@ -347,7 +347,7 @@ func succeed(first *process, cfg stet.Config, open func() store.Store) *lineage 
 		last := first
 		select {
 		case <-first.handle.died:
-			if err := first.bury(); err != nil {
+			if err := first.bury(); err != nil && !errors.Is(err, store.ErrClosed) {
 				l.problems <- fmt.Errorf("the process that has died: %w", err)
 			}
 			var err error
