@@ -227,7 +227,7 @@ func TestCancelAgainstCompletion(t *testing.T) {
 					return
 				}
 				once.Do(func() {
-					sent := make(chan struct{})
+					sent, answered := make(chan struct{}), make(chan struct{})
 					probe := &gated{Store: s}
 					go func() {
 						ok, err := outside.Cancel(ctx, "r", "late")
@@ -235,16 +235,24 @@ func TestCancelAgainstCompletion(t *testing.T) {
 							t.Error(err)
 						}
 						verdict <- ok
+						close(answered)
 					}()
-					go func() { // until the item is in the inbox
+					go func() { // until the item is in the inbox, or is not going to be
 						defer close(sent)
-						for ctx.Err() == nil {
+						for {
+							select {
+							case <-answered:
+								return
+							case <-ctx.Done():
+								return
+							default:
+							}
 							page, err := probe.List(ctx, store.Filter{IDs: []string{"r"}})
 							if err != nil {
 								return
 							}
 							items, err := probe.Inbox(ctx, page.Runs[0].No)
-							if err != nil || len(items) > 0 || len(verdict) > 0 {
+							if err != nil || len(items) > 0 {
 								return
 							}
 						}
