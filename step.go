@@ -3,6 +3,7 @@ package stet
 import (
 	"context"
 	"reflect"
+	"sync/atomic"
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/runner"
@@ -44,10 +45,13 @@ func (k Key) applyPublish(o *publishOptions) { o.key = string(k) }
 func Step[T any](ctx Context, name string, fn func(context.Context) (T, error), opts ...StepOption) (T, error) {
 	o := stepOptionsOf(opts)
 	o.result = reflect.TypeFor[T]()
-	data, err := ctx.step(ctx.call(name, o.key), o, func(c context.Context) (any, error) { return fn(c) })
+	data, made, err := ctx.step(ctx.call(name, o.key), o, func(c context.Context) (any, error) { return fn(c) })
 	if err != nil {
 		var zero T
 		return zero, err
+	}
+	if v, ok := made.(T); ok {
+		return v, nil
 	}
 	return decodeResult[T](ctx, name, data)
 }
@@ -55,7 +59,7 @@ func Step[T any](ctx Context, name string, fn func(context.Context) (T, error), 
 // Do is Step for a function without a value.
 func Do(ctx Context, name string, fn func(context.Context) error, opts ...StepOption) error {
 	o := stepOptionsOf(opts)
-	_, err := ctx.step(ctx.call(name, o.key), o, func(c context.Context) (any, error) { return none{}, fn(c) })
+	_, _, err := ctx.step(ctx.call(name, o.key), o, func(c context.Context) (any, error) { return none{}, fn(c) })
 	return err
 }
 
@@ -67,21 +71,24 @@ func stepOptionsOf(opts []StepOption) stepOptions {
 	return o
 }
 
-// step is the untyped part of Step.
-func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) (any, error)) ([]byte, error) {
+// step is the untyped part of Step. It returns the encoded value, and that which a body
+// of this process has made of which it is the encoding, if to decode it would give the
+// same; else nil.
+func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) (any, error)) ([]byte, any, error) {
 	e := c.env.engine
 	retry := o.retry.over(c.env.retry)
 	if err := retry.check("Retry"); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	compensation, err := c.compensation(o.undo, call.Name, o.result)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	place, err := o.permit.place()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	var last atomic.Pointer[made] // by the attempt that has ended last, which may not be the one that counts
 	body := func(ctx context.Context, b *runner.Body) runner.BodyResult {
 		var value any
 		var tx transaction
@@ -115,10 +122,22 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 			}
 			return result
 		}
+		if e.codecs[0] == JSON && reflect.TypeOf(value) == o.result && survivesJSON(value) {
+			last.Store(&made{value, data})
+		}
 		return runner.BodyResult{Value: data}
 	}
 	data, err := c.branch.Step(runner.Step{Call: call, Func: body, Policy: retry.policy(), Undo: compensation, Whole: o.transaction != nil, Permit: place})
-	return data, e.errors.seen(err)
+	if m := last.Load(); m != nil && err == nil && len(data) > 0 && &data[0] == &m.data[0] {
+		return data, m.value, nil
+	}
+	return data, nil, e.errors.seen(err)
+}
+
+// made is a value that a body has made, and its encoding.
+type made struct {
+	value any
+	data  []byte
 }
 
 // final reports whether an error is not to be retried.

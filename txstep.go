@@ -38,7 +38,7 @@ func TxStep[Tx, T any](ctx Context, name string, begin func(context.Context) (Tx
 	o.result = reflect.TypeFor[T]()
 	e := ctx.env.engine
 	o.transaction = func() transaction { return &transactionOf[Tx]{engine: e, begin: begin} }
-	data, err := ctx.step(ctx.call(name, o.key), o, func(c context.Context) (any, error) {
+	data, _, err := ctx.step(ctx.call(name, o.key), o, func(c context.Context) (any, error) {
 		tx, err := transactionIn(c).(*transactionOf[Tx]).start(c)
 		if err != nil {
 			return nil, err
