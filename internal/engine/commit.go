@@ -27,10 +27,11 @@ type pendingCommand struct {
 }
 
 // committer gathers what is ready and writes it in one batch at a time. While
-// one is on its way the next one fills. When none is on its way, who submits
-// writes its batch itself, which saves two switches between goroutines; the
-// committer's own goroutine writes what has gathered meanwhile, and what failed
-// at first.
+// one is on its way the next one fills, and goes on its way while the results of the
+// first are told: batches overlap by that, and results are told in the order of the
+// batches. When nothing is to be written or told, who submits writes its batch itself,
+// which saves two switches between goroutines; the committer's own goroutine writes what
+// has gathered meanwhile, and what failed at first.
 type committer struct {
 	t     *tenure
 	wake  chan struct{} // capacity 1: a hint that there is something to write
@@ -41,8 +42,9 @@ type committer struct {
 	commands []pendingCommand
 	failed   *batch        // written by who submitted it, and to be repeated
 	busy     bool          // a batch is on its way
-	released chan struct{} // closed when it has been answered; nil: none is on its way
+	last     chan struct{} // closed when the latest batch has been told of; nil: it has been
 	closed   bool
+	tellers  sync.WaitGroup // goroutines that tell results
 
 	under  *batch             // waits for the store; nil: none
 	giveUp context.CancelFunc // … and this ends that
@@ -56,6 +58,9 @@ type batch struct {
 	hand     *hand // when it was made
 	contents store.Batch
 	given    int // how often it was given up
+
+	before chan struct{} // closed when the batch before has been told of; nil: it has been
+	told   chan struct{} // closed when this one has been
 }
 
 // newBatch makes a batch of what is still of this tenure's shards; turns of others
@@ -92,6 +97,13 @@ func (c *committer) newBatch(turns []pendingTurn, commands []pendingCommand) *ba
 
 func (b *batch) empty() bool { return len(b.turns)+len(b.commands) == 0 }
 
+// wait waits until the batch before has been told of.
+func (b *batch) wait() {
+	if b.before != nil {
+		<-b.before
+	}
+}
+
 // finish tells the verdict.
 func (p *pendingTurn) finish(result store.TurnResult) {
 	p.done(result)
@@ -107,11 +119,10 @@ const fewLeases = 4
 // adopted, but claimed.
 func (t *tenure) touched(b *batch) []store.Lease {
 	in := b.hand
-	var leases []store.Lease
-	seen := map[*holding]bool{}
+	leases := make([]store.Lease, 0, min(len(b.turns)+len(b.contents.Commands), len(in.leases)))
 	touch := func(h *holding) {
-		if h != nil && !seen[h] {
-			seen[h] = true
+		if h != nil && h.batch != b.number {
+			h.batch = b.number
 			leases = append(leases, h.lease)
 		}
 	}
@@ -161,9 +172,9 @@ func (c *committer) submitTurn(p pendingTurn) {
 		return
 	}
 	c.mu.Lock()
-	if c.lead() {
+	if told := c.lead(); told != nil {
 		c.mu.Unlock()
-		c.writeHere([]pendingTurn{p}, nil)
+		c.writeHere([]pendingTurn{p}, nil, told)
 		return
 	}
 	c.turns = append(c.turns, p)
@@ -178,9 +189,9 @@ func (c *committer) submitCommands(commands []pendingCommand) bool {
 		c.mu.Unlock()
 		return false
 	}
-	if c.lead() {
+	if told := c.lead(); told != nil {
 		c.mu.Unlock()
-		c.writeHere(nil, commands)
+		c.writeHere(nil, commands, told)
 		return true
 	}
 	c.commands = append(c.commands, commands...)
@@ -189,51 +200,71 @@ func (c *committer) submitCommands(commands []pendingCommand) bool {
 	return true
 }
 
-// lead reports whether the caller, who holds the lock, may write a batch now.
-func (c *committer) lead() bool {
-	if c.busy || c.closed || len(c.turns)+len(c.commands) > 0 {
-		return false
+// lead reports whether the caller, who holds the lock, may write a batch now, by what is
+// to be closed when it has been told of. While results are told nobody may: he may be the
+// one who tells them.
+func (c *committer) lead() (told chan struct{}) {
+	if c.busy || c.closed || c.last != nil || len(c.turns)+len(c.commands) > 0 {
+		return nil
 	}
-	c.busy, c.released = true, make(chan struct{})
-	return true
+	c.busy, c.last = true, make(chan struct{})
+	return c.last
 }
 
 // writeHere writes a batch on the caller's goroutine. One that fails is left to
 // the committer's.
-func (c *committer) writeHere(turns []pendingTurn, commands []pendingCommand) {
+func (c *committer) writeHere(turns []pendingTurn, commands []pendingCommand, told chan struct{}) {
 	b := c.newBatch(turns, commands)
+	b.told = told
 	if b.empty() {
-		c.release()
+		c.release(b)
 		return
 	}
 	result, err := c.attempt(c.t.held, b)
-	if err == nil {
-		c.answer(b, result)
-		c.release()
+	if err != nil {
+		c.mu.Lock()
+		c.failed = b
+		c.mu.Unlock()
+		hint(c.wake)
 		return
 	}
-	c.mu.Lock()
-	c.failed = b
-	c.mu.Unlock()
-	hint(c.wake)
+	if c.next() {
+		hint(c.wake)
+	}
+	c.answer(b, result)
+	c.release(b)
 }
 
-// release ends a batch and hands over to the committer's goroutine if more is
-// there.
-func (c *committer) release() {
+// next lets the next batch go on its way before the results of this one are told, and
+// reports whether there is one.
+func (c *committer) next() bool {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.turns)+len(c.commands) == 0 {
+		return false
+	}
 	c.busy = false
-	close(c.released)
-	c.released = nil
-	more := len(c.turns)+len(c.commands) > 0
+	return true
+}
+
+// release ends a batch that has been told of, and hands over to the committer's goroutine
+// if more is there.
+func (c *committer) release(b *batch) {
+	c.mu.Lock()
+	close(b.told)
+	if c.last == b.told {
+		c.last, c.busy = nil, false // else the next one is on its way, or being told of
+	}
+	more := !c.busy && len(c.turns)+len(c.commands) > 0
 	c.mu.Unlock()
 	if more {
 		hint(c.wake)
 	}
 }
 
-// answer tells who has submitted something what became of it.
+// answer tells who has submitted something what became of it, after the batch before.
 func (c *committer) answer(b *batch, result store.BatchResult) {
+	b.wait()
 	c.t.e.time.observe(result.Now)
 	for i, p := range b.turns {
 		if result.Turns[i].Verdict == store.Busy {
@@ -261,7 +292,7 @@ func (c *committer) answer(b *batch, result store.BatchResult) {
 func (c *committer) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.busy && len(c.turns) == 0 && len(c.commands) == 0
+	return !c.busy && c.last == nil && len(c.turns) == 0 && len(c.commands) == 0
 }
 
 // take returns what is to be written next, or nil.
@@ -276,7 +307,8 @@ func (c *committer) take() *batch {
 		c.mu.Unlock()
 		return nil
 	}
-	c.busy, c.released = true, make(chan struct{})
+	before, told := c.last, make(chan struct{})
+	c.busy, c.last = true, told
 	rows, nt := 0, 0
 	for nt < len(c.turns) && rows < maxBatchRows && c.turns[nt].busy == 0 {
 		rows += len(c.turns[nt].turn.Entries) + len(c.turns[nt].turn.Values) + len(c.turns[nt].turn.Appends) + 1
@@ -295,17 +327,21 @@ func (c *committer) take() *batch {
 		c.commands = nil
 	}
 	c.mu.Unlock()
-	return c.newBatch(turns, commands)
+	b := c.newBatch(turns, commands)
+	b.before, b.told = before, told
+	return b
 }
 
 // run writes batches until ctx ends. Commands that are then left get an error,
 // turns are forgotten with their activations.
 func (c *committer) run(ctx context.Context) {
 	defer close(c.ended)
+	defer c.tellers.Wait()
 	for {
 		if b := c.take(); b != nil {
-			c.write(ctx, b)
-			c.release()
+			if c.write(ctx, b) {
+				c.release(b)
+			}
 			continue
 		}
 		select {
@@ -328,16 +364,45 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-// write commits one batch, splitting it until a turn or command that the store
-// cannot take stands alone.
-func (c *committer) write(ctx context.Context, b *batch) {
+// write commits one batch. It reports false if its results are told, and it is released,
+// by another goroutine: more is to be written.
+func (c *committer) write(ctx context.Context, b *batch) bool {
 	if b.empty() {
-		return
+		b.wait()
+		return true
 	}
 	result, err := c.commit(ctx, b)
 	switch {
-	case err == nil:
+	case err != nil:
+		c.divide(ctx, b, err)
+	case c.next():
+		c.tellers.Go(func() {
+			c.answer(b, result)
+			c.release(b)
+		})
+		return false
+	default:
 		c.answer(b, result)
+	}
+	return true
+}
+
+// divide splits a batch that could not be committed until a turn or command that the
+// store cannot take stands alone.
+func (c *committer) divide(ctx context.Context, b *batch, err error) {
+	b.wait()
+	part := func(turns []pendingTurn, commands []pendingCommand) {
+		p := c.newBatch(turns, commands)
+		if p.empty() {
+			return
+		}
+		if result, err := c.commit(ctx, p); err != nil {
+			c.divide(ctx, p, err)
+		} else {
+			c.answer(p, result)
+		}
+	}
+	switch {
 	case ctx.Err() != nil:
 		for _, p := range b.commands {
 			p.done(nil, store.Answer{}, 0, errNotOwner)
@@ -347,8 +412,8 @@ func (c *committer) write(ctx context.Context, b *batch) {
 		if nt+nc == 0 {
 			nt = len(b.turns) // one turn and one command
 		}
-		c.write(ctx, c.newBatch(b.turns[:nt], b.commands[:nc]))
-		c.write(ctx, c.newBatch(b.turns[nt:], b.commands[nc:]))
+		part(b.turns[:nt], b.commands[:nc])
+		part(b.turns[nt:], b.commands[nc:])
 	case len(b.turns) == 1:
 		c.t.log().Error("the store refused a turn", "error", err, "run_no", b.turns[0].turn.Run)
 		b.turns[0].finish(store.TurnResult{Verdict: store.Refused, Reason: err.Error()})

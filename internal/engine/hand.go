@@ -25,6 +25,8 @@ type holding struct {
 	pending atomic.Int64 // turns on their way
 	read    atomic.Int64 // inboxes were read completely at this time of the store or later
 
+	batch int64 // the latest that touches it; of who makes batches, which is one at a time
+
 	coming int // suspects that were claimed and not loaded yet; guarded by tenure.mu
 }
 

@@ -66,13 +66,13 @@ func (b *batch) over() bool {
 // settle waits until what is on its way to the store now has been answered.
 func (c *committer) settle(ctx context.Context) {
 	c.mu.Lock()
-	released := c.released
+	told := c.last
 	c.mu.Unlock()
-	if released == nil {
+	if told == nil {
 		return
 	}
 	select {
-	case <-released:
+	case <-told:
 	case <-ctx.Done():
 	}
 }
