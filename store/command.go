@@ -29,6 +29,7 @@ type Start struct {
 	Tags     []Pair // no two of one key, no empty value
 	Headers  []byte // opaque to the store; nil: none
 	Queue    *Place // nil: in none
+	Build    string // the run's, if it is claimed in the act that makes it; not of a fork; "": none
 
 	Parent    RunNo
 	ParentLoc string

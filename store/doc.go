@@ -107,7 +107,8 @@
 //     incarnations and items that were consumed, and if updates answered, and
 //     sent 24 hours ago. It judges that within the act, and deletes at most
 //     SweepRows rows in one. Numbers are not used again.
-//  25. Builds are ordered as text, byte by byte. A turn raises its run's build and
+//  25. Builds are ordered as text, byte by byte. A run that is claimed in the act that
+//     makes it has its start's; else it has none. A turn raises its run's build and
 //     never lowers it. A claim for a build leaves a run of a later one as it leaves
 //     a run whose workflow the node does not have.
 //  26. The mark Draining of a node's boot is set by a Register that says so, which

@@ -95,6 +95,9 @@ func (s *Start) validate() error {
 	if s.Existing > ReplaceFailed {
 		return invalid("start of %q: unknown policy %d", s.ID, s.Existing)
 	}
+	if s.Build != "" && s.Fork != nil {
+		return invalid("start of %q: expected no build of a fork, found %q", s.ID, s.Build)
+	}
 	seen := make(map[string]bool, len(s.Items))
 	for i := range s.Items {
 		if err := s.Items[i].validate(); err != nil {

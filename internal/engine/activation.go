@@ -36,7 +36,8 @@ type activation struct {
 	r        interpreter // nil: loading
 	code     *runner.Run // the same, of a run of a workflow; nil: it is a record
 	closing  bool        // the run is being stalled; what comes is left in the store
-	touched  bool        // a turn with an update was committed: build and suspicion are settled
+	touched  bool        // the row knows this build, and the run is no suspect
+	begun    bool        // that a turn was committed can be seen
 	ending   *store.Run  // what the run will be when the turn under way is committed
 	renewing bool        // the turn under way lets the run continue as new
 	told     int         // how many of the watches the turn that ends the run tells
@@ -227,7 +228,7 @@ func (a *activation) inHandAlready(ev *event) bool {
 func (a *activation) load(s *store.Snapshot) {
 	a.run = s.Run
 	a.bodies = map[int64]*body{}
-	a.touched = s.Run.Build >= a.t.e.cfg.Build && s.Run.Suspect == 0
+	a.touched, a.begun = s.Run.Build >= a.t.e.cfg.Build && s.Run.Suspect == 0, len(s.Entries) > 0 || s.Run.Waits != nil
 	if rules := a.t.e.cfg.Records[s.Run.Workflow]; rules != nil {
 		a.touched = s.Run.Suspect == 0
 		a.r = record.New(record.Config{Run: s.Run, Rules: rules(&a.run), Entries: s.Entries, Fetch: a.fetch})
@@ -384,13 +385,17 @@ func (a *activation) submit() {
 		}
 		turn.Dead = nil
 	}
-	if u := turn.Update; u != nil || !a.touched {
+	shown := a.begun || len(turn.Entries) > 0
+	if u := turn.Update; u != nil || !a.touched || !shown && a.code != nil {
 		if u == nil {
 			u = &store.Update{Status: store.Running, Marks: a.run.Marks}
 			turn.Update = u
 		}
 		if a.code != nil { // records are of no build
 			u.Build, u.Discard = a.t.e.cfg.Build, a.workflow.Discard
+			if u.Waits == nil && len(turn.Entries) == 0 && u.Continue == nil && !u.Status.Terminal() {
+				u.Waits = noWaits
+			}
 		}
 		if u.Continue != nil {
 			rand.Read(u.Continue.Seed[:])
@@ -436,6 +441,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 	switch result.Verdict {
 	case store.Committed:
 		a.r.Committed()
+		a.begun = true
 		if !a.touched {
 			a.touched = true
 			a.t.aloneEnded(a.no)

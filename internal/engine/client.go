@@ -56,7 +56,9 @@ func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.A
 	for i, c := range commands {
 		c.Adopt = i < room && t.adopts(&c)
 		written := sealed[i]
-		written.Adopt = c.Adopt
+		if written.Adopt = c.Adopt; c.Adopt {
+			t.e.brand(written.Start)
+		}
 		pending[i] = pendingCommand{written, func(in *hand, answer store.Answer, now store.Time, err error) {
 			if err == nil {
 				t.adopt(in, &c, &answer, now)

@@ -145,6 +145,9 @@ func (t *tenure) nextSuspect() {
 
 // bareTurn is a turn that only updates the run's row.
 func bareTurn(run *store.Run, u store.Update) *store.Turn {
+	if u.Waits == nil {
+		u.Waits = stillBegun(run)
+	}
 	return &store.Turn{Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation, Update: &u}
 }
 

@@ -41,9 +41,18 @@ func (t *tenure) address(turn *store.Turn) {
 				}
 			}
 			if c.Adopt = room > 0 && t.adopts(c); c.Adopt {
+				t.e.brand(c.Start)
 				room--
 			}
 		}
+	}
+}
+
+// brand gives a start that is to be adopted this node's build, so that the run's first
+// turn need not write it. st may be nil.
+func (e *Engine) brand(st *store.Start) {
+	if st != nil && st.Fork == nil && e.cfg.Records[st.Workflow] == nil {
+		st.Build = e.cfg.Build
 	}
 }
 

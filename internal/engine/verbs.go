@@ -36,6 +36,8 @@ func (t *tenure) newDecision(s *store.Snapshot) *decision {
 	}
 	if resting(run) {
 		d.update.WakeAt, d.update.Waits = run.WakeAt, run.Waits
+	} else {
+		d.update.Waits = stillBegun(run)
 	}
 	d.turn.Update = d.update
 	return d
@@ -71,7 +73,20 @@ func needsNoCode(s *store.Snapshot) bool {
 }
 
 // unrun reports whether no turn of the run was ever committed.
-func unrun(s *store.Snapshot) bool { return s.Run.Build == "" && len(s.Entries) == 0 }
+func unrun(s *store.Snapshot) bool { return s.Run.Waits == nil && len(s.Entries) == 0 }
+
+// noWaits are those of a run that waits for nothing and has committed a turn, which would
+// else not be seen if the turn had no entry.
+var noWaits = []byte{}
+
+// stillBegun returns the waits of a run that goes on: none, but whether a turn of it was
+// committed is still to be seen.
+func stillBegun(run *store.Run) []byte {
+	if run.Waits == nil {
+		return nil
+	}
+	return noWaits
+}
 
 func cancelBefore(items []store.Item) bool {
 	for i := range items {

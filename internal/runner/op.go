@@ -308,7 +308,7 @@ func (b *Branch) Now() store.Time { return b.run.now }
 func (b *Branch) Replaying() bool {
 	r := b.run
 	run := &r.cfg.Run
-	return !r.live && (len(r.cfg.Entries) > 0 || run.Waits != nil || run.Build != "" && run.Incarnation == 0)
+	return !r.live && (len(r.cfg.Entries) > 0 || run.Waits != nil)
 }
 
 // Derive returns 32 bytes that are the same in every replay and different at

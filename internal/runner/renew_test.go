@@ -272,7 +272,7 @@ func TestReplayingInALaterIncarnation(t *testing.T) {
 		}
 		return "", false, b.Sleep(at("nap"), time.Hour)
 	})
-	h.j.run.Build = "v1"
+	h.j.run.Build, h.j.run.Waits = "v1", []byte{}
 	h.play()
 	h.renew(1)
 	h.crash()

@@ -93,7 +93,7 @@ func (r *Run) passed() bool {
 	case slices.ContainsFunc(r.cfg.Entries, func(e store.Entry) bool { return e.Generation == run.Generation }):
 		return true
 	}
-	// A new incarnation, and a run that was rewound to its begin, begin without a
-	// turn.
-	return (run.Build != "" || run.Waits != nil) && run.Incarnation == 0 && run.Generation == 0
+	// A turn without an entry leaves Waits, be they empty. A new incarnation, and a run
+	// that was rewound to its begin, begin without a turn.
+	return run.Waits != nil && run.Incarnation == 0 && run.Generation == 0
 }

@@ -225,12 +225,20 @@ func TestVersionOfANewIncarnation(t *testing.T) {
 	h.wantFlight("x")
 }
 
-// A run that was committed and has no entries yet was there before.
+// A run of which a turn without entries was committed was there before.
+func TestVersionOfARunWithoutEntries(t *testing.T) {
+	h := newHarness(t, changed("x?", "a"))
+	h.j.run.Build, h.j.run.Waits = "b1", []byte{}
+	h.play()
+	h.wantFlight("a")
+}
+
+// A run that was claimed by the act that made it has a build, and may never have begun.
 func TestVersionOfARunWithABuild(t *testing.T) {
 	h := newHarness(t, changed("x?", "a"))
 	h.j.run.Build = "b1"
 	h.play()
-	h.wantFlight("a")
+	h.wantFlight("x")
 }
 
 // Code that does not know the version of a run stalls it and names both.

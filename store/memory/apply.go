@@ -119,6 +119,9 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 		d.insert(r, &start.Items[i], now)
 	}
 	adopted := adopt(r)
+	if adopted {
+		r.Build = start.Build
+	}
 	if start.Queue != nil {
 		ask := start.Queue.Ask
 		ask.Adopt = false

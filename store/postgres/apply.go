@@ -181,7 +181,7 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 	}
 	adopt := condition == ready && st.Fork == nil && st.Queue == nil && !a.repeat && a.mayAdopt(cmd, st.Shard)
 	if adopt {
-		run.Status, run.Started, condition = store.Running, a.now, claimed
+		run.Status, run.Started, run.Build, condition = store.Running, a.now, st.Build, claimed
 	}
 	if st.Queue != nil {
 		run.Marks, run.Queue = store.Held, bytes.Clone(st.Queue.Data)
@@ -259,10 +259,10 @@ func (a *applier) moveAway(run *store.Run) (bool, error) {
 // insertRun inserts a run. It reports false if its ID is taken.
 func (a *applier) insertRun(run *store.Run, condition int64) (bool, error) {
 	var no int64
-	ok, err := a.q.row(`INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input, tags, headers, marks, queue)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
+	ok, err := a.q.row(`INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input, tags, headers, marks, queue, build)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
 		[]any{run.ID, run.Shard.Group, run.Shard.Slot, run.Workflow, run.Status, condition, null(run.WakeAt), run.Seed[:], run.Parent,
-			[]byte(run.ParentLoc), run.Created, run.Started, run.Input, encodeTags(run.Tags), run.Headers, run.Marks, run.Queue}, &no)
+			[]byte(run.ParentLoc), run.Created, run.Started, run.Input, encodeTags(run.Tags), run.Headers, run.Marks, run.Queue, []byte(run.Build)}, &no)
 	if err != nil || !ok {
 		return false, err
 	}

@@ -45,11 +45,11 @@ type usual struct {
 	seen     []consumption
 	consumed []consumption
 	starts   struct {
-		turn, slot, at, after, parent   []int64
-		id, grp, workflow               []string
-		seed, parentLoc, input, headers [][]byte
-		adopt                           []bool
-		command                         []*store.Command
+		turn, slot, at, after, parent          []int64
+		id, grp, workflow                      []string
+		seed, parentLoc, input, headers, build [][]byte
+		adopt                                  []bool
+		command                                []*store.Command
 	}
 	items struct {
 		turn, no, kind, inc, gen  []int64
@@ -61,6 +61,8 @@ type usual struct {
 	before loneRun         // of the batch before
 	adopts bool            // an item may adopt a run
 	ids    map[string]bool // of the runs that commands are for
+
+	params *values
 }
 
 type update struct {
@@ -73,19 +75,38 @@ type consumption struct {
 	verdict   []byte
 }
 
-// newUsual returns the batch in that form, or false if it is not of that kind.
-func newUsual(b *store.Batch) (*usual, bool) {
-	u := &usual{b: b}
+// empty makes room for another batch in the memory of the former one.
+func (u *usual) empty() {
+	former := *u
+	*u = usual{params: former.params, ids: former.ids, leases: emptied(former.leases), updates: emptied(former.updates),
+		fresh: emptied(former.fresh), bytes: emptied(former.bytes)}
+	clear(u.ids)
+	if u.params != nil {
+		u.params.empty()
+	}
+	t, was := &u.turns, &former.turns
+	t.run, t.slot, t.inc, t.grp = emptied(was.run), emptied(was.slot), emptied(was.inc), emptied(was.grp)
+	r, had := &u.starts, &former.starts
+	r.turn, r.slot, r.at, r.after, r.parent = emptied(had.turn), emptied(had.slot), emptied(had.at), emptied(had.after), emptied(had.parent)
+	r.id, r.grp, r.workflow = emptied(had.id), emptied(had.grp), emptied(had.workflow)
+	r.seed, r.parentLoc, r.input, r.headers, r.build = emptied(had.seed), emptied(had.parentLoc), emptied(had.input), emptied(had.headers), emptied(had.build)
+	r.adopt, r.command = emptied(had.adopt), emptied(had.command)
+}
+
+// take takes a batch over into that form, or returns false if it is not of that kind. u is
+// empty.
+func (u *usual) take(b *store.Batch) bool {
+	u.b = b
 	leased := make(map[store.Shard]bool, len(b.Leases))
 	for i, t := range b.Turns {
 		if !u.turn(int64(i+1), t) {
-			return nil, false
+			return false
 		}
 		leased[t.Shard] = true
 	}
 	for i := range b.Commands {
 		if !u.command(0, &b.Commands[i]) {
-			return nil, false
+			return false
 		}
 	}
 	for i := range u.items.adopt {
@@ -104,7 +125,7 @@ func newUsual(b *store.Batch) (*usual, bool) {
 			u.leases = append(u.leases, b.Leases[i])
 		}
 	}
-	return u, true
+	return true
 }
 
 func (u *usual) turn(place int64, t *store.Turn) bool {
@@ -187,6 +208,7 @@ func (u *usual) command(place int64, c *store.Command) bool {
 		r.workflow, r.seed, r.at, r.after = append(r.workflow, st.Workflow), append(r.seed, st.Seed[:]), append(r.at, int64(st.At)), append(r.after, int64(st.After))
 		r.parent, r.parentLoc = append(r.parent, int64(st.Parent)), append(r.parentLoc, []byte(st.ParentLoc))
 		r.input, r.headers, r.adopt = append(r.input, st.Input), append(r.headers, st.Headers), append(r.adopt, c.Adopt)
+		r.build = append(r.build, []byte(st.Build))
 		r.command = append(r.command, c)
 		return true
 	}
@@ -245,6 +267,7 @@ func (u *usual) values(fence [16]byte, floor int64, test any) *values {
 	v.numbers(r.at, r.after, r.parent)
 	v.byteas(r.parentLoc, r.input, r.headers)
 	v.bools(r.adopt)
+	v.byteas(r.build)
 	i := &u.items
 	v.numbers(i.turn)
 	v.texts(i.id)
@@ -262,7 +285,11 @@ func (u *usual) values(fence [16]byte, floor int64, test any) *values {
 // head returns the arguments that each statement begins with: node, boot, number of the
 // batch, fence, verdicts, and the two of nowExpr.
 func (u *usual) head(fence [16]byte, floor int64, test any) *values {
-	v := newValues()
+	if u.params == nil {
+		u.params = newValues()
+	}
+	v := u.params
+	v.empty() // of a former try
 	v.text(u.b.Node)
 	v.text(u.b.Boot)
 	v.number(u.b.No)
@@ -336,8 +363,9 @@ func (s *Store) commitFast(ctx context.Context, b *store.Batch) (store.BatchResu
 	var none store.BatchResult
 	before := s.lone
 	s.lone = loneRun{} // unless this is one, and written
-	u, ok := newUsual(b)
-	if !ok || s.cfg.slow {
+	u := &s.usual
+	defer u.empty()
+	if !u.take(b) || s.cfg.slow {
 		return none, errUnusual
 	}
 	u.before = before
@@ -574,7 +602,7 @@ func started(st *store.Start, no store.RunNo, adopt bool, now store.Time) store.
 		return store.Answer{Outcome: store.Applied, Run: run}
 	}
 	if adopt {
-		run.Status, run.Started, run.Claimed = store.Running, now, true
+		run.Status, run.Started, run.Claimed, run.Build = store.Running, now, true, st.Build
 	}
 	return store.Answer{Outcome: store.Applied, Run: run, Claimed: adopt}
 }

@@ -78,7 +78,7 @@ func goesOn(up *store.Update) bool {
 }
 
 // The parts of the statements. Parameters 1 to 7 are those of head; 8 to 22 of addEntry,
-// or 8 to 17 of addLoneStart.
+// or 8 to 18 of addLoneStart.
 const (
 	loneHead = "WITH b AS (UPDATE stet.nodes SET batch_no=$3, verdicts=$5 WHERE node=$1 AND boot=$2 AND fence=$4"
 	loneNow  = " RETURNING greatest($6, coalesce($7, (extract(epoch FROM clock_timestamp())*1000000)::bigint)) AS now)"
@@ -89,8 +89,8 @@ const (
 	loneFound = " AND batch_no<$3 AND EXISTS (SELECT FROM stet.runs r WHERE r.run_no=$8 AND r.slot+0=$23 AND r.incarnation=$9 AND r.grp=$24 AND r.ready+0=2"
 
 	loneStartText = loneHead + " AND batch_no<$3 AND NOT EXISTS (SELECT FROM stet.runs WHERE id=$8)" + loneNow + `
-	INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, seed, parent_no, parent_loc, created, started, input, headers)
-	SELECT $8, $9, $10, $11, $12, $12, $13, $14, $15, now, CASE WHEN $12=2 THEN now ELSE 0 END, $16, $17 FROM b RETURNING run_no, created`
+	INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, seed, parent_no, parent_loc, created, started, input, headers, build)
+	SELECT $8, $9, $10, $11, $12, $12, $13, $14, $15, now, CASE WHEN $12=2 THEN now ELSE 0 END, $16, $17, $18 FROM b RETURNING run_no, created`
 )
 
 // The two statements of a step: one looks its run up, the other knows the number of the
@@ -252,6 +252,11 @@ func (u *usual) addLoneStart(v *values) {
 	v.bytea(r.parentLoc[0])
 	v.bytea(r.input[0])
 	v.bytea(r.headers[0])
+	if r.adopt[0] {
+		v.bytea(r.build[0])
+	} else {
+		v.bytea([]byte{})
+	}
 }
 
 // readLone reads the answer to a lone batch.

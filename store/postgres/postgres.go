@@ -43,6 +43,7 @@ type Store struct {
 	acts    atomic.Int64 // how many such acts have begun
 	fence   known        // of group commits; guarded by writing
 	lone    loneRun      // of the last group commit, under fence; guarded by writing
+	usual   usual        // room for the next group commit; guarded by writing
 	claims  atomic.Pointer[known]
 	hint    hints
 

@@ -71,12 +71,13 @@ const (
 		WHERE r.run_no=ANY($12) AND EXISTS (SELECT FROM b))`
 
 	simpleStart = `,
-	r AS (INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input, headers)
+	r AS (INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input, headers, build)
 		SELECT r.id, r.grp, r.slot, r.workflow, CASE WHEN r.adopt AND w.at<=b.now THEN 2 ELSE 1 END,
 			CASE WHEN w.at>b.now THEN 0 WHEN r.adopt THEN 2 ELSE 1 END, CASE WHEN w.at>b.now THEN w.at END,
-			r.seed, r.parent, r.parent_loc, b.now, CASE WHEN r.adopt AND w.at<=b.now THEN b.now ELSE 0 END, r.input, r.headers
-		FROM b, unnest($25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36) WITH ORDINALITY
-			AS r(id, grp, slot, workflow, seed, at, after, parent, parent_loc, input, headers, adopt, place),
+			r.seed, r.parent, r.parent_loc, b.now, CASE WHEN r.adopt AND w.at<=b.now THEN b.now ELSE 0 END, r.input, r.headers,
+			CASE WHEN r.adopt AND w.at<=b.now THEN r.build ELSE '' END
+		FROM b, unnest($25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37) WITH ORDINALITY
+			AS r(id, grp, slot, workflow, seed, at, after, parent, parent_loc, input, headers, adopt, build, place),
 			LATERAL (SELECT greatest(r.at, CASE WHEN r.after>0 THEN b.now+r.after ELSE 0 END) AS at) w
 		ORDER BY r.place RETURNING run_no)`
 )
@@ -154,6 +155,7 @@ func (u *usual) simpleValues(fence [16]byte, floor int64, test any) *values {
 	v.numbers(r.at, r.after, r.parent)
 	v.byteas(r.parentLoc, r.input, r.headers)
 	v.bools(r.adopt)
+	v.byteas(r.build)
 	return v
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"unsafe"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -19,12 +21,34 @@ import (
 type values struct {
 	bytes [][]byte
 	types []uint32
-	room  []byte // for small ones; not nil
+	room  []byte // holds most of them; not nil
 }
 
 // newValues returns room for what most statements have.
 func newValues() *values {
 	return &values{bytes: make([][]byte, 0, 40), types: make([]uint32, 0, 40), room: make([]byte, 0, 512)}
+}
+
+// empty makes room for the parameters of another statement.
+func (v *values) empty() {
+	v.bytes, v.types, v.room = emptied(v.bytes), emptied(v.types), emptied(v.room)
+	if v.room == nil {
+		v.room = []byte{}
+	}
+}
+
+// keptBytes bounds what is kept of the memory of a batch for the next one, in one list.
+const keptBytes = 256 << 10
+
+// emptied returns the room of a list for another one, which refers to nothing of the
+// former; nil if it is large.
+func emptied[T any](l []T) []T {
+	var one T
+	if cap(l)*int(unsafe.Sizeof(one)) > keptBytes {
+		return nil
+	}
+	clear(l)
+	return l[:0]
 }
 
 func (v *values) add(typ uint32, value []byte) {
@@ -61,13 +85,13 @@ func (v *values) bool(b bool) {
 
 func (v *values) numbers(lists ...[]int64) {
 	for _, l := range lists {
-		v.add(pgtype.Int8ArrayOID, array(pgtype.Int8OID, len(l), 8*len(l), false, func(out []byte) []byte {
+		v.array(pgtype.Int8ArrayOID, pgtype.Int8OID, len(l), 8*len(l), false, func(out []byte) []byte {
 			for _, n := range l {
 				out = binary.BigEndian.AppendUint32(out, 8)
 				out = binary.BigEndian.AppendUint64(out, uint64(n))
 			}
 			return out
-		}))
+		})
 	}
 }
 
@@ -77,13 +101,13 @@ func (v *values) texts(lists ...[]string) {
 		for _, s := range l {
 			size += len(s)
 		}
-		v.add(pgtype.TextArrayOID, array(pgtype.TextOID, len(l), size, false, func(out []byte) []byte {
+		v.array(pgtype.TextArrayOID, pgtype.TextOID, len(l), size, false, func(out []byte) []byte {
 			for _, s := range l {
 				out = binary.BigEndian.AppendUint32(out, uint32(len(s)))
 				out = append(out, s...)
 			}
 			return out
-		}))
+		})
 	}
 }
 
@@ -95,7 +119,7 @@ func (v *values) byteas(lists ...[][]byte) {
 			size += len(b)
 			null = null || b == nil
 		}
-		v.add(pgtype.ByteaArrayOID, array(pgtype.ByteaOID, len(l), size, null, func(out []byte) []byte {
+		v.array(pgtype.ByteaArrayOID, pgtype.ByteaOID, len(l), size, null, func(out []byte) []byte {
 			for _, b := range l {
 				if b == nil {
 					out = binary.BigEndian.AppendUint32(out, ^uint32(0))
@@ -105,13 +129,13 @@ func (v *values) byteas(lists ...[][]byte) {
 				out = append(out, b...)
 			}
 			return out
-		}))
+		})
 	}
 }
 
 func (v *values) bools(lists ...[]bool) {
 	for _, l := range lists {
-		v.add(pgtype.BoolArrayOID, array(pgtype.BoolOID, len(l), len(l), false, func(out []byte) []byte {
+		v.array(pgtype.BoolArrayOID, pgtype.BoolOID, len(l), len(l), false, func(out []byte) []byte {
 			for _, b := range l {
 				one := byte(0)
 				if b {
@@ -120,27 +144,30 @@ func (v *values) bools(lists ...[]bool) {
 				out = append(binary.BigEndian.AppendUint32(out, 1), one)
 			}
 			return out
-		}))
+		})
 	}
 }
 
-// array returns an array of one dimension whose elements fill appends, each behind
-// its length; nil if there are none.
-func array(typ uint32, elements, size int, null bool, fill func([]byte) []byte) []byte {
+// array adds an array of one dimension whose elements fill appends, each behind its
+// length; NULL if there are none.
+func (v *values) array(typ, element uint32, elements, size int, null bool, fill func([]byte) []byte) {
 	if elements == 0 {
-		return nil
+		v.add(typ, nil)
+		return
 	}
-	out := make([]byte, 0, 20+4*elements+size)
-	out = binary.BigEndian.AppendUint32(out, 1) // dimensions
-	flag := uint32(0)
-	if null {
-		flag = 1
-	}
-	out = binary.BigEndian.AppendUint32(out, flag)
-	out = binary.BigEndian.AppendUint32(out, typ)
-	out = binary.BigEndian.AppendUint32(out, uint32(elements))
-	out = binary.BigEndian.AppendUint32(out, 1) // the first place
-	return fill(out)
+	v.room = slices.Grow(v.room, 20+4*elements+size)
+	v.small(typ, func(out []byte) []byte {
+		out = binary.BigEndian.AppendUint32(out, 1) // dimensions
+		flag := uint32(0)
+		if null {
+			flag = 1
+		}
+		out = binary.BigEndian.AppendUint32(out, flag)
+		out = binary.BigEndian.AppendUint32(out, element)
+		out = binary.BigEndian.AppendUint32(out, uint32(elements))
+		out = binary.BigEndian.AppendUint32(out, 1) // the first place
+		return fill(out)
+	})
 }
 
 // readNumber reads a bigint.

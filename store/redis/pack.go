@@ -269,6 +269,7 @@ func (s *Store) command(a *args, c *store.Command, at floors) {
 		a.text(st.ID, st.Shard.Group, st.Workflow)
 		a.start(st)
 		a.value(st.Input)
+		a.text(st.Build)
 		return
 	}
 	a.text(st.ID, st.Shard.Group)
@@ -276,6 +277,7 @@ func (s *Store) command(a *args, c *store.Command, at floors) {
 	a.text(st.Workflow)
 	a.start(st)
 	a.value(st.Input)
+	a.text(st.Build)
 	a.int(int64(st.At))
 	a.int(int64(st.After) / 1_000_000)
 	a.int(int64(st.After) % 1_000_000)

@@ -185,6 +185,9 @@ func (r *reader) started(f []reply, st *store.Start) store.Run {
 	if st.Queue != nil {
 		run.Queue = bytes.Clone(st.Queue.Data)
 	}
+	if run.Claimed {
+		run.Build = st.Build
+	}
 	if !run.Status.Valid() {
 		r.bad(fmt.Sprintf("run number %d has the status %d", run.No, run.Status))
 	}

@@ -226,7 +226,7 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 	}
 	adopt := condition == ready && st.Fork == nil && st.Queue == nil && !a.repeat && a.mayAdopt(cmd, st.Shard)
 	if adopt {
-		run.Status, run.Started, condition = store.Running, a.now, claimed
+		run.Status, run.Started, run.Build, condition = store.Running, a.now, st.Build, claimed
 	}
 	if st.Queue != nil {
 		run.Marks, run.Queue = store.Held, bytes.Clone(st.Queue.Data)
@@ -324,10 +324,10 @@ func (a *applier) insertRun(run *store.Run, condition int64) (bool, error) {
 		wakeAt = int64(run.WakeAt)
 	}
 	var no int64
-	ok, err := a.q.row(`INSERT INTO stet_runs (run_no, id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input_size, input, tags, headers, stamp, marks, queue)
-		VALUES (`+above("1", "run_no", "stet_runs")+`,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
+	ok, err := a.q.row(`INSERT INTO stet_runs (run_no, id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input_size, input, tags, headers, stamp, marks, queue, build)
+		VALUES (`+above("1", "run_no", "stet_runs")+`,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
 		[]any{run.ID, run.Shard.Group, int64(run.Shard.Slot), run.Workflow, int64(run.Status), condition, wakeAt, run.Seed[:], int64(run.Parent),
-			[]byte(run.ParentLoc), int64(run.Created), int64(run.Started), int64(len(run.Input)), input, encodeTags(run.Tags), run.Headers, a.stamp, int64(run.Marks), run.Queue}, &no)
+			[]byte(run.ParentLoc), int64(run.Created), int64(run.Started), int64(len(run.Input)), input, encodeTags(run.Tags), run.Headers, a.stamp, int64(run.Marks), run.Queue, run.Build}, &no)
 	if err != nil || !ok {
 		return false, err
 	}

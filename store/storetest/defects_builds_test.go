@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 
 	"github.com/stet-run/stet/store"
 )
@@ -30,6 +31,16 @@ func init() {
 	}
 	defects = append(defects,
 		&defect{name: "a build is not raised", commit: updates(func(u *store.Update) { u.Build = "" })},
+		&defect{name: "a start's build is forgotten", commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
+			batch.Commands = slices.Clone(batch.Commands)
+			for i := range batch.Commands {
+				if c := &batch.Commands[i]; c.Start != nil && c.Start.Fork == nil {
+					start := *c.Start
+					start.Build, c.Start = "", &start
+				}
+			}
+			return b.Store.Commit(ctx, batch)
+		}},
 		&defect{name: "a run is not given back", commit: updates(func(u *store.Update) { u.Back = false })},
 		&defect{name: "a claim takes runs of any build", claim: asked(func(r *store.ClaimRequest) { r.Build = "" })},
 		&defect{name: "a claim does not tell what it leaves", claim: asked(func(r *store.ClaimRequest) { r.Unfit = false })},

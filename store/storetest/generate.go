@@ -287,6 +287,9 @@ func (g *generator) start() *store.Start {
 	if g.chance(8) {
 		s.Fork = g.fork()
 	}
+	if s.Fork == nil && g.chance(2) {
+		s.Build = pick(g, []string{"v1", "v2"})
+	}
 	if failed := g.runs(func(r *store.Run) bool { return r.Status == store.Failed || r.Status == store.Cancelled }); len(failed) > 0 && g.chance(2) {
 		s.ID, s.Existing = pick(g, failed).ID, store.ReplaceFailed
 	}

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"fmt"
+
 	"github.com/stet-run/stet/store"
 )
 
@@ -22,6 +24,56 @@ var law25 = []testCase{
 		if got := k.get(r.No).Build; got != "w" {
 			k.Errorf("after turns that were held back the run has the build %q; want %q", got, "w")
 		}
+	}},
+	{"ARunThatItsStartAdoptsHasItsBuild", func(k *kit) {
+		o := k.owner(k.s, "n")
+		start := func(id string, adopt bool, more ...func(*store.Start)) store.Command {
+			st := k.startOf(id, more...)
+			st.Build = "v2"
+			return store.Command{Adopt: adopt, Start: st}
+		}
+		later := func(s *store.Start) { s.After = second }
+		tagged := func(s *store.Start) { s.Tags = []store.Pair{{Key: "k", Value: "v"}} }
+		commands := []store.Command{
+			start("adopted", true), start("tagged", true, tagged), start("not asked for", false), start("later", true, later),
+			start("later and tagged", true, later, tagged),
+		}
+		outside := k.apply(start("outside", true)).Run
+		k.equal("of a run that nobody adopts", outside.Build, "")
+		k.equal("of a run that nobody adopts, as it is read", k.get(outside.No).Build, "")
+		for i, want := range []string{"v2", "v2", "", "", ""} {
+			c := commands[i]
+			r := o.batch([]store.Command{c}).Commands[0].Run
+			k.equal("of the run "+c.Start.ID, r.Build, want)
+			k.equal("of the run "+c.Start.ID+", as it is read", k.get(r.No).Build, want)
+		}
+		var many []store.Command
+		for _, c := range commands {
+			st := *c.Start
+			st.ID = "one of many " + st.ID
+			many = append(many, store.Command{Adopt: c.Adopt, Start: &st})
+		}
+		for i, a := range o.batch(many).Commands {
+			want := []string{"v2", "v2", "", "", ""}[i]
+			k.equal("of "+many[i].Start.ID, a.Run.Build, want)
+			k.equal("of "+many[i].Start.ID+", as it is read", k.get(a.Run.No).Build, want)
+		}
+		again := start("adopted", true)
+		again.Start.Build = "v3"
+		r := o.batch([]store.Command{again}).Commands[0].Run
+		k.equal("of a repeat", r.Build, "v2")
+		o.turn(update(r, store.Update{Status: store.Running, Build: "v1"}), store.Committed)
+		k.equal("after a turn of an earlier build", k.get(r.No).Build, "v2")
+		child := start("child", true)
+		child.Start.Parent, child.Start.ParentLoc = r.No, "l"
+		turn := update(r, store.Update{Status: store.Running})
+		turn.Sends = []store.Command{child}
+		sent := o.batch(nil, turn).Turns[0].Sends[0]
+		k.equal("of a child that is adopted: "+fmt.Sprint(sent.Claimed), sent.Run.Build, map[bool]string{true: "v2"}[sent.Claimed])
+		fork := start("fork", true)
+		fork.Start.Fork = &store.Fork{}
+		_, err := k.s.Commit(k.ctx, store.Batch{Node: o.node.ID, Boot: o.node.Boot, No: 1 << 40, Leases: o.leases, Commands: []store.Command{fork}})
+		k.fails("a fork with a build", err, store.ErrInvalid)
 	}},
 	{"AClaimLeavesRunsOfALaterBuild", func(k *kit) {
 		o := k.owner(k.s, "n")

@@ -202,7 +202,7 @@ CREATE FUNCTION stet.commit_1(
 	s_run bigint[], s_item bigint[],
 	c_run bigint[], c_item bigint[], c_verdict bytea[],
 	r_turn bigint[], r_id text[], r_grp text[], r_slot bigint[], r_workflow text[], r_seed bytea[], r_at bigint[], r_after bigint[],
-	r_parent bigint[], r_parent_loc bytea[], r_input bytea[], r_headers bytea[], r_adopt boolean[],
+	r_parent bigint[], r_parent_loc bytea[], r_input bytea[], r_headers bytea[], r_adopt boolean[], r_build bytea[],
 	i_turn bigint[], i_id text[], i_no bigint[], i_kind bigint[], i_name text[], i_item text[], i_origin bytea[], i_inc bigint[], i_gen bigint[],
 	i_loc bytea[], i_failed boolean[], i_val bytea[], i_headers bytea[], i_adopt boolean[],
 	OUT now bigint, OUT runs bigint[], OUT items bigint[], OUT receivers bigint[], OUT claimed bigint[], OUT unusual text
@@ -306,12 +306,13 @@ BEGIN
 
 	IF r_id IS NOT NULL THEN
 		WITH made AS (
-			INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input, headers)
+			INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input, headers, build)
 			SELECT r.id, r.grp, r.slot, r.workflow, CASE WHEN r.adopt AND w.at<=commit_1.now THEN 2 ELSE 1 END,
 				CASE WHEN w.at>commit_1.now THEN 0 WHEN r.adopt THEN 2 ELSE 1 END, CASE WHEN w.at>commit_1.now THEN w.at END,
-				r.seed, r.parent, r.parent_loc, commit_1.now, CASE WHEN r.adopt AND w.at<=commit_1.now THEN commit_1.now ELSE 0 END, r.input, r.headers
-			FROM unnest(r_id, r_grp, r_slot, r_workflow, r_seed, r_at, r_after, r_parent, r_parent_loc, r_input, r_headers, r_adopt) WITH ORDINALITY
-				AS r(id, grp, slot, workflow, seed, at, after, parent, parent_loc, input, headers, adopt, place),
+				r.seed, r.parent, r.parent_loc, commit_1.now, CASE WHEN r.adopt AND w.at<=commit_1.now THEN commit_1.now ELSE 0 END, r.input, r.headers,
+				CASE WHEN r.adopt AND w.at<=commit_1.now THEN r.build ELSE '' END
+			FROM unnest(r_id, r_grp, r_slot, r_workflow, r_seed, r_at, r_after, r_parent, r_parent_loc, r_input, r_headers, r_adopt, r_build) WITH ORDINALITY
+				AS r(id, grp, slot, workflow, seed, at, after, parent, parent_loc, input, headers, adopt, build, place),
 				LATERAL (SELECT greatest(r.at, CASE WHEN r.after>0 THEN commit_1.now+r.after ELSE 0 END) AS at) w
 			ORDER BY r.place
 			ON CONFLICT (id) DO NOTHING RETURNING run_no)

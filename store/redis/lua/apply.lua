@@ -62,7 +62,7 @@ local function readCommand()
 	local what, adopt, slot, fr, fi = arg(), arg() == '1', num(), num(), num()
 	if what == 'p' then
 		return {
-			what = 's', plain = true, adopt = adopt, slot = slot, fr = fr, fi = fi, id = arg(), gr = arg(), home = slot, wf = arg(), o = arg(), ip = arg(),
+			what = 's', plain = true, adopt = adopt, slot = slot, fr = fr, fi = fi, id = arg(), gr = arg(), home = slot, wf = arg(), o = arg(), ip = arg(), bu = arg(),
 			at = '0', seconds = 0, micros = 0, pa = '0', pl = '', hd = '', tg = none, items = none, audit = none, entries = none, past = none,
 		}
 	end
@@ -72,7 +72,7 @@ local function readCommand()
 		c.item = readItem()
 		return c
 	end
-	c.id, c.gr, c.home, c.wf, c.o, c.ip, c.at = arg(), arg(), num(), arg(), arg(), arg(), arg()
+	c.id, c.gr, c.home, c.wf, c.o, c.ip, c.bu, c.at = arg(), arg(), num(), arg(), arg(), arg(), arg(), arg()
 	c.seconds, c.micros, c.replace, c.pa, c.pl, c.hd = num(), num(), arg() == '1', arg(), arg(), arg()
 	c.tg, c.items, c.audit, c.entries, c.past = {}, {}, {}, {}, {}
 	for i = 1, num() do c.tg[i] = arg() end
@@ -199,7 +199,7 @@ local function start(c)
 	if r.wa then r.co = '0' end
 	if c.qu then r.mk = '16' end
 	local claimed = c.adopt and r.co == '1' and not c.qu and not again and leads[dec(r.slot) .. ':' .. r.gr]
-	if claimed then r.st, r.co, r.sa = '2', '2', r.sa or nowText end
+	if claimed then r.st, r.co, r.sa, r.bu = '2', '2', r.sa or nowText, c.bu end
 	empty[no] = true
 	name(c.id, no)
 	rank('R', no, no)
