@@ -104,6 +104,19 @@ func (b *batch) wait() {
 	}
 }
 
+// waits reports whether wait would.
+func (b *batch) waits() bool {
+	if b.before == nil {
+		return false
+	}
+	select {
+	case <-b.before:
+		return false
+	default:
+		return true
+	}
+}
+
 // finish tells the verdict.
 func (p *pendingTurn) finish(result store.TurnResult) {
 	p.done(result)
@@ -228,19 +241,19 @@ func (c *committer) writeHere(turns []pendingTurn, commands []pendingCommand, to
 		hint(c.wake)
 		return
 	}
-	if c.next() {
+	if c.next(b) {
 		hint(c.wake)
 	}
 	c.answer(b, result)
 	c.release(b)
 }
 
-// next lets the next batch go on its way before the results of this one are told, and
-// reports whether there is one.
-func (c *committer) next() bool {
+// next lets the next batch go on its way before the results of this one are told. It
+// reports false if there is none yet and they can be told at once.
+func (c *committer) next(b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.turns)+len(c.commands) == 0 {
+	if len(c.turns)+len(c.commands) == 0 && !b.waits() {
 		return false
 	}
 	c.busy = false
@@ -375,7 +388,7 @@ func (c *committer) write(ctx context.Context, b *batch) bool {
 	switch {
 	case err != nil:
 		c.divide(ctx, b, err)
-	case c.next():
+	case c.next(b):
 		c.tellers.Go(func() {
 			c.answer(b, result)
 			c.release(b)

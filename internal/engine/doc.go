@@ -12,9 +12,10 @@
 //     Run, and shards come and go: each stay of a shard in its hand is a holding, to
 //     which the activations, bodies and turns of the shard's runs belong. A holding
 //     that is over takes no more of them; the same shard taken again is another one.
-//   - The committer is one goroutine. It gathers turns and commands that are
-//     ready, writes them in one batch, and tells the results in the order of the
-//     batch: turns first, then commands.
+//   - The committer gathers turns and commands that are ready, writes them in one
+//     batch at a time, and tells the results in the order of the batches, and in that
+//     of the batch: turns first, then commands. While it tells them the next batch may
+//     be on its way.
 //   - The dispatcher is one goroutine. It claims: on a hint, when a wake time has
 //     come, and once per poll interval. Hints may be lost; the poll finds all.
 //   - An activation is one run in memory. What happens to it is posted to its
