@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -112,6 +113,7 @@ func TestFailoverToSynchronousStandby(t *testing.T) {
 		t.Fatalf("got %+v: %v", result, err)
 	}
 	early := result.Commands[0].Run
+	servers.Until(t, "the node has registered its workflow", func() bool { return slices.Contains(describe(t, attached).Workflows, "chain") })
 	follower := open(t, old.TCP(address.Addr()), postgres.Logger(quiet))
 	client, err := stet.New(stet.Config{Store: follower, Poll: 50 * time.Millisecond})
 	if err != nil {
