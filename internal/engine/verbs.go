@@ -72,8 +72,12 @@ func needsNoCode(s *store.Snapshot) bool {
 	return false
 }
 
-// unrun reports whether no turn of the run was ever committed.
-func unrun(s *store.Snapshot) bool { return s.Run.Waits == nil && len(s.Entries) == 0 }
+// unrun reports whether no turn of the run was ever committed. A new incarnation, and a run
+// that was rewound to its begin, begin without a sign of one.
+func unrun(s *store.Snapshot) bool {
+	run := &s.Run
+	return run.Waits == nil && len(s.Entries) == 0 && (run.Build == "" || run.Incarnation == 0 && run.Generation == 0)
+}
 
 // noWaits are those of a run that waits for nothing and has committed a turn, which would
 // else not be seen if the turn had no entry.
