@@ -50,6 +50,12 @@ type activation struct {
 	// The next event ends it. heard is set by what comes from the inbox after the
 	// turn under way was taken.
 	unread, heard bool
+	// behind is the number of the first claim that tells, if it is still news, what the
+	// answer to a command has said to be in the inbox for some time: until then items
+	// that come by other answers wait here, so that they do not overtake. 0: there is
+	// nothing of that kind.
+	behind  int64
+	waiting []store.Item
 	// reclaimed says that the run was claimed again before the answer to the turn
 	// under way came here: it is in this node's hand whatever the turn has done.
 	reclaimed bool
@@ -70,6 +76,7 @@ type activation struct {
 type event struct {
 	snapshot  *store.Snapshot
 	claimed   *store.Claimed // again, while in memory
+	number    int64          // with claimed: of the claim; 0: it was no claim, but the answer to a command
 	sealed    bool           // with claimed: the items are as they are stored
 	adopted   bool           // with claimed: by a command or a send, says the answer to the batch
 	item      *store.Item
@@ -81,6 +88,7 @@ type event struct {
 	unwind    bool
 	spare     bool // its time alone is over
 	spared    bool // that is durable
+	behind    bool // something is in the inbox that may have been received long ago: a claim knows
 	closed    bool // nothing is to be done here any more
 	again     bool // with closed: the run, still claimed, is to be loaded anew
 }
@@ -142,6 +150,9 @@ func (a *activation) drive() *job {
 		a.mu.Unlock()
 		a.startNext()
 		if a.handle(events) {
+			if a.behind != 0 {
+				inboxAt = 0 // what it held is not all here
+			}
 			a.step(inboxAt)
 		}
 		clear(events)
@@ -156,7 +167,7 @@ func (a *activation) handle(events []event) bool {
 		if ev.verdict == nil {
 			a.unread = false
 		}
-		if ev.claimed != nil && !a.inHandAlready(ev) || ev.item != nil {
+		if (ev.claimed != nil && !a.inHandAlready(ev) || ev.item != nil) && ev.number >= a.behind {
 			a.heard = true
 		}
 		switch {
@@ -177,8 +188,9 @@ func (a *activation) handle(events []event) bool {
 			}
 		case a.r == nil:
 			a.early = append(a.early, *ev)
-		case a.inHandAlready(ev):
-			a.t.claimSoon() // which tells what has come, if that is still news
+		case ev.behind, a.inHandAlready(ev):
+			a.behind = a.t.asked.Load() + 1
+			a.t.claimSoon()
 		case ev.claimed != nil && ev.claimed.Fresh && (resting(&ev.claimed.Run) || a.releases):
 			a.leave(events[i+1:])
 			a.t.take(a.h, a.no) // it is decided without the code, or has to ask for a permit
@@ -192,9 +204,9 @@ func (a *activation) handle(events []event) bool {
 				a.t.unpark(a)
 				a.r.Resumed()
 			}
-			a.deliver(ev.claimed.Items...)
+			a.receive(ev.number, ev.claimed.Items...)
 		case ev.item != nil:
-			a.deliver(*ev.item)
+			a.receive(0, *ev.item)
 		case ev.ended != nil:
 			delete(a.bodies, ev.ended.id)
 			a.code.Complete(ev.ended.id, ev.ended.attempt, ev.ended.result)
@@ -223,6 +235,23 @@ func (a *activation) handle(events []event) bool {
 // run that has been adopted knows that it is suspended.
 func (a *activation) inHandAlready(ev *event) bool {
 	return ev.adopted && a.r != nil && (a.underWay || !a.r.Suspended())
+}
+
+// receive delivers items that a claim of that number has found, or, if it is 0, that an
+// answer tells, unless there may be earlier ones. What an earlier claim has found is found
+// again, unless the run has consumed it since.
+func (a *activation) receive(claim int64, items ...store.Item) {
+	if claim < a.behind {
+		if claim == 0 {
+			a.waiting = append(a.waiting, items...)
+			a.t.claimSoon() // one that has been told may have had nothing for this run
+		}
+		return
+	}
+	a.deliver(items...)
+	waiting := a.waiting
+	a.waiting, a.behind = nil, 0
+	a.deliver(waiting...)
 }
 
 func (a *activation) load(s *store.Snapshot) {
@@ -541,7 +570,7 @@ func (a *activation) leave(rest []event) {
 	switch {
 	case slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil && ev.claimed.Fresh }):
 		a.t.take(a.h, a.no)
-	case a.closing || slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil || ev.item != nil }):
+	case a.closing || len(a.waiting) > 0 || slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil || ev.item != nil }):
 		a.t.claimSoon()
 	}
 	a.stop()
@@ -579,7 +608,7 @@ func (a *activation) schedule() {
 	}
 	now := a.t.e.time.now()
 	if needsInbox && at <= now {
-		if a.h.inboxAt() >= at {
+		if a.behind == 0 && a.h.inboxAt() >= at {
 			a.post(event{tick: true})
 		} else {
 			a.t.claimFor(a)

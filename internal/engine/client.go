@@ -92,7 +92,7 @@ func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.A
 func (t *tenure) adopt(in *hand, c *store.Command, answer *store.Answer, now store.Time) {
 	run := &answer.Run
 	h := in.of[run.Shard]
-	if answer.Outcome != store.Applied || h == nil {
+	if h == nil || answer.Outcome != store.Applied && answer.Outcome != store.Duplicate {
 		return
 	}
 	if c.Start != nil {
@@ -116,8 +116,11 @@ func (t *tenure) adopt(in *hand, c *store.Command, answer *store.Answer, now sto
 		}
 		return
 	}
-	if answer.Again && !answer.Claimed {
-		t.claimSoon() // it may have been received long ago: a claim knows
+	if answer.Outcome == store.Duplicate || answer.Again && !answer.Claimed {
+		// It may have been received long ago, or be on its way here by a claim.
+		if a := t.find(run.No); a == nil || a.h != h || !a.post(event{behind: true}) {
+			t.claimSoon()
+		}
 		return
 	}
 	item := *c.Item

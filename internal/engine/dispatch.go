@@ -132,6 +132,7 @@ func (t *tenure) claim() (found bool) {
 		t.askedUnfit = time.Now()
 	}
 	t.mu.Unlock()
+	number := t.asked.Add(1)
 	limited, done := t.limited(t.held)
 	claims, err := t.e.base.Claim(limited, req)
 	done()
@@ -164,7 +165,7 @@ func (t *tenure) claim() (found bool) {
 	}
 	var load []*activation
 	for i := range claims.Runs {
-		if c := &claims.Runs[i]; !t.tell(in, event{claimed: c, sealed: len(c.Items) > 0}, asOf) {
+		if c := &claims.Runs[i]; !t.tell(in, event{claimed: c, number: number, sealed: len(c.Items) > 0}, asOf) {
 			h := in.of[c.Run.Shard]
 			if c.Run.Suspect >= 2 {
 				t.expectSuspect(h)

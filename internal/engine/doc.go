@@ -39,6 +39,9 @@
 //     is suspended and adopted in one batch is parked before it is resumed.
 //   - An item told twice (by its command's answer and by a claim): the runner
 //     knows items by their numbers.
+//   - An item that the store has had for some time (its sender sends it again, or the
+//     batch that it came with is repeated) against the next one of that sender: whether
+//     the run knows the first only a claim can tell, so the next one waits for that.
 //   - A timer against a suspend: while the suspend is under way timers rest.
 //     Afterwards the store's wake time counts, and the run is claimed.
 //   - A deadline against a message: the runner hands a deadline over only when the

@@ -31,6 +31,7 @@ type tenure struct {
 	drivers   sync.WaitGroup // goroutines that drive, load or wait for a retry
 	kick      chan struct{}  // capacity 1: a hint to claim
 	unsure    bool           // a claim has failed since the last retake; the dispatcher's
+	asked     atomic.Int64   // claims that were asked for
 
 	mu          sync.Mutex
 	active      map[store.RunNo]*activation
