@@ -25,7 +25,7 @@ servers: ## install the servers that the tests start, where that can be done
 
 .PHONY: services
 services: servers ## start a Postgres and a Redis server for local work, until an interrupt
-	@go run ./internal/servers/services
+	@go run ./internal/testing/servers/services
 
 .PHONY: test
 test: servers ## what a change must pass at once: vet and all tests of all modules

@@ -4,12 +4,12 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/entity/planner"
+	"github.com/stet-run/stet/internal/entity/queue"
+	"github.com/stet-run/stet/internal/entity/topic"
 	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/permit"
-	"github.com/stet-run/stet/internal/planner"
-	"github.com/stet-run/stet/internal/queue"
-	"github.com/stet-run/stet/internal/record"
-	"github.com/stet-run/stet/internal/topic"
 	"github.com/stet-run/stet/store"
 )
 
@@ -17,7 +17,7 @@ import (
 // the workflow that they have: topics, queues, schedules.
 func (e *Engine) recordKinds() map[string]engine.MakeRules {
 	return map[string]engine.MakeRules{
-		event.Workflow: func(run *store.Run) record.Rules {
+		event.Workflow: func(run *store.Run) entity.Rules {
 			name, _ := event.Topic(run.ID)
 			return topic.New(name)
 		},

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stet-run/stet/internal/engine"
-	"github.com/stet-run/stet/internal/planner"
+	"github.com/stet-run/stet/internal/entity/planner"
 	"github.com/stet-run/stet/schedule"
 	"github.com/stet-run/stet/store"
 )

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/engine"
-	"github.com/stet-run/stet/internal/planner"
+	"github.com/stet-run/stet/internal/entity/planner"
 	"github.com/stet-run/stet/store"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stet-run/stet/internal/entity/topic"
 	"github.com/stet-run/stet/internal/event"
-	"github.com/stet-run/stet/internal/topic"
 	"github.com/stet-run/stet/store"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/stet-run/stet/internal/record"
+	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 )
@@ -260,7 +260,7 @@ func (a *activation) load(s *store.Snapshot) {
 	a.touched, a.begun = s.Run.Build >= a.t.e.cfg.Build && s.Run.Suspect == 0, len(s.Entries) > 0 || s.Run.Waits != nil
 	if rules := a.t.e.cfg.Records[s.Run.Workflow]; rules != nil {
 		a.touched = s.Run.Suspect == 0
-		a.r = record.New(record.Config{Run: s.Run, Rules: rules(&a.run), Entries: s.Entries, Fetch: a.fetch})
+		a.r = entity.New(entity.Config{Run: s.Run, Rules: rules(&a.run), Entries: s.Entries, Fetch: a.fetch})
 	} else {
 		cfg := a.workflow.Activation(s, a.t.e.cfg.Limits)
 		cfg.Code, cfg.Fetch, cfg.Knows, cfg.NewKey = a.workflow.Code(&a.run), a.fetch, a.t.knows, uuid.NewString

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/stet-run/stet/internal/record"
+	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 )
@@ -375,7 +375,7 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 		case it.Kind == store.ItemWatch:
 			continue // it was told at the end
 		case it.Kind.Verb() && it.Kind != store.ItemResume && store.IsRecord(run.Workflow):
-			verdict = record.Refusal(it.Kind)
+			verdict = entity.Refusal(it.Kind)
 		case it.Kind == store.ItemDelivery && run.Status.Terminal():
 			// Its wait is over: the topic keeps the event.
 		case it.Kind == store.ItemGrant && run.Marks&store.Held != 0:

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/stet-run/stet/internal/record"
+	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/store"
 )
 
 // interpreter decides what the run of an activation does: the code of a workflow
-// (runner.Run) or the rules of a record (record.Machine). An activation asks the
+// (runner.Run) or the rules of a record (entity.Machine). An activation asks the
 // former for more; see activation.code.
 type interpreter interface {
 	Deliver(items ...store.Item)
@@ -28,7 +28,7 @@ type interpreter interface {
 }
 
 // MakeRules returns the rules of a record.
-type MakeRules func(run *store.Run) record.Rules
+type MakeRules func(run *store.Run) entity.Rules
 
 // records remembers which records are known to exist, so that who uses one does
 // not start it each time.

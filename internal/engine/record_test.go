@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/engine"
-	"github.com/stet-run/stet/internal/record"
+	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 )
@@ -42,9 +42,9 @@ func (r *tally) Load(entries []store.Entry) (err error) {
 	return err
 }
 
-func (r *tally) put(w *record.Writer, loc string, n int) { w.Put(loc, []byte(strconv.Itoa(n))) }
+func (r *tally) put(w *entity.Writer, loc string, n int) { w.Put(loc, []byte(strconv.Itoa(n))) }
 
-func (r *tally) Take(it *store.Item, now store.Time, w *record.Writer) {
+func (r *tally) Take(it *store.Item, now store.Time, w *entity.Writer) {
 	switch it.Name {
 	case "add":
 		n, _ := strconv.Atoi(string(it.Value))
@@ -64,7 +64,7 @@ func (r *tally) Take(it *store.Item, now store.Time, w *record.Writer) {
 	w.Consume(it.No, verdict)
 }
 
-func (r *tally) Tick(now store.Time, w *record.Writer) {
+func (r *tally) Tick(now store.Time, w *entity.Writer) {
 	if r.wake != 0 && r.wake <= now {
 		r.wake = 0
 		r.rested++
@@ -81,7 +81,7 @@ func newEngine(t *testing.T, s store.Store, node string) *engine.Engine {
 	t.Helper()
 	e, err := engine.New(t.Context(), engine.Config{
 		Store: s, Node: node, Build: "b", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Records:  map[string]engine.MakeRules{tallies: func(*store.Run) record.Rules { return &tally{} }},
+		Records:  map[string]engine.MakeRules{tallies: func(*store.Run) entity.Rules { return &tally{} }},
 		MaxSteps: 10, MaxRuns: 10, MaxParked: 2, ParkFor: time.Second, Sweep: time.Minute,
 		LeaseTTL: 30 * time.Second, Renew: 10 * time.Second, Poll: time.Second, Grace: time.Second, PoisonLimit: 3, AloneFor: time.Second,
 	})

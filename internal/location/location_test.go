@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stet-run/stet/internal/location"
-	"github.com/stet-run/stet/internal/soak"
+	"github.com/stet-run/stet/internal/testing/soak"
 )
 
 const root = location.Loc("")

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stet-run/stet/internal/soak"
+	"github.com/stet-run/stet/internal/testing/soak"
 )
 
 // count is how many programs a property is tried on, times STET_SOAK.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )

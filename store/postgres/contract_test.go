@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 	"github.com/stet-run/stet/store/storetest"

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/internal/testing/servers"
 )
 
 // TestConnectionsFallSilent under an engine, in whatever it asks, and are not cut: what

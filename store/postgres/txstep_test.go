@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 	"github.com/stet-run/stet/store/postgres"

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/redis"
 	"github.com/stet-run/stet/store/storetest"

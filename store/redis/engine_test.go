@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/stettest/enginetest"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/redis"

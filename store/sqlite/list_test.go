@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stet-run/stet/internal/soak"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 )

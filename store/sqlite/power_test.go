@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stet-run/stet/internal/soak"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stet-run/stet/internal/soak"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 

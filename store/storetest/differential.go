@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stet-run/stet/internal/soak"
+	"github.com/stet-run/stet/internal/testing/soak"
 )
 
 // scriptDir is where scripts are kept, of this package and of that under test.

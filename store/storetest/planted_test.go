@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stet-run/stet/internal/soak"
+	"github.com/stet-run/stet/internal/testing/soak"
 )
 
 // TestPlantedBugs: the suite notices every one of these defects of a store, by a

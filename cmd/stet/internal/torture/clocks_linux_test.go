@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stet-run/stet/internal/servers"
-	"github.com/stet-run/stet/internal/soak"
+	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 )
 
 // The worker's own clock: the wall time of the time package is hours away, elsewhere for

@@ -19,8 +19,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/stet-run/stet/internal/servers"
-	"github.com/stet-run/stet/internal/soak"
+	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/cmd/stet/internal/torture"
-	"github.com/stet-run/stet/internal/servers"
+	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 )
 

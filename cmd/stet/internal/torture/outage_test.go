@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/cmd/stet/internal/torture"
-	"github.com/stet-run/stet/internal/servers"
-	"github.com/stet-run/stet/internal/soak"
+	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 )
 
 // seconds is how long a store is struck at: some seconds times STET_SOAK.

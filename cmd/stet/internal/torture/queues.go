@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/entity/queue"
 	"github.com/stet-run/stet/internal/permit"
-	"github.com/stet-run/stet/internal/queue"
 	"github.com/stet-run/stet/store"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/cmd/stet/internal/torture"
-	"github.com/stet-run/stet/internal/soak"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 	"github.com/stet-run/stet/store/redis"

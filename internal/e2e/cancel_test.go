@@ -1,0 +1,116 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// continuing is a store whose process dies when a run was started, has continued as new, or
+// gone on from its begin.
+type continuing struct {
+	store.Store
+	die func()
+}
+
+func (c *continuing) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+	result, err := c.Store.Commit(ctx, b)
+	for _, command := range b.Commands {
+		if command.Start != nil && command.Start.ID == "r" {
+			c.die()
+			return store.BatchResult{}, errDead
+		}
+	}
+	for _, turn := range b.Turns {
+		if u := turn.Update; u != nil && (u.Continue != nil || u.Generation > 0) {
+			c.die()
+			return store.BatchResult{}, errDead
+		}
+	}
+	return result, err
+}
+
+// TestCancelBeforeTheFirstTurn: a run of which nothing was committed since its start ends
+// without its code; one that has continued as new, or was rewound to its begin, and has done nothing since, is
+// shown the cancel.
+func TestCancelBeforeTheFirstTurn(t *testing.T) {
+	for _, s := range testStores {
+		for _, how := range []string{"started", "taken up", "continued", "rewound"} {
+			t.Run(s.name+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				ctx := testContext(t)
+				open := s.open(t)
+				var cleaned atomic.Bool
+				w := stet.Define("w", func(ctx stet.Context, goesOn bool) (string, error) {
+					if goesOn {
+						return "", stet.ContinueAsNew(false)
+					}
+					_, err := word.Receive(ctx)
+					if errors.Is(err, stet.ErrCancelled) {
+						cleaned.Store(true)
+						return say(stet.WithoutCancel(ctx), "clean", "")
+					}
+					return "", err
+				})
+				quick := stet.Define("quick", func(stet.Context, string) (string, error) { return "", nil })
+				outside := client(t, open(), w, quick)
+				run := w.Handle(outside, "r")
+				if how != "taken up" {
+					if _, err := w.Start(ctx, outside, how == "continued", stet.ID("r")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if how == "rewound" {
+					if err := word.Send(ctx, outside, "r", "x"); err != nil {
+						t.Fatal(err)
+					}
+					p := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}})
+					if _, err := run.Wait(ctx); err != nil {
+						t.Fatal(err)
+					}
+					p.bury(t)
+				}
+				if how != "started" {
+					c := &continuing{Store: open()}
+					p := newProcess(t, c, stet.Config{Workflows: []stet.Definition{w, quick}})
+					c.die = p.handle.die
+					p.start()
+					switch how {
+					case "taken up":
+						if _, err := quick.Start(ctx, outside, "", stet.ID("quick")); err != nil {
+							t.Fatal(err)
+						}
+						if _, err := quick.Handle(outside, "quick").Wait(ctx); err != nil { // it works by now
+							t.Fatal(err)
+						}
+						go func() { _, _ = w.Start(ctx, p.Engine, false, stet.ID("r")) }() // its answer is lost
+					case "rewound":
+						go func() { _, _ = outside.Rewind(ctx, "r", "/", "") }() // its answer comes later
+					}
+					<-p.handle.died
+					p.bury(t)
+				}
+				granted := make(chan bool, 1)
+				go func() {
+					ok, err := outside.Cancel(ctx, "r", "enough")
+					if err != nil {
+						t.Error(err)
+					}
+					granted <- ok
+				}()
+				untilItem(ctx, t, open(), "r", store.ItemCancel)
+				startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}})
+				if _, err := run.Wait(ctx); !errors.Is(err, stet.ErrCancelled) || !<-granted {
+					t.Errorf("the run ended with %v", err)
+				}
+				if cleaned.Load() != (how == "continued" || how == "rewound") {
+					t.Errorf("the code has seen the cancel: %t", cleaned.Load())
+				}
+			})
+		}
+	}
+}

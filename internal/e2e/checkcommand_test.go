@@ -1,0 +1,102 @@
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stet-run/stet"
+)
+
+// TestCheckCommand runs the command against the code that a store's runs were
+// made with, and against code that they do not fit.
+func TestCheckCommand(t *testing.T) {
+	open := testStores[0].open(t)
+	w := shop().define()
+	other := stet.Define("other", func(ctx stet.Context, _ string) (string, error) { return word.Receive(ctx) })
+	e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w, other}}).Engine
+	dir := t.TempDir()
+	file := filepath.Join(dir, "r0.json")
+	for i := range 3 {
+		data := waiting(t, e, w, fmt.Sprint("r", i))
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("r%d.json", i)), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	foreign := filepath.Join(dir, "foreign.json")
+	if err := os.WriteFile(foreign, waiting(t, e, other, "o"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	garbage := filepath.Join(dir, "garbage.json")
+	if err := os.WriteFile(garbage, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	same, broken := shop(), shop()
+	broken.second = "charges"
+	fits, breaks := checker(t, open(), same.define()), checker(t, open(), broken.define())
+	const elsewhere = "1 of workflow other were not replayed: this binary has no code for it\n"
+	for _, c := range []struct {
+		name   string
+		engine *stet.Engine
+		args   []string
+		code   int
+		out    []string // lines begin so
+		errOut string
+	}{
+		{"all fit", fits, nil, stet.CheckFits, nil, "4 runs match, 3 were replayed, 0 would break\n" + elsewhere},
+		{"all break", breaks, nil, stet.CheckBreaks,
+			[]string{"RUN  WORKFLOW  LOCATION  REASON", "r2   shop      charge    mismatch at charge: ", "r1   shop      charge    ", "r0   shop      charge    "},
+			"4 runs match, 3 were replayed, 3 would break\n" + elsewhere},
+		{"IDs", breaks, []string{"-o", "ids"}, stet.CheckBreaks, []string{"r2", "r1", "r0"}, "3 would break"},
+		{"a filter", breaks, []string{"-o=ids", "-query", "id=r1"}, stet.CheckBreaks, []string{"r1"}, "1 runs match, 1 were replayed"},
+		{"a filter that finds nothing", breaks, []string{"-query", "status=failed"}, stet.CheckFits, nil, "0 runs match"},
+		{"a sample", breaks, []string{"-sample", "1", "-seed", "7", "-o", "ids"}, stet.CheckBreaks, []string{"r"}, "4 runs match, 1 were replayed"},
+		{"a file that fits", fits, []string{file}, stet.CheckFits, nil, "1 runs match, 1 were replayed, 0 would break\n"},
+		{"a file that breaks", breaks, []string{"-o", "ids", file, filepath.Join(dir, "r1.json")}, stet.CheckBreaks, []string{"r0", "r1"}, "2 would break\n"},
+		{"a file without code", fits, []string{foreign}, stet.CheckUnknown, nil, `unknown workflow "other"`},
+		{"no run", fits, []string{garbage}, stet.CheckUsage, nil, "garbage.json: replay: not an exported run"},
+		{"no file", fits, []string{filepath.Join(dir, "none")}, stet.CheckFailed, nil, "no such file"},
+		{"an unknown flag", fits, []string{"-x"}, stet.CheckUsage, nil, "check: flag provided but not defined: -x\n"},
+		{"an unknown form", fits, []string{"-o", "xml"}, stet.CheckUsage, nil, `found "xml"`},
+		{"a bad filter", fits, []string{"-query", "color=red"}, stet.CheckUsage, nil, "color=red"},
+		{"a bad sample", fits, []string{"-sample", "-7"}, stet.CheckUsage, nil, "found -7"},
+		{"a file and a filter", fits, []string{"-query", "id=r1", file}, stet.CheckUsage, nil, "found both"},
+		{"help", fits, []string{"-h"}, stet.CheckFits, nil, "usage: check [flags] [FILE...]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			code := stet.CheckCommand(testContext(t), c.engine, c.args, &out, &errOut)
+			if code != c.code {
+				t.Errorf("the exit code is %d, want %d", code, c.code)
+			}
+			lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+			if out.Len() == 0 {
+				lines = nil
+			}
+			if len(lines) != len(c.out) {
+				t.Fatalf("printed\n%s", &out)
+			}
+			for i := range lines {
+				if !strings.HasPrefix(lines[i], c.out[i]) {
+					t.Errorf("line %d is %q, want %q", i, lines[i], c.out[i])
+				}
+			}
+			if !strings.Contains(errOut.String(), c.errOut) {
+				t.Errorf("said %q, want %q", &errOut, c.errOut)
+			}
+		})
+	}
+	var out bytes.Buffer
+	if code := stet.CheckCommand(testContext(t), breaks, []string{"-o", "json", file}, &out, new(bytes.Buffer)); code != stet.CheckBreaks {
+		t.Errorf("the exit code is %d", code)
+	}
+	var got struct{ Run, Workflow, Location, Recorded, Asked, Remedy, Reason string }
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Run != "r0" || got.Workflow != "shop" || got.Location != "charge" ||
+		got.Recorded != "step charge (done, completion 3)" || got.Asked == "" || got.Remedy == "" || got.Reason == "" {
+		t.Errorf("printed %s (%v)", &out, err)
+	}
+}

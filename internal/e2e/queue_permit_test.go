@@ -1,0 +1,389 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// Each test of this file shows a sentence of FEATURES.md, C10, or of Permit, about
+// steps that use a queue.
+
+// gatedUse is a workflow whose one step uses a queue, logs the input and waits for the
+// gate.
+func gatedUse(l *actLog, gate <-chan struct{}, opts ...stet.StepOption) *stet.Workflow[string, string] {
+	return stet.Define("gated-use", func(ctx stet.Context, in string) (string, error) {
+		return stet.Step(ctx, "body", func(c context.Context) (string, error) {
+			l.begin(in)
+			defer l.end()
+			select {
+			case <-gate:
+				return in, nil
+			case <-c.Done():
+				return "", c.Err()
+			}
+		}, opts...)
+	})
+}
+
+func TestStepsThatUseAQueueShareItsLimit(t *testing.T) {
+	for _, s := range testStores {
+		t.Run(s.name, func(t *testing.T) {
+			var l actLog
+			gate := make(chan struct{})
+			w := gatedUse(&l, gate, stet.Use("model"))
+			e := serve(t, stet.Config{Store: s.open(t)(), Workflows: []stet.Definition{w}})
+			createQueue(t, e, "model", stet.QueueSettings{Concurrency: 2})
+			runs := make([]*stet.Run[string], 5)
+			for i := range runs {
+				runs[i] = startOn(t, e, w, fmt.Sprint(i))
+			}
+			untilQueue(t, e, "model", stands(2, 3))
+			for len(l.order()) < 2 {
+				if err := takes(testContext(t), time.Millisecond); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, r := range runs { // which two were first is nobody's promise
+				if !slices.Contains(l.order(), fmt.Sprint(i)) {
+					untilWaitsFor(t, r, "model")
+				}
+			}
+			close(gate)
+			for i, r := range runs {
+				if got := outcome(t, r); got != fmt.Sprint(i) {
+					t.Errorf("run %d: %q", i, got)
+				}
+			}
+			if info := untilQueue(t, e, "model", stands(0, 0)); info.Granted != 5 {
+				t.Errorf("%+v", info)
+			}
+			if l.most > 2 {
+				t.Errorf("%d bodies at once", l.most)
+			}
+		})
+	}
+}
+
+// untilWaitsFor blocks until a run is suspended and says that it waits for a permit.
+func untilWaitsFor(t testing.TB, r *stet.Run[string], queue string) {
+	t.Helper()
+	ctx := testContext(t)
+	for {
+		info, err := r.Poll(ctx)
+		if err != nil || info.Status.Terminal() {
+			t.Fatalf("a run that should wait for a permit: %+v, %v", info, err)
+		}
+		waits := func(w stet.Wait) bool { return w.Queue == queue && w.Kind == "step" && w.Location == "body" }
+		if info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor, waits) {
+			return
+		}
+		if err := takes(ctx, time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestEachAttemptHasAPermitOfItsOwn: attempts that fail give theirs back, and the next
+// one waits like any other.
+func TestEachAttemptHasAPermitOfItsOwn(t *testing.T) {
+	var l actLog
+	var attempts atomic.Int32
+	w := stet.Define("w", func(ctx stet.Context, in string) (string, error) {
+		return stet.Step(ctx, "body", func(c context.Context) (string, error) {
+			l.begin(in)
+			defer l.end()
+			if attempts.Add(1); stet.Attempt(c) < 3 {
+				return "", errors.New("not yet")
+			}
+			return in, nil
+		}, stet.Use("q"), stet.Retry{First: stet.None})
+	})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
+	createQueue(t, e, "q", stet.QueueSettings{Concurrency: 1})
+	var runs []*stet.Run[string]
+	for i := range 3 {
+		runs = append(runs, startOn(t, e, w, fmt.Sprint(i)))
+	}
+	for i, r := range runs {
+		if got := outcome(t, r); got != fmt.Sprint(i) {
+			t.Error(got)
+		}
+	}
+	if info := untilQueue(t, e, "q", stands(0, 0)); info.Granted != 9 || attempts.Load() != 9 || l.most != 1 {
+		t.Errorf("%+v; %d attempts, %d at once", info, attempts.Load(), l.most)
+	}
+}
+
+// TestRateOfSteps: the permits of a rate come at its pace, retries included.
+func TestRateOfSteps(t *testing.T) { synctest.Test(t, rateOfSteps) }
+
+func rateOfSteps(t *testing.T) {
+	const per = 100 * time.Millisecond
+	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+		return "", stet.Do(ctx, "body", func(c context.Context) error {
+			if stet.Attempt(c) < 4 {
+				return errors.New("again")
+			}
+			return nil
+		}, stet.Use("q"), stet.Retry{First: stet.None})
+	})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
+	createQueue(t, e, "q", stet.QueueSettings{Rate: 1, Per: per})
+	begun := time.Now()
+	outcome(t, startOn(t, e, w, ""))
+	if d := time.Since(begun); d < 3*per {
+		t.Errorf("four attempts took %s, at one in %s", d, per)
+	}
+}
+
+func TestPriorityAndKeysOfSteps(t *testing.T) {
+	var l actLog
+	gate := make(chan struct{})
+	w := stet.Define("w", func(ctx stet.Context, in string) (string, error) {
+		key, rest, _ := strings.Cut(in, "/")
+		priority := 0
+		if rest == "urgent" {
+			priority = 5
+		}
+		return stet.Step(ctx, "body", func(context.Context) (string, error) {
+			l.begin(in)
+			defer l.end()
+			<-gate
+			return in, nil
+		}, stet.Permit{Queue: "q", Key: key, Priority: priority})
+	})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
+	createQueue(t, e, "q", stet.QueueSettings{Concurrency: 1})
+	var runs []*stet.Run[string]
+	for i, in := range []string{"a/1", "a/2", "a/3", "b/1", "b/urgent"} {
+		runs = append(runs, startOn(t, e, w, in))
+		untilQueue(t, e, "q", func(info *stet.QueueInfo) bool { return info.Held+info.Waiting == i+1 })
+	}
+	close(gate)
+	for _, r := range runs {
+		outcome(t, r)
+	}
+	if got, want := l.order(), []string{"a/1", "b/urgent", "a/2", "b/1", "a/3"}; !slices.Equal(got, want) {
+		t.Errorf("they began in the order %q; want %q", got, want)
+	}
+}
+
+// TestStepWithoutAQueueFails: at once, and its error says why.
+func TestStepWithoutAQueueFails(t *testing.T) {
+	begun := false
+	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+		err := stet.Do(ctx, "body", func(context.Context) error {
+			begun = true
+			return nil
+		}, stet.Use("nowhere"))
+		if !errors.Is(err, stet.ErrNoQueue) {
+			return "", fmt.Errorf("a queue that does not exist: %w", err)
+		}
+		for _, bad := range []stet.Permit{{}, {Queue: strings.Repeat("x", 65)}, {Queue: "q", Key: strings.Repeat("x", 201)}, {Queue: "q", Priority: 1001}} {
+			if err := stet.Do(ctx, "bad", func(context.Context) error { return nil }, bad); !errors.Is(err, stet.ErrInvalid) {
+				return "", fmt.Errorf("%+v: %w", bad, err)
+			}
+		}
+		return "", err
+	})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
+	_, err := startOn(t, e, w, "").Wait(testContext(t))
+	if !errors.Is(err, stet.ErrNoQueue) || begun {
+		t.Errorf("%v; the body has begun: %t", err, begun)
+	}
+	if queues, err := e.Queues(testContext(t)); err != nil || len(queues) != 0 {
+		t.Errorf("%+v, %v", queues, err)
+	}
+}
+
+// TestStepThatWaitsIsCancelled: its run ends at once, and what it has asked for is
+// taken back; so is what a terminated one holds.
+func TestStepThatWaitsIsCancelled(t *testing.T) {
+	for _, parked := range []int{stet.None, 100} {
+		var l actLog
+		gate := make(chan struct{})
+		w := gatedUse(&l, gate, stet.Use("q"))
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
+		ctx := testContext(t)
+		createQueue(t, e, "q", stet.QueueSettings{Concurrency: 1})
+		first := startOn(t, e, w, "first")
+		untilQueue(t, e, "q", stands(1, 0))
+		cancelled, terminated, last := startOn(t, e, w, "cancelled"), startOn(t, e, w, "terminated"), startOn(t, e, w, "last")
+		untilQueue(t, e, "q", stands(1, 3))
+		for _, r := range []*stet.Run[string]{cancelled, terminated, last} {
+			untilWaitsFor(t, r, "q")
+		}
+		if ok, err := cancelled.Cancel(ctx, ""); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if ok, err := e.Terminate(ctx, terminated.ID(), ""); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		untilQueue(t, e, "q", stands(1, 1))
+		if ok, err := e.Terminate(ctx, first.ID(), ""); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		untilQueue(t, e, "q", stands(1, 0))
+		close(gate)
+		outcome(t, last)
+		untilQueue(t, e, "q", stands(0, 0))
+		if got := l.order(); slices.Contains(got, "cancelled") || slices.Contains(got, "terminated") {
+			t.Errorf("began: %q", got)
+		}
+	}
+}
+
+// TestOverallTimeCountsTheWaitForAPermit: the step fails then, and takes back what it
+// has asked for.
+func TestOverallTimeCountsTheWaitForAPermit(t *testing.T) {
+	synctest.Test(t, overallTimeCountsTheWaitForAPermit)
+}
+
+func overallTimeCountsTheWaitForAPermit(t *testing.T) {
+	for _, overall := range []time.Duration{50 * time.Millisecond, 1100 * time.Millisecond} { // the run stays; it is suspended
+		var l actLog
+		gate := make(chan struct{})
+		held := gatedUse(&l, gate, stet.Use("q"))
+		w := stet.Define("late", func(ctx stet.Context, in string) (string, error) {
+			return in, stet.Do(ctx, "body", func(context.Context) error {
+				l.begin(in)
+				return nil
+			}, stet.Use("q"), stet.Retry{Overall: overall})
+		})
+		e := serve(t, stet.Config{Workflows: []stet.Definition{held, w}, MaxParked: stet.None})
+		createQueue(t, e, "q", stet.QueueSettings{Concurrency: 1})
+		first := startOn(t, e, held, "first")
+		untilQueue(t, e, "q", stands(1, 0))
+		begun := time.Now()
+		if _, err := startOn(t, e, w, "late").Wait(testContext(t)); !errors.Is(err, stet.ErrTimeout) || !strings.Contains(err.Error(), `queue "q"`) || time.Since(begun) < overall {
+			t.Errorf("after %s: %v", time.Since(begun), err)
+		}
+		untilQueue(t, e, "q", stands(1, 0))
+		close(gate)
+		outcome(t, first)
+		if got := l.order(); !slices.Equal(got, []string{"first"}) {
+			t.Errorf("began: %q", got)
+		}
+	}
+}
+
+// TestVerbsOnARunWhoseStepWaits: a rewind takes back what was asked for, an edit too,
+// and a fork asks for its own.
+func TestVerbsOnARunWhoseStepWaits(t *testing.T) {
+	var l actLog
+	gate := make(chan struct{})
+	w := gatedUse(&l, gate, stet.Use("q"))
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
+	ctx := testContext(t)
+	createQueue(t, e, "q", stet.QueueSettings{Concurrency: 1})
+	first := startOn(t, e, w, "first")
+	untilQueue(t, e, "q", stands(1, 0))
+	rewound, edited := startOn(t, e, w, "rewound"), startOn(t, e, w, "edited")
+	for _, r := range []*stet.Run[string]{rewound, edited} {
+		untilWaitsFor(t, r, "q")
+		if ok, err := e.Pause(ctx, r.ID(), ""); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	}
+	untilQueue(t, e, "q", stands(1, 2))
+	if ok, err := e.EditResult(ctx, edited.ID(), "body", "another", ""); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	untilQueue(t, e, "q", stands(1, 1))
+	if ok, err := e.Rewind(ctx, rewound.ID(), "body", ""); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	untilQueue(t, e, "q", stands(1, 0))
+	fork, err := e.Fork(ctx, rewound.ID(), "/", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	untilQueue(t, e, "q", stands(1, 1))
+	if ok, err := e.Resume(ctx, edited.ID()); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if got := outcome(t, edited); got != "another" {
+		t.Error(got)
+	}
+	if ok, err := e.Resume(ctx, rewound.ID()); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	untilQueue(t, e, "q", stands(1, 2))
+	close(gate)
+	outcome(t, first)
+	outcome(t, rewound)
+	if got := outcome(t, w.Handle(e, fork)); got != "rewound" {
+		t.Error(got)
+	}
+	untilQueue(t, e, "q", stands(0, 0))
+}
+
+// TestRunAndStepOnOneQueue: a permit is a permit; and a run that holds none while it
+// is suspended gets the grant of its step all the same.
+func TestRunAndStepOnOneQueue(t *testing.T) {
+	for _, parked := range []int{stet.None, 100} {
+		var l actLog
+		gate := make(chan struct{})
+		w := gatedUse(&l, gate, stet.Use("steps"))
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
+		createQueue(t, e, "runs", stet.QueueSettings{Concurrency: 2, ReleaseWhileSuspended: true})
+		createQueue(t, e, "steps", stet.QueueSettings{Concurrency: 1})
+		var runs []*stet.Run[string]
+		for i := range 5 {
+			runs = append(runs, startOn(t, e, w, fmt.Sprint(i), stet.OnQueue{Name: "runs"}))
+		}
+		untilQueue(t, e, "steps", stands(1, 4)) // though only two execute at a time
+		close(gate)
+		for i, r := range runs {
+			if got := outcome(t, r); got != fmt.Sprint(i) {
+				t.Error(got)
+			}
+		}
+		untilQueue(t, e, "steps", stands(0, 0))
+		untilQueue(t, e, "runs", stands(0, 0))
+		if l.most != 1 {
+			t.Errorf("%d bodies at once", l.most)
+		}
+	}
+}
+
+// TestStepLimitIsExactAcrossNodes: three nodes share the shards; the limit counts the
+// bodies of all of them.
+func TestStepLimitIsExactAcrossNodes(t *testing.T) {
+	const limit, runs = 3, 30
+	first := memory.New(memory.Slots(16))
+	var all actLog
+	var engines []*stet.Engine
+	var w *stet.Workflow[string, string]
+	for i := range 3 {
+		w = stet.Define("w", func(ctx stet.Context, in string) (string, error) {
+			for n := range 2 {
+				if err := stet.Do(ctx, fmt.Sprint("body-", n), func(c context.Context) error {
+					all.begin(in)
+					defer all.end()
+					return takes(c, 2*time.Millisecond)
+				}, stet.Use("q")); err != nil {
+					return "", err
+				}
+			}
+			return in, nil
+		})
+		s := &auditor{Store: first.Join(), t: t, queue: "q", limit: limit}
+		engines = append(engines, serve(t, stet.Config{Store: s, Workflows: []stet.Definition{w}, Node: fmt.Sprint("n", i), Poll: 5 * time.Millisecond}))
+	}
+	spreadRuns(t, first, engines, w, limit, runs)
+	if all.most > limit || len(all.order()) != 2*runs {
+		t.Errorf("%d bodies at once, %d in all", all.most, len(all.order()))
+	}
+}

@@ -1,0 +1,57 @@
+package e2e_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// TestReservedNames: what is the engine's own is refused at the edge.
+func TestReservedNames(t *testing.T) {
+	greet := stet.Message[string]("greet")
+	w := stet.Define("w", func(ctx stet.Context, watch string) (string, error) {
+		if watch != "" {
+			_, err := stet.Await[string](ctx, "other", watch)
+			if !errors.Is(err, stet.ErrInvalid) {
+				return "", err
+			}
+			return "refused", nil
+		}
+		return greet.Receive(ctx)
+	})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
+	ctx := t.Context()
+	own := stet.Define("stet.mine", func(stet.Context, int) (int, error) { return 0, nil })
+	_, err := stet.New(stet.Config{Store: memory.New(), Workflows: []stet.Definition{own}})
+	errs := map[string]error{"define": err}
+	_, errs["start"] = w.Start(ctx, e, "", stet.ID("stet.schedule/s"))
+	errs["send"] = greet.Send(ctx, e, "stet.schedule/s", "x")
+	_, errs["cancel"] = e.Cancel(ctx, "stet.schedule/s", "")
+	_, errs["fork"] = e.Fork(ctx, "stet.schedule/s", "/", "")
+	for name, err := range errs {
+		if !errors.Is(err, stet.ErrInvalid) && !(name == "cancel" && errors.Is(err, stet.ErrNotFound)) {
+			t.Errorf("%s: expected ErrInvalid, got %v", name, err)
+		}
+	}
+	if err := w.Schedule(ctx, e, "s", "", stet.Schedule{Every: time.Hour}, stet.RefuseExisting); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Cancel(ctx, "stet.schedule/s", ""); !errors.Is(err, stet.ErrInvalid) {
+		t.Errorf("expected the verbs of runs to be refused, got %v", err)
+	}
+	run, err := w.Start(ctx, e, "stet.schedule/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := run.Wait(ctx); err != nil || got != "refused" {
+		t.Errorf("expected a record not to be awaited, got %q (%v)", got, err)
+	}
+	tallies, err := e.Count(ctx, store.Filter{})
+	if err != nil || len(tallies) != 1 || tallies[0].Workflow != "w" {
+		t.Errorf("expected records not to be counted, got %v (%v)", tallies, err)
+	}
+}

@@ -1,0 +1,85 @@
+package e2e_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"testing"
+
+	_ "github.com/ncruces/go-sqlite3/driver"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store/memory"
+	"github.com/stet-run/stet/store/sqlite"
+)
+
+// TestTransactions starts a run and sends to it in a transaction of the user's:
+// nothing of it is there before the commit, nothing after a rollback, and the
+// user's own rows come and go with it.
+func TestTransactions(t *testing.T) {
+	ctx := testContext(t)
+	path := filepath.Join(t.TempDir(), "app.db")
+	s, err := sqlite.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	e := serve(t, stet.Config{Store: s, Workflows: []stet.Definition{oneWord}})
+	db, err := sql.Open("sqlite3", "file:"+path+"?_pragma=busy_timeout(5000)&_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, commit := range []bool{false, true} {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := stet.StartTx(ctx, tx, e, oneWord, 1, stet.ID("r"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stet.SendTx(ctx, tx, e, word, "r", "hello", stet.SendKey("k")); err != nil {
+			t.Fatal(err)
+		}
+		if err := stet.SendTx(ctx, tx, e, word, "r", "again", stet.SendKey("k")); err != nil {
+			t.Fatal(err)
+		}
+		if err := stet.SendTx(ctx, tx, e, word, "none", "hello"); !errors.Is(err, stet.ErrNotFound) {
+			t.Fatal(err)
+		}
+		if _, err := e.Get(ctx, "r"); !errors.Is(err, stet.ErrNotFound) {
+			t.Fatalf("the run is there before the commit: %v", err)
+		}
+		if !commit {
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Get(ctx, "r"); !errors.Is(err, stet.ErrNotFound) {
+				t.Fatalf("the run is there after a rollback: %v", err)
+			}
+			continue
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := run.Wait(ctx); err != nil || got != "hello" {
+			t.Fatalf("got %q, %v", got, err)
+		}
+	}
+}
+
+func TestTransactionOfAnotherStore(t *testing.T) {
+	e, err := stet.New(stet.Config{Store: memory.New(), Workflows: []stet.Definition{oneWord}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stet.StartTx(context.Background(), &sql.Tx{}, e, oneWord, 1); !errors.Is(err, stet.ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+}

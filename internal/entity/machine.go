@@ -1,0 +1,275 @@
+package entity
+
+import (
+	"cmp"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Config is what a Machine is made from. All fields are needed.
+type Config struct {
+	Run     store.Run
+	Rules   Rules
+	Entries []store.Entry // as in a snapshot: in the order of locations, large values left out
+	// Fetch returns the value of an entry that the snapshot left out. An error
+	// breaks the machine, not the record.
+	Fetch func(loc string) ([]byte, error)
+}
+
+// Machine is one activation of a record. Whoever drives it tells it the time and
+// the items of the inbox, and takes from it turns to commit, one at a time:
+//
+//	m := record.New(config)
+//	m.Deliver(items...)
+//	m.Advance(now, inboxReadAt)
+//	turn := m.Take()   // nil: nothing to write
+//	… commit …
+//	m.Committed()      // or m.StillReady(), or drop the machine
+//
+// After a turn that suspends the record it stands still until Resumed or
+// StillReady. After one that stalls it, and once it is broken, it does nothing.
+// Its methods are for one goroutine at a time.
+type Machine struct {
+	cfg  Config
+	size int // entries that stand, roughly
+
+	items   []store.Item              // delivered and not given to the rules, by number
+	known   map[store.ItemNo]struct{} // delivered, as far as they may be delivered again
+	settled []settled                 // of these, those that no claim reports any more, in order of time
+	leaving []store.ItemNo            // consumed or seen by the turn under way
+
+	w         *Writer
+	ticked    bool       // since the last item was given
+	bound     store.Time // lower bound of the store's time
+	read      store.Time // the inbox was read then or later, as of the last Advance
+	underWay  bool
+	done      bool // the turn under way is committed and no Advance came since
+	suspended bool
+	closed    bool
+	stall     string // reason; "": it is well
+	broken    error
+}
+
+// settled is an item that is consumed or seen in the store.
+type settled struct {
+	no store.ItemNo
+	at store.Time
+}
+
+// New returns a machine that has loaded what stands.
+func New(cfg Config) *Machine {
+	m := &Machine{cfg: cfg, size: len(cfg.Entries), known: map[store.ItemNo]struct{}{}, w: &Writer{}}
+	entries := slices.Clone(cfg.Entries)
+	for i := range entries {
+		e := &entries[i]
+		if e.Value != nil || e.Size == 0 {
+			continue
+		}
+		if e.Value, m.broken = cfg.Fetch(e.Loc); m.broken != nil {
+			return m
+		}
+	}
+	m.cfg.Entries = nil
+	m.guard(func() {
+		if err := cfg.Rules.Load(entries); err != nil {
+			m.stall = fmt.Sprintf("damaged: what stands in the record cannot be read: %v", err)
+		}
+	})
+	return m
+}
+
+// guard turns a panic of the rules into a stall.
+func (m *Machine) guard(fn func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			m.stall = fmt.Sprintf("broken invariant: %v\n%s", p, debug.Stack())
+		}
+	}()
+	fn()
+}
+
+// Know notes that an item has been delivered. It reports false if it was noted
+// before.
+func (m *Machine) Know(no store.ItemNo) bool {
+	_, known := m.known[no]
+	m.known[no] = struct{}{}
+	return !known
+}
+
+// Deliver adds items of the inbox. Those that were delivered before are ignored.
+func (m *Machine) Deliver(items ...store.Item) {
+	for i := range items {
+		it := items[i]
+		if it.Kind.Verb() && it.Kind != store.ItemWatch {
+			m.Answer(it.No, Refusal(it.Kind))
+			continue
+		}
+		if it.State == store.Consumed || !m.Know(it.No) {
+			continue // an update that was answered or will never be
+		}
+		at, _ := slices.BinarySearchFunc(m.items, it.No, func(it store.Item, no store.ItemNo) int { return cmp.Compare(it.No, no) })
+		m.items = slices.Insert(m.items, at, it)
+	}
+}
+
+// Refusal is the verdict on a verb that a record does not know.
+func Refusal(verb store.ItemKind) []byte {
+	return []byte("nthis is no run of a workflow: it has no " + verb.String())
+}
+
+// Answer consumes a verb in the next turn, unless it was delivered before.
+func (m *Machine) Answer(no store.ItemNo, verdict []byte) {
+	if m.Know(no) {
+		m.w.Consume(no, verdict)
+	}
+}
+
+// Advance does what the items and the time allow, as far as one turn goes. now is
+// a lower bound of the store's time; inboxAt is a store time at or after which
+// the inbox was read completely, and delivered or posted. Neither may go back.
+func (m *Machine) Advance(now, inboxAt store.Time) {
+	m.bound = max(m.bound, now)
+	m.forget(inboxAt)
+	if m.underWay || m.suspended || m.closed || m.broken != nil {
+		return
+	}
+	for len(m.items) > 0 && m.stall == "" && !m.w.Full() {
+		it := m.items[0]
+		m.items = m.items[1:]
+		m.ticked = false
+		if it.Kind == store.ItemWatch {
+			m.w.Keep(&it) // a record has no end
+			continue
+		}
+		m.guard(func() { m.cfg.Rules.Take(&it, m.bound, m.w) })
+		if _, ok := m.w.settled[it.No]; !ok {
+			m.w.Keep(&it)
+		}
+	}
+	if len(m.items) == 0 && m.stall == "" && !m.w.Full() && (!m.ticked || m.due()) {
+		m.ticked = true
+		m.w.more = false
+		m.guard(func() {
+			m.cfg.Rules.Tick(m.bound, m.w)
+			if !m.w.more && m.due() {
+				panic(fmt.Sprintf("at %s the rules ask to be woken at %s", m.bound, m.cfg.Rules.Wake()))
+			}
+		})
+	}
+}
+
+// due reports whether the rules have asked to be woken by now.
+func (m *Machine) due() bool {
+	at := m.cfg.Rules.Wake()
+	return at != 0 && at <= m.bound
+}
+
+// claimSlack is more than what the store's times of a claim and of a commit may
+// be apart although the claim did not see the commit.
+const claimSlack = store.Time(time.Second / time.Microsecond)
+
+// forget forgets items that cannot be delivered again: what is consumed or seen is
+// reported by no claim that begins later. What an earlier claim has found was
+// posted before its time was told, and so was delivered before this Advance if
+// its time was told by the last one.
+func (m *Machine) forget(inboxAt store.Time) {
+	if m.done {
+		m.done = false
+		for _, no := range m.leaving {
+			m.settled = append(m.settled, settled{no, m.bound})
+		}
+		m.leaving = nil
+	}
+	n := 0
+	for n < len(m.settled) && m.settled[n].at+claimSlack < m.read {
+		delete(m.known, m.settled[n].no)
+		n++
+	}
+	m.settled = m.settled[n:]
+	if len(m.settled) == 0 {
+		m.settled = nil
+	}
+	m.read = max(m.read, inboxAt)
+}
+
+// shortWait is the time below which a record is not suspended for a wake time.
+const shortWait = store.Time(time.Second / time.Microsecond)
+
+// Take returns what is to be committed, or nil if nothing is. A turn after which
+// there is nothing to do suspends the record. Shard and Build are the caller's to
+// fill in.
+func (m *Machine) Take() *store.Turn {
+	if m.underWay || m.suspended || m.closed || m.broken != nil {
+		return nil
+	}
+	w := m.w
+	w.more = w.more && !w.empty()
+	turn := &store.Turn{Run: m.cfg.Run.No, Shard: m.cfg.Run.Shard, Incarnation: m.cfg.Run.Incarnation}
+	if m.stall != "" {
+		m.underWay, m.closed = true, true
+		turn.Update = &store.Update{Status: store.Stalled, Reason: m.stall}
+		return turn
+	}
+	turn.Prune, turn.Entries, turn.Seen, turn.Consumed, turn.Values, turn.Sends = w.prune, w.entries, w.seen, w.consumed, w.values, w.sends
+	wake := m.cfg.Rules.Wake()
+	switch {
+	case len(m.items) == 0 && m.ticked && !w.more && (wake == 0 || wake >= m.bound+shortWait):
+		turn.Update = &store.Update{Status: store.Suspended, WakeAt: wake}
+		m.suspended = true
+	case w.empty():
+		return nil
+	}
+	m.underWay = true
+	m.ticked = m.ticked && !w.more
+	m.size = max(m.size+len(w.entries)-len(w.prune), 0)
+	for no := range w.settled {
+		m.leaving = append(m.leaving, no)
+	}
+	m.w = &Writer{}
+	return turn
+}
+
+// empty reports whether nothing is to be written.
+func (w *Writer) empty() bool {
+	return len(w.entries)+len(w.prune)+len(w.sends)+len(w.consumed)+len(w.seen)+len(w.values) == 0
+}
+
+// Committed tells that the turn taken last is durable.
+func (m *Machine) Committed() { m.underWay, m.done = false, true }
+
+// StillReady tells that the turn taken last is durable, but that the record was
+// not suspended because something is new in its inbox.
+func (m *Machine) StillReady() {
+	m.Committed()
+	m.suspended = false
+}
+
+// Resumed tells the record that it was claimed again after its suspension.
+func (m *Machine) Resumed() { m.suspended, m.ticked = false, false }
+
+// Suspended reports whether the last turn taken suspends the record and nothing
+// has happened since.
+func (m *Machine) Suspended() bool { return m.suspended }
+
+// Broken returns why this activation cannot go on, or nil. The record is not
+// harmed: load it again.
+func (m *Machine) Broken() error { return m.broken }
+
+// NextTimer returns the time at which Advance has something to do even if nothing
+// arrives, or 0. Nothing is to be read before.
+func (m *Machine) NextTimer() (at store.Time, needsInbox bool) {
+	if m.closed || m.broken != nil || m.stall != "" {
+		return 0, false
+	}
+	return m.cfg.Rules.Wake(), false
+}
+
+// Entries returns how many entries stand, roughly.
+func (m *Machine) Entries() int { return m.size }
+
+// Unwind ends the activation. A machine has nothing to end.
+func (m *Machine) Unwind() {}

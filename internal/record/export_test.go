@@ -1,4 +1,0 @@
-package record
-
-// Known returns how many items the machine remembers to have been delivered.
-func Known(m *Machine) int { return len(m.known) }

@@ -1,0 +1,85 @@
+package budget
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// arrows says which packages of the module a package may import. They run one
+// way; a concrete store knows the contract alone, the runner no store and no
+// engine, and nobody inside knows the root.
+var arrows = map[string][]string{
+	".":                                 {"schedule", "internal/entity/planner", "internal/engine", "internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic", "internal/payload", "internal/runner", "internal/runfile", "internal/location", "store"},
+	"stettest":                          {".", "internal/engine", "internal/runner", "internal/location", "store", "store/memory"},
+	"stettest/enginetest":               {".", "stettest", "store"},
+	"store":                             {},
+	"store/storetest":                   {"internal/testing/soak", "store", "store/memory"},
+	"store/memory":                      {"store"},
+	"store/files":                       {"store"},
+	"internal/payload":                  {"store"},
+	"store/sqlite":                      {"store"},
+	"internal/location":                 {},
+	"internal/heap":                     {},
+	"internal/runner":                   {"internal/event", "internal/heap", "internal/permit", "internal/location", "store"},
+	"internal/event":                    {"store"},
+	"internal/entity/topic":             {"internal/event", "internal/heap", "internal/entity", "store"},
+	"internal/cluster":                  {"store"},
+	"internal/entity":                   {"store"},
+	"internal/testing/soak":             {},
+	"internal/testing/servers":          {},
+	"internal/testing/servers/services": {"internal/testing/servers"},
+	"internal/runfile":                  {"internal/location", "store"},
+	"internal/engine":                   {"internal/cluster", "internal/payload", "internal/permit", "internal/entity", "internal/runner", "internal/location", "store"},
+	"internal/testing/budget":           {},
+	"internal/e2e":                      {},
+	"docs/guide":                        {},
+	"internal/permit":                   {"store"},
+	"internal/entity/queue":             {"internal/permit", "internal/entity", "store"},
+	"internal/entity/planner":           {"internal/permit", "internal/entity", "internal/runner", "schedule", "store"},
+	"schedule":                          {},
+}
+
+// standardOnly are the packages that import nothing beyond the standard library.
+var standardOnly = []string{"store", "internal/location"}
+
+func TestArrows(t *testing.T) {
+	found := map[string]bool{}
+	for _, p := range goList(t, "./...") {
+		here := inModule(p.ImportPath)
+		found[here] = true
+		may, known := arrows[here]
+		if !known {
+			t.Errorf("package %s is new: say in arrows what it may import", here)
+			continue
+		}
+		for _, imported := range p.Imports {
+			target := inModule(imported)
+			if target != "" && !slices.Contains(may, target) {
+				t.Errorf("%s imports %s; of this module it may import only %v", here, target, may)
+			}
+			domain, _, _ := strings.Cut(imported, "/")
+			if target == "" && strings.Contains(domain, ".") && slices.Contains(standardOnly, here) {
+				t.Errorf("%s imports %s; it may import the standard library only", here, imported)
+			}
+		}
+	}
+	for here := range arrows {
+		if !found[here] {
+			t.Errorf("arrows names %s, which is not there", here)
+		}
+	}
+}
+
+// inModule returns the path of a package inside the module, "." for the root and
+// "" for a package that is not of the module.
+func inModule(importPath string) string {
+	if importPath == module {
+		return "."
+	}
+	rest, ours := strings.CutPrefix(importPath, module+"/")
+	if !ours {
+		return ""
+	}
+	return rest
+}
