@@ -7,10 +7,10 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Other is another run whose end this run may await: a child that Go has
+// RunFuture is another run whose end this run may await: a child that Go has
 // started, or any run that Watch was told of. It belongs to the run that has made
 // it and is used in its code only.
-type Other[Out any] struct {
+type RunFuture[Out any] struct {
 	inner *runner.Other
 	name  string
 }
@@ -53,16 +53,16 @@ func (p ParentClose) applyChild(o *childOptions) { o.leave = p == LeaveChild }
 //
 // Errors: ErrCancelled, ErrUnknownWorkflow if no process ever had its code, ErrNoQueue,
 // ErrInvalid and ErrTooLarge for the input.
-func (w *Workflow[In, Out]) Go(ctx Context, input In, opts ...ChildOption) (*Other[Out], error) {
+func (w *Workflow[In, Out]) Go(ctx Context, input In, opts ...ChildOption) (*RunFuture[Out], error) {
 	inner, err := w.child(ctx, ctx.call(w.name, ""), input, opts, false)
 	if err != nil {
 		return nil, err
 	}
-	return &Other[Out]{inner, w.name}, nil
+	return &RunFuture[Out]{inner, w.name}, nil
 }
 
 // Call starts a run of the workflow as a child of this one, waits for its end and
-// returns its result. Errors are those of Go and Other.Await.
+// returns its result. Errors are those of Go and RunFuture.Await.
 func (w *Workflow[In, Out]) Call(ctx Context, input In, opts ...ChildOption) (Out, error) {
 	var zero Out
 	call := ctx.call(w.name, "")
@@ -70,7 +70,7 @@ func (w *Workflow[In, Out]) Call(ctx Context, input In, opts ...ChildOption) (Ou
 	if err != nil {
 		return zero, err
 	}
-	other := &Other[Out]{inner, w.name}
+	other := &RunFuture[Out]{inner, w.name}
 	return other.await(ctx, call)
 }
 
@@ -111,12 +111,22 @@ func (w *Workflow[In, Out]) child(ctx Context, call runner.Call, input In, opts 
 	return inner, nil
 }
 
-// Watch has the end of the run with the ID told to this one and goes on at once.
-// Await gives its result, of type Out, also if it has ended long ago. A run that
-// does not exist gives ErrNotFound there. Errors: ErrCancelled, ErrInvalid for an
-// ID that cannot be, or is this run's own.
-func Watch[Out any](ctx Context, name, runID string, opts ...ChildOption) (*Other[Out], error) {
-	return watch[Out](ctx, ctx.call(name, ""), runID, opts)
+// Watch subscribes this run to the end of the run with the given ID and returns
+// immediately. Await gives its result, of type Out, also if it has ended long ago; a
+// run that does not exist gives ErrNotFound there. The name is that of the operation.
+// A key tells it from others of the name; of several keys the last one counts.
+//
+// Errors: ErrCancelled, and ErrInvalid for an impossible ID or that of this run.
+func Watch[Out any](ctx Context, name, runID string, key ...Key) (*RunFuture[Out], error) {
+	return watch[Out](ctx, ctx.call(name, lastKey(key)), runID)
+}
+
+// lastKey returns the key that counts; "" is none.
+func lastKey(keys []Key) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	return string(keys[len(keys)-1])
 }
 
 // Await waits until the run with the ID has ended and returns its result, of type
@@ -130,18 +140,14 @@ func Await[Out any](ctx Context, name, runID string, opts ...WaitOption) (Out, e
 		return zero, err
 	}
 	call := ctx.call(o.as, o.key)
-	other, err := watch[Out](ctx, call, runID, []ChildOption{As(o.as), Key(o.key)})
+	other, err := watch[Out](ctx, call, runID)
 	if err != nil {
 		return zero, err
 	}
 	return other.wait(ctx, call, o)
 }
 
-func watch[Out any](ctx Context, call runner.Call, runID string, opts []ChildOption) (*Other[Out], error) {
-	o := childOptions{as: call.Name}
-	for _, opt := range opts {
-		opt.applyChild(&o)
-	}
+func watch[Out any](ctx Context, call runner.Call, runID string) (*RunFuture[Out], error) {
 	if err := store.CheckRunID(runID); err != nil {
 		return nil, fmt.Errorf("await: %w: %w", err, ErrInvalid)
 	}
@@ -151,16 +157,15 @@ func watch[Out any](ctx Context, call runner.Call, runID string, opts []ChildOpt
 	if runID == ctx.env.run.ID {
 		return nil, fmt.Errorf("await run %q: a run cannot await its own end: %w", runID, ErrInvalid)
 	}
-	call.Name, call.Key = o.as, o.key
 	inner, err := ctx.branch.Watch(call, runID)
 	if err != nil {
 		return nil, ctx.env.engine.errors.seen(err)
 	}
-	return &Other[Out]{inner, o.as}, nil
+	return &RunFuture[Out]{inner, call.Name}, nil
 }
 
 // RunID returns the ID of the other run.
-func (o *Other[Out]) RunID(ctx Context) string { return o.inner.RunID(ctx.branch) }
+func (o *RunFuture[Out]) RunID(ctx Context) string { return o.inner.RunID(ctx.branch) }
 
 // Await waits until the run has ended and returns its result. Further calls
 // return the same at once. The error is a *RunError if it has failed or was
@@ -168,7 +173,7 @@ func (o *Other[Out]) RunID(ctx Context) string { return o.inner.RunID(ctx.branch
 // branch is cancelled, or the child with the function that has started it. With
 // Within a deadline that wins is ErrTimeout; the run goes on, and can be awaited
 // again.
-func (o *Other[Out]) Await(ctx Context, opts ...WaitOption) (Out, error) {
+func (o *RunFuture[Out]) Await(ctx Context, opts ...WaitOption) (Out, error) {
 	w, err := waitOptionsOf(o.name, opts)
 	if err != nil {
 		var zero Out
@@ -177,7 +182,7 @@ func (o *Other[Out]) Await(ctx Context, opts ...WaitOption) (Out, error) {
 	return o.wait(ctx, ctx.call(w.as, w.key), w)
 }
 
-func (o *Other[Out]) wait(ctx Context, call runner.Call, w waitOptions) (Out, error) {
+func (o *RunFuture[Out]) wait(ctx Context, call runner.Call, w waitOptions) (Out, error) {
 	if !w.hasWithin {
 		return o.await(ctx, call)
 	}
@@ -196,7 +201,7 @@ func (o *Other[Out]) wait(ctx Context, call runner.Call, w waitOptions) (Out, er
 	return o.await(ctx, call)
 }
 
-func (o *Other[Out]) await(ctx Context, call runner.Call) (Out, error) {
+func (o *RunFuture[Out]) await(ctx Context, call runner.Call) (Out, error) {
 	data, err := ctx.branch.AwaitOther(call, o.inner)
 	if err != nil {
 		var zero Out
@@ -206,7 +211,7 @@ func (o *Other[Out]) await(ctx Context, call runner.Call) (Out, error) {
 }
 
 // Case waits for the run to end; Await then returns at once.
-func (o *Other[Out]) Case() Case {
+func (o *RunFuture[Out]) Case() Case {
 	return Case{build: func(Context) (runner.Case, error) { return runner.Case{Other: o.inner}, nil }}
 }
 

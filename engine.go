@@ -148,14 +148,10 @@ type Engine struct {
 	limits      runner.Limits
 }
 
-// New returns an engine. It reads the store and starts nothing. All that is
-// wrong with the config is reported at once, wrapping ErrInvalid.
-func New(cfg Config) (*Engine, error) {
-	return NewContext(context.Background(), cfg)
-}
-
-// NewContext is New with a context for reading the store.
-func NewContext(ctx context.Context, cfg Config) (*Engine, error) {
+// New returns an engine. It reads the store, which ctx bounds, and starts no
+// goroutine: Run executes workflows. Everything that is wrong with the config is
+// reported at once, wrapping ErrInvalid; other errors are those of the store.
+func New(ctx context.Context, cfg Config) (*Engine, error) {
 	cfg.setDefaults()
 	if err := cfg.check(); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
 )
 
 // Errors that callers branch on, wrapped with what they are about.
@@ -41,8 +42,10 @@ var (
 	ErrStalled = errors.New("the run is stalled")
 	// ErrTooLarge: a value is over the limit.
 	ErrTooLarge = errors.New("value too large")
-	// ErrInvalid: an argument is not allowed. Nothing changed.
-	ErrInvalid = errors.New("invalid")
+	// ErrInvalid: an argument is not allowed. Nothing changed. It is the value that
+	// the stores return too. What schedule.Compile returns wraps the ErrInvalid of
+	// package schedule instead; what this package returns of it wraps both.
+	ErrInvalid = store.ErrInvalid
 	// ErrEmpty: Any or Race was given no branches.
 	ErrEmpty = runner.ErrEmpty
 	// ErrStepTimeout is the cause with which the context of a step's attempt ends

@@ -32,7 +32,7 @@ func ExampleEngine_Check() {
 	defer stop()
 
 	// The new build has another name for the step.
-	next, err := stet.New(stet.Config{Store: db.Join(), Workflows: []stet.Definition{checkout("bill")}})
+	next, err := stet.New(context.Background(), stet.Config{Store: db.Join(), Workflows: []stet.Definition{checkout("bill")}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -68,7 +68,7 @@ func ExampleEngine_Export() {
 
 	var file bytes.Buffer
 	for _, code := range []*stet.Workflow[string, bool]{checkout("charge"), checkout("bill")} {
-		engine, err := stet.New(stet.Config{Store: db.Join(), Workflows: []stet.Definition{code}})
+		engine, err := stet.New(context.Background(), stet.Config{Store: db.Join(), Workflows: []stet.Definition{code}})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -93,11 +93,12 @@ func ExampleEngine_Export() {
 // serveUntilSuspended runs an engine on the store until stop is called, and
 // starts a run, which then waits.
 func serveUntilSuspended[In, Out any](db store.Store, w *stet.Workflow[In, Out], id string) (stop func()) {
-	engine, err := stet.New(stet.Config{Store: db, Workflows: []stet.Definition{w}, Logger: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	engine, err := stet.New(ctx, stet.Config{Store: db, Workflows: []stet.Definition{w}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		panic(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- engine.Run(ctx) }()
 	var in In
@@ -106,7 +107,7 @@ func serveUntilSuspended[In, Out any](db store.Store, w *stet.Workflow[In, Out],
 		panic(err)
 	}
 	for {
-		info, err := run.Poll(ctx)
+		info, err := run.Info(ctx)
 		if err != nil {
 			panic(err)
 		}
@@ -133,7 +134,7 @@ func ExampleCheckCommand() {
 		}
 		return 0
 	}
-	engine, err := stet.New(stet.Config{Store: memory.New()})
+	engine, err := stet.New(context.Background(), stet.Config{Store: memory.New()})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -41,7 +41,7 @@ func ExampleWorkflow_Call() {
 func ExampleWorkflow_Go() {
 	pack := stet.Define("pack", func(ctx stet.Context, item string) (string, error) { return item + " packed", nil })
 	ship := stet.Define("ship", func(ctx stet.Context, items []string) ([]string, error) {
-		var children []*stet.Other[string]
+		var children []*stet.RunFuture[string]
 		for _, item := range items {
 			child, err := pack.Go(ctx, item, stet.Key(item))
 			if err != nil {
@@ -113,7 +113,7 @@ func ExampleAwait() {
 
 // One wait over a child, a message and a deadline: exactly one wins, and what
 // does not win is not lost.
-func ExampleOther_Case() {
+func ExampleRunFuture_Case() {
 	hurry := stet.Message[string]("hurry")
 	bake := stet.Define("bake", func(ctx stet.Context, _ int) (string, error) {
 		return "bread", stet.Sleep(ctx, "oven", 20*time.Millisecond)

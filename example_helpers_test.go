@@ -17,11 +17,11 @@ func background(workflows ...stet.Definition) (engine *stet.Engine, stop func())
 
 func backgroundWith(cfg stet.Config) (engine *stet.Engine, stop func()) {
 	cfg.Store, cfg.Logger = memory.New(), slog.New(slog.DiscardHandler)
-	engine, err := stet.New(cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	engine, err := stet.New(ctx, cfg)
 	if err != nil {
 		panic(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- engine.Run(ctx) }()
 	for !engine.Owner() { // so that what is started begins at once

@@ -50,7 +50,7 @@ func ExampleLoop() {
 
 // Every and Keep say how often the state is committed and how many iterations
 // keep their history.
-func ExampleKeep() {
+func ExampleLoopOptions() {
 	count := stet.Define("count", func(ctx stet.Context, n int) (int, error) {
 		return stet.Loop(ctx, "ticks", 0, func(ctx stet.Context, i int) (next stet.Next[int, int], err error) {
 			if err := stet.Do(ctx, "tick", func(context.Context) error { return nil }); err != nil {
@@ -60,7 +60,7 @@ func ExampleKeep() {
 				return next.Break(i), nil
 			}
 			return next.Continue(i), nil
-		}, stet.Every(5), stet.Keep(2))
+		}, stet.LoopOptions{Every: 5, Keep: 2})
 	})
 	engine, stop := background(count)
 	defer stop()

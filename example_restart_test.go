@@ -27,14 +27,15 @@ func ExampleEngine_Run() {
 	db := memory.New() // sqlite.Open, if it is to survive the process
 
 	process := func(work func(ctx context.Context, engine *stet.Engine)) error {
-		engine, err := stet.New(stet.Config{
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		engine, err := stet.New(ctx, stet.Config{
 			Store: db, Workflows: []stet.Definition{trial}, Logger: slog.New(slog.DiscardHandler),
 			OnRecover: func(r stet.Recovery) { fmt.Println("a process takes over; the former one ended cleanly:", r.Clean) },
 		})
 		if err != nil {
 			return err
 		}
-		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error)
 		go func() { ended <- engine.Run(ctx) }()
 		work(ctx, engine)

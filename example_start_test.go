@@ -16,12 +16,13 @@ func Example() {
 	greet := stet.Define("greet", func(ctx stet.Context, name string) (string, error) {
 		return stet.Step(ctx, "compose", func(context.Context) (string, error) { return "hello " + name, nil })
 	})
-	engine, err := stet.New(stet.Config{Store: memory.New(), Workflows: []stet.Definition{greet}, Logger: slog.New(slog.DiscardHandler)})
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	engine, err := stet.New(ctx, stet.Config{Store: memory.New(), Workflows: []stet.Definition{greet}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	ended := make(chan error)
 	go func() { ended <- engine.Run(ctx) }()

@@ -41,12 +41,13 @@ func ExampleStartTx() {
 		return
 	}
 	defer db.Close()
-	engine, err := stet.New(stet.Config{Store: s, Workflows: []stet.Definition{ship}, Logger: slog.New(slog.DiscardHandler)})
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	engine, err := stet.New(ctx, stet.Config{Store: s, Workflows: []stet.Definition{ship}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- engine.Run(ctx) }()
 	defer func() {

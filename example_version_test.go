@@ -12,12 +12,13 @@ import (
 
 // deploy runs an engine with one workflow on db for as long as work takes.
 func deploy(db store.Store, w stet.Definition, work func(ctx context.Context, engine *stet.Engine) error) {
-	engine, err := stet.New(stet.Config{Store: db, Workflows: []stet.Definition{w}, Logger: slog.New(slog.DiscardHandler)})
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	engine, err := stet.New(ctx, stet.Config{Store: db, Workflows: []stet.Definition{w}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- engine.Run(ctx) }()
 	if err := work(ctx, engine); err != nil {

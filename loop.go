@@ -28,36 +28,31 @@ func (Next[S, R]) Continue(state S) Next[S, R] { return Next[S, R]{step: nextCon
 // Break returns a Next that ends the loop with the value.
 func (Next[S, R]) Break(value R) Next[S, R] { return Next[S, R]{step: nextBreak, value: value} }
 
-// LoopOption is an option of Loop: Every, Keep, ForgetUndo, or a Key.
+// LoopOption is an option of Loop: LoopOptions, or a Key.
 type LoopOption interface{ applyLoop(*loopOptions) }
 
 type loopOptions struct {
-	every, keep int
-	forgetUndo  bool
-	key         string
+	LoopOptions
+	key string
 }
 
-// Every is the number of iterations of a Loop after which its state is committed
-// and old history is pruned. 0: 10. A larger number writes less, and keeps up to
-// so many iterations more between two commits.
-type Every int
+// LoopOptions say how a Loop keeps its state and its history. In every field 0 is
+// the default. They may be changed while runs are under way.
+type LoopOptions struct {
+	// Every is the number of iterations after which the state is committed and old
+	// history is pruned. A larger number writes less, and keeps up to so many
+	// iterations more between two commits. Default 10.
+	Every int
+	// Keep is the number of completed iterations that keep their history after each
+	// commit of the state. A run can be rewound into a kept iteration. Default 10;
+	// None: no iteration.
+	Keep int
+	// ForgetUndo prunes iterations also when a compensation of theirs is owed, which
+	// is then never executed.
+	ForgetUndo bool
+}
 
-func (n Every) applyLoop(o *loopOptions) { o.every = int(n) }
-
-// Keep is the number of completed iterations of a Loop that keep their history
-// after each commit of its state. 0: 10; None: none. A run can be rewound into a
-// kept iteration.
-type Keep int
-
-func (n Keep) applyLoop(o *loopOptions) { o.keep = int(n) }
-
-// ForgetUndo lets a Loop prune iterations also when a compensation of theirs is
-// owed, which is then not executed any more.
-const ForgetUndo forgetUndo = true
-
-type forgetUndo bool
-
-func (f forgetUndo) applyLoop(o *loopOptions) { o.forgetUndo = bool(f) }
+func (l LoopOptions) applyLoop(o *loopOptions) { o.LoopOptions = l }
 
 func (k Key) applyLoop(o *loopOptions) { o.key = string(k) }
 
@@ -84,13 +79,12 @@ func (k Key) applyLoop(o *loopOptions) { o.key = string(k) }
 // the same name in each is no repetition. What an iteration has begun (branches,
 // local resources) ends with it.
 //
-// After every 10 iterations (Every) the state is committed, in the same commit as
-// the last completion and without waiting for it, and exactly the last 10
-// completed iterations (Keep) are kept. From the first iteration on that owes a
-// compensation nothing is pruned, unless the loop says ForgetUndo. What is pruned
-// does not count for the budget of the run (Config.MaxEntries, Config.MaxBytes); a
-// promise that was made there counts as ended. Every and Keep may be changed while
-// runs are under way.
+// After every 10 iterations (LoopOptions.Every) the state is committed, in the same
+// commit as the last completion and without waiting for it. Exactly the last 10
+// completed iterations (LoopOptions.Keep) are kept. From the first iteration on that
+// owes a compensation nothing is pruned, unless LoopOptions.ForgetUndo is set. Pruned
+// iterations do not count for the budget of the run (Config.MaxEntries,
+// Config.MaxBytes); a promise that was made in one counts as ended.
 //
 // In a cancelled branch Loop returns ErrCancelled, also when body ignores it. A
 // state that cannot be encoded or is over Config.MaxValue, and a zero Next without
@@ -101,10 +95,11 @@ func Loop[S, R any](ctx Context, name string, state S, body func(Context, S) (Ne
 	for _, opt := range opts {
 		opt.applyLoop(&o)
 	}
-	pick(&o.every, 10)
-	pick(&o.keep, 10)
-	if o.every < 1 || o.keep < None {
-		return value, fmt.Errorf("loop %q: expected Every of 1 or more and Keep of 1 or more or None, found %d and %d: %w", name, o.every, o.keep, ErrInvalid)
+	pick(&o.Every, 10)
+	pick(&o.Keep, 10)
+	if o.Every < 1 || o.Keep < None {
+		return value, fmt.Errorf("loop %q: expected Every of 1 or more and Keep of 1 or more or None, found %d and %d: %w",
+			name, o.Every, o.Keep, ErrInvalid)
 	}
 	codecs := ctx.env.engine.codecs
 	first, err := codecs.encode(state)
@@ -112,7 +107,8 @@ func Loop[S, R any](ctx Context, name string, state S, body func(Context, S) (Ne
 		return value, loopFailure(name, err)
 	}
 	err = ctx.branch.Loop(runner.Loop{
-		Call: ctx.call(name, o.key), Every: int64(o.every), Keep: int64(max(o.keep, 0)), ForgetUndo: o.forgetUndo, State: first,
+		Call: ctx.call(name, o.key), State: first,
+		Every: int64(o.Every), Keep: int64(max(o.Keep, 0)), ForgetUndo: o.ForgetUndo,
 		Body: func(_ int64, data []byte) ([]byte, bool, error) {
 			state, err := decodeAs[S](codecs, data)
 			if err != nil {

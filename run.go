@@ -47,8 +47,8 @@ func (r *Run[Out]) Wait(ctx context.Context) (Out, error) {
 	return out, nil
 }
 
-// Poll returns how the run stands now.
-func (r *Run[Out]) Poll(ctx context.Context) (*RunInfo, error) { return r.engine.Get(ctx, r.id) }
+// Info returns how the run stands now. ErrNotFound: there is no such run.
+func (r *Run[Out]) Info(ctx context.Context) (*RunInfo, error) { return r.engine.Get(ctx, r.id) }
 
 // Cancel is Engine.Cancel.
 func (r *Run[Out]) Cancel(ctx context.Context, reason string, opts ...VerbOption) (bool, error) {

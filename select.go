@@ -8,7 +8,7 @@ import (
 )
 
 // Case is one of the things that a Select waits for. Make one with Future.Case,
-// Promise.Case, Message.Case, Topic.Case, Other.Case, After or At.
+// Promise.Case, Message.Case, Topic.Case, RunFuture.Case, After or At.
 type Case struct {
 	build func(Context) (runner.Case, error)
 	won   func(Context, runner.Selected) error

@@ -31,13 +31,6 @@ func Version(ctx Context, change string, newest int) int {
 	return ctx.branch.Version(ctx.call(change, ""), newest)
 }
 
-// RemovedOption is an option of Removed: a Key.
-type RemovedOption interface{ applyRemoved(*removedOptions) }
-
-type removedOptions struct{ key string }
-
-func (k Key) applyRemoved(o *removedOptions) { o.key = string(k) }
-
 // Removed stands where the code had an operation of that name, and says that runs
 // may have a record of it:
 //
@@ -57,10 +50,8 @@ func (k Key) applyRemoved(o *removedOptions) { o.key = string(k) }
 // without its parent. What a removed step has done stays done: if it has left a
 // compensation, that is owed all the same, and a run that comes to be undone
 // stalls for it. Delete the call once no run is left that has the record.
-func Removed(ctx Context, name string, opts ...RemovedOption) {
-	var o removedOptions
-	for _, opt := range opts {
-		opt.applyRemoved(&o)
-	}
-	ctx.branch.Removed(ctx.call(name, o.key))
+//
+// A key is that of the removed operation; of several the last one counts.
+func Removed(ctx Context, name string, key ...Key) {
+	ctx.branch.Removed(ctx.call(name, lastKey(key)))
 }

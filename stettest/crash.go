@@ -234,7 +234,7 @@ func (c *crash) once(t *testing.T, cfg stet.Config, at int64, fault Fault, start
 	}()
 
 	cfg.Store, cfg.Node = client, "client"
-	outside, err := stet.New(cfg)
+	outside, err := stet.New(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func startProcess(cfg stet.Config, s store.Store, at int64, fault Fault) (*proce
 	p := &process{handle: newMortal(s, at, fault), ended: make(chan error, 1)}
 	cfg.Store, cfg.Node = p.handle, fmt.Sprintf("process-%d", time.Now().UnixNano())
 	var err error
-	if p.engine, err = stet.New(cfg); err != nil {
+	if p.engine, err = stet.New(context.Background(), cfg); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -35,7 +35,7 @@ func ReplayWith(t testing.TB, file string, cfg stet.Config) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	e, err := stet.NewContext(t.Context(), cfg)
+	e, err := stet.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

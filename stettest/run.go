@@ -69,7 +69,7 @@ func Run(t *testing.T, cfg stet.Config, fn func(t *testing.T, env *Env)) {
 		virtual(&cfg, maxVirtual)
 		cfg.Store, cfg.Around = env.Store, env.bodies.around
 		var err error
-		if env.Engine, err = stet.New(cfg); err != nil {
+		if env.Engine, err = stet.New(t.Context(), cfg); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -329,7 +329,7 @@ func TestSettle(t *testing.T) {
 		tokens = make(chan string, 1)
 		r := start(t, env, approval, 0)
 		env.Settle()
-		info, err := r.Poll(t.Context())
+		info, err := r.Info(t.Context())
 		if err != nil || info.Status != store.Suspended || len(info.WaitsFor) != 1 || info.WaitsFor[0].Names[0] != "word" {
 			t.Errorf("the run is %+v, %v", info, err)
 		}
@@ -338,7 +338,7 @@ func TestSettle(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		info, err = r.Poll(t.Context())
+		info, err = r.Info(t.Context())
 		if err != nil || info.Status != store.Suspended || info.WaitsFor[0].Kind != "promise" && info.WaitsFor[0].Kind != "timer" {
 			t.Errorf("the run is %+v, %v", info, err)
 		}
@@ -362,7 +362,7 @@ func TestSettleExecutesBodies(t *testing.T) {
 		if n := env.Attempts("first") + env.Attempts("second"); n != 6 {
 			t.Errorf("%d bodies were executed, want 6", n)
 		}
-		if info, err := r.Poll(t.Context()); err != nil || info.Status != store.Suspended {
+		if info, err := r.Info(t.Context()); err != nil || info.Status != store.Suspended {
 			t.Errorf("the run is %+v, %v", info, err)
 		}
 		near(t, env, 0)

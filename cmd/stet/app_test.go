@@ -145,7 +145,7 @@ var (
 				return next.Break(sum), err
 			}
 			return next.Continue(sum), err
-		}, stet.Every(5), stet.Keep(3))
+		}, stet.LoopOptions{Every: 5, Keep: 3})
 		if err == nil && n == 21 {
 			err = stet.ContinueAsNew(n + 1)
 		}
@@ -192,7 +192,7 @@ func check(ctx context.Context) int {
 		return 1
 	}
 	defer db.Close()
-	e, err := stet.New(stet.Config{Store: db, Workflows: []stet.Definition{double, edited}})
+	e, err := stet.New(ctx, stet.Config{Store: db, Workflows: []stet.Definition{double, edited}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -216,7 +216,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 		}
 		values.Offload = 5000
 	}
-	e, err := stet.New(stet.Config{
+	e, err := stet.New(ctx, stet.Config{
 		Store: db, Payloads: values, Node: "app", Build: "build-" + os.Getenv("VERSION"),
 		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, saga, turns, careful, stubborn, listener},
 		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)),

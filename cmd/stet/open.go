@@ -48,7 +48,7 @@ func (a *app) with(ctx context.Context, fn func(*stet.Engine, store.Store) error
 			return err
 		}
 		defer func() { err = errors.Join(err, done()) }()
-		e, err := stet.NewContext(ctx, stet.Config{Store: s, Workflows: workflows, Logger: a.log(), Poll: 200 * time.Millisecond, Payloads: values})
+		e, err := stet.New(ctx, stet.Config{Store: s, Workflows: workflows, Logger: a.log(), Poll: 200 * time.Millisecond, Payloads: values})
 		if err != nil {
 			return err
 		}

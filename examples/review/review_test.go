@@ -165,7 +165,7 @@ func TestTwoProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	reviewer, err := stet.New(stet.Config{Store: file})
+	reviewer, err := stet.New(t.Context(), stet.Config{Store: file})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,7 +131,7 @@ func inspect(t *testing.T, db string) *stet.Engine {
 			t.Error(err)
 		}
 	})
-	engine, err := stet.New(stet.Config{Store: s})
+	engine, err := stet.New(t.Context(), stet.Config{Store: s})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,7 +115,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	defer log.Close()
 	t := &tree{own}
 	treesum := stet.Define("treesum", t.sum)
-	engine, err := stet.New(stet.Config{
+	engine, err := stet.New(ctx, stet.Config{
 		Store:       db,
 		Workflows:   []stet.Definition{treesum},
 		Around:      effects{log}.around,
@@ -162,7 +162,7 @@ func execute(ctx context.Context, engine *stet.Engine, treesum *stet.Workflow[Jo
 // result returns the result of the run. If that has not ended, the engine works
 // until it has.
 func result(ctx context.Context, engine *stet.Engine, run *stet.Run[Sum]) (Sum, error) {
-	if info, err := run.Poll(ctx); err != nil {
+	if info, err := run.Info(ctx); err != nil {
 		return Sum{}, err
 	} else if info.Status.Terminal() {
 		return run.Wait(ctx)

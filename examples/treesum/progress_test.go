@@ -32,7 +32,7 @@ func TestProgressIsWhatIsRecorded(t *testing.T) {
 }
 
 func TestProgressOfNoRunIsAnError(t *testing.T) {
-	engine, err := stet.New(stet.Config{Store: memory.New()})
+	engine, err := stet.New(t.Context(), stet.Config{Store: memory.New()})
 	if err != nil {
 		t.Fatal(err)
 	}

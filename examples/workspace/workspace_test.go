@@ -73,7 +73,7 @@ func TestRelease(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Minute)
-				if info, err := second.Poll(t.Context()); err != nil || info.Status.Terminal() {
+				if info, err := second.Info(t.Context()); err != nil || info.Status.Terminal() {
 					t.Errorf("the second one does not wait: %+v, %v", info, err)
 				}
 				if c.act != nil {

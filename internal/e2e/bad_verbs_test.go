@@ -153,7 +153,7 @@ func TestVerbsWithoutTheKey(t *testing.T) {
 	if got := outcome(t, r); got != "secret" {
 		t.Fatal(got)
 	}
-	other, err := stet.New(stet.Config{Store: s.Join(), Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("another")}}})
+	other, err := stet.New(t.Context(), stet.Config{Store: s.Join(), Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("another")}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func BenchmarkChildren(b *testing.B) {
 	const atOnce = 1000
 	child := steps(10)
 	parent := stet.Define("parent", func(ctx stet.Context, n int) (int, error) {
-		others := make([]*stet.Other[payload], n)
+		others := make([]*stet.RunFuture[payload], n)
 		var err error
 		for i := range others {
 			if others[i], err = child.Go(ctx, payload{i, strings.Repeat("x", 80)}); err != nil {

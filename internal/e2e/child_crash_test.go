@@ -74,7 +74,7 @@ var childCases = []crashCase{
 		name: "in branches that lose", want: "quick! and 3 children, left! at last",
 		workflow: func(engine func() *stet.Engine) *stet.Workflow[string, string] {
 			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
-				var left *stet.Other[string]
+				var left *stet.RunFuture[string]
 				winner, err := stet.Race(ctx,
 					stet.Go(ctx, "slow", func(ctx stet.Context) (string, error) { return told.Call(ctx, "") }),
 					stet.Go(ctx, "quick", func(ctx stet.Context) (v string, err error) {

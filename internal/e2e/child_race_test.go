@@ -14,7 +14,7 @@ import (
 
 // manyChildren starts children all at once and adds up what they return.
 var manyChildren = stet.Define("many", func(ctx stet.Context, n int) (int, error) {
-	others := make([]*stet.Other[int], n)
+	others := make([]*stet.RunFuture[int], n)
 	for i := range others {
 		var err error
 		if others[i], err = square.Go(ctx, i); err != nil {

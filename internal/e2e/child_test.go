@@ -81,7 +81,7 @@ func TestCallReturnsTheChildsResult(t *testing.T) {
 
 func TestChildrenAreAwaitedInAnyOrder(t *testing.T) {
 	e, r := parent(t, func(ctx stet.Context) (string, error) {
-		var others []*stet.Other[string]
+		var others []*stet.RunFuture[string]
 		for i := range 3 {
 			o, err := told.Go(ctx, "", stet.Key(fmt.Sprint(i)))
 			if err != nil {

@@ -415,7 +415,7 @@ var compatCases = []compatCase{
 					return next.Break(fmt.Sprint(n)), nil
 				}
 				return next.Continue(n + 1), nil
-			}, stet.Every(3), stet.Keep(2))
+			}, stet.LoopOptions{Every: 3, Keep: 2})
 		},
 		play: func(w *compatWorld) { w.goOn("poll/~7/later") },
 	},

@@ -126,7 +126,7 @@ func theClockIsSet(t *testing.T, path string, jumps []time.Duration) {
 		ended chan error
 	}
 	begin := func(db store.Store, name string) *node {
-		e, err := stet.New(stet.Config{
+		e, err := stet.New(ctx, stet.Config{
 			Store: db, Workflows: []stet.Definition{sleeper, beat, paced}, Node: name, Build: "1", LeaseTTL: 3 * time.Second, Poll: time.Second,
 			ParkFor: 300 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
 		})

@@ -150,7 +150,7 @@ func newFleet(t *testing.T, slots int, opts ...memory.Option) *fleet {
 	}
 	f.cfg = stet.Config{Workflows: []stet.Definition{f.workflow()}, LeaseTTL: fleetLease, MaxParked: 20, Grace: 10 * time.Second, PoisonLimit: stet.None, Build: "1"}
 	var err error
-	if f.outer, err = stet.New(stet.Config{Store: f.first, Node: "client"}); err != nil {
+	if f.outer, err = stet.New(t.Context(), stet.Config{Store: f.first, Node: "client"}); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -228,7 +228,7 @@ func (f *fleet) join(change ...func(*stet.Config)) *member {
 		c(&cfg)
 	}
 	var err error
-	if m.Engine, err = stet.New(cfg); err != nil {
+	if m.Engine, err = stet.New(context.Background(), cfg); err != nil {
 		f.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(f.t.Context())

@@ -155,7 +155,7 @@ var crashCases = []crashCase{
 							return next.Break(n), err
 						}
 						return next.Continue(n + 1), nil
-					}, stet.Every(1), stet.Keep(2))
+					}, stet.LoopOptions{Every: 1, Keep: 2})
 				})
 				text, err := stet.Loop(ctx, "poll", "", func(ctx stet.Context, text string) (next stet.Next[string, string], err error) {
 					a, err := say(ctx, "fetch", string("ab"[len(text)/2%2]))
@@ -166,7 +166,7 @@ var crashCases = []crashCase{
 						return next.Break(text), nil
 					}
 					return next.Continue(text), stet.Sleep(ctx, "nap", time.Microsecond)
-				}, stet.Every(2), stet.Keep(1))
+				}, stet.LoopOptions{Every: 2, Keep: 1})
 				if err != nil {
 					return "", err
 				}
@@ -231,7 +231,7 @@ var crashCases = []crashCase{
 						return next.Break(got), err
 					}
 					return next.Continue(got), nil
-				}, stet.Every(2), stet.Keep(1))
+				}, stet.LoopOptions{Every: 2, Keep: 1})
 				return fmt.Sprint(first, second, branches, third, newer, loop), err
 			})
 		},

@@ -37,7 +37,7 @@ func TestManyWaitElsewhere(t *testing.T) {
 		w := stet.Define("wait", func(ctx stet.Context, _ int) (string, error) { return word.Receive(ctx) })
 		owner := serve(t, stet.Config{Store: db, Workflows: []stet.Definition{w}})
 		outside := &listing{Store: db.Join()}
-		client, err := stet.New(stet.Config{Store: outside, Poll: time.Hour})
+		client, err := stet.New(t.Context(), stet.Config{Store: outside, Poll: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,7 +60,7 @@ func TestStopWhileACommitHangs(t *testing.T) {
 			})
 		})
 		const grace, lease = 2 * time.Second, 3 * time.Second
-		e, err := stet.New(stet.Config{Store: h, Workflows: []stet.Definition{flow}, Grace: grace, LeaseTTL: lease, Logger: slog.New(slog.DiscardHandler)})
+		e, err := stet.New(t.Context(), stet.Config{Store: h, Workflows: []stet.Definition{flow}, Grace: grace, LeaseTTL: lease, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestACommitIsGivenUpWithItsLeases(t *testing.T) {
 			})
 		})
 		cfg := stet.Config{Store: m, Workflows: []stet.Definition{flow}, Grace: time.Second, LeaseTTL: lease, Logger: slog.New(slog.DiscardHandler)}
-		e, err := stet.New(cfg)
+		e, err := stet.New(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -298,7 +298,7 @@ func TestLateTimerOfEarlierWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		for time.Since(start) < 1300*time.Millisecond {
-			if info, err := r.Poll(ctx); err != nil || info.Status.Terminal() {
+			if info, err := r.Info(ctx); err != nil || info.Status.Terminal() {
 				t.Fatal(info, err)
 			}
 			time.Sleep(time.Millisecond) // of the bubble
@@ -465,7 +465,7 @@ func TestExclusiveRefusesSecondEngine(t *testing.T) {
 					t.Fatal("no owner")
 				}
 			}
-			second, err := stet.New(stet.Config{Store: open(), Exclusive: true})
+			second, err := stet.New(t.Context(), stet.Config{Store: open(), Exclusive: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -496,7 +496,7 @@ func TestShutdownListsWhatDoesNotReturn(t *testing.T) {
 	w := stet.Define("deaf", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Step(ctx, "s", func(context.Context) (int, error) { close(entered); <-release; return 0, nil })
 	})
-	e, err := stet.New(stet.Config{Store: memory.New(), Workflows: []stet.Definition{w}, Grace: stet.None, Logger: slog.New(slog.DiscardHandler)})
+	e, err := stet.New(t.Context(), stet.Config{Store: memory.New(), Workflows: []stet.Definition{w}, Grace: stet.None, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

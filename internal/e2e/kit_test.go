@@ -67,7 +67,7 @@ func newProcess(t testing.TB, handle store.Store, cfg stet.Config) *process {
 		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
 	var err error
-	if p.Engine, err = stet.New(cfg); err != nil {
+	if p.Engine, err = stet.New(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -137,7 +137,7 @@ func serve(t testing.TB, cfg stet.Config) *stet.Engine {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
-	e, err := stet.New(cfg)
+	e, err := stet.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func eachStore(t *testing.T, in func(*testing.T, func(*testing.T)), test func(t 
 }
 
 func client(t *testing.T, s store.Store, defs ...stet.Definition) *stet.Engine {
-	e, err := stet.New(stet.Config{Store: s, Workflows: defs, Logger: slog.New(slog.DiscardHandler), Poll: 10 * time.Millisecond})
+	e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: defs, Logger: slog.New(slog.DiscardHandler), Poll: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -366,7 +366,7 @@ func TestPauseOfARunThatHasNotBegun(t *testing.T) {
 	c := newCalls()
 	w := three(c)
 	db := memory.New()
-	idle, err := stet.New(stet.Config{Store: db, Workflows: []stet.Definition{w}})
+	idle, err := stet.New(t.Context(), stet.Config{Store: db, Workflows: []stet.Definition{w}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,8 +35,8 @@ func TestLoopErrors(t *testing.T) {
 		"of the body": {func(ctx stet.Context) (int, error) {
 			return stet.Loop(ctx, "l", 0, func(stet.Context, int) (next, error) { return next{}.Continue(1), bad })
 		}, bad, ""},
-		"Every": {func(ctx stet.Context) (int, error) { return stet.Loop(ctx, "l", 0, body, stet.Every(-1)) }, stet.ErrInvalid, "found -1"},
-		"Keep":  {func(ctx stet.Context) (int, error) { return stet.Loop(ctx, "l", 0, body, stet.Keep(-2)) }, stet.ErrInvalid, "found 10 and -2"},
+		"Every": {func(ctx stet.Context) (int, error) { return stet.Loop(ctx, "l", 0, body, stet.LoopOptions{Every: -1}) }, stet.ErrInvalid, "found -1"},
+		"Keep":  {func(ctx stet.Context) (int, error) { return stet.Loop(ctx, "l", 0, body, stet.LoopOptions{Keep: -2}) }, stet.ErrInvalid, "found 10 and -2"},
 		"zero Next": {func(ctx stet.Context) (int, error) {
 			return stet.Loop(ctx, "l", 0, func(stet.Context, int) (n next, err error) { return n, nil })
 		}, stet.ErrInvalid, "expected Continue or Break"},
@@ -150,7 +150,7 @@ func TestPromiseOfAPrunedIteration(t *testing.T) {
 				return n.Break(v), err
 			}
 			return n.Continue(i + 1), nil
-		}, stet.Every(1), stet.Keep(1))
+		}, stet.LoopOptions{Every: 1, Keep: 1})
 	})
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	ctx := testContext(t)
@@ -320,7 +320,7 @@ func TestRewindIntoEveryKeptIteration(t *testing.T) {
 				return n.Break(i), err
 			}
 			return n.Continue(i + 1), nil
-		}, stet.Every(5), stet.Keep(7))
+		}, stet.LoopOptions{Every: 5, Keep: 7})
 	})
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	ctx := testContext(t)
@@ -393,10 +393,7 @@ func TestLoopForgetsUndo(t *testing.T) {
 		t.Run(fmt.Sprint("forget-", forget), func(t *testing.T) {
 			var mu sync.Mutex
 			var undone []int
-			opts := []stet.LoopOption{stet.Every(5), stet.Keep(3)}
-			if forget {
-				opts = append(opts, stet.ForgetUndo)
-			}
+			opts := stet.LoopOptions{Every: 5, Keep: 3, ForgetUndo: forget}
 			w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 				return stet.Loop(ctx, "l", 0, func(ctx stet.Context, i int) (n next, err error) {
 					if i == 12 {
@@ -409,7 +406,7 @@ func TestLoopForgetsUndo(t *testing.T) {
 						return nil
 					}))
 					return n.Continue(i + 1), err
-				}, opts...)
+				}, opts)
 			}, stet.UndoOnFailure)
 			for _, parked := range []int{stet.None, 100} {
 				undone = nil
@@ -455,7 +452,7 @@ func TestVersionInALoop(t *testing.T) {
 					return n.Break(s.Text), nil
 				}
 				return n.Continue(s), nil
-			}, stet.Every(2), stet.Keep(3))
+			}, stet.LoopOptions{Every: 2, Keep: 3})
 		})
 	}
 	ctx := testContext(t)

@@ -168,7 +168,7 @@ func TestPauseAfterIsOptional(t *testing.T) {
 
 func TestPauseAfterIsChecked(t *testing.T) {
 	w := stet.Define("w", func(stet.Context, int) (int, error) { return 0, nil }, stet.PauseAfter(-2))
-	_, err := stet.New(stet.Config{Store: testStores[0].open(t)(), Workflows: []stet.Definition{w}})
+	_, err := stet.New(t.Context(), stet.Config{Store: testStores[0].open(t)(), Workflows: []stet.Definition{w}})
 	if !errors.Is(err, stet.ErrInvalid) || !strings.Contains(err.Error(), `workflow "w": PauseAfter: expected 1 or more, or None, found -2`) {
 		t.Errorf("got %v", err)
 	}

@@ -312,7 +312,7 @@ func TestKeyRotation(t *testing.T) {
 			return a + b, err
 		})
 		process := func(keys []stet.PayloadKey, fn func(e *stet.Engine)) {
-			e, err := stet.New(stet.Config{Store: s, Workflows: []stet.Definition{twice}, Logger: log, Payloads: stet.Payloads{Keys: keys}})
+			e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: []stet.Definition{twice}, Logger: log, Payloads: stet.Payloads{Keys: keys}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -515,7 +515,7 @@ func TestLargeValuesAreLogged(t *testing.T) {
 
 func TestBadPayloads(t *testing.T) {
 	good := payloadKey("k")
-	_, err := stet.New(stet.Config{Store: memory.New(), WarnValue: -7, Payloads: stet.Payloads{Compress: -5, Offload: 7, Keys: []stet.PayloadKey{
+	_, err := stet.New(t.Context(), stet.Config{Store: memory.New(), WarnValue: -7, Payloads: stet.Payloads{Compress: -5, Offload: 7, Keys: []stet.PayloadKey{
 		{ID: "", Secret: good.Secret}, {ID: "a b", Secret: good.Secret}, {ID: "short", Secret: []byte("x")}, good, good,
 	}}})
 	if !errors.Is(err, stet.ErrInvalid) {

@@ -80,7 +80,7 @@ func untilWaitsFor(t testing.TB, r *stet.Run[string], queue string) {
 	t.Helper()
 	ctx := testContext(t)
 	for {
-		info, err := r.Poll(ctx)
+		info, err := r.Info(ctx)
 		if err != nil || info.Status.Terminal() {
 			t.Fatalf("a run that should wait for a permit: %+v, %v", info, err)
 		}

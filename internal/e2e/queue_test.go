@@ -114,7 +114,7 @@ func TestConcurrencyOfAQueueCountsRunsUntilTheirEnd(t *testing.T) {
 				runs[i] = startOn(t, e, w, fmt.Sprint(i), stet.OnQueue{Name: "mail"})
 			}
 			untilQueue(t, e, "mail", stands(2, 3))
-			info, err := runs[4].Poll(testContext(t))
+			info, err := runs[4].Info(testContext(t))
 			if err != nil || info.Status != store.Queued || info.OnQueue == nil || !info.OnQueue.Waits || info.OnQueue.Name != "mail" {
 				t.Errorf("a run that waits for a permit: %+v, %v", info, err)
 			}
@@ -204,7 +204,7 @@ func TestRateOfAQueue(t *testing.T) {
 	}
 	for _, r := range runs {
 		outcome(t, r)
-		info, err := r.Poll(testContext(t))
+		info, err := r.Info(testContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +241,7 @@ func TestWaitingRunIsCancelledAndTerminated(t *testing.T) {
 	}
 	untilQueue(t, e, "q", stands(1, 1))
 	for _, r := range []*stet.Run[string]{cancelled, terminated} {
-		if info, err := r.Poll(ctx); err != nil || info.Status != store.Cancelled {
+		if info, err := r.Info(ctx); err != nil || info.Status != store.Cancelled {
 			t.Errorf("%+v, %v", info, err)
 		}
 	}
@@ -330,7 +330,7 @@ func TestChildrenOnAQueue(t *testing.T) {
 	gate := make(chan struct{})
 	child := gatedStep(&l, gate)
 	parent := stet.Define("parent", func(ctx stet.Context, _ string) (string, error) {
-		var others []*stet.Other[string]
+		var others []*stet.RunFuture[string]
 		for _, in := range []string{"a", "b", "c"} {
 			o, err := child.Go(ctx, in, stet.Key(in), stet.OnQueue{Name: "q"})
 			if err != nil {
@@ -392,7 +392,7 @@ func TestEndedRunThatGoesOnAsksAgain(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	untilQueue(t, e, "q", stands(1, 1))
-	if info, err := r.Poll(ctx); err != nil || info.Status.Terminal() || !info.OnQueue.Waits {
+	if info, err := r.Info(ctx); err != nil || info.Status.Terminal() || !info.OnQueue.Waits {
 		t.Errorf("%+v, %v", info, err)
 	}
 	close(gate)

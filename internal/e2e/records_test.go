@@ -26,7 +26,7 @@ func TestReservedNames(t *testing.T) {
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	ctx := t.Context()
 	own := stet.Define("stet.mine", func(stet.Context, int) (int, error) { return 0, nil })
-	_, err := stet.New(stet.Config{Store: memory.New(), Workflows: []stet.Definition{own}})
+	_, err := stet.New(ctx, stet.Config{Store: memory.New(), Workflows: []stet.Definition{own}})
 	errs := map[string]error{"define": err}
 	_, errs["start"] = w.Start(ctx, e, "", stet.ID("stet.schedule/s"))
 	errs["send"] = greet.Send(ctx, e, "stet.schedule/s", "x")

@@ -30,7 +30,7 @@ func FuzzReplay(f *testing.F) {
 	}
 	cfg := compatConfig(false)
 	cfg.Store, cfg.Logger = memory.New(), discard
-	e, err := stet.New(cfg)
+	e, err := stet.New(f.Context(), cfg)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -107,7 +107,7 @@ var discard = slog.New(slog.DiscardHandler)
 func checker(t *testing.T, s store.Store, workflows ...stet.Definition) *stet.Engine {
 	t.Helper()
 	guarded := &readOnly{Store: s}
-	e, err := stet.New(stet.Config{Store: guarded, Workflows: workflows, Logger: discard})
+	e, err := stet.New(t.Context(), stet.Config{Store: guarded, Workflows: workflows, Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +336,7 @@ func TestReplayOfSealedValues(t *testing.T) {
 	if err != nil || len(report.Breaks) != 1 || !strings.Contains(report.Breaks[0].Reason, "key-1") || report.Breaks[0].RunID != "r" {
 		t.Errorf("the check without the key gives %+v, %v", report, err)
 	}
-	with, err := stet.New(stet.Config{Store: open(), Workflows: []stet.Definition{w}, Payloads: payloads, Logger: discard})
+	with, err := stet.New(ctx, stet.Config{Store: open(), Workflows: []stet.Definition{w}, Payloads: payloads, Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func served(t *testing.T, cfg stet.Config, fn func(e *stet.Engine)) {
 	t.Helper()
 	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	cfg.LeaseTTL, cfg.Poll = 24*time.Hour, time.Hour // in years of virtual time
-	e, err := stet.New(cfg)
+	e, err := stet.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func (s *sweeping) Sweep(ctx context.Context, req store.SweepRequest) (store.Swe
 
 func TestBadRetention(t *testing.T) {
 	w := stet.Define("w", func(stet.Context, int) (int, error) { return 0, nil }, stet.Retention{Failed: -5})
-	_, err := stet.New(stet.Config{Store: memory.New(), Workflows: []stet.Definition{w}, Retention: stet.KeepFor(-time.Hour)})
+	_, err := stet.New(t.Context(), stet.Config{Store: memory.New(), Workflows: []stet.Definition{w}, Retention: stet.KeepFor(-time.Hour)})
 	if !errors.Is(err, stet.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}

@@ -245,7 +245,7 @@ func acrossProcesses(t *testing.T, slots int) {
 			for life := 0; ctx.Err() == nil; life++ {
 				rng := rand.New(rand.NewPCG(rng.Uint64(), 1)) // the former life's may still be in use
 				w := &wire{Store: s.Join()}
-				e, err := stet.New(stet.Config{
+				e, err := stet.New(ctx, stet.Config{
 					Store: w, Workflows: []stet.Definition{body}, Node: fmt.Sprint(name, life), Build: "b", Logger: slog.New(slog.DiscardHandler),
 					LeaseTTL: 3 * time.Second, Renew: time.Second, Grace: time.Second,
 				})
@@ -348,7 +348,7 @@ func TestScheduleBeforeItsOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		cfg := stet.Config{Store: s, Workflows: []stet.Definition{scheduled}, Build: "b", Logger: slog.New(slog.DiscardHandler)}
-		e, err := stet.New(cfg)
+		e, err := stet.New(t.Context(), cfg)
 		ok(t, err)
 		ok(t, scheduled.Schedule(t.Context(), e, "s", 0, stet.Schedule{Every: time.Hour}))
 		short, cancel := context.WithTimeout(t.Context(), time.Minute)

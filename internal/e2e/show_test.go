@@ -168,7 +168,7 @@ var longCase = crashCase{
 					return next.Break(i), nil
 				}
 				return next.Continue(i + 1), nil
-			}, stet.Every(2), stet.Keep(1))
+			}, stet.LoopOptions{Every: 2, Keep: 1})
 			if err != nil || part > 0 {
 				return "done", err
 			}

@@ -136,7 +136,7 @@ var (
 						return next.Break(n), err
 					}
 					return next.Continue(n + 1), err
-				}, stet.Every(2), stet.Keep(1))
+				}, stet.LoopOptions{Every: 2, Keep: 1})
 			default:
 				err = stet.Do(ctx, "step", func(context.Context) error { return nil }, key)
 			}

@@ -365,7 +365,7 @@ func TestEventsInALoop(t *testing.T) {
 				return next.Break(seen), err
 			}
 			return next.Continue(seen), err
-		}, stet.Every(3), stet.Keep(2))
+		}, stet.LoopOptions{Every: 3, Keep: 2})
 	})
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None})
 	r := begin(t, e, w, 26)

@@ -75,7 +75,7 @@ func TestTransactions(t *testing.T) {
 }
 
 func TestTransactionOfAnotherStore(t *testing.T) {
-	e, err := stet.New(stet.Config{Store: memory.New(), Workflows: []stet.Definition{oneWord}})
+	e, err := stet.New(t.Context(), stet.Config{Store: memory.New(), Workflows: []stet.Definition{oneWord}})
 	if err != nil {
 		t.Fatal(err)
 	}

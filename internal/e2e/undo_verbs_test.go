@@ -108,7 +108,7 @@ func TestOperatorsAndUndoing(t *testing.T) {
 			t.Errorf("%d keys, of which the redone ones have %d", len(keys), len(keys)-before)
 		}
 		mu.Unlock()
-		info, err := r.Poll(ctx)
+		info, err := r.Info(ctx)
 		if err != nil || info.Generation != 1 || info.Marks != 0 {
 			t.Errorf("the run stands as %+v, %v", info, err)
 		}
@@ -146,7 +146,7 @@ func TestPauseWhileUndoing(t *testing.T) {
 		paused := make(chan error, 1)
 		go func() { _, err := e.Pause(ctx, r.ID(), "wait"); paused <- err }()
 		for { // until the pause is in the inbox
-			info, err := r.Poll(ctx)
+			info, err := r.Info(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestPauseWhileUndoing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		info, err := r.Poll(ctx)
+		info, err := r.Info(ctx)
 		if err != nil || info.Marks&(store.Paused|store.Undoing) != store.Paused|store.Undoing {
 			t.Fatalf("the run is %s, %s, %v", info.Status, info.Marks, err)
 		}

@@ -175,7 +175,7 @@ func TestUndoIsChecked(t *testing.T) {
 			call()
 		}()
 	}
-	_, err := stet.New(stet.Config{
+	_, err := stet.New(t.Context(), stet.Config{
 		Store: memory.New(), OnFailure: 9,
 		Workflows: []stet.Definition{
 			stet.Define("a", func(stet.Context, int) (int, error) { return 0, nil }, stet.UndoOn(8)),
@@ -273,7 +273,7 @@ func TestUndoGoesOnAfterAPerson(t *testing.T) {
 			if !errors.Is(err, stet.ErrStalled) || !strings.Contains(err.Error(), "undo: b/undo failed: bank is closed; mend the cause and resume the run") {
 				t.Fatalf("the run ends with %v", err)
 			}
-			if info, err := r.Poll(ctx); err != nil || info.Marks != store.Undoing {
+			if info, err := r.Info(ctx); err != nil || info.Marks != store.Undoing {
 				t.Errorf("the run has the marks %q, %v", info.Marks, err)
 			}
 			if ok, err := r.Cancel(ctx, ""); ok || !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "undoing has begun") {
@@ -530,7 +530,7 @@ func TestCancelAgainstUndoing(t *testing.T) {
 				if failed.Status != want || len(failed.Owed) > 0 {
 					t.Errorf("the run ends with %v, want it %s", err, want)
 				}
-				info, err := r.Poll(ctx)
+				info, err := r.Info(ctx)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -654,7 +654,7 @@ func TestUndoSleepsBetweenAttempts(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		info, err := r.Poll(ctx)
+		info, err := r.Info(ctx)
 		if err != nil || info.Status != store.Suspended || info.Marks != store.Undoing || len(info.WaitsFor) != 1 ||
 			info.WaitsFor[0].Kind != "undo" || info.WaitsFor[0].Location != "s/undo" || info.WaitsFor[0].Until.IsZero() {
 			t.Errorf("after an hour the run stands as %+v, %v", info, err)

@@ -67,7 +67,7 @@ func TestUpdateIsAnswered(t *testing.T) {
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		cfg.Poll = 0
 		owner := serve(t, answererConfig(cfg))
-		other, err := stet.New(answererConfig(stet.Config{Store: s, Poll: 10 * time.Millisecond}))
+		other, err := stet.New(t.Context(), answererConfig(stet.Config{Store: s, Poll: 10 * time.Millisecond}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -310,7 +310,7 @@ func TestIdleReadersAskNothing(t *testing.T) {
 				reader := owner
 				if process == "another" {
 					var err error
-					if reader, err = stet.New(stet.Config{Store: c, Workflows: cfg.Workflows, Poll: time.Second}); err != nil {
+					if reader, err = stet.New(t.Context(), stet.Config{Store: c, Workflows: cfg.Workflows, Poll: time.Second}); err != nil {
 						t.Fatal(err)
 					}
 				}

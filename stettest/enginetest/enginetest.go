@@ -65,7 +65,7 @@ func newWorld(t testing.TB, open Open) *world {
 	t.Helper()
 	w := &world{t: t, open: open(t), executions: map[string]int{}}
 	var err error
-	if w.outside, err = stet.New(stet.Config{Store: w.open(), Payloads: payloads, Node: "outside", Poll: poll, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if w.outside, err = stet.New(t.Context(), stet.Config{Store: w.open(), Payloads: payloads, Node: "outside", Poll: poll, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
 	d, err := w.outside.Describe(t.Context())
@@ -99,7 +99,7 @@ func (w *world) start(store *faulty, lease, grace time.Duration, workflows ...st
 	w.t.Helper()
 	p := &process{name: fmt.Sprintf("process-%d", w.made.Add(1)), fault: store, ended: make(chan error, 1)}
 	var err error
-	p.Engine, err = stet.New(stet.Config{
+	p.Engine, err = stet.New(context.Background(), stet.Config{
 		Store: p.fault, Payloads: payloads, Workflows: workflows, Node: p.name, Build: "1", Logger: slog.New(slog.DiscardHandler), Around: w.around,
 		LeaseTTL: lease, Poll: poll, Grace: grace, MaxParked: 4, ParkFor: 20 * time.Millisecond, PoisonLimit: stet.None,
 	})

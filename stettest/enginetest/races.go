@@ -47,7 +47,7 @@ func races(t *testing.T, open Open) {
 		return "done", nil
 	})
 	p := w.calm(longLease, waits, counts, short)
-	other, err := stet.New(stet.Config{Store: w.open(), Payloads: payloads, Node: "other", Poll: poll})
+	other, err := stet.New(t.Context(), stet.Config{Store: w.open(), Payloads: payloads, Node: "other", Poll: poll})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func Example() {
 			return left, err
 		})
 	})
-	engine, err := stet.New(stet.Config{Store: db, Workflows: []stet.Definition{move}})
+	engine, err := stet.New(ctx, stet.Config{Store: db, Workflows: []stet.Definition{move}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func (p *promises) chain(node string, n int) *stet.Workflow[string, []string] {
 // matter: its store may be away for good.
 func engineOn(t testing.TB, s *postgres.Store, log *slog.Logger, workflows ...stet.Definition) *stet.Engine {
 	t.Helper()
-	e, err := stet.New(stet.Config{Store: s, Workflows: workflows, Poll: 50 * time.Millisecond, LeaseTTL: time.Second, Grace: time.Second, Logger: log})
+	e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: workflows, Poll: 50 * time.Millisecond, LeaseTTL: time.Second, Grace: time.Second, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestFailoverToSynchronousStandby(t *testing.T) {
 	early := result.Commands[0].Run
 	servers.Until(t, "the node has registered its workflow", func() bool { return slices.Contains(describe(t, attached).Workflows, "chain") })
 	follower := open(t, old.TCP(address.Addr()), postgres.Logger(quiet))
-	client, err := stet.New(stet.Config{Store: follower, Poll: 50 * time.Millisecond})
+	client, err := stet.New(t.Context(), stet.Config{Store: follower, Poll: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

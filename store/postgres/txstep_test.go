@@ -49,7 +49,7 @@ func serve(t testing.TB, s *postgres.Store, workflows ...stet.Definition) *stet.
 // serveWith is serve with a config.
 func serveWith(t testing.TB, cfg stet.Config) *stet.Engine {
 	t.Helper()
-	e, err := stet.New(cfg)
+	e, err := stet.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestTxStepNeedsItsStore(t *testing.T) {
 	flow := stet.Define("nowhere", func(ctx stet.Context, _ int) (int, error) {
 		return stet.TxStep(ctx, "x", func(context.Context) (pgx.Tx, error) { return nil, nil }, func(context.Context, pgx.Tx) (int, error) { return 1, nil })
 	})
-	e, err := stet.New(stet.Config{Store: memory.New(), Workflows: []stet.Definition{flow}})
+	e, err := stet.New(t.Context(), stet.Config{Store: memory.New(), Workflows: []stet.Definition{flow}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func work(storeDSN, poolDSN string) error {
 	if err != nil {
 		return err
 	}
-	e, err := stet.New(stet.Config{Store: s, Workflows: []stet.Definition{killable(pool)}, LeaseTTL: time.Second, Poll: 50 * time.Millisecond})
+	e, err := stet.New(ctx, stet.Config{Store: s, Workflows: []stet.Definition{killable(pool)}, LeaseTTL: time.Second, Poll: 50 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func TestTxStepKilled(t *testing.T) {
 	server := servers.NewPostgres(t)
 	pool, rows := ledger(t, server.DSN())
 	s := open(t, server.DSN())
-	client, err := stet.New(stet.Config{Store: s, Poll: 50 * time.Millisecond})
+	client, err := stet.New(t.Context(), stet.Config{Store: s, Poll: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

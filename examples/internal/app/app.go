@@ -47,7 +47,7 @@ func Open(ctx context.Context, db string, cfg stet.Config) (*stet.Engine, io.Clo
 		return nil, nil, err
 	}
 	cfg.Store = file
-	engine, err := stet.NewContext(ctx, cfg)
+	engine, err := stet.New(ctx, cfg)
 	if err != nil {
 		return nil, nil, errors.Join(err, file.Close())
 	}

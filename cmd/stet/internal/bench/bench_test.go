@@ -185,7 +185,7 @@ func TestStoreOfSomebodyElseIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := stet.Define("checkout", func(stet.Context, int) (int, error) { return 0, nil })
-	e, err := stet.New(stet.Config{Store: db, Workflows: []stet.Definition{w}})
+	e, err := stet.New(t.Context(), stet.Config{Store: db, Workflows: []stet.Definition{w}})
 	if err != nil {
 		t.Fatal(err)
 	}

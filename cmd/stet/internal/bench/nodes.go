@@ -81,7 +81,7 @@ func playNode(ctx context.Context, cfg *Config, role string, out io.Writer) erro
 		return err
 	}
 	settings.Store = db
-	e, err := stet.NewContext(ctx, settings)
+	e, err := stet.New(ctx, settings)
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
@@ -150,7 +150,7 @@ func (cfg *Config) outside(ctx context.Context, nodes int, do func(*session) err
 		return err
 	}
 	s := &session{db: &counted{Store: db}}
-	if s.Engine, err = stet.NewContext(ctx, stet.Config{Store: s.db, Logger: cfg.Log}); err == nil {
+	if s.Engine, err = stet.New(ctx, stet.Config{Store: s.db, Logger: cfg.Log}); err == nil {
 		if err = s.shared(ctx, nodes); err == nil {
 			err = do(s)
 		}

@@ -98,7 +98,7 @@ func (cfg *Config) serve(ctx context.Context, tune func(*stet.Config), workflows
 	if tune != nil {
 		tune(&settings)
 	}
-	if s.Engine, err = stet.NewContext(ctx, settings); err != nil {
+	if s.Engine, err = stet.New(ctx, settings); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	work, stop := context.WithCancel(ctx)

@@ -40,7 +40,7 @@ func childValue(seed uint64) uint64 { return mix(seed, mix(seed, 2)) }
 // by its ID.
 func (e *execution) family(ctx stet.Context, n *node) (uint64, error) {
 	value := e.seedOf(n, 0)
-	var others []*stet.Other[uint64]
+	var others []*stet.RunFuture[uint64]
 	for i := range n.count {
 		in := childInput{Seed: e.seedOf(n, i), Wait: n.wait}
 		if i == n.count-1 && n.failures > 0 {

@@ -78,7 +78,7 @@ func (h *harness) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	engine, err := stet.NewContext(ctx, stet.Config{Store: h.db, Payloads: values, Node: "harness", Logger: h.cfg.Log, Poll: poll})
+	engine, err := stet.New(ctx, stet.Config{Store: h.db, Payloads: values, Node: "harness", Logger: h.cfg.Log, Poll: poll})
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 			}
 		},
 	}
-	engine, err := patiently(ctx, func() (*stet.Engine, error) { return stet.NewContext(ctx, cfg) })
+	engine, err := patiently(ctx, func() (*stet.Engine, error) { return stet.New(ctx, cfg) })
 	if err != nil && ctx.Err() != nil && indefinite(err) {
 		return nil
 	}

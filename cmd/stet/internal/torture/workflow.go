@@ -208,7 +208,7 @@ func (e *execution) loop(ctx stet.Context, n *node, value uint64) (uint64, error
 			return next.Break(t.Value), nil
 		}
 		return next.Continue(t), nil
-	}, stet.Every(1+n.count%2), stet.Keep(1+n.id%2))
+	}, stet.LoopOptions{Every: 1 + n.count%2, Keep: 1 + n.id%2})
 }
 
 // step executes a body that is logged and takes a while. Its first attempts fail.
