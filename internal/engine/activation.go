@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 )
@@ -18,7 +19,7 @@ import (
 // activation is one run in memory.
 type activation struct {
 	t        *tenure
-	h        *holding // of the run's shard
+	h        *ownership.Shard // of the run's shard
 	no       store.RunNo
 	number   int64  // grows with each activation of the tenure
 	id       string // set before the snapshot is posted, like workflow
@@ -136,7 +137,7 @@ func (a *activation) drive() *job {
 	for {
 		// Before the events are taken: what was read by then is among them, or was.
 		// What comes from now on must not lose against a deadline that it has met.
-		inboxAt := a.h.inboxAt()
+		inboxAt := a.h.InboxReadAt()
 		a.mu.Lock()
 		events := a.events
 		a.events = used[:0]
@@ -273,7 +274,7 @@ func (a *activation) load(s *store.Snapshot) {
 
 // fetch reads a large value for the replay.
 func (a *activation) fetch(loc string) ([]byte, error) {
-	ctx, done := a.t.limited(a.h.ctx)
+	ctx, done := a.t.limited(a.h.Context())
 	defer done()
 	entries, err := a.t.e.base.History(ctx, store.HistoryQuery{
 		Run: a.no, Incarnation: a.run.Incarnation, Locs: []string{loc}, Values: true,
@@ -368,7 +369,7 @@ func (a *activation) step(inboxAt store.Time) {
 		}
 	}
 	a.submit()
-	if a.code != nil && !a.t.draining() && !a.h.leaving.Load() {
+	if a.code != nil && !a.t.draining() && !a.h.Draining() {
 		for _, b := range a.code.Bodies() {
 			a.start(b)
 		}
@@ -527,7 +528,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 		a.unread = !a.heard || a.left // what was left comes again
 		a.left = false
 	case store.Fenced:
-		if !a.h.dropped.Load() {
+		if !a.h.Lost() {
 			a.t.log().Error("a commit was fenced", "run_id", a.id, "shard", a.run.Shard)
 		}
 		a.leave(nil)
@@ -608,7 +609,7 @@ func (a *activation) schedule() {
 	}
 	now := a.t.e.time.now()
 	if needsInbox && at <= now {
-		if a.behind == 0 && a.h.inboxAt() >= at {
+		if a.behind == 0 && a.h.InboxReadAt() >= at {
 			a.post(event{tick: true})
 		} else {
 			a.t.claimFor(a)

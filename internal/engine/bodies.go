@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 )
@@ -21,7 +22,7 @@ var ErrStepTimeout = errors.New("step timeout")
 // body is a step body that was given out.
 type body struct {
 	runner.Body
-	h      *holding
+	h      *ownership.Shard
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 }
@@ -124,7 +125,7 @@ func (c *crew) follow(then sequel) {
 // goroutine.
 func (c *crew) execute(j job) (then sequel) {
 	switch {
-	case j.body.h.leaving.Load(): // it begins where the shard goes
+	case j.body.h.Draining(): // it begins where the shard goes
 		return nil
 	case j.body.ctx.Err() == nil:
 	case errors.Is(context.Cause(j.body.ctx), errUnwanted):
@@ -197,7 +198,7 @@ func (c *crew) cancelAll() []string {
 }
 
 // working notes the holdings of which bodies run.
-func (c *crew) working(in map[*holding]bool) {
+func (c *crew) working(in map[*ownership.Shard]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for b := range c.running {
@@ -206,7 +207,7 @@ func (c *crew) working(in map[*holding]bool) {
 }
 
 // places returns where the bodies of holdings stand that run.
-func (c *crew) places(holdings []*holding) []string {
+func (c *crew) places(holdings []*ownership.Shard) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var places []string
@@ -223,7 +224,7 @@ func (c *crew) places(holdings []*holding) []string {
 // last one that is started is left to the driver, who executes it if nothing else
 // is to be done.
 func (a *activation) start(rb runner.Body) {
-	ctx, cancel := context.WithCancelCause(a.h.ctx)
+	ctx, cancel := context.WithCancelCause(a.h.Context())
 	b := &body{Body: rb, h: a.h, ctx: ctx, cancel: cancel}
 	a.bodies[b.ID] = b
 	a.startNext()
@@ -266,7 +267,7 @@ func (a *activation) execute(b *body) (then sequel) {
 	defer b.cancel(nil)
 	x := &execution{a: a, b: b, Attempt: Attempt{
 		RunID: a.id, Workflow: a.run.Workflow, Number: b.Attempt, Detail: b.Detail, Headers: a.run.Headers, body: &b.Body,
-		engine: a.t.e, run: &a.run, lease: a.h.lease, started: a.t.e.time.now(),
+		engine: a.t.e, run: &a.run, lease: a.h.Lease(), started: a.t.e.time.now(),
 	}}
 	x.execution = x
 	if b.Timeout != 0 || b.Deadline != 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
 )
 
@@ -37,7 +38,7 @@ func (c *committer) later(p pendingTurn) {
 }
 
 // elsewhere applies a command outside of the batches, where it may wait.
-func (c *committer) elsewhere(in *hand, p pendingCommand) {
+func (c *committer) elsewhere(in *ownership.Shards, p pendingCommand) {
 	c.t.drivers.Add(1)
 	go func() {
 		defer c.t.drivers.Done()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
 )
 
@@ -59,7 +60,7 @@ func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.A
 		if written.Adopt = c.Adopt; c.Adopt {
 			t.e.brand(written.Start)
 		}
-		pending[i] = pendingCommand{written, func(in *hand, answer store.Answer, now store.Time, err error) {
+		pending[i] = pendingCommand{written, func(in *ownership.Shards, answer store.Answer, now store.Time, err error) {
 			if err == nil {
 				t.adopt(in, &c, &answer, now)
 			}
@@ -89,9 +90,9 @@ func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.A
 // adopt takes up a run that a command of this process has made ready, or tells
 // it what has come. in is the hand with which it was committed. The committer calls
 // it.
-func (t *tenure) adopt(in *hand, c *store.Command, answer *store.Answer, now store.Time) {
+func (t *tenure) adopt(in *ownership.Shards, c *store.Command, answer *store.Answer, now store.Time) {
 	run := &answer.Run
-	h := in.of[run.Shard]
+	h := in.Of(run.Shard)
 	if h == nil || answer.Outcome != store.Applied && answer.Outcome != store.Duplicate {
 		return
 	}

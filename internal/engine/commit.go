@@ -7,12 +7,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
 )
 
 // pendingTurn is a turn on its way, and who is told its verdict.
 type pendingTurn struct {
-	h      *holding // of the run's shard
+	h      *ownership.Shard // of the run's shard
 	turn   *store.Turn
 	done   func(store.TurnResult)
 	sealed *store.Turn // as it is written; submitTurn sets it
@@ -23,7 +24,7 @@ type pendingTurn struct {
 // that it caused.
 type pendingCommand struct {
 	command store.Command
-	done    func(in *hand, answer store.Answer, now store.Time, err error)
+	done    func(in *ownership.Shards, answer store.Answer, now store.Time, err error)
 }
 
 // committer gathers what is ready and writes it in one batch at a time. While
@@ -55,7 +56,7 @@ type batch struct {
 	number   int64
 	turns    []pendingTurn
 	commands []pendingCommand
-	hand     *hand // when it was made
+	shards   *ownership.Shards // when it was made
 	contents store.Batch
 	given    int // how often it was given up
 
@@ -66,21 +67,21 @@ type batch struct {
 // newBatch makes a batch of what is still of this tenure's shards; turns of others
 // are answered.
 func (c *committer) newBatch(turns []pendingTurn, commands []pendingCommand) *batch {
-	in := c.t.hand.Load() // before the look at the turns: a shard that is lost and taken again is seen there
+	in := c.t.shards.Now() // before the look at the turns: a shard that is lost and taken again is seen there
 	kept := turns
-	if slices.ContainsFunc(turns, func(p pendingTurn) bool { return p.h.dropped.Load() }) {
+	if slices.ContainsFunc(turns, func(p pendingTurn) bool { return p.h.Lost() }) {
 		kept = nil
 		for _, p := range turns {
-			if p.h.dropped.Load() {
+			if p.h.Lost() {
 				p.finish(store.TurnResult{Verdict: store.Fenced})
 			} else {
 				kept = append(kept, p)
 			}
 		}
 	}
-	b := &batch{number: c.t.e.batches.Add(1), turns: kept, commands: commands, hand: in}
+	b := &batch{number: c.t.e.batches.Add(1), turns: kept, commands: commands, shards: in}
 	b.contents = store.Batch{
-		Node: c.t.e.cfg.Node, Boot: c.t.e.boot, No: b.number, Leases: in.leases,
+		Node: c.t.e.cfg.Node, Boot: c.t.e.boot, No: b.number, Leases: in.Leases(),
 		Turns: make([]*store.Turn, len(b.turns)), Commands: make([]store.Command, len(b.commands)),
 	}
 	for i, p := range b.turns {
@@ -89,7 +90,7 @@ func (c *committer) newBatch(turns []pendingTurn, commands []pendingCommand) *ba
 	for i, p := range b.commands {
 		b.contents.Commands[i] = p.command
 	}
-	if len(in.leases) > fewLeases {
+	if len(in.Leases()) > fewLeases {
 		b.contents.Leases = c.t.touched(b)
 	}
 	return b
@@ -120,7 +121,7 @@ func (b *batch) waits() bool {
 // finish tells the verdict.
 func (p *pendingTurn) finish(result store.TurnResult) {
 	p.done(result)
-	p.h.pending.Add(-1)
+	p.h.TurnEnded()
 }
 
 // fewLeases is how many leases stand in every batch; of more only those that it
@@ -131,12 +132,11 @@ const fewLeases = 4
 // are named by number, and are not in memory, it knows no shard: these are not
 // adopted, but claimed.
 func (t *tenure) touched(b *batch) []store.Lease {
-	in := b.hand
-	leases := make([]store.Lease, 0, min(len(b.turns)+len(b.contents.Commands), len(in.leases)))
-	touch := func(h *holding) {
-		if h != nil && h.batch != b.number {
-			h.batch = b.number
-			leases = append(leases, h.lease)
+	in := b.shards
+	leases := make([]store.Lease, 0, min(len(b.turns)+len(b.contents.Commands), len(in.Leases())))
+	touch := func(h *ownership.Shard) {
+		if h != nil && h.FirstIn(b.number) {
+			leases = append(leases, h.Lease())
 		}
 	}
 	adopts := func(commands []store.Command) {
@@ -144,15 +144,15 @@ func (t *tenure) touched(b *batch) []store.Lease {
 			switch c := &commands[i]; {
 			case !c.Adopt:
 			case c.Start != nil:
-				touch(in.of[c.Start.Shard])
+				touch(in.Of(c.Start.Shard))
 			case c.RunNo != 0:
 				if a := t.find(c.RunNo); a != nil {
-					touch(in.of[a.h.lease.Shard])
+					touch(in.Of(a.h.ID()))
 				}
 			default:
 				slot := t.e.Slot(c.RunID)
 				for _, group := range t.groups {
-					touch(in.of[store.Shard{Group: group, Slot: slot}])
+					touch(in.Of(store.Shard{Group: group, Slot: slot}))
 				}
 			}
 		}
@@ -179,9 +179,9 @@ func newCommitter(t *tenure) *committer {
 // submitTurn hands over a turn. It may wait for objects outside the store, so the
 // committer's goroutine does not call it.
 func (c *committer) submitTurn(p pendingTurn) {
-	p.h.pending.Add(1)
+	p.h.TurnBegun()
 	if !c.seal(&p) {
-		p.h.pending.Add(-1)
+		p.h.TurnEnded()
 		return
 	}
 	c.mu.Lock()
@@ -287,17 +287,17 @@ func (c *committer) answer(b *batch, result store.BatchResult) {
 		p.done(result.Turns[i])
 	}
 	for i, p := range b.turns {
-		c.t.sent(b.hand, p.turn, &result.Turns[i], result.Now)
+		c.t.sent(b.shards, p.turn, &result.Turns[i], result.Now)
 		if result.Turns[i].Verdict != store.Busy {
-			p.h.pending.Add(-1)
+			p.h.TurnEnded()
 		}
 	}
 	for i, p := range b.commands {
 		if result.Commands[i].Outcome == store.Undecided {
-			c.elsewhere(b.hand, p)
+			c.elsewhere(b.shards, p)
 			continue
 		}
-		p.done(b.hand, result.Commands[i], result.Now, nil)
+		p.done(b.shards, result.Commands[i], result.Now, nil)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
 )
 
@@ -38,9 +39,10 @@ func (d *desk) Commit(ctx context.Context, b store.Batch) (store.BatchResult, er
 type counter struct {
 	*testing.T
 	*desk
-	c    *committer
-	h    *holding
-	stop func()
+	c      *committer
+	h      *ownership.Shard
+	cancel func()
+	stop   func()
 
 	mu    sync.Mutex
 	told  []store.RunNo
@@ -52,9 +54,10 @@ func newCounter(t *testing.T) *counter {
 	e := &Engine{base: d, cfg: Config{LeaseTTL: 1 << 50, Log: slog.New(slog.DiscardHandler)}}
 	held, stop := context.WithCancel(context.Background())
 	tn := &tenure{e: e, held: held}
-	tn.hand.Store(newHand(nil))
 	tn.commits = newCommitter(tn)
-	k := &counter{T: t, desk: d, c: tn.commits, h: &holding{ctx: held, cancel: stop}, while: map[store.RunNo]func(){}}
+	var shards ownership.Set
+	shards.Take(held, []store.Lease{{}})
+	k := &counter{T: t, desk: d, c: tn.commits, cancel: stop, h: shards.Now().Of(store.Shard{}), while: map[store.RunNo]func(){}}
 	go k.c.run(held)
 	k.stop = func() {
 		stop()
@@ -225,7 +228,7 @@ func TestTheEndOfACommitterWaitsForWhatIsTold(t *testing.T) {
 				var left error
 				want := "owner"
 				if onTheWay {
-					command := pendingCommand{done: func(_ *hand, _ store.Answer, _ store.Time, err error) { left = err }}
+					command := pendingCommand{done: func(_ *ownership.Shards, _ store.Answer, _ store.Time, err error) { left = err }}
 					if !k.c.submitCommands([]pendingCommand{command}) {
 						t.Fatal("it takes nothing more")
 					}
@@ -234,7 +237,7 @@ func TestTheEndOfACommitterWaitsForWhatIsTold(t *testing.T) {
 					left, want = errNotOwner, ""
 				}
 				synctest.Wait()
-				k.h.cancel()
+				k.cancel()
 				synctest.Wait()
 				select {
 				case <-k.c.ended:

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 )
@@ -31,7 +32,7 @@ func (t *tenure) dispatch() {
 		case <-t.kick:
 		case <-changed:
 			var shards store.ShardSet
-			if shards, changed = t.e.hub.takeReady(); !t.hand.Load().among(&shards) {
+			if shards, changed = t.e.hub.takeReady(); !t.shards.Now().AnyOpen(&shards) {
 				continue // it is another node's
 			}
 			hinted = true
@@ -110,15 +111,15 @@ func (t *tenure) wakeBy(at store.Time) {
 // claim takes in hand what is ready and tells activations what is new. It reports
 // whether there was anything.
 func (t *tenure) claim() (found bool) {
-	in := t.hand.Load()
-	if len(in.claims) == 0 {
+	in := t.shards.Now()
+	if len(in.Open()) == 0 {
 		t.mu.Lock()
 		t.nextWake = 0 // of shards that have gone
 		t.mu.Unlock()
 		return false
 	}
 	room := t.room()
-	req := store.ClaimRequest{Node: t.e.cfg.Node, Boot: t.e.boot, Leases: in.claims, Workflows: t.workflows, Limit: room}
+	req := store.ClaimRequest{Node: t.e.cfg.Node, Boot: t.e.boot, Leases: in.Open(), Workflows: t.workflows, Limit: room}
 	if t.member != nil {
 		req.Build = t.build()
 	}
@@ -152,12 +153,12 @@ func (t *tenure) claim() (found bool) {
 	}
 	t.e.time.observe(claims.Now)
 	if len(claims.Fenced) > 0 {
-		lost := slices.DeleteFunc(claims.Fenced, func(s store.Shard) bool { return in.of[s].dropped.Load() })
+		lost := slices.DeleteFunc(claims.Fenced, func(s store.Shard) bool { return in.Of(s).Lost() })
 		if len(lost) > 0 {
 			t.log().Error("leases are not current any more", "shards", lost)
 		}
 		for _, shard := range lost {
-			t.fenced(in.of[shard])
+			t.fenced(in.Of(shard))
 		}
 		if t.member == nil {
 			return false
@@ -166,7 +167,7 @@ func (t *tenure) claim() (found bool) {
 	var load []*activation
 	for i := range claims.Runs {
 		if c := &claims.Runs[i]; !t.tell(in, event{claimed: c, number: number, sealed: len(c.Items) > 0}, asOf) {
-			h := in.of[c.Run.Shard]
+			h := in.Of(c.Run.Shard)
 			if c.Run.Suspect >= 2 {
 				t.expectSuspect(h)
 			}
@@ -193,9 +194,8 @@ func (t *tenure) claim() (found bool) {
 	if claims.More {
 		t.starved = room == 0
 	} else {
-		for i := range in.claims {
-			h := in.of[in.claims[i].Shard]
-			h.read.Store(max(h.read.Load(), int64(claims.Now)))
+		for _, l := range in.Open() {
+			in.Of(l.Shard).InboxRead(claims.Now)
 		}
 	}
 	t.mu.Unlock()
@@ -225,11 +225,11 @@ func (t *tenure) claim() (found bool) {
 //
 // in is the hand of the claim: an activation of a former one is not meant, though it
 // may not have ended yet.
-func (t *tenure) tell(in *hand, ev event, asOf int64) bool {
+func (t *tenure) tell(in *ownership.Shards, ev event, asOf int64) bool {
 	c := ev.claimed
 	a := t.find(c.Run.No)
 	switch {
-	case a == nil, in.of[a.h.lease.Shard] != a.h:
+	case a == nil, in.Of(a.h.ID()) != a.h:
 		if t.hasLeft(c.Run.No) {
 			t.claimSoon()
 		}
@@ -255,7 +255,7 @@ func (t *tenure) hasLeft(no store.RunNo) bool {
 }
 
 // take brings a claimed run into memory.
-func (t *tenure) take(h *holding, no store.RunNo) {
+func (t *tenure) take(h *ownership.Shard, no store.RunNo) {
 	if a := t.expect(h, no); a != nil {
 		t.load(a)
 	}
@@ -304,9 +304,9 @@ func (t *tenure) loadChunk(expected []*activation) {
 }
 
 // reload loads a run again after a pause.
-func (t *tenure) reload(h *holding, no store.RunNo) { t.reloadAfter(h, no, t.e.cfg.Poll) }
+func (t *tenure) reload(h *ownership.Shard, no store.RunNo) { t.reloadAfter(h, no, t.e.cfg.Poll) }
 
-func (t *tenure) reloadAfter(h *holding, no store.RunNo, pause time.Duration) {
+func (t *tenure) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Duration) {
 	t.drivers.Add(1)
 	go func() {
 		defer t.drivers.Done()
@@ -314,7 +314,7 @@ func (t *tenure) reloadAfter(h *holding, no store.RunNo, pause time.Duration) {
 		case <-time.After(pause):
 			t.take(h, no)
 		case <-t.stop.Done():
-		case <-h.ctx.Done():
+		case <-h.Context().Done():
 		}
 	}()
 }
@@ -334,7 +334,7 @@ func (t *tenure) admit(a *activation, s *store.Snapshot) {
 	case run.Status.Terminal() || run.Status == store.Stalled || needsNoCode(s):
 		t.decide(a, s)
 	case !known, t.member != nil && t.build() != "" && run.Build > t.build():
-		t.giveBack(a, run)
+		t.unclaim(a, run)
 	case run.Queue != nil && !t.permitted(a, s):
 	case limit > 0 && run.Strikes >= limit:
 		t.stall(a.h, *run, "poison: the process ended "+times(run.Strikes)+" while only this suspect was running; mend its code, then resume it",
@@ -463,7 +463,7 @@ func (t *tenure) tellDecided(turn *store.Turn, s *store.Snapshot, watches []stor
 
 // undecided looks at a decision or stall that was not committed. The run stays
 // claimed and is tried again after a while.
-func (t *tenure) undecided(h *holding, run *store.Run, result store.TurnResult) {
+func (t *tenure) undecided(h *ownership.Shard, run *store.Run, result store.TurnResult) {
 	if result.Verdict == store.Fenced {
 		t.fenced(h)
 		return
@@ -472,8 +472,8 @@ func (t *tenure) undecided(h *holding, run *store.Run, result store.TurnResult) 
 	t.reload(h, run.No)
 }
 
-// giveBack makes a claimed run that cannot be loaded here ready for who can.
-func (t *tenure) giveBack(a *activation, run *store.Run) {
+// unclaim makes a claimed run that cannot be loaded here ready for a node that can.
+func (t *tenure) unclaim(a *activation, run *store.Run) {
 	t.log().Warn("a claimed run is given back: its code is not here, or is of a later build", "run_id", run.ID, "workflow", run.Workflow, "build", run.Build)
 	back := bareTurn(run, store.Update{Status: store.Running, Marks: run.Marks, Waits: run.Waits, Reason: run.Reason, Spared: true, Back: true})
 	t.commits.submitTurn(pendingTurn{h: a.h, turn: back, done: func(result store.TurnResult) {
@@ -499,7 +499,7 @@ func endReason(it store.Item) string {
 }
 
 // stall stops a run for a person, and then calls done.
-func (t *tenure) stall(h *holding, run store.Run, reason string, done func()) {
+func (t *tenure) stall(h *ownership.Shard, run store.Run, reason string, done func()) {
 	turn := bareTurn(&run, store.Update{Status: store.Stalled, Marks: run.Marks, Reason: reason})
 	t.commits.submitTurn(pendingTurn{h: h, turn: turn, done: func(result store.TurnResult) {
 		defer done()

@@ -176,7 +176,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	return keeper.Run(ctx, func(stop, held context.Context, c cluster.Tenure) error {
 		t := newTenure(e, stop, held, e.executed())
-		t.hold(c.Leases)
+		t.shards.Take(t.held, c.Leases)
 		t.recovery = &Recovery{Clean: c.Clean, Suspects: c.Suspects, Shards: e.shards()}
 		return t.serve()
 	})
@@ -213,7 +213,7 @@ func (e *Engine) shards() []store.Shard {
 // Owner reports whether this engine holds leases now.
 func (e *Engine) Owner() bool {
 	t := e.tenure.Load()
-	return t != nil && len(t.hand.Load().leases) > 0
+	return t != nil && len(t.shards.Now().Leases()) > 0
 }
 
 // Now returns a lower bound of the store's time.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
 )
 
@@ -16,7 +17,8 @@ import (
 // those that were found only once wait as well, so that each run that kills the
 // process can be taken for the one alone at most once.
 type suspects struct {
-	coming  int // claimed and not loaded yet
+	// coming counts, by shard, the runs that were claimed and not loaded yet.
+	coming  map[*ownership.Shard]int
 	waiting []suspect
 	beside  []suspect   // found once; they go on when nobody is alone or waits
 	alone   *activation // the one that is executed; nil: none
@@ -28,17 +30,16 @@ type suspect struct {
 	snapshot *store.Snapshot
 }
 
-// forget drops what belongs to holdings that are over. It reports whether one was
-// alone. The caller holds tenure.mu.
-func (s *suspects) forget(over map[*holding]bool) (alone bool) {
-	for h := range over {
-		s.coming -= h.coming
-		h.coming = 0
+// forget drops what belongs to shards that are lost. It reports whether the next run may
+// go on because of that. The caller holds tenure.mu.
+func (s *suspects) forget(lost map[*ownership.Shard]bool) (next bool) {
+	for h := range lost {
+		delete(s.coming, h)
 	}
-	of := func(x suspect) bool { return over[x.a.h] }
+	of := func(x suspect) bool { return lost[x.a.h] }
 	s.waiting, s.beside = slices.DeleteFunc(s.waiting, of), slices.DeleteFunc(s.beside, of)
-	if s.alone == nil || !over[s.alone.h] {
-		return s.coming == 0 && len(s.beside) > 0
+	if s.alone == nil || !lost[s.alone.h] {
+		return len(s.coming) == 0 && len(s.beside) > 0
 	}
 	if s.timer != nil {
 		s.timer.Stop()
@@ -48,21 +49,19 @@ func (s *suspects) forget(over map[*holding]bool) (alone bool) {
 }
 
 // expectSuspect notes that a run that will be queued has been claimed.
-func (t *tenure) expectSuspect(h *holding) {
+func (t *tenure) expectSuspect(h *ownership.Shard) {
 	t.mu.Lock()
-	if !h.dropped.Load() {
-		t.suspects.coming++
-		h.coming++
+	if !h.Lost() {
+		t.suspects.coming[h]++
 	}
 	t.mu.Unlock()
 }
 
 // suspectCame is called when a run that was to be queued has been looked at.
-func (t *tenure) suspectCame(h *holding) {
+func (t *tenure) suspectCame(h *ownership.Shard) {
 	t.mu.Lock()
-	if h.coming > 0 {
-		h.coming--
-		t.suspects.coming--
+	if t.suspects.coming[h]--; t.suspects.coming[h] <= 0 {
+		delete(t.suspects.coming, h)
 	}
 	t.mu.Unlock()
 	t.nextSuspect()
@@ -72,8 +71,8 @@ func (t *tenure) suspectCame(h *holding) {
 // executed alone.
 func (t *tenure) standBeside(a *activation, s *store.Snapshot) {
 	t.mu.Lock()
-	wait := t.suspects.coming > 0 || t.suspects.alone != nil || len(t.suspects.waiting) > 0
-	if wait && !a.h.dropped.Load() {
+	wait := len(t.suspects.coming) > 0 || t.suspects.alone != nil || len(t.suspects.waiting) > 0
+	if wait && !a.h.Lost() {
 		t.suspects.beside = append(t.suspects.beside, suspect{a, s})
 	}
 	t.mu.Unlock()
@@ -85,7 +84,7 @@ func (t *tenure) standBeside(a *activation, s *store.Snapshot) {
 // suspect queues a run for its time alone.
 func (t *tenure) suspect(a *activation, s *store.Snapshot) {
 	t.mu.Lock()
-	if !a.h.dropped.Load() {
+	if !a.h.Lost() {
 		t.suspects.waiting = append(t.suspects.waiting, suspect{a, s})
 	}
 	t.mu.Unlock()
@@ -102,7 +101,7 @@ func (t *tenure) nextSuspect() {
 	}
 	if len(t.suspects.waiting) == 0 {
 		var beside []suspect
-		if t.suspects.coming == 0 {
+		if len(t.suspects.coming) == 0 {
 			beside, t.suspects.beside = t.suspects.beside, nil
 		}
 		t.mu.Unlock()

@@ -12,11 +12,11 @@ import (
 func (c *committer) seal(p *pendingTurn) bool {
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		var err error
-		p.sealed, err = c.t.e.cfg.Payloads.SealTurn(p.h.ctx, p.turn)
+		p.sealed, err = c.t.e.cfg.Payloads.SealTurn(p.h.Context(), p.turn)
 		switch {
 		case err == nil:
 			return true
-		case p.h.ctx.Err() != nil:
+		case p.h.Context().Err() != nil:
 			return false
 		case !errors.Is(err, store.ErrUnavailable):
 			c.t.log().Error("sealing a turn", "error", err, "run_no", p.turn.Run)
@@ -26,7 +26,7 @@ func (c *committer) seal(p *pendingTurn) bool {
 		c.t.log().Error("sealing a turn; trying again", "error", err, "run_no", p.turn.Run, "wait", wait)
 		select {
 		case <-time.After(wait):
-		case <-p.h.ctx.Done():
+		case <-p.h.Context().Done():
 			return false
 		}
 	}
@@ -41,11 +41,11 @@ func (a *activation) open(ev *event) bool {
 	if !ev.sealed {
 		return true
 	}
-	err := a.t.e.cfg.Payloads.OpenItems(a.h.ctx, ev.claimed.Items)
+	err := a.t.e.cfg.Payloads.OpenItems(a.h.Context(), ev.claimed.Items)
 	if err == nil {
 		return true
 	}
-	if a.h.ctx.Err() == nil {
+	if a.h.Context().Err() == nil {
 		a.t.log().Error("reading what was sent to a run; trying again later", "run_id", a.id, "error", err)
 	}
 	a.leave(nil)

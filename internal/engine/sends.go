@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 )
@@ -58,7 +59,7 @@ func (e *Engine) brand(st *store.Start) {
 
 // sent takes up the runs that a turn has made ready, or tells them what has come.
 // The committer calls it when the turns of the batch know their verdicts.
-func (t *tenure) sent(in *hand, turn *store.Turn, result *store.TurnResult, now store.Time) {
+func (t *tenure) sent(in *ownership.Shards, turn *store.Turn, result *store.TurnResult, now store.Time) {
 	n := 0
 	for _, sends := range turn.Sent(result.Verdict) {
 		for i := range sends {

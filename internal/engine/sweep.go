@@ -36,7 +36,7 @@ func (t *tenure) sweep() {
 		case <-timer.C:
 		}
 		begun := time.Now()
-		req.Leases = t.hand.Load().leases
+		req.Leases = t.shards.Now().Leases()
 		if req.From == (store.SweepPlace{}) {
 			req.Items = begun.After(itemsAt)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/cluster"
+	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
 )
 
@@ -22,7 +23,7 @@ type tenure struct {
 	cancel context.CancelFunc
 
 	member    *cluster.Member // nil: this process owns all shards, or none
-	hand      atomic.Pointer[hand]
+	shards    ownership.Set
 	recovery  *Recovery // what was found at the begin; nil: it is told elsewhere
 	workflows []string
 	groups    []string
@@ -61,7 +62,7 @@ func newTenure(e *Engine, stop, held context.Context, workflows []string) *tenur
 		active: map[store.RunNo]*activation{}, ids: map[string]bool{}, parked: list.New(), parkings: map[*activation]*list.Element{},
 	}
 	t.held, t.cancel = context.WithCancel(held)
-	t.hand.Store(newHand(map[store.Shard]*holding{}))
+	t.suspects.coming = map[*ownership.Shard]int{}
 	t.commits = newCommitter(t)
 	return t
 }
@@ -112,10 +113,10 @@ func (t *tenure) room() int {
 
 // expect puts a run into memory whose snapshot will be posted. It returns nil if
 // the run is there already, or its shard or the tenure drains.
-func (t *tenure) expect(h *holding, no store.RunNo) *activation {
+func (t *tenure) expect(h *ownership.Shard, no store.RunNo) *activation {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.drain || h.leaving.Load() || h.dropped.Load() {
+	if t.drain || h.Draining() || h.Lost() {
 		return nil
 	}
 	if former := t.active[no]; former != nil {

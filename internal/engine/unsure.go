@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
 )
 
@@ -58,9 +59,9 @@ func (c *committer) dropped() {
 func (b *batch) over() bool {
 	leases := b.contents.Leases
 	return len(leases) > 0 && !slices.ContainsFunc(leases, func(l store.Lease) bool {
-		h := b.hand.of[l.Shard]
-		return h != nil && !h.dropped.Load()
-	}) && !slices.ContainsFunc(b.turns, func(p pendingTurn) bool { return !p.h.dropped.Load() })
+		h := b.shards.Of(l.Shard)
+		return h != nil && !h.Lost()
+	}) && !slices.ContainsFunc(b.turns, func(p pendingTurn) bool { return !p.h.Lost() })
 }
 
 // settle waits until what is on its way to the store now has been answered.
@@ -80,7 +81,7 @@ func (c *committer) settle(ctx context.Context) {
 // retake takes the runs into memory that a claim may have taken in hand whose answer was
 // lost: they are claimed, and no activation has them. claims is the answer to a later
 // claim. It reports false if they could not be read.
-func (t *tenure) retake(in *hand, claims *store.Claims) bool {
+func (t *tenure) retake(in *ownership.Shards, claims *store.Claims) bool {
 	active := map[store.RunNo]bool{}
 	t.mu.Lock()
 	for no := range t.active {
@@ -104,7 +105,7 @@ func (t *tenure) retake(in *hand, claims *store.Claims) bool {
 	for chunk := range slices.Chunk(called, 1000) {
 		filters = append(filters, store.Filter{Nos: chunk, Limit: len(chunk)})
 	}
-	missing := map[store.RunNo]*holding{}
+	missing := map[store.RunNo]*ownership.Shard{}
 	for _, f := range filters {
 		for {
 			ctx, done := t.limited(t.held)
@@ -115,7 +116,7 @@ func (t *tenure) retake(in *hand, claims *store.Claims) bool {
 			}
 			for i := range page.Runs {
 				r := &page.Runs[i]
-				if h := in.of[r.Shard]; h != nil && r.Claimed && !active[r.No] {
+				if h := in.Of(r.Shard); h != nil && r.Claimed && !active[r.No] {
 					missing[r.No] = h
 				}
 			}

@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
 )
 
@@ -10,18 +11,21 @@ import (
 // the batch's hand was looked at.
 func TestBatchOfALaterShardIsOver(t *testing.T) {
 	first, later := store.Shard{Group: "g", Slot: 1}, store.Shard{Group: "g", Slot: 2}
-	of := map[store.Shard]*holding{first: {lease: store.Lease{Shard: first}}}
-	h := &holding{lease: store.Lease{Shard: later}}
-	b := &batch{hand: newHand(of), turns: []pendingTurn{{h: h}}}
-	b.contents.Leases = []store.Lease{of[first].lease, h.lease}
+	var set ownership.Set
+	set.Take(t.Context(), []store.Lease{{Shard: first}})
+	in := set.Now()
+	set.Take(t.Context(), []store.Lease{{Shard: later}})
+	h := set.Now().Of(later)
+	b := &batch{shards: in, turns: []pendingTurn{{h: h}}}
+	b.contents.Leases = []store.Lease{in.Of(first).Lease(), h.Lease()}
 	if b.over() {
 		t.Error("over, though both leases are held")
 	}
-	of[first].dropped.Store(true)
+	set.Lose(in.Of(first))
 	if b.over() {
 		t.Error("over, though the turn's lease is held")
 	}
-	h.dropped.Store(true)
+	set.Lose(h)
 	if !b.over() {
 		t.Error("not over, though no lease is held")
 	}

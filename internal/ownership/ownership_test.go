@@ -1,0 +1,167 @@
+package ownership_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/store"
+)
+
+func shard(slot int) store.Shard { return store.Shard{Group: "g", Slot: slot} }
+
+func lease(slot int, epoch int64) store.Lease {
+	return store.Lease{Shard: shard(slot), Epoch: epoch}
+}
+
+// slots returns the slots of leases in order.
+func slots(leases []store.Lease) []int {
+	var list []int
+	for _, l := range leases {
+		list = append(list, l.Shard.Slot)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestAnEmptySetHoldsNothing(t *testing.T) {
+	var set ownership.Set
+	now := set.Now()
+	all := store.AllShards()
+	if now.Of(shard(1)) != nil || len(now.Leases()) > 0 || len(now.Open()) > 0 || now.AnyOpen(&all) {
+		t.Errorf("the zero Set holds %v", now.Leases())
+	}
+	if held := set.Drain([]store.Shard{shard(1)}); len(held) > 0 {
+		t.Errorf("of nothing %d shards are draining", len(held))
+	}
+	if lost := set.Lose(); len(lost) > 0 {
+		t.Errorf("of nothing %d shards are lost", len(lost))
+	}
+}
+
+// What a goroutine reads once stays one state, whatever happens to the set meanwhile.
+func TestShardsOfOneMomentDoNotChange(t *testing.T) {
+	var set ownership.Set
+	set.Take(t.Context(), []store.Lease{lease(1, 1), lease(2, 1)})
+	before := set.Now()
+	first := before.Of(shard(1))
+	set.Lose(first)
+	if before.Of(shard(1)) != first || len(before.Leases()) != 2 {
+		t.Error("what was read before the loss has changed")
+	}
+	if got := slots(set.Now().Leases()); !slices.Equal(got, []int{2}) {
+		t.Errorf("held are the slots %v; want 2", got)
+	}
+}
+
+// Runs of a draining shard are not claimed any more, but its turns are still committed.
+func TestADrainingShardIsHeldAndNotOpen(t *testing.T) {
+	var set ownership.Set
+	set.Take(t.Context(), []store.Lease{lease(1, 1), lease(2, 1)})
+	held := set.Drain([]store.Shard{shard(1), shard(9)})
+	if len(held) != 1 || held[0].ID() != shard(1) || !held[0].Draining() || held[0].Lost() {
+		t.Fatalf("draining are %v", held)
+	}
+	now := set.Now()
+	if got := slots(now.Open()); !slices.Equal(got, []int{2}) {
+		t.Errorf("open are the slots %v; want 2", got)
+	}
+	if got := slots(now.Leases()); !slices.Equal(got, []int{1, 2}) {
+		t.Errorf("held are the slots %v; want 1 and 2", got)
+	}
+	var only store.ShardSet
+	only.Add(shard(1))
+	if now.AnyOpen(&only) {
+		t.Error("the draining shard counts as open")
+	}
+	held[0].Cancel()
+	if held[0].Context().Err() == nil || held[0].Lost() {
+		t.Error("Cancel ends the context of a shard, and not its stay")
+	}
+}
+
+// A shard that is lost and taken again is another one: what belonged to the former stay
+// is over, and a late loss of that one does not touch the new one.
+func TestAShardTakenAgainIsAnother(t *testing.T) {
+	var set ownership.Set
+	set.Take(t.Context(), []store.Lease{lease(1, 1)})
+	former := set.Now().Of(shard(1))
+	if lost := set.Lose(former); len(lost) != 1 || !former.Lost() || former.Context().Err() == nil {
+		t.Fatalf("lost are %v", lost)
+	}
+	set.Take(t.Context(), []store.Lease{lease(1, 2)})
+	later := set.Now().Of(shard(1))
+	if later == former || later.Lost() || later.Context().Err() != nil || later.Lease().Epoch != 2 {
+		t.Errorf("the shard was taken again as %+v", later.Lease())
+	}
+	if lost := set.Lose(former); len(lost) > 0 {
+		t.Error("a stay has ended twice")
+	}
+	if set.Now().Of(shard(1)) != later {
+		t.Error("the late loss of the former stay has ended the new one")
+	}
+}
+
+// The loss is to be seen in the shard before the set lets go of it: who finds the shard
+// neither lost nor held would take it for another stay's.
+func TestALossIsSeenInTheShardFirst(t *testing.T) {
+	for range 200 {
+		var set ownership.Set
+		set.Take(t.Context(), []store.Lease{lease(1, 1)})
+		held := set.Now().Of(shard(1))
+		var both sync.WaitGroup
+		both.Go(func() { set.Lose(held) })
+		for set.Now().Of(shard(1)) != nil {
+			continue
+		}
+		if !held.Lost() {
+			t.Error("the set has let go of a shard that was not lost")
+		}
+		both.Wait()
+	}
+}
+
+func TestTheContextOfAShardEndsWithItsOwner(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var set ownership.Set
+	set.Take(ctx, []store.Lease{lease(1, 1)})
+	cancel()
+	if held := set.Now().Of(shard(1)); held.Context().Err() == nil || held.Lost() {
+		t.Error("the context outlives that of the owner")
+	}
+}
+
+func TestTheInboxIsNeverReadEarlier(t *testing.T) {
+	var set ownership.Set
+	set.Take(t.Context(), []store.Lease{lease(1, 1)})
+	held := set.Now().Of(shard(1))
+	if at := held.InboxReadAt(); at != 0 {
+		t.Errorf("before the first read it was at %d", at)
+	}
+	held.InboxRead(20)
+	held.InboxRead(10)
+	if at := held.InboxReadAt(); at != 20 {
+		t.Errorf("it was read at %d; want 20", at)
+	}
+}
+
+func TestTurnsUnderWay(t *testing.T) {
+	var set ownership.Set
+	set.Take(t.Context(), []store.Lease{lease(1, 1)})
+	held := set.Now().Of(shard(1))
+	held.TurnBegun()
+	held.TurnBegun()
+	held.TurnEnded()
+	if !held.Committing() {
+		t.Error("of two turns one has ended, and none is under way")
+	}
+	held.TurnEnded()
+	if held.Committing() {
+		t.Error("both turns have ended, and one is under way")
+	}
+	if !held.FirstIn(7) || held.FirstIn(7) || !held.FirstIn(8) {
+		t.Error("a batch finds its first turn in a shard once")
+	}
+}

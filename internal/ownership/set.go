@@ -1,0 +1,127 @@
+package ownership
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Shards are the shards that a process holds at one moment. It does not change, but the
+// state of each shard does.
+type Shards struct {
+	leases []store.Lease
+	open   []store.Lease
+	of     map[store.Shard]*Shard
+}
+
+func newShards(of map[store.Shard]*Shard) *Shards {
+	s := &Shards{of: of, leases: make([]store.Lease, 0, len(of))}
+	for _, held := range of {
+		s.leases = append(s.leases, held.lease)
+		if !held.Draining() {
+			s.open = append(s.open, held.lease)
+		}
+	}
+	return s
+}
+
+// Of returns the stay of a shard, or nil.
+func (s *Shards) Of(shard store.Shard) *Shard { return s.of[shard] }
+
+// Leases returns the leases of all shards. The caller must not change the slice.
+func (s *Shards) Leases() []store.Lease { return s.leases }
+
+// Open returns the leases of the shards that are not draining, of which runs may be
+// claimed. The caller must not change the slice.
+func (s *Shards) Open() []store.Lease { return s.open }
+
+// AnyOpen reports whether one of Open may be in a set.
+func (s *Shards) AnyOpen(set *store.ShardSet) bool {
+	return slices.ContainsFunc(s.open, func(l store.Lease) bool { return set.Has(l.Shard) })
+}
+
+// These returns those of the shards that are held.
+func (s *Shards) These(shards []store.Shard) []*Shard {
+	var held []*Shard
+	for _, shard := range shards {
+		if h := s.of[shard]; h != nil {
+			held = append(held, h)
+		}
+	}
+	return held
+}
+
+// All returns all shards, in any order.
+func (s *Shards) All() iter.Seq[*Shard] { return maps.Values(s.of) }
+
+// Set is the shards that a process holds now. The zero Set holds none. It is safe for
+// concurrent use.
+type Set struct {
+	mu  sync.Mutex // of those who replace now
+	now atomic.Pointer[Shards]
+}
+
+var none = newShards(nil)
+
+// Now returns what is held at this moment.
+func (s *Set) Now() *Shards {
+	if now := s.now.Load(); now != nil {
+		return now
+	}
+	return none
+}
+
+// Take adds the shards of leases that were acquired. The context of each ends with ctx
+// at the latest.
+func (s *Set) Take(ctx context.Context, leases []store.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := maps.Clone(s.Now().of)
+	if of == nil {
+		of = make(map[store.Shard]*Shard, len(leases))
+	}
+	for _, l := range leases {
+		held := &Shard{lease: l}
+		held.ctx, held.cancel = context.WithCancel(ctx)
+		of[l.Shard] = held
+	}
+	s.now.Store(newShards(of))
+}
+
+// Drain marks those of the shards that are held as draining, and returns them.
+func (s *Set) Drain(shards []store.Shard) []*Shard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := s.Now().These(shards)
+	for _, h := range held {
+		h.draining.Store(true)
+	}
+	s.now.Store(newShards(s.Now().of))
+	return held
+}
+
+// Lose ends stays at once. It returns those that it has ended: one that was lost before
+// is not among them. The contexts end when all of them are marked.
+func (s *Set) Lose(shards ...*Shard) (ended []*Shard) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := maps.Clone(s.Now().of)
+	for _, h := range shards {
+		if !h.lost.Swap(true) {
+			ended = append(ended, h)
+			if of[h.ID()] == h {
+				delete(of, h.ID())
+			}
+		}
+	}
+	s.now.Store(newShards(of))
+	for _, h := range ended {
+		h.cancel()
+	}
+	return ended
+}
