@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // Apply implements store.Store. It waits for a transaction of somebody else that
@@ -105,7 +106,7 @@ func (a *applier) known(cmd *store.Command, run *store.Run, condition int64) (st
 		answer.Outcome = store.Duplicate
 		if string(origin) == cmd.Item.Origin {
 			answer.Outcome, answer.Item, answer.Again = store.Applied, store.ItemNo(no), true
-			answer.Claimed = condition == claimed && a.repeat && a.mayAdopt(cmd, run.Shard)
+			answer.Claimed = condition == sqlstore.Claimed && a.repeat && a.mayAdopt(cmd, run.Shard)
 		}
 	}
 	answer.Run = *run
@@ -121,10 +122,10 @@ func (a *applier) adopted(cmd *store.Command, run *store.Run, condition int64) (
 	if !a.repeat && (run.Marks&store.Paused != 0 || cmd.Item != nil && cmd.Item.Kind == store.ItemPause) {
 		return false, nil
 	}
-	if a.repeat || condition == claimed {
-		return a.repeat && condition == claimed, nil
+	if a.repeat || condition == sqlstore.Claimed {
+		return a.repeat && condition == sqlstore.Claimed, nil
 	}
-	if !store.Adoptable(run, condition == ready, cmd.Item, a.now) {
+	if !store.Adoptable(run, condition == sqlstore.Ready, cmd.Item, a.now) {
 		return false, nil
 	}
 	n, err := a.q.exec(`UPDATE stet.runs SET ready=2, wake_at=NULL, status=2, marks=marks & ~16, started=CASE WHEN started=0 THEN $2 ELSE started END WHERE run_no=$1 AND ready<>2`, run.No, a.now)
@@ -175,13 +176,13 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 	if st.After > 0 {
 		at = max(at, a.now+store.Time(st.After))
 	}
-	condition := int64(ready)
+	condition := int64(sqlstore.Ready)
 	if at > a.now {
-		run.WakeAt, condition = at, idle
+		run.WakeAt, condition = at, sqlstore.Idle
 	}
-	adopt := condition == ready && st.Fork == nil && st.Queue == nil && !a.repeat && a.mayAdopt(cmd, st.Shard)
+	adopt := condition == sqlstore.Ready && st.Fork == nil && st.Queue == nil && !a.repeat && a.mayAdopt(cmd, st.Shard)
 	if adopt {
-		run.Status, run.Started, run.Build, condition = store.Running, a.now, st.Build, claimed
+		run.Status, run.Started, run.Build, condition = store.Running, a.now, st.Build, sqlstore.Claimed
 	}
 	if st.Queue != nil {
 		run.Marks, run.Queue = store.Held, bytes.Clone(st.Queue.Data)
@@ -262,7 +263,7 @@ func (a *applier) insertRun(run *store.Run, condition int64) (bool, error) {
 	ok, err := a.q.row(`INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input, tags, headers, marks, queue, build)
 		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
 		[]any{run.ID, run.Shard.Group, run.Shard.Slot, run.Workflow, run.Status, condition, null(run.WakeAt), run.Seed[:], run.Parent,
-			[]byte(run.ParentLoc), run.Created, run.Started, run.Input, encodeTags(run.Tags), run.Headers, run.Marks, run.Queue, []byte(run.Build)}, &no)
+			[]byte(run.ParentLoc), run.Created, run.Started, run.Input, sqlstore.EncodeTags(run.Tags), run.Headers, run.Marks, run.Queue, []byte(run.Build)}, &no)
 	if err != nil || !ok {
 		return false, err
 	}

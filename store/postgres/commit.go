@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // Commit implements store.Store.
@@ -100,11 +101,11 @@ func (t *committing) commit() (store.BatchResult, error) {
 	}
 	t.repeat = b.No == last
 	if t.repeat {
-		result.Turns, err = decodeVerdicts(verdicts)
+		result.Turns, err = sqlstore.DecodeVerdicts(verdicts)
 	} else {
 		result.Turns, err = t.turns()
 		if err == nil {
-			_, err = t.exec("UPDATE stet.nodes SET batch_no=$1, verdicts=$2 WHERE node=$3 AND boot=$4", b.No, encodeVerdicts(result.Turns), b.Node, b.Boot)
+			_, err = t.exec("UPDATE stet.nodes SET batch_no=$1, verdicts=$2 WHERE node=$3 AND boot=$4", b.No, sqlstore.EncodeVerdicts(result.Turns), b.Node, b.Boot)
 		}
 	}
 	if err != nil {
@@ -298,7 +299,7 @@ func (t *committing) items(turn *store.Turn) error {
 		}
 	}
 	for _, no := range turn.Dead {
-		if n, err := t.exec("UPDATE stet.inbox SET state=4 WHERE item_no=$1 AND run_no=$2 AND state<3 AND kind NOT IN "+answered, no, turn.Run); err != nil {
+		if n, err := t.exec("UPDATE stet.inbox SET state=4 WHERE item_no=$1 AND run_no=$2 AND state<3 AND kind NOT IN "+sqlstore.Answered, no, turn.Run); err != nil {
 			return err
 		} else if n == 0 {
 			return refuse("the run has no pending item number %d for a dead letter", no)
@@ -357,7 +358,7 @@ func (t *committing) state(turn *store.Turn) (state, error) {
 		return now, refuse("the run is of shard %s, not %s", shard, turn.Shard)
 	case int(incarnation) != turn.Incarnation:
 		return now, refuse("the run is in incarnation %d, not %d", incarnation, turn.Incarnation)
-	case condition != claimed:
+	case condition != sqlstore.Claimed:
 		return now, refuse("the run is not claimed")
 	case u == nil:
 		return now, nil
@@ -413,19 +414,13 @@ func (t *committing) entry(turn *store.Turn, e *store.Entry) error {
 	if numbered.Seq == 0 && e.Seq != 0 {
 		numbered.Seq, numbered.At = e.Seq, e.At
 	}
-	if !equalEntries(&numbered, e) {
+	if !sqlstore.EqualEntries(&numbered, e) {
 		return refuse("the entry at %q is final and different", e.Loc)
 	}
 	if old.Seq != e.Seq {
 		_, err = t.exec("UPDATE stet.entries SET seq=$4, at=$5 WHERE run_no=$1 AND incarnation=$2 AND loc=$3", append(key, e.Seq, e.At)...)
 	}
 	return err
-}
-
-func equalEntries(a, b *store.Entry) bool {
-	return a.Kind == b.Kind && a.State == b.State && a.Seq == b.Seq && a.Born == b.Born && a.At == b.At && a.Wake == b.Wake &&
-		a.Attempt == b.Attempt && a.Owes == b.Owes && a.Generation == b.Generation && a.Started == b.Started && a.Ended == b.Ended &&
-		string(a.Value) == string(b.Value) && (a.Value == nil) == (b.Value == nil)
 }
 
 // update changes the run's row, except where something unexamined holds it back.
@@ -448,15 +443,15 @@ func (t *committing) update(turn *store.Turn, from state) (store.Verdict, error)
 	if u.Alone || u.Spared {
 		set.to("alone", u.Alone)
 	}
-	condition, wakeAt := int64(idle), store.Time(0)
+	condition, wakeAt := int64(sqlstore.Idle), store.Time(0)
 	if u.Status == store.Suspended || u.Status == store.Queued && u.WakeAt > t.now {
 		wakeAt = u.WakeAt
 	}
 	switch {
 	case u.Status == store.Running && u.Marks&(store.Paused|store.Held) == 0 && !u.Back:
-		condition = claimed
+		condition = sqlstore.Claimed
 	case u.Status == store.Running, u.Status == store.Queued && wakeAt == 0:
-		condition = ready
+		condition = sqlstore.Ready
 	}
 	if u.Status == store.Running { // it was perhaps claimed at rest
 		set.text("started=CASE WHEN started=0 THEN " + set.arg(t.now) + " ELSE started END")
@@ -542,7 +537,7 @@ func (t *committing) continueAsNew(turn *store.Turn) error {
 		if c.First != (store.Origin{}) {
 			first = c.First
 		}
-		if _, err := t.exec("UPDATE stet.runs SET first=$1 WHERE run_no=$2", encodeOrigin(&first), turn.Run); err != nil {
+		if _, err := t.exec("UPDATE stet.runs SET first=$1 WHERE run_no=$2", sqlstore.EncodeOrigin(&first), turn.Run); err != nil {
 			return err
 		}
 	}

@@ -6,20 +6,8 @@ import (
 	"strings"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
-
-// noLetters are the kinds of items that are no letters.
-var noLetters = func() (list []int64) {
-	for kind := store.ItemKind(1); kind < 255; kind++ {
-		if kind.Valid() && !kind.Letter() {
-			list = append(list, int64(kind))
-		}
-	}
-	return list
-}()
-
-// answered is noLetters in SQL.
-var answered = strings.NewReplacer("[", "(", "]", ")", " ", ",").Replace(fmt.Sprint(noLetters))
 
 // bury makes dead letters of what a run that ends leaves behind, or discards it.
 func (t *committing) bury(run store.RunNo, discard bool) error {
@@ -27,7 +15,7 @@ func (t *committing) bury(run store.RunNo, discard bool) error {
 	if discard {
 		set = "state=3, val=NULL, headers=NULL"
 	}
-	_, err := t.exec("UPDATE stet.inbox SET "+set+" WHERE run_no=$1 AND state<3 AND kind NOT IN "+answered, run)
+	_, err := t.exec("UPDATE stet.inbox SET "+set+" WHERE run_no=$1 AND state<3 AND kind NOT IN "+sqlstore.Answered, run)
 	return err
 }
 
@@ -45,7 +33,7 @@ func (t *tx) buryLate(shards shardArrays) error {
 	const late = ` WHERE i.item_no=ANY(ARRAY(SELECT n.item_no FROM (SELECT n.item_no, n.run_no FROM stet.inbox n WHERE n.state=1 OFFSET 0) n, LATERAL (
 			SELECT FROM stet.runs r WHERE r.run_no=n.run_no AND r.status+0 IN (4,5,6) AND r.ready+0=0
 			AND (r.grp, r.slot) IN (SELECT * FROM unnest($1::text[], $2::bigint[])) OFFSET 0) r)) AND i.state+0=1`
-	if _, err := t.exec("UPDATE stet.inbox i SET state=4"+late+" AND i.kind NOT IN "+answered, shards.grps, shards.slots); err != nil {
+	if _, err := t.exec("UPDATE stet.inbox i SET state=4"+late+" AND i.kind NOT IN "+sqlstore.Answered, shards.grps, shards.slots); err != nil {
 		return err
 	}
 	_, err := t.exec("UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict=$3"+late+" AND i.kind=8",

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // Most batches are of the usual kind: entries, marks of items, plain updates,
@@ -238,7 +239,7 @@ var commitText = sync.OnceValue(func() string {
 // values returns the arguments of commit_1.
 func (u *usual) values(fence [16]byte, floor int64, test any) *values {
 	v := u.head(fence, floor, test)
-	v.numbers(noLetters)
+	v.numbers(sqlstore.NoLetters)
 	var grps []string
 	var slots []int64
 	if u.adopts {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // answers writes the answers of a turn to updates.
@@ -110,12 +111,12 @@ func (t *committing) setTags(turn *store.Turn) error {
 	if _, err := t.row("SELECT tags FROM stet.runs WHERE run_no=$1", []any{turn.Run}, &stored); err != nil {
 		return err
 	}
-	former, err := decodeTags(stored)
+	former, err := sqlstore.DecodeTags(stored)
 	if err != nil {
 		return err
 	}
 	tags := store.MergeTags(former, turn.Tags)
-	if _, err := t.exec("UPDATE stet.runs SET tags=$1 WHERE run_no=$2", encodeTags(tags), turn.Run); err != nil {
+	if _, err := t.exec("UPDATE stet.runs SET tags=$1 WHERE run_no=$2", sqlstore.EncodeTags(tags), turn.Run); err != nil {
 		return err
 	}
 	return retag(t, turn.Run, former, tags)

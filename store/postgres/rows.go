@@ -1,17 +1,17 @@
 package postgres
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // The values of the column ready.
 const (
-	idle = iota
-	ready
-	claimed
+	idle    = sqlstore.Idle
+	ready   = sqlstore.Ready
+	claimed = sqlstore.Claimed
 )
 
 // runColumns are the columns of a run, of the table r.
@@ -46,7 +46,7 @@ func (f *runRow) dest() []any {
 func (f *runRow) run() (store.Run, error) {
 	r := store.Run{
 		No: store.RunNo(f.no), ID: f.id, Shard: store.Shard{Group: f.group, Slot: int(f.slot)}, Workflow: f.workflow,
-		Status: store.Status(f.status), Marks: store.Marks(f.marks), Claimed: f.ready == claimed,
+		Status: store.Status(f.status), Marks: store.Marks(f.marks), Claimed: f.ready == sqlstore.Claimed,
 		Incarnation: int(f.incarnation), Generation: int(f.generation), Build: string(f.build),
 		Suspect: int(f.suspect), Strikes: int(f.strikes), Alone: f.alone,
 		Parent: store.RunNo(f.parent), ParentLoc: string(f.parentLoc), Created: store.Time(f.created), Started: store.Time(f.started),
@@ -55,9 +55,9 @@ func (f *runRow) run() (store.Run, error) {
 	}
 	copy(r.Seed[:], f.seed)
 	copy(r.Random[:], f.random)
-	r.First, r.Began = decodeOrigin(f.firsts), store.Time(f.began)
+	r.First, r.Began = sqlstore.DecodeOrigin(f.firsts), store.Time(f.began)
 	var err error
-	r.Tags, err = decodeTags(f.tags)
+	r.Tags, err = sqlstore.DecodeTags(f.tags)
 	return r, err
 }
 
@@ -129,51 +129,6 @@ func (l *locText) Scan(src any) error {
 func (l *locText) ScanBytes(v []byte) error {
 	*l = locText(v)
 	return nil
-}
-
-// encodeOrigin returns the stored form of an origin: the seed, the hash of the
-// input, and the workflow.
-func encodeOrigin(o *store.Origin) []byte {
-	return append(append(o.Seed[:len(o.Seed):len(o.Seed)], o.Input[:]...), o.Workflow...)
-}
-
-// decodeOrigin is the inverse of encodeOrigin; NULL gives the zero origin.
-func decodeOrigin(data []byte) (o store.Origin) {
-	if len(data) >= len(o.Seed)+len(o.Input) {
-		n := copy(o.Seed[:], data)
-		n += copy(o.Input[:], data[n:])
-		o.Workflow = string(data[n:])
-	}
-	return o
-}
-
-// encodeTags returns the stored form of tags: a JSON array of keys and values by
-// turns, nil for none.
-func encodeTags(tags []store.Pair) []byte {
-	if len(tags) == 0 {
-		return nil
-	}
-	texts := make([]string, 0, 2*len(tags))
-	for _, tag := range tags {
-		texts = append(texts, tag.Key, tag.Value)
-	}
-	data, _ := json.Marshal(texts) // strings always encode
-	return data
-}
-
-func decodeTags(data []byte) ([]store.Pair, error) {
-	if len(data) == 0 {
-		return nil, nil
-	}
-	var texts []string
-	if err := json.Unmarshal(data, &texts); err != nil || len(texts)%2 != 0 {
-		return nil, fmt.Errorf("%w: the tags of a run cannot be read", store.ErrDamaged)
-	}
-	tags := make([]store.Pair, len(texts)/2)
-	for i := range tags {
-		tags[i] = store.Pair{Key: texts[2*i], Value: texts[2*i+1]}
-	}
-	return tags, nil
 }
 
 // null makes NULL of zero.

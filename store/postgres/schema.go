@@ -3,50 +3,22 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migration is one step of the schema. Its number is its place in the list.
-type migration struct {
-	name, sql, sum string
-	// oldest is the number of the last migration that a binary must know to use
-	// the store after this one. It stands in the first line of the text.
-	oldest int
-}
-
-func migrations() ([]migration, error) {
-	files, err := migrationFiles.ReadDir("migrations")
-	if err != nil {
-		return nil, err
-	}
-	list := make([]migration, len(files))
-	for i, f := range files {
-		text, err := migrationFiles.ReadFile(path.Join("migrations", f.Name()))
-		if err != nil {
-			return nil, err
-		}
-		sum := sha256.Sum256(text)
-		m := migration{name: f.Name(), sql: string(text), sum: hex.EncodeToString(sum[:])}
-		if _, err := fmt.Sscanf(m.sql, "-- oldest: %d\n", &m.oldest); err != nil || m.oldest < 1 || m.oldest > i+1 {
-			return nil, fmt.Errorf("migration %s: expected the first line \"-- oldest: N\"", m.name)
-		}
-		list[i] = m
-	}
-	return list, nil
-}
+func migrations() ([]sqlstore.Migration, error) { return sqlstore.Migrations(migrationFiles) }
 
 // migrate brings the schema up to date, one transaction for all steps. The ledger
 // holds the checksum of each step that was applied.
@@ -70,7 +42,7 @@ func (s *Store) migrate(ctx context.Context) error {
 }
 
 // advance applies what the store lacks.
-func (s *Store) advance(ctx context.Context, list []migration) error {
+func (s *Store) advance(ctx context.Context, list []sqlstore.Migration) error {
 	return s.write(ctx, "migrate schema "+s.schema, lockLimit, func(t *tx, now store.Time) error {
 		// Two processes may come to it at once. One of them makes the table, the other
 		// waits for it, here or at the table's lock.
@@ -91,11 +63,10 @@ func (s *Store) advance(ctx context.Context, list []migration) error {
 		}
 		for i := from; i < len(list); i++ {
 			m := &list[i]
-			if _, err := t.conn.PgConn().Exec(ctx, s.sql(m.sql)).ReadAll(); err != nil {
-				return fmt.Errorf("migration %s: %w", m.name, err)
+			if _, err := t.conn.PgConn().Exec(ctx, s.sql(m.SQL)).ReadAll(); err != nil {
+				return fmt.Errorf("migration %s: %w", m.Name, err)
 			}
-			if _, err := t.exec("INSERT INTO stet.migrations (number, name, sum, oldest, applied) VALUES ($1,$2,$3,$4,$5)",
-				i+1, m.name, m.sum, m.oldest, now); err != nil {
+			if _, err := t.exec(sqlstore.RecordMigration, i+1, m.Name, m.Sum, m.Oldest, now); err != nil {
 				return err
 			}
 		}
@@ -123,34 +94,24 @@ func concurrently(err error) error {
 
 // schemaVersion returns how many migrations the store has had, and checks that
 // this binary can use it.
-func (t *tx) schemaVersion(list []migration) (version int, err error) {
+func (t *tx) schemaVersion(list []sqlstore.Migration) (version int, err error) {
 	var there bool
 	if _, err := t.row("SELECT to_regclass($1) IS NOT NULL", []any{t.s.sql("stet.migrations")}, &there); err != nil || !there {
 		return 0, err
 	}
-	oldest := 0
-	err = t.each("SELECT number, name, sum, oldest FROM stet.migrations ORDER BY number", nil, func(scan func(...any) error) error {
-		var number, needs int
+	ledger := sqlstore.Ledger{Where: "schema " + t.s.schema, Known: list}
+	err = t.each(sqlstore.LedgerText, nil, func(scan func(...any) error) error {
+		var number, oldest int
 		var name, sum string
-		if err := scan(&number, &name, &sum, &needs); err != nil {
+		if err := scan(&number, &name, &sum, &oldest); err != nil {
 			return err
 		}
-		version++
-		oldest = max(oldest, needs)
-		switch {
-		case number != version:
-			return fmt.Errorf("%w: the ledger of schema %s lacks migration %d: restore a backup", store.ErrSchema, t.s.schema, version)
-		case number <= len(list) && sum != list[number-1].sum:
-			return fmt.Errorf("%w: migration %s was applied to schema %s with another text than this binary has: use the binary that made it",
-				store.ErrSchema, name, t.s.schema)
-		}
-		return nil
+		return ledger.Add(number, name, sum, oldest)
 	})
-	if err == nil && oldest > len(list) {
-		err = fmt.Errorf("%w: schema %s has version %d, which needs a binary that knows version %d; this one knows %d: use a newer one",
-			store.ErrSchema, t.s.schema, version, oldest, len(list))
+	if err == nil {
+		err = ledger.Check()
 	}
-	return version, err
+	return ledger.Version, err
 }
 
 // SchemaStatus says which schema a store has and which this binary brings.

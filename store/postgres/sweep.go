@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 const (
@@ -221,7 +222,7 @@ func (w *sweep) run(no int64) (gone bool, err error) {
 	if _, err := w.t.row("SELECT tags FROM stet.runs WHERE run_no=$1", []any{no}, &tags); err != nil {
 		return false, err
 	}
-	former, err := decodeTags(tags)
+	former, err := sqlstore.DecodeTags(tags)
 	if err != nil {
 		return false, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // querier executes statements in a transaction: ours, or one of a caller's.
@@ -107,10 +108,10 @@ func (a *applier) adopted(cmd *store.Command, run *store.Run, condition int64) (
 	if !a.repeat && (run.Marks&store.Paused != 0 || cmd.Item != nil && cmd.Item.Kind == store.ItemPause) {
 		return false, nil
 	}
-	if a.repeat || condition == claimed {
-		return a.repeat && condition == claimed, nil
+	if a.repeat || condition == sqlstore.Claimed {
+		return a.repeat && condition == sqlstore.Claimed, nil
 	}
-	if !store.Adoptable(run, condition == ready, cmd.Item, a.now) {
+	if !store.Adoptable(run, condition == sqlstore.Ready, cmd.Item, a.now) {
 		return false, nil
 	}
 	if err := a.batch.c.claim(run.No, a.now, caller{grant: cmd.Item != nil && cmd.Item.Kind == store.ItemGrant}); err != nil {
@@ -123,7 +124,7 @@ func (a *applier) adopted(cmd *store.Command, run *store.Run, condition int64) (
 // adoptedBefore reports whether a former try of this very batch, as the row's
 // stamp shows, has adopted the run.
 func (a *applier) adoptedBefore(cmd *store.Command, run *store.Run, condition, stamp int64) bool {
-	return condition == claimed && (a.repeat || a.stamped(stamp)) && a.mayAdopt(cmd, run.Shard)
+	return condition == sqlstore.Claimed && (a.repeat || a.stamped(stamp)) && a.mayAdopt(cmd, run.Shard)
 }
 
 // stamped reports whether a row with the stamp was inserted by a former try of the
@@ -194,7 +195,7 @@ func (f *runFields) dest() []any {
 func (f *runFields) run() (store.Run, int64, error) {
 	r := store.Run{
 		No: store.RunNo(f.no), Shard: store.Shard{Group: f.group, Slot: int(f.slot)}, Workflow: f.workflow,
-		Status: store.Status(f.status), Marks: store.Marks(f.marks), Claimed: f.ready == claimed,
+		Status: store.Status(f.status), Marks: store.Marks(f.marks), Claimed: f.ready == sqlstore.Claimed,
 		Incarnation: int(f.incarnation), Generation: int(f.generation), Build: f.build,
 		Suspect: int(f.suspect), Strikes: int(f.strikes), Alone: f.alone != 0,
 		Parent: store.RunNo(f.parent), ParentLoc: string(f.parentLoc), Created: store.Time(f.created), Started: store.Time(f.started),
@@ -203,9 +204,9 @@ func (f *runFields) run() (store.Run, int64, error) {
 	}
 	copy(r.Seed[:], f.seed)
 	copy(r.Random[:], f.random)
-	r.First, r.Began = decodeOrigin(f.first), store.Time(f.began)
+	r.First, r.Began = sqlstore.DecodeOrigin(f.first), store.Time(f.began)
 	var err error
-	r.Tags, err = decodeTags(f.tags)
+	r.Tags, err = sqlstore.DecodeTags(f.tags)
 	return r, f.ready, err
 }
 
@@ -220,13 +221,13 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 	if st.After > 0 {
 		at = max(at, a.now+store.Time(st.After))
 	}
-	condition := int64(ready)
+	condition := int64(sqlstore.Ready)
 	if at > a.now {
-		run.WakeAt, condition = at, idle
+		run.WakeAt, condition = at, sqlstore.Idle
 	}
-	adopt := condition == ready && st.Fork == nil && st.Queue == nil && !a.repeat && a.mayAdopt(cmd, st.Shard)
+	adopt := condition == sqlstore.Ready && st.Fork == nil && st.Queue == nil && !a.repeat && a.mayAdopt(cmd, st.Shard)
 	if adopt {
-		run.Status, run.Started, run.Build, condition = store.Running, a.now, st.Build, claimed
+		run.Status, run.Started, run.Build, condition = store.Running, a.now, st.Build, sqlstore.Claimed
 	}
 	if st.Queue != nil {
 		run.Marks, run.Queue = store.Held, bytes.Clone(st.Queue.Data)
@@ -327,7 +328,7 @@ func (a *applier) insertRun(run *store.Run, condition int64) (bool, error) {
 	ok, err := a.q.row(`INSERT INTO stet_runs (run_no, id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input_size, input, tags, headers, stamp, marks, queue, build)
 		VALUES (`+above("1", "run_no", "stet_runs")+`,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
 		[]any{run.ID, run.Shard.Group, int64(run.Shard.Slot), run.Workflow, int64(run.Status), condition, wakeAt, run.Seed[:], int64(run.Parent),
-			[]byte(run.ParentLoc), int64(run.Created), int64(run.Started), int64(len(run.Input)), input, encodeTags(run.Tags), run.Headers, a.stamp, int64(run.Marks), run.Queue, run.Build}, &no)
+			[]byte(run.ParentLoc), int64(run.Created), int64(run.Started), int64(len(run.Input)), input, sqlstore.EncodeTags(run.Tags), run.Headers, a.stamp, int64(run.Marks), run.Queue, run.Build}, &no)
 	if err != nil || !ok {
 		return false, err
 	}

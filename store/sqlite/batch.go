@@ -2,12 +2,12 @@ package sqlite
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // A batch is applied once although its answer may be lost: its number and
@@ -68,56 +68,5 @@ func (t *committing) lastBatch() (last int64, verdicts []byte, err error) {
 	if err != nil || !known {
 		return last, nil, err
 	}
-	return b.No, encodeVerdicts(slices.Repeat([]store.TurnResult{{Verdict: store.Committed}}, len(b.Turns))), nil
-}
-
-// encodeVerdicts returns the stored form of verdicts: how many there are, then of
-// each that is not Committed its index, the verdict, and the reason with its
-// length. Numbers are varints.
-func encodeVerdicts(turns []store.TurnResult) []byte {
-	out := binary.AppendUvarint(nil, uint64(len(turns)))
-	for i, r := range turns {
-		if r.Verdict == store.Committed {
-			continue
-		}
-		out = binary.AppendUvarint(out, uint64(i))
-		out = binary.AppendUvarint(out, uint64(r.Verdict))
-		out = binary.AppendUvarint(out, uint64(len(r.Reason)))
-		out = append(out, r.Reason...)
-	}
-	return out
-}
-
-// maxTurns bounds what decodeVerdicts believes.
-const maxTurns = 1 << 20
-
-func decodeVerdicts(data []byte) ([]store.TurnResult, error) {
-	damaged := fmt.Errorf("%w: the verdicts of the last batch cannot be read", store.ErrDamaged)
-	next := func(limit uint64) uint64 {
-		v, n := binary.Uvarint(data)
-		if n <= 0 || v > limit {
-			data = nil
-			return limit + 1
-		}
-		data = data[n:]
-		return v
-	}
-	count := next(maxTurns)
-	if count > maxTurns {
-		return nil, damaged
-	}
-	results := make([]store.TurnResult, count)
-	for i := range results {
-		results[i].Verdict = store.Committed
-	}
-	for len(data) > 0 {
-		i, verdict := next(count-1), next(uint64(store.Refused))
-		length := next(uint64(len(data)))
-		if i >= count || verdict > uint64(store.Refused) || length > uint64(len(data)) {
-			return nil, damaged
-		}
-		results[i] = store.TurnResult{Verdict: store.Verdict(verdict), Reason: string(data[:length])}
-		data = data[length:]
-	}
-	return results, nil
+	return b.No, sqlstore.EncodeVerdicts(slices.Repeat([]store.TurnResult{{Verdict: store.Committed}}, len(b.Turns))), nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // Commit implements store.Store. A turn that breaks a law takes the transaction
@@ -73,7 +74,7 @@ func (t *committing) commit() (store.BatchResult, error) {
 	}
 	t.repeat = b.No == last
 	if t.repeat {
-		result.Turns, err = decodeVerdicts(verdicts)
+		result.Turns, err = sqlstore.DecodeVerdicts(verdicts)
 	} else {
 		result.Turns, err = t.turns()
 		if err == nil {
@@ -108,7 +109,7 @@ func (t *committing) recordBatch(turns []store.TurnResult) error {
 	if !t.listed || len(turns) > 0 && !(t.stamped && turns[0].Verdict == store.Committed) {
 		if _, err := t.c.row(`INSERT INTO stet_nodes (node, boot, batch_no, verdicts, seen_at) VALUES (?1,?2,?3,?4,?5)
 			ON CONFLICT DO UPDATE SET batch_no=?3, verdicts=?4 RETURNING life`,
-			[]any{t.b.Node, t.b.Boot, t.b.No, encodeVerdicts(turns), t.now}, &t.life); err != nil {
+			[]any{t.b.Node, t.b.Boot, t.b.No, sqlstore.EncodeVerdicts(turns), t.now}, &t.life); err != nil {
 			return err
 		}
 	}
@@ -212,7 +213,7 @@ func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
 		}
 	}
 	for _, no := range turn.Dead {
-		if n, err := t.c.exec("UPDATE stet_inbox SET state=4 WHERE item_no=? AND run_no=? AND state<3 AND kind NOT IN "+answered, int64(no), int64(turn.Run)); err != nil {
+		if n, err := t.c.exec("UPDATE stet_inbox SET state=4 WHERE item_no=? AND run_no=? AND state<3 AND kind NOT IN "+sqlstore.Answered, int64(no), int64(turn.Run)); err != nil {
 			return 0, err
 		} else if n == 0 {
 			return 0, refuse("the run has no pending item number %d for a dead letter", no)
@@ -295,7 +296,7 @@ func (t *committing) state(turn *store.Turn) (inHand, error) {
 		case !found:
 			return state, refuse("there is no run number %d", turn.Run)
 		}
-		state = inHand{store.Shard{Group: group, Slot: int(slot)}, int(incarnation), store.Status(status), condition == claimed}
+		state = inHand{store.Shard{Group: group, Slot: int(slot)}, int(incarnation), store.Status(status), condition == sqlstore.Claimed}
 		if state.claimed {
 			t.hand.put(turn.Run, state)
 		}
@@ -407,7 +408,7 @@ func (t *committing) again(turn *store.Turn, e *store.Entry) error {
 	if numbered.Seq == 0 && e.Seq != 0 {
 		numbered.Seq, numbered.At = e.Seq, e.At
 	}
-	if !equalEntries(&numbered, e) {
+	if !sqlstore.EqualEntries(&numbered, e) {
 		return refuse("the entry at %q is final and different", e.Loc)
 	}
 	if old.Seq != e.Seq {
@@ -441,12 +442,6 @@ func (t *committing) overwrite(turn *store.Turn, old, e *store.Entry) error {
 	return t.blob(turn, e)
 }
 
-func equalEntries(a, b *store.Entry) bool {
-	return a.Kind == b.Kind && a.State == b.State && a.Seq == b.Seq && a.Born == b.Born && a.At == b.At && a.Wake == b.Wake &&
-		a.Attempt == b.Attempt && a.Owes == b.Owes && a.Generation == b.Generation && a.Started == b.Started && a.Ended == b.Ended &&
-		string(a.Value) == string(b.Value) && (a.Value == nil) == (b.Value == nil)
-}
-
 // update changes the run's row, except where something unexamined holds it back.
 func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict, error) {
 	u, no := turn.Update, int64(turn.Run)
@@ -468,7 +463,7 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		_, err := t.c.exec("UPDATE stet_runs SET "+suspicion+", build=max(build, ?2) WHERE run_no=?1", no, u.Build)
 		return store.StillReady, err
 	}
-	condition := int64(idle)
+	condition := int64(sqlstore.Idle)
 	var wakeAt any
 	if u.Status == store.Suspended && u.WakeAt != 0 || u.Status == store.Queued && u.WakeAt > t.now {
 		wakeAt = u.WakeAt
@@ -479,9 +474,9 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 	}
 	switch {
 	case u.Status == store.Running && u.Marks&(store.Paused|store.Held) == 0 && !u.Back:
-		condition = claimed
+		condition = sqlstore.Claimed
 	case u.Status == store.Running, u.Status == store.Queued && wakeAt == nil:
-		condition = ready
+		condition = sqlstore.Ready
 	}
 	ended := store.Time(0)
 	switch {
@@ -520,7 +515,7 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 			return 0, err
 		}
 	}
-	if condition != claimed {
+	if condition != sqlstore.Claimed {
 		t.hand.drop(turn.Run)
 		return store.Committed, nil
 	}
@@ -543,7 +538,7 @@ func (t *committing) continueAsNew(turn *store.Turn) error {
 		if c.First != (store.Origin{}) {
 			first = c.First
 		}
-		if _, err := t.c.exec("UPDATE stet_runs SET first=? WHERE run_no=?", encodeOrigin(&first), no); err != nil {
+		if _, err := t.c.exec("UPDATE stet_runs SET first=? WHERE run_no=?", sqlstore.EncodeOrigin(&first), no); err != nil {
 			return err
 		}
 	}

@@ -10,36 +10,6 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func TestVerdictsSurviveTheirStoredForm(t *testing.T) {
-	for _, turns := range [][]store.TurnResult{
-		{},
-		{{Verdict: store.Committed}},
-		{{Verdict: store.Committed}, {Verdict: store.Refused, Reason: "no"}, {Verdict: store.StillReady}, {Verdict: store.Committed}, {Verdict: store.Fenced}},
-	} {
-		got, err := decodeVerdicts(encodeVerdicts(turns))
-		if err != nil || !cmp.Equal(got, turns) {
-			t.Errorf("expected %v, got %v, %v", turns, got, err)
-		}
-	}
-}
-
-func FuzzDecodeVerdicts(f *testing.F) {
-	f.Add([]byte{})
-	f.Add([]byte{0, 0})
-	f.Add(encodeVerdicts([]store.TurnResult{{Verdict: store.Refused, Reason: "no"}, {Verdict: store.Fenced}}))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		turns, err := decodeVerdicts(data)
-		if err != nil {
-			wantErr(t, err, store.ErrDamaged)
-			return
-		}
-		again, err := decodeVerdicts(encodeVerdicts(turns))
-		if err != nil || !cmp.Equal(again, turns) {
-			t.Errorf("expected %v, got %v, %v", turns, again, err)
-		}
-	})
-}
-
 func TestRepeatedBatchGivesTheSameResults(t *testing.T) {
 	s, run, b := one(t)
 	batch := b.next(done(run, 1, []byte("x")), &store.Turn{Run: 99, Shard: testShard})

@@ -3,24 +3,13 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
-
-// answered are the kinds of items that are no letters, as a list in SQL.
-var answered = func() string {
-	var list []string
-	for kind := store.ItemKind(1); kind < 255; kind++ {
-		if !kind.Letter() {
-			list = append(list, fmt.Sprint(int(kind)))
-		}
-	}
-	return "(" + strings.Join(list, ",") + ")"
-}()
 
 // bury makes dead letters of what a run that ends leaves behind, or discards it.
 func (t *committing) bury(run int64, discard bool) error {
@@ -28,7 +17,7 @@ func (t *committing) bury(run int64, discard bool) error {
 	if discard {
 		set = "state=3, val=NULL, headers=NULL"
 	}
-	_, err := t.c.exec("UPDATE stet_inbox SET "+set+" WHERE run_no=? AND state IN (1,2) AND kind NOT IN "+answered, run)
+	_, err := t.c.exec("UPDATE stet_inbox SET "+set+" WHERE run_no=? AND state IN (1,2) AND kind NOT IN "+sqlstore.Answered, run)
 	return err
 }
 

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"fmt"
+
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // Finding is something that Doctor looked at.
@@ -33,7 +35,7 @@ var checks = []check{
 	{"claimed runs have an owner", `SELECT count(*) FROM stet_runs r WHERE ready=2 AND NOT EXISTS
 		(SELECT 1 FROM stet_leases l WHERE l.grp=r.grp AND l.slot=r.slot AND l.node<>'')`},
 	{"no letter is pending in a run that has ended", `SELECT count(*) FROM stet_inbox i JOIN stet_runs r ON r.run_no=i.run_no
-		WHERE i.state<3 AND r.status IN (4,5,6) AND i.kind NOT IN ` + answered},
+		WHERE i.state<3 AND r.status IN (4,5,6) AND i.kind NOT IN ` + sqlstore.Answered},
 	{"consumed items have no value, others no verdict", `SELECT count(*) FROM stet_inbox
 		WHERE state NOT IN (1,2,3,4) OR state=3 AND val IS NOT NULL OR state<>3 AND verdict IS NOT NULL`},
 	{"live runs can be reached", `SELECT count(*) FROM stet_runs r WHERE status IN (1,2) AND ready=0 AND wake_at IS NULL AND NOT EXISTS

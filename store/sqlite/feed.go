@@ -5,13 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // answers writes the answers of a turn to updates.
@@ -99,12 +99,12 @@ func (t *committing) setTags(turn *store.Turn) error {
 	if _, err := t.c.row("SELECT tags FROM stet_runs WHERE run_no=?", []any{int64(turn.Run)}, &stored); err != nil {
 		return err
 	}
-	former, err := decodeTags(stored)
+	former, err := sqlstore.DecodeTags(stored)
 	if err != nil {
 		return err
 	}
 	tags := store.MergeTags(former, turn.Tags)
-	if _, err := t.c.exec("UPDATE stet_runs SET tags=? WHERE run_no=?", encodeTags(tags), int64(turn.Run)); err != nil {
+	if _, err := t.c.exec("UPDATE stet_runs SET tags=? WHERE run_no=?", sqlstore.EncodeTags(tags), int64(turn.Run)); err != nil {
 		return err
 	}
 	return retag(t.c, turn.Run, former, tags)
@@ -127,35 +127,6 @@ func retag(q querier, no store.RunNo, former, tags []store.Pair) error {
 		}
 	}
 	return nil
-}
-
-// encodeTags returns the stored form of tags: a JSON array of keys and values by
-// turns, nil for none.
-func encodeTags(tags []store.Pair) []byte {
-	if len(tags) == 0 {
-		return nil
-	}
-	texts := make([]string, 0, 2*len(tags))
-	for _, tag := range tags {
-		texts = append(texts, tag.Key, tag.Value)
-	}
-	data, _ := json.Marshal(texts) // strings always encode
-	return data
-}
-
-func decodeTags(data []byte) ([]store.Pair, error) {
-	if len(data) == 0 {
-		return nil, nil
-	}
-	var texts []string
-	if err := json.Unmarshal(data, &texts); err != nil || len(texts)%2 != 0 {
-		return nil, fmt.Errorf("%w: the tags of a run cannot be read", store.ErrDamaged)
-	}
-	tags := make([]store.Pair, len(texts)/2)
-	for i := range tags {
-		tags[i] = store.Pair{Key: texts[2*i], Value: texts[2*i+1]}
-	}
-	return tags, nil
 }
 
 // abandon answers the updates of a run that have no answer. Who ends a run, or

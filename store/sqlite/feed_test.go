@@ -83,22 +83,3 @@ func TestDamagedTags(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func FuzzDecodeTags(f *testing.F) {
-	for _, seed := range []string{"", `["k","v"]`, `["k"]`, "[", `{"k":"v"}`, `["ö","a\u0000b"]`} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		tags, err := decodeTags(data)
-		if err != nil {
-			if !errors.Is(err, store.ErrDamaged) {
-				t.Errorf("%q: %v", data, err)
-			}
-			return
-		}
-		again, err := decodeTags(encodeTags(tags))
-		if err != nil || !slices.Equal(again, tags) && len(tags) > 0 {
-			t.Errorf("%q: %v comes back as %v, %v", data, tags, again, err)
-		}
-	})
-}

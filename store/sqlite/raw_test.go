@@ -32,7 +32,7 @@ func BenchmarkRaw(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if err := c.Exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16384; PRAGMA wal_autocheckpoint=2000;" + list[0].sql); err != nil {
+			if err := c.Exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16384; PRAGMA wal_autocheckpoint=2000;" + list[0].SQL); err != nil {
 				b.Fatal(err)
 			}
 			const loc, val = 3, 3 + entryWidth // parameters

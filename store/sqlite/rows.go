@@ -4,6 +4,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // smallPayload is the longest input or output that stands in the run's row.
@@ -22,7 +23,7 @@ func scanRun(s *sqlite3.Stmt) (store.Run, error) {
 	r := store.Run{
 		No: store.RunNo(s.ColumnInt64(0)), ID: s.ColumnText(1), Shard: store.Shard{Group: s.ColumnText(2), Slot: s.ColumnInt(3)},
 		Workflow: s.ColumnText(4), Status: store.Status(s.ColumnInt64(5)), Marks: store.Marks(s.ColumnInt64(6)),
-		Claimed: s.ColumnInt64(7) == claimed, WakeAt: store.Time(s.ColumnInt64(8)),
+		Claimed: s.ColumnInt64(7) == sqlstore.Claimed, WakeAt: store.Time(s.ColumnInt64(8)),
 		Incarnation: s.ColumnInt(9), Generation: s.ColumnInt(10), Build: s.ColumnText(12),
 		Suspect: s.ColumnInt(13), Strikes: s.ColumnInt(14), Alone: s.ColumnBool(15),
 		Parent: store.RunNo(s.ColumnInt64(16)), ParentLoc: string(s.ColumnRawBlob(17)),
@@ -33,19 +34,12 @@ func scanRun(s *sqlite3.Stmt) (store.Run, error) {
 	}
 	copy(r.Seed[:], s.ColumnRawBlob(11))
 	copy(r.Random[:], s.ColumnRawBlob(29))
-	r.First, r.Began = decodeOrigin(s.ColumnRawBlob(30)), store.Time(s.ColumnInt64(31))
+	r.First, r.Began = sqlstore.DecodeOrigin(s.ColumnRawBlob(30)), store.Time(s.ColumnInt64(31))
 	r.Queue = value(s, 32)
 	var err error
-	r.Tags, err = decodeTags(s.ColumnRawBlob(27))
+	r.Tags, err = sqlstore.DecodeTags(s.ColumnRawBlob(27))
 	return r, err
 }
-
-// The values of the column ready.
-const (
-	idle = iota
-	ready
-	claimed
-)
 
 // payloads reads what the run's row leaves out.
 func (c *conn) payloads(r *store.Run) error {
@@ -102,20 +96,4 @@ func scanEntry(s *sqlite3.Stmt) store.Entry {
 		Attempt: s.ColumnInt(7), Owes: s.ColumnBool(8), Started: store.Time(s.ColumnInt64(9)), Ended: store.Time(s.ColumnInt64(10)), Size: s.ColumnInt(11),
 		Generation: s.ColumnInt(12),
 	}
-}
-
-// encodeOrigin returns the stored form of an origin: the seed, the hash of the
-// input, and the workflow.
-func encodeOrigin(o *store.Origin) []byte {
-	return append(append(o.Seed[:len(o.Seed):len(o.Seed)], o.Input[:]...), o.Workflow...)
-}
-
-// decodeOrigin is the inverse of encodeOrigin; NULL gives the zero origin.
-func decodeOrigin(data []byte) (o store.Origin) {
-	if len(data) >= len(o.Seed)+len(o.Input) {
-		n := copy(o.Seed[:], data)
-		n += copy(o.Input[:], data[n:])
-		o.Workflow = string(data[n:])
-	}
-	return o
 }

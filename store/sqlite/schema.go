@@ -3,49 +3,21 @@ package sqlite
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"fmt"
 	"os"
-	"path"
 
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migration is one step of the schema. Its number is its place in the list.
-type migration struct {
-	name, sql, sum string
-	// oldest is the number of the last migration that a binary must know to use
-	// the file after this one. It stands in the first line of the text.
-	oldest int
-}
-
-func migrations() ([]migration, error) {
-	files, err := migrationFiles.ReadDir("migrations")
-	if err != nil {
-		return nil, err
-	}
-	list := make([]migration, len(files))
-	for i, f := range files {
-		text, err := migrationFiles.ReadFile(path.Join("migrations", f.Name()))
-		if err != nil {
-			return nil, err
-		}
-		sum := sha256.Sum256(text)
-		m := migration{name: f.Name(), sql: string(text), sum: hex.EncodeToString(sum[:])}
-		if _, err := fmt.Sscanf(m.sql, "-- oldest: %d\n", &m.oldest); err != nil || m.oldest < 1 || m.oldest > i+1 {
-			return nil, fmt.Errorf("migration %s: expected the first line \"-- oldest: N\"", m.name)
-		}
-		list[i] = m
-	}
-	return list, nil
-}
+func migrations() ([]sqlstore.Migration, error) { return sqlstore.Migrations(migrationFiles) }
 
 // applicationID marks an SQLite file that was made by stet: "stet" in ASCII.
 const applicationID = 0x73746574
@@ -77,7 +49,7 @@ func (s *Store) migrate(ctx context.Context) error {
 
 // mayUse reads the schema of the file. It refuses one that is not for this
 // binary, or of another application.
-func (s *Store) mayUse(c *conn, list []migration) (fileSchema, error) {
+func (s *Store) mayUse(c *conn, list []sqlstore.Migration) (fileSchema, error) {
 	schema, err := c.schema(s.cfg.path, list)
 	if err == nil && schema.version == 0 && schema.others > 0 && !s.cfg.shared {
 		err = fmt.Errorf("%w: %s is an SQLite file of another application, with %d tables and indexes: give stet a file of its own, or open this one with the option Shared",
@@ -87,7 +59,7 @@ func (s *Store) mayUse(c *conn, list []migration) (fileSchema, error) {
 }
 
 // advance applies what the file lacks.
-func (c *conn) advance(from fileSchema, list []migration, now store.Time) error {
+func (c *conn) advance(from fileSchema, list []sqlstore.Migration, now store.Time) error {
 	if from.version == 0 {
 		create := `CREATE TABLE stet_migrations (
 			number INTEGER PRIMARY KEY, name TEXT NOT NULL, sum TEXT NOT NULL, oldest INTEGER NOT NULL, applied INTEGER NOT NULL)`
@@ -100,11 +72,10 @@ func (c *conn) advance(from fileSchema, list []migration, now store.Time) error 
 	}
 	for i := from.version; i < len(list); i++ {
 		m := &list[i]
-		if err := c.Exec(m.sql); err != nil {
-			return fmt.Errorf("migration %s: %w", m.name, err)
+		if err := c.Exec(m.SQL); err != nil {
+			return fmt.Errorf("migration %s: %w", m.Name, err)
 		}
-		if _, err := c.exec("INSERT INTO stet_migrations (number, name, sum, oldest, applied) VALUES (?,?,?,?,?)",
-			i+1, m.name, m.sum, m.oldest, now); err != nil {
+		if _, err := c.exec(form(sqlstore.RecordMigration), i+1, m.Name, m.Sum, m.Oldest, now); err != nil {
 			return err
 		}
 	}
@@ -124,31 +95,21 @@ type fileSchema struct {
 }
 
 // schema reads the schema of the file and checks that this binary can use it.
-func (c *conn) schema(file string, list []migration) (fileSchema, error) {
+func (c *conn) schema(file string, list []sqlstore.Migration) (fileSchema, error) {
 	var found fileSchema
 	var ours int64 // in the same statement: another process may be creating the tables
 	if _, err := c.row("SELECT count(*), coalesce(sum(type='table' AND name='stet_migrations'), 0) FROM sqlite_schema", nil, &found.others, &ours); err != nil || ours == 0 {
 		return found, err
 	}
 	found.others = 0
-	var oldest int64
-	err := c.each("SELECT number, name, sum, oldest FROM stet_migrations ORDER BY number", nil, func(r *sqlite3.Stmt) error {
-		number, name := r.ColumnInt(0), r.ColumnText(1)
-		found.version++
-		oldest = max(oldest, r.ColumnInt64(3))
-		switch {
-		case number != found.version:
-			return fmt.Errorf("%w: the ledger of %s lacks migration %d: restore a backup", store.ErrSchema, file, found.version)
-		case number <= len(list) && r.ColumnText(2) != list[number-1].sum:
-			return fmt.Errorf("%w: migration %s was applied to %s with another text than this binary has: use the binary that wrote the file",
-				store.ErrSchema, name, file)
-		}
-		return nil
+	ledger := sqlstore.Ledger{Where: file, Known: list}
+	err := c.each(form(sqlstore.LedgerText), nil, func(r *sqlite3.Stmt) error {
+		return ledger.Add(r.ColumnInt(0), r.ColumnText(1), r.ColumnText(2), r.ColumnInt(3))
 	})
-	if err == nil && oldest > int64(len(list)) {
-		err = fmt.Errorf("%w: %s has schema %d, which needs a binary that knows schema %d; this one knows %d: use a newer one",
-			store.ErrSchema, file, found.version, oldest, len(list))
+	if err == nil {
+		err = ledger.Check()
 	}
+	found.version = ledger.Version
 	return found, err
 }
 

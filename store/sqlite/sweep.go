@@ -8,6 +8,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // above is the number of a new row where the numbers that are there do not say
@@ -245,7 +246,7 @@ func (w *sweep) run(no int64) (gone bool, err error) {
 	if _, err := w.c.row("SELECT tags FROM stet_runs WHERE run_no=?", []any{no}, &tags); err != nil {
 		return false, err
 	}
-	former, err := decodeTags(tags)
+	former, err := sqlstore.DecodeTags(tags)
 	if err != nil {
 		return false, err
 	}

@@ -1,4 +1,4 @@
-package postgres
+package sqlstore
 
 import (
 	"encoding/binary"
@@ -7,13 +7,17 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// A batch is applied once although its answer may be lost: its number and
-// verdicts stand in the node's row, written by the same transaction.
+const (
+	// maxTurns bounds how many turns DecodeVerdicts believes a batch to have.
+	maxTurns = 1 << 20
+	// lastVerdict is the highest verdict.
+	lastVerdict = store.Busy
+)
 
-// encodeVerdicts returns the stored form of verdicts: how many there are, then of
-// each that is not Committed its index, the verdict, and the reason with its
-// length. Numbers are varints.
-func encodeVerdicts(turns []store.TurnResult) []byte {
+// EncodeVerdicts returns the stored form of verdicts. It begins with their number. Each
+// verdict other than Committed follows as its index, its number, and its reason with the
+// length before it. Numbers are varints.
+func EncodeVerdicts(turns []store.TurnResult) []byte {
 	out := binary.AppendUvarint(nil, uint64(len(turns)))
 	for i, r := range turns {
 		if r.Verdict == store.Committed {
@@ -27,14 +31,8 @@ func encodeVerdicts(turns []store.TurnResult) []byte {
 	return out
 }
 
-const (
-	// maxTurns bounds what decodeVerdicts believes.
-	maxTurns = 1 << 20
-	// lastVerdict is the highest verdict.
-	lastVerdict = store.Busy
-)
-
-func decodeVerdicts(data []byte) ([]store.TurnResult, error) {
+// DecodeVerdicts is the inverse of EncodeVerdicts. The error wraps store.ErrDamaged.
+func DecodeVerdicts(data []byte) ([]store.TurnResult, error) {
 	damaged := fmt.Errorf("%w: the verdicts of the last batch cannot be read", store.ErrDamaged)
 	next := func(limit uint64) uint64 {
 		v, n := binary.Uvarint(data)
