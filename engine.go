@@ -365,9 +365,9 @@ func checkDefinitions(definitions []Definition) []error {
 		if err := checkName("workflow", in.name); err != nil {
 			problems = append(problems, fmt.Errorf("config: Workflows[%d]: %w", i, err))
 		}
-		if store.IsRecord(in.name) {
+		if store.IsEntity(in.name) {
 			problems = append(problems, fmt.Errorf("config: Workflows[%d]: workflow: expected no %q at the beginning of its name, which names the engine's own records, found %q: %w",
-				i, store.RecordPrefix, in.name, ErrInvalid))
+				i, store.EntityPrefix, in.name, ErrInvalid))
 		}
 		if in.code == nil {
 			problems = append(problems, fmt.Errorf("config: Workflows[%d]: %q is a Ref, which has no code; use Define: %w", i, in.name, ErrInvalid))

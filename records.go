@@ -29,7 +29,7 @@ func (e *Engine) recordKinds() map[string]engine.MakeRules {
 // checkNotRecord returns an error for the ID of a record, which is not addressed
 // like a run.
 func checkNotRecord(runID string) error {
-	if store.IsRecord(runID) {
+	if store.IsEntity(runID) {
 		return fmt.Errorf("run %q: expected the ID of a run, found that of a record of the engine, which is a topic, a queue or a schedule and is used by its own calls: %w", runID, ErrInvalid)
 	}
 	return nil

@@ -9,10 +9,10 @@ type Command struct {
 	RunNo RunNo  // in place of RunID: its number
 	Item  *Item  // Kind, Name, ID, Origin, Incarnation, Loc, Failed and Value are given; ID not empty
 
-	// Adopt asks, in a [Batch], also in a turn of it, that holds the lease of the run's shard, for the
+	// Claim asks, in a [Batch], also in a turn of it, that holds the lease of the run's shard, for the
 	// run to be claimed in the same act: a started one if it is due, an existing
 	// one if it is queued and due, or suspended. Elsewhere it is ignored.
-	Adopt bool
+	Claim bool
 }
 
 // Start asks for a new run.
@@ -25,11 +25,11 @@ type Start struct {
 	At       Time   // not before; 0: now
 	After    Delay  // not before the store's time plus this; 0: now
 	Existing ExistingPolicy
-	Items    []Item // first messages, as in Command.Item
-	Tags     []Pair // no two of one key, no empty value
-	Headers  []byte // opaque to the store; nil: none
-	Queue    *Place // nil: in none
-	Build    string // the run's, if it is claimed in the act that makes it; not of a fork; "": none
+	Items    []Item      // first messages, as in Command.Item
+	Tags     []Pair      // no two of one key, no empty value
+	Headers  []byte      // opaque to the store; nil: none
+	Queue    *QueueEntry // nil: in none
+	Build    string      // the run's, if it is claimed in the act that makes it; not of a fork; "": none
 
 	Parent    RunNo
 	ParentLoc string
@@ -37,9 +37,9 @@ type Start struct {
 	Fork *Fork // nil: it begins without a history
 }
 
-// Place is where a run that is started stands in a queue. It is Held (law 28), so
+// QueueEntry is where a run that is started stands in a queue. It is Held (law 28), so
 // that At and After of its Start are 0.
-type Place struct {
+type QueueEntry struct {
 	Data []byte // becomes the run's Queue; not nil
 	// Ask sends an item to another run, the queue's record, in the act that makes
 	// the run. It adopts nothing, and its answer is not told.
@@ -96,22 +96,9 @@ const (
 
 // Answer is what became of one command.
 type Answer struct {
-	Outcome Outcome
-	Run     Run    // as it is after the act, with Input, without Output; zero for NotFound
-	Item    ItemNo // of the applied or the earlier item
-	Again   bool   // with Item: an act before this one has sent it, so it may be consumed; also in a repeat
-	Claimed bool   // the run was adopted by this act; in a repeat: is claimed and was to be adopted
-}
-
-// Adoptable reports whether a command that asks for it, and has the item if it is
-// no start, makes the run claimed, which is not claimed or paused: ready says that
-// it is marked so, now is the store's time. It is for stores.
-func Adoptable(r *Run, ready bool, item *Item, now Time) bool {
-	switch {
-	case r.Marks&Held != 0:
-		return item != nil && item.Kind == ItemGrant && !r.Status.Terminal() && r.Status != Stalled
-	case r.Status == Queued:
-		return ready || r.WakeAt != 0 && r.WakeAt <= now
-	}
-	return r.Status == Suspended
+	Outcome  Outcome
+	Run      Run    // as it is after the act, with Input, without Output; zero for NotFound
+	Item     ItemNo // of the applied or the earlier item
+	Repeated bool   // with Item: an act before this one has sent it, so it may be consumed; also in a repeat
+	Claimed  bool   // the run was adopted by this act; in a repeat: is claimed and was to be adopted
 }

@@ -33,14 +33,14 @@
 //     a no-op, a different one refuses its turn ([Refused]), with nothing of
 //     that turn written, except that an entry without a completion number may
 //     get one. An Open or Withdrawn entry may be overwritten. What a
-//     turn says by Fresh changes nothing, be it wrong.
+//     turn says by Insert changes nothing, be it wrong.
 //  5. A turn that suspends its run leaves it claimed and running, and says
 //     [StillReady], when after the turn's own marks an unexamined item is in
 //     the run's inbox. A turn that ends its run, or begins to undo it (its
 //     Update has the mark Undoing and the run has not), does so when a Cancel
 //     or Terminate item is unexamined. Entries and marks of the turn stand.
 //  6. An item is accepted at most once per run and item ID; whoever sends it again is
-//     answered like the first time, and told so ([Answer].Again). Items of one run
+//     answered like the first time, and told so ([Answer].Repeated). Items of one run
 //     are numbered in the order in which they become visible to a claim.
 //  7. Applying a command never waits for, or changes, anything that a turn
 //     writes, except when it adopts the run.
@@ -114,7 +114,7 @@
 //  26. The mark Draining of a node's boot is set by a Register that says so, which
 //     does nothing else, and not at all if that boot is not listed. It stays as long
 //     as the boot is listed, whatever else is registered for it.
-//  27. A run whose workflow's name begins with [RecordPrefix] is a record. A filter
+//  27. A run whose workflow's name begins with [EntityPrefix] is a record. A filter
 //     of List or Count selects it only if it has IDs, Nos or Workflows. Else a
 //     record is to a store a run like any other.
 //  28. A start with a Place makes a run that is Held, and sends the Place's Ask in

@@ -35,5 +35,5 @@ type Tally struct {
 	Runs     int64
 }
 
-// HidesRecords reports whether the filter leaves records out.
-func (f *Filter) HidesRecords() bool { return len(f.IDs)+len(f.Nos)+len(f.Workflows) == 0 }
+// HidesEntities reports whether the filter leaves records out.
+func (f *Filter) HidesEntities() bool { return len(f.IDs)+len(f.Nos)+len(f.Workflows) == 0 }

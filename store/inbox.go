@@ -85,12 +85,12 @@ func (k ItemKind) Verb() bool {
 	return false
 }
 
-// Letter reports whether the item becomes a dead letter when nobody takes it:
+// CanBeDead reports whether the item becomes a dead letter when nobody takes it:
 // not if it is a verb or an update, which are answered, nor if it is between runs
 // and records: an event that is not taken stays with its topic.
-func (k ItemKind) Letter() bool { return !k.Verb() && k != ItemUpdate && !k.ofRecords() }
+func (k ItemKind) CanBeDead() bool { return !k.Verb() && k != ItemUpdate && !k.ofEntities() }
 
-func (k ItemKind) ofRecords() bool { return k >= ItemEvent && k <= ItemGiveBack }
+func (k ItemKind) ofEntities() bool { return k >= ItemEvent && k <= ItemGiveBack }
 
 // ItemState is the state of an inbox item. The numbers are stored.
 type ItemState uint8

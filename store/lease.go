@@ -10,8 +10,8 @@ type Node struct {
 	Workflows []string
 	Groups    []string // whose shards it may own
 	TTL       Delay    // of its leases: heard of no more for so long it is dead; 0: not known
-	// Needs are what the next owners of shards must be able to load.
-	Needs []Need
+	// Requirements are what the next owners of shards must be able to load.
+	Requirements []Requirement `json:"Needs"` // the stored name
 	// Draining says that the node is to give its shards back and to take none.
 	// Register with it sets the mark of a boot that is listed, and nothing else;
 	// it stays until the boot ends (law 26).
@@ -23,9 +23,9 @@ type Node struct {
 	SeenAt Time // set by the store
 }
 
-// Need says that a shard holds a run which only a node can load that has the
+// Requirement says that a shard holds a run which only a node can load that has the
 // workflow, and whose build is not earlier.
-type Need struct {
+type Requirement struct {
 	Shard    Shard
 	Workflow string
 	Build    string // "": any
@@ -66,8 +66,8 @@ type ClaimRequest struct {
 	// Build is the node's. Runs of a later one, compared as text byte by byte, are
 	// like those of workflows that it does not have. "": none is later (law 25).
 	Build string
-	// Unfit asks for Claims.Unfit.
-	Unfit bool
+	// Unservable asks for Claims.Unservable.
+	Unservable bool
 	// Limit bounds the runs that are newly claimed. 0 claims none, and
 	// unexamined items of claimed runs are still returned.
 	Limit int
@@ -77,7 +77,7 @@ type ClaimRequest struct {
 // Fresh says that it was claimed by this call; else only its unexamined items
 // are news, and of Run only No is set.
 type Claimed struct {
-	Fresh bool
+	New   bool
 	Run   Run
 	Items []Item
 }
@@ -94,14 +94,14 @@ type Claims struct {
 	// shards whose workflow the node has; 0: none.
 	NextWake Time
 	Now      Time // inboxes were read at this time or later
-	// Unfit tells, if the request asks for it, of the unclaimed runs that would be
+	// Unservable tells, if the request asks for it, of the unclaimed runs that would be
 	// claimed if the node had every workflow and a late build, and are not: for each
 	// shard and workflow, in this order, the latest of their builds.
-	Unfit []Unfit
+	Unservable []Unservable
 }
 
-// Unfit is that a shard holds ready runs of a workflow which the node cannot load.
-type Unfit struct {
+// Unservable is that a shard holds ready runs of a workflow which the node cannot load.
+type Unservable struct {
 	Shard    Shard
 	Workflow string
 	Build    string // "": they have none

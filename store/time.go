@@ -1,7 +1,6 @@
 package store
 
 import (
-	"sync"
 	"time"
 )
 
@@ -38,25 +37,4 @@ func (t Time) String() string {
 		return "never"
 	}
 	return t.Time().Format("2006-01-02T15:04:05.000000Z")
-}
-
-// Steady returns a clock for a store that reads the time of the machine, wall. Where
-// the machine's clock is set back, the time goes on from the latest that was read, as
-// fast as elapsed grows, until wall has caught up: what is due in a second is due in a
-// second, and leases end. elapsed is time that nobody sets, as that since the process
-// has begun. The clock is safe for concurrent use if wall and elapsed are.
-func Steady(wall func() time.Time, elapsed func() time.Duration) func() Time {
-	var mu sync.Mutex
-	var last Time
-	var at time.Duration
-	return func() Time {
-		mu.Lock()
-		defer mu.Unlock()
-		since := elapsed()
-		now := last.Add(since - at)
-		if read := TimeOf(wall()); read > now || last == 0 {
-			now, last, at = read, read, since
-		}
-		return now
-	}
 }

@@ -25,7 +25,7 @@ type Turn struct {
 	Prune       []Span  // of the run's history, deleted before anything is written (law 13)
 	Rewrites    []Entry // in place of entries that are there, final ones too (law 19)
 	Entries     []Entry
-	Fresh       bool // a hint: so far as who writes it knows, no entry stands at the location of any of Entries
+	Insert      bool // a hint: so far as who writes it knows, no entry stands at the location of any of Entries
 	Seen        []ItemNo
 	Consumed    []Consumption
 	Returned    []Item        // consumed items that are in the inbox again (law 20)
@@ -51,14 +51,6 @@ func (t *Turn) Sent(v Verdict) [][]Command {
 	return nil
 }
 
-// Unwatchable returns the answer to a Watch that no run gets (law 15).
-func Unwatchable(watch *Item) *Item {
-	return &Item{
-		Kind: ItemEnd, ID: watch.ID, Origin: watch.Origin, Name: watch.Name,
-		Incarnation: watch.Incarnation, Loc: watch.Loc, Failed: true,
-	}
-}
-
 // Span is a range of encoded locations: from From, before To.
 type Span struct{ From, To string }
 
@@ -80,21 +72,21 @@ type Update struct {
 	Marks  Marks
 	WakeAt Time // of a suspended run, or of one that is queued again; 0: none
 	// Generation raises the run's; the turn is refused if it is not higher.
-	Generation int
-	Reason     string
-	Build      string // raises the run's (law 25)
-	Alone      bool   // execute it alone; keeps Suspect and Strikes, which are else cleared
-	Spared     bool   // its time alone is over: keeps Suspect and Strikes, clears Alone
-	Output     []byte
-	Waits      []byte
-	Queue      []byte    // how it stands in a queue from now on; nil: as before
-	Sends      []Command // to other runs, after those of the turn, unless the turn is StillReady
+	Generation   int
+	Reason       string
+	Build        string // raises the run's (law 25)
+	Isolate      bool   // execute it alone; keeps Suspect and Strikes, which are else cleared
+	EndIsolation bool   // its time alone is over: keeps Suspect and Strikes, clears Alone
+	Output       []byte
+	Waits        []byte
+	Queue        []byte    // how it stands in a queue from now on; nil: as before
+	Sends        []Command // to other runs, after those of the turn, unless the turn is StillReady
 	// Discard says, of an update that ends the run, that what its inbox still
 	// holds is discarded instead of kept as dead letters.
 	Discard bool
-	// Back gives a run that is Running from now on, and not Paused, back: it is ready
+	// Unclaim gives a run that is Running from now on, and not Paused, back: it is ready
 	// for whoever can load it.
-	Back bool
+	Unclaim bool
 	// Continue makes the run continue as new. Status must be Running, and be it
 	// already.
 	Continue *Continuation

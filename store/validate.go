@@ -46,7 +46,8 @@ func checkText(what, s string, limit int, emptyOK bool) error {
 	return nil
 }
 
-func (s Shard) check() error {
+// Validate reports whether s can be a shard of a store. The error wraps ErrInvalid.
+func (s Shard) Validate() error {
 	if s.Slot < 0 {
 		return invalid("shard: expected a slot of 0 or more, found %d", s.Slot)
 	}
@@ -77,7 +78,7 @@ func (s *Start) validate() error {
 	if err := CheckRunID(s.ID); err != nil {
 		return err
 	}
-	if err := s.Shard.check(); err != nil {
+	if err := s.Shard.Validate(); err != nil {
 		return err
 	}
 	if err := checkText("workflow", s.Workflow, MaxName, false); err != nil {
@@ -119,7 +120,7 @@ func (s *Start) validate() error {
 	return nil
 }
 
-func (p *Place) validate(s *Start) error {
+func (p *QueueEntry) validate(s *Start) error {
 	switch {
 	case p.Data == nil || len(p.Data) > MaxHeaders:
 		return invalid("start of %q: expected 1 to %d bytes of its place in a queue, found %d", s.ID, MaxHeaders, len(p.Data))
@@ -281,7 +282,7 @@ func (b *Batch) Validate() error {
 			return err
 		}
 	}
-	return ValidateCommands(b.Commands)
+	return validateCommands(b.Commands)
 }
 
 // checkLeases makes sure that each shard has one lease: with two of different
@@ -352,7 +353,7 @@ func (t *Turn) validate() error {
 	if t.Update != nil && !t.Update.Status.Valid() {
 		return invalid("turn of run number %d: unknown status %d", t.Run, t.Update.Status)
 	}
-	if u := t.Update; u != nil && u.Back && (u.Status != Running || u.Marks&Paused != 0) {
+	if u := t.Update; u != nil && u.Unclaim && (u.Status != Running || u.Marks&Paused != 0) {
 		return invalid("turn of run number %d: expected a run that is given back to be running and not paused, found it %s with the marks %q", t.Run, u.Status, u.Marks)
 	}
 	if t.Update != nil && t.Update.Generation < 0 {
@@ -365,14 +366,14 @@ func (t *Turn) validate() error {
 		return err
 	}
 	if t.Update != nil {
-		if err := ValidateCommands(t.Update.Sends); err != nil {
+		if err := validateCommands(t.Update.Sends); err != nil {
 			return err
 		}
 	}
 	if err := t.checkFeeds(); err != nil {
 		return err
 	}
-	return ValidateCommands(t.Sends)
+	return validateCommands(t.Sends)
 }
 
 func (e *Entry) check(of string) error {
@@ -385,16 +386,6 @@ func (e *Entry) check(of string) error {
 		return invalid("entry of %s: expected a completion number of 0 or more, found %d", of, e.Seq)
 	case e.Generation < 0:
 		return invalid("entry of %s: expected a generation of 0 or more, found %d", of, e.Generation)
-	}
-	return nil
-}
-
-// ValidateCommands validates each.
-func ValidateCommands(commands []Command) error {
-	for i := range commands {
-		if err := commands[i].Validate(); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -421,24 +412,11 @@ func (n *Node) Validate() error {
 	if n.TTL < 0 || n.TTL > MaxDelay {
 		return invalid("lease: expected a time of 0 to %d µs, found %d", MaxDelay, n.TTL)
 	}
-	for _, need := range n.Needs {
-		if err := need.Shard.check(); err != nil {
+	for _, need := range n.Requirements {
+		if err := need.Shard.Validate(); err != nil {
 			return err
 		}
 		if err := checkText("workflow", need.Workflow, MaxName, false); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ValidateShards validates shards that are asked for, and the lease's time.
-func ValidateShards(shards []Shard, ttl Delay) error {
-	if ttl <= 0 || ttl > MaxDelay {
-		return invalid("lease: expected a time of 1 to %d µs, found %d", MaxDelay, ttl)
-	}
-	for _, s := range shards {
-		if err := s.check(); err != nil {
 			return err
 		}
 	}
@@ -491,4 +469,13 @@ func DecodeCursor(cursor string) (RunNo, error) {
 		return 0, fmt.Errorf("%w: expected the cursor of a former page, found %q", ErrBadCursor, cursor)
 	}
 	return below, nil
+}
+
+func validateCommands(commands []Command) error {
+	for i := range commands {
+		if err := commands[i].Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

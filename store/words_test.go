@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // TestStoredNumbers pins the numbers that are stored and the words that users
@@ -122,8 +123,8 @@ func TestInvalidNamesTheMatter(t *testing.T) {
 		`invalid: run ID: expected 1 to 255 bytes, found 0`:                                                           store.CheckRunID(""),
 		`invalid: run ID: expected UTF-8, found "a\xff"`:                                                              store.CheckRunID("a\xff"),
 		`invalid: run ID: expected no control characters, found '\n' at byte 1`:                                       store.CheckRunID("a\nb"),
-		`invalid: lease: expected a time of 1 to 9223372036854775 µs, found 0`:                                        store.ValidateShards(nil, 0),
-		`invalid: shard: expected a slot of 0 or more, found -1`:                                                      store.ValidateShards([]store.Shard{{Group: "g", Slot: -1}}, 1),
+		`invalid: lease: expected a time of 1 to 9223372036854775 µs, found 0`:                                        storekit.ValidateShards(nil, 0),
+		`invalid: shard: expected a slot of 0 or more, found -1`:                                                      storekit.ValidateShards([]store.Shard{{Group: "g", Slot: -1}}, 1),
 		`invalid: node ID: expected 1 to 255 bytes, found 0`:                                                          (&store.Node{Boot: "b"}).Validate(),
 		`invalid: command: expected exactly one of Start and Item`:                                                    (&store.Command{}).Validate(),
 		`invalid: item "i": expected either the ID of its run or a number from 1, found "r" and 3`:                    (&store.Command{RunID: "r", RunNo: 3, Item: &store.Item{Kind: store.ItemMessage, ID: "i"}}).Validate(),

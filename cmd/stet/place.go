@@ -42,7 +42,7 @@ func (place) unserved(workflow string) string {
 // several work on a store, is of its group and not of an earlier build than the one
 // that has worked on it. "": such a one lives.
 func (p place) lacks(r *store.Run) string {
-	if r.Status.Terminal() || store.IsRecord(r.Workflow) {
+	if r.Status.Terminal() || store.IsEntity(r.Workflow) {
 		return ""
 	}
 	has := func(fits func(*store.Node) bool) bool {

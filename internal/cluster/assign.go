@@ -18,9 +18,9 @@ const Unknown = "(unknown)"
 type Group struct {
 	Name  string
 	Slots int
-	Nodes []*store.Node  // that live and serve the group, in any order
-	Held  map[int]string // by slot: the ID of the node among Nodes that holds the shard
-	Needs []store.Need   // of its shards
+	Nodes []*store.Node       // that live and serve the group, in any order
+	Held  map[int]string      // by slot: the ID of the node among Nodes that holds the shard
+	Needs []store.Requirement // of its shards
 }
 
 // turnOfNeeds is how long a shard stays with a node for the sake of one need, if no
@@ -52,7 +52,7 @@ func Assign(g Group, now store.Time) []string {
 		index[n.ID] = i
 	}
 	a := assignment{group: g.Name, nodes: nodes, slots: make([][]int, len(nodes)), fit: make([][]bool, g.Slots)}
-	needs := map[int][]store.Need{}
+	needs := map[int][]store.Requirement{}
 	for _, n := range g.Needs {
 		if n.Shard.Group == g.Name && n.Until > now {
 			needs[n.Shard.Slot] = append(needs[n.Shard.Slot], n)
@@ -104,11 +104,11 @@ func Meets(n *store.Node, workflow, build string) bool {
 }
 
 // fitting returns which of the nodes a shard with these needs is for; nil: for all.
-func fitting(needs []store.Need, nodes []*store.Node, turn store.Time) []bool {
-	slices.SortFunc(needs, func(a, b store.Need) int {
+func fitting(needs []store.Requirement, nodes []*store.Node, turn store.Time) []bool {
+	slices.SortFunc(needs, func(a, b store.Requirement) int {
 		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Build, b.Build))
 	})
-	needs = slices.DeleteFunc(needs, func(need store.Need) bool { // what nobody meets binds nobody
+	needs = slices.DeleteFunc(needs, func(need store.Requirement) bool { // what nobody meets binds nobody
 		return !slices.ContainsFunc(nodes, func(n *store.Node) bool { return Meets(n, need.Workflow, need.Build) })
 	})
 	if len(needs) == 0 {

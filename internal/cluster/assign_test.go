@@ -133,8 +133,8 @@ func TestNodesWithoutWorkflows(t *testing.T) {
 }
 
 func TestAssignmentCountsBuildsBeforeHashes(t *testing.T) {
-	need := func(slot int, workflow, build string, until store.Time) store.Need {
-		return store.Need{Shard: store.Shard{Group: "g", Slot: slot}, Workflow: workflow, Build: build, Until: until}
+	need := func(slot int, workflow, build string, until store.Time) store.Requirement {
+		return store.Requirement{Shard: store.Shard{Group: "g", Slot: slot}, Workflow: workflow, Build: build, Until: until}
 	}
 	nodes := slices.Concat(fleetOf("1", "a", "b"), fleetOf("2", "c"))
 	g := Group{Name: "g", Slots: 9, Nodes: nodes}
@@ -143,7 +143,7 @@ func TestAssignmentCountsBuildsBeforeHashes(t *testing.T) {
 	g.Held = holders(owners)
 	i := slices.Index(owners, "a")
 
-	g.Needs = []store.Need{need(i, "w", "2", 10)}
+	g.Needs = []store.Requirement{need(i, "w", "2", 10)}
 	after := Assign(g, 5)
 	if after[i] != "c" {
 		t.Errorf("a shard with a run of build 2 is assigned to %s, which has build 1", after[i])
@@ -155,7 +155,7 @@ func TestAssignmentCountsBuildsBeforeHashes(t *testing.T) {
 	if again := Assign(g, 10); !slices.Equal(again, owners) {
 		t.Error("a need that is over moves a shard")
 	}
-	g.Needs = []store.Need{need(i, "w", "3", 10), need(i, "x", "", 10)}
+	g.Needs = []store.Requirement{need(i, "w", "3", 10), need(i, "x", "", 10)}
 	if again := Assign(g, 5); !slices.Equal(again, owners) {
 		t.Error("a need that nobody meets moves a shard")
 	}
@@ -179,7 +179,7 @@ func TestNeedsTakeTurns(t *testing.T) {
 	nodes := slices.Concat(fleetOf("1", "old"), fleetOf("2", "new"))
 	nodes[0].Workflows = []string{"w", "gone"}
 	shard := store.Shard{Group: "g"}
-	g := Group{Name: "g", Slots: 1, Nodes: nodes, Needs: []store.Need{
+	g := Group{Name: "g", Slots: 1, Nodes: nodes, Needs: []store.Requirement{
 		{Shard: shard, Workflow: "gone", Until: 1 << 40}, {Shard: shard, Workflow: "w", Build: "2", Until: 1 << 40},
 	}}
 	seen := map[string]int{}

@@ -75,9 +75,9 @@ func (m *Member) reconcile(leases map[store.Shard]*store.Lease) bool {
 func (m *Member) plan(d *store.Description, leases map[store.Shard]*store.Lease) (take, give []store.Shard, waits bool) {
 	living := m.living(d)
 	m.nodes = living
-	var needs []store.Need
+	var needs []store.Requirement
 	for _, n := range living {
-		needs = append(needs, n.Needs...)
+		needs = append(needs, n.Requirements...)
 	}
 	var unknown []store.Lease // held by this boot, which does not know it
 	for _, name := range m.Node.Groups {
@@ -149,7 +149,7 @@ func (m *Member) take(shards []store.Shard) {
 
 // divides reports whether some of the nodes that were seen last can load runs of a
 // workflow and build, and others cannot.
-func (m *Member) divides(u store.Unfit) bool {
+func (m *Member) divides(u store.Unservable) bool {
 	meets, lacks := false, false
 	for _, n := range m.nodes {
 		if len(n.Workflows) > 0 && slices.Contains(n.Groups, u.Shard.Group) {
@@ -166,33 +166,33 @@ func (m *Member) divides(u store.Unfit) bool {
 func (m *Member) collectNeeds() {
 	now := m.Now()
 	until := now.Add(2 * m.TTL)
-	note := func(list []store.Unfit) {
+	note := func(list []store.Unservable) {
 		for _, u := range list {
 			if m.held[u.Shard] == nil || !m.divides(u) {
 				continue
 			}
-			of := store.Unfit{Shard: u.Shard, Workflow: u.Workflow}
+			of := store.Unservable{Shard: u.Shard, Workflow: u.Workflow}
 			m.needs[of], m.builds[of] = until, max(m.builds[of], u.Build)
 		}
 	}
 	note(m.Work.Left())
 	note(m.Work.InHand())
 	fresh := false // something to be told at once
-	var needs []store.Need
+	var needs []store.Requirement
 	for of, end := range m.needs {
 		if end <= now {
 			delete(m.needs, of)
 			delete(m.builds, of)
 			continue
 		}
-		need := store.Need{Shard: of.Shard, Workflow: of.Workflow, Build: m.builds[of], Until: end}
-		i := slices.IndexFunc(m.told, func(t store.Need) bool {
+		need := store.Requirement{Shard: of.Shard, Workflow: of.Workflow, Build: m.builds[of], Until: end}
+		i := slices.IndexFunc(m.told, func(t store.Requirement) bool {
 			return t.Shard == need.Shard && t.Workflow == need.Workflow && t.Build == need.Build
 		})
 		fresh = fresh || i < 0 || m.told[i].Until < min(now.Add(m.TTL), end)
 		needs = append(needs, need)
 	}
-	slices.SortFunc(needs, func(a, b store.Need) int {
+	slices.SortFunc(needs, func(a, b store.Requirement) int {
 		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot), cmp.Compare(a.Workflow, b.Workflow))
 	})
 	m.told = needs

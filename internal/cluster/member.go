@@ -24,9 +24,9 @@ type Work interface {
 	// End ends the work in shards that are lost, at once.
 	End(shards []store.Shard)
 	// InHand returns what is being executed, by shard and workflow: the latest build.
-	InHand() []store.Unfit
+	InHand() []store.Unservable
 	// Left returns what is ready in the shards and cannot be loaded here.
-	Left() []store.Unfit
+	Left() []store.Unservable
 }
 
 // Member keeps a node's place among those that work on one store at the same time:
@@ -53,10 +53,10 @@ type Member struct {
 
 	// Of the goroutine of Run.
 	held     map[store.Shard]*tenancy
-	needs    map[store.Unfit]store.Time // by what has no build: until when
-	builds   map[store.Unfit]string     // of the needs
-	told     []store.Need               // as registered
-	nodes    []*store.Node              // that lived at the last look
+	needs    map[store.Unservable]store.Time // by what has no build: until when
+	builds   map[store.Unservable]string     // of the needs
+	told     []store.Requirement             // as registered
+	nodes    []*store.Node                   // that lived at the last look
 	stopping bool
 	renewAt  time.Time
 	beatAt   time.Time
@@ -115,7 +115,7 @@ func (m *Member) poke() {
 // Init makes the member ready; it is called once, before all else.
 func (m *Member) Init() {
 	m.wake = make(chan struct{}, 1)
-	m.held, m.needs, m.builds = map[store.Shard]*tenancy{}, map[store.Unfit]store.Time{}, map[store.Unfit]string{}
+	m.held, m.needs, m.builds = map[store.Shard]*tenancy{}, map[store.Unservable]store.Time{}, map[store.Unservable]string{}
 	m.gap = shortGap
 }
 
@@ -388,7 +388,7 @@ func (m *Member) heartbeat() {
 
 func (m *Member) beat(ctx context.Context) error {
 	n := m.Node
-	n.Needs, n.TTL = m.told, delay(m.TTL)
+	n.Requirements, n.TTL = m.told, delay(m.TTL)
 	now, err := m.Store.Register(ctx, n)
 	if err == nil {
 		m.Observe(now)

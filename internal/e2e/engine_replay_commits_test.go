@@ -42,7 +42,7 @@ func (h *historian) Commit(ctx context.Context, b store.Batch) (store.BatchResul
 	defer h.mu.Unlock()
 	h.err = errors.Join(h.err, listErr)
 	for i := range page.Runs {
-		if store.IsRecord(page.Runs[i].ID) {
+		if store.IsEntity(page.Runs[i].ID) {
 			continue // it has no code that could change
 		}
 		var file bytes.Buffer

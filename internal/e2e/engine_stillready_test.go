@@ -141,7 +141,7 @@ func TestNewsOfARunThatHasLeft(t *testing.T) {
 		var e *stet.Engine
 		var found atomic.Bool
 		g.afterClaim = func(c *store.Claims) {
-			news := slices.ContainsFunc(c.Runs, func(r store.Claimed) bool { return !r.Fresh && len(r.Items) > 0 })
+			news := slices.ContainsFunc(c.Runs, func(r store.Claimed) bool { return !r.New && len(r.Items) > 0 })
 			if !news || found.Swap(true) {
 				return
 			}

@@ -192,7 +192,7 @@ func (a *activation) handle(events []event) bool {
 		case ev.behind, a.inHandAlready(ev):
 			a.behind = a.t.asked.Load() + 1
 			a.t.claimSoon()
-		case ev.claimed != nil && ev.claimed.Fresh && (resting(&ev.claimed.Run) || a.releases):
+		case ev.claimed != nil && ev.claimed.New && (resting(&ev.claimed.Run) || a.releases):
 			a.leave(events[i+1:])
 			a.t.take(a.h, a.no) // it is decided without the code, or has to ask for a permit
 			return false
@@ -200,7 +200,7 @@ func (a *activation) handle(events []event) bool {
 			if !a.open(ev) {
 				return false
 			}
-			if ev.claimed.Fresh {
+			if ev.claimed.New {
 				a.reclaimed = a.underWay
 				a.t.unpark(a)
 				a.r.Resumed()
@@ -569,7 +569,7 @@ func (a *activation) leave(rest []event) {
 	a.mu.Unlock()
 	a.t.remove(a)
 	switch {
-	case slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil && ev.claimed.Fresh }):
+	case slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil && ev.claimed.New }):
 		a.t.take(a.h, a.no)
 	case a.closing || len(a.waiting) > 0 || slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil || ev.item != nil }):
 		a.t.claimSoon()

@@ -55,9 +55,9 @@ func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.A
 	results := make(chan applied, len(commands))
 	pending := make([]pendingCommand, len(commands))
 	for i, c := range commands {
-		c.Adopt = i < room && t.adopts(&c)
+		c.Claim = i < room && t.adopts(&c)
 		written := sealed[i]
-		if written.Adopt = c.Adopt; c.Adopt {
+		if written.Claim = c.Claim; c.Claim {
 			t.e.brand(written.Start)
 		}
 		pending[i] = pendingCommand{written, func(in *ownership.Shards, answer store.Answer, now store.Time, err error) {
@@ -117,7 +117,7 @@ func (t *tenure) adopt(in *ownership.Shards, c *store.Command, answer *store.Ans
 		}
 		return
 	}
-	if answer.Outcome == store.Duplicate || answer.Again && !answer.Claimed {
+	if answer.Outcome == store.Duplicate || answer.Repeated && !answer.Claimed {
 		// It may have been received long ago, or be on its way here by a claim.
 		if a := t.find(run.No); a == nil || a.h != h || !a.post(event{behind: true}) {
 			t.claimSoon()
@@ -127,7 +127,7 @@ func (t *tenure) adopt(in *ownership.Shards, c *store.Command, answer *store.Ans
 	item := *c.Item
 	item.No, item.State, item.Sent = answer.Item, store.New, now
 	if answer.Claimed {
-		claimed := &store.Claimed{Fresh: true, Run: *run, Items: []store.Item{item}}
+		claimed := &store.Claimed{New: true, Run: *run, Items: []store.Item{item}}
 		if !t.tell(in, event{claimed: claimed, adopted: true}, 0) {
 			t.take(h, run.No)
 		}

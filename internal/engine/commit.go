@@ -142,7 +142,7 @@ func (t *tenure) touched(b *batch) []store.Lease {
 	adopts := func(commands []store.Command) {
 		for i := range commands {
 			switch c := &commands[i]; {
-			case !c.Adopt:
+			case !c.Claim:
 			case c.Start != nil:
 				touch(in.Of(c.Start.Shard))
 			case c.RunNo != 0:

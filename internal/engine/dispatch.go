@@ -128,8 +128,8 @@ func (t *tenure) claim() (found bool) {
 	readers, asOf := t.readers, t.activations
 	t.readers = nil
 	t.claiming, t.gone = true, map[store.RunNo]bool{}
-	req.Unfit = t.member != nil && time.Since(t.askedUnfit) >= t.e.cfg.Poll
-	if req.Unfit {
+	req.Unservable = t.member != nil && time.Since(t.askedUnfit) >= t.e.cfg.Poll
+	if req.Unservable {
 		t.askedUnfit = time.Now()
 	}
 	t.mu.Unlock()
@@ -183,8 +183,8 @@ func (t *tenure) claim() (found bool) {
 	t.mu.Lock()
 	t.lag = t.e.time.now().Sub(claims.Now)
 	late := t.lag > lagging
-	if req.Unfit {
-		if t.unfit = claims.Unfit; len(t.unfit) > 0 {
+	if req.Unservable {
+		if t.unfit = claims.Unservable; len(t.unfit) > 0 {
 			t.member.Look()
 		}
 	}
@@ -233,18 +233,18 @@ func (t *tenure) tell(in *ownership.Shards, ev event, asOf int64) bool {
 		if t.hasLeft(c.Run.No) {
 			t.claimSoon()
 		}
-		return !c.Fresh
-	case !c.Fresh && a.number > asOf:
+		return !c.New
+	case !c.New && a.number > asOf:
 		t.claimSoon()
 		return true
 	}
 	if a.post(ev) {
 		return true
 	}
-	if !c.Fresh {
+	if !c.New {
 		t.claimSoon()
 	}
-	return !c.Fresh
+	return !c.New
 }
 
 // hasLeft reports whether a run has left memory while the last claim was asked for.
@@ -374,7 +374,7 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 			}
 		case it.Kind == store.ItemWatch:
 			continue // it was told at the end
-		case it.Kind.Verb() && it.Kind != store.ItemResume && store.IsRecord(run.Workflow):
+		case it.Kind.Verb() && it.Kind != store.ItemResume && store.IsEntity(run.Workflow):
 			verdict = entity.Refusal(it.Kind)
 		case it.Kind == store.ItemDelivery && run.Status.Terminal():
 			// Its wait is over: the topic keeps the event.
@@ -475,7 +475,7 @@ func (t *tenure) undecided(h *ownership.Shard, run *store.Run, result store.Turn
 // unclaim makes a claimed run that cannot be loaded here ready for a node that can.
 func (t *tenure) unclaim(a *activation, run *store.Run) {
 	t.log().Warn("a claimed run is given back: its code is not here, or is of a later build", "run_id", run.ID, "workflow", run.Workflow, "build", run.Build)
-	back := bareTurn(run, store.Update{Status: store.Running, Marks: run.Marks, Waits: run.Waits, Reason: run.Reason, Spared: true, Back: true})
+	back := bareTurn(run, store.Update{Status: store.Running, Marks: run.Marks, Waits: run.Waits, Reason: run.Reason, EndIsolation: true, Unclaim: true})
 	t.commits.submitTurn(pendingTurn{h: a.h, turn: back, done: func(result store.TurnResult) {
 		switch result.Verdict {
 		case store.Fenced:

@@ -65,7 +65,7 @@ func (e *Engine) forkOf(ctx context.Context, run *store.Run, at location.Loc, ac
 		Shard: s.Run.Shard, Fork: fork,
 	}
 	if s.Run.Queue != nil {
-		start.Queue = &store.Place{Data: s.Run.Queue} // as it was: see PlaceFork
+		start.Queue = &store.QueueEntry{Data: s.Run.Queue} // as it was: see PlaceFork
 	}
 	return start, nil
 }

@@ -85,7 +85,7 @@ func (h *hub) tell(c store.Change) {
 		close(*ch)
 		*ch = make(chan struct{})
 	}
-	if c.Told {
+	if c.Answered {
 		again(&h.told)
 	}
 	if c.Nodes {
@@ -113,7 +113,7 @@ func (h *hub) run(ctx context.Context, done, former chan struct{}) {
 			return
 		}
 		h.tell(change)
-		if change.Told {
+		if change.Answered {
 			h.after(ctx)
 		}
 	}

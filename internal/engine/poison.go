@@ -117,7 +117,7 @@ func (t *tenure) nextSuspect() {
 	run := &s.snapshot.Run
 	t.log().Warn("executing a run alone: the process has ended uncleanly with it before",
 		"run_id", run.ID, "workflow", run.Workflow, "suspect", run.Suspect, "strikes", run.Strikes)
-	alone := store.Update{Status: store.Running, Marks: run.Marks, Alone: true}
+	alone := store.Update{Status: store.Running, Marks: run.Marks, Isolate: true}
 	t.commits.submitTurn(pendingTurn{h: s.a.h, turn: bareTurn(run, alone), done: func(result store.TurnResult) {
 		switch result.Verdict {
 		case store.Fenced:
@@ -157,7 +157,7 @@ func (a *activation) spare() {
 		return
 	}
 	a.underWay = true
-	update := store.Update{Status: store.Running, Marks: a.run.Marks, Spared: true}
+	update := store.Update{Status: store.Running, Marks: a.run.Marks, EndIsolation: true}
 	a.t.commits.submitTurn(pendingTurn{h: a.h, turn: bareTurn(&a.run, update), done: func(result store.TurnResult) {
 		if result.Verdict == store.Fenced {
 			a.t.fenced(a.h)

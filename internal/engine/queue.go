@@ -32,7 +32,7 @@ func (t *tenure) permitted(a *activation, s *store.Snapshot) bool {
 	// It was woken after a suspension without a permit, or by a grant for a former
 	// ticket. It cannot be queued again: it may have run.
 	turn := bareTurn(run, store.Update{
-		Status: store.Suspended, Marks: run.Marks | store.Held, Reason: run.Reason, Waits: run.Waits, Spared: run.Suspect > 0,
+		Status: store.Suspended, Marks: run.Marks | store.Held, Reason: run.Reason, Waits: run.Waits, EndIsolation: run.Suspect > 0,
 	})
 	for i := range s.Items {
 		switch it := &s.Items[i]; {
@@ -186,7 +186,7 @@ func (e *Engine) place(start *store.Start, p permit.Place, settings permit.Setti
 	if e.slots == 1 { // one process owns the store, whatever its groups
 		start.Shard.Group = store.DefaultGroup
 	}
-	start.Queue = &store.Place{Data: p.Encode(), Ask: p.AskFor(permit.Ask{RunID: start.ID, At: start.At, After: start.After})}
+	start.Queue = &store.QueueEntry{Data: p.Encode(), Ask: p.AskFor(permit.Ask{RunID: start.ID, At: start.At, After: start.After})}
 	start.At, start.After = 0, 0
 }
 

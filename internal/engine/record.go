@@ -72,8 +72,8 @@ func RecordID(workflow, name string) string { return workflow + "/" + name }
 // kindOf returns the workflow of the record with the ID; "" if it is none of
 // those that this engine has rules for.
 func (e *Engine) kindOf(id string) string {
-	for i := len(store.RecordPrefix); i < len(id); i++ {
-		if id[i] == '/' && store.IsRecord(id) && e.cfg.Records[id[:i]] != nil {
+	for i := len(store.EntityPrefix); i < len(id); i++ {
+		if id[i] == '/' && store.IsEntity(id) && e.cfg.Records[id[:i]] != nil {
 			return id[:i]
 		}
 	}
@@ -89,7 +89,7 @@ func (e *Engine) startRecord(id, workflow string) store.Command {
 
 // home returns the shard of a run that is started without a queue, or of a record.
 func (e *Engine) home(id string) store.Shard {
-	if store.IsRecord(id) {
+	if store.IsEntity(id) {
 		return store.Shard{Group: store.SystemGroup, Slot: e.Slot(id)}
 	}
 	return store.Shard{Group: store.DefaultGroup, Slot: e.Slot(id)}
@@ -129,7 +129,7 @@ func (e *Engine) introduceRecords(commands []store.Command) []store.Command {
 	var out []store.Command
 	for i := range commands {
 		id := commands[i].RunID
-		if !store.IsRecord(id) || e.records.knows(id) {
+		if !store.IsEntity(id) || e.records.knows(id) {
 			continue
 		}
 		if kind := e.kindOf(id); kind != "" && !starts(out, id) {
@@ -148,7 +148,7 @@ func (t *tenure) adopts(c *store.Command) bool {
 	switch {
 	case c.Start != nil:
 		return t.e.executes(c.Start.Workflow)
-	case store.IsRecord(c.RunID):
+	case store.IsEntity(c.RunID):
 		return t.e.kindOf(c.RunID) != ""
 	}
 	return len(t.e.cfg.Workflows) > 0
@@ -166,7 +166,7 @@ func starts(commands []store.Command, id string) bool {
 // learnRecords remembers the records that commands have made or found.
 func (e *Engine) learnRecords(commands []store.Command, answers []store.Answer) {
 	for i := range answers {
-		if s := commands[i].Start; s != nil && store.IsRecord(s.ID) && (answers[i].Outcome == store.Applied || answers[i].Outcome == store.Exists) {
+		if s := commands[i].Start; s != nil && store.IsEntity(s.ID) && (answers[i].Outcome == store.Applied || answers[i].Outcome == store.Exists) {
 			e.records.learn(s.ID)
 		}
 	}

@@ -41,7 +41,7 @@ func (t *tenure) address(turn *store.Turn) {
 					c.Start.Shard = t.e.home(c.Start.ID)
 				}
 			}
-			if c.Adopt = room > 0 && t.adopts(c); c.Adopt {
+			if c.Claim = room > 0 && t.adopts(c); c.Claim {
 				t.e.brand(c.Start)
 				room--
 			}

@@ -170,17 +170,17 @@ func (t *tenure) stuck(shards []*ownership.Shard) []string {
 }
 
 // InHand implements cluster.Work.
-func (t *tenure) InHand() []store.Unfit {
+func (t *tenure) InHand() []store.Unservable {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	latest := map[store.Unfit]string{} // by what has no build
+	latest := map[store.Unservable]string{} // by what has no build
 	for _, a := range t.active {
-		if a.id != "" && t.parkings[a] == nil && !store.IsRecord(a.name) { // any node executes records
-			of := store.Unfit{Shard: a.h.ID(), Workflow: a.name}
+		if a.id != "" && t.parkings[a] == nil && !store.IsEntity(a.name) { // any node executes records
+			of := store.Unservable{Shard: a.h.ID(), Workflow: a.name}
 			latest[of] = max(latest[of], t.build(), a.build)
 		}
 	}
-	list := make([]store.Unfit, 0, len(latest))
+	list := make([]store.Unservable, 0, len(latest))
 	for of, build := range latest {
 		of.Build = build
 		list = append(list, of)
@@ -197,7 +197,7 @@ func (t *tenure) build() string {
 }
 
 // Left implements cluster.Work.
-func (t *tenure) Left() []store.Unfit {
+func (t *tenure) Left() []store.Unservable {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.unfit

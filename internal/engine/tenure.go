@@ -40,10 +40,10 @@ type tenure struct {
 	ids         map[string]bool // IDs of the active
 	parked      *list.List      // of *activation, longest parked first
 	parkings    map[*activation]*list.Element
-	parking     *time.Timer   // evicts; nil: nothing is parked
-	nextWake    store.Time    // earliest known wake time of a suspended run; 0: none known
-	lag         time.Duration // by which the store's time was behind our bound at the last claim
-	unfit       []store.Unfit // what the last claim that asked has left
+	parking     *time.Timer        // evicts; nil: nothing is parked
+	nextWake    store.Time         // earliest known wake time of a suspended run; 0: none known
+	lag         time.Duration      // by which the store's time was behind our bound at the last claim
+	unfit       []store.Unservable // what the last claim that asked has left
 	askedUnfit  time.Time
 	readers     []*activation
 	starved     bool // a claim was cut because memory was full

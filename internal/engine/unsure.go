@@ -90,7 +90,7 @@ func (t *tenure) retake(in *ownership.Shards, claims *store.Claims) bool {
 	t.mu.Unlock()
 	var called []store.RunNo // as what has ended, for a verb
 	for i := range claims.Runs {
-		if c := &claims.Runs[i]; !c.Fresh && !active[c.Run.No] {
+		if c := &claims.Runs[i]; !c.New && !active[c.Run.No] {
 			called = append(called, c.Run.No)
 		}
 	}

@@ -411,7 +411,7 @@ func TestAnEqualSecondRecord(t *testing.T) {
 		}
 		return result
 	}
-	run := commit(old, nil, store.Command{Adopt: true, Start: &store.Start{ID: "r", Shard: shard, Workflow: "w", Input: []byte("\x01in")}}).Commands[0].Run
+	run := commit(old, nil, store.Command{Claim: true, Start: &store.Start{ID: "r", Shard: shard, Workflow: "w", Input: []byte("\x01in")}}).Commands[0].Run
 	if string(run.Input) != "\x01in" {
 		t.Fatalf("the answer has the input %q", run.Input)
 	}

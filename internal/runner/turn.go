@@ -126,7 +126,7 @@ func (r *Run) Take() *store.Turn {
 	shown := &r.log.shown
 	turn := &store.Turn{
 		Run: r.cfg.Run.No, Shard: r.cfg.Run.Shard, Incarnation: r.cfg.Run.Incarnation,
-		Prune: r.log.prune, Entries: r.log.kept(), Fresh: !r.log.again, Seen: r.log.seen, Consumed: r.log.consumed, Dead: r.log.dead, Sends: r.log.sends,
+		Prune: r.log.prune, Entries: r.log.kept(), Insert: !r.log.again, Seen: r.log.seen, Consumed: r.log.consumed, Dead: r.log.dead, Sends: r.log.sends,
 		Audit:  r.log.audit,
 		Values: shown.values, Appends: shown.appends, Tags: shown.tags, Answers: shown.answers,
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Apply implements store.Store.
@@ -15,7 +16,7 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := store.ValidateCommands(commands); err != nil {
+	if err := storekit.ValidateCommands(commands); err != nil {
 		return nil, 0, err
 	}
 	answers := make([]store.Answer, len(commands))
@@ -31,7 +32,7 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 // before in the same batch.
 func (d *data) apply(c *store.Command, now store.Time, leases []store.Lease, repeat bool) store.Answer {
 	adopt := func(r *run) bool {
-		if !c.Adopt || !d.leads(leases, r.Shard) {
+		if !c.Claim || !d.leads(leases, r.Shard) {
 			return false
 		}
 		if repeat {
@@ -40,7 +41,7 @@ func (d *data) apply(c *store.Command, now store.Time, leases []store.Lease, rep
 		if r.Marks&store.Paused != 0 || c.Item != nil && c.Item.Kind == store.ItemPause {
 			return false
 		}
-		if r.condition == claimed || !store.Adoptable(&r.Run, r.condition == ready, c.Item, now) {
+		if r.condition == claimed || !storekit.Claimable(&r.Run, r.condition == ready, c.Item, now) {
 			return false
 		}
 		d.claim(r, false)
@@ -59,7 +60,7 @@ func (d *data) apply(c *store.Command, now store.Time, leases []store.Lease, rep
 	if it := r.itemIDs[c.Item.ID]; it != nil {
 		a := store.Answer{Outcome: store.Duplicate, Run: r.answer()}
 		if it.Origin == c.Item.Origin {
-			a.Outcome, a.Item, a.Again = store.Applied, it.No, true
+			a.Outcome, a.Item, a.Repeated = store.Applied, it.No, true
 			a.Claimed = repeat && adopt(r)
 		}
 		return a
@@ -124,7 +125,7 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 	}
 	if start.Queue != nil {
 		ask := start.Queue.Ask
-		ask.Adopt = false
+		ask.Claim = false
 		d.apply(&ask, now, nil, false)
 	}
 	return store.Answer{Outcome: store.Applied, Run: r.answer(), Claimed: adopted}

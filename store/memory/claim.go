@@ -34,25 +34,25 @@ func (d *data) claimable(shards map[store.Shard]bool, fits func(*run) bool, now 
 	return slices.Concat(due, called, marked)
 }
 
-// unfit tells of the runs that would be claimable for a node that can load all, and
+// unservable tells of the runs that would be claimable for a node that can load all, and
 // are not among those that are.
-func (d *data) unfit(shards map[store.Shard]bool, claimable []*run, now store.Time) []store.Unfit {
-	latest := map[store.Unfit]string{} // by what has no build
+func (d *data) unservable(shards map[store.Shard]bool, claimable []*run, now store.Time) []store.Unservable {
+	latest := map[store.Unservable]string{} // by what has no build
 	for _, r := range d.claimable(shards, func(*run) bool { return true }, now) {
 		if !slices.Contains(claimable, r) {
-			of := store.Unfit{Shard: r.Shard, Workflow: r.Workflow}
+			of := store.Unservable{Shard: r.Shard, Workflow: r.Workflow}
 			latest[of] = max(latest[of], r.Build)
 		}
 	}
-	var unfit []store.Unfit
+	var unservable []store.Unservable
 	for of, build := range latest {
 		of.Build = build
-		unfit = append(unfit, of)
+		unservable = append(unservable, of)
 	}
-	slices.SortFunc(unfit, func(a, b store.Unfit) int {
+	slices.SortFunc(unservable, func(a, b store.Unservable) int {
 		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot), cmp.Compare(a.Workflow, b.Workflow))
 	})
-	return unfit
+	return unservable
 }
 
 // called reports whether an unexamined item makes the run ready for a node that

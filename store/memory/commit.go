@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Commit implements store.Store.
@@ -116,7 +117,7 @@ func (d *data) send(t *store.Turn, c *store.Command, now store.Time, leases []st
 	answer := d.apply(c, now, leases, repeat)
 	if (answer.Outcome == store.NotFound || answer.Outcome == store.Ended) && c.Item.Kind == store.ItemWatch {
 		if r := d.runs[t.Run]; !r.Status.Terminal() && r.itemIDs[c.Item.ID] == nil {
-			d.insert(r, store.Unwatchable(c.Item), now)
+			d.insert(r, storekit.UnwatchableEnd(c.Item), now)
 		}
 	}
 	return answer
@@ -175,7 +176,7 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 		done[c.Item] = true
 	}
 	for _, no := range t.Dead {
-		if it := r.item(no); it == nil || !pending(it) || done[no] || !it.Kind.Letter() {
+		if it := r.item(no); it == nil || !pending(it) || done[no] || !it.Kind.CanBeDead() {
 			return fmt.Sprintf("the run has no pending item number %d for a dead letter", no)
 		}
 		done[no] = true
@@ -283,7 +284,7 @@ func (r *run) examine(d *data) {
 // update changes the run's row.
 func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 	r.Build = max(r.Build, u.Build)
-	if !u.Alone && !u.Spared {
+	if !u.Isolate && !u.EndIsolation {
 		r.Suspect, r.Strikes, r.Alone = 0, 0, false
 	}
 	if d.holdsBack(r, u) {
@@ -308,7 +309,7 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 	if u.Generation != 0 {
 		r.Generation = u.Generation
 	}
-	r.Alone = u.Alone
+	r.Alone = u.Isolate
 	if u.Continue != nil {
 		r.continueAsNew(u.Continue, now)
 		r.examine(d)
@@ -323,7 +324,7 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 		r.Started = now // it was claimed at rest
 	}
 	switch {
-	case u.Status == store.Running && u.Marks&(store.Paused|store.Held) == 0 && !u.Back:
+	case u.Status == store.Running && u.Marks&(store.Paused|store.Held) == 0 && !u.Unclaim:
 	case u.Status == store.Running, u.Status == store.Queued && r.WakeAt == 0:
 		r.condition = ready
 	default:

@@ -10,7 +10,7 @@ import (
 // bury makes dead letters of what a run leaves behind, or discards it.
 func (r *run) bury(discard bool) {
 	for _, it := range r.items {
-		if !pending(it) || !it.Kind.Letter() {
+		if !pending(it) || !it.Kind.CanBeDead() {
 			continue
 		}
 		it.State = store.Dead

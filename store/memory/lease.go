@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // forgetAfter is how long a node that ended uncleanly and holds no lease is
@@ -80,7 +81,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := store.ValidateShards(shards, ttl); err != nil {
+	if err := storekit.ValidateShards(shards, ttl); err != nil {
 		return nil, 0, err
 	}
 	if err := n.Validate(); err != nil {
@@ -147,7 +148,7 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := store.ValidateShards(nil, ttl); err != nil {
+	if err := storekit.ValidateShards(nil, ttl); err != nil {
 		return nil, 0, err
 	}
 	renewed := make([]store.Acquired, len(leases))
@@ -204,8 +205,8 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	}
 	fits := func(r *run) bool { return known[r.Workflow] && (req.Build == "" || r.Build <= req.Build) }
 	chosen := s.claimable(shards, fits, now)
-	if req.Unfit {
-		claims.Unfit = s.unfit(shards, chosen, now)
+	if req.Unservable {
+		claims.Unservable = s.unservable(shards, chosen, now)
 	}
 	for _, r := range chosen {
 		if len(claims.Runs) == req.Limit {
@@ -213,7 +214,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 			break
 		}
 		s.claim(r, r.rests())
-		claims.Runs = append(claims.Runs, store.Claimed{Fresh: true, Run: r.snapshot()})
+		claims.Runs = append(claims.Runs, store.Claimed{New: true, Run: r.snapshot()})
 	}
 	s.addItems(&claims, shards)
 	for _, r := range s.runs {

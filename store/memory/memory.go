@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Store is a handle on a store in memory. It is safe for concurrent use.
@@ -93,7 +94,7 @@ func Slots(n int) Option { return func(d *data) { d.slots = n } }
 // New returns an empty store.
 func New(opts ...Option) *Store {
 	begun := time.Now()
-	steady := store.Steady(time.Now, func() time.Duration { return time.Since(begun) })
+	steady := storekit.Monotonic(time.Now, func() time.Duration { return time.Since(begun) })
 	d := &data{
 		id: "memory", slots: 1, clock: func() time.Time { return steady().Time() }, handles: map[*Store]bool{},
 		runs: map[store.RunNo]*run{}, ids: map[string]*run{}, dirty: map[*run]bool{},
@@ -309,7 +310,7 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 
 func matches(r *run, f *store.Filter) bool {
 	in := func(n int, contains bool) bool { return n == 0 || contains }
-	return !(f.HidesRecords() && store.IsRecord(r.Workflow)) &&
+	return !(f.HidesEntities() && store.IsEntity(r.Workflow)) &&
 		in(len(f.IDs), slices.Contains(f.IDs, r.ID)) &&
 		in(len(f.Nos), slices.Contains(f.Nos, r.No)) &&
 		len(r.ID) >= len(f.IDPrefix) && r.ID[:len(f.IDPrefix)] == f.IDPrefix &&
@@ -417,6 +418,6 @@ func cloneItem(it *store.Item) store.Item {
 }
 
 func cloneNode(n store.Node) store.Node {
-	n.Workflows, n.Groups, n.Needs = slices.Clone(n.Workflows), slices.Clone(n.Groups), slices.Clone(n.Needs)
+	n.Workflows, n.Groups, n.Requirements = slices.Clone(n.Workflows), slices.Clone(n.Groups), slices.Clone(n.Requirements)
 	return n
 }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/internal/sqlstore"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Apply implements store.Store. It waits for a transaction of somebody else that
 // has sent the same item, or started the same run, and has not ended.
 func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, store.Time, error) {
-	if err := store.ValidateCommands(commands); err != nil {
+	if err := storekit.ValidateCommands(commands); err != nil {
 		return nil, 0, err
 	}
 	const act = "apply commands"
@@ -40,7 +41,7 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	for i := range answers {
 		at = max(at, answers[i].Run.Created) // one that was started a moment after now
 	}
-	s.tell(store.ChangeOf(&store.Batch{Commands: commands}, &store.BatchResult{Commands: answers}), len(commands))
+	s.tell(storekit.ChangeOf(&store.Batch{Commands: commands}, &store.BatchResult{Commands: answers}), len(commands))
 	return answers, at, nil
 }
 
@@ -105,7 +106,7 @@ func (a *applier) known(cmd *store.Command, run *store.Run, condition int64) (st
 	if ok {
 		answer.Outcome = store.Duplicate
 		if string(origin) == cmd.Item.Origin {
-			answer.Outcome, answer.Item, answer.Again = store.Applied, store.ItemNo(no), true
+			answer.Outcome, answer.Item, answer.Repeated = store.Applied, store.ItemNo(no), true
 			answer.Claimed = condition == sqlstore.Claimed && a.repeat && a.mayAdopt(cmd, run.Shard)
 		}
 	}
@@ -125,7 +126,7 @@ func (a *applier) adopted(cmd *store.Command, run *store.Run, condition int64) (
 	if a.repeat || condition == sqlstore.Claimed {
 		return a.repeat && condition == sqlstore.Claimed, nil
 	}
-	if !store.Adoptable(run, condition == sqlstore.Ready, cmd.Item, a.now) {
+	if !storekit.Claimable(run, condition == sqlstore.Ready, cmd.Item, a.now) {
 		return false, nil
 	}
 	n, err := a.q.exec(`UPDATE stet.runs SET ready=2, wake_at=NULL, status=2, marks=marks & ~16, started=CASE WHEN started=0 THEN $2 ELSE started END WHERE run_no=$1 AND ready<>2`, run.No, a.now)
@@ -137,7 +138,7 @@ func (a *applier) adopted(cmd *store.Command, run *store.Run, condition int64) (
 }
 
 func (a *applier) mayAdopt(cmd *store.Command, shard store.Shard) bool {
-	return cmd.Adopt && a.batch != nil && a.batch.current[shard]
+	return cmd.Claim && a.batch != nil && a.batch.current[shard]
 }
 
 // take changes the run to one that was claimed.
@@ -237,7 +238,7 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 	}
 	if st.Queue != nil {
 		ask := st.Queue.Ask
-		ask.Adopt = false
+		ask.Claim = false
 		if _, err := a.apply(&ask); err != nil {
 			return store.Answer{}, err
 		}

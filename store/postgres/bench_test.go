@@ -44,7 +44,7 @@ func BenchmarkCommit(b *testing.B) {
 			list := make([]*store.Turn, turns)
 			for i := range list {
 				r := &result.Commands[i].Run
-				list[i] = &store.Turn{Run: r.No, Shard: r.Shard, Fresh: true, Entries: []store.Entry{done("")}}
+				list[i] = &store.Turn{Run: r.No, Shard: r.Shard, Insert: true, Entries: []store.Entry{done("")}}
 				list[i].Entries[0].Value = value
 			}
 			for b.Loop() {

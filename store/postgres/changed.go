@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // hints tells other processes that something has changed, and learns it from them.
@@ -24,9 +25,9 @@ type hints struct {
 	listen bool
 	config *pgx.ConnConfig
 
-	heard *store.Changes // what other processes have done
-	told  *store.Changes // what they are to be told
-	acts  atomic.Int64   // turns and commands since the last hint
+	heard *storekit.Changes // what other processes have done
+	told  *storekit.Changes // what they are to be told
+	acts  atomic.Int64      // turns and commands since the last hint
 	stop  context.CancelFunc
 	ctx   context.Context // ends with the Store
 	done  sync.WaitGroup
@@ -47,7 +48,7 @@ func (h *hints) init() {
 	id := make([]byte, 8)
 	rand.Read(id)
 	h.self = hex.EncodeToString(id)
-	h.heard, h.told = store.NewChanges(), store.NewChanges()
+	h.heard, h.told = storekit.NewChanges(), storekit.NewChanges()
 	h.ctx, h.stop = context.WithCancel(context.Background())
 }
 
@@ -90,7 +91,7 @@ func (s *Store) sendHints() {
 		}
 		if conn, err := s.pool.Acquire(h.ctx); err == nil {
 			// An error is of no matter: who listens looks without hints as well.
-			_, _ = conn.Exec(h.ctx, "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", s.schema, h.self+what.Text())
+			_, _ = conn.Exec(h.ctx, "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", s.schema, h.self+storekit.EncodeChange(what))
 			conn.Release()
 		}
 		wait := gap
@@ -179,7 +180,7 @@ func (s *Store) receiveOn(ctx context.Context) error {
 			return err
 		}
 		if !strings.HasPrefix(n.Payload, h.self) {
-			h.heard.Add(store.ParseChange(n.Payload[min(len(h.self), len(n.Payload)):]))
+			h.heard.Add(storekit.DecodeChange(n.Payload[min(len(h.self), len(n.Payload)):]))
 		}
 	}
 }

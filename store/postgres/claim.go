@@ -297,7 +297,7 @@ func (l *looking) once(t *tx, floor int64, test any) (same bool, err error) {
 		}
 	}
 	grps, held, bits := l.shards()
-	args := []any{floor, test, name(l.req.Node), name(l.req.Boot), pgtype.UUID{Bytes: l.leases.fence, Valid: true}, grps, held, bits, l.workflows, []byte(l.req.Build), l.req.Limit + 1, l.req.Unfit}
+	args := []any{floor, test, name(l.req.Node), name(l.req.Boot), pgtype.UUID{Bytes: l.leases.fence, Valid: true}, grps, held, bits, l.workflows, []byte(l.req.Build), l.req.Limit + 1, l.req.Unservable}
 	err = t.eachSteady(lookText, args, func(scan func(...any) error) error {
 		var class, no, order int64
 		var group, workflow string
@@ -321,7 +321,7 @@ func (l *looking) once(t *tx, floor int64, test any) (same bool, err error) {
 		case theTime:
 			same, l.claims.Now = no == 1, store.Time(order)
 		case isUnfit:
-			l.claims.Unfit = append(l.claims.Unfit, store.Unfit{Shard: store.Shard{Group: group, Slot: int(order)}, Workflow: workflow, Build: string(build)})
+			l.claims.Unservable = append(l.claims.Unservable, store.Unservable{Shard: store.Shard{Group: group, Slot: int(order)}, Workflow: workflow, Build: string(build)})
 		}
 		return nil
 	})
@@ -416,7 +416,7 @@ func (w *writing) read(results pgx.BatchResults) error {
 		err = eachRow(rows, func(scan func(...any) error) error {
 			run, err := scanRun(scan)
 			if err == nil {
-				l.claims.Runs[w.index[run.No]] = store.Claimed{Fresh: true, Run: run}
+				l.claims.Runs[w.index[run.No]] = store.Claimed{New: true, Run: run}
 			}
 			return err
 		})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/internal/sqlstore"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Commit implements store.Store.
@@ -26,7 +27,7 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	}
 	if err == nil {
 		s.last.Store(&acknowledged{b.Node, b.Boot, b.No})
-		s.tell(store.ChangeOf(&b, &result), len(b.Turns)+len(b.Commands))
+		s.tell(storekit.ChangeOf(&b, &result), len(b.Turns)+len(b.Commands))
 	}
 	return result, err
 }
@@ -328,7 +329,7 @@ func (t *committing) send(turn *store.Turn, result *store.TurnResult) error {
 			over, err := t.row("SELECT FROM stet.runs WHERE run_no=$1 AND status IN (4,5,6)", []any{turn.Run})
 			if err == nil && !over {
 				var no int64
-				_, err = a.insert(turn.Run, store.Unwatchable(sends[i].Item), &no)
+				_, err = a.insert(turn.Run, storekit.UnwatchableEnd(sends[i].Item), &no)
 			}
 			if err != nil {
 				return err
@@ -427,7 +428,7 @@ func (t *committing) entry(turn *store.Turn, e *store.Entry) error {
 func (t *committing) update(turn *store.Turn, from state) (store.Verdict, error) {
 	u := turn.Update
 	set := &assignments{}
-	if !u.Alone && !u.Spared {
+	if !u.Isolate && !u.EndIsolation {
 		set.text("suspect=0", "strikes=0", "alone=false")
 	}
 	if u.Build != "" {
@@ -440,15 +441,15 @@ func (t *committing) update(turn *store.Turn, from state) (store.Verdict, error)
 	if held {
 		return store.StillReady, set.run(t, turn.Run)
 	}
-	if u.Alone || u.Spared {
-		set.to("alone", u.Alone)
+	if u.Isolate || u.EndIsolation {
+		set.to("alone", u.Isolate)
 	}
 	condition, wakeAt := int64(sqlstore.Idle), store.Time(0)
 	if u.Status == store.Suspended || u.Status == store.Queued && u.WakeAt > t.now {
 		wakeAt = u.WakeAt
 	}
 	switch {
-	case u.Status == store.Running && u.Marks&(store.Paused|store.Held) == 0 && !u.Back:
+	case u.Status == store.Running && u.Marks&(store.Paused|store.Held) == 0 && !u.Unclaim:
 		condition = sqlstore.Claimed
 	case u.Status == store.Running, u.Status == store.Queued && wakeAt == 0:
 		condition = sqlstore.Ready

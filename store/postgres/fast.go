@@ -136,7 +136,7 @@ func (u *usual) turn(place int64, t *store.Turn) bool {
 	r := &u.turns
 	r.run, r.grp, r.slot, r.inc = append(r.run, int64(t.Run)), append(r.grp, name(t.Shard.Group)), append(r.slot, int64(t.Shard.Slot)), append(r.inc, int64(t.Incarnation))
 	for i := range t.Entries {
-		if t.Fresh {
+		if t.Insert {
 			u.fresh = u.entryNumbers(u.fresh, t, &t.Entries[i])
 		} else {
 			u.others = u.entryNumbers(u.others, t, &t.Entries[i])
@@ -208,7 +208,7 @@ func (u *usual) command(place int64, c *store.Command) bool {
 		r.turn, r.id, r.grp, r.slot = append(r.turn, place), append(r.id, st.ID), append(r.grp, st.Shard.Group), append(r.slot, int64(st.Shard.Slot))
 		r.workflow, r.seed, r.at, r.after = append(r.workflow, st.Workflow), append(r.seed, st.Seed[:]), append(r.at, int64(st.At)), append(r.after, int64(st.After))
 		r.parent, r.parentLoc = append(r.parent, int64(st.Parent)), append(r.parentLoc, []byte(st.ParentLoc))
-		r.input, r.headers, r.adopt = append(r.input, st.Input), append(r.headers, st.Headers), append(r.adopt, c.Adopt)
+		r.input, r.headers, r.adopt = append(r.input, st.Input), append(r.headers, st.Headers), append(r.adopt, c.Claim)
 		r.build = append(r.build, []byte(st.Build))
 		r.command = append(r.command, c)
 		return true
@@ -220,7 +220,7 @@ func (u *usual) command(place int64, c *store.Command) bool {
 	r.turn, r.id, r.no, r.kind = append(r.turn, place), append(r.id, c.RunID), append(r.no, int64(c.RunNo)), append(r.kind, int64(it.Kind))
 	r.name, r.item, r.origin = append(r.name, it.Name), append(r.item, it.ID), append(r.origin, []byte(it.Origin))
 	r.inc, r.gen, r.loc, r.failed = append(r.inc, int64(it.Incarnation)), append(r.gen, int64(it.Generation)), append(r.loc, []byte(it.Loc)), append(r.failed, it.Failed)
-	r.val, r.headers, r.adopt = append(r.val, it.Value), append(r.headers, it.Headers), append(r.adopt, c.Adopt)
+	r.val, r.headers, r.adopt = append(r.val, it.Value), append(r.headers, it.Headers), append(r.adopt, c.Claim)
 	r.command = append(r.command, c)
 	return true
 }
@@ -316,7 +316,7 @@ func (u *usual) addUpdates(v *values) {
 	for i, up := range u.updates {
 		run[i], status[i], marks[i], wake[i] = up.run, int64(up.Status), int64(up.Marks), int64(up.WakeAt)
 		reason[i], build[i], output[i], waits[i] = []byte(up.Reason), []byte(up.Build), up.Output, up.Waits
-		clear[i], alone[i], back[i] = !up.Alone && !up.Spared, up.Alone, up.Back
+		clear[i], alone[i], back[i] = !up.Isolate && !up.EndIsolation, up.Isolate, up.Unclaim
 		if up.Status.Terminal() {
 			over = append(over, up.run)
 			if up.Discard {

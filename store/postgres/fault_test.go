@@ -44,7 +44,7 @@ func TestLostAnswers(t *testing.T) {
 			}
 			return err
 		})
-		b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Fresh: way == simple, Entries: []store.Entry{done("a")}, Update: &store.Update{Status: store.Suspended}}},
+		b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Insert: way == simple, Entries: []store.Entry{done("a")}, Update: &store.Update{Status: store.Suspended}}},
 			adopted(fmt.Sprintf("s%d", i)))
 		messages, values := 0, 0
 		if way == exceptional {

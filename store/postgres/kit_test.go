@@ -32,7 +32,7 @@ func start(id string) store.Command {
 // adopted is a start that a batch adopts.
 func adopted(id string) store.Command {
 	c := start(id)
-	c.Adopt = true
+	c.Claim = true
 	return c
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // forgetAfter is how long a node that ended uncleanly and holds no lease is
@@ -147,7 +148,7 @@ func (t *tx) holding(shards []store.Shard, take func(l *store.Lease) bool) (map[
 
 // Acquire implements store.Store.
 func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
-	if err := store.ValidateShards(shards, ttl); err != nil {
+	if err := storekit.ValidateShards(shards, ttl); err != nil {
 		return nil, 0, err
 	}
 	if err := n.Validate(); err != nil {
@@ -255,7 +256,7 @@ func (t *tx) giveBack(taken *tenures) (map[store.Shard]int, error) {
 
 // Renew implements store.Store.
 func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
-	if err := store.ValidateShards(nil, ttl); err != nil {
+	if err := storekit.ValidateShards(nil, ttl); err != nil {
 		return nil, 0, err
 	}
 	renewed := make([]store.Acquired, len(leases))

@@ -36,8 +36,8 @@ func (s *search) where() string {
 // newSearch returns the conditions of a filter, on the table r.
 func newSearch(f *store.Filter) *search {
 	s := &search{}
-	if f.HidesRecords() {
-		s.and("(r.workflow<? OR r.workflow>=?)", store.RecordPrefix, store.AfterRecordPrefix)
+	if f.HidesEntities() {
+		s.and("(r.workflow<? OR r.workflow>=?)", store.EntityPrefix, store.AfterEntityPrefix)
 	}
 	if len(f.IDs) > 0 {
 		s.and("r.run_no=ANY(ARRAY(SELECT a.run_no FROM stet.runs a WHERE a.id=ANY(?::text[])))", possible(f.IDs))

@@ -74,7 +74,7 @@ func (u *usual) inHand(kind loneKind, conn *pgx.Conn, fence [16]byte, a *answer)
 
 // goesOn reports whether a run stays in hand with an update.
 func goesOn(up *store.Update) bool {
-	return up.Status == store.Running && up.Marks&store.Paused == 0 && !up.Back
+	return up.Status == store.Running && up.Marks&store.Paused == 0 && !up.Unclaim
 }
 
 // The parts of the statements. Parameters 1 to 7 are those of head; 8 to 22 of addEntry,
@@ -188,8 +188,8 @@ func (u *usual) loneValues(kind loneKind, fence [16]byte, floor int64, test any)
 		return v
 	}
 	up := &u.updates[0]
-	v.bool(!up.Alone && !up.Spared)
-	v.bool(up.Alone)
+	v.bool(!up.Isolate && !up.EndIsolation)
+	v.bool(up.Isolate)
 	v.bytea([]byte(up.Build))
 	v.short(int64(up.Marks))
 	v.bytea([]byte(up.Reason))

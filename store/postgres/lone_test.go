@@ -27,7 +27,7 @@ func TestLoneSteps(t *testing.T) {
 		{"in hand", func(*testing.T, *node, *node, store.Run) {}, store.Committed},
 		{"another run's step between", func(t *testing.T, n, _ *node, _ store.Run) {
 			run := n.started(t, "between")
-			n.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Fresh: true, Entries: []store.Entry{done("a")}})
+			n.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Insert: true, Entries: []store.Entry{done("a")}})
 		}, store.Committed},
 		{"ended", func(t *testing.T, n, _ *node, run store.Run) { n.commit(t, end(run)) }, store.Refused},
 		{"ended through another handle", func(t *testing.T, n, other *node, run store.Run) {
@@ -56,7 +56,7 @@ func TestLoneSteps(t *testing.T) {
 			run := n.started(t, "run")
 			step := func(e store.Entry) store.Verdict {
 				t.Helper()
-				return n.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Fresh: true, Entries: []store.Entry{e}}).Turns[0].Verdict
+				return n.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Insert: true, Entries: []store.Entry{e}}).Turns[0].Verdict
 			}
 			want := []store.Entry{done("a"), done("b"), done("c")}
 			want[1].Value, want[2].Value, want[2].Owes = nil, []byte{}, true
@@ -110,8 +110,8 @@ func TestLoneTurns(t *testing.T) {
 		{"suspends for ever", nil, []store.Update{{Status: store.Suspended}}},
 		{"is paused", nil, []store.Update{{Status: store.Suspended, Marks: store.Paused, WakeAt: 4e15}}},
 		{"stalls", nil, []store.Update{{Status: store.Stalled, Reason: "why"}}},
-		{"goes on", e, []store.Update{{Status: store.Running, Build: "v0", Alone: true}, {Status: store.Running, Spared: true, Build: "v3"}}},
-		{"is given back", nil, []store.Update{{Status: store.Running, Back: true, Waits: []byte("w")}}},
+		{"goes on", e, []store.Update{{Status: store.Running, Build: "v0", Isolate: true}, {Status: store.Running, EndIsolation: true, Build: "v3"}}},
+		{"is given back", nil, []store.Update{{Status: store.Running, Unclaim: true, Waits: []byte("w")}}},
 		{"is queued again", nil, []store.Update{{Status: store.Queued, WakeAt: 4e15}}},
 		{"cannot begin anew", nil, []store.Update{{Status: store.Stalled}, {Status: store.Running}}},
 	} {
@@ -131,7 +131,7 @@ func TestLoneTurns(t *testing.T) {
 				for i := range c.updates {
 					turn := &store.Turn{Run: run.No, Shard: run.Shard, Update: &c.updates[i]}
 					if i == 0 {
-						turn.Fresh, turn.Entries = true, c.entries
+						turn.Insert, turn.Entries = true, c.entries
 					}
 					o.Verdicts = append(o.Verdicts, n.commit(t, turn).Turns[0].Verdict)
 				}

@@ -277,11 +277,11 @@ func (w *watched) day(stage string, most float64) {
 	first := commit("start", nil, adopted(name("a")), adopted(name("b"))).Commands
 	a, b := &first[0].Run, &first[1].Run
 	commit("steps", []*store.Turn{
-		{Run: a.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("1"), done("2")}},
-		{Run: b.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("1")}},
+		{Run: a.No, Shard: shard, Insert: true, Entries: []store.Entry{done("1"), done("2")}},
+		{Run: b.No, Shard: shard, Insert: true, Entries: []store.Entry{done("1")}},
 	})
-	commit("lone step", []*store.Turn{{Run: a.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("21")}}})
-	commit("next lone step", []*store.Turn{{Run: a.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("22")}}})
+	commit("lone step", []*store.Turn{{Run: a.No, Shard: shard, Insert: true, Entries: []store.Entry{done("21")}}})
+	commit("next lone step", []*store.Turn{{Run: a.No, Shard: shard, Insert: true, Entries: []store.Entry{done("22")}}})
 	w.unread(stage, "runs")
 	commit("suspend", []*store.Turn{{Run: b.No, Shard: shard, Update: &store.Update{Status: store.Suspended}}})
 	w.without(stage, "unnest")
@@ -289,9 +289,9 @@ func (w *watched) day(stage string, most float64) {
 	// A run that is alone: each batch is one statement without lists.
 	lone := commit("lone start", nil, adopted(name("l"))).Commands[0].Run
 	w.without(stage, "unnest")
-	commit("its first step", []*store.Turn{{Run: lone.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("1")}}})
+	commit("its first step", []*store.Turn{{Run: lone.No, Shard: shard, Insert: true, Entries: []store.Entry{done("1")}}})
 	w.unread(stage, "runs")
-	commit("its last step and its end", []*store.Turn{{Run: lone.No, Shard: shard, Fresh: true, Entries: []store.Entry{done("2")}, Update: &store.Update{Status: store.Succeeded}}})
+	commit("its last step and its end", []*store.Turn{{Run: lone.No, Shard: shard, Insert: true, Entries: []store.Entry{done("2")}, Update: &store.Update{Status: store.Succeeded}}})
 	w.without(stage, "unnest")
 	send := message(b.ID, name("m"))
 	commit("send in a batch", []*store.Turn{{Run: a.No, Shard: shard, Entries: []store.Entry{done("3")}, Sends: []store.Command{send}}})
@@ -308,7 +308,7 @@ func (w *watched) day(stage string, most float64) {
 		do(act, func() (err error) {
 			claims, err = s.Claim(ctx, store.ClaimRequest{Node: n.node.ID, Boot: n.node.Boot, Leases: n.leases, Workflows: []string{"w"}, Limit: 100})
 			// Of those that were filled in, some others have items.
-			claims.Runs = slices.DeleteFunc(claims.Runs, func(c store.Claimed) bool { return c.Fresh && strings.HasPrefix(c.Run.ID, "filled-") })
+			claims.Runs = slices.DeleteFunc(claims.Runs, func(c store.Claimed) bool { return c.New && strings.HasPrefix(c.Run.ID, "filled-") })
 			if len(claims.Runs) != want || err != nil {
 				err = fmt.Errorf("expected %d runs, found %d: %w", want, len(claims.Runs), err)
 			}

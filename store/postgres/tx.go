@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // ApplyTx carries out commands in a transaction on the same database that the
@@ -48,7 +49,7 @@ func (s *Store) applyTx(q querier, commands []store.Command) ([]store.Answer, er
 	if s.closed.Load() {
 		return nil, store.ErrClosed
 	}
-	if err := store.ValidateCommands(commands); err != nil {
+	if err := storekit.ValidateCommands(commands); err != nil {
 		return nil, err
 	}
 	if _, err := q.exec("SAVEPOINT stet"); err != nil {

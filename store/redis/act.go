@@ -57,7 +57,7 @@ func (c *committing) newAct(part int, turns, commands []int) act {
 		a.turns = append(a.turns, i)
 		behind[t.Run] = true
 		for _, command := range c.sent(i, store.Committed) {
-			sends, adopts = true, adopts || command.Adopt
+			sends, adopts = true, adopts || command.Claim
 		}
 	}
 	a.sections = append(a.sections, updates...)
@@ -92,7 +92,7 @@ func (c *committing) short(t *store.Turn) bool {
 // plain reports whether an update says no more than a status, which is running or an end,
 // a build and an output.
 func plain(u *store.Update) bool {
-	return (u.Status == store.Running || u.Status.Terminal()) && u.Marks == 0 && u.WakeAt == 0 && u.Generation == 0 && !u.Alone && !u.Spared && !u.Back &&
+	return (u.Status == store.Running || u.Status.Terminal()) && u.Marks == 0 && u.WakeAt == 0 && u.Generation == 0 && !u.Isolate && !u.EndIsolation && !u.Unclaim &&
 		!says(u) && u.Continue == nil && len(u.Sends) == 0
 }
 
@@ -109,7 +109,7 @@ func (c *committing) addLeases(a *act, turns []int) {
 	shards, slots := map[store.Shard]bool{}, map[int]bool{} // of turns, of commands that adopt
 	adopts := func(list []store.Command) {
 		for i := range list {
-			if list[i].Adopt {
+			if list[i].Claim {
 				slots[c.slotOfCommand(&list[i])] = true
 			}
 		}
@@ -345,7 +345,7 @@ func common(u *store.Update) string {
 	for _, f := range [...]struct {
 		is   bool
 		flag byte
-	}{{u.Alone, 'a'}, {u.Spared, 's'}, {u.Discard, 'd'}, {u.Back, 'b'}, {says(u), 'm'}} {
+	}{{u.Isolate, 'a'}, {u.EndIsolation, 's'}, {u.Discard, 'd'}, {u.Unclaim, 'b'}, {says(u), 'm'}} {
 		if f.is {
 			b = append(b, f.flag)
 		}

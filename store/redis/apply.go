@@ -8,11 +8,12 @@ import (
 	"strconv"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Apply implements store.Store.
 func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, store.Time, error) {
-	if err := store.ValidateCommands(commands); err != nil {
+	if err := storekit.ValidateCommands(commands); err != nil {
 		return nil, 0, err
 	}
 	if err := s.check(commands); err != nil {
@@ -25,7 +26,7 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	if err := c.commit(ctx); err != nil {
 		return nil, 0, fmt.Errorf("apply: %w", err)
 	}
-	s.hints.tell(store.ChangeOf(c.b, &c.result))
+	s.hints.tell(storekit.ChangeOf(c.b, &c.result))
 	return c.result.Commands, c.result.Now, nil
 }
 

@@ -10,22 +10,23 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // hints tells other processes that something has changed, and hears it from them, by
 // pub/sub on one channel. What is published while another hint is on its way is one
 // hint. A hint may be lost, and who waits for one polls all the same.
 type hints struct {
-	own  string         // names this handle, whose own hints it does not hear
-	out  *store.Changes // what is to be told
-	in   *store.Changes // what was heard
-	stop chan struct{}  // closed by close
+	own  string            // names this handle, whose own hints it does not hear
+	out  *storekit.Changes // what is to be told
+	in   *storekit.Changes // what was heard
+	stop chan struct{}     // closed by close
 	done sync.WaitGroup
 	once *sync.Once
 }
 
 func newHints() hints {
-	return hints{out: store.NewChanges(), in: store.NewChanges(), stop: make(chan struct{}), once: &sync.Once{}}
+	return hints{out: storekit.NewChanges(), in: storekit.NewChanges(), stop: make(chan struct{}), once: &sync.Once{}}
 }
 
 // tell hints to other processes what has changed, if anything.
@@ -83,7 +84,7 @@ func (s *Store) listen(ctx context.Context) error {
 			})
 			err := s.client.Receive(hooked, s.client.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) {
 				if !strings.HasPrefix(m.Message, s.hints.own) {
-					s.hints.in.Add(store.ParseChange(m.Message[min(len(s.hints.own), len(m.Message)):]))
+					s.hints.in.Add(storekit.DecodeChange(m.Message[min(len(s.hints.own), len(m.Message)):]))
 				}
 			})
 			if life.Err() == nil {
@@ -101,7 +102,7 @@ func (s *Store) listen(ctx context.Context) error {
 					continue // it was told with the one before
 				}
 				ctx, cancel := context.WithTimeout(life, time.Second)
-				_ = s.client.Do(ctx, s.client.B().Publish().Channel(channel).Message(s.hints.own+what.Text()).Build()).Error() // a hint may be lost
+				_ = s.client.Do(ctx, s.client.B().Publish().Channel(channel).Message(s.hints.own+storekit.EncodeChange(what)).Build()).Error() // a hint may be lost
 				cancel()
 			case <-life.Done():
 				return

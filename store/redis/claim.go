@@ -74,7 +74,7 @@ func (l *look) ask(ctx context.Context, way string, parts []int, chosen map[int]
 		}
 		a.count(l.req.Limit)
 		a.text(l.req.Build)
-		a.bool(l.req.Unfit)
+		a.bool(l.req.Unservable)
 		each(&a, l.req.Workflows, func(w string) { a.text(w) })
 		each(&a, chosen[part], func(no store.RunNo) { a.int(int64(no)) })
 		calls[i] = call{part, a.list}
@@ -114,7 +114,7 @@ func (l *look) read(r *reader, part int, way string, f []reply) {
 		l.candidates = append(l.candidates, candidate{r.int(f[0]), r.int(f[1]), store.RunNo(r.int(f[2]))})
 	}
 	for _, row := range r.list(f[3]) {
-		l.claims.Runs = append(l.claims.Runs, store.Claimed{Fresh: true, Run: r.run(row, l.s.slots)})
+		l.claims.Runs = append(l.claims.Runs, store.Claimed{New: true, Run: r.run(row, l.s.slots)})
 	}
 	for _, of := range r.list(f[4]) {
 		f := r.tuple(of, 2)
@@ -128,7 +128,7 @@ func (l *look) read(r *reader, part int, way string, f []reply) {
 	l.claims.More = l.claims.More || r.text(f[6]) == "1"
 	for _, u := range r.list(f[7]) {
 		f := r.tuple(u, 4)
-		l.claims.Unfit = append(l.claims.Unfit, store.Unfit{
+		l.claims.Unservable = append(l.claims.Unservable, store.Unservable{
 			Shard: store.Shard{Group: r.text(f[1]), Slot: int(r.int(f[0]))}, Workflow: r.text(f[2]), Build: r.text(f[3]),
 		})
 	}
@@ -194,7 +194,7 @@ func (l *look) answer() store.Claims {
 		}
 	}
 	l.fencedInOrder()
-	slices.SortFunc(l.claims.Unfit, func(a, b store.Unfit) int {
+	slices.SortFunc(l.claims.Unservable, func(a, b store.Unservable) int {
 		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot), cmp.Compare(a.Workflow, b.Workflow))
 	})
 	return l.claims

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Commit implements store.Store. A batch that is of one part is one act; else it is
@@ -25,7 +26,7 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	if err := c.commit(ctx); err != nil {
 		return store.BatchResult{}, err
 	}
-	s.hints.tell(store.ChangeOf(&b, &c.result))
+	s.hints.tell(storekit.ChangeOf(&b, &c.result))
 	return c.result, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Describe implements store.Store.
@@ -94,7 +95,7 @@ func (r *reader) node(id, kept string) store.Node {
 		Draining: text[0] == 'd', SeenAt: store.Time(r.number(at)),
 	}
 	for _, need := range a.Needs {
-		n.Needs = append(n.Needs, store.Need{
+		n.Requirements = append(n.Requirements, store.Requirement{
 			Shard: store.Shard{Group: need.Group, Slot: need.Slot}, Workflow: need.Workflow, Build: need.Build, Until: need.Until,
 		})
 	}
@@ -107,7 +108,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 		return 0, err
 	}
 	kept := about{Build: n.Build, Host: n.Host, PID: n.PID, Workflows: n.Workflows, Groups: n.Groups, TTL: n.TTL}
-	for _, of := range n.Needs {
+	for _, of := range n.Requirements {
 		kept.Needs = append(kept.Needs, need{of.Shard.Group, of.Shard.Slot, of.Workflow, of.Build, of.Until})
 	}
 	text, err := json.Marshal(kept)
@@ -240,7 +241,7 @@ func (s *Store) acquired(r *reader, shard store.Shard, m reply) (store.Acquired,
 
 // Acquire implements store.Store.
 func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
-	if err := store.ValidateShards(shards, ttl); err != nil {
+	if err := storekit.ValidateShards(shards, ttl); err != nil {
 		return nil, 0, err
 	}
 	if err := n.Validate(); err != nil {
@@ -298,7 +299,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 
 // Renew implements store.Store.
 func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
-	if err := store.ValidateShards(nil, ttl); err != nil {
+	if err := storekit.ValidateShards(nil, ttl); err != nil {
 		return nil, 0, err
 	}
 	parts, places := byPart(s, leases, slotOfLease)

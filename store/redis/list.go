@@ -81,7 +81,7 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 
 func matches(r *store.Run, f *store.Filter) bool {
 	in := func(n int, contains bool) bool { return n == 0 || contains }
-	return !(f.HidesRecords() && store.IsRecord(r.Workflow)) &&
+	return !(f.HidesEntities() && store.IsEntity(r.Workflow)) &&
 		in(len(f.IDs), slices.Contains(f.IDs, r.ID)) &&
 		in(len(f.Nos), slices.Contains(f.Nos, r.No)) &&
 		strings.HasPrefix(r.ID, f.IDPrefix) &&

@@ -159,7 +159,7 @@ func class(k store.ItemKind) string {
 		return "v"
 	case k == store.ItemUpdate:
 		return "u"
-	case k.Letter():
+	case k.CanBeDead():
 		return "l"
 	}
 	return "n"
@@ -241,7 +241,7 @@ type floors struct{ runs, items int64 }
 // command adds a command. at is what it may use.
 func (s *Store) command(a *args, c *store.Command, at floors) {
 	if c.Start == nil {
-		a.text("i", flag(c.Adopt))
+		a.text("i", flag(c.Claim))
 		a.count(s.slotOfCommand(c))
 		a.int(at.runs)
 		a.int(at.items)
@@ -261,7 +261,7 @@ func (s *Store) command(a *args, c *store.Command, at floors) {
 	} else {
 		a.text("s")
 	}
-	a.bool(c.Adopt)
+	a.bool(c.Claim)
 	a.count(s.slotOfCommand(c))
 	a.int(at.runs)
 	a.int(at.items)
@@ -311,7 +311,7 @@ func (s *Store) command(a *args, c *store.Command, at floors) {
 	if q := st.Queue; q != nil {
 		a.value(q.Data)
 		ask := q.Ask
-		ask.Adopt = false
+		ask.Claim = false
 		s.command(a, &ask, floors{at.runs, at.items + uses(c).items - 1})
 	}
 }

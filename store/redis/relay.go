@@ -72,7 +72,7 @@ func (c *committing) adopts(p post) bool {
 	at := p.send
 	for _, sends := range c.b.Turns[p.turn].Sent(c.result.Turns[p.turn].Verdict) {
 		if at < len(sends) {
-			return sends[at].Adopt
+			return sends[at].Claim
 		}
 		at -= len(sends)
 	}

@@ -45,7 +45,7 @@ func newAbroad(t *testing.T, s *Store) *abroad {
 	for i := range 9 {
 		id := fmt.Sprint("run-", i)
 		shard := store.Shard{Group: "g", Slot: s.slotOf(id)}
-		commands = append(commands, store.Command{Adopt: true, Start: &store.Start{ID: id, Shard: shard, Workflow: "w", Seed: store.Seed([]byte(fmt.Sprintf("%-16s", id)))}})
+		commands = append(commands, store.Command{Claim: true, Start: &store.Start{ID: id, Shard: shard, Workflow: "w", Seed: store.Seed([]byte(fmt.Sprintf("%-16s", id)))}})
 	}
 	a.no++
 	result, err := s.Commit(t.Context(), store.Batch{Node: a.node.ID, Boot: a.node.Boot, No: a.no, Leases: a.leases, Commands: commands})

@@ -54,7 +54,7 @@ func acquire(t *testing.T, s *redis.Store, shards ...store.Shard) []store.Lease 
 }
 
 func start(id string) store.Command {
-	return store.Command{Adopt: true, Start: &store.Start{ID: id, Shard: shard, Workflow: "w", Seed: store.Seed([]byte(fmt.Sprintf("%-16.16s", id)))}}
+	return store.Command{Claim: true, Start: &store.Start{ID: id, Shard: shard, Workflow: "w", Seed: store.Seed([]byte(fmt.Sprintf("%-16.16s", id)))}}
 }
 
 func message(run, id string) store.Command {

@@ -64,7 +64,7 @@ type child struct {
 // told tells other processes what was deleted.
 func (w *sweep) told() store.Swept {
 	if w.Rows > 0 {
-		w.s.hints.tell(store.Change{Told: true})
+		w.s.hints.tell(store.Change{Answered: true})
 	}
 	return w.Swept
 }

@@ -154,7 +154,7 @@ func (r *reader) answer(m reply, slots int, c *store.Command) store.Answer {
 	if len(f) < 5 || a.Outcome == 0 {
 		return a
 	}
-	a.Item, a.Claimed, a.Again = store.ItemNo(r.int(f[1])), r.text(f[2]) == "1", r.text(f[4]) == "1"
+	a.Item, a.Claimed, a.Repeated = store.ItemNo(r.int(f[1])), r.text(f[2]) == "1", r.text(f[4]) == "1"
 	if row := r.list(f[3]); len(row) == newWidth && c != nil && c.Start != nil {
 		a.Run = r.started(row, c.Start)
 	} else {

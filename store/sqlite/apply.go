@@ -7,6 +7,7 @@ import (
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/internal/sqlstore"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // querier executes statements in a transaction: ours, or one of a caller's.
@@ -17,7 +18,7 @@ type querier interface {
 
 // Apply implements store.Store.
 func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, store.Time, error) {
-	if err := store.ValidateCommands(commands); err != nil {
+	if err := storekit.ValidateCommands(commands); err != nil {
 		return nil, 0, err
 	}
 	if err := s.refuseStarts(commands); err != nil {
@@ -91,7 +92,7 @@ func (a *applier) known(cmd *store.Command, run *store.Run, condition int64) (st
 	if ok {
 		answer.Outcome = store.Duplicate
 		if origin == cmd.Item.Origin {
-			answer.Outcome, answer.Item, answer.Again = store.Applied, store.ItemNo(no), true
+			answer.Outcome, answer.Item, answer.Repeated = store.Applied, store.ItemNo(no), true
 			answer.Claimed = a.adoptedBefore(cmd, run, condition, stamp)
 		}
 	}
@@ -111,7 +112,7 @@ func (a *applier) adopted(cmd *store.Command, run *store.Run, condition int64) (
 	if a.repeat || condition == sqlstore.Claimed {
 		return a.repeat && condition == sqlstore.Claimed, nil
 	}
-	if !store.Adoptable(run, condition == sqlstore.Ready, cmd.Item, a.now) {
+	if !storekit.Claimable(run, condition == sqlstore.Ready, cmd.Item, a.now) {
 		return false, nil
 	}
 	if err := a.batch.c.claim(run.No, a.now, caller{grant: cmd.Item != nil && cmd.Item.Kind == store.ItemGrant}); err != nil {
@@ -141,7 +142,7 @@ func (a *applier) inserted() {
 }
 
 func (a *applier) mayAdopt(cmd *store.Command, shard store.Shard) bool {
-	return cmd.Adopt && a.batch != nil && a.batch.current[shard]
+	return cmd.Claim && a.batch != nil && a.batch.current[shard]
 }
 
 // take changes the run to one that was claimed.
@@ -275,7 +276,7 @@ func (a *applier) start(cmd *store.Command) (store.Answer, error) {
 	}
 	if st.Queue != nil {
 		ask := st.Queue.Ask
-		ask.Adopt = false
+		ask.Claim = false
 		if _, err := a.apply(&ask); err != nil {
 			return store.Answer{}, err
 		}

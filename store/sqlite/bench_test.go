@@ -29,7 +29,7 @@ func BenchmarkCommit(b *testing.B) {
 			}
 			batch := store.Batch{Node: "n", Boot: "b", Leases: []store.Lease{held[0].Lease}}
 			for i := range size {
-				batch.Commands = append(batch.Commands, store.Command{Adopt: true, Start: &store.Start{
+				batch.Commands = append(batch.Commands, store.Command{Claim: true, Start: &store.Start{
 					ID: fmt.Sprint("r", i), Shard: shard, Workflow: "w", Seed: store.Seed{byte(i), byte(i >> 8)}}})
 			}
 			batch.No = 1

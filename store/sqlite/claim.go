@@ -126,9 +126,9 @@ func (l *look) states(c *conn, now store.Time) ([]state, error) {
 	return states, err
 }
 
-// unfit are the workflows, and the latest build of each, of the runs of a shard that
+// unservable are the workflows, and the latest build of each, of the runs of a shard that
 // would be in a class for a node that can load all, and are in none.
-var unfit = `SELECT r.workflow, max(r.build) FROM (
+var unservable = `SELECT r.workflow, max(r.build) FROM (
 	SELECT r.run_no FROM stet_runs r WHERE ` + here + " AND " + due + `
 	UNION SELECT r.run_no FROM stet_runs r WHERE ` + here + ` AND r.ready=1 AND r.marks & 17 = 0
 	UNION SELECT r.run_no FROM stet_inbox i INDEXED BY stet_inbox_open CROSS JOIN stet_runs r ON r.run_no=i.run_no
@@ -154,8 +154,8 @@ func (l *look) at(c *conn, now store.Time) error {
 		}
 		l.wakes(store.Time(st.wake))
 		items = items || st.found[hears]
-		if l.req.Unfit && st.found != [len(classes)]bool{} {
-			if err := l.unfit(c, lease.Shard, shard); err != nil {
+		if l.req.Unservable && st.found != [len(classes)]bool{} {
+			if err := l.unservable(c, lease.Shard, shard); err != nil {
 				return err
 			}
 		}
@@ -172,7 +172,7 @@ func (l *look) at(c *conn, now store.Time) error {
 			}
 		}
 	}
-	slices.SortFunc(l.claims.Unfit, func(a, b store.Unfit) int {
+	slices.SortFunc(l.claims.Unservable, func(a, b store.Unservable) int {
 		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot), cmp.Compare(a.Workflow, b.Workflow))
 	})
 	l.order()
@@ -182,10 +182,10 @@ func (l *look) at(c *conn, now store.Time) error {
 	return l.addItems(c)
 }
 
-// unfit adds what the node cannot load of a shard.
-func (l *look) unfit(c *conn, shard store.Shard, args []any) error {
-	return c.each(unfit, args, func(s *sqlite3.Stmt) error {
-		l.claims.Unfit = append(l.claims.Unfit, store.Unfit{Shard: shard, Workflow: s.ColumnText(0), Build: s.ColumnText(1)})
+// unservable adds what the node cannot load of a shard.
+func (l *look) unservable(c *conn, shard store.Shard, args []any) error {
+	return c.each(unservable, args, func(s *sqlite3.Stmt) error {
+		l.claims.Unservable = append(l.claims.Unservable, store.Unservable{Shard: shard, Workflow: s.ColumnText(0), Build: s.ColumnText(1)})
 		return nil
 	})
 }
@@ -222,7 +222,7 @@ func (l *look) claim(c *conn, now store.Time) error {
 		if err != nil {
 			return err
 		}
-		fresh[i], index[cand.no] = store.Claimed{Fresh: true, Run: run}, i
+		fresh[i], index[cand.no] = store.Claimed{New: true, Run: run}, i
 	}
 	l.claims.Runs = nil
 	if err := l.addItems(c); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/internal/sqlstore"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Commit implements store.Store. A turn that breaks a law takes the transaction
@@ -271,7 +272,7 @@ func (t *committing) send(turn *store.Turn, result *store.TurnResult) error {
 				var no int64
 				over, err := t.c.row("SELECT 1 FROM stet_runs WHERE run_no=? AND status IN (4,5,6)", []any{int64(turn.Run)})
 				if err == nil && !over {
-					_, err = a.insert(turn.Run, store.Unwatchable(it), &no)
+					_, err = a.insert(turn.Run, storekit.UnwatchableEnd(it), &no)
 				}
 				if err != nil {
 					return err
@@ -447,9 +448,9 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 	u, no := turn.Update, int64(turn.Run)
 	suspicion := "suspect=0, strikes=0, alone=0"
 	switch {
-	case u.Alone:
+	case u.Isolate:
 		suspicion = "alone=1"
-	case u.Spared:
+	case u.EndIsolation:
 		suspicion = "alone=0"
 	}
 	held, err := t.holdsBack(turn, from)
@@ -457,7 +458,7 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		return 0, err
 	}
 	if held {
-		if u.Alone || u.Spared {
+		if u.Isolate || u.EndIsolation {
 			suspicion = "suspect=suspect"
 		}
 		_, err := t.c.exec("UPDATE stet_runs SET "+suspicion+", build=max(build, ?2) WHERE run_no=?1", no, u.Build)
@@ -473,7 +474,7 @@ func (t *committing) update(turn *store.Turn, from store.Status) (store.Verdict,
 		started = t.now // if it has none: it was claimed at rest
 	}
 	switch {
-	case u.Status == store.Running && u.Marks&(store.Paused|store.Held) == 0 && !u.Back:
+	case u.Status == store.Running && u.Marks&(store.Paused|store.Held) == 0 && !u.Unclaim:
 		condition = sqlstore.Claimed
 	case u.Status == store.Running, u.Status == store.Queued && wakeAt == nil:
 		condition = sqlstore.Ready

@@ -13,7 +13,7 @@ import (
 func TestRepeatedBatchGivesTheSameResults(t *testing.T) {
 	s, run, b := one(t)
 	batch := b.next(done(run, 1, []byte("x")), &store.Turn{Run: 99, Shard: testShard})
-	batch.Commands = []store.Command{send("run-1", "m-1", []byte("hello")), {Adopt: true, Start: start("run-2").Start}}
+	batch.Commands = []store.Command{send("run-1", "m-1", []byte("hello")), {Claim: true, Start: start("run-2").Start}}
 	first, err := s.Commit(t.Context(), batch)
 	if err != nil {
 		t.Fatal(err)
@@ -21,11 +21,11 @@ func TestRepeatedBatchGivesTheSameResults(t *testing.T) {
 	if !first.Commands[1].Claimed {
 		t.Error("expected the started run to be claimed")
 	}
-	if first.Commands[0].Again {
+	if first.Commands[0].Repeated {
 		t.Error("expected the item to be new")
 	}
-	first.Commands[0].Again = true // in a repeat
-	for range 2 {                  // once as remembered, once as read anew
+	first.Commands[0].Repeated = true // in a repeat
+	for range 2 {                     // once as remembered, once as read anew
 		again, err := s.Commit(t.Context(), batch)
 		if err != nil {
 			t.Fatal(err)

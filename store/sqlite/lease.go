@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // forgetAfter is how long a node that ended uncleanly and holds no lease is
@@ -15,7 +16,7 @@ const forgetAfter = 24 * time.Hour
 // nodeAbout is what is kept of a node as JSON.
 type nodeAbout struct {
 	Groups []string
-	Needs  []store.Need
+	Needs  []store.Requirement
 	TTL    store.Delay
 }
 
@@ -28,7 +29,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 	if err != nil {
 		return 0, err
 	}
-	about, err := json.Marshal(nodeAbout{n.Groups, n.Needs, n.TTL})
+	about, err := json.Marshal(nodeAbout{n.Groups, n.Requirements, n.TTL})
 	if err != nil {
 		return 0, err
 	}
@@ -93,7 +94,7 @@ func (s *Store) enterOwner() (locked bool) {
 
 // Acquire implements store.Store.
 func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
-	if err := store.ValidateShards(shards, ttl); err != nil {
+	if err := storekit.ValidateShards(shards, ttl); err != nil {
 		return nil, 0, err
 	}
 	if err := n.Validate(); err != nil {
@@ -171,7 +172,7 @@ func (c *conn) giveBack(shard store.Shard, clean bool) (int, error) {
 // Renew implements store.Store. An owner that took the lease without the lock of
 // the operating system tries to get it here.
 func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
-	if err := store.ValidateShards(nil, ttl); err != nil {
+	if err := storekit.ValidateShards(nil, ttl); err != nil {
 		return nil, 0, err
 	}
 	locked := s.enterOwner()

@@ -85,8 +85,8 @@ func newSearch(f *store.Filter, listed bool, window int64) (*search, error) {
 			return nil, err
 		}
 	}
-	if f.HidesRecords() {
-		s.and("(workflow<'" + store.RecordPrefix + "' OR workflow>='" + store.AfterRecordPrefix + "')")
+	if f.HidesEntities() {
+		s.and("(workflow<'" + store.EntityPrefix + "' OR workflow>='" + store.AfterEntityPrefix + "')")
 	}
 	if f.IDPrefix != "" {
 		s.and("id>=?", f.IDPrefix)

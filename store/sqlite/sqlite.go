@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Store is an open SQLite file. It is safe for concurrent use.
@@ -67,7 +68,7 @@ func Clock(now func() time.Time) Option {
 // Wall makes the store read the machine's clock from now, which is safe for concurrent
 // use. Where it is set back, the store's time goes on, as it does by default. For tests.
 func Wall(now func() time.Time) Option {
-	return func(c *config) { c.now = store.Steady(now, uptime()) }
+	return func(c *config) { c.now = storekit.Monotonic(now, uptime()) }
 }
 
 // uptime returns how long it is that it was called, by a clock that nobody sets.
@@ -94,7 +95,7 @@ func Open(path string, opts ...Option) (*Store, error) {
 
 // OpenContext is Open with a context for waiting for other processes.
 func OpenContext(ctx context.Context, path string, opts ...Option) (*Store, error) {
-	cfg := config{path: path, now: store.Steady(time.Now, uptime()), log: slog.Default(), wal: defaultBounds, window: defaultWindow}
+	cfg := config{path: path, now: storekit.Monotonic(time.Now, uptime()), log: slog.Default(), wal: defaultBounds, window: defaultWindow}
 	for _, opt := range opts {
 		opt(&cfg)
 	}

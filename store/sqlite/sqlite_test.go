@@ -145,7 +145,7 @@ func one(t testing.TB, opts ...Option) (*Store, store.RunNo, *batches) {
 	held := acquire(t, s, testNode)
 	apply(t, s, start("run-1"))
 	claims := claim(t, s, held.Lease)
-	if len(claims.Runs) != 1 || !claims.Runs[0].Fresh {
+	if len(claims.Runs) != 1 || !claims.Runs[0].New {
 		t.Fatalf("expected one fresh run, got %+v", claims.Runs)
 	}
 	return s, claims.Runs[0].Run.No, &batches{lease: held.Lease}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 var _ store.Transactor[*sql.Tx] = (*Store)(nil)
@@ -21,7 +22,7 @@ func (s *Store) ApplyTx(ctx context.Context, tx *sql.Tx, commands []store.Comman
 	if s.closed.Load() {
 		return nil, store.ErrClosed
 	}
-	if err := store.ValidateCommands(commands); err != nil {
+	if err := storekit.ValidateCommands(commands); err != nil {
 		return nil, err
 	}
 	if err := s.refuseStarts(commands); err != nil {

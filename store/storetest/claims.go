@@ -11,7 +11,7 @@ import (
 func claimedIDs(c store.Claims) []string {
 	var ids []string
 	for _, r := range c.Runs {
-		if r.Fresh {
+		if r.New {
 			ids = append(ids, r.Run.ID)
 		}
 	}
@@ -68,12 +68,12 @@ var claimCases = []testCase{
 		c := o.claim(5, "w")
 		want := r
 		want.Status, want.Claimed, want.Started, want.WakeAt = store.Running, true, t1, 0
-		k.equal("the claimed run", c.Runs, []store.Claimed{{Fresh: true, Run: want}})
+		k.equal("the claimed run", c.Runs, []store.Claimed{{New: true, Run: want}})
 		o.turn(update(r, store.Update{Status: store.Suspended, WakeAt: t1.Add(time.Second), Waits: []byte("w"), Output: make([]byte, 600)}), store.Committed)
 		k.pass(2 * second)
 		c = o.claim(5, "w")
 		want.Waits, want.Output, want.OutputSize = []byte("w"), make([]byte, 600), 600
-		k.equal("the run that was claimed again", c.Runs, []store.Claimed{{Fresh: true, Run: want}})
+		k.equal("the run that was claimed again", c.Runs, []store.Claimed{{New: true, Run: want}})
 	}},
 	{"ItemsOfRunsInHandAreNews", func(k *kit) {
 		o := k.owner(k.s, "n", shardA, shardB)
@@ -89,8 +89,8 @@ var claimCases = []testCase{
 			got := map[store.RunNo]string{}
 			var last store.RunNo
 			for _, r := range c.Runs {
-				if r.Fresh || r.Run.No <= last {
-					k.Errorf("with the limit %d: fresh %t, run number %d after %d", limit, r.Fresh, r.Run.No, last)
+				if r.New || r.Run.No <= last {
+					k.Errorf("with the limit %d: fresh %t, run number %d after %d", limit, r.New, r.Run.No, last)
 				}
 				last = r.Run.No
 				k.equal("the run of old claims", r.Run, store.Run{No: r.Run.No})

@@ -41,12 +41,12 @@ func init() {
 			}
 			return b.Store.Commit(ctx, batch)
 		}},
-		&defect{name: "a run is not given back", commit: updates(func(u *store.Update) { u.Back = false })},
+		&defect{name: "a run is not given back", commit: updates(func(u *store.Update) { u.Unclaim = false })},
 		&defect{name: "a claim takes runs of any build", claim: asked(func(r *store.ClaimRequest) { r.Build = "" })},
-		&defect{name: "a claim does not tell what it leaves", claim: asked(func(r *store.ClaimRequest) { r.Unfit = false })},
-		&defect{name: "a claim tells what it leaves to who does not ask", claim: asked(func(r *store.ClaimRequest) { r.Unfit = true })},
+		&defect{name: "a claim does not tell what it leaves", claim: asked(func(r *store.ClaimRequest) { r.Unservable = false })},
+		&defect{name: "a claim tells what it leaves to who does not ask", claim: asked(func(r *store.ClaimRequest) { r.Unservable = true })},
 		&defect{name: "a node's groups are forgotten", register: registers(func(n *store.Node) { n.Groups = nil })},
-		&defect{name: "a node's needs are forgotten", register: registers(func(n *store.Node) { n.Needs = nil })},
+		&defect{name: "a node's needs are forgotten", register: registers(func(n *store.Node) { n.Requirements = nil })},
 		&defect{name: "the length of a node's leases is forgotten", register: registers(func(n *store.Node) { n.TTL = 0 })},
 		&defect{name: "a node is not to be drained", register: func(b *broken, ctx context.Context, n store.Node) (store.Time, error) {
 			if n.Draining && !n.Stopped {

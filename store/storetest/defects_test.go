@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // defect is a way in which a store may be wrong. What it does not name is done
@@ -435,7 +436,7 @@ var defects = []*defect{
 		}
 	})},
 	{name: "a claim forgets the items of runs in hand", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) {
-		c.Runs = slices.DeleteFunc(c.Runs, func(r store.Claimed) bool { return !r.Fresh })
+		c.Runs = slices.DeleteFunc(c.Runs, func(r store.Claimed) bool { return !r.New })
 	})},
 	{name: "a claim names no wake time", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.NextWake = 0 })},
 	{name: "a claim that was cut short does not say so", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.More = false })},
@@ -462,11 +463,11 @@ var defects = []*defect{
 		}
 		return b.Store.Release(ctx, leases)
 	}, claim: claims(func(b *broken, _ store.ClaimRequest, c *store.Claims) {
-		c.Runs = slices.DeleteFunc(c.Runs, func(r store.Claimed) bool { return r.Fresh && b.lost[r.Run.No] })
+		c.Runs = slices.DeleteFunc(c.Runs, func(r store.Claimed) bool { return r.New && b.lost[r.Run.No] })
 	})},
 	{name: "giving a shard back does nothing", release: func(b *broken, ctx context.Context, _ []store.Lease) error { return b.Store.Release(ctx, nil) }},
 	{name: "a live owner is robbed", acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
-		if d, err := b.Store.Describe(ctx); err == nil && n.Validate() == nil && store.ValidateShards(shards, ttl) == nil {
+		if d, err := b.Store.Describe(ctx); err == nil && n.Validate() == nil && storekit.ValidateShards(shards, ttl) == nil {
 			_ = b.Store.Release(ctx, slices.DeleteFunc(d.Leases, func(l store.Lease) bool { return !slices.Contains(shards, l.Shard) })) // no matter
 		}
 		return b.Store.Acquire(ctx, n, shards, ttl)
@@ -494,16 +495,16 @@ var defects = []*defect{
 		return got, now, err
 	}},
 	{name: "being alone does not end", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
-		if t.Update != nil && t.Update.Spared {
+		if t.Update != nil && t.Update.EndIsolation {
 			changed := *t.Update
-			changed.Spared, changed.Alone = false, true
+			changed.EndIsolation, changed.Isolate = false, true
 			t.Update = &changed
 		}
 	})},
 	{name: "suspicion does not end", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
-		if t.Update != nil && !t.Update.Alone {
+		if t.Update != nil && !t.Update.Isolate {
 			changed := *t.Update
-			changed.Spared = true
+			changed.EndIsolation = true
 			t.Update = &changed
 		}
 	})},
@@ -554,13 +555,13 @@ var defects = []*defect{
 		return page, err
 	}},
 	{name: "a listing shows records", list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {
-		if f.HidesRecords() {
+		if f.HidesEntities() {
 			f.Workflows = []string{"w", "x", recordWorkflow}
 		}
 		return b.Store.List(ctx, f)
 	}},
 	{name: "a count shows records", count: func(b *broken, ctx context.Context, f store.Filter) ([]store.Tally, error) {
-		if f.HidesRecords() {
+		if f.HidesEntities() {
 			f.Workflows = []string{"w", "x", recordWorkflow}
 		}
 		return b.Store.Count(ctx, f)

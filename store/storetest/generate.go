@@ -133,7 +133,7 @@ func (g *generator) register() op {
 	n.Groups = pick(g, [][]string{nil, {"default"}, {"other", "default"}})
 	n.TTL = pick(g, []store.Delay{0, ttl, hour})
 	if g.chance(3) {
-		n.Needs = []store.Need{{Shard: pick(g, genShards), Workflow: pick(g, genWorkflows), Build: pick(g, []string{"", "v2"}), Until: g.w.spec.now.Now}}
+		n.Requirements = []store.Requirement{{Shard: pick(g, genShards), Workflow: pick(g, genWorkflows), Build: pick(g, []string{"", "v2"}), Until: g.w.spec.now.Now}}
 	}
 	n.Stopped, n.Draining = g.chance(6), g.chance(5)
 	if g.chance(20) {
@@ -300,10 +300,10 @@ func (g *generator) start() *store.Start {
 }
 
 // place returns where a run stands in a queue.
-func (g *generator) place() *store.Place {
+func (g *generator) place() *store.QueueEntry {
 	it := g.item()
 	it.Kind = pick(g, []store.ItemKind{store.ItemAsk, store.ItemMessage})
-	return &store.Place{Data: []byte(pick(g, []string{"p", "place"})), Ask: store.Command{RunID: g.receiver(), Item: &it, Adopt: g.chance(2)}}
+	return &store.QueueEntry{Data: []byte(pick(g, []string{"p", "place"})), Ask: store.Command{RunID: g.receiver(), Item: &it, Claim: g.chance(2)}}
 }
 
 // fork returns what a run begins with, mostly of one that is there.
@@ -349,7 +349,7 @@ func (g *generator) runs(want func(*store.Run) bool) []store.Run {
 func (g *generator) commands(n int) []store.Command {
 	commands := make([]store.Command, n)
 	for i := range commands {
-		c := store.Command{Adopt: g.chance(2)}
+		c := store.Command{Claim: g.chance(2)}
 		if len(g.w.spec.now.Runs) < 12 && g.chance(3) || len(g.w.spec.now.Runs) == 0 {
 			c.Start = g.start()
 		} else {
@@ -382,7 +382,7 @@ func (g *generator) commit() op {
 	if g.chance(3) {
 		o.Commands = g.commands(1 + g.IntN(3))
 		for i := range o.Commands {
-			o.Commands[i].Adopt = !g.chance(4)
+			o.Commands[i].Claim = !g.chance(4)
 		}
 	}
 	if len(o.Turns) > 0 && g.chance(40) {
@@ -412,7 +412,7 @@ func (g *generator) turn(r *store.Run) store.Turn {
 	for range g.IntN(3) {
 		t.Entries = append(t.Entries, g.entry(r))
 	}
-	t.Fresh = (int(r.No)+len(t.Entries))%2 == 0 // right or wrong
+	t.Insert = (int(r.No)+len(t.Entries))%2 == 0 // right or wrong
 	if g.chance(6) {
 		t.Prune = append(t.Prune, g.span())
 	}
@@ -442,7 +442,7 @@ func (g *generator) turn(r *store.Run) store.Turn {
 		case it.State == store.Dead && !g.chance(60):
 		case g.chance(4):
 			t.Consumed = append(t.Consumed, store.Consumption{Item: it.No, Verdict: g.value()})
-		case g.chance(8) && (it.Kind.Letter() || g.chance(20)):
+		case g.chance(8) && (it.Kind.CanBeDead() || g.chance(20)):
 			t.Dead = append(t.Dead, it.No)
 		case it.State == store.New && careful || g.chance(5):
 			t.Seen = append(t.Seen, it.No)
@@ -510,7 +510,7 @@ func (g *generator) entry(r *store.Run) store.Entry {
 func (g *generator) update(r *store.Run) *store.Update {
 	u := &store.Update{
 		Status: pick(g, store.AllStatuses()), Marks: store.Marks(g.IntN(8)), Build: pick(g, []string{"", "", "v1", "v2"}),
-		Reason: pick(g, []string{"", "because"}), Output: g.value(), Waits: g.value(), Alone: g.chance(4), Spared: g.chance(8), Discard: g.chance(3),
+		Reason: pick(g, []string{"", "because"}), Output: g.value(), Waits: g.value(), Isolate: g.chance(4), EndIsolation: g.chance(8), Discard: g.chance(3),
 	}
 	for range 5 {
 		if !r.Status.CanBecome(u.Status) || u.Status == r.Status {
@@ -536,7 +536,7 @@ func (g *generator) update(r *store.Run) *store.Update {
 		u.Status = store.Queued
 	}
 	if u.Status == store.Running && u.Marks&store.Paused == 0 && g.chance(8) {
-		u.Back = true
+		u.Unclaim = true
 	}
 	if u.Status == store.Running && g.chance(3) {
 		g.seeds++
@@ -582,7 +582,7 @@ func (g *generator) claim() op {
 	return &claimOp{
 		Handle: handle, Node: node, Boot: boot, Leases: g.leases(node + " " + boot), Limit: pick(g, []int{10, 10, 10, 1, 2, 0, -1}),
 		Workflows: pick(g, [][]string{{"w", "x", recordWorkflow}, {"w", "x", recordWorkflow}, {"w", "x"}, {"w"}, {"x"}, nil, {"none"}}),
-		Build:     pick(g, []string{"", "", "v1", "v2"}), Unfit: g.chance(2),
+		Build:     pick(g, []string{"", "", "v1", "v2"}), Unservable: g.chance(2),
 	}
 }
 

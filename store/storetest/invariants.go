@@ -195,7 +195,7 @@ func (c *checker) inboxChanged(o op, old, r *store.Run, now *state) error {
 			return fmt.Errorf("item %q went from state %d to %d", was.ID, was.State, is.State)
 		case was.State == store.Consumed && is.State != was.State && !returns(o, is.ID):
 			return fmt.Errorf("item %q was consumed and has the state %d", was.ID, is.State)
-		case is.Kind.Letter() && r.Status.Terminal() && (is.State == store.New || is.State == store.Seen):
+		case is.Kind.CanBeDead() && r.Status.Terminal() && (is.State == store.New || is.State == store.Seen):
 			return fmt.Errorf("item %q is pending though the run has ended", is.ID)
 		case suspended && is.State == store.New && r.Marks&(store.Paused|store.Held) == 0:
 			return fmt.Errorf("it became suspended though item %q is unexamined", is.ID)

@@ -202,7 +202,7 @@ func (k *kit) apply(c store.Command) store.Answer {
 func (o *owner) started(id string, change ...func(*store.Start)) store.Run {
 	o.Helper()
 	start := o.startOf(id, change...)
-	a := o.batch([]store.Command{{Adopt: true, Start: start}}).Commands[0]
+	a := o.batch([]store.Command{{Claim: true, Start: start}}).Commands[0]
 	if a.Outcome != store.Applied || !a.Claimed {
 		o.Fatalf("start of %s in hand: %+v", id, a)
 	}

@@ -134,7 +134,7 @@ var law09 = []testCase{
 		no := k.send(message("good", "m"))
 		k.send(message("held", "m"))
 		k.ids["sent"], k.ids["command"] = true, true
-		first := o.batch([]store.Command{{Adopt: true, Start: k.startOf("new")}, message("new", "command")},
+		first := o.batch([]store.Command{{Claim: true, Start: k.startOf("new")}, message("new", "command")},
 			&store.Turn{Run: good.No, Shard: shardA, Consumed: []store.Consumption{{Item: no}}, Sends: []store.Command{message("bad", "sent")},
 				Update: &store.Update{Status: store.Suspended, WakeAt: k.now().Add(time.Hour)}},
 			&store.Turn{Run: bad.No, Shard: shardA, Entries: []store.Entry{entry("a", store.FailedEntry)}},
@@ -252,7 +252,7 @@ func runsCurrent(k *kit, result store.BatchResult) store.BatchResult {
 			if runs && a.Run.No != 0 {
 				a.Run = k.get(a.Run.No)
 			}
-			a.Again = a.Item != 0
+			a.Repeated = a.Item != 0
 			now = append(now, a)
 		}
 		return now
@@ -317,7 +317,7 @@ var law12 = []testCase{
 		start := k.startOf("r", func(s *store.Start) {
 			s.Input, s.Items = input, []store.Item{{Kind: store.ItemMessage, ID: "i", Value: value}}
 		})
-		r := o.batch([]store.Command{{Adopt: true, Start: start}}).Commands[0].Run
+		r := o.batch([]store.Command{{Claim: true, Start: start}}).Commands[0].Run
 		input[0], value[0], start.Items[0].ID = 'X', 'X', "changed"
 		entryValue, output, waits, verdict := []byte("entry"), []byte("output"), []byte("waits"), []byte("verdict")
 		no := k.send(verb("r", "v", store.ItemResume))
@@ -348,7 +348,7 @@ var law12 = []testCase{
 		o := k.owner(k.s, "n")
 		_, err := k.s.Register(k.ctx, store.Node{ID: "n", Boot: "n-1", Workflows: []string{"w"}})
 		k.ok(err)
-		answer := o.batch([]store.Command{{Adopt: true, Start: k.startOf("r")}})
+		answer := o.batch([]store.Command{{Claim: true, Start: k.startOf("r")}})
 		r := answer.Commands[0].Run
 		k.send(message("r", "m"))
 		o.turn(&store.Turn{
@@ -386,7 +386,7 @@ var law12 = []testCase{
 			return store.Batch{
 				Node: "n", Boot: "n-1", No: o.no + 1, Leases: []store.Lease{o.leases[0]},
 				Turns: []*store.Turn{{Run: r.No, Shard: r.Shard, Entries: []store.Entry{e}, Update: &store.Update{Status: store.Running}}},
-				Commands: []store.Command{{Adopt: true, Start: &store.Start{ID: "s", Shard: shardA, Workflow: "w", Items: []store.Item{
+				Commands: []store.Command{{Claim: true, Start: &store.Start{ID: "s", Shard: shardA, Workflow: "w", Items: []store.Item{
 					{Kind: store.ItemMessage, ID: "i", No: 9, State: store.Consumed, Verdict: []byte("v")}}}}, message("r", "m")},
 			}
 		}

@@ -30,7 +30,7 @@ var law25 = []testCase{
 		start := func(id string, adopt bool, more ...func(*store.Start)) store.Command {
 			st := k.startOf(id, more...)
 			st.Build = "v2"
-			return store.Command{Adopt: adopt, Start: st}
+			return store.Command{Claim: adopt, Start: st}
 		}
 		later := func(s *store.Start) { s.After = second }
 		tagged := func(s *store.Start) { s.Tags = []store.Pair{{Key: "k", Value: "v"}} }
@@ -51,7 +51,7 @@ var law25 = []testCase{
 		for _, c := range commands {
 			st := *c.Start
 			st.ID = "one of many " + st.ID
-			many = append(many, store.Command{Adopt: c.Adopt, Start: &st})
+			many = append(many, store.Command{Claim: c.Claim, Start: &st})
 		}
 		for i, a := range o.batch(many).Commands {
 			want := []string{"v2", "v2", "", "", ""}[i]
@@ -141,39 +141,39 @@ var law25 = []testCase{
 		o.turn(update(dead, store.Update{Status: store.Stalled, Build: "v7"}), store.Committed)
 		for id, build := range map[string]string{"a1": "v2", "a2": "v3"} {
 			r := o.claimed(id)
-			o.turn(update(r, store.Update{Status: store.Running, Build: build, Back: true}), store.Committed)
+			o.turn(update(r, store.Update{Status: store.Running, Build: build, Unclaim: true}), store.Committed)
 		}
-		ask := func(build string, limit int, workflows ...string) []store.Unfit {
+		ask := func(build string, limit int, workflows ...string) []store.Unservable {
 			k.Helper()
 			c, err := k.s.Claim(k.ctx, store.ClaimRequest{
-				Node: "n", Boot: "n-1", Leases: o.leases, Workflows: workflows, Build: build, Unfit: true, Limit: limit,
+				Node: "n", Boot: "n-1", Leases: o.leases, Workflows: workflows, Build: build, Unservable: true, Limit: limit,
 			})
 			k.ok(err)
-			return c.Unfit
+			return c.Unservable
 		}
-		all := []store.Unfit{{Shard: shardA, Workflow: "w", Build: "v3"}, {Shard: shardA, Workflow: "x"}, {Shard: shardB, Workflow: "w"}}
+		all := []store.Unservable{{Shard: shardA, Workflow: "w", Build: "v3"}, {Shard: shardA, Workflow: "x"}, {Shard: shardB, Workflow: "w"}}
 		k.equal("without code", ask("", 0), all)
 		k.equal("without code, for a late build", ask("v9", 0), all)
-		k.equal("with code of an early build", ask("v1", 0, "w"), []store.Unfit{{Shard: shardA, Workflow: "w", Build: "v3"}, {Shard: shardA, Workflow: "x"}})
-		k.equal("with all code of the build between", ask("v2", 0, "w", "x", "y"), []store.Unfit{{Shard: shardA, Workflow: "w", Build: "v3"}})
-		k.equal("with all code of a late build", ask("v3", 0, "w", "x", "y"), []store.Unfit(nil))
+		k.equal("with code of an early build", ask("v1", 0, "w"), []store.Unservable{{Shard: shardA, Workflow: "w", Build: "v3"}, {Shard: shardA, Workflow: "x"}})
+		k.equal("with all code of the build between", ask("v2", 0, "w", "x", "y"), []store.Unservable{{Shard: shardA, Workflow: "w", Build: "v3"}})
+		k.equal("with all code of a late build", ask("v3", 0, "w", "x", "y"), []store.Unservable(nil))
 		k.send(message("asleep", "m"))
 		k.send(message("dead", "m"))
-		woken := store.Unfit{Shard: shardB, Workflow: "d", Build: "v7"}
-		k.equal("an item is for their code", ask("v9", 0, "w", "x"), []store.Unfit{woken, {Shard: shardB, Workflow: "z", Build: "v7"}})
+		woken := store.Unservable{Shard: shardB, Workflow: "d", Build: "v7"}
+		k.equal("an item is for their code", ask("v9", 0, "w", "x"), []store.Unservable{woken, {Shard: shardB, Workflow: "z", Build: "v7"}})
 		k.send(verb("asleep", "t", store.ItemTerminate))
-		k.equal("which is claimed without its code", ask("v9", 0, "w", "x"), []store.Unfit{woken})
+		k.equal("which is claimed without its code", ask("v9", 0, "w", "x"), []store.Unservable{woken})
 		k.pass(hour)
-		k.equal("one that is due", ask("v9", 0, "w", "x", "z"), []store.Unfit{{Shard: shardA, Workflow: "y"}, woken})
+		k.equal("one that is due", ask("v9", 0, "w", "x", "z"), []store.Unservable{{Shard: shardA, Workflow: "y"}, woken})
 		claims, err := k.s.Claim(k.ctx, store.ClaimRequest{Node: "n", Boot: "n-1", Leases: o.leases, Limit: 10})
 		k.ok(err)
-		k.equal("of who does not ask", claims.Unfit, []store.Unfit(nil))
+		k.equal("of who does not ask", claims.Unservable, []store.Unservable(nil))
 	}},
 	{"ARunIsGivenBack", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")
 		o.turn(&store.Turn{Run: r.No, Shard: shardA, Entries: []store.Entry{entry("a", store.Done)},
-			Update: &store.Update{Status: store.Running, Build: "v2", Back: true}}, store.Committed)
+			Update: &store.Update{Status: store.Running, Build: "v2", Unclaim: true}}, store.Committed)
 		if got := k.get(r.No); got.Claimed || got.Status != store.Running || len(k.history(r.No)) != 1 {
 			k.Errorf("the run that was given back: %+v", got)
 		}
@@ -181,7 +181,7 @@ var law25 = []testCase{
 		k.equal("claimed again", claimedIDs(o.claim(10, "w")), []string{"r"})
 		o.turn(update(r, store.Update{Status: store.Succeeded}), store.Committed)
 		for what, u := range map[string]store.Update{
-			"a suspended one": {Status: store.Suspended, Back: true}, "a paused one": {Status: store.Running, Marks: store.Paused, Back: true},
+			"a suspended one": {Status: store.Suspended, Unclaim: true}, "a paused one": {Status: store.Running, Marks: store.Paused, Unclaim: true},
 		} {
 			_, err := k.s.Commit(k.ctx, store.Batch{Node: "n", Boot: "n-1", No: o.no + 1, Leases: o.leases, Turns: []*store.Turn{update(r, u)}})
 			k.fails("giving back "+what, err, store.ErrInvalid)
@@ -195,10 +195,10 @@ func (o *owner) claimed(id string) (found store.Run) {
 	o.Helper()
 	for _, c := range o.claim(100, "w", "x").Runs {
 		switch {
-		case c.Fresh && c.Run.ID == id:
+		case c.New && c.Run.ID == id:
 			found = c.Run
-		case c.Fresh:
-			o.turn(update(c.Run, store.Update{Status: store.Running, Back: true}), store.Committed)
+		case c.New:
+			o.turn(update(c.Run, store.Update{Status: store.Running, Unclaim: true}), store.Committed)
 		}
 	}
 	if found.No == 0 {
@@ -211,7 +211,7 @@ var law26 = []testCase{
 	{"TheMarkStays", func(k *kit) {
 		n := store.Node{
 			ID: "n", Boot: "n-1", Build: "v1", Host: "h", PID: 3, Workflows: []string{"w"}, Groups: []string{"default", "g"}, TTL: 7,
-			Needs: []store.Need{{Shard: shardB, Workflow: "x", Build: "v2", Until: 77}, {Shard: shardA, Workflow: "w"}},
+			Requirements: []store.Requirement{{Shard: shardB, Workflow: "x", Build: "v2", Until: 77}, {Shard: shardA, Workflow: "w"}},
 		}
 		register := func(n store.Node) {
 			k.Helper()
@@ -242,7 +242,7 @@ var law26 = []testCase{
 		if d, err := k.s.Describe(k.ctx); err != nil || d.Nodes[0].SeenAt != seen {
 			k.Errorf("the mark counts as a heartbeat: %+v, %v", d.Nodes, err)
 		}
-		marked.PID, marked.Needs = 4, nil
+		marked.PID, marked.Requirements = 4, nil
 		beat := marked
 		beat.Draining = false
 		register(beat)

@@ -60,7 +60,7 @@ var law22 = []testCase{
 	{"AStartIsComparedWithTheFirst", func(k *kit) {
 		o := k.owner(k.s, "n")
 		start := k.startOf("r", func(s *store.Start) { s.Input = []byte("first") })
-		r := o.batch([]store.Command{{Adopt: true, Start: start}}).Commands[0].Run
+		r := o.batch([]store.Command{{Claim: true, Start: start}}).Commands[0].Run
 		o.turn(continued(r, store.Continuation{Workflow: "next", Input: []byte("next"), Seed: seedOf(99)}), store.Committed)
 		if a := k.apply(store.Command{Start: start}); a.Outcome != store.Applied || a.Run.Incarnation != 1 {
 			k.Errorf("the same start again: %+v", a)

@@ -205,7 +205,7 @@ var law16 = []testCase{
 		start := k.startOf("r", func(s *store.Start) {
 			s.Tags, s.Headers = []store.Pair{{Key: "tenant", Value: "acme"}, {Key: "area", Value: "ö b"}}, []byte("h\x00")
 		})
-		a := o.batch([]store.Command{{Adopt: true, Start: start}}).Commands[0]
+		a := o.batch([]store.Command{{Claim: true, Start: start}}).Commands[0]
 		want := []store.Pair{{Key: "area", Value: "ö b"}, {Key: "tenant", Value: "acme"}}
 		k.equal("the tags that were answered", a.Run.Tags, want)
 		k.equal("the headers that were answered", a.Run.Headers, []byte("h\x00"))
@@ -459,7 +459,7 @@ var law17 = []testCase{
 		r := o.started("r")
 		o.turn(update(r, store.Update{Status: store.Suspended, WakeAt: k.now().Add(time.Hour)}), store.Committed)
 		no := k.send(updateItem("r", "u"))
-		if c := o.claim(10, "w"); len(c.Runs) != 1 || !c.Runs[0].Fresh || c.Runs[0].Items[0].No != no {
+		if c := o.claim(10, "w"); len(c.Runs) != 1 || !c.Runs[0].New || c.Runs[0].Items[0].No != no {
 			k.Errorf("claimed is %+v", c.Runs)
 		}
 	}},

@@ -14,11 +14,11 @@ var law06 = []testCase{
 		r := o.started("r")
 		sent := k.apply(message("r", "m"))
 		first := sent.Item
-		if first == 0 || sent.Again {
+		if first == 0 || sent.Repeated {
 			k.Errorf("the first act: %+v", sent)
 		}
 		k.unchanged("the repeat", func() {
-			if a := k.apply(message("r", "m")); a.Outcome != store.Applied || a.Item != first || !a.Again || a.Run.No != r.No {
+			if a := k.apply(message("r", "m")); a.Outcome != store.Applied || a.Item != first || !a.Repeated || a.Run.No != r.No {
 				k.Errorf("the same act again: %+v", a)
 			}
 			different := message("r", "m")
@@ -29,13 +29,13 @@ var law06 = []testCase{
 		})
 		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: first}}}, store.Committed)
 		k.unchanged("the repeat after it was consumed", func() {
-			if a := k.apply(message("r", "m")); a.Outcome != store.Applied || a.Item != first || !a.Again {
+			if a := k.apply(message("r", "m")); a.Outcome != store.Applied || a.Item != first || !a.Repeated {
 				k.Errorf("the same act after it was consumed: %+v", a)
 			}
 		})
 		o.become(r, store.Succeeded)
 		k.unchanged("the repeat after the end", func() {
-			if a := k.apply(message("r", "m")); a.Outcome != store.Applied || a.Item != first || !a.Again {
+			if a := k.apply(message("r", "m")); a.Outcome != store.Applied || a.Item != first || !a.Repeated {
 				k.Errorf("the same act after the run has ended: %+v", a)
 			}
 		})
@@ -203,7 +203,7 @@ var law07 = []testCase{
 			{"delayed", false}, {"claimed", false}, {"stalled", false}, {"failed", false}, {"elsewhere", false},
 		} {
 			c := verb(row.run, "v", store.ItemResume)
-			c.Adopt = true
+			c.Claim = true
 			before := k.apply(verb(row.run, "before", store.ItemResume)).Run
 			a := o.batch([]store.Command{c}).Commands[0]
 			after := k.get(before.No)
@@ -240,7 +240,7 @@ var law07 = []testCase{
 			{"elsewhere", func(s *store.Start) { s.Shard = shardB }, false},
 		} {
 			start := k.startOf(row.name, row.change)
-			a := o.batch([]store.Command{{Adopt: true, Start: start}}).Commands[0]
+			a := o.batch([]store.Command{{Claim: true, Start: start}}).Commands[0]
 			k.equal("the run in the answer to a start "+row.name, a.Run, k.get(a.Run.No))
 			if a.Claimed != row.want || a.Run.Claimed != row.want || (a.Run.Status == store.Running) != row.want {
 				k.Errorf("a start %s: %+v; want it adopted %t", row.name, a, row.want)
@@ -251,7 +251,7 @@ var law07 = []testCase{
 		o := k.owner(k.s, "n")
 		start := k.startOf("r")
 		k.apply(store.Command{Start: start})
-		a := o.batch([]store.Command{{Adopt: true, Start: start}}).Commands[0]
+		a := o.batch([]store.Command{{Claim: true, Start: start}}).Commands[0]
 		if a.Outcome != store.Applied || !a.Claimed {
 			k.Errorf("a start that waits for its owner, repeated by it: %+v", a)
 		}
@@ -261,9 +261,9 @@ var law07 = []testCase{
 		o := k.owner(k.s, "n")
 		suspended := o.started("suspended")
 		o.become(suspended, store.Suspended)
-		a := k.apply(store.Command{Adopt: true, Start: k.startOf("a")})
+		a := k.apply(store.Command{Claim: true, Start: k.startOf("a")})
 		c := message("suspended", "m")
-		c.Adopt = true
+		c.Claim = true
 		b := k.apply(c)
 		page, err := k.s.List(k.ctx, store.Filter{IDs: []string{"a", "suspended"}})
 		k.ok(err)

@@ -20,7 +20,7 @@ var law02 = []testCase{
 		next := k.owner(k.harness.Join(k), "new", shardA)
 		next.claim(10, "w")
 
-		results := o.batch([]store.Command{{Adopt: true, Start: k.startOf("c")}},
+		results := o.batch([]store.Command{{Claim: true, Start: k.startOf("c")}},
 			&store.Turn{Run: a.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)}, Sends: []store.Command{message("b", "from a")},
 				Update: &store.Update{Status: store.Succeeded, Output: []byte("o")}},
 			&store.Turn{Run: b.No, Shard: shardB, Entries: []store.Entry{entry("x", store.Done)}})
@@ -230,7 +230,7 @@ var law03 = []testCase{
 		o := k.owner(s, "a")
 		hand, alone, idle := o.started("hand"), o.started("alone"), o.started("idle")
 		o.become(idle, store.Suspended)
-		o.turn(update(alone, store.Update{Status: store.Running, Alone: true}), store.Committed)
+		o.turn(update(alone, store.Update{Status: store.Running, Isolate: true}), store.Committed)
 		if !k.harness.Kill(k, s) {
 			k.pass(ttl + 1)
 		}
@@ -252,9 +252,9 @@ var law03 = []testCase{
 		b.claim(10, "w")
 		b.turn(&store.Turn{Run: hand.No, Shard: shardA, Entries: []store.Entry{entry("a", store.Done)}}, store.Committed)
 		suspicion("after a turn without an update", hand.No, 1, 0, false)
-		b.turn(update(alone, store.Update{Status: store.Running, Spared: true}), store.Committed)
+		b.turn(update(alone, store.Update{Status: store.Running, EndIsolation: true}), store.Committed)
 		suspicion("spared", alone.No, 1, 1, false)
-		b.turn(update(hand, store.Update{Status: store.Running, Alone: true}), store.Committed)
+		b.turn(update(hand, store.Update{Status: store.Running, Isolate: true}), store.Committed)
 		suspicion("to be alone", hand.No, 1, 0, true)
 		b.turn(update(hand, store.Update{Status: store.Running}), store.Committed)
 		suspicion("after a turn with an update", hand.No, 0, 0, false)
@@ -273,7 +273,7 @@ var law03 = []testCase{
 		o := k.owner(s, "1")
 		alone, other := o.started("alone"), o.started("other")
 		elsewhere := k.owner(k.s, "elsewhere", shardB).started("elsewhere", func(s *store.Start) { s.Shard = shardB })
-		o.turn(update(alone, store.Update{Status: store.Running, Alone: true}), store.Committed)
+		o.turn(update(alone, store.Update{Status: store.Running, Isolate: true}), store.Committed)
 		for i, want := range []struct{ alone, other int }{{1, 0}, {2, 0}, {3, 1}} { // strikes
 			die()
 			s = k.harness.Join(k)
@@ -286,7 +286,7 @@ var law03 = []testCase{
 			}
 			o.claim(10, "w")
 			if i == 1 {
-				o.turn(update(other, store.Update{Status: store.Running, Alone: true}), store.Committed)
+				o.turn(update(other, store.Update{Status: store.Running, Isolate: true}), store.Committed)
 			}
 		}
 		if r := k.get(elsewhere.No); r.Suspect != 0 {
@@ -310,7 +310,7 @@ var law03 = []testCase{
 		if run := k.get(r.No); !got[0].Clean || got[0].Suspects != 0 || run.Suspect != 0 || run.Claimed {
 			k.Errorf("taken again: %+v, the run %+v", got[0], run)
 		}
-		if claims := o.claim(10, "w"); len(claims.Runs) != 1 || !claims.Runs[0].Fresh {
+		if claims := o.claim(10, "w"); len(claims.Runs) != 1 || !claims.Runs[0].New {
 			k.Errorf("what was in hand before is claimed as %+v", claims.Runs)
 		}
 	}},

@@ -8,7 +8,7 @@ import (
 )
 
 // recordWorkflow is the workflow of the records that the suite makes.
-const recordWorkflow = store.RecordPrefix + "r"
+const recordWorkflow = store.EntityPrefix + "r"
 
 var law27 = []testCase{
 	{"RecordsAreSelectedOnlyByName", func(k *kit) {

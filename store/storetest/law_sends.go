@@ -60,8 +60,8 @@ var law14 = []testCase{
 		sender, suspended := o.started("sender"), o.started("suspended")
 		o.become(suspended, store.Suspended)
 		c := message("suspended", "m")
-		c.Adopt = true
-		turn := &store.Turn{Run: sender.No, Shard: shardA, Sends: []store.Command{c, {Adopt: true, Start: k.startOf("a")}, {Start: k.startOf("b")}}}
+		c.Claim = true
+		turn := &store.Turn{Run: sender.No, Shard: shardA, Sends: []store.Command{c, {Claim: true, Start: k.startOf("a")}, {Start: k.startOf("b")}}}
 		for _, which := range []string{"batch", "repeat"} {
 			var got []store.Answer
 			if which == "batch" {
@@ -78,7 +78,7 @@ var law14 = []testCase{
 				}
 			}
 		}
-		if c := o.claim(10, "w"); len(c.Runs) != 2 || !c.Runs[0].Fresh || c.Runs[1].Fresh {
+		if c := o.claim(10, "w"); len(c.Runs) != 2 || !c.Runs[0].New || c.Runs[1].New {
 			k.Errorf("after the turn are claimed %+v; want the start that was not adopted, and the item told again", c.Runs)
 		}
 	}},
@@ -86,7 +86,7 @@ var law14 = []testCase{
 		o := k.owner(k.s, "n")
 		parent, child := o.started("parent"), o.started("child")
 		end := message("parent", "end")
-		end.Adopt = true
+		end.Claim = true
 		got := o.batch(nil, update(parent, store.Update{Status: store.Suspended}),
 			update(child, store.Update{Status: store.Succeeded, Sends: []store.Command{end}})).Turns
 		if got[0].Verdict != store.Committed || len(got[1].Sends) != 1 || !got[1].Sends[0].Claimed || !k.get(parent.No).Claimed {
@@ -114,7 +114,7 @@ var law15 = []testCase{
 			got[i].No, got[i].Sent = 0, 0
 		}
 		k.equal("the sender's inbox", got, want)
-		if c := o.claim(10, "w"); len(c.Runs) != 1 || !c.Runs[0].Fresh {
+		if c := o.claim(10, "w"); len(c.Runs) != 1 || !c.Runs[0].New {
 			k.Errorf("the sender was suspended in that turn; claimed are %+v", c.Runs)
 		}
 	}},
@@ -145,7 +145,7 @@ var law15 = []testCase{
 			r := o.started(status.String())
 			o.become(r, status)
 			k.send(watch(r.ID))
-			if c := o.claim(1); len(c.Runs) == 0 || !c.Runs[0].Fresh || c.Runs[0].Run.No != r.No || c.Runs[0].Run.Status != status {
+			if c := o.claim(1); len(c.Runs) == 0 || !c.Runs[0].New || c.Runs[0].Run.No != r.No || c.Runs[0].Run.Status != status {
 				k.Errorf("a %s run with a watch, by a node without its code: claimed are %+v", status, c.Runs)
 			}
 		}

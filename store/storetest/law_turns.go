@@ -217,7 +217,7 @@ var law05 = []testCase{
 		s := k.harness.Join(k)
 		dead := k.owner(s, "dead")
 		r := dead.started("r", func(s *store.Start) { s.Items = []store.Item{{Kind: store.ItemMessage, ID: "new"}} })
-		dead.turn(update(r, store.Update{Status: store.Running, Alone: true, Output: []byte("old"), Waits: []byte("old"), Reason: "old"}), store.Committed)
+		dead.turn(update(r, store.Update{Status: store.Running, Isolate: true, Output: []byte("old"), Waits: []byte("old"), Reason: "old"}), store.Committed)
 		if !k.harness.Kill(k, s) {
 			k.pass(ttl)
 		}
@@ -225,11 +225,11 @@ var law05 = []testCase{
 		o.claim(10, "w")
 		want := k.get(r.No)
 		refusedUpdate := store.Update{Status: store.Suspended, Marks: store.Cancelling, WakeAt: k.now().Add(time.Hour), Reason: "new", Build: "v2",
-			Output: []byte("new"), Waits: []byte("new"), Alone: true}
+			Output: []byte("new"), Waits: []byte("new"), Isolate: true}
 		want.Build = "v2"
 		o.turn(update(r, refusedUpdate), store.StillReady)
 		k.equal("the run, which should stay alone", k.get(r.No), want)
-		refusedUpdate.Alone, refusedUpdate.Build = false, ""
+		refusedUpdate.Isolate, refusedUpdate.Build = false, ""
 		want.Suspect, want.Strikes, want.Alone = 0, 0, false
 		o.turn(update(r, refusedUpdate), store.StillReady)
 		k.equal("the run", k.get(r.No), want)
@@ -252,7 +252,7 @@ var law05 = []testCase{
 		}
 		no := k.send(message("r", "m"))
 		c := o.claim(10, "w")
-		if len(c.Runs) != 1 || !c.Runs[0].Fresh || len(c.Runs[0].Items) != 1 || c.Runs[0].Items[0].No != no || c.Runs[0].Run.Status != store.Running || c.Runs[0].Run.WakeAt != 0 {
+		if len(c.Runs) != 1 || !c.Runs[0].New || len(c.Runs[0].Items) != 1 || c.Runs[0].Items[0].No != no || c.Runs[0].Run.Status != store.Running || c.Runs[0].Run.WakeAt != 0 {
 			k.Errorf("with a new item, a suspended run is claimed as %+v", c.Runs)
 		}
 	}},

@@ -105,7 +105,7 @@ var law18 = []testCase{
 		free := o.started("free")
 		o.become(free, store.Suspended)
 		for _, c := range []store.Command{message("r", "m"), verb("r", "v", store.ItemResume), verb("free", "p", store.ItemPause)} {
-			c.Adopt = true
+			c.Claim = true
 			if a := o.batch([]store.Command{c}).Commands[0]; a.Outcome != store.Applied || a.Claimed {
 				k.Errorf("a %s for %s: %+v", c.Item.Kind, c.RunID, a)
 			}

@@ -65,7 +65,7 @@ type (
 		Leases     []tenure
 		Workflows  []string
 		Build      string
-		Unfit      bool
+		Unservable bool
 		Limit      int
 	}
 	loadOp struct {

@@ -40,8 +40,8 @@ func (w *world) count(o op, a answer) {
 		reached("a claim fenced", len(v.Fenced) > 0)
 		reached("a wake time to come", v.NextWake != 0)
 		for _, c := range v.Runs {
-			reached("a run claimed", c.Fresh)
-			reached("a run claimed for an item", c.Fresh && len(c.Items) > 0)
+			reached("a run claimed", c.New)
+			reached("a run claimed for an item", c.New && len(c.Items) > 0)
 			reached("strikes", c.Run.Strikes > 0)
 			reached("a run claimed at rest", c.Run.Status == store.Queued || c.Run.Status == store.Suspended)
 		}

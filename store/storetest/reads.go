@@ -50,7 +50,7 @@ var startCases = []testCase{
 			o.turn(&store.Turn{Run: old.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)}, Update: &store.Update{Status: row.status}}, store.Committed)
 			kept := k.get(old.No)
 			start := k.startOf(old.ID, replace)
-			a := o.batch([]store.Command{{Adopt: true, Start: start}}).Commands[0]
+			a := o.batch([]store.Command{{Claim: true, Start: start}}).Commands[0]
 			if !row.replaced {
 				if a.Outcome != store.Exists || a.Run.No != old.No || a.Claimed {
 					k.Errorf("replacing a %s run: %+v", row.status, a)
@@ -388,7 +388,7 @@ var changedCases = []testCase{
 		}{
 			{"a start", store.Change{Ready: ready}, func() { k.start("r") }},
 			{"an item", store.Change{Ready: ready}, func() { k.send(message("r", "m")) }},
-			{"a turn", store.Change{Told: true}, func() {
+			{"a turn", store.Change{Answered: true}, func() {
 				c := o.claim(10, "w")
 				o.turn(&store.Turn{Run: c.Runs[0].Run.No, Shard: shardA, Consumed: []store.Consumption{{Item: c.Runs[0].Items[0].No}}}, store.Committed)
 			}},

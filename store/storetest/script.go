@@ -15,7 +15,7 @@ import (
 //
 //	# what this is about
 //	acquire node=n boot=1 shards=default/0,other/0 ttl=10s
-//	commit node=n boot=1 leases=default/0:1 command{adopt=true start{id=r shard=default/0 workflow=w seed=1}}
+//	commit node=n boot=1 leases=default/0:1 command{claim=true start{id=r shard=default/0 workflow=w seed=1}}
 //	commit node=n boot=1 leases=default/0:1 turn{run=1 shard=default/0 entry{loc=a kind=step state=done value="x"*5000}}
 //
 // Fields are those of the types in op.go and of package store, in small letters

@@ -238,22 +238,22 @@ func (s *spread) Claim(ctx context.Context, req store.ClaimRequest) (store.Claim
 	c, err := s.Store.Claim(ctx, req)
 	c = gather(s, c)
 	c.Fenced = once(c.Fenced)
-	latest := map[store.Unfit]int{}
-	var unfit []store.Unfit
-	for _, u := range c.Unfit {
-		key := store.Unfit{Shard: u.Shard, Workflow: u.Workflow}
+	latest := map[store.Unservable]int{}
+	var unservable []store.Unservable
+	for _, u := range c.Unservable {
+		key := store.Unservable{Shard: u.Shard, Workflow: u.Workflow}
 		i, ok := latest[key]
 		if !ok {
-			latest[key] = len(unfit)
-			unfit = append(unfit, u)
+			latest[key] = len(unservable)
+			unservable = append(unservable, u)
 			continue
 		}
-		unfit[i].Build = max(unfit[i].Build, u.Build)
+		unservable[i].Build = max(unservable[i].Build, u.Build)
 	}
-	slices.SortFunc(unfit, func(a, b store.Unfit) int {
+	slices.SortFunc(unservable, func(a, b store.Unservable) int {
 		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Workflow, b.Workflow))
 	})
-	c.Unfit = unfit
+	c.Unservable = unservable
 	return c, err
 }
 

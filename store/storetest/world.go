@@ -416,7 +416,7 @@ func (s *side) do(ctx context.Context, o op) answer {
 	case *claimOp:
 		return answerOf(s.handles[o.Handle].Claim(ctx, store.ClaimRequest{
 			Node: o.Node, Boot: o.Boot, Leases: leasesOf(o.Leases, o.Node, o.Boot), Workflows: o.Workflows, Limit: o.Limit,
-			Build: o.Build, Unfit: o.Unfit,
+			Build: o.Build, Unservable: o.Unservable,
 		}))
 	case *loadOp:
 		return answerOf(s.handles[o.Handle].Load(ctx, o.Runs))

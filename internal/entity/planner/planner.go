@@ -20,7 +20,7 @@ import (
 )
 
 // Workflow is the name that schedules have as records.
-const Workflow = store.RecordPrefix + "schedule"
+const Workflow = store.EntityPrefix + "schedule"
 
 // Keep is how many decisions are kept.
 const Keep = 1000

@@ -56,7 +56,7 @@ func (w *world) placer(p permit.Place) (func(*store.Start), error) {
 	}
 	return func(start *store.Start) {
 		p.Ticket = "ticket of " + start.ID
-		start.Queue = &store.Place{Data: p.Encode(), Ask: p.AskFor(permit.Ask{RunID: start.ID})}
+		start.Queue = &store.QueueEntry{Data: p.Encode(), Ask: p.AskFor(permit.Ask{RunID: start.ID})}
 	}, nil
 }
 

@@ -10,7 +10,7 @@ import (
 // NoLetters are the kinds of items that never become dead letters.
 var NoLetters = func() (list []int64) {
 	for kind := store.ItemKind(1); kind < 255; kind++ {
-		if kind.Valid() && !kind.Letter() {
+		if kind.Valid() && !kind.CanBeDead() {
 			list = append(list, int64(kind))
 		}
 	}
