@@ -7,6 +7,7 @@ import (
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/store"
 )
 
@@ -50,7 +51,7 @@ var (
 	ErrEmpty = runner.ErrEmpty
 	// ErrStepTimeout is the cause with which the context of a step's attempt ends
 	// when its time is over.
-	ErrStepTimeout = engine.ErrStepTimeout
+	ErrStepTimeout = steps.ErrTimeout
 )
 
 // Failure is an error as it crosses the journal: the message, the code, and the

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/store"
 )
 
@@ -74,7 +74,7 @@ func Header(ctx Context, key string) string {
 
 // headersOf returns the stored headers of the run whose step ctx belongs to.
 func headersOf(ctx context.Context) []byte {
-	if a := engine.AttemptOf(ctx); a != nil {
+	if a := steps.AttemptOf(ctx); a != nil {
 		return a.Headers
 	}
 	return nil

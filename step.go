@@ -5,8 +5,8 @@ import (
 	"reflect"
 	"sync/atomic"
 
-	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/steps"
 )
 
 // StepOption is an option of Step and Do: a Retry, a Key, an Undo, or a Permit.
@@ -105,7 +105,7 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 			value, err = fn(ctx)
 			return err
 		})
-		if v, ok := engine.AttemptOf(ctx).Replaced(); ok {
+		if v, ok := steps.AttemptOf(ctx).Replaced(); ok {
 			value = v
 		}
 		if err != nil {
@@ -175,7 +175,7 @@ func decodeResult[T any](ctx Context, name string, data []byte) (T, error) {
 // a rewind or continue-as-new. It is 32 hexadecimal digits. Outside a step it
 // returns "".
 func IdempotencyKey(ctx context.Context) string {
-	if a := engine.AttemptOf(ctx); a != nil {
+	if a := steps.AttemptOf(ctx); a != nil {
 		return a.Key()
 	}
 	return ""
@@ -184,8 +184,8 @@ func IdempotencyKey(ctx context.Context) string {
 // Attempt returns the number of the attempt that ctx belongs to, from 1. Outside
 // a step it returns 0.
 func Attempt(ctx context.Context) int {
-	if a := engine.AttemptOf(ctx); a != nil {
-		return a.Number
+	if a := steps.AttemptOf(ctx); a != nil {
+		return a.Number()
 	}
 	return 0
 }
@@ -201,12 +201,12 @@ type StepInfo struct {
 
 // StepOf returns what ctx belongs to; ok is false outside a step.
 func StepOf(ctx context.Context) (info StepInfo, ok bool) {
-	a := engine.AttemptOf(ctx)
+	a := steps.AttemptOf(ctx)
 	if a == nil {
 		return StepInfo{}, false
 	}
 	headers, _ := decodeHeaders(a.Headers) // were written by encode
-	return StepInfo{RunID: a.RunID, Workflow: a.Workflow, Location: a.Location(), Attempt: a.Number, Headers: headers}, true
+	return StepInfo{RunID: a.RunID, Workflow: a.Workflow, Location: a.Location(), Attempt: a.Number(), Headers: headers}, true
 }
 
 // Heartbeat says that the step is alive: the attempt's timeout begins anew. A
@@ -214,8 +214,7 @@ func StepOf(ctx context.Context) (info StepInfo, ok bool) {
 // attempt (LastDetail). It is encoded as JSON; an error is that of the encoding.
 // Outside a step it does nothing.
 func Heartbeat(ctx context.Context, detail any) error {
-	a := engine.AttemptOf(ctx)
-	if a == nil {
+	if steps.AttemptOf(ctx) == nil {
 		return nil
 	}
 	var data []byte
@@ -225,17 +224,17 @@ func Heartbeat(ctx context.Context, detail any) error {
 			return err
 		}
 	}
-	a.Heartbeat(data)
+	steps.Beat(ctx, data)
 	return nil
 }
 
 // LastDetail decodes the last recorded heartbeat detail of the former attempts.
 // ok is false if there is none.
 func LastDetail[T any](ctx context.Context) (detail T, ok bool, err error) {
-	a := engine.AttemptOf(ctx)
-	if a == nil || a.Detail == nil {
+	a := steps.AttemptOf(ctx)
+	if a == nil || a.Detail() == nil {
 		return detail, false, nil
 	}
-	detail, err = decodeAs[T](codecs{JSON}, a.Detail)
+	detail, err = decodeAs[T](codecs{JSON}, a.Detail())
 	return detail, err == nil, err
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/store"
 )
 
@@ -95,7 +95,7 @@ func (t *transactionOf[Tx]) record(ctx context.Context, value []byte) (runner.Bo
 	if !t.open { // the body was not called: something stood around it
 		return runner.BodyResult{Value: value}, nil
 	}
-	attempt := engine.AttemptOf(ctx)
+	attempt := steps.AttemptOf(ctx)
 	rec, failure, ok, err := attempt.Recording(ctx, value)
 	switch {
 	case err != nil:

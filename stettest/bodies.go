@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/steps"
 )
 
 // Body is what is executed in place of a step's function. The value is what the
@@ -115,7 +115,7 @@ func (b *bodies) around(ctx context.Context, step stet.StepInfo, next func(conte
 				return next(ctx)
 			}
 			if err == nil {
-				engine.AttemptOf(ctx).Replace(value)
+				steps.AttemptOf(ctx).Replace(value)
 			}
 			return err
 		}

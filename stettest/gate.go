@@ -3,7 +3,7 @@ package stettest
 import (
 	"context"
 
-	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/steps"
 )
 
 // gate executes functions outside of the bubble. It is made outside; while a
@@ -48,7 +48,7 @@ func (c outsideContext) Value(key any) any { return c.values.Value(key) }
 
 // call executes fn outside of the bubble.
 func (g *gate) call(ctx context.Context, fn func(context.Context) error) error {
-	ctx = engine.WithoutHeartbeat(ctx)
+	ctx = steps.WithoutBeats(ctx)
 	p := <-g.pending
 	g.calls <- func() {
 		out, cancel := context.WithCancel(outsideContext{context.Background(), ctx})

@@ -13,6 +13,7 @@ import (
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/store"
 )
 
@@ -63,10 +64,10 @@ type activation struct {
 	// releases says that the run holds no permit of its queue while it is suspended.
 	releases bool
 	timer    *time.Timer
-	watch    *time.Timer // while code runs
-	bodies   map[int64]*body
-	next     *job // started last, and left to the driver
-	stopped  bool // bodies are cancelled, the code is unwound
+	watch    *time.Timer              // while code runs
+	bodies   map[int64]*steps.Attempt // by operation
+	next     steps.Task               // started last, and left to the driver
+	stopped  bool                     // bodies are cancelled, the code is unwound
 
 	// Owned by tenure.mu.
 	parkedAt time.Time // zero: not parked
@@ -82,8 +83,8 @@ type event struct {
 	adopted   bool           // with claimed: by a command or a send, says the answer to the batch
 	item      *store.Item
 	verdict   *store.TurnResult
-	ended     *bodyEnd
-	heartbeat *heartbeat
+	ended     *steps.End
+	heartbeat *steps.Heartbeat
 	tick      bool // a timer may be due, or the inbox was read
 	evict     bool
 	unwind    bool
@@ -126,12 +127,12 @@ func (a *activation) queue(events []event) bool {
 	return true
 }
 
-// driveOn drives the run and executes the body that is left.
-func (a *activation) driveOn() { a.t.crew.follow(a.drive) }
+// driveOn drives the run and executes the body that is left to the driver.
+func (a *activation) driveOn() { a.t.steps.Pool.Follow(a.drive) }
 
 // drive takes events until there are none. It returns a body that is to be
 // executed next; nil: none.
-func (a *activation) drive() *job {
+func (a *activation) drive() steps.Task {
 	defer a.t.drivers.Done()
 	var used []event // have been handled: their room takes the next ones
 	for {
@@ -209,10 +210,10 @@ func (a *activation) handle(events []event) bool {
 		case ev.item != nil:
 			a.receive(0, *ev.item)
 		case ev.ended != nil:
-			delete(a.bodies, ev.ended.id)
-			a.code.Complete(ev.ended.id, ev.ended.attempt, ev.ended.result)
+			delete(a.bodies, ev.ended.ID)
+			a.code.Complete(ev.ended.ID, ev.ended.Attempt, ev.ended.Result)
 		case ev.heartbeat != nil:
-			a.code.Heartbeat(ev.heartbeat.id, ev.heartbeat.attempt, ev.heartbeat.detail)
+			a.code.Heartbeat(ev.heartbeat.ID, ev.heartbeat.Attempt, ev.heartbeat.Detail)
 		case ev.verdict != nil:
 			if !a.answer(*ev.verdict, events[i+1:]) {
 				return false
@@ -257,7 +258,7 @@ func (a *activation) receive(claim int64, items ...store.Item) {
 
 func (a *activation) load(s *store.Snapshot) {
 	a.run = s.Run
-	a.bodies = map[int64]*body{}
+	a.bodies = map[int64]*steps.Attempt{}
 	a.touched, a.begun = s.Run.Build >= a.t.e.cfg.Build && s.Run.Suspect == 0, len(s.Entries) > 0 || s.Run.Waits != nil
 	if rules := a.t.e.cfg.Records[s.Run.Workflow]; rules != nil {
 		a.touched = s.Run.Suspect == 0
@@ -364,7 +365,7 @@ func (a *activation) step(inboxAt store.Time) {
 	if a.code != nil {
 		for _, id := range a.code.Cancels() {
 			if b := a.bodies[id]; b != nil {
-				b.cancel(errUnwanted)
+				b.Cancel(steps.ErrUnwanted)
 			}
 		}
 	}
@@ -587,7 +588,7 @@ func (a *activation) stop() {
 		a.timer.Stop()
 	}
 	for _, b := range a.bodies {
-		b.cancel(context.Canceled)
+		b.Cancel(context.Canceled)
 	}
 	if a.r != nil {
 		a.r.Unwind()

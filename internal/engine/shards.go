@@ -134,7 +134,9 @@ func (t *tenure) release(quiet []*ownership.Shard, released func([]store.Shard))
 // busy returns the shards in which something is being done.
 func (t *tenure) busy() map[*ownership.Shard]bool {
 	busy := map[*ownership.Shard]bool{}
-	t.crew.working(busy)
+	for _, task := range t.steps.Pool.Running() {
+		busy[shardOf(task)] = true
+	}
 	t.mu.Lock()
 	active := slices.Collect(maps.Values(t.active))
 	t.mu.Unlock()
@@ -155,7 +157,12 @@ func (t *tenure) busy() map[*ownership.Shard]bool {
 
 // stuck returns what is being executed in the shards.
 func (t *tenure) stuck(shards []*ownership.Shard) []string {
-	places := t.crew.places(shards)
+	var places []string
+	for _, task := range t.steps.Pool.Running() {
+		if slices.Contains(shards, shardOf(task)) {
+			places = append(places, task.String())
+		}
+	}
 	t.mu.Lock()
 	active := slices.Collect(maps.Values(t.active))
 	t.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stet-run/stet/internal/cluster"
 	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/store"
 )
 
@@ -28,7 +29,7 @@ type tenure struct {
 	workflows []string
 	groups    []string
 	commits   *committer
-	crew      *crew
+	steps     steps.Env
 	drivers   sync.WaitGroup // goroutines that drive, load or wait for a retry
 	kick      chan struct{}  // capacity 1: a hint to claim
 	unsure    bool           // a claim has failed since the last retake; the dispatcher's
@@ -58,7 +59,8 @@ type tenure struct {
 func newTenure(e *Engine, stop, held context.Context, workflows []string) *tenure {
 	t := &tenure{
 		e: e, stop: stop, workflows: workflows, groups: e.groups(),
-		crew: newCrew(e.cfg.MaxSteps), kick: make(chan struct{}, 1),
+		steps:  steps.Env{Pool: steps.NewPool(e.cfg.MaxSteps), Now: e.time.now, Payloads: e.cfg.Payloads},
+		kick:   make(chan struct{}, 1),
 		active: map[store.RunNo]*activation{}, ids: map[string]bool{}, parked: list.New(), parkings: map[*activation]*list.Element{},
 	}
 	t.held, t.cancel = context.WithCancel(held)
@@ -267,14 +269,14 @@ func (t *tenure) shutdown() error {
 	t.mu.Unlock()
 	grace := time.NewTimer(t.e.cfg.Grace)
 	defer grace.Stop()
-	drained := t.crew.stop()
+	drained := t.steps.Pool.Stop()
 	select {
 	case <-drained:
 		t.settle(grace.C)
 	case <-grace.C:
-		t.crew.cancelAll()
+		t.steps.Pool.CancelAll()
 	case <-t.held.Done():
-		t.crew.cancelAll()
+		t.steps.Pool.CancelAll()
 	}
 	last := time.After(lastWait)
 	select {
@@ -348,7 +350,7 @@ func (t *tenure) unwind(limit <-chan time.Time) error {
 			a.mu.Unlock()
 		}
 	}
-	if stuck = append(stuck, t.crew.cancelAll()...); len(stuck) > 0 {
+	if stuck = append(stuck, t.steps.Pool.CancelAll()...); len(stuck) > 0 {
 		return fmt.Errorf("stopped, but %d have not returned: %s", len(stuck), strings.Join(stuck, "; "))
 	}
 	return nil

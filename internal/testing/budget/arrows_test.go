@@ -10,8 +10,8 @@ import (
 // way; a concrete store knows the contract alone, the runner no store and no
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
-	".":                                 {"schedule", "internal/entity/planner", "internal/engine", "internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic", "internal/payload", "internal/runner", "internal/runfile", "internal/location", "store"},
-	"stettest":                          {".", "internal/engine", "internal/runner", "internal/location", "store", "store/memory"},
+	".":                                 {"schedule", "internal/entity/planner", "internal/engine", "internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic", "internal/payload", "internal/runner", "internal/runfile", "internal/steps", "internal/location", "store"},
+	"stettest":                          {".", "internal/runner", "internal/steps", "internal/location", "store", "store/memory"},
 	"stettest/enginetest":               {".", "stettest", "store"},
 	"store":                             {},
 	"store/storekit":                    {"store"},
@@ -33,7 +33,8 @@ var arrows = map[string][]string{
 	"internal/testing/servers/services": {"internal/testing/servers"},
 	"internal/runfile":                  {"internal/location", "store"},
 	"internal/ownership":                {"store"},
-	"internal/engine":                   {"internal/cluster", "internal/ownership", "internal/payload", "internal/permit", "internal/entity", "internal/runner", "internal/location", "store"},
+	"internal/engine":                   {"internal/cluster", "internal/ownership", "internal/payload", "internal/permit", "internal/entity", "internal/runner", "internal/location", "internal/steps", "store"},
+	"internal/steps":                    {"internal/payload", "internal/runner", "store"},
 	"internal/testing/budget":           {},
 	"internal/e2e":                      {},
 	"docs/guide":                        {},

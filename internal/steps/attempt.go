@@ -1,0 +1,210 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stet-run/stet/internal/payload"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// ErrTimeout is the cause with which the context of a body ends at its timeout.
+var ErrTimeout = errors.New("step timeout")
+
+// ErrUnwanted is the cause with which the run itself cancels a body.
+var ErrUnwanted = fmt.Errorf("the step is not wanted any more: %w", context.Canceled)
+
+// Run is the run of an attempt, as the attempt sees it.
+type Run interface {
+	// Leaving reports whether this process is giving the run up: no body of it begins
+	// here any more.
+	Leaving() bool
+	// Ended delivers the end of an attempt. If drive is not nil nobody drives the run:
+	// the caller calls it at once, on any goroutine. It returns a task that follows.
+	Ended(End) (drive func() Task)
+	// Beat delivers the detail of a heartbeat.
+	Beat(Heartbeat)
+}
+
+// End is the end of an attempt.
+type End struct {
+	ID      int64 // of the operation
+	Attempt int
+	Result  runner.BodyResult
+}
+
+// Heartbeat is what an attempt wants its successor to know.
+type Heartbeat struct {
+	ID      int64 // of the operation
+	Attempt int
+	Detail  []byte
+}
+
+// Env is what the attempts of a process have in common.
+type Env struct {
+	Pool     *Pool
+	Now      func() store.Time // a lower bound of the store's time
+	Payloads *payload.Policy   // of what is stored; nil: values are stored as they are
+}
+
+// Attempt is one attempt of a step: a [Task], and what the context of the body
+// carries. Nearly every step has one, so that it is one piece of memory.
+type Attempt struct {
+	RunID    string
+	Workflow string
+	Headers  []byte // of the run; nil: none
+	Run      Run
+
+	env         *Env
+	body        runner.Body
+	no          store.RunNo
+	incarnation int
+	lease       store.Lease
+	ctx         context.Context // of the body
+	cancel      context.CancelCauseFunc
+	started     store.Time
+	limit       *deadline
+	ended       atomic.Bool // its end was delivered
+	settled     atomic.Bool // its time was over, or does not end it any more
+	replacement replacement // written and read by what stands around the body
+
+	mu       sync.Mutex
+	detailed time.Time // when a detail was delivered last
+}
+
+// replacement is a value that stands for the one that the body would have returned.
+type replacement struct {
+	set   bool
+	value any
+}
+
+// NewAttempt returns the attempt that calls the body, which is of the run as it stands
+// in the store under the lease. The context of the body ends with ctx, by Cancel, and at
+// its timeout.
+func (e *Env) NewAttempt(ctx context.Context, run Run, of *store.Run, lease store.Lease, b runner.Body) *Attempt {
+	a := &Attempt{
+		RunID: of.ID, Workflow: of.Workflow, Headers: of.Headers, Run: run,
+		env: e, body: b, no: of.No, incarnation: of.Incarnation, lease: lease,
+	}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	return a
+}
+
+// Cancel ends the context of the body.
+func (a *Attempt) Cancel(cause error) { a.cancel(cause) }
+
+func (a *Attempt) String() string { return fmt.Sprintf("run %s step %s", a.RunID, a.body.Location) }
+
+// Execute calls the body, unless the attempt must not begin any more. next drives the
+// run on, if nobody else does.
+func (a *Attempt) Execute() (next func() Task) {
+	switch {
+	case a.Run.Leaving(): // it begins where the shard goes
+		return nil
+	case a.ctx.Err() == nil:
+		return a.execute()
+	case errors.Is(context.Cause(a.ctx), ErrUnwanted):
+		// Of a step whose end must be known the run waits for this.
+		return a.deliver(runner.NeverBegun(a.env.Now()))
+	}
+	return nil
+}
+
+func (a *Attempt) execute() (next func() Task) {
+	defer a.cancel(nil)
+	a.started = a.env.Now()
+	if a.body.Timeout != 0 || a.body.Deadline != 0 {
+		a.limit = newDeadline(&a.body, a.started, a.env.Now, a.expire)
+		defer a.limit.stop()
+	}
+	// A body that ends its goroutine leaves nobody to drive the run on.
+	returned := false
+	defer func() {
+		if !returned {
+			f := &runner.Failure{Code: runner.CodePanic, Message: "the step called runtime.Goexit"}
+			a.driveElsewhere(a.end(runner.BodyResult{Failure: f}))
+		}
+	}()
+	result := call(&bodyContext{a.ctx, a}, &a.body)
+	returned = true
+	return a.end(result)
+}
+
+// call calls the body and turns a panic into a failure.
+func call(ctx context.Context, b *runner.Body) (result runner.BodyResult) {
+	defer func() {
+		if p := recover(); p != nil {
+			result = runner.BodyResult{Failure: runner.PanicFailure(p)}
+		}
+	}()
+	return b.Func(ctx, b)
+}
+
+// end delivers the end of an attempt that has begun, unless one was delivered.
+func (a *Attempt) end(result runner.BodyResult) (drive func() Task) {
+	if a.ended.Swap(true) {
+		return nil
+	}
+	result.Started, result.Ended = a.started, a.env.Now()
+	return a.deliver(result)
+}
+
+func (a *Attempt) deliver(result runner.BodyResult) (drive func() Task) {
+	return a.Run.Ended(End{a.body.ID, a.body.Attempt, result})
+}
+
+// expire ends the attempt whether the body returns or not, unless it has settled.
+func (a *Attempt) expire(f *runner.Failure) {
+	if a.settled.Swap(true) {
+		return
+	}
+	a.cancel(ErrTimeout)
+	a.driveElsewhere(a.end(runner.BodyResult{Failure: f}))
+}
+
+// driveElsewhere drives the run on another goroutine, if nobody drives it.
+func (a *Attempt) driveElsewhere(drive func() Task) {
+	if drive != nil {
+		go a.env.Pool.Follow(drive)
+	}
+}
+
+// settle stops the attempt's timeout. It reports false if the timeout has already ended
+// the attempt.
+func (a *Attempt) settle() bool { return !a.settled.Swap(true) }
+
+// Replace makes the attempt succeed with value although the body was not called. It is
+// called before the attempt ends, by the code around the body.
+func (a *Attempt) Replace(value any) { a.replacement = replacement{true, value} }
+
+// Replaced returns the value that was given to Replace.
+func (a *Attempt) Replaced() (value any, ok bool) { return a.replacement.value, a.replacement.set }
+
+// Number returns the attempt's number, from 1.
+func (a *Attempt) Number() int { return a.body.Attempt }
+
+// Detail returns that of the former attempt's last heartbeat; nil: none.
+func (a *Attempt) Detail() []byte { return a.body.Detail }
+
+// Location returns the text form of the step's location.
+func (a *Attempt) Location() string { return a.body.Location.String() }
+
+// Key returns the step's idempotency key.
+func (a *Attempt) Key() string { return a.body.Key() }
+
+// beat renews the attempt's timeout and delivers detail, at most once a second. nil: there
+// is none.
+func (a *Attempt) beat(detail []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.limit.renew()
+	if now := time.Now(); detail != nil && now.Sub(a.detailed) >= time.Second {
+		a.detailed = now
+		a.Run.Beat(Heartbeat{a.body.ID, a.body.Attempt, detail})
+	}
+}

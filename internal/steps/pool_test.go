@@ -1,0 +1,180 @@
+package steps_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet/internal/steps"
+)
+
+// task is a task of the tests. It takes a second unless it is cancelled before.
+type task struct {
+	name      string
+	next      func() steps.Task
+	goexit    bool
+	log       *journal
+	cancelled chan struct{}
+}
+
+func (k *task) Execute() func() steps.Task {
+	k.log.note("begin " + k.name)
+	select {
+	case <-time.After(time.Second):
+	case <-k.cancelled:
+	}
+	k.log.note("end " + k.name)
+	if k.goexit {
+		runtime.Goexit()
+	}
+	return k.next
+}
+
+func (k *task) Cancel(error)   { close(k.cancelled) }
+func (k *task) String() string { return "task " + k.name }
+
+// journal is what has happened, in order.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) note(line string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, line)
+}
+
+func (j *journal) task(name string) *task {
+	return &task{name: name, log: j, cancelled: make(chan struct{})}
+}
+
+func (j *journal) expect(t *testing.T, lines ...string) {
+	t.Helper()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !slices.Equal(j.lines, lines) {
+		t.Errorf("expected %q, found %q", lines, j.lines)
+	}
+}
+
+// TestPoolKeepsOrderAndLimit: no more tasks than allowed are executed at once, and the
+// others begin in the order in which they came.
+func TestPoolKeepsOrderAndLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		pool := steps.NewPool(1)
+		for i := range 3 {
+			pool.Start(j.task(fmt.Sprint(i)))
+		}
+		synctest.Wait()
+		if n := len(pool.Running()); n != 1 {
+			t.Errorf("expected one task to be executed, found %d", n)
+		}
+		<-pool.Stop() // drops those that wait
+		j.expect(t, "begin 0", "end 0")
+
+		j.lines = nil
+		pool = steps.NewPool(2)
+		for i := range 5 {
+			pool.Start(j.task(fmt.Sprint(i)))
+			synctest.Wait()
+		}
+		time.Sleep(10 * time.Second)
+		begun := slices.DeleteFunc(slices.Clone(j.lines), func(line string) bool { return line[0] == 'e' })
+		slices.Sort(begun[2:4]) // begin at the same moment
+		if want := []string{"begin 0", "begin 1", "begin 2", "begin 3", "begin 4"}; !slices.Equal(begun, want) {
+			t.Errorf("expected %q, found %q", want, begun)
+		}
+		if len(pool.Running()) > 0 {
+			t.Error("a task is still executed")
+		}
+	})
+}
+
+// TestPoolFollows: what follows a task is executed also when others wait, and when its
+// own next task finds no room it waits.
+func TestPoolFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		pool := steps.NewPool(1)
+		first := j.task("first")
+		first.next = func() steps.Task {
+			j.note("next")
+			return j.task("follows")
+		}
+		pool.Start(first)
+		synctest.Wait()
+		time.Sleep(1500 * time.Millisecond)
+		j.expect(t, "begin first", "end first", "next", "begin follows")
+		<-pool.Stop()
+
+		j.lines = nil
+		pool = steps.NewPool(1)
+		pool.Start(first)
+		synctest.Wait()
+		pool.Start(j.task("waits"))
+		time.Sleep(10 * time.Second)
+		want := []string{"begin first", "end first", "begin waits", "end waits", "begin follows", "end follows"}
+		j.lines = slices.DeleteFunc(j.lines, func(line string) bool { return line == "next" }) // beside the one that waits
+		j.expect(t, want...)
+
+		j.lines = nil
+		pool.Follow(func() steps.Task { return nil })
+		pool.Follow(func() steps.Task { return j.task("direct") })
+		j.expect(t, "begin direct", "end direct")
+	})
+}
+
+// TestPoolReplacesGoroutine: a task that ends its goroutine leaves its room to the next.
+func TestPoolReplacesGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		pool := steps.NewPool(1)
+		bad := j.task("bad")
+		bad.goexit = true
+		pool.Start(bad)
+		synctest.Wait()
+		pool.Start(j.task("good"))
+		time.Sleep(10 * time.Second)
+		j.expect(t, "begin bad", "end bad", "begin good", "end good")
+	})
+}
+
+// TestPoolStops: nothing begins after Stop, and it waits for what is executed, which a
+// cancel ends early.
+func TestPoolStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		pool := steps.NewPool(1)
+		select {
+		case <-steps.NewPool(1).Stop():
+		default:
+			t.Error("a pool that executes nothing is not drained")
+		}
+		begun := time.Now()
+		pool.Start(j.task("a"))
+		synctest.Wait()
+		drained := pool.Stop()
+		pool.Start(j.task("late"))
+		pool.Follow(func() steps.Task { return j.task("later") })
+		select {
+		case <-drained:
+			t.Error("drained while a task is executed")
+		default:
+		}
+		if places := pool.CancelAll(); !slices.Equal(places, []string{"task a"}) {
+			t.Errorf("expected task a to be cancelled, found %q", places)
+		}
+		<-drained
+		if time.Since(begun) != 0 {
+			t.Error("the cancel did not reach the task")
+		}
+		j.expect(t, "begin a", "end a")
+		<-pool.Stop() // again
+	})
+}
