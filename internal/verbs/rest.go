@@ -1,0 +1,65 @@
+package verbs
+
+import "github.com/stet-run/stet/store"
+
+// Resting reports whether a claimed run was claimed at rest: its code was not
+// executing, and is not to be executed yet.
+func Resting(run *store.Run) bool {
+	return run.Marks&(store.Paused|store.Held) != 0 || run.Status == store.Queued || run.Status == store.Suspended
+}
+
+// NeedsNoCode reports whether the inbox of a claimed run is decided without its
+// code. The run has ended, is stalled or rests; or it is to be paused, to be
+// terminated, or to be cancelled before any turn of it was committed.
+func NeedsNoCode(s *store.Snapshot) bool {
+	if s.Run.Status.Terminal() || s.Run.Status == store.Stalled || Resting(&s.Run) {
+		return true
+	}
+	for i := range s.Items {
+		switch s.Items[i].Kind {
+		case store.ItemTerminate:
+			return true
+		case store.ItemPause:
+			if !CancelAmong(s.Items[:i]) {
+				return true
+			}
+		case store.ItemCancel:
+			if Unrun(s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// CancelAmong reports whether a cancel is among the items. A pause behind it is
+// refused.
+func CancelAmong(items []store.Item) bool {
+	for i := range items {
+		if items[i].Kind == store.ItemCancel {
+			return true
+		}
+	}
+	return false
+}
+
+// Unrun reports whether no turn of the run was ever committed. A new incarnation, and
+// a run that was rewound to its beginning, have no sign of one, but the build of a
+// node that has committed: they count as having run.
+func Unrun(s *store.Snapshot) bool {
+	run := &s.Run
+	return run.Waits == nil && len(s.Entries) == 0 && (run.Build == "" || run.Incarnation == 0 && run.Generation == 0)
+}
+
+// NoWaits is the sign that Unrun looks for, of a run that waits for nothing: without
+// it a committed turn that has no entry could not be seen.
+func NoWaits() []byte { return []byte{} }
+
+// KeepSign returns the waits of a run that goes on: none, but if a turn of it was
+// committed that is still to be seen.
+func KeepSign(run *store.Run) []byte {
+	if run.Waits == nil {
+		return nil
+	}
+	return NoWaits()
+}
