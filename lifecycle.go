@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
@@ -321,39 +322,27 @@ func (e *Engine) ask(ctx context.Context, runID string, item *store.Item) (store
 		return 0, fmt.Errorf("%s run %q: %w", kind, runID, err)
 	}
 	verdict, err := e.inner.Verdict(ctx, answer.Run.No, answer.Item, item.ID)
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, fmt.Errorf("%s run %q: %w", kind, runID, err)
-	case len(verdict) > 0 && verdict[0] == 'y':
-		return answer.Run.No, nil
 	}
-	return 0, fmt.Errorf("%s run %q: %w: %s", kind, runID, ErrRefused, verdict[min(1, len(verdict)):])
+	if accepted, reason := verbs.DecodeVerdict(verdict); !accepted {
+		return 0, fmt.Errorf("%s run %q: %w: %s", kind, runID, ErrRefused, reason)
+	}
+	return answer.Run.No, nil
 }
 
-// refusal says why a verb is not for a run as it is, as its owner would. What it is
-// for the owner decides.
+// refusal returns the error with which the owner would refuse the verb in the run's
+// present state, or nil. It only saves a round trip; the owner decides.
 func refusal(kind store.ItemKind, run *store.Run) error {
-	takesBack := kind == store.ItemRetry || kind == store.ItemRewind || kind == store.ItemEdit
-	paused := run.Marks&store.Paused != 0
+	ruling := verbs.Judge(run, kind)
+	text := strings.Replace(ruling.Refused, "the run ", "it ", 1) // the error names the run before
 	switch {
-	case run.Marks&store.Expiring != 0:
-		return fmt.Errorf("its retention is over, and its history is being deleted: %w", ErrTerminal)
-	case run.Status.Terminal() && !takesBack:
-		return fmt.Errorf("it is already %s: %w", run.Status, ErrTerminal)
-	case takesBack && strings.HasSuffix(run.ID, fmt.Sprintf("@%d", run.No)):
-		return fmt.Errorf("%w: it was replaced by a later run with its ID: it can be read and forked", ErrRefused)
-	case kind == store.ItemResume && run.Status != store.Stalled && !paused:
-		return fmt.Errorf("%w: it is %s, not stalled or paused", ErrRefused, run.Status)
-	case kind == store.ItemPause && paused:
-		return fmt.Errorf("%w: it is already paused", ErrRefused)
-	case kind == store.ItemPause && run.Status == store.Stalled:
-		return fmt.Errorf("%w: it is stalled, and is not taken up until it is resumed", ErrRefused)
-	case kind == store.ItemRetry && run.Status != store.Failed && run.Status != store.Stalled:
-		return fmt.Errorf("%w: it is %s: only a run that has failed can be retried", ErrRefused, run.Status)
-	case takesBack && !run.Status.Terminal() && run.Status != store.Stalled && !paused:
-		return fmt.Errorf("%w: it is %s: pause or cancel it first", ErrRefused, run.Status)
+	case ruling.Refused == "":
+		return nil
+	case ruling.Ended:
+		return fmt.Errorf("%s: %w", text, ErrTerminal)
 	}
-	return nil
+	return fmt.Errorf("%w: %s", ErrRefused, text)
 }
 
 // askChildren asks the same of the children of a run for which it makes sense.

@@ -132,7 +132,7 @@ func TestRetryGoesOnFromTheFailedStepWithItsKey(t *testing.T) {
 		t.Errorf("the audit is %+v, %v", audit, err)
 	}
 	ok, err = e.Retry(ctx, r.ID(), "")
-	refused(t, ok, err, stet.ErrRefused, "only a run that has failed")
+	refused(t, ok, err, stet.ErrRefused, "only one that has failed")
 }
 
 func TestRetryOfAFunctionThatFailsByItself(t *testing.T) {
@@ -504,7 +504,7 @@ func TestExecutingRunsAreNotTakenBack(t *testing.T) {
 		t.Errorf("a fork of it: %v", err)
 	}
 	ok, err = e.Retry(ctx, r.ID(), "")
-	refused(t, ok, err, stet.ErrRefused, "only a run that has failed")
+	refused(t, ok, err, stet.ErrRefused, "only one that has failed")
 	ok, err = e.Pause(ctx, r.ID(), "")
 	done(t, ok, err)
 	ok, err = e.EditResult(ctx, r.ID(), "long", 1, "")
@@ -531,9 +531,9 @@ func TestSupersededRunsAreNeverTakenBack(t *testing.T) {
 	}
 	old := page.Runs[0].ID
 	ok, err := e.Retry(ctx, old, "")
-	refused(t, ok, err, stet.ErrRefused, "it was replaced by a later run")
+	refused(t, ok, err, stet.ErrRefused, "it was replaced by a later one")
 	ok, err = e.Rewind(ctx, old, "/", "")
-	refused(t, ok, err, stet.ErrRefused, "it was replaced by a later run")
+	refused(t, ok, err, stet.ErrRefused, "it was replaced by a later one")
 	id, err := e.Fork(ctx, old, "b", "")
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
+	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
@@ -193,7 +194,7 @@ func (a *activation) handle(events []event) bool {
 		case ev.behind, a.inHandAlready(ev):
 			a.behind = a.t.asked.Load() + 1
 			a.t.claimSoon()
-		case ev.claimed != nil && ev.claimed.New && (resting(&ev.claimed.Run) || a.releases):
+		case ev.claimed != nil && ev.claimed.New && (verbs.Resting(&ev.claimed.Run) || a.releases):
 			a.leave(events[i+1:])
 			a.t.take(a.h, a.no) // it is decided without the code, or has to ask for a permit
 			return false
@@ -306,12 +307,8 @@ func (a *activation) deliver(items ...store.Item) {
 				continue
 			}
 			a.code.Pause(it)
-		case store.ItemResume:
-			a.refuse(it, "the run is not stalled or paused")
-		case store.ItemRetry:
-			a.refuse(it, "the run has not failed")
-		case store.ItemRewind, store.ItemEdit:
-			a.refuse(it, "the run is executing: pause or cancel it first")
+		case store.ItemResume, store.ItemRetry, store.ItemRewind, store.ItemEdit:
+			a.refuse(it)
 		default:
 			if a.code.Pausing() {
 				a.leaveItem()
@@ -332,13 +329,14 @@ func (a *activation) leaveItem() {
 	a.t.claimSoon()
 }
 
-// refuse answers a verb that is not for a run that is executing.
-func (a *activation) refuse(it store.Item, reason string) {
+// refuse answers a verb that is for runs at rest only, while this one is executing.
+func (a *activation) refuse(it store.Item) {
 	switch {
 	case a.code.Pausing() || a.code.Over() != nil || a.r.Suspended():
 		a.leaveItem()
 	case a.code.Know(it.No):
-		a.code.Answer(it.No, runner.Verdict(false, reason))
+		executing := store.Run{Status: store.Running}
+		a.code.Answer(it.No, verbs.No(verbs.Judge(&executing, it.Kind).Refused))
 	}
 }
 
@@ -425,7 +423,7 @@ func (a *activation) submit() {
 		if a.code != nil { // records are of no build
 			u.Build, u.Discard = a.t.e.cfg.Build, a.workflow.Discard
 			if u.Waits == nil && len(turn.Entries) == 0 && u.Continue == nil && !u.Status.Terminal() {
-				u.Waits = noWaits
+				u.Waits = verbs.NoWaits()
 			}
 		}
 		if u.Continue != nil {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
@@ -331,7 +331,7 @@ func (t *tenure) admit(a *activation, s *store.Snapshot) {
 	case !run.Claimed:
 		// What the claim had found is done with already.
 		a.post(event{closed: true})
-	case run.Status.Terminal() || run.Status == store.Stalled || needsNoCode(s):
+	case verbs.NeedsNoCode(s):
 		t.decide(a, s)
 	case !known, t.member != nil && t.build() != "" && run.Build > t.build():
 		t.unclaim(a, run)
@@ -374,8 +374,6 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 			}
 		case it.Kind == store.ItemWatch:
 			continue // it was told at the end
-		case it.Kind.Verb() && it.Kind != store.ItemResume && store.IsEntity(run.Workflow):
-			verdict = entity.Refusal(it.Kind)
 		case it.Kind == store.ItemDelivery && run.Status.Terminal():
 			// Its wait is over: the topic keeps the event.
 		case it.Kind == store.ItemGrant && run.Marks&store.Held != 0:
@@ -384,6 +382,8 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 		case !it.Kind.Verb():
 			turn.Seen = append(turn.Seen, it.No)
 			continue
+		case d.judge(it.Kind).Refused != "":
+			verdict = verbs.No(d.judge(it.Kind).Refused)
 		case it.Kind != store.ItemCancel && it.Kind != store.ItemTerminate:
 			var err error
 			if verdict, err = d.verb(i); err != nil {
@@ -392,12 +392,8 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 				t.reload(a.h, run.No)
 				return
 			}
-		case update.Status.Terminal():
-			verdict = runner.Verdict(false, "the run is already "+update.Status.String())
-		case it.Kind == store.ItemCancel && !d.endsNow(s):
+		case d.judge(it.Kind).NeedsCode && !verbs.Unrun(s):
 			continue // its code sees it
-		case it.Kind == store.ItemCancel && run.Marks&store.Undoing != 0:
-			verdict = runner.UndoVerdict()
 		default:
 			verdict = d.yes(&it, "")
 			update.Status, update.Reason = store.Cancelled, endReason(it)

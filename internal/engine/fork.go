@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
@@ -23,8 +24,8 @@ func (e *Engine) Fork(ctx context.Context, runID string, at location.Loc, act st
 		if err != nil || !ok {
 			return nil, ok, err
 		}
-		if !run.Status.Terminal() && run.Status != store.Stalled && run.Marks&store.Paused == 0 {
-			return nil, true, runner.Refusal(fmt.Sprintf("the run is %s: pause or cancel it first", run.Status))
+		if r := verbs.JudgeFork(&run); r.Refused != "" {
+			return nil, true, runner.Refusal(r.Refused)
 		}
 		start, err = e.forkOf(ctx, &run, at, act)
 		if !errors.Is(err, errMoved) {
@@ -81,8 +82,8 @@ func (e *Engine) whole(ctx context.Context, no store.RunNo) (*store.Snapshot, er
 		return nil, errMoved
 	}
 	s := &snapshots[0]
-	if s.Run.Marks&store.Expiring != 0 {
-		return nil, runner.Refusal("its retention is over: its history is being deleted")
+	if r := verbs.JudgeFork(&s.Run); r.Ended {
+		return nil, runner.Refusal(r.Refused)
 	}
 	large := map[string]*store.Entry{}
 	var locs []string

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
@@ -145,7 +146,7 @@ func (t *tenure) nextSuspect() {
 // bareTurn is a turn that only updates the run's row.
 func bareTurn(run *store.Run, u store.Update) *store.Turn {
 	if u.Waits == nil {
-		u.Waits = stillBegun(run)
+		u.Waits = verbs.KeepSign(run)
 	}
 	return &store.Turn{Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation, Update: &u}
 }

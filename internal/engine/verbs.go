@@ -3,12 +3,12 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
@@ -34,76 +34,13 @@ func (t *tenure) newDecision(s *store.Snapshot) *decision {
 			Status: run.Status, Marks: run.Marks, Reason: run.Reason, Discard: t.e.cfg.Workflows[run.Workflow].Discard,
 		},
 	}
-	if resting(run) {
+	if verbs.Resting(run) {
 		d.update.WakeAt, d.update.Waits = run.WakeAt, run.Waits
 	} else {
-		d.update.Waits = stillBegun(run)
+		d.update.Waits = verbs.KeepSign(run)
 	}
 	d.turn.Update = d.update
 	return d
-}
-
-// resting reports whether a claimed run was claimed at rest.
-func resting(run *store.Run) bool {
-	return run.Marks&(store.Paused|store.Held) != 0 || run.Status == store.Queued || run.Status == store.Suspended
-}
-
-// needsNoCode reports whether what is asked of a run is decided without its code:
-// it is paused or to be paused, to be terminated, or to be cancelled before any
-// turn of it was committed.
-func needsNoCode(s *store.Snapshot) bool {
-	if resting(&s.Run) {
-		return true
-	}
-	for i := range s.Items {
-		switch s.Items[i].Kind {
-		case store.ItemTerminate:
-			return true
-		case store.ItemPause:
-			if !cancelBefore(s.Items[:i]) {
-				return true
-			}
-		case store.ItemCancel:
-			if unrun(s) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// unrun reports whether no turn of the run was ever committed. A new incarnation, and a run
-// that was rewound to its begin, begin without a sign of one.
-func unrun(s *store.Snapshot) bool {
-	run := &s.Run
-	return run.Waits == nil && len(s.Entries) == 0 && (run.Build == "" || run.Incarnation == 0 && run.Generation == 0)
-}
-
-// noWaits are those of a run that waits for nothing and has committed a turn, which would
-// else not be seen if the turn had no entry.
-var noWaits = []byte{}
-
-// stillBegun returns the waits of a run that goes on: none, but whether a turn of it was
-// committed is still to be seen.
-func stillBegun(run *store.Run) []byte {
-	if run.Waits == nil {
-		return nil
-	}
-	return noWaits
-}
-
-func cancelBefore(items []store.Item) bool {
-	for i := range items {
-		if items[i].Kind == store.ItemCancel {
-			return true
-		}
-	}
-	return false
-}
-
-// endsNow reports whether a cancel ends the run without its code.
-func (d *decision) endsNow(s *store.Snapshot) bool {
-	return d.update.Status == store.Stalled || d.update.Marks&store.Paused != 0 || unrun(s)
 }
 
 // yes accepts a verb.
@@ -111,91 +48,72 @@ func (d *decision) yes(it *store.Item, detail string) []byte {
 	if it.Name != "" { // else no operator has asked
 		d.turn.Audit = append(d.turn.Audit, runner.AuditOf(it, runner.Why(it), detail))
 	}
-	return runner.Verdict(true, "")
+	return verbs.Yes()
 }
 
-func no(format string, args ...any) []byte {
-	return runner.Verdict(false, fmt.Sprintf(format, args...))
+func refuse(format string, args ...any) []byte { return verbs.No(fmt.Sprintf(format, args...)) }
+
+// judge rules on a verb about the run as it is after the verbs before it.
+func (d *decision) judge(verb store.ItemKind) verbs.Ruling {
+	run := *d.run
+	run.Status, run.Marks, run.Reason = d.update.Status, d.update.Marks, d.update.Reason
+	return verbs.Judge(&run, verb)
 }
 
-// verb decides a verb other than Cancel, Terminate and Watch. An error says that it
-// could not look.
+// verb decides a verb that nothing in the run's row speaks against, other than Cancel,
+// Terminate and Watch. An error says that it could not look.
 func (d *decision) verb(i int) (verdict []byte, err error) {
 	it, u := &d.items[i], d.update
 	switch it.Kind {
 	case store.ItemPause:
-		return d.pause(i), nil
+		if verbs.CancelAmong(d.items[:i]) {
+			return verbs.No(verbs.BeingCancelled), nil
+		}
+		u.Marks |= store.Paused
 	case store.ItemResume:
-		if u.Status == store.Stalled && failureStalled(d.run) {
+		if u.Status == store.Stalled && d.judge(store.ItemRetry).Refused == "" && isFailure(d.run.Output) {
 			// Where nothing can be retried its function is executed again as it is now.
 			if verdict, err := d.changes(it, d.retry); err != nil || d.changed {
 				return verdict, err
 			}
 		}
-		switch {
-		case u.Status == store.Stalled:
-			u.Status, u.Reason = store.Running, ""
-		case u.Marks&store.Paused != 0:
-			u.Marks &^= store.Paused
-			u.Reason = ""
-			if u.Status == store.Suspended && u.Marks&store.Held == 0 {
-				u.Status = store.Running
-			}
-		case u.Status.Terminal():
-			return no("the run is already %s", u.Status), nil
-		default:
-			return no("the run is %s, not stalled or paused", u.Status), nil
-		}
-		return d.yes(it, ""), nil
+		d.resume()
 	case store.ItemRetry:
-		if u.Status != store.Failed && !(u.Status == store.Stalled && failureStalled(d.run)) {
-			return no("the run is %s: only one that has failed can be retried", u.Status), nil
+		if u.Status == store.Stalled && !isFailure(d.run.Output) {
+			return verbs.No(verbs.NotFailed(u.Status).Refused), nil
 		}
 		return d.changes(it, d.retry)
-	case store.ItemRewind, store.ItemEdit:
-		if !u.Status.Terminal() && u.Status != store.Stalled && u.Marks&store.Paused == 0 {
-			return no("the run is %s: pause or cancel it first", u.Status), nil
-		}
-		if it.Kind == store.ItemEdit {
-			return d.changes(it, d.edit)
-		}
+	case store.ItemRewind:
 		return d.changes(it, d.rewind)
+	case store.ItemEdit:
+		return d.changes(it, d.edit)
 	}
-	return no("nobody knows %s", it.Kind), nil
+	return d.yes(it, ""), nil
 }
 
-func (d *decision) pause(i int) []byte {
+// resume lets a run go on that is stalled or paused.
+func (d *decision) resume() {
 	u := d.update
-	switch {
-	case u.Status.Terminal():
-		return no("the run is already %s", u.Status)
-	case u.Status == store.Stalled:
-		return no("the run is stalled: it is not taken up until it is resumed")
-	case u.Marks&store.Paused != 0:
-		return no("the run is already paused")
-	case cancelBefore(d.items[:i]):
-		return no("the run is being cancelled")
+	u.Reason = ""
+	if u.Status == store.Stalled {
+		u.Status = store.Running
+		return
 	}
-	u.Marks |= store.Paused
-	return d.yes(&d.items[i], "")
+	u.Marks &^= store.Paused
+	if u.Status == store.Suspended && u.Marks&store.Held == 0 {
+		u.Status = store.Running
+	}
 }
 
-// failureStalled reports whether a stalled run is one that has failed and waits for
-// a person.
-func failureStalled(run *store.Run) bool {
-	if run.Output == nil || !strings.HasPrefix(run.Reason, "failure") {
-		return false
-	}
-	_, err := runner.DecodeFailure(run.Output)
+// isFailure reports whether the output of a run is the failure that its reason says.
+func isFailure(output []byte) bool {
+	_, err := runner.DecodeFailure(output)
 	return err == nil
 }
 
 // changes carries out a verb that changes the history, after which the run goes
 // on, unless it is paused.
 func (d *decision) changes(it *store.Item, change func(it *store.Item, entries []store.Entry) (string, error)) ([]byte, error) {
-	if strings.HasSuffix(d.run.ID, fmt.Sprintf("@%d", d.run.No)) {
-		return no("the run was replaced by a later one with its ID: it can be read and forked"), nil
-	}
 	entries, err := d.t.e.cfg.Store.History(d.t.held, store.HistoryQuery{Run: d.run.No, Incarnation: d.run.Incarnation, Values: true})
 	if err != nil {
 		return nil, err
@@ -204,9 +122,9 @@ func (d *decision) changes(it *store.Item, change func(it *store.Item, entries [
 	var refusal runner.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		return no("%s", refusal), nil
+		return refuse("%s", refusal), nil
 	case errors.Is(err, store.ErrDamaged):
-		return no("%v", err), nil
+		return refuse("%v", err), nil
 	case err != nil:
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
@@ -105,7 +106,7 @@ func (m *Machine) Deliver(items ...store.Item) {
 	for i := range items {
 		it := items[i]
 		if it.Kind.Verb() && it.Kind != store.ItemWatch {
-			m.Answer(it.No, Refusal(it.Kind))
+			m.Answer(it.No, verbs.No(verbs.OfEntity(it.Kind)))
 			continue
 		}
 		if it.State == store.Consumed || !m.Know(it.No) {
@@ -114,11 +115,6 @@ func (m *Machine) Deliver(items ...store.Item) {
 		at, _ := slices.BinarySearchFunc(m.items, it.No, func(it store.Item, no store.ItemNo) int { return cmp.Compare(it.No, no) })
 		m.items = slices.Insert(m.items, at, it)
 	}
-}
-
-// Refusal is the verdict on a verb that a record does not know.
-func Refusal(verb store.ItemKind) []byte {
-	return []byte("nthis is no run of a workflow: it has no " + verb.String())
 }
 
 // Answer consumes a verb in the next turn, unless it was delivered before.

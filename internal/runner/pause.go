@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 
+	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
@@ -15,9 +16,9 @@ func (r *Run) Pause(it store.Item) {
 	switch {
 	case !r.Know(it.No):
 	case r.pause != nil:
-		r.Answer(it.No, Verdict(false, "the run is already being paused"))
+		r.Answer(it.No, verbs.No(verbs.AlreadyPausing))
 	case r.cancelItem != nil:
-		r.Answer(it.No, Verdict(false, "the run is being cancelled"))
+		r.Answer(it.No, verbs.No(verbs.BeingCancelled))
 	default:
 		r.pause = &it
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stet-run/stet/internal/heap"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
@@ -356,9 +357,9 @@ func (r *Run) cancelItemCame(it *store.Item) bool {
 		// which this run may have consumed in an earlier activation.
 		r.log.see(it)
 	case r.undo.begun:
-		r.Answer(it.No, UndoVerdict())
+		r.Answer(it.No, verbs.No(verbs.Undoing))
 	case r.cancelItem != nil || r.cancelling || r.replay.cancel != nil:
-		r.Answer(it.No, Verdict(false, "the run is already being cancelled"))
+		r.Answer(it.No, verbs.No(verbs.AlreadyCancelling))
 	case r.undo.taken:
 		r.undo.late = append(r.undo.late, *it)
 	case r.undo.outcome != nil || r.over != nil && r.over.Status != store.Stalled:
@@ -375,11 +376,11 @@ func (r *Run) Terminate(it store.Item) {
 	if !r.Know(it.No) {
 		return
 	}
-	r.Answer(it.No, Verdict(true, ""))
+	r.Answer(it.No, verbs.Yes())
 	r.audit(&it)
 	if r.pause != nil {
 		if r.pause.No != 0 {
-			r.Answer(r.pause.No, Verdict(false, "the run was terminated"))
+			r.Answer(r.pause.No, verbs.No(verbs.Terminated))
 		}
 		r.pause = nil
 	}
@@ -400,14 +401,6 @@ func reasonOf(word string, detail []byte) string {
 func (r *Run) Answer(no store.ItemNo, verdict []byte) {
 	r.known[no] = struct{}{}
 	r.log.consume(no, verdict)
-}
-
-// Verdict returns the stored form of the owner's answer to a verb.
-func Verdict(ok bool, reason string) []byte {
-	if ok {
-		return []byte("y")
-	}
-	return []byte("n" + reason)
 }
 
 // Resumed tells the run that it was claimed again after its suspension.

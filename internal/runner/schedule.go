@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
@@ -44,7 +45,7 @@ func (r *Run) liveNext() bool {
 	case r.cancelItem != nil:
 		it := r.cancelItem
 		r.cancelItem = nil
-		r.log.consume(it.No, Verdict(true, ""))
+		r.log.consume(it.No, verbs.Yes())
 		r.audit(it)
 		r.takeCancel(it.Value)
 	case r.enterNext(), r.matchPromise(), r.matchOther(), r.matchEvent(), r.matchMail(), r.matchGrant(), r.fireTimer():

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
@@ -151,7 +152,7 @@ func (r *Run) Take() *store.Turn {
 		turn.Update = r.update(store.Running)
 		turn.Update.Marks |= store.Paused
 		if r.pause.No != 0 {
-			turn.Consumed = append(turn.Consumed, store.Consumption{Item: r.pause.No, Verdict: Verdict(true, "")})
+			turn.Consumed = append(turn.Consumed, store.Consumption{Item: r.pause.No, Verdict: verbs.Yes()})
 		} else {
 			turn.Update.Reason = reasonOf("paused", r.pause.Value)
 		}

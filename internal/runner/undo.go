@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
@@ -378,15 +379,10 @@ func (r *Run) lateCancel(it *store.Item) {
 
 // acceptCancel answers a cancel, with which the run then ends.
 func (r *Run) acceptCancel(it *store.Item) *Outcome {
-	r.Answer(it.No, Verdict(true, ""))
+	r.Answer(it.No, verbs.Yes())
 	r.audit(it)
 	r.cancelling, r.reason = true, reasonOf("cancelled", it.Value)
 	return &Outcome{Status: store.Cancelled, Reason: r.reason}
-}
-
-// UndoVerdict is the answer to a cancel that comes after the begin of undoing.
-func UndoVerdict() []byte {
-	return Verdict(false, "undoing has begun, which fixes the outcome; terminate ends the run at once and lists what is owed")
 }
 
 // begunUndo is called when the turn that begins the undoing is durable.
@@ -397,7 +393,7 @@ func (r *Run) begunUndo() {
 	}
 	u.taken, u.begun = false, true
 	for _, it := range u.late {
-		r.Answer(it.No, UndoVerdict())
+		r.Answer(it.No, verbs.No(verbs.Undoing))
 	}
 	u.late = nil
 	r.launch()

@@ -22,7 +22,7 @@ type Ruling struct {
 // run's ID, number, workflow, status, marks and reason, and whether it has an
 // output. The order of the cases decides which reason is given if there are several.
 func Judge(run *store.Run, verb store.ItemKind) Ruling {
-	if store.IsRecord(run.Workflow) && verb != store.ItemResume && verb != store.ItemWatch {
+	if store.IsEntity(run.Workflow) && verb != store.ItemResume && verb != store.ItemWatch {
 		return refused("%s", OfEntity(verb))
 	}
 	switch verb {
@@ -56,14 +56,11 @@ func Judge(run *store.Run, verb store.ItemKind) Ruling {
 			return refused("the run is already paused")
 		}
 	case store.ItemResume:
-		switch {
-		case run.Status != store.Stalled && !paused:
+		if run.Status != store.Stalled && !paused {
 			return refused("the run is %s, not stalled or paused", run.Status)
-		case StalledByFailure(run) && Superseded(run): // resume is retry then
-			return Judge(run, store.ItemRetry)
 		}
 	case store.ItemRetry:
-		if run.Status != store.Failed && !StalledByFailure(run) {
+		if run.Status != store.Failed && !stalledByFailure(run) {
 			return NotFailed(run.Status)
 		}
 	case store.ItemRewind, store.ItemEdit:
@@ -98,9 +95,9 @@ func Superseded(run *store.Run) bool {
 	return strings.HasSuffix(run.ID, fmt.Sprintf("@%d", run.No))
 }
 
-// StalledByFailure reports whether a run is stalled because it has failed, and so
-// can be retried. Only its output tells whether that is true: see package decide.
-func StalledByFailure(run *store.Run) bool {
+// stalledByFailure reports whether a run is stalled because it has failed, as its row
+// says: the owner also looks whether its output is a failure.
+func stalledByFailure(run *store.Run) bool {
 	return run.Status == store.Stalled && run.Output != nil && strings.HasPrefix(run.Reason, "failure")
 }
 

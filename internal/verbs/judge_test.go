@@ -77,7 +77,7 @@ func want(run *store.Run, verb store.ItemKind) verbs.Ruling {
 	letter := table[verb][run.Status][column]
 	superseded, stalledByFailure := run.ID != "r", run.Status == store.Stalled && run.Reason != ""
 	changes := verb == store.ItemRetry || verb == store.ItemRewind || verb == store.ItemEdit
-	if superseded && letter != 'e' && (changes || verb == store.ItemResume && stalledByFailure) {
+	if superseded && changes && letter != 'e' {
 		letter = 's'
 	}
 	switch {
@@ -137,7 +137,7 @@ func TestJudgeFork(t *testing.T) {
 // other verbs are for runs of workflows.
 func TestEntitiesAreResumedOnly(t *testing.T) {
 	for _, status := range []store.Status{store.Running, store.Suspended, store.Stalled} {
-		run := &store.Run{No: 7, ID: store.RecordPrefix + "topic/t", Workflow: store.RecordPrefix + "topic", Status: status}
+		run := &store.Run{No: 7, ID: store.EntityPrefix + "topic/t", Workflow: store.EntityPrefix + "topic", Status: status}
 		for verb := range table {
 			want := verbs.Ruling{Refused: "this is no run of a workflow: it has no " + verb.String()}
 			switch verb {
