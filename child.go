@@ -226,7 +226,7 @@ func (t *errorTable) recordRun(e *RunError) *runner.Failure {
 
 // restoreRun is the inverse of recordRun.
 func (t *errorTable) restoreRun(f *runner.Failure) error {
-	link, err := runner.DecodeLinkDetails(f)
+	link, err := f.Link()
 	if err != nil {
 		return &Failure{Code: f.Code, Message: f.Message, Cause: t.restore(f.Cause)}
 	}

@@ -81,11 +81,11 @@ func (e *Entry) Err() error {
 		}
 		return e.errors.restore(failure)
 	case e.State == store.Open && (e.Kind == store.KindStep || e.Kind == store.KindUndo):
-		causes, _, err := runner.DecodeProgress(e.value)
-		if err != nil || len(causes) == 0 {
+		progress, err := runner.DecodeProgress(e.value)
+		if err != nil || len(progress.Causes) == 0 {
 			return err
 		}
-		return e.errors.restore(causes[len(causes)-1])
+		return e.errors.restore(progress.Causes[len(progress.Causes)-1])
 	}
 	return nil
 }

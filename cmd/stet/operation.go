@@ -99,12 +99,12 @@ func viewEntry(e *store.Entry) operation {
 		}
 		o.Loop = &loopView{p.Completed, p.Oldest}
 	case e.State == store.Open && (e.Kind == store.KindStep || e.Kind == store.KindUndo):
-		causes, _, err := runner.DecodeProgress(e.Value)
+		progress, err := runner.DecodeProgress(e.Value)
 		switch {
 		case err != nil:
 			o.Error = &failureView{Message: err.Error()}
-		case len(causes) > 0:
-			o.Error = viewFailure(causes[len(causes)-1])
+		case len(progress.Causes) > 0:
+			o.Error = viewFailure(progress.Causes[len(progress.Causes)-1])
 		}
 	case e.State == store.Done && e.Kind == store.KindReceive:
 		messages, err := runner.DecodeReceipt(e.Value)

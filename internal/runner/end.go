@@ -13,8 +13,15 @@ type End struct {
 	Status store.Status `cbor:"2,keyasint"` // 0: there is no such run
 	Output []byte       `cbor:"3,keyasint"` // result, or failure record
 	Reason string       `cbor:"4,keyasint,omitempty"`
+}
 
-	sent store.Time
+// Encode returns the stored form of e.
+func (e End) Encode() []byte { return encode(e) }
+
+// DecodeEnd is the inverse of Encode. The error wraps store.ErrDamaged.
+func DecodeEnd(data []byte) (e End, err error) {
+	err = decode(data, &e)
+	return e, err
 }
 
 // watcher is the value of a Watch.
@@ -22,12 +29,13 @@ type watcher struct {
 	Run store.RunNo `cbor:"1,keyasint"` // that wants to know
 }
 
-// link is the value of the entry of another run, and the details of its failure.
-type link struct {
+// Link is the value of the entry of a child or an awaited run, and the details of
+// its failure.
+type Link struct {
 	RunID    string `cbor:"1,keyasint"`
 	Workflow string `cbor:"2,keyasint,omitempty"` // of a child
-	Leave    bool   `cbor:"3,keyasint,omitempty"`
-	Detached bool   `cbor:"4,keyasint,omitempty"`
+	Leave    bool   `cbor:"3,keyasint,omitempty"` // it is not cancelled with its parent
+	Detached bool   `cbor:"4,keyasint,omitempty"` // nobody awaits it
 	Key      string `cbor:"5,keyasint,omitempty"` // of a watch
 	// Of one that has ended:
 	Status store.Status `cbor:"6,keyasint,omitempty"`
@@ -46,56 +54,40 @@ type link struct {
 	Former string `cbor:"13,keyasint,omitempty"`
 }
 
-// droppedAtEnd is link.Dropped of a child that is cancelled because the run ends, and
+// DroppedAtEnd is Link.Dropped of a child that is cancelled because the run ends, and
 // not by its code: whatever is taken back takes that back.
-func droppedAtEnd(last int64) int64 { return last + 2 }
+func DroppedAtEnd(last int64) int64 { return last + 2 }
 
-// key is what ends are called by.
-func (l *link) key() string { return cmp.Or(l.Key, l.Former, l.RunID) }
+// Encode returns the stored form of l.
+func (l Link) Encode() []byte { return encode(l) }
 
-// Link is what an entry says of another run.
-type Link struct {
-	RunID    string
-	Workflow string // of a child
-	Leave    bool   // it is not cancelled with its parent
-	Detached bool   // nobody awaits it
-	Status   store.Status
-	Reason   string
-	Output   []byte // of one that has succeeded
-}
+// Name is the name of the inbox item that brings the end.
+func (l *Link) Name() string { return cmp.Or(l.Key, l.Former, l.RunID) }
 
-// DecodeLink returns what an entry of a child or an awaited run says of it. The
-// error wraps store.ErrDamaged.
-func DecodeLink(state store.EntryState, value []byte) (Link, error) {
-	l, err := decodeLink(state, value)
-	return Link{l.RunID, l.Workflow, l.Leave, l.Detached, l.Status, l.Reason, l.Output}, err
-}
-
-// DecodeLinkDetails returns what a failure with CodeRun says of the run. The error
-// wraps store.ErrDamaged.
-func DecodeLinkDetails(f *Failure) (Link, error) {
-	var l link
-	err := decode(f.Details, &l)
-	return Link{RunID: l.RunID, Status: l.Status, Reason: l.Reason}, err
-}
-
-// decodeLink reads the value of an entry. Of a failed one without a run the link
-// is empty.
-func decodeLink(state store.EntryState, value []byte) (link, error) {
-	var l link
+// DecodeLink reads the value of the entry of a child or an awaited run. Of a failed
+// one without a run the link is empty. The error wraps store.ErrDamaged.
+func DecodeLink(state store.EntryState, value []byte) (l Link, err error) {
 	if state != store.FailedEntry {
-		return l, decode(value, &l)
+		err = decode(value, &l)
+		return l, err
 	}
 	f, err := DecodeFailure(value)
 	if err != nil || f.Details == nil {
 		return l, err
 	}
-	return l, decode(f.Details, &l)
+	return f.Link()
+}
+
+// Link returns what a failure with CodeRun says of the run. The error wraps
+// store.ErrDamaged.
+func (f *Failure) Link() (l Link, err error) {
+	err = decode(f.Details, &l)
+	return l, err
 }
 
 // RunFailure returns the failure of who awaits a run that has not succeeded.
 func RunFailure(e *End) *Failure {
-	f := &Failure{Code: CodeRun, Details: encode(link{RunID: e.RunID, Status: e.Status, Reason: e.Reason})}
+	f := &Failure{Code: CodeRun, Details: Link{RunID: e.RunID, Status: e.Status, Reason: e.Reason}.Encode()}
 	switch e.Status {
 	case 0:
 		f.Code, f.Message = CodeNotFound, fmt.Sprintf("run %q: not found", e.RunID)
@@ -128,7 +120,7 @@ func Tell(run *store.Run, watches []store.Item, newID func() string) []store.Com
 	if end.Status == store.Cancelled {
 		end.Output = nil // what the run owes is no affair of others
 	}
-	value := encode(end)
+	value := end.Encode()
 	tell := func(to store.RunNo, name string, incarnation int, loc string) {
 		id := newID()
 		sends = append(sends, store.Command{RunNo: to, Item: &store.Item{

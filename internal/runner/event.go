@@ -355,10 +355,10 @@ func Forsake(entries []store.Entry) (withdrawn []store.Entry, sends []store.Comm
 		}
 		switch e.Kind {
 		case store.KindChild:
-			if l, err := decodeLink(e.State, e.Value); err == nil && !l.Leave {
-				l.Dropped = droppedAtEnd(last)
+			if l, err := DecodeLink(e.State, e.Value); err == nil && !l.Leave {
+				l.Dropped = DroppedAtEnd(last)
 				withdrawn = append(withdrawn, Forsaken(e))
-				withdrawn[len(withdrawn)-1].Value = encode(l)
+				withdrawn[len(withdrawn)-1].Value = l.Encode()
 			}
 		case store.KindEvent:
 			var w event.Wait

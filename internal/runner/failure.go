@@ -64,6 +64,15 @@ func (f *Failure) Error() string { return f.Message }
 // and details in all, without counting the form.
 func (f *Failure) bounded(size int) *Failure { return f.within(&size, 0) }
 
+// AddCause adds the failure of an attempt to those of the former ones, cut to what
+// the entry of a step keeps. The newest are kept.
+func AddCause(causes []*Failure, of *Failure) []*Failure {
+	if causes = append(causes, of.bounded(maxAttempt)); len(causes) > maxCauses {
+		causes = causes[1:]
+	}
+	return causes
+}
+
 // within takes what it returns from left. The newest causes are kept.
 func (f *Failure) within(left *int, depth int) *Failure {
 	if f == nil || depth >= maxDepth || depth > 0 && *left < 1<<10 {

@@ -100,7 +100,7 @@ func share(e *store.Entry) error {
 	if e.Kind != store.KindChild && e.Kind != store.KindRun || e.State != store.Open && e.State != store.Withdrawn {
 		return nil
 	}
-	l, err := decodeLink(e.State, e.Value)
+	l, err := DecodeLink(e.State, e.Value)
 	if err != nil {
 		return fmt.Errorf("entry %s: %w", location.Loc(e.Loc), err)
 	}
@@ -108,7 +108,7 @@ func share(e *store.Entry) error {
 		return nil
 	}
 	l.Leave = l.Former == "" // else it will be the fork's own
-	e.State, e.Value = store.Withdrawn, encode(l)
+	e.State, e.Value = store.Withdrawn, l.Encode()
 	return nil
 }
 

@@ -276,7 +276,7 @@ func TestDamagedRecords(t *testing.T) {
 	for name, err := range map[string]error{
 		"failure":  errOfDecode(DecodeFailure([]byte{0xa0})),
 		"receipt":  errOfDecode(DecodeReceipt([]byte("x"))),
-		"progress": func() error { _, _, err := DecodeProgress([]byte("x")); return err }(),
+		"progress": errOfDecode(DecodeProgress([]byte("x"))),
 	} {
 		if !errors.Is(err, store.ErrDamaged) {
 			t.Errorf("decoding a damaged %s gives %v", name, err)

@@ -58,23 +58,6 @@ type stretch struct {
 	others   []*op // children and watches that may outlive their iteration
 }
 
-// LoopProgress is what the entry at a loop's location says.
-type LoopProgress struct {
-	// Oldest is the oldest iteration whose history is kept. If it is not 0, what
-	// was recorded before completion Number in the loop is gone.
-	Oldest    int64 `cbor:"1,keyasint,omitempty"`
-	Number    int64 `cbor:"2,keyasint,omitempty"`
-	Completed int64 `cbor:"3,keyasint,omitempty"` // iterations, at the last commit of state
-}
-
-// DecodeLoop returns what the entry at a loop's location says. The error wraps
-// store.ErrDamaged.
-func DecodeLoop(data []byte) (LoopProgress, error) {
-	var p LoopProgress
-	err := decode(data, &p)
-	return p, err
-}
-
 // Loop executes a loop. It returns the error of the body, or ErrCancelled.
 func (b *Branch) Loop(spec Loop) error {
 	if err := b.enter(spec.Call); err != nil {
@@ -228,7 +211,7 @@ func (l *loop) commit(n int64) {
 	oldest := l.kept[0]
 	r.write(l.op, store.Entry{
 		State: store.Open, Started: l.op.asked,
-		Value: encode(LoopProgress{Oldest: oldest.from, Number: oldest.number, Completed: n}),
+		Value: LoopProgress{Oldest: oldest.from, Number: oldest.number, Completed: n}.Encode(),
 	})
 }
 

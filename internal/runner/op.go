@@ -239,13 +239,13 @@ func (r *Run) handOver(o *op) {
 	case o.failure != nil:
 		e.State, e.Value = store.FailedEntry, EncodeFailure(o.failure)
 	case o.messages != nil:
-		e.Value = encode(receipt{o.messages})
+		e.Value = EncodeReceipt(o.messages)
 	case o.event != nil:
 		e.Value = event.Encode(o.event.given)
 	case o.other != nil:
 		l := o.other.link
 		l.Output = o.value
-		e.Value = encode(l)
+		e.Value = l.Encode()
 	}
 	r.write(o, e)
 	r.settle(&o.source)

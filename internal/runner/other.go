@@ -38,7 +38,7 @@ type Child struct {
 
 // other is what an operation on another run has besides.
 type other struct {
-	link  link
+	link  Link
 	known bool // link is what is recorded; else its value was left out of the snapshot
 	input []byte
 	place store.Start // Queue and the Shard's Group are set, of a child on a queue
@@ -54,8 +54,9 @@ type other struct {
 
 // endItem says which inbox item an End came by.
 type endItem struct {
-	no store.ItemNo
-	id string
+	no   store.ItemNo
+	id   string
+	sent store.Time
 }
 
 // StartChild has a run started in the turn. It returns at once, unless nobody
@@ -70,7 +71,7 @@ func (b *Branch) StartChild(c Child) (*Other, error) {
 	o.other = x
 	if o.rec == nil {
 		x.known = true
-		x.link = link{RunID: b.run.childID(o.loc), Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached}
+		x.link = Link{RunID: b.run.childID(o.loc), Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached}
 		b.seek(o, c.Workflow)
 		b.enqueue(o, &c)
 	} else {
@@ -129,15 +130,15 @@ func (b *Branch) anew(o *op, c *Child) {
 // beginAgain starts a child in place of one that was cancelled.
 func (r *Run) beginAgain(o *op) {
 	x := o.other
-	delete(r.others, x.link.key())
+	delete(r.others, x.link.Name())
 	x.end, x.link.Former, o.rec = nil, "", nil
-	r.others[x.link.key()] = o
+	r.others[x.link.Name()] = o
 	if o.failure != nil { // its queue is gone
 		x.lost = true
 		r.heatOther(o)
 		return
 	}
-	r.write(o, store.Entry{State: store.Open, Started: r.now, Value: encode(x.link)})
+	r.write(o, store.Entry{State: store.Open, Started: r.now, Value: x.link.Encode()})
 	r.log.send(x.command(o))
 }
 
@@ -171,7 +172,7 @@ func (b *Branch) Watch(call Call, runID string) (*Other, error) {
 	if o.rec == nil {
 		r := b.run
 		key := r.derive("watch", r.cfg.Run.Generation, o.loc, 0)
-		o.other.known, o.other.link = true, link{RunID: runID, Key: hex.EncodeToString(key[:16])}
+		o.other.known, o.other.link = true, Link{RunID: runID, Key: hex.EncodeToString(key[:16])}
 	} else {
 		b.readLink(o)
 	}
@@ -187,7 +188,7 @@ func (b *Branch) Watch(call Call, runID string) (*Other, error) {
 func (r *Run) began(o *op) {
 	x := o.other
 	if x.known && !x.link.Detached && (o.rec == nil || o.rec.State == store.Open || o.rec.State == store.Withdrawn) {
-		r.others[x.link.key()] = o
+		r.others[x.link.Name()] = o
 		if o.in != nil {
 			o.in.others = append(o.in.others, o)
 		}
@@ -206,7 +207,7 @@ func (b *Branch) readLink(o *op) {
 	if o.rec.Value == nil && o.rec.Size > 0 {
 		return
 	}
-	l, err := decodeLink(o.rec.State, o.rec.Value)
+	l, err := DecodeLink(o.rec.State, o.rec.Value)
 	if err != nil {
 		b.run.damaged(o.loc, err)
 		b.halt()
@@ -224,7 +225,7 @@ func (p *Other) RunID(b *Branch) string {
 			r.broken = fmt.Errorf("fetch the value of %s: %w", o.loc, err)
 			b.halt()
 		}
-		if x.link, err = decodeLink(o.rec.State, value); err != nil {
+		if x.link, err = DecodeLink(o.rec.State, value); err != nil {
 			r.damaged(o.loc, err)
 			b.halt()
 		}
@@ -288,7 +289,7 @@ func (r *Run) startOther(o *op) {
 		return
 	case o.begun || x.lost:
 	case o.rec == nil:
-		r.write(o, store.Entry{State: store.Open, Started: r.now, Value: encode(x.link)})
+		r.write(o, store.Entry{State: store.Open, Started: r.now, Value: x.link.Encode()})
 		r.log.send(x.command(o))
 		if o.kind == store.KindChild && !x.link.Detached && r.cfg.Run.Output != nil {
 			// The run has ended once: a retry may find a child that has ended and told so.
@@ -351,10 +352,9 @@ func (x *other) command(o *op) store.Command {
 
 // watch returns the command that asks for the end of a run.
 func (r *Run) watch(o *op, runID, id string) store.Command {
-	return store.Command{RunID: runID, Item: &store.Item{
-		Kind: store.ItemWatch, ID: id, Origin: id, Name: o.other.link.key(), Incarnation: r.cfg.Run.Incarnation, Loc: string(o.loc),
-		Value: encode(watcher{Run: r.cfg.Run.No}),
-	}}
+	c := Watching(r.cfg.Run.No, runID, o.other.link.Name(), id)
+	c.Item.Incarnation, c.Item.Loc = r.cfg.Run.Incarnation, string(o.loc)
+	return c
 }
 
 // deliverEnd takes the end of another run from the inbox. One that nothing waits
@@ -376,14 +376,17 @@ func (r *Run) deliverEnd(it store.Item) {
 		return
 	}
 	x := o.other
-	x.item = endItem{it.No, it.ID}
+	x.item = endItem{it.No, it.ID, it.Sent}
 	if it.Failed {
 		x.end = &End{RunID: x.link.RunID} // no status: there is none
-	} else if err := decode(it.Value, &x.end); err != nil {
-		r.damaged(o.loc, err)
-		return
+	} else {
+		end, err := DecodeEnd(it.Value)
+		if err != nil {
+			r.damaged(o.loc, err)
+			return
+		}
+		x.end = &end
 	}
-	x.end.sent = it.Sent
 	r.log.see(&it)
 	r.heatOther(o)
 }
@@ -422,7 +425,7 @@ func (r *Run) matchOther() bool {
 		o := r.hotOthers[i]
 		x := o.other
 		wanted := !o.settled && !o.closed && o.awaited()
-		if wanted && !x.lost && o.late(x.end.sent) {
+		if wanted && !x.lost && o.late(x.item.sent) {
 			i++
 			continue
 		}
@@ -440,7 +443,7 @@ func (r *Run) matchOther() bool {
 			o.failure = nil // of what it would have been begun again with
 			o.takeEnd()
 		}
-		delete(r.others, x.link.key())
+		delete(r.others, x.link.Name())
 		r.handOver(o)
 		return true
 	}
@@ -471,12 +474,12 @@ func (o *op) takeEnd() {
 	}
 	o.failure = RunFailure(e)
 	o.failure.Location = o.loc.String()
-	o.failure.Details = encode(x.link)
+	o.failure.Details = x.link.Encode()
 }
 
 // recallOther takes the outcome of a recorded operation on another run.
 func (o *op) recallOther(value []byte) error {
-	l, err := decodeLink(store.Done, value)
+	l, err := DecodeLink(store.Done, value)
 	if err != nil {
 		return err
 	}
@@ -502,7 +505,7 @@ func (o *op) closeOther() {
 	switch {
 	case r.live:
 		r.withdrawOther(o)
-		delete(r.others, o.other.link.key())
+		delete(r.others, o.other.link.Name())
 	case o.rec != nil && o.rec.State == store.Open:
 		r.replay.pending = append(r.replay.pending, o)
 	}
@@ -516,8 +519,8 @@ func (o *op) closeOther() {
 // left, or a watched run, may end later: nobody awaits it.
 func (r *Run) forgetOther(o *op) {
 	x := o.other
-	if r.others[x.link.key()] == o {
-		delete(r.others, x.link.key())
+	if r.others[x.link.Name()] == o {
+		delete(r.others, x.link.Name())
 	}
 	o.closed, x.forgotten = true, true
 	if x.end != nil {
@@ -531,7 +534,7 @@ func (r *Run) withdrawOther(o *op) {
 	if !o.written || o.rec != nil && o.rec.State == store.Withdrawn {
 		return
 	}
-	r.write(o, store.Entry{State: store.Withdrawn, Value: encode(o.other.link)})
+	r.write(o, store.Entry{State: store.Withdrawn, Value: o.other.link.Encode()})
 	if o.other.owned {
 		r.log.send(r.cancelOther(o.loc, o.other.link.RunID, "its parent does not wait for it any more"))
 	}
@@ -571,9 +574,9 @@ func (r *Run) abandon() {
 	slices.SortFunc(open, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
 	for _, o := range open {
 		if x := o.other; x.owned {
-			x.link.Dropped = droppedAtEnd(r.seq)
+			x.link.Dropped = DroppedAtEnd(r.seq)
 		}
-		r.write(o, store.Entry{State: store.Withdrawn, Value: encode(o.other.link)})
+		r.write(o, store.Entry{State: store.Withdrawn, Value: o.other.link.Encode()})
 	}
 }
 
@@ -610,7 +613,7 @@ func (r *Run) orphansOf(want func(*store.Entry) bool) []store.Command {
 		if e.Kind != store.KindChild || e.State != store.Open || !want(e) {
 			continue
 		}
-		if l, err := decodeLink(e.State, e.Value); err == nil && !l.Leave {
+		if l, err := DecodeLink(e.State, e.Value); err == nil && !l.Leave {
 			sends = append(sends, r.cancelOther(location.Loc(e.Loc), l.RunID, parentEnded))
 		}
 	}

@@ -27,7 +27,7 @@ func await(b *Branch, o *Other) (string, error) {
 // tell tells the end of a run by the name that the run is awaited by.
 func (h *harness) tell(name string, end End) {
 	h.t.Helper()
-	h.deliver(store.Item{Kind: store.ItemEnd, Name: name, Value: encode(end)})
+	h.deliver(store.Item{Kind: store.ItemEnd, Name: name, Value: end.Encode()})
 }
 
 // onlyChild returns the ID of the one child that was started.
@@ -398,7 +398,7 @@ func TestWatchOfARun(t *testing.T) {
 func TestWatchesAreToldOfTheEnd(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result(step(b, "s")) })
 	h.play()
-	h.deliver(store.Item{Kind: store.ItemWatch, Name: "n", Loc: "l", Incarnation: 2, Value: encode(watcher{Run: 7})})
+	h.deliver(store.Item{Kind: store.ItemWatch, Name: "n", Loc: "l", Incarnation: 2, Value: Watching(7, "", "", "").Item.Value})
 	if it := h.j.item(1); it.State != store.Seen {
 		t.Errorf("the watch is in state %d", it.State)
 	}
@@ -415,8 +415,7 @@ func TestWatchesAreToldOfTheEnd(t *testing.T) {
 		{RunNo: 3, Item: &store.Item{Kind: store.ItemEnd, ID: "id1", Origin: "id1", Name: "r", Loc: "p"}},
 		{RunNo: 7, Item: &store.Item{Kind: store.ItemEnd, ID: "id2", Origin: "id2", Name: "n", Loc: "l", Incarnation: 2}},
 	} {
-		var end End
-		if err := decode(got[i].Item.Value, &end); err != nil || end.RunID != "r" || end.Status != store.Failed || string(end.Output) != "f" || end.Reason != "why" {
+		if end, err := DecodeEnd(got[i].Item.Value); err != nil || end.RunID != "r" || end.Status != store.Failed || string(end.Output) != "f" || end.Reason != "why" {
 			t.Errorf("the end is %+v (%v)", end, err)
 		}
 		want.Item.Value = got[i].Item.Value
@@ -470,7 +469,7 @@ func TestDeadlineOfACombinedWait(t *testing.T) {
 				switch what {
 				case "child":
 					id := h.onlyChild()
-					it.Kind, it.Name, it.Value = store.ItemEnd, id, encode(End{RunID: id, Status: store.Succeeded, Output: []byte("v")})
+					it.Kind, it.Name, it.Value = store.ItemEnd, id, End{RunID: id, Status: store.Succeeded, Output: []byte("v")}.Encode()
 				case "promise":
 					it.Kind, it.Loc = store.ItemResolution, string(path("p"))
 				case "message":

@@ -100,7 +100,7 @@ func endOf(name, runID string) store.Item {
 	case 2:
 		end.Output = make([]byte, store.LargeValue)
 	}
-	it.Value = encode(end)
+	it.Value = end.Encode()
 	return it
 }
 
@@ -123,7 +123,7 @@ func (d *driver) endOther() bool {
 		}
 		it := endOf(watch.Name, id)
 		if d.j.out.cancelled[id] && hashOf(location.Loc(name))%3 > 0 {
-			it.Value = encode(End{RunID: id, Status: store.Cancelled, Reason: "cancelled"})
+			it.Value = End{RunID: id, Status: store.Cancelled, Reason: "cancelled"}.Encode()
 		}
 		if hashOf(location.Loc(name))>>4%6 == 0 {
 			it.Failed, it.Value = true, nil // there is no such run
@@ -161,7 +161,7 @@ func (j *journal) orphaned() string {
 		if !there && (j.run.Generation > 0 || j.retried) {
 			continue // its loop was pruned and then taken back
 		}
-		l, err := decodeLink(e.State, e.Value)
+		l, err := DecodeLink(e.State, e.Value)
 		if err != nil {
 			return fmt.Sprintf("the entry of child %s cannot be read: %v", id, err)
 		}
@@ -181,7 +181,7 @@ func (j *journal) renew() string {
 	orphan := ""
 	for id, start := range j.out.started {
 		if e, ok := j.entries[start.ParentLoc]; ok && !j.out.former[id] && !j.out.ended[id] && !j.out.cancelled[id] && e.State == store.Open {
-			if l, err := decodeLink(e.State, e.Value); err != nil || !l.Leave {
+			if l, err := DecodeLink(e.State, e.Value); err != nil || !l.Leave {
 				orphan = id
 			}
 		}

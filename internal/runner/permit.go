@@ -60,16 +60,16 @@ func (r *Run) initPermits() {
 
 // progressOf reads the value of an open step. After an error the run is damaged or
 // broken.
-func (r *Run) progressOf(e *store.Entry) (progress, error) {
+func (r *Run) progressOf(e *store.Entry) (Progress, error) {
 	value := e.Value
 	if value == nil && e.Size > 0 {
 		var err error
 		if value, err = r.cfg.Fetch(e.Loc); err != nil {
 			r.broken = fmt.Errorf("fetch the value of %s: %w", location.Loc(e.Loc), err)
-			return progress{}, err
+			return Progress{}, err
 		}
 	}
-	p, err := decodeProgress(value)
+	p, err := DecodeProgress(value)
 	if err != nil {
 		r.damaged(location.Loc(e.Loc), err)
 	}
@@ -174,9 +174,7 @@ func (r *Run) permitLate(o *op) {
 func (r *Run) endWithoutPermit(o *op, why *Failure) {
 	r.endPermit(o)
 	o.until = r.bound
-	if o.causes = append(o.causes, why); len(o.causes) > maxCauses {
-		o.causes = o.causes[1:]
-	}
+	o.causes = AddCause(o.causes, why)
 	r.failStep(o)
 }
 
@@ -264,10 +262,10 @@ func (r *Run) returnPermits() {
 }
 
 // withoutTicket returns the entry of an open step as it is without its ticket.
-func withoutTicket(e *store.Entry, p progress) store.Entry {
+func withoutTicket(e *store.Entry, p Progress) store.Entry {
 	p.Permit = nil
 	c := *e
-	c.Size, c.Value = 0, encode(p)
+	c.Size, c.Value = 0, p.Encode()
 	return c
 }
 
@@ -278,7 +276,7 @@ func Unpermitted(e *store.Entry) (without store.Entry, back store.Command, ok bo
 	if e.Kind != store.KindStep || e.State != store.Open || e.Value == nil {
 		return store.Entry{}, store.Command{}, false
 	}
-	p, err := decodeProgress(e.Value)
+	p, err := DecodeProgress(e.Value)
 	if err != nil || p.Permit == nil {
 		return store.Entry{}, store.Command{}, false
 	}

@@ -29,6 +29,10 @@ type published struct {
 // Published is what the entry of a publication says.
 type Published struct{ Topic, ID string }
 
+// EncodePublished returns the value of the entry of a publication. id is that of the
+// event's item.
+func EncodePublished(topic, id string) []byte { return encode(published{topic, id}) }
+
 // DecodePublished reads the value of the entry of a publication. The error wraps
 // store.ErrDamaged.
 func DecodePublished(data []byte) (Published, error) {
@@ -67,7 +71,7 @@ func (b *Branch) Publish(p Publish) (eventID string, err error) {
 // startPublish sends the event. The run is live.
 func (r *Run) startPublish(o *op) {
 	p := o.publish
-	r.write(o, store.Entry{State: store.Done, Started: r.now, Ended: r.now, Value: encode(published{p.Topic, p.ID})})
+	r.write(o, store.Entry{State: store.Done, Started: r.now, Ended: r.now, Value: EncodePublished(p.Topic, p.ID)})
 	// The act is known by the entry: a repeat of the turn is a repeat of it.
 	origin := r.derive("publication", r.cfg.Run.Generation, o.loc, 0)
 	r.log.send(event.Publish(p.Topic, p.ID, hex.EncodeToString(origin[:16]), &p.Publication, p.Headers))

@@ -29,9 +29,9 @@ type Message struct {
 	Update  bool         `cbor:"7,keyasint,omitempty"`
 }
 
-// progress is the value of an open step: what its former attempts left.
-type progress struct {
-	Causes []*Failure `cbor:"1,keyasint,omitempty"`
+// Progress is the value of an open step: what its former attempts left.
+type Progress struct {
+	Causes []*Failure `cbor:"1,keyasint,omitempty"` // failures of the attempts, the oldest first
 	Detail []byte     `cbor:"2,keyasint,omitempty"` // of the last heartbeat
 	Former int        `cbor:"3,keyasint,omitempty"` // attempts of former rounds
 	Since  store.Time `cbor:"4,keyasint,omitempty"` // when this round of attempts began; 0: the first, when it was asked for
@@ -111,6 +111,9 @@ func DecodeAnswer(data []byte) (value []byte, failure *Failure, rejected, answer
 	return nil, nil, false, false, fmt.Errorf("answer of %d bytes: %w", len(data), store.ErrDamaged)
 }
 
+// EncodeReceipt returns the value of a completed receive.
+func EncodeReceipt(consumed []Message) []byte { return encode(receipt{consumed}) }
+
 // DecodeReceipt returns what a completed receive has consumed. The error wraps
 // store.ErrDamaged.
 func DecodeReceipt(data []byte) ([]Message, error) {
@@ -119,19 +122,21 @@ func DecodeReceipt(data []byte) ([]Message, error) {
 	return r.Messages, err
 }
 
-// DecodeProgress returns the failures of the attempts of an open step, and the
-// detail of its last heartbeat. The error wraps store.ErrDamaged.
-func DecodeProgress(data []byte) (causes []*Failure, detail []byte, err error) {
-	p, err := decodeProgress(data)
-	return p.Causes, p.Detail, err
-}
+// Encode returns the stored form of p.
+func (p Progress) Encode() []byte { return encode(p) }
 
-func decodeProgress(data []byte) (p progress, err error) {
+// DecodeProgress is the inverse of Encode. No value is the zero Progress. The error
+// wraps store.ErrDamaged.
+func DecodeProgress(data []byte) (p Progress, err error) {
 	if data != nil {
 		err = decode(data, &p)
 	}
 	return p, err
 }
+
+// EncodeVersion returns the value of the entry which says that a run takes a version
+// of a change.
+func EncodeVersion(version int) []byte { return encode(decision{version}) }
 
 // DecodeVersion returns which version of a change a run takes. The error wraps
 // store.ErrDamaged.
@@ -142,6 +147,26 @@ func DecodeVersion(data []byte) (int, error) {
 		err = fmt.Errorf("record of version %d: %w", d.Version, store.ErrDamaged)
 	}
 	return d.Version, err
+}
+
+// LoopProgress is what the entry at a loop's location says.
+type LoopProgress struct {
+	// Oldest is the oldest iteration whose history is kept. If it is not 0, what
+	// was recorded before completion Number in the loop is gone.
+	Oldest    int64 `cbor:"1,keyasint,omitempty"`
+	Number    int64 `cbor:"2,keyasint,omitempty"`
+	Completed int64 `cbor:"3,keyasint,omitempty"` // iterations, at the last commit of state
+}
+
+// Encode returns the stored form of p.
+func (p LoopProgress) Encode() []byte { return encode(p) }
+
+// DecodeLoop returns what the entry at a loop's location says. The error wraps
+// store.ErrDamaged.
+func DecodeLoop(data []byte) (LoopProgress, error) {
+	var p LoopProgress
+	err := decode(data, &p)
+	return p, err
 }
 
 func decode(data []byte, v any) error {

@@ -22,8 +22,8 @@ func TestStoredFormOfRecords(t *testing.T) {
 		want string
 	}{
 		"failure":  {EncodeFailure(failure), "\xa8\x01dstep\x02am\x03A\x01\x04as\x05\xa2\x01eerror\x02ac\x06ca/b\x07\x02\x08\x81\xa2\x01eerror\x02ad"},
-		"receipt":  {encode(receipt{messages}), "\xa1\x01\x82\xa5\x01\x01\x02an\x03ai\x04\x02\x05Av\xa5\x01\x03\x02an\x03aj\x04\x00\x05\xf6"},
-		"progress": {encode(progress{Causes: failure.Causes, Detail: []byte("d")}), "\xa2\x01\x81\xa2\x01eerror\x02ad\x02Ad"},
+		"receipt":  {EncodeReceipt(messages), "\xa1\x01\x82\xa5\x01\x01\x02an\x03ai\x04\x02\x05Av\xa5\x01\x03\x02an\x03aj\x04\x00\x05\xf6"},
+		"progress": {Progress{Causes: failure.Causes, Detail: []byte("d")}.Encode(), "\xa2\x01\x81\xa2\x01eerror\x02ad\x02Ad"},
 	} {
 		if string(c.got) != c.want {
 			t.Errorf("a %s is stored as %q, want %q", name, c.got, c.want)
@@ -32,11 +32,11 @@ func TestStoredFormOfRecords(t *testing.T) {
 	if got, err := DecodeFailure(EncodeFailure(failure)); err != nil || !reflect.DeepEqual(got, failure) {
 		t.Errorf("the failure comes back as %+v, %v", got, err)
 	}
-	if got, err := DecodeReceipt(encode(receipt{messages})); err != nil || !reflect.DeepEqual(got, messages) {
+	if got, err := DecodeReceipt(EncodeReceipt(messages)); err != nil || !reflect.DeepEqual(got, messages) {
 		t.Errorf("the receipt comes back as %+v, %v", got, err)
 	}
-	if causes, detail, err := DecodeProgress(nil); causes != nil || detail != nil || err != nil {
-		t.Errorf("no progress is decoded as %v, %q, %v", causes, detail, err)
+	if p, err := DecodeProgress(nil); !reflect.DeepEqual(p, Progress{}) || err != nil {
+		t.Errorf("no progress is decoded as %+v, %v", p, err)
 	}
 }
 
@@ -73,8 +73,8 @@ func FuzzDecodeFailure(f *testing.F) {
 }
 
 func FuzzDecodeReceipt(f *testing.F) {
-	f.Add(encode(receipt{}))
-	f.Add(encode(receipt{[]Message{{No: 1, Name: "n", ID: "i", Sent: 2, Value: []byte("v")}}}))
+	f.Add(EncodeReceipt(nil))
+	f.Add(EncodeReceipt([]Message{{No: 1, Name: "n", ID: "i", Sent: 2, Value: []byte("v")}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		messages, err := DecodeReceipt(data)
 		if err != nil {
@@ -83,7 +83,7 @@ func FuzzDecodeReceipt(f *testing.F) {
 			}
 			return
 		}
-		again, err := DecodeReceipt(encode(receipt{messages}))
+		again, err := DecodeReceipt(EncodeReceipt(messages))
 		if err != nil || len(again) != len(messages) || len(messages) > 0 && !reflect.DeepEqual(again, messages) {
 			t.Fatalf("%+v comes back as %+v, %v", messages, again, err)
 		}
@@ -91,25 +91,25 @@ func FuzzDecodeReceipt(f *testing.F) {
 }
 
 func FuzzDecodeProgress(f *testing.F) {
-	f.Add(encode(progress{}))
-	f.Add(encode(progress{Causes: []*Failure{{Code: CodeError, Message: "m"}}, Detail: []byte("d")}))
+	f.Add(Progress{}.Encode())
+	f.Add(Progress{Causes: []*Failure{{Code: CodeError, Message: "m"}}, Detail: []byte("d")}.Encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		causes, detail, err := DecodeProgress(data)
+		p, err := DecodeProgress(data)
 		if err != nil {
 			if !errors.Is(err, store.ErrDamaged) {
 				t.Fatal(err)
 			}
 			return
 		}
-		if _, _, err := DecodeProgress(encode(progress{Causes: causes, Detail: detail})); err != nil {
-			t.Fatal(err)
+		if again, err := DecodeProgress(p.Encode()); err != nil || !bytes.Equal(again.Encode(), p.Encode()) {
+			t.Fatalf("%+v comes back as %+v, %v", p, again, err)
 		}
 	})
 }
 
 func FuzzDecodeVersion(f *testing.F) {
-	f.Add(encode(decision{1}))
-	f.Add(encode(decision{0}))
+	f.Add(EncodeVersion(1))
+	f.Add(EncodeVersion(0))
 	f.Add([]byte("\xa1\x01\x20"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		version, err := DecodeVersion(data)
@@ -119,7 +119,7 @@ func FuzzDecodeVersion(f *testing.F) {
 			}
 			return
 		}
-		if again, err := DecodeVersion(encode(decision{version})); version < 1 || err != nil || again != version {
+		if again, err := DecodeVersion(EncodeVersion(version)); version < 1 || err != nil || again != version {
 			t.Fatalf("version %d comes back as %d, %v", version, again, err)
 		}
 	})

@@ -236,7 +236,7 @@ func TestTheEndOfAnOlderIncarnationsChild(t *testing.T) {
 	end := func(name, id string, incarnation int) store.ItemNo {
 		h.deliver(store.Item{
 			Kind: store.ItemEnd, Name: name, Loc: string(path("c")), Incarnation: incarnation,
-			Value: encode(End{RunID: id, Status: store.Succeeded, Output: []byte("of " + id)}),
+			Value: End{RunID: id, Status: store.Succeeded, Output: []byte("of " + id)}.Encode(),
 		})
 		return h.j.items[len(h.j.items)-1].No
 	}

@@ -478,9 +478,9 @@ func TestHeadersComeWithAMessage(t *testing.T) {
 
 // An update that was received is given back by a rewind as what it was.
 func TestARewindGivesUpdatesBack(t *testing.T) {
-	receipt := encode(receipt{[]Message{
+	receipt := EncodeReceipt([]Message{
 		{No: 3, Name: "u", ID: "a", Sent: 5, Value: []byte("v"), Headers: []byte("h"), Update: true}, {No: 4, Name: "m", ID: "b", Sent: 6},
-	}})
+	})
 	entries := []store.Entry{
 		{Loc: string(shownLocation), Kind: store.KindShown, State: store.Done},
 		{Loc: string(path("r")), Kind: store.KindReceive, State: store.Done, Seq: 1, Value: receipt, Size: len(receipt)},

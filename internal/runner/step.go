@@ -167,7 +167,7 @@ func (r *Run) Heartbeat(id int64, attempt int, detail []byte) bool {
 }
 
 func (r *Run) writeProgress(o *op, wake store.Time) {
-	p := progress{Causes: o.causes, Detail: o.detail, Former: o.step.former, Pause: o.trouble}
+	p := Progress{Causes: o.causes, Detail: o.detail, Former: o.step.former, Pause: o.trouble}
 	if o.kind == store.KindUndo && o.attempt > p.Former {
 		p.Since = o.asked
 	}
@@ -176,7 +176,7 @@ func (r *Run) writeProgress(o *op, wake store.Time) {
 	}
 	r.write(o, store.Entry{
 		State: store.Open, Attempt: o.attempt, Wake: wake, Started: o.from,
-		Value: encode(p),
+		Value: p.Encode(),
 	})
 }
 
@@ -205,9 +205,7 @@ func (r *Run) attemptEnded(a arrival) {
 		r.handOver(o)
 		return
 	}
-	if o.causes = append(o.causes, result.Failure.bounded(maxAttempt)); len(o.causes) > maxCauses {
-		o.causes = o.causes[1:]
-	}
+	o.causes = AddCause(o.causes, result.Failure)
 	policy := &o.step.Policy
 	next := r.bound.Add(r.delay(o))
 	late := policy.Overall > 0 && next >= o.asked.Add(policy.Overall)

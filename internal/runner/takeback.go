@@ -344,11 +344,11 @@ func reopened(e *store.Entry, now store.Time) (store.Entry, error) {
 	open := store.Entry{Loc: e.Loc, Kind: e.Kind, State: store.Open, Born: e.Born, Generation: e.Generation, Started: e.Started}
 	switch e.Kind {
 	case store.KindStep:
-		open.Started, open.Value = 0, encode(progress{Since: now}) // of its fresh attempts
+		open.Started, open.Value = 0, Progress{Since: now}.Encode() // of its fresh attempts
 	case store.KindEvent:
 		open.State = store.Withdrawn // it is registered anew
 	case store.KindChild, store.KindRun:
-		l, err := decodeLink(e.State, e.Value)
+		l, err := DecodeLink(e.State, e.Value)
 		if err != nil {
 			return open, fmt.Errorf("entry %s: %w", location.Loc(e.Loc), err)
 		}
@@ -356,9 +356,9 @@ func reopened(e *store.Entry, now store.Time) (store.Entry, error) {
 			return store.Entry{}, nil // nothing was begun
 		}
 		// It asks anew how the other run has ended.
-		open.State, open.Value = store.Withdrawn, encode(link{
+		open.State, open.Value = store.Withdrawn, Link{
 			RunID: l.RunID, Workflow: l.Workflow, Leave: l.Leave, Detached: l.Detached, Key: l.Key, Again: l.Again, Former: l.Former,
-		})
+		}.Encode()
 	}
 	return open, nil
 }
@@ -367,7 +367,7 @@ func reopened(e *store.Entry, now store.Time) (store.Entry, error) {
 // it any more, if that is taken back, as it is until the child is begun again; else an
 // empty one.
 func dropped(e *store.Entry, cut int64) (store.Entry, error) {
-	l, err := decodeLink(e.State, e.Value)
+	l, err := DecodeLink(e.State, e.Value)
 	if err != nil {
 		return store.Entry{}, fmt.Errorf("entry %s: %w", location.Loc(e.Loc), err)
 	}
@@ -375,7 +375,7 @@ func dropped(e *store.Entry, cut int64) (store.Entry, error) {
 		return store.Entry{}, nil
 	}
 	again := *e
-	again.Size, again.Value = 0, encode(link{Workflow: l.Workflow, Again: l.Again + 1, Former: l.RunID})
+	again.Size, again.Value = 0, Link{Workflow: l.Workflow, Again: l.Again + 1, Former: l.RunID}.Encode()
 	return again, nil
 }
 
@@ -401,7 +401,7 @@ func (p *past) shortened(e *store.Entry, cut int64) (store.Entry, error) {
 	}
 	progress.Completed = reached
 	open := *e
-	open.Size, open.Value = 0, encode(progress)
+	open.Size, open.Value = 0, progress.Encode()
 	return open, nil
 }
 
@@ -442,7 +442,7 @@ func (t *Takeback) giveBack(e *store.Entry, anew bool) error {
 		if !anew || e.State != store.Open {
 			return nil
 		}
-		l, err := decodeLink(e.State, e.Value)
+		l, err := DecodeLink(e.State, e.Value)
 		if err != nil {
 			return bad(err)
 		}

@@ -27,7 +27,7 @@ func (j *journal) takeBack(t *Takeback, rewind bool) {
 			continue
 		}
 		if e.Kind == store.KindChild {
-			if l, err := decodeLink(e.State, e.Value); err == nil && l.RunID != "" {
+			if l, err := DecodeLink(e.State, e.Value); err == nil && l.RunID != "" {
 				if live := e.State == store.Open && !l.Leave && !l.Detached; live && rewind && !slices.Contains(t.Children, l.RunID) {
 					j.violate("child %s goes on although its start is taken back", l.RunID)
 				}
@@ -160,7 +160,7 @@ func TestTakenBackRunsGoOn(t *testing.T) {
 			}
 		}
 		for _, e := range d.j.entries {
-			if l, err := decodeLink(e.State, e.Value); e.Kind == store.KindChild && err == nil && l.Again > 0 {
+			if l, err := DecodeLink(e.State, e.Value); e.Kind == store.KindChild && err == nil && l.Again > 0 {
 				again++
 			}
 		}
@@ -188,7 +188,7 @@ func sameButUnstarted(entries []store.Entry, cut int64, want, got string) bool {
 		return false
 	}
 	return !slices.ContainsFunc(entries, func(e store.Entry) bool {
-		l, err := decodeLink(e.State, e.Value)
+		l, err := DecodeLink(e.State, e.Value)
 		return e.Kind == store.KindChild && err == nil && l.RunID != "" && l.Dropped <= cut && l.RunID == childIDs.FindString(want)
 	})
 }
@@ -259,11 +259,11 @@ func with(value []byte) func(*store.Entry) { return func(e *store.Entry) { e.Val
 func state(s store.EntryState) func(*store.Entry) { return func(e *store.Entry) { e.State = s } }
 
 func TestRewindByTheRule(t *testing.T) {
-	letter := encode(receipt{[]Message{{No: 4, Name: "m", ID: "id", Sent: 9, Value: []byte("hello")}}})
+	letter := EncodeReceipt([]Message{{No: 4, Name: "m", ID: "id", Sent: 9, Value: []byte("hello")}})
 	child := func(id string, leave, detached bool) []byte {
-		return encode(link{RunID: id, Leave: leave, Detached: detached})
+		return Link{RunID: id, Leave: leave, Detached: detached}.Encode()
 	}
-	loop := func(oldest, number, completed int64) []byte { return encode(LoopProgress{oldest, number, completed}) }
+	loop := func(oldest, number, completed int64) []byte { return LoopProgress{oldest, number, completed}.Encode() }
 	for _, row := range []struct {
 		name    string
 		entries []store.Entry
@@ -346,7 +346,7 @@ func TestReopenedEntriesKeepWhatTheyHandedOut(t *testing.T) {
 		t.Fatal(tb, err)
 	}
 	b, s := tb.Rewrites[0], tb.Rewrites[1]
-	p, err := decodeProgress(b.Value)
+	p, err := DecodeProgress(b.Value)
 	if err != nil || b.Generation != 3 || b.Attempt != 0 || b.Wake != 0 || b.Seq != 0 || b.At != 0 || b.Ended != 0 || b.Owes || p.Since != 77 || len(p.Causes) != 0 {
 		t.Errorf("the reopened step is %+v with %+v, %v", b, p, err)
 	}

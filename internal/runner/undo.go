@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/verbs"
@@ -211,25 +210,9 @@ func (r *Run) conclude(o *Outcome) {
 	}
 }
 
-// failureReason begins the reason of a run that has stalled instead of failing.
-const failureReason = "failure: "
-
 // failureStall is the end of a failed run that is to wait for a person.
 func failureStall(o *Outcome) *Outcome {
-	reason := failureReason
-	if f, err := DecodeFailure(o.Output); err == nil {
-		reason += f.Message
-	}
-	return &Outcome{Status: store.Stalled, Output: o.Output, Reason: reason}
-}
-
-// RunFailed returns the failure with which a run has ended, or has stalled
-// instead. It is nil for others. The error wraps store.ErrDamaged.
-func RunFailed(run *store.Run) (*Failure, error) {
-	if run.Status == store.Failed || run.Status == store.Stalled && strings.HasPrefix(run.Reason, failureReason) {
-		return DecodeFailure(run.Output)
-	}
-	return nil, nil
+	return &Outcome{Status: store.Stalled, Output: o.Output, Reason: StalledReason(o.Output)}
 }
 
 // unpayable is the divergence in which the code has no compensation for what the

@@ -69,7 +69,7 @@ func (b *Branch) decide(loc location.Loc, newest int) int {
 	}
 	in := b.scope().in
 	b.spend(loc, in)
-	value := encode(decision{newest})
+	value := EncodeVersion(newest)
 	r.count(in, 0, len(value))
 	r.pos++ // a transactional step behind it must not become durable before it
 	r.log.add(store.Entry{

@@ -309,7 +309,7 @@ func TestVersionOfBadInput(t *testing.T) {
 
 // A record of a version that cannot be read stalls the run and names the place.
 func TestVersionThatIsDamaged(t *testing.T) {
-	for name, value := range map[string][]byte{"no record": []byte("x"), "version 0": encode(decision{0})} {
+	for name, value := range map[string][]byte{"no record": []byte("x"), "version 0": EncodeVersion(0)} {
 		h := newHarness(t, changed("x?", "a"))
 		loc := string(versionLocation("", "c"))
 		h.j.entries[loc] = store.Entry{Loc: loc, Kind: store.KindVersion, State: store.Done, Value: value, Size: len(value)}
