@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 )
 
 // Future is the outcome of a branch that Go has begun.
@@ -68,7 +69,7 @@ func (f *Future[T]) Result() (T, error) {
 // asResult gives a branch's outcome its type. A panic of the branch is a *Failure.
 func asResult[T any](ctx Context, v any, err error) (T, error) {
 	t, _ := v.(T)
-	if failure, ok := err.(*runner.Failure); ok {
+	if failure, ok := err.(*stored.Failure); ok {
 		return t, (&errorTable{}).restore(failure)
 	}
 	return t, err

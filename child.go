@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -216,16 +217,16 @@ func (o *RunFuture[Out]) Case() Case {
 }
 
 // recordRun returns the error of a run that has not succeeded as it is stored.
-func (t *errorTable) recordRun(e *RunError) *runner.Failure {
-	end := runner.End{RunID: e.RunID, Status: e.Status, Reason: e.Reason}
+func (t *errorTable) recordRun(e *RunError) *stored.Failure {
+	end := stored.End{RunID: e.RunID, Status: e.Status, Reason: e.Reason}
 	if e.Status == store.Failed {
-		end.Output = runner.EncodeFailure(t.record(e.Err))
+		end.Output = stored.EncodeFailure(t.record(e.Err))
 	}
-	return runner.RunFailure(&end)
+	return stored.RunFailure(&end)
 }
 
 // restoreRun is the inverse of recordRun.
-func (t *errorTable) restoreRun(f *runner.Failure) error {
+func (t *errorTable) restoreRun(f *stored.Failure) error {
 	link, err := f.Link()
 	if err != nil {
 		return &Failure{Code: f.Code, Message: f.Message, Cause: t.restore(f.Cause)}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 )
 
 // Codec turns values into bytes and back. Inputs, step results, messages and
@@ -94,6 +94,6 @@ func position(err error) string {
 }
 
 // encodingFailure is the failure of a value that cannot cross the journal.
-func encodingFailure(err error) *runner.Failure {
-	return &runner.Failure{Code: runner.CodeEncoding, Message: err.Error()}
+func encodingFailure(err error) *stored.Failure {
+	return &stored.Failure{Code: stored.CodeEncoding, Message: err.Error()}
 }

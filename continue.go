@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -61,8 +62,8 @@ func continuationIn(err error) *continuation {
 	return c
 }
 
-func (c *continuation) misplaced(by string) *runner.Failure {
-	return &runner.Failure{Code: runner.CodeMisuse, Message: fmt.Sprintf(
+func (c *continuation) misplaced(by string) *stored.Failure {
+	return &stored.Failure{Code: stored.CodeMisuse, Message: fmt.Sprintf(
 		"ContinueAsNew was returned by %s: only the workflow's function may return it", by)}
 }
 
@@ -76,9 +77,9 @@ func (c Context) inside(what string, err error) error {
 }
 
 // continueAsNew has the run continue as new, or returns why it cannot.
-func (e *Engine) continueAsNew(b *runner.Branch, run *store.Run, in reflect.Type, c *continuation) *runner.Failure {
-	misuse := func(format string, args ...any) *runner.Failure {
-		return &runner.Failure{Code: runner.CodeMisuse, Message: "continue as new: " + fmt.Sprintf(format, args...)}
+func (e *Engine) continueAsNew(b *runner.Branch, run *store.Run, in reflect.Type, c *continuation) *stored.Failure {
+	misuse := func(format string, args ...any) *stored.Failure {
+		return &stored.Failure{Code: stored.CodeMisuse, Message: "continue as new: " + fmt.Sprintf(format, args...)}
 	}
 	next := runner.Renewal{Workflow: c.workflow}
 	if c.workflow == "" {
@@ -95,7 +96,7 @@ func (e *Engine) continueAsNew(b *runner.Branch, run *store.Run, in reflect.Type
 		return encodingFailure(err)
 	}
 	if err := e.checkSize("input of workflow "+next.Workflow, data); err != nil {
-		return &runner.Failure{Code: runner.CodeTooLarge, Message: err.Error()}
+		return &stored.Failure{Code: stored.CodeTooLarge, Message: err.Error()}
 	}
 	next.Input = data
 	b.ContinueAsNew(next)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -52,7 +52,7 @@ func (d *DeadLetter) Err() error {
 	if !d.failed || d.value == nil {
 		return nil
 	}
-	failure, err := runner.DecodeFailure(d.value)
+	failure, err := stored.DecodeFailure(d.value)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -26,7 +27,7 @@ type definition struct {
 	name    string
 	site    string // where Define was called
 	options defineOptions
-	code    func(*environment) func(*runner.Branch) ([]byte, *runner.Failure) // nil: from Ref
+	code    func(*environment) func(*runner.Branch) ([]byte, *stored.Failure) // nil: from Ref
 	runID   func(input any) string                                            // nil: a new one for each start
 }
 
@@ -101,12 +102,12 @@ func Define[In, Out any](name string, fn func(Context, In) (Out, error), opts ..
 	}
 	_, file, line, _ := runtime.Caller(1)
 	w.site = fmt.Sprintf("%s:%d", file, line)
-	w.code = func(env *environment) func(*runner.Branch) ([]byte, *runner.Failure) {
-		return func(b *runner.Branch) ([]byte, *runner.Failure) {
+	w.code = func(env *environment) func(*runner.Branch) ([]byte, *stored.Failure) {
+		return func(b *runner.Branch) ([]byte, *stored.Failure) {
 			e := env.engine
 			in, err := decodeAs[In](e.codecs, env.run.Input)
 			if err != nil {
-				return nil, &runner.Failure{Code: runner.CodeInput, Message: fmt.Sprintf("input of workflow %s: %v%s", name, err, position(err))}
+				return nil, &stored.Failure{Code: stored.CodeInput, Message: fmt.Sprintf("input of workflow %s: %v%s", name, err, position(err))}
 			}
 			out, err := fn(Context{branch: b, env: env}, in)
 			if next := continuationIn(err); next != nil {
@@ -123,7 +124,7 @@ func Define[In, Out any](name string, fn func(Context, In) (Out, error), opts ..
 				return nil, encodingFailure(err)
 			}
 			if err := e.checkSize("result of workflow "+name, data); err != nil {
-				return nil, &runner.Failure{Code: runner.CodeTooLarge, Message: err.Error()}
+				return nil, &stored.Failure{Code: stored.CodeTooLarge, Message: err.Error()}
 			}
 			return data, nil
 		}
@@ -146,7 +147,7 @@ func (d *definition) workflow(e *Engine) engine.Workflow {
 		UndoFailed: undoOn&UndoOnFailure != 0, UndoCancelled: undoOn&UndoOnCancel != 0, StallFailed: onFailure == StallOnFailure,
 		MaxRun: max(d.options.maxRunTime, 0), MaxSuspended: max(d.options.maxSuspension, 0),
 		PauseAfter: max(d.options.pauseAfter, 0), Discard: d.options.discard,
-		Code: func(run *store.Run) func(*runner.Branch) ([]byte, *runner.Failure) {
+		Code: func(run *store.Run) func(*runner.Branch) ([]byte, *stored.Failure) {
 			return d.code(d.environment(e, run))
 		},
 	}

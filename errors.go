@@ -8,6 +8,7 @@ import (
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -162,25 +163,25 @@ func newErrorTable(c codecs, codes []ErrorCode) (*errorTable, error) {
 
 // reserved are the codes of the engine's own failures.
 var reserved = map[string]bool{
-	runner.CodeError: true, runner.CodePanic: true, runner.CodeTimeout: true, runner.CodeCancelled: true,
-	runner.CodeStep: true, runner.CodeTooLarge: true, runner.CodeEncoding: true, runner.CodeInput: true,
-	runner.CodeDeadlock: true, runner.CodeBudget: true, runner.CodeMisuse: true,
-	runner.CodeRun: true, runner.CodeNotFound: true, runner.CodeUnknownWorkflow: true, runner.CodeNoQueue: true,
+	stored.CodeError: true, stored.CodePanic: true, stored.CodeTimeout: true, stored.CodeCancelled: true,
+	stored.CodeStep: true, stored.CodeTooLarge: true, stored.CodeEncoding: true, stored.CodeInput: true,
+	stored.CodeDeadlock: true, stored.CodeBudget: true, stored.CodeMisuse: true,
+	stored.CodeRun: true, stored.CodeNotFound: true, stored.CodeUnknownWorkflow: true, stored.CodeNoQueue: true,
 }
 
 // meanings are the errors that the engine's own failures wrap.
 var meanings = map[string]error{
-	runner.CodeTimeout: ErrTimeout, runner.CodeCancelled: ErrCancelled,
-	runner.CodeTooLarge: ErrTooLarge, runner.CodeInput: ErrInput,
-	runner.CodeNotFound: ErrNotFound, runner.CodeUnknownWorkflow: ErrUnknownWorkflow, runner.CodeNoQueue: ErrNoQueue,
+	stored.CodeTimeout: ErrTimeout, stored.CodeCancelled: ErrCancelled,
+	stored.CodeTooLarge: ErrTooLarge, stored.CodeInput: ErrInput,
+	stored.CodeNotFound: ErrNotFound, stored.CodeUnknownWorkflow: ErrUnknownWorkflow, stored.CodeNoQueue: ErrNoQueue,
 }
 
 // record returns err as it is stored. A nil error gives nil.
-func (t *errorTable) record(err error) *runner.Failure {
+func (t *errorTable) record(err error) *stored.Failure {
 	switch e := err.(type) {
 	case nil:
 		return nil
-	case *runner.Failure:
+	case *stored.Failure:
 		return e
 	case *continuation:
 		return e.misplaced("a step, or another function that is not the workflow's own")
@@ -189,7 +190,7 @@ func (t *errorTable) record(err error) *runner.Failure {
 	case *rollback:
 		return t.record(e.err)
 	case *StepError:
-		f := &runner.Failure{Code: runner.CodeStep, Message: e.Error(), Location: e.Location, Attempts: e.Attempts}
+		f := &stored.Failure{Code: stored.CodeStep, Message: e.Error(), Location: e.Location, Attempts: e.Attempts}
 		for _, cause := range e.Causes {
 			f.Causes = append(f.Causes, t.record(cause))
 		}
@@ -197,7 +198,7 @@ func (t *errorTable) record(err error) *runner.Failure {
 	case *RunError:
 		return t.recordRun(e)
 	case *Failure:
-		f := &runner.Failure{Code: e.Code, Message: e.Message, Stack: e.Stack}
+		f := &stored.Failure{Code: e.Code, Message: e.Message, Stack: e.Stack}
 		if meanings[e.Code] == nil {
 			f.Cause = t.record(e.Cause)
 		}
@@ -206,12 +207,12 @@ func (t *errorTable) record(err error) *runner.Failure {
 		}
 		return f
 	}
-	f := &runner.Failure{Code: runner.CodeError, Message: err.Error()}
+	f := &stored.Failure{Code: stored.CodeError, Message: err.Error()}
 	switch err {
 	case ErrCancelled:
-		f.Code = runner.CodeCancelled
+		f.Code = stored.CodeCancelled
 	case ErrTimeout:
-		f.Code = runner.CodeTimeout
+		f.Code = stored.CodeTimeout
 	}
 	for _, ec := range t.values {
 		if sameError(err, ec.sentinel) {
@@ -244,18 +245,18 @@ func sameError(a, b error) bool {
 }
 
 // restore is the inverse of record.
-func (t *errorTable) restore(f *runner.Failure) error {
+func (t *errorTable) restore(f *stored.Failure) error {
 	if f == nil {
 		return nil
 	}
-	if f.Code == runner.CodeStep {
+	if f.Code == stored.CodeStep {
 		e := &StepError{Location: f.Location, Attempts: f.Attempts}
 		for _, cause := range f.Causes {
 			e.Causes = append(e.Causes, t.restore(cause))
 		}
 		return e
 	}
-	if f.Code == runner.CodeRun {
+	if f.Code == stored.CodeRun {
 		return t.restoreRun(f)
 	}
 	if ec, ok := t.codes[f.Code]; ok {
@@ -275,7 +276,7 @@ func (t *errorTable) restore(f *runner.Failure) error {
 
 // restoreCoded returns the registered error, or nil if the record does not fit
 // the type that the code has now.
-func (t *errorTable) restoreCoded(ec ErrorCode, f *runner.Failure) error {
+func (t *errorTable) restoreCoded(ec ErrorCode, f *stored.Failure) error {
 	if ec.sentinel != nil {
 		return ec.sentinel
 	}
@@ -291,7 +292,7 @@ func (t *errorTable) restoreCoded(ec ErrorCode, f *runner.Failure) error {
 
 // seen turns an error of the runner into what workflow code sees.
 func (t *errorTable) seen(err error) error {
-	if f, ok := err.(*runner.Failure); ok {
+	if f, ok := err.(*stored.Failure); ok {
 		return t.restore(f)
 	}
 	return err

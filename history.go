@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
-	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -40,19 +40,19 @@ func (e *Entry) Decode(v any) error {
 	case store.KindStep:
 		return e.codecs.decode(e.value, v)
 	case store.KindChild, store.KindRun:
-		link, err := runner.DecodeLink(e.State, e.value)
+		link, err := stored.DecodeLink(e.State, e.value)
 		if err != nil {
 			return err
 		}
 		return e.codecs.decode(link.Output, v)
 	case store.KindEvent:
-		_, _, data, err := runner.DecodeEvent(e.value)
+		_, _, data, err := stored.DecodeEvent(e.value)
 		if err != nil {
 			return err
 		}
 		return e.codecs.decode(data, v)
 	case store.KindVersion:
-		version, err := runner.DecodeVersion(e.value)
+		version, err := stored.DecodeVersion(e.value)
 		if err != nil {
 			return err
 		}
@@ -75,13 +75,13 @@ func (e *Entry) Err() error {
 	case e.value == nil:
 		return nil
 	case e.State == store.FailedEntry:
-		failure, err := runner.DecodeFailure(e.value)
+		failure, err := stored.DecodeFailure(e.value)
 		if err != nil {
 			return err
 		}
 		return e.errors.restore(failure)
 	case e.State == store.Open && (e.Kind == store.KindStep || e.Kind == store.KindUndo):
-		progress, err := runner.DecodeProgress(e.value)
+		progress, err := stored.DecodeProgress(e.value)
 		if err != nil || len(progress.Causes) == 0 {
 			return err
 		}
@@ -117,20 +117,20 @@ func (e *Engine) History(ctx context.Context, runID string, q HistoryQuery) ([]E
 		}
 		query.After = string(after)
 	}
-	stored, err := e.store.History(ctx, query)
+	recorded, err := e.store.History(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("history of run %q: %w", runID, err)
 	}
-	entries := make([]Entry, len(stored))
-	for i := range stored {
-		s := &stored[i]
+	entries := make([]Entry, len(recorded))
+	for i := range recorded {
+		s := &recorded[i]
 		entries[i] = Entry{
 			Location: location.Loc(s.Loc).String(), Kind: s.Kind, State: s.State, Number: s.Seq, Attempts: s.Attempt,
 			Started: s.Started.Time(), Ended: s.Ended.Time(), Wake: s.Wake.Time(), Size: s.Size, Owes: s.Owes && s.State == store.Done,
 			value: s.Value, codecs: e.codecs, errors: e.errors,
 		}
 		if s.Value != nil && (s.Kind == store.KindChild || s.Kind == store.KindRun) {
-			if link, err := runner.DecodeLink(s.State, s.Value); err == nil { // else Decode or Err say so
+			if link, err := stored.DecodeLink(s.State, s.Value); err == nil { // else Decode or Err say so
 				entries[i].Run = link.RunID
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
@@ -137,7 +138,7 @@ func (e *Engine) Rewind(ctx context.Context, runID, before, reason string, opts 
 	if err != nil {
 		return false, fmt.Errorf("rewind run %q: %w", runID, err)
 	}
-	return e.verbWith(ctx, runID, store.ItemRewind, runner.Request{Why: reason, Location: string(loc)}, opts)
+	return e.verbWith(ctx, runID, store.ItemRewind, stored.Request{Why: reason, Location: string(loc)}, opts)
 }
 
 // EditResult asks for the result of a step of a run to be replaced by a value; a step
@@ -154,7 +155,7 @@ func (e *Engine) EditResult(ctx context.Context, runID, step string, value any, 
 	if err != nil {
 		return false, fmt.Errorf("edit run %q: %w", runID, err)
 	}
-	return e.edit(ctx, runID, step, runner.Request{Why: reason, Value: data}, opts)
+	return e.edit(ctx, runID, step, stored.Request{Why: reason, Value: data}, opts)
 }
 
 // EditFailure is EditResult with a failure: the step has then failed with the cause.
@@ -163,10 +164,10 @@ func (e *Engine) EditFailure(ctx context.Context, runID, step string, cause erro
 	if cause == nil {
 		return false, fmt.Errorf("edit run %q: expected an error, found nil: %w", runID, ErrInvalid)
 	}
-	return e.edit(ctx, runID, step, runner.Request{Why: reason, Failed: true, Value: runner.EncodeFailure(e.errors.record(cause))}, opts)
+	return e.edit(ctx, runID, step, stored.Request{Why: reason, Failed: true, Value: stored.EncodeFailure(e.errors.record(cause))}, opts)
 }
 
-func (e *Engine) edit(ctx context.Context, runID, step string, q runner.Request, opts []VerbOption) (bool, error) {
+func (e *Engine) edit(ctx context.Context, runID, step string, q stored.Request, opts []VerbOption) (bool, error) {
 	loc, err := location.Parse(step)
 	if err == nil && loc == "" {
 		err = errors.New("expected the location of a step, found none")
@@ -266,11 +267,11 @@ func (e *Engine) Audit(ctx context.Context, runID string) ([]store.Audit, error)
 
 // verb asks for what needs nothing but a reason.
 func (e *Engine) verb(ctx context.Context, runID string, kind store.ItemKind, reason string, opts []VerbOption) (bool, error) {
-	return e.verbWith(ctx, runID, kind, runner.Request{Why: reason}, opts)
+	return e.verbWith(ctx, runID, kind, stored.Request{Why: reason}, opts)
 }
 
 // verbWith puts a request into the run's inbox and waits for the owner's verdict.
-func (e *Engine) verbWith(ctx context.Context, runID string, kind store.ItemKind, q runner.Request, opts []VerbOption) (bool, error) {
+func (e *Engine) verbWith(ctx context.Context, runID string, kind store.ItemKind, q stored.Request, opts []VerbOption) (bool, error) {
 	o := verbOptions{by: e.node}
 	var problem error
 	for _, opt := range opts {

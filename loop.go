@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 )
 
 // Next says how a Loop goes on: with Continue or Break. The zero Next says
@@ -135,5 +136,5 @@ func Loop[S, R any](ctx Context, name string, state S, body func(Context, S) (Ne
 }
 
 func loopFailure(name string, err error) error {
-	return &Failure{Code: runner.CodeEncoding, Message: "state of loop " + name + ": " + err.Error(), Cause: err}
+	return &Failure{Code: stored.CodeEncoding, Message: "state of loop " + name + ": " + err.Error(), Cause: err}
 }

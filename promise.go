@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -96,7 +97,7 @@ func (e *Engine) Reject(ctx context.Context, token string, reason error) error {
 	if reason == nil {
 		return fmt.Errorf("reject: expected an error, found nil: %w", ErrInvalid)
 	}
-	return e.assign(ctx, token, runner.EncodeFailure(e.errors.record(reason)), true)
+	return e.assign(ctx, token, stored.EncodeFailure(e.errors.record(reason)), true)
 }
 
 func (e *Engine) assign(ctx context.Context, text string, value []byte, failed bool) error {
@@ -125,7 +126,7 @@ func (e *Engine) assign(ctx context.Context, text string, value []byte, failed b
 		return fmt.Errorf("promise %s of run %q: its iteration is pruned: %w", t.loc, t.runID, ErrTerminal)
 	}
 	_, err = e.put(ctx, t.runID, &store.Item{
-		Kind: store.ItemResolution, ID: runner.ResolutionID(string(t.loc), t.incarnation, generation), Origin: uuid.NewString(),
+		Kind: store.ItemResolution, ID: stored.ResolutionID(string(t.loc), t.incarnation, generation), Origin: uuid.NewString(),
 		Incarnation: t.incarnation, Generation: generation, Loc: string(t.loc), Failed: failed, Value: value,
 	})
 	if errors.Is(err, errDuplicate) {
@@ -174,7 +175,7 @@ func (e *Engine) pruned(ctx context.Context, run *store.Run, loc location.Loc) (
 		return false, err
 	}
 	for i := range entries {
-		p, err := runner.DecodeLoop(entries[i].Value)
+		p, err := stored.DecodeLoop(entries[i].Value)
 		if err != nil || iterations[entries[i].Loc] < p.Oldest {
 			return true, err
 		}

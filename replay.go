@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-run/stet/internal/runfile"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -150,7 +151,7 @@ func (e *Engine) compareEnds(run *store.Run, over *runner.Outcome) string {
 }
 
 func failureText(output []byte) string {
-	f, err := runner.DecodeFailure(output)
+	f, err := stored.DecodeFailure(output)
 	if err != nil {
 		return err.Error()
 	}

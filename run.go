@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -103,21 +103,21 @@ func (e *Engine) runError(run *store.Run) error {
 	}
 	switch run.Status {
 	case store.Failed:
-		failure, err := runner.DecodeFailure(run.Output)
+		failure, err := stored.DecodeFailure(run.Output)
 		if err != nil {
 			return fmt.Errorf("failure of run %q: %w", run.ID, err)
 		}
 		out.Err = e.errors.restore(failure)
 	case store.Cancelled:
 		out.Err = ErrCancelled
-		end, err := runner.DecodeEnding(run.Output)
+		end, err := stored.DecodeEnding(run.Output)
 		if err != nil {
 			return fmt.Errorf("what run %q owes: %w", run.ID, err)
 		}
 		out.Owed = end.Owed
 	case store.Stalled:
 		out.Err = ErrStalled
-		failure, err := runner.RunFailed(run)
+		failure, err := stored.RunFailed(run)
 		if err != nil {
 			return fmt.Errorf("failure of run %q: %w", run.ID, err)
 		}

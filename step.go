@@ -7,6 +7,7 @@ import (
 
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
+	"github.com/stet-run/stet/internal/stored"
 )
 
 // StepOption is an option of Step and Do: a Retry, a Key, an Undo, or a Permit.
@@ -161,7 +162,7 @@ func final(err error, worth func(error) bool) bool {
 func decodeResult[T any](ctx Context, name string, data []byte) (T, error) {
 	v, err := decodeAs[T](ctx.env.engine.codecs, data)
 	if err != nil {
-		err = &Failure{Code: runner.CodeEncoding, Message: "result of " + name + ": " + err.Error(), Cause: err}
+		err = &Failure{Code: stored.CodeEncoding, Message: "result of " + name + ": " + err.Error(), Cause: err}
 		if told := ctx.env.undecodable; told != nil {
 			told(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -56,7 +57,7 @@ func (u Update[Req, Resp]) receive(ctx Context, wait runner.Receive) (*Request[R
 }
 
 // request decodes what was received. What cannot be decoded is rejected.
-func (u Update[Req, Resp]) request(ctx Context, m *runner.Message) (*Request[Req, Resp], error) {
+func (u Update[Req, Resp]) request(ctx Context, m *stored.Message) (*Request[Req, Resp], error) {
 	r := &Request[Req, Resp]{name: string(u), no: m.No}
 	value, err := decodeResult[Req](ctx, string(u), m.Value)
 	if err != nil {
@@ -134,7 +135,7 @@ func (r *Request[Req, Resp]) Answer(ctx Context, resp Resp) error {
 	if err != nil {
 		return fmt.Errorf("answer to update %q: %w: %w", r.name, err, ErrInvalid)
 	}
-	return r.reply(ctx, runner.EncodeAnswer(data, nil, false))
+	return r.reply(ctx, stored.EncodeAnswer(data, nil, false))
 }
 
 // Reject says that the request is not accepted and that nothing was done. The
@@ -155,7 +156,7 @@ func (r *Request[Req, Resp]) failed(ctx Context, reason error, rejected bool) er
 	if reason == nil {
 		return fmt.Errorf("answer to update %q: expected an error, found nil: %w", r.name, ErrInvalid)
 	}
-	return r.reply(ctx, runner.EncodeAnswer(nil, ctx.env.engine.errors.record(reason), rejected))
+	return r.reply(ctx, stored.EncodeAnswer(nil, ctx.env.engine.errors.record(reason), rejected))
 }
 
 func (r *Request[Req, Resp]) reply(ctx Context, answer []byte) error {
@@ -239,7 +240,7 @@ func (e *Engine) answered(ctx context.Context, runID string, verdict []byte) (Ra
 	if verdict == nil {
 		return Raw{}, fmt.Errorf("it is no longer kept: %w", ErrNotFound)
 	}
-	value, failure, rejected, answered, err := runner.DecodeAnswer(verdict)
+	value, failure, rejected, answered, err := stored.DecodeAnswer(verdict)
 	switch {
 	case err != nil:
 		return Raw{}, err

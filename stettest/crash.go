@@ -15,7 +15,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/internal/location"
-	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 )
@@ -415,7 +415,7 @@ func done(x *store.Entry, step location.Loc) bool {
 	if x.Kind != store.KindLoop {
 		return false
 	}
-	loop, err := runner.DecodeLoop(x.Value)
+	loop, err := stored.DecodeLoop(x.Value)
 	if err != nil {
 		return false // of an iteration
 	}

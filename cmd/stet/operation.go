@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -81,7 +82,7 @@ func viewEntry(e *store.Entry) operation {
 	}
 	other := e.Kind == store.KindChild || e.Kind == store.KindRun
 	if other && e.Value != nil {
-		link, err := runner.DecodeLink(e.State, e.Value)
+		link, err := stored.DecodeLink(e.State, e.Value)
 		if err != nil {
 			o.Error = &failureView{Message: err.Error()}
 			return o
@@ -93,13 +94,13 @@ func viewEntry(e *store.Entry) operation {
 	case e.State == store.FailedEntry:
 		o.Error = failureOf(e.Value)
 	case e.State == store.Open && e.Kind == store.KindLoop:
-		p, err := runner.DecodeLoop(e.Value)
+		p, err := stored.DecodeLoop(e.Value)
 		if err != nil {
 			o.Error = &failureView{Message: err.Error()}
 		}
 		o.Loop = &loopView{p.Completed, p.Oldest}
 	case e.State == store.Open && (e.Kind == store.KindStep || e.Kind == store.KindUndo):
-		progress, err := runner.DecodeProgress(e.Value)
+		progress, err := stored.DecodeProgress(e.Value)
 		switch {
 		case err != nil:
 			o.Error = &failureView{Message: err.Error()}
@@ -107,7 +108,7 @@ func viewEntry(e *store.Entry) operation {
 			o.Error = viewFailure(progress.Causes[len(progress.Causes)-1])
 		}
 	case e.State == store.Done && e.Kind == store.KindReceive:
-		messages, err := runner.DecodeReceipt(e.Value)
+		messages, err := stored.DecodeReceipt(e.Value)
 		if err != nil {
 			o.Error = &failureView{Message: err.Error()}
 		}
@@ -119,7 +120,7 @@ func viewEntry(e *store.Entry) operation {
 			viewDelivery(&o, e.Value)
 		}
 	case e.Kind == store.KindPublish:
-		p, err := runner.DecodePublished(e.Value)
+		p, err := stored.DecodePublished(e.Value)
 		if err != nil {
 			o.Error = &failureView{Message: err.Error()}
 		}
@@ -132,7 +133,7 @@ func viewEntry(e *store.Entry) operation {
 
 // viewDelivery shows the event that a wait has taken.
 func viewDelivery(o *operation, value []byte) {
-	topic, id, data, err := runner.DecodeEvent(value)
+	topic, id, data, err := stored.DecodeEvent(value)
 	if err != nil {
 		o.Error = &failureView{Message: err.Error()}
 		return

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -67,13 +67,13 @@ func viewOf(info *stet.RunInfo) *runView {
 	case store.Succeeded:
 		v.Output = valueJSON(info.Output)
 	case store.Cancelled:
-		if end, err := runner.DecodeEnding(info.Output); err == nil {
+		if end, err := stored.DecodeEnding(info.Output); err == nil {
 			v.Owed = end.Owed
 		}
 	}
 	if why := unread(info.Output); why != "" && info.Status != store.Succeeded {
 		v.Error = &failureView{Message: why}
-	} else if f, err := runner.RunFailed(&info.Run); err != nil {
+	} else if f, err := stored.RunFailed(&info.Run); err != nil {
 		v.Error = &failureView{Message: err.Error()}
 	} else if f != nil {
 		v.Error = viewFailure(f)
@@ -83,21 +83,21 @@ func viewOf(info *stet.RunInfo) *runView {
 
 // valueJSON returns a stored value without the byte that says that it is JSON;
 // of another format it returns a JSON text that says so, and of no value nil.
-func valueJSON(stored []byte) json.RawMessage {
-	if stored == nil {
+func valueJSON(value []byte) json.RawMessage {
+	if value == nil {
 		return nil
 	}
-	if why := unread(stored); why != "" {
+	if why := unread(value); why != "" {
 		text, err := json.Marshal(why)
 		if err != nil {
 			return nil // a text always encodes
 		}
 		return text
 	}
-	if len(stored) > 1 && stored[0] == stet.JSON.Format() && json.Valid(stored[1:]) {
-		return stored[1:]
+	if len(value) > 1 && value[0] == stet.JSON.Format() && json.Valid(value[1:]) {
+		return value[1:]
 	}
-	text, err := json.Marshal(fmt.Sprintf("%d bytes of another format", len(stored)))
+	text, err := json.Marshal(fmt.Sprintf("%d bytes of another format", len(value)))
 	if err != nil {
 		return nil // a text always encodes
 	}
@@ -115,18 +115,18 @@ type failureView struct {
 }
 
 // failureOf returns the view of a stored failure.
-func failureOf(stored []byte) *failureView {
-	if why := unread(stored); why != "" {
+func failureOf(value []byte) *failureView {
+	if why := unread(value); why != "" {
 		return &failureView{Message: why}
 	}
-	f, err := runner.DecodeFailure(stored)
+	f, err := stored.DecodeFailure(value)
 	if err != nil {
 		return &failureView{Message: err.Error()}
 	}
 	return viewFailure(f)
 }
 
-func viewFailure(f *runner.Failure) *failureView {
+func viewFailure(f *stored.Failure) *failureView {
 	v := &failureView{Message: f.Message, Code: f.Code, Location: f.Location, Attempts: f.Attempts, Stack: f.Stack}
 	if f.Cause != nil {
 		v.Causes = append(v.Causes, viewFailure(f.Cause))

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -245,7 +245,7 @@ func check(t *testing.T, s store.Store, accepted map[string]string, over bool) {
 			if e.Kind != store.KindReceive || e.State != store.Done {
 				continue
 			}
-			got, err := runner.DecodeReceipt(e.Value)
+			got, err := stored.DecodeReceipt(e.Value)
 			if err != nil {
 				t.Fatal(err)
 			}

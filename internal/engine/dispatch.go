@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
@@ -398,7 +399,7 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 			verdict = d.yes(&it, "")
 			update.Status, update.Reason = store.Cancelled, endReason(it)
 			update.Marks = 0
-			update.Output = runner.CancelledOutput(update.Reason, runner.Owed(s.Entries), run.Output)
+			update.Output = stored.CancelledOutput(update.Reason, runner.Owed(s.Entries), run.Output)
 		}
 		turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No, Verdict: verdict})
 	}
@@ -444,7 +445,7 @@ func (t *tenure) tellDecided(turn *store.Turn, s *store.Snapshot, watches []stor
 	run := s.Run
 	if run.Status.Terminal() {
 		run.Parent = 0 // has been told
-		turn.Sends = append(turn.Sends, runner.Tell(&run, watches, uuid.NewString)...)
+		turn.Sends = append(turn.Sends, stored.Tell(&run, watches, uuid.NewString)...)
 		return
 	}
 	u := turn.Update

@@ -16,6 +16,7 @@ import (
 	"github.com/stet-run/stet/internal/cluster"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -61,7 +62,7 @@ type Config struct {
 // Workflow is the code of one workflow.
 type Workflow struct {
 	// Code returns the function of one run, which is given its input.
-	Code         func(run *store.Run) func(*runner.Branch) ([]byte, *runner.Failure)
+	Code         func(run *store.Run) func(*runner.Branch) ([]byte, *stored.Failure)
 	MaxRun       time.Duration // longest run time; 0: without limit
 	MaxSuspended time.Duration // longest time without a completion while suspended; 0: without limit
 	PauseAfter   int           // as in runner.Config

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stet-run/stet/internal/ownership"
-	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -15,7 +15,7 @@ import (
 // who watches it, and its queue. run is as it will be.
 func last(u *store.Update, run *store.Run, watches []store.Item) {
 	if u.Status.Terminal() {
-		u.Sends = append(u.Sends, runner.Tell(run, watches, uuid.NewString)...)
+		u.Sends = append(u.Sends, stored.Tell(run, watches, uuid.NewString)...)
 		returnPermit(u, run)
 	}
 }

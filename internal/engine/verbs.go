@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
@@ -46,7 +47,7 @@ func (t *tenure) newDecision(s *store.Snapshot) *decision {
 // yes accepts a verb.
 func (d *decision) yes(it *store.Item, detail string) []byte {
 	if it.Name != "" { // else no operator has asked
-		d.turn.Audit = append(d.turn.Audit, runner.AuditOf(it, runner.Why(it), detail))
+		d.turn.Audit = append(d.turn.Audit, runner.AuditOf(it, stored.Why(it), detail))
 	}
 	return verbs.Yes()
 }
@@ -107,7 +108,7 @@ func (d *decision) resume() {
 
 // isFailure reports whether the output of a run is the failure that its reason says.
 func isFailure(output []byte) bool {
-	_, err := runner.DecodeFailure(output)
+	_, err := stored.DecodeFailure(output)
 	return err == nil
 }
 
@@ -149,7 +150,7 @@ func (d *decision) retry(_ *store.Item, entries []store.Entry) (string, error) {
 }
 
 func (d *decision) rewind(it *store.Item, entries []store.Entry) (string, error) {
-	q, err := runner.DecodeRequest(it.Value)
+	q, err := stored.DecodeRequest(it.Value)
 	if err != nil {
 		return "", err
 	}
@@ -170,7 +171,7 @@ func placeOf(loc string) string {
 }
 
 func (d *decision) edit(it *store.Item, entries []store.Entry) (string, error) {
-	q, err := runner.DecodeRequest(it.Value)
+	q, err := stored.DecodeRequest(it.Value)
 	if err != nil {
 		return "", err
 	}

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
 // chain is a workflow of n steps in a row, in each of some branches.
-func chain(branches, n int) func(*Branch) ([]byte, *Failure) {
+func chain(branches, n int) func(*Branch) ([]byte, *stored.Failure) {
 	row := func(b *Branch) (any, error) {
 		for range n {
 			if _, err := b.Step(Step{Call: at("step"), Policy: once}); err != nil {
@@ -17,7 +18,7 @@ func chain(branches, n int) func(*Branch) ([]byte, *Failure) {
 		}
 		return nil, nil
 	}
-	return func(b *Branch) ([]byte, *Failure) {
+	return func(b *Branch) ([]byte, *stored.Failure) {
 		if branches == 1 {
 			_, err := row(b)
 			return result("", err)
@@ -30,7 +31,7 @@ func chain(branches, n int) func(*Branch) ([]byte, *Failure) {
 
 // history executes a run to its end as fast as it can, with a store that takes
 // no time, and returns its entries.
-func history(b *testing.B, code func(*Branch) ([]byte, *Failure), keep bool) []store.Entry {
+func history(b *testing.B, code func(*Branch) ([]byte, *stored.Failure), keep bool) []store.Entry {
 	r := New(Config{Run: newJournal().run, Code: code, Limits: Limits{Entries: 1 << 30, Bytes: 1 << 40}})
 	value := []byte(`{"id":1,"text":"a value of about one hundred bytes, as a step of a program gives back to its workflow"}`)
 	var entries []store.Entry
@@ -93,7 +94,7 @@ func BenchmarkFanOut(b *testing.B) {
 // without an operation.
 func BenchmarkSwitch(b *testing.B) {
 	b.ReportAllocs()
-	r := New(Config{Run: newJournal().run, Code: func(root *Branch) ([]byte, *Failure) {
+	r := New(Config{Run: newJournal().run, Code: func(root *Branch) ([]byte, *stored.Failure) {
 		for range b.N {
 			f := root.Go(at("x"), func(*Branch) (any, error) { return nil, nil })
 			if _, err := root.Await(at("x"), f); err != nil {

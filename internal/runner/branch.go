@@ -1,12 +1,20 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
+
+// ErrCancelled is what every operation of a cancelled branch returns.
+var ErrCancelled = errors.New("cancelled")
+
+// ErrTimeout is the outcome of a wait whose deadline won.
+var ErrTimeout = errors.New("timeout")
 
 // Branch is a thread of a run's code: the workflow's function or what Go began.
 // Its methods are called by its own code only; another caller gets a failure
@@ -170,9 +178,9 @@ func (r *Run) misused(b, current *Branch, call Call) error {
 	if current != nil && current != b {
 		who = "the code of " + current.name()
 	}
-	f := &Failure{Code: CodeMisuse, Message: fmt.Sprintf(
+	f := &stored.Failure{Code: stored.CodeMisuse, Message: fmt.Sprintf(
 		"operation %q was called through the context of %s by %s: use the context that the branch's own function was given, only in it, and none inside a step",
-		call.Name, place, who), Stack: stackText()}
+		call.Name, place, who), Stack: stored.Stack()}
 	r.misuse.CompareAndSwap(nil, f)
 	return f
 }
@@ -199,7 +207,7 @@ func keyed(name, key string) string { return name + "\x00" + key }
 func (b *Branch) count(s *scope, name string, call Call) int {
 	u := s.uses(name)
 	if u.site != 0 && call.Site != 0 && u.site != call.Site && !sameLine(u.site, call.Site) {
-		b.fail(&Failure{Code: CodeMisuse, Message: fmt.Sprintf(
+		b.fail(&stored.Failure{Code: stored.CodeMisuse, Message: fmt.Sprintf(
 			"two places in the code use the name %q in one scope: %s and %s; give each its own name, or a key",
 			call.Name, line(u.site), line(call.Site))})
 	}
@@ -219,7 +227,9 @@ func (b *Branch) bounded(loc location.Loc) location.Loc {
 	return loc
 }
 
-func (b *Branch) misnamed(err error) { b.fail(&Failure{Code: CodeMisuse, Message: err.Error()}) }
+func (b *Branch) misnamed(err error) {
+	b.fail(&stored.Failure{Code: stored.CodeMisuse, Message: err.Error()})
+}
 
 // name returns the branch's location, in text form.
 func (b *Branch) name() string {
@@ -254,14 +264,14 @@ func line(site uintptr) string {
 func sameLine(a, b uintptr) bool { return line(a) == line(b) }
 
 // fail ends the run with f and does not return.
-func (b *Branch) fail(f *Failure) {
+func (b *Branch) fail(f *stored.Failure) {
 	b.run.fail(f)
 	b.halt()
 }
 
 // fail ends the run with f. The code that has made what is recorded did not fail
 // before the last completion, so a failure before it is a divergence.
-func (r *Run) fail(f *Failure) {
+func (r *Run) fail(f *stored.Failure) {
 	switch {
 	case r.over != nil:
 	case r.returned, r.dropped:
@@ -277,7 +287,7 @@ func (r *Run) fail(f *Failure) {
 		s.Asked = "the failure of the run: " + f.Message
 		r.stall(s)
 	default:
-		r.conclude(&Outcome{Status: store.Failed, Output: EncodeFailure(f)})
+		r.conclude(&Outcome{Status: store.Failed, Output: stored.EncodeFailure(f)})
 	}
 }
 
@@ -331,11 +341,11 @@ func (b *Branch) main() {
 		}
 		switch p := recover(); {
 		case p != nil:
-			b.panicked(PanicFailure(p))
+			b.panicked(stored.PanicFailure(p))
 		case !returned && b.unwound:
 			b.future.err = ErrCancelled
 		case !returned:
-			b.panicked(&Failure{Code: CodePanic, Message: "workflow code called runtime.Goexit"})
+			b.panicked(&stored.Failure{Code: stored.CodePanic, Message: "workflow code called runtime.Goexit"})
 		}
 		b.finish()
 	}()
@@ -343,7 +353,7 @@ func (b *Branch) main() {
 	returned = true
 }
 
-func (b *Branch) panicked(f *Failure) {
+func (b *Branch) panicked(f *stored.Failure) {
 	b.future.err = f
 	if b == b.run.root {
 		b.run.end(nil, f)
@@ -404,7 +414,7 @@ func (b *Branch) exit(n int) {
 		func() {
 			defer func() {
 				if p := recover(); p != nil {
-					b.run.note(b.loc, "closing a local resource", PanicFailure(p))
+					b.run.note(b.loc, "closing a local resource", stored.PanicFailure(p))
 				}
 			}()
 			b.exits[i]()

@@ -10,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
 func TestPanicIsAFailureWithAStack(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		f := b.Go(at("bad"), func(b *Branch) (any, error) { panic("inside") })
 		if _, err := b.Await(at("bad"), f); err == nil || err.Error() != "panic: inside" {
 			return text("the branch gives %v", err)
@@ -23,7 +24,7 @@ func TestPanicIsAFailureWithAStack(t *testing.T) {
 	})
 	h.play()
 	h.want(store.Failed, "panic: panic: outside")
-	f, err := DecodeFailure(h.r.Over().Output)
+	f, err := stored.DecodeFailure(h.r.Over().Output)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func TestPanicIsAFailureWithAStack(t *testing.T) {
 }
 
 func TestPanicOfAMapKeyIsTheCallers(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		_, _, err := b.Map(at("m"), 2, 1, func(i int) string { return [1]string{"k"}[i] }, func(b *Branch, i int) (any, error) { return step(b, "s") })
 		return result("", err)
 	})
@@ -43,7 +44,7 @@ func TestPanicOfAMapKeyIsTheCallers(t *testing.T) {
 
 func TestGoexitIsAFailure(t *testing.T) {
 	for _, place := range []string{"root", "branch"} {
-		h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 			if place == "root" {
 				runtime.Goexit()
 			}
@@ -96,7 +97,7 @@ func TestMisuseOfAContext(t *testing.T) {
 		}, "by a step body or a foreign goroutine"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result("fine", c.code(b)) })
+			h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result("fine", c.code(b)) })
 			h.finish()
 			h.want(store.Failed, c.want)
 		})
@@ -115,7 +116,7 @@ func TestOwnCodeIsNoMisuse(t *testing.T) {
 		}
 		return step(b, "s")
 	}
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		for _, n := range []int{0, 300, 3, 2000, 0} {
 			if _, err := deep(b, n); err != nil {
 				return result("", err)
@@ -148,7 +149,7 @@ func TestTwoPlacesWithOneName(t *testing.T) {
 		return string(v), err
 	}
 	t.Run("is an error", func(t *testing.T) {
-		h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 			_, _ = ask(b, 0, "fetch", "")
 			return result(ask(b, 1, "fetch", ""))
 		})
@@ -156,7 +157,7 @@ func TestTwoPlacesWithOneName(t *testing.T) {
 		h.want(store.Failed, `two places in the code use the name "fetch"`)
 	})
 	t.Run("unless they have keys", func(t *testing.T) {
-		h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 			_, _ = ask(b, 0, "fetch", "a")
 			return result(ask(b, 1, "fetch", "b"))
 		})
@@ -164,7 +165,7 @@ func TestTwoPlacesWithOneName(t *testing.T) {
 		h.want(store.Succeeded, "of fetch/[b]")
 	})
 	t.Run("or are in two scopes", func(t *testing.T) {
-		h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 			f := b.Go(at("x"), func(b *Branch) (any, error) { return ask(b, 0, "fetch", "") })
 			_, _ = b.Await(at("x"), f)
 			return result(ask(b, 1, "fetch", ""))
@@ -173,7 +174,7 @@ func TestTwoPlacesWithOneName(t *testing.T) {
 		h.want(store.Succeeded, "of fetch")
 	})
 	t.Run("a map and a branch with one of its keys", func(t *testing.T) {
-		h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 			_, _, err := b.Map(Call{Name: "m", Site: sites[0]}, 1, 1, func(int) string { return "k" }, func(b *Branch, _ int) (any, error) { return step(b, "s") })
 			if err != nil {
 				return result("", err)
@@ -187,7 +188,7 @@ func TestTwoPlacesWithOneName(t *testing.T) {
 }
 
 func TestOneNameInALoop(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		for range 3 {
 			if _, err := step(b, "s"); err != nil {
 				return result("", err)
@@ -202,7 +203,7 @@ func TestOneNameInALoop(t *testing.T) {
 
 func TestEvictionRunsDeferredFunctionsAndNoOperations(t *testing.T) {
 	var trace []string
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		b.OnExit(func() { trace = append(trace, "exit") })
 		defer func() {
 			trace = append(trace, fmt.Sprint("recover ", recover()))
@@ -235,7 +236,7 @@ func TestEvictionRunsDeferredFunctionsAndNoOperations(t *testing.T) {
 // Branches are unwound one at a time, the youngest first.
 func TestOrderOfUnwinding(t *testing.T) {
 	var trace []string
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		defer func() { trace = append(trace, "root") }()
 		for i := range 3 {
 			b.Go(at(fmt.Sprint("x", i)), func(b *Branch) (any, error) {
@@ -258,7 +259,7 @@ func TestOrderOfUnwinding(t *testing.T) {
 
 // A panic in a deferred function does not end the process, live or unwound.
 func TestPanicWhileUnwinding(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		for i := range 3 {
 			b.Go(at(fmt.Sprint("x", i)), func(b *Branch) (any, error) {
 				defer func() { panic("while unwinding") }()
@@ -273,7 +274,7 @@ func TestPanicWhileUnwinding(t *testing.T) {
 }
 
 func TestDeadlockNamesThePlaces(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		var first *Future
 		second := b.Go(at("second"), func(b *Branch) (any, error) { return b.Await(at("first"), first) })
 		first = b.Go(at("first"), func(b *Branch) (any, error) { return b.Await(at("second"), second) })

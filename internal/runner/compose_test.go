@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -26,7 +27,7 @@ func TestComposites(t *testing.T) {
 		{Race, []string{"!b"}, 1, 1},
 	} {
 		t.Run(fmt.Sprint(c.mode, c.ends), func(t *testing.T) {
-			h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+			h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 				futures := []*Future{spawn(b, "a", "s"), spawn(b, "b", "s"), spawn(b, "c", "s")}
 				winner, err := b.Compose(at("composite"), c.mode, futures)
 				return result(fmt.Sprint(winner), err)
@@ -50,7 +51,7 @@ func TestComposites(t *testing.T) {
 
 func TestCompositesOfNothing(t *testing.T) {
 	for mode, want := range map[Mode]error{Join: nil, All: nil, Any: ErrEmpty, Race: ErrEmpty} {
-		h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 			if winner, err := b.Compose(at("composite"), mode, nil); winner != -1 || !errors.Is(err, want) {
 				return text("%d %v", winner, err)
 			}
@@ -66,7 +67,7 @@ func TestCompositesOfNothing(t *testing.T) {
 
 // What has settled before the call decides in the order of arguments.
 func TestCompositeOfSettledBranches(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		settled := func(name string, err error) *Future {
 			f := b.Go(at(name), func(*Branch) (any, error) { return name, err })
 			_, _ = b.Await(at(name), f)
@@ -91,7 +92,7 @@ func TestCompositeOfSettledBranches(t *testing.T) {
 }
 
 func TestMapKeepsItsLimitAndOrder(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		futures, failed, err := b.Map(at("m"), 5, 2, func(i int) string { return fmt.Sprint("k", i/4) }, func(b *Branch, i int) (any, error) {
 			v, err := step(b, "s")
 			return fmt.Sprint(i, v), err
@@ -122,7 +123,7 @@ func TestMapKeepsItsLimitAndOrder(t *testing.T) {
 }
 
 func TestMapStopsAtTheFirstFailure(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		futures, failed, err := b.Map(at("m"), 9, 3, func(i int) string { return fmt.Sprint(i) }, func(b *Branch, i int) (any, error) { return step(b, "s") })
 		return result(fmt.Sprint(len(futures), failed), err)
 	})
@@ -148,11 +149,11 @@ func TestSelectOfSeveralKinds(t *testing.T) {
 		{"message", "2 m", func(h *harness) { h.send("mail", "m") }},
 		{"timer", "3", func(h *harness) { h.pass(time.Hour) }},
 		{"rejected promise", "1 no", func(h *harness) {
-			h.deliver(store.Item{Kind: store.ItemResolution, Loc: string(path("p")), Failed: true, Value: EncodeFailure(&Failure{Code: CodeError, Message: "no"})})
+			h.deliver(store.Item{Kind: store.ItemResolution, Loc: string(path("p")), Failed: true, Value: stored.EncodeFailure(&stored.Failure{Code: stored.CodeError, Message: "no"})})
 		}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+			h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 				p, _ := b.NewPromise(at("p"))
 				x := spawn(b, "x", "s")
 				s, err := b.Select(at("select"), []Case{
@@ -223,7 +224,7 @@ func TestShieldedBranches(t *testing.T) {
 		}, func(h *harness) { h.end("stop/s", "") }, store.Succeeded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+			h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 				v, err := c.code(b)
 				return result(fmt.Sprint(v), err)
 			})
@@ -259,7 +260,7 @@ func TestCancelOfACompositeOverOthersBranches(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		t.Run(fmt.Sprint("own ", own), func(t *testing.T) {
 			var trace []string
-			h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+			h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 				trace = nil
 				work := func(b *Branch) (any, error) {
 					_, err := step(b, "s")
@@ -310,7 +311,7 @@ func TestCancelOfACompositeOverOthersBranches(t *testing.T) {
 
 // The log is told of errors that nobody has looked at, and of no other.
 func TestErrorsThatAreLogged(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		bad := func(name string) *Future {
 			return b.Go(at(name), func(*Branch) (any, error) { return nil, errProgram })
 		}
@@ -332,7 +333,7 @@ func TestErrorsThatAreLogged(t *testing.T) {
 // and its panic is logged.
 func TestOnExit(t *testing.T) {
 	var trace []string
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		b.OnExit(func() { trace = append(trace, "first") })
 		b.OnExit(func() { panic("closing") })
 		b.OnExit(func() { trace = append(trace, "last") })
@@ -349,7 +350,7 @@ func TestOnExit(t *testing.T) {
 // for its code, and a promise, which others may await.
 func TestWhatACancelDoesNotReach(t *testing.T) {
 	t.Run("an operation under WithoutCancel", func(t *testing.T) {
-		h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 			v, err := b.Step(Step{Call: shielded("s"), Policy: once})
 			if err != nil || string(v) != "v" {
 				t.Errorf("the step gives %q, %v", v, err)
@@ -366,7 +367,7 @@ func TestWhatACancelDoesNotReach(t *testing.T) {
 		h.replays()
 	})
 	t.Run("the code that a scope waits for", func(t *testing.T) {
-		h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 			x := b.Go(at("x"), func(b *Branch) (any, error) {
 				b.Go(at("tidy"), func(b *Branch) (any, error) {
 					_, err := b.Step(Step{Call: shielded("s"), Policy: once})
@@ -387,7 +388,7 @@ func TestWhatACancelDoesNotReach(t *testing.T) {
 		h.replays()
 	})
 	t.Run("a promise", func(t *testing.T) {
-		h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 			p, _ := b.NewPromise(at("p"))
 			await := func(name string) *Future {
 				return b.Go(at(name), func(b *Branch) (any, error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -169,7 +170,7 @@ func (d *driver) resolve() bool {
 		if e.Kind == store.KindPromise && e.State == store.Open && !slices.ContainsFunc(d.j.items, resolves) {
 			it := store.Item{Kind: store.ItemResolution, Loc: loc, Generation: e.Generation, Value: []byte("resolved")}
 			if hashOf(location.Loc(loc))%3 == 0 {
-				it.Failed, it.Value = true, EncodeFailure(&Failure{Code: CodeError, Message: "rejected"})
+				it.Failed, it.Value = true, stored.EncodeFailure(&stored.Failure{Code: stored.CodeError, Message: "rejected"})
 			}
 			d.give(it)
 			return true

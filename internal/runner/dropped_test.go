@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
 // TestWithdrawnChildIsAskedForItsEnd: a run that is taken up after its end does
 // not know what came of its children meanwhile.
 func TestWithdrawnChildIsAskedForItsEnd(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		o, err := b.StartChild(Child{Call: at("c"), Workflow: "w", Leave: true})
 		if err != nil {
 			return result("", err)
@@ -41,7 +42,7 @@ func TestWithdrawnChildIsAskedForItsEnd(t *testing.T) {
 			t.Errorf("the watch of %s is %+v", h.j.out.watched[watch], it)
 		}
 	}
-	h.tell(id, End{RunID: id, Status: store.Succeeded, Output: []byte("meanwhile")})
+	h.tell(id, stored.End{RunID: id, Status: store.Succeeded, Output: []byte("meanwhile")})
 	h.want(store.Succeeded, "meanwhile")
 }
 
@@ -49,7 +50,7 @@ func TestWithdrawnChildIsAskedForItsEnd(t *testing.T) {
 // failed, and is awaited again after a retry, is begun again under another ID, unless
 // it has succeeded after all.
 func TestDroppedChildIsBegunAgain(t *testing.T) {
-	code := func(b *Branch) ([]byte, *Failure) {
+	code := func(b *Branch) ([]byte, *stored.Failure) {
 		c := b.Go(at("both-0"), func(b *Branch) (any, error) {
 			o, err := child(b, "c")
 			if err != nil {
@@ -65,7 +66,7 @@ func TestDroppedChildIsBegunAgain(t *testing.T) {
 		v, err := b.Await(at("both-0"), c)
 		return result(fmt.Sprint(v), err)
 	}
-	for _, meanwhile := range []End{
+	for _, meanwhile := range []stored.End{
 		{Status: store.Cancelled, Reason: "its parent does not wait for it any more"},
 		{Status: store.Succeeded, Output: []byte("late")},
 	} {
@@ -103,7 +104,7 @@ func TestDroppedChildIsBegunAgain(t *testing.T) {
 				h.leave() // it is recorded
 				h.play()
 				want = "anew"
-				h.tell(second, End{RunID: second, Status: store.Succeeded, Output: []byte(want)})
+				h.tell(second, stored.End{RunID: second, Status: store.Succeeded, Output: []byte(want)})
 			}
 			h.end("both-1/s", "")
 			h.want(store.Succeeded, want)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -12,7 +13,7 @@ import (
 // gets its number when the run goes on. So is a compensation that has failed: it is
 // not executed any more. A Refusal says why it cannot be; another
 // error that something cannot be read.
-func Edit(entries []store.Entry, q *Request, now store.Time) (store.Entry, error) {
+func Edit(entries []store.Entry, q *stored.Request, now store.Time) (store.Entry, error) {
 	p := past{entries: entries}
 	loc := location.Loc(q.Location)
 	old := p.at(q.Location)
@@ -39,13 +40,13 @@ func Edit(entries []store.Entry, q *Request, now store.Time) (store.Entry, error
 	if !q.Failed {
 		return e, nil
 	}
-	cause, err := DecodeFailure(q.Value)
+	cause, err := stored.DecodeFailure(q.Value)
 	if err != nil {
 		return e, err
 	}
 	e.State = store.FailedEntry
-	e.Value = EncodeFailure(&Failure{
-		Code: CodeStep, Location: loc.String(), Attempts: e.Attempt, Cause: cause, Causes: []*Failure{cause},
+	e.Value = stored.EncodeFailure(&stored.Failure{
+		Code: stored.CodeStep, Location: loc.String(), Attempts: e.Attempt, Cause: cause, Causes: []*stored.Failure{cause},
 		Message: fmt.Sprintf("step %s failed: %s", loc, cause.Message),
 	})
 	return e, nil

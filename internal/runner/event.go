@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -226,7 +227,7 @@ func (o *op) eventInTime() bool {
 func (r *Run) takeEvent(o *op) {
 	x := o.event
 	if !o.eventInTime() {
-		o.failure = &Failure{Code: CodeTimeout, Message: "no event by " + o.deadline.String()}
+		o.failure = &stored.Failure{Code: stored.CodeTimeout, Message: "no event by " + o.deadline.String()}
 		r.endWait(o)
 	} else {
 		r.log.consume(x.item, nil)
@@ -355,8 +356,8 @@ func Forsake(entries []store.Entry) (withdrawn []store.Entry, sends []store.Comm
 		}
 		switch e.Kind {
 		case store.KindChild:
-			if l, err := DecodeLink(e.State, e.Value); err == nil && !l.Leave {
-				l.Dropped = DroppedAtEnd(last)
+			if l, err := stored.DecodeLink(e.State, e.Value); err == nil && !l.Leave {
+				l.Dropped = stored.DroppedAtEnd(last)
 				withdrawn = append(withdrawn, Forsaken(e))
 				withdrawn[len(withdrawn)-1].Value = l.Encode()
 			}
@@ -370,14 +371,6 @@ func Forsake(entries []store.Entry) (withdrawn []store.Entry, sends []store.Comm
 		}
 	}
 	return withdrawn, sends
-}
-
-// DecodeEvent returns what the entry of a wait that has ended with an event says of
-// it: its topic, its ID there, and its value. The error wraps store.ErrDamaged.
-func DecodeEvent(data []byte) (topic, id string, value []byte, err error) {
-	var d event.Delivery
-	err = event.Decode(data, &d)
-	return d.Topic, event.PublicID(d.Event.ID), d.Event.Value, err
 }
 
 // recallEvent takes the event of a wait from its record.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -55,7 +56,7 @@ func Fork(s *store.Snapshot, at location.Loc, kinds map[string]store.ItemKind, n
 			if generation, stands := made[it.Loc]; !stands || generation != it.Generation {
 				continue
 			}
-			it.ID, it.Incarnation, it.Generation = ResolutionID(it.Loc, 0, 0), 0, 0
+			it.ID, it.Incarnation, it.Generation = stored.ResolutionID(it.Loc, 0, 0), 0, 0
 		default:
 			continue // verbs, answers to others, ends that are asked for again
 		}
@@ -74,7 +75,7 @@ func Fork(s *store.Snapshot, at location.Loc, kinds map[string]store.ItemKind, n
 func consumedBy(e *store.Entry) ([]store.Item, error) {
 	switch {
 	case e.State == store.Done && e.Kind == store.KindReceive:
-		messages, err := DecodeReceipt(e.Value)
+		messages, err := stored.DecodeReceipt(e.Value)
 		if err != nil {
 			return nil, fmt.Errorf("entry %s: %w", location.Loc(e.Loc), err)
 		}
@@ -84,7 +85,7 @@ func consumedBy(e *store.Entry) ([]store.Item, error) {
 		}
 		return items, nil
 	case e.Kind == store.KindPromise && (e.State == store.Done || e.State == store.FailedEntry):
-		return []store.Item{{Kind: store.ItemResolution, ID: ResolutionID(e.Loc, 0, 0), Loc: e.Loc, Sent: e.At}}, nil
+		return []store.Item{{Kind: store.ItemResolution, ID: stored.ResolutionID(e.Loc, 0, 0), Loc: e.Loc, Sent: e.At}}, nil
 	}
 	return nil, nil
 }
@@ -100,7 +101,7 @@ func share(e *store.Entry) error {
 	if e.Kind != store.KindChild && e.Kind != store.KindRun || e.State != store.Open && e.State != store.Withdrawn {
 		return nil
 	}
-	l, err := DecodeLink(e.State, e.Value)
+	l, err := stored.DecodeLink(e.State, e.Value)
 	if err != nil {
 		return fmt.Errorf("entry %s: %w", location.Loc(e.Loc), err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -17,7 +18,7 @@ import (
 type harness struct {
 	t     testing.TB
 	j     *journal
-	code  func(*Branch) ([]byte, *Failure)
+	code  func(*Branch) ([]byte, *stored.Failure)
 	cfg   Config // what every activation gets beside the snapshot and the code
 	clock store.Time
 	stale time.Duration // the inbox was read so long ago
@@ -30,7 +31,7 @@ type harness struct {
 	notes     []Note
 }
 
-func newHarness(t testing.TB, code func(*Branch) ([]byte, *Failure)) *harness {
+func newHarness(t testing.TB, code func(*Branch) ([]byte, *stored.Failure)) *harness {
 	t.Helper()
 	h := &harness{t: t, j: newJournal(), code: code, clock: birth, begun: map[string]int{}}
 	t.Cleanup(func() {
@@ -146,7 +147,7 @@ func (h *harness) end(place, value string) {
 // fail ends the body at a location with a failure.
 func (h *harness) fail(place, message string) {
 	h.t.Helper()
-	h.complete(place, BodyResult{Failure: &Failure{Code: CodeError, Message: message}})
+	h.complete(place, BodyResult{Failure: &stored.Failure{Code: stored.CodeError, Message: message}})
 }
 
 func (h *harness) complete(place string, result BodyResult) {
@@ -252,7 +253,7 @@ func (h *harness) want(status store.Status, output string) {
 	}
 	text := string(over.Output)
 	if over.Status == store.Failed {
-		f, err := DecodeFailure(over.Output)
+		f, err := stored.DecodeFailure(over.Output)
 		if err != nil {
 			h.t.Fatal(err)
 		}
@@ -354,14 +355,14 @@ func spawn(b *Branch, name string, steps ...string) *Future {
 }
 
 // text returns what a workflow's function in a test returns.
-func text(format string, args ...any) ([]byte, *Failure) {
+func text(format string, args ...any) ([]byte, *stored.Failure) {
 	return []byte(fmt.Sprintf(format, args...)), nil
 }
 
 // result turns an error into the failure of the run.
-func result(v string, err error) ([]byte, *Failure) {
+func result(v string, err error) ([]byte, *stored.Failure) {
 	if err != nil {
-		return nil, &Failure{Code: CodeError, Message: err.Error()}
+		return nil, &stored.Failure{Code: stored.CodeError, Message: err.Error()}
 	}
 	return []byte(v), nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -164,7 +165,7 @@ func within(spans []store.Span, loc string) bool {
 func (j *journal) pruned(loc location.Loc) bool {
 	for loop, n := range loc.Loops() {
 		if e, ok := j.entries[string(loop)]; ok && e.Kind == store.KindLoop {
-			if p, err := DecodeLoop(e.Value); err != nil || n < p.Oldest {
+			if p, err := stored.DecodeLoop(e.Value); err != nil || n < p.Oldest {
 				return true
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -12,7 +13,7 @@ import (
 // numbers of what it has received for longer than they may be delivered again.
 func TestReceivedMessagesAreForgotten(t *testing.T) {
 	received := 0
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		var last string
 		for last != "stop" {
 			var err error

@@ -1,18 +1,18 @@
 package runner
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
 func TestResultLargerThanAValue(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		_, err := b.Step(Step{Call: at("s"), Policy: twice})
 		return result("", err)
 	})
@@ -24,7 +24,7 @@ func TestResultLargerThanAValue(t *testing.T) {
 }
 
 func TestBudgetOfEntries(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		for i := range 20 {
 			// A timer that loses at once leaves no entry and costs nothing.
 			first := b.Go(at("first"), func(*Branch) (any, error) { return nil, nil })
@@ -44,7 +44,7 @@ func TestBudgetOfEntries(t *testing.T) {
 }
 
 func TestBudgetOfBytes(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		for {
 			if _, err := step(b, "s"); err != nil {
 				return result("", err)
@@ -60,7 +60,7 @@ func TestBudgetOfBytes(t *testing.T) {
 
 // What a failed attempt leaves is written over by the next: it counts once.
 func TestBytesOfAnEntryThatIsWrittenAgain(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		_, err := b.Step(Step{Call: at("s"), Policy: Policy{Attempts: 10, Factor: 1}})
 		return result("", err)
 	})
@@ -76,7 +76,7 @@ func TestBytesOfAnEntryThatIsWrittenAgain(t *testing.T) {
 
 func TestTurnIsCut(t *testing.T) {
 	const branches = 2500
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		futures, _, err := b.Map(at("m"), branches, branches, func(i int) string { return fmt.Sprint(i) },
 			func(b *Branch, _ int) (any, error) { return step(b, "s") })
 		return result(fmt.Sprint(len(futures)), err)
@@ -105,7 +105,7 @@ func TestTurnIsCut(t *testing.T) {
 }
 
 func TestTurnIsCutByBytes(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		return result("", errOf(b.Compose(at("all"), Join, []*Future{spawn(b, "a", "s"), spawn(b, "b", "s"), spawn(b, "c", "s")})))
 	})
 	h.cfg.Limits.TurnBytes = 100
@@ -122,7 +122,7 @@ func TestTurnIsCutByBytes(t *testing.T) {
 func errOf(_ int, err error) error { return err }
 
 func TestNamesAndLocations(t *testing.T) {
-	deep := func(b *Branch) ([]byte, *Failure) {
+	deep := func(b *Branch) ([]byte, *stored.Failure) {
 		var nest func(b *Branch) (any, error)
 		nest = func(b *Branch) (any, error) {
 			name := strings.Repeat("n", 60)
@@ -132,17 +132,17 @@ func TestNamesAndLocations(t *testing.T) {
 		return result("", err)
 	}
 	for name, c := range map[string]struct {
-		code func(b *Branch) ([]byte, *Failure)
+		code func(b *Branch) ([]byte, *stored.Failure)
 		want string
 	}{
-		"no name":      {func(b *Branch) ([]byte, *Failure) { return result(step(b, "")) }, "expected 1 to 64 bytes"},
-		"a long name":  {func(b *Branch) ([]byte, *Failure) { return result(step(b, strings.Repeat("x", 65))) }, "expected 1 to 64 bytes"},
+		"no name":      {func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "")) }, "expected 1 to 64 bytes"},
+		"a long name":  {func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, strings.Repeat("x", 65))) }, "expected 1 to 64 bytes"},
 		"a long place": {deep, "expected at most 4096 bytes"},
-		"a bad key": {func(b *Branch) ([]byte, *Failure) {
+		"a bad key": {func(b *Branch) ([]byte, *stored.Failure) {
 			_, err := b.Step(Step{Call: Call{Name: "s", Key: "\n"}, Policy: once})
 			return result("", err)
 		}, "expected no control characters"},
-		"a bad key of a map": {func(b *Branch) ([]byte, *Failure) {
+		"a bad key of a map": {func(b *Branch) ([]byte, *stored.Failure) {
 			_, _, err := b.Map(at("m"), 1, 1, func(int) string { return "" }, func(*Branch, int) (any, error) { return nil, nil })
 			return result("", err)
 		}, `key "": expected 1 to 128 bytes`},
@@ -155,34 +155,9 @@ func TestNamesAndLocations(t *testing.T) {
 	}
 }
 
-func TestFailuresAreBounded(t *testing.T) {
-	huge := &Failure{Code: CodeError, Message: strings.Repeat("m", 1<<20), Stack: strings.Repeat("s", 1<<20), Details: make([]byte, 1<<20)}
-	for range 30 {
-		huge = &Failure{Code: CodeError, Message: huge.Message, Cause: huge, Causes: []*Failure{huge, huge, huge}}
-	}
-	data := EncodeFailure(huge)
-	if len(data) > maxFailure+maxFailure/4 {
-		t.Errorf("the record has %d bytes", len(data))
-	}
-	if _, err := DecodeFailure(data); err != nil {
-		t.Error(err)
-	}
-	many := &Failure{Code: CodeStep, Message: "m"}
-	for i := range 25 {
-		many.Causes = append(many.Causes, &Failure{Code: CodeError, Message: fmt.Sprint(i)})
-	}
-	f, err := DecodeFailure(EncodeFailure(many))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(f.Causes); n != 20 || f.Causes[0].Message != "5" || f.Causes[19].Message != "24" {
-		t.Errorf("%d causes are kept, from %s", n, f.Causes[0].Message)
-	}
-}
-
 // An error's text need not be text; its record must be.
 func TestFailureThatIsNoText(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		_, err := step(b, "s")
 		if err == nil {
 			return text("")
@@ -222,7 +197,7 @@ func TestDelayOfRetries(t *testing.T) {
 func TestNothingGrowsInALoop(t *testing.T) {
 	var answer *Promise
 	var forever *Future
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		answer, _ = b.NewPromise(at("answer"))
 		forever = b.Go(at("forever"), func(b *Branch) (any, error) { return receive(b, "never", 0) })
 		for range 500 {
@@ -261,7 +236,7 @@ func TestDamagedRecords(t *testing.T) {
 		"progress": {Kind: store.KindStep, State: store.Open, Value: []byte{0xff}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result(step(b, "s")) })
+			h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "s")) })
 			e.Loc = string(path("s"))
 			h.j.entries[e.Loc] = e
 			h.play()
@@ -273,15 +248,4 @@ func TestDamagedRecords(t *testing.T) {
 			}
 		})
 	}
-	for name, err := range map[string]error{
-		"failure":  errOfDecode(DecodeFailure([]byte{0xa0})),
-		"receipt":  errOfDecode(DecodeReceipt([]byte("x"))),
-		"progress": errOfDecode(DecodeProgress([]byte("x"))),
-	} {
-		if !errors.Is(err, store.ErrDamaged) {
-			t.Errorf("decoding a damaged %s gives %v", name, err)
-		}
-	}
 }
-
-func errOfDecode[T any](_ T, err error) error { return err }

@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -72,7 +73,7 @@ func (b *Branch) Loop(spec Loop) error {
 			return err
 		}
 		if n++; len(state) > b.run.limits.Value {
-			return &Failure{Code: CodeTooLarge, Location: l.op.loc.String(), Message: fmt.Sprintf(
+			return &stored.Failure{Code: stored.CodeTooLarge, Location: l.op.loc.String(), Message: fmt.Sprintf(
 				"the state of loop %s has %d bytes, more than the limit of %d: store it elsewhere and keep a reference", l.op.loc, len(state), b.run.limits.Value)}
 		}
 		if err = b.refuse(spec.Call); err == nil {
@@ -89,7 +90,7 @@ func (l *loop) begin() ([]byte, error) {
 	if rec == nil {
 		return l.State, nil
 	}
-	p, err := DecodeLoop(rec.Value)
+	p, err := stored.DecodeLoop(rec.Value)
 	if err != nil {
 		l.branch.run.damaged(l.op.loc, err)
 		l.branch.halt()
@@ -211,7 +212,7 @@ func (l *loop) commit(n int64) {
 	oldest := l.kept[0]
 	r.write(l.op, store.Entry{
 		State: store.Open, Started: l.op.asked,
-		Value: LoopProgress{Oldest: oldest.from, Number: oldest.number, Completed: n}.Encode(),
+		Value: stored.LoopProgress{Oldest: oldest.from, Number: oldest.number, Completed: n}.Encode(),
 	})
 }
 

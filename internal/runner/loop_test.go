@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -61,13 +62,13 @@ func (h *harness) keptIterations() (steps, states []int64) {
 	return steps, states
 }
 
-func (h *harness) progress() LoopProgress {
+func (h *harness) progress() stored.LoopProgress {
 	h.t.Helper()
 	e, ok := h.j.entries[string(path("poll"))]
 	if !ok {
-		return LoopProgress{}
+		return stored.LoopProgress{}
 	}
-	p, err := DecodeLoop(e.Value)
+	p, err := stored.DecodeLoop(e.Value)
 	if err != nil || e.State != store.Open || e.Seq != 0 {
 		h.t.Fatalf("the entry of the loop is %+v (%v)", e, err)
 	}
@@ -82,7 +83,7 @@ func TestExactlyKeepIterationsAreKept(t *testing.T) {
 		for _, keep := range []int64{0, 1, 2, 3, 5, 6, 7, 8, 14, 20} {
 			t.Run(fmt.Sprintf("every-%d-keep-%d", every, keep), func(t *testing.T) {
 				const iterations = 43
-				h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result(counting(b, every, keep, iterations, nil)) })
+				h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(counting(b, every, keep, iterations, nil)) })
 				h.play()
 				commits := int64(0)
 				for n := int64(0); n < iterations; n++ {
@@ -125,7 +126,7 @@ func TestExactlyKeepIterationsAreKept(t *testing.T) {
 // those with which it was entered.
 func TestReplayBeginsAtTheOldestKeptIteration(t *testing.T) {
 	var trace []string
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		return result(counting(b, 4, 6, 12, func(n int64) error {
 			trace = append(trace, fmt.Sprint(n, " ", int64(b.Now()-birth)))
 			return nil
@@ -154,7 +155,7 @@ func TestReplayBeginsAtTheOldestKeptIteration(t *testing.T) {
 // TestACommitOfStateCostsNoTurn: it is in the turn of the iteration's last
 // completion, and the next iteration's step waits for that turn alone.
 func TestACommitOfStateCostsNoTurn(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result(counting(b, 3, 3, 30, nil)) })
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(counting(b, 3, 3, 30, nil)) })
 	h.play()
 	for n := range 29 {
 		h.end(fmt.Sprintf("poll/~%d/fetch", n), "v")
@@ -167,7 +168,7 @@ func TestACommitOfStateCostsNoTurn(t *testing.T) {
 
 func TestALoopEndsWithTheErrorOfItsBody(t *testing.T) {
 	stop := errors.New("no more")
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		_, err := counting(b, 2, 2, 100, func(n int64) error {
 			if n == 6 {
 				return stop
@@ -190,7 +191,7 @@ func TestACancelEndsALoop(t *testing.T) {
 	for _, c := range []string{"in a step", "at the next iteration"} {
 		t.Run(c, func(t *testing.T) {
 			var loopErr error
-			h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+			h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 				loopErr = b.Loop(Loop{Call: at("poll"), Every: 2, Keep: 2, State: []byte("s"), Body: func(n int64, state []byte) ([]byte, bool, error) {
 					_, err := step(b, "fetch")
 					if c == "in a step" {
@@ -218,7 +219,7 @@ func TestACancelEndsALoop(t *testing.T) {
 // closed before the next one begins.
 func TestAnIterationEndsWithAllThatItBegan(t *testing.T) {
 	var trace []string
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		return result(counting(b, 1, 1, 3, func(n int64) error {
 			trace = append(trace, fmt.Sprint("body ", n))
 			b.OnExit(func() { trace = append(trace, fmt.Sprint("closed ", n)) })
@@ -248,7 +249,7 @@ func TestAnIterationEndsWithAllThatItBegan(t *testing.T) {
 // TestAPanicLeavesTheIteration: code that recovers behind the loop is in its own
 // scope again, and what the iteration began has ended.
 func TestAPanicLeavesTheIteration(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		var aside *Future
 		func() {
 			defer func() { _ = recover() }()
@@ -276,7 +277,7 @@ func TestAPanicLeavesTheIteration(t *testing.T) {
 
 // TestTheBudgetCountsWhatIsKept, in a loop inside of a loop.
 func TestTheBudgetCountsWhatIsKept(t *testing.T) {
-	nested := func(b *Branch) ([]byte, *Failure) {
+	nested := func(b *Branch) ([]byte, *stored.Failure) {
 		err := b.Loop(Loop{Call: at("outer"), Every: 2, Keep: 1, State: []byte("s"), Body: func(n int64, state []byte) ([]byte, bool, error) {
 			_, err := counting(b, 3, 2, 20, func(int64) error {
 				_, err := b.Derive(at("d"), "d")
@@ -316,7 +317,7 @@ func TestTheBudgetCountsWhatIsKept(t *testing.T) {
 func TestWhatOwesACompensationIsKept(t *testing.T) {
 	for _, forget := range []bool{false, true} {
 		t.Run(fmt.Sprint("forget-", forget), func(t *testing.T) {
-			h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+			h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 				err := b.Loop(Loop{Call: at("poll"), Every: 2, Keep: 2, ForgetUndo: forget, State: []byte("s"), Body: func(n int64, state []byte) ([]byte, bool, error) {
 					ask := step
 					if n == 5 {
@@ -352,7 +353,7 @@ func TestWhatOwesACompensationIsKept(t *testing.T) {
 // TestDerivedValuesDifferByIteration and are the same in a replay.
 func TestDerivedValuesDifferByIteration(t *testing.T) {
 	values := map[int64]string{}
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		return result(counting(b, 3, 3, 12, func(n int64) error {
 			v, err := b.Derive(at("random"), "random")
 			got := fmt.Sprintf("%x", v)
@@ -388,7 +389,7 @@ func TestDerivedValuesDifferByIteration(t *testing.T) {
 // comes before the pruning or after it, live or in a replay.
 func TestAPromiseOfAPrunedIterationHasEnded(t *testing.T) {
 	var places []string
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		places = nil
 		return result(counting(b, 2, 1, 20, func(n int64) error {
 			p, err := b.NewPromise(at("p"))
@@ -441,7 +442,7 @@ func TestEveryAndKeepMayChange(t *testing.T) {
 	for first := range pairs {
 		for stop := range 14 {
 			pair := pairs[first]
-			h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+			h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 				return result(counting(b, pair[0], pair[1], 60, nil))
 			})
 			h.play()
@@ -465,7 +466,7 @@ func TestEveryAndKeepMayChange(t *testing.T) {
 // TestALateBodyOfAPrunedIteration writes its outcome in a transaction of its own.
 // The replay takes no notice, and the next pruning removes it.
 func TestALateBodyOfAPrunedIteration(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result(counting(b, 2, 1, 12, nil)) })
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(counting(b, 2, 1, 12, nil)) })
 	h.play()
 	for n := range 6 {
 		h.end(fmt.Sprintf("poll/~%d/fetch", n), "v")
@@ -489,7 +490,7 @@ func TestALateBodyOfAPrunedIteration(t *testing.T) {
 // TestALoopWhoseOldestStateIsGone is damaged, and says so.
 func TestALoopWhoseOldestStateIsGone(t *testing.T) {
 	for _, how := range []string{"no state", "no progress"} {
-		h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result(counting(b, 2, 2, 12, nil)) })
+		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(counting(b, 2, 2, 12, nil)) })
 		h.play()
 		for n := range 6 {
 			h.end(fmt.Sprintf("poll/~%d/fetch", n), "v")
@@ -512,7 +513,7 @@ func TestALoopWhoseOldestStateIsGone(t *testing.T) {
 // TestALoopWhereAnotherOperationStood stalls, and the other way round.
 func TestALoopWhereAnotherOperationStood(t *testing.T) {
 	looping := false
-	code := func(b *Branch) ([]byte, *Failure) {
+	code := func(b *Branch) ([]byte, *stored.Failure) {
 		if looping {
 			return result(counting(b, 1, 1, 5, nil))
 		}
@@ -538,11 +539,11 @@ func TestALoopWhereAnotherOperationStood(t *testing.T) {
 }
 
 func TestAStateThatIsTooLargeFails(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		err := b.Loop(Loop{Call: at("poll"), Every: 1, Keep: 1, State: []byte("s"), Body: func(n int64, state []byte) ([]byte, bool, error) {
 			return []byte(strings.Repeat("s", 99+int(n))), true, nil
 		}})
-		var f *Failure
+		var f *stored.Failure
 		if !errors.As(err, &f) {
 			return text("the loop gives %v", err)
 		}
@@ -555,7 +556,7 @@ func TestAStateThatIsTooLargeFails(t *testing.T) {
 
 // TestALoopThatAsksForNothing gives others their turn at each commit of state.
 func TestALoopThatAsksForNothing(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		err := b.Loop(Loop{Call: at("poll"), Every: 10, Keep: 10, State: []byte("0"), Body: func(n int64, state []byte) ([]byte, bool, error) {
 			i, err := strconv.Atoi(string(state))
 			return []byte(fmt.Sprint(i + 1)), i < 100_000, err
@@ -577,7 +578,7 @@ func TestALoopThatAsksForNothing(t *testing.T) {
 
 // TestWhatALoopLeavesInMemory is bounded, whatever its iterations ask for.
 func TestWhatALoopLeavesInMemory(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		b.Go(at("aside"), func(b *Branch) (any, error) { return receive(b, "mail", 0) }) // waits longer than all others
 		err := b.Loop(Loop{Call: at("poll"), Every: 10, Keep: 5, State: []byte("s"), Body: func(n int64, state []byte) ([]byte, bool, error) {
 			done := b.Go(at("aside"), func(b *Branch) (any, error) { return step(b, "fetch") })
@@ -612,7 +613,7 @@ func TestWhatALoopLeavesInMemory(t *testing.T) {
 // TestWhatOtherRunsLeaveInMemory: a child that is left, or a watch that lost, is
 // forgotten with its iteration; its end, early or late, is consumed.
 func TestWhatOtherRunsLeaveInMemory(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		return result(counting(b, 2, 1, 200, func(n int64) error {
 			if _, err := b.StartChild(Child{Call: at("left"), Workflow: "w", Leave: true}); err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -51,7 +52,7 @@ type op struct {
 	queued  bool // of these, it waits
 	given   bool // of these, it is given out
 	barrier int64
-	causes  []*Failure
+	causes  []*stored.Failure
 	detail  []byte
 	trouble bool       // the run is to be paused for its failures
 	pass    *pass      // its permit, while it waits for one or has one; nil: neither
@@ -67,8 +68,8 @@ type op struct {
 	early   *record // of a publication: a completion that remained when it was asked for and not recorded
 
 	value    []byte
-	failure  *Failure
-	messages []Message
+	failure  *stored.Failure
+	messages []stored.Message
 }
 
 // request makes an operation of o, which is empty, or finds what is recorded of
@@ -118,7 +119,7 @@ func (b *Branch) spend(loc location.Loc, in *stretch) {
 	// While completions remain, what is recorded counts in full although the code
 	// had not got so far when it asked for this.
 	if (r.entries >= r.limits.Entries || r.bytes >= r.limits.Bytes) && (r.live || r.remaining() == nil) {
-		b.fail(&Failure{Code: CodeBudget, Location: loc.String(), Message: fmt.Sprintf(
+		b.fail(&stored.Failure{Code: stored.CodeBudget, Location: loc.String(), Message: fmt.Sprintf(
 			"operation %s exceeds the budget of a run: %d entries (limit %d) with %d bytes (limit %d); use Loop or continue-as-new for work without an end",
 			loc, r.entries, r.limits.Entries, r.bytes, r.limits.Bytes)})
 	}
@@ -237,9 +238,9 @@ func (r *Run) handOver(o *op) {
 	}
 	switch {
 	case o.failure != nil:
-		e.State, e.Value = store.FailedEntry, EncodeFailure(o.failure)
+		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.failure)
 	case o.messages != nil:
-		e.Value = EncodeReceipt(o.messages)
+		e.Value = stored.EncodeReceipt(o.messages)
 	case o.event != nil:
 		e.Value = event.Encode(o.event.given)
 	case o.other != nil:
@@ -292,7 +293,7 @@ func (b *Branch) waitOp(call Call, o *op) error {
 		return ErrCancelled
 	}
 	if o.failure != nil {
-		if o.failure.Code == CodeTimeout && o.kind != store.KindStep {
+		if o.failure.Code == stored.CodeTimeout && o.kind != store.KindStep {
 			return ErrTimeout
 		}
 		return o.failure

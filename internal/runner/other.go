@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -38,12 +39,12 @@ type Child struct {
 
 // other is what an operation on another run has besides.
 type other struct {
-	link  Link
+	link  stored.Link
 	known bool // link is what is recorded; else its value was left out of the snapshot
 	input []byte
 	place store.Start // Queue and the Shard's Group are set, of a child on a queue
 	owned bool        // a child that is cancelled with its scope
-	end   *End        // arrived and not handed over
+	end   *stored.End // arrived and not handed over
 	item  endItem     // that has brought it
 	early *record     // a completion that remained when this was asked for and not recorded
 	lost  bool        // there is nothing to wait for: failure says why
@@ -71,7 +72,7 @@ func (b *Branch) StartChild(c Child) (*Other, error) {
 	o.other = x
 	if o.rec == nil {
 		x.known = true
-		x.link = Link{RunID: b.run.childID(o.loc), Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached}
+		x.link = stored.Link{RunID: b.run.childID(o.loc), Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached}
 		b.seek(o, c.Workflow)
 		b.enqueue(o, &c)
 	} else {
@@ -102,7 +103,7 @@ func (b *Branch) seek(o *op, workflow string) {
 	}
 	if !known {
 		o.other.lost = true
-		o.failure = &Failure{Code: CodeUnknownWorkflow, Location: o.loc.String(), Message: fmt.Sprintf(
+		o.failure = &stored.Failure{Code: stored.CodeUnknownWorkflow, Location: o.loc.String(), Message: fmt.Sprintf(
 			"unknown workflow %q: no process that has registered it was ever seen in this store", workflow)}
 	}
 }
@@ -155,7 +156,7 @@ func (b *Branch) enqueue(o *op, c *Child) {
 	switch err := c.Place(&x.place); {
 	case errors.Is(err, ErrNoQueue):
 		x.lost = x.link.Former == "" // else it is only if the child is begun again
-		o.failure = &Failure{Code: CodeNoQueue, Location: o.loc.String(), Message: err.Error()}
+		o.failure = &stored.Failure{Code: stored.CodeNoQueue, Location: o.loc.String(), Message: err.Error()}
 	case err != nil:
 		b.run.broken = fmt.Errorf("look for the queue of %s: %w", o.loc, err)
 		b.halt()
@@ -172,7 +173,7 @@ func (b *Branch) Watch(call Call, runID string) (*Other, error) {
 	if o.rec == nil {
 		r := b.run
 		key := r.derive("watch", r.cfg.Run.Generation, o.loc, 0)
-		o.other.known, o.other.link = true, Link{RunID: runID, Key: hex.EncodeToString(key[:16])}
+		o.other.known, o.other.link = true, stored.Link{RunID: runID, Key: hex.EncodeToString(key[:16])}
 	} else {
 		b.readLink(o)
 	}
@@ -207,7 +208,7 @@ func (b *Branch) readLink(o *op) {
 	if o.rec.Value == nil && o.rec.Size > 0 {
 		return
 	}
-	l, err := DecodeLink(o.rec.State, o.rec.Value)
+	l, err := stored.DecodeLink(o.rec.State, o.rec.Value)
 	if err != nil {
 		b.run.damaged(o.loc, err)
 		b.halt()
@@ -225,7 +226,7 @@ func (p *Other) RunID(b *Branch) string {
 			r.broken = fmt.Errorf("fetch the value of %s: %w", o.loc, err)
 			b.halt()
 		}
-		if x.link, err = DecodeLink(o.rec.State, value); err != nil {
+		if x.link, err = stored.DecodeLink(o.rec.State, value); err != nil {
 			r.damaged(o.loc, err)
 			b.halt()
 		}
@@ -257,7 +258,7 @@ func (b *Branch) AwaitOther(call Call, p *Other) ([]byte, error) {
 // the activation that has.
 func (b *Branch) owns(p *Other) {
 	if p.op.run != b.run {
-		b.fail(&Failure{Code: CodeMisuse, Message: fmt.Sprintf(
+		b.fail(&stored.Failure{Code: stored.CodeMisuse, Message: fmt.Sprintf(
 			"the child or awaited run at %s belongs to another run: use it in the code that has started it, and keep none outside of it", p.op.loc)})
 	}
 }
@@ -352,7 +353,7 @@ func (x *other) command(o *op) store.Command {
 
 // watch returns the command that asks for the end of a run.
 func (r *Run) watch(o *op, runID, id string) store.Command {
-	c := Watching(r.cfg.Run.No, runID, o.other.link.Name(), id)
+	c := stored.Watching(r.cfg.Run.No, runID, o.other.link.Name(), id)
 	c.Item.Incarnation, c.Item.Loc = r.cfg.Run.Incarnation, string(o.loc)
 	return c
 }
@@ -378,9 +379,9 @@ func (r *Run) deliverEnd(it store.Item) {
 	x := o.other
 	x.item = endItem{it.No, it.ID, it.Sent}
 	if it.Failed {
-		x.end = &End{RunID: x.link.RunID} // no status: there is none
+		x.end = &stored.End{RunID: x.link.RunID} // no status: there is none
 	} else {
-		end, err := DecodeEnd(it.Value)
+		end, err := stored.DecodeEnd(it.Value)
 		if err != nil {
 			r.damaged(o.loc, err)
 			return
@@ -472,14 +473,14 @@ func (o *op) takeEnd() {
 		o.value = e.Output
 		return
 	}
-	o.failure = RunFailure(e)
+	o.failure = stored.RunFailure(e)
 	o.failure.Location = o.loc.String()
 	o.failure.Details = x.link.Encode()
 }
 
 // recallOther takes the outcome of a recorded operation on another run.
 func (o *op) recallOther(value []byte) error {
-	l, err := DecodeLink(store.Done, value)
+	l, err := stored.DecodeLink(store.Done, value)
 	if err != nil {
 		return err
 	}
@@ -574,7 +575,7 @@ func (r *Run) abandon() {
 	slices.SortFunc(open, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
 	for _, o := range open {
 		if x := o.other; x.owned {
-			x.link.Dropped = DroppedAtEnd(r.seq)
+			x.link.Dropped = stored.DroppedAtEnd(r.seq)
 		}
 		r.write(o, store.Entry{State: store.Withdrawn, Value: o.other.link.Encode()})
 	}
@@ -613,7 +614,7 @@ func (r *Run) orphansOf(want func(*store.Entry) bool) []store.Command {
 		if e.Kind != store.KindChild || e.State != store.Open || !want(e) {
 			continue
 		}
-		if l, err := DecodeLink(e.State, e.Value); err == nil && !l.Leave {
+		if l, err := stored.DecodeLink(e.State, e.Value); err == nil && !l.Leave {
 			sends = append(sends, r.cancelOther(location.Loc(e.Loc), l.RunID, parentEnded))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -25,7 +26,7 @@ func await(b *Branch, o *Other) (string, error) {
 }
 
 // tell tells the end of a run by the name that the run is awaited by.
-func (h *harness) tell(name string, end End) {
+func (h *harness) tell(name string, end stored.End) {
 	h.t.Helper()
 	h.deliver(store.Item{Kind: store.ItemEnd, Name: name, Value: end.Encode()})
 }
@@ -51,7 +52,7 @@ func (h *harness) wantCancelled(ids ...string) {
 }
 
 func TestStartOfAChildIsPartOfTheTurn(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		o, err := child(b, "c")
 		if err != nil {
 			return result("", err)
@@ -76,7 +77,7 @@ func TestStartOfAChildIsPartOfTheTurn(t *testing.T) {
 		h.crash()
 		h.play()
 	}
-	h.tell(id, End{RunID: id, Status: store.Succeeded, Output: []byte("out")})
+	h.tell(id, stored.End{RunID: id, Status: store.Succeeded, Output: []byte("out")})
 	h.want(store.Succeeded, "out")
 	h.wantOrder("c")
 	h.replays()
@@ -106,20 +107,20 @@ func TestChildsIDIsDerived(t *testing.T) {
 
 func TestEndOfAChildIsHandedOverLikeAnyCompletion(t *testing.T) {
 	for name, c := range map[string]struct {
-		end  End
+		end  stored.End
 		want string
 		code string
 	}{
-		"success":      {End{Status: store.Succeeded, Output: []byte("out")}, "out", ""},
-		"no value":     {End{Status: store.Succeeded}, "<nil>", ""},
-		"failure":      {End{Status: store.Failed, Output: EncodeFailure(&Failure{Code: "declined", Message: "no"})}, "failed: no", "declined"},
-		"cancelled":    {End{Status: store.Cancelled, Reason: "terminated"}, "is cancelled: terminated", ""},
-		"damaged":      {End{Status: store.Failed, Output: []byte("?")}, "failed: record of 1 bytes", CodeEncoding},
-		"large result": {End{Status: store.Succeeded, Output: []byte(strings.Repeat("x", store.LargeValue))}, "xxxx", ""},
+		"success":      {stored.End{Status: store.Succeeded, Output: []byte("out")}, "out", ""},
+		"no value":     {stored.End{Status: store.Succeeded}, "<nil>", ""},
+		"failure":      {stored.End{Status: store.Failed, Output: stored.EncodeFailure(&stored.Failure{Code: "declined", Message: "no"})}, "failed: no", "declined"},
+		"cancelled":    {stored.End{Status: store.Cancelled, Reason: "terminated"}, "is cancelled: terminated", ""},
+		"damaged":      {stored.End{Status: store.Failed, Output: []byte("?")}, "failed: record of 1 bytes", stored.CodeEncoding},
+		"large result": {stored.End{Status: store.Succeeded, Output: []byte(strings.Repeat("x", store.LargeValue))}, "xxxx", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var id string
-			h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+			h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 				o, err := child(b, "c")
 				if err != nil {
 					return result("", err)
@@ -132,8 +133,8 @@ func TestEndOfAChildIsHandedOverLikeAnyCompletion(t *testing.T) {
 				if id = o.RunID(b); fmt.Sprint(v, err) != fmt.Sprint(again, err2) {
 					return text("awaited %v %v, then %v %v", v, err, again, err2)
 				}
-				var f *Failure
-				if errors.As(err, &f) && (f.Code != CodeRun || f.Cause != nil && f.Cause.Code != c.code || f.Cause == nil && c.code != "") {
+				var f *stored.Failure
+				if errors.As(err, &f) && (f.Code != stored.CodeRun || f.Cause != nil && f.Cause.Code != c.code || f.Cause == nil && c.code != "") {
 					return text("the failure is %+v", f)
 				}
 				return text("%s%v", v, err)
@@ -156,23 +157,23 @@ func TestEndOfAChildIsHandedOverLikeAnyCompletion(t *testing.T) {
 }
 
 func TestEndThatNobodyAwaitsIsConsumed(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		if _, err := child(b, "c"); err != nil {
 			return result("", err)
 		}
 		return result(receive(b, "m", 0))
 	})
 	h.play()
-	h.tell("a child of an older incarnation", End{RunID: "x", Status: store.Succeeded})
+	h.tell("a child of an older incarnation", stored.End{RunID: "x", Status: store.Succeeded})
 	if it := h.j.item(1); it.State != store.Consumed {
 		t.Errorf("the end of an unknown run is in state %d", it.State)
 	}
 	id := h.onlyChild()
-	h.tell(id, End{RunID: id, Status: store.Succeeded}) // awaited by nobody, but it may be yet
+	h.tell(id, stored.End{RunID: id, Status: store.Succeeded}) // awaited by nobody, but it may be yet
 	if it := h.j.item(2); it.State != store.Seen {
 		t.Errorf("the end of a child is in state %d before anybody awaits it", it.State)
 	}
-	h.tell(id, End{RunID: id, Status: store.Failed})
+	h.tell(id, stored.End{RunID: id, Status: store.Failed})
 	if it := h.j.item(3); it.State != store.Consumed {
 		t.Errorf("a second end is in state %d", it.State)
 	}
@@ -182,7 +183,7 @@ func TestEndThatNobodyAwaitsIsConsumed(t *testing.T) {
 }
 
 func TestEndBeforeTheAwaitIsKept(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		o, err := child(b, "c")
 		if err != nil {
 			return result("", err)
@@ -194,7 +195,7 @@ func TestEndBeforeTheAwaitIsKept(t *testing.T) {
 	})
 	h.play()
 	id := h.onlyChild()
-	h.tell(id, End{RunID: id, Status: store.Succeeded, Output: []byte("early")})
+	h.tell(id, stored.End{RunID: id, Status: store.Succeeded, Output: []byte("early")})
 	h.crash()
 	h.play()
 	h.end("s", "")
@@ -205,7 +206,7 @@ func TestEndBeforeTheAwaitIsKept(t *testing.T) {
 
 func TestChildEndsWithItsScope(t *testing.T) {
 	var seen string
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		var o *Other
 		inner := b.Go(at("inner"), func(b *Branch) (v any, err error) {
 			if o, err = child(b, "c"); err != nil {
@@ -258,7 +259,7 @@ func b36(h *harness, place string) string {
 }
 
 func TestCancelOfABranchCancelsItsChildren(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		slow := b.Go(at("slow"), func(b *Branch) (any, error) {
 			o, err := child(b, "c")
 			if err != nil {
@@ -282,7 +283,7 @@ func TestCancelOfABranchCancelsItsChildren(t *testing.T) {
 // TestChildOfARunThatEndsWithoutItsCode: terminated, or failed for good, live or
 // in replay.
 func TestChildOfARunThatEndsWithoutItsCode(t *testing.T) {
-	code := func(b *Branch) ([]byte, *Failure) {
+	code := func(b *Branch) ([]byte, *stored.Failure) {
 		if _, err := child(b, "c"); err != nil {
 			return result("", err)
 		}
@@ -321,10 +322,10 @@ func TestChildOfARunThatEndsWithoutItsCode(t *testing.T) {
 
 func TestUnknownWorkflowIsACompletion(t *testing.T) {
 	known := false
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		o, err := child(b, "c")
-		var f *Failure
-		if !errors.As(err, &f) || f.Code != CodeUnknownWorkflow {
+		var f *stored.Failure
+		if !errors.As(err, &f) || f.Code != stored.CodeUnknownWorkflow {
 			return text("%v %v", o, err)
 		}
 		return result(step(b, "s"))
@@ -343,7 +344,7 @@ func TestUnknownWorkflowIsACompletion(t *testing.T) {
 }
 
 func TestStoreThatCannotSayBreaksTheActivation(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		_, err := child(b, "c")
 		return result("", err)
 	})
@@ -355,7 +356,7 @@ func TestStoreThatCannotSayBreaksTheActivation(t *testing.T) {
 }
 
 func TestWatchOfARun(t *testing.T) {
-	code := func(b *Branch) ([]byte, *Failure) {
+	code := func(b *Branch) ([]byte, *stored.Failure) {
 		o, err := b.Watch(at("w"), "other")
 		if err != nil {
 			return result("", err)
@@ -381,7 +382,7 @@ func TestWatchOfARun(t *testing.T) {
 		id := watch(h)
 		h.crash()
 		watch(h) // no other one
-		h.tell(id, End{RunID: "other@3", Status: store.Succeeded, Output: []byte("out")})
+		h.tell(id, stored.End{RunID: "other@3", Status: store.Succeeded, Output: []byte("out")})
 		h.want(store.Succeeded, "other@3 out <nil>") // it was replaced since
 		h.replays()
 	})
@@ -396,9 +397,9 @@ func TestWatchOfARun(t *testing.T) {
 
 // TestWatchesAreToldOfTheEnd: the owner tells the parent and all that watch.
 func TestWatchesAreToldOfTheEnd(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result(step(b, "s")) })
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "s")) })
 	h.play()
-	h.deliver(store.Item{Kind: store.ItemWatch, Name: "n", Loc: "l", Incarnation: 2, Value: Watching(7, "", "", "").Item.Value})
+	h.deliver(store.Item{Kind: store.ItemWatch, Name: "n", Loc: "l", Incarnation: 2, Value: stored.Watching(7, "", "", "").Item.Value})
 	if it := h.j.item(1); it.State != store.Seen {
 		t.Errorf("the watch is in state %d", it.State)
 	}
@@ -407,7 +408,7 @@ func TestWatchesAreToldOfTheEnd(t *testing.T) {
 	watches := h.r.Watches()
 	n := 0
 	run := store.Run{ID: "r", Parent: 3, ParentLoc: "p", Status: store.Failed, Output: []byte("f"), Reason: "why"}
-	got := Tell(&run, append(watches, store.Item{Value: []byte("damaged")}), func() string { n++; return fmt.Sprint("id", n) })
+	got := stored.Tell(&run, append(watches, store.Item{Value: []byte("damaged")}), func() string { n++; return fmt.Sprint("id", n) })
 	if len(watches) != 1 || len(got) != 2 {
 		t.Fatalf("%d watches, told are %+v", len(watches), got)
 	}
@@ -415,7 +416,7 @@ func TestWatchesAreToldOfTheEnd(t *testing.T) {
 		{RunNo: 3, Item: &store.Item{Kind: store.ItemEnd, ID: "id1", Origin: "id1", Name: "r", Loc: "p"}},
 		{RunNo: 7, Item: &store.Item{Kind: store.ItemEnd, ID: "id2", Origin: "id2", Name: "n", Loc: "l", Incarnation: 2}},
 	} {
-		if end, err := DecodeEnd(got[i].Item.Value); err != nil || end.RunID != "r" || end.Status != store.Failed || string(end.Output) != "f" || end.Reason != "why" {
+		if end, err := stored.DecodeEnd(got[i].Item.Value); err != nil || end.RunID != "r" || end.Status != store.Failed || string(end.Output) != "f" || end.Reason != "why" {
 			t.Errorf("the end is %+v (%v)", end, err)
 		}
 		want.Item.Value = got[i].Item.Value
@@ -424,7 +425,7 @@ func TestWatchesAreToldOfTheEnd(t *testing.T) {
 		}
 	}
 	run.ParentLoc = "" // detached
-	if got := Tell(&run, nil, func() string { return "id" }); got != nil {
+	if got := stored.Tell(&run, nil, func() string { return "id" }); got != nil {
 		t.Errorf("of a detached run's end are told %+v", got)
 	}
 }
@@ -435,7 +436,7 @@ func TestDeadlineOfACombinedWait(t *testing.T) {
 	for name, late := range map[string]bool{"in time": false, "late": true} {
 		for _, what := range []string{"child", "promise", "message"} {
 			t.Run(what+" "+name, func(t *testing.T) {
-				h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+				h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 					o, err := child(b, "c")
 					if err != nil {
 						return result("", err)
@@ -469,7 +470,7 @@ func TestDeadlineOfACombinedWait(t *testing.T) {
 				switch what {
 				case "child":
 					id := h.onlyChild()
-					it.Kind, it.Name, it.Value = store.ItemEnd, id, End{RunID: id, Status: store.Succeeded, Output: []byte("v")}.Encode()
+					it.Kind, it.Name, it.Value = store.ItemEnd, id, stored.End{RunID: id, Status: store.Succeeded, Output: []byte("v")}.Encode()
 				case "promise":
 					it.Kind, it.Loc = store.ItemResolution, string(path("p"))
 				case "message":
@@ -506,14 +507,14 @@ func TestDeadlineOfACombinedWait(t *testing.T) {
 }
 
 func TestInsertedChildStalls(t *testing.T) {
-	former := func(b *Branch) ([]byte, *Failure) {
+	former := func(b *Branch) ([]byte, *stored.Failure) {
 		if _, err := step(b, "a"); err != nil {
 			return result("", err)
 		}
 		return result(step(b, "b"))
 	}
-	inserted := func(where string) func(b *Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	inserted := func(where string) func(b *Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			for _, name := range []string{"a", "b"} {
 				if name == where {
 					if _, err := child(b, "new"); err != nil {
@@ -549,7 +550,7 @@ func TestInsertedChildStalls(t *testing.T) {
 }
 
 func TestChildThatTheCodeForgetsStalls(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		if _, err := child(b, "c"); err != nil {
 			return result("", err)
 		}
@@ -557,13 +558,13 @@ func TestChildThatTheCodeForgetsStalls(t *testing.T) {
 	})
 	h.play()
 	h.leave()
-	h.code = func(b *Branch) ([]byte, *Failure) { return result(step(b, "s")) }
+	h.code = func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "s")) }
 	h.play()
 	h.want(store.Stalled, "the history has child c (open)")
 }
 
 func TestWaitsNameTheOtherRun(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		o, err := b.Watch(at("w"), "other")
 		if err != nil {
 			return result("", err)
@@ -580,7 +581,7 @@ func TestWaitsNameTheOtherRun(t *testing.T) {
 // await.
 func TestOtherOfAnotherRunIsRefused(t *testing.T) {
 	var foreign *Other
-	first := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	first := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		var err error
 		if foreign, err = child(b, "c"); err != nil {
 			return result("", err)
@@ -588,10 +589,10 @@ func TestOtherOfAnotherRunIsRefused(t *testing.T) {
 		return result(await(b, foreign))
 	})
 	first.play()
-	for name, code := range map[string]func(b *Branch) ([]byte, *Failure){
-		"await": func(b *Branch) ([]byte, *Failure) { return result(await(b, foreign)) },
-		"ID":    func(b *Branch) ([]byte, *Failure) { return text("%s", foreign.RunID(b)) },
-		"select": func(b *Branch) ([]byte, *Failure) {
+	for name, code := range map[string]func(b *Branch) ([]byte, *stored.Failure){
+		"await": func(b *Branch) ([]byte, *stored.Failure) { return result(await(b, foreign)) },
+		"ID":    func(b *Branch) ([]byte, *stored.Failure) { return text("%s", foreign.RunID(b)) },
+		"select": func(b *Branch) ([]byte, *stored.Failure) {
 			_, err := b.Select(at("s"), []Case{{Other: foreign}})
 			return result("", err)
 		},

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -90,11 +91,11 @@ func (o *outside) awaited() []string {
 
 // endOf is how a run ends in these tests: it follows from the name.
 func endOf(name, runID string) store.Item {
-	end := End{RunID: runID, Status: store.Succeeded, Output: []byte("of " + name)}
+	end := stored.End{RunID: runID, Status: store.Succeeded, Output: []byte("of " + name)}
 	it := store.Item{Kind: store.ItemEnd, Name: name}
 	switch hashOf(location.Loc(name)) >> 8 % 5 {
 	case 0:
-		end.Status, end.Output = store.Failed, EncodeFailure(&Failure{Code: CodeError, Message: "failed " + name})
+		end.Status, end.Output = store.Failed, stored.EncodeFailure(&stored.Failure{Code: stored.CodeError, Message: "failed " + name})
 	case 1:
 		end.Status, end.Output, end.Reason = store.Cancelled, nil, "cancelled"
 	case 2:
@@ -123,7 +124,7 @@ func (d *driver) endOther() bool {
 		}
 		it := endOf(watch.Name, id)
 		if d.j.out.cancelled[id] && hashOf(location.Loc(name))%3 > 0 {
-			it.Value = End{RunID: id, Status: store.Cancelled, Reason: "cancelled"}.Encode()
+			it.Value = stored.End{RunID: id, Status: store.Cancelled, Reason: "cancelled"}.Encode()
 		}
 		if hashOf(location.Loc(name))>>4%6 == 0 {
 			it.Failed, it.Value = true, nil // there is no such run
@@ -161,7 +162,7 @@ func (j *journal) orphaned() string {
 		if !there && (j.run.Generation > 0 || j.retried) {
 			continue // its loop was pruned and then taken back
 		}
-		l, err := DecodeLink(e.State, e.Value)
+		l, err := stored.DecodeLink(e.State, e.Value)
 		if err != nil {
 			return fmt.Sprintf("the entry of child %s cannot be read: %v", id, err)
 		}
@@ -181,7 +182,7 @@ func (j *journal) renew() string {
 	orphan := ""
 	for id, start := range j.out.started {
 		if e, ok := j.entries[start.ParentLoc]; ok && !j.out.former[id] && !j.out.ended[id] && !j.out.cancelled[id] && e.State == store.Open {
-			if l, err := DecodeLink(e.State, e.Value); err != nil || !l.Leave {
+			if l, err := stored.DecodeLink(e.State, e.Value); err != nil || !l.Leave {
 				orphan = id
 			}
 		}

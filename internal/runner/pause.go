@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
@@ -58,7 +59,7 @@ func (r *Run) pauseFor(o *op) {
 	if n := len(o.causes); n > 0 {
 		reason += ", at last with: " + o.causes[n-1].Message
 	}
-	r.pause = &store.Item{Kind: store.ItemPause, Name: pauser, Value: []byte(cut(reason, store.MaxWhy-4))}
+	r.pause = &store.Item{Kind: store.ItemPause, Name: pauser, Value: []byte(stored.Cut(reason, store.MaxWhy-4))}
 }
 
 // noteTrouble records in the turn that pauses the run that it was paused for its
@@ -94,7 +95,7 @@ func (r *Run) settleArrived() {
 func (r *Run) shelve(o *op) {
 	e := store.Entry{State: store.Done, Attempt: o.attempt, Started: o.from, Ended: o.until, Value: o.value}
 	if o.failure != nil {
-		e.State, e.Value = store.FailedEntry, EncodeFailure(o.failure)
+		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.failure)
 	}
 	r.write(o, e)
 }
@@ -102,7 +103,7 @@ func (r *Run) shelve(o *op) {
 // AuditOf returns the record of a verb that was carried out. detail says what it
 // did.
 func AuditOf(it *store.Item, why, detail string) store.Audit {
-	return store.Audit{Who: it.Name, Verb: it.Kind.String(), Why: cut(why, store.MaxWhy-4), Detail: cut(detail, store.MaxDetail-4)}
+	return store.Audit{Who: it.Name, Verb: it.Kind.String(), Why: stored.Cut(why, store.MaxWhy-4), Detail: stored.Cut(detail, store.MaxDetail-4)}
 }
 
 // audit notes a verb that the run's turn carries out. What runs ask of one another

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -60,16 +61,16 @@ func (r *Run) initPermits() {
 
 // progressOf reads the value of an open step. After an error the run is damaged or
 // broken.
-func (r *Run) progressOf(e *store.Entry) (Progress, error) {
+func (r *Run) progressOf(e *store.Entry) (stored.Progress, error) {
 	value := e.Value
 	if value == nil && e.Size > 0 {
 		var err error
 		if value, err = r.cfg.Fetch(e.Loc); err != nil {
 			r.broken = fmt.Errorf("fetch the value of %s: %w", location.Loc(e.Loc), err)
-			return Progress{}, err
+			return stored.Progress{}, err
 		}
 	}
-	p, err := DecodeProgress(value)
+	p, err := stored.DecodeProgress(value)
 	if err != nil {
 		r.damaged(location.Loc(e.Loc), err)
 	}
@@ -157,7 +158,7 @@ func (r *Run) matchGrant() bool {
 		}
 		x.until = 0
 		if x.none {
-			r.endWithoutPermit(o, &Failure{Code: CodeNoQueue, Message: fmt.Sprintf("queue %q: %v", x.place.Queue, ErrNoQueue)})
+			r.endWithoutPermit(o, &stored.Failure{Code: stored.CodeNoQueue, Message: fmt.Sprintf("queue %q: %v", x.place.Queue, ErrNoQueue)})
 		} else {
 			r.queueBody(o)
 		}
@@ -168,13 +169,13 @@ func (r *Run) matchGrant() bool {
 
 // permitLate ends a step whose time is over while it waits for a permit.
 func (r *Run) permitLate(o *op) {
-	r.endWithoutPermit(o, &Failure{Code: CodeTimeout, Message: fmt.Sprintf("no permit of queue %q by %s", o.pass.place.Queue, o.pass.until)})
+	r.endWithoutPermit(o, &stored.Failure{Code: stored.CodeTimeout, Message: fmt.Sprintf("no permit of queue %q by %s", o.pass.place.Queue, o.pass.until)})
 }
 
-func (r *Run) endWithoutPermit(o *op, why *Failure) {
+func (r *Run) endWithoutPermit(o *op, why *stored.Failure) {
 	r.endPermit(o)
 	o.until = r.bound
-	o.causes = AddCause(o.causes, why)
+	o.causes = stored.AddCause(o.causes, why)
 	r.failStep(o)
 }
 
@@ -262,7 +263,7 @@ func (r *Run) returnPermits() {
 }
 
 // withoutTicket returns the entry of an open step as it is without its ticket.
-func withoutTicket(e *store.Entry, p Progress) store.Entry {
+func withoutTicket(e *store.Entry, p stored.Progress) store.Entry {
 	p.Permit = nil
 	c := *e
 	c.Size, c.Value = 0, p.Encode()
@@ -276,7 +277,7 @@ func Unpermitted(e *store.Entry) (without store.Entry, back store.Command, ok bo
 	if e.Kind != store.KindStep || e.State != store.Open || e.Value == nil {
 		return store.Entry{}, store.Command{}, false
 	}
-	p, err := DecodeProgress(e.Value)
+	p, err := stored.DecodeProgress(e.Value)
 	if err != nil || p.Permit == nil {
 		return store.Entry{}, store.Command{}, false
 	}

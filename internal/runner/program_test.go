@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 )
 
 // program is a random workflow: a tree of operations.
@@ -102,14 +103,14 @@ func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 var errProgram = errors.New("failed on purpose")
 
 // code returns the workflow's function.
-func (p *program) code(d *driver) func(*Branch) ([]byte, *Failure) {
-	return func(b *Branch) ([]byte, *Failure) {
+func (p *program) code(d *driver) func(*Branch) ([]byte, *stored.Failure) {
+	return func(b *Branch) ([]byte, *stored.Failure) {
 		x := &execution{d: d, seen: d.seen, shared: new(int), own: new(memory)}
 		x.show(b, "begin")
 		err := p.saga.end(d, b, x.run(b, p.root))
 		x.see(b, "end: %v", err)
 		if err != nil {
-			return nil, &Failure{Code: CodeError, Message: err.Error()}
+			return nil, &stored.Failure{Code: stored.CodeError, Message: err.Error()}
 		}
 		if b.run.cfg.Run.Incarnation < p.again {
 			b.ContinueAsNew(Renewal{Workflow: "w", Input: []byte(fmt.Sprint(x.own.hash))})
@@ -251,7 +252,7 @@ func (x *execution) body(s *stmt) BodyFunc {
 	d := x.d
 	return func(_ context.Context, b *Body) BodyResult {
 		if (s.kind == "flaky" || s.kind == "keep" && s.fail) && (b.Attempt == 1 || s.fail) {
-			return BodyResult{Failure: &Failure{Code: CodeError, Message: fmt.Sprint("attempt ", b.Attempt)}}
+			return BodyResult{Failure: &stored.Failure{Code: stored.CodeError, Message: fmt.Sprint("attempt ", b.Attempt)}}
 		}
 		if d.random == nil {
 			return BodyResult{Value: []byte("v")}

@@ -1,13 +1,11 @@
 package runner
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -44,7 +42,7 @@ func shownNames(names []string) []string {
 // Receive waits for messages and returns them, oldest first. With a deadline it
 // returns when Max are there, or at the deadline those that were sent by then;
 // none is ErrTimeout. Without one it returns as soon as there is any.
-func (b *Branch) Receive(spec Receive) ([]Message, error) {
+func (b *Branch) Receive(spec Receive) ([]stored.Message, error) {
 	if err := b.enter(spec.Call); err != nil {
 		return nil, err
 	}
@@ -192,14 +190,14 @@ func (r *Run) takeMail(o *op) {
 		}
 		from.items[0] = store.Item{}
 		from.items = from.items[1:]
-		o.messages = append(o.messages, Message{No: it.No, Name: it.Name, ID: it.ID, Sent: it.Sent, Value: it.Value, Headers: it.Headers, Update: it.Kind == store.ItemUpdate})
+		o.messages = append(o.messages, stored.Message{No: it.No, Name: it.Name, ID: it.ID, Sent: it.Sent, Value: it.Value, Headers: it.Headers, Update: it.Kind == store.ItemUpdate})
 		r.log.consume(it.No, nil)
 		if it.Kind == store.ItemUpdate && it.Verdict == nil {
 			r.unanswered[it.No] = struct{}{}
 		}
 	}
 	if o.messages == nil {
-		o.failure = &Failure{Code: CodeTimeout, Message: "no message by " + o.deadline.String()}
+		o.failure = &stored.Failure{Code: stored.CodeTimeout, Message: "no message by " + o.deadline.String()}
 	}
 	r.handOver(o)
 	r.heatNext(o)
@@ -252,13 +250,6 @@ func PromiseSecret(run *store.Run, loc string, generation int) [16]byte {
 	return [16]byte(h[:16])
 }
 
-// ResolutionID returns the ID of the item that assigns the promise that was made
-// at loc in an incarnation and generation.
-func ResolutionID(loc string, incarnation, generation int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%d:%s", incarnation, generation, loc))
-	return "p:" + hex.EncodeToString(sum[:16])
-}
-
 // madeIn returns the generation in which the promise at loc was made, or will be.
 func (r *Run) madeIn(loc string) int {
 	if o := r.promises[loc]; o != nil {
@@ -308,9 +299,9 @@ func (r *Run) matchPromise() bool {
 		r.log.consume(it.No, nil)
 		o.value = it.Value
 		if it.Failed {
-			failure, err := DecodeFailure(it.Value)
+			failure, err := stored.DecodeFailure(it.Value)
 			if err != nil {
-				failure = &Failure{Code: CodeEncoding, Message: err.Error()}
+				failure = &stored.Failure{Code: stored.CodeEncoding, Message: err.Error()}
 			}
 			o.value, o.failure = nil, failure
 		}

@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
 // gone is a block of steps in which a mark like "x!" stands for a removed
 // operation x.
-func gone(steps ...string) func(*Branch) ([]byte, *Failure) {
-	return func(b *Branch) ([]byte, *Failure) {
+func gone(steps ...string) func(*Branch) ([]byte, *stored.Failure) {
+	return func(b *Branch) ([]byte, *stored.Failure) {
 		for _, name := range steps {
 			if name, removed := strings.CutSuffix(name, "!"); removed {
 				b.Removed(at(name))
@@ -92,8 +93,8 @@ func TestRemovedOfEachKind(t *testing.T) {
 		"nothing":              {func(b *Branch) error { return nil }, func(*harness) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code := func(removed bool) func(*Branch) ([]byte, *Failure) {
-				return func(b *Branch) ([]byte, *Failure) {
+			code := func(removed bool) func(*Branch) ([]byte, *stored.Failure) {
+				return func(b *Branch) ([]byte, *stored.Failure) {
 					if _, err := step(b, "a"); err != nil {
 						return result("", err)
 					}
@@ -153,8 +154,8 @@ func TestRemovedKeepsTheOrder(t *testing.T) {
 		_, _, err := b.Map(at("x"), 2, 2, strconv.Itoa, func(b *Branch, _ int) (any, error) { return step(b, "s") })
 		return err
 	}
-	code := func(removed bool, former func(*Branch) error) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	code := func(removed bool, former func(*Branch) error) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			shared := "early"
 			p := b.Go(at("p"), func(b *Branch) (any, error) {
 				_, err := step(b, "s")
@@ -191,8 +192,8 @@ func TestRemovedKeepsTheOrder(t *testing.T) {
 
 // The run's time and the numbers go on behind what was removed.
 func TestRemovedKeepsTimeAndNumbers(t *testing.T) {
-	code := func(removed bool) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	code := func(removed bool) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			if removed {
 				b.Removed(at("x"))
 			} else {
@@ -210,7 +211,7 @@ func TestRemovedKeepsTimeAndNumbers(t *testing.T) {
 		h.pass(time.Hour)
 		h.end("a", "")
 		h.end("x/t", "")
-	}, code(false), func(b *Branch) ([]byte, *Failure) {
+	}, code(false), func(b *Branch) ([]byte, *stored.Failure) {
 		b.Removed(at("a"))
 		return code(true)(b)
 	})
@@ -229,8 +230,8 @@ func TestRemovedOccurrencesAndKeys(t *testing.T) {
 		v, err := b.Step(Step{Call: Call{Name: "fetch", Key: key, Site: 1}, Policy: once})
 		return string(v), err
 	}
-	loop := func(removed string, keys ...string) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	loop := func(removed string, keys ...string) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			got := ""
 			for i, key := range keys {
 				if removed != "" && strings.Contains(removed, fmt.Sprint(i)) {
@@ -278,8 +279,8 @@ func TestRemovedTooMuch(t *testing.T) {
 		v, err := b.Step(Step{Call: Call{Name: "x", Key: "k", Site: 1}, Policy: once})
 		return string(v), err
 	}
-	code := func(removed bool, before ...string) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	code := func(removed bool, before ...string) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			if removed {
 				b.Removed(at("x"))
 			}
@@ -310,8 +311,8 @@ func TestRemovedTooMuch(t *testing.T) {
 // A cancel that comes with a lower number than the end of a removed step that had
 // to be seen to its end does not stall the run.
 func TestRemovedOfAKeptStep(t *testing.T) {
-	code := func(removed bool) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	code := func(removed bool) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			if removed {
 				b.Removed(at("x"))
 			} else {
@@ -332,7 +333,7 @@ func TestRemovedOfAKeptStep(t *testing.T) {
 	h.replays()
 
 	// In a cancelled branch it waits for nothing and uses no name.
-	h = newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h = newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		_, _ = step(b, "a")
 		b.Removed(at("x"))
 		return result(step(b, "b"))
@@ -357,8 +358,8 @@ func TestRemovedChild(t *testing.T) {
 		"that has ended": {Child{Call: at("x"), Workflow: "w"}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code := func(removed bool) func(*Branch) ([]byte, *Failure) {
-				return func(b *Branch) ([]byte, *Failure) {
+			code := func(removed bool) func(*Branch) ([]byte, *stored.Failure) {
+				return func(b *Branch) ([]byte, *stored.Failure) {
 					if removed {
 						b.Removed(at("x"))
 						return changed("b", "c")(b)

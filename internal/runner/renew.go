@@ -1,6 +1,9 @@
 package runner
 
-import "github.com/stet-run/stet/store"
+import (
+	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
+)
 
 // Renewal is a run that continues as new.
 type Renewal struct {
@@ -15,7 +18,7 @@ type Renewal struct {
 func (b *Branch) ContinueAsNew(next Renewal) { b.run.renewal = &next }
 
 // Fail ends the run with a failure of its code, and does not return.
-func (b *Branch) Fail(f *Failure) { b.fail(f) }
+func (b *Branch) Fail(f *stored.Failure) { b.fail(f) }
 
 // renew makes a turn the last one of the incarnation. What is recorded in it would
 // be read by nobody. The seed is the caller's to fill in.

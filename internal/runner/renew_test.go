@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
 // renewing executes body in each incarnation and goes on until it returns false.
-func renewing(body func(b *Branch, incarnation int) (string, bool, error)) func(*harness) func(*Branch) ([]byte, *Failure) {
-	return func(h *harness) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+func renewing(body func(b *Branch, incarnation int) (string, bool, error)) func(*harness) func(*Branch) ([]byte, *stored.Failure) {
+	return func(h *harness) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			v, more, err := body(b, h.j.run.Incarnation)
 			if more {
 				b.ContinueAsNew(Renewal{Workflow: "next", Input: []byte(v)})
@@ -236,7 +237,7 @@ func TestTheEndOfAnOlderIncarnationsChild(t *testing.T) {
 	end := func(name, id string, incarnation int) store.ItemNo {
 		h.deliver(store.Item{
 			Kind: store.ItemEnd, Name: name, Loc: string(path("c")), Incarnation: incarnation,
-			Value: End{RunID: id, Status: store.Succeeded, Output: []byte("of " + id)}.Encode(),
+			Value: stored.End{RunID: id, Status: store.Succeeded, Output: []byte("of " + id)}.Encode(),
 		})
 		return h.j.items[len(h.j.items)-1].No
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stet-run/stet/internal/heap"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -221,9 +222,9 @@ func (r *Run) recallValue(o *op) (value []byte, ok bool) {
 	}
 	switch {
 	case o.rec.State == store.FailedEntry:
-		o.failure, err = DecodeFailure(value)
+		o.failure, err = stored.DecodeFailure(value)
 	case o.kind == store.KindReceive:
-		o.messages, err = DecodeReceipt(value)
+		o.messages, err = stored.DecodeReceipt(value)
 	case o.other != nil:
 		err = o.recallOther(value)
 	case o.event != nil:

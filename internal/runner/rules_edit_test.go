@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -44,8 +45,8 @@ func TestRule17(t *testing.T) {
 		})
 	}
 	t.Run("appended before recorded deferred ones", func(t *testing.T) {
-		code := func(extra bool) func(*Branch) ([]byte, *Failure) {
-			return func(b *Branch) ([]byte, *Failure) {
+		code := func(extra bool) func(*Branch) ([]byte, *stored.Failure) {
+			return func(b *Branch) ([]byte, *stored.Failure) {
 				defer func() {
 					_, _ = step(b, "close")
 					_, _ = step(b, "closed")
@@ -65,8 +66,8 @@ func TestRule17(t *testing.T) {
 // What stands keeps its value and its number, even where the new code's own timers
 // would have come in another order.
 func TestRule18(t *testing.T) {
-	code := func(a, z time.Duration) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	code := func(a, z time.Duration) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			nap := func(name string, d time.Duration) *Future {
 				return b.Go(at(name), func(b *Branch) (any, error) { return nil, b.Sleep(at("nap"), d) })
 			}
@@ -89,8 +90,8 @@ func TestRule18(t *testing.T) {
 		"sleep":   func(b *Branch, d time.Duration) error { return b.Sleep(at("nap"), d) },
 		"receive": func(b *Branch, d time.Duration) error { _, err := receive(b, "mail", b.Now().Add(d)); return err },
 	} {
-		code := func(d time.Duration) func(*Branch) ([]byte, *Failure) {
-			return func(b *Branch) ([]byte, *Failure) { return text("%v", wait(b, d)) }
+		code := func(d time.Duration) func(*Branch) ([]byte, *stored.Failure) {
+			return func(b *Branch) ([]byte, *stored.Failure) { return text("%v", wait(b, d)) }
 		}
 		h := edited(t, func(*harness) {}, code(time.Hour), code(time.Minute))
 		if at, _ := h.r.NextTimer(); at != birth.Add(time.Hour) {
@@ -102,8 +103,8 @@ func TestRule18(t *testing.T) {
 // Branches are positions: a swap among those whose names and operations are equal
 // is not noticed. With names of their own it is, or makes no difference.
 func TestRule19(t *testing.T) {
-	code := func(names ...string) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	code := func(names ...string) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			var all []*Future
 			for _, n := range names {
 				all = append(all, b.Go(at(n), func(b *Branch) (any, error) { return step(b, "s") }))
@@ -137,8 +138,8 @@ func TestRule20(t *testing.T) {
 		return string(v), err
 	}
 	sites := callSites()
-	code := func(sites ...uintptr) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	code := func(sites ...uintptr) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			var got []string
 			for _, s := range sites {
 				v, err := ask(b, s)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -32,7 +33,7 @@ func (h *harness) arrive(places ...string) {
 func TestRule01(t *testing.T) {
 	var trace []string
 	say := func(format string, args ...any) { trace = append(trace, fmt.Sprintf(format, args...)) }
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		trace = nil
 		var wait []*Future
 		for i := range 3 {
@@ -58,7 +59,7 @@ func TestRule01(t *testing.T) {
 
 	// The end of the step wakes who awaits the branch; the race, decided by the same
 	// hand-over, cancels the awaiting branch, which keeps its value all the same.
-	h = newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h = newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		trace = nil
 		first := spawn(b, "first", "s")
 		second := b.Go(at("second"), func(b *Branch) (any, error) {
@@ -83,7 +84,7 @@ func TestRule01(t *testing.T) {
 // and the time of its hand-over; Now is the greatest so far.
 func TestRule02(t *testing.T) {
 	var trace []string
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		trace = nil
 		one := b.Go(at("a"), func(b *Branch) (any, error) {
 			_, err := step(b, "s")
@@ -123,7 +124,7 @@ func TestRule02(t *testing.T) {
 // own scope has ended.
 func TestRule03(t *testing.T) {
 	var trace []string
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		trace = nil
 		x := b.Go(at("x"), func(b *Branch) (any, error) {
 			b.Go(at("left"), func(b *Branch) (any, error) {
@@ -166,7 +167,7 @@ func TestRule03(t *testing.T) {
 // settled first; its timer is withdrawn if it loses; Receive with a deadline is one
 // entry.
 func TestRule04(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		x, y := spawn(b, "x", "s"), spawn(b, "y", "s")
 		both := []Case{{Future: x}, {Future: y}, {Timer: &Timer{Call: at("timer"), At: b.Now().Add(time.Hour)}}}
 		blocked, err := b.Select(at("select"), both)
@@ -202,7 +203,7 @@ func TestRule04(t *testing.T) {
 // A message is bound at the hand-over: the oldest message, the longest-waiting
 // Receive. Due timers fire by deadline, then by order of request.
 func TestRule05(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		var all []*Future
 		for i, mail := range []string{"a", "b", "a"} {
 			all = append(all, b.Go(at(fmt.Sprint("r", i)), func(b *Branch) (any, error) { return receive(b, mail, 0) }))
@@ -230,7 +231,7 @@ func TestRule05(t *testing.T) {
 // The barrier is a position at the moment of the request; what is cancelled before
 // it has begun has never begun.
 func TestRule06(t *testing.T) {
-	code := func(b *Branch) ([]byte, *Failure) {
+	code := func(b *Branch) ([]byte, *stored.Failure) {
 		free := spawn(b, "free", "s", "next")
 		loser := spawn(b, "loser", "s", "next")
 		winner := spawn(b, "winner", "s")
@@ -267,7 +268,7 @@ func TestRule06(t *testing.T) {
 // nobody awaited is logged at the scope's end and does not fail the scope.
 func TestRule07(t *testing.T) {
 	var trace []string
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		trace = nil
 		slow := b.Go(at("slow"), func(b *Branch) (any, error) {
 			_, err := step(b, "s")
@@ -301,7 +302,7 @@ func TestRule07(t *testing.T) {
 
 // A run in which all are blocked and no operation is open fails with the places.
 func TestRule08(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		var self *Future
 		self = b.Go(at("x"), func(b *Branch) (any, error) {
 			if _, err := step(b, "s"); err != nil {
@@ -324,7 +325,7 @@ func TestRule08(t *testing.T) {
 func TestRule09(t *testing.T) {
 	var trace []string
 	say := func(format string, args ...any) { trace = append(trace, fmt.Sprintf(format, args...)) }
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		trace = nil
 		settled := b.Go(at("settled"), func(*Branch) (any, error) { return "value", nil })
 		x := b.Go(at("x"), func(b *Branch) (any, error) {
@@ -376,7 +377,7 @@ func TestRule09(t *testing.T) {
 // a crash comes before the record, the body runs again with the same key.
 func TestRule10(t *testing.T) {
 	var saw error
-	code := func(b *Branch) ([]byte, *Failure) {
+	code := func(b *Branch) ([]byte, *stored.Failure) {
 		kept := b.Go(at("kept"), func(b *Branch) (any, error) {
 			v, err := b.Step(Step{Call: at("reserve"), Policy: twice, Undo: compensation})
 			saw = err
@@ -427,7 +428,7 @@ func TestRule10(t *testing.T) {
 		})
 	}
 	t.Run("never begun", func(t *testing.T) {
-		h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 			first := spawn(b, "first", "s")
 			kept := b.Go(at("kept"), func(b *Branch) (any, error) {
 				if _, err := b.Await(at("first"), first); err != nil {
@@ -471,7 +472,7 @@ func TestRule10(t *testing.T) {
 // waited for when its number is the lowest that remains.
 func TestRule11(t *testing.T) {
 	var trace []string
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		trace = nil
 		for _, name := range []string{"one", "two"} {
 			_, err := step(b, name)
@@ -499,7 +500,7 @@ func TestRule11(t *testing.T) {
 // branch waits for is handed over, whenever no branch is ready.
 func TestRule12(t *testing.T) {
 	var trace []string
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		trace = nil
 		var all []*Future
 		for _, name := range []string{"a", "b", "c"} {
@@ -545,7 +546,7 @@ func (h *harness) undone(places ...string) {
 func TestRule13(t *testing.T) {
 	var trace []string
 	var live []bool
-	code := func(b *Branch) ([]byte, *Failure) {
+	code := func(b *Branch) ([]byte, *stored.Failure) {
 		trace, live = nil, nil
 		var all []*Future
 		for _, name := range []string{"c", "b", "a"} {
@@ -586,7 +587,7 @@ func TestRule13(t *testing.T) {
 	h.wantStall("d/s", "step d/s (done)", "step c/s, step a/s")
 
 	// The same test when the function returns.
-	h = newHarness(t, func(*Branch) ([]byte, *Failure) { return text("end") })
+	h = newHarness(t, func(*Branch) ([]byte, *stored.Failure) { return text("end") })
 	h.undone("d/s")
 	h.play()
 	h.wantStall("d/s", "step d/s (done)", "the end of the workflow")
@@ -595,8 +596,8 @@ func TestRule13(t *testing.T) {
 // The outcome of an entry without a number that failed and is large stands as it
 // is.
 func TestRule13LargeFailure(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result(step(b, "s")) })
-	value := EncodeFailure(&Failure{Code: CodeStep, Message: strings.Repeat("x", store.LargeValue)})
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "s")) })
+	value := stored.EncodeFailure(&stored.Failure{Code: stored.CodeStep, Message: strings.Repeat("x", store.LargeValue)})
 	loc := string(path("s"))
 	h.j.entries[loc] = store.Entry{Loc: loc, Kind: store.KindStep, State: store.FailedEntry, Attempt: 1, Value: value, Size: len(value)}
 	h.play()
@@ -609,7 +610,7 @@ func TestRule13LargeFailure(t *testing.T) {
 // is settled by it and dropped.
 func TestRule14(t *testing.T) {
 	var saw error
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		loser := b.Go(at("loser"), func(b *Branch) (any, error) {
 			var v string
 			v, saw = step(b, "s")
@@ -639,8 +640,8 @@ func TestRule14(t *testing.T) {
 
 // Nothing takes effect before the run is live. A stalled replay has begun nothing.
 func TestRule15(t *testing.T) {
-	code := func(last string) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	code := func(last string) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			other := b.Go(at("other"), func(b *Branch) (any, error) {
 				p, err := b.NewPromise(at("p"))
 				if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/stet-run/stet/internal/heap"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
@@ -28,7 +29,7 @@ type Config struct {
 	Items   []store.Item
 	// Code is the workflow's function. It returns the encoded result, or the
 	// failure with which the run ends.
-	Code func(*Branch) ([]byte, *Failure)
+	Code func(*Branch) ([]byte, *stored.Failure)
 	// Fetch returns the value of an entry that the snapshot left out. It is
 	// called on the run's goroutine, in replay and for undoing. An error breaks
 	// the activation, not the run.
@@ -101,8 +102,8 @@ type Run struct {
 	inboxAt store.Time // the inbox was read at this time or later
 	seq     int64      // completions handed over
 
-	current atomic.Pointer[Branch]  // who has the baton; read by misused contexts
-	misuse  atomic.Pointer[Failure] // set by misused contexts, on any goroutine
+	current atomic.Pointer[Branch]         // who has the baton; read by misused contexts
+	misuse  atomic.Pointer[stored.Failure] // set by misused contexts, on any goroutine
 
 	yield     chan struct{} // passes the baton to the driver
 	ready     fifo[*Branch]
@@ -385,7 +386,7 @@ func (r *Run) Terminate(it store.Item) {
 		r.pause = nil
 	}
 	reason := reasonOf("terminated", it.Value)
-	r.over = &Outcome{Status: store.Cancelled, Reason: reason, Output: CancelledOutput(reason, r.owedNow(), nil)}
+	r.over = &Outcome{Status: store.Cancelled, Reason: reason, Output: stored.CancelledOutput(reason, r.owedNow(), nil)}
 	r.cancelling = true
 }
 
@@ -516,7 +517,7 @@ type Body struct {
 // Entry returns the record of the step's success as the run will write it, but
 // without its completion number, or the failure of a value that is too large. It is
 // safe to call on any goroutine.
-func (b *Body) Entry(started, ended store.Time, value []byte) (store.Entry, *Failure) {
+func (b *Body) Entry(started, ended store.Time, value []byte) (store.Entry, *stored.Failure) {
 	if f := b.run.tooLarge(b.Location, value); f != nil {
 		return store.Entry{}, f
 	}
@@ -530,9 +531,9 @@ func (b *Body) Entry(started, ended store.Time, value []byte) (store.Entry, *Fai
 }
 
 // tooLarge returns the failure of a step's result that is too large, or nil.
-func (r *Run) tooLarge(loc location.Loc, value []byte) *Failure {
+func (r *Run) tooLarge(loc location.Loc, value []byte) *stored.Failure {
 	if n := len(value); n > r.limits.Value {
-		return &Failure{Code: CodeTooLarge, Message: fmt.Sprintf(
+		return &stored.Failure{Code: stored.CodeTooLarge, Message: fmt.Sprintf(
 			"result of step %s has %d bytes, more than the limit of %d: store it elsewhere and return a reference", loc, n, r.limits.Value)}
 	}
 	return nil
@@ -548,7 +549,7 @@ type BodyFunc func(ctx context.Context, body *Body) BodyResult
 // BodyResult is the end of an attempt.
 type BodyResult struct {
 	Value   []byte
-	Failure *Failure
+	Failure *stored.Failure
 	Final   bool // a failure that must not be retried
 	Never   bool // a failure that is no attempt: the body has not begun
 	Started store.Time

@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
 func TestCancelOfTheRun(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		_, err := step(b, "work")
 		if err != ErrCancelled {
 			return text("the step gives %v", err)
@@ -43,7 +44,7 @@ func TestCancelOfTheRun(t *testing.T) {
 }
 
 func TestSecondCancelIsAnswered(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		_, _ = step(b, "work")
 		_, err := b.Step(Step{Call: shielded("clean"), Policy: once})
 		return result("", err)
@@ -63,7 +64,7 @@ func TestSecondCancelIsAnswered(t *testing.T) {
 
 // A cancel that comes before the end is committed wins over it.
 func TestCancelBeforeTheEndIsCommitted(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result(step(b, "work")) })
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "work")) })
 	h.play()
 	b := h.flight[0]
 	h.r.Complete(b.ID, 1, BodyResult{Value: []byte("v")})
@@ -80,7 +81,7 @@ func TestCancelBeforeTheEndIsCommitted(t *testing.T) {
 
 func TestTerminateEndsAtOnce(t *testing.T) {
 	terminate := store.Item{Kind: store.ItemTerminate, Value: []byte("now")}
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result(step(b, "work")) })
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "work")) })
 	h.play()
 	it := h.j.send(terminate)
 	h.r.Deliver(it) // not the runner's to decide
@@ -95,7 +96,7 @@ func TestTerminateEndsAtOnce(t *testing.T) {
 }
 
 func TestPoliciesCancelTheRun(t *testing.T) {
-	code := func(b *Branch) ([]byte, *Failure) { return result(receive(b, "mail", 0)) }
+	code := func(b *Branch) ([]byte, *stored.Failure) { return result(receive(b, "mail", 0)) }
 	h := newHarness(t, code)
 	h.cfg.CancelAt, h.cfg.CancelReason = birth.Add(time.Hour), "too long"
 	h.play()
@@ -120,7 +121,7 @@ func TestPoliciesCancelTheRun(t *testing.T) {
 }
 
 func TestCodeOfACancelledRunThatGoesOnAsking(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		for {
 			if _, err := step(b, "s"); err == nil {
 				return text("")
@@ -140,7 +141,7 @@ func TestCodeOfACancelledRunThatGoesOnAsking(t *testing.T) {
 
 func TestNowIsTheTimeOfTheLastHandOver(t *testing.T) {
 	var seen []store.Time
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		seen = []store.Time{b.Now()}
 		for range 3 {
 			_, err := step(b, "s")
@@ -173,7 +174,7 @@ func TestNowIsTheTimeOfTheLastHandOver(t *testing.T) {
 func TestDerivedIdentity(t *testing.T) {
 	var random [][32]byte
 	var keys []string
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		random = nil
 		for range 2 {
 			v, err := b.Derive(at("random"), "random")
@@ -221,7 +222,7 @@ func TestDerivedIdentity(t *testing.T) {
 
 func TestLargeValuesAreFetched(t *testing.T) {
 	large := strings.Repeat("x", 10<<10)
-	code := func(b *Branch) ([]byte, *Failure) {
+	code := func(b *Branch) ([]byte, *stored.Failure) {
 		v, err := step(b, "s")
 		if err != nil {
 			return result("", err)

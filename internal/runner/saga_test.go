@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -62,7 +63,7 @@ func (x *execution) undo(s *stmt) *Undo {
 			d.j.violate("%s is given %q, recorded is %+v", b.Location, value, e)
 		}
 		if s.times == 2 && b.Attempt < 4 {
-			return BodyResult{Failure: &Failure{Code: CodeError, Message: "not yet"}}
+			return BodyResult{Failure: &stored.Failure{Code: stored.CodeError, Message: "not yet"}}
 		}
 		return BodyResult{}
 	}}
@@ -116,9 +117,9 @@ func (d *driver) verifyUndone(over *Outcome) string {
 		}
 	}
 	d.undone += len(undone)
-	end, err := DecodeEnding(nil)
+	end, err := stored.DecodeEnding(nil)
 	if over.Status == store.Cancelled {
-		end, err = DecodeEnding(d.j.run.Output)
+		end, err = stored.DecodeEnding(d.j.run.Output)
 	}
 	if err != nil {
 		return err.Error()

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
@@ -103,20 +104,20 @@ func (r *Run) deadlock() {
 		places = append(places, b.name())
 	}
 	slices.Sort(places)
-	r.fail(&Failure{
-		Code:    CodeDeadlock,
+	r.fail(&stored.Failure{
+		Code:    stored.CodeDeadlock,
 		Message: "every branch waits for another one and no operation is open: " + strings.Join(places[:min(len(places), 20)], ", "),
 	})
 }
 
 // end notes what the workflow's function has returned. The run is over when its
 // branches have ended too.
-func (r *Run) end(output []byte, failure *Failure) {
+func (r *Run) end(output []byte, failure *stored.Failure) {
 	switch r.result = (&Outcome{Status: store.Succeeded, Output: output}); {
 	case failure == nil && r.renewal != nil:
 		r.result = &Outcome{Status: store.Running, Renewal: r.renewal}
 	case failure != nil:
-		r.result = &Outcome{Status: store.Failed, Output: EncodeFailure(failure)}
+		r.result = &Outcome{Status: store.Failed, Output: stored.EncodeFailure(failure)}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -91,7 +92,7 @@ func (b *Branch) Tag(call Call, tags []store.Pair) error {
 		}
 	}
 	if len(merged) > store.MaxTags || len(set) > store.MaxTags {
-		b.fail(&Failure{Code: CodeBudget, Message: fmt.Sprintf("the run has more than %d tags: use values for what is not to be listed by", store.MaxTags)})
+		b.fail(&stored.Failure{Code: stored.CodeBudget, Message: fmt.Sprintf("the run has more than %d tags: use values for what is not to be listed by", store.MaxTags)})
 	}
 	r.tags, r.log.shown.tags = merged, set
 	return nil
@@ -150,7 +151,7 @@ func (b *Branch) mayShow(call Call, what string, value []byte) error {
 		b.misnamed(fmt.Errorf("%s: %w", what, err))
 	}
 	if limit := b.run.limits.Value; len(value) > limit {
-		return &Failure{Code: CodeTooLarge, Message: fmt.Sprintf(
+		return &stored.Failure{Code: stored.CodeTooLarge, Message: fmt.Sprintf(
 			"%s %q has %d bytes, more than the limit of %d: store it elsewhere and show a reference", what, call.Name, len(value), limit)}
 	}
 	return nil
@@ -160,7 +161,7 @@ func (b *Branch) mayShow(call Call, what string, value []byte) error {
 func (b *Branch) bound() {
 	r := b.run
 	if s := &r.log.shown; s.size > r.limits.Bytes || s.rows() > r.limits.Entries {
-		b.fail(&Failure{Code: CodeBudget, Message: fmt.Sprintf(
+		b.fail(&stored.Failure{Code: stored.CodeBudget, Message: fmt.Sprintf(
 			"the run has shown %d values and items with %d bytes without an operation between (limits %d and %d): let it sleep or do a step now and then",
 			s.rows(), s.size, r.limits.Entries, r.limits.Bytes)})
 	}

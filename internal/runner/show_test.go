@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -87,7 +88,7 @@ func (h *harness) wantStream(name string, items ...string) {
 }
 
 func TestOfSeveralContentsTheLastIsWritten(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		for i := range 100 {
 			if err := b.Set(at("v"), fmt.Append(nil, i)); err != nil {
 				return result("", err)
@@ -112,7 +113,7 @@ func TestOfSeveralContentsTheLastIsWritten(t *testing.T) {
 
 // A turn that only completes a step has nothing else in it.
 func TestAPlainStepShowsNothing(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		if _, err := step(b, "a"); err != nil {
 			return result("", err)
 		}
@@ -126,11 +127,11 @@ func TestAPlainStepShowsNothing(t *testing.T) {
 }
 
 func TestWhatIsTooLargeIsNotShown(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		large := make([]byte, 11)
 		var codes []string
 		for _, err := range []error{b.Set(at("v"), large), b.Append(at("s"), large), b.Set(at("v"), large[:10])} {
-			var f *Failure
+			var f *stored.Failure
 			if errors.As(err, &f) {
 				codes = append(codes, f.Code)
 			}
@@ -146,7 +147,7 @@ func TestWhatIsTooLargeIsNotShown(t *testing.T) {
 }
 
 func TestACancelledBranchShows(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		_, err := step(b, "a")
 		shows(b, "s", fmt.Sprint(err))
 		return result("", err)
@@ -159,7 +160,7 @@ func TestACancelledBranchShows(t *testing.T) {
 
 func TestARunThatShowsWithoutAnEndFails(t *testing.T) {
 	for _, what := range []string{"stream", "value", "tag"} {
-		h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 			for i := range 10_000 {
 				name := fmt.Sprint("n", i)
 				switch what {
@@ -189,7 +190,7 @@ func TestARunThatShowsWithoutAnEndFails(t *testing.T) {
 
 // A turn is cut when it is full of items, as with entries.
 func TestATurnIsFullOfItems(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		for range 3 {
 			if err := b.Sleep(at("nap"), time.Millisecond); err != nil {
 				return result("", err)
@@ -210,7 +211,7 @@ func TestATurnIsFullOfItems(t *testing.T) {
 }
 
 func TestTagsAreMerged(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		for _, tags := range [][]store.Pair{{{Key: "a", Value: "1"}, {Key: "b", Value: "1"}}, {{Key: "a", Value: "2"}}} {
 			if err := b.Tag(at("tags"), tags); err != nil {
 				return result("", err)
@@ -229,17 +230,17 @@ func TestTagsAreMerged(t *testing.T) {
 	}
 }
 
-func asFailure(err error) *Failure {
+func asFailure(err error) *stored.Failure {
 	if err == nil {
 		return nil
 	}
-	return &Failure{Code: CodeError, Message: err.Error()}
+	return &stored.Failure{Code: stored.CodeError, Message: err.Error()}
 }
 
 // An unnumbered completion is handed over in a replay, and what is said because
 // of it is new; what stands after the last numbered one is not said again.
 func TestWhatAReplaySaysIsNewBehindAnUnnumberedStep(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		shows(b, "s", "begin")
 		if _, err := step(b, "a"); err != nil {
 			return result("", err)
@@ -269,7 +270,7 @@ func TestWhatAReplaySaysIsNewBehindAnUnnumberedStep(t *testing.T) {
 // A replay that stalls has said nothing.
 func TestAStalledReplayShowsNothing(t *testing.T) {
 	edited := false
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		if !edited {
 			return result(step(b, "a"))
 		}
@@ -291,7 +292,7 @@ func TestAStalledReplayShowsNothing(t *testing.T) {
 // something at: what stands is not changed.
 func TestNewCodeSaysNothingOfWhatStands(t *testing.T) {
 	edited := false
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		for _, name := range []string{"a", "b", "c"} {
 			if _, err := step(b, name); err != nil {
 				return result("", err)
@@ -316,7 +317,7 @@ func TestNewCodeSaysNothingOfWhatStands(t *testing.T) {
 
 // The items of a loop whose history is pruned have the positions that follow.
 func TestStreamOfAPrunedLoop(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		err := b.Loop(Loop{Call: at("loop"), Every: 3, Keep: 2, State: []byte("0"), Body: func(n int64, state []byte) ([]byte, bool, error) {
 			shows(b, "s", fmt.Sprint("begin ", n))
 			if _, err := step(b, "work"); err != nil {
@@ -359,16 +360,16 @@ func (h *harness) wantVerdict(no store.ItemNo, verdict string) {
 }
 
 // receiveUpdate waits for an update.
-func receiveUpdate(b *Branch, name string) (Message, error) {
+func receiveUpdate(b *Branch, name string) (stored.Message, error) {
 	got, err := b.Receive(Receive{Call: at(name), Names: []string{UpdateBox(name)}, Max: 1})
 	if err != nil {
-		return Message{}, err
+		return stored.Message{}, err
 	}
 	return got[0], nil
 }
 
 func TestAnUpdateIsAnsweredOnce(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		m, err := receiveUpdate(b, "u")
 		if err != nil {
 			return result("", err)
@@ -405,7 +406,7 @@ func TestAnUpdateIsAnsweredOnce(t *testing.T) {
 
 // The answer is durable with what led to it: not before.
 func TestAnAnswerStandsWithItsCause(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		m, err := receiveUpdate(b, "u")
 		if err != nil {
 			return result("", err)
@@ -433,7 +434,7 @@ func TestAnAnswerStandsWithItsCause(t *testing.T) {
 // is live, since the update has none.
 func TestNewCodeAnswersWhatIsOpen(t *testing.T) {
 	edited := false
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		m, err := receiveUpdate(b, "u")
 		if err != nil {
 			return result("", err)
@@ -457,7 +458,7 @@ func TestNewCodeAnswersWhatIsOpen(t *testing.T) {
 }
 
 func TestHeadersComeWithAMessage(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		got, err := b.Receive(Receive{Call: at("m"), Names: []string{"m"}, Max: 1})
 		if err != nil {
 			return result("", err)
@@ -478,7 +479,7 @@ func TestHeadersComeWithAMessage(t *testing.T) {
 
 // An update that was received is given back by a rewind as what it was.
 func TestARewindGivesUpdatesBack(t *testing.T) {
-	receipt := EncodeReceipt([]Message{
+	receipt := stored.EncodeReceipt([]stored.Message{
 		{No: 3, Name: "u", ID: "a", Sent: 5, Value: []byte("v"), Headers: []byte("h"), Update: true}, {No: 4, Name: "m", ID: "b", Sent: 6},
 	})
 	entries := []store.Entry{
@@ -502,11 +503,11 @@ func TestARewindGivesUpdatesBack(t *testing.T) {
 }
 
 func FuzzDecodeAnswer(f *testing.F) {
-	for _, seed := range [][]byte{nil, []byte("x"), []byte("y"), []byte("yvalue"), []byte("r"), EncodeAnswer(nil, &Failure{Code: "c"}, true), EncodeAnswer(nil, &Failure{Code: "c"}, false)} {
+	for _, seed := range [][]byte{nil, []byte("x"), []byte("y"), []byte("yvalue"), []byte("r"), stored.EncodeAnswer(nil, &stored.Failure{Code: "c"}, true), stored.EncodeAnswer(nil, &stored.Failure{Code: "c"}, false)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		value, failure, rejected, answered, err := DecodeAnswer(data)
+		value, failure, rejected, answered, err := stored.DecodeAnswer(data)
 		if err != nil {
 			if !errors.Is(err, store.ErrDamaged) {
 				t.Errorf("%q: %v", data, err)
@@ -516,7 +517,7 @@ func FuzzDecodeAnswer(f *testing.F) {
 		if !answered {
 			return
 		}
-		again, f2, r2, _, err := DecodeAnswer(EncodeAnswer(value, failure, rejected))
+		again, f2, r2, _, err := stored.DecodeAnswer(stored.EncodeAnswer(value, failure, rejected))
 		if err != nil || string(again) != string(value) || r2 != rejected || (f2 == nil) != (failure == nil) {
 			t.Errorf("%q comes back as %q, %v, %t, %v", data, again, f2, r2, err)
 		}

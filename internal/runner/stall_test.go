@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
 // edited lets code run until it waits, and replays it with other code.
-func edited(t *testing.T, before func(h *harness), code, changed func(*Branch) ([]byte, *Failure)) *harness {
+func edited(t *testing.T, before func(h *harness), code, changed func(*Branch) ([]byte, *stored.Failure)) *harness {
 	t.Helper()
 	h := newHarness(t, code)
 	h.play()
@@ -42,8 +43,8 @@ func (h *harness) wantStall(location, recorded, asked string) {
 	}
 }
 
-func sequence(names ...string) func(*Branch) ([]byte, *Failure) {
-	return func(b *Branch) ([]byte, *Failure) {
+func sequence(names ...string) func(*Branch) ([]byte, *stored.Failure) {
+	return func(b *Branch) ([]byte, *stored.Failure) {
 		for _, n := range names {
 			if _, err := step(b, n); err != nil {
 				return result("", err)
@@ -56,13 +57,13 @@ func sequence(names ...string) func(*Branch) ([]byte, *Failure) {
 func TestStallNamesBothSides(t *testing.T) {
 	nothing := func(*harness) {}
 	one := func(h *harness) { h.end("fetch", "v") }
-	flaky := func(b *Branch) ([]byte, *Failure) {
+	flaky := func(b *Branch) ([]byte, *stored.Failure) {
 		_, err := b.Step(Step{Call: at("fetch"), Policy: Policy{Attempts: 5, First: time.Hour, Factor: 1, Max: time.Hour}})
 		return result("", err)
 	}
 	for _, c := range []struct {
 		name                      string
-		code, changed             func(*Branch) ([]byte, *Failure)
+		code, changed             func(*Branch) ([]byte, *stored.Failure)
 		before                    func(*harness)
 		location, recorded, asked string
 	}{
@@ -70,7 +71,7 @@ func TestStallNamesBothSides(t *testing.T) {
 			"fetch", "step fetch (done, completion 1)", "step fetch-all"},
 		{"removed at the end", sequence("fetch", "store"), sequence(), one,
 			"fetch", "step fetch (done, completion 1)", "the end of the workflow"},
-		{"another kind", sequence("fetch", "store"), func(b *Branch) ([]byte, *Failure) { return result("", b.Sleep(at("fetch"), time.Hour)) }, one,
+		{"another kind", sequence("fetch", "store"), func(b *Branch) ([]byte, *stored.Failure) { return result("", b.Sleep(at("fetch"), time.Hour)) }, one,
 			"fetch", "step fetch", "sleep fetch"},
 		{"inserted before", sequence("fetch", "store"), sequence("check", "fetch", "store"), one,
 			"fetch", "step fetch", "step check"},
@@ -78,7 +79,7 @@ func TestStallNamesBothSides(t *testing.T) {
 			"fetch", "step fetch (open)", "step other"},
 		{"the function returns without an open entry", flaky, sequence(), func(h *harness) { h.fail("fetch", "no") },
 			"fetch", "step fetch (open)", "the end of the workflow"},
-		{"asked for and not waited for", func(b *Branch) ([]byte, *Failure) {
+		{"asked for and not waited for", func(b *Branch) ([]byte, *stored.Failure) {
 			p, err := b.NewPromise(at("p"))
 			if err == nil {
 				_, err = b.AwaitPromise(at("p"), p)
@@ -87,7 +88,7 @@ func TestStallNamesBothSides(t *testing.T) {
 				_, err = step(b, "after")
 			}
 			return result("", err)
-		}, func(b *Branch) ([]byte, *Failure) {
+		}, func(b *Branch) ([]byte, *stored.Failure) {
 			if _, err := b.NewPromise(at("p")); err != nil {
 				return result("", err)
 			}
@@ -95,9 +96,9 @@ func TestStallNamesBothSides(t *testing.T) {
 		}, func(h *harness) {
 			h.deliver(store.Item{Kind: store.ItemResolution, Loc: string(path("p")), Value: []byte("v")})
 		}, "p", "promise p (done, completion 1)", "nobody waits for its completion"},
-		{"a failure before what is recorded", sequence("fetch", "store"), func(b *Branch) ([]byte, *Failure) { return result(step(b, "")) }, one,
+		{"a failure before what is recorded", sequence("fetch", "store"), func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "")) }, one,
 			"fetch", "step fetch", "the failure of the run: name"},
-		{"a panic before what is recorded", sequence("fetch", "store"), func(*Branch) ([]byte, *Failure) { panic("new") }, one,
+		{"a panic before what is recorded", sequence("fetch", "store"), func(*Branch) ([]byte, *stored.Failure) { panic("new") }, one,
 			"fetch", "step fetch", "the end of the workflow"},
 		{"nothing is recorded", sequence("fetch"), sequence("other"), nothing, "", "", ""},
 	} {
@@ -157,14 +158,14 @@ func TestRecordedCompletionIsWaitedForAgain(t *testing.T) {
 		h.end("x/s", "")
 		h.deliver(store.Item{Kind: store.ItemResolution, Loc: string(path("p")), Value: []byte("v")})
 		h.wantOrder("tick", "x/s", "p")
-	}, func(b *Branch) ([]byte, *Failure) {
+	}, func(b *Branch) ([]byte, *stored.Failure) {
 		p := ask(b)
 		x := spawn(b, "x", "s")
 		tick(b, p)
 		_, _ = b.Await(at("x"), x)
 		_, _ = b.AwaitPromise(at("p"), p)
 		return result(step(b, "end"))
-	}, func(b *Branch) ([]byte, *Failure) {
+	}, func(b *Branch) ([]byte, *stored.Failure) {
 		p := ask(b)
 		x := spawn(b, "x", "s")
 		tick(b, p)
@@ -179,8 +180,8 @@ func TestRecordedCompletionIsWaitedForAgain(t *testing.T) {
 // The remedy is the call to make, for the whole of what is gone, and the hint the
 // names that are near on either side.
 func TestStallSaysWhatToDo(t *testing.T) {
-	mapped := func(names ...string) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	mapped := func(names ...string) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			for _, name := range names {
 				_, _, err := b.Map(at(name), 2, 2, strconv.Itoa, func(b *Branch, _ int) (any, error) { return step(b, "pick") })
 				if err != nil {
@@ -190,8 +191,8 @@ func TestStallSaysWhatToDo(t *testing.T) {
 			return result(step(b, "end"))
 		}
 	}
-	branches := func(step string, names ...string) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	branches := func(step string, names ...string) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			var all []*Future
 			for _, name := range names {
 				all = append(all, spawn(b, name, "first", step))
@@ -200,8 +201,8 @@ func TestStallSaysWhatToDo(t *testing.T) {
 			return result("", err)
 		}
 	}
-	keyed := func(keys ...string) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	keyed := func(keys ...string) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			for _, k := range keys {
 				if _, err := b.Step(Step{Call: Call{Name: "pack", Key: k, Site: 1}, Policy: once}); err != nil {
 					return result("", err)
@@ -213,7 +214,7 @@ func TestStallSaysWhatToDo(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		before        func(*harness)
-		code, changed func(*Branch) ([]byte, *Failure)
+		code, changed func(*Branch) ([]byte, *stored.Failure)
 		remedy        string
 		nearest       string
 	}{
@@ -235,7 +236,7 @@ func TestStallSaysWhatToDo(t *testing.T) {
 			`put Removed(ctx, "last") in p where it stood`, "p/latest q/latest"},
 		{"a version", ends(), changed("x?", "a"), changed("x", "a"),
 			`keep the call of Version, or put Removed(ctx, "c") in its place; if what`, ""},
-		{"another kind", ends("fetch"), sequence("fetch", "b"), func(b *Branch) ([]byte, *Failure) { return result("", b.Sleep(at("fetch"), 0)) },
+		{"another kind", ends("fetch"), sequence("fetch", "b"), func(b *Branch) ([]byte, *stored.Failure) { return result("", b.Sleep(at("fetch"), 0)) },
 			`give the new operation another name and put Removed(ctx, "fetch") where the former one stood`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -263,7 +264,7 @@ func TestStallRemedyIsTrue(t *testing.T) {
 	h.wantStall("fetch", "step fetch", "step check")
 	h.leave()
 	h.j.run.Status = store.Running
-	h.code = func(b *Branch) ([]byte, *Failure) {
+	h.code = func(b *Branch) ([]byte, *stored.Failure) {
 		if _, err := step(b, "a"); err != nil {
 			return result("", err)
 		}
@@ -280,8 +281,8 @@ func TestStallRemedyIsTrue(t *testing.T) {
 
 // What stands in the scope of the recorded operation is named first.
 func TestStallNamesTheScopeFirst(t *testing.T) {
-	code := func(name string) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	code := func(name string) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			for i := range 8 {
 				spawn(b, fmt.Sprint("p", i), "s")
 			}

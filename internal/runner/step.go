@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -167,7 +168,7 @@ func (r *Run) Heartbeat(id int64, attempt int, detail []byte) bool {
 }
 
 func (r *Run) writeProgress(o *op, wake store.Time) {
-	p := Progress{Causes: o.causes, Detail: o.detail, Former: o.step.former, Pause: o.trouble}
+	p := stored.Progress{Causes: o.causes, Detail: o.detail, Former: o.step.former, Pause: o.trouble}
 	if o.kind == store.KindUndo && o.attempt > p.Former {
 		p.Since = o.asked
 	}
@@ -205,7 +206,7 @@ func (r *Run) attemptEnded(a arrival) {
 		r.handOver(o)
 		return
 	}
-	o.causes = AddCause(o.causes, result.Failure)
+	o.causes = stored.AddCause(o.causes, result.Failure)
 	policy := &o.step.Policy
 	next := r.bound.Add(r.delay(o))
 	late := policy.Overall > 0 && next >= o.asked.Add(policy.Overall)
@@ -230,15 +231,15 @@ func (r *Run) attemptEnded(a arrival) {
 // failStep hands over the failure of a step.
 func (r *Run) failStep(o *op) {
 	delete(r.bodies, o.id)
-	last := &Failure{Code: CodeCancelled, Message: "cancelled before it began"}
+	last := &stored.Failure{Code: stored.CodeCancelled, Message: "cancelled before it began"}
 	if n := len(o.causes); n > 0 {
 		last = o.causes[n-1]
 	}
-	o.failure = &Failure{
-		Code: CodeStep, Location: o.loc.String(), Attempts: o.attempt, Cause: last, Causes: o.causes,
+	o.failure = &stored.Failure{
+		Code: stored.CodeStep, Location: o.loc.String(), Attempts: o.attempt, Cause: last, Causes: o.causes,
 		Message: fmt.Sprintf("step %s failed after %d attempts: %s", o.loc, o.attempt, last.Message),
 	}
-	if o.attempt == 1 || o.attempt == 0 && last.Code != CodeCancelled {
+	if o.attempt == 1 || o.attempt == 0 && last.Code != stored.CodeCancelled {
 		o.failure.Message = fmt.Sprintf("step %s failed: %s", o.loc, last.Message)
 	}
 	r.handOver(o)
@@ -296,7 +297,7 @@ func (o *op) cancelKept() {
 
 // NeverBegun is the end of a body that was cancelled before it began.
 func NeverBegun(now store.Time) BodyResult {
-	return BodyResult{Failure: &Failure{Code: CodeCancelled, Message: "cancelled before it began"}, Final: true, Never: true, Started: now, Ended: now}
+	return BodyResult{Failure: &stored.Failure{Code: stored.CodeCancelled, Message: "cancelled before it began"}, Final: true, Never: true, Started: now, Ended: now}
 }
 
 // Key returns the idempotency key of an operation that was asked for at loc in a

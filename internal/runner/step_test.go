@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
 func TestStepsOneAfterTheOther(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		first, err := step(b, "first")
 		if err != nil {
 			return result("", err)
@@ -28,7 +29,7 @@ func TestStepsOneAfterTheOther(t *testing.T) {
 }
 
 func TestRunWithoutOperations(t *testing.T) {
-	h := newHarness(t, func(*Branch) ([]byte, *Failure) { return text("done") })
+	h := newHarness(t, func(*Branch) ([]byte, *stored.Failure) { return text("done") })
 	h.play()
 	h.want(store.Succeeded, "done")
 	if h.j.turns != 1 {
@@ -39,7 +40,7 @@ func TestRunWithoutOperations(t *testing.T) {
 
 // The last step and the end of the run share one commit.
 func TestLastStepAndEndAreOneTurn(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result(step(b, "only")) })
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "only")) })
 	h.play()
 	before := h.j.turns
 	h.end("only", "v")
@@ -51,9 +52,9 @@ func TestLastStepAndEndAreOneTurn(t *testing.T) {
 
 func TestStepIsRetriedAfterItsFailureIsDurable(t *testing.T) {
 	var causes []string
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		v, err := b.Step(Step{Call: at("flaky"), Policy: Policy{Attempts: 3, First: time.Minute, Factor: 2, Max: time.Hour}})
-		var f *Failure
+		var f *stored.Failure
 		if errors.As(err, &f) {
 			for _, c := range f.Causes {
 				causes = append(causes, c.Message)
@@ -87,14 +88,14 @@ func TestStepIsRetriedAfterItsFailureIsDurable(t *testing.T) {
 }
 
 func TestNextAttemptWaitsForTheRecordOfTheLast(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		v, err := b.Step(Step{Call: at("s"), Policy: Policy{Attempts: 2, Factor: 1}})
 		return result(string(v), err)
 	})
 	h.play()
 	b := h.flight[0]
 	h.flight = nil
-	h.r.Complete(b.ID, 1, BodyResult{Failure: &Failure{Code: CodeError, Message: "no"}})
+	h.r.Complete(b.ID, 1, BodyResult{Failure: &stored.Failure{Code: stored.CodeError, Message: "no"}})
 	h.advance()
 	h.start()
 	h.wantFlight()
@@ -108,7 +109,7 @@ func TestNextAttemptWaitsForTheRecordOfTheLast(t *testing.T) {
 
 // A run that has failed begins nothing that was asked for before.
 func TestNothingBeginsAfterTheEnd(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		spawn(b, "x", "s")
 		if _, err := step(b, "first"); err != nil {
 			return result("", err)
@@ -126,7 +127,7 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 
 // An attempt that was lost with its process has no record and is not counted.
 func TestLostAttemptIsNotCounted(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		v, err := b.Step(Step{Call: at("flaky"), Policy: twice})
 		return result(string(v), err)
 	})
@@ -142,17 +143,17 @@ func TestLostAttemptIsNotCounted(t *testing.T) {
 }
 
 func TestFailureThatIsFinalIsNotRetried(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		v, err := b.Step(Step{Call: at("s"), Policy: twice})
 		return result(string(v), err)
 	})
 	h.play()
-	h.complete("s", BodyResult{Failure: &Failure{Code: CodeError, Message: "no"}, Final: true})
+	h.complete("s", BodyResult{Failure: &stored.Failure{Code: stored.CodeError, Message: "no"}, Final: true})
 	h.want(store.Failed, "step s failed: no")
 }
 
 func TestOverallTimeEndsTheAttempts(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		v, err := b.Step(Step{Call: at("s"), Policy: Policy{Attempts: -1, First: time.Minute, Factor: 1, Max: time.Minute, Overall: 90 * time.Second}})
 		return result(string(v), err)
 	})
@@ -171,7 +172,7 @@ func TestOverallTimeEndsTheAttempts(t *testing.T) {
 
 // Only the current attempt's result is accepted, and only once.
 func TestResultOfAnOldAttemptIsDropped(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		v, err := b.Step(Step{Call: at("s"), Policy: twice})
 		return result(string(v), err)
 	})
@@ -188,7 +189,7 @@ func TestResultOfAnOldAttemptIsDropped(t *testing.T) {
 }
 
 func TestHeartbeatIsThereInTheNextAttempt(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		v, err := b.Step(Step{Call: at("s"), Policy: twice})
 		return result(string(v), err)
 	})

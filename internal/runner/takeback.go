@@ -7,6 +7,7 @@ import (
 
 	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -62,19 +63,19 @@ func refuseTo(format string, args ...any) error { return Refusal(fmt.Sprintf(for
 type past struct {
 	entries []store.Entry // in the order of locations, with values
 	last    int64         // completion number
-	loops   map[location.Loc]LoopProgress
+	loops   map[location.Loc]stored.LoopProgress
 	born    map[location.Loc]int64 // of the loops
 }
 
 func newPast(entries []store.Entry) (*past, error) {
-	p := &past{entries: entries, loops: map[location.Loc]LoopProgress{}, born: map[location.Loc]int64{}}
+	p := &past{entries: entries, loops: map[location.Loc]stored.LoopProgress{}, born: map[location.Loc]int64{}}
 	for i := range entries {
 		e := &entries[i]
 		p.last = max(p.last, e.Seq)
 		if e.Kind != store.KindLoop || isIteration(e.Loc) {
 			continue
 		}
-		progress, err := DecodeLoop(e.Value)
+		progress, err := stored.DecodeLoop(e.Value)
 		if err != nil {
 			return nil, fmt.Errorf("entry %s: %w", location.Loc(e.Loc), err)
 		}
@@ -234,9 +235,9 @@ func Retry(run *store.Run, entries []store.Entry, now store.Time) (*Takeback, lo
 // the lowest number; else the failed one with the highest.
 func (p *past) failed(run *store.Run) (*store.Entry, error) {
 	var wrapped, last *store.Entry
-	if failure, err := DecodeFailure(run.Output); err == nil {
-		places := map[string]*Failure{}
-		failure.places(places)
+	if failure, err := stored.DecodeFailure(run.Output); err == nil {
+		places := map[string]*stored.Failure{}
+		collect(failure, places)
 		for i := range p.entries {
 			e := &p.entries[i]
 			if e.State != store.FailedEntry || e.Seq == 0 {
@@ -260,17 +261,17 @@ func (p *past) failed(run *store.Run) (*store.Entry, error) {
 	return last, nil
 }
 
-// places collects the failures that f is or wraps and that name a location.
-func (f *Failure) places(into map[string]*Failure) {
+// collect notes by location f and the failures that it wraps.
+func collect(f *stored.Failure, into map[string]*stored.Failure) {
 	if f == nil {
 		return
 	}
 	if f.Location != "" {
 		into[f.Location] = f
 	}
-	f.Cause.places(into)
+	collect(f.Cause, into)
 	for _, cause := range f.Causes {
-		cause.places(into)
+		collect(cause, into)
 	}
 }
 
@@ -344,11 +345,11 @@ func reopened(e *store.Entry, now store.Time) (store.Entry, error) {
 	open := store.Entry{Loc: e.Loc, Kind: e.Kind, State: store.Open, Born: e.Born, Generation: e.Generation, Started: e.Started}
 	switch e.Kind {
 	case store.KindStep:
-		open.Started, open.Value = 0, Progress{Since: now}.Encode() // of its fresh attempts
+		open.Started, open.Value = 0, stored.Progress{Since: now}.Encode() // of its fresh attempts
 	case store.KindEvent:
 		open.State = store.Withdrawn // it is registered anew
 	case store.KindChild, store.KindRun:
-		l, err := DecodeLink(e.State, e.Value)
+		l, err := stored.DecodeLink(e.State, e.Value)
 		if err != nil {
 			return open, fmt.Errorf("entry %s: %w", location.Loc(e.Loc), err)
 		}
@@ -356,7 +357,7 @@ func reopened(e *store.Entry, now store.Time) (store.Entry, error) {
 			return store.Entry{}, nil // nothing was begun
 		}
 		// It asks anew how the other run has ended.
-		open.State, open.Value = store.Withdrawn, Link{
+		open.State, open.Value = store.Withdrawn, stored.Link{
 			RunID: l.RunID, Workflow: l.Workflow, Leave: l.Leave, Detached: l.Detached, Key: l.Key, Again: l.Again, Former: l.Former,
 		}.Encode()
 	}
@@ -367,7 +368,7 @@ func reopened(e *store.Entry, now store.Time) (store.Entry, error) {
 // it any more, if that is taken back, as it is until the child is begun again; else an
 // empty one.
 func dropped(e *store.Entry, cut int64) (store.Entry, error) {
-	l, err := DecodeLink(e.State, e.Value)
+	l, err := stored.DecodeLink(e.State, e.Value)
 	if err != nil {
 		return store.Entry{}, fmt.Errorf("entry %s: %w", location.Loc(e.Loc), err)
 	}
@@ -375,7 +376,7 @@ func dropped(e *store.Entry, cut int64) (store.Entry, error) {
 		return store.Entry{}, nil
 	}
 	again := *e
-	again.Size, again.Value = 0, Link{Workflow: l.Workflow, Again: l.Again + 1, Former: l.RunID}.Encode()
+	again.Size, again.Value = 0, stored.Link{Workflow: l.Workflow, Again: l.Again + 1, Former: l.RunID}.Encode()
 	return again, nil
 }
 
@@ -414,7 +415,7 @@ func (t *Takeback) giveBack(e *store.Entry, anew bool) error {
 		if e.State != store.Done {
 			return nil
 		}
-		messages, err := DecodeReceipt(e.Value)
+		messages, err := stored.DecodeReceipt(e.Value)
 		if err != nil {
 			return bad(err)
 		}
@@ -442,7 +443,7 @@ func (t *Takeback) giveBack(e *store.Entry, anew bool) error {
 		if !anew || e.State != store.Open {
 			return nil
 		}
-		l, err := DecodeLink(e.State, e.Value)
+		l, err := stored.DecodeLink(e.State, e.Value)
 		if err != nil {
 			return bad(err)
 		}
@@ -483,7 +484,7 @@ func (t *Takeback) Of(run *store.Run) *Takeback {
 	for i := range t.Returned {
 		if it := &t.Returned[i]; it.Kind == store.ItemResolution {
 			it.Incarnation = run.Incarnation
-			it.ID = ResolutionID(it.Loc, run.Incarnation, it.Generation)
+			it.ID = stored.ResolutionID(it.Loc, run.Incarnation, it.Generation)
 		}
 	}
 	return t

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -27,7 +28,7 @@ func (j *journal) takeBack(t *Takeback, rewind bool) {
 			continue
 		}
 		if e.Kind == store.KindChild {
-			if l, err := DecodeLink(e.State, e.Value); err == nil && l.RunID != "" {
+			if l, err := stored.DecodeLink(e.State, e.Value); err == nil && l.RunID != "" {
 				if live := e.State == store.Open && !l.Leave && !l.Detached; live && rewind && !slices.Contains(t.Children, l.RunID) {
 					j.violate("child %s goes on although its start is taken back", l.RunID)
 				}
@@ -160,7 +161,7 @@ func TestTakenBackRunsGoOn(t *testing.T) {
 			}
 		}
 		for _, e := range d.j.entries {
-			if l, err := DecodeLink(e.State, e.Value); e.Kind == store.KindChild && err == nil && l.Again > 0 {
+			if l, err := stored.DecodeLink(e.State, e.Value); e.Kind == store.KindChild && err == nil && l.Again > 0 {
 				again++
 			}
 		}
@@ -188,7 +189,7 @@ func sameButUnstarted(entries []store.Entry, cut int64, want, got string) bool {
 		return false
 	}
 	return !slices.ContainsFunc(entries, func(e store.Entry) bool {
-		l, err := DecodeLink(e.State, e.Value)
+		l, err := stored.DecodeLink(e.State, e.Value)
 		return e.Kind == store.KindChild && err == nil && l.RunID != "" && l.Dropped <= cut && l.RunID == childIDs.FindString(want)
 	})
 }
@@ -259,11 +260,13 @@ func with(value []byte) func(*store.Entry) { return func(e *store.Entry) { e.Val
 func state(s store.EntryState) func(*store.Entry) { return func(e *store.Entry) { e.State = s } }
 
 func TestRewindByTheRule(t *testing.T) {
-	letter := EncodeReceipt([]Message{{No: 4, Name: "m", ID: "id", Sent: 9, Value: []byte("hello")}})
+	letter := stored.EncodeReceipt([]stored.Message{{No: 4, Name: "m", ID: "id", Sent: 9, Value: []byte("hello")}})
 	child := func(id string, leave, detached bool) []byte {
-		return Link{RunID: id, Leave: leave, Detached: detached}.Encode()
+		return stored.Link{RunID: id, Leave: leave, Detached: detached}.Encode()
 	}
-	loop := func(oldest, number, completed int64) []byte { return LoopProgress{oldest, number, completed}.Encode() }
+	loop := func(oldest, number, completed int64) []byte {
+		return stored.LoopProgress{Oldest: oldest, Number: number, Completed: completed}.Encode()
+	}
 	for _, row := range []struct {
 		name    string
 		entries []store.Entry
@@ -281,7 +284,7 @@ func TestRewindByTheRule(t *testing.T) {
 		{"messages come back", sorted(recorded("a", store.KindStep, 1, 0), recorded("m", store.KindReceive, 2, 1, with(letter))), "m", "a:1", "message 4 m id hello"},
 		{"of one that is open again too", sorted(recorded("a", store.KindStep, 2, 0), recorded("m", store.KindReceive, 3, 0, with(letter))), "a", "m:open", "message 4 m id hello"},
 		{"a promise that was made before keeps its resolution", sorted(recorded("p", store.KindPromise, 2, 0), recorded("tell", store.KindStep, 1, 0)), "tell", "p:open",
-			"resolution 0  " + ResolutionID(string(path("p")), 0, 0) + " v"},
+			"resolution 0  " + stored.ResolutionID(string(path("p")), 0, 0) + " v"},
 		{"one that was made after loses it", sorted(recorded("p", store.KindPromise, 2, 1), recorded("a", store.KindStep, 1, 0)), "a", "", ""},
 		{"a live child is cancelled", sorted(recorded("a", store.KindStep, 1, 0), recorded("c", store.KindChild, 0, 1, with(child("kid", false, false)))), "a", "", "child kid"},
 		{"one that is left is not", sorted(recorded("a", store.KindStep, 1, 0), recorded("c", store.KindChild, 0, 1, with(child("kid", true, false)))), "a", "", ""},
@@ -346,7 +349,7 @@ func TestReopenedEntriesKeepWhatTheyHandedOut(t *testing.T) {
 		t.Fatal(tb, err)
 	}
 	b, s := tb.Rewrites[0], tb.Rewrites[1]
-	p, err := DecodeProgress(b.Value)
+	p, err := stored.DecodeProgress(b.Value)
 	if err != nil || b.Generation != 3 || b.Attempt != 0 || b.Wake != 0 || b.Seq != 0 || b.At != 0 || b.Ended != 0 || b.Owes || p.Since != 77 || len(p.Causes) != 0 {
 		t.Errorf("the reopened step is %+v with %+v, %v", b, p, err)
 	}
@@ -357,10 +360,10 @@ func TestReopenedEntriesKeepWhatTheyHandedOut(t *testing.T) {
 
 func TestRetryFindsWhatHasFailed(t *testing.T) {
 	fails := func(e *store.Entry) { e.State = store.FailedEntry }
-	output := func(f *Failure) []byte { return EncodeFailure(f) }
+	output := func(f *stored.Failure) []byte { return stored.EncodeFailure(f) }
 	a, b, c := recorded("a", store.KindStep, 1, 0, fails), recorded("b", store.KindStep, 2, 1, fails), recorded("c", store.KindStep, 3, 2, fails)
-	of := func(loc string, attempts int) *Failure {
-		return &Failure{Code: CodeStep, Location: loc, Attempts: attempts, Message: "m"}
+	of := func(loc string, attempts int) *stored.Failure {
+		return &stored.Failure{Code: stored.CodeStep, Location: loc, Attempts: attempts, Message: "m"}
 	}
 	for _, row := range []struct {
 		name   string
@@ -370,10 +373,10 @@ func TestRetryFindsWhatHasFailed(t *testing.T) {
 		want   string
 	}{
 		{"the one it wraps", output(of("b", 1)), 0, nil, "b: a:1 b:open"},
-		{"deep", output(&Failure{Code: CodeError, Message: "x", Cause: &Failure{Code: CodeError, Message: "y", Cause: of("a", 1)}}), 0, nil, "a: a:open"},
-		{"of several the first", output(&Failure{Code: CodeError, Message: "x", Causes: []*Failure{of("c", 1), of("b", 1)}}), 0, nil, "b: a:1 b:open"},
+		{"deep", output(&stored.Failure{Code: stored.CodeError, Message: "x", Cause: &stored.Failure{Code: stored.CodeError, Message: "y", Cause: of("a", 1)}}), 0, nil, "a: a:open"},
+		{"of several the first", output(&stored.Failure{Code: stored.CodeError, Message: "x", Causes: []*stored.Failure{of("c", 1), of("b", 1)}}), 0, nil, "b: a:1 b:open"},
 		{"one of a child with that name is none", output(of("a", 9)), 0, nil, "c: a:1 b:2 c:open"},
-		{"none: the last", output(&Failure{Code: CodeError, Message: "x"}), 0, nil, "c: a:1 b:2 c:open"},
+		{"none: the last", output(&stored.Failure{Code: stored.CodeError, Message: "x"}), 0, nil, "c: a:1 b:2 c:open"},
 		{"undoing has begun", output(of("b", 1)), store.Undoing, nil, "its undoing has begun: it can be rewound to before what is undone, and not retried"},
 		{"or had", output(of("b", 1)), 0, []store.Entry{recorded("a/undo", store.KindUndo, 4, 3)}, "its undoing has begun: it can be rewound to before what is undone, and not retried"},
 	} {
@@ -391,7 +394,7 @@ func TestRetryFindsWhatHasFailed(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := Retry(&store.Run{Status: store.Failed, Output: output(&Failure{Code: CodePanic, Message: "x"})}, sorted(recorded("a", store.KindStep, 1, 0)), 7); err == nil || !strings.Contains(err.Error(), "no operation of it has failed") {
+	if _, _, err := Retry(&store.Run{Status: store.Failed, Output: output(&stored.Failure{Code: stored.CodePanic, Message: "x"})}, sorted(recorded("a", store.KindStep, 1, 0)), 7); err == nil || !strings.Contains(err.Error(), "no operation of it has failed") {
 		t.Errorf("a run whose function failed: %v", err)
 	}
 }
@@ -415,17 +418,17 @@ func TestEditOfAStep(t *testing.T) {
 		{"nap", "nap is a sleep: only the outcome of a step can be edited"}, {"undone", "step undone was undone"}, {"x", "unknown location x: nothing is recorded there"},
 	} {
 		loc, _ := location.Parse(row.loc)
-		if _, err := Edit(entries, &Request{Location: string(loc)}, 9); err == nil || !strings.HasPrefix(err.Error(), row.want) {
+		if _, err := Edit(entries, &stored.Request{Location: string(loc)}, 9); err == nil || !strings.HasPrefix(err.Error(), row.want) {
 			t.Errorf("%s: %v; want %s", row.loc, err, row.want)
 		}
 	}
-	e, err := Edit(entries, &Request{Location: string(path("done")), Value: []byte("new")}, 9)
+	e, err := Edit(entries, &stored.Request{Location: string(path("done")), Value: []byte("new")}, 9)
 	if err != nil || e.Seq != 1 || e.State != store.Done || string(e.Value) != "new" || e.Born != 0 {
 		t.Errorf("the edited step is %+v, %v", e, err)
 	}
-	e, err = Edit(entries, &Request{Location: string(path("open")), Failed: true, Value: EncodeFailure(&Failure{Code: CodeError, Message: "no"})}, 9)
-	f, bad := DecodeFailure(e.Value)
-	if err != nil || bad != nil || e.Seq != 0 || e.State != store.FailedEntry || e.Ended != 9 || f.Code != CodeStep || f.Location != "open" || f.Cause.Message != "no" {
+	e, err = Edit(entries, &stored.Request{Location: string(path("open")), Failed: true, Value: stored.EncodeFailure(&stored.Failure{Code: stored.CodeError, Message: "no"})}, 9)
+	f, bad := stored.DecodeFailure(e.Value)
+	if err != nil || bad != nil || e.Seq != 0 || e.State != store.FailedEntry || e.Ended != 9 || f.Code != stored.CodeStep || f.Location != "open" || f.Cause.Message != "no" {
 		t.Errorf("the edited open step is %+v with %+v, %v, %v", e, f, err, bad)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -14,7 +15,7 @@ var often = Policy{Attempts: -1, First: 2 * time.Second, Factor: 1, Max: 2 * tim
 // stubborn is a harness on a run with one step that is tried for ever, beside
 // others, and is paused after two failures.
 func stubborn(t *testing.T, others ...string) *harness {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		for _, name := range others {
 			spawn(b, name, "long")
 		}
@@ -83,7 +84,7 @@ func TestARunIsPausedAfterFailuresInARow(t *testing.T) {
 
 // TestTheLastFailureOfAStepDoesNotPause: the code is told of it.
 func TestTheLastFailureOfAStepDoesNotPause(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		v, err := b.Step(Step{Call: at("s"), Policy: twice})
 		return result(string(v), err)
 	})
@@ -168,10 +169,10 @@ func TestATerminateEndsARunThatIsToBePausedForFailures(t *testing.T) {
 
 // TestACompensationPausesToo: undoing goes on when the run is resumed.
 func TestACompensationPausesToo(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		_, err := b.Step(Step{Call: at("s"), Policy: once, Undo: &Undo{Policy: often, Func: compensation.Func}})
 		if err == nil {
-			err = &Failure{Code: CodeError, Message: "sold out"}
+			err = &stored.Failure{Code: stored.CodeError, Message: "sold out"}
 		}
 		return result("", err)
 	})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
@@ -200,7 +201,7 @@ func (r *Run) update(status store.Status) *store.Update {
 			u.Reason = r.over.Stall.Error()
 		}
 		if status == store.Cancelled && u.Output == nil {
-			u.Output = CancelledOutput(u.Reason, nil, r.cfg.Run.Output)
+			u.Output = stored.CancelledOutput(u.Reason, nil, r.cfg.Run.Output)
 		}
 	}
 	return u

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
@@ -98,7 +99,7 @@ func (r *Run) initUndo() {
 		}
 	case run.Marks&store.Undoing == 0:
 	case run.Marks&store.Cancelling != 0:
-		end, err := DecodeEnding(run.Output)
+		end, err := stored.DecodeEnding(run.Output)
 		if err != nil {
 			r.damaged("", err)
 		}
@@ -120,8 +121,8 @@ func (u *payment) abrupt() bool {
 	if u.outcome == nil || u.outcome.Status != store.Failed {
 		return false
 	}
-	f, err := DecodeFailure(u.outcome.Output)
-	return err == nil && (f.Code == CodeBudget || f.Code == CodeDeadlock || f.Code == CodeMisuse)
+	f, err := stored.DecodeFailure(u.outcome.Output)
+	return err == nil && (f.Code == stored.CodeBudget || f.Code == stored.CodeDeadlock || f.Code == stored.CodeMisuse)
 }
 
 // wanted reports whether an outcome is one before which the run is undone.
@@ -138,7 +139,7 @@ func (u *payment) wanted(o *Outcome) bool {
 // record is what the run's row keeps of the outcome while it is undone.
 func (u *payment) record() []byte {
 	if u.outcome.Status == store.Cancelled {
-		return EncodeEnding(Ending{Reason: u.outcome.Reason})
+		return stored.EncodeEnding(stored.Ending{Reason: u.outcome.Reason})
 	}
 	return u.outcome.Output
 }
@@ -212,7 +213,7 @@ func (r *Run) conclude(o *Outcome) {
 
 // failureStall is the end of a failed run that is to wait for a person.
 func failureStall(o *Outcome) *Outcome {
-	return &Outcome{Status: store.Stalled, Output: o.Output, Reason: StalledReason(o.Output)}
+	return &Outcome{Status: store.Stalled, Output: o.Output, Reason: stored.StalledReason(o.Output)}
 }
 
 // unpayable is the divergence in which the code has no compensation for what the

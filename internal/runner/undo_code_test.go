@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -18,13 +19,13 @@ func TestUndoAbruptEnd(t *testing.T) {
 		name, code string
 		cause      func(s *saga, b *Branch)
 	}{
-		{"misuse", CodeMisuse, func(s *saga, b *Branch) { _, _ = step(b, "") }},
-		{"budget", CodeBudget, func(s *saga, b *Branch) { s.r.limits.Entries = 1; _, _ = step(b, "over") }},
+		{"misuse", stored.CodeMisuse, func(s *saga, b *Branch) { _, _ = step(b, "") }},
+		{"budget", stored.CodeBudget, func(s *saga, b *Branch) { s.r.limits.Entries = 1; _, _ = step(b, "over") }},
 	} {
 		for _, crash := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, ", crash ", crash), func(t *testing.T) {
 				goesOn := false
-				s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+				s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 					s.r.limits.Entries = 100_000
 					if err := s.steps(b, "one"); err != nil {
 						return result("", err)
@@ -72,7 +73,7 @@ func TestUndoAbruptEnd(t *testing.T) {
 		}
 	}
 	t.Run("deadlock", func(t *testing.T) {
-		s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+		s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 			var self *Future
 			self = b.Go(at("x"), func(b *Branch) (any, error) {
 				if err := s.steps(b, "one"); err != nil {
@@ -87,7 +88,7 @@ func TestUndoAbruptEnd(t *testing.T) {
 		s.end("x/one", "a")
 		s.crash()
 		s.finish()
-		s.want(store.Failed, CodeDeadlock)
+		s.want(store.Failed, stored.CodeDeadlock)
 		s.wantUndone("x/one/undo of a")
 		s.replays()
 	})
@@ -98,7 +99,7 @@ func TestUndoAbruptEnd(t *testing.T) {
 // has the compensation again.
 func TestUndoThatTheCodeLacks(t *testing.T) {
 	lacks := false
-	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 		if lacks {
 			if _, err := step(b, "one"); err != nil {
 				return result("", err)
@@ -131,7 +132,7 @@ func TestUndoThatTheCodeLacks(t *testing.T) {
 // compensation by now: what is owed is decided when a step completes.
 func TestUndoThatCameLater(t *testing.T) {
 	has := false
-	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 		if has {
 			if err := s.steps(b, "one"); err != nil {
 				return result("", err)
@@ -156,7 +157,7 @@ func TestUndoThatCameLater(t *testing.T) {
 // divergence and does not begin.
 func TestUndoOfChangedCode(t *testing.T) {
 	more := false
-	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 		if err := s.steps(b, "one"); err != nil {
 			return result("", err)
 		}
@@ -186,7 +187,7 @@ func TestUndoOfChangedCode(t *testing.T) {
 func TestUndoOfRemoved(t *testing.T) {
 	for _, branch := range []bool{false, true} {
 		removed := false
-		s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+		s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 			switch {
 			case removed:
 				b.Removed(at("x"))
@@ -228,7 +229,7 @@ func TestUndoOfLoop(t *testing.T) {
 	for _, forget := range []bool{false, true} {
 		for _, crash := range []bool{false, true} {
 			t.Run(fmt.Sprint("forget ", forget, ", crash ", crash), func(t *testing.T) {
-				s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+				s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 					err := b.Loop(Loop{Call: at("poll"), Every: 1, Keep: 1, ForgetUndo: forget, State: []byte("s"), Body: func(n int64, state []byte) ([]byte, bool, error) {
 						if _, err := step(b, "plain"); err != nil {
 							return nil, false, err
@@ -286,7 +287,7 @@ func (s *saga) resume() {
 // What ends while a run is being paused is recorded without a number, and is owed,
 // or paid, all the same.
 func TestUndoAndPause(t *testing.T) {
-	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 		if err := s.steps(b, "one", "two"); err != nil {
 			return result("", err)
 		}
@@ -323,7 +324,7 @@ func TestUndoAndPause(t *testing.T) {
 // A person may say that a failed step has succeeded, or that it has not, or that a
 // compensation is not to be tried any more.
 func TestUndoOfWhatWasEdited(t *testing.T) {
-	edit := func(s *saga, place string, q Request) {
+	edit := func(s *saga, place string, q stored.Request) {
 		t.Helper()
 		q.Location = string(path(strings.Split(place, "/")...))
 		entries, _ := s.j.snapshot()
@@ -336,7 +337,7 @@ func TestUndoOfWhatWasEdited(t *testing.T) {
 		s.crash()
 		s.play()
 	}
-	code := func(s *saga, b *Branch) ([]byte, *Failure) {
+	code := func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 		for _, name := range []string{"one", "two"} {
 			_, _ = s.do(b, name) // whatever becomes of it
 		}
@@ -349,8 +350,8 @@ func TestUndoOfWhatWasEdited(t *testing.T) {
 	s.play()
 	s.fail("one", "no")
 	s.end("two", "b")
-	edit(s, "one", Request{Value: []byte("by hand")})
-	edit(s, "two", Request{Failed: true, Value: EncodeFailure(&Failure{Code: CodeError, Message: "it has not"})})
+	edit(s, "one", stored.Request{Value: []byte("by hand")})
+	edit(s, "two", stored.Request{Failed: true, Value: stored.EncodeFailure(&stored.Failure{Code: stored.CodeError, Message: "it has not"})})
 	s.end("last", "")
 	s.finish()
 	s.wantUndone("one/undo of by hand")
@@ -366,13 +367,13 @@ func TestUndoOfWhatWasEdited(t *testing.T) {
 		t.Fatalf("the run is %s", s.j.run.Status)
 	}
 	entries, _ := s.j.snapshot()
-	for place, q := range map[string]Request{"two": {Value: []byte("x")}, "two/undo": {Failed: true, Value: EncodeFailure(&Failure{Code: CodeError})}} {
+	for place, q := range map[string]stored.Request{"two": {Value: []byte("x")}, "two/undo": {Failed: true, Value: stored.EncodeFailure(&stored.Failure{Code: stored.CodeError})}} {
 		q.Location = string(path(strings.Split(place, "/")...))
 		if _, err := Edit(entries, &q, s.clock); err == nil {
 			t.Errorf("the edit of %s is not refused", place)
 		}
 	}
-	edit(s, "two/undo", Request{Value: []byte("skip")})
+	edit(s, "two/undo", stored.Request{Value: []byte("skip")})
 	s.wantFlight("one/undo")
 	s.finish()
 	s.want(store.Failed, errSaga.Error())

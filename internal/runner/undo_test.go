@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -19,10 +20,10 @@ type saga struct {
 	undone []string
 }
 
-func newSaga(t *testing.T, code func(s *saga, b *Branch) ([]byte, *Failure)) *saga {
+func newSaga(t *testing.T, code func(s *saga, b *Branch) ([]byte, *stored.Failure)) *saga {
 	t.Helper()
 	s := &saga{}
-	s.harness = newHarness(t, func(b *Branch) ([]byte, *Failure) { return code(s, b) })
+	s.harness = newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return code(s, b) })
 	s.cfg.UndoFailed, s.cfg.UndoCancelled = true, true
 	return s
 }
@@ -68,7 +69,7 @@ func (s *saga) wantMarks(want store.Marks) {
 // The compensations of completed steps run in reverse completion order, one at a
 // time, each recorded; the run ends as it has failed.
 func TestUndoReverseOrder(t *testing.T) {
-	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 		x := b.Go(at("x"), func(b *Branch) (any, error) { return nil, s.steps(b, "one", "two") })
 		y := b.Go(at("y"), func(b *Branch) (any, error) { return nil, s.steps(b, "one") })
 		if _, err := b.Compose(at("all"), Join, []*Future{x, y}); err != nil {
@@ -131,7 +132,7 @@ func TestUndoOnlyWhenWanted(t *testing.T) {
 		{"cancel, asked for", false, false, true, true, true, store.Cancelled, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+			s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 				if c.asks {
 					b.Rollback()
 				}
@@ -164,7 +165,7 @@ func TestUndoOnlyWhenWanted(t *testing.T) {
 
 // Late successes of losers are undone too: in the order of their completion.
 func TestUndoLateSuccess(t *testing.T) {
-	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 		loser := b.Go(at("loser"), func(b *Branch) (any, error) { return nil, s.steps(b, "reserve") })
 		if _, err := b.Compose(at("race"), Race, []*Future{loser, spawn(b, "stop", "s")}); err != nil {
 			return result("", err)
@@ -185,7 +186,7 @@ func TestUndoLateSuccess(t *testing.T) {
 // crash at any point goes on where it was: what is recorded is not executed again,
 // what is not gets the same key.
 func TestUndoAfterCrash(t *testing.T) {
-	code := func(s *saga, b *Branch) ([]byte, *Failure) {
+	code := func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 		if err := s.steps(b, "one", "two"); err != nil {
 			return result("", err)
 		}
@@ -232,7 +233,7 @@ func TestUndoAfterCrash(t *testing.T) {
 // the run stalls, and when it is resumed it has all its attempts again.
 func TestUndoRetries(t *testing.T) {
 	policy := Policy{Attempts: 2, First: 5 * time.Second, Factor: 1, Max: time.Minute, Overall: time.Minute}
-	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 		if _, err := s.try(b, at("one"), policy); err != nil {
 			return result("", err)
 		}
@@ -288,7 +289,7 @@ func TestUndoRetries(t *testing.T) {
 // The commit in which undoing begins fixes the outcome: a cancel before it wins,
 // one after it is refused and says why.
 func TestUndoAgainstCancel(t *testing.T) {
-	code := func(s *saga, b *Branch) ([]byte, *Failure) {
+	code := func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 		if err := s.steps(b, "one"); err != nil {
 			return result("", err)
 		}
@@ -376,7 +377,7 @@ func TestUndoAgainstCancel(t *testing.T) {
 
 // A cancelled run keeps its reason while it is undone, over a crash and a stall.
 func TestUndoKeepsTheReason(t *testing.T) {
-	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 		if err := s.steps(b, "one", "two"); err != nil {
 			return result("", err)
 		}
@@ -401,7 +402,7 @@ func TestUndoKeepsTheReason(t *testing.T) {
 
 // Terminate runs nothing and lists what is owed, newest first.
 func TestTerminateListsWhatIsOwed(t *testing.T) {
-	code := func(s *saga, b *Branch) ([]byte, *Failure) {
+	code := func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 		if err := s.steps(b, "one", "two", "three"); err != nil {
 			return result("", err)
 		}
@@ -418,7 +419,7 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 		if s.j.run.Status != store.Cancelled || s.j.run.Reason != "terminated: enough" || len(s.undone) > 0 || s.j.run.Marks != 0 {
 			s.t.Errorf("the run is %s, %q, %s; undone were %q", s.j.run.Status, s.j.run.Reason, s.j.run.Marks, s.undone)
 		}
-		end, err := DecodeEnding(s.j.run.Output)
+		end, err := stored.DecodeEnding(s.j.run.Output)
 		if err != nil || len(end.Owed) > 0 && end.Reason != "terminated: enough" {
 			s.t.Errorf("the output is %+v, %v", end, err)
 		}
@@ -497,20 +498,12 @@ func TestOwed(t *testing.T) {
 	if got, want := Owed(entries), []string{"e", "b", "a"}; !slices.Equal(got, want) {
 		t.Errorf("owed are %q, want %q", got, want)
 	}
-	var many []string
-	for i := range maxOwed + 7 {
-		many = append(many, fmt.Sprint("s", i))
-	}
-	end, err := DecodeEnding(EncodeEnding(Ending{Owed: many}))
-	if err != nil || len(end.Owed) != maxOwed || end.More != 7 {
-		t.Errorf("of many %d are listed and %d are not, %v", len(end.Owed), end.More, err)
-	}
 }
 
 // A large value is not kept once it can be fetched, and a compensation gets it all
 // the same; a store that cannot give it breaks the activation, not the run.
 func TestUndoOfLargeValue(t *testing.T) {
-	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 		if err := s.steps(b, "one", "two"); err != nil {
 			return result("", err)
 		}
@@ -548,7 +541,7 @@ func TestUndoOfLargeValue(t *testing.T) {
 func TestStallOnFailure(t *testing.T) {
 	for _, asks := range []bool{false, true} {
 		fails := true
-		s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+		s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 			if err := s.steps(b, "one"); err != nil {
 				return result("", err)
 			}
@@ -573,7 +566,7 @@ func TestStallOnFailure(t *testing.T) {
 		if over == nil || over.Status != store.Stalled || over.Reason != "failure: "+errSaga.Error() || s.j.run.Marks != 0 {
 			t.Fatalf("the run ends %+v, %s", over, s.j.run.Marks)
 		}
-		if f, err := DecodeFailure(s.j.run.Output); err != nil || f.Message != errSaga.Error() {
+		if f, err := stored.DecodeFailure(s.j.run.Output); err != nil || f.Message != errSaga.Error() {
 			t.Errorf("the failure on record is %+v, %v", f, err)
 		}
 		fails = false
@@ -586,7 +579,7 @@ func TestStallOnFailure(t *testing.T) {
 
 // A cancel that is there when the code ends wins over its result.
 func TestCancelThatComesWithTheEnd(t *testing.T) {
-	h := newHarness(t, func(*Branch) ([]byte, *Failure) { return text("fine") })
+	h := newHarness(t, func(*Branch) ([]byte, *stored.Failure) { return text("fine") })
 	h.j.run.Build = "b"
 	h.j.send(store.Item{Kind: store.ItemCancel, Name: "operator", Value: []byte("now")})
 	h.j.send(store.Item{Kind: store.ItemCancel, Name: "operator"})
@@ -603,7 +596,7 @@ func TestCancelThatComesWithTheEnd(t *testing.T) {
 // closed in the end and at every eviction.
 func TestUndoKeepsResources(t *testing.T) {
 	var open, opened int
-	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *Failure) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
 		open++
 		opened++
 		b.OnExit(func() { open-- })

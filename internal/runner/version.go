@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -57,7 +58,7 @@ func (b *Branch) decide(loc location.Loc, newest int) int {
 	if rec := r.replay.records[string(loc)]; rec != nil {
 		r.replay.account(rec)
 		b.scope().in.count(1, max(rec.Size, len(rec.Value)))
-		version, err := DecodeVersion(rec.Value)
+		version, err := stored.DecodeVersion(rec.Value)
 		if err != nil {
 			r.damaged(loc, err)
 			b.halt()
@@ -69,7 +70,7 @@ func (b *Branch) decide(loc location.Loc, newest int) int {
 	}
 	in := b.scope().in
 	b.spend(loc, in)
-	value := EncodeVersion(newest)
+	value := stored.EncodeVersion(newest)
 	r.count(in, 0, len(value))
 	r.pos++ // a transactional step behind it must not become durable before it
 	r.log.add(store.Entry{

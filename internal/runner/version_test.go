@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
 // changed is code of the steps in which a mark like "x?" stands for a step x that
 // was inserted under a version of the change "c".
-func changed(steps ...string) func(*Branch) ([]byte, *Failure) {
-	return func(b *Branch) ([]byte, *Failure) {
+func changed(steps ...string) func(*Branch) ([]byte, *stored.Failure) {
+	return func(b *Branch) ([]byte, *stored.Failure) {
 		for _, name := range steps {
 			name, marked := strings.CutSuffix(name, "?")
 			if marked && b.Version(at("c"), 1) == 0 {
@@ -66,8 +67,8 @@ func TestVersionOfOldRuns(t *testing.T) {
 // A run that only waits has passed what stands before its wait, although the wait
 // has left no entry.
 func TestVersionOfAWaitingRun(t *testing.T) {
-	code := func(marked bool) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	code := func(marked bool) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			if marked && b.Version(at("c"), 1) >= 1 {
 				if _, err := step(b, "x"); err != nil {
 					return result("", err)
@@ -105,8 +106,8 @@ func TestVersionOfANewRun(t *testing.T) {
 // depends on it begins; code with a newer version keeps to it.
 func TestVersionIsRecordedOnce(t *testing.T) {
 	var got []int
-	code := func(newest int) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	code := func(newest int) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			got = nil
 			for i := range 3 {
 				got = append(got, b.Version(at("c"), newest))
@@ -128,7 +129,7 @@ func TestVersionIsRecordedOnce(t *testing.T) {
 	h.start()
 	h.wantFlight("s0")
 	e, ok := h.j.at("[version]/c")
-	if version, err := DecodeVersion(e.Value); !ok || e.Kind != store.KindVersion || e.State != store.Done || e.Seq != 0 || version != 1 || err != nil {
+	if version, err := stored.DecodeVersion(e.Value); !ok || e.Kind != store.KindVersion || e.State != store.Done || e.Seq != 0 || version != 1 || err != nil {
 		t.Fatalf("the entry is %+v (%v), version %d, %v", e, ok, version, err)
 	}
 	h.end("s0", "")
@@ -146,8 +147,8 @@ func TestVersionIsRecordedOnce(t *testing.T) {
 // Former code that is passed in one branch fixes the version for a call in another
 // branch that is reached later; and the order of branches is what it was.
 func TestVersionIsOneForAllBranches(t *testing.T) {
-	code := func(marked bool) func(*Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	code := func(marked bool) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			versions := []int{-1, -1}
 			branch := func(i int, name string) *Future {
 				return b.Go(at(name), func(b *Branch) (any, error) {
@@ -243,7 +244,7 @@ func TestVersionOfARunWithABuild(t *testing.T) {
 
 // Code that does not know the version of a run stalls it and names both.
 func TestVersionGreaterThanTheNewest(t *testing.T) {
-	two := func(b *Branch) ([]byte, *Failure) {
+	two := func(b *Branch) ([]byte, *stored.Failure) {
 		b.Version(at("c"), 2)
 		return result(step(b, "a"))
 	}
@@ -264,7 +265,7 @@ func TestVersionNotAskedFor(t *testing.T) {
 			h.wantStall("[version]/c", "version [version]/c (done)", "")
 		})
 	}
-	removed := func(b *Branch) ([]byte, *Failure) {
+	removed := func(b *Branch) ([]byte, *stored.Failure) {
 		b.Removed(at("c"))
 		return changed("x", "a")(b)
 	}
@@ -277,7 +278,7 @@ func TestVersionNotAskedFor(t *testing.T) {
 
 func TestVersionInACancelledBranch(t *testing.T) {
 	var got int
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		_, _ = step(b, "a")
 		got = b.Version(at("c"), 3)
 		return result(step(b, "b"))
@@ -296,7 +297,7 @@ func TestVersionOfBadInput(t *testing.T) {
 		"expected a version of 1 or more, found 0": func(b *Branch) int { return b.Version(at("c"), 0) },
 		`change: name ""`:                          func(b *Branch) int { return b.Version(at(""), 1) },
 	} {
-		h := newHarness(t, func(b *Branch) ([]byte, *Failure) { ask(b); return text("end") })
+		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { ask(b); return text("end") })
 		h.play()
 		h.want(store.Failed, message)
 	}
@@ -309,7 +310,7 @@ func TestVersionOfBadInput(t *testing.T) {
 
 // A record of a version that cannot be read stalls the run and names the place.
 func TestVersionThatIsDamaged(t *testing.T) {
-	for name, value := range map[string][]byte{"no record": []byte("x"), "version 0": EncodeVersion(0)} {
+	for name, value := range map[string][]byte{"no record": []byte("x"), "version 0": stored.EncodeVersion(0)} {
 		h := newHarness(t, changed("x?", "a"))
 		loc := string(versionLocation("", "c"))
 		h.j.entries[loc] = store.Entry{Loc: loc, Kind: store.KindVersion, State: store.Done, Value: value, Size: len(value)}

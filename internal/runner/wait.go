@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -166,10 +167,10 @@ type Case struct {
 // Selected is the winner of a Select.
 type Selected struct {
 	Index    int
-	Messages []Message // of a Receive
+	Messages []stored.Message // of a Receive
 	Event    *event.Delivery
-	Value    []byte   // of a Promise or Other
-	Failure  *Failure // of a Promise or Other
+	Value    []byte          // of a Promise or Other
+	Failure  *stored.Failure // of a Promise or Other
 }
 
 // Select waits for the first of the cases; what did not win is not lost. With

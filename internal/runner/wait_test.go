@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
 func TestSleepSuspendsAndKeepsItsDeadline(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		if err := b.Sleep(at("nap"), time.Hour); err != nil {
 			return result("", err)
 		}
@@ -39,7 +40,9 @@ func TestSleepSuspendsAndKeepsItsDeadline(t *testing.T) {
 // A sleep of less than a second neither suspends the run nor needs a record; its
 // deadline is the same after a crash.
 func TestShortSleep(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result("awake", b.Sleep(at("nap"), 900*time.Millisecond)) })
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
+		return result("awake", b.Sleep(at("nap"), 900*time.Millisecond))
+	})
 	h.play()
 	if h.j.run.Status != store.Running || len(h.j.entries) != 0 {
 		t.Fatalf("the run is %s with %d entries", h.j.run.Status, len(h.j.entries))
@@ -55,7 +58,7 @@ func TestShortSleep(t *testing.T) {
 }
 
 func TestReceiveWaitsForAMessage(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		first, err := receive(b, "mail", 0)
 		if err != nil {
 			return result("", err)
@@ -81,7 +84,7 @@ func TestReceiveWaitsForAMessage(t *testing.T) {
 // A suspended run stands still until it is claimed; one whose suspension was held
 // back goes on.
 func TestSuspensionAndItsEnd(t *testing.T) {
-	code := func(b *Branch) ([]byte, *Failure) { return result(receive(b, "mail", 0)) }
+	code := func(b *Branch) ([]byte, *stored.Failure) { return result(receive(b, "mail", 0)) }
 	mail := store.Item{Kind: store.ItemMessage, Name: "mail", Sent: birth, Value: []byte("v")}
 	t.Run("suspended", func(t *testing.T) {
 		h := newHarness(t, code)
@@ -116,7 +119,7 @@ func TestSuspensionAndItsEnd(t *testing.T) {
 }
 
 func TestMessageSentBeforeTheReceive(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) { return result(receive(b, "mail", 0)) })
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(receive(b, "mail", 0)) })
 	h.j.send(store.Item{Kind: store.ItemMessage, Name: "mail", Sent: birth, Value: []byte("early")})
 	h.play()
 	h.want(store.Succeeded, "early")
@@ -124,7 +127,7 @@ func TestMessageSentBeforeTheReceive(t *testing.T) {
 
 // Messages are received in the order of their numbers, however they are told.
 func TestMessagesDeliveredOutOfOrder(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		if _, err := step(b, "s"); err != nil {
 			return result("", err)
 		}
@@ -147,7 +150,7 @@ func TestMessagesDeliveredOutOfOrder(t *testing.T) {
 }
 
 func TestReceiveWithDeadline(t *testing.T) {
-	code := func(b *Branch) ([]byte, *Failure) { return result(receive(b, "mail", birth.Add(time.Hour))) }
+	code := func(b *Branch) ([]byte, *stored.Failure) { return result(receive(b, "mail", birth.Add(time.Hour))) }
 	t.Run("timeout", func(t *testing.T) {
 		h := newHarness(t, code)
 		h.play()
@@ -195,8 +198,8 @@ func TestReceiveWithDeadline(t *testing.T) {
 }
 
 func TestReceiveOfSeveral(t *testing.T) {
-	batch := func(deadline store.Time) func(b *Branch) ([]byte, *Failure) {
-		return func(b *Branch) ([]byte, *Failure) {
+	batch := func(deadline store.Time) func(b *Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
 			got, err := b.Receive(Receive{Call: at("batch"), Names: []string{"a", "b"}, Max: 3, Deadline: deadline})
 			var all string
 			for _, m := range got {
@@ -243,7 +246,7 @@ func TestReceiveOfSeveral(t *testing.T) {
 
 // A receive that ends without taking what there is leaves it to who waits next.
 func TestMessageGoesToTheNextReceiverWhenTheFirstIsCancelled(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		greedy := b.Go(at("greedy"), func(b *Branch) (any, error) {
 			_, err := b.Receive(Receive{Call: at("two"), Names: []string{"mail"}, Max: 2, Deadline: birth.Add(time.Hour)})
 			return nil, err
@@ -267,7 +270,7 @@ func TestMessageGoesToTheNextReceiverWhenTheFirstIsCancelled(t *testing.T) {
 
 // What was sent too late for the first is for who waits behind it.
 func TestMessageGoesToTheNextReceiverAfterADeadline(t *testing.T) {
-	h := newHarness(t, func(b *Branch) ([]byte, *Failure) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		first := b.Go(at("first"), func(b *Branch) (any, error) { return receive(b, "mail", birth.Add(time.Hour)) })
 		second := b.Go(at("second"), func(b *Branch) (any, error) { return receive(b, "mail", 0) })
 		_, err := b.Compose(at("all"), Join, []*Future{first, second})
@@ -290,7 +293,7 @@ func TestMessageGoesToTheNextReceiverAfterADeadline(t *testing.T) {
 
 func TestPromise(t *testing.T) {
 	var secret [16]byte
-	code := func(b *Branch) ([]byte, *Failure) {
+	code := func(b *Branch) ([]byte, *stored.Failure) {
 		p, err := b.NewPromise(at("answer"))
 		if err != nil {
 			return result("", err)
@@ -334,7 +337,7 @@ func TestPromise(t *testing.T) {
 		h.play()
 		h.end("hand-out", "")
 		no := resolution
-		no.Failed, no.Value = true, EncodeFailure(&Failure{Code: CodeError, Message: "no"})
+		no.Failed, no.Value = true, stored.EncodeFailure(&stored.Failure{Code: stored.CodeError, Message: "no"})
 		h.deliver(no)
 		h.want(store.Failed, "error: no")
 		h.replays()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -126,7 +127,7 @@ func (a *Attempt) execute() (next func() Task) {
 	returned := false
 	defer func() {
 		if !returned {
-			f := &runner.Failure{Code: runner.CodePanic, Message: "the step called runtime.Goexit"}
+			f := &stored.Failure{Code: stored.CodePanic, Message: "the step called runtime.Goexit"}
 			a.driveElsewhere(a.end(runner.BodyResult{Failure: f}))
 		}
 	}()
@@ -139,7 +140,7 @@ func (a *Attempt) execute() (next func() Task) {
 func call(ctx context.Context, b *runner.Body) (result runner.BodyResult) {
 	defer func() {
 		if p := recover(); p != nil {
-			result = runner.BodyResult{Failure: runner.PanicFailure(p)}
+			result = runner.BodyResult{Failure: stored.PanicFailure(p)}
 		}
 	}()
 	return b.Func(ctx, b)
@@ -159,7 +160,7 @@ func (a *Attempt) deliver(result runner.BodyResult) (drive func() Task) {
 }
 
 // expire ends the attempt whether the body returns or not, unless it has settled.
-func (a *Attempt) expire(f *runner.Failure) {
+func (a *Attempt) expire(f *stored.Failure) {
 	if a.settled.Swap(true) {
 		return
 	}

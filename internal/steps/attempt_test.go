@@ -14,6 +14,7 @@ import (
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -64,8 +65,8 @@ func (r *run) one(t *testing.T) runner.BodyResult {
 	return r.ends[0].Result
 }
 
-// stored is the run as it stands in the store.
-var stored = store.Run{No: 3, ID: "order-1", Workflow: "order", Headers: []byte(`{"k":"v"}`), Incarnation: 4}
+// row is the run as it stands in the store.
+var row = store.Run{No: 3, ID: "order-1", Workflow: "order", Headers: []byte(`{"k":"v"}`), Incarnation: 4}
 
 func newEnv() *steps.Env {
 	begun := time.Now()
@@ -77,7 +78,7 @@ func (r *run) attempt(env *steps.Env, change func(*runner.Body), fn runner.BodyF
 	if change != nil {
 		change(&b)
 	}
-	return env.NewAttempt(context.Background(), r, &stored, store.Lease{}, b)
+	return env.NewAttempt(context.Background(), r, &row, store.Lease{}, b)
 }
 
 func succeed(context.Context, *runner.Body) runner.BodyResult {
@@ -92,11 +93,11 @@ func TestAttemptDeliversItsEnd(t *testing.T) {
 		failed string // the code
 	}{
 		"returns": {body: succeed},
-		"panics":  {body: func(context.Context, *runner.Body) runner.BodyResult { panic("no") }, failed: runner.CodePanic},
+		"panics":  {body: func(context.Context, *runner.Body) runner.BodyResult { panic("no") }, failed: stored.CodePanic},
 		"exits": {body: func(context.Context, *runner.Body) runner.BodyResult {
 			runtime.Goexit()
 			return runner.BodyResult{}
-		}, failed: runner.CodePanic},
+		}, failed: stored.CodePanic},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, idle := range []bool{false, true} {
@@ -191,7 +192,7 @@ func TestAttemptTimesOut(t *testing.T) {
 				}))
 				time.Sleep(24 * time.Hour)
 				got := r.one(t)
-				if got.Failure == nil || got.Failure.Code != runner.CodeTimeout || !strings.Contains(got.Failure.Message, c.text) {
+				if got.Failure == nil || got.Failure.Code != stored.CodeTimeout || !strings.Contains(got.Failure.Message, c.text) {
 					t.Errorf("expected a timeout with %q, found %+v", c.text, got.Failure)
 				}
 				if took := got.Ended.Sub(got.Started); took != c.after {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -19,7 +20,7 @@ type deadline struct {
 
 // newDeadline returns the deadline of an attempt that starts now, which calls expire
 // when it has passed. clock is the store's.
-func newDeadline(b *runner.Body, now store.Time, clock func() store.Time, expire func(*runner.Failure)) *deadline {
+func newDeadline(b *runner.Body, now store.Time, clock func() store.Time, expire func(*stored.Failure)) *deadline {
 	d := &deadline{timeout: b.Timeout}
 	if b.Deadline != 0 {
 		d.overall = time.Now().Add(max(b.Deadline.Sub(now), 0))
@@ -29,7 +30,7 @@ func newDeadline(b *runner.Body, now store.Time, clock func() store.Time, expire
 		if b.Deadline != 0 && clock() >= b.Deadline {
 			text = fmt.Sprintf("attempt %d was still running when the time for all attempts was over", b.Attempt)
 		}
-		expire(&runner.Failure{Code: runner.CodeTimeout, Message: text})
+		expire(&stored.Failure{Code: stored.CodeTimeout, Message: text})
 	})
 	return d
 }

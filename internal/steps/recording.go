@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -13,7 +14,7 @@ import (
 // ok is false if the timeout has ended the attempt: nothing may be committed then. A
 // failure says that the value cannot be recorded.
 func (a *Attempt) Recording(ctx context.Context, value []byte) (
-	rec *store.Recording, f *runner.Failure, ok bool, err error,
+	rec *store.Recording, f *stored.Failure, ok bool, err error,
 ) {
 	e, f := a.body.Entry(a.started, a.env.Now(), value)
 	if f != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -15,9 +16,9 @@ import (
 func body(t *testing.T, env *steps.Env) runner.Body {
 	t.Helper()
 	r := runner.New(runner.Config{
-		Run:    stored,
+		Run:    row,
 		Limits: runner.Limits{Value: 10},
-		Code: func(b *runner.Branch) ([]byte, *runner.Failure) {
+		Code: func(b *runner.Branch) ([]byte, *stored.Failure) {
 			_, _ = b.Step(runner.Step{Call: runner.Call{Name: "s"}, Func: succeed})
 			return nil, nil
 		},
@@ -42,7 +43,7 @@ func TestRecording(t *testing.T) {
 		b.Timeout = time.Second
 		lease := store.Lease{Epoch: 9}
 		begun := env.Now()
-		try := func(wait time.Duration, value string) (rec *store.Recording, f *runner.Failure, ok bool) {
+		try := func(wait time.Duration, value string) (rec *store.Recording, f *stored.Failure, ok bool) {
 			b.Func = func(ctx context.Context, _ *runner.Body) (result runner.BodyResult) {
 				time.Sleep(wait)
 				a := steps.AttemptOf(ctx)
@@ -59,7 +60,7 @@ func TestRecording(t *testing.T) {
 				return result
 			}
 			r.ends = nil
-			env.NewAttempt(context.Background(), r, &stored, lease, b).Execute()
+			env.NewAttempt(context.Background(), r, &row, lease, b).Execute()
 			return rec, f, ok
 		}
 		rec, f, ok := try(0, "value")

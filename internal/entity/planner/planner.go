@@ -14,7 +14,7 @@ import (
 
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/permit"
-	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/schedule"
 	"github.com/stet-run/stet/store"
 )
@@ -345,7 +345,7 @@ func (r *Rules) start(at, now store.Time, w *entity.Writer) {
 		r.place(start)
 	}
 	w.Send(store.Command{Start: start})
-	w.Send(runner.Watching(r.run.No, id, id, r.itemID("watch")))
+	w.Send(stored.Watching(r.run.No, id, id, r.itemID("watch")))
 }
 
 // tags returns the tags of a run, by key.

@@ -10,8 +10,8 @@ import (
 // way; a concrete store knows the contract alone, the runner no store and no
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
-	".":                                 {"internal/verbs", "schedule", "internal/entity/planner", "internal/engine", "internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic", "internal/payload", "internal/runner", "internal/runfile", "internal/steps", "internal/location", "store"},
-	"stettest":                          {".", "internal/runner", "internal/steps", "internal/location", "store", "store/memory"},
+	".":                                 {"internal/verbs", "schedule", "internal/entity/planner", "internal/engine", "internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic", "internal/payload", "internal/runner", "internal/stored", "internal/runfile", "internal/steps", "internal/location", "store"},
+	"stettest":                          {".", "internal/stored", "internal/steps", "internal/location", "store", "store/memory"},
 	"stettest/enginetest":               {".", "stettest", "store"},
 	"store":                             {},
 	"store/storekit":                    {"store"},
@@ -23,7 +23,8 @@ var arrows = map[string][]string{
 	"store/internal/sqlstore":           {"store"},
 	"internal/location":                 {},
 	"internal/heap":                     {},
-	"internal/runner":                   {"internal/verbs", "internal/event", "internal/heap", "internal/permit", "internal/location", "store"},
+	"internal/runner":                   {"internal/verbs", "internal/event", "internal/heap", "internal/permit", "internal/location", "internal/stored", "store"},
+	"internal/stored":                   {"internal/event", "internal/permit", "store"},
 	"internal/event":                    {"store"},
 	"internal/verbs":                    {"store"},
 	"internal/entity/topic":             {"internal/event", "internal/heap", "internal/entity", "store"},
@@ -34,14 +35,14 @@ var arrows = map[string][]string{
 	"internal/testing/servers/services": {"internal/testing/servers"},
 	"internal/runfile":                  {"internal/location", "store"},
 	"internal/ownership":                {"store"},
-	"internal/engine":                   {"internal/verbs", "internal/cluster", "internal/ownership", "internal/payload", "internal/permit", "internal/entity", "internal/runner", "internal/location", "internal/steps", "store"},
-	"internal/steps":                    {"internal/payload", "internal/runner", "store"},
+	"internal/engine":                   {"internal/verbs", "internal/cluster", "internal/ownership", "internal/payload", "internal/permit", "internal/entity", "internal/runner", "internal/stored", "internal/location", "internal/steps", "store"},
+	"internal/steps":                    {"internal/payload", "internal/runner", "internal/stored", "store"},
 	"internal/testing/budget":           {},
 	"internal/e2e":                      {},
 	"docs/guide":                        {},
 	"internal/permit":                   {"store"},
 	"internal/entity/queue":             {"internal/permit", "internal/entity", "store"},
-	"internal/entity/planner":           {"internal/permit", "internal/entity", "internal/runner", "schedule", "store"},
+	"internal/entity/planner":           {"internal/permit", "internal/entity", "internal/stored", "schedule", "store"},
 	"schedule":                          {},
 }
 

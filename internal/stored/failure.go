@@ -1,19 +1,14 @@
-package runner
+package stored
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/stet-run/stet/store"
 )
-
-// ErrCancelled is what every operation of a cancelled branch returns.
-var ErrCancelled = errors.New("cancelled")
-
-// ErrTimeout is the outcome of a wait whose deadline won.
-var ErrTimeout = errors.New("timeout")
 
 // Codes of the failures that the engine itself makes. They are stored.
 const (
@@ -60,6 +55,22 @@ type Failure struct {
 // Error returns the message.
 func (f *Failure) Error() string { return f.Message }
 
+// EncodeFailure returns the stored form of f, cut to what a record may hold.
+func EncodeFailure(f *Failure) []byte { return encode(f.bounded(maxFailure)) }
+
+// DecodeFailure is the inverse of EncodeFailure. The error wraps
+// store.ErrDamaged.
+func DecodeFailure(data []byte) (*Failure, error) {
+	f := new(Failure)
+	if err := decode(data, f); err != nil {
+		return nil, err
+	}
+	if f.Code == "" {
+		return nil, fmt.Errorf("failure record without a code: %w", store.ErrDamaged)
+	}
+	return f, nil
+}
+
 // bounded returns f cut to what a record may hold: at most size bytes of text
 // and details in all, without counting the form.
 func (f *Failure) bounded(size int) *Failure { return f.within(&size, 0) }
@@ -102,13 +113,13 @@ func (f *Failure) within(left *int, depth int) *Failure {
 
 // take returns s cut to most and to what is left, as text that can be decoded.
 func take(s string, most int, left *int) string {
-	s = strings.ToValidUTF8(cut(s, min(most, max(*left, 0))), "\uFFFD")
+	s = strings.ToValidUTF8(Cut(s, min(most, max(*left, 0))), "\uFFFD")
 	*left -= len(s)
 	return s
 }
 
-// cut shortens s to at most n bytes, at a rune's border.
-func cut(s string, n int) string {
+// Cut shortens s to at most n bytes, at a rune's border.
+func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
@@ -121,17 +132,17 @@ func cut(s string, n int) string {
 // PanicFailure returns the failure of code that panicked with p. Call it in the
 // deferred function that recovered.
 func PanicFailure(p any) *Failure {
-	f := &Failure{Code: CodePanic, Message: fmt.Sprintf("panic: %v", p), Stack: stackText()}
+	f := &Failure{Code: CodePanic, Message: fmt.Sprintf("panic: %v", p), Stack: Stack()}
 	return f.bounded(maxFailure)
 }
 
 // maxFrames bounds the frames of a stack that is kept.
 const maxFrames = 100
 
-// stackText returns the stack of the caller's caller without what differs from
+// Stack returns the stack of the caller's caller without what differs from
 // one execution to the next: a workflow sees it of a branch that panicked, and
 // must see the same in every replay.
-func stackText() string {
+func Stack() string {
 	var pcs [maxFrames]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	var b strings.Builder

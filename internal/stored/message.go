@@ -1,0 +1,31 @@
+package stored
+
+import "github.com/stet-run/stet/store"
+
+// receipt is the value of a completed receive: what it consumed, with all that
+// is needed to put it back.
+type receipt struct {
+	Messages []Message `cbor:"1,keyasint"`
+}
+
+// Message is what a receive has consumed.
+type Message struct {
+	No      store.ItemNo `cbor:"1,keyasint"`
+	Name    string       `cbor:"2,keyasint"`
+	ID      string       `cbor:"3,keyasint"`
+	Sent    store.Time   `cbor:"4,keyasint"`
+	Value   []byte       `cbor:"5,keyasint"`
+	Headers []byte       `cbor:"6,keyasint,omitempty"`
+	Update  bool         `cbor:"7,keyasint,omitempty"`
+}
+
+// EncodeReceipt returns the value of a completed receive.
+func EncodeReceipt(consumed []Message) []byte { return encode(receipt{consumed}) }
+
+// DecodeReceipt returns what a completed receive has consumed. The error wraps
+// store.ErrDamaged.
+func DecodeReceipt(data []byte) ([]Message, error) {
+	var r receipt
+	err := decode(data, &r)
+	return r.Messages, err
+}

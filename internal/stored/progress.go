@@ -1,0 +1,29 @@
+package stored
+
+import (
+	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/store"
+)
+
+// Progress is the value of an open step: what its former attempts left.
+type Progress struct {
+	Causes []*Failure `cbor:"1,keyasint,omitempty"` // failures of the attempts, the oldest first
+	Detail []byte     `cbor:"2,keyasint,omitempty"` // of the last heartbeat
+	Former int        `cbor:"3,keyasint,omitempty"` // attempts of former rounds
+	Since  store.Time `cbor:"4,keyasint,omitempty"` // when this round of attempts began; 0: the first, when it was asked for
+	Pause  bool       `cbor:"5,keyasint,omitempty"` // the run is to be paused for its failures, and was not yet
+	// Permit is what the next attempt needs and has asked for; nil: nothing.
+	Permit *permit.Place `cbor:"6,keyasint,omitempty"`
+}
+
+// Encode returns the stored form of p.
+func (p Progress) Encode() []byte { return encode(p) }
+
+// DecodeProgress is the inverse of Encode. No value is the zero Progress. The error
+// wraps store.ErrDamaged.
+func DecodeProgress(data []byte) (p Progress, err error) {
+	if data != nil {
+		err = decode(data, &p)
+	}
+	return p, err
+}

@@ -1,0 +1,181 @@
+package stored_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
+)
+
+// The stored form does not change: what a release has written, each later one
+// reads.
+func TestStoredFormOfRecords(t *testing.T) {
+	failure := &stored.Failure{
+		Code: stored.CodeStep, Message: "m", Details: []byte{1}, Stack: "s", Location: "a/b", Attempts: 2,
+		Cause: &stored.Failure{Code: stored.CodeError, Message: "c"}, Causes: []*stored.Failure{{Code: stored.CodeError, Message: "d"}},
+	}
+	messages := []stored.Message{{No: 1, Name: "n", ID: "i", Sent: 2, Value: []byte("v")}, {No: 3, Name: "n", ID: "j"}}
+	for name, c := range map[string]struct {
+		got  []byte
+		want string
+	}{
+		"failure":  {stored.EncodeFailure(failure), "\xa8\x01dstep\x02am\x03A\x01\x04as\x05\xa2\x01eerror\x02ac\x06ca/b\x07\x02\x08\x81\xa2\x01eerror\x02ad"},
+		"receipt":  {stored.EncodeReceipt(messages), "\xa1\x01\x82\xa5\x01\x01\x02an\x03ai\x04\x02\x05Av\xa5\x01\x03\x02an\x03aj\x04\x00\x05\xf6"},
+		"progress": {stored.Progress{Causes: failure.Causes, Detail: []byte("d")}.Encode(), "\xa2\x01\x81\xa2\x01eerror\x02ad\x02Ad"},
+	} {
+		if string(c.got) != c.want {
+			t.Errorf("a %s is stored as %q, want %q", name, c.got, c.want)
+		}
+	}
+	if got, err := stored.DecodeFailure(stored.EncodeFailure(failure)); err != nil || !reflect.DeepEqual(got, failure) {
+		t.Errorf("the failure comes back as %+v, %v", got, err)
+	}
+	if got, err := stored.DecodeReceipt(stored.EncodeReceipt(messages)); err != nil || !reflect.DeepEqual(got, messages) {
+		t.Errorf("the receipt comes back as %+v, %v", got, err)
+	}
+	if p, err := stored.DecodeProgress(nil); !reflect.DeepEqual(p, stored.Progress{}) || err != nil {
+		t.Errorf("no progress is decoded as %+v, %v", p, err)
+	}
+}
+
+// A field of a later release is skipped by an older one.
+func TestUnknownFieldsAreSkipped(t *testing.T) {
+	f, err := stored.DecodeFailure([]byte("\xa2\x01eerror\x18\x63av"))
+	if err != nil || f.Code != stored.CodeError {
+		t.Errorf("a failure with field 99 is decoded as %+v, %v", f, err)
+	}
+}
+
+func FuzzDecodeFailure(f *testing.F) {
+	f.Add(stored.EncodeFailure(&stored.Failure{Code: stored.CodeError, Message: "m"}))
+	f.Add(stored.EncodeFailure(&stored.Failure{Code: stored.CodeStep, Causes: []*stored.Failure{{Code: stored.CodePanic, Stack: "s"}}, Cause: &stored.Failure{Code: stored.CodeTimeout}}))
+	f.Add([]byte("\xa1\x01eerror\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		failure, err := stored.DecodeFailure(data)
+		if err != nil {
+			if !errors.Is(err, store.ErrDamaged) || failure != nil {
+				t.Fatalf("%v with %+v", err, failure)
+			}
+			return
+		}
+		// What was read is written again, and reads the same from then on.
+		once := stored.EncodeFailure(failure)
+		again, err := stored.DecodeFailure(once)
+		if err != nil {
+			t.Fatalf("written again as %q: %v", once, err)
+		}
+		if twice := stored.EncodeFailure(again); !bytes.Equal(once, twice) {
+			t.Fatalf("written as %q, then as %q", once, twice)
+		}
+	})
+}
+
+func FuzzDecodeReceipt(f *testing.F) {
+	f.Add(stored.EncodeReceipt(nil))
+	f.Add(stored.EncodeReceipt([]stored.Message{{No: 1, Name: "n", ID: "i", Sent: 2, Value: []byte("v")}}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		messages, err := stored.DecodeReceipt(data)
+		if err != nil {
+			if !errors.Is(err, store.ErrDamaged) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again, err := stored.DecodeReceipt(stored.EncodeReceipt(messages))
+		if err != nil || len(again) != len(messages) || len(messages) > 0 && !reflect.DeepEqual(again, messages) {
+			t.Fatalf("%+v comes back as %+v, %v", messages, again, err)
+		}
+	})
+}
+
+func FuzzDecodeProgress(f *testing.F) {
+	f.Add(stored.Progress{}.Encode())
+	f.Add(stored.Progress{Causes: []*stored.Failure{{Code: stored.CodeError, Message: "m"}}, Detail: []byte("d")}.Encode())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := stored.DecodeProgress(data)
+		if err != nil {
+			if !errors.Is(err, store.ErrDamaged) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if again, err := stored.DecodeProgress(p.Encode()); err != nil || !bytes.Equal(again.Encode(), p.Encode()) {
+			t.Fatalf("%+v comes back as %+v, %v", p, again, err)
+		}
+	})
+}
+
+func FuzzDecodeVersion(f *testing.F) {
+	f.Add(stored.EncodeVersion(1))
+	f.Add(stored.EncodeVersion(0))
+	f.Add([]byte("\xa1\x01\x20"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		version, err := stored.DecodeVersion(data)
+		if err != nil {
+			if !errors.Is(err, store.ErrDamaged) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if again, err := stored.DecodeVersion(stored.EncodeVersion(version)); version < 1 || err != nil || again != version {
+			t.Fatalf("version %d comes back as %d, %v", version, again, err)
+		}
+	})
+}
+
+func TestFailuresAreBounded(t *testing.T) {
+	huge := &stored.Failure{Code: stored.CodeError, Message: strings.Repeat("m", 1<<20), Stack: strings.Repeat("s", 1<<20), Details: make([]byte, 1<<20)}
+	for range 30 {
+		huge = &stored.Failure{Code: stored.CodeError, Message: huge.Message, Cause: huge, Causes: []*stored.Failure{huge, huge, huge}}
+	}
+	data := stored.EncodeFailure(huge)
+	if limit := 1 << 20; len(data) > limit+limit/4 {
+		t.Errorf("the record has %d bytes", len(data))
+	}
+	if _, err := stored.DecodeFailure(data); err != nil {
+		t.Error(err)
+	}
+	many := &stored.Failure{Code: stored.CodeStep, Message: "m"}
+	for i := range 25 {
+		many.Causes = append(many.Causes, &stored.Failure{Code: stored.CodeError, Message: fmt.Sprint(i)})
+	}
+	f, err := stored.DecodeFailure(stored.EncodeFailure(many))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(f.Causes); n != 20 || f.Causes[0].Message != "5" || f.Causes[19].Message != "24" {
+		t.Errorf("%d causes are kept, from %s", n, f.Causes[0].Message)
+	}
+}
+
+func TestDamagedValues(t *testing.T) {
+	for name, err := range map[string]error{
+		"failure":  errOfDecode(stored.DecodeFailure([]byte{0xa0})),
+		"receipt":  errOfDecode(stored.DecodeReceipt([]byte("x"))),
+		"progress": errOfDecode(stored.DecodeProgress([]byte("x"))),
+	} {
+		if !errors.Is(err, store.ErrDamaged) {
+			t.Errorf("decoding a damaged %s gives %v", name, err)
+		}
+	}
+}
+
+func errOfDecode[T any](_ T, err error) error { return err }
+
+// What one run owes is listed up to a bound.
+func TestEndingsAreBounded(t *testing.T) {
+	const maxOwed = 1000
+	var many []string
+	for i := range maxOwed + 7 {
+		many = append(many, fmt.Sprint("s", i))
+	}
+	end, err := stored.DecodeEnding(stored.EncodeEnding(stored.Ending{Owed: many}))
+	if err != nil || len(end.Owed) != maxOwed || end.More != 7 {
+		t.Errorf("of many %d are listed and %d are not, %v", len(end.Owed), end.More, err)
+	}
+}
