@@ -17,6 +17,7 @@ var arrows = map[string][]string{
 	"store/storekit":                    {"store"},
 	"store/storetest":                   {"internal/testing/soak", "store", "store/memory"},
 	"store/memory":                      {"store", "store/storekit"},
+	"store/internal/words":              {"store"},
 	"store/files":                       {"store"},
 	"internal/payload":                  {"store"},
 	"store/sqlite":                      {"store", "store/internal/sqlstore", "store/storekit"},

@@ -1,0 +1,145 @@
+// Package words names the numbers of the contract in the texts that stores give to their
+// servers. A statement says {suspended} and a script STATUS.suspended where the server
+// gets 3, so that both read like the Go code beside them and cannot drift from it.
+//
+// Migrations do not use it: they say for ever what they said first.
+package words
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/stet-run/stet/store"
+)
+
+// The conditions of a run, as stores keep them: only an idle or ready run can be claimed.
+const (
+	Idle    = 0 // it waits for its wake time or an item, or has ended
+	Ready   = 1 // it is to be claimed
+	Claimed = 2 // the owner of its shard works on it
+)
+
+// table is the numbers of one type, by name.
+type table map[string]int
+
+var (
+	statuses = table{
+		"queued": int(store.Queued), "running": int(store.Running), "suspended": int(store.Suspended),
+		"succeeded": int(store.Succeeded), "failed": int(store.Failed), "cancelled": int(store.Cancelled),
+		"stalled": int(store.Stalled),
+	}
+	marks = table{
+		"paused": int(store.Paused), "cancelling": int(store.Cancelling), "undoing": int(store.Undoing),
+		"expiring": int(store.Expiring), "held": int(store.Held), "pausedOrHeld": int(store.Paused | store.Held),
+	}
+	conditions = table{"idle": Idle, "ready": Ready, "claimed": Claimed}
+	kinds      = table{
+		"message": int(store.ItemMessage), "resolution": int(store.ItemResolution), "cancel": int(store.ItemCancel),
+		"terminate": int(store.ItemTerminate), "resume": int(store.ItemResume), "end": int(store.ItemEnd),
+		"watch": int(store.ItemWatch), "update": int(store.ItemUpdate), "pause": int(store.ItemPause),
+		"retry": int(store.ItemRetry), "rewind": int(store.ItemRewind), "edit": int(store.ItemEdit),
+		"event": int(store.ItemEvent), "wait": int(store.ItemWait), "withdraw": int(store.ItemWithdraw),
+		"ack": int(store.ItemAck), "returned": int(store.ItemReturn), "delivery": int(store.ItemDelivery),
+		"ask": int(store.ItemAsk), "grant": int(store.ItemGrant), "giveBack": int(store.ItemGiveBack),
+	}
+	itemStates = table{
+		"new": int(store.New), "seen": int(store.Seen), "consumed": int(store.Consumed), "dead": int(store.Dead),
+	}
+	entryStates = table{
+		"open": int(store.Open), "done": int(store.Done), "failed": int(store.FailedEntry),
+		"withdrawn": int(store.Withdrawn),
+	}
+	verdicts = table{
+		"committed": int(store.Committed), "stillReady": int(store.StillReady), "fenced": int(store.Fenced),
+		"refused": int(store.Refused), "busy": int(store.Busy),
+	}
+	outcomes = table{
+		"posted": 0, "applied": int(store.Applied), "exists": int(store.Exists), "duplicate": int(store.Duplicate),
+		"notFound": int(store.NotFound), "ended": int(store.Ended), "undecided": int(store.Undecided),
+	}
+)
+
+// inSQL are the words of statements: those of the columns status, marks, ready, kind and
+// state, which have no word in common, and lists of them.
+var inSQL = func() map[string]string {
+	all := map[string]string{
+		"ended":    In(store.AllStatuses(), store.Status.Terminal),
+		"live":     In(store.AllStatuses(), func(s store.Status) bool { return !s.Terminal() }),
+		"answered": In(Kinds(), func(k store.ItemKind) bool { return !k.CanBeDead() }),
+	}
+	for _, t := range []table{statuses, marks, conditions, kinds, itemStates} {
+		for name, n := range t {
+			if _, twice := all[name]; twice {
+				panic("words: " + name + " names two numbers")
+			}
+			all[name] = fmt.Sprint(n)
+		}
+	}
+	return all
+}()
+
+// Kinds returns the kinds of items.
+func Kinds() []store.ItemKind {
+	var all []store.ItemKind
+	for k := store.ItemKind(1); k < 255; k++ {
+		if k.Valid() {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// In returns the numbers for which is holds, as the right side of IN.
+func In[T ~uint8](all []T, is func(T) bool) string {
+	var numbers []string
+	for _, n := range all {
+		if is(n) {
+			numbers = append(numbers, fmt.Sprintf("%d", n))
+		}
+	}
+	return "(" + strings.Join(numbers, ",") + ")"
+}
+
+var sqlWord = regexp.MustCompile(`\{[a-zA-Z]+\}`)
+
+// SQL returns a statement with the number of each word in its place. It panics at a word
+// that it does not know.
+func SQL(text string) string {
+	if !strings.Contains(text, "{") {
+		return text
+	}
+	return sqlWord.ReplaceAllStringFunc(text, func(word string) string {
+		number, ok := inSQL[word[1:len(word)-1]]
+		if !ok {
+			panic("words: no number is called " + word + " in: " + text)
+		}
+		return number
+	})
+}
+
+// inLua are the words of scripts, by type. What a Redis server keeps and compares is
+// text, except marks, which are bits.
+var inLua = map[string]struct {
+	table
+	form string
+}{
+	"STATUS": {statuses, "'%d'"}, "MARK": {marks, "%d"}, "CONDITION": {conditions, "'%d'"}, "KIND": {kinds, "'%d'"},
+	"STATE": {itemStates, "'%d'"}, "ENTRY": {entryStates, "'%d'"}, "VERDICT": {verdicts, "'%d'"},
+	"OUTCOME": {outcomes, "'%d'"},
+}
+
+var luaWord = regexp.MustCompile(`\b(STATUS|MARK|CONDITION|KIND|STATE|ENTRY|VERDICT|OUTCOME)\.(\w+)`)
+
+// Lua returns a script with the constant of each word in its place. It panics at a word
+// that it does not know.
+func Lua(text string) string {
+	return luaWord.ReplaceAllStringFunc(text, func(word string) string {
+		kind, name, _ := strings.Cut(word, ".")
+		number, ok := inLua[kind].table[name]
+		if !ok {
+			panic("words: no number is called " + word)
+		}
+		return fmt.Sprintf(inLua[kind].form, number)
+	})
+}
