@@ -18,8 +18,8 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 		return nil, 0, err
 	}
 	const act = "apply commands"
-	answers, at, err := []store.Answer(nil), store.Time(0), errUnusual
-	if q := s.newQuick(commands); q != nil {
+	answers, at, err := []store.Answer(nil), store.Time(0), errNotAtOnce
+	if q := s.newCommandBatch(commands); q != nil {
 		err = s.writeAfter(ctx, act, lockLimit, q, func(t *tx, now store.Time) (err error) {
 			answers, at = q.answers, now
 			if !q.done {
@@ -28,7 +28,7 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 			return err
 		})
 	}
-	if errors.Is(err, errUnusual) {
+	if errors.Is(err, errNotAtOnce) {
 		err = s.write(ctx, act, lockLimit, func(t *tx, now store.Time) (err error) {
 			at = now
 			answers, err = (&applier{q: t, now: now}).all(commands)

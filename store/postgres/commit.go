@@ -12,7 +12,15 @@ import (
 	"github.com/stet-run/stet/store/storekit"
 )
 
-// Commit implements store.Store.
+// Commit implements store.Store. It writes a batch in the first of these ways that does:
+//
+//   - commit_one.go: one step, one turn with an update, or one start;
+//   - commit_batch.go: entries, updates and starts of any number of runs;
+//   - commit_call.go: the call of a function that writes all that most batches have;
+//   - turn by turn, below: every batch.
+//
+// The first three are one statement, in one round trip. It writes nothing if it finds
+// that the batch needs more care; the batch then goes the next way that is more general.
 func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
 	if err := b.Validate(); err != nil {
 		return store.BatchResult{}, err
@@ -21,9 +29,9 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 		return store.BatchResult{}, err
 	}
 	defer s.leave()
-	result, err := s.commitFast(ctx, &b)
-	if errors.Is(err, errUnusual) {
-		result, err = s.commitCarefully(ctx, &b)
+	result, err := s.commitAtOnce(ctx, &b)
+	if errors.Is(err, errNotAtOnce) {
+		result, err = s.commitTurnByTurn(ctx, &b)
 	}
 	if err == nil {
 		s.last.Store(&acknowledged{b.Node, b.Boot, b.No})
@@ -32,11 +40,73 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	return result, err
 }
 
-// commitCarefully writes a batch turn by turn. A turn that breaks a law takes the
+// commitAtOnce writes a batch in one statement. errNotAtOnce: it has to be written turn by
+// turn, and nothing is written yet.
+func (s *Store) commitAtOnce(ctx context.Context, b *store.Batch) (store.BatchResult, error) {
+	const act = "commit a batch"
+	var none store.BatchResult
+	last := s.claimed
+	s.claimed = claimedRun{} // until a batch of one is written
+	f := &s.flat
+	defer f.empty()
+	if !f.take(b) || s.cfg.turnByTurn {
+		return none, errNotAtOnce
+	}
+	conn, err := s.commits.Acquire(ctx)
+	if err != nil {
+		return none, s.classify(ctx, act, err)
+	}
+	defer conn.Release()
+	at := stamp{}
+	var ok bool
+	if at.fence, ok, err = s.fenceOf(ctx, conn.Conn(), f); err != nil {
+		return none, s.classify(ctx, act, err)
+	}
+	if !ok {
+		return none, errNotAtOnce
+	}
+	at.floor, at.test = s.times()
+	warned := s.warnings(conn).Load()
+	got, kind, err := answer{}, notOne, errNotAtOnce
+	if f.fitsBatch() {
+		is := statement{}
+		if kind = f.one(); kind != notOne {
+			is = f.oneStatement(kind, conn.Conn(), at, last)
+		} else {
+			is = f.batchStatement(at)
+		}
+		got, err = f.send(ctx, s, conn.Conn(), is)
+	}
+	if refusedAtOnce(err) {
+		kind = notOne
+		at.floor, at.test = s.times()
+		got, err = f.send(ctx, s, conn.Conn(), f.callStatement(at))
+	}
+	switch {
+	case refusedAtOnce(err), repeatable(err):
+		s.fence = known{} // it is perhaps another
+		return none, errNotAtOnce
+	case err == nil && s.warnings(conn).Load() != warned:
+		return none, fmt.Errorf("%s: %w: %w: the wait for the standby was cut short", act, store.ErrUnavailable, store.ErrUnknown)
+	case err == nil:
+		result, err := f.result(&got)
+		if err != nil {
+			return none, fmt.Errorf("%w: %w", s.classify(ctx, act, err), store.ErrUnknown)
+		}
+		s.claimed = f.claimedBy(kind, conn.Conn(), at.fence, &got)
+		s.observe(result.Now)
+		return result, nil
+	case definite(err):
+		return none, s.classify(ctx, act, err)
+	}
+	return none, fmt.Errorf("%w: %w", s.classify(ctx, act, err), store.ErrUnknown)
+}
+
+// commitTurnByTurn writes a batch turn by turn. A turn that breaks a law takes the
 // transaction back, which is then repeated without it. If something waits for a
 // lock, the transaction is repeated with a savepoint for each turn and command, so
 // that only those are left out that wait.
-func (s *Store) commitCarefully(ctx context.Context, b *store.Batch) (store.BatchResult, error) {
+func (s *Store) commitTurnByTurn(ctx context.Context, b *store.Batch) (store.BatchResult, error) {
 	refused := map[int]string{}
 	alone := false
 	for {

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/words"
 )
 
 // querier executes statements in a transaction: ours, or one of a caller's.
@@ -124,15 +125,16 @@ func plain(args []any) []any {
 	return args
 }
 
-// sql returns a statement with the store's schema in place of "stet.".
+// sql returns a statement with numbers in place of words, and with the store's schema in
+// place of "stet.".
 func (s *Store) sql(text string) string {
-	if s.schema == defaultSchema {
-		return text
-	}
 	if known, ok := s.texts.Load(text); ok {
 		return known.(string)
 	}
-	named := strings.ReplaceAll(text, "stet.", pgx.Identifier{s.schema}.Sanitize()+".")
+	named := words.SQL(text)
+	if s.schema != defaultSchema {
+		named = strings.ReplaceAll(named, "stet.", pgx.Identifier{s.schema}.Sanitize()+".")
+	}
 	if s.textCount.Add(1) < maxTexts {
 		s.texts.Store(text, named)
 	}
@@ -361,7 +363,7 @@ func (s *Store) classify(ctx context.Context, act string, err error) error {
 		return fmt.Errorf("%s: %w", act, ctx.Err())
 	case code == "":
 		var refused *refusal
-		if errors.As(err, &refused) || errors.Is(err, errBusy) || errors.Is(err, errUnusual) {
+		if errors.As(err, &refused) || errors.Is(err, errBusy) || errors.Is(err, errNotAtOnce) {
 			return err
 		}
 		return wrap(store.ErrUnavailable, "")

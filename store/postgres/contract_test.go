@@ -67,6 +67,6 @@ func TestContract(t *testing.T) {
 func TestContractTurnByTurn(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
-		return newHarness(t, clock, postgres.Slow())
+		return newHarness(t, clock, postgres.TurnByTurn())
 	})
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Slow makes the Store write every batch turn by turn.
-func Slow() Option { return func(c *config) { c.slow = true } }
+// TurnByTurn makes the Store write every batch turn by turn.
+func TurnByTurn() Option { return func(c *config) { c.turnByTurn = true } }
 
 // Patient lets transactions stand still for long: for tests that a slow machine is no
 // part of, and that do not try again what was cut off.
@@ -32,3 +32,6 @@ func OpenWatched(ctx context.Context, dsn string, settings map[string]string, no
 	}
 	return s, s.open(ctx, pc)
 }
+
+// CanBecome is what statements ask about a change of status.
+var CanBecome = canBecome

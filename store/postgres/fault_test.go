@@ -31,7 +31,7 @@ func TestLostAnswers(t *testing.T) {
 	proxy := servers.NewProxy(t, server.Addr())
 	s := open(t, server.TCP(proxy.Addr()))
 	n := takeAll(t, s, "n")
-	const simple, usual, exceptional = 0, 1, 2
+	const batch, call, turnByTurn = 0, 1, 2
 	unknown := map[int]int{}
 	for i := range 45 {
 		way, answer := i%3, i/3
@@ -44,10 +44,10 @@ func TestLostAnswers(t *testing.T) {
 			}
 			return err
 		})
-		b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Insert: way == simple, Entries: []store.Entry{done("a")}, Update: &store.Update{Status: store.Suspended}}},
+		b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Insert: way == batch, Entries: []store.Entry{done("a")}, Update: &store.Update{Status: store.Suspended}}},
 			adopted(fmt.Sprintf("s%d", i)))
 		messages, values := 0, 0
-		if way == exceptional {
+		if way == turnByTurn {
 			messages, values = 1, 1
 			b.Turns[0].Values = []store.Setting{{Name: "v", Value: []byte("1")}}
 			b.Commands = append(b.Commands, message(r.ID, "m"))
@@ -83,7 +83,7 @@ func TestLostAnswers(t *testing.T) {
 			t.Errorf("answer %d was lost: found %v, %v, %+v", answer, entries, items, feeds)
 		}
 	}
-	if unknown[simple] == 0 || unknown[usual] == 0 {
+	if unknown[batch] == 0 || unknown[call] == 0 {
 		t.Errorf("the outcome was unknown %v times, by way; expected it of the two that are one statement", unknown)
 	}
 }

@@ -70,14 +70,14 @@ func (t *tx) knowThese(leases []store.Lease) (known, error) {
 
 // fenceOf returns the fence under which all leases of a batch are the boot's; false if
 // they are not. The caller has entered.
-func (s *Store) fenceOf(ctx context.Context, conn *pgx.Conn, u *usual) (fence [16]byte, ok bool, err error) {
+func (s *Store) fenceOf(ctx context.Context, conn *pgx.Conn, f *flatBatch) (fence [16]byte, ok bool, err error) {
 	k := &s.fence
-	if k.conn == conn && k.node == u.b.Node && k.boot == u.b.Boot && k.holds(u.leases) {
+	if k.conn == conn && k.node == f.b.Node && k.boot == f.b.Boot && k.holds(f.leases) {
 		return k.fence, true, nil
 	}
 	t := tx{ctx: ctx, s: s, conn: conn}
-	if *k, err = t.know(u.b.Node, u.b.Boot); err != nil {
+	if *k, err = t.know(f.b.Node, f.b.Boot); err != nil {
 		return fence, false, err
 	}
-	return k.fence, k.fenced && k.holds(u.leases), nil
+	return k.fence, k.fenced && k.holds(f.leases), nil
 }

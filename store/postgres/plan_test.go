@@ -280,18 +280,18 @@ func (w *watched) day(stage string, most float64) {
 		{Run: a.No, Shard: shard, Insert: true, Entries: []store.Entry{done("1"), done("2")}},
 		{Run: b.No, Shard: shard, Insert: true, Entries: []store.Entry{done("1")}},
 	})
-	commit("lone step", []*store.Turn{{Run: a.No, Shard: shard, Insert: true, Entries: []store.Entry{done("21")}}})
-	commit("next lone step", []*store.Turn{{Run: a.No, Shard: shard, Insert: true, Entries: []store.Entry{done("22")}}})
+	commit("step of one run", []*store.Turn{{Run: a.No, Shard: shard, Insert: true, Entries: []store.Entry{done("21")}}})
+	commit("next step of it", []*store.Turn{{Run: a.No, Shard: shard, Insert: true, Entries: []store.Entry{done("22")}}})
 	w.unread(stage, "runs")
 	commit("suspend", []*store.Turn{{Run: b.No, Shard: shard, Update: &store.Update{Status: store.Suspended}}})
 	w.without(stage, "unnest")
 
 	// A run that is alone: each batch is one statement without lists.
-	lone := commit("lone start", nil, adopted(name("l"))).Commands[0].Run
+	one := commit("start of one", nil, adopted(name("l"))).Commands[0].Run
 	w.without(stage, "unnest")
-	commit("its first step", []*store.Turn{{Run: lone.No, Shard: shard, Insert: true, Entries: []store.Entry{done("1")}}})
+	commit("its first step", []*store.Turn{{Run: one.No, Shard: shard, Insert: true, Entries: []store.Entry{done("1")}}})
 	w.unread(stage, "runs")
-	commit("its last step and its end", []*store.Turn{{Run: lone.No, Shard: shard, Insert: true, Entries: []store.Entry{done("2")}, Update: &store.Update{Status: store.Succeeded}}})
+	commit("its last step and its end", []*store.Turn{{Run: one.No, Shard: shard, Insert: true, Entries: []store.Entry{done("2")}, Update: &store.Update{Status: store.Succeeded}}})
 	w.without(stage, "unnest")
 	send := message(b.ID, name("m"))
 	commit("send in a batch", []*store.Turn{{Run: a.No, Shard: shard, Entries: []store.Entry{done("3")}, Sends: []store.Command{send}}})

@@ -42,8 +42,8 @@ type Store struct {
 	writing chan struct{}
 	acts    atomic.Int64 // how many such acts have begun
 	fence   known        // of group commits; guarded by writing
-	lone    loneRun      // of the last group commit, under fence; guarded by writing
-	usual   usual        // room for the next group commit; guarded by writing
+	claimed claimedRun   // of the last group commit, under fence; guarded by writing
+	flat    flatBatch    // room for the next group commit; guarded by writing
 	claims  atomic.Pointer[known]
 	hint    hints
 
@@ -58,15 +58,15 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 type config struct {
-	schema string
-	slots  int
-	conns  int32
-	pooled bool
-	lossy  bool
-	slow   bool          // every batch goes the way of the exceptional ones
-	idle   time.Duration // idleLimit, but in tests
-	clock  func() time.Time
-	log    *slog.Logger
+	schema     string
+	slots      int
+	conns      int32
+	pooled     bool
+	lossy      bool
+	turnByTurn bool          // every batch is written turn by turn
+	idle       time.Duration // idleLimit, but in tests
+	clock      func() time.Time
+	log        *slog.Logger
 }
 
 // Option is an option of Open.

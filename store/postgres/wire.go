@@ -85,67 +85,85 @@ func (v *values) bool(b bool) {
 
 func (v *values) numbers(lists ...[]int64) {
 	for _, l := range lists {
-		v.array(pgtype.Int8ArrayOID, pgtype.Int8OID, len(l), 8*len(l), false, func(out []byte) []byte {
-			for _, n := range l {
-				out = binary.BigEndian.AppendUint32(out, 8)
-				out = binary.BigEndian.AppendUint64(out, uint64(n))
-			}
-			return out
-		})
+		numbersOf(v, l, func(n int64) int64 { return n })
 	}
 }
 
 func (v *values) texts(lists ...[]string) {
 	for _, l := range lists {
-		size := 0
-		for _, s := range l {
-			size += len(s)
-		}
-		v.array(pgtype.TextArrayOID, pgtype.TextOID, len(l), size, false, func(out []byte) []byte {
-			for _, s := range l {
-				out = binary.BigEndian.AppendUint32(out, uint32(len(s)))
-				out = append(out, s...)
-			}
-			return out
-		})
+		textsOf(v, l, func(s string) string { return s })
 	}
 }
 
-// byteas adds lists in which nil is NULL.
-func (v *values) byteas(lists ...[][]byte) {
-	for _, l := range lists {
-		size, null := 0, false
-		for _, b := range l {
-			size += len(b)
-			null = null || b == nil
+// numbersOf adds a list that has a number of each row. textsOf, bytesOf, byteasOf and
+// boolsOf do the same for other types.
+func numbersOf[T any](v *values, rows []T, of func(T) int64) {
+	v.array(pgtype.Int8ArrayOID, pgtype.Int8OID, len(rows), 8*len(rows), false, func(out []byte) []byte {
+		for _, row := range rows {
+			out = binary.BigEndian.AppendUint32(out, 8)
+			out = binary.BigEndian.AppendUint64(out, uint64(of(row)))
 		}
-		v.array(pgtype.ByteaArrayOID, pgtype.ByteaOID, len(l), size, null, func(out []byte) []byte {
-			for _, b := range l {
-				if b == nil {
-					out = binary.BigEndian.AppendUint32(out, ^uint32(0))
-					continue
-				}
-				out = binary.BigEndian.AppendUint32(out, uint32(len(b)))
-				out = append(out, b...)
-			}
-			return out
-		})
-	}
+		return out
+	})
 }
 
-func (v *values) bools(lists ...[]bool) {
-	for _, l := range lists {
-		v.array(pgtype.BoolArrayOID, pgtype.BoolOID, len(l), len(l), false, func(out []byte) []byte {
-			for _, b := range l {
-				one := byte(0)
-				if b {
-					one = 1
-				}
-				out = append(binary.BigEndian.AppendUint32(out, 1), one)
-			}
-			return out
-		})
+func textsOf[T any](v *values, rows []T, of func(T) string) {
+	stringsOf(v, pgtype.TextArrayOID, pgtype.TextOID, rows, of)
+}
+
+// bytesOf adds a list of texts that the server keeps as bytes.
+func bytesOf[T any](v *values, rows []T, of func(T) string) {
+	stringsOf(v, pgtype.ByteaArrayOID, pgtype.ByteaOID, rows, of)
+}
+
+func stringsOf[T any](v *values, typ, element uint32, rows []T, of func(T) string) {
+	size := 0
+	for _, row := range rows {
+		size += len(of(row))
 	}
+	v.array(typ, element, len(rows), size, false, func(out []byte) []byte {
+		for _, row := range rows {
+			s := of(row)
+			out = binary.BigEndian.AppendUint32(out, uint32(len(s)))
+			out = append(out, s...)
+		}
+		return out
+	})
+}
+
+// byteasOf adds a list in which nil is NULL.
+func byteasOf[T any](v *values, rows []T, of func(T) []byte) {
+	size, null := 0, false
+	for _, row := range rows {
+		b := of(row)
+		size += len(b)
+		null = null || b == nil
+	}
+	v.array(pgtype.ByteaArrayOID, pgtype.ByteaOID, len(rows), size, null, func(out []byte) []byte {
+		for _, row := range rows {
+			b := of(row)
+			if b == nil {
+				out = binary.BigEndian.AppendUint32(out, ^uint32(0))
+				continue
+			}
+			out = binary.BigEndian.AppendUint32(out, uint32(len(b)))
+			out = append(out, b...)
+		}
+		return out
+	})
+}
+
+func boolsOf[T any](v *values, rows []T, of func(T) bool) {
+	v.array(pgtype.BoolArrayOID, pgtype.BoolOID, len(rows), len(rows), false, func(out []byte) []byte {
+		for _, row := range rows {
+			one := byte(0)
+			if of(row) {
+				one = 1
+			}
+			out = append(binary.BigEndian.AppendUint32(out, 1), one)
+		}
+		return out
+	})
 }
 
 // array adds an array of one dimension whose elements fill appends, each behind its

@@ -10,11 +10,11 @@ import (
 	"github.com/stet-run/stet/store/postgres"
 )
 
-// TestLoneSteps completes steps of a run, one in each batch, for which the store does
+// TestCommitOneStep completes steps of a run, one in each batch, for which the store does
 // not look at the run any more. It is refused all the same what the run is not in hand
 // for: after the run's end, told by this handle or another one of the boot, or after
 // the lease has been given back and taken again.
-func TestLoneSteps(t *testing.T) {
+func TestCommitOneStep(t *testing.T) {
 	t.Parallel()
 	end := func(run store.Run) *store.Turn {
 		return &store.Turn{Run: run.No, Shard: run.Shard, Update: &store.Update{Status: store.Succeeded, Output: []byte("out")}}
@@ -91,10 +91,10 @@ func equal(a, b *store.Entry) bool {
 		a.Started == b.Started && a.Ended == b.Ended && string(a.Value) == string(b.Value) && (a.Value == nil) == (b.Value == nil)
 }
 
-// TestLoneTurns writes turns with an update one by one, in batches of their own, and
+// TestCommitOneTurn writes turns with an update one by one, in batches of their own, and
 // with a start before each: a store that writes every batch turn by turn has the same
 // runs and entries afterwards.
-func TestLoneTurns(t *testing.T) {
+func TestCommitOneTurn(t *testing.T) {
 	t.Parallel()
 	e := []store.Entry{done("last")}
 	for _, c := range []struct {
@@ -145,7 +145,7 @@ func TestLoneTurns(t *testing.T) {
 				}
 				return o
 			}
-			if got, want := do(), do(postgres.Slow()); !reflect.DeepEqual(got, want) {
+			if got, want := do(), do(postgres.TurnByTurn()); !reflect.DeepEqual(got, want) {
 				t.Errorf("expected what a store has that writes turn by turn:\n%+v\nfound\n%+v", want, got)
 			}
 		})
