@@ -29,7 +29,7 @@ func ExampleStartTx() {
 	defer func() { _ = os.RemoveAll(dir) }() // it is a folder for temporary files
 	file := filepath.Join(dir, "shop.db")
 
-	s, err := sqlite.Open(file, sqlite.Shared())
+	s, err := sqlite.Open(context.Background(), file, sqlite.Shared())
 	if err != nil {
 		fmt.Println(err)
 		return

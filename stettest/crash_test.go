@@ -19,7 +19,7 @@ import (
 var onSQLite = stettest.On(func(t testing.TB) func() store.Store {
 	path := filepath.Join(t.TempDir(), "stet.db")
 	return func() store.Store {
-		s, err := sqlite.Open(path)
+		s, err := sqlite.Open(context.Background(), path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -186,7 +186,7 @@ func application() int {
 
 // check is the application's own check of a store against its code.
 func check(ctx context.Context) int {
-	db, err := sqlite.Open(os.Getenv("STET_DB"))
+	db, err := sqlite.Open(context.Background(), os.Getenv("STET_DB"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -201,7 +201,7 @@ func check(ctx context.Context) int {
 }
 
 func work(ctx context.Context, stop func(), register bool) (err error) {
-	db, err := sqlite.Open("app.db")
+	db, err := sqlite.Open(context.Background(), "app.db")
 	if err != nil {
 		return err
 	}

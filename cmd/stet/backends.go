@@ -39,11 +39,11 @@ type finding struct {
 var backends = []*backend{
 	{
 		open: func(ctx context.Context, path string, log *slog.Logger) (store.Store, error) {
-			return sqlite.OpenContext(ctx, path, sqlite.Logger(log))
+			return sqlite.Open(ctx, path, sqlite.Logger(log))
 		},
 		schema: func(ctx context.Context, path string) (int, int, error) {
-			status, err := sqlite.Schema(ctx, path)
-			return status.File, status.Latest, err
+			status, err := sqlite.ReadSchema(ctx, path)
+			return status.Store, status.Latest, err
 		},
 		doctor: func(ctx context.Context, s store.Store) ([]finding, error) {
 			found, err := s.(*sqlite.Store).Doctor(ctx)
@@ -76,7 +76,7 @@ var backends = []*backend{
 	{
 		schemes: redisSchemes,
 		open: func(ctx context.Context, url string, log *slog.Logger) (store.Store, error) {
-			return redis.OpenContext(ctx, url, redis.Logger(log))
+			return redis.Open(ctx, url, redis.Logger(log))
 		},
 		schema: func(ctx context.Context, url string) (int, int, error) {
 			status, err := redis.ReadSchema(ctx, url)

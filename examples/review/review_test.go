@@ -160,7 +160,7 @@ func TestTwoProcesses(t *testing.T) {
 			token, _, _ = strings.Cut(rest, " ")
 		}
 	}
-	file, err := sqlite.Open(db)
+	file, err := sqlite.Open(context.Background(), db)
 	if err != nil {
 		t.Fatal(err)
 	}

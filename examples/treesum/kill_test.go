@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -122,7 +123,7 @@ func stepStarts(t *testing.T, db, effects string) map[string]int {
 // inspect returns an engine that only reads the file.
 func inspect(t *testing.T, db string) *stet.Engine {
 	t.Helper()
-	s, err := sqlite.Open(db)
+	s, err := sqlite.Open(context.Background(), db)
 	if err != nil {
 		t.Fatal(err)
 	}

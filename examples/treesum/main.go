@@ -103,7 +103,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 			return err
 		}
 	}
-	db, err := sqlite.Open(o.db)
+	db, err := sqlite.Open(context.Background(), o.db)
 	if err != nil {
 		return err
 	}

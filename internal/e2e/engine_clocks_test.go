@@ -147,7 +147,7 @@ func theClockIsSet(t *testing.T, path string, jumps []time.Duration) {
 	var stores []*sqlite.Store
 	var nodes []*node
 	for i := range 3 {
-		db, err := sqlite.Open(path, sqlite.Wall(clock.now))
+		db, err := sqlite.Open(context.Background(), path, sqlite.Wall(clock.now))
 		if err != nil {
 			t.Fatal(err)
 		}

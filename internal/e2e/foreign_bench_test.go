@@ -22,7 +22,7 @@ import (
 func BenchmarkForeignSend(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "x.db")
 	open := func() store.Store {
-		s, err := sqlite.Open(path)
+		s, err := sqlite.Open(context.Background(), path)
 		if err != nil {
 			b.Fatal(err)
 		}

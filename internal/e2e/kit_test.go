@@ -114,7 +114,7 @@ var testStores = []struct {
 	{"sqlite", func(t testing.TB) func() store.Store {
 		path := filepath.Join(t.TempDir(), "stet.db")
 		return func() store.Store {
-			s, err := sqlite.Open(path)
+			s, err := sqlite.Open(context.Background(), path)
 			if err != nil {
 				t.Fatal(err)
 			}

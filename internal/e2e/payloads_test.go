@@ -119,7 +119,7 @@ func TestPayloads(t *testing.T) {
 				dir := t.TempDir()
 				var s store.Store = memory.New()
 				if name == "sqlite" {
-					db, err := sqlite.Open(filepath.Join(dir, "app.db"))
+					db, err := sqlite.Open(context.Background(), filepath.Join(dir, "app.db"))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -238,7 +238,7 @@ func nothingIn(t *testing.T, dir string) {
 // again.
 func TestPayloadsOfFailures(t *testing.T) {
 	dir := t.TempDir()
-	db, err := sqlite.Open(filepath.Join(dir, "app.db"))
+	db, err := sqlite.Open(context.Background(), filepath.Join(dir, "app.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +385,7 @@ func (w writer) Write(b []byte) (int, error) { return w(b) }
 func TestPayloadsInTransactions(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "app.db")
-	s, err := sqlite.Open(path)
+	s, err := sqlite.Open(context.Background(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 func TestTransactions(t *testing.T) {
 	ctx := testContext(t)
 	path := filepath.Join(t.TempDir(), "app.db")
-	s, err := sqlite.Open(path)
+	s, err := sqlite.Open(context.Background(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

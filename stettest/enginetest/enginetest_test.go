@@ -1,6 +1,7 @@
 package enginetest_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -26,7 +27,7 @@ func TestSQLite(t *testing.T) {
 	enginetest.Run(t, func(t testing.TB) func() store.Store {
 		path := filepath.Join(t.TempDir(), "stet.db")
 		return func() store.Store {
-			s, err := sqlite.Open(path)
+			s, err := sqlite.Open(context.Background(), path)
 			if err != nil {
 				t.Fatal(err)
 			}

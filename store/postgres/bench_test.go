@@ -15,7 +15,7 @@ func BenchmarkCommit(b *testing.B) {
 	for _, turns := range []int{1, 12, 40, 100, 1000} {
 		b.Run(fmt.Sprintf("turns=%d", turns), func(b *testing.B) {
 			dsn, schema := servers.SharedPostgres(b)
-			s := open(b, dsn, postgres.Schema(schema), postgres.Lossy())
+			s := open(b, dsn, postgres.Schema(schema), postgres.AllowLoss())
 			n := &node{s: s, node: store.Node{ID: "n", Boot: "n-1", Workflows: []string{"w"}}}
 			if _, err := s.Register(b.Context(), n.node); err != nil {
 				b.Fatal(err)

@@ -50,7 +50,7 @@ func TestCommitOneStep(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dsn, schema := servers.SharedPostgres(t)
-			opts := []postgres.Option{postgres.Schema(schema), postgres.Lossy()}
+			opts := []postgres.Option{postgres.Schema(schema), postgres.AllowLoss()}
 			n := takeAll(t, open(t, dsn, opts...), "n")
 			other := &node{s: open(t, dsn, opts...), node: n.node, leases: n.leases}
 			run := n.started(t, "run")
@@ -126,7 +126,7 @@ func TestCommitOneTurn(t *testing.T) {
 				t.Helper()
 				dsn, schema := servers.SharedPostgres(t)
 				clock := func() time.Time { return time.UnixMicro(2e15) }
-				n := takeAll(t, open(t, dsn, append(opts, postgres.Schema(schema), postgres.Lossy(), postgres.Clock(clock))...), "n")
+				n := takeAll(t, open(t, dsn, append(opts, postgres.Schema(schema), postgres.AllowLoss(), postgres.Clock(clock))...), "n")
 				run := n.started(t, "run")
 				for i := range c.updates {
 					turn := &store.Turn{Run: run.No, Shard: run.Shard, Update: &c.updates[i]}

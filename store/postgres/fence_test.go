@@ -56,7 +56,7 @@ func TestFence(t *testing.T) {
 			var now atomic.Int64
 			now.Store(time.Now().UnixMicro())
 			clock := postgres.Clock(func() time.Time { return time.UnixMicro(now.Load()) })
-			opts := []postgres.Option{postgres.Schema(schema), postgres.Lossy(), clock}
+			opts := []postgres.Option{postgres.Schema(schema), postgres.AllowLoss(), clock}
 			a := takeAll(t, open(t, dsn, opts...), "a")
 			b := &node{s: open(t, dsn, opts...), node: store.Node{ID: "b", Boot: "b-1", Workflows: []string{"w"}}}
 			if _, err := b.s.Register(t.Context(), b.node); err != nil {
@@ -87,7 +87,7 @@ func TestFence(t *testing.T) {
 func TestFreshThatIsWrong(t *testing.T) {
 	t.Parallel()
 	dsn, schema := servers.SharedPostgres(t)
-	n := takeAll(t, open(t, dsn, postgres.Schema(schema), postgres.Lossy()), "n")
+	n := takeAll(t, open(t, dsn, postgres.Schema(schema), postgres.AllowLoss()), "n")
 	run := n.started(t, "run")
 	step := func(value string) store.Verdict {
 		t.Helper()

@@ -21,7 +21,7 @@ const word = stet.Message[string]("word")
 // once.
 func TestOpenTransactionUnderTheEngine(t *testing.T) {
 	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.Lossy())
+	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
 	square := stet.Define("square", func(ctx stet.Context, n int) (int, error) {
 		return stet.Step(ctx, "square", func(context.Context) (int, error) { return n * n, nil })
 	})

@@ -80,7 +80,7 @@ func TestIdleCost(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.Fast...)
 	count := newCounter(t, server.Addr())
-	s := open(t, server.TCP(count.addr), postgres.Lossy())
+	s := open(t, server.TCP(count.addr), postgres.AllowLoss())
 	nap := stet.Define("nap", func(ctx stet.Context, _ int) (int, error) { return 1, stet.Sleep(ctx, "s", time.Hour) })
 	quick := stet.Define("quick", func(ctx stet.Context, n int) (int, error) { return n, nil })
 	e := serveWith(t, stet.Config{Store: s, Workflows: []stet.Definition{nap, quick}, ParkFor: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})

@@ -57,7 +57,7 @@ func TestSettings(t *testing.T) {
 		if _, err := postgres.Open(t.Context(), server.DSN()); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", setting, err)
 		}
-		if d := describe(t, open(t, server.DSN(), postgres.Lossy())); !strings.Contains(d.Durable, setting) || !strings.Contains(d.Durable, "may take back") {
+		if d := describe(t, open(t, server.DSN(), postgres.AllowLoss())); !strings.Contains(d.Durable, setting) || !strings.Contains(d.Durable, "may take back") {
 			t.Errorf("%s: told %q", setting, d.Durable)
 		}
 	}
@@ -80,7 +80,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range cap(ids) {
 		group.Go(func() {
-			s, err := postgres.Open(context.Background(), dsn, postgres.Schema(schema), postgres.Lossy(), postgres.Slots(16))
+			s, err := postgres.Open(context.Background(), dsn, postgres.Schema(schema), postgres.AllowLoss(), postgres.Slots(16))
 			if err != nil {
 				t.Error(err)
 				return
@@ -99,7 +99,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 			t.Errorf("there are two stores: %s and %s", first, id)
 		}
 	}
-	if d := describe(t, open(t, dsn, postgres.Schema(schema), postgres.Lossy(), postgres.Slots(99))); d.Slots != 16 {
+	if d := describe(t, open(t, dsn, postgres.Schema(schema), postgres.AllowLoss(), postgres.Slots(99))); d.Slots != 16 {
 		t.Errorf("the store has %d slots", d.Slots)
 	}
 }
@@ -107,7 +107,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 // TestSchemaIsChecked: a schema that this binary does not know is refused.
 func TestSchemaIsChecked(t *testing.T) {
 	dsn, schema := servers.SharedPostgres(t)
-	opts := []postgres.Option{postgres.Schema(schema), postgres.Lossy()}
+	opts := []postgres.Option{postgres.Schema(schema), postgres.AllowLoss()}
 	if status, err := postgres.ReadSchema(t.Context(), dsn, opts...); err != nil || status.Store != 0 || status.Latest == 0 {
 		t.Errorf("got %+v: %v", status, err)
 	}
@@ -143,7 +143,7 @@ func TestSchemaIsChecked(t *testing.T) {
 // TestDoctor finds nothing in a store that was used, and what was broken by hand.
 func TestDoctor(t *testing.T) {
 	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.Lossy())
+	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
 	n := takeAll(t, s, "n")
 	r := n.started(t, "r")
 	n.commit(t, &store.Turn{Run: r.No, Shard: shard, Entries: []store.Entry{done("a")}, Tags: []store.Pair{{Key: "k", Value: "v"}},

@@ -102,8 +102,8 @@ func newWatched(t *testing.T) *watched {
 	if w.admin, err = pgx.Connect(t.Context(), w.dsn); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = w.admin.Close(context.Background()) }) // it has served
-	open(t, w.dsn, postgres.Schema(w.schema), postgres.Lossy())   // makes the tables
+	t.Cleanup(func() { _ = w.admin.Close(context.Background()) })   // it has served
+	open(t, w.dsn, postgres.Schema(w.schema), postgres.AllowLoss()) // makes the tables
 	for _, table := range []string{"runs", "entries", "inbox", "nodes", "leases"} {
 		w.exec("ALTER TABLE stet." + table + " SET (autovacuum_enabled=off)")
 	}
@@ -147,7 +147,7 @@ func (w *watched) open() {
 		"session_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0", "auto_explain.log_analyze": "on",
 		"auto_explain.log_timing": "off", "auto_explain.log_nested_statements": "on", "auto_explain.log_format": "json", "auto_explain.log_level": "notice",
 	}
-	s, err := postgres.OpenWatched(w.Context(), w.dsn, settings, w.hear, postgres.Schema(w.schema), postgres.Lossy(), postgres.Conns(2))
+	s, err := postgres.OpenWatched(w.Context(), w.dsn, settings, w.hear, postgres.Schema(w.schema), postgres.AllowLoss(), postgres.Conns(2))
 	if err != nil {
 		w.Fatalf("expected auto_explain, which the server's contrib package has, and a role that may load it: %v", err)
 	}

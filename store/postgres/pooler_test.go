@@ -73,7 +73,7 @@ func TestBehindAPooler(t *testing.T) {
 // TestPoolerOption works without prepared statements on a server itself.
 func TestPoolerOption(t *testing.T) {
 	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.Lossy(), postgres.Pooler())
+	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss(), postgres.Pooler())
 	n := takeAll(t, s, "n")
 	result, err := s.Commit(t.Context(), n.batch(nil, adopted("r")))
 	if err != nil || !result.Commands[0].Claimed {

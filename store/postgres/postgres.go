@@ -92,10 +92,10 @@ func Conns(n int) Option { return func(c *config) { c.conns = int32(n) } }
 // process number of its server sessions, as PgBouncer does.
 func Pooler() Option { return func(c *config) { c.pooled = true } }
 
-// Lossy opens also a server whose settings say that a crash or a power cut may take
-// back what was acknowledged, for example with fsync=off. For tests, and for what
-// can be done again.
-func Lossy() Option { return func(c *config) { c.lossy = true } }
+// AllowLoss accepts a server whose settings say that a crash or a power cut may take
+// back what was acknowledged, for example fsync=off. For tests, and for what can be done
+// again.
+func AllowLoss() Option { return func(c *config) { c.lossy = true } }
 
 // Logger gets what happens outside of calls. The default is slog.Default.
 func Logger(log *slog.Logger) Option { return func(c *config) { c.log = log } }

@@ -78,7 +78,7 @@ func withSQL(t testing.TB, s *postgres.Store, dsn string) foreign {
 // is there if and only if that commits, with both kinds of transactions.
 func TestApplyInATransaction(t *testing.T) {
 	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.Lossy())
+	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
 	runs := func() int {
 		page, err := s.List(t.Context(), store.Filter{})
 		if err != nil {
@@ -135,7 +135,7 @@ func TestApplyInATransaction(t *testing.T) {
 // so are turns of the very run that was sent to.
 func TestOpenTransactionDelaysNobody(t *testing.T) {
 	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.Lossy())
+	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
 	n := takeAll(t, s, "n")
 	a, b, receiver := n.started(t, "a"), n.started(t, "b"), n.started(t, "receiver")
 	tx := withPgx(t, s, dsn)
@@ -198,7 +198,7 @@ func TestOpenTransactionDelaysNobody(t *testing.T) {
 // their run has ended. The message is a dead letter then, the update is answered.
 func TestItemAfterTheEnd(t *testing.T) {
 	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.Lossy())
+	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
 	n := takeAll(t, s, "n")
 	r := n.started(t, "r")
 	tx := withPgx(t, s, dsn)

@@ -72,7 +72,7 @@ var quick = stet.Retry{First: time.Millisecond, Max: time.Millisecond}
 // last attempt it is there once, with the step's result.
 func TestTxStep(t *testing.T) {
 	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.Lossy())
+	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
 	pool, rows := ledger(t, dsn)
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
@@ -148,7 +148,7 @@ func TestTxStepNeedsItsStore(t *testing.T) {
 // body goes on to the end.
 func TestTxStepTimeout(t *testing.T) {
 	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.Lossy())
+	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
 	pool, rows := ledger(t, dsn)
 	var attempt atomic.Int64
 	release, ended := make(chan struct{}), make(chan struct{})

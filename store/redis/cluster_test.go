@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -98,7 +99,7 @@ func TestCluster(t *testing.T) {
 				done = true
 			default:
 			}
-			s, err := redis.OpenContext(t.Context(), cluster.URL(), redis.Prefix("reads"), redis.Logger(slog.New(slog.DiscardHandler)))
+			s, err := redis.Open(t.Context(), cluster.URL(), redis.Prefix("reads"), redis.Logger(slog.New(slog.DiscardHandler)))
 			if err == nil {
 				err = s.Close()
 			}
@@ -134,7 +135,7 @@ func TestSentinelFailover(t *testing.T) {
 	if want := "the failover to a replica may lose the last acknowledgements"; !strings.Contains(d.Durable, want) {
 		t.Errorf("described as %q; want %q in it", d.Durable, want)
 	}
-	if _, err := redis.Open(sentinel.Replica.URL()); !errors.Is(err, store.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "expected a master, found a slave") {
+	if _, err := redis.Open(context.Background(), sentinel.Replica.URL()); !errors.Is(err, store.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "expected a master, found a slave") {
 		t.Errorf("the replica is opened: %v", err)
 	}
 	if _, _, err := s.Apply(t.Context(), []store.Command{start("before")}); err != nil {

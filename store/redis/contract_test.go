@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func openWith(options ...redis.Option) storetest.Open {
 }
 
 func (h *harness) open(t testing.TB) *redis.Store {
-	s, err := redis.Open(h.url, h.options...)
+	s, err := redis.Open(context.Background(), h.url, h.options...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package redis is the store on Redis or Valkey: one server, a server that sentinels
 // watch over, or a cluster.
 //
-//	db, err := redis.Open("redis://localhost:6379")
+//	db, err := redis.Open(ctx, "redis://localhost:6379")
 //
 // # What is durable
 //
@@ -9,7 +9,7 @@
 // the death of the server and of its machine. With appendfsync everysec about a second
 // of acknowledgements may be lost, and with replicas the last ones in a failover; both
 // are warned of, and told by Describe. A server without an append-only file is refused
-// unless it is opened as [Volatile], one that evicts keys always, and so is a replica.
+// unless it is opened with [AllowLoss], one that evicts keys always, and so is a replica.
 //
 // A server that has lost acknowledgements may have forgotten who owns a shard. Two
 // things keep that from doing harm. Epochs are taken from the clock where it is ahead

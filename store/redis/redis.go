@@ -77,9 +77,9 @@ func Slots(n int) Option { return func(c *config) { c.slots = n } }
 // a new store is always spread.
 func Spread() Option { return func(c *config) { c.parts = -1 } }
 
-// Volatile accepts a server without an append-only file: what was acknowledged may
-// be lost when the server ends.
-func Volatile() Option { return func(c *config) { c.volatile = true } }
+// AllowLoss accepts a server without an append-only file: what was acknowledged may be
+// lost when the server ends. For tests, and for what can be done again.
+func AllowLoss() Option { return func(c *config) { c.volatile = true } }
 
 // Logger gets what happens outside of calls. The default is slog.Default.
 func Logger(log *slog.Logger) Option { return func(c *config) { c.log = log } }
@@ -103,16 +103,11 @@ const (
 //	rediss://…                                   with TLS
 //	unix:///PATH                                 a Unix socket
 //
-// The parameters prefix=NAME and volatile=1 do what [Prefix] and [Volatile] do. Errors: store.ErrInvalid if the URL
-// or an option is wrong, or the server is one that would break the store's promises;
+// The parameters prefix=NAME and volatile=1 do what [Prefix] and [AllowLoss] do. ctx
+// bounds Open alone. Errors: store.ErrInvalid if the URL or an option is wrong, or the server is one that would break the store's promises;
 // store.ErrSchema if the server or the store's schema is too old or too new;
 // store.ErrUnavailable if the server cannot be reached.
-func Open(url string, opts ...Option) (*Store, error) {
-	return OpenContext(context.Background(), url, opts...)
-}
-
-// OpenContext is Open with a context for reaching the server.
-func OpenContext(ctx context.Context, url string, opts ...Option) (*Store, error) {
+func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	cfg, option, err := configure(url, opts)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 // spreadAt opens a store with as many parts as slots.
 func spreadAt(t *testing.T, url, prefix string) *Store {
 	t.Helper()
-	s, err := Open(url, Prefix(prefix), Slots(8), Spread(), Logger(slog.New(slog.DiscardHandler)))
+	s, err := Open(context.Background(), url, Prefix(prefix), Slots(8), Spread(), Logger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestBatchesOfABootGoWithIt(t *testing.T) {
 	url, prefix := servers.SharedRedis(t)
 	begun, hours := time.Now(), atomic.Int64{}
 	clock := func() time.Time { return begun.Add(time.Duration(hours.Load()) * time.Hour) }
-	s, err := Open(url, Prefix(prefix), Slots(8), Spread(), Logger(slog.New(slog.DiscardHandler)), Clock(clock))
+	s, err := Open(context.Background(), url, Prefix(prefix), Slots(8), Spread(), Logger(slog.New(slog.DiscardHandler)), Clock(clock))
 	if err != nil {
 		t.Fatal(err)
 	}

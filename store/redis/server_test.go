@@ -25,7 +25,7 @@ const ttl = store.Delay(10_000_000)
 // openAt opens a store that is closed with the test.
 func openAt(t *testing.T, url string, options ...redis.Option) *redis.Store {
 	t.Helper()
-	s, err := redis.OpenContext(t.Context(), url, append([]redis.Option{redis.Logger(slog.New(slog.DiscardHandler))}, options...)...)
+	s, err := redis.Open(t.Context(), url, append([]redis.Option{redis.Logger(slog.New(slog.DiscardHandler))}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,13 +369,13 @@ func TestSettingsAreReadAtOpen(t *testing.T) {
 		{"everysec", []string{"appendonly yes", "appendfsync everysec"}, nil, "", true, "about a second of acknowledgements is lost"},
 		{"no", []string{"appendonly yes", "appendfsync no"}, nil, "", true, "lost with the machine"},
 		{"without a file", nil, nil, "expected appendonly yes, found no", false, ""},
-		{"volatile", nil, []redis.Option{redis.Volatile()}, "", true, "no append-only file"},
+		{"volatile", nil, []redis.Option{redis.AllowLoss()}, "", true, "no append-only file"},
 		{"eviction", append([]string{"maxmemory-policy allkeys-lru"}, servers.Durable...), nil, "expected maxmemory-policy noeviction, found allkeys-lru", false, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			server := servers.NewRedis(t, row.settings...)
 			var log bytes.Buffer
-			s, err := redis.Open(server.URL(), append(row.options, redis.Logger(slog.New(slog.NewTextHandler(&log, nil))))...)
+			s, err := redis.Open(context.Background(), server.URL(), append(row.options, redis.Logger(slog.New(slog.NewTextHandler(&log, nil))))...)
 			if row.refused != "" {
 				if !errors.Is(err, store.ErrInvalid) || !strings.Contains(fmt.Sprint(err), row.refused) {
 					t.Errorf("got %v; want it refused: %s", err, row.refused)
@@ -436,7 +436,7 @@ func TestURLs(t *testing.T) {
 		"redis://u:secret@127.0.0.1:1?prefix=%": "",
 		"redis://127.0.0.1:1?prefix={}":         "without braces",
 	} {
-		_, err := redis.Open(url)
+		_, err := redis.Open(context.Background(), url)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v; want %q in it", url, err, want)
 		}

@@ -111,7 +111,7 @@ func (s *Store) inspectMaster(ctx context.Context, address string, node rueidis.
 		s.known.aof = false
 		if !s.cfg.volatile {
 			return fmt.Errorf("%s: %w: expected appendonly yes, found no: every run since the last snapshot would be lost with the server: "+
-				"set appendonly yes and appendfsync always, or open the store as Volatile (parameter volatile=1 of the URL)", address, store.ErrInvalid)
+				"set appendonly yes and appendfsync always, or open the store with AllowLoss (parameter volatile=1 of the URL)", address, store.ErrInvalid)
 		}
 	}
 	if fsync != "always" {

@@ -131,7 +131,7 @@ func TestDoctorFindsWhatIsBroken(t *testing.T) {
 				t.Fatal(err)
 			}
 			tamper(t, path, sql)
-			s, err := Open(path)
+			s, err := Open(context.Background(), path)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,7 +15,7 @@ import (
 func BenchmarkCommit(b *testing.B) {
 	for _, size := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprintf("rows=%d", size), func(b *testing.B) {
-			s, err := Open(filepath.Join(b.TempDir(), "x.db"))
+			s, err := Open(context.Background(), filepath.Join(b.TempDir(), "x.db"))
 			if err != nil {
 				b.Fatal(err)
 			}

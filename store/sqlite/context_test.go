@@ -40,9 +40,9 @@ func TestContextThatEndsInTheMiddle(t *testing.T) {
 		"Describe": func(ctx context.Context) error { _, err := s.Describe(ctx); return err },
 		"List":     func(ctx context.Context) error { _, err := s.List(ctx, store.Filter{}); return err },
 		"Apply":    func(ctx context.Context) error { _, _, err := s.Apply(ctx, []store.Command{start("a")}); return err },
-		"Schema":   func(ctx context.Context) error { _, err := Schema(ctx, s.Path()); return err },
+		"Schema":   func(ctx context.Context) error { _, err := ReadSchema(ctx, s.Path()); return err },
 		"Open": func(ctx context.Context) error {
-			other, err := OpenContext(ctx, s.Path())
+			other, err := Open(ctx, s.Path())
 			if err == nil {
 				err = other.Close()
 			}

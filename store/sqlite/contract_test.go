@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func openHarness(t *testing.T, clock func() time.Time) storetest.Harness {
 }
 
 func (h *harness) open(t testing.TB) *sqlite.Store {
-	s, err := sqlite.Open(h.path, sqlite.Clock(h.clock), sqlite.Normal())
+	s, err := sqlite.Open(context.Background(), h.path, sqlite.Clock(h.clock), sqlite.AllowLoss())
 	if err != nil {
 		t.Fatal(err)
 	}

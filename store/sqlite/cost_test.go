@@ -108,11 +108,11 @@ func TestStatementsOfAnIdleProcess(t *testing.T) {
 func TestStoreWorksInABubble(t *testing.T) {
 	path := testPath(t)
 	synctest.Test(t, func(t *testing.T) {
-		s, err := Open(path)
+		s, err := Open(context.Background(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := Open(path)
+		other, err := Open(context.Background(), path)
 		if err != nil {
 			t.Fatal(err)
 		}

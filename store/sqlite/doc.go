@@ -1,13 +1,13 @@
 // Package sqlite is the store in one SQLite file: the default, with nothing to
 // install. Several processes may use the file at once; one of them owns its runs.
 //
-//	db, err := sqlite.Open("shop.db")
+//	db, err := sqlite.Open(ctx, "shop.db")
 //
 // # What is durable
 //
 // The file is in WAL mode with synchronous=FULL: everything that was
 // acknowledged survives the death of the process and of the machine, as long as
-// the disk keeps what it has synced. With [Normal] a power cut may roll back the
+// the disk keeps what it has synced. With [AllowLoss] a power cut may roll back the
 // last acknowledgements; the death of a process still loses nothing.
 //
 // A power cut is tried in the tests on a recording file system, at any change and

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -67,7 +68,7 @@ func TestDamagedTags(t *testing.T) {
 		t.Fatal(err)
 	}
 	tamper(t, path, `UPDATE stet_runs SET tags='["k"]'`)
-	s, err := Open(path)
+	s, err := Open(context.Background(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -45,7 +46,7 @@ func TestFileThatMayNotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	unprivileged(t)
-	_, err := Open(path)
+	_, err := Open(context.Background(), path)
 	if err == nil {
 		t.Fatal("expected an error")
 	}

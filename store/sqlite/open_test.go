@@ -51,7 +51,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		{"damaged", damaged, store.ErrDamaged, "restore a backup"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := Open(c.path)
+			s, err := Open(context.Background(), c.path)
 			if err == nil {
 				t.Fatal("expected an error", s.Close())
 			}
@@ -85,7 +85,7 @@ func TestFileOfAnotherApplicationIsSharedOnlyWhenAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path); err == nil {
+	if _, err := Open(context.Background(), path); err == nil {
 		t.Fatal("expected an error")
 	} else {
 		wantErr(t, err, store.ErrSchema)
@@ -125,7 +125,7 @@ func TestSettings(t *testing.T) {
 	for _, c := range []struct {
 		opts []Option
 		sync int64
-	}{{nil, 2}, {[]Option{Normal()}, 1}} {
+	}{{nil, 2}, {[]Option{AllowLoss()}, 1}} {
 		s := open(t, testPath(t), c.opts...)
 		var mode string
 		var sync, mmap int64
@@ -143,19 +143,19 @@ func TestSettings(t *testing.T) {
 // What is cut short because the context has ended says so, not how SQLite puts it.
 func TestOpenEndsWithTheContext(t *testing.T) {
 	path := testPath(t)
-	s, err := Open(path)
+	s, err := Open(context.Background(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if second, err := OpenContext(ended, path); err == nil {
+	if second, err := Open(ended, path); err == nil {
 		t.Error("opened", second.Close())
 	} else {
 		wantErr(t, err, context.Canceled)
 	}
-	_, err = Schema(ended, path)
+	_, err = ReadSchema(ended, path)
 	wantErr(t, err, context.Canceled)
 	_, err = s.Describe(ended) // its reader has yet to be opened
 	wantErr(t, err, context.Canceled)

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -127,7 +128,7 @@ func (r *recorded) lost(t *testing.T, rng *rand.Rand, changes int) string {
 	if want.runs == 0 {
 		return "" // before the store was made
 	}
-	s, err := Open(filepath.Join(dir, "stet.db"))
+	s, err := Open(context.Background(), filepath.Join(dir, "stet.db"))
 	if err != nil {
 		return fmt.Sprintf("it does not open: %v", err)
 	}
@@ -188,9 +189,9 @@ func TestPowerCutLosesNothingAcknowledged(t *testing.T) {
 }
 
 // TestPowerCutWithNormalLosesAcknowledgements is the proof that the test above
-// can fail, and that the words at Normal are true.
+// can fail, and that the words at AllowLoss are true.
 func TestPowerCutWithNormalLosesAcknowledgements(t *testing.T) {
-	lost := powerCuts(t, 20, 25, Normal())
+	lost := powerCuts(t, 20, 25, AllowLoss())
 	if lost == "" {
 		t.Error("expected synchronous=NORMAL to lose something")
 	}

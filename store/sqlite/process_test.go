@@ -80,7 +80,7 @@ func (p *process) kill() {
 // ownerProcess takes the shard for a minute, claims what is ready, prints the
 // epoch, and waits to be killed.
 func ownerProcess(path string) error {
-	s, err := Open(path)
+	s, err := Open(context.Background(), path)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func ownerProcess(path string) error {
 // senderProcess starts runs as fast as it can for a second and prints how many,
 // and how long the median, the 99th percentile and the slowest took.
 func senderProcess(path string) error {
-	s, err := Open(path)
+	s, err := Open(context.Background(), path)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func senderProcess(path string) error {
 // committerProcess takes the shard and commits entries of the one run without end.
 // It prints how many there are after each acknowledgement.
 func committerProcess(path string) error {
-	s, err := Open(path)
+	s, err := Open(context.Background(), path)
 	if err != nil {
 		return err
 	}
@@ -335,7 +335,7 @@ func TestStoresOpenANewFileAtOnce(t *testing.T) {
 		var errs [len(stores)]error
 		var all sync.WaitGroup
 		for i := range stores {
-			all.Go(func() { stores[i], errs[i] = Open(path) })
+			all.Go(func() { stores[i], errs[i] = Open(context.Background(), path) })
 		}
 		all.Wait()
 		if err := errors.Join(errs[:]...); err != nil {

@@ -113,15 +113,15 @@ func (c *conn) schema(file string, list []sqlstore.Migration) (fileSchema, error
 	return found, err
 }
 
-// SchemaStatus says which schema a file has and which this binary brings.
+// SchemaStatus is the schema of a store beside that of this binary.
 type SchemaStatus struct {
-	File   int // 0: the file does not exist or is empty
+	Store  int // 0: the file does not exist or is empty
 	Latest int
 }
 
-// Schema returns the schema of the file without changing it. Errors are those of
-// Open.
-func Schema(ctx context.Context, file string) (SchemaStatus, error) {
+// ReadSchema returns the schema of the store that Open would open, and changes
+// nothing. Errors are those of Open.
+func ReadSchema(ctx context.Context, file string) (SchemaStatus, error) {
 	list, err := migrations()
 	if err != nil {
 		return SchemaStatus{}, err
@@ -139,6 +139,6 @@ func Schema(ctx context.Context, file string) (SchemaStatus, error) {
 	}
 	defer c.close()
 	schema, err := c.schema(file, list)
-	status.File = schema.version
+	status.Store = schema.version
 	return status, classify("read the schema of "+file, err)
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ func TestLedgerIsChecked(t *testing.T) {
 				t.Fatal(err)
 			}
 			tamper(t, path, c.sql)
-			_, err := Open(path)
+			_, err := Open(context.Background(), path)
 			if err == nil {
 				t.Fatal("expected an error")
 			}
@@ -44,7 +45,7 @@ func TestLedgerIsChecked(t *testing.T) {
 			if !strings.Contains(err.Error(), c.says) {
 				t.Errorf("expected the error to say %q, got %v", c.says, err)
 			}
-			if _, err := Schema(t.Context(), path); err == nil {
+			if _, err := ReadSchema(t.Context(), path); err == nil {
 				t.Error("expected Schema to say it too")
 			}
 		})
@@ -67,15 +68,15 @@ func TestNewerSchemaThatKeepsOldBinariesIsUsed(t *testing.T) {
 
 func TestSchemaOfAFile(t *testing.T) {
 	path := testPath(t)
-	for _, want := range []SchemaStatus{{File: 0, Latest: 1}, {File: 1, Latest: 1}} {
-		if got, err := Schema(t.Context(), path); err != nil || got != want {
+	for _, want := range []SchemaStatus{{Store: 0, Latest: 1}, {Store: 1, Latest: 1}} {
+		if got, err := ReadSchema(t.Context(), path); err != nil || got != want {
 			t.Errorf("expected %+v, got %+v, %v", want, got, err)
 		}
 		if err := open(t, path).Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, err := Schema(t.Context(), foreign(t)); err != nil || got.File != 0 {
+	if got, err := ReadSchema(t.Context(), foreign(t)); err != nil || got.Store != 0 {
 		t.Errorf("expected no schema in a stranger's file, got %+v, %v", got, err)
 	}
 }

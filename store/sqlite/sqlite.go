@@ -47,9 +47,9 @@ type config struct {
 // Option is an option of Open.
 type Option func(*config)
 
-// Normal opens the file with synchronous=NORMAL: faster, and a power cut may
-// take back the last acknowledgements.
-func Normal() Option { return func(c *config) { c.normal = true } }
+// AllowLoss opens the file with synchronous=NORMAL: faster, but a power cut may take
+// back the last acknowledgements. For tests, and for what can be done again.
+func AllowLoss() Option { return func(c *config) { c.normal = true } }
 
 // Shared makes stet's tables, whose names begin with stet_, beside those of the
 // application that the file belongs to. Without it a file with other tables is
@@ -84,17 +84,13 @@ func VFS(name string) Option { return func(c *config) { c.vfs = name } }
 // minVersion is the oldest SQLite without a bug that loses a WAL's reset.
 const minVersion = "3.51.3"
 
-// Open opens the store in the file and makes the file if it is not there. It
-// brings an older schema up to date. Errors: store.ErrInvalid if the path is none
-// of a file, store.ErrSchema if the schema is newer than this binary or the file
-// is of another application, store.ErrDamaged if the file is no SQLite file or
-// cannot be read, store.ErrUnavailable if it cannot be opened or written.
-func Open(path string, opts ...Option) (*Store, error) {
-	return OpenContext(context.Background(), path, opts...)
-}
-
-// OpenContext is Open with a context for waiting for other processes.
-func OpenContext(ctx context.Context, path string, opts ...Option) (*Store, error) {
+// Open opens the store in the file and creates the file if it does not exist. It
+// upgrades an older schema. ctx bounds Open alone: the wait for other processes on the
+// file. Errors: store.ErrInvalid if the path cannot be that of a file; store.ErrSchema if
+// the schema is newer than this binary or the file belongs to another application;
+// store.ErrDamaged if the file is no SQLite file or cannot be read;
+// store.ErrUnavailable if it cannot be opened or written.
+func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	cfg := config{path: path, now: storekit.Monotonic(time.Now, uptime()), log: slog.Default(), wal: defaultBounds, window: defaultWindow}
 	for _, opt := range opts {
 		opt(&cfg)

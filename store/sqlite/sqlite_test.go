@@ -27,7 +27,7 @@ func testPath(t testing.TB) string { return filepath.Join(t.TempDir(), "stet.db"
 func open(t testing.TB, path string, opts ...Option) *Store {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	s, err := Open(path, append([]Option{Logger(log)}, opts...)...)
+	s, err := Open(context.Background(), path, append([]Option{Logger(log)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func Folder(name string, run func(ctx context.Context, db, folder string, out io
 
 // Open makes an engine on a file, with the rest of its config.
 func Open(ctx context.Context, db string, cfg stet.Config) (*stet.Engine, io.Closer, error) {
-	file, err := sqlite.Open(db)
+	file, err := sqlite.Open(context.Background(), db)
 	if err != nil {
 		return nil, nil, err
 	}

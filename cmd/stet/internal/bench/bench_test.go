@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 func onFile(file string) bench.Config {
 	return bench.Config{
 		DB: file, File: file,
-		Open: func(ctx context.Context) (store.Store, error) { return sqlite.OpenContext(ctx, file) },
+		Open: func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, file) },
 	}
 }
 

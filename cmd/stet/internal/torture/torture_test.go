@@ -56,15 +56,15 @@ func opener(db string) func(context.Context) (store.Store, error) {
 		slots = 12
 	}
 	if strings.Contains(db, "?addr=") {
-		return func(ctx context.Context) (store.Store, error) { return redis.OpenContext(ctx, db, redis.Slots(slots)) }
+		return func(ctx context.Context) (store.Store, error) { return redis.Open(ctx, db, redis.Slots(slots)) }
 	}
 	if strings.HasPrefix(db, "redis://") {
-		return func(ctx context.Context) (store.Store, error) { return redis.OpenContext(ctx, db) }
+		return func(ctx context.Context) (store.Store, error) { return redis.Open(ctx, db) }
 	}
 	if strings.HasPrefix(db, "host=") {
 		return func(ctx context.Context) (store.Store, error) { return postgres.Open(ctx, db, postgres.Slots(slots)) }
 	}
-	return func(ctx context.Context) (store.Store, error) { return sqlite.OpenContext(ctx, db) }
+	return func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, db) }
 }
 
 // config tortures a new file for a few seconds.
