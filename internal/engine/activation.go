@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/runner"
@@ -446,7 +447,7 @@ func (a *activation) submit() {
 	a.renewing = turn.Update != nil && turn.Update.Continue != nil
 	a.t.address(turn)
 	a.warn(turn)
-	a.t.commits.submitTurn(pendingTurn{h: a.h, turn: turn, done: func(result store.TurnResult) {
+	a.t.committer.SubmitTurn(committer.Turn{Shard: a.h, Turn: turn, Done: func(result store.TurnResult) {
 		if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
 			a.t.wakeBy(turn.Update.WakeAt)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
 )
@@ -25,7 +26,7 @@ func (e *Engine) Slot(runID string) int {
 func (e *Engine) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
 	if t := e.tenure.Load(); t != nil && !t.draining() {
 		answers, err := t.apply(ctx, commands)
-		if !errors.Is(err, errNotOwner) {
+		if !errors.Is(err, committer.ErrNotOwner) {
 			return answers, err
 		}
 	}
@@ -53,22 +54,23 @@ func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.A
 	}
 	room := t.room()
 	results := make(chan applied, len(commands))
-	pending := make([]pendingCommand, len(commands))
+	pending := make([]committer.Command, len(commands))
 	for i, c := range commands {
 		c.Claim = i < room && t.adopts(&c)
 		written := sealed[i]
 		if written.Claim = c.Claim; c.Claim {
 			t.e.brand(written.Start)
 		}
-		pending[i] = pendingCommand{written, func(in *ownership.Shards, answer store.Answer, now store.Time, err error) {
+		done := func(in *ownership.Shards, answer store.Answer, now store.Time, err error) {
 			if err == nil {
 				t.adopt(in, &c, &answer, now)
 			}
 			results <- applied{i, answer, err}
-		}}
+		}
+		pending[i] = committer.Command{Command: written, Done: done}
 	}
-	if !t.commits.submitCommands(pending) {
-		return nil, errNotOwner
+	if !t.committer.SubmitCommands(pending) {
+		return nil, committer.ErrNotOwner
 	}
 	answers := make([]store.Answer, len(commands))
 	var failed error

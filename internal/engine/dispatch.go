@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/stored"
@@ -87,6 +88,14 @@ func (t *tenure) pause() time.Duration {
 
 // claimSoon wakes the dispatcher.
 func (t *tenure) claimSoon() { hint(t.kick) }
+
+// hint wakes the goroutine that receives from ch, unless it is already being woken.
+func hint(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
 
 // claimFor has the inbox read for an activation that waits for a deadline.
 func (t *tenure) claimFor(a *activation) {
@@ -415,7 +424,7 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 	goesOn := update.Status == store.Running && update.Marks&(store.Paused|store.Held) == 0
 	t.tellDecided(turn, s, watches)
 	t.address(turn)
-	t.commits.submitTurn(pendingTurn{h: a.h, turn: turn, done: func(result store.TurnResult) {
+	t.committer.SubmitTurn(committer.Turn{Shard: a.h, Turn: turn, Done: func(result store.TurnResult) {
 		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
 			t.e.answered(turn.Consumed)
 		}
@@ -473,7 +482,7 @@ func (t *tenure) undecided(h *ownership.Shard, run *store.Run, result store.Turn
 func (t *tenure) unclaim(a *activation, run *store.Run) {
 	t.log().Warn("a claimed run is given back: its code is not here, or is of a later build", "run_id", run.ID, "workflow", run.Workflow, "build", run.Build)
 	back := bareTurn(run, store.Update{Status: store.Running, Marks: run.Marks, Waits: run.Waits, Reason: run.Reason, EndIsolation: true, Unclaim: true})
-	t.commits.submitTurn(pendingTurn{h: a.h, turn: back, done: func(result store.TurnResult) {
+	t.committer.SubmitTurn(committer.Turn{Shard: a.h, Turn: back, Done: func(result store.TurnResult) {
 		switch result.Verdict {
 		case store.Fenced:
 			t.fenced(a.h)
@@ -498,7 +507,7 @@ func endReason(it store.Item) string {
 // stall stops a run for a person, and then calls done.
 func (t *tenure) stall(h *ownership.Shard, run store.Run, reason string, done func()) {
 	turn := bareTurn(&run, store.Update{Status: store.Stalled, Marks: run.Marks, Reason: reason})
-	t.commits.submitTurn(pendingTurn{h: h, turn: turn, done: func(result store.TurnResult) {
+	t.committer.SubmitTurn(committer.Turn{Shard: h, Turn: turn, Done: func(result store.TurnResult) {
 		defer done()
 		if result.Verdict != store.Committed {
 			t.undecided(h, &run, result)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
@@ -119,7 +120,7 @@ func (t *tenure) nextSuspect() {
 	t.log().Warn("executing a run alone: the process has ended uncleanly with it before",
 		"run_id", run.ID, "workflow", run.Workflow, "suspect", run.Suspect, "strikes", run.Strikes)
 	alone := store.Update{Status: store.Running, Marks: run.Marks, Isolate: true}
-	t.commits.submitTurn(pendingTurn{h: s.a.h, turn: bareTurn(run, alone), done: func(result store.TurnResult) {
+	t.committer.SubmitTurn(committer.Turn{Shard: s.a.h, Turn: bareTurn(run, alone), Done: func(result store.TurnResult) {
 		switch result.Verdict {
 		case store.Fenced:
 			t.fenced(s.a.h)
@@ -159,7 +160,7 @@ func (a *activation) spare() {
 	}
 	a.underWay = true
 	update := store.Update{Status: store.Running, Marks: a.run.Marks, EndIsolation: true}
-	a.t.commits.submitTurn(pendingTurn{h: a.h, turn: bareTurn(&a.run, update), done: func(result store.TurnResult) {
+	a.t.committer.SubmitTurn(committer.Turn{Shard: a.h, Turn: bareTurn(&a.run, update), Done: func(result store.TurnResult) {
 		if result.Verdict == store.Fenced {
 			a.t.fenced(a.h)
 			return

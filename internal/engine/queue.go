@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
@@ -47,7 +48,7 @@ func (t *tenure) permitted(a *activation, s *store.Snapshot) bool {
 		ask(turn.Update, run, p)
 	}
 	t.address(turn)
-	t.commits.submitTurn(pendingTurn{h: a.h, turn: turn, done: func(result store.TurnResult) {
+	t.committer.SubmitTurn(committer.Turn{Shard: a.h, Turn: turn, Done: func(result store.TurnResult) {
 		if result.Verdict != store.Committed {
 			t.undecided(a.h, run, result)
 		}

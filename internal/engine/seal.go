@@ -1,36 +1,10 @@
 package engine
 
 import (
-	"errors"
 	"time"
 
 	"github.com/stet-run/stet/store"
 )
-
-// seal makes the stored form of a turn. While the objects that it needs cannot be
-// written it tries again. It reports false if the turn is not to be written.
-func (c *committer) seal(p *pendingTurn) bool {
-	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		var err error
-		p.sealed, err = c.t.e.cfg.Payloads.SealTurn(p.h.Context(), p.turn)
-		switch {
-		case err == nil:
-			return true
-		case p.h.Context().Err() != nil:
-			return false
-		case !errors.Is(err, store.ErrUnavailable):
-			c.t.log().Error("sealing a turn", "error", err, "run_no", p.turn.Run)
-			p.done(store.TurnResult{Verdict: store.Refused, Reason: err.Error()})
-			return false
-		}
-		c.t.log().Error("sealing a turn; trying again", "error", err, "run_no", p.turn.Run, "wait", wait)
-		select {
-		case <-time.After(wait):
-		case <-p.h.Context().Done():
-			return false
-		}
-	}
-}
 
 // unreadable is how long a run rests whose values cannot be read.
 const unreadable = 30 * time.Second

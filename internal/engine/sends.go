@@ -57,9 +57,9 @@ func (e *Engine) brand(st *store.Start) {
 	}
 }
 
-// sent takes up the runs that a turn has made ready, or tells them what has come.
-// The committer calls it when the turns of the batch know their verdicts.
-func (t *tenure) sent(in *ownership.Shards, turn *store.Turn, result *store.TurnResult, now store.Time) {
+// Sent implements committer.Owner: it activates the runs that a turn has made ready, and
+// posts what it has sent to runs that are in memory.
+func (t *tenure) Sent(in *ownership.Shards, turn *store.Turn, result *store.TurnResult, now store.Time) {
 	n := 0
 	for _, sends := range turn.Sent(result.Verdict) {
 		for i := range sends {
@@ -76,6 +76,31 @@ func (t *tenure) sent(in *ownership.Shards, turn *store.Turn, result *store.Turn
 		}
 	}
 }
+
+// Shards implements committer.Owner.
+func (t *tenure) Shards() *ownership.Shards { return t.shards.Now() }
+
+// Claims implements committer.Owner. Of a run that is named by number, and is not in
+// memory, it knows no shard: that one is claimed afterwards.
+func (t *tenure) Claims(list []*ownership.Shard, in *ownership.Shards, c *store.Command) []*ownership.Shard {
+	switch {
+	case c.Start != nil:
+		return append(list, in.Of(c.Start.Shard))
+	case c.RunNo != 0:
+		if a := t.find(c.RunNo); a != nil {
+			list = append(list, in.Of(a.h.ID()))
+		}
+		return list
+	}
+	slot := t.e.Slot(c.RunID)
+	for _, group := range t.groups {
+		list = append(list, in.Of(store.Shard{Group: group, Slot: slot}))
+	}
+	return list
+}
+
+// Go implements committer.Owner.
+func (t *tenure) Go(f func()) { t.drivers.Go(f) }
 
 // knows reports whether any node has ever registered a workflow.
 func (t *tenure) knows(workflow string) (bool, error) {

@@ -30,7 +30,7 @@ func (t *tenure) lose(shards ...*ownership.Shard) {
 	}
 	alone := t.suspects.forget(lost)
 	t.mu.Unlock()
-	t.commits.dropped()
+	t.committer.ShardsLost()
 	for _, a := range active {
 		a.post(event{unwind: true})
 	}

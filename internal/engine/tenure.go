@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/cluster"
+	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/store"
@@ -28,7 +29,7 @@ type tenure struct {
 	recovery  *Recovery // what was found at the begin; nil: it is told elsewhere
 	workflows []string
 	groups    []string
-	commits   *committer
+	committer *committer.Committer
 	steps     steps.Env
 	drivers   sync.WaitGroup // goroutines that drive, load or wait for a retry
 	kick      chan struct{}  // capacity 1: a hint to claim
@@ -65,7 +66,10 @@ func newTenure(e *Engine, stop, held context.Context, workflows []string) *tenur
 	}
 	t.held, t.cancel = context.WithCancel(held)
 	t.suspects.coming = map[*ownership.Shard]int{}
-	t.commits = newCommitter(t)
+	t.committer = committer.New(t.held, committer.Config{
+		Store: e.base, Node: e.cfg.Node, Boot: e.boot, Batches: &e.batches, TTL: e.cfg.LeaseTTL,
+		Seal: e.cfg.Payloads.SealTurn, Observe: e.time.observe, Log: e.cfg.Log,
+	}, t)
 	return t
 }
 
@@ -77,7 +81,8 @@ func (t *tenure) serve() error {
 	defer unlisten()
 	writing, stopWriting := context.WithCancel(t.held)
 	defer stopWriting()
-	go t.commits.run(writing)
+	var writer sync.WaitGroup
+	writer.Go(func() { t.committer.Run(writing) })
 	t.e.tenure.Store(t)
 	if report := t.e.cfg.OnRecover; report != nil && t.recovery != nil {
 		report(*t.recovery)
@@ -91,7 +96,7 @@ func (t *tenure) serve() error {
 	t.e.tenure.CompareAndSwap(t, nil)
 	t.cancel()
 	stopWriting()
-	<-t.commits.ended
+	writer.Wait()
 	sweeper.Wait()
 	return err
 }
@@ -321,7 +326,7 @@ func (t *tenure) quiet() bool {
 			return false
 		}
 	}
-	return t.commits.idle()
+	return t.committer.Idle()
 }
 
 // unwind ends all activations and waits for their goroutines.

@@ -2,9 +2,7 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
@@ -18,64 +16,6 @@ import (
 // limited returns a context for a call of the store.
 func (t *tenure) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, t.e.cfg.LeaseTTL)
-}
-
-// longestPatience bounds how long a commit is waited for that was given up before.
-const longestPatience = 10 * time.Minute
-
-// attempt commits a batch once. It is given up when all leases that it is written under
-// are over, since its turns would be refused, and at the latest after the length of a
-// lease, or a multiple of that if the batch was given up before: it may be one that takes
-// long. Then its outcome is unknown.
-func (c *committer) attempt(ctx context.Context, b *batch) (store.BatchResult, error) {
-	patience := min(c.t.e.cfg.LeaseTTL<<min(b.given, 20), max(longestPatience, c.t.e.cfg.LeaseTTL))
-	limited, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	c.mu.Lock()
-	c.under, c.giveUp = b, cancel
-	c.mu.Unlock()
-	result, err := c.t.e.base.Commit(limited, b.contents)
-	c.mu.Lock()
-	c.under, c.giveUp = nil, nil
-	c.mu.Unlock()
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		b.given++
-		err = fmt.Errorf("%w: no answer to a commit: %w", store.ErrUnknown, err)
-	}
-	return result, err
-}
-
-// dropped is called when holdings are over.
-func (c *committer) dropped() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.under != nil && c.under.given == 0 && c.under.over() {
-		c.giveUp()
-	}
-}
-
-// over reports whether the batch has leases and none of them is held any more. A turn may
-// be of a shard that was taken after the batch's hand was looked at.
-func (b *batch) over() bool {
-	leases := b.contents.Leases
-	return len(leases) > 0 && !slices.ContainsFunc(leases, func(l store.Lease) bool {
-		h := b.shards.Of(l.Shard)
-		return h != nil && !h.Lost()
-	}) && !slices.ContainsFunc(b.turns, func(p pendingTurn) bool { return !p.h.Lost() })
-}
-
-// settle waits until what is on its way to the store now has been answered.
-func (c *committer) settle(ctx context.Context) {
-	c.mu.Lock()
-	told := c.last
-	c.mu.Unlock()
-	if told == nil {
-		return
-	}
-	select {
-	case <-told:
-	case <-ctx.Done():
-	}
 }
 
 // retake takes the runs into memory that a claim may have taken in hand whose answer was
@@ -125,7 +65,7 @@ func (t *tenure) retake(in *ownership.Shards, claims *store.Claims) bool {
 			}
 		}
 	}
-	t.commits.settle(t.held) // of those that a command has adopted the answer may be on its way
+	t.committer.Settle(t.held) // of those that a command has adopted the answer may be on its way
 	for no, h := range missing {
 		if t.find(no) == nil {
 			t.log().Warn("a claimed run is taken into memory: the answer to its claim was lost", "run_no", no)

@@ -1,0 +1,40 @@
+// Package committer gathers the turns and commands of an engine and writes them to the
+// store in batches. It knows what a batch is and when its outcome is certain, and nothing
+// of activations, code or timers.
+//
+// # The way of a turn
+//
+// [Committer.SubmitTurn] takes a turn with the callback that receives its verdict. The
+// turn is brought into its stored form, joins the next batch, and gets exactly one
+// verdict, unless the committer ends before: then the turn is forgotten together with the
+// activation that it belongs to. Commands go the same way, and each of them is answered,
+// if need be with [ErrNotOwner].
+//
+// # Batches
+//
+// One batch at a time is on its way to the store. While it is, the next one fills. When
+// its answer is here the next one goes on its way, while the results of the first are
+// still delivered: batches overlap by that. Results are delivered in the order of the
+// batches; within a batch turns come first, then commands.
+//
+// When nothing is to be written and nothing to be delivered, the caller that submits
+// writes its batch on its own goroutine, which saves two switches between goroutines. The
+// committer's goroutine ([Committer.Run]) writes what has gathered meanwhile, and what
+// failed at first.
+//
+// # Failures
+//
+//   - The store is away, or does not say what became of a batch: the batch is repeated
+//     with its number until it is answered. The store knows by the number whether it has
+//     applied it.
+//   - No answer comes: the call is abandoned when all leases of the batch are lost, and
+//     at the latest after the length of a lease. After that the outcome is unknown, as above.
+//   - The store refuses the batch as a whole: it is bisected until the turn or command
+//     that cannot be taken stands alone. That one is refused, the others are written.
+//   - A transaction of an application decides what becomes of a turn or command (the
+//     verdict Busy, the outcome Undecided): the turn is retried in a batch of its own
+//     after a pause, the command is applied outside of the batches, where it may wait.
+//     Nothing else waits for it.
+//   - A shard is lost: its turns that are not under way are answered as fenced. Those that
+//     are under way are fenced by the store.
+package committer
