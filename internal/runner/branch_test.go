@@ -240,9 +240,9 @@ func TestOrderOfUnwinding(t *testing.T) {
 		defer func() { trace = append(trace, "root") }()
 		for i := range 3 {
 			b.Go(at(fmt.Sprint("x", i)), func(b *Branch) (any, error) {
-				defer func() { trace = append(trace, b.loc.String()) }()
+				defer func() { trace = append(trace, b.At().String()) }()
 				b.Go(at("y"), func(b *Branch) (any, error) {
-					defer func() { trace = append(trace, b.loc.String()) }()
+					defer func() { trace = append(trace, b.At().String()) }()
 					return receive(b, "mail", 0)
 				})
 				return receive(b, "mail", 0)

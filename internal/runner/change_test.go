@@ -38,7 +38,7 @@ func (x *execution) changed(b *Branch, s *stmt) error {
 	case "marked":
 		version := b.Version(at(s.name), 1)
 		if !x.d.edited && version != 1 {
-			x.d.j.violate("%s in %s: version %d of a run without former code", s.name, b.loc, version)
+			x.d.j.violate("%s in %s: version %d of a run without former code", s.name, b.At(), version)
 		}
 		x.d.change.versions[s.name] = append(x.d.change.versions[s.name], visit{in: b.Location().Enclosing(), version: version})
 		return x.run(b, s.arms[1-version])

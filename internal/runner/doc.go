@@ -154,7 +154,7 @@
 // that is kept, which was entered by a hand-over; its entry has the number, the
 // time and the state. See docs/decisions/0014-loops.md.
 //
-// All that a run counts or holds for its operations is counted by stretches, the
+// All that a run counts or holds for its operations is counted by segments, the
 // iterations that are pruned together, so that pruning takes it away: entries and
 // bytes of the budget, promises, versions, other runs.
 //

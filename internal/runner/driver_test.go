@@ -97,7 +97,7 @@ func (d *driver) activate() {
 			return a.rec.Seq < b.rec.Seq
 		}
 	case wokenInAnyOrder:
-		d.r.ready.choose = d.random.IntN
+		d.r.sched.Choose(d.random.IntN)
 	}
 }
 
@@ -324,13 +324,13 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 		switch {
 		case len(d.flight) > 0 && (d.random == nil || d.random.IntN(3) > 0):
 			d.endBody()
-		case d.pending == nil && len(d.flight) == 0 && d.r.queue.len() == 0 && d.r.over == nil:
+		case d.pending == nil && len(d.flight) == 0 && d.r.queue.Len() == 0 && d.r.over == nil:
 			if d.r.Suspended() && d.random != nil && d.random.IntN(3) == 0 {
 				d.evictions++
 				d.crash()
 				continue
 			}
-			if !d.nudge() && d.r.ready.len() == 0 && d.r.arrived.len() == 0 {
+			if !d.nudge() && !d.r.sched.AnyReady() && d.r.arrived.Len() == 0 {
 				d.advance()
 				if d.r.over == nil && !d.take() {
 					d.t.Fatalf("nothing is left to happen; the run waits for %s; its inbox is %+v", d.r.waits(), d.j.items)
@@ -474,8 +474,8 @@ func (d *driver) verify(over *Outcome) string {
 		return "the replay of the whole history does not end"
 	case got.Stall != nil:
 		return "the replay of the whole history stalls: " + got.Stall.Error()
-	case len(d.r.log.entries)+len(d.r.log.prune)+len(d.r.log.sends) > 0 || d.r.queue.len() > 0 || len(d.begun) != bodies:
-		return fmt.Sprintf("the replay of the whole history writes %d entries, sends %d and asks for %d bodies: %+v %+v", len(d.r.log.entries), len(d.r.log.sends), d.r.queue.len(), d.r.log.entries, d.r.log.sends)
+	case len(d.r.log.entries)+len(d.r.log.prune)+len(d.r.log.sends) > 0 || d.r.queue.Len() > 0 || len(d.begun) != bodies:
+		return fmt.Sprintf("the replay of the whole history writes %d entries, sends %d and asks for %d bodies: %+v %+v", len(d.r.log.entries), len(d.r.log.sends), d.r.queue.Len(), d.r.log.entries, d.r.log.sends)
 	case !d.r.log.shown.empty():
 		return fmt.Sprintf("the replay of the whole history shows %+v", d.r.log.shown)
 	case d.cancelledLate():

@@ -66,7 +66,7 @@ type registration struct {
 // Event waits for an event and returns it. With a deadline that wins the error is
 // ErrTimeout.
 func (b *Branch) Event(spec Event) (*event.Delivery, error) {
-	if err := b.enter(spec.Call); err != nil {
+	if err := b.Enter(spec.Call); err != nil {
 		return nil, err
 	}
 	o := b.eventOp(spec)
@@ -191,7 +191,7 @@ func (r *Run) deliverEvent(it store.Item) {
 
 // heatEvent lists a wait whose event is there.
 func (r *Run) heatEvent(o *op) {
-	if x := o.event; x.given != nil && !x.hot && !o.settled {
+	if x := o.event; x.given != nil && !x.hot && !o.Settled() {
 		x.hot = true
 		r.hotEvents = append(r.hotEvents, o)
 	}
@@ -201,7 +201,7 @@ func (r *Run) heatEvent(o *op) {
 func (r *Run) matchEvent() bool {
 	for i := 0; i < len(r.hotEvents); {
 		o := r.hotEvents[i]
-		wanted := !o.settled && !o.closed
+		wanted := !o.Settled() && !o.closed
 		if wanted && !o.eventInTime() {
 			i++ // the deadline is handed over first
 			continue
@@ -220,7 +220,7 @@ func (r *Run) matchEvent() bool {
 // deadlines that it stands against.
 func (o *op) eventInTime() bool {
 	x := o.event
-	return x.given != nil && (o.deadline == 0 || x.sent <= o.deadline) && !o.late(x.sent)
+	return x.given != nil && (o.deadline == 0 || x.sent <= o.deadline) && !o.Late(x.sent)
 }
 
 // takeEvent hands over the event that is there, or the timeout.

@@ -42,13 +42,13 @@ type loop struct {
 	branch    *Branch
 	op        *op // at the loop's location
 	completed int64
-	kept      []*stretch // the oldest first
+	kept      []*segment // the oldest first
 }
 
-// stretch is what is pruned at once: the iterations from one that was entered by
+// segment is what is pruned at once: the iterations from one that was entered by
 // a hand-over, or the first one, to before the next one that was.
-type stretch struct {
-	outer    *stretch // in which the loop stands; nil: none
+type segment struct {
+	outer    *segment // in which the loop stands; nil: none
 	from     int64
 	number   int64 // of the hand-over; 0: none
 	entries  int
@@ -61,7 +61,7 @@ type stretch struct {
 
 // Loop executes a loop. It returns the error of the body, or ErrCancelled.
 func (b *Branch) Loop(spec Loop) error {
-	if err := b.enter(spec.Call); err != nil {
+	if err := b.Enter(spec.Call); err != nil {
 		return err
 	}
 	l := &loop{Loop: spec, branch: b, op: b.request(new(op), spec.Call, store.KindLoop)}
@@ -76,7 +76,7 @@ func (b *Branch) Loop(spec Loop) error {
 			return &stored.Failure{Code: stored.CodeTooLarge, Location: l.op.loc.String(), Message: fmt.Sprintf(
 				"the state of loop %s has %d bytes, more than the limit of %d: store it elsewhere and keep a reference", l.op.loc, len(state), b.run.limits.Value)}
 		}
-		if err = b.refuse(spec.Call); err == nil {
+		if err = b.Refuse(spec.Call); err == nil {
 			state, err = l.next(n, state)
 		}
 	}
@@ -85,7 +85,7 @@ func (b *Branch) Loop(spec Loop) error {
 
 // begin enters the oldest iteration that is kept and returns its state.
 func (l *loop) begin() ([]byte, error) {
-	l.kept = []*stretch{{outer: l.op.in}}
+	l.kept = []*segment{{outer: l.op.in}}
 	rec := l.op.rec
 	if rec == nil {
 		return l.State, nil
@@ -93,7 +93,7 @@ func (l *loop) begin() ([]byte, error) {
 	p, err := stored.DecodeLoop(rec.Value)
 	if err != nil {
 		l.branch.run.damaged(l.op.loc, err)
-		l.branch.halt()
+		l.branch.Halt()
 	}
 	l.completed = p.Completed
 	if p.Oldest == 0 {
@@ -104,7 +104,7 @@ func (l *loop) begin() ([]byte, error) {
 	loc := l.op.loc.Iteration(p.Oldest)
 	if rec := l.branch.run.replay.records[string(loc)]; rec == nil || rec.Kind != store.KindLoop {
 		l.branch.run.damaged(loc, fmt.Errorf("the oldest iteration of the loop has no state: %w", store.ErrDamaged))
-		l.branch.halt()
+		l.branch.Halt()
 	}
 	return l.enter(l.kept[0], nil)
 }
@@ -113,7 +113,7 @@ func (l *loop) begin() ([]byte, error) {
 // history if there it is.
 func (l *loop) next(n int64, state []byte) ([]byte, error) {
 	if l.marked(n) {
-		s := &stretch{outer: l.op.in, from: n}
+		s := &segment{outer: l.op.in, from: n}
 		var err error
 		if state, err = l.enter(s, state); err != nil {
 			return nil, err
@@ -149,11 +149,11 @@ func (r *Run) recordedIn(span store.Span) bool {
 	return i < len(entries) && entries[i].Loc < span.To
 }
 
-// enter hands over the state with which a stretch begins: in a replay that of the
+// enter hands over the state with which a segment begins: in a replay that of the
 // history.
-func (l *loop) enter(s *stretch, state []byte) ([]byte, error) {
+func (l *loop) enter(s *segment, state []byte) ([]byte, error) {
 	b := l.branch
-	o := b.requestAt(new(op), b.bounded(l.op.loc.Iteration(s.from)), store.KindLoop, s)
+	o := b.requestAt(new(op), b.Bounded(l.op.loc.Iteration(s.from)), store.KindLoop, s)
 	o.value = state
 	if err := b.waitOp(l.Call, o); err != nil {
 		return nil, err
@@ -165,18 +165,10 @@ func (l *loop) enter(s *stretch, state []byte) ([]byte, error) {
 // iterate executes an iteration. All that it has begun ends with it.
 func (l *loop) iterate(n int64, state []byte) (next []byte, more bool, err error) {
 	b := l.branch
-	depth, exits := len(b.scopes), len(b.exits)
-	b.scopes = append(b.scopes, &scope{owner: b, loc: b.bounded(l.op.loc.Iteration(n)), in: l.kept[len(l.kept)-1]})
-	defer func() {
-		if b.run.unwinding || b.unwound {
-			return
-		}
-		for len(b.scopes) > depth {
-			b.endScope()
-		}
-		b.exit(exits)
-	}()
-	return l.Body(n, state)
+	b.Inside(b.Bounded(l.op.loc.Iteration(n)), l.kept[len(l.kept)-1], func() {
+		next, more, err = l.Body(n, state)
+	})
+	return next, more, err
 }
 
 // commit notes that n iterations are complete, and prunes what is older than the
@@ -240,7 +232,7 @@ func (l *loop) gone() {
 // iteration in which the loop stands.
 func (l *loop) end() {
 	r := l.branch.run
-	if !l.op.written && !r.unwinding {
+	if !l.op.written && !r.sched.Unwinding() {
 		r.count(l.op.in, -1, 0) // it leaves no entry
 	}
 	if outer := l.op.in; outer != nil {
@@ -266,14 +258,14 @@ func (r *Run) isPruned(loc location.Loc) bool {
 	return false
 }
 
-// count adds to the size of the history, and of the stretches that s is in.
-func (r *Run) count(s *stretch, entries, bytes int) {
+// count adds to the size of the history, and of the segments that s is in.
+func (r *Run) count(s *segment, entries, bytes int) {
 	r.entries += entries
 	r.bytes += bytes
 	s.count(entries, bytes)
 }
 
-func (s *stretch) count(entries, bytes int) {
+func (s *segment) count(entries, bytes int) {
 	for ; s != nil; s = s.outer {
 		s.entries += entries
 		s.bytes += bytes
@@ -281,7 +273,7 @@ func (s *stretch) count(entries, bytes int) {
 }
 
 // owe notes that a completed step carries a compensation.
-func (s *stretch) owe() {
+func (s *segment) owe() {
 	for ; s != nil; s = s.outer {
 		s.owing++
 	}
@@ -300,8 +292,8 @@ func (p *replay) disregard(span store.Span) {
 // enterNext hands over the state of the loop that has waited longest to go on. It
 // reports whether there was one.
 func (r *Run) enterNext() bool {
-	for r.entering.len() > 0 {
-		if o := r.entering.pop(); !o.closed {
+	for r.entering.Len() > 0 {
+		if o := r.entering.Pop(); !o.closed {
 			r.handOver(o)
 			return true
 		}

@@ -599,9 +599,9 @@ func TestWhatALoopLeavesInMemory(t *testing.T) {
 			continue
 		}
 		for what, size := range map[string]int{
-			"timers": r.timers.Len(), "receivers": len(r.mail["mail"].receivers), "branches": len(r.branches), "bodies": len(r.bodies),
-			"entries": len(h.j.entries), "hot": len(r.hotMail), "queue": len(r.queue.items), "ready": len(r.ready.items),
-			"entering": len(r.entering.items), "scopes": len(r.root.scopes), "cells": len(r.root.ownScope.children),
+			"timers": r.timers.Len(), "receivers": len(r.mail["mail"].receivers), "branches": len(r.sched.Branches()), "bodies": len(r.bodies),
+			"entries": len(h.j.entries), "hot": len(r.hotMail), "queue": r.queue.Room(),
+			"entering": r.entering.Room(), "scopes": r.root.Size(),
 		} {
 			if size > 150 {
 				t.Fatalf("after %d iterations there are %d %s", n, size, what)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -17,11 +18,11 @@ const (
 
 // op is one durable operation.
 type op struct {
-	source
+	sched.Source
 	run  *Run
 	id   int64 // order of request
 	loc  location.Loc
-	in   *stretch // of a loop; nil: not in one
+	in   *segment // of a loop; nil: not in one
 	kind store.Kind
 	rec  *record // what the history holds for it; nil: nothing
 	born int64
@@ -75,15 +76,15 @@ type op struct {
 // request makes an operation of o, which is empty, or finds what is recorded of
 // it.
 func (b *Branch) request(o *op, call Call, kind store.Kind) *op {
-	return b.requestAt(o, b.locate(call), kind, b.scope().in)
+	return b.requestAt(o, b.Locate(call), kind, b.segment())
 }
 
 // requestAt is request for an operation at a location that it did not count.
-func (b *Branch) requestAt(o *op, loc location.Loc, kind store.Kind, in *stretch) *op {
+func (b *Branch) requestAt(o *op, loc location.Loc, kind store.Kind, in *segment) *op {
 	r := b.run
-	r.refused = 0
-	r.nextID++
-	o.run, o.id, o.loc, o.in, o.kind, o.born, o.asked = r, r.nextID, loc, in, kind, r.seq, r.now
+	r.sched.Accepted()
+	o.Op = o
+	o.run, o.id, o.loc, o.in, o.kind, o.born, o.asked = r, r.sched.NextID(), loc, in, kind, r.seq, r.now
 	o.generation = r.cfg.Run.Generation
 	if rec := r.replay.ask(o); rec != nil {
 		if rec.Kind != kind {
@@ -91,7 +92,7 @@ func (b *Branch) requestAt(o *op, loc location.Loc, kind store.Kind, in *stretch
 				Location: o.loc.String(), Recorded: rec.describe(), Asked: describe(kind, o.loc), Nearest: r.nearest(o.loc),
 				Remedy: "give the new operation another name and put " + r.removedCall(rec) + " where the former one stood, or restore the former code; then resume the run",
 			})
-			b.halt()
+			b.Halt()
 		}
 		o.rec, o.written, o.size = rec, true, max(rec.Size, len(rec.Value))
 		o.born, o.generation = rec.Born, rec.Generation
@@ -103,7 +104,7 @@ func (b *Branch) requestAt(o *op, loc location.Loc, kind store.Kind, in *stretch
 			Location: o.loc.String(), Recorded: rec.describe(), Asked: describe(kind, o.loc) + ", after Removed has accepted what is recorded",
 			Remedy: "take that Removed away, or give the operation another name",
 		})
-		b.halt()
+		b.Halt()
 	}
 	if kind == store.KindUndo {
 		r.count(in, 1, 0) // a run over its budget is undone, too
@@ -114,32 +115,38 @@ func (b *Branch) requestAt(o *op, loc location.Loc, kind store.Kind, in *stretch
 }
 
 // spend counts one more entry, or fails the run if that exceeds its budget.
-func (b *Branch) spend(loc location.Loc, in *stretch) {
+func (b *Branch) spend(loc location.Loc, in *segment) {
 	r := b.run
 	// While completions remain, what is recorded counts in full although the code
 	// had not got so far when it asked for this.
 	if (r.entries >= r.limits.Entries || r.bytes >= r.limits.Bytes) && (r.live || r.remaining() == nil) {
-		b.fail(&stored.Failure{Code: stored.CodeBudget, Location: loc.String(), Message: fmt.Sprintf(
+		b.Fail(&stored.Failure{Code: stored.CodeBudget, Location: loc.String(), Message: fmt.Sprintf(
 			"operation %s exceeds the budget of a run: %d entries (limit %d) with %d bytes (limit %d); use Loop or continue-as-new for work without an end",
 			loc, r.entries, r.limits.Entries, r.bytes, r.limits.Bytes)})
 	}
 	r.count(in, 1, 0)
 }
 
-// awaited reports whether some branch waits for the operation.
-func (o *op) awaited() bool {
-	for _, w := range o.waiters {
-		if !w.filled {
-			return true
-		}
+// Awaited is called when a branch begins to wait for the operation.
+func (o *op) Awaited() { o.run.expect(o) }
+
+// Abandoned is called when the branch that waits for the operation is cancelled. One
+// that must be seen to its end keeps its branch waiting.
+func (o *op) Abandoned() (stays bool) {
+	switch {
+	case o.whole:
+		o.cancelKept()
+		return true
+	case !o.lasting():
+		o.close()
 	}
 	return false
 }
 
-// expect is called when a branch begins to wait for the operation.
+// expect lets an operation take effect that is awaited, or notes it in a replay.
 func (r *Run) expect(o *op) {
 	switch {
-	case o.settled:
+	case o.Settled():
 	case r.live:
 		r.start(o)
 	default:
@@ -149,7 +156,7 @@ func (r *Run) expect(o *op) {
 
 // start lets an operation take effect. The run is live.
 func (r *Run) start(o *op) {
-	if o.settled && !o.closed {
+	if o.Settled() && !o.closed {
 		return
 	}
 	if o.closed && o.event != nil {
@@ -184,7 +191,7 @@ func (r *Run) start(o *op) {
 	case store.KindPublish:
 		r.startPublish(o)
 	case store.KindLoop:
-		r.entering.push(o)
+		r.entering.Push(o)
 	default:
 		r.startTimer(o)
 	}
@@ -192,7 +199,7 @@ func (r *Run) start(o *op) {
 
 // close ends an operation that was cancelled or has lost.
 func (o *op) close() {
-	if o.closed || o.settled {
+	if o.closed || o.Settled() {
 		return
 	}
 	o.closed = true
@@ -249,7 +256,7 @@ func (r *Run) handOver(o *op) {
 		e.Value = l.Encode()
 	}
 	r.write(o, e)
-	r.settle(&o.source)
+	r.sched.Settle(&o.Source)
 }
 
 // handed notes that the operation's outcome has been handed over.
@@ -275,7 +282,7 @@ func (b *Branch) Sleep(call Call, d time.Duration) error {
 func (b *Branch) SleepUntil(call Call, at store.Time) error { return b.sleepUntil(call, at) }
 
 func (b *Branch) sleepUntil(call Call, at store.Time) error {
-	if err := b.enter(call); err != nil {
+	if err := b.Enter(call); err != nil {
 		return err
 	}
 	return b.waitOp(call, b.timerOp(call, store.KindSleep, at))
@@ -284,9 +291,9 @@ func (b *Branch) sleepUntil(call Call, at store.Time) error {
 // waitOp blocks on one operation and returns ErrCancelled or the operation's
 // failure.
 func (b *Branch) waitOp(call Call, o *op) error {
-	w := b.newWait(call)
-	w.sources, w.ops = append(w.sources, &o.source), append(w.ops, o)
-	if _, err := b.block(w); err != nil {
+	w := b.NewWait(call)
+	w.Add(&o.Source)
+	if _, err := b.Block(w); err != nil {
 		return err
 	}
 	if o.refused {
@@ -299,26 +306,4 @@ func (b *Branch) waitOp(call Call, o *op) error {
 		return o.failure
 	}
 	return nil
-}
-
-// Now returns the run's time: the store's, at the last hand-over.
-func (b *Branch) Now() store.Time { return b.run.now }
-
-// Replaying reports whether the code that runs now has run before: the run is not
-// live, and something of it has been committed. It is for the branch's own code.
-func (b *Branch) Replaying() bool {
-	r := b.run
-	run := &r.cfg.Run
-	return !r.live && (len(r.cfg.Entries) > 0 || run.Waits != nil)
-}
-
-// Derive returns 32 bytes that are the same in every replay and different at
-// every call. It makes no entry.
-func (b *Branch) Derive(call Call, purpose string) ([32]byte, error) {
-	if err := b.check(call); err != nil {
-		return [32]byte{}, err
-	}
-	s := b.scope()
-	s.derived++
-	return b.run.random(purpose, s.loc, s.derived), nil
 }

@@ -63,12 +63,12 @@ type endItem struct {
 // StartChild has a run started in the turn. It returns at once, unless nobody
 // knows the workflow: then the failure is handed over like a completion.
 func (b *Branch) StartChild(c Child) (*Other, error) {
-	if err := b.enter(c.Call); err != nil {
+	if err := b.Enter(c.Call); err != nil {
 		return nil, err
 	}
 	o := b.request(new(op), c.Call, store.KindChild)
 	x := &other{input: c.Input}
-	c.Leave = c.Leave || c.Detached || c.Call.Shield || b.shielded
+	c.Leave = c.Leave || c.Detached || c.Call.Shield || b.Shielded()
 	o.other = x
 	if o.rec == nil {
 		x.known = true
@@ -84,7 +84,7 @@ func (b *Branch) StartChild(c Child) (*Other, error) {
 		return nil, b.waitOp(c.Call, o)
 	}
 	if x.owned {
-		b.scope().own(o)
+		b.Scope().Own(o)
 	}
 	b.run.began(o)
 	return &Other{o}, nil
@@ -99,7 +99,7 @@ func (b *Branch) seek(o *op, workflow string) {
 	known, err := knows(workflow)
 	if err != nil {
 		b.run.broken = fmt.Errorf("look for workflow %s: %w", workflow, err)
-		b.halt()
+		b.Halt()
 	}
 	if !known {
 		o.other.lost = true
@@ -159,13 +159,13 @@ func (b *Branch) enqueue(o *op, c *Child) {
 		o.failure = &stored.Failure{Code: stored.CodeNoQueue, Location: o.loc.String(), Message: err.Error()}
 	case err != nil:
 		b.run.broken = fmt.Errorf("look for the queue of %s: %w", o.loc, err)
-		b.halt()
+		b.Halt()
 	}
 }
 
 // Watch has the end of any run told to this one. It returns at once.
 func (b *Branch) Watch(call Call, runID string) (*Other, error) {
-	if err := b.enter(call); err != nil {
+	if err := b.Enter(call); err != nil {
 		return nil, err
 	}
 	o := b.request(new(op), call, store.KindRun)
@@ -211,7 +211,7 @@ func (b *Branch) readLink(o *op) {
 	l, err := stored.DecodeLink(o.rec.State, o.rec.Value)
 	if err != nil {
 		b.run.damaged(o.loc, err)
-		b.halt()
+		b.Halt()
 	}
 	o.other.link, o.other.known = l, true
 }
@@ -224,11 +224,11 @@ func (p *Other) RunID(b *Branch) string {
 		value, err := r.cfg.Fetch(o.rec.Loc)
 		if err != nil {
 			r.broken = fmt.Errorf("fetch the value of %s: %w", o.loc, err)
-			b.halt()
+			b.Halt()
 		}
 		if x.link, err = stored.DecodeLink(o.rec.State, value); err != nil {
 			r.damaged(o.loc, err)
-			b.halt()
+			b.Halt()
 		}
 		x.known = true
 	}
@@ -239,13 +239,13 @@ func (p *Other) RunID(b *Branch) string {
 // A *Failure with CodeRun says that it has not succeeded. A run that is known to
 // have ended gives its outcome also in a cancelled branch.
 func (b *Branch) AwaitOther(call Call, p *Other) ([]byte, error) {
-	err := b.check(call)
+	err := b.Check(call)
 	if err != nil {
 		return nil, err
 	}
 	b.owns(p)
-	if !p.op.settled {
-		err = b.refuse(call)
+	if !p.op.Settled() {
+		err = b.Refuse(call)
 	}
 	if err != nil {
 		return nil, err
@@ -258,7 +258,7 @@ func (b *Branch) AwaitOther(call Call, p *Other) ([]byte, error) {
 // the activation that has.
 func (b *Branch) owns(p *Other) {
 	if p.op.run != b.run {
-		b.fail(&stored.Failure{Code: stored.CodeMisuse, Message: fmt.Sprintf(
+		b.Fail(&stored.Failure{Code: stored.CodeMisuse, Message: fmt.Sprintf(
 			"the child or awaited run at %s belongs to another run: use it in the code that has started it, and keep none outside of it", p.op.loc)})
 	}
 }
@@ -296,7 +296,7 @@ func (r *Run) startOther(o *op) {
 			// The run has ended once: a retry may find a child that has ended and told so.
 			r.log.send(r.watch(o, x.link.RunID, hex.EncodeToString(r.watchAgain(o))))
 		}
-	case o.rec.State == store.Withdrawn && !o.awaited():
+	case o.rec.State == store.Withdrawn && !o.IsAwaited():
 		return
 	case o.rec.State == store.Withdrawn:
 		// Its end may have come while this run had ended.
@@ -372,7 +372,7 @@ func (r *Run) deliverEnd(it store.Item) {
 	case o == nil && r.outdated(&it):
 		r.log.bury(it.No)
 		return
-	case o == nil || o.settled || o.closed || o.other.end != nil:
+	case o == nil || o.Settled() || o.closed || o.other.end != nil:
 		r.Answer(it.No, nil)
 		return
 	}
@@ -414,7 +414,7 @@ func (r *Run) outdated(it *store.Item) bool {
 
 // heatOther lists an operation whose end is there and awaited.
 func (r *Run) heatOther(o *op) {
-	if x := o.other; r.live && !x.hot && !o.settled && (x.end != nil || x.lost) {
+	if x := o.other; r.live && !x.hot && !o.Settled() && (x.end != nil || x.lost) {
 		x.hot = true
 		r.hotOthers = append(r.hotOthers, o)
 	}
@@ -425,8 +425,8 @@ func (r *Run) matchOther() bool {
 	for i := 0; i < len(r.hotOthers); {
 		o := r.hotOthers[i]
 		x := o.other
-		wanted := !o.settled && !o.closed && o.awaited()
-		if wanted && !x.lost && o.late(x.item.sent) {
+		wanted := !o.Settled() && !o.closed && o.IsAwaited()
+		if wanted && !x.lost && o.Late(x.item.sent) {
 			i++
 			continue
 		}
@@ -490,12 +490,12 @@ func (o *op) recallOther(value []byte) error {
 	return nil
 }
 
-// closeOther ends the wait for a child whose scope has ended or was cancelled,
+// CloseOwned ends the wait for a child whose scope has ended or was cancelled,
 // and cancels the child. Whoever awaits it gets ErrCancelled. While the run
 // replays, a withdrawal that is recorded is durable; another is for when the run
 // goes live.
-func (o *op) closeOther() {
-	if o.closed || o.settled {
+func (o *op) CloseOwned() {
+	if o.closed || o.Settled() {
 		return
 	}
 	r := o.run
@@ -513,7 +513,7 @@ func (o *op) closeOther() {
 	if !o.written {
 		r.count(o.in, -1, 0)
 	}
-	r.settle(&o.source)
+	r.sched.Settle(&o.Source)
 }
 
 // forgetOther is the end of an operation whose iteration is pruned. A child that was
@@ -548,27 +548,12 @@ func (r *Run) cancelOther(loc location.Loc, runID, reason string) store.Command 
 	return store.Command{RunID: runID, Item: &store.Item{Kind: store.ItemCancel, ID: id, Origin: id, Value: []byte(reason)}}
 }
 
-// own adds a child to those that end with the scope.
-func (s *scope) own(o *op) {
-	if len(s.runs) == cap(s.runs) {
-		s.runs = slices.DeleteFunc(s.runs, func(o *op) bool { return o.settled })
-	}
-	s.runs = append(s.runs, o)
-}
-
-// closeRuns cancels the children of a scope that have not ended.
-func (s *scope) closeRuns() {
-	for _, o := range s.runs {
-		o.closeOther()
-	}
-}
-
 // abandon records of what the run still waits for, as it ends, that it does not
 // any more. A run that is taken up again asks anew how those have ended.
 func (r *Run) abandon() {
 	var open []*op
 	for _, o := range r.others {
-		if o.written && !o.settled && (o.rec == nil || o.rec.State != store.Withdrawn) {
+		if o.written && !o.Settled() && (o.rec == nil || o.rec.State != store.Withdrawn) {
 			open = append(open, o)
 		}
 	}
@@ -586,7 +571,7 @@ func (r *Run) abandon() {
 func (r *Run) orphans() []store.Command {
 	var open []*op
 	for _, o := range r.others {
-		if o.other.owned && o.other.link.Former == "" && o.written && (!o.settled || o.closed) {
+		if o.other.owned && o.other.link.Former == "" && o.written && (!o.Settled() || o.closed) {
 			open = append(open, o)
 		}
 	}

@@ -34,7 +34,7 @@ func (r *Run) Paused() bool { return r.pause != nil && r.closed && r.over == nil
 
 // pauses reports whether the next turn pauses the run.
 func (r *Run) pauses() bool {
-	return r.pause != nil && r.over == nil && !r.undo.proposed() && !r.executing() && r.arrived.len() == 0
+	return r.pause != nil && r.over == nil && !r.undo.proposed() && !r.executing() && r.arrived.Len() == 0
 }
 
 // pauser is who a pause for failures is by, in the run's audit.
@@ -67,7 +67,7 @@ func (r *Run) pauseFor(o *op) {
 func (r *Run) noteTrouble() {
 	for _, o := range r.troubled {
 		o.trouble = false
-		if !o.settled && !o.closed {
+		if !o.Settled() && !o.closed {
 			r.writeProgress(o, o.deadline)
 		}
 	}
@@ -86,8 +86,8 @@ func (r *Run) executing() bool {
 
 // settleArrived records the ends of bodies while the run stands still.
 func (r *Run) settleArrived() {
-	for r.arrived.len() > 0 {
-		r.attemptEnded(r.arrived.pop())
+	for r.arrived.Len() > 0 {
+		r.attemptEnded(r.arrived.Pop())
 	}
 }
 

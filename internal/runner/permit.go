@@ -153,7 +153,7 @@ func (r *Run) matchGrant() bool {
 		o := r.granted[0]
 		r.granted = r.granted[1:]
 		x := o.pass
-		if x == nil || o.busy || o.closed || o.settled {
+		if x == nil || o.busy || o.closed || o.Settled() {
 			continue
 		}
 		x.until = 0
@@ -221,7 +221,7 @@ func (r *Run) openTickets() []*ticket {
 // and what has come is looked at.
 func (r *Run) livePermits() {
 	for _, t := range r.openTickets() {
-		if t.op == nil || t.op.closed || t.op.settled {
+		if t.op == nil || t.op.closed || t.op.Settled() {
 			r.dropTicket(t)
 		}
 	}
@@ -249,7 +249,7 @@ func (r *Run) dropTicket(t *ticket) {
 func (r *Run) returnPermits() {
 	for _, t := range r.openTickets() {
 		o := t.op
-		if !r.live || o == nil || o.closed || o.settled {
+		if !r.live || o == nil || o.closed || o.Settled() {
 			r.dropTicket(t)
 			continue
 		}

@@ -161,7 +161,7 @@ func (x *execution) run(b *Branch, block []*stmt) error {
 
 // note adds an outcome to what was seen.
 func (x *execution) note(b *Branch, s *stmt, value any, err error) {
-	x.see(b, "%s %s: %v %v now %d", b.loc, s.name, value, err, b.Now())
+	x.see(b, "%s %s: %v %v now %d", b.At(), s.name, value, err, b.Now())
 	x.show(b, x.seen.events[len(x.seen.events)-1].text)
 }
 
@@ -342,7 +342,7 @@ func (x *execution) branches(b *Branch, s *stmt) []*Future {
 			if err := x.run(b, arm); err != nil {
 				return nil, err
 			}
-			x.see(b, "%s ends", b.loc)
+			x.see(b, "%s ends", b.At())
 			if s.fail && i == 0 {
 				return nil, errProgram
 			}
@@ -368,7 +368,7 @@ func (x *execution) compose(b *Branch, s *stmt) error {
 func (x *execution) mapping(b *Branch, s *stmt) error {
 	futures, failed, err := b.Map(at(s.name), 2+s.times, s.limit, func(i int) string { return fmt.Sprint("k", i) },
 		func(b *Branch, i int) (any, error) {
-			x.see(b, "%s begins", b.loc)
+			x.see(b, "%s begins", b.At())
 			return i, x.run(b, s.arms[0])
 		})
 	x.note(b, s, fmt.Sprint(len(futures), " mapped, failed ", failed), err)

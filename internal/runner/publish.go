@@ -23,7 +23,7 @@ type Publish struct {
 
 // Publish publishes an event and returns its ID.
 func (b *Branch) Publish(p Publish) (eventID string, err error) {
-	if err := b.enter(p.Call); err != nil {
+	if err := b.Enter(p.Call); err != nil {
 		return "", err
 	}
 	o := b.request(new(op), p.Call, store.KindPublish)
@@ -32,7 +32,7 @@ func (b *Branch) Publish(p Publish) (eventID string, err error) {
 		said, err := stored.DecodePublished(o.rec.Value)
 		if err != nil {
 			b.run.damaged(o.loc, err)
-			b.halt()
+			b.Halt()
 		}
 		return said.ID, nil
 	}

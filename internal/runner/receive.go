@@ -43,7 +43,7 @@ func shownNames(names []string) []string {
 // returns when Max are there, or at the deadline those that were sent by then;
 // none is ErrTimeout. Without one it returns as soon as there is any.
 func (b *Branch) Receive(spec Receive) ([]stored.Message, error) {
-	if err := b.enter(spec.Call); err != nil {
+	if err := b.Enter(spec.Call); err != nil {
 		return nil, err
 	}
 	o := b.receiveOp(spec)
@@ -102,7 +102,7 @@ func (r *Run) startReceive(o *op) {
 // may have waited in vain behind one that still does.
 func (mb *mailbox) weed() {
 	if len(mb.receivers) >= mb.crowd {
-		mb.receivers = slices.DeleteFunc(mb.receivers, func(o *op) bool { return o.settled || o.closed })
+		mb.receivers = slices.DeleteFunc(mb.receivers, func(o *op) bool { return o.Settled() || o.closed })
 		mb.crowd = 2*len(mb.receivers) + 64
 	}
 }
@@ -110,7 +110,7 @@ func (mb *mailbox) weed() {
 // receiver returns who has waited longest, or nil.
 func (mb *mailbox) receiver() *op {
 	for len(mb.receivers) > 0 {
-		if o := mb.receivers[0]; !o.settled && !o.closed {
+		if o := mb.receivers[0]; !o.Settled() && !o.closed {
 			return o
 		}
 		mb.receivers = mb.receivers[1:]
@@ -167,7 +167,7 @@ func (r *Run) enough(o *op) bool {
 // that was sent later does not end the wait: only a timer knows that the inbox
 // was read to the deadline.
 func (o *op) inTime(it *store.Item) bool {
-	return (o.deadline == 0 || it.Sent <= o.deadline) && !o.late(it.Sent)
+	return (o.deadline == 0 || it.Sent <= o.deadline) && !o.Late(it.Sent)
 }
 
 // takeMail hands over to a receive the oldest messages that were sent by its
@@ -220,7 +220,7 @@ type Promise struct {
 
 // NewPromise makes a promise; its location identifies it.
 func (b *Branch) NewPromise(call Call) (*Promise, error) {
-	if err := b.enter(call); err != nil {
+	if err := b.Enter(call); err != nil {
 		return nil, err
 	}
 	r := b.run
@@ -264,9 +264,9 @@ func (r *Run) madeIn(loc string) int {
 // AwaitPromise waits until the promise is assigned. A *Failure is what it was
 // rejected with. A settled promise gives its value also in a cancelled branch.
 func (b *Branch) AwaitPromise(call Call, p *Promise) ([]byte, error) {
-	err := b.check(call)
-	if err == nil && !p.op.settled {
-		err = b.refuse(call)
+	err := b.Check(call)
+	if err == nil && !p.op.Settled() {
+		err = b.Refuse(call)
 	}
 	if err != nil {
 		return nil, err
@@ -277,7 +277,7 @@ func (b *Branch) AwaitPromise(call Call, p *Promise) ([]byte, error) {
 
 // heat lists a promise that is awaited and whose resolution is there.
 func (r *Run) heat(o *op) {
-	if _, ok := r.resolved[string(o.loc)]; ok && r.live && !o.settled {
+	if _, ok := r.resolved[string(o.loc)]; ok && r.live && !o.Settled() {
 		r.hot = append(r.hot, o)
 	}
 }
@@ -287,12 +287,12 @@ func (r *Run) matchPromise() bool {
 	for i := 0; i < len(r.hot); {
 		o := r.hot[i]
 		it, ok := r.resolved[string(o.loc)]
-		if ok && !o.settled && o.late(it.Sent) {
+		if ok && !o.Settled() && o.Late(it.Sent) {
 			i++
 			continue
 		}
 		r.hot = without(r.hot, i)
-		if !ok || o.settled || !o.awaited() {
+		if !ok || o.Settled() || !o.IsAwaited() {
 			continue
 		}
 		delete(r.resolved, string(o.loc))

@@ -16,13 +16,13 @@ import (
 // version of a change with that name is accepted too. A child that has not ended
 // ends with the run, unless it goes on without its parent.
 func (b *Branch) Removed(call Call) {
-	if b.enter(call) != nil {
+	if b.Enter(call) != nil {
 		return
 	}
 	r := b.run
-	r.refused = 0
+	r.sched.Accepted()
 	call.Site = 0
-	loc := b.locate(call)
+	loc := b.Locate(call)
 	if r.live {
 		return
 	}
@@ -36,11 +36,11 @@ func (b *Branch) Removed(call Call) {
 		return
 	}
 	last.gone = false
-	r.nextID++
 	o := &op{
-		run: r, id: r.nextID, loc: location.Loc(last.Loc), kind: last.Kind, rec: last, born: last.Born, asked: r.now,
-		written: true, removed: true, keep: true, whole: true, in: b.scope().in,
+		run: r, id: r.sched.NextID(), loc: location.Loc(last.Loc), kind: last.Kind, rec: last, born: last.Born, asked: r.now,
+		written: true, removed: true, keep: true, whole: true, in: b.segment(),
 	}
+	o.Op = o
 	_ = b.waitOp(call, o) // a cancel: the next operation says so
 }
 

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -16,9 +15,6 @@ type Renewal struct {
 // workflow. A failure that is returned counts nevertheless, and so does a cancel
 // that was handed over. It is for the workflow's function, in its own branch.
 func (b *Branch) ContinueAsNew(next Renewal) { b.run.renewal = &next }
-
-// Fail ends the run with a failure of its code, and does not return.
-func (b *Branch) Fail(f *stored.Failure) { b.fail(f) }
 
 // renew makes a turn the last one of the incarnation. What is recorded in it would
 // be read by nobody. The seed is the caller's to fill in.

@@ -121,7 +121,7 @@ func pop(h *heap.Min[*op]) *op {
 	for h.Len() > 0 {
 		o := h.Pop()
 		o.expected = false
-		if !o.closed && !o.settled && o.awaited() {
+		if !o.closed && !o.Settled() && o.IsAwaited() {
 			return o
 		}
 	}
@@ -187,7 +187,7 @@ func (r *Run) recallOp(o *op) {
 	if o.rec.owes() {
 		r.owe(o, o.rec.Seq, 0)
 	}
-	r.settle(&o.source)
+	r.sched.Settle(&o.Source)
 }
 
 // recallUnnumbered hands over an operation that was done before it had a number.
@@ -207,7 +207,7 @@ func (r *Run) recallUnnumbered(o *op) {
 	if o.rec.owes() {
 		r.owe(o, e.Seq, 0)
 	}
-	r.settle(&o.source)
+	r.sched.Settle(&o.Source)
 }
 
 // recallValue takes an operation's outcome from its record, and returns the

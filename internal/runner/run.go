@@ -1,19 +1,17 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"maps"
-	"slices"
-	"sync/atomic"
 	"time"
 
+	"github.com/stet-run/stet/internal/fifo"
 	"github.com/stet-run/stet/internal/heap"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
@@ -87,10 +85,6 @@ func (l Limits) withDefaults() Limits {
 // run nor is written down: its deadline follows from what is recorded.
 const shortWait = store.Time(time.Second / time.Microsecond)
 
-// maxRefused is how many operations in a row a cancelled run may ask for before
-// its code is unwound.
-const maxRefused = 1000
-
 // Run is one activation of a run. Its methods are for one driver and are not
 // safe for concurrent use; they return when the code of every branch is blocked.
 type Run struct {
@@ -102,16 +96,8 @@ type Run struct {
 	inboxAt store.Time // the inbox was read at this time or later
 	seq     int64      // completions handed over
 
-	current atomic.Pointer[Branch]         // who has the baton; read by misused contexts
-	misuse  atomic.Pointer[stored.Failure] // set by misused contexts, on any goroutine
-
-	yield     chan struct{} // passes the baton to the driver
-	ready     fifo[*Branch]
-	root      *Branch
-	branches  map[*Branch]struct{} // begun and not ended
-	nextID    int64                // of branches and operations, in order of creation
-	unwinding bool
-	opWaits   int // branches blocked on at least one operation
+	sched *sched.Scheduler
+	root  *Branch // of the workflow's function
 
 	replay   replay
 	recorded int64 // the last completion number of the history
@@ -127,10 +113,10 @@ type Run struct {
 	promises map[string]*op
 	resolved map[string]store.Item  // unconsumed resolutions by location
 	hot      []*op                  // awaited promises whose resolution is there
-	arrived  fifo[arrival]          // ends of bodies
+	arrived  fifo.Queue[arrival]    // ends of bodies
 	bodies   map[int64]*op          // with a body waiting, running, or between attempts
-	queue    fifo[*op]              // bodies that wait for the barrier
-	entering fifo[*op]              // loops whose next state is to be handed over
+	queue    fifo.Queue[*op]        // bodies that wait for the barrier
+	entering fifo.Queue[*op]        // loops whose next state is to be handed over
 	pruned   map[location.Loc]int64 // the oldest iteration of loops that keeps its history
 	inFlight int                    // bodies queued or given out and not closed
 	cancels  []int64
@@ -211,12 +197,12 @@ type Note struct {
 func New(cfg Config) *Run {
 	r := &Run{
 		cfg: cfg, limits: cfg.Limits.withDefaults(), now: max(cfg.Run.Started, cfg.Run.Began),
-		yield: make(chan struct{}, 1), branches: map[*Branch]struct{}{},
 		mail: map[string]*mailbox{}, promises: map[string]*op{}, resolved: map[string]store.Item{},
 		bodies: map[int64]*op{}, known: map[store.ItemNo]struct{}{}, pruned: map[location.Loc]int64{},
 		others:     map[string]*op{},
 		unanswered: map[store.ItemNo]struct{}{}, tags: cfg.Run.Tags,
 	}
+	r.sched = sched.New(owner{r})
 	r.timers.Before = func(a, b timer) bool { return a.at < b.at || a.at == b.at && a.op.id < b.op.id }
 	r.replay.init(cfg.Entries)
 	if n := len(r.replay.numbered); n > 0 {
@@ -230,7 +216,7 @@ func New(cfg Config) *Run {
 		r.bytes += max(cfg.Entries[i].Size, len(cfg.Entries[i].Value))
 	}
 	r.Deliver(cfg.Items...)
-	r.root = r.newBranch(nil, "", func(b *Branch) (any, error) {
+	r.root = r.begin(func(b *Branch) (any, error) {
 		output, failure := cfg.Code(b)
 		r.end(output, failure)
 		return nil, nil
@@ -248,18 +234,7 @@ func (r *Run) Advance(now, inboxAt store.Time) {
 	if r.suspended {
 		return
 	}
-	for {
-		if b := r.next(); b != nil {
-			r.pass(b)
-			<-r.yield
-		}
-		r.current.Store(nil)
-		f := r.misuse.Swap(nil)
-		if f == nil {
-			return
-		}
-		r.fail(f)
-	}
+	r.sched.Run()
 }
 
 // Know notes that an item has been delivered. It reports false if it was noted
@@ -450,24 +425,8 @@ func (r *Run) NextTimer() (at store.Time, needsInbox bool) {
 // Unwind ends the goroutines of all branches: deferred functions run. The run
 // cannot be used afterwards, except for Over, Replayed, Entries and Notes.
 func (r *Run) Unwind() {
-	r.unwinding = true
-	branches := r.oldest()
-	clear(r.branches)
-	for _, b := range slices.Backward(branches) {
-		if !b.started {
-			continue
-		}
-		r.current.Store(b)
-		b.resume <- struct{}{}
-		<-r.yield
-	}
-	r.current.Store(nil)
-	r.root.exit(0) // if it has ended and there was something to undo
-}
-
-// oldest returns the branches in the order of their creation.
-func (r *Run) oldest() []*Branch {
-	return slices.SortedFunc(maps.Keys(r.branches), func(a, b *Branch) int { return cmp.Compare(a.id, b.id) })
+	r.sched.Unwind()
+	r.root.Exit() // if it has ended and there was something to undo
 }
 
 // derive returns bytes that only this run has for the purpose and location.

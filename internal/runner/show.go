@@ -79,7 +79,7 @@ func (b *Branch) Append(call Call, value []byte) error {
 
 // Tag sets tags of the run; an empty value removes one.
 func (b *Branch) Tag(call Call, tags []store.Pair) error {
-	if err := b.check(call); err != nil || b.said() {
+	if err := b.Check(call); err != nil || b.said() {
 		return err
 	}
 	r := b.run
@@ -92,7 +92,7 @@ func (b *Branch) Tag(call Call, tags []store.Pair) error {
 		}
 	}
 	if len(merged) > store.MaxTags || len(set) > store.MaxTags {
-		b.fail(&stored.Failure{Code: stored.CodeBudget, Message: fmt.Sprintf("the run has more than %d tags: use values for what is not to be listed by", store.MaxTags)})
+		b.Fail(&stored.Failure{Code: stored.CodeBudget, Message: fmt.Sprintf("the run has more than %d tags: use values for what is not to be listed by", store.MaxTags)})
 	}
 	r.tags, r.log.shown.tags = merged, set
 	return nil
@@ -144,11 +144,11 @@ func (b *Branch) said() bool {
 
 // mayShow checks what the code wants to say.
 func (b *Branch) mayShow(call Call, what string, value []byte) error {
-	if err := b.check(call); err != nil {
+	if err := b.Check(call); err != nil {
 		return err
 	}
 	if err := location.CheckName(call.Name); err != nil {
-		b.misnamed(fmt.Errorf("%s: %w", what, err))
+		b.Misnamed(fmt.Errorf("%s: %w", what, err))
 	}
 	if limit := b.run.limits.Value; len(value) > limit {
 		return &stored.Failure{Code: stored.CodeTooLarge, Message: fmt.Sprintf(
@@ -161,7 +161,7 @@ func (b *Branch) mayShow(call Call, what string, value []byte) error {
 func (b *Branch) bound() {
 	r := b.run
 	if s := &r.log.shown; s.size > r.limits.Bytes || s.rows() > r.limits.Entries {
-		b.fail(&stored.Failure{Code: stored.CodeBudget, Message: fmt.Sprintf(
+		b.Fail(&stored.Failure{Code: stored.CodeBudget, Message: fmt.Sprintf(
 			"the run has shown %d values and items with %d bytes without an operation between (limits %d and %d): let it sleep or do a step now and then",
 			s.rows(), s.size, r.limits.Entries, r.limits.Bytes)})
 	}

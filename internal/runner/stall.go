@@ -132,7 +132,7 @@ func (r *Run) mismatch(rec *record) *Stall {
 		s.Asked = "it, but nobody waits for its completion"
 		s.Remedy = "wait for it where the former code did, or put " + r.removedCall(rec) + " in its place; then resume the run"
 		return s
-	case len(asked) == 0 && r.root.future.settled, r.result != nil:
+	case len(asked) == 0 && r.root.Future().Settled(), r.result != nil:
 		s.Asked = "the end of the workflow"
 	case len(asked) == 0:
 		s.Asked = "nothing new"

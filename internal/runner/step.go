@@ -56,7 +56,7 @@ type arrival struct {
 
 // Step executes a step and returns its encoded value.
 func (b *Branch) Step(s Step) ([]byte, error) {
-	if err := b.enter(s.Call); err != nil {
+	if err := b.Enter(s.Call); err != nil {
 		return nil, err
 	}
 	x := &stepOp{step: s}
@@ -78,7 +78,7 @@ func (b *Branch) continueFrom(o *op) {
 	o.attempt, o.deadline, o.from = o.rec.Attempt, o.rec.Wake, o.rec.Started
 	p, err := b.run.progressOf(o.rec.Entry)
 	if err != nil {
-		b.halt()
+		b.Halt()
 	}
 	o.causes, o.detail, o.step.former = p.Causes, p.Detail, p.Former
 	o.trouble = p.Pause && b.run.cfg.PauseAfter > 0
@@ -104,19 +104,19 @@ func (r *Run) startStep(o *op) {
 func (r *Run) queueBody(o *op) {
 	o.busy, o.queued, o.barrier = true, true, r.pos
 	r.inFlight++
-	r.queue.push(o)
+	r.queue.Push(o)
 }
 
 // Bodies returns the step bodies that may start now. Each is returned once; its
 // end is told by Complete.
 func (r *Run) Bodies() []Body {
 	var bodies []Body
-	for r.queue.len() > 0 {
-		o := r.queue.peek()
+	for r.queue.Len() > 0 {
+		o := r.queue.Peek()
 		if o.queued && o.barrier > r.durable {
 			break
 		}
-		r.queue.pop()
+		r.queue.Pop()
 		if !o.queued || r.over != nil || r.pause != nil {
 			continue
 		}
@@ -148,7 +148,7 @@ func (r *Run) Complete(id int64, attempt int, result BodyResult) {
 		return
 	}
 	o.given = false
-	r.arrived.push(arrival{o, result})
+	r.arrived.Push(arrival{o, result})
 }
 
 // Heartbeat records what an attempt wants its successor to know, unless it is
@@ -291,7 +291,7 @@ func (o *op) cancelKept() {
 		r.settleBody(o)
 		o.busy = true
 		r.inFlight++
-		r.arrived.push(arrival{o, NeverBegun(r.now)})
+		r.arrived.Push(arrival{o, NeverBegun(r.now)})
 	}
 }
 

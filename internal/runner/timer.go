@@ -45,7 +45,7 @@ func (r *Run) setTimer(o *op, at store.Time) {
 func (t timer) matters() bool {
 	o := t.op
 	switch {
-	case o.settled, o.closed, o.step != nil && o.queued:
+	case o.Settled(), o.closed, o.step != nil && o.queued:
 		return false
 	case o.pass != nil:
 		return o.pass.until == t.at

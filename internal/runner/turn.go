@@ -234,8 +234,8 @@ func (r *Run) Suspended() bool { return r.suspended }
 // idle reports whether the run only waits for what a later activation can await
 // as well. What was delivered since the last Advance is not examined yet.
 func (r *Run) idle() bool {
-	if r.inFlight > 0 || r.arrived.len() > 0 || r.log.full(r.limits) || r.ready.len() > 0 ||
-		r.cancelItem != nil || r.entering.len() > 0 || len(r.hot) > 0 || len(r.hotOthers) > 0 || len(r.hotEvents) > 0 || len(r.hotMail) > 0 || len(r.granted) > 0 {
+	if r.inFlight > 0 || r.arrived.Len() > 0 || r.log.full(r.limits) || r.sched.AnyReady() ||
+		r.cancelItem != nil || r.entering.Len() > 0 || len(r.hot) > 0 || len(r.hotOthers) > 0 || len(r.hotEvents) > 0 || len(r.hotMail) > 0 || len(r.granted) > 0 {
 		return false
 	}
 	t, ok := r.firstTimer()
@@ -260,11 +260,12 @@ const maxWaits = 10
 // waits describes what the run waits for.
 func (r *Run) waits() []byte {
 	var list []Wait
-	for _, b := range r.oldest() {
-		if b.wait == nil || r.dropped && b != r.undo.payer {
+	for _, b := range r.sched.Branches() {
+		if b.Dropped() {
 			continue
 		}
-		for _, o := range b.wait.ops {
+		for awaited := range b.AwaitedOperations() {
+			o := awaited.(*op)
 			w := Wait{Location: o.loc.String(), Kind: o.kind.String(), Since: o.asked.Time()}
 			if o.receive != nil {
 				w.Names = shownNames(o.receive.Names)

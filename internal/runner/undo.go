@@ -237,7 +237,7 @@ func (r *Run) launch() {
 	if u.payer != nil {
 		return
 	}
-	u.payer = r.newBranch(nil, "", r.pay)
+	u.payer = r.begin(r.pay)
 	for _, rec := range u.records {
 		if rec.Seq > 0 {
 			r.replay.numbered = append(r.replay.numbered, rec)
@@ -251,9 +251,9 @@ func (r *Run) launch() {
 // pay is the code of the payer.
 func (r *Run) pay(b *Branch) (any, error) {
 	for _, o := range r.undo.last {
-		w := b.newWait(Call{})
-		w.sources, w.ops = append(w.sources, &o.source), append(w.ops, o)
-		if _, err := b.block(w); err != nil {
+		w := b.NewWait(Call{})
+		w.Add(&o.Source)
+		if _, err := b.Block(w); err != nil {
 			return nil, err
 		}
 	}
@@ -271,7 +271,7 @@ func (r *Run) pay(b *Branch) (any, error) {
 // compensate executes one compensation.
 func (b *Branch) compensate(d *debt) error {
 	r := b.run
-	loc := b.bounded(d.loc.Name(undoName, 1))
+	loc := b.Bounded(d.loc.Name(undoName, 1))
 	x := &stepOp{step: Step{Policy: d.undo.Policy}}
 	o := b.requestAt(&x.op, loc, store.KindUndo, nil)
 	o.step = &x.step
@@ -281,7 +281,7 @@ func (b *Branch) compensate(d *debt) error {
 		var err error
 		if value, err = r.cfg.Fetch(string(d.loc)); err != nil {
 			r.broken = fmt.Errorf("fetch the value of %s for its undoing: %w", d.loc, err)
-			b.halt()
+			b.Halt()
 		}
 	}
 	x.step.Func = func(ctx context.Context, body *Body) BodyResult { return d.undo.Func(ctx, body, value) }
@@ -326,17 +326,13 @@ func (r *Run) dropCode() {
 		return
 	}
 	r.dropped = true
-	r.ready = fifo[*Branch]{choose: r.ready.choose}
-	for _, b := range r.oldest() {
-		for _, s := range b.scopes {
-			s.closeRuns()
-		}
-		if b.wait == nil || b.wait.filled {
-			continue
-		}
-		for _, o := range b.wait.ops {
+	r.sched.Drop()
+	for _, b := range r.sched.Branches() {
+		b.CloseOwned()
+		for awaited := range b.AwaitedOperations() {
+			o := awaited.(*op)
 			switch {
-			case o.whole && !o.settled:
+			case o.whole && !o.Settled():
 				o.cancelKept()
 				r.undo.last = append(r.undo.last, o)
 			case !o.lasting():
@@ -402,7 +398,7 @@ func (r *Run) replayAbrupt() {
 	case r.undo.abrupt():
 		r.dropCode()
 		r.launch()
-	case r.undo.outcome == nil && r.opWaits == 0:
+	case r.undo.outcome == nil && r.sched.Deadlocked():
 		r.deadlock()
 	default:
 		r.stall(r.unended())

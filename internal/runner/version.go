@@ -20,17 +20,17 @@ func versionLocation(scope location.Loc, change string) location.Loc {
 // this point; else the newest, which is recorded. See the package comment. It
 // blocks no branch, and a cancel does not refuse it.
 func (b *Branch) Version(call Call, newest int) int {
-	if b.check(call) != nil {
+	if b.Check(call) != nil {
 		return 0
 	}
 	if err := location.CheckName(call.Name); err != nil {
-		b.misnamed(fmt.Errorf("change: %w", err))
+		b.Misnamed(fmt.Errorf("change: %w", err))
 	}
 	if newest < 1 {
-		b.misnamed(fmt.Errorf("change %q: expected a version of 1 or more, found %d", call.Name, newest))
+		b.Misnamed(fmt.Errorf("change %q: expected a version of 1 or more, found %d", call.Name, newest))
 	}
 	r := b.run
-	loc := b.bounded(versionLocation(b.Location(), call.Name))
+	loc := b.Bounded(versionLocation(b.Location(), call.Name))
 	version, decided := r.versions[loc]
 	if !decided {
 		version = b.decide(loc, newest)
@@ -38,7 +38,7 @@ func (b *Branch) Version(call Call, newest int) int {
 			r.versions = map[location.Loc]int{}
 		}
 		r.versions[loc] = version
-		if in := b.scope().in; in != nil {
+		if in := b.segment(); in != nil {
 			in.versions = append(in.versions, loc)
 		}
 	}
@@ -47,7 +47,7 @@ func (b *Branch) Version(call Call, newest int) int {
 			Location: loc.String(), Recorded: fmt.Sprintf("version %d of the change", version), Asked: fmt.Sprintf("version %d at most", newest),
 			Remedy: fmt.Sprintf("run it with code that knows version %d of %q", version, call.Name),
 		})
-		b.halt()
+		b.Halt()
 	}
 	return version
 }
@@ -57,18 +57,18 @@ func (b *Branch) decide(loc location.Loc, newest int) int {
 	r := b.run
 	if rec := r.replay.records[string(loc)]; rec != nil {
 		r.replay.account(rec)
-		b.scope().in.count(1, max(rec.Size, len(rec.Value)))
+		b.segment().count(1, max(rec.Size, len(rec.Value)))
 		version, err := stored.DecodeVersion(rec.Value)
 		if err != nil {
 			r.damaged(loc, err)
-			b.halt()
+			b.Halt()
 		}
 		return version
 	}
 	if r.passed() {
 		return 0
 	}
-	in := b.scope().in
+	in := b.segment()
 	b.spend(loc, in)
 	value := stored.EncodeVersion(newest)
 	r.count(in, 0, len(value))

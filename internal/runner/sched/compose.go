@@ -1,4 +1,4 @@
-package runner
+package sched
 
 import (
 	"errors"
@@ -28,16 +28,16 @@ type group struct {
 	decided bool
 	winner  int // index of the decisive member; -1: none
 	err     error
-	wait    *wait
+	wait    *Wait
 	more    func(i int) *Future // begins the next member; nil: there are no more
 	total   int                 // members in the end
 }
 
-// Compose waits for futures in the given mode. It returns the index of the
-// member that decided, or -1: of Join none, of All none if all have succeeded,
-// of Any none if all have failed. The error is ErrCancelled or ErrEmpty.
+// Compose waits for futures in the given mode. It returns the index of the member
+// that decided, or -1: of Join none, of All none if all have succeeded, of Any none if
+// all have failed. The error is ErrCancelled or ErrEmpty.
 func (b *Branch) Compose(call Call, mode Mode, futures []*Future) (int, error) {
-	if err := b.enter(call); err != nil {
+	if err := b.Enter(call); err != nil {
 		return -1, err
 	}
 	if len(futures) == 0 && (mode == Any || mode == Race) {
@@ -50,21 +50,21 @@ func (b *Branch) Compose(call Call, mode Mode, futures []*Future) (int, error) {
 	return g.run(b, call)
 }
 
-// Map begins up to limit branches at a time for the indexes below n, each in the
-// keyed scope of its own, and waits like All. key returns the key of an index;
-// equal ones are told apart by their order. Its results are in the order of
-// indexes.
-func (b *Branch) Map(call Call, n, limit int, key func(i int) string, fn func(b *Branch, i int) (any, error)) ([]*Future, int, error) {
-	if err := b.enter(call); err != nil {
+// Map begins up to limit branches at a time for the indexes below n, each in the keyed
+// scope of its own, and waits like All. key returns the key of an index; equal ones are
+// told apart by their order. begin begins the branch of an index at a location. The
+// results are in the order of indexes.
+func (b *Branch) Map(
+	call Call, n, limit int, key func(i int) string, begin func(i int, loc location.Loc) *Future,
+) ([]*Future, int, error) {
+	if err := b.Enter(call); err != nil {
 		return nil, -1, err
 	}
-	s := &scope{owner: b, loc: b.locate(call), in: b.scope().in}
+	s := &Scope{owner: b, loc: b.Locate(call), value: b.Scope().value}
 	places := b.places(s, call, n, key)
 	b.scopes = append(b.scopes, s)
 	g := &group{mode: All, total: n, winner: -1, pending: map[*Future]int{}}
-	g.more = func(i int) *Future {
-		return b.begin(places[i], call.Shield, func(child *Branch) (any, error) { return fn(child, i) })
-	}
+	g.more = func(i int) *Future { return begin(i, places[i]) }
 	for len(g.members) < min(n, limit) {
 		g.add(g.more(len(g.members)))
 	}
@@ -73,20 +73,20 @@ func (b *Branch) Map(call Call, n, limit int, key func(i int) string, fn func(b 
 	return g.members, winner, err
 }
 
-// places returns the locations of a Map's branches. They are made before the
-// first begins, in the author's own code: key may panic.
-func (b *Branch) places(s *scope, call Call, n int, key func(i int) string) []location.Loc {
+// places returns the locations of a Map's branches. They are made before the first
+// begins, in the author's own code: key may panic.
+func (b *Branch) places(s *Scope, call Call, n int, key func(i int) string) []location.Loc {
 	counter := s
-	if outer := b.scope(); s.loc == outer.loc.Name(call.Name, 1) {
+	if outer := b.Scope(); s.loc == outer.loc.Name(call.Name, 1) {
 		counter = outer // calls with this name and a key of their own stand there too
 	}
 	places := make([]location.Loc, n)
 	for i := range places {
 		k := key(i)
 		if err := location.CheckKey(k); err != nil {
-			b.misnamed(err)
+			b.Misnamed(err)
 		}
-		places[i] = b.bounded(s.loc.Key(k, b.count(counter, keyed(call.Name, k), call)))
+		places[i] = b.Bounded(s.loc.Key(k, b.count(counter, keyed(call.Name, k), call)))
 	}
 	return places
 }
@@ -101,7 +101,7 @@ func (g *group) run(b *Branch, call Call) (int, error) {
 		g.decided = true
 	}
 	if !g.decided || len(g.pending) > 0 {
-		g.wait = b.newWait(call)
+		g.wait = b.NewWait(call)
 		g.wait.group = g
 		b.wait = g.wait
 		b.park()
@@ -150,7 +150,7 @@ func (g *group) decide(winner int) {
 	g.decided, g.winner = true, winner
 	for _, m := range g.members {
 		if !m.settled && m.branch != nil {
-			m.branch.run.cancel(m.branch)
+			m.branch.sched.Cancel(m.branch)
 		}
 	}
 }
@@ -167,12 +167,4 @@ func (g *group) cancelled() {
 		}
 	}
 	g.wake()
-}
-
-// within reports whether b was begun by a, directly or not.
-func (b *Branch) within(a *Branch) bool {
-	for b != a && b.parent != nil {
-		b = b.parent.owner
-	}
-	return b == a
 }

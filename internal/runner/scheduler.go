@@ -4,37 +4,93 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
-// next chooses who gets the baton: a branch, or nil for the driver when there is
-// nothing to do, the turn is full, or the run is over.
-func (r *Run) next() *Branch {
-	for {
-		if r.over != nil || r.broken != nil || r.misuse.Load() != nil {
-			break
-		}
-		if r.ready.len() > 0 {
-			b := r.ready.pop()
-			r.current.Store(b)
-			return b
-		}
-		if r.pause != nil { // every branch is blocked, as at any commit
-			r.settleArrived()
-			break
-		}
-		if !r.live {
-			r.replayNext()
-			continue
-		}
-		if r.log.full(r.limits) || !r.liveNext() {
-			break
-		}
+// owner is the run as its scheduler sees it.
+type owner struct{ r *Run }
+
+// Stopped reports whether no branch goes on.
+func (o owner) Stopped() bool { return o.r.over != nil || o.r.broken != nil }
+
+// HandOver hands over one completion. It reports false when there is none, or the
+// turn is full.
+func (o owner) HandOver() bool {
+	r := o.r
+	switch {
+	case r.pause != nil: // every branch is blocked, as at any commit
+		r.settleArrived()
+		return false
+	case !r.live:
+		r.replayNext()
+		return true
 	}
-	r.current.Store(nil)
-	return nil
+	return !r.log.full(r.limits) && r.liveNext()
+}
+
+// Panicked ends the code of the run with a failure.
+func (o owner) Panicked(b *sched.Branch, f *stored.Failure) {
+	if b == &o.r.root.Branch {
+		o.r.end(nil, f)
+	}
+}
+
+// Returned ends the run, or lets its undoing begin, when its code has ended; and ends
+// the run when its undoing has.
+func (o owner) Returned(b *sched.Branch) {
+	r := o.r
+	if b != &r.root.Branch {
+		r.paidUp()
+		r.root.Exit()
+		return
+	}
+	r.returned = true
+	if r.finished(); r.over != nil {
+		b.Exit() // otherwise compensations may need what it closes
+	}
+}
+
+// Unawaited notes the failure of a branch that the code has not looked at.
+func (o owner) Unawaited(f *Future) {
+	if b, err := f.Outcome(); !o.r.repeats() {
+		o.r.note(b.At(), "nobody has awaited the error of this branch", err)
+	}
+}
+
+// Fail ends the run with f.
+func (o owner) Fail(f *stored.Failure) { o.r.fail(f) }
+
+// Note adds a line to the log of the process.
+func (o owner) Note(loc location.Loc, text string, err error) { o.r.note(loc, text, err) }
+
+// fail ends the run with f. The code that has made what is recorded did not fail
+// before the last completion, so a failure before it is a divergence.
+func (r *Run) fail(f *stored.Failure) {
+	switch {
+	case r.over != nil:
+	case r.returned, r.dropped:
+		r.note("", "an operation was called by code that has ended", f)
+	case r.undo.begun && r.undo.abrupt() && r.remaining() != nil:
+		// As before: what follows is recorded. The branch goes no further.
+	case r.undo.begun && r.undo.outcome != nil && !r.undo.abrupt():
+		s := r.unended()
+		s.Asked = "the failure of the run: " + f.Message
+		r.stall(s)
+	case !r.live && r.remaining() != nil:
+		s := r.mismatch(r.remaining())
+		s.Asked = "the failure of the run: " + f.Message
+		r.stall(s)
+	default:
+		r.conclude(&Outcome{Status: store.Failed, Output: stored.EncodeFailure(f)})
+	}
+}
+
+func (r *Run) note(loc location.Loc, text string, err error) {
+	r.notes = append(r.notes, Note{Location: loc, Text: text, Err: err})
 }
 
 // liveNext hands over one completion of what has arrived or is due. It reports
@@ -50,9 +106,9 @@ func (r *Run) liveNext() bool {
 		r.audit(it)
 		r.takeCancel(it.Value)
 	case r.enterNext(), r.matchPromise(), r.matchOther(), r.matchEvent(), r.matchMail(), r.matchGrant(), r.fireTimer():
-	case r.arrived.len() > 0:
-		r.attemptEnded(r.arrived.pop())
-	case r.opWaits == 0:
+	case r.arrived.Len() > 0:
+		r.attemptEnded(r.arrived.Pop())
+	case r.sched.Deadlocked():
 		r.deadlock()
 	default:
 		at := r.policyAt()
@@ -95,13 +151,13 @@ func (r *Run) takeCancel(reason []byte) {
 
 func (r *Run) cancelRun(reason []byte) {
 	r.cancelling, r.reason = true, reasonOf("cancelled", reason)
-	r.cancel(r.root)
+	r.sched.Cancel(&r.root.Branch)
 }
 
 func (r *Run) deadlock() {
 	var places []string
-	for b := range r.branches {
-		places = append(places, b.name())
+	for _, b := range r.sched.Branches() {
+		places = append(places, b.Title())
 	}
 	slices.Sort(places)
 	r.fail(&stored.Failure{

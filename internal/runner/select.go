@@ -1,0 +1,115 @@
+package runner
+
+import (
+	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/internal/runner/sched"
+	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
+)
+
+// Case is one of the things that a Select waits for; exactly one field is set.
+type Case struct {
+	Future  *Future
+	Promise *Promise
+	Other   *Other
+	Receive *Receive
+	Event   *Event
+	Timer   *Timer
+}
+
+// Selected is the winner of a Select.
+type Selected struct {
+	Index    int
+	Messages []stored.Message // of a Receive
+	Event    *event.Delivery
+	Value    []byte          // of a Promise or Other
+	Failure  *stored.Failure // of a Promise or Other
+}
+
+// Select waits for the first of the cases; what did not win is not lost. With
+// several ready at the call the first in order wins, while blocked the one that
+// settles first.
+func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
+	if err := b.Enter(call); err != nil {
+		return Selected{}, err
+	}
+	for i, c := range cases {
+		if c.Future != nil && c.Future.Settled() || c.Promise != nil && c.Promise.op.Settled() || c.Other != nil && c.Other.op.Settled() {
+			return c.selected(i, nil), nil
+		}
+	}
+	w := b.NewWait(call)
+	ops, sources := make([]*op, len(cases)), make([]*sched.Source, len(cases))
+	for i, c := range cases {
+		switch {
+		case c.Future != nil:
+			sources[i] = &c.Future.Source
+			w.Add(sources[i])
+			continue
+		case c.Promise != nil:
+			ops[i] = c.Promise.op
+		case c.Other != nil:
+			b.owns(c.Other)
+			ops[i] = c.Other.op
+		case c.Receive != nil:
+			ops[i] = b.receiveOp(*c.Receive)
+		case c.Event != nil:
+			ops[i] = b.eventOp(*c.Event)
+		case c.Timer != nil:
+			ops[i] = b.timerOp(c.Timer.Call, timerKind, c.Timer.At)
+		}
+		sources[i] = &ops[i].Source
+		w.Add(sources[i])
+	}
+	w.Deadline = deadlineOf(cases, ops)
+	winner, err := b.Block(w)
+	index := -1
+	for i, o := range ops {
+		if winner != nil && sources[i] == winner {
+			if index < 0 {
+				index = i
+			}
+		} else if o != nil && !o.lasting() {
+			o.close()
+		}
+	}
+	if err != nil {
+		return Selected{}, err
+	}
+	return cases[index].selected(index, ops[index]), nil
+}
+
+// deadlineOf returns the earliest deadline of the timers, if there are cases that come
+// by the inbox too; otherwise 0. The timers are then handed over only when the inbox has
+// been read to that time.
+func deadlineOf(cases []Case, ops []*op) (deadline store.Time) {
+	inbox := false
+	for _, c := range cases {
+		inbox = inbox || c.Promise != nil || c.Receive != nil || c.Other != nil || c.Event != nil
+	}
+	for i, c := range cases {
+		if c.Timer == nil || !inbox {
+			continue
+		}
+		ops[i].inbox = true
+		if d := ops[i].deadline; deadline == 0 || d < deadline {
+			deadline = d
+		}
+	}
+	return deadline
+}
+
+func (c Case) selected(index int, o *op) Selected {
+	s := Selected{Index: index}
+	switch {
+	case c.Promise != nil:
+		s.Value, s.Failure = c.Promise.op.value, c.Promise.op.failure
+	case c.Other != nil:
+		s.Value, s.Failure = c.Other.op.value, c.Other.op.failure
+	case c.Receive != nil:
+		s.Messages = o.messages
+	case c.Event != nil:
+		s.Event = o.event.given
+	}
+	return s
+}
