@@ -363,8 +363,8 @@ func (d *driver) crash() {
 	if over := d.r.over; over != nil && (over.Status == store.Stalled || over.Reason == "terminated") {
 		return
 	}
-	if d.r.Replayed() > 0 && len(d.r.log.entries) > 0 {
-		for _, e := range d.r.log.entries {
+	if d.r.Replayed() > 0 && len(d.r.log.Entries()) > 0 {
+		for _, e := range d.r.log.Entries() {
 			if e.Seq > 0 && e.Seq <= durable {
 				d.j.violate("the replay writes completion %d, of %d durable ones", e.Seq, durable)
 			}
@@ -469,15 +469,18 @@ func (d *driver) verify(over *Outcome) string {
 	d.activate()
 	defer d.leave()
 	d.advance()
+	turn := d.r.log.Turn(&d.r.cfg.Run)
+	rows, _ := d.r.log.ShownSize()
 	switch got := d.r.over; {
 	case got == nil:
 		return "the replay of the whole history does not end"
 	case got.Stall != nil:
 		return "the replay of the whole history stalls: " + got.Stall.Error()
-	case len(d.r.log.entries)+len(d.r.log.prune)+len(d.r.log.sends) > 0 || d.r.queue.Len() > 0 || len(d.begun) != bodies:
-		return fmt.Sprintf("the replay of the whole history writes %d entries, sends %d and asks for %d bodies: %+v %+v", len(d.r.log.entries), len(d.r.log.sends), d.r.queue.Len(), d.r.log.entries, d.r.log.sends)
-	case !d.r.log.shown.empty():
-		return fmt.Sprintf("the replay of the whole history shows %+v", d.r.log.shown)
+	case len(turn.Entries)+len(turn.Prune)+len(turn.Sends) > 0 || d.r.queue.Len() > 0 || len(d.begun) != bodies:
+		return fmt.Sprintf("the replay of the whole history writes %d entries, sends %d and asks for %d bodies: %+v %+v",
+			len(turn.Entries), len(turn.Sends), d.r.queue.Len(), turn.Entries, turn.Sends)
+	case rows > 0:
+		return fmt.Sprintf("the replay of the whole history shows %+v", turn)
 	case d.cancelledLate():
 	case got.Status != over.Status || !bytes.Equal(got.Output, over.Output):
 		return fmt.Sprintf("the replay ends %s %q, the run ended %s %q", got.Status, got.Output, over.Status, over.Output)

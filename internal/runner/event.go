@@ -113,14 +113,14 @@ func (r *Run) initEvents() {
 func (r *Run) startEvent(o *op) {
 	x := o.event
 	if x.key != "" && x.topic != x.spec.Topic { // the code has another one by now
-		r.log.send(event.Withdraw(x.topic, x.key))
+		r.log.Send(event.Withdraw(x.topic, x.key))
 		delete(r.registrations, x.key)
 		x.key = ""
 	}
 	if x.key == "" {
 		x.topic, x.key = x.spec.Topic, r.newKey(o)
 		wait := event.Wait{Topic: x.topic, Key: x.key}
-		r.log.send(event.Register(x.topic, x.key, r.registrationOf(o)))
+		r.log.Send(event.Register(x.topic, x.key, r.registrationOf(o)))
 		r.write(o, store.Entry{State: store.Open, Wake: o.deadline, Started: o.asked, Value: event.Encode(wait)})
 		r.registrations[x.key] = &registration{wait: wait, op: o}
 	}
@@ -170,7 +170,7 @@ func (r *Run) registrationOf(o *op) *event.Registration {
 func (r *Run) deliverEvent(it store.Item) {
 	if !r.live {
 		r.deliveries = append(r.deliveries, it)
-		r.log.see(&it)
+		r.log.See(&it)
 		return
 	}
 	g := r.registrations[it.Name]
@@ -185,7 +185,7 @@ func (r *Run) deliverEvent(it store.Item) {
 		return
 	}
 	o.event.given, o.event.item, o.event.sent = d, it.No, it.Sent
-	r.log.see(&it)
+	r.log.See(&it)
 	r.heatEvent(o)
 }
 
@@ -230,11 +230,11 @@ func (r *Run) takeEvent(o *op) {
 		o.failure = &stored.Failure{Code: stored.CodeTimeout, Message: "no event by " + o.deadline.String()}
 		r.endWait(o)
 	} else {
-		r.log.consume(x.item, nil)
+		r.log.Consume(x.item, nil)
 		delete(r.registrations, x.key)
 		r.hear(x.given)
 		if x.given.Event.Mode == event.Consumed {
-			r.log.send(event.Ack(x.topic, x.key))
+			r.log.Send(event.Ack(x.topic, x.key))
 		}
 	}
 	r.handOver(o)
@@ -280,26 +280,14 @@ func (r *Run) endWait(o *op) {
 	if x.key == "" {
 		return
 	}
-	if !r.log.unsend(x.key) {
-		r.log.send(event.Withdraw(x.topic, x.key))
+	if !r.log.Unsend(func(it *store.Item) bool { return it.Kind == store.ItemWait && it.Name == x.key }) {
+		r.log.Send(event.Withdraw(x.topic, x.key))
 	}
 	delete(r.registrations, x.key)
 	if x.key = ""; x.given != nil {
 		x.given = nil
 		r.Answer(x.item, nil)
 	}
-}
-
-// unsend takes back the registration of a wait that is in the filling turn. It
-// reports whether there was one.
-func (l *turnLog) unsend(key string) bool {
-	for i := len(l.sends) - 1; i >= 0; i-- {
-		if it := l.sends[i].Item; it != nil && it.Kind == store.ItemWait && it.Name == key {
-			l.sends = slices.Delete(l.sends, i, i+1)
-			return true
-		}
-	}
-	return false
 }
 
 // standing returns the registrations in the order of their keys.
@@ -315,8 +303,8 @@ func (r *Run) standing() []*registration {
 // forsake withdraws a wait that the code has no more.
 func (r *Run) forsake(g *registration) {
 	e := Forsaken(g.entry)
-	r.log.add(e)
-	r.log.send(event.Withdraw(g.wait.Topic, g.wait.Key))
+	r.log.Add(e)
+	r.log.Send(event.Withdraw(g.wait.Topic, g.wait.Key))
 	delete(r.registrations, g.wait.Key)
 }
 

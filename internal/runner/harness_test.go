@@ -299,8 +299,8 @@ func (h *harness) replays() {
 		h.t.Fatalf("the replay does not end; it waits for %s", h.r.waits())
 	case got.Status != over.Status || string(got.Output) != string(over.Output) || got.Reason != over.Reason:
 		h.t.Fatalf("the replay ends %s %q (%s) %v, the run ended %s %q (%s)", got.Status, got.Output, got.Reason, got.Stall, over.Status, over.Output, over.Reason)
-	case len(h.r.log.entries) > 0 || h.r.queue.Len() > 0 || len(h.begun) != bodies:
-		h.t.Fatalf("the replay writes %d entries and begins %d bodies", len(h.r.log.entries), h.r.queue.Len())
+	case len(h.r.log.Entries()) > 0 || h.r.queue.Len() > 0 || len(h.begun) != bodies:
+		h.t.Fatalf("the replay writes %d entries and begins %d bodies", len(h.r.log.Entries()), h.r.queue.Len())
 	}
 }
 

@@ -92,7 +92,7 @@ func TestTurnIsCut(t *testing.T) {
 	for h.advance(); h.take(); h.advance() {
 		sizes = append(sizes, len(h.pending.Entries))
 		h.advance() // the next turn fills while one is under way, and is full
-		if n := len(h.r.log.entries); n > 1000 {
+		if n := len(h.r.log.Entries()); n > 1000 {
 			t.Fatalf("the filling turn has %d entries", n)
 		}
 		h.commit()

@@ -198,7 +198,7 @@ func (l *loop) commit(n int64) {
 	r := l.branch.run
 	if first > 0 {
 		l.gone()
-		r.log.cut(l.span())
+		r.log.Cut(l.span())
 		r.forgive(l.span()) // what owes is pruned by ForgetUndo only
 	}
 	oldest := l.kept[0]
@@ -222,7 +222,7 @@ func (l *loop) gone() {
 	for loc, it := range r.resolved {
 		if span.Contains(loc) {
 			delete(r.resolved, loc)
-			r.log.dead = append(r.log.dead, it.No)
+			r.log.DeadLetter(it.No)
 		}
 	}
 	r.replay.disregard(span)
@@ -232,7 +232,7 @@ func (l *loop) gone() {
 // iteration in which the loop stands.
 func (l *loop) end() {
 	r := l.branch.run
-	if !l.op.written && !r.sched.Unwinding() {
+	if !l.op.slot.Written() && !r.sched.Unwinding() {
 		r.count(l.op.in, -1, 0) // it leaves no entry
 	}
 	if outer := l.op.in; outer != nil {
@@ -299,16 +299,4 @@ func (r *Run) enterNext() bool {
 		}
 	}
 	return false
-}
-
-// cut deletes a span of the history in this turn, with what the turn has in it.
-// A later span of the same loop contains the earlier one.
-func (l *turnLog) cut(span store.Span) {
-	for i := range l.prune {
-		if l.prune[i].From == span.From {
-			l.prune[i] = span
-			return
-		}
-	}
-	l.prune = append(l.prune, span)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner/sched"
+	"github.com/stet-run/stet/internal/runner/turnlog"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -34,11 +35,9 @@ type op struct {
 	closed     bool // cancelled or withdrawn: what arrives for it is dropped
 	begun      bool // took effect: registered, timer set, or body queued
 
-	// Where its entry stands in the filling turn.
-	turn, place int
-	written     bool // an entry is in the history or a turn
-	size        int  // of that entry's value
-	expected    bool // is in a heap of the replay, or has taken effect or will
+	slot     turnlog.Slot // where its entry stands
+	size     int          // of that entry's value
+	expected bool         // is in a heap of the replay, or has taken effect or will
 
 	inbox    bool       // of a timer: it wins only against what the inbox held at its deadline
 	deadline store.Time // of a sleep, timer or receive; next attempt of a step
@@ -94,7 +93,7 @@ func (b *Branch) requestAt(o *op, loc location.Loc, kind store.Kind, in *segment
 			})
 			b.Halt()
 		}
-		o.rec, o.written, o.size = rec, true, max(rec.Size, len(rec.Value))
+		o.rec, o.slot, o.size = rec, turnlog.Recorded(), max(rec.Size, len(rec.Value))
 		o.born, o.generation = rec.Born, rec.Generation
 		in.count(1, o.size)
 		return o
@@ -167,7 +166,7 @@ func (r *Run) start(o *op) {
 		return
 	}
 	if o.kind == promiseKind {
-		if !o.written {
+		if !o.slot.Written() {
 			r.write(o, store.Entry{State: store.Open, Started: r.now})
 		}
 		r.heat(o)
@@ -210,14 +209,14 @@ func (o *op) close() {
 	case o.kind == store.KindReceive && o.begun:
 		r.heatNext(o)
 	}
-	if !o.written {
+	if !o.slot.Written() {
 		r.count(o.in, -1, 0) // it leaves none
 	}
 	if o.event != nil {
 		r.closeEvent(o)
 		return
 	}
-	if o.written && r.live && (o.rec == nil || o.rec.State != store.Withdrawn || o.turn > 0) {
+	if o.slot.Written() && r.live && (o.rec == nil || o.rec.State != store.Withdrawn || o.slot.New()) {
 		r.write(o, store.Entry{State: store.Withdrawn})
 	}
 }
@@ -270,7 +269,7 @@ func (r *Run) write(o *op, e store.Entry) {
 	e.Loc, e.Kind, e.Born, e.Generation, e.Owes = string(o.loc), o.kind, o.born, o.generation, o.keep
 	r.count(o.in, 0, len(e.Value)-o.size)
 	o.size = len(e.Value)
-	r.log.put(o, e)
+	r.log.Put(&o.slot, e)
 }
 
 // Sleep waits until the run's time plus d.

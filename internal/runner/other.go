@@ -140,7 +140,7 @@ func (r *Run) beginAgain(o *op) {
 		return
 	}
 	r.write(o, store.Entry{State: store.Open, Started: r.now, Value: x.link.Encode()})
-	r.log.send(x.command(o))
+	r.log.Send(x.command(o))
 }
 
 // ErrNoQueue is what Child.Place says of a queue that does not exist.
@@ -291,16 +291,16 @@ func (r *Run) startOther(o *op) {
 	case o.begun || x.lost:
 	case o.rec == nil:
 		r.write(o, store.Entry{State: store.Open, Started: r.now, Value: x.link.Encode()})
-		r.log.send(x.command(o))
+		r.log.Send(x.command(o))
 		if o.kind == store.KindChild && !x.link.Detached && r.cfg.Run.Output != nil {
 			// The run has ended once: a retry may find a child that has ended and told so.
-			r.log.send(r.watch(o, x.link.RunID, hex.EncodeToString(r.watchAgain(o))))
+			r.log.Send(r.watch(o, x.link.RunID, hex.EncodeToString(r.watchAgain(o))))
 		}
 	case o.rec.State == store.Withdrawn && !o.IsAwaited():
 		return
 	case o.rec.State == store.Withdrawn:
 		// Its end may have come while this run had ended.
-		r.log.send(r.watch(o, cmp.Or(x.link.Former, x.link.RunID), hex.EncodeToString(r.watchAgain(o))))
+		r.log.Send(r.watch(o, cmp.Or(x.link.Former, x.link.RunID), hex.EncodeToString(r.watchAgain(o))))
 	}
 	o.begun = true
 	r.heatOther(o)
@@ -364,13 +364,13 @@ func (r *Run) watch(o *op, runID, id string) store.Command {
 func (r *Run) deliverEnd(it store.Item) {
 	if !r.live {
 		r.ends = append(r.ends, it)
-		r.log.see(&it)
+		r.log.See(&it)
 		return
 	}
 	o := r.others[it.Name]
 	switch {
 	case o == nil && r.outdated(&it):
-		r.log.bury(it.No)
+		r.log.DeadLetter(it.No)
 		return
 	case o == nil || o.Settled() || o.closed || o.other.end != nil:
 		r.Answer(it.No, nil)
@@ -388,7 +388,7 @@ func (r *Run) deliverEnd(it store.Item) {
 		}
 		x.end = &end
 	}
-	r.log.see(&it)
+	r.log.See(&it)
 	r.heatOther(o)
 }
 
@@ -436,7 +436,7 @@ func (r *Run) matchOther() bool {
 			continue
 		}
 		if !x.lost {
-			r.log.consume(x.item.no, nil)
+			r.log.Consume(x.item.no, nil)
 			if x.link.Former != "" && x.end.Status == store.Cancelled {
 				r.beginAgain(o)
 				return true
@@ -510,7 +510,7 @@ func (o *op) CloseOwned() {
 	case o.rec != nil && o.rec.State == store.Open:
 		r.replay.pending = append(r.replay.pending, o)
 	}
-	if !o.written {
+	if !o.slot.Written() {
 		r.count(o.in, -1, 0)
 	}
 	r.sched.Settle(&o.Source)
@@ -532,12 +532,12 @@ func (r *Run) forgetOther(o *op) {
 
 // withdrawOther records that nobody waits for a child any more, and cancels it.
 func (r *Run) withdrawOther(o *op) {
-	if !o.written || o.rec != nil && o.rec.State == store.Withdrawn {
+	if !o.slot.Written() || o.rec != nil && o.rec.State == store.Withdrawn {
 		return
 	}
 	r.write(o, store.Entry{State: store.Withdrawn, Value: o.other.link.Encode()})
 	if o.other.owned {
-		r.log.send(r.cancelOther(o.loc, o.other.link.RunID, "its parent does not wait for it any more"))
+		r.log.Send(r.cancelOther(o.loc, o.other.link.RunID, "its parent does not wait for it any more"))
 	}
 }
 
@@ -553,7 +553,7 @@ func (r *Run) cancelOther(loc location.Loc, runID, reason string) store.Command 
 func (r *Run) abandon() {
 	var open []*op
 	for _, o := range r.others {
-		if o.written && !o.Settled() && (o.rec == nil || o.rec.State != store.Withdrawn) {
+		if o.slot.Written() && !o.Settled() && (o.rec == nil || o.rec.State != store.Withdrawn) {
 			open = append(open, o)
 		}
 	}
@@ -571,7 +571,7 @@ func (r *Run) abandon() {
 func (r *Run) orphans() []store.Command {
 	var open []*op
 	for _, o := range r.others {
-		if o.other.owned && o.other.link.Former == "" && o.written && (!o.Settled() || o.closed) {
+		if o.other.owned && o.other.link.Former == "" && o.slot.Written() && (!o.Settled() || o.closed) {
 			open = append(open, o)
 		}
 	}

@@ -110,6 +110,6 @@ func AuditOf(it *store.Item, why, detail string) store.Audit {
 // is no act of an operator.
 func (r *Run) audit(it *store.Item) {
 	if it.Name != "" {
-		r.log.audit = append(r.log.audit, AuditOf(it, string(it.Value), ""))
+		r.log.Audit(AuditOf(it, string(it.Value), ""))
 	}
 }

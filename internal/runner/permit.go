@@ -113,7 +113,7 @@ func (r *Run) beginAttempt(o *op) {
 		x := &pass{place: permit.Place{Queue: needs.Queue, Key: needs.Key, Priority: needs.Priority, Ticket: r.newKey(o)}}
 		o.pass = x
 		r.ticketIs(&ticket{place: x.place, op: o})
-		r.log.send(x.place.AskFor(permit.Ask{RunID: r.cfg.Run.ID, Loc: string(o.loc)}))
+		r.log.Send(x.place.AskFor(permit.Ask{RunID: r.cfg.Run.ID, Loc: string(o.loc)}))
 		r.writeProgress(o, 0)
 	}
 	if overall := o.step.Policy.Overall; overall > 0 {
@@ -127,7 +127,7 @@ func (r *Run) beginAttempt(o *op) {
 func (r *Run) deliverGrant(it store.Item) {
 	if !r.live {
 		r.grants = append(r.grants, it)
-		r.log.see(&it)
+		r.log.See(&it)
 		return
 	}
 	t := r.tickets[permit.Ticket(&it)]
@@ -137,13 +137,13 @@ func (r *Run) deliverGrant(it store.Item) {
 	}
 	t.op.pass.item, t.op.pass.none = it.No, it.Failed
 	r.granted = append(r.granted, t.op)
-	r.log.see(&it)
+	r.log.See(&it)
 }
 
 // bounce gives back a permit that nobody waits for.
 func (r *Run) bounce(it *store.Item) {
 	r.Answer(it.No, nil)
-	r.log.send(permit.Return(it))
+	r.log.Send(permit.Return(it))
 }
 
 // matchGrant lets the attempt begin whose permit has come first. It reports whether
@@ -190,21 +190,9 @@ func (r *Run) endPermit(o *op) {
 	if x.item != 0 {
 		r.Answer(x.item, nil)
 	}
-	if !r.log.unask(x.place.Ticket) {
-		r.log.send(x.place.GiveBack())
+	if !r.log.Unsend(func(it *store.Item) bool { return it.Kind == store.ItemAsk && permit.Ticket(it) == x.place.Ticket }) {
+		r.log.Send(x.place.GiveBack())
 	}
-}
-
-// unask takes back what asks for a permit in the filling turn. It reports whether
-// there was something.
-func (l *turnLog) unask(ticket string) bool {
-	i := slices.IndexFunc(l.sends, func(c store.Command) bool {
-		return c.Item != nil && c.Item.Kind == store.ItemAsk && permit.Ticket(c.Item) == ticket
-	})
-	if i >= 0 {
-		l.sends = slices.Delete(l.sends, i, i+1)
-	}
-	return i >= 0
 }
 
 // openTickets returns the tickets that stand, in their order.
@@ -239,10 +227,10 @@ func (r *Run) dropTicket(t *ticket) {
 	delete(r.tickets, t.place.Ticket)
 	if e := t.entry; e != nil {
 		if p, err := r.progressOf(e); err == nil {
-			r.log.add(withoutTicket(e, p))
+			r.log.Add(withoutTicket(e, p))
 		}
 	}
-	r.log.send(t.place.GiveBack())
+	r.log.Send(t.place.GiveBack())
 }
 
 // returnPermits gives back all that the run has asked for, as it ends.

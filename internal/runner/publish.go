@@ -54,7 +54,6 @@ func (r *Run) startPublish(o *op) {
 	r.write(o, store.Entry{State: store.Done, Started: r.now, Ended: r.now, Value: stored.EncodePublished(p.Topic, p.ID)})
 	// The act is known by the entry: a repeat of the turn is a repeat of it.
 	origin := r.derive("publication", r.cfg.Run.Generation, o.loc, 0)
-	r.log.send(event.Publish(p.Topic, p.ID, hex.EncodeToString(origin[:16]), &p.Publication, p.Headers))
-	r.log.bytes += len(p.Publication.Value)
+	r.log.SendLarge(event.Publish(p.Topic, p.ID, hex.EncodeToString(origin[:16]), &p.Publication, p.Headers), len(p.Publication.Value))
 	o.publish = &Publish{} // its value is sent
 }

@@ -191,7 +191,7 @@ func (r *Run) takeMail(o *op) {
 		from.items[0] = store.Item{}
 		from.items = from.items[1:]
 		o.messages = append(o.messages, stored.Message{No: it.No, Name: it.Name, ID: it.ID, Sent: it.Sent, Value: it.Value, Headers: it.Headers, Update: it.Kind == store.ItemUpdate})
-		r.log.consume(it.No, nil)
+		r.log.Consume(it.No, nil)
 		if it.Kind == store.ItemUpdate && it.Verdict == nil {
 			r.unanswered[it.No] = struct{}{}
 		}
@@ -296,7 +296,7 @@ func (r *Run) matchPromise() bool {
 			continue
 		}
 		delete(r.resolved, string(o.loc))
-		r.log.consume(it.No, nil)
+		r.log.Consume(it.No, nil)
 		o.value = it.Value
 		if it.Failed {
 			failure, err := stored.DecodeFailure(it.Value)

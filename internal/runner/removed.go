@@ -4,6 +4,7 @@ import (
 	"sort"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/turnlog"
 	"github.com/stet-run/stet/store"
 )
 
@@ -38,7 +39,7 @@ func (b *Branch) Removed(call Call) {
 	last.gone = false
 	o := &op{
 		run: r, id: r.sched.NextID(), loc: location.Loc(last.Loc), kind: last.Kind, rec: last, born: last.Born, asked: r.now,
-		written: true, removed: true, keep: true, whole: true, in: b.segment(),
+		slot: turnlog.Recorded(), removed: true, keep: true, whole: true, in: b.segment(),
 	}
 	o.Op = o
 	_ = b.waitOp(call, o) // a cancel: the next operation says so

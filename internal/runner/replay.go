@@ -203,7 +203,7 @@ func (r *Run) recallUnnumbered(o *op) {
 	o.handed(r.seq)
 	e := *o.rec.Entry
 	e.Seq, e.At, e.Value = r.seq, r.now, value
-	r.log.put(o, e)
+	r.log.Put(&o.slot, e)
 	if o.rec.owes() {
 		r.owe(o, e.Seq, 0)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/runner/sched"
+	"github.com/stet-run/stet/internal/runner/turnlog"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
@@ -159,7 +160,7 @@ type Run struct {
 	returned bool // the workflow's function, with all its branches
 	dropped  bool // its code gets the baton no more
 
-	log       turnLog
+	log       turnlog.Log
 	pos       int64 // barrier: hand-overs and failed attempts so far
 	taken     int64 // of these, in turns that were taken
 	durable   int64 // of these, in turns that are committed
@@ -287,7 +288,7 @@ func (r *Run) Deliver(items ...store.Item) {
 			r.mailboxOf(UpdateBox(it.Name)).deliver(r, *it)
 		case store.ItemResolution:
 			if it.Incarnation != r.cfg.Run.Incarnation || r.isPruned(location.Loc(it.Loc)) || it.Generation != r.madeIn(it.Loc) {
-				r.log.bury(it.No) // nobody can await it any more
+				r.log.DeadLetter(it.No) // nobody can await it any more
 				continue
 			}
 			if _, twice := r.resolved[it.Loc]; twice {
@@ -316,7 +317,7 @@ func (r *Run) Deliver(items ...store.Item) {
 				continue
 			}
 		}
-		r.log.see(it)
+		r.log.See(it)
 	}
 }
 
@@ -331,7 +332,7 @@ func (r *Run) cancelItemCame(it *store.Item) bool {
 	case it.Name == "" && (r.undo.begun || r.cancelling || r.replay.cancel != nil):
 		// A parent cancels its child with the scope and at its own end, by one item,
 		// which this run may have consumed in an earlier activation.
-		r.log.see(it)
+		r.log.See(it)
 	case r.undo.begun:
 		r.Answer(it.No, verbs.No(verbs.Undoing))
 	case r.cancelItem != nil || r.cancelling || r.replay.cancel != nil:
@@ -376,7 +377,7 @@ func reasonOf(word string, detail []byte) string {
 // verb.
 func (r *Run) Answer(no store.ItemNo, verdict []byte) {
 	r.known[no] = struct{}{}
-	r.log.consume(no, verdict)
+	r.log.Consume(no, verdict)
 }
 
 // Resumed tells the run that it was claimed again after its suspension.

@@ -29,7 +29,7 @@ func (o owner) HandOver() bool {
 		r.replayNext()
 		return true
 	}
-	return !r.log.full(r.limits) && r.liveNext()
+	return !r.full() && r.liveNext()
 }
 
 // Panicked ends the code of the run with a failure.
@@ -102,7 +102,7 @@ func (r *Run) liveNext() bool {
 	case r.cancelItem != nil:
 		it := r.cancelItem
 		r.cancelItem = nil
-		r.log.consume(it.No, verbs.Yes())
+		r.log.Consume(it.No, verbs.Yes())
 		r.audit(it)
 		r.takeCancel(it.Value)
 	case r.enterNext(), r.matchPromise(), r.matchOther(), r.matchEvent(), r.matchMail(), r.matchGrant(), r.fireTimer():
@@ -144,8 +144,8 @@ func (r *Run) takeCancel(reason []byte) {
 	r.pos++
 	r.now = max(r.now, r.bound)
 	r.entries++
-	r.log.add(store.Entry{Loc: string(cancelLocation), Kind: store.KindCancel, State: store.Done, Seq: r.seq, Born: r.seq - 1, At: r.now, Started: r.now, Ended: r.now, Value: reason})
-	r.log.marked = true
+	r.log.Add(store.Entry{Loc: string(cancelLocation), Kind: store.KindCancel, State: store.Done, Seq: r.seq, Born: r.seq - 1, At: r.now, Started: r.now, Ended: r.now, Value: reason})
+	r.log.Mark()
 	r.cancelRun(reason)
 }
 

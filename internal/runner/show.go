@@ -2,7 +2,6 @@ package runner
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/stored"
@@ -17,43 +16,13 @@ import (
 // completion is committed.
 var shownLocation = location.Loc("").Key("shown", 1)
 
-// shown is what the turn that fills says to readers.
-type shown struct {
-	values  []store.Setting
-	places  map[string]int // in values, by name
-	appends []store.Append
-	tags    []store.Pair
-	answers []store.Consumption
-	size    int // bytes of values
-}
-
-func (s *shown) empty() bool {
-	return len(s.values) == 0 && len(s.appends) == 0 && len(s.tags) == 0 && len(s.answers) == 0
-}
-
-// rows is how many rows of a store it takes.
-func (s *shown) rows() int {
-	return len(s.values) + len(s.appends) + len(s.tags) + len(s.answers)
-}
-
 // Set gives a named value new content. In a cancelled branch it works too. The
 // error is ErrTooLarge's likeness, or that of a misused context.
 func (b *Branch) Set(call Call, value []byte) error {
 	if err := b.mayShow(call, "value", value); err != nil || b.said() {
 		return err
 	}
-	s := &b.run.log.shown
-	at, found := s.places[call.Name]
-	if !found {
-		if s.places == nil {
-			s.places = map[string]int{}
-		}
-		at = len(s.values)
-		s.places[call.Name] = at
-		s.values = append(s.values, store.Setting{Name: call.Name})
-	}
-	s.size += len(value) - len(s.values[at].Value)
-	s.values[at].Value = value
+	b.run.log.Set(call.Name, value)
 	b.bound()
 	return nil
 }
@@ -68,11 +37,9 @@ func (b *Branch) Append(call Call, value []byte) error {
 		// No completion says that this is committed.
 		r.appended = true
 		b.spend(shownLocation, nil)
-		r.log.add(store.Entry{Loc: string(shownLocation), Kind: store.KindShown, State: store.Done, Started: r.now, Ended: r.now})
+		r.log.Add(store.Entry{Loc: string(shownLocation), Kind: store.KindShown, State: store.Done, Started: r.now, Ended: r.now})
 	}
-	s := &r.log.shown
-	s.appends = append(s.appends, store.Append{Name: call.Name, Value: value})
-	s.size += len(value)
+	r.log.Append(call.Name, value)
 	b.bound()
 	return nil
 }
@@ -83,18 +50,12 @@ func (b *Branch) Tag(call Call, tags []store.Pair) error {
 		return err
 	}
 	r := b.run
-	merged, set := store.MergeTags(r.tags, tags), slices.Clone(r.log.shown.tags)
-	for _, tag := range tags {
-		if i := slices.IndexFunc(set, func(t store.Pair) bool { return t.Key == tag.Key }); i >= 0 {
-			set[i] = tag
-		} else {
-			set = append(set, tag)
-		}
-	}
+	merged, set := store.MergeTags(r.tags, tags), r.log.WithTags(tags)
 	if len(merged) > store.MaxTags || len(set) > store.MaxTags {
 		b.Fail(&stored.Failure{Code: stored.CodeBudget, Message: fmt.Sprintf("the run has more than %d tags: use values for what is not to be listed by", store.MaxTags)})
 	}
-	r.tags, r.log.shown.tags = merged, set
+	r.tags = merged
+	r.log.SetTags(set)
 	return nil
 }
 
@@ -115,14 +76,9 @@ func (b *Branch) AnswerUpdate(call Call, no store.ItemNo, verdict []byte) error 
 		r.late = append(r.late, answer)
 		return nil
 	}
-	r.log.shown.answer(answer)
+	r.log.Answer(answer)
 	b.bound()
 	return nil
-}
-
-func (s *shown) answer(a store.Consumption) {
-	s.answers = append(s.answers, a)
-	s.size += len(a.Verdict)
 }
 
 // said reports whether the code that executes now has been executed before by
@@ -160,9 +116,9 @@ func (b *Branch) mayShow(call Call, what string, value []byte) error {
 // bound fails a run that says without an end what no turn can hold.
 func (b *Branch) bound() {
 	r := b.run
-	if s := &r.log.shown; s.size > r.limits.Bytes || s.rows() > r.limits.Entries {
+	if rows, bytes := r.log.ShownSize(); bytes > r.limits.Bytes || rows > r.limits.Entries {
 		b.Fail(&stored.Failure{Code: stored.CodeBudget, Message: fmt.Sprintf(
 			"the run has shown %d values and items with %d bytes without an operation between (limits %d and %d): let it sleep or do a step now and then",
-			s.rows(), s.size, r.limits.Entries, r.limits.Bytes)})
+			rows, bytes, r.limits.Entries, r.limits.Bytes)})
 	}
 }

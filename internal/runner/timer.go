@@ -31,7 +31,7 @@ func (r *Run) startTimer(o *op) {
 
 // register writes down an operation that waits for long, with its deadline.
 func (r *Run) register(o *op) {
-	if !o.written && o.deadline >= r.now+shortWait {
+	if !o.slot.Written() && o.deadline >= r.now+shortWait {
 		r.write(o, store.Entry{State: store.Open, Wake: o.deadline, Started: r.now})
 	}
 }

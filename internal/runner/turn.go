@@ -10,91 +10,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// turnLog is the turn that fills.
-type turnLog struct {
-	number   int // of the turn, from 0
-	prune    []store.Span
-	entries  []store.Entry
-	bytes    int
-	seen     []store.ItemNo
-	consumed []store.Consumption
-	sends    []store.Command
-	dead     []store.ItemNo
-	audit    []store.Audit
-	shown    shown
-	marked   bool // a mark of the run has changed
-	again    bool // an entry may stand where one of entries is to be written
-}
-
-func (l *turnLog) full(limits Limits) bool {
-	return len(l.entries)+l.shown.rows() >= limits.TurnEntries || l.bytes+l.shown.size >= limits.TurnBytes
-}
-
-// see marks an item as examined in the turn.
-func (l *turnLog) see(it *store.Item) {
-	if it.State != store.Seen {
-		l.seen = append(l.seen, it.No)
-	}
-}
-
-// send adds a command to the turn.
-func (l *turnLog) send(c store.Command) {
-	l.sends = append(l.sends, c)
-	if c.Start != nil {
-		l.bytes += len(c.Start.Input)
-	}
-}
-
-// add adds an entry, in whose place one may stand.
-func (l *turnLog) add(e store.Entry) {
-	l.again = true
-	l.append(e)
-}
-
-func (l *turnLog) append(e store.Entry) {
-	l.entries = append(l.entries, e)
-	l.bytes += len(e.Value) + len(e.Loc)
-}
-
-// put adds an operation's entry, in place of the one that it has in this turn.
-func (l *turnLog) put(o *op, e store.Entry) {
-	if o.turn == l.number+1 {
-		l.bytes += len(e.Value) - len(l.entries[o.place].Value)
-		l.entries[o.place] = e
-		return
-	}
-	l.again = l.again || o.written
-	o.turn, o.place, o.written = l.number+1, len(l.entries), true
-	l.append(e)
-}
-
-// kept returns the entries that are not in a span that the turn deletes: they
-// were written before it was cut.
-func (l *turnLog) kept() []store.Entry {
-	if len(l.prune) == 0 {
-		return l.entries
-	}
-	return slices.DeleteFunc(l.entries, func(e store.Entry) bool {
-		return slices.ContainsFunc(l.prune, func(s store.Span) bool { return s.Contains(e.Loc) })
-	})
-}
-
-func (l *turnLog) consume(no store.ItemNo, verdict []byte) {
-	l.consumed = append(l.consumed, store.Consumption{Item: no, Verdict: verdict})
-	l.unsee(no)
-}
-
-// bury makes a dead letter of an item.
-func (l *turnLog) bury(no store.ItemNo) {
-	l.dead = append(l.dead, no)
-	l.unsee(no)
-}
-
-func (l *turnLog) unsee(no store.ItemNo) {
-	if i := slices.Index(l.seen, no); i >= 0 {
-		l.seen = slices.Delete(l.seen, i, i+1)
-	}
-}
+// full reports whether the turn that fills holds as much as one should.
+func (r *Run) full() bool { return r.log.Full(r.limits.TurnEntries, r.limits.TurnBytes) }
 
 // Take returns what is to be committed, or nil if nothing is. Until Committed is
 // called the run fills the next turn, and Take returns nil. It also does while
@@ -117,7 +34,7 @@ func (r *Run) Take() *store.Turn {
 	}
 	if r.live || r.over != nil {
 		for _, a := range r.late {
-			r.log.shown.answer(a)
+			r.log.Answer(a)
 		}
 		r.late = nil
 	}
@@ -125,13 +42,7 @@ func (r *Run) Take() *store.Turn {
 	if pauses {
 		r.noteTrouble()
 	}
-	shown := &r.log.shown
-	turn := &store.Turn{
-		Run: r.cfg.Run.No, Shard: r.cfg.Run.Shard, Incarnation: r.cfg.Run.Incarnation,
-		Prune: r.log.prune, Entries: r.log.kept(), Insert: !r.log.again, Seen: r.log.seen, Consumed: r.log.consumed, Dead: r.log.dead, Sends: r.log.sends,
-		Audit:  r.log.audit,
-		Values: shown.values, Appends: shown.appends, Tags: shown.tags, Answers: shown.answers,
-	}
+	turn := r.log.Turn(&r.cfg.Run)
 	switch {
 	case r.over != nil && r.over.Status == store.Stalled && !r.live:
 		// A stalled replay has begun nothing and leaves everything as it was.
@@ -162,10 +73,9 @@ func (r *Run) Take() *store.Turn {
 		turn.Update = r.update(store.Suspended)
 		turn.Update.WakeAt, _ = r.NextTimer()
 		turn.Update.Waits = r.waits()
-	case r.log.marked:
+	case r.log.Marked():
 		turn.Update = r.update(store.Running)
-	case len(turn.Entries) == 0 && len(turn.Seen) == 0 && len(turn.Consumed) == 0 && len(turn.Dead) == 0 && len(turn.Prune) == 0 &&
-		len(turn.Sends) == 0 && shown.empty():
+	case r.log.Empty():
 		return nil
 	}
 	if it := r.cancelItem; it != nil && r.over != nil && r.over.Status == store.Stalled {
@@ -180,7 +90,7 @@ func (r *Run) Take() *store.Turn {
 	r.underWay, r.taken = true, r.pos
 	r.closed = r.over != nil || pauses
 	r.suspended = turn.Update != nil && turn.Update.Status == store.Suspended
-	r.log = turnLog{number: r.log.number + 1}
+	r.log.Next()
 	return turn
 }
 
@@ -234,7 +144,7 @@ func (r *Run) Suspended() bool { return r.suspended }
 // idle reports whether the run only waits for what a later activation can await
 // as well. What was delivered since the last Advance is not examined yet.
 func (r *Run) idle() bool {
-	if r.inFlight > 0 || r.arrived.Len() > 0 || r.log.full(r.limits) || r.sched.AnyReady() ||
+	if r.inFlight > 0 || r.arrived.Len() > 0 || r.full() || r.sched.AnyReady() ||
 		r.cancelItem != nil || r.entering.Len() > 0 || len(r.hot) > 0 || len(r.hotOthers) > 0 || len(r.hotEvents) > 0 || len(r.hotMail) > 0 || len(r.granted) > 0 {
 		return false
 	}

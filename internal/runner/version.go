@@ -73,7 +73,7 @@ func (b *Branch) decide(loc location.Loc, newest int) int {
 	value := stored.EncodeVersion(newest)
 	r.count(in, 0, len(value))
 	r.pos++ // a transactional step behind it must not become durable before it
-	r.log.add(store.Entry{
+	r.log.Add(store.Entry{
 		Loc: string(loc), Kind: store.KindVersion, State: store.Done, Born: r.seq, Generation: r.cfg.Run.Generation,
 		Started: r.now, Ended: r.now, Value: value,
 	})

@@ -1,0 +1,70 @@
+package turnlog
+
+import (
+	"slices"
+
+	"github.com/stet-run/stet/store"
+)
+
+// shown is what the turn says to readers.
+type shown struct {
+	values  []store.Setting
+	places  map[string]int // in values, by name
+	appends []store.Append
+	tags    []store.Pair
+	answers []store.Consumption
+	size    int // bytes of values
+}
+
+// rows is how many rows of a store it takes.
+func (s *shown) rows() int {
+	return len(s.values) + len(s.appends) + len(s.tags) + len(s.answers)
+}
+
+// ShownSize returns how many rows of a store the turn shows to readers, and the bytes
+// of their values.
+func (s *shown) ShownSize() (rows, bytes int) { return s.rows(), s.size }
+
+// Set gives a named value new content.
+func (s *shown) Set(name string, value []byte) {
+	at, found := s.places[name]
+	if !found {
+		if s.places == nil {
+			s.places = map[string]int{}
+		}
+		at = len(s.values)
+		s.places[name] = at
+		s.values = append(s.values, store.Setting{Name: name})
+	}
+	s.size += len(value) - len(s.values[at].Value)
+	s.values[at].Value = value
+}
+
+// Append adds an item to a stream.
+func (s *shown) Append(name string, value []byte) {
+	s.appends = append(s.appends, store.Append{Name: name, Value: value})
+	s.size += len(value)
+}
+
+// WithTags returns the tags that the turn sets with others besides. A later one of a
+// key replaces the earlier.
+func (s *shown) WithTags(tags []store.Pair) []store.Pair {
+	set := slices.Clone(s.tags)
+	for _, tag := range tags {
+		if i := slices.IndexFunc(set, func(t store.Pair) bool { return t.Key == tag.Key }); i >= 0 {
+			set[i] = tag
+		} else {
+			set = append(set, tag)
+		}
+	}
+	return set
+}
+
+// SetTags replaces the tags that the turn sets.
+func (s *shown) SetTags(tags []store.Pair) { s.tags = tags }
+
+// Answer answers an update.
+func (s *shown) Answer(a store.Consumption) {
+	s.answers = append(s.answers, a)
+	s.size += len(a.Verdict)
+}
