@@ -21,10 +21,10 @@ import (
 
 // activation is one run in memory.
 type activation struct {
-	t        *tenure
-	h        *ownership.Shard // of the run's shard
+	x        *executor
+	shard    *ownership.Shard // of the run's shard
 	no       store.RunNo
-	number   int64  // grows with each activation of the tenure
+	number   int64  // grows with each activation of the executor
 	id       string // set before the snapshot is posted, like workflow
 	workflow Workflow
 	name     string // of the workflow
@@ -71,7 +71,7 @@ type activation struct {
 	next     steps.Task               // started last, and left to the driver
 	stopped  bool                     // bodies are cancelled, the code is unwound
 
-	// Owned by tenure.mu.
+	// Owned by executor.mu.
 	parkedAt time.Time // zero: not parked
 	size     int       // entries, when parked
 }
@@ -125,22 +125,22 @@ func (a *activation) queue(events []event) bool {
 		return false
 	}
 	a.driving = true
-	a.t.drivers.Add(1)
+	a.x.drivers.Add(1)
 	return true
 }
 
 // driveOn drives the run and executes the body that is left to the driver.
-func (a *activation) driveOn() { a.t.steps.Pool.Follow(a.drive) }
+func (a *activation) driveOn() { a.x.steps.Pool.Follow(a.drive) }
 
 // drive takes events until there are none. It returns a body that is to be
 // executed next; nil: none.
 func (a *activation) drive() steps.Task {
-	defer a.t.drivers.Done()
+	defer a.x.drivers.Done()
 	var used []event // have been handled: their room takes the next ones
 	for {
 		// Before the events are taken: what was read by then is among them, or was.
 		// What comes from now on must not lose against a deadline that it has met.
-		inboxAt := a.h.InboxReadAt()
+		inboxAt := a.shard.InboxReadAt()
 		a.mu.Lock()
 		events := a.events
 		a.events = used[:0]
@@ -178,7 +178,7 @@ func (a *activation) handle(events []event) bool {
 		case ev.unwind, ev.closed:
 			a.leave(events[i+1:])
 			if ev.again {
-				a.t.take(a.h, a.no)
+				a.x.take(a.shard, a.no)
 			}
 			return false
 		case a.closing:
@@ -193,11 +193,11 @@ func (a *activation) handle(events []event) bool {
 		case a.r == nil:
 			a.early = append(a.early, *ev)
 		case ev.behind, a.inHandAlready(ev):
-			a.behind = a.t.asked.Load() + 1
-			a.t.claimSoon()
+			a.behind = a.x.asked.Load() + 1
+			a.x.claimSoon()
 		case ev.claimed != nil && ev.claimed.New && (verbs.Resting(&ev.claimed.Run) || a.releases):
 			a.leave(events[i+1:])
-			a.t.take(a.h, a.no) // it is decided without the code, or has to ask for a permit
+			a.x.take(a.shard, a.no) // it is decided without the code, or has to ask for a permit
 			return false
 		case ev.claimed != nil:
 			if !a.open(ev) {
@@ -205,7 +205,7 @@ func (a *activation) handle(events []event) bool {
 			}
 			if ev.claimed.New {
 				a.reclaimed = a.underWay
-				a.t.unpark(a)
+				a.x.unpark(a)
 				a.r.Resumed()
 			}
 			a.receive(ev.number, ev.claimed.Items...)
@@ -248,7 +248,7 @@ func (a *activation) receive(claim int64, items ...store.Item) {
 	if claim < a.behind {
 		if claim == 0 {
 			a.waiting = append(a.waiting, items...)
-			a.t.claimSoon() // one that has been told may have had nothing for this run
+			a.x.claimSoon() // one that has been told may have had nothing for this run
 		}
 		return
 	}
@@ -261,13 +261,13 @@ func (a *activation) receive(claim int64, items ...store.Item) {
 func (a *activation) load(s *store.Snapshot) {
 	a.run = s.Run
 	a.bodies = map[int64]*steps.Attempt{}
-	a.touched, a.begun = s.Run.Build >= a.t.e.cfg.Build && s.Run.Suspect == 0, len(s.Entries) > 0 || s.Run.Waits != nil
-	if rules := a.t.e.cfg.Records[s.Run.Workflow]; rules != nil {
+	a.touched, a.begun = s.Run.Build >= a.x.e.cfg.Build && s.Run.Suspect == 0, len(s.Entries) > 0 || s.Run.Waits != nil
+	if rules := a.x.e.cfg.Records[s.Run.Workflow]; rules != nil {
 		a.touched = s.Run.Suspect == 0
 		a.r = entity.New(entity.Config{Run: s.Run, Rules: rules(&a.run), Entries: s.Entries, Fetch: a.fetch})
 	} else {
-		cfg := a.workflow.Activation(s, a.t.e.cfg.Limits)
-		cfg.Code, cfg.Fetch, cfg.Knows, cfg.NewKey = a.workflow.Code(&a.run), a.fetch, a.t.knows, uuid.NewString
+		cfg := a.workflow.Activation(s, a.x.e.cfg.Limits)
+		cfg.Code, cfg.Fetch, cfg.Knows, cfg.NewKey = a.workflow.Code(&a.run), a.fetch, a.x.knows, uuid.NewString
 		a.code = runner.New(cfg)
 		a.releases = releases(&a.run)
 		a.r = a.code
@@ -277,9 +277,9 @@ func (a *activation) load(s *store.Snapshot) {
 
 // fetch reads a large value for the replay.
 func (a *activation) fetch(loc string) ([]byte, error) {
-	ctx, done := a.t.limited(a.h.Context())
+	ctx, done := a.x.limited(a.shard.Context())
 	defer done()
-	entries, err := a.t.e.base.History(ctx, store.HistoryQuery{
+	entries, err := a.x.e.base.History(ctx, store.HistoryQuery{
 		Run: a.no, Incarnation: a.run.Incarnation, Locs: []string{loc}, Values: true,
 	})
 	switch {
@@ -288,7 +288,7 @@ func (a *activation) fetch(loc string) ([]byte, error) {
 	case len(entries) != 1:
 		return nil, store.ErrDamaged
 	}
-	err = a.t.e.cfg.Payloads.OpenEntries(ctx, a.no, a.run.Incarnation, entries)
+	err = a.x.e.cfg.Payloads.OpenEntries(ctx, a.no, a.run.Incarnation, entries)
 	return entries[0].Value, err
 }
 
@@ -327,7 +327,7 @@ func (a *activation) leaveItem() {
 		a.left = true
 		return
 	}
-	a.t.claimSoon()
+	a.x.claimSoon()
 }
 
 // refuse answers a verb that is for runs at rest only, while this one is executing.
@@ -351,14 +351,14 @@ func (a *activation) step(inboxAt store.Time) {
 		} else {
 			a.watch.Reset(slowCode)
 		}
-		r.Advance(a.t.e.time.now(), inboxAt)
+		r.Advance(a.x.e.time.now(), inboxAt)
 		a.watch.Stop()
 	}
 	a.note()
 	if err := r.Broken(); err != nil {
-		a.t.log().Error("replaying; trying again later", "run_id", a.id, "error", err)
+		a.x.log().Error("replaying; trying again later", "run_id", a.id, "error", err)
 		a.leave(nil)
-		a.t.reload(a.h, a.no)
+		a.x.reload(a.shard, a.no)
 		return
 	}
 	if a.code != nil {
@@ -369,7 +369,7 @@ func (a *activation) step(inboxAt store.Time) {
 		}
 	}
 	a.submit()
-	if a.code != nil && !a.t.draining() && !a.h.Draining() {
+	if a.code != nil && !a.x.draining() && !a.shard.Draining() {
 		for _, b := range a.code.Bodies() {
 			a.start(b)
 		}
@@ -383,7 +383,7 @@ func (a *activation) note() {
 		return
 	}
 	for _, n := range a.code.Notes() {
-		a.t.log().Warn(n.Text, "run_id", a.id, "location", n.Location.String(), "error", n.Err)
+		a.x.log().Warn(n.Text, "run_id", a.id, "location", n.Location.String(), "error", n.Err)
 	}
 }
 
@@ -422,14 +422,14 @@ func (a *activation) submit() {
 			turn.Update = u
 		}
 		if a.code != nil { // records are of no build
-			u.Build, u.Discard = a.t.e.cfg.Build, a.workflow.Discard
+			u.Build, u.Discard = a.x.e.cfg.Build, a.workflow.Discard
 			if u.Waits == nil && len(turn.Entries) == 0 && u.Continue == nil && !u.Status.Terminal() {
 				u.Waits = verbs.NoWaits()
 			}
 		}
 		if u.Continue != nil {
 			rand.Read(u.Continue.Seed[:])
-			a.t.e.origin(&a.run, u.Continue)
+			a.x.e.origin(&a.run, u.Continue)
 		}
 		if u.Status == store.Stalled || u.Status.Terminal() {
 			ended := a.run
@@ -445,19 +445,19 @@ func (a *activation) submit() {
 		}
 	}
 	a.renewing = turn.Update != nil && turn.Update.Continue != nil
-	a.t.address(turn)
+	a.x.address(turn)
 	a.warn(turn)
-	a.t.committer.SubmitTurn(committer.Turn{Shard: a.h, Turn: turn, Done: func(result store.TurnResult) {
+	a.x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
 		if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
-			a.t.wakeBy(turn.Update.WakeAt)
+			a.x.wakeBy(turn.Update.WakeAt)
 		}
 		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
-			a.t.e.answered(turn.Consumed)
-			a.t.e.feeds.shown(turn)
+			a.x.e.answered(turn.Consumed)
+			a.x.e.feeds.shown(turn)
 		}
 		a.post(event{verdict: &result})
 		if result.Verdict == store.StillReady {
-			a.t.claimSoon() // what that finds comes after the verdict, and is not left
+			a.x.claimSoon() // what that finds comes after the verdict, and is not left
 		}
 	}})
 }
@@ -474,40 +474,40 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 		a.begun = true
 		if !a.touched {
 			a.touched = true
-			a.t.aloneEnded(a.no)
+			a.x.aloneEnded(a.no)
 		}
 		if a.renewing {
 			a.leave(rest)
 			if a.run.Marks&store.Paused == 0 {
-				a.t.take(a.h, a.no) // still claimed, and what has come since is in its inbox
+				a.x.take(a.shard, a.no) // still claimed, and what has come since is in its inbox
 			}
 			return false
 		}
 		if a.code != nil && a.code.Paused() {
 			a.leave(rest)
 			if reclaimed {
-				a.t.take(a.h, a.no)
+				a.x.take(a.shard, a.no)
 			}
-			a.t.claimSoon()
+			a.x.claimSoon()
 			return false
 		}
 		if a.left {
 			a.left = false
-			a.t.claimSoon()
+			a.x.claimSoon()
 		}
 		if a.ending != nil {
 			ended := *a.ending
 			if len(a.watches()) > a.told {
-				a.t.claimSoon() // who has asked since is told by who decides
+				a.x.claimSoon() // who has asked since is told by who decides
 			}
 			// Who waits is told before anybody can take the run up again: else he may
 			// wait for the end of what was begun anew by then.
 			a.stop()
-			a.t.unname(a)
-			a.t.e.ended(ended)
+			a.x.unname(a)
+			a.x.e.ended(ended)
 			a.leave(rest)
 			if reclaimed {
-				a.t.take(a.h, a.no) // for a verb that came since
+				a.x.take(a.shard, a.no) // for a verb that came since
 			}
 			return false
 		}
@@ -515,12 +515,12 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 		case a.r.Suspended() && a.releases:
 			a.leave(rest)
 			if reclaimed {
-				a.t.take(a.h, a.no)
+				a.x.take(a.shard, a.no)
 			}
-			a.t.claimSoon()
+			a.x.claimSoon()
 			return false
 		case a.r.Suspended():
-			a.t.park(a, a.r.Entries())
+			a.x.park(a, a.r.Entries())
 		}
 	case store.StillReady:
 		a.ending = nil
@@ -528,16 +528,16 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 		a.unread = !a.heard || a.left // what was left comes again
 		a.left = false
 	case store.Fenced:
-		if !a.h.Lost() {
-			a.t.log().Error("a commit was fenced", "run_id", a.id, "shard", a.run.Shard)
+		if !a.shard.Lost() {
+			a.x.log().Error("a commit was fenced", "run_id", a.id, "shard", a.run.Shard)
 		}
 		a.leave(nil)
-		a.t.fenced(a.h)
+		a.x.fenced(a.shard)
 		return false
 	default:
-		a.t.log().Error("a turn was refused", "run_id", a.id, "reason", result.Reason)
+		a.x.log().Error("a turn was refused", "run_id", a.id, "reason", result.Reason)
 		a.closing = true
-		a.t.stall(a.h, a.run, "refused turn: "+result.Reason, func() { a.post(event{closed: true}) })
+		a.x.stall(a.shard, a.run, "refused turn: "+result.Reason, func() { a.post(event{closed: true}) })
 		return false
 	}
 	return true
@@ -567,12 +567,12 @@ func (a *activation) leave(rest []event) {
 	rest = slices.Concat(a.early, rest, a.events)
 	a.events = nil
 	a.mu.Unlock()
-	a.t.remove(a)
+	a.x.remove(a)
 	switch {
 	case slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil && ev.claimed.New }):
-		a.t.take(a.h, a.no)
+		a.x.take(a.shard, a.no)
 	case a.closing || len(a.waiting) > 0 || slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil || ev.item != nil }):
-		a.t.claimSoon()
+		a.x.claimSoon()
 	}
 	a.stop()
 }
@@ -607,12 +607,12 @@ func (a *activation) schedule() {
 	if at == 0 {
 		return
 	}
-	now := a.t.e.time.now()
+	now := a.x.e.time.now()
 	if needsInbox && at <= now {
-		if a.behind == 0 && a.h.InboxReadAt() >= at {
+		if a.behind == 0 && a.shard.InboxReadAt() >= at {
 			a.post(event{tick: true})
 		} else {
-			a.t.claimFor(a)
+			a.x.claimFor(a)
 		}
 		return
 	}
@@ -632,6 +632,6 @@ const slowCode = 10 * time.Second
 func (a *activation) logSlowCode() {
 	buf := make([]byte, 256<<10)
 	buf = buf[:runtime.Stack(buf, true)]
-	a.t.log().Warn("workflow code has reached no operation for "+slowCode.String(),
+	a.x.log().Warn("workflow code has reached no operation for "+slowCode.String(),
 		"run_id", a.id, "workflow", a.run.Workflow, "stacks", branchStacks(buf))
 }

@@ -24,8 +24,8 @@ func (e *Engine) Slot(runID string) int {
 // Apply carries out commands. As the owner it writes them in a group commit and
 // adopts the runs they make ready.
 func (e *Engine) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
-	if t := e.tenure.Load(); t != nil && !t.draining() {
-		answers, err := t.apply(ctx, commands)
+	if x := e.executor.Load(); x != nil && !x.draining() {
+		answers, err := x.apply(ctx, commands)
 		if !errors.Is(err, committer.ErrNotOwner) {
 			return answers, err
 		}
@@ -34,8 +34,8 @@ func (e *Engine) Apply(ctx context.Context, commands []store.Command) ([]store.A
 	if err == nil {
 		e.time.observe(now)
 	}
-	if t := e.tenure.Load(); t != nil {
-		t.claimSoon() // it began meanwhile; the store does not report this process's own acts
+	if x := e.executor.Load(); x != nil {
+		x.claimSoon() // it began meanwhile; the store does not report this process's own acts
 	}
 	return answers, err
 }
@@ -47,29 +47,29 @@ type applied struct {
 	err    error
 }
 
-func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
-	sealed, err := t.e.cfg.Payloads.SealCommands(ctx, commands)
+func (x *executor) apply(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
+	sealed, err := x.e.cfg.Payloads.SealCommands(ctx, commands)
 	if err != nil {
 		return nil, err
 	}
-	room := t.room()
+	room := x.room()
 	results := make(chan applied, len(commands))
 	pending := make([]committer.Command, len(commands))
 	for i, c := range commands {
-		c.Claim = i < room && t.adopts(&c)
+		c.Claim = i < room && x.adopts(&c)
 		written := sealed[i]
 		if written.Claim = c.Claim; c.Claim {
-			t.e.brand(written.Start)
+			x.e.brand(written.Start)
 		}
 		done := func(in *ownership.Shards, answer store.Answer, now store.Time, err error) {
 			if err == nil {
-				t.adopt(in, &c, &answer, now)
+				x.adopt(in, &c, &answer, now)
 			}
 			results <- applied{i, answer, err}
 		}
 		pending[i] = committer.Command{Command: written, Done: done}
 	}
-	if !t.committer.SubmitCommands(pending) {
+	if !x.committer.SubmitCommands(pending) {
 		return nil, committer.ErrNotOwner
 	}
 	answers := make([]store.Answer, len(commands))
@@ -85,14 +85,14 @@ func (t *tenure) apply(ctx context.Context, commands []store.Command) ([]store.A
 			return nil, fmt.Errorf("%w: %w", store.ErrUnknown, context.Cause(ctx))
 		}
 	}
-	t.e.cfg.Payloads.OpenAnswers(ctx, answers)
+	x.e.cfg.Payloads.OpenAnswers(ctx, answers)
 	return answers, failed
 }
 
 // adopt takes up a run that a command of this process has made ready, or tells
 // it what has come. in is the hand with which it was committed. The committer calls
 // it.
-func (t *tenure) adopt(in *ownership.Shards, c *store.Command, answer *store.Answer, now store.Time) {
+func (x *executor) adopt(in *ownership.Shards, c *store.Command, answer *store.Answer, now store.Time) {
 	run := &answer.Run
 	h := in.Of(run.Shard)
 	if h == nil || answer.Outcome != store.Applied && answer.Outcome != store.Duplicate {
@@ -105,15 +105,15 @@ func (t *tenure) adopt(in *ownership.Shards, c *store.Command, answer *store.Ans
 		switch {
 		case !answer.Claimed:
 			if run.WakeAt != 0 {
-				t.wakeBy(run.WakeAt)
+				x.wakeBy(run.WakeAt)
 			} else if run.Status == store.Queued {
-				t.claimSoon()
+				x.claimSoon()
 			}
 		case len(c.Start.Items) > 0 || run.Suspect > 0 || c.Start.Fork != nil:
-			t.take(h, run.No)
+			x.take(h, run.No)
 		default:
-			if a := t.expect(h, run.No); a != nil {
-				t.introduce(a, run)
+			if a := x.expect(h, run.No); a != nil {
+				x.introduce(a, run)
 				a.post(event{snapshot: &store.Snapshot{Run: *run}})
 			}
 		}
@@ -121,8 +121,8 @@ func (t *tenure) adopt(in *ownership.Shards, c *store.Command, answer *store.Ans
 	}
 	if answer.Outcome == store.Duplicate || answer.Repeated && !answer.Claimed {
 		// It may have been received long ago, or be on its way here by a claim.
-		if a := t.find(run.No); a == nil || a.h != h || !a.post(event{behind: true}) {
-			t.claimSoon()
+		if a := x.find(run.No); a == nil || a.shard != h || !a.post(event{behind: true}) {
+			x.claimSoon()
 		}
 		return
 	}
@@ -130,14 +130,14 @@ func (t *tenure) adopt(in *ownership.Shards, c *store.Command, answer *store.Ans
 	item.No, item.State, item.Sent = answer.Item, store.New, now
 	if answer.Claimed {
 		claimed := &store.Claimed{New: true, Run: *run, Items: []store.Item{item}}
-		if !t.tell(in, event{claimed: claimed, adopted: true}, 0) {
-			t.take(h, run.No)
+		if !x.tell(in, event{claimed: claimed, adopted: true}, 0) {
+			x.take(h, run.No)
 		}
 		return
 	}
 	// A run that is not in hand has to be claimed, though it be in memory.
-	if a := t.find(run.No); a == nil || a.h != h || !run.Claimed || !a.post(event{item: &item}) {
-		t.claimSoon()
+	if a := x.find(run.No); a == nil || a.shard != h || !run.Claimed || !a.post(event{item: &item}) {
+		x.claimSoon()
 	}
 }
 
@@ -211,13 +211,13 @@ func (e *Engine) Wait(ctx context.Context, runID string) (run store.Run, ok bool
 
 // inMemory reports whether the run is being executed by this process now.
 func (e *Engine) inMemory(runID string) bool {
-	t := e.tenure.Load()
-	if t == nil {
+	x := e.executor.Load()
+	if x == nil {
 		return false
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.ids[runID]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.ids[runID]
 }
 
 func (e *Engine) forget(runID string, w chan store.Run) {

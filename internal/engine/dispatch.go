@@ -18,23 +18,23 @@ import (
 // loadChunk is how many runs are loaded in one call.
 const loadChunk = 64
 
-// dispatch claims what is ready until the tenure is asked to stop or is lost.
-func (t *tenure) dispatch() {
+// dispatch claims what is ready until the executor is asked to stop or is lost.
+func (x *executor) dispatch() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	_, changed := t.e.hub.takeReady()
+	_, changed := x.e.hub.takeReady()
 	rest := time.Duration(0)
 	for {
 		hinted := false
 		select {
-		case <-t.stop.Done():
+		case <-x.stop.Done():
 			return
-		case <-t.held.Done():
+		case <-x.held.Done():
 			return
-		case <-t.kick:
+		case <-x.kick:
 		case <-changed:
 			var shards store.ShardSet
-			if shards, changed = t.e.hub.takeReady(); !t.shards.Now().AnyOpen(&shards) {
+			if shards, changed = x.e.hub.takeReady(); !x.shards.Now().AnyOpen(&shards) {
 				continue // it is another node's
 			}
 			hinted = true
@@ -43,20 +43,20 @@ func (t *tenure) dispatch() {
 		if hinted && rest > 0 {
 			select { // what this process has done itself does not wait
 			case <-time.After(rest):
-			case <-t.kick:
-			case <-t.stop.Done():
-			case <-t.held.Done():
+			case <-x.kick:
+			case <-x.stop.Done():
+			case <-x.held.Done():
 			}
 		}
-		_, changed = t.e.hub.takeReady() // of what the claim may have missed
-		found := t.claim()
+		_, changed = x.e.hub.takeReady() // of what the claim may have missed
+		found := x.claim()
 		switch {
-		case found || !hinted || t.member == nil:
+		case found || !hinted || x.member == nil:
 			rest = 0
 		default:
 			rest = min(2*rest+longestRest/16, longestRest)
 		}
-		timer.Reset(t.pause())
+		timer.Reset(x.pause())
 	}
 }
 
@@ -71,14 +71,14 @@ const longestRest = 8 * time.Millisecond
 const lagging = 50 * time.Millisecond
 
 // pause returns how long the dispatcher may wait without a hint.
-func (t *tenure) pause() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	wait := t.e.cfg.Poll
-	if t.nextWake != 0 {
-		until := t.nextWake.Sub(t.e.time.now())
-		if until <= 0 && t.lag > lagging {
-			until = max(t.nextWake.Sub(t.e.time.now())+t.lag, time.Millisecond)
+func (x *executor) pause() time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	wait := x.e.cfg.Poll
+	if x.nextWake != 0 {
+		until := x.nextWake.Sub(x.e.time.now())
+		if until <= 0 && x.lag > lagging {
+			until = max(x.nextWake.Sub(x.e.time.now())+x.lag, time.Millisecond)
 		}
 		// A microsecond more, so that the bound has passed the wake time by then.
 		wait = min(wait, max(until, 0)+time.Microsecond)
@@ -87,7 +87,7 @@ func (t *tenure) pause() time.Duration {
 }
 
 // claimSoon wakes the dispatcher.
-func (t *tenure) claimSoon() { hint(t.kick) }
+func (x *executor) claimSoon() { hint(x.kick) }
 
 // hint wakes the goroutine that receives from ch, unless it is already being woken.
 func hint(ch chan struct{}) {
@@ -98,123 +98,123 @@ func hint(ch chan struct{}) {
 }
 
 // claimFor has the inbox read for an activation that waits for a deadline.
-func (t *tenure) claimFor(a *activation) {
-	t.mu.Lock()
-	t.readers = append(t.readers, a)
-	t.mu.Unlock()
-	t.claimSoon()
+func (x *executor) claimFor(a *activation) {
+	x.mu.Lock()
+	x.readers = append(x.readers, a)
+	x.mu.Unlock()
+	x.claimSoon()
 }
 
 // wakeBy tells the dispatcher of a wake time.
-func (t *tenure) wakeBy(at store.Time) {
-	t.mu.Lock()
-	earlier := t.nextWake == 0 || at < t.nextWake
+func (x *executor) wakeBy(at store.Time) {
+	x.mu.Lock()
+	earlier := x.nextWake == 0 || at < x.nextWake
 	if earlier {
-		t.nextWake = at
+		x.nextWake = at
 	}
-	t.mu.Unlock()
-	if earlier && at.Sub(t.e.time.now()) < t.e.cfg.Poll {
-		t.claimSoon()
+	x.mu.Unlock()
+	if earlier && at.Sub(x.e.time.now()) < x.e.cfg.Poll {
+		x.claimSoon()
 	}
 }
 
 // claim takes in hand what is ready and tells activations what is new. It reports
 // whether there was anything.
-func (t *tenure) claim() (found bool) {
-	in := t.shards.Now()
+func (x *executor) claim() (found bool) {
+	in := x.shards.Now()
 	if len(in.Open()) == 0 {
-		t.mu.Lock()
-		t.nextWake = 0 // of shards that have gone
-		t.mu.Unlock()
+		x.mu.Lock()
+		x.nextWake = 0 // of shards that have gone
+		x.mu.Unlock()
 		return false
 	}
-	room := t.room()
-	req := store.ClaimRequest{Node: t.e.cfg.Node, Boot: t.e.boot, Leases: in.Open(), Workflows: t.workflows, Limit: room}
-	if t.member != nil {
-		req.Build = t.build()
+	room := x.room()
+	req := store.ClaimRequest{Node: x.e.cfg.Node, Boot: x.e.boot, Leases: in.Open(), Workflows: x.workflows, Limit: room}
+	if x.member != nil {
+		req.Build = x.build()
 	}
-	t.mu.Lock()
-	t.nextWake = 0 // wake times told from here on may be missing in the answer
-	readers, asOf := t.readers, t.activations
-	t.readers = nil
-	t.claiming, t.gone = true, map[store.RunNo]bool{}
-	req.Unservable = t.member != nil && time.Since(t.askedUnfit) >= t.e.cfg.Poll
+	x.mu.Lock()
+	x.nextWake = 0 // wake times told from here on may be missing in the answer
+	readers, asOf := x.readers, x.activations
+	x.readers = nil
+	x.claiming, x.gone = true, map[store.RunNo]bool{}
+	req.Unservable = x.member != nil && time.Since(x.askedUnfit) >= x.e.cfg.Poll
 	if req.Unservable {
-		t.askedUnfit = time.Now()
+		x.askedUnfit = time.Now()
 	}
-	t.mu.Unlock()
-	number := t.asked.Add(1)
-	limited, done := t.limited(t.held)
-	claims, err := t.e.base.Claim(limited, req)
+	x.mu.Unlock()
+	number := x.asked.Add(1)
+	limited, done := x.limited(x.held)
+	claims, err := x.e.base.Claim(limited, req)
 	done()
-	t.mu.Lock()
-	t.claiming = false
-	t.mu.Unlock()
+	x.mu.Lock()
+	x.claiming = false
+	x.mu.Unlock()
 	if err != nil {
-		if t.held.Err() == nil {
-			t.unsure = true
-			t.log().Error("claiming; trying again", "error", err)
-			time.AfterFunc(t.e.cfg.Poll/4, t.claimSoon)
+		if x.held.Err() == nil {
+			x.unsure = true
+			x.log().Error("claiming; trying again", "error", err)
+			time.AfterFunc(x.e.cfg.Poll/4, x.claimSoon)
 		}
-		t.mu.Lock()
-		t.readers = append(readers, t.readers...)
-		t.mu.Unlock()
+		x.mu.Lock()
+		x.readers = append(readers, x.readers...)
+		x.mu.Unlock()
 		return false
 	}
-	t.e.time.observe(claims.Now)
+	x.e.time.observe(claims.Now)
 	if len(claims.Fenced) > 0 {
 		lost := slices.DeleteFunc(claims.Fenced, func(s store.Shard) bool { return in.Of(s).Lost() })
 		if len(lost) > 0 {
-			t.log().Error("leases are not current any more", "shards", lost)
+			x.log().Error("leases are not current any more", "shards", lost)
 		}
 		for _, shard := range lost {
-			t.fenced(in.Of(shard))
+			x.fenced(in.Of(shard))
 		}
-		if t.member == nil {
+		if x.member == nil {
 			return false
 		}
 	}
 	var load []*activation
 	for i := range claims.Runs {
-		if c := &claims.Runs[i]; !t.tell(in, event{claimed: c, number: number, sealed: len(c.Items) > 0}, asOf) {
+		if c := &claims.Runs[i]; !x.tell(in, event{claimed: c, number: number, sealed: len(c.Items) > 0}, asOf) {
 			h := in.Of(c.Run.Shard)
 			if c.Run.Suspect >= 2 {
-				t.expectSuspect(h)
+				x.expectSuspect(h)
 			}
-			if a := t.expect(h, c.Run.No); a != nil {
+			if a := x.expect(h, c.Run.No); a != nil {
 				load = append(load, a)
 			}
 		}
 	}
-	t.load(load...)
-	if t.unsure {
-		t.unsure = !t.retake(in, &claims)
+	x.load(load...)
+	if x.unsure {
+		x.unsure = !x.retake(in, &claims)
 	}
-	t.mu.Lock()
-	t.lag = t.e.time.now().Sub(claims.Now)
-	late := t.lag > lagging
+	x.mu.Lock()
+	x.lag = x.e.time.now().Sub(claims.Now)
+	late := x.lag > lagging
 	if req.Unservable {
-		if t.unfit = claims.Unservable; len(t.unfit) > 0 {
-			t.member.Look()
+		if x.unfit = claims.Unservable; len(x.unfit) > 0 {
+			x.member.Look()
 		}
 	}
-	if claims.NextWake != 0 && (t.nextWake == 0 || claims.NextWake < t.nextWake) {
-		t.nextWake = claims.NextWake
+	if claims.NextWake != 0 && (x.nextWake == 0 || claims.NextWake < x.nextWake) {
+		x.nextWake = claims.NextWake
 	}
 	if claims.More {
-		t.starved = room == 0
+		x.starved = room == 0
 	} else {
 		for _, l := range in.Open() {
 			in.Of(l.Shard).InboxRead(claims.Now)
 		}
 	}
-	t.mu.Unlock()
+	x.mu.Unlock()
 	if claims.More && room > 0 {
-		t.claimSoon()
+		x.claimSoon()
 	}
 	for _, a := range readers {
 		if late {
-			time.AfterFunc(t.e.cfg.Poll, func() { a.post(event{tick: true}) })
+			time.AfterFunc(x.e.cfg.Poll, func() { a.post(event{tick: true}) })
 			continue
 		}
 		a.post(event{tick: true})
@@ -235,136 +235,136 @@ func (t *tenure) claim() (found bool) {
 //
 // in is the hand of the claim: an activation of a former one is not meant, though it
 // may not have ended yet.
-func (t *tenure) tell(in *ownership.Shards, ev event, asOf int64) bool {
+func (x *executor) tell(in *ownership.Shards, ev event, asOf int64) bool {
 	c := ev.claimed
-	a := t.find(c.Run.No)
+	a := x.find(c.Run.No)
 	switch {
-	case a == nil, in.Of(a.h.ID()) != a.h:
-		if t.hasLeft(c.Run.No) {
-			t.claimSoon()
+	case a == nil, in.Of(a.shard.ID()) != a.shard:
+		if x.hasLeft(c.Run.No) {
+			x.claimSoon()
 		}
 		return !c.New
 	case !c.New && a.number > asOf:
-		t.claimSoon()
+		x.claimSoon()
 		return true
 	}
 	if a.post(ev) {
 		return true
 	}
 	if !c.New {
-		t.claimSoon()
+		x.claimSoon()
 	}
 	return !c.New
 }
 
 // hasLeft reports whether a run has left memory while the last claim was asked for.
-func (t *tenure) hasLeft(no store.RunNo) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.gone[no]
+func (x *executor) hasLeft(no store.RunNo) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.gone[no]
 }
 
 // take brings a claimed run into memory.
-func (t *tenure) take(h *ownership.Shard, no store.RunNo) {
-	if a := t.expect(h, no); a != nil {
-		t.load(a)
+func (x *executor) take(h *ownership.Shard, no store.RunNo) {
+	if a := x.expect(h, no); a != nil {
+		x.load(a)
 	}
 }
 
 // load reads the runs of expected activations.
-func (t *tenure) load(expected ...*activation) {
+func (x *executor) load(expected ...*activation) {
 	for len(expected) > 0 {
 		chunk := expected[:min(len(expected), loadChunk)]
 		expected = expected[len(chunk):]
-		t.drivers.Add(1)
+		x.drivers.Add(1)
 		go func() {
-			defer t.drivers.Done()
-			t.loadChunk(chunk)
+			defer x.drivers.Done()
+			x.loadChunk(chunk)
 		}()
 	}
 }
 
-func (t *tenure) loadChunk(expected []*activation) {
+func (x *executor) loadChunk(expected []*activation) {
 	runs := make([]store.RunNo, len(expected))
 	byNo := make(map[store.RunNo]*activation, len(expected))
 	for i, a := range expected {
 		runs[i], byNo[a.no] = a.no, a
 	}
-	limited, done := t.limited(t.held)
-	snapshots, err := t.e.cfg.Store.Load(limited, runs)
+	limited, done := x.limited(x.held)
+	snapshots, err := x.e.cfg.Store.Load(limited, runs)
 	silent := limited.Err() != nil
 	done()
 	for i := range snapshots {
-		t.admit(byNo[snapshots[i].Run.No], &snapshots[i])
+		x.admit(byNo[snapshots[i].Run.No], &snapshots[i])
 		delete(byNo, snapshots[i].Run.No)
 	}
-	pause := t.e.cfg.Poll
+	pause := x.e.cfg.Poll
 	if err != nil && !silent && !errors.Is(err, store.ErrUnavailable) {
 		pause = unreadable
 	}
 	for no, a := range byNo {
 		a.post(event{closed: true})
-		if err != nil && t.held.Err() == nil {
-			t.reloadAfter(a.h, no, pause)
+		if err != nil && x.held.Err() == nil {
+			x.reloadAfter(a.shard, no, pause)
 		}
 	}
-	if err != nil && t.held.Err() == nil {
-		t.log().Error("loading runs; trying again", "error", err, "runs", len(byNo))
+	if err != nil && x.held.Err() == nil {
+		x.log().Error("loading runs; trying again", "error", err, "runs", len(byNo))
 	}
 }
 
 // reload loads a run again after a pause.
-func (t *tenure) reload(h *ownership.Shard, no store.RunNo) { t.reloadAfter(h, no, t.e.cfg.Poll) }
+func (x *executor) reload(h *ownership.Shard, no store.RunNo) { x.reloadAfter(h, no, x.e.cfg.Poll) }
 
-func (t *tenure) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Duration) {
-	t.drivers.Add(1)
+func (x *executor) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Duration) {
+	x.drivers.Add(1)
 	go func() {
-		defer t.drivers.Done()
+		defer x.drivers.Done()
 		select {
 		case <-time.After(pause):
-			t.take(h, no)
-		case <-t.stop.Done():
+			x.take(h, no)
+		case <-x.stop.Done():
 		case <-h.Context().Done():
 		}
 	}()
 }
 
 // admit decides what becomes of a claimed run that has been loaded.
-func (t *tenure) admit(a *activation, s *store.Snapshot) {
+func (x *executor) admit(a *activation, s *store.Snapshot) {
 	run := &s.Run
-	known := t.e.executes(run.Workflow)
-	limit := t.e.cfg.PoisonLimit
+	known := x.e.executes(run.Workflow)
+	limit := x.e.cfg.PoisonLimit
 	if run.Suspect >= 2 {
-		defer t.suspectCame(a.h)
+		defer x.suspectCame(a.shard)
 	}
 	switch {
 	case !run.Claimed:
 		// What the claim had found is done with already.
 		a.post(event{closed: true})
 	case verbs.NeedsNoCode(s):
-		t.decide(a, s)
-	case !known, t.member != nil && t.build() != "" && run.Build > t.build():
-		t.unclaim(a, run)
-	case run.Queue != nil && !t.permitted(a, s):
+		x.decide(a, s)
+	case !known, x.member != nil && x.build() != "" && run.Build > x.build():
+		x.unclaim(a, run)
+	case run.Queue != nil && !x.permitted(a, s):
 	case limit > 0 && run.Strikes >= limit:
-		t.stall(a.h, *run, "poison: the process ended "+times(run.Strikes)+" while only this suspect was running; mend its code, then resume it",
+		x.stall(a.shard, *run, "poison: the process ended "+times(run.Strikes)+" while only this suspect was running; mend its code, then resume it",
 			func() { a.post(event{closed: true}) })
 	case limit > 0 && run.Suspect >= 2:
-		t.introduce(a, run)
-		t.suspect(a, s)
+		x.introduce(a, run)
+		x.suspect(a, s)
 	case limit > 0 && run.Suspect == 1:
-		t.introduce(a, run)
-		t.standBeside(a, s)
+		x.introduce(a, run)
+		x.standBeside(a, s)
 	default:
-		t.introduce(a, run)
+		x.introduce(a, run)
 		a.post(event{snapshot: s})
 	}
 }
 
 // decide answers the verbs in the inbox of a run whose code does not run.
-func (t *tenure) decide(a *activation, s *store.Snapshot) {
+func (x *executor) decide(a *activation, s *store.Snapshot) {
 	run := &s.Run
-	d := t.newDecision(s)
+	d := x.newDecision(s)
 	turn, update := d.turn, d.update
 	var watches []store.Item
 	var grants []store.ItemNo
@@ -397,9 +397,9 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 		case it.Kind != store.ItemCancel && it.Kind != store.ItemTerminate:
 			var err error
 			if verdict, err = d.verb(i); err != nil {
-				t.log().Error("deciding about a run; trying again", "run_id", run.ID, "error", err)
+				x.log().Error("deciding about a run; trying again", "run_id", run.ID, "error", err)
 				a.post(event{closed: true})
-				t.reload(a.h, run.No)
+				x.reload(a.shard, run.No)
 				return
 			}
 		case d.judge(it.Kind).NeedsCode && !verbs.Unrun(s):
@@ -418,31 +418,31 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 	if update.Status.Terminal() {
 		returnGrants(turn, s.Items)
 	}
-	if t.e.executes(run.Workflow) && update.Status == store.Suspended && update.Marks&(store.Paused|store.Held) == 0 {
+	if x.e.executes(run.Workflow) && update.Status == store.Suspended && update.Marks&(store.Paused|store.Held) == 0 {
 		update.Status = store.Running // it is not paused after all
 	}
 	goesOn := update.Status == store.Running && update.Marks&(store.Paused|store.Held) == 0
-	t.tellDecided(turn, s, watches)
-	t.address(turn)
-	t.committer.SubmitTurn(committer.Turn{Shard: a.h, Turn: turn, Done: func(result store.TurnResult) {
+	x.tellDecided(turn, s, watches)
+	x.address(turn)
+	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
 		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
-			t.e.answered(turn.Consumed)
+			x.e.answered(turn.Consumed)
 		}
 		switch {
 		case result.Verdict == store.StillReady, result.Verdict == store.Committed && goesOn:
 			a.post(event{closed: true, again: true}) // there is more to decide, or the run goes on
 			return
 		case result.Verdict != store.Committed:
-			t.undecided(a.h, run, result)
+			x.undecided(a.shard, run, result)
 		case run.Status != update.Status && (update.Status.Terminal() || update.Status == store.Stalled):
 			ended := *run
 			ended.Status, ended.Marks, ended.Reason, ended.Output = update.Status, update.Marks, update.Reason, update.Output
-			t.e.ended(ended)
+			x.e.ended(ended)
 		default:
 			if update.WakeAt != 0 {
-				t.wakeBy(update.WakeAt)
+				x.wakeBy(update.WakeAt)
 			}
-			t.claimSoon() // something may have come that the run is claimed for as it is now
+			x.claimSoon() // something may have come that the run is claimed for as it is now
 		}
 		a.post(event{closed: true})
 	}})
@@ -450,7 +450,7 @@ func (t *tenure) decide(a *activation, s *store.Snapshot) {
 
 // tellDecided adds to a decision about a run what others are told: who watches a
 // run that had ended, and everybody of an end; children end with their parent.
-func (t *tenure) tellDecided(turn *store.Turn, s *store.Snapshot, watches []store.Item) {
+func (x *executor) tellDecided(turn *store.Turn, s *store.Snapshot, watches []store.Item) {
 	run := s.Run
 	if run.Status.Terminal() {
 		run.Parent = 0 // has been told
@@ -469,25 +469,25 @@ func (t *tenure) tellDecided(turn *store.Turn, s *store.Snapshot, watches []stor
 
 // undecided looks at a decision or stall that was not committed. The run stays
 // claimed and is tried again after a while.
-func (t *tenure) undecided(h *ownership.Shard, run *store.Run, result store.TurnResult) {
+func (x *executor) undecided(h *ownership.Shard, run *store.Run, result store.TurnResult) {
 	if result.Verdict == store.Fenced {
-		t.fenced(h)
+		x.fenced(h)
 		return
 	}
-	t.log().Error("a decision about a run was not taken; trying again", "run_id", run.ID, "verdict", result.Verdict.String(), "reason", result.Reason)
-	t.reload(h, run.No)
+	x.log().Error("a decision about a run was not taken; trying again", "run_id", run.ID, "verdict", result.Verdict.String(), "reason", result.Reason)
+	x.reload(h, run.No)
 }
 
 // unclaim makes a claimed run that cannot be loaded here ready for a node that can.
-func (t *tenure) unclaim(a *activation, run *store.Run) {
-	t.log().Warn("a claimed run is given back: its code is not here, or is of a later build", "run_id", run.ID, "workflow", run.Workflow, "build", run.Build)
+func (x *executor) unclaim(a *activation, run *store.Run) {
+	x.log().Warn("a claimed run is given back: its code is not here, or is of a later build", "run_id", run.ID, "workflow", run.Workflow, "build", run.Build)
 	back := bareTurn(run, store.Update{Status: store.Running, Marks: run.Marks, Waits: run.Waits, Reason: run.Reason, EndIsolation: true, Unclaim: true})
-	t.committer.SubmitTurn(committer.Turn{Shard: a.h, Turn: back, Done: func(result store.TurnResult) {
+	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: back, Done: func(result store.TurnResult) {
 		switch result.Verdict {
 		case store.Fenced:
-			t.fenced(a.h)
+			x.fenced(a.shard)
 		case store.Refused:
-			t.log().Error("giving a run back", "run_id", run.ID, "reason", result.Reason)
+			x.log().Error("giving a run back", "run_id", run.ID, "reason", result.Reason)
 		}
 		a.post(event{closed: true})
 	}})
@@ -505,16 +505,16 @@ func endReason(it store.Item) string {
 }
 
 // stall stops a run for a person, and then calls done.
-func (t *tenure) stall(h *ownership.Shard, run store.Run, reason string, done func()) {
+func (x *executor) stall(h *ownership.Shard, run store.Run, reason string, done func()) {
 	turn := bareTurn(&run, store.Update{Status: store.Stalled, Marks: run.Marks, Reason: reason})
-	t.committer.SubmitTurn(committer.Turn{Shard: h, Turn: turn, Done: func(result store.TurnResult) {
+	x.committer.SubmitTurn(committer.Turn{Shard: h, Turn: turn, Done: func(result store.TurnResult) {
 		defer done()
 		if result.Verdict != store.Committed {
-			t.undecided(h, &run, result)
+			x.undecided(h, &run, result)
 			return
 		}
-		t.log().Error("run stalled", "run_id", run.ID, "workflow", run.Workflow, "reason", reason)
+		x.log().Error("run stalled", "run_id", run.ID, "workflow", run.Workflow, "reason", reason)
 		run.Status, run.Reason = store.Stalled, reason
-		t.e.ended(run)
+		x.e.ended(run)
 	}})
 }

@@ -5,13 +5,13 @@
 //
 // # Who does what
 //
-//   - An [Engine] can always start, send and read. While it works on a store it has a
-//     tenure; all state about runs in memory belongs to the tenure and dies with it.
-//   - A tenure holds shards. On a store with one slot it begins when they are all
+//   - An [Engine] can always start, send and read. While it works on a store it has an
+//     executor; all state about runs in memory belongs to the executor and dies with it.
+//   - An executor holds shards. On a store with one slot it begins when they are all
 //     taken and ends when one is lost. On a store with many slots it lasts as long as
-//     Run, and shards come and go: each stay of a shard in its hand is a holding, to
-//     which the activations, bodies and turns of the shard's runs belong. A holding
-//     that is over takes no more of them; the same shard taken again is another one.
+//     Run, and shards come and go: each stay of a shard is an ownership.Shard, to which
+//     the activations, bodies and turns of the shard's runs belong. One that is lost
+//     takes no more of them; the same shard taken again is another one.
 //   - The committer gathers turns and commands that are ready, writes them in one
 //     batch at a time, and tells the results in the order of the batches, and in that
 //     of the batch: turns first, then commands. While it tells them the next batch may
@@ -59,7 +59,7 @@
 //     loads the run anew.
 //   - A lost lease: the holding's context ends, bodies are cancelled, activations
 //     are unwound, nothing is submitted; what is under way is fenced. Where one owns
-//     everything, the tenure ends.
+//     everything, it ends.
 //   - A shard that is given back against its runs: nothing new begins in it; when no
 //     body runs, no code and no turn is under way, or the grace period is over, the
 //     holding ends and then the lease is released. Runs that were claimed are ready
@@ -68,7 +68,7 @@
 //     yet: a claim, an answer and a post name their holding, so what is for the new
 //     one does not reach the old.
 //   - A commit with an unknown outcome is repeated with its number until it is
-//     answered or the tenure ends. One that is not answered is given up when its
+//     answered or it ends. One that is not answered is given up when its
 //     leases are over, and after the length of one.
 //   - A claim with an unknown outcome may have taken runs in hand that nobody has in
 //     memory: they are looked for after the next one.

@@ -108,9 +108,9 @@ type Engine struct {
 	records records
 	queues  queues
 
-	tenure  atomic.Pointer[tenure] // nil: not the owner
-	batches atomic.Int64           // number of the last batch of this boot
-	seen    sync.Map               // workflows of other nodes that the store was found to know
+	executor atomic.Pointer[executor] // nil: not the owner
+	batches  atomic.Int64             // number of the last batch of this boot
+	seen     sync.Map                 // workflows of other nodes that the store was found to know
 
 	mu       sync.Mutex
 	ends     map[string][]chan store.Run  // who waits for a run's end, by ID
@@ -176,10 +176,10 @@ func (e *Engine) Run(ctx context.Context) error {
 		Exclusive: e.cfg.Exclusive, Log: e.cfg.Log, Observe: e.time.observe,
 	}
 	return keeper.Run(ctx, func(stop, held context.Context, c cluster.Tenure) error {
-		t := newTenure(e, stop, held, e.executed())
-		t.shards.Take(t.held, c.Leases)
-		t.recovery = &Recovery{Clean: c.Clean, Suspects: c.Suspects, Shards: e.shards()}
-		return t.serve()
+		x := newExecutor(e, stop, held, e.executed())
+		x.shards.Take(x.held, c.Leases)
+		x.recovery = &Recovery{Clean: c.Clean, Suspects: c.Suspects, Shards: e.shards()}
+		return x.serve()
 	})
 }
 
@@ -213,8 +213,8 @@ func (e *Engine) shards() []store.Shard {
 
 // Owner reports whether this engine holds leases now.
 func (e *Engine) Owner() bool {
-	t := e.tenure.Load()
-	return t != nil && len(t.shards.Now().Leases()) > 0
+	x := e.executor.Load()
+	return x != nil && len(x.shards.Now().Leases()) > 0
 }
 
 // Now returns a lower bound of the store's time.

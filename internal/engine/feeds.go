@@ -95,12 +95,12 @@ func (f *feeds) follow(ctx context.Context, done, former chan struct{}) {
 	}
 	unlisten := f.e.hub.listen()
 	defer unlisten()
-	var tenure *tenure
+	var executor *executor
 	heads := map[store.RunNo]head{}
 	for {
 		changed := f.e.hub.wait()
-		if now := f.e.tenure.Load(); now == nil || now != tenure || now.member != nil {
-			tenure = now
+		if now := f.e.executor.Load(); now == nil || now != executor || now.member != nil {
+			executor = now
 			heads = f.look(ctx, heads)
 			if !sleep(ctx, feedsPause) {
 				return

@@ -41,8 +41,8 @@ func (e *Engine) Large(workflow, what string, size int) {
 // warn logs the large values of a turn.
 func (a *activation) warn(turn *store.Turn) {
 	for i := range turn.Entries {
-		if n := len(turn.Entries[i].Value); a.t.e.cfg.WarnValue > 0 && n >= a.t.e.cfg.WarnValue {
-			a.t.e.Large(a.run.Workflow, location.Loc(turn.Entries[i].Loc).String(), n)
+		if n := len(turn.Entries[i].Value); a.x.e.cfg.WarnValue > 0 && n >= a.x.e.cfg.WarnValue {
+			a.x.e.Large(a.run.Workflow, location.Loc(turn.Entries[i].Loc).String(), n)
 		}
 	}
 }

@@ -33,14 +33,14 @@ type suspect struct {
 }
 
 // forget drops what belongs to shards that are lost. It reports whether the next run may
-// go on because of that. The caller holds tenure.mu.
+// go on because of that. The caller holds executor.mu.
 func (s *suspects) forget(lost map[*ownership.Shard]bool) (next bool) {
 	for h := range lost {
 		delete(s.coming, h)
 	}
-	of := func(x suspect) bool { return lost[x.a.h] }
+	of := func(x suspect) bool { return lost[x.a.shard] }
 	s.waiting, s.beside = slices.DeleteFunc(s.waiting, of), slices.DeleteFunc(s.beside, of)
-	if s.alone == nil || !lost[s.alone.h] {
+	if s.alone == nil || !lost[s.alone.shard] {
 		return len(s.coming) == 0 && len(s.beside) > 0
 	}
 	if s.timer != nil {
@@ -51,95 +51,95 @@ func (s *suspects) forget(lost map[*ownership.Shard]bool) (next bool) {
 }
 
 // expectSuspect notes that a run that will be queued has been claimed.
-func (t *tenure) expectSuspect(h *ownership.Shard) {
-	t.mu.Lock()
+func (x *executor) expectSuspect(h *ownership.Shard) {
+	x.mu.Lock()
 	if !h.Lost() {
-		t.suspects.coming[h]++
+		x.suspects.coming[h]++
 	}
-	t.mu.Unlock()
+	x.mu.Unlock()
 }
 
 // suspectCame is called when a run that was to be queued has been looked at.
-func (t *tenure) suspectCame(h *ownership.Shard) {
-	t.mu.Lock()
-	if t.suspects.coming[h]--; t.suspects.coming[h] <= 0 {
-		delete(t.suspects.coming, h)
+func (x *executor) suspectCame(h *ownership.Shard) {
+	x.mu.Lock()
+	if x.suspects.coming[h]--; x.suspects.coming[h] <= 0 {
+		delete(x.suspects.coming, h)
 	}
-	t.mu.Unlock()
-	t.nextSuspect()
+	x.mu.Unlock()
+	x.nextSuspect()
 }
 
 // standBeside lets a run that was found once go on, or wait while another is
 // executed alone.
-func (t *tenure) standBeside(a *activation, s *store.Snapshot) {
-	t.mu.Lock()
-	wait := len(t.suspects.coming) > 0 || t.suspects.alone != nil || len(t.suspects.waiting) > 0
-	if wait && !a.h.Lost() {
-		t.suspects.beside = append(t.suspects.beside, suspect{a, s})
+func (x *executor) standBeside(a *activation, s *store.Snapshot) {
+	x.mu.Lock()
+	wait := len(x.suspects.coming) > 0 || x.suspects.alone != nil || len(x.suspects.waiting) > 0
+	if wait && !a.shard.Lost() {
+		x.suspects.beside = append(x.suspects.beside, suspect{a, s})
 	}
-	t.mu.Unlock()
+	x.mu.Unlock()
 	if !wait {
 		a.post(event{snapshot: s})
 	}
 }
 
 // suspect queues a run for its time alone.
-func (t *tenure) suspect(a *activation, s *store.Snapshot) {
-	t.mu.Lock()
-	if !a.h.Lost() {
-		t.suspects.waiting = append(t.suspects.waiting, suspect{a, s})
+func (x *executor) suspect(a *activation, s *store.Snapshot) {
+	x.mu.Lock()
+	if !a.shard.Lost() {
+		x.suspects.waiting = append(x.suspects.waiting, suspect{a, s})
 	}
-	t.mu.Unlock()
-	t.nextSuspect()
+	x.mu.Unlock()
+	x.nextSuspect()
 }
 
 // nextSuspect lets the next suspect run if none does. That it is alone is durable
 // before it begins.
-func (t *tenure) nextSuspect() {
-	t.mu.Lock()
-	if t.suspects.alone != nil || t.drain {
-		t.mu.Unlock()
+func (x *executor) nextSuspect() {
+	x.mu.Lock()
+	if x.suspects.alone != nil || x.drain {
+		x.mu.Unlock()
 		return
 	}
-	if len(t.suspects.waiting) == 0 {
+	if len(x.suspects.waiting) == 0 {
 		var beside []suspect
-		if len(t.suspects.coming) == 0 {
-			beside, t.suspects.beside = t.suspects.beside, nil
+		if len(x.suspects.coming) == 0 {
+			beside, x.suspects.beside = x.suspects.beside, nil
 		}
-		t.mu.Unlock()
+		x.mu.Unlock()
 		for _, s := range beside {
 			s.a.post(event{snapshot: s.snapshot})
 		}
 		return
 	}
-	s := t.suspects.waiting[0]
-	t.suspects.waiting = t.suspects.waiting[1:]
-	t.suspects.alone = s.a
-	t.mu.Unlock()
+	s := x.suspects.waiting[0]
+	x.suspects.waiting = x.suspects.waiting[1:]
+	x.suspects.alone = s.a
+	x.mu.Unlock()
 	run := &s.snapshot.Run
-	t.log().Warn("executing a run alone: the process has ended uncleanly with it before",
+	x.log().Warn("executing a run alone: the process has ended uncleanly with it before",
 		"run_id", run.ID, "workflow", run.Workflow, "suspect", run.Suspect, "strikes", run.Strikes)
 	alone := store.Update{Status: store.Running, Marks: run.Marks, Isolate: true}
-	t.committer.SubmitTurn(committer.Turn{Shard: s.a.h, Turn: bareTurn(run, alone), Done: func(result store.TurnResult) {
+	x.committer.SubmitTurn(committer.Turn{Shard: s.a.shard, Turn: bareTurn(run, alone), Done: func(result store.TurnResult) {
 		switch result.Verdict {
 		case store.Fenced:
-			t.fenced(s.a.h)
+			x.fenced(s.a.shard)
 			return
 		case store.Refused:
-			t.log().Error("marking a suspect", "run_id", run.ID, "reason", result.Reason)
+			x.log().Error("marking a suspect", "run_id", run.ID, "reason", result.Reason)
 		}
 		shift := min(run.Suspect-2, 16)
-		t.mu.Lock()
-		if t.suspects.alone != s.a {
-			t.mu.Unlock()
+		x.mu.Lock()
+		if x.suspects.alone != s.a {
+			x.mu.Unlock()
 			return // its shard is lost
 		}
-		t.suspects.timer = time.AfterFunc(t.e.cfg.AloneFor<<shift, func() {
+		x.suspects.timer = time.AfterFunc(x.e.cfg.AloneFor<<shift, func() {
 			if !s.a.post(event{spare: true}) {
-				t.aloneEnded(run.No)
+				x.aloneEnded(run.No)
 			}
 		})
-		t.mu.Unlock()
+		x.mu.Unlock()
 		s.a.post(event{snapshot: s.snapshot})
 	}})
 }
@@ -160,29 +160,29 @@ func (a *activation) spare() {
 	}
 	a.underWay = true
 	update := store.Update{Status: store.Running, Marks: a.run.Marks, EndIsolation: true}
-	a.t.committer.SubmitTurn(committer.Turn{Shard: a.h, Turn: bareTurn(&a.run, update), Done: func(result store.TurnResult) {
+	a.x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: bareTurn(&a.run, update), Done: func(result store.TurnResult) {
 		if result.Verdict == store.Fenced {
-			a.t.fenced(a.h)
+			a.x.fenced(a.shard)
 			return
 		}
-		a.t.aloneEnded(a.no)
+		a.x.aloneEnded(a.no)
 		a.post(event{spared: true})
 	}})
 }
 
 // aloneEnded lets the next suspect run if the given run was executed alone.
-func (t *tenure) aloneEnded(no store.RunNo) {
-	t.mu.Lock()
-	ended := t.suspects.alone != nil && t.suspects.alone.no == no
+func (x *executor) aloneEnded(no store.RunNo) {
+	x.mu.Lock()
+	ended := x.suspects.alone != nil && x.suspects.alone.no == no
 	if ended {
-		if t.suspects.timer != nil {
-			t.suspects.timer.Stop()
+		if x.suspects.timer != nil {
+			x.suspects.timer.Stop()
 		}
-		t.suspects.alone, t.suspects.timer = nil, nil
+		x.suspects.alone, x.suspects.timer = nil, nil
 	}
-	t.mu.Unlock()
+	x.mu.Unlock()
 	if ended {
-		t.nextSuspect()
+		x.nextSuspect()
 	}
 }
 

@@ -20,11 +20,11 @@ import (
 
 // permitted reports whether a claimed run may execute as far as its queue is
 // concerned. If not, it is held again, and the activation closed.
-func (t *tenure) permitted(a *activation, s *store.Snapshot) bool {
+func (x *executor) permitted(a *activation, s *store.Snapshot) bool {
 	run := &s.Run
 	p, _, err := permit.DecodePlace(run.Queue)
 	if err != nil {
-		t.stall(a.h, *run, "damaged: "+err.Error(), func() { a.post(event{closed: true}) })
+		x.stall(a.shard, *run, "damaged: "+err.Error(), func() { a.post(event{closed: true}) })
 		return false
 	}
 	if p.Granted(s.Items) {
@@ -47,13 +47,13 @@ func (t *tenure) permitted(a *activation, s *store.Snapshot) bool {
 	if p.Ticket == "" {
 		ask(turn.Update, run, p)
 	}
-	t.address(turn)
-	t.committer.SubmitTurn(committer.Turn{Shard: a.h, Turn: turn, Done: func(result store.TurnResult) {
+	x.address(turn)
+	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
 		if result.Verdict != store.Committed {
-			t.undecided(a.h, run, result)
+			x.undecided(a.shard, run, result)
 		}
 		a.post(event{closed: true})
-		t.claimSoon() // what it is to be claimed for may have come
+		x.claimSoon() // what it is to be claimed for may have come
 	}})
 	return false
 }
@@ -194,8 +194,8 @@ func (e *Engine) place(start *store.Start, p permit.Place, settings permit.Setti
 // working returns a context for a read on behalf of a run that executes here.
 func (e *Engine) working() (context.Context, context.CancelFunc) {
 	ctx := context.Background()
-	if t := e.tenure.Load(); t != nil {
-		ctx = t.held
+	if x := e.executor.Load(); x != nil {
+		ctx = x.held
 	}
 	return context.WithTimeout(ctx, e.cfg.LeaseTTL)
 }

@@ -144,14 +144,14 @@ func (e *Engine) introduceRecords(commands []store.Command) []store.Command {
 
 // adopts reports whether a command of this process is to claim the run that it
 // makes ready.
-func (t *tenure) adopts(c *store.Command) bool {
+func (x *executor) adopts(c *store.Command) bool {
 	switch {
 	case c.Start != nil:
-		return t.e.executes(c.Start.Workflow)
+		return x.e.executes(c.Start.Workflow)
 	case store.IsEntity(c.RunID):
-		return t.e.kindOf(c.RunID) != ""
+		return x.e.kindOf(c.RunID) != ""
 	}
-	return len(t.e.cfg.Workflows) > 0
+	return len(x.e.cfg.Workflows) > 0
 }
 
 func starts(commands []store.Command, id string) bool {

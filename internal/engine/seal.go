@@ -15,15 +15,15 @@ func (a *activation) open(ev *event) bool {
 	if !ev.sealed {
 		return true
 	}
-	err := a.t.e.cfg.Payloads.OpenItems(a.h.Context(), ev.claimed.Items)
+	err := a.x.e.cfg.Payloads.OpenItems(a.shard.Context(), ev.claimed.Items)
 	if err == nil {
 		return true
 	}
-	if a.h.Context().Err() == nil {
-		a.t.log().Error("reading what was sent to a run; trying again later", "run_id", a.id, "error", err)
+	if a.shard.Context().Err() == nil {
+		a.x.log().Error("reading what was sent to a run; trying again later", "run_id", a.id, "error", err)
 	}
 	a.leave(nil)
-	a.t.reloadAfter(a.h, a.no, unreadable)
+	a.x.reloadAfter(a.shard, a.no, unreadable)
 	return false
 }
 

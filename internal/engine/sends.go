@@ -23,26 +23,26 @@ func last(u *store.Update, run *store.Run, watches []store.Item) {
 // address fills in of what a turn sends what a run does not know: where the runs
 // that it starts are at home, and whether this process takes them up in the same
 // commit.
-func (t *tenure) address(turn *store.Turn) {
+func (x *executor) address(turn *store.Turn) {
 	room := -1
-	turn.Sends = t.e.introduceRecords(turn.Sends)
+	turn.Sends = x.e.introduceRecords(turn.Sends)
 	if turn.Update != nil {
-		turn.Update.Sends = t.e.introduceRecords(turn.Update.Sends)
+		turn.Update.Sends = x.e.introduceRecords(turn.Update.Sends)
 	}
 	for _, sends := range turn.Sent(store.Committed) {
 		for i := range sends {
 			c := &sends[i]
 			if room < 0 {
-				room = t.room()
+				room = x.room()
 			}
 			if c.Start != nil {
-				c.Start.Shard.Slot = t.e.Slot(c.Start.ID)
+				c.Start.Shard.Slot = x.e.Slot(c.Start.ID)
 				if c.Start.Queue == nil { // else its group is known
-					c.Start.Shard = t.e.home(c.Start.ID)
+					c.Start.Shard = x.e.home(c.Start.ID)
 				}
 			}
-			if c.Claim = room > 0 && t.adopts(c); c.Claim {
-				t.e.brand(c.Start)
+			if c.Claim = room > 0 && x.adopts(c); c.Claim {
+				x.e.brand(c.Start)
 				room--
 			}
 		}
@@ -59,67 +59,67 @@ func (e *Engine) brand(st *store.Start) {
 
 // Sent implements committer.Owner: it activates the runs that a turn has made ready, and
 // posts what it has sent to runs that are in memory.
-func (t *tenure) Sent(in *ownership.Shards, turn *store.Turn, result *store.TurnResult, now store.Time) {
+func (x *executor) Sent(in *ownership.Shards, turn *store.Turn, result *store.TurnResult, now store.Time) {
 	n := 0
 	for _, sends := range turn.Sent(result.Verdict) {
 		for i := range sends {
 			if n == len(result.Sends) {
-				t.claimSoon() // the store does not know yet
+				x.claimSoon() // the store does not know yet
 				return
 			}
 			answer := &result.Sends[n]
-			t.e.learnRecords(sends[i:i+1], result.Sends[n:n+1])
+			x.e.learnRecords(sends[i:i+1], result.Sends[n:n+1])
 			if n++; answer.Outcome == store.NotFound || answer.Outcome == store.Ended {
-				t.claimSoon() // if it was a watch, the store has answered it
+				x.claimSoon() // if it was a watch, the store has answered it
 			}
-			t.adopt(in, &sends[i], answer, now)
+			x.adopt(in, &sends[i], answer, now)
 		}
 	}
 }
 
 // Shards implements committer.Owner.
-func (t *tenure) Shards() *ownership.Shards { return t.shards.Now() }
+func (x *executor) Shards() *ownership.Shards { return x.shards.Now() }
 
 // Claims implements committer.Owner. Of a run that is named by number, and is not in
 // memory, it knows no shard: that one is claimed afterwards.
-func (t *tenure) Claims(list []*ownership.Shard, in *ownership.Shards, c *store.Command) []*ownership.Shard {
+func (x *executor) Claims(list []*ownership.Shard, in *ownership.Shards, c *store.Command) []*ownership.Shard {
 	switch {
 	case c.Start != nil:
 		return append(list, in.Of(c.Start.Shard))
 	case c.RunNo != 0:
-		if a := t.find(c.RunNo); a != nil {
-			list = append(list, in.Of(a.h.ID()))
+		if a := x.find(c.RunNo); a != nil {
+			list = append(list, in.Of(a.shard.ID()))
 		}
 		return list
 	}
-	slot := t.e.Slot(c.RunID)
-	for _, group := range t.groups {
+	slot := x.e.Slot(c.RunID)
+	for _, group := range x.groups {
 		list = append(list, in.Of(store.Shard{Group: group, Slot: slot}))
 	}
 	return list
 }
 
 // Go implements committer.Owner.
-func (t *tenure) Go(f func()) { t.drivers.Go(f) }
+func (x *executor) Go(f func()) { x.drivers.Go(f) }
 
 // knows reports whether any node has ever registered a workflow.
-func (t *tenure) knows(workflow string) (bool, error) {
-	if _, own := t.e.cfg.Workflows[workflow]; own {
+func (x *executor) knows(workflow string) (bool, error) {
+	if _, own := x.e.cfg.Workflows[workflow]; own {
 		return true, nil
 	}
-	if _, seen := t.e.seen.Load(workflow); seen {
+	if _, seen := x.e.seen.Load(workflow); seen {
 		return true, nil
 	}
-	d, err := t.describe()
+	d, err := x.describe()
 	if err != nil || !slices.Contains(d.Workflows, workflow) {
 		return false, err
 	}
-	t.e.seen.Store(workflow, struct{}{})
+	x.e.seen.Store(workflow, struct{}{})
 	return true, nil
 }
 
-func (t *tenure) describe() (store.Description, error) {
-	ctx, cancel := context.WithTimeout(t.held, t.e.cfg.LeaseTTL)
+func (x *executor) describe() (store.Description, error) {
+	ctx, cancel := context.WithTimeout(x.held, x.e.cfg.LeaseTTL)
 	defer cancel()
-	return t.e.cfg.Store.Describe(ctx)
+	return x.e.cfg.Store.Describe(ctx)
 }

@@ -12,7 +12,7 @@ import (
 // The attempt that is started last is left to the driver, which executes it if it has
 // nothing else to do.
 func (a *activation) start(b runner.Body) {
-	attempt := a.t.steps.NewAttempt(a.h.Context(), a, &a.run, a.h.Lease(), b)
+	attempt := a.x.steps.NewAttempt(a.shard.Context(), a, &a.run, a.shard.Lease(), b)
 	a.bodies[b.ID] = attempt
 	a.startNext()
 	a.next = attempt
@@ -22,15 +22,15 @@ func (a *activation) start(b runner.Body) {
 func (a *activation) startNext() {
 	if next := a.next; next != nil {
 		a.next = nil
-		a.t.steps.Pool.Start(next)
+		a.x.steps.Pool.Start(next)
 	}
 }
 
 // shardOf returns the shard of the run whose attempt a task is.
-func shardOf(task steps.Task) *ownership.Shard { return task.(*steps.Attempt).Run.(*activation).h }
+func shardOf(task steps.Task) *ownership.Shard { return task.(*steps.Attempt).Run.(*activation).shard }
 
 // Leaving implements steps.Run.
-func (a *activation) Leaving() bool { return a.h.Draining() }
+func (a *activation) Leaving() bool { return a.shard.Draining() }
 
 // Ended implements steps.Run.
 func (a *activation) Ended(end steps.End) (drive func() steps.Task) {

@@ -9,25 +9,25 @@ import (
 )
 
 // Calls of the store that nobody answers. A connection can fall silent without being
-// cut, and a primary wait for a standby that is gone. No call of a tenure waits for ever:
+// cut, and a primary wait for a standby that is gone. No call of an executor waits for ever:
 // after the length of a lease it is given up, which leaves open what it has done, and
 // what it was for is asked again, by another connection.
 
 // limited returns a context for a call of the store.
-func (t *tenure) limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, t.e.cfg.LeaseTTL)
+func (x *executor) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, x.e.cfg.LeaseTTL)
 }
 
 // retake takes the runs into memory that a claim may have taken in hand whose answer was
 // lost: they are claimed, and no activation has them. claims is the answer to a later
 // claim. It reports false if they could not be read.
-func (t *tenure) retake(in *ownership.Shards, claims *store.Claims) bool {
+func (x *executor) retake(in *ownership.Shards, claims *store.Claims) bool {
 	active := map[store.RunNo]bool{}
-	t.mu.Lock()
-	for no := range t.active {
+	x.mu.Lock()
+	for no := range x.active {
 		active[no] = true
 	}
-	t.mu.Unlock()
+	x.mu.Unlock()
 	var called []store.RunNo // as what has ended, for a verb
 	for i := range claims.Runs {
 		if c := &claims.Runs[i]; !c.New && !active[c.Run.No] {
@@ -36,7 +36,7 @@ func (t *tenure) retake(in *ownership.Shards, claims *store.Claims) bool {
 	}
 	filters := []store.Filter{{Statuses: []store.Status{store.Running}, Limit: store.MaxPage}}
 	var records []string
-	for workflow := range t.e.cfg.Records {
+	for workflow := range x.e.cfg.Records {
 		records = append(records, workflow)
 	}
 	if len(records) > 0 {
@@ -48,8 +48,8 @@ func (t *tenure) retake(in *ownership.Shards, claims *store.Claims) bool {
 	missing := map[store.RunNo]*ownership.Shard{}
 	for _, f := range filters {
 		for {
-			ctx, done := t.limited(t.held)
-			page, err := t.e.base.List(ctx, f)
+			ctx, done := x.limited(x.held)
+			page, err := x.e.base.List(ctx, f)
 			done()
 			if err != nil {
 				return false
@@ -65,11 +65,11 @@ func (t *tenure) retake(in *ownership.Shards, claims *store.Claims) bool {
 			}
 		}
 	}
-	t.committer.Settle(t.held) // of those that a command has adopted the answer may be on its way
+	x.committer.Settle(x.held) // of those that a command has adopted the answer may be on its way
 	for no, h := range missing {
-		if t.find(no) == nil {
-			t.log().Warn("a claimed run is taken into memory: the answer to its claim was lost", "run_no", no)
-			t.take(h, no)
+		if x.find(no) == nil {
+			x.log().Warn("a claimed run is taken into memory: the answer to its claim was lost", "run_no", no)
+			x.take(h, no)
 		}
 	}
 	return true

@@ -16,7 +16,7 @@ import (
 // decision is what the owner makes of the verbs in the inbox of a run whose code
 // does not run now.
 type decision struct {
-	t      *tenure
+	x      *executor
 	run    *store.Run
 	items  []store.Item
 	turn   *store.Turn
@@ -26,13 +26,13 @@ type decision struct {
 	changed bool
 }
 
-func (t *tenure) newDecision(s *store.Snapshot) *decision {
+func (x *executor) newDecision(s *store.Snapshot) *decision {
 	run := &s.Run
 	d := &decision{
-		t: t, run: run, items: s.Items,
+		x: x, run: run, items: s.Items,
 		turn: &store.Turn{Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation},
 		update: &store.Update{
-			Status: run.Status, Marks: run.Marks, Reason: run.Reason, Discard: t.e.cfg.Workflows[run.Workflow].Discard,
+			Status: run.Status, Marks: run.Marks, Reason: run.Reason, Discard: x.e.cfg.Workflows[run.Workflow].Discard,
 		},
 	}
 	if verbs.Resting(run) {
@@ -115,7 +115,7 @@ func isFailure(output []byte) bool {
 // changes carries out a verb that changes the history, after which the run goes
 // on, unless it is paused.
 func (d *decision) changes(it *store.Item, change func(it *store.Item, entries []store.Entry) (string, error)) ([]byte, error) {
-	entries, err := d.t.e.cfg.Store.History(d.t.held, store.HistoryQuery{Run: d.run.No, Incarnation: d.run.Incarnation, Values: true})
+	entries, err := d.x.e.cfg.Store.History(d.x.held, store.HistoryQuery{Run: d.run.No, Incarnation: d.run.Incarnation, Values: true})
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (d *decision) changes(it *store.Item, change func(it *store.Item, entries [
 }
 
 func (d *decision) retry(_ *store.Item, entries []store.Entry) (string, error) {
-	tb, at, err := runner.Retry(d.run, entries, d.t.e.time.now())
+	tb, at, err := runner.Retry(d.run, entries, d.x.e.time.now())
 	if err != nil {
 		return "", err
 	}
@@ -154,7 +154,7 @@ func (d *decision) rewind(it *store.Item, entries []store.Entry) (string, error)
 	if err != nil {
 		return "", err
 	}
-	tb, err := runner.Rewind(entries, location.Loc(q.Location), d.t.e.time.now())
+	tb, err := runner.Rewind(entries, location.Loc(q.Location), d.x.e.time.now())
 	if err != nil {
 		return "", err
 	}
@@ -175,7 +175,7 @@ func (d *decision) edit(it *store.Item, entries []store.Entry) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	e, err := runner.Edit(entries, &q, d.t.e.time.now())
+	e, err := runner.Edit(entries, &q, d.x.e.time.now())
 	if err != nil {
 		return "", err
 	}
@@ -196,7 +196,7 @@ func (d *decision) edit(it *store.Item, entries []store.Entry) (string, error) {
 // that were answered stay as they are.
 func (d *decision) takeBack(tb *runner.Takeback) error {
 	tb.Of(d.run)
-	returned, err := returning(d.t, d.run.No, tb.Returned)
+	returned, err := returning(d.x, d.run.No, tb.Returned)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (d *decision) takeBack(tb *runner.Takeback) error {
 }
 
 // returning returns those of the items that can be put back into the inbox.
-func returning(t *tenure, run store.RunNo, items []store.Item) ([]store.Item, error) {
+func returning(x *executor, run store.RunNo, items []store.Item) ([]store.Item, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
@@ -218,7 +218,7 @@ func returning(t *tenure, run store.RunNo, items []store.Item) ([]store.Item, er
 	for i := range items {
 		ids[i] = items[i].ID
 	}
-	rows, err := t.e.cfg.Store.Inbox(t.held, run, ids...)
+	rows, err := x.e.cfg.Store.Inbox(x.held, run, ids...)
 	if err != nil {
 		return nil, err
 	}

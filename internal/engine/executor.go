@@ -17,8 +17,9 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// tenure is one stay as owner, with all that is in memory because of it.
-type tenure struct {
+// executor is the half of an engine that executes runs, while it owns shards: all that is
+// in memory because of that.
+type executor struct {
 	e      *Engine
 	stop   context.Context // ends: drain
 	held   context.Context // ends: stop at once
@@ -57,44 +58,44 @@ type tenure struct {
 	suspects suspects
 }
 
-func newTenure(e *Engine, stop, held context.Context, workflows []string) *tenure {
-	t := &tenure{
+func newExecutor(e *Engine, stop, held context.Context, workflows []string) *executor {
+	x := &executor{
 		e: e, stop: stop, workflows: workflows, groups: e.groups(),
 		steps:  steps.Env{Pool: steps.NewPool(e.cfg.MaxSteps), Now: e.time.now, Payloads: e.cfg.Payloads},
 		kick:   make(chan struct{}, 1),
 		active: map[store.RunNo]*activation{}, ids: map[string]bool{}, parked: list.New(), parkings: map[*activation]*list.Element{},
 	}
-	t.held, t.cancel = context.WithCancel(held)
-	t.suspects.coming = map[*ownership.Shard]int{}
-	t.committer = committer.New(t.held, committer.Config{
+	x.held, x.cancel = context.WithCancel(held)
+	x.suspects.coming = map[*ownership.Shard]int{}
+	x.committer = committer.New(x.held, committer.Config{
 		Store: e.base, Node: e.cfg.Node, Boot: e.boot, Batches: &e.batches, TTL: e.cfg.LeaseTTL,
 		Seal: e.cfg.Payloads.SealTurn, Observe: e.time.observe, Log: e.cfg.Log,
-	}, t)
-	return t
+	}, x)
+	return x
 }
 
-func (t *tenure) log() *slog.Logger { return t.e.cfg.Log }
+func (x *executor) log() *slog.Logger { return x.e.cfg.Log }
 
-// serve works until the tenure is asked to stop or is lost.
-func (t *tenure) serve() error {
-	unlisten := t.e.hub.listen()
+// serve works until the executor is asked to stop, or has lost what it holds.
+func (x *executor) serve() error {
+	unlisten := x.e.hub.listen()
 	defer unlisten()
-	writing, stopWriting := context.WithCancel(t.held)
+	writing, stopWriting := context.WithCancel(x.held)
 	defer stopWriting()
 	var writer sync.WaitGroup
-	writer.Go(func() { t.committer.Run(writing) })
-	t.e.tenure.Store(t)
-	if report := t.e.cfg.OnRecover; report != nil && t.recovery != nil {
-		report(*t.recovery)
+	writer.Go(func() { x.committer.Run(writing) })
+	x.e.executor.Store(x)
+	if report := x.e.cfg.OnRecover; report != nil && x.recovery != nil {
+		report(*x.recovery)
 	}
 	var sweeper sync.WaitGroup
-	if len(t.e.cfg.Workflows) > 0 { // who has none does not know what is to be kept
-		sweeper.Go(t.sweep)
+	if len(x.e.cfg.Workflows) > 0 { // who has none does not know what is to be kept
+		sweeper.Go(x.sweep)
 	}
-	t.dispatch()
-	err := t.shutdown()
-	t.e.tenure.CompareAndSwap(t, nil)
-	t.cancel()
+	x.dispatch()
+	err := x.shutdown()
+	x.e.executor.CompareAndSwap(x, nil)
+	x.cancel()
 	stopWriting()
 	writer.Wait()
 	sweeper.Wait()
@@ -102,113 +103,113 @@ func (t *tenure) serve() error {
 }
 
 // draining reports whether nothing new may begin.
-func (t *tenure) draining() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.drain
+func (x *executor) draining() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.drain
 }
 
 // room returns how many more runs memory may take.
-func (t *tenure) room() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.drain {
+func (x *executor) room() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.drain {
 		return 0
 	}
-	return max(t.e.cfg.MaxRuns-len(t.active)+t.parked.Len(), 0)
+	return max(x.e.cfg.MaxRuns-len(x.active)+x.parked.Len(), 0)
 }
 
 // expect puts a run into memory whose snapshot will be posted. It returns nil if
-// the run is there already, or its shard or the tenure drains.
-func (t *tenure) expect(h *ownership.Shard, no store.RunNo) *activation {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.drain || h.Draining() || h.Lost() {
+// the run is there already, or its shard or the executor drains.
+func (x *executor) expect(h *ownership.Shard, no store.RunNo) *activation {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.drain || h.Draining() || h.Lost() {
 		return nil
 	}
-	if former := t.active[no]; former != nil {
+	if former := x.active[no]; former != nil {
 		former.mu.Lock()
 		gone := former.gone
 		former.mu.Unlock()
-		if !gone && former.h == h {
+		if !gone && former.shard == h {
 			return nil
 		}
-		t.removeLocked(former)
+		x.removeLocked(former)
 	}
-	t.activations++
-	a := &activation{t: t, h: h, no: no, number: t.activations}
-	t.active[no] = a
+	x.activations++
+	a := &activation{x: x, shard: h, no: no, number: x.activations}
+	x.active[no] = a
 	return a
 }
 
 // introduce gives an expected activation the run's ID and code.
-func (t *tenure) introduce(a *activation, run *store.Run) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	a.id, a.workflow = run.ID, t.e.cfg.Workflows[run.Workflow]
+func (x *executor) introduce(a *activation, run *store.Run) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	a.id, a.workflow = run.ID, x.e.cfg.Workflows[run.Workflow]
 	a.name, a.build = run.Workflow, run.Build
-	if t.active[a.no] == a {
-		t.ids[run.ID] = true
+	if x.active[a.no] == a {
+		x.ids[run.ID] = true
 	}
 }
 
-func (t *tenure) find(no store.RunNo) *activation {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.active[no]
+func (x *executor) find(no store.RunNo) *activation {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.active[no]
 }
 
 // unname says that the end of a run is not going to be told any more: who waits from now
 // on looks for himself.
-func (t *tenure) unname(a *activation) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.active[a.no] == a {
-		delete(t.ids, a.id)
+func (x *executor) unname(a *activation) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.active[a.no] == a {
+		delete(x.ids, a.id)
 	}
 }
 
 // remove takes an activation out of memory.
-func (t *tenure) remove(a *activation) {
-	t.mu.Lock()
-	t.removeLocked(a)
-	starved := t.starved && !t.drain
-	t.starved = false
-	t.mu.Unlock()
+func (x *executor) remove(a *activation) {
+	x.mu.Lock()
+	x.removeLocked(a)
+	starved := x.starved && !x.drain
+	x.starved = false
+	x.mu.Unlock()
 	if starved {
-		t.claimSoon()
+		x.claimSoon()
 	}
 }
 
-func (t *tenure) removeLocked(a *activation) {
-	if t.active[a.no] == a {
-		delete(t.active, a.no)
-		delete(t.ids, a.id)
-		if t.claiming {
-			t.gone[a.no] = true
+func (x *executor) removeLocked(a *activation) {
+	if x.active[a.no] == a {
+		delete(x.active, a.no)
+		delete(x.ids, a.id)
+		if x.claiming {
+			x.gone[a.no] = true
 		}
-		t.unparkLocked(a)
+		x.unparkLocked(a)
 	}
 }
 
 // park keeps a suspended run in memory for a while.
-func (t *tenure) park(a *activation, size int) {
-	t.mu.Lock()
-	if t.active[a.no] != a || t.drain {
-		t.mu.Unlock()
+func (x *executor) park(a *activation, size int) {
+	x.mu.Lock()
+	if x.active[a.no] != a || x.drain {
+		x.mu.Unlock()
 		return
 	}
-	t.unparkLocked(a)
+	x.unparkLocked(a)
 	a.parkedAt, a.size = time.Now(), size
-	t.parkings[a] = t.parked.PushBack(a)
+	x.parkings[a] = x.parked.PushBack(a)
 	var victim *activation
-	if t.parked.Len() > t.e.cfg.MaxParked {
-		victim = t.smallestLocked()
+	if x.parked.Len() > x.e.cfg.MaxParked {
+		victim = x.smallestLocked()
 	}
-	if t.parking == nil && t.parked.Len() > 0 {
-		t.parking = time.AfterFunc(t.e.cfg.ParkFor, t.evictOld)
+	if x.parking == nil && x.parked.Len() > 0 {
+		x.parking = time.AfterFunc(x.e.cfg.ParkFor, x.evictOld)
 	}
-	t.mu.Unlock()
+	x.mu.Unlock()
 	if victim != nil {
 		victim.post(event{evict: true})
 	}
@@ -216,48 +217,48 @@ func (t *tenure) park(a *activation, size int) {
 
 // smallestLocked takes off the list the run that is cheapest to replay among
 // those that have been parked longest.
-func (t *tenure) smallestLocked() *activation {
+func (x *executor) smallestLocked() *activation {
 	var best *activation
-	for el, n := t.parked.Front(), 0; el != nil && n < 16; el, n = el.Next(), n+1 {
+	for el, n := x.parked.Front(), 0; el != nil && n < 16; el, n = el.Next(), n+1 {
 		if a := el.Value.(*activation); best == nil || a.size < best.size {
 			best = a
 		}
 	}
-	t.unparkLocked(best)
+	x.unparkLocked(best)
 	return best
 }
 
 // unpark is called by the driver of a run that goes on.
-func (t *tenure) unpark(a *activation) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.unparkLocked(a)
+func (x *executor) unpark(a *activation) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.unparkLocked(a)
 }
 
-func (t *tenure) unparkLocked(a *activation) {
-	if el := t.parkings[a]; el != nil {
-		t.parked.Remove(el)
-		delete(t.parkings, a)
+func (x *executor) unparkLocked(a *activation) {
+	if el := x.parkings[a]; el != nil {
+		x.parked.Remove(el)
+		delete(x.parkings, a)
 	}
 }
 
 // evictOld ends the activations that have been parked for long.
-func (t *tenure) evictOld() {
+func (x *executor) evictOld() {
 	var old []*activation
-	t.mu.Lock()
-	for el := t.parked.Front(); el != nil; el = t.parked.Front() {
+	x.mu.Lock()
+	for el := x.parked.Front(); el != nil; el = x.parked.Front() {
 		a := el.Value.(*activation)
-		if time.Since(a.parkedAt) < t.e.cfg.ParkFor {
+		if time.Since(a.parkedAt) < x.e.cfg.ParkFor {
 			break
 		}
-		t.unparkLocked(a)
+		x.unparkLocked(a)
 		old = append(old, a)
 	}
-	t.parking = nil
-	if el := t.parked.Front(); el != nil && !t.drain {
-		t.parking = time.AfterFunc(t.e.cfg.ParkFor-time.Since(el.Value.(*activation).parkedAt), t.evictOld)
+	x.parking = nil
+	if el := x.parked.Front(); el != nil && !x.drain {
+		x.parking = time.AfterFunc(x.e.cfg.ParkFor-time.Since(el.Value.(*activation).parkedAt), x.evictOld)
 	}
-	t.mu.Unlock()
+	x.mu.Unlock()
 	for _, a := range old {
 		a.post(event{evict: true})
 	}
@@ -265,45 +266,45 @@ func (t *tenure) evictOld() {
 
 // shutdown lets bodies and turns end, for at most the grace period, then cancels
 // what runs and unwinds all code. The error lists what has not returned.
-func (t *tenure) shutdown() error {
-	t.mu.Lock()
-	t.drain = true
-	if t.parking != nil {
-		t.parking.Stop()
+func (x *executor) shutdown() error {
+	x.mu.Lock()
+	x.drain = true
+	if x.parking != nil {
+		x.parking.Stop()
 	}
-	t.mu.Unlock()
-	grace := time.NewTimer(t.e.cfg.Grace)
+	x.mu.Unlock()
+	grace := time.NewTimer(x.e.cfg.Grace)
 	defer grace.Stop()
-	drained := t.steps.Pool.Stop()
+	drained := x.steps.Pool.Stop()
 	select {
 	case <-drained:
-		t.settle(grace.C)
+		x.settle(grace.C)
 	case <-grace.C:
-		t.steps.Pool.CancelAll()
-	case <-t.held.Done():
-		t.steps.Pool.CancelAll()
+		x.steps.Pool.CancelAll()
+	case <-x.held.Done():
+		x.steps.Pool.CancelAll()
 	}
 	last := time.After(lastWait)
 	select {
 	case <-drained:
 	case <-last:
 	}
-	return t.unwind(last)
+	return x.unwind(last)
 }
 
 // lastWait is how long code that was cancelled may take to return.
 const lastWait = time.Second
 
 // settle waits until what the bodies have left is committed.
-func (t *tenure) settle(limit <-chan time.Time) {
+func (x *executor) settle(limit <-chan time.Time) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for !t.quiet() {
+	for !x.quiet() {
 		select {
 		case <-tick.C:
 		case <-limit:
 			return
-		case <-t.held.Done():
+		case <-x.held.Done():
 			return
 		}
 	}
@@ -311,13 +312,13 @@ func (t *tenure) settle(limit <-chan time.Time) {
 
 // quiet reports whether no activation is being driven and nothing is to be
 // written.
-func (t *tenure) quiet() bool {
-	t.mu.Lock()
-	active := make([]*activation, 0, len(t.active))
-	for _, a := range t.active {
+func (x *executor) quiet() bool {
+	x.mu.Lock()
+	active := make([]*activation, 0, len(x.active))
+	for _, a := range x.active {
 		active = append(active, a)
 	}
-	t.mu.Unlock()
+	x.mu.Unlock()
 	for _, a := range active {
 		a.mu.Lock()
 		driving := a.driving
@@ -326,23 +327,23 @@ func (t *tenure) quiet() bool {
 			return false
 		}
 	}
-	return t.committer.Idle()
+	return x.committer.Idle()
 }
 
 // unwind ends all activations and waits for their goroutines.
-func (t *tenure) unwind(limit <-chan time.Time) error {
-	t.mu.Lock()
-	active := make([]*activation, 0, len(t.active))
-	for _, a := range t.active {
+func (x *executor) unwind(limit <-chan time.Time) error {
+	x.mu.Lock()
+	active := make([]*activation, 0, len(x.active))
+	for _, a := range x.active {
 		active = append(active, a)
 	}
-	t.mu.Unlock()
+	x.mu.Unlock()
 	for _, a := range active {
 		a.post(event{unwind: true})
 	}
-	t.cancel()
+	x.cancel()
 	done := make(chan struct{})
-	go func() { t.drivers.Wait(); close(done) }()
+	go func() { x.drivers.Wait(); close(done) }()
 	var stuck []string
 	select {
 	case <-done:
@@ -355,7 +356,7 @@ func (t *tenure) unwind(limit <-chan time.Time) error {
 			a.mu.Unlock()
 		}
 	}
-	if stuck = append(stuck, t.steps.Pool.CancelAll()...); len(stuck) > 0 {
+	if stuck = append(stuck, x.steps.Pool.CancelAll()...); len(stuck) > 0 {
 		return fmt.Errorf("stopped, but %d have not returned: %s", len(stuck), strings.Join(stuck, "; "))
 	}
 	return nil
