@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
-	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
@@ -221,7 +221,7 @@ func (e *Engine) Fork(ctx context.Context, runID, before, reason string, opts ..
 		return "", fmt.Errorf("fork run %q: %w", runID, err)
 	}
 	start, ok, err := e.inner.Fork(ctx, runID, loc, store.Audit{Who: o.by, Verb: "fork", Why: reason})
-	var refusal runner.Refusal
+	var refusal history.Refusal
 	switch {
 	case errors.As(err, &refusal):
 		return "", fmt.Errorf("fork run %q: %w: %s", runID, ErrRefused, refusal)

@@ -139,7 +139,7 @@ func (e *Engine) assign(ctx context.Context, text string, value []byte, failed b
 // made. ErrNotFound: none has the token, or the promise was taken back since.
 func (e *Engine) madeIn(ctx context.Context, run *store.Run, t *token) (int, error) {
 	generation := run.Generation
-	for generation >= 0 && runner.PromiseSecret(run, string(t.loc), generation) != t.secret {
+	for generation >= 0 && stored.PromiseSecret(run, string(t.loc), generation) != t.secret {
 		generation--
 	}
 	if generation < 0 {

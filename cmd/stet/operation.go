@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
-	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -59,7 +59,7 @@ func operationsOf(ctx context.Context, s store.Store, run *store.Run, values boo
 	for i := range entries {
 		operations[i] = viewEntry(&entries[i])
 	}
-	owed := runner.Owed(entries)
+	owed := history.Owed(entries)
 	for i := range entries {
 		o := &operations[i]
 		o.Undoable = entries[i].Owes && entries[i].State == store.Done

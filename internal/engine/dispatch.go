@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stet-run/stet/internal/committer"
+	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/ownership"
-	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
@@ -408,7 +408,7 @@ func (x *executor) decide(a *activation, s *store.Snapshot) {
 			verdict = d.yes(&it, "")
 			update.Status, update.Reason = store.Cancelled, endReason(it)
 			update.Marks = 0
-			update.Output = stored.CancelledOutput(update.Reason, runner.Owed(s.Entries), run.Output)
+			update.Output = stored.CancelledOutput(update.Reason, history.Owed(s.Entries), run.Output)
 		}
 		turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No, Verdict: verdict})
 	}
@@ -460,8 +460,8 @@ func (x *executor) tellDecided(turn *store.Turn, s *store.Snapshot, watches []st
 	u := turn.Update
 	run.Status, run.Reason = u.Status, u.Reason
 	if u.Status.Terminal() {
-		u.Sends = runner.Orphans(&run, s.Entries)
-		withdrawn, sends := runner.Forsake(s.Entries)
+		u.Sends = history.Orphans(&run, s.Entries, nil)
+		withdrawn, sends := history.Forsake(s.Entries)
 		turn.Entries, turn.Sends = append(turn.Entries, withdrawn...), append(turn.Sends, sends...)
 	}
 	last(u, &run, watches)

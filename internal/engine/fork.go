@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
-	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
@@ -16,7 +16,7 @@ import (
 var errMoved = errors.New("the run goes on while it is read")
 
 // Fork returns the start of a run that is forked from another before a location,
-// except for its ID, seed and shard. A runner.Refusal says why it cannot be. ok is
+// except for its ID, seed and shard. A history.Refusal says why it cannot be. ok is
 // false if there is no such run.
 func (e *Engine) Fork(ctx context.Context, runID string, at location.Loc, act store.Audit) (start *store.Start, ok bool, err error) {
 	for range 5 {
@@ -25,7 +25,7 @@ func (e *Engine) Fork(ctx context.Context, runID string, at location.Loc, act st
 			return nil, ok, err
 		}
 		if r := verbs.JudgeFork(&run); r.Refused != "" {
-			return nil, true, runner.Refusal(r.Refused)
+			return nil, true, history.Refusal(r.Refused)
 		}
 		start, err = e.forkOf(ctx, &run, at, act)
 		if !errors.Is(err, errMoved) {
@@ -40,7 +40,7 @@ func (e *Engine) forkOf(ctx context.Context, run *store.Run, at location.Loc, ac
 	if err != nil {
 		return nil, err
 	}
-	ids, err := runner.Consumed(s.Entries)
+	ids, err := history.Consumed(s.Entries)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (e *Engine) forkOf(ctx context.Context, run *store.Run, at location.Loc, ac
 			kinds[rows[i].ID] = rows[i].Kind
 		}
 	}
-	fork, tb, err := runner.Fork(s, at, kinds, e.time.now())
+	fork, tb, err := history.Fork(s, at, kinds, e.time.now())
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (e *Engine) whole(ctx context.Context, no store.RunNo) (*store.Snapshot, er
 	}
 	s := &snapshots[0]
 	if r := verbs.JudgeFork(&s.Run); r.Ended {
-		return nil, runner.Refusal(r.Refused)
+		return nil, history.Refusal(r.Refused)
 	}
 	large := map[string]*store.Entry{}
 	var locs []string

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/stored"
@@ -120,7 +121,7 @@ func (d *decision) changes(it *store.Item, change func(it *store.Item, entries [
 		return nil, err
 	}
 	detail, err := change(it, entries)
-	var refusal runner.Refusal
+	var refusal history.Refusal
 	switch {
 	case errors.As(err, &refusal):
 		return refuse("%s", refusal), nil
@@ -142,7 +143,7 @@ func (d *decision) changes(it *store.Item, change func(it *store.Item, entries [
 }
 
 func (d *decision) retry(_ *store.Item, entries []store.Entry) (string, error) {
-	tb, at, err := runner.Retry(d.run, entries, d.x.e.time.now())
+	tb, at, err := history.Retry(d.run, entries, d.x.e.time.now())
 	if err != nil {
 		return "", err
 	}
@@ -154,7 +155,7 @@ func (d *decision) rewind(it *store.Item, entries []store.Entry) (string, error)
 	if err != nil {
 		return "", err
 	}
-	tb, err := runner.Rewind(entries, location.Loc(q.Location), d.x.e.time.now())
+	tb, err := history.Rewind(entries, location.Loc(q.Location), d.x.e.time.now())
 	if err != nil {
 		return "", err
 	}
@@ -175,13 +176,13 @@ func (d *decision) edit(it *store.Item, entries []store.Entry) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	e, err := runner.Edit(entries, &q, d.x.e.time.now())
+	e, err := history.Edit(entries, &q, d.x.e.time.now())
 	if err != nil {
 		return "", err
 	}
 	d.turn.Rewrites = append(d.turn.Rewrites, e)
 	for i := range entries {
-		if _, back, ok := runner.Unpermitted(&entries[i]); ok && entries[i].Loc == e.Loc {
+		if _, back, ok := history.Unpermitted(&entries[i]); ok && entries[i].Loc == e.Loc {
 			d.turn.Sends = append(d.turn.Sends, back) // nobody waits for it any more
 		}
 	}
@@ -194,7 +195,7 @@ func (d *decision) edit(it *store.Item, entries []store.Entry) (string, error) {
 
 // takeBack puts what is taken back into the turn. Of the items that return, those
 // that were answered stay as they are.
-func (d *decision) takeBack(tb *runner.Takeback) error {
+func (d *decision) takeBack(tb *history.Takeback) error {
 	tb.Of(d.run)
 	returned, err := returning(d.x, d.run.No, tb.Returned)
 	if err != nil {
@@ -203,9 +204,7 @@ func (d *decision) takeBack(tb *runner.Takeback) error {
 	turn := d.turn
 	turn.Prune, turn.Rewrites, turn.Returned, turn.Rewound = tb.Prune, tb.Rewrites, returned, true
 	turn.Sends = append(turn.Sends, tb.Sends...)
-	for _, child := range tb.Children {
-		turn.Sends = append(turn.Sends, runner.CancelChild(child, uuid.NewString()))
-	}
+	turn.Sends = append(turn.Sends, tb.Cancels(uuid.NewString)...)
 	return nil
 }
 

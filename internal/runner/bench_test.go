@@ -29,9 +29,9 @@ func chain(branches, n int) func(*Branch) ([]byte, *stored.Failure) {
 	}
 }
 
-// history executes a run to its end as fast as it can, with a store that takes
+// pastOf executes a run to its end as fast as it can, with a store that takes
 // no time, and returns its entries.
-func history(b *testing.B, code func(*Branch) ([]byte, *stored.Failure), keep bool) []store.Entry {
+func pastOf(b *testing.B, code func(*Branch) ([]byte, *stored.Failure), keep bool) []store.Entry {
 	r := New(Config{Run: newJournal().run, Code: code, Limits: Limits{Entries: 1 << 30, Bytes: 1 << 40}})
 	value := []byte(`{"id":1,"text":"a value of about one hundred bytes, as a step of a program gives back to its workflow"}`)
 	var entries []store.Entry
@@ -58,7 +58,7 @@ func BenchmarkStep(b *testing.B) {
 		b.Run(fmt.Sprint(branches, "-branches"), func(b *testing.B) {
 			b.ReportAllocs()
 			n := max(b.N/branches, 1)
-			history(b, chain(branches, n), false)
+			pastOf(b, chain(branches, n), false)
 		})
 	}
 }
@@ -69,7 +69,7 @@ func BenchmarkReplay(b *testing.B) {
 	for _, branches := range []int{1, 100} {
 		b.Run(fmt.Sprint(branches, "-branches"), func(b *testing.B) {
 			code := chain(branches, steps/branches)
-			entries := history(b, code, true)
+			entries := pastOf(b, code, true)
 			b.ReportAllocs()
 			b.ResetTimer()
 			for done := 0; done < b.N; done += steps {
@@ -87,7 +87,7 @@ func BenchmarkReplay(b *testing.B) {
 // BenchmarkFanOut is a branch with one step. One operation is one branch.
 func BenchmarkFanOut(b *testing.B) {
 	b.ReportAllocs()
-	history(b, chain(max(b.N, 2), 1), false)
+	pastOf(b, chain(max(b.N, 2), 1), false)
 }
 
 // BenchmarkSwitch is a hand-over to another branch than the one that blocks,

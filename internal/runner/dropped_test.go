@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -78,7 +79,7 @@ func TestDroppedChildIsBegunAgain(t *testing.T) {
 			h.want(store.Failed, "no")
 			h.wantCancelled(first)
 			h.leave()
-			tb, at, err := Retry(&h.j.run, h.j.whole(), h.clock)
+			tb, at, err := history.Retry(&h.j.run, h.j.whole(), h.clock)
 			if err != nil || at.String() != "both-1/s" {
 				t.Fatal(at, err)
 			}

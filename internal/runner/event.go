@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -302,16 +303,10 @@ func (r *Run) standing() []*registration {
 
 // forsake withdraws a wait that the code has no more.
 func (r *Run) forsake(g *registration) {
-	e := Forsaken(g.entry)
+	e := history.Withdrawn(g.entry)
 	r.log.Add(e)
 	r.log.Send(event.Withdraw(g.wait.Topic, g.wait.Key))
 	delete(r.registrations, g.wait.Key)
-}
-
-// Forsaken returns an open entry, without its value, as it is when nobody waits for
-// it any more.
-func Forsaken(e *store.Entry) store.Entry {
-	return store.Entry{Loc: e.Loc, Kind: e.Kind, State: store.Withdrawn, Born: e.Born, Generation: e.Generation}
 }
 
 // forsakeAll withdraws what the run still waits for, as it ends.
@@ -324,41 +319,6 @@ func (r *Run) forsakeAll() {
 		r.endWait(g.op)
 		r.write(g.op, store.Entry{State: store.Withdrawn})
 	}
-}
-
-// Forsake returns what the turn writes and sends that ends a run whose code does
-// not run: nobody waits at topics or for permits any more, nor for the children that
-// Orphans cancels.
-func Forsake(entries []store.Entry) (withdrawn []store.Entry, sends []store.Command) {
-	var last int64
-	for i := range entries {
-		last = max(last, entries[i].Seq)
-	}
-	for i := range entries {
-		e := &entries[i]
-		if without, back, ok := Unpermitted(e); ok {
-			withdrawn, sends = append(withdrawn, without), append(sends, back)
-		}
-		if e.State != store.Open {
-			continue
-		}
-		switch e.Kind {
-		case store.KindChild:
-			if l, err := stored.DecodeLink(e.State, e.Value); err == nil && !l.Leave {
-				l.Dropped = stored.DroppedAtEnd(last)
-				withdrawn = append(withdrawn, Forsaken(e))
-				withdrawn[len(withdrawn)-1].Value = l.Encode()
-			}
-		case store.KindEvent:
-			var w event.Wait
-			if event.Decode(e.Value, &w) != nil {
-				continue // a damaged one is registered nowhere that anybody could tell
-			}
-			withdrawn = append(withdrawn, Forsaken(e))
-			sends = append(sends, event.Withdraw(w.Topic, w.Key))
-		}
-	}
-	return withdrawn, sends
 }
 
 // recallEvent takes the event of a wait from its record.

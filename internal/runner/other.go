@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -537,15 +538,8 @@ func (r *Run) withdrawOther(o *op) {
 	}
 	r.write(o, store.Entry{State: store.Withdrawn, Value: o.other.link.Encode()})
 	if o.other.owned {
-		r.log.Send(r.cancelOther(o.loc, o.other.link.RunID, "its parent does not wait for it any more"))
+		r.log.Send(history.CancelChild(&r.cfg.Run, o.loc, o.other.link.RunID, "its parent does not wait for it any more"))
 	}
-}
-
-// cancelOther returns the command that cancels a child.
-func (r *Run) cancelOther(loc location.Loc, runID, reason string) store.Command {
-	h := r.derive("cancel", r.cfg.Run.Generation, loc, 0)
-	id := hex.EncodeToString(h[:16])
-	return store.Command{RunID: runID, Item: &store.Item{Kind: store.ItemCancel, ID: id, Origin: id, Value: []byte(reason)}}
 }
 
 // abandon records of what the run still waits for, as it ends, that it does not
@@ -578,37 +572,13 @@ func (r *Run) orphans() []store.Command {
 	slices.SortFunc(open, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
 	var sends []store.Command
 	for _, o := range open {
-		sends = append(sends, r.cancelOther(o.loc, o.other.link.RunID, parentEnded))
+		sends = append(sends, history.Orphan(&r.cfg.Run, o.loc, o.other.link.RunID))
 	}
-	return append(sends, r.orphansOf(func(e *store.Entry) bool {
+	return append(sends, history.Orphans(&r.cfg.Run, r.cfg.Entries, func(e *store.Entry) bool {
 		if r.live {
 			return r.gone[e.Loc] != nil // accepted by Removed
 		}
 		rec := r.replay.records[e.Loc]
 		return !rec.asked || rec.accepted
 	})...)
-}
-
-const parentEnded = "its parent has ended"
-
-// orphansOf returns the same of recorded children that some ask for.
-func (r *Run) orphansOf(want func(*store.Entry) bool) []store.Command {
-	var sends []store.Command
-	for i := range r.cfg.Entries {
-		e := &r.cfg.Entries[i]
-		if e.Kind != store.KindChild || e.State != store.Open || !want(e) {
-			continue
-		}
-		if l, err := stored.DecodeLink(e.State, e.Value); err == nil && !l.Leave {
-			sends = append(sends, r.cancelOther(location.Loc(e.Loc), l.RunID, parentEnded))
-		}
-	}
-	return sends
-}
-
-// Orphans returns the commands that cancel the children which end with a run
-// whose code does not run.
-func Orphans(run *store.Run, entries []store.Entry) []store.Command {
-	r := Run{cfg: Config{Run: *run, Entries: entries}}
-	return r.orphansOf(func(*store.Entry) bool { return true })
 }

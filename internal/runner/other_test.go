@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -313,7 +314,7 @@ func TestChildOfARunThatEndsWithoutItsCode(t *testing.T) {
 		h := newHarness(t, code)
 		h.play()
 		entries, _ := h.j.snapshot()
-		sends := Orphans(&h.j.run, entries)
+		sends := history.Orphans(&h.j.run, entries, nil)
 		if len(sends) != 1 || sends[0].RunID != b36(h, "c") || sends[0].Item.Kind != store.ItemCancel {
 			t.Errorf("the orphans are %+v", sends)
 		}

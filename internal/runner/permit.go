@@ -227,7 +227,7 @@ func (r *Run) dropTicket(t *ticket) {
 	delete(r.tickets, t.place.Ticket)
 	if e := t.entry; e != nil {
 		if p, err := r.progressOf(e); err == nil {
-			r.log.Add(withoutTicket(e, p))
+			r.log.Add(p.WithoutPermit(e))
 		}
 	}
 	r.log.Send(t.place.GiveBack())
@@ -248,26 +248,4 @@ func (r *Run) returnPermits() {
 		r.bounce(&r.grants[i])
 	}
 	r.grants = nil
-}
-
-// withoutTicket returns the entry of an open step as it is without its ticket.
-func withoutTicket(e *store.Entry, p stored.Progress) store.Entry {
-	p.Permit = nil
-	c := *e
-	c.Size, c.Value = 0, p.Encode()
-	return c
-}
-
-// Unpermitted returns the entry of an open step without the permit that it has asked
-// for, and what gives that back; ok is false if it has asked for none. A value that
-// cannot be read says of none.
-func Unpermitted(e *store.Entry) (without store.Entry, back store.Command, ok bool) {
-	if e.Kind != store.KindStep || e.State != store.Open || e.Value == nil {
-		return store.Entry{}, store.Command{}, false
-	}
-	p, err := stored.DecodeProgress(e.Value)
-	if err != nil || p.Permit == nil {
-		return store.Entry{}, store.Command{}, false
-	}
-	return withoutTicket(e, p), p.Permit.GiveBack(), true
 }

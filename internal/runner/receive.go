@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -240,14 +239,7 @@ func (p *Promise) Location() string { return string(p.op.loc) }
 
 // Secret returns 16 bytes that only the run can make for this promise.
 func (p *Promise) Secret() [16]byte {
-	return PromiseSecret(&p.op.run.cfg.Run, string(p.op.loc), p.op.generation)
-}
-
-// PromiseSecret returns the secret of the promise that was made at loc of the run
-// in a generation.
-func PromiseSecret(run *store.Run, loc string, generation int) [16]byte {
-	h := deriveFrom(run.Seed, "promise", generation, location.Loc(loc), 0)
-	return [16]byte(h[:16])
+	return stored.PromiseSecret(&p.op.run.cfg.Run, string(p.op.loc), p.op.generation)
 }
 
 // madeIn returns the generation in which the promise at loc was made, or will be.

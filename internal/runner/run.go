@@ -2,8 +2,6 @@ package runner
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -432,7 +430,7 @@ func (r *Run) Unwind() {
 
 // derive returns bytes that only this run has for the purpose and location.
 func (r *Run) derive(purpose string, generation int, loc location.Loc, n int64) [32]byte {
-	return deriveFrom(r.cfg.Run.Seed, purpose, generation, loc, n)
+	return stored.Derive(r.cfg.Run.Seed, purpose, generation, loc, n)
 }
 
 // random is derive for what hands nothing out: a run that was forked has it from
@@ -442,18 +440,7 @@ func (r *Run) random(purpose string, loc location.Loc, n int64) [32]byte {
 	if seed == (store.Seed{}) {
 		seed = r.cfg.Run.Seed
 	}
-	return deriveFrom(seed, purpose, 0, loc, n)
-}
-
-func deriveFrom(seed store.Seed, purpose string, generation int, loc location.Loc, n int64) [32]byte {
-	h := sha256.New()
-	h.Write(seed[:])
-	var numbers [16]byte
-	binary.BigEndian.PutUint64(numbers[:], uint64(generation))
-	binary.BigEndian.PutUint64(numbers[8:], uint64(n))
-	h.Write(numbers[:])
-	h.Write([]byte(purpose + "\x00" + string(loc)))
-	return [32]byte(h.Sum(nil))
+	return stored.Derive(seed, purpose, 0, loc, n)
 }
 
 // Body is a step body to be started.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
@@ -29,7 +30,7 @@ import (
 // replays its code to the end, for the compensations, and never goes live in it.
 //
 // Debts are paid by a branch of their own, the payer, one after the other. Each
-// payment is an operation at the step's location and the name undoName, with a
+// payment is an operation at the step's location and the name "undo", with a
 // number, so the same things follow from it as from a step: barrier, attempts,
 // replay.
 //
@@ -44,9 +45,6 @@ type Undo struct {
 	Func   func(ctx context.Context, body *Body, value []byte) BodyResult
 	Policy Policy
 }
-
-// undoName is the last part of the location of a compensation.
-const undoName = "undo"
 
 // payment is what a run knows of its undoing.
 type payment struct {
@@ -271,7 +269,7 @@ func (r *Run) pay(b *Branch) (any, error) {
 // compensate executes one compensation.
 func (b *Branch) compensate(d *debt) error {
 	r := b.run
-	loc := b.Bounded(d.loc.Name(undoName, 1))
+	loc := b.Bounded(history.UndoOf(d.loc))
 	x := &stepOp{step: Step{Policy: d.undo.Policy}}
 	o := b.requestAt(&x.op, loc, store.KindUndo, nil)
 	o.step = &x.step
@@ -416,4 +414,25 @@ func (r *Run) unended() *Stall {
 		}
 	}
 	return s
+}
+
+// owedNow lists what is owed, as far as is known.
+func (r *Run) owedNow() []string {
+	entries := slices.Clone(r.undo.recorded)
+	places := make(map[string]int, len(entries))
+	for i := range entries {
+		places[entries[i].Loc] = i
+	}
+	for _, d := range r.undo.debts {
+		if i, recorded := places[string(d.loc)]; recorded && !d.paid {
+			entries[i].Seq = d.seq // it may have had none
+			continue
+		}
+		e := store.Entry{Loc: string(d.loc), State: store.Done, Seq: d.seq, Owes: true}
+		if d.paid {
+			e = store.Entry{Loc: string(history.UndoOf(d.loc)), Kind: store.KindUndo, State: store.Done}
+		}
+		entries = append(entries, e)
+	}
+	return history.Owed(entries)
 }

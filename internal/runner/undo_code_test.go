@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -217,7 +218,7 @@ func TestUndoOfRemoved(t *testing.T) {
 		s.play()
 		s.end("last", "b")
 		s.wantStall(place, "owed its undoing", "without a compensation")
-		if got := Owed(slices.Collect(maps.Values(s.j.entries))); !slices.Equal(got, []string{place}) {
+		if got := history.Owed(slices.Collect(maps.Values(s.j.entries))); !slices.Equal(got, []string{place}) {
 			t.Errorf("owed are %q", got)
 		}
 	}
@@ -300,7 +301,7 @@ func TestUndoAndPause(t *testing.T) {
 	if e, _ := s.j.at("two"); e.State != store.Done || e.Seq != 0 || !e.Owes {
 		t.Fatalf("the shelved record is %+v", e)
 	}
-	if got := Owed(slices.Collect(maps.Values(s.j.entries))); !slices.Equal(got, []string{"two", "one"}) {
+	if got := history.Owed(slices.Collect(maps.Values(s.j.entries))); !slices.Equal(got, []string{"two", "one"}) {
 		t.Errorf("owed are %q", got)
 	}
 	s.resume()
@@ -328,7 +329,7 @@ func TestUndoOfWhatWasEdited(t *testing.T) {
 		t.Helper()
 		q.Location = string(path(strings.Split(place, "/")...))
 		entries, _ := s.j.snapshot()
-		e, err := Edit(entries, &q, s.clock)
+		e, err := history.Edit(entries, &q, s.clock)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -369,7 +370,7 @@ func TestUndoOfWhatWasEdited(t *testing.T) {
 	entries, _ := s.j.snapshot()
 	for place, q := range map[string]stored.Request{"two": {Value: []byte("x")}, "two/undo": {Failed: true, Value: stored.EncodeFailure(&stored.Failure{Code: stored.CodeError})}} {
 		q.Location = string(path(strings.Split(place, "/")...))
-		if _, err := Edit(entries, &q, s.clock); err == nil {
+		if _, err := history.Edit(entries, &q, s.clock); err == nil {
 			t.Errorf("the edit of %s is not refused", place)
 		}
 	}

@@ -27,3 +27,12 @@ func DecodeProgress(data []byte) (p Progress, err error) {
 	}
 	return p, err
 }
+
+// WithoutPermit returns e, the entry of an open step whose value p is, as it is
+// without its permit.
+func (p Progress) WithoutPermit(e *store.Entry) store.Entry {
+	p.Permit = nil
+	c := *e
+	c.Size, c.Value = 0, p.Encode()
+	return c
+}

@@ -179,3 +179,25 @@ func TestEndingsAreBounded(t *testing.T) {
 		t.Errorf("of many %d are listed and %d are not, %v", len(end.Owed), end.More, err)
 	}
 }
+
+func FuzzDecodeAnswer(f *testing.F) {
+	for _, seed := range [][]byte{nil, []byte("x"), []byte("y"), []byte("yvalue"), []byte("r"), stored.EncodeAnswer(nil, &stored.Failure{Code: "c"}, true), stored.EncodeAnswer(nil, &stored.Failure{Code: "c"}, false)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		value, failure, rejected, answered, err := stored.DecodeAnswer(data)
+		if err != nil {
+			if !errors.Is(err, store.ErrDamaged) {
+				t.Errorf("%q: %v", data, err)
+			}
+			return
+		}
+		if !answered {
+			return
+		}
+		again, f2, r2, _, err := stored.DecodeAnswer(stored.EncodeAnswer(value, failure, rejected))
+		if err != nil || string(again) != string(value) || r2 != rejected || (f2 == nil) != (failure == nil) {
+			t.Errorf("%q comes back as %q, %v, %t, %v", data, again, f2, r2, err)
+		}
+	})
+}

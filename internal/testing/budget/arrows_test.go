@@ -10,7 +10,7 @@ import (
 // way; a concrete store knows the contract alone, the runner no store and no
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
-	".":                                 {"internal/verbs", "schedule", "internal/entity/planner", "internal/engine", "internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic", "internal/payload", "internal/runner", "internal/stored", "internal/runfile", "internal/steps", "internal/location", "store"},
+	".":                                 {"internal/verbs", "schedule", "internal/entity/planner", "internal/engine", "internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic", "internal/payload", "internal/runner", "internal/stored", "internal/runfile", "internal/steps", "internal/history", "internal/location", "store"},
 	"stettest":                          {".", "internal/stored", "internal/steps", "internal/location", "store", "store/memory"},
 	"stettest/enginetest":               {".", "stettest", "store"},
 	"store":                             {},
@@ -25,10 +25,11 @@ var arrows = map[string][]string{
 	"internal/location":                 {},
 	"internal/fifo":                     {},
 	"internal/heap":                     {},
-	"internal/runner":                   {"internal/fifo", "internal/runner/sched", "internal/runner/turnlog", "internal/verbs", "internal/event", "internal/heap", "internal/permit", "internal/location", "internal/stored", "store"},
+	"internal/runner":                   {"internal/fifo", "internal/runner/sched", "internal/runner/turnlog", "internal/verbs", "internal/event", "internal/heap", "internal/permit", "internal/history", "internal/location", "internal/stored", "store"},
 	"internal/runner/turnlog":           {"store"},
 	"internal/runner/sched":             {"internal/fifo", "internal/location", "internal/stored", "store"},
-	"internal/stored":                   {"internal/event", "internal/permit", "store"},
+	"internal/stored":                   {"internal/event", "internal/location", "internal/permit", "store"},
+	"internal/history":                  {"internal/event", "internal/location", "internal/stored", "store"},
 	"internal/event":                    {"store"},
 	"internal/verbs":                    {"store"},
 	"internal/entity/topic":             {"internal/event", "internal/heap", "internal/entity", "store"},
@@ -40,7 +41,7 @@ var arrows = map[string][]string{
 	"internal/runfile":                  {"internal/location", "store"},
 	"internal/ownership":                {"store"},
 	"internal/committer":                {"internal/ownership", "store"},
-	"internal/engine":                   {"internal/verbs", "internal/cluster", "internal/committer", "internal/ownership", "internal/payload", "internal/permit", "internal/entity", "internal/runner", "internal/stored", "internal/location", "internal/steps", "store"},
+	"internal/engine":                   {"internal/verbs", "internal/cluster", "internal/committer", "internal/ownership", "internal/payload", "internal/permit", "internal/entity", "internal/runner", "internal/stored", "internal/history", "internal/location", "internal/steps", "store"},
 	"internal/steps":                    {"internal/payload", "internal/runner", "internal/stored", "store"},
 	"internal/testing/budget":           {},
 	"internal/e2e":                      {},

@@ -1,4 +1,4 @@
-package runner
+package history
 
 import (
 	"fmt"
@@ -525,10 +525,12 @@ func (t *Takeback) String() string {
 	return text
 }
 
-// CancelChild returns the command that cancels a child which was begun in a part of
-// the history that is taken back. id is of the item.
-func CancelChild(runID, id string) store.Command {
-	return store.Command{RunID: runID, Item: &store.Item{
-		Kind: store.ItemCancel, ID: id, Origin: id, Value: []byte("its parent was rewound to before it"),
-	}}
+// Cancels returns the commands that cancel the children that the reverted part of the
+// history has begun. newID makes IDs of items.
+func (t *Takeback) Cancels(newID func() string) []store.Command {
+	var cancels []store.Command
+	for _, child := range t.Children {
+		cancels = append(cancels, cancelChild(child, newID(), "its parent was rewound to before it"))
+	}
+	return cancels
 }

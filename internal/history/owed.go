@@ -1,4 +1,4 @@
-package runner
+package history
 
 import (
 	"cmp"
@@ -8,26 +8,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// owedNow lists what is owed, as far as is known.
-func (r *Run) owedNow() []string {
-	entries := slices.Clone(r.undo.recorded)
-	places := make(map[string]int, len(entries))
-	for i := range entries {
-		places[entries[i].Loc] = i
-	}
-	for _, d := range r.undo.debts {
-		if i, recorded := places[string(d.loc)]; recorded && !d.paid {
-			entries[i].Seq = d.seq // it may have had none
-			continue
-		}
-		e := store.Entry{Loc: string(d.loc), State: store.Done, Seq: d.seq, Owes: true}
-		if d.paid {
-			e = store.Entry{Loc: string(d.loc.Name(undoName, 1)), Kind: store.KindUndo, State: store.Done}
-		}
-		entries = append(entries, e)
-	}
-	return Owed(entries)
-}
+// UndoOf returns the location of the compensation of the step at a location.
+func UndoOf(step location.Loc) location.Loc { return step.Name("undo", 1) }
 
 // Owed lists the locations of the steps in a history that carry a compensation,
 // have completed and were not undone, in text form and in the order in which they
@@ -52,7 +34,7 @@ func Owed(entries []store.Entry) []string {
 	})
 	var places []string
 	for i := range owed {
-		if loc := location.Loc(owed[i].Loc); !undone[string(loc.Name(undoName, 1))] {
+		if loc := location.Loc(owed[i].Loc); !undone[string(UndoOf(loc))] {
 			places = append(places, loc.String())
 		}
 	}
