@@ -251,20 +251,20 @@ func (c *committing) carried(r *reader, all []section, m reply) {
 // turnArguments adds a turn, see readTurn in commit.lua.
 func (c *committing) turnArguments(a *args, t *store.Turn, at floors) {
 	entries := entriesOnly(t)
-	what := "F"
+	what := wholeTurn
 	switch {
 	case entries && t.Update == nil:
-		what = "E"
+		what = entriesTurn
 	case entries && t.Update.Continue == nil && len(t.Update.Sends) == 0:
-		what = "U"
+		what = updateTurn
 	}
 	a.text(what)
 	a.int(int64(t.Run))
 	a.shard(t.Shard)
 	a.count(t.Incarnation)
-	if what != "F" {
+	if what != wholeTurn {
 		a.entries(t.Entries)
-		if what == "U" {
+		if what == updateTurn {
 			a.update(t.Update)
 		}
 		return
@@ -345,7 +345,10 @@ func common(u *store.Update) string {
 	for _, f := range [...]struct {
 		is   bool
 		flag byte
-	}{{u.Isolate, 'a'}, {u.EndIsolation, 's'}, {u.Discard, 'd'}, {u.Unclaim, 'b'}, {says(u), 'm'}} {
+	}{
+		{u.Isolate, isolateFlag}, {u.EndIsolation, endIsolationFlag}, {u.Discard, discardFlag}, {u.Unclaim, unclaimFlag},
+		{says(u), moreFlag},
+	} {
 		if f.is {
 			b = append(b, f.flag)
 		}

@@ -62,7 +62,7 @@ func (c *committing) resolve(ctx context.Context) error {
 	var ids []string
 	for id, no := range names {
 		ids = append(ids, id)
-		calls = append(calls, call{c.partOfRun(no), []string{"d", "0", "1", id}})
+		calls = append(calls, call{c.partOfRun(no), []string{byIDs, flag(false), "1", id}})
 	}
 	replies, err := c.run(ctx, listScript, "find replaced runs", calls...)
 	if err != nil {

@@ -22,8 +22,8 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	}
 	var err error
 	if s.parts == 1 {
-		err = l.ask(ctx, "a", l.parts, nil)
-	} else if err = l.ask(ctx, "l", l.parts, nil); err == nil {
+		err = l.ask(ctx, lookAndClaim, l.parts, nil)
+	} else if err = l.ask(ctx, onlyLook, l.parts, nil); err == nil {
 		err = l.choose(ctx)
 	}
 	if err != nil {
@@ -104,7 +104,7 @@ func (l *look) fenced() bool { return l.s.parts == 1 && len(l.req.Leases) > 0 }
 // read reads the answer of one part.
 func (l *look) read(r *reader, part int, way string, f []reply) {
 	l.claims.Now = l.s.observe(r.time(f[0]))
-	if way != "c" {
+	if way != claimGiven {
 		for _, shard := range r.list(f[1]) {
 			l.claims.Fenced = append(l.claims.Fenced, parseShard(r.text(shard)))
 		}
@@ -155,7 +155,7 @@ func (l *look) choose(ctx context.Context) error {
 		chosen[part] = append(chosen[part], c.no)
 		place[c.no] = i
 	}
-	if err := l.ask(ctx, "c", parts, chosen); err != nil {
+	if err := l.ask(ctx, claimGiven, parts, chosen); err != nil {
 		return err
 	}
 	slices.SortFunc(l.claims.Runs, func(a, b store.Claimed) int { return cmp.Compare(place[a.Run.No], place[b.Run.No]) })

@@ -176,7 +176,7 @@ func (s *Store) search(ctx context.Context, f *store.Filter, values bool, below 
 			if next[part] != 0 {
 				from = strconv.FormatInt(int64(next[part]), 10)
 			}
-			a.text("i", flag(values), from)
+			a.text(byIndexes, flag(values), from)
 			a.count(window)
 			each(&a, index, func(name string) { a.text(name) })
 			parts, calls = append(parts, part), append(calls, call{part, a.list})
@@ -222,11 +222,11 @@ func (s *Store) search(ctx context.Context, f *store.Filter, values bool, below 
 
 // named reads the runs that a filter names, newest first.
 func (s *Store) named(ctx context.Context, r *reader, f *store.Filter, values bool) ([]store.Run, error) {
-	byNo, byID := map[int][]string{}, map[int][]string{}
+	nosByPart, idsByPart := map[int][]string{}, map[int][]string{}
 	for _, no := range f.Nos {
 		if no > 0 {
 			part := s.partOfRun(no)
-			byNo[part] = append(byNo[part], strconv.FormatInt(int64(no), 10))
+			nosByPart[part] = append(nosByPart[part], strconv.FormatInt(int64(no), 10))
 		}
 	}
 	if len(f.Nos) == 0 {
@@ -236,12 +236,12 @@ func (s *Store) named(ctx context.Context, r *reader, f *store.Filter, values bo
 				parts = append(parts, s.partOfRun(no))
 			}
 			for _, part := range parts {
-				byID[part] = append(byID[part], id)
+				idsByPart[part] = append(idsByPart[part], id)
 			}
 		}
 	}
 	var calls []call
-	for way, lists := range map[string]map[int][]string{"n": byNo, "d": byID} {
+	for way, lists := range map[string]map[int][]string{byNumbers: nosByPart, byIDs: idsByPart} {
 		for part, list := range lists {
 			calls = append(calls, call{part, append([]string{way, flag(values), strconv.Itoa(len(list))}, list...)})
 		}

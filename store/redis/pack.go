@@ -71,7 +71,7 @@ func head(e *store.Entry) (head string, large []byte) {
 	kind := byte('n')
 	switch {
 	case len(e.Value) >= store.LargeValue:
-		first, kind, large = 'a'-1+byte(e.State), 'l', e.Value
+		first, kind, large = largeState(e.State), 'l', e.Value
 	case e.Value != nil:
 		kind = 'i'
 	}
@@ -91,6 +91,9 @@ func head(e *store.Entry) (head string, large []byte) {
 	return rueidis.BinaryString(b), large // which are not changed any more
 }
 
+// largeState is the letter for the state of an entry with a large value.
+func largeState(s store.EntryState) byte { return 'a' - 1 + byte(s) }
+
 // entryOf is the inverse of head. A large value is left out.
 func entryOf(loc, head string) (store.Entry, error) {
 	bad := fmt.Errorf("%w: the entry at %q cannot be read", store.ErrDamaged, loc)
@@ -100,8 +103,8 @@ func entryOf(loc, head string) (store.Entry, error) {
 		return e, bad
 	}
 	first := numbers[0]
-	if e.State = store.EntryState(first - '0'); first >= 'a' {
-		e.State = store.EntryState(first - 'a' + 1)
+	if e.State = store.EntryState(first - '0'); first >= largeState(store.Open) {
+		e.State = store.Open + store.EntryState(first-largeState(store.Open))
 	}
 	seq, at, _ := strings.Cut(numbers[1:], ",")
 	var err error
@@ -156,13 +159,13 @@ func (a *args) entries(list []store.Entry) {
 func class(k store.ItemKind) string {
 	switch {
 	case k.Verb():
-		return "v"
+		return verbItem
 	case k == store.ItemUpdate:
-		return "u"
+		return updateItem
 	case k.CanBeDead():
-		return "l"
+		return letterItem
 	}
-	return "n"
+	return otherItem
 }
 
 func (a *args) item(it *store.Item) {
@@ -241,14 +244,14 @@ type floors struct{ runs, items int64 }
 // command adds a command. at is what it may use.
 func (s *Store) command(a *args, c *store.Command, at floors) {
 	if c.Start == nil {
-		a.text("i", flag(c.Claim))
+		a.text(itemCommand, flag(c.Claim))
 		a.count(s.slotOfCommand(c))
 		a.int(at.runs)
 		a.int(at.items)
 		if c.RunNo != 0 {
-			a.text("#" + strconv.FormatInt(int64(c.RunNo), 10))
+			a.text(byNumber + strconv.FormatInt(int64(c.RunNo), 10))
 		} else {
-			a.text("=" + c.RunID)
+			a.text(byID + c.RunID)
 		}
 		a.item(c.Item)
 		return
@@ -257,9 +260,9 @@ func (s *Store) command(a *args, c *store.Command, at floors) {
 	plain := st.At == 0 && st.After == 0 && st.Existing != store.ReplaceFailed && st.Parent == 0 && st.ParentLoc == "" && st.Headers == nil &&
 		len(st.Tags)+len(st.Items) == 0 && st.Fork == nil && st.Queue == nil
 	if plain {
-		a.text("p")
+		a.text(smallStart)
 	} else {
-		a.text("s")
+		a.text(startCommand)
 	}
 	a.bool(c.Claim)
 	a.count(s.slotOfCommand(c))

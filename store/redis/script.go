@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/words"
 )
 
 //go:embed lua/*.lua
@@ -39,8 +40,9 @@ func newScript(name string, read bool, libraries ...string) *script {
 			body.Write(text)
 			body.WriteByte('\n')
 		}
-		sum := sha1.Sum([]byte(body.String()))
-		return scriptText{body.String(), hex.EncodeToString(sum[:])}
+		text := words.Lua(body.String(), protocol)
+		sum := sha1.Sum([]byte(text))
+		return scriptText{text, hex.EncodeToString(sum[:])}
 	})}
 }
 

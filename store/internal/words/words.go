@@ -36,7 +36,7 @@ var (
 	conditions = table{"idle": Idle, "ready": Ready, "claimed": Claimed}
 	kinds      = table{
 		"message": int(store.ItemMessage), "resolution": int(store.ItemResolution), "cancel": int(store.ItemCancel),
-		"terminate": int(store.ItemTerminate), "resume": int(store.ItemResume), "end": int(store.ItemEnd),
+		"terminate": int(store.ItemTerminate), "resume": int(store.ItemResume), "ending": int(store.ItemEnd),
 		"watch": int(store.ItemWatch), "update": int(store.ItemUpdate), "pause": int(store.ItemPause),
 		"retry": int(store.ItemRetry), "rewind": int(store.ItemRewind), "edit": int(store.ItemEdit),
 		"event": int(store.ItemEvent), "wait": int(store.ItemWait), "withdraw": int(store.ItemWithdraw),
@@ -118,28 +118,54 @@ func SQL(text string) string {
 	})
 }
 
+// Table is the words of one type in scripts, each with the constant that it stands for.
+type Table map[string]string
+
 // inLua are the words of scripts, by type. What a Redis server keeps and compares is
-// text, except marks, which are bits.
-var inLua = map[string]struct {
-	table
-	form string
-}{
-	"STATUS": {statuses, "'%d'"}, "MARK": {marks, "%d"}, "CONDITION": {conditions, "'%d'"}, "KIND": {kinds, "'%d'"},
-	"STATE": {itemStates, "'%d'"}, "ENTRY": {entryStates, "'%d'"}, "VERDICT": {verdicts, "'%d'"},
-	"OUTCOME": {outcomes, "'%d'"},
+// text, except marks, which are bits. NEXT are the statuses that may follow one.
+var inLua = map[string]Table{
+	"STATUS": constants(statuses, "'%d'"), "MARK": constants(marks, "%d"), "CONDITION": constants(conditions, "'%d'"),
+	"KIND": constants(kinds, "'%d'"), "STATE": constants(itemStates, "'%d'"), "ENTRY": constants(entryStates, "'%d'"),
+	"VERDICT": constants(verdicts, "'%d'"), "OUTCOME": constants(outcomes, "'%d'"), "NEXT": next(),
 }
 
-var luaWord = regexp.MustCompile(`\b(STATUS|MARK|CONDITION|KIND|STATE|ENTRY|VERDICT|OUTCOME)\.(\w+)`)
+func constants(numbers table, form string) Table {
+	all := make(Table, len(numbers))
+	for name, n := range numbers {
+		all[name] = fmt.Sprintf(form, n)
+	}
+	return all
+}
 
-// Lua returns a script with the constant of each word in its place. It panics at a word
-// that it does not know.
-func Lua(text string) string {
+// next returns of each status the others that it can become, as digits.
+func next() Table {
+	all := Table{}
+	for _, s := range store.AllStatuses() {
+		digits := ""
+		for _, t := range store.AllStatuses() {
+			if t != s && s.CanBecome(t) {
+				digits += fmt.Sprintf("%d", t)
+			}
+		}
+		all[s.String()] = "'" + digits + "'"
+	}
+	return all
+}
+
+var luaWord = regexp.MustCompile(`\b[A-Z]{2,}\.\w+`)
+
+// Lua returns a script with the constant of each word in its place. own are words of the
+// store alone, by type. It panics at a word that it does not know.
+func Lua(text string, own map[string]Table) string {
 	return luaWord.ReplaceAllStringFunc(text, func(word string) string {
 		kind, name, _ := strings.Cut(word, ".")
-		number, ok := inLua[kind].table[name]
+		constant, ok := inLua[kind][name]
 		if !ok {
-			panic("words: no number is called " + word)
+			constant, ok = own[kind][name]
 		}
-		return fmt.Sprintf(inLua[kind].form, number)
+		if !ok {
+			panic("words: nothing is called " + word)
+		}
+		return constant
 	})
 }

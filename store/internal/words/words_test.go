@@ -47,9 +47,11 @@ func TestLua(t *testing.T) {
 		"'l:' .. STATUS.running .. ':'":           "'l:' .. '2' .. ':'",
 		"k == KIND.grant and s == STATE.new":      "k == '31' and s == '1'",
 		"return VERDICT.committed, OUTCOME.ended": "return '1', '5'",
-		"co = CONDITION.claimed, MYSTATUS.x":      "co = '2', MYSTATUS.x",
+		"co = CONDITION.claimed, x.STATUS":        "co = '2', x.STATUS",
+		"WAY.look and Status.running":             "'l' and Status.running",
+		"NEXT.stalled .. NEXT.succeeded":          "'26' .. '2'",
 	} {
-		if got := words.Lua(text); got != want {
+		if got := words.Lua(text, map[string]words.Table{"WAY": {"look": "'l'"}}); got != want {
 			t.Errorf("expected %q, found %q", want, got)
 		}
 	}
@@ -59,7 +61,7 @@ func TestLua(t *testing.T) {
 func TestUnknownWord(t *testing.T) {
 	for what, fn := range map[string]func(){
 		"SQL": func() { words.SQL("status={sleeping}") },
-		"Lua": func() { words.Lua("STATUS.sleeping") },
+		"Lua": func() { words.Lua("STATUS.sleeping", nil) },
 	} {
 		func() {
 			defer func() {
@@ -79,13 +81,13 @@ func TestAllAreNamed(t *testing.T) {
 			t.Errorf("%s: expected %s, found %s", s, want, got)
 		}
 	}
-	renamed := map[store.ItemKind]string{store.ItemReturn: "returned", store.ItemGiveBack: "giveBack"}
+	renamed := map[store.ItemKind]string{store.ItemEnd: "ending", store.ItemReturn: "returned", store.ItemGiveBack: "giveBack"}
 	for _, k := range words.Kinds() {
 		word := k.String()
 		if other, ok := renamed[k]; ok {
 			word = other
 		}
-		if got, want := words.Lua("KIND."+word), fmt.Sprintf("'%d'", k); got != want {
+		if got, want := words.Lua("KIND."+word, nil), fmt.Sprintf("'%d'", k); got != want {
 			t.Errorf("%s: expected %s, found %s", k, want, got)
 		}
 	}

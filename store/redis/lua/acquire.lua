@@ -16,14 +16,14 @@ for i = 1, num() do
 	local l = lease(shard) or { epoch = '0', till = '0', node = '', boot = '' }
 	local own = l.node == node and l.boot == boot
 	if tonumber(l.epoch) < seen then
-		results[i] = { 'b', l.epoch }
+		results[i] = { LEASE.wentBack, l.epoch }
 	elseif l.node ~= '' and not own and tonumber(l.till) > now then
 		results[i] = { '0', l.epoch, l.till, l.node, l.boot }
 	else
-		local epoch = dec(math.max(tonumber(l.epoch) + 1, math.floor(now / 1000)))
-		local seconds = math.floor(now / 1000000) + math.floor(ttl / 1000000)
-		local micros = now % 1000000 + ttl % 1000000
-		if micros >= 1000000 then seconds, micros = seconds + 1, micros - 1000000 end
+		local epoch = dec(math.max(tonumber(l.epoch) + 1, math.floor(now / MICROS.millisecond)))
+		local seconds = math.floor(now / MICROS.second) + math.floor(ttl / MICROS.second)
+		local micros = now % MICROS.second + ttl % MICROS.second
+		if micros >= MICROS.second then seconds, micros = seconds + 1, micros - MICROS.second end
 		local till = string.format('%.0f%06.0f', seconds, micros)
 		call('HSET', T .. 'L', shard, epoch .. ';' .. till .. ';' .. node .. '\n' .. boot)
 		enter('B', node .. '\n' .. boot, false)

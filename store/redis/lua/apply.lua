@@ -39,7 +39,7 @@ local function readEntries(n)
 	local list = {}
 	for i = 1, n do
 		local e = { loc = arg(), head = arg(), large = false }
-		if string.byte(e.head, 1) >= 97 then e.large = arg() end
+		if string.byte(e.head, 1) >= BYTE.large then e.large = arg() end
 		list[i] = e
 	end
 	return list
@@ -49,7 +49,7 @@ local function writeEntry(no, ic, e, old)
 	call('HSET', T .. 'e:' .. no .. ':' .. ic, e.loc, e.head)
 	if e.large then
 		call('HSET', T .. 'v:' .. no .. ':' .. ic, e.loc, e.large)
-	elseif old and string.byte(old, 1) >= 97 then
+	elseif old and string.byte(old, 1) >= BYTE.large then
 		call('HDEL', T .. 'v:' .. no .. ':' .. ic, e.loc)
 	end
 end
@@ -59,25 +59,25 @@ local none = {} -- is not changed
 -- readCommand reads a command from the arguments: i an item, s a start, p one that has
 -- no more than most.
 local function readCommand()
-	local what, adopt, slot, fr, fi = arg(), arg() == '1', num(), num(), num()
-	if what == 'p' then
+	local what, adopt, slot, fr, fi = arg(), flag(), num(), num(), num()
+	if what == COMMAND.small then
 		return {
-			what = 's', plain = true, adopt = adopt, slot = slot, fr = fr, fi = fi, id = arg(), gr = arg(), home = slot, wf = arg(), o = arg(), ip = arg(), bu = arg(),
+			what = COMMAND.start, plain = true, adopt = adopt, slot = slot, fr = fr, fi = fi, id = arg(), gr = arg(), home = slot, wf = arg(), o = arg(), ip = arg(), bu = arg(),
 			at = '0', seconds = 0, micros = 0, pa = '0', pl = '', hd = '', tg = none, items = none, audit = none, entries = none, past = none,
 		}
 	end
 	local c = { what = what, adopt = adopt, slot = slot, fr = fr, fi = fi }
-	if c.what == 'i' then
+	if c.what == COMMAND.item then
 		c.to = arg()
 		c.item = readItem()
 		return c
 	end
 	c.id, c.gr, c.home, c.wf, c.o, c.ip, c.bu, c.at = arg(), arg(), num(), arg(), arg(), arg(), arg(), arg()
-	c.seconds, c.micros, c.replace, c.pa, c.pl, c.hd = num(), num(), arg() == '1', arg(), arg(), arg()
+	c.seconds, c.micros, c.replace, c.pa, c.pl, c.hd = num(), num(), flag(), arg(), arg(), arg()
 	c.tg, c.items, c.audit, c.entries, c.past = {}, {}, {}, {}, {}
 	for i = 1, num() do c.tg[i] = arg() end
 	for i = 1, num() do c.items[i] = readItem() end
-	c.fork = arg() == '1'
+	c.fork = flag()
 	if c.fork then
 		c.ra, c.sa = arg(), arg()
 		c.entries = readEntries(num())
@@ -88,7 +88,7 @@ local function readCommand()
 		end
 		for i = 1, num() do c.audit[i] = arg() end
 	end
-	if arg() == '1' then c.qu, c.ask = arg(), readCommand() end
+	if flag() then c.qu, c.ask = arg(), readCommand() end
 	return c
 end
 
@@ -100,11 +100,11 @@ end
 -- adopts takes a run in hand if the command asks for it and may.
 local function adopts(c, r)
 	if not c.adopt or not leads[dec(r.slot) .. ':' .. r.gr] then return false end
-	if again then return r.co == '2' end
-	if paused(r) or c.item and c.item.k == '10' then return false end
-	local queued = r.st == '1' and (r.co == '1' or r.wa and tonumber(r.wa) <= now)
-	local granted = held(r) and c.item and c.item.k == '31' and not terminal(r.st) and r.st ~= '7'
-	if r.co == '2' or held(r) and not granted or not granted and not queued and r.st ~= '3' then return false end
+	if again then return r.co == CONDITION.claimed end
+	if paused(r) or c.item and c.item.k == KIND.pause then return false end
+	local queued = r.st == STATUS.queued and (r.co == CONDITION.ready or r.wa and tonumber(r.wa) <= now)
+	local granted = held(r) and c.item and c.item.k == KIND.grant and not terminal(r.st) and r.st ~= STATUS.stalled
+	if r.co == CONDITION.claimed or held(r) and not granted or not granted and not queued and r.st ~= STATUS.suspended then return false end
 	take(r, false)
 	return true
 end
@@ -140,7 +140,7 @@ local function learn(commands)
 	local names = {}
 	for i = 1, #commands do
 		local c = commands[i]
-		local id = c.id or string.byte(c.to, 1) == 61 and string.sub(c.to, 2)
+		local id = c.id or string.byte(c.to, 1) == BYTE.byID and string.sub(c.to, 2)
 		if id and ids[id] == nil then names[#names + 1] = id end
 	end
 	if #names == 0 then return end
@@ -156,7 +156,7 @@ end
 -- rename gives a run's ID free, if the name that it would have instead is.
 local function rename(r)
 	local id = r.id .. '@' .. r.no
-	if #id > 255 or numberOf(id) then return false end
+	if #id > MAX.runID or numberOf(id) then return false end
 	name(id, r.no)
 	change(r, { id = id })
 	return true
@@ -166,8 +166,8 @@ end
 local function due(c)
 	local at = c.at
 	if c.seconds + c.micros > 0 then
-		local seconds, micros = c.seconds + math.floor(now / 1000000), c.micros + now % 1000000
-		if micros >= 1000000 then seconds, micros = seconds + 1, micros - 1000000 end
+		local seconds, micros = c.seconds + math.floor(now / MICROS.second), c.micros + now % MICROS.second
+		if micros >= MICROS.second then seconds, micros = seconds + 1, micros - MICROS.second end
 		local after = string.format('%.0f%06.0f', seconds, micros)
 		if later(after, at) then at = after end
 	end
@@ -176,8 +176,8 @@ end
 
 -- made says that a start has made a run.
 local function made(r, claimed)
-	if whole then return answer('1', r, nil, claimed) end
-	return { '1', '', claimed and '1' or '', { r.no, r.st, r.co, r.mk or '', r.wa or '', nowText, r.sa or '' }, '' }
+	if whole then return answer(OUTCOME.applied, r, nil, claimed) end
+	return { OUTCOME.applied, '', claimed and '1' or '', { r.no, r.st, r.co, r.mk or '', r.wa or '', nowText, r.sa or '' }, '' }
 end
 
 local function start(c)
@@ -187,19 +187,19 @@ local function start(c)
 		local first = call('HGET', T .. 'r:' .. no, r.ic == '0' and 'o' or 'fi')
 		if string.sub(first, 1, 16) == string.sub(c.o, 1, 16) then
 			local claimed = adopts(c, r)
-			return answer('1', r, nil, claimed)
+			return answer(OUTCOME.applied, r, nil, claimed)
 		end
-		if not c.replace or r.st ~= '5' and r.st ~= '6' or not rename(r) then return answer('2', r) end
+		if not c.replace or r.st ~= STATUS.failed and r.st ~= STATUS.cancelled or not rename(r) then return answer(OUTCOME.exists, r) end
 	end
 	no = number('r', c.home, c.fr)
 	local r = {
-		no = no, slot = c.home, id = c.id, gr = c.gr, wf = c.wf, st = '1', co = '1', ic = '0', ge = '0', wa = due(c), sa = c.sa ~= '0' and c.sa,
+		no = no, slot = c.home, id = c.id, gr = c.gr, wf = c.wf, st = STATUS.queued, co = CONDITION.ready, ic = '0', ge = '0', wa = due(c), sa = c.sa ~= '0' and c.sa,
 		is = c.ip ~= '' and #c.ip - 1, cr = nowText, of = '', bu = '',
 	}
-	if r.wa then r.co = '0' end
-	if c.qu then r.mk = '16' end
-	local claimed = c.adopt and r.co == '1' and not c.qu and not again and leads[dec(r.slot) .. ':' .. r.gr]
-	if claimed then r.st, r.co, r.sa, r.bu = '2', '2', r.sa or nowText, c.bu end
+	if r.wa then r.co = CONDITION.idle end
+	if c.qu then r.mk = dec(MARK.held) end
+	local claimed = c.adopt and r.co == CONDITION.ready and not c.qu and not again and leads[dec(r.slot) .. ':' .. r.gr]
+	if claimed then r.st, r.co, r.sa, r.bu = STATUS.running, CONDITION.claimed, r.sa or nowText, c.bu end
 	empty[no] = true
 	name(c.id, no)
 	rank('R', no, no)
@@ -249,23 +249,23 @@ end
 local function receive(c)
 	local it = c.item
 	local no = string.sub(c.to, 2)
-	if string.sub(c.to, 1, 1) == '=' then no = numberOf(no) end
+	if string.byte(c.to, 1) == BYTE.byID then no = numberOf(no) end
 	local r = no and row(no)
-	if not r then return { '4' } end
+	if not r then return { OUTCOME.notFound } end
 	local known = call('HGET', T .. 'x:' .. no, it.d)
 	if known then
-		if call('HGET', T .. 'i:' .. known, 'o') ~= (it.o ~= '' and it.o) then return answer('3', r) end
+		if call('HGET', T .. 'i:' .. known, 'o') ~= (it.o ~= '' and it.o) then return answer(OUTCOME.duplicate, r) end
 		local claimed = again and adopts(c, r)
-		return answer('1', r, known, claimed, true)
+		return answer(OUTCOME.applied, r, known, claimed, true)
 	end
-	if terminal(r.st) and (it.y ~= 'v' or expiring(r)) then return answer('5', r) end
+	if terminal(r.st) and (it.y ~= CLASS.verb or expiring(r)) then return answer(OUTCOME.ended, r) end
 	known = insert(r, it, c.fi)
 	local claimed = adopts(c, r)
-	return answer('1', r, known, claimed)
+	return answer(OUTCOME.applied, r, known, claimed)
 end
 
 local function apply(c)
-	if c.what == 's' then return start(c) end
+	if c.what == COMMAND.start then return start(c) end
 	return receive(c)
 end
 
@@ -276,7 +276,7 @@ local function post(to, c)
 	local blob = cmsgpack.pack(c)
 	if call('RPUSH', T .. 'o:' .. to, blob) == 1 then call('SADD', T .. 'ow', to) end
 	posted[#posted + 1] = to
-	return { '0', to, dec(n), blob }
+	return { OUTCOME.posted, to, dec(n), blob }
 end
 
 -- send carries out what a turn of the run sends, here or by the outbox. from is the
@@ -288,9 +288,9 @@ function send(from, no, c)
 		return post(to, c)
 	end
 	local a = apply(c)
-	if (a[1] == '4' or a[1] == '5') and c.item.k == '7' then
-		local it, lost = c.item, { what = 'i', adopt = false, slot = slotOf(no), fr = 0, fi = c.fi + 1, to = '#' .. no }
-		lost.item = { k = '6', y = 'l', d = it.d, n = it.n, o = it.o, c = it.c, g = '0', l = it.l, f = '1', v = '', h = '' }
+	if (a[1] == OUTCOME.notFound or a[1] == OUTCOME.ended) and c.item.k == KIND.watch then
+		local it, lost = c.item, { what = COMMAND.item, adopt = false, slot = slotOf(no), fr = 0, fi = c.fi + 1, to = COMMAND.byNumber .. no }
+		lost.item = { k = KIND.ending, y = CLASS.letter, d = it.d, n = it.n, o = it.o, c = it.c, g = '0', l = it.l, f = '1', v = '', h = '' }
 		if from == part then
 			receive(lost)
 		else

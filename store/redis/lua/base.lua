@@ -22,6 +22,9 @@ local function num()
 	return tonumber(ARGV[cursor])
 end
 
+-- flag reads an argument that is 1 for true.
+local function flag() return arg() == '1' end
+
 local function dec(n) return string.format('%.0f', n) end
 
 -- now is the store's time of this act, which is not before one that the process
@@ -29,7 +32,7 @@ local function dec(n) return string.format('%.0f', n) end
 local now = tonumber(ARGV[2])
 if now == 0 then
 	local t = call('TIME')
-	now = t[1] * 1000000 + t[2]
+	now = t[1] * MICROS.second + t[2]
 end
 now = math.max(now, tonumber(ARGV[3]))
 local nowText = dec(now)
@@ -123,14 +126,14 @@ end
 
 -- A run's row.
 
-local function terminal(st) return st == '4' or st == '5' or st == '6' end
+local function terminal(st) return st == STATUS.succeeded or st == STATUS.failed or st == STATUS.cancelled end
 local function marked(mk, mark) return bit.band(tonumber(mk or '0'), mark) ~= 0 end
-local function paused(r) return marked(r.mk, 1) end
-local function held(r) return marked(r.mk, 16) end
+local function paused(r) return marked(r.mk, MARK.paused) end
+local function held(r) return marked(r.mk, MARK.held) end
 
 -- waits reports whether a run is taken up for items alone: it is paused or held.
-local function waits(r) return marked(r.mk, 17) end
-local function expiring(r) return marked(r.mk, 8) end
+local function waits(r) return marked(r.mk, MARK.pausedOrHeld) end
+local function expiring(r) return marked(r.mk, MARK.expiring) end
 
 -- What acts need of a run, and change, is one text in the row, the field m: to read and
 -- write one field is much less than some of them. MAIN is how it is kept, separated by
@@ -175,13 +178,13 @@ local function place(no, gr, a, b)
 		if a.st then rank('l:' .. a.st .. ':' .. a.wf, no, false) end
 		if b.st then rank('l:' .. b.st .. ':' .. b.wf, no, no) end
 	end
-	local was = a.st and (a.co == '2' and 'k' or waits(a) and '' or a.co == '1' and 'y' or a.wa and 'z') or ''
-	local is = b.st and (b.co == '2' and 'k' or waits(b) and '' or b.co == '1' and 'y' or b.wa and 'z') or ''
-	if was == 'k' and is ~= 'k' then enter('k:' .. gr, no, false) end
-	if is == 'k' and (was ~= 'k' or a.ic ~= b.ic) then enter('k:' .. gr, no, b.ic) end
-	if was ~= is or is == 'z' and a.wa ~= b.wa then
-		if was ~= '' and was ~= is and was ~= 'k' then rank(was .. ':' .. gr, no, false) end
-		if is ~= '' and is ~= 'k' then rank(is .. ':' .. gr, no, is == 'z' and b.wa or no) end
+	local was = a.st and (a.co == CONDITION.claimed and INDEX.claimed or waits(a) and '' or a.co == CONDITION.ready and INDEX.ready or a.wa and INDEX.waking) or ''
+	local is = b.st and (b.co == CONDITION.claimed and INDEX.claimed or waits(b) and '' or b.co == CONDITION.ready and INDEX.ready or b.wa and INDEX.waking) or ''
+	if was == INDEX.claimed and is ~= INDEX.claimed then enter(INDEX.claimed .. ':' .. gr, no, false) end
+	if is == INDEX.claimed and (was ~= INDEX.claimed or a.ic ~= b.ic) then enter(INDEX.claimed .. ':' .. gr, no, b.ic) end
+	if was ~= is or is == INDEX.waking and a.wa ~= b.wa then
+		if was ~= '' and was ~= is and was ~= INDEX.claimed then rank(was .. ':' .. gr, no, false) end
+		if is ~= '' and is ~= INDEX.claimed then rank(is .. ':' .. gr, no, is == INDEX.waking and b.wa or no) end
 	end
 	local over, over2 = a.st and terminal(a.st), b.st and terminal(b.st)
 	if over and (not over2 or a.st ~= b.st or a.wf ~= b.wf) then rank('E:' .. a.st .. ':' .. a.wf, ended(no), false) end
@@ -217,16 +220,16 @@ end
 -- take takes a run in hand; at rest it keeps its status and its wake time.
 local function take(r, rest)
 	if rest then
-		change(r, { co = '2' })
+		change(r, { co = CONDITION.claimed })
 		return
 	end
-	local new = { co = '2', wa = false }
+	local new = { co = CONDITION.claimed, wa = false }
 	if held(r) then
-		local mk = tonumber(r.mk) - 16
+		local mk = tonumber(r.mk) - MARK.held
 		new.mk = mk > 0 and dec(mk)
 	end
-	if r.st == '1' or r.st == '3' then new.st = '2' end
-	if (new.st or r.st) == '2' and not r.sa then new.sa = nowText end
+	if r.st == STATUS.queued or r.st == STATUS.suspended then new.st = STATUS.running end
+	if (new.st or r.st) == STATUS.running and not r.sa then new.sa = nowText end
 	change(r, new)
 end
 

@@ -42,7 +42,7 @@ for i = 1, num() do
 	groups[i] = arg()
 	bits[groups[i]] = arg()
 end
-local limit, build, asksUnfit = num(), arg(), arg() == '1'
+local limit, build, asksUnfit = num(), arg(), flag()
 local workflows = {}
 for i = 1, num() do workflows[arg()] = true end
 local given = {}
@@ -92,17 +92,17 @@ local function takes(r) return known(r) and not waits(r) end
 local function called(r, knows)
 	local isPaused = paused(r)
 	local isHeld = held(r)
-	local delayed = isHeld or r.st == '1' and r.wa and tonumber(r.wa) > now
-	local codeless = r.st == '7' or terminal(r.st) or isPaused
+	local delayed = isHeld or r.st == STATUS.queued and r.wa and tonumber(r.wa) > now
+	local codeless = r.st == STATUS.stalled or terminal(r.st) or isPaused
 	for _, entry in pairs(open(r)) do
-		if state(entry) == '1' then
+		if state(entry) == STATE.new then
 			local k = kind(entry)
-			if k == '4' or k == '10' then return true end
-			if k == '3' then
-				if knows and not isHeld or codeless or r.st == '1' then return true end
-			elseif class(entry) == 'v' then
+			if k == KIND.terminate or k == KIND.pause then return true end
+			if k == KIND.cancel then
+				if knows and not isHeld or codeless or r.st == STATUS.queued then return true end
+			elseif class(entry) == CLASS.verb then
 				if codeless or knows and not delayed then return true end
-			elseif knows and not isPaused and (not delayed or isHeld and k == '31') then
+			elseif knows and not isPaused and (not delayed or isHeld and k == KIND.grant) then
 				return true
 			end
 		end
@@ -137,7 +137,7 @@ local function look()
 			if not r or not takes(r) then return false end
 			if found > limit and r.wa ~= last then return true end
 			found, last = found + 1, r.wa
-			candidate(due, '1', r, r.wa)
+			candidate(due, CANDIDATE.due, r, r.wa)
 		end)
 	end
 	merge(due)
@@ -146,9 +146,9 @@ local function look()
 		local found = 0
 		scan(T .. 'd:' .. gr, '-inf', '+inf', function(no)
 			local r = mine(gr, no)
-			if r and r.co ~= '2' and not (takes(r) and r.wa and tonumber(r.wa) <= now) and called(r, known(r)) then
+			if r and r.co ~= CONDITION.claimed and not (takes(r) and r.wa and tonumber(r.wa) <= now) and called(r, known(r)) then
 				found = found + 1
-				candidate(calls, '2', r, '0')
+				candidate(calls, CANDIDATE.called, r, '0')
 			end
 			return found > limit
 		end)
@@ -161,7 +161,7 @@ local function look()
 			local r = mine(gr, no)
 			if r and takes(r) then
 				found = found + 1
-				candidate(ready, '3', r, '0')
+				candidate(ready, CANDIDATE.ready, r, '0')
 			end
 			return found > limit
 		end)
@@ -177,7 +177,7 @@ local function unfit()
 	local function note(gr, no, ready)
 		looked = looked + 1
 		local r = mine(gr, no)
-		if r and r.co ~= '2' and not known(r) and not called(r, false) and ready(r) then
+		if r and r.co ~= CONDITION.claimed and not known(r) and not called(r, false) and ready(r) then
 			local key = dec(r.slot) .. '\n' .. gr .. '\n' .. r.wf
 			if not latest[key] then
 				latest[key] = { dec(r.slot), gr, r.wf, r.bu }
@@ -201,8 +201,8 @@ local function rests(r)
 	if paused(r) then return true end
 	local granted = false
 	for _, entry in pairs(open(r)) do
-		if entry == '1v10' then return true end
-		granted = granted or entry == '1n31'
+		if entry == STATE.new .. CLASS.verb .. KIND.pause then return true end
+		granted = granted or entry == STATE.new .. CLASS.other .. KIND.grant
 	end
 	return held(r) and not granted
 end
@@ -213,15 +213,15 @@ local function claim(r)
 	rows[#rows + 1] = snapshot(r.no, ROW_ALL)
 end
 
-if way == 'c' then
+if way == CLAIM.given then
 	for i = 1, #given do
 		local r = row(given[i])
-		if r and r.co ~= '2' and ours(r.gr, r.slot) then claim(r) end
+		if r and r.co ~= CONDITION.claimed and ours(r.gr, r.slot) then claim(r) end
 	end
 else
 	look()
 	if asksUnfit then left = unfit() end
-	if way == 'a' then
+	if way == CLAIM.lookAndClaim then
 		more = #candidates > limit
 		for i = 1, math.min(limit, #candidates) do claim(candidates[i][4]) end
 	else
@@ -236,19 +236,19 @@ local hand, items, told = {}, {}, 0
 for _, gr in ipairs(groups) do
 	scan(T .. 'd:' .. gr, '-inf', '+inf', function(no)
 		local r = mine(gr, no)
-		if r and r.co == '2' then hand[#hand + 1] = r end
+		if r and r.co == CONDITION.claimed then hand[#hand + 1] = r end
 	end)
 end
 table.sort(hand, function(a, b) return tonumber(a.no) < tonumber(b.no) end)
 for _, r in ipairs(hand) do
 	local nos = {}
 	for no, entry in pairs(open(r)) do
-		if state(entry) == '1' then nos[#nos + 1] = no end
+		if state(entry) == STATE.new then nos[#nos + 1] = no end
 	end
 	table.sort(nos, function(a, b) return tonumber(a) < tonumber(b) end)
 	local list = {}
 	for i = 1, #nos do
-		if told == 10000 then
+		if told == MAX.claim then
 			more = true
 			break
 		end

@@ -18,7 +18,7 @@
 -- overwritable reports whether an entry may be written over what stands.
 local function overwritable(old, oldLarge, e)
 	local st = string.sub(old, 1, 1)
-	if st == '1' or st == '4' or st == 'a' or st == 'd' then return true end
+	if st == ENTRY.open or st == ENTRY.withdrawn or st == ENTRYLARGE.open or st == ENTRYLARGE.withdrawn then return true end
 	if old ~= e.head then
 		local seq, rest = string.match(old, '^.(%d+),%d+(;.*)$')
 		local seq2, rest2 = string.match(e.head, '^.(%d+),%d+(;.*)$')
@@ -35,7 +35,9 @@ local function commonOf(text)
 	if not p then
 		local st, mk, wa, ge, flags = string.match(text, '^(%d);(%d+);(%d+);(%d+);(%a*)$')
 		local function has(flag) return string.find(flags, flag, 1, true) and true or false end
-		p = { st = st, mk = mk, wa = wa, ge = ge, al = has('a'), spared = has('s'), discard = has('d'), back = has('b'), more = has('m') }
+		p = { st = st, mk = mk, wa = wa, ge = ge,
+			isolate = has(FLAG.isolate), endIsolation = has(FLAG.endIsolation), discard = has(FLAG.discard), unclaim = has(FLAG.unclaim), more = has(FLAG.more),
+		}
 		common[text] = p
 	end
 	return p
@@ -45,7 +47,8 @@ end
 local function readUpdate()
 	local p = commonOf(arg())
 	local u = {
-		st = p.st, mk = p.mk, wa = p.wa, ge = p.ge, al = p.al, spared = p.spared, discard = p.discard, back = p.back,
+		st = p.st, mk = p.mk, wa = p.wa, ge = p.ge, isolate = p.isolate, endIsolation = p.endIsolation,
+		discard = p.discard, unclaim = p.unclaim,
 		bu = arg(), op = arg(), re = '', wt = '', qu = '', sends = none,
 	}
 	if p.more then u.re, u.wt, u.qu = arg(), arg(), arg() end
@@ -55,7 +58,7 @@ end
 -- updating makes a turn, of which what decides about entries is known, one with an update.
 local function updating(t, u)
 	return {
-		index = t.index, what = 'U', no = t.no, shard = t.shard, ic = t.ic, entries = t.entries, update = u,
+		index = t.index, what = TURN.update, no = t.no, shard = t.shard, ic = t.ic, entries = t.entries, update = u,
 		prune = none, rewrites = none, seen = none, consumed = none, returned = none, answers = none, values = none, appends = none, tags = none,
 		dead = none, audit = none, sends = none,
 	}
@@ -65,8 +68,8 @@ end
 -- whatever there is.
 local function readTurn()
 	local t = { index = arg(), what = arg(), no = arg(), shard = arg(), ic = arg() }
-	t.short = t.what == 'E'
-	if t.what ~= 'F' then
+	t.short = t.what == TURN.entries
+	if t.what ~= TURN.whole then
 		t.entries = readEntries(num())
 		return t.short and t or updating(t, readUpdate())
 	end
@@ -84,15 +87,15 @@ local function readTurn()
 	end
 	for i = 1, num() do t.answers[i] = { arg(), arg() } end
 	for i = 1, num() do t.values[i] = { arg(), arg() } end
-	t.rewound = arg() == '1'
+	t.rewound = flag()
 	for i = 1, num() do t.appends[i] = { arg(), arg() } end
 	for i = 1, num() do t.tags[i] = { arg(), arg() } end
 	for i = 1, num() do t.dead[i] = arg() end
 	for i = 1, num() do t.audit[i] = arg() end
 	for i = 1, num() do t.sends[i] = readCommand() end
-	if arg() == '0' then return t end
+	if not flag() then return t end
 	local u = readUpdate()
-	if arg() == '1' then u.cont = { wf = arg(), ip = arg(), se = arg(), be = arg(), fi = arg() } end
+	if flag() then u.cont = { wf = arg(), ip = arg(), se = arg(), be = arg(), fi = arg() } end
 	u.sends = {}
 	for i = 1, num() do u.sends[i] = readCommand() end
 	t.update = u
@@ -124,7 +127,10 @@ local function owned(r, no)
 end
 
 -- canBecome are the allowed changes of a status.
-local canBecome = { ['1'] = '267', ['2'] = '34567', ['3'] = '267', ['4'] = '2', ['5'] = '2', ['6'] = '2', ['7'] = '26' }
+local canBecome = {
+	[STATUS.queued] = NEXT.queued, [STATUS.running] = NEXT.running, [STATUS.suspended] = NEXT.suspended, [STATUS.stalled] = NEXT.stalled,
+	[STATUS.succeeded] = NEXT.succeeded, [STATUS.failed] = NEXT.failed, [STATUS.cancelled] = NEXT.cancelled,
+}
 
 -- refusesEntries returns why the entries of a turn break a law, or nil.
 local function refusesEntries(t)
@@ -155,19 +161,19 @@ local function refusesItems(t, r)
 	for i = 1, #t.consumed do
 		local no = t.consumed[i][1]
 		local it = owned(r, no)
-		if not it or it.s ~= '1' and it.s ~= '2' or done[no] then return 'the run has no such pending item to consume', no end
+		if not it or it.s ~= STATE.new and it.s ~= STATE.seen or done[no] then return 'the run has no such pending item to consume', no end
 		consumed[no], verdicts[no], done[no] = true, t.consumed[i][2] ~= '', true
 	end
 	for i = 1, #t.dead do
 		local no = t.dead[i]
 		local it = owned(r, no)
-		if not it or it.s ~= '1' and it.s ~= '2' or done[no] or it.y ~= 'l' then return 'the run has no such pending item for a dead letter', no end
+		if not it or it.s ~= STATE.new and it.s ~= STATE.seen or done[no] or it.y ~= CLASS.letter then return 'the run has no such pending item for a dead letter', no end
 		done[no] = true
 	end
 	for i = 1, #t.answers do
 		local no = t.answers[i][1]
 		local it = owned(r, no)
-		local isOpen = it and it.y == 'u' and not it.a and not answered[no] and (it.s == '3' or consumed[no] and not verdicts[no])
+		local isOpen = it and it.y == CLASS.update and not it.a and not answered[no] and (it.s == STATE.consumed or consumed[no] and not verdicts[no])
 		if not isOpen or t.answers[i][2] == '' then return 'the run has no such update that is consumed and not answered, or the answer is none', no end
 		answered[no] = true
 	end
@@ -175,8 +181,8 @@ local function refusesItems(t, r)
 		local id = t.returned[i].d
 		local no = call('HGET', T .. 'x:' .. r.no, id)
 		local it = no and owned(r, no)
-		if returned[id] or it and it.s ~= '3' and not consumed[no] then return 'the item to be returned is not consumed', id end
-		if it and it.y ~= 'u' and (it.a or verdicts[no] or answered[no]) then return 'the item to be returned was answered', id end
+		if returned[id] or it and it.s ~= STATE.consumed and not consumed[no] then return 'the item to be returned is not consumed', id end
+		if it and it.y ~= CLASS.update and (it.a or verdicts[no] or answered[no]) then return 'the item to be returned was answered', id end
 		returned[id] = true
 	end
 end
@@ -186,14 +192,14 @@ local function refuses(t, r)
 	if not r then return 'there is no such run', t.no end
 	if dec(r.slot) .. ':' .. r.gr ~= t.shard then return 'the run is of another shard', r.gr end
 	if r.ic ~= t.ic then return 'the run is in another incarnation', r.ic end
-	if r.co ~= '2' then return 'the run is not claimed', '' end
+	if r.co ~= CONDITION.claimed then return 'the run is not claimed', '' end
 	local u = t.update
 	if u then
 		if u.st ~= r.st and not string.find(canBecome[r.st], u.st, 1, true) then return 'the run cannot change its status so', r.st .. ' to ' .. u.st end
-		if u.cont and r.st ~= '2' then return 'the run cannot continue as new', r.st end
+		if u.cont and r.st ~= STATUS.running then return 'the run cannot continue as new', r.st end
 		if u.ge ~= '0' and tonumber(u.ge) <= tonumber(r.ge) then return 'the generation does not follow', r.ge end
 	end
-	if t.what == 'U' and #t.entries == 1 and not t.entries[1].large then
+	if t.what == TURN.update and #t.entries == 1 and not t.entries[1].large then
 		-- Nothing else can refuse it, so if nothing stands there the entry may be written now.
 		local e = t.entries[1]
 		if call('HSETNX', T .. 'e:' .. t.no .. ':' .. t.ic, e.loc, e.head) == 1 then
@@ -202,25 +208,25 @@ local function refuses(t, r)
 		end
 	end
 	local why, at = refusesEntries(t)
-	if not why and t.what == 'F' then why, at = refusesItems(t, r) end
+	if not why and t.what == TURN.whole then why, at = refusesItems(t, r) end
 	return why, at
 end
 
 -- abandon answers the updates that have no answer.
 local function abandon(r)
 	for no, entry in pairs(open(r)) do
-		if class(entry) == 'u' then finish(r, no, entry, 'vx') end
+		if class(entry) == CLASS.update then finish(r, no, entry, TEXT.unanswered) end
 	end
 end
 
 -- bury makes dead letters of what a run leaves behind, or discards it.
 local function bury(r, discard)
 	for no, entry in pairs(open(r)) do
-		if class(entry) == 'l' and (state(entry) == '1' or state(entry) == '2') then
+		if class(entry) == CLASS.letter and (state(entry) == STATE.new or state(entry) == STATE.seen) then
 			if discard then
 				finish(r, no, entry, '')
 			else
-				mark(r, no, '4', entry)
+				mark(r, no, STATE.dead, entry)
 				rank('D', no, no)
 			end
 		end
@@ -230,10 +236,10 @@ end
 -- unbury makes a run's dead letters new again, except those for an older incarnation.
 local function unbury(r)
 	for no, entry in pairs(open(r)) do
-		if state(entry) == '4' then
+		if state(entry) == STATE.dead then
 			local ic = call('HGET', T .. 'i:' .. no, 'c') or '0'
-			if kind(entry) == '1' or tonumber(ic) >= tonumber(r.ic) then
-				mark(r, no, '1', entry)
+			if kind(entry) == KIND.message or tonumber(ic) >= tonumber(r.ic) then
+				mark(r, no, STATE.new, entry)
 				rank('D', no, false)
 			end
 		end
@@ -251,7 +257,7 @@ local function giveAgain(r, it, floor)
 		if it.v ~= '' then call('HSET', T .. 'i:' .. no, 'v', it.v) end
 		if it.h ~= '' then call('HSET', T .. 'i:' .. no, 'h', it.h) end
 		rank('C', no, false)
-		mark(r, no, '1', '1' .. f[2] .. f[3])
+		mark(r, no, STATE.new, STATE.new .. f[2] .. f[3])
 		return
 	end
 	local given = tonumber(it.no)
@@ -259,7 +265,7 @@ local function giveAgain(r, it, floor)
 		no = it.no
 		counts.i = math.max(counts.i, math.floor(given / slots))
 	end
-	insert(r, it, floor, no, '1', it.t)
+	insert(r, it, floor, no, STATE.new, it.t)
 end
 
 local function addToStream(no, name, rewound, value)
@@ -319,10 +325,10 @@ end
 -- holdsBack reports whether something unexamined keeps the run from suspending,
 -- ending, or beginning to undo.
 local function holdsBack(r, u)
-	local suspends = u.st == '3' and not marked(u.mk, 17)
-	local ends = terminal(u.st) and not terminal(r.st) or marked(u.mk, 4) and not marked(r.mk, 4)
+	local suspends = u.st == STATUS.suspended and not marked(u.mk, MARK.pausedOrHeld)
+	local ends = terminal(u.st) and not terminal(r.st) or marked(u.mk, MARK.undoing) and not marked(r.mk, MARK.undoing)
 	for _, entry in pairs(open(r)) do
-		if state(entry) == '1' and (suspends or ends and (kind(entry) == '3' or kind(entry) == '4')) then return true end
+		if state(entry) == STATE.new and (suspends or ends and (kind(entry) == KIND.cancel or kind(entry) == KIND.terminate)) then return true end
 	end
 	return false
 end
@@ -331,10 +337,10 @@ end
 local function update(r, u)
 	local new = {}
 	if less(r.bu, u.bu) then new.bu = u.bu end
-	if not u.al and not u.spared then new.su, new.sk, new.al = false, false, false end
+	if not u.isolate and not u.endIsolation then new.su, new.sk, new.al = false, false, false end
 	if holdsBack(r, u) then
 		change(r, new)
-		return '2'
+		return VERDICT.stillReady
 	end
 	if terminal(u.st) and not terminal(r.st) then
 		new.en = nowText
@@ -355,29 +361,29 @@ local function update(r, u)
 	elseif string.find(r.of, 'r', 1, true) then
 		new.re = false
 	end
-	new.wa = u.wa ~= '0' and (u.st == '3' or u.st == '1' and later(u.wa, nowText)) and u.wa
+	new.wa = u.wa ~= '0' and (u.st == STATUS.suspended or u.st == STATUS.queued and later(u.wa, nowText)) and u.wa
 	if u.ge ~= '0' then new.ge = u.ge end
 	if u.qu ~= '' then new.qu = u.qu end
-	new.al = u.al and '1' or false
+	new.al = u.isolate and '1' or false
 	if u.op ~= '' then new.op, new.os = u.op, #u.op > 1 and dec(#u.op - 1) end
 	if u.cont then continueAsNew(r, u.cont, new) end
-	if u.st == '2' and not r.sa then new.sa = nowText end
-	if u.st == '2' and not marked(u.mk, 17) and not u.back then
-		new.co = '2'
-	elseif u.st == '2' or u.st == '1' and not new.wa then
-		new.co = '1'
+	if u.st == STATUS.running and not r.sa then new.sa = nowText end
+	if u.st == STATUS.running and not marked(u.mk, MARK.pausedOrHeld) and not u.unclaim then
+		new.co = CONDITION.claimed
+	elseif u.st == STATUS.running or u.st == STATUS.queued and not new.wa then
+		new.co = CONDITION.ready
 	else
-		new.co = '0'
+		new.co = CONDITION.idle
 	end
 	change(r, new)
-	return '1'
+	return VERDICT.committed
 end
 
 -- write writes a turn that breaks no law and returns the verdict.
 local function write(t, r)
 	if t.short then
 		for i = 1, #t.entries do writeEntry(t.no, t.ic, t.entries[i], t.entries[i].old) end
-		return '1'
+		return VERDICT.committed
 	end
 	if #t.prune > 0 then
 		for _, loc in ipairs(call('HKEYS', T .. 'e:' .. t.no .. ':' .. t.ic)) do
@@ -392,7 +398,7 @@ local function write(t, r)
 	local q = open(r)
 	for i = 1, #t.seen do
 		local no = t.seen[i]
-		if q[no] and state(q[no]) == '1' then mark(r, no, '2', q[no]) end
+		if q[no] and state(q[no]) == STATE.new then mark(r, no, STATE.seen, q[no]) end
 	end
 	for i = 1, #t.consumed do
 		local no = t.consumed[i][1]
@@ -406,11 +412,11 @@ local function write(t, r)
 	publish(t, r)
 	for i = 1, #t.dead do
 		local no = t.dead[i]
-		mark(r, no, '4', q[no])
+		mark(r, no, STATE.dead, q[no])
 		rank('D', no, no)
 	end
 	note(r.no, t.audit)
-	local verdict = '1'
+	local verdict = VERDICT.committed
 	if t.update then verdict = update(r, t.update) end
 	if #t.returned > 0 and terminal(r.st) then bury(r, false) end
 	examine(r)
@@ -419,9 +425,9 @@ end
 
 -- inHand returns the incarnation of a run of a group that is in hand, or false.
 local function inHand(gr, no)
-	local changed = hashes['k:' .. gr]
+	local changed = hashes[INDEX.claimed .. ':' .. gr]
 	if changed and changed[no] ~= nil then return changed[no] end
-	return call('HGET', T .. 'k:' .. gr, no)
+	return call('HGET', T .. INDEX.claimed .. ':' .. gr, no)
 end
 
 -- append writes the entries of a short turn if nothing is at their locations, as
@@ -476,7 +482,7 @@ if batch ~= '' then
 	if former and tonumber(former) > tonumber(batch) then return redis.error_reply('STET former batch ' .. former) end
 	if former == batch then
 		record, repeated = cmsgpack.unpack(string.sub(kept, #former + 2)), true
-		for place in string.gmatch(record.s, '%d+') do record.t[place] = '1' end
+		for place in string.gmatch(record.s, '%d+') do record.t[place] = VERDICT.committed end
 		record.s = ''
 	end
 end
@@ -484,11 +490,11 @@ end
 -- carryOut carries out a turn that has not been, and returns the verdict and, behind it,
 -- the reason.
 local function carryOut(t)
-	if fence == '' and not leads[t.shard] then return '3' end
-	if t.short and #t.entries <= 1000 and append(t) then return '1' end
+	if fence == '' and not leads[t.shard] then return VERDICT.fenced end
+	if t.short and #t.entries <= 1000 and append(t) then return VERDICT.committed end
 	local r = row(t.no)
 	local why, at = refuses(t, r)
-	if why then return '4' .. why .. ': ' .. at end
+	if why then return VERDICT.refused .. why .. ': ' .. at end
 	return write(t, r)
 end
 
@@ -501,7 +507,7 @@ local function section(gr, width, usual, unusual)
 	local base, runs, verdicts, odd, at = cursor, {}, {}, repeated, nil
 	cursor = cursor + width * n
 	for i = 1, n do runs[i] = ARGV[base + width * (i - 1) + 1] end
-	local hand = call('HMGET', T .. 'k:' .. gr, unpack(runs))
+	local hand = call('HMGET', T .. INDEX.claimed .. ':' .. gr, unpack(runs))
 	local function place(i)
 		if not at then
 			at = {}
@@ -514,7 +520,7 @@ local function section(gr, width, usual, unusual)
 		local verdict = repeated and record.t[place(i)]
 		if not verdict and hand[i] == ARGV[k] and (fence ~= '' or leads[dec(slotOf(no)) .. ':' .. gr]) then verdict = usual(no, ARGV[k], k, runs) end
 		if not verdict then verdict = carryOut(unusual({ no = no, shard = dec(slotOf(no)) .. ':' .. gr, ic = ARGV[k] }, k)) end
-		odd = odd or verdict ~= '1'
+		odd = odd or verdict ~= VERDICT.committed
 		verdicts[i] = verdict
 	end
 	fresh = true
@@ -535,7 +541,7 @@ end
 -- steps carries out turns that are one small entry: of each its location and head.
 local function steps(gr)
 	return section(gr, 4, function(no, ic, k)
-		return call('HSETNX', T .. 'e:' .. no .. ':' .. ic, ARGV[k + 1], ARGV[k + 2]) == 1 and '1'
+		return call('HSETNX', T .. 'e:' .. no .. ':' .. ic, ARGV[k + 1], ARGV[k + 2]) == 1 and VERDICT.committed
 	end, function(t, k)
 		t.short, t.entries = true, entryAt(k + 1)
 		return t
@@ -546,13 +552,13 @@ end
 -- not one that this knows of.
 local function altered(kept, to, build, size)
 	local st, co, mk, wa, ic, ge, sa, en, su, sk, al, is, os, cr, of, gr, wf, bu, texts = string.match(kept, MAIN)
-	if st ~= '2' or co ~= '2' or mk ~= '' or of ~= '' or sa == '' then return nil end
+	if st ~= STATUS.running or co ~= CONDITION.claimed or mk ~= '' or of ~= '' or sa == '' then return nil end
 	local g, w, b = tonumber(gr), tonumber(wf), tonumber(bu)
 	local name, old = string.sub(texts, g + 1, g + w), string.sub(texts, g + w + 1, g + w + b)
 	if less(old, build) then old = build end
-	co = to == '2' and '2' or '0'
+	co = to == STATUS.running and CONDITION.claimed or CONDITION.idle
 	if size then os = size end
-	en = to ~= '2' and nowText or ''
+	en = to ~= STATUS.running and nowText or ''
 	return to .. ';' .. co .. ';;;' .. ic .. ';' .. ge .. ';' .. sa .. ';' .. en .. ';;;;' .. is .. ';' .. os .. ';' .. cr .. ';;'
 		.. gr .. ';' .. wf .. ';' .. #old .. ';' .. string.sub(texts, 1, g) .. name .. old .. string.sub(texts, g + w + b + 1), name
 end
@@ -577,17 +583,18 @@ local function updates(gr, text, build)
 		else
 			call('HSET', T .. 'r:' .. no, 'm', m)
 		end
-		if to ~= '2' then
-			rank('l:2:' .. wf, no, false)
+		if to ~= STATUS.running then
+			rank('l:' .. STATUS.running .. ':' .. wf, no, false)
 			rank('l:' .. to .. ':' .. wf, no, no)
 			rank('E:' .. to .. ':' .. wf, ended(no), nowText)
-			enter('k:' .. gr, no, false)
+			enter(INDEX.claimed .. ':' .. gr, no, false)
 		end
-		return '1'
+		return VERDICT.committed
 	end, function(t, k)
 		local p, op = commonOf(text), ARGV[k + 3]
 		t.entries = entryAt(k + 1)
-		return updating(t, { st = p.st, mk = p.mk, wa = p.wa, ge = p.ge, al = false, spared = false, discard = p.discard, back = false,
+		return updating(t, { st = p.st, mk = p.mk, wa = p.wa, ge = p.ge, isolate = false, endIsolation = false,
+			discard = p.discard, unclaim = false,
 			bu = build, op = op, re = '', wt = '', qu = '', sends = none })
 	end)
 end
@@ -601,8 +608,8 @@ end
 -- sent carries out what a turn sends.
 local function sent(result, t, verdict)
 	local lists = {}
-	if verdict == '1' or verdict == '2' then lists[1] = t.sends or none end
-	if verdict == '1' and t.update then lists[2] = t.update.sends end
+	if verdict == VERDICT.committed or verdict == VERDICT.stillReady then lists[1] = t.sends or none end
+	if verdict == VERDICT.committed and t.update then lists[2] = t.update.sends end
 	for i = 1, #lists do
 		for k = 1, #lists[i] do result[#result + 1] = send(part, t.no, lists[i][k]) end
 	end
@@ -637,7 +644,7 @@ again = record.t[first] and true or false
 for i = 1, num() do commands[i] = readCommand() end
 learn(commands)
 for i = 1, #commands do answers[i] = apply(commands[i]) end
-if #commands > 0 and not again then record.t[first], fresh = '1', true end
+if #commands > 0 and not again then record.t[first], fresh = VERDICT.committed, true end
 if fresh and batch ~= '' then call('HSET', T .. 'b', boot, batch .. ';' .. cmsgpack.pack(record)) end
 flush()
 return { nowText, epochs, stepped, turns, answers, posted, new }

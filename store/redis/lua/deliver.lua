@@ -14,7 +14,7 @@ local highest, answers, applied = tonumber(call('HGET', T .. 'q', from) or '0'),
 for i = 1, num() do
 	local blob = arg()
 	if n > highest + 1 then return redis.error_reply('STET gap ' .. dec(highest + 1)) end
-	answers[i] = { '0' }
+	answers[i] = { OUTCOME.posted }
 	if n == highest + 1 then
 		local c = cmsgpack.unpack(blob)
 		again = c.again

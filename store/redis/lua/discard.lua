@@ -5,7 +5,7 @@ local were, now_ = {}, {}
 for i = 1, num() do
 	local no = arg()
 	local f = call('HMGET', T .. 'i:' .. no, 'r', 's')
-	if f[2] == '4' then
+	if f[2] == STATE.dead then
 		local r = { no = f[1] }
 		rank('D', no, false)
 		finish(r, no, open(r)[no], '')

@@ -17,21 +17,21 @@ for _, no in ipairs(page) do
 	local r = row(no)
 	if r then
 		check(1, has('l:' .. r.st .. ':' .. r.wf, no) and call('HGET', T .. 'id', r.id) == no)
-		local idle = r.co == '0'
-		check(2, call('HGET', T .. 'k:' .. r.gr, no) == (r.co == '2' and r.ic) and has('y:' .. r.gr, no) == (r.co == '1' and not waits(r))
+		local idle = r.co == CONDITION.idle
+		check(2, call('HGET', T .. 'k:' .. r.gr, no) == (r.co == CONDITION.claimed and r.ic) and has('y:' .. r.gr, no) == (r.co == CONDITION.ready and not waits(r))
 			and has('z:' .. r.gr, no) == (idle and r.wa and not waits(r) and true or false))
-		if r.co == '2' then
+		if r.co == CONDITION.claimed then
 			local l = lease(dec(r.slot) .. ':' .. r.gr)
 			check(3, l and l.node ~= '')
 		end
 		local new = false
 		for item_no, entry in pairs(open(r)) do
 			local f = call('HMGET', T .. 'i:' .. item_no, 'r', 's', 'v')
-			check(7, f[1] == no and f[2] == state(entry) and not (f[2] == '3' and f[3]) and has('D', item_no) == (f[2] == '4'))
-			new = new or state(entry) == '1'
+			check(7, f[1] == no and f[2] == state(entry) and not (f[2] == STATE.consumed and f[3]) and has('D', item_no) == (f[2] == STATE.dead))
+			new = new or state(entry) == STATE.new
 		end
 		check(4, has('d:' .. r.gr, no) == new)
-		check(5, not (idle and (r.st == '1' or r.st == '2')) or r.wa or new)
+		check(5, not (idle and (r.st == STATUS.queued or r.st == STATUS.running)) or r.wa or new)
 		check(6, terminal(r.st) == (r.en and true or false) and has('E:' .. r.st .. ':' .. r.wf, ended(no)) == terminal(r.st))
 	else
 		check(1, false)

@@ -4,7 +4,7 @@
 -- alone, in no order. Answer: locations; or of each given one that is there location,
 -- head, and the large value or nothing.
 
-local key, values = arg() .. ':' .. arg(), arg() == '1'
+local key, values = arg() .. ':' .. arg(), flag()
 local n = num()
 if n == 0 then return call('HKEYS', T .. 'e:' .. key) end
 local entries = {}
@@ -14,7 +14,7 @@ for i = 1, n do
 	if head then
 		entries[#entries + 1] = loc
 		entries[#entries + 1] = head
-		entries[#entries + 1] = values and string.byte(head, 1) >= 97 and call('HGET', T .. 'v:' .. key, loc) or false
+		entries[#entries + 1] = values and string.byte(head, 1) >= BYTE.large and call('HGET', T .. 'v:' .. key, loc) or false
 	end
 end
 return entries

@@ -14,7 +14,7 @@ local function open(r)
 		local q, flat = {}, empty[r.no] and {} or call('HGETALL', T .. 'q:' .. r.no)
 		for i = 1, #flat, 2 do
 			q[flat[i]] = flat[i + 1]
-			if string.byte(flat[i + 1], 1) == 49 then r.called = true end
+			if string.byte(flat[i + 1], 1) == BYTE.new then r.called = true end
 		end
 		r.q = q
 	end
@@ -32,20 +32,20 @@ local function mark(r, no, st, entry)
 	call('HSET', T .. 'q:' .. r.no, no, entry)
 	empty[r.no] = nil
 	if r.q then r.q[no] = entry end
-	if st == '1' then r.called = true end
+	if st == STATE.new then r.called = true end
 end
 
 -- finish consumes an item; what was sent goes. An update stays open until it has an
 -- answer.
 local function finish(r, no, entry, verdict)
 	if verdict ~= '' then
-		call('HSET', T .. 'i:' .. no, 's', '3', 'a', verdict)
+		call('HSET', T .. 'i:' .. no, 's', STATE.consumed, 'a', verdict)
 	else
-		call('HSET', T .. 'i:' .. no, 's', '3')
+		call('HSET', T .. 'i:' .. no, 's', STATE.consumed)
 	end
 	call('HDEL', T .. 'i:' .. no, 'v', 'h')
-	if class(entry) == 'u' and verdict == '' then
-		mark(r, no, '3', entry)
+	if class(entry) == CLASS.update and verdict == '' then
+		mark(r, no, STATE.consumed, entry)
 		return
 	end
 	call('HDEL', T .. 'q:' .. r.no, no)
@@ -56,7 +56,7 @@ end
 -- insert puts an item into a run's inbox and returns its number.
 local function insert(r, it, floor, no, st, sent)
 	no = no or number('i', r.slot, floor)
-	st = st or '1'
+	st = st or STATE.new
 	local f = { 'r', r.no, 'k', it.k, 'y', it.y, 's', st, 'd', it.d, 't', sent or nowText }
 	for i = 1, 8 do
 		local name = string.sub('nocglfvh', i, i)
@@ -68,7 +68,7 @@ local function insert(r, it, floor, no, st, sent)
 	end
 	call('HSET', T .. 'i:' .. no, unpack(f))
 	call('HSET', T .. 'x:' .. r.no, it.d, no)
-	if st == '3' and it.y ~= 'u' then
+	if st == STATE.consumed and it.y ~= CLASS.update then
 		rank('C', no, no)
 		return no
 	end
@@ -76,7 +76,7 @@ local function insert(r, it, floor, no, st, sent)
 	call('HSET', T .. 'q:' .. r.no, no, entry)
 	empty[r.no] = nil
 	if r.q then r.q[no] = entry end
-	if st == '1' then
+	if st == STATE.new then
 		r.called = true
 		rank('d:' .. r.gr, r.no, r.no)
 	end
@@ -88,7 +88,7 @@ end
 local function examine(r)
 	if not r.called then return end
 	for _, entry in pairs(open(r)) do
-		if state(entry) == '1' then
+		if state(entry) == STATE.new then
 			rank('d:' .. r.gr, r.no, r.no)
 			return
 		end

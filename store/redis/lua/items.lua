@@ -13,6 +13,6 @@ for i = 1, n do
 end
 if n > 0 then return items end
 for item_no, entry in pairs(open({ no = no })) do
-	if state(entry) == '1' or state(entry) == '2' then items[#items + 1] = item(item_no) end
+	if state(entry) == STATE.new or state(entry) == STATE.seen then items[#items + 1] = item(item_no) end
 end
 return items

@@ -4,9 +4,9 @@
 -- which the list begins or '+inf', how many, indexes; n: numbers; d: IDs.
 -- Answer: rows.
 
-local way, values = arg(), arg() == '1'
+local way, values = arg(), flag()
 local nos = {}
-if way == 'i' then
+if way == LIST.indexes then
 	local below, limit = arg(), num()
 	if below ~= '+inf' then below = '(' .. below end
 	local seen = {}
@@ -23,7 +23,7 @@ if way == 'i' then
 else
 	for i = 1, num() do
 		nos[i] = arg()
-		if way == 'd' then nos[i] = call('HGET', T .. 'id', nos[i]) or '0' end
+		if way == LIST.ids then nos[i] = call('HGET', T .. 'id', nos[i]) or '0' end
 	end
 end
 local rows = {}

@@ -9,7 +9,7 @@
 -- Answer: time, '1' if what is listed has changed other than by a heartbeat, boots to be
 -- forgotten (node, newline, boot).
 
-local node, boot, stopped, drains, about = arg(), arg(), arg() == '1', arg() == '1', arg()
+local node, boot, stopped, drains, about = arg(), arg(), flag(), flag(), arg()
 local function bootOf(kept) return string.match(kept, '^%d+;([^\n]*)\n') end
 local former = call('HGET', T .. 'N', node)
 local was = former and bootOf(former) == boot
@@ -36,7 +36,7 @@ for i = 1, #leases do
 end
 local forgotten, heard = {}, call('HGETALL', T .. 'h')
 for i = 1, #heard, 2 do
-	if tonumber(heard[i + 1]) + 86400000000 < now and not holds[heard[i]] then
+	if tonumber(heard[i + 1]) + MICROS.forgetAfter < now and not holds[heard[i]] then
 		forgotten[#forgotten + 1] = heard[i]
 		local n, b = string.match(heard[i], '^([^\n]*)\n(.*)$')
 		local kept = call('HGET', T .. 'N', n)

@@ -16,7 +16,7 @@ for i = 1, num() do
 end
 local rules = {}
 for i = 1, num() do rules[i] = { wf = arg(), st = arg(), keep = num() } end
-local consumed = arg() == '1'
+local consumed = flag()
 local stage, rule, at, after, left = num(), num(), arg(), arg(), num()
 local part, parts = num(), num()
 local asked, ask = {}, {}
@@ -49,7 +49,7 @@ end
 -- stays reports whether an ended run stays whatever its retention. Where only a
 -- parent in another part knows, it is to be asked.
 local function stays(r)
-	if not owned[dec(r.slot) .. ':' .. r.gr] or r.co ~= '0' or call('ZSCORE', T .. 'd:' .. r.gr, r.no) then return true end
+	if not owned[dec(r.slot) .. ':' .. r.gr] or r.co ~= CONDITION.idle or call('ZSCORE', T .. 'd:' .. r.gr, r.no) then return true end
 	local f = call('HMGET', T .. 'r:' .. r.no, 'pa', 'pl')
 	if not f[1] then return false end
 	if slotOf(f[1]) % parts ~= part then
@@ -87,7 +87,7 @@ end
 
 -- drop deletes what belongs to a run, then the run. It reports whether that is done.
 local function drop(r)
-	if not expiring(r) then change(r, { mk = dec(bit.bor(tonumber(r.mk or '0'), 8)) }) end
+	if not expiring(r) then change(r, { mk = dec(bit.bor(tonumber(r.mk or '0'), MARK.expiring)) }) end
 	for ic = tonumber(call('HGET', T .. 'r:' .. r.no, 'sw') or '0'), tonumber(r.ic) do
 		if not dropEntries(r.no, dec(ic)) then return false end
 	end
@@ -122,7 +122,7 @@ end
 
 while stage == 0 and rule < #rules do
 	local u = rules[rule + 1]
-	local page = call('ZRANGEBYSCORE', T .. 'E:' .. u.st .. ':' .. u.wf, at, dec(now - math.max(u.keep, 60000000)), 'LIMIT', 0, 100)
+	local page = call('ZRANGEBYSCORE', T .. 'E:' .. u.st .. ':' .. u.wf, at, dec(now - math.max(u.keep, MICROS.minRetention)), 'LIMIT', 0, 100)
 	local key, moved = T .. 'E:' .. u.st .. ':' .. u.wf, false
 	-- Of those that ended at one time some may be before the place.
 	local offset = 0
@@ -134,7 +134,7 @@ while stage == 0 and rule < #rules do
 				en = dec(tonumber(en))
 				if later(en, at) or tonumber(no) > tonumber(after) then
 					looked = looked + 1
-					if looked > 2000 then return done(false) end
+					if looked > MAX.sweepLook then return done(false) end
 					local r = row(no)
 					local stay = stays(r)
 					if #ask > 0 then
@@ -148,7 +148,7 @@ while stage == 0 and rule < #rules do
 		end
 		if #page < 100 then break end
 		if moved then offset, moved = 0, false else offset = offset + 100 end
-		page = call('ZRANGEBYSCORE', key, at, dec(now - math.max(u.keep, 60000000)), 'LIMIT', offset, 100)
+		page = call('ZRANGEBYSCORE', key, at, dec(now - math.max(u.keep, MICROS.minRetention)), 'LIMIT', offset, 100)
 	end
 	rule, at, after = rule + 1, '0', '0'
 end
@@ -161,7 +161,7 @@ while stage == 1 do
 	end
 	for _, no in ipairs(page) do
 		looked = looked + 1
-		if looked > 2000 then return done(false) end
+		if looked > MAX.sweepLook then return done(false) end
 		local r = row(no)
 		if owned[dec(r.slot) .. ':' .. r.gr] then
 			local ic = tonumber(call('HGET', T .. 'r:' .. no, 'sw') or '0')
@@ -181,10 +181,10 @@ while true do
 	if #page == 0 then return done(true) end
 	for _, no in ipairs(page) do
 		looked = looked + 1
-		if looked > 2000 then return done(false) end
+		if looked > MAX.sweepLook then return done(false) end
 		local f = call('HMGET', T .. 'i:' .. no, 't', 'r')
 		local r = row(f[2])
-		if tonumber(f[1]) <= now - 86400000000 and owned[dec(r.slot) .. ':' .. r.gr] then
+		if tonumber(f[1]) <= now - MICROS.dedupWindow and owned[dec(r.slot) .. ':' .. r.gr] then
 			if room(1) == 0 then return done(false) end
 			dropItem(no, f[2])
 		end

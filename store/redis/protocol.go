@@ -1,0 +1,107 @@
+package redis
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/words"
+)
+
+// What the scripts and this package call things to each other, in arguments and in what
+// is kept. The letters are stored, or sent from a binary to scripts of another version,
+// and never change meaning.
+const (
+	// The forms of a turn: entries alone; entries and an update; all parts.
+	entriesTurn = "E"
+	updateTurn  = "U"
+	wholeTurn   = "F"
+
+	// The forms of a command: an item; a start; a start that says no more than most.
+	itemCommand  = "i"
+	startCommand = "s"
+	smallStart   = "p"
+
+	// How a command names the run that an item is for.
+	byID     = "="
+	byNumber = "#"
+
+	// The classes of items.
+	verbItem   = "v"
+	updateItem = "u"
+	letterItem = "l"
+	otherItem  = "n"
+
+	// What claim.lua does: look and claim; only look; claim the given runs.
+	lookAndClaim = "a"
+	onlyLook     = "l"
+	claimGiven   = "c"
+
+	// By what list.lua finds runs.
+	byIndexes = "i"
+	byNumbers = "n"
+	byIDs     = "d"
+
+	// epochWentBack is acquire.lua's answer for a shard whose epoch is lower than it was.
+	epochWentBack = "b"
+)
+
+// The flags of an update.
+const (
+	isolateFlag      = 'a'
+	endIsolationFlag = 's'
+	discardFlag      = 'd'
+	unclaimFlag      = 'b'
+	moreFlag         = 'm' // reason, waits and queue follow
+)
+
+// forgetAfter is how long a node that ended uncleanly and holds no lease is remembered.
+const forgetAfter = 24 * time.Hour
+
+// sweepLook is how many runs and items one call of sweep.lua looks at.
+const sweepLook = 2000
+
+// protocol are the words of the scripts that are this store's own.
+var protocol = map[string]words.Table{
+	"TURN": quoted(map[string]string{"entries": entriesTurn, "update": updateTurn, "whole": wholeTurn}),
+	"COMMAND": quoted(map[string]string{
+		"item": itemCommand, "start": startCommand, "small": smallStart, "byNumber": byNumber,
+	}),
+	"CLASS": quoted(map[string]string{
+		"verb": verbItem, "update": updateItem, "letter": letterItem, "other": otherItem,
+	}),
+	"CLAIM": quoted(map[string]string{"lookAndClaim": lookAndClaim, "look": onlyLook, "given": claimGiven}),
+	"LIST":  quoted(map[string]string{"indexes": byIndexes, "numbers": byNumbers, "ids": byIDs}),
+	"LEASE": quoted(map[string]string{"wentBack": epochWentBack}),
+	"FLAG": quoted(map[string]string{
+		"isolate": string(isolateFlag), "endIsolation": string(endIsolationFlag), "discard": string(discardFlag),
+		"unclaim": string(unclaimFlag), "more": string(moreFlag),
+	}),
+	// The indexes of runs by condition, and the classes of candidates in their order.
+	"INDEX":     quoted(map[string]string{"claimed": "k", "ready": "y", "waking": "z"}),
+	"CANDIDATE": quoted(map[string]string{"due": "1", "called": "2", "ready": "3"}),
+	// Entries with a large value have a letter for their state, from largeState on.
+	"ENTRYLARGE": quoted(map[string]string{
+		"open": string(largeState(store.Open)), "withdrawn": string(largeState(store.Withdrawn)),
+	}),
+	"BYTE": {
+		"new": fmt.Sprint('0' + int(store.New)), "large": fmt.Sprint(int(largeState(store.Open))),
+		"byID": fmt.Sprint(int(byID[0])),
+	},
+	"TEXT": quoted(map[string]string{"unanswered": value([]byte(store.Unanswered))}),
+	"MAX": {
+		"claim": fmt.Sprint(store.MaxClaim), "runID": fmt.Sprint(store.MaxRunID), "sweepLook": fmt.Sprint(sweepLook),
+	},
+	"MICROS": {
+		"dedupWindow": fmt.Sprint(int64(store.DedupWindow)), "forgetAfter": fmt.Sprint(forgetAfter.Microseconds()),
+		"minRetention": fmt.Sprint(int64(store.MinKeep)), "second": "1000000", "millisecond": "1000",
+	},
+}
+
+func quoted(texts map[string]string) words.Table {
+	all := make(words.Table, len(texts))
+	for name, text := range texts {
+		all[name] = "'" + text + "'"
+	}
+	return all
+}
