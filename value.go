@@ -140,34 +140,12 @@ func (e *Engine) find(ctx context.Context, runID string) (*store.Run, error) {
 // follow calls read now and whenever the run may have something new, until read
 // returns false or an error, or the run has ended and read has seen that.
 func (e *Engine) follow(ctx context.Context, run *store.Run, read func() (more bool, err error)) error {
-	hints, leave := e.inner.Follow(run.No)
-	defer leave()
-	for {
-		// What it shows is read after it is known that nothing follows.
-		page, err := e.store.List(ctx, store.Filter{Nos: []store.RunNo{run.No}, Limit: 1})
-		if err != nil {
-			return fmt.Errorf("run %q: %w", run.ID, endOf(ctx, err))
-		}
-		if len(page.Runs) == 0 {
-			return fmt.Errorf("run %q: it is no longer kept: %w", run.ID, ErrNotFound)
-		}
-		if more, err := read(); err != nil {
-			return fmt.Errorf("run %q: %w", run.ID, endOf(ctx, err))
-		} else if !more || page.Runs[0].Status.Terminal() {
-			return nil
-		}
-		select {
-		case <-hints:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// endOf returns why ctx has ended, if it has, or err.
-func endOf(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	there, err := e.inner.Follow(ctx, run.No, read)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return fmt.Errorf("run %q: %w", run.ID, err)
+	case err == nil && !there:
+		return fmt.Errorf("run %q: it is no longer kept: %w", run.ID, ErrNotFound)
 	}
 	return err
 }

@@ -452,8 +452,7 @@ func (a *activation) submit() {
 			a.x.wakeBy(turn.Update.WakeAt)
 		}
 		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
-			a.x.e.answered(turn.Consumed)
-			a.x.e.feeds.shown(turn)
+			a.x.e.waiters.Committed(turn)
 		}
 		a.post(event{verdict: &result})
 		if result.Verdict == store.StillReady {
@@ -504,7 +503,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 			// wait for the end of what was begun anew by then.
 			a.stop()
 			a.x.unname(a)
-			a.x.e.ended(ended)
+			a.x.e.waiters.RunEnded(ended)
 			a.leave(rest)
 			if reclaimed {
 				a.x.take(a.shard, a.no) // for a verb that came since

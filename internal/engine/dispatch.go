@@ -22,7 +22,7 @@ const loadChunk = 64
 func (x *executor) dispatch() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	_, changed := x.e.hub.takeReady()
+	_, changed := x.e.changes.TakeReady()
 	rest := time.Duration(0)
 	for {
 		hinted := false
@@ -34,7 +34,7 @@ func (x *executor) dispatch() {
 		case <-x.kick:
 		case <-changed:
 			var shards store.ShardSet
-			if shards, changed = x.e.hub.takeReady(); !x.shards.Now().AnyOpen(&shards) {
+			if shards, changed = x.e.changes.TakeReady(); !x.shards.Now().AnyOpen(&shards) {
 				continue // it is another node's
 			}
 			hinted = true
@@ -48,7 +48,7 @@ func (x *executor) dispatch() {
 			case <-x.held.Done():
 			}
 		}
-		_, changed = x.e.hub.takeReady() // of what the claim may have missed
+		_, changed = x.e.changes.TakeReady() // of what the claim may have missed
 		found := x.claim()
 		switch {
 		case found || !hinted || x.member == nil:
@@ -426,7 +426,7 @@ func (x *executor) decide(a *activation, s *store.Snapshot) {
 	x.address(turn)
 	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
 		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
-			x.e.answered(turn.Consumed)
+			x.e.waiters.Committed(turn)
 		}
 		switch {
 		case result.Verdict == store.StillReady, result.Verdict == store.Committed && goesOn:
@@ -437,7 +437,7 @@ func (x *executor) decide(a *activation, s *store.Snapshot) {
 		case run.Status != update.Status && (update.Status.Terminal() || update.Status == store.Stalled):
 			ended := *run
 			ended.Status, ended.Marks, ended.Reason, ended.Output = update.Status, update.Marks, update.Reason, update.Output
-			x.e.ended(ended)
+			x.e.waiters.RunEnded(ended)
 		default:
 			if update.WakeAt != 0 {
 				x.wakeBy(update.WakeAt)
@@ -515,6 +515,6 @@ func (x *executor) stall(h *ownership.Shard, run store.Run, reason string, done 
 		}
 		x.log().Error("run stalled", "run_id", run.ID, "workflow", run.Workflow, "reason", reason)
 		run.Status, run.Reason = store.Stalled, reason
-		x.e.ended(run)
+		x.e.waiters.RunEnded(run)
 	}})
 }

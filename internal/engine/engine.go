@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stet-run/stet/internal/cluster"
+	"github.com/stet-run/stet/internal/notify"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/stored"
@@ -95,16 +96,14 @@ type Recovery struct {
 
 // Engine runs workflows on a store. Its methods are safe for concurrent use.
 type Engine struct {
-	cfg   Config
-	large large
-	base  store.Store // with values as they are stored; that of cfg opens and seals them
-	boot  string
-	slots int
-	time  clock
-	hub   hub
-	feeds feeds
-
-	lookups lookups
+	cfg     Config
+	large   large
+	base    store.Store // with values as they are stored; that of cfg opens and seals them
+	boot    string
+	slots   int
+	time    clock
+	changes *notify.Changes
+	waiters *notify.Waiters
 	records records
 	queues  queues
 
@@ -112,11 +111,8 @@ type Engine struct {
 	batches  atomic.Int64             // number of the last batch of this boot
 	seen     sync.Map                 // workflows of other nodes that the store was found to know
 
-	mu       sync.Mutex
-	ends     map[string][]chan store.Run  // who waits for a run's end, by ID
-	foreign  map[string]int               // how many of them a glance is for, by ID
-	verdicts map[store.ItemNo]chan []byte // who waits for the verdict on a verb
-	running  bool
+	mu      sync.Mutex
+	running bool
 }
 
 // DifferError says that another node of the build has other workflows.
@@ -136,11 +132,11 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	e := &Engine{
 		base: base,
 		cfg:  cfg, boot: uuid.NewString(), slots: d.Slots,
-		ends: map[string][]chan store.Run{}, foreign: map[string]int{}, verdicts: map[store.ItemNo]chan []byte{},
 	}
-	e.hub.changed, e.hub.after = cfg.Store.Changed, e.glance
-	e.feeds.e = e
-	e.lookups.get, e.lookups.all = e.Get, e.getAll
+	e.changes = notify.NewChanges(cfg.Store.Changed)
+	e.waiters = notify.New(notify.Config{
+		Store: cfg.Store, Changes: e.changes, Poll: cfg.Poll, InMemory: e.inMemory, Sole: e.sole,
+	})
 	e.time.observe(d.Now)
 	return e, nil
 }

@@ -78,8 +78,7 @@ func (x *executor) log() *slog.Logger { return x.e.cfg.Log }
 
 // serve works until the executor is asked to stop, or has lost what it holds.
 func (x *executor) serve() error {
-	unlisten := x.e.hub.listen()
-	defer unlisten()
+	defer x.e.changes.Listen()()
 	writing, stopWriting := context.WithCancel(x.held)
 	defer stopWriting()
 	var writer sync.WaitGroup
