@@ -27,20 +27,20 @@ type Group struct {
 // node meets all that it has.
 const turnOfNeeds = store.Time(20 * time.Second / time.Microsecond)
 
-// Assign returns for each slot the ID of the node that should own it, "" if there is
-// none. All nodes that know the same come to the same result. It is made so:
+// Assign returns for each slot the ID of the node that should own it, or "". All nodes
+// that know the same come to the same result, by these rules:
 //
 //   - Nodes without workflows own nothing while another node has some.
 //   - A shard with needs is for the nodes that meet them, if there are any. If none
 //     meets them all, one need after the other has its turn.
-//   - Who holds a shard that is for it keeps it.
+//   - A node that holds a shard which is for it keeps it.
 //   - A shard that nobody holds goes to the node with the fewest, of several to the
 //     one with the highest hash of shard and node (rendezvous).
 //   - While a node has two more than another, one of them goes there: the one with
 //     the highest hash.
 //
-// So the nodes' numbers of shards differ by one at most, unless needs bind them; a
-// node that leaves moves its own shards alone, and one that joins those that it gets.
+// So the numbers of shards of two nodes differ by one at most, unless needs bind them.
+// When a node leaves only its own shards move, and when one joins only those that it gets.
 func Assign(g Group, now store.Time) []string {
 	nodes := candidates(g.Nodes)
 	owners := make([]string, g.Slots)
@@ -156,7 +156,8 @@ func (a *assignment) fewest(slot int) int {
 		if !a.fits(slot, i) {
 			continue
 		}
-		if best < 0 || cmp.Or(cmp.Compare(len(a.slots[i]), len(a.slots[best])), cmp.Compare(a.hash(slot, best), a.hash(slot, i))) < 0 {
+		if best < 0 || cmp.Or(cmp.Compare(len(a.slots[i]), len(a.slots[best])),
+			cmp.Compare(a.hash(slot, best), a.hash(slot, i))) < 0 {
 			best = i
 		}
 	}

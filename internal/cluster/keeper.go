@@ -1,19 +1,3 @@
-// Package cluster keeps a node's place in the store: its row, its leases, and
-// the moment at which it must stop writing.
-//
-// A node holds its shards in tenures. A tenure begins when the leases are
-// acquired and ends in one of three ways: the node is asked to stop (it drains,
-// then gives the leases back), the store says that a lease is gone, or the node
-// could not renew for two thirds of the lease's time, counted by its own
-// monotonic clock from before the request was sent. In the latter two it must
-// stop at once; what it still tries is fenced by the epoch.
-//
-// There are two ways to take part. A [Keeper] is for stores with one owner at a time:
-// it holds all shards or none, and stands by meanwhile. A [Member] is for stores with
-// many slots: each node reads who lives and who holds what, works out by [Assign] which
-// shards are its own, takes those that are free by lease, gives back those that another
-// should have once the work in them has ended, and drops at once those whose lease it
-// cannot renew. Nodes that see different things are no danger: the lease decides.
 package cluster
 
 import (
@@ -26,8 +10,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// ErrLost is the cause with which a tenure's context ends when its leases are
-// gone or could not be renewed.
+// ErrLost is the cause with which the context of a term ends when its leases are gone or
+// could not be renewed.
 var ErrLost = errors.New("lease lost")
 
 // HeldError says that another node holds the store.
@@ -37,7 +21,8 @@ type HeldError struct {
 
 // Error names the holder and when its lease ends.
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("the store is held by node %s until %s: stop it, or open this engine without Exclusive as a standby", e.Holder.Node, e.Holder.Until)
+	return fmt.Sprintf("the store is held by node %s until %s: stop it, or open this engine without Exclusive as a standby",
+		e.Holder.Node, e.Holder.Until)
 }
 
 // Keeper acquires and renews the leases of a fixed set of shards. All fields are
@@ -51,21 +36,21 @@ type Keeper struct {
 	Retry     time.Duration // of a standby
 	Exclusive bool          // return a *HeldError instead of standing by
 	Log       *slog.Logger
-	Observe   func(store.Time) // told the store's time with every answer
+	Observe   func(store.Time) // receives the store's time with every answer
 }
 
-// Tenure is one stay as owner.
-type Tenure struct {
+// Term is one stay of a node as the owner of all shards.
+type Term struct {
 	Leases   []store.Lease
 	Clean    bool // the former owner gave the shards back, or there was none
-	Suspects int  // runs found in the hand of an owner that did not
+	Suspects int  // runs that were claimed by an owner that did not
 }
 
-// Run holds tenures until stop ends, and calls serve for each. serve must return
-// soon after stop ends, and at once after held ends. Run renews while serve
-// drains, gives the leases back when it has returned, and returns its error.
-func (k *Keeper) Run(stop context.Context, serve func(stop, held context.Context, t Tenure) error) error {
-	defer k.leave()
+// Run waits for the leases, and calls serve for each term, until stop ends. serve must
+// return soon after stop ends, and at once after held ends. Run renews while serve drains,
+// releases the leases when it has returned, and returns its error.
+func (k *Keeper) Run(stop context.Context, serve func(stop, held context.Context, t Term) error) error {
+	defer k.signOff()
 	for {
 		t, err := k.acquire(stop)
 		if err != nil {
@@ -92,7 +77,7 @@ func (k *Keeper) Run(stop context.Context, serve func(stop, held context.Context
 }
 
 // acquire waits until all shards are held.
-func (k *Keeper) acquire(ctx context.Context) (Tenure, error) {
+func (k *Keeper) acquire(ctx context.Context) (Term, error) {
 	waiting := false
 	var beat time.Time
 	for {
@@ -105,33 +90,33 @@ func (k *Keeper) acquire(ctx context.Context) (Tenure, error) {
 		case err == nil && holder == nil:
 			return t, nil
 		case ctx.Err() != nil:
-			return Tenure{}, context.Cause(ctx)
+			return Term{}, context.Cause(ctx)
 		case err != nil && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded):
-			return Tenure{}, fmt.Errorf("acquire leases: %w", err)
+			return Term{}, fmt.Errorf("acquire leases: %w", err)
 		case err != nil:
 			k.Log.Error("acquiring leases", "error", err)
 		case k.Exclusive:
-			return Tenure{}, &HeldError{*holder}
+			return Term{}, &HeldError{*holder}
 		case !waiting:
 			waiting = true
 			k.Log.Info("standing by", "holder", holder.Node, "until", holder.Until.Time())
 		}
 		if err := pause(ctx, k.Retry); err != nil {
-			return Tenure{}, err
+			return Term{}, err
 		}
 	}
 }
 
-// try makes one attempt. A partial success is given back.
-func (k *Keeper) try(ctx context.Context) (Tenure, *store.Lease, error) {
+// try makes one attempt. Of a partial success the leases are released.
+func (k *Keeper) try(ctx context.Context) (Term, *store.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.Renew)
 	defer cancel()
 	acquired, now, err := k.Store.Acquire(ctx, k.Node, k.Shards, delay(k.TTL))
 	if err != nil {
-		return Tenure{}, nil, err
+		return Term{}, nil, err
 	}
 	k.Observe(now)
-	t := Tenure{Clean: true}
+	t := Term{Clean: true}
 	var holder *store.Lease
 	for i := range acquired {
 		if !acquired[i].Held {
@@ -148,9 +133,9 @@ func (k *Keeper) try(ctx context.Context) (Tenure, *store.Lease, error) {
 	return t, holder, nil
 }
 
-// renew keeps the leases until serve returns, whose error it then gives with
-// true, or until they are lost.
-func (k *Keeper) renew(t Tenure, served <-chan error) (error, bool) {
+// renew keeps the leases until serve returns: then it returns that error and true. If
+// they are lost before, it returns false.
+func (k *Keeper) renew(t Term, served <-chan error) (error, bool) {
 	renewed := time.Now()
 	ticker := time.NewTicker(k.Renew)
 	defer ticker.Stop()
@@ -176,7 +161,7 @@ func (k *Keeper) renew(t Tenure, served <-chan error) (error, bool) {
 	}
 }
 
-func (k *Keeper) renewOnce(t Tenure, timeout time.Duration) (bool, error) {
+func (k *Keeper) renewOnce(t Term, timeout time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	renewed, now, err := k.Store.Renew(ctx, t.Leases, delay(k.TTL))
@@ -213,7 +198,7 @@ func (k *Keeper) heartbeat(ctx context.Context) error {
 	return err
 }
 
-func (k *Keeper) release(t Tenure) {
+func (k *Keeper) release(t Term) {
 	ctx, cancel := context.WithTimeout(context.Background(), k.Renew)
 	defer cancel()
 	if err := k.Store.Release(ctx, t.Leases); err != nil {
@@ -221,8 +206,8 @@ func (k *Keeper) release(t Tenure) {
 	}
 }
 
-// leave takes the node off the list.
-func (k *Keeper) leave() {
+// signOff takes the node off the list.
+func (k *Keeper) signOff() {
 	ctx, cancel := context.WithTimeout(context.Background(), k.Renew)
 	defer cancel()
 	node := k.Node

@@ -44,14 +44,14 @@ func keeper(t *testing.T, s store.Store, node string) *Keeper {
 }
 
 // hold serves until it is told to end, and notes how.
-func hold(tenures chan<- string) func(stop, held context.Context, t Tenure) error {
-	return func(stop, held context.Context, _ Tenure) error {
-		tenures <- "begun"
+func hold(terms chan<- string) func(stop, held context.Context, t Term) error {
+	return func(stop, held context.Context, _ Term) error {
+		terms <- "begun"
 		select {
 		case <-stop.Done():
-			tenures <- "stopped"
+			terms <- "stopped"
 		case <-held.Done():
-			tenures <- "lost: " + context.Cause(held).Error()
+			terms <- "lost: " + context.Cause(held).Error()
 		}
 		return nil
 	}
@@ -63,9 +63,9 @@ func TestAcquireThatHangs(t *testing.T) {
 		s := &stubborn{Store: memory.New()}
 		s.hangAcquire.Store(3)
 		ctx, cancel := context.WithCancel(t.Context())
-		tenures, ended := make(chan string, 8), make(chan error, 1)
-		go func() { ended <- keeper(t, s, "a").Run(ctx, hold(tenures)) }()
-		if got := <-tenures; got != "begun" {
+		terms, ended := make(chan string, 8), make(chan error, 1)
+		go func() { ended <- keeper(t, s, "a").Run(ctx, hold(terms)) }()
+		if got := <-terms; got != "begun" {
 			t.Fatal(got)
 		}
 		cancel()
@@ -81,19 +81,19 @@ func TestSelfFencing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stubborn{Store: memory.New()}
 		ctx, cancel := context.WithCancel(t.Context())
-		tenures, ended := make(chan string, 8), make(chan error, 1)
-		go func() { ended <- keeper(t, s, "a").Run(ctx, hold(tenures)) }()
-		<-tenures
+		terms, ended := make(chan string, 8), make(chan error, 1)
+		go func() { ended <- keeper(t, s, "a").Run(ctx, hold(terms)) }()
+		<-terms
 		begun := time.Now()
 		s.failRenew.Store(true)
-		if got := <-tenures; got != "lost: "+ErrLost.Error() {
+		if got := <-terms; got != "lost: "+ErrLost.Error() {
 			t.Fatal(got)
 		}
 		if after := time.Since(begun); after >= 30*time.Second {
 			t.Errorf("stopped after %s; the lease ends after 30s", after)
 		}
 		s.failRenew.Store(false)
-		if got := <-tenures; got != "begun" {
+		if got := <-terms; got != "begun" {
 			t.Fatal(got)
 		}
 		cancel()

@@ -8,8 +8,9 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// look compares what this node holds with what it should, and takes and gives back.
-// It reports whether anything has changed since it last looked.
+// look compares the shards that this node holds with those that it should hold, takes
+// what is missing and drains what is too much. It reports whether anything has changed
+// since the last look.
 func (m *Member) look() bool {
 	m.looked = time.Now()
 	m.lookAt = m.looked.Add(m.Renew)
@@ -27,34 +28,35 @@ func (m *Member) look() bool {
 		leases[d.Leases[i].Shard] = &d.Leases[i]
 	}
 	changed := m.reconcile(leases)
-	take, give, waits := m.plan(&d, leases)
+	take, drain, waits := m.plan(&d, leases)
 	if waits {
 		m.soon(m.Poll)
 	}
 	for _, l := range leases {
 		// A lease that ends may be the first sign of a node's death.
-		if l.Until > d.Now && (l.Node != m.Node.ID || l.Boot != m.Node.Boot) && slices.Contains(m.Node.Groups, l.Shard.Group) {
+		foreign := l.Node != m.Node.ID || l.Boot != m.Node.Boot
+		if l.Until > d.Now && foreign && slices.Contains(m.Node.Groups, l.Shard.Group) {
 			m.soon(l.Until.Sub(d.Now) + time.Millisecond)
 		}
 	}
-	if len(give) > 0 {
-		m.yield(give)
+	if len(drain) > 0 {
+		m.drain(drain)
 	}
 	if len(take) > 0 {
 		m.take(take)
 	}
-	return changed || len(take)+len(give) > 0
+	return changed || len(take)+len(drain) > 0
 }
 
-// soon has the member look after d at the latest.
+// soon plans the next look for d after the last one at the latest.
 func (m *Member) soon(d time.Duration) {
 	if at := m.looked.Add(d); at.Before(m.lookAt) {
 		m.lookAt = at
 	}
 }
 
-// reconcile drops shards that another lease is there for than the one that is held,
-// and gives back what this boot holds without knowing, because an answer was lost.
+// reconcile drops the shards whose lease in the store is another one than the one that is
+// held. It reports whether there were any.
 func (m *Member) reconcile(leases map[store.Shard]*store.Lease) bool {
 	var lost []store.Shard
 	for shard, t := range m.held {
@@ -65,14 +67,17 @@ func (m *Member) reconcile(leases map[store.Shard]*store.Lease) bool {
 	}
 	if len(lost) > 0 {
 		m.Log.Error("leases were taken by other nodes", "node", m.Node.ID, "shards", len(lost))
-		m.Work.End(lost)
+		m.Work.Lose(lost)
 	}
 	return len(lost) > 0
 }
 
-// plan returns the shards that this node should take and can, and those that it
-// should give back. waits says that it should have others, which are not free yet.
-func (m *Member) plan(d *store.Description, leases map[store.Shard]*store.Lease) (take, give []store.Shard, waits bool) {
+// plan returns the shards that this node should take and can, and those that it should
+// drain. waits says that it should have others, which are not free yet. Leases that this
+// boot holds without knowing it, because an answer was lost, are due for release.
+func (m *Member) plan(
+	d *store.Description, leases map[store.Shard]*store.Lease,
+) (take, drain []store.Shard, waits bool) {
 	living := m.living(d)
 	m.nodes = living
 	var needs []store.Requirement
@@ -88,7 +93,8 @@ func (m *Member) plan(d *store.Description, leases map[store.Shard]*store.Lease)
 			}
 		}
 		for shard, l := range leases {
-			if shard.Group == name && slices.ContainsFunc(g.Nodes, func(n *store.Node) bool { return n.ID == l.Node && n.Boot == l.Boot }) {
+			owns := func(n *store.Node) bool { return n.ID == l.Node && n.Boot == l.Boot }
+			if shard.Group == name && slices.ContainsFunc(g.Nodes, owns) {
 				g.Held[shard.Slot] = l.Node
 			}
 		}
@@ -98,7 +104,7 @@ func (m *Member) plan(d *store.Description, leases map[store.Shard]*store.Lease)
 			own := l != nil && l.Node == m.Node.ID && l.Boot == m.Node.Boot
 			switch {
 			case owner != m.Node.ID && t != nil:
-				give = append(give, shard)
+				drain = append(drain, shard)
 			case owner != m.Node.ID && own:
 				unknown = append(unknown, *l)
 			case owner != m.Node.ID, t != nil:
@@ -112,7 +118,7 @@ func (m *Member) plan(d *store.Description, leases map[store.Shard]*store.Lease)
 	m.due = append(m.due, slices.DeleteFunc(unknown, func(l store.Lease) bool {
 		return slices.ContainsFunc(m.due, func(due store.Lease) bool { return due.Shard == l.Shard })
 	})...)
-	return take, give, waits
+	return take, drain, waits
 }
 
 // take tries to take shards.
@@ -134,7 +140,7 @@ func (m *Member) take(shards []store.Shard) {
 			m.soon(m.Poll) // another was faster
 			continue
 		}
-		m.held[acquired[i].Lease.Shard] = &tenancy{lease: acquired[i].Lease, renewed: sent}
+		m.held[acquired[i].Lease.Shard] = &heldLease{lease: acquired[i].Lease, renewed: sent}
 		taken = append(taken, acquired[i])
 	}
 	if len(taken) == 0 {
@@ -160,9 +166,9 @@ func (m *Member) divides(u store.Unservable) bool {
 	return meets && lacks
 }
 
-// collectNeeds brings up to date what the next owners of shards must be able to load:
-// what was found in shards of this node that it cannot load, and, while other nodes
-// lack something, what it has in hand.
+// collectNeeds updates what the next owners of this node's shards must be able to load:
+// the runs that it found there and cannot load, and those that it is executing. Only
+// runs count that some of the nodes can load and others cannot.
 func (m *Member) collectNeeds() {
 	now := m.Now()
 	until := now.Add(2 * m.TTL)
@@ -175,9 +181,9 @@ func (m *Member) collectNeeds() {
 			m.needs[of], m.builds[of] = until, max(m.builds[of], u.Build)
 		}
 	}
-	note(m.Work.Left())
-	note(m.Work.InHand())
-	fresh := false // something to be told at once
+	note(m.Work.Unservable())
+	note(m.Work.Executing())
+	fresh := false // something is to be registered at once
 	var needs []store.Requirement
 	for of, end := range m.needs {
 		if end <= now {
@@ -186,16 +192,17 @@ func (m *Member) collectNeeds() {
 			continue
 		}
 		need := store.Requirement{Shard: of.Shard, Workflow: of.Workflow, Build: m.builds[of], Until: end}
-		i := slices.IndexFunc(m.told, func(t store.Requirement) bool {
+		i := slices.IndexFunc(m.registered, func(t store.Requirement) bool {
 			return t.Shard == need.Shard && t.Workflow == need.Workflow && t.Build == need.Build
 		})
-		fresh = fresh || i < 0 || m.told[i].Until < min(now.Add(m.TTL), end)
+		fresh = fresh || i < 0 || m.registered[i].Until < min(now.Add(m.TTL), end)
 		needs = append(needs, need)
 	}
 	slices.SortFunc(needs, func(a, b store.Requirement) int {
-		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot), cmp.Compare(a.Workflow, b.Workflow))
+		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot),
+			cmp.Compare(a.Workflow, b.Workflow))
 	})
-	m.told = needs
+	m.registered = needs
 	if fresh {
 		m.beatAt = time.Now()
 		m.lookAt = time.Now()

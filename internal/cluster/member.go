@@ -18,15 +18,15 @@ import (
 type Work interface {
 	// Begin begins to work in shards that were taken.
 	Begin(taken []store.Acquired)
-	// Yield ends the work in shards in an orderly way, and calls left with those in
+	// Drain ends the work in shards in an orderly way. It calls released with those in
 	// which nothing is done any more, once for each, from any goroutine.
-	Yield(shards []store.Shard, left func([]store.Shard))
-	// End ends the work in shards that are lost, at once.
-	End(shards []store.Shard)
-	// InHand returns what is being executed, by shard and workflow: the latest build.
-	InHand() []store.Unservable
-	// Left returns what is ready in the shards and cannot be loaded here.
-	Left() []store.Unservable
+	Drain(shards []store.Shard, released func([]store.Shard))
+	// Lose ends the work in shards that are lost, at once.
+	Lose(shards []store.Shard)
+	// Executing returns the latest build that is being executed, by shard and workflow.
+	Executing() []store.Unservable
+	// Unservable returns what is ready in the shards and cannot be loaded here.
+	Unservable() []store.Unservable
 }
 
 // Member keeps a node's place among those that work on one store at the same time:
@@ -40,40 +40,40 @@ type Member struct {
 	Renew   time.Duration // interval of renewals and heartbeats
 	Poll    time.Duration // of what it waits for
 	Log     *slog.Logger
-	Observe func(store.Time)       // told the store's time with every answer
+	Observe func(store.Time)       // receives the store's time with every answer
 	Now     func() store.Time      // lower bound of the store's time
 	Hints   func() <-chan struct{} // closed when nodes or leases may have changed
 	Work    Work
 
 	wake chan struct{} // capacity 1: something is in the fields below
 
-	mu     sync.Mutex
-	fenced []store.Lease // the store has said that these are not current
-	left   []store.Shard // work in these has ended
+	mu       sync.Mutex
+	fenced   []store.Lease // the store has said that these are not current
+	released []store.Shard // the work in these has ended
 
 	// Of the goroutine of Run.
-	held     map[store.Shard]*tenancy
-	needs    map[store.Unservable]store.Time // by what has no build: until when
-	builds   map[store.Unservable]string     // of the needs
-	told     []store.Requirement             // as registered
-	nodes    []*store.Node                   // that lived at the last look
-	stopping bool
-	renewAt  time.Time
-	beatAt   time.Time
-	lookAt   time.Time
-	looked   time.Time
-	gap      time.Duration // between looks because of hints
-	due      []store.Lease // to be given back; the store was away
+	held       map[store.Shard]*heldLease
+	needs      map[store.Unservable]store.Time // by what has no build: until when
+	builds     map[store.Unservable]string     // of the needs
+	registered []store.Requirement             // what is in the node's row
+	nodes      []*store.Node                   // that lived at the last look
+	stopping   bool
+	renewAt    time.Time
+	beatAt     time.Time
+	lookAt     time.Time
+	looked     time.Time
+	gap        time.Duration // between looks because of hints
+	due        []store.Lease // to be released; the store was away
 }
 
-// tenancy is a shard in the member's hand.
-type tenancy struct {
-	lease   store.Lease
-	renewed time.Time // before the request was sent
-	leaving bool
+// heldLease is the lease of a shard that the member holds.
+type heldLease struct {
+	lease    store.Lease
+	renewed  time.Time // before the request was sent
+	draining bool
 }
 
-// DifferError says that a node has other workflows than another of its build and
+// DifferError says that a node has other workflows than another one of the same build and
 // group.
 type DifferError struct {
 	Node, Other  string
@@ -83,8 +83,9 @@ type DifferError struct {
 
 // Error names the difference and what to do.
 func (e *DifferError) Error() string {
-	return fmt.Sprintf("node %s and node %s are of the build %q and the group %q, and have different workflows: %s lacks %q and has %q that the other has not; "+
-		"give what differs another build, or other groups", e.Node, e.Other, e.Build, e.Group, e.Node, e.Lacks, e.More)
+	return fmt.Sprintf("node %s and node %s are of the build %q and the group %q, and have different workflows: "+
+		"%s lacks %q and has %q that the other has not; give what differs another build, or other groups",
+		e.Node, e.Other, e.Build, e.Group, e.Node, e.Lacks, e.More)
 }
 
 const (
@@ -93,7 +94,7 @@ const (
 	shortGap, longGap = 20 * time.Millisecond, 500 * time.Millisecond
 )
 
-// Fenced tells that the store has fenced a commit or a claim with this lease. The
+// Fenced is called when the store has fenced a commit or a claim with this lease. The
 // work in its shard has ended. It is safe for concurrent use.
 func (m *Member) Fenced(l store.Lease) {
 	m.mu.Lock()
@@ -102,7 +103,7 @@ func (m *Member) Fenced(l store.Lease) {
 	m.poke()
 }
 
-// Look has the member look soon at what there is to do.
+// Look wakes the member. It is safe for concurrent use.
 func (m *Member) Look() { m.poke() }
 
 func (m *Member) poke() {
@@ -115,18 +116,19 @@ func (m *Member) poke() {
 // Init makes the member ready; it is called once, before all else.
 func (m *Member) Init() {
 	m.wake = make(chan struct{}, 1)
-	m.held, m.needs, m.builds = map[store.Shard]*tenancy{}, map[store.Unservable]store.Time{}, map[store.Unservable]string{}
+	m.held = map[store.Shard]*heldLease{}
+	m.needs, m.builds = map[store.Unservable]store.Time{}, map[store.Unservable]string{}
 	m.gap = shortGap
 }
 
-// Run takes part until stop ends, then has all work yielded and gives all shards
-// back. A *DifferError: it was refused.
+// Run takes part until stop ends, then drains and releases all shards. A *DifferError: it
+// was refused.
 func (m *Member) Run(stop context.Context) error {
 	if err := m.join(stop); err != nil || stop.Err() != nil {
-		m.leave()
+		m.signOff()
 		return err
 	}
-	defer m.leave()
+	defer m.signOff()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	stopped := stop.Done()
@@ -151,7 +153,7 @@ func (m *Member) Run(stop context.Context) error {
 	}
 }
 
-// join makes the node known, and compares it with others.
+// join registers the node, and compares it with others.
 func (m *Member) join(stop context.Context) error {
 	for {
 		ctx, cancel := context.WithTimeout(stop, m.TTL)
@@ -206,12 +208,14 @@ func (m *Member) compare(d *store.Description) error {
 const system = store.SystemGroup
 
 func without(list, other []string) []string {
-	return slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })))
+	rest := slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
+	slices.Sort(rest)
+	return rest
 }
 
-// living returns the nodes that count, this one among them unless it is to go: those
-// that were heard of within the time of a lease of theirs, hold none that has ended, and
-// are not to be drained.
+// living returns the nodes that count, this one among them unless it stops. A node counts
+// if it was heard of within the length of its leases, holds none that has ended, and is
+// not draining.
 func (m *Member) living(d *store.Description) []*store.Node {
 	var nodes []*store.Node
 	for i := range d.Nodes {
@@ -231,14 +235,14 @@ func (m *Member) living(d *store.Description) []*store.Node {
 	return nodes
 }
 
-// stop has all work yielded.
+// stop drains all shards.
 func (m *Member) stop() {
 	m.stopping = true
 	m.mark()
-	m.yield(slices.Collect(maps.Keys(m.held)))
+	m.drain(slices.Collect(maps.Keys(m.held)))
 }
 
-// mark tells the others that this node gives its shards back.
+// mark registers that this node is draining.
 func (m *Member) mark() {
 	ctx, cancel := m.bounded()
 	defer cancel()
@@ -247,9 +251,9 @@ func (m *Member) mark() {
 	}
 }
 
-// bounded is the context of a call to the store: it ends before the time at which
+// bounded returns the context of a call to the store. It ends before the time at which
 // the shards have to be dropped. Where there are none it may take as long as a lease: if
-// the store answers slowly, a call that is given up early and made again, by a new
+// the store answers slowly, a call that is abandoned early and made again, by a new
 // connection, would never come to its end.
 func (m *Member) bounded() (context.Context, context.CancelFunc) {
 	limit := m.Renew
@@ -262,7 +266,7 @@ func (m *Member) bounded() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), limit)
 }
 
-// deadline is when the first shard has to be dropped if nothing is renewed.
+// deadline returns when the first shard has to be dropped if nothing is renewed.
 func (m *Member) deadline() time.Time {
 	var first time.Time
 	for _, t := range m.held {
@@ -290,8 +294,8 @@ func (m *Member) pause() time.Duration {
 // pass does what there is to do.
 func (m *Member) pass(hinted bool) {
 	m.mu.Lock()
-	fenced, left := m.fenced, m.left
-	m.fenced, m.left = nil, nil
+	fenced, released := m.fenced, m.released
+	m.fenced, m.released = nil, nil
 	m.mu.Unlock()
 	for _, l := range fenced {
 		if t := m.held[l.Shard]; t != nil && t.lease.Epoch == l.Epoch {
@@ -300,7 +304,7 @@ func (m *Member) pass(hinted bool) {
 		}
 	}
 	m.expire()
-	m.giveBack(left)
+	m.release(released)
 	if !time.Now().Before(m.renewAt) {
 		m.renew()
 	}
@@ -333,7 +337,7 @@ func (m *Member) expire() {
 	}
 	if len(lost) > 0 {
 		m.Log.Error("leases could not be renewed in time: their shards are dropped", "node", m.Node.ID, "shards", len(lost))
-		m.Work.End(lost)
+		m.Work.Lose(lost)
 		m.lookAt = time.Now().Add(m.Poll)
 	}
 }
@@ -370,7 +374,7 @@ func (m *Member) renew() {
 	}
 	if len(lost) > 0 {
 		m.Log.Error("leases were taken by other nodes", "node", m.Node.ID, "shards", len(lost))
-		m.Work.End(lost)
+		m.Work.Lose(lost)
 		m.lookAt = time.Now()
 	}
 }
@@ -388,7 +392,7 @@ func (m *Member) heartbeat() {
 
 func (m *Member) beat(ctx context.Context) error {
 	n := m.Node
-	n.Requirements, n.TTL = m.told, delay(m.TTL)
+	n.Requirements, n.TTL = m.registered, delay(m.TTL)
 	now, err := m.Store.Register(ctx, n)
 	if err == nil {
 		m.Observe(now)
@@ -396,9 +400,9 @@ func (m *Member) beat(ctx context.Context) error {
 	return err
 }
 
-// giveBack releases shards in which the work has ended.
-func (m *Member) giveBack(left []store.Shard) {
-	for _, shard := range left {
+// release gives the leases back of shards in which the work has ended.
+func (m *Member) release(shards []store.Shard) {
+	for _, shard := range shards {
 		if t := m.held[shard]; t != nil {
 			m.due = append(m.due, t.lease)
 			delete(m.held, shard)
@@ -425,27 +429,27 @@ func (m *Member) giveBack(left []store.Shard) {
 	}
 }
 
-// yield has work ended in shards that are to be given back.
-func (m *Member) yield(shards []store.Shard) {
+// drain ends the work in shards that are to be released.
+func (m *Member) drain(shards []store.Shard) {
 	shards = slices.DeleteFunc(shards, func(s store.Shard) bool {
 		t := m.held[s]
-		was := t.leaving
-		t.leaving = true
+		was := t.draining
+		t.draining = true
 		return was
 	})
 	if len(shards) == 0 {
 		return
 	}
-	m.Work.Yield(shards, func(left []store.Shard) {
+	m.Work.Drain(shards, func(released []store.Shard) {
 		m.mu.Lock()
-		m.left = append(m.left, left...)
+		m.released = append(m.released, released...)
 		m.mu.Unlock()
 		m.poke()
 	})
 }
 
-// leave takes the node off the list.
-func (m *Member) leave() {
+// signOff takes the node off the list.
+func (m *Member) signOff() {
 	ctx, cancel := context.WithTimeout(context.Background(), m.Renew)
 	defer cancel()
 	if _, err := m.Store.Register(ctx, store.Node{ID: m.Node.ID, Boot: m.Node.Boot, Stopped: true}); err != nil {

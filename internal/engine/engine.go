@@ -171,7 +171,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		Shards: e.shards(), TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Retry: e.cfg.Poll,
 		Exclusive: e.cfg.Exclusive, Log: e.cfg.Log, Observe: e.time.observe,
 	}
-	return keeper.Run(ctx, func(stop, held context.Context, c cluster.Tenure) error {
+	return keeper.Run(ctx, func(stop, held context.Context, c cluster.Term) error {
 		x := newExecutor(e, stop, held, e.executed())
 		x.shards.Take(x.held, c.Leases)
 		x.recovery = &Recovery{Clean: c.Clean, Suspects: c.Suspects, Shards: e.shards()}

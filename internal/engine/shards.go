@@ -68,13 +68,13 @@ func (x *executor) Begin(taken []store.Acquired) {
 	x.claimSoon()
 }
 
-// End implements cluster.Work.
-func (x *executor) End(shards []store.Shard) { x.lose(x.shards.Now().These(shards)...) }
+// Lose implements cluster.Work.
+func (x *executor) Lose(shards []store.Shard) { x.lose(x.shards.Now().These(shards)...) }
 
-// Yield implements cluster.Work.
-func (x *executor) Yield(shards []store.Shard, left func([]store.Shard)) {
+// Drain implements cluster.Work.
+func (x *executor) Drain(shards []store.Shard, released func([]store.Shard)) {
 	draining := x.shards.Drain(shards)
-	x.drivers.Go(func() { x.giveBack(draining, left) })
+	x.drivers.Go(func() { x.giveBack(draining, released) })
 }
 
 // giveBack lets bodies and turns of draining shards end, for at most the grace period,
@@ -176,8 +176,8 @@ func (x *executor) stuck(shards []*ownership.Shard) []string {
 	return places
 }
 
-// InHand implements cluster.Work.
-func (x *executor) InHand() []store.Unservable {
+// Executing implements cluster.Work.
+func (x *executor) Executing() []store.Unservable {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	latest := map[store.Unservable]string{} // by what has no build
@@ -203,8 +203,8 @@ func (x *executor) build() string {
 	return x.e.cfg.Build
 }
 
-// Left implements cluster.Work.
-func (x *executor) Left() []store.Unservable {
+// Unservable implements cluster.Work.
+func (x *executor) Unservable() []store.Unservable {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.unfit
