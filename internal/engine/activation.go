@@ -13,6 +13,7 @@ import (
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/internal/verbs"
@@ -269,7 +270,7 @@ func (a *activation) load(s *store.Snapshot) {
 		cfg := a.workflow.Activation(s, a.x.e.cfg.Limits)
 		cfg.Code, cfg.Fetch, cfg.Knows, cfg.NewKey = a.workflow.Code(&a.run), a.fetch, a.x.knows, uuid.NewString
 		a.code = runner.New(cfg)
-		a.releases = releases(&a.run)
+		a.releases = permit.Releases(&a.run)
 		a.r = a.code
 	}
 	a.deliver(s.Items...)
@@ -441,7 +442,7 @@ func (a *activation) submit() {
 			a.ending = nil
 		}
 		if u.Status == store.Suspended && a.releases {
-			returnPermit(u, &a.run)
+			permit.Release(u, &a.run)
 		}
 	}
 	a.renewing = turn.Update != nil && turn.Update.Continue != nil

@@ -10,6 +10,7 @@ import (
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
@@ -416,7 +417,7 @@ func (x *executor) decide(a *activation, s *store.Snapshot) {
 		turn.Seen = append(turn.Seen, grants...) // else they are to be found when the run goes on
 	}
 	if update.Status.Terminal() {
-		returnGrants(turn, s.Items)
+		permit.ReleaseGrants(turn, s.Items)
 	}
 	if x.e.executes(run.Workflow) && update.Status == store.Suspended && update.Marks&(store.Paused|store.Held) == 0 {
 		update.Status = store.Running // it is not paused after all

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -45,7 +44,7 @@ func (x *executor) permitted(a *activation, s *store.Snapshot) bool {
 		}
 	}
 	if p.Ticket == "" {
-		ask(turn.Update, run, p)
+		permit.Request(turn.Update, run, p)
 	}
 	x.address(turn)
 	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
@@ -56,59 +55,6 @@ func (x *executor) permitted(a *activation, s *store.Snapshot) bool {
 		x.claimSoon() // what it is to be claimed for may have come
 	}})
 	return false
-}
-
-// ask has a run ask for a permit with a new ticket.
-func ask(u *store.Update, run *store.Run, p permit.Place) {
-	p.Ticket = permit.NewTicket()
-	u.Marks |= store.Held
-	u.Queue = p.Encode()
-	u.Sends = append(u.Sends, p.AskFor(permit.Ask{RunID: run.ID}))
-}
-
-// returnPermit has a run that ends, or is suspended, give back the permit that it holds
-// or waits for.
-func returnPermit(u *store.Update, run *store.Run) {
-	p, ok, err := permit.DecodePlace(run.Queue)
-	if err != nil || !ok || p.Ticket == "" {
-		return // where it cannot be read, the run has never executed
-	}
-	u.Sends = append(u.Sends, p.GiveBack())
-	if u.Status == store.Suspended {
-		p.Ticket = ""
-		u.Queue = p.Encode()
-	}
-}
-
-// returnGrants gives back the permits that steps of a run hold which has ended.
-func returnGrants(turn *store.Turn, items []store.Item) {
-	for i := range items {
-		it := &items[i]
-		if !permit.OfStep(it) || it.State == store.Consumed {
-			continue
-		}
-		turn.Seen = slices.DeleteFunc(turn.Seen, func(no store.ItemNo) bool { return no == it.No })
-		turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No})
-		turn.Sends = append(turn.Sends, permit.Return(it))
-	}
-}
-
-// releases reports whether a run holds no permit while it is suspended.
-func releases(run *store.Run) bool {
-	p, _, err := permit.DecodePlace(run.Queue)
-	return err == nil && p.Release
-}
-
-// askAgain has a run that goes on after its end ask for a new permit.
-func (d *decision) askAgain() error {
-	if !d.run.Status.Terminal() {
-		return nil // it has kept its own
-	}
-	p, ok, err := permit.DecodePlace(d.run.Queue)
-	if err == nil && ok {
-		ask(d.update, d.run, p)
-	}
-	return err
 }
 
 // ErrNoQueue says that there is no queue with a name.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -16,7 +17,7 @@ import (
 func last(u *store.Update, run *store.Run, watches []store.Item) {
 	if u.Status.Terminal() {
 		u.Sends = append(u.Sends, stored.Tell(run, watches, uuid.NewString)...)
-		returnPermit(u, run)
+		permit.Release(u, run)
 	}
 }
 

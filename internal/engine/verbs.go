@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
@@ -136,7 +137,7 @@ func (d *decision) changes(it *store.Item, change func(it *store.Item, entries [
 	if it.Kind != store.ItemEdit { // which leaves standing that it is cancelled or undone
 		u.Marks &= store.Paused
 	}
-	if err := d.askAgain(); err != nil {
+	if err := permit.RequestAgain(d.update, d.run); err != nil {
 		return nil, err
 	}
 	return d.yes(it, detail), nil

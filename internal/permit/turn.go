@@ -1,0 +1,63 @@
+package permit
+
+import (
+	"slices"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Request adds to the update of a run that is to wait for a permit that it asks its
+// queue with a new ticket. p is where the run stands there.
+func Request(u *store.Update, run *store.Run, p Place) {
+	p.Ticket = NewTicket()
+	u.Marks |= store.Held
+	u.Queue = p.Encode()
+	u.Sends = append(u.Sends, p.AskFor(Ask{RunID: run.ID}))
+}
+
+// RequestAgain is Request for a run that ends its rest, if it is on a queue: one that
+// had ended gave its permit back then. One that had not still has its own.
+func RequestAgain(u *store.Update, run *store.Run) error {
+	if !run.Status.Terminal() {
+		return nil
+	}
+	p, ok, err := DecodePlace(run.Queue)
+	if err == nil && ok {
+		Request(u, run, p)
+	}
+	return err
+}
+
+// Release adds to the update by which a run ends, or is suspended, that it gives back
+// the permit that it holds or waits for.
+func Release(u *store.Update, run *store.Run) {
+	p, ok, err := DecodePlace(run.Queue)
+	if err != nil || !ok || p.Ticket == "" {
+		return // where it cannot be read, the run has never executed
+	}
+	u.Sends = append(u.Sends, p.GiveBack())
+	if u.Status == store.Suspended {
+		p.Ticket = ""
+		u.Queue = p.Encode()
+	}
+}
+
+// ReleaseGrants gives back, in the turn that ends a run, the permits of its steps that
+// are still in its inbox.
+func ReleaseGrants(turn *store.Turn, items []store.Item) {
+	for i := range items {
+		it := &items[i]
+		if !OfStep(it) || it.State == store.Consumed {
+			continue
+		}
+		turn.Seen = slices.DeleteFunc(turn.Seen, func(no store.ItemNo) bool { return no == it.No })
+		turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No})
+		turn.Sends = append(turn.Sends, Return(it))
+	}
+}
+
+// Releases reports whether a run holds no permit while it is suspended.
+func Releases(run *store.Run) bool {
+	p, _, err := DecodePlace(run.Queue)
+	return err == nil && p.Release
+}
