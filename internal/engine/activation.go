@@ -17,6 +17,7 @@ import (
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/internal/verbs"
+	"github.com/stet-run/stet/internal/verbs/decide"
 	"github.com/stet-run/stet/store"
 )
 
@@ -437,7 +438,9 @@ func (a *activation) submit() {
 			ended.Status, ended.Marks, ended.Output, ended.Reason = u.Status, u.Marks, u.Output, u.Reason
 			a.ending = &ended
 			a.told = len(a.watches())
-			last(u, &ended, a.watches())
+			if u.Status.Terminal() {
+				decide.NotifyEnd(u, &ended, a.watches())
+			}
 		} else {
 			a.ending = nil
 		}

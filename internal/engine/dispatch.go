@@ -5,14 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/stet-run/stet/internal/committer"
-	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/ownership"
-	"github.com/stet-run/stet/internal/permit"
-	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
+	"github.com/stet-run/stet/internal/verbs/decide"
 	"github.com/stet-run/stet/store"
 )
 
@@ -365,107 +361,42 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 // decide answers the verbs in the inbox of a run whose code does not run.
 func (x *executor) decide(a *activation, s *store.Snapshot) {
 	run := &s.Run
-	d := x.newDecision(s)
-	turn, update := d.turn, d.update
-	var watches []store.Item
-	var grants []store.ItemNo
-	for i, it := range s.Items {
-		if d.changed {
-			break // the rest is asked of the run as it is then
-		}
-		var verdict []byte
-		switch {
-		case it.State == store.Consumed:
-			continue // an update that the code has received
-		case it.Kind == store.ItemWatch && (!run.Status.Terminal() || it.State == store.New):
-			watches = append(watches, it)
-			if !run.Status.Terminal() {
-				turn.Seen = append(turn.Seen, it.No)
-				continue
-			}
-		case it.Kind == store.ItemWatch:
-			continue // it was told at the end
-		case it.Kind == store.ItemDelivery && run.Status.Terminal():
-			// Its wait is over: the topic keeps the event.
-		case it.Kind == store.ItemGrant && run.Marks&store.Held != 0:
-			grants = append(grants, it.No)
-			continue
-		case !it.Kind.Verb():
-			turn.Seen = append(turn.Seen, it.No)
-			continue
-		case d.judge(it.Kind).Refused != "":
-			verdict = verbs.No(d.judge(it.Kind).Refused)
-		case it.Kind != store.ItemCancel && it.Kind != store.ItemTerminate:
-			var err error
-			if verdict, err = d.verb(i); err != nil {
-				x.log().Error("deciding about a run; trying again", "run_id", run.ID, "error", err)
-				a.post(event{closed: true})
-				x.reload(a.shard, run.No)
-				return
-			}
-		case d.judge(it.Kind).NeedsCode && !verbs.Unrun(s):
-			continue // its code sees it
-		default:
-			verdict = d.yes(&it, "")
-			update.Status, update.Reason = store.Cancelled, endReason(it)
-			update.Marks = 0
-			update.Output = stored.CancelledOutput(update.Reason, history.Owed(s.Entries), run.Output)
-		}
-		turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No, Verdict: verdict})
-	}
-	if update.Marks&store.Held == 0 {
-		turn.Seen = append(turn.Seen, grants...) // else they are to be found when the run goes on
-	}
-	if update.Status.Terminal() {
-		permit.ReleaseGrants(turn, s.Items)
-	}
-	if x.e.executes(run.Workflow) && update.Status == store.Suspended && update.Marks&(store.Paused|store.Held) == 0 {
-		update.Status = store.Running // it is not paused after all
-	}
-	goesOn := update.Status == store.Running && update.Marks&(store.Paused|store.Held) == 0
-	x.tellDecided(turn, s, watches)
-	x.address(turn)
-	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
-		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
-			x.e.waiters.Committed(turn)
-		}
-		switch {
-		case result.Verdict == store.StillReady, result.Verdict == store.Committed && goesOn:
-			a.post(event{closed: true, again: true}) // there is more to decide, or the run goes on
-			return
-		case result.Verdict != store.Committed:
-			x.undecided(a.shard, run, result)
-		case run.Status != update.Status && (update.Status.Terminal() || update.Status == store.Stalled):
-			ended := *run
-			ended.Status, ended.Marks, ended.Reason, ended.Output = update.Status, update.Marks, update.Reason, update.Output
-			x.e.waiters.RunEnded(ended)
-		default:
-			if update.WakeAt != 0 {
-				x.wakeBy(update.WakeAt)
-			}
-			x.claimSoon() // something may have come that the run is claimed for as it is now
-		}
+	d, err := decide.AtRest(x.held, s, decide.Owner{
+		Reader: x.e.cfg.Store, Now: x.e.time.now(),
+		Executes: x.e.executes(run.Workflow), Discard: x.e.cfg.Workflows[run.Workflow].Discard,
+	})
+	if err != nil {
+		x.log().Error("deciding about a run; trying again", "run_id", run.ID, "error", err)
 		a.post(event{closed: true})
+		x.reload(a.shard, run.No)
+		return
+	}
+	x.address(d.Turn)
+	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: d.Turn, Done: func(result store.TurnResult) {
+		x.decided(a, run, &d, result)
 	}})
 }
 
-// tellDecided adds to a decision about a run what others are told: who watches a
-// run that had ended, and everybody of an end; children end with their parent.
-func (x *executor) tellDecided(turn *store.Turn, s *store.Snapshot, watches []store.Item) {
-	run := s.Run
-	if run.Status.Terminal() {
-		run.Parent = 0 // has been told
-		turn.Sends = append(turn.Sends, stored.Tell(&run, watches, uuid.NewString)...)
+// decided is called with the verdict on a decision about a run.
+func (x *executor) decided(a *activation, run *store.Run, d *decide.Decision, result store.TurnResult) {
+	if result.Verdict == store.Committed || result.Verdict == store.StillReady {
+		x.e.waiters.Committed(d.Turn)
+	}
+	switch {
+	case result.Verdict == store.StillReady, result.Verdict == store.Committed && d.GoesOn:
+		a.post(event{closed: true, again: true}) // there is more to decide, or the run goes on
 		return
+	case result.Verdict != store.Committed:
+		x.undecided(a.shard, run, result)
+	case d.Ended != nil:
+		x.e.waiters.RunEnded(*d.Ended)
+	default:
+		if at := d.Turn.Update.WakeAt; at != 0 {
+			x.wakeBy(at)
+		}
+		x.claimSoon() // an item may have arrived for which the run, as it is now, is claimed
 	}
-	u := turn.Update
-	run.Status, run.Reason = u.Status, u.Reason
-	if u.Status.Terminal() {
-		u.Sends = history.Orphans(&run, s.Entries, nil)
-		withdrawn, sends := history.Forsake(s.Entries)
-		turn.Entries, turn.Sends = append(turn.Entries, withdrawn...), append(turn.Sends, sends...)
-	}
-	last(u, &run, watches)
+	a.post(event{closed: true})
 }
 
 // undecided looks at a decision or stall that was not committed. The run stays
@@ -492,17 +423,6 @@ func (x *executor) unclaim(a *activation, run *store.Run) {
 		}
 		a.post(event{closed: true})
 	}})
-}
-
-func endReason(it store.Item) string {
-	reason := "cancelled"
-	if it.Kind == store.ItemTerminate {
-		reason = "terminated"
-	}
-	if len(it.Value) > 0 {
-		reason += ": " + string(it.Value)
-	}
-	return reason
 }
 
 // stall stops a run for a person, and then calls done.

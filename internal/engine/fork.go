@@ -59,7 +59,7 @@ func (e *Engine) forkOf(ctx context.Context, run *store.Run, at location.Loc, ac
 		return nil, err
 	}
 	from := strings.TrimSuffix(s.Run.ID, fmt.Sprintf("@%d", s.Run.No))
-	act.Detail = fmt.Sprintf("from run %s (number %d) before %s, without %s", from, s.Run.No, placeOf(string(at)), tb)
+	act.Detail = fmt.Sprintf("from run %s (number %d) before %s, without %s", from, s.Run.No, at.Path(), tb)
 	fork.Audit = []store.Audit{act}
 	start := &store.Start{
 		Workflow: s.Run.Workflow, Input: s.Run.Input, Headers: s.Run.Headers, Tags: s.Run.Tags,

@@ -4,22 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/stet-run/stet/internal/ownership"
-	"github.com/stet-run/stet/internal/permit"
-	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
-
-// last adds to a turn that ends a run what others are told of that: its parent,
-// who watches it, and its queue. run is as it will be.
-func last(u *store.Update, run *store.Run, watches []store.Item) {
-	if u.Status.Terminal() {
-		u.Sends = append(u.Sends, stored.Tell(run, watches, uuid.NewString)...)
-		permit.Release(u, run)
-	}
-}
 
 // address fills in of what a turn sends what a run does not know: where the runs
 // that it starts are at home, and whether this process takes them up in the same

@@ -227,6 +227,14 @@ func (l Loc) String() string {
 	return b.String()
 }
 
+// Path returns the text form as an operator gives it: the root is "/".
+func (l Loc) Path() string {
+	if l == "" {
+		return "/"
+	}
+	return l.String()
+}
+
 func (seg segment) String() string {
 	switch seg.kind {
 	case kindIteration:

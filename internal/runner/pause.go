@@ -100,16 +100,10 @@ func (r *Run) shelve(o *op) {
 	r.write(o, e)
 }
 
-// AuditOf returns the record of a verb that was carried out. detail says what it
-// did.
-func AuditOf(it *store.Item, why, detail string) store.Audit {
-	return store.Audit{Who: it.Name, Verb: it.Kind.String(), Why: stored.Cut(why, store.MaxWhy-4), Detail: stored.Cut(detail, store.MaxDetail-4)}
-}
-
 // audit notes a verb that the run's turn carries out. What runs ask of one another
 // is no act of an operator.
 func (r *Run) audit(it *store.Item) {
 	if it.Name != "" {
-		r.log.Audit(AuditOf(it, string(it.Value), ""))
+		r.log.Audit(stored.AuditOf(it, string(it.Value), ""))
 	}
 }

@@ -68,7 +68,7 @@ func (r *Run) Take() *store.Turn {
 		} else {
 			turn.Update.Reason = reasonOf("paused", r.pause.Value)
 		}
-		turn.Audit = append(turn.Audit, AuditOf(r.pause, string(r.pause.Value), ""))
+		turn.Audit = append(turn.Audit, stored.AuditOf(r.pause, string(r.pause.Value), ""))
 	case r.live && r.pause == nil && r.idle():
 		turn.Update = r.update(store.Suspended)
 		turn.Update.WakeAt, _ = r.NextTimer()

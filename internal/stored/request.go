@@ -31,3 +31,8 @@ func Why(it *store.Item) string {
 	}
 	return q.Why
 }
+
+// AuditOf returns the audit of a verb that was carried out. detail says what it did.
+func AuditOf(it *store.Item, why, detail string) store.Audit {
+	return store.Audit{Who: it.Name, Verb: it.Kind.String(), Why: Cut(why, store.MaxWhy-4), Detail: Cut(detail, store.MaxDetail-4)}
+}
