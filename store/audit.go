@@ -1,7 +1,6 @@
 package store
 
-// Audit is the record of an operator's act on a run. What was asked for and
-// refused leaves none.
+// Audit documents an operator's act on a run. A refused request leaves none.
 type Audit struct {
 	No     int  // in the run, from 1
 	Time   Time // by the store's clock
@@ -28,7 +27,8 @@ func (a *Audit) check() error {
 		}
 	}
 	if len(a.Why) > MaxWhy || len(a.Detail) > MaxDetail {
-		return invalid("audit of %s: expected at most %d and %d bytes of why and detail, found %d and %d", a.Verb, MaxWhy, MaxDetail, len(a.Why), len(a.Detail))
+		return invalid("audit of %s: expected at most %d and %d bytes of why and detail, found %d and %d",
+			a.Verb, MaxWhy, MaxDetail, len(a.Why), len(a.Detail))
 	}
 	return nil
 }

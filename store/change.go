@@ -1,13 +1,13 @@
 package store
 
-// Change is what another process may have done. The zero Change is nothing.
+// Change says what another process may have changed. The zero Change is nothing.
 type Change struct {
-	Ready    ShardSet // in which a run may have been made ready, or been sent something
-	Answered bool     // an item may have been answered, a run have ended or a feed have changed
+	Ready    ShardSet // shards in which a run may have become ready or received an item
+	Answered bool     // an item may have been answered, a run may have ended, a feed may have changed
 	Nodes    bool     // a node or a lease may have changed
 }
 
-// Anything is the change of which no more is known.
+// Anything returns the change that may be any.
 func Anything() Change { return Change{Ready: AllShards(), Answered: true, Nodes: true} }
 
 // Add adds another change.
@@ -18,11 +18,11 @@ func (c *Change) Add(other Change) {
 	c.Answered, c.Nodes = c.Answered || other.Answered, c.Nodes || other.Nodes
 }
 
-// ShardSet is a set of shards. It has those that were added to it, and perhaps more: it
-// does not tell slots apart that are equal modulo 256, nor groups, but for [SystemGroup].
+// ShardSet is a set of shards that may report more than was added: it does not
+// distinguish slots that are equal modulo 256, nor groups other than [SystemGroup].
 type ShardSet [64]byte
 
-// AllShards is the set of all.
+// AllShards returns the set of all shards.
 func AllShards() (s ShardSet) {
 	for i := range s {
 		s[i] = 0xff

@@ -6,12 +6,12 @@ type Command struct {
 	Start *Start
 
 	RunID string // receiver of Item
-	RunNo RunNo  // in place of RunID: its number
+	RunNo RunNo  // the receiver's number, instead of RunID
 	Item  *Item  // Kind, Name, ID, Origin, Incarnation, Loc, Failed and Value are given; ID not empty
 
-	// Claim asks, in a [Batch], also in a turn of it, that holds the lease of the run's shard, for the
-	// run to be claimed in the same act: a started one if it is due, an existing
-	// one if it is queued and due, or suspended. Elsewhere it is ignored.
+	// Claim requests that the run is claimed in the same act: a started run if it is due,
+	// an existing one if it is queued and due, or suspended. It counts only in a [Batch],
+	// and in the turns of one, that holds the lease of the run's shard.
 	Claim bool
 }
 
@@ -26,33 +26,33 @@ type Start struct {
 	After    Delay  // not before the store's time plus this; 0: now
 	Existing ExistingPolicy
 	Items    []Item      // first messages, as in Command.Item
-	Tags     []Pair      // no two of one key, no empty value
+	Tags     []Pair      // at most one for each key, no empty value
 	Headers  []byte      // opaque to the store; nil: none
 	Queue    *QueueEntry // nil: in none
-	Build    string      // the run's, if it is claimed in the act that makes it; not of a fork; "": none
+	Build    string      // of the run, if the act that creates it claims it; not of a fork; "": none
 
 	Parent    RunNo
 	ParentLoc string
 
-	Fork *Fork // nil: it begins without a history
+	Fork *Fork // nil: the run begins without a history
 }
 
-// QueueEntry is where a run that is started stands in a queue. It is Held (law 28), so
-// that At and After of its Start are 0.
+// QueueEntry is the place of a new run in a queue. The run is Held (law 28); At and After
+// of its Start are 0.
 type QueueEntry struct {
 	Data []byte // becomes the run's Queue; not nil
-	// Ask sends an item to another run, the queue's record, in the act that makes
-	// the run. It adopts nothing, and its answer is not told.
+	// Ask sends an item to the queue's entity in the act that creates the run. It claims
+	// nothing, and its answer is not returned.
 	Ask Command
 }
 
-// Fork is what a run that is forked from another begins with.
+// Fork is the state with which a forked run begins.
 type Fork struct {
-	Random  Seed    // the randomness of the other
-	Started Time    // when the other was first claimed
+	Random  Seed    // the randomness of the original
+	Started Time    // when the original was first claimed
 	Entries []Entry // of incarnation 0
-	// Items precede those of the Start. Of each also Sent is given, and whether it
-	// is Consumed, and then has no value, or New.
+	// Items precede those of the Start. Each has Sent and State too: New, or Consumed and
+	// then without a value.
 	Items []Item
 	Audit []Audit
 }
@@ -60,19 +60,19 @@ type Fork struct {
 // Delay is a duration in microseconds.
 type Delay int64
 
-// ExistingPolicy says what a start does when a run with its ID exists.
+// ExistingPolicy says how a start treats an existing run with its ID.
 type ExistingPolicy uint8
 
 const (
 	// KeepExisting leaves the existing run alone; the answer is Exists.
 	KeepExisting ExistingPolicy = iota
-	// ReplaceFailed starts anew if the existing run has failed or was cancelled;
-	// the old run is from then on addressed as ID@N with its run number N. If
-	// another run has that name, or it is too long for one, the answer is Exists.
+	// ReplaceFailed starts a new run if the existing one has failed or was cancelled. The
+	// old run is then addressed as ID@N, with its run number N. If another run has that
+	// name, or it is too long, the answer is Exists.
 	ReplaceFailed
 )
 
-// Outcome is what became of a command.
+// Outcome is the result of a command.
 type Outcome uint8
 
 const (
@@ -88,17 +88,16 @@ const (
 	// Ended: the run is terminal and the item is no verb. Nothing changed.
 	// Verbs are accepted by terminal runs and answered by the owner.
 	Ended Outcome = 5
-	// Undecided: of a command in a Batch, a transaction that somebody else has
-	// begun, and not ended, decides what becomes of it. Nothing changed. It may be
-	// given to Apply, which waits for the transaction.
+	// Undecided: a foreign transaction that has not ended decides the outcome of this
+	// command of a Batch. Nothing changed. Apply waits for such a transaction.
 	Undecided Outcome = 6
 )
 
-// Answer is what became of one command.
+// Answer is the store's answer to one command.
 type Answer struct {
 	Outcome  Outcome
-	Run      Run    // as it is after the act, with Input, without Output; zero for NotFound
+	Run      Run    // after the act, with Input, without Output; zero for NotFound
 	Item     ItemNo // of the applied or the earlier item
-	Repeated bool   // with Item: an act before this one has sent it, so it may be consumed; also in a repeat
-	Claimed  bool   // the run was adopted by this act; in a repeat: is claimed and was to be adopted
+	Repeated bool   // an earlier act, or this one before its repeat, sent Item, which may be consumed
+	Claimed  bool   // the act claimed the run; in a repeat: the command has Claim and the run is claimed
 }

@@ -13,7 +13,7 @@ type DeadFilter struct {
 	Values bool   // with the items' values
 }
 
-// DeadLetter is an item that nobody will take, and the run that it was sent to.
+// DeadLetter is an item that no run will take, and the run to which it was sent.
 type DeadLetter struct {
 	Run         RunNo
 	RunID       string

@@ -1,147 +1,198 @@
-// Package store is the contract between the engine and persistence: the types
-// that cross it and the [Store] interface. It imports the standard library
-// only; a concrete store imports it and nothing else of stet.
+// Package store is the contract between the engine and persistence: the types that
+// cross it and the [Store] interface. It imports the standard library only. A concrete
+// store imports it, and package storekit, which holds what several stores do alike.
 //
 // # The model
 //
-// A store holds runs, the entries of their histories, their inboxes, the nodes
-// that work on them and the leases by which exactly one node may write for a
-// shard. Every method is one whole act: it happens completely or not at all,
-// and no transaction, pool or lock crosses the interface.
+// A store holds runs, the entries of their histories, their inboxes, the nodes that work
+// on them, and the leases by which exactly one node may write for a shard. Every method
+// is one whole act: it happens completely or not at all. No transaction, pool or lock
+// crosses the interface.
 //
-// A run is, to the store, in one of three conditions, kept beside its status:
+// To a store a run is in one of three conditions, kept beside its status:
 //
-//   - idle: nobody works on it;
-//   - ready: an owner should take it up;
-//   - claimed: the owner of its shard has it in hand.
+//   - idle: no node works on it;
+//   - ready: the owner of its shard should claim it;
+//   - claimed: the owner of its shard works on it.
 //
-// A run may be claimed when it is ready, when its wake time has passed, or when
-// its inbox holds an item that no turn has examined. [Store.Claim] and an
-// adopting [Command] make it claimed; a turn that suspends, stalls or ends it
-// makes it idle; losing the lease makes every claimed run of the shard ready.
+// A run may be claimed when it is ready, when its wake time has passed, or when its inbox
+// holds an item that no turn has examined. [Store.Claim] claims it, and so does a
+// [Command] with Claim set. A turn that suspends, stalls or ends the run makes it idle.
+// When a lease is lost, every claimed run of its shard becomes ready.
 //
 // # The laws
 //
-// The contract suite (package storetest) checks each by its number.
+// The contract suite (package storetest) checks each law by its number. The laws stand
+// here by subject; the numbers are those by which code and tests cite them.
 //
-//  1. Acts are atomic and durable before they return.
-//  2. A commit names, for each shard it writes, the epoch of its lease. If that
-//     is not the shard's current epoch, judged inside the same act, nothing of
-//     that shard's turns is written and each gets [Fenced].
-//  3. An epoch only grows. Each Acquire that succeeds raises it by one at least.
-//  4. An entry, once Done or Failed, does not change: an equal second write is
-//     a no-op, a different one refuses its turn ([Refused]), with nothing of
-//     that turn written, except that an entry without a completion number may
-//     get one. An Open or Withdrawn entry may be overwritten. What a
-//     turn says by Insert changes nothing, be it wrong.
-//  5. A turn that suspends its run leaves it claimed and running, and says
-//     [StillReady], when after the turn's own marks an unexamined item is in
-//     the run's inbox. A turn that ends its run, or begins to undo it (its
-//     Update has the mark Undoing and the run has not), does so when a Cancel
-//     or Terminate item is unexamined. Entries and marks of the turn stand.
-//  6. An item is accepted at most once per run and item ID; whoever sends it again is
-//     answered like the first time, and told so ([Answer].Repeated). Items of one run
-//     are numbered in the order in which they become visible to a claim.
-//  7. Applying a command never waits for, or changes, anything that a turn
-//     writes, except when it adopts the run.
-//  8. A status changes only along [Status.CanBecome]; another change refuses
-//     the turn.
-//  9. The number of the last batch applied is kept per node and boot. Repeating
-//     that batch changes nothing and gives the same results, with runs and items as
-//     they are then; only a command that found nothing to change is tried anew. A boot that registers as stopped is
-//     forgotten, and so may be one that holds no lease and was not heard of for 24 hours.
-//  10. Times are the store's own clock, read at the moment of the act. It is not
-//     earlier in a later act of the same process. A store that reads the clock of
-//     the machine goes on with what it has read where that is set back ([Steady]).
-//  11. Unknown, oversized or malformed input changes nothing.
-//  12. What is given to a store is not kept or changed by it after the call
-//     returns; what it returns belongs to the caller.
-//  13. A turn that stands has deleted, before it wrote its entries, every entry
-//     in the spans of its Prune, final or not, with its value; of its run and
-//     incarnation alone.
-//  14. What a turn sends is sent in its act, after its entries, marks and update:
-//     its Sends if it is Committed or StillReady, those of its Update if it is
-//     Committed. In a repeat of the batch they are like commands (law 9).
-//  15. A Watch that a turn sends to a run that does not exist, or is Expiring, is
-//     answered by the store: in the same act the turn's own run, unless it has ended, gets an End,
-//     Failed and without a value, with the ID, Origin, Name, Incarnation and Loc of the Watch.
-//  16. A turn's appends get the positions that follow the last one of their
-//     stream, in their order; a value that a turn sets counts one more than
-//     before. Feeds and tags belong to the run, whatever its incarnation.
-//  17. An update is answered once. When its run ends, or continues as new, the
-//     same act answers each update that has no answer with [Unanswered],
-//     examined or not.
-//  18. A run that is Paused is claimed for an unexamined verb alone, and is not
-//     adopted. It, and a run with an unexamined Pause, is claimed at rest: it
-//     keeps its status and its wake time, and losing its lease puts it back as it
-//     was. A turn whose Update says Paused gives its run back whatever the status,
-//     and is not held back from suspending it.
-//  19. After Prune, Rewrites replace entries as they are given, final or not;
-//     where there is none the turn is refused. Then Entries are written.
-//  20. A Returned item is new again, with the value that is given: the run's
-//     consumed item with its ID, where it was, or, if that was swept, one with
-//     the given number, or the next if that is not free. One that is not
-//     consumed, or was answered, refuses the turn; but an update that was
-//     answered stays as it is.
-//  21. Audits of a turn and of a fork get the next numbers of their run and the
-//     time of the act. A run's generation only grows.
-//  22. A turn whose Update has a Continuation raises the run's incarnation by one
-//     and gives it the workflow, input and seed of that, and no other randomness;
-//     it began at the time of the act, or at At if that is later. A run that was not
-//     Running refuses it. Entries of former incarnations are
-//     not read by Load. What is the run's, its inbox, feeds and tags among it, is
-//     left alone. How the run began stays known: a start is compared with that.
-//  23. An item that was accepted is from then on exactly one of new, seen,
-//     consumed and dead. A turn that ends its run makes dead letters of all
-//     its items that are new or seen and letters, or with Discard consumes them, in
-//     the same act; one that returns an item to a run that has ended and stays so
-//     returns a dead letter. A turn that takes an ended run up again makes its dead letters new,
-//     except those for an older incarnation.
-//  24. A Sweep deletes, in the shards whose leases are current, of runs that have
-//     ended as a rule says, for as long as it says and for a minute at least, that
-//     are idle, have no unexamined item, and are not the child that an entry of a
-//     live parent's incarnation is for, which is one that was created after that
-//     began: what belongs to them, and the run last.
-//     What takes several acts has the mark Expiring from the first on, accepts no
-//     item and is gone in the end. Of other runs it deletes entries of former
-//     incarnations and items that were consumed, and if updates answered, and
-//     sent 24 hours ago. It judges that within the act, and deletes at most
-//     SweepRows rows in one. Numbers are not used again.
-//  25. Builds are ordered as text, byte by byte. A run that is claimed in the act that
-//     makes it has its start's; else it has none. A turn raises its run's build and
-//     never lowers it. A claim for a build leaves a run of a later one as it leaves
-//     a run whose workflow the node does not have.
-//  26. The mark Draining of a node's boot is set by a Register that says so, which
-//     does nothing else, and not at all if that boot is not listed. It stays as long
-//     as the boot is listed, whatever else is registered for it.
-//  27. A run whose workflow's name begins with [EntityPrefix] is a record. A filter
-//     of List or Count selects it only if it has IDs, Nos or Workflows. Else a
-//     record is to a store a run like any other.
-//  28. A start with a Place makes a run that is Held, and sends the Place's Ask in
-//     the same act; a start that makes no run sends none. A run that is Held is
-//     neither due nor ready. Unless it is Paused, an unexamined Grant makes it so,
-//     and claimed or adopted with one it is Held no more. Else it is claimed as if
-//     it were delayed, at rest (law 18), and not adopted. A turn whose Update says
-//     Held gives its run back whatever the status, and is not held back from
-//     suspending it.
+// # Acts and time
+//
+// Law 1. Acts are atomic, and durable before they return.
+//
+// Law 9. The number of the last batch applied is kept for each node and boot.
+//   - Repeating that batch changes nothing and gives the same results, with runs and
+//     items as they are then. Only a command that found nothing to change is tried again.
+//   - A boot that registers as stopped is forgotten. One that holds no lease and was
+//     silent for 24 hours may be forgotten.
+//
+// Law 10. Times are read from the store's own clock at the moment of the act.
+//   - A later act of the same process never has an earlier time.
+//   - A store that reads the machine's clock goes on from the latest time it has read
+//     when that clock is set back (storekit.Monotonic).
+//
+// Law 11. Unknown, oversized or malformed input changes nothing.
+//
+// Law 12. A store does not keep or change its arguments after a call returns. What it
+// returns belongs to the caller.
+//
+// # Leases and nodes
+//
+// Law 2. A commit names, for each shard it writes, the epoch of its lease. If that is not
+// the shard's current epoch, judged inside the same act, nothing of that shard's turns is
+// written and each gets [Fenced].
+//
+// Law 3. An epoch only grows. Each Acquire that succeeds raises it by at least one.
+//
+// Law 25. Builds are ordered as text, byte by byte.
+//   - A run that is claimed in the act that creates it has the build of its Start;
+//     otherwise it has none.
+//   - A turn raises its run's build and never lowers it.
+//   - A claim for a build treats a run of a later build like a run whose workflow the node
+//     does not have.
+//
+// Law 26. A Register with Draining sets that mark of the node's boot and does nothing
+// else; nothing at all if the boot is not listed. The mark stays as long as the boot is
+// listed, whatever is registered for it later.
+//
+// # Entries
+//
+// Law 4. An entry that is Done or Failed does not change.
+//   - An equal second write does nothing, except that an entry without a completion
+//     number may get one.
+//   - A different write refuses its turn ([Refused]); nothing of that turn is written.
+//   - An Open or Withdrawn entry may be overwritten.
+//   - [Turn].Insert is a hint: a wrong value must not change the outcome.
+//
+// Law 13. Before it writes its entries, a turn deletes every entry in the spans of its
+// Prune, final or not, with its value; of its own run and incarnation only.
+//
+// Law 19. After Prune, Rewrites replace entries as given, final or not; the turn is
+// refused where there is none to replace. Then Entries are written.
+//
+// # Inbox
+//
+// Law 6. An item is accepted at most once per run and item ID.
+//   - A sender that repeats it gets the first answer, with [Answer].Repeated.
+//   - Items of one run are numbered in the order in which they become visible to a claim.
+//
+// Law 7. Applying a command never waits for, and never changes, what a turn writes, unless
+// it claims the run.
+//
+// Law 15. A Watch that a turn sends to a run that does not exist, or is Expiring, is
+// answered by the store: in the same act the turn's own run gets an End, unless it has
+// ended. That End is Failed, without a value, with the ID, Origin, Name, Incarnation and
+// Loc of the Watch.
+//
+// Law 17. An update is answered once. When its run ends or continues as new, the same act
+// answers each update without an answer with [Unanswered], examined or not.
+//
+// Law 20. A Returned item is new again, with the given value.
+//   - It is the run's consumed item with its ID, where it was; or, if that was swept, one
+//     with the given number, or with the next number if that is taken.
+//   - An item that is not consumed, or was answered, refuses the turn. But an update that
+//     was answered stays as it is.
+//
+// Law 23. From its acceptance on, an item is exactly one of new, seen, consumed and dead.
+//   - A turn that ends its run makes dead letters of all its new and seen items that can
+//     be dead, in the same act; with Discard it consumes them instead.
+//   - A turn that returns an item to a run that has ended, and stays so, returns a dead
+//     letter.
+//   - A turn that takes up an ended run makes its dead letters new, except those for an
+//     older incarnation.
+//
+// # Turns and status
+//
+// Law 5. A turn leaves its run claimed and running, and says [StillReady], in two cases:
+//   - it suspends the run, and after the turn's own marks the inbox has an unexamined item;
+//   - it ends the run or begins to undo it (its Update has the mark Undoing and the run has
+//     not), and a Cancel or Terminate item is unexamined.
+//
+// Entries and marks of the turn stand in both cases.
+//
+// Law 8. A status changes only along [Status.CanBecome]; another change refuses the turn.
+//
+// Law 14. What a turn sends is sent in its act, after its entries, marks and update: its
+// Sends if it is Committed or StillReady, those of its Update if it is Committed. In a
+// repeat of the batch they are like commands (law 9).
+//
+// Law 16. A turn's appends get the positions after the last one of their stream, in their
+// order. A value that a turn sets counts one more than before. Feeds and tags belong to
+// the run, whatever its incarnation.
+//
+// Law 18. A run that is Paused is claimed only for an unexamined verb, never by a command.
+//   - A Paused run, and a run with an unexamined Pause, is claimed at rest: it keeps its
+//     status and its wake time, and losing its lease restores it.
+//   - A turn whose Update says Paused unclaims its run whatever the status, and no item
+//     holds it back from suspending the run.
+//
+// Law 21. Audits of a turn and of a fork get the next numbers of their run and the time of
+// the act. A run's generation only grows.
+//
+// Law 22. A turn whose Update has a Continuation raises the run's incarnation by one and
+// gives it the workflow, input and seed of the Continuation, and no other randomness.
+//   - The incarnation began at the time of the act, or at At if that is later.
+//   - A run that is not Running refuses the turn.
+//   - Load does not read entries of former incarnations.
+//   - What is the run's, such as its inbox, feeds and tags, is left alone.
+//   - How the run began stays known: a repeated start is compared with that.
+//
+// # Starts, queues and entities
+//
+// Law 27. A run whose workflow's name begins with [EntityPrefix] is an entity. A filter of
+// List or Count selects it only by IDs, Nos or Workflows. Otherwise an entity is to a store
+// a run like any other.
+//
+// Law 28. A start with a Queue creates a run that is Held and sends the QueueEntry's Ask in
+// the same act; a start that creates no run sends none.
+//   - A Held run is neither due nor ready. An unexamined Grant makes it ready, unless it is
+//     Paused; once claimed with the Grant it is Held no more.
+//   - Without a Grant it is claimed as if it were delayed, at rest (law 18), and never by a
+//     command.
+//   - A turn whose Update says Held unclaims its run whatever the status, and no item holds
+//     it back from suspending the run.
+//
+// # Retention
+//
+// Law 24. A Sweep deletes runs in the shards whose leases are current, with all that
+// belongs to them, the run last. It deletes a run only if
+//   - it ended as a rule says, at least as long ago as the rule says and at least a minute;
+//   - it is idle and has no unexamined item;
+//   - no live parent's present incarnation has an entry for it, that is, it was not created
+//     after that incarnation began.
+//
+// A deletion that takes several acts marks the run Expiring in the first one; from then on
+// it accepts no item. Of other runs a Sweep deletes entries of former incarnations, and
+// items sent at least 24 hours ago that are consumed and, if updates, answered. It judges
+// all this within the act, and deletes at most SweepRows rows in one. Numbers are not used
+// again.
 //
 // # Several servers
 //
-// A store whose slots are on several servers cannot do as one act what concerns slots
-// on more than one; package store/redis says when it is such a store. There a method
-// is one act for each slot, and of the laws holds:
+// A store whose slots are on several servers cannot do in one act what concerns slots on
+// more than one. Package store/redis says when it is such a store. There a method is one
+// act for each slot, and the laws hold as follows:
 //
-//   - A turn with all that belongs to its run is one act. Of a batch whose outcome is
-//     unknown the turns and commands of some slots may stand; its repeat carries out
-//     the others, and nothing twice (1, 9).
-//   - What a turn sends to another slot is noted in the turn's act and comes there
-//     once, in the order of sending, mostly before Commit returns; if later, its answer
-//     is left out (14). So does the answer to a Watch (15).
-//   - Numbers grow within a slot (6), and with all that one process does; what two
-//     processes make at the same time in two slots may have them in any order.
-//   - Claim takes the first of what it has seen of each slot a moment before. A Sweep
-//     asks a parent in another slot before it deletes the child (24). Whether the name
-//     ID@N is free in another slot is asked before a run is replaced.
+//   - A turn with all that belongs to its run is one act. Of a batch with an unknown
+//     outcome the turns and commands of some slots may stand; its repeat carries out the
+//     others, and nothing twice (1, 9).
+//   - What a turn sends to another slot is noted in the turn's act and arrives there once,
+//     in the order of sending, mostly before Commit returns. If it arrives later, its
+//     answer is left out (14). The same holds for the answer to a Watch (15).
+//   - Numbers grow within a slot (6), and in everything that one process does. Numbers that
+//     two processes give at the same time in two slots may have any order.
+//   - Claim takes the first of what it saw of each slot a moment before. A Sweep asks a
+//     parent in another slot before it deletes the child (24). Whether the name ID@N is free
+//     in another slot is asked before a run is replaced.
 //
 // All methods are safe for concurrent use.
 package store

@@ -15,17 +15,20 @@ const (
 	KindCancel  Kind = 6  // the cancel of the whole run
 	KindWait    Kind = 7  // a combined wait
 	KindUndo    Kind = 8  // a compensation of a completed step
-	KindLoop    Kind = 9  // of a loop: at its location what it has pruned, at an iteration's the state that this begins with
+	KindLoop    Kind = 9  // at a loop's location how much is pruned; at an iteration's its first state
 	KindChild   Kind = 10 // a run that this one has started
-	KindRun     Kind = 11 // any run whose end is awaited
-	KindVersion Kind = 12 // which version of a change the run takes
-	KindShown   Kind = 13 // that what the run says before its first completion is committed
-	KindRecord  Kind = 14 // what stands in a record
+	KindRun     Kind = 11 // the end of any run that the code awaits
+	KindVersion Kind = 12 // the version of a change that the run takes
+	KindShown   Kind = 13 // marks what the run showed before its first completion as committed
+	KindEntity  Kind = 14 // state of an entity
 	KindEvent   Kind = 15 // a wait for an event of a topic
-	KindPublish Kind = 16 // an event that the code has published
+	KindPublish Kind = 16 // an event that the code publishes
 )
 
-var kindNames = [...]string{"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run", "version", "shown", "record", "event", "publish"}
+var kindNames = [...]string{
+	"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run", "version",
+	"shown", "record", "event", "publish",
+}
 
 // String returns the kind as users see it: "step", "sleep", …
 func (k Kind) String() string {
@@ -39,15 +42,15 @@ func (k Kind) String() string {
 type EntryState uint8
 
 const (
-	// Open is an operation that has begun and not ended: a failed attempt with
-	// another to come, a registered wait, a sleep.
+	// Open is an operation that began and has not ended: a failed attempt before the
+	// next one, a registered wait, a sleep.
 	Open EntryState = 1
 	// Done is an operation that ended with a value.
 	Done EntryState = 2
 	// FailedEntry is an operation that ended with a failure.
 	FailedEntry EntryState = 3
-	// Withdrawn is an operation that had begun and lost or was cancelled. It
-	// has no completion number, and a replay treats it like Open.
+	// Withdrawn is an operation that began and then lost a race or was cancelled. It has
+	// no completion number; a replay treats it like Open.
 	Withdrawn EntryState = 4
 )
 
@@ -78,17 +81,17 @@ type Entry struct {
 	At      Time  // the run's time at the hand-over; 0: not handed over
 	Wake    Time  // an open entry's deadline or next attempt; 0: none
 	Attempt int   // attempts on record
-	Owes    bool  // a step that carries a compensation, which is owed once it is Done
-	// Generation is the run's when the operation was asked for: what it has handed
-	// out (keys, tokens) is derived from it.
+	Owes    bool  // a step with a compensation, which is owed once the step is Done
+	// Generation is the run's when the code first requested the operation. Its keys and
+	// tokens are derived from it.
 	Generation int
 	Started    Time
 	Ended      Time
 	Value      []byte // nil: no value
-	// Size is the length of the value. Where Value is nil and Size positive the
-	// value was left out because it is large; History with Values fetches it.
+	// Size is the length of the value. If Value is nil and Size is positive, the value was
+	// left out because it is large; History with Values reads it.
 	Size int
 }
 
-// LargeValue is the length from which on Load leaves an entry's value out.
+// LargeValue is the length from which Load leaves an entry's value out.
 const LargeValue = 4<<10 + 1

@@ -4,8 +4,8 @@ import "errors"
 
 // Errors that a store returns, wrapped with the act and the object.
 var (
-	// ErrUnavailable: the store cannot be reached now, or has no room. What was
-	// asked did not happen, unless ErrUnknown is wrapped too.
+	// ErrUnavailable: the store cannot be reached now, or has no room. The act did not
+	// happen, unless ErrUnknown is wrapped too.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrUnknown: the act may have happened or not.
 	ErrUnknown = errors.New("outcome unknown")
@@ -18,6 +18,6 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrSchema: the store's schema is newer or older than this binary can use.
 	ErrSchema = errors.New("schema mismatch")
-	// ErrDamaged: what is stored cannot be read back.
+	// ErrDamaged: stored data is not what a store writes.
 	ErrDamaged = errors.New("store damaged")
 )

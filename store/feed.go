@@ -28,18 +28,17 @@ type Append struct {
 	Value []byte // nil: no value
 }
 
-// Feed is something that a run shows to whoever wants to read it while the run
-// goes on: a named value, or a stream.
+// Feed is a named value or a stream that a run shows to readers outside.
 type Feed struct {
 	Run    RunNo
 	Stream bool
 	Name   string
-	// Last is the position of the stream's last item, or how often the value was
+	// Last is the position of the stream's last item, or the number of times the value was
 	// set. It only grows.
 	Last  int64
 	At    Time   // of the last change
 	Size  int    // of the value in bytes; 0 for a stream
-	Value []byte // of a value, if asked for; nil: no value
+	Value []byte // of a value, if the query requests it; nil: no value
 }
 
 // FeedQuery selects feeds.
@@ -53,32 +52,31 @@ type FeedQuery struct {
 type StreamItem struct {
 	Pos int64 // from 1, without gaps
 	At  Time
-	// Rewound marks the place at which the run was rewound: the items before it
-	// stay, and what follows may say some of it again. It has no value.
+	// Rewound marks the place at which the run was rewound: the items before it stay, and
+	// those after it may repeat some of them. It has no value.
 	Rewound bool
 	Value   []byte // nil: no value
 }
 
-// MaxStreamRead is how many bytes of values one reading of a stream returns at
-// most, unless the first item alone has more.
+// MaxStreamRead is the most bytes of values that one call of Stream returns, unless the
+// first item alone has more.
 const MaxStreamRead = 4 << 20
 
-// StreamQuery selects items of one stream, in the order of their positions. There
-// may be more than the answer holds: only an empty one says that there are none.
+// StreamQuery selects items of one stream, in the order of their positions. The answer may
+// hold fewer than match: only an empty answer says that none is left.
 type StreamQuery struct {
 	Run   RunNo
 	Name  string
 	After int64 // only positions above
-	Limit int   // at most so many; 0: DefaultPage; at most MaxPage
+	Limit int   // 0: DefaultPage; at most MaxPage
 }
 
-// Unanswered is the verdict that an update gets when its run ends, or continues
-// as new, before its code has answered.
+// Unanswered is the verdict of an update whose run ends, or continues as new, before the
+// code answers.
 const Unanswered = "x"
 
-// MergeTags returns the tags of a run after a turn has set some: an empty value
-// removes the tag. The result is sorted by key and shares nothing with the
-// arguments; nil if no tag is left.
+// MergeTags returns tags after a turn has set some; an empty value removes its tag. The
+// result is sorted by key and shares nothing with the arguments. It is nil if it is empty.
 func MergeTags(tags, set []Pair) []Pair {
 	merged := slices.Clone(tags)
 	for _, p := range set {

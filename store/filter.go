@@ -1,8 +1,8 @@
 package store
 
-// Filter selects runs. The zero Filter selects all but records. Fields combine
-// with "and", the elements of one field with "or". Records are selected only by a
-// filter that has IDs, Nos or Workflows (law 27).
+// Filter selects runs. The zero Filter selects all but entities. Fields combine with
+// "and", the elements of one field with "or". Only a filter with IDs, Nos or Workflows
+// selects entities (law 27).
 type Filter struct {
 	IDs       []string
 	Nos       []RunNo
@@ -35,5 +35,5 @@ type Tally struct {
 	Runs     int64
 }
 
-// HidesEntities reports whether the filter leaves records out.
+// HidesEntities reports whether the filter leaves entities out.
 func (f *Filter) HidesEntities() bool { return len(f.IDs)+len(f.Nos)+len(f.Workflows) == 0 }

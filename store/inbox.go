@@ -16,53 +16,55 @@ const (
 	ItemResolution ItemKind = 2
 	// ItemCancel asks the run to cancel.
 	ItemCancel ItemKind = 3
-	// ItemTerminate asks for the run to be ended at once.
+	// ItemTerminate asks the owner to end the run at once.
 	ItemTerminate ItemKind = 4
-	// ItemResume asks for a stalled or paused run to go on.
+	// ItemResume asks a stalled or paused run to go on.
 	ItemResume ItemKind = 5
-	// ItemEnd tells how another run has ended: a child of the run, or one that a
-	// watch of this run waits for. Name says for which of them, and Failed that
-	// there is no such run.
+	// ItemEnd reports the end of another run: of a child, or of a run that this run
+	// watches. Name says which. Failed: there is no such run.
 	ItemEnd ItemKind = 6
-	// ItemWatch asks for an ItemEnd when the run has ended, at once if it has; the
-	// owner sends it to the run that Value names. Its ID, Origin, Name, Incarnation
-	// and Loc are those of the answer if no run gets it (law 15).
+	// ItemWatch requests an ItemEnd when the run has ended. The owner sends it to the run
+	// that Value names. If no run gets the watch, its answer has the same ID, Origin,
+	// Name, Incarnation and Loc (law 15).
 	ItemWatch ItemKind = 7
 	// ItemUpdate is a message to the run, by Name, that its code answers.
 	ItemUpdate ItemKind = 8
 
-	// ItemPause asks for the run to be left alone until it is resumed.
+	// ItemPause requests that the run rests until it is resumed.
 	ItemPause ItemKind = 10
-	// ItemRetry asks for a failed run to try again what has failed.
+	// ItemRetry asks a failed run to repeat its failed operations.
 	ItemRetry ItemKind = 11
-	// ItemRewind asks for a part of the history to be taken back.
+	// ItemRewind requests that a part of the history is taken back.
 	ItemRewind ItemKind = 12
-	// ItemEdit asks for the outcome of a step to be replaced.
+	// ItemEdit requests that the outcome of a step is replaced.
 	ItemEdit ItemKind = 13
 
-	// ItemEvent is an event for a topic, or what a topic is told of events.
+	// ItemEvent is an event for a topic, or a request about the topic's events.
 	ItemEvent ItemKind = 20
-	// ItemWait registers at a topic the wait that Name is the key of.
+	// ItemWait registers a wait at a topic. Name is the wait's key, here and below.
 	ItemWait ItemKind = 21
-	// ItemWithdraw ends that wait: what it was given is not taken.
+	// ItemWithdraw ends that wait and refuses an event that was delivered to it.
 	ItemWithdraw ItemKind = 22
-	// ItemAck tells a topic that what that wait was given is taken.
+	// ItemAck confirms to a topic that the run has taken the event delivered to that wait.
 	ItemAck ItemKind = 23
-	// ItemReturn gives back to a topic what a run has taken.
+	// ItemReturn returns an event that a run had taken to its topic.
 	ItemReturn ItemKind = 24
-	// ItemDelivery gives an event to the run's wait that Name is the key of.
+	// ItemDelivery gives an event to a wait of the run.
 	ItemDelivery ItemKind = 25
 
 	// ItemAsk asks a queue for a permit.
 	ItemAsk ItemKind = 30
-	// ItemGrant gives a run the permit that it was Held for.
+	// ItemGrant gives a run the permit for which it is Held.
 	ItemGrant ItemKind = 31
-	// ItemGiveBack returns a permit to its queue, or takes back that it was asked for.
+	// ItemGiveBack returns a permit to its queue, or withdraws the request for one.
 	ItemGiveBack ItemKind = 32
 )
 
-var itemNames = [...]string{"", "message", "resolution", "cancel", "terminate", "resume", "end", "watch", "update", 10: "pause", "retry", "rewind", "edit",
-	20: "event", "wait", "withdraw", "ack", "return", "delivery", 30: "ask", "grant", "give back"}
+var itemNames = [...]string{
+	"", "message", "resolution", "cancel", "terminate", "resume", "end", "watch", "update",
+	10: "pause", "retry", "rewind", "edit",
+	20: "event", "wait", "withdraw", "ack", "return", "delivery", 30: "ask", "grant", "give back",
+}
 
 // String returns the kind as users see it: "message", "resolution", …
 func (k ItemKind) String() string {
@@ -75,8 +77,8 @@ func (k ItemKind) String() string {
 // Valid reports whether k is one of the kinds above.
 func (k ItemKind) Valid() bool { return int(k) < len(itemNames) && itemNames[k] != "" }
 
-// Verb reports whether the item is a request about the run that its owner
-// answers with a verdict, rather than something sent to its code.
+// Verb reports whether the item is a request about the run, which its owner answers with
+// a verdict; other items are for the run's code or entity.
 func (k ItemKind) Verb() bool {
 	switch k {
 	case ItemCancel, ItemTerminate, ItemResume, ItemWatch, ItemPause, ItemRetry, ItemRewind, ItemEdit:
@@ -85,9 +87,9 @@ func (k ItemKind) Verb() bool {
 	return false
 }
 
-// CanBeDead reports whether the item becomes a dead letter when nobody takes it:
-// not if it is a verb or an update, which are answered, nor if it is between runs
-// and records: an event that is not taken stays with its topic.
+// CanBeDead reports whether the item becomes a dead letter when the run ends without
+// taking it. Verbs and updates do not: they are answered. Nor do items between runs and
+// entities: an event that no run takes stays with its topic.
 func (k ItemKind) CanBeDead() bool { return !k.Verb() && k != ItemUpdate && !k.ofEntities() }
 
 func (k ItemKind) ofEntities() bool { return k >= ItemEvent && k <= ItemGiveBack }
@@ -100,11 +102,11 @@ const (
 	New ItemState = 1
 	// Seen items were examined and are kept for later.
 	Seen ItemState = 2
-	// Consumed items are done with. They stay, without their value, so that a
-	// repeat is recognised.
+	// Consumed items are used up. They stay, without their value, so that a repeated
+	// send is recognised.
 	Consumed ItemState = 3
-	// Dead items are dead letters: what was addressed to a run that ended without
-	// taking it, or to an older incarnation. They keep their value.
+	// Dead items are dead letters: their run ended without taking them, or they were
+	// addressed to an older incarnation. They keep their value.
 	Dead ItemState = 4
 )
 
@@ -114,16 +116,16 @@ func (it *Item) Outdated(incarnation int) bool {
 	return it.Kind != ItemMessage && it.Incarnation < incarnation
 }
 
-// Item is something that was sent to a run.
+// Item is one thing that was sent to a run.
 type Item struct {
 	No          ItemNo
 	Kind        ItemKind
 	State       ItemState
-	Name        string // of a message or update; of a verb who asks
+	Name        string // of a message or update; of a verb: the person or program that requests it
 	ID          string // unique in the run's inbox; never empty
 	Origin      string // names the sending act; a repeat of the act has the same
 	Incarnation int    // addressed incarnation of a resolution
-	Generation  int    // of the run when what a resolution addresses was made
+	Generation  int    // of the run when the promise that a resolution addresses was made
 	Loc         string // addressed location of a resolution
 	Failed      bool   // a resolution that rejects: Value is a failure record
 	Sent        Time   // by the store's clock

@@ -9,27 +9,27 @@ type Node struct {
 	PID       int
 	Workflows []string
 	Groups    []string // whose shards it may own
-	TTL       Delay    // of its leases: heard of no more for so long it is dead; 0: not known
-	// Requirements are what the next owners of shards must be able to load.
+	TTL       Delay    // of its leases; silent for longer, it counts as dead; 0: not known
+	// Requirements say what the next owners of shards must be able to load.
 	Requirements []Requirement `json:"Needs"` // the stored name
-	// Draining says that the node is to give its shards back and to take none.
-	// Register with it sets the mark of a boot that is listed, and nothing else;
-	// it stays until the boot ends (law 26).
+	// Draining says that the node must give its shards back and take none. Register with
+	// it sets this mark of a listed boot and nothing else; it stays until the boot ends
+	// (law 26).
 	Draining bool
-	// Stopped says that the node has ended cleanly; it is then listed no more, and its
-	// last batch is forgotten (law 9).
+	// Stopped says that the node ended cleanly: it is no longer listed, and its last batch
+	// is forgotten (law 9).
 	Stopped bool
 
 	SeenAt Time // set by the store
 }
 
-// Requirement says that a shard holds a run which only a node can load that has the
-// workflow, and whose build is not earlier.
+// Requirement says that a shard holds a run that only some nodes can load: those that have
+// the workflow and whose build is not earlier.
 type Requirement struct {
 	Shard    Shard
 	Workflow string
 	Build    string // "": any
-	Until    Time   // when it is to be forgotten
+	Until    Time   // it counts until then
 }
 
 // Lease is a node's time-limited right to be the one writer of a shard.
@@ -45,8 +45,8 @@ type Lease struct {
 type Acquired struct {
 	Held  bool  // the caller holds Lease
 	Lease Lease // the caller's, or that of the present holder
-	// Clean says that the former owner gave the shard back or there was none. If
-	// not, the runs that it had claimed are now ready and suspect: Suspects many.
+	// Clean says that the former owner gave the shard back, or that there was none. If
+	// not, the Suspects runs that it had claimed are now ready and suspect.
 	Clean    bool
 	Suspects int
 }
@@ -56,26 +56,27 @@ type ClaimRequest struct {
 	Node   string
 	Boot   string
 	Leases []Lease
-	// Workflows are those whose code the node has. Runs of others are claimed
-	// only for what needs no code: an unexamined Terminate or Pause, a Cancel of a
-	// run that is queued, paused, stalled or terminal, another verb of one that is
-	// paused, stalled or terminal. A queued run whose wake time has not come is
-	// claimed only for an unexamined Terminate, Cancel or Pause, whoever asks, and a
-	// paused run only for a verb.
+	// Workflows are those whose code the node has. A run of another workflow is claimed
+	// only for what needs no code:
+	//   - an unexamined Terminate or Pause;
+	//   - a Cancel of a run that is queued, paused, stalled or terminal;
+	//   - another verb of a run that is paused, stalled or terminal.
+	// For every node a queued run whose wake time has not come is claimed only for an
+	// unexamined Terminate, Cancel or Pause, and a paused run only for a verb.
 	Workflows []string
-	// Build is the node's. Runs of a later one, compared as text byte by byte, are
-	// like those of workflows that it does not have. "": none is later (law 25).
+	// Build is the node's. Runs of a later build, compared as text byte by byte, are like
+	// runs of workflows that the node does not have. "": no build is later (law 25).
 	Build string
-	// Unservable asks for Claims.Unservable.
+	// Unservable requests Claims.Unservable.
 	Unservable bool
-	// Limit bounds the runs that are newly claimed. 0 claims none, and
-	// unexamined items of claimed runs are still returned.
+	// Limit bounds the runs that are newly claimed. 0 claims none; unexamined items of
+	// claimed runs are returned nevertheless.
 	Limit int
 }
 
-// Claimed is a run in the node's hand, with the items no turn has examined.
-// Fresh says that it was claimed by this call; else only its unexamined items
-// are news, and of Run only No is set.
+// Claimed is a run that the node has claimed, with the items that no turn has examined.
+// New says that this call claimed it; otherwise only Items are news, and of Run only No is
+// set.
 type Claimed struct {
 	New   bool
 	Run   Run
@@ -85,8 +86,7 @@ type Claimed struct {
 // Claims is the answer to a ClaimRequest.
 type Claims struct {
 	Runs []Claimed
-	// Fenced lists the shards whose lease was not current; nothing was claimed
-	// in them.
+	// Fenced lists the shards whose lease is not current; nothing was claimed in them.
 	Fenced []Shard
 	// More says that Limit, or the store's own bound on items, cut the answer.
 	More bool
@@ -94,13 +94,13 @@ type Claims struct {
 	// shards whose workflow the node has; 0: none.
 	NextWake Time
 	Now      Time // inboxes were read at this time or later
-	// Unservable tells, if the request asks for it, of the unclaimed runs that would be
-	// claimed if the node had every workflow and a late build, and are not: for each
-	// shard and workflow, in this order, the latest of their builds.
+	// Unservable lists, if requested, the unclaimed runs that this call would have claimed
+	// if the node had every workflow and the latest build: for each shard and workflow, in
+	// this order, the latest of their builds.
 	Unservable []Unservable
 }
 
-// Unservable is that a shard holds ready runs of a workflow which the node cannot load.
+// Unservable says that a shard holds ready runs of a workflow that the node cannot load.
 type Unservable struct {
 	Shard    Shard
 	Workflow string

@@ -13,7 +13,7 @@ import (
 // which must hold.
 //
 //	id=order-42            this ID, or one of several: id=a,b
-//	id=order-*             IDs that begin so
+//	id=order-*             IDs with this beginning
 //	workflow=a,b           one of these
 //	status=failed,stalled  one of these
 //	mark=cancelling,paused has all of these marks: paused, cancelling, undoing, expiring
@@ -43,7 +43,12 @@ func ParseFilter(text string) (Filter, error) {
 			err = f.apply(t)
 		}
 		if err != nil {
-			return Filter{}, fmt.Errorf("%w: query term %.100q: %w", ErrInvalid, strings.TrimRight(text[:len(text)-len(rest)], spaces), err)
+			return Filter{}, fmt.Errorf(
+				"%w: query term %.100q: %w",
+				ErrInvalid,
+				strings.TrimRight(text[:len(text)-len(rest)], spaces),
+				err,
+			)
 		}
 		text = rest
 	}
@@ -60,7 +65,7 @@ type term struct {
 	prefix bool     // the one value was followed by a star
 }
 
-// name is what may be given once.
+// name returns the name under which the term may be given once.
 func (t *term) name() string {
 	switch {
 	case t.prefix:
@@ -71,8 +76,8 @@ func (t *term) name() string {
 	return t.field
 }
 
-// cutTerm reads the first term of a text. With an error the rest begins after
-// what looks like the term.
+// cutTerm reads the first term of a text. After an error the rest begins after the text
+// that looks like the term.
 func cutTerm(text string) (t term, rest string, err error) {
 	end := strings.IndexAny(text, spaces)
 	if end < 0 {
@@ -128,7 +133,7 @@ func cutValue(text string) (value string, star bool, rest string, err error) {
 	return value, star, rest, nil
 }
 
-// apply sets what the term says.
+// apply adds the term's condition to the filter.
 func (f *Filter) apply(t term) error {
 	switch {
 	case (t.field == "created") == (t.op == '='):
@@ -204,8 +209,8 @@ func parseTime(text string) (Time, error) {
 	return 0, fmt.Errorf("expected a date or a time after 1970 like 2026-01-31 or 2026-01-31T12:00:00Z, found %q", text)
 }
 
-// String returns the filter as ParseFilter reads it. What only List knows
-// (limit, cursor, values) and run numbers are left out.
+// String returns the filter in the form that ParseFilter reads, without run numbers and
+// without the fields for List (limit, cursor, values).
 func (f Filter) String() string {
 	var terms []string
 	add := func(field string, values []string) {
@@ -263,8 +268,7 @@ func (f *Filter) tagValues(key string) []string {
 	return values
 }
 
-// TagValues returns the values that a run's tags must have, by key: of each key
-// one of those listed.
+// TagValues returns, by key, the values of which a run's tag must have one.
 func (f *Filter) TagValues() map[string][]string {
 	values := map[string][]string{}
 	for _, key := range f.tagKeys() {
@@ -281,15 +285,22 @@ func quoteAll(values []string) []string {
 	return quoted
 }
 
-// quote returns a value as cutValue reads it.
+// quote returns a value in the form that cutValue reads.
 func quote(value string) string {
-	if value == "" || strings.ContainsAny(value, ","+spaces) || strings.HasSuffix(value, "*") || strconv.Quote(value) != `"`+value+`"` {
+	if value == "" || strings.ContainsAny(value, ","+spaces) || strings.HasSuffix(value, "*") ||
+		strconv.Quote(value) != `"`+value+`"` {
 		return strconv.Quote(value)
 	}
 	return value
 }
 
-var markNames = map[string]Marks{"paused": Paused, "cancelling": Cancelling, "undoing": Undoing, "expiring": Expiring, "held": Held}
+var markNames = map[string]Marks{
+	"paused":     Paused,
+	"cancelling": Cancelling,
+	"undoing":    Undoing,
+	"expiring":   Expiring,
+	"held":       Held,
+}
 
 // String returns the marks by name, separated by commas.
 func (m Marks) String() string {

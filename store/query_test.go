@@ -95,7 +95,8 @@ func FuzzFilterString(f *testing.F) {
 		}
 		want := store.Filter{
 			IDs: []string{id, workflow}, IDPrefix: prefix, Workflows: []string{workflow}, Statuses: store.AllStatuses(),
-			Marks: store.Marks(marks % 8), Parent: store.RunNo(parent), CreatedFrom: store.Time(created), CreatedBefore: store.Time(created),
+			Marks: store.Marks(marks % 8), Parent: store.RunNo(parent), CreatedFrom: store.Time(created),
+			CreatedBefore: store.Time(created),
 		}
 		got, err := store.ParseFilter(want.String())
 		if err != nil || !reflect.DeepEqual(got, want) {

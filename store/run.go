@@ -21,14 +21,14 @@ type Shard struct {
 
 func (s Shard) String() string { return fmt.Sprintf("%s/%d", s.Group, s.Slot) }
 
-// Status is where a run stands. The zero Status is invalid. The numbers are
+// Status is the state of a run. The zero Status is invalid. The numbers are
 // stored and never change meaning.
 type Status uint8
 
 const (
-	// Queued is every run that has never run.
+	// Queued is a run that has never run.
 	Queued Status = 1
-	// Running is a run that an owner works on, or should.
+	// Running is a run that its owner executes, or should.
 	Running Status = 2
 	// Suspended is a run that waits and needs no node until it is woken.
 	Suspended Status = 3
@@ -38,7 +38,7 @@ const (
 	Failed Status = 5
 	// Cancelled is a run that was cancelled or terminated.
 	Cancelled Status = 6
-	// Stalled is a run that needs a person; its reason is in the run.
+	// Stalled is a run that needs a person; Run.Reason says why.
 	Stalled Status = 7
 )
 
@@ -105,24 +105,24 @@ func (s Status) CanBecome(t Status) bool {
 type Marks uint8
 
 const (
-	// Paused runs are not taken up until they are resumed.
+	// Paused runs rest until they are resumed.
 	Paused Marks = 1 << iota
 	// Cancelling runs have accepted a cancel and are cleaning up.
 	Cancelling
 	// Undoing runs are executing compensations; their outcome is fixed.
 	Undoing
-	// Expiring runs have outlived their retention: their history is being deleted.
+	// Expiring runs are past their retention: their history is being deleted.
 	Expiring
 	// Held runs wait for a permit of a queue, which comes as an ItemGrant (law 28).
 	Held
 )
 
-// Seed is the randomness of a run, made at its start and at each
-// continue-as-new. What a run derives (identities, random numbers) comes from
-// it, and a Start is recognised as its own repeat by it.
+// Seed is the randomness of a run, drawn at its start and at each continue-as-new. A run
+// derives its identities and random numbers from it, and a repeated Start is recognised
+// by it.
 type Seed [16]byte
 
-// Origin is what tells a start from another one.
+// Origin identifies a start.
 type Origin struct {
 	Workflow string
 	Seed     Seed
@@ -154,16 +154,16 @@ type Run struct {
 
 	Status      Status
 	Marks       Marks
-	Claimed     bool // the owner of the shard has it in hand
+	Claimed     bool // by the owner of the shard
 	Incarnation int
 	Generation  int
 	Seed        Seed
-	Random      Seed   // of a forked run: the randomness of the one it was forked from; zero: Seed
-	Build       string // newest build that has committed to it; "" if none
+	Random      Seed   // of a forked run: the randomness of its original; zero: Seed
+	Build       string // latest build that committed to it; "": none
 	Parent      RunNo  // 0: none
 	ParentLoc   string // where the parent awaits it
 
-	// First is how a run began that has continued as new since; else it is zero.
+	// First is how a run began that has continued as new; otherwise it is zero.
 	First Origin
 	Began Time // when this incarnation began; 0 in the first one
 
@@ -172,22 +172,22 @@ type Run struct {
 	Ended   Time // 0: live
 	WakeAt  Time // 0: none
 
-	// Suspicion of killing its process: how often it was found claimed in a
-	// shard whose owner did not end cleanly, how often of these it was alone,
-	// and whether it is being executed alone. A turn with an Update sets all
-	// three back unless the update says Alone or Spared.
+	// Suspicion that the run kills its process: the number of times it was found claimed in
+	// a shard whose owner did not end cleanly; how many of these times it was alone; and
+	// whether it is executed alone now. A turn with an Update clears all three, unless the
+	// update says Isolate or EndIsolation.
 	Suspect int
 	Strikes int
 	Alone   bool
 
 	Tags    []Pair // sorted by key
 	Headers []byte // as given to Start
-	Queue   []byte // how it stands in a queue; opaque to the store; nil: in none
+	Queue   []byte // its place in a queue; opaque to the store; nil: in none
 
 	Input  []byte // as given to Start, or to the last continue-as-new
 	Output []byte // result of a succeeded run, failure record of a failed one
 	Reason string // why it is stalled or cancelled
-	Waits  []byte // what a suspended run waits for; opaque to the store
+	Waits  []byte // the waits of a suspended run; opaque to the store
 
 	// InputSize and OutputSize are the lengths of Input and Output, which a
 	// listing leaves out.

@@ -5,55 +5,53 @@ import "context"
 // Store is what the engine needs of persistence. See the package documentation
 // for the laws; each method names only what is particular to it.
 //
-// Every method that takes a context returns promptly when it ends; what had
-// been asked may then have happened or not. An error is one of this package's
-// sentinels, or wraps [ErrUnavailable] when the store cannot be reached now or
-// has no room (worth trying again), or is of the store itself.
+// Every method that takes a context returns promptly when the context ends; the act may
+// then have happened or not. An error is one of this package's sentinels, or wraps
+// [ErrUnavailable] when the store cannot be reached now or has no room (worth trying
+// again), or is the store's own.
 type Store interface {
-	// Describe tells what is known of the store and who works on it.
+	// Describe returns what is known of the store and of the nodes that work on it.
 	Describe(ctx context.Context) (Description, error)
 
-	// Register writes the node's row and adds its workflows to those known. It
-	// is also the heartbeat, and forgets nodes without a lease that were not
-	// heard of for 24 hours. It returns the store's time. Others get a hint of a
-	// node that comes, goes or is to be drained, and of leases that are taken or given
-	// back, not of heartbeats and renewals.
+	// Register writes the node's row and adds its workflows to those known. It is also
+	// the heartbeat, and forgets nodes that hold no lease and were silent for 24 hours.
+	// It returns the store's time. Other processes are notified when a node joins, leaves
+	// or starts draining, and when leases are taken or released; not of heartbeats and
+	// renewals.
 	Register(ctx context.Context, n Node) (Time, error)
 
 	// Acquire tries to take the shards for ttl, which must be positive. The
-	// results are in the order of shards. A lease that is held and has not
-	// expired is not taken, unless it is of the same boot or the store knows that
-	// its holder is dead. Runs that the former owner had claimed become ready; if
-	// it did not end cleanly their Suspect is raised by one, and of those that
-	// were Alone also Strikes. A former tenure of the same boot counts as clean.
+	// results are in the order of shards. A lease that is held and has not expired is
+	// not taken, unless its holder is the same boot or the store knows that its holder is
+	// dead. Runs that the former owner had claimed become ready. If that owner did not end
+	// cleanly, their Suspect is raised by one, and Strikes too of those that were Alone. A
+	// former lease of the same boot counts as clean.
 	Acquire(ctx context.Context, n Node, shards []Shard, ttl Delay) ([]Acquired, Time, error)
 
-	// Renew extends leases to ttl from now, whether expired or not, as long as
-	// nobody has taken them. The results are in the order of leases; one that is
-	// not current any more has Held false. The caller must then stop writing for
-	// that shard at once.
+	// Renew extends leases to ttl from now, expired or not, unless another node has taken
+	// them. The results are in the order of leases. A lease that is no longer current has
+	// Held false: the caller must stop writing for that shard at once.
 	Renew(ctx context.Context, leases []Lease, ttl Delay) ([]Acquired, Time, error)
 
-	// Release gives leases back so that others can take them at once; runs that
-	// were claimed become ready. Leases that are not current are left alone.
+	// Release gives leases back, so that other nodes can take them at once. Claimed runs
+	// become ready. Leases that are not current are left alone.
 	Release(ctx context.Context, leases []Lease) error
 
-	// Apply carries out commands; the answers are in their order. Either all are
-	// durable or, with an error, none is known to be.
+	// Apply carries out commands; the answers are in their order. Either all are durable,
+	// or the call returns an error and none is known to be.
 	Apply(ctx context.Context, commands []Command) ([]Answer, Time, error)
 
-	// Commit writes a batch. An error means that nothing of it was written,
-	// unless it wraps ErrUnknown, which means that it may have been: repeat the
-	// same batch. Errors that do not wrap ErrUnavailable are due to a turn or
-	// command in the batch: split it.
+	// Commit writes a batch. An error means that nothing of it was written, unless it
+	// wraps ErrUnknown: then the batch may have been written, and the caller repeats the
+	// same batch. An error that does not wrap ErrUnavailable is due to a turn or command
+	// in the batch: the caller splits it.
 	Commit(ctx context.Context, b Batch) (BatchResult, error)
 
-	// Claim takes in hand what is ready: first the runs whose wake time has
-	// passed, in its order, then those with an item that makes them ready, then
-	// those marked ready, each by number. It returns the unexamined items of all
-	// runs in the node's hand, by run. A claimed run that was
-	// queued or suspended is running from then on and has no wake time; Started
-	// is set the first time. Stalled and terminal runs keep their status, and
+	// Claim claims what is ready: first the runs whose wake time has passed, in the order
+	// of that time, then those with an item that makes them ready, then those marked ready,
+	// each by number. It returns the unexamined items of all runs that the node has claimed,
+	// by run. A run that was queued or suspended is Running from then on and has no wake
+	// time; Started is set the first time. Stalled and terminal runs keep their status, and
 	// those at rest (law 18) their wake time too.
 	Claim(ctx context.Context, req ClaimRequest) (Claims, error)
 
@@ -84,28 +82,28 @@ type Store interface {
 	// Stream returns items of a stream.
 	Stream(ctx context.Context, q StreamQuery) ([]StreamItem, error)
 
-	// Audit returns what operators did to a run, in the order of the numbers.
+	// Audit returns the operators' acts on a run, in the order of their numbers.
 	Audit(ctx context.Context, run RunNo) ([]Audit, error)
 
 	// DeadLetters returns dead letters, newest first. ErrBadCursor: the cursor is
 	// not one of DeadLetters'.
 	DeadLetters(ctx context.Context, f DeadFilter) (DeadPage, error)
 
-	// Discard makes dead letters consumed, all in one act. The answers are in the
-	// order of items: whether each was a dead letter.
+	// Discard makes dead letters consumed, all in one act. The answers are in the order of
+	// items and say whether each was a dead letter.
 	Discard(ctx context.Context, items []ItemNo) ([]bool, error)
 
-	// Sweep deletes a part of what has outlived its retention (law 24).
+	// Sweep deletes a part of the rows whose retention is over (law 24).
 	Sweep(ctx context.Context, req SweepRequest) (Swept, error)
 
-	// Changed blocks until another process may have done something, and says what it
-	// may have been since Changed returned before; or until ctx ends, whose error it
-	// then returns. It is a hint: it may return early, name more than there was, and
-	// miss a change. It costs no query while it waits.
+	// Changed blocks until another process may have changed something, and returns all
+	// that may have changed since its last return. It returns the error of ctx when ctx
+	// ends. It is a hint: it may return early, name too much, and miss a change. It costs
+	// no query while it waits.
 	Changed(ctx context.Context) (Change, error)
 
-	// Close releases what the store holds in this process. It is safe to call
-	// twice; other methods afterwards return ErrClosed.
+	// Close releases the resources of this process. A second call does nothing. Other
+	// methods return ErrClosed afterwards.
 	Close() error
 }
 
@@ -115,16 +113,16 @@ type Transactor[Tx any] interface {
 	ApplyTx(ctx context.Context, tx Tx, commands []Command) ([]Answer, error)
 }
 
-// Transactors is what a store has, beside or in place of being a [Transactor]
-// itself, that knows transactions of several types.
+// Transactors is implemented by a store that knows transactions of several types, beside
+// [Transactor] or instead of it.
 type Transactors interface {
-	// TransactorAs sets target, which points to a Transactor or a Recorder of the
-	// type that is asked for, and reports whether the store has one.
+	// TransactorAs sets target, a pointer to a Transactor or a Recorder of the wanted type,
+	// and reports whether the store has one.
 	TransactorAs(target any) bool
 }
 
-// TransactorOf returns what applies commands of a store in transactions of the
-// type, and whether there is one.
+// TransactorOf returns the store's Transactor for transactions of type Tx, and whether
+// there is one.
 func TransactorOf[Tx any](s Store) (Transactor[Tx], bool) {
 	if t, ok := s.(Transactor[Tx]); ok {
 		return t, true
@@ -136,7 +134,7 @@ func TransactorOf[Tx any](s Store) (Transactor[Tx], bool) {
 	return nil, false
 }
 
-// Description tells what is known of a store.
+// Description is what is known of a store.
 type Description struct {
 	ID        string // made when the store was created
 	Kind      string // "memory", "sqlite", …

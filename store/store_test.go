@@ -50,7 +50,8 @@ func TestStatusChanges(t *testing.T) {
 			t.Errorf("ParseStatus(%q) = %v, %v", from, parsed, err)
 		}
 	}
-	if _, err := store.ParseStatus("done"); err == nil || store.Status(0).CanBecome(store.Running) || store.Status(9).Valid() {
+	if _, err := store.ParseStatus("done"); err == nil || store.Status(0).CanBecome(store.Running) ||
+		store.Status(9).Valid() {
 		t.Error("an unknown status is accepted")
 	}
 }

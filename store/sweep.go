@@ -3,34 +3,34 @@ package store
 import "time"
 
 const (
-	// SweepRows bounds what one Sweep deletes: entries, items, values, items of
-	// streams, audits and runs in all.
+	// SweepRows is the most rows that one Sweep deletes: entries, items, values, items of
+	// streams, audits and runs together.
 	SweepRows = 500
 	// MinKeep is how long an ended run stays, whatever its retention.
 	MinKeep = Delay(time.Minute / time.Microsecond)
-	// DedupWindow is how long after its sending a consumed item stays, so that a
-	// repeat is recognised.
+	// DedupWindow is how long after its sending a consumed item stays, so that a repeated
+	// send is recognised.
 	DedupWindow = Delay(24 * time.Hour / time.Microsecond)
 )
 
-// Retention says how long runs of a workflow that have ended so are kept.
+// Retention says how long runs of a workflow that ended with a status are kept.
 type Retention struct {
 	Workflow string
 	Status   Status // a terminal one
-	Keep     Delay  // after the end; 0: as short as can be
+	Keep     Delay  // after the end; 0: MinKeep
 }
 
-// SweepRequest asks for a part of a pass over what may be deleted.
+// SweepRequest requests one part of a pass over the rows that may be deleted.
 type SweepRequest struct {
 	Leases []Lease
-	// Rules say which ended runs are deleted. Runs that no rule is for are kept.
-	// They are the same in all parts of a pass.
+	// Rules say which ended runs are deleted; runs without a rule are kept. They are the
+	// same in all parts of a pass.
 	Rules []Retention
 	Items bool // look for consumed items as well
 	From  SweepPlace
 }
 
-// SweepPlace is where a pass goes on. The zero place is its beginning.
+// SweepPlace is the point from which a pass continues. The zero SweepPlace is the start.
 type SweepPlace struct {
 	Stage int // 0: ended runs, 1: former incarnations, 2: consumed items
 	Rule  int
@@ -38,7 +38,7 @@ type SweepPlace struct {
 	No    int64
 }
 
-// Swept is what a part of a pass has done.
+// Swept is the result of one part of a pass.
 type Swept struct {
 	Rows   int     // deleted, as SweepRows counts them
 	Runs   int     // of these
@@ -65,5 +65,5 @@ func (r *SweepRequest) Validate() error {
 	return checkLeases(r.Leases)
 }
 
-// Before returns the time by which a run must have ended to be deleted now.
+// Before returns the time before which a run must have ended to be deleted at now.
 func (r *Retention) Before(now Time) Time { return now - Time(max(r.Keep, MinKeep)) }

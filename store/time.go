@@ -1,15 +1,13 @@
 package store
 
-import (
-	"time"
-)
+import "time"
 
-// Time is an instant in microseconds since the Unix epoch, UTC. The zero Time
-// means "none"; it is never a real instant. Microseconds are what every store
-// can keep, so a time is the same live and after a replay.
+// Time is an instant in microseconds since the Unix epoch, UTC. The zero Time means
+// "none"; it is never a real instant. Every store can keep microseconds, so a time is the
+// same live and in a replay.
 type Time int64
 
-// TimeOf returns t cut down to microseconds. The zero time.Time gives 0.
+// TimeOf returns t truncated to microseconds. The zero time.Time gives 0.
 func TimeOf(t time.Time) Time {
 	if t.IsZero() {
 		return 0
@@ -25,7 +23,7 @@ func (t Time) Time() time.Time {
 	return time.UnixMicro(int64(t)).UTC()
 }
 
-// Add returns t+d, with d cut down to microseconds.
+// Add returns t+d, with d truncated to microseconds.
 func (t Time) Add(d time.Duration) Time { return t + Time(d/time.Microsecond) }
 
 // Sub returns t-u.

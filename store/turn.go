@@ -5,27 +5,27 @@ package store
 type Batch struct {
 	Node string
 	Boot string
-	// No numbers the batches of a node's boot, growing from 1. A batch that was
-	// definitely not applied may be changed and sent again under its number; one
-	// whose outcome is unknown must be repeated as it was. A number below the
-	// last one applied is ErrInvalid.
+	// No numbers the batches of a node's boot, growing from 1. A batch that was certainly
+	// not applied may be changed and sent again under its number. A batch with an unknown
+	// outcome must be repeated unchanged. A number below the last one applied is
+	// ErrInvalid.
 	No     int64
-	Leases []Lease // of every shard that a turn or an adopting command touches
+	Leases []Lease // of every shard that a turn, or a command with Claim, touches
 	Turns  []*Turn // at most one per run
 	// Commands are applied after the turns, in order.
 	Commands []Command
 }
 
-// Turn is everything that a run does between being woken and having nothing
-// more to do. There is no other way to change a run.
+// Turn is everything that a run does from its wake-up until it has nothing more to do.
+// There is no other way to change a run.
 type Turn struct {
 	Run         RunNo
 	Shard       Shard
 	Incarnation int
 	Prune       []Span  // of the run's history, deleted before anything is written (law 13)
-	Rewrites    []Entry // in place of entries that are there, final ones too (law 19)
+	Rewrites    []Entry // replace existing entries, final ones too (law 19)
 	Entries     []Entry
-	Insert      bool // a hint: so far as who writes it knows, no entry stands at the location of any of Entries
+	Insert      bool // a hint: as far as the writer knows, no entry exists at a location of Entries
 	Seen        []ItemNo
 	Consumed    []Consumption
 	Returned    []Item        // consumed items that are in the inbox again (law 20)
@@ -33,14 +33,14 @@ type Turn struct {
 	Values      []Setting     // at most one of each name
 	Rewound     bool          // every stream of the run gets a mark, before Appends
 	Appends     []Append      // in this order
-	Tags        []Pair        // to be set, no two of one key; an empty value removes
-	Dead        []ItemNo      // become dead letters, because nobody will take them; all are letters
+	Tags        []Pair        // to be set, one for each key; an empty value removes the tag
+	Dead        []ItemNo      // become dead letters; all can be dead (ItemKind.CanBeDead)
 	Update      *Update       // nil: the run's row is not touched
 	Audit       []Audit       // acts of operators; the store sets No and Time (law 21)
 	Sends       []Command     // to other runs
 }
 
-// Sent returns the lists of commands that a turn with the verdict has sent.
+// Sent returns the lists of commands that a turn with verdict v sends.
 func (t *Turn) Sent(v Verdict) [][]Command {
 	switch {
 	case v == Committed && t.Update != nil:
@@ -64,31 +64,30 @@ type Consumption struct {
 	Verdict []byte // answer to a verb or an update; nil for others
 }
 
-// Update changes a run's row. Every field is written as it stands, except that
-// an earlier Build, nil Output and zero Generation leave the former value, and nil
-// Waits clears it.
+// Update changes a run's row. Every field is written as it stands, except that an earlier
+// Build, a nil Output and a zero Generation leave the former value. A nil Waits clears it.
 type Update struct {
 	Status Status
 	Marks  Marks
 	WakeAt Time // of a suspended run, or of one that is queued again; 0: none
-	// Generation raises the run's; the turn is refused if it is not higher.
+	// Generation raises the run's. The turn is refused if it is not higher.
 	Generation   int
 	Reason       string
 	Build        string // raises the run's (law 25)
-	Isolate      bool   // execute it alone; keeps Suspect and Strikes, which are else cleared
+	Isolate      bool   // execute the run alone; keeps Suspect and Strikes, which are cleared otherwise
 	EndIsolation bool   // its time alone is over: keeps Suspect and Strikes, clears Alone
 	Output       []byte
 	Waits        []byte
-	Queue        []byte    // how it stands in a queue from now on; nil: as before
+	Queue        []byte    // its new place in a queue; nil: as before
 	Sends        []Command // to other runs, after those of the turn, unless the turn is StillReady
-	// Discard says, of an update that ends the run, that what its inbox still
-	// holds is discarded instead of kept as dead letters.
+	// Discard says, in an update that ends the run, that the items left in its inbox are
+	// discarded instead of becoming dead letters.
 	Discard bool
-	// Unclaim gives a run that is Running from now on, and not Paused, back: it is ready
-	// for whoever can load it.
+	// Unclaim gives the run back: it is Running, not Paused, and ready for any node that
+	// can load it.
 	Unclaim bool
-	// Continue makes the run continue as new. Status must be Running, and be it
-	// already.
+	// Continue makes the run continue as new. Status must be Running, before the turn and
+	// in it.
 	Continue *Continuation
 }
 
@@ -97,9 +96,9 @@ type Continuation struct {
 	Workflow string
 	Input    []byte // nil: no value
 	Seed     Seed
-	At       Time // the run's time; the next incarnation begins at that of the act, and not earlier than this
-	// First is how the run began, of one that continues for the first time and
-	// whose stored Input is not what it was given; zero: the store knows.
+	At       Time // the run's time; the incarnation begins at the later of this and the act's time
+	// First is how the run began. It is set when a run continues for the first time and
+	// its stored Input is not the one it was given; zero: the store knows.
 	First Origin
 }
 
@@ -109,17 +108,16 @@ type Verdict uint8
 const (
 	// Committed: all of the turn stands.
 	Committed Verdict = 1
-	// StillReady: the turn stands, except that the run was neither suspended nor
-	// ended, and its undoing has not begun, because of what is unexamined in its
-	// inbox (law 5): it stays claimed and in its status, and of the Update only
-	// Build and the end of suspicion took effect.
+	// StillReady: the turn stands, but an unexamined item kept it from suspending or ending
+	// the run, or from beginning to undo it (law 5). The run stays claimed and in its
+	// status; of the Update only Build and the end of suspicion took effect.
 	StillReady Verdict = 2
 	// Fenced: the lease's epoch is not current. Nothing of the turn stands.
 	Fenced Verdict = 3
 	// Refused: the turn breaks a law; Reason says which. Nothing of it stands.
 	Refused Verdict = 4
-	// Busy: a transaction that somebody else has begun, and not ended, decides what
-	// becomes of the turn. Nothing of it stands; it may be written in a later batch.
+	// Busy: a foreign transaction that has not ended decides the outcome of the turn.
+	// Nothing of it stands; it may be written in a later batch.
 	Busy Verdict = 5
 )
 
@@ -143,9 +141,9 @@ func (v Verdict) String() string {
 type TurnResult struct {
 	Verdict Verdict
 	Reason  string // of Refused
-	// Sends are the answers to the sends that were carried out: those of the turn,
-	// then those of its update. A store that does not know them yet leaves them out, and
-	// has not adopted the runs that they would be about.
+	// Sends are the answers to the sends that were carried out: those of the turn, then
+	// those of its update. A store that does not know them yet leaves them out, and has
+	// not claimed the runs that they would name.
 	Sends []Answer
 }
 

@@ -64,7 +64,8 @@ func (c *Command) Validate() error {
 		return c.Start.validate()
 	}
 	if c.RunNo < 0 || c.RunNo > 0 && c.RunID != "" {
-		return invalid("item %q: expected either the ID of its run or a number from 1, found %q and %d", c.Item.ID, c.RunID, c.RunNo)
+		return invalid("item %q: expected either the ID of its run or a number from 1, found %q and %d",
+			c.Item.ID, c.RunID, c.RunNo)
 	}
 	if c.RunNo == 0 {
 		if err := CheckRunID(c.RunID); err != nil {
@@ -91,7 +92,8 @@ func (s *Start) validate() error {
 		return err
 	}
 	if s.At < 0 || s.After < 0 || s.After > MaxDelay {
-		return invalid("start of %q: expected a time of 0 or more and a delay of 0 to %d µs, found %d and %d", s.ID, MaxDelay, s.At, s.After)
+		return invalid("start of %q: expected a time of 0 or more and a delay of 0 to %d µs, found %d and %d",
+			s.ID, MaxDelay, s.At, s.After)
 	}
 	if s.Existing > ReplaceFailed {
 		return invalid("start of %q: unknown policy %d", s.ID, s.Existing)
@@ -125,7 +127,8 @@ func (p *QueueEntry) validate(s *Start) error {
 	case p.Data == nil || len(p.Data) > MaxHeaders:
 		return invalid("start of %q: expected 1 to %d bytes of its place in a queue, found %d", s.ID, MaxHeaders, len(p.Data))
 	case s.At != 0 || s.After != 0:
-		return invalid("start of %q: expected no delay of a run that waits for a permit, found %d and %d", s.ID, s.At, s.After)
+		return invalid("start of %q: expected no delay of a run that waits for a permit, found %d and %d",
+			s.ID, s.At, s.After)
 	case p.Ask.Item == nil || p.Ask.Start != nil || p.Ask.RunID == s.ID || p.Ask.RunNo != 0:
 		return invalid("start of %q: expected its place in a queue to send an item to another run by its ID", s.ID)
 	}
@@ -156,7 +159,8 @@ func (f *Fork) validate(run string, ids map[string]bool) error {
 		case ids[it.ID]:
 			return invalid("fork %q: two items have the ID %q", run, it.ID)
 		case it.Sent < 0 || it.State != New && it.State != Consumed || it.State == Consumed && it.Value != nil:
-			return invalid("fork %q: item %q: expected it new, or consumed and without a value, found state %d, sent at %d", run, it.ID, it.State, it.Sent)
+			return invalid("fork %q: item %q: expected it new, or consumed and without a value, found state %d, sent at %d",
+				run, it.ID, it.State, it.Sent)
 		}
 		ids[it.ID] = true
 	}
@@ -195,7 +199,7 @@ func checkHeaders(headers []byte) error {
 	return nil
 }
 
-// checkTags checks tags that are set; an empty value removes one, where it may.
+// checkTags checks tags that are set; with removal a value may be empty.
 func checkTags(tags []Pair, removal bool) error {
 	if len(tags) > MaxTags {
 		return invalid("tags: expected at most %d, found %d", MaxTags, len(tags))
@@ -225,7 +229,7 @@ func CheckTag(tag Pair, removal bool) error {
 	return checkText("value of tag "+tag.Key, tag.Value, MaxPairValue, removal)
 }
 
-// checkFeeds checks what a turn says to readers.
+// checkFeeds checks the values, streams and tags of a turn.
 func (t *Turn) checkFeeds() error {
 	names := make(map[string]bool, len(t.Values))
 	for i := range t.Values {
@@ -246,10 +250,11 @@ func (t *Turn) checkFeeds() error {
 	return checkTags(t.Tags, true)
 }
 
-// Bounds validates the query. It returns the number of items at most.
+// Bounds validates the query. It returns the most items of an answer.
 func (q *StreamQuery) Bounds() (limit int, err error) {
 	if q.Limit < 0 || q.Limit > MaxPage || q.After < 0 {
-		return 0, invalid("stream: expected a limit of 0 to %d and a position of 0 or more, found %d and %d", MaxPage, q.Limit, q.After)
+		return 0, invalid("stream: expected a limit of 0 to %d and a position of 0 or more, found %d and %d",
+			MaxPage, q.Limit, q.After)
 	}
 	if q.Limit == 0 {
 		return DefaultPage, nil
@@ -285,8 +290,8 @@ func (b *Batch) Validate() error {
 	return validateCommands(b.Commands)
 }
 
-// checkLeases makes sure that each shard has one lease: with two of different
-// epochs nobody could say which one is meant.
+// checkLeases makes sure that each shard has one lease: of two with different epochs the
+// store could not know which one counts.
 func checkLeases(leases []Lease) error {
 	shards := make(map[Shard]bool, len(leases))
 	for i := range leases {
@@ -327,7 +332,8 @@ func (t *Turn) validate() error {
 	}
 	for _, s := range t.Prune {
 		if s.From == "" || s.From >= s.To || len(s.From) > MaxLocation || len(s.To) > MaxLocation {
-			return invalid("turn of run number %d: expected a span between two locations of 1 to %d bytes, found %.100q to %.100q", t.Run, MaxLocation, s.From, s.To)
+			return invalid("turn of run number %d: expected a span between two locations of 1 to %d bytes, "+
+				"found %.100q to %.100q", t.Run, MaxLocation, s.From, s.To)
 		}
 	}
 	for i := range t.Returned {
@@ -335,10 +341,12 @@ func (t *Turn) validate() error {
 			return fmt.Errorf("turn of run number %d: %w", t.Run, err)
 		}
 		if t.Returned[i].Sent < 0 {
-			return invalid("turn of run number %d: expected a returned item to be sent at 0 or later, found %d", t.Run, t.Returned[i].Sent)
+			return invalid("turn of run number %d: expected a returned item to be sent at 0 or later, found %d",
+				t.Run, t.Returned[i].Sent)
 		}
 		if t.Returned[i].Kind.Verb() {
-			return invalid("turn of run number %d: expected what was sent to the run's code to be returned, found a %s", t.Run, t.Returned[i].Kind)
+			return invalid("turn of run number %d: expected what was sent to the run's code to be returned, found a %s",
+				t.Run, t.Returned[i].Kind)
 		}
 	}
 	if t.Update != nil && t.Update.Continue != nil {
@@ -346,21 +354,23 @@ func (t *Turn) validate() error {
 			return err
 		}
 		if t.Update.Status != Running || t.Update.Continue.At < 0 {
-			return invalid("turn of run number %d: expected a run that continues as new to be running, at a time of 0 or more, found it %s at %d",
-				t.Run, t.Update.Status, t.Update.Continue.At)
+			return invalid("turn of run number %d: expected a run that continues as new to be running, "+
+				"at a time of 0 or more, found it %s at %d", t.Run, t.Update.Status, t.Update.Continue.At)
 		}
 	}
 	if t.Update != nil && !t.Update.Status.Valid() {
 		return invalid("turn of run number %d: unknown status %d", t.Run, t.Update.Status)
 	}
 	if u := t.Update; u != nil && u.Unclaim && (u.Status != Running || u.Marks&Paused != 0) {
-		return invalid("turn of run number %d: expected a run that is given back to be running and not paused, found it %s with the marks %q", t.Run, u.Status, u.Marks)
+		return invalid("turn of run number %d: expected a run that is given back to be running and not paused, "+
+			"found it %s with the marks %q", t.Run, u.Status, u.Marks)
 	}
 	if t.Update != nil && t.Update.Generation < 0 {
 		return invalid("turn of run number %d: expected a generation of 0 or more, found %d", t.Run, t.Update.Generation)
 	}
 	if t.Update != nil && len(t.Update.Queue) > MaxHeaders {
-		return invalid("turn of run number %d: expected at most %d bytes of its place in a queue, found %d", t.Run, MaxHeaders, len(t.Update.Queue))
+		return invalid("turn of run number %d: expected at most %d bytes of its place in a queue, found %d",
+			t.Run, MaxHeaders, len(t.Update.Queue))
 	}
 	if err := checkAudit(t.Audit); err != nil {
 		return err

@@ -39,7 +39,7 @@ func TestStoredNumbers(t *testing.T) {
 		{store.KindRun, int(store.KindRun), "11 run"},
 		{store.KindVersion, int(store.KindVersion), "12 version"},
 		{store.KindShown, int(store.KindShown), "13 shown"},
-		{store.KindRecord, int(store.KindRecord), "14 record"},
+		{store.KindEntity, int(store.KindEntity), "14 record"},
 		{store.Kind(99), 99, "99 kind(99)"},
 		{store.Open, int(store.Open), "1 open"},
 		{store.Done, int(store.Done), "2 done"},
@@ -78,8 +78,9 @@ func TestStoredNumbers(t *testing.T) {
 
 func TestVerbsAreTheOwnersToAnswer(t *testing.T) {
 	for kind, want := range map[store.ItemKind]bool{
-		store.ItemMessage: false, store.ItemResolution: false, store.ItemCancel: true, store.ItemTerminate: true, store.ItemResume: true,
-		store.ItemEnd: false, store.ItemWatch: true, store.ItemUpdate: false,
+		store.ItemMessage: false, store.ItemResolution: false, store.ItemCancel: true, store.ItemTerminate: true,
+		store.ItemResume: true,
+		store.ItemEnd:    false, store.ItemWatch: true, store.ItemUpdate: false,
 		store.ItemPause: true, store.ItemRetry: true, store.ItemRewind: true, store.ItemEdit: true,
 	} {
 		if kind.Verb() != want {

@@ -89,7 +89,7 @@ func (w *compatWorld) must(err error) {
 }
 
 // unused are kinds of which no workflow makes entries.
-var unused = []store.Kind{store.KindWait, store.KindRecord}
+var unused = []store.Kind{store.KindWait, store.KindEntity}
 
 var compatFolder = filepath.Join("testdata", "compat")
 

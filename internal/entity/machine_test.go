@@ -41,7 +41,7 @@ func TestItemsInOrderAndOneTurnAtATime(t *testing.T) {
 
 func TestTheLastCallForALocationCounts(t *testing.T) {
 	j := newJournal(t)
-	j.entries["a"] = store.Entry{Loc: "a", Kind: store.KindRecord, State: store.Open, Value: []byte("old"), Size: 3}
+	j.entries["a"] = store.Entry{Loc: "a", Kind: store.KindEntity, State: store.Open, Value: []byte("old"), Size: 3}
 	j.send("both", "new")
 	j.settle(j.load(), j.plain)
 	if _, there := j.entries["a"]; there || string(j.entries["b"].Value) != "new" {

@@ -64,7 +64,7 @@ type Writer struct {
 // Put writes what stands at a location from this turn on, in place of what is
 // there. loc is 1 to store.MaxLocation bytes; it is stored and sorted as it is.
 func (w *Writer) Put(loc string, value []byte) {
-	e := store.Entry{Loc: loc, Kind: store.KindRecord, State: store.Open, Value: value, Size: len(value)}
+	e := store.Entry{Loc: loc, Kind: store.KindEntity, State: store.Open, Value: value, Size: len(value)}
 	w.bytes += len(loc) + len(value)
 	if i, twice := w.place[loc]; twice {
 		w.bytes -= len(loc) + len(w.entries[i].Value)

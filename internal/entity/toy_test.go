@@ -200,7 +200,7 @@ func (j *journal) commit(t *store.Turn) bool {
 		delete(j.entries, s.From)
 	}
 	for _, e := range t.Entries {
-		if locs[e.Loc] || e.State != store.Open || e.Kind != store.KindRecord || e.Size != len(e.Value) {
+		if locs[e.Loc] || e.State != store.Open || e.Kind != store.KindEntity || e.Size != len(e.Value) {
 			j.t.Errorf("expected one open entry of a record at %q, got %+v", e.Loc, e)
 		}
 		locs[e.Loc] = true

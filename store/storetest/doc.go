@@ -5,7 +5,7 @@
 //
 // Three things are done, each a subtest of its own name:
 //
-//   - Law01 to Law27, and Claims, Starts, Reads, Nodes, Changed for what single
+//   - Law01 to Law28, and Claims, Starts, Reads, Nodes, Changed for what single
 //     methods promise: one case for each rule, which prints the rule when it fails;
 //   - Scripts: sequences of operations kept in files, those of this package and
 //     those in testdata/scripts of the package under test;
