@@ -8,10 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/stet-run/stet/internal/committer"
-	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/runner"
@@ -258,40 +255,6 @@ func (a *activation) receive(claim int64, items ...store.Item) {
 	waiting := a.waiting
 	a.waiting, a.behind = nil, 0
 	a.deliver(waiting...)
-}
-
-func (a *activation) load(s *store.Snapshot) {
-	a.run = s.Run
-	a.bodies = map[int64]*steps.Attempt{}
-	a.touched, a.begun = s.Run.Build >= a.x.e.cfg.Build && s.Run.Suspect == 0, len(s.Entries) > 0 || s.Run.Waits != nil
-	if rules := a.x.e.cfg.Records[s.Run.Workflow]; rules != nil {
-		a.touched = s.Run.Suspect == 0
-		a.r = entity.New(entity.Config{Run: s.Run, Rules: rules(&a.run), Entries: s.Entries, Fetch: a.fetch})
-	} else {
-		cfg := a.workflow.Activation(s, a.x.e.cfg.Limits)
-		cfg.Code, cfg.Fetch, cfg.Knows, cfg.NewKey = a.workflow.Code(&a.run), a.fetch, a.x.knows, uuid.NewString
-		a.code = runner.New(cfg)
-		a.releases = permit.Releases(&a.run)
-		a.r = a.code
-	}
-	a.deliver(s.Items...)
-}
-
-// fetch reads a large value for the replay.
-func (a *activation) fetch(loc string) ([]byte, error) {
-	ctx, done := a.x.limited(a.shard.Context())
-	defer done()
-	entries, err := a.x.e.base.History(ctx, store.HistoryQuery{
-		Run: a.no, Incarnation: a.run.Incarnation, Locs: []string{loc}, Values: true,
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case len(entries) != 1:
-		return nil, store.ErrDamaged
-	}
-	err = a.x.e.cfg.Payloads.OpenEntries(ctx, a.no, a.run.Incarnation, entries)
-	return entries[0].Value, err
 }
 
 // deliver gives items to the runner, and decides verbs that are not its own.
@@ -637,4 +600,11 @@ func (a *activation) logSlowCode() {
 	buf = buf[:runtime.Stack(buf, true)]
 	a.x.log().Warn("workflow code has reached no operation for "+slowCode.String(),
 		"run_id", a.id, "workflow", a.run.Workflow, "stacks", branchStacks(buf))
+}
+
+// origin says how a run began whose stored input is not what it was given.
+func (e *Engine) origin(run *store.Run, next *store.Continuation) {
+	if run.Incarnation == 0 && e.cfg.Payloads.Active() {
+		next.First = run.Origin()
+	}
 }

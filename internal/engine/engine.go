@@ -216,25 +216,33 @@ func (e *Engine) Owner() bool {
 // Now returns a lower bound of the store's time.
 func (e *Engine) Now() store.Time { return e.time.now() }
 
-// clock knows the store's time as a lower bound: the last time that the store
-// reported, plus what the monotonic clock has measured since.
-type clock struct {
-	mu   sync.Mutex
-	last store.Time
-	at   time.Time
+// holds reports whether this process holds a shard now.
+func (e *Engine) holds(shard store.Shard) bool {
+	x := e.executor.Load()
+	return x != nil && x.shards.Now().Of(shard) != nil
 }
 
-func (c *clock) observe(now store.Time) {
-	at := time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.last == 0 || now > c.last.Add(at.Sub(c.at)) {
-		c.last, c.at = now, at
+// asMember works as one of several nodes until ctx ends.
+func (e *Engine) asMember(ctx context.Context, node store.Node) error {
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	x := newExecutor(e, serving, context.WithoutCancel(ctx), e.executed())
+	x.member = &cluster.Member{
+		Store: e.cfg.Store, Node: node, Slots: e.slots, TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Poll: e.cfg.Poll,
+		Log: e.cfg.Log, Observe: e.time.observe, Now: e.time.now, Hints: e.changes.Nodes, Work: x,
 	}
-}
-
-func (c *clock) now() store.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.last.Add(time.Since(c.at))
+	x.member.Init()
+	defer e.changes.Listen()()
+	served := make(chan error, 1)
+	go func() { served <- x.serve() }()
+	err := x.member.Run(ctx)
+	end()
+	// The leases are given back, or have ended. A call of the store may hang all the
+	// same, such as a commit that waits for a standby which is gone.
+	hangs := time.AfterFunc(e.cfg.Grace+e.cfg.LeaseTTL, x.cancel)
+	defer hangs.Stop()
+	if problem := <-served; err == nil {
+		err = problem
+	}
+	return err
 }

@@ -360,3 +360,19 @@ func (x *executor) unwind(limit <-chan time.Time) error {
 	}
 	return nil
 }
+
+// limited returns the context of a call of the store. A connection can fall silent without
+// being cut, and a primary wait for a standby that is gone: no call of an executor waits
+// without limit. After the length of a lease it is abandoned, which leaves its outcome
+// open, and is made again by another connection.
+func (x *executor) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, x.e.cfg.LeaseTTL)
+}
+
+// build returns the build that runs get here, as others compare it; "" is none.
+func (x *executor) build() string {
+	if x.e.cfg.Build == UnknownBuild {
+		return ""
+	}
+	return x.e.cfg.Build
+}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
@@ -16,46 +15,6 @@ import (
 // A run that was started on a queue executes only while it holds a permit. The store
 // holds it until a grant comes; who loads it looks whether that is the grant of its
 // ticket; and the permit goes back in the commit that ends it. See package permit.
-
-// permitted reports whether a claimed run may execute as far as its queue is
-// concerned. If not, it is held again, and the activation closed.
-func (x *executor) permitted(a *activation, s *store.Snapshot) bool {
-	run := &s.Run
-	p, _, err := permit.DecodePlace(run.Queue)
-	if err != nil {
-		x.stall(a.shard, *run, "damaged: "+err.Error(), func() { a.post(event{closed: true}) })
-		return false
-	}
-	if p.Granted(s.Items) {
-		return true
-	}
-	// It was woken after a suspension without a permit, or by a grant for a former
-	// ticket. It cannot be queued again: it may have run.
-	turn := bareTurn(run, store.Update{
-		Status: store.Suspended, Marks: run.Marks | store.Held, Reason: run.Reason, Waits: run.Waits, EndIsolation: run.Suspect > 0,
-	})
-	for i := range s.Items {
-		switch it := &s.Items[i]; {
-		case it.Kind != store.ItemGrant || it.State == store.Consumed:
-		case !permit.OfStep(it):
-			turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No})
-		case it.State == store.New:
-			turn.Seen = append(turn.Seen, it.No) // it is the code's
-		}
-	}
-	if p.Ticket == "" {
-		permit.Request(turn.Update, run, p)
-	}
-	x.address(turn)
-	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
-		if result.Verdict != store.Committed {
-			x.undecided(a.shard, run, result)
-		}
-		a.post(event{closed: true})
-		x.claimSoon() // what it is to be claimed for may have come
-	}})
-	return false
-}
 
 // ErrNoQueue says that there is no queue with a name.
 var ErrNoQueue = runner.ErrNoQueue

@@ -1,14 +1,12 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/stet-run/stet/internal/cluster"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
 )
@@ -195,48 +193,9 @@ func (x *executor) Executing() []store.Unservable {
 	return list
 }
 
-// build returns the build that runs get here, as others compare it; "" is none.
-func (x *executor) build() string {
-	if x.e.cfg.Build == UnknownBuild {
-		return ""
-	}
-	return x.e.cfg.Build
-}
-
 // Unservable implements cluster.Work.
 func (x *executor) Unservable() []store.Unservable {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.unfit
-}
-
-// holds reports whether this process holds a shard now.
-func (e *Engine) holds(shard store.Shard) bool {
-	x := e.executor.Load()
-	return x != nil && x.shards.Now().Of(shard) != nil
-}
-
-// asMember works as one of several nodes until ctx ends.
-func (e *Engine) asMember(ctx context.Context, node store.Node) error {
-	serving, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	x := newExecutor(e, serving, context.WithoutCancel(ctx), e.executed())
-	x.member = &cluster.Member{
-		Store: e.cfg.Store, Node: node, Slots: e.slots, TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Poll: e.cfg.Poll,
-		Log: e.cfg.Log, Observe: e.time.observe, Now: e.time.now, Hints: e.changes.Nodes, Work: x,
-	}
-	x.member.Init()
-	defer e.changes.Listen()()
-	served := make(chan error, 1)
-	go func() { served <- x.serve() }()
-	err := x.member.Run(ctx)
-	end()
-	// The leases are given back, or have ended. A call of the store may hang all the
-	// same, such as a commit that waits for a standby which is gone.
-	hangs := time.AfterFunc(e.cfg.Grace+e.cfg.LeaseTTL, x.cancel)
-	defer hangs.Stop()
-	if problem := <-served; err == nil {
-		err = problem
-	}
-	return err
 }

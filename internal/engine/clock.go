@@ -1,0 +1,31 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// clock knows the store's time as a lower bound: the last time that the store
+// reported, plus what the monotonic clock has measured since.
+type clock struct {
+	mu   sync.Mutex
+	last store.Time
+	at   time.Time
+}
+
+func (c *clock) observe(now store.Time) {
+	at := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == 0 || now > c.last.Add(at.Sub(c.at)) {
+		c.last, c.at = now, at
+	}
+}
+
+func (c *clock) now() store.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last.Add(time.Since(c.at))
+}

@@ -1,0 +1,257 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/history"
+	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/steps"
+	"github.com/stet-run/stet/internal/verbs"
+	"github.com/stet-run/stet/store"
+)
+
+// loadChunk is how many runs are loaded in one call.
+const loadChunk = 64
+
+// take brings a claimed run into memory.
+func (x *executor) take(h *ownership.Shard, no store.RunNo) {
+	if a := x.expect(h, no); a != nil {
+		x.load(a)
+	}
+}
+
+// load reads the runs of expected activations.
+func (x *executor) load(expected ...*activation) {
+	for len(expected) > 0 {
+		chunk := expected[:min(len(expected), loadChunk)]
+		expected = expected[len(chunk):]
+		x.drivers.Add(1)
+		go func() {
+			defer x.drivers.Done()
+			x.loadChunk(chunk)
+		}()
+	}
+}
+
+func (x *executor) loadChunk(expected []*activation) {
+	runs := make([]store.RunNo, len(expected))
+	byNo := make(map[store.RunNo]*activation, len(expected))
+	for i, a := range expected {
+		runs[i], byNo[a.no] = a.no, a
+	}
+	limited, done := x.limited(x.held)
+	snapshots, err := x.e.cfg.Store.Load(limited, runs)
+	silent := limited.Err() != nil
+	done()
+	for i := range snapshots {
+		x.admit(byNo[snapshots[i].Run.No], &snapshots[i])
+		delete(byNo, snapshots[i].Run.No)
+	}
+	pause := x.e.cfg.Poll
+	if err != nil && !silent && !errors.Is(err, store.ErrUnavailable) {
+		pause = unreadable
+	}
+	for no, a := range byNo {
+		a.post(event{closed: true})
+		if err != nil && x.held.Err() == nil {
+			x.reloadAfter(a.shard, no, pause)
+		}
+	}
+	if err != nil && x.held.Err() == nil {
+		x.log().Error("loading runs; trying again", "error", err, "runs", len(byNo))
+	}
+}
+
+// reload loads a run again after a pause.
+func (x *executor) reload(h *ownership.Shard, no store.RunNo) { x.reloadAfter(h, no, x.e.cfg.Poll) }
+
+func (x *executor) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Duration) {
+	x.drivers.Add(1)
+	go func() {
+		defer x.drivers.Done()
+		select {
+		case <-time.After(pause):
+			x.take(h, no)
+		case <-x.stop.Done():
+		case <-h.Context().Done():
+		}
+	}()
+}
+
+// retake takes the runs into memory that a claim may have taken in hand whose answer was
+// lost: they are claimed, and no activation has them. claims is the answer to a later
+// claim. It reports false if they could not be read.
+func (x *executor) retake(in *ownership.Shards, claims *store.Claims) bool {
+	active := map[store.RunNo]bool{}
+	x.mu.Lock()
+	for no := range x.active {
+		active[no] = true
+	}
+	x.mu.Unlock()
+	var called []store.RunNo // as what has ended, for a verb
+	for i := range claims.Runs {
+		if c := &claims.Runs[i]; !c.New && !active[c.Run.No] {
+			called = append(called, c.Run.No)
+		}
+	}
+	filters := []store.Filter{{Statuses: []store.Status{store.Running}, Limit: store.MaxPage}}
+	var records []string
+	for workflow := range x.e.cfg.Records {
+		records = append(records, workflow)
+	}
+	if len(records) > 0 {
+		filters = append(filters, store.Filter{Workflows: records, Statuses: []store.Status{store.Running}, Limit: store.MaxPage})
+	}
+	for chunk := range slices.Chunk(called, 1000) {
+		filters = append(filters, store.Filter{Nos: chunk, Limit: len(chunk)})
+	}
+	missing := map[store.RunNo]*ownership.Shard{}
+	for _, f := range filters {
+		for {
+			ctx, done := x.limited(x.held)
+			page, err := x.e.base.List(ctx, f)
+			done()
+			if err != nil {
+				return false
+			}
+			for i := range page.Runs {
+				r := &page.Runs[i]
+				if h := in.Of(r.Shard); h != nil && r.Claimed && !active[r.No] {
+					missing[r.No] = h
+				}
+			}
+			if f.Cursor = page.Next; page.Next == "" {
+				break
+			}
+		}
+	}
+	x.committer.Settle(x.held) // of those that a command has adopted the answer may be on its way
+	for no, h := range missing {
+		if x.find(no) == nil {
+			x.log().Warn("a claimed run is taken into memory: the answer to its claim was lost", "run_no", no)
+			x.take(h, no)
+		}
+	}
+	return true
+}
+
+// unreadable is how long a run rests whose values cannot be read.
+const unreadable = 30 * time.Second
+
+// open opens the items of a claim. It reports false if that cannot be done: the
+// activation is over then, and the run is tried again later.
+func (a *activation) open(ev *event) bool {
+	if !ev.sealed {
+		return true
+	}
+	err := a.x.e.cfg.Payloads.OpenItems(a.shard.Context(), ev.claimed.Items)
+	if err == nil {
+		return true
+	}
+	if a.shard.Context().Err() == nil {
+		a.x.log().Error("reading what was sent to a run; trying again later", "run_id", a.id, "error", err)
+	}
+	a.leave(nil)
+	a.x.reloadAfter(a.shard, a.no, unreadable)
+	return false
+}
+
+func (a *activation) load(s *store.Snapshot) {
+	a.run = s.Run
+	a.bodies = map[int64]*steps.Attempt{}
+	a.touched, a.begun = s.Run.Build >= a.x.e.cfg.Build && s.Run.Suspect == 0, len(s.Entries) > 0 || s.Run.Waits != nil
+	if rules := a.x.e.cfg.Records[s.Run.Workflow]; rules != nil {
+		a.touched = s.Run.Suspect == 0
+		a.r = entity.New(entity.Config{Run: s.Run, Rules: rules(&a.run), Entries: s.Entries, Fetch: a.fetch})
+	} else {
+		cfg := a.workflow.Activation(s, a.x.e.cfg.Limits)
+		cfg.Code, cfg.Fetch, cfg.Knows, cfg.NewKey = a.workflow.Code(&a.run), a.fetch, a.x.knows, uuid.NewString
+		a.code = runner.New(cfg)
+		a.releases = permit.Releases(&a.run)
+		a.r = a.code
+	}
+	a.deliver(s.Items...)
+}
+
+// fetch reads a large value for the replay.
+func (a *activation) fetch(loc string) ([]byte, error) {
+	ctx, done := a.x.limited(a.shard.Context())
+	defer done()
+	entries, err := a.x.e.base.History(ctx, store.HistoryQuery{
+		Run: a.no, Incarnation: a.run.Incarnation, Locs: []string{loc}, Values: true,
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(entries) != 1:
+		return nil, store.ErrDamaged
+	}
+	err = a.x.e.cfg.Payloads.OpenEntries(ctx, a.no, a.run.Incarnation, entries)
+	return entries[0].Value, err
+}
+
+// whole reads a run with all values and with its dead letters, which are pending for
+// a fork as they would be after a rewind.
+func (e *Engine) whole(ctx context.Context, no store.RunNo) (*store.Snapshot, error) {
+	snapshots, err := e.cfg.Store.Load(ctx, []store.RunNo{no})
+	if err != nil {
+		return nil, err
+	}
+	if len(snapshots) == 0 {
+		return nil, errMoved
+	}
+	s := &snapshots[0]
+	if r := verbs.JudgeFork(&s.Run); r.Ended {
+		return nil, history.Refusal(r.Refused)
+	}
+	large := map[string]*store.Entry{}
+	var locs []string
+	for i := range s.Entries {
+		if x := &s.Entries[i]; x.Value == nil && x.Size > 0 {
+			large[x.Loc], locs = x, append(locs, x.Loc)
+		}
+	}
+	if len(locs) > 0 {
+		values, err := e.base.History(ctx, store.HistoryQuery{Run: no, Incarnation: s.Run.Incarnation, Locs: locs, Values: true})
+		if err == nil {
+			err = e.cfg.Payloads.OpenEntries(ctx, no, s.Run.Incarnation, values)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range values {
+			if x := large[values[i].Loc]; x.Size == values[i].Size && x.State == values[i].State && x.Seq == values[i].Seq {
+				x.Value = values[i].Value
+				delete(large, values[i].Loc)
+			}
+		}
+		if len(large) > 0 {
+			return nil, errMoved
+		}
+	}
+	if !s.Run.Status.Terminal() {
+		return s, nil
+	}
+	f := store.DeadFilter{RunIDs: []string{s.Run.ID}, Values: true, Limit: store.MaxPage}
+	for {
+		page, err := e.cfg.Store.DeadLetters(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Letters {
+			if l := &page.Letters[i]; l.Run == no && !l.Item.Outdated(s.Run.Incarnation) {
+				s.Items = append(s.Items, l.Item)
+			}
+		}
+		if f.Cursor = page.Next; page.Next == "" {
+			return s, nil
+		}
+	}
+}

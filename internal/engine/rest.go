@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"github.com/stet-run/stet/internal/committer"
+	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/verbs"
+	"github.com/stet-run/stet/internal/verbs/decide"
+	"github.com/stet-run/stet/store"
+)
+
+// admit decides what becomes of a claimed run that has been loaded.
+func (x *executor) admit(a *activation, s *store.Snapshot) {
+	run := &s.Run
+	known := x.e.executes(run.Workflow)
+	limit := x.e.cfg.PoisonLimit
+	if run.Suspect >= 2 {
+		defer x.suspectCame(a.shard)
+	}
+	switch {
+	case !run.Claimed:
+		// What the claim had found is done with already.
+		a.post(event{closed: true})
+	case verbs.NeedsNoCode(s):
+		x.decide(a, s)
+	case !known, x.member != nil && x.build() != "" && run.Build > x.build():
+		x.unclaim(a, run)
+	case run.Queue != nil && !x.permitted(a, s):
+	case limit > 0 && run.Strikes >= limit:
+		x.stall(a.shard, *run, "poison: the process ended "+times(run.Strikes)+" while only this suspect was running; mend its code, then resume it",
+			func() { a.post(event{closed: true}) })
+	case limit > 0 && run.Suspect >= 2:
+		x.introduce(a, run)
+		x.suspect(a, s)
+	case limit > 0 && run.Suspect == 1:
+		x.introduce(a, run)
+		x.standBeside(a, s)
+	default:
+		x.introduce(a, run)
+		a.post(event{snapshot: s})
+	}
+}
+
+// decide answers the verbs in the inbox of a run whose code does not run.
+func (x *executor) decide(a *activation, s *store.Snapshot) {
+	run := &s.Run
+	d, err := decide.AtRest(x.held, s, decide.Owner{
+		Reader: x.e.cfg.Store, Now: x.e.time.now(),
+		Executes: x.e.executes(run.Workflow), Discard: x.e.cfg.Workflows[run.Workflow].Discard,
+	})
+	if err != nil {
+		x.log().Error("deciding about a run; trying again", "run_id", run.ID, "error", err)
+		a.post(event{closed: true})
+		x.reload(a.shard, run.No)
+		return
+	}
+	x.address(d.Turn)
+	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: d.Turn, Done: func(result store.TurnResult) {
+		x.decided(a, run, &d, result)
+	}})
+}
+
+// decided is called with the verdict on a decision about a run.
+func (x *executor) decided(a *activation, run *store.Run, d *decide.Decision, result store.TurnResult) {
+	if result.Verdict == store.Committed || result.Verdict == store.StillReady {
+		x.e.waiters.Committed(d.Turn)
+	}
+	switch {
+	case result.Verdict == store.StillReady, result.Verdict == store.Committed && d.GoesOn:
+		a.post(event{closed: true, again: true}) // there is more to decide, or the run goes on
+		return
+	case result.Verdict != store.Committed:
+		x.undecided(a.shard, run, result)
+	case d.Ended != nil:
+		x.e.waiters.RunEnded(*d.Ended)
+	default:
+		if at := d.Turn.Update.WakeAt; at != 0 {
+			x.wakeBy(at)
+		}
+		x.claimSoon() // an item may have arrived for which the run, as it is now, is claimed
+	}
+	a.post(event{closed: true})
+}
+
+// undecided looks at a decision or stall that was not committed. The run stays
+// claimed and is tried again after a while.
+func (x *executor) undecided(h *ownership.Shard, run *store.Run, result store.TurnResult) {
+	if result.Verdict == store.Fenced {
+		x.fenced(h)
+		return
+	}
+	x.log().Error("a decision about a run was not taken; trying again", "run_id", run.ID, "verdict", result.Verdict.String(), "reason", result.Reason)
+	x.reload(h, run.No)
+}
+
+// unclaim makes a claimed run that cannot be loaded here ready for a node that can.
+func (x *executor) unclaim(a *activation, run *store.Run) {
+	x.log().Warn("a claimed run is given back: its code is not here, or is of a later build", "run_id", run.ID, "workflow", run.Workflow, "build", run.Build)
+	back := bareTurn(run, store.Update{Status: store.Running, Marks: run.Marks, Waits: run.Waits, Reason: run.Reason, EndIsolation: true, Unclaim: true})
+	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: back, Done: func(result store.TurnResult) {
+		switch result.Verdict {
+		case store.Fenced:
+			x.fenced(a.shard)
+		case store.Refused:
+			x.log().Error("giving a run back", "run_id", run.ID, "reason", result.Reason)
+		}
+		a.post(event{closed: true})
+	}})
+}
+
+// stall stops a run for a person, and then calls done.
+func (x *executor) stall(h *ownership.Shard, run store.Run, reason string, done func()) {
+	turn := bareTurn(&run, store.Update{Status: store.Stalled, Marks: run.Marks, Reason: reason})
+	x.committer.SubmitTurn(committer.Turn{Shard: h, Turn: turn, Done: func(result store.TurnResult) {
+		defer done()
+		if result.Verdict != store.Committed {
+			x.undecided(h, &run, result)
+			return
+		}
+		x.log().Error("run stalled", "run_id", run.ID, "workflow", run.Workflow, "reason", reason)
+		run.Status, run.Reason = store.Stalled, reason
+		x.e.waiters.RunEnded(run)
+	}})
+}
+
+// permitted reports whether a claimed run may execute as far as its queue is
+// concerned. If not, it is held again, and the activation closed.
+func (x *executor) permitted(a *activation, s *store.Snapshot) bool {
+	run := &s.Run
+	p, _, err := permit.DecodePlace(run.Queue)
+	if err != nil {
+		x.stall(a.shard, *run, "damaged: "+err.Error(), func() { a.post(event{closed: true}) })
+		return false
+	}
+	if p.Granted(s.Items) {
+		return true
+	}
+	// It was woken after a suspension without a permit, or by a grant for a former
+	// ticket. It cannot be queued again: it may have run.
+	turn := bareTurn(run, store.Update{
+		Status: store.Suspended, Marks: run.Marks | store.Held, Reason: run.Reason, Waits: run.Waits, EndIsolation: run.Suspect > 0,
+	})
+	for i := range s.Items {
+		switch it := &s.Items[i]; {
+		case it.Kind != store.ItemGrant || it.State == store.Consumed:
+		case !permit.OfStep(it):
+			turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No})
+		case it.State == store.New:
+			turn.Seen = append(turn.Seen, it.No) // it is the code's
+		}
+	}
+	if p.Ticket == "" {
+		permit.Request(turn.Update, run, p)
+	}
+	x.address(turn)
+	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
+		if result.Verdict != store.Committed {
+			x.undecided(a.shard, run, result)
+		}
+		a.post(event{closed: true})
+		x.claimSoon() // what it is to be claimed for may have come
+	}})
+	return false
+}
