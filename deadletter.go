@@ -19,6 +19,12 @@ type discardDeadLetters struct{}
 
 func (discardDeadLetters) applyDefine(o *defineOptions) { o.discard = true }
 
+// DeadLetters are the dead letters of an engine's store. Safe for concurrent use.
+type DeadLetters struct{ engine *Engine }
+
+// DeadLetters returns the dead letters of the store.
+func (e *Engine) DeadLetters() DeadLetters { return DeadLetters{e} }
+
 // DeadLetter is something that was accepted for a run and that nobody will
 // receive any more: the run has ended without it, or it is for a promise of an
 // earlier incarnation, or the end of a child that this one has started.
@@ -59,10 +65,10 @@ func (d *DeadLetter) Err() error {
 	return failure
 }
 
-// DeadLetters returns dead letters, newest first, and the cursor of the next
+// List returns dead letters, newest first, and the cursor of the next
 // page, "" after the last. store.ErrBadCursor: the cursor is not one of these.
-func (e *Engine) DeadLetters(ctx context.Context, f store.DeadFilter) (letters []DeadLetter, next string, err error) {
-	page, err := e.store.DeadLetters(ctx, f)
+func (d DeadLetters) List(ctx context.Context, f store.DeadFilter) (letters []DeadLetter, next string, err error) {
+	page, err := d.engine.store.DeadLetters(ctx, f)
 	if err != nil {
 		return nil, "", fmt.Errorf("list dead letters: %w", err)
 	}
@@ -71,19 +77,22 @@ func (e *Engine) DeadLetters(ctx context.Context, f store.DeadFilter) (letters [
 		l := &page.Letters[i]
 		letters[i] = DeadLetter{
 			Number: l.Item.No, Kind: l.Item.Kind, Name: l.Item.Name, RunID: l.RunID, Workflow: l.Workflow, Status: l.Status,
-			Sent: l.Item.Sent.Time(), Size: l.Size, value: l.Item.Value, failed: l.Item.Failed, codecs: e.codecs,
+			Sent: l.Item.Sent.Time(), Size: l.Size, value: l.Item.Value, failed: l.Item.Failed, codecs: d.engine.codecs,
 		}
 	}
 	return letters, page.Next, nil
 }
 
-// ReplayDeadLetter sends a dead message again, to the run with the ID, and then
+// Replay sends a dead message again, to the run with the ID, and then
 // removes the letter. If the process dies in between, the letter is still there,
 // and a second replay to the same run delivers nothing twice. Errors: ErrNotFound
 // if there is no such letter or run, ErrTerminal if the run has ended,
 // ErrInvalid if the letter is no message; the letter is then kept.
-func (e *Engine) ReplayDeadLetter(ctx context.Context, number store.ItemNo, runID string) error {
-	page, err := e.store.DeadLetters(ctx, store.DeadFilter{Nos: []store.ItemNo{number}, Values: true})
+func (d DeadLetters) Replay(ctx context.Context, number store.ItemNo, runID string, act Act) error {
+	if err := act.check(false); err != nil {
+		return fmt.Errorf("replay dead letter %d: %w", number, err)
+	}
+	page, err := d.engine.store.DeadLetters(ctx, store.DeadFilter{Nos: []store.ItemNo{number}, Values: true})
 	if err != nil {
 		return fmt.Errorf("replay dead letter %d: %w", number, err)
 	}
@@ -95,18 +104,28 @@ func (e *Engine) ReplayDeadLetter(ctx context.Context, number store.ItemNo, runI
 		return fmt.Errorf("replay dead letter %d: expected a message, found a %s, which is for one place in one run: %w", number, letter.Kind, ErrInvalid)
 	}
 	id := fmt.Sprintf("d:%d", number)
-	_, err = e.put(ctx, runID, &store.Item{Kind: store.ItemMessage, Name: letter.Name, ID: id, Origin: id, Value: letter.Value})
+	_, err = d.engine.put(ctx, runID, &store.Item{Kind: store.ItemMessage, Name: letter.Name, ID: id, Origin: id, Value: letter.Value})
 	if err != nil && !errors.Is(err, errDuplicate) {
 		return fmt.Errorf("replay dead letter %d: %w", number, err)
 	}
-	_, err = e.RemoveDeadLetters(ctx, number)
+	_, err = d.remove(ctx, number)
+	d.engine.logged(ctx, "replay", "dead_letter", fmt.Sprint(number), act, err)
 	return err
 }
 
-// RemoveDeadLetters removes dead letters for good and returns how many of the
-// numbers were of dead letters.
-func (e *Engine) RemoveDeadLetters(ctx context.Context, numbers ...store.ItemNo) (int, error) {
-	were, err := e.store.Discard(ctx, numbers)
+// Remove removes dead letters for good and returns how many of the numbers were of dead
+// letters. ErrInvalid: a bad act.
+func (d DeadLetters) Remove(ctx context.Context, act Act, numbers ...store.ItemNo) (int, error) {
+	if err := act.check(false); err != nil {
+		return 0, fmt.Errorf("remove dead letters: %w", err)
+	}
+	n, err := d.remove(ctx, numbers...)
+	d.engine.logged(ctx, "remove", "dead_letters", fmt.Sprint(numbers), act, err)
+	return n, err
+}
+
+func (d DeadLetters) remove(ctx context.Context, numbers ...store.ItemNo) (int, error) {
+	were, err := d.engine.store.Discard(ctx, numbers)
 	if err != nil {
 		return 0, fmt.Errorf("remove dead letters: %w", err)
 	}

@@ -37,7 +37,7 @@ func ExampleWithoutCancel() {
 		return
 	}
 	<-rented
-	fmt.Println(run.Cancel(ctx, "too expensive"))
+	fmt.Println(run.Cancel(ctx, stet.Act{Why: "too expensive"}))
 	_, err = run.Wait(ctx)
 	fmt.Println(errors.Is(err, stet.ErrCancelled))
 	// Unordered output:

@@ -52,7 +52,7 @@ func ExampleEngine_Check() {
 }
 
 // An exported run is a file that can be replayed against any later code.
-func ExampleEngine_Export() {
+func ExampleRuns_Export() {
 	paid := stet.Message[bool]("paid")
 	checkout := func(charge string) *stet.Workflow[string, bool] {
 		return stet.Define("checkout", func(ctx stet.Context, order string) (bool, error) {
@@ -74,7 +74,7 @@ func ExampleEngine_Export() {
 			return
 		}
 		if file.Len() == 0 {
-			if err := engine.Export(context.Background(), "order-42", &file); err != nil {
+			if err := engine.Runs().Export(context.Background(), "order-42", &file); err != nil {
 				fmt.Println(err)
 			}
 		}

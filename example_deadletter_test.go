@@ -24,7 +24,7 @@ func ExampleEngine_DeadLetters() {
 	}
 	fmt.Println(first.Wait(ctx))
 
-	letters, _, err := engine.DeadLetters(ctx, store.DeadFilter{RunIDs: []string{"parcel-1"}, Values: true})
+	letters, _, err := engine.DeadLetters().List(ctx, store.DeadFilter{RunIDs: []string{"parcel-1"}, Values: true})
 	if err != nil || len(letters) != 1 {
 		fmt.Println(len(letters), err)
 		return
@@ -37,7 +37,7 @@ func ExampleEngine_DeadLetters() {
 		fmt.Println(err)
 		return
 	}
-	if err := engine.ReplayDeadLetter(ctx, letters[0].Number, "parcel-2"); err != nil {
+	if err := engine.DeadLetters().Replay(ctx, letters[0].Number, "parcel-2", stet.Act{}); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -31,7 +31,7 @@ func ExampleExisting() {
 		_, err = run.Wait(ctx)
 		fmt.Println("failed:", err != nil)
 	}
-	page, err := engine.List(ctx, store.Filter{IDPrefix: "import-july"})
+	page, err := engine.Runs().List(ctx, store.Filter{IDPrefix: "import-july"})
 	for _, run := range page.Runs {
 		fmt.Println(run.ID, run.Status)
 	}

@@ -9,7 +9,7 @@ import (
 
 // The history of a run is a tree of locations: branches, keys and occurrences are
 // in the path. A key keeps the record of a call whose place may change.
-func ExampleEngine_History() {
+func ExampleRuns_History() {
 	nothing := func(context.Context) error { return nil }
 	order := stet.Define("order", func(ctx stet.Context, lines []string) (int, error) {
 		for _, line := range lines {
@@ -39,7 +39,7 @@ func ExampleEngine_History() {
 	if _, err := run.Wait(ctx); err != nil {
 		fmt.Println(err)
 	}
-	entries, err := engine.History(ctx, run.ID(), stet.HistoryQuery{})
+	entries, err := engine.Runs().History(ctx, run.ID(), stet.HistoryQuery{})
 	for _, entry := range entries {
 		fmt.Println(entry.Number, entry.Kind, entry.Location, entry.State)
 	}

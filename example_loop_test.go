@@ -71,7 +71,7 @@ func ExampleLoopOptions() {
 		panic(err)
 	}
 	fmt.Println(run.Wait(ctx))
-	history, err := engine.History(ctx, run.ID(), stet.HistoryQuery{})
+	history, err := engine.Runs().History(ctx, run.ID(), stet.HistoryQuery{})
 	if err != nil {
 		panic(err)
 	}

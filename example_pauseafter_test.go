@@ -32,7 +32,7 @@ func ExamplePauseAfter() {
 		return
 	}
 	for {
-		info, err := engine.Get(ctx, "order-42")
+		info, err := engine.Runs().Info(ctx, "order-42")
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -43,7 +43,7 @@ func ExamplePauseAfter() {
 		}
 	}
 	bankIsOpen = true
-	fmt.Println(engine.Resume(ctx, "order-42", stet.By("ada"), stet.Because("it has opened")))
+	fmt.Println(engine.Runs().Resume(ctx, "order-42", stet.Act{By: "ada", Why: "it has opened"}))
 	fmt.Println(run.Wait(ctx))
 	// Output:
 	// paused: step charge has failed 3 times, at last with: bank is closed

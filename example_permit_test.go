@@ -25,13 +25,13 @@ func ExampleUse() {
 	defer stop()
 	ctx := context.Background()
 
-	if err := engine.CreateQueue(ctx, "model", stet.QueueSettings{Concurrency: 2, PerKey: 1}); err != nil {
+	if err := engine.Queues().Create(ctx, "model", stet.QueueSettings{Concurrency: 2, PerKey: 1}); err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(result(engine, answer, question{"acme", "why?"}))
 	fmt.Println(result(engine, summary, "a book"))
-	queue, err := engine.Queue(ctx, "model")
+	queue, err := engine.Queues().Info(ctx, "model")
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -16,7 +16,7 @@ func ExampleOnQueue() {
 	defer stop()
 	ctx := context.Background()
 
-	if err := engine.CreateQueue(ctx, "mail", stet.QueueSettings{Concurrency: 10, PerKey: 2}); err != nil {
+	if err := engine.Queues().Create(ctx, "mail", stet.QueueSettings{Concurrency: 10, PerKey: 2}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -32,7 +32,7 @@ func ExampleOnQueue() {
 	}
 	fmt.Println(first.Wait(ctx))
 	fmt.Println(urgent.Wait(ctx))
-	queue, err := engine.Queue(ctx, "mail")
+	queue, err := engine.Queues().Info(ctx, "mail")
 	if err != nil {
 		fmt.Println(err)
 		return

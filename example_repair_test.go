@@ -10,7 +10,7 @@ import (
 
 // A run that has failed is tried again from where it failed: what had succeeded is
 // not executed again, and what failed goes out with the same idempotency key.
-func ExampleEngine_Retry() {
+func ExampleRuns_Retry() {
 	cardIsGood := false
 	buy := stet.Define("buy", func(ctx stet.Context, _ string) (string, error) {
 		if err := stet.Do(ctx, "reserve", func(context.Context) error { fmt.Println("reserving"); return nil }); err != nil {
@@ -35,9 +35,9 @@ func ExampleEngine_Retry() {
 	_, err = run.Wait(ctx)
 	fmt.Println(err)
 	cardIsGood = true
-	fmt.Println(engine.Retry(ctx, "order-42", "the bank has unlocked the card", stet.By("ada")))
+	fmt.Println(engine.Runs().Retry(ctx, "order-42", stet.Act{By: "ada", Why: "the bank has unlocked the card"}))
 	fmt.Println(run.Wait(ctx))
-	audit, err := engine.Audit(ctx, "order-42")
+	audit, err := engine.Runs().Audit(ctx, "order-42")
 	fmt.Println(audit[0].Who, audit[0].Verb, audit[0].Why, err)
 	// Output:
 	// reserving
@@ -48,7 +48,7 @@ func ExampleEngine_Retry() {
 }
 
 // Rewind executes a part of a run anew; Fork does the same in a new run.
-func ExampleEngine_Rewind() {
+func ExampleRuns_Rewind() {
 	price := 10
 	quote := stet.Define("quote", func(ctx stet.Context, items int) (int, error) {
 		each, err := stet.Step(ctx, "price", func(context.Context) (int, error) { return price, nil })
@@ -65,10 +65,10 @@ func ExampleEngine_Rewind() {
 	}
 	fmt.Println(run.Wait(ctx))
 	price = 11
-	fmt.Println(engine.Rewind(ctx, "q", "price", "the price was wrong"))
+	fmt.Println(engine.Runs().Rewind(ctx, "q", "price", stet.Act{Why: "the price was wrong"}))
 	fmt.Println(run.Wait(ctx))
 	price = 12
-	fmt.Println(engine.Fork(ctx, "q", "price", "what if", stet.ID("q-2")))
+	fmt.Println(engine.Runs().Fork(ctx, "q", "price", stet.Act{Why: "what if"}, stet.ID("q-2")))
 	fmt.Println(quote.Handle(engine, "q-2").Wait(ctx))
 	// Output:
 	// 30 <nil>

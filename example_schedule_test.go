@@ -29,7 +29,7 @@ func ExampleWorkflow_Schedule() {
 		fmt.Println(err)
 		return
 	}
-	info, err := engine.ScheduleInfo(ctx, "nightly")
+	info, err := engine.Schedules().Info(ctx, "nightly")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -39,7 +39,7 @@ func ExampleWorkflow_Schedule() {
 }
 
 // What operators do with a schedule.
-func ExampleEngine_TriggerSchedule() {
+func ExampleSchedules_Trigger() {
 	report := stet.Define("report", func(ctx stet.Context, team string) (string, error) {
 		name, _, _ := stet.ScheduledFor(ctx)
 		return name + " for " + team, nil
@@ -52,17 +52,17 @@ func ExampleEngine_TriggerSchedule() {
 		fmt.Println(err)
 		return
 	}
-	runID, err := engine.TriggerSchedule(ctx, "nightly") // now, though it is paused
+	runID, err := engine.Schedules().Trigger(ctx, "nightly", stet.Act{}) // now, though it is paused
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(report.Handle(engine, runID).Wait(ctx))
 
-	fmt.Println(engine.ResumeSchedule(ctx, "nightly"))
+	fmt.Println(engine.Schedules().Resume(ctx, "nightly", stet.Act{}))
 	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	fmt.Println(engine.BackfillSchedule(ctx, "nightly", first, first.AddDate(0, 0, 7)))
-	fmt.Println(engine.DeleteSchedule(ctx, "nightly"))
+	fmt.Println(engine.Schedules().Backfill(ctx, "nightly", first, first.AddDate(0, 0, 7), stet.Act{}))
+	fmt.Println(engine.Schedules().Delete(ctx, "nightly", stet.Act{}))
 	// Output:
 	// nightly for sales <nil>
 	// <nil>

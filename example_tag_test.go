@@ -32,7 +32,7 @@ func ExampleTags() {
 			fmt.Println(err)
 		}
 	}
-	page, err := engine.List(ctx, store.Filter{Tags: []store.Pair{{Key: "tenant", Value: "acme"}, {Key: "size", Value: "large"}}})
+	page, err := engine.Runs().List(ctx, store.Filter{Tags: []store.Pair{{Key: "tenant", Value: "acme"}, {Key: "size", Value: "large"}}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -47,7 +47,7 @@ func ExampleTopic() {
 		return
 	}
 	fmt.Println(first.Wait(ctx))
-	info, err := engine.Topic(ctx, "jobs")
+	info, err := engine.Topics().Info(ctx, "jobs")
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -16,15 +16,15 @@ import (
 // Config.Payloads says: keep the file as carefully as what it tells of. It shows
 // the run at one moment; a run that is executing may be exported. Errors:
 // ErrNotFound, ErrUnknownKey, and those of the store and of w.
-func (e *Engine) Export(ctx context.Context, runID string, w io.Writer) error {
-	run, ok, err := e.inner.Get(ctx, runID)
+func (r Runs) Export(ctx context.Context, runID string, w io.Writer) error {
+	run, ok, err := r.engine.inner.Get(ctx, runID)
 	switch {
 	case err != nil:
 		return fmt.Errorf("export run %q: %w", runID, err)
 	case !ok:
 		return fmt.Errorf("run %q: %w", runID, ErrNotFound)
 	}
-	s, err := e.snapshot(ctx, run.No)
+	s, err := r.engine.snapshot(ctx, run.No)
 	if errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("run %q: %w", runID, err)
 	}

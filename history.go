@@ -101,8 +101,8 @@ type HistoryQuery struct {
 // History returns what is recorded of a run, in the order of locations: names
 // in byte order, occurrences and iterations by number. Errors: ErrNotFound, and
 // ErrInvalid for a location that is none.
-func (e *Engine) History(ctx context.Context, runID string, q HistoryQuery) ([]Entry, error) {
-	run, ok, err := e.inner.Get(ctx, runID)
+func (r Runs) History(ctx context.Context, runID string, q HistoryQuery) ([]Entry, error) {
+	run, ok, err := r.engine.inner.Get(ctx, runID)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("history of run %q: %w", runID, err)
@@ -117,7 +117,7 @@ func (e *Engine) History(ctx context.Context, runID string, q HistoryQuery) ([]E
 		}
 		query.After = string(after)
 	}
-	recorded, err := e.store.History(ctx, query)
+	recorded, err := r.engine.store.History(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("history of run %q: %w", runID, err)
 	}
@@ -127,7 +127,7 @@ func (e *Engine) History(ctx context.Context, runID string, q HistoryQuery) ([]E
 		entries[i] = Entry{
 			Location: location.Loc(s.Loc).String(), Kind: s.Kind, State: s.State, Number: s.Seq, Attempts: s.Attempt,
 			Started: s.Started.Time(), Ended: s.Ended.Time(), Wake: s.Wake.Time(), Size: s.Size, Owes: s.Owes && s.State == store.Done,
-			value: s.Value, codecs: e.codecs, errors: e.errors,
+			value: s.Value, codecs: r.engine.codecs, errors: r.engine.errors,
 		}
 		if s.Value != nil && (s.Kind == store.KindChild || s.Kind == store.KindRun) {
 			if link, err := stored.DecodeLink(s.State, s.Value); err == nil { // else Decode or Err say so

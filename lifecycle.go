@@ -1,6 +1,7 @@
 package stet
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -16,54 +17,39 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// VerbOption is an option of what operators do to runs: By, Because, WithChildren.
-type VerbOption interface{ applyVerb(*verbOptions) error }
-
-// ForkOption is an option of Fork: By, ID.
-type ForkOption interface{ applyFork(*verbOptions) error }
-
-type verbOptions struct {
-	by       string
-	why      *string
-	children bool
-	id       string
+// Act says who asks for something, and why. The zero Act is one of this process, for
+// no reason that it gives. Runs keep it in their Audit; a schedule keeps Why while it
+// is paused. What has no audit is logged by the process that asks, at level Info, if
+// the Act says anything.
+type Act struct {
+	// By says who acts: 1 to 255 bytes of text without control characters.
+	// Default: Config.Node.
+	By string
+	// Why is the reason, for people. At most 4,092 bytes; it may be empty.
+	Why string
+	// Children makes Runs.Pause and Runs.Resume reach the children of the run too, and
+	// theirs, one after the other. It is ErrInvalid elsewhere.
+	Children bool
 }
 
-// By says who acts, for the run's audit: 1 to 255 bytes of text without control
-// characters. Default: Config.Node.
-type By string
-
-func (b By) applyVerb(o *verbOptions) error {
-	if err := store.CheckRunID(string(b)); err != nil {
-		return fmt.Errorf("By: expected 1 to 255 bytes without control characters, found %q: %w", string(b), ErrInvalid)
+// check returns what is wrong with the act; children says whether it may reach them.
+func (a *Act) check(children bool) error {
+	var problem error
+	if a.By != "" && store.CheckRunID(a.By) != nil {
+		problem = fmt.Errorf("By: expected 1 to 255 bytes without control characters, found %q: %w", a.By, ErrInvalid)
 	}
-	o.by = string(b)
-	return nil
+	if a.Children && !children {
+		problem = errors.Join(problem, fmt.Errorf("Children is for Pause and Resume of a run: %w", ErrInvalid))
+	}
+	return errors.Join(problem, checkReason(a.Why))
 }
 
-func (b By) applyFork(o *verbOptions) error { return b.applyVerb(o) }
-
-// Because says why, for the run's audit, where a verb has no argument for it.
-type Because string
-
-func (b Because) applyVerb(o *verbOptions) error {
-	why := string(b)
-	o.why = &why
-	return nil
-}
-
-// WithChildren makes Pause and Resume reach the children of the run too, and
-// theirs, one after the other.
-type WithChildren struct{}
-
-func (WithChildren) applyVerb(o *verbOptions) error {
-	o.children = true
-	return nil
-}
-
-func (id ID) applyFork(o *verbOptions) error {
-	o.id = string(id)
-	return checkRunID(o.id)
+// logged logs an act on what keeps no audit, if it was done and says anything.
+func (e *Engine) logged(ctx context.Context, verb, object, name string, act Act, err error) {
+	if err == nil && (act.By != "" || act.Why != "") {
+		e.log.InfoContext(ctx, "an operator's request was carried out",
+			"verb", verb, object, name, "by", cmp.Or(act.By, e.node), "why", act.Why)
+	}
 }
 
 // checkReason bounds what is kept in an audit.
@@ -81,14 +67,14 @@ func checkReason(reason string) error {
 // done (ErrRefused).
 // ErrPending: ctx has ended before the decision; the request stands. The reason
 // may be empty. What is done is in the run's Audit.
-func (e *Engine) Cancel(ctx context.Context, runID, reason string, opts ...VerbOption) (bool, error) {
-	return e.verb(ctx, runID, store.ItemCancel, reason, opts)
+func (r Runs) Cancel(ctx context.Context, runID string, act Act) (bool, error) {
+	return r.engine.verb(ctx, runID, store.ItemCancel, act)
 }
 
 // Terminate asks for a run to be ended at once; no more code of it runs. The
 // results are those of Cancel.
-func (e *Engine) Terminate(ctx context.Context, runID, reason string, opts ...VerbOption) (bool, error) {
-	return e.verb(ctx, runID, store.ItemTerminate, reason, opts)
+func (r Runs) Terminate(ctx context.Context, runID string, act Act) (bool, error) {
+	return r.engine.verb(ctx, runID, store.ItemTerminate, act)
 }
 
 // Pause asks for a run to be left alone until it is resumed. Step bodies that are
@@ -96,16 +82,16 @@ func (e *Engine) Terminate(ctx context.Context, runID, reason string, opts ...Ve
 // the run from the moment its owner knows. Its status stays; messages are kept;
 // timers keep their due time, and those that have passed are due when it is
 // resumed. The results are those of Cancel; a run that is stalled, or paused
-// already, is refused. With WithChildren true says that the run itself is paused;
+// already, is refused. With Act.Children true says that the run itself is paused;
 // the error is then of its children.
-func (e *Engine) Pause(ctx context.Context, runID, reason string, opts ...VerbOption) (bool, error) {
-	return e.verb(ctx, runID, store.ItemPause, reason, opts)
+func (r Runs) Pause(ctx context.Context, runID string, act Act) (bool, error) {
+	return r.engine.verb(ctx, runID, store.ItemPause, act)
 }
 
 // Resume asks for a stalled or paused run to go on. One that is stalled because it
 // failed is retried. The results are those of Cancel.
-func (e *Engine) Resume(ctx context.Context, runID string, opts ...VerbOption) (bool, error) {
-	return e.verb(ctx, runID, store.ItemResume, "", opts)
+func (r Runs) Resume(ctx context.Context, runID string, act Act) (bool, error) {
+	return r.engine.verb(ctx, runID, store.ItemResume, act)
 }
 
 // Retry asks for a failed run to try again: the operation with whose failure it has
@@ -115,8 +101,8 @@ func (e *Engine) Resume(ctx context.Context, runID string, opts ...VerbOption) (
 //
 // The results are those of Cancel. Refused are runs that have not failed, that have
 // begun to undo, whose function has failed by itself, and superseded ones.
-func (e *Engine) Retry(ctx context.Context, runID, reason string, opts ...VerbOption) (bool, error) {
-	return e.verb(ctx, runID, store.ItemRetry, reason, opts)
+func (r Runs) Retry(ctx context.Context, runID string, act Act) (bool, error) {
+	return r.engine.verb(ctx, runID, store.ItemRetry, act)
 }
 
 // Rewind asks for a run to go on from before a location, as History gives it; "/"
@@ -133,12 +119,12 @@ func (e *Engine) Retry(ctx context.Context, runID, reason string, opts ...VerbOp
 // It is for runs that have ended, are stalled or paused; a paused one stays so. The
 // results are those of Cancel. Refused are an unknown location, one in history that
 // is pruned, one behind a step that was undone, and superseded runs.
-func (e *Engine) Rewind(ctx context.Context, runID, before, reason string, opts ...VerbOption) (bool, error) {
+func (r Runs) Rewind(ctx context.Context, runID, before string, act Act) (bool, error) {
 	loc, err := parsePlace(before)
 	if err != nil {
 		return false, fmt.Errorf("rewind run %q: %w", runID, err)
 	}
-	return e.verbWith(ctx, runID, store.ItemRewind, stored.Request{Why: reason, Location: string(loc)}, opts)
+	return r.engine.verbWith(ctx, runID, store.ItemRewind, stored.Request{Location: string(loc)}, act)
 }
 
 // EditResult asks for the result of a step of a run to be replaced by a value; a step
@@ -150,24 +136,25 @@ func (e *Engine) Rewind(ctx context.Context, runID, before, reason string, opts 
 //
 // A compensation that has failed is a step, too, at the location of its own step and
 // "undo": with any value it counts as done, and is not executed any more.
-func (e *Engine) EditResult(ctx context.Context, runID, step string, value any, reason string, opts ...VerbOption) (bool, error) {
-	data, err := e.encodeValue("result", value)
+func (r Runs) EditResult(ctx context.Context, runID, step string, value any, act Act) (bool, error) {
+	data, err := r.engine.encodeValue("result", value)
 	if err != nil {
 		return false, fmt.Errorf("edit run %q: %w", runID, err)
 	}
-	return e.edit(ctx, runID, step, stored.Request{Why: reason, Value: data}, opts)
+	return r.engine.edit(ctx, runID, step, stored.Request{Value: data}, act)
 }
 
 // EditFailure is EditResult with a failure: the step has then failed with the cause.
 // A nil cause is ErrInvalid.
-func (e *Engine) EditFailure(ctx context.Context, runID, step string, cause error, reason string, opts ...VerbOption) (bool, error) {
+func (r Runs) EditFailure(ctx context.Context, runID, step string, cause error, act Act) (bool, error) {
 	if cause == nil {
 		return false, fmt.Errorf("edit run %q: expected an error, found nil: %w", runID, ErrInvalid)
 	}
-	return e.edit(ctx, runID, step, stored.Request{Why: reason, Failed: true, Value: stored.EncodeFailure(e.errors.record(cause))}, opts)
+	data := stored.EncodeFailure(r.engine.errors.record(cause))
+	return r.engine.edit(ctx, runID, step, stored.Request{Failed: true, Value: data}, act)
 }
 
-func (e *Engine) edit(ctx context.Context, runID, step string, q stored.Request, opts []VerbOption) (bool, error) {
+func (e *Engine) edit(ctx context.Context, runID, step string, q stored.Request, act Act) (bool, error) {
 	loc, err := location.Parse(step)
 	if err == nil && loc == "" {
 		err = errors.New("expected the location of a step, found none")
@@ -176,7 +163,7 @@ func (e *Engine) edit(ctx context.Context, runID, step string, q stored.Request,
 		return false, fmt.Errorf("edit run %q: %w: %w", runID, err, ErrInvalid)
 	}
 	q.Location = string(loc)
-	return e.verbWith(ctx, runID, store.ItemEdit, q, opts)
+	return e.verbWith(ctx, runID, store.ItemEdit, q, act)
 }
 
 // parsePlace returns a location; "/" is the root.
@@ -203,16 +190,13 @@ func parsePlace(text string) (location.Loc, error) {
 // The run must have ended, be stalled or paused; superseded ones may be forked.
 // Errors: ErrNotFound (which a run has after its retention too), ErrRefused with the
 // reasons of Rewind, ErrExists, ErrInvalid, and those of the store.
-func (e *Engine) Fork(ctx context.Context, runID, before, reason string, opts ...ForkOption) (string, error) {
-	o := verbOptions{by: e.node}
-	for _, opt := range opts {
-		if err := opt.applyFork(&o); err != nil {
-			return "", fmt.Errorf("fork run %q: %w", runID, err)
-		}
-	}
+func (r Runs) Fork(ctx context.Context, runID, before string, act Act, id ...ID) (string, error) {
 	loc, err := parsePlace(before)
 	if err == nil {
-		err = checkReason(reason)
+		err = act.check(false)
+	}
+	for _, one := range id {
+		err = cmp.Or(err, checkRunID(string(one)))
 	}
 	if err == nil {
 		err = checkNotRecord(runID)
@@ -220,7 +204,8 @@ func (e *Engine) Fork(ctx context.Context, runID, before, reason string, opts ..
 	if err != nil {
 		return "", fmt.Errorf("fork run %q: %w", runID, err)
 	}
-	start, ok, err := e.inner.Fork(ctx, runID, loc, store.Audit{Who: o.by, Verb: "fork", Why: reason})
+	audit := store.Audit{Who: cmp.Or(act.By, r.engine.node), Verb: "fork", Why: act.Why}
+	start, ok, err := r.engine.inner.Fork(ctx, runID, loc, audit)
 	var refusal history.Refusal
 	switch {
 	case errors.As(err, &refusal):
@@ -230,72 +215,65 @@ func (e *Engine) Fork(ctx context.Context, runID, before, reason string, opts ..
 	case !ok:
 		return "", fmt.Errorf("fork run %q: %w", runID, ErrNotFound)
 	}
-	if o.id == "" {
-		id, err := uuid.NewV7()
+	newID := ""
+	if len(id) > 0 {
+		newID = string(id[len(id)-1])
+	} else {
+		random, err := uuid.NewV7()
 		if err != nil {
 			return "", err
 		}
-		o.id = id.String()
+		newID = random.String()
 	}
-	start.ID, start.Shard.Slot = o.id, e.inner.Slot(o.id)
+	start.ID, start.Shard.Slot = newID, r.engine.inner.Slot(newID)
 	rand.Read(start.Seed[:])
-	if err := e.inner.PlaceFork(ctx, start); err != nil {
+	if err := r.engine.inner.PlaceFork(ctx, start); err != nil {
 		return "", fmt.Errorf("fork run %q: %w", runID, err)
 	}
-	answers, err := e.inner.Apply(ctx, []store.Command{{Start: start}})
+	answers, err := r.engine.inner.Apply(ctx, []store.Command{{Start: start}})
 	if err != nil {
 		return "", fmt.Errorf("fork run %q: %w", runID, err)
 	}
 	if a := answers[0]; a.Outcome != store.Applied {
-		return "", fmt.Errorf("fork run %q: run %q is %s since %s: %w", runID, o.id, a.Run.Status, a.Run.Created, ErrExists)
+		return "", fmt.Errorf("fork run %q: run %q is %s since %s: %w", runID, newID, a.Run.Status, a.Run.Created, ErrExists)
 	}
-	return o.id, nil
+	return newID, nil
 }
 
 // Audit returns what operators did to a run, oldest first. Requests that were
 // refused are not in it. ErrNotFound: there is no run with the ID.
-func (e *Engine) Audit(ctx context.Context, runID string) ([]store.Audit, error) {
-	run, ok, err := e.inner.Get(ctx, runID)
+func (r Runs) Audit(ctx context.Context, runID string) ([]store.Audit, error) {
+	run, ok, err := r.engine.inner.Get(ctx, runID)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("audit of run %q: %w", runID, err)
 	case !ok:
 		return nil, fmt.Errorf("audit of run %q: %w", runID, ErrNotFound)
 	}
-	return e.store.Audit(ctx, run.No)
+	return r.engine.store.Audit(ctx, run.No)
 }
 
-// verb asks for what needs nothing but a reason.
-func (e *Engine) verb(ctx context.Context, runID string, kind store.ItemKind, reason string, opts []VerbOption) (bool, error) {
-	return e.verbWith(ctx, runID, kind, stored.Request{Why: reason}, opts)
+// verb asks for what needs no arguments.
+func (e *Engine) verb(ctx context.Context, runID string, kind store.ItemKind, act Act) (bool, error) {
+	return e.verbWith(ctx, runID, kind, stored.Request{}, act)
 }
 
 // verbWith puts a request into the run's inbox and waits for the owner's verdict.
-func (e *Engine) verbWith(ctx context.Context, runID string, kind store.ItemKind, q stored.Request, opts []VerbOption) (bool, error) {
-	o := verbOptions{by: e.node}
-	var problem error
-	for _, opt := range opts {
-		problem = errors.Join(problem, opt.applyVerb(&o))
+func (e *Engine) verbWith(ctx context.Context, runID string, kind store.ItemKind, q stored.Request, act Act) (bool, error) {
+	if err := act.check(kind == store.ItemPause || kind == store.ItemResume); err != nil {
+		return false, fmt.Errorf("%s run %q: %w", kind, runID, err)
 	}
-	if o.why != nil {
-		q.Why = *o.why
-	}
-	if o.children && kind != store.ItemPause && kind != store.ItemResume {
-		problem = errors.Join(problem, fmt.Errorf("WithChildren is for Pause and Resume: %w", ErrInvalid))
-	}
-	if problem = errors.Join(problem, checkReason(q.Why)); problem != nil {
-		return false, fmt.Errorf("%s run %q: %w", kind, runID, problem)
-	}
-	value := []byte(q.Why)
+	value := []byte(act.Why)
 	if kind == store.ItemRewind || kind == store.ItemEdit {
+		q.Why = act.Why
 		value = q.Encode()
 	}
-	no, err := e.ask(ctx, runID, &store.Item{Kind: kind, Name: o.by, Value: value})
+	no, err := e.ask(ctx, runID, &store.Item{Kind: kind, Name: cmp.Or(act.By, e.node), Value: value})
 	if err != nil {
 		return false, err
 	}
-	if o.children {
-		return true, e.askChildren(ctx, no, kind, opts, q.Why)
+	if act.Children {
+		return true, e.askChildren(ctx, no, kind, act)
 	}
 	return true, nil
 }
@@ -303,6 +281,11 @@ func (e *Engine) verbWith(ctx context.Context, runID string, kind store.ItemKind
 // ask puts a verb into a run's inbox and waits for the verdict.
 func (e *Engine) ask(ctx context.Context, runID string, item *store.Item) (store.RunNo, error) {
 	kind := item.Kind
+	if kind != store.ItemResume { // of an entity that is stalled
+		if err := checkNotRecord(runID); err != nil {
+			return 0, fmt.Errorf("%s: %w", kind, err)
+		}
+	}
 	run, ok, err := e.inner.Get(ctx, runID)
 	switch {
 	case err != nil:
@@ -347,7 +330,7 @@ func refusal(kind store.ItemKind, run *store.Run) error {
 }
 
 // askChildren asks the same of the children of a run for which it makes sense.
-func (e *Engine) askChildren(ctx context.Context, parent store.RunNo, kind store.ItemKind, opts []VerbOption, why string) error {
+func (e *Engine) askChildren(ctx context.Context, parent store.RunNo, kind store.ItemKind, act Act) error {
 	var problems []error
 	f := store.Filter{Parent: parent, Limit: store.MaxPage}
 	for {
@@ -363,9 +346,9 @@ func (e *Engine) askChildren(ctx context.Context, parent store.RunNo, kind store
 			case child.Status.Terminal() || child.Status == store.Stalled:
 				continue
 			case paused != (kind == store.ItemResume):
-				err = e.askChildren(ctx, child.No, kind, opts, why)
+				err = e.askChildren(ctx, child.No, kind, act)
 			default:
-				_, err = e.verb(ctx, child.ID, kind, why, opts)
+				_, err = e.verb(ctx, child.ID, kind, act)
 			}
 			if err != nil && !errors.Is(err, ErrTerminal) && !errors.Is(err, ErrRefused) {
 				problems = append(problems, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// ErrNoQueue: there is no queue of this name. Make one with CreateQueue.
+// ErrNoQueue: there is no queue of this name. Make one with Queues.Create.
 var ErrNoQueue = errors.New("no such queue")
 
 // OnQueue starts a run on a queue: it is queued until it has a permit of the queue,
@@ -187,45 +187,63 @@ func queueInfo(name string, s *permit.State) *QueueInfo {
 	}
 }
 
-// CreateQueue makes a queue, or does nothing if there is one with the same settings.
+// Queues are the queues of an engine's store. Safe for concurrent use.
+type Queues struct{ engine *Engine }
+
+// Queues returns the queues of the store.
+func (e *Engine) Queues() Queues { return Queues{e} }
+
+// Create makes a queue, or does nothing if there is one with the same settings.
 // The name is 1 to 64 bytes. It returns when some node has done so: ErrPending says
 // that ctx has ended before, and the request stands. Errors: ErrExists if there is one
 // with other settings, ErrInvalid, and those of the store.
-func (e *Engine) CreateQueue(ctx context.Context, name string, s QueueSettings) error {
+func (q Queues) Create(ctx context.Context, name string, s QueueSettings) error {
 	settings, err := s.stored()
 	if err != nil {
 		return queueError(name, err)
 	}
-	return e.manage(ctx, name, permit.Create, settings.Encode())
+	return q.engine.manage(ctx, name, permit.Create, settings.Encode())
 }
 
-// SetQueue changes all settings of a queue, except the group. Permits that are held
+// Set changes all settings of a queue, except the group. Permits that are held
 // stay: where there are more than a new limit allows, none is granted until there are
-// fewer. Errors: ErrNoQueue, ErrRefused, and those of CreateQueue except ErrExists.
-func (e *Engine) SetQueue(ctx context.Context, name string, s QueueSettings) error {
+// fewer. Errors: ErrNoQueue, ErrRefused, and those of Create except ErrExists.
+func (q Queues) Set(ctx context.Context, name string, s QueueSettings) error {
 	settings, err := s.stored()
 	if err != nil {
 		return queueError(name, err)
 	}
-	return e.manage(ctx, name, permit.Set, settings.Encode())
+	return q.engine.manage(ctx, name, permit.Set, settings.Encode())
 }
 
-// PauseQueue has a queue grant no permit until it is resumed. Runs that hold one go on,
-// and runs can be started on it. Errors: ErrNoQueue, ErrPending, and those of the store.
-func (e *Engine) PauseQueue(ctx context.Context, name string) error {
-	return e.manage(ctx, name, permit.Pause, nil)
+// Pause stops a queue from granting permits until it is resumed. Runs that hold one go
+// on, and runs can be started on it. Errors: ErrNoQueue, ErrInvalid for a bad act,
+// ErrPending, and those of the store.
+func (q Queues) Pause(ctx context.Context, name string, act Act) error {
+	return q.act(ctx, name, permit.Pause, act)
 }
 
-// ResumeQueue ends what PauseQueue has begun. Errors are those of PauseQueue.
-func (e *Engine) ResumeQueue(ctx context.Context, name string) error {
-	return e.manage(ctx, name, permit.Resume, nil)
+// Resume lets a paused queue grant permits again. Errors are those of Pause.
+func (q Queues) Resume(ctx context.Context, name string, act Act) error {
+	return q.act(ctx, name, permit.Resume, act)
 }
 
-// DeleteQueue deletes a queue in which nothing waits and of which nothing holds a
-// permit; else it is ErrRefused. A run that is started on it at the same moment waits
-// until it is created again; a step that uses it from then on fails. Other errors are those of PauseQueue.
-func (e *Engine) DeleteQueue(ctx context.Context, name string) error {
-	return e.manage(ctx, name, permit.Delete, nil)
+// Delete deletes a queue in which nothing waits and of which nothing holds a permit;
+// otherwise it is ErrRefused. A run that is started on it at the same moment waits
+// until it is created again; a step that uses it afterwards fails. Other errors are
+// those of Pause.
+func (q Queues) Delete(ctx context.Context, name string, act Act) error {
+	return q.act(ctx, name, permit.Delete, act)
+}
+
+// act requests what needs no settings.
+func (q Queues) act(ctx context.Context, name, verb string, act Act) error {
+	if err := act.check(false); err != nil {
+		return queueError(name, err)
+	}
+	err := q.engine.manage(ctx, name, verb, nil)
+	q.engine.logged(ctx, verb, "queue", name, act, err)
+	return err
 }
 
 // manage asks a queue's record for something.
@@ -270,25 +288,25 @@ type queueExists struct{}
 func (queueExists) Error() string        { return "it has other settings" }
 func (queueExists) Is(target error) bool { return target == ErrExists }
 
-// Queue returns how a queue stands. ErrNoQueue: there is none of the name.
-func (e *Engine) Queue(ctx context.Context, name string) (*QueueInfo, error) {
-	state, _, err := e.inner.Queue(ctx, name)
+// Info returns how a queue stands. ErrNoQueue: there is none of the name.
+func (q Queues) Info(ctx context.Context, name string) (*QueueInfo, error) {
+	state, _, err := q.engine.inner.Queue(ctx, name)
 	if err != nil {
 		return nil, queueError(name, err)
 	}
 	return queueInfo(name, &state), nil
 }
 
-// Queues returns all queues, newest first.
-func (e *Engine) Queues(ctx context.Context) ([]QueueInfo, error) {
+// List returns all queues, newest first.
+func (q Queues) List(ctx context.Context) ([]QueueInfo, error) {
 	var queues []QueueInfo
 	f := store.Filter{Workflows: []string{permit.Workflow}, Limit: 1000}
 	for {
-		page, err := e.store.List(ctx, f)
+		page, err := q.engine.store.List(ctx, f)
 		if err != nil {
 			return nil, fmt.Errorf("list queues: %w", err)
 		}
-		states, err := e.inner.QueueStates(ctx, page.Runs)
+		states, err := q.engine.inner.QueueStates(ctx, page.Runs)
 		if err != nil {
 			return nil, fmt.Errorf("list queues: %w", err)
 		}

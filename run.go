@@ -48,11 +48,13 @@ func (r *Run[Out]) Wait(ctx context.Context) (Out, error) {
 }
 
 // Info returns how the run stands now. ErrNotFound: there is no such run.
-func (r *Run[Out]) Info(ctx context.Context) (*RunInfo, error) { return r.engine.Get(ctx, r.id) }
+func (r *Run[Out]) Info(ctx context.Context) (*RunInfo, error) {
+	return r.engine.Runs().Info(ctx, r.id)
+}
 
-// Cancel is Engine.Cancel.
-func (r *Run[Out]) Cancel(ctx context.Context, reason string, opts ...VerbOption) (bool, error) {
-	return r.engine.Cancel(ctx, r.id, reason, opts...)
+// Cancel is Runs.Cancel.
+func (r *Run[Out]) Cancel(ctx context.Context, act Act) (bool, error) {
+	return r.engine.Runs().Cancel(ctx, r.id, act)
 }
 
 // RunError says that a run has not succeeded.
@@ -157,16 +159,16 @@ type Wait struct {
 	Until    time.Time `json:"until,omitzero"` // deadline; zero: none
 }
 
-// Get returns how a run stands. ErrNotFound: there is none with the ID.
-func (e *Engine) Get(ctx context.Context, runID string) (*RunInfo, error) {
-	run, ok, err := e.inner.Get(ctx, runID)
+// Info returns how a run stands. ErrNotFound: there is none with the ID.
+func (r Runs) Info(ctx context.Context, runID string) (*RunInfo, error) {
+	run, ok, err := r.engine.inner.Get(ctx, runID)
 	if err != nil {
 		return nil, fmt.Errorf("get run %q: %w", runID, err)
 	}
 	if !ok {
 		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
 	}
-	return e.Info(run), nil
+	return r.engine.Info(run), nil
 }
 
 // Info returns how a listed run stands; what it waits for and its error are there
@@ -182,26 +184,26 @@ func (e *Engine) Info(run store.Run) *RunInfo {
 
 // Wait returns how a run stands once it has ended or stalled. ErrNotFound: there
 // is none with the ID. The error is the context's if that ends before.
-func (e *Engine) Wait(ctx context.Context, runID string) (*RunInfo, error) {
-	run, ok, err := e.inner.Wait(ctx, runID)
+func (r Runs) Wait(ctx context.Context, runID string) (*RunInfo, error) {
+	run, ok, err := r.engine.inner.Wait(ctx, runID)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("wait for run %q: %w", runID, err)
 	case !ok:
 		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
 	}
-	return e.Info(run), nil
+	return r.engine.Info(run), nil
 }
 
 // List returns a page of the runs that match, newest first. store.ErrBadCursor:
 // the cursor is not one of List's.
-func (e *Engine) List(ctx context.Context, f store.Filter) (store.Page, error) {
-	return e.store.List(ctx, f)
+func (r Runs) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	return r.engine.store.List(ctx, f)
 }
 
 // Count counts the runs that match, by workflow and status.
-func (e *Engine) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
-	return e.store.Count(ctx, f)
+func (r Runs) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
+	return r.engine.store.Count(ctx, f)
 }
 
 // errDuplicate: an item with this ID from another act is in the inbox.

@@ -220,54 +220,61 @@ func ScheduledFor(ctx Context) (name string, at time.Time, ok bool) {
 	return name, at, name != "" && err == nil
 }
 
-// PauseSchedule lets the instants of a schedule pass without a run, until
-// ResumeSchedule; they are recorded as skipped. Runs go on. The reason may be
-// empty. One that is paused already stays so. ErrNotFound: there is no schedule of
-// the name. ErrPending: ctx has ended before the owner has decided; the request
-// stands.
-func (e *Engine) PauseSchedule(ctx context.Context, name, reason string) error {
-	err := checkReason(reason)
-	if err == nil {
-		_, err = e.askSchedule(ctx, name, planner.ItemPause, []byte(reason))
-	}
-	return aboutSchedule("pause", name, err)
+// Pause lets the instants of a schedule pass without a run until it is resumed; they
+// are recorded as skipped. Runs go on. A paused schedule stays paused. Errors:
+// ErrNotFound if there is no schedule of the name, ErrInvalid for a bad act, ErrPending
+// if ctx ends before the owner has decided (the request stands), and those of the store.
+func (s Schedules) Pause(ctx context.Context, name string, act Act) error {
+	_, err := s.act(ctx, "pause", name, planner.ItemPause, []byte(act.Why), act)
+	return err
 }
 
-// ResumeSchedule lets a paused schedule go on. One that is not paused stays so.
-// Errors are those of PauseSchedule.
-func (e *Engine) ResumeSchedule(ctx context.Context, name string) error {
-	_, err := e.askSchedule(ctx, name, planner.ItemResume, nil)
-	return aboutSchedule("resume", name, err)
+// Resume lets a paused schedule go on. One that is not paused stays so. Errors are
+// those of Pause.
+func (s Schedules) Resume(ctx context.Context, name string, act Act) error {
+	_, err := s.act(ctx, "resume", name, planner.ItemResume, nil, act)
+	return err
 }
 
-// TriggerSchedule starts a run now, also if the schedule is paused, and returns its
-// ID. If a run has not ended, the overlap policy decides: the run may begin later,
-// or the request is ErrRefused. Other errors are those of PauseSchedule.
-func (e *Engine) TriggerSchedule(ctx context.Context, name string) (runID string, err error) {
-	answer, err := e.askSchedule(ctx, name, planner.ItemTrigger, nil)
-	return answer.RunID, aboutSchedule("trigger", name, err)
+// Trigger starts a run now, also if the schedule is paused, and returns its ID. If a
+// run has not ended, the overlap policy decides: the run may begin later, or the
+// request is ErrRefused. Other errors are those of Pause.
+func (s Schedules) Trigger(ctx context.Context, name string, act Act) (runID string, err error) {
+	answer, err := s.act(ctx, "trigger", name, planner.ItemTrigger, nil, act)
+	return answer.RunID, err
 }
 
-// BackfillSchedule starts the runs of the instants from from on and before to,
-// which must not be in the future; all at once if runs may overlap, else one after
-// another. An instant whose run is there is not started again. Errors: ErrInvalid,
-// ErrRefused with the reason, and those of PauseSchedule.
-func (e *Engine) BackfillSchedule(ctx context.Context, name string, from, to time.Time) error {
-	var err error
+// Backfill starts the runs of the instants from from, included, to to, excluded. Those
+// must not be in the future. They start all at once if runs may overlap, otherwise one
+// after another. An instant whose run exists is not started again. Errors: ErrRefused
+// with the reason, and those of Pause.
+func (s Schedules) Backfill(ctx context.Context, name string, from, to time.Time, act Act) error {
 	if from.IsZero() || !from.Before(to) {
-		err = fmt.Errorf("expected a time and a later one, found %s and %s: %w", from, to, ErrInvalid)
-	} else {
-		fill := planner.Fill{After: store.TimeOf(from.Add(-time.Microsecond)), To: store.TimeOf(to)}
-		_, err = e.askSchedule(ctx, name, planner.ItemBackfill, planner.Encode(&fill))
+		err := fmt.Errorf("expected a time and a later one, found %s and %s: %w", from, to, ErrInvalid)
+		return aboutSchedule("backfill", name, err)
 	}
-	return aboutSchedule("backfill", name, err)
+	fill := planner.Fill{After: store.TimeOf(from.Add(-time.Microsecond)), To: store.TimeOf(to)}
+	_, err := s.act(ctx, "backfill", name, planner.ItemBackfill, planner.Encode(&fill), act)
+	return err
 }
 
-// DeleteSchedule removes a schedule and what it remembers. Runs go on. Errors are
-// those of PauseSchedule.
-func (e *Engine) DeleteSchedule(ctx context.Context, name string) error {
-	_, err := e.askSchedule(ctx, name, planner.ItemDelete, nil)
-	return aboutSchedule("delete", name, err)
+// Delete removes a schedule and what it remembers. Runs go on. Errors are those of
+// Pause.
+func (s Schedules) Delete(ctx context.Context, name string, act Act) error {
+	_, err := s.act(ctx, "delete", name, planner.ItemDelete, nil, act)
+	return err
+}
+
+// act makes a request of an operator and waits for the answer.
+func (s Schedules) act(
+	ctx context.Context, verb, name, what string, value []byte, act Act,
+) (planner.Answer, error) {
+	if err := act.check(false); err != nil {
+		return planner.Answer{}, aboutSchedule(verb, name, err)
+	}
+	answer, err := s.engine.askSchedule(ctx, name, what, value)
+	s.engine.logged(ctx, verb, "schedule", name, act, err)
+	return answer, aboutSchedule(verb, name, err)
 }
 
 func aboutSchedule(act, name string, err error) error {

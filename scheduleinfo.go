@@ -18,7 +18,7 @@ type ScheduleInfo struct {
 	Input    []byte   // encoded, as in a run's row
 	OnQueue  *OnQueue // on which its runs are started; nil: none
 
-	// Stalled is why the schedule does nothing until it is resumed by Engine.Resume
+	// Stalled is why the schedule does nothing until it is resumed by Runs.Resume
 	// of "stet.schedule/NAME": its owner does not know the time zone, or what stands
 	// is damaged. "": it is well.
 	Stalled string
@@ -53,20 +53,27 @@ type ScheduleDecision struct {
 	Reason   string    // why it was skipped
 }
 
+// Schedules are the schedules of an engine's store. Workflow.Schedule makes one. Safe
+// for concurrent use.
+type Schedules struct{ engine *Engine }
+
+// Schedules returns the schedules of the store.
+func (e *Engine) Schedules() Schedules { return Schedules{e} }
+
 // showNext is how many instants are told beforehand.
 const showNext = 5
 
-// ScheduleInfo returns what is known of the schedule with the name. What was asked
+// Info returns what is known of the schedule with the name. What was asked
 // for and not carried out yet is not in it. ErrNotFound: there is none.
-func (e *Engine) ScheduleInfo(ctx context.Context, name string) (*ScheduleInfo, error) {
+func (s Schedules) Info(ctx context.Context, name string) (*ScheduleInfo, error) {
 	err := checkName("schedule", name)
 	if err != nil {
 		return nil, aboutSchedule("show", name, err)
 	}
-	run, ok, err := e.inner.Get(ctx, engine.RecordID(planner.Workflow, name))
+	run, ok, err := s.engine.inner.Get(ctx, engine.RecordID(planner.Workflow, name))
 	var info *ScheduleInfo
 	if err == nil && ok {
-		info, err = e.readSchedule(ctx, &run)
+		info, err = s.engine.readSchedule(ctx, &run)
 	}
 	switch {
 	case err != nil:
@@ -77,17 +84,17 @@ func (e *Engine) ScheduleInfo(ctx context.Context, name string) (*ScheduleInfo, 
 	return info, nil
 }
 
-// Schedules returns all schedules, the newest first.
-func (e *Engine) Schedules(ctx context.Context) ([]*ScheduleInfo, error) {
+// List returns all schedules, the newest first.
+func (s Schedules) List(ctx context.Context) ([]*ScheduleInfo, error) {
 	var list []*ScheduleInfo
 	f := store.Filter{Workflows: []string{planner.Workflow}, Limit: store.MaxPage}
 	for {
-		page, err := e.store.List(ctx, f)
+		page, err := s.engine.store.List(ctx, f)
 		if err != nil {
 			return nil, fmt.Errorf("list schedules: %w", err)
 		}
 		for i := range page.Runs {
-			info, err := e.readSchedule(ctx, &page.Runs[i])
+			info, err := s.engine.readSchedule(ctx, &page.Runs[i])
 			if err != nil {
 				return nil, aboutSchedule("show", planner.NameOf(page.Runs[i].ID), err)
 			}

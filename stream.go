@@ -50,7 +50,7 @@ type Item[T any] struct {
 // answer says that there are none yet. Errors: ErrNotFound if there is no run with
 // the ID, ErrInvalid for bad numbers, and those of decoding and of the store.
 func (s Stream[T]) Items(ctx context.Context, e *Engine, runID string, after int64, limit int) ([]Item[T], error) {
-	raw, err := e.Items(ctx, runID, string(s), after, limit)
+	raw, err := e.Runs().Items(ctx, runID, string(s), after, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s Stream[T]) Items(ctx context.Context, e *Engine, runID string, after int
 // last: the cause of ctx's end, or those of Items.
 func (s Stream[T]) Tail(ctx context.Context, e *Engine, runID string, after int64) iter.Seq2[Item[T], error] {
 	return func(yield func(Item[T], error) bool) {
-		for raw, err := range e.Tail(ctx, runID, string(s), after) {
+		for raw, err := range e.Runs().Tail(ctx, runID, string(s), after) {
 			var item Item[T]
 			if err == nil {
 				item, err = decodeItem[T](&raw)
@@ -100,12 +100,12 @@ type Raw struct {
 func (r Raw) Decode(v any) error { return r.codecs.decode(r.data, v) }
 
 // Items is Stream.Items for a stream whose type is not known.
-func (e *Engine) Items(ctx context.Context, runID, stream string, after int64, limit int) ([]Item[Raw], error) {
-	run, err := e.find(ctx, runID)
+func (r Runs) Items(ctx context.Context, runID, stream string, after int64, limit int) ([]Item[Raw], error) {
+	run, err := r.engine.find(ctx, runID)
 	if err != nil {
 		return nil, err
 	}
-	items, err := e.items(ctx, store.StreamQuery{Run: run.No, Name: stream, After: after, Limit: limit})
+	items, err := r.engine.items(ctx, store.StreamQuery{Run: run.No, Name: stream, After: after, Limit: limit})
 	if err != nil {
 		return nil, fmt.Errorf("run %q: %w", runID, err)
 	}
@@ -132,13 +132,13 @@ func (e *Engine) items(ctx context.Context, q store.StreamQuery) ([]Item[Raw], e
 }
 
 // Tail is Stream.Tail for a stream whose type is not known.
-func (e *Engine) Tail(ctx context.Context, runID, stream string, after int64) iter.Seq2[Item[Raw], error] {
+func (r Runs) Tail(ctx context.Context, runID, stream string, after int64) iter.Seq2[Item[Raw], error] {
 	return func(yield func(Item[Raw], error) bool) {
-		run, err := e.find(ctx, runID)
+		run, err := r.engine.find(ctx, runID)
 		if err == nil {
-			err = e.follow(ctx, run, func() (bool, error) {
+			err = r.engine.follow(ctx, run, func() (bool, error) {
 				for {
-					items, err := e.items(ctx, store.StreamQuery{Run: run.No, Name: stream, After: after})
+					items, err := r.engine.items(ctx, store.StreamQuery{Run: run.No, Name: stream, After: after})
 					if err != nil || len(items) == 0 {
 						return true, err
 					}

@@ -20,6 +20,13 @@ import (
 // published.
 var ErrTopicFull = errors.New("the topic is full")
 
+// Topics are the topics of an engine's store. Topic.Publish makes one. Safe for
+// concurrent use.
+type Topics struct{ engine *Engine }
+
+// Topics returns the topics of the store.
+func (e *Engine) Topics() Topics { return Topics{e} }
+
 // TopicInfo is how a topic stands, as its writer has counted. What was sent to it a
 // moment ago may be missing.
 //
@@ -60,18 +67,18 @@ type EventInfo struct {
 // Decode decodes the event's value into v, a pointer.
 func (i *EventInfo) Decode(v any) error { return i.codecs.decode(i.value, v) }
 
-// Topics returns how the topics of the store stand, by name: all to which anything
+// List returns how the topics of the store stand, by name: all to which anything
 // was ever published, or that a run has waited at.
-func (e *Engine) Topics(ctx context.Context) ([]TopicInfo, error) {
+func (t Topics) List(ctx context.Context) ([]TopicInfo, error) {
 	var infos []TopicInfo
 	f := store.Filter{Workflows: []string{event.Workflow}, Limit: store.MaxPage}
 	for {
-		page, err := e.store.List(ctx, f)
+		page, err := t.engine.store.List(ctx, f)
 		if err != nil {
 			return nil, fmt.Errorf("list topics: %w", err)
 		}
 		for i := range page.Runs {
-			_, stats, err := e.topicStats(ctx, &page.Runs[i])
+			_, stats, err := t.engine.topicStats(ctx, &page.Runs[i])
 			if err != nil {
 				return nil, err
 			}
@@ -85,14 +92,14 @@ func (e *Engine) Topics(ctx context.Context) ([]TopicInfo, error) {
 	}
 }
 
-// Topic returns how a topic stands. ErrNotFound: nothing was ever published to it,
+// Info returns how a topic stands. ErrNotFound: nothing was ever published to it,
 // and no run has waited at it.
-func (e *Engine) Topic(ctx context.Context, name string) (*TopicInfo, error) {
-	run, err := e.topicRecord(ctx, name)
+func (t Topics) Info(ctx context.Context, name string) (*TopicInfo, error) {
+	run, err := t.engine.topicRecord(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	_, stats, err := e.topicStats(ctx, run)
+	_, stats, err := t.engine.topicStats(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -102,12 +109,12 @@ func (e *Engine) Topic(ctx context.Context, name string) (*TopicInfo, error) {
 
 // Events returns the events that a topic keeps, in the order in which they were
 // published. ErrNotFound as for Topic.
-func (e *Engine) Events(ctx context.Context, name string) ([]EventInfo, error) {
-	run, err := e.topicRecord(ctx, name)
+func (t Topics) Events(ctx context.Context, name string) ([]EventInfo, error) {
+	run, err := t.engine.topicRecord(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := e.store.History(ctx, store.HistoryQuery{Run: run.No, Values: true})
+	entries, err := t.engine.store.History(ctx, store.HistoryQuery{Run: run.No, Values: true})
 	if err != nil {
 		return nil, fmt.Errorf("events of topic %q: %w", name, err)
 	}
@@ -121,7 +128,7 @@ func (e *Engine) Events(ctx context.Context, name string) ([]EventInfo, error) {
 		headers, _ := decodeHeaders(h.Headers) // were written by encode
 		infos[i] = EventInfo{
 			ID: event.PublicID(h.ID), Mode: modeOf(h.Mode), Sent: h.Sent.Time(), Headers: headers, Size: len(h.Value),
-			Received: h.Runs, InFlight: h.InFlight, value: h.Value, codecs: e.codecs,
+			Received: h.Runs, InFlight: h.InFlight, value: h.Value, codecs: t.engine.codecs,
 		}
 		if h.Expires != 0 {
 			infos[i].Expires = h.Expires.Time()

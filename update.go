@@ -175,7 +175,7 @@ func (r *Request[Req, Resp]) reply(ctx Context, answer []byte) error {
 // those of the store.
 func (u Update[Req, Resp]) Call(ctx context.Context, e *Engine, runID string, req Req, opts ...SendOption) (Resp, error) {
 	var zero Resp
-	raw, err := e.Update(ctx, runID, string(u), req, opts...)
+	raw, err := e.Runs().Update(ctx, runID, string(u), req, opts...)
 	if err != nil {
 		return zero, err
 	}
@@ -187,27 +187,27 @@ func (u Update[Req, Resp]) Call(ctx context.Context, e *Engine, runID string, re
 }
 
 // Update is Update.Call for an update whose types are not known.
-func (e *Engine) Update(ctx context.Context, runID, name string, req any, opts ...SendOption) (Raw, error) {
-	data, err := e.encodeValue("update "+name, req)
+func (r Runs) Update(ctx context.Context, runID, name string, req any, opts ...SendOption) (Raw, error) {
+	data, err := r.engine.encodeValue("update "+name, req)
 	if err != nil {
 		return Raw{}, err
 	}
-	item, err := e.updateItem(ctx, name, data, opts)
+	item, err := r.engine.updateItem(ctx, name, data, opts)
 	if err != nil {
 		return Raw{}, err
 	}
-	answer, err := e.put(ctx, runID, item)
+	answer, err := r.engine.put(ctx, runID, item)
 	if errors.Is(err, errDuplicate) {
 		return Raw{}, fmt.Errorf("update %q of run %q: %w", name, runID, ErrKeyUsed)
 	}
 	if err != nil {
 		return Raw{}, err
 	}
-	verdict, err := e.inner.Answer(ctx, answer.Run.No, item.ID)
+	verdict, err := r.engine.inner.Answer(ctx, answer.Run.No, item.ID)
 	if err != nil {
 		return Raw{}, fmt.Errorf("update %q of run %q: %w", name, runID, err)
 	}
-	raw, err := e.answered(ctx, runID, verdict)
+	raw, err := r.engine.answered(ctx, runID, verdict)
 	if err != nil {
 		return Raw{}, fmt.Errorf("update %q of run %q: %w", name, runID, err)
 	}

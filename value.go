@@ -103,24 +103,24 @@ type Feed struct {
 }
 
 // Decode decodes the content of a value into v, a pointer. Of a stream it leaves v
-// alone: read that with Engine.Items.
+// alone: read that with Runs.Items.
 func (f *Feed) Decode(v any) error { return f.content.Decode(v) }
 
 // Feeds returns what a run shows, values before streams, by name, with the
 // contents of the values. ErrNotFound: there is no run with the ID.
-func (e *Engine) Feeds(ctx context.Context, runID string) ([]Feed, error) {
-	run, err := e.find(ctx, runID)
+func (r Runs) Feeds(ctx context.Context, runID string) ([]Feed, error) {
+	run, err := r.engine.find(ctx, runID)
 	if err != nil {
 		return nil, err
 	}
-	stored, err := e.store.Feeds(ctx, store.FeedQuery{Runs: []store.RunNo{run.No}, Values: true})
+	stored, err := r.engine.store.Feeds(ctx, store.FeedQuery{Runs: []store.RunNo{run.No}, Values: true})
 	if err != nil {
 		return nil, fmt.Errorf("feeds of run %q: %w", runID, err)
 	}
 	feeds := make([]Feed, len(stored))
 	for i := range stored {
 		s := &stored[i]
-		feeds[i] = Feed{Name: s.Name, Stream: s.Stream, Last: s.Last, At: s.At.Time(), Size: s.Size, content: Raw{s.Value, e.codecs}}
+		feeds[i] = Feed{Name: s.Name, Stream: s.Stream, Last: s.Last, At: s.At.Time(), Size: s.Size, content: Raw{s.Value, r.engine.codecs}}
 	}
 	return feeds, nil
 }

@@ -255,7 +255,7 @@ func (c *crash) once(t *testing.T, cfg stet.Config, at int64, fault Fault, start
 	ended := make(chan error, 1)
 	go func() {
 		var err error
-		got.info, err = outside.Wait(ctx, crashRunID)
+		got.info, err = outside.Runs().Wait(ctx, crashRunID)
 		ended <- err
 	}()
 	driving, stopDriving := context.WithCancel(ctx)
@@ -302,7 +302,7 @@ func (c *crash) makeQueues(ctx context.Context, cfg stet.Config, outside *stet.E
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.queues)) {
-		if err := outside.CreateQueue(ctx, name, c.queues[name]); err != nil {
+		if err := outside.Queues().Create(ctx, name, c.queues[name]); err != nil {
 			return errors.Join(err, p.bury())
 		}
 	}
@@ -435,7 +435,7 @@ func (r *repeats) list() []string {
 
 // historyText shows the history of the run under test.
 func historyText(e *stet.Engine) string {
-	entries, err := e.History(context.Background(), crashRunID, stet.HistoryQuery{})
+	entries, err := e.Runs().History(context.Background(), crashRunID, stet.HistoryQuery{})
 	if err != nil {
 		return err.Error()
 	}

@@ -181,7 +181,7 @@ func exported(t *testing.T, charge string) string {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if err := env.Engine.Export(t.Context(), r.ID(), f); err != nil {
+		if err := env.Engine.Runs().Export(t.Context(), r.ID(), f); err != nil {
 			t.Fatal(err)
 		}
 	})

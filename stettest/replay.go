@@ -10,7 +10,7 @@ import (
 	"github.com/stet-run/stet/store/memory"
 )
 
-// Replay replays an exported run (Engine.Export, or stet export) against the code
+// Replay replays an exported run (Runs.Export, or stet export) against the code
 // of a workflow, and fails the test if it does not fit: with the location, what
 // is recorded there, and what the code asks for. No step is executed. A run that
 // had ended must end in the same way, with the same result.

@@ -125,7 +125,7 @@ func virtual(cfg *stet.Config, longest time.Duration) {
 // the store.
 func (e *Env) stuck() {
 	var text strings.Builder
-	page, err := e.Engine.List(context.Background(), store.Filter{Values: true, Limit: 20, Statuses: live})
+	page, err := e.Engine.Runs().List(context.Background(), store.Filter{Values: true, Limit: 20, Statuses: live})
 	for i := range page.Runs {
 		info := e.Engine.Info(page.Runs[i])
 		fmt.Fprintf(&text, "\n%s: %s", info.ID, info.Status)

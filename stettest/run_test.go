@@ -275,7 +275,7 @@ func TestActsAtAnInstant(t *testing.T) {
 	})
 	stettest.Run(t, with(approval), func(t *testing.T, env *stettest.Env) {
 		r := start(t, env, approval, 0)
-		env.At(day, func(ctx context.Context) error { _, err := r.Cancel(ctx, "enough"); return err })
+		env.At(day, func(ctx context.Context) error { _, err := r.Cancel(ctx, stet.Act{Why: "enough"}); return err })
 		if _, err := r.Wait(t.Context()); !errors.Is(err, stet.ErrCancelled) {
 			t.Errorf("the run ends with %v", err)
 		}
@@ -435,10 +435,10 @@ func TestSameOrderEachTime(t *testing.T) {
 			}
 			for n := range 5 {
 				id := fmt.Sprint("r", n)
-				if _, err := env.Engine.Wait(t.Context(), id); err != nil {
+				if _, err := env.Engine.Runs().Wait(t.Context(), id); err != nil {
 					t.Fatal(err)
 				}
-				if err := env.Engine.Export(t.Context(), id, &histories); err != nil {
+				if err := env.Engine.Runs().Export(t.Context(), id, &histories); err != nil {
 					t.Fatal(err)
 				}
 			}

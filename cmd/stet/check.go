@@ -32,7 +32,7 @@ check (see stet help check) and by stettest.Replay in go test.`,
 			}
 			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				var file bytes.Buffer // so that an error leaves no half of one
-				if err := e.Export(cmd.Context(), ids[0], &file); err != nil {
+				if err := e.Runs().Export(cmd.Context(), ids[0], &file); err != nil {
 					return err
 				}
 				_, err := a.out.Write(file.Bytes())

@@ -128,7 +128,7 @@ func (a *app) deadLettersReplayCommand() *cobra.Command {
 				return usage(errors.New("--to: expected the ID of the run that gets the messages"))
 			}
 			return a.eachLetter(args, func(e *stet.Engine, number store.ItemNo) error {
-				return e.ReplayDeadLetter(cmd.Context(), number, to)
+				return e.DeadLetters().Replay(cmd.Context(), number, to, stet.Act{})
 			}, cmd)
 		},
 	}
@@ -143,7 +143,7 @@ func (a *app) deadLettersRemoveCommand() *cobra.Command {
 		Args:  someLetters,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.eachLetter(args, func(e *stet.Engine, number store.ItemNo) error {
-				n, err := e.RemoveDeadLetters(cmd.Context(), number)
+				n, err := e.DeadLetters().Remove(cmd.Context(), stet.Act{}, number)
 				if err == nil && n == 0 {
 					err = fmt.Errorf("dead letter %d: %w", number, stet.ErrNotFound)
 				}

@@ -60,7 +60,7 @@ func (a *app) list(ctx context.Context, e *stet.Engine, s store.Store, filter st
 	var rows []*stet.RunInfo // of the table
 	for left > 0 {
 		filter.Limit = min(left, store.DefaultPage)
-		page, err := e.List(ctx, filter)
+		page, err := e.Runs().List(ctx, filter)
 		if err != nil {
 			return err
 		}

@@ -139,7 +139,7 @@ func (a *app) listNodes(p place) error {
 func (a *app) drain(ctx context.Context, e *stet.Engine, nodes []string) error {
 	var problems []error
 	for _, n := range nodes {
-		if err := e.Drain(ctx, n); err != nil {
+		if err := e.Nodes().Drain(ctx, n, stet.Act{}); err != nil {
 			if errors.Is(err, stet.ErrRefused) {
 				err = conflictError{err}
 			}

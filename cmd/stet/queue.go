@@ -26,9 +26,9 @@ queue holds one for each attempt.`,
 	}
 	cmd.AddCommand(
 		a.queueCreateCommand(), a.queueSetCommand(), a.queueListCommand(), a.queueShowCommand(),
-		a.queueActCommand("pause", "grant no permits until it is resumed; runs that have one go on", (*stet.Engine).PauseQueue),
-		a.queueActCommand("resume", "grant permits again", (*stet.Engine).ResumeQueue),
-		a.queueActCommand("delete", "delete a queue in which nothing waits and of which nothing has a permit", (*stet.Engine).DeleteQueue),
+		a.queueActCommand("pause", "grant no permits until it is resumed; runs that have one go on", stet.Queues.Pause),
+		a.queueActCommand("resume", "grant permits again", stet.Queues.Resume),
+		a.queueActCommand("delete", "delete a queue in which nothing waits and of which nothing has a permit", stet.Queues.Delete),
 	)
 	return cmd
 }
@@ -106,7 +106,7 @@ func (a *app) queueCreateCommand() *cobra.Command {
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.decideQueue(cmd.Context(), f.timeout, "create", func(ctx context.Context, e *stet.Engine) error {
-				return e.CreateQueue(ctx, args[0], f.QueueSettings)
+				return e.Queues().Create(ctx, args[0], f.QueueSettings)
 			})
 		},
 	}
@@ -122,11 +122,11 @@ func (a *app) queueSetCommand() *cobra.Command {
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.decideQueue(cmd.Context(), f.timeout, "set", func(ctx context.Context, e *stet.Engine) error {
-				info, err := e.Queue(ctx, args[0])
+				info, err := e.Queues().Info(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				return e.SetQueue(ctx, args[0], f.over(cmd, info.Settings))
+				return e.Queues().Set(ctx, args[0], f.over(cmd, info.Settings))
 			})
 		},
 	}
@@ -134,7 +134,7 @@ func (a *app) queueSetCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) queueActCommand(name, short string, act func(*stet.Engine, context.Context, string) error) *cobra.Command {
+func (a *app) queueActCommand(name, short string, verb func(stet.Queues, context.Context, string, stet.Act) error) *cobra.Command {
 	var f queueFlags
 	cmd := &cobra.Command{
 		Use:   name + " NAME",
@@ -142,7 +142,7 @@ func (a *app) queueActCommand(name, short string, act func(*stet.Engine, context
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.decideQueue(cmd.Context(), f.timeout, name, func(ctx context.Context, e *stet.Engine) error {
-				return act(e, ctx, args[0])
+				return verb(e.Queues(), ctx, args[0], stet.Act{})
 			})
 		},
 	}
@@ -195,7 +195,7 @@ func (a *app) queueListCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				queues, err := e.Queues(cmd.Context())
+				queues, err := e.Queues().List(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -235,7 +235,7 @@ func (a *app) queueShowCommand() *cobra.Command {
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				q, err := e.Queue(cmd.Context(), args[0])
+				q, err := e.Queues().Info(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}

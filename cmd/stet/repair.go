@@ -24,7 +24,7 @@ func (a *app) retryCommand() *cobra.Command {
 		fits:  func(r *store.Run) bool { return r.Status == store.Failed },
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
-		return e.Retry(ctx, id, v.reason, v.by()...)
+		return e.Runs().Retry(ctx, id, v.act())
 	}
 	return v.command(a)
 }
@@ -39,7 +39,7 @@ idempotency keys. The run must have ended, be stalled or paused.`,
 		fits: stopped,
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
-		return e.Rewind(ctx, id, before, v.reason, v.by()...)
+		return e.Runs().Rewind(ctx, id, before, v.act())
 	}
 	cmd := v.command(a)
 	beforeFlag(cmd, &before)
@@ -76,19 +76,16 @@ read from standard input; with --query it is done for all runs that match.`,
 			if err := checkWho(cmd, who); err != nil {
 				return err
 			}
-			var options []stet.ForkOption
-			if who != "" {
-				options = append(options, stet.By(who))
-			}
+			var ids []stet.ID
 			if cmd.Flags().Changed("id") {
 				if len(t.ids) != 1 || t.ids[0] == "-" {
 					return usage(errors.New("--id: expected the ID of one run to be forked"))
 				}
-				options = append(options, stet.ID(id))
+				ids = append(ids, stet.ID(id))
 			}
 			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return a.forks(cmd.Context(), e, &t, func(ctx context.Context, run string) (string, error) {
-					return e.Fork(ctx, run, before, reason, options...)
+					return e.Runs().Fork(ctx, run, before, stet.Act{By: who, Why: reason}, ids...)
 				})
 			})
 		},
@@ -149,9 +146,9 @@ text. The run must have ended, be stalled or paused.`,
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		if value == nil {
-			return e.EditFailure(ctx, id, step, errors.New(failure), v.reason, v.by()...)
+			return e.Runs().EditFailure(ctx, id, step, errors.New(failure), v.act())
 		}
-		return e.EditResult(ctx, id, step, value, v.reason, v.by()...)
+		return e.Runs().EditResult(ctx, id, step, value, v.act())
 	}
 	cmd := v.command(a)
 	var result string

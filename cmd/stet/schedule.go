@@ -134,7 +134,9 @@ func (a *app) schedulePauseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pause NAME", Short: "let the instants of a schedule pass without a run; runs go on", Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error { return e.PauseSchedule(ctx, args[0], reason) })
+			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
+				return e.Schedules().Pause(ctx, args[0], stet.Act{Why: reason})
+			})
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "`text` that is kept with the schedule")
@@ -145,7 +147,7 @@ func (a *app) scheduleResumeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "resume NAME", Short: "let a paused schedule go on; what has passed is skipped", Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error { return e.ResumeSchedule(ctx, args[0]) })
+			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error { return e.Schedules().Resume(ctx, args[0], stet.Act{}) })
 		},
 	}
 }
@@ -157,7 +159,7 @@ func (a *app) scheduleTriggerCommand() *cobra.Command {
 not ended, the overlap policy decides: the run begins later, or it is refused.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
-				id, err := e.TriggerSchedule(ctx, args[0])
+				id, err := e.Schedules().Trigger(ctx, args[0], stet.Act{})
 				switch {
 				case err != nil:
 					return err
@@ -188,7 +190,7 @@ started again.`,
 				times[i] = at
 			}
 			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
-				return e.BackfillSchedule(ctx, args[0], times[0], times[1])
+				return e.Schedules().Backfill(ctx, args[0], times[0], times[1], stet.Act{})
 			})
 		},
 	}
@@ -201,7 +203,7 @@ func (a *app) scheduleDeleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME", Short: "remove a schedule; runs go on", Aliases: []string{"rm"}, Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error { return e.DeleteSchedule(ctx, args[0]) })
+			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error { return e.Schedules().Delete(ctx, args[0], stet.Act{}) })
 		},
 	}
 }
@@ -300,7 +302,7 @@ func (a *app) scheduleListCommand() *cobra.Command {
 		Use: "ls", Short: "list schedules, the newest first", Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				list, err := e.Schedules(cmd.Context())
+				list, err := e.Schedules().List(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -341,7 +343,7 @@ func (a *app) scheduleShowCommand() *cobra.Command {
 				return usage(fmt.Errorf("--limit: expected 0 or more, found %d", limit))
 			}
 			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				i, err := e.ScheduleInfo(cmd.Context(), args[0])
+				i, err := e.Schedules().Info(cmd.Context(), args[0])
 				switch {
 				case err != nil:
 					return noSchedule(err)

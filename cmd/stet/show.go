@@ -70,7 +70,7 @@ type story struct {
 // show prints a run. Values in tables are cut to width characters.
 func (a *app) show(ctx context.Context, e *stet.Engine, id string, width int) error {
 	s := e.Store() // values as they were given
-	info, err := e.Get(ctx, id)
+	info, err := e.Runs().Info(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (a *app) show(ctx context.Context, e *stet.Engine, id string, width int) er
 		return err
 	}
 	if q := info.OnQueue; q != nil {
-		if it.queue, err = e.Queue(ctx, q.Name); err != nil && !errors.Is(err, stet.ErrNoQueue) {
+		if it.queue, err = e.Queues().Info(ctx, q.Name); err != nil && !errors.Is(err, stet.ErrNoQueue) {
 			return err
 		}
 	}

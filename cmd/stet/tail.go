@@ -92,7 +92,7 @@ func (a *app) tail(ctx context.Context, e *stet.Engine, id, name string, f *tail
 		}
 		return nil
 	}
-	items := e.Tail(ctx, id, name, f.after)
+	items := e.Runs().Tail(ctx, id, name, f.after)
 	if f.noFollow {
 		items = until(items, known)
 		if f.after >= known {
@@ -113,11 +113,11 @@ func (a *app) tail(ctx context.Context, e *stet.Engine, id, name string, f *tail
 // shows returns the number of the last item, or how often the value was set, 0 if
 // there is none yet. A run that has ended will show no more.
 func (a *app) shows(ctx context.Context, e *stet.Engine, id, name string, value bool) (int64, error) {
-	info, err := e.Get(ctx, id) // before what it shows: what is not there then comes no more
+	info, err := e.Runs().Info(ctx, id) // before what it shows: what is not there then comes no more
 	if err != nil {
 		return 0, err
 	}
-	feeds, err := e.Feeds(ctx, id)
+	feeds, err := e.Runs().Feeds(ctx, id)
 	if err != nil {
 		return 0, err
 	}

@@ -77,7 +77,7 @@ func (a *app) choose(ctx context.Context, e *stet.Engine, t *target) ([]string, 
 func eachRun(ctx context.Context, e *stet.Engine, filter store.Filter, fn func(*store.Run)) error {
 	filter.Limit = store.MaxPage
 	for {
-		page, err := e.List(ctx, filter)
+		page, err := e.Runs().List(ctx, filter)
 		if err != nil {
 			return err
 		}

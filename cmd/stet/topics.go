@@ -40,7 +40,7 @@ a topic that is new broadcasts. The exit code is 4 if the topic is full.`,
 			}
 			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				topic := stet.Topic[json.RawMessage]{Name: args[0]}
-				switch last, err := e.Topic(cmd.Context(), args[0]); {
+				switch last, err := e.Topics().Info(cmd.Context(), args[0]); {
 				case err == nil && last.Accepted > 0:
 					topic.Mode, topic.Expiry, topic.Retention, topic.Cap = last.Mode, last.Expiry, last.Retention, last.Cap
 				case err != nil && !errors.Is(err, stet.ErrNotFound):
@@ -175,7 +175,7 @@ func viewTopic(i stet.TopicInfo) topicView {
 
 func (a *app) listTopics(cmd *cobra.Command) error {
 	return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-		list, err := e.Topics(cmd.Context())
+		list, err := e.Topics().List(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -213,14 +213,14 @@ func (a *app) printTopics(views []topicView) error {
 
 func (a *app) showTopic(cmd *cobra.Command, name string) error {
 	return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-		info, err := e.Topic(cmd.Context(), name)
+		info, err := e.Topics().Info(cmd.Context(), name)
 		if errors.Is(err, stet.ErrNotFound) {
 			return hintedError{err, "stet topics lists those that were used"}
 		}
 		if err != nil {
 			return err
 		}
-		events, err := e.Events(cmd.Context(), name)
+		events, err := e.Topics().Events(cmd.Context(), name)
 		if err != nil {
 			return err
 		}

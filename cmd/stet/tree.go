@@ -36,7 +36,7 @@ them.`,
 				var problems []error
 				var families []*family
 				for _, id := range ids {
-					info, err := e.Get(cmd.Context(), id)
+					info, err := e.Runs().Info(cmd.Context(), id)
 					if err == nil {
 						var f *family
 						if f, err = familyOf(cmd.Context(), s, e, &info.Run); err == nil {

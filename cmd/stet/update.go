@@ -57,7 +57,7 @@ without an answer.`,
 
 // update sends an update and prints the answer.
 func (a *app) update(ctx context.Context, e *stet.Engine, id, name string, value json.RawMessage, options []stet.SendOption) error {
-	raw, err := e.Update(ctx, id, name, value, options...)
+	raw, err := e.Runs().Update(ctx, id, name, value, options...)
 	switch {
 	case errors.Is(err, stet.ErrPending) && errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("nobody has answered in time; update %q of run %q stands", name, id)

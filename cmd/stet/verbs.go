@@ -17,7 +17,7 @@ import (
 func (a *app) cancelCommand() *cobra.Command {
 	v := verb{name: "cancel", short: "cancel runs; their code sees it and cleans up", fits: live}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
-		return e.Cancel(ctx, id, v.reason, v.by()...)
+		return e.Runs().Cancel(ctx, id, v.act())
 	}
 	return v.command(a)
 }
@@ -25,7 +25,7 @@ func (a *app) cancelCommand() *cobra.Command {
 func (a *app) terminateCommand() *cobra.Command {
 	v := verb{name: "terminate", short: "end runs at once; no more of their code is executed", fits: live}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
-		return e.Terminate(ctx, id, v.reason, v.by()...)
+		return e.Runs().Terminate(ctx, id, v.act())
 	}
 	return v.command(a)
 }
@@ -37,7 +37,7 @@ func (a *app) pauseCommand() *cobra.Command {
 		fits:  func(r *store.Run) bool { return live(r) && r.Status != store.Stalled && r.Marks&store.Paused == 0 },
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
-		return e.Pause(ctx, id, v.reason, v.withChildren()...)
+		return e.Runs().Pause(ctx, id, v.act())
 	}
 	return v.command(a, v.childrenFlag)
 }
@@ -48,7 +48,7 @@ func (a *app) resumeCommand() *cobra.Command {
 		fits: func(r *store.Run) bool { return r.Status == store.Stalled || live(r) && r.Marks&store.Paused != 0 },
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
-		return e.Resume(ctx, id, append(v.withChildren(), stet.Because(v.reason))...)
+		return e.Runs().Resume(ctx, id, v.act())
 	}
 	return v.command(a, v.childrenFlag)
 }
@@ -67,20 +67,8 @@ type verb struct {
 	timeout  time.Duration
 }
 
-// by says who asks.
-func (v *verb) by() []stet.VerbOption {
-	if v.who == "" {
-		return nil
-	}
-	return []stet.VerbOption{stet.By(v.who)}
-}
-
-func (v *verb) withChildren() []stet.VerbOption {
-	if v.children {
-		return append(v.by(), stet.WithChildren{})
-	}
-	return v.by()
-}
+// act says who asks, why, and whether for the children as well.
+func (v *verb) act() stet.Act { return stet.Act{By: v.who, Why: v.reason, Children: v.children} }
 
 func (v *verb) childrenFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&v.children, "children", false, "the children of the runs too, and theirs")

@@ -69,7 +69,7 @@ func inTime(err error, what string) error {
 
 // wait prints the result of a run once it has ended.
 func (a *app) wait(ctx context.Context, e *stet.Engine, id string) error {
-	info, err := e.Wait(ctx, id)
+	info, err := e.Runs().Wait(ctx, id)
 	if err != nil {
 		return inTime(err, fmt.Sprintf("run %q has not ended in time", id))
 	}

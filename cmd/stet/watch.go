@@ -117,7 +117,7 @@ func (w *watch) follow(ctx context.Context, ids []string) error {
 func (w *watch) read(ctx context.Context, ids []string) ([]*stet.RunInfo, error) {
 	infos := make([]*stet.RunInfo, 0, len(ids))
 	for chunk := range slices.Chunk(ids, store.DefaultPage) {
-		page, err := w.engine.List(ctx, store.Filter{IDs: chunk, Values: true})
+		page, err := w.engine.Runs().List(ctx, store.Filter{IDs: chunk, Values: true})
 		if err != nil {
 			return nil, err
 		}

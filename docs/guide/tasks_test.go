@@ -109,8 +109,8 @@ func length(_ context.Context, url string) (int, error) {
 // Keep to a limit.
 func makeQueues(ctx context.Context, e *stet.Engine) error {
 	return errors.Join(
-		e.CreateQueue(ctx, "imports", stet.QueueSettings{Concurrency: 20, PerKey: 2}),
-		e.CreateQueue(ctx, "model", stet.QueueSettings{Concurrency: 8, Rate: 60, Per: time.Minute}),
+		e.Queues().Create(ctx, "imports", stet.QueueSettings{Concurrency: 20, PerKey: 2}),
+		e.Queues().Create(ctx, "model", stet.QueueSettings{Concurrency: 8, Rate: 60, Per: time.Minute}),
 	)
 }
 

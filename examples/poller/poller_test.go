@@ -56,7 +56,7 @@ func TestAMonth(t *testing.T) {
 				t.Errorf("item %d is %+v", i, item)
 			}
 		}
-		history, err := env.Engine.History(t.Context(), r.ID(), stet.HistoryQuery{})
+		history, err := env.Engine.Runs().History(t.Context(), r.ID(), stet.HistoryQuery{})
 		if err != nil || len(history) > 100 {
 			t.Errorf("after %d polls %d entries are kept, %v", g.polls, len(history), err)
 		}

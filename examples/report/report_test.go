@@ -37,7 +37,7 @@ func TestAYear(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(365 * 24 * time.Hour) // virtual
-		info, err := env.Engine.ScheduleInfo(t.Context(), "morning")
+		info, err := env.Engine.Schedules().Info(t.Context(), "morning")
 		if err != nil || info.Started != 365 || info.Skipped != 0 {
 			t.Errorf("%+v, %v", info, err)
 		}

@@ -94,7 +94,7 @@ func compareStarts(t *testing.T, before, now map[string]int) {
 func stepStarts(t *testing.T, db, effects string) map[string]int {
 	t.Helper()
 	engine := inspect(t, db)
-	entries, err := engine.History(t.Context(), "r", stet.HistoryQuery{})
+	entries, err := engine.Runs().History(t.Context(), "r", stet.HistoryQuery{})
 	if err != nil && !errors.Is(err, stet.ErrNotFound) {
 		t.Fatal(err)
 	}

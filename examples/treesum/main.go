@@ -193,7 +193,7 @@ func result(ctx context.Context, engine *stet.Engine, run *stet.Run[Sum]) (Sum, 
 // recorded counts the operations on record, which are replayed and not done
 // again.
 func recorded(ctx context.Context, engine *stet.Engine, id string) (int, error) {
-	entries, err := engine.History(ctx, id, stet.HistoryQuery{})
+	entries, err := engine.Runs().History(ctx, id, stet.HistoryQuery{})
 	n := 0
 	for _, e := range entries {
 		if e.State == store.Done {

@@ -99,7 +99,7 @@ func writeReport(ctx context.Context, engine *stet.Engine, id, name string) erro
 // recordedFiles reads the sums of all files, and what could not be read, from
 // the run's history.
 func recordedFiles(ctx context.Context, engine *stet.Engine, id string) ([]FileSum, error) {
-	entries, err := engine.History(ctx, id, stet.HistoryQuery{Values: true})
+	entries, err := engine.Runs().History(ctx, id, stet.HistoryQuery{Values: true})
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (p *progress) draw(ctx context.Context, out io.Writer) {
 // read counts the batches on record. The values are only read until they have
 // told how many there will be.
 func (p *progress) read(ctx context.Context) error {
-	entries, err := p.engine.History(ctx, p.id, stet.HistoryQuery{Values: !p.listed})
+	entries, err := p.engine.Runs().History(ctx, p.id, stet.HistoryQuery{Values: !p.listed})
 	if err != nil {
 		return err
 	}

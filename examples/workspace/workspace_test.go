@@ -40,11 +40,11 @@ func TestRelease(t *testing.T) {
 		"success": {stettest.Takes(time.Hour, stettest.Returns(nil)), nil, nil},
 		"failure": {stettest.Takes(time.Hour, stettest.Fails(stet.Permanent(broken))), nil, broken},
 		"cancel": {stettest.Hangs(), func(ctx context.Context, e *stet.Engine, id string) error {
-			_, err := e.Cancel(ctx, id, "")
+			_, err := e.Runs().Cancel(ctx, id, stet.Act{})
 			return err
 		}, stet.ErrCancelled},
 		"terminate": {stettest.Hangs(), func(ctx context.Context, e *stet.Engine, id string) error {
-			_, err := e.Terminate(ctx, id, "")
+			_, err := e.Runs().Terminate(ctx, id, stet.Act{})
 			return err
 		}, stet.ErrCancelled},
 	} {

@@ -52,18 +52,18 @@ func TestVerbsOnARunWhoseRetentionIsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Minute)
-		info, err := e.Get(t.Context(), "r")
+		info, err := e.Runs().Info(t.Context(), "r")
 		if err != nil || info.Marks&store.Expiring == 0 {
 			t.Fatalf("the run is %+v, %v; it should be half deleted", info, err)
 		}
 		verbs := map[string]func() error{
-			"fork":   func() error { _, err := e.Fork(t.Context(), "r", "/", ""); return err },
-			"rewind": func() error { _, err := e.Rewind(t.Context(), "r", "/", ""); return err },
-			"retry":  func() error { _, err := e.Retry(t.Context(), "r", ""); return err },
-			"edit":   func() error { _, err := e.EditResult(t.Context(), "r", "m/[0]/s", 2, ""); return err },
-			"pause":  func() error { _, err := e.Pause(t.Context(), "r", ""); return err },
-			"resume": func() error { _, err := e.Resume(t.Context(), "r"); return err },
-			"cancel": func() error { _, err := e.Cancel(t.Context(), "r", ""); return err },
+			"fork":   func() error { _, err := e.Runs().Fork(t.Context(), "r", "/", stet.Act{}); return err },
+			"rewind": func() error { _, err := e.Runs().Rewind(t.Context(), "r", "/", stet.Act{}); return err },
+			"retry":  func() error { _, err := e.Runs().Retry(t.Context(), "r", stet.Act{}); return err },
+			"edit":   func() error { _, err := e.Runs().EditResult(t.Context(), "r", "m/[0]/s", 2, stet.Act{}); return err },
+			"pause":  func() error { _, err := e.Runs().Pause(t.Context(), "r", stet.Act{}); return err },
+			"resume": func() error { _, err := e.Runs().Resume(t.Context(), "r", stet.Act{}); return err },
+			"cancel": func() error { _, err := e.Runs().Cancel(t.Context(), "r", stet.Act{}); return err },
 		}
 		for name, verb := range verbs {
 			err := verb()
@@ -157,10 +157,10 @@ func TestVerbsWithoutTheKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id, err := other.Fork(t.Context(), "r", "/", ""); !errors.Is(err, stet.ErrUnknownKey) || !strings.Contains(err.Error(), `"k"`) {
+	if id, err := other.Runs().Fork(t.Context(), "r", "/", stet.Act{}); !errors.Is(err, stet.ErrUnknownKey) || !strings.Contains(err.Error(), `"k"`) {
 		t.Errorf("a fork: %q, %v", id, err)
 	}
-	page, err := e.List(t.Context(), store.Filter{})
+	page, err := e.Runs().List(t.Context(), store.Filter{})
 	if err != nil || len(page.Runs) != 1 {
 		t.Errorf("there are %d runs, %v", len(page.Runs), err)
 	}

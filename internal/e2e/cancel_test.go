@@ -89,14 +89,14 @@ func TestCancelBeforeTheFirstTurn(t *testing.T) {
 						}
 						go func() { _, _ = w.Start(ctx, p.Engine, false, stet.ID("r")) }() // its answer is lost
 					case "rewound":
-						go func() { _, _ = outside.Rewind(ctx, "r", "/", "") }() // its answer comes later
+						go func() { _, _ = outside.Runs().Rewind(ctx, "r", "/", stet.Act{}) }() // its answer comes later
 					}
 					<-p.handle.died
 					p.bury(t)
 				}
 				granted := make(chan bool, 1)
 				go func() {
-					ok, err := outside.Cancel(ctx, "r", "enough")
+					ok, err := outside.Runs().Cancel(ctx, "r", stet.Act{Why: "enough"})
 					if err != nil {
 						t.Error(err)
 					}

@@ -50,11 +50,11 @@ func TestChildThatWasDroppedIsBegunAgain(t *testing.T) {
 		children := func(id string, status store.Status) []store.Run {
 			t.Helper()
 			for {
-				info, err := e.Get(ctx, id)
+				info, err := e.Runs().Info(ctx, id)
 				if err != nil {
 					t.Fatal(err)
 				}
-				page, err := e.List(ctx, store.Filter{Parent: info.No, Statuses: []store.Status{status}})
+				page, err := e.Runs().List(ctx, store.Filter{Parent: info.No, Statuses: []store.Status{status}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -73,26 +73,26 @@ func TestChildThatWasDroppedIsBegunAgain(t *testing.T) {
 			if waits {
 				first := children(r.ID(), store.Suspended)[0]
 				waitStatus(t, e, r.ID(), store.Suspended)
-				verb, to := e.Cancel, "[cancel]" // to before it was cancelled
+				verb, to := e.Runs().Cancel, "[cancel]" // to before it was cancelled
 				if end == "terminated" {
-					verb, to = e.Terminate, "step/s"
+					verb, to = e.Runs().Terminate, "step/s"
 				}
-				if _, err := verb(ctx, r.ID(), ""); err != nil {
+				if _, err := verb(ctx, r.ID(), stet.Act{}); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := r.Wait(ctx); !errors.Is(err, stet.ErrCancelled) {
 					t.Fatalf("the %s run ends with %v", end, err)
 				}
-				if _, err := e.Wait(ctx, first.ID); err != nil {
+				if _, err := e.Runs().Wait(ctx, first.ID); err != nil {
 					t.Fatal(err)
 				}
-				_, err = e.Rewind(ctx, r.ID(), to, "")
+				_, err = e.Runs().Rewind(ctx, r.ID(), to, stet.Act{})
 			} else {
 				if _, err := r.Wait(ctx); err == nil {
 					t.Fatal("the step has not failed")
 				}
 				broken.Store(false)
-				_, err = e.Retry(ctx, r.ID(), "")
+				_, err = e.Runs().Retry(ctx, r.ID(), stet.Act{})
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -59,13 +59,13 @@ func TestSecondCancelOfAChild(t *testing.T) {
 			}
 		}
 		send(word, r.ID()) // the scope ends
-		page, err := e.List(ctx, store.Filter{Workflows: []string{"child"}})
+		page, err := e.Runs().List(ctx, store.Filter{Workflows: []string{"child"}})
 		if err != nil || len(page.Runs) != 1 {
 			t.Fatal(page, err)
 		}
 		id := page.Runs[0].ID
 		for {
-			info, err := e.Get(ctx, id)
+			info, err := e.Runs().Info(ctx, id)
 			if err != nil {
 				t.Fatal(err)
 			}

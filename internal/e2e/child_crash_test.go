@@ -99,7 +99,7 @@ var childCases = []crashCase{
 		name: "cancelled with its parent", want: "cancelled",
 		drive: func(ctx context.Context, e *stet.Engine, id string) error {
 			for {
-				info, err := e.Get(ctx, id)
+				info, err := e.Runs().Info(ctx, id)
 				if err != nil {
 					return err
 				}
@@ -108,7 +108,7 @@ var childCases = []crashCase{
 				}
 				time.Sleep(time.Millisecond)
 			}
-			_, err := e.Cancel(ctx, id, "enough")
+			_, err := e.Runs().Cancel(ctx, id, stet.Act{Why: "enough"})
 			return err
 		},
 		workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
@@ -133,11 +133,11 @@ var childCases = []crashCase{
 
 func countChildren(ctx stet.Context, engine func() *stet.Engine) (int, error) {
 	return stet.Step(ctx, "count", func(c context.Context) (int, error) {
-		info, err := engine().Get(c, stet.RunID(ctx))
+		info, err := engine().Runs().Info(c, stet.RunID(ctx))
 		if err != nil {
 			return 0, err
 		}
-		page, err := engine().List(c, store.Filter{Parent: info.No})
+		page, err := engine().Runs().List(c, store.Filter{Parent: info.No})
 		return len(page.Runs), err
 	})
 }

@@ -50,8 +50,12 @@ func TestChildThatNeverRanTellsItsEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, end := range []func(context.Context, string, string) (bool, error){
-				func(ctx context.Context, id, reason string) (bool, error) { return e.Cancel(ctx, id, reason) },
-				func(ctx context.Context, id, reason string) (bool, error) { return e.Terminate(ctx, id, reason) },
+				func(ctx context.Context, id, reason string) (bool, error) {
+					return e.Runs().Cancel(ctx, id, stet.Act{Why: reason})
+				},
+				func(ctx context.Context, id, reason string) (bool, error) {
+					return e.Runs().Terminate(ctx, id, stet.Act{Why: reason})
+				},
 			} {
 				var runs []store.Run
 				for len(runs) <= i {
@@ -102,7 +106,7 @@ func TestDeadlineOfAnAwait(t *testing.T) {
 func waitsOnceMore(t *testing.T, e *stet.Engine, id string) {
 	t.Helper()
 	for ctx := testContext(t); ; {
-		entries, err := e.History(ctx, id, stet.HistoryQuery{})
+		entries, err := e.Runs().History(ctx, id, stet.HistoryQuery{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +176,7 @@ func TestExportedParentReplays(t *testing.T) {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
-	if err := e.Export(ctx, r.ID(), &file); err != nil {
+	if err := e.Runs().Export(ctx, r.ID(), &file); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Replay(ctx, bytes.NewReader(file.Bytes())); err != nil {

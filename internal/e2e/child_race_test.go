@@ -60,7 +60,7 @@ func TestThousandChildrenInParallel(t *testing.T) {
 				if len(runs) != n {
 					t.Errorf("there are %d children; want %d", len(runs), n)
 				}
-				info, err := e.Get(ctx, r.ID())
+				info, err := e.Runs().Info(ctx, r.ID())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -146,7 +146,7 @@ func TestCancelOfTheChildAgainstItsEnd(t *testing.T) {
 
 // theChild returns the one run with a parent.
 func theChild(ctx context.Context, t *testing.T, e *stet.Engine) (store.Run, bool) {
-	page, err := e.List(ctx, store.Filter{})
+	page, err := e.Runs().List(ctx, store.Filter{})
 	if err != nil {
 		t.Error(err)
 	}

@@ -56,11 +56,11 @@ func parent[Out any](t *testing.T, code func(stet.Context) (Out, error)) (*stet.
 // children returns the children of a run, oldest first.
 func children(t testing.TB, e *stet.Engine, id string) []store.Run {
 	t.Helper()
-	info, err := e.Get(testContext(t), id)
+	info, err := e.Runs().Info(testContext(t), id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := e.List(testContext(t), store.Filter{Parent: info.No, Values: true, Limit: store.MaxPage})
+	page, err := e.Runs().List(testContext(t), store.Filter{Parent: info.No, Values: true, Limit: store.MaxPage})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestChildThatIsTerminatedFailsTheAwait(t *testing.T) {
 	e, r := parent(t, func(ctx stet.Context) (string, error) { return told.Call(ctx, "") })
 	waitStatus(t, e, r.ID(), store.Suspended)
 	child := children(t, e, r.ID())[0]
-	if ok, err := e.Terminate(testContext(t), child.ID, "enough"); !ok || err != nil {
+	if ok, err := e.Runs().Terminate(testContext(t), child.ID, stet.Act{Why: "enough"}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	_, err := r.Wait(testContext(t))
@@ -208,7 +208,7 @@ func TestCancelOfTheParentCancelsItsChildren(t *testing.T) {
 		return told.Call(ctx, "")
 	})
 	waitStatus(t, e, r.ID(), store.Suspended)
-	if ok, err := r.Cancel(testContext(t), "no need"); !ok || err != nil {
+	if ok, err := r.Cancel(testContext(t), stet.Act{Why: "no need"}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	runs := children(t, e, r.ID())
@@ -240,7 +240,7 @@ func TestTerminateOfTheParentCancelsItsChildren(t *testing.T) {
 				t.Fatal(err)
 			}
 			waitStatus(t, e, r.ID(), store.Suspended)
-			if ok, err := e.Terminate(testContext(t), r.ID(), ""); !ok || err != nil {
+			if ok, err := e.Runs().Terminate(testContext(t), r.ID(), stet.Act{}); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
 			runs := children(t, e, r.ID())
@@ -282,7 +282,7 @@ func TestAwaitAnyRunByItsID(t *testing.T) {
 	before := []*stet.Run[string]{start("other"), start("other")}
 	waitStatus(t, e, before[0].ID(), store.Suspended)
 	waitStatus(t, e, before[1].ID(), store.Suspended)
-	if info, err := e.Get(ctx, before[0].ID()); err != nil || len(info.WaitsFor) != 1 || info.WaitsFor[0].Kind != "run" || info.WaitsFor[0].Run != "other" {
+	if info, err := e.Runs().Info(ctx, before[0].ID()); err != nil || len(info.WaitsFor) != 1 || info.WaitsFor[0].Kind != "run" || info.WaitsFor[0].Run != "other" {
 		t.Errorf("it waits for %+v (%v)", info.WaitsFor, err)
 	}
 	if err := goOn.Send(ctx, e, "other", "the end"); err != nil {
@@ -312,7 +312,7 @@ func TestAwaitAnyRunByItsID(t *testing.T) {
 func waitsFor(t *testing.T, e *stet.Engine, id, kind string) {
 	t.Helper()
 	for ctx := testContext(t); ; {
-		info, err := e.Get(ctx, id)
+		info, err := e.Runs().Info(ctx, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -593,7 +593,7 @@ func TestHistoryTellsOfChildren(t *testing.T) {
 	if _, err := r.Wait(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := e.History(testContext(t), r.ID(), stet.HistoryQuery{Values: true})
+	entries, err := e.Runs().History(testContext(t), r.ID(), stet.HistoryQuery{Values: true})
 	if err != nil || len(entries) != 2 {
 		t.Fatal(entries, err)
 	}
@@ -637,7 +637,7 @@ func TestTwoEndsOfOneChild(t *testing.T) {
 	waitsFor(t, e, r.ID(), "receive")
 	child := children(t, e, r.ID())[0]
 	mended.Store(true)
-	if ok, err := e.Retry(ctx, child.ID, "mended"); !ok || err != nil {
+	if ok, err := e.Runs().Retry(ctx, child.ID, stet.Act{Why: "mended"}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	if got, err := flaky.Handle(e, child.ID).Wait(ctx); err != nil || got != "mended" {
@@ -688,7 +688,7 @@ func TestRetryOfTheParentTellsItOfChildrenThatHaveGoneOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken.Store(false)
-	if ok, err := e.Retry(ctx, r.ID(), "mended"); !ok || err != nil {
+	if ok, err := e.Runs().Retry(ctx, r.ID(), stet.Act{Why: "mended"}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	if got, err := r.Wait(ctx); err != nil || got != "meanwhile" {

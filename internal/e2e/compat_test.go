@@ -56,7 +56,7 @@ type compatWorld struct {
 func (w *compatWorld) waits(place string) {
 	w.t.Helper()
 	for {
-		info, err := w.e.Get(w.ctx, w.id)
+		info, err := w.e.Runs().Info(w.ctx, w.id)
 		switch {
 		case err != nil:
 			w.t.Fatal(err)
@@ -73,7 +73,7 @@ func (w *compatWorld) waits(place string) {
 func (w *compatWorld) record(stage string) {
 	w.t.Helper()
 	var file bytes.Buffer
-	if err := w.e.Export(w.ctx, w.id, &file); err != nil {
+	if err := w.e.Runs().Export(w.ctx, w.id, &file); err != nil {
 		w.t.Fatal(err)
 	}
 	w.must(os.WriteFile(filepath.Join(compatFolder, compatVersion, fileName(w.id+"."+stage)+".json"), file.Bytes(), 0o644))
@@ -188,7 +188,7 @@ func recordCompat(t *testing.T) {
 		if c.play != nil {
 			c.play(w)
 		}
-		info, err := e.Wait(w.ctx, c.name)
+		info, err := e.Runs().Wait(w.ctx, c.name)
 		w.must(err)
 		if !info.Status.Terminal() {
 			t.Fatalf("%s is %s: %s", c.name, info.Status, info.Reason)
@@ -252,7 +252,7 @@ var compatCases = []compatCase{
 		},
 		play: func(w *compatWorld) {
 			w.waits("flaky")
-			_, err := w.e.Cancel(w.ctx, w.id, "enough")
+			_, err := w.e.Runs().Cancel(w.ctx, w.id, stet.Act{Why: "enough"})
 			w.must(err)
 		},
 	},
@@ -285,7 +285,7 @@ var compatCases = []compatCase{
 		code: func(ctx stet.Context, _ string) (string, error) { return "", stet.Sleep(ctx, "night", 8*time.Hour) },
 		play: func(w *compatWorld) {
 			w.waits("night")
-			_, err := w.e.Cancel(w.ctx, w.id, "enough")
+			_, err := w.e.Runs().Cancel(w.ctx, w.id, stet.Act{Why: "enough"})
 			w.must(err)
 		},
 	},
@@ -394,7 +394,7 @@ var compatCases = []compatCase{
 		},
 		play: func(w *compatWorld) {
 			w.waits("never")
-			_, err := w.e.Cancel(w.ctx, w.id, "enough")
+			_, err := w.e.Runs().Cancel(w.ctx, w.id, stet.Act{Why: "enough"})
 			w.must(err)
 		},
 	},
@@ -478,7 +478,7 @@ var compatCases = []compatCase{
 		},
 		play: func(w *compatWorld) {
 			w.waits("charge/undo")
-			_, err := w.e.Terminate(w.ctx, w.id, "enough")
+			_, err := w.e.Runs().Terminate(w.ctx, w.id, stet.Act{Why: "enough"})
 			w.must(err)
 		},
 	},
@@ -491,14 +491,14 @@ var compatCases = []compatCase{
 		},
 		play: func(w *compatWorld) {
 			for {
-				info, err := w.e.Get(w.ctx, w.id)
+				info, err := w.e.Runs().Info(w.ctx, w.id)
 				w.must(err)
 				if info.Marks&store.Paused != 0 {
 					break
 				}
 			}
 			w.record("paused")
-			_, err := w.e.Terminate(w.ctx, w.id, "enough")
+			_, err := w.e.Runs().Terminate(w.ctx, w.id, stet.Act{Why: "enough"})
 			w.must(err)
 		},
 	},
@@ -518,10 +518,10 @@ var compatCases = []compatCase{
 		},
 		play: func(w *compatWorld) {
 			w.goOn("later")
-			_, err := w.e.Wait(w.ctx, w.id)
+			_, err := w.e.Runs().Wait(w.ctx, w.id)
 			w.must(err)
 			w.record("before")
-			_, err = w.e.Rewind(w.ctx, w.id, "b", "once more")
+			_, err = w.e.Runs().Rewind(w.ctx, w.id, "b", stet.Act{Why: "once more"})
 			w.must(err)
 		},
 	},

@@ -115,7 +115,7 @@ func TestWhatContinuesWithARun(t *testing.T) {
 			if err := e.Resolve(ctx, <-tokens, 1); !errors.Is(err, stet.ErrTerminal) {
 				t.Errorf("the promise of the first incarnation: %v", err)
 			}
-			info, err := e.Get(ctx, "r")
+			info, err := e.Runs().Info(ctx, "r")
 			if err != nil || info.Incarnation != 3 {
 				t.Fatalf("the run is %+v, %v", info, err)
 			}
@@ -128,7 +128,7 @@ func TestWhatContinuesWithARun(t *testing.T) {
 					t.Errorf("four incarnations have %q", list)
 				}
 			}
-			history, err := e.History(ctx, "r", stet.HistoryQuery{})
+			history, err := e.Runs().History(ctx, "r", stet.HistoryQuery{})
 			if err != nil || len(history) != 1 {
 				t.Errorf("the last incarnation has %d entries, %v", len(history), err)
 			}
@@ -162,7 +162,7 @@ func TestStartAfterContinueAs(t *testing.T) {
 	if _, err := second.Start(ctx, e, "on", stet.ID("r")); !errors.Is(err, stet.ErrExists) {
 		t.Errorf("a start of the second workflow: %v", err)
 	}
-	info, err := e.Get(ctx, "r")
+	info, err := e.Runs().Info(ctx, "r")
 	if err != nil || info.Workflow != "second" {
 		t.Errorf("the run is %+v, %v", info, err)
 	}
@@ -244,7 +244,7 @@ func TestCancelWhileContinuing(t *testing.T) {
 				cancel := func() {
 					once.Do(func() {
 						go func() {
-							_, err := outside.Cancel(ctx, "r", "enough")
+							_, err := outside.Runs().Cancel(ctx, "r", stet.Act{Why: "enough"})
 							answered <- err
 						}()
 						untilItem(ctx, t, s, "r", store.ItemCancel)

@@ -40,7 +40,7 @@ func startHearing(t *testing.T, e *stet.Engine, w *stet.Workflow[int, string], w
 func letters(t *testing.T, e *stet.Engine, f store.DeadFilter) []stet.DeadLetter {
 	t.Helper()
 	f.Values = true
-	list, next, err := e.DeadLetters(testContext(t), f)
+	list, next, err := e.DeadLetters().List(testContext(t), f)
 	if err != nil || next != "" {
 		t.Fatalf("dead letters: %v, next %q", err, next)
 	}
@@ -75,7 +75,7 @@ func TestDeadLetters(t *testing.T) {
 
 	other := startHearing(t, e, hearing, 1)
 	for range 2 { // the second time there is no such letter
-		if err := e.ReplayDeadLetter(ctx, list[1].Number, other.ID()); err != nil && !errors.Is(err, stet.ErrNotFound) {
+		if err := e.DeadLetters().Replay(ctx, list[1].Number, other.ID(), stet.Act{}); err != nil && !errors.Is(err, stet.ErrNotFound) {
 			t.Fatal(err)
 		}
 	}
@@ -86,17 +86,17 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("after the replay there are %+v", left)
 	}
 
-	if err := e.ReplayDeadLetter(ctx, list[0].Number, other.ID()); !errors.Is(err, stet.ErrTerminal) {
+	if err := e.DeadLetters().Replay(ctx, list[0].Number, other.ID(), stet.Act{}); !errors.Is(err, stet.ErrTerminal) {
 		t.Errorf("replay to a run that has ended: %v", err)
 	}
-	if err := e.ReplayDeadLetter(ctx, list[0].Number, "nobody"); !errors.Is(err, stet.ErrNotFound) {
+	if err := e.DeadLetters().Replay(ctx, list[0].Number, "nobody", stet.Act{}); !errors.Is(err, stet.ErrNotFound) {
 		t.Errorf("replay to nobody: %v", err)
 	}
 	if left := letters(t, e, store.DeadFilter{}); len(left) != 1 {
 		t.Errorf("a replay that failed took the letter: %+v", left)
 	}
 	for _, want := range []int{1, 0} {
-		if n, err := e.RemoveDeadLetters(ctx, list[0].Number, list[0].Number, list[1].Number, 9999); err != nil || n != want {
+		if n, err := e.DeadLetters().Remove(ctx, stet.Act{}, list[0].Number, list[0].Number, list[1].Number, 9999); err != nil || n != want {
 			t.Errorf("removed %d, %v; want %d", n, err, want)
 		}
 	}
@@ -153,7 +153,7 @@ func TestDeadLetterOfAPromise(t *testing.T) {
 			t.Errorf("a resolution: %d, %v, %v", n, decodeErr, failure)
 		}
 		other := startHearing(t, e, hearing, 1)
-		if err := e.ReplayDeadLetter(ctx, list[0].Number, other.ID()); !errors.Is(err, stet.ErrInvalid) {
+		if err := e.DeadLetters().Replay(ctx, list[0].Number, other.ID(), stet.Act{}); !errors.Is(err, stet.ErrInvalid) {
 			t.Errorf("replay of a resolution: %v", err)
 		}
 	}
@@ -174,7 +174,7 @@ func TestDiscardDeadLetters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ok, err := e.Cancel(ctx, never.ID(), ""); err != nil || !ok {
+		if ok, err := e.Runs().Cancel(ctx, never.ID(), stet.Act{}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 	}

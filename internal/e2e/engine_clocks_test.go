@@ -155,7 +155,7 @@ func theClockIsSet(t *testing.T, path string, jumps []time.Duration) {
 		nodes = append(nodes, begin(db, fmt.Sprint("n", i)))
 	}
 	client := nodes[0].Engine
-	ok(t, client.CreateQueue(ctx, "paced", stet.QueueSettings{Rate: 2, Per: time.Second}))
+	ok(t, client.Queues().Create(ctx, "paced", stet.QueueSettings{Rate: 2, Per: time.Second}))
 	ok(t, beat.Schedule(ctx, client, "beat", 0, stet.Schedule{Every: time.Second, Overlap: stet.AllowOverlap, CatchUp: 5 * time.Second}))
 	start := time.Now()
 	var runs []string
@@ -187,7 +187,7 @@ func theClockIsSet(t *testing.T, path string, jumps []time.Duration) {
 	if took := time.Since(start); took > 45*time.Second {
 		t.Errorf("all of it took %v", took)
 	}
-	info, err := client.ScheduleInfo(ctx, "beat")
+	info, err := client.Schedules().Info(ctx, "beat")
 	ok(t, err)
 	if beats := time.Since(start) / time.Second; info.Started < int64(beats)-4 {
 		t.Errorf("of a schedule of every second %d runs were started in %d s", info.Started, beats)
@@ -208,7 +208,7 @@ func theClockIsSet(t *testing.T, path string, jumps []time.Duration) {
 // checkPace checks that the runs of the queue began at its pace, by the store's time.
 func checkPace(t *testing.T, e *stet.Engine) {
 	t.Helper()
-	page, err := e.List(t.Context(), store.Filter{Workflows: []string{"paced"}, Limit: store.MaxPage})
+	page, err := e.Runs().List(t.Context(), store.Filter{Workflows: []string{"paced"}, Limit: store.MaxPage})
 	ok(t, err)
 	var begun []store.Time
 	for i := range page.Runs {

@@ -66,7 +66,7 @@ func TestRollingDeployment(t *testing.T) {
 			}
 		}
 		runs := func() map[string]store.Run {
-			page, err := f.outer.List(t.Context(), store.Filter{Limit: 1000})
+			page, err := f.outer.Runs().List(t.Context(), store.Filter{Limit: 1000})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +175,7 @@ func TestDrain(t *testing.T) {
 		f.settle(5*time.Second, a, b)
 		f.start(0, 50)
 		time.Sleep(100 * time.Millisecond)
-		if err := f.outer.Drain(t.Context(), b.name); err != nil {
+		if err := f.outer.Nodes().Drain(t.Context(), b.name, stet.Act{}); err != nil {
 			t.Fatal(err)
 		}
 		f.settle(2*time.Second, a)
@@ -185,7 +185,7 @@ func TestDrain(t *testing.T) {
 		if n := f.owned()[a.name]; n != 16 || b.Owner() {
 			t.Errorf("a minute later the other node has %d shards; the one that is drained is an owner: %t", n, b.Owner())
 		}
-		if err := f.outer.Drain(t.Context(), "nobody"); !errors.Is(err, stet.ErrNotFound) {
+		if err := f.outer.Nodes().Drain(t.Context(), "nobody", stet.Act{}); !errors.Is(err, stet.ErrNotFound) {
 			t.Errorf("a node that is not there: %v", err)
 		}
 		c := f.join()
@@ -194,7 +194,7 @@ func TestDrain(t *testing.T) {
 		one := newFleet(t, 1)
 		x := one.join()
 		one.settle(5*time.Second, x)
-		if err := one.outer.Drain(t.Context(), x.name); !errors.Is(err, stet.ErrRefused) {
+		if err := one.outer.Nodes().Drain(t.Context(), x.name, stet.Act{}); !errors.Is(err, stet.ErrRefused) {
 			t.Errorf("the owner of a store that has one at a time: %v", err)
 		}
 		one.done()

@@ -321,7 +321,7 @@ func (f *fleet) finish(from, to int, limit time.Duration) {
 
 // tell logs all that is known of a run.
 func (f *fleet) tell(id string) {
-	info, err := f.outer.Get(context.Background(), id)
+	info, err := f.outer.Runs().Info(context.Background(), id)
 	if err != nil {
 		f.t.Log(err)
 		return
@@ -331,7 +331,7 @@ func (f *fleet) tell(id string) {
 		f.t.Log(err)
 		return
 	}
-	history, err := f.outer.History(context.Background(), id, stet.HistoryQuery{})
+	history, err := f.outer.Runs().History(context.Background(), id, stet.HistoryQuery{})
 	inbox, _ := f.first.Inbox(context.Background(), info.No)
 	f.t.Logf("%+v\n%+v\n%+v %v\nat %s", info.Run, history, inbox, err, d.Now)
 	for _, l := range d.Leases {

@@ -144,17 +144,17 @@ func conserve(t *testing.T, open func() store.Store, seed uint64) {
 			var verb func(ctx context.Context) (bool, error)
 			switch n % 10 {
 			case 9:
-				verb = func(ctx context.Context) (bool, error) { return sender.Cancel(ctx, to, "") }
+				verb = func(ctx context.Context) (bool, error) { return sender.Runs().Cancel(ctx, to, stet.Act{}) }
 			case 3, 6:
 				verb = func(ctx context.Context) (bool, error) {
-					return sender.Rewind(ctx, to, anyPlace(ctx, rng, sender, to), "")
+					return sender.Runs().Rewind(ctx, to, anyPlace(ctx, rng, sender, to), stet.Act{})
 				}
 			case 4:
-				verb = func(ctx context.Context) (bool, error) { return sender.Retry(ctx, to, "") }
+				verb = func(ctx context.Context) (bool, error) { return sender.Runs().Retry(ctx, to, stet.Act{}) }
 			case 7:
-				verb = func(ctx context.Context) (bool, error) { return sender.Pause(ctx, to, "") }
+				verb = func(ctx context.Context) (bool, error) { return sender.Runs().Pause(ctx, to, stet.Act{}) }
 			case 8:
-				verb = func(ctx context.Context) (bool, error) { return sender.Resume(ctx, to) }
+				verb = func(ctx context.Context) (bool, error) { return sender.Runs().Resume(ctx, to, stet.Act{}) }
 			}
 			if verb != nil {
 				wait, cancel := context.WithTimeout(ctx, time.Millisecond<<(2*rng.IntN(3)))
@@ -187,14 +187,14 @@ func conserve(t *testing.T, open func() store.Store, seed uint64) {
 		}
 	}
 	for _, id := range ids { // now that all have ended, what is taken back has been received for sure
-		if ok, err := final.Rewind(ctx, id, anyPlace(ctx, rng, final, id), ""); ok {
+		if ok, err := final.Runs().Rewind(ctx, id, anyPlace(ctx, rng, final, id), stet.Act{}); ok {
 			verbs[3]++
 		} else if !errors.Is(err, stet.ErrRefused) {
 			t.Fatal(id, err)
 		}
 	}
 	for _, id := range ids {
-		if _, err := final.Wait(ctx, id); err != nil {
+		if _, err := final.Runs().Wait(ctx, id); err != nil {
 			t.Fatal(id, err)
 		}
 	}
@@ -207,7 +207,7 @@ func conserve(t *testing.T, open func() store.Store, seed uint64) {
 
 // anyPlace returns a location of a run's history, or "/".
 func anyPlace(ctx context.Context, rng *rand.Rand, e *stet.Engine, id string) string {
-	entries, err := e.History(ctx, id, stet.HistoryQuery{})
+	entries, err := e.Runs().History(ctx, id, stet.HistoryQuery{})
 	if err != nil || len(entries) == 0 || rng.IntN(3) == 0 {
 		return "/"
 	}

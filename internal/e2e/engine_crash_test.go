@@ -258,12 +258,12 @@ var crashCases = []crashCase{
 // cancelAsleep cancels a run when it is suspended. It waits in virtual time.
 func cancelAsleep(ctx context.Context, e *stet.Engine, id string) error {
 	for {
-		info, err := e.Get(ctx, id)
+		info, err := e.Runs().Info(ctx, id)
 		if err != nil {
 			return err
 		}
 		if info.Status == store.Suspended {
-			_, err := e.Cancel(ctx, id, "enough")
+			_, err := e.Runs().Cancel(ctx, id, stet.Act{Why: "enough"})
 			return err
 		}
 		time.Sleep(time.Millisecond)

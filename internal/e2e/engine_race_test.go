@@ -115,7 +115,7 @@ func TestCancelAgainstCompletion(t *testing.T) {
 					sent, answered := make(chan struct{}), make(chan struct{})
 					probe := &gated{Store: s}
 					go func() {
-						ok, err := outside.Cancel(ctx, "r", "late")
+						ok, err := outside.Runs().Cancel(ctx, "r", stet.Act{Why: "late"})
 						if err != nil && !errors.Is(err, stet.ErrTerminal) {
 							t.Error(err)
 						}
@@ -191,7 +191,7 @@ func TestTimerAgainstCancel(t *testing.T) {
 			}
 			once.Do(func() { // the sleep is over and the run is about to be claimed
 				go func() {
-					ok, err := outside.Cancel(ctx, "r", "")
+					ok, err := outside.Runs().Cancel(ctx, "r", stet.Act{})
 					if err != nil && !errors.Is(err, stet.ErrTerminal) {
 						t.Error(err)
 					}

@@ -26,16 +26,16 @@ func TestVerbBeforeTheAnswerToTheEnd(t *testing.T) {
 	}{
 		"retry": {true, func(u *store.Update) bool { return u.Status == store.Failed }, func(ctx context.Context, e *stet.Engine) (bool, error) {
 			fails = false
-			return e.Retry(ctx, "r", "")
+			return e.Runs().Retry(ctx, "r", stet.Act{})
 		}, nil},
 		"rewind": {false, func(u *store.Update) bool { return u.Status == store.Succeeded }, func(ctx context.Context, e *stet.Engine) (bool, error) {
-			return e.Rewind(ctx, "r", "s", "")
+			return e.Runs().Rewind(ctx, "r", "s", stet.Act{})
 		}, nil},
 		"a retry of what has not failed": {false, func(u *store.Update) bool { return u.Status == store.Succeeded }, func(ctx context.Context, e *stet.Engine) (bool, error) {
-			return e.Retry(ctx, "r", "")
+			return e.Runs().Retry(ctx, "r", stet.Act{})
 		}, stet.ErrRefused},
 		"resume of a paused run": {false, func(u *store.Update) bool { return u.Marks&store.Paused != 0 }, func(ctx context.Context, e *stet.Engine) (bool, error) {
-			return e.Resume(ctx, "r")
+			return e.Runs().Resume(ctx, "r", stet.Act{})
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestVerbBeforeTheAnswerToTheEnd(t *testing.T) {
 				}
 				if name == "resume of a paused run" {
 					time.Sleep(time.Second)
-					if _, err := e.Pause(ctx, "r", ""); err != nil {
+					if _, err := e.Runs().Pause(ctx, "r", stet.Act{}); err != nil {
 						t.Fatal(err)
 					}
 				}

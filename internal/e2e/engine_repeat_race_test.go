@@ -215,7 +215,7 @@ func TestNoMessageOvertakesOneThatWaitsForAClaim(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				entries, err := e.History(ctx, run.ID(), stet.HistoryQuery{})
+				entries, err := e.Runs().History(ctx, run.ID(), stet.HistoryQuery{})
 				if err != nil {
 					t.Fatal(err)
 				}

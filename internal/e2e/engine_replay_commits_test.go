@@ -46,7 +46,7 @@ func (h *historian) Commit(ctx context.Context, b store.Batch) (store.BatchResul
 			continue // it has no code that could change
 		}
 		var file bytes.Buffer
-		h.err = errors.Join(h.err, h.reader.Export(ctx, page.Runs[i].ID, &file))
+		h.err = errors.Join(h.err, h.reader.Runs().Export(ctx, page.Runs[i].ID, &file))
 		h.files = append(h.files, file.Bytes())
 	}
 	return result, err
@@ -60,7 +60,7 @@ func TestReplayFitsAfterEachCommit(t *testing.T) {
 		name: "children",
 		drive: func(ctx context.Context, e *stet.Engine, id string) error {
 			for {
-				page, err := e.List(ctx, store.Filter{Workflows: []string{"told"}})
+				page, err := e.Runs().List(ctx, store.Filter{Workflows: []string{"told"}})
 				if err != nil {
 					return err
 				}
@@ -133,7 +133,7 @@ func replayAfterEachCommit(t *testing.T, c crashCase, parked int) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := outside.Wait(ctx, "r"); err != nil {
+	if _, err := outside.Runs().Wait(ctx, "r"); err != nil {
 		t.Fatal(err)
 	}
 	h.mu.Lock()
@@ -192,16 +192,16 @@ func TestReplayFitsAfterRepairs(t *testing.T) {
 			}
 		}
 		ends("r", "")
-		asked(outside.Retry(ctx, "r", "again"))
+		asked(outside.Runs().Retry(ctx, "r", stet.Act{Why: "again"}))
 		ends("r", "") // broken still
 		broken = false
-		asked(outside.Retry(ctx, "r", "mended"))
+		asked(outside.Runs().Retry(ctx, "r", stet.Act{Why: "mended"}))
 		ends("r", "AmB")
-		asked(outside.Rewind(ctx, "r", "word", "another word"))
+		asked(outside.Runs().Rewind(ctx, "r", "word", stet.Act{Why: "another word"}))
 		ends("r", "AmB")
-		asked(outside.EditResult(ctx, "r", "a", "X", "another letter"))
+		asked(outside.Runs().EditResult(ctx, "r", "a", "X", stet.Act{Why: "another letter"}))
 		ends("r", "XmB")
-		id, err := outside.Fork(ctx, "r", "b", "a copy")
+		id, err := outside.Runs().Fork(ctx, "r", "b", stet.Act{Why: "a copy"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,7 +60,7 @@ func TestStillReadyIsNotTriedAgainAtOnce(t *testing.T) {
 				if n := suspensions.Load(); n < 1 || n > 3 || !beside && n > 1 {
 					t.Errorf("the run has tried to suspend %d times", n)
 				}
-				entries, err := e.History(t.Context(), "r", stet.HistoryQuery{})
+				entries, err := e.Runs().History(t.Context(), "r", stet.HistoryQuery{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -98,7 +98,7 @@ func TestAVerbLeftWhileARunSuspends(t *testing.T) {
 				t.Error(err)
 			}
 			go func() {
-				_, err := outside.Pause(t.Context(), "r", "")
+				_, err := outside.Runs().Pause(t.Context(), "r", stet.Act{})
 				paused <- err
 			}()
 			time.Sleep(time.Second) // claims have told of both
@@ -155,7 +155,7 @@ func TestNewsOfARunThatHasLeft(t *testing.T) {
 		begin(t, e, w, 0, stet.ID("r"))
 		synctest.Wait()
 		from := time.Now()
-		ok, err := outside.Pause(t.Context(), "r", "")
+		ok, err := outside.Runs().Pause(t.Context(), "r", stet.Act{})
 		refused(t, ok, err, stet.ErrRefused, "already succeeded")
 		if d := time.Since(from); d > time.Minute || !found.Load() {
 			t.Errorf("the pause was decided after %v, and found by a claim before the end: %t", d, found.Load())

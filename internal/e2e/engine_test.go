@@ -161,7 +161,7 @@ func TestCancelCleansUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitStatus(t, e, r.ID(), store.Suspended)
-		ok, err := r.Cancel(ctx, "no need")
+		ok, err := r.Cancel(ctx, stet.Act{Why: "no need"})
 		if !ok || err != nil {
 			t.Fatal(ok, err)
 		}

@@ -90,7 +90,7 @@ func TestErrorsAcrossTheJournal(t *testing.T) {
 	if !errors.As(err, &typed) || typed.Limit != 9 {
 		t.Errorf("got %v", err)
 	}
-	entries, err := e.History(ctx, r.ID(), stet.HistoryQuery{Values: true})
+	entries, err := e.Runs().History(ctx, r.ID(), stet.HistoryQuery{Values: true})
 	if err != nil || len(entries) != 4 {
 		t.Fatal(entries, err)
 	}
@@ -317,7 +317,7 @@ func TestReplaceFailed(t *testing.T) {
 	if got, err := r.Wait(ctx); err != nil || got != 2 {
 		t.Fatal(got, err)
 	}
-	page, err := e.List(ctx, store.Filter{IDPrefix: "x@"})
+	page, err := e.Runs().List(ctx, store.Filter{IDPrefix: "x@"})
 	if err != nil || len(page.Runs) != 1 || page.Runs[0].Status != store.Failed {
 		t.Errorf("the failed run is %+v, %v", page.Runs, err)
 	}
@@ -340,7 +340,7 @@ func TestDelayedStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := r.Cancel(ctx, "changed my mind"); !ok || err != nil {
+	if ok, err := r.Cancel(ctx, stet.Act{Why: "changed my mind"}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	if _, err := r.Wait(ctx); !errors.Is(err, stet.ErrCancelled) {
@@ -366,7 +366,7 @@ func TestTerminate(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitStatus(t, e, r.ID(), store.Suspended)
-		if ok, err := e.Terminate(ctx, r.ID(), "gone"); !ok || err != nil {
+		if ok, err := e.Runs().Terminate(ctx, r.ID(), stet.Act{Why: "gone"}); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		_, err = r.Wait(ctx)
@@ -413,7 +413,7 @@ func TestStallAndResume(t *testing.T) {
 						t.Fatalf("got %v; want a stall that names both sides", err)
 					}
 				case 2:
-					if ok, err := outside.Resume(ctx, "r"); !ok || err != nil {
+					if ok, err := outside.Runs().Resume(ctx, "r", stet.Act{}); !ok || err != nil {
 						t.Fatal(ok, err)
 					}
 					if got, err := r.Wait(ctx); err != nil || got != "old!" {

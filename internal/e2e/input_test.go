@@ -60,16 +60,16 @@ func TestBadInput(t *testing.T) {
 				{"long key", word.Send(ctx, e, "one", "x", stet.SendKey(strings.Repeat("k", 256))), stet.ErrInvalid, "found 256"},
 				{"empty key", word.Send(ctx, e, "one", "x", stet.SendKey("")), stet.ErrInvalid, "found 0"},
 				{"wait for nobody", second(w.Handle(e, "none").Wait(ctx)), stet.ErrNotFound, `"none"`},
-				{"cancel nobody", second(e.Cancel(ctx, "none", "")), stet.ErrNotFound, `"none"`},
-				{"resume an ended run", second(e.Resume(ctx, "one")), stet.ErrTerminal, "succeeded"},
+				{"cancel nobody", second(e.Runs().Cancel(ctx, "none", stet.Act{})), stet.ErrNotFound, `"none"`},
+				{"resume an ended run", second(e.Runs().Resume(ctx, "one", stet.Act{})), stet.ErrTerminal, "succeeded"},
 				{"token of nothing", e.Resolve(ctx, "nonsense", 1), stet.ErrNotFound, "expected p1."},
 				{"token of another run", e.Resolve(ctx, "p1.b25l.MDoC.AAAAAAAAAAAAAAAAAAAAAA", 1), stet.ErrNotFound, "promise"},
 				{"reject without a reason", e.Reject(ctx, "x", nil), stet.ErrInvalid, "nil"},
-				{"bad cursor", second(e.List(ctx, store.Filter{Cursor: "zzz"})), store.ErrBadCursor, "zzz"},
-				{"bad limit", second(e.List(ctx, store.Filter{Limit: -1})), store.ErrInvalid, "-1"},
-				{"bad status", second(e.Count(ctx, store.Filter{Statuses: []store.Status{77}})), store.ErrInvalid, "77"},
-				{"history of nobody", second(e.History(ctx, "none", stet.HistoryQuery{})), stet.ErrNotFound, `"none"`},
-				{"history after nonsense", second(e.History(ctx, "one", stet.HistoryQuery{After: "a//b"})), stet.ErrInvalid, "After"},
+				{"bad cursor", second(e.Runs().List(ctx, store.Filter{Cursor: "zzz"})), store.ErrBadCursor, "zzz"},
+				{"bad limit", second(e.Runs().List(ctx, store.Filter{Limit: -1})), store.ErrInvalid, "-1"},
+				{"bad status", second(e.Runs().Count(ctx, store.Filter{Statuses: []store.Status{77}})), store.ErrInvalid, "77"},
+				{"history of nobody", second(e.Runs().History(ctx, "none", stet.HistoryQuery{})), stet.ErrNotFound, `"none"`},
+				{"history after nonsense", second(e.Runs().History(ctx, "one", stet.HistoryQuery{After: "a//b"})), stet.ErrInvalid, "After"},
 			} {
 				if !errors.Is(c.err, c.want) || !strings.Contains(c.err.Error(), c.text) {
 					t.Errorf("%s: got %v; want %v with %q", c.what, c.err, c.want, c.text)

@@ -179,7 +179,7 @@ func waitStatus(t testing.TB, e *stet.Engine, id string, want store.Status) {
 	t.Helper()
 	ctx := testContext(t)
 	for {
-		info, err := e.Get(ctx, id)
+		info, err := e.Runs().Info(ctx, id)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -106,14 +106,14 @@ func TestRetryGoesOnFromTheFailedStepWithItsKey(t *testing.T) {
 		t.Fatal(got)
 	}
 	c.want(t, "a b")
-	ok, err := e.Retry(ctx, r.ID(), "try", stet.By("ada"))
+	ok, err := e.Runs().Retry(ctx, r.ID(), stet.Act{By: "ada", Why: "try"})
 	done(t, ok, err)
 	if got := outcome(t, r); !strings.Contains(got, "b is broken") {
 		t.Fatal(got)
 	}
 	c.want(t, "b")
 	c.set("b", false)
-	ok, err = e.Retry(ctx, r.ID(), "mended")
+	ok, err = e.Runs().Retry(ctx, r.ID(), stet.Act{Why: "mended"})
 	done(t, ok, err)
 	if got := outcome(t, r); got != "a1 b3 c1" {
 		t.Fatal(got)
@@ -122,16 +122,16 @@ func TestRetryGoesOnFromTheFailedStepWithItsKey(t *testing.T) {
 	if !c.same("b") {
 		t.Error("a retried step has another key")
 	}
-	info, err := e.Get(ctx, r.ID())
+	info, err := e.Runs().Info(ctx, r.ID())
 	if err != nil || info.Generation != 0 {
 		t.Errorf("after retries the generation is %d, %v", info.Generation, err)
 	}
-	audit, err := e.Audit(ctx, r.ID())
+	audit, err := e.Runs().Audit(ctx, r.ID())
 	if err != nil || len(audit) != 2 || audit[0].Who != "ada" || audit[0].Verb != "retry" || audit[0].Why != "try" || audit[1].Why != "mended" ||
 		!strings.Contains(audit[0].Detail, "from b: took back 1 completions from number 2 on") || audit[0].Time == 0 || audit[1].Who == "" {
 		t.Errorf("the audit is %+v, %v", audit, err)
 	}
-	ok, err = e.Retry(ctx, r.ID(), "")
+	ok, err = e.Runs().Retry(ctx, r.ID(), stet.Act{})
 	refused(t, ok, err, stet.ErrRefused, "only one that has failed")
 }
 
@@ -140,9 +140,9 @@ func TestRetryOfAFunctionThatFailsByItself(t *testing.T) {
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	r := begin(t, e, w, "")
 	outcome(t, r)
-	ok, err := e.Retry(testContext(t), r.ID(), "")
+	ok, err := e.Runs().Retry(testContext(t), r.ID(), stet.Act{})
 	refused(t, ok, err, stet.ErrRefused, "no operation of it has failed")
-	if audit, err := e.Audit(testContext(t), r.ID()); err != nil || len(audit) != 0 {
+	if audit, err := e.Runs().Audit(testContext(t), r.ID()); err != nil || len(audit) != 0 {
 		t.Errorf("what was refused is in the audit: %+v, %v", audit, err)
 	}
 }
@@ -160,7 +160,7 @@ func TestRewindExecutesAnewWithNewKeys(t *testing.T) {
 	for i, row := range []struct{ before, executed, want string }{
 		{"b", "b c", "a1 b2 c2"}, {"c", "c", "a1 b2 c3"}, {"/", "a b c", "a2 b3 c4"}, {"a", "a b c", "a3 b4 c5"},
 	} {
-		ok, err := e.Rewind(ctx, r.ID(), row.before, "again")
+		ok, err := e.Runs().Rewind(ctx, r.ID(), row.before, stet.Act{Why: "again"})
 		done(t, ok, err)
 		if got := outcome(t, r); got != row.want {
 			t.Errorf("rewound to before %s: %s; want %s", row.before, got, row.want)
@@ -169,17 +169,17 @@ func TestRewindExecutesAnewWithNewKeys(t *testing.T) {
 		if c.same("c") || strings.Contains(row.executed, "b") && c.same("b") {
 			t.Errorf("rewound to before %s: a redone step has its former key", row.before)
 		}
-		if info, err := e.Get(ctx, r.ID()); err != nil || info.Generation != i+1 {
+		if info, err := e.Runs().Info(ctx, r.ID()); err != nil || info.Generation != i+1 {
 			t.Errorf("the generation is %d, %v", info.Generation, err)
 		}
 	}
-	ok, err := e.Rewind(ctx, r.ID(), "bb", "")
+	ok, err := e.Runs().Rewind(ctx, r.ID(), "bb", stet.Act{})
 	refused(t, ok, err, stet.ErrRefused, "unknown location bb: nothing is recorded there, nearest are b")
-	ok, err = e.Rewind(ctx, r.ID(), "", "")
+	ok, err = e.Runs().Rewind(ctx, r.ID(), "", stet.Act{})
 	refused(t, ok, err, stet.ErrInvalid, "found none")
-	ok, err = e.Rewind(ctx, r.ID(), "a//b", "")
+	ok, err = e.Runs().Rewind(ctx, r.ID(), "a//b", stet.Act{})
 	refused(t, ok, err, stet.ErrInvalid, "location")
-	ok, err = e.Rewind(ctx, "nobody", "a", "")
+	ok, err = e.Runs().Rewind(ctx, "nobody", "a", stet.Act{})
 	refused(t, ok, err, stet.ErrNotFound, "")
 	c.want(t, "")
 }
@@ -208,7 +208,7 @@ func TestRewindReturnsMessagesInTheirOrder(t *testing.T) {
 		if got := outcome(t, r); got != "123" {
 			t.Fatalf("got %q", got)
 		}
-		ok, err := e.Rewind(ctx, r.ID(), before, "")
+		ok, err := e.Runs().Rewind(ctx, r.ID(), before, stet.Act{})
 		done(t, ok, err)
 	}
 	if got := outcome(t, r); got != "123" {
@@ -234,27 +234,27 @@ func TestPauseAndResume(t *testing.T) {
 			ctx := testContext(t)
 			r := begin(t, e, w, "")
 			waitStatus(t, e, r.ID(), store.Suspended)
-			ok, err := e.Pause(ctx, r.ID(), "look at it", stet.By("ada"))
+			ok, err := e.Runs().Pause(ctx, r.ID(), stet.Act{By: "ada", Why: "look at it"})
 			done(t, ok, err)
-			info, err := e.Get(ctx, r.ID())
+			info, err := e.Runs().Info(ctx, r.ID())
 			if err != nil || info.Status != store.Suspended || info.Marks != store.Paused || len(info.WaitsFor) != 1 {
 				t.Errorf("the paused run is %s %s, waits for %v, %v", info.Status, info.Marks, info.WaitsFor, err)
 			}
-			ok, err = e.Pause(ctx, r.ID(), "")
+			ok, err = e.Runs().Pause(ctx, r.ID(), stet.Act{})
 			refused(t, ok, err, stet.ErrRefused, "already paused")
 			if err := name.Send(ctx, e, r.ID(), "m"); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Second) // many polls, in which it must not be taken up
 			c.want(t, "")
-			ok, err = e.Resume(ctx, r.ID(), stet.Because("seen"))
+			ok, err = e.Runs().Resume(ctx, r.ID(), stet.Act{Why: "seen"})
 			done(t, ok, err)
 			if got := outcome(t, r); got != "mafter1" {
 				t.Errorf("got %q", got)
 			}
-			ok, err = e.Resume(ctx, r.ID())
+			ok, err = e.Runs().Resume(ctx, r.ID(), stet.Act{})
 			refused(t, ok, err, stet.ErrTerminal, "already succeeded")
-			audit, err := e.Audit(ctx, r.ID())
+			audit, err := e.Runs().Audit(ctx, r.ID())
 			if err != nil || len(audit) != 2 || audit[0].Verb != "pause" || audit[0].Why != "look at it" || audit[0].Who != "ada" || audit[1].Verb != "resume" || audit[1].Why != "seen" {
 				t.Errorf("the audit is %+v, %v", audit, err)
 			}
@@ -286,12 +286,12 @@ func pauseWaitsForBodiesAndBeginsNone(t *testing.T) {
 	r := begin(t, e, w, "")
 	<-began
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-	ok, err := e.Pause(short, r.ID(), "")
+	ok, err := e.Runs().Pause(short, r.ID(), stet.Act{})
 	cancel()
 	refused(t, ok, err, stet.ErrPending, "")
 	end <- true
 	for {
-		info, err := e.Get(ctx, r.ID())
+		info, err := e.Runs().Info(ctx, r.ID())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,11 +301,11 @@ func pauseWaitsForBodiesAndBeginsNone(t *testing.T) {
 		time.Sleep(time.Millisecond) // of the bubble
 	}
 	c.want(t, "")
-	entries, err := e.History(ctx, r.ID(), stet.HistoryQuery{})
+	entries, err := e.Runs().History(ctx, r.ID(), stet.HistoryQuery{})
 	if err != nil || len(entries) != 1 || entries[0].State != store.Done || entries[0].Number != 0 {
 		t.Errorf("the step that ended meanwhile: %+v, %v", entries, err)
 	}
-	ok, err = e.Resume(ctx, r.ID())
+	ok, err = e.Runs().Resume(ctx, r.ID(), stet.Act{})
 	done(t, ok, err)
 	if got := outcome(t, r); got != "donenext1" {
 		t.Errorf("got %q", got)
@@ -325,9 +325,9 @@ func TestCancelOfAPausedRunRunsNoCode(t *testing.T) {
 	ctx := testContext(t)
 	r := begin(t, e, w, "")
 	waitStatus(t, e, r.ID(), store.Suspended)
-	ok, err := e.Pause(ctx, r.ID(), "")
+	ok, err := e.Runs().Pause(ctx, r.ID(), stet.Act{})
 	done(t, ok, err)
-	ok, err = e.Cancel(ctx, r.ID(), "enough")
+	ok, err = e.Runs().Cancel(ctx, r.ID(), stet.Act{Why: "enough"})
 	done(t, ok, err)
 	if got := outcome(t, r); !strings.Contains(got, "cancelled: enough") || cleaned {
 		t.Errorf("got %q, its code saw it: %t", got, cleaned)
@@ -342,22 +342,22 @@ func TestTimersOfAPausedRunKeepTheirDueTime(t *testing.T) {
 	ctx := testContext(t)
 	r := begin(t, e, w, "")
 	waitStatus(t, e, r.ID(), store.Suspended)
-	before, err := e.Get(ctx, r.ID())
+	before, err := e.Runs().Info(ctx, r.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ok, err := e.Pause(ctx, r.ID(), "")
+	ok, err := e.Runs().Pause(ctx, r.ID(), stet.Act{})
 	done(t, ok, err)
-	info, err := e.Get(ctx, r.ID())
+	info, err := e.Runs().Info(ctx, r.ID())
 	if err != nil || info.WakeAt != before.WakeAt || info.WakeAt == 0 {
 		t.Errorf("the wake time went from %s to %s, %v", before.WakeAt, info.WakeAt, err)
 	}
-	ok, err = e.Resume(ctx, r.ID())
+	ok, err = e.Runs().Resume(ctx, r.ID(), stet.Act{})
 	done(t, ok, err)
 	if got := outcome(t, r); got != "woken" {
 		t.Error(got)
 	}
-	if after, err := e.Get(ctx, r.ID()); err != nil || after.Ended < before.WakeAt || after.Ended > before.WakeAt.Add(time.Second) {
+	if after, err := e.Runs().Info(ctx, r.ID()); err != nil || after.Ended < before.WakeAt || after.Ended > before.WakeAt.Add(time.Second) {
 		t.Errorf("it was due at %s and ended at %s, %v", before.WakeAt, after.Ended, err)
 	}
 }
@@ -375,24 +375,24 @@ func TestPauseOfARunThatHasNotBegun(t *testing.T) {
 	e := serve(t, stet.Config{Store: db, Poll: 5 * time.Millisecond}) // decides without the code
 	ctx := testContext(t)
 	for _, id := range []string{later.ID(), now.ID()} {
-		ok, err := e.Pause(ctx, id, "")
+		ok, err := e.Runs().Pause(ctx, id, stet.Act{})
 		done(t, ok, err)
 	}
-	a, err := e.Get(ctx, later.ID())
+	a, err := e.Runs().Info(ctx, later.ID())
 	if err != nil || a.Status != store.Queued || a.Marks != store.Paused || a.WakeAt == 0 || a.Started != 0 {
 		t.Errorf("the delayed run is %+v, %v", a.Run, err)
 	}
 	for _, id := range []string{later.ID(), now.ID()} {
-		ok, err := e.Resume(ctx, id)
+		ok, err := e.Runs().Resume(ctx, id, stet.Act{})
 		done(t, ok, err)
 	}
-	b, err := e.Get(ctx, later.ID())
+	b, err := e.Runs().Info(ctx, later.ID())
 	if err != nil || b.Status != store.Queued || b.Marks != 0 || b.WakeAt != a.WakeAt || b.Started != 0 {
 		t.Errorf("the delayed run goes on as %+v, %v", b.Run, err)
 	}
 	worker := serve(t, stet.Config{Store: db.Join(), Workflows: []stet.Definition{w}, Poll: 5 * time.Millisecond})
 	_ = worker // a standby: the first engine owns the store until the test ends
-	if info, err := e.Get(ctx, now.ID()); err != nil || info.Status != store.Queued {
+	if info, err := e.Runs().Info(ctx, now.ID()); err != nil || info.Status != store.Queued {
 		t.Errorf("the other run is %s, %v", info.Status, err)
 	}
 }
@@ -413,11 +413,11 @@ func TestForkLeavesTheOriginAlone(t *testing.T) {
 	r := begin(t, e, w, "")
 	first := outcome(t, r)
 	c.want(t, "a b")
-	before, err := e.Get(ctx, r.ID())
+	before, err := e.Runs().Info(ctx, r.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := e.Fork(ctx, r.ID(), "b", "what if", stet.ID("other"), stet.By("ada"))
+	id, err := e.Runs().Fork(ctx, r.ID(), "b", stet.Act{By: "ada", Why: "what if"}, stet.ID("other"))
 	if err != nil || id != "other" {
 		t.Fatal(id, err)
 	}
@@ -429,23 +429,23 @@ func TestForkLeavesTheOriginAlone(t *testing.T) {
 	if c.same("b") {
 		t.Error("the fork has the keys of its origin")
 	}
-	if after, err := e.Get(ctx, r.ID()); err != nil || after.Status != before.Status || after.Generation != 0 || after.Ended != before.Ended {
+	if after, err := e.Runs().Info(ctx, r.ID()); err != nil || after.Status != before.Status || after.Generation != 0 || after.Ended != before.Ended {
 		t.Errorf("the origin is %+v, %v", after.Run, err)
 	}
-	audit, err := e.Audit(ctx, id)
+	audit, err := e.Runs().Audit(ctx, id)
 	if err != nil || len(audit) != 1 || audit[0].Verb != "fork" || audit[0].Who != "ada" || !strings.Contains(audit[0].Detail, "from run "+r.ID()) {
 		t.Errorf("the audit is %+v, %v", audit, err)
 	}
-	if _, err := e.Fork(ctx, r.ID(), "b", "", stet.ID("other")); !errors.Is(err, stet.ErrExists) {
+	if _, err := e.Runs().Fork(ctx, r.ID(), "b", stet.Act{}, stet.ID("other")); !errors.Is(err, stet.ErrExists) {
 		t.Errorf("a second fork with the ID: %v", err)
 	}
-	if _, err := e.Fork(ctx, "expired", "b", ""); !errors.Is(err, stet.ErrNotFound) {
+	if _, err := e.Runs().Fork(ctx, "expired", "b", stet.Act{}); !errors.Is(err, stet.ErrNotFound) {
 		t.Errorf("a fork of a run that is not there: %v", err)
 	}
-	if _, err := e.Fork(ctx, r.ID(), "x", ""); !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "unknown location x") {
+	if _, err := e.Runs().Fork(ctx, r.ID(), "x", stet.Act{}); !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "unknown location x") {
 		t.Errorf("a fork from an unknown location: %v", err)
 	}
-	if _, err := e.Fork(ctx, r.ID(), "b", "", stet.ID("x@1")); !errors.Is(err, stet.ErrInvalid) {
+	if _, err := e.Runs().Fork(ctx, r.ID(), "b", stet.Act{}, stet.ID("x@1")); !errors.Is(err, stet.ErrInvalid) {
 		t.Errorf("a fork with a bad ID: %v", err)
 	}
 	c.want(t, "")
@@ -460,18 +460,18 @@ func TestEdit(t *testing.T) {
 	r := begin(t, e, w, "")
 	outcome(t, r)
 	c.want(t, "a b")
-	ok, err := e.EditResult(ctx, r.ID(), "b", "by hand", "b was done by phone")
+	ok, err := e.Runs().EditResult(ctx, r.ID(), "b", "by hand", stet.Act{Why: "b was done by phone"})
 	done(t, ok, err)
 	if got := outcome(t, r); got != "a1 by hand c1" {
 		t.Error(got)
 	}
 	c.want(t, "c")
-	ok, err = e.EditFailure(ctx, r.ID(), "c", errors.New("refuted"), "")
+	ok, err = e.Runs().EditFailure(ctx, r.ID(), "c", errors.New("refuted"), stet.Act{})
 	done(t, ok, err)
 	if got := outcome(t, r); !strings.Contains(got, "step c failed: refuted") {
 		t.Error(got)
 	}
-	audit, err := e.Audit(ctx, r.ID())
+	audit, err := e.Runs().Audit(ctx, r.ID())
 	if err != nil || len(audit) != 2 || audit[0].Why != "b was done by phone" || !strings.Contains(audit[0].Detail, "b has now a value") || !strings.Contains(audit[1].Detail, "c has now a failure") {
 		t.Errorf("the audit is %+v, %v", audit, err)
 	}
@@ -480,12 +480,12 @@ func TestEdit(t *testing.T) {
 		class  error
 		reason string
 	}{{"x", stet.ErrRefused, "unknown location x"}, {"", stet.ErrInvalid, "found none"}, {"[", stet.ErrInvalid, "segment"}} {
-		ok, err := e.EditResult(ctx, r.ID(), row.step, 1, "")
+		ok, err := e.Runs().EditResult(ctx, r.ID(), row.step, 1, stet.Act{})
 		refused(t, ok, err, row.class, row.reason)
 	}
-	ok, err = e.EditFailure(ctx, r.ID(), "a", nil, "")
+	ok, err = e.Runs().EditFailure(ctx, r.ID(), "a", nil, stet.Act{})
 	refused(t, ok, err, stet.ErrInvalid, "found nil")
-	ok, err = e.EditResult(ctx, r.ID(), "a", func() {}, "")
+	ok, err = e.Runs().EditResult(ctx, r.ID(), "a", func() {}, stet.Act{})
 	refused(t, ok, err, stet.ErrInvalid, "")
 	c.want(t, "")
 }
@@ -496,22 +496,22 @@ func TestExecutingRunsAreNotTakenBack(t *testing.T) {
 	ctx := testContext(t)
 	r := begin(t, e, w, "")
 	waitStatus(t, e, r.ID(), store.Suspended)
-	ok, err := e.Rewind(ctx, r.ID(), "/", "")
+	ok, err := e.Runs().Rewind(ctx, r.ID(), "/", stet.Act{})
 	refused(t, ok, err, stet.ErrRefused, "pause or cancel it first")
-	ok, err = e.EditResult(ctx, r.ID(), "long", 1, "")
+	ok, err = e.Runs().EditResult(ctx, r.ID(), "long", 1, stet.Act{})
 	refused(t, ok, err, stet.ErrRefused, "pause or cancel it first")
-	if _, err := e.Fork(ctx, r.ID(), "/", ""); !errors.Is(err, stet.ErrRefused) {
+	if _, err := e.Runs().Fork(ctx, r.ID(), "/", stet.Act{}); !errors.Is(err, stet.ErrRefused) {
 		t.Errorf("a fork of it: %v", err)
 	}
-	ok, err = e.Retry(ctx, r.ID(), "")
+	ok, err = e.Runs().Retry(ctx, r.ID(), stet.Act{})
 	refused(t, ok, err, stet.ErrRefused, "only one that has failed")
-	ok, err = e.Pause(ctx, r.ID(), "")
+	ok, err = e.Runs().Pause(ctx, r.ID(), stet.Act{})
 	done(t, ok, err)
-	ok, err = e.EditResult(ctx, r.ID(), "long", 1, "")
+	ok, err = e.Runs().EditResult(ctx, r.ID(), "long", 1, stet.Act{})
 	refused(t, ok, err, stet.ErrRefused, "long is a sleep")
-	ok, err = e.Rewind(ctx, r.ID(), "long", "")
+	ok, err = e.Runs().Rewind(ctx, r.ID(), "long", stet.Act{})
 	done(t, ok, err)
-	if info, err := e.Get(ctx, r.ID()); err != nil || info.Marks != store.Paused || info.Generation != 1 {
+	if info, err := e.Runs().Info(ctx, r.ID()); err != nil || info.Marks != store.Paused || info.Generation != 1 {
 		t.Errorf("the rewound paused run is %+v, %v", info.Run, err)
 	}
 }
@@ -525,16 +525,16 @@ func TestSupersededRunsAreNeverTakenBack(t *testing.T) {
 	outcome(t, begin(t, e, w, "", stet.ID("x")))
 	c.set("b", false)
 	outcome(t, begin(t, e, w, "", stet.ID("x"), stet.ReplaceFailed))
-	page, err := e.List(ctx, store.Filter{IDPrefix: "x@"})
+	page, err := e.Runs().List(ctx, store.Filter{IDPrefix: "x@"})
 	if err != nil || len(page.Runs) != 1 {
 		t.Fatal(page, err)
 	}
 	old := page.Runs[0].ID
-	ok, err := e.Retry(ctx, old, "")
+	ok, err := e.Runs().Retry(ctx, old, stet.Act{})
 	refused(t, ok, err, stet.ErrRefused, "it was replaced by a later one")
-	ok, err = e.Rewind(ctx, old, "/", "")
+	ok, err = e.Runs().Rewind(ctx, old, "/", stet.Act{})
 	refused(t, ok, err, stet.ErrRefused, "it was replaced by a later one")
-	id, err := e.Fork(ctx, old, "b", "")
+	id, err := e.Runs().Fork(ctx, old, "b", stet.Act{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -586,12 +586,12 @@ func TestTokensAndRewind(t *testing.T) {
 	if got := outcome(t, r); got != "yes" {
 		t.Fatal(got)
 	}
-	ok, err := e.Rewind(ctx, r.ID(), "tell", "")
+	ok, err := e.Runs().Rewind(ctx, r.ID(), "tell", stet.Act{})
 	done(t, ok, err)
 	if got := outcome(t, r); got != "yes" || last(2) != first {
 		t.Errorf("after a rewind behind the promise: %q, the same token %t", got, last(2) == first)
 	}
-	ok, err = e.Rewind(ctx, r.ID(), "draft", "")
+	ok, err = e.Runs().Rewind(ctx, r.ID(), "draft", stet.Act{})
 	done(t, ok, err)
 	waitStatus(t, e, r.ID(), store.Suspended)
 	second := last(3)
@@ -632,13 +632,13 @@ func TestChildrenAndRewind(t *testing.T) {
 	if got := outcome(t, r); got != "a1s1b1" {
 		t.Fatal(got)
 	}
-	ok, err := e.Rewind(ctx, r.ID(), "s", "")
+	ok, err := e.Runs().Rewind(ctx, r.ID(), "s", stet.Act{})
 	done(t, ok, err)
 	if got := outcome(t, r); got != "a1s2b2" {
 		t.Errorf("got %q", got)
 	}
 	c.want(t, "a s b s b")
-	page, err := e.List(ctx, store.Filter{Workflows: []string{"kid"}})
+	page, err := e.Runs().List(ctx, store.Filter{Workflows: []string{"kid"}})
 	if err != nil || len(page.Runs) != 3 {
 		t.Errorf("%d children are kept, want 3: finished ones are records; %v", len(page.Runs), err)
 	}
@@ -653,7 +653,7 @@ func TestPauseWithChildren(t *testing.T) {
 	waitStatus(t, e, r.ID(), store.Suspended)
 	var child string
 	for child == "" {
-		page, err := e.List(ctx, store.Filter{Workflows: []string{"kid"}, Statuses: []store.Status{store.Suspended}})
+		page, err := e.Runs().List(ctx, store.Filter{Workflows: []string{"kid"}, Statuses: []store.Status{store.Suspended}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -664,19 +664,19 @@ func TestPauseWithChildren(t *testing.T) {
 	marks := func(want store.Marks) {
 		t.Helper()
 		for _, id := range []string{r.ID(), child} {
-			if info, err := e.Get(ctx, id); err != nil || info.Marks != want {
+			if info, err := e.Runs().Info(ctx, id); err != nil || info.Marks != want {
 				t.Errorf("run %s has the marks %q, want %q; %v", id, info.Marks, want, err)
 			}
 		}
 	}
-	ok, err := e.Pause(ctx, r.ID(), "", stet.WithChildren{})
+	ok, err := e.Runs().Pause(ctx, r.ID(), stet.Act{Children: true})
 	done(t, ok, err)
 	marks(store.Paused)
-	ok, err = e.Resume(ctx, r.ID(), stet.WithChildren{})
+	ok, err = e.Runs().Resume(ctx, r.ID(), stet.Act{Children: true})
 	done(t, ok, err)
 	marks(0)
-	ok, err = e.Cancel(ctx, r.ID(), "", stet.WithChildren{})
-	refused(t, ok, err, stet.ErrInvalid, "WithChildren is for Pause and Resume")
+	ok, err = e.Runs().Cancel(ctx, r.ID(), stet.Act{Children: true})
+	refused(t, ok, err, stet.ErrInvalid, "Children is for Pause and Resume")
 }
 
 // TestPauseAgainstTheEnd races a pause with the completion of a run: either it is
@@ -695,14 +695,14 @@ func TestPauseAgainstTheEnd(t *testing.T) {
 	paused := 0
 	for i := range 60 {
 		r := begin(t, e, w, i)
-		ok, err := e.Pause(ctx, r.ID(), "")
+		ok, err := e.Runs().Pause(ctx, r.ID(), stet.Act{})
 		switch {
 		case ok:
 			paused++
-			if info, err := e.Get(ctx, r.ID()); err != nil || info.Marks != store.Paused || info.Status.Terminal() {
+			if info, err := e.Runs().Info(ctx, r.ID()); err != nil || info.Marks != store.Paused || info.Status.Terminal() {
 				t.Fatalf("a paused run is %s %s, %v", info.Status, info.Marks, err)
 			}
-			ok, err := e.Resume(ctx, r.ID())
+			ok, err := e.Runs().Resume(ctx, r.ID(), stet.Act{})
 			done(t, ok, err)
 		case !errors.Is(err, stet.ErrTerminal) && !(errors.Is(err, stet.ErrRefused) && strings.Contains(err.Error(), "succeeded")):
 			t.Fatal(err)
@@ -729,7 +729,7 @@ func TestRetryTwice(t *testing.T) {
 	var asks sync.WaitGroup
 	for range 8 {
 		asks.Go(func() {
-			ok, err := e.Retry(ctx, r.ID(), "")
+			ok, err := e.Runs().Retry(ctx, r.ID(), stet.Act{})
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -750,7 +750,7 @@ func TestRetryTwice(t *testing.T) {
 		t.Error(got)
 	}
 	c.want(t, "a b c c")
-	if audit, err := e.Audit(ctx, r.ID()); err != nil || len(audit) != 1 {
+	if audit, err := e.Runs().Audit(ctx, r.ID()); err != nil || len(audit) != 1 {
 		t.Errorf("the audit is %+v, %v", audit, err)
 	}
 }
@@ -784,10 +784,10 @@ func TestRewindAgainstAClaim(t *testing.T) {
 			}
 			sent <- nil
 		}()
-		if ok, err := e.Pause(ctx, r.ID(), ""); ok {
-			ok, err := e.Rewind(ctx, r.ID(), "/", "")
+		if ok, err := e.Runs().Pause(ctx, r.ID(), stet.Act{}); ok {
+			ok, err := e.Runs().Rewind(ctx, r.ID(), "/", stet.Act{})
 			done(t, ok, err)
-			ok, err = e.Resume(ctx, r.ID())
+			ok, err = e.Runs().Resume(ctx, r.ID(), stet.Act{})
 			done(t, ok, err)
 		} else if !errors.Is(err, stet.ErrTerminal) && !errors.Is(err, stet.ErrRefused) {
 			t.Fatal(err)
@@ -798,7 +798,7 @@ func TestRewindAgainstAClaim(t *testing.T) {
 		if got := outcome(t, r); got != "[0 1 2 3]" {
 			t.Fatalf("got %s", got)
 		}
-		ok, err := e.Rewind(ctx, r.ID(), "n#3", "")
+		ok, err := e.Runs().Rewind(ctx, r.ID(), "n#3", stet.Act{})
 		done(t, ok, err)
 		if got := outcome(t, r); got != "[0 1 2 3]" {
 			t.Fatalf("after a rewind: %s", got)
@@ -825,7 +825,7 @@ func TestRewindMarksStreams(t *testing.T) {
 	ctx := testContext(t)
 	r := begin(t, e, w, 0)
 	outcome(t, r)
-	ok, err := e.Rewind(ctx, r.ID(), "b", "")
+	ok, err := e.Runs().Rewind(ctx, r.ID(), "b", stet.Act{})
 	done(t, ok, err)
 	outcome(t, r)
 	items, err := log.Items(ctx, e, r.ID(), 0, 10)

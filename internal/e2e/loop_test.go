@@ -127,7 +127,7 @@ func TestLoopWithAKey(t *testing.T) {
 	if _, err := r.Wait(ctx); err != nil {
 		t.Fatal(err)
 	}
-	history, err := e.History(ctx, r.ID(), stet.HistoryQuery{})
+	history, err := e.Runs().History(ctx, r.ID(), stet.HistoryQuery{})
 	if err != nil || len(history) != 1 || history[0].Location != "l/[k]/~0/s" {
 		t.Errorf("the history is %+v, %v", history, err)
 	}
@@ -220,7 +220,7 @@ func TestCancelledLoop(t *testing.T) {
 	for range 25 {
 		<-began
 	}
-	if ok, err := e.Cancel(ctx, r.ID(), "enough"); !ok || err != nil {
+	if ok, err := e.Runs().Cancel(ctx, r.ID(), stet.Act{Why: "enough"}); !ok || err != nil {
 		t.Fatalf("cancel: %t, %v", ok, err)
 	}
 	if _, err := r.Wait(ctx); !errors.Is(err, stet.ErrCancelled) {
@@ -344,7 +344,7 @@ func TestRewindIntoEveryKeptIteration(t *testing.T) {
 	for n := 13; n <= 23; n++ {
 		for _, place := range []string{fmt.Sprintf("l/~%d", n), fmt.Sprintf("l/~%d/s", n)} {
 			r := start(place)
-			if ok, err := e.Rewind(ctx, r.ID(), place, "again"); !ok || err != nil {
+			if ok, err := e.Runs().Rewind(ctx, r.ID(), place, stet.Act{Why: "again"}); !ok || err != nil {
 				t.Fatalf("%s: %t, %v", place, ok, err)
 			}
 			if got, err := r.Wait(ctx); got != 30 || err != nil {
@@ -359,7 +359,7 @@ func TestRewindIntoEveryKeptIteration(t *testing.T) {
 				t.Errorf("%s: %v are executed, want %v", place, executed, want)
 			}
 			mu.Unlock()
-			history, err := e.History(ctx, r.ID(), stet.HistoryQuery{})
+			history, err := e.Runs().History(ctx, r.ID(), stet.HistoryQuery{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -374,11 +374,11 @@ func TestRewindIntoEveryKeptIteration(t *testing.T) {
 	}
 	r := start("refused")
 	for _, place := range []string{"l/~12", "l/~0/s"} {
-		if ok, err := e.Rewind(ctx, r.ID(), place, "again"); ok || !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "pruned") {
+		if ok, err := e.Runs().Rewind(ctx, r.ID(), place, stet.Act{Why: "again"}); ok || !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "pruned") {
 			t.Errorf("%s: %t, %v", place, ok, err)
 		}
 	}
-	if ok, err := e.Rewind(ctx, r.ID(), "before", "again"); !ok || err != nil { // the whole loop
+	if ok, err := e.Runs().Rewind(ctx, r.ID(), "before", stet.Act{Why: "again"}); !ok || err != nil { // the whole loop
 		t.Errorf("before: %t, %v", ok, err)
 	}
 	if got, err := r.Wait(ctx); got != 30 || err != nil || len(executed) != 31 {

@@ -35,14 +35,14 @@ func stubborn(failures int, opts ...stet.DefineOption) *stet.Workflow[string, st
 // resumePaused resumes a run whenever it is paused, until it has ended.
 func resumePaused(ctx context.Context, e *stet.Engine, id string) error {
 	for {
-		info, err := e.Get(ctx, id)
+		info, err := e.Runs().Info(ctx, id)
 		switch {
 		case err != nil:
 			return err
 		case info.Status.Terminal():
 			return nil
 		case info.Marks&store.Paused != 0:
-			if _, err := e.Resume(ctx, id, stet.By("ada")); err != nil && !errors.Is(err, stet.ErrRefused) && !errors.Is(err, stet.ErrTerminal) {
+			if _, err := e.Runs().Resume(ctx, id, stet.Act{By: "ada"}); err != nil && !errors.Is(err, stet.ErrRefused) && !errors.Is(err, stet.ErrTerminal) {
 				return err
 			}
 		}
@@ -56,7 +56,7 @@ func resumePaused(ctx context.Context, e *stet.Engine, id string) error {
 
 // pausedFor returns what the engine paused a run for, without the name of the step.
 func pausedFor(ctx context.Context, e *stet.Engine, id string) (string, error) {
-	audit, err := e.Audit(ctx, id)
+	audit, err := e.Runs().Audit(ctx, id)
 	var reasons []string
 	for _, a := range audit {
 		if a.Verb == "pause" && a.Who == "engine" {
@@ -79,17 +79,17 @@ func TestPauseAfterFailures(t *testing.T) {
 			"paused: step charge has failed 4 times, at last with: try 4: bank is closed",
 		} {
 			time.Sleep(time.Hour) // nothing goes on by itself
-			info, err := e.Get(ctx, r.ID())
+			info, err := e.Runs().Info(ctx, r.ID())
 			if err != nil || info.Marks != store.Paused || info.Reason != want || info.Err != nil {
 				t.Fatalf("the run is %s %s, because of %q, %v, %v; want %q", info.Status, info.Marks, info.Reason, info.Err, err, want)
 			}
-			ok, err := e.Resume(ctx, r.ID())
+			ok, err := e.Runs().Resume(ctx, r.ID(), stet.Act{})
 			done(t, ok, err)
 		}
 		if got := outcome(t, r); got != "bpaid" {
 			t.Fatal(got)
 		}
-		info, err := e.Get(ctx, r.ID())
+		info, err := e.Runs().Info(ctx, r.ID())
 		if err != nil || info.Marks != 0 || info.Reason != "" {
 			t.Errorf("the run has the marks %q and the reason %q, %v", info.Marks, info.Reason, err)
 		}
@@ -108,13 +108,13 @@ func TestResumeClearsTheReason(t *testing.T) {
 		ctx := t.Context()
 		r := begin(t, e, w, "")
 		time.Sleep(time.Hour)
-		ok, err := e.EditResult(ctx, r.ID(), "charge", "by cash", "")
+		ok, err := e.Runs().EditResult(ctx, r.ID(), "charge", "by cash", stet.Act{})
 		done(t, ok, err)
-		info, err := e.Get(ctx, r.ID())
+		info, err := e.Runs().Info(ctx, r.ID())
 		if err != nil || info.Marks != store.Paused || info.Reason != "" {
 			t.Fatalf("the run has the marks %q and the reason %q, %v", info.Marks, info.Reason, err)
 		}
-		ok, err = e.Resume(ctx, r.ID())
+		ok, err = e.Runs().Resume(ctx, r.ID(), stet.Act{})
 		done(t, ok, err)
 		if got := outcome(t, r); got != "bby cash" {
 			t.Error(got)

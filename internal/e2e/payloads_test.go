@@ -176,7 +176,7 @@ func TestPayloads(t *testing.T) {
 				if v, ok, err := payloadValue.Get(ctx, e, "r"); err != nil || !ok || v != secret("value", 1) {
 					t.Errorf("the value: %q, %v, %v", v, ok, err)
 				}
-				entries, err := e.History(ctx, "r", stet.HistoryQuery{Values: true})
+				entries, err := e.Runs().History(ctx, "r", stet.HistoryQuery{Values: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -266,7 +266,7 @@ func TestPayloadsOfFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := r.Cancel(ctx, secret("reason", 1)); err != nil || !ok {
+	if ok, err := r.Cancel(ctx, stet.Act{Why: secret("reason", 1)}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	if _, err := r.Wait(ctx); err == nil || !strings.Contains(err.Error(), "top-secret-reason") {
@@ -275,11 +275,11 @@ func TestPayloadsOfFailures(t *testing.T) {
 	nothingIn(t, dir)
 	cfg.Payloads = stet.Payloads{}
 	other := client(t, db)
-	info, err := other.Get(ctx, "w")
+	info, err := other.Runs().Info(ctx, "w")
 	if err != nil || !strings.Contains(info.Reason, "encrypted with key k") {
 		t.Errorf("the reason without the key: %q, %v", info.Reason, err)
 	}
-	page, err := other.List(ctx, store.Filter{Statuses: []store.Status{store.Failed}, Values: true})
+	page, err := other.Runs().List(ctx, store.Filter{Statuses: []store.Status{store.Failed}, Values: true})
 	if err != nil || len(page.Runs) != 2 {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestKeyRotation(t *testing.T) {
 				t.Errorf("a run beside it: %q, %v", got, err)
 			}
 			time.Sleep(5 * time.Minute)
-			info, err := e.Get(ctx, "r")
+			info, err := e.Runs().Info(ctx, "r")
 			if err != nil || info.Status.Terminal() || info.Status == store.Stalled {
 				t.Errorf("the run without its key is %s, %v", info.Status, err)
 			}
@@ -358,7 +358,7 @@ func TestKeyRotation(t *testing.T) {
 			}
 		})
 		process([]stet.PayloadKey{second, first}, func(e *stet.Engine) {
-			info, err := e.Wait(ctx, "r")
+			info, err := e.Runs().Wait(ctx, "r")
 			if err != nil || info.Status != store.Succeeded {
 				t.Errorf("with both keys: %+v, %v", info, err)
 			}
@@ -602,7 +602,7 @@ func TestPayloadsOfForks(t *testing.T) {
 				t.Fatal(err)
 			}
 			calls = 0
-			id, err := e.Fork(ctx, "r", "last", "")
+			id, err := e.Runs().Fork(ctx, "r", "last", stet.Act{})
 			if err != nil {
 				t.Fatal(err)
 			}

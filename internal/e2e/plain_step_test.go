@@ -45,7 +45,7 @@ func TestANewResultIsWhatAReplayGives(t *testing.T) {
 	if got, err := r.Wait(ctx); err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
-	if _, err := e.Rewind(ctx, r.ID(), "list", ""); err != nil { // what is before it is replayed
+	if _, err := e.Runs().Rewind(ctx, r.ID(), "list", stet.Act{}); err != nil { // what is before it is replayed
 		t.Fatal(err)
 	}
 	if got, err := r.Wait(ctx); err != nil || got != want {

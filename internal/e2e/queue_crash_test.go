@@ -145,16 +145,16 @@ func permitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 					break
 				}
 				if n%6 == 1 {
-					_, err = sender.Terminate(wait, id, "")
+					_, err = sender.Runs().Terminate(wait, id, stet.Act{})
 					break
 				}
-				_, err = sender.Cancel(wait, id, "")
+				_, err = sender.Runs().Cancel(wait, id, stet.Act{})
 			case 2:
-				_, err = sender.Retry(wait, id, "")
+				_, err = sender.Runs().Retry(wait, id, stet.Act{})
 			case 3:
-				_, err = sender.Pause(wait, id, "")
+				_, err = sender.Runs().Pause(wait, id, stet.Act{})
 			case 4:
-				_, err = sender.Resume(wait, id)
+				_, err = sender.Runs().Resume(wait, id, stet.Act{})
 			case 5:
 				err = word.Send(wait, sender, id, "hello")
 			}

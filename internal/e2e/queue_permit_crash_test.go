@@ -104,13 +104,13 @@ func stepPermitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 			var err error
 			switch {
 			case n%4 == 0 && cancels:
-				_, err = sender.Terminate(wait, id, "")
+				_, err = sender.Runs().Terminate(wait, id, stet.Act{})
 			case n%4 == 1 && cancels:
-				_, err = sender.Cancel(wait, id, "")
+				_, err = sender.Runs().Cancel(wait, id, stet.Act{})
 			case n%4 == 2:
-				_, err = sender.Pause(wait, id, "")
+				_, err = sender.Runs().Pause(wait, id, stet.Act{})
 			case n%4 == 3:
-				_, err = sender.Resume(wait, id)
+				_, err = sender.Runs().Resume(wait, id, stet.Act{})
 			}
 			if err != nil && !errors.Is(err, stet.ErrTerminal) && !errors.Is(err, stet.ErrRefused) && wait.Err() == nil {
 				t.Fatal(err)
@@ -185,7 +185,7 @@ func TestLimitedRunAtEveryCommit(t *testing.T) {
 				stettest.Checking(func(ctx context.Context, e *stet.Engine, _ string) error {
 					for name := range queues {
 						for {
-							info, err := e.Queue(ctx, name)
+							info, err := e.Queues().Info(ctx, name)
 							if err != nil || info.Held+info.Waiting+info.Delayed == 0 {
 								if err != nil {
 									return err

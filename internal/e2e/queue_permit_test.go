@@ -202,7 +202,7 @@ func TestStepWithoutAQueueFails(t *testing.T) {
 	if !errors.Is(err, stet.ErrNoQueue) || begun {
 		t.Errorf("%v; the body has begun: %t", err, begun)
 	}
-	if queues, err := e.Queues(testContext(t)); err != nil || len(queues) != 0 {
+	if queues, err := e.Queues().List(testContext(t)); err != nil || len(queues) != 0 {
 		t.Errorf("%+v, %v", queues, err)
 	}
 }
@@ -224,14 +224,14 @@ func TestStepThatWaitsIsCancelled(t *testing.T) {
 		for _, r := range []*stet.Run[string]{cancelled, terminated, last} {
 			untilWaitsFor(t, r, "q")
 		}
-		if ok, err := cancelled.Cancel(ctx, ""); err != nil || !ok {
+		if ok, err := cancelled.Cancel(ctx, stet.Act{}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		if ok, err := e.Terminate(ctx, terminated.ID(), ""); err != nil || !ok {
+		if ok, err := e.Runs().Terminate(ctx, terminated.ID(), stet.Act{}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 		untilQueue(t, e, "q", stands(1, 1))
-		if ok, err := e.Terminate(ctx, first.ID(), ""); err != nil || !ok {
+		if ok, err := e.Runs().Terminate(ctx, first.ID(), stet.Act{}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 		untilQueue(t, e, "q", stands(1, 0))
@@ -292,31 +292,31 @@ func TestVerbsOnARunWhoseStepWaits(t *testing.T) {
 	rewound, edited := startOn(t, e, w, "rewound"), startOn(t, e, w, "edited")
 	for _, r := range []*stet.Run[string]{rewound, edited} {
 		untilWaitsFor(t, r, "q")
-		if ok, err := e.Pause(ctx, r.ID(), ""); err != nil || !ok {
+		if ok, err := e.Runs().Pause(ctx, r.ID(), stet.Act{}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 	}
 	untilQueue(t, e, "q", stands(1, 2))
-	if ok, err := e.EditResult(ctx, edited.ID(), "body", "another", ""); err != nil || !ok {
+	if ok, err := e.Runs().EditResult(ctx, edited.ID(), "body", "another", stet.Act{}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	untilQueue(t, e, "q", stands(1, 1))
-	if ok, err := e.Rewind(ctx, rewound.ID(), "body", ""); err != nil || !ok {
+	if ok, err := e.Runs().Rewind(ctx, rewound.ID(), "body", stet.Act{}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	untilQueue(t, e, "q", stands(1, 0))
-	fork, err := e.Fork(ctx, rewound.ID(), "/", "")
+	fork, err := e.Runs().Fork(ctx, rewound.ID(), "/", stet.Act{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	untilQueue(t, e, "q", stands(1, 1))
-	if ok, err := e.Resume(ctx, edited.ID()); err != nil || !ok {
+	if ok, err := e.Runs().Resume(ctx, edited.ID(), stet.Act{}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	if got := outcome(t, edited); got != "another" {
 		t.Error(got)
 	}
-	if ok, err := e.Resume(ctx, rewound.ID()); err != nil || !ok {
+	if ok, err := e.Runs().Resume(ctx, rewound.ID(), stet.Act{}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	untilQueue(t, e, "q", stands(1, 2))

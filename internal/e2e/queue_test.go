@@ -21,7 +21,7 @@ import (
 
 func createQueue(t testing.TB, e *stet.Engine, name string, s stet.QueueSettings) {
 	t.Helper()
-	if err := e.CreateQueue(testContext(t), name, s); err != nil {
+	if err := e.Queues().Create(testContext(t), name, s); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -31,7 +31,7 @@ func untilQueue(t testing.TB, e *stet.Engine, name string, wanted func(*stet.Que
 	t.Helper()
 	ctx := testContext(t)
 	for {
-		info, err := e.Queue(ctx, name)
+		info, err := e.Queues().Info(ctx, name)
 		if err != nil {
 			t.Fatalf("queue %s: %v; it was last %+v", name, err, info)
 		}
@@ -174,7 +174,7 @@ func TestLimitPerKeyAndTurnsOfKeys(t *testing.T) {
 	if got := l.order(); len(got) > 3 || slices.Contains(got, "a2") || slices.Contains(got, "b2") {
 		t.Errorf("began: %q", got)
 	}
-	if err := e.SetQueue(testContext(t), "q", stet.QueueSettings{Concurrency: 1}); err != nil {
+	if err := e.Queues().Set(testContext(t), "q", stet.QueueSettings{Concurrency: 1}); err != nil {
 		t.Fatal(err)
 	}
 	close(gate)
@@ -233,10 +233,10 @@ func TestWaitingRunIsCancelledAndTerminated(t *testing.T) {
 	terminated := startOn(t, e, w, "terminated", stet.OnQueue{Name: "q"})
 	last := startOn(t, e, w, "last", stet.OnQueue{Name: "q"})
 	untilQueue(t, e, "q", stands(1, 3))
-	if ok, err := cancelled.Cancel(ctx, ""); err != nil || !ok {
+	if ok, err := cancelled.Cancel(ctx, stet.Act{}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	if ok, err := e.Terminate(ctx, terminated.ID(), ""); err != nil || !ok {
+	if ok, err := e.Runs().Terminate(ctx, terminated.ID(), stet.Act{}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	untilQueue(t, e, "q", stands(1, 1))
@@ -265,7 +265,7 @@ func TestPausedQueueGrantsNothing(t *testing.T) {
 		t.Errorf("a start on a queue that does not exist: %v", err)
 	}
 	createQueue(t, e, "q", stet.QueueSettings{})
-	if err := e.PauseQueue(ctx, "q"); err != nil {
+	if err := e.Queues().Pause(ctx, "q", stet.Act{}); err != nil {
 		t.Fatal(err)
 	}
 	r := startOn(t, e, w, "r")
@@ -275,32 +275,32 @@ func TestPausedQueueGrantsNothing(t *testing.T) {
 	if got := outcome(t, startOn(t, e, w, "beside", stet.OnQueue{})); got != "beside" {
 		t.Error(got)
 	}
-	if err := e.DeleteQueue(ctx, "q"); !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "1 wait in it") {
+	if err := e.Queues().Delete(ctx, "q", stet.Act{}); !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "1 wait in it") {
 		t.Errorf("deleting a queue in which a run waits: %v", err)
 	}
-	if err := e.ResumeQueue(ctx, "q"); err != nil {
+	if err := e.Queues().Resume(ctx, "q", stet.Act{}); err != nil {
 		t.Fatal(err)
 	}
 	outcome(t, r)
 	untilQueue(t, e, "q", stands(0, 0))
-	if err := e.CreateQueue(ctx, "q", stet.QueueSettings{Concurrency: 3}); !errors.Is(err, stet.ErrExists) {
+	if err := e.Queues().Create(ctx, "q", stet.QueueSettings{Concurrency: 3}); !errors.Is(err, stet.ErrExists) {
 		t.Errorf("creating a queue that exists: %v", err)
 	}
-	if err := e.CreateQueue(ctx, "q", stet.QueueSettings{}); err != nil {
+	if err := e.Queues().Create(ctx, "q", stet.QueueSettings{}); err != nil {
 		t.Errorf("creating it as it is: %v", err)
 	}
-	queues, err := e.Queues(ctx)
+	queues, err := e.Queues().List(ctx)
 	if err != nil || len(queues) != 1 || queues[0].Name != "q" || queues[0].Granted != 1 {
 		t.Errorf("%+v, %v", queues, err)
 	}
-	if err := e.DeleteQueue(ctx, "q"); err != nil {
+	if err := e.Queues().Delete(ctx, "q", stet.Act{}); err != nil {
 		t.Fatal(err)
 	}
-	if queues, err := e.Queues(ctx); err != nil || len(queues) != 0 {
+	if queues, err := e.Queues().List(ctx); err != nil || len(queues) != 0 {
 		t.Errorf("%+v, %v", queues, err)
 	}
-	for what, act := range map[string]func(context.Context, string) error{"pause": e.PauseQueue, "resume": e.ResumeQueue, "delete": e.DeleteQueue} {
-		if err := act(ctx, "q"); !errors.Is(err, stet.ErrNoQueue) {
+	for what, verb := range map[string]func(context.Context, string, stet.Act) error{"pause": e.Queues().Pause, "resume": e.Queues().Resume, "delete": e.Queues().Delete} {
+		if err := verb(ctx, "q", stet.Act{}); !errors.Is(err, stet.ErrNoQueue) {
 			t.Errorf("%s a queue that does not exist: %v", what, err)
 		}
 	}
@@ -388,7 +388,7 @@ func TestEndedRunThatGoesOnAsksAgain(t *testing.T) {
 	first := startOn(t, e, w, "first", stet.OnQueue{Name: "q"})
 	untilQueue(t, e, "q", stands(1, 0))
 	fail = false
-	if ok, err := e.Retry(ctx, r.ID(), "mended"); err != nil || !ok {
+	if ok, err := e.Runs().Retry(ctx, r.ID(), stet.Act{Why: "mended"}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	untilQueue(t, e, "q", stands(1, 1))

@@ -30,8 +30,8 @@ func TestReservedNames(t *testing.T) {
 	errs := map[string]error{"define": err}
 	_, errs["start"] = w.Start(ctx, e, "", stet.ID("stet.schedule/s"))
 	errs["send"] = greet.Send(ctx, e, "stet.schedule/s", "x")
-	_, errs["cancel"] = e.Cancel(ctx, "stet.schedule/s", "")
-	_, errs["fork"] = e.Fork(ctx, "stet.schedule/s", "/", "")
+	_, errs["cancel"] = e.Runs().Cancel(ctx, "stet.schedule/s", stet.Act{})
+	_, errs["fork"] = e.Runs().Fork(ctx, "stet.schedule/s", "/", stet.Act{})
 	for name, err := range errs {
 		if !errors.Is(err, stet.ErrInvalid) && !(name == "cancel" && errors.Is(err, stet.ErrNotFound)) {
 			t.Errorf("%s: expected ErrInvalid, got %v", name, err)
@@ -40,7 +40,7 @@ func TestReservedNames(t *testing.T) {
 	if err := w.Schedule(ctx, e, "s", "", stet.Schedule{Every: time.Hour}, stet.RefuseExisting); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Cancel(ctx, "stet.schedule/s", ""); !errors.Is(err, stet.ErrInvalid) {
+	if _, err := e.Runs().Cancel(ctx, "stet.schedule/s", stet.Act{}); !errors.Is(err, stet.ErrInvalid) {
 		t.Errorf("expected the verbs of runs to be refused, got %v", err)
 	}
 	run, err := w.Start(ctx, e, "stet.schedule/s")
@@ -50,7 +50,7 @@ func TestReservedNames(t *testing.T) {
 	if got, err := run.Wait(ctx); err != nil || got != "refused" {
 		t.Errorf("expected a record not to be awaited, got %q (%v)", got, err)
 	}
-	tallies, err := e.Count(ctx, store.Filter{})
+	tallies, err := e.Runs().Count(ctx, store.Filter{})
 	if err != nil || len(tallies) != 1 || tallies[0].Workflow != "w" {
 		t.Errorf("expected records not to be counted, got %v (%v)", tallies, err)
 	}

@@ -85,24 +85,24 @@ func (p *patient) treat(ctx context.Context, e *stet.Engine, id string) error {
 			told = append(told, fmt.Sprint(ok, err))
 		}
 	}
-	verb(e.Pause(ctx, r.ID(), "first"))
+	verb(e.Runs().Pause(ctx, r.ID(), stet.Act{Why: "first"}))
 	if err := word.Send(ctx, e, r.ID(), "hello"); err != nil {
 		return err
 	}
-	verb(e.Resume(ctx, r.ID()))
+	verb(e.Runs().Resume(ctx, r.ID(), stet.Act{}))
 	wait(r.ID())
 	p.mended.Store(true)
-	verb(e.Retry(ctx, r.ID(), "second"))
+	verb(e.Runs().Retry(ctx, r.ID(), stet.Act{Why: "second"}))
 	if err := other.Send(ctx, e, r.ID(), "bye"); err != nil {
 		return err
 	}
 	wait(r.ID())
-	verb(e.Rewind(ctx, r.ID(), "b", "third"))
+	verb(e.Runs().Rewind(ctx, r.ID(), "b", stet.Act{Why: "third"}))
 	wait(r.ID())
-	fork, err := e.Fork(ctx, r.ID(), "c", "fourth", stet.ID("fork"))
+	fork, err := e.Runs().Fork(ctx, r.ID(), "c", stet.Act{Why: "fourth"}, stet.ID("fork"))
 	verb(err == nil, err)
 	wait(fork)
-	verb(e.EditResult(ctx, r.ID(), "c", "C", "fifth"))
+	verb(e.Runs().EditResult(ctx, r.ID(), "c", "C", stet.Act{Why: "fifth"}))
 	wait(r.ID())
 	return word.Send(ctx, e, id, strings.Join(told, "; "))
 }
@@ -111,7 +111,7 @@ func (p *patient) treat(ctx context.Context, e *stet.Engine, id string) error {
 func (p *patient) check(ctx context.Context, e *stet.Engine, _ string) error {
 	var acts []string
 	for _, id := range []string{"patient", "fork"} {
-		audit, err := e.Audit(ctx, id)
+		audit, err := e.Runs().Audit(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -237,12 +237,12 @@ func TestSweepsThroughCrashes(t *testing.T) {
 						defer last.bury(t)
 						time.Sleep(10 * time.Minute)
 						for i := range 3 {
-							if _, err := outside.Get(t.Context(), fmt.Sprint("over", i)); !errors.Is(err, stet.ErrNotFound) {
+							if _, err := outside.Runs().Info(t.Context(), fmt.Sprint("over", i)); !errors.Is(err, stet.ErrNotFound) {
 								t.Errorf("sweep %d: run %d is still there: %v", at, i, err)
 							}
 						}
 						// A child that a live run refers to is kept, that of a former incarnation is not.
-						page, err := outside.List(t.Context(), store.Filter{Workflows: []string{"ended"}})
+						page, err := outside.Runs().List(t.Context(), store.Filter{Workflows: []string{"ended"}})
 						if err != nil || len(page.Runs) != 1 {
 							t.Errorf("sweep %d: %d children are there, %v", at, len(page.Runs), err)
 						}

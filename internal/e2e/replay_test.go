@@ -133,7 +133,7 @@ func waiting(t *testing.T, e *stet.Engine, w *stet.Workflow[string, string], id 
 func export(t *testing.T, e *stet.Engine, id string) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	if err := e.Export(testContext(t), id, &file); err != nil {
+	if err := e.Runs().Export(testContext(t), id, &file); err != nil {
 		t.Fatal(err)
 	}
 	return file.Bytes()
@@ -223,11 +223,11 @@ func TestReplayOfAnEndedRun(t *testing.T) {
 		{name: "a result instead of a failure", was: func(c *shopCode) { c.fail = true }, is: func(*shopCode) {},
 			reason: "the run has failed, with the code it has succeeded"},
 		{name: "cancelled", was: func(*shopCode) {}, is: func(*shopCode) {}, cancelledBy: func(ctx context.Context, e *stet.Engine) error {
-			_, err := e.Cancel(ctx, "r", "")
+			_, err := e.Runs().Cancel(ctx, "r", stet.Act{})
 			return err
 		}},
 		{name: "terminated", was: func(*shopCode) {}, is: func(*shopCode) {}, cancelledBy: func(ctx context.Context, e *stet.Engine) error {
-			_, err := e.Terminate(ctx, "r", "")
+			_, err := e.Runs().Terminate(ctx, "r", stet.Act{})
 			return err
 		}},
 	} {
@@ -247,7 +247,7 @@ func TestReplayOfAnEndedRun(t *testing.T) {
 			if err := end(ctx, e); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := e.Wait(ctx, "r"); err != nil {
+			if _, err := e.Runs().Wait(ctx, "r"); err != nil {
 				t.Fatal(err)
 			}
 			err := checker(t, open(), is.define()).Replay(ctx, bytes.NewReader(export(t, e, "r")))
@@ -260,7 +260,7 @@ func TestExportAndReplayOfNothing(t *testing.T) {
 	code := shop()
 	e := checker(t, testStores[0].open(t)(), code.define())
 	ctx := testContext(t)
-	if err := e.Export(ctx, "none", io.Discard); !errors.Is(err, stet.ErrNotFound) {
+	if err := e.Runs().Export(ctx, "none", io.Discard); !errors.Is(err, stet.ErrNotFound) {
 		t.Errorf("the export of no run gives %v", err)
 	}
 	if err := e.Replay(ctx, strings.NewReader("{}")); !errors.Is(err, stet.ErrInvalid) {
@@ -329,7 +329,7 @@ func TestReplayOfSealedValues(t *testing.T) {
 	if err := without.Replay(ctx, bytes.NewReader(file)); err != nil {
 		t.Errorf("the replay says %v", err)
 	}
-	if err := without.Export(ctx, "r", io.Discard); !errors.Is(err, stet.ErrUnknownKey) {
+	if err := without.Runs().Export(ctx, "r", io.Discard); !errors.Is(err, stet.ErrUnknownKey) {
 		t.Errorf("the export without the key gives %v", err)
 	}
 	report, err := without.Check(ctx, stet.CheckQuery{})
@@ -400,7 +400,7 @@ func TestCheck(t *testing.T) {
 			if err := word.Send(ctx, e, "r0", "x"); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := e.Wait(ctx, "r0"); err != nil {
+			if _, err := e.Runs().Wait(ctx, "r0"); err != nil {
 				t.Fatal(err)
 			}
 			before := export(t, e, "r1")

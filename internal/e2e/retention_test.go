@@ -80,7 +80,7 @@ func TestRetention(t *testing.T) {
 								t.Fatal(err)
 							}
 							if how == "cancelled" {
-								if ok, err := r.Cancel(ctx, ""); err != nil || !ok {
+								if ok, err := r.Cancel(ctx, stet.Act{}); err != nil || !ok {
 									t.Fatal(ok, err)
 								}
 							}
@@ -100,7 +100,7 @@ func TestRetention(t *testing.T) {
 						passed = at
 						for _, id := range runs {
 							keep, ends := c.want[id]
-							_, err := e.Get(ctx, id)
+							_, err := e.Runs().Info(ctx, id)
 							if gone := ends && keep < at; gone != errors.Is(err, stet.ErrNotFound) || !gone && err != nil {
 								t.Errorf("%s after %s: %v", id, at, err)
 							}
@@ -146,14 +146,14 @@ func TestRetentionChanges(t *testing.T) {
 		})
 		served(t, stet.Config{Store: s}, func(e *stet.Engine) { time.Sleep(time.Hour) }) // without any code, as the command line
 		served(t, stet.Config{Store: s, Workflows: []stet.Definition{stet.Define("first", quick)}}, func(e *stet.Engine) {
-			if _, err := e.Get(ctx, "first"); err != nil {
+			if _, err := e.Runs().Info(ctx, "first"); err != nil {
 				t.Errorf("before the first pass: %v", err)
 			}
 			time.Sleep(2 * time.Minute)
-			if _, err := e.Get(ctx, "first"); !errors.Is(err, stet.ErrNotFound) {
+			if _, err := e.Runs().Info(ctx, "first"); !errors.Is(err, stet.ErrNotFound) {
 				t.Errorf("a run that is kept no more: %v", err)
 			}
-			if _, err := e.Get(ctx, "second"); err != nil {
+			if _, err := e.Runs().Info(ctx, "second"); err != nil {
 				t.Errorf("a run of a workflow without code here: %v", err)
 			}
 		})
@@ -194,7 +194,7 @@ func TestSweepingDoesNotBlockRuns(t *testing.T) {
 				}
 			})
 			time.Sleep(3 * time.Minute)
-			if _, err := e.Get(ctx, "many"); !errors.Is(err, stet.ErrNotFound) {
+			if _, err := e.Runs().Info(ctx, "many"); !errors.Is(err, stet.ErrNotFound) {
 				t.Errorf("the large run: %v", err)
 			}
 			if parts := s.call(nil); parts < 10 {

@@ -31,7 +31,7 @@ var scheduled = stet.Define("scheduled", func(ctx stet.Context, takes time.Durat
 
 func listed(t *testing.T, e *stet.Engine, name string) []store.Run {
 	t.Helper()
-	page, err := e.List(t.Context(), store.Filter{Tags: []store.Pair{{Key: "stet.schedule", Value: name}}, Values: true, Limit: store.MaxPage})
+	page, err := e.Runs().List(t.Context(), store.Filter{Tags: []store.Pair{{Key: "stet.schedule", Value: name}}, Values: true, Limit: store.MaxPage})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func listed(t *testing.T, e *stet.Engine, name string) []store.Run {
 
 func info(t *testing.T, e *stet.Engine, name string) *stet.ScheduleInfo {
 	t.Helper()
-	i, err := e.ScheduleInfo(t.Context(), name)
+	i, err := e.Schedules().Info(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +96,11 @@ func TestScheduleStartsARunForEachInstant(t *testing.T) {
 		if len(got.Next) != 5 || !got.Next[0].Equal(time.Date(2000, 1, 4, 2, 0, 0, 0, time.UTC)) {
 			t.Errorf("expected the next five, got %v", got.Next)
 		}
-		all, err := e.Schedules(t.Context())
+		all, err := e.Schedules().List(t.Context())
 		if err != nil || len(all) != 2 || all[0].Name != "often" {
 			t.Errorf("expected both, got %v (%v)", all, err)
 		}
-		page, err := e.List(t.Context(), store.Filter{})
+		page, err := e.Runs().List(t.Context(), store.Filter{})
 		if err != nil || slices.ContainsFunc(page.Runs, func(r store.Run) bool { return strings.HasPrefix(r.ID, "stet.") }) {
 			t.Errorf("expected schedules not to be listed as runs (%v)", err)
 		}
@@ -122,7 +122,7 @@ func TestScheduleOverlap(t *testing.T) {
 			stettest.Run(t, stet.Config{Workflows: []stet.Definition{scheduled}}, func(t *testing.T, env *stettest.Env) {
 				ok(t, scheduled.Schedule(t.Context(), env.Engine, "s", 150*time.Minute, stet.Schedule{Every: time.Hour, Overlap: c.overlap}))
 				time.Sleep(8*time.Hour + time.Second)
-				ok(t, env.Engine.PauseSchedule(t.Context(), "s", ""))
+				ok(t, env.Engine.Schedules().Pause(t.Context(), "s", stet.Act{}))
 				time.Sleep(100 * time.Minute)
 				var got []string
 				for _, run := range listed(t, env.Engine, "s") {
@@ -158,21 +158,21 @@ func TestScheduleVerbs(t *testing.T) {
 		if i.Started != 0 || !i.Schedule.Paused || len(i.Next) != 0 || i.PausedAt.IsZero() {
 			t.Errorf("expected it to begin paused, got %+v", i)
 		}
-		id, err := e.TriggerSchedule(ctx, "s")
+		id, err := e.Schedules().Trigger(ctx, "s", stet.Act{})
 		ok(t, err)
 		if !strings.HasPrefix(id, "s/2000-01-01T02:30:00.00") {
 			t.Errorf("expected a run named for the instant, got %q", id)
 		}
-		if _, err := e.TriggerSchedule(ctx, "s"); !errors.Is(err, stet.ErrRefused) {
+		if _, err := e.Schedules().Trigger(ctx, "s", stet.Act{}); !errors.Is(err, stet.ErrRefused) {
 			t.Errorf("expected no run beside it, got %v", err)
 		}
-		ok(t, e.ResumeSchedule(ctx, "s"))
-		ok(t, e.BackfillSchedule(ctx, "s", time.Date(1999, 12, 31, 20, 0, 0, 0, time.UTC), time.Date(1999, 12, 31, 23, 0, 0, 0, time.UTC)))
+		ok(t, e.Schedules().Resume(ctx, "s", stet.Act{}))
+		ok(t, e.Schedules().Backfill(ctx, "s", time.Date(1999, 12, 31, 20, 0, 0, 0, time.UTC), time.Date(1999, 12, 31, 23, 0, 0, 0, time.UTC), stet.Act{}))
 		time.Sleep(10 * time.Minute)
 		if i := info(t, e, "s"); i.Skipped != 2 || i.Past[0].Count != 1 || i.Backfills != 1 || len(i.Running) != 1 {
 			t.Errorf("expected what passed while it was paused to be skipped, and the backfill to wait, got %+v", i)
 		}
-		ok(t, e.PauseSchedule(ctx, "s", "for now"))
+		ok(t, e.Schedules().Pause(ctx, "s", stet.Act{Why: "for now"}))
 		time.Sleep(6 * time.Hour)
 		var ids []string
 		for _, run := range listed(t, e, "s") {
@@ -184,19 +184,19 @@ func TestScheduleVerbs(t *testing.T) {
 		if i := info(t, e, "s"); i.PauseReason != "for now" || i.Backfills != 0 || i.Started != 4 {
 			t.Errorf("expected it to be paused and the backfill done, got %+v", i)
 		}
-		ok(t, e.DeleteSchedule(ctx, "s"))
+		ok(t, e.Schedules().Delete(ctx, "s", stet.Act{}))
 		for name, err := range map[string]error{
-			"pause": e.PauseSchedule(ctx, "s", ""), "resume": e.ResumeSchedule(ctx, "s"), "delete": e.DeleteSchedule(ctx, "s"),
-			"backfill":   e.BackfillSchedule(ctx, "never", time.Unix(1, 0), time.Unix(2, 0)),
-			"trigger":    func() error { _, err := e.TriggerSchedule(ctx, "never"); return err }(),
-			"show":       func() error { _, err := e.ScheduleInfo(ctx, "s"); return err }(),
-			"show never": func() error { _, err := e.ScheduleInfo(ctx, "never"); return err }(),
+			"pause": e.Schedules().Pause(ctx, "s", stet.Act{}), "resume": e.Schedules().Resume(ctx, "s", stet.Act{}), "delete": e.Schedules().Delete(ctx, "s", stet.Act{}),
+			"backfill":   e.Schedules().Backfill(ctx, "never", time.Unix(1, 0), time.Unix(2, 0), stet.Act{}),
+			"trigger":    func() error { _, err := e.Schedules().Trigger(ctx, "never", stet.Act{}); return err }(),
+			"show":       func() error { _, err := e.Schedules().Info(ctx, "s"); return err }(),
+			"show never": func() error { _, err := e.Schedules().Info(ctx, "never"); return err }(),
 		} {
 			if !errors.Is(err, stet.ErrNotFound) {
 				t.Errorf("%s: expected ErrNotFound, got %v", name, err)
 			}
 		}
-		all, err := e.Schedules(ctx)
+		all, err := e.Schedules().List(ctx)
 		if err != nil || len(all) != 0 {
 			t.Errorf("expected none, got %v (%v)", all, err)
 		}
@@ -315,9 +315,9 @@ func TestScheduleBadInput(t *testing.T) {
 		"own tag":      scheduled.Schedule(ctx, e, "s", 0, stet.Schedule{Every: time.Hour, Tags: stet.Tags{"stet.schedule": "x"}}),
 		"bad tag":      scheduled.Schedule(ctx, e, "s", 0, stet.Schedule{Every: time.Hour, Tags: stet.Tags{"a b": "x"}}),
 		"bad existing": scheduled.Schedule(ctx, e, "s", 0, hourly, stet.ReplaceFailed),
-		"backfill":     e.BackfillSchedule(ctx, "s", time.Now(), time.Now().Add(-time.Hour)),
-		"pause":        e.PauseSchedule(ctx, "", ""),
-		"long reason":  e.PauseSchedule(ctx, "s", strings.Repeat("x", 5000)),
+		"backfill":     e.Schedules().Backfill(ctx, "s", time.Now(), time.Now().Add(-time.Hour), stet.Act{}),
+		"pause":        e.Schedules().Pause(ctx, "", stet.Act{}),
+		"long reason":  e.Schedules().Pause(ctx, "s", stet.Act{Why: strings.Repeat("x", 5000)}),
 	} {
 		if !errors.Is(err, stet.ErrInvalid) {
 			t.Errorf("%s: expected ErrInvalid, got %v", name, err)
@@ -330,7 +330,7 @@ func TestScheduleBadInput(t *testing.T) {
 	if err := scheduled.Schedule(ctx, e, "s", 0, stet.Schedule{Every: time.Hour, Headers: long}); !errors.Is(err, stet.ErrTooLarge) {
 		t.Errorf("expected ErrTooLarge with the schedule's own headers, got %v", err)
 	}
-	if all, err := e.Schedules(ctx); err != nil || len(all) != 0 {
+	if all, err := e.Schedules().List(ctx); err != nil || len(all) != 0 {
 		t.Errorf("expected nothing to have changed, got %v (%v)", all, err)
 	}
 	for _, o := range []stet.Overlap{stet.SkipOverlap, stet.BufferOne, stet.AllowOverlap, stet.CancelPrevious} {
@@ -353,7 +353,7 @@ func TestScheduleBeforeItsOwner(t *testing.T) {
 		ok(t, scheduled.Schedule(t.Context(), e, "s", 0, stet.Schedule{Every: time.Hour}))
 		short, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := e.PauseSchedule(short, "s", ""); !errors.Is(err, stet.ErrPending) {
+		if err := e.Schedules().Pause(short, "s", stet.Act{}); !errors.Is(err, stet.ErrPending) {
 			t.Errorf("expected the request to stand, got %v", err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -417,12 +417,12 @@ func TestScheduleOnAQueue(t *testing.T) {
 		if err := scheduled.Schedule(t.Context(), e, "hourly", 0, hourly, stet.OnQueue{Key: "x"}); !errors.Is(err, stet.ErrInvalid) {
 			t.Errorf("a queue without a name: %v", err)
 		}
-		ok(t, e.CreateQueue(t.Context(), "q", stet.QueueSettings{Concurrency: 1}))
+		ok(t, e.Queues().Create(t.Context(), "q", stet.QueueSettings{Concurrency: 1}))
 		ok(t, scheduled.Schedule(t.Context(), e, "hourly", 90*time.Minute, hourly, place))
 		ok(t, annotated.Schedule(t.Context(), e, "other", 0, stet.Schedule{Every: 24 * time.Hour}))
 		ok(t, annotated.Schedule(t.Context(), e, "aside", 0, stet.Schedule{Every: 24 * time.Hour}, stet.OnQueue{}))
 		time.Sleep(2*time.Hour + time.Minute)
-		if q, err := e.Queue(t.Context(), "q"); err != nil || q.Held != 1 || q.Waiting != 1 || q.Granted != 1 {
+		if q, err := e.Queues().Info(t.Context(), "q"); err != nil || q.Held != 1 || q.Waiting != 1 || q.Granted != 1 {
 			t.Errorf("the first run works for 90 minutes, the second one waits: %+v, %v", q, err)
 		}
 		time.Sleep(time.Hour)
@@ -430,7 +430,7 @@ func TestScheduleOnAQueue(t *testing.T) {
 		if len(runs) != 3 || runs[0].Status != store.Succeeded || runs[1].Started.Sub(runs[0].Ended) > time.Second || runs[2].Status != store.Queued {
 			t.Errorf("%+v", runs)
 		}
-		got, err := e.Get(t.Context(), runs[2].ID)
+		got, err := e.Runs().Info(t.Context(), runs[2].ID)
 		if err != nil || got.OnQueue == nil || got.OnQueue.OnQueue != place || !got.OnQueue.Waits {
 			t.Errorf("%+v, %v", got, err)
 		}

@@ -141,7 +141,7 @@ var longCase = crashCase{
 		if !slices.Equal(got, want) {
 			return fmt.Errorf("the stream holds %q, want %q", got, want)
 		}
-		info, err := e.Get(ctx, id)
+		info, err := e.Runs().Info(ctx, id)
 		if err == nil && (len(info.Tags) != 1 || info.Tags[0].Value != "1" || info.Headers["h"] != "x") {
 			err = fmt.Errorf("the tags are %v, the headers %v", info.Tags, info.Headers)
 		}

@@ -33,7 +33,7 @@ func TestTagsOfARun(t *testing.T) {
 		other := client(t, s, w)
 		ctx := testContext(t)
 		found := func(tags ...store.Pair) string {
-			page, err := other.List(ctx, store.Filter{Tags: tags})
+			page, err := other.Runs().List(ctx, store.Filter{Tags: tags})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,13 +52,13 @@ func TestTagsOfARun(t *testing.T) {
 				t.Errorf("under way is found %q, want %q", got, id)
 			}
 			if id == "cancelled" {
-				if _, err := e.Cancel(ctx, id, ""); err != nil {
+				if _, err := e.Runs().Cancel(ctx, id, stet.Act{}); err != nil {
 					t.Fatal(err)
 				}
 			} else if err := word.Send(ctx, other, id, "go on"); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := e.Wait(ctx, id); err != nil {
+			if _, err := e.Runs().Wait(ctx, id); err != nil {
 				t.Fatal(err)
 			}
 			if id == "cancelled" {
@@ -67,7 +67,7 @@ func TestTagsOfARun(t *testing.T) {
 				}
 				continue
 			}
-			info, err := other.Get(ctx, id)
+			info, err := other.Runs().Info(ctx, id)
 			if want := "[{tenant ibm}]"; err != nil || fmt.Sprint(info.Tags) != want {
 				t.Errorf("%s: the tags are %v (%v), want %s", id, info.Tags, err, want)
 			}
@@ -101,7 +101,7 @@ func TestTagsAndHeadersThatCannotBe(t *testing.T) {
 	if err := word.Send(ctx, e, "none", "w", stet.Headers{"": "x"}); !errors.Is(err, stet.ErrInvalid) {
 		t.Errorf("a message with a bad header: %v", err)
 	}
-	page, err := e.List(ctx, store.Filter{})
+	page, err := e.Runs().List(ctx, store.Filter{})
 	if err != nil || len(page.Runs) != 0 {
 		t.Errorf("%d runs were started (%v)", len(page.Runs), err)
 	}
@@ -168,7 +168,7 @@ func TestHeadersAccompanyARun(t *testing.T) {
 	if got, err := to.Wait(ctx); err != nil || !maps.Equal(got, want) {
 		t.Errorf("the messages carry %v, %v; want %v", got, err, want)
 	}
-	info, err := e.Get(ctx, run.ID())
+	info, err := e.Runs().Info(ctx, run.ID())
 	if err != nil || !maps.Equal(info.Headers, stet.Headers{"trace": "7f", "tenant": "acme"}) {
 		t.Errorf("the run has %v, %v", info.Headers, err)
 	}

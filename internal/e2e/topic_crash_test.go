@@ -56,7 +56,7 @@ var eventsCase = crashCase{
 			var last any
 			begun := time.Now()
 			for pause := 50 * time.Millisecond; ; pause *= 2 {
-				info, err := e.Topic(ctx, name)
+				info, err := e.Topics().Info(ctx, name)
 				if err != nil {
 					return fmt.Errorf("%w; it was %+v", err, last)
 				}
@@ -237,18 +237,18 @@ func conserveEvents(t *testing.T, open func() store.Store, seed uint64) {
 	}
 	for i, id := range ids { // what is left paused, or waits for what nobody publishes
 		wait, stop := context.WithTimeout(ctx, time.Duration(2*i)*time.Millisecond)
-		_, _ = final.Wait(wait, id) // some have time to end
+		_, _ = final.Runs().Wait(wait, id) // some have time to end
 		stop()
-		info, err := final.Get(ctx, id)
+		info, err := final.Runs().Info(ctx, id)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !info.Status.Terminal() {
-			if _, err := final.Cancel(ctx, id, "the end"); err != nil && !errors.Is(err, stet.ErrTerminal) && !errors.Is(err, stet.ErrRefused) {
+			if _, err := final.Runs().Cancel(ctx, id, stet.Act{Why: "the end"}); err != nil && !errors.Is(err, stet.ErrTerminal) && !errors.Is(err, stet.ErrRefused) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := final.Wait(ctx, id); err != nil {
+		if _, err := final.Runs().Wait(ctx, id); err != nil {
 			t.Fatal(id, err)
 		}
 	}
@@ -267,19 +267,19 @@ func disturbRun(t *testing.T, e *stet.Engine, id string, rng *rand.Rand, rewinds
 	}
 	switch act {
 	case 0:
-		_, err = e.Cancel(ctx, id, "")
+		_, err = e.Runs().Cancel(ctx, id, stet.Act{})
 	case 1:
-		_, err = e.Pause(ctx, id, "")
+		_, err = e.Runs().Pause(ctx, id, stet.Act{})
 	case 2:
-		_, err = e.Resume(ctx, id)
+		_, err = e.Runs().Resume(ctx, id, stet.Act{})
 	case 3:
-		_, err = e.Retry(ctx, id, "")
+		_, err = e.Runs().Retry(ctx, id, stet.Act{})
 	case 4:
-		_, err = e.Rewind(ctx, id, "/", "")
+		_, err = e.Runs().Rewind(ctx, id, "/", stet.Act{})
 	default:
 		var entries []stet.Entry
-		if entries, err = e.History(ctx, id, stet.HistoryQuery{}); err == nil && len(entries) > 0 {
-			_, err = e.Rewind(ctx, id, entries[rng.IntN(len(entries))].Location, "")
+		if entries, err = e.Runs().History(ctx, id, stet.HistoryQuery{}); err == nil && len(entries) > 0 {
+			_, err = e.Runs().Rewind(ctx, id, entries[rng.IntN(len(entries))].Location, stet.Act{})
 		}
 	}
 	if err != nil && !errors.Is(err, stet.ErrTerminal) && !errors.Is(err, stet.ErrRefused) && ctx.Err() == nil {
@@ -289,7 +289,7 @@ func disturbRun(t *testing.T, e *stet.Engine, id string, rng *rand.Rand, rewinds
 
 func conservedTopics(t *testing.T, e *stet.Engine) {
 	t.Helper()
-	list, err := e.Topics(testContext(t))
+	list, err := e.Topics().List(testContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func wholeTopics(t *testing.T, e *stet.Engine, ids []string, accepted map[string
 			return i.InFlight == 0 && i.Waiting == 0 && i.Accepted >= int64(len(accepted[name]))
 		})
 		conservedTopics(t, e)
-		events, err := e.Events(ctx, name)
+		events, err := e.Topics().Events(ctx, name)
 		if err != nil || int64(len(events)) != info.Pending {
 			t.Errorf("topic %s has %d events, %v; it says %+v", name, len(events), err, info)
 		}

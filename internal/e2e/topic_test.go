@@ -41,7 +41,7 @@ func untilBegun(t testing.TB, e *stet.Engine) {
 	t.Helper()
 	ctx := testContext(t)
 	for {
-		queued, err := e.Count(ctx, store.Filter{Statuses: []store.Status{store.Queued}})
+		queued, err := e.Runs().Count(ctx, store.Filter{Statuses: []store.Status{store.Queued}})
 		if err != nil {
 			t.Fatalf("runs that have not begun: %v", err)
 		}
@@ -75,7 +75,7 @@ func untilTopic(t testing.TB, e *stet.Engine, name string, wanted func(*stet.Top
 	t.Helper()
 	ctx := testContext(t)
 	for {
-		info, err := e.Topic(ctx, name)
+		info, err := e.Topics().Info(ctx, name)
 		switch {
 		case errors.Is(err, stet.ErrNotFound):
 		case err != nil:
@@ -109,7 +109,7 @@ func TestBroadcastEventGoesToEveryRunOnce(t *testing.T) {
 		if info.Pending != 3 || info.Waiting != 0 || info.InFlight != 0 || info.Mode != stet.Broadcast {
 			t.Errorf("%+v", info)
 		}
-		events, err := e.Events(testContext(t), "news")
+		events, err := e.Topics().Events(testContext(t), "news")
 		if err != nil || len(events) != 3 || events[0].Received != 5 || events[2].Received != 0 {
 			t.Errorf("%+v, %v", events, err)
 		}
@@ -312,14 +312,14 @@ func TestWaitsOfEndedRunsAreWithdrawn(t *testing.T) {
 				}
 				switch how {
 				case "cancel":
-					ok, err := e.Cancel(ctx, r.ID(), "")
+					ok, err := e.Runs().Cancel(ctx, r.ID(), stet.Act{})
 					done(t, ok, err)
 				case "pause and terminate":
-					ok, err := e.Pause(ctx, r.ID(), "")
+					ok, err := e.Runs().Pause(ctx, r.ID(), stet.Act{})
 					done(t, ok, err)
 					fallthrough
 				case "terminate":
-					ok, err := e.Terminate(ctx, r.ID(), "")
+					ok, err := e.Runs().Terminate(ctx, r.ID(), stet.Act{})
 					done(t, ok, err)
 				}
 				outcome(t, r)
@@ -390,12 +390,12 @@ func TestRewindReturnsEvents(t *testing.T) {
 			if got := outcome(t, r); got != "a b" {
 				t.Fatal(got)
 			}
-			ok, err := e.Rewind(ctx, r.ID(), "again", "")
+			ok, err := e.Runs().Rewind(ctx, r.ID(), "again", stet.Act{})
 			done(t, ok, err)
 			if got := outcome(t, r); got != "a b" {
 				t.Errorf("rewound to the second wait the run got %q", got)
 			}
-			ok, err = e.Rewind(ctx, r.ID(), "/", "")
+			ok, err = e.Runs().Rewind(ctx, r.ID(), "/", stet.Act{})
 			done(t, ok, err)
 			if got := outcome(t, r); got != "a b" {
 				t.Errorf("rewound to its begin the run got %q", got)
@@ -423,7 +423,7 @@ func TestForkHasItsOwnPlaceAtTopics(t *testing.T) {
 			if got := outcome(t, r); got != "a b" {
 				t.Fatal(got)
 			}
-			id, err := e.Fork(ctx, r.ID(), "again", "")
+			id, err := e.Runs().Fork(ctx, r.ID(), "again", stet.Act{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -432,7 +432,7 @@ func TestForkHasItsOwnPlaceAtTopics(t *testing.T) {
 			if got := outcome(t, fork); got != want {
 				t.Errorf("the fork got %q; want %q", got, want)
 			}
-			ok, err := e.Rewind(ctx, id, "/", "")
+			ok, err := e.Runs().Rewind(ctx, id, "/", stet.Act{})
 			done(t, ok, err)
 			if topic.Mode == stet.Consumed {
 				publish(t, e, topic, "d")
@@ -482,11 +482,11 @@ func TestPausedRunKeepsItsEvent(t *testing.T) {
 	ctx := testContext(t)
 	r := begin(t, e, w, 0)
 	untilTopic(t, e, "jobs", waits(1))
-	ok, err := e.Pause(ctx, r.ID(), "")
+	ok, err := e.Runs().Pause(ctx, r.ID(), stet.Act{})
 	done(t, ok, err)
 	publish(t, e, jobs, "a")
 	untilTopic(t, e, "jobs", func(i *stet.TopicInfo) bool { return i.InFlight == 1 })
-	ok, err = e.Resume(ctx, r.ID())
+	ok, err = e.Runs().Resume(ctx, r.ID(), stet.Act{})
 	done(t, ok, err)
 	if got := outcome(t, r); got != "a" {
 		t.Errorf("got %q", got)
@@ -522,7 +522,7 @@ func TestShowsWhichTopicARunWaitsFor(t *testing.T) {
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	r := begin(t, e, w, 0)
 	waitStatus(t, e, r.ID(), store.Suspended)
-	info, err := e.Get(testContext(t), r.ID())
+	info, err := e.Runs().Info(testContext(t), r.ID())
 	if err != nil || len(info.WaitsFor) != 1 || info.WaitsFor[0].Kind != "event" || info.WaitsFor[0].Topic != "jobs" {
 		t.Errorf("it waits for %+v, %v", info.WaitsFor, err)
 	}
@@ -545,13 +545,13 @@ func TestBadTopics(t *testing.T) {
 	if _, err := jobs.Publish(ctx, e, "v", stet.SendKey("")); !errors.Is(err, stet.ErrInvalid) {
 		t.Errorf("an empty key: %v", err)
 	}
-	if _, err := e.Topic(ctx, "jobs"); !errors.Is(err, stet.ErrNotFound) {
+	if _, err := e.Topics().Info(ctx, "jobs"); !errors.Is(err, stet.ErrNotFound) {
 		t.Errorf("a topic that nobody has used: %v", err)
 	}
-	if _, err := e.Events(ctx, "jobs"); !errors.Is(err, stet.ErrNotFound) {
+	if _, err := e.Topics().Events(ctx, "jobs"); !errors.Is(err, stet.ErrNotFound) {
 		t.Errorf("its events: %v", err)
 	}
-	if list, err := e.Topics(ctx); err != nil || len(list) != 0 {
+	if list, err := e.Topics().List(ctx); err != nil || len(list) != 0 {
 		t.Errorf("what was refused has made %+v, %v", list, err)
 	}
 	bad := stet.Define("bad", func(ctx stet.Context, _ int) (string, error) {
@@ -586,7 +586,7 @@ func TestTopicsAreListed(t *testing.T) {
 	publish(t, e, stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Cap: 7, Expiry: time.Hour, Retention: stet.None}, "a")
 	untilTopic(t, e, "jobs", func(i *stet.TopicInfo) bool { return i.Accepted == 1 })
 	untilTopic(t, e, "news", func(i *stet.TopicInfo) bool { return i.Accepted == 1 })
-	list, err := e.Topics(ctx)
+	list, err := e.Topics().List(ctx)
 	if err != nil || len(list) != 2 || list[0].Name != "jobs" || list[1].Name != "news" {
 		t.Fatalf("%+v, %v", list, err)
 	}
@@ -596,7 +596,7 @@ func TestTopicsAreListed(t *testing.T) {
 	if n := list[1]; n.Cap != 10_000 || n.Retention != 7*24*time.Hour || n.Expiry != stet.None {
 		t.Errorf("%+v", n)
 	}
-	page, err := e.List(ctx, store.Filter{})
+	page, err := e.Runs().List(ctx, store.Filter{})
 	if err != nil || len(page.Runs) != 0 {
 		t.Errorf("the list of runs has %d, %v", len(page.Runs), err)
 	}

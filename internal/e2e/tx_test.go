@@ -53,14 +53,14 @@ func TestTransactions(t *testing.T) {
 		if err := stet.SendTx(ctx, tx, e, word, "none", "hello"); !errors.Is(err, stet.ErrNotFound) {
 			t.Fatal(err)
 		}
-		if _, err := e.Get(ctx, "r"); !errors.Is(err, stet.ErrNotFound) {
+		if _, err := e.Runs().Info(ctx, "r"); !errors.Is(err, stet.ErrNotFound) {
 			t.Fatalf("the run is there before the commit: %v", err)
 		}
 		if !commit {
 			if err := tx.Rollback(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := e.Get(ctx, "r"); !errors.Is(err, stet.ErrNotFound) {
+			if _, err := e.Runs().Info(ctx, "r"); !errors.Is(err, stet.ErrNotFound) {
 				t.Fatalf("the run is there after a rollback: %v", err)
 			}
 			continue

@@ -71,13 +71,13 @@ func TestOperatorsAndUndoing(t *testing.T) {
 			}
 		}
 		want(store.Stalled, "do a", "do b")
-		ok, err := e.Retry(ctx, r.ID(), "")
+		ok, err := e.Runs().Retry(ctx, r.ID(), stet.Act{})
 		refused("a retry", ok, err, "only one that has failed can be retried")
-		ok, err = e.EditResult(ctx, r.ID(), "b", nil, "")
+		ok, err = e.Runs().EditResult(ctx, r.ID(), "b", nil, stet.Act{})
 		refused("the edit of a step that is being undone", ok, err, "step b was undone")
-		ok, err = e.EditFailure(ctx, r.ID(), "b/undo", errSoldOut, "")
+		ok, err = e.Runs().EditFailure(ctx, r.ID(), "b/undo", errSoldOut, stet.Act{})
 		refused("the edit of a compensation to be failed", ok, err, "nothing else")
-		if ok, err := e.EditResult(ctx, r.ID(), "b/undo", "by hand", "called the bank"); !ok {
+		if ok, err := e.Runs().EditResult(ctx, r.ID(), "b/undo", "by hand", stet.Act{Why: "called the bank"}); !ok {
 			t.Fatal(err)
 		}
 		_, err = r.Wait(ctx)
@@ -90,15 +90,15 @@ func TestOperatorsAndUndoing(t *testing.T) {
 		}
 		want(store.Failed, "undo a")
 
-		ok, err = e.Retry(ctx, r.ID(), "")
+		ok, err = e.Runs().Retry(ctx, r.ID(), stet.Act{})
 		refused("a retry of a run that was undone", ok, err, "undoing has begun")
-		ok, err = e.Rewind(ctx, r.ID(), "b", "")
+		ok, err = e.Runs().Rewind(ctx, r.ID(), "b", stet.Act{})
 		refused("a rewind to behind what was undone", ok, err, "it has undone a")
 		mu.Lock()
 		closed = false
 		before := len(keys)
 		mu.Unlock()
-		if ok, err := e.Rewind(ctx, r.ID(), "a", "again"); !ok {
+		if ok, err := e.Runs().Rewind(ctx, r.ID(), "a", stet.Act{Why: "again"}); !ok {
 			t.Fatal(err)
 		}
 		_, _ = r.Wait(ctx)
@@ -144,7 +144,7 @@ func TestPauseWhileUndoing(t *testing.T) {
 			t.Errorf("%s is undone first", name)
 		}
 		paused := make(chan error, 1)
-		go func() { _, err := e.Pause(ctx, r.ID(), "wait"); paused <- err }()
+		go func() { _, err := e.Runs().Pause(ctx, r.ID(), stet.Act{Why: "wait"}); paused <- err }()
 		for { // until the pause is in the inbox
 			info, err := r.Info(ctx)
 			if err != nil {
@@ -173,10 +173,10 @@ func TestPauseWhileUndoing(t *testing.T) {
 		if err != nil || info.Marks&(store.Paused|store.Undoing) != store.Paused|store.Undoing {
 			t.Fatalf("the run is %s, %s, %v", info.Status, info.Marks, err)
 		}
-		if ok, err := r.Cancel(ctx, ""); ok || !errors.Is(err, stet.ErrRefused) {
+		if ok, err := r.Cancel(ctx, stet.Act{}); ok || !errors.Is(err, stet.ErrRefused) {
 			t.Errorf("the cancel is answered by %t, %v", ok, err)
 		}
-		if ok, err := e.Resume(ctx, r.ID()); !ok {
+		if ok, err := e.Runs().Resume(ctx, r.ID(), stet.Act{}); !ok {
 			t.Fatal(err)
 		}
 		if name == "" {
@@ -188,7 +188,7 @@ func TestPauseWhileUndoing(t *testing.T) {
 		if name := <-begun; name != "a" {
 			t.Errorf("%s is undone last", name)
 		}
-		if ok, err := e.Terminate(ctx, r.ID(), ""); !ok {
+		if ok, err := e.Runs().Terminate(ctx, r.ID(), stet.Act{}); !ok {
 			t.Fatal(err)
 		}
 		goOn <- struct{}{}

@@ -80,7 +80,7 @@ func undoHasWhatAStepHas(t *testing.T) {
 	if detail != "half of ch-1" {
 		t.Errorf("the second attempt has the detail %q", detail)
 	}
-	entries, err := e.History(testContext(t), r.ID(), stet.HistoryQuery{Values: true})
+	entries, err := e.Runs().History(testContext(t), r.ID(), stet.HistoryQuery{Values: true})
 	if err != nil || len(entries) != 2 {
 		t.Fatal(entries, err)
 	}
@@ -276,17 +276,17 @@ func TestUndoGoesOnAfterAPerson(t *testing.T) {
 			if info, err := r.Info(ctx); err != nil || info.Marks != store.Undoing {
 				t.Errorf("the run has the marks %q, %v", info.Marks, err)
 			}
-			if ok, err := r.Cancel(ctx, ""); ok || !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "undoing has begun") {
+			if ok, err := r.Cancel(ctx, stet.Act{}); ok || !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "undoing has begun") {
 				t.Errorf("a cancel is answered by %t, %v", ok, err)
 			}
 			return r
 		}
 		r := stalled("r")
-		if ok, err := e.Resume(ctx, r.ID()); !ok {
+		if ok, err := e.Runs().Resume(ctx, r.ID(), stet.Act{}); !ok {
 			t.Errorf("resume is answered by %t, %v", ok, err)
 		}
 		waitStatus(t, e, r.ID(), store.Stalled) // tried again, in vain
-		entries, err := e.History(ctx, r.ID(), stet.HistoryQuery{Values: true})
+		entries, err := e.Runs().History(ctx, r.ID(), stet.HistoryQuery{Values: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +296,7 @@ func TestUndoGoesOnAfterAPerson(t *testing.T) {
 			}
 		}
 		other := stalled("other")
-		if ok, err := e.Terminate(ctx, other.ID(), "by hand"); !ok {
+		if ok, err := e.Runs().Terminate(ctx, other.ID(), stet.Act{Why: "by hand"}); !ok {
 			t.Errorf("terminate is answered by %t, %v", ok, err)
 		}
 		var failed *stet.RunError
@@ -307,7 +307,7 @@ func TestUndoGoesOnAfterAPerson(t *testing.T) {
 		mended = true
 		mu.Unlock()
 		for { // the verdict on the resume may come before the stall
-			if ok, err := e.Resume(ctx, r.ID()); ok || errors.Is(err, stet.ErrTerminal) {
+			if ok, err := e.Runs().Resume(ctx, r.ID(), stet.Act{}); ok || errors.Is(err, stet.ErrTerminal) {
 				break
 			}
 		}
@@ -368,7 +368,7 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 			}
 		}
 		terminated, changed := start("terminated"), start("changed")
-		if ok, err := e.Terminate(ctx, terminated.ID(), ""); !ok {
+		if ok, err := e.Runs().Terminate(ctx, terminated.ID(), stet.Act{}); !ok {
 			t.Errorf("terminate is answered by %t, %v", ok, err)
 		}
 		ends(terminated, "terminated")
@@ -380,7 +380,7 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitStatus(t, e, changed.ID(), store.Stalled)
-		if ok, err := changed.Cancel(ctx, "cannot be mended"); !ok {
+		if ok, err := changed.Cancel(ctx, stet.Act{Why: "cannot be mended"}); !ok {
 			t.Errorf("the cancel is answered by %t, %v", ok, err)
 		}
 		ends(changed, "cancelled: cannot be mended")
@@ -424,7 +424,7 @@ func TestStallOnFailure(t *testing.T) {
 	mu.Lock()
 	fails = false
 	mu.Unlock()
-	if ok, err := e.Resume(ctx, r.ID()); !ok {
+	if ok, err := e.Runs().Resume(ctx, r.ID(), stet.Act{}); !ok {
 		t.Fatal(err)
 	}
 	for {
@@ -459,7 +459,7 @@ func TestCancelOfStalledFailure(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitStatus(t, e, r.ID(), store.Stalled)
-		if ok, err := r.Cancel(ctx, "no"); !ok {
+		if ok, err := r.Cancel(ctx, stet.Act{Why: "no"}); !ok {
 			t.Fatal(err)
 		}
 		var failed *stet.RunError

@@ -97,7 +97,7 @@ func TestUpdateIsAnswered(t *testing.T) {
 func untilReceived(t *testing.T, e *stet.Engine, id string) {
 	t.Helper()
 	for {
-		history, err := e.History(testContext(t), id, stet.HistoryQuery{})
+		history, err := e.Runs().History(testContext(t), id, stet.HistoryQuery{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestUpdateGetsTheRunsFailure(t *testing.T) {
 		}()
 	}
 	untilReceived(t, e, id)
-	info, err := e.Get(ctx, id)
+	info, err := e.Runs().Info(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestUpdateGetsTheRunsFailure(t *testing.T) {
 		open <- err
 	}()
 	untilReceived(t, e, id)
-	if _, err := e.Terminate(ctx, id, "enough"); err != nil {
+	if _, err := e.Runs().Terminate(ctx, id, stet.Act{Why: "enough"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-open; !errors.Is(err, stet.ErrUnanswered) || !errors.Is(err, stet.ErrCancelled) {
@@ -182,7 +182,7 @@ func TestUpdateWithAKey(t *testing.T) {
 	if _, err := ask.Call(ctx, e, id, 7, stet.SendKey("")); !errors.Is(err, stet.ErrInvalid) {
 		t.Errorf("an empty key: %v", err)
 	}
-	history, err := e.History(ctx, id, stet.HistoryQuery{})
+	history, err := e.Runs().History(ctx, id, stet.HistoryQuery{})
 	if err != nil || len(history) > 2 {
 		t.Errorf("one request was received %d times (%v)", len(history), err)
 	}
@@ -481,7 +481,7 @@ func TestUpdatesOfAFormerIncarnation(t *testing.T) {
 			}()
 		}
 		untilReceived(t, owner, run.ID())
-		info, err := owner.Get(ctx, run.ID())
+		info, err := owner.Runs().Info(ctx, run.ID())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -548,7 +548,7 @@ func TestRewindOfARunThatShows(t *testing.T) {
 		open <- err
 	}()
 	untilWaits(t, e, run.ID(), "word")
-	if ok, err := e.Pause(ctx, run.ID(), ""); !ok {
+	if ok, err := e.Runs().Pause(ctx, run.ID(), stet.Act{}); !ok {
 		t.Fatal(err)
 	}
 	said := func(id string) (text string) {
@@ -564,17 +564,17 @@ func TestRewindOfARunThatShows(t *testing.T) {
 		}
 		return text
 	}
-	fork, err := e.Fork(ctx, run.ID(), "second", "to look")
+	fork, err := e.Runs().Fork(ctx, run.ID(), "second", stet.Act{Why: "to look"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := said(fork); got != "" {
 		t.Errorf("the fork begins with%s", got)
 	}
-	if ok, err := e.Rewind(ctx, run.ID(), "second", "once more"); !ok {
+	if ok, err := e.Runs().Rewind(ctx, run.ID(), "second", stet.Act{Why: "once more"}); !ok {
 		t.Fatal(err)
 	}
-	if _, err := e.Resume(ctx, run.ID()); err != nil && !errors.Is(err, stet.ErrRefused) {
+	if _, err := e.Runs().Resume(ctx, run.ID(), stet.Act{}); err != nil && !errors.Is(err, stet.ErrRefused) {
 		t.Fatal(err)
 	}
 	untilWaits(t, e, run.ID(), "word")
@@ -590,7 +590,7 @@ func TestRewindOfARunThatShows(t *testing.T) {
 	if err := <-open; !errors.Is(err, stet.ErrUnanswered) {
 		t.Errorf("the update that nobody has answered: %v", err)
 	}
-	if _, err := e.Terminate(ctx, fork, ""); err != nil {
+	if _, err := e.Runs().Terminate(ctx, fork, stet.Act{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -599,7 +599,7 @@ func TestRewindOfARunThatShows(t *testing.T) {
 func untilWaits(t *testing.T, e *stet.Engine, id, place string) {
 	t.Helper()
 	for {
-		info, err := e.Get(testContext(t), id)
+		info, err := e.Runs().Info(testContext(t), id)
 		if err != nil {
 			t.Fatal(err)
 		}

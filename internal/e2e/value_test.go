@@ -124,7 +124,7 @@ func TestReadersInAnyProcess(t *testing.T) {
 			if v != "three" || !ok || err != nil || itemsErr != nil || len(items) != 1 || items[0].Value != "two" {
 				t.Errorf("after the end: %q, %t, %v; %+v, %v", v, ok, err, items, itemsErr)
 			}
-			feeds, err := e.Feeds(ctx, id)
+			feeds, err := e.Runs().Feeds(ctx, id)
 			if err != nil || len(feeds) != 2 || feeds[0].Name != "said" || feeds[0].Stream || feeds[0].Last != 3 || !feeds[1].Stream || feeds[1].Last != 3 {
 				t.Fatalf("it shows %+v, %v", feeds, err)
 			}
@@ -142,7 +142,7 @@ func TestTailGoesOn(t *testing.T) {
 	id := narrate(t, e)
 	speak(t, e, id, "a", "b", "c", "d", "end")
 	ctx := testContext(t)
-	if _, err := e.Wait(ctx, id); err != nil {
+	if _, err := e.Runs().Wait(ctx, id); err != nil {
 		t.Fatal(err)
 	}
 	read := func(after int64, most int) (text string) {
@@ -183,7 +183,7 @@ func TestASlowReaderSeesTheLastContent(t *testing.T) {
 				speak(t, e, id, fmt.Sprint(i))
 			}
 			speak(t, e, id, "last", "end")
-			if _, err := e.Wait(ctx, id); err != nil {
+			if _, err := e.Runs().Wait(ctx, id); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -220,7 +220,7 @@ func TestReadersAreTold(t *testing.T) {
 	_, minusErr := speech.Items(ctx, e, id, -1, 0)
 	_, manyErr := speech.Items(ctx, e, id, 0, store.MaxPage+1)
 	_, nameErr := stet.Stream[int]("").Items(ctx, e, id, 0, 0)
-	_, feedsErr := e.Feeds(ctx, "none")
+	_, feedsErr := e.Runs().Feeds(ctx, "none")
 	var watchErr error
 	for _, watchErr = range said.Watch(ctx, e, "none") {
 	}

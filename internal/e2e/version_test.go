@@ -205,7 +205,7 @@ func TestVersionInTheHistory(t *testing.T) {
 	if got, err := run.Wait(ctx); err != nil || got != 3 {
 		t.Fatalf("got version %d, %v; want 3", got, err)
 	}
-	history, err := e.History(ctx, "r", stet.HistoryQuery{Values: true})
+	history, err := e.Runs().History(ctx, "r", stet.HistoryQuery{Values: true})
 	if err != nil || len(history) != 2 {
 		t.Fatalf("the history is %+v, %v", history, err)
 	}
@@ -277,12 +277,14 @@ func TestVersionsOfWhatIsTakenBack(t *testing.T) {
 	}
 	rewind := func(before string) func(context.Context, *stet.Engine) (string, error) {
 		return func(ctx context.Context, e *stet.Engine) (string, error) {
-			ok, err := e.Rewind(ctx, "r", before, "test")
+			ok, err := e.Runs().Rewind(ctx, "r", before, stet.Act{Why: "test"})
 			return "r", errors.Join(err, notOK(ok))
 		}
 	}
 	fork := func(before string) func(context.Context, *stet.Engine) (string, error) {
-		return func(ctx context.Context, e *stet.Engine) (string, error) { return e.Fork(ctx, "r", before, "test") }
+		return func(ctx context.Context, e *stet.Engine) (string, error) {
+			return e.Runs().Fork(ctx, "r", before, stet.Act{Why: "test"})
+		}
 	}
 	for _, c := range []struct {
 		name               string
@@ -290,7 +292,7 @@ func TestVersionsOfWhatIsTakenBack(t *testing.T) {
 		versions, executed string
 	}{
 		{"retry", func(ctx context.Context, e *stet.Engine) (string, error) {
-			ok, err := e.Retry(ctx, "r", "test")
+			ok, err := e.Runs().Retry(ctx, "r", stet.Act{Why: "test"})
 			return "r", errors.Join(err, notOK(ok))
 		}, "[a0 b0 c0 end1]", "[c]"},
 		{"rewind to the last one", rewind("c"), "[a0 b0 c0 end1]", "[c]"},
@@ -322,7 +324,7 @@ func TestVersionsOfWhatIsTakenBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if info, err := q.Wait(ctx, id); err != nil || info.Err != nil {
+			if info, err := q.Runs().Wait(ctx, id); err != nil || info.Err != nil {
 				t.Fatal(err, info)
 			}
 			if got := fmt.Sprint(executed); got != c.executed {

@@ -201,12 +201,12 @@ func rest(ctx context.Context, d time.Duration) {
 // done returns how often the steps were executed whose success is durable.
 func (w *world) done(ctx context.Context, prefix string) (map[string]int, error) {
 	counts := map[string]int{}
-	page, err := w.outside.List(ctx, store.Filter{IDPrefix: prefix, Limit: store.MaxPage})
+	page, err := w.outside.Runs().List(ctx, store.Filter{IDPrefix: prefix, Limit: store.MaxPage})
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range page.Runs {
-		entries, err := w.outside.History(ctx, r.ID, stet.HistoryQuery{})
+		entries, err := w.outside.Runs().History(ctx, r.ID, stet.HistoryQuery{})
 		if err != nil {
 			return nil, err
 		}

@@ -99,7 +99,7 @@ func races(t *testing.T, open Open) {
 				return
 			}
 			rest(ctx, time.Duration(i)*time.Millisecond)
-			granted, err := other.Cancel(ctx, id, "race")
+			granted, err := other.Runs().Cancel(ctx, id, stet.Act{Why: "race"})
 			if err != nil && !errors.Is(err, stet.ErrRefused) && !errors.Is(err, stet.ErrTerminal) {
 				t.Errorf("%s: cancel: %v", id, err)
 			}
@@ -110,7 +110,7 @@ func races(t *testing.T, open Open) {
 		})
 	}
 	all.Wait()
-	tallies, err := w.outside.Count(ctx, store.Filter{Statuses: []store.Status{store.Queued, store.Running, store.Suspended, store.Stalled}})
+	tallies, err := w.outside.Runs().Count(ctx, store.Filter{Statuses: []store.Status{store.Queued, store.Running, store.Suspended, store.Stalled}})
 	if err != nil || len(tallies) != 0 {
 		t.Errorf("what is left: %+v, %v", tallies, err)
 	}

@@ -26,8 +26,8 @@ const (
 
 func makeQueues(ctx context.Context, e *stet.Engine) error {
 	return errors.Join(
-		e.CreateQueue(ctx, oneAtATime, stet.QueueSettings{Concurrency: 1}),
-		e.CreateQueue(ctx, fewCalls, stet.QueueSettings{Concurrency: 2, PerKey: 1, Rate: 1000}),
+		e.Queues().Create(ctx, oneAtATime, stet.QueueSettings{Concurrency: 1}),
+		e.Queues().Create(ctx, fewCalls, stet.QueueSettings{Concurrency: 2, PerKey: 1, Rate: 1000}),
 	)
 }
 
@@ -104,7 +104,7 @@ var recordScenarios = []scenario{
 			if err := tick.Schedule(ctx, e, id, "", never, stet.UntilCarriedOut{}); err != nil {
 				return err
 			}
-			runID, err := e.TriggerSchedule(ctx, id)
+			runID, err := e.Schedules().Trigger(ctx, id, stet.Act{})
 			if err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ var recordScenarios = []scenario{
 			return nil
 		},
 		check: func(ctx context.Context, e *stet.Engine, id string) error {
-			info, err := e.ScheduleInfo(ctx, id)
+			info, err := e.Schedules().Info(ctx, id)
 			if err != nil {
 				return err
 			}
@@ -130,7 +130,7 @@ var recordScenarios = []scenario{
 			if n := int64(len(info.Past)); n == 0 || info.Started != n {
 				return fmt.Errorf("expected a start for each of %d decisions, found %d", n, info.Started)
 			}
-			return insist(ctx, func() error { return e.DeleteSchedule(ctx, id) })
+			return insist(ctx, func() error { return e.Schedules().Delete(ctx, id, stet.Act{}) })
 		},
 	},
 	{
@@ -148,7 +148,7 @@ var recordScenarios = []scenario{
 		check: func(ctx context.Context, e *stet.Engine, id string) error {
 			other := "fork-of-" + id
 			err := insist(ctx, func() error {
-				_, err := e.Fork(ctx, id, "b", "what if", stet.ID(other))
+				_, err := e.Runs().Fork(ctx, id, "b", stet.Act{Why: "what if"}, stet.ID(other))
 				return err
 			})
 			if err != nil && !errors.Is(err, stet.ErrExists) { // the answer was lost

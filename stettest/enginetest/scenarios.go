@@ -292,7 +292,7 @@ var scenarios = append(recordScenarios, []scenario{
 			})
 		},
 		drive: func(ctx context.Context, e *stet.Engine, id string) error {
-			_, err := e.Cancel(ctx, id, "enough")
+			_, err := e.Runs().Cancel(ctx, id, stet.Act{Why: "enough"})
 			return err
 		},
 	},

@@ -58,7 +58,7 @@ func measureBroadcast(ctx context.Context, cfg *Config, r *Report) error {
 			return err
 		}
 		ended := time.Since(begun)
-		events, err := s.Events(ctx, news.Name)
+		events, err := s.Topics().Events(ctx, news.Name)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func measureBroadcast(ctx context.Context, cfg *Config, r *Report) error {
 // waiting blocks until so many runs wait at a topic.
 func (s *session) waiting(ctx context.Context, topic string, runs int) error {
 	for {
-		info, err := s.Topic(ctx, topic)
+		info, err := s.Topics().Info(ctx, topic)
 		switch {
 		case errors.Is(err, stet.ErrNotFound):
 		case err != nil:

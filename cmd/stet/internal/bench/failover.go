@@ -130,10 +130,10 @@ func measureFailover(ctx context.Context, cfg *Config, r *Report) (err error) {
 func pausesOf(ctx context.Context, s *session, runs []*stet.Run[payload], all []disturbance) ([][]time.Duration, error) {
 	pauses := make([][]time.Duration, len(all))
 	for _, run := range runs {
-		if _, err := s.Terminate(ctx, run.ID(), "it was measured"); err != nil {
+		if _, err := s.Runs().Terminate(ctx, run.ID(), stet.Act{Why: "it was measured"}); err != nil {
 			return nil, err
 		}
-		entries, err := s.History(ctx, run.ID(), stet.HistoryQuery{})
+		entries, err := s.Runs().History(ctx, run.ID(), stet.HistoryQuery{})
 		if err != nil {
 			return nil, err
 		}

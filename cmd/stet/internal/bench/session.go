@@ -129,7 +129,7 @@ func (s *session) closing(do func() error) error {
 // session have the status.
 func (s *session) reached(ctx context.Context, workflow string, status store.Status, runs int) error {
 	for {
-		tallies, err := s.Count(ctx, store.Filter{Workflows: []string{workflow}, Statuses: []store.Status{status}, CreatedFrom: s.since})
+		tallies, err := s.Runs().Count(ctx, store.Filter{Workflows: []string{workflow}, Statuses: []store.Status{status}, CreatedFrom: s.since})
 		if err != nil {
 			return err
 		}

@@ -124,7 +124,7 @@ func (a *audit) checkRun(ctx context.Context, r *store.Run, known *run) error {
 func (a *audit) checkSteps(ctx context.Context, r *store.Run) error {
 	runID := r.ID
 	a.executions.shards[runID] = r.Shard.String() // of children too
-	entries, err := a.client.engine.History(ctx, runID, stet.HistoryQuery{Values: true})
+	entries, err := a.client.engine.Runs().History(ctx, runID, stet.HistoryQuery{Values: true})
 	if err != nil {
 		return err
 	}

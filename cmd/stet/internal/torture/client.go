@@ -131,11 +131,11 @@ func (c *client) resolve(ctx context.Context, p *program, n *node, token string,
 func (c *client) cancel(ctx context.Context, runID string, terminate bool) error {
 	ctx, done := context.WithTimeout(ctx, 20*time.Second)
 	defer done()
-	verb := c.engine.Cancel
+	verb := c.engine.Runs().Cancel
 	if terminate {
-		verb = c.engine.Terminate
+		verb = c.engine.Runs().Terminate
 	}
-	granted, err := verb(ctx, runID, "torture")
+	granted, err := verb(ctx, runID, stet.Act{Why: "torture"})
 	switch {
 	case granted:
 		return c.acknowledge(line{Kind: ackCancel, Run: runID})
@@ -148,7 +148,7 @@ func (c *client) cancel(ctx context.Context, runID string, terminate bool) error
 // await waits for the end of a run and logs it.
 func (c *client) await(ctx context.Context, runID string) error {
 	for {
-		info, err := c.engine.Wait(ctx, runID)
+		info, err := c.engine.Runs().Wait(ctx, runID)
 		switch {
 		case err == nil:
 			return c.acknowledgeEnd(&info.Run)

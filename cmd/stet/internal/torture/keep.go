@@ -84,7 +84,7 @@ func (a *audit) checkBrief(ctx context.Context) error {
 			continue // it is unknown whether it was started
 		}
 		id := fmt.Sprintf("%sbrief-%016x-%d", prefix, a.cfg.Seed, i)
-		info, err := a.client.engine.Get(ctx, id)
+		info, err := a.client.engine.Runs().Info(ctx, id)
 		switch {
 		case errors.Is(err, stet.ErrNotFound):
 			a.report.count("runs deleted", 1)

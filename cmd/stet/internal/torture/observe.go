@@ -85,7 +85,7 @@ func (o *observer) sight(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	entries, err := o.harness.client.engine.History(ctx, id, stet.HistoryQuery{Values: true})
+	entries, err := o.harness.client.engine.Runs().History(ctx, id, stet.HistoryQuery{Values: true})
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ type queueWatch struct {
 // makeQueues makes the queues, by whoever owns them.
 func (h *harness) makeQueues(ctx context.Context) error {
 	for name, s := range limits {
-		_, err := patiently(ctx, func() (any, error) { return nil, h.client.engine.CreateQueue(ctx, name, s) })
+		_, err := patiently(ctx, func() (any, error) { return nil, h.client.engine.Queues().Create(ctx, name, s) })
 		if err != nil {
 			return fmt.Errorf("make queue %s: %w", name, err)
 		}
@@ -85,7 +85,7 @@ func (h *harness) keepLimited(ctx context.Context) error {
 		if err := pause(ctx, rand.N(60*time.Millisecond)); err != nil {
 			return nil
 		}
-		if info, err := h.client.engine.Queue(ctx, slotsQueue); err != nil || info.Waiting > backlog {
+		if info, err := h.client.engine.Queues().Info(ctx, slotsQueue); err != nil || info.Waiting > backlog {
 			if err != nil && !indefinite(err) {
 				return err
 			}
@@ -116,9 +116,9 @@ func (h *harness) keepLimited(ctx context.Context) error {
 func (h *harness) endLimited(ctx context.Context, r *limitedRun) error {
 	var err error
 	if r.seed%16 == 0 {
-		_, err = h.client.engine.Terminate(ctx, r.id, "a strike")
+		_, err = h.client.engine.Runs().Terminate(ctx, r.id, stet.Act{Why: "a strike"})
 	} else {
-		_, err = h.client.engine.Cancel(ctx, r.id, "a strike")
+		_, err = h.client.engine.Runs().Cancel(ctx, r.id, stet.Act{Why: "a strike"})
 	}
 	if err != nil && !indefinite(err) && !errors.Is(err, stet.ErrTerminal) && !errors.Is(err, stet.ErrRefused) {
 		return fmt.Errorf("cancel %s: %w", r.id, err)
@@ -192,7 +192,7 @@ func (h *harness) queuesRest(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	for name := range limits {
-		info, err := h.client.engine.Queue(ctx, name)
+		info, err := h.client.engine.Queues().Info(ctx, name)
 		if err != nil || info.Held+info.Waiting+info.Delayed > 0 {
 			return false, err
 		}
@@ -215,7 +215,7 @@ func (a *audit) checkQueues(ctx context.Context) error {
 		}
 	}
 	for name, s := range limits {
-		info, err := a.client.engine.Queue(ctx, name)
+		info, err := a.client.engine.Queues().Info(ctx, name)
 		if err != nil {
 			return err
 		}

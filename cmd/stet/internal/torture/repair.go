@@ -30,7 +30,7 @@ func (h *harness) pause(ctx context.Context, id string) error {
 	}
 	ctx, done := context.WithTimeout(ctx, 20*time.Second)
 	defer done()
-	granted, err := h.client.engine.Pause(ctx, id, "torture")
+	granted, err := h.client.engine.Runs().Pause(ctx, id, stet.Act{Why: "torture"})
 	switch {
 	case granted:
 		return h.client.acknowledge(line{Kind: ackVerb, Run: id, Key: "pause"})
@@ -50,7 +50,7 @@ func (h *harness) resume(ctx context.Context, id string) error {
 	if err := pause(ctx, rand.N(500*time.Millisecond)); err != nil {
 		return err
 	}
-	_, _, err := h.definite(ctx, id, "resume", func(ctx context.Context) (bool, error) { return h.client.engine.Resume(ctx, id) })
+	_, _, err := h.definite(ctx, id, "resume", func(ctx context.Context) (bool, error) { return h.client.engine.Runs().Resume(ctx, id, stet.Act{}) })
 	return err
 }
 
@@ -149,14 +149,14 @@ func (h *harness) ask(ctx context.Context, id, verb string) (bool, error) {
 		return false, err
 	}
 	if verb == "retry" {
-		return e.Retry(ctx, id, "torture")
+		return e.Runs().Retry(ctx, id, stet.Act{Why: "torture"})
 	}
-	return e.Rewind(ctx, id, at, "torture")
+	return e.Runs().Rewind(ctx, id, at, stet.Act{Why: "torture"})
 }
 
 // anyPlace returns a location of a run's history, or "/".
 func (h *harness) anyPlace(ctx context.Context, id string) (string, error) {
-	entries, err := h.client.engine.History(ctx, id, stet.HistoryQuery{})
+	entries, err := h.client.engine.Runs().History(ctx, id, stet.HistoryQuery{})
 	if err != nil || len(entries) == 0 || rand.IntN(4) == 0 {
 		return "/", err
 	}
@@ -165,7 +165,7 @@ func (h *harness) anyPlace(ctx context.Context, id string) (string, error) {
 
 // edit replaces the result of a step by itself.
 func (h *harness) edit(ctx context.Context, id string) (bool, error) {
-	entries, err := h.client.engine.History(ctx, id, stet.HistoryQuery{Values: true})
+	entries, err := h.client.engine.Runs().History(ctx, id, stet.HistoryQuery{Values: true})
 	if err != nil {
 		return false, err
 	}
@@ -180,7 +180,7 @@ func (h *harness) edit(ctx context.Context, id string) (bool, error) {
 			return false, err
 		}
 		if result.Process != "" {
-			return h.client.engine.EditResult(ctx, id, entries[i].Location, result, "torture")
+			return h.client.engine.Runs().EditResult(ctx, id, entries[i].Location, result, stet.Act{Why: "torture"})
 		}
 	}
 	return false, fmt.Errorf("no step: %w", stet.ErrRefused)
@@ -198,7 +198,7 @@ func (h *harness) fork(ctx context.Context, id string) (_ bool, err error) {
 			return false, err
 		}
 	}
-	_, err = h.client.engine.Fork(ctx, id, at, "torture", stet.ID(id+forkSuffix))
+	_, err = h.client.engine.Runs().Fork(ctx, id, at, stet.Act{Why: "torture"}, stet.ID(id+forkSuffix))
 	return err == nil || errors.Is(err, stet.ErrExists), err // it exists if the answer was lost
 }
 
@@ -247,7 +247,7 @@ func (a *audit) checkVerbs(ctx context.Context, acks []placed) error {
 		granted[ack.Run][ack.Key]++
 	}
 	for id, verbs := range granted {
-		acts, err := a.client.engine.Audit(ctx, id)
+		acts, err := a.client.engine.Runs().Audit(ctx, id)
 		if err != nil {
 			return err
 		}

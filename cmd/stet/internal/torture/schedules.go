@@ -64,7 +64,9 @@ func (h *harness) makeSchedules(ctx context.Context) error {
 // pauseSchedules ends the starts of the schedules.
 func (h *harness) pauseSchedules(ctx context.Context) error {
 	for _, p := range h.plans() {
-		_, err := patiently(ctx, func() (any, error) { return nil, h.client.engine.PauseSchedule(ctx, p.name, "enough") })
+		_, err := patiently(ctx, func() (any, error) {
+			return nil, h.client.engine.Schedules().Pause(ctx, p.name, stet.Act{Why: "enough"})
+		})
 		if err != nil && !errors.Is(err, stet.ErrNotFound) { // it was never made
 			return err
 		}
@@ -76,7 +78,7 @@ func (h *harness) pauseSchedules(ctx context.Context) error {
 // with a reason.
 func (a *audit) checkSchedules(ctx context.Context) error {
 	for _, p := range a.plans() {
-		info, err := a.client.engine.ScheduleInfo(ctx, p.name)
+		info, err := a.client.engine.Schedules().Info(ctx, p.name)
 		if errors.Is(err, stet.ErrNotFound) {
 			continue
 		}

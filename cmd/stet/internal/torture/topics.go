@@ -111,7 +111,7 @@ func (h *harness) endListener(ctx context.Context, id string) error {
 	if err := pause(ctx, rand.N(time.Second)); err != nil {
 		return err
 	}
-	_, err := h.client.engine.Cancel(ctx, id, "a strike")
+	_, err := h.client.engine.Runs().Cancel(ctx, id, stet.Act{Why: "a strike"})
 	if err != nil && !indefinite(err) && !errors.Is(err, stet.ErrTerminal) && !errors.Is(err, stet.ErrRefused) {
 		return fmt.Errorf("cancel %s: %w", id, err)
 	}
@@ -121,7 +121,7 @@ func (h *harness) endListener(ctx context.Context, id string) error {
 // topicsRest reports whether nothing is on its way between the topics and runs.
 func (h *harness) topicsRest(ctx context.Context) (bool, error) {
 	for name := range h.topics.published {
-		info, err := h.client.engine.Topic(ctx, name)
+		info, err := h.client.engine.Topics().Info(ctx, name)
 		if errors.Is(err, stet.ErrNotFound) {
 			continue
 		}
@@ -143,7 +143,7 @@ func (a *audit) checkTopics(ctx context.Context) error {
 		}
 	}
 	for name, published := range a.topics.published {
-		info, err := a.client.engine.Topic(ctx, name)
+		info, err := a.client.engine.Topics().Info(ctx, name)
 		if errors.Is(err, stet.ErrNotFound) {
 			for n, known := range published {
 				if known {
@@ -163,7 +163,7 @@ func (a *audit) checkTopics(ctx context.Context) error {
 			a.report.violated(lostEvents, "topic %s: the counts do not add up: %+v", name, info)
 		}
 		kept := map[int64]bool{}
-		events, err := a.client.engine.Events(ctx, name)
+		events, err := a.client.engine.Topics().Events(ctx, name)
 		if err != nil {
 			return err
 		}
