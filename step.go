@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"sync/atomic"
 
+	"github.com/stet-run/stet/internal/plain"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/internal/stored"
@@ -123,7 +124,7 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 			}
 			return result
 		}
-		if e.codecs[0] == JSON && reflect.TypeOf(value) == o.result && survivesJSON(value) {
+		if e.codecs[0] == JSON && reflect.TypeOf(value) == o.result && plain.SurvivesJSON(value) {
 			last.Store(&made{value, data})
 		}
 		return runner.BodyResult{Value: data}

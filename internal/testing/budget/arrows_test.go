@@ -10,7 +10,7 @@ import (
 // way; a concrete store knows the contract alone, the runner no store and no
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
-	".":                                 {"internal/verbs", "schedule", "internal/entity/planner", "internal/engine", "internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic", "internal/payload", "internal/runner", "internal/stored", "internal/runfile", "internal/steps", "internal/history", "internal/location", "store"},
+	".":                                 {"internal/verbs", "schedule", "internal/entity/planner", "internal/engine", "internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic", "internal/payload", "internal/runner", "internal/stored", "internal/plain", "internal/runfile", "internal/steps", "internal/history", "internal/location", "store"},
 	"stettest":                          {".", "internal/stored", "internal/steps", "internal/location", "store", "store/memory"},
 	"stettest/enginetest":               {".", "stettest", "store"},
 	"store":                             {},
@@ -44,6 +44,7 @@ var arrows = map[string][]string{
 	"internal/committer":                {"internal/ownership", "store"},
 	"internal/engine":                   {"internal/verbs/decide", "internal/verbs", "internal/cluster", "internal/committer", "internal/ownership", "internal/payload", "internal/permit", "internal/entity", "internal/runner", "internal/stored", "internal/history", "internal/location", "internal/notify", "internal/steps", "store"},
 	"internal/notify":                   {"store"},
+	"internal/plain":                    {},
 	"internal/steps":                    {"internal/payload", "internal/runner", "internal/stored", "store"},
 	"internal/testing/budget":           {},
 	"internal/e2e":                      {},

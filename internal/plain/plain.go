@@ -1,4 +1,9 @@
-package stet
+// Package plain knows of which values the decoded copy is sure to be equal.
+//
+// Workflow code gets what a replay would get: the decoded copy of a result. To decode a
+// new result would be work for nothing if the copy is known to be equal, as it is of most:
+// numbers, booleans, strings, and structs of these, whose encoding is encoding/json's own.
+package plain
 
 import (
 	"encoding"
@@ -9,47 +14,42 @@ import (
 	"unicode/utf8"
 )
 
-// Workflow code gets what a replay would get: the decoded copy of a result. Of most
-// results the copy is known to be equal, so that to decode them when they are new would
-// be work for nothing: numbers, booleans, strings, and structs of these, whose encoding
-// is encoding/json's own.
-
-// plainShape says how values of a type are looked at.
-type plainShape struct {
+// shape says how values of a type are examined.
+type shape struct {
 	plain bool
 	texts [][]int // the fields that are strings, as reflect.Value.FieldByIndex takes them
 }
 
-var plainShapes sync.Map // plainShape by reflect.Type
+var shapes sync.Map // shape by reflect.Type
 
-// survivesJSON reports whether v, encoded by [JSON] and decoded into a new value of its
-// type, is equal to v and shares nothing with it that can be changed. It may say no of a
-// value of which that is so.
-func survivesJSON(v any) bool {
+// SurvivesJSON reports whether v, encoded by encoding/json and decoded into a new value of
+// its type, is equal to v and shares nothing with it that can be changed. A false may be
+// wrong, a true never is. It is safe for concurrent use.
+func SurvivesJSON(v any) bool {
 	t := reflect.TypeOf(v)
 	if t == nil {
 		return false
 	}
-	known, ok := plainShapes.Load(t)
+	known, ok := shapes.Load(t)
 	if !ok {
-		var s plainShape
+		var s shape
 		s.plain = s.look(t, nil)
-		known, _ = plainShapes.LoadOrStore(t, s)
+		known, _ = shapes.LoadOrStore(t, s)
 	}
-	shape := known.(plainShape)
-	if !shape.plain {
+	of := known.(shape)
+	if !of.plain {
 		return false
 	}
-	if len(shape.texts) == 0 {
+	if len(of.texts) == 0 {
 		return true
 	}
 	value := reflect.ValueOf(v)
-	for _, index := range shape.texts {
+	for _, index := range of.texts {
 		text := value
 		for _, i := range index {
 			text = text.Field(i)
 		}
-		if !utf8.ValidString(text.String()) { // else it is mended
+		if !utf8.ValidString(text.String()) { // otherwise it is replaced
 			return false
 		}
 	}
@@ -61,9 +61,9 @@ var ownForm = []reflect.Type{
 	reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
 }
 
-// look adds the strings in a value of type t, which stands at index, and reports whether
-// the type is plain.
-func (s *plainShape) look(t reflect.Type, index []int) bool {
+// look adds the strings in a value of type t, which is at index, and reports whether the
+// type is plain.
+func (s *shape) look(t reflect.Type, index []int) bool {
 	if t == reflect.TypeFor[json.Number]() {
 		return false
 	}
@@ -104,7 +104,7 @@ func (s *plainShape) look(t reflect.Type, index []int) bool {
 }
 
 // plainName reports whether a name has only letters, digits and underscores of ASCII:
-// others encoding/json may not take as they are.
+// encoding/json may not take others as they are.
 func plainName(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_')

@@ -1,4 +1,4 @@
-package stet
+package plain_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/quick"
 	"time"
+
+	"github.com/stet-run/stet/internal/plain"
 )
 
 type plainRow struct {
@@ -28,21 +30,24 @@ type ownText string
 
 func (o ownText) MarshalText() ([]byte, error) { return []byte("x" + o), nil }
 
-// TestWhatSurvivesJSON: a value that is said to survive is the same after it was encoded
-// and decoded, and the values of which that cannot be known are not said to.
-func TestWhatSurvivesJSON(t *testing.T) {
+// TestSurvivesJSON: a value that is said to survive is the same after it was encoded and
+// decoded; a value of which that cannot be known is not said to survive.
+func TestSurvivesJSON(t *testing.T) {
 	for _, v := range []any{
-		true, 3, int8(-3), uint64(math.MaxUint64), int64(math.MinInt64), 0.1, float32(0.1), math.Copysign(0, -1), math.MaxFloat64, "", "é\x00<&>\u2028", time.Second,
+		true, 3, int8(-3), uint64(math.MaxUint64), int64(math.MinInt64), 0.1, float32(0.1),
+		math.Copysign(0, -1), math.MaxFloat64, "",
+		"é\x00<&>\u2028", time.Second,
 		struct{}{}, plainRow{Name: "x", Number: 5}, plainRow{}, struct{ A, B string }{"a", "b"},
 	} {
-		if !survivesJSON(v) {
+		if !plain.SurvivesJSON(v) {
 			t.Errorf("%#v is not said to survive", v)
 		}
 		sameAfterJSON(t, v)
 	}
 	for _, v := range []any{
 		nil, "\xff", plainRow{Name: "a\xc3"}, struct{ A struct{ B string } }{struct{ B string }{"\xfe"}},
-		[]int{1}, []byte("b"), map[string]int{}, new(int), [2]int{1, 2}, any(time.Time{}), json.Number(""), json.RawMessage("1"),
+		[]int{1}, []byte("b"), map[string]int{}, new(int), [2]int{1, 2}, any(time.Time{}),
+		json.Number(""), json.RawMessage("1"),
 		ownJSON{1}, ownText("t"), struct{ A ownJSON }{}, struct{ A any }{1}, struct{ a int }{1},
 		struct{ plainRow }{}, struct {
 			A int `json:"-"`
@@ -57,7 +62,7 @@ func TestWhatSurvivesJSON(t *testing.T) {
 			A time.Duration `json:",omitzero"`
 		}{1},
 	} {
-		if survivesJSON(v) {
+		if plain.SurvivesJSON(v) {
 			t.Errorf("%#v is said to survive", v)
 		}
 	}
@@ -67,11 +72,11 @@ func TestWhatSurvivesJSON(t *testing.T) {
 		for i := range bytes {
 			bytes[i] = byte(random.IntN(256))
 		}
-		if v := (plainRow{Name: string(bytes)}); survivesJSON(v) {
+		if v := (plainRow{Name: string(bytes)}); plain.SurvivesJSON(v) {
 			sameAfterJSON(t, v)
 		}
 	}
-	err := quick.Check(func(v plainRow) bool { return !survivesJSON(v) || sameAfterJSON(t, v) }, nil)
+	err := quick.Check(func(v plainRow) bool { return !plain.SurvivesJSON(v) || sameAfterJSON(t, v) }, nil)
 	if err != nil {
 		t.Error(err)
 	}
