@@ -88,7 +88,7 @@ func (e *Engine) continueAsNew(b *runner.Branch, run *store.Run, in reflect.Type
 			return misuse("expected an input of type %s, found %s", in, c.typ)
 		}
 	}
-	if !e.known.own[next.Workflow] {
+	if e.definitions[next.Workflow] == nil {
 		return misuse("workflow %q is not registered with this engine; add it to Config.Workflows", next.Workflow)
 	}
 	data, err := e.codecs.encode(c.input)

@@ -140,8 +140,7 @@ type Engine struct {
 	retry     Retry
 	onFailure OnFailure
 	wrap      func(context.Context, StepInfo, func(context.Context) error) error
-	limit     int // of a value, in bytes
-	known     knownWorkflows
+	limit     int   // of a value, in bytes
 	gates     gates // of topics
 
 	definitions map[string]*definition // those with code here; not changed after New
@@ -158,7 +157,6 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	payloads := cfg.Payloads.policy()
 	e := &Engine{store: payloads.View(cfg.Store), base: cfg.Store, payloads: payloads, log: cfg.Logger, codecs: cfg.Codecs, node: cfg.Node, retry: cfg.Retry, onFailure: cfg.OnFailure, wrap: cfg.Around, limit: cfg.MaxValue}
-	e.known.own = map[string]bool{}
 	e.definitions = make(map[string]*definition, len(cfg.Workflows))
 	e.limits = runner.Limits{Entries: cfg.MaxEntries, Bytes: cfg.MaxBytes, Value: cfg.MaxValue}
 	var err error
@@ -168,7 +166,6 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	workflows := make(map[string]engine.Workflow, len(cfg.Workflows))
 	for _, d := range cfg.Workflows {
 		workflows[d.Name()] = d.inner().workflow(e)
-		e.known.own[d.Name()] = true
 		e.definitions[d.Name()] = d.inner()
 	}
 	var retention []store.Retention

@@ -26,7 +26,7 @@ var (
 	// ErrExists: a run with this ID exists, and differs or must not exist.
 	ErrExists = errors.New("the run exists")
 	// ErrUnknownWorkflow: no node has ever registered a workflow of this name.
-	ErrUnknownWorkflow = errors.New("unknown workflow")
+	ErrUnknownWorkflow = engine.ErrUnknownWorkflow
 	// ErrInput: the run's input cannot be decoded as the workflow's input type.
 	ErrInput = errors.New("input does not fit the workflow")
 	// ErrAlreadyResolved: the promise has been assigned by somebody else.

@@ -140,7 +140,7 @@ func (w *Workflow[In, Out]) Schedule(ctx context.Context, e *Engine, name string
 			return fail(err)
 		}
 	}
-	if err := e.known.check(ctx, e, w.name); err != nil {
+	if err := e.inner.CheckWorkflow(ctx, w.name); err != nil {
 		return fail(err)
 	}
 	data, err := e.encodeValue("input", input)

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -122,7 +120,7 @@ func (w *Workflow[In, Out]) StartAll(ctx context.Context, e *Engine, inputs []In
 
 // commands checks and encodes starts.
 func (w *Workflow[In, Out]) commands(ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption) ([]store.Command, []startOptions, error) {
-	if err := e.known.check(ctx, e, w.name); err != nil {
+	if err := e.inner.CheckWorkflow(ctx, w.name); err != nil {
 		return nil, nil, err
 	}
 	commands := make([]store.Command, len(inputs))
@@ -249,46 +247,6 @@ func checkRunID(id string) error {
 		return bad(fmt.Sprintf("no %q at the beginning, which names the engine's own records", store.EntityPrefix), fmt.Sprintf("%q", id))
 	case superseded.MatchString(id):
 		return bad(`no "@" and digits at the end, which name superseded runs`, fmt.Sprintf("%q", id))
-	}
-	return nil
-}
-
-// knownWorkflows are the names that may be started.
-type knownWorkflows struct {
-	own map[string]bool // this engine's; not changed after New
-
-	mu     sync.Mutex
-	others map[string]bool // seen in the store
-}
-
-// check returns ErrUnknownWorkflow if no node has ever registered the name.
-func (k *knownWorkflows) check(ctx context.Context, e *Engine, name string) error {
-	if k.own[name] {
-		return nil
-	}
-	k.mu.Lock()
-	known := k.others[name]
-	k.mu.Unlock()
-	if known {
-		return nil
-	}
-	d, err := e.store.Describe(ctx)
-	if err != nil {
-		return err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.others = map[string]bool{}
-	for _, n := range d.Workflows {
-		k.others[n] = true
-	}
-	if !k.others[name] {
-		slices.Sort(d.Workflows)
-		list := "none"
-		if len(d.Workflows) > 0 {
-			list = strings.Join(d.Workflows, ", ")
-		}
-		return fmt.Errorf("%w %q: no process has registered it in this store; known are: %s", ErrUnknownWorkflow, name, list)
 	}
 	return nil
 }

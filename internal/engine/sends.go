@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"context"
-	"slices"
-
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
 )
@@ -89,25 +86,3 @@ func (x *executor) Claims(list []*ownership.Shard, in *ownership.Shards, c *stor
 
 // Go implements committer.Owner.
 func (x *executor) Go(f func()) { x.drivers.Go(f) }
-
-// knows reports whether any node has ever registered a workflow.
-func (x *executor) knows(workflow string) (bool, error) {
-	if _, own := x.e.cfg.Workflows[workflow]; own {
-		return true, nil
-	}
-	if _, seen := x.e.seen.Load(workflow); seen {
-		return true, nil
-	}
-	d, err := x.describe()
-	if err != nil || !slices.Contains(d.Workflows, workflow) {
-		return false, err
-	}
-	x.e.seen.Store(workflow, struct{}{})
-	return true, nil
-}
-
-func (x *executor) describe() (store.Description, error) {
-	ctx, cancel := context.WithTimeout(x.held, x.e.cfg.LeaseTTL)
-	defer cancel()
-	return x.e.cfg.Store.Describe(ctx)
-}

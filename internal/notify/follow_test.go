@@ -32,7 +32,9 @@ func TestVerdict(t *testing.T) {
 		w.items["late"] = store.Item{No: 8, State: store.New}
 		ask(8, "late")
 		w.expectReads(t, "item there1", "item here1", "item late1")
-		w.waiters.Committed(&store.Turn{Run: 1, Consumed: []store.Consumption{{Item: 9, Verdict: []byte("no")}, {Item: 7, Verdict: []byte("yes")}, {Item: 8}}})
+		w.waiters.Committed(&store.Turn{Run: 1, Consumed: []store.Consumption{
+			{Item: 9, Verdict: []byte("no")}, {Item: 7, Verdict: []byte("yes")}, {Item: 8},
+		}})
 		synctest.Wait()
 		w.expectReads(t)
 		w.items["late"] = store.Item{No: 8, State: store.Consumed, Verdict: []byte("yes")}
@@ -82,7 +84,8 @@ func TestAnswer(t *testing.T) {
 		set(store.Item{No: 7, State: store.New})
 		ctx, leave := context.WithTimeout(t.Context(), time.Hour)
 		defer leave()
-		if _, err := w.waiters.Answer(ctx, 1, "u"); !errors.Is(err, notify.ErrPending) || !errors.Is(err, context.DeadlineExceeded) {
+		_, err := w.waiters.Answer(ctx, 1, "u")
+		if !errors.Is(err, notify.ErrPending) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("expected that it is pending, found %v", err)
 		}
 	})

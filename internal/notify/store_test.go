@@ -34,7 +34,8 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{
-		runs: map[string]*store.Run{}, items: map[string]store.Item{}, change: make(chan store.Change), memory: map[string]bool{},
+		runs: map[string]*store.Run{}, items: map[string]store.Item{},
+		change: make(chan store.Change), memory: map[string]bool{},
 	}
 	w.changes = notify.NewChanges(w.Changed)
 	w.waiters = notify.New(notify.Config{

@@ -130,7 +130,9 @@ func TestEndsElsewhere(t *testing.T) {
 		for i, id := range []string{"a", "b", "c", "d"} {
 			w.run(store.RunNo(i+1), id, store.Suspended)
 			all.Go(func() {
-				if run, ok, err := w.waiters.Wait(t.Context(), id); err != nil || ok != (id != "c") || ok && !run.Status.Terminal() && run.Status != store.Stalled {
+				run, ok, err := w.waiters.Wait(t.Context(), id)
+				over := run.Status.Terminal() || run.Status == store.Stalled
+				if err != nil || ok != (id != "c") || ok && !over {
 					t.Errorf("found %+v, %t, %v", run, ok, err)
 				}
 			})

@@ -70,7 +70,8 @@ var row = store.Run{No: 3, ID: "order-1", Workflow: "order", Headers: []byte(`{"
 
 func newEnv() *steps.Env {
 	begun := time.Now()
-	return &steps.Env{Pool: steps.NewPool(10), Now: func() store.Time { return store.TimeOf(begun).Add(time.Since(begun)) }}
+	now := func() store.Time { return store.TimeOf(begun).Add(time.Since(begun)) }
+	return &steps.Env{Pool: steps.NewPool(10), Now: now}
 }
 
 func (r *run) attempt(env *steps.Env, change func(*runner.Body), fn runner.BodyFunc) *steps.Attempt {
@@ -163,11 +164,15 @@ func TestAttemptTimesOut(t *testing.T) {
 		after              time.Duration
 		text               string
 	}{
-		"the attempt's":        {timeout: time.Second, after: time.Second, text: "attempt 2 took longer than 1s"},
-		"of all attempts":      {all: time.Second, after: time.Second, text: "the time for all attempts was over"},
-		"the earlier of both":  {timeout: time.Minute, all: time.Second, after: time.Second, text: "for all attempts"},
-		"renewed by beats":     {timeout: time.Second, beat: 2900 * time.Millisecond, after: 3900 * time.Millisecond, text: "took longer"},
-		"renewed, but not all": {timeout: time.Second, all: 2 * time.Second, beat: time.Hour, after: 2 * time.Second, text: "for all"},
+		"the attempt's":       {timeout: time.Second, after: time.Second, text: "attempt 2 took longer than 1s"},
+		"of all attempts":     {all: time.Second, after: time.Second, text: "the time for all attempts was over"},
+		"the earlier of both": {timeout: time.Minute, all: time.Second, after: time.Second, text: "for all attempts"},
+		"renewed by beats": {
+			timeout: time.Second, beat: 2900 * time.Millisecond, after: 3900 * time.Millisecond, text: "took longer",
+		},
+		"renewed, but not all": {
+			timeout: time.Second, all: 2 * time.Second, beat: time.Hour, after: 2 * time.Second, text: "for all",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -67,7 +67,8 @@ func TestRecording(t *testing.T) {
 		if f != nil || !ok || rec.Run != 3 || rec.Incarnation != 4 || rec.Lease.Epoch != 9 {
 			t.Fatalf("found %+v, %+v, %t", rec, f, ok)
 		}
-		if e := rec.Entry; e.Loc != string(b.Location) || string(e.Value) != "value" || e.State != store.Done || e.Started != begun {
+		e := rec.Entry
+		if e.Loc != string(b.Location) || string(e.Value) != "value" || e.State != store.Done || e.Started != begun {
 			t.Errorf("found the entry %+v", e)
 		}
 		if end := r.ends[0].Result; len(r.ends) != 1 || string(end.Value) != "value" || end.Recorded == nil {
