@@ -112,15 +112,19 @@ func (s *Store) commitTurnByTurn(ctx context.Context, b *store.Batch) (store.Bat
 	for {
 		var result store.BatchResult
 		err := s.write(ctx, "commit a batch", busyLimit, func(t *tx, now store.Time) error {
-			c := committing{tx: t, b: b, now: now, refused: refused, alone: alone}
+			c := committing{rows: rows{t}, tx: t, b: b, now: now}
+			batch := sqlstore.Batch{Rows: &c, Now: now, Batch: b, Refused: refused}
+			if alone {
+				batch.Guard = t.guarded
+			}
 			var err error
-			result, err = c.commit()
+			result, err = batch.Commit()
 			return busy(err)
 		})
-		var r *refusal
+		var r *sqlstore.Refusal
 		switch {
 		case errors.As(err, &r):
-			refused[r.turn] = r.reason
+			refused[r.Turn] = r.Reason
 		case errors.Is(err, errBusy) && !alone:
 			alone = true
 		case errors.Is(err, errBusy):
@@ -131,89 +135,39 @@ func (s *Store) commitTurnByTurn(ctx context.Context, b *store.Batch) (store.Bat
 	}
 }
 
-// refusal is the error of a turn that breaks a law.
-type refusal struct {
-	turn   int
-	reason string
-}
-
-func (r *refusal) Error() string { return fmt.Sprintf("turn %d: %s", r.turn, r.reason) }
-
-func refuse(format string, args ...any) error { return &refusal{reason: fmt.Sprintf(format, args...)} }
-
-// committing is one try of a batch in one transaction.
+// committing is one try of a batch in one transaction. It implements sqlstore.BatchRows.
 type committing struct {
-	*tx
-	b       *store.Batch
-	now     store.Time
-	refused map[int]string // turns of former tries
-	alone   bool           // each turn and command has a savepoint
-	current map[store.Shard]bool
-	repeat  bool // the batch has been applied before
+	rows
+	tx  *tx
+	b   *store.Batch
+	now store.Time
 }
 
-func (t *committing) commit() (store.BatchResult, error) {
-	b := t.b
-	result := store.BatchResult{Now: t.now}
-	var last int64
-	var verdicts []byte
-	// The row is locked from here on: who wants to take a lease of this boot waits.
-	if _, err := t.row(`INSERT INTO stet.nodes (node, boot, seen_at) VALUES ($1,$2,$3)
+// LastBatch implements sqlstore.BatchRows. The boot's row is locked from here on: an act
+// that takes a lease of this boot waits.
+func (t *committing) LastBatch() (last int64, verdicts []byte, err error) {
+	_, err = t.tx.row(`INSERT INTO stet.nodes (node, boot, seen_at) VALUES ($1,$2,$3)
 		ON CONFLICT (node, boot) DO UPDATE SET batch_no=nodes.batch_no RETURNING batch_no, verdicts`,
-		[]any{b.Node, b.Boot, t.now}, &last, &verdicts); err != nil {
-		return result, err
-	}
-	if b.No < last {
-		return result, fmt.Errorf("%w: batch: expected a number from %d, found %d", store.ErrInvalid, last, b.No)
-	}
-	var err error
-	if t.current, err = t.share(b.Leases); err != nil {
-		return result, err
-	}
-	t.repeat = b.No == last
-	if t.repeat {
-		result.Turns, err = sqlstore.DecodeVerdicts(verdicts)
-	} else {
-		result.Turns, err = t.turns()
-		if err == nil {
-			_, err = t.exec("UPDATE stet.nodes SET batch_no=$1, verdicts=$2 WHERE node=$3 AND boot=$4", b.No, sqlstore.EncodeVerdicts(result.Turns), b.Node, b.Boot)
-		}
-	}
-	if err != nil {
-		return result, err
-	}
-	a := t.applier()
-	for i, turn := range b.Turns[:min(len(b.Turns), len(result.Turns))] {
-		if !t.repeat {
-			break // they are sent
-		}
-		if err := t.send(turn, &result.Turns[i]); err != nil {
-			return result, err
-		}
-	}
-	for i := range b.Commands {
-		var answer store.Answer
-		held, err := t.guarded(func() (err error) {
-			answer, err = a.apply(&b.Commands[i])
-			return err
-		})
-		if err != nil {
-			return result, err
-		}
-		if held {
-			answer = store.Answer{Outcome: store.Undecided}
-		}
-		result.Commands = append(result.Commands, answer)
-	}
-	return result, nil
+		[]any{t.b.Node, t.b.Boot, t.now}, &last, &verdicts)
+	return last, verdicts, err
 }
 
-// guarded calls fn, with a savepoint if everything stands alone: what fn has done
-// is then taken back if it waits for a lock, and held is true.
-func (t *committing) guarded(fn func() error) (held bool, err error) {
-	if !t.alone {
-		return false, fn()
-	}
+// CurrentLeases implements sqlstore.BatchRows.
+func (t *committing) CurrentLeases() (map[store.Shard]bool, error) { return t.tx.share(t.b.Leases) }
+
+// RecordBatch implements sqlstore.BatchRows.
+func (t *committing) RecordBatch(turns []store.TurnResult) error {
+	_, err := t.tx.exec("UPDATE stet.nodes SET batch_no=$1, verdicts=$2 WHERE node=$3 AND boot=$4",
+		t.b.No, sqlstore.EncodeVerdicts(turns), t.b.Node, t.b.Boot)
+	return err
+}
+
+// RunClaimed implements sqlstore.BatchRows.
+func (t *committing) RunClaimed(*store.Run) {}
+
+// guarded calls fn with a savepoint. If fn waits for a lock its writes are taken back,
+// and held is true.
+func (t *tx) guarded(fn func() error) (held bool, err error) {
 	if _, err := t.exec("SAVEPOINT alone"); err != nil {
 		return false, err
 	}
@@ -256,191 +210,16 @@ func leaseArrays(leases []store.Lease) (grps []string, slots, epochs []int64) {
 	return grps, slots, epochs
 }
 
-func (t *committing) turns() ([]store.TurnResult, error) {
-	results := make([]store.TurnResult, len(t.b.Turns))
-	for i, turn := range t.b.Turns {
-		switch reason, refused := t.refused[i]; {
-		case !t.current[turn.Shard]:
-			results[i].Verdict = store.Fenced
-		case refused:
-			results[i] = store.TurnResult{Verdict: store.Refused, Reason: reason}
-		default:
-			held, err := t.guarded(func() error {
-				verdict, err := t.turn(turn)
-				if err != nil {
-					return err
-				}
-				results[i].Verdict = verdict
-				return t.send(turn, &results[i])
-			})
-			if r := (*refusal)(nil); errors.As(err, &r) {
-				r.turn = i
-			}
-			if err != nil {
-				return nil, err
-			}
-			if held {
-				results[i] = store.TurnResult{Verdict: store.Busy}
-			}
-		}
-	}
-	return results, nil
-}
-
-// state is what a turn must know of its run.
-type state struct {
-	status store.Status
-	marks  store.Marks
-}
-
-// turn writes one turn.
-func (t *committing) turn(turn *store.Turn) (store.Verdict, error) {
-	state, err := t.state(turn)
-	if err != nil {
-		return 0, err
-	}
-	for _, s := range turn.Prune {
-		if _, err := t.exec("DELETE FROM stet.entries WHERE run_no=$1 AND incarnation=$2 AND loc>=$3 AND loc<$4",
-			turn.Run, turn.Incarnation, []byte(s.From), []byte(s.To)); err != nil {
-			return 0, err
-		}
-	}
-	for i := range turn.Rewrites {
-		if n, err := overwrite(t, turn, &turn.Rewrites[i]); err != nil {
-			return 0, err
-		} else if n == 0 {
-			return 0, refuse("there is no entry at %q to be rewritten", turn.Rewrites[i].Loc)
-		}
-	}
-	for i := range turn.Entries {
-		if err := t.entry(turn, &turn.Entries[i]); err != nil {
-			return 0, err
-		}
-	}
-	if err := t.items(turn); err != nil {
-		return 0, err
-	}
-	if err := t.answers(turn); err != nil {
-		return 0, err
-	}
-	for i := range turn.Returned {
-		it := &turn.Returned[i]
-		if slices.ContainsFunc(turn.Returned[:i], func(former store.Item) bool { return former.ID == it.ID }) {
-			return 0, refuse("the item %q is returned twice", it.ID)
-		}
-		if err := t.giveAgain(turn.Run, it); err != nil {
-			return 0, err
-		}
-	}
-	if err := note(t, turn.Run, turn.Audit, t.now); err != nil {
-		return 0, err
-	}
-	if err := t.publish(turn); err != nil {
-		return 0, err
-	}
-	verdict := store.Committed
-	if turn.Update != nil {
-		if verdict, err = t.update(turn, state); err != nil {
-			return 0, err
-		}
-		if verdict == store.Committed {
-			state.status = turn.Update.Status
-		}
-	}
-	if len(turn.Returned) > 0 && state.status.Terminal() {
-		err = t.bury(turn.Run, false)
-	}
-	return verdict, err
-}
-
-// items marks what a turn has seen, consumed and given up.
-func (t *committing) items(turn *store.Turn) error {
-	for _, no := range turn.Seen {
-		if n, err := t.exec("UPDATE stet.inbox SET state=greatest(state,2) WHERE item_no=$1 AND run_no=$2", no, turn.Run); err != nil {
-			return err
-		} else if n == 0 {
-			return refuse("the run has no item number %d", no)
-		}
-	}
-	for _, c := range turn.Consumed {
-		if n, err := t.exec("UPDATE stet.inbox SET state=3, val=NULL, headers=NULL, verdict=$1 WHERE item_no=$2 AND run_no=$3 AND state<3", c.Verdict, c.Item, turn.Run); err != nil {
-			return err
-		} else if n == 0 {
-			return refuse("the run has no pending item number %d to consume", c.Item)
-		}
-	}
-	for _, no := range turn.Dead {
-		if n, err := t.exec("UPDATE stet.inbox SET state=4 WHERE item_no=$1 AND run_no=$2 AND state<3 AND kind NOT IN "+sqlstore.Answered, no, turn.Run); err != nil {
-			return err
-		} else if n == 0 {
-			return refuse("the run has no pending item number %d for a dead letter", no)
-		}
-	}
-	return nil
-}
-
-func (t *committing) applier() *applier {
-	return &applier{q: t.tx, now: t.now, batch: t, repeat: t.repeat}
-}
-
-// send carries out what a turn sends, and answers a watch that no run gets.
-func (t *committing) send(turn *store.Turn, result *store.TurnResult) error {
-	a := t.applier()
-	for _, sends := range turn.Sent(result.Verdict) {
-		for i := range sends {
-			answer, err := a.apply(&sends[i])
-			if err != nil {
-				return err
-			}
-			result.Sends = append(result.Sends, answer)
-			if nobody := answer.Outcome == store.NotFound || answer.Outcome == store.Ended; !nobody || sends[i].Item.Kind != store.ItemWatch {
-				continue
-			}
-			over, err := t.row("SELECT FROM stet.runs WHERE run_no=$1 AND status IN (4,5,6)", []any{turn.Run})
-			if err == nil && !over {
-				var no int64
-				_, err = a.insert(turn.Run, storekit.UnwatchableEnd(sends[i].Item), &no)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// state returns the state of the run that a turn changes, or refuses the turn.
-func (t *committing) state(turn *store.Turn) (state, error) {
-	var now state
-	var shard store.Shard
+// RunState implements sqlstore.BatchRows.
+func (t *committing) RunState(turn *store.Turn) (sqlstore.RunState, bool, error) {
+	var state sqlstore.RunState
 	var slot, incarnation, generation, status, marks, condition int64
-	found, err := t.row("SELECT grp, slot, incarnation, generation, status, marks, ready FROM stet.runs WHERE run_no=$1", []any{turn.Run},
-		&shard.Group, &slot, &incarnation, &generation, &status, &marks, &condition)
-	if err != nil {
-		return now, err
-	}
-	shard.Slot = int(slot)
-	now.status, now.marks = store.Status(status), store.Marks(marks)
-	u := turn.Update
-	switch {
-	case !found:
-		return now, refuse("there is no run number %d", turn.Run)
-	case shard != turn.Shard:
-		return now, refuse("the run is of shard %s, not %s", shard, turn.Shard)
-	case int(incarnation) != turn.Incarnation:
-		return now, refuse("the run is in incarnation %d, not %d", incarnation, turn.Incarnation)
-	case condition != sqlstore.Claimed:
-		return now, refuse("the run is not claimed")
-	case u == nil:
-		return now, nil
-	case u.Continue != nil && now.status != store.Running:
-		return now, refuse("a %s run cannot continue as new", now.status)
-	case !now.status.CanBecome(u.Status):
-		return now, refuse("a %s run cannot become %s", now.status, u.Status)
-	case u.Generation != 0 && int64(u.Generation) <= generation:
-		return now, refuse("generation %d does not follow %d", u.Generation, generation)
-	}
-	return now, nil
+	found, err := t.tx.row("SELECT grp, slot, incarnation, generation, status, marks, ready FROM stet.runs WHERE run_no=$1",
+		[]any{turn.Run}, &state.Shard.Group, &slot, &incarnation, &generation, &status, &marks, &condition)
+	state.Shard.Slot = int(slot)
+	state.Incarnation, state.Generation = int(incarnation), int(generation)
+	state.Status, state.Marks, state.Claimed = store.Status(status), store.Marks(marks), condition == claimed
+	return state, found, err
 }
 
 // entryArgs are the values of an entry in the order of entryNames.
@@ -456,113 +235,66 @@ func writeEntry(q querier, run store.RunNo, incarnation int, e *store.Entry) (in
 		entryArgs(run, incarnation, e)...)
 }
 
-// overwrite writes an entry in place of one that is there.
-func overwrite(q querier, turn *store.Turn, e *store.Entry) (int64, error) {
-	return q.exec(`UPDATE stet.entries SET kind=$4, state=$5, seq=$6, born=$7, at=$8, wake=$9, attempt=$10, owes=$11, started=$12, ended=$13, size=$14, generation=$15, val=$16
-		WHERE run_no=$1 AND incarnation=$2 AND loc=$3`, entryArgs(turn.Run, turn.Incarnation, e)...)
+// InsertEntry implements sqlstore.BatchRows.
+func (t *committing) InsertEntry(turn *store.Turn, i int) (bool, error) {
+	n, err := writeEntry(t.tx, turn.Run, turn.Incarnation, &turn.Entries[i])
+	return n == 1, err
 }
 
-// entry writes one entry: a plain insert, unless there is one at its location.
-func (t *committing) entry(turn *store.Turn, e *store.Entry) error {
-	n, err := writeEntry(t, turn.Run, turn.Incarnation, e)
-	if err != nil || n == 1 {
-		return err
-	}
-	var old store.Entry
-	key := []any{turn.Run, turn.Incarnation, []byte(e.Loc)}
-	err = t.each("SELECT "+entryValue+" FROM stet.entries e WHERE e.run_no=$1 AND e.incarnation=$2 AND e.loc=$3", key, func(scan func(...any) error) (err error) {
-		old, err = scanEntry(scan)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if old.State == store.Open || old.State == store.Withdrawn {
-		_, err = overwrite(t, turn, e)
-		return err
-	}
-	numbered := old
-	if numbered.Seq == 0 && e.Seq != 0 {
-		numbered.Seq, numbered.At = e.Seq, e.At
-	}
-	if !sqlstore.EqualEntries(&numbered, e) {
-		return refuse("the entry at %q is final and different", e.Loc)
-	}
-	if old.Seq != e.Seq {
-		_, err = t.exec("UPDATE stet.entries SET seq=$4, at=$5 WHERE run_no=$1 AND incarnation=$2 AND loc=$3", append(key, e.Seq, e.At)...)
-	}
+// Entry implements sqlstore.BatchRows.
+func (t *committing) Entry(turn *store.Turn, loc string) (e store.Entry, found bool, err error) {
+	found, err = t.tx.row("SELECT "+entryValue+" FROM stet.entries e WHERE e.run_no=$1 AND e.incarnation=$2 AND e.loc=$3",
+		[]any{turn.Run, turn.Incarnation, []byte(loc)}, entryDest(&e)...)
+	return e, found, err
+}
+
+// Overwrite implements sqlstore.BatchRows.
+func (t *committing) Overwrite(turn *store.Turn, _, e *store.Entry) error {
+	_, err := t.tx.exec(`UPDATE stet.entries SET kind=$4, state=$5, seq=$6, born=$7, at=$8, wake=$9, attempt=$10, owes=$11,
+			started=$12, ended=$13, size=$14, generation=$15, val=$16
+		WHERE run_no=$1 AND incarnation=$2 AND loc=$3`, entryArgs(turn.Run, turn.Incarnation, e)...)
 	return err
 }
 
-// update changes the run's row, except where something unexamined holds it back.
-func (t *committing) update(turn *store.Turn, from state) (store.Verdict, error) {
-	u := turn.Update
+// UpdateRun implements sqlstore.BatchRows.
+func (t *committing) UpdateRun(turn *store.Turn, c *sqlstore.Change) error {
 	set := &assignments{}
-	if !u.Isolate && !u.EndIsolation {
+	switch c.Suspicion {
+	case sqlstore.SuspicionEnds:
 		set.text("suspect=0", "strikes=0", "alone=false")
+	case sqlstore.Isolated:
+		set.text("alone=true")
+	case sqlstore.NotIsolated:
+		set.text("alone=false")
 	}
-	if u.Build != "" {
-		set.text("build=greatest(build, " + set.arg([]byte(u.Build)) + "::bytea)")
+	if c.Build != "" {
+		set.text("build=greatest(build, " + set.arg([]byte(c.Build)) + "::bytea)")
 	}
-	held, err := t.holdsBack(turn, from)
-	if err != nil {
-		return 0, err
+	if c.Held {
+		return set.run(t.tx, turn.Run)
 	}
-	if held {
-		return store.StillReady, set.run(t, turn.Run)
+	if c.Started != 0 {
+		set.text("started=CASE WHEN started=0 THEN " + set.arg(c.Started) + " ELSE started END")
 	}
-	if u.Isolate || u.EndIsolation {
-		set.to("alone", u.Isolate)
+	if c.Ended != sqlstore.Stays {
+		set.to("ended", c.Ended)
 	}
-	condition, wakeAt := int64(sqlstore.Idle), store.Time(0)
-	if u.Status == store.Suspended || u.Status == store.Queued && u.WakeAt > t.now {
-		wakeAt = u.WakeAt
+	set.to("status", c.Status)
+	set.to("marks", c.Marks)
+	set.to("ready", c.Ready)
+	set.to("wake_at", null(c.WakeAt))
+	set.to("reason", []byte(c.Reason))
+	set.to("waits", c.Waits)
+	if c.Generation != 0 {
+		set.to("generation", c.Generation)
 	}
-	switch {
-	case u.Status == store.Running && u.Marks&(store.Paused|store.Held) == 0 && !u.Unclaim:
-		condition = sqlstore.Claimed
-	case u.Status == store.Running, u.Status == store.Queued && wakeAt == 0:
-		condition = sqlstore.Ready
+	if c.Queue != nil {
+		set.to("queue", c.Queue)
 	}
-	if u.Status == store.Running { // it was perhaps claimed at rest
-		set.text("started=CASE WHEN started=0 THEN " + set.arg(t.now) + " ELSE started END")
+	if c.Output != nil {
+		set.to("output", c.Output)
 	}
-	switch {
-	case u.Status.Terminal() && !from.status.Terminal():
-		set.to("ended", t.now)
-	case !u.Status.Terminal():
-		set.text("ended=0")
-	}
-	set.to("status", u.Status)
-	set.to("marks", u.Marks)
-	set.to("ready", condition)
-	set.to("wake_at", null(wakeAt))
-	set.to("reason", []byte(u.Reason))
-	set.to("waits", u.Waits)
-	if u.Generation != 0 {
-		set.to("generation", u.Generation)
-	}
-	if u.Queue != nil {
-		set.to("queue", u.Queue)
-	}
-	if u.Output != nil {
-		set.to("output", u.Output)
-	}
-	if err := set.run(t, turn.Run); err != nil {
-		return 0, err
-	}
-	switch {
-	case u.Status.Terminal() && !from.status.Terminal():
-		if err = t.abandon(turn.Run); err == nil {
-			err = t.bury(turn.Run, u.Discard)
-		}
-	case from.status.Terminal() && !u.Status.Terminal():
-		err = t.unbury(turn.Run, turn.Incarnation)
-	}
-	if err == nil && u.Continue != nil {
-		err = t.continueAsNew(turn)
-	}
-	return store.Committed, err
+	return set.run(t.tx, turn.Run)
 }
 
 // assignments are what an UPDATE of a run's row sets.
@@ -593,39 +325,10 @@ func (a *assignments) run(q querier, run store.RunNo) error {
 	return err
 }
 
-// continueAsNew begins the next incarnation.
-func (t *committing) continueAsNew(turn *store.Turn) error {
+// Continue implements sqlstore.BatchRows.
+func (t *committing) Continue(turn *store.Turn, began store.Time) error {
 	c := turn.Update.Continue
-	if err := t.abandon(turn.Run); err != nil {
-		return err
-	}
-	if turn.Incarnation == 0 {
-		run, _, err := t.applier().find("", turn.Run)
-		if err != nil {
-			return err
-		}
-		first := run.Origin()
-		if c.First != (store.Origin{}) {
-			first = c.First
-		}
-		if _, err := t.exec("UPDATE stet.runs SET first=$1 WHERE run_no=$2", sqlstore.EncodeOrigin(&first), turn.Run); err != nil {
-			return err
-		}
-	}
-	_, err := t.exec("UPDATE stet.runs SET incarnation=incarnation+1, workflow=$1, input=$2, seed=$3, random=NULL, began=$4 WHERE run_no=$5",
-		c.Workflow, c.Input, c.Seed[:], max(c.At, t.now), turn.Run)
+	_, err := t.tx.exec(`UPDATE stet.runs SET incarnation=incarnation+1, workflow=$1, input=$2, seed=$3, random=NULL, began=$4
+		WHERE run_no=$5`, c.Workflow, c.Input, c.Seed[:], began, turn.Run)
 	return err
-}
-
-// holdsBack reports whether something unexamined keeps the run from suspending,
-// ending, or beginning to undo.
-func (t *committing) holdsBack(turn *store.Turn, from state) (bool, error) {
-	u, run := turn.Update, []any{turn.Run}
-	switch {
-	case u.Status == store.Suspended && u.Marks&(store.Paused|store.Held) == 0:
-		return t.row("SELECT FROM stet.inbox WHERE state=1 AND run_no=$1 LIMIT 1", run)
-	case u.Status.Terminal() && !from.status.Terminal(), u.Marks&^from.marks&store.Undoing != 0:
-		return t.row("SELECT FROM stet.inbox WHERE state=1 AND run_no=$1 AND kind IN (3,4) LIMIT 1", run)
-	}
-	return false, nil
 }

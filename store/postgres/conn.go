@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 	"github.com/stet-run/stet/store/internal/words"
 )
 
@@ -111,6 +112,8 @@ func plain(args []any) []any {
 			}
 		case int:
 			args[i] = int64(a)
+		case sqlstore.Bytes:
+			args[i] = []byte(a)
 		default:
 			switch v := reflect.ValueOf(arg); v.Kind() {
 			case reflect.Int, reflect.Int64, reflect.Int32:
@@ -362,7 +365,7 @@ func (s *Store) classify(ctx context.Context, act string, err error) error {
 	case code == "57014" && ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", act, ctx.Err())
 	case code == "":
-		var refused *refusal
+		var refused *sqlstore.Refusal
 		if errors.As(err, &refused) || errors.Is(err, errBusy) || errors.Is(err, errNotAtOnce) {
 			return err
 		}

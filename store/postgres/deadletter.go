@@ -9,23 +9,6 @@ import (
 	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
-// bury makes dead letters of what a run that ends leaves behind, or discards it.
-func (t *committing) bury(run store.RunNo, discard bool) error {
-	set := "state=4"
-	if discard {
-		set = "state=3, val=NULL, headers=NULL"
-	}
-	_, err := t.exec("UPDATE stet.inbox SET "+set+" WHERE run_no=$1 AND state<3 AND kind NOT IN "+sqlstore.Answered, run)
-	return err
-}
-
-// unbury makes the dead letters of a run that goes on new again, except those for
-// an older incarnation.
-func (t *committing) unbury(run store.RunNo, incarnation int) error {
-	_, err := t.exec("UPDATE stet.inbox SET state=1 WHERE run_no=$1 AND state=4 AND (kind=1 OR incarnation>=$2)", run, incarnation)
-	return err
-}
-
 // buryLate does for items that became visible after the end of their run what the
 // end has done for the others: who sent them did not see it yet. It is called
 // within an act that holds the shards.

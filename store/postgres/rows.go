@@ -5,13 +5,14 @@ import (
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/internal/sqlstore"
+	"github.com/stet-run/stet/store/internal/words"
 )
 
 // The values of the column ready.
 const (
-	idle    = sqlstore.Idle
-	ready   = sqlstore.Ready
-	claimed = sqlstore.Claimed
+	idle    = words.Idle
+	ready   = words.Ready
+	claimed = words.Claimed
 )
 
 // runColumns are the columns of a run, of the table r.
@@ -46,7 +47,7 @@ func (f *runRow) dest() []any {
 func (f *runRow) run() (store.Run, error) {
 	r := store.Run{
 		No: store.RunNo(f.no), ID: f.id, Shard: store.Shard{Group: f.group, Slot: int(f.slot)}, Workflow: f.workflow,
-		Status: store.Status(f.status), Marks: store.Marks(f.marks), Claimed: f.ready == sqlstore.Claimed,
+		Status: store.Status(f.status), Marks: store.Marks(f.marks), Claimed: f.ready == words.Claimed,
 		Incarnation: int(f.incarnation), Generation: int(f.generation), Build: string(f.build),
 		Suspect: int(f.suspect), Strikes: int(f.strikes), Alone: f.alone,
 		Parent: store.RunNo(f.parent), ParentLoc: string(f.parentLoc), Created: store.Time(f.created), Started: store.Time(f.started),

@@ -86,7 +86,7 @@ func (s *Store) applyIn(q querier, commands []store.Command) ([]store.Answer, er
 	if _, err := q.row("SELECT "+nowExpr, []any{floor, test}, &now); err != nil {
 		return nil, err
 	}
-	return (&applier{q: q, now: store.Time(now)}).all(commands)
+	return s.applyAll(q, store.Time(now), commands)
 }
 
 // pgxQuerier executes statements in a caller's transaction of pgx.

@@ -133,7 +133,7 @@ func (k *copying) piece(ctx context.Context, w *writer) (done bool, err error) {
 	return done, err
 }
 
-// end ends the backup when the connection is not in the caller's hand.
+// end ends the backup when the connection is not in the caller's cache.
 func (k *copying) end(w *writer) error {
 	if k.backup == nil {
 		return nil

@@ -21,9 +21,9 @@ import (
 // its lease to one that has deleted the stamped entry, is told that it is fenced,
 // which it is.
 
-// stamp returns a number that no other batch has, but for a chance of 2^-64.
+// newStamp returns a number that no other batch has, but for a chance of 2^-64.
 // It is 0 as long as the boot has no row.
-func (t *committing) stamp() int64 {
+func (t *committing) newStamp() int64 {
 	if !t.listed {
 		return 0
 	}
@@ -38,19 +38,21 @@ func (t *committing) stampOf(i int) int64 {
 	if i > 0 || len(t.b.Turns) != 1 {
 		return 0
 	}
-	return t.stamp()
+	return t.stamp
 }
 
-// lastBatch returns the number of the last batch of the boot, 0 for none, and if
-// it is this one its verdicts.
-func (t *committing) lastBatch() (last int64, verdicts []byte, err error) {
+// LastBatch implements sqlstore.BatchRows.
+func (t *committing) LastBatch() (last int64, verdicts []byte, err error) {
 	b := t.b
-	if h := &t.hand.last; h.boot == bootOf(b) && h.no < b.No {
-		t.listed, t.life = true, h.life
-		return h.no, nil, nil
+	if known := &t.cache.last; known.boot == bootOf(b) && known.no < b.No {
+		t.listed, t.life = true, known.life
+		t.stamp = t.newStamp()
+		return known.no, nil, nil
 	}
-	t.listed, err = t.c.row("SELECT batch_no, verdicts, life FROM stet_nodes WHERE node=? AND boot=?", []any{b.Node, b.Boot}, &last, &verdicts, &t.life)
-	applied := t.hand.applied[bootOf(b)]
+	t.listed, err = t.c.row("SELECT batch_no, verdicts, life FROM stet_nodes WHERE node=? AND boot=?",
+		[]any{b.Node, b.Boot}, &last, &verdicts, &t.life)
+	t.stamp = t.newStamp()
+	applied := t.cache.applied[bootOf(b)]
 	switch {
 	case err != nil || !t.listed:
 		return 0, nil, err
@@ -63,7 +65,7 @@ func (t *committing) lastBatch() (last int64, verdicts []byte, err error) {
 	if !known && len(b.Turns) == 1 && len(b.Turns[0].Entries) > 0 {
 		turn := b.Turns[0]
 		known, err = t.c.row("SELECT 1 FROM stet_entries WHERE run_no=? AND incarnation=? AND loc=? AND stamp=?",
-			[]any{int64(turn.Run), turn.Incarnation, bytesOf(turn.Entries[0].Loc), t.stamp()})
+			[]any{int64(turn.Run), turn.Incarnation, bytesOf(turn.Entries[0].Loc), t.stamp})
 	}
 	if err != nil || !known {
 		return last, nil, err

@@ -203,7 +203,7 @@ func (l *look) order() {
 	})
 }
 
-// claim takes the candidates in hand, up to the limit.
+// claim claims the candidates, up to the limit.
 func (l *look) claim(c *conn, now store.Time) error {
 	chosen := l.candidates
 	l.claims.More = l.claims.More || len(chosen) > l.req.Limit
@@ -289,7 +289,7 @@ func (c *conn) callers() (map[store.RunNo]caller, error) {
 	return runs, err
 }
 
-// claim takes a run in hand: at rest, which leaves all else as it is, if it is paused
+// claim claims a run: at rest, which leaves all else as it is, if it is paused
 // or to be paused, or held without a grant.
 func (c *conn) claim(no store.RunNo, now store.Time, by caller) error {
 	const rest = "(?3 OR marks & 1 OR marks & 16 AND NOT ?4)"

@@ -34,7 +34,7 @@ func TestRepeatedBatchGivesTheSameResults(t *testing.T) {
 		if diff := cmp.Diff(first, again); diff != "" {
 			t.Errorf("the repeat differs (-first +again):\n%s", diff)
 		}
-		s.write.hand.forget()
+		s.write.cache.forget()
 	}
 	batch.No = 0
 	b.commit(t, s)

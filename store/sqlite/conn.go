@@ -12,6 +12,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // conn is a connection with its prepared statements. It is used by one
@@ -116,8 +117,8 @@ func (c *conn) stmt(sql string) (*sqlite3.Stmt, error) {
 	return s, nil
 }
 
-// bind binds arguments: int64, int, string, []byte (nil: NULL), bool, store.Time,
-// null.
+// bind binds arguments: int64, int, string, sqlstore.Bytes, []byte (nil: NULL), bool,
+// store.Time, nil.
 func bind(s *sqlite3.Stmt, args []any) error {
 	for i, arg := range args {
 		var err error
@@ -132,6 +133,8 @@ func bind(s *sqlite3.Stmt, args []any) error {
 			err = s.BindBool(i+1, v)
 		case string:
 			err = s.BindText(i+1, v)
+		case sqlstore.Bytes:
+			err = s.BindText(i+1, string(v))
 		case []byte:
 			err = bindValue(s, i+1, v)
 		case nil:
@@ -201,26 +204,32 @@ func (c *conn) each(sql string, args []any, fn func(*sqlite3.Stmt) error) error 
 	return s.Reset()
 }
 
-// row reads one row into dest: *int64, *string, *[]byte. ok is false if there is
-// none.
-func (c *conn) row(sql string, args []any, dest ...any) (ok bool, err error) {
+// row reads one row into dest, see scanColumns. It reports false if there is none.
+func (c *conn) row(sql string, args []any, dest ...any) (found bool, err error) {
 	err = c.each(sql, args, func(s *sqlite3.Stmt) error {
-		ok = true
-		for i, d := range dest {
-			switch p := d.(type) {
-			case *int64:
-				*p = s.ColumnInt64(i)
-			case *string:
-				*p = s.ColumnText(i)
-			case *[]byte:
-				*p = value(s, i)
-			default:
-				return fmt.Errorf("cannot read into a %T", d)
-			}
-		}
-		return nil
+		found = true
+		return scanColumns(s, dest)
 	})
-	return ok, err
+	return found, err
+}
+
+// scanColumns reads the columns of a row into dest: *int64, *string, *[]byte, *bool.
+func scanColumns(s *sqlite3.Stmt, dest []any) error {
+	for i, d := range dest {
+		switch p := d.(type) {
+		case *int64:
+			*p = s.ColumnInt64(i)
+		case *string:
+			*p = s.ColumnText(i)
+		case *[]byte:
+			*p = value(s, i)
+		case *bool:
+			*p = s.ColumnBool(i)
+		default:
+			return fmt.Errorf("cannot read into a %T", d)
+		}
+	}
+	return nil
 }
 
 // classifyWithin is classify for what was cut short if ctx has ended: then its error counts.

@@ -8,25 +8,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stet-run/stet/store"
-	"github.com/stet-run/stet/store/internal/sqlstore"
 )
-
-// bury makes dead letters of what a run that ends leaves behind, or discards it.
-func (t *committing) bury(run int64, discard bool) error {
-	set := "state=4"
-	if discard {
-		set = "state=3, val=NULL, headers=NULL"
-	}
-	_, err := t.c.exec("UPDATE stet_inbox SET "+set+" WHERE run_no=? AND state IN (1,2) AND kind NOT IN "+sqlstore.Answered, run)
-	return err
-}
-
-// unbury makes the dead letters of a run that goes on new again, except those for
-// an older incarnation.
-func (t *committing) unbury(run int64, incarnation int) error {
-	_, err := t.c.exec("UPDATE stet_inbox SET state=1 WHERE run_no=? AND state=4 AND (kind=1 OR incarnation>=?)", run, incarnation)
-	return err
-}
 
 // DeadLetters implements store.Store.
 func (s *Store) DeadLetters(ctx context.Context, f store.DeadFilter) (store.DeadPage, error) {

@@ -35,13 +35,13 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 	}
 	err = s.write.do(ctx, "register node "+n.ID, func(c *conn, at store.Time) error {
 		now = at
-		s.write.hand.forget()
+		s.write.cache.forget()
 		if n.Draining && !n.Stopped {
 			_, err := c.exec("UPDATE stet_nodes SET draining=1 WHERE node=? AND boot=? AND listed=1", n.ID, n.Boot)
 			return err
 		}
 		if n.Stopped {
-			delete(s.write.hand.applied, boot{n.ID, n.Boot})
+			delete(s.write.cache.applied, boot{n.ID, n.Boot})
 			_, err := c.exec("DELETE FROM stet_nodes WHERE node=? AND boot=?", n.ID, n.Boot)
 			return err
 		}
@@ -106,7 +106,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 	var now store.Time
 	err := s.write.do(ctx, "acquire leases", func(c *conn, at store.Time) error {
 		now = at
-		s.write.hand.forget()
+		s.write.cache.forget()
 		for i, shard := range shards {
 			row, err := c.lease(shard)
 			if err != nil {
@@ -221,7 +221,7 @@ func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
 	s.enterOwner()
 	defer s.owner.leave()
 	err := s.write.do(ctx, "release leases", func(c *conn, _ store.Time) error {
-		s.write.hand.forget()
+		s.write.cache.forget()
 		for i := range leases {
 			l := &leases[i]
 			if ok, err := c.current(l); err != nil || !ok {

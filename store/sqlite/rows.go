@@ -5,6 +5,7 @@ import (
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/internal/sqlstore"
+	"github.com/stet-run/stet/store/internal/words"
 )
 
 // smallPayload is the longest input or output that stands in the run's row.
@@ -23,7 +24,7 @@ func scanRun(s *sqlite3.Stmt) (store.Run, error) {
 	r := store.Run{
 		No: store.RunNo(s.ColumnInt64(0)), ID: s.ColumnText(1), Shard: store.Shard{Group: s.ColumnText(2), Slot: s.ColumnInt(3)},
 		Workflow: s.ColumnText(4), Status: store.Status(s.ColumnInt64(5)), Marks: store.Marks(s.ColumnInt64(6)),
-		Claimed: s.ColumnInt64(7) == sqlstore.Claimed, WakeAt: store.Time(s.ColumnInt64(8)),
+		Claimed: s.ColumnInt64(7) == words.Claimed, WakeAt: store.Time(s.ColumnInt64(8)),
 		Incarnation: s.ColumnInt(9), Generation: s.ColumnInt(10), Build: s.ColumnText(12),
 		Suspect: s.ColumnInt(13), Strikes: s.ColumnInt(14), Alone: s.ColumnBool(15),
 		Parent: store.RunNo(s.ColumnInt64(16)), ParentLoc: string(s.ColumnRawBlob(17)),

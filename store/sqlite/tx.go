@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 	"github.com/stet-run/stet/store/storekit"
 )
 
@@ -37,15 +38,11 @@ func (s *Store) ApplyTx(ctx context.Context, tx *sql.Tx, commands []store.Comman
 	if _, err := q.exec("SAVEPOINT stet"); err != nil {
 		return nil, err
 	}
-	a := applier{q: q, now: s.clock.read()}
-	answers := make([]store.Answer, len(commands))
-	for i := range commands {
-		var err error
-		if answers[i], err = a.apply(&commands[i]); err != nil {
-			_, undoErr := q.exec("ROLLBACK TO stet")
-			_, endErr := q.exec("RELEASE stet")
-			return nil, fmt.Errorf("apply commands: %w", errors.Join(err, undoErr, endErr))
-		}
+	answers, err := applyAll(q, s.clock.read(), commands)
+	if err != nil {
+		_, undoErr := q.exec("ROLLBACK TO stet")
+		_, endErr := q.exec("RELEASE stet")
+		return nil, fmt.Errorf("apply commands: %w", errors.Join(err, undoErr, endErr))
 	}
 	if _, err := q.exec("RELEASE stet"); err != nil {
 		return nil, fmt.Errorf("apply commands: %w", err)
@@ -75,11 +72,17 @@ func (q txQuerier) row(text string, args []any, dest ...any) (bool, error) {
 	return err == nil, err
 }
 
-// plain makes NULL of values that are nil: some drivers make them empty.
+// plain makes arguments what every driver knows: NULL of bytes that are nil, which some
+// drivers make empty, and a text of sqlstore.Bytes.
 func plain(args []any) []any {
 	for i, arg := range args {
-		if b, ok := arg.([]byte); ok && b == nil {
-			args[i] = nil
+		switch v := arg.(type) {
+		case []byte:
+			if v == nil {
+				args[i] = nil
+			}
+		case sqlstore.Bytes:
+			args[i] = string(v)
 		}
 	}
 	return args

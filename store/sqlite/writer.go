@@ -25,7 +25,7 @@ type writer struct {
 	since   time.Time     // of the streak
 	streak  int           // transactions since the last gap
 	busy    time.Duration // of these, how long they have held the lock
-	hand    hand
+	cache   cache
 	wal     wal
 }
 
@@ -72,7 +72,7 @@ func (w *writer) open(ctx context.Context) error {
 		return err
 	}
 	w.c = c
-	w.hand.forget()
+	w.cache.forget()
 	if err := w.wal.watch(c); err != nil {
 		return errors.Join(err, w.close())
 	}
@@ -146,7 +146,7 @@ func (w *writer) begin(ctx context.Context) error {
 	}
 	w.wal.reserve()
 	if w.c.pagerVersion() != w.pager {
-		w.hand.forget() // somebody else has written
+		w.cache.forget() // somebody else has written
 		if w.pager != 0 {
 			w.s.watch.tell()
 		}
@@ -159,7 +159,7 @@ func (w *writer) commit(act string) error {
 	_, err := w.c.exec("COMMIT")
 	if err == nil {
 		w.pager = w.c.pagerVersion()
-		w.hand.committed()
+		w.cache.committed()
 		w.tend()
 		return nil
 	}
@@ -175,7 +175,7 @@ func (w *writer) commit(act string) error {
 // error says that the file could not be read or written: what the connection
 // believes of the file may then be wrong.
 func (w *writer) rollback(cause error) {
-	w.hand.forget()
+	w.cache.forget()
 	if w.c == nil {
 		return
 	}

@@ -7,13 +7,6 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// The values of the column ready of a run.
-const (
-	Idle = iota
-	Ready
-	Claimed
-)
-
 // EncodeOrigin returns the stored form of an origin: the seed, the hash of the input,
 // and the workflow.
 func EncodeOrigin(o *store.Origin) []byte {

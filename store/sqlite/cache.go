@@ -2,15 +2,15 @@ package sqlite
 
 import "github.com/stet-run/stet/store"
 
-// hand remembers what the last batch has read and written of leases, claimed runs
+// cache remembers what the last batch has read and written of leases, claimed runs
 // and the node's row, so that the next one need not read it again. It is
 // forgotten when the pager of the connection sees that somebody else has written
 // (the check that SQLite's own page cache relies on, inside the transaction), when
 // a transaction is taken back, and when an act of this Store touches leases or
 // nodes.
-type hand struct {
+type cache struct {
 	epochs map[store.Shard]int64 // of current leases
-	runs   map[store.RunNo]inHand
+	runs   map[store.RunNo]cachedRun
 	last   batchNo // the last batch that was written, committed or not
 	// applied are the last batches that were committed. They are not forgotten:
 	// nobody else writes batches of a boot.
@@ -29,60 +29,60 @@ type batchNo struct {
 	life int64 // of the node's row
 }
 
-// inHand is what a turn must know of its run.
-type inHand struct {
+// cachedRun is what a turn must know of its run.
+type cachedRun struct {
 	shard       store.Shard
 	incarnation int
 	status      store.Status
 	claimed     bool
 }
 
-// maxHand bounds the memory.
-const maxHand = 20_000
+// maxCached bounds the memory.
+const maxCached = 20_000
 
-func (h *hand) forget() { *h = hand{applied: h.applied} }
+func (m *cache) forget() { *m = cache{applied: m.applied} }
 
 // committed tells that what was written stands.
-func (h *hand) committed() {
-	if h.last.no == 0 {
+func (m *cache) committed() {
+	if m.last.no == 0 {
 		return
 	}
-	if h.applied == nil {
-		h.applied = map[boot]int64{}
+	if m.applied == nil {
+		m.applied = map[boot]int64{}
 	}
-	h.applied[h.last.boot] = h.last.no
+	m.applied[m.last.boot] = m.last.no
 }
 
 // holds notes what a batch's lease is; another epoch than before forgets all.
-func (h *hand) holds(shard store.Shard, epoch int64, current bool) {
-	if former, ok := h.epochs[shard]; ok && (former != epoch || !current) {
-		h.forget()
+func (m *cache) holds(shard store.Shard, epoch int64, current bool) {
+	if former, ok := m.epochs[shard]; ok && (former != epoch || !current) {
+		m.forget()
 	}
 	if !current {
 		return
 	}
-	if h.epochs == nil {
-		h.epochs = map[store.Shard]int64{}
+	if m.epochs == nil {
+		m.epochs = map[store.Shard]int64{}
 	}
-	h.epochs[shard] = epoch
+	m.epochs[shard] = epoch
 }
 
-func (h *hand) put(no store.RunNo, state inHand) {
-	if h.runs == nil || len(h.runs) >= maxHand {
-		h.runs = map[store.RunNo]inHand{}
+func (m *cache) put(no store.RunNo, state cachedRun) {
+	if m.runs == nil || len(m.runs) >= maxCached {
+		m.runs = map[store.RunNo]cachedRun{}
 	}
-	h.runs[no] = state
+	m.runs[no] = state
 }
 
 // set notes a committed update of a run that stays claimed.
-func (h *hand) set(no store.RunNo, u *store.Update) {
-	state := h.runs[no]
+func (m *cache) set(no store.RunNo, u *store.Update) {
+	state := m.runs[no]
 	state.status = u.Status
 	if u.Continue != nil {
 		state.incarnation++
 	}
-	h.runs[no] = state
+	m.runs[no] = state
 }
 
 // drop notes that a run is claimed no more.
-func (h *hand) drop(no store.RunNo) { delete(h.runs, no) }
+func (m *cache) drop(no store.RunNo) { delete(m.runs, no) }
