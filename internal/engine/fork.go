@@ -54,12 +54,12 @@ func (e *Engine) forkOf(ctx context.Context, run *store.Run, at location.Loc, ac
 			kinds[rows[i].ID] = rows[i].Kind
 		}
 	}
-	fork, tb, err := history.Fork(s, at, kinds, e.time.now())
+	fork, back, err := history.Fork(s, at, kinds, e.time.now())
 	if err != nil {
 		return nil, err
 	}
 	from := strings.TrimSuffix(s.Run.ID, fmt.Sprintf("@%d", s.Run.No))
-	act.Detail = fmt.Sprintf("from run %s (number %d) before %s, without %s", from, s.Run.No, at.Path(), tb)
+	act.Detail = fmt.Sprintf("from run %s (number %d) before %s, without %s", from, s.Run.No, at.Path(), back)
 	fork.Audit = []store.Audit{act}
 	start := &store.Start{
 		Workflow: s.Run.Workflow, Input: s.Run.Input, Headers: s.Run.Headers, Tags: s.Run.Tags,

@@ -68,7 +68,7 @@ func TestRewindByTheRule(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tb, err := history.Rewind(row.entries, at, 77)
+			back, err := history.Rewind(row.entries, at, 77)
 			if err != nil {
 				if _, ok := err.(history.Refusal); !ok || err.Error() != row.want {
 					t.Errorf("refused: %v; want %q", err, row.want)
@@ -76,13 +76,13 @@ func TestRewindByTheRule(t *testing.T) {
 				return
 			}
 			var taken []string
-			for _, it := range tb.Of(&store.Run{}).Returned {
+			for _, it := range back.ForRun(&store.Run{}).Returned {
 				taken = append(taken, fmt.Sprintf("%s %d %s %s %s", it.Kind, it.No, it.Name, it.ID, it.Value))
 			}
-			for _, c := range tb.Children {
+			for _, c := range back.Children {
 				taken = append(taken, "child "+c)
 			}
-			if got := told(tb.Apply(row.entries)); got != row.want {
+			if got := told(back.Apply(row.entries)); got != row.want {
 				t.Errorf("stands %q; want %q", got, row.want)
 			}
 			if got := strings.Join(taken, ", "); got != row.taken {
@@ -97,11 +97,11 @@ func TestReopenedEntriesKeepWhatTheyHandedOut(t *testing.T) {
 	older := func(e *store.Entry) {
 		e.Generation, e.Attempt, e.Wake, e.Started, e.Ended, e.At, e.Owes = 3, 4, 50, 60, 70, 80, true
 	}
-	tb, err := history.Rewind(sorted(recorded("a", store.KindStep, 1, 0), recorded("b", store.KindStep, 2, 0, older), recorded("s", store.KindSleep, 3, 0, older)), path("a"), 77)
-	if err != nil || len(tb.Rewrites) != 2 {
-		t.Fatal(tb, err)
+	back, err := history.Rewind(sorted(recorded("a", store.KindStep, 1, 0), recorded("b", store.KindStep, 2, 0, older), recorded("s", store.KindSleep, 3, 0, older)), path("a"), 77)
+	if err != nil || len(back.Rewrites) != 2 {
+		t.Fatal(back, err)
 	}
-	b, s := tb.Rewrites[0], tb.Rewrites[1]
+	b, s := back.Rewrites[0], back.Rewrites[1]
 	p, err := stored.DecodeProgress(b.Value)
 	if err != nil || b.Generation != 3 || b.Attempt != 0 || b.Wake != 0 || b.Seq != 0 || b.At != 0 || b.Ended != 0 || b.Owes || p.Since != 77 || len(p.Causes) != 0 {
 		t.Errorf("the reopened step is %+v with %+v, %v", b, p, err)
@@ -135,12 +135,12 @@ func TestRetryFindsWhatHasFailed(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			entries := sorted(append([]store.Entry{a, b, c}, row.more...)...)
-			tb, at, err := history.Retry(&store.Run{Status: store.Failed, Output: row.output, Marks: row.marks}, entries, 7)
+			back, at, err := history.Retry(&store.Run{Status: store.Failed, Output: row.output, Marks: row.marks}, entries, 7)
 			got := ""
 			if err != nil {
 				got = err.Error()
 			} else {
-				got = at.String() + ": " + told(tb.Apply(entries))
+				got = at.String() + ": " + told(back.Apply(entries))
 			}
 			if got != row.want {
 				t.Errorf("got %q; want %q", got, row.want)
@@ -152,7 +152,7 @@ func TestRetryFindsWhatHasFailed(t *testing.T) {
 	}
 }
 
-func TestDamagedHistoryIsNotTakenBack(t *testing.T) {
+func TestDamagedHistoryIsNotReverted(t *testing.T) {
 	for _, e := range []store.Entry{
 		recorded("l", store.KindLoop, 0, 0, with([]byte{0xff})),
 		recorded("m", store.KindReceive, 1, 0, with([]byte{0xff})),

@@ -79,11 +79,11 @@ func TestDroppedChildIsBegunAgain(t *testing.T) {
 			h.want(store.Failed, "no")
 			h.wantCancelled(first)
 			h.leave()
-			tb, at, err := history.Retry(&h.j.run, h.j.whole(), h.clock)
+			back, at, err := history.Retry(&h.j.run, h.j.whole(), h.clock)
 			if err != nil || at.String() != "both-1/s" {
 				t.Fatal(at, err)
 			}
-			h.j.takeBack(tb, false)
+			h.j.revert(back, false)
 			h.play()
 			if len(h.j.out.watches) != 1 {
 				t.Fatalf("the watches are %+v", h.j.out.watches)

@@ -20,16 +20,16 @@ func (j *journal) whole() []store.Entry {
 	return slices.SortedFunc(maps.Values(j.entries), func(a, b store.Entry) int { return strings.Compare(a.Loc, b.Loc) })
 }
 
-// takeBack applies what a retry or rewind takes back, as the owner's turn does.
-func (j *journal) takeBack(t *history.Takeback, rewind bool) {
-	t.Of(&j.run)
+// revert applies what a retry or rewind reverts, as the owner's turn does.
+func (j *journal) revert(r *history.Revert, rewind bool) {
+	r.ForRun(&j.run)
 	for _, e := range j.whole() {
-		if !within(t.Prune, e.Loc) {
+		if !within(r.Prune, e.Loc) {
 			continue
 		}
 		if e.Kind == store.KindChild {
 			if l, err := stored.DecodeLink(e.State, e.Value); err == nil && l.RunID != "" {
-				if live := e.State == store.Open && !l.Leave && !l.Detached; live && rewind && !slices.Contains(t.Children, l.RunID) {
+				if live := e.State == store.Open && !l.Leave && !l.Detached; live && rewind && !slices.Contains(r.Children, l.RunID) {
 					j.violate("child %s goes on although its start is taken back", l.RunID)
 				}
 				j.out.ended[l.RunID] = true
@@ -37,15 +37,15 @@ func (j *journal) takeBack(t *history.Takeback, rewind bool) {
 		}
 		delete(j.entries, e.Loc)
 	}
-	for _, e := range t.Rewrites {
+	for _, e := range r.Rewrites {
 		if _, there := j.entries[e.Loc]; !there {
 			j.violate("%s is rewritten and is not there", location.Loc(e.Loc))
 		}
 		e.Size = len(e.Value)
 		j.entries[e.Loc] = e
 	}
-	j.carry(t.Sends)
-	for _, back := range t.Returned {
+	j.carry(r.Sends)
+	for _, back := range r.Returned {
 		i := slices.IndexFunc(j.items, func(it store.Item) bool {
 			if back.Kind == store.ItemResolution {
 				return it.Kind == back.Kind && it.Loc == back.Loc && it.Generation == back.Generation
@@ -78,10 +78,10 @@ func (j *journal) takeBack(t *history.Takeback, rewind bool) {
 	j.run.Status, j.run.Marks, j.run.Reason, j.run.Waits, j.run.Claimed = store.Running, 0, "", nil, true
 }
 
-// TestTakenBackRunsGoOn takes a random part of a finished run back and plays it to
-// an end again: all laws hold; what stands is seen as before, and executed no more;
+// TestRevertedRunsGoOn reverts a random part of a finished run and plays it to an
+// end again: all laws hold; what stands is seen as before, and executed no more;
 // the whole history replays.
-func TestTakenBackRunsGoOn(t *testing.T) {
+func TestRevertedRunsGoOn(t *testing.T) {
 	seed := seedOf(t)
 	var rewound, retried, refused, stopped, pauses, reopened, returned, children, again, events int
 	for i := range count(t, 1000) {
@@ -104,21 +104,21 @@ func TestTakenBackRunsGoOn(t *testing.T) {
 				t.Fatalf("program %d, round %d: %s", i, round, problem)
 			}
 			entries := d.j.whole()
-			var tb *history.Takeback
+			var back *history.Revert
 			var err error
 			at := location.Loc("")
 			retry := over != nil && over.Status == store.Failed && random.IntN(2) == 0
 			if retry {
 				run := d.j.run
 				run.Output = over.Output
-				tb, at, err = history.Retry(&run, entries, d.clock)
+				back, at, err = history.Retry(&run, entries, d.clock)
 			} else {
 				if len(entries) > 0 && random.IntN(8) > 0 {
 					for at = location.Loc(entries[random.IntN(len(entries))].Loc); at.Depth() > 1 && random.IntN(3) == 0; {
 						at = at.Parent()
 					}
 				}
-				tb, err = history.Rewind(entries, at, d.clock)
+				back, err = history.Rewind(entries, at, d.clock)
 			}
 			if err != nil {
 				if _, ok := err.(history.Refusal); !ok {
@@ -134,23 +134,23 @@ func TestTakenBackRunsGoOn(t *testing.T) {
 			} else {
 				rewound++
 			}
-			reopened, returned, children = reopened+tb.Reopened, returned+len(tb.Returned), children+len(tb.Children)
-			checkTakenBack(t, i, entries, tb)
+			reopened, returned, children = reopened+back.Reopened, returned+len(back.Returned), children+len(back.Children)
+			checkReverted(t, i, entries, back)
 			before, begun := d.seen, maps.Clone(d.begun)
-			d.j.takeBack(tb, !retry)
+			d.j.revert(back, !retry)
 			stands := d.j.whole()
 			d.mail += 6
 			d.activate()
 			d.advance()
-			want, got := before.upTo(tb.Cut-1, d.j), d.seen.upTo(tb.Cut-1, d.j)
+			want, got := before.upTo(back.Cut-1, d.j), d.seen.upTo(back.Cut-1, d.j)
 			for k := range min(len(want), len(got)) {
 				if want[k] == got[k] {
 					continue
 				}
-				if sameButUnstarted(entries, tb.Cut, want[k], got[k]) {
+				if sameButUnstarted(entries, back.Cut, want[k], got[k]) {
 					break // what is seen from here on may depend on the difference
 				}
-				t.Fatalf("program %d, round %d: taken back to before %s, completion %d: the code had seen %q and sees %q (event %d)", i, round, at, tb.Cut, want[k], got[k], k)
+				t.Fatalf("program %d, round %d: taken back to before %s, completion %d: the code had seen %q and sees %q (event %d)", i, round, at, back.Cut, want[k], got[k], k)
 			}
 			over = d.run(cut)
 			for _, e := range stands {
@@ -194,24 +194,24 @@ func sameButUnstarted(entries []store.Entry, cut int64, want, got string) bool {
 	})
 }
 
-// checkTakenBack checks a takeback against the rule, entry by entry.
-func checkTakenBack(t *testing.T, program int, entries []store.Entry, tb *history.Takeback) {
+// checkReverted checks a revert against the rule, entry by entry.
+func checkReverted(t *testing.T, program int, entries []store.Entry, back *history.Revert) {
 	t.Helper()
 	after := map[string]store.Entry{}
-	for _, e := range tb.Apply(entries) {
+	for _, e := range back.Apply(entries) {
 		after[e.Loc] = e
 	}
 	for _, e := range entries {
 		is, stands := after[e.Loc]
 		switch {
-		case e.Born >= tb.Cut && stands:
-			t.Errorf("program %d: %s was asked for at %d, not before the cut %d, and is there", program, location.Loc(e.Loc), e.Born, tb.Cut)
-		case stands && is.Seq >= tb.Cut:
-			t.Errorf("program %d: %s keeps the number %d, not below the cut %d", program, location.Loc(e.Loc), is.Seq, tb.Cut)
-		case stands && e.Seq > 0 && e.Seq < tb.Cut && is.Seq != e.Seq:
-			t.Errorf("program %d: %s has the number %d below the cut %d and became %+v", program, location.Loc(e.Loc), e.Seq, tb.Cut, is)
-		case !stands && e.Seq > 0 && e.Seq < tb.Cut:
-			t.Errorf("program %d: %s has the number %d below the cut %d and is gone", program, location.Loc(e.Loc), e.Seq, tb.Cut)
+		case e.Born >= back.Cut && stands:
+			t.Errorf("program %d: %s was asked for at %d, not before the cut %d, and is there", program, location.Loc(e.Loc), e.Born, back.Cut)
+		case stands && is.Seq >= back.Cut:
+			t.Errorf("program %d: %s keeps the number %d, not below the cut %d", program, location.Loc(e.Loc), is.Seq, back.Cut)
+		case stands && e.Seq > 0 && e.Seq < back.Cut && is.Seq != e.Seq:
+			t.Errorf("program %d: %s has the number %d below the cut %d and became %+v", program, location.Loc(e.Loc), e.Seq, back.Cut, is)
+		case !stands && e.Seq > 0 && e.Seq < back.Cut:
+			t.Errorf("program %d: %s has the number %d below the cut %d and is gone", program, location.Loc(e.Loc), e.Seq, back.Cut)
 		case stands && is.Generation != e.Generation:
 			t.Errorf("program %d: %s lost its identity", program, location.Loc(e.Loc))
 		}

@@ -329,7 +329,7 @@ func TestUndoOfWhatWasEdited(t *testing.T) {
 		t.Helper()
 		q.Location = string(path(strings.Split(place, "/")...))
 		entries, _ := s.j.snapshot()
-		e, err := history.Edit(entries, &q, s.clock)
+		e, _, err := history.Edit(entries, &q, s.clock)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -370,7 +370,7 @@ func TestUndoOfWhatWasEdited(t *testing.T) {
 	entries, _ := s.j.snapshot()
 	for place, q := range map[string]stored.Request{"two": {Value: []byte("x")}, "two/undo": {Failed: true, Value: stored.EncodeFailure(&stored.Failure{Code: stored.CodeError})}} {
 		q.Location = string(path(strings.Split(place, "/")...))
-		if _, err := history.Edit(entries, &q, s.clock); err == nil {
+		if _, _, err := history.Edit(entries, &q, s.clock); err == nil {
 			t.Errorf("the edit of %s is not refused", place)
 		}
 	}

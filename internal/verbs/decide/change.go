@@ -42,29 +42,29 @@ func (d *decision) change(
 	return detail, "", permit.RequestAgain(u, d.run)
 }
 
-// retry takes back what has failed and all that completed since.
+// retry reverts what has failed and all that completed since.
 func (d *decision) retry(_ *store.Item, entries []store.Entry) (string, error) {
-	tb, at, err := history.Retry(d.run, entries, d.by.Now)
+	back, at, err := history.Retry(d.run, entries, d.by.Now)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("from %s: took back %s", at, tb), d.takeBack(tb)
+	return fmt.Sprintf("from %s: took back %s", at, back), d.revert(back)
 }
 
-// rewind takes back what completed at a location and since.
+// rewind reverts what completed at a location and since.
 func (d *decision) rewind(it *store.Item, entries []store.Entry) (string, error) {
 	q, err := stored.DecodeRequest(it.Value)
 	if err != nil {
 		return "", err
 	}
 	before := location.Loc(q.Location)
-	tb, err := history.Rewind(entries, before, d.by.Now)
+	back, err := history.Rewind(entries, before, d.by.Now)
 	if err != nil {
 		return "", err
 	}
 	d.update.Generation = d.run.Generation + 1
-	detail := fmt.Sprintf("to before %s: took back %s; generation %d", before.Path(), tb, d.update.Generation)
-	return detail, d.takeBack(tb)
+	detail := fmt.Sprintf("to before %s: took back %s; generation %d", before.Path(), back, d.update.Generation)
+	return detail, d.revert(back)
 }
 
 // edit replaces the outcome of a step.
@@ -73,16 +73,11 @@ func (d *decision) edit(it *store.Item, entries []store.Entry) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	e, err := history.Edit(entries, &q, d.by.Now)
+	e, sends, err := history.Edit(entries, &q, d.by.Now)
 	if err != nil {
 		return "", err
 	}
-	d.turn.Rewrites = append(d.turn.Rewrites, e)
-	for i := range entries {
-		if _, back, ok := history.Unpermitted(&entries[i]); ok && entries[i].Loc == e.Loc {
-			d.turn.Sends = append(d.turn.Sends, back) // nobody waits for it any more
-		}
-	}
+	d.turn.Rewrites, d.turn.Sends = append(d.turn.Rewrites, e), append(d.turn.Sends, sends...)
 	what := "a value"
 	if q.Failed {
 		what = "a failure"
@@ -90,17 +85,17 @@ func (d *decision) edit(it *store.Item, entries []store.Entry) (string, error) {
 	return fmt.Sprintf("%s has now %s of %d bytes", location.Loc(q.Location).Path(), what, len(q.Value)), nil
 }
 
-// takeBack puts what is taken back into the turn. Of the items that return, those
-// that were answered stay as they are.
-func (d *decision) takeBack(tb *history.Takeback) error {
-	tb.Of(d.run)
-	returned, err := d.returning(tb.Returned)
+// revert puts what is reverted into the turn. Of the items that return, those that
+// were answered stay as they are.
+func (d *decision) revert(back *history.Revert) error {
+	back.ForRun(d.run)
+	returned, err := d.returning(back.Returned)
 	if err != nil {
 		return err
 	}
 	turn := d.turn
-	turn.Prune, turn.Rewrites, turn.Returned, turn.Rewound = tb.Prune, tb.Rewrites, returned, true
-	turn.Sends = slices.Concat(turn.Sends, tb.Sends, tb.Cancels(uuid.NewString))
+	turn.Prune, turn.Rewrites, turn.Returned, turn.Rewound = back.Prune, back.Rewrites, returned, true
+	turn.Sends = slices.Concat(turn.Sends, back.Sends, back.Cancels(uuid.NewString))
 	return nil
 }
 

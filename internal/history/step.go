@@ -1,0 +1,161 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
+)
+
+// step is a recorded side effect.
+type step struct{ ordinary }
+
+// A step that is open again has all its attempts again.
+func (step) reopen(e *store.Entry, now store.Time) (store.Entry, error) {
+	open := reopened(e)
+	open.Started, open.Value = 0, stored.Progress{Since: now}.Encode()
+	return open, nil
+}
+
+func (step) giveBack(r *Revert, e *store.Entry, _ bool) error {
+	if _, back, ok := unpermitted(e); ok {
+		r.Sends = append(r.Sends, back)
+	}
+	return nil
+}
+
+// The permit of an open step is the other run's.
+func (step) share(e *store.Entry) error {
+	if without, _, ok := unpermitted(e); ok {
+		*e = without
+	}
+	return nil
+}
+
+func (step) edit(
+	h *history, e *store.Entry, q *stored.Request, now store.Time,
+) (store.Entry, []store.Command, error) {
+	if h.isUndone(e.Loc) {
+		return store.Entry{}, nil, refuseTo("step %s was undone", place(e))
+	}
+	var sends []store.Command
+	if _, back, ok := unpermitted(e); ok {
+		sends = append(sends, back) // nobody waits for it any more
+	}
+	edited := *e
+	edited.Wake, edited.Size = 0, 0
+	if e.State == store.Open || e.State == store.Withdrawn {
+		edited.Ended = now
+	}
+	edited.State, edited.Value = store.Done, q.Value
+	if !q.Failed {
+		return edited, sends, nil
+	}
+	cause, err := stored.DecodeFailure(q.Value)
+	if err != nil {
+		return edited, nil, err
+	}
+	edited.State = store.FailedEntry
+	edited.Value = stored.EncodeFailure(&stored.Failure{
+		Code: stored.CodeStep, Location: place(e).String(), Attempts: e.Attempt,
+		Cause: cause, Causes: []*stored.Failure{cause},
+		Message: fmt.Sprintf("step %s failed: %s", place(e), cause.Message),
+	})
+	return edited, sends, nil
+}
+
+func (step) forsake(e *store.Entry, _ int64) (store.Entry, []store.Command, bool) {
+	without, back, ok := unpermitted(e)
+	return without, []store.Command{back}, ok
+}
+
+// unpermitted returns the entry of an open step without the permit that it has asked
+// for, and the command that gives the permit back. ok is false if the step has asked
+// for none, or its value cannot be read.
+func unpermitted(e *store.Entry) (without store.Entry, back store.Command, ok bool) {
+	if e.State != store.Open || e.Value == nil {
+		return store.Entry{}, store.Command{}, false
+	}
+	p, err := stored.DecodeProgress(e.Value)
+	if err != nil || p.Permit == nil {
+		return store.Entry{}, store.Command{}, false
+	}
+	return p.WithoutPermit(e), p.Permit.GiveBack(), true
+}
+
+// undo is the compensation of a step.
+type undo struct{ ordinary }
+
+func (undo) edit(_ *history, e *store.Entry, q *stored.Request, now store.Time) (store.Entry, []store.Command, error) {
+	if e.State != store.Open || q.Failed {
+		return store.Entry{}, nil, refuseTo(
+			"%s is a compensation: one that is open can be edited to be done, and nothing else", place(e))
+	}
+	edited := *e
+	edited.State, edited.Value, edited.Wake, edited.Size, edited.Ended = store.Done, nil, 0, 0, now
+	return edited, nil, nil
+}
+
+// UndoOf returns the location of the compensation of the step at a location.
+func UndoOf(step location.Loc) location.Loc { return step.Name("undo", 1) }
+
+// Owed lists the locations of the steps in a history that carry a compensation, have
+// completed and were not undone. They are in text form and in the order in which they
+// would be undone: the newest completion first.
+func Owed(entries []store.Entry) []string {
+	undone := map[string]bool{}
+	var owed []store.Entry
+	for i := range entries {
+		switch e := &entries[i]; {
+		case e.State != store.Done:
+		case e.Kind == store.KindUndo:
+			undone[e.Loc] = true
+		case e.Owes:
+			owed = append(owed, *e)
+		}
+	}
+	slices.SortStableFunc(owed, func(a, b store.Entry) int {
+		if a.Seq == 0 || b.Seq == 0 { // done last, and not handed over
+			return cmp.Compare(min(a.Seq, 1), min(b.Seq, 1))
+		}
+		return cmp.Compare(b.Seq, a.Seq)
+	})
+	var places []string
+	for i := range owed {
+		if at := place(&owed[i]); !undone[string(UndoOf(at))] {
+			places = append(places, at.String())
+		}
+	}
+	return places
+}
+
+func isUndo(e store.Entry) bool { return e.Kind == store.KindUndo }
+
+// isUndone reports whether a compensation of the step at a location is recorded.
+func (h *history) isUndone(loc string) bool {
+	for i := range h.entries {
+		if e := &h.entries[i]; e.Kind == store.KindUndo && string(place(e).Parent()) == loc {
+			return true
+		}
+	}
+	return false
+}
+
+// firstUndone returns the step with the lowest number whose compensation is recorded,
+// or nil.
+func (h *history) firstUndone() *store.Entry {
+	var first *store.Entry
+	for i := range h.entries {
+		if h.entries[i].Kind != store.KindUndo {
+			continue
+		}
+		step := h.at(string(place(&h.entries[i]).Parent()))
+		if step != nil && (first == nil || step.Seq < first.Seq) {
+			first = step
+		}
+	}
+	return first
+}
