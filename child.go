@@ -12,7 +12,7 @@ import (
 // started, or any run that Watch was told of. It belongs to the run that has made
 // it and is used in its code only.
 type RunFuture[Out any] struct {
-	inner *runner.Other
+	inner *runner.RunFuture
 	name  string
 }
 
@@ -87,7 +87,7 @@ func (w *Workflow[In, Out]) Detach(ctx Context, input In, opts ...ChildOption) (
 	return inner.RunID(ctx.branch), nil
 }
 
-func (w *Workflow[In, Out]) child(ctx Context, call runner.Call, input In, opts []ChildOption, detached bool) (*runner.Other, error) {
+func (w *Workflow[In, Out]) child(ctx Context, call runner.Call, input In, opts []ChildOption, detached bool) (*runner.RunFuture, error) {
 	e := ctx.env.engine
 	o := childOptions{as: w.name}
 	for _, opt := range opts {
@@ -190,7 +190,7 @@ func (o *RunFuture[Out]) wait(ctx Context, call runner.Call, w waitOptions) (Out
 	var zero Out
 	call.Name, call.Key, call.Site = w.as, "deadline", 0
 	won, err := ctx.branch.Select(call, []runner.Case{
-		{Other: o.inner},
+		{Run: o.inner},
 		{Timer: &runner.Timer{Call: call, At: ctx.branch.Now().Add(w.within)}},
 	})
 	switch {
@@ -203,7 +203,7 @@ func (o *RunFuture[Out]) wait(ctx Context, call runner.Call, w waitOptions) (Out
 }
 
 func (o *RunFuture[Out]) await(ctx Context, call runner.Call) (Out, error) {
-	data, err := ctx.branch.AwaitOther(call, o.inner)
+	data, err := ctx.branch.AwaitRun(call, o.inner)
 	if err != nil {
 		var zero Out
 		return zero, ctx.env.engine.errors.seen(err)
@@ -213,7 +213,7 @@ func (o *RunFuture[Out]) await(ctx Context, call runner.Call) (Out, error) {
 
 // Case waits for the run to end; Await then returns at once.
 func (o *RunFuture[Out]) Case() Case {
-	return Case{build: func(Context) (runner.Case, error) { return runner.Case{Other: o.inner}, nil }}
+	return Case{build: func(Context) (runner.Case, error) { return runner.Case{Run: o.inner}, nil }}
 }
 
 // recordRun returns the error of a run that has not succeeded as it is stored.

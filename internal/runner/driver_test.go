@@ -324,13 +324,13 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 		switch {
 		case len(d.flight) > 0 && (d.random == nil || d.random.IntN(3) > 0):
 			d.endBody()
-		case d.pending == nil && len(d.flight) == 0 && d.r.queue.Len() == 0 && d.r.over == nil:
+		case d.pending == nil && len(d.flight) == 0 && d.r.steps.queue.Len() == 0 && d.r.over == nil:
 			if d.r.Suspended() && d.random != nil && d.random.IntN(3) == 0 {
 				d.evictions++
 				d.crash()
 				continue
 			}
-			if !d.nudge() && !d.r.sched.AnyReady() && d.r.arrived.Len() == 0 {
+			if !d.nudge() && !d.r.sched.AnyReady() && d.r.arrivals.bodies.Len() == 0 {
 				d.advance()
 				if d.r.over == nil && !d.take() {
 					d.t.Fatalf("nothing is left to happen; the run waits for %s; its inbox is %+v", d.r.waits(), d.j.items)
@@ -431,8 +431,8 @@ func (d *driver) transact() {
 			continue
 		}
 		result := b.Func(context.Background(), &b)
-		o := d.r.bodies[b.ID]
-		owes := o != nil && o.keep
+		o := d.r.steps.open[b.ID]
+		owes := o != nil && o.owes()
 		d.transactions++
 		d.j.entries[string(b.Location)] = store.Entry{
 			Loc: string(b.Location), Kind: store.KindStep, State: store.Done, Attempt: 1, Born: b.born, Generation: b.generation,
@@ -476,9 +476,9 @@ func (d *driver) verify(over *Outcome) string {
 		return "the replay of the whole history does not end"
 	case got.Stall != nil:
 		return "the replay of the whole history stalls: " + got.Stall.Error()
-	case len(turn.Entries)+len(turn.Prune)+len(turn.Sends) > 0 || d.r.queue.Len() > 0 || len(d.begun) != bodies:
+	case len(turn.Entries)+len(turn.Prune)+len(turn.Sends) > 0 || d.r.steps.queue.Len() > 0 || len(d.begun) != bodies:
 		return fmt.Sprintf("the replay of the whole history writes %d entries, sends %d and asks for %d bodies: %+v %+v",
-			len(turn.Entries), len(turn.Sends), d.r.queue.Len(), turn.Entries, turn.Sends)
+			len(turn.Entries), len(turn.Sends), d.r.steps.queue.Len(), turn.Entries, turn.Sends)
 	case rows > 0:
 		return fmt.Sprintf("the replay of the whole history shows %+v", turn)
 	case d.cancelledLate():

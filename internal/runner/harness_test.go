@@ -103,13 +103,13 @@ func (h *harness) start() {
 		if e, ok := h.j.entries[string(b.Location)]; ok && (e.State == store.Done || e.State == store.FailedEntry) {
 			h.j.violate("the body of %s begins although its end is durable", b.Location)
 		}
-		if born := h.r.bodies[b.ID].born; born > h.j.seq() {
+		if born := h.r.steps.open[b.ID].born; born > h.j.seq() {
 			h.j.violate("the body of %s begins after completion %d, of which %d are durable", b.Location, born, h.j.seq())
 		}
-		if h.r.bodies[b.ID].step.Permit != nil {
+		if h.r.steps.open[b.ID].spec.Permit != nil {
 			h.j.permitted(b.Location)
 		}
-		if h.r.bodies[b.ID].kind == store.KindUndo && h.j.run.Marks&store.Undoing == 0 {
+		if h.r.steps.open[b.ID].kind == store.KindUndo && h.j.run.Marks&store.Undoing == 0 {
 			h.j.violate("the compensation %s begins before the mark is durable", b.Location)
 		}
 		h.begun[b.Location.String()]++
@@ -299,8 +299,8 @@ func (h *harness) replays() {
 		h.t.Fatalf("the replay does not end; it waits for %s", h.r.waits())
 	case got.Status != over.Status || string(got.Output) != string(over.Output) || got.Reason != over.Reason:
 		h.t.Fatalf("the replay ends %s %q (%s) %v, the run ended %s %q (%s)", got.Status, got.Output, got.Reason, got.Stall, over.Status, over.Output, over.Reason)
-	case len(h.r.log.Entries()) > 0 || h.r.queue.Len() > 0 || len(h.begun) != bodies:
-		h.t.Fatalf("the replay writes %d entries and begins %d bodies", len(h.r.log.Entries()), h.r.queue.Len())
+	case len(h.r.log.Entries()) > 0 || h.r.steps.queue.Len() > 0 || len(h.begun) != bodies:
+		h.t.Fatalf("the replay writes %d entries and begins %d bodies", len(h.r.log.Entries()), h.r.steps.queue.Len())
 	}
 }
 

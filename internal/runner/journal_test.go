@@ -22,7 +22,7 @@ type journal struct {
 	prunings int // turns that pruned
 	broken   []string
 	out      outside
-	topics   topics
+	topics   fakeTopics
 	queues   queues
 	values   map[string]string
 	streams  map[string][]string

@@ -183,10 +183,10 @@ func TestDelayOfRetries(t *testing.T) {
 		{Policy{First: time.Second, Factor: 2, Max: 1<<63 - 1, Jitter: 1}, 5000, 0, 1 << 62},
 		{Policy{First: time.Second, Factor: 1, Max: time.Minute, Jitter: 0.5}, 1, time.Second / 2, 3 * time.Second / 2},
 	} {
-		o := &op{run: r, loc: location.Loc("").Name("s", 1), attempt: c.attempt, step: &Step{Policy: c.policy}}
-		if d := r.delay(o); d < c.low || d > c.top {
+		o := &stepOp{op: op{run: r, loc: location.Loc("").Name("s", 1)}, attempt: c.attempt, spec: Step{Policy: c.policy}}
+		if d := o.delay(); d < c.low || d > c.top {
 			t.Errorf("%+v after attempt %d: %s, want %s to %s", c.policy, c.attempt, d, c.low, c.top)
-		} else if d != r.delay(o) {
+		} else if d != o.delay() {
 			t.Errorf("%+v: the delay differs when it is asked for again", c.policy)
 		}
 	}

@@ -40,9 +40,18 @@ type Loop struct {
 type loop struct {
 	Loop
 	branch    *Branch
-	op        *op // at the loop's location
+	op        *loopOp // at its location
 	completed int64
 	kept      []*segment // the oldest first
+}
+
+// loopOp is the record of a loop, or the entry to an iteration of it.
+type loopOp struct{ op }
+
+func (o *loopOp) start() {
+	if o.startsNow() {
+		o.run.arrivals.loops.Push(o)
+	}
 }
 
 // segment is what is pruned at once: the iterations from one that was entered by
@@ -56,7 +65,7 @@ type segment struct {
 	owing    int // completed steps that carry a compensation
 	promises []string
 	versions []location.Loc
-	others   []*op // children and watches that may outlive their iteration
+	runs     []*runOp // children and watches that may outlive their iteration
 }
 
 // Loop executes a loop. It returns the error of the body, or ErrCancelled.
@@ -64,7 +73,8 @@ func (b *Branch) Loop(spec Loop) error {
 	if err := b.Enter(spec.Call); err != nil {
 		return err
 	}
-	l := &loop{Loop: spec, branch: b, op: b.request(new(op), spec.Call, store.KindLoop)}
+	l := &loop{Loop: spec, branch: b, op: new(loopOp)}
+	b.declare(&l.op.op, l.op, spec.Call, store.KindLoop)
 	defer l.end()
 	state, err := l.begin()
 	for n := l.kept[0].from; err == nil; {
@@ -153,12 +163,15 @@ func (r *Run) recordedIn(span store.Span) bool {
 // history.
 func (l *loop) enter(s *segment, state []byte) ([]byte, error) {
 	b := l.branch
-	o := b.requestAt(new(op), b.Bounded(l.op.loc.Iteration(s.from)), store.KindLoop, s)
+	o := new(loopOp)
+	b.declareAt(&o.op, o, b.Bounded(l.op.loc.Iteration(s.from)), store.KindLoop, s)
 	o.value = state
-	if err := b.waitOp(l.Call, o); err != nil {
+	if err := b.waitOp(l.Call, &o.op); err != nil {
 		return nil, err
 	}
-	s.number = o.number
+	if s.number = b.run.seq; o.rec != nil && o.rec.Seq > 0 {
+		s.number = o.rec.Seq
+	}
 	return o.value, nil
 }
 
@@ -184,13 +197,13 @@ func (l *loop) commit(n int64) {
 	for _, s := range l.kept[:first] {
 		l.branch.run.count(s.outer, -s.entries, -s.bytes)
 		for _, loc := range s.promises {
-			delete(l.branch.run.promises, loc)
+			delete(l.branch.run.promises.made, loc)
 		}
 		for _, loc := range s.versions {
 			delete(l.branch.run.versions, loc)
 		}
-		for _, o := range s.others {
-			l.branch.run.forgetOther(o)
+		for _, o := range s.runs {
+			l.branch.run.children.prune(o)
 		}
 	}
 	l.kept = append(l.kept[:0], l.kept[first:]...)
@@ -202,7 +215,7 @@ func (l *loop) commit(n int64) {
 		r.forgive(l.span()) // what owes is pruned by ForgetUndo only
 	}
 	oldest := l.kept[0]
-	r.write(l.op, store.Entry{
+	r.write(&l.op.op, store.Entry{
 		State: store.Open, Started: l.op.asked,
 		Value: stored.LoopProgress{Oldest: oldest.from, Number: oldest.number, Completed: n}.Encode(),
 	})
@@ -219,12 +232,7 @@ func (l *loop) gone() {
 	r := l.branch.run
 	r.pruned[l.op.loc] = l.kept[0].from
 	span := l.span()
-	for loc, it := range r.resolved {
-		if span.Contains(loc) {
-			delete(r.resolved, loc)
-			r.log.DeadLetter(it.No)
-		}
-	}
+	r.promises.prune(span, r.log.DeadLetter)
 	r.replay.disregard(span)
 }
 
@@ -240,7 +248,7 @@ func (l *loop) end() {
 		for _, s := range l.kept {
 			outer.promises = append(outer.promises, s.promises...)
 			outer.versions = append(outer.versions, s.versions...)
-			outer.others = append(outer.others, s.others...)
+			outer.runs = append(outer.runs, s.runs...)
 		}
 	}
 }
@@ -292,9 +300,9 @@ func (p *replay) disregard(span store.Span) {
 // enterNext hands over the state of the loop that has waited longest to go on. It
 // reports whether there was one.
 func (r *Run) enterNext() bool {
-	for r.entering.Len() > 0 {
-		if o := r.entering.Pop(); !o.closed {
-			r.handOver(o)
+	for loops := &r.arrivals.loops; loops.Len() > 0; {
+		if o := loops.Pop(); !o.closed {
+			r.handOver(&o.op)
 			return true
 		}
 	}

@@ -424,8 +424,8 @@ func TestAPromiseOfAPrunedIterationHasEnded(t *testing.T) {
 	if got := state(early); got != store.Dead {
 		t.Fatalf("the resolution of a promise that was pruned since is in state %d", got)
 	}
-	if len(h.r.promises) != 1 || len(h.r.resolved) != 0 {
-		t.Fatalf("%d promises and %d resolutions are kept in memory", len(h.r.promises), len(h.r.resolved))
+	if len(h.r.promises.made) != 1 || len(h.r.promises.resolved) != 0 {
+		t.Fatalf("%d promises and %d resolutions are kept in memory", len(h.r.promises.made), len(h.r.promises.resolved))
 	}
 	h.leave()
 	it := h.j.send(store.Item{Kind: store.ItemResolution, Loc: string(path("poll").Iteration(2).Name("p", 1)), Sent: h.clock})
@@ -599,9 +599,9 @@ func TestWhatALoopLeavesInMemory(t *testing.T) {
 			continue
 		}
 		for what, size := range map[string]int{
-			"timers": r.timers.Len(), "receivers": len(r.mail["mail"].receivers), "branches": len(r.sched.Branches()), "bodies": len(r.bodies),
-			"entries": len(h.j.entries), "hot": len(r.hotMail), "queue": r.queue.Room(),
-			"entering": r.entering.Room(), "scopes": r.root.Size(),
+			"timers": r.timers.queue.Len(), "receivers": r.mail.Waiting("mail"), "branches": len(r.sched.Branches()), "bodies": len(r.steps.open),
+			"entries": len(h.j.entries), "unlooked": r.mail.Unlooked(), "queue": r.steps.queue.Room(),
+			"entering": r.arrivals.loops.Room(), "scopes": r.root.Size(),
 		} {
 			if size > 150 {
 				t.Fatalf("after %d iterations there are %d %s", n, size, what)
@@ -638,7 +638,7 @@ func TestWhatOtherRunsLeaveInMemory(t *testing.T) {
 				}
 			}
 		}
-		if n := len(h.r.others); n > 10 {
+		if n := len(h.r.children.byName); n > 10 {
 			t.Fatalf("%d other runs are in memory", n)
 		}
 	}

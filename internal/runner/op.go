@@ -2,9 +2,7 @@ package runner
 
 import (
 	"fmt"
-	"time"
 
-	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/internal/runner/turnlog"
@@ -12,14 +10,10 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-const (
-	promiseKind = store.KindPromise
-	timerKind   = store.KindTimer
-)
-
-// op is one durable operation.
+// op is what every durable operation has, whatever its kind.
 type op struct {
 	sched.Source
+	is   kind // the operation of which this is a part
 	run  *Run
 	id   int64 // order of request
 	loc  location.Loc
@@ -27,119 +21,147 @@ type op struct {
 	kind store.Kind
 	rec  *record // what the history holds for it; nil: nothing
 	born int64
-	// generation is that of the run when the operation was first asked for. What it
+	// generation is that of the run when the code first called the operation. What it
 	// hands out is derived from it.
 	generation int
-	number     int64 // of the hand-over; 0: not handed over
 	asked      store.Time
-	closed     bool // cancelled or withdrawn: what arrives for it is dropped
-	begun      bool // took effect: registered, timer set, or body queued
+	deadline   store.Time // of a timer or a wait; of a step: its next attempt; 0: none
+	closed     bool       // cancelled or withdrawn: what arrives for it is dropped
+	refused    bool       // closed or cancelled while it is awaited: the code sees ErrCancelled
+	started    bool       // took effect: registered, timer set, or body queued
+	arrived    bool       // is in the lane of its kind
+	expected   bool       // is in a heap of the replay, or has taken effect or will
 
-	slot     turnlog.Slot // where its entry stands
-	size     int          // of that entry's value
-	expected bool         // is in a heap of the replay, or has taken effect or will
+	slot turnlog.Slot // where its entry stands
+	// early is a recorded completion that remained when this was called and not recorded,
+	// of an operation that takes effect when it is called.
+	early *record
 
-	inbox    bool       // of a timer: it wins only against what the inbox held at its deadline
-	deadline store.Time // of a sleep, timer or receive; next attempt of a step
-
-	step    *Step
-	keep    bool // carries a compensation
-	whole   bool // a cancel waits for its end
-	refused bool // was cancelled while kept: the code sees ErrCancelled
-	removed bool // the code has it no more: its completion is waited for, its outcome is not
-	attempt int  // attempts that have ended
-	busy    bool // a body waits for the barrier, is given out, or its end has arrived
-	queued  bool // of these, it waits
-	given   bool // of these, it is given out
-	barrier int64
-	causes  []*stored.Failure
-	detail  []byte
-	trouble bool       // the run is to be paused for its failures
-	pass    *pass      // its permit, while it waits for one or has one; nil: neither
-	from    store.Time // when the first attempt started
-	until   store.Time // when the last one ended
-
-	recorded *store.Entry // is in the store already, without a completion number
-
-	receive *Receive
-	other   *other // of a child or an awaited run
-	event   *topicWait
-	publish *Publish
-	early   *record // of a publication: a completion that remained when it was asked for and not recorded
-
-	value    []byte
-	failure  *stored.Failure
-	messages []stored.Message
+	value   []byte
+	failure *stored.Failure
 }
 
-// request makes an operation of o, which is empty, or finds what is recorded of
-// it.
-func (b *Branch) request(o *op, call Call, kind store.Kind) *op {
-	return b.requestAt(o, b.Locate(call), kind, b.segment())
+// kind is what is particular to the operations of one kind. Each kind is a type that
+// embeds op, in a file of its own. It replaces those of op's methods that do not fit.
+type kind interface {
+	// start lets the operation take effect. The run is live. It is called for an
+	// operation that was called when that goes live or a branch waits for it, perhaps
+	// several times.
+	start()
+	// abandon is called when the branch that waits for the operation is cancelled, or
+	// another case of its Select has won. It reports whether the branch waits for its
+	// end all the same.
+	abandon() (stays bool)
+	// withdraw is called when the operation is closed. It records that.
+	withdraw()
+	// outcome completes the entry with which the operation is handed over: all that is
+	// not common to operations. A failure is filled in.
+	outcome(e *store.Entry)
+	// recall takes the outcome from the value of its record.
+	recall(value []byte) error
+	// show completes the description of the wait for it.
+	show(w *Wait)
 }
 
-// requestAt is request for an operation at a location that it did not count.
-func (b *Branch) requestAt(o *op, loc location.Loc, kind store.Kind, in *segment) *op {
+// postponed is a kind whose operations end while the run stands still.
+type postponed interface {
+	// postpone records the outcome; it is handed over when the run goes on.
+	postpone()
+}
+
+// withdrawnLate is a kind of which something stands elsewhere. One that was closed in a
+// replay is withdrawn when the run goes live.
+type withdrawnLate interface{ withdrawLate() }
+
+// declare makes o, which is empty, the operation that is a part of is, or finds what is
+// recorded of it.
+func (b *Branch) declare(o *op, is kind, call Call, kind store.Kind) {
+	b.declareAt(o, is, b.Locate(call), kind, b.segment())
+}
+
+// declareAt is declare for an operation at a location that it did not count.
+func (b *Branch) declareAt(o *op, is kind, loc location.Loc, kind store.Kind, in *segment) {
 	r := b.run
 	r.sched.Accepted()
 	o.Op = o
-	o.run, o.id, o.loc, o.in, o.kind, o.born, o.asked = r, r.sched.NextID(), loc, in, kind, r.seq, r.now
+	o.is, o.run, o.id, o.loc, o.in, o.kind, o.born, o.asked = is, r, r.sched.NextID(), loc, in, kind, r.seq, r.now
 	o.generation = r.cfg.Run.Generation
 	if rec := r.replay.ask(o); rec != nil {
 		if rec.Kind != kind {
 			r.stall(&Stall{
 				Location: o.loc.String(), Recorded: rec.describe(), Asked: describe(kind, o.loc), Nearest: r.nearest(o.loc),
-				Remedy: "give the new operation another name and put " + r.removedCall(rec) + " where the former one stood, or restore the former code; then resume the run",
+				Remedy: "give the new operation another name and put " + r.removedCall(rec) +
+					" where the former one stood, or restore the former code; then resume the run",
 			})
 			b.Halt()
 		}
-		o.rec, o.slot, o.size = rec, turnlog.Recorded(), max(rec.Size, len(rec.Value))
+		o.rec, o.slot = rec, turnlog.Recorded(max(rec.Size, len(rec.Value)))
 		o.born, o.generation = rec.Born, rec.Generation
-		in.count(1, o.size)
-		return o
+		in.count(1, o.slot.Size())
+		return
 	}
 	if rec := r.gone[string(o.loc)]; rec != nil {
 		r.stall(&Stall{
-			Location: o.loc.String(), Recorded: rec.describe(), Asked: describe(kind, o.loc) + ", after Removed has accepted what is recorded",
+			Location: o.loc.String(), Recorded: rec.describe(),
+			Asked:  describe(kind, o.loc) + ", after Removed has accepted what is recorded",
 			Remedy: "take that Removed away, or give the operation another name",
 		})
 		b.Halt()
 	}
 	if kind == store.KindUndo {
 		r.count(in, 1, 0) // a run over its budget is undone, too
-		return o
+		return
 	}
 	b.spend(o.loc, in)
-	return o
 }
 
-// spend counts one more entry, or fails the run if that exceeds its budget.
-func (b *Branch) spend(loc location.Loc, in *segment) {
-	r := b.run
-	// While completions remain, what is recorded counts in full although the code
-	// had not got so far when it asked for this.
-	if (r.entries >= r.limits.Entries || r.bytes >= r.limits.Bytes) && (r.live || r.remaining() == nil) {
-		b.Fail(&stored.Failure{Code: stored.CodeBudget, Location: loc.String(), Message: fmt.Sprintf(
-			"operation %s exceeds the budget of a run: %d entries (limit %d) with %d bytes (limit %d); use Loop or continue-as-new for work without an end",
-			loc, r.entries, r.limits.Entries, r.bytes, r.limits.Bytes)})
-	}
-	r.count(in, 1, 0)
-}
+// self returns the operation's common part.
+func (o *op) self() *op { return o }
 
 // Awaited is called when a branch begins to wait for the operation.
 func (o *op) Awaited() { o.run.expect(o) }
 
-// Abandoned is called when the branch that waits for the operation is cancelled. One
-// that must be seen to its end keeps its branch waiting.
-func (o *op) Abandoned() (stays bool) {
-	switch {
-	case o.whole:
-		o.cancelKept()
-		return true
-	case !o.lasting():
-		o.close()
-	}
+// Abandoned is called when the branch that waits for the operation is cancelled. It
+// reports whether the branch waits for its end all the same.
+func (o *op) Abandoned() (stays bool) { return o.is.abandon() }
+
+func (o *op) abandon() bool {
+	o.close()
 	return false
+}
+
+func (o *op) withdraw() {
+	if o.slot.Written() && o.run.live && (o.rec == nil || o.rec.State != store.Withdrawn || o.slot.New()) {
+		o.run.write(o, store.Entry{State: store.Withdrawn})
+	}
+}
+
+func (o *op) outcome(*store.Entry) {}
+
+func (o *op) recall(value []byte) error {
+	o.value = value
+	return nil
+}
+
+func (o *op) show(w *Wait) { w.until(o.deadline) }
+
+// startsNow reports whether the operation takes effect for the first time.
+func (o *op) startsNow() bool {
+	first := !o.started
+	o.started = true
+	return first
+}
+
+// takesEffectAtOnce lets an operation take effect although no branch waits for it, or
+// when the run goes live. While a recorded completion remains, one that is not recorded
+// is new in the code: what takes effect when it is called is recorded before the next
+// completion. It is judged when the run goes live, because a cancel may close it until
+// then.
+func (o *op) takesEffectAtOnce() {
+	if !o.run.live {
+		o.early = o.run.remaining()
+	}
+	o.run.expect(o)
 }
 
 // expect lets an operation take effect that is awaited, or notes it in a replay.
@@ -155,44 +177,14 @@ func (r *Run) expect(o *op) {
 
 // start lets an operation take effect. The run is live.
 func (r *Run) start(o *op) {
-	if o.Settled() && !o.closed {
-		return
-	}
-	if o.closed && o.event != nil {
-		r.closeEvent(o)
-		return
-	}
-	if o.closed && o.other == nil {
-		return
-	}
-	if o.kind == promiseKind {
-		if !o.slot.Written() {
-			r.write(o, store.Entry{State: store.Open, Started: r.now})
+	if o.closed {
+		if x, ok := o.is.(withdrawnLate); ok {
+			x.withdrawLate()
 		}
-		r.heat(o)
 		return
 	}
-	if o.other != nil {
-		r.startOther(o)
-		return
-	}
-	if o.begun {
-		return
-	}
-	o.begun = true
-	switch o.kind {
-	case store.KindStep, store.KindUndo:
-		r.startStep(o)
-	case store.KindReceive:
-		r.startReceive(o)
-	case store.KindEvent:
-		r.startEvent(o)
-	case store.KindPublish:
-		r.startPublish(o)
-	case store.KindLoop:
-		r.entering.Push(o)
-	default:
-		r.startTimer(o)
+	if !o.Settled() {
+		o.is.start()
 	}
 }
 
@@ -202,93 +194,50 @@ func (o *op) close() {
 		return
 	}
 	o.closed = true
-	r := o.run
-	switch {
-	case o.step != nil:
-		r.dropBody(o)
-	case o.kind == store.KindReceive && o.begun:
-		r.heatNext(o)
-	}
+	o.uncount()
+	o.is.withdraw()
+}
+
+// uncount takes an operation that leaves no entry from the size of the history.
+func (o *op) uncount() {
 	if !o.slot.Written() {
-		r.count(o.in, -1, 0) // it leaves none
-	}
-	if o.event != nil {
-		r.closeEvent(o)
-		return
-	}
-	if o.slot.Written() && r.live && (o.rec == nil || o.rec.State != store.Withdrawn || o.slot.New()) {
-		r.write(o, store.Entry{State: store.Withdrawn})
+		o.run.count(o.in, -1, 0)
 	}
 }
 
-// handOver gives a completion to the code: the next number, the time, an entry
-// in the turn, and the wake of who waits.
+// handOver gives a completion to the code: the next number, the time, an entry in the
+// turn, and the wake of the branches that wait. While the run stands still it is only
+// recorded.
 func (r *Run) handOver(o *op) {
 	if r.pause != nil {
-		r.shelve(o)
+		o.is.(postponed).postpone() // only attempts end then
 		return
 	}
-	r.seq++
-	r.pos++
-	r.now = max(r.now, r.bound)
-	o.handed(r.seq)
-	e := store.Entry{State: store.Done, Seq: r.seq, At: r.now, Attempt: o.attempt, Started: o.asked, Ended: r.now, Value: o.value}
-	if o.step != nil {
-		e.Started, e.Ended = o.from, o.until
-	}
-	if rec := o.recorded; rec != nil {
-		e.Attempt, e.Started, e.Ended = rec.Attempt, rec.Started, rec.Ended
-	}
-	if o.keep && o.failure == nil {
-		r.owe(o, r.seq, r.pos)
-	}
-	switch {
-	case o.failure != nil:
+	r.nextCompletion()
+	e := store.Entry{State: store.Done, Seq: r.seq, At: r.now, Started: o.asked, Ended: r.now, Value: o.value}
+	if o.failure != nil {
 		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.failure)
-	case o.messages != nil:
-		e.Value = stored.EncodeReceipt(o.messages)
-	case o.event != nil:
-		e.Value = event.Encode(o.event.given)
-	case o.other != nil:
-		l := o.other.link
-		l.Output = o.value
-		e.Value = l.Encode()
 	}
+	o.is.outcome(&e)
 	r.write(o, e)
 	r.sched.Settle(&o.Source)
 }
 
-// handed notes that the operation's outcome has been handed over.
-func (o *op) handed(number int64) {
-	o.number = number
+// nextCompletion counts a completion that is handed over for the first time.
+func (r *Run) nextCompletion() {
+	r.seq++
+	r.pos++
+	r.now = max(r.now, r.bound)
 }
 
-// write puts the operation's entry into the filling turn, in place of an
-// earlier one there.
+// write puts the operation's entry into the filling turn, in place of an earlier one
+// there.
 func (r *Run) write(o *op, e store.Entry) {
-	e.Loc, e.Kind, e.Born, e.Generation, e.Owes = string(o.loc), o.kind, o.born, o.generation, o.keep
-	r.count(o.in, 0, len(e.Value)-o.size)
-	o.size = len(e.Value)
-	r.log.Put(&o.slot, e)
+	e.Loc, e.Kind, e.Born, e.Generation = string(o.loc), o.kind, o.born, o.generation
+	r.count(o.in, 0, r.log.Put(&o.slot, e))
 }
 
-// Sleep waits until the run's time plus d.
-func (b *Branch) Sleep(call Call, d time.Duration) error {
-	return b.sleepUntil(call, b.run.now.Add(d))
-}
-
-// SleepUntil waits until at. A time that is past is over at once.
-func (b *Branch) SleepUntil(call Call, at store.Time) error { return b.sleepUntil(call, at) }
-
-func (b *Branch) sleepUntil(call Call, at store.Time) error {
-	if err := b.Enter(call); err != nil {
-		return err
-	}
-	return b.waitOp(call, b.timerOp(call, store.KindSleep, at))
-}
-
-// waitOp blocks on one operation and returns ErrCancelled or the operation's
-// failure.
+// waitOp blocks on one operation and returns ErrCancelled or the operation's failure.
 func (b *Branch) waitOp(call Call, o *op) error {
 	w := b.NewWait(call)
 	w.Add(&o.Source)
@@ -305,4 +254,18 @@ func (b *Branch) waitOp(call Call, o *op) error {
 		return o.failure
 	}
 	return nil
+}
+
+// spend counts one more entry, or fails the run if that exceeds its budget.
+func (b *Branch) spend(loc location.Loc, in *segment) {
+	r := b.run
+	// While completions remain, what is recorded counts in full although the code
+	// had not got so far when it called this.
+	if (r.entries >= r.limits.Entries || r.bytes >= r.limits.Bytes) && (r.live || r.remaining() == nil) {
+		b.Fail(&stored.Failure{Code: stored.CodeBudget, Location: loc.String(), Message: fmt.Sprintf(
+			"operation %s exceeds the budget of a run: %d entries (limit %d) with %d bytes (limit %d); "+
+				"use Loop or continue-as-new for work without an end",
+			loc, r.entries, r.limits.Entries, r.bytes, r.limits.Bytes)})
+	}
+	r.count(in, 1, 0)
 }

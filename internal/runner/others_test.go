@@ -214,10 +214,10 @@ func (x *execution) watch(b *Branch, s *stmt) error {
 	return x.await(b, s, o)
 }
 
-func (x *execution) await(b *Branch, s *stmt, o *Other) error {
+func (x *execution) await(b *Branch, s *stmt, o *RunFuture) error {
 	if s.times > 1 {
 		won, err := b.Select(at("select"), []Case{
-			{Timer: &Timer{Call: at(s.name + "-timer"), At: b.Now().Add(s.delay)}}, {Other: o},
+			{Timer: &Timer{Call: at(s.name + "-timer"), At: b.Now().Add(s.delay)}}, {Run: o},
 			{Receive: &Receive{Call: at(s.name + "-mail"), Names: []string{fmt.Sprint("m", s.mail)}, Max: 1}},
 		})
 		x.note(b, s, fmt.Sprint("selected ", won.Index, len(won.Value)), err)
@@ -225,7 +225,7 @@ func (x *execution) await(b *Branch, s *stmt, o *Other) error {
 			return err
 		}
 	}
-	v, err := b.AwaitOther(at("await"), o)
+	v, err := b.AwaitRun(at("await"), o)
 	x.note(b, s, len(v), err)
 	if err != ErrCancelled && !s.fail {
 		return nil

@@ -34,7 +34,7 @@ func (r *Run) Paused() bool { return r.pause != nil && r.closed && r.over == nil
 
 // pauses reports whether the next turn pauses the run.
 func (r *Run) pauses() bool {
-	return r.pause != nil && r.over == nil && !r.undo.proposed() && !r.executing() && r.arrived.Len() == 0
+	return r.pause != nil && r.over == nil && !r.undo.proposed() && !r.steps.executing() && r.arrivals.bodies.Len() == 0
 }
 
 // pauser is who a pause for failures is by, in the run's audit.
@@ -42,20 +42,20 @@ const pauser = "engine"
 
 // failsTooOften reports whether the run is to be paused for the attempt of a step
 // that has just failed, and that another one is to follow.
-func (r *Run) failsTooOften(o *op) bool {
+func (r *Run) failsTooOften(o *stepOp) bool {
 	n := r.cfg.PauseAfter
-	return n > 0 && (o.attempt-o.step.former)%n == 0 && r.cancelItem == nil
+	return n > 0 && (o.attempt-o.former)%n == 0 && r.cancelItem == nil
 }
 
 // pauseFor makes the run stand still like Pause, for the failures of a step. Other
 // bodies may be executing, and the process may end before they do: the step's entry
 // says until the turn that pauses the run that it is to be paused.
-func (r *Run) pauseFor(o *op) {
-	r.troubled = append(r.troubled, o)
+func (r *Run) pauseFor(o *stepOp) {
+	r.steps.troubled = append(r.steps.troubled, o)
 	if r.pause != nil {
 		return // it is paused anyway
 	}
-	reason := fmt.Sprintf("%s has failed %d times", describe(o.kind, o.loc), o.attempt-o.step.former)
+	reason := fmt.Sprintf("%s has failed %d times", describe(o.kind, o.loc), o.attempt-o.former)
 	if n := len(o.causes); n > 0 {
 		reason += ", at last with: " + o.causes[n-1].Message
 	}
@@ -65,39 +65,20 @@ func (r *Run) pauseFor(o *op) {
 // noteTrouble records in the turn that pauses the run that it was paused for its
 // steps.
 func (r *Run) noteTrouble() {
-	for _, o := range r.troubled {
+	for _, o := range r.steps.troubled {
 		o.trouble = false
 		if !o.Settled() && !o.closed {
-			r.writeProgress(o, o.deadline)
+			o.writeProgress(o.deadline)
 		}
 	}
-	r.troubled = nil
-}
-
-// executing reports whether a body is given out.
-func (r *Run) executing() bool {
-	for _, o := range r.bodies {
-		if o.given {
-			return true
-		}
-	}
-	return false
+	r.steps.troubled = nil
 }
 
 // settleArrived records the ends of bodies while the run stands still.
 func (r *Run) settleArrived() {
-	for r.arrived.Len() > 0 {
-		r.attemptEnded(r.arrived.Pop())
+	for r.arrivals.bodies.Len() > 0 {
+		r.attemptEnded(r.arrivals.bodies.Pop())
 	}
-}
-
-// shelve records the end of a step that is not handed over.
-func (r *Run) shelve(o *op) {
-	e := store.Entry{State: store.Done, Attempt: o.attempt, Started: o.from, Ended: o.until, Value: o.value}
-	if o.failure != nil {
-		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.failure)
-	}
-	r.write(o, e)
 }
 
 // audit notes a verb that the run's turn carries out. What runs ask of one another

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -27,225 +26,219 @@ import (
 // waits for it. What is taken back or edited gives it back in the turn that does that;
 // a grant that finds nobody goes back by itself.
 
-// pass is the permit of a step's attempt.
-type pass struct {
+// stepPermit is the permit of a step's attempt.
+type stepPermit struct {
 	place permit.Place
 	item  store.ItemNo // the grant; 0: it has not come
 	none  bool         // it says that there is no such queue
 	until store.Time   // when the wait for it is over; 0: never
 }
 
+// permits are what the steps of a run have asked queues for.
+type permits struct {
+	run     *Run
+	tickets map[string]*ticket // that stand
+	early   []store.Item       // grants that were delivered before the run was live
+}
+
 // ticket is what a permit was asked for with and is not given back.
 type ticket struct {
 	place permit.Place
-	op    *op          // nil: the code has not asked for it
+	op    *stepOp      // nil: the code has not called it
 	entry *store.Entry // of which it is recorded; nil: it is new
 }
 
-// initPermits notes the tickets that stand.
-func (r *Run) initPermits() {
-	for i := range r.cfg.Entries {
-		e := &r.cfg.Entries[i]
+// waits reports whether a step waits for what the ticket asks for, or has it.
+func (t *ticket) waits() bool { return t.op != nil && !t.op.closed && !t.op.Settled() }
+
+// init notes the tickets that stand in the history.
+func (p *permits) init() {
+	for i := range p.run.cfg.Entries {
+		e := &p.run.cfg.Entries[i]
 		if e.Kind != store.KindStep || e.State != store.Open {
 			continue
 		}
-		p, err := r.progressOf(e)
+		progress, err := p.run.progressOf(e)
 		if err != nil {
 			return // the run is over
 		}
-		if p.Permit != nil {
-			r.ticketIs(&ticket{place: *p.Permit, entry: e})
+		if progress.Permit != nil {
+			p.add(&ticket{place: *progress.Permit, entry: e})
 		}
 	}
 }
 
-// progressOf reads the value of an open step. After an error the run is damaged or
-// broken.
-func (r *Run) progressOf(e *store.Entry) (stored.Progress, error) {
-	value := e.Value
-	if value == nil && e.Size > 0 {
-		var err error
-		if value, err = r.cfg.Fetch(e.Loc); err != nil {
-			r.broken = fmt.Errorf("fetch the value of %s: %w", location.Loc(e.Loc), err)
-			return stored.Progress{}, err
-		}
+func (p *permits) add(t *ticket) {
+	if p.tickets == nil {
+		p.tickets = map[string]*ticket{}
 	}
-	p, err := stored.DecodeProgress(value)
-	if err != nil {
-		r.damaged(location.Loc(e.Loc), err)
-	}
-	return p, err
+	p.tickets[t.place.Ticket] = t
 }
 
-func (r *Run) ticketIs(t *ticket) {
-	if r.tickets == nil {
-		r.tickets = map[string]*ticket{}
-	}
-	r.tickets[t.place.Ticket] = t
-}
-
-// holdTicket gives an operation the ticket that its record has.
-func (b *Branch) holdTicket(o *op, place *permit.Place) {
+// hold gives an operation the ticket that its record has.
+func (p *permits) hold(o *stepOp, place *permit.Place) {
 	if place == nil {
 		return
 	}
-	if t := b.run.tickets[place.Ticket]; t != nil {
-		o.pass, t.op = &pass{place: *place}, o
+	if t := p.tickets[place.Ticket]; t != nil {
+		o.permit, t.op = &stepPermit{place: *place}, o
 	}
 }
 
-// beginAttempt queues the next body of a step, when it has the permit that it needs.
-// The run is live.
-func (r *Run) beginAttempt(o *op) {
-	needs := o.step.Permit
-	if x := o.pass; x != nil && (needs == nil || needs.Queue != x.place.Queue) { // the code uses another one by now
-		r.endPermit(o)
-		r.writeProgress(o, 0)
+// allow reports whether the next attempt of a step needs no permit. Otherwise it asks
+// for one. The run is live.
+func (p *permits) allow(o *stepOp) bool {
+	needs, r := o.spec.Permit, p.run
+	if x := o.permit; x != nil && (needs == nil || needs.Queue != x.place.Queue) { // the code uses another one by now
+		p.end(o)
+		o.writeProgress(0)
 	}
 	if needs == nil {
-		r.queueBody(o)
-		return
+		return true
 	}
 	if r.pause != nil {
-		return // who takes the run up again begins it
+		return false // the next activation begins it
 	}
-	if o.pass == nil {
-		x := &pass{place: permit.Place{Queue: needs.Queue, Key: needs.Key, Priority: needs.Priority, Ticket: r.newKey(o)}}
-		o.pass = x
-		r.ticketIs(&ticket{place: x.place, op: o})
-		r.log.Send(x.place.AskFor(permit.Ask{RunID: r.cfg.Run.ID, Loc: string(o.loc)}))
-		r.writeProgress(o, 0)
+	if o.permit == nil {
+		place := permit.Place{Queue: needs.Queue, Key: needs.Key, Priority: needs.Priority, Ticket: r.newKey(&o.op)}
+		o.permit = &stepPermit{place: place}
+		p.add(&ticket{place: place, op: o})
+		r.log.Send(place.AskFor(permit.Ask{RunID: r.cfg.Run.ID, Loc: string(o.loc)}))
+		o.writeProgress(0)
 	}
-	if overall := o.step.Policy.Overall; overall > 0 {
-		o.pass.until = o.asked.Add(overall)
-		r.setTimer(o, o.pass.until)
+	if overall := o.spec.Policy.Overall; overall > 0 {
+		o.permit.until = o.asked.Add(overall)
+		r.timers.set(o, o.permit.until)
 	}
+	return false
 }
 
-// deliverGrant takes a grant for a step from the inbox. It stays there while the
-// permit is held; one that nothing waits for goes back.
-func (r *Run) deliverGrant(it store.Item) {
+// deliver takes a grant for a step from the inbox. It stays there while the permit is
+// held; one that nothing waits for goes back.
+func (p *permits) deliver(it store.Item) {
+	r := p.run
 	if !r.live {
-		r.grants = append(r.grants, it)
+		p.early = append(p.early, it)
 		r.log.See(&it)
 		return
 	}
-	t := r.tickets[permit.Ticket(&it)]
+	t := p.tickets[permit.Ticket(&it)]
 	if t == nil {
-		r.bounce(&it)
+		p.bounce(&it)
 		return
 	}
-	t.op.pass.item, t.op.pass.none = it.No, it.Failed
-	r.granted = append(r.granted, t.op)
+	t.op.permit.item, t.op.permit.none = it.No, it.Failed
+	r.arrivals.grants = append(r.arrivals.grants, t.op)
 	r.log.See(&it)
 }
 
-// bounce gives back a permit that nobody waits for.
-func (r *Run) bounce(it *store.Item) {
-	r.Answer(it.No, nil)
-	r.log.Send(permit.Return(it))
+// bounce gives back a permit that nothing waits for.
+func (p *permits) bounce(it *store.Item) {
+	p.run.Answer(it.No, nil)
+	p.run.log.Send(permit.Return(it))
 }
 
-// matchGrant lets the attempt begin whose permit has come first. It reports whether
-// there was one.
-func (r *Run) matchGrant() bool {
-	for len(r.granted) > 0 {
-		o := r.granted[0]
-		r.granted = r.granted[1:]
-		x := o.pass
+// next lets the attempt begin whose permit has come first. It reports whether there was
+// one.
+func (p *permits) next() bool {
+	for a := &p.run.arrivals; len(a.grants) > 0; {
+		o := a.grants[0]
+		a.grants = a.grants[1:]
+		x := o.permit
 		if x == nil || o.busy || o.closed || o.Settled() {
 			continue
 		}
 		x.until = 0
 		if x.none {
-			r.endWithoutPermit(o, &stored.Failure{Code: stored.CodeNoQueue, Message: fmt.Sprintf("queue %q: %v", x.place.Queue, ErrNoQueue)})
+			p.failed(o, &stored.Failure{Code: stored.CodeNoQueue, Message: fmt.Sprintf("queue %q: %v", x.place.Queue, ErrNoQueue)})
 		} else {
-			r.queueBody(o)
+			p.run.steps.enqueue(o)
 		}
 		return true
 	}
 	return false
 }
 
-// permitLate ends a step whose time is over while it waits for a permit.
-func (r *Run) permitLate(o *op) {
-	r.endWithoutPermit(o, &stored.Failure{Code: stored.CodeTimeout, Message: fmt.Sprintf("no permit of queue %q by %s", o.pass.place.Queue, o.pass.until)})
+// late ends a step whose time is over while it waits for a permit.
+func (p *permits) late(o *stepOp) {
+	p.failed(o, &stored.Failure{Code: stored.CodeTimeout, Message: fmt.Sprintf(
+		"no permit of queue %q by %s", o.permit.place.Queue, o.permit.until)})
 }
 
-func (r *Run) endWithoutPermit(o *op, why *stored.Failure) {
-	r.endPermit(o)
-	o.until = r.bound
+func (p *permits) failed(o *stepOp, why *stored.Failure) {
+	p.end(o)
+	o.until = p.run.bound
 	o.causes = stored.AddCause(o.causes, why)
-	r.failStep(o)
+	o.giveUp()
 }
 
-// endPermit gives back what an operation has asked for, if it has.
-func (r *Run) endPermit(o *op) {
-	x := o.pass
+// end gives back what an operation has asked for, if it has.
+func (p *permits) end(o *stepOp) {
+	x, r := o.permit, p.run
 	if x == nil {
 		return
 	}
-	o.pass = nil
-	delete(r.tickets, x.place.Ticket)
+	o.permit = nil
+	delete(p.tickets, x.place.Ticket)
 	if x.item != 0 {
 		r.Answer(x.item, nil)
 	}
-	if !r.log.Unsend(func(it *store.Item) bool { return it.Kind == store.ItemAsk && permit.Ticket(it) == x.place.Ticket }) {
+	asks := func(it *store.Item) bool { return it.Kind == store.ItemAsk && permit.Ticket(it) == x.place.Ticket }
+	if !r.log.Unsend(asks) {
 		r.log.Send(x.place.GiveBack())
 	}
 }
 
-// openTickets returns the tickets that stand, in their order.
-func (r *Run) openTickets() []*ticket {
-	if len(r.tickets) == 0 {
+// open returns the tickets that stand, in their order.
+func (p *permits) open() []*ticket {
+	if len(p.tickets) == 0 {
 		return nil
 	}
-	all := slices.Collect(maps.Values(r.tickets))
+	all := slices.Collect(maps.Values(p.tickets))
 	slices.SortFunc(all, func(a, b *ticket) int { return cmp.Compare(a.place.Ticket, b.place.Ticket) })
 	return all
 }
 
-// livePermits is called when the run goes live: what nothing waits for is given back,
-// and what has come is looked at.
-func (r *Run) livePermits() {
-	for _, t := range r.openTickets() {
-		if t.op == nil || t.op.closed || t.op.Settled() {
-			r.dropTicket(t)
+// goLive is called when the run goes live: what nothing waits for is given back, and
+// the grants that have come are looked at.
+func (p *permits) goLive() {
+	for _, t := range p.open() {
+		if !t.waits() {
+			p.drop(t)
 		}
 	}
-	grants := r.grants
-	r.grants = nil
+	grants := p.early
+	p.early = nil
 	for i := range grants {
 		grants[i].State = store.Seen // noted when they came
-		r.deliverGrant(grants[i])
+		p.deliver(grants[i])
 	}
 }
 
-// dropTicket gives back what an operation has asked for that the code has no more, or
-// that is over, and takes the ticket out of its entry.
-func (r *Run) dropTicket(t *ticket) {
-	delete(r.tickets, t.place.Ticket)
+// drop gives back what an operation has asked for that the code has no more, or that is
+// over, and takes the ticket out of its entry.
+func (p *permits) drop(t *ticket) {
+	delete(p.tickets, t.place.Ticket)
 	if e := t.entry; e != nil {
-		if p, err := r.progressOf(e); err == nil {
-			r.log.Add(p.WithoutPermit(e))
+		if progress, err := p.run.progressOf(e); err == nil {
+			p.run.log.Add(progress.WithoutPermit(e))
 		}
 	}
-	r.log.Send(t.place.GiveBack())
+	p.run.log.Send(t.place.GiveBack())
 }
 
-// returnPermits gives back all that the run has asked for, as it ends.
-func (r *Run) returnPermits() {
-	for _, t := range r.openTickets() {
-		o := t.op
-		if !r.live || o == nil || o.closed || o.Settled() {
-			r.dropTicket(t)
+// endAll gives back all that the run has asked for, as it ends.
+func (p *permits) endAll() {
+	for _, t := range p.open() {
+		if !p.run.live || !t.waits() {
+			p.drop(t)
 			continue
 		}
-		r.endPermit(o)
-		r.writeProgress(o, 0)
+		p.end(t.op)
+		t.op.writeProgress(0)
 	}
-	for i := range r.grants {
-		r.bounce(&r.grants[i])
+	for i := range p.early {
+		p.bounce(&p.early[i])
 	}
-	r.grants = nil
+	p.early = nil
 }

@@ -21,13 +21,19 @@ type Publish struct {
 	Headers     []byte
 }
 
+// publishOp is the publication of an event.
+type publishOp struct {
+	op
+	spec Publish
+}
+
 // Publish publishes an event and returns its ID.
 func (b *Branch) Publish(p Publish) (eventID string, err error) {
 	if err := b.Enter(p.Call); err != nil {
 		return "", err
 	}
-	o := b.request(new(op), p.Call, store.KindPublish)
-	o.publish = &p
+	o := &publishOp{}
+	b.declare(&o.op, o, p.Call, store.KindPublish)
 	if o.rec != nil {
 		said, err := stored.DecodePublished(o.rec.Value)
 		if err != nil {
@@ -36,24 +42,27 @@ func (b *Branch) Publish(p Publish) (eventID string, err error) {
 		}
 		return said.ID, nil
 	}
-	r := b.run
-	if p.ID == "" {
+	if r := b.run; p.ID == "" {
 		h := r.derive("event", r.cfg.Run.Generation, o.loc, 0)
 		p.ID = hex.EncodeToString(h[:16])
 	}
-	if !r.live {
-		o.early = r.remaining()
-	}
-	r.expect(o)
+	o.spec = p
+	o.takesEffectAtOnce()
 	return p.ID, nil
 }
 
-// startPublish sends the event. The run is live.
-func (r *Run) startPublish(o *op) {
-	p := o.publish
-	r.write(o, store.Entry{State: store.Done, Started: r.now, Ended: r.now, Value: stored.EncodePublished(p.Topic, p.ID)})
+// start sends the event.
+func (o *publishOp) start() {
+	if !o.startsNow() {
+		return
+	}
+	p, r := &o.spec, o.run
+	r.write(&o.op, store.Entry{
+		State: store.Done, Started: r.now, Ended: r.now, Value: stored.EncodePublished(p.Topic, p.ID),
+	})
 	// The act is known by the entry: a repeat of the turn is a repeat of it.
 	origin := r.derive("publication", r.cfg.Run.Generation, o.loc, 0)
-	r.log.SendLarge(event.Publish(p.Topic, p.ID, hex.EncodeToString(origin[:16]), &p.Publication, p.Headers), len(p.Publication.Value))
-	o.publish = &Publish{} // its value is sent
+	publish := event.Publish(p.Topic, p.ID, hex.EncodeToString(origin[:16]), &p.Publication, p.Headers)
+	r.log.SendLarge(publish, len(p.Publication.Value))
+	o.spec = Publish{} // its value is sent
 }

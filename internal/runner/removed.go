@@ -37,12 +37,26 @@ func (b *Branch) Removed(call Call) {
 		return
 	}
 	last.gone = false
-	o := &op{
-		run: r, id: r.sched.NextID(), loc: location.Loc(last.Loc), kind: last.Kind, rec: last, born: last.Born, asked: r.now,
-		slot: turnlog.Recorded(), removed: true, keep: true, whole: true, in: b.segment(),
+	o := new(removedOp)
+	o.op = op{
+		is: o, run: r, id: r.sched.NextID(), loc: location.Loc(last.Loc), kind: last.Kind, rec: last, born: last.Born,
+		asked: r.now, slot: turnlog.Recorded(max(last.Size, len(last.Value))), in: b.segment(),
 	}
-	o.Op = o
-	_ = b.waitOp(call, o) // a cancel: the next operation says so
+	o.Op = &o.op
+	_ = b.waitOp(call, &o.op) // a cancel: the next operation says so
+}
+
+// removedOp is an operation that the code has no more: its completion is waited for, its
+// outcome is not.
+type removedOp struct{ op }
+
+func (o *removedOp) start() {} // it has a number, so it is handed over in the replay
+
+// abandon keeps the branch waiting, as the operation might have: it is handed over in
+// any case.
+func (o *removedOp) abandon() (stays bool) {
+	o.refused = true
+	return true
 }
 
 // remove accepts what is recorded at loc and below, unless the code has asked

@@ -369,7 +369,7 @@ func TestRemovedChild(t *testing.T) {
 						return result("", err)
 					}
 					if c.ended {
-						_, _ = b.AwaitOther(at("await"), o)
+						_, _ = b.AwaitRun(at("await"), o)
 					}
 					return changed("b", "c")(b)
 				}

@@ -177,15 +177,14 @@ func (r *Run) recall(rec *record) {
 }
 
 func (r *Run) recallOp(o *op) {
-	if !o.removed {
+	if _, gone := o.is.(*removedOp); !gone {
 		if _, ok := r.recallValue(o); !ok {
 			return
 		}
 	}
 	r.recall(o.rec)
-	o.handed(o.rec.Seq)
 	if o.rec.owes() {
-		r.owe(o, o.rec.Seq, 0)
+		r.owe(o, o.undoing(), o.rec.Seq, 0)
 	}
 	r.sched.Settle(&o.Source)
 }
@@ -196,22 +195,19 @@ func (r *Run) recallUnnumbered(o *op) {
 	if !ok {
 		return
 	}
-	r.seq++
-	r.pos++
-	r.now = max(r.now, r.bound)
+	r.nextCompletion()
 	r.replay.handed++
-	o.handed(r.seq)
 	e := *o.rec.Entry
 	e.Seq, e.At, e.Value = r.seq, r.now, value
 	r.log.Put(&o.slot, e)
 	if o.rec.owes() {
-		r.owe(o, e.Seq, 0)
+		r.owe(o, o.undoing(), e.Seq, 0)
 	}
 	r.sched.Settle(&o.Source)
 }
 
-// recallValue takes an operation's outcome from its record, and returns the
-// record's value. ok is false if it cannot be had.
+// recallValue takes an operation's outcome from its record, and returns the record's
+// value. ok is false if it cannot be had.
 func (r *Run) recallValue(o *op) (value []byte, ok bool) {
 	var err error
 	if value = o.rec.Value; value == nil && o.rec.Size > 0 {
@@ -220,17 +216,10 @@ func (r *Run) recallValue(o *op) (value []byte, ok bool) {
 			return nil, false
 		}
 	}
-	switch {
-	case o.rec.State == store.FailedEntry:
+	if o.rec.State == store.FailedEntry {
 		o.failure, err = stored.DecodeFailure(value)
-	case o.kind == store.KindReceive:
-		o.messages, err = stored.DecodeReceipt(value)
-	case o.other != nil:
-		err = o.recallOther(value)
-	case o.event != nil:
-		err = o.recallEvent(value)
-	default:
-		o.value = value
+	} else {
+		err = o.is.recall(value)
 	}
 	if err != nil {
 		r.damaged(o.loc, err)
@@ -256,27 +245,28 @@ func (r *Run) goLive() {
 			r.gone[rec.Loc] = rec
 		}
 	}
-	for _, g := range r.standing() {
-		if g.op == nil {
-			r.forsake(g) // accepted by Removed
-		}
-	}
+	r.topics.goLive()
 	r.replay = replay{handed: r.replay.handed, cancel: r.replay.cancel}
 	slices.SortFunc(pending, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
 	for _, o := range pending {
 		r.start(o)
 	}
-	ends := r.ends
-	r.ends = nil
-	for i := range ends {
-		ends[i].State = store.Seen // noted when they came
-		r.deliverEnd(ends[i])
+	r.children.goLive()
+	r.topics.deliverEarly()
+	r.permits.goLive()
+}
+
+// inserted is the divergence in which the code calls what takes effect at once before
+// completions that were recorded without it.
+func (r *Run) inserted() *Stall {
+	for _, o := range r.replay.pending {
+		if o.early == nil || o.closed {
+			continue
+		}
+		return &Stall{
+			Location: location.Loc(o.early.Loc).String(), Recorded: o.early.describe(), Asked: describe(o.kind, o.loc) + " before it",
+			Remedy: "if it is new, put it under a Version; else restore the former order; then resume the run",
+		}
 	}
-	deliveries := r.deliveries
-	r.deliveries = nil
-	for i := range deliveries {
-		deliveries[i].State = store.Seen
-		r.deliverEvent(deliveries[i])
-	}
-	r.livePermits()
+	return nil
 }

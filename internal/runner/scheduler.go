@@ -105,9 +105,7 @@ func (r *Run) liveNext() bool {
 		r.log.Consume(it.No, verbs.Yes())
 		r.audit(it)
 		r.takeCancel(it.Value)
-	case r.enterNext(), r.matchPromise(), r.matchOther(), r.matchEvent(), r.matchMail(), r.matchGrant(), r.fireTimer():
-	case r.arrived.Len() > 0:
-		r.attemptEnded(r.arrived.Pop())
+	case r.nextArrival():
 	case r.sched.Deadlocked():
 		r.deadlock()
 	default:
@@ -130,7 +128,7 @@ func (r *Run) policyAt() store.Time {
 		return 0
 	}
 	at := r.cfg.CancelAt
-	if r.cfg.MaxSuspended > 0 && r.inFlight == 0 && r.live {
+	if r.cfg.MaxSuspended > 0 && r.steps.inFlight == 0 && r.live {
 		if limit := r.now.Add(r.cfg.MaxSuspended); at == 0 || limit < at {
 			at = limit
 		}
@@ -140,9 +138,7 @@ func (r *Run) policyAt() store.Time {
 
 // takeCancel hands over the cancel of the whole run.
 func (r *Run) takeCancel(reason []byte) {
-	r.seq++
-	r.pos++
-	r.now = max(r.now, r.bound)
+	r.nextCompletion()
 	r.entries++
 	r.log.Add(store.Entry{Loc: string(cancelLocation), Kind: store.KindCancel, State: store.Done, Seq: r.seq, Born: r.seq - 1, At: r.now, Started: r.now, Ended: r.now, Value: reason})
 	r.log.Mark()

@@ -11,7 +11,7 @@ import (
 type Case struct {
 	Future  *Future
 	Promise *Promise
-	Other   *Other
+	Run     *RunFuture
 	Receive *Receive
 	Event   *Event
 	Timer   *Timer
@@ -22,8 +22,8 @@ type Selected struct {
 	Index    int
 	Messages []stored.Message // of a Receive
 	Event    *event.Delivery
-	Value    []byte          // of a Promise or Other
-	Failure  *stored.Failure // of a Promise or Other
+	Value    []byte          // of a Promise or Run
+	Failure  *stored.Failure // of a Promise or Run
 }
 
 // Select waits for the first of the cases; what did not win is not lost. With
@@ -34,7 +34,7 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 		return Selected{}, err
 	}
 	for i, c := range cases {
-		if c.Future != nil && c.Future.Settled() || c.Promise != nil && c.Promise.op.Settled() || c.Other != nil && c.Other.op.Settled() {
+		if c.Future != nil && c.Future.Settled() || c.Promise != nil && c.Promise.op.Settled() || c.Run != nil && c.Run.op.Settled() {
 			return c.selected(i, nil), nil
 		}
 	}
@@ -47,16 +47,19 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 			w.Add(sources[i])
 			continue
 		case c.Promise != nil:
-			ops[i] = c.Promise.op
-		case c.Other != nil:
-			b.owns(c.Other)
-			ops[i] = c.Other.op
+			ops[i] = &c.Promise.op.op
+		case c.Run != nil:
+			b.owns(c.Run)
+			ops[i] = &c.Run.op.op
 		case c.Receive != nil:
-			ops[i] = b.receiveOp(*c.Receive)
+			o := b.receiveOp(*c.Receive)
+			ops[i] = &o.op
 		case c.Event != nil:
-			ops[i] = b.eventOp(*c.Event)
+			o := b.eventOp(*c.Event)
+			ops[i] = &o.op
 		case c.Timer != nil:
-			ops[i] = b.timerOp(c.Timer.Call, timerKind, c.Timer.At)
+			o := b.timerOp(c.Timer.Call, store.KindTimer, c.Timer.At)
+			ops[i] = &o.op
 		}
 		sources[i] = &ops[i].Source
 		w.Add(sources[i])
@@ -69,8 +72,8 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 			if index < 0 {
 				index = i
 			}
-		} else if o != nil && !o.lasting() {
-			o.close()
+		} else if o != nil {
+			o.is.abandon()
 		}
 	}
 	if err != nil {
@@ -85,13 +88,13 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 func deadlineOf(cases []Case, ops []*op) (deadline store.Time) {
 	inbox := false
 	for _, c := range cases {
-		inbox = inbox || c.Promise != nil || c.Receive != nil || c.Other != nil || c.Event != nil
+		inbox = inbox || c.Promise != nil || c.Receive != nil || c.Run != nil || c.Event != nil
 	}
 	for i, c := range cases {
 		if c.Timer == nil || !inbox {
 			continue
 		}
-		ops[i].inbox = true
+		ops[i].is.(*timerOp).inbox = true
 		if d := ops[i].deadline; deadline == 0 || d < deadline {
 			deadline = d
 		}
@@ -104,12 +107,12 @@ func (c Case) selected(index int, o *op) Selected {
 	switch {
 	case c.Promise != nil:
 		s.Value, s.Failure = c.Promise.op.value, c.Promise.op.failure
-	case c.Other != nil:
-		s.Value, s.Failure = c.Other.op.value, c.Other.op.failure
+	case c.Run != nil:
+		s.Value, s.Failure = c.Run.op.value, c.Run.op.failure
 	case c.Receive != nil:
-		s.Messages = o.messages
+		s.Messages = o.is.(*receiveOp).messages
 	case c.Event != nil:
-		s.Event = o.event.given
+		s.Event = o.is.(*eventOp).given
 	}
 	return s
 }

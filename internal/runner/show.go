@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/turnlog"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -15,6 +16,30 @@ import (
 // shownLocation is where it is recorded that what the code says before its first
 // completion is committed.
 var shownLocation = location.Loc("").Key("shown", 1)
+
+// updates are the updates that the run has received and not answered.
+type updates struct {
+	unanswered map[store.ItemNo]struct{}
+	late       []store.Consumption // answers for when the run goes live
+}
+
+// received notes an update that is to be answered.
+func (u *updates) received(no store.ItemNo) { u.unanswered[no] = struct{}{} }
+
+// answered notes that an update is answered. It reports false if it is not to be.
+func (u *updates) answered(no store.ItemNo) bool {
+	_, open := u.unanswered[no]
+	delete(u.unanswered, no)
+	return open
+}
+
+// answerLate gives the answers that were kept until the run is live.
+func (u *updates) answerLate(log *turnlog.Log) {
+	for _, a := range u.late {
+		log.Answer(a)
+	}
+	u.late = nil
+}
 
 // Set gives a named value new content. In a cancelled branch it works too. The
 // error is ErrTooLarge's likeness, or that of a misused context.
@@ -66,14 +91,13 @@ func (b *Branch) AnswerUpdate(call Call, no store.ItemNo, verdict []byte) error 
 		return err
 	}
 	r := b.run
-	if _, open := r.unanswered[no]; !open {
+	if !r.updates.answered(no) {
 		return nil
 	}
-	delete(r.unanswered, no)
 	answer := store.Consumption{Item: no, Verdict: verdict}
 	if b.said() {
 		// What stands was made by code that had not answered here.
-		r.late = append(r.late, answer)
+		r.updates.late = append(r.updates.late, answer)
 		return nil
 	}
 	r.log.Answer(answer)
@@ -87,8 +111,8 @@ func (b *Branch) said() bool {
 	r := b.run
 	switch {
 	case r.seq == 0 && r.recorded == 0 && len(r.cfg.Entries) == 0:
-		if !r.begun {
-			r.begun = true
+		if !r.said {
+			r.said = true
 			r.pos++ // a transactional step behind it must not become durable before it
 		}
 		return false

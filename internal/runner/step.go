@@ -27,8 +27,6 @@ type Step struct {
 	// Permit is where each attempt asks for a permit, without a ticket; nil: none is
 	// needed.
 	Permit *permit.Place
-
-	former int // attempts of former rounds: all were used up, and a person has asked for more
 }
 
 // Policy says how often and when a step is tried. All fields are set.
@@ -42,15 +40,37 @@ type Policy struct {
 	Overall  time.Duration // for all attempts; 0: none
 }
 
-// stepOp is the operation of a step with what was asked for, in one piece.
+// stepOp is a step, or with undoOp a compensation. It takes effect when a branch waits
+// for it, and then goes from attempt to attempt:
+//
+//	        permit          barrier          Bodies          Complete
+//	start ──────────► queued ──────► may begin ─────► given ─────────► ended ──► done
+//	  ▲                                                                  │
+//	  └────────────────────── retry delay ◄──────────────────────────────┘ failed
 type stepOp struct {
-	op   op
-	step Step
+	op
+	spec  Step
+	whole bool // a cancel waits for its end
+
+	attempt int  // attempts that have ended
+	former  int  // of these, in former rounds: all were used up, and a person has requested more
+	busy    bool // a body waits for the barrier, is given out, or its end has arrived
+	queued  bool // of these, it waits
+	given   bool // of these, it is given out
+	barrier int64
+	causes  []*stored.Failure
+	detail  []byte      // of the last heartbeat
+	trouble bool        // the run is to be paused for its failures
+	permit  *stepPermit // while it waits for one or has one; nil: neither
+	from    store.Time  // when the first attempt started
+	until   store.Time  // when the last one ended
+
+	recorded *store.Entry // is in the store already, without a completion number
 }
 
-// arrival is the end of an attempt that waits to be looked at.
-type arrival struct {
-	op     *op
+// ended is the end of an attempt that waits to be looked at.
+type ended struct {
+	op     *stepOp
 	result BodyResult
 }
 
@@ -59,19 +79,15 @@ func (b *Branch) Step(s Step) ([]byte, error) {
 	if err := b.Enter(s.Call); err != nil {
 		return nil, err
 	}
-	x := &stepOp{step: s}
-	o := b.request(&x.op, s.Call, store.KindStep)
-	o.step, o.keep, o.whole = &x.step, s.Undo != nil, s.Whole || s.Undo != nil
+	o := &stepOp{spec: s, whole: s.Whole || s.Undo != nil}
+	b.declare(&o.op, o, s.Call, store.KindStep)
 	b.continueFrom(o)
-	err := b.waitOp(s.Call, o)
+	err := b.waitOp(s.Call, &o.op)
 	return o.value, err
 }
 
 // continueFrom takes the former attempts of an operation from its record.
-func (b *Branch) continueFrom(o *op) {
-	if o.kind == store.KindUndo {
-		o.asked = b.run.bound
-	}
+func (b *Branch) continueFrom(o *stepOp) {
 	if o.rec == nil || o.rec.State != store.Open && o.rec.State != store.Withdrawn {
 		return
 	}
@@ -80,116 +96,169 @@ func (b *Branch) continueFrom(o *op) {
 	if err != nil {
 		b.Halt()
 	}
-	o.causes, o.detail, o.step.former = p.Causes, p.Detail, p.Former
+	o.causes, o.detail, o.former = p.Causes, p.Detail, p.Former
 	o.trouble = p.Pause && b.run.cfg.PauseAfter > 0
 	if p.Since != 0 {
 		o.asked = p.Since
 	}
-	b.holdTicket(o, p.Permit)
+	b.run.permits.hold(o, p.Permit)
 }
 
-func (r *Run) startStep(o *op) {
-	r.bodies[o.id] = o
+// progressOf reads the value of an open step. After an error the run is damaged or
+// broken.
+func (r *Run) progressOf(e *store.Entry) (stored.Progress, error) {
+	value := e.Value
+	if value == nil && e.Size > 0 {
+		var err error
+		if value, err = r.cfg.Fetch(e.Loc); err != nil {
+			r.broken = fmt.Errorf("fetch the value of %s: %w", location.Loc(e.Loc), err)
+			return stored.Progress{}, err
+		}
+	}
+	p, err := stored.DecodeProgress(value)
+	if err != nil {
+		r.damaged(location.Loc(e.Loc), err)
+	}
+	return p, err
+}
+
+func (o *stepOp) start() {
+	if !o.startsNow() {
+		return
+	}
+	r := o.run
+	r.steps.open[o.id] = o
 	if o.trouble {
 		r.pauseFor(o)
 	}
 	if o.deadline > r.bound {
-		r.setTimer(o, o.deadline)
+		r.timers.set(o, o.deadline)
 		return
 	}
-	r.beginAttempt(o)
+	o.beginAttempt()
 }
 
-// queueBody lets a body wait until what was handed over so far is durable.
-func (r *Run) queueBody(o *op) {
-	o.busy, o.queued, o.barrier = true, true, r.pos
-	r.inFlight++
-	r.queue.Push(o)
-}
-
-// Bodies returns the step bodies that may start now. Each is returned once; its
-// end is told by Complete.
-func (r *Run) Bodies() []Body {
-	var bodies []Body
-	for r.queue.Len() > 0 {
-		o := r.queue.Peek()
-		if o.queued && o.barrier > r.durable {
-			break
-		}
-		r.queue.Pop()
-		if !o.queued || r.over != nil || r.pause != nil {
-			continue
-		}
-		o.queued, o.given = false, true
-		body := Body{
-			ID: o.id, Location: o.loc, Attempt: o.attempt + 1, Func: o.step.Func,
-			Timeout: o.step.Policy.Timeout, Detail: o.detail, run: r, generation: o.generation, born: o.born,
-			kind: o.kind, owes: o.keep, from: o.from,
-		}
-		if overall := o.step.Policy.Overall; overall > 0 {
-			body.Deadline = o.asked.Add(overall)
-		}
-		bodies = append(bodies, body)
+// beginAttempt queues the next body, when it has the permit that it needs.
+func (o *stepOp) beginAttempt() {
+	if o.run.permits.allow(o) {
+		o.run.steps.enqueue(o)
 	}
-	return bodies
 }
 
-// Cancels returns the IDs of bodies that were given out and are wanted no more.
-func (r *Run) Cancels() []int64 {
-	cancels := r.cancels
-	r.cancels = nil
-	return cancels
-}
-
-// Complete tells the end of an attempt. Only the current attempt's is accepted.
-func (r *Run) Complete(id int64, attempt int, result BodyResult) {
-	o := r.bodies[id]
-	if o == nil || !o.given || attempt != o.attempt+1 {
-		return
+// abandon closes a step, unless its end must be known. Whether it has begun is not
+// known to a replay, so in a replay nothing happens here.
+func (o *stepOp) abandon() (stays bool) {
+	if !o.whole {
+		return o.op.abandon()
 	}
-	o.given = false
-	r.arrived.Push(arrival{o, result})
-}
-
-// Heartbeat records what an attempt wants its successor to know, unless it is
-// larger than a value may be. It reports whether the attempt is the current one.
-func (r *Run) Heartbeat(id int64, attempt int, detail []byte) bool {
-	o := r.bodies[id]
-	if o == nil || !o.given || attempt != o.attempt+1 {
-		return false
+	r := o.run
+	o.refused = true
+	o.deadline = 0 // no attempt follows
+	switch {
+	case !r.live || o.busy && !o.queued && !o.given:
+	case o.given:
+		r.steps.cancels = append(r.steps.cancels, o.id)
+	default:
+		r.steps.settle(o)
+		o.busy = true
+		r.steps.inFlight++
+		r.arrivals.bodies.Push(ended{o, NeverBegun(r.now)})
 	}
-	if len(detail) > r.limits.Value {
-		r.note(o.loc, "a heartbeat's detail is not recorded", fmt.Errorf("it has %d bytes, more than the limit of %d", len(detail), r.limits.Value))
-		return true
-	}
-	o.detail = detail
-	r.writeProgress(o, 0)
 	return true
 }
 
-func (r *Run) writeProgress(o *op, wake store.Time) {
-	p := stored.Progress{Causes: o.causes, Detail: o.detail, Former: o.step.former, Pause: o.trouble}
+// withdraw forgets the body of a closed step and cancels it if it was given out.
+func (o *stepOp) withdraw() {
+	r := o.run
+	if o.given {
+		r.steps.cancels = append(r.steps.cancels, o.id)
+	}
+	r.steps.settle(o)
+	if r.live {
+		r.permits.end(o)
+	}
+	delete(r.steps.open, o.id)
+	o.op.withdraw()
+}
+
+func (o *stepOp) outcome(e *store.Entry) {
+	e.Attempt, e.Started, e.Ended, e.Owes = o.attempt, o.from, o.until, o.owes()
+	if rec := o.recorded; rec != nil {
+		e.Attempt, e.Started, e.Ended = rec.Attempt, rec.Started, rec.Ended
+	}
+	if o.owes() && o.failure == nil {
+		o.run.owe(&o.op, o.spec.Undo, o.run.seq, o.run.pos)
+	}
+}
+
+// owes reports whether the step carries a compensation.
+func (o *stepOp) owes() bool { return o.spec.Undo != nil }
+
+// postpone records the end of a step that is handed over when the run goes on.
+func (o *stepOp) postpone() {
+	e := store.Entry{State: store.Done, Attempt: o.attempt, Started: o.from, Ended: o.until, Owes: o.owes(), Value: o.value}
+	if o.failure != nil {
+		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.failure)
+	}
+	o.run.write(&o.op, e)
+}
+
+func (o *stepOp) show(w *Wait) {
+	if o.permit == nil {
+		w.until(o.deadline)
+		return
+	}
+	w.Queue = o.permit.place.Queue
+	w.until(o.permit.until)
+}
+
+// dueAt returns when the next attempt begins, or the wait for its permit is over.
+func (o *stepOp) dueAt() store.Time {
+	switch {
+	case o.queued:
+		return 0
+	case o.permit != nil:
+		return o.permit.until
+	}
+	return o.deadline
+}
+
+func (o *stepOp) due() {
+	if o.permit != nil {
+		o.run.permits.late(o)
+	} else {
+		o.beginAttempt()
+	}
+}
+
+func (o *stepOp) againstInbox() bool { return false }
+func (o *stepOp) isDelay() bool      { return true }
+
+// writeProgress records the attempts so far. wake is when the next one begins; 0: it
+// does at once, or waits for its permit.
+func (o *stepOp) writeProgress(wake store.Time) {
+	p := stored.Progress{Causes: o.causes, Detail: o.detail, Former: o.former, Pause: o.trouble}
 	if o.kind == store.KindUndo && o.attempt > p.Former {
 		p.Since = o.asked
 	}
-	if o.pass != nil {
-		p.Permit = &o.pass.place
+	if o.permit != nil {
+		p.Permit = &o.permit.place
 	}
-	r.write(o, store.Entry{
-		State: store.Open, Attempt: o.attempt, Wake: wake, Started: o.from,
+	o.run.write(&o.op, store.Entry{
+		State: store.Open, Attempt: o.attempt, Wake: wake, Started: o.from, Owes: o.owes(),
 		Value: p.Encode(),
 	})
 }
 
-// attemptEnded looks at the end of an attempt: it is the end of the step, or a
-// retry follows.
-func (r *Run) attemptEnded(a arrival) {
-	o, result := a.op, a.result
+// attemptEnded looks at the end of an attempt: it is the end of the step, or a retry
+// follows.
+func (r *Run) attemptEnded(end ended) {
+	o, result := end.op, end.result
 	if !o.busy {
 		return // closed since
 	}
-	r.settleBody(o)
-	r.endPermit(o)
+	r.steps.settle(o)
+	r.permits.end(o)
 	if !result.Never {
 		o.attempt++
 	}
@@ -201,21 +270,15 @@ func (r *Run) attemptEnded(a arrival) {
 		result.Final, result.Failure = true, f
 	}
 	if result.Failure == nil {
-		delete(r.bodies, o.id)
+		delete(r.steps.open, o.id)
 		o.value, o.recorded = result.Value, result.Recorded
-		r.handOver(o)
+		r.handOver(&o.op)
 		return
 	}
 	o.causes = stored.AddCause(o.causes, result.Failure)
-	policy := &o.step.Policy
-	next := r.bound.Add(r.delay(o))
-	late := policy.Overall > 0 && next >= o.asked.Add(policy.Overall)
-	if result.Final || o.refused || late || policy.Attempts > 0 && o.attempt-o.step.former >= policy.Attempts {
-		if o.kind == store.KindUndo {
-			r.stallUndo(o)
-		} else {
-			r.failStep(o)
-		}
+	next := r.bound.Add(o.delay())
+	if result.Final || o.refused || o.usedUp(next) {
+		o.is.(attempted).giveUp()
 		return
 	}
 	o.deadline = next
@@ -224,13 +287,26 @@ func (r *Run) attemptEnded(a arrival) {
 		o.trouble = true
 		r.pauseFor(o)
 	}
-	r.writeProgress(o, next)
-	r.setTimer(o, next)
+	o.writeProgress(next)
+	r.timers.set(o, next)
 }
 
-// failStep hands over the failure of a step.
-func (r *Run) failStep(o *op) {
-	delete(r.bodies, o.id)
+// attempted is an operation with attempts.
+type attempted interface {
+	// giveUp is called when its last attempt has failed.
+	giveUp()
+}
+
+// usedUp reports whether there is no attempt at next any more.
+func (o *stepOp) usedUp(next store.Time) bool {
+	policy := &o.spec.Policy
+	return policy.Overall > 0 && next >= o.asked.Add(policy.Overall) ||
+		policy.Attempts > 0 && o.attempt-o.former >= policy.Attempts
+}
+
+// giveUp hands over the failure of a step.
+func (o *stepOp) giveUp() {
+	delete(o.run.steps.open, o.id)
 	last := &stored.Failure{Code: stored.CodeCancelled, Message: "cancelled before it began"}
 	if n := len(o.causes); n > 0 {
 		last = o.causes[n-1]
@@ -242,65 +318,30 @@ func (r *Run) failStep(o *op) {
 	if o.attempt == 1 || o.attempt == 0 && last.Code != stored.CodeCancelled {
 		o.failure.Message = fmt.Sprintf("step %s failed: %s", o.loc, last.Message)
 	}
-	r.handOver(o)
+	o.run.handOver(&o.op)
 }
 
-// delay returns the time before the next attempt. Its jitter follows from the
-// run, the location and the attempt.
-func (r *Run) delay(o *op) time.Duration {
-	p := &o.step.Policy
-	d := float64(p.First) * math.Pow(p.Factor, float64(o.attempt-o.step.former-1))
+// delay returns the time before the next attempt. Its jitter follows from the run, the
+// location and the attempt.
+func (o *stepOp) delay() time.Duration {
+	p := &o.spec.Policy
+	d := float64(p.First) * math.Pow(p.Factor, float64(o.attempt-o.former-1))
 	d = min(d, float64(p.Max))
-	h := r.random("jitter", o.loc, int64(o.attempt))
+	h := o.run.random("jitter", o.loc, int64(o.attempt))
 	unit := float64(binary.BigEndian.Uint32(h[:])) / math.MaxUint32 // 0 to 1
 	d *= 1 + p.Jitter*(2*unit-1)
 	return time.Duration(min(d, float64(math.MaxInt64/2)))
 }
 
-// settleBody says that no body of the step is queued or under way any more.
-func (r *Run) settleBody(o *op) {
-	if o.busy {
-		o.busy, o.queued, o.given = false, false, false
-		r.inFlight--
-	}
-}
-
-// dropBody forgets the body of a closed step and cancels it if it was given out.
-func (r *Run) dropBody(o *op) {
-	if o.given {
-		r.cancels = append(r.cancels, o.id)
-	}
-	r.settleBody(o)
-	if r.live {
-		r.endPermit(o)
-	}
-	delete(r.bodies, o.id)
-}
-
-// cancelKept is the cancel of a step whose end must be known. Whether it has
-// begun is not known to a replay, so in a replay nothing happens here.
-func (o *op) cancelKept() {
-	r := o.run
-	o.refused = true
-	o.deadline = 0 // no attempt follows
-	switch {
-	case !r.live || o.busy && !o.queued && !o.given:
-	case o.given:
-		r.cancels = append(r.cancels, o.id)
-	default:
-		r.settleBody(o)
-		o.busy = true
-		r.inFlight++
-		r.arrived.Push(arrival{o, NeverBegun(r.now)})
-	}
-}
-
 // NeverBegun is the end of a body that was cancelled before it began.
 func NeverBegun(now store.Time) BodyResult {
-	return BodyResult{Failure: &stored.Failure{Code: stored.CodeCancelled, Message: "cancelled before it began"}, Final: true, Never: true, Started: now, Ended: now}
+	return BodyResult{
+		Failure: &stored.Failure{Code: stored.CodeCancelled, Message: "cancelled before it began"},
+		Final:   true, Never: true, Started: now, Ended: now,
+	}
 }
 
-// Key returns the idempotency key of an operation that was asked for at loc in a
+// Key returns the idempotency key of an operation that the code called at loc in a
 // generation: the same over attempts, replays and retries, new after a rewind.
 func (r *Run) Key(loc location.Loc, generation int) string {
 	h := r.derive("key", generation, loc, 0)

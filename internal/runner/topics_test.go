@@ -10,8 +10,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// topics is what the topics would hold of what one run says to them.
-type topics struct {
+// fakeTopics is what the topics would hold of what one run says to them.
+type fakeTopics struct {
 	waits     map[string]*standing // by key, all that ever were
 	published map[string]bool      // IDs
 	number    store.ItemNo

@@ -26,17 +26,14 @@ func (r *Run) Take() *store.Turn {
 		return nil
 	}
 	if r.over != nil && r.over.Status.Terminal() && r.live {
-		r.abandon()
+		r.children.end()
 	}
 	if r.over != nil && r.over.Status != store.Stalled {
-		r.forsakeAll()
-		r.returnPermits()
+		r.topics.end()
+		r.permits.endAll()
 	}
 	if r.live || r.over != nil {
-		for _, a := range r.late {
-			r.log.Answer(a)
-		}
-		r.late = nil
+		r.updates.answerLate(&r.log)
 	}
 	pauses := r.pauses()
 	if pauses {
@@ -52,7 +49,7 @@ func (r *Run) Take() *store.Turn {
 		turn.Update = r.update(r.over.Status)
 		switch {
 		case r.over.Status.Terminal():
-			turn.Update.Sends = r.orphans()
+			turn.Update.Sends = r.children.orphans()
 		case r.over.Renewal != nil:
 			r.renew(turn)
 		}
@@ -82,11 +79,7 @@ func (r *Run) Take() *store.Turn {
 		// It is left unexamined, because who owns a stalled run decides it.
 		turn.Seen = slices.DeleteFunc(turn.Seen, func(no store.ItemNo) bool { return no == it.No })
 	}
-	r.taking = r.taking[:0:0]
-	for _, c := range turn.Consumed {
-		r.taking = append(r.taking, c.Item)
-	}
-	r.taking = append(r.taking, turn.Dead...)
+	r.inbox.take(turn)
 	r.underWay, r.taken = true, r.pos
 	r.closed = r.over != nil || pauses
 	r.suspended = turn.Update != nil && turn.Update.Status == store.Suspended
@@ -120,10 +113,7 @@ func (r *Run) update(status store.Status) *store.Update {
 // Committed tells that the turn taken last is durable.
 func (r *Run) Committed() {
 	r.underWay, r.durable = false, r.taken
-	if len(r.taking) > 0 {
-		r.done = append(r.done, doneItems{nos: r.taking})
-		r.taking = nil
-	}
+	r.inbox.committed()
 	r.lighten()
 	r.begunUndo()
 }
@@ -144,12 +134,11 @@ func (r *Run) Suspended() bool { return r.suspended }
 // idle reports whether the run only waits for what a later activation can await
 // as well. What was delivered since the last Advance is not examined yet.
 func (r *Run) idle() bool {
-	if r.inFlight > 0 || r.arrived.Len() > 0 || r.full() || r.sched.AnyReady() ||
-		r.cancelItem != nil || r.entering.Len() > 0 || len(r.hot) > 0 || len(r.hotOthers) > 0 || len(r.hotEvents) > 0 || len(r.hotMail) > 0 || len(r.granted) > 0 {
+	if r.steps.inFlight > 0 || r.full() || r.sched.AnyReady() || r.cancelItem != nil || !r.arrivals.none() || r.mail.Unlooked() > 0 {
 		return false
 	}
-	t, ok := r.firstTimer()
-	return !ok || t.op.kind == store.KindReceive || t.op.kind == store.KindEvent || t.at >= r.bound+shortWait
+	t, ok := r.timers.first()
+	return !ok || !t.op.isDelay() || t.at >= r.bound+shortWait
 }
 
 // Wait describes something that a suspended run waits for.
@@ -162,6 +151,14 @@ type Wait struct {
 	Queue    string     `json:"queue,omitempty"` // of a step that waits for a permit
 	Since    time.Time  `json:"since"`
 	Until    *time.Time `json:"until,omitempty"` // deadline, end of a sleep, next attempt
+}
+
+// until describes that the wait ends at a time; 0: none.
+func (w *Wait) until(at store.Time) {
+	if at != 0 {
+		t := at.Time()
+		w.Until = &t
+	}
 }
 
 // maxWaits bounds the waits that a run's row describes.
@@ -177,23 +174,7 @@ func (r *Run) waits() []byte {
 		for awaited := range b.AwaitedOperations() {
 			o := awaited.(*op)
 			w := Wait{Location: o.loc.String(), Kind: o.kind.String(), Since: o.asked.Time()}
-			if o.receive != nil {
-				w.Names = shownNames(o.receive.Names)
-			}
-			if o.other != nil {
-				w.Run = o.other.link.RunID
-			}
-			if o.event != nil {
-				w.Topic = o.event.topic
-			}
-			deadline := o.deadline
-			if o.pass != nil {
-				w.Queue, deadline = o.pass.place.Queue, o.pass.until
-			}
-			if deadline != 0 {
-				until := deadline.Time()
-				w.Until = &until
-			}
+			o.is.show(&w)
 			list = append(list, w)
 		}
 		if len(list) >= maxWaits {

@@ -143,13 +143,10 @@ func (u *payment) record() []byte {
 }
 
 // owe notes a completed step that carries a compensation.
-func (r *Run) owe(o *op, seq, pos int64) {
+func (r *Run) owe(o *op, undo *Undo, seq, pos int64) {
 	u := &r.undo
 	o.in.owe()
-	d := &debt{loc: o.loc, seq: seq, pos: pos, value: o.value, size: len(o.value)}
-	if o.step != nil { // else it is Removed
-		d.undo = o.step.Undo
-	}
+	d := &debt{loc: o.loc, seq: seq, pos: pos, undo: undo, value: o.value, size: len(o.value)}
 	if d.size >= store.LargeValue {
 		if pos > 0 {
 			u.heavy = append(u.heavy, d)
@@ -167,6 +164,14 @@ func (r *Run) lighten() {
 		u.heavy[0].value = nil
 		u.heavy = u.heavy[1:]
 	}
+}
+
+// undoing returns the compensation that the code has for a recorded operation, or nil.
+func (o *op) undoing() *Undo {
+	if step, ok := o.is.(*stepOp); ok {
+		return step.spec.Undo
+	}
+	return nil // Removed
 }
 
 // forgive drops what is owed in a span of the history that is deleted.
@@ -270,10 +275,10 @@ func (r *Run) pay(b *Branch) (any, error) {
 func (b *Branch) compensate(d *debt) error {
 	r := b.run
 	loc := b.Bounded(history.UndoOf(d.loc))
-	x := &stepOp{step: Step{Policy: d.undo.Policy}}
-	o := b.requestAt(&x.op, loc, store.KindUndo, nil)
-	o.step = &x.step
-	b.continueFrom(o)
+	o := &undoOp{stepOp{spec: Step{Policy: d.undo.Policy}}}
+	b.declareAt(&o.op, o, loc, store.KindUndo, nil)
+	o.asked = r.bound
+	b.continueFrom(&o.stepOp)
 	value := d.value
 	if recorded := o.rec != nil && o.rec.State == store.Done; value == nil && d.size > 0 && !recorded {
 		var err error
@@ -282,8 +287,8 @@ func (b *Branch) compensate(d *debt) error {
 			b.Halt()
 		}
 	}
-	x.step.Func = func(ctx context.Context, body *Body) BodyResult { return d.undo.Func(ctx, body, value) }
-	return b.waitOp(Call{}, o)
+	o.spec.Func = func(ctx context.Context, body *Body) BodyResult { return d.undo.Func(ctx, body, value) }
+	return b.waitOp(Call{}, &o.op)
 }
 
 // paidUp is called when the code of the payer has ended.
@@ -307,13 +312,17 @@ func (r *Run) paidUp() {
 	r.over = r.undo.outcome
 }
 
-// stallUndo stops the run for a person because a compensation has failed for
-// good. When it is resumed the compensation has all its attempts again.
-func (r *Run) stallUndo(o *op) {
-	delete(r.bodies, o.id)
-	o.step.former = o.attempt
+// undoOp is a compensation.
+type undoOp struct{ stepOp }
+
+// giveUp stops the run for a person because a compensation has failed for good. When it
+// is resumed the compensation has all its attempts again.
+func (o *undoOp) giveUp() {
+	r := o.run
+	delete(r.steps.open, o.id)
+	o.former = o.attempt
 	r.pos++
-	r.writeProgress(o, 0)
+	o.writeProgress(0)
 	r.over = &Outcome{Status: store.Stalled, Reason: fmt.Sprintf(
 		"undo: %s failed: %s; mend the cause and resume the run, which tries it again", o.loc, o.causes[len(o.causes)-1].Message)}
 }
@@ -329,12 +338,8 @@ func (r *Run) dropCode() {
 		b.CloseOwned()
 		for awaited := range b.AwaitedOperations() {
 			o := awaited.(*op)
-			switch {
-			case o.whole && !o.Settled():
-				o.cancelKept()
+			if o.is.abandon() {
 				r.undo.last = append(r.undo.last, o)
-			case !o.lasting():
-				o.close()
 			}
 		}
 	}
@@ -384,7 +389,7 @@ func (r *Run) heldUndo() []store.Item {
 	late := u.late
 	u.taken, u.late = false, nil
 	for i := range late {
-		delete(r.known, late[i].No)
+		delete(r.inbox.known, late[i].No)
 	}
 	return late
 }

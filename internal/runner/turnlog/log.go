@@ -34,11 +34,16 @@ type Log struct {
 type Slot struct {
 	turn    int // the number of the turn that has it, plus 1; 0: it was found in the history
 	place   int // in the entries of that turn
+	size    int // of its value
 	written bool
 }
 
-// Recorded is the slot of an operation whose entry is in the history.
-func Recorded() Slot { return Slot{written: true} }
+// Recorded is the slot of an operation whose entry is in the history, with a value of
+// so many bytes.
+func Recorded(size int) Slot { return Slot{size: size, written: true} }
+
+// Size returns the size of the entry's value.
+func (s *Slot) Size() int { return s.size }
 
 // Written reports whether an entry is in the history or in a turn.
 func (s *Slot) Written() bool { return s.written }
@@ -109,16 +114,20 @@ func (l *Log) Add(e store.Entry) {
 	l.append(e)
 }
 
-// Put adds an operation's entry, in place of the one that it has in this turn.
-func (l *Log) Put(s *Slot, e store.Entry) {
+// Put adds an operation's entry, in place of the one that it has in this turn. It
+// returns by how many bytes the operation's value has grown.
+func (l *Log) Put(s *Slot, e store.Entry) (grown int) {
+	grown = len(e.Value) - s.size
+	s.size = len(e.Value)
 	if s.turn == l.number+1 {
-		l.bytes += len(e.Value) - len(l.entries[s.place].Value)
+		l.bytes += grown
 		l.entries[s.place] = e
-		return
+		return grown
 	}
 	l.replaces = l.replaces || s.written
-	*s = Slot{turn: l.number + 1, place: len(l.entries), written: true}
+	s.turn, s.place, s.written = l.number+1, len(l.entries), true
 	l.append(e)
+	return grown
 }
 
 func (l *Log) append(e store.Entry) {

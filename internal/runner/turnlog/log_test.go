@@ -32,7 +32,9 @@ func TestOneEntryPerOperation(t *testing.T) {
 	if l.Next(); !l.Empty() {
 		t.Fatal("the next turn is not empty")
 	}
-	l.Put(&a, store.Entry{Loc: "a", Value: []byte("3")})
+	if grown := l.Put(&a, store.Entry{Loc: "a", Value: []byte("3")}); grown != -1 || a.Size() != 1 {
+		t.Errorf("the value has grown by %d bytes to %d", grown, a.Size())
+	}
 	if turn = l.Turn(&store.Run{}); !slices.Equal(locs(turn), []string{"a=3"}) || turn.Insert {
 		t.Errorf("the next turn is %+v", turn)
 	}
@@ -45,7 +47,7 @@ func TestOneEntryPerOperation(t *testing.T) {
 func TestInsert(t *testing.T) {
 	for name, add := range map[string]func(l *turnlog.Log){
 		"added":    func(l *turnlog.Log) { l.Add(store.Entry{Loc: "a"}) },
-		"recorded": func(l *turnlog.Log) { s := turnlog.Recorded(); l.Put(&s, store.Entry{Loc: "a"}) },
+		"recorded": func(l *turnlog.Log) { s := turnlog.Recorded(3); l.Put(&s, store.Entry{Loc: "a"}) },
 	} {
 		var l turnlog.Log
 		if add(&l); l.Turn(&store.Run{}).Insert {

@@ -16,13 +16,13 @@ import (
 )
 
 // child starts a child that is awaited, by name.
-func child(b *Branch, name string) (*Other, error) {
+func child(b *Branch, name string) (*RunFuture, error) {
 	return b.StartChild(Child{Call: at(name), Workflow: "w", Input: []byte("in " + name)})
 }
 
 // await returns the value of another run as text.
-func await(b *Branch, o *Other) (string, error) {
-	v, err := b.AwaitOther(at("await"), o)
+func await(b *Branch, o *RunFuture) (string, error) {
+	v, err := b.AwaitRun(at("await"), o)
 	return string(v), err
 }
 
@@ -208,7 +208,7 @@ func TestEndBeforeTheAwaitIsKept(t *testing.T) {
 func TestChildEndsWithItsScope(t *testing.T) {
 	var seen string
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-		var o *Other
+		var o *RunFuture
 		inner := b.Go(at("inner"), func(b *Branch) (v any, err error) {
 			if o, err = child(b, "c"); err != nil {
 				return nil, err
@@ -448,7 +448,7 @@ func TestDeadlineOfACombinedWait(t *testing.T) {
 					}
 					mail := Receive{Call: at("m"), Names: []string{"m"}, Max: 1}
 					won, err := b.Select(at("select"), []Case{
-						{Other: o}, {Promise: p}, {Receive: &mail}, {Timer: &Timer{Call: at("t"), At: b.Now().Add(time.Minute)}},
+						{Run: o}, {Promise: p}, {Receive: &mail}, {Timer: &Timer{Call: at("t"), At: b.Now().Add(time.Minute)}},
 					})
 					if err != nil || won.Index != 3 {
 						return text("%d %v", won.Index, err)
@@ -581,7 +581,7 @@ func TestWaitsNameTheOtherRun(t *testing.T) {
 // TestOtherOfAnotherRunIsRefused: what one run has started is not another's to
 // await.
 func TestOtherOfAnotherRunIsRefused(t *testing.T) {
-	var foreign *Other
+	var foreign *RunFuture
 	first := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		var err error
 		if foreign, err = child(b, "c"); err != nil {
@@ -594,7 +594,7 @@ func TestOtherOfAnotherRunIsRefused(t *testing.T) {
 		"await": func(b *Branch) ([]byte, *stored.Failure) { return result(await(b, foreign)) },
 		"ID":    func(b *Branch) ([]byte, *stored.Failure) { return text("%s", foreign.RunID(b)) },
 		"select": func(b *Branch) ([]byte, *stored.Failure) {
-			_, err := b.Select(at("s"), []Case{{Other: foreign}})
+			_, err := b.Select(at("s"), []Case{{Run: foreign}})
 			return result("", err)
 		},
 	} {

@@ -1,0 +1,144 @@
+package runner
+
+import (
+	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/verbs"
+	"github.com/stet-run/stet/store"
+)
+
+// inbox knows which items were delivered, so that one that is delivered again is
+// ignored. A run may receive messages for ever: what cannot come again is forgotten.
+type inbox struct {
+	known  map[store.ItemNo]struct{} // delivered and may be again
+	taking []store.ItemNo            // those that the turn under way consumes
+	done   []doneItems               // those whose consumption is durable
+}
+
+// doneItems are items that no inbox that is read from a time on holds any more.
+type doneItems struct {
+	from store.Time // 0: not known yet; the present is not earlier
+	nos  []store.ItemNo
+}
+
+// know notes that an item has been delivered. It reports false if it was noted before.
+func (b *inbox) know(no store.ItemNo) bool {
+	_, known := b.known[no]
+	b.known[no] = struct{}{}
+	return !known
+}
+
+// take notes the items that the turn consumes.
+func (b *inbox) take(turn *store.Turn) {
+	b.taking = b.taking[:0:0]
+	for _, c := range turn.Consumed {
+		b.taking = append(b.taking, c.Item)
+	}
+	b.taking = append(b.taking, turn.Dead...)
+}
+
+// committed notes that the turn is durable.
+func (b *inbox) committed() {
+	if len(b.taking) > 0 {
+		b.done = append(b.done, doneItems{nos: b.taking})
+		b.taking = nil
+	}
+}
+
+// forget drops the numbers of items that cannot be delivered again: their consumption
+// was durable at the time from, the inbox was read later, and what was read in between
+// or before has been delivered by now.
+func (b *inbox) forget(now, inboxAt store.Time) {
+	for i := range b.done {
+		if d := &b.done[i]; d.from == 0 {
+			d.from = now
+		}
+	}
+	for len(b.done) > 0 && b.done[0].from < inboxAt {
+		for _, no := range b.done[0].nos {
+			delete(b.known, no)
+		}
+		b.done = b.done[1:]
+	}
+}
+
+// Know notes that an item has been delivered. It reports false if it was noted before.
+func (r *Run) Know(no store.ItemNo) bool { return r.inbox.know(no) }
+
+// Answer consumes an item in the next turn, with the owner's answer if it is a verb.
+func (r *Run) Answer(no store.ItemNo, verdict []byte) {
+	r.inbox.know(no)
+	r.log.Consume(no, verdict)
+}
+
+// Deliver adds items to the inbox. Items that were delivered before are ignored, and so
+// are verbs other than Cancel, which are not the runner's.
+func (r *Run) Deliver(items ...store.Item) {
+	for i := range items {
+		it := &items[i]
+		if it.Kind.Verb() && it.Kind != store.ItemCancel && it.Kind != store.ItemWatch || !r.Know(it.No) {
+			continue
+		}
+		if r.deliver(it) {
+			r.log.See(it)
+		}
+	}
+}
+
+// deliver gives an item to what waits for its kind. It reports whether the item is to
+// be marked as seen; otherwise that, or its consumption, is done.
+func (r *Run) deliver(it *store.Item) (see bool) {
+	switch it.Kind {
+	case store.ItemMessage:
+		r.mail.Deliver(it.Name, *it)
+	case store.ItemUpdate:
+		if it.State == store.Consumed {
+			r.updates.received(it.No)
+			return false
+		}
+		r.mail.Deliver(UpdateBox(it.Name), *it)
+	case store.ItemResolution:
+		return r.deliverResolution(it)
+	case store.ItemEnd:
+		r.children.deliver(*it)
+		return false
+	case store.ItemDelivery:
+		r.topics.deliver(*it)
+		return false
+	case store.ItemGrant:
+		if permit.OfStep(it) {
+			r.permits.deliver(*it)
+			return false
+		}
+	case store.ItemWatch:
+		r.watches = append(r.watches, *it)
+	case store.ItemCancel:
+		return r.deliverCancel(it)
+	}
+	return true
+}
+
+// Watches returns the requests to be notified of the run's end. They stay in its inbox.
+func (r *Run) Watches() []store.Item { return r.watches }
+
+// deliverCancel looks at a request for a cancel. It reports whether the code is to see
+// it; otherwise it is answered or kept.
+func (r *Run) deliverCancel(it *store.Item) bool {
+	switch {
+	case it.Name == "" && (r.undo.begun || r.cancelling || r.replay.cancel != nil):
+		// A parent cancels its child with the scope and at its own end, by one item,
+		// which this run may have consumed in an earlier activation.
+		r.log.See(it)
+	case r.undo.begun:
+		r.Answer(it.No, verbs.No(verbs.Undoing))
+	case r.cancelItem != nil || r.cancelling || r.replay.cancel != nil:
+		r.Answer(it.No, verbs.No(verbs.AlreadyCancelling))
+	case r.undo.taken:
+		r.undo.late = append(r.undo.late, *it)
+	case r.undo.outcome != nil || r.over != nil && r.over.Status != store.Stalled:
+		r.lateCancel(it)
+	default:
+		r.cancelItem = it
+		return true
+	}
+	return false
+}

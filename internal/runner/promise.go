@@ -1,0 +1,141 @@
+package runner
+
+import (
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
+)
+
+// Promise is assigned once, from outside.
+type Promise struct {
+	op *promiseOp
+}
+
+// promiseOp is a promise. It takes effect when it is made, because its token must not
+// wait for a branch, and goes on when no branch waits for it any more.
+type promiseOp struct{ op }
+
+// promises are the promises of a run and what they were assigned.
+type promises struct {
+	made     map[string]*promiseOp // by location
+	resolved map[string]store.Item // resolutions that are not consumed, by location
+}
+
+// NewPromise makes a promise; its location identifies it.
+func (b *Branch) NewPromise(call Call) (*Promise, error) {
+	if err := b.Enter(call); err != nil {
+		return nil, err
+	}
+	o := new(promiseOp)
+	b.declare(&o.op, o, call, store.KindPromise)
+	b.run.promises.made[string(o.loc)] = o
+	if o.in != nil {
+		o.in.promises = append(o.in.promises, string(o.loc))
+	}
+	if o.rec == nil {
+		b.run.expect(&o.op)
+	}
+	return &Promise{o}, nil
+}
+
+// Location returns the promise's encoded location.
+func (p *Promise) Location() string { return string(p.op.loc) }
+
+// Secret returns 16 bytes that only the run can make for this promise.
+func (p *Promise) Secret() [16]byte {
+	return stored.PromiseSecret(&p.op.run.cfg.Run, string(p.op.loc), p.op.generation)
+}
+
+// AwaitPromise waits until the promise is assigned. A *Failure is what it was
+// rejected with. A settled promise gives its value also in a cancelled branch.
+func (b *Branch) AwaitPromise(call Call, p *Promise) ([]byte, error) {
+	err := b.Check(call)
+	if err == nil && !p.op.Settled() {
+		err = b.Refuse(call)
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = b.waitOp(call, &p.op.op)
+	return p.op.value, err
+}
+
+func (o *promiseOp) start() {
+	if !o.slot.Written() {
+		o.run.write(&o.op, store.Entry{State: store.Open, Started: o.run.now})
+	}
+	o.arrive()
+}
+
+func (o *promiseOp) abandon() bool { return false }
+
+// arrive lists the promise if its resolution is there.
+func (o *promiseOp) arrive() {
+	if _, ok := o.run.promises.resolved[string(o.loc)]; ok && o.run.live && !o.Settled() {
+		o.run.arrivals.promises.add(o)
+	}
+}
+
+func (o *promiseOp) wanted() bool {
+	_, ok := o.run.promises.resolved[string(o.loc)]
+	return ok && !o.Settled() && o.IsAwaited()
+}
+
+func (o *promiseOp) late() bool { return o.Late(o.run.promises.resolved[string(o.loc)].Sent) }
+
+// take hands the resolution over.
+func (o *promiseOp) take() {
+	r := o.run
+	it := r.promises.resolved[string(o.loc)]
+	delete(r.promises.resolved, string(o.loc))
+	r.log.Consume(it.No, nil)
+	o.value = it.Value
+	if it.Failed {
+		failure, err := stored.DecodeFailure(it.Value)
+		if err != nil {
+			failure = &stored.Failure{Code: stored.CodeEncoding, Message: err.Error()}
+		}
+		o.value, o.failure = nil, failure
+	}
+	r.handOver(&o.op)
+}
+
+// deliverResolution takes the assignment of a promise from the inbox. It reports
+// whether it is kept.
+func (r *Run) deliverResolution(it *store.Item) bool {
+	p := &r.promises
+	if it.Incarnation != r.cfg.Run.Incarnation || r.isPruned(location.Loc(it.Loc)) || it.Generation != r.madeIn(it.Loc) {
+		r.log.DeadLetter(it.No) // nothing can await it any more
+		return false
+	}
+	if _, twice := p.resolved[it.Loc]; twice {
+		r.Answer(it.No, nil) // the first one stands
+		return false
+	}
+	p.resolved[it.Loc] = *it
+	if o := p.made[it.Loc]; o != nil {
+		o.arrive()
+	}
+	return true
+}
+
+// madeIn returns the generation in which the promise at loc was made, or will be.
+func (r *Run) madeIn(loc string) int {
+	if o := r.promises.made[loc]; o != nil {
+		return o.generation
+	}
+	if rec := r.replay.records[loc]; rec != nil {
+		return rec.Generation
+	}
+	return r.cfg.Run.Generation
+}
+
+// prune forgets what was resolved in a span of the history that is deleted.
+func (p *promises) prune(span store.Span, dead func(store.ItemNo)) {
+	for loc, it := range p.resolved {
+		if span.Contains(loc) {
+			delete(p.resolved, loc)
+			dead(it.No)
+		}
+	}
+}

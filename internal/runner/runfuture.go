@@ -1,0 +1,228 @@
+package runner
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
+)
+
+// RunFuture is another run whose end this run may await: a child, or any run.
+//
+// It is an operation that takes effect when it is called, not when a branch waits for
+// it: the start of a child, or the watch of a run, is part of the turn. Its entry is
+// open until the end is handed over. What it has handed out (the ID of a child) is in
+// its entry and is not derived again.
+type RunFuture struct {
+	op *runOp
+}
+
+// runOp is what the operations on another run have in common. It goes on when no branch
+// waits for it any more.
+type runOp struct {
+	op
+	link   stored.Link
+	linked bool        // link is what is recorded; otherwise its value was left out of the snapshot
+	end    *stored.End // arrived and not handed over
+	item   endItem     // that has brought it
+	lost   bool        // there is nothing to wait for: failure says why
+	// forgotten says that its iteration is pruned: nothing is written of it.
+	forgotten bool
+}
+
+// endItem is the inbox item by which an End came.
+type endItem struct {
+	no   store.ItemNo
+	id   string
+	sent store.Time
+}
+
+// watchOp is the wait for the end of any run.
+type watchOp struct{ runOp }
+
+// Watch subscribes this run to the end of any run and returns at once.
+func (b *Branch) Watch(call Call, runID string) (*RunFuture, error) {
+	if err := b.Enter(call); err != nil {
+		return nil, err
+	}
+	o := new(watchOp)
+	b.declare(&o.op, o, call, store.KindRun)
+	if o.rec == nil {
+		r := b.run
+		key := r.derive("watch", r.cfg.Run.Generation, o.loc, 0)
+		o.linked, o.link = true, stored.Link{RunID: runID, Key: hex.EncodeToString(key[:16])}
+	} else {
+		b.readLink(&o.runOp)
+	}
+	b.run.children.add(&o.runOp)
+	return &RunFuture{&o.runOp}, nil
+}
+
+func (o *watchOp) start() {
+	r := o.run
+	switch {
+	case o.started || o.lost:
+	case o.rec == nil:
+		r.write(&o.op, store.Entry{State: store.Open, Started: r.now, Value: o.link.Encode()})
+		r.log.Send(o.watch(o.link.RunID, o.link.Key))
+	case !o.resumes(o.link.RunID):
+		return
+	}
+	o.started = true
+	o.arrive()
+}
+
+// resumes reports whether a recorded operation takes effect. One that was withdrawn does
+// when it is awaited: it watches the run again, whose end may have come while this run
+// had ended.
+func (o *runOp) resumes(runID string) bool {
+	if o.rec.State != store.Withdrawn {
+		return true
+	}
+	if !o.IsAwaited() {
+		return false
+	}
+	o.run.log.Send(o.watch(runID, hex.EncodeToString(o.watchAgain())))
+	return true
+}
+
+// watchAgain derives the key of a further watch, which differs from those before. An
+// answer to it is an end by the name of the first.
+func (o *runOp) watchAgain() []byte {
+	r := o.run
+	h := r.derive("watch again", r.cfg.Run.Generation, o.loc, int64(r.bound))
+	return h[:16]
+}
+
+// watch returns the command that asks for the end of a run.
+func (o *runOp) watch(runID, id string) store.Command {
+	run := &o.run.cfg.Run
+	c := stored.Watching(run.No, runID, o.link.Name(), id)
+	c.Item.Incarnation, c.Item.Loc = run.Incarnation, string(o.loc)
+	return c
+}
+
+// readLink reads what is recorded of another run, unless the value was left out.
+func (b *Branch) readLink(o *runOp) {
+	if o.rec.Value == nil && o.rec.Size > 0 {
+		return
+	}
+	l, err := stored.DecodeLink(o.rec.State, o.rec.Value)
+	if err != nil {
+		b.run.damaged(o.loc, err)
+		b.Halt()
+	}
+	o.link, o.linked = l, true
+}
+
+// RunID returns the ID of the other run. b is the branch that asks.
+func (p *RunFuture) RunID(b *Branch) string {
+	b.owns(p)
+	if o := p.op; !o.linked {
+		r := o.run
+		value, err := r.cfg.Fetch(o.rec.Loc)
+		if err != nil {
+			r.broken = fmt.Errorf("fetch the value of %s: %w", o.loc, err)
+			b.Halt()
+		}
+		if o.link, err = stored.DecodeLink(o.rec.State, value); err != nil {
+			r.damaged(o.loc, err)
+			b.Halt()
+		}
+		o.linked = true
+	}
+	return p.op.link.RunID
+}
+
+// AwaitRun waits until the other run has ended and returns its encoded result. A
+// *Failure with CodeRun says that it has not succeeded. A run that is known to have ended
+// gives its outcome also in a cancelled branch.
+func (b *Branch) AwaitRun(call Call, p *RunFuture) ([]byte, error) {
+	err := b.Check(call)
+	if err != nil {
+		return nil, err
+	}
+	b.owns(p)
+	if !p.op.Settled() {
+		err = b.Refuse(call)
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = b.waitOp(call, &p.op.op)
+	return p.op.value, err
+}
+
+// owns makes sure that another run is awaited by the run that has made the future, in
+// the activation that has.
+func (b *Branch) owns(p *RunFuture) {
+	if p.op.run != b.run {
+		b.Fail(&stored.Failure{Code: stored.CodeMisuse, Message: fmt.Sprintf(
+			"the child or awaited run at %s belongs to another run: use it in the code that has started it, and keep none outside of it",
+			p.op.loc)})
+	}
+}
+
+func (o *runOp) abandon() bool { return false }
+
+// arrive lists the operation if its end is there.
+func (o *runOp) arrive() {
+	if o.run.live && !o.Settled() && (o.end != nil || o.lost) {
+		o.run.arrivals.runs.add(o.is.(arriving))
+	}
+}
+
+func (o *runOp) wanted() bool { return !o.Settled() && !o.closed && o.IsAwaited() }
+func (o *runOp) late() bool   { return !o.lost && o.Late(o.item.sent) }
+
+// take hands over the end of the other run.
+func (o *runOp) take() {
+	r := o.run
+	if !o.lost {
+		r.log.Consume(o.item.no, nil)
+		o.failure = nil // of what it would have been started again with
+		o.takeEnd()
+	}
+	r.children.forget(o)
+	r.handOver(&o.op)
+}
+
+// takeEnd makes the end of the other run the outcome of the operation.
+func (o *runOp) takeEnd() {
+	e := o.end
+	o.end = nil
+	if o.link.Former == "" { // otherwise its code may have seen the other's
+		o.link.RunID = e.RunID
+	}
+	o.link.Status, o.link.Reason = e.Status, e.Reason
+	o.link.Item, o.link.ItemID = o.item.no, o.item.id
+	if e.Status == store.Succeeded {
+		o.value = e.Output
+		return
+	}
+	o.failure = stored.RunFailure(e)
+	o.failure.Location = o.loc.String()
+	o.failure.Details = o.link.Encode()
+}
+
+func (o *runOp) outcome(e *store.Entry) {
+	if o.failure == nil {
+		l := o.link
+		l.Output = o.value
+		e.Value = l.Encode()
+	}
+}
+
+func (o *runOp) recall(value []byte) error {
+	l, err := stored.DecodeLink(store.Done, value)
+	if err != nil {
+		return err
+	}
+	o.value = l.Output
+	l.Output = nil
+	o.link, o.linked = l, true
+	return nil
+}
+
+func (o *runOp) show(w *Wait) { w.Run = o.link.RunID }
