@@ -69,10 +69,6 @@ type activation struct {
 	bodies   map[int64]*steps.Attempt // by operation
 	next     steps.Task               // started last, and left to the driver
 	stopped  bool                     // bodies are cancelled, the code is unwound
-
-	// Owned by executor.mu.
-	parkedAt time.Time // zero: not parked
-	size     int       // entries, when parked
 }
 
 // event is something that happens to an activation. Exactly one field is set.
@@ -192,8 +188,8 @@ func (a *activation) handle(events []event) bool {
 		case a.r == nil:
 			a.early = append(a.early, *ev)
 		case ev.behind, a.inHandAlready(ev):
-			a.behind = a.x.asked.Load() + 1
-			a.x.claimSoon()
+			a.behind = a.x.dispatcher.asked.Load() + 1
+			a.x.dispatcher.claimSoon()
 		case ev.claimed != nil && ev.claimed.New && (verbs.Resting(&ev.claimed.Run) || a.releases):
 			a.leave(events[i+1:])
 			a.x.take(a.shard, a.no) // it is decided without the code, or has to ask for a permit
@@ -204,7 +200,7 @@ func (a *activation) handle(events []event) bool {
 			}
 			if ev.claimed.New {
 				a.reclaimed = a.underWay
-				a.x.unpark(a)
+				a.x.memory.unpark(a)
 				a.r.Resumed()
 			}
 			a.receive(ev.number, ev.claimed.Items...)
@@ -247,7 +243,7 @@ func (a *activation) receive(claim int64, items ...store.Item) {
 	if claim < a.behind {
 		if claim == 0 {
 			a.waiting = append(a.waiting, items...)
-			a.x.claimSoon() // one that has been told may have had nothing for this run
+			a.x.dispatcher.claimSoon() // one that has been told may have had nothing for this run
 		}
 		return
 	}
@@ -292,7 +288,7 @@ func (a *activation) leaveItem() {
 		a.left = true
 		return
 	}
-	a.x.claimSoon()
+	a.x.dispatcher.claimSoon()
 }
 
 // refuse answers a verb that is for runs at rest only, while this one is executing.
@@ -334,7 +330,7 @@ func (a *activation) step(inboxAt store.Time) {
 		}
 	}
 	a.submit()
-	if a.code != nil && !a.x.draining() && !a.shard.Draining() {
+	if a.code != nil && !a.x.memory.drains() && !a.shard.Draining() {
 		for _, b := range a.code.Bodies() {
 			a.start(b)
 		}
@@ -416,14 +412,14 @@ func (a *activation) submit() {
 	a.warn(turn)
 	a.x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
 		if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
-			a.x.wakeBy(turn.Update.WakeAt)
+			a.x.dispatcher.wakeBy(turn.Update.WakeAt)
 		}
 		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
 			a.x.e.waiters.Committed(turn)
 		}
 		a.post(event{verdict: &result})
 		if result.Verdict == store.StillReady {
-			a.x.claimSoon() // what that finds comes after the verdict, and is not left
+			a.x.dispatcher.claimSoon() // what that finds comes after the verdict, and is not left
 		}
 	}})
 }
@@ -440,7 +436,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 		a.begun = true
 		if !a.touched {
 			a.touched = true
-			a.x.aloneEnded(a.no)
+			a.x.suspects.ended(a.no)
 		}
 		if a.renewing {
 			a.leave(rest)
@@ -454,22 +450,22 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 			if reclaimed {
 				a.x.take(a.shard, a.no)
 			}
-			a.x.claimSoon()
+			a.x.dispatcher.claimSoon()
 			return false
 		}
 		if a.left {
 			a.left = false
-			a.x.claimSoon()
+			a.x.dispatcher.claimSoon()
 		}
 		if a.ending != nil {
 			ended := *a.ending
 			if len(a.watches()) > a.told {
-				a.x.claimSoon() // who has asked since is told by who decides
+				a.x.dispatcher.claimSoon() // who has asked since is told by who decides
 			}
 			// Who waits is told before anybody can take the run up again: else he may
 			// wait for the end of what was begun anew by then.
 			a.stop()
-			a.x.unname(a)
+			a.x.memory.unname(a)
 			a.x.e.waiters.RunEnded(ended)
 			a.leave(rest)
 			if reclaimed {
@@ -483,10 +479,10 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 			if reclaimed {
 				a.x.take(a.shard, a.no)
 			}
-			a.x.claimSoon()
+			a.x.dispatcher.claimSoon()
 			return false
 		case a.r.Suspended():
-			a.x.park(a, a.r.Entries())
+			a.x.memory.park(a, a.r.Entries())
 		}
 	case store.StillReady:
 		a.ending = nil
@@ -533,12 +529,12 @@ func (a *activation) leave(rest []event) {
 	rest = slices.Concat(a.early, rest, a.events)
 	a.events = nil
 	a.mu.Unlock()
-	a.x.remove(a)
+	a.x.memory.remove(a)
 	switch {
 	case slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil && ev.claimed.New }):
 		a.x.take(a.shard, a.no)
 	case a.closing || len(a.waiting) > 0 || slices.ContainsFunc(rest, func(ev event) bool { return ev.claimed != nil || ev.item != nil }):
-		a.x.claimSoon()
+		a.x.dispatcher.claimSoon()
 	}
 	a.stop()
 }
@@ -578,7 +574,7 @@ func (a *activation) schedule() {
 		if a.behind == 0 && a.shard.InboxReadAt() >= at {
 			a.post(event{tick: true})
 		} else {
-			a.x.claimFor(a)
+			a.x.dispatcher.claimFor(a)
 		}
 		return
 	}

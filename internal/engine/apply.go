@@ -13,7 +13,7 @@ import (
 // Apply carries out commands. As the owner it writes them in a group commit and
 // adopts the runs they make ready.
 func (e *Engine) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
-	if x := e.executor.Load(); x != nil && !x.draining() {
+	if x := e.executor.Load(); x != nil && !x.memory.drains() {
 		answers, err := x.apply(ctx, commands)
 		if !errors.Is(err, committer.ErrNotOwner) {
 			return answers, err
@@ -24,7 +24,7 @@ func (e *Engine) Apply(ctx context.Context, commands []store.Command) ([]store.A
 		e.time.observe(now)
 	}
 	if x := e.executor.Load(); x != nil {
-		x.claimSoon() // it began meanwhile; the store does not report this process's own acts
+		x.dispatcher.claimSoon() // it began meanwhile; the store does not report this process's own acts
 	}
 	return answers, err
 }
@@ -41,7 +41,7 @@ func (x *executor) apply(ctx context.Context, commands []store.Command) ([]store
 	if err != nil {
 		return nil, err
 	}
-	room := x.room()
+	room := x.memory.room()
 	results := make(chan applied, len(commands))
 	pending := make([]committer.Command, len(commands))
 	for i, c := range commands {
@@ -94,15 +94,15 @@ func (x *executor) adopt(in *ownership.Shards, c *store.Command, answer *store.A
 		switch {
 		case !answer.Claimed:
 			if run.WakeAt != 0 {
-				x.wakeBy(run.WakeAt)
+				x.dispatcher.wakeBy(run.WakeAt)
 			} else if run.Status == store.Queued {
-				x.claimSoon()
+				x.dispatcher.claimSoon()
 			}
 		case len(c.Start.Items) > 0 || run.Suspect > 0 || c.Start.Fork != nil:
 			x.take(h, run.No)
 		default:
-			if a := x.expect(h, run.No); a != nil {
-				x.introduce(a, run)
+			if a := x.memory.expect(h, run.No); a != nil {
+				x.memory.introduce(a, run)
 				a.post(event{snapshot: &store.Snapshot{Run: *run}})
 			}
 		}
@@ -110,8 +110,8 @@ func (x *executor) adopt(in *ownership.Shards, c *store.Command, answer *store.A
 	}
 	if answer.Outcome == store.Duplicate || answer.Repeated && !answer.Claimed {
 		// It may have been received long ago, or be on its way here by a claim.
-		if a := x.find(run.No); a == nil || a.shard != h || !a.post(event{behind: true}) {
-			x.claimSoon()
+		if a := x.memory.find(run.No); a == nil || a.shard != h || !a.post(event{behind: true}) {
+			x.dispatcher.claimSoon()
 		}
 		return
 	}
@@ -119,13 +119,13 @@ func (x *executor) adopt(in *ownership.Shards, c *store.Command, answer *store.A
 	item.No, item.State, item.Sent = answer.Item, store.New, now
 	if answer.Claimed {
 		claimed := &store.Claimed{New: true, Run: *run, Items: []store.Item{item}}
-		if !x.tell(in, event{claimed: claimed, adopted: true}, 0) {
+		if !x.dispatcher.post(in, event{claimed: claimed, adopted: true}, 0) {
 			x.take(h, run.No)
 		}
 		return
 	}
 	// A run that is not in hand has to be claimed, though it be in memory.
-	if a := x.find(run.No); a == nil || a.shard != h || !run.Claimed || !a.post(event{item: &item}) {
-		x.claimSoon()
+	if a := x.memory.find(run.No); a == nil || a.shard != h || !run.Claimed || !a.post(event{item: &item}) {
+		x.dispatcher.claimSoon()
 	}
 }

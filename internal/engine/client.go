@@ -52,9 +52,7 @@ func (e *Engine) inMemory(runID string) bool {
 	if x == nil {
 		return false
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.ids[runID]
+	return x.memory.has(runID)
 }
 
 // sole returns the executor that owns the whole store; nil: none of this process does.

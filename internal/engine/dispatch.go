@@ -2,53 +2,13 @@ package engine
 
 import (
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
 )
-
-// dispatch claims what is ready until the executor is asked to stop or is lost.
-func (x *executor) dispatch() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	_, changed := x.e.changes.TakeReady()
-	rest := time.Duration(0)
-	for {
-		hinted := false
-		select {
-		case <-x.stop.Done():
-			return
-		case <-x.held.Done():
-			return
-		case <-x.kick:
-		case <-changed:
-			var shards store.ShardSet
-			if shards, changed = x.e.changes.TakeReady(); !x.shards.Now().AnyOpen(&shards) {
-				continue // it is another node's
-			}
-			hinted = true
-		case <-timer.C:
-		}
-		if hinted && rest > 0 {
-			select { // what this process has done itself does not wait
-			case <-time.After(rest):
-			case <-x.kick:
-			case <-x.stop.Done():
-			case <-x.held.Done():
-			}
-		}
-		_, changed = x.e.changes.TakeReady() // of what the claim may have missed
-		found := x.claim()
-		switch {
-		case found || !hinted || x.member == nil:
-			rest = 0
-		default:
-			rest = min(2*rest+longestRest/16, longestRest)
-		}
-		timer.Reset(x.pause())
-	}
-}
 
 // longestRest bounds the rest between two claims because of hints. Some stores do not
 // say in which shards something has changed, and then most of what other nodes do is
@@ -60,15 +20,79 @@ const longestRest = 8 * time.Millisecond
 // bound is not due to the store.
 const lagging = 50 * time.Millisecond
 
+// dispatcher claims what is ready: on a hint, when a wake time has come, and once per poll
+// interval. It is one goroutine.
+type dispatcher struct {
+	x     *executor
+	wake  chan struct{} // capacity 1: a hint to claim
+	asked atomic.Int64  // claims that were asked for
+
+	outcomeUnknown bool // a claim has failed since reloadClaimed; of the dispatcher's goroutine
+
+	mu         sync.Mutex
+	nextWake   store.Time         // earliest known wake time of a suspended run; 0: none known
+	lag        time.Duration      // by which the store's time was behind our bound at the last claim
+	readers    []*activation      // wait for the inbox to be read
+	unservable []store.Unservable // what the last claim that asked has found
+	askedAt    time.Time          // when it asked
+}
+
+func newDispatcher(x *executor) *dispatcher {
+	return &dispatcher{x: x, wake: make(chan struct{}, 1)}
+}
+
+// run claims until the executor is asked to stop, or has lost what it holds.
+func (d *dispatcher) run() {
+	x := d.x
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	_, changed := x.e.changes.TakeReady()
+	rest := time.Duration(0)
+	for {
+		hinted := false
+		select {
+		case <-x.stop.Done():
+			return
+		case <-x.held.Done():
+			return
+		case <-d.wake:
+		case <-changed:
+			var shards store.ShardSet
+			if shards, changed = x.e.changes.TakeReady(); !x.shards.Now().AnyOpen(&shards) {
+				continue // it is another node's
+			}
+			hinted = true
+		case <-timer.C:
+		}
+		if hinted && rest > 0 {
+			select { // what this process has done itself does not wait
+			case <-time.After(rest):
+			case <-d.wake:
+			case <-x.stop.Done():
+			case <-x.held.Done():
+			}
+		}
+		_, changed = x.e.changes.TakeReady() // of what the claim may have missed
+		found := d.claim()
+		switch {
+		case found || !hinted || x.member == nil:
+			rest = 0
+		default:
+			rest = min(2*rest+longestRest/16, longestRest)
+		}
+		timer.Reset(d.pause())
+	}
+}
+
 // pause returns how long the dispatcher may wait without a hint.
-func (x *executor) pause() time.Duration {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	wait := x.e.cfg.Poll
-	if x.nextWake != 0 {
-		until := x.nextWake.Sub(x.e.time.now())
-		if until <= 0 && x.lag > lagging {
-			until = max(x.nextWake.Sub(x.e.time.now())+x.lag, time.Millisecond)
+func (d *dispatcher) pause() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	wait := d.x.e.cfg.Poll
+	if d.nextWake != 0 {
+		until := d.nextWake.Sub(d.x.e.time.now())
+		if until <= 0 && d.lag > lagging {
+			until = max(d.nextWake.Sub(d.x.e.time.now())+d.lag, time.Millisecond)
 		}
 		// A microsecond more, so that the bound has passed the wake time by then.
 		wait = min(wait, max(until, 0)+time.Microsecond)
@@ -76,131 +100,84 @@ func (x *executor) pause() time.Duration {
 	return wait
 }
 
-// claimSoon wakes the dispatcher.
-func (x *executor) claimSoon() { hint(x.kick) }
-
-// hint wakes the goroutine that receives from ch, unless it is already being woken.
-func hint(ch chan struct{}) {
+// claimSoon wakes the dispatcher, unless it is already being woken.
+func (d *dispatcher) claimSoon() {
 	select {
-	case ch <- struct{}{}:
+	case d.wake <- struct{}{}:
 	default:
 	}
 }
 
-// claimFor has the inbox read for an activation that waits for a deadline.
-func (x *executor) claimFor(a *activation) {
-	x.mu.Lock()
-	x.readers = append(x.readers, a)
-	x.mu.Unlock()
-	x.claimSoon()
+// claimFor requests a claim, after which a's expired deadline may be handed over.
+func (d *dispatcher) claimFor(a *activation) {
+	d.mu.Lock()
+	d.readers = append(d.readers, a)
+	d.mu.Unlock()
+	d.claimSoon()
 }
 
-// wakeBy tells the dispatcher of a wake time.
-func (x *executor) wakeBy(at store.Time) {
-	x.mu.Lock()
-	earlier := x.nextWake == 0 || at < x.nextWake
+// wakeBy makes the dispatcher claim at a wake time, at the latest.
+func (d *dispatcher) wakeBy(at store.Time) {
+	d.mu.Lock()
+	earlier := d.nextWake == 0 || at < d.nextWake
 	if earlier {
-		x.nextWake = at
+		d.nextWake = at
 	}
-	x.mu.Unlock()
-	if earlier && at.Sub(x.e.time.now()) < x.e.cfg.Poll {
-		x.claimSoon()
+	d.mu.Unlock()
+	if earlier && at.Sub(d.x.e.time.now()) < d.x.e.cfg.Poll {
+		d.claimSoon()
 	}
 }
 
-// claim takes in hand what is ready and tells activations what is new. It reports
+// claim claims what is ready, and posts to activations what is new for them. It reports
 // whether there was anything.
-func (x *executor) claim() (found bool) {
+//
+// Three things depend on the order here. What is posted to wakeBy from the request on may
+// be missing in the answer, so the known wake time is forgotten before it. The inbox counts
+// as read at the time of the answer only after its items are posted. And activations that
+// wait for that (readers) are woken last.
+func (d *dispatcher) claim() (found bool) {
+	x := d.x
 	in := x.shards.Now()
 	if len(in.Open()) == 0 {
-		x.mu.Lock()
-		x.nextWake = 0 // of shards that have gone
-		x.mu.Unlock()
+		d.mu.Lock()
+		d.nextWake = 0 // of shards that are lost
+		d.mu.Unlock()
 		return false
 	}
-	room := x.room()
-	req := store.ClaimRequest{Node: x.e.cfg.Node, Boot: x.e.boot, Leases: in.Open(), Workflows: x.workflows, Limit: room}
-	if x.member != nil {
-		req.Build = x.build()
-	}
-	x.mu.Lock()
-	x.nextWake = 0 // wake times told from here on may be missing in the answer
-	readers, asOf := x.readers, x.activations
-	x.readers = nil
-	x.claiming, x.gone = true, map[store.RunNo]bool{}
-	req.Unservable = x.member != nil && time.Since(x.askedUnfit) >= x.e.cfg.Poll
-	if req.Unservable {
-		x.askedUnfit = time.Now()
-	}
-	x.mu.Unlock()
-	number := x.asked.Add(1)
+	room := x.memory.room()
+	req, readers := d.request(in, room)
+	asOf := x.memory.beginClaim()
+	number := d.asked.Add(1)
 	limited, done := x.limited(x.held)
 	claims, err := x.e.base.Claim(limited, req)
 	done()
-	x.mu.Lock()
-	x.claiming = false
-	x.mu.Unlock()
+	x.memory.endClaim()
 	if err != nil {
-		if x.held.Err() == nil {
-			x.unsure = true
-			x.log().Error("claiming; trying again", "error", err)
-			time.AfterFunc(x.e.cfg.Poll/4, x.claimSoon)
-		}
-		x.mu.Lock()
-		x.readers = append(readers, x.readers...)
-		x.mu.Unlock()
+		d.failed(err, readers)
 		return false
 	}
 	x.e.time.observe(claims.Now)
 	if len(claims.Fenced) > 0 {
-		lost := slices.DeleteFunc(claims.Fenced, func(s store.Shard) bool { return in.Of(s).Lost() })
-		if len(lost) > 0 {
-			x.log().Error("leases are not current any more", "shards", lost)
-		}
-		for _, shard := range lost {
-			x.fenced(in.Of(shard))
-		}
+		d.lose(in, claims.Fenced)
 		if x.member == nil {
 			return false
 		}
 	}
-	var load []*activation
-	for i := range claims.Runs {
-		if c := &claims.Runs[i]; !x.tell(in, event{claimed: c, number: number, sealed: len(c.Items) > 0}, asOf) {
-			h := in.Of(c.Run.Shard)
-			if c.Run.Suspect >= 2 {
-				x.expectSuspect(h)
-			}
-			if a := x.expect(h, c.Run.No); a != nil {
-				load = append(load, a)
-			}
-		}
+	d.activate(in, &claims, number, asOf)
+	if d.outcomeUnknown {
+		d.outcomeUnknown = !x.reloadClaimed(in, &claims)
 	}
-	x.load(load...)
-	if x.unsure {
-		x.unsure = !x.retake(in, &claims)
-	}
-	x.mu.Lock()
-	x.lag = x.e.time.now().Sub(claims.Now)
-	late := x.lag > lagging
-	if req.Unservable {
-		if x.unfit = claims.Unservable; len(x.unfit) > 0 {
-			x.member.Look()
-		}
-	}
-	if claims.NextWake != 0 && (x.nextWake == 0 || claims.NextWake < x.nextWake) {
-		x.nextWake = claims.NextWake
-	}
+	late := d.learn(&req, &claims)
 	if claims.More {
-		x.starved = room == 0
+		x.memory.starve(room == 0)
 	} else {
 		for _, l := range in.Open() {
 			in.Of(l.Shard).InboxRead(claims.Now)
 		}
 	}
-	x.mu.Unlock()
 	if claims.More && room > 0 {
-		x.claimSoon()
+		d.claimSoon()
 	}
 	for _, a := range readers {
 		if late {
@@ -212,44 +189,123 @@ func (x *executor) claim() (found bool) {
 	return len(claims.Runs) > 0
 }
 
-// tell posts a claim to the run's activation. It reports false if the run was
-// claimed anew and has to be loaded.
+// request returns what to claim, and the activations that wait for it.
+func (d *dispatcher) request(in *ownership.Shards, room int) (store.ClaimRequest, []*activation) {
+	x := d.x
+	req := store.ClaimRequest{
+		Node: x.e.cfg.Node, Boot: x.e.boot, Leases: in.Open(), Workflows: x.workflows, Limit: room,
+	}
+	if x.member != nil {
+		req.Build = x.build()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.nextWake = 0
+	readers := d.readers
+	d.readers = nil
+	if req.Unservable = x.member != nil && time.Since(d.askedAt) >= x.e.cfg.Poll; req.Unservable {
+		d.askedAt = time.Now()
+	}
+	return req, readers
+}
+
+// failed is called when a claim has failed. It may have claimed runs all the same.
+func (d *dispatcher) failed(err error, readers []*activation) {
+	if d.x.held.Err() == nil {
+		d.outcomeUnknown = true
+		d.x.log().Error("claiming; trying again", "error", err)
+		time.AfterFunc(d.x.e.cfg.Poll/4, d.claimSoon)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.readers = append(readers, d.readers...)
+}
+
+// lose drops the shards whose leases the store has refused.
+func (d *dispatcher) lose(in *ownership.Shards, fenced []store.Shard) {
+	lost := slices.DeleteFunc(fenced, func(s store.Shard) bool { return in.Of(s).Lost() })
+	if len(lost) > 0 {
+		d.x.log().Error("leases are not current any more", "shards", lost)
+	}
+	for _, shard := range lost {
+		d.x.fenced(in.Of(shard))
+	}
+}
+
+// activate posts to activations what a claim has found, and loads the other runs.
+func (d *dispatcher) activate(in *ownership.Shards, claims *store.Claims, number, asOf int64) {
+	x := d.x
+	var load []*activation
+	for i := range claims.Runs {
+		c := &claims.Runs[i]
+		if d.post(in, event{claimed: c, number: number, sealed: len(c.Items) > 0}, asOf) {
+			continue
+		}
+		h := in.Of(c.Run.Shard)
+		if c.Run.Suspect >= 2 {
+			x.suspects.expect(h)
+		}
+		if a := x.memory.expect(h, c.Run.No); a != nil {
+			load = append(load, a)
+		}
+	}
+	x.load(load...)
+}
+
+// learn keeps what a claim says of the store. It reports whether the store's time is
+// behind ours.
+func (d *dispatcher) learn(req *store.ClaimRequest, claims *store.Claims) (late bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lag = d.x.e.time.now().Sub(claims.Now)
+	if req.Unservable {
+		if d.unservable = claims.Unservable; len(d.unservable) > 0 {
+			d.x.member.Look()
+		}
+	}
+	if claims.NextWake != 0 && (d.nextWake == 0 || claims.NextWake < d.nextWake) {
+		d.nextWake = claims.NextWake
+	}
+	return d.lag > lagging
+}
+
+// unservableRuns returns the ready runs that the last claim has found and cannot be loaded here.
+func (d *dispatcher) unservableRuns() []store.Unservable {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.unservable
+}
+
+// post posts a claim to the run's activation. It reports false if the run was
+// newly claimed and has to be loaded.
 //
-// A run that is claimed anew had no activation, or one whose suspension is
+// A run that is newly claimed had no activation, or one whose suspension is
 // committed. News for a run that was claimed before are for the activation that
 // was there. If it is gone it may have ended the run, or suspended it, without
 // them: they make the run ready now, and it is claimed again. If there was none,
-// the answer to the command that adopted the run is on its way here. asOf is the number of activations
-// before the claim was asked for: a later one may have consumed what was found,
-// and is told by the next claim.
+// the answer to the command that has claimed the run is on its way here.
 //
-// in is the hand of the claim: an activation of a former one is not meant, though it
-// may not have ended yet.
-func (x *executor) tell(in *ownership.Shards, ev event, asOf int64) bool {
+// asOf is the number of activations before the claim was asked for. A later one may have
+// consumed what was found: the next claim says. in is what was held then: the activation
+// of a former stay of the shard is not meant, though it may not have ended yet.
+func (d *dispatcher) post(in *ownership.Shards, ev event, asOf int64) bool {
 	c := ev.claimed
-	a := x.find(c.Run.No)
+	a := d.x.memory.find(c.Run.No)
 	switch {
 	case a == nil, in.Of(a.shard.ID()) != a.shard:
-		if x.hasLeft(c.Run.No) {
-			x.claimSoon()
+		if d.x.memory.hasLeft(c.Run.No) {
+			d.claimSoon()
 		}
 		return !c.New
 	case !c.New && a.number > asOf:
-		x.claimSoon()
+		d.claimSoon()
 		return true
 	}
 	if a.post(ev) {
 		return true
 	}
 	if !c.New {
-		x.claimSoon()
+		d.claimSoon()
 	}
 	return !c.New
-}
-
-// hasLeft reports whether a run has left memory while the last claim was asked for.
-func (x *executor) hasLeft(no store.RunNo) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.gone[no]
 }

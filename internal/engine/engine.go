@@ -229,7 +229,7 @@ func (e *Engine) asMember(ctx context.Context, node store.Node) error {
 	x := newExecutor(e, serving, context.WithoutCancel(ctx), e.executed())
 	x.member = &cluster.Member{
 		Store: e.cfg.Store, Node: node, Slots: e.slots, TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Poll: e.cfg.Poll,
-		Log: e.cfg.Log, Observe: e.time.observe, Now: e.time.now, Hints: e.changes.Nodes, Work: x,
+		Log: e.cfg.Log, Observe: e.time.observe, Now: e.time.now, Hints: e.changes.Nodes, Work: shardWork{x},
 	}
 	x.member.Init()
 	defer e.changes.Listen()()

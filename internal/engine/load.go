@@ -22,7 +22,7 @@ const loadChunk = 64
 
 // take brings a claimed run into memory.
 func (x *executor) take(h *ownership.Shard, no store.RunNo) {
-	if a := x.expect(h, no); a != nil {
+	if a := x.memory.expect(h, no); a != nil {
 		x.load(a)
 	}
 }
@@ -85,16 +85,14 @@ func (x *executor) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Du
 	}()
 }
 
-// retake takes the runs into memory that a claim may have taken in hand whose answer was
+// reloadClaimed loads the runs that may have been claimed by a claim whose answer was
 // lost: they are claimed, and no activation has them. claims is the answer to a later
 // claim. It reports false if they could not be read.
-func (x *executor) retake(in *ownership.Shards, claims *store.Claims) bool {
+func (x *executor) reloadClaimed(in *ownership.Shards, claims *store.Claims) bool {
 	active := map[store.RunNo]bool{}
-	x.mu.Lock()
-	for no := range x.active {
-		active[no] = true
+	for _, a := range x.memory.all() {
+		active[a.no] = true
 	}
-	x.mu.Unlock()
 	var called []store.RunNo // as what has ended, for a verb
 	for i := range claims.Runs {
 		if c := &claims.Runs[i]; !c.New && !active[c.Run.No] {
@@ -134,7 +132,7 @@ func (x *executor) retake(in *ownership.Shards, claims *store.Claims) bool {
 	}
 	x.committer.Settle(x.held) // of those that a command has adopted the answer may be on its way
 	for no, h := range missing {
-		if x.find(no) == nil {
+		if x.memory.find(no) == nil {
 			x.log().Warn("a claimed run is taken into memory: the answer to its claim was lost", "run_no", no)
 			x.take(h, no)
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stet-run/stet/internal/committer"
@@ -11,20 +12,22 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// suspects are runs that were found in the hand of an owner that ended
-// uncleanly, twice or more without a commit in between. One at a time is
-// executed, so that the next unclean end says which run it was.
+// suspects are runs that were claimed by an owner that ended uncleanly, twice or more
+// without a commit in between. One at a time is executed, so that the next unclean end
+// says which run it was.
 //
-// Beside it only runs go on that are new or have committed since the last end:
-// those that were found only once wait as well, so that each run that kills the
-// process can be taken for the one alone at most once.
+// Beside it only runs go on that are new or have committed since the last end. Those that
+// were found only once wait as well, so that each run that kills the process can be taken
+// for the one alone at most once.
 type suspects struct {
-	// coming counts, by shard, the runs that were claimed and not loaded yet.
-	coming  map[*ownership.Shard]int
+	x *executor
+
+	mu      sync.Mutex
+	coming  map[*ownership.Shard]int // claimed and not loaded yet, by shard
 	waiting []suspect
 	beside  []suspect   // found once; they go on when nobody is alone or waits
 	alone   *activation // the one that is executed; nil: none
-	timer   *time.Timer
+	timer   *time.Timer // ends its time alone
 }
 
 type suspect struct {
@@ -32,124 +35,155 @@ type suspect struct {
 	snapshot *store.Snapshot
 }
 
-// forget drops what belongs to shards that are lost. It reports whether the next run may
-// go on because of that. The caller holds executor.mu.
-func (s *suspects) forget(lost map[*ownership.Shard]bool) (next bool) {
+func newSuspects(x *executor) *suspects {
+	return &suspects{x: x, coming: map[*ownership.Shard]int{}}
+}
+
+// forget drops what belongs to shards that are lost, and lets the next run go on if one of
+// them was alone.
+func (s *suspects) forget(lost map[*ownership.Shard]bool) {
+	if s.drop(lost) {
+		s.next()
+	}
+}
+
+func (s *suspects) drop(lost map[*ownership.Shard]bool) (next bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for h := range lost {
 		delete(s.coming, h)
 	}
-	of := func(x suspect) bool { return lost[x.a.shard] }
+	of := func(w suspect) bool { return lost[w.a.shard] }
 	s.waiting, s.beside = slices.DeleteFunc(s.waiting, of), slices.DeleteFunc(s.beside, of)
 	if s.alone == nil || !lost[s.alone.shard] {
 		return len(s.coming) == 0 && len(s.beside) > 0
 	}
+	s.endLocked()
+	return true
+}
+
+// endLocked ends the time alone.
+func (s *suspects) endLocked() {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
 	s.alone, s.timer = nil, nil
-	return true
 }
 
-// expectSuspect notes that a run that will be queued has been claimed.
-func (x *executor) expectSuspect(h *ownership.Shard) {
-	x.mu.Lock()
+// expect notes that a run that will be queued has been claimed.
+func (s *suspects) expect(h *ownership.Shard) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !h.Lost() {
-		x.suspects.coming[h]++
+		s.coming[h]++
 	}
-	x.mu.Unlock()
 }
 
-// suspectCame is called when a run that was to be queued has been looked at.
-func (x *executor) suspectCame(h *ownership.Shard) {
-	x.mu.Lock()
-	if x.suspects.coming[h]--; x.suspects.coming[h] <= 0 {
-		delete(x.suspects.coming, h)
+// arrived is called when a run that was expected has been loaded.
+func (s *suspects) arrived(h *ownership.Shard) {
+	s.mu.Lock()
+	if s.coming[h]--; s.coming[h] <= 0 {
+		delete(s.coming, h)
 	}
-	x.mu.Unlock()
-	x.nextSuspect()
+	s.mu.Unlock()
+	s.next()
 }
 
 // standBeside lets a run that was found once go on, or wait while another is
 // executed alone.
-func (x *executor) standBeside(a *activation, s *store.Snapshot) {
-	x.mu.Lock()
-	wait := len(x.suspects.coming) > 0 || x.suspects.alone != nil || len(x.suspects.waiting) > 0
+func (s *suspects) standBeside(a *activation, snapshot *store.Snapshot) {
+	s.mu.Lock()
+	wait := len(s.coming) > 0 || s.alone != nil || len(s.waiting) > 0
 	if wait && !a.shard.Lost() {
-		x.suspects.beside = append(x.suspects.beside, suspect{a, s})
+		s.beside = append(s.beside, suspect{a, snapshot})
 	}
-	x.mu.Unlock()
+	s.mu.Unlock()
 	if !wait {
-		a.post(event{snapshot: s})
+		a.post(event{snapshot: snapshot})
 	}
 }
 
-// suspect queues a run for its time alone.
-func (x *executor) suspect(a *activation, s *store.Snapshot) {
-	x.mu.Lock()
+// queue queues a run for its time alone.
+func (s *suspects) queue(a *activation, snapshot *store.Snapshot) {
+	s.mu.Lock()
 	if !a.shard.Lost() {
-		x.suspects.waiting = append(x.suspects.waiting, suspect{a, s})
+		s.waiting = append(s.waiting, suspect{a, snapshot})
 	}
-	x.mu.Unlock()
-	x.nextSuspect()
+	s.mu.Unlock()
+	s.next()
 }
 
-// nextSuspect lets the next suspect run if none does. That it is alone is durable
-// before it begins.
-func (x *executor) nextSuspect() {
-	x.mu.Lock()
-	if x.suspects.alone != nil || x.drain {
-		x.mu.Unlock()
+// next lets the next suspect run if none does. That it is alone is durable before it
+// begins.
+func (s *suspects) next() {
+	if s.x.memory.drains() {
 		return
 	}
-	if len(x.suspects.waiting) == 0 {
+	s.mu.Lock()
+	if s.alone != nil {
+		s.mu.Unlock()
+		return
+	}
+	if len(s.waiting) == 0 {
 		var beside []suspect
-		if len(x.suspects.coming) == 0 {
-			beside, x.suspects.beside = x.suspects.beside, nil
+		if len(s.coming) == 0 {
+			beside, s.beside = s.beside, nil
 		}
-		x.mu.Unlock()
-		for _, s := range beside {
-			s.a.post(event{snapshot: s.snapshot})
+		s.mu.Unlock()
+		for _, w := range beside {
+			w.a.post(event{snapshot: w.snapshot})
 		}
 		return
 	}
-	s := x.suspects.waiting[0]
-	x.suspects.waiting = x.suspects.waiting[1:]
-	x.suspects.alone = s.a
-	x.mu.Unlock()
-	run := &s.snapshot.Run
-	x.log().Warn("executing a run alone: the process has ended uncleanly with it before",
+	w := s.waiting[0]
+	s.waiting = s.waiting[1:]
+	s.alone = w.a
+	s.mu.Unlock()
+	run := &w.snapshot.Run
+	s.x.log().Warn("executing a run alone: the process has ended uncleanly with it before",
 		"run_id", run.ID, "workflow", run.Workflow, "suspect", run.Suspect, "strikes", run.Strikes)
-	alone := store.Update{Status: store.Running, Marks: run.Marks, Isolate: true}
-	x.committer.SubmitTurn(committer.Turn{Shard: s.a.shard, Turn: bareTurn(run, alone), Done: func(result store.TurnResult) {
+	alone := bareTurn(run, store.Update{Status: store.Running, Marks: run.Marks, Isolate: true})
+	s.x.committer.SubmitTurn(committer.Turn{Shard: w.a.shard, Turn: alone, Done: func(result store.TurnResult) {
 		switch result.Verdict {
 		case store.Fenced:
-			x.fenced(s.a.shard)
+			s.x.fenced(w.a.shard)
 			return
 		case store.Refused:
-			x.log().Error("marking a suspect", "run_id", run.ID, "reason", result.Reason)
+			s.x.log().Error("marking a suspect", "run_id", run.ID, "reason", result.Reason)
 		}
-		shift := min(run.Suspect-2, 16)
-		x.mu.Lock()
-		if x.suspects.alone != s.a {
-			x.mu.Unlock()
-			return // its shard is lost
+		if s.begin(w.a, run) {
+			w.a.post(event{snapshot: w.snapshot})
 		}
-		x.suspects.timer = time.AfterFunc(x.e.cfg.AloneFor<<shift, func() {
-			if !s.a.post(event{spare: true}) {
-				x.aloneEnded(run.No)
-			}
-		})
-		x.mu.Unlock()
-		s.a.post(event{snapshot: s.snapshot})
 	}})
 }
 
-// bareTurn is a turn that only updates the run's row.
-func bareTurn(run *store.Run, u store.Update) *store.Turn {
-	if u.Waits == nil {
-		u.Waits = verbs.KeepSign(run)
+// begin limits the time alone of a run. It reports false if its shard is lost.
+func (s *suspects) begin(a *activation, run *store.Run) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.alone != a {
+		return false
 	}
-	return &store.Turn{Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation, Update: &u}
+	shift := min(run.Suspect-2, 16)
+	s.timer = time.AfterFunc(s.x.e.cfg.AloneFor<<shift, func() {
+		if !a.post(event{spare: true}) {
+			s.ended(run.No)
+		}
+	})
+	return true
+}
+
+// ended lets the next suspect run if the given run was executed alone.
+func (s *suspects) ended(no store.RunNo) {
+	s.mu.Lock()
+	ended := s.alone != nil && s.alone.no == no
+	if ended {
+		s.endLocked()
+	}
+	s.mu.Unlock()
+	if ended {
+		s.next()
+	}
 }
 
 // spare ends a suspect's time alone: an end of the process counts against it no
@@ -165,25 +199,17 @@ func (a *activation) spare() {
 			a.x.fenced(a.shard)
 			return
 		}
-		a.x.aloneEnded(a.no)
+		a.x.suspects.ended(a.no)
 		a.post(event{spared: true})
 	}})
 }
 
-// aloneEnded lets the next suspect run if the given run was executed alone.
-func (x *executor) aloneEnded(no store.RunNo) {
-	x.mu.Lock()
-	ended := x.suspects.alone != nil && x.suspects.alone.no == no
-	if ended {
-		if x.suspects.timer != nil {
-			x.suspects.timer.Stop()
-		}
-		x.suspects.alone, x.suspects.timer = nil, nil
+// bareTurn is a turn that only updates the run's row.
+func bareTurn(run *store.Run, u store.Update) *store.Turn {
+	if u.Waits == nil {
+		u.Waits = verbs.KeepSign(run)
 	}
-	x.mu.Unlock()
-	if ended {
-		x.nextSuspect()
-	}
+	return &store.Turn{Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation, Update: &u}
 }
 
 func times(n int) string {

@@ -15,7 +15,7 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 	known := x.e.executes(run.Workflow)
 	limit := x.e.cfg.PoisonLimit
 	if run.Suspect >= 2 {
-		defer x.suspectCame(a.shard)
+		defer x.suspects.arrived(a.shard)
 	}
 	switch {
 	case !run.Claimed:
@@ -30,13 +30,13 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 		x.stall(a.shard, *run, "poison: the process ended "+times(run.Strikes)+" while only this suspect was running; mend its code, then resume it",
 			func() { a.post(event{closed: true}) })
 	case limit > 0 && run.Suspect >= 2:
-		x.introduce(a, run)
-		x.suspect(a, s)
+		x.memory.introduce(a, run)
+		x.suspects.queue(a, s)
 	case limit > 0 && run.Suspect == 1:
-		x.introduce(a, run)
-		x.standBeside(a, s)
+		x.memory.introduce(a, run)
+		x.suspects.standBeside(a, s)
 	default:
-		x.introduce(a, run)
+		x.memory.introduce(a, run)
 		a.post(event{snapshot: s})
 	}
 }
@@ -75,9 +75,9 @@ func (x *executor) decided(a *activation, run *store.Run, d *decide.Decision, re
 		x.e.waiters.RunEnded(*d.Ended)
 	default:
 		if at := d.Turn.Update.WakeAt; at != 0 {
-			x.wakeBy(at)
+			x.dispatcher.wakeBy(at)
 		}
-		x.claimSoon() // an item may have arrived for which the run, as it is now, is claimed
+		x.dispatcher.claimSoon() // an item may have arrived for which the run, as it is now, is claimed
 	}
 	a.post(event{closed: true})
 }
@@ -158,7 +158,7 @@ func (x *executor) permitted(a *activation, s *store.Snapshot) bool {
 			x.undecided(a.shard, run, result)
 		}
 		a.post(event{closed: true})
-		x.claimSoon() // what it is to be claimed for may have come
+		x.dispatcher.claimSoon() // what it is to be claimed for may have come
 	}})
 	return false
 }

@@ -18,7 +18,7 @@ func (x *executor) address(turn *store.Turn) {
 		for i := range sends {
 			c := &sends[i]
 			if room < 0 {
-				room = x.room()
+				room = x.memory.room()
 			}
 			if c.Start != nil {
 				c.Start.Shard.Slot = x.e.Slot(c.Start.ID)
@@ -49,13 +49,13 @@ func (x *executor) Sent(in *ownership.Shards, turn *store.Turn, result *store.Tu
 	for _, sends := range turn.Sent(result.Verdict) {
 		for i := range sends {
 			if n == len(result.Sends) {
-				x.claimSoon() // the store does not know yet
+				x.dispatcher.claimSoon() // the store does not know yet
 				return
 			}
 			answer := &result.Sends[n]
 			x.e.learnRecords(sends[i:i+1], result.Sends[n:n+1])
 			if n++; answer.Outcome == store.NotFound || answer.Outcome == store.Ended {
-				x.claimSoon() // if it was a watch, the store has answered it
+				x.dispatcher.claimSoon() // if it was a watch, the store has answered it
 			}
 			x.adopt(in, &sends[i], answer, now)
 		}
@@ -72,7 +72,7 @@ func (x *executor) Claims(list []*ownership.Shard, in *ownership.Shards, c *stor
 	case c.Start != nil:
 		return append(list, in.Of(c.Start.Shard))
 	case c.RunNo != 0:
-		if a := x.find(c.RunNo); a != nil {
+		if a := x.memory.find(c.RunNo); a != nil {
 			list = append(list, in.Of(a.shard.ID()))
 		}
 		return list
