@@ -1,9 +1,7 @@
 package redis
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,42 +10,6 @@ import (
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/storekit"
 )
-
-// Describe implements store.Store.
-func (s *Store) Describe(ctx context.Context) (store.Description, error) {
-	replies, err := s.everywhere(ctx, describeScript, "describe the store")
-	if err != nil {
-		return store.Description{}, err
-	}
-	d := store.Description{ID: s.id, Kind: "redis", Schema: s.schema, Slots: s.slots, Durable: s.known.durable()}
-	var r reader
-	for part, m := range replies {
-		f := r.tuple(m, 4)
-		d.Now = s.observe(r.time(f[0]))
-		leases := r.list(f[1])
-		for i := 0; i+1 < len(leases); i += 2 {
-			if l := r.lease(r.text(leases[i]), r.text(leases[i+1])); l.Node != "" {
-				d.Leases = append(d.Leases, l)
-			}
-		}
-		if part > 0 {
-			continue
-		}
-		nodes := r.list(f[2])
-		for i := 0; i+1 < len(nodes); i += 2 {
-			d.Nodes = append(d.Nodes, r.node(r.text(nodes[i]), r.text(nodes[i+1])))
-		}
-		for _, w := range r.list(f[3]) {
-			d.Workflows = append(d.Workflows, r.text(w))
-		}
-	}
-	slices.Sort(d.Workflows)
-	slices.SortFunc(d.Nodes, func(a, b store.Node) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortFunc(d.Leases, func(a, b store.Lease) int {
-		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot))
-	})
-	return d, r.err
-}
 
 // lease reads a kept lease: epoch, end, node and boot.
 func (r *reader) lease(shard, kept string) store.Lease {
@@ -58,134 +20,6 @@ func (r *reader) lease(shard, kept string) store.Lease {
 		r.bad("a lease cannot be read")
 	}
 	return store.Lease{Shard: parseShard(shard), Epoch: r.number(epoch), Until: store.Time(r.number(until)), Node: node, Boot: boot}
-}
-
-// about is what is kept of a node beside its ID, boot and time.
-type about struct {
-	Build     string      `json:"build,omitempty"`
-	Host      string      `json:"host,omitempty"`
-	PID       int         `json:"pid,omitempty"`
-	Workflows []string    `json:"workflows,omitempty"`
-	Groups    []string    `json:"groups,omitempty"`
-	TTL       store.Delay `json:"ttl,omitempty"`
-	Needs     []need      `json:"needs,omitempty"`
-}
-
-type need struct {
-	Group    string     `json:"group"`
-	Slot     int        `json:"slot"`
-	Workflow string     `json:"workflow"`
-	Build    string     `json:"build,omitempty"`
-	Until    store.Time `json:"until"`
-}
-
-func (r *reader) node(id, kept string) store.Node {
-	at, rest, _ := strings.Cut(kept, ";")
-	boot, text, ok := strings.Cut(rest, "\n")
-	if !ok || text == "" {
-		r.bad("a node cannot be read")
-		return store.Node{}
-	}
-	var a about
-	if err := json.Unmarshal([]byte(text[1:]), &a); err != nil {
-		r.bad("a node cannot be read: " + err.Error())
-	}
-	n := store.Node{
-		ID: id, Boot: boot, Build: a.Build, Host: a.Host, PID: a.PID, Workflows: a.Workflows, Groups: a.Groups, TTL: a.TTL,
-		Draining: text[0] == 'd', SeenAt: store.Time(r.number(at)),
-	}
-	for _, need := range a.Needs {
-		n.Requirements = append(n.Requirements, store.Requirement{
-			Shard: store.Shard{Group: need.Group, Slot: need.Slot}, Workflow: need.Workflow, Build: need.Build, Until: need.Until,
-		})
-	}
-	return n
-}
-
-// Register implements store.Store.
-func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) {
-	if err := n.Validate(); err != nil {
-		return 0, err
-	}
-	kept := about{Build: n.Build, Host: n.Host, PID: n.PID, Workflows: n.Workflows, Groups: n.Groups, TTL: n.TTL}
-	for _, of := range n.Requirements {
-		kept.Needs = append(kept.Needs, need{of.Shard.Group, of.Shard.Slot, of.Workflow, of.Build, of.Until})
-	}
-	text, err := json.Marshal(kept)
-	if err != nil {
-		return 0, err
-	}
-	holders, err := s.holders(ctx)
-	if err != nil {
-		return 0, err
-	}
-	var a args
-	a.text(n.ID, n.Boot, flag(n.Stopped), flag(n.Draining), string(text))
-	each(&a, n.Workflows, func(w string) { a.text(w) })
-	each(&a, holders, func(h string) { a.text(h) })
-	m, err := s.one(ctx, registerScript, "register node "+n.ID, 0, a.list...)
-	if err != nil {
-		return 0, err
-	}
-	var r reader
-	f := r.tuple(m, 3)
-	if r.text(f[1]) == "1" {
-		s.hints.tell(store.Change{Nodes: true})
-	}
-	now := s.observe(r.time(f[0]))
-	var boots []string
-	for _, b := range r.list(f[2]) {
-		boots = append(boots, r.text(b))
-	}
-	if r.err != nil || len(boots) == 0 {
-		return now, r.err
-	}
-	return now, s.forget(ctx, boots)
-}
-
-// forget forgets the last batches of boots (node, newline, boot): nobody repeats them
-// any more. The part that keeps the nodes comes last, so that an act that fails is
-// done again.
-func (s *Store) forget(ctx context.Context, boots []string) error {
-	s.mu.Lock()
-	for _, b := range boots {
-		node, boot, _ := strings.Cut(b, "\n")
-		delete(s.batches, [2]string{node, boot})
-		s.fences.forget(node, boot)
-	}
-	s.mu.Unlock()
-	var a args
-	each(&a, boots, func(b string) { a.text(b) })
-	var others []call
-	for part := 1; part < s.parts; part++ {
-		others = append(others, call{part, a.list})
-	}
-	if len(others) > 0 {
-		if _, err := s.run(ctx, forgetScript, "forget boots", others...); err != nil {
-			return err
-		}
-	}
-	_, err := s.one(ctx, forgetScript, "forget boots", 0, a.list...)
-	return err
-}
-
-// holders returns who holds leases in other parts than the first, which keeps the
-// nodes, each as node, newline, boot.
-func (s *Store) holders(ctx context.Context) ([]string, error) {
-	if s.parts == 1 {
-		return nil, nil
-	}
-	d, err := s.Describe(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var list []string
-	for _, l := range d.Leases {
-		if h := l.Node + "\n" + l.Boot; !slices.Contains(list, h) {
-			list = append(list, h)
-		}
-	}
-	return list, nil
 }
 
 // epoch notes the epoch of a shard. It is an error if that went back: then the server

@@ -6,12 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/redis/rueidis"
@@ -50,45 +47,6 @@ var _ store.Store = (*Store)(nil)
 // its slot.
 type numbers struct{ runs, items atomic.Int64 }
 
-type config struct {
-	prefix   string
-	slots    int
-	parts    int
-	volatile bool
-	now      func() time.Time
-	log      *slog.Logger
-	seen     *numbers
-}
-
-// Option is an option of Open.
-type Option func(*config)
-
-// Prefix is what the names of the store's keys begin with, so that several stores
-// can be on one server. It must not contain braces. The default is "stet".
-func Prefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
-
-// Slots is how many slots a new store gets; the default is 256. A store that is there
-// keeps its own.
-func Slots(n int) Option { return func(c *config) { c.slots = n } }
-
-// Spread gives a new store on a single server a hash tag for each slot, as it would
-// have on a cluster, so that its keys can be moved to one later. Acts on several
-// slots are then not atomic, as described in the package documentation. On a cluster
-// a new store is always spread.
-func Spread() Option { return func(c *config) { c.parts = -1 } }
-
-// AllowLoss accepts a server without an append-only file: what was acknowledged may be
-// lost when the server ends. For tests, and for what can be done again.
-func AllowLoss() Option { return func(c *config) { c.volatile = true } }
-
-// Logger gets what happens outside of calls. The default is slog.Default.
-func Logger(log *slog.Logger) Option { return func(c *config) { c.log = log } }
-
-// Clock makes the store read the time from now instead of asking the server; it is
-// safe for concurrent use. What it returns may go back; the store's time does not.
-// For tests.
-func Clock(now func() time.Time) Option { return func(c *config) { c.now = now } }
-
 const (
 	defaultSlots = 256
 	maxSlots     = 16384
@@ -124,62 +82,6 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", redact(url), err), s.Close())
 	}
 	return s, nil
-}
-
-// configure returns the configuration of a store and of its client.
-func configure(url string, opts []Option) (config, rueidis.ClientOption, error) {
-	cfg := config{prefix: "stet", slots: defaultSlots, parts: 1, log: slog.Default(), seen: &numbers{}}
-	option, err := parse(&cfg, url)
-	if err != nil {
-		return cfg, option, err
-	}
-	for _, opt := range opts {
-		opt(&cfg)
-	}
-	if strings.ContainsAny(cfg.prefix, "{}") || cfg.prefix == "" || len(cfg.prefix) > 100 {
-		return cfg, option, fmt.Errorf("open %s: %w: expected a prefix of 1 to 100 bytes without braces, found %q", redact(url), store.ErrInvalid, cfg.prefix)
-	}
-	if cfg.slots < 1 || cfg.slots > maxSlots {
-		return cfg, option, fmt.Errorf("open %s: %w: expected 1 to %d slots, found %d", redact(url), store.ErrInvalid, maxSlots, cfg.slots)
-	}
-	return cfg, option, nil
-}
-
-// parse reads the URL, of which the client does not know the parameter prefix.
-func parse(cfg *config, text string) (rueidis.ClientOption, error) {
-	option, err := rueidis.ParseURL(text)
-	if err != nil {
-		return option, fmt.Errorf("open %s: %w: expected the URL of a Redis server: %w", redact(text), store.ErrInvalid, err)
-	}
-	if _, query, ok := strings.Cut(text, "?"); ok {
-		for pair := range strings.SplitSeq(query, "&") {
-			if prefix, ok := strings.CutPrefix(pair, "prefix="); ok {
-				cfg.prefix = prefix
-			}
-			cfg.volatile = cfg.volatile || pair == "volatile=1"
-		}
-	}
-	option.DisableCache = true
-	option.DisableRetry = true // an act that may have happened is not repeated behind the caller's back
-	option.PipelineMultiplex = -1
-	if option.Sentinel.MasterSet != "" {
-		option.Sentinel.Username, option.Sentinel.Password = option.Username, option.Password
-		option.Sentinel.TopologyRefreshInterval = 5 * time.Second
-	}
-	option.ClusterOption.ShardsRefreshInterval = 5 * time.Second
-	return option, nil
-}
-
-// redact leaves a password out of a URL.
-func redact(text string) string {
-	scheme, rest, ok := strings.Cut(text, "://")
-	if !ok {
-		return text
-	}
-	if at := strings.LastIndex(rest, "@"); at >= 0 {
-		rest = "…@" + rest[at+1:]
-	}
-	return scheme + "://" + rest
 }
 
 // open looks at the servers and reads what the store is.

@@ -1,0 +1,124 @@
+package redis
+
+import (
+	"strconv"
+
+	"github.com/stet-run/stet/store"
+)
+
+// entriesOnly reports whether a turn has entries and nothing else but an update.
+func entriesOnly(t *store.Turn) bool {
+	return len(t.Prune)+len(t.Rewrites)+len(t.Seen)+len(t.Consumed)+len(t.Returned)+len(t.Answers)+len(t.Values)+
+		len(t.Appends)+len(t.Tags)+len(t.Dead)+len(t.Audit)+len(t.Sends) == 0 && !t.Rewound
+}
+
+// says reports whether an update has what most have not.
+func says(u *store.Update) bool { return u.Reason != "" || u.Waits != nil || u.Queue != nil }
+
+// turnArguments adds a turn, see readTurn in commit.lua.
+func (c *committing) turnArguments(a *args, t *store.Turn, at floors) {
+	entries := entriesOnly(t)
+	what := wholeTurn
+	switch {
+	case entries && t.Update == nil:
+		what = entriesTurn
+	case entries && t.Update.Continue == nil && len(t.Update.Sends) == 0:
+		what = updateTurn
+	}
+	a.text(what)
+	a.int(int64(t.Run))
+	a.shard(t.Shard)
+	a.count(t.Incarnation)
+	if what != wholeTurn {
+		a.entries(t.Entries)
+		if what == updateTurn {
+			a.update(t.Update)
+		}
+		return
+	}
+	a.int(at.items)
+	at.items += int64(len(t.Returned))
+	each(a, t.Prune, func(s store.Span) { a.text(s.From, s.To) })
+	a.entries(t.Rewrites)
+	a.entries(t.Entries)
+	a.items(t.Seen)
+	consumptions := func(list []store.Consumption) {
+		each(a, list, func(c store.Consumption) {
+			a.int(int64(c.Item))
+			a.value(c.Verdict)
+		})
+	}
+	consumptions(t.Consumed)
+	a.count(len(t.Returned))
+	for i := range t.Returned {
+		a.item(&t.Returned[i])
+		a.int(int64(t.Returned[i].No))
+		a.int(int64(t.Returned[i].Sent))
+	}
+	consumptions(t.Answers)
+	each(a, t.Values, func(v store.Setting) { a.text(v.Name, value(v.Value)) })
+	a.bool(t.Rewound)
+	each(a, t.Appends, func(v store.Append) { a.text(v.Name, value(v.Value)) })
+	each(a, t.Tags, func(p store.Pair) { a.text(p.Key, p.Value) })
+	a.items(t.Dead)
+	a.audit(t.Audit)
+	sends := func(list []store.Command) {
+		a.count(len(list))
+		for i := range list {
+			c.command(a, &list[i], at)
+			f := uses(&list[i])
+			at.runs, at.items = at.runs+f.runs, at.items+f.items
+		}
+	}
+	sends(t.Sends)
+	a.bool(t.Update != nil)
+	u := t.Update
+	if u == nil {
+		return
+	}
+	a.update(u)
+	a.bool(u.Continue != nil)
+	if n := u.Continue; n != nil {
+		a.text(n.Workflow, value(n.Input))
+		a.seed(n.Seed)
+		a.int(int64(n.At))
+		first := ""
+		if n.First != (store.Origin{}) {
+			first = origin(&n.First)
+		}
+		a.text(first)
+	}
+	sends(u.Sends)
+}
+
+// update adds what changes in a run's row, see readUpdate in commit.lua.
+func (a *args) update(u *store.Update) {
+	a.text(common(u), u.Build)
+	a.value(u.Output)
+	if says(u) {
+		a.text(u.Reason)
+		a.value(u.Waits)
+		a.value(u.Queue)
+	}
+}
+
+// common is what many updates have in common, see commonOf in commit.lua.
+func common(u *store.Update) string {
+	b := strconv.AppendInt(make([]byte, 0, 16), int64(u.Status), 10)
+	for _, n := range [...]int64{int64(u.Marks), int64(u.WakeAt), int64(u.Generation)} {
+		b = strconv.AppendInt(append(b, ';'), n, 10)
+	}
+	b = append(b, ';')
+	for _, f := range [...]struct {
+		is   bool
+		flag byte
+	}{
+		{u.Isolate, isolateFlag}, {u.EndIsolation, endIsolationFlag}, {u.Discard, discardFlag}, {u.Unclaim, unclaimFlag},
+		{says(u), moreFlag},
+	} {
+		if f.is {
+			b = append(b, f.flag)
+		}
+	}
+	return string(b)
+}
