@@ -6,59 +6,62 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// act is what one execution of commit.lua carries out, all of one part: places in the
-// batch.
+// act is one execution of commit.lua, on one part. Turns, commands and leases are indices
+// in the batch.
 type act struct {
 	part     int
-	sections []section
+	groups   []turnGroup
 	turns    []int // the others
 	commands []int
 	leases   []int
-	adopting []int  // those of the leases under which commands may adopt
+	claiming []int  // those of the leases under which commands may claim
 	fence    string // under which the boot has the leases, or ""
 }
 
-// newAct makes an act. Sections come first, those of steps before others. That changes
-// nothing: what a step adds does not concern what other turns do to other runs, and a turn
-// stays behind an earlier one of its run, behind one that may adopt a run, and if it has an
-// update behind all that send anything.
+// newAct makes an act. Groups come first, those of steps before others. The outcome is the
+// same as in the order of the batch, because a step concerns no other run, and a turn stays
+//
+//   - behind an earlier one of its run;
+//   - behind one that may claim a run;
+//   - if it has an update, behind all that send anything.
 func (c *committing) newAct(part int, turns, commands []int) act {
 	a := act{part: part, commands: commands}
-	var updates []section
-	behind, sends, adopts := map[store.RunNo]bool{}, false, false
+	var updates []turnGroup
+	behind, sends, claims := map[store.RunNo]bool{}, false, false
 	for _, i := range turns {
 		t := c.b.Turns[i]
-		if !adopts && !behind[t.Run] && c.short(t) {
+		if !claims && !behind[t.Run] && c.isSmall(t) {
 			if t.Update == nil {
-				a.sections = add(a.sections, kind{group: t.Shard.Group}, i)
+				a.groups = addTurn(a.groups, shape{group: t.Shard.Group}, i)
 				continue
 			}
-			if plain(t.Update) && !sends {
+			if isPlain(t.Update) && !sends {
 				behind[t.Run] = true
-				updates = add(updates, kind{t.Shard.Group, common(t.Update), t.Update.Build}, i)
+				updates = addTurn(updates, shape{t.Shard.Group, updateText(t.Update), t.Update.Build}, i)
 				continue
 			}
 		}
 		a.turns = append(a.turns, i)
 		behind[t.Run] = true
 		for _, command := range c.sent(i, store.Committed) {
-			sends, adopts = true, adopts || command.Claim
+			sends, claims = true, claims || command.Claim
 		}
 	}
-	a.sections = append(a.sections, updates...)
+	a.groups = append(a.groups, updates...)
 	c.addLeases(&a, turns)
 	return a
 }
 
-// fewLeases are passed to every script; of more only those that it may need.
+// fewLeases is how many leases are passed to every script; of more only those that it may
+// need.
 const fewLeases = 16
 
 // addLeases finds the leases that an act may need, and the fence if the boot is known to
 // have them.
 func (c *committing) addLeases(a *act, turns []int) {
 	few := len(c.b.Leases) <= fewLeases
-	shards, slots := map[store.Shard]bool{}, map[int]bool{} // of turns, of commands that adopt
-	adopts := func(list []store.Command) {
+	shards, slots := map[store.Shard]bool{}, map[int]bool{} // of turns; of commands that claim
+	claims := func(list []store.Command) {
 		for i := range list {
 			if list[i].Claim {
 				slots[c.slotOfCommand(&list[i])] = true
@@ -68,11 +71,11 @@ func (c *committing) addLeases(a *act, turns []int) {
 	for _, i := range turns {
 		shards[c.b.Turns[i].Shard] = true
 		for _, sends := range c.b.Turns[i].Sent(store.Committed) {
-			adopts(sends)
+			claims(sends)
 		}
 	}
 	for _, i := range a.commands {
-		adopts(c.b.Commands[i : i+1])
+		claims(c.b.Commands[i : i+1])
 	}
 	led := map[store.Shard]bool{}
 	for i := range c.b.Leases {
@@ -84,7 +87,7 @@ func (c *committing) addLeases(a *act, turns []int) {
 			led[shard] = true
 		}
 		if slots[shard.Slot] {
-			a.adopting = append(a.adopting, i)
+			a.claiming = append(a.claiming, i)
 		}
 		if few || slots[shard.Slot] || shards[shard] {
 			a.leases = append(a.leases, i)
@@ -95,10 +98,10 @@ func (c *committing) addLeases(a *act, turns []int) {
 	}
 }
 
-// fenced reports whether an act is of a store with fences, and has leases.
+// fenced reports whether an act may have a fence: it has leases, and the store one part.
 func (c *committing) fenced(a *act) bool { return c.parts == 1 && len(a.leases) > 0 }
 
-// learn notes what an act has told: a fence, if all its leases are the boot's.
+// learn notes the fence that an act has answered, if all its leases are the boot's.
 func (c *committing) learn(a *act, fence string) {
 	if a.fence == "" {
 		c.fences.learn(c.b.Node, c.b.Boot, fence, c.b.Leases, a.leases)
@@ -123,16 +126,16 @@ func (c *committing) arguments(act *act, at positions) []string {
 	}
 	a.text(next)
 	if act.fence != "" {
-		each(&a, act.adopting, func(i int) { a.shard(c.b.Leases[i].Shard) })
+		each(&a, act.claiming, func(i int) { a.shard(c.b.Leases[i].Shard) })
 	} else {
 		each(&a, act.leases, func(i int) {
 			a.shard(c.b.Leases[i].Shard)
 			a.int(c.b.Leases[i].Epoch)
 		})
 	}
-	a.count(len(act.sections))
-	for i := range act.sections {
-		c.sectionArguments(&a, &act.sections[i])
+	a.count(len(act.groups))
+	for i := range act.groups {
+		c.groupArguments(&a, &act.groups[i])
 	}
 	a.count(len(act.turns))
 	for _, i := range act.turns {

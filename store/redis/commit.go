@@ -10,8 +10,8 @@ import (
 	"github.com/stet-run/stet/store/storekit"
 )
 
-// Commit implements store.Store. A batch that is of one part is one act; else it is
-// one act for each part and stage, see stages.
+// Commit implements store.Store. A batch whose turns and commands are of one part is one
+// act; another is one act for each part and stage, see stages.
 func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
 	if err := s.validate(&b); err != nil {
 		return store.BatchResult{}, err
@@ -30,7 +30,7 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	return c.result, nil
 }
 
-// validate reports whether a batch keeps the contract, of this store.
+// validate returns an error if a batch breaks the contract or a bound of this store.
 func (s *Store) validate(b *store.Batch) error {
 	if err := b.Validate(); err != nil {
 		return err
@@ -70,9 +70,9 @@ type committing struct {
 func (c *committing) commit(ctx context.Context) error {
 	c.result = store.BatchResult{Turns: make([]store.TurnResult, len(c.b.Turns)), Commands: make([]store.Answer, len(c.b.Commands))}
 	for n, st := range c.stages() {
-		if err := c.carryOut(ctx, n, &st); err != nil {
+		if err := c.carryOut(ctx, &st); err != nil {
 			if n > 0 {
-				return fmt.Errorf("%w: %w", store.ErrUnknown, err) // former stages stand
+				return fmt.Errorf("%w: %w", store.ErrUnknown, err) // earlier stages stand
 			}
 			return err
 		}
@@ -81,86 +81,98 @@ func (c *committing) commit(ctx context.Context) error {
 }
 
 // maxChunk bounds the turns and commands of one script, so that it keeps the server
-// from others for a few milliseconds at most.
+// busy for a few milliseconds at most.
 const maxChunk = 256
 
-// carryOut carries out one stage: of each part one script, or some in their order.
-func (c *committing) carryOut(ctx context.Context, number int, st *stage) error {
+// acts returns the acts of a stage: of each part one, or several in their order.
+func (c *committing) acts(st *stage) []act {
 	type chunk struct {
 		turns, commands []int
 	}
 	var order []int // parts, as they come up
 	chunks := map[int][]chunk{}
-	add := func(part int, turn bool, index int) {
-		if chunks[part] == nil {
+	last := func(part int) *chunk {
+		all := chunks[part]
+		if all == nil {
 			order = append(order, part)
-			chunks[part] = []chunk{{}}
 		}
-		last := &chunks[part][len(chunks[part])-1]
-		if len(last.turns)+len(last.commands) == maxChunk {
-			chunks[part] = append(chunks[part], chunk{})
-			last = &chunks[part][len(chunks[part])-1]
+		if n := len(all); n == 0 || len(all[n-1].turns)+len(all[n-1].commands) == maxChunk {
+			all = append(all, chunk{})
+			chunks[part] = all
 		}
-		if turn {
-			last.turns = append(last.turns, index)
-		} else {
-			last.commands = append(last.commands, index)
-		}
+		return &all[len(all)-1]
 	}
 	for _, i := range st.turns {
-		add(c.partOf(c.b.Turns[i].Shard.Slot), true, i)
+		to := last(c.partOf(c.b.Turns[i].Shard.Slot))
+		to.turns = append(to.turns, i)
 	}
 	for _, i := range st.commands {
-		add(c.partOf(c.slotOfCommand(&c.b.Commands[i])), false, i)
+		to := last(c.partOf(c.slotOfCommand(&c.b.Commands[i])))
+		to.commands = append(to.commands, i)
 	}
 	if len(order) == 0 {
-		order, chunks[0] = []int{0}, []chunk{{}} // the time is asked for all the same
+		last(0) // the time is needed all the same
 	}
 	var acts []act
-	positions := c.positions(st, c.reserve(c.needs(st)))
 	for _, part := range order {
 		for _, ch := range chunks[part] {
 			acts = append(acts, c.newAct(part, ch.turns, ch.commands))
 		}
 	}
-	replies, err := c.perform(ctx, acts, positions)
+	return acts
+}
+
+// carryOut carries out one stage.
+func (c *committing) carryOut(ctx context.Context, st *stage) error {
+	acts := c.acts(st)
+	replies, err := c.perform(ctx, acts, c.positions(st))
 	if err != nil {
 		return err
 	}
 	var r reader
-	var posts, asked []post
+	var sent, unread []outgoing
 	for i, m := range replies {
-		f := r.tuple(m, 7)
-		c.result.Now = c.observe(r.time(f[0]))
-		if err := c.wentBack(&r, f[1]); err != nil {
+		more, asked, err := c.read(&r, &acts[i], m)
+		if err != nil {
 			return err
 		}
-		c.carried(&r, acts[i].sections, f[2])
-		before := len(posts)
-		turns, answers := r.tuple(f[3], len(acts[i].turns)), r.tuple(f[4], len(acts[i].commands))
-		for k, index := range acts[i].turns {
-			posts = append(posts, c.turn(&r, acts[i].part, index, turns[k])...)
-		}
-		for k, index := range acts[i].commands {
-			a := r.answer(answers[k], c.slots, &c.b.Commands[index])
-			c.sawAnswer(&a)
-			c.result.Commands[index] = a
-		}
-		if all := r.list(f[5]); len(all) > len(posts)-before { // starts have asked for permits
-			for _, to := range all {
-				asked = append(asked, post{from: acts[i].part, to: int(r.int(to)), turn: -1})
-			}
-		}
-		c.learn(&acts[i], r.text(f[6]))
+		sent, unread = append(sent, more...), append(unread, asked...)
 	}
 	if r.err != nil {
 		return fmt.Errorf("commit a batch: %w", r.err)
 	}
-	return c.deliver(ctx, append(posts, c.fetch(ctx, asked)...))
+	return c.deliver(ctx, append(sent, c.fetch(ctx, unread)...))
 }
 
-// perform carries out acts. Where the fence that was known is another now, the act has
-// done nothing and is carried out again with its leases.
+// read reads the answer to an act. It returns what its turns have put into the outbox, and
+// the parts for which its starts have put something there, which has to be read.
+func (c *committing) read(r *reader, a *act, m reply) (sent, unread []outgoing, err error) {
+	f := r.tuple(m, 7)
+	c.result.Now = c.observe(r.time(f[0]))
+	if err := c.wentBack(r, f[1]); err != nil {
+		return nil, nil, err
+	}
+	c.readGroups(r, a.groups, f[2])
+	turns, answers := r.tuple(f[3], len(a.turns)), r.tuple(f[4], len(a.commands))
+	for k, index := range a.turns {
+		sent = append(sent, c.turn(r, a.part, index, turns[k])...)
+	}
+	for k, index := range a.commands {
+		answer := r.answer(answers[k], c.slots, &c.b.Commands[index])
+		c.sawAnswer(&answer)
+		c.result.Commands[index] = answer
+	}
+	if all := r.list(f[5]); len(all) > len(sent) { // starts have asked for permits
+		for _, to := range all {
+			unread = append(unread, outgoing{from: a.part, to: int(r.int(to)), turn: -1})
+		}
+	}
+	c.learn(a, r.text(f[6]))
+	return sent, unread, nil
+}
+
+// perform carries out acts. An act whose fence is not the boot's any more has done nothing;
+// it is carried out again with its leases.
 func (c *committing) perform(ctx context.Context, acts []act, at positions) ([]reply, error) {
 	calls := make([]call, len(acts))
 	for i := range acts {
@@ -170,20 +182,20 @@ func (c *committing) perform(ctx context.Context, acts []act, at positions) ([]r
 	if err != nil {
 		return nil, err
 	}
-	var again []call
+	var repeated []call
 	var which []int
 	var r reader
 	for i := range acts {
 		if acts[i].fence != "" && len(r.list(replies[i])) == 1 {
 			acts[i].fence = ""
-			which, again = append(which, i), append(again, call{acts[i].part, c.arguments(&acts[i], at)})
+			which, repeated = append(which, i), append(repeated, call{acts[i].part, c.arguments(&acts[i], at)})
 		}
 	}
-	if len(again) == 0 {
+	if len(repeated) == 0 {
 		return replies, r.err
 	}
 	c.fences.forget(c.b.Node, c.b.Boot)
-	second, err := c.run(ctx, commitScript, "commit a batch", again...)
+	second, err := c.run(ctx, commitScript, "commit a batch", repeated...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrUnknown, err) // the other acts stand
 	}
@@ -193,12 +205,13 @@ func (c *committing) perform(ctx context.Context, acts []act, at positions) ([]r
 	return replies, r.err
 }
 
-// commitOn carries out calls of commit.lua: with one part, that of a numbered batch on
-// the line.
+// commitOn executes commit.lua: for a numbered batch of one call, on a single server, over
+// the connection for commits.
 func (c *committing) commitOn(ctx context.Context, calls []call) ([]reply, error) {
 	const what = "commit a batch"
-	if c.parts == 1 && len(calls) == 1 && c.b.No > 0 && c.client.Mode() == rueidis.ClientModeStandalone && !c.closed.Load() && ctx.Err() == nil {
-		m, ok, err := c.line.commit(ctx, c.Store, commitScript, calls[0])
+	if c.parts == 1 && len(calls) == 1 && c.b.No > 0 && c.client.Mode() == rueidis.ClientModeStandalone &&
+		!c.closed.Load() && ctx.Err() == nil {
+		m, ok, err := c.commitConn.commit(ctx, c.Store, commitScript, calls[0])
 		switch {
 		case err != nil:
 			return nil, classify(what, err, false)
@@ -209,8 +222,8 @@ func (c *committing) commitOn(ctx context.Context, calls []call) ([]reply, error
 	return c.run(ctx, commitScript, what, calls...)
 }
 
-// turn reads what became of a turn. It returns what was posted.
-func (c *committing) turn(r *reader, part, index int, m reply) (posts []post) {
+// turn reads the result of a turn. It returns what it has put into the outbox.
+func (c *committing) turn(r *reader, part, index int, m reply) (sent []outgoing) {
 	f := r.tuple(m, 2)
 	result := &c.result.Turns[index]
 	result.Verdict = store.Verdict(r.int(f[0]))
@@ -218,12 +231,14 @@ func (c *committing) turn(r *reader, part, index int, m reply) (posts []post) {
 	sends := c.sent(index, result.Verdict)
 	for i := range f[2:] {
 		if i >= len(sends) {
-			r.bad("more answers than the turn has sent")
+			r.bad("more answers than the turn has sends")
 			break
 		}
 		answer := r.list(f[2+i])
-		if len(answer) == 4 && r.text(answer[0]) == "0" {
-			posts = append(posts, post{from: part, to: int(r.int(answer[1])), no: r.int(answer[2]), blob: r.text(answer[3]), turn: index, send: i})
+		if len(answer) == 4 && r.text(answer[0]) == putOut {
+			sent = append(sent, outgoing{
+				from: part, to: int(r.int(answer[1])), no: r.int(answer[2]), blob: r.text(answer[3]), turn: index, send: i,
+			})
 			result.Sends = append(result.Sends, store.Answer{})
 			continue
 		}
@@ -231,10 +246,10 @@ func (c *committing) turn(r *reader, part, index int, m reply) (posts []post) {
 		c.sawAnswer(&a)
 		result.Sends = append(result.Sends, a)
 	}
-	return posts
+	return sent
 }
 
-// refused notes why a turn was refused, if it was.
+// refused notes the reason for which a turn was refused, if it was.
 func (c *committing) refused(index int, why string) {
 	if result := &c.result.Turns[index]; result.Verdict == store.Refused {
 		result.Reason = fmt.Sprintf("%q", why) // it may name a location
@@ -242,7 +257,7 @@ func (c *committing) refused(index int, why string) {
 	}
 }
 
-// sent returns what a turn has sent.
+// sent returns the commands that a turn with a verdict has sent.
 func (c *committing) sent(index int, v store.Verdict) (list []*store.Command) {
 	for _, sends := range c.b.Turns[index].Sent(v) {
 		for i := range sends {
@@ -252,10 +267,10 @@ func (c *committing) sent(index int, v store.Verdict) (list []*store.Command) {
 	return list
 }
 
-// wentBack notes epochs, and halts if one is lower than it was.
+// wentBack notes epochs, and returns an error if one is lower than it was.
 func (s *Store) wentBack(r *reader, m reply) error {
-	for _, pair := range r.list(m) {
-		f := r.tuple(pair, 2)
+	for _, m := range r.list(m) {
+		f := r.tuple(m, 2)
 		if err := s.epoch(parseShard(r.text(f[0])), r.int(f[1])); err != nil {
 			return err
 		}

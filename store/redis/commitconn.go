@@ -11,40 +11,40 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// line is a connection to a single server for commits alone. Who commits writes to it and
-// reads the answer himself. What goes over the shared connection passes through a
-// goroutine that writes and one that reads, whose waking takes time while all runs wait.
+// commitConn is a connection to a single server for commits alone. The caller of a commit
+// writes to it and reads the answer itself. On the shared connection one goroutine writes
+// and another reads, and to wake them takes time while all runs wait.
 //
-// Nobody listens while it is not in use, so it may be dead without anybody knowing: what
-// fails on it is repeated over the shared connection, which batches with a number may be
-// (law 9). When the context of a commit is cancelled the line is closed, which takes up to
-// a second. It is also closed when nothing was committed for a while, because the client
-// asks each connection every second whether it is alive.
-type line struct {
-	use sync.Mutex // held by who uses c
+// Nothing reads from it between commits, so its death goes unnoticed. A commit that fails
+// on it is repeated over the shared connection, which law 9 allows for a batch with a
+// number. When the context of a commit is cancelled the connection is closed, which takes
+// up to a second. It is also closed when nothing was committed for a while, because the
+// client asks each connection every second whether it is alive.
+type commitConn struct {
+	use sync.Mutex // held by the commit that uses c
 
 	mu      sync.Mutex
 	c       rueidis.DedicatedClient // nil: there is none
-	idle    *time.Timer             // calls rest; nil: there was no line yet
+	idle    *time.Timer             // calls rest; nil: there was no connection yet
 	dialing bool
 	closed  bool
 	done    sync.WaitGroup // of dialing
 }
 
-// lineRest is after how long without a commit the line is closed.
-const lineRest = 10 * time.Second
+// commitConnRest is how long the connection stays open without a commit.
+const commitConnRest = 10 * time.Second
 
-// lineTimeout bounds the making of a line.
-const lineTimeout = 5 * time.Second
+// commitConnTimeout bounds the opening of the connection.
+const commitConnTimeout = 5 * time.Second
 
 // longestAnswer is the deadline of a commit that has none. It is longer than the client's
 // own, which then counts.
 const longestAnswer = 30 * time.Second
 
-// commit executes a script on the line. It reports false if that cannot be done, or has
-// failed so that it is to be repeated otherwise. An error says that there was no answer in
-// time.
-func (l *line) commit(ctx context.Context, s *Store, sc *script, c call) (reply, bool, error) {
+// commit executes a script on the connection. It reports false if the script has to be
+// executed on the shared one, because this one is not to be had or has failed. An error
+// says that no answer came in time.
+func (l *commitConn) commit(ctx context.Context, s *Store, sc *script, c call) (reply, bool, error) {
 	if !l.use.TryLock() {
 		return reply{}, false, nil
 	}
@@ -63,14 +63,14 @@ func (l *line) commit(ctx context.Context, s *Store, sc *script, c call) (reply,
 	args := append(slices.Clip(s.head()), c.args...)
 	m, err := conn.Do(limited, conn.B().Evalsha().Sha1(sc.text().sha).Numkeys(1).Key(s.tag(c.part)+"n").Arg(args...).Build()).ToMessage()
 	ended := !stop()
-	_, told := rueidis.IsRedisErr(err)
-	if err != nil && !told || ended {
+	_, answered := rueidis.IsRedisErr(err)
+	if err != nil && !answered || ended {
 		l.drop(conn)
 	}
 	switch {
 	case err == nil:
 		return m, true, nil
-	case told:
+	case answered:
 		return reply{}, false, nil
 	case ctx.Err() != nil:
 		return reply{}, false, ctx.Err()
@@ -80,8 +80,9 @@ func (l *line) commit(ctx context.Context, s *Store, sc *script, c call) (reply,
 	return reply{}, false, nil
 }
 
-// get returns the connection, or nil and has one made.
-func (l *line) get(client rueidis.Client) rueidis.DedicatedClient {
+// get returns the connection. If there is none it returns nil and opens one in the
+// background.
+func (l *commitConn) get(client rueidis.Client) rueidis.DedicatedClient {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.c == nil && !l.dialing && !l.closed {
@@ -89,18 +90,18 @@ func (l *line) get(client rueidis.Client) rueidis.DedicatedClient {
 		l.done.Go(func() { l.dial(client) })
 	}
 	if l.c != nil {
-		l.idle.Reset(lineRest)
+		l.idle.Reset(commitConnRest)
 	}
 	return l.c
 }
 
-// rest closes the line. If a commit is on its way it is tried again later.
-func (l *line) rest() {
+// rest closes the connection, or tries again later if a commit uses it.
+func (l *commitConn) rest() {
 	if !l.use.TryLock() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if !l.closed {
-			l.idle.Reset(lineRest)
+			l.idle.Reset(commitConnRest)
 		}
 		return
 	}
@@ -114,8 +115,8 @@ func (l *line) rest() {
 	}
 }
 
-func (l *line) dial(client rueidis.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), lineTimeout)
+func (l *commitConn) dial(client rueidis.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), commitConnTimeout)
 	defer cancel()
 	c, _ := client.Dedicate()
 	err := c.Do(ctx, c.B().Ping().Build()).Error()
@@ -124,9 +125,9 @@ func (l *line) dial(client rueidis.Client) {
 	if err == nil && !l.closed {
 		l.c, c = c, nil
 		if l.idle == nil {
-			l.idle = time.AfterFunc(lineRest, l.rest)
+			l.idle = time.AfterFunc(commitConnRest, l.rest)
 		}
-		l.idle.Reset(lineRest)
+		l.idle.Reset(commitConnRest)
 	}
 	l.mu.Unlock()
 	if c != nil {
@@ -135,7 +136,7 @@ func (l *line) dial(client rueidis.Client) {
 }
 
 // drop closes a connection that has failed.
-func (l *line) drop(c rueidis.DedicatedClient) {
+func (l *commitConn) drop(c rueidis.DedicatedClient) {
 	l.mu.Lock()
 	if l.c == c {
 		l.c = nil
@@ -144,8 +145,8 @@ func (l *line) drop(c rueidis.DedicatedClient) {
 	c.Close()
 }
 
-// close ends what is on the line, and there is none any more.
-func (l *line) close() {
+// close ends the commit that uses the connection, and lets no other be opened.
+func (l *commitConn) close() {
 	l.mu.Lock()
 	c := l.c
 	l.c, l.closed = nil, true
@@ -158,5 +159,5 @@ func (l *line) close() {
 	}
 }
 
-// wait waits for the line's goroutine.
-func (l *line) wait() { l.done.Wait() }
+// wait waits for the goroutine that opens the connection.
+func (l *commitConn) wait() { l.done.Wait() }

@@ -13,9 +13,9 @@ import (
 	"github.com/stet-run/stet/store/redis"
 )
 
-// lineOf returns the server's number of the connection on which a store commits: it has
+// commitConnOf returns the server's number of the connection on which a store commits: it has
 // no subscription, unlike the shared one.
-func lineOf(t *testing.T, server *servers.Redis) (id, last string) {
+func commitConnOf(t *testing.T, server *servers.Redis) (id, last string) {
 	t.Helper()
 	list, err := server.Command("client", "list")
 	if err != nil {
@@ -37,7 +37,7 @@ func lineOf(t *testing.T, server *servers.Redis) (id, last string) {
 // Commits go over a connection of their own. If that is dead, which nobody may know, they
 // go over the other, once each, and nobody is told of an error. One whose context is
 // cancelled while the server stands still ends.
-func TestLineOfCommits(t *testing.T) {
+func TestCommitConn(t *testing.T) {
 	t.Parallel()
 	server := servers.NewRedis(t, servers.Durable...)
 	s := openAt(t, server.URL(), redis.Slots(1))
@@ -67,7 +67,7 @@ func TestLineOfCommits(t *testing.T) {
 				t.Fatal(err)
 			}
 			var last string
-			if id, last = lineOf(t, server); last != "evalsha" {
+			if id, last = commitConnOf(t, server); last != "evalsha" {
 				return fmt.Errorf("%w: no commit has come over a line", store.ErrUnavailable)
 			}
 			return nil
@@ -84,9 +84,9 @@ func TestLineOfCommits(t *testing.T) {
 		}
 	}
 	id := ready()
-	redis.RestLine(s)
+	redis.RestCommitConn(s)
 	patiently(t, func() error {
-		if now, _ := lineOf(t, server); now != "" {
+		if now, _ := commitConnOf(t, server); now != "" {
 			return fmt.Errorf("%w: connection %s is there", store.ErrUnavailable, now)
 		}
 		return nil

@@ -8,38 +8,38 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// post is something that a turn has sent to another part: it stands in the outbox of
-// the part from under a number of the pair.
-type post struct {
+// outgoing is a command that a turn has sent to another part. It stands in the outbox of
+// its own part, for that part, under a number.
+type outgoing struct {
 	from, to int
 	no       int64
 	blob     string
-	turn     int // index of the turn, and of the answer among its sends
-	send     int
+	turn     int // index in the batch; -1: of no turn
+	send     int // index among the sends of the turn
 }
 
-// deliver delivers what the turns of a stage have posted, in their order, and puts
-// the answers where they belong. What cannot be delivered now stays in the outbox for
-// the relayer; its answers and those after it are left out. If one of them would have
-// told that a run is adopted, the outcome is unknown instead, and the caller repeats the
-// batch: else nobody would know that the run is in hand.
-func (c *committing) deliver(ctx context.Context, posts []post) error {
-	if len(posts) == 0 {
+// deliver delivers the outgoing commands of a stage, in their order, and puts their
+// answers into the result. Commands that cannot be delivered now stay in the outbox for
+// the relayer; their answers, and those after them, are left out. If one of these may
+// claim its run, the outcome is unknown instead, and the caller repeats the batch:
+// otherwise no activation would know of the claim.
+func (c *committing) deliver(ctx context.Context, items []outgoing) error {
+	if len(items) == 0 {
 		return nil
 	}
-	for len(posts) > 0 {
-		next, err := c.round(ctx, posts)
+	for len(items) > 0 {
+		next, err := c.round(ctx, items)
 		if err != nil {
-			// Something else of a pair may have to come first.
-			if err := c.flushAll(ctx, posts); err != nil {
-				c.putOff(posts, err)
+			// Others in the same outbox may have to come first.
+			if err := c.flushAll(ctx, items); err != nil {
+				c.putOff(items, err)
 			}
-			if slices.ContainsFunc(posts, c.adopts) {
+			if slices.ContainsFunc(items, c.claims) {
 				return fmt.Errorf("deliver to other slots: %w: %w", store.ErrUnknown, err)
 			}
 			break
 		}
-		posts = next // answers of the store to the senders
+		items = next // answers of the store to the senders
 	}
 	for i := range c.result.Turns {
 		sends := c.result.Turns[i].Sends
@@ -53,14 +53,14 @@ func (c *committing) deliver(ctx context.Context, posts []post) error {
 	return nil
 }
 
-// putOff leaves posts to the relayer.
-func (c *committing) putOff(posts []post, why error) {
-	c.relay.later(posts)
+// putOff leaves the delivery to the relayer.
+func (c *committing) putOff(items []outgoing, why error) {
+	c.relay.later(items)
 	c.cfg.log.Warn("what was sent to other slots is delivered later", "error", why)
 }
 
-// adopts reports whether a post asks for its run to be adopted.
-func (c *committing) adopts(p post) bool {
+// claims reports whether an outgoing command asks for a claim of its run.
+func (c *committing) claims(p outgoing) bool {
 	if p.turn < 0 {
 		return false
 	}
@@ -74,13 +74,13 @@ func (c *committing) adopts(p post) bool {
 	return false
 }
 
-// flushAll delivers all that is in the outboxes of posts.
-func (c *committing) flushAll(ctx context.Context, posts []post) error {
+// flushAll delivers all that is in the outboxes of items.
+func (c *committing) flushAll(ctx context.Context, items []outgoing) error {
 	seen := map[[2]int]bool{}
-	for _, p := range posts {
+	for _, p := range items {
 		if key := [2]int{p.from, p.to}; !seen[key] {
 			seen[key] = true
-			if err := c.relay.flush(ctx, p.from, p.to, &pair{pending: true}); err != nil {
+			if err := c.relay.flush(ctx, p.from, p.to, &route{pending: true}); err != nil {
 				return err
 			}
 		}
@@ -88,18 +88,19 @@ func (c *committing) flushAll(ctx context.Context, posts []post) error {
 	return nil
 }
 
-// round delivers posts and returns what that has posted.
-func (c *committing) round(ctx context.Context, posts []post) (next []post, err error) {
+// round delivers commands, and returns those that they have put into outboxes in turn.
+func (c *committing) round(ctx context.Context, items []outgoing) (next []outgoing, err error) {
 	var calls []call
-	var groups [][]post
-	for len(posts) > 0 {
+	var groups [][]outgoing
+	for len(items) > 0 {
 		n := 1
-		for n < len(posts) && posts[n].from == posts[0].from && posts[n].to == posts[0].to && posts[n].no == posts[n-1].no+1 {
+		for n < len(items) && items[n].from == items[0].from && items[n].to == items[0].to &&
+			items[n].no == items[n-1].no+1 {
 			n++
 		}
-		calls = append(calls, call{posts[0].to, c.deliveryArguments(posts[:n])})
-		groups = append(groups, posts[:n])
-		posts = posts[n:]
+		calls = append(calls, call{items[0].to, c.deliveryArguments(items[:n])})
+		groups = append(groups, items[:n])
+		items = items[n:]
 	}
 	replies, err := c.run(ctx, deliverScript, "deliver", calls...)
 	if err != nil {
@@ -121,7 +122,7 @@ func (c *committing) round(ctx context.Context, posts []post) (next []post, err 
 		last := group[len(group)-1]
 		c.relay.arrived(last.from, last.to, last.no)
 		for _, to := range r.list(f[2]) {
-			next = append(next, post{from: group[0].to, to: int(r.int(to)), turn: -1})
+			next = append(next, outgoing{from: group[0].to, to: int(r.int(to)), turn: -1})
 		}
 	}
 	if r.err != nil {
@@ -130,36 +131,35 @@ func (c *committing) round(ctx context.Context, posts []post) (next []post, err 
 	return c.fetch(ctx, next), nil
 }
 
-// fetch reads from outboxes what was posted there. What cannot be read is left to the
-// relayer.
-func (c *committing) fetch(ctx context.Context, pairs []post) (posts []post) {
+// fetch reads outboxes. One that cannot be read is left to the relayer.
+func (c *committing) fetch(ctx context.Context, boxes []outgoing) (items []outgoing) {
 	seen := map[[2]int]bool{}
-	for i, p := range pairs {
+	for i, p := range boxes {
 		if seen[[2]int{p.from, p.to}] {
 			continue
 		}
 		seen[[2]int{p.from, p.to}] = true
 		first, blobs, err := c.outbox(ctx, p.from, p.to, 0, maxChunk)
 		if err != nil {
-			c.putOff(pairs[i:], err)
+			c.putOff(boxes[i:], err)
 			break
 		}
 		for i, blob := range blobs {
-			posts = append(posts, post{from: p.from, to: p.to, no: first + int64(i), blob: blob, turn: -1})
+			items = append(items, outgoing{from: p.from, to: p.to, no: first + int64(i), blob: blob, turn: -1})
 		}
 	}
-	return posts
+	return items
 }
 
-func (c *committing) deliveryArguments(posts []post) []string {
+func (c *committing) deliveryArguments(items []outgoing) []string {
 	var a args
-	a.count(posts[0].to)
+	a.count(items[0].to)
 	a.count(c.parts)
-	a.count(posts[0].from)
-	a.int(posts[0].no)
+	a.count(items[0].from)
+	a.int(items[0].no)
 	var leases []int
 	for i := range c.b.Leases {
-		if c.partOf(c.b.Leases[i].Shard.Slot) == posts[0].to {
+		if c.partOf(c.b.Leases[i].Shard.Slot) == items[0].to {
 			leases = append(leases, i)
 		}
 	}
@@ -167,6 +167,6 @@ func (c *committing) deliveryArguments(posts []post) []string {
 		a.shard(c.b.Leases[i].Shard)
 		a.int(c.b.Leases[i].Epoch)
 	})
-	each(&a, posts, func(p post) { a.text(p.blob) })
+	each(&a, items, func(p outgoing) { a.text(p.blob) })
 	return a.list
 }

@@ -10,5 +10,5 @@ func SameNumbers() Option {
 // SlotOf returns the slot of a run's ID.
 func SlotOf(s *Store, id string) int { return s.slotOf(id) }
 
-// RestLine closes the line of a store, as is done when nothing was committed for a while.
-func RestLine(s *Store) { s.line.rest() }
+// RestCommitConn closes the line of a store, as is done when nothing was committed for a while.
+func RestCommitConn(s *Store) { s.commitConn.rest() }

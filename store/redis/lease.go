@@ -169,7 +169,7 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay
 			list[i].Clean = list[i].Held
 		}
 		if s.relay != nil {
-			s.relay.left(parts[k], r.foremost(f[2]))
+			s.relay.noteWaiting(parts[k], r.foremost(f[2]))
 		}
 	}
 	return list, now, r.err

@@ -9,6 +9,8 @@ import (
 // floors are the numbers that a command may use up, above those that were seen.
 type floors struct{ runs, items int64 }
 
+func (f floors) plus(more floors) floors { return floors{f.runs + more.runs, f.items + more.items} }
+
 // command adds a command. at is what it may use.
 func (s *Store) command(a *args, c *store.Command, at floors) {
 	if c.Start == nil {

@@ -6,18 +6,19 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// entriesOnly reports whether a turn has entries and nothing else but an update.
-func entriesOnly(t *store.Turn) bool {
+// hasOnlyEntries reports whether a turn has entries and nothing else but an update.
+func hasOnlyEntries(t *store.Turn) bool {
 	return len(t.Prune)+len(t.Rewrites)+len(t.Seen)+len(t.Consumed)+len(t.Returned)+len(t.Answers)+len(t.Values)+
 		len(t.Appends)+len(t.Tags)+len(t.Dead)+len(t.Audit)+len(t.Sends) == 0 && !t.Rewound
 }
 
-// says reports whether an update has what most have not.
-func says(u *store.Update) bool { return u.Reason != "" || u.Waits != nil || u.Queue != nil }
+// hasMore reports whether an update has parts that most do not have.
+func hasMore(u *store.Update) bool { return u.Reason != "" || u.Waits != nil || u.Queue != nil }
 
-// turnArguments adds a turn, see readTurn in commit.lua.
+// turnArguments adds a turn, see readTurn in commit.lua. at are the numbers that it may
+// use.
 func (c *committing) turnArguments(a *args, t *store.Turn, at floors) {
-	entries := entriesOnly(t)
+	entries := hasOnlyEntries(t)
 	what := wholeTurn
 	switch {
 	case entries && t.Update == nil:
@@ -66,8 +67,7 @@ func (c *committing) turnArguments(a *args, t *store.Turn, at floors) {
 		a.count(len(list))
 		for i := range list {
 			c.command(a, &list[i], at)
-			f := uses(&list[i])
-			at.runs, at.items = at.runs+f.runs, at.items+f.items
+			at = at.plus(uses(&list[i]))
 		}
 	}
 	sends(t.Sends)
@@ -91,19 +91,20 @@ func (c *committing) turnArguments(a *args, t *store.Turn, at floors) {
 	sends(u.Sends)
 }
 
-// update adds what changes in a run's row, see readUpdate in commit.lua.
+// update adds the changes of a run's row, see readUpdate in commit.lua.
 func (a *args) update(u *store.Update) {
-	a.text(common(u), u.Build)
+	a.text(updateText(u), u.Build)
 	a.value(u.Output)
-	if says(u) {
+	if hasMore(u) {
 		a.text(u.Reason)
 		a.value(u.Waits)
 		a.value(u.Queue)
 	}
 }
 
-// common is what many updates have in common, see commonOf in commit.lua.
-func common(u *store.Update) string {
+// updateText returns the part of an update that many have in common, see updateOf in
+// commit.lua.
+func updateText(u *store.Update) string {
 	b := strconv.AppendInt(make([]byte, 0, 16), int64(u.Status), 10)
 	for _, n := range [...]int64{int64(u.Marks), int64(u.WakeAt), int64(u.Generation)} {
 		b = strconv.AppendInt(append(b, ';'), n, 10)
@@ -114,7 +115,7 @@ func common(u *store.Update) string {
 		flag byte
 	}{
 		{u.Isolate, isolateFlag}, {u.EndIsolation, endIsolationFlag}, {u.Discard, discardFlag}, {u.Unclaim, unclaimFlag},
-		{says(u), moreFlag},
+		{hasMore(u), moreFlag},
 	} {
 		if f.is {
 			b = append(b, f.flag)

@@ -42,6 +42,9 @@ const (
 	byNumbers = "n"
 	byIDs     = "d"
 
+	// putOut is the outcome of a command that was put into the outbox for another part.
+	putOut = "0"
+
 	// epochWentBack is acquire.lua's answer for a shard whose epoch is lower than it was.
 	epochWentBack = "b"
 )
@@ -63,7 +66,8 @@ const sweepLook = 2000
 
 // protocol are the words of the scripts that are this store's own.
 var protocol = map[string]words.Table{
-	"TURN": quoted(map[string]string{"entries": entriesTurn, "update": updateTurn, "whole": wholeTurn}),
+	"OUTCOME": quoted(map[string]string{"putOut": putOut}), // beside those of the contract
+	"TURN":    quoted(map[string]string{"entries": entriesTurn, "update": updateTurn, "whole": wholeTurn}),
 	"COMMAND": quoted(map[string]string{
 		"item": itemCommand, "start": startCommand, "small": smallStart, "byNumber": byNumber,
 	}),

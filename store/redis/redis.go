@@ -30,11 +30,11 @@ type Store struct {
 	latest atomic.Int64 // store time
 	known  settings
 
-	closed atomic.Bool
-	hints  hints
-	fences fences
-	line   line
-	relay  *relayer // nil: one part
+	closed     atomic.Bool
+	hints      hints
+	fences     fences
+	commitConn commitConn
+	relay      *relayer // nil: one part
 
 	mu      sync.Mutex
 	batches map[[2]string]int64   // the last one of each boot of this process, by node and boot
@@ -151,9 +151,9 @@ func (s *Store) Close() error {
 	if s.relay != nil {
 		s.relay.close()
 	}
-	s.line.close()
+	s.commitConn.close()
 	s.client.Close()
-	s.line.wait()
+	s.commitConn.wait()
 	return nil
 }
 
@@ -197,12 +197,9 @@ func raise(n *atomic.Int64, to int64) {
 	}
 }
 
-// reserve returns numbers above all that were seen. With one part the part itself
-// counts, and there is nothing to reserve.
+// reserve returns numbers above all that this process has seen, for a store of several
+// parts. With one part its scripts count.
 func (s *Store) reserve(use floors) floors {
-	if s.parts == 1 {
-		return floors{}
-	}
 	return floors{s.seen.runs.Add(use.runs) - use.runs, s.seen.items.Add(use.items) - use.items}
 }
 

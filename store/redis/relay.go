@@ -12,7 +12,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// outbox reads what one part has for another, after forgetting what has arrived.
+// outbox reads the outbox of one part for another, without the commands that have arrived.
 func (s *Store) outbox(ctx context.Context, from, to int, arrived int64, limit int) (first int64, blobs []string, err error) {
 	m, err := s.one(ctx, outboxScript, "read an outbox", from, strconv.Itoa(to), strconv.FormatInt(arrived, 10), strconv.Itoa(limit))
 	if err != nil {
@@ -27,8 +27,9 @@ func (s *Store) outbox(ctx context.Context, from, to int, arrived int64, limit i
 	return first, blobs, r.err
 }
 
-// relayer delivers in the background what is left in outboxes: of turns whose process
-// ended or could not reach the receiving part; and it forgets what has arrived.
+// relayer delivers in the background the commands that stay in outboxes because the
+// process of their turn ended or could not reach the receiving part. It also takes those
+// out that have arrived.
 type relayer struct {
 	s    *Store
 	wake chan struct{} // capacity 1
@@ -37,19 +38,22 @@ type relayer struct {
 	done sync.WaitGroup
 
 	mu      sync.Mutex
-	parts   map[int]bool // whose outboxes are to be looked at
-	pairs   map[[2]int]*pair
-	waiting map[int]map[int]int64 // by part, what left was told last
+	parts   map[int]bool // whose outboxes are to be read
+	routes  map[[2]int]*route
+	waiting map[int]map[int]int64 // by part, from the last call of noteWaiting
 }
 
-// pair is a sending and a receiving part.
-type pair struct {
-	arrived int64 // the highest number that is known to be applied
-	pending bool  // something is to be delivered
+// route is the way from one part to another.
+type route struct {
+	arrived int64 // the highest number that is known to have been applied
+	pending bool  // its outbox is to be delivered
 }
 
 func newRelayer(s *Store) *relayer {
-	r := &relayer{s: s, wake: make(chan struct{}, 1), stop: make(chan struct{}), parts: map[int]bool{}, pairs: map[[2]int]*pair{}, waiting: map[int]map[int]int64{}}
+	r := &relayer{
+		s: s, wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		parts: map[int]bool{}, routes: map[[2]int]*route{}, waiting: map[int]map[int]int64{},
+	}
 	r.done.Go(r.run)
 	return r
 }
@@ -59,8 +63,9 @@ func (r *relayer) close() {
 	r.done.Wait()
 }
 
-// look looks at the outboxes of parts: their owner is another one now, and the former
-// one may have left something. What cannot be looked at now is looked at later.
+// look notes the outboxes of parts that are not empty: this process owns the parts now, and
+// the last owner may have left commands there. Parts that cannot be read now are read
+// later.
 func (r *relayer) look(ctx context.Context, parts []int) error {
 	calls := make([]call, len(parts))
 	for i, part := range parts {
@@ -79,66 +84,67 @@ func (r *relayer) look(ctx context.Context, parts []int) error {
 	var read reader
 	for i, m := range replies {
 		for to := range read.foremost(m) {
-			r.later([]post{{from: parts[i], to: to}})
+			r.later([]outgoing{{from: parts[i], to: to}})
 		}
 	}
 	return read.err
 }
 
-// left is told what waits in the outboxes of a part, by receiver the number of the first,
-// whenever the part's leases are extended. What waited then as well is delivered: who has
-// sent it has ended, or is a client that has not had the answer. What is new is mostly on
-// its way.
-func (r *relayer) left(part int, first map[int]int64) {
+// noteWaiting notes the number of the first command in each outbox of a part, by receiving
+// part, whenever the part's leases are renewed. A command that was there at the last
+// renewal is delivered: its sender has ended, or is a client that did not get the answer.
+// A new one is mostly being delivered.
+func (r *relayer) noteWaiting(part int, first map[int]int64) {
 	r.mu.Lock()
 	before := r.waiting[part]
 	r.waiting[part] = first
 	r.mu.Unlock()
 	for to, no := range first {
 		if before[to] == no {
-			r.later([]post{{from: part, to: to}})
+			r.later([]outgoing{{from: part, to: to}})
 		}
 	}
 }
 
-// foremost reads what waits in outboxes: see waiting.lua.
+// foremost reads the number of the first command in each outbox, see waiting.lua.
 func (r *reader) foremost(m reply) map[int]int64 {
 	first := map[int]int64{}
-	for _, pair := range r.list(m) {
-		f := r.tuple(pair, 2)
+	for _, m := range r.list(m) {
+		f := r.tuple(m, 2)
 		first[int(r.int(f[0]))] = r.int(f[1])
 	}
 	return first
 }
 
-func (r *relayer) pair(from, to int) *pair {
+func (r *relayer) route(from, to int) *route {
 	key := [2]int{from, to}
-	if r.pairs[key] == nil {
-		r.pairs[key] = &pair{}
+	if r.routes[key] == nil {
+		r.routes[key] = &route{}
 	}
-	return r.pairs[key]
+	return r.routes[key]
 }
 
-// arrived notes what was applied.
+// arrived notes the number up to which commands were applied.
 func (r *relayer) arrived(from, to int, no int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.pair(from, to)
+	p := r.route(from, to)
 	p.arrived = max(p.arrived, no)
 	hint(r.wake)
 }
 
-// later notes what is to be delivered.
-func (r *relayer) later(posts []post) {
+// later notes outboxes that are to be delivered.
+func (r *relayer) later(items []outgoing) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, p := range posts {
-		r.pair(p.from, p.to).pending = true
+	for _, p := range items {
+		r.route(p.from, p.to).pending = true
 	}
 	hint(r.wake)
 }
 
-// run works until the relayer is closed. What fails is tried again after a pause.
+// run works until the relayer is closed. A delivery that fails is tried again after a
+// pause.
 func (r *relayer) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -160,30 +166,31 @@ func (r *relayer) run() {
 	}
 }
 
-// work does what is noted. What fails stays noted.
+// work delivers all outboxes that are noted. One that fails stays noted.
 func (r *relayer) work(ctx context.Context) error {
 	r.mu.Lock()
-	parts, pairs := r.parts, r.pairs
-	r.parts, r.pairs = map[int]bool{}, map[[2]int]*pair{}
+	parts, routes := r.parts, r.routes
+	r.parts, r.routes = map[int]bool{}, map[[2]int]*route{}
 	r.mu.Unlock()
 	var failed error
 	if len(parts) > 0 {
 		failed = r.look(ctx, slices.Collect(maps.Keys(parts)))
 	}
-	for key, p := range pairs {
+	for key, p := range routes {
 		if err := r.flush(ctx, key[0], key[1], p); err != nil {
 			failed = errors.Join(failed, err)
 			r.arrived(key[0], key[1], p.arrived)
 			if p.pending {
-				r.later([]post{{from: key[0], to: key[1]}})
+				r.later([]outgoing{{from: key[0], to: key[1]}})
 			}
 		}
 	}
 	return failed
 }
 
-// flush forgets what has arrived, and delivers what is pending.
-func (r *relayer) flush(ctx context.Context, from, to int, p *pair) error {
+// flush takes commands that have arrived out of an outbox, and delivers the others if the
+// route is pending.
+func (r *relayer) flush(ctx context.Context, from, to int, p *route) error {
 	for {
 		limit := 0
 		if p.pending {
@@ -208,7 +215,7 @@ func (r *relayer) flush(ctx context.Context, from, to int, p *pair) error {
 		var read reader
 		f := read.tuple(m, 3)
 		for _, next := range read.list(f[2]) {
-			r.later([]post{{from: to, to: int(read.int(next))}})
+			r.later([]outgoing{{from: to, to: int(read.int(next))}})
 		}
 		if read.err != nil {
 			return read.err

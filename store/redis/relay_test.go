@@ -94,7 +94,7 @@ func (a *abroad) half(t *testing.T, b store.Batch) {
 	a.s.relay.close()
 	c := committing{Store: a.s, b: &b}
 	act := c.newAct(a.s.partOf(a.sender.Shard.Slot), []int{0}, nil)
-	args := c.arguments(&act, c.positions(&stage{turns: []int{0}}, floors{}))
+	args := c.arguments(&act, c.positions(&stage{turns: []int{0}}))
 	if _, err := a.s.one(t.Context(), commitScript, "commit", act.part, args...); err != nil {
 		t.Fatal(err)
 	}
@@ -145,13 +145,13 @@ func TestWhatADeadProcessHasSentIsDelivered(t *testing.T) {
 	}
 	// A delivery that is repeated changes nothing, and a gap is not jumped.
 	from, to := a.s.partOf(a.sender.Shard.Slot), a.s.partOf(a.others[0].Shard.Slot)
-	posts := []post{{from: from, to: to, no: 1, blob: "never read"}}
+	items := []outgoing{{from: from, to: to, no: 1, blob: "never read"}}
 	c := committing{Store: next, b: &store.Batch{}}
-	if _, err := next.one(ctx, deliverScript, "deliver", to, c.deliveryArguments(posts)...); err != nil {
+	if _, err := next.one(ctx, deliverScript, "deliver", to, c.deliveryArguments(items)...); err != nil {
 		t.Errorf("a delivery that has arrived before: %v", err)
 	}
-	posts[0].no = 1000
-	if _, err := next.one(ctx, deliverScript, "deliver", to, c.deliveryArguments(posts)...); err == nil {
+	items[0].no = 1000
+	if _, err := next.one(ctx, deliverScript, "deliver", to, c.deliveryArguments(items)...); err == nil {
 		t.Error("a delivery after a gap is applied")
 	}
 	if got := a.got(t, next, a.others[0]); got != "123" {
@@ -202,13 +202,13 @@ func TestForgettingWhatHasArrivedDeliversNothing(t *testing.T) {
 	a := newAbroad(t, spreadAt(t, url, prefix))
 	a.half(t, a.batch("1"))
 	from, to := a.s.partOf(a.sender.Shard.Slot), a.s.partOf(a.others[0].Shard.Slot)
-	if err := a.s.relay.flush(t.Context(), from, to, &pair{}); err != nil {
+	if err := a.s.relay.flush(t.Context(), from, to, &route{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := a.got(t, a.s, a.others[0]); got != "" {
 		t.Errorf("%s has %q", a.others[0].ID, got)
 	}
-	if err := a.s.relay.flush(t.Context(), from, to, &pair{pending: true}); err != nil {
+	if err := a.s.relay.flush(t.Context(), from, to, &route{pending: true}); err != nil {
 		t.Fatal(err)
 	}
 	if got := a.got(t, a.s, a.others[0]); got != "1" {

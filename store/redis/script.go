@@ -47,7 +47,7 @@ func newScript(name string, read bool, libraries ...string) *script {
 }
 
 var (
-	commitScript   = newScript("commit", false, "inbox", "apply")
+	commitScript   = newScript("commit", false, "inbox", "apply", "turn")
 	deliverScript  = newScript("deliver", false, "inbox", "apply")
 	outboxScript   = newScript("outbox", false, "waiting")
 	claimScript    = newScript("claim", false, "inbox")

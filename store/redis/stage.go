@@ -2,16 +2,16 @@ package redis
 
 import "github.com/stet-run/stet/store"
 
-// stage is what may be carried out in one pipeline: turns, then commands, each an
-// index in the batch, and where each of their sends stands.
+// stage is turns, then commands, that may be carried out in one pipeline: indices in the
+// batch.
 type stage struct {
 	turns    []int
 	commands []int
 }
 
-// stages cuts a batch into stages, so that what its turns send to other parts comes
-// where it would if all were one act: before a later turn of the part that it is for,
-// and before the commands. With one part there is one stage.
+// stages cuts a batch into stages. So items that a turn sends to another part arrive
+// there in the order of the batch: before a later turn of that part, and before the
+// commands. With one part there is one stage.
 func (c *committing) stages() []stage {
 	if c.parts == 1 {
 		all := stage{make([]int, len(c.b.Turns)), make([]int, len(c.b.Commands))}
@@ -53,14 +53,14 @@ func (c *committing) stages() []stage {
 		last := &list[len(list)-1]
 		last.commands = append(last.commands, i)
 		if len(c.partsOf(&c.b.Commands[i])) > 1 && i+1 < len(c.b.Commands) {
-			cut() // what it asks for comes before the next command
+			cut() // the permit that it asks for comes before the next command
 		}
 	}
 	return list
 }
 
-// partsOf returns the part that a command is for, and another one that it sends
-// something to.
+// partsOf returns the part that a command is for, and the other one that it sends to, if
+// it does.
 func (c *committing) partsOf(command *store.Command) []int {
 	parts := []int{c.partOf(c.slotOfCommand(command))}
 	if st := command.Start; st != nil && st.Queue != nil {
@@ -71,49 +71,39 @@ func (c *committing) partsOf(command *store.Command) []int {
 	return parts
 }
 
-// needs returns how many numbers a stage may use up.
-func (c *committing) needs(st *stage) (sum floors) {
-	add := func(f floors) { sum.runs, sum.items = sum.runs+f.runs, sum.items+f.items }
-	for _, i := range st.turns {
-		t := c.b.Turns[i]
-		add(floors{0, int64(len(t.Returned))})
-		for _, sends := range t.Sent(store.Committed) {
-			for k := range sends {
-				add(uses(&sends[k]))
-			}
-		}
-	}
-	for _, i := range st.commands {
-		add(uses(&c.b.Commands[i]))
-	}
-	return sum
-}
-
-// positions are the numbers that turns and commands may use, in the batch's order.
+// positions are where the numbers that turns and commands may use begin, in the batch's
+// order.
 type positions struct {
 	turns, commands map[int]floors
 }
 
-func (c *committing) positions(st *stage, at floors) positions {
-	p := positions{map[int]floors{}, map[int]floors{}}
+// positions reserves numbers for a stage. With one part its script has all numbers, and
+// needs no position.
+func (c *committing) positions(st *stage) positions {
 	if c.parts == 1 {
-		return p
+		return positions{}
 	}
+	p := positions{map[int]floors{}, map[int]floors{}}
+	var used floors
 	for _, i := range st.turns {
-		p.turns[i] = at
+		p.turns[i] = used
 		t := c.b.Turns[i]
-		at.items += int64(len(t.Returned))
+		used.items += int64(len(t.Returned))
 		for _, sends := range t.Sent(store.Committed) {
 			for k := range sends {
-				f := uses(&sends[k])
-				at.runs, at.items = at.runs+f.runs, at.items+f.items
+				used = used.plus(uses(&sends[k]))
 			}
 		}
 	}
 	for _, i := range st.commands {
-		p.commands[i] = at
-		f := uses(&c.b.Commands[i])
-		at.runs, at.items = at.runs+f.runs, at.items+f.items
+		p.commands[i] = used
+		used = used.plus(uses(&c.b.Commands[i]))
+	}
+	base := c.reserve(used)
+	for _, list := range []map[int]floors{p.turns, p.commands} {
+		for i := range list {
+			list[i] = list[i].plus(base)
+		}
 	}
 	return p
 }

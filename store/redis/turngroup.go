@@ -6,59 +6,61 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// section is turns of one group that are much alike: steps, which add one small entry and
-// do nothing else, or turns that add at most that and have an update that says hardly more
-// than a status. The server has little to do for each, and looks at their runs at once.
-type section struct {
-	kind
-	turns []int
+// turnGroup is turns of one shard group and shape, which one loop of commit.lua writes: it
+// looks up all their runs at once, and has little else to do for each. They are steps,
+// which add one small entry and do nothing else, or turns that add at most one and have an
+// update which says hardly more than a status.
+type turnGroup struct {
+	shape
+	turns []int // indices in the batch
 }
 
-// kind is what the turns of a section have in common.
-type kind struct {
-	group  string
-	update string // see args.update; "" for steps
+// shape is what the turns of a group have in common.
+type shape struct {
+	group  string // of shards
+	update string // see updateText; "" for steps
 	build  string
 }
 
-// add adds a turn to the section of its kind.
-func add(list []section, k kind, index int) []section {
+// addTurn adds a turn to the group of its shape.
+func addTurn(list []turnGroup, is shape, index int) []turnGroup {
 	for i := range list {
-		if list[i].kind == k {
+		if list[i].shape == is {
 			list[i].turns = append(list[i].turns, index)
 			return list
 		}
 	}
-	return append(list, section{k, []int{index}})
+	return append(list, turnGroup{is, []int{index}})
 }
 
-// short reports whether a turn has at most one small entry, and nothing else but an update.
-func (c *committing) short(t *store.Turn) bool {
+// isSmall reports whether a turn has at most one small entry, and nothing else but an
+// update.
+func (c *committing) isSmall(t *store.Turn) bool {
 	n := len(t.Entries)
-	return (n == 1 && len(t.Entries[0].Value) < store.LargeValue || n == 0 && t.Update != nil) && entriesOnly(t) &&
+	return (n == 1 && len(t.Entries[0].Value) < store.LargeValue || n == 0 && t.Update != nil) && hasOnlyEntries(t) &&
 		t.Shard.Slot == int(int64(t.Run)%int64(c.slots))
 }
 
-// plain reports whether an update says no more than a status, which is running or an end,
-// a build and an output.
-func plain(u *store.Update) bool {
-	return (u.Status == store.Running || u.Status.Terminal()) && u.Marks == 0 && u.WakeAt == 0 && u.Generation == 0 && !u.Isolate && !u.EndIsolation && !u.Unclaim &&
-		!says(u) && u.Continue == nil && len(u.Sends) == 0
+// isPlain reports whether an update has only a status, which is running or an end, a build
+// and an output.
+func isPlain(u *store.Update) bool {
+	return (u.Status == store.Running || u.Status.Terminal()) && u.Marks == 0 && u.WakeAt == 0 && u.Generation == 0 &&
+		!u.Isolate && !u.EndIsolation && !u.Unclaim && !hasMore(u) && u.Continue == nil && len(u.Sends) == 0
 }
 
-// sectionArguments adds a section, see section in commit.lua.
-func (c *committing) sectionArguments(a *args, s *section) {
-	a.text(s.group, s.update, s.build)
-	a.count(len(s.turns))
+// groupArguments adds a group, see turnGroup in commit.lua.
+func (c *committing) groupArguments(a *args, g *turnGroup) {
+	a.text(g.group, g.update, g.build)
+	a.count(len(g.turns))
 	var places []byte
-	for k, i := range s.turns {
+	for k, i := range g.turns {
 		if k > 0 {
 			places = append(places, ',')
 		}
 		places = strconv.AppendInt(places, int64(i), 10)
 	}
 	a.text(string(places))
-	for _, i := range s.turns {
+	for _, i := range g.turns {
 		t := c.b.Turns[i]
 		a.int(int64(t.Run))
 		a.count(t.Incarnation)
@@ -74,8 +76,8 @@ func (c *committing) sectionArguments(a *args, s *section) {
 	}
 }
 
-// carried reads what became of sections.
-func (c *committing) carried(r *reader, all []section, m reply) {
+// readGroups reads the verdicts of the turns of groups.
+func (c *committing) readGroups(r *reader, all []turnGroup, m reply) {
 	verdicts := r.tuple(m, len(all))
 	for k := range all {
 		turns := all[k].turns

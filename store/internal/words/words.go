@@ -55,7 +55,7 @@ var (
 		"refused": int(store.Refused), "busy": int(store.Busy),
 	}
 	outcomes = table{
-		"posted": 0, "applied": int(store.Applied), "exists": int(store.Exists), "duplicate": int(store.Duplicate),
+		"applied": int(store.Applied), "exists": int(store.Exists), "duplicate": int(store.Duplicate),
 		"notFound": int(store.NotFound), "ended": int(store.Ended), "undecided": int(store.Undecided),
 	}
 )

@@ -1,5 +1,5 @@
--- Takes shards for a node, for as long as it says; runs that the former owner had
--- claimed become ready, and suspect unless it has ended cleanly.
+-- Takes shards for a node, for the given time. Runs that the last owner had claimed become
+-- ready, and suspect unless it has ended cleanly.
 --
 -- An epoch is at least the time in milliseconds: should the server lose acknowledged
 -- writes, no epoch is given twice.
@@ -37,7 +37,7 @@ for i = 1, num() do
 end
 for gr, shards in pairs(taken) do
 	for _, no in ipairs(call('HKEYS', T .. 'k:' .. gr)) do
-		local shard = dec(slotOf(no)) .. ':' .. gr
+		local shard = shardOf(no, gr)
 		if shards[shard] and giveBack(no, cleans[shard]) then shards[shard][7] = dec(shards[shard][7] + 1) end
 	end
 end

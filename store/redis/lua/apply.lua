@@ -5,11 +5,11 @@ local whole = false -- answers have the whole row of a run that was just made
 local again = false -- the command has been applied before, in the same batch
 local part = 0      -- of this act
 local parts = 1
-local posted = {}   -- parts to which something was put into the outbox
+local sentTo = {}   -- parts for which something was put into the outbox
 
--- readLeases reads the leases of a batch from the arguments and notes which of them
--- are current. It returns the others, each with the shard's epoch or '', and whether
--- all are current and of the given boot (node, newline, boot).
+-- readLeases reads the leases of a batch from the arguments and notes those that are
+-- current. It returns the others, each with the shard's epoch or '', and whether all are
+-- current and of the given boot (node, newline, boot).
 local function readLeases(boot)
 	local others, own = {}, true
 	local count = num()
@@ -33,8 +33,8 @@ local function readLeases(boot)
 	return others, own and #others == 0
 end
 
--- readEntries reads entries from the arguments: of each its location, what stands in
--- the hash e, which begins with a letter if there is more, that stands in the hash v.
+-- readEntries reads entries from the arguments: of each its location, and its head for the
+-- hash e. A head that begins with a letter is followed by the value for the hash v.
 local function readEntries(n)
 	local list = {}
 	for i = 1, n do
@@ -56,14 +56,16 @@ end
 
 local none = {} -- is not changed
 
--- readCommand reads a command from the arguments: i an item, s a start, p one that has
--- no more than most.
+-- readCommand reads a command from the arguments: an item, a start, or a start that has no
+-- more than most.
 local function readCommand()
 	local what, adopt, slot, fr, fi = arg(), flag(), num(), num(), num()
 	if what == COMMAND.small then
 		return {
-			what = COMMAND.start, plain = true, adopt = adopt, slot = slot, fr = fr, fi = fi, id = arg(), gr = arg(), home = slot, wf = arg(), o = arg(), ip = arg(), bu = arg(),
-			at = '0', seconds = 0, micros = 0, pa = '0', pl = '', hd = '', tg = none, items = none, audit = none, entries = none, past = none,
+			what = COMMAND.start, plain = true, adopt = adopt, slot = slot, fr = fr, fi = fi,
+			id = arg(), gr = arg(), home = slot, wf = arg(), o = arg(), ip = arg(), bu = arg(),
+			at = '0', seconds = 0, micros = 0, pa = '0', pl = '', hd = '',
+			tg = none, items = none, audit = none, entries = none, past = none,
 		}
 	end
 	local c = { what = what, adopt = adopt, slot = slot, fr = fr, fi = fi }
@@ -92,19 +94,22 @@ local function readCommand()
 	return c
 end
 
--- answer says what became of a command.
+-- answer returns the answer to a command.
 local function answer(outcome, r, item, claimed, known)
 	return { outcome, item or '', claimed and '1' or '', snapshot(r.no, ROW_INPUT), known and '1' or '' }
 end
 
--- adopts takes a run in hand if the command asks for it and may.
-local function adopts(c, r)
+-- claims claims a run if the command asks for it and may, and reports whether it is
+-- claimed for the command.
+local function claims(c, r)
 	if not c.adopt or not leads[dec(r.slot) .. ':' .. r.gr] then return false end
 	if again then return r.co == CONDITION.claimed end
 	if paused(r) or c.item and c.item.k == KIND.pause then return false end
 	local queued = r.st == STATUS.queued and (r.co == CONDITION.ready or r.wa and tonumber(r.wa) <= now)
 	local granted = held(r) and c.item and c.item.k == KIND.grant and not terminal(r.st) and r.st ~= STATUS.stalled
-	if r.co == CONDITION.claimed or held(r) and not granted or not granted and not queued and r.st ~= STATUS.suspended then return false end
+	if r.co == CONDITION.claimed or held(r) and not granted or not granted and not queued and r.st ~= STATUS.suspended then
+		return false
+	end
 	take(r, false)
 	return true
 end
@@ -126,8 +131,8 @@ local function noteWorkflow(wf)
 	noted[wf] = true
 end
 
--- ids are the numbers of runs by ID, as far as the act has asked for them; false if
--- there is none.
+-- ids are the numbers of runs by ID, as far as the act has looked them up; false if there
+-- is none.
 local ids = {}
 
 local function numberOf(id)
@@ -135,7 +140,7 @@ local function numberOf(id)
 	return ids[id]
 end
 
--- learn asks for the numbers of those that commands name.
+-- learn looks up the numbers of the runs that commands name.
 local function learn(commands)
 	local names = {}
 	for i = 1, #commands do
@@ -153,7 +158,8 @@ local function name(id, no)
 	enter('id', id, no)
 end
 
--- rename gives a run's ID free, if the name that it would have instead is.
+-- rename frees a run's ID by naming the run ID@N. It returns false if that is too long or
+-- taken.
 local function rename(r)
 	local id = r.id .. '@' .. r.no
 	if #id > MAX.runID or numberOf(id) then return false end
@@ -174,10 +180,11 @@ local function due(c)
 	return later(at, nowText) and at
 end
 
--- made says that a start has made a run.
+-- made returns the answer to a start that has made a run.
 local function made(r, claimed)
 	if whole then return answer(OUTCOME.applied, r, nil, claimed) end
-	return { OUTCOME.applied, '', claimed and '1' or '', { r.no, r.st, r.co, r.mk or '', r.wa or '', nowText, r.sa or '' }, '' }
+	local new = { r.no, r.st, r.co, r.mk or '', r.wa or '', nowText, r.sa or '' }
+	return { OUTCOME.applied, '', claimed and '1' or '', new, '' }
 end
 
 local function start(c)
@@ -186,14 +193,17 @@ local function start(c)
 		local r = row(no)
 		local first = call('HGET', T .. 'r:' .. no, r.ic == '0' and 'o' or 'fi')
 		if string.sub(first, 1, 16) == string.sub(c.o, 1, 16) then
-			local claimed = adopts(c, r)
+			local claimed = claims(c, r)
 			return answer(OUTCOME.applied, r, nil, claimed)
 		end
-		if not c.replace or r.st ~= STATUS.failed and r.st ~= STATUS.cancelled or not rename(r) then return answer(OUTCOME.exists, r) end
+		if not c.replace or r.st ~= STATUS.failed and r.st ~= STATUS.cancelled or not rename(r) then
+			return answer(OUTCOME.exists, r)
+		end
 	end
 	no = number('r', c.home, c.fr)
 	local r = {
-		no = no, slot = c.home, id = c.id, gr = c.gr, wf = c.wf, st = STATUS.queued, co = CONDITION.ready, ic = '0', ge = '0', wa = due(c), sa = c.sa ~= '0' and c.sa,
+		no = no, slot = c.home, id = c.id, gr = c.gr, wf = c.wf, st = STATUS.queued, co = CONDITION.ready,
+		ic = '0', ge = '0', wa = due(c), sa = c.sa ~= '0' and c.sa,
 		is = c.ip ~= '' and #c.ip - 1, cr = nowText, of = '', bu = '',
 	}
 	if r.wa then r.co = CONDITION.idle end
@@ -255,12 +265,12 @@ local function receive(c)
 	local known = call('HGET', T .. 'x:' .. no, it.d)
 	if known then
 		if call('HGET', T .. 'i:' .. known, 'o') ~= (it.o ~= '' and it.o) then return answer(OUTCOME.duplicate, r) end
-		local claimed = again and adopts(c, r)
+		local claimed = again and claims(c, r)
 		return answer(OUTCOME.applied, r, known, claimed, true)
 	end
 	if terminal(r.st) and (it.y ~= CLASS.verb or expiring(r)) then return answer(OUTCOME.ended, r) end
 	known = insert(r, it, c.fi)
-	local claimed = adopts(c, r)
+	local claimed = claims(c, r)
 	return answer(OUTCOME.applied, r, known, claimed)
 end
 
@@ -269,32 +279,38 @@ local function apply(c)
 	return receive(c)
 end
 
--- post puts a command into the outbox for another part, under the next number of
--- the pair.
-local function post(to, c)
+-- putOut puts a command into the outbox for another part, under the next number of that
+-- outbox.
+local function putOut(to, c)
 	local n = call('HINCRBY', T .. 'oq', to, 1)
 	local blob = cmsgpack.pack(c)
 	if call('RPUSH', T .. 'o:' .. to, blob) == 1 then call('SADD', T .. 'ow', to) end
-	posted[#posted + 1] = to
-	return { OUTCOME.posted, to, dec(n), blob }
+	sentTo[#sentTo + 1] = to
+	return { OUTCOME.putOut, to, dec(n), blob }
 end
 
--- send carries out what a turn of the run sends, here or by the outbox. from is the
--- part and number of the run.
+-- send carries out a command that a turn has sent, here or by the outbox. from and no are
+-- the part and the number of the turn's run.
 function send(from, no, c)
 	local to = c.slot % parts
 	if to ~= part then
 		c.from, c.by, c.again = from, no, again
-		return post(to, c)
+		return putOut(to, c)
 	end
 	local a = apply(c)
 	if (a[1] == OUTCOME.notFound or a[1] == OUTCOME.ended) and c.item.k == KIND.watch then
-		local it, lost = c.item, { what = COMMAND.item, adopt = false, slot = slotOf(no), fr = 0, fi = c.fi + 1, to = COMMAND.byNumber .. no }
-		lost.item = { k = KIND.ending, y = CLASS.letter, d = it.d, n = it.n, o = it.o, c = it.c, g = '0', l = it.l, f = '1', v = '', h = '' }
+		local it = c.item
+		local lost = {
+			what = COMMAND.item, adopt = false, slot = slotOf(no), fr = 0, fi = c.fi + 1, to = COMMAND.byNumber .. no,
+			item = {
+				k = KIND.ending, y = CLASS.letter, d = it.d, n = it.n, o = it.o, c = it.c, g = '0', l = it.l, f = '1',
+				v = '', h = '',
+			},
+		}
 		if from == part then
 			receive(lost)
 		else
-			post(from, lost)
+			putOut(from, lost)
 		end
 	end
 	return a

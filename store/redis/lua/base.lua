@@ -1,8 +1,9 @@
--- Common to all acts, and put before each of them.
+-- The beginning of every script.
 --
--- KEYS[1] is the key of the part's counters. What stands before its last byte is
--- the part's tag, with which every other key of the part begins; doc.go lists them.
--- ARGV[1] is the number of slots, ARGV[2] the time in tests and else 0, ARGV[3] the
+-- KEYS[1] is the key of the part's counters. Without its last byte it is the part's tag,
+-- with which every other key of the part begins; doc.go lists them. Words like STATUS.queued
+-- stand for constants, see package words and protocol.go.
+-- ARGV[1] is the number of slots, ARGV[2] the time in tests and otherwise 0, ARGV[3] the
 -- latest time that this process has seen. The act's own arguments follow.
 --
 -- Times, numbers of runs and items, and epochs are kept as decimal text: a number of
@@ -27,8 +28,8 @@ local function flag() return arg() == '1' end
 
 local function dec(n) return string.format('%.0f', n) end
 
--- now is the store's time of this act, which is not before one that the process
--- has seen; another master of a cluster may be ahead.
+-- now is the store's time of this act. It is not before a time that the process has seen,
+-- because the clock of another master of a cluster may be ahead.
 local now = tonumber(ARGV[2])
 if now == 0 then
 	local t = call('TIME')
@@ -37,7 +38,7 @@ end
 now = math.max(now, tonumber(ARGV[3]))
 local nowText = dec(now)
 
--- less compares two texts by their bytes; Lua's own < asks the locale.
+-- less compares two texts by their bytes; Lua's own < depends on the locale.
 local function less(a, b)
 	if a == b then return false end
 	local n = math.min(#a, #b)
@@ -56,9 +57,12 @@ end
 
 local function slotOf(no) return tonumber(no) % slots end
 
--- What an act puts into indexes, and takes out of them, is gathered and written at its
--- end, by flush: a batch changes the same few keys with each of its turns, and a call
--- costs more than what it does. So who reads an index flushes before.
+-- shardOf returns the shard of a run of a group, as leases are keyed by it.
+local function shardOf(no, gr) return dec(slotOf(no)) .. ':' .. gr end
+
+-- The changes of indexes are gathered and written at the end of the act, by flush: a batch
+-- changes the same few keys with each of its turns, and a call costs more than its work.
+-- An act that reads an index flushes before.
 
 local sorted = {} -- by key, of each member the score, or false: out of it
 local hashes = {} -- by key, of each field the value, or false
@@ -84,8 +88,8 @@ local function inPieces(command, key, list)
 	for from = 1, #list, 4000 do call(command, T .. key, unpack(list, from, math.min(#list, from + 3999))) end
 end
 
--- writeAll writes what was gathered with two commands: one that puts pairs, in which the
--- score of a member stands before it, and one that takes members out.
+-- writeAll writes gathered changes with two commands: put adds pairs, in which the score of
+-- a member stands before it, and take removes members.
 local function writeAll(all, put, take, scored)
 	for key, members in pairs(all) do
 		local entries, out, n = {}, {}, 0
@@ -116,8 +120,8 @@ local function highest(what)
 	return counts[what]
 end
 
--- number returns the next number of a kind: 'r' of runs, 'i' of items. Numbers of a
--- slot grow; floor is what the process has seen in other parts.
+-- number returns the next number of a kind: 'r' of runs, 'i' of items. Numbers of a slot
+-- grow; floor is the highest one that the process has seen in other parts.
 local function number(what, slot, floor)
 	local n = math.max(highest(what), floor) + 1
 	counts[what] = n
@@ -131,29 +135,33 @@ local function marked(mk, mark) return bit.band(tonumber(mk or '0'), mark) ~= 0 
 local function paused(r) return marked(r.mk, MARK.paused) end
 local function held(r) return marked(r.mk, MARK.held) end
 
--- waits reports whether a run is taken up for items alone: it is paused or held.
+-- waits reports whether a run is claimed for items alone, because it is paused or held.
 local function waits(r) return marked(r.mk, MARK.pausedOrHeld) end
 local function expiring(r) return marked(r.mk, MARK.expiring) end
 
--- What acts need of a run, and change, is one text in the row, the field m: to read and
--- write one field is much less than some of them. MAIN is how it is kept, separated by
--- semicolons: status, condition, marks, wake time, incarnation, generation, start, end,
--- suspect, strikes, alone, size of input, size of output, creation, which fields there are
--- (w: wt, r: re), lengths of group, workflow and build; then these and the ID. What is not
--- there is empty, and false in a row; a field that is nil in a row is not known.
-local MAIN = '^(%d);(%d);(%d*);(%d*);(%d+);(%d+);(%d*);(%d*);(%d*);(%d*);(%d*);(%d*);(%d*);(%d+);(%a*);(%d+);(%d+);(%d+);(.*)$'
+-- The parts of a run that acts need and change are one text in the row, the field m: one
+-- field is read and written much faster than several. MAIN is the form of that text, with
+-- semicolons between: status, condition, marks, wake time, incarnation, generation, start,
+-- end, suspect, strikes, alone, size of input, size of output, creation, which other fields
+-- there are (w: wt, r: re), lengths of group, workflow and build; then these and the ID. A
+-- part that is missing is empty, and false in a row; nil in a row means that it was not
+-- read.
+local MAIN = '^(%d);(%d);(%d*);(%d*);(%d+);(%d+);(%d*);(%d*);(%d*);(%d*);(%d*);'
+	.. '(%d*);(%d*);(%d+);(%a*);(%d+);(%d+);(%d+);(.*)$'
 local IN_MAIN = {
-	st = true, co = true, mk = true, wa = true, ic = true, ge = true, sa = true, en = true, su = true, sk = true, al = true,
+	st = true, co = true, mk = true, wa = true, ic = true, ge = true,
+	sa = true, en = true, su = true, sk = true, al = true,
 	is = true, os = true, cr = true, of = true, gr = true, wf = true, bu = true, id = true,
 }
 
 local function main(r)
-	return r.st .. ';' .. r.co .. ';' .. (r.mk or '') .. ';' .. (r.wa or '') .. ';' .. r.ic .. ';' .. r.ge .. ';' .. (r.sa or '') .. ';'
-		.. (r.en or '') .. ';' .. (r.su or '') .. ';' .. (r.sk or '') .. ';' .. (r.al or '') .. ';' .. (r.is or '') .. ';' .. (r.os or '') .. ';'
+	return r.st .. ';' .. r.co .. ';' .. (r.mk or '') .. ';' .. (r.wa or '') .. ';' .. r.ic .. ';' .. r.ge .. ';'
+		.. (r.sa or '') .. ';' .. (r.en or '') .. ';' .. (r.su or '') .. ';' .. (r.sk or '') .. ';'
+		.. (r.al or '') .. ';' .. (r.is or '') .. ';' .. (r.os or '') .. ';'
 		.. r.cr .. ';' .. r.of .. ';' .. #r.gr .. ';' .. #r.wf .. ';' .. #r.bu .. ';' .. r.gr .. r.wf .. r.bu .. r.id
 end
 
--- row returns what acts need of a run, or nil.
+-- row returns the parts of a run that acts need, or nil.
 local function row(no)
 	local kept = call('HGET', T .. 'r:' .. no, 'm')
 	if not kept then return nil end
@@ -162,24 +170,33 @@ local function row(no)
 	local w = g + tonumber(wf)
 	local b = w + tonumber(bu)
 	return {
-		no = no, slot = slotOf(no), st = st, co = co, mk = mk ~= '' and mk, wa = wa ~= '' and wa, ic = ic, ge = ge, sa = sa ~= '' and sa,
-		en = en ~= '' and en, su = su ~= '' and su, sk = sk ~= '' and sk, al = al ~= '' and al, is = is ~= '' and is, os = os ~= '' and os,
-		cr = cr, of = of, gr = string.sub(texts, 1, g), wf = string.sub(texts, g + 1, w), bu = string.sub(texts, w + 1, b), id = string.sub(texts, b + 1),
+		no = no, slot = slotOf(no), st = st, co = co, mk = mk ~= '' and mk, wa = wa ~= '' and wa, ic = ic, ge = ge,
+		sa = sa ~= '' and sa, en = en ~= '' and en, su = su ~= '' and su, sk = sk ~= '' and sk, al = al ~= '' and al,
+		is = is ~= '' and is, os = os ~= '' and os, cr = cr, of = of,
+		gr = string.sub(texts, 1, g), wf = string.sub(texts, g + 1, w), bu = string.sub(texts, w + 1, b),
+		id = string.sub(texts, b + 1),
 	}
 end
 
 -- ended is a run's place among those that have ended so: by time, then number.
 local function ended(no) return string.sub('0000000000000000', #no + 1) .. no end
 
--- place moves a run in the indexes from what it was to what it is; a side without
--- a status is not there. The runs in hand are in a hash, with their incarnation.
+-- indexOf returns the index of runs by condition that a run is in, or ''.
+local function indexOf(r)
+	if not r.st then return '' end
+	if r.co == CONDITION.claimed then return INDEX.claimed end
+	if waits(r) then return '' end
+	return r.co == CONDITION.ready and INDEX.ready or r.wa and INDEX.waking or ''
+end
+
+-- place moves a run in the indexes from its state a to b. A state without a status is that
+-- of a run that does not exist. Claimed runs are in a hash, with their incarnation.
 local function place(no, gr, a, b)
 	if a.st ~= b.st or a.wf ~= b.wf then
 		if a.st then rank('l:' .. a.st .. ':' .. a.wf, no, false) end
 		if b.st then rank('l:' .. b.st .. ':' .. b.wf, no, no) end
 	end
-	local was = a.st and (a.co == CONDITION.claimed and INDEX.claimed or waits(a) and '' or a.co == CONDITION.ready and INDEX.ready or a.wa and INDEX.waking) or ''
-	local is = b.st and (b.co == CONDITION.claimed and INDEX.claimed or waits(b) and '' or b.co == CONDITION.ready and INDEX.ready or b.wa and INDEX.waking) or ''
+	local was, is = indexOf(a), indexOf(b)
 	if was == INDEX.claimed and is ~= INDEX.claimed then enter(INDEX.claimed .. ':' .. gr, no, false) end
 	if is == INDEX.claimed and (was ~= INDEX.claimed or a.ic ~= b.ic) then enter(INDEX.claimed .. ':' .. gr, no, b.ic) end
 	if was ~= is or is == INDEX.waking and a.wa ~= b.wa then
@@ -188,7 +205,9 @@ local function place(no, gr, a, b)
 	end
 	local over, over2 = a.st and terminal(a.st), b.st and terminal(b.st)
 	if over and (not over2 or a.st ~= b.st or a.wf ~= b.wf) then rank('E:' .. a.st .. ':' .. a.wf, ended(no), false) end
-	if over2 and (not over or a.st ~= b.st or a.wf ~= b.wf or a.en ~= b.en) then rank('E:' .. b.st .. ':' .. b.wf, ended(no), b.en) end
+	if over2 and (not over or a.st ~= b.st or a.wf ~= b.wf or a.en ~= b.en) then
+		rank('E:' .. b.st .. ':' .. b.wf, ended(no), b.en)
+	end
 end
 
 -- change writes fields of a run's row, and the indexes follow. False deletes a field.
@@ -217,7 +236,7 @@ local function change(r, new)
 	if changed then place(r.no, r.gr, before, r) end
 end
 
--- take takes a run in hand; at rest it keeps its status and its wake time.
+-- take claims a run; at rest the run keeps its status and its wake time.
 local function take(r, rest)
 	if rest then
 		change(r, { co = CONDITION.claimed })
@@ -233,8 +252,7 @@ local function take(r, rest)
 	change(r, new)
 end
 
--- The parts of a run's row as they are answered, which Go knows in this order; and with
--- what is large.
+-- The fields of a run's row in the order of answers, which Go knows; and with large ones.
 local ROW = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu' }
 local ROW_INPUT = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu', 'wt', 'ip' }
 local ROW_ALL = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu', 'wt', 'ip', 'op' }
@@ -259,7 +277,7 @@ end
 -- holder returns whose a lease is, as it is kept: node, newline, boot.
 local function holder(kept) return string.match(kept, '^%d+;%d+;(.*)$') end
 
--- Fences: a field of the hash B for each boot, a text that is never given twice. Who
+-- Fences: a field of the hash B for each boot, a text that is never given twice. An act that
 -- changes the epoch or the holder of a lease of the boot removes it, so as long as it
 -- stands the boot has the leases that were seen with it.
 

@@ -1,27 +1,27 @@
--- Claims what is ready: first the runs whose wake time has passed, then those with an
+-- Claims runs that are ready: first the runs whose wake time has passed, then those with an
 -- item that makes them ready, then those marked ready.
 --
--- Arguments: the way, the boot (node, newline, boot), the fence under which it is known
+-- Arguments: the purpose, the boot (node, newline, boot), the fence under which it is known
 -- to have all the leases, or '' and a text for a new one, leases (first all shards, then of
 -- each how what is kept of it begins if it is current: the epoch and a semicolon; none
--- if there is a fence), their groups with the slots, as bits, limit, build, '1' if what the
--- node cannot load is asked for, workflows, runs.
--- Lists begin with their length. The way is a: look and claim; l: only look; c: claim
--- the given runs, which a look at all parts has chosen.
+-- if there is a fence), their groups with the slots, as bits, limit, build, '1' if the runs
+-- that the node cannot load are asked for, workflows, runs. Lists begin with their length.
+-- The purpose is: look and claim; only look; claim the given runs, which were chosen among
+-- the candidates of all parts.
 --
--- Answer: time alone if the fence is another now; else time, the fenced shards,
--- candidates of a look (class, order, number), claimed runs, unexamined items of all runs
--- in hand (number, items), the next wake time or '', '1' if there is more, of what the
--- node cannot load slot, group, workflow and the latest build, and the fence if all
--- leases are current and the boot's.
+-- Answer: time alone if the boot has another fence now; otherwise time, the fenced shards,
+-- candidates (class, order, number), claimed runs, unexamined items of all claimed runs
+-- (number, items), the next wake time or '', '1' if there is more, of the runs that the
+-- node cannot load slot, group, workflow and the latest build, and the fence if all leases
+-- are current and the boot's.
 
-local way, boot, fence = arg(), arg(), arg()
+local purpose, boot, fence = arg(), arg(), arg()
 if fence ~= '' and fenceOf(boot) ~= fence then return { nowText } end
 local new = arg()
 local owned, fenced, own = {}, {}, true
 local count = num()
 for first = 1, count, 1000 do
-	-- A node may have hundreds of leases: they are read at once, and nothing is made for
+	-- A node may have hundreds of leases: they are read at once, and no table is made for
 	-- each of them.
 	local last = math.min(count, first + 999)
 	local kept = call('HMGET', T .. 'L', unpack(ARGV, cursor + first, cursor + last))
@@ -61,7 +61,7 @@ local function scan(key, from, to, fn)
 	end
 end
 
--- shards are those that ours was asked about, by group and slot.
+-- shards are the keys of shards that ours has made, by group and slot.
 local shards = {}
 
 -- ours reports whether a shard is one of the leases.
@@ -169,7 +169,7 @@ local function look()
 	merge(ready)
 end
 
--- unfit finds what would be ready for a node that can load everything. It looks at
+-- unfit finds runs that would be ready for a node that can load everything. It looks at
 -- some thousands of runs.
 local function unfit()
 	local latest, list = {}, {}
@@ -213,7 +213,7 @@ local function claim(r)
 	rows[#rows + 1] = snapshot(r.no, ROW_ALL)
 end
 
-if way == CLAIM.given then
+if purpose == CLAIM.given then
 	for i = 1, #given do
 		local r = row(given[i])
 		if r and r.co ~= CONDITION.claimed and ours(r.gr, r.slot) then claim(r) end
@@ -221,7 +221,7 @@ if way == CLAIM.given then
 else
 	look()
 	if asksUnfit then left = unfit() end
-	if way == CLAIM.lookAndClaim then
+	if purpose == CLAIM.lookAndClaim then
 		more = #candidates > limit
 		for i = 1, math.min(limit, #candidates) do claim(candidates[i][4]) end
 	else
@@ -231,16 +231,16 @@ end
 
 flush()
 
--- The unexamined items of all runs in hand, by run. 10,000 bound an answer.
-local hand, items, told = {}, {}, 0
+-- The unexamined items of all claimed runs, by run, up to a bound.
+local claimed, items, found = {}, {}, 0
 for _, gr in ipairs(groups) do
 	scan(T .. 'd:' .. gr, '-inf', '+inf', function(no)
 		local r = mine(gr, no)
-		if r and r.co == CONDITION.claimed then hand[#hand + 1] = r end
+		if r and r.co == CONDITION.claimed then claimed[#claimed + 1] = r end
 	end)
 end
-table.sort(hand, function(a, b) return tonumber(a.no) < tonumber(b.no) end)
-for _, r in ipairs(hand) do
+table.sort(claimed, function(a, b) return tonumber(a.no) < tonumber(b.no) end)
+for _, r in ipairs(claimed) do
 	local nos = {}
 	for no, entry in pairs(open(r)) do
 		if state(entry) == STATE.new then nos[#nos + 1] = no end
@@ -248,18 +248,18 @@ for _, r in ipairs(hand) do
 	table.sort(nos, function(a, b) return tonumber(a) < tonumber(b) end)
 	local list = {}
 	for i = 1, #nos do
-		if told == MAX.claim then
+		if found == MAX.claim then
 			more = true
 			break
 		end
-		told = told + 1
+		found = found + 1
 		list[i] = item(nos[i])
 	end
 	if #list > 0 then items[#items + 1] = { r.no, list } end
 end
 
--- The next wake time. Of many sleepers whose code the node lacks only some are looked
--- at; the answer is then earlier than need be.
+-- The next wake time. Of many sleepers whose code the node lacks only some are read; the
+-- answer is then earlier than necessary.
 local wake = ''
 for _, gr in ipairs(groups) do
 	local looked = 0

@@ -1,4 +1,4 @@
--- Tells which leases are not current. Arguments: leases (slot:group, epoch). Answer:
+-- Returns the leases that are not current. Arguments: leases (slot:group, epoch). Answer:
 -- their places, from 1.
 
 local fenced = {}

@@ -1,4 +1,4 @@
--- Lists dead letters, newest first. Who asks filters.
+-- Lists dead letters, newest first. The caller filters.
 --
 -- Arguments: the number below which the list begins or '+inf', how many.
 -- Answer: of each the item, then the run's number, ID, workflow, status, incarnation.

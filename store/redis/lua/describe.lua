@@ -1,4 +1,4 @@
--- Tells who works on the part, and of part 0 what is known of the store.
+-- Returns the leases of the part, and of part 0 the nodes and workflows of the store.
 --
 -- Answer: time, leases (slot:group, kept), nodes (ID, kept), workflows.
 

@@ -1,4 +1,4 @@
--- Looks for broken invariants in a window of runs. Changes nothing.
+-- Checks the invariants of a window of runs. Changes nothing.
 --
 -- Arguments: the number after which the window begins, how many runs.
 -- Answer: the last number, '' if there is none; then of each check how many exceptions:
@@ -18,7 +18,8 @@ for _, no in ipairs(page) do
 	if r then
 		check(1, has('l:' .. r.st .. ':' .. r.wf, no) and call('HGET', T .. 'id', r.id) == no)
 		local idle = r.co == CONDITION.idle
-		check(2, call('HGET', T .. 'k:' .. r.gr, no) == (r.co == CONDITION.claimed and r.ic) and has('y:' .. r.gr, no) == (r.co == CONDITION.ready and not waits(r))
+		check(2, call('HGET', T .. 'k:' .. r.gr, no) == (r.co == CONDITION.claimed and r.ic)
+			and has('y:' .. r.gr, no) == (r.co == CONDITION.ready and not waits(r))
 			and has('z:' .. r.gr, no) == (idle and r.wa and not waits(r) and true or false))
 		if r.co == CONDITION.claimed then
 			local l = lease(dec(r.slot) .. ':' .. r.gr)
@@ -27,7 +28,8 @@ for _, no in ipairs(page) do
 		local new = false
 		for item_no, entry in pairs(open(r)) do
 			local f = call('HMGET', T .. 'i:' .. item_no, 'r', 's', 'v')
-			check(7, f[1] == no and f[2] == state(entry) and not (f[2] == STATE.consumed and f[3]) and has('D', item_no) == (f[2] == STATE.dead))
+			check(7, f[1] == no and f[2] == state(entry) and not (f[2] == STATE.consumed and f[3])
+				and has('D', item_no) == (f[2] == STATE.dead))
 			new = new or state(entry) == STATE.new
 		end
 		check(4, has('d:' .. r.gr, no) == new)

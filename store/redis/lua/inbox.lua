@@ -3,12 +3,11 @@
 -- of each the state, the class and the kind. The class is v for a verb, u for an
 -- update, l for a letter, n for none of these.
 
--- empty are runs of which the act knows that they have no unfinished items.
+-- empty are runs that the act knows to have no unfinished items.
 local empty = {}
 
--- open returns the unfinished items of a run, by number. A turn asks once. r.called
--- says that one of them is or was unexamined, so that the index of such runs may have
--- the run.
+-- open returns the unfinished items of a run, by number; a turn reads them once. r.called is
+-- set if one of them is or was unexamined: the index of such runs may then have the run.
 local function open(r)
 	if not r.q then
 		local q, flat = {}, empty[r.no] and {} or call('HGETALL', T .. 'q:' .. r.no)
@@ -35,7 +34,7 @@ local function mark(r, no, st, entry)
 	if st == STATE.new then r.called = true end
 end
 
--- finish consumes an item; what was sent goes. An update stays open until it has an
+-- finish consumes an item and deletes its value. An update stays open until it has an
 -- answer.
 local function finish(r, no, entry, verdict)
 	if verdict ~= '' then
@@ -98,17 +97,18 @@ end
 
 -- readItem reads an item from the arguments.
 local function readItem()
-	return { k = arg(), y = arg(), d = arg(), n = arg(), o = arg(), c = arg(), g = arg(), l = arg(), f = arg(), v = arg(), h = arg() }
+	return { k = arg(), y = arg(), d = arg(), n = arg(), o = arg(), c = arg(), g = arg(), l = arg(), f = arg(),
+		v = arg(), h = arg() }
 end
 
--- item returns an item as it is answered, which Go knows in this order.
+-- item returns the fields of an item in the order of answers, which Go knows.
 local function item(no)
 	local f = call('HMGET', T .. 'i:' .. no, 'k', 's', 'd', 't', 'n', 'o', 'c', 'g', 'l', 'f', 'v', 'h', 'a')
 	f[14] = no
 	return f
 end
 
--- note adds to what operators did to a run.
+-- note adds acts of operators on a run.
 local function note(no, audit)
 	for i = 1, #audit do
 		call('RPUSH', T .. 'a:' .. no, dec(call('LLEN', T .. 'a:' .. no) + 1) .. ';' .. nowText .. ';' .. audit[i])

@@ -1,12 +1,12 @@
--- Lists runs of some indexes, newest first, or some by number or ID. Who asks filters.
+-- Lists runs of some indexes, newest first, or some by number or ID. The caller filters.
 --
--- Arguments: the way, '1' with values, and of the way i (indexes): the number below
--- which the list begins or '+inf', how many, indexes; n: numbers; d: IDs.
+-- Arguments: by what, '1' with values; by indexes: the number below which the list begins
+-- or '+inf', how many, indexes; by numbers: numbers; by IDs: IDs.
 -- Answer: rows.
 
-local way, values = arg(), flag()
+local by, values = arg(), flag()
 local nos = {}
-if way == LIST.indexes then
+if by == LIST.indexes then
 	local below, limit = arg(), num()
 	if below ~= '+inf' then below = '(' .. below end
 	local seen = {}
@@ -23,7 +23,7 @@ if way == LIST.indexes then
 else
 	for i = 1, num() do
 		nos[i] = arg()
-		if way == LIST.ids then nos[i] = call('HGET', T .. 'id', nos[i]) or '0' end
+		if by == LIST.ids then nos[i] = call('HGET', T .. 'id', nos[i]) or '0' end
 	end
 end
 local rows = {}

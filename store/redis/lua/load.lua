@@ -1,4 +1,4 @@
--- Loads runs with the entries of their incarnation and what is open in their inboxes.
+-- Loads runs with the entries of their incarnation and the open items of their inboxes.
 --
 -- Arguments: numbers of runs. Answer: of each run that exists its row, its entries
 -- (location, head), its items.

@@ -1,9 +1,9 @@
--- Looks at the outboxes of a part and forgets what has arrived.
+-- Reads the outboxes of a part, and takes commands out that have arrived.
 --
--- Arguments: the receiving part, or '' for which parts something waits; the highest
--- number that has arrived there, or 0; how many to return at most.
--- Answer: of one part, the number of the first and what was packed by post; else of
--- each such part the number of the first, see waiting.
+-- Arguments: the receiving part, or '' for all; the highest number that has arrived there,
+-- or 0; how many to return at most.
+-- Answer: for one part, the number of the first and the packed commands; for all, of each
+-- part with an outbox that is not empty the number of the first, see waiting.
 
 local to, arrived, limit = arg(), num(), num()
 if to == '' then return waiting() end
@@ -14,5 +14,5 @@ if arrived >= first then
 	first = arrived + 1
 	if call('EXISTS', key) == 0 then call('SREM', T .. 'ow', to) end
 end
--- LRANGE with -1 would return everything: who only forgets must not deliver.
+-- LRANGE with -1 would return everything, which a caller with limit 0 must not deliver.
 return { dec(first), limit > 0 and call('LRANGE', key, 0, limit - 1) or {} }

@@ -1,10 +1,9 @@
--- Writes a node's record and adds its workflows to those known; the heartbeat.
--- Forgets nodes that were not heard of for 24 hours and hold no lease, and names the
--- boots whose last batches are to be forgotten by forget.lua: those, and the given one
--- if it has stopped.
+-- The heartbeat: writes a node's record and adds its workflows to the known ones. Forgets
+-- nodes without a heartbeat for 24 hours that hold no lease. Their boots, and the given one
+-- if it has stopped, are answered, so that forget.lua forgets their last batches.
 --
--- Arguments: node, boot, '1' if it has stopped, '1' if it is to drain, what is kept of
--- it, workflows, who holds shards in other parts (node, newline, boot). Lists begin
+-- Arguments: node, boot, '1' if it has stopped, '1' if it is to drain, its record,
+-- workflows, the boots that hold shards in other parts (node, newline, boot). Lists begin
 -- with their length.
 -- Answer: time, '1' if what is listed has changed other than by a heartbeat, boots to be
 -- forgotten (node, newline, boot).

@@ -15,7 +15,7 @@ for i = 1, num() do
 end
 for gr, shards in pairs(given) do
 	for _, no in ipairs(call('HKEYS', T .. 'k:' .. gr)) do
-		if shards[dec(slotOf(no)) .. ':' .. gr] then giveBack(no, true) end
+		if shards[shardOf(no, gr)] then giveBack(no, true) end
 	end
 end
 flush()

@@ -1,9 +1,9 @@
--- Extends leases that nobody has taken.
+-- Extends leases that no other boot has taken.
 --
 -- Arguments: time to live, leases (slot:group, epoch).
 -- Answer: time, of each lease '1' if it is current, epoch, end, node, boot of the
--- shard's; nothing of a shard that nobody holds but its epoch. Then what waits in the
--- part's outboxes, see waiting.
+-- shard's; of a shard without a holder only the epoch. Then the part's outboxes that are not
+-- empty, see waiting.
 
 local ttl = num()
 local till = now + ttl

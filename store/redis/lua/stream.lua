@@ -12,7 +12,7 @@ while #items < limit do
 	local page = call('LRANGE', key, at, at + math.min(limit - #items, 20) - 1)
 	if #page == 0 then break end
 	for i = 1, #page do
-		-- Before the value stand the time, one letter and what says that there is one.
+		-- Before the value stand the time, one letter and the mark of a value.
 		size = size + math.max(#page[i] - #string.match(page[i], '^%d+%a') - 1, 0)
 		if size > room and #items > 0 then return { dec(from), items } end
 		items[#items + 1] = page[i]

@@ -1,4 +1,5 @@
--- Deletes a part of what has outlived its retention, in the given shards.
+-- Deletes some of the runs that have outlived their retention, of old incarnations, and of
+-- consumed items, in the given shards.
 --
 -- Arguments: leases (slot:group, epoch), rules (workflow, status, microseconds to
 -- keep), '1' if consumed items are looked for, stage, rule, time and number of the
@@ -46,10 +47,12 @@ local function some(key, n)
 	return fields
 end
 
--- stays reports whether an ended run stays whatever its retention. Where only a
--- parent in another part knows, it is to be asked.
+-- stays reports whether an ended run stays whatever its retention. If only a parent in
+-- another part knows, it notes that this has to be asked.
 local function stays(r)
-	if not owned[dec(r.slot) .. ':' .. r.gr] or r.co ~= CONDITION.idle or call('ZSCORE', T .. 'd:' .. r.gr, r.no) then return true end
+	if not owned[dec(r.slot) .. ':' .. r.gr] or r.co ~= CONDITION.idle or call('ZSCORE', T .. 'd:' .. r.gr, r.no) then
+		return true
+	end
 	local f = call('HMGET', T .. 'r:' .. r.no, 'pa', 'pl')
 	if not f[1] then return false end
 	if slotOf(f[1]) % parts ~= part then
@@ -85,7 +88,7 @@ local function dropEntries(no, ic)
 	return false
 end
 
--- drop deletes what belongs to a run, then the run. It reports whether that is done.
+-- drop deletes the belongings of a run, then the run. It reports whether that is done.
 local function drop(r)
 	if not expiring(r) then change(r, { mk = dec(bit.bor(tonumber(r.mk or '0'), MARK.expiring)) }) end
 	for ic = tonumber(call('HGET', T .. 'r:' .. r.no, 'sw') or '0'), tonumber(r.ic) do
@@ -115,15 +118,15 @@ local function drop(r)
 	call('ZREM', T .. 'F', r.no)
 	if call('HGET', T .. 'id', r.id) == r.no then call('HDEL', T .. 'id', r.id) end
 	call('DEL', T .. 'r:' .. r.no)
-	flush() -- who called this goes through an index
+	flush() -- the caller goes through an index
 	runs = runs + 1
 	return true
 end
 
 while stage == 0 and rule < #rules do
 	local u = rules[rule + 1]
-	local page = call('ZRANGEBYSCORE', T .. 'E:' .. u.st .. ':' .. u.wf, at, dec(now - math.max(u.keep, MICROS.minRetention)), 'LIMIT', 0, 100)
-	local key, moved = T .. 'E:' .. u.st .. ':' .. u.wf, false
+	local key, moved, latest = T .. 'E:' .. u.st .. ':' .. u.wf, false, dec(now - math.max(u.keep, MICROS.minRetention))
+	local page = call('ZRANGEBYSCORE', key, at, latest, 'LIMIT', 0, 100)
 	-- Of those that ended at one time some may be before the place.
 	local offset = 0
 	while #page > 0 do
@@ -148,7 +151,7 @@ while stage == 0 and rule < #rules do
 		end
 		if #page < 100 then break end
 		if moved then offset, moved = 0, false else offset = offset + 100 end
-		page = call('ZRANGEBYSCORE', key, at, dec(now - math.max(u.keep, MICROS.minRetention)), 'LIMIT', offset, 100)
+		page = call('ZRANGEBYSCORE', key, at, latest, 'LIMIT', offset, 100)
 	end
 	rule, at, after = rule + 1, '0', '0'
 end
