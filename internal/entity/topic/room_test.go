@@ -1,0 +1,117 @@
+package topic
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/store"
+)
+
+// shelf is a store with one topic, and counts what is asked of it.
+type shelf struct {
+	known   bool
+	stats   Stats
+	reads   int
+	refused []int64 // of which the topic was notified
+	err     error
+}
+
+func (s *shelf) Get(context.Context, string) (store.Run, bool, error) {
+	if !s.known {
+		return store.Run{}, false, s.err
+	}
+	return store.Run{No: 7}, true, s.err
+}
+
+func (s *shelf) Feeds(_ context.Context, q store.FeedQuery) ([]store.Feed, error) {
+	s.reads++
+	return []store.Feed{{Run: q.Runs[0], Name: q.Name, Value: event.Encode(&s.stats)}}, s.err
+}
+
+func (s *shelf) Tell(_ context.Context, id string, it store.Item) (store.Answer, error) {
+	if s.err != nil {
+		return store.Answer{}, s.err
+	}
+	var p event.Publication
+	if err := event.Decode(it.Value, &p); err != nil || !p.Only || id != event.RecordID("orders") {
+		return store.Answer{}, errors.New("it is told something else")
+	}
+	s.refused = append(s.refused, p.Refused)
+	return store.Answer{}, nil
+}
+
+func (*shelf) Verdict(context.Context, store.RunNo, store.ItemNo, string) ([]byte, error) {
+	return nil, errors.New("nothing was asked")
+}
+
+// TestRoomIsReadSeldom: a topic with much room is read once a second, one with little
+// each time.
+func TestRoomIsReadSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{known: true}
+		rooms := NewRooms(s, s)
+		settings := event.Settings{Cap: 1000}
+		admit := func(n, reads int) {
+			t.Helper()
+			before := s.reads
+			for range n {
+				if err := rooms.Admit(t.Context(), "orders", settings); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := s.reads - before; got != reads {
+				t.Errorf("%d publications read the topic %d times, not %d", n, got, reads)
+			}
+		}
+		admit(800, 1)
+		time.Sleep(roomFor + 1)
+		admit(1, 1)
+		s.stats.Pending = 900 // by others
+		time.Sleep(roomFor + 1)
+		admit(5, 5)
+		settings.Cap = -1
+		admit(5, 0)
+	})
+}
+
+// TestFullTopic: is refused, and the topic is notified of it; what it could not be
+// notified of it is with the next refusal.
+func TestFullTopic(t *testing.T) {
+	s := &shelf{known: true}
+	rooms := NewRooms(s, s)
+	s.stats.Pending = 10
+	settings := event.Settings{Cap: 10}
+	if err := rooms.Admit(t.Context(), "orders", settings); !errors.Is(err, ErrFull) || len(s.refused) != 1 {
+		t.Fatalf("got %v, notified of %v", err, s.refused)
+	}
+	c := rooms.of("orders")
+	s.err = errors.New("away")
+	c.update(7, 0)
+	if err := rooms.notifyRefused(t.Context(), c, "orders", settings); !errors.Is(err, s.err) {
+		t.Errorf("a store that is away: %v", err)
+	}
+	s.err = nil
+	if err := rooms.Admit(t.Context(), "orders", settings); !errors.Is(err, ErrFull) || s.refused[1] != 2 {
+		t.Errorf("got %v, notified of %v", err, s.refused)
+	}
+	s.stats.Pending = 9
+	if err := rooms.Admit(t.Context(), "orders", settings); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+}
+
+// TestUnknownTopicHasRoom: its first event makes it.
+func TestUnknownTopicHasRoom(t *testing.T) {
+	s := &shelf{}
+	if err := NewRooms(s, s).Admit(t.Context(), "orders", event.Settings{Cap: 1}); err != nil || s.reads != 0 {
+		t.Errorf("got %v after %d reads", err, s.reads)
+	}
+	s.err = errors.New("away")
+	if err := NewRooms(s, s).Admit(t.Context(), "orders", event.Settings{Cap: 1}); !errors.Is(err, s.err) {
+		t.Errorf("got %v", err)
+	}
+}
