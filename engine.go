@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/entity/topic"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/runner"
@@ -140,8 +141,8 @@ type Engine struct {
 	retry     Retry
 	onFailure OnFailure
 	wrap      func(context.Context, StepInfo, func(context.Context) error) error
-	limit     int   // of a value, in bytes
-	gates     gates // of topics
+	limit     int // of a value, in bytes
+	rooms     *topic.Rooms
 
 	definitions map[string]*definition // those with code here; not changed after New
 	limits      runner.Limits
@@ -188,6 +189,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.rooms = topic.NewRooms(e.inner, e.store)
 	return e, nil
 }
 

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/store"
@@ -257,13 +256,7 @@ func (e *Engine) manage(ctx context.Context, name, act string, value []byte) err
 		}
 	}
 	defer e.inner.ForgetQueue(name)
-	id := uuid.NewString()
-	item := store.Item{Kind: store.ItemUpdate, Name: act, ID: id, Origin: id, Value: value}
-	answer, err := e.inner.Tell(ctx, permit.RecordID(name), item)
-	if err != nil {
-		return queueError(name, err)
-	}
-	verdict, err := e.inner.Verdict(ctx, answer.Run.No, answer.Item, id)
+	verdict, err := entity.Ask(ctx, e.inner, permit.RecordID(name), act, value)
 	switch {
 	case err != nil:
 		return queueError(name, err)

@@ -1,15 +1,12 @@
 package stet
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/entity/planner"
 	"github.com/stet-run/stet/schedule"
 	"github.com/stet-run/stet/store"
@@ -160,7 +157,8 @@ func (w *Workflow[In, Out]) Schedule(ctx context.Context, e *Engine, name string
 		config.Queue = &place
 	}
 	if !o.wait {
-		_, _, err = e.tellSchedule(ctx, name, store.ItemMessage, planner.ItemSet, planner.Encode(&planner.Set{Config: *config}))
+		set := planner.Encode(&planner.Set{Config: *config})
+		err = entity.Send(ctx, e.inner, entity.ID(planner.Workflow, name), planner.ItemSet, set)
 	} else {
 		_, err = e.askSchedule(ctx, name, planner.ItemSet, planner.Encode(&planner.Set{Config: *config, New: o.refuse}))
 	}
@@ -284,37 +282,15 @@ func aboutSchedule(act, name string, err error) error {
 	return fmt.Errorf("%s schedule %q: %w", act, name, err)
 }
 
-// tellSchedule puts an item into the inbox of a schedule, whose record is made if
-// it is not there. It returns the item's ID as well.
-func (e *Engine) tellSchedule(ctx context.Context, name string, kind store.ItemKind, what string, value []byte) (store.Answer, string, error) {
-	id := uuid.NewString()
-	answer, err := e.inner.Tell(ctx, engine.RecordID(planner.Workflow, name), store.Item{Kind: kind, Name: what, ID: id, Origin: id, Value: value})
-	return answer, id, err
-}
-
-// askSchedule is tellSchedule and waits for the answer. Only ItemSet makes a record.
+// askSchedule asks a schedule for something and waits for its answer.
 func (e *Engine) askSchedule(ctx context.Context, name, what string, value []byte) (planner.Answer, error) {
-	var answer planner.Answer
 	if err := checkName("schedule", name); err != nil {
-		return answer, err
+		return planner.Answer{}, err
 	}
-	if what != planner.ItemSet {
-		if _, ok, err := e.inner.Get(ctx, engine.RecordID(planner.Workflow, name)); err != nil || !ok {
-			return answer, cmp.Or(err, ErrNotFound)
-		}
-	}
-	told, id, err := e.tellSchedule(ctx, name, store.ItemUpdate, what, value)
-	if err != nil {
-		return answer, err
-	}
-	verdict, err := e.inner.Verdict(ctx, told.Run.No, told.Item, id)
-	if err != nil {
-		return answer, err
-	}
-	if err := planner.Decode(verdict, &answer); err != nil {
-		return answer, err
-	}
+	answer, err := planner.Ask(ctx, e.inner, name, what, value)
 	switch {
+	case err != nil:
+		return answer, err
 	case answer.Missing:
 		return answer, ErrNotFound
 	case answer.Exists:

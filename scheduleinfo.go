@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/entity/planner"
 	"github.com/stet-run/stet/store"
 )
@@ -70,7 +70,7 @@ func (s Schedules) Info(ctx context.Context, name string) (*ScheduleInfo, error)
 	if err != nil {
 		return nil, aboutSchedule("show", name, err)
 	}
-	run, ok, err := s.engine.inner.Get(ctx, engine.RecordID(planner.Workflow, name))
+	run, ok, err := s.engine.inner.Get(ctx, entity.ID(planner.Workflow, name))
 	var info *ScheduleInfo
 	if err == nil && ok {
 		info, err = s.engine.readSchedule(ctx, &run)

@@ -160,7 +160,7 @@ func (t Topic[T]) Publish(ctx context.Context, e *Engine, value T, opts ...SendO
 		}
 		id = itemID(event.KeyKind, string(*o.key))
 	}
-	if err := e.admit(ctx, t.Name, settings); err != nil {
+	if err := e.rooms.Admit(ctx, t.Name, settings); err != nil {
 		return "", err
 	}
 	c := event.Publish(t.Name, id, origin, &event.Publication{Settings: settings, Value: data}, o.stored)

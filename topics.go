@@ -3,13 +3,9 @@ package stet
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/stet-run/stet/internal/entity/topic"
 	"github.com/stet-run/stet/internal/event"
@@ -18,7 +14,7 @@ import (
 
 // ErrTopicFull: the topic keeps as many events as its Cap says; nothing was
 // published.
-var ErrTopicFull = errors.New("the topic is full")
+var ErrTopicFull = topic.ErrFull
 
 // Topics are the topics of an engine's store. Topic.Publish makes one. Safe for
 // concurrent use.
@@ -78,7 +74,7 @@ func (t Topics) List(ctx context.Context) ([]TopicInfo, error) {
 			return nil, fmt.Errorf("list topics: %w", err)
 		}
 		for i := range page.Runs {
-			_, stats, err := t.engine.topicStats(ctx, &page.Runs[i])
+			stats, err := t.engine.topicStats(ctx, &page.Runs[i])
 			if err != nil {
 				return nil, err
 			}
@@ -99,7 +95,7 @@ func (t Topics) Info(ctx context.Context, name string) (*TopicInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, stats, err := t.engine.topicStats(ctx, run)
+	stats, err := t.engine.topicStats(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -148,18 +144,13 @@ func (e *Engine) topicRecord(ctx context.Context, name string) (*store.Run, erro
 	return &run, nil
 }
 
-// topicStats reads what a topic says of itself. said is false if that is nothing
-// yet.
-func (e *Engine) topicStats(ctx context.Context, run *store.Run) (said bool, stats topic.Stats, err error) {
-	feeds, err := e.store.Feeds(ctx, store.FeedQuery{Runs: []store.RunNo{run.No}, Name: topic.StatsName, Values: true})
-	if err == nil && len(feeds) > 0 {
-		said = true
-		stats, err = topic.DecodeStats(feeds[0].Value)
-	}
+// topicStats reads how a topic stands, as it says; zero: it has said nothing yet.
+func (e *Engine) topicStats(ctx context.Context, run *store.Run) (topic.Stats, error) {
+	stats, _, err := topic.ReadStats(ctx, e.store, run.No)
 	if err != nil {
-		return false, stats, fmt.Errorf("how %s stands: %w", run.ID, err)
+		return stats, fmt.Errorf("how %s stands: %w", run.ID, err)
 	}
-	return said, stats, nil
+	return stats, nil
 }
 
 func modeOf(m event.Mode) TopicMode {
@@ -182,110 +173,4 @@ func topicInfo(name string, s topic.Stats) TopicInfo {
 		Accepted: s.Counts.Accepted, Received: s.Counts.Received, Expired: s.Counts.Expired, Refused: s.Counts.Refused,
 		Pending: s.Pending, InFlight: s.InFlight, Waiting: s.Waiting,
 	}
-}
-
-// gates know of each topic how much room it has, so that not every publication has
-// to ask.
-type gates struct {
-	mu    sync.Mutex
-	gates map[string]*gate
-}
-
-// gate is what this process knows of the room of one topic.
-type gate struct {
-	mu      sync.Mutex
-	record  store.RunNo // 0: not known
-	room    int64       // events that may be published before it is asked again
-	asked   time.Time
-	refused int64 // not told to the topic
-}
-
-// gateFor is how long an answer of the topic counts, since others publish as well.
-const gateFor = time.Second
-
-// reserve is the room from which on the topic is asked each time.
-func reserve(most int) int64 { return max(int64(most)/8, 64) }
-
-func (g *gates) of(name string) *gate {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.gates == nil {
-		g.gates = map[string]*gate{}
-	}
-	if g.gates[name] == nil {
-		g.gates[name] = &gate{}
-	}
-	return g.gates[name]
-}
-
-// enter takes room for one event, if enough is known.
-func (g *gate) enter(most int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.room <= reserve(most) || time.Since(g.asked) > gateFor {
-		return false
-	}
-	g.room--
-	return true
-}
-
-// admit returns ErrTopicFull if the topic has no room for an event. A refusal is
-// told to the topic, those of one moment together.
-func (e *Engine) admit(ctx context.Context, name string, s event.Settings) error {
-	if s.Cap < 0 {
-		return nil
-	}
-	g := e.gates.of(name)
-	if g.enter(s.Cap) {
-		return nil
-	}
-	g.mu.Lock()
-	run := &store.Run{No: g.record, ID: event.RecordID(name)}
-	g.mu.Unlock()
-	if run.No == 0 {
-		var err error
-		if run, err = e.topicRecord(ctx, name); errors.Is(err, ErrNotFound) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-	_, stats, err := e.topicStats(ctx, run)
-	if err != nil {
-		return err
-	}
-	g.mu.Lock()
-	g.record, g.room, g.asked = run.No, int64(s.Cap)-stats.Pending, time.Now()
-	full := g.room <= 0
-	g.room--
-	if full {
-		g.refused++
-	}
-	g.mu.Unlock()
-	if !full {
-		return nil
-	}
-	err = fmt.Errorf("publish to topic %q: %d events are pending, of %d at most: %w", name, stats.Pending, s.Cap, ErrTopicFull)
-	return errors.Join(err, e.tellRefused(ctx, name, g, s))
-}
-
-// tellRefused tells the topic how many publications were refused since it was told.
-func (e *Engine) tellRefused(ctx context.Context, name string, g *gate, s event.Settings) error {
-	g.mu.Lock()
-	n := g.refused
-	g.refused = 0
-	g.mu.Unlock()
-	if n == 0 {
-		return nil // told by another call
-	}
-	id := uuid.NewString()
-	c := event.Publish(name, id, id, &event.Publication{Settings: s, Refused: n, Only: true}, nil)
-	_, err := e.inner.Tell(ctx, c.RunID, *c.Item)
-	if err != nil {
-		g.mu.Lock()
-		g.refused += n
-		g.mu.Unlock()
-		return fmt.Errorf("count what topic %q refuses: %w", name, err)
-	}
-	return nil
 }

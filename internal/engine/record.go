@@ -65,10 +65,6 @@ func (r *records) forget(id string) {
 	delete(r.known, id)
 }
 
-// RecordID returns the ID of the record of a kind, given by the name of its
-// workflow.
-func RecordID(workflow, name string) string { return workflow + "/" + name }
-
 // kindOf returns the workflow of the record with the ID; "" if it is none of
 // those that this engine has rules for.
 func (e *Engine) kindOf(id string) string {

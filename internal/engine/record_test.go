@@ -138,7 +138,7 @@ func TestRecordIsMadeByItsFirstUse(t *testing.T) {
 		owner, front := newEngine(t, s, "owner"), newEngine(t, s, "front")
 		stop := serve(t, owner)
 		synctest.Wait()
-		id, other := engine.RecordID(tallies, "a"), engine.RecordID(tallies, "b")
+		id, other := entity.ID(tallies, "a"), entity.ID(tallies, "b")
 		for i := range 300 {
 			e := []*engine.Engine{owner, front}[i%2]
 			for _, it := range []store.Item{item("add", fmt.Sprint(i), "2"), item("pass", fmt.Sprint("pass", i), other), item("add", fmt.Sprint(i), "2")} {
@@ -171,7 +171,7 @@ func TestRecordAnswersAndWakesUnderAnotherOwner(t *testing.T) {
 		first := newEngine(t, s, "first")
 		stop := serve(t, first)
 		synctest.Wait()
-		id := engine.RecordID(tallies, "a")
+		id := entity.ID(tallies, "a")
 		if _, err := first.Tell(t.Context(), id, item("rest", "rest", "")); err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func TestRecordRefusesVerbs(t *testing.T) {
 		e := newEngine(t, s, "n")
 		defer serve(t, e)()
 		synctest.Wait()
-		id := engine.RecordID(tallies, "a")
+		id := entity.ID(tallies, "a")
 		if _, err := e.Tell(t.Context(), id, item("add", "1", "1")); err != nil {
 			t.Fatal(err)
 		}

@@ -21,14 +21,25 @@ type Client interface {
 // ID returns the ID of the entity with the name that has the rules of the workflow.
 func ID(workflow, name string) string { return workflow + "/" + name }
 
-// Ask puts an update with the name into the inbox of an entity, which is made if it is
-// not there, and returns its answer.
+// Send puts a message with the name into the inbox of an entity, which is made if it is
+// not there.
+func Send(ctx context.Context, c Client, id, name string, value []byte) error {
+	item := newItem(store.ItemMessage, name, value)
+	_, err := c.Tell(ctx, id, item)
+	return err
+}
+
+// Ask is Send and returns the answer of the entity.
 func Ask(ctx context.Context, c Client, id, name string, value []byte) ([]byte, error) {
-	item := store.Item{Kind: store.ItemUpdate, Name: name, ID: uuid.NewString(), Value: value}
-	item.Origin = item.ID
+	item := newItem(store.ItemUpdate, name, value)
 	answer, err := c.Tell(ctx, id, item)
 	if err != nil {
 		return nil, err
 	}
 	return c.Verdict(ctx, answer.Run.No, answer.Item, item.ID)
+}
+
+func newItem(kind store.ItemKind, name string, value []byte) store.Item {
+	id := uuid.NewString()
+	return store.Item{Kind: kind, Name: name, ID: id, Origin: id, Value: value}
 }

@@ -1,0 +1,25 @@
+package planner
+
+import (
+	"context"
+
+	"github.com/stet-run/stet/internal/entity"
+)
+
+// Ask asks the schedule with the name for something, and returns its answer. what is the
+// name of an item; only ItemSet makes a schedule that is not there.
+func Ask(ctx context.Context, c entity.Client, name, what string, value []byte) (Answer, error) {
+	id := entity.ID(Workflow, name)
+	if what != ItemSet { // otherwise asking would make its entity
+		if _, ok, err := c.Get(ctx, id); err != nil || !ok {
+			return Answer{Missing: err == nil}, err
+		}
+	}
+	verdict, err := entity.Ask(ctx, c, id, what, value)
+	if err != nil {
+		return Answer{}, err
+	}
+	var answer Answer
+	err = Decode(verdict, &answer)
+	return answer, err
+}
