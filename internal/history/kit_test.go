@@ -58,3 +58,8 @@ func told(entries []store.Entry) string {
 func with(value []byte) func(*store.Entry) { return func(e *store.Entry) { e.Value = value } }
 
 func state(s store.EntryState) func(*store.Entry) { return func(e *store.Entry) { e.State = s } }
+
+// step makes the entry of a step.
+func step(loc string, seq, born int64, change ...func(*store.Entry)) store.Entry {
+	return recorded(loc, store.KindStep, seq, born, change...)
+}

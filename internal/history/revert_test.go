@@ -14,12 +14,15 @@ import (
 
 func TestRewindByTheRule(t *testing.T) {
 	letter := stored.EncodeReceipt([]stored.Message{{No: 4, Name: "m", ID: "id", Sent: 9, Value: []byte("hello")}})
-	child := func(id string, leave, detached bool) []byte {
-		return stored.Link{RunID: id, Leave: leave, Detached: detached}.Encode()
+	kid := func(seq, born int64, leave, detached bool) store.Entry {
+		link := stored.Link{RunID: "kid", Leave: leave, Detached: detached}
+		return recorded("c", store.KindChild, seq, born, with(link.Encode()))
 	}
-	loop := func(oldest, number, completed int64) []byte {
-		return stored.LoopProgress{Oldest: oldest, Number: number, Completed: completed}.Encode()
+	loop := func(born, oldest, number, completed int64) store.Entry {
+		progress := stored.LoopProgress{Oldest: oldest, Number: number, Completed: completed}
+		return recorded("l", store.KindLoop, 0, born, with(progress.Encode()))
 	}
+	entered := recorded("l/~5", store.KindLoop, 11, 10)
 	for _, row := range []struct {
 		name    string
 		entries []store.Entry
@@ -27,41 +30,52 @@ func TestRewindByTheRule(t *testing.T) {
 		want    string // what stands, or the refusal
 		taken   string // what returns and is cancelled
 	}{
-		{"a sequence", sorted(recorded("a", store.KindStep, 1, 0), recorded("b", store.KindStep, 2, 1), recorded("c", store.KindStep, 3, 2)), "b", "a:1", ""},
-		{"its beginning", sorted(recorded("a", store.KindStep, 1, 0), recorded("b", store.KindStep, 2, 1)), "", "", ""},
+		{"a sequence", sorted(step("a", 1, 0), step("b", 2, 1), step("c", 3, 2)), "b", "a:1", ""},
+		{"its beginning", sorted(step("a", 1, 0), step("b", 2, 1)), "", "", ""},
 		{"a branch that was asked for before and ended after",
-			sorted(recorded("a", store.KindStep, 1, 0), recorded("b", store.KindStep, 3, 0), recorded("c", store.KindStep, 2, 0), recorded("d", store.KindStep, 4, 3)), "c", "a:1 b:open", ""},
+			sorted(step("a", 1, 0), step("b", 3, 0), step("c", 2, 0), step("d", 4, 3)), "c", "a:1 b:open", ""},
 		{"a scope: the first inside is the cut",
-			sorted(recorded("p/x", store.KindStep, 3, 1), recorded("p/y", store.KindStep, 2, 1), recorded("a", store.KindStep, 1, 0), recorded("q", store.KindStep, 4, 1)), "p", "a:1 q:open", ""},
-		{"an open operation", sorted(recorded("a", store.KindStep, 1, 0), recorded("b", store.KindStep, 0, 1)), "b", "a:1", ""},
-		{"messages come back", sorted(recorded("a", store.KindStep, 1, 0), recorded("m", store.KindReceive, 2, 1, with(letter))), "m", "a:1", "message 4 m id hello"},
-		{"of one that is open again too", sorted(recorded("a", store.KindStep, 2, 0), recorded("m", store.KindReceive, 3, 0, with(letter))), "a", "m:open", "message 4 m id hello"},
-		{"a promise that was made before keeps its resolution", sorted(recorded("p", store.KindPromise, 2, 0), recorded("tell", store.KindStep, 1, 0)), "tell", "p:open",
+			sorted(step("p/x", 3, 1), step("p/y", 2, 1), step("a", 1, 0), step("q", 4, 1)), "p", "a:1 q:open", ""},
+		{"an open operation", sorted(step("a", 1, 0), step("b", 0, 1)), "b", "a:1", ""},
+		{"messages come back", sorted(step("a", 1, 0), recorded("m", store.KindReceive, 2, 1, with(letter))), "m", "a:1",
+			"message 4 m id hello"},
+		{"of one that is open again too", sorted(step("a", 2, 0), recorded("m", store.KindReceive, 3, 0, with(letter))), "a",
+			"m:open", "message 4 m id hello"},
+		{"a promise that was made before keeps its resolution",
+			sorted(recorded("p", store.KindPromise, 2, 0), step("tell", 1, 0)), "tell", "p:open",
 			"resolution 0  " + stored.ResolutionID(string(path("p")), 0, 0) + " v"},
-		{"one that was made after loses it", sorted(recorded("p", store.KindPromise, 2, 1), recorded("a", store.KindStep, 1, 0)), "a", "", ""},
-		{"a live child is cancelled", sorted(recorded("a", store.KindStep, 1, 0), recorded("c", store.KindChild, 0, 1, with(child("kid", false, false)))), "a", "", "child kid"},
-		{"one that is left is not", sorted(recorded("a", store.KindStep, 1, 0), recorded("c", store.KindChild, 0, 1, with(child("kid", true, false)))), "a", "", ""},
-		{"one that is detached is not", sorted(recorded("a", store.KindStep, 1, 0), recorded("c", store.KindChild, 0, 1, with(child("kid", true, true)))), "a", "", ""},
-		{"a finished one is kept, and asked for anew", sorted(recorded("a", store.KindStep, 1, 0), recorded("c", store.KindChild, 2, 0, with(child("kid", false, false)))), "a", "c:withdrawn", ""},
-		{"the cancel of the run goes", sorted(recorded("a", store.KindStep, 1, 0), recorded("[cancel]", store.KindCancel, 2, 1), recorded("b", store.KindStep, 3, 2)), "[cancel]", "a:1", ""},
-		{"an undoing goes with its step", sorted(recorded("a", store.KindStep, 1, 0), recorded("b", store.KindStep, 2, 1), recorded("b/undo", store.KindUndo, 3, 2)), "b", "a:1", ""},
-		{"and may not be cut behind it", sorted(recorded("a", store.KindStep, 1, 0), recorded("a/undo", store.KindUndo, 3, 2), recorded("b", store.KindStep, 2, 1)), "b",
+		{"one that was made after loses it", sorted(recorded("p", store.KindPromise, 2, 1), step("a", 1, 0)), "a", "", ""},
+		{"a live child is cancelled", sorted(step("a", 1, 0), kid(0, 1, false, false)), "a", "", "child kid"},
+		{"one that is left is not", sorted(step("a", 1, 0), kid(0, 1, true, false)), "a", "", ""},
+		{"one that is detached is not", sorted(step("a", 1, 0), kid(0, 1, true, true)), "a", "", ""},
+		{"a finished one is kept, and asked for anew", sorted(step("a", 1, 0), kid(2, 0, false, false)), "a", "c:withdrawn",
+			""},
+		{"the cancel of the run goes", sorted(step("a", 1, 0), recorded("[cancel]", store.KindCancel, 2, 1),
+			step("b", 3, 2)), "[cancel]", "a:1", ""},
+		{"an undoing goes with its step", sorted(step("a", 1, 0), step("b", 2, 1), recorded("b/undo", store.KindUndo, 3, 2)),
+			"b", "a:1", ""},
+		{"and may not be cut behind it", sorted(step("a", 1, 0), recorded("a/undo", store.KindUndo, 3, 2), step("b", 2, 1)),
+			"b",
 			"it has undone a, completion 1: it can be rewound to before that only, and b is completion 2", ""},
-		{"an unknown place", sorted(recorded("fetch", store.KindStep, 1, 0)), "fech", "unknown location fech: nothing is recorded there, nearest are fetch", ""},
-		{"what was withdrawn", sorted(recorded("a", store.KindStep, 1, 0), recorded("b", store.KindStep, 0, 0, state(store.Withdrawn))), "b", "b was withdrawn before it completed, and has no place in the order: name what completed", ""},
-		{"a kept iteration", sorted(recorded("l", store.KindLoop, 0, 0, with(loop(5, 11, 8))), recorded("l/~5", store.KindLoop, 11, 10), recorded("l/~5/s", store.KindStep, 12, 11),
-			recorded("l/~6/s", store.KindStep, 13, 12), recorded("l/~7/s", store.KindStep, 14, 13)), "l/~6", "l:open l/~5:11 l/~5/s:12", ""},
-		{"the oldest one", sorted(recorded("l", store.KindLoop, 0, 0, with(loop(5, 11, 8))), recorded("l/~5", store.KindLoop, 11, 10), recorded("l/~5/s", store.KindStep, 12, 11)),
+		{"an unknown place", sorted(step("fetch", 1, 0)), "fech",
+			"unknown location fech: nothing is recorded there, nearest are fetch", ""},
+		{"what was withdrawn", sorted(step("a", 1, 0), step("b", 0, 0, state(store.Withdrawn))), "b",
+			"b was withdrawn before it completed, and has no place in the order: name what completed", ""},
+		{"a kept iteration", sorted(loop(0, 5, 11, 8), entered, step("l/~5/s", 12, 11),
+			step("l/~6/s", 13, 12), step("l/~7/s", 14, 13)), "l/~6", "l:open l/~5:11 l/~5/s:12", ""},
+		{"the oldest one", sorted(loop(0, 5, 11, 8), entered, step("l/~5/s", 12, 11)),
 			"l/~5", "l:open l/~5:11", ""},
-		{"a pruned one", sorted(recorded("l", store.KindLoop, 0, 0, with(loop(5, 11, 8))), recorded("l/~5", store.KindLoop, 11, 10)), "l/~4/s", "the history of l before iteration 5 is pruned", ""},
-		{"a pruned loop", sorted(recorded("a", store.KindStep, 1, 0), recorded("l", store.KindLoop, 0, 1, with(loop(5, 11, 8))), recorded("l/~5", store.KindLoop, 11, 10)), "l",
+		{"a pruned one", sorted(loop(0, 5, 11, 8), entered), "l/~4/s", "the history of l before iteration 5 is pruned", ""},
+		{"a pruned loop", sorted(step("a", 1, 0), loop(1, 5, 11, 8), entered), "l",
 			"the cut lies in pruned history: of l the iterations before 5 are gone", ""},
-		{"beside a pruned loop", sorted(recorded("a", store.KindStep, 4, 0), recorded("l", store.KindLoop, 0, 0, with(loop(5, 11, 8))), recorded("l/~5", store.KindLoop, 11, 10)), "a",
+		{"beside a pruned loop", sorted(step("a", 4, 0), loop(0, 5, 11, 8), entered), "a",
 			"the cut lies in pruned history: of l the iterations before 5 are gone", ""},
-		{"before a pruned loop", sorted(recorded("a", store.KindStep, 1, 0), recorded("l", store.KindLoop, 0, 1, with(loop(5, 11, 8))), recorded("l/~5", store.KindLoop, 11, 10)), "a", "", ""},
-		{"a loop that is not pruned", sorted(recorded("l", store.KindLoop, 0, 0, with(loop(0, 0, 10))), recorded("l/~0/s", store.KindStep, 1, 0), recorded("l/~1/s", store.KindStep, 2, 1)), "l", "", ""},
-		{"a version that stands", sorted(recorded("[version]/x", store.KindVersion, 0, 0, state(store.Done)), recorded("a", store.KindStep, 1, 0)), "a", "[version]/x:done", ""},
-		{"a version of later", sorted(recorded("[version]/x", store.KindVersion, 0, 1, state(store.Done)), recorded("a", store.KindStep, 1, 0)), "a", "", ""},
+		{"before a pruned loop", sorted(step("a", 1, 0), loop(1, 5, 11, 8), entered), "a", "", ""},
+		{"a loop that is not pruned", sorted(loop(0, 0, 0, 10), step("l/~0/s", 1, 0), step("l/~1/s", 2, 1)), "l", "", ""},
+		{"a version that stands", sorted(recorded("[version]/x", store.KindVersion, 0, 0, state(store.Done)),
+			step("a", 1, 0)), "a", "[version]/x:done", ""},
+		{"a version of later", sorted(recorded("[version]/x", store.KindVersion, 0, 1, state(store.Done)), step("a", 1, 0)),
+			"a", "", ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			at, err := location.Parse(row.at)
@@ -97,13 +111,15 @@ func TestReopenedEntriesKeepWhatTheyHandedOut(t *testing.T) {
 	older := func(e *store.Entry) {
 		e.Generation, e.Attempt, e.Wake, e.Started, e.Ended, e.At, e.Owes = 3, 4, 50, 60, 70, 80, true
 	}
-	back, err := history.Rewind(sorted(recorded("a", store.KindStep, 1, 0), recorded("b", store.KindStep, 2, 0, older), recorded("s", store.KindSleep, 3, 0, older)), path("a"), 77)
+	back, err := history.Rewind(sorted(step("a", 1, 0), step("b", 2, 0, older),
+		recorded("s", store.KindSleep, 3, 0, older)), path("a"), 77)
 	if err != nil || len(back.Rewrites) != 2 {
 		t.Fatal(back, err)
 	}
 	b, s := back.Rewrites[0], back.Rewrites[1]
 	p, err := stored.DecodeProgress(b.Value)
-	if err != nil || b.Generation != 3 || b.Attempt != 0 || b.Wake != 0 || b.Seq != 0 || b.At != 0 || b.Ended != 0 || b.Owes || p.Since != 77 || len(p.Causes) != 0 {
+	if err != nil || b.Generation != 3 || b.Attempt != 0 || b.Wake != 0 || b.Seq != 0 || b.At != 0 || b.Ended != 0 ||
+		b.Owes || p.Since != 77 || len(p.Causes) != 0 {
 		t.Errorf("the reopened step is %+v with %+v, %v", b, p, err)
 	}
 	if s.Generation != 3 || s.Wake != 0 || s.Value != nil || s.State != store.Open {
@@ -114,7 +130,7 @@ func TestReopenedEntriesKeepWhatTheyHandedOut(t *testing.T) {
 func TestRetryFindsWhatHasFailed(t *testing.T) {
 	fails := func(e *store.Entry) { e.State = store.FailedEntry }
 	output := func(f *stored.Failure) []byte { return stored.EncodeFailure(f) }
-	a, b, c := recorded("a", store.KindStep, 1, 0, fails), recorded("b", store.KindStep, 2, 1, fails), recorded("c", store.KindStep, 3, 2, fails)
+	a, b, c := step("a", 1, 0, fails), step("b", 2, 1, fails), step("c", 3, 2, fails)
 	of := func(loc string, attempts int) *stored.Failure {
 		return &stored.Failure{Code: stored.CodeStep, Location: loc, Attempts: attempts, Message: "m"}
 	}
@@ -126,12 +142,16 @@ func TestRetryFindsWhatHasFailed(t *testing.T) {
 		want   string
 	}{
 		{"the one it wraps", output(of("b", 1)), 0, nil, "b: a:1 b:open"},
-		{"deep", output(&stored.Failure{Code: stored.CodeError, Message: "x", Cause: &stored.Failure{Code: stored.CodeError, Message: "y", Cause: of("a", 1)}}), 0, nil, "a: a:open"},
-		{"of several the first", output(&stored.Failure{Code: stored.CodeError, Message: "x", Causes: []*stored.Failure{of("c", 1), of("b", 1)}}), 0, nil, "b: a:1 b:open"},
+		{"deep", output(&stored.Failure{Code: stored.CodeError, Message: "x",
+			Cause: &stored.Failure{Code: stored.CodeError, Message: "y", Cause: of("a", 1)}}), 0, nil, "a: a:open"},
+		{"of several the first", output(&stored.Failure{Code: stored.CodeError, Message: "x",
+			Causes: []*stored.Failure{of("c", 1), of("b", 1)}}), 0, nil, "b: a:1 b:open"},
 		{"one of a child with that name is none", output(of("a", 9)), 0, nil, "c: a:1 b:2 c:open"},
 		{"none: the last", output(&stored.Failure{Code: stored.CodeError, Message: "x"}), 0, nil, "c: a:1 b:2 c:open"},
-		{"undoing has begun", output(of("b", 1)), store.Undoing, nil, "its undoing has begun: it can be rewound to before what is undone, and not retried"},
-		{"or had", output(of("b", 1)), 0, []store.Entry{recorded("a/undo", store.KindUndo, 4, 3)}, "its undoing has begun: it can be rewound to before what is undone, and not retried"},
+		{"undoing has begun", output(of("b", 1)), store.Undoing, nil,
+			"its undoing has begun: it can be rewound to before what is undone, and not retried"},
+		{"or had", output(of("b", 1)), 0, []store.Entry{recorded("a/undo", store.KindUndo, 4, 3)},
+			"its undoing has begun: it can be rewound to before what is undone, and not retried"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			entries := sorted(append([]store.Entry{a, b, c}, row.more...)...)
@@ -147,7 +167,9 @@ func TestRetryFindsWhatHasFailed(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := history.Retry(&store.Run{Status: store.Failed, Output: output(&stored.Failure{Code: stored.CodePanic, Message: "x"})}, sorted(recorded("a", store.KindStep, 1, 0)), 7); err == nil || !strings.Contains(err.Error(), "no operation of it has failed") {
+	if _, _, err := history.Retry(&store.Run{Status: store.Failed,
+		Output: output(&stored.Failure{Code: stored.CodePanic, Message: "x"})}, sorted(step("a", 1, 0)), 7); err == nil ||
+		!strings.Contains(err.Error(), "no operation of it has failed") {
 		t.Errorf("a run whose function failed: %v", err)
 	}
 }
@@ -167,7 +189,8 @@ func TestDamagedHistoryIsNotReverted(t *testing.T) {
 // An update that was received is given back by a rewind as what it was.
 func TestARewindGivesUpdatesBack(t *testing.T) {
 	receipt := stored.EncodeReceipt([]stored.Message{
-		{No: 3, Name: "u", ID: "a", Sent: 5, Value: []byte("v"), Headers: []byte("h"), Update: true}, {No: 4, Name: "m", ID: "b", Sent: 6},
+		{No: 3, Name: "u", ID: "a", Sent: 5, Value: []byte("v"), Headers: []byte("h"), Update: true},
+		{No: 4, Name: "m", ID: "b", Sent: 6},
 	})
 	entries := []store.Entry{
 		{Loc: string(location.Loc("").Key("shown", 1)), Kind: store.KindShown, State: store.Done},
@@ -179,7 +202,8 @@ func TestARewindGivesUpdatesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []store.Item{
-		{Kind: store.ItemUpdate, No: 3, Name: "u", ID: "a", Sent: 5, Value: []byte("v"), Headers: []byte("h")}, {Kind: store.ItemMessage, No: 4, Name: "m", ID: "b", Sent: 6},
+		{Kind: store.ItemUpdate, No: 3, Name: "u", ID: "a", Sent: 5, Value: []byte("v"), Headers: []byte("h")},
+		{Kind: store.ItemMessage, No: 4, Name: "m", ID: "b", Sent: 6},
 	}
 	if fmt.Sprint(back.Returned) != fmt.Sprint(want) {
 		t.Errorf("given back are %+v, want %+v", back.Returned, want)

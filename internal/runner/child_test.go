@@ -409,7 +409,7 @@ func TestWatchesAreToldOfTheEnd(t *testing.T) {
 	watches := h.r.Watches()
 	n := 0
 	run := store.Run{ID: "r", Parent: 3, ParentLoc: "p", Status: store.Failed, Output: []byte("f"), Reason: "why"}
-	got := stored.Tell(&run, append(watches, store.Item{Value: []byte("damaged")}), func() string { n++; return fmt.Sprint("id", n) })
+	got := stored.Notify(&run, append(watches, store.Item{Value: []byte("damaged")}), func() string { n++; return fmt.Sprint("id", n) })
 	if len(watches) != 1 || len(got) != 2 {
 		t.Fatalf("%d watches, told are %+v", len(watches), got)
 	}
@@ -426,7 +426,7 @@ func TestWatchesAreToldOfTheEnd(t *testing.T) {
 		}
 	}
 	run.ParentLoc = "" // detached
-	if got := stored.Tell(&run, nil, func() string { return "id" }); got != nil {
+	if got := stored.Notify(&run, nil, func() string { return "id" }); got != nil {
 		t.Errorf("of a detached run's end are told %+v", got)
 	}
 }

@@ -137,7 +137,7 @@ func (u *payment) wanted(o *Outcome) bool {
 // record is what the run's row keeps of the outcome while it is undone.
 func (u *payment) record() []byte {
 	if u.outcome.Status == store.Cancelled {
-		return stored.EncodeEnding(stored.Ending{Reason: u.outcome.Reason})
+		return stored.Ending{Reason: u.outcome.Reason}.Encode()
 	}
 	return u.outcome.Output
 }

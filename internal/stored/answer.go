@@ -6,8 +6,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// EncodeAnswer returns the stored form of the answer to an update: a value, or
-// the failure with which it was rejected before anything was done, or failed.
+// EncodeAnswer returns the stored form of the answer to an update: a value, or the
+// failure with which the update failed or was rejected before anything was done.
 func EncodeAnswer(value []byte, failure *Failure, rejected bool) []byte {
 	switch {
 	case failure == nil:

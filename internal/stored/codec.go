@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/fxamacker/cbor/v2"
+
 	"github.com/stet-run/stet/store"
 )
 
@@ -24,7 +25,7 @@ func must[T any](x T, err error) T {
 	return x
 }
 
-// encode returns v's stored form. The types above always encode.
+// encode returns v's stored form. The types of this package always encode.
 func encode(v any) []byte { return must(encoder.Marshal(v)) }
 
 func decode(data []byte, v any) error {

@@ -24,9 +24,9 @@ func DecodeEnd(data []byte) (e End, err error) {
 	return e, err
 }
 
-// watcher is the value of a Watch.
+// watcher is the value of an inbox item Watch.
 type watcher struct {
-	Run store.RunNo `cbor:"1,keyasint"` // that wants to know
+	Run store.RunNo `cbor:"1,keyasint"` // that is to be notified
 }
 
 // Link is the value of the entry of a child or an awaited run, and the details of
@@ -44,24 +44,25 @@ type Link struct {
 	Item   store.ItemNo `cbor:"9,keyasint,omitempty"` // that brought the end
 	ItemID string       `cbor:"10,keyasint,omitempty"`
 
-	// Of a child that was cancelled because nobody waited for it any more: one more than
-	// the completion after which that was.
+	// Dropped says of a child that it was cancelled because nobody waited for it any
+	// more. It is one more than the completion after which that happened.
 	Dropped int64 `cbor:"11,keyasint,omitempty"`
-	// Of one that is begun again after such a cancel was taken back: how often it was, and
-	// the ID of the former one, until it is or if that has ended otherwise. RunID, if it is
-	// empty then, follows from Again.
+	// Again says of a child that is begun again, after such a cancel was reverted, how
+	// often that happened. Former is the ID of the former child, until the new one is
+	// begun, or if the former one has ended otherwise. If RunID is empty, it follows from
+	// Again.
 	Again  int64  `cbor:"12,keyasint,omitempty"`
 	Former string `cbor:"13,keyasint,omitempty"`
 }
 
-// DroppedAtEnd is Link.Dropped of a child that is cancelled because the run ends, and
-// not by its code: whatever is taken back takes that back.
+// DroppedAtEnd returns Link.Dropped of a child that is cancelled because the run ends,
+// and not by its code: every retry or rewind reverts that.
 func DroppedAtEnd(last int64) int64 { return last + 2 }
 
 // Encode returns the stored form of l.
 func (l Link) Encode() []byte { return encode(l) }
 
-// Name is the name of the inbox item that brings the end.
+// Name returns the name of the inbox item that brings the end.
 func (l *Link) Name() string { return cmp.Or(l.Key, l.Former, l.RunID) }
 
 // DecodeLink reads the value of the entry of a child or an awaited run. Of a failed
@@ -85,7 +86,8 @@ func (f *Failure) Link() (l Link, err error) {
 	return l, err
 }
 
-// RunFailure returns the failure of who awaits a run that has not succeeded.
+// RunFailure returns the failure of an operation that awaits a run which has not
+// succeeded.
 func RunFailure(e *End) *Failure {
 	f := &Failure{Code: CodeRun, Details: Link{RunID: e.RunID, Status: e.Status, Reason: e.Reason}.Encode()}
 	switch e.Status {
@@ -103,37 +105,36 @@ func RunFailure(e *End) *Failure {
 	return f
 }
 
-// Watching returns the command by which a run asks to be told of the end of
-// another one: by an item End with the name. id is that of the request, which a
-// run takes once.
-func Watching(who store.RunNo, runID, name, id string) store.Command {
+// Watching returns the command by which a run requests to be notified of the end of
+// another one, by an item End with the name. A repeat with the same id changes nothing.
+func Watching(watching store.RunNo, runID, name, id string) store.Command {
 	return store.Command{RunID: runID, Item: &store.Item{
-		Kind: store.ItemWatch, ID: id, Origin: id, Name: name, Value: encode(watcher{Run: who}),
+		Kind: store.ItemWatch, ID: id, Origin: id, Name: name, Value: encode(watcher{Run: watching}),
 	}}
 }
 
-// Tell returns the commands that tell the end of a run to its parent and to
-// those that watch it. run is as it will be; newID makes IDs of items.
-func Tell(run *store.Run, watches []store.Item, newID func() string) []store.Command {
+// Notify returns the commands that notify the parent of a run, and the runs that watch
+// it, of its end. run is as it will be; newID makes IDs of items.
+func Notify(run *store.Run, watches []store.Item, newID func() string) []store.Command {
 	var sends []store.Command
 	end := End{RunID: run.ID, Status: run.Status, Output: run.Output, Reason: run.Reason}
 	if end.Status == store.Cancelled {
-		end.Output = nil // what the run owes is no affair of others
+		end.Output = nil // what it owes is not for other runs
 	}
 	value := end.Encode()
-	tell := func(to store.RunNo, name string, incarnation int, loc string) {
+	notify := func(to store.RunNo, name string, incarnation int, loc string) {
 		id := newID()
 		sends = append(sends, store.Command{RunNo: to, Item: &store.Item{
 			Kind: store.ItemEnd, ID: id, Origin: id, Name: name, Incarnation: incarnation, Loc: loc, Value: value,
 		}})
 	}
 	if run.Parent != 0 && run.ParentLoc != "" {
-		tell(run.Parent, run.ID, 0, run.ParentLoc)
+		notify(run.Parent, run.ID, 0, run.ParentLoc)
 	}
 	for i := range watches {
 		var w watcher
 		if it := &watches[i]; decode(it.Value, &w) == nil && w.Run > 0 {
-			tell(w.Run, it.Name, it.Incarnation, it.Loc)
+			notify(w.Run, it.Name, it.Incarnation, it.Loc)
 		}
 	}
 	return sends

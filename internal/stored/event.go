@@ -2,13 +2,13 @@ package stored
 
 import "github.com/stet-run/stet/internal/event"
 
-// published is the value of the entry.
+// published is the value of the entry of a publication.
 type published struct {
 	Topic string `cbor:"1,keyasint"`
 	ID    string `cbor:"2,keyasint"`
 }
 
-// Published is what the entry of a publication says.
+// Published is the event that a run has published. ID is as users know it.
 type Published struct{ Topic, ID string }
 
 // EncodePublished returns the value of the entry of a publication. id is that of the
@@ -23,8 +23,9 @@ func DecodePublished(data []byte) (Published, error) {
 	return Published{p.Topic, event.PublicID(p.ID)}, err
 }
 
-// DecodeEvent returns what the entry of a wait that has ended with an event says of
-// it: its topic, its ID there, and its value. The error wraps store.ErrDamaged.
+// DecodeEvent reads the value of the entry of a wait that ended with an event. It
+// returns the event's topic, its ID there, and its value. The error wraps
+// store.ErrDamaged.
 func DecodeEvent(data []byte) (topic, id string, value []byte, err error) {
 	var d event.Delivery
 	err = event.Decode(data, &d)

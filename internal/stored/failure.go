@@ -27,7 +27,7 @@ const (
 	CodeNotFound  = "not_found" // an awaited run that does not exist
 
 	CodeNoQueue         = "no_queue"         // a child on a queue that does not exist
-	CodeUnknownWorkflow = "unknown_workflow" // a child of a workflow that nobody has ever had
+	CodeUnknownWorkflow = "unknown_workflow" // a child of a workflow that no process ever had
 )
 
 const (
@@ -39,8 +39,8 @@ const (
 	maxAttempt = 48 << 10 // of an attempt's failure, so that all that are kept fit into one
 )
 
-// Failure is an error as it crosses the journal: what remains of it after a
-// replay. A Failure is not changed once made.
+// Failure is an error as it is stored: what remains of it after a replay. A Failure is
+// never changed.
 type Failure struct {
 	Code     string     `cbor:"1,keyasint"`
 	Message  string     `cbor:"2,keyasint,omitempty"`
@@ -55,7 +55,7 @@ type Failure struct {
 // Error returns the message.
 func (f *Failure) Error() string { return f.Message }
 
-// EncodeFailure returns the stored form of f, cut to what a record may hold.
+// EncodeFailure returns the stored form of f, cut to the size that an entry may have.
 func EncodeFailure(f *Failure) []byte { return encode(f.bounded(maxFailure)) }
 
 // DecodeFailure is the inverse of EncodeFailure. The error wraps
@@ -71,12 +71,12 @@ func DecodeFailure(data []byte) (*Failure, error) {
 	return f, nil
 }
 
-// bounded returns f cut to what a record may hold: at most size bytes of text
-// and details in all, without counting the form.
+// bounded returns f cut to at most size bytes of text and details in all. The bytes of
+// the encoding do not count.
 func (f *Failure) bounded(size int) *Failure { return f.within(&size, 0) }
 
-// AddCause adds the failure of an attempt to those of the former ones, cut to what
-// the entry of a step keeps. The newest are kept.
+// AddCause adds the failure of an attempt to those of the former ones, and cuts it and
+// them so that they fit into the step's entry. The newest are kept.
 func AddCause(causes []*Failure, of *Failure) []*Failure {
 	if causes = append(causes, of.bounded(maxAttempt)); len(causes) > maxCauses {
 		causes = causes[1:]
@@ -84,7 +84,8 @@ func AddCause(causes []*Failure, of *Failure) []*Failure {
 	return causes
 }
 
-// within takes what it returns from left. The newest causes are kept.
+// within returns f cut to what is left of the size, and subtracts its size from left.
+// The newest causes are kept.
 func (f *Failure) within(left *int, depth int) *Failure {
 	if f == nil || depth >= maxDepth || depth > 0 && *left < 1<<10 {
 		return nil
@@ -111,14 +112,14 @@ func (f *Failure) within(left *int, depth int) *Failure {
 	return &g
 }
 
-// take returns s cut to most and to what is left, as text that can be decoded.
+// take returns s as valid text, cut to most and left, and subtracts its size from left.
 func take(s string, most int, left *int) string {
 	s = strings.ToValidUTF8(Cut(s, min(most, max(*left, 0))), "\uFFFD")
 	*left -= len(s)
 	return s
 }
 
-// Cut shortens s to at most n bytes, at a rune's border.
+// Cut returns s, or its first n bytes up to a rune's border and an ellipsis.
 func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -139,9 +140,9 @@ func PanicFailure(p any) *Failure {
 // maxFrames bounds the frames of a stack that is kept.
 const maxFrames = 100
 
-// Stack returns the stack of the caller's caller without what differs from
-// one execution to the next: a workflow sees it of a branch that panicked, and
-// must see the same in every replay.
+// Stack returns the stack of the caller's caller, without addresses and arguments. They
+// differ between executions, but a workflow must see the same text in every replay: it
+// sees the stack of a branch that panicked.
 func Stack() string {
 	var pcs [maxFrames]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])

@@ -10,8 +10,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Derive returns bytes that follow from a run's seed, the purpose and what they are
-// for: an operation that was asked for at loc in a generation, and which of several.
+// Derive returns bytes that only the run with this seed has for a purpose, and for an
+// operation that was requested at loc in a generation. n tells several of them apart.
 func Derive(seed store.Seed, purpose string, generation int, loc location.Loc, n int64) [32]byte {
 	h := sha256.New()
 	h.Write(seed[:])

@@ -1,6 +1,6 @@
 package stored
 
-// LoopProgress is what the entry at a loop's location says.
+// LoopProgress is the value of the entry at a loop's location.
 type LoopProgress struct {
 	// Oldest is the oldest iteration whose history is kept. If it is not 0, what
 	// was recorded before completion Number in the loop is gone.
@@ -12,8 +12,7 @@ type LoopProgress struct {
 // Encode returns the stored form of p.
 func (p LoopProgress) Encode() []byte { return encode(p) }
 
-// DecodeLoop returns what the entry at a loop's location says. The error wraps
-// store.ErrDamaged.
+// DecodeLoop is the inverse of Encode. The error wraps store.ErrDamaged.
 func DecodeLoop(data []byte) (LoopProgress, error) {
 	var p LoopProgress
 	err := decode(data, &p)

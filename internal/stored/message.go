@@ -2,13 +2,13 @@ package stored
 
 import "github.com/stet-run/stet/store"
 
-// receipt is the value of a completed receive: what it consumed, with all that
-// is needed to put it back.
+// receipt is the value of a completed receive: the consumed messages with all that is
+// needed to put them back.
 type receipt struct {
 	Messages []Message `cbor:"1,keyasint"`
 }
 
-// Message is what a receive has consumed.
+// Message is a message or an update that a receive has consumed.
 type Message struct {
 	No      store.ItemNo `cbor:"1,keyasint"`
 	Name    string       `cbor:"2,keyasint"`
@@ -22,8 +22,7 @@ type Message struct {
 // EncodeReceipt returns the value of a completed receive.
 func EncodeReceipt(consumed []Message) []byte { return encode(receipt{consumed}) }
 
-// DecodeReceipt returns what a completed receive has consumed. The error wraps
-// store.ErrDamaged.
+// DecodeReceipt is the inverse of EncodeReceipt. The error wraps store.ErrDamaged.
 func DecodeReceipt(data []byte) ([]Message, error) {
 	var r receipt
 	err := decode(data, &r)

@@ -5,14 +5,17 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Progress is the value of an open step: what its former attempts left.
+// Progress is the value of an open step: the results of its former attempts.
 type Progress struct {
 	Causes []*Failure `cbor:"1,keyasint,omitempty"` // failures of the attempts, the oldest first
 	Detail []byte     `cbor:"2,keyasint,omitempty"` // of the last heartbeat
 	Former int        `cbor:"3,keyasint,omitempty"` // attempts of former rounds
-	Since  store.Time `cbor:"4,keyasint,omitempty"` // when this round of attempts began; 0: the first, when it was asked for
-	Pause  bool       `cbor:"5,keyasint,omitempty"` // the run is to be paused for its failures, and was not yet
-	// Permit is what the next attempt needs and has asked for; nil: nothing.
+	// Since is when this round of attempts began; 0: it is the first, and began when the
+	// step was requested.
+	Since store.Time `cbor:"4,keyasint,omitempty"`
+	// Pause says that the run is to be paused for the step's failures, and was not yet.
+	Pause bool `cbor:"5,keyasint,omitempty"`
+	// Permit is the permit that the next attempt needs and has asked for; nil: none.
 	Permit *permit.Place `cbor:"6,keyasint,omitempty"`
 }
 
@@ -28,8 +31,8 @@ func DecodeProgress(data []byte) (p Progress, err error) {
 	return p, err
 }
 
-// WithoutPermit returns e, the entry of an open step whose value p is, as it is
-// without its permit.
+// WithoutPermit returns the entry e of an open step, of which p is the value, without
+// the permit.
 func (p Progress) WithoutPermit(e *store.Entry) store.Entry {
 	p.Permit = nil
 	c := *e

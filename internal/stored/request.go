@@ -2,7 +2,7 @@ package stored
 
 import "github.com/stet-run/stet/store"
 
-// Request is the value of a verb that says more than why: of a Rewind and an Edit.
+// Request is the value of a verb that needs more than a reason: Rewind and Edit.
 type Request struct {
 	Why      string `cbor:"1,keyasint,omitempty"`
 	Location string `cbor:"2,keyasint,omitempty"` // encoded; "": the root
@@ -34,5 +34,8 @@ func Why(it *store.Item) string {
 
 // AuditOf returns the audit of a verb that was carried out. detail says what it did.
 func AuditOf(it *store.Item, why, detail string) store.Audit {
-	return store.Audit{Who: it.Name, Verb: it.Kind.String(), Why: Cut(why, store.MaxWhy-4), Detail: Cut(detail, store.MaxDetail-4)}
+	return store.Audit{
+		Who: it.Name, Verb: it.Kind.String(),
+		Why: Cut(why, store.MaxWhy-4), Detail: Cut(detail, store.MaxDetail-4),
+	}
 }

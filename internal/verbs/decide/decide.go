@@ -240,7 +240,7 @@ func (d *decision) notify() {
 	case d.run.Status.Terminal():
 		run = *d.run
 		run.Parent = 0 // was notified when the run ended
-		turn.Sends = append(turn.Sends, stored.Tell(&run, d.watch, uuid.NewString)...)
+		turn.Sends = append(turn.Sends, stored.Notify(&run, d.watch, uuid.NewString)...)
 	case u.Status.Terminal():
 		u.Sends = history.Orphans(&run, d.entries, nil)
 		withdrawn, sends := history.Forsake(d.entries)
@@ -252,6 +252,6 @@ func (d *decision) notify() {
 // NotifyEnd adds to the update that ends a run what others are sent of the end: its
 // parent, those that watch it, and its queue. run is as it will be.
 func NotifyEnd(u *store.Update, run *store.Run, watches []store.Item) {
-	u.Sends = append(u.Sends, stored.Tell(run, watches, uuid.NewString)...)
+	u.Sends = append(u.Sends, stored.Notify(run, watches, uuid.NewString)...)
 	permit.Release(u, run)
 }
