@@ -13,23 +13,23 @@ import (
 	"github.com/stet-run/stet/internal/steps"
 )
 
-// Body is what is executed in place of a step's function. The value is what the
-// step returns; it must fit the step's type, or the step fails for good like one
-// whose result cannot be decoded. ctx is the step's: stet.Attempt,
-// stet.IdempotencyKey and stet.StepOf work with it.
+// Body is executed in place of a step's function. The step returns its value, which
+// must fit the step's type: otherwise the step fails for good, like one whose result
+// cannot be decoded. ctx is the step's: stet.Attempt, stet.IdempotencyKey and
+// stet.StepOf work with it.
 type Body func(ctx context.Context) (any, error)
 
 // Own is the step's own function, for Sequence.
 var Own Body = func(context.Context) (any, error) { return nil, errOwn }
 
-// ownError is how Own says what it is.
+// ownError marks the body Own.
 type ownError struct{}
 
 func (ownError) Error() string { return "stettest.Own is for Replace" }
 
 var errOwn error = ownError{}
 
-// Returns is a body that gives the value.
+// Returns is a body that returns the value.
 func Returns(value any) Body { return func(context.Context) (any, error) { return value, nil } }
 
 // Fails is a body that fails with the error, each time.
@@ -58,18 +58,18 @@ func Takes(d time.Duration, next Body) Body {
 	}
 }
 
-// Sequence is a body whose attempts are carried out by the bodies in turn; the
-// last one carries out all that follow.
+// Sequence is a body that executes each attempt by the next of the bodies, and all
+// further attempts by the last one.
 func Sequence(bodies ...Body) Body {
 	return func(ctx context.Context) (any, error) {
 		return bodies[min(max(stet.Attempt(ctx), 1), len(bodies))-1](ctx)
 	}
 }
 
-// bodies carries out step bodies in a known order, replaced or not, and counts.
+// bodies executes step bodies in a known order, replaced or not, and counts them.
 type bodies struct {
-	wrap  func(context.Context, stet.StepInfo, func(context.Context) error) error // the user's; nil: none
-	began func(context.Context, stet.StepInfo) error                              // nil: nobody; an error is the attempt's
+	wrap  aroundFunc                                 // the user's; nil: none
+	began func(context.Context, stet.StepInfo) error // its error is the attempt's; nil: none
 	order order
 
 	running sync.WaitGroup // bodies that have begun, or wait to
@@ -82,10 +82,14 @@ type bodies struct {
 	names    map[string]int // attempts by name
 }
 
-func newBodies(wrap func(context.Context, stet.StepInfo, func(context.Context) error) error) *bodies {
+// aroundFunc is the type of Config.Around.
+type aroundFunc = func(context.Context, stet.StepInfo, func(context.Context) error) error
+
+func newBodies(wrap aroundFunc) *bodies {
 	return &bodies{
 		wrap: wrap, order: order{wake: make(chan struct{}, 1)},
-		replaced: map[string]Body{}, outside: map[string]bool{}, calls: map[string]int{}, names: map[string]int{},
+		replaced: map[string]Body{}, outside: map[string]bool{},
+		calls: map[string]int{}, names: map[string]int{},
 	}
 }
 
@@ -130,7 +134,7 @@ func (b *bodies) around(ctx context.Context, step stet.StepInfo, next func(conte
 	return call(ctx)
 }
 
-// find returns what was asked for a step, by its location or else by its name.
+// find returns what is set for a step, by its location or otherwise by its name.
 func (b *bodies) find(loc, name string) (body Body, outside bool) {
 	body, ok := b.replaced[loc]
 	if !ok {
@@ -161,8 +165,8 @@ func nameOf(loc string) string {
 	return name
 }
 
-// keyOf returns the text under which a step is known that was given by its
-// location or its name.
+// keyOf returns the key in the maps of bodies of a step that is given by its location
+// or its name.
 func keyOf(step string) string {
 	if l, err := location.Parse(step); err == nil {
 		return l.String()
@@ -173,11 +177,11 @@ func keyOf(step string) string {
 // order lets bodies begin one at a time: when nothing else runs, the first by
 // run, location and attempt.
 type order struct {
-	wake chan struct{} // capacity 1: somebody waits
+	wake chan struct{} // capacity 1: a body waits
 
 	mu      sync.Mutex
 	waiting []waiter
-	begun   time.Time // when the last one was let begin
+	begun   time.Time // when the last one began
 }
 
 type waiter struct {
@@ -193,7 +197,7 @@ func (o *order) wait(ctx context.Context, step stet.StepInfo) error {
 	o.mu.Unlock()
 	select {
 	case o.wake <- struct{}{}:
-	default: // it is told already
+	default: // it is awake already
 	}
 	select {
 	case <-w.begin:
@@ -213,6 +217,15 @@ func (o *order) busy() bool {
 	return len(o.waiting) > 0 || o.begun.Equal(time.Now())
 }
 
+// byStep orders bodies by run, location and attempt.
+func byStep(a, b waiter) int {
+	return cmp.Or(
+		strings.Compare(a.step.RunID, b.step.RunID),
+		strings.Compare(a.step.Location, b.step.Location),
+		cmp.Compare(a.step.Attempt, b.step.Attempt),
+	)
+}
+
 // run lets bodies begin until ctx ends. A nanosecond of virtual time has passed
 // only when all goroutines wait for something.
 func (o *order) run(ctx context.Context) {
@@ -229,9 +242,7 @@ func (o *order) run(ctx context.Context) {
 				o.mu.Unlock()
 				break
 			}
-			first := slices.MinFunc(o.waiting, func(a, b waiter) int {
-				return cmp.Or(strings.Compare(a.step.RunID, b.step.RunID), strings.Compare(a.step.Location, b.step.Location), cmp.Compare(a.step.Attempt, b.step.Attempt))
-			})
+			first := slices.MinFunc(o.waiting, byStep)
 			o.waiting = slices.DeleteFunc(o.waiting, func(x waiter) bool { return x.begin == first.begin })
 			o.begun = time.Now()
 			o.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 // CrashOption is an option of CrashEverywhere.
 type CrashOption interface{ applyCrash(*crash) }
 
-// crash is what CrashEverywhere does.
+// crash is the settings of a call of CrashEverywhere.
 type crash struct {
 	cfg    stet.Config
 	open   func(testing.TB) func() store.Store
@@ -39,49 +39,49 @@ type crashOption func(*crash)
 
 func (o crashOption) applyCrash(c *crash) { o(c) }
 
-// WithConfig has the processes made with a config: other workflows that the one
-// under test needs, errors, codecs, Around. Its Store must be nil. What it leaves
-// at zero is as in Run.
+// WithConfig makes the processes with a config: other workflows that the one under test
+// needs, errors, codecs, Around. Its Store must be nil. Fields that it leaves at zero are
+// set as in Run.
 func WithConfig(cfg stet.Config) CrashOption { return crashOption(func(c *crash) { c.cfg = cfg }) }
 
-// On has the processes work on a store of another kind than the one in memory.
-// open is called once for each run of the workflow, in its bubble, and returns a
-// function that opens a handle on one and the same store, as another process
-// would; closing is open's, with Cleanup.
+// On makes the processes work on a store of another kind than the one in memory. open is
+// called once for each run of the workflow, in its bubble. It returns a function that
+// opens a handle on one and the same store, as another process would. open sees to it
+// that the handles are closed, with Cleanup.
 func On(open func(testing.TB) func() store.Store) CrashOption {
 	return crashOption(func(c *crash) { c.open = open })
 }
 
-// Starting starts the run with options. An ID among them is not looked at.
+// Starting starts the run with options. An ID among them is ignored.
 func Starting(opts ...stet.StartOption) CrashOption {
 	return crashOption(func(c *crash) { c.start = append(c.start, opts...) })
 }
 
-// Faults has these happen, instead of DieBefore, DieAfter and DieUnheard.
+// Faults replaces the faults that happen, which are DieBefore, DieAfter and DieUnheard.
 func Faults(faults ...Fault) CrashOption { return crashOption(func(c *crash) { c.faults = faults }) }
 
-// Driving has drive called beside each run, with an engine that outlives the
-// crashes: it sends messages, resolves promises, cancels, and may sleep. It runs
-// from the beginning for each cut, on another store each time. An error fails
-// the test, unless the run has ended.
+// Driving calls drive beside each run, with an engine that outlives the crashes: it sends
+// messages, resolves promises, cancels, and may sleep. It is called once for each crash,
+// each time for a run on another store. An error fails the test, unless the run has
+// ended.
 func Driving(drive func(ctx context.Context, e *stet.Engine, runID string) error) CrashOption {
 	return crashOption(func(c *crash) { c.drive = drive })
 }
 
-// Ready has ready told an engine that outlives the crashes, before each start of
-// the run, for steps that start runs or resolve promises.
+// Ready calls ready with an engine that outlives the crashes, before each start of the
+// run. It is for steps that start runs or resolve promises.
 func Ready(ready func(*stet.Engine)) CrashOption {
 	return crashOption(func(c *crash) { c.ready = ready })
 }
 
-// Queues has queues made before each start of the run, which is started on one or whose
-// steps use one.
+// Queues creates queues before each start of the run, for runs that are started on one
+// and steps that need a permit of one.
 func Queues(queues map[string]stet.QueueSettings) CrashOption {
 	return crashOption(func(c *crash) { c.queues = queues })
 }
 
-// Checking has check called after each run has ended: it looks at what the run has
-// left besides its result, such as the items of a stream. An error fails the test.
+// Checking calls check after each run has ended, to look at more than its result, such
+// as the items of a stream. An error fails the test.
 func Checking(check func(ctx context.Context, e *stet.Engine, runID string) error) CrashOption {
 	return crashOption(func(c *crash) { c.check = check })
 }
@@ -101,22 +101,23 @@ type outcome struct {
 	problems []string
 }
 
-// CrashEverywhere runs a workflow once without a disturbance, and then once for
-// each of its commits and each way in which a process can die there: before the
-// commit, after it, and after it without the answer. Another process recovers the
-// run. The test fails if the run then ends in another way or with another result,
-// or if a step is executed again after its success was durable. It also runs the
-// workflow once undisturbed with every suspension followed by a replay.
+// CrashEverywhere runs a workflow once undisturbed, and then once for each of its commits
+// and each way in which a process can die there: before the commit, after it, and after
+// it without the answer. Another process recovers the run. It also runs the workflow once
+// undisturbed with every suspension followed by a replay.
 //
-// A step whose body ignores the end of its context makes the test fail.
+// The test fails if
+//   - a run ends in another way, or with another result, than undisturbed;
+//   - a step is executed again after its success was durable;
+//   - a step's body ignores the end of its context.
 //
-// Everything is under virtual time, as in Run, and in a bubble of testing/synctest
-// each. What the workflow's steps change outside, and what Driving does, must be
-// possible again and again. The result must not depend on when a process dies: a
-// workflow that returns the time or the number of attempts is not for this test.
+// Each run has a bubble of testing/synctest and virtual time, as in Run. The effects of
+// the workflow's steps on the outside, and those of Driving, must be repeatable. The
+// result must not depend on when a process dies: a workflow that returns the time or the
+// number of attempts is not for this test.
 //
-// The run as it ended undisturbed is returned, for the test to look at, and its
-// result or its error as from Run.Wait.
+// CrashEverywhere returns the result of the undisturbed run, or its error, as Run.Wait
+// does.
 func CrashEverywhere[In, Out any](t *testing.T, w *stet.Workflow[In, Out], in In, opts ...CrashOption) (Out, error) {
 	t.Helper()
 	c := crash{
@@ -176,8 +177,8 @@ func CrashEverywhere[In, Out any](t *testing.T, w *stet.Workflow[In, Out], in In
 	return out, outErr
 }
 
-// compare fails the test if something went wrong in a run, or if it has ended in
-// another way. It reports whether all is well.
+// compare fails the test if a run has problems, or has ended in another way than it
+// should. It reports whether all is well.
 func compare(t *testing.T, where string, want, got *outcome) bool {
 	t.Helper()
 	problems := got.problems
@@ -185,7 +186,8 @@ func compare(t *testing.T, where string, want, got *outcome) bool {
 		problems = append(problems, "executed again after their success was durable: "+strings.Join(got.again, ", "))
 	}
 	if len(problems) == 0 && (got.info.Status != want.info.Status || !sameEnd(want.info, got.info)) {
-		problems = append(problems, fmt.Sprintf("the run ends %s; undisturbed it ends %s", endText(got.info), endText(want.info)))
+		text := fmt.Sprintf("the run ends %s; undisturbed it ends %s", endText(got.info), endText(want.info))
+		problems = append(problems, text)
 	}
 	if len(problems) > 0 {
 		t.Errorf("%s: %s\nthe history:\n%s", where, strings.Join(problems, "; "), got.history)
@@ -211,8 +213,17 @@ func endText(info *stet.RunInfo) string {
 }
 
 // once executes the run, with a fault at one commit, in the test's bubble.
-func (c *crash) once(t *testing.T, cfg stet.Config, at int64, fault Fault, start func(context.Context, *stet.Engine) error, look func(context.Context, *stet.Engine)) (got outcome) {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), Horizon, fmt.Errorf("%v of virtual time have passed without an end of the run", Horizon))
+//
+// A client starts the run and outlives all processes. The first process executes it, and
+// after its death a second one does. Meanwhile the client drives the run and waits for
+// its end. Then the client looks at the run, the processes are stopped, and their
+// goroutines waited for, before the bubble ends.
+func (c *crash) once(
+	t *testing.T, cfg stet.Config, at int64, fault Fault,
+	start func(context.Context, *stet.Engine) error, look func(context.Context, *stet.Engine),
+) (got outcome) {
+	late := fmt.Errorf("%v of virtual time have passed without an end of the run", Horizon)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), Horizon, late)
 	defer cancel()
 	world := newWorld()
 	openStore := c.open(t)
@@ -221,7 +232,7 @@ func (c *crash) once(t *testing.T, cfg stet.Config, at int64, fault Fault, start
 	again := &repeats{store: client}
 	bodies := newBodies(cfg.Around)
 	bodies.began = again.began
-	cfg.Grace = stet.None // a process that dies waits for nobody
+	cfg.Grace = stet.None // a process that dies waits for nothing
 	virtual(&cfg, maxCrashInterval)
 	cfg.Around = bodies.around
 	var ordered sync.WaitGroup
@@ -230,7 +241,7 @@ func (c *crash) once(t *testing.T, cfg stet.Config, at int64, fault Fault, start
 	defer func() {
 		stopOrdering()
 		ordered.Wait()
-		bodies.running.Wait() // those that ignore the end of their context
+		bodies.running.Wait() // for ever, if one ignores the end of its context
 	}()
 
 	cfg.Store, cfg.Node = client, "client"
@@ -292,7 +303,7 @@ func (c *crash) once(t *testing.T, cfg stet.Config, at int64, fault Fault, start
 	return got
 }
 
-// makeQueues makes the queues by a process that nothing happens to.
+// makeQueues creates the queues, with a process of its own that has no fault.
 func (c *crash) makeQueues(ctx context.Context, cfg stet.Config, outside *stet.Engine, open func() store.Store) error {
 	if len(c.queues) == 0 {
 		return nil
@@ -303,10 +314,10 @@ func (c *crash) makeQueues(ctx context.Context, cfg stet.Config, outside *stet.E
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.queues)) {
 		if err := outside.Queues().Create(ctx, name, c.queues[name]); err != nil {
-			return errors.Join(err, p.bury())
+			return errors.Join(err, p.end())
 		}
 	}
-	return p.bury()
+	return p.end()
 }
 
 // maxCrashInterval bounds how long a lost hint delays a process, in virtual time.
@@ -333,8 +344,8 @@ func startProcess(cfg stet.Config, s store.Store, at int64, fault Fault) (*proce
 	return p, nil
 }
 
-// lineage is a process and the one that takes over when it dies. It may die at any
-// commit, also one after the end of the run under test, such as a record's.
+// lineage is a process and the one that takes over when it dies. The process may die at
+// any commit, also after the end of the run under test, such as one of an entity.
 type lineage struct {
 	over     chan struct{}
 	problems chan error // two at most
@@ -347,7 +358,7 @@ func succeed(first *process, cfg stet.Config, open func() store.Store) *lineage 
 		last := first
 		select {
 		case <-first.handle.died:
-			if err := first.bury(); err != nil && !errors.Is(err, store.ErrClosed) {
+			if err := first.end(); err != nil && !errors.Is(err, store.ErrClosed) {
 				l.problems <- fmt.Errorf("the process that has died: %w", err)
 			}
 			var err error
@@ -358,7 +369,7 @@ func succeed(first *process, cfg stet.Config, open func() store.Store) *lineage 
 			<-l.over
 		case <-l.over:
 		}
-		if err := last.bury(); err != nil && !last.handle.dead.Load() {
+		if err := last.end(); err != nil && !last.handle.dead.Load() {
 			l.problems <- fmt.Errorf("the engine: %w", err)
 		}
 	}()
@@ -371,13 +382,13 @@ func (l *lineage) end() error {
 	return errors.Join(<-l.problems, <-l.problems)
 }
 
-// bury ends the goroutines of the process.
-func (p *process) bury() error {
+// end stops the process, dead or not, and waits for its goroutines.
+func (p *process) end() error {
 	p.stop()
 	return <-p.ended
 }
 
-// repeats notices step bodies that begin although their success is durable.
+// repeats finds step bodies that begin although their success is durable.
 type repeats struct {
 	store store.Store
 	mu    sync.Mutex
@@ -433,7 +444,7 @@ func (r *repeats) list() []string {
 	return slices.Clone(r.found)
 }
 
-// historyText shows the history of the run under test.
+// historyText returns the history of the run under test, a line for each entry.
 func historyText(e *stet.Engine) string {
 	entries, err := e.Runs().History(context.Background(), crashRunID, stet.HistoryQuery{})
 	if err != nil {

@@ -83,13 +83,14 @@ func TestCrashEverywhereOfAFailure(t *testing.T) {
 	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 		return 0, stet.Do(ctx, "charge", func(context.Context) error { return declined }, stet.Retry{Attempts: 2})
 	})
-	_, err := stettest.CrashEverywhere(t, w, 0, stettest.WithConfig(stet.Config{Errors: []stet.ErrorCode{stet.Sentinel("declined", declined)}}))
+	cfg := stet.Config{Errors: []stet.ErrorCode{stet.Sentinel("declined", declined)}}
+	_, err := stettest.CrashEverywhere(t, w, 0, stettest.WithConfig(cfg))
 	if !errors.Is(err, declined) {
 		t.Errorf("the run ends with %v", err)
 	}
 }
 
-// Each commit is cut in each way: before it, after it, and without its answer.
+// Each commit has each fault: a death before it, after it, and without its answer.
 func TestCrashEverywhereCutsEachCommit(t *testing.T) {
 	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 		for range 3 {
@@ -131,7 +132,9 @@ var executed int
 
 func TestFaultsHaveNames(t *testing.T) {
 	var names []string
-	for _, f := range []stettest.Fault{stettest.DieBefore, stettest.DieAfter, stettest.DieUnheard, stettest.LoseAnswer, stettest.FailOnce} {
+	for _, f := range []stettest.Fault{
+		stettest.DieBefore, stettest.DieAfter, stettest.DieUnheard, stettest.LoseAnswer, stettest.FailOnce,
+	} {
 		names = append(names, f.String())
 	}
 	if sorted := slices.Compact(slices.Sorted(slices.Values(names))); len(sorted) != 5 {

@@ -14,7 +14,9 @@ import (
 var approved = stet.Message[bool]("approved")
 
 var order = stet.Define("order", func(ctx stet.Context, item string) (string, error) {
-	receipt, err := stet.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "", nil /* bank.Charge(…) */ })
+	receipt, err := stet.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+		return "", nil // bank.Charge(…)
+	})
 	if err != nil {
 		return "", err
 	}

@@ -6,14 +6,14 @@ import (
 	"github.com/stet-run/stet/internal/steps"
 )
 
-// gate executes functions outside of the bubble. It is made outside; while a
-// call is under way the caller is not durably blocked, so time stands still.
+// gate executes functions outside of the bubble, where it is made. While a call is
+// under way the caller is not durably blocked, so time stands still.
 type gate struct {
 	calls   chan func()
 	pending chan *passage // made outside, one for each call
 }
 
-// passage is how a call and its caller talk. Its channels belong to no bubble.
+// passage connects a call and its caller. Its channels belong to no bubble.
 type passage struct {
 	cancel chan context.CancelFunc
 	done   chan error

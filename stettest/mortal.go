@@ -11,16 +11,15 @@ import (
 // Fault is something that happens at a commit.
 type Fault uint8
 
-// A process dies, or the store fails it, at one commit.
+// At one commit a process dies, or its store fails.
 const (
 	// DieBefore: the process ends; nothing of the commit was written.
 	DieBefore Fault = iota + 1
 	// DieAfter: the commit is written and answered, then the process ends.
 	DieAfter
-	// DieUnheard: the commit is written; the process ends without the answer.
+	// DieUnheard: the commit is written, and the process ends without the answer.
 	DieUnheard
-	// LoseAnswer: the commit is written and the answer is lost; the process goes
-	// on.
+	// LoseAnswer: the commit is written and its answer is lost; the process goes on.
 	LoseAnswer
 	// FailOnce: nothing is written, because the store is away for a moment; the
 	// process goes on.
@@ -44,11 +43,11 @@ func (f Fault) String() string {
 	return fmt.Sprintf("fault(%d)", uint8(f))
 }
 
-// mortal is a process's handle on the store; the process can be made to die at
-// the commit of a turn.
+// mortal is a process's handle on the store, on which a fault happens at one commit of
+// turns.
 type mortal struct {
 	store.Store
-	at    int64 // number of the commit with turns at which it happens; 0: never
+	at    int64 // number of the commit of turns at which it happens; 0: never
 	what  Fault
 	count atomic.Int64 // of such commits
 	dead  atomic.Bool

@@ -10,20 +10,19 @@ import (
 	"github.com/stet-run/stet/store/memory"
 )
 
-// Replay replays an exported run (Runs.Export, or stet export) against the code
-// of a workflow, and fails the test if it does not fit: with the location, what
-// is recorded there, and what the code asks for. No step is executed. A run that
-// had ended must end in the same way, with the same result.
+// Replay replays an exported run (Runs.Export, or stet export) against the code of a
+// workflow. The test fails if they do not fit, with the location, the operation that is
+// recorded there, and the one that the code requests. No step is executed. A run that had
+// ended must end in the same way, with the same result.
 //
-// A run whose history needs a Config to be read (codecs, errors that the code
-// looks at, larger limits) is replayed with ReplayWith.
+// If reading the history needs a Config (codecs, errors that the code matches, larger
+// limits), use ReplayWith.
 func Replay(t testing.TB, file string, w stet.Definition) {
 	t.Helper()
 	ReplayWith(t, file, stet.Config{Workflows: []stet.Definition{w}})
 }
 
-// ReplayWith is Replay with the workflows and the rest of a config. Its Store must
-// be nil.
+// ReplayWith is Replay with a config, which has the workflows. Its Store must be nil.
 func ReplayWith(t testing.TB, file string, cfg stet.Config) {
 	t.Helper()
 	if cfg.Store != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/stet-run/stet/store/memory"
 )
 
-// Horizon is how much virtual time a test may take. Then nothing happens any more
-// that could end it, and it fails with what its runs wait for.
+// Horizon is how much virtual time a test may take. By then nothing happens any more
+// that could end it: the test fails and says what its runs wait for.
 const Horizon = 100 * 365 * 24 * time.Hour
 
 // maxVirtual bounds the intervals of an engine under virtual time, so that
@@ -28,19 +28,19 @@ const maxVirtual = Horizon / 5
 type Env struct {
 	// Engine executes the runs of the test.
 	Engine *stet.Engine
-	// Store is where they are.
+	// Store holds them.
 	Store store.Store
 
 	t      *testing.T
 	begun  time.Time
 	ctx    context.Context
 	bodies *bodies
-	acting chan struct{} // capacity 1: an act is about to be carried out
-	acted  time.Time     // when the last one was; of who has put something into acting
+	acting chan struct{} // capacity 1: holds an element while an act is about to begin
+	acted  time.Time     // when the last one began; of the goroutine whose element is in acting
 
 	mu      sync.Mutex
 	later   sync.WaitGroup
-	acts    int // that At was asked for
+	acts    int // calls of At
 	stopped bool
 }
 
@@ -49,11 +49,14 @@ type Env struct {
 // t of fn is the bubble's: it has no Run and no Parallel. Anything else of the
 // test, subtests for example, stands around Run.
 //
-// The Store of cfg must be nil: the test has a new one in memory. What else cfg
-// leaves at zero gets the engine's defaults, except that the intervals that only
-// guard against lost hints and dead processes (Poll, LeaseTTL, Renew) are so long
-// that they take no part, that Sweep is a month, and that nothing is logged. Runs
-// get the same seeds each time, so what they derive, such as random numbers and
+// The Store of cfg must be nil: the test has a new one in memory. All other fields that
+// cfg leaves at zero get the engine's defaults, except these:
+//   - Poll, LeaseTTL and Renew, which only guard against lost hints and dead processes,
+//     are so long that they play no part.
+//   - Sweep is a month.
+//   - Nothing is logged.
+//
+// Runs get the same seeds each time, so all that they derive, such as random numbers and
 // jitter, is the same.
 func Run(t *testing.T, cfg stet.Config, fn func(t *testing.T, env *Env)) {
 	t.Helper()
@@ -98,7 +101,7 @@ func Run(t *testing.T, cfg stet.Config, fn func(t *testing.T, env *Env)) {
 	})
 }
 
-// virtual fills in what virtual time asks for.
+// virtual sets the fields that are zero as virtual time requires.
 func virtual(cfg *stet.Config, longest time.Duration) {
 	set := func(field *time.Duration, value time.Duration) {
 		if *field == 0 {
@@ -121,8 +124,8 @@ func virtual(cfg *stet.Config, longest time.Duration) {
 	}
 }
 
-// stuck fails the test with what its runs wait for, and ends whatever waits for
-// the store.
+// stuck fails the test, says what its runs wait for, and closes the store, which ends
+// all that waits for it.
 func (e *Env) stuck() {
 	var text strings.Builder
 	page, err := e.Engine.Runs().List(context.Background(), store.Filter{Values: true, Limit: 20, Statuses: live})
@@ -148,11 +151,12 @@ var live = []store.Status{store.Queued, store.Running, store.Suspended, store.St
 // step body takes a nanosecond beside what it takes itself.
 func (e *Env) Elapsed() time.Duration { return time.Since(e.begun) }
 
-// At calls act when so much virtual time has passed since the test began, unless
-// the test has ended before; at once if that is past. Acts of one instant follow
-// one another in the order in which they were asked for, a nanosecond apart, each
-// when all that the former has caused at once is done. An error fails the test. At
-// does not block.
+// At calls act when so much virtual time has passed since the test began, or at once if
+// it has passed already, unless the test ends before. At does not block. An error of act
+// fails the test.
+//
+// Acts of one instant follow one another in the order of the calls of At, a nanosecond
+// apart. Each begins when all that the former has caused at once is done.
 func (e *Env) At(elapsed time.Duration, act func(context.Context) error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -185,35 +189,35 @@ func (e *Env) At(elapsed time.Duration, act func(context.Context) error) {
 	})
 }
 
-// Settle waits until nothing runs at this instant: every run has gone as far as
-// it can without time, or an act of the test. It is called by one goroutine at a
-// time.
+// Settle waits until nothing runs at this instant: every run then waits for time to pass
+// or for an act of the test. It is called by one goroutine at a time.
 func (e *Env) Settle() {
 	for synctest.Wait(); e.bodies.order.busy(); synctest.Wait() {
 		time.Sleep(time.Nanosecond) // bodies begin one at a time, a nanosecond apart
 	}
 }
 
-// Replace has a body carried out in place of the step's function, from the next
-// attempt on. The step is given by its location, as "pack/[sku-7]/pick", or by its
-// name, which stands for every step with that name; a location goes before a
-// name. A nil body restores the step's own.
+// Replace executes a body in place of the step's function, from the next attempt on. A
+// nil body restores the step's own.
+//
+// The step is given by its location, as "pack/[sku-7]/pick", or by its name, which stands
+// for every step with that name. If both were replaced the location decides.
 func (e *Env) Replace(step string, body Body) {
 	e.bodies.mu.Lock()
 	defer e.bodies.mu.Unlock()
 	e.bodies.replaced[keyOf(step)] = body
 }
 
-// Outside has the step's function, or what replaces it, executed outside of the
-// bubble, for work with things that were made there; virtual time stands still
-// meanwhile. The function must not use the engine, and a heartbeat does nothing.
-// The step is given as in Replace.
+// Outside executes the step's function, or the body that replaces it, outside of the
+// bubble, for work with things that were made there. Virtual time stands still meanwhile.
+// The function must not use the engine, and a heartbeat does nothing. The step is given
+// as in Replace.
 func (e *Env) Outside(step string) {
 	e.bodies.mu.Lock()
 	defer e.bodies.mu.Unlock()
 	e.bodies.outside[keyOf(step)] = true
 }
 
-// Attempts returns how many attempts of a step have begun, in all runs, replaced
-// or not. The step is given as in Replace.
+// Attempts returns how many attempts of a step have begun, in all runs, replaced or not.
+// The step is given as in Replace.
 func (e *Env) Attempts(step string) int { return e.bodies.count(step) }

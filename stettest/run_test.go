@@ -29,7 +29,9 @@ var word = stet.Message[string]("word")
 func with(workflows ...stet.Definition) stet.Config { return stet.Config{Workflows: workflows} }
 
 // start starts a run and fails the test if it cannot.
-func start[In, Out any](t *testing.T, env *stettest.Env, w *stet.Workflow[In, Out], in In, opts ...stet.StartOption) *stet.Run[Out] {
+func start[In, Out any](
+	t *testing.T, env *stettest.Env, w *stet.Workflow[In, Out], in In, opts ...stet.StartOption,
+) *stet.Run[Out] {
 	t.Helper()
 	r, err := w.Start(t.Context(), env.Engine, in, opts...)
 	if err != nil {
@@ -55,7 +57,7 @@ func near(t *testing.T, env *stettest.Env, d time.Duration) {
 	}
 }
 
-// A year of sleep, with what is before and behind it.
+// A year of sleep, with an operation before it and one after it.
 func TestSleepTakesNoTime(t *testing.T) {
 	w := stet.Define("yearly", func(ctx stet.Context, _ int) (string, error) {
 		begun := stet.Now(ctx)
@@ -74,7 +76,7 @@ func TestSleepTakesNoTime(t *testing.T) {
 	if took := time.Since(real); took > 10*time.Second {
 		t.Errorf("a year has taken %v", took)
 	}
-	// Whatever in the engine ticks by the minute would take for ever here.
+	// A ticker of a minute in the engine would take for ever here.
 	ages := stet.Define("ages", func(ctx stet.Context, _ int) (int, error) { return 0, stet.Sleep(ctx, "ages", 90*year) })
 	stettest.Run(t, with(ages), func(t *testing.T, env *stettest.Env) {
 		want(t, start(t, env, ages, 0), 0)
@@ -108,8 +110,8 @@ func sleepers(t *testing.T, runs int) {
 
 func TestManySleepers(t *testing.T) { sleepers(t, 100) }
 
-// BenchmarkYear is the mark of issue 3: 1,000 runs that each sleep a year, under
-// one second.
+// BenchmarkYear runs 1,000 runs that each sleep a year. It is to take less than one
+// second.
 func BenchmarkYear(b *testing.B) {
 	for b.Loop() {
 		ok := testing.RunTests(func(string, string) (bool, error) { return true, nil },
@@ -151,7 +153,9 @@ func TestReplacedSteps(t *testing.T) {
 	}{
 		{name: "nothing", replace: func(*stettest.Env) {}, want: "real real real real",
 			calls: map[string]int{"pick": 2, "pick/[a]": 1, "charge": 1, "charge#2": 1, "none": 0}},
-		{name: "by name", replace: func(env *stettest.Env) { env.Replace("pick", stettest.Returns("fake")) }, want: "fake fake real real"},
+		{name: "by name", replace: func(env *stettest.Env) {
+			env.Replace("pick", stettest.Returns("fake"))
+		}, want: "fake fake real real"},
 		{name: "by location", replace: func(env *stettest.Env) {
 			env.Replace("pick/[b]", stettest.Returns("fake"))
 			env.Replace("charge#2", stettest.Returns("second"))
@@ -197,7 +201,8 @@ func TestReplacedSteps(t *testing.T) {
 func TestReplacedStepThatFails(t *testing.T) {
 	declined := errors.New("declined")
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
-		return "", stet.Do(ctx, "charge", func(context.Context) error { return nil }, stet.Retry{Attempts: 3, First: time.Minute, Max: time.Hour, Factor: 1, Jitter: stet.None})
+		retry := stet.Retry{Attempts: 3, First: time.Minute, Max: time.Hour, Factor: 1, Jitter: stet.None}
+		return "", stet.Do(ctx, "charge", func(context.Context) error { return nil }, retry)
 	})
 	cfg := stet.Config{Workflows: []stet.Definition{w}, Errors: []stet.ErrorCode{stet.Sentinel("declined", declined)}}
 	for name, c := range map[string]struct {
@@ -213,7 +218,8 @@ func TestReplacedStepThatFails(t *testing.T) {
 				env.Replace("charge", c.body)
 				_, err := start(t, env, w, 0).Wait(t.Context())
 				var step *stet.StepError
-				if !errors.Is(err, declined) || !errors.As(err, &step) || step.Attempts != c.attempts || env.Attempts("charge") != c.attempts {
+				if !errors.Is(err, declined) || !errors.As(err, &step) || step.Attempts != c.attempts ||
+					env.Attempts("charge") != c.attempts {
 					t.Errorf("the run ends with %v after %d attempts", err, env.Attempts("charge"))
 				}
 				near(t, env, c.elapsed)
@@ -283,7 +289,7 @@ func TestActsAtAnInstant(t *testing.T) {
 	})
 }
 
-// Acts of one instant happen in the order in which they were asked for.
+// Acts of one instant happen in the order of the calls of At.
 func TestActsOfOneInstant(t *testing.T) {
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		words := ""
@@ -307,8 +313,7 @@ func TestActsOfOneInstant(t *testing.T) {
 	}
 }
 
-// A body that takes no notice of its context's end is waited for when the test is
-// over.
+// When the test is over it waits also for a body that ignores the end of its context.
 func TestBodyThatOutlivesTheTest(t *testing.T) {
 	ended := false
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
@@ -323,7 +328,7 @@ func TestBodyThatOutlivesTheTest(t *testing.T) {
 	}
 }
 
-// A test may simply sleep itself, and look at what stands still.
+// A test may also sleep itself, and then look at its runs, which wait.
 func TestSettle(t *testing.T) {
 	stettest.Run(t, with(approval), func(t *testing.T, env *stettest.Env) {
 		tokens = make(chan string, 1)
@@ -339,13 +344,14 @@ func TestSettle(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		info, err = r.Info(t.Context())
-		if err != nil || info.Status != store.Suspended || info.WaitsFor[0].Kind != "promise" && info.WaitsFor[0].Kind != "timer" {
+		if err != nil || info.Status != store.Suspended ||
+			info.WaitsFor[0].Kind != "promise" && info.WaitsFor[0].Kind != "timer" {
 			t.Errorf("the run is %+v, %v", info, err)
 		}
 	})
 }
 
-// Settle lets every body execute that needs no time, one after the other.
+// Settle waits until every body that needs no time has been executed, one after the other.
 func TestSettleExecutesBodies(t *testing.T) {
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		_, err := stet.Map(ctx, "all", []string{"a", "b", "c"}, func(ctx stet.Context, name string) (int, error) {
@@ -369,8 +375,8 @@ func TestSettleExecutesBodies(t *testing.T) {
 	})
 }
 
-// TestActsWaitForWhatTheFormerHasCaused: acts of one instant follow one another when
-// the bodies that the one before has caused have ended.
+// TestActsWaitForWhatTheFormerHasCaused: of several acts at one instant each begins when
+// the bodies that the former has caused have ended.
 func TestActsWaitForWhatTheFormerHasCaused(t *testing.T) {
 	steps.Store(0)
 	var seen []int // bodies that were executed by the time of each act
@@ -454,7 +460,9 @@ func TestSameOrderEachTime(t *testing.T) {
 
 // Steps may use what was made outside of the bubble, at no cost of virtual time.
 func TestOutside(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "pong") }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "pong")
+	}))
 	defer server.Close()
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		got, err := stet.Step(ctx, "ping", func(ctx context.Context) (string, error) {
@@ -502,11 +510,12 @@ func TestAroundOfTheConfig(t *testing.T) {
 		return stet.Step(ctx, "s", func(context.Context) (string, error) { return "real", nil })
 	})
 	var seen []string
-	cfg := stet.Config{Workflows: []stet.Definition{w}, Around: func(ctx context.Context, step stet.StepInfo, next func(context.Context) error) error {
+	cfg := with(w)
+	cfg.Around = func(ctx context.Context, step stet.StepInfo, next func(context.Context) error) error {
 		err := next(ctx)
 		seen = append(seen, fmt.Sprint(step.Location, err))
 		return err
-	}}
+	}
 	stettest.Run(t, cfg, func(t *testing.T, env *stettest.Env) {
 		env.Replace("s", stettest.Returns("fake"))
 		want(t, start(t, env, w, 0), "fake")

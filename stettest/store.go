@@ -11,7 +11,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// world is what all processes of a test share beside their store.
+// world is shared by all processes of a test, beside their store.
 type world struct {
 	mu      sync.Mutex
 	handles map[*handle]bool
@@ -22,9 +22,9 @@ func newWorld() *world {
 	return &world{handles: map[*handle]bool{}, seeds: map[store.Seed]store.Seed{}}
 }
 
-// handle is one process's way to the store. It makes what is random the same in
-// each test, and tells other processes of changes without looking at a clock,
-// which a store on a file would do.
+// handle is one process's handle on the store. It makes random seeds the same in each
+// test. It also notifies the other processes of changes at once; a store on a file would
+// find them by a clock.
 type handle struct {
 	store.Store
 	world  *world
@@ -51,7 +51,7 @@ type txHandle struct {
 	store.Transactor[*sql.Tx]
 }
 
-// changed tells the other handles.
+// changed notifies the other handles.
 func (h *handle) changed() {
 	h.world.mu.Lock()
 	defer h.world.mu.Unlock()
@@ -59,7 +59,7 @@ func (h *handle) changed() {
 		if other != h {
 			select {
 			case other.wake <- struct{}{}:
-			default: // it is told already
+			default: // it is notified already
 			}
 		}
 	}

@@ -1,10 +1,10 @@
-// Package enginetest puts the engine on a store through what users rely on: it is the
-// second level of testing a store, after storetest, which knows no engine.
+// Package enginetest tests the features of the engine on a store. It is the second level
+// of testing a store, after storetest, which knows no engine.
 //
-// Run works in real time, with processes that are engines with handles of their own
-// and that die at commits, lose answers, are cut off, come and go. A store that several
-// processes work on at the same time, one with many slots, is also put through joins,
-// leaves and deaths.
+// Run works in real time. Its processes are engines, each with a handle of its own on the
+// store. They die at commits, lose answers, come and go. If several processes work on the
+// store at the same time, because it has many slots, Run also tests joins, leaves and
+// deaths.
 package enginetest
 
 import (
@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,7 @@ import (
 )
 
 // Open makes an empty store and returns a function that opens handles on it, each as
-// another process would. What it opens is closed when the test ends.
+// another process would. They are closed when the test ends.
 type Open = func(testing.TB) func() store.Store
 
 // Run checks the engine on the store that open makes.
@@ -36,8 +37,8 @@ func Run(t *testing.T, open Open) {
 	t.Run("Nodes", func(t *testing.T) { nodes(t, open) })
 }
 
-// Times of the engines. Where processes die the lease is short, because each death
-// costs one; elsewhere it is long, so that a slow machine loses none.
+// Times of the engines. The lease is short in tests in which processes die, because each
+// death costs one; in the others it is long, so that a slow machine loses none.
 const (
 	shortLease = 900 * time.Millisecond
 	nodesLease = 3 * time.Second
@@ -46,16 +47,18 @@ const (
 	patience   = 60 * time.Second
 )
 
-// payloads is what is done to all values: they are compressed and encrypted.
-var payloads = stet.Payloads{Compress: 200, Keys: []stet.PayloadKey{{ID: "test", Secret: bytes.Repeat([]byte{7}, 32)}}}
+// payloads compresses and encrypts all values.
+var payloads = stet.Payloads{
+	Compress: 200, Keys: []stet.PayloadKey{{ID: "test", Secret: bytes.Repeat([]byte{7}, 32)}},
+}
 
-// world is a store, a client that outlives all processes, and what has been executed.
+// world is a store, a client that outlives all processes, and a count of executions.
 type world struct {
 	t       testing.TB
 	open    func() store.Store
 	outside *stet.Engine
 	slots   int
-	made    atomic.Int64 // processes
+	started atomic.Int64 // processes
 
 	mu         sync.Mutex
 	executions map[string]int // of bodies, by run and location
@@ -64,8 +67,11 @@ type world struct {
 func newWorld(t testing.TB, open Open) *world {
 	t.Helper()
 	w := &world{t: t, open: open(t), executions: map[string]int{}}
+	cfg := stet.Config{
+		Store: w.open(), Payloads: payloads, Node: "outside", Poll: poll, Logger: slog.New(slog.DiscardHandler),
+	}
 	var err error
-	if w.outside, err = stet.New(t.Context(), stet.Config{Store: w.open(), Payloads: payloads, Node: "outside", Poll: poll, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if w.outside, err = stet.New(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	d, err := w.outside.Describe(t.Context())
@@ -97,10 +103,11 @@ type process struct {
 // start starts a process.
 func (w *world) start(store *faulty, lease, grace time.Duration, workflows ...stet.Definition) *process {
 	w.t.Helper()
-	p := &process{name: fmt.Sprintf("process-%d", w.made.Add(1)), fault: store, ended: make(chan error, 1)}
+	p := &process{name: fmt.Sprintf("process-%d", w.started.Add(1)), fault: store, ended: make(chan error, 1)}
 	var err error
 	p.Engine, err = stet.New(context.Background(), stet.Config{
-		Store: p.fault, Payloads: payloads, Workflows: workflows, Node: p.name, Build: "1", Logger: slog.New(slog.DiscardHandler), Around: w.around,
+		Store: p.fault, Payloads: payloads, Workflows: workflows, Around: w.around,
+		Node: p.name, Build: "1", Logger: slog.New(slog.DiscardHandler),
 		LeaseTTL: lease, Poll: poll, Grace: grace, MaxParked: 4, ParkFor: 20 * time.Millisecond, PoisonLimit: stet.None,
 	})
 	if err != nil {
@@ -109,16 +116,16 @@ func (w *world) start(store *faulty, lease, grace time.Duration, workflows ...st
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	go func() { p.ended <- p.Run(ctx); close(p.ended) }()
-	w.t.Cleanup(func() { _ = p.end() }) // its error is for who has ended it before
+	w.t.Cleanup(func() { _ = p.end() }) // an error that counts was returned before
 	return p
 }
 
-// calm starts a process whose store does nothing unusual.
+// calm starts a process whose store has no fault.
 func (w *world) calm(lease time.Duration, workflows ...stet.Definition) *process {
 	return w.start(newFaulty(w.open(), 0, 0), lease, 10*time.Second, workflows...)
 }
 
-// end stops a process, or buries one that is dead. It may be called again.
+// end stops a process, dead or not, and waits for it. It may be called again.
 func (p *process) end() error {
 	p.stop()
 	return <-p.ended
@@ -131,8 +138,7 @@ func (w *world) around(ctx context.Context, step stet.StepInfo, next func(contex
 	return next(ctx)
 }
 
-// begin starts a run of each scenario, and does for each what the outside does, as
-// often as it takes. wait returns when all have ended.
+// begin starts a run of each scenario and drives it. wait returns when all have ended.
 func (w *world) begin(ctx context.Context, prefix string) (wait func() []error) {
 	w.t.Helper()
 	problems := make([]error, len(scenarios))
@@ -157,7 +163,11 @@ func (w *world) run(ctx context.Context, s *scenario, id string) error {
 		}
 	}
 	options := append([]stet.StartOption{stet.ID(id)}, s.start...)
-	if err := insist(ctx, func() error { _, err := ref.Start(ctx, w.outside, "", options...); return err }); err != nil {
+	err := insist(ctx, func() error {
+		_, err := ref.Start(ctx, w.outside, "", options...)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
 	if s.drive != nil {
@@ -178,19 +188,21 @@ func (w *world) run(ctx context.Context, s *scenario, id string) error {
 	return nil
 }
 
-// insist does something until it succeeds, or cannot.
+// insist calls do until it succeeds, or fails for another reason than a store that is away
+// or a workflow that no process has registered yet.
 func insist(ctx context.Context, do func() error) error {
 	for {
 		err := do()
-		if err == nil || ctx.Err() != nil || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, stet.ErrUnknownWorkflow) {
+		away := errors.Is(err, store.ErrUnavailable) || errors.Is(err, stet.ErrUnknownWorkflow)
+		if !away || ctx.Err() != nil {
 			return err
 		}
 		rest(ctx, 10*time.Millisecond)
 	}
 }
 
-// rest lets some time pass: between two looks at a condition, or before an act that
-// races with another.
+// rest waits for d, or the end of ctx: between two looks at a condition, or before an act
+// that races with another.
 func rest(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -198,7 +210,7 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// done returns how often the steps were executed whose success is durable.
+// done returns how often each step whose success is durable was executed.
 func (w *world) done(ctx context.Context, prefix string) (map[string]int, error) {
 	counts := map[string]int{}
 	page, err := w.outside.Runs().List(ctx, store.Filter{IDPrefix: prefix, Limit: store.MaxPage})
@@ -212,7 +224,8 @@ func (w *world) done(ctx context.Context, prefix string) (map[string]int, error)
 		}
 		w.mu.Lock()
 		for _, x := range entries {
-			if key := r.ID + " " + x.Location; x.Kind == store.KindStep && x.State == store.Done && r.Incarnation == 0 {
+			if x.Kind == store.KindStep && x.State == store.Done && r.Incarnation == 0 {
+				key := r.ID + " " + x.Location
 				counts[key] = w.executions[key]
 			}
 		}
@@ -221,7 +234,11 @@ func (w *world) done(ctx context.Context, prefix string) (map[string]int, error)
 	return counts, nil
 }
 
-// features runs each scenario undisturbed, all at once, many times over.
+// repeated are the steps of the scenarios that are executed several times undisturbed: they
+// are retried, or their run continues as new.
+var repeated = []string{"-steps b", "-continued part", "-promise resolve"}
+
+// features runs each scenario undisturbed, ten times each, all at once.
 func features(t *testing.T, open Open) {
 	w := newWorld(t, open)
 	p := w.calm(longLease, w.workflows()...)
@@ -240,7 +257,7 @@ func features(t *testing.T, open Open) {
 	}
 	w.mu.Lock()
 	for key, n := range w.executions {
-		if n > 1 && !strings.HasSuffix(key, "-steps b") && !strings.HasSuffix(key, "-continued part") && !strings.HasSuffix(key, "-promise resolve") {
+		if n > 1 && !slices.ContainsFunc(repeated, func(step string) bool { return strings.HasSuffix(key, step) }) {
 			t.Errorf("%s was executed %d times", key, n)
 		}
 	}
@@ -250,13 +267,15 @@ func features(t *testing.T, open Open) {
 	}
 }
 
-// maxCuts bounds the commits at which something happens; with more they are chosen
+// maxCuts bounds the commits at which a fault happens. If there are more, they are chosen
 // evenly.
 const maxCuts = 25
 
-// crashes has a process die, or its store fail, at its commits, one after the other.
+// crashes lets a process die, or its store fail, at its commits, one after the other.
 func crashes(t *testing.T, open Open) {
-	faults := []stettest.Fault{stettest.DieBefore, stettest.DieAfter, stettest.DieUnheard, stettest.LoseAnswer, stettest.FailOnce}
+	faults := []stettest.Fault{
+		stettest.DieBefore, stettest.DieAfter, stettest.DieUnheard, stettest.LoseAnswer, stettest.FailOnce,
+	}
 	w := newWorld(t, open)
 	commits := w.crash("calm-", 0, 0)
 	cuts := min(commits, maxCuts)
@@ -271,8 +290,8 @@ func crashes(t *testing.T, open Open) {
 	t.Logf("something happened at %d of about %d commits", cuts, commits)
 }
 
-// crash runs all scenarios once, with something that happens at a commit, 0 for
-// never. It returns how many commits there were.
+// crash runs all scenarios once, with a fault at commit number at; 0: there is none. It
+// returns how many commits there were.
 func (w *world) crash(prefix string, at int64, fault stettest.Fault) int {
 	t := w.t
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -286,7 +305,7 @@ func (w *world) crash(prefix string, at int64, fault stettest.Fault) int {
 	select {
 	case problems = <-ended:
 	case <-first.fault.died:
-		_ = first.end() // dead processes tell nothing
+		_ = first.end() // a dead process reports nothing of use
 		var err error
 		if done, err = w.done(ctx, prefix); err != nil {
 			t.Fatal(err)

@@ -9,11 +9,11 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// faulty is a process's handle on the store, on which something happens at one commit
-// of turns.
+// faulty is a process's handle on the store, on which a fault happens at one commit of
+// turns.
 type faulty struct {
 	store.Store
-	at    int64
+	at    int64 // number of the commit of turns at which it happens; 0: never
 	what  stettest.Fault
 	count atomic.Int64 // of such commits
 	dead  atomic.Bool

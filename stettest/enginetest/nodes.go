@@ -10,7 +10,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// nodes has several processes share the store, come, go and die.
+// nodes lets several processes share the store, come, go and die.
 func nodes(t *testing.T, open Open) {
 	w := newWorld(t, open)
 	if w.slots == 1 {
@@ -40,7 +40,10 @@ func nodes(t *testing.T, open Open) {
 	begin := func(from, to int) {
 		t.Helper()
 		for i := from; i < to; i++ {
-			err := insist(ctx, func() error { _, err := nap.Start(ctx, w.outside, i, stet.ID(fmt.Sprint("nap-", i))); return err })
+			err := insist(ctx, func() error {
+				_, err := nap.Start(ctx, w.outside, i, stet.ID(fmt.Sprint("nap-", i)))
+				return err
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

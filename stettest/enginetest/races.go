@@ -53,12 +53,18 @@ func races(t *testing.T, open Open) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	begin := func(start func() error) bool {
+		err := insist(ctx, start)
+		if err != nil {
+			t.Error(err)
+		}
+		return err == nil
+	}
 	var all sync.WaitGroup
 	for i := range raceRuns {
 		all.Go(func() { // a message against the suspension, and against the deadline
 			id := fmt.Sprint("waits-", i)
-			if err := insist(ctx, func() error { _, err := waits.Start(ctx, w.outside, i, stet.ID(id)); return err }); err != nil {
-				t.Error(err)
+			if !begin(func() error { _, err := waits.Start(ctx, w.outside, i, stet.ID(id)); return err }) {
 				return
 			}
 			rest(ctx, time.Duration(i)*time.Millisecond)
@@ -69,10 +75,9 @@ func races(t *testing.T, open Open) {
 				t.Errorf("%s: %q, %v; sent: %v", id, got, err, sent)
 			}
 		})
-		all.Go(func() { // messages of two senders, none of which is lost or doubled
+		all.Go(func() { // messages of two senders: none is lost or doubled
 			id := fmt.Sprint("counts-", i)
-			if err := insist(ctx, func() error { _, err := counts.Start(ctx, w.outside, 20, stet.ID(id)); return err }); err != nil {
-				t.Error(err)
+			if !begin(func() error { _, err := counts.Start(ctx, w.outside, 20, stet.ID(id)); return err }) {
 				return
 			}
 			var senders sync.WaitGroup
@@ -80,7 +85,8 @@ func races(t *testing.T, open Open) {
 				senders.Go(func() {
 					for k := range 10 {
 						for range 2 { // each twice, with one key
-							if err := number.Send(ctx, e, id, 1<<k, stet.SendKey(fmt.Sprint(s, "-", k))); err != nil && !errors.Is(err, stet.ErrTerminal) {
+							err := number.Send(ctx, e, id, 1<<k, stet.SendKey(fmt.Sprint(s, "-", k)))
+							if err != nil && !errors.Is(err, stet.ErrTerminal) {
 								t.Error(err)
 							}
 						}
@@ -94,8 +100,7 @@ func races(t *testing.T, open Open) {
 		})
 		all.Go(func() { // a cancel against the end
 			id := fmt.Sprint("short-", i)
-			if err := insist(ctx, func() error { _, err := short.Start(ctx, w.outside, i, stet.ID(id)); return err }); err != nil {
-				t.Error(err)
+			if !begin(func() error { _, err := short.Start(ctx, w.outside, i, stet.ID(id)); return err }) {
 				return
 			}
 			rest(ctx, time.Duration(i)*time.Millisecond)
@@ -110,9 +115,10 @@ func races(t *testing.T, open Open) {
 		})
 	}
 	all.Wait()
-	tallies, err := w.outside.Runs().Count(ctx, store.Filter{Statuses: []store.Status{store.Queued, store.Running, store.Suspended, store.Stalled}})
+	live := []store.Status{store.Queued, store.Running, store.Suspended, store.Stalled}
+	tallies, err := w.outside.Runs().Count(ctx, store.Filter{Statuses: live})
 	if err != nil || len(tallies) != 0 {
-		t.Errorf("what is left: %+v, %v", tallies, err)
+		t.Errorf("some runs have not ended: %+v, %v", tallies, err)
 	}
 	if err := p.end(); err != nil {
 		t.Errorf("Run: %v", err)

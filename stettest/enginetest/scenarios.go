@@ -11,17 +11,19 @@ import (
 	"github.com/stet-run/stet"
 )
 
-// scenario is a workflow with what the outside does meanwhile, and how it ends.
+// scenario is a workflow, the acts of the outside on its run, and the run's end.
 type scenario struct {
 	name string
+	want string // the result; or, if it begins with "error ", a part of the error
 	// workflows returns the workflow of the run, and after it others that it needs.
 	// outside is an engine that outlives the processes.
 	workflows func(outside *stet.Engine) []stet.Definition
-	prepare   func(ctx context.Context, e *stet.Engine) error // before the start, can be repeated; nil: nothing
 	start     []stet.StartOption
-	want      string                                                     // result; or, if it begins with "error ", a part of the error
-	drive     func(ctx context.Context, e *stet.Engine, id string) error // can be repeated; nil: nothing is done
-	check     func(ctx context.Context, e *stet.Engine, id string) error // of what is left at the end; nil: nothing
+
+	// Functions that are nil do nothing; prepare and drive can be repeated.
+	prepare func(ctx context.Context, e *stet.Engine) error            // is called before the start
+	drive   func(ctx context.Context, e *stet.Engine, id string) error // is called beside the run
+	check   func(ctx context.Context, e *stet.Engine, id string) error // is called at the end
 }
 
 var (
@@ -43,7 +45,7 @@ func define(name string, fn func(stet.Context, string) (string, error), opts ...
 
 var quick = stet.Retry{First: time.Millisecond, Jitter: stet.None}
 
-var scenarios = append(recordScenarios, []scenario{
+var scenarios = append(entityScenarios, []scenario{
 	{
 		name: "steps", want: "abc",
 		workflows: func(*stet.Engine) []stet.Definition {
@@ -147,7 +149,9 @@ var scenarios = append(recordScenarios, []scenario{
 	{
 		name: "children", want: "1 2 3",
 		workflows: func(*stet.Engine) []stet.Definition {
-			child := stet.Define("child", func(ctx stet.Context, in string) (string, error) { return say(ctx, "say", in) })
+			child := stet.Define("child", func(ctx stet.Context, in string) (string, error) {
+				return say(ctx, "say", in)
+			})
 			return append(define("children", func(ctx stet.Context, _ string) (string, error) {
 				var words []string
 				first, err := child.Go(ctx, "1", stet.As("first"))

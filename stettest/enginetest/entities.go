@@ -10,8 +10,8 @@ import (
 	"github.com/stet-run/stet"
 )
 
-// Scenarios of what is kept in records of the engine's own: topics, queues, schedules;
-// and of forks and large values.
+// Scenarios of entities, which are topics, queues and schedules; and of forks and large
+// values.
 
 var (
 	jobs = stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Expiry: stet.None}
@@ -33,7 +33,7 @@ func makeQueues(ctx context.Context, e *stet.Engine) error {
 
 var tick = stet.Ref[string, string]("tick")
 
-var recordScenarios = []scenario{
+var entityScenarios = []scenario{
 	{
 		name: "topics", want: "job news published",
 		workflows: func(*stet.Engine) []stet.Definition {
@@ -66,7 +66,9 @@ var recordScenarios = []scenario{
 		name: "queued", want: "a b", prepare: makeQueues,
 		start: []stet.StartOption{stet.OnQueue{Name: oneAtATime}},
 		workflows: func(*stet.Engine) []stet.Definition {
-			child := stet.Define("queued-child", func(ctx stet.Context, in string) (string, error) { return say(ctx, "say", in) })
+			child := stet.Define("queued-child", func(ctx stet.Context, in string) (string, error) {
+				return say(ctx, "say", in)
+			})
 			return append(define("queued", func(ctx stet.Context, _ string) (string, error) {
 				a, err := say(ctx, "a", "a")
 				if err != nil {
