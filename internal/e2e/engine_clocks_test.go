@@ -16,6 +16,7 @@ import (
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/sqlite"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // wallClock is the clock of a machine that somebody sets.
@@ -24,6 +25,13 @@ type wallClock struct{ ahead atomic.Int64 }
 func (c *wallClock) now() time.Time            { return time.Now().Add(time.Duration(c.ahead.Load())) }
 func (c *wallClock) set(ahead time.Duration)   { c.ahead.Store(int64(ahead)) }
 func (c *wallClock) jumps() (by time.Duration) { return time.Duration(c.ahead.Load()) }
+
+// monotonic makes of a machine's clock the one that a store makes of its machine's.
+func monotonic(wall func() time.Time) func() time.Time {
+	begun := time.Now()
+	now := storekit.Monotonic(wall, func() time.Duration { return time.Since(begun) })
+	return func() time.Time { return now().Time() }
+}
 
 // naps are how long the runs sleep, and for what they wait in vain.
 var naps = []time.Duration{100 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second}
@@ -147,7 +155,7 @@ func theClockIsSet(t *testing.T, path string, jumps []time.Duration) {
 	var stores []*sqlite.Store
 	var nodes []*node
 	for i := range 3 {
-		db, err := sqlite.Open(context.Background(), path, sqlite.Wall(clock.now))
+		db, err := sqlite.Open(context.Background(), path, sqlite.Clock(monotonic(clock.now)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,12 +65,6 @@ func Clock(now func() time.Time) Option {
 	return func(c *config) { c.now = func() store.Time { return store.TimeOf(now()) } }
 }
 
-// Wall makes the store read the machine's clock from now, which is safe for concurrent
-// use. Where it is set back, the store's time goes on, as it does by default. For tests.
-func Wall(now func() time.Time) Option {
-	return func(c *config) { c.now = storekit.Monotonic(now, uptime()) }
-}
-
 // uptime returns how long it is that it was called, by a clock that nobody sets.
 func uptime() func() time.Duration {
 	begun := time.Now()
