@@ -1,18 +1,17 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // Claim implements store.Store. It looks with one statement, and writes only if
@@ -145,16 +144,9 @@ type looking struct {
 	workflows  []string // of the request, as far as the server can take them
 	leases     known
 	claims     store.Claims
-	candidates []candidate // in order, Limit+1 of each class at most
-	items      bool        // claimed runs, or some that have ended, have unexamined items
-	late       bool        // those that have ended
-}
-
-type candidate struct {
-	class int
-	order int64
-	no    store.RunNo
-	shard store.Shard
+	candidates []sqlstore.Candidate // in order, Limit+1 of each class at most
+	items      bool                 // claimed runs, or some that have ended, have unexamined items
+	late       bool                 // those that have ended
 }
 
 // The classes of runs that may be claimed, in their order, and what else a look
@@ -177,16 +169,6 @@ const wakeLook = 10_000
 // fits says that the node can load the run r.
 const fits = "(r.workflow=ANY($9::text[]) AND ($10::bytea='' OR r.build<=$10::bytea))"
 
-// calls says that an unexamined item, of the kind that the row of new has, makes
-// the run r ready, which is not due, for a node that can load it or not.
-func calls(loads string) string {
-	return `CASE
-			WHEN r.kind IN (4,10) THEN true
-			WHEN r.kind=3 THEN r.status NOT IN (2,3) OR r.marks & 1 = 1 OR r.marks & 16 = 0 AND ` + loads + `
-			WHEN r.kind IN (5,7,11,12,13) THEN r.status>=4 OR r.marks & 1 = 1 OR r.marks & 16 = 0 AND (r.status<>1 OR r.wake_at IS NULL) AND ` + loads + `
-			ELSE r.marks & 1 = 0 AND CASE WHEN r.marks & 16 <> 0 THEN r.kind=31 ELSE r.status<>1 OR r.wake_at IS NULL END AND ` + loads + ` END`
-}
-
 // here says that the run r is in one of the shards: bit by bit of a group's slots, which
 // costs less than to look hundreds of them up.
 const here = "CASE WHEN r.slot<$8::integer THEN get_bit(($7::bytea[])[array_position($6::text[], r.grp)], r.slot)=1 END"
@@ -195,7 +177,6 @@ const (
 	isDue    = "r.wake_at IS NOT NULL AND r.marks & 17 = 0 AND r.wake_at<=(SELECT now FROM t)"
 	isMarked = "r.ready=1 AND r.marks & 17 = 0"
 	noMore   = ", ''::text, ''::text, ''::bytea"
-	itsShard = ", r.grp, r.slot::text, ''::bytea"
 )
 
 // lookText is one look. Parameters: the two of nowExpr; node, boot and fence; groups, a
@@ -204,10 +185,10 @@ const (
 var lookText = `WITH t AS MATERIALIZED (SELECT ` + nowExpr + ` AS now),
 	new AS MATERIALIZED (SELECT r.*, i.kind FROM (SELECT i.run_no, i.kind FROM stet.inbox i WHERE i.state=1 OFFSET 0) i, LATERAL (
 		SELECT r.run_no, r.ready, r.grp, r.slot, r.status, r.marks, r.wake_at, r.workflow, r.build FROM stet.runs r WHERE r.run_no=i.run_no AND ` + here + ` OFFSET 0) r)
-	(SELECT 0, r.run_no, r.wake_at` + itsShard + ` FROM stet.runs r WHERE ` + isDue + " AND r.ready+0=0 AND " + fits + " AND " + here + ` ORDER BY r.wake_at, r.run_no LIMIT $11)
-	UNION ALL (SELECT DISTINCT 1, r.run_no, 0::bigint` + itsShard + ` FROM new r WHERE r.ready<>2
-		AND NOT (` + isDue + " AND " + fits + ") AND " + calls(fits) + ` ORDER BY r.run_no LIMIT $11)
-	UNION ALL (SELECT 2, r.run_no, 0::bigint` + itsShard + ` FROM stet.runs r WHERE ` + isMarked + " AND " + fits + " AND " + here + ` ORDER BY r.run_no LIMIT $11)
+	(SELECT 0, r.run_no, r.wake_at` + noMore + ` FROM stet.runs r WHERE ` + isDue + " AND r.ready+0=0 AND " + fits + " AND " + here + ` ORDER BY r.wake_at, r.run_no LIMIT $11)
+	UNION ALL (SELECT DISTINCT 1, r.run_no, 0::bigint` + noMore + ` FROM new r WHERE r.ready<>2
+		AND NOT (` + isDue + " AND " + fits + ") AND " + sqlstore.Calls("r", fits) + ` ORDER BY r.run_no LIMIT $11)
+	UNION ALL (SELECT 2, r.run_no, 0::bigint` + noMore + ` FROM stet.runs r WHERE ` + isMarked + " AND " + fits + " AND " + here + ` ORDER BY r.run_no LIMIT $11)
 	UNION ALL (SELECT 3, 0::bigint, 0::bigint` + noMore + ` WHERE EXISTS (SELECT 1 FROM new r WHERE r.ready=2 OR r.status IN (4,5,6)))
 	UNION ALL (SELECT 7, 0::bigint, 0::bigint` + noMore + ` WHERE EXISTS (SELECT 1 FROM new r WHERE r.ready=0 AND r.status IN (4,5,6)))
 	UNION ALL (SELECT 4, 0::bigint, coalesce((SELECT r.wake_at FROM ` + sleeping + " WHERE r.ready=0 AND " + fits + " AND " + here + ` ORDER BY r.wake_at LIMIT 1),
@@ -216,9 +197,9 @@ var lookText = `WITH t AS MATERIALIZED (SELECT ` + nowExpr + ` AS now),
 	UNION ALL (SELECT DISTINCT ON (r.grp, r.slot, r.workflow) 6, 0::bigint, r.slot::bigint, r.grp, r.workflow, r.build FROM (
 			SELECT r.run_no FROM stet.runs r WHERE ` + isDue + ` AND r.ready+0=0 AND $12::boolean
 			UNION SELECT r.run_no FROM stet.runs r WHERE ` + isMarked + ` AND $12::boolean
-			UNION SELECT r.run_no FROM new r WHERE r.ready<>2 AND $12::boolean AND ` + calls("true") + `) c,
+			UNION SELECT r.run_no FROM new r WHERE r.ready<>2 AND $12::boolean AND ` + sqlstore.Calls("r", "true") + `) c,
 			LATERAL (SELECT r.grp, r.slot, r.workflow, r.build FROM stet.runs r WHERE r.run_no=c.run_no AND ` + here + ` OFFSET 0) r
-		WHERE NOT ` + fits + ` AND NOT EXISTS (SELECT 1 FROM new r WHERE r.run_no=c.run_no AND ` + calls("false") + `)
+		WHERE NOT ` + fits + ` AND NOT EXISTS (SELECT 1 FROM new r WHERE r.run_no=c.run_no AND ` + sqlstore.Calls("r", "false") + `)
 		ORDER BY r.grp, r.slot, r.workflow, r.build DESC)`
 
 // sleeping are the runs that sleep, the next ones first.
@@ -307,11 +288,7 @@ func (l *looking) once(t *tx, floor int64, test any) (same bool, err error) {
 		}
 		switch class {
 		case due, called, marked:
-			slot, err := strconv.Atoi(workflow) // its place in such a row
-			if err != nil {
-				return err
-			}
-			l.candidates = append(l.candidates, candidate{int(class), order, store.RunNo(no), store.Shard{Group: group, Slot: slot}})
+			l.candidates = append(l.candidates, sqlstore.Candidate{Class: int(class), Order: order, No: store.RunNo(no)})
 		case hasItems:
 			l.items = true
 		case isLate:
@@ -325,21 +302,8 @@ func (l *looking) once(t *tx, floor int64, test any) (same bool, err error) {
 		}
 		return nil
 	})
-	l.order()
+	l.candidates = sqlstore.SortCandidates(l.candidates)
 	return same, err
-}
-
-// order sorts the candidates and drops those that are in two classes.
-func (l *looking) order() {
-	slices.SortFunc(l.candidates, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.order, b.order), cmp.Compare(a.no, b.no))
-	})
-	seen := make(map[store.RunNo]bool, len(l.candidates))
-	l.candidates = slices.DeleteFunc(l.candidates, func(c candidate) bool {
-		twice := seen[c.no]
-		seen[c.no] = true
-		return twice
-	})
 }
 
 // claim takes the candidates in hand, up to the limit, and adds the unexamined items of
@@ -358,7 +322,7 @@ func (l *looking) claim(t *tx) error {
 // writing is what a claim writes and reads.
 type writing struct {
 	*looking
-	chosen []candidate
+	chosen []sqlstore.Candidate
 	index  map[store.RunNo]int // of claims.Runs
 }
 
@@ -385,7 +349,7 @@ const hereItems = "CASE WHEN r.slot<$3::integer THEN get_bit(($2::bytea[])[array
 func (w *writing) queue(s *Store, batch *pgx.Batch) {
 	nos := make([]int64, len(w.chosen))
 	for i, c := range w.chosen {
-		nos[i] = int64(c.no)
+		nos[i] = int64(c.No)
 	}
 	slices.Sort(nos)
 	k := &w.leases
@@ -406,7 +370,7 @@ func (w *writing) read(results pgx.BatchResults) error {
 	l.claims.Runs = make([]store.Claimed, len(w.chosen))
 	w.index = make(map[store.RunNo]int, len(w.chosen))
 	for i, c := range w.chosen {
-		w.index[c.no] = i
+		w.index[c.No] = i
 	}
 	if len(w.chosen) > 0 {
 		rows, err := results.Query()
@@ -459,7 +423,7 @@ func (w *writing) read(results pgx.BatchResults) error {
 // after looks for the next wake time once more, if what was called before its time
 // sleeps no more.
 func (l *looking) after(t *tx) error {
-	if l.claims.NextWake == 0 || !slices.ContainsFunc(l.candidates[:min(len(l.candidates), l.req.Limit)], func(c candidate) bool { return c.class == called }) {
+	if l.claims.NextWake == 0 || !slices.ContainsFunc(l.candidates[:min(len(l.candidates), l.req.Limit)], func(c sqlstore.Candidate) bool { return c.Class == called }) {
 		return nil
 	}
 	again := &looking{req: &store.ClaimRequest{Node: l.req.Node, Boot: l.req.Boot, Leases: l.req.Leases, Build: l.req.Build}, workflows: l.workflows, leases: l.leases}

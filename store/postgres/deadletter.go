@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/stet-run/stet/store"
-	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // buryLate does for items that became visible after the end of their run what the
@@ -16,7 +15,7 @@ func (t *tx) buryLate(shards shardArrays) error {
 	const late = ` WHERE i.item_no=ANY(ARRAY(SELECT n.item_no FROM (SELECT n.item_no, n.run_no FROM stet.inbox n WHERE n.state=1 OFFSET 0) n, LATERAL (
 			SELECT FROM stet.runs r WHERE r.run_no=n.run_no AND r.status+0 IN (4,5,6) AND r.ready+0=0
 			AND (r.grp, r.slot) IN (SELECT * FROM unnest($1::text[], $2::bigint[])) OFFSET 0) r)) AND i.state+0=1`
-	if _, err := t.exec("UPDATE stet.inbox i SET state=4"+late+" AND i.kind NOT IN "+sqlstore.Answered, shards.grps, shards.slots); err != nil {
+	if _, err := t.exec("UPDATE stet.inbox i SET state=4"+late+" AND i.kind NOT IN {answered}", shards.grps, shards.slots); err != nil {
 		return err
 	}
 	_, err := t.exec("UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict=$3"+late+" AND i.kind=8",

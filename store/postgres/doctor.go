@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-
-	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // Finding is something that Doctor looked at.
@@ -29,7 +27,7 @@ var checks = []check{
 	{"consumed items have no value, others no verdict", `SELECT count(*) FROM stet.inbox
 		WHERE state NOT IN (1,2,3,4) OR state=3 AND val IS NOT NULL OR state<>3 AND verdict IS NOT NULL`},
 	{"no letter that was examined is pending in a run that has ended", `SELECT count(*) FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no
-		WHERE i.state=2 AND r.status IN (4,5,6) AND i.kind NOT IN ` + sqlstore.Answered},
+		WHERE i.state=2 AND r.status IN (4,5,6) AND i.kind NOT IN {answered}`},
 	{"live runs can be reached", `SELECT count(*) FROM stet.runs r WHERE status IN (1,2) AND ready=0 AND wake_at IS NULL AND NOT EXISTS
 		(SELECT 1 FROM stet.inbox i WHERE i.run_no=r.run_no AND i.state=1)`},
 	{"only runs that rest have a wake time", `SELECT count(*) FROM stet.runs WHERE wake_at IS NOT NULL AND ready<>0 AND (ready<>2 OR status NOT IN (1,3))`},

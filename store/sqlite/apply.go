@@ -165,7 +165,7 @@ func (r *rows) insertItem(run store.RunNo, it *store.Item, sent store.Time, stam
 	var no int64
 	inserted, err := r.row(`INSERT INTO stet_inbox (item_no, run_no, kind, state, name, item_id, origin, incarnation,
 			loc, failed, sent_at, val, headers, generation, stamp)
-		VALUES (`+above("2", "item_no", "stet_inbox")+`,?,?,1,?,?,?,?,?,?,?,?,?,?,?)
+		VALUES (`+above("2", "item_no", "stet_inbox")+`,?,?,{new},?,?,?,?,?,?,?,?,?,?,?)
 		ON CONFLICT (run_no, item_id) DO NOTHING RETURNING item_no`,
 		[]any{
 			int64(run), int64(it.Kind), it.Name, it.ID, it.Origin, int64(it.Incarnation), []byte(it.Loc),

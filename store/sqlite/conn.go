@@ -13,6 +13,7 @@ import (
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/internal/sqlstore"
+	"github.com/stet-run/stet/store/internal/words"
 )
 
 // conn is a connection with its prepared statements. It is used by one
@@ -104,12 +105,12 @@ func (c *conn) pagerVersion() uint32 {
 	return v.(uint32)
 }
 
-// stmt returns the prepared statement of the text.
+// stmt returns the prepared statement of the text, in which words stand for numbers.
 func (c *conn) stmt(sql string) (*sqlite3.Stmt, error) {
 	if s := c.stmts[sql]; s != nil {
 		return s, nil
 	}
-	s, _, err := c.PrepareFlags(sql, sqlite3.PREPARE_PERSISTENT)
+	s, _, err := c.PrepareFlags(words.SQL(sql), sqlite3.PREPARE_PERSISTENT)
 	if err != nil {
 		return nil, err
 	}

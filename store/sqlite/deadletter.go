@@ -17,7 +17,7 @@ func (s *Store) DeadLetters(ctx context.Context, f store.DeadFilter) (store.Dead
 		return store.DeadPage{}, err
 	}
 	q := &search{from: "stet_inbox i JOIN stet_runs r ON r.run_no=i.run_no"}
-	q.and("i.state=4")
+	q.and("i.state={dead}")
 	if below != 0 {
 		q.and("i.item_no<?", int64(below))
 	}
@@ -69,7 +69,7 @@ func (s *Store) Discard(ctx context.Context, items []store.ItemNo) ([]bool, erro
 	were := make([]bool, len(items))
 	err = s.write.do(ctx, "discard dead letters", func(c *conn, _ store.Time) error {
 		dead := map[store.ItemNo]bool{}
-		err := c.each("SELECT item_no FROM stet_inbox WHERE state=4 AND item_no IN (SELECT value FROM json_each(?))", []any{string(text)}, func(r *sqlite3.Stmt) error {
+		err := c.each("SELECT item_no FROM stet_inbox WHERE state={dead} AND item_no IN (SELECT value FROM json_each(?))", []any{string(text)}, func(r *sqlite3.Stmt) error {
 			dead[store.ItemNo(r.ColumnInt64(0))] = true
 			return nil
 		})
@@ -79,7 +79,7 @@ func (s *Store) Discard(ctx context.Context, items []store.ItemNo) ([]bool, erro
 		for i, no := range items {
 			were[i] = dead[no]
 		}
-		_, err = c.exec("UPDATE stet_inbox SET state=3, val=NULL, headers=NULL WHERE state=4 AND item_no IN (SELECT value FROM json_each(?))", string(text))
+		_, err = c.exec("UPDATE stet_inbox SET state={consumed}, val=NULL, headers=NULL WHERE state={dead} AND item_no IN (SELECT value FROM json_each(?))", string(text))
 		return err
 	})
 	if err != nil {

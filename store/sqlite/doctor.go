@@ -3,8 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-
-	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // Finding is something that Doctor looked at.
@@ -31,16 +29,16 @@ var checks = []check{
 		OR (r.output_size>512 AND NOT EXISTS (SELECT 1 FROM stet_payloads p WHERE p.run_no=r.run_no AND p.what=2 AND length(p.val)=r.output_size))`},
 	{"completion numbers are unique in a run", `SELECT count(*) FROM
 		(SELECT 1 FROM stet_entries WHERE seq>0 GROUP BY run_no, incarnation, seq HAVING count(*)>1)`},
-	{"ended runs have an end", `SELECT count(*) FROM stet_runs WHERE (status IN (4,5,6)) <> (ended>0)`},
-	{"claimed runs have an owner", `SELECT count(*) FROM stet_runs r WHERE ready=2 AND NOT EXISTS
+	{"ended runs have an end", `SELECT count(*) FROM stet_runs WHERE (status IN {ended}) <> (ended>0)`},
+	{"claimed runs have an owner", `SELECT count(*) FROM stet_runs r WHERE ready={claimed} AND NOT EXISTS
 		(SELECT 1 FROM stet_leases l WHERE l.grp=r.grp AND l.slot=r.slot AND l.node<>'')`},
 	{"no letter is pending in a run that has ended", `SELECT count(*) FROM stet_inbox i JOIN stet_runs r ON r.run_no=i.run_no
-		WHERE i.state<3 AND r.status IN (4,5,6) AND i.kind NOT IN ` + sqlstore.Answered},
+		WHERE i.state<{consumed} AND r.status IN {ended} AND i.kind NOT IN {answered}`},
 	{"consumed items have no value, others no verdict", `SELECT count(*) FROM stet_inbox
-		WHERE state NOT IN (1,2,3,4) OR state=3 AND val IS NOT NULL OR state<>3 AND verdict IS NOT NULL`},
-	{"live runs can be reached", `SELECT count(*) FROM stet_runs r WHERE status IN (1,2) AND ready=0 AND wake_at IS NULL AND NOT EXISTS
-		(SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND i.state=1 AND i.state<3)`},
-	{"only runs that rest have a wake time", `SELECT count(*) FROM stet_runs WHERE wake_at IS NOT NULL AND ready<>0 AND (ready<>2 OR status NOT IN (1,3))`},
+		WHERE state NOT IN ({new},{seen},{consumed},{dead}) OR state={consumed} AND val IS NOT NULL OR state<>{consumed} AND verdict IS NOT NULL`},
+	{"live runs can be reached", `SELECT count(*) FROM stet_runs r WHERE status IN ({queued},{running}) AND ready={idle} AND wake_at IS NULL AND NOT EXISTS
+		(SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND i.state={new} AND i.state<{consumed})`},
+	{"only runs that rest have a wake time", `SELECT count(*) FROM stet_runs WHERE wake_at IS NOT NULL AND ready<>{idle} AND (ready<>{claimed} OR status NOT IN ({queued},{suspended}))`},
 	{"acts of operators belong to a run", `SELECT count(*) FROM stet_audit a
 		WHERE NOT EXISTS (SELECT 1 FROM stet_runs r WHERE r.run_no=a.run_no)`},
 	{"tags are those of the runs", `SELECT (SELECT count(*) FROM stet_tags t WHERE NOT EXISTS
@@ -52,7 +50,7 @@ var checks = []check{
 		(SELECT count(*) FROM stet_streams s WHERE s.run_no=f.run_no AND s.name=f.name AND s.pos BETWEEN 1 AND f.last))
 		+ (SELECT count(*) FROM stet_streams s WHERE NOT EXISTS (SELECT 1 FROM stet_feeds f WHERE f.run_no=s.run_no AND f.stream=1 AND f.name=s.name AND s.pos<=f.last))`},
 	{"ended runs owe no answer", `SELECT count(*) FROM stet_inbox i INDEXED BY stet_inbox_unanswered
-		JOIN stet_runs r ON r.run_no=i.run_no WHERE i.kind=8 AND i.verdict IS NULL AND r.status IN (4,5,6)`},
+		JOIN stet_runs r ON r.run_no=i.run_no WHERE i.kind={update} AND i.verdict IS NULL AND r.status IN {ended}`},
 }
 
 // Doctor looks for damage and broken invariants. It changes nothing, and reads

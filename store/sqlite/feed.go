@@ -21,11 +21,11 @@ func (c *conn) open(no store.RunNo) ([]store.Item, error) {
 		items = append(items, scanItem(r))
 		return nil
 	}
-	if err := c.each("SELECT "+itemColumns+" FROM stet_inbox i WHERE state IN (1,2) AND state<3 AND run_no=? ORDER BY item_no", []any{int64(no)}, scan); err != nil {
+	if err := c.each("SELECT "+itemColumns+" FROM stet_inbox i WHERE state IN ({new},{seen}) AND state<{consumed} AND run_no=? ORDER BY item_no", []any{int64(no)}, scan); err != nil {
 		return nil, err
 	}
 	first := len(items)
-	if err := c.each("SELECT "+itemColumns+" FROM stet_inbox i INDEXED BY stet_inbox_unanswered WHERE run_no=? AND kind=8 AND verdict IS NULL AND state=3", []any{int64(no)}, scan); err != nil {
+	if err := c.each("SELECT "+itemColumns+" FROM stet_inbox i INDEXED BY stet_inbox_unanswered WHERE run_no=? AND kind={update} AND verdict IS NULL AND state={consumed}", []any{int64(no)}, scan); err != nil {
 		return nil, err
 	}
 	if len(items) > first {

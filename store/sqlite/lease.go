@@ -153,7 +153,7 @@ func (c *conn) acquire(n *store.Node, row leaseRow, now store.Time, ttl store.De
 // returns how many became suspect.
 func (c *conn) giveBack(shard store.Shard, clean bool) (int, error) {
 	// What was claimed at rest goes back as it was.
-	_, err := c.exec("UPDATE stet_runs SET ready=CASE WHEN status=3 OR wake_at IS NOT NULL THEN 0 ELSE 1 END WHERE ready=2 AND grp=? AND slot=? AND (marks & 17 OR status IN (1,3))",
+	_, err := c.exec("UPDATE stet_runs SET ready=CASE WHEN status={suspended} OR wake_at IS NOT NULL THEN {idle} ELSE {ready} END WHERE ready={claimed} AND grp=? AND slot=? AND (marks & {pausedOrHeld} OR status IN ({queued},{suspended}))",
 		shard.Group, shard.Slot)
 	if err != nil {
 		return 0, err
@@ -162,7 +162,7 @@ func (c *conn) giveBack(shard store.Shard, clean bool) (int, error) {
 	if clean {
 		suspicion = ""
 	}
-	n, err := c.exec("UPDATE stet_runs SET ready=1"+suspicion+" WHERE ready=2 AND grp=? AND slot=?", shard.Group, shard.Slot)
+	n, err := c.exec("UPDATE stet_runs SET ready={ready}"+suspicion+" WHERE ready={claimed} AND grp=? AND slot=?", shard.Group, shard.Slot)
 	if clean {
 		n = 0
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/words"
 	"github.com/stet-run/stet/store/memory"
 )
 
@@ -142,7 +143,7 @@ func TestPlans(t *testing.T) {
 		"SELECT "+entryColumns+", val FROM stet_entries WHERE run_no=? AND incarnation=? ORDER BY loc",
 	)
 	for _, query := range queries {
-		rows, _, err := s.write.c.Prepare("EXPLAIN QUERY PLAN " + query)
+		rows, _, err := s.write.c.Prepare("EXPLAIN QUERY PLAN " + words.SQL(query))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -147,7 +147,7 @@ func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]st
 			return nil
 		}
 		if len(ids) == 0 {
-			return c.each("SELECT "+itemColumns+" FROM stet_inbox i WHERE state IN (1,2) AND state<3 AND run_no=? ORDER BY item_no", []any{int64(run)}, scan)
+			return c.each("SELECT "+itemColumns+" FROM stet_inbox i WHERE state IN ({new},{seen}) AND state<{consumed} AND run_no=? ORDER BY item_no", []any{int64(run)}, scan)
 		}
 		text, err := json.Marshal(ids)
 		if err != nil {

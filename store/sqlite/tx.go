@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/internal/sqlstore"
+	"github.com/stet-run/stet/store/internal/words"
 	"github.com/stet-run/stet/store/storekit"
 )
 
@@ -57,7 +58,7 @@ type txQuerier struct {
 }
 
 func (q txQuerier) exec(text string, args ...any) (int64, error) {
-	result, err := q.tx.ExecContext(q.ctx, text, plain(args)...)
+	result, err := q.tx.ExecContext(q.ctx, words.SQL(text), plain(args)...)
 	if err != nil {
 		return 0, err
 	}
@@ -65,7 +66,7 @@ func (q txQuerier) exec(text string, args ...any) (int64, error) {
 }
 
 func (q txQuerier) row(text string, args []any, dest ...any) (bool, error) {
-	err := q.tx.QueryRowContext(q.ctx, text, plain(args)...).Scan(dest...)
+	err := q.tx.QueryRowContext(q.ctx, words.SQL(text), plain(args)...).Scan(dest...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}

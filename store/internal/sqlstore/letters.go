@@ -1,9 +1,6 @@
 package sqlstore
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/stet-run/stet/store"
 )
 
@@ -16,6 +13,3 @@ var NoLetters = func() (list []int64) {
 	}
 	return list
 }()
-
-// Answered is NoLetters as a list in SQL.
-var Answered = strings.NewReplacer("[", "(", "]", ")", " ", ",").Replace(fmt.Sprint(NoLetters))

@@ -1,0 +1,45 @@
+package sqlstore
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Calls is the condition under which an unexamined item makes the run r ready, which is
+// not due (laws 16, 18 and 28). item is the table that has the item's kind. loads is the
+// condition under which the node can load the run: verbs that need none of its code call
+// it without.
+func Calls(item, loads string) string {
+	return strings.NewReplacer("item.", item+".", "LOADS", loads).Replace(`CASE
+			WHEN item.kind IN ({terminate},{pause}) THEN true
+			WHEN item.kind={cancel} THEN r.status NOT IN ({running},{suspended}) OR r.marks & {paused} <> 0
+				OR r.marks & {held} = 0 AND LOADS
+			WHEN item.kind IN ({resume},{watch},{retry},{rewind},{edit}) THEN r.status IN {ended} OR r.status={stalled}
+				OR r.marks & {paused} <> 0 OR r.marks & {held} = 0 AND (r.status<>{queued} OR r.wake_at IS NULL) AND LOADS
+			ELSE r.marks & {paused} = 0 AND CASE WHEN r.marks & {held} <> 0 THEN item.kind={grant}
+				ELSE r.status<>{queued} OR r.wake_at IS NULL END AND LOADS END`)
+}
+
+// Candidate is a run that may be claimed.
+type Candidate struct {
+	Class int   // why; the lower goes first
+	Order int64 // within the class
+	No    store.RunNo
+}
+
+// SortCandidates sorts candidates and drops those that are in two classes from the later
+// one.
+func SortCandidates(list []Candidate) []Candidate {
+	slices.SortFunc(list, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Order, b.Order), cmp.Compare(a.No, b.No))
+	})
+	seen := make(map[store.RunNo]bool, len(list))
+	return slices.DeleteFunc(list, func(c Candidate) bool {
+		twice := seen[c.No]
+		seen[c.No] = true
+		return twice
+	})
+}
