@@ -19,11 +19,11 @@ func TestNobodyReadsTheClockOfTheNode(t *testing.T) {
 		"internal/entity/planner/planner.go next": "a time of the store, by the calendar",
 		"internal/runfile/text.go UnmarshalText":  "a time that the file gives",
 		"schedule.go config":                      "measures what the text of any time takes",
-		"schedule.go Backfill":                    "times that the caller gives",
+		"schedules.go Backfill":                   "times that the caller gives",
 		"select.go At":                            "a time that the code gives",
 		"sleep.go SleepUntil":                     "a time that the code gives",
 		"start.go startCommand":                   "a time that the caller gives; an ID that begins with the time, on which nobody relies",
-		"lifecycle.go Fork":                       "an ID that begins with the time, on which nobody relies",
+		"act.go Fork":                             "an ID that begins with the time, on which nobody relies",
 		"store/postgres/postgres.go times":        "the clock of a test",
 		"store/redis/redis.go head":               "the clock of a test",
 	}

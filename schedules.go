@@ -164,3 +164,93 @@ func (e *Engine) readSchedule(ctx context.Context, run *store.Run) (*ScheduleInf
 	}
 	return info, nil
 }
+
+// Pause lets the instants of a schedule pass without a run until it is resumed; they
+// are recorded as skipped. Runs go on. A paused schedule stays paused. Errors:
+// ErrNotFound if there is no schedule of the name, ErrInvalid for a bad act, ErrPending
+// if ctx ends before the owner has decided (the request stands), and those of the store.
+func (s Schedules) Pause(ctx context.Context, name string, act Act) error {
+	_, err := s.act(ctx, "pause", name, planner.ItemPause, []byte(act.Why), act)
+	return err
+}
+
+// Resume lets a paused schedule go on. One that is not paused stays so. Errors are
+// those of Pause.
+func (s Schedules) Resume(ctx context.Context, name string, act Act) error {
+	_, err := s.act(ctx, "resume", name, planner.ItemResume, nil, act)
+	return err
+}
+
+// Trigger starts a run now, also if the schedule is paused, and returns its ID. If a
+// run has not ended, the overlap policy decides: the run may begin later, or the
+// request is ErrRefused. Other errors are those of Pause.
+func (s Schedules) Trigger(ctx context.Context, name string, act Act) (runID string, err error) {
+	answer, err := s.act(ctx, "trigger", name, planner.ItemTrigger, nil, act)
+	return answer.RunID, err
+}
+
+// Backfill starts the runs of the instants from from, included, to to, excluded. Those
+// must not be in the future. They start all at once if runs may overlap, otherwise one
+// after another. An instant whose run exists is not started again. Errors: ErrRefused
+// with the reason, and those of Pause.
+func (s Schedules) Backfill(ctx context.Context, name string, from, to time.Time, act Act) error {
+	if from.IsZero() || !from.Before(to) {
+		err := fmt.Errorf("expected a time and a later one, found %s and %s: %w", from, to, ErrInvalid)
+		return aboutSchedule("backfill", name, err)
+	}
+	fill := planner.Fill{After: store.TimeOf(from.Add(-time.Microsecond)), To: store.TimeOf(to)}
+	_, err := s.act(ctx, "backfill", name, planner.ItemBackfill, planner.Encode(&fill), act)
+	return err
+}
+
+// Delete removes a schedule and what it remembers. Runs go on. Errors are those of
+// Pause.
+func (s Schedules) Delete(ctx context.Context, name string, act Act) error {
+	_, err := s.act(ctx, "delete", name, planner.ItemDelete, nil, act)
+	return err
+}
+
+// act makes a request of an operator and waits for the answer.
+func (s Schedules) act(
+	ctx context.Context, verb, name, what string, value []byte, act Act,
+) (planner.Answer, error) {
+	if err := act.check(false); err != nil {
+		return planner.Answer{}, aboutSchedule(verb, name, err)
+	}
+	answer, err := s.engine.askSchedule(ctx, name, what, value)
+	s.engine.logged(ctx, verb, "schedule", name, act, err)
+	return answer, aboutSchedule(verb, name, err)
+}
+
+func aboutSchedule(act, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s schedule %q: %w", act, name, err)
+}
+
+// askSchedule asks a schedule for something and waits for its answer.
+func (e *Engine) askSchedule(ctx context.Context, name, what string, value []byte) (planner.Answer, error) {
+	if err := checkName("schedule", name); err != nil {
+		return planner.Answer{}, err
+	}
+	answer, err := planner.Ask(ctx, e.inner, name, what, value)
+	switch {
+	case err != nil:
+		return answer, err
+	case answer.Missing:
+		return answer, ErrNotFound
+	case answer.Exists:
+		return answer, scheduleExists{}
+	case !answer.OK:
+		return answer, fmt.Errorf("%w: %s", ErrRefused, answer.Reason)
+	}
+	return answer, nil
+}
+
+// scheduleExists is ErrExists of a schedule.
+type scheduleExists struct{}
+
+func (scheduleExists) Error() string { return "there is another schedule of this name" }
+
+func (scheduleExists) Is(target error) bool { return target == ErrExists }

@@ -240,19 +240,6 @@ func (r Runs) Fork(ctx context.Context, runID, before string, act Act, id ...ID)
 	return newID, nil
 }
 
-// Audit returns what operators did to a run, oldest first. Requests that were
-// refused are not in it. ErrNotFound: there is no run with the ID.
-func (r Runs) Audit(ctx context.Context, runID string) ([]store.Audit, error) {
-	run, ok, err := r.engine.inner.Get(ctx, runID)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("audit of run %q: %w", runID, err)
-	case !ok:
-		return nil, fmt.Errorf("audit of run %q: %w", runID, ErrNotFound)
-	}
-	return r.engine.store.Audit(ctx, run.No)
-}
-
 // verb asks for what needs no arguments.
 func (e *Engine) verb(ctx context.Context, runID string, kind store.ItemKind, act Act) (bool, error) {
 	return e.verbWith(ctx, runID, kind, stored.Request{}, act)

@@ -1,0 +1,271 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/store"
+)
+
+// ErrNoQueue: there is no queue of this name. Make one with Queues.Create.
+var ErrNoQueue = errors.New("no such queue")
+
+// queueError says of which queue an error is.
+func queueError(name string, err error) error {
+	if errors.Is(err, engine.ErrNoQueue) {
+		return fmt.Errorf("queue %q: %w", name, ErrNoQueue)
+	}
+	return fmt.Errorf("queue %q: %w", name, err)
+}
+
+// QueueSettings are the limits of a queue. They count permits: a run has one from
+// before it first executes until it has ended, also while it is suspended, paused or
+// stalled; a step for an attempt, if it uses the queue (see Permit). They are exact,
+// whichever nodes execute the runs. 0 is no limit.
+type QueueSettings struct {
+	// Concurrency bounds the permits that are held at a time.
+	Concurrency int
+	// PerKey bounds those of one key. Runs without a key have no such limit.
+	PerKey int
+	// Rate bounds the permits granted in any interval of the length Per. At most
+	// 10,000.
+	Rate int
+	// Per is from 1 ms to 366 days. Default: 1 s, if there is a Rate.
+	Per time.Duration
+	// Group names the nodes that execute the queue's runs (Config.Groups). It cannot
+	// be changed. Default: "default".
+	Group string
+	// ReleaseWhileSuspended has runs give their permit back while they are suspended,
+	// and ask for a new one when they are woken. It is for runs that are started from
+	// then on.
+	ReleaseWhileSuspended bool
+}
+
+// maxRate bounds the times that a queue keeps.
+const maxRate = 10_000
+
+func (s *QueueSettings) stored() (permit.Settings, error) {
+	out := permit.Settings{
+		Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, Per: store.Delay(s.Per.Microseconds()), Group: s.Group, Release: s.ReleaseWhileSuspended,
+	}
+	pick(&out.Group, store.DefaultGroup)
+	if s.Rate > 0 {
+		pick(&out.Per, store.Delay(time.Second.Microseconds()))
+	}
+	bad := func(format string, args ...any) (permit.Settings, error) {
+		return out, fmt.Errorf(format+": %w", append(args, ErrInvalid)...)
+	}
+	switch {
+	case s.Concurrency < 0 || s.PerKey < 0:
+		return bad("expected limits of 0 or more, found %d and %d per key", s.Concurrency, s.PerKey)
+	case s.Rate < 0 || s.Rate > maxRate:
+		return bad("expected a rate of 0 to %d, found %d", maxRate, s.Rate)
+	case s.Rate == 0 && s.Per != 0:
+		return bad("expected a rate for the time of %s, found none", s.Per)
+	case s.Rate > 0 && (out.Per < 1000 || out.Per > store.Delay(366*24*time.Hour/time.Microsecond)):
+		return bad("expected a time of 1ms to 366 days for the rate, found %s", s.Per)
+	case out.Group == store.SystemGroup:
+		return bad("expected a group other than %q, which is the engine's own", store.SystemGroup)
+	}
+	if err := location.CheckName(out.Group); err != nil {
+		return bad("group: %w", err)
+	}
+	return out, nil
+}
+
+// QueueInfo is how a queue stands.
+type QueueInfo struct {
+	Name     string
+	Settings QueueSettings
+	Paused   bool
+	Waiting  int   // runs, and attempts of steps, that would begin now if they had a permit
+	Delayed  int   // runs that are to begin later
+	Held     int   // permits
+	Granted  int64 // permits since the queue was made
+}
+
+func queueInfo(name string, s *permit.State) *QueueInfo {
+	return &QueueInfo{
+		Name: name, Paused: s.Paused, Waiting: s.Waiting, Delayed: s.Delayed, Held: s.Held, Granted: s.Granted,
+		Settings: QueueSettings{
+			Concurrency: s.Settings.Concurrency, PerKey: s.Settings.PerKey, Rate: s.Settings.Rate,
+			Per: time.Duration(s.Settings.Per) * time.Microsecond, Group: s.Settings.Group, ReleaseWhileSuspended: s.Settings.Release,
+		},
+	}
+}
+
+// Queues are the queues of an engine's store. Safe for concurrent use.
+type Queues struct{ engine *Engine }
+
+// Queues returns the queues of the store.
+func (e *Engine) Queues() Queues { return Queues{e} }
+
+// Create makes a queue, or does nothing if there is one with the same settings.
+// The name is 1 to 64 bytes. It returns when some node has done so: ErrPending says
+// that ctx has ended before, and the request stands. Errors: ErrExists if there is one
+// with other settings, ErrInvalid, and those of the store.
+func (q Queues) Create(ctx context.Context, name string, s QueueSettings) error {
+	settings, err := s.stored()
+	if err != nil {
+		return queueError(name, err)
+	}
+	return q.engine.manage(ctx, name, permit.Create, settings.Encode())
+}
+
+// Set changes all settings of a queue, except the group. Permits that are held
+// stay: where there are more than a new limit allows, none is granted until there are
+// fewer. Errors: ErrNoQueue, ErrRefused, and those of Create except ErrExists.
+func (q Queues) Set(ctx context.Context, name string, s QueueSettings) error {
+	settings, err := s.stored()
+	if err != nil {
+		return queueError(name, err)
+	}
+	return q.engine.manage(ctx, name, permit.Set, settings.Encode())
+}
+
+// Pause stops a queue from granting permits until it is resumed. Runs that hold one go
+// on, and runs can be started on it. Errors: ErrNoQueue, ErrInvalid for a bad act,
+// ErrPending, and those of the store.
+func (q Queues) Pause(ctx context.Context, name string, act Act) error {
+	return q.act(ctx, name, permit.Pause, act)
+}
+
+// Resume lets a paused queue grant permits again. Errors are those of Pause.
+func (q Queues) Resume(ctx context.Context, name string, act Act) error {
+	return q.act(ctx, name, permit.Resume, act)
+}
+
+// Delete deletes a queue in which nothing waits and of which nothing holds a permit;
+// otherwise it is ErrRefused. A run that is started on it at the same moment waits
+// until it is created again; a step that uses it afterwards fails. Other errors are
+// those of Pause.
+func (q Queues) Delete(ctx context.Context, name string, act Act) error {
+	return q.act(ctx, name, permit.Delete, act)
+}
+
+// act requests what needs no settings.
+func (q Queues) act(ctx context.Context, name, verb string, act Act) error {
+	if err := act.check(false); err != nil {
+		return queueError(name, err)
+	}
+	err := q.engine.manage(ctx, name, verb, nil)
+	q.engine.logged(ctx, verb, "queue", name, act, err)
+	return err
+}
+
+// manage asks a queue's record for something.
+func (e *Engine) manage(ctx context.Context, name, act string, value []byte) error {
+	if err := location.CheckName(name); err != nil {
+		return queueError(name, fmt.Errorf("%w: %w", err, ErrInvalid))
+	}
+	if act != permit.Create { // asked of nobody it would make a record
+		if _, _, err := e.inner.Queue(ctx, name); err != nil {
+			return queueError(name, err)
+		}
+	}
+	defer e.inner.ForgetQueue(name)
+	verdict, err := entity.Ask(ctx, e.inner, permit.RecordID(name), act, value)
+	switch {
+	case err != nil:
+		return queueError(name, err)
+	case len(verdict) == 0:
+		return queueError(name, fmt.Errorf("%w: it gave an empty answer", store.ErrDamaged))
+	}
+	switch reason := string(verdict[1:]); verdict[0] {
+	case permit.Yes:
+		return nil
+	case permit.Exists:
+		return queueError(name, queueExists{})
+	case permit.Missing:
+		return queueError(name, engine.ErrNoQueue)
+	default:
+		return queueError(name, fmt.Errorf("%w: %s", ErrRefused, reason))
+	}
+}
+
+// queueExists is ErrExists of a queue.
+type queueExists struct{}
+
+func (queueExists) Error() string { return "it has other settings" }
+
+func (queueExists) Is(target error) bool { return target == ErrExists }
+
+// Info returns how a queue stands. ErrNoQueue: there is none of the name.
+func (q Queues) Info(ctx context.Context, name string) (*QueueInfo, error) {
+	state, _, err := q.engine.inner.Queue(ctx, name)
+	if err != nil {
+		return nil, queueError(name, err)
+	}
+	return queueInfo(name, &state), nil
+}
+
+// List returns all queues, newest first.
+func (q Queues) List(ctx context.Context) ([]QueueInfo, error) {
+	var queues []QueueInfo
+	f := store.Filter{Workflows: []string{permit.Workflow}, Limit: 1000}
+	for {
+		page, err := q.engine.store.List(ctx, f)
+		if err != nil {
+			return nil, fmt.Errorf("list queues: %w", err)
+		}
+		states, err := q.engine.inner.QueueStates(ctx, page.Runs)
+		if err != nil {
+			return nil, fmt.Errorf("list queues: %w", err)
+		}
+		for i := range page.Runs {
+			if name, ok := permit.Queue(page.Runs[i].ID); ok && states[i].Exists {
+				queues = append(queues, *queueInfo(name, &states[i]))
+			}
+		}
+		if f.Cursor = page.Next; page.Next == "" {
+			return queues, nil
+		}
+	}
+}
+
+// queuePlace returns the queue that a run is on, and whether it waits for a permit
+// of it; nil: none.
+func queuePlace(run *store.Run) *QueuePlace {
+	p, ok, err := permit.DecodePlace(run.Queue)
+	if err != nil || !ok {
+		return nil
+	}
+	return &QueuePlace{
+		OnQueue: OnQueue{Name: p.Queue, Key: p.Key, Priority: p.Priority},
+		Waits:   run.Marks&store.Held != 0,
+		Holds:   run.Marks&store.Held == 0 && p.Ticket != "" && !run.Status.Terminal(),
+	}
+}
+
+// QueuePlace is where a run stands in its queue.
+type QueuePlace struct {
+	OnQueue
+	Waits bool // for a permit
+	Holds bool // one
+}
+
+// String tells it for people.
+func (p *QueuePlace) String() string {
+	var b strings.Builder
+	b.WriteString(p.Name)
+	if p.Key != "" {
+		fmt.Fprintf(&b, ", key %s", p.Key)
+	}
+	if p.Priority != 0 {
+		fmt.Fprintf(&b, ", priority %d", p.Priority)
+	}
+	switch {
+	case p.Waits:
+		b.WriteString(": waits for a permit")
+	case p.Holds:
+		b.WriteString(": has a permit")
+	}
+	return b.String()
+}
