@@ -31,8 +31,8 @@ func ExampleExisting() {
 		_, err = run.Wait(ctx)
 		fmt.Println("failed:", err != nil)
 	}
-	page, err := engine.Runs().List(ctx, store.Filter{IDPrefix: "import-july"})
-	for _, run := range page.Runs {
+	runs, _, err := engine.Runs().List(ctx, store.Filter{IDPrefix: "import-july"})
+	for _, run := range runs {
 		fmt.Println(run.ID, run.Status)
 	}
 	fmt.Println(err)

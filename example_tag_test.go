@@ -32,15 +32,15 @@ func ExampleTags() {
 			fmt.Println(err)
 		}
 	}
-	page, err := engine.Runs().List(ctx, store.Filter{Tags: []store.Pair{{Key: "tenant", Value: "acme"}, {Key: "size", Value: "large"}}})
+	runs, _, err := engine.Runs().List(ctx, store.Filter{Tags: []store.Pair{{Key: "tenant", Value: "acme"}, {Key: "size", Value: "large"}}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	for _, run := range page.Runs {
+	for _, run := range runs {
 		fmt.Println(run.ID, run.Tags)
 	}
-	// Output: order-1 [{size large} {tenant acme}]
+	// Output: order-1 map[size:large tenant:acme]
 }
 
 // Headers accompany a run: its code and its steps read them, and the messages that

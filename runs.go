@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
 )
 
@@ -19,21 +20,48 @@ func (e *Engine) Runs() Runs { return Runs{e} }
 
 // RunInfo is how a run stands.
 type RunInfo struct {
-	store.Run
-	// WaitsFor says what a suspended run waits for, up to ten of them.
-	WaitsFor []Wait
-	// Headers are those that the run was started with. They stand for the encoded
-	// ones in Run.
-	Headers Headers
-	// OnQueue says where it stands in its queue; nil: it is on none. It stands for the
-	// encoded place in Run.
-	OnQueue *QueuePlace
-	// Err is why it has not succeeded, or nil.
+	ID       string
+	Number   store.RunNo // names the run in a store.Filter, and as a Parent
+	Workflow string
+	Shard    store.Shard // whose owner executes the run
+
+	Status      store.Status
+	Marks       store.Marks
+	Reason      string // why it is stalled or cancelled
+	Incarnation int    // how often it has continued as new
+	Generation  int    // how often it was retried, rewound or edited
+	Build       string // the latest one that has worked on it; "": none, or unknown
+	Suspect     int    // how often its process died while it executed, as far as that is not refuted
+
+	Parent         store.RunNo // 0: it is no child
+	ParentLocation string      // where the parent has started it; "": there is none, or it was detached
+
+	Created time.Time
+	Started time.Time // zero: it never ran
+	Ended   time.Time // zero: it has not ended
+	Wake    time.Time // when it goes on by itself, or begins; zero: no time is set
+
+	Tags    Tags
+	Headers Headers     // that the run was started with
+	OnQueue *QueuePlace // nil: it is on no queue
+
+	// WaitsFor says what a suspended run waits for, up to ten operations. A listing
+	// without values leaves it out.
+	WaitsFor []WaitInfo
+
+	// Input and Output are the values, which a listing without values leaves out.
+	// Output is the result of a run that has succeeded; of another it is the record that
+	// Err was made from.
+	Input, Output         RawValue
+	InputSize, OutputSize int // encoded, in bytes
+
+	// Err is why the run has not succeeded, a *RunError, or nil. A listing without
+	// values leaves it out.
 	Err error
 }
 
-// Wait is something that a suspended run waits for.
-type Wait struct {
+// WaitInfo is something that a suspended run waits for.
+type WaitInfo struct {
 	Location string    `json:"location"`
 	Kind     string    `json:"kind"`            // "sleep", "receive", "promise", "child", …
 	Names    []string  `json:"names,omitempty"` // of messages
@@ -53,13 +81,30 @@ func (r Runs) Info(ctx context.Context, runID string) (*RunInfo, error) {
 	if !ok {
 		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
 	}
-	return r.engine.Info(run), nil
+	return r.engine.runInfo(&run), nil
 }
 
-// Info returns how a listed run stands; what it waits for and its error are there
-// if it was listed with values.
-func (e *Engine) Info(run store.Run) *RunInfo {
-	info := &RunInfo{Run: run, OnQueue: queuePlace(&run), Err: e.runError(&run)}
+// runInfo returns how a run stands, by its row.
+func (e *Engine) runInfo(run *store.Run) *RunInfo {
+	info := &RunInfo{
+		ID: run.ID, Number: run.No, Workflow: run.Workflow, Shard: run.Shard,
+		Status: run.Status, Marks: run.Marks, Reason: run.Reason,
+		Incarnation: run.Incarnation, Generation: run.Generation, Build: run.Build, Suspect: run.Suspect,
+		Parent:  run.Parent,
+		Created: run.Created.Time(), Started: run.Started.Time(), Ended: run.Ended.Time(), Wake: run.WakeAt.Time(),
+		OnQueue: queuePlace(run), Input: RawValue{run.Input, e.codecs}, Output: RawValue{run.Output, e.codecs},
+		InputSize: run.InputSize, OutputSize: run.OutputSize,
+		Err: e.runError(run),
+	}
+	if run.ParentLoc != "" {
+		info.ParentLocation = location.Loc(run.ParentLoc).String()
+	}
+	for _, tag := range run.Tags {
+		if info.Tags == nil {
+			info.Tags = Tags{}
+		}
+		info.Tags[tag.Key] = tag.Value
+	}
 	info.Headers, _ = decodeHeaders(run.Headers) // were written by encode
 	if run.Waits != nil {
 		_ = json.Unmarshal(run.Waits, &info.WaitsFor) // only shown; a newer form shows as nothing
@@ -77,13 +122,25 @@ func (r Runs) Wait(ctx context.Context, runID string) (*RunInfo, error) {
 	case !ok:
 		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
 	}
-	return r.engine.Info(run), nil
+	return r.engine.runInfo(&run), nil
 }
 
-// List returns a page of the runs that match, newest first. store.ErrBadCursor:
+// List returns a page of the runs that match, newest first, and the cursor of the next
+// page, "" after the last. Values are read if the filter says so. store.ErrBadCursor:
 // the cursor is not one of List's.
-func (r Runs) List(ctx context.Context, f store.Filter) (store.Page, error) {
-	return r.engine.store.List(ctx, f)
+func (r Runs) List(ctx context.Context, f store.Filter) (runs []RunInfo, next string, err error) {
+	page, err := r.engine.store.List(ctx, f)
+	if err != nil {
+		return nil, "", fmt.Errorf("list runs: %w", err)
+	}
+	runs = make([]RunInfo, len(page.Runs))
+	for i := range page.Runs {
+		runs[i] = *r.engine.runInfo(&page.Runs[i])
+		if !f.Values {
+			runs[i].Err = nil // its cause was not read
+		}
+	}
+	return runs, page.Next, nil
 }
 
 // Count counts the runs that match, by workflow and status.

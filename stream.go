@@ -81,7 +81,7 @@ func (s Stream[T]) Tail(ctx context.Context, e *Engine, runID string, after int6
 	}
 }
 
-func decodeItem[T any](raw *Item[Raw]) (Item[T], error) {
+func decodeItem[T any](raw *Item[RawValue]) (Item[T], error) {
 	item := Item[T]{Position: raw.Position, At: raw.At, Rewound: raw.Rewound}
 	err := raw.Value.Decode(&item.Value)
 	if err != nil {
@@ -90,17 +90,22 @@ func decodeItem[T any](raw *Item[Raw]) (Item[T], error) {
 	return item, err
 }
 
-// Raw is a stored value whose type the reader knows.
-type Raw struct {
+// RawValue is a stored value whose type the reader knows. The zero RawValue is none.
+type RawValue struct {
 	data   []byte
 	codecs codecs
 }
 
-// Decode decodes the value into v, a pointer. No value leaves v alone.
-func (r Raw) Decode(v any) error { return r.codecs.decode(r.data, v) }
+// Bytes returns the value as it is stored, the codec's format byte first; nil: there is
+// none. The caller must not change it.
+func (r RawValue) Bytes() []byte { return r.data }
+
+// Decode decodes the value into v, a pointer. No value leaves v alone. The error is
+// ErrSealed if it cannot be read, or that of the codec.
+func (r RawValue) Decode(v any) error { return r.codecs.decode(r.data, v) }
 
 // Items is Stream.Items for a stream whose type is not known.
-func (r Runs) Items(ctx context.Context, runID, stream string, after int64, limit int) ([]Item[Raw], error) {
+func (r Runs) Items(ctx context.Context, runID, stream string, after int64, limit int) ([]Item[RawValue], error) {
 	run, err := r.engine.find(ctx, runID)
 	if err != nil {
 		return nil, err
@@ -112,7 +117,7 @@ func (r Runs) Items(ctx context.Context, runID, stream string, after int64, limi
 	return items, nil
 }
 
-func (e *Engine) items(ctx context.Context, q store.StreamQuery) ([]Item[Raw], error) {
+func (e *Engine) items(ctx context.Context, q store.StreamQuery) ([]Item[RawValue], error) {
 	if err := checkName("stream", q.Name); err != nil {
 		return nil, err
 	}
@@ -123,17 +128,17 @@ func (e *Engine) items(ctx context.Context, q store.StreamQuery) ([]Item[Raw], e
 	if err != nil {
 		return nil, fmt.Errorf("stream %q: %w", q.Name, err)
 	}
-	items := make([]Item[Raw], len(stored))
+	items := make([]Item[RawValue], len(stored))
 	for i := range stored {
 		it := &stored[i]
-		items[i] = Item[Raw]{Position: it.Pos, At: it.At.Time(), Rewound: it.Rewound, Value: Raw{it.Value, e.codecs}}
+		items[i] = Item[RawValue]{Position: it.Pos, At: it.At.Time(), Rewound: it.Rewound, Value: RawValue{it.Value, e.codecs}}
 	}
 	return items, nil
 }
 
 // Tail is Stream.Tail for a stream whose type is not known.
-func (r Runs) Tail(ctx context.Context, runID, stream string, after int64) iter.Seq2[Item[Raw], error] {
-	return func(yield func(Item[Raw], error) bool) {
+func (r Runs) Tail(ctx context.Context, runID, stream string, after int64) iter.Seq2[Item[RawValue], error] {
+	return func(yield func(Item[RawValue], error) bool) {
 		run, err := r.engine.find(ctx, runID)
 		if err == nil {
 			err = r.engine.follow(ctx, run, func() (bool, error) {
@@ -152,7 +157,7 @@ func (r Runs) Tail(ctx context.Context, runID, stream string, after int64) iter.
 			})
 		}
 		if err != nil {
-			yield(Item[Raw]{}, err)
+			yield(Item[RawValue]{}, err)
 		}
 	}
 }

@@ -187,29 +187,29 @@ func (u Update[Req, Resp]) Call(ctx context.Context, e *Engine, runID string, re
 }
 
 // Update is Update.Call for an update whose types are not known.
-func (r Runs) Update(ctx context.Context, runID, name string, req any, opts ...SendOption) (Raw, error) {
+func (r Runs) Update(ctx context.Context, runID, name string, req any, opts ...SendOption) (RawValue, error) {
 	data, err := r.engine.encodeValue("update "+name, req)
 	if err != nil {
-		return Raw{}, err
+		return RawValue{}, err
 	}
 	item, err := r.engine.updateItem(ctx, name, data, opts)
 	if err != nil {
-		return Raw{}, err
+		return RawValue{}, err
 	}
 	answer, err := r.engine.put(ctx, runID, item)
 	if errors.Is(err, errDuplicate) {
-		return Raw{}, fmt.Errorf("update %q of run %q: %w", name, runID, ErrKeyUsed)
+		return RawValue{}, fmt.Errorf("update %q of run %q: %w", name, runID, ErrKeyUsed)
 	}
 	if err != nil {
-		return Raw{}, err
+		return RawValue{}, err
 	}
 	verdict, err := r.engine.inner.Answer(ctx, answer.Run.No, item.ID)
 	if err != nil {
-		return Raw{}, fmt.Errorf("update %q of run %q: %w", name, runID, err)
+		return RawValue{}, fmt.Errorf("update %q of run %q: %w", name, runID, err)
 	}
 	raw, err := r.engine.answered(ctx, runID, verdict)
 	if err != nil {
-		return Raw{}, fmt.Errorf("update %q of run %q: %w", name, runID, err)
+		return RawValue{}, fmt.Errorf("update %q of run %q: %w", name, runID, err)
 	}
 	return raw, nil
 }
@@ -236,22 +236,22 @@ func (e *Engine) updateItem(ctx context.Context, name string, value []byte, opts
 }
 
 // answered returns what the answer to an update says.
-func (e *Engine) answered(ctx context.Context, runID string, verdict []byte) (Raw, error) {
+func (e *Engine) answered(ctx context.Context, runID string, verdict []byte) (RawValue, error) {
 	if verdict == nil {
-		return Raw{}, fmt.Errorf("it is no longer kept: %w", ErrNotFound)
+		return RawValue{}, fmt.Errorf("it is no longer kept: %w", ErrNotFound)
 	}
 	value, failure, rejected, answered, err := stored.DecodeAnswer(verdict)
 	switch {
 	case err != nil:
-		return Raw{}, err
+		return RawValue{}, err
 	case !answered:
-		return Raw{}, e.unanswered(ctx, runID)
+		return RawValue{}, e.unanswered(ctx, runID)
 	case rejected:
-		return Raw{}, fmt.Errorf("%w: %w", ErrRefused, e.errors.restore(failure))
+		return RawValue{}, fmt.Errorf("%w: %w", ErrRefused, e.errors.restore(failure))
 	case failure != nil:
-		return Raw{}, e.errors.restore(failure)
+		return RawValue{}, e.errors.restore(failure)
 	}
-	return Raw{value, e.codecs}, nil
+	return RawValue{value, e.codecs}, nil
 }
 
 // unanswered is the error of a request that nobody will answer.

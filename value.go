@@ -99,7 +99,7 @@ type Feed struct {
 	At   time.Time // of the last change
 	Size int       // of the stored value in bytes; 0 for a stream
 
-	content Raw
+	content RawValue
 }
 
 // Decode decodes the content of a value into v, a pointer. Of a stream it leaves v
@@ -120,7 +120,7 @@ func (r Runs) Feeds(ctx context.Context, runID string) ([]Feed, error) {
 	feeds := make([]Feed, len(stored))
 	for i := range stored {
 		s := &stored[i]
-		feeds[i] = Feed{Name: s.Name, Stream: s.Stream, Last: s.Last, At: s.At.Time(), Size: s.Size, content: Raw{s.Value, r.engine.codecs}}
+		feeds[i] = Feed{Name: s.Name, Stream: s.Stream, Last: s.Last, At: s.At.Time(), Size: s.Size, content: RawValue{s.Value, r.engine.codecs}}
 	}
 	return feeds, nil
 }

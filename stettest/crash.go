@@ -197,15 +197,15 @@ func compare(t *testing.T, where string, want, got *outcome) bool {
 
 func sameEnd(a, b *stet.RunInfo) bool {
 	if a.Status == store.Succeeded {
-		return bytes.Equal(a.Output, b.Output)
+		return bytes.Equal(a.Output.Bytes(), b.Output.Bytes())
 	}
 	return endText(a) == endText(b)
 }
 
 func endText(info *stet.RunInfo) string {
 	switch {
-	case info.Status == store.Succeeded && len(info.Output) > 0:
-		return fmt.Sprintf("%s with %.500q", info.Status, info.Output[1:])
+	case info.Status == store.Succeeded && len(info.Output.Bytes()) > 0:
+		return fmt.Sprintf("%s with %.500q", info.Status, info.Output.Bytes()[1:])
 	case info.Err != nil && info.Status == store.Failed:
 		return info.Err.Error()
 	}

@@ -128,9 +128,8 @@ func virtual(cfg *stet.Config, longest time.Duration) {
 // all that waits for it.
 func (e *Env) stuck() {
 	var text strings.Builder
-	page, err := e.Engine.Runs().List(context.Background(), store.Filter{Values: true, Limit: 20, Statuses: live})
-	for i := range page.Runs {
-		info := e.Engine.Info(page.Runs[i])
+	runs, _, err := e.Engine.Runs().List(context.Background(), store.Filter{Values: true, Limit: 20, Statuses: live})
+	for _, info := range runs {
 		fmt.Fprintf(&text, "\n%s: %s", info.ID, info.Status)
 		for _, w := range info.WaitsFor {
 			fmt.Fprintf(&text, ", waits for %s %s %s", w.Kind, w.Location, strings.Join(w.Names, " "))

@@ -60,12 +60,12 @@ func (a *app) list(ctx context.Context, e *stet.Engine, s store.Store, filter st
 	var rows []*stet.RunInfo // of the table
 	for left > 0 {
 		filter.Limit = min(left, store.DefaultPage)
-		page, err := e.Runs().List(ctx, filter)
+		infos, next, err := e.Runs().List(ctx, filter)
 		if err != nil {
 			return err
 		}
-		for i := range page.Runs {
-			info := e.Info(page.Runs[i])
+		for i := range infos {
+			info := &infos[i]
 			switch a.output {
 			case formIDs:
 				_, err = fmt.Fprintln(a.out, info.ID)
@@ -78,8 +78,8 @@ func (a *app) list(ctx context.Context, e *stet.Engine, s store.Store, filter st
 				return err
 			}
 		}
-		left -= len(page.Runs)
-		if filter.Cursor = page.Next; page.Next == "" {
+		left -= len(infos)
+		if filter.Cursor = next; next == "" {
 			break
 		}
 	}
@@ -100,9 +100,9 @@ func (a *app) list(ctx context.Context, e *stet.Engine, s store.Store, filter st
 
 // lighten drops the values that a table does not show.
 func lighten(info *stet.RunInfo) *stet.RunInfo {
-	info.Input = nil
+	info.Input = stet.RawValue{}
 	if info.Status != store.Failed {
-		info.Output = nil
+		info.Output = stet.RawValue{}
 	}
 	return info
 }
@@ -112,8 +112,8 @@ func runsGrid(p place, infos []*stet.RunInfo) *grid {
 	const statusColumn = 2
 	g := &grid{headers: []string{"ID", "WORKFLOW", "STATUS", "AGE", "DURATION", "DETAIL"}}
 	for _, info := range infos {
-		g.add(printable(info.ID), printable(info.Workflow), statusText(&info.Run), duration(p.Now.Sub(info.Created)),
-			took(&info.Run, p.Now), short(detail(p, info), 100))
+		g.add(printable(info.ID), printable(info.Workflow), statusText(info), duration(p.Now.Time().Sub(info.Created)),
+			took(info, p.Now.Time()), short(detail(p, info), 100))
 	}
 	g.style = func(row, column int) lipgloss.Style {
 		if column == statusColumn {
@@ -124,7 +124,7 @@ func runsGrid(p place, infos []*stet.RunInfo) *grid {
 	return g
 }
 
-func statusText(r *store.Run) string {
+func statusText(r *stet.RunInfo) string {
 	if r.Marks != 0 {
 		return r.Status.String() + " (" + r.Marks.String() + ")"
 	}
@@ -132,11 +132,11 @@ func statusText(r *store.Run) string {
 }
 
 // took is how long a run has taken, up to its end or now.
-func took(r *store.Run, now store.Time) string {
+func took(r *stet.RunInfo, now time.Time) string {
 	switch {
-	case r.Started == 0:
+	case r.Started.IsZero():
 		return "-"
-	case r.Ended == 0:
+	case r.Ended.IsZero():
 		return duration(now.Sub(r.Started))
 	}
 	return duration(r.Ended.Sub(r.Started))
@@ -146,11 +146,11 @@ func took(r *store.Run, now store.Time) string {
 func detail(p place, info *stet.RunInfo) string {
 	switch {
 	case info.Status == store.Failed:
-		return failureOf(info.Output).Message
+		return failureOf(info.Output.Bytes()).Message
 	case info.Reason != "":
 		return info.Reason
-	case info.Status == store.Queued && info.WakeAt > p.Now:
-		return "begins " + moment(info.WakeAt)
+	case info.Status == store.Queued && info.Wake.After(p.Now.Time()):
+		return "begins " + moment(store.TimeOf(info.Wake))
 	case info.Status == store.Suspended && len(info.WaitsFor) > 0:
 		text := "waits for " + waitText(&info.WaitsFor[0])
 		if more := len(info.WaitsFor) - 1; more > 0 {
@@ -158,13 +158,13 @@ func detail(p place, info *stet.RunInfo) string {
 		}
 		return text
 	case info.Status == store.Queued || info.Status == store.Running:
-		return p.lacks(&info.Run)
+		return p.lacks(info)
 	}
 	return ""
 }
 
 // waitText says what is waited for.
-func waitText(w *stet.Wait) string {
+func waitText(w *stet.WaitInfo) string {
 	text := w.Kind + " " + w.Location
 	if len(w.Names) > 0 && (len(w.Names) > 1 || w.Names[0] != w.Location) {
 		text += " (" + strings.Join(w.Names, ", ") + ")"

@@ -52,7 +52,7 @@ with --query instead of RUN the message goes to all live runs that match.`,
 			})
 		},
 	}
-	t.flags(cmd, "send to", func(r *store.Run) bool { return !r.Status.Terminal() })
+	t.flags(cmd, "send to", func(r *stet.RunInfo) bool { return !r.Status.Terminal() })
 	cmd.Flags().StringVar(&key, "key", "", "idempotency `key`: equal keys to one run give one delivery")
 	return cmd
 }

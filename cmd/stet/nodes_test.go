@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
 )
 
@@ -21,11 +22,11 @@ func TestPlaceOfSeveralNodes(t *testing.T) {
 	p := place{store.Description{Slots: 16, Now: now, Nodes: []store.Node{
 		node("a", "1", -time.Second, "default"), node("b", "3", -time.Hour, "default"), node("c", "2", -time.Second, "other"),
 	}, Leases: []store.Lease{lease("a", time.Second)}}}
-	run := func(workflow, group, build string, status store.Status) *store.Run {
-		return &store.Run{Workflow: workflow, Shard: store.Shard{Group: group}, Build: build, Status: status}
+	run := func(workflow, group, build string, status store.Status) *stet.RunInfo {
+		return &stet.RunInfo{Workflow: workflow, Shard: store.Shard{Group: group}, Build: build, Status: status}
 	}
 	for _, row := range []struct {
-		run  *store.Run
+		run  *stet.RunInfo
 		want string // part of it; "": it lacks nothing
 	}{
 		{run("w", "default", "", store.Queued), ""},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/stored"
@@ -50,8 +51,8 @@ type loopView struct {
 }
 
 // operationsOf reads the history of a run, in the order of locations.
-func operationsOf(ctx context.Context, s store.Store, run *store.Run, values bool) ([]operation, error) {
-	entries, err := s.History(ctx, store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation, Values: values})
+func operationsOf(ctx context.Context, s store.Store, run *stet.RunInfo, values bool) ([]operation, error) {
+	entries, err := s.History(ctx, store.HistoryQuery{Run: run.Number, Incarnation: run.Incarnation, Values: values})
 	if err != nil {
 		return nil, fmt.Errorf("history of run %q: %w", run.ID, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/internal/cluster"
 	"github.com/stet-run/stet/store"
 )
@@ -41,7 +42,7 @@ func (place) unserved(workflow string) string {
 // lacks says for which process a run waits: one that has its workflow and, where
 // several work on a store, is of its group and not of an earlier build than the one
 // that has worked on it. "": such a one lives.
-func (p place) lacks(r *store.Run) string {
+func (p place) lacks(r *stet.RunInfo) string {
 	if r.Status.Terminal() || store.IsEntity(r.Workflow) {
 		return ""
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // stopped reports whether the history of a run can be changed: nobody executes it.
-func stopped(r *store.Run) bool {
+func stopped(r *stet.RunInfo) bool {
 	return r.Status.Terminal() || r.Status == store.Stalled || r.Marks&store.Paused != 0
 }
 
@@ -21,7 +21,7 @@ func (a *app) retryCommand() *cobra.Command {
 	v := verb{
 		name: "retry", short: "let failed runs try again what has failed",
 		about: "What has failed and what completed since is executed again, with fresh attempts and the same idempotency keys.",
-		fits:  func(r *store.Run) bool { return r.Status == store.Failed },
+		fits:  func(r *stet.RunInfo) bool { return r.Status == store.Failed },
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Retry(ctx, id, v.act())

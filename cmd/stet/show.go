@@ -75,16 +75,16 @@ func (a *app) show(ctx context.Context, e *stet.Engine, id string, width int) er
 		return err
 	}
 	it := story{info: info}
-	if it.operations, err = operationsOf(ctx, s, &info.Run, true); err != nil {
+	if it.operations, err = operationsOf(ctx, s, info, true); err != nil {
 		return err
 	}
-	if it.inbox, err = s.Inbox(ctx, info.No); err != nil {
+	if it.inbox, err = s.Inbox(ctx, info.Number); err != nil {
 		return err
 	}
-	if it.feeds, err = s.Feeds(ctx, store.FeedQuery{Runs: []store.RunNo{info.No}, Values: true}); err != nil {
+	if it.feeds, err = s.Feeds(ctx, store.FeedQuery{Runs: []store.RunNo{info.Number}, Values: true}); err != nil {
 		return err
 	}
-	if it.audit, err = s.Audit(ctx, info.No); err != nil {
+	if it.audit, err = s.Audit(ctx, info.Number); err != nil {
 		return err
 	}
 	letters, err := s.DeadLetters(ctx, store.DeadFilter{RunIDs: []string{info.ID}, Limit: store.MaxPage})
@@ -185,7 +185,7 @@ func (it *story) view() any {
 		Streams    []streamView `json:"streams,omitempty"`
 		Operations []operation  `json:"operations"`
 		Audit      []auditView  `json:"audit,omitempty"`
-	}{viewOf(it.info), it.place.owner(it.info.Shard), it.place.lacks(&it.info.Run), inbox, values, streams, it.operations, audit}
+	}{viewOf(it.info), it.place.owner(it.info.Shard), it.place.lacks(it.info), inbox, values, streams, it.operations, audit}
 }
 
 // tell prints the story for people.
@@ -225,23 +225,23 @@ func (it *story) facts(width int) *grid {
 	statusRow := 2
 	fact("run", printable(info.ID))
 	fact("workflow", printable(info.Workflow))
-	fact("status", statusText(&info.Run))
+	fact("status", statusText(info))
 	fact("reason", short(info.Reason, math.MaxInt))
 	if e := (*stet.RunError)(nil); errors.As(info.Err, &e) {
 		fact("not undone", printable(strings.Join(e.Owed, ", ")))
 	}
-	fact("created", moment(info.Created))
-	if info.Started != 0 {
-		fact("started", moment(info.Started))
+	fact("created", moment(store.TimeOf(info.Created)))
+	if !info.Started.IsZero() {
+		fact("started", moment(store.TimeOf(info.Started)))
 	}
-	if info.Ended != 0 {
-		fact("ended", moment(info.Ended))
+	if !info.Ended.IsZero() {
+		fact("ended", moment(store.TimeOf(info.Ended)))
 	}
-	if info.Started != 0 {
-		fact("duration", took(&info.Run, now))
+	if !info.Started.IsZero() {
+		fact("duration", took(info, now.Time()))
 	}
-	if info.WakeAt != 0 {
-		fact("wakes at", moment(info.WakeAt))
+	if !info.Wake.IsZero() {
+		fact("wakes at", moment(store.TimeOf(info.Wake)))
 	}
 	if info.OnQueue != nil {
 		fact("queue", printable(info.OnQueue.String()))
@@ -269,14 +269,14 @@ func (it *story) facts(width int) *grid {
 		fact("suspect", fmt.Sprintf("%d times its process ended while it was executed", info.Suspect))
 	}
 	fact("owner", printable(it.place.owner(info.Shard)))
-	fact("", printable(it.place.lacks(&info.Run)))
+	fact("", printable(it.place.lacks(info)))
 	fact("build", printable(info.Build))
-	fact("number", positive(int64(info.No)))
+	fact("number", positive(int64(info.Number)))
 	fact("parent", positive(int64(info.Parent)))
 	fact("incarnation", positive(int64(info.Incarnation)))
 	fact("generation", positive(int64(info.Generation)))
-	for _, tag := range info.Tags {
-		fact("tag", printable(tag.Key+"="+tag.Value))
+	for _, key := range slices.Sorted(maps.Keys(info.Tags)) {
+		fact("tag", printable(key+"="+info.Tags[key]))
 	}
 	for _, key := range slices.Sorted(maps.Keys(info.Headers)) {
 		fact("header", printable(key+"="+info.Headers[key]))
@@ -288,10 +288,10 @@ func (it *story) facts(width int) *grid {
 			fact("value", printable(f.Name)+" "+short(string(valueJSON(f.Value)), width)+", set "+moment(f.At))
 		}
 	}
-	fact("input", short(string(valueJSON(info.Input)), width))
+	fact("input", short(string(valueJSON(info.Input.Bytes())), width))
 	fact("input size", amount(info.InputSize))
 	if info.Status == store.Succeeded {
-		fact("result", short(string(valueJSON(info.Output)), width))
+		fact("result", short(string(valueJSON(info.Output.Bytes())), width))
 		fact("result size", amount(info.OutputSize))
 	}
 	g.style = func(row, column int) lipgloss.Style {

@@ -20,12 +20,12 @@ type target struct {
 	ids   []string // - alone: from standard input
 	query string
 	yes   bool
-	verb  string                // "cancel", "send to"
-	fits  func(*store.Run) bool // of the runs that the query finds, these
+	verb  string                   // "cancel", "send to"
+	fits  func(*stet.RunInfo) bool // of the runs that the query finds, these
 }
 
 // flags adds the flags that choose many runs.
-func (t *target) flags(cmd *cobra.Command, verb string, fits func(*store.Run) bool) {
+func (t *target) flags(cmd *cobra.Command, verb string, fits func(*stet.RunInfo) bool) {
 	t.verb, t.fits = verb, fits
 	cmd.Flags().StringVar(&t.query, "query", "", "all runs that match this `filter`, like 'workflow=a status=failed'; id=* is all")
 	cmd.Flags().BoolVar(&t.yes, "yes", false, "do it for all that --query finds")
@@ -59,7 +59,7 @@ func (a *app) choose(ctx context.Context, e *stet.Engine, t *target) ([]string, 
 		return nil, err
 	}
 	var ids []string
-	err = eachRun(ctx, e, filter, func(r *store.Run) {
+	err = eachRun(ctx, e, filter, func(r *stet.RunInfo) {
 		if t.fits(r) {
 			ids = append(ids, r.ID)
 		}
@@ -74,20 +74,19 @@ func (a *app) choose(ctx context.Context, e *stet.Engine, t *target) ([]string, 
 }
 
 // eachRun calls fn for all runs that match, newest first.
-func eachRun(ctx context.Context, e *stet.Engine, filter store.Filter, fn func(*store.Run)) error {
+func eachRun(ctx context.Context, e *stet.Engine, filter store.Filter, fn func(*stet.RunInfo)) error {
 	filter.Limit = store.MaxPage
 	for {
-		page, err := e.Runs().List(ctx, filter)
+		runs, next, err := e.Runs().List(ctx, filter)
 		if err != nil {
 			return err
 		}
-		for i := range page.Runs {
-			fn(&page.Runs[i])
+		for i := range runs {
+			fn(&runs[i])
 		}
-		if page.Next == "" {
+		if filter.Cursor = next; next == "" {
 			return nil
 		}
-		filter.Cursor = page.Next
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
 )
 
@@ -39,7 +38,7 @@ them.`,
 					info, err := e.Runs().Info(cmd.Context(), id)
 					if err == nil {
 						var f *family
-						if f, err = familyOf(cmd.Context(), s, e, &info.Run); err == nil {
+						if f, err = familyOf(cmd.Context(), e, info); err == nil {
 							families = append(families, f)
 						}
 					}
@@ -70,26 +69,25 @@ type family struct {
 const detached = "detached"
 
 // familyOf reads the children of a run, and theirs.
-func familyOf(ctx context.Context, s store.Store, e *stet.Engine, run *store.Run) (*family, error) {
-	info := e.Info(*run)
+func familyOf(ctx context.Context, e *stet.Engine, info *stet.RunInfo) (*family, error) {
 	f := &family{runView: viewOf(info), info: info}
-	filter := store.Filter{Parent: run.No, Limit: store.MaxPage, Values: true}
+	filter := store.Filter{Parent: info.Number, Limit: store.MaxPage, Values: true}
 	for {
-		page, err := s.List(ctx, filter)
+		children, next, err := e.Runs().List(ctx, filter)
 		if err != nil {
-			return nil, fmt.Errorf("children of run %q: %w", run.ID, err)
+			return nil, fmt.Errorf("children of run %q: %w", info.ID, err)
 		}
-		for i := range page.Runs {
-			child, err := familyOf(ctx, s, e, &page.Runs[i])
+		for i := range children {
+			child, err := familyOf(ctx, e, &children[i])
 			if err != nil {
 				return nil, err
 			}
-			if child.Place = location.Loc(page.Runs[i].ParentLoc).String(); child.Place == "" {
+			if child.Place = children[i].ParentLocation; child.Place == "" {
 				child.Place = detached
 			}
 			f.Children = append(f.Children, child)
 		}
-		if filter.Cursor = page.Next; page.Next == "" {
+		if filter.Cursor = next; next == "" {
 			slices.Reverse(f.Children)
 			return f, nil
 		}
@@ -127,9 +125,9 @@ func (a *app) printFamilies(families []*family, p place) error {
 	var statuses []store.Status
 	for _, f := range families {
 		f.walk(0, func(f *family, depth int) {
-			run := &f.info.Run
+			run := f.info
 			g.add(strings.Repeat("  ", depth)+printable(run.ID), printable(run.Workflow), statusText(run), printable(f.Place),
-				took(run, p.Now), short(detail(p, f.info), 60))
+				took(run, p.Now.Time()), short(detail(p, f.info), 60))
 			statuses = append(statuses, run.Status)
 		})
 	}

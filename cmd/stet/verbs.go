@@ -34,7 +34,7 @@ func (a *app) pauseCommand() *cobra.Command {
 	v := verb{
 		name: "pause", short: "leave runs alone until they are resumed",
 		about: "Steps that are executing are waited for. Messages are kept, timers keep their due time.",
-		fits:  func(r *store.Run) bool { return live(r) && r.Status != store.Stalled && r.Marks&store.Paused == 0 },
+		fits:  func(r *stet.RunInfo) bool { return live(r) && r.Status != store.Stalled && r.Marks&store.Paused == 0 },
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Pause(ctx, id, v.act())
@@ -45,7 +45,7 @@ func (a *app) pauseCommand() *cobra.Command {
 func (a *app) resumeCommand() *cobra.Command {
 	v := verb{
 		name: "resume", short: "let paused runs go on, and stalled ones after their cause is mended",
-		fits: func(r *store.Run) bool { return r.Status == store.Stalled || live(r) && r.Marks&store.Paused != 0 },
+		fits: func(r *stet.RunInfo) bool { return r.Status == store.Stalled || live(r) && r.Marks&store.Paused != 0 },
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Resume(ctx, id, v.act())
@@ -53,12 +53,12 @@ func (a *app) resumeCommand() *cobra.Command {
 	return v.command(a, v.childrenFlag)
 }
 
-func live(r *store.Run) bool { return !r.Status.Terminal() }
+func live(r *stet.RunInfo) bool { return !r.Status.Terminal() }
 
 // verb is a request that the owner of a run decides.
 type verb struct {
 	name, short, about string
-	fits               func(*store.Run) bool // which runs of a query it is for
+	fits               func(*stet.RunInfo) bool // which runs of a query it is for
 	ask                func(e *stet.Engine, ctx context.Context, id string) (bool, error)
 
 	reason   string

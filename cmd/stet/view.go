@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ type runView struct {
 	Error       *failureView    `json:"error,omitempty"`
 	Reason      string          `json:"reason,omitempty"`
 	Owed        []string        `json:"owed,omitempty"` // steps that a cancelled run has not undone
-	WaitsFor    []stet.Wait     `json:"waits_for,omitempty"`
+	WaitsFor    []stet.WaitInfo `json:"waits_for,omitempty"`
 	Tags        stet.Tags       `json:"tags,omitempty"`
 	Headers     stet.Headers    `json:"headers,omitempty"`
 	Queue       *queuePlaceView `json:"queue,omitempty"`
@@ -49,31 +50,26 @@ type queuePlaceView struct {
 // viewOf returns the view of a run that was read with values.
 func viewOf(info *stet.RunInfo) *runView {
 	v := &runView{
-		ID: info.ID, Number: info.No, Workflow: info.Workflow, Status: info.Status, Marks: info.Marks.String(),
+		ID: info.ID, Number: info.Number, Workflow: info.Workflow, Status: info.Status, Marks: info.Marks.String(),
 		Incarnation: info.Incarnation, Generation: info.Generation, Build: info.Build, Parent: info.Parent,
-		Created: info.Created.Time(), Started: info.Started.Time(), Ended: info.Ended.Time(), WakeAt: info.WakeAt.Time(),
-		Input: valueJSON(info.Input), Reason: info.Reason, WaitsFor: info.WaitsFor, Headers: info.Headers,
+		Created: info.Created, Started: info.Started, Ended: info.Ended, WakeAt: info.Wake,
+		Input: valueJSON(info.Input.Bytes()), Reason: info.Reason, WaitsFor: info.WaitsFor, Headers: info.Headers, Tags: info.Tags,
 	}
 	if q := info.OnQueue; q != nil {
 		v.Queue = &queuePlaceView{q.Name, q.Key, q.Priority, q.Waits, q.Holds}
 	}
-	for _, tag := range info.Tags {
-		if v.Tags == nil {
-			v.Tags = stet.Tags{}
-		}
-		v.Tags[tag.Key] = tag.Value
-	}
 	switch info.Status {
 	case store.Succeeded:
-		v.Output = valueJSON(info.Output)
+		v.Output = valueJSON(info.Output.Bytes())
 	case store.Cancelled:
-		if end, err := stored.DecodeEnding(info.Output); err == nil {
-			v.Owed = end.Owed
+		if e := (*stet.RunError)(nil); errors.As(info.Err, &e) {
+			v.Owed = e.Owed
 		}
 	}
-	if why := unread(info.Output); why != "" && info.Status != store.Succeeded {
+	output := info.Output.Bytes()
+	if why := unread(output); why != "" && info.Status != store.Succeeded {
 		v.Error = &failureView{Message: why}
-	} else if f, err := stored.RunFailed(&info.Run); err != nil {
+	} else if f, err := stored.RunFailed(&store.Run{Status: info.Status, Reason: info.Reason, Output: output}); err != nil {
 		v.Error = &failureView{Message: err.Error()}
 	} else if f != nil {
 		v.Error = viewFailure(f)

@@ -79,7 +79,7 @@ func (a *app) wait(ctx context.Context, e *stet.Engine, id string) error {
 	case a.output == formIDs:
 		_, err = fmt.Fprintln(a.out, info.ID)
 	case info.Status == store.Succeeded:
-		result := valueJSON(info.Output)
+		result := valueJSON(info.Output.Bytes())
 		if result == nil {
 			result = []byte("null")
 		}

@@ -53,7 +53,7 @@ that ends otherwise makes the exit code 5.`,
 			return inTime(err, "the runs have not come so far in time")
 		},
 	}
-	t.fits = func(*store.Run) bool { return true }
+	t.fits = func(*stet.RunInfo) bool { return true }
 	cmd.Flags().StringVar(&t.query, "query", "", "all runs that match this `filter` now")
 	cmd.Flags().StringVar(&until, "until", "", "a run is done with when it has this `status`, or is paused")
 	timeoutFlag(cmd, &timeout)
@@ -117,12 +117,12 @@ func (w *watch) follow(ctx context.Context, ids []string) error {
 func (w *watch) read(ctx context.Context, ids []string) ([]*stet.RunInfo, error) {
 	infos := make([]*stet.RunInfo, 0, len(ids))
 	for chunk := range slices.Chunk(ids, store.DefaultPage) {
-		page, err := w.engine.Runs().List(ctx, store.Filter{IDs: chunk, Values: true})
+		page, _, err := w.engine.Runs().List(ctx, store.Filter{IDs: chunk, Values: true})
 		if err != nil {
 			return nil, err
 		}
-		for i := range page.Runs {
-			info := w.engine.Info(page.Runs[i])
+		for i := range page {
+			info := &page[i]
 			if w.output == formTable {
 				info = lighten(info)
 			}
@@ -196,7 +196,7 @@ func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
 		}
 	}
 	for _, info := range infos {
-		line := fmt.Sprintf("%s  %s", printable(info.ID), statusText(&info.Run))
+		line := fmt.Sprintf("%s  %s", printable(info.ID), statusText(info))
 		if text := detail(p, info); text != "" {
 			line += ": " + short(text, 200)
 		}
@@ -219,7 +219,7 @@ func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
 // printOperations prints the operations of a run that have ended since the last
 // time, and the failed attempts of those that have not.
 func (w *watch) printOperations(ctx context.Context, info *stet.RunInfo) error {
-	operations, err := operationsOf(ctx, w.engine.Store(), &info.Run, true)
+	operations, err := operationsOf(ctx, w.engine.Store(), info, true)
 	if err != nil {
 		return err
 	}

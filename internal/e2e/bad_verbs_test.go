@@ -160,7 +160,7 @@ func TestVerbsWithoutTheKey(t *testing.T) {
 	if id, err := other.Runs().Fork(t.Context(), "r", "/", stet.Act{}); !errors.Is(err, stet.ErrUnknownKey) || !strings.Contains(err.Error(), `"k"`) {
 		t.Errorf("a fork: %q, %v", id, err)
 	}
-	page, err := e.Runs().List(t.Context(), store.Filter{})
+	page, err := e.Store().List(t.Context(), store.Filter{})
 	if err != nil || len(page.Runs) != 1 {
 		t.Errorf("there are %d runs, %v", len(page.Runs), err)
 	}

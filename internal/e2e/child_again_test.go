@@ -54,7 +54,7 @@ func TestChildThatWasDroppedIsBegunAgain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				page, err := e.Runs().List(ctx, store.Filter{Parent: info.No, Statuses: []store.Status{status}})
+				page, err := e.Store().List(ctx, store.Filter{Parent: info.Number, Statuses: []store.Status{status}})
 				if err != nil {
 					t.Fatal(err)
 				}

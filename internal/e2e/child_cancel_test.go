@@ -59,7 +59,7 @@ func TestSecondCancelOfAChild(t *testing.T) {
 			}
 		}
 		send(word, r.ID()) // the scope ends
-		page, err := e.Runs().List(ctx, store.Filter{Workflows: []string{"child"}})
+		page, err := e.Store().List(ctx, store.Filter{Workflows: []string{"child"}})
 		if err != nil || len(page.Runs) != 1 {
 			t.Fatal(page, err)
 		}

@@ -137,7 +137,7 @@ func countChildren(ctx stet.Context, engine func() *stet.Engine) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		page, err := engine().Runs().List(c, store.Filter{Parent: info.No})
+		page, err := engine().Store().List(c, store.Filter{Parent: info.Number})
 		return len(page.Runs), err
 	})
 }

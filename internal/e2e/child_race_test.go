@@ -64,7 +64,7 @@ func TestThousandChildrenInParallel(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if left, err := g.Inbox(ctx, info.No); err != nil || len(left) != 0 {
+				if left, err := g.Inbox(ctx, info.Number); err != nil || len(left) != 0 {
 					t.Errorf("%d items are left in the parent's inbox (%v)", len(left), err)
 				}
 			})
@@ -146,7 +146,7 @@ func TestCancelOfTheChildAgainstItsEnd(t *testing.T) {
 
 // theChild returns the one run with a parent.
 func theChild(ctx context.Context, t *testing.T, e *stet.Engine) (store.Run, bool) {
-	page, err := e.Runs().List(ctx, store.Filter{})
+	page, err := e.Store().List(ctx, store.Filter{})
 	if err != nil {
 		t.Error(err)
 	}

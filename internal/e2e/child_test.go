@@ -60,7 +60,7 @@ func children(t testing.TB, e *stet.Engine, id string) []store.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := e.Runs().List(testContext(t), store.Filter{Parent: info.No, Values: true, Limit: store.MaxPage})
+	page, err := e.Store().List(testContext(t), store.Filter{Parent: info.Number, Values: true, Limit: store.MaxPage})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func (w *compatWorld) waits(place string) {
 			w.t.Fatal(err)
 		case info.Status.Terminal():
 			w.t.Fatalf("run %s is %s before it waits at %s: %v", w.id, info.Status, place, info.Err)
-		case info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor, func(x stet.Wait) bool { return x.Location == place }):
+		case info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor, func(x stet.WaitInfo) bool { return x.Location == place }):
 			w.record("at " + place)
 			return
 		}

@@ -216,7 +216,7 @@ func theClockIsSet(t *testing.T, path string, jumps []time.Duration) {
 // checkPace checks that the runs of the queue began at its pace, by the store's time.
 func checkPace(t *testing.T, e *stet.Engine) {
 	t.Helper()
-	page, err := e.Runs().List(t.Context(), store.Filter{Workflows: []string{"paced"}, Limit: store.MaxPage})
+	page, err := e.Store().List(t.Context(), store.Filter{Workflows: []string{"paced"}, Limit: store.MaxPage})
 	ok(t, err)
 	var begun []store.Time
 	for i := range page.Runs {

@@ -66,7 +66,7 @@ func TestRollingDeployment(t *testing.T) {
 			}
 		}
 		runs := func() map[string]store.Run {
-			page, err := f.outer.Runs().List(t.Context(), store.Filter{Limit: 1000})
+			page, err := f.outer.Store().List(t.Context(), store.Filter{Limit: 1000})
 			if err != nil {
 				t.Fatal(err)
 			}

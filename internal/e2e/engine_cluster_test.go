@@ -332,8 +332,8 @@ func (f *fleet) tell(id string) {
 		return
 	}
 	history, err := f.outer.Runs().History(context.Background(), id, stet.HistoryQuery{})
-	inbox, _ := f.first.Inbox(context.Background(), info.No)
-	f.t.Logf("%+v\n%+v\n%+v %v\nat %s", info.Run, history, inbox, err, d.Now)
+	inbox, _ := f.first.Inbox(context.Background(), info.Number)
+	f.t.Logf("%+v\n%+v\n%+v %v\nat %s", info, history, inbox, err, d.Now)
 	for _, l := range d.Leases {
 		if l.Shard == info.Shard {
 			f.t.Logf("%+v", l)

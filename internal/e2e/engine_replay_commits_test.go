@@ -60,7 +60,7 @@ func TestReplayFitsAfterEachCommit(t *testing.T) {
 		name: "children",
 		drive: func(ctx context.Context, e *stet.Engine, id string) error {
 			for {
-				page, err := e.Runs().List(ctx, store.Filter{Workflows: []string{"told"}})
+				page, err := e.Store().List(ctx, store.Filter{Workflows: []string{"told"}})
 				if err != nil {
 					return err
 				}

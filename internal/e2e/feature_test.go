@@ -317,7 +317,7 @@ func TestReplaceFailed(t *testing.T) {
 	if got, err := r.Wait(ctx); err != nil || got != 2 {
 		t.Fatal(got, err)
 	}
-	page, err := e.Runs().List(ctx, store.Filter{IDPrefix: "x@"})
+	page, err := e.Store().List(ctx, store.Filter{IDPrefix: "x@"})
 	if err != nil || len(page.Runs) != 1 || page.Runs[0].Status != store.Failed {
 		t.Errorf("the failed run is %+v, %v", page.Runs, err)
 	}

@@ -349,16 +349,16 @@ func TestTimersOfAPausedRunKeepTheirDueTime(t *testing.T) {
 	ok, err := e.Runs().Pause(ctx, r.ID(), stet.Act{})
 	done(t, ok, err)
 	info, err := e.Runs().Info(ctx, r.ID())
-	if err != nil || info.WakeAt != before.WakeAt || info.WakeAt == 0 {
-		t.Errorf("the wake time went from %s to %s, %v", before.WakeAt, info.WakeAt, err)
+	if err != nil || !info.Wake.Equal(before.Wake) || info.Wake.IsZero() {
+		t.Errorf("the wake time went from %s to %s, %v", before.Wake, info.Wake, err)
 	}
 	ok, err = e.Runs().Resume(ctx, r.ID(), stet.Act{})
 	done(t, ok, err)
 	if got := outcome(t, r); got != "woken" {
 		t.Error(got)
 	}
-	if after, err := e.Runs().Info(ctx, r.ID()); err != nil || after.Ended < before.WakeAt || after.Ended > before.WakeAt.Add(time.Second) {
-		t.Errorf("it was due at %s and ended at %s, %v", before.WakeAt, after.Ended, err)
+	if after, err := e.Runs().Info(ctx, r.ID()); err != nil || after.Ended.Before(before.Wake) || after.Ended.After(before.Wake.Add(time.Second)) {
+		t.Errorf("it was due at %s and ended at %s, %v", before.Wake, after.Ended, err)
 	}
 }
 
@@ -379,16 +379,16 @@ func TestPauseOfARunThatHasNotBegun(t *testing.T) {
 		done(t, ok, err)
 	}
 	a, err := e.Runs().Info(ctx, later.ID())
-	if err != nil || a.Status != store.Queued || a.Marks != store.Paused || a.WakeAt == 0 || a.Started != 0 {
-		t.Errorf("the delayed run is %+v, %v", a.Run, err)
+	if err != nil || a.Status != store.Queued || a.Marks != store.Paused || a.Wake.IsZero() || !a.Started.IsZero() {
+		t.Errorf("the delayed run is %+v, %v", a, err)
 	}
 	for _, id := range []string{later.ID(), now.ID()} {
 		ok, err := e.Runs().Resume(ctx, id, stet.Act{})
 		done(t, ok, err)
 	}
 	b, err := e.Runs().Info(ctx, later.ID())
-	if err != nil || b.Status != store.Queued || b.Marks != 0 || b.WakeAt != a.WakeAt || b.Started != 0 {
-		t.Errorf("the delayed run goes on as %+v, %v", b.Run, err)
+	if err != nil || b.Status != store.Queued || b.Marks != 0 || !b.Wake.Equal(a.Wake) || !b.Started.IsZero() {
+		t.Errorf("the delayed run goes on as %+v, %v", b, err)
 	}
 	worker := serve(t, stet.Config{Store: db.Join(), Workflows: []stet.Definition{w}, Poll: 5 * time.Millisecond})
 	_ = worker // a standby: the first engine owns the store until the test ends
@@ -430,7 +430,7 @@ func TestForkLeavesTheOriginAlone(t *testing.T) {
 		t.Error("the fork has the keys of its origin")
 	}
 	if after, err := e.Runs().Info(ctx, r.ID()); err != nil || after.Status != before.Status || after.Generation != 0 || after.Ended != before.Ended {
-		t.Errorf("the origin is %+v, %v", after.Run, err)
+		t.Errorf("the origin is %+v, %v", after, err)
 	}
 	audit, err := e.Runs().Audit(ctx, id)
 	if err != nil || len(audit) != 1 || audit[0].Verb != "fork" || audit[0].Who != "ada" || !strings.Contains(audit[0].Detail, "from run "+r.ID()) {
@@ -512,7 +512,7 @@ func TestExecutingRunsAreNotTakenBack(t *testing.T) {
 	ok, err = e.Runs().Rewind(ctx, r.ID(), "long", stet.Act{})
 	done(t, ok, err)
 	if info, err := e.Runs().Info(ctx, r.ID()); err != nil || info.Marks != store.Paused || info.Generation != 1 {
-		t.Errorf("the rewound paused run is %+v, %v", info.Run, err)
+		t.Errorf("the rewound paused run is %+v, %v", info, err)
 	}
 }
 
@@ -525,7 +525,7 @@ func TestSupersededRunsAreNeverTakenBack(t *testing.T) {
 	outcome(t, begin(t, e, w, "", stet.ID("x")))
 	c.set("b", false)
 	outcome(t, begin(t, e, w, "", stet.ID("x"), stet.ReplaceFailed))
-	page, err := e.Runs().List(ctx, store.Filter{IDPrefix: "x@"})
+	page, err := e.Store().List(ctx, store.Filter{IDPrefix: "x@"})
 	if err != nil || len(page.Runs) != 1 {
 		t.Fatal(page, err)
 	}
@@ -638,7 +638,7 @@ func TestChildrenAndRewind(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	c.want(t, "a s b s b")
-	page, err := e.Runs().List(ctx, store.Filter{Workflows: []string{"kid"}})
+	page, err := e.Store().List(ctx, store.Filter{Workflows: []string{"kid"}})
 	if err != nil || len(page.Runs) != 3 {
 		t.Errorf("%d children are kept, want 3: finished ones are records; %v", len(page.Runs), err)
 	}
@@ -653,7 +653,7 @@ func TestPauseWithChildren(t *testing.T) {
 	waitStatus(t, e, r.ID(), store.Suspended)
 	var child string
 	for child == "" {
-		page, err := e.Runs().List(ctx, store.Filter{Workflows: []string{"kid"}, Statuses: []store.Status{store.Suspended}})
+		page, err := e.Store().List(ctx, store.Filter{Workflows: []string{"kid"}, Statuses: []store.Status{store.Suspended}})
 		if err != nil {
 			t.Fatal(err)
 		}

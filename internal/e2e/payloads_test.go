@@ -279,12 +279,12 @@ func TestPayloadsOfFailures(t *testing.T) {
 	if err != nil || !strings.Contains(info.Reason, "encrypted with key k") {
 		t.Errorf("the reason without the key: %q, %v", info.Reason, err)
 	}
-	page, err := other.Runs().List(ctx, store.Filter{Statuses: []store.Status{store.Failed}, Values: true})
-	if err != nil || len(page.Runs) != 2 {
+	failed, _, err := other.Runs().List(ctx, store.Filter{Statuses: []store.Status{store.Failed}, Values: true})
+	if err != nil || len(failed) != 2 {
 		t.Fatal(err)
 	}
-	for _, r := range page.Runs {
-		if err := other.Info(r).Err; err == nil || !errors.Is(err, stet.ErrSealed) || !strings.Contains(err.Error(), "encrypted with key k") {
+	for _, r := range failed {
+		if err := r.Err; err == nil || !errors.Is(err, stet.ErrSealed) || !strings.Contains(err.Error(), "encrypted with key k") {
 			t.Errorf("a failure without the key: %v", err)
 		}
 	}

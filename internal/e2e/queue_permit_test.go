@@ -84,7 +84,7 @@ func untilWaitsFor(t testing.TB, r *stet.Run[string], queue string) {
 		if err != nil || info.Status.Terminal() {
 			t.Fatalf("a run that should wait for a permit: %+v, %v", info, err)
 		}
-		waits := func(w stet.Wait) bool { return w.Queue == queue && w.Kind == "step" && w.Location == "body" }
+		waits := func(w stet.WaitInfo) bool { return w.Queue == queue && w.Kind == "step" && w.Location == "body" }
 		if info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor, waits) {
 			return
 		}

@@ -208,7 +208,7 @@ func TestRateOfAQueue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		starts = append(starts, info.Started.Time())
+		starts = append(starts, info.Started)
 	}
 	for i := 2; i < len(starts); i++ {
 		// A run begins some time after its permit, the first ones perhaps later.

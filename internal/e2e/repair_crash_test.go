@@ -242,7 +242,7 @@ func TestSweepsThroughCrashes(t *testing.T) {
 							}
 						}
 						// A child that a live run refers to is kept, that of a former incarnation is not.
-						page, err := outside.Runs().List(t.Context(), store.Filter{Workflows: []string{"ended"}})
+						page, err := outside.Store().List(t.Context(), store.Filter{Workflows: []string{"ended"}})
 						if err != nil || len(page.Runs) != 1 {
 							t.Errorf("sweep %d: %d children are there, %v", at, len(page.Runs), err)
 						}

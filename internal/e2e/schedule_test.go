@@ -31,7 +31,7 @@ var scheduled = stet.Define("scheduled", func(ctx stet.Context, takes time.Durat
 
 func listed(t *testing.T, e *stet.Engine, name string) []store.Run {
 	t.Helper()
-	page, err := e.Runs().List(t.Context(), store.Filter{Tags: []store.Pair{{Key: "stet.schedule", Value: name}}, Values: true, Limit: store.MaxPage})
+	page, err := e.Store().List(t.Context(), store.Filter{Tags: []store.Pair{{Key: "stet.schedule", Value: name}}, Values: true, Limit: store.MaxPage})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestScheduleStartsARunForEachInstant(t *testing.T) {
 		if err != nil || len(all) != 2 || all[0].Name != "often" {
 			t.Errorf("expected both, got %v (%v)", all, err)
 		}
-		page, err := e.Runs().List(t.Context(), store.Filter{})
+		page, err := e.Store().List(t.Context(), store.Filter{})
 		if err != nil || slices.ContainsFunc(page.Runs, func(r store.Run) bool { return strings.HasPrefix(r.ID, "stet.") }) {
 			t.Errorf("expected schedules not to be listed as runs (%v)", err)
 		}

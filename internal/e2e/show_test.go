@@ -142,7 +142,7 @@ var longCase = crashCase{
 			return fmt.Errorf("the stream holds %q, want %q", got, want)
 		}
 		info, err := e.Runs().Info(ctx, id)
-		if err == nil && (len(info.Tags) != 1 || info.Tags[0].Value != "1" || info.Headers["h"] != "x") {
+		if err == nil && (len(info.Tags) != 1 || info.Tags["part"] != "1" || info.Headers["h"] != "x") {
 			err = fmt.Errorf("the tags are %v, the headers %v", info.Tags, info.Headers)
 		}
 		return err

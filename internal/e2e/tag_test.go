@@ -33,7 +33,7 @@ func TestTagsOfARun(t *testing.T) {
 		other := client(t, s, w)
 		ctx := testContext(t)
 		found := func(tags ...store.Pair) string {
-			page, err := other.Runs().List(ctx, store.Filter{Tags: tags})
+			page, err := other.Store().List(ctx, store.Filter{Tags: tags})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestTagsAndHeadersThatCannotBe(t *testing.T) {
 	if err := word.Send(ctx, e, "none", "w", stet.Headers{"": "x"}); !errors.Is(err, stet.ErrInvalid) {
 		t.Errorf("a message with a bad header: %v", err)
 	}
-	page, err := e.Runs().List(ctx, store.Filter{})
+	page, err := e.Store().List(ctx, store.Filter{})
 	if err != nil || len(page.Runs) != 0 {
 		t.Errorf("%d runs were started (%v)", len(page.Runs), err)
 	}

@@ -596,7 +596,7 @@ func TestTopicsAreListed(t *testing.T) {
 	if n := list[1]; n.Cap != 10_000 || n.Retention != 7*24*time.Hour || n.Expiry != stet.None {
 		t.Errorf("%+v", n)
 	}
-	page, err := e.Runs().List(ctx, store.Filter{})
+	page, err := e.Store().List(ctx, store.Filter{})
 	if err != nil || len(page.Runs) != 0 {
 		t.Errorf("the list of runs has %d, %v", len(page.Runs), err)
 	}

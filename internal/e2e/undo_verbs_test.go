@@ -150,7 +150,7 @@ func TestPauseWhileUndoing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			items, err := s.Inbox(ctx, info.No)
+			items, err := s.Inbox(ctx, info.Number)
 			if err != nil {
 				t.Fatal(err)
 			}

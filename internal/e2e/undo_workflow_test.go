@@ -534,9 +534,9 @@ func TestCancelAgainstUndoing(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				items, err := s.Inbox(ctx, info.No, "c")
+				items, err := s.Inbox(ctx, info.Number, "c")
 				for err == nil && len(items) == 1 && items[0].Verdict == nil && ctx.Err() == nil {
-					items, err = s.Inbox(ctx, info.No, "c")
+					items, err = s.Inbox(ctx, info.Number, "c")
 				}
 				if err != nil || len(items) != 1 || items[0].Verdict == nil {
 					t.Fatal(items, err)

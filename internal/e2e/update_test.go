@@ -127,7 +127,7 @@ func TestUpdateGetsTheRunsFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for { // until the other one is there
-		items, err := db.Inbox(ctx, info.No)
+		items, err := db.Inbox(ctx, info.Number)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -486,7 +486,7 @@ func TestUpdatesOfAFormerIncarnation(t *testing.T) {
 			t.Fatal(err)
 		}
 		for { // until the other one is there
-			items, err := s.Inbox(ctx, info.No)
+			items, err := s.Inbox(ctx, info.Number)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -606,7 +606,7 @@ func untilWaits(t *testing.T, e *stet.Engine, id, place string) {
 		if info.Status.Terminal() || info.Status == store.Stalled {
 			t.Fatalf("the run is %s: %v %s", info.Status, info.Err, info.Reason)
 		}
-		if info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor, func(w stet.Wait) bool { return w.Location == place }) {
+		if info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor, func(w stet.WaitInfo) bool { return w.Location == place }) {
 			return
 		}
 	}

@@ -213,7 +213,7 @@ func rest(ctx context.Context, d time.Duration) {
 // done returns how often each step whose success is durable was executed.
 func (w *world) done(ctx context.Context, prefix string) (map[string]int, error) {
 	counts := map[string]int{}
-	page, err := w.outside.Runs().List(ctx, store.Filter{IDPrefix: prefix, Limit: store.MaxPage})
+	page, err := w.outside.Store().List(ctx, store.Filter{IDPrefix: prefix, Limit: store.MaxPage})
 	if err != nil {
 		return nil, err
 	}

@@ -138,7 +138,7 @@ func (s *session) playPart(ctx context.Context, w *stet.Workflow[payload, payloa
 		}
 		return run.ID(), s.reached(ctx, w.Name(), store.Suspended, 1)
 	case roleReplay:
-		page, err := s.Runs().List(ctx, store.Filter{Workflows: []string{w.Name()}, Statuses: []store.Status{store.Suspended}})
+		page, err := s.Store().List(ctx, store.Filter{Workflows: []string{w.Name()}, Statuses: []store.Status{store.Suspended}})
 		if err != nil {
 			return "", err
 		}

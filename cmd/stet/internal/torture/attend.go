@@ -119,7 +119,7 @@ func (h *harness) look(ctx context.Context) error {
 		h.deciding = false
 	}()
 	for _, found := range ended {
-		if err := h.client.acknowledgeEnd(found); err != nil {
+		if err := h.client.acknowledgeEnd(found.ID, found.Status, found.Output); err != nil {
 			return err
 		}
 		h.repair(found)

@@ -151,7 +151,7 @@ func (c *client) await(ctx context.Context, runID string) error {
 		info, err := c.engine.Runs().Wait(ctx, runID)
 		switch {
 		case err == nil:
-			return c.acknowledgeEnd(&info.Run)
+			return c.acknowledgeEnd(info.ID, info.Status, info.Output.Bytes())
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case !indefinite(err):
@@ -164,9 +164,9 @@ func (c *client) await(ctx context.Context, runID string) error {
 }
 
 // acknowledgeEnd logs that a run was seen to have ended.
-func (c *client) acknowledgeEnd(r *store.Run) error {
-	if r.Status == store.Stalled {
+func (c *client) acknowledgeEnd(id string, status store.Status, output []byte) error {
+	if status == store.Stalled {
 		return nil // that is no end, and is found in the end
 	}
-	return c.acknowledge(line{Kind: ackEnd, Run: r.ID, Status: r.Status.String(), Value: textHash(string(r.Output))})
+	return c.acknowledge(line{Kind: ackEnd, Run: id, Status: status.String(), Value: textHash(string(output))})
 }

@@ -2,12 +2,12 @@ package torture
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -45,13 +45,12 @@ func (a *audit) checkUndone(r *store.Run, entries []stet.Entry) {
 		}
 	}
 	a.report.count("steps undone", len(undone))
-	listed := func() []string {
-		var failed *stet.RunError
-		if info := a.client.engine.Info(*r); errors.As(info.Err, &failed) {
-			return failed.Owed
+	var listed []string
+	if r.Status == store.Cancelled {
+		if end, err := stored.DecodeEnding(r.Output); err == nil {
+			listed = end.Owed
 		}
-		return nil
-	}()
+	}
 	switch {
 	case r.Status != store.Cancelled:
 		owed = nil
