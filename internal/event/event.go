@@ -20,16 +20,16 @@ const recordPrefix = Workflow + "/"
 // RecordID returns the ID of a topic's record.
 func RecordID(topic string) string { return recordPrefix + topic }
 
-// Topic is the inverse of RecordID; ok is false if no topic's record has the ID.
+// Topic is the inverse of RecordID. ok is false if the ID is not that of a topic.
 func Topic(recordID string) (topic string, ok bool) { return strings.CutPrefix(recordID, recordPrefix) }
 
-// Mode says who gets an event. The numbers are stored.
+// Mode says which runs get an event. The numbers are stored.
 type Mode uint8
 
 const (
-	// Broadcast: every run that may see it, once.
+	// Broadcast events go to every run that may see them, once.
 	Broadcast Mode = 1
-	// Consumed: exactly one of the runs that may see it.
+	// Consumed events go to exactly one of the runs that may see them.
 	Consumed Mode = 2
 )
 
@@ -44,18 +44,9 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode(%d)", uint8(m))
 }
 
-// ParseMode returns the mode with the given name.
-func ParseMode(name string) (Mode, error) {
-	for _, m := range []Mode{Broadcast, Consumed} {
-		if m.String() == name {
-			return m, nil
-		}
-	}
-	return 0, fmt.Errorf("unknown mode %q: expected %s or %s", name, Broadcast, Consumed)
-}
-
-// Settings of a topic travel with each publication: it has no other place where it
-// is configured. Durations are in microseconds; each is positive, or Never.
+// Settings are a topic's configuration. They travel with each publication, because a
+// topic is configured nowhere else. Durations are in microseconds; each is positive, or
+// Never.
 type Settings struct {
 	Mode      Mode        `cbor:"1,keyasint"`
 	Expiry    store.Delay `cbor:"2,keyasint"` // of the event
@@ -69,8 +60,8 @@ const Never store.Delay = -1
 // Publication is the value of an event's item.
 type Publication struct {
 	Settings Settings `cbor:"1,keyasint"`
-	// Refused counts publications that were refused because of Cap and not told
-	// yet. With Only the item tells of them and is no event.
+	// Refused counts publications that were refused because of Cap and not reported
+	// yet. With Only the item reports them and is no event.
 	Refused int64  `cbor:"2,keyasint,omitempty"`
 	Only    bool   `cbor:"3,keyasint,omitempty"`
 	Value   []byte `cbor:"4,keyasint"`
@@ -79,17 +70,17 @@ type Publication struct {
 // Registration is the value of a wait's item.
 type Registration struct {
 	Run store.RunNo `cbor:"1,keyasint"`
-	// Since: what was published before is not for this wait.
+	// Since is a time: events published before it are not for this wait.
 	Since store.Time `cbor:"2,keyasint,omitempty"`
-	// After is the number of the last broadcast event that the run knows to have
-	// taken: a topic that does not know the run takes its word.
+	// After is the number of the last broadcast event that the run has taken. A topic
+	// that does not know the run relies on it.
 	After store.ItemNo `cbor:"3,keyasint,omitempty"`
-	// Open are the keys of the other waits of the run at this topic. Of every other
-	// one the run has told, or has taken what it was given.
+	// Open are the keys of the other waits of the run at this topic. All waits that are
+	// not listed are over: the run has acknowledged or withdrawn them.
 	Open []string `cbor:"4,keyasint,omitempty"`
 }
 
-// Event is an event as its topic keeps it. Its number is its place.
+// Event is an event as its topic keeps it. Events are ordered by their numbers.
 type Event struct {
 	Number  store.ItemNo `cbor:"1,keyasint"`
 	ID      string       `cbor:"2,keyasint"`
@@ -104,7 +95,8 @@ type Event struct {
 // with an event.
 type Delivery struct {
 	Topic string `cbor:"1,keyasint"`
-	Key   string `cbor:"2,keyasint,omitempty"` // "": another run has taken it, from which this one was forked
+	// Key is that of the wait. "": the run from which this one was forked has taken it.
+	Key   string `cbor:"2,keyasint,omitempty"`
 	Event Event  `cbor:"3,keyasint"`
 }
 
@@ -112,8 +104,8 @@ type Delivery struct {
 type Return struct {
 	Run   store.RunNo `cbor:"1,keyasint"`
 	Event Event       `cbor:"2,keyasint"` // of a broadcast one without its value
-	// Inherited says of a broadcast one that another run got it, from which this one
-	// was forked.
+	// Inherited says of a broadcast event that the run from which this one was forked
+	// got it.
 	Inherited bool `cbor:"3,keyasint,omitempty"`
 }
 
@@ -149,15 +141,17 @@ func Decode(data []byte, v any) error {
 }
 
 func command(topic string, kind store.ItemKind, id, key string, value []byte) store.Command {
-	return store.Command{RunID: RecordID(topic), Item: &store.Item{Kind: kind, ID: id, Origin: id, Name: key, Value: value}}
+	return store.Command{RunID: RecordID(topic), Item: &store.Item{
+		Kind: kind, ID: id, Origin: id, Name: key, Value: value,
+	}}
 }
 
-// KeyKind begins the ID of an event's item that has an idempotency key: then comes a
-// colon and the key.
+// KeyKind begins the ID of the item of an event with an idempotency key. A colon and
+// the key follow.
 const KeyKind = "k"
 
-// PublicID returns the ID of an event as users know it: its idempotency key, if it
-// has one that can be told from the item's ID.
+// PublicID returns the ID of an event as users know it: its idempotency key if the
+// item's ID has one, otherwise the item's ID.
 func PublicID(itemID string) string {
 	if key, ok := strings.CutPrefix(itemID, KeyKind+":"); ok {
 		return key
@@ -165,8 +159,8 @@ func PublicID(itemID string) string {
 	return itemID
 }
 
-// Publish returns the command that publishes. id is unique for the event, or its
-// idempotency key; origin names the act.
+// Publish returns the command that publishes an event. id is unique to the event, or
+// its idempotency key; origin names the act.
 func Publish(topic, id, origin string, p *Publication, headers []byte) store.Command {
 	c := command(topic, store.ItemEvent, id, "", Encode(p))
 	c.Item.Origin, c.Item.Headers = origin, headers
@@ -183,13 +177,13 @@ func Withdraw(topic, key string) store.Command {
 	return command(topic, store.ItemWithdraw, "x:"+key, key, nil)
 }
 
-// Ack returns the command that says that what a wait was given is taken.
+// Ack returns the command by which a run acknowledges the event that a wait was given.
 func Ack(topic, key string) store.Command {
 	return command(topic, store.ItemAck, "a:"+key, key, nil)
 }
 
-// GiveBack returns the command that returns what a run has taken. Of what it has
-// inherited only broadcast events are its to give back.
+// GiveBack returns the command by which a run returns an event that it has taken. Of
+// the events that it has inherited, it may return broadcast ones only.
 func GiveBack(run *store.Run, d *Delivery) store.Command {
 	r := Return{Run: run.No, Event: d.Event, Inherited: d.Key == ""}
 	id := "r:" + d.Key
@@ -205,5 +199,7 @@ func GiveBack(run *store.Run, d *Delivery) store.Command {
 // Deliver returns the command that gives an event to a wait.
 func Deliver(run store.RunNo, d *Delivery) store.Command {
 	id := "e:" + d.Key
-	return store.Command{RunNo: run, Item: &store.Item{Kind: store.ItemDelivery, ID: id, Origin: id, Name: d.Key, Value: Encode(d)}}
+	return store.Command{RunNo: run, Item: &store.Item{
+		Kind: store.ItemDelivery, ID: id, Origin: id, Name: d.Key, Value: Encode(d),
+	}}
 }

@@ -1,26 +1,39 @@
-// Package permit is what runs and queues say to each other, and its stored form. It
-// decides nothing: package engine says when a run asks for a permit and when it
-// returns one, package queue whom a queue gives one to.
+// Package permit is the protocol between runs and queues, and its stored form. It
+// decides nothing: packages engine and runner know when a run asks for a permit and
+// when it gives one back, package queue knows which run is granted one.
 //
-// A queue is a record with the ID [RecordID]. A run that is started on a queue has
-// its [Place] in its row and is held by the store. What is said:
+// A queue is an entity with the ID [RecordID]. A run that is started on a queue has its
+// [Place] in its row, and the store holds it until it is granted a permit:
 //
-//	ask        (to the queue) the run waits for a permit, in the act that holds it
-//	grant      (to the run) it has the permit, in the turn in which the queue notes that
-//	give back  (to the queue) it has ended, or is suspended and holds none meanwhile,
-//	           in the commit that ends or suspends it; or it waits no more
+//	run, or a step of it               queue
+//	 │  ask (ticket)                     │
+//	 ├──────────────────────────────────►│  keeps the ask until there is room
+//	 │                  grant (ticket)   │
+//	 │◄──────────────────────────────────┤  counts the permit, in the same turn
+//	 │  … executes; the grant stays      │
+//	 │    in the inbox meanwhile …       │
+//	 │  give back (ticket)               │
+//	 ├──────────────────────────────────►│  forgets the permit, or the ask
 //
-// Each ask has a ticket of its own, which names the permit too. A run has at most
-// one ticket, the one in its place. So what is under way when a run ends or asks
-// again does no harm: a grant for another ticket is worth nothing, and the queue has
-// been, or will be, told that the ticket is given back.
+//	ask        in the act that holds the run
+//	grant      in the queue's turn that counts the permit
+//	give back  in the commit that ends the run, that suspends a run which holds no
+//	           permit meanwhile, or by which it stops waiting
 //
-// A step that uses a queue asks for each of its attempts: its ticket stands in its
-// entry, and the grant says which step it is for. What is given back is so in the
-// turn that records how the attempt has ended. A queue that does not exist tells the
-// step so, while it lets a run wait until it is made.
+// # Tickets
 //
-// A run holds the permit of its ticket from when the queue has noted it until the
-// queue has noted that it is given back. The grant stays in the run's inbox for as
-// long: by it whoever loads the run knows that it may execute.
+// Each ask has a ticket of its own, which is also the name of the permit. A run has at
+// most one ticket, the one in its place. So messages that cross do no harm: a grant for
+// another ticket is ignored, and that ticket is given back, or will be.
+//
+// A run holds the permit of its ticket from the turn in which the queue counts it to the
+// turn in which the queue forgets it. The grant stays in the run's inbox for as long. An
+// owner that loads the run finds it there, and knows that the run may execute.
+//
+// # Steps
+//
+// A step that uses a queue asks for each of its attempts: the ticket is in the step's
+// entry, and the grant names the step. The turn that records the end of the attempt
+// gives the permit back. If there is no such queue, the step is notified and fails, but
+// a run waits until the queue is created.
 package permit

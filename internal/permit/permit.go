@@ -19,42 +19,42 @@ const recordPrefix = Workflow + "/"
 // RecordID returns the ID of a queue's record.
 func RecordID(queue string) string { return recordPrefix + queue }
 
-// Queue is the inverse of RecordID; ok is false if no queue's record has the ID.
+// Queue is the inverse of RecordID. ok is false if the ID is not that of a queue.
 func Queue(recordID string) (queue string, ok bool) { return strings.CutPrefix(recordID, recordPrefix) }
 
-// Place is where a run stands in its queue. It is the value of store.Run.Queue.
+// Place is how a run or a step uses a queue. Encoded it is the value of a run's row.
 type Place struct {
 	Queue    string `cbor:"1,keyasint"`
 	Key      string `cbor:"2,keyasint,omitempty"`
 	Priority int    `cbor:"3,keyasint,omitempty"`
-	// Ticket is what the run has asked with last; "": it holds no permit and has not
-	// asked for the next one.
+	// Ticket is the ticket of the last ask; "": there is no permit, and no ask for the
+	// next one.
 	Ticket string `cbor:"4,keyasint,omitempty"`
-	// Release has the run hold no permit while it is suspended.
+	// Release says that the run holds no permit while it is suspended.
 	Release bool `cbor:"5,keyasint,omitempty"`
 }
 
-// Ask is what a run says of itself when it asks for a permit.
+// Ask is the value of an ask.
 type Ask struct {
 	RunID    string      `cbor:"1,keyasint"`
 	Key      string      `cbor:"2,keyasint,omitempty"`
 	Priority int         `cbor:"3,keyasint,omitempty"`
 	At       store.Time  `cbor:"4,keyasint,omitempty"` // not before; 0: now
 	After    store.Delay `cbor:"5,keyasint,omitempty"` // not before this much after the ask
-	Loc      string      `cbor:"6,keyasint,omitempty"` // of the run's step that asks; "": the run does
+	Loc      string      `cbor:"6,keyasint,omitempty"` // of the step that asks; "": the run itself asks
 }
 
 // Settings of a queue. 0 is no limit.
 type Settings struct {
 	Concurrency int         `cbor:"1,keyasint,omitempty"`
 	PerKey      int         `cbor:"2,keyasint,omitempty"`
-	Rate        int         `cbor:"3,keyasint,omitempty"` // permits granted
+	Rate        int         `cbor:"3,keyasint,omitempty"` // permits granted within Per
 	Per         store.Delay `cbor:"4,keyasint,omitempty"`
 	Group       string      `cbor:"5,keyasint,omitempty"`
 	Release     bool        `cbor:"6,keyasint,omitempty"`
 }
 
-// State is what a queue shows of itself, as its value StateValue.
+// State is the public state of a queue, kept as its value StateValue.
 type State struct {
 	Settings Settings `cbor:"1,keyasint"`
 	Exists   bool     `cbor:"2,keyasint,omitempty"`
@@ -68,8 +68,8 @@ type State struct {
 // StateValue names the value that holds a queue's State.
 const StateValue = "state"
 
-// The names of the updates by which a queue is managed. The values of Create and
-// Set are Settings, those of the others nothing.
+// The names of the updates by which a queue is managed. Create and Set have Settings as
+// their value, the others none.
 const (
 	Create = "create"
 	Set    = "set"
@@ -78,15 +78,15 @@ const (
 	Delete = "delete"
 )
 
-// The first byte of a queue's answer to an update; more is a text for people.
+// The first byte of a queue's answer to an update. A text for people may follow.
 const (
 	Yes     = 'y'
-	No      = 'n' // it cannot be
+	No      = 'n' // it is not possible
 	Exists  = 'e' // Create: there is one with other settings
 	Missing = 'm' // there is no such queue
 )
 
-// NewTicket returns a ticket that nobody else has.
+// NewTicket returns a ticket that is used nowhere else.
 func NewTicket() string {
 	var b [16]byte
 	rand.Read(b[:])
@@ -99,27 +99,27 @@ const (
 	backPrefix  = "back "
 )
 
-// AskFor returns what asks for the permit of the place's ticket.
+// AskFor returns the command that asks for the permit of the place's ticket.
 func (p *Place) AskFor(a Ask) store.Command {
 	a.Key, a.Priority = p.Key, p.Priority
 	return store.Command{RunID: RecordID(p.Queue), Item: &store.Item{
 		Kind: store.ItemAsk, ID: askPrefix + p.Ticket, Origin: p.Ticket, Value: encode(a)}}
 }
 
-// GiveBack returns what gives the permit of the place's ticket back, or takes back
-// that it was asked for.
+// GiveBack returns the command that gives back the permit of the place's ticket, or
+// revokes the ask for it.
 func (p *Place) GiveBack() store.Command {
 	return store.Command{RunID: RecordID(p.Queue), Item: &store.Item{
 		Kind: store.ItemGiveBack, ID: backPrefix + p.Ticket, Origin: p.Ticket}}
 }
 
-// Grant returns what tells a run that it has the permit of a ticket.
+// Grant returns the command that grants a run the permit of a ticket.
 func Grant(runID, ticket string) store.Command {
 	return store.Command{RunID: runID, Item: &store.Item{Kind: store.ItemGrant, ID: grantPrefix + ticket, Origin: ticket}}
 }
 
-// Answer returns what tells a step that it has the permit of a ticket, or, if there is
-// no such queue, that nobody has one.
+// Answer returns the command that grants a step the permit of a ticket, or notifies it
+// that there is no such queue.
 func Answer(queue, ticket string, a *Ask, granted bool) store.Command {
 	c := Grant(a.RunID, ticket)
 	c.Item.Name, c.Item.Loc, c.Item.Failed = queue, a.Loc, !granted
@@ -129,17 +129,18 @@ func Answer(queue, ticket string, a *Ask, granted bool) store.Command {
 // OfStep reports whether a grant is for a step of its run.
 func OfStep(it *store.Item) bool { return it.Kind == store.ItemGrant && it.Loc != "" }
 
-// Return returns what gives a step's permit back that nobody waits for any more.
+// Return returns the command that gives back a granted permit for which no step waits
+// any more.
 func Return(it *store.Item) store.Command {
 	p := Place{Queue: it.Name, Ticket: Ticket(it)}
 	return p.GiveBack()
 }
 
-// Ticket returns which ticket an ask, a grant or a give back is about.
+// Ticket returns the ticket of an ask, a grant or a give back.
 func Ticket(it *store.Item) string { return it.Origin }
 
-// Granted reports whether the run's inbox, as far as it is not consumed, holds the
-// grant of the place's ticket.
+// Granted reports whether the items, which are those of the run's inbox that are not
+// consumed, hold the grant of the place's ticket.
 func (p *Place) Granted(items []store.Item) bool {
 	for i := range items {
 		if it := &items[i]; p.Ticket != "" && it.Kind == store.ItemGrant && !OfStep(it) && Ticket(it) == p.Ticket {
@@ -152,7 +153,8 @@ func (p *Place) Granted(items []store.Item) bool {
 // Encode returns the stored form.
 func (p *Place) Encode() []byte { return encode(p) }
 
-// DecodePlace is the inverse of Encode; nil is no place: ok is false.
+// DecodePlace is the inverse of Encode. ok is false if there is no data, and so no
+// place. The error wraps store.ErrDamaged.
 func DecodePlace(data []byte) (p Place, ok bool, err error) {
 	if len(data) == 0 {
 		return p, false, nil
@@ -161,13 +163,13 @@ func DecodePlace(data []byte) (p Place, ok bool, err error) {
 	return p, err == nil, err
 }
 
-// DecodeAsk reads the value of an ask.
+// DecodeAsk reads the value of an ask. The error wraps store.ErrDamaged.
 func DecodeAsk(data []byte) (a Ask, err error) { return a, decode(data, &a, "what a queue was asked") }
 
 // Encode returns the stored form.
 func (s Settings) Encode() []byte { return encode(s) }
 
-// DecodeSettings is the inverse of Settings.Encode.
+// DecodeSettings is the inverse of Settings.Encode. The error wraps store.ErrDamaged.
 func DecodeSettings(data []byte) (s Settings, err error) {
 	return s, decode(data, &s, "the settings of a queue")
 }
@@ -175,7 +177,7 @@ func DecodeSettings(data []byte) (s Settings, err error) {
 // Encode returns the stored form.
 func (s *State) Encode() []byte { return encode(s) }
 
-// DecodeState is the inverse of State.Encode.
+// DecodeState is the inverse of State.Encode. The error wraps store.ErrDamaged.
 func DecodeState(data []byte) (s State, err error) {
 	return s, decode(data, &s, "the state of a queue")
 }

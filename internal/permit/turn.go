@@ -6,8 +6,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Request adds to the update of a run that is to wait for a permit that it asks its
-// queue with a new ticket. p is where the run stands there.
+// Request adds to the update of a run that is to wait for a permit an ask with a new
+// ticket. p is the run's place in the queue.
 func Request(u *store.Update, run *store.Run, p Place) {
 	p.Ticket = NewTicket()
 	u.Marks |= store.Held
@@ -15,8 +15,8 @@ func Request(u *store.Update, run *store.Run, p Place) {
 	u.Sends = append(u.Sends, p.AskFor(Ask{RunID: run.ID}))
 }
 
-// RequestAgain is Request for a run that ends its rest, if it is on a queue: one that
-// had ended gave its permit back then. One that had not still has its own.
+// RequestAgain is Request for a run that goes on after it rested, if it is on a queue.
+// A run that had ended has given its permit back; any other still has its own.
 func RequestAgain(u *store.Update, run *store.Run) error {
 	if !run.Status.Terminal() {
 		return nil
@@ -28,12 +28,12 @@ func RequestAgain(u *store.Update, run *store.Run) error {
 	return err
 }
 
-// Release adds to the update by which a run ends, or is suspended, that it gives back
-// the permit that it holds or waits for.
+// Release adds to the update by which a run ends or is suspended the command that gives
+// back the permit that it holds or waits for.
 func Release(u *store.Update, run *store.Run) {
 	p, ok, err := DecodePlace(run.Queue)
 	if err != nil || !ok || p.Ticket == "" {
-		return // where it cannot be read, the run has never executed
+		return // a run whose place cannot be read has never executed
 	}
 	u.Sends = append(u.Sends, p.GiveBack())
 	if u.Status == store.Suspended {
@@ -42,8 +42,8 @@ func Release(u *store.Update, run *store.Run) {
 	}
 }
 
-// ReleaseGrants gives back, in the turn that ends a run, the permits of its steps that
-// are still in its inbox.
+// ReleaseGrants adds to the turn that ends a run the commands that give back the permits
+// of its steps that are still in its inbox.
 func ReleaseGrants(turn *store.Turn, items []store.Item) {
 	for i := range items {
 		it := &items[i]
