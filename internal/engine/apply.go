@@ -103,14 +103,14 @@ func (x *executor) adopt(in *ownership.Shards, c *store.Command, answer *store.A
 		default:
 			if a := x.memory.expect(h, run.No); a != nil {
 				x.memory.introduce(a, run)
-				a.post(event{snapshot: &store.Snapshot{Run: *run}})
+				a.post(snapshotLoaded{&store.Snapshot{Run: *run}})
 			}
 		}
 		return
 	}
 	if answer.Outcome == store.Duplicate || answer.Repeated && !answer.Claimed {
 		// It may have been received long ago, or be on its way here by a claim.
-		if a := x.memory.find(run.No); a == nil || a.shard != h || !a.post(event{behind: true}) {
+		if a := x.memory.find(run.No); a == nil || a.shard != h || !a.post(inboxUncertain{}) {
 			x.dispatcher.claimSoon()
 		}
 		return
@@ -119,13 +119,13 @@ func (x *executor) adopt(in *ownership.Shards, c *store.Command, answer *store.A
 	item.No, item.State, item.Sent = answer.Item, store.New, now
 	if answer.Claimed {
 		claimed := &store.Claimed{New: true, Run: *run, Items: []store.Item{item}}
-		if !x.dispatcher.post(in, event{claimed: claimed, adopted: true}, 0) {
+		if !x.dispatcher.post(in, &runClaimed{Claimed: claimed, byCommand: true}, 0) {
 			x.take(h, run.No)
 		}
 		return
 	}
 	// A run that is not in hand has to be claimed, though it be in memory.
-	if a := x.memory.find(run.No); a == nil || a.shard != h || !run.Claimed || !a.post(event{item: &item}) {
+	if a := x.memory.find(run.No); a == nil || a.shard != h || !run.Claimed || !a.post((*itemArrived)(&item)) {
 		x.dispatcher.claimSoon()
 	}
 }

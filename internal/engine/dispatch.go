@@ -181,10 +181,10 @@ func (d *dispatcher) claim() (found bool) {
 	}
 	for _, a := range readers {
 		if late {
-			time.AfterFunc(x.e.cfg.Poll, func() { a.post(event{tick: true}) })
+			time.AfterFunc(x.e.cfg.Poll, func() { a.post(timeReached{}) })
 			continue
 		}
-		a.post(event{tick: true})
+		a.post(timeReached{})
 	}
 	return len(claims.Runs) > 0
 }
@@ -238,7 +238,7 @@ func (d *dispatcher) activate(in *ownership.Shards, claims *store.Claims, number
 	var load []*activation
 	for i := range claims.Runs {
 		c := &claims.Runs[i]
-		if d.post(in, event{claimed: c, number: number, sealed: len(c.Items) > 0}, asOf) {
+		if d.post(in, &runClaimed{Claimed: c, number: number, sealed: len(c.Items) > 0}, asOf) {
 			continue
 		}
 		h := in.Of(c.Run.Shard)
@@ -288,8 +288,8 @@ func (d *dispatcher) unservableRuns() []store.Unservable {
 // asOf is the number of activations before the claim was asked for. A later one may have
 // consumed what was found: the next claim says. in is what was held then: the activation
 // of a former stay of the shard is not meant, though it may not have ended yet.
-func (d *dispatcher) post(in *ownership.Shards, ev event, asOf int64) bool {
-	c := ev.claimed
+func (d *dispatcher) post(in *ownership.Shards, ev *runClaimed, asOf int64) bool {
+	c := ev.Claimed
 	a := d.x.memory.find(c.Run.No)
 	switch {
 	case a == nil, in.Of(a.shard.ID()) != a.shard:

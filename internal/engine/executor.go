@@ -136,7 +136,7 @@ func (x *executor) quiet() bool {
 func (x *executor) unwind(limit <-chan time.Time) error {
 	active := x.memory.all()
 	for _, a := range active {
-		a.post(event{unwind: true})
+		a.post(unwound{})
 	}
 	x.cancel()
 	done := make(chan struct{})

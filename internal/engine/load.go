@@ -59,7 +59,7 @@ func (x *executor) loadChunk(expected []*activation) {
 		pause = unreadable
 	}
 	for no, a := range byNo {
-		a.post(event{closed: true})
+		a.post(dismissed{})
 		if err != nil && x.held.Err() == nil {
 			x.reloadAfter(a.shard, no, pause)
 		}
@@ -145,11 +145,11 @@ const unreadable = 30 * time.Second
 
 // open opens the items of a claim. It reports false if that cannot be done: the
 // activation is over then, and the run is tried again later.
-func (a *activation) open(ev *event) bool {
+func (a *activation) open(ev *runClaimed) bool {
 	if !ev.sealed {
 		return true
 	}
-	err := a.x.e.cfg.Payloads.OpenItems(a.shard.Context(), ev.claimed.Items)
+	err := a.x.e.cfg.Payloads.OpenItems(a.shard.Context(), ev.Items)
 	if err == nil {
 		return true
 	}
@@ -161,7 +161,9 @@ func (a *activation) open(ev *event) bool {
 	return false
 }
 
+// load makes the interpreter of a run.
 func (a *activation) load(s *store.Snapshot) {
+	a.phase = live
 	a.run = s.Run
 	a.bodies = map[int64]*steps.Attempt{}
 	a.touched, a.begun = s.Run.Build >= a.x.e.cfg.Build && s.Run.Suspect == 0, len(s.Entries) > 0 || s.Run.Waits != nil

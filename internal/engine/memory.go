@@ -197,7 +197,7 @@ func (m *memory) park(a *activation, size int) {
 	}
 	m.mu.Unlock()
 	if full {
-		victim.post(event{evict: true})
+		victim.post(evictionDue{})
 	}
 }
 
@@ -219,7 +219,7 @@ func (m *memory) evictExpired() {
 	}
 	m.mu.Unlock()
 	for _, a := range expired {
-		a.post(event{evict: true})
+		a.post(evictionDue{})
 	}
 }
 

@@ -99,7 +99,7 @@ func (s *suspects) standBeside(a *activation, snapshot *store.Snapshot) {
 	}
 	s.mu.Unlock()
 	if !wait {
-		a.post(event{snapshot: snapshot})
+		a.post(snapshotLoaded{snapshot})
 	}
 }
 
@@ -131,7 +131,7 @@ func (s *suspects) next() {
 		}
 		s.mu.Unlock()
 		for _, w := range beside {
-			w.a.post(event{snapshot: w.snapshot})
+			w.a.post(snapshotLoaded{w.snapshot})
 		}
 		return
 	}
@@ -152,7 +152,7 @@ func (s *suspects) next() {
 			s.x.log().Error("marking a suspect", "run_id", run.ID, "reason", result.Reason)
 		}
 		if s.begin(w.a, run) {
-			w.a.post(event{snapshot: w.snapshot})
+			w.a.post(snapshotLoaded{w.snapshot})
 		}
 	}})
 }
@@ -166,7 +166,7 @@ func (s *suspects) begin(a *activation, run *store.Run) bool {
 	}
 	shift := min(run.Suspect-2, 16)
 	s.timer = time.AfterFunc(s.x.e.cfg.AloneFor<<shift, func() {
-		if !a.post(event{spare: true}) {
+		if !a.post(isolationOver{}) {
 			s.ended(run.No)
 		}
 	})
@@ -186,13 +186,13 @@ func (s *suspects) ended(no store.RunNo) {
 	}
 }
 
-// spare ends a suspect's time alone: an end of the process counts against it no
+// endIsolation ends a suspect's time alone: an end of the process counts against it no
 // more. A turn of its own that is under way does that as well.
-func (a *activation) spare() {
-	if a.touched || a.underWay {
+func (a *activation) endIsolation() {
+	if a.touched || a.turn.underWay {
 		return
 	}
-	a.underWay = true
+	a.turn = turnUnderWay{underWay: true}
 	update := store.Update{Status: store.Running, Marks: a.run.Marks, EndIsolation: true}
 	a.x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: bareTurn(&a.run, update), Done: func(result store.TurnResult) {
 		if result.Verdict == store.Fenced {
@@ -200,7 +200,7 @@ func (a *activation) spare() {
 			return
 		}
 		a.x.suspects.ended(a.no)
-		a.post(event{spared: true})
+		a.post(isolationEnded{})
 	}})
 }
 

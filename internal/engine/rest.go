@@ -20,7 +20,7 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 	switch {
 	case !run.Claimed:
 		// What the claim had found is done with already.
-		a.post(event{closed: true})
+		a.post(dismissed{})
 	case verbs.NeedsNoCode(s):
 		x.decide(a, s)
 	case !known, x.member != nil && x.build() != "" && run.Build > x.build():
@@ -28,7 +28,7 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 	case run.Queue != nil && !x.permitted(a, s):
 	case limit > 0 && run.Strikes >= limit:
 		x.stall(a.shard, *run, "poison: the process ended "+times(run.Strikes)+" while only this suspect was running; mend its code, then resume it",
-			func() { a.post(event{closed: true}) })
+			func() { a.post(dismissed{}) })
 	case limit > 0 && run.Suspect >= 2:
 		x.memory.introduce(a, run)
 		x.suspects.queue(a, s)
@@ -37,7 +37,7 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 		x.suspects.standBeside(a, s)
 	default:
 		x.memory.introduce(a, run)
-		a.post(event{snapshot: s})
+		a.post(snapshotLoaded{s})
 	}
 }
 
@@ -50,7 +50,7 @@ func (x *executor) decide(a *activation, s *store.Snapshot) {
 	})
 	if err != nil {
 		x.log().Error("deciding about a run; trying again", "run_id", run.ID, "error", err)
-		a.post(event{closed: true})
+		a.post(dismissed{})
 		x.reload(a.shard, run.No)
 		return
 	}
@@ -67,7 +67,7 @@ func (x *executor) decided(a *activation, run *store.Run, d *decide.Decision, re
 	}
 	switch {
 	case result.Verdict == store.StillReady, result.Verdict == store.Committed && d.GoesOn:
-		a.post(event{closed: true, again: true}) // there is more to decide, or the run goes on
+		a.post(dismissed{reload: true}) // there is more to decide, or the run goes on
 		return
 	case result.Verdict != store.Committed:
 		x.undecided(a.shard, run, result)
@@ -79,7 +79,7 @@ func (x *executor) decided(a *activation, run *store.Run, d *decide.Decision, re
 		}
 		x.dispatcher.claimSoon() // an item may have arrived for which the run, as it is now, is claimed
 	}
-	a.post(event{closed: true})
+	a.post(dismissed{})
 }
 
 // undecided looks at a decision or stall that was not committed. The run stays
@@ -104,7 +104,7 @@ func (x *executor) unclaim(a *activation, run *store.Run) {
 		case store.Refused:
 			x.log().Error("giving a run back", "run_id", run.ID, "reason", result.Reason)
 		}
-		a.post(event{closed: true})
+		a.post(dismissed{})
 	}})
 }
 
@@ -129,7 +129,7 @@ func (x *executor) permitted(a *activation, s *store.Snapshot) bool {
 	run := &s.Run
 	p, _, err := permit.DecodePlace(run.Queue)
 	if err != nil {
-		x.stall(a.shard, *run, "damaged: "+err.Error(), func() { a.post(event{closed: true}) })
+		x.stall(a.shard, *run, "damaged: "+err.Error(), func() { a.post(dismissed{}) })
 		return false
 	}
 	if p.Granted(s.Items) {
@@ -157,7 +157,7 @@ func (x *executor) permitted(a *activation, s *store.Snapshot) bool {
 		if result.Verdict != store.Committed {
 			x.undecided(a.shard, run, result)
 		}
-		a.post(event{closed: true})
+		a.post(dismissed{})
 		x.dispatcher.claimSoon() // what it is to be claimed for may have come
 	}})
 	return false

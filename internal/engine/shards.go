@@ -21,7 +21,7 @@ func (x *executor) lose(shards ...*ownership.Shard) {
 	active := slices.DeleteFunc(x.memory.all(), func(a *activation) bool { return !lost[a.shard] })
 	x.committer.ShardsLost()
 	for _, a := range active {
-		a.post(event{unwind: true})
+		a.post(unwound{})
 	}
 	x.suspects.forget(lost)
 }

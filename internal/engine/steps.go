@@ -34,14 +34,14 @@ func (a *activation) Leaving() bool { return a.shard.Draining() }
 
 // Ended implements steps.Run.
 func (a *activation) Ended(end steps.End) (drive func() steps.Task) {
-	if a.postHere(event{ended: &end}) {
+	if a.postHere((*stepEnded)(&end)) {
 		return a.drive
 	}
 	return nil
 }
 
 // Beat implements steps.Run.
-func (a *activation) Beat(beat steps.Heartbeat) { a.post(event{heartbeat: &beat}) }
+func (a *activation) Beat(beat steps.Heartbeat) { a.post((*stepBeat)(&beat)) }
 
 // branchStacks cuts from a dump of all goroutines those that execute workflow
 // code and are not parked.

@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"github.com/stet-run/stet/internal/steps"
+	"github.com/stet-run/stet/internal/verbs"
+	"github.com/stet-run/stet/store"
+)
+
+// event is something that happens to an activation. Events are posted from anywhere, and
+// handled by the activation's driver in their order.
+type event interface {
+	// handle applies the event, behind which rest is queued. It reports whether the run
+	// goes on in memory.
+	handle(a *activation, rest []event) bool
+}
+
+// snapshotLoaded brings the run into memory.
+type snapshotLoaded struct{ *store.Snapshot }
+
+// runClaimed says that the run was claimed, by a claim or in the act that made it ready.
+// It was in memory already.
+type runClaimed struct {
+	*store.Claimed
+	number    int64 // of the claim; 0: it was no claim, but the answer to a command
+	sealed    bool  // the items are in their stored form
+	byCommand bool  // by a command or a send, says the answer to the batch
+}
+
+// itemArrived is an item that a command of this process has put into the inbox.
+type itemArrived store.Item
+
+// turnAnswered is the verdict on the turn under way.
+type turnAnswered store.TurnResult
+
+// stepEnded is the end of an attempt, and stepBeat what it wants its successor to know.
+type (
+	stepEnded steps.End
+	stepBeat  steps.Heartbeat
+)
+
+type (
+	// timeReached: a timer may be due, or the inbox was read.
+	timeReached struct{}
+	// evictionDue: the run has been parked for long, or others need the room.
+	evictionDue struct{}
+	// unwound: the shard is lost, or the executor ends.
+	unwound struct{}
+	// isolationOver: the run's time alone is over, and isolationEnded: that is durable.
+	isolationOver  struct{}
+	isolationEnded struct{}
+	// inboxUncertain: an item is in the inbox that may have been received long ago. A
+	// claim knows.
+	inboxUncertain struct{}
+	// dismissed: nothing is to be done here any more; reload: the run, still claimed, is
+	// to be loaded from scratch.
+	dismissed struct{ reload bool }
+)
+
+func (ev snapshotLoaded) handle(a *activation, _ []event) bool {
+	a.load(ev.Snapshot)
+	early := a.early
+	a.early = nil
+	return a.handle(early)
+}
+
+func (ev *runClaimed) handle(a *activation, rest []event) bool {
+	switch {
+	case a.claimedBefore(ev):
+		return inboxUncertain{}.handle(a, rest)
+	case ev.New && (verbs.Resting(&ev.Run) || a.releases):
+		a.leave(rest)
+		a.x.take(a.shard, a.no) // it is decided without the code, or has to ask for a permit
+		return false
+	case !a.open(ev):
+		return false
+	}
+	if ev.New {
+		a.turn.reclaimed = a.turn.underWay
+		a.x.memory.unpark(a)
+		a.r.Resumed()
+	}
+	a.receive(ev.number, ev.Items...)
+	return true
+}
+
+func (ev *itemArrived) handle(a *activation, _ []event) bool {
+	a.receive(0, store.Item(*ev))
+	return true
+}
+
+func (ev *turnAnswered) handle(a *activation, rest []event) bool {
+	return a.answer(store.TurnResult(*ev), rest)
+}
+
+func (ev *stepEnded) handle(a *activation, _ []event) bool {
+	delete(a.bodies, ev.ID)
+	a.code.Complete(ev.ID, ev.Attempt, ev.Result)
+	return true
+}
+
+func (ev *stepBeat) handle(a *activation, _ []event) bool {
+	a.code.Heartbeat(ev.ID, ev.Attempt, ev.Detail)
+	return true
+}
+
+func (timeReached) handle(*activation, []event) bool { return true }
+
+func (evictionDue) handle(a *activation, rest []event) bool { return !a.evict(len(rest) == 0) }
+
+func (unwound) handle(a *activation, rest []event) bool {
+	a.leave(rest)
+	return false
+}
+
+func (isolationOver) handle(a *activation, _ []event) bool {
+	a.endIsolation()
+	return true
+}
+
+func (isolationEnded) handle(a *activation, _ []event) bool {
+	a.turn = turnUnderWay{}
+	return true
+}
+
+func (inboxUncertain) handle(a *activation, _ []event) bool {
+	a.behind = a.x.dispatcher.asked.Load() + 1
+	a.x.dispatcher.claimSoon()
+	return true
+}
+
+func (ev dismissed) handle(a *activation, rest []event) bool {
+	a.leave(rest)
+	if ev.reload {
+		a.x.take(a.shard, a.no)
+	}
+	return false
+}

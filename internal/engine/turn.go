@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"crypto/rand"
+
+	"github.com/stet-run/stet/internal/committer"
+	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/verbs"
+	"github.com/stet-run/stet/internal/verbs/decide"
+	"github.com/stet-run/stet/store"
+)
+
+// turnUnderWay is what an activation knows of the turn that is being committed; zero: there
+// is none.
+type turnUnderWay struct {
+	underWay  bool       // a turn is being committed, or another update of the run
+	ended     *store.Run // what the run will be if the turn ends or stalls it
+	watches   int        // how many watches a turn that ends the run answers
+	continues bool       // the run continues as new
+	heard     bool       // an item from the inbox has arrived since it was taken
+	reclaimed bool       // the run was claimed again before the answer arrived, so it stays claimed
+}
+
+// submit hands the turn that is ready to the committer.
+func (a *activation) submit() {
+	if a.turn.underWay || a.unread {
+		return
+	}
+	turn := a.r.Take()
+	if turn == nil {
+		return
+	}
+	a.turn = turnUnderWay{underWay: true}
+	turn.Shard = a.run.Shard
+	if a.workflow.Discard {
+		for _, no := range turn.Dead {
+			turn.Consumed = append(turn.Consumed, store.Consumption{Item: no})
+		}
+		turn.Dead = nil
+	}
+	a.update(turn)
+	a.turn.continues = turn.Update != nil && turn.Update.Continue != nil
+	a.x.address(turn)
+	a.warn(turn)
+	a.x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
+		if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
+			a.x.dispatcher.wakeBy(turn.Update.WakeAt)
+		}
+		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
+			a.x.e.waiters.Committed(turn)
+		}
+		a.post((*turnAnswered)(&result))
+		if result.Verdict == store.StillReady {
+			a.x.dispatcher.claimSoon() // what that finds comes after the verdict, and is not left
+		}
+	}})
+}
+
+// update completes the update of a turn, or adds one if the run's row has to know of it:
+// that this build executes it, or that it has begun though the turn has no entry.
+func (a *activation) update(turn *store.Turn) {
+	shown := a.begun || len(turn.Entries) > 0
+	u := turn.Update
+	if u == nil {
+		if a.touched && (shown || a.code == nil) {
+			return
+		}
+		u = &store.Update{Status: store.Running, Marks: a.run.Marks}
+		turn.Update = u
+	}
+	if a.code != nil { // entities are of no build
+		u.Build, u.Discard = a.x.e.cfg.Build, a.workflow.Discard
+		if u.Waits == nil && len(turn.Entries) == 0 && u.Continue == nil && !u.Status.Terminal() {
+			u.Waits = verbs.NoWaits()
+		}
+	}
+	if u.Continue != nil {
+		rand.Read(u.Continue.Seed[:])
+		a.x.e.origin(&a.run, u.Continue)
+	}
+	if u.Status == store.Stalled || u.Status.Terminal() {
+		ended := a.run
+		ended.Status, ended.Marks, ended.Output, ended.Reason = u.Status, u.Marks, u.Output, u.Reason
+		a.turn.ended, a.turn.watches = &ended, len(a.watches())
+		if u.Status.Terminal() {
+			decide.NotifyEnd(u, &ended, a.watches())
+		}
+	}
+	if u.Status == store.Suspended && a.releases {
+		permit.Release(u, &a.run)
+	}
+}
+
+// answer takes the verdict on the turn under way, behind which rest is queued. It reports
+// whether the run goes on in memory.
+func (a *activation) answer(result store.TurnResult, rest []event) bool {
+	turn := a.turn
+	a.turn = turnUnderWay{}
+	switch result.Verdict {
+	case store.Committed:
+		return a.committed(&turn, rest)
+	case store.StillReady:
+		a.r.StillReady()
+		a.unread = !turn.heard || a.left // what was left comes again
+		a.left = false
+		return true
+	case store.Fenced:
+		if !a.shard.Lost() {
+			a.x.log().Error("a commit was fenced", "run_id", a.id, "shard", a.run.Shard)
+		}
+		a.leave(nil)
+		a.x.fenced(a.shard)
+		return false
+	}
+	a.x.log().Error("a turn was refused", "run_id", a.id, "reason", result.Reason)
+	a.phase = stalling
+	a.x.stall(a.shard, a.run, "refused turn: "+result.Reason, func() { a.post(dismissed{}) })
+	return false
+}
+
+// committed goes on after a committed turn. Where the run leaves memory and was claimed
+// again meanwhile, that claim is still to be served: the run is loaded again.
+func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
+	a.r.Committed()
+	a.begun = true
+	if !a.touched {
+		a.touched = true
+		a.x.suspects.ended(a.no)
+	}
+	switch {
+	case turn.continues:
+		a.leave(rest)
+		if a.run.Marks&store.Paused == 0 {
+			a.x.take(a.shard, a.no) // still claimed, and what has come since is in its inbox
+		}
+		return false
+	case a.code != nil && a.code.Paused():
+		a.leaveClaimed(turn, rest)
+		a.x.dispatcher.claimSoon()
+		return false
+	}
+	if a.left {
+		a.left = false
+		a.x.dispatcher.claimSoon()
+	}
+	switch {
+	case turn.ended != nil:
+		if len(a.watches()) > turn.watches {
+			a.x.dispatcher.claimSoon() // later watches are answered by a decision about the ended run
+		}
+		// Waiters are notified before the run can be activated again: otherwise one of
+		// them might wait for the end of what began afterwards.
+		a.stop()
+		a.x.memory.unname(a)
+		a.x.e.waiters.RunEnded(*turn.ended)
+		a.leaveClaimed(turn, rest)
+		return false
+	case a.r.Suspended() && a.releases:
+		a.leaveClaimed(turn, rest)
+		a.x.dispatcher.claimSoon()
+		return false
+	case a.r.Suspended():
+		a.x.memory.park(a, a.r.Entries())
+	}
+	return true
+}
+
+// leaveClaimed leaves memory after a turn. A run that was claimed again meanwhile is loaded.
+func (a *activation) leaveClaimed(turn *turnUnderWay, rest []event) {
+	a.leave(rest)
+	if turn.reclaimed {
+		a.x.take(a.shard, a.no)
+	}
+}
+
+// origin says how a run began whose stored input is not what it was given.
+func (e *Engine) origin(run *store.Run, next *store.Continuation) {
+	if run.Incarnation == 0 && e.cfg.Payloads.Active() {
+		next.First = run.Origin()
+	}
+}
