@@ -98,7 +98,8 @@ func (r rows) InsertRun(run *store.Run, ready int64) (bool, error) {
 // InsertItem implements sqlstore.Rows.
 func (r rows) InsertItem(run store.RunNo, it *store.Item, now store.Time) (store.ItemNo, bool, error) {
 	var no int64
-	inserted, err := r.q.row(`INSERT INTO stet.inbox (run_no, kind, name, item_id, origin, incarnation, loc, failed, sent_at,
+	inserted, err := r.q.row(`INSERT INTO stet.inbox (run_no, kind, name, item_id, origin, incarnation, loc, failed,
+		sent_at,
 			val, headers, generation)
 		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12) ON CONFLICT (run_no, item_id) DO NOTHING RETURNING item_no`,
 		[]any{

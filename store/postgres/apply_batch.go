@@ -54,7 +54,8 @@ func (s *Store) newCommandBatch(commands []store.Command) *commandBatch {
 }
 
 const (
-	startOne = `INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created,
+	startOne = `INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc,
+		created,
 			started, input, headers)
 		SELECT $3::text, $4::text, $5::bigint, $6::text, {queued}, CASE WHEN w.at>b.now THEN {idle} ELSE {ready} END,
 			CASE WHEN w.at>b.now THEN w.at END,
@@ -63,7 +64,8 @@ const (
 			LATERAL (SELECT greatest($12::bigint, CASE WHEN $13::bigint>0 THEN b.now+$13::bigint ELSE 0 END) AS at) w
 		ON CONFLICT (id) DO NOTHING RETURNING run_no, created`
 
-	sendOneItem = `WITH i AS (INSERT INTO stet.inbox (run_no, kind, name, item_id, origin, incarnation, loc, failed, sent_at,
+	sendOneItem = `WITH i AS (INSERT INTO stet.inbox (run_no, kind, name, item_id, origin, incarnation, loc, failed,
+		sent_at,
 				val, headers, generation)
 			SELECT r.run_no, $3::bigint, $4::text, $5::text, $6::bytea, $7::bigint, $8::bytea, $9::boolean, ` + nowExpr + `,
 				$10::bytea, $11::bytea, $12::bigint

@@ -91,7 +91,8 @@ func (s *Store) sendHints() {
 		}
 		if conn, err := s.pool.Acquire(h.ctx); err == nil {
 			// An error is of no matter: who listens looks without hints as well.
-			_, _ = conn.Exec(h.ctx, "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", s.schema, h.self+storekit.EncodeChange(what))
+			_, _ = conn.Exec(h.ctx, "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", s.schema,
+				h.self+storekit.EncodeChange(what))
 			conn.Release()
 		}
 		wait := gap

@@ -87,7 +87,8 @@ func (s *Store) commitAtOnce(ctx context.Context, b *store.Batch) (store.BatchRe
 		s.fence = known{} // it is perhaps another
 		return none, errNotAtOnce
 	case err == nil && s.warnings(conn).Load() != warned:
-		return none, fmt.Errorf("%s: %w: %w: the wait for the standby was cut short", act, store.ErrUnavailable, store.ErrUnknown)
+		return none, fmt.Errorf("%s: %w: %w: the wait for the standby was cut short", act, store.ErrUnavailable,
+			store.ErrUnknown)
 	case err == nil:
 		result, err := f.result(&got)
 		if err != nil {
@@ -103,9 +104,9 @@ func (s *Store) commitAtOnce(ctx context.Context, b *store.Batch) (store.BatchRe
 }
 
 // commitTurnByTurn writes a batch turn by turn. A turn that breaks a law takes the
-// transaction back, which is then repeated without it. If something waits for a
-// lock, the transaction is repeated with a savepoint for each turn and command, so
-// that only those are left out that wait.
+// transaction back, which is then repeated without that turn. If a statement waits for a
+// lock too long, the transaction is repeated with a savepoint for each turn and command,
+// so that only those that wait are left out.
 func (s *Store) commitTurnByTurn(ctx context.Context, b *store.Batch) (store.BatchResult, error) {
 	refused := map[int]string{}
 	alone := false
@@ -185,12 +186,12 @@ func (t *tx) guarded(fn func() error) (held bool, err error) {
 	return true, err
 }
 
-// share finds out which leases are current, and keeps them so until the
-// transaction ends.
+// share returns which leases are current, and keeps them so until the transaction ends.
 func (t *tx) share(leases []store.Lease) (map[store.Shard]bool, error) {
 	current := make(map[store.Shard]bool, len(leases))
 	grps, slots, epochs := leaseArrays(leases)
-	err := t.each(`SELECT l.grp, l.slot FROM stet.leases l JOIN unnest($1::text[], $2::bigint[], $3::bigint[]) AS q(grp, slot, epoch)
+	err := t.each(`SELECT l.grp, l.slot FROM stet.leases l
+		JOIN unnest($1::text[], $2::bigint[], $3::bigint[]) AS q(grp, slot, epoch)
 		ON l.grp=q.grp AND l.slot=q.slot AND l.epoch=q.epoch AND l.node<>'' ORDER BY l.grp, l.slot FOR SHARE OF l`,
 		[]any{grps, slots, epochs}, func(scan func(...any) error) error {
 			var shard store.Shard
@@ -214,7 +215,8 @@ func leaseArrays(leases []store.Lease) (grps []string, slots, epochs []int64) {
 func (t *committing) RunState(turn *store.Turn) (sqlstore.RunState, bool, error) {
 	var state sqlstore.RunState
 	var slot, incarnation, generation, status, marks, condition int64
-	found, err := t.tx.row("SELECT grp, slot, incarnation, generation, status, marks, ready FROM stet.runs WHERE run_no=$1",
+	const text = "SELECT grp, slot, incarnation, generation, status, marks, ready FROM stet.runs WHERE run_no=$1"
+	found, err := t.tx.row(text,
 		[]any{turn.Run}, &state.Shard.Group, &slot, &incarnation, &generation, &status, &marks, &condition)
 	state.Shard.Slot = int(slot)
 	state.Incarnation, state.Generation = int(incarnation), int(generation)
@@ -222,16 +224,19 @@ func (t *committing) RunState(turn *store.Turn) (sqlstore.RunState, bool, error)
 	return state, found, err
 }
 
-// entryArgs are the values of an entry in the order of entryNames.
+// entryArgs returns the values of an entry in the order of entryNames.
 func entryArgs(run store.RunNo, incarnation int, e *store.Entry) []any {
-	return []any{run, incarnation, []byte(e.Loc), e.Kind, e.State, e.Seq, e.Born, e.At, e.Wake, e.Attempt, e.Owes, e.Started, e.Ended, len(e.Value), e.Generation, e.Value}
+	return []any{run, incarnation, []byte(e.Loc), e.Kind, e.State, e.Seq, e.Born, e.At, e.Wake, e.Attempt, e.Owes,
+		e.Started, e.Ended, len(e.Value), e.Generation, e.Value}
 }
 
-const entryNames = `run_no, incarnation, loc, kind, state, seq, born, at, wake, attempt, owes, started, ended, size, generation, val`
+const entryNames = `run_no, incarnation, loc, kind, state, seq, born, at, wake, attempt, owes, started, ended,
+	size, generation, val`
 
 // writeEntry inserts an entry. It reports 0 if there is one at its location.
 func writeEntry(q querier, run store.RunNo, incarnation int, e *store.Entry) (int64, error) {
-	return q.exec("INSERT INTO stet.entries ("+entryNames+") VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16) ON CONFLICT (run_no, incarnation, loc) DO NOTHING",
+	return q.exec("INSERT INTO stet.entries ("+entryNames+") VALUES "+
+		"($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16) ON CONFLICT (run_no, incarnation, loc) DO NOTHING",
 		entryArgs(run, incarnation, e)...)
 }
 
@@ -328,7 +333,8 @@ func (a *assignments) run(q querier, run store.RunNo) error {
 // Continue implements sqlstore.BatchRows.
 func (t *committing) Continue(turn *store.Turn, began store.Time) error {
 	c := turn.Update.Continue
-	_, err := t.tx.exec(`UPDATE stet.runs SET incarnation=incarnation+1, workflow=$1, input=$2, seed=$3, random=NULL, began=$4
+	_, err := t.tx.exec(`UPDATE stet.runs
+		SET incarnation=incarnation+1, workflow=$1, input=$2, seed=$3, random=NULL, began=$4
 		WHERE run_no=$5`, c.Workflow, c.Input, c.Seed[:], began, turn.Run)
 	return err
 }

@@ -84,12 +84,14 @@ func batchText(shape batchShape) string {
 	b.WriteString(changeBoot + " AND batch_no<$3 AND fence=$4")
 	if shape.turns {
 		b.WriteString(`
-	AND cardinality($8)/4=(SELECT count(*) FROM generate_series(0, cardinality($8)-1, 4) AS i, LATERAL (SELECT FROM stet.runs r
+	AND cardinality($8)/4=(SELECT count(*)
+		FROM generate_series(0, cardinality($8)-1, 4) AS i, LATERAL (SELECT FROM stet.runs r
 		WHERE ` + batchTurn.in(isClaimed) + " OFFSET 0) r)")
 	}
 	if shape.updates {
 		b.WriteString(`
-	AND cardinality($12)=(SELECT count(*) FROM unnest($12, $13, $14) AS u(run, status, marks), LATERAL (SELECT FROM stet.runs r
+	AND cardinality($12)=(SELECT count(*)
+		FROM unnest($12, $13, $14) AS u(run, status, marks), LATERAL (SELECT FROM stet.runs r
 		WHERE r.run_no=u.run AND ` + batchLook.in(mayBecome+noneHoldsBack) + " OFFSET 0) r)")
 	}
 	if shape.starts {

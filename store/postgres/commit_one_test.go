@@ -17,7 +17,8 @@ import (
 func TestCommitOneStep(t *testing.T) {
 	t.Parallel()
 	end := func(run store.Run) *store.Turn {
-		return &store.Turn{Run: run.No, Shard: run.Shard, Update: &store.Update{Status: store.Succeeded, Output: []byte("out")}}
+		return &store.Turn{Run: run.No, Shard: run.Shard,
+			Update: &store.Update{Status: store.Succeeded, Output: []byte("out")}}
 	}
 	for _, c := range []struct {
 		name string
@@ -56,7 +57,8 @@ func TestCommitOneStep(t *testing.T) {
 			run := n.started(t, "run")
 			step := func(e store.Entry) store.Verdict {
 				t.Helper()
-				return n.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Insert: true, Entries: []store.Entry{e}}).Turns[0].Verdict
+				return n.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Insert: true,
+					Entries: []store.Entry{e}}).Turns[0].Verdict
 			}
 			want := []store.Entry{done("a"), done("b"), done("c")}
 			want[1].Value, want[2].Value, want[2].Owes = nil, []byte{}, true
@@ -87,8 +89,10 @@ func TestCommitOneStep(t *testing.T) {
 
 // equal compares entries, as far as the test sets them.
 func equal(a, b *store.Entry) bool {
-	return a.Loc == b.Loc && a.Kind == b.Kind && a.State == b.State && a.Seq == b.Seq && a.At == b.At && a.Attempt == b.Attempt && a.Owes == b.Owes &&
-		a.Started == b.Started && a.Ended == b.Ended && string(a.Value) == string(b.Value) && (a.Value == nil) == (b.Value == nil)
+	return a.Loc == b.Loc && a.Kind == b.Kind && a.State == b.State && a.Seq == b.Seq && a.At == b.At &&
+		a.Attempt == b.Attempt && a.Owes == b.Owes &&
+		a.Started == b.Started && a.Ended == b.Ended && string(a.Value) == string(b.Value) &&
+		(a.Value == nil) == (b.Value == nil)
 }
 
 // TestCommitOneTurn writes turns with an update one by one, in batches of their own, and
@@ -110,7 +114,8 @@ func TestCommitOneTurn(t *testing.T) {
 		{"suspends for ever", nil, []store.Update{{Status: store.Suspended}}},
 		{"is paused", nil, []store.Update{{Status: store.Suspended, Marks: store.Paused, WakeAt: 4e15}}},
 		{"stalls", nil, []store.Update{{Status: store.Stalled, Reason: "why"}}},
-		{"goes on", e, []store.Update{{Status: store.Running, Build: "v0", Isolate: true}, {Status: store.Running, EndIsolation: true, Build: "v3"}}},
+		{"goes on", e, []store.Update{{Status: store.Running, Build: "v0", Isolate: true},
+			{Status: store.Running, EndIsolation: true, Build: "v3"}}},
 		{"is given back", nil, []store.Update{{Status: store.Running, Unclaim: true, Waits: []byte("w")}}},
 		{"is queued again", nil, []store.Update{{Status: store.Queued, WakeAt: 4e15}}},
 		{"cannot begin anew", nil, []store.Update{{Status: store.Stalled}, {Status: store.Running}}},
@@ -126,7 +131,8 @@ func TestCommitOneTurn(t *testing.T) {
 				t.Helper()
 				dsn, schema := servers.SharedPostgres(t)
 				clock := func() time.Time { return time.UnixMicro(2e15) }
-				n := takeAll(t, open(t, dsn, append(opts, postgres.Schema(schema), postgres.AllowLoss(), postgres.Clock(clock))...), "n")
+				n := takeAll(t, open(t, dsn, append(opts, postgres.Schema(schema), postgres.AllowLoss(),
+					postgres.Clock(clock))...), "n")
 				run := n.started(t, "run")
 				for i := range c.updates {
 					turn := &store.Turn{Run: run.No, Shard: run.Shard, Update: &c.updates[i]}

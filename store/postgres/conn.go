@@ -164,7 +164,8 @@ const (
 
 // write calls fn in a transaction at the store's time, and again if the server
 // asks for that. Acts that are kept apart within the process hold s.writing.
-func (s *Store) write(ctx context.Context, act string, locks time.Duration, fn func(t *tx, now store.Time) error) error {
+func (s *Store) write(ctx context.Context, act string, locks time.Duration,
+	fn func(t *tx, now store.Time) error) error {
 	return s.writeAfter(ctx, act, locks, nil, fn)
 }
 
@@ -176,7 +177,8 @@ type first interface {
 }
 
 // writeAfter is write for a transaction that begins with some statements, or none.
-func (s *Store) writeAfter(ctx context.Context, act string, locks time.Duration, first first, fn func(t *tx, now store.Time) error) error {
+func (s *Store) writeAfter(ctx context.Context, act string, locks time.Duration, first first,
+	fn func(t *tx, now store.Time) error) error {
 	var err error
 	cut := false
 	for range tries {
@@ -202,7 +204,8 @@ func repeatable(err error) bool {
 
 // tryWrite calls fn once. before says that an error came before the commit was
 // asked for, from a connection that is gone.
-func (s *Store) tryWrite(ctx context.Context, act string, locks time.Duration, first first, fn func(t *tx, now store.Time) error) (before bool, err error) {
+func (s *Store) tryWrite(ctx context.Context, act string, locks time.Duration, first first,
+	fn func(t *tx, now store.Time) error) (before bool, err error) {
 	if s.closed.Load() {
 		return false, store.ErrClosed
 	}
@@ -245,7 +248,8 @@ func (t *tx) begin(locks time.Duration, first first) (store.Time, error) {
 	batch := &pgx.Batch{}
 	batch.Queue("BEGIN")
 	t.s.queueSteady(batch)
-	batch.Queue("SELECT "+nowExpr+`, set_config('lock_timeout', $3::text, true), set_config('idle_in_transaction_session_timeout', $4::text, true)`,
+	batch.Queue("SELECT "+nowExpr+`, set_config('lock_timeout', $3::text, true),
+		set_config('idle_in_transaction_session_timeout', $4::text, true)`,
 		floor, test, fmt.Sprintf("%dms", locks.Milliseconds()), fmt.Sprintf("%dms", t.s.cfg.idle.Milliseconds()))
 	if first != nil {
 		first.queue(t.s, batch)
@@ -350,7 +354,8 @@ func (s *Store) classify(ctx context.Context, act string, err error) error {
 	wrap := func(class error, help string) error {
 		return fmt.Errorf("%s: %w: %w%s", act, class, err, help)
 	}
-	for _, known := range []error{store.ErrUnavailable, store.ErrInvalid, store.ErrClosed, store.ErrBadCursor, store.ErrSchema, store.ErrDamaged} {
+	for _, known := range []error{store.ErrUnavailable, store.ErrInvalid, store.ErrClosed, store.ErrBadCursor,
+		store.ErrSchema, store.ErrDamaged} {
 		if errors.Is(err, known) {
 			return err
 		}

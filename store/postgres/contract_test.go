@@ -24,7 +24,8 @@ func openHarness(t *testing.T, clock func() time.Time) storetest.Harness {
 func newHarness(t testing.TB, clock func() time.Time, opts ...postgres.Option) *harness {
 	t.Helper()
 	dsn, schema := servers.SharedPostgres(t)
-	h := &harness{dsn: dsn, opts: append(opts, postgres.Schema(schema), postgres.Clock(clock), postgres.AllowLoss(), postgres.Conns(2), postgres.Patient())}
+	h := &harness{dsn: dsn, opts: append(opts, postgres.Schema(schema), postgres.Clock(clock), postgres.AllowLoss(),
+		postgres.Conns(2), postgres.Patient())}
 	h.first = h.open(t)
 	return h
 }

@@ -16,7 +16,8 @@ func Patient() Option { return func(c *config) { c.idle = time.Minute } }
 
 // OpenWatched is Open for connections with more settings, whose notices are handed to
 // a function that may be called concurrently.
-func OpenWatched(ctx context.Context, dsn string, settings map[string]string, notice func(*pgconn.Notice), opts ...Option) (*Store, error) {
+func OpenWatched(ctx context.Context, dsn string, settings map[string]string, notice func(*pgconn.Notice),
+	opts ...Option) (*Store, error) {
 	s, pc, err := prepare(dsn, opts)
 	if err != nil {
 		return nil, err

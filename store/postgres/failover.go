@@ -40,14 +40,18 @@ type place struct {
 // that could be promoted. Those that copy a log or decode it cannot; of whom the role may
 // see nothing but that he is there might be. It is noted by each heartbeat of a node as
 // well: settings and standbys change while a server runs.
-const replicationNow = `CASE WHEN current_setting('synchronous_standby_names')<>'' AND current_setting('synchronous_commit') NOT IN ('off', 'local')
-	AND (SELECT count(*) FROM pg_stat_replication r WHERE coalesce(r.application_name, '') NOT IN ('pg_basebackup', 'pg_receivewal')
+const replicationNow = `CASE WHEN current_setting('synchronous_standby_names')<>''
+	AND current_setting('synchronous_commit') NOT IN ('off', 'local')
+	AND (SELECT count(*) FROM pg_stat_replication r
+		WHERE coalesce(r.application_name, '') NOT IN ('pg_basebackup', 'pg_receivewal')
 		AND NOT EXISTS (SELECT FROM pg_replication_slots s WHERE s.active_pid=r.pid AND s.slot_type='logical'))
-		<= coalesce(substring(current_setting('synchronous_standby_names') FROM '^[[:space:]]*(?:[A-Za-z]+[[:space:]]+)?([0-9]+)[[:space:]]*[(]'), '1')::bigint
+		<= coalesce(substring(current_setting('synchronous_standby_names')
+			FROM '^[[:space:]]*(?:[A-Za-z]+[[:space:]]+)?([0-9]+)[[:space:]]*[(]'), '1')::bigint
 	THEN 'synchronous' ELSE 'none' END`
 
 // placeText asks the server, which tells its timeline by the name of a log file.
-const placeText = `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) END, ` + replicationNow
+const placeText = `SELECT CASE WHEN pg_is_in_recovery()
+	THEN '' ELSE substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) END, ` + replicationNow
 
 // placeOf returns where the server is.
 func placeOf(ctx context.Context, c *pgx.Conn) (p place, err error) {
@@ -68,7 +72,8 @@ func placeOf(ctx context.Context, c *pgx.Conn) (p place, err error) {
 // known returns where the store was when it was last used; the zero place if it does
 // not say.
 func (s *Store) known(ctx context.Context, c *pgx.Conn) (p place, err error) {
-	rows, err := c.Query(ctx, s.sql("SELECT key, value FROM stet.meta WHERE key IN ('timeline', 'replication')"), pgx.QueryExecModeExec)
+	rows, err := c.Query(ctx, s.sql("SELECT key, value FROM stet.meta WHERE key IN ('timeline', 'replication')"),
+		pgx.QueryExecModeExec)
 	if err == nil {
 		err = eachRow(rows, func(scan func(...any) error) error {
 			var key, value string
@@ -101,7 +106,8 @@ func (s *Store) recognise(ctx context.Context, c *pgx.Conn) error {
 		return err
 	}
 	if seen := max(was.timeline, s.timeline.Load()); p.timeline < seen {
-		return fmt.Errorf("%w: this is a former server: expected timeline %d or a later one, found %d; name the one that has taken its place", store.ErrUnavailable, seen, p.timeline)
+		return fmt.Errorf("%w: this is a former server: expected timeline %d or a later one, found %d; name the one that "+
+			"has taken its place", store.ErrUnavailable, seen, p.timeline)
 	}
 	if p.timeline > was.timeline && was.replication == synchronous {
 		if was.replication, err = s.seek(ctx, c); err != nil {
@@ -109,11 +115,14 @@ func (s *Store) recognise(ctx context.Context, c *pgx.Conn) error {
 		}
 	}
 	if p.timeline > was.timeline && was.replication != synchronous {
-		return fmt.Errorf("%w: another server has taken the place of the one that the store was on (timeline %d, after %d), and commits did not wait for every standby: "+
-			"what was acknowledged last may be lost; see what is, then confirm it with postgres.ConfirmFailover or stet confirm-failover", store.ErrUnavailable, p.timeline, was.timeline)
+		return fmt.Errorf("%w: another server has taken the place of the one that the store was on (timeline %d, after %d), "+
+			"and commits did not wait for every standby: "+
+			"what was acknowledged last may be lost; see what is, then confirm it with postgres.ConfirmFailover or stet "+
+			"confirm-failover", store.ErrUnavailable, p.timeline, was.timeline)
 	}
 	if p.timeline > was.timeline {
-		s.log.Warn("a synchronous standby has taken the server's place; nothing is lost", "timeline", p.timeline, "before", was.timeline)
+		s.log.Warn("a synchronous standby has taken the server's place; nothing is lost", "timeline", p.timeline, "before",
+			was.timeline)
 	}
 	s.timeline.Store(p.timeline)
 	if p == was {
@@ -136,7 +145,8 @@ func (s *Store) seek(ctx context.Context, c *pgx.Conn) (replication string, err 
 		return synchronous, nil
 	}
 	var no int64
-	err = c.QueryRow(ctx, s.sql("SELECT batch_no FROM stet.nodes WHERE node=$1 AND boot=$2"), pgx.QueryExecModeExec, last.node, last.boot).Scan(&no)
+	err = c.QueryRow(ctx, s.sql("SELECT batch_no FROM stet.nodes WHERE node=$1 AND boot=$2"), pgx.QueryExecModeExec,
+		last.node, last.boot).Scan(&no)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows): // it has stopped, and was forgotten
 		return synchronous, nil
@@ -150,7 +160,8 @@ func (s *Store) seek(ctx context.Context, c *pgx.Conn) (replication string, err 
 
 // settle notes where the store is.
 func (s *Store) settle(ctx context.Context, c *pgx.Conn, p place) error {
-	_, err := c.Exec(ctx, s.sql(`INSERT INTO stet.meta (key, value) VALUES ('timeline', $1), ('replication', $2) ON CONFLICT (key) DO UPDATE SET value=excluded.value`),
+	_, err := c.Exec(ctx, s.sql(`INSERT INTO stet.meta (key, value) VALUES ('timeline', $1), ('replication', $2)
+		ON CONFLICT (key) DO UPDATE SET value=excluded.value`),
 		pgx.QueryExecModeExec, strconv.FormatInt(p.timeline, 10), p.replication)
 	return err
 }
@@ -218,11 +229,11 @@ func ConfirmFailover(ctx context.Context, dsn string, opts ...Option) error {
 		if err != nil {
 			return err
 		}
-		held, err := t.holding(shards, func(l *store.Lease) bool { return l.Node != "" })
+		held, err := t.lockLeases(shards, func(l *store.Lease) bool { return l.Node != "" })
 		if err != nil {
 			return err
 		}
-		given := newTenures()
+		given := newEnds()
 		for shard := range held {
 			given.add(shard, true)
 		}

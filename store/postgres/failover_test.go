@@ -69,7 +69,8 @@ func (p *promises) chain(node string, n int) *stet.Workflow[string, []string] {
 // matter: its store may be away for good.
 func engineOn(t testing.TB, s *postgres.Store, log *slog.Logger, workflows ...stet.Definition) *stet.Engine {
 	t.Helper()
-	e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: workflows, Poll: 50 * time.Millisecond, LeaseTTL: time.Second, Grace: time.Second, Logger: log})
+	e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: workflows, Poll: 50 * time.Millisecond,
+		LeaseTTL: time.Second, Grace: time.Second, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,8 @@ func TestFailoverToSynchronousStandby(t *testing.T) {
 		t.Fatalf("got %+v: %v", result, err)
 	}
 	early := result.Commands[0].Run
-	servers.Until(t, "the node has registered its workflow", func() bool { return slices.Contains(describe(t, attached).Workflows, "chain") })
+	servers.Until(t, "the node has registered its workflow",
+		func() bool { return slices.Contains(describe(t, attached).Workflows, "chain") })
 	follower := open(t, old.TCP(address.Addr()), postgres.Logger(quiet))
 	client, err := stet.New(t.Context(), stet.Config{Store: follower, Poll: 50 * time.Millisecond})
 	if err != nil {
@@ -158,7 +160,8 @@ func TestFailoverToSynchronousStandby(t *testing.T) {
 	}
 	onNew := open(t, standby.DSN(), postgres.Logger(quiet))
 	probe.s = onNew
-	if result := probe.commit(t, &store.Turn{Run: early.No, Shard: aside, Entries: []store.Entry{done("a")}}); result.Turns[0].Verdict != store.Committed {
+	if result := probe.commit(t, &store.Turn{Run: early.No, Shard: aside,
+		Entries: []store.Entry{done("a")}}); result.Turns[0].Verdict != store.Committed {
 		t.Errorf("an owner whose lease holds on the new primary got %+v", result)
 	}
 	takeAside(t, onNew, "other")
@@ -224,7 +227,8 @@ func follows(t testing.TB, primary *servers.Postgres) {
 	c := application(t, primary.DSN())
 	servers.Until(t, "a standby streams", func() bool {
 		var n int
-		if err := c.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_replication WHERE state='streaming'").Scan(&n); err != nil {
+		if err := c.QueryRow(t.Context(),
+			"SELECT count(*) FROM pg_stat_replication WHERE state='streaming'").Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n > 0
@@ -245,7 +249,8 @@ func TestFailoverToAsynchronousStandby(t *testing.T) {
 	dsn := old.TCP(address.Addr())
 	quiet := postgres.Logger(slog.New(slog.DiscardHandler))
 	s := open(t, dsn, quiet)
-	if d := describe(t, s); !strings.Contains(d.Durable, "asynchronous standby") || !strings.Contains(d.Durable, "can lose") {
+	if d := describe(t, s); !strings.Contains(d.Durable, "asynchronous standby") ||
+		!strings.Contains(d.Durable, "can lose") {
 		t.Errorf("told %q", d.Durable)
 	}
 	n := takeAll(t, s, "n")
@@ -257,7 +262,8 @@ func TestFailoverToAsynchronousStandby(t *testing.T) {
 	}
 	servers.Until(t, "the standby follows", func() bool {
 		var caught bool
-		if err := follower.QueryRow(t.Context(), "SELECT pg_last_wal_replay_lsn()>=$1::pg_lsn", there).Scan(&caught); err != nil {
+		if err := follower.QueryRow(t.Context(), "SELECT pg_last_wal_replay_lsn()>=$1::pg_lsn",
+			there).Scan(&caught); err != nil {
 			t.Fatal(err)
 		}
 		return caught
@@ -309,7 +315,8 @@ func TestFailoverToAsynchronousStandby(t *testing.T) {
 	if again.leases[0].Epoch <= n.leases[0].Epoch {
 		t.Errorf("the epoch went from %d to %d", n.leases[0].Epoch, again.leases[0].Epoch)
 	}
-	claims, err := s.Claim(t.Context(), store.ClaimRequest{Node: "again", Boot: "again-1", Leases: again.leases, Workflows: []string{"w"}, Limit: 10})
+	claims, err := s.Claim(t.Context(), store.ClaimRequest{Node: "again", Boot: "again-1", Leases: again.leases,
+		Workflows: []string{"w"}, Limit: 10})
 	if err != nil || len(claims.Runs) != 1 || claims.Runs[0].Run.ID != kept.ID || claims.Runs[0].Run.Suspect != 0 {
 		t.Errorf("claimed %+v: %v", claims.Runs, err)
 	}
@@ -329,7 +336,8 @@ func TestFailoverToAStandbyThatWasNotWaitedFor(t *testing.T) {
 	primary, follower := application(t, old.DSN()), application(t, other.DSN())
 	servers.Until(t, "both standbys stream", func() bool {
 		var n int
-		if err := primary.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_replication WHERE state='streaming'").Scan(&n); err != nil {
+		if err := primary.QueryRow(t.Context(),
+			"SELECT count(*) FROM pg_stat_replication WHERE state='streaming'").Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n == 2
@@ -342,7 +350,8 @@ func TestFailoverToAStandbyThatWasNotWaitedFor(t *testing.T) {
 		if _, err := s.Register(t.Context(), n.node); err != nil { // a heartbeat
 			t.Fatal(err)
 		}
-		if err := primary.QueryRow(t.Context(), "SELECT value FROM stet.meta WHERE key='replication'").Scan(&value); err != nil {
+		if err := primary.QueryRow(t.Context(),
+			"SELECT value FROM stet.meta WHERE key='replication'").Scan(&value); err != nil {
 			t.Fatal(err)
 		}
 		return value
@@ -357,14 +366,16 @@ func TestFailoverToAStandbyThatWasNotWaitedFor(t *testing.T) {
 		}
 		servers.Until(t, "the setting is in force", func() bool {
 			var now string
-			if err := application(t, old.DSN()).QueryRow(t.Context(), "SELECT current_setting('synchronous_standby_names')").Scan(&now); err != nil {
+			if err := application(t, old.DSN()).QueryRow(t.Context(),
+				"SELECT current_setting('synchronous_standby_names')").Scan(&now); err != nil {
 				t.Fatal(err)
 			}
 			return now == names
 		})
 	}
 	for _, row := range []struct{ names, want string }{
-		{"", "none"}, {"ANY 2 (*)", "synchronous"}, {"ANY 1 (*)", "none"}, {"FIRST 2 (*)", "synchronous"}, {"2 (*)", "synchronous"}, {"*", "none"},
+		{"", "none"}, {"ANY 2 (*)", "synchronous"}, {"ANY 1 (*)", "none"}, {"FIRST 2 (*)", "synchronous"},
+		{"2 (*)", "synchronous"}, {"*", "none"},
 	} {
 		set(row.names)
 		servers.Until(t, "the note "+row.want+" with "+row.names, func() bool { return note() == row.want })
@@ -376,12 +387,14 @@ func TestFailoverToAStandbyThatWasNotWaitedFor(t *testing.T) {
 
 	// The note that the other standby has is from a time when all was waited for.
 	var there string
-	if err := primary.QueryRow(t.Context(), "UPDATE stet.meta SET value='synchronous' WHERE key='replication' RETURNING pg_current_wal_insert_lsn()::text").Scan(&there); err != nil {
+	if err := primary.QueryRow(t.Context(),
+		"UPDATE stet.meta SET value='synchronous' WHERE key='replication' RETURNING pg_current_wal_insert_lsn()::text").Scan(&there); err != nil {
 		t.Fatal(err)
 	}
 	servers.Until(t, "the standby follows", func() bool {
 		var note string
-		if err := follower.QueryRow(t.Context(), "SELECT value FROM stet.meta WHERE key='replication'").Scan(&note); err != nil {
+		if err := follower.QueryRow(t.Context(),
+			"SELECT value FROM stet.meta WHERE key='replication'").Scan(&note); err != nil {
 			t.Fatal(err)
 		}
 		return note == "synchronous"
@@ -399,7 +412,8 @@ func TestFailoverToAStandbyThatWasNotWaitedFor(t *testing.T) {
 		}
 		return strings.Contains(err.Error(), "what was acknowledged last may be lost") // after those that were cut
 	})
-	if _, err := postgres.Open(t.Context(), other.DSN(), quiet); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "may be lost") {
+	if _, err := postgres.Open(t.Context(), other.DSN(), quiet); !errors.Is(err, store.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "may be lost") {
 		t.Errorf("Open gave %v", err)
 	}
 	if err := postgres.ConfirmFailover(t.Context(), other.DSN(), quiet); err != nil {

@@ -44,7 +44,8 @@ func TestLostAnswers(t *testing.T) {
 			}
 			return err
 		})
-		b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Insert: way == batch, Entries: []store.Entry{done("a")}, Update: &store.Update{Status: store.Suspended}}},
+		b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Insert: way == batch, Entries: []store.Entry{done("a")},
+			Update: &store.Update{Status: store.Suspended}}},
 			adopted(fmt.Sprintf("s%d", i)))
 		messages, values := 0, 0
 		if way == turnByTurn {
@@ -66,7 +67,8 @@ func TestLostAnswers(t *testing.T) {
 		default:
 			proxy.LoseAnswer(-1) // there were not so many
 		}
-		if result.Turns[0].Verdict != store.Committed || result.Commands[0].Outcome != store.Applied || !result.Commands[0].Claimed || messages > 0 && result.Commands[1].Outcome != store.Applied {
+		if result.Turns[0].Verdict != store.Committed || result.Commands[0].Outcome != store.Applied ||
+			!result.Commands[0].Claimed || messages > 0 && result.Commands[1].Outcome != store.Applied {
 			t.Errorf("answer %d was lost: got %+v", answer, result)
 		}
 		var entries []store.Entry
@@ -196,7 +198,8 @@ func TestStoppedInTheMiddle(t *testing.T) {
 	r := n.started(t, "r")
 	resume := proxy.Hold(4) // it has begun, and holds its boot's row
 	stopped := make(chan error, 1)
-	b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Values: []store.Setting{{Name: "v"}}, Update: &store.Update{Status: store.Suspended}}})
+	b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Values: []store.Setting{{Name: "v"}},
+		Update: &store.Update{Status: store.Suspended}}})
 	go func() { _, err := s.Commit(t.Context(), b); stopped <- err }()
 	<-resume.Held
 	other := open(t, server.DSN())

@@ -14,7 +14,8 @@ func (s *Store) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, err
 	}
 	var feeds []store.Feed
 	err := s.look(ctx, "read feeds", func(t *tx) error {
-		return t.each("SELECT f.run_no, f.stream, f.name, f.last, f.at, coalesce(length(f.val), 0), "+value+` FROM stet.feeds f
+		return t.each("SELECT f.run_no, f.stream, f.name, f.last, f.at, coalesce(length(f.val), 0), "+value+`
+			FROM stet.feeds f
 			WHERE f.run_no = ANY($1::bigint[]) AND ($2::text='' OR f.name=$2::text) ORDER BY f.run_no, f.stream, f.name`,
 			[]any{numbers(q.Runs), name(q.Name)}, func(scan func(...any) error) error {
 				var f store.Feed
@@ -46,8 +47,10 @@ func (s *Store) Stream(ctx context.Context, q store.StreamQuery) ([]store.Stream
 	err = s.look(ctx, "read a stream", func(t *tx) error {
 		// The sum leaves out, before it is sent, what an answer does not hold.
 		return t.each(`SELECT pos, at, rewound, val FROM (
-				SELECT pos, at, rewound, val, sum(coalesce(length(val), 0)) OVER (ORDER BY pos) AS size, row_number() OVER (ORDER BY pos) AS place FROM (
-					SELECT pos, at, rewound, val FROM stet.streams WHERE run_no=$1 AND name=$2 AND pos>$3 ORDER BY pos LIMIT $4) page) sized
+				SELECT pos, at, rewound, val, sum(coalesce(length(val), 0)) OVER (ORDER BY pos) AS size,
+					row_number() OVER (ORDER BY pos) AS place FROM (
+					SELECT pos, at, rewound, val FROM stet.streams WHERE run_no=$1 AND name=$2 AND pos>$3
+						ORDER BY pos LIMIT $4) page) sized
 			WHERE size<=$5 OR place=1 ORDER BY pos`,
 			[]any{q.Run, name(q.Name), q.After, limit, int64(store.MaxStreamRead)}, func(scan func(...any) error) error {
 				var it store.StreamItem

@@ -39,9 +39,11 @@ func (k *known) held(l *store.Lease) bool {
 // know reads the leases of a boot.
 func (t *tx) know(node, boot string) (known, error) {
 	k := known{timeline: t.s.timeline.Load(), node: node, boot: boot, epochs: map[store.Shard]int64{}}
-	err := t.each(`SELECT coalesce(n.fence, gen_random_uuid()), n.fence IS NOT NULL, l.grp, l.slot, l.epoch FROM stet.leases l
+	err := t.each(`SELECT coalesce(n.fence, gen_random_uuid()), n.fence IS NOT NULL, l.grp, l.slot, l.epoch
+		FROM stet.leases l
 		LEFT JOIN stet.nodes n ON n.node=$1 AND n.boot=$2 WHERE l.node=$1 AND l.boot=$2
-		UNION ALL SELECT fence, true, '', -1, 0 FROM stet.nodes WHERE node=$1 AND boot=$2`, []any{name(node), name(boot)}, func(scan func(...any) error) error {
+		UNION ALL SELECT fence, true, '', -1, 0 FROM stet.nodes
+			WHERE node=$1 AND boot=$2`, []any{name(node), name(boot)}, func(scan func(...any) error) error {
 		var l store.Lease
 		err := scan(&k.fence, &k.fenced, &l.Shard.Group, &l.Shard.Slot, &l.Epoch)
 		k.epochs[l.Shard] = l.Epoch
@@ -57,7 +59,8 @@ func (t *tx) know(node, boot string) (known, error) {
 func (t *tx) knowThese(leases []store.Lease) (known, error) {
 	k := known{conn: t.conn, epochs: map[store.Shard]int64{}}
 	grps, slots, epochs := leaseArrays(leases)
-	err := t.each(`SELECT q.grp, q.slot, q.epoch FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS q(grp, slot, epoch), LATERAL (
+	err := t.each(`SELECT q.grp, q.slot, q.epoch
+		FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS q(grp, slot, epoch), LATERAL (
 		SELECT FROM stet.leases l WHERE l.grp=q.grp AND l.slot=q.slot AND l.epoch=q.epoch AND l.node<>'' OFFSET 0) l`,
 		[]any{grps, slots, epochs}, func(scan func(...any) error) error {
 			var l store.Lease

@@ -65,7 +65,8 @@ func TestFence(t *testing.T) {
 			run := a.started(t, "run")
 			step := func(loc string) store.Verdict {
 				t.Helper()
-				return a.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Insert: true, Entries: []store.Entry{done(loc)}}).Turns[0].Verdict
+				return a.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Insert: true,
+					Entries: []store.Entry{done(loc)}}).Turns[0].Verdict
 			}
 			if v := step("a"); v != store.Committed {
 				t.Fatalf("expected a commit, found %s", v)
@@ -93,7 +94,8 @@ func TestFreshThatIsWrong(t *testing.T) {
 		t.Helper()
 		e := done("a")
 		e.Value = []byte(value)
-		return n.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Insert: true, Entries: []store.Entry{e}}).Turns[0].Verdict
+		return n.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Insert: true,
+			Entries: []store.Entry{e}}).Turns[0].Verdict
 	}
 	for _, c := range []struct {
 		value string

@@ -83,7 +83,8 @@ func TestIdleCost(t *testing.T) {
 	s := open(t, server.TCP(count.addr), postgres.AllowLoss())
 	nap := stet.Define("nap", func(ctx stet.Context, _ int) (int, error) { return 1, stet.Sleep(ctx, "s", time.Hour) })
 	quick := stet.Define("quick", func(ctx stet.Context, n int) (int, error) { return n, nil })
-	e := serveWith(t, stet.Config{Store: s, Workflows: []stet.Definition{nap, quick}, ParkFor: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	e := serveWith(t, stet.Config{Store: s, Workflows: []stet.Definition{nap, quick}, ParkFor: 10 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler)})
 	for i := range 20 {
 		if _, err := nap.Start(t.Context(), e, i); err != nil {
 			t.Fatal(err)

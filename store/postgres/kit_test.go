@@ -26,7 +26,8 @@ func open(t testing.TB, dsn string, opts ...postgres.Option) *postgres.Store {
 var shard = store.Shard{Group: store.DefaultGroup, Slot: 7}
 
 func start(id string) store.Command {
-	return store.Command{Start: &store.Start{ID: id, Shard: shard, Workflow: "w", Seed: store.Seed([]byte("0123456789abcdef")), Input: []byte("in")}}
+	return store.Command{Start: &store.Start{ID: id, Shard: shard, Workflow: "w",
+		Seed: store.Seed([]byte("0123456789abcdef")), Input: []byte("in")}}
 }
 
 // adopted is a start that a batch adopts.
@@ -37,11 +38,13 @@ func adopted(id string) store.Command {
 }
 
 func message(run, id string) store.Command {
-	return store.Command{RunID: run, Item: &store.Item{Kind: store.ItemMessage, Name: "word", ID: id, Origin: "test", Value: []byte("hello")}}
+	return store.Command{RunID: run, Item: &store.Item{Kind: store.ItemMessage, Name: "word", ID: id, Origin: "test",
+		Value: []byte("hello")}}
 }
 
 func done(loc string) store.Entry {
-	return store.Entry{Loc: loc, Kind: store.KindStep, State: store.Done, Seq: 1, At: 5, Attempt: 1, Started: 3, Ended: 4, Value: []byte("v")}
+	return store.Entry{Loc: loc, Kind: store.KindStep, State: store.Done, Seq: 1, At: 5, Attempt: 1, Started: 3,
+		Ended: 4, Value: []byte("v")}
 }
 
 // node owns the shard.

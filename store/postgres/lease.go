@@ -9,8 +9,7 @@ import (
 	"github.com/stet-run/stet/store/storekit"
 )
 
-// forgetAfter is how long a node that ended uncleanly and holds no lease is
-// still listed.
+// forgetAfter is how long a node that ended uncleanly and holds no lease is still listed.
 const forgetAfter = 24 * time.Hour
 
 // Register implements store.Store.
@@ -27,7 +26,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 			return at, err
 		}
 	}
-	news := false // others are told
+	news := false // other processes are notified
 	err = s.write(ctx, "register node "+n.ID, lockLimit, func(t *tx, now store.Time) error {
 		at = now
 		switch {
@@ -36,28 +35,35 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 			_, err := t.exec("DELETE FROM stet.nodes WHERE node=$1 AND boot=$2", n.ID, n.Boot)
 			return err
 		case n.Draining:
-			changes, err := t.exec("UPDATE stet.nodes SET draining=true WHERE node=$1 AND boot=$2 AND listed AND NOT draining", n.ID, n.Boot)
+			changes, err := t.exec("UPDATE stet.nodes SET draining=true WHERE node=$1 AND boot=$2 AND listed AND NOT draining",
+				n.ID, n.Boot)
 			news = changes > 0
 			return err
 		}
-		if _, err := t.exec("UPDATE stet.nodes SET listed=false WHERE node=$1 AND boot<>$2 AND listed", n.ID, n.Boot); err != nil {
+		if _, err := t.exec("UPDATE stet.nodes SET listed=false WHERE node=$1 AND boot<>$2 AND listed", n.ID,
+			n.Boot); err != nil {
 			return err
 		}
-		changes, err := t.exec("UPDATE stet.nodes SET info=$3, seen_at=$4 WHERE node=$1 AND boot=$2 AND listed", n.ID, n.Boot, info, now)
+		changes, err := t.exec("UPDATE stet.nodes SET info=$3, seen_at=$4 WHERE node=$1 AND boot=$2 AND listed", n.ID,
+			n.Boot, info, now)
 		if err != nil {
 			return err
 		}
 		if news = changes == 0; news {
 			if _, err := t.exec(`INSERT INTO stet.nodes (node, boot, listed, info, seen_at) VALUES ($1,$2,true,$3,$4)
-				ON CONFLICT (node, boot) DO UPDATE SET listed=true, draining=false, info=excluded.info, seen_at=excluded.seen_at`, n.ID, n.Boot, info, now); err != nil {
+				ON CONFLICT (node, boot) DO UPDATE SET listed=true, draining=false, info=excluded.info, seen_at=excluded.seen_at`,
+				n.ID, n.Boot, info, now); err != nil {
 				return err
 			}
 		}
 		if _, err := t.exec(`INSERT INTO stet.workflows (name) SELECT q.name FROM unnest($1::text[]) AS q(name)
-			WHERE NOT EXISTS (SELECT 1 FROM stet.workflows w WHERE w.name=q.name) ORDER BY q.name ON CONFLICT DO NOTHING`, possible(n.Workflows)); err != nil {
+			WHERE NOT EXISTS (SELECT 1 FROM stet.workflows w WHERE w.name=q.name) ORDER BY q.name
+				ON CONFLICT DO NOTHING`, possible(n.Workflows)); err != nil {
 			return err
 		}
-		_, err = t.exec(`DELETE FROM stet.nodes n WHERE seen_at<$1 AND NOT EXISTS (SELECT 1 FROM stet.leases l WHERE l.node=n.node AND l.boot=n.boot)`, now.Add(-forgetAfter))
+		_, err = t.exec(`DELETE FROM stet.nodes n
+			WHERE seen_at<$1 AND NOT EXISTS (SELECT 1 FROM stet.leases l WHERE l.node=n.node AND l.boot=n.boot)`,
+			now.Add(-forgetAfter))
 		return err
 	})
 	if err == nil && news {
@@ -66,17 +72,21 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 	return at, err
 }
 
-// heartbeat registers a node that is registered, in one statement. It reports false if
-// there is more to do than that.
+// heartbeat renews the registration of a node, in one statement. It reports false if
+// something else has changed, which takes more than that.
 func (s *Store) heartbeat(ctx context.Context, n *store.Node, info []byte) (at store.Time, done bool, err error) {
 	floor, test := s.times()
 	err = s.look(ctx, "register node "+n.ID, func(t *tx) error {
 		_, err := t.row(`WITH t AS MATERIALIZED (SELECT `+nowExpr+` AS now),
 			more AS MATERIALIZED (SELECT EXISTS (SELECT FROM stet.nodes WHERE node=$3 AND boot<>$4 AND listed)
-				OR EXISTS (SELECT FROM unnest($6::text[]) AS q(name) WHERE NOT EXISTS (SELECT FROM stet.workflows w WHERE w.name=q.name))
-				OR EXISTS (SELECT FROM stet.nodes n, t WHERE seen_at<t.now-$7::bigint AND NOT EXISTS (SELECT FROM stet.leases l WHERE l.node=n.node AND l.boot=n.boot)) AS any),
-			u AS (UPDATE stet.nodes SET info=$5, seen_at=t.now FROM t, more WHERE node=$3 AND boot=$4 AND listed AND NOT more.any RETURNING 1),
-			m AS (UPDATE stet.meta SET value=q.now FROM (SELECT `+replicationNow+` AS now) q WHERE key='replication' AND value<>q.now)
+				OR EXISTS (SELECT FROM unnest($6::text[]) AS q(name)
+					WHERE NOT EXISTS (SELECT FROM stet.workflows w WHERE w.name=q.name))
+				OR EXISTS (SELECT FROM stet.nodes n, t WHERE seen_at<t.now-$7::bigint
+					AND NOT EXISTS (SELECT FROM stet.leases l WHERE l.node=n.node AND l.boot=n.boot)) AS any),
+			u AS (UPDATE stet.nodes SET info=$5, seen_at=t.now FROM t, more WHERE node=$3 AND boot=$4 AND listed
+				AND NOT more.any RETURNING 1),
+			m AS (UPDATE stet.meta SET value=q.now FROM (SELECT `+replicationNow+` AS now) q
+				WHERE key='replication' AND value<>q.now)
 			SELECT t.now, EXISTS (SELECT FROM u) FROM t`,
 			[]any{floor, test, n.ID, n.Boot, info, possible(n.Workflows), forgetAfter.Microseconds()}, (*int64)(&at), &done)
 		return err
@@ -87,24 +97,27 @@ func (s *Store) heartbeat(ctx context.Context, n *store.Node, info []byte) (at s
 	return at, done, err
 }
 
-// holding reads leases and locks them, with the rows of the boots that hold one
-// that take wants: no commit of these is under way then, and none begins until the
-// transaction ends, after which they have another fence. A shard that never had a lease gets a row. The boots come
-// first, because a commit locks its boot's row before it looks at leases.
-func (t *tx) holding(shards []store.Shard, take func(l *store.Lease) bool) (map[store.Shard]*store.Lease, error) {
+// lockLeases reads leases and locks them, with the rows of the boots that hold one which
+// take accepts. No commit of these boots is then under way, and none begins until the
+// transaction ends, after which they have another fence. A shard that never had a lease
+// gets a row. The boots come first, because a commit locks its boot's row before it reads
+// leases.
+func (t *tx) lockLeases(shards []store.Shard, take func(l *store.Lease) bool) (map[store.Shard]*store.Lease, error) {
 	grps, slots := make([]string, len(shards)), make([]int64, len(shards))
 	for i, shard := range shards {
 		grps[i], slots[i] = shard.Group, int64(shard.Slot)
 	}
 	if _, err := t.exec(`INSERT INTO stet.leases (grp, slot, epoch, node, boot, until_at)
 		SELECT DISTINCT q.grp, q.slot, 0, '', '', 0 FROM unnest($1::text[], $2::bigint[]) AS q(grp, slot)
-		WHERE NOT EXISTS (SELECT 1 FROM stet.leases l WHERE l.grp=q.grp AND l.slot=q.slot) ORDER BY 1, 2 ON CONFLICT DO NOTHING`, grps, slots); err != nil {
+		WHERE NOT EXISTS (SELECT 1 FROM stet.leases l WHERE l.grp=q.grp AND l.slot=q.slot) ORDER BY 1, 2
+			ON CONFLICT DO NOTHING`, grps, slots); err != nil {
 		return nil, err
 	}
 	read := func(lock string) (map[store.Shard]*store.Lease, error) {
 		leases := make(map[store.Shard]*store.Lease, len(shards))
 		err := t.each(`SELECT l.grp, l.slot, l.epoch, l.node, l.boot, l.until_at FROM stet.leases l
-			WHERE (l.grp, l.slot) IN (SELECT * FROM unnest($1::text[], $2::bigint[])) ORDER BY l.grp, l.slot`+lock, []any{grps, slots}, func(scan func(...any) error) error {
+			WHERE (l.grp, l.slot) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))
+				ORDER BY l.grp, l.slot`+lock, []any{grps, slots}, func(scan func(...any) error) error {
 			l := &store.Lease{}
 			err := scan(&l.Shard.Group, &l.Shard.Slot, &l.Epoch, &l.Node, &l.Boot, (*int64)(&l.Until))
 			leases[l.Shard] = l
@@ -126,8 +139,10 @@ func (t *tx) holding(shards []store.Shard, take func(l *store.Lease) bool) (map[
 			}
 		}
 		if len(nodes) > 0 {
-			if _, err := t.exec(`WITH b AS (SELECT node, boot FROM stet.nodes WHERE (node, boot) IN (SELECT * FROM unnest($1::text[], $2::text[])) ORDER BY node, boot FOR UPDATE)
-				UPDATE stet.nodes n SET fence=gen_random_uuid() FROM b WHERE n.node=b.node AND n.boot=b.boot`, nodes, boots); err != nil {
+			if _, err := t.exec(`WITH b AS (SELECT node, boot FROM stet.nodes
+				WHERE (node, boot) IN (SELECT * FROM unnest($1::text[], $2::text[])) ORDER BY node, boot FOR UPDATE)
+				UPDATE stet.nodes n SET fence=gen_random_uuid() FROM b
+					WHERE n.node=b.node AND n.boot=b.boot`, nodes, boots); err != nil {
 				return nil, err
 			}
 		}
@@ -142,12 +157,13 @@ func (t *tx) holding(shards []store.Shard, take func(l *store.Lease) bool) (map[
 		if !again {
 			return now, nil
 		}
-		seen = now // somebody has taken one in between; now nobody can
+		seen = now // another boot has taken one in between; now none can
 	}
 }
 
 // Acquire implements store.Store.
-func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
+	ttl store.Delay) ([]store.Acquired, store.Time, error) {
 	if err := storekit.ValidateShards(shards, ttl); err != nil {
 		return nil, 0, err
 	}
@@ -162,14 +178,14 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 	var at store.Time
 	err := s.write(ctx, "acquire leases", lockLimit, func(t *tx, now store.Time) error {
 		own := func(l *store.Lease) bool { return l.Node == n.ID && l.Boot == n.Boot }
-		// A row that was waited for may have been renewed meanwhile, and time has
-		// passed: it is read anew, and a lease is compared with what it says then.
-		leases, err := t.holding(shards, func(l *store.Lease) bool { return own(l) || l.Until <= now })
+		// A lease may have been renewed while its lock was waited for, and time has
+		// passed: it is read again, and compared as it is then.
+		leases, err := t.lockLeases(shards, func(l *store.Lease) bool { return own(l) || l.Until <= now })
 		if err != nil {
 			return err
 		}
 		at = now
-		taken := newTenures()
+		taken := newEnds()
 		for i, shard := range shards {
 			l := leases[shard]
 			if l.Node != "" && !own(l) && l.Until > now {
@@ -208,54 +224,59 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 	return acquired, at, nil
 }
 
-// tenures are shards whose claimed runs are given back.
-type tenures struct {
+// ends are shards whose lease ends, and how.
+type ends struct {
 	shardArrays
 	clean []bool
 	index map[store.Shard]bool
 }
 
-func newTenures() *tenures {
-	return &tenures{shardArrays: shardArrays{[]string{}, []int64{}}, clean: []bool{}, index: map[store.Shard]bool{}}
+func newEnds() *ends {
+	return &ends{shardArrays: shardArrays{[]string{}, []int64{}}, clean: []bool{}, index: map[store.Shard]bool{}}
 }
 
-func (t *tenures) has(shard store.Shard) bool { return t.index[shard] }
+func (e *ends) has(shard store.Shard) bool { return e.index[shard] }
 
-func (t *tenures) add(shard store.Shard, clean bool) {
-	if !t.index[shard] {
-		t.index[shard] = true
-		t.grps, t.slots, t.clean = append(t.grps, shard.Group), append(t.slots, int64(shard.Slot)), append(t.clean, clean)
+func (e *ends) add(shard store.Shard, clean bool) {
+	if !e.index[shard] {
+		e.index[shard] = true
+		e.grps, e.slots = append(e.grps, shard.Group), append(e.slots, int64(shard.Slot))
+		e.clean = append(e.clean, clean)
 	}
 }
 
-// giveBack makes the claimed runs of shards ready, and suspect unless the tenure
-// has ended cleanly. It returns how many became suspect, by shard.
-func (t *tx) giveBack(taken *tenures) (map[store.Shard]int, error) {
+// giveBack makes the claimed runs of shards ready, and suspect unless the lease has ended
+// cleanly. It returns how many became suspect, by shard.
+func (t *tx) giveBack(taken *ends) (map[store.Shard]int, error) {
 	suspects := map[store.Shard]int{}
 	if len(taken.grps) == 0 {
 		return suspects, nil
 	}
-	// What was claimed at rest goes back as it was.
-	err := t.each(`WITH c AS (SELECT r.run_no, r.marks & 17 <> 0 OR r.status IN (1,3) AS rest, q.clean
-			FROM unnest($1::text[], $2::bigint[], $3::boolean[]) AS q(grp, slot, clean) JOIN stet.runs r ON r.grp=q.grp AND r.slot=q.slot AND r.ready=2
+	// A run that was claimed at rest goes back as it was.
+	err := t.each(`WITH c AS (SELECT r.run_no, r.marks & {pausedOrHeld} <> 0
+		OR r.status IN ({queued},{suspended}) AS rest, q.clean
+			FROM unnest($1::text[], $2::bigint[], $3::boolean[]) AS q(grp, slot, clean) JOIN stet.runs r
+				ON r.grp=q.grp AND r.slot=q.slot AND r.ready={claimed}
 			ORDER BY r.run_no FOR UPDATE OF r),
 		u AS (UPDATE stet.runs r SET
-			ready=CASE WHEN c.rest AND (r.status=3 OR r.wake_at IS NOT NULL) THEN 0 ELSE 1 END,
+			ready=CASE WHEN c.rest AND (r.status={suspended} OR r.wake_at IS NOT NULL) THEN {idle} ELSE {ready} END,
 			suspect=CASE WHEN c.rest OR c.clean THEN r.suspect ELSE r.suspect+1 END,
 			strikes=CASE WHEN c.rest OR c.clean OR NOT r.alone THEN r.strikes ELSE r.strikes+1 END
 			FROM c WHERE r.run_no=c.run_no RETURNING r.grp, r.slot, NOT c.rest AND NOT c.clean AS suspect)
-		SELECT grp, slot, count(*) FROM u WHERE suspect GROUP BY grp, slot`, []any{taken.grps, taken.slots, taken.clean}, func(scan func(...any) error) error {
-		var shard store.Shard
-		var n int
-		err := scan(&shard.Group, &shard.Slot, &n)
-		suspects[shard] = n
-		return err
-	})
+		SELECT grp, slot, count(*) FROM u WHERE suspect GROUP BY grp, slot`,
+		[]any{taken.grps, taken.slots, taken.clean}, func(scan func(...any) error) error {
+			var shard store.Shard
+			var n int
+			err := scan(&shard.Group, &shard.Slot, &n)
+			suspects[shard] = n
+			return err
+		})
 	return suspects, err
 }
 
 // Renew implements store.Store.
-func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *Store) Renew(ctx context.Context, leases []store.Lease,
+	ttl store.Delay) ([]store.Acquired, store.Time, error) {
 	if err := storekit.ValidateShards(nil, ttl); err != nil {
 		return nil, 0, err
 	}
@@ -267,17 +288,23 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay
 		// One statement: the rows are locked in their order, then changed.
 		return t.each(`WITH t AS MATERIALIZED (SELECT `+nowExpr+` AS now),
 			held AS MATERIALIZED (SELECT l.grp, l.slot, l.epoch, l.node, l.boot, l.until_at FROM stet.leases l
-				WHERE (l.grp, l.slot) IN (SELECT * FROM unnest($3::text[], $4::bigint[])) AND l.node<>'' ORDER BY l.grp, l.slot FOR NO KEY UPDATE),
-			asked AS (SELECT q.place, h.*, q.epoch=h.epoch AS own FROM unnest($3::text[], $4::bigint[], $5::bigint[]) WITH ORDINALITY AS q(grp, slot, epoch, place)
+				WHERE (l.grp, l.slot) IN (SELECT * FROM unnest($3::text[], $4::bigint[])) AND l.node<>''
+					ORDER BY l.grp, l.slot FOR NO KEY UPDATE),
+			asked AS (SELECT q.place, h.*, q.epoch=h.epoch AS own
+				FROM unnest($3::text[], $4::bigint[], $5::bigint[]) WITH ORDINALITY AS q(grp, slot, epoch, place)
 				JOIN held h ON h.grp=q.grp AND h.slot=q.slot),
-			u AS (UPDATE stet.leases l SET until_at=t.now+$6::bigint FROM t WHERE (l.grp, l.slot) IN (SELECT a.grp, a.slot FROM asked a WHERE a.own))
-			SELECT a.place, a.grp, a.slot, a.epoch, a.node, a.boot, CASE WHEN a.own THEN t.now+$6::bigint ELSE a.until_at END, a.own, t.now FROM asked a, t
+			u AS (UPDATE stet.leases l SET until_at=t.now+$6::bigint FROM t
+				WHERE (l.grp, l.slot) IN (SELECT a.grp, a.slot FROM asked a WHERE a.own))
+			SELECT a.place, a.grp, a.slot, a.epoch, a.node, a.boot, 
+				CASE WHEN a.own THEN t.now+$6::bigint ELSE a.until_at END, a.own, t.now FROM asked a, t
 			UNION ALL SELECT 0, '', 0, 0, '', '', 0, false, t.now FROM t`,
 			[]any{floor, test, grps, slots, epochs, int64(ttl)}, func(scan func(...any) error) error {
 				var place int
 				var a store.Acquired
 				l := &a.Lease
-				if err := scan(&place, &l.Shard.Group, &l.Shard.Slot, &l.Epoch, &l.Node, &l.Boot, (*int64)(&l.Until), &a.Held, (*int64)(&at)); err != nil || place == 0 {
+				err := scan(&place, &l.Shard.Group, &l.Shard.Slot, &l.Epoch, &l.Node, &l.Boot, (*int64)(&l.Until),
+					&a.Held, (*int64)(&at))
+				if err != nil || place == 0 {
 					return err
 				}
 				a.Clean = a.Held
@@ -305,11 +332,11 @@ func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
 	}
 	err := s.write(ctx, "release leases", lockLimit, func(t *tx, _ store.Time) error {
 		mine := func(l *store.Lease) bool { return l.Node != "" && l.Epoch == epochs[l.Shard] }
-		held, err := t.holding(shards, mine)
+		held, err := t.lockLeases(shards, mine)
 		if err != nil {
 			return err
 		}
-		given := newTenures()
+		given := newEnds()
 		for shard, l := range held {
 			if mine(l) {
 				given.add(shard, true)
@@ -318,7 +345,8 @@ func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
 		if _, err := t.giveBack(given); err != nil {
 			return err
 		}
-		_, err = t.exec("UPDATE stet.leases SET node='', boot='', until_at=0 WHERE (grp, slot) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))", given.grps, given.slots)
+		_, err = t.exec(`UPDATE stet.leases SET node='', boot='', until_at=0
+			WHERE (grp, slot) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))`, given.grps, given.slots)
 		return err
 	})
 	if err == nil {

@@ -66,7 +66,8 @@ func newSearch(f *store.Filter) *search {
 	}
 	values := f.TagValues()
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		s.and("EXISTS (SELECT 1 FROM stet.tags o WHERE o.key=? AND o.value=ANY(?::text[]) AND o.tagged=r.run_no)", key, values[key])
+		s.and("EXISTS (SELECT 1 FROM stet.tags o WHERE o.key=? AND o.value=ANY(?::text[]) AND o.tagged=r.run_no)", key,
+			values[key])
 	}
 	return s
 }
@@ -139,7 +140,8 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 		if len(f.IDs)+len(f.Nos) > 0 {
 			each = t.eachSteady // by who waits for runs, again and again
 		}
-		return each("SELECT "+columns+" FROM stet.runs r WHERE "+q.where()+" ORDER BY r.run_no DESC LIMIT "+fmt.Sprint(limit+1), q.args, func(scan func(...any) error) error {
+		return each("SELECT "+columns+" FROM stet.runs r WHERE "+q.where()+" ORDER BY r.run_no DESC "+
+			"LIMIT "+fmt.Sprint(limit+1), q.args, func(scan func(...any) error) error {
 			run, err := scanRun(scan)
 			if !f.Values {
 				run.Waits = nil
@@ -166,7 +168,8 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	q := newSearch(&f)
 	var tallies []store.Tally
 	err := s.look(ctx, "count runs", func(t *tx) error {
-		return t.eachFree("SELECT r.workflow, r.status, count(*) FROM stet.runs r WHERE "+q.where()+" GROUP BY r.workflow, r.status ORDER BY r.workflow, r.status", q.args, func(scan func(...any) error) error {
+		return t.eachFree("SELECT r.workflow, r.status, count(*) FROM stet.runs r WHERE "+q.where()+" GROUP BY r.workflow, "+
+			"r.status ORDER BY r.workflow, r.status", q.args, func(scan func(...any) error) error {
 			var tally store.Tally
 			var status int64
 			err := scan(&tally.Workflow, &status, &tally.Runs)

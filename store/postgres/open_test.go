@@ -31,7 +31,9 @@ func TestOpenRefusesWrongInput(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := postgres.Open(t.Context(), "host=127.0.0.1 port=1 user=x password=secret connect_timeout=2"); !errors.Is(err, store.ErrUnavailable) || strings.Contains(err.Error(), "secret") {
+	if _, err := postgres.Open(t.Context(),
+		"host=127.0.0.1 port=1 user=x password=secret connect_timeout=2"); !errors.Is(err, store.ErrUnavailable) ||
+		strings.Contains(err.Error(), "secret") {
 		t.Errorf("nobody there: got %v", err)
 	}
 }
@@ -42,7 +44,8 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t)
 	s := open(t, server.DSN())
-	if d := describe(t, s); !strings.Contains(d.Durable, "nothing lost") || d.Slots != 256 || d.Kind != "postgres" || d.Schema == 0 {
+	if d := describe(t, s); !strings.Contains(d.Durable, "nothing lost") || d.Slots != 256 || d.Kind != "postgres" ||
+		d.Schema == 0 {
 		t.Errorf("got %+v", d)
 	}
 	for _, setting := range []string{"synchronous_commit=off", "full_page_writes=off", "fsync=off"} {
@@ -54,10 +57,12 @@ func TestSettings(t *testing.T) {
 		if err := server.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := postgres.Open(t.Context(), server.DSN()); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), name) {
+		if _, err := postgres.Open(t.Context(), server.DSN()); !errors.Is(err, store.ErrInvalid) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", setting, err)
 		}
-		if d := describe(t, open(t, server.DSN(), postgres.AllowLoss())); !strings.Contains(d.Durable, setting) || !strings.Contains(d.Durable, "may take back") {
+		if d := describe(t, open(t, server.DSN(), postgres.AllowLoss())); !strings.Contains(d.Durable, setting) ||
+			!strings.Contains(d.Durable, "may take back") {
 			t.Errorf("%s: told %q", setting, d.Durable)
 		}
 	}
@@ -108,18 +113,21 @@ func TestManyOpenAtOnce(t *testing.T) {
 func TestSchemaIsChecked(t *testing.T) {
 	dsn, schema := servers.SharedPostgres(t)
 	opts := []postgres.Option{postgres.Schema(schema), postgres.AllowLoss()}
-	if status, err := postgres.ReadSchema(t.Context(), dsn, opts...); err != nil || status.Store != 0 || status.Latest == 0 {
+	if status, err := postgres.ReadSchema(t.Context(), dsn, opts...); err != nil || status.Store != 0 ||
+		status.Latest == 0 {
 		t.Errorf("got %+v: %v", status, err)
 	}
 	latest := describe(t, open(t, dsn, opts...)).Schema
-	if status, err := postgres.ReadSchema(t.Context(), dsn, opts...); err != nil || status.Store != latest || status.Latest != latest {
+	if status, err := postgres.ReadSchema(t.Context(), dsn, opts...); err != nil || status.Store != latest ||
+		status.Latest != latest {
 		t.Errorf("got %+v: %v", status, err)
 	}
 	c := application(t, dsn)
 	table := pgx.Identifier{schema, "migrations"}.Sanitize()
 	for name, change := range map[string][2]string{
-		"a newer one that needs a newer binary": {"INSERT INTO " + table + " VALUES (99, 'x', 'x', 99, 0)", "DELETE FROM " + table + " WHERE number=99"},
-		"one with another text":                 {"UPDATE " + table + " SET sum='x'||sum", "UPDATE " + table + " SET sum=substr(sum, 2)"},
+		"a newer one that needs a newer binary": {"INSERT INTO " + table + " VALUES (99, 'x', 'x', 99, 0)", "DELETE FROM " +
+			table + " WHERE number=99"},
+		"one with another text": {"UPDATE " + table + " SET sum='x'||sum", "UPDATE " + table + " SET sum=substr(sum, 2)"},
 	} {
 		if _, err := c.Exec(t.Context(), change[0]); err != nil {
 			t.Fatal(err)
@@ -146,7 +154,8 @@ func TestDoctor(t *testing.T) {
 	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
 	n := takeAll(t, s, "n")
 	r := n.started(t, "r")
-	n.commit(t, &store.Turn{Run: r.No, Shard: shard, Entries: []store.Entry{done("a")}, Tags: []store.Pair{{Key: "k", Value: "v"}},
+	n.commit(t, &store.Turn{Run: r.No, Shard: shard, Entries: []store.Entry{done("a")},
+		Tags:    []store.Pair{{Key: "k", Value: "v"}},
 		Appends: []store.Append{{Name: "s", Value: []byte("1")}}, Update: &store.Update{Status: store.Succeeded}})
 	bad := func() (what []string) {
 		findings, err := s.Doctor(t.Context())
@@ -164,7 +173,8 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("found %q", found)
 	}
 	c := application(t, dsn)
-	for _, text := range []string{"UPDATE %.entries SET size=7", "DELETE FROM %.tags", "UPDATE %.runs SET ended=0", "DELETE FROM %.streams"} {
+	for _, text := range []string{"UPDATE %.entries SET size=7", "DELETE FROM %.tags", "UPDATE %.runs SET ended=0",
+		"DELETE FROM %.streams"} {
 		if _, err := c.Exec(t.Context(), strings.ReplaceAll(text, "%", schema)); err != nil {
 			t.Fatal(err)
 		}

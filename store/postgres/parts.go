@@ -20,10 +20,12 @@ import (
 const changeBoot = "WITH b AS (UPDATE stet.nodes SET batch_no=$3, verdicts=$5 WHERE node=$1 AND boot=$2"
 
 // returnNow ends the change of the boot's row: b has the time of the batch.
-const returnNow = " RETURNING greatest($6, coalesce($7, (extract(epoch FROM clock_timestamp())*1000000)::bigint)) AS now)"
+const returnNow = " RETURNING " +
+	"greatest($6, coalesce($7, (extract(epoch FROM clock_timestamp())*1000000)::bigint)) AS now)"
 
 // isClaimed says that r is the run of a turn, and is claimed.
-const isClaimed = "r.run_no=@run AND r.slot+0=@slot AND r.incarnation=@incarnation AND r.grp=@group AND r.ready+0={claimed}"
+const isClaimed = "r.run_no=@run AND r.slot+0=@slot AND r.incarnation=@incarnation AND r.grp=@group" +
+	" AND r.ready+0={claimed}"
 
 // mayBecome says that r may be changed as an update asks.
 var mayBecome = `r.status+0 IN {live} AND @marks & ~r.marks & {undoing} = 0
@@ -35,7 +37,8 @@ var mayBecome = `r.status+0 IN {live} AND @marks & ~r.marks & {undoing} = 0
 const noneHoldsBack = `
 		AND NOT EXISTS (SELECT FROM stet.inbox i WHERE i.run_no=@run AND i.state<{consumed}
 			AND (@status={suspended} AND @marks & {paused} = 0 AND i.state={new} OR @status IN {ended}) OFFSET 0)
-		AND NOT EXISTS (SELECT FROM stet.inbox i WHERE i.run_no=@run AND i.kind={update} AND i.verdict IS NULL AND @status IN {ended} OFFSET 0)`
+		AND NOT EXISTS (SELECT FROM stet.inbox i WHERE i.run_no=@run AND i.kind={update} AND i.verdict IS NULL
+			AND @status IN {ended} OFFSET 0)`
 
 // canBecome says that a live run may go from one status to another.
 func canBecome(from, to string) string {
@@ -50,11 +53,14 @@ func canBecome(from, to string) string {
 }
 
 // entryNumbers are the first columns of an entry, in the order of addEntry.
-var entryNumbers = []string{"run_no", "incarnation", "kind", "state", "seq", "born", "at", "wake", "attempt", "started", "ended", "generation"}
+var entryNumbers = []string{
+	"run_no", "incarnation", "kind", "state", "seq", "born", "at", "wake", "attempt", "started", "ended", "generation",
+}
 
 // insertEntries adds entries.
 const insertEntries = `
-	INSERT INTO stet.entries (run_no, incarnation, kind, state, seq, born, at, wake, attempt, started, ended, generation, owes, size, loc, val)
+	INSERT INTO stet.entries (run_no, incarnation, kind, state, seq, born, at, wake, attempt, started, ended, generation,
+		owes, size, loc, val)
 	SELECT @run_no, @incarnation, @kind, @state, @seq, @born, @at, @wake, @attempt, @started, @ended,
 		@generation, @owes, @size, @loc,
 		@val
@@ -67,7 +73,8 @@ const (
 	updatedValues = `CASE WHEN @clear THEN 0 ELSE r.suspect END, CASE WHEN @clear THEN 0 ELSE r.strikes END, @alone,
 			greatest(r.build, @build), @status, @marks, @reason, @waits, coalesce(@output, r.output),
 			CASE WHEN @status={suspended} OR @status={queued} AND @wake>now THEN nullif(@wake, 0) END,
-			CASE WHEN @status={running} AND @marks & {paused} = 0 AND NOT @back THEN {claimed} WHEN @status={running} OR @status={queued} AND @wake<=now THEN {ready} ELSE {idle} END,
+			CASE WHEN @status={running} AND @marks & {paused} = 0 AND NOT @back THEN {claimed}
+				WHEN @status={running} OR @status={queued} AND @wake<=now THEN {ready} ELSE {idle} END,
 			CASE WHEN r.started=0 AND @status={running} THEN now ELSE r.started END,
 			CASE WHEN @status IN {ended} THEN now ELSE 0 END`
 )
@@ -75,7 +82,8 @@ const (
 // insertRuns begins the insertion of new runs. startedValues are what it selects:
 // @begins says that the run is claimed at once, @waits that it has a wake time, @at.
 const (
-	insertRuns = `INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc, created, started, input, headers, build)`
+	insertRuns = `INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc,
+		created, started, input, headers, build)`
 
 	startedValues = `@id, @group, @slot, @workflow, CASE WHEN @begins THEN {running} ELSE {queued} END,
 			CASE WHEN @waits THEN {idle} WHEN @claim THEN {claimed} ELSE {ready} END, CASE WHEN @waits THEN @at END,

@@ -127,17 +127,21 @@ func (w *watched) analyze() {
 func (w *watched) fill() {
 	w.Helper()
 	// Of 100: 60 completed, 25 asleep, 10 suspended, 4 claimed by somebody, 1 ready there.
-	w.exec(fmt.Sprintf(`INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, created, started, ended, seed)
+	w.exec(fmt.Sprintf(`INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, created, started, ended,
+		seed)
 		SELECT 'filled-'||i, CASE WHEN i%%100<95 THEN 'default' ELSE 'other' END, i%%256, 'w',
 			CASE WHEN i%%100<60 THEN 4 WHEN i%%100<95 THEN 3 WHEN i%%100<99 THEN 2 ELSE 1 END,
 			CASE WHEN i%%100<95 THEN 0 WHEN i%%100<99 THEN 2 ELSE 1 END,
 			CASE WHEN i%%100 BETWEEN 60 AND 84 THEN 4000000000000000+i END, i, i, CASE WHEN i%%100<60 THEN i ELSE 0 END, '\x00'
 		FROM generate_series(1, %d) AS i`, filledRuns))
-	w.exec(`INSERT INTO stet.entries (run_no, seq, born, at, wake, started, ended, incarnation, attempt, generation, size, kind, state, owes, loc, val)
-		SELECT run_no, i, 1, 1, 0, 1, 1, 0, 1, 0, 1, 1, 2, false, ('\x0'||i)::bytea, '\x00' FROM stet.runs, generate_series(1, 3) AS i WHERE id LIKE 'filled-%'`)
+	w.exec(`INSERT INTO stet.entries (run_no, seq, born, at, wake, started, ended, incarnation, attempt, generation,
+		size, kind, state, owes, loc, val)
+		SELECT run_no, i, 1, 1, 0, 1, 1, 0, 1, 0, 1, 1, 2, false, ('\x0'||i)::bytea, '\x00'
+			FROM stet.runs, generate_series(1, 3) AS i WHERE id LIKE 'filled-%'`)
 	// Open items of those that are suspended, new ones of those that others have claimed.
 	w.exec(`INSERT INTO stet.inbox (run_no, sent_at, incarnation, generation, kind, state, failed, name, item_id, origin)
-		SELECT run_no, 1, 0, 0, 1, CASE WHEN status=4 THEN 3 WHEN status=3 THEN 2 ELSE 1 END, false, 'word', 'filled', 'x' FROM stet.runs WHERE id LIKE 'filled-%' AND (status<>2 OR run_no%4=0)`)
+		SELECT run_no, 1, 0, 0, 1, CASE WHEN status=4 THEN 3 WHEN status=3 THEN 2 ELSE 1 END, false, 'word', 'filled', 'x'
+			FROM stet.runs WHERE id LIKE 'filled-%' AND (status<>2 OR run_no%4=0)`)
 }
 
 // open opens the store and takes 256 shards.
@@ -145,9 +149,11 @@ func (w *watched) open() {
 	w.Helper()
 	settings := map[string]string{
 		"session_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0", "auto_explain.log_analyze": "on",
-		"auto_explain.log_timing": "off", "auto_explain.log_nested_statements": "on", "auto_explain.log_format": "json", "auto_explain.log_level": "notice",
+		"auto_explain.log_timing": "off", "auto_explain.log_nested_statements": "on", "auto_explain.log_format": "json",
+		"auto_explain.log_level": "notice",
 	}
-	s, err := postgres.OpenWatched(w.Context(), w.dsn, settings, w.hear, postgres.Schema(w.schema), postgres.AllowLoss(), postgres.Conns(2))
+	s, err := postgres.OpenWatched(w.Context(), w.dsn, settings, w.hear, postgres.Schema(w.schema), postgres.AllowLoss(),
+		postgres.Conns(2))
 	if err != nil {
 		w.Fatalf("expected auto_explain, which the server's contrib package has, and a role that may load it: %v", err)
 	}
@@ -207,7 +213,8 @@ func (w *watched) do(stage, act string, most float64, fn func() error) {
 		e := &w.plans[i]
 		if rows, where := e.Plan.passed(); rows > most {
 			plan, _ := json.MarshalIndent(e.Plan, "", " ")
-			w.Errorf("%s, day %d, %s: %.0f rows by %s, expected at most %.0f:\n%s\n%s", stage, w.round, act, rows, where, most, e.Text, plan)
+			w.Errorf("%s, day %d, %s: %.0f rows by %s, expected at most %.0f:\n%s\n%s", stage, w.round, act, rows, where, most,
+				e.Text, plan)
 		}
 	}
 }
@@ -231,14 +238,16 @@ func (w *watched) without(stage, word string) {
 	defer w.mu.Unlock()
 	for i := range w.plans {
 		if e := &w.plans[i]; strings.Contains(e.Text, word) || strings.Contains(e.Text, "commit_1") {
-			w.Errorf("%s, day %d, %s: expected a statement without lists, found one with %s:\n%s", stage, w.round, e.act, word, e.Text)
+			w.Errorf("%s, day %d, %s: expected a statement without lists, found one with %s:\n%s", stage, w.round, e.act, word,
+				e.Text)
 		}
 	}
 }
 
 // reads reports whether a plan reads a table.
 func (p *planned) reads(table string) bool {
-	return p.Table == table && strings.HasSuffix(p.Type, "Scan") || slices.ContainsFunc(p.Plans, func(p planned) bool { return p.reads(table) })
+	return p.Table == table && strings.HasSuffix(p.Type, "Scan") ||
+		slices.ContainsFunc(p.Plans, func(p planned) bool { return p.reads(table) })
 }
 
 // days lives some days.
@@ -291,10 +300,13 @@ func (w *watched) day(stage string, most float64) {
 	w.without(stage, "unnest")
 	commit("its first step", []*store.Turn{{Run: one.No, Shard: shard, Insert: true, Entries: []store.Entry{done("1")}}})
 	w.unread(stage, "runs")
-	commit("its last step and its end", []*store.Turn{{Run: one.No, Shard: shard, Insert: true, Entries: []store.Entry{done("2")}, Update: &store.Update{Status: store.Succeeded}}})
+	commit("its last step and its end",
+		[]*store.Turn{{Run: one.No, Shard: shard, Insert: true, Entries: []store.Entry{done("2")},
+			Update: &store.Update{Status: store.Succeeded}}})
 	w.without(stage, "unnest")
 	send := message(b.ID, name("m"))
-	commit("send in a batch", []*store.Turn{{Run: a.No, Shard: shard, Entries: []store.Entry{done("3")}, Sends: []store.Command{send}}})
+	commit("send in a batch", []*store.Turn{{Run: a.No, Shard: shard, Entries: []store.Entry{done("3")},
+		Sends: []store.Command{send}}})
 	turnOf := func(c *store.Claimed) *store.Turn {
 		turn := &store.Turn{Run: c.Run.No, Shard: shard, Entries: []store.Entry{done("4")}}
 		for _, it := range c.Items {
@@ -306,9 +318,11 @@ func (w *watched) day(stage string, most float64) {
 	claim := func(act string, want int) (claims store.Claims) {
 		w.Helper()
 		do(act, func() (err error) {
-			claims, err = s.Claim(ctx, store.ClaimRequest{Node: n.node.ID, Boot: n.node.Boot, Leases: n.leases, Workflows: []string{"w"}, Limit: 100})
+			claims, err = s.Claim(ctx, store.ClaimRequest{Node: n.node.ID, Boot: n.node.Boot, Leases: n.leases,
+				Workflows: []string{"w"}, Limit: 100})
 			// Of those that were filled in, some others have items.
-			claims.Runs = slices.DeleteFunc(claims.Runs, func(c store.Claimed) bool { return c.New && strings.HasPrefix(c.Run.ID, "filled-") })
+			claims.Runs = slices.DeleteFunc(claims.Runs,
+				func(c store.Claimed) bool { return c.New && strings.HasPrefix(c.Run.ID, "filled-") })
 			if len(claims.Runs) != want || err != nil {
 				err = fmt.Errorf("expected %d runs, found %d: %w", want, len(claims.Runs), err)
 			}
@@ -319,7 +333,11 @@ func (w *watched) day(stage string, most float64) {
 	claims := claim("claim of an item", 1)
 	commit("consume", []*store.Turn{turnOf(&claims.Runs[0])})
 	do("start by a command", func() error { _, _, err := s.Apply(ctx, []store.Command{start(name("c"))}); return err })
-	do("send by a command", func() error { _, _, err := s.Apply(ctx, []store.Command{message(name("b"), name("n"))}); return err })
+	do("send by a command", func() error {
+		_, _,
+			err := s.Apply(ctx, []store.Command{message(name("b"), name("n"))})
+		return err
+	})
 	claims = claim("claim of a run and an item", 2)
 	c := &claims.Runs[0].Run
 	claim("claim of an item of a claimed run", 1) // the same again
@@ -330,12 +348,15 @@ func (w *watched) day(stage string, most float64) {
 	do("list by number", func() error { _, err := s.List(ctx, store.Filter{Nos: []store.RunNo{a.No, b.No}}); return err })
 	do("list by ID", func() error { _, err := s.List(ctx, store.Filter{IDs: []string{a.ID, b.ID}, Limit: 2}); return err })
 	// A tag goes turn by turn; so does an item that is there.
-	commit("turn by turn", []*store.Turn{turnOf(&claims.Runs[1]), {Run: a.No, Shard: shard, Tags: []store.Pair{{Key: "k", Value: "v"}}, Entries: []store.Entry{done("5")}}}, send)
+	commit("turn by turn", []*store.Turn{turnOf(&claims.Runs[1]),
+		{Run: a.No, Shard: shard, Tags: []store.Pair{{Key: "k", Value: "v"}}, Entries: []store.Entry{done("5")}}}, send)
 	over := &store.Update{Status: store.Succeeded, Output: []byte("out")}
-	commit("end", []*store.Turn{{Run: a.No, Shard: shard, Update: over}, {Run: b.No, Shard: shard, Update: over}, {Run: c.No, Shard: shard, Entries: []store.Entry{done("1")}, Update: over}})
+	commit("end", []*store.Turn{{Run: a.No, Shard: shard, Update: over}, {Run: b.No, Shard: shard, Update: over},
+		{Run: c.No, Shard: shard, Entries: []store.Entry{done("1")}, Update: over}})
 	claim("claim of nothing", 0)
 	do("sweep", func() error {
-		_, err := s.Sweep(ctx, store.SweepRequest{Leases: n.leases, Rules: []store.Retention{{Workflow: "w", Status: store.Succeeded, Keep: 100 * 365 * 86400_000_000}}})
+		_, err := s.Sweep(ctx, store.SweepRequest{Leases: n.leases,
+			Rules: []store.Retention{{Workflow: "w", Status: store.Succeeded, Keep: 100 * 365 * 86400_000_000}}})
 		return err
 	})
 }

@@ -41,19 +41,22 @@ func TestBehindAPooler(t *testing.T) {
 		})
 	}
 	group.Wait()
-	claims, err := s.Claim(t.Context(), store.ClaimRequest{Node: n.node.ID, Boot: n.node.Boot, Leases: n.leases, Workflows: []string{"w"}, Limit: 1000})
+	claims, err := s.Claim(t.Context(), store.ClaimRequest{Node: n.node.ID, Boot: n.node.Boot, Leases: n.leases,
+		Workflows: []string{"w"}, Limit: 1000})
 	if err != nil || len(claims.Runs) != 90 {
 		t.Fatalf("claimed %d runs: %v", len(claims.Runs), err)
 	}
 	for i := range claims.Runs {
 		c := &claims.Runs[i]
 		result := n.commit(t, &store.Turn{Run: c.Run.No, Shard: c.Run.Shard, Entries: []store.Entry{done("a")},
-			Consumed: []store.Consumption{{Item: c.Items[0].No}}, Update: &store.Update{Status: store.Succeeded, Output: []byte("o")}})
+			Consumed: []store.Consumption{{Item: c.Items[0].No}},
+			Update:   &store.Update{Status: store.Succeeded, Output: []byte("o")}})
 		if result.Turns[0].Verdict != store.Committed {
 			t.Fatalf("got %+v", result)
 		}
 	}
-	if tallies, err := direct.Count(t.Context(), store.Filter{}); err != nil || len(tallies) != 1 || tallies[0].Runs != 90 || tallies[0].Status != store.Succeeded {
+	if tallies, err := direct.Count(t.Context(), store.Filter{}); err != nil || len(tallies) != 1 ||
+		tallies[0].Runs != 90 || tallies[0].Status != store.Succeeded {
 		t.Errorf("counted %+v: %v", tallies, err)
 	}
 	// Nothing is heard through a pooler; a caller is not kept for longer than it waits.

@@ -183,7 +183,8 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 	if name, ok := cc.RuntimeParams[schemaParam]; ok {
 		delete(cc.RuntimeParams, schemaParam)
 		if !schemaName.MatchString(name) {
-			return nil, fmt.Errorf("open the store in Postgres: %w: expected a %s of 1 to 63 lower-case letters, digits and _, found %q", store.ErrInvalid, schemaParam, name)
+			return nil, fmt.Errorf("open the store in Postgres: %w: expected a %s of 1 to 63 lower-case letters, digits and _, "+
+				"found %q", store.ErrInvalid, schemaParam, name)
 		}
 		s.schema = name
 	}

@@ -53,15 +53,17 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 	list := numbers(runs)
 	found := make(map[store.RunNo]*store.Snapshot, len(runs))
 	err := s.read(ctx, "load runs", func(t *tx) error {
-		err := t.each("SELECT "+runValues+" FROM stet.runs r WHERE r.run_no=ANY($1::bigint[])", []any{list}, func(scan func(...any) error) error {
-			run, err := scanRun(scan)
-			found[run.No] = &store.Snapshot{Run: run}
-			return err
-		})
+		err := t.each("SELECT "+runValues+" FROM stet.runs r WHERE r.run_no=ANY($1::bigint[])", []any{list},
+			func(scan func(...any) error) error {
+				run, err := scanRun(scan)
+				found[run.No] = &store.Snapshot{Run: run}
+				return err
+			})
 		if err != nil || len(found) == 0 {
 			return err
 		}
-		err = t.each("SELECT e.run_no, "+entrySmall+` FROM stet.runs r JOIN stet.entries e ON e.run_no=r.run_no AND e.incarnation=r.incarnation
+		err = t.each("SELECT e.run_no, "+entrySmall+` FROM stet.runs r JOIN stet.entries e
+			ON e.run_no=r.run_no AND e.incarnation=r.incarnation
 			WHERE r.run_no=ANY($1::bigint[]) ORDER BY e.run_no, e.loc`, []any{list}, func(scan func(...any) error) error {
 			var no int64
 			e, err := scanEntry(scan, &no)
@@ -73,8 +75,10 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 		if err != nil {
 			return err
 		}
-		return t.each("SELECT "+itemColumns+`, i.run_no FROM stet.inbox i WHERE i.run_no=ANY($1::bigint[]) AND i.state<3
-			UNION ALL SELECT `+itemColumns+`, i.run_no FROM stet.inbox i WHERE i.run_no=ANY($1::bigint[]) AND i.kind=8 AND i.verdict IS NULL AND i.state>=3
+		return t.each("SELECT "+itemColumns+`, i.run_no FROM stet.inbox i WHERE i.run_no=ANY($1::bigint[])
+			AND i.state<{consumed}
+			UNION ALL SELECT `+itemColumns+`, i.run_no FROM stet.inbox i WHERE i.run_no=ANY($1::bigint[]) AND i.kind={update}
+				AND i.verdict IS NULL AND i.state>={consumed}
 			ORDER BY 15, 1`, []any{list}, func(scan func(...any) error) error {
 			var no int64
 			it, err := scanItem(scan, &no)
@@ -120,28 +124,30 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]store.Entr
 	}
 	var entries []store.Entry
 	err := s.look(ctx, "read a history", func(t *tx) error {
-		return t.each("SELECT "+columns+" FROM stet.entries e WHERE "+c.where()+" ORDER BY e.loc"+limit, c.args, func(scan func(...any) error) error {
-			e, err := scanEntry(scan)
-			entries = append(entries, e)
-			return err
-		})
+		return t.each("SELECT "+columns+" FROM stet.entries e WHERE "+c.where()+" ORDER BY e.loc"+limit, c.args,
+			func(scan func(...any) error) error {
+				e, err := scanEntry(scan)
+				entries = append(entries, e)
+				return err
+			})
 	})
 	return entries, err
 }
 
 // Inbox implements store.Store.
 func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
-	which, args := "i.state<3", []any{run}
+	which, args := "i.state<{consumed}", []any{run}
 	if len(ids) > 0 {
 		which, args = "i.item_id=ANY($2::text[])", append(args, possible(ids))
 	}
 	var items []store.Item
 	err := s.look(ctx, "read an inbox", func(t *tx) error {
-		return t.each("SELECT "+itemColumns+" FROM stet.inbox i WHERE i.run_no=$1 AND "+which+" ORDER BY i.item_no", args, func(scan func(...any) error) error {
-			it, err := scanItem(scan)
-			items = append(items, it)
-			return err
-		})
+		return t.each("SELECT "+itemColumns+" FROM stet.inbox i WHERE i.run_no=$1 AND "+which+" ORDER BY i.item_no", args,
+			func(scan func(...any) error) error {
+				it, err := scanItem(scan)
+				items = append(items, it)
+				return err
+			})
 	})
 	return items, err
 }
@@ -150,14 +156,15 @@ func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]st
 func (s *Store) Audit(ctx context.Context, run store.RunNo) ([]store.Audit, error) {
 	var audit []store.Audit
 	err := s.look(ctx, "read what was done to a run", func(t *tx) error {
-		return t.each("SELECT no, at, who, verb, why, detail FROM stet.audit WHERE run_no=$1 ORDER BY no", []any{run}, func(scan func(...any) error) error {
-			var a store.Audit
-			var why, detail []byte
-			err := scan(&a.No, (*int64)(&a.Time), &a.Who, &a.Verb, &why, &detail)
-			a.Why, a.Detail = string(why), string(detail)
-			audit = append(audit, a)
-			return err
-		})
+		return t.each("SELECT no, at, who, verb, why, detail FROM stet.audit WHERE run_no=$1 ORDER BY no", []any{run},
+			func(scan func(...any) error) error {
+				var a store.Audit
+				var why, detail []byte
+				err := scan(&a.No, (*int64)(&a.Time), &a.Who, &a.Verb, &why, &detail)
+				a.Why, a.Detail = string(why), string(detail)
+				audit = append(audit, a)
+				return err
+			})
 	})
 	return audit, err
 }

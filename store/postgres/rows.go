@@ -16,8 +16,9 @@ const (
 )
 
 // runColumns are the columns of a run, of the table r.
-const runColumns = `r.run_no, r.id, r.grp, r.slot, r.workflow, r.status, r.marks, r.ready, coalesce(r.wake_at, 0), r.incarnation, r.generation, r.seed, r.build,
-	r.suspect, r.strikes, r.alone, r.parent_no, r.parent_loc, r.created, r.started, r.ended, coalesce(length(r.input), 0), coalesce(length(r.output), 0),
+const runColumns = `r.run_no, r.id, r.grp, r.slot, r.workflow, r.status, r.marks, r.ready, coalesce(r.wake_at, 0),
+	r.incarnation, r.generation, r.seed, r.build, r.suspect, r.strikes, r.alone, r.parent_no, r.parent_loc,
+	r.created, r.started, r.ended, coalesce(length(r.input), 0), coalesce(length(r.output), 0),
 	r.reason, r.waits, r.tags, r.headers, r.random, r.first, r.began, r.queue`
 
 const (
@@ -39,7 +40,8 @@ type runRow struct {
 }
 
 func (f *runRow) dest() []any {
-	return []any{&f.no, &f.id, &f.group, &f.slot, &f.workflow, &f.status, &f.marks, &f.ready, &f.wakeAt, &f.incarnation, &f.generation, &f.seed, &f.build,
+	return []any{&f.no, &f.id, &f.group, &f.slot, &f.workflow, &f.status, &f.marks, &f.ready, &f.wakeAt, &f.incarnation,
+		&f.generation, &f.seed, &f.build,
 		&f.suspect, &f.strikes, &f.alone, &f.parent, &f.parentLoc, &f.created, &f.started, &f.ended, &f.inSize, &f.outSize,
 		&f.reason, &f.waits, &f.tags, &f.headers, &f.random, &f.firsts, &f.began, &f.queue, &f.input, &f.output}
 }
@@ -50,8 +52,9 @@ func (f *runRow) run() (store.Run, error) {
 		Status: store.Status(f.status), Marks: store.Marks(f.marks), Claimed: f.ready == words.Claimed,
 		Incarnation: int(f.incarnation), Generation: int(f.generation), Build: string(f.build),
 		Suspect: int(f.suspect), Strikes: int(f.strikes), Alone: f.alone,
-		Parent: store.RunNo(f.parent), ParentLoc: string(f.parentLoc), Created: store.Time(f.created), Started: store.Time(f.started),
-		Ended: store.Time(f.ended), WakeAt: store.Time(f.wakeAt), InputSize: int(f.inSize), OutputSize: int(f.outSize),
+		Parent: store.RunNo(f.parent), ParentLoc: string(f.parentLoc), Created: store.Time(f.created),
+		Started: store.Time(f.started), Ended: store.Time(f.ended), WakeAt: store.Time(f.wakeAt),
+		InputSize: int(f.inSize), OutputSize: int(f.outSize),
 		Reason: string(f.reason), Input: f.input, Output: f.output, Waits: f.waits, Headers: f.headers, Queue: f.queue,
 	}
 	copy(r.Seed[:], f.seed)
@@ -72,7 +75,8 @@ func scanRun(scan func(...any) error) (store.Run, error) {
 }
 
 // itemColumns are the columns of an item, of the table i.
-const itemColumns = `i.item_no, i.kind, i.state, i.name, i.item_id, i.origin, i.incarnation, i.loc, i.failed, i.sent_at, i.val, i.verdict, i.headers, i.generation`
+const itemColumns = `i.item_no, i.kind, i.state, i.name, i.item_id, i.origin, i.incarnation, i.loc, i.failed,
+	i.sent_at, i.val, i.verdict, i.headers, i.generation`
 
 // scanItem reads a row of itemColumns and what follows.
 func scanItem(scan func(...any) error, more ...any) (store.Item, error) {
@@ -80,16 +84,19 @@ func scanItem(scan func(...any) error, more ...any) (store.Item, error) {
 	var name, id string
 	var failed bool
 	var origin, loc, val, verdict, headers []byte
-	err := scan(append([]any{&no, &kind, &state, &name, &id, &origin, &incarnation, &loc, &failed, &sent, &val, &verdict, &headers, &generation}, more...)...)
+	err := scan(append([]any{&no, &kind, &state, &name, &id, &origin, &incarnation, &loc, &failed, &sent, &val, &verdict,
+		&headers, &generation}, more...)...)
 	return store.Item{
-		No: store.ItemNo(no), Kind: store.ItemKind(kind), State: store.ItemState(state), Name: name, ID: id, Origin: string(origin),
+		No: store.ItemNo(no), Kind: store.ItemKind(kind), State: store.ItemState(state),
+		Name: name, ID: id, Origin: string(origin),
 		Incarnation: int(incarnation), Generation: int(generation), Loc: string(loc), Failed: failed, Sent: store.Time(sent),
 		Value: val, Headers: headers, Verdict: verdict,
 	}, err
 }
 
 // entryColumns are the columns of an entry, of the table e.
-const entryColumns = `e.loc, e.kind, e.state, e.seq, e.born, e.at, e.wake, e.attempt, e.owes, e.started, e.ended, e.size, e.generation`
+const entryColumns = `e.loc, e.kind, e.state, e.seq, e.born, e.at, e.wake, e.attempt, e.owes, e.started, e.ended,
+	e.size, e.generation`
 
 // The values of an entry: all, those that Load returns, none.
 var (
@@ -106,7 +113,8 @@ func scanEntry(scan func(...any) error, before ...any) (e store.Entry, err error
 
 // entryDest is where a row of entryColumns and a value is read to.
 func entryDest(e *store.Entry) []any {
-	return []any{(*locText)(&e.Loc), (*uint8)(&e.Kind), (*uint8)(&e.State), &e.Seq, &e.Born, (*int64)(&e.At), (*int64)(&e.Wake), &e.Attempt, &e.Owes,
+	return []any{(*locText)(&e.Loc), (*uint8)(&e.Kind), (*uint8)(&e.State), &e.Seq, &e.Born, (*int64)(&e.At),
+		(*int64)(&e.Wake), &e.Attempt, &e.Owes,
 		(*int64)(&e.Started), (*int64)(&e.Ended), &e.Size, &e.Generation, &e.Value}
 }
 

@@ -51,7 +51,8 @@ func (s *Store) advance(ctx context.Context, list []sqlstore.Migration) error {
 			return concurrently(err)
 		}
 		if _, err := t.exec(`CREATE TABLE IF NOT EXISTS stet.migrations (
-			number integer PRIMARY KEY, name text NOT NULL, sum text NOT NULL, oldest integer NOT NULL, applied bigint NOT NULL)`); err != nil {
+			number integer PRIMARY KEY, name text NOT NULL, sum text NOT NULL, oldest integer NOT NULL,
+				applied bigint NOT NULL)`); err != nil {
 			return concurrently(err)
 		}
 		if _, err := t.exec("LOCK TABLE stet.migrations IN ACCESS EXCLUSIVE MODE"); err != nil {
@@ -76,7 +77,8 @@ func (s *Store) advance(ctx context.Context, list []sqlstore.Migration) error {
 		}
 		id := make([]byte, 16)
 		rand.Read(id)
-		_, err = t.exec("INSERT INTO stet.meta (key, value) VALUES ('id', $1), ('slots', $2)", hex.EncodeToString(id), strconv.Itoa(s.cfg.slots))
+		_, err = t.exec("INSERT INTO stet.meta (key, value) VALUES ('id', $1), ('slots', $2)", hex.EncodeToString(id),
+			strconv.Itoa(s.cfg.slots))
 		return err
 	})
 }
@@ -96,7 +98,8 @@ func concurrently(err error) error {
 // this binary can use it.
 func (t *tx) schemaVersion(list []sqlstore.Migration) (version int, err error) {
 	var there bool
-	if _, err := t.row("SELECT to_regclass($1) IS NOT NULL", []any{t.s.sql("stet.migrations")}, &there); err != nil || !there {
+	if _, err := t.row("SELECT to_regclass($1) IS NOT NULL", []any{t.s.sql("stet.migrations")}, &there); err != nil ||
+		!there {
 		return 0, err
 	}
 	ledger := sqlstore.Ledger{Where: "schema " + t.s.schema, Known: list}

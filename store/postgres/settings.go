@@ -28,11 +28,14 @@ type server struct {
 
 func readServer(ctx context.Context, c *pgx.Conn) (server, error) {
 	var a server
-	err := c.QueryRow(ctx, `SELECT pg_backend_pid()::bigint, current_setting('server_version_num')::bigint, current_setting('server_version'),
+	err := c.QueryRow(ctx, `SELECT pg_backend_pid()::bigint, current_setting('server_version_num')::bigint,
+		current_setting('server_version'),
 		pg_is_in_recovery(), current_setting('fsync'), current_setting('full_page_writes'),
 		current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
-		(SELECT count(*) FROM pg_stat_replication), (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')), `+replicationNow,
-		pgx.QueryExecModeExec).Scan(&a.pid, &a.version, &a.name, &a.standby, &a.fsync, &a.fullPages, &a.syncCommit, &a.syncNames, &a.standbys, &a.synchronous, &a.replication)
+		(SELECT count(*) FROM pg_stat_replication), (SELECT count(*) FROM pg_stat_replication
+			WHERE sync_state IN ('sync', 'quorum')), `+replicationNow,
+		pgx.QueryExecModeExec).Scan(&a.pid, &a.version, &a.name, &a.standby, &a.fsync, &a.fullPages, &a.syncCommit,
+		&a.syncNames, &a.standbys, &a.synchronous, &a.replication)
 	return a, err
 }
 
@@ -57,7 +60,8 @@ func (a *server) durable(lossy bool) (string, error) {
 		refuse(store.ErrInvalid, "expected Postgres 13 or newer, found %s", a.name)
 	}
 	if a.standby {
-		refuse(store.ErrUnavailable, "expected a primary, found a standby: name the primary, or all hosts with target_session_attrs=read-write")
+		refuse(store.ErrUnavailable, "expected a primary, found a standby: name the primary, or all hosts with "+
+			"target_session_attrs=read-write")
 	}
 	if a.fsync != "on" {
 		loses("fsync", a.fsync, "a power cut would lose what was acknowledged")
@@ -66,18 +70,22 @@ func (a *server) durable(lossy bool) (string, error) {
 		loses("full_page_writes", a.fullPages, "a power cut would damage the tables")
 	}
 	if a.syncCommit == "off" {
-		loses("synchronous_commit", a.syncCommit, "a crash would lose the last acknowledgements; set it for this role with ALTER ROLE … SET synchronous_commit=on")
+		loses("synchronous_commit", a.syncCommit,
+			"a crash would lose the last acknowledgements; set it for this role with ALTER ROLE … SET synchronous_commit=on")
 	}
 	if len(errs) > 0 {
 		return "", errors.Join(errs...)
 	}
 	if len(lost) > 0 {
-		return "survives the death of nodes; a crash of the server or a power cut may take back what was acknowledged (" + strings.Join(lost, ", ") + ")", nil
+		return "survives the death of nodes; a crash of the server or a power cut may take back what was acknowledged (" +
+			strings.Join(lost, ", ") + ")", nil
 	}
-	line := "survives crashes of nodes and of the server and power cuts with nothing lost (Postgres " + strings.Fields(a.name)[0] + ", fsync, synchronous_commit=" + a.syncCommit + ")"
+	line := "survives crashes of nodes and of the server and power cuts with nothing lost (Postgres " +
+		strings.Fields(a.name)[0] + ", fsync, synchronous_commit=" + a.syncCommit + ")"
 	switch {
 	case a.syncNames != "" && a.syncCommit != "local" && a.replication != synchronous:
-		line += "; a failover to one of the standbys that are not waited for can lose the last acknowledgements (synchronous_standby_names=" + a.syncNames + ")"
+		line += "; a failover to one of the standbys that are not waited for can lose the last acknowledgements " +
+			"(synchronous_standby_names=" + a.syncNames + ")"
 	case a.syncNames != "" && a.syncCommit != "local":
 		line += "; a failover to a synchronous standby loses nothing (synchronous_standby_names=" + a.syncNames + ")"
 	case a.standbys > 0:

@@ -32,7 +32,8 @@ func TestConnectionsFallSilent(t *testing.T) {
 	})
 	engineOn(t, open(t, server.TCP(proxy.Addr())), slog.New(slog.NewTextHandler(t.Output(), nil)), flow)
 	// It knows the workflow itself: the other process may not have registered it yet.
-	client, err := stet.New(t.Context(), stet.Config{Store: open(t, server.DSN()), Workflows: []stet.Definition{flow}, Poll: 50 * time.Millisecond})
+	client, err := stet.New(t.Context(), stet.Config{Store: open(t, server.DSN()), Workflows: []stet.Definition{flow},
+		Poll: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

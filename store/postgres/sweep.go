@@ -11,7 +11,8 @@ import (
 // anythingToSweep is the one query of a pass that finds nothing.
 const anythingToSweep = `SELECT
 	EXISTS (SELECT 1 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS rule(workflow, status, before), LATERAL (
-		SELECT FROM stet.runs r WHERE r.workflow=rule.workflow AND r.status=rule.status AND r.ended>0 AND r.ended<=rule.before LIMIT 1) r),
+		SELECT FROM stet.runs r WHERE r.workflow=rule.workflow AND r.status=rule.status AND r.ended>0
+			AND r.ended<=rule.before LIMIT 1) r),
 	EXISTS (SELECT 1 FROM stet.runs WHERE incarnation>swept)`
 
 // sweepRows carries out acts of a sweep. It implements sqlstore.SweepRows.

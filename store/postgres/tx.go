@@ -79,7 +79,8 @@ func (s *Store) applyIn(q querier, commands []store.Command) ([]store.Answer, er
 		}
 	}
 	if id != s.id {
-		return nil, fmt.Errorf("%w: expected a transaction on the database whose schema %s has the store %s; found %q", store.ErrInvalid, s.schema, s.id, id)
+		return nil, fmt.Errorf("%w: expected a transaction on the database whose schema %s has the store %s; found %q",
+			store.ErrInvalid, s.schema, s.id, id)
 	}
 	floor, test := s.times()
 	var now int64

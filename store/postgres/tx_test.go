@@ -91,7 +91,8 @@ func TestApplyInATransaction(t *testing.T) {
 		for _, commit := range []bool{false, true} {
 			tx := begin(t, s, dsn)
 			answers, err := tx.apply([]store.Command{start(name), message(name, "k"), message(name, "k"), message("none", "k")})
-			if err != nil || answers[0].Outcome != store.Applied || answers[1].Item == 0 || answers[2].Item != answers[1].Item || answers[3].Outcome != store.NotFound {
+			if err != nil || answers[0].Outcome != store.Applied || answers[1].Item == 0 ||
+				answers[2].Item != answers[1].Item || answers[3].Outcome != store.NotFound {
 				t.Fatalf("%s: %v, %+v", name, err, answers)
 			}
 			// What is refused leaves the transaction as it was.
@@ -161,11 +162,13 @@ func TestOpenTransactionDelaysNobody(t *testing.T) {
 		if took := time.Since(begun); took > 3*time.Second {
 			t.Errorf("the batch took %s", took)
 		}
-		if result.Turns[0].Verdict != store.Busy || result.Turns[1].Verdict != store.Committed || !long && result.Turns[2].Verdict != store.Committed ||
+		if result.Turns[0].Verdict != store.Busy || result.Turns[1].Verdict != store.Committed || !long &&
+			result.Turns[2].Verdict != store.Committed ||
 			result.Commands[0].Outcome != store.Undecided || result.Commands[1].Outcome != store.Applied {
 			t.Errorf("got %+v", result)
 		}
-		if again, err := s.Commit(t.Context(), batch); err != nil || again.Turns[0].Verdict != store.Busy || again.Turns[1].Verdict != store.Committed {
+		if again, err := s.Commit(t.Context(), batch); err != nil || again.Turns[0].Verdict != store.Busy ||
+			again.Turns[1].Verdict != store.Committed {
 			t.Errorf("the repeat gave %+v: %v", again, err)
 		}
 	}
@@ -188,7 +191,8 @@ func TestOpenTransactionDelaysNobody(t *testing.T) {
 		t.Errorf("tried alone: %+v", result)
 	}
 	// The message became visible after the suspension: it makes the run ready.
-	claims, err := s.Claim(t.Context(), store.ClaimRequest{Node: "n", Boot: "n-1", Leases: n.leases, Workflows: []string{"w"}, Limit: 10})
+	claims, err := s.Claim(t.Context(),
+		store.ClaimRequest{Node: "n", Boot: "n-1", Leases: n.leases, Workflows: []string{"w"}, Limit: 10})
 	if err != nil || len(claims.Runs) == 0 || claims.Runs[0].Run.No != receiver.No || len(claims.Runs[0].Items) != 1 {
 		t.Errorf("claimed %+v: %v", claims.Runs, err)
 	}
@@ -207,13 +211,15 @@ func TestItemAfterTheEnd(t *testing.T) {
 	if _, err := tx.apply([]store.Command{message("r", "m"), update}); err != nil {
 		t.Fatal(err)
 	}
-	if v := n.commit(t, &store.Turn{Run: r.No, Shard: shard, Update: &store.Update{Status: store.Succeeded}}).Turns[0].Verdict; v != store.Committed {
+	if v := n.commit(t, &store.Turn{Run: r.No, Shard: shard,
+		Update: &store.Update{Status: store.Succeeded}}).Turns[0].Verdict; v != store.Committed {
 		t.Fatal(v)
 	}
 	if err := tx.commit(); err != nil {
 		t.Fatal(err)
 	}
-	claims, err := s.Claim(t.Context(), store.ClaimRequest{Node: "n", Boot: "n-1", Leases: n.leases, Workflows: []string{"w"}, Limit: 10})
+	claims, err := s.Claim(t.Context(),
+		store.ClaimRequest{Node: "n", Boot: "n-1", Leases: n.leases, Workflows: []string{"w"}, Limit: 10})
 	if err != nil || len(claims.Runs) != 0 {
 		t.Errorf("claimed %+v: %v", claims.Runs, err)
 	}

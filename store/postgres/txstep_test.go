@@ -29,7 +29,8 @@ func ledger(t testing.TB, dsn string) (*pgxpool.Pool, func(run string) int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	if _, err := pool.Exec(t.Context(), "CREATE TABLE IF NOT EXISTS ledger (run text NOT NULL, part int NOT NULL)"); err != nil {
+	if _, err := pool.Exec(t.Context(),
+		"CREATE TABLE IF NOT EXISTS ledger (run text NOT NULL, part int NOT NULL)"); err != nil {
 		t.Fatal(err)
 	}
 	return pool, func(run string) (n int) {
@@ -101,7 +102,11 @@ func TestTxStep(t *testing.T) {
 		}
 		begin := func(ctx context.Context) (*sql.Tx, error) { return db.BeginTx(ctx, nil) }
 		second, err := stet.TxStep(ctx, "sql", begin, func(ctx context.Context, tx *sql.Tx) (string, error) {
-			return body("sql", func() error { _, err := tx.ExecContext(ctx, "INSERT INTO ledger VALUES ($1, 2)", run); return err })
+			return body("sql", func() error {
+				_,
+					err := tx.ExecContext(ctx, "INSERT INTO ledger VALUES ($1, 2)", run)
+				return err
+			})
 		}, quick)
 		return first + ", " + second, err
 	})
@@ -121,7 +126,8 @@ func TestTxStep(t *testing.T) {
 // TestTxStepNeedsItsStore: a store that knows no such transactions refuses for good.
 func TestTxStepNeedsItsStore(t *testing.T) {
 	flow := stet.Define("nowhere", func(ctx stet.Context, _ int) (int, error) {
-		return stet.TxStep(ctx, "x", func(context.Context) (pgx.Tx, error) { return nil, nil }, func(context.Context, pgx.Tx) (int, error) { return 1, nil })
+		return stet.TxStep(ctx, "x", func(context.Context) (pgx.Tx, error) { return nil, nil },
+			func(context.Context, pgx.Tx) (int, error) { return 1, nil })
 	})
 	e, err := stet.New(t.Context(), stet.Config{Store: memory.New(), Workflows: []stet.Definition{flow}})
 	if err != nil {
@@ -218,7 +224,8 @@ func work(storeDSN, poolDSN string) error {
 	if err != nil {
 		return err
 	}
-	e, err := stet.New(ctx, stet.Config{Store: s, Workflows: []stet.Definition{killable(pool)}, LeaseTTL: time.Second, Poll: 50 * time.Millisecond})
+	e, err := stet.New(ctx, stet.Config{Store: s, Workflows: []stet.Definition{killable(pool)}, LeaseTTL: time.Second,
+		Poll: 50 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -299,6 +306,7 @@ func TestTxStepKilled(t *testing.T) {
 		}
 	}
 	if killed < 5 {
-		t.Errorf("the process was killed at %d places; expected the begin, two inserts, the record and the commit at least", killed)
+		t.Errorf("the process was killed at %d places; expected the begin, two inserts, the record and the commit at least",
+			killed)
 	}
 }

@@ -220,7 +220,8 @@ const preparedKey = "stet.prepared"
 var binaryFormat = []int16{pgtype.BinaryFormatCode}
 
 // prepared returns a statement that the session keeps.
-func (s *Store) prepared(ctx context.Context, c *pgconn.PgConn, text string, v *values) (*pgconn.StatementDescription, error) {
+func (s *Store) prepared(ctx context.Context, c *pgconn.PgConn, text string,
+	v *values) (*pgconn.StatementDescription, error) {
 	known, _ := c.CustomData()[preparedKey].(map[string]*pgconn.StatementDescription)
 	if known == nil {
 		known = map[string]*pgconn.StatementDescription{}

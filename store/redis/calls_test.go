@@ -29,7 +29,8 @@ func calls(t *testing.T, server *servers.Redis) map[string]int {
 			list[name] = n
 		}
 	}
-	for _, name := range []string{"evalsha", "script|load", "info", "config|resetstat", "publish", "time", "hello", "ping"} {
+	for _, name := range []string{"evalsha", "script|load", "info", "config|resetstat", "publish", "time", "hello",
+		"ping"} {
 		delete(list, name)
 	}
 	return list
@@ -57,7 +58,8 @@ func TestCallsOfABatch(t *testing.T) {
 	leases := acquire(t, s, shards...)
 	claim := func() {
 		t.Helper()
-		claims, err := s.Claim(t.Context(), store.ClaimRequest{Node: node.ID, Boot: node.Boot, Leases: leases, Workflows: []string{"w"}, Limit: 10})
+		claims, err := s.Claim(t.Context(),
+			store.ClaimRequest{Node: node.ID, Boot: node.Boot, Leases: leases, Workflows: []string{"w"}, Limit: 10})
 		if err != nil || len(claims.Runs)+len(claims.Fenced) > 0 {
 			t.Fatalf("claimed %+v: %v", claims, err)
 		}
@@ -167,7 +169,8 @@ func TestFenceFallsWithALease(t *testing.T) {
 			t.Errorf("slot %d: expected %s, found %s", slot, expected, v)
 		}
 	}
-	claims, err := s.Claim(t.Context(), store.ClaimRequest{Node: node.ID, Boot: node.Boot, Leases: leases, Workflows: []string{"w"}, Limit: 10})
+	claims, err := s.Claim(t.Context(),
+		store.ClaimRequest{Node: node.ID, Boot: node.Boot, Leases: leases, Workflows: []string{"w"}, Limit: 10})
 	if err != nil || len(claims.Fenced) != 1 || claims.Fenced[0] != shards[2] || len(claims.Runs) > 0 {
 		t.Errorf("a claim of the former owner: %+v: %v", claims, err)
 	}

@@ -88,7 +88,8 @@ func (s *Store) listen(ctx context.Context) error {
 				}
 			})
 			if life.Err() == nil {
-				s.cfg.log.Warn("hints from other processes are lost until the server can be reached again; polling goes on", "error", err)
+				s.cfg.log.Warn("hints from other processes are lost until the server can be reached again; polling goes on",
+					"error", err)
 				pause(life, resubscribe)
 			}
 		}
@@ -102,7 +103,8 @@ func (s *Store) listen(ctx context.Context) error {
 					continue // it was told with the one before
 				}
 				ctx, cancel := context.WithTimeout(life, time.Second)
-				_ = s.client.Do(ctx, s.client.B().Publish().Channel(channel).Message(s.hints.own+storekit.EncodeChange(what)).Build()).Error() // a hint may be lost
+				_ = s.client.Do(ctx,
+					s.client.B().Publish().Channel(channel).Message(s.hints.own+storekit.EncodeChange(what)).Build()).Error() // a hint may be lost
 				cancel()
 			case <-life.Done():
 				return

@@ -195,7 +195,8 @@ func (q *claimQuery) answer() store.Claims {
 	}
 	q.fencedInOrder()
 	slices.SortFunc(q.claims.Unservable, func(a, b store.Unservable) int {
-		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot), cmp.Compare(a.Workflow, b.Workflow))
+		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot),
+			cmp.Compare(a.Workflow, b.Workflow))
 	})
 	return q.claims
 }

@@ -27,7 +27,8 @@ func TestCluster(t *testing.T) {
 			open := func(t *testing.T, clock func() time.Time) storetest.Harness {
 				stores++
 				h := &harness{url: cluster.URL(), options: []redis.Option{
-					redis.Prefix(fmt.Sprint("t", stores)), redis.Slots(7), redis.SameNumbers(), redis.Clock(clock), redis.Logger(slog.New(slog.DiscardHandler)),
+					redis.Prefix(fmt.Sprint("t", stores)), redis.Slots(7), redis.SameNumbers(), redis.Clock(clock),
+					redis.Logger(slog.New(slog.DiscardHandler)),
 				}}
 				h.first = h.open(t)
 				return h
@@ -76,7 +77,8 @@ func TestCluster(t *testing.T) {
 		master := cluster.Masters()[0]
 		filled := false
 		for i := 0; i < 100 && !filled; i++ { // a slot of the master's
-			_, err := master.Command("eval", "for i = 1, 20000 do redis.call('SET', KEYS[1] .. i, i) end return redis.status_reply('OK')", "1", fmt.Sprintf("{other-%d}", i))
+			_, err := master.Command("eval",
+				"for i = 1, 20000 do redis.call('SET', KEYS[1] .. i, i) end return redis.status_reply('OK')", "1", fmt.Sprintf("{other-%d}", i))
 			out, _ := master.Command("dbsize")
 			n, _ := strconv.Atoi(out)
 			filled = err == nil && n >= 20000
@@ -135,7 +137,8 @@ func TestSentinelFailover(t *testing.T) {
 	if want := "the failover to a replica may lose the last acknowledgements"; !strings.Contains(d.Durable, want) {
 		t.Errorf("described as %q; want %q in it", d.Durable, want)
 	}
-	if _, err := redis.Open(context.Background(), sentinel.Replica.URL()); !errors.Is(err, store.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "expected a master, found a slave") {
+	if _, err := redis.Open(context.Background(), sentinel.Replica.URL()); !errors.Is(err, store.ErrInvalid) ||
+		!strings.Contains(fmt.Sprint(err), "expected a master, found a slave") {
 		t.Errorf("the replica is opened: %v", err)
 	}
 	if _, _, err := s.Apply(t.Context(), []store.Command{start("before")}); err != nil {
@@ -165,7 +168,8 @@ func TestValkeyContract(t *testing.T) {
 	storetest.RunCases(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
 		stores++
 		h := &harness{url: server.URL(), options: []redis.Option{
-			redis.Prefix(fmt.Sprint("t", stores)), redis.Slots(1), redis.Clock(clock), redis.Logger(slog.New(slog.DiscardHandler)),
+			redis.Prefix(fmt.Sprint("t", stores)), redis.Slots(1), redis.Clock(clock),
+			redis.Logger(slog.New(slog.DiscardHandler)),
 		}}
 		h.first = h.open(t)
 		return h

@@ -68,7 +68,8 @@ type committing struct {
 }
 
 func (c *committing) commit(ctx context.Context) error {
-	c.result = store.BatchResult{Turns: make([]store.TurnResult, len(c.b.Turns)), Commands: make([]store.Answer, len(c.b.Commands))}
+	c.result = store.BatchResult{Turns: make([]store.TurnResult, len(c.b.Turns)),
+		Commands: make([]store.Answer, len(c.b.Commands))}
 	for n, st := range c.stages() {
 		if err := c.carryOut(ctx, &st); err != nil {
 			if n > 0 {

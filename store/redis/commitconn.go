@@ -61,7 +61,8 @@ func (l *commitConn) commit(ctx context.Context, s *Store, sc *script, c call) (
 	}
 	stop := context.AfterFunc(ctx, conn.Close)
 	args := append(slices.Clip(s.head()), c.args...)
-	m, err := conn.Do(limited, conn.B().Evalsha().Sha1(sc.text().sha).Numkeys(1).Key(s.tag(c.part)+"n").Arg(args...).Build()).ToMessage()
+	m, err := conn.Do(limited,
+		conn.B().Evalsha().Sha1(sc.text().sha).Numkeys(1).Key(s.tag(c.part)+"n").Arg(args...).Build()).ToMessage()
 	ended := !stop()
 	_, answered := rueidis.IsRedisErr(err)
 	if err != nil && !answered || ended {

@@ -23,7 +23,8 @@ type harness struct {
 func openWith(options ...redis.Option) storetest.Open {
 	return func(t *testing.T, clock func() time.Time) storetest.Harness {
 		url, prefix := servers.SharedRedis(t)
-		h := &harness{url: url, options: append([]redis.Option{redis.Prefix(prefix), redis.Clock(clock), redis.Logger(slog.New(slog.DiscardHandler))}, options...)}
+		h := &harness{url: url, options: append([]redis.Option{redis.Prefix(prefix), redis.Clock(clock),
+			redis.Logger(slog.New(slog.DiscardHandler))}, options...)}
 		h.first = h.open(t)
 		return h
 	}

@@ -35,7 +35,8 @@ const doctorWindow = 200
 // goes on meanwhile does not disturb it. An error says that it could not look.
 func (s *Store) Doctor(ctx context.Context) ([]Finding, error) {
 	k := &s.known
-	findings := []Finding{{"the settings of the server keep what was acknowledged", k.aof && k.fsync == "always" && !k.replicas, k.durable()}}
+	findings := []Finding{{"the settings of the server keep what was acknowledged", k.aof && k.fsync == "always" &&
+		!k.replicas, k.durable()}}
 	bad := make([]int64, len(checks))
 	for part := range s.parts {
 		for after := "0"; after != ""; {

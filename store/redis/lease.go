@@ -19,7 +19,8 @@ func (r *reader) lease(shard, kept string) store.Lease {
 	if !ok {
 		r.bad("a lease cannot be read")
 	}
-	return store.Lease{Shard: parseShard(shard), Epoch: r.number(epoch), Until: store.Time(r.number(until)), Node: node, Boot: boot}
+	return store.Lease{Shard: parseShard(shard), Epoch: r.number(epoch), Until: store.Time(r.number(until)), Node: node,
+		Boot: boot}
 }
 
 // epoch notes the epoch of a shard. It is an error if that went back: then the server
@@ -28,7 +29,8 @@ func (s *Store) epoch(shard store.Shard, epoch int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if seen := s.epochs[shard]; epoch < seen {
-		return fmt.Errorf("shard %s: %w: expected epoch %d or a later one, found %d: the server has lost acknowledged writes, as after the failover to a replica; "+
+		return fmt.Errorf("shard %s: %w: expected epoch %d or a later one, found %d: the server has lost acknowledged "+
+			"writes, as after the failover to a replica; "+
 			"this process does not touch the shard any more: see what is lost, then start it anew", shard, store.ErrDamaged, seen, epoch)
 	}
 	s.epochs[shard] = epoch
@@ -74,7 +76,8 @@ func (s *Store) acquired(r *reader, shard store.Shard, m reply) (store.Acquired,
 }
 
 // Acquire implements store.Store.
-func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
+	ttl store.Delay) ([]store.Acquired, store.Time, error) {
 	if err := storekit.ValidateShards(shards, ttl); err != nil {
 		return nil, 0, err
 	}
@@ -132,7 +135,8 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 }
 
 // Renew implements store.Store.
-func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *Store) Renew(ctx context.Context, leases []store.Lease,
+	ttl store.Delay) ([]store.Acquired, store.Time, error) {
 	if err := storekit.ValidateShards(nil, ttl); err != nil {
 		return nil, 0, err
 	}

@@ -99,7 +99,8 @@ func tagged(r *store.Run, f *store.Filter) bool {
 		return true
 	}
 	for key, values := range f.TagValues() {
-		if !slices.ContainsFunc(r.Tags, func(tag store.Pair) bool { return tag.Key == key && slices.Contains(values, tag.Value) }) {
+		if !slices.ContainsFunc(r.Tags,
+			func(tag store.Pair) bool { return tag.Key == key && slices.Contains(values, tag.Value) }) {
 			return false
 		}
 	}
@@ -141,7 +142,8 @@ const searchWindow = 500
 // search calls fn for the runs below a number that match, or for all with 0, newest
 // first, until it returns false. want is how many may be enough. It looks at windows
 // of runs, so what it finds is not of one moment.
-func (s *Store) search(ctx context.Context, f *store.Filter, values bool, below store.RunNo, want int, fn func(*store.Run) bool) error {
+func (s *Store) search(ctx context.Context, f *store.Filter, values bool, below store.RunNo, want int,
+	fn func(*store.Run) bool) error {
 	var r reader
 	if len(f.Nos)+len(f.IDs) > 0 {
 		runs, err := s.named(ctx, &r, f, values)

@@ -82,7 +82,8 @@ func (r *reader) node(id, kept string) store.Node {
 	}
 	for _, need := range a.Needs {
 		n.Requirements = append(n.Requirements, store.Requirement{
-			Shard: store.Shard{Group: need.Group, Slot: need.Slot}, Workflow: need.Workflow, Build: need.Build, Until: need.Until,
+			Shard: store.Shard{Group: need.Group, Slot: need.Slot}, Workflow: need.Workflow, Build: need.Build,
+			Until: need.Until,
 		})
 	}
 	return n

@@ -60,10 +60,12 @@ func configure(url string, opts []Option) (config, rueidis.ClientOption, error) 
 		opt(&cfg)
 	}
 	if strings.ContainsAny(cfg.prefix, "{}") || cfg.prefix == "" || len(cfg.prefix) > 100 {
-		return cfg, option, fmt.Errorf("open %s: %w: expected a prefix of 1 to 100 bytes without braces, found %q", redact(url), store.ErrInvalid, cfg.prefix)
+		return cfg, option, fmt.Errorf("open %s: %w: expected a prefix of 1 to 100 bytes without braces, found %q",
+			redact(url), store.ErrInvalid, cfg.prefix)
 	}
 	if cfg.slots < 1 || cfg.slots > maxSlots {
-		return cfg, option, fmt.Errorf("open %s: %w: expected 1 to %d slots, found %d", redact(url), store.ErrInvalid, maxSlots, cfg.slots)
+		return cfg, option, fmt.Errorf("open %s: %w: expected 1 to %d slots, found %d", redact(url), store.ErrInvalid,
+			maxSlots, cfg.slots)
 	}
 	return cfg, option, nil
 }

@@ -81,7 +81,8 @@ func head(e *store.Entry) (head string, large []byte) {
 	b = append(b, ',')
 	b = strconv.AppendInt(b, int64(e.At), 10)
 	b = append(b, ';')
-	for _, n := range [...]int64{int64(e.Kind), e.Born, int64(e.Wake), int64(e.Attempt), int64(e.Generation), int64(e.Started), int64(e.Ended), int64(len(e.Value))} {
+	for _, n := range [...]int64{int64(e.Kind), e.Born, int64(e.Wake), int64(e.Attempt), int64(e.Generation),
+		int64(e.Started), int64(e.Ended), int64(len(e.Value))} {
 		b = binary.AppendVarint(b, n)
 	}
 	b = append(b, flag(e.Owes)[0], kind)

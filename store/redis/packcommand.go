@@ -27,7 +27,8 @@ func (s *Store) command(a *args, c *store.Command, at floors) {
 		return
 	}
 	st := c.Start
-	plain := st.At == 0 && st.After == 0 && st.Existing != store.ReplaceFailed && st.Parent == 0 && st.ParentLoc == "" && st.Headers == nil &&
+	plain := st.At == 0 && st.After == 0 && st.Existing != store.ReplaceFailed && st.Parent == 0 && st.ParentLoc == "" &&
+		st.Headers == nil &&
 		len(st.Tags)+len(st.Items) == 0 && st.Fork == nil && st.Queue == nil
 	if plain {
 		a.text(smallStart)

@@ -183,7 +183,8 @@ func (r *reader) feed(run store.RunNo, field, kept string) store.Feed {
 		r.bad("a feed cannot be read")
 		return store.Feed{}
 	}
-	f := store.Feed{Run: run, Stream: field[0] == 's', Name: field[1:], Last: r.number(last), At: store.Time(r.number(at)), Value: bytesOf(val)}
+	f := store.Feed{Run: run, Stream: field[0] == 's', Name: field[1:], Last: r.number(last),
+		At: store.Time(r.number(at)), Value: bytesOf(val)}
 	f.Size = len(f.Value)
 	return f
 }
@@ -215,7 +216,8 @@ func (s *Store) Stream(ctx context.Context, q store.StreamQuery) ([]store.Stream
 			r.bad("an item of a stream cannot be read")
 			break
 		}
-		items = append(items, store.StreamItem{Pos: pos, At: store.Time(r.number(text[:i])), Rewound: text[i] == 'r', Value: bytesOf(text[i+1:])})
+		items = append(items, store.StreamItem{Pos: pos, At: store.Time(r.number(text[:i])), Rewound: text[i] == 'r',
+			Value: bytesOf(text[i+1:])})
 		pos++
 	}
 	return items, r.err

@@ -76,7 +76,8 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, client: client, slots: cfg.slots, parts: 1, seen: cfg.seen,
-		batches: map[[2]string]int64{}, epochs: map[store.Shard]int64{}, hints: newHints(), fences: fences{of: map[[2]string]*fence{}},
+		batches: map[[2]string]int64{}, epochs: map[store.Shard]int64{}, hints: newHints(),
+		fences: fences{of: map[[2]string]*fence{}},
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", redact(url), err), s.Close())
@@ -107,11 +108,13 @@ func (s *Store) open(ctx context.Context) error {
 	case r.err != nil:
 		return r.err
 	case oldest > thisSchema:
-		return fmt.Errorf("%w: expected a schema that version %d can use, found one that needs %d: use a newer binary", store.ErrSchema, thisSchema, oldest)
+		return fmt.Errorf("%w: expected a schema that version %d can use, found one that needs %d: use a newer binary",
+			store.ErrSchema, thisSchema, oldest)
 	case s.slots < 1 || s.parts < 1 || s.parts > s.slots:
 		return fmt.Errorf("%w: the store has %d slots in %d parts", store.ErrDamaged, s.slots, s.parts)
 	case s.known.cluster && s.parts == 1 && s.slots > 1:
-		s.cfg.log.Warn("the store has one hash tag and so uses one node of the cluster: make one on the cluster, or with Spread, to use all", "prefix", s.cfg.prefix)
+		s.cfg.log.Warn("the store has one hash tag and so uses one node of the cluster: make one on the cluster, or with "+
+			"Spread, to use all", "prefix", s.cfg.prefix)
 	}
 	if s.parts > 1 {
 		if err := s.readNumbers(ctx); err != nil {
@@ -244,9 +247,11 @@ func (s *Store) check(commands []store.Command) error {
 		switch {
 		case st == nil:
 		case st.Shard.Slot >= s.slots:
-			return fmt.Errorf("%w: start of %q: expected a slot below %d, found %d", store.ErrInvalid, st.ID, s.slots, st.Shard.Slot)
+			return fmt.Errorf("%w: start of %q: expected a slot below %d, found %d", store.ErrInvalid, st.ID, s.slots,
+				st.Shard.Slot)
 		case s.parts > 1 && st.Shard.Slot != s.slotOf(st.ID):
-			return fmt.Errorf("%w: start of %q: expected slot %d, found %d", store.ErrInvalid, st.ID, s.slotOf(st.ID), st.Shard.Slot)
+			return fmt.Errorf("%w: start of %q: expected slot %d, found %d", store.ErrInvalid, st.ID, s.slotOf(st.ID),
+				st.Shard.Slot)
 		}
 	}
 	return nil

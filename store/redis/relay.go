@@ -13,8 +13,10 @@ import (
 )
 
 // outbox reads the outbox of one part for another, without the commands that have arrived.
-func (s *Store) outbox(ctx context.Context, from, to int, arrived int64, limit int) (first int64, blobs []string, err error) {
-	m, err := s.one(ctx, outboxScript, "read an outbox", from, strconv.Itoa(to), strconv.FormatInt(arrived, 10), strconv.Itoa(limit))
+func (s *Store) outbox(ctx context.Context, from, to int, arrived int64,
+	limit int) (first int64, blobs []string, err error) {
+	m, err := s.one(ctx, outboxScript, "read an outbox", from, strconv.Itoa(to), strconv.FormatInt(arrived, 10),
+		strconv.Itoa(limit))
 	if err != nil {
 		return 0, nil, err
 	}

@@ -45,10 +45,12 @@ func newAbroad(t *testing.T, s *Store) *abroad {
 	for i := range 9 {
 		id := fmt.Sprint("run-", i)
 		shard := store.Shard{Group: "g", Slot: s.slotOf(id)}
-		commands = append(commands, store.Command{Claim: true, Start: &store.Start{ID: id, Shard: shard, Workflow: "w", Seed: store.Seed([]byte(fmt.Sprintf("%-16s", id)))}})
+		commands = append(commands, store.Command{Claim: true,
+			Start: &store.Start{ID: id, Shard: shard, Workflow: "w", Seed: store.Seed([]byte(fmt.Sprintf("%-16s", id)))}})
 	}
 	a.no++
-	result, err := s.Commit(t.Context(), store.Batch{Node: a.node.ID, Boot: a.node.Boot, No: a.no, Leases: a.leases, Commands: commands})
+	result, err := s.Commit(t.Context(), store.Batch{Node: a.node.ID, Boot: a.node.Boot, No: a.no, Leases: a.leases,
+		Commands: commands})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,9 +82,11 @@ func (a *abroad) take(t *testing.T, s *Store) {
 
 // batch is a turn of the sender that sends a message to each of the others.
 func (a *abroad) batch(id string) store.Batch {
-	turn := &store.Turn{Run: a.sender.No, Shard: a.sender.Shard, Entries: []store.Entry{{Loc: id, Kind: store.KindStep, State: store.Done}}}
+	turn := &store.Turn{Run: a.sender.No, Shard: a.sender.Shard,
+		Entries: []store.Entry{{Loc: id, Kind: store.KindStep, State: store.Done}}}
 	for _, r := range a.others {
-		turn.Sends = append(turn.Sends, store.Command{RunNo: r.No, Item: &store.Item{Kind: store.ItemMessage, Name: "m", ID: id, Origin: "o"}})
+		turn.Sends = append(turn.Sends,
+			store.Command{RunNo: r.No, Item: &store.Item{Kind: store.ItemMessage, Name: "m", ID: id, Origin: "o"}})
 	}
 	a.no++
 	return store.Batch{Node: a.node.ID, Boot: a.node.Boot, No: a.no, Leases: a.leases, Turns: []*store.Turn{turn}}
@@ -222,7 +226,8 @@ func TestBatchesOfABootGoWithIt(t *testing.T) {
 	url, prefix := servers.SharedRedis(t)
 	begun, hours := time.Now(), atomic.Int64{}
 	clock := func() time.Time { return begun.Add(time.Duration(hours.Load()) * time.Hour) }
-	s, err := Open(context.Background(), url, Prefix(prefix), Slots(8), Spread(), Logger(slog.New(slog.DiscardHandler)), Clock(clock))
+	s, err := Open(context.Background(), url, Prefix(prefix), Slots(8), Spread(), Logger(slog.New(slog.DiscardHandler)),
+		Clock(clock))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +290,8 @@ func TestHalfABatchIsCompletedByItsRepeat(t *testing.T) {
 	a.half(t, b)
 	for repeat := range 2 {
 		result, err := a.s.Commit(t.Context(), b)
-		if err != nil || result.Turns[0].Verdict != store.Committed || repeat == 1 && len(result.Turns[0].Sends) != len(a.others) {
+		if err != nil || result.Turns[0].Verdict != store.Committed || repeat == 1 &&
+			len(result.Turns[0].Sends) != len(a.others) {
 			t.Fatalf("repeat %d: %+v, %v", repeat, result, err)
 		}
 		for i, answer := range result.Turns[0].Sends {

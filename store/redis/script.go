@@ -179,7 +179,8 @@ func (s *Store) load(ctx context.Context, sc *script) error {
 
 // classes are the answers of a server that cannot carry out an act now, by their
 // first word. Nothing has happened then.
-var classes = []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "READONLY", "MISCONF", "OOM", "NOREPLICAS", "MOVED", "ASK", "NOSCRIPT"}
+var classes = []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "READONLY", "MISCONF", "OOM",
+	"NOREPLICAS", "MOVED", "ASK", "NOSCRIPT"}
 
 // classify gives an error of the client or the server its class in the contract.
 // several says that the act had more than one part, so that some may stand.

@@ -25,7 +25,8 @@ const ttl = store.Delay(10_000_000)
 // openAt opens a store that is closed with the test.
 func openAt(t *testing.T, url string, options ...redis.Option) *redis.Store {
 	t.Helper()
-	s, err := redis.Open(t.Context(), url, append([]redis.Option{redis.Logger(slog.New(slog.DiscardHandler))}, options...)...)
+	s, err := redis.Open(t.Context(), url,
+		append([]redis.Option{redis.Logger(slog.New(slog.DiscardHandler))}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +55,13 @@ func acquire(t *testing.T, s *redis.Store, shards ...store.Shard) []store.Lease 
 }
 
 func start(id string) store.Command {
-	return store.Command{Claim: true, Start: &store.Start{ID: id, Shard: shard, Workflow: "w", Seed: store.Seed([]byte(fmt.Sprintf("%-16.16s", id)))}}
+	return store.Command{Claim: true,
+		Start: &store.Start{ID: id, Shard: shard, Workflow: "w", Seed: store.Seed([]byte(fmt.Sprintf("%-16.16s", id)))}}
 }
 
 func message(run, id string) store.Command {
-	return store.Command{RunID: run, Item: &store.Item{Kind: store.ItemMessage, Name: "m", ID: id, Origin: "o", Value: []byte(id)}}
+	return store.Command{RunID: run, Item: &store.Item{Kind: store.ItemMessage, Name: "m", ID: id, Origin: "o",
+		Value: []byte(id)}}
 }
 
 // patiently repeats an act while the store is away, as the engine does.
@@ -96,7 +99,8 @@ func TestServerThatStandsStillIsGivenUp(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, _, err := s.Apply(ctx, []store.Command{start("a")})
-	if !errors.Is(err, store.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, store.ErrUnavailable) {
+	if !errors.Is(err, store.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("an act with a deadline: %v", err)
 	}
 }
@@ -130,7 +134,8 @@ func TestLostAnswers(t *testing.T) {
 				answers, id := batches%6, fmt.Sprint("m", batches)
 				b.No++
 				b.Turns = []*store.Turn{
-					{Run: first.No, Shard: first.Shard, Entries: []store.Entry{{Loc: id, Kind: store.KindStep, State: store.Done}}, Sends: []store.Command{message(second.ID, id)}},
+					{Run: first.No, Shard: first.Shard, Entries: []store.Entry{{Loc: id, Kind: store.KindStep, State: store.Done}},
+						Sends: []store.Command{message(second.ID, id)}},
 					{Run: second.No, Shard: second.Shard, Entries: []store.Entry{{Loc: id, Kind: store.KindStep, State: store.Done}}},
 				}
 				child, sent := start("child "+id), start("sent "+id)
@@ -235,7 +240,8 @@ func TestKilledServerLosesNothing(t *testing.T) {
 		}
 		b.No++
 		loc := fmt.Sprintf("%06d", acked)
-		b.Turns = []*store.Turn{{Run: run, Shard: shard, Entries: []store.Entry{{Loc: loc, Kind: store.KindStep, State: store.Done, Value: []byte(loc)}}}}
+		b.Turns = []*store.Turn{{Run: run, Shard: shard,
+			Entries: []store.Entry{{Loc: loc, Kind: store.KindStep, State: store.Done, Value: []byte(loc)}}}}
 		b.Commands = []store.Command{message("r", loc)}
 		patiently(t, func() error {
 			result, err := s.Commit(t.Context(), b)
@@ -326,7 +332,8 @@ func TestStoreGoesOnWhenTheServerIsBack(t *testing.T) {
 func TestFullServerRefusesAndGoesOn(t *testing.T) {
 	server := servers.NewRedis(t, servers.Durable...)
 	s := openAt(t, server.URL(), redis.Slots(1))
-	b := store.Batch{Node: node.ID, Boot: node.Boot, No: 1, Leases: acquire(t, s, shard), Commands: []store.Command{start("r")}}
+	b := store.Batch{Node: node.ID, Boot: node.Boot, No: 1, Leases: acquire(t, s, shard),
+		Commands: []store.Command{start("r")}}
 	result, err := s.Commit(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)
@@ -336,11 +343,13 @@ func TestFullServerRefusesAndGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.No, b.Commands = 2, []store.Command{message("r", "m")}
-	b.Turns = []*store.Turn{{Run: run, Shard: shard, Entries: []store.Entry{{Loc: "x", Kind: store.KindStep, State: store.Done}}}}
+	b.Turns = []*store.Turn{{Run: run, Shard: shard,
+		Entries: []store.Entry{{Loc: "x", Kind: store.KindStep, State: store.Done}}}}
 	if _, err := s.Commit(t.Context(), b); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) {
 		t.Errorf("a full server gives %v; want that nothing has happened", err)
 	}
-	if _, _, err := s.Apply(t.Context(), []store.Command{start("other")}); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) {
+	if _, _, err := s.Apply(t.Context(), []store.Command{start("other")}); !errors.Is(err, store.ErrUnavailable) ||
+		errors.Is(err, store.ErrUnknown) {
 		t.Errorf("a full server gives %v; want that nothing has happened", err)
 	}
 	entries, err := s.History(t.Context(), store.HistoryQuery{Run: run})
@@ -350,7 +359,8 @@ func TestFullServerRefusesAndGoesOn(t *testing.T) {
 	if _, err := server.Command("config", "set", "maxmemory", "0"); err != nil {
 		t.Fatal(err)
 	}
-	if result, err := s.Commit(t.Context(), b); err != nil || result.Turns[0].Verdict != store.Committed || result.Commands[0].Outcome != store.Applied {
+	if result, err := s.Commit(t.Context(), b); err != nil || result.Turns[0].Verdict != store.Committed ||
+		result.Commands[0].Outcome != store.Applied {
 		t.Errorf("with room again: %+v, %v", result, err)
 	}
 }
@@ -370,12 +380,14 @@ func TestSettingsAreReadAtOpen(t *testing.T) {
 		{"no", []string{"appendonly yes", "appendfsync no"}, nil, "", true, "lost with the machine"},
 		{"without a file", nil, nil, "expected appendonly yes, found no", false, ""},
 		{"volatile", nil, []redis.Option{redis.AllowLoss()}, "", true, "no append-only file"},
-		{"eviction", append([]string{"maxmemory-policy allkeys-lru"}, servers.Durable...), nil, "expected maxmemory-policy noeviction, found allkeys-lru", false, ""},
+		{"eviction", append([]string{"maxmemory-policy allkeys-lru"}, servers.Durable...), nil,
+			"expected maxmemory-policy noeviction, found allkeys-lru", false, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			server := servers.NewRedis(t, row.settings...)
 			var log bytes.Buffer
-			s, err := redis.Open(context.Background(), server.URL(), append(row.options, redis.Logger(slog.New(slog.NewTextHandler(&log, nil))))...)
+			s, err := redis.Open(context.Background(), server.URL(),
+				append(row.options, redis.Logger(slog.New(slog.NewTextHandler(&log, nil))))...)
 			if row.refused != "" {
 				if !errors.Is(err, store.ErrInvalid) || !strings.Contains(fmt.Sprint(err), row.refused) {
 					t.Errorf("got %v; want it refused: %s", err, row.refused)
@@ -413,7 +425,8 @@ func TestEpochThatWentBackHaltsTheShard(t *testing.T) {
 		"acquire": func() error { _, _, err := s.Acquire(t.Context(), node, []store.Shard{shard}, ttl); return err },
 		"renew":   func() error { _, _, err := s.Renew(t.Context(), leases[:1], ttl); return err },
 		"commit": func() error {
-			_, err := s.Commit(t.Context(), store.Batch{Node: node.ID, Boot: node.Boot, No: 1, Leases: leases[:1], Turns: []*store.Turn{{Run: 2, Shard: shard}}})
+			_, err := s.Commit(t.Context(), store.Batch{Node: node.ID, Boot: node.Boot, No: 1, Leases: leases[:1],
+				Turns: []*store.Turn{{Run: 2, Shard: shard}}})
 			return err
 		},
 	} {

@@ -29,11 +29,14 @@ func (k *settings) durable() string {
 	case k.fsync == "always":
 		kept = "append-only file, appendfsync always: survives the death of the server and of its machine"
 	case k.fsync == "":
-		kept = "append-only file; the server does not tell appendfsync: with everysec, the last second of acknowledgements is lost with the machine"
+		kept = "append-only file; the server does not tell appendfsync: with everysec, the last second of acknowledgements " +
+			"is lost with the machine"
 	case k.fsync == "no":
-		kept = "append-only file, appendfsync no: what the operating system has not written, half a minute or so, is lost with the machine"
+		kept = "append-only file, appendfsync no: what the operating system has not written, half a minute or so, is lost " +
+			"with the machine"
 	default:
-		kept = "append-only file, appendfsync " + k.fsync + ": about a second of acknowledgements is lost when the server or its machine dies"
+		kept = "append-only file, appendfsync " + k.fsync +
+			": about a second of acknowledgements is lost when the server or its machine dies"
 	}
 	if k.replicas {
 		kept += "; the failover to a replica may lose the last acknowledgements"
@@ -68,7 +71,8 @@ func (s *Store) inspect(ctx context.Context) error {
 			if s.known.cluster {
 				continue
 			}
-			return fmt.Errorf("%s: %w: expected a master, found a %s: open its master, or the sentinels with master_set=NAME", address, store.ErrInvalid, info["role"])
+			return fmt.Errorf("%s: %w: expected a master, found a %s: open its master, or the sentinels with master_set=NAME",
+				address, store.ErrInvalid, info["role"])
 		}
 		masters++
 		if err := s.inspectMaster(ctx, address, node, info); err != nil {
@@ -90,12 +94,14 @@ func (s *Store) inspectMaster(ctx context.Context, address string, node rueidis.
 		software = "Valkey " + v
 	}
 	if versionNumber(version) < versionNumber(minVersion) {
-		return fmt.Errorf("%s: %w: expected Redis %s or newer, or Valkey, found %s", address, store.ErrSchema, minVersion, software)
+		return fmt.Errorf("%s: %w: expected Redis %s or newer, or Valkey, found %s", address, store.ErrSchema, minVersion,
+			software)
 	}
 	s.known.software = software
 	policy, fsync, aof := info["maxmemory_policy"], "", info["aof_enabled"] == "1"
 	// Hosts of Redis may forbid CONFIG; INFO then has to do.
-	if config, err := node.Do(ctx, node.B().ConfigGet().Parameter("maxmemory-policy", "appendfsync", "appendonly").Build()).AsStrMap(); err == nil {
+	if config, err := node.Do(ctx, node.B().ConfigGet().Parameter("maxmemory-policy", "appendfsync",
+		"appendonly").Build()).AsStrMap(); err == nil {
 		policy, fsync = config["maxmemory-policy"], config["appendfsync"]
 		if !aof && config["appendonly"] == "yes" { // a replica that has just become the master begins its file
 			return fmt.Errorf("%s: %w: the server does not write its append-only file yet", address, store.ErrUnavailable)
@@ -104,14 +110,17 @@ func (s *Store) inspectMaster(ctx context.Context, address string, node rueidis.
 		fsync = one["appendfsync"]
 	}
 	if policy != "" && policy != "noeviction" {
-		return fmt.Errorf("%s: %w: expected maxmemory-policy noeviction, found %s, by which the server deletes runs when memory is short: set it in redis.conf or with CONFIG SET",
+		return fmt.Errorf("%s: %w: expected maxmemory-policy noeviction, found %s, by which the server deletes runs when "+
+			"memory is short: set it in redis.conf or with CONFIG SET",
 			address, store.ErrInvalid, policy)
 	}
 	if !aof {
 		s.known.aof = false
 		if !s.cfg.volatile {
-			return fmt.Errorf("%s: %w: expected appendonly yes, found no: every run since the last snapshot would be lost with the server: "+
-				"set appendonly yes and appendfsync always, or open the store with AllowLoss (parameter volatile=1 of the URL)", address, store.ErrInvalid)
+			return fmt.Errorf("%s: %w: expected appendonly yes, found no: every run since the last snapshot would be lost with "+
+				"the server: "+
+				"set appendonly yes and appendfsync always, or open the store with AllowLoss (parameter volatile=1 of the URL)",
+				address, store.ErrInvalid)
 		}
 	}
 	if fsync != "always" {

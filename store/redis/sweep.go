@@ -143,7 +143,8 @@ func (w *sweep) act(ctx context.Context, part int) (over bool, err error) {
 	w.s.observe(r.time(f[0]))
 	w.Rows += int(r.int(f[2]))
 	w.Runs += int(r.int(f[3]))
-	w.Next = store.SweepPlace{Stage: int(r.int(f[4])), Rule: int(r.int(f[5])), Ended: r.time(f[6]), No: r.int(f[7]) | int64(part)<<partBits}
+	w.Next = store.SweepPlace{Stage: int(r.int(f[4])), Rule: int(r.int(f[5])), Ended: r.time(f[6]),
+		No: r.int(f[7]) | int64(part)<<partBits}
 	w.ask = nil
 	for _, c := range r.list(f[8]) {
 		f := r.tuple(c, 4)

@@ -85,7 +85,8 @@ func (r *reader) run(m reply, slots int) store.Run {
 	}
 	no := r.int(f[len(f)-1])
 	run := store.Run{
-		No: store.RunNo(no), Parent: store.RunNo(r.int(f[3])), ParentLoc: r.text(f[4]), First: originOf(r.text(f[5])), Began: r.time(f[6]),
+		No: store.RunNo(no), Parent: store.RunNo(r.int(f[3])), ParentLoc: r.text(f[4]), First: originOf(r.text(f[5])),
+		Began:   r.time(f[6]),
 		Headers: bytesOf(r.text(f[8])), Reason: r.text(f[9]), Queue: bytesOf(r.text(f[10])),
 	}
 	r.main(&run, r.text(f[0]))
@@ -113,7 +114,8 @@ func (r *reader) main(run *store.Run, kept string) {
 		r.bad(fmt.Sprintf("run number %d cannot be read", run.No))
 		return
 	}
-	run.Status, run.Claimed, run.Marks, run.WakeAt = store.Status(r.number(f[0])), f[1] == "2", store.Marks(r.number(f[2])), store.Time(r.number(f[3]))
+	run.Status, run.Claimed, run.Marks, run.WakeAt = store.Status(r.number(f[0])), f[1] == "2",
+		store.Marks(r.number(f[2])), store.Time(r.number(f[3]))
 	run.Incarnation, run.Generation = int(r.number(f[4])), int(r.number(f[5]))
 	run.Started, run.Ended = store.Time(r.number(f[6])), store.Time(r.number(f[7]))
 	run.Suspect, run.Strikes, run.Alone = int(r.number(f[8])), int(r.number(f[9])), f[10] == "1"
@@ -137,9 +139,12 @@ func (r *reader) main(run *store.Run, kept string) {
 func (r *reader) item(m reply) store.Item {
 	f := r.tuple(m, 14)
 	return store.Item{
-		Kind: store.ItemKind(r.int(f[0])), State: store.ItemState(r.int(f[1])), ID: r.text(f[2]), Sent: r.time(f[3]), Name: r.text(f[4]),
-		Origin: r.text(f[5]), Incarnation: int(r.int(f[6])), Generation: int(r.int(f[7])), Loc: r.text(f[8]), Failed: r.text(f[9]) == "1",
-		Value: bytesOf(r.text(f[10])), Headers: bytesOf(r.text(f[11])), Verdict: bytesOf(r.text(f[12])), No: store.ItemNo(r.int(f[13])),
+		Kind: store.ItemKind(r.int(f[0])), State: store.ItemState(r.int(f[1])), ID: r.text(f[2]), Sent: r.time(f[3]),
+		Name:   r.text(f[4]),
+		Origin: r.text(f[5]), Incarnation: int(r.int(f[6])), Generation: int(r.int(f[7])), Loc: r.text(f[8]),
+		Failed: r.text(f[9]) == "1",
+		Value:  bytesOf(r.text(f[10])), Headers: bytesOf(r.text(f[11])), Verdict: bytesOf(r.text(f[12])),
+		No: store.ItemNo(r.int(f[13])),
 	}
 }
 

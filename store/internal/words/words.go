@@ -64,9 +64,11 @@ var (
 // state, which have no word in common, and lists of them.
 var inSQL = func() map[string]string {
 	all := map[string]string{
-		"ended":    In(store.AllStatuses(), store.Status.Terminal),
-		"live":     In(store.AllStatuses(), func(s store.Status) bool { return !s.Terminal() }),
-		"answered": In(Kinds(), func(k store.ItemKind) bool { return !k.CanBeDead() }),
+		"ended": In(store.AllStatuses(), store.Status.Terminal),
+		"live":  In(store.AllStatuses(), func(s store.Status) bool { return !s.Terminal() }),
+		// Kinds of which no dead letter is made, and states of entries that may be overwritten.
+		"answered":  In(Kinds(), func(k store.ItemKind) bool { return !k.CanBeDead() }),
+		"unsettled": In([]store.EntryState{store.Open, store.Withdrawn}, func(store.EntryState) bool { return true }),
 	}
 	for _, t := range []table{statuses, marks, conditions, kinds, itemStates} {
 		for name, n := range t {
