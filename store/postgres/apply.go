@@ -9,8 +9,8 @@ import (
 	"github.com/stet-run/stet/store/storekit"
 )
 
-// Apply implements store.Store. It waits for a transaction of somebody else that
-// has sent the same item, or started the same run, and has not ended.
+// Apply implements store.Store. It waits for another transaction that has
+// sent the same item, or started the same run, and has not ended.
 func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, store.Time, error) {
 	if err := storekit.ValidateCommands(commands); err != nil {
 		return nil, 0, err

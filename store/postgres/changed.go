@@ -15,18 +15,17 @@ import (
 	"github.com/stet-run/stet/store/storekit"
 )
 
-// hints tells other processes that something has changed, and learns it from them.
-// Both begin with the first need. A hint is sent after the commit, in a transaction
-// of its own that waits for no disk: NOTIFY within a commit would take a lock that
-// all commits of the server share. What happens within the gap after a hint shares
-// the next one.
+// hints notifies other processes of changes, and receives their hints. Both begin when
+// they are first needed. A hint is sent after the commit, in a transaction of its own that
+// waits for no disk: NOTIFY within a commit would take a lock that all commits of the
+// server share. Changes within the gap after a hint share the next one.
 type hints struct {
 	self   string // which hints are one's own
 	listen bool
 	config *pgx.ConnConfig
 
-	heard *storekit.Changes // what other processes have done
-	told  *storekit.Changes // what they are to be told
+	heard *storekit.Changes // of other processes
+	told  *storekit.Changes // to be sent to them
 	acts  atomic.Int64      // turns and commands since the last hint
 	stop  context.CancelFunc
 	ctx   context.Context // ends with the Store
@@ -37,7 +36,7 @@ type hints struct {
 
 // gap is the least time between two hints. It grows to longGap while more than fewActs
 // turns and commands share each: a hint costs the server about as much as a small commit,
-// and those who do one thing after the other wait for it.
+// which delays processes that commit one turn after the other.
 const (
 	gap     = 2 * time.Millisecond
 	longGap = 8 * time.Millisecond
@@ -58,7 +57,8 @@ func (h *hints) close() {
 	h.done.Wait()
 }
 
-// tell hints to other processes what so many turns and commands have changed, if anything.
+// tell notifies other processes of a change, if there is one, by so many turns and
+// commands.
 func (s *Store) tell(what store.Change, acts int) {
 	if s.closed.Load() || what == (store.Change{}) {
 		return
@@ -87,10 +87,10 @@ func (s *Store) sendHints() {
 		}
 		what := h.told.Take()
 		if what == (store.Change{}) {
-			continue // it was told with the one before
+			continue // it went with the last hint
 		}
 		if conn, err := s.pool.Acquire(h.ctx); err == nil {
-			// An error is of no matter: who listens looks without hints as well.
+			// Errors are ignored: the listeners poll as well.
 			_, _ = conn.Exec(h.ctx, "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", s.schema,
 				h.self+storekit.EncodeChange(what))
 			conn.Release()
@@ -137,9 +137,9 @@ func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 	}
 }
 
-// receiveHints listens on a connection of its own, and makes it anew when it is
-// lost. It says that anything may have changed when it begins to listen, because what
-// came before was not heard: whoever then reads sees that.
+// receiveHints listens on a connection of its own, and opens another when that is lost.
+// When it begins to listen it reports that anything may have changed, because it has missed
+// earlier hints.
 func (s *Store) receiveHints() {
 	h := &s.hint
 	for wait := 10 * time.Millisecond; h.ctx.Err() == nil; wait = min(2*wait, time.Second) {
@@ -169,7 +169,7 @@ func (s *Store) receiveOn(ctx context.Context) error {
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = conn.Close(end) // it has served
+		_ = conn.Close(end) // it is not used any more
 	}()
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{s.schema}.Sanitize()); err != nil {
 		return err

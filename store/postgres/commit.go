@@ -302,7 +302,7 @@ func (t *committing) UpdateRun(turn *store.Turn, c *sqlstore.Change) error {
 	return set.run(t.tx, turn.Run)
 }
 
-// assignments are what an UPDATE of a run's row sets.
+// assignments are the SET part of an UPDATE of a run's row.
 type assignments struct {
 	texts []string // without parameters
 	sets  []string

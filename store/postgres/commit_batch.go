@@ -13,8 +13,8 @@ import (
 )
 
 // One statement without a function writes a batch that starts runs, completes operations,
-// and suspends or ends runs, and does nothing else: to begin and to end each statement of
-// a function costs the server more than a row.
+// and suspends or ends runs, and does nothing else: the beginning and end of each statement
+// of a function cost the server more than a row.
 //
 // Used when fitsBatch holds. The statement writes nothing if a condition of it does not
 // hold; the batch then goes the way of commit_call.go.
@@ -57,7 +57,7 @@ var (
 		return p
 	}()
 
-	// Of an update that is looked at, and of the k-th that is made.
+	// Of an update that is examined, and of the k-th that is made.
 	batchLook   = params{"run": "u.run", "status": "u.status", "marks": "u.marks"}
 	batchUpdate = params{
 		"status": "$13[k]", "marks": "$14[k]", "wake": "$15[k]", "reason": "$16[k]", "build": "$17[k]",
@@ -73,9 +73,9 @@ var (
 
 var batchTexts sync.Map // text by batchShape
 
-// batchText returns the statement of a shape. It gives the time, and the numbers of the
-// new runs; or nothing, and nothing is written then. An entry or a run that is there after
-// all is an error.
+// batchText returns the statement of a shape. Its answer is the time, and the numbers of
+// the new runs; or nothing, and then nothing was written. It fails if an entry or a run
+// turns out to exist.
 func batchText(shape batchShape) string {
 	if text, ok := batchTexts.Load(shape); ok {
 		return text.(string)

@@ -12,9 +12,9 @@ import (
 )
 
 // A statement without lists writes a batch of one turn that completes an operation,
-// suspends or ends its run, or of one start, made of the parts of commit_batch.go: to set
-// up an expression for each column costs the server more than the row. A single step takes
-// a fifth less time with it.
+// suspends or ends its run, or of one start. It is made of the parts of commit_batch.go,
+// where the server sets up expressions for lists, which cost more than one row. A single
+// step takes a fifth less time with it.
 //
 // Used for batches that fit commit_batch.go and have the form above. As there, nothing is
 // written if a condition of the statement does not hold; the batch then goes the way of
@@ -97,7 +97,7 @@ var (
 )
 
 // oneUpdate has the parameters of an update to a status, which the statement has as a
-// constant: the server then leaves out what concerns others.
+// constant: the server then drops the expressions for others.
 func oneUpdate(status store.Status) params {
 	return params{
 		"run": "$8", "status": fmt.Sprintf("%d", status), "clear": "$25", "alone": "$26", "build": "$27", "marks": "$28",
@@ -121,7 +121,7 @@ var (
 	known25  = " AND batch_no=$25 AND batch_no<$3"
 )
 
-// oneShape says what a batch of one does, and so which statement writes it.
+// oneShape is the form of a batch of one, which decides about its statement.
 type oneShape struct {
 	kind   oneKind
 	known  bool         // of a step: its run is known to be claimed
@@ -168,8 +168,8 @@ func oneText(shape oneShape) string {
 	return text
 }
 
-// oneStatement returns the statement of a batch of one. last is what the boot's last
-// batch was for.
+// oneStatement returns the statement of a batch of one. last is the run of the boot's last
+// batch.
 func (f *flatBatch) oneStatement(kind oneKind, conn *pgx.Conn, at stamp, last claimedRun) statement {
 	shape := oneShape{kind: kind}
 	v := f.addHead(at)

@@ -100,8 +100,8 @@ func eachRow(rows pgx.Rows, fn func(scan func(dest ...any) error) error) error {
 	return rows.Err()
 }
 
-// plain makes arguments what the driver knows without being told the types of
-// the parameters: defined integers become int64, nil bytes NULL.
+// plain converts arguments to types that the driver knows without the types of the
+// parameters: defined integers become int64, nil bytes NULL.
 func plain(args []any) []any {
 	for i, arg := range args {
 		switch a := arg.(type) {
@@ -144,17 +144,17 @@ func (s *Store) sql(text string) string {
 	return named
 }
 
-// maxTexts bounds the memory of what sql remembers: listings make many texts.
+// maxTexts bounds the texts that sql remembers: listings make many.
 const maxTexts = 2000
 
 // patience bounds for transactions of ours.
 const (
 	// idleLimit is how long the server lets a transaction of ours stand still, for
 	// example because this process was stopped or its network is cut, before it takes
-	// it back. It holds locks on leases, so nobody takes them over before that; it is
-	// as long as a takeover may be late.
+	// it back. It holds locks on leases, so none is taken over before that; it is as
+	// long as a takeover may be late.
 	idleLimit = time.Second
-	// lockLimit is how long an act waits for a lock, unless it is told otherwise.
+	// lockLimit is how long an act waits for a lock, unless the act has another limit.
 	lockLimit = 10 * time.Second
 	// busyLimit is how long a group commit waits for a lock.
 	busyLimit = 20 * time.Millisecond
@@ -187,7 +187,7 @@ func (s *Store) writeAfter(ctx context.Context, act string, locks time.Duration,
 		switch {
 		case repeatable(err):
 		case before && !cut && errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil:
-			cut = true // once: the server was started anew, or has cut off one that stood still
+			cut = true // once: the server was restarted, or has cut off a transaction that stood still
 		default:
 			return err
 		}
@@ -275,8 +275,8 @@ func (t *tx) begin(locks time.Duration, first first) (store.Time, error) {
 	return store.Time(now), nil
 }
 
-// nowExpr is the store's time. Parameters: what it is not before, and the time
-// that a test gives.
+// nowExpr is the store's time. Parameters: the time that it is not before, and the time of
+// a test or NULL.
 const nowExpr = `greatest($1::bigint, coalesce($2::bigint, (extract(epoch FROM clock_timestamp())*1000000)::bigint))`
 
 // rollback ends the transaction, or with it the connection.
@@ -312,8 +312,7 @@ func (s *Store) read(ctx context.Context, act string, fn func(t *tx) error) erro
 	return nil
 }
 
-// look calls fn with a connection outside of a transaction, for acts that are one
-// statement.
+// look calls fn with a connection outside of a transaction, for acts of one statement.
 func (s *Store) look(ctx context.Context, act string, fn func(t *tx) error) error {
 	if s.closed.Load() {
 		return store.ErrClosed
@@ -335,8 +334,8 @@ func sqlState(err error) string {
 	return ""
 }
 
-// definite reports whether an error says that what was asked did not happen: the
-// server has said so and lives.
+// definite reports whether an error proves that the act did not happen: the server has
+// answered so and lives.
 func definite(err error) bool {
 	var e *pgconn.PgError
 	if errors.As(err, &e) {
@@ -398,7 +397,7 @@ func (s *Store) classify(ctx context.Context, act string, err error) error {
 	return fmt.Errorf("%s: %w", act, err)
 }
 
-// errBusy says that a transaction of somebody else is in the way.
+// errBusy says that another transaction holds a lock for too long.
 var errBusy = errors.New("a transaction of somebody else holds what is needed")
 
 // busy makes errBusy of a lock that was not to be had in time.

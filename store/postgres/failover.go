@@ -15,31 +15,31 @@ import (
 // A server that takes the place of another one, a standby that was promoted or a
 // backup that was restored, writes its log on a new timeline. The store keeps the
 // timeline that it was last used on, and whether commits then waited for every standby
-// that there was. Each new connection looks at both. If they did, whichever was promoted
-// has all that was acknowledged, and the store goes on. Else what was acknowledged last
-// may be gone: no connection is used until somebody has confirmed that (ConfirmFailover).
+// that there was. Each new connection reads both. If they did, every standby has all that
+// was acknowledged, and the store goes on. Otherwise the last acknowledged commits may be
+// lost: no connection is used until a person has confirmed that (ConfirmFailover).
 //
-// A standby that comes from far behind may be promoted with a note that is older than
-// itself. So a process also looks for its own last commit: if that is not there, it notes
-// that something is lost, for all others too.
+// A standby that is far behind may be promoted with an old note of this kind. So a process
+// also looks for its own last commit: if that is missing, it notes the loss, for all other
+// processes too.
 
-// The rows of meta that tell about it.
+// The rows of meta about it.
 const (
 	timelineKey    = "timeline"
 	replicationKey = "replication"
 	synchronous    = "synchronous" // the value of the latter, if commits wait for a standby
 )
 
-// place is where in the life of its servers a store is.
+// place is where a store is in the succession of its servers.
 type place struct {
-	timeline    int64 // 0: the server does not tell
+	timeline    int64 // 0: unknown
 	replication string
 }
 
 // replicationNow is whether commits wait for every standby: for as many as there are
-// that could be promoted. Those that copy a log or decode it cannot; of whom the role may
-// see nothing but that he is there might be. It is noted by each heartbeat of a node as
-// well: settings and standbys change while a server runs.
+// connections that might be promoted. Connections that copy a log or decode it cannot be; one
+// of which the role may see no details might be. Each heartbeat of a node notes it as
+// well, because settings and standbys change while a server runs.
 const replicationNow = `CASE WHEN current_setting('synchronous_standby_names')<>''
 	AND current_setting('synchronous_commit') NOT IN ('off', 'local')
 	AND (SELECT count(*) FROM pg_stat_replication r
@@ -49,7 +49,7 @@ const replicationNow = `CASE WHEN current_setting('synchronous_standby_names')<>
 			FROM '^[[:space:]]*(?:[A-Za-z]+[[:space:]]+)?([0-9]+)[[:space:]]*[(]'), '1')::bigint
 	THEN 'synchronous' ELSE 'none' END`
 
-// placeText asks the server, which tells its timeline by the name of a log file.
+// placeText reads the name of a log file, which contains the timeline, and replicationNow.
 const placeText = `SELECT CASE WHEN pg_is_in_recovery()
 	THEN '' ELSE substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) END, ` + replicationNow
 
@@ -59,7 +59,7 @@ func placeOf(ctx context.Context, c *pgx.Conn) (p place, err error) {
 	err = c.QueryRow(ctx, placeText, pgx.QueryExecModeExec).Scan(&file, &p.replication)
 	switch code := sqlState(err); {
 	case code == "42883" || code == "42704" || code == "0A000":
-		return place{}, nil // a server of another kind, which has no timelines
+		return place{}, nil // a database of another kind, without timelines
 	case err != nil:
 		return p, err
 	case file == "":
@@ -69,8 +69,7 @@ func placeOf(ctx context.Context, c *pgx.Conn) (p place, err error) {
 	return p, err
 }
 
-// known returns where the store was when it was last used; the zero place if it does
-// not say.
+// known returns the noted place of the store; the zero place if none is noted.
 func (s *Store) known(ctx context.Context, c *pgx.Conn) (p place, err error) {
 	rows, err := c.Query(ctx, s.sql("SELECT key, value FROM stet.meta WHERE key IN ('timeline', 'replication')"),
 		pgx.QueryExecModeExec)
@@ -89,13 +88,13 @@ func (s *Store) known(ctx context.Context, c *pgx.Conn) (p place, err error) {
 		})
 	}
 	if code := sqlState(err); code == "42P01" || code == "3F000" {
-		return place{}, nil // it is not made yet
+		return place{}, nil // there is no store yet
 	}
 	return p, err
 }
 
-// recognise looks whether a new connection is to the server that the store was last
-// used on, or to one that may take its place.
+// recognise returns an error unless a new connection is to the noted server, or to one that
+// may take its place.
 func (s *Store) recognise(ctx context.Context, c *pgx.Conn) error {
 	p, err := placeOf(ctx, c)
 	if err != nil || p.timeline == 0 {
@@ -131,14 +130,14 @@ func (s *Store) recognise(ctx context.Context, c *pgx.Conn) error {
 	return s.settle(ctx, c, p)
 }
 
-// acknowledged is the last batch that a process was told to be written.
+// acknowledged is the last batch that was acknowledged to this process.
 type acknowledged struct {
 	node, boot string
 	no         int64
 }
 
-// seek looks on a server that has just taken the place of another one for the last batch
-// of this process. If it is not there, it notes that the standby was not synchronous.
+// seek looks for the last batch of this process on a server that has just taken the place of
+// another one. If it is missing, seek notes that the standby was not synchronous.
 func (s *Store) seek(ctx context.Context, c *pgx.Conn) (replication string, err error) {
 	last := s.last.Load()
 	if last == nil {
@@ -148,7 +147,7 @@ func (s *Store) seek(ctx context.Context, c *pgx.Conn) (replication string, err 
 	err = c.QueryRow(ctx, s.sql("SELECT batch_no FROM stet.nodes WHERE node=$1 AND boot=$2"), pgx.QueryExecModeExec,
 		last.node, last.boot).Scan(&no)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows): // it has stopped, and was forgotten
+	case errors.Is(err, pgx.ErrNoRows): // the node has stopped, and was forgotten
 		return synchronous, nil
 	case err != nil || no >= last.no:
 		return synchronous, err
@@ -158,7 +157,7 @@ func (s *Store) seek(ctx context.Context, c *pgx.Conn) (replication string, err 
 	return "none", err
 }
 
-// settle notes where the store is.
+// settle notes the place of the store.
 func (s *Store) settle(ctx context.Context, c *pgx.Conn, p place) error {
 	_, err := c.Exec(ctx, s.sql(`INSERT INTO stet.meta (key, value) VALUES ('timeline', $1), ('replication', $2)
 		ON CONFLICT (key) DO UPDATE SET value=excluded.value`),
@@ -166,7 +165,7 @@ func (s *Store) settle(ctx context.Context, c *pgx.Conn, p place) error {
 	return err
 }
 
-// settleNew notes where a store is that has just been made.
+// settleNew notes the place of a new store.
 func (s *Store) settleNew(ctx context.Context) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -185,18 +184,17 @@ func (s *Store) settleNew(ctx context.Context) error {
 	return s.settle(ctx, conn.Conn(), p)
 }
 
-// confirmedEpochs is what ConfirmFailover adds to each epoch, so that it is above all
-// that were given on the former server.
+// confirmedEpochs is added to each epoch by ConfirmFailover, so that it is above all that
+// the old server has given.
 const confirmedEpochs = 1 << 20
 
 // ConfirmFailover lets a store go on after its server was replaced by an asynchronous
-// standby, or by a restored backup: whoever calls it knows that what was acknowledged
-// last may be lost, and has done what there is to do about it. Until then all acts on
-// the store give store.ErrUnavailable and say why. All leases are given back, with
-// epochs above any that the former server has given, so that no node goes on with what
-// it has in memory. Runs go on from what the new server has. It does no harm where
-// nothing is to be confirmed but to make all nodes take their shards anew. Errors are
-// those of Open.
+// standby, or by a restored backup. The caller confirms that the last acknowledged acts may
+// be lost, and that their loss was handled. Until then all acts on the store return
+// store.ErrUnavailable with that reason. All leases are given back, with epochs above any
+// that the old server has given, so that no node continues from its memory. Runs continue
+// from the state on the new server. Without a failover it only makes all nodes take their
+// shards again. Errors are those of Open.
 func ConfirmFailover(ctx context.Context, dsn string, opts ...Option) error {
 	s, pc, err := prepare(dsn, opts)
 	if err != nil {

@@ -45,7 +45,7 @@ func (s *Store) Stream(ctx context.Context, q store.StreamQuery) ([]store.Stream
 	}
 	var items []store.StreamItem
 	err = s.look(ctx, "read a stream", func(t *tx) error {
-		// The sum leaves out, before it is sent, what an answer does not hold.
+		// The sum drops items that an answer has no room for before they are sent.
 		return t.each(`SELECT pos, at, rewound, val FROM (
 				SELECT pos, at, rewound, val, sum(coalesce(length(val), 0)) OVER (ORDER BY pos) AS size,
 					row_number() OVER (ORDER BY pos) AS place FROM (

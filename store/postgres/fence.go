@@ -8,11 +8,11 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// known is what was seen of the leases of a boot. It stands as long as the boot's row
-// has the fence that it had then: whoever takes a lease from the boot, or raises its
-// epoch, changes that first.
+// known is the leases of a boot as they were read. They stand as long as the boot's row
+// has the fence that it had then: an act that takes a lease from the boot, or raises its
+// epoch, changes the fence first.
 type known struct {
-	conn       *pgx.Conn // on which it was seen; nil: nothing is known
+	conn       *pgx.Conn // on which it was read; nil: nothing is known
 	timeline   int64     // of the server
 	node, boot string
 	fenced     bool // the boot has a row
@@ -55,7 +55,7 @@ func (t *tx) know(node, boot string) (known, error) {
 	return k, err
 }
 
-// knowThese looks leases up, whoever's they are.
+// knowThese reads leases of any boot.
 func (t *tx) knowThese(leases []store.Lease) (known, error) {
 	k := known{conn: t.conn, epochs: map[store.Shard]int64{}}
 	grps, slots, epochs := leaseArrays(leases)

@@ -11,8 +11,8 @@ import (
 )
 
 // flatBatch is a batch in lists of rows, as one statement takes it: the turns, their
-// entries, updates and items, and what turns and commands start and send. It has no room
-// for the rarer parts of a turn, see take.
+// entries, updates and items, and the starts and sends of turns and commands. It has no
+// room for the rarer parts of a turn, see take.
 type flatBatch struct {
 	b      *store.Batch
 	leases []store.Lease // of the turns' shards, and of those in which runs may be claimed
@@ -188,8 +188,8 @@ func (f *flatBatch) command(turn int64, c *store.Command) bool {
 	return true
 }
 
-// stamp is what each statement begins with besides the batch: under which fence it is
-// written, and the two parameters of nowExpr.
+// stamp has the parameters that each statement begins with besides those of the batch: the
+// fence under which it is written, and the two of nowExpr.
 type stamp struct {
 	fence [16]byte
 	floor int64

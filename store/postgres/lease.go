@@ -73,7 +73,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 }
 
 // heartbeat renews the registration of a node, in one statement. It reports false if
-// something else has changed, which takes more than that.
+// more has changed than its time.
 func (s *Store) heartbeat(ctx context.Context, n *store.Node, info []byte) (at store.Time, done bool, err error) {
 	floor, test := s.times()
 	err = s.look(ctx, "register node "+n.ID, func(t *tx) error {
@@ -224,7 +224,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 	return acquired, at, nil
 }
 
-// ends are shards whose lease ends, and how.
+// ends lists shards whose lease ends, cleanly or not.
 type ends struct {
 	shardArrays
 	clean []bool

@@ -138,7 +138,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	err = s.look(ctx, "list runs", func(t *tx) error {
 		each := t.eachFree
 		if len(f.IDs)+len(f.Nos) > 0 {
-			each = t.eachSteady // by who waits for runs, again and again
+			each = t.eachSteady // callers that wait for runs ask often
 		}
 		return each("SELECT "+columns+" FROM stet.runs r WHERE "+q.where()+" ORDER BY r.run_no DESC "+
 			"LIMIT "+fmt.Sprint(limit+1), q.args, func(scan func(...any) error) error {

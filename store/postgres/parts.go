@@ -8,13 +8,13 @@ import (
 	"github.com/stet-run/stet/store/internal/words"
 )
 
-// The parts of which commit_batch.go and commit_one.go compose their statements. What
-// differs between these, a parameter or an element of one, has a name that begins with @.
-// Words in braces are numbers of the contract, see package words.
+// The parts of which commit_batch.go and commit_one.go compose their statements. A name that
+// begins with @ stands for a parameter, or an element of one, which differs between them. A
+// word in braces is a number of the contract, see package words.
 //
-// Both statements change the row of the boot first, if all conditions hold, and read
-// from that change, b, what else they write: a statement whose conditions do not hold
-// writes nothing.
+// Both statements first change the row of the boot, if all conditions hold. All other
+// writes select from that change, b, so a statement whose conditions do not hold writes
+// nothing.
 
 // changeBoot begins a statement. Its parameters are those of addHead.
 const changeBoot = "WITH b AS (UPDATE stet.nodes SET batch_no=$3, verdicts=$5 WHERE node=$1 AND boot=$2"
@@ -66,7 +66,7 @@ const insertEntries = `
 		@val
 	FROM @from`
 
-// What an update of a run's row changes, and to what.
+// The columns that an update of a run's row changes, and their new values.
 const (
 	updatedColumns = "suspect, strikes, alone, build, status, marks, reason, waits, output, wake_at, ready, started, ended"
 
@@ -79,8 +79,8 @@ const (
 			CASE WHEN @status IN {ended} THEN now ELSE 0 END`
 )
 
-// insertRuns begins the insertion of new runs. startedValues are what it selects:
-// @begins says that the run is claimed at once, @waits that it has a wake time, @at.
+// insertRuns begins the insertion of new runs, which selects startedValues. There @begins
+// says that the run is claimed at once, @waits that it has a wake time, @at.
 const (
 	insertRuns = `INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no, parent_loc,
 		created, started, input, headers, build)`
@@ -91,12 +91,12 @@ const (
 			CASE WHEN @begins THEN @build ELSE '' END`
 )
 
-// params are what stands for the names of a part.
+// params are the texts that stand for the names of a part.
 type params map[string]string
 
 var paramName = regexp.MustCompile(`@\w+`)
 
-// in returns a part with what stands for its names.
+// in returns a part with the texts in place of its names.
 func (p params) in(part string) string {
 	return paramName.ReplaceAllStringFunc(part, func(name string) string {
 		value, ok := p[name[1:]]

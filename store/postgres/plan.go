@@ -8,19 +8,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// To plan a statement may take the server longer than all else, and left to itself it
-// plans many each time. So those of the daily work are planned once for a session, when
-// the tables are perhaps empty, and the plan has to be good when they have grown. What
-// the server estimates must not decide it, then: a statement finds rows by an index, for
-// one row after the other of what it was given or has found before, which
+// The server may need longer to plan a statement than to execute it, and by default it
+// plans many each time. So the statements of the daily work are planned once for a session.
+// The tables may be empty then, and the plan has to be good when they have grown, so the
+// server's estimates must not decide about it. Each statement finds rows by an index, for
+// one row after the other that it was given or has found before:
 //
-//   - is its shape: the outer side comes first, the inner one is LATERAL (… OFFSET 0);
-//   - and is all that the settings below leave it to choose from.
+//   - its shape says so: the outer side comes first, the inner one is LATERAL (… OFFSET 0);
+//   - the settings below forbid all other plans.
 //
-// TestPlans watches over it. Listings, whose conditions are the users', are planned each
-// time, without these settings.
+// TestPlans checks it. Listings, whose conditions come from users, are planned each time,
+// without these settings.
 
-// steady are what the server is kept from in the daily work.
+// steady are the kinds of plans that are forbidden in the daily work.
 var steady = []string{"seqscan", "bitmapscan", "hashjoin", "mergejoin"}
 
 // steadyText makes the settings of the daily work, for the transaction or the session.
@@ -53,7 +53,7 @@ func (s *Store) queueSteady(batch *pgx.Batch) {
 	}
 }
 
-// readSteady reads the answer to what queueSteady has added.
+// readSteady reads the answer to the statement of queueSteady.
 func (s *Store) readSteady(results pgx.BatchResults) error {
 	if !s.pooled {
 		return nil

@@ -37,8 +37,8 @@ type Store struct {
 	last     atomic.Pointer[acknowledged] // nil: none
 	pooled   bool                         // behind a pooler that gives each transaction another session
 
-	// writing holds a token while an act of this process changes what others of it
-	// change as well, so that these do not wait for each other's row locks.
+	// writing holds a token while an act changes rows that other acts of this process
+	// change as well, so that they do not wait for each other's row locks.
 	writing chan struct{}
 	acts    atomic.Int64 // how many such acts have begun
 	fence   known        // of group commits; guarded by writing
@@ -93,15 +93,15 @@ func Conns(n int) Option { return func(c *config) { c.conns = int32(n) } }
 func Pooler() Option { return func(c *config) { c.pooled = true } }
 
 // AllowLoss accepts a server whose settings say that a crash or a power cut may take
-// back what was acknowledged, for example fsync=off. For tests, and for what can be done
+// back acknowledged acts, for example fsync=off. For tests, and for work that can be done
 // again.
 func AllowLoss() Option { return func(c *config) { c.lossy = true } }
 
-// Logger gets what happens outside of calls. The default is slog.Default.
+// Logger receives events outside of calls. The default is slog.Default.
 func Logger(log *slog.Logger) Option { return func(c *config) { c.log = log } }
 
 // Clock makes the store read the time from now, which is safe for concurrent use,
-// in place of the server's clock. What it returns may go back; the store's time
+// in place of the server's clock. The time that it returns may go back; the store's time
 // does not. For tests.
 func Clock(now func() time.Time) Option { return func(c *config) { c.clock = now } }
 
@@ -119,13 +119,14 @@ var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 // Open opens the store in the database that dsn names: a URL like
 // postgres://user:password@host:5432/database?sslmode=verify-full, or keywords and
-// values as libpq has them; what it leaves out comes from the environment (PGHOST,
-// PGUSER, PGPASSWORD, …). Its parameter stet_schema has the effect of Schema. It makes the schema if it is not there and brings an
-// older one up to date, and looks at the settings that durability depends on.
-// ctx bounds Open alone. Errors: store.ErrInvalid if dsn or an option is wrong, or
-// a setting of the server would lose what was acknowledged; store.ErrSchema if the
-// schema is newer than this binary; store.ErrUnavailable if the server cannot be
-// reached or the role may not do what is needed.
+// values as libpq has them; missing ones come from the environment (PGHOST,
+// PGUSER, PGPASSWORD, …). Its parameter stet_schema has the effect of Schema.
+//
+// Open makes the schema if it does not exist, brings an older one up to date, and checks
+// the settings that durability depends on. ctx bounds Open alone. Errors: store.ErrInvalid
+// if dsn or an option is wrong, or a setting of the server would lose acknowledged acts;
+// store.ErrSchema if the schema is newer than this binary; store.ErrUnavailable if the
+// server cannot be reached or the role lacks a right.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 	s, pc, err := prepare(dsn, opts)
 	if err != nil {
@@ -177,7 +178,7 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 		return nil, fmt.Errorf("open the store in Postgres: %w: the address of the server: %w", store.ErrInvalid, err)
 	}
 	pc.MaxConns = s.cfg.conns
-	// The pool would ask before each act of an idle process whether the server is there.
+	// By default the pool pings the server before each act of an idle process.
 	pc.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > pingAfter }
 	cc := pc.ConnConfig
 	if name, ok := cc.RuntimeParams[schemaParam]; ok {
@@ -210,8 +211,8 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 	return pc, nil
 }
 
-// pingAfter is how long a connection rests until it is tried before it is used: longer
-// than an idle engine is between two looks.
+// pingAfter is how long a connection rests until it is tried before it is used. It is
+// longer than the pause between two polls of an idle engine.
 const pingAfter = 3 * time.Second
 
 // connectLimit bounds the making of a connection.
@@ -313,8 +314,7 @@ func (s *Store) enter(ctx context.Context) error {
 
 func (s *Store) leave() { <-s.writing }
 
-// times returns what the time of the next act is not before, and the time that a
-// test gives, or nil.
+// times returns the time that the next act is not before, and the time of a test or nil.
 func (s *Store) times() (floor int64, test any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

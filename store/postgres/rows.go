@@ -78,7 +78,7 @@ func scanRun(scan func(...any) error) (store.Run, error) {
 const itemColumns = `i.item_no, i.kind, i.state, i.name, i.item_id, i.origin, i.incarnation, i.loc, i.failed,
 	i.sent_at, i.val, i.verdict, i.headers, i.generation`
 
-// scanItem reads a row of itemColumns and what follows.
+// scanItem reads a row of itemColumns and the columns behind them.
 func scanItem(scan func(...any) error, more ...any) (store.Item, error) {
 	var no, kind, state, incarnation, sent, generation int64
 	var name, id string
@@ -105,7 +105,7 @@ var (
 	entryNoVals = entryColumns + ", NULL::bytea"
 )
 
-// scanEntry reads a row of entryColumns and a value, and what comes before.
+// scanEntry reads a row of entryColumns and a value, and the columns before them.
 func scanEntry(scan func(...any) error, before ...any) (e store.Entry, err error) {
 	err = scan(append(before, entryDest(&e)...)...)
 	return e, err

@@ -41,11 +41,11 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 }
 
-// advance applies what the store lacks.
+// advance applies the migrations that the store lacks.
 func (s *Store) advance(ctx context.Context, list []sqlstore.Migration) error {
 	return s.write(ctx, "migrate schema "+s.schema, lockLimit, func(t *tx, now store.Time) error {
-		// Two processes may come to it at once. One of them makes the table, the other
-		// waits for it, here or at the table's lock.
+		// Two processes may do this at once. One of them makes the table, the other waits
+		// for it, here or at the table's lock.
 		_, err := t.exec("CREATE SCHEMA IF NOT EXISTS " + pgx.Identifier{s.schema}.Sanitize())
 		if err != nil {
 			return concurrently(err)
@@ -94,8 +94,8 @@ func concurrently(err error) error {
 	return err
 }
 
-// schemaVersion returns how many migrations the store has had, and checks that
-// this binary can use it.
+// schemaVersion returns the number of applied migrations, and an error if this binary
+// cannot use the store.
 func (t *tx) schemaVersion(list []sqlstore.Migration) (version int, err error) {
 	var there bool
 	if _, err := t.row("SELECT to_regclass($1) IS NOT NULL", []any{t.s.sql("stet.migrations")}, &there); err != nil ||

@@ -11,7 +11,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// server is what Open looks at.
+// server has the settings and the state that Open checks.
 type server struct {
 	pid         int64 // of the session's process
 	version     int64 // like 150004
@@ -42,8 +42,8 @@ func readServer(ctx context.Context, c *pgx.Conn) (server, error) {
 // minServer is the oldest server that is tried.
 const minServer = 130000
 
-// durable says in one line what survives, or refuses a server that would lose
-// what was acknowledged.
+// durable describes in one line which acts survive, or refuses a server that would lose
+// acknowledged ones.
 func (a *server) durable(lossy bool) (string, error) {
 	var errs []error
 	var lost []string

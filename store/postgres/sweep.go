@@ -44,8 +44,8 @@ func (r sweepRows) DeleteItems(nos []int64) (int64, error) {
 	return r.t.exec("DELETE FROM stet.inbox WHERE item_no=ANY($1::bigint[])", nos)
 }
 
-// Sweep implements store.Store. It looks first, and writes only if there is
-// something to delete.
+// Sweep implements store.Store. It reads first, and writes only if something is to be
+// deleted.
 func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept, error) {
 	if err := req.Validate(); err != nil {
 		return store.Swept{}, err
@@ -57,7 +57,8 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 		case err != nil:
 			return result, err
 		case !runs && !former && !req.Items:
-			result.Next, result.Done = store.SweepPlace{Stage: 2, Rule: len(req.Rules)}, true // only the leases are looked at
+			// Only the leases are checked.
+			result.Next, result.Done = store.SweepPlace{Stage: 2, Rule: len(req.Rules)}, true
 			err := s.look(ctx, "look at leases", func(t *tx) error {
 				w := newSweep(t, 0)
 				err := w.Leases(req.Leases)
@@ -85,7 +86,7 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 	return result, nil
 }
 
-// anything reports whether there may be runs or former incarnations to delete.
+// anything reports whether there may be runs or old incarnations to delete.
 func (s *Store) anything(ctx context.Context, rules []store.Retention) (runs, former bool, err error) {
 	d, err := s.Now(ctx)
 	if err != nil {

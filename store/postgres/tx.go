@@ -14,8 +14,8 @@ import (
 
 // ApplyTx carries out commands in a transaction on the same database that the
 // caller has begun with pgx, and that the caller commits or rolls back. With an
-// error nothing of the commands is in the transaction. Runs are not adopted; who
-// owns them notices after the commit, at the latest when it next looks.
+// error nothing of the commands is in the transaction. Runs are not claimed; their owner
+// notices the commands after the commit, at the latest when it next polls.
 func (s *Store) ApplyTx(ctx context.Context, t pgx.Tx, commands []store.Command) ([]store.Answer, error) {
 	return s.applyTx(pgxQuerier{ctx, t, s}, commands)
 }

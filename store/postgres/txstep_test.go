@@ -103,8 +103,7 @@ func TestTxStep(t *testing.T) {
 		begin := func(ctx context.Context) (*sql.Tx, error) { return db.BeginTx(ctx, nil) }
 		second, err := stet.TxStep(ctx, "sql", begin, func(ctx context.Context, tx *sql.Tx) (string, error) {
 			return body("sql", func() error {
-				_,
-					err := tx.ExecContext(ctx, "INSERT INTO ledger VALUES ($1, 2)", run)
+				_, err := tx.ExecContext(ctx, "INSERT INTO ledger VALUES ($1, 2)", run)
 				return err
 			})
 		}, quick)

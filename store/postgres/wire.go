@@ -13,8 +13,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// The values of group commits are written into the server's binary form here: the
-// driver's way for any type costs a multiple of that.
+// The values of group commits are encoded in the server's binary form here: the driver's
+// encoding, which takes any type, costs a multiple of that.
 
 // values are the parameters of a statement. A list that is empty is NULL, which
 // costs the server nothing.
@@ -24,7 +24,7 @@ type values struct {
 	room  []byte // holds most of them; not nil
 }
 
-// newValues returns room for what most statements have.
+// newValues returns room for the parameters of most statements.
 func newValues() *values {
 	return &values{bytes: make([][]byte, 0, 40), types: make([]uint32, 0, 40), room: make([]byte, 0, 512)}
 }
@@ -37,11 +37,11 @@ func (v *values) empty() {
 	}
 }
 
-// keptBytes bounds what is kept of the memory of a batch for the next one, in one list.
+// keptBytes bounds the memory of one list of a batch that is kept for the next one.
 const keptBytes = 256 << 10
 
-// emptied returns the room of a list for another one, which refers to nothing of the
-// former; nil if it is large.
+// emptied returns the memory of a list for another one, without references to its old
+// elements; nil if it is large.
 func emptied[T any](l []T) []T {
 	var one T
 	if cap(l)*int(unsafe.Sizeof(one)) > keptBytes {

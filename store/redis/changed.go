@@ -13,13 +13,13 @@ import (
 	"github.com/stet-run/stet/store/storekit"
 )
 
-// hints tells other processes that something has changed, and hears it from them, by
-// pub/sub on one channel. What is published while another hint is on its way is one
-// hint. A hint may be lost, and who waits for one polls all the same.
+// hints notifies other processes of changes, and receives their hints, by pub/sub on one
+// channel. Changes during the sending of a hint share the next one. A hint may be lost, so
+// its receivers poll as well.
 type hints struct {
-	own  string            // names this handle, whose own hints it does not hear
-	out  *storekit.Changes // what is to be told
-	in   *storekit.Changes // what was heard
+	own  string            // names this handle, which ignores its own hints
+	out  *storekit.Changes // to be sent
+	in   *storekit.Changes // of other processes
 	stop chan struct{}     // closed by close
 	done sync.WaitGroup
 	once *sync.Once
@@ -29,10 +29,10 @@ func newHints() hints {
 	return hints{out: storekit.NewChanges(), in: storekit.NewChanges(), stop: make(chan struct{}), once: &sync.Once{}}
 }
 
-// tell hints to other processes what has changed, if anything.
+// tell notifies other processes of a change, if there is one.
 func (h *hints) tell(what store.Change) { h.out.Add(what) }
 
-// hint wakes who waits on ch, unless it is already being woken.
+// hint wakes the receiver of ch, unless it is being woken already.
 func hint(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -66,7 +66,7 @@ func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 // resubscribe is the pause after which a lost subscription is tried again.
 const resubscribe = 200 * time.Millisecond
 
-// listen subscribes, and begins to tell and to hear.
+// listen subscribes, and begins to send and to receive hints.
 func (s *Store) listen(ctx context.Context) error {
 	s.hints.own = s.handle
 	channel := s.cfg.prefix + ":changed"
@@ -80,7 +80,7 @@ func (s *Store) listen(ctx context.Context) error {
 		for life.Err() == nil {
 			hooked := rueidis.WithOnSubscriptionHook(life, func(rueidis.PubSubSubscription) {
 				hint(subscribed)
-				s.hints.in.Add(store.Anything()) // what was missed meanwhile
+				s.hints.in.Add(store.Anything()) // hints may have been missed
 			})
 			err := s.client.Receive(hooked, s.client.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) {
 				if !strings.HasPrefix(m.Message, s.hints.own) {
@@ -100,7 +100,7 @@ func (s *Store) listen(ctx context.Context) error {
 			case <-s.hints.out.Some():
 				what := s.hints.out.Take()
 				if what == (store.Change{}) {
-					continue // it was told with the one before
+					continue // it went with the last hint
 				}
 				ctx, cancel := context.WithTimeout(life, time.Second)
 				_ = s.client.Do(ctx,

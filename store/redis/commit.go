@@ -145,8 +145,9 @@ func (c *committing) carryOut(ctx context.Context, st *stage) error {
 	return c.deliver(ctx, append(sent, c.fetch(ctx, unread)...))
 }
 
-// read reads the answer to an act. It returns what its turns have put into the outbox, and
-// the parts for which its starts have put something there, which has to be read.
+// read reads the answer to an act. It returns the commands that its turns have put into the
+// outbox, and the parts for which its starts have put commands there, which have to be
+// read.
 func (c *committing) read(r *reader, a *act, m reply) (sent, unread []outgoing, err error) {
 	f := r.tuple(m, 7)
 	c.result.Now = c.observe(r.time(f[0]))
@@ -172,8 +173,8 @@ func (c *committing) read(r *reader, a *act, m reply) (sent, unread []outgoing, 
 	return sent, unread, nil
 }
 
-// perform carries out acts. An act whose fence is not the boot's any more has done nothing;
-// it is carried out again with its leases.
+// perform carries out acts. One whose fence is not the boot's any more has done nothing; it
+// is carried out again with its leases.
 func (c *committing) perform(ctx context.Context, acts []act, at positions) ([]reply, error) {
 	calls := make([]call, len(acts))
 	for i := range acts {
@@ -223,7 +224,8 @@ func (c *committing) commitOn(ctx context.Context, calls []call) ([]reply, error
 	return c.run(ctx, commitScript, what, calls...)
 }
 
-// turn reads the result of a turn. It returns what it has put into the outbox.
+// turn reads the result of a turn. It returns the commands that the turn has put into the
+// outbox.
 func (c *committing) turn(r *reader, part, index int, m reply) (sent []outgoing) {
 	f := r.tuple(m, 2)
 	result := &c.result.Turns[index]

@@ -51,7 +51,7 @@ func (s *Store) DeadLetters(ctx context.Context, f store.DeadFilter) (store.Dead
 	}
 }
 
-// deadWindows reads the next windows of the parts whose former ones are used up.
+// deadWindows reads the next windows of the parts whose last ones are used up.
 func (s *Store) deadWindows(ctx context.Context, r *reader, lists [][]store.DeadLetter, next []store.ItemNo,
 	more []bool) error {
 	const window = 200

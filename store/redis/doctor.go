@@ -10,14 +10,14 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Finding is something that Doctor has looked at.
+// Finding is the result of one check.
 type Finding struct {
 	What   string
 	OK     bool
 	Detail string
 }
 
-// checks are what doctor.lua looks at, in its order.
+// checks are those of doctor.lua, in its order.
 var checks = []string{
 	"indexes name runs by ID, status and workflow",
 	"indexes name runs by condition",
@@ -28,11 +28,11 @@ var checks = []string{
 	"inboxes have their items",
 }
 
-// doctorWindow is how many runs are looked at in one script.
+// doctorWindow is how many runs one script checks.
 const doctorWindow = 200
 
-// Doctor looks for broken invariants, in windows of runs. It changes nothing, and what
-// goes on meanwhile does not disturb it. An error says that it could not look.
+// Doctor looks for broken invariants, in windows of runs. It changes nothing, and is not
+// disturbed by acts that happen meanwhile. An error says that the store could not be read.
 func (s *Store) Doctor(ctx context.Context) ([]Finding, error) {
 	k := &s.known
 	findings := []Finding{{"the settings of the server keep what was acknowledged", k.aof && k.fsync == "always" &&

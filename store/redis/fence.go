@@ -7,17 +7,18 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// fences are what is known of the leases of boots. An act that names the fence of its
-// boot names no leases, and the server reads none: whoever takes a lease from the boot, or
-// raises its epoch, removes the fence in the same act. The next fence is another one.
+// fences are the known leases of boots. An act that names the fence of its boot names no
+// leases, and the server reads none: an act that takes a lease from the boot, or raises its
+// epoch, removes the fence. The next fence is another one.
 //
-// Only a store of one part has them: else a part has the leases of one slot.
+// Only a store of one part has them: with several, a part has the leases of one slot.
 type fences struct {
 	mu sync.Mutex
 	of map[[2]string]*fence // by node and boot
 }
 
-// fence is what was seen with a fence: the boot has these leases as long as it stands.
+// fence is a fence and the leases that were read with it, which the boot has as long as the
+// fence stands.
 type fence struct {
 	text   string
 	epochs map[store.Shard]int64
@@ -108,7 +109,7 @@ func (f *fences) learn(node, boot, text string, leases []store.Lease, which []in
 	}
 }
 
-// forget forgets what is known of a boot: its fence is another now, or it has ended.
+// forget forgets the leases of a boot that has another fence now, or has ended.
 func (f *fences) forget(node, boot string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

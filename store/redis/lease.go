@@ -24,7 +24,7 @@ func (r *reader) lease(shard, kept string) store.Lease {
 }
 
 // epoch notes the epoch of a shard. It is an error if that went back: then the server
-// has lost what it had acknowledged, and who holds the shard is not known.
+// has lost acknowledged acts, and the holder of the shard is not known.
 func (s *Store) epoch(shard store.Shard, epoch int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -107,7 +107,7 @@ func tagged(r *store.Run, f *store.Filter) bool {
 	return true
 }
 
-// indexes returns the indexes of a part in whose union the runs are that match.
+// indexes returns indexes of a part whose union has all runs that match.
 func indexes(f *store.Filter) []string {
 	switch {
 	case f.Parent != 0:
@@ -136,7 +136,7 @@ func indexes(f *store.Filter) []string {
 	return []string{"R"}
 }
 
-// searchWindow is how many runs are looked at at once.
+// searchWindow is how many runs are read at once.
 const searchWindow = 500
 
 // search calls fn for the runs below a number that match, or for all with 0, newest

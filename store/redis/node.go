@@ -46,7 +46,7 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 	return d, r.err
 }
 
-// about is what is kept of a node beside its ID, boot and time.
+// about is the stored form of a node, without its ID, boot and time.
 type about struct {
 	Build     string      `json:"build,omitempty"`
 	Host      string      `json:"host,omitempty"`
@@ -130,7 +130,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 	return now, s.forget(ctx, boots)
 }
 
-// forget forgets the last batches of boots (node, newline, boot): nobody repeats them
+// forget forgets the last batches of boots (node, newline, boot): no process repeats them
 // any more. The part that keeps the nodes comes last, so that an act that fails is
 // done again.
 func (s *Store) forget(ctx context.Context, boots []string) error {
@@ -156,7 +156,7 @@ func (s *Store) forget(ctx context.Context, boots []string) error {
 	return err
 }
 
-// holders returns who holds leases in other parts than the first, which keeps the
+// holders returns the holders of leases in other parts than the first, which keeps the
 // nodes, each as node, newline, boot.
 func (s *Store) holders(ctx context.Context) ([]string, error) {
 	if s.parts == 1 {

@@ -23,11 +23,11 @@ type config struct {
 // Option is an option of Open.
 type Option func(*config)
 
-// Prefix is what the names of the store's keys begin with, so that several stores
+// Prefix is the beginning of the names of the store's keys, so that several stores
 // can be on one server. It must not contain braces. The default is "stet".
 func Prefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// Slots is how many slots a new store gets; the default is 256. A store that is there
+// Slots is how many slots a new store gets; the default is 256. An existing store
 // keeps its own.
 func Slots(n int) Option { return func(c *config) { c.slots = n } }
 
@@ -37,15 +37,15 @@ func Slots(n int) Option { return func(c *config) { c.slots = n } }
 // a new store is always spread.
 func Spread() Option { return func(c *config) { c.parts = -1 } }
 
-// AllowLoss accepts a server without an append-only file: what was acknowledged may be
-// lost when the server ends. For tests, and for what can be done again.
+// AllowLoss accepts a server without an append-only file: acknowledged acts may be lost
+// when the server ends. For tests, and for work that can be done again.
 func AllowLoss() Option { return func(c *config) { c.volatile = true } }
 
-// Logger gets what happens outside of calls. The default is slog.Default.
+// Logger receives events outside of calls. The default is slog.Default.
 func Logger(log *slog.Logger) Option { return func(c *config) { c.log = log } }
 
 // Clock makes the store read the time from now instead of asking the server; it is
-// safe for concurrent use. What it returns may go back; the store's time does not.
+// safe for concurrent use. The time that it returns may go back; the store's time does not.
 // For tests.
 func Clock(now func() time.Time) Option { return func(c *config) { c.now = now } }
 

@@ -156,7 +156,7 @@ func (a *args) entries(list []store.Entry) {
 	}
 }
 
-// class is what the scripts know of an item's kind.
+// class returns the class of an item's kind, by which the scripts treat items alike.
 func class(k store.ItemKind) string {
 	switch {
 	case k.Verb():
@@ -180,7 +180,7 @@ func (a *args) item(it *store.Item) {
 	a.value(it.Headers)
 }
 
-// start adds what a later start is compared with: the seed, and the hash of the input.
+// start adds the seed, and the hash of the input, with which a later start is compared.
 func (a *args) start(st *store.Start) {
 	sum := sha256.Sum256(st.Input)
 	a.text(string(append(st.Seed[:], sum[:]...)))

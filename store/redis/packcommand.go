@@ -11,7 +11,7 @@ type floors struct{ runs, items int64 }
 
 func (f floors) plus(more floors) floors { return floors{f.runs + more.runs, f.items + more.items} }
 
-// command adds a command. at is what it may use.
+// command adds a command. at are the numbers that it may use.
 func (s *Store) command(a *args, c *store.Command, at floors) {
 	if c.Start == nil {
 		a.text(itemCommand, flag(c.Claim))

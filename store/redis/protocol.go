@@ -8,9 +8,8 @@ import (
 	"github.com/stet-run/stet/store/internal/words"
 )
 
-// What the scripts and this package call things to each other, in arguments and in what
-// is kept. The letters are stored, or sent from a binary to scripts of another version,
-// and never change meaning.
+// The letters that this package and the scripts use in arguments, answers and stored
+// values. They never change meaning.
 const (
 	// The forms of a turn: entries alone; entries and an update; all parts.
 	entriesTurn = "E"
@@ -32,12 +31,12 @@ const (
 	letterItem = "l"
 	otherItem  = "n"
 
-	// What claim.lua does: look and claim; only look; claim the given runs.
+	// The purposes of claim.lua: look and claim; only look; claim the given runs.
 	lookAndClaim = "a"
 	onlyLook     = "l"
 	claimGiven   = "c"
 
-	// By what list.lua finds runs.
+	// How list.lua finds runs: by indexes, numbers, IDs.
 	byIndexes = "i"
 	byNumbers = "n"
 	byIDs     = "d"
@@ -61,7 +60,7 @@ const (
 // forgetAfter is how long a node that ended uncleanly and holds no lease is remembered.
 const forgetAfter = 24 * time.Hour
 
-// sweepLook is how many runs and items one call of sweep.lua looks at.
+// sweepLook is how many runs and items one call of sweep.lua examines.
 const sweepLook = 2000
 
 // protocol are the words of the scripts that are this store's own.

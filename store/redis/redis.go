@@ -85,7 +85,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// open looks at the servers and reads what the store is.
+// open checks the servers and reads the store's own data.
 func (s *Store) open(ctx context.Context) error {
 	if err := s.inspect(ctx); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// tag is what the keys of a part begin with.
+// tag returns the beginning of the keys of a part.
 func (s *Store) tag(part int) string { return "{" + s.cfg.prefix + ":" + strconv.Itoa(part) + "}" }
 
 // head returns the arguments that every script has: see base.lua.

@@ -81,7 +81,7 @@ type call struct {
 	args []string
 }
 
-// reply is what a script has answered.
+// reply is the answer of a script.
 type reply = rueidis.RedisMessage
 
 // run executes a script on parts, in one pipeline. Calls for one part are carried
@@ -125,7 +125,7 @@ func (s *Store) run(ctx context.Context, sc *script, what string, calls ...call)
 	return replies, nil
 }
 
-// execute sends calls and waits for what they answer.
+// execute sends calls and waits for their answers.
 func (s *Store) execute(ctx context.Context, sc *script, calls []call, which []int) []rueidis.RedisResult {
 	commands := make(rueidis.Commands, len(which))
 	sha := sc.text().sha

@@ -11,7 +11,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// settings are what the servers say of themselves, the weakest of them.
+// settings are those of the weakest of the servers.
 type settings struct {
 	cluster  bool
 	software string // "Redis 7.0.15"
@@ -20,7 +20,7 @@ type settings struct {
 	replicas bool
 }
 
-// durable says in one line what survives.
+// durable describes in one line which acts survive.
 func (k *settings) durable() string {
 	var kept string
 	switch {
@@ -48,7 +48,7 @@ func (k *settings) durable() string {
 const minVersion = "6.2.0"
 
 // inspect asks all masters for their settings. It refuses those that would break a
-// promise, and warns of what can be lost.
+// promise, and logs which acts can be lost.
 func (s *Store) inspect(ctx context.Context) error {
 	s.known = settings{aof: true, fsync: "always", cluster: s.client.Mode() == rueidis.ClientModeCluster}
 	masters := 0
@@ -61,7 +61,7 @@ func (s *Store) inspect(ctx context.Context) error {
 			return classify("ask "+address+" for its settings", err, false)
 		}
 		info := fields(text)
-		if info["loading"] == "1" { // what it says of its append-only file then is not so
+		if info["loading"] == "1" { // until then it reports another append-only file
 			if s.known.cluster {
 				continue
 			}

@@ -25,7 +25,7 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 		over, err := w.act(ctx, part)
 		switch {
 		case err != nil && w.Rows > 0:
-			return w.Swept, nil // what was deleted is told; the next part of the pass meets the error
+			return w.Swept, nil // reports the deletions; the next part of the pass meets the error
 		case err != nil:
 			return store.Swept{}, err
 		case !over:
@@ -54,14 +54,14 @@ type sweep struct {
 	store.Swept
 }
 
-// child is a run whose parent is to be asked.
+// child is a run whose parent has to be asked.
 type child struct {
 	no, parent store.RunNo
 	loc        string
 	created    store.Time
 }
 
-// told tells other processes what was deleted.
+// told notifies other processes of deletions.
 func (w *sweep) told() store.Swept {
 	if w.Rows > 0 {
 		w.s.hints.tell(store.Change{Answered: true})

@@ -9,8 +9,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// reader reads what a script has answered. The first thing that is not as it should
-// be is kept as the error.
+// reader reads the answers of scripts. It keeps the first violation of their form as the
+// error.
 type reader struct{ err error }
 
 func (r *reader) bad(what string) {
@@ -40,7 +40,7 @@ func (r *reader) tuple(m reply, n int) []reply {
 	return list
 }
 
-// text is ” for nothing.
+// text returns "" for nothing.
 func (r *reader) text(m reply) string {
 	if m.IsNil() || r.err != nil {
 		return ""
@@ -73,10 +73,10 @@ func (r *reader) number(s string) int64 {
 
 func (r *reader) time(m reply) store.Time { return store.Time(r.int(m)) }
 
-// rowWidth is the number of ROW in base.lua, mainWidth that of what its first part has.
+// rowWidth is the number of fields of ROW in base.lua, mainWidth that of the parts of MAIN.
 const rowWidth, mainWidth = 11, 19
 
-// run reads what snapshot has answered, with as many further fields: waits, input,
+// run reads the answer of snapshot, with up to three further fields: waits, input,
 // output. Input and output that are left out keep their size.
 func (r *reader) run(m reply, slots int) store.Run {
 	f := r.tuple(m, rowWidth+1)
@@ -135,7 +135,7 @@ func (r *reader) main(run *store.Run, kept string) {
 	}
 }
 
-// item reads what item of inbox.lua has answered.
+// item reads the answer of item in inbox.lua.
 func (r *reader) item(m reply) store.Item {
 	f := r.tuple(m, 14)
 	return store.Item{
@@ -148,7 +148,7 @@ func (r *reader) item(m reply) store.Item {
 	}
 }
 
-// answer reads what became of a command.
+// answer reads the answer to a command.
 func (r *reader) answer(m reply, slots int, c *store.Command) store.Answer {
 	f := r.list(m)
 	if len(f) == 0 {
@@ -168,7 +168,7 @@ func (r *reader) answer(m reply, slots int, c *store.Command) store.Answer {
 	return a
 }
 
-// newWidth is the number of what is answered of a run that a start has made.
+// newWidth is the number of fields of a run that a start has made.
 const newWidth = 7
 
 // started reads a run that a start has made: number, status, condition, marks, wake time,
