@@ -12,6 +12,7 @@ import (
 
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
@@ -295,6 +296,9 @@ func (e *Engine) ask(ctx context.Context, runID string, item *store.Item) (store
 	verdict, err := e.inner.Verdict(ctx, answer.Run.No, answer.Item, item.ID)
 	if err != nil {
 		return 0, fmt.Errorf("%s run %q: %w", kind, runID, err)
+	}
+	if err := payload.Readable(verdict); err != nil {
+		return 0, fmt.Errorf("%s run %q: its owner has decided: %w", kind, runID, err)
 	}
 	if accepted, reason := verbs.DecodeVerdict(verdict); !accepted {
 		return 0, fmt.Errorf("%s run %q: %w: %s", kind, runID, ErrRefused, reason)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/stored"
 )
 
@@ -56,7 +57,7 @@ func (c codecs) decode(data []byte, v any) error {
 	if len(data) == 0 {
 		return fmt.Errorf("decode %T: a stored value has no format byte", v)
 	}
-	if err := unopened(data); err != nil {
+	if err := payload.Readable(data); err != nil {
 		return fmt.Errorf("decode %s: %w", reflect.TypeOf(v).Elem(), err)
 	}
 	for _, codec := range c {

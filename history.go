@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -35,6 +36,9 @@ type Entry struct {
 func (e *Entry) Decode(v any) error {
 	if e.State != store.Done || e.value == nil {
 		return nil
+	}
+	if err := payload.Readable(e.value); err != nil {
+		return err
 	}
 	switch e.Kind {
 	case store.KindStep:
@@ -68,7 +72,7 @@ func (e *Entry) Decode(v any) error {
 // Err returns the failure of a failed operation, and of an open step or
 // compensation that of its last attempt, or nil. It needs values.
 func (e *Entry) Err() error {
-	if err := unopened(e.value); err != nil {
+	if err := payload.Readable(e.value); err != nil {
 		return err
 	}
 	switch {

@@ -1,9 +1,6 @@
 package stet
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/store"
 )
@@ -51,7 +48,7 @@ var ErrUnknownKey = payload.ErrUnknownKey
 
 // ErrSealed: a stored value cannot be read, because its key or its object is not
 // there.
-var ErrSealed = errors.New("value sealed")
+var ErrSealed = payload.ErrSealed
 
 func (p *Payloads) setDefaults() { pick(&p.Offload, 256<<10) }
 
@@ -87,13 +84,3 @@ func (p *Payloads) policy() *payload.Policy {
 // Store returns the store as this engine sees it: values are as they were given
 // where Config.Payloads can open them, and as they are stored where not.
 func (e *Engine) Store() store.Store { return e.store }
-
-// unopened returns why a value is still as it is stored, or nil if it is not.
-func unopened(data []byte) error {
-	if s, sealed, err := payload.Look(data); err != nil {
-		return err
-	} else if sealed {
-		return fmt.Errorf("the value cannot be read (%s): %w", s.String(), ErrSealed)
-	}
-	return nil
-}

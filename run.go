@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -88,7 +89,7 @@ func (e *RunError) Unwrap() error { return e.Err }
 // runError returns the error of a run that has not succeeded, or nil.
 func (e *Engine) runError(run *store.Run) error {
 	out := &RunError{RunID: run.ID, Status: run.Status, Reason: run.Reason}
-	if err := unopened(run.Output); err != nil {
+	if err := payload.Readable(run.Output); err != nil {
 		switch run.Status {
 		case store.Failed:
 			out.Err = err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/entity/planner"
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/store"
 )
 
@@ -111,6 +112,9 @@ func (s Schedules) List(ctx context.Context) ([]*ScheduleInfo, error) {
 // readSchedule reads the record of a schedule; nil: there is none in it.
 func (e *Engine) readSchedule(ctx context.Context, run *store.Run) (*ScheduleInfo, error) {
 	entries, err := e.store.History(ctx, store.HistoryQuery{Run: run.No, Values: true})
+	if err == nil {
+		err = payload.ReadableEntries(entries)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-run/stet/internal/entity/topic"
 	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/store"
 )
 
@@ -111,6 +112,9 @@ func (t Topics) Events(ctx context.Context, name string) ([]EventInfo, error) {
 		return nil, err
 	}
 	entries, err := t.engine.store.History(ctx, store.HistoryQuery{Run: run.No, Values: true})
+	if err == nil {
+		err = payload.ReadableEntries(entries)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("events of topic %q: %w", name, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -239,6 +240,9 @@ func (e *Engine) updateItem(ctx context.Context, name string, value []byte, opts
 func (e *Engine) answered(ctx context.Context, runID string, verdict []byte) (RawValue, error) {
 	if verdict == nil {
 		return RawValue{}, fmt.Errorf("it is no longer kept: %w", ErrNotFound)
+	}
+	if err := payload.Readable(verdict); err != nil {
+		return RawValue{}, err
 	}
 	value, failure, rejected, answered, err := stored.DecodeAnswer(verdict)
 	switch {

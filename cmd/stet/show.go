@@ -20,13 +20,14 @@ import (
 )
 
 func (a *app) showCommand() *cobra.Command {
-	var full bool
+	var full, recorded bool
 	cmd := &cobra.Command{
 		Use:   "show RUN...",
 		Short: "show runs: what they wait for, their operations, their errors",
 		Long: `Shows all that is recorded of runs: status, owner, what each waits for and since
 when, what is in its inbox, the tree of its operations, and its error with causes
-and stacks. With - the IDs are read from standard input.`,
+and stacks. With - the IDs are read from standard input. Operations are listed as a tree, by
+name; --recorded lists them in the order in which they completed.`,
 		Args: someRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := a.runIDs(args)
@@ -43,7 +44,7 @@ and stacks. With - the IDs are read from standard input.`,
 					if i > 0 && a.output == formTable {
 						fmt.Fprintln(a.out)
 					}
-					if err := a.show(cmd.Context(), e, id, width); err != nil {
+					if err := a.show(cmd.Context(), e, id, width, recorded); err != nil {
 						problems = append(problems, err)
 					}
 				}
@@ -52,6 +53,7 @@ and stacks. With - the IDs are read from standard input.`,
 		},
 	}
 	cmd.Flags().BoolVar(&full, "full", false, "do not shorten values")
+	cmd.Flags().BoolVar(&recorded, "recorded", false, "list operations in the order in which they completed")
 	return cmd
 }
 
@@ -60,6 +62,7 @@ type story struct {
 	dead       int // letters; as many as are counted
 	info       *stet.RunInfo
 	operations []operation
+	recorded   bool // operations are in the order in which they completed
 	inbox      []store.Item
 	feeds      []store.Feed
 	audit      []store.Audit
@@ -67,16 +70,20 @@ type story struct {
 	queue      *stet.QueueInfo // of the run; nil: none
 }
 
-// show prints a run. Values in tables are cut to width characters.
-func (a *app) show(ctx context.Context, e *stet.Engine, id string, width int) error {
+// show prints a run, its operations by name or as recorded. Values in tables are cut to
+// width characters.
+func (a *app) show(ctx context.Context, e *stet.Engine, id string, width int, recorded bool) error {
 	s := e.Store() // values as they were given
 	info, err := e.Runs().Info(ctx, id)
 	if err != nil {
 		return err
 	}
-	it := story{info: info}
+	it := story{info: info, recorded: recorded}
 	if it.operations, err = operationsOf(ctx, s, info, true); err != nil {
 		return err
+	}
+	if byName(it.operations); recorded {
+		asRecorded(it.operations)
 	}
 	if it.inbox, err = s.Inbox(ctx, info.Number); err != nil {
 		return err
@@ -195,7 +202,7 @@ func (a *app) tell(it *story, width int) error {
 	}
 	if len(it.operations) > 0 {
 		fmt.Fprintln(a.out)
-		if err := a.print(tree(it.operations, it.place.Now.Time(), width)); err != nil {
+		if err := a.print(tree(it, width)); err != nil {
 			return err
 		}
 	}
@@ -306,14 +313,19 @@ func (it *story) facts(width int) *grid {
 	return g
 }
 
-// tree is the table of operations, each under the branches in which it stands.
-func tree(operations []operation, now time.Time, width int) *grid {
+// tree returns the table of operations, each under the branches in which it stands. As
+// recorded they are no tree, and each has its whole location.
+func tree(it *story, width int) *grid {
+	operations, now := it.operations, it.place.Now.Time()
 	const stateColumn = 2
 	g := &grid{headers: []string{"OPERATION", "KIND", "STATE", "ORDER", "ATTEMPTS", "DURATION", "SIZE", "VALUE"}}
 	var open []string // the path of the row above
 	for i := range operations {
 		o := &operations[i]
 		path := strings.Split(o.Location, "/")
+		if it.recorded {
+			path = []string{o.Location}
+		}
 		base := len(path) - 1
 		shared := 0
 		for shared < min(base, len(open)) && open[shared] == path[shared] {

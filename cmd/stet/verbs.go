@@ -141,7 +141,8 @@ func (v *verb) do(ctx context.Context, e *stet.Engine, id string) error {
 		}
 		return hintedError{fmt.Errorf("%s run %q: %s", v.name, id, what), "the request stands until an application with the code works on the store"}
 	case isAny(err, stet.ErrNotFound, stet.ErrTerminal, stet.ErrInvalid, context.Canceled, context.DeadlineExceeded,
-		store.ErrUnavailable, store.ErrUnknown, store.ErrClosed, store.ErrDamaged, store.ErrSchema):
+		store.ErrUnavailable, store.ErrUnknown, store.ErrClosed, store.ErrDamaged, store.ErrSchema,
+		stet.ErrSealed):
 		return err
 	}
 	return conflictError{err} // the owner has refused

@@ -36,7 +36,8 @@ func takesOne(name string, topic stet.Topic[string]) *stet.Workflow[int, string]
 	return stet.Define(name, func(ctx stet.Context, _ int) (string, error) { return topic.Receive(ctx) })
 }
 
-// untilBegun blocks until all runs have begun. Who begins after an event does not see it.
+// untilBegun blocks until no run is queued. A run gets what is published from its start on,
+// before it waits too; tests whose runs must all wait, or read SinceWait, publish later.
 func untilBegun(t testing.TB, e *stet.Engine) {
 	t.Helper()
 	ctx := testContext(t)

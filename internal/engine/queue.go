@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
@@ -66,6 +67,9 @@ func (e *Engine) QueueStates(ctx context.Context, records []store.Run) ([]permit
 	}
 	for i := range feeds {
 		if f := &feeds[i]; f.Name == permit.StateValue && !f.Stream {
+			if err := payload.Readable(f.Value); err != nil {
+				return nil, err
+			}
 			if states[index[f.Run]], err = permit.DecodeState(f.Value); err != nil {
 				return nil, err
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/store"
 )
 
@@ -29,14 +30,22 @@ func Send(ctx context.Context, c Client, id, name string, value []byte) error {
 	return err
 }
 
-// Ask is Send and returns the answer of the entity.
+// Ask is Send and returns the answer of the entity. payload.ErrSealed: the key with which
+// the answer is encrypted is missing here.
 func Ask(ctx context.Context, c Client, id, name string, value []byte) ([]byte, error) {
 	item := newItem(store.ItemUpdate, name, value)
 	answer, err := c.Tell(ctx, id, item)
 	if err != nil {
 		return nil, err
 	}
-	return c.Verdict(ctx, answer.Run.No, answer.Item, item.ID)
+	verdict, err := c.Verdict(ctx, answer.Run.No, answer.Item, item.ID)
+	if err == nil {
+		err = payload.Readable(verdict)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return verdict, nil
 }
 
 func newItem(kind store.ItemKind, name string, value []byte) store.Item {

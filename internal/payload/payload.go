@@ -342,6 +342,33 @@ func (s *Sealed) String() string {
 	return strings.Join(append(parts, fmt.Sprintf("%d bytes", s.Size)), ", ")
 }
 
+// ErrSealed: a stored value cannot be read here, because its key or its object is missing.
+var ErrSealed = errors.New("value sealed")
+
+// Readable returns nil if a value, as it was read through a store of this package, is in
+// its plain form. Otherwise its key or its object is missing here, and the error wraps
+// ErrSealed and names it; or the value is damaged, and the error wraps store.ErrDamaged.
+func Readable(value []byte) error {
+	s, sealed, err := Look(value)
+	switch {
+	case err != nil:
+		return err
+	case sealed:
+		return fmt.Errorf("the value cannot be read (%s): %w", s.String(), ErrSealed)
+	}
+	return nil
+}
+
+// ReadableEntries returns the error of the first entry whose value is not Readable.
+func ReadableEntries(entries []store.Entry) error {
+	for i := range entries {
+		if err := Readable(entries[i].Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Open returns the plain form of a stored value. The error wraps ErrUnknownKey,
 // ErrNoObjects, store.ErrDamaged, or is that of Objects.
 func (p *Policy) Open(ctx context.Context, value []byte) ([]byte, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/store"
 )
 
@@ -29,7 +30,9 @@ func ReadStats(ctx context.Context, r FeedReader, run store.RunNo) (stats Stats,
 	if err != nil || len(feeds) == 0 {
 		return Stats{}, false, err
 	}
-	stats, err = DecodeStats(feeds[0].Value)
+	if err = payload.Readable(feeds[0].Value); err == nil {
+		stats, err = DecodeStats(feeds[0].Value)
+	}
 	return stats, err == nil, err
 }
 
