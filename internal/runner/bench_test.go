@@ -32,7 +32,7 @@ func chain(branches, n int) func(*Branch) ([]byte, *stored.Failure) {
 // pastOf executes a run to its end as fast as it can, with a store that takes
 // no time, and returns its entries.
 func pastOf(b *testing.B, code func(*Branch) ([]byte, *stored.Failure), keep bool) []store.Entry {
-	r := New(Config{Run: newJournal().run, Code: code, Limits: Limits{Entries: 1 << 30, Bytes: 1 << 40}})
+	r := New(Config{Run: newDurable().run, Code: code, Limits: Limits{Entries: 1 << 30, Bytes: 1 << 40}})
 	value := []byte(`{"id":1,"text":"a value of about one hundred bytes, as a step of a program gives back to its workflow"}`)
 	var entries []store.Entry
 	for r.Over() == nil {
@@ -73,7 +73,7 @@ func BenchmarkReplay(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for done := 0; done < b.N; done += steps {
-				r := New(Config{Run: newJournal().run, Entries: entries, Code: code})
+				r := New(Config{Run: newDurable().run, Entries: entries, Code: code})
 				r.Advance(birth, birth)
 				if over := r.Over(); over == nil || over.Status != store.Succeeded {
 					b.Fatalf("the replay ends %+v", over)
@@ -94,7 +94,7 @@ func BenchmarkFanOut(b *testing.B) {
 // without an operation.
 func BenchmarkSwitch(b *testing.B) {
 	b.ReportAllocs()
-	r := New(Config{Run: newJournal().run, Code: func(root *Branch) ([]byte, *stored.Failure) {
+	r := New(Config{Run: newDurable().run, Code: func(root *Branch) ([]byte, *stored.Failure) {
 		for range b.N {
 			f := root.Go(at("x"), func(*Branch) (any, error) { return nil, nil })
 			if _, err := root.Await(at("x"), f); err != nil {

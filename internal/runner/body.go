@@ -47,9 +47,9 @@ func (b *Body) Entry(started, ended store.Time, value []byte) (store.Entry, *sto
 
 // tooLarge returns the failure of a step's result that is too large, or nil.
 func (r *Run) tooLarge(loc location.Loc, value []byte) *stored.Failure {
-	if n := len(value); n > r.limits.Value {
+	if n := len(value); n > r.j.Limits.Value {
 		return &stored.Failure{Code: stored.CodeTooLarge, Message: fmt.Sprintf(
-			"result of step %s has %d bytes, more than the limit of %d: store it elsewhere and return a reference", loc, n, r.limits.Value)}
+			"result of step %s has %d bytes, more than the limit of %d: store it elsewhere and return a reference", loc, n, r.j.Limits.Value)}
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ type steps struct {
 
 // enqueue lets a body wait until what was handed over so far is durable.
 func (s *steps) enqueue(o *stepOp) {
-	o.busy, o.queued, o.barrier = true, true, o.run.pos
+	o.busy, o.queued, o.barrier = true, true, o.run.j.Pos()
 	s.inFlight++
 	s.queue.Push(o)
 }
@@ -122,7 +122,7 @@ func (r *Run) Bodies() []Body {
 	var bodies []Body
 	for queue := &r.steps.queue; queue.Len() > 0; {
 		o := queue.Peek()
-		if o.queued && o.barrier > r.durable {
+		if o.queued && o.barrier > r.turns.durable {
 			break
 		}
 		queue.Pop()
@@ -137,12 +137,12 @@ func (r *Run) Bodies() []Body {
 
 func (o *stepOp) body() Body {
 	body := Body{
-		ID: o.id, Location: o.loc, Attempt: o.attempt + 1, Func: o.spec.Func,
-		Timeout: o.spec.Policy.Timeout, Detail: o.detail, run: o.run, generation: o.generation, born: o.born,
-		kind: o.kind, owes: o.owes(), from: o.from,
+		ID: o.ID, Location: o.Loc, Attempt: o.attempt + 1, Func: o.spec.Func,
+		Timeout: o.spec.Policy.Timeout, Detail: o.detail, run: o.run, generation: o.Generation, born: o.Born,
+		kind: o.Kind, owes: o.owes(), from: o.from,
 	}
 	if overall := o.spec.Policy.Overall; overall > 0 {
-		body.Deadline = o.asked.Add(overall)
+		body.Deadline = o.Asked.Add(overall)
 	}
 	return body
 }
@@ -169,9 +169,9 @@ func (r *Run) Heartbeat(id int64, attempt int, detail []byte) bool {
 	if o == nil {
 		return false
 	}
-	if len(detail) > r.limits.Value {
-		r.note(o.loc, "a heartbeat's detail is not recorded",
-			fmt.Errorf("it has %d bytes, more than the limit of %d", len(detail), r.limits.Value))
+	if len(detail) > r.j.Limits.Value {
+		r.note(o.Loc, "a heartbeat's detail is not recorded",
+			fmt.Errorf("it has %d bytes, more than the limit of %d", len(detail), r.j.Limits.Value))
 		return true
 	}
 	o.detail = detail

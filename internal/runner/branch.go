@@ -1,9 +1,8 @@
 package runner
 
 import (
-	"errors"
-
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/store"
 )
@@ -39,7 +38,7 @@ var (
 	// ErrCancelled is what every operation of a cancelled branch returns.
 	ErrCancelled = sched.ErrCancelled
 	// ErrTimeout is the outcome of a wait whose deadline won.
-	ErrTimeout = errors.New("timeout")
+	ErrTimeout = journal.ErrTimeout
 	// ErrEmpty is the outcome of Any and Race without branches.
 	ErrEmpty = sched.ErrEmpty
 )
@@ -79,23 +78,12 @@ func (b *Branch) Map(
 	})
 }
 
-// segment returns the segment of a loop in which the branch's code is; nil: in none.
-func (b *Branch) segment() *segment {
-	s, _ := b.Scope().Value().(*segment)
-	return s
-}
-
 // Now returns the run's time: the store's, at the last hand-over.
-func (b *Branch) Now() store.Time { return b.run.now }
+func (b *Branch) Now() store.Time { return b.run.j.Now() }
 
 // Replaying reports whether the code that runs now has run before: the run is not
 // live, and something of it has been committed. It is for the branch's own code.
-func (b *Branch) Replaying() bool { return b.run.repeats() }
-
-// repeats reports whether the code that runs now has run before.
-func (r *Run) repeats() bool {
-	return !r.live && (len(r.cfg.Entries) > 0 || r.cfg.Run.Waits != nil)
-}
+func (b *Branch) Replaying() bool { return b.run.j.Repeats() }
 
 // Derive returns 32 bytes that are the same in every replay and different at
 // every call. It makes no entry.
@@ -104,5 +92,5 @@ func (b *Branch) Derive(call Call, purpose string) ([32]byte, error) {
 		return [32]byte{}, err
 	}
 	s := b.Scope()
-	return b.run.random(purpose, s.Location(), s.NextDerived()), nil
+	return b.run.j.Random(purpose, s.Location(), s.NextDerived()), nil
 }

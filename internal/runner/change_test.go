@@ -34,7 +34,7 @@ func (c *change) begin() { *c = change{places: map[string][]visit{}, versions: m
 func (x *execution) changed(b *Branch, s *stmt) error {
 	switch s.kind {
 	case "place":
-		x.d.change.places[s.name] = append(x.d.change.places[s.name], visit{in: b.Location().Enclosing(), seq: b.run.seq})
+		x.d.change.places[s.name] = append(x.d.change.places[s.name], visit{in: b.Location().Enclosing(), seq: b.run.j.Seq()})
 	case "marked":
 		version := b.Version(at(s.name), 1)
 		if !x.d.edited && version != 1 {
@@ -144,7 +144,7 @@ type edit struct {
 	root   bool
 	name   string // of the change and the places
 	// What is recorded when the edit is made.
-	j             *journal
+	j             *durable
 	places        []visit // of the statement, durable ones
 	before, after bool    // some branch has come to it and not passed it; all have passed it
 }

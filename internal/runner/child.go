@@ -44,9 +44,9 @@ func (b *Branch) StartChild(c Child) (*RunFuture, error) {
 	o := &childOp{input: c.Input}
 	b.declare(&o.op, o, c.Call, store.KindChild)
 	c.Leave = c.Leave || c.Detached || c.Call.Shield || b.Shielded()
-	if o.rec == nil {
+	if o.Rec == nil {
 		o.linked = true
-		o.link = stored.Link{RunID: b.run.childID(o.loc), Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached}
+		o.link = stored.Link{RunID: b.run.childID(o.Loc), Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached}
 		b.seek(o, c.Workflow)
 		b.enqueue(o, &c)
 	} else {
@@ -54,8 +54,8 @@ func (b *Branch) StartChild(c Child) (*RunFuture, error) {
 		b.startAgain(o, &c)
 	}
 	o.owned = !o.link.Leave
-	if o.lost || o.rec != nil && o.rec.State == store.FailedEntry && o.linked && o.link.RunID == "" {
-		return nil, b.waitOp(c.Call, &o.op)
+	if o.lost || o.Rec != nil && o.Rec.State == store.FailedEntry && o.linked && o.link.RunID == "" {
+		return nil, o.Wait(&b.Branch, c.Call)
 	}
 	if o.owned {
 		b.Scope().Own(o)
@@ -77,7 +77,7 @@ func (b *Branch) seek(o *childOp, workflow string) {
 	}
 	if !known {
 		o.lost = true
-		o.failure = &stored.Failure{Code: stored.CodeUnknownWorkflow, Location: o.loc.String(), Message: fmt.Sprintf(
+		o.Failure = &stored.Failure{Code: stored.CodeUnknownWorkflow, Location: o.Loc.String(), Message: fmt.Sprintf(
 			"unknown workflow %q: no process that has registered it was ever seen in this store", workflow)}
 	}
 }
@@ -91,9 +91,9 @@ func (b *Branch) startAgain(o *childOp, c *Child) {
 	if o.link.Again == 0 {
 		return
 	}
-	r.children.restarted(o.loc, o.link.Again)
+	r.children.restarted(o.Loc, o.link.Again)
 	if o.link.RunID == "" {
-		o.link.RunID = r.childOf(r.cfg.Run.Generation, o.loc, o.link.Again)
+		o.link.RunID = r.childOf(r.cfg.Run.Generation, o.Loc, o.link.Again)
 	}
 	if o.link.Former != "" {
 		b.enqueue(o, c)
@@ -112,9 +112,9 @@ func (b *Branch) enqueue(o *childOp, c *Child) {
 	switch err := c.Place(&o.place); {
 	case errors.Is(err, ErrNoQueue):
 		o.lost = o.link.Former == "" // otherwise it is only if the child is started again
-		o.failure = &stored.Failure{Code: stored.CodeNoQueue, Location: o.loc.String(), Message: err.Error()}
+		o.Failure = &stored.Failure{Code: stored.CodeNoQueue, Location: o.Loc.String(), Message: err.Error()}
 	case err != nil:
-		b.run.broken = fmt.Errorf("look for the queue of %s: %w", o.loc, err)
+		b.run.broken = fmt.Errorf("look for the queue of %s: %w", o.Loc, err)
 		b.Halt()
 	}
 }
@@ -125,36 +125,36 @@ func (r *Run) childID(loc location.Loc) string { return r.childOf(r.cfg.Run.Gene
 
 // childOf is childID of a generation, of a child that was started again so often.
 func (r *Run) childOf(generation int, loc location.Loc, again int64) string {
-	h := r.derive("child", generation, loc, again)
+	h := stored.Derive(r.cfg.Run.Seed, "child", generation, loc, again)
 	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
-func (o *childOp) start() {
+func (o *childOp) Start() {
 	r := o.run
 	switch {
-	case o.started || o.lost:
-	case o.rec == nil:
-		r.write(&o.op, store.Entry{State: store.Open, Started: r.now, Value: o.link.Encode()})
-		r.log.Send(o.command())
+	case o.Started || o.lost:
+	case o.Rec == nil:
+		o.Write(store.Entry{State: store.Open, Started: r.j.Now(), Value: o.link.Encode()})
+		r.j.Log.Send(o.command())
 		if !o.link.Detached && r.cfg.Run.Output != nil {
 			// The run has ended once: a retry may find a child that has ended and said so.
-			r.log.Send(o.watch(o.link.RunID, hex.EncodeToString(o.watchAgain())))
+			r.j.Log.Send(o.watch(o.link.RunID, hex.EncodeToString(o.watchAgain())))
 		}
 	case !o.resumes(cmp.Or(o.link.Former, o.link.RunID)):
 		return
 	}
-	o.started = true
+	o.Started = true
 	o.arrive()
 }
 
 // command returns the start of the child.
 func (o *childOp) command() store.Command {
 	r := o.run
-	seed := r.derive("seed of a child", r.cfg.Run.Generation, o.loc, o.link.Again)
+	seed := r.j.Derive("seed of a child", o.Loc, o.link.Again)
 	start := &store.Start{
 		ID: o.link.RunID, Workflow: o.link.Workflow, Seed: store.Seed(seed[:16]), Input: o.input,
-		Headers: r.cfg.Run.Headers, Parent: r.cfg.Run.No, ParentLoc: string(o.loc),
+		Headers: r.cfg.Run.Headers, Parent: r.cfg.Run.No, ParentLoc: string(o.Loc),
 	}
 	start.Shard.Group, start.Queue = o.place.Shard.Group, o.place.Queue
 	if o.link.Detached {
@@ -166,55 +166,55 @@ func (o *childOp) command() store.Command {
 
 // take hands over the end of the child, or starts it again in place of one that was
 // cancelled.
-func (o *childOp) take() {
+func (o *childOp) Take() {
 	r := o.run
 	if o.lost || o.link.Former == "" || o.end.Status != store.Cancelled {
-		o.runOp.take()
+		o.runOp.Take()
 		return
 	}
-	r.log.Consume(o.item.no, nil)
+	r.j.Log.Consume(o.item.no, nil)
 	r.children.forget(&o.runOp)
-	o.end, o.link.Former, o.rec = nil, "", nil
+	o.end, o.link.Former, o.Rec = nil, "", nil
 	r.children.byName[o.link.Name()] = &o.runOp
-	if o.failure != nil { // its queue is gone
+	if o.Failure != nil { // its queue is gone
 		o.lost = true
 		o.arrive()
 		return
 	}
-	r.write(&o.op, store.Entry{State: store.Open, Started: r.now, Value: o.link.Encode()})
-	r.log.Send(o.command())
+	o.Write(store.Entry{State: store.Open, Started: r.j.Now(), Value: o.link.Encode()})
+	r.j.Log.Send(o.command())
 }
 
 // CloseOwned ends the wait for a child whose scope has ended or was cancelled, and
 // cancels the child. A branch that awaits it gets ErrCancelled. While the run replays, a
 // withdrawal that is recorded is durable; another is for when the run goes live.
 func (o *childOp) CloseOwned() {
-	if o.closed || o.Settled() {
+	if o.Closed || o.Settled() {
 		return
 	}
 	r := o.run
-	o.closed, o.refused = true, true
+	o.Closed, o.Refused = true, true
 	if o.owned && o.link.Dropped == 0 {
-		o.link.Dropped = r.seq + 1
+		o.link.Dropped = r.j.Seq() + 1
 	}
 	switch {
-	case r.live:
-		o.withdrawLate()
+	case r.j.Live():
+		o.WithdrawLate()
 		r.children.forget(&o.runOp)
-	case o.rec != nil && o.rec.State == store.Open:
-		r.replay.pending = append(r.replay.pending, &o.op)
+	case o.Rec != nil && o.Rec.State == store.Open:
+		o.Pend()
 	}
-	o.uncount()
+	o.Uncount()
 	r.sched.Settle(&o.Source)
 }
 
-// withdrawLate records that nothing waits for a child any more, and cancels it.
-func (o *childOp) withdrawLate() {
-	if o.forgotten || !o.slot.Written() || o.rec != nil && o.rec.State == store.Withdrawn {
+// WithdrawLate records that nothing waits for a child any more, and cancels it.
+func (o *childOp) WithdrawLate() {
+	if o.forgotten || !o.Written() || o.Rec != nil && o.Rec.State == store.Withdrawn {
 		return
 	}
-	o.run.write(&o.op, store.Entry{State: store.Withdrawn, Value: o.link.Encode()})
+	o.Write(store.Entry{State: store.Withdrawn, Value: o.link.Encode()})
 	if o.owned {
-		o.run.log.Send(history.CancelChild(&o.run.cfg.Run, o.loc, o.link.RunID, "its parent does not wait for it any more"))
+		o.run.j.Log.Send(history.CancelChild(&o.run.cfg.Run, o.Loc, o.link.RunID, "its parent does not wait for it any more"))
 	}
 }

@@ -21,14 +21,12 @@ type children struct {
 
 // add lets an operation on another run take effect: now, or when the run goes live.
 func (c *children) add(o *runOp) {
-	if o.linked && !o.link.Detached && (o.rec == nil || o.rec.State == store.Open || o.rec.State == store.Withdrawn) {
+	if o.linked && !o.link.Detached && (o.Rec == nil || o.Rec.State == store.Open || o.Rec.State == store.Withdrawn) {
 		c.byName[o.link.Name()] = o
-		if o.in != nil {
-			o.in.runs = append(o.in.runs, o)
-		}
+		o.In.OnPrune(func() { c.prune(o) })
 	}
-	if o.rec == nil {
-		o.takesEffectAtOnce()
+	if o.Rec == nil {
+		o.TakeEffectAtOnce()
 	}
 }
 
@@ -41,7 +39,7 @@ func (c *children) prune(o *runOp) {
 	if c.byName[o.link.Name()] == o {
 		c.forget(o)
 	}
-	o.closed, o.forgotten = true, true
+	o.Closed, o.forgotten = true, true
 	if o.end != nil {
 		o.end = nil
 		c.run.Answer(o.item.no, nil)
@@ -61,17 +59,17 @@ func (c *children) restarted(loc location.Loc, again int64) {
 // and consumed.
 func (c *children) deliver(it store.Item) {
 	r := c.run
-	if !r.live {
+	if !r.j.Live() {
 		c.early = append(c.early, it)
-		r.log.See(&it)
+		r.j.Log.See(&it)
 		return
 	}
 	o := c.byName[it.Name]
 	switch {
 	case o == nil && c.outdated(&it):
-		r.log.DeadLetter(it.No)
+		r.j.Log.DeadLetter(it.No)
 		return
-	case o == nil || o.Settled() || o.closed || o.end != nil:
+	case o == nil || o.Settled() || o.Closed || o.end != nil:
 		r.Answer(it.No, nil)
 		return
 	}
@@ -81,12 +79,12 @@ func (c *children) deliver(it store.Item) {
 	} else {
 		end, err := stored.DecodeEnd(it.Value)
 		if err != nil {
-			r.damaged(o.loc, err)
+			r.damaged(o.Loc, err)
 			return
 		}
 		o.end = &end
 	}
-	r.log.See(&it)
+	r.j.Log.See(&it)
 	o.arrive()
 }
 
@@ -129,7 +127,7 @@ func (c *children) open(test func(o *runOp) bool) []*runOp {
 			open = append(open, o)
 		}
 	}
-	slices.SortFunc(open, func(a, b *runOp) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(open, func(a, b *runOp) int { return cmp.Compare(a.ID, b.ID) })
 	return open
 }
 
@@ -137,18 +135,18 @@ func (c *children) open(test func(o *runOp) bool) []*runOp {
 // run that is taken up again asks again how those have ended.
 func (c *children) end() {
 	for _, o := range c.open(func(o *runOp) bool {
-		return o.slot.Written() && !o.Settled() && (o.rec == nil || o.rec.State != store.Withdrawn)
+		return o.Written() && !o.Settled() && (o.Rec == nil || o.Rec.State != store.Withdrawn)
 	}) {
 		if o.owned() {
-			o.link.Dropped = stored.DroppedAtEnd(c.run.seq)
+			o.link.Dropped = stored.DroppedAtEnd(c.run.j.Seq())
 		}
-		c.run.write(&o.op, store.Entry{State: store.Withdrawn, Value: o.link.Encode()})
+		o.Write(store.Entry{State: store.Withdrawn, Value: o.link.Encode()})
 	}
 }
 
 // owned reports whether the other run is a child that is cancelled with its scope.
 func (o *runOp) owned() bool {
-	child, ok := o.is.(*childOp)
+	child, ok := o.Is.(*childOp)
 	return ok && child.owned
 }
 
@@ -158,15 +156,9 @@ func (c *children) orphans() []store.Command {
 	r := c.run
 	var sends []store.Command
 	for _, o := range c.open(func(o *runOp) bool {
-		return o.owned() && o.link.Former == "" && o.slot.Written() && (!o.Settled() || o.closed)
+		return o.owned() && o.link.Former == "" && o.Written() && (!o.Settled() || o.Closed)
 	}) {
-		sends = append(sends, history.Orphan(&r.cfg.Run, o.loc, o.link.RunID))
+		sends = append(sends, history.Orphan(&r.cfg.Run, o.Loc, o.link.RunID))
 	}
-	return append(sends, history.Orphans(&r.cfg.Run, r.cfg.Entries, func(e *store.Entry) bool {
-		if r.live {
-			return r.gone[e.Loc] != nil // accepted by Removed
-		}
-		rec := r.replay.records[e.Loc]
-		return !rec.asked || rec.accepted
-	})...)
+	return append(sends, history.Orphans(&r.cfg.Run, r.cfg.Entries, r.j.IsOrphan)...)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -55,7 +56,7 @@ const (
 )
 
 func newDriver(t testing.TB, prog *program, random *rand.Rand) *driver {
-	h := &harness{t: t, j: newJournal(), clock: birth, begun: map[string]int{}}
+	h := &harness{t: t, j: newDurable(), clock: birth, begun: map[string]int{}}
 	d := &driver{harness: h, prog: prog, random: random, mail: 12}
 	h.code = prog.code(d)
 	h.cfg.NewKey = func() string {
@@ -86,16 +87,16 @@ func (d *driver) activate() {
 	}
 	switch d.weak {
 	case highestFirst:
-		d.r.replay.awaited.Before = func(a, b *op) bool { return a.rec.Seq > b.rec.Seq }
+		d.r.j.Reorder(func(a, b *journal.Op) bool { return a.Rec.Seq > b.Rec.Seq })
 	case orderOfRequest:
-		d.r.replay.awaited.Before = func(a, b *op) bool { return a.id < b.id }
+		d.r.j.Reorder(func(a, b *journal.Op) bool { return a.ID < b.ID })
 	case loopsAtOnce:
-		d.r.replay.awaited.Before = func(a, b *op) bool {
-			if (a.kind == store.KindLoop) != (b.kind == store.KindLoop) {
-				return a.kind == store.KindLoop
+		d.r.j.Reorder(func(a, b *journal.Op) bool {
+			if (a.Kind == store.KindLoop) != (b.Kind == store.KindLoop) {
+				return a.Kind == store.KindLoop
 			}
-			return a.rec.Seq < b.rec.Seq
-		}
+			return a.Rec.Seq < b.Rec.Seq
+		})
 	case wokenInAnyOrder:
 		d.r.sched.Choose(d.random.IntN)
 	}
@@ -104,7 +105,7 @@ func (d *driver) activate() {
 // startBodies gives out the bodies that may begin.
 func (d *driver) startBodies() {
 	if d.weak == noBarrier {
-		d.r.durable = d.r.pos
+		d.r.turns.durable = d.r.j.Pos()
 	}
 	d.start()
 }
@@ -333,12 +334,12 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 			if !d.nudge() && !d.r.sched.AnyReady() && d.r.arrivals.bodies.Len() == 0 {
 				d.advance()
 				if d.r.over == nil && !d.take() {
-					d.t.Fatalf("nothing is left to happen; the run waits for %s; its inbox is %+v", d.r.waits(), d.j.items)
+					d.t.Fatalf("nothing is left to happen; the run waits for %s; its inbox is %+v", d.r.j.Waits(), d.j.items)
 				}
 			}
 		}
 	}
-	d.t.Fatalf("the run does not end; it waits for %s", d.r.waits())
+	d.t.Fatalf("the run does not end; it waits for %s", d.r.j.Waits())
 	return nil
 }
 
@@ -363,8 +364,8 @@ func (d *driver) crash() {
 	if over := d.r.over; over != nil && (over.Status == store.Stalled || over.Reason == "terminated") {
 		return
 	}
-	if d.r.Replayed() > 0 && len(d.r.log.Entries()) > 0 {
-		for _, e := range d.r.log.Entries() {
+	if d.r.Replayed() > 0 && len(d.r.j.Log.Entries()) > 0 {
+		for _, e := range d.r.j.Log.Entries() {
 			if e.Seq > 0 && e.Seq <= durable {
 				d.j.violate("the replay writes completion %d, of %d durable ones", e.Seq, durable)
 			}
@@ -469,8 +470,8 @@ func (d *driver) verify(over *Outcome) string {
 	d.activate()
 	defer d.leave()
 	d.advance()
-	turn := d.r.log.Turn(&d.r.cfg.Run)
-	rows, _ := d.r.log.ShownSize()
+	turn := d.r.j.Log.Turn(&d.r.cfg.Run)
+	rows, _ := d.r.j.Log.ShownSize()
 	switch got := d.r.over; {
 	case got == nil:
 		return "the replay of the whole history does not end"
@@ -503,12 +504,12 @@ type sight struct {
 }
 
 func (s *seen) add(loc location.Loc, format string, args ...any) {
-	s.events = append(s.events, sight{s.run.seq, loc, fmt.Sprintf(format, args...)})
+	s.events = append(s.events, sight{s.run.j.Seq(), loc, fmt.Sprintf(format, args...)})
 }
 
 // upTo returns the events before the completion after the given one, except those
 // of iterations whose history is gone.
-func (s *seen) upTo(seq int64, j *journal) []string {
+func (s *seen) upTo(seq int64, j *durable) []string {
 	var texts []string
 	for _, e := range s.events {
 		if e.seq <= seq && !j.pruned(e.loc) {
@@ -519,7 +520,7 @@ func (s *seen) upTo(seq int64, j *journal) []string {
 }
 
 // of returns the events, except those of iterations whose history is gone.
-func (s *seen) of(j *journal) string {
+func (s *seen) of(j *durable) string {
 	var b bytes.Buffer
 	for _, e := range s.events {
 		if !j.pruned(e.loc) {

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -57,66 +58,66 @@ func (b *Branch) Event(spec Event) (*event.Delivery, error) {
 		return nil, err
 	}
 	o := b.eventOp(spec)
-	err := b.waitOp(spec.Call, &o.op)
+	err := o.Wait(&b.Branch, spec.Call)
 	return o.given, err
 }
 
 func (b *Branch) eventOp(spec Event) *eventOp {
 	o := &eventOp{spec: spec}
 	b.declare(&o.op, o, spec.Call, store.KindEvent)
-	o.deadline = o.deadlineOr(spec.Deadline)
-	if o.rec != nil && o.rec.State == store.Open {
+	o.Deadline = o.DeadlineOr(spec.Deadline)
+	if o.Rec != nil && o.Rec.State == store.Open {
 		b.run.topics.found(o)
 	}
 	return o
 }
 
 // start registers the wait, unless it is registered.
-func (o *eventOp) start() {
-	if !o.startsNow() {
+func (o *eventOp) Start() {
+	if !o.StartsNow() {
 		return
 	}
 	r := o.run
 	if o.key != "" && o.topic != o.spec.Topic { // the code has another one by now
-		r.log.Send(event.Withdraw(o.topic, o.key))
+		r.j.Log.Send(event.Withdraw(o.topic, o.key))
 		r.topics.done(o)
 		o.key = ""
 	}
 	if o.key == "" {
-		o.topic, o.key = o.spec.Topic, r.newKey(&o.op)
+		o.topic, o.key = o.spec.Topic, r.j.KeyFor(&o.Op)
 		wait := event.Wait{Topic: o.topic, Key: o.key}
-		r.log.Send(event.Register(o.topic, o.key, r.topics.registrationOf(o)))
-		r.write(&o.op, store.Entry{State: store.Open, Wake: o.deadline, Started: o.asked, Value: event.Encode(wait)})
+		r.j.Log.Send(event.Register(o.topic, o.key, r.topics.registrationOf(o)))
+		o.Write(store.Entry{State: store.Open, Wake: o.Deadline, Started: o.Asked, Value: event.Encode(wait)})
 		r.topics.registrations[o.key] = &registration{wait: wait, op: o}
 	}
-	if o.deadline != 0 {
-		r.timers.set(o, o.deadline)
+	if o.Deadline != 0 {
+		r.j.Timers.Set(o, o.Deadline)
 	}
 	o.arrive()
 }
 
-// withdraw ends a wait that was cancelled or has lost. While the run replays, a
+// Withdraw ends a wait that was cancelled or has lost. While the run replays, a
 // withdrawal that is recorded is durable; another is for when the run goes live.
-func (o *eventOp) withdraw() {
+func (o *eventOp) Withdraw() {
 	switch {
 	case o.key == "":
-	case o.run.live:
+	case o.run.j.Live():
 		o.run.topics.withdraw(o)
-		o.run.write(&o.op, store.Entry{State: store.Withdrawn})
+		o.Write(store.Entry{State: store.Withdrawn})
 	default:
-		o.run.replay.pending = append(o.run.replay.pending, &o.op)
+		o.Pend()
 	}
 }
 
-func (o *eventOp) withdrawLate() { o.withdraw() }
+func (o *eventOp) WithdrawLate() { o.Withdraw() }
 
-func (o *eventOp) outcome(e *store.Entry) {
-	if o.failure == nil {
+func (o *eventOp) Outcome(e *store.Entry) {
+	if o.Failure == nil {
 		e.Value = event.Encode(o.given)
 	}
 }
 
-func (o *eventOp) recall(value []byte) error {
+func (o *eventOp) Recall(value []byte) error {
 	d := new(event.Delivery)
 	if err := event.Decode(value, d); err != nil {
 		return err
@@ -126,44 +127,44 @@ func (o *eventOp) recall(value []byte) error {
 	return nil
 }
 
-func (o *eventOp) show(w *Wait) {
+func (o *eventOp) Show(w *journal.Wait) {
 	w.Topic = o.topic
-	w.until(o.deadline)
+	w.EndsAt(o.Deadline)
 }
 
 // arrive lists the wait if its event is there.
 func (o *eventOp) arrive() {
 	if o.given != nil && !o.Settled() {
-		o.run.arrivals.events.add(o)
+		o.run.arrivals.events.Add(o)
 	}
 }
 
-func (o *eventOp) wanted() bool { return !o.Settled() && !o.closed }
-func (o *eventOp) late() bool   { return !o.inTime() }
+func (o *eventOp) Wanted() bool { return !o.Settled() && !o.Closed }
+func (o *eventOp) IsLate() bool { return !o.inTime() }
 
 // inTime reports whether the event that is there was sent to the run by the deadlines
 // that it stands against.
 func (o *eventOp) inTime() bool {
-	return o.given != nil && (o.deadline == 0 || o.sent <= o.deadline) && !o.Late(o.sent)
+	return o.given != nil && (o.Deadline == 0 || o.sent <= o.Deadline) && !o.Late(o.sent)
 }
 
-func (o *eventOp) due()               { o.take() }
-func (o *eventOp) againstInbox() bool { return true }
-func (o *eventOp) isDelay() bool      { return false }
+func (o *eventOp) Due()               { o.Take() }
+func (o *eventOp) AgainstInbox() bool { return true }
+func (o *eventOp) IsDelay() bool      { return false }
 
 // take hands over the event that is there, or the timeout.
-func (o *eventOp) take() {
+func (o *eventOp) Take() {
 	r := o.run
 	if !o.inTime() {
-		o.failure = &stored.Failure{Code: stored.CodeTimeout, Message: "no event by " + o.deadline.String()}
+		o.Failure = &stored.Failure{Code: stored.CodeTimeout, Message: "no event by " + o.Deadline.String()}
 		r.topics.withdraw(o)
 	} else {
-		r.log.Consume(o.item, nil)
+		r.j.Log.Consume(o.item, nil)
 		r.topics.done(o)
 		r.topics.hear(o.given)
 		if o.given.Event.Mode == event.Consumed {
-			r.log.Send(event.Ack(o.topic, o.key))
+			r.j.Log.Send(event.Ack(o.topic, o.key))
 		}
 	}
-	r.handOver(&o.op)
+	o.HandOver()
 }

@@ -17,7 +17,7 @@ import (
 // test decides when time passes, when bodies end and when the process dies.
 type harness struct {
 	t     testing.TB
-	j     *journal
+	j     *durable
 	code  func(*Branch) ([]byte, *stored.Failure)
 	cfg   Config // what every activation gets beside the snapshot and the code
 	clock store.Time
@@ -33,7 +33,7 @@ type harness struct {
 
 func newHarness(t testing.TB, code func(*Branch) ([]byte, *stored.Failure)) *harness {
 	t.Helper()
-	h := &harness{t: t, j: newJournal(), code: code, clock: birth, begun: map[string]int{}}
+	h := &harness{t: t, j: newDurable(), code: code, clock: birth, begun: map[string]int{}}
 	t.Cleanup(func() {
 		h.leave()
 		for _, law := range h.j.broken {
@@ -103,13 +103,13 @@ func (h *harness) start() {
 		if e, ok := h.j.entries[string(b.Location)]; ok && (e.State == store.Done || e.State == store.FailedEntry) {
 			h.j.violate("the body of %s begins although its end is durable", b.Location)
 		}
-		if born := h.r.steps.open[b.ID].born; born > h.j.seq() {
+		if born := h.r.steps.open[b.ID].Born; born > h.j.seq() {
 			h.j.violate("the body of %s begins after completion %d, of which %d are durable", b.Location, born, h.j.seq())
 		}
 		if h.r.steps.open[b.ID].spec.Permit != nil {
 			h.j.permitted(b.Location)
 		}
-		if h.r.steps.open[b.ID].kind == store.KindUndo && h.j.run.Marks&store.Undoing == 0 {
+		if h.r.steps.open[b.ID].Kind == store.KindUndo && h.j.run.Marks&store.Undoing == 0 {
 			h.j.violate("the compensation %s begins before the mark is durable", b.Location)
 		}
 		h.begun[b.Location.String()]++
@@ -135,7 +135,7 @@ func (h *harness) play() {
 			return
 		}
 	}
-	h.t.Fatalf("the run makes turns without an end; it waits for %s", h.r.waits())
+	h.t.Fatalf("the run makes turns without an end; it waits for %s", h.r.j.Waits())
 }
 
 // end ends the body at a location, in text form, with a value.
@@ -235,7 +235,7 @@ func (h *harness) finish() *Outcome {
 		}
 		at, _ := h.r.NextTimer()
 		if at == 0 {
-			h.t.Fatalf("nothing will happen; the run waits for %s", h.r.waits())
+			h.t.Fatalf("nothing will happen; the run waits for %s", h.r.j.Waits())
 		}
 		h.clock = max(h.clock, at)
 		h.wake()
@@ -249,7 +249,7 @@ func (h *harness) want(status store.Status, output string) {
 	h.t.Helper()
 	over := h.r.Over()
 	if over == nil {
-		h.t.Fatalf("the run is not over: %v are in flight, it waits for %s", h.flying(), h.r.waits())
+		h.t.Fatalf("the run is not over: %v are in flight, it waits for %s", h.flying(), h.r.j.Waits())
 	}
 	text := string(over.Output)
 	if over.Status == store.Failed {
@@ -296,11 +296,11 @@ func (h *harness) replays() {
 	got := h.r.Over()
 	switch {
 	case got == nil:
-		h.t.Fatalf("the replay does not end; it waits for %s", h.r.waits())
+		h.t.Fatalf("the replay does not end; it waits for %s", h.r.j.Waits())
 	case got.Status != over.Status || string(got.Output) != string(over.Output) || got.Reason != over.Reason:
 		h.t.Fatalf("the replay ends %s %q (%s) %v, the run ended %s %q (%s)", got.Status, got.Output, got.Reason, got.Stall, over.Status, over.Output, over.Reason)
-	case len(h.r.log.Entries()) > 0 || h.r.steps.queue.Len() > 0 || len(h.begun) != bodies:
-		h.t.Fatalf("the replay writes %d entries and begins %d bodies", len(h.r.log.Entries()), h.r.steps.queue.Len())
+	case len(h.r.j.Log.Entries()) > 0 || h.r.steps.queue.Len() > 0 || len(h.begun) != bodies:
+		h.t.Fatalf("the replay writes %d entries and begins %d bodies", len(h.r.j.Log.Entries()), h.r.steps.queue.Len())
 	}
 }
 
@@ -374,4 +374,10 @@ func path(names ...string) location.Loc {
 		loc = loc.Name(n, 1)
 	}
 	return loc
+}
+
+// bytes returns how large the run believes its history to be.
+func (h *harness) bytes() int {
+	_, bytes := h.r.j.Size()
+	return bytes
 }

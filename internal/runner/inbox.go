@@ -67,7 +67,7 @@ func (r *Run) Know(no store.ItemNo) bool { return r.inbox.know(no) }
 // Answer consumes an item in the next turn, with the owner's answer if it is a verb.
 func (r *Run) Answer(no store.ItemNo, verdict []byte) {
 	r.inbox.know(no)
-	r.log.Consume(no, verdict)
+	r.j.Log.Consume(no, verdict)
 }
 
 // Deliver adds items to the inbox. Items that were delivered before are ignored, and so
@@ -79,7 +79,7 @@ func (r *Run) Deliver(items ...store.Item) {
 			continue
 		}
 		if r.deliver(it) {
-			r.log.See(it)
+			r.j.Log.See(it)
 		}
 	}
 }
@@ -120,24 +120,31 @@ func (r *Run) deliver(it *store.Item) (see bool) {
 // Watches returns the requests to be notified of the run's end. They stay in its inbox.
 func (r *Run) Watches() []store.Item { return r.watches }
 
+// cancel is the cancel of the whole run.
+type cancel struct {
+	item       *store.Item // requested and not handed over
+	handedOver bool
+	reason     string
+}
+
 // deliverCancel looks at a request for a cancel. It reports whether the code is to see
 // it; otherwise it is answered or kept.
 func (r *Run) deliverCancel(it *store.Item) bool {
 	switch {
-	case it.Name == "" && (r.undo.begun || r.cancelling || r.replay.cancel != nil):
+	case it.Name == "" && (r.undo.begun || r.cancel.handedOver || r.j.Cancelled() != nil):
 		// A parent cancels its child with the scope and at its own end, by one item,
 		// which this run may have consumed in an earlier activation.
-		r.log.See(it)
+		r.j.Log.See(it)
 	case r.undo.begun:
 		r.Answer(it.No, verbs.No(verbs.Undoing))
-	case r.cancelItem != nil || r.cancelling || r.replay.cancel != nil:
+	case r.cancel.item != nil || r.cancel.handedOver || r.j.Cancelled() != nil:
 		r.Answer(it.No, verbs.No(verbs.AlreadyCancelling))
 	case r.undo.taken:
 		r.undo.late = append(r.undo.late, *it)
 	case r.undo.outcome != nil || r.over != nil && r.over.Status != store.Stalled:
 		r.lateCancel(it)
 	default:
-		r.cancelItem = it
+		r.cancel.item = it
 		return true
 	}
 	return false

@@ -12,9 +12,9 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// journal is what a store would hold of one run. It keeps the laws of package
+// durable is what a store would hold of one run. It keeps the laws of package
 // store that concern turns and remembers what has broken one.
-type journal struct {
+type durable struct {
 	run      store.Run
 	entries  map[string]store.Entry
 	items    []store.Item // item n has the number n+1
@@ -34,8 +34,8 @@ type journal struct {
 // birth is the time at which the runs of the tests begin.
 const birth store.Time = 1_000_000
 
-func newJournal() *journal {
-	return &journal{
+func newDurable() *durable {
+	return &durable{
 		run: store.Run{
 			No: 1, ID: "r", Shard: store.Shard{Group: store.DefaultGroup}, Status: store.Running,
 			Claimed: true, Started: birth, Seed: store.Seed{7},
@@ -44,13 +44,13 @@ func newJournal() *journal {
 	}
 }
 
-func (j *journal) violate(format string, args ...any) {
+func (j *durable) violate(format string, args ...any) {
 	j.broken = append(j.broken, fmt.Sprintf(format, args...))
 }
 
 // commit applies a turn. It reports false if an unexamined item holds back the
 // suspension or the end (law 5).
-func (j *journal) commit(t *store.Turn) bool {
+func (j *durable) commit(t *store.Turn) bool {
 	j.turns++
 	j.run.Build = "b" // as the owner does, in the first turn
 	j.check(t)
@@ -109,7 +109,7 @@ func (j *journal) commit(t *store.Turn) bool {
 }
 
 // check notes the laws that a turn breaks.
-func (j *journal) check(t *store.Turn) {
+func (j *durable) check(t *store.Turn) {
 	shards(t)
 	batch := store.Batch{Node: "n", Boot: "b", No: 1, Leases: []store.Lease{{Shard: t.Shard}}, Turns: []*store.Turn{t}}
 	if err := batch.Validate(); err != nil {
@@ -162,7 +162,7 @@ func within(spans []store.Span, loc string) bool {
 }
 
 // pruned reports whether a location is in an iteration whose history is gone.
-func (j *journal) pruned(loc location.Loc) bool {
+func (j *durable) pruned(loc location.Loc) bool {
 	for loop, n := range loc.Loops() {
 		if e, ok := j.entries[string(loop)]; ok && e.Kind == store.KindLoop {
 			if p, err := stored.DecodeLoop(e.Value); err != nil || n < p.Oldest {
@@ -174,7 +174,7 @@ func (j *journal) pruned(loc location.Loc) bool {
 }
 
 // show applies what a turn says to readers.
-func (j *journal) show(t *store.Turn) {
+func (j *durable) show(t *store.Turn) {
 	for _, a := range t.Answers {
 		it := j.item(a.Item)
 		if it == nil || it.Kind != store.ItemUpdate || it.State != store.Consumed || it.Verdict != nil {
@@ -206,7 +206,7 @@ func overwritable(old, next store.Entry) bool {
 	return same && fmt.Sprint(old) == fmt.Sprint(next)
 }
 
-func (j *journal) item(no store.ItemNo) *store.Item {
+func (j *durable) item(no store.ItemNo) *store.Item {
 	if no < 1 || int(no) > len(j.items) {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (j *journal) item(no store.ItemNo) *store.Item {
 }
 
 // send puts an item into the inbox and returns it as a claim would.
-func (j *journal) send(it store.Item) store.Item {
+func (j *durable) send(it store.Item) store.Item {
 	it.No, it.State = store.ItemNo(len(j.items)+1), store.New
 	if it.ID == "" {
 		it.ID = fmt.Sprint("i", it.No)
@@ -224,7 +224,7 @@ func (j *journal) send(it store.Item) store.Item {
 }
 
 // claim makes the run the owner's to work on.
-func (j *journal) claim() {
+func (j *durable) claim() {
 	j.run.Claimed = true
 	if j.run.Status == store.Suspended {
 		j.run.Status = store.Running
@@ -232,7 +232,7 @@ func (j *journal) claim() {
 }
 
 // snapshot is what a new activation is made from. Large values are left out.
-func (j *journal) snapshot() (entries []store.Entry, items []store.Item) {
+func (j *durable) snapshot() (entries []store.Entry, items []store.Item) {
 	for _, e := range j.entries {
 		if e.Value = bytes.Clone(e.Value); len(e.Value) >= store.LargeValue {
 			e.Value = nil
@@ -249,7 +249,7 @@ func (j *journal) snapshot() (entries []store.Entry, items []store.Item) {
 }
 
 // fetch returns the value of an entry that the snapshot left out.
-func (j *journal) fetch(loc string) ([]byte, error) {
+func (j *durable) fetch(loc string) ([]byte, error) {
 	e, ok := j.entries[loc]
 	if !ok {
 		return nil, store.ErrDamaged
@@ -258,7 +258,7 @@ func (j *journal) fetch(loc string) ([]byte, error) {
 }
 
 // seq returns the number of the last completion that is durable.
-func (j *journal) seq() (last int64) {
+func (j *durable) seq() (last int64) {
 	for _, e := range j.entries {
 		last = max(last, e.Seq)
 	}
@@ -266,7 +266,7 @@ func (j *journal) seq() (last int64) {
 }
 
 // at returns the entry at a location in text form.
-func (j *journal) at(text string) (store.Entry, bool) {
+func (j *durable) at(text string) (store.Entry, bool) {
 	for loc, e := range j.entries {
 		if location.Loc(loc).String() == text {
 			return e, true
@@ -277,7 +277,7 @@ func (j *journal) at(text string) (store.Entry, bool) {
 
 // order returns the text locations of the completions in the order of their
 // numbers.
-func (j *journal) order() []string {
+func (j *durable) order() []string {
 	var done []store.Entry
 	for _, e := range j.entries {
 		if e.Seq > 0 {

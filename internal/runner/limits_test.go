@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -69,8 +70,8 @@ func TestBytesOfAnEntryThatIsWrittenAgain(t *testing.T) {
 		h.fail("s", "no")
 	}
 	e, _ := h.j.at("s")
-	if h.r.bytes != len(e.Value) {
-		t.Errorf("the run counts %d bytes, its only entry has %d", h.r.bytes, len(e.Value))
+	if h.bytes() != len(e.Value) {
+		t.Errorf("the run counts %d bytes, its only entry has %d", h.bytes(), len(e.Value))
 	}
 }
 
@@ -92,7 +93,7 @@ func TestTurnIsCut(t *testing.T) {
 	for h.advance(); h.take(); h.advance() {
 		sizes = append(sizes, len(h.pending.Entries))
 		h.advance() // the next turn fills while one is under way, and is full
-		if n := len(h.r.log.Entries()); n > 1000 {
+		if n := len(h.r.j.Log.Entries()); n > 1000 {
 			t.Fatalf("the filling turn has %d entries", n)
 		}
 		h.commit()
@@ -183,7 +184,7 @@ func TestDelayOfRetries(t *testing.T) {
 		{Policy{First: time.Second, Factor: 2, Max: 1<<63 - 1, Jitter: 1}, 5000, 0, 1 << 62},
 		{Policy{First: time.Second, Factor: 1, Max: time.Minute, Jitter: 0.5}, 1, time.Second / 2, 3 * time.Second / 2},
 	} {
-		o := &stepOp{op: op{run: r, loc: location.Loc("").Name("s", 1)}, attempt: c.attempt, spec: Step{Policy: c.policy}}
+		o := &stepOp{op: op{run: r, Op: journal.Op{Loc: location.Loc("").Name("s", 1)}}, attempt: c.attempt, spec: Step{Policy: c.policy}}
 		if d := o.delay(); d < c.low || d > c.top {
 			t.Errorf("%+v after attempt %d: %s, want %s to %s", c.policy, c.attempt, d, c.low, c.top)
 		} else if d != o.delay() {

@@ -2,9 +2,9 @@ package runner
 
 import (
 	"fmt"
-	"sort"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -42,30 +42,16 @@ type loop struct {
 	branch    *Branch
 	op        *loopOp // at its location
 	completed int64
-	kept      []*segment // the oldest first
+	kept      []*journal.Segment // the oldest first
 }
 
 // loopOp is the record of a loop, or the entry to an iteration of it.
 type loopOp struct{ op }
 
-func (o *loopOp) start() {
-	if o.startsNow() {
+func (o *loopOp) Start() {
+	if o.StartsNow() {
 		o.run.arrivals.loops.Push(o)
 	}
-}
-
-// segment is what is pruned at once: the iterations from one that was entered by
-// a hand-over, or the first one, to before the next one that was.
-type segment struct {
-	outer    *segment // in which the loop stands; nil: none
-	from     int64
-	number   int64 // of the hand-over; 0: none
-	entries  int
-	bytes    int
-	owing    int // completed steps that carry a compensation
-	promises []string
-	versions []location.Loc
-	runs     []*runOp // children and watches that may outlive their iteration
 }
 
 // Loop executes a loop. It returns the error of the body, or ErrCancelled.
@@ -77,14 +63,14 @@ func (b *Branch) Loop(spec Loop) error {
 	b.declare(&l.op.op, l.op, spec.Call, store.KindLoop)
 	defer l.end()
 	state, err := l.begin()
-	for n := l.kept[0].from; err == nil; {
+	for n := l.kept[0].From; err == nil; {
 		var more bool
 		if state, more, err = l.iterate(n, state); err != nil || !more {
 			return err
 		}
-		if n++; len(state) > b.run.limits.Value {
-			return &stored.Failure{Code: stored.CodeTooLarge, Location: l.op.loc.String(), Message: fmt.Sprintf(
-				"the state of loop %s has %d bytes, more than the limit of %d: store it elsewhere and keep a reference", l.op.loc, len(state), b.run.limits.Value)}
+		if n++; len(state) > b.run.j.Limits.Value {
+			return &stored.Failure{Code: stored.CodeTooLarge, Location: l.op.Loc.String(), Message: fmt.Sprintf(
+				"the state of loop %s has %d bytes, more than the limit of %d: store it elsewhere and keep a reference", l.op.Loc, len(state), b.run.j.Limits.Value)}
 		}
 		if err = b.Refuse(spec.Call); err == nil {
 			state, err = l.next(n, state)
@@ -95,24 +81,24 @@ func (b *Branch) Loop(spec Loop) error {
 
 // begin enters the oldest iteration that is kept and returns its state.
 func (l *loop) begin() ([]byte, error) {
-	l.kept = []*segment{{outer: l.op.in}}
-	rec := l.op.rec
+	l.kept = []*journal.Segment{{Outer: l.op.In}}
+	rec := l.op.Rec
 	if rec == nil {
 		return l.State, nil
 	}
 	p, err := stored.DecodeLoop(rec.Value)
 	if err != nil {
-		l.branch.run.damaged(l.op.loc, err)
+		l.branch.run.damaged(l.op.Loc, err)
 		l.branch.Halt()
 	}
 	l.completed = p.Completed
 	if p.Oldest == 0 {
 		return l.State, nil
 	}
-	l.kept[0].from = p.Oldest
+	l.kept[0].From = p.Oldest
 	l.gone()
-	loc := l.op.loc.Iteration(p.Oldest)
-	if rec := l.branch.run.replay.records[string(loc)]; rec == nil || rec.Kind != store.KindLoop {
+	loc := l.op.Loc.Iteration(p.Oldest)
+	if rec := l.branch.run.j.RecordAt(loc); rec == nil || rec.Kind != store.KindLoop {
 		l.branch.run.damaged(loc, fmt.Errorf("the oldest iteration of the loop has no state: %w", store.ErrDamaged))
 		l.branch.Halt()
 	}
@@ -123,7 +109,7 @@ func (l *loop) begin() ([]byte, error) {
 // history if there it is.
 func (l *loop) next(n int64, state []byte) ([]byte, error) {
 	if l.marked(n) {
-		s := &segment{outer: l.op.in, from: n}
+		s := &journal.Segment{Outer: l.op.In, From: n}
 		var err error
 		if state, err = l.enter(s, state); err != nil {
 			return nil, err
@@ -141,44 +127,35 @@ func (l *loop) next(n int64, state []byte) ([]byte, error) {
 // may have changed Every and Keep since: what was begun otherwise stays so.
 func (l *loop) marked(n int64) bool {
 	r := l.branch.run
-	loc := string(l.op.loc.Iteration(n))
-	if rec := r.replay.records[loc]; rec != nil {
+	loc := string(l.op.Loc.Iteration(n))
+	if rec := r.j.RecordAt(location.Loc(loc)); rec != nil {
 		return true
 	}
 	if (n+l.Keep)%l.Every != 0 {
 		return false
 	}
-	_, end := l.op.loc.Iterations()
-	return r.live || n > l.completed && !r.recordedIn(store.Span{From: loc, To: end})
-}
-
-// recordedIn reports whether the history that is replayed has an entry in a span.
-func (r *Run) recordedIn(span store.Span) bool {
-	entries := r.cfg.Entries
-	i := sort.Search(len(entries), func(i int) bool { return entries[i].Loc >= span.From })
-	return i < len(entries) && entries[i].Loc < span.To
+	_, end := l.op.Loc.Iterations()
+	return r.j.Live() || n > l.completed && !r.j.HasIn(store.Span{From: loc, To: end})
 }
 
 // enter hands over the state with which a segment begins: in a replay that of the
 // history.
-func (l *loop) enter(s *segment, state []byte) ([]byte, error) {
+func (l *loop) enter(s *journal.Segment, state []byte) ([]byte, error) {
 	b := l.branch
 	o := new(loopOp)
-	b.declareAt(&o.op, o, b.Bounded(l.op.loc.Iteration(s.from)), store.KindLoop, s)
-	o.value = state
-	if err := b.waitOp(l.Call, &o.op); err != nil {
+	b.declareAt(&o.op, o, b.Bounded(l.op.Loc.Iteration(s.From)), store.KindLoop, s)
+	o.Value = state
+	if err := o.Wait(&b.Branch, l.Call); err != nil {
 		return nil, err
 	}
-	if s.number = b.run.seq; o.rec != nil && o.rec.Seq > 0 {
-		s.number = o.rec.Seq
-	}
-	return o.value, nil
+	s.Number = o.Number()
+	return o.Value, nil
 }
 
 // iterate executes an iteration. All that it has begun ends with it.
 func (l *loop) iterate(n int64, state []byte) (next []byte, more bool, err error) {
 	b := l.branch
-	b.Inside(b.Bounded(l.op.loc.Iteration(n)), l.kept[len(l.kept)-1], func() {
+	b.Inside(b.Bounded(l.op.Loc.Iteration(n)), l.kept[len(l.kept)-1], func() {
 		next, more, err = l.Body(n, state)
 	})
 	return next, more, err
@@ -188,111 +165,55 @@ func (l *loop) iterate(n int64, state []byte) (next []byte, more bool, err error
 // last Keep of them.
 func (l *loop) commit(n int64) {
 	first := 0
-	for k := 1; k < len(l.kept) && l.kept[k].from <= n-l.Keep; k++ {
-		if l.kept[k-1].owing > 0 && !l.ForgetUndo {
+	for k := 1; k < len(l.kept) && l.kept[k].From <= n-l.Keep; k++ {
+		if l.kept[k-1].Owes() && !l.ForgetUndo {
 			break
 		}
 		first = k
 	}
 	for _, s := range l.kept[:first] {
-		l.branch.run.count(s.outer, -s.entries, -s.bytes)
-		for _, loc := range s.promises {
-			delete(l.branch.run.promises.made, loc)
-		}
-		for _, loc := range s.versions {
-			delete(l.branch.run.versions, loc)
-		}
-		for _, o := range s.runs {
-			l.branch.run.children.prune(o)
-		}
+		l.branch.run.j.Prune(s)
 	}
 	l.kept = append(l.kept[:0], l.kept[first:]...)
 	l.completed = n
 	r := l.branch.run
 	if first > 0 {
 		l.gone()
-		r.log.Cut(l.span())
-		r.forgive(l.span()) // what owes is pruned by ForgetUndo only
+		r.j.Log.Cut(l.span())
+		r.forgetUndo(l.span()) // what owes is pruned by ForgetUndo only
 	}
 	oldest := l.kept[0]
-	r.write(&l.op.op, store.Entry{
-		State: store.Open, Started: l.op.asked,
-		Value: stored.LoopProgress{Oldest: oldest.from, Number: oldest.number, Completed: n}.Encode(),
+	l.op.Write(store.Entry{
+		State: store.Open, Started: l.op.Asked,
+		Value: stored.LoopProgress{Oldest: oldest.From, Number: oldest.Number, Completed: n}.Encode(),
 	})
 }
 
 // span is what is pruned so far, from the first iteration on: a body that was
 // cancelled may have written behind an earlier pruning.
 func (l *loop) span() store.Span {
-	return store.Span{From: string(l.op.loc.Iteration(0)), To: string(l.op.loc.Iteration(l.kept[0].from))}
+	return store.Span{From: string(l.op.Loc.Iteration(0)), To: string(l.op.Loc.Iteration(l.kept[0].From))}
 }
 
 // gone forgets what was recorded and delivered for the iterations that are pruned.
 func (l *loop) gone() {
 	r := l.branch.run
-	r.pruned[l.op.loc] = l.kept[0].from
 	span := l.span()
-	r.promises.prune(span, r.log.DeadLetter)
-	r.replay.disregard(span)
+	r.promises.prune(span, r.j.Log.DeadLetter)
+	r.j.Keep(l.op.Loc, l.kept[0].From, span)
 }
 
 // end is called when the loop is over. What was kept is then a part of the
 // iteration in which the loop stands.
 func (l *loop) end() {
 	r := l.branch.run
-	if !l.op.slot.Written() && !r.sched.Unwinding() {
-		r.count(l.op.in, -1, 0) // it leaves no entry
+	if !l.op.Written() && !r.sched.Unwinding() {
+		r.j.Count(l.op.In, -1, 0) // it leaves no entry
 	}
-	if outer := l.op.in; outer != nil {
-		delete(r.pruned, l.op.loc)
+	if outer := l.op.In; outer != nil {
+		r.j.LoopEnded(l.op.Loc)
 		for _, s := range l.kept {
-			outer.promises = append(outer.promises, s.promises...)
-			outer.versions = append(outer.versions, s.versions...)
-			outer.runs = append(outer.runs, s.runs...)
-		}
-	}
-}
-
-// isPruned reports whether a location is in an iteration that is pruned.
-func (r *Run) isPruned(loc location.Loc) bool {
-	if len(r.pruned) == 0 {
-		return false
-	}
-	for loop, n := range loc.Loops() {
-		if n < r.pruned[loop] {
-			return true
-		}
-	}
-	return false
-}
-
-// count adds to the size of the history, and of the segments that s is in.
-func (r *Run) count(s *segment, entries, bytes int) {
-	r.entries += entries
-	r.bytes += bytes
-	s.count(entries, bytes)
-}
-
-func (s *segment) count(entries, bytes int) {
-	for ; s != nil; s = s.outer {
-		s.entries += entries
-		s.bytes += bytes
-	}
-}
-
-// owe notes that a completed step carries a compensation.
-func (s *segment) owe() {
-	for ; s != nil; s = s.outer {
-		s.owing++
-	}
-}
-
-// disregard lets the replay take no notice of records that a body has left behind
-// the pruning of its iteration.
-func (p *replay) disregard(span store.Span) {
-	for loc, rec := range p.records {
-		if span.Contains(loc) {
-			p.account(rec)
+			outer.Absorb(s)
 		}
 	}
 }
@@ -301,8 +222,8 @@ func (p *replay) disregard(span store.Span) {
 // reports whether there was one.
 func (r *Run) enterNext() bool {
 	for loops := &r.arrivals.loops; loops.Len() > 0; {
-		if o := loops.Pop(); !o.closed {
-			r.handOver(&o.op)
+		if o := loops.Pop(); !o.Closed {
+			o.HandOver()
 			return true
 		}
 	}

@@ -291,19 +291,19 @@ func TestTheBudgetCountsWhatIsKept(t *testing.T) {
 	h.cfg.Limits = Limits{Entries: 60, Bytes: 4000}
 	h.finish()
 	h.want(store.Succeeded, "done")
-	if got, want := h.r.entries, len(h.j.entries); got != want {
+	if got, want := h.r.Entries(), len(h.j.entries); got != want {
 		t.Fatalf("the run counts %d entries and has %d", got, want)
 	}
 	bytes := 0
 	for _, e := range h.j.entries {
 		bytes += len(e.Value)
 	}
-	if h.r.bytes != bytes {
-		t.Fatalf("the run counts %d bytes and has %d", h.r.bytes, bytes)
+	if h.bytes() != bytes {
+		t.Fatalf("the run counts %d bytes and has %d", h.bytes(), bytes)
 	}
 	h.replays()
-	if h.r.entries != len(h.j.entries) || h.r.bytes != bytes {
-		t.Fatalf("the replay counts %d entries with %d bytes, want %d with %d", h.r.entries, h.r.bytes, len(h.j.entries), bytes)
+	if h.r.Entries() != len(h.j.entries) || h.bytes() != bytes {
+		t.Fatalf("the replay counts %d entries with %d bytes, want %d with %d", h.r.Entries(), h.bytes(), len(h.j.entries), bytes)
 	}
 
 	h = newHarness(t, nested)
@@ -599,7 +599,7 @@ func TestWhatALoopLeavesInMemory(t *testing.T) {
 			continue
 		}
 		for what, size := range map[string]int{
-			"timers": r.timers.queue.Len(), "receivers": r.mail.Waiting("mail"), "branches": len(r.sched.Branches()), "bodies": len(r.steps.open),
+			"timers": r.j.Timers.Len(), "receivers": r.mail.Waiting("mail"), "branches": len(r.sched.Branches()), "bodies": len(r.steps.open),
 			"entries": len(h.j.entries), "unlooked": r.mail.Unlooked(), "queue": r.steps.queue.Room(),
 			"entering": r.arrivals.loops.Room(), "scopes": r.root.Size(),
 		} {

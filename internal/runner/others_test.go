@@ -27,7 +27,7 @@ func (o *outside) init() {
 }
 
 // carry carries out what a turn sends.
-func (j *journal) carry(sends []store.Command) {
+func (j *durable) carry(sends []store.Command) {
 	if j.out.started == nil {
 		j.out.init()
 	}
@@ -153,7 +153,7 @@ func (d *driver) endCancelled() {
 }
 
 // orphaned returns a child that should have been cancelled with this run, or "".
-func (j *journal) orphaned() string {
+func (j *durable) orphaned() string {
 	for id, start := range j.out.started {
 		if start.ParentLoc == "" || j.out.former[id] || j.out.ended[id] || j.out.cancelled[id] || j.pruned(location.Loc(start.ParentLoc)) {
 			continue
@@ -175,7 +175,7 @@ func (j *journal) orphaned() string {
 
 // renew is called when the run continues as new, after what it has sent. It returns
 // a child that should have been cancelled, or "".
-func (j *journal) renew() string {
+func (j *durable) renew() string {
 	if j.out.started == nil {
 		return ""
 	}

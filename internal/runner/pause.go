@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
@@ -18,7 +19,7 @@ func (r *Run) Pause(it store.Item) {
 	case !r.Know(it.No):
 	case r.pause != nil:
 		r.Answer(it.No, verbs.No(verbs.AlreadyPausing))
-	case r.cancelItem != nil:
+	case r.cancel.item != nil:
 		r.Answer(it.No, verbs.No(verbs.BeingCancelled))
 	default:
 		r.pause = &it
@@ -30,7 +31,7 @@ func (r *Run) Pause(it store.Item) {
 func (r *Run) Pausing() bool { return r.pause != nil }
 
 // Paused reports whether the turn that pauses the run was taken.
-func (r *Run) Paused() bool { return r.pause != nil && r.closed && r.over == nil }
+func (r *Run) Paused() bool { return r.pause != nil && r.turns.last && r.over == nil }
 
 // pauses reports whether the next turn pauses the run.
 func (r *Run) pauses() bool {
@@ -44,7 +45,7 @@ const pauser = "engine"
 // that has just failed, and that another one is to follow.
 func (r *Run) failsTooOften(o *stepOp) bool {
 	n := r.cfg.PauseAfter
-	return n > 0 && (o.attempt-o.former)%n == 0 && r.cancelItem == nil
+	return n > 0 && (o.attempt-o.former)%n == 0 && r.cancel.item == nil
 }
 
 // pauseFor makes the run stand still like Pause, for the failures of a step. Other
@@ -55,7 +56,7 @@ func (r *Run) pauseFor(o *stepOp) {
 	if r.pause != nil {
 		return // it is paused anyway
 	}
-	reason := fmt.Sprintf("%s has failed %d times", describe(o.kind, o.loc), o.attempt-o.former)
+	reason := fmt.Sprintf("%s has failed %d times", journal.Describe(o.Kind, o.Loc), o.attempt-o.former)
 	if n := len(o.causes); n > 0 {
 		reason += ", at last with: " + o.causes[n-1].Message
 	}
@@ -67,8 +68,8 @@ func (r *Run) pauseFor(o *stepOp) {
 func (r *Run) noteTrouble() {
 	for _, o := range r.steps.troubled {
 		o.trouble = false
-		if !o.Settled() && !o.closed {
-			o.writeProgress(o.deadline)
+		if !o.Settled() && !o.Closed {
+			o.writeProgress(o.Deadline)
 		}
 	}
 	r.steps.troubled = nil
@@ -85,6 +86,6 @@ func (r *Run) settleArrived() {
 // is no act of an operator.
 func (r *Run) audit(it *store.Item) {
 	if it.Name != "" {
-		r.log.Audit(stored.AuditOf(it, string(it.Value), ""))
+		r.j.Log.Audit(stored.AuditOf(it, string(it.Value), ""))
 	}
 }

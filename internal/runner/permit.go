@@ -49,7 +49,7 @@ type ticket struct {
 }
 
 // waits reports whether a step waits for what the ticket asks for, or has it.
-func (t *ticket) waits() bool { return t.op != nil && !t.op.closed && !t.op.Settled() }
+func (t *ticket) waits() bool { return t.op != nil && !t.op.Closed && !t.op.Settled() }
 
 // init notes the tickets that stand in the history.
 func (p *permits) init() {
@@ -100,15 +100,15 @@ func (p *permits) allow(o *stepOp) bool {
 		return false // the next activation begins it
 	}
 	if o.permit == nil {
-		place := permit.Place{Queue: needs.Queue, Key: needs.Key, Priority: needs.Priority, Ticket: r.newKey(&o.op)}
+		place := permit.Place{Queue: needs.Queue, Key: needs.Key, Priority: needs.Priority, Ticket: r.j.KeyFor(&o.Op)}
 		o.permit = &stepPermit{place: place}
 		p.add(&ticket{place: place, op: o})
-		r.log.Send(place.AskFor(permit.Ask{RunID: r.cfg.Run.ID, Loc: string(o.loc)}))
+		r.j.Log.Send(place.AskFor(permit.Ask{RunID: r.cfg.Run.ID, Loc: string(o.Loc)}))
 		o.writeProgress(0)
 	}
 	if overall := o.spec.Policy.Overall; overall > 0 {
-		o.permit.until = o.asked.Add(overall)
-		r.timers.set(o, o.permit.until)
+		o.permit.until = o.Asked.Add(overall)
+		r.j.Timers.Set(o, o.permit.until)
 	}
 	return false
 }
@@ -117,9 +117,9 @@ func (p *permits) allow(o *stepOp) bool {
 // held; one that nothing waits for goes back.
 func (p *permits) deliver(it store.Item) {
 	r := p.run
-	if !r.live {
+	if !r.j.Live() {
 		p.early = append(p.early, it)
-		r.log.See(&it)
+		r.j.Log.See(&it)
 		return
 	}
 	t := p.tickets[permit.Ticket(&it)]
@@ -129,13 +129,13 @@ func (p *permits) deliver(it store.Item) {
 	}
 	t.op.permit.item, t.op.permit.none = it.No, it.Failed
 	r.arrivals.grants = append(r.arrivals.grants, t.op)
-	r.log.See(&it)
+	r.j.Log.See(&it)
 }
 
 // bounce gives back a permit that nothing waits for.
 func (p *permits) bounce(it *store.Item) {
 	p.run.Answer(it.No, nil)
-	p.run.log.Send(permit.Return(it))
+	p.run.j.Log.Send(permit.Return(it))
 }
 
 // next lets the attempt begin whose permit has come first. It reports whether there was
@@ -145,7 +145,7 @@ func (p *permits) next() bool {
 		o := a.grants[0]
 		a.grants = a.grants[1:]
 		x := o.permit
-		if x == nil || o.busy || o.closed || o.Settled() {
+		if x == nil || o.busy || o.Closed || o.Settled() {
 			continue
 		}
 		x.until = 0
@@ -167,7 +167,7 @@ func (p *permits) late(o *stepOp) {
 
 func (p *permits) failed(o *stepOp, why *stored.Failure) {
 	p.end(o)
-	o.until = p.run.bound
+	o.until = p.run.j.Bound()
 	o.causes = stored.AddCause(o.causes, why)
 	o.giveUp()
 }
@@ -184,8 +184,8 @@ func (p *permits) end(o *stepOp) {
 		r.Answer(x.item, nil)
 	}
 	asks := func(it *store.Item) bool { return it.Kind == store.ItemAsk && permit.Ticket(it) == x.place.Ticket }
-	if !r.log.Unsend(asks) {
-		r.log.Send(x.place.GiveBack())
+	if !r.j.Log.Unsend(asks) {
+		r.j.Log.Send(x.place.GiveBack())
 	}
 }
 
@@ -221,16 +221,16 @@ func (p *permits) drop(t *ticket) {
 	delete(p.tickets, t.place.Ticket)
 	if e := t.entry; e != nil {
 		if progress, err := p.run.progressOf(e); err == nil {
-			p.run.log.Add(progress.WithoutPermit(e))
+			p.run.j.Log.Add(progress.WithoutPermit(e))
 		}
 	}
-	p.run.log.Send(t.place.GiveBack())
+	p.run.j.Log.Send(t.place.GiveBack())
 }
 
 // endAll gives back all that the run has asked for, as it ends.
 func (p *permits) endAll() {
 	for _, t := range p.open() {
-		if !p.run.live || !t.waits() {
+		if !p.run.j.Live() || !t.waits() {
 			p.drop(t)
 			continue
 		}

@@ -27,7 +27,7 @@ type asked struct {
 }
 
 // asks takes what the run says to a queue.
-func (j *journal) asks(recordID string, it *store.Item) {
+func (j *durable) asks(recordID string, it *store.Item) {
 	o := &j.queues
 	queue, ok := permit.Queue(recordID)
 	if o.asked == nil {
@@ -56,7 +56,7 @@ func (j *journal) asks(recordID string, it *store.Item) {
 }
 
 // permitted notes a body that begins without the permit that it needs.
-func (j *journal) permitted(loc location.Loc) {
+func (j *durable) permitted(loc location.Loc) {
 	for _, a := range j.queues.asked {
 		if a.loc == string(loc) && a.granted != 0 && !a.back && !a.stray {
 			return
@@ -67,7 +67,7 @@ func (j *journal) permitted(loc location.Loc) {
 
 // unreturned returns a permit that a run has asked for and not given back although it
 // has ended, or "".
-func (j *journal) unreturned() string {
+func (j *durable) unreturned() string {
 	for _, ticket := range slices.Sorted(maps.Keys(j.queues.asked)) {
 		if a := j.queues.asked[ticket]; !a.back {
 			return fmt.Sprintf("the run has ended and the permit %q of %s is not given back (granted by item %d)", ticket, location.Loc(a.loc), a.granted)

@@ -28,22 +28,21 @@ func (b *Branch) NewPromise(call Call) (*Promise, error) {
 	}
 	o := new(promiseOp)
 	b.declare(&o.op, o, call, store.KindPromise)
-	b.run.promises.made[string(o.loc)] = o
-	if o.in != nil {
-		o.in.promises = append(o.in.promises, string(o.loc))
-	}
-	if o.rec == nil {
-		b.run.expect(&o.op)
+	made := b.run.promises.made
+	made[string(o.Loc)] = o
+	o.In.OnPrune(func() { delete(made, string(o.Loc)) })
+	if o.Rec == nil {
+		o.Expect()
 	}
 	return &Promise{o}, nil
 }
 
 // Location returns the promise's encoded location.
-func (p *Promise) Location() string { return string(p.op.loc) }
+func (p *Promise) Location() string { return string(p.op.Loc) }
 
 // Secret returns 16 bytes that only the run can make for this promise.
 func (p *Promise) Secret() [16]byte {
-	return stored.PromiseSecret(&p.op.run.cfg.Run, string(p.op.loc), p.op.generation)
+	return stored.PromiseSecret(&p.op.run.cfg.Run, string(p.op.Loc), p.op.Generation)
 }
 
 // AwaitPromise waits until the promise is assigned. A *Failure is what it was
@@ -56,56 +55,56 @@ func (b *Branch) AwaitPromise(call Call, p *Promise) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = b.waitOp(call, &p.op.op)
-	return p.op.value, err
+	err = p.op.Wait(&b.Branch, call)
+	return p.op.Value, err
 }
 
-func (o *promiseOp) start() {
-	if !o.slot.Written() {
-		o.run.write(&o.op, store.Entry{State: store.Open, Started: o.run.now})
+func (o *promiseOp) Start() {
+	if !o.Written() {
+		o.Write(store.Entry{State: store.Open, Started: o.run.j.Now()})
 	}
 	o.arrive()
 }
 
-func (o *promiseOp) abandon() bool { return false }
+func (o *promiseOp) Abandon() bool { return false }
 
 // arrive lists the promise if its resolution is there.
 func (o *promiseOp) arrive() {
-	if _, ok := o.run.promises.resolved[string(o.loc)]; ok && o.run.live && !o.Settled() {
-		o.run.arrivals.promises.add(o)
+	if _, ok := o.run.promises.resolved[string(o.Loc)]; ok && o.run.j.Live() && !o.Settled() {
+		o.run.arrivals.promises.Add(o)
 	}
 }
 
-func (o *promiseOp) wanted() bool {
-	_, ok := o.run.promises.resolved[string(o.loc)]
+func (o *promiseOp) Wanted() bool {
+	_, ok := o.run.promises.resolved[string(o.Loc)]
 	return ok && !o.Settled() && o.IsAwaited()
 }
 
-func (o *promiseOp) late() bool { return o.Late(o.run.promises.resolved[string(o.loc)].Sent) }
+func (o *promiseOp) IsLate() bool { return o.Late(o.run.promises.resolved[string(o.Loc)].Sent) }
 
 // take hands the resolution over.
-func (o *promiseOp) take() {
+func (o *promiseOp) Take() {
 	r := o.run
-	it := r.promises.resolved[string(o.loc)]
-	delete(r.promises.resolved, string(o.loc))
-	r.log.Consume(it.No, nil)
-	o.value = it.Value
+	it := r.promises.resolved[string(o.Loc)]
+	delete(r.promises.resolved, string(o.Loc))
+	r.j.Log.Consume(it.No, nil)
+	o.Value = it.Value
 	if it.Failed {
 		failure, err := stored.DecodeFailure(it.Value)
 		if err != nil {
 			failure = &stored.Failure{Code: stored.CodeEncoding, Message: err.Error()}
 		}
-		o.value, o.failure = nil, failure
+		o.Value, o.Failure = nil, failure
 	}
-	r.handOver(&o.op)
+	o.HandOver()
 }
 
 // deliverResolution takes the assignment of a promise from the inbox. It reports
 // whether it is kept.
 func (r *Run) deliverResolution(it *store.Item) bool {
 	p := &r.promises
-	if it.Incarnation != r.cfg.Run.Incarnation || r.isPruned(location.Loc(it.Loc)) || it.Generation != r.madeIn(it.Loc) {
-		r.log.DeadLetter(it.No) // nothing can await it any more
+	if it.Incarnation != r.cfg.Run.Incarnation || r.j.IsPruned(location.Loc(it.Loc)) || it.Generation != r.madeIn(it.Loc) {
+		r.j.Log.DeadLetter(it.No) // nothing can await it any more
 		return false
 	}
 	if _, twice := p.resolved[it.Loc]; twice {
@@ -122,9 +121,9 @@ func (r *Run) deliverResolution(it *store.Item) bool {
 // madeIn returns the generation in which the promise at loc was made, or will be.
 func (r *Run) madeIn(loc string) int {
 	if o := r.promises.made[loc]; o != nil {
-		return o.generation
+		return o.Generation
 	}
-	if rec := r.replay.records[loc]; rec != nil {
+	if rec := r.j.RecordAt(location.Loc(loc)); rec != nil {
 		return rec.Generation
 	}
 	return r.cfg.Run.Generation

@@ -34,35 +34,35 @@ func (b *Branch) Publish(p Publish) (eventID string, err error) {
 	}
 	o := &publishOp{}
 	b.declare(&o.op, o, p.Call, store.KindPublish)
-	if o.rec != nil {
-		said, err := stored.DecodePublished(o.rec.Value)
+	if o.Rec != nil {
+		said, err := stored.DecodePublished(o.Rec.Value)
 		if err != nil {
-			b.run.damaged(o.loc, err)
+			b.run.damaged(o.Loc, err)
 			b.Halt()
 		}
 		return said.ID, nil
 	}
 	if r := b.run; p.ID == "" {
-		h := r.derive("event", r.cfg.Run.Generation, o.loc, 0)
+		h := r.j.Derive("event", o.Loc, 0)
 		p.ID = hex.EncodeToString(h[:16])
 	}
 	o.spec = p
-	o.takesEffectAtOnce()
+	o.TakeEffectAtOnce()
 	return p.ID, nil
 }
 
 // start sends the event.
-func (o *publishOp) start() {
-	if !o.startsNow() {
+func (o *publishOp) Start() {
+	if !o.StartsNow() {
 		return
 	}
 	p, r := &o.spec, o.run
-	r.write(&o.op, store.Entry{
-		State: store.Done, Started: r.now, Ended: r.now, Value: stored.EncodePublished(p.Topic, p.ID),
+	o.Write(store.Entry{
+		State: store.Done, Started: r.j.Now(), Ended: r.j.Now(), Value: stored.EncodePublished(p.Topic, p.ID),
 	})
 	// The act is known by the entry: a repeat of the turn is a repeat of it.
-	origin := r.derive("publication", r.cfg.Run.Generation, o.loc, 0)
+	origin := r.j.Derive("publication", o.Loc, 0)
 	publish := event.Publish(p.Topic, p.ID, hex.EncodeToString(origin[:16]), &p.Publication, p.Headers)
-	r.log.SendLarge(publish, len(p.Publication.Value))
+	r.j.Log.SendLarge(publish, len(p.Publication.Value))
 	o.spec = Publish{} // its value is sent
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -45,60 +46,60 @@ func (b *Branch) Receive(spec Receive) ([]stored.Message, error) {
 		return nil, err
 	}
 	o := b.receiveOp(spec)
-	err := b.waitOp(spec.Call, &o.op)
+	err := o.Wait(&b.Branch, spec.Call)
 	return o.messages, err
 }
 
 func (b *Branch) receiveOp(spec Receive) *receiveOp {
 	o := &receiveOp{spec: spec}
 	b.declare(&o.op, o, spec.Call, store.KindReceive)
-	o.deadline = o.deadlineOr(spec.Deadline)
+	o.Deadline = o.DeadlineOr(spec.Deadline)
 	return o
 }
 
-func (o *receiveOp) start() {
-	if !o.startsNow() {
+func (o *receiveOp) Start() {
+	if !o.StartsNow() {
 		return
 	}
 	o.run.mail.Add(o)
-	if o.deadline != 0 {
-		o.run.timers.set(o, o.deadline)
-		o.register()
+	if o.Deadline != 0 {
+		o.run.j.Timers.Set(o, o.Deadline)
+		o.Register()
 	}
 }
 
-func (o *receiveOp) withdraw() {
-	if o.started {
+func (o *receiveOp) Withdraw() {
+	if o.Started {
 		o.run.mail.Left(o)
 	}
-	o.op.withdraw()
+	o.op.Withdraw()
 }
 
-func (o *receiveOp) outcome(e *store.Entry) {
-	if o.failure == nil {
+func (o *receiveOp) Outcome(e *store.Entry) {
+	if o.Failure == nil {
 		e.Value = stored.EncodeReceipt(o.messages)
 	}
 }
 
-func (o *receiveOp) recall(value []byte) (err error) {
+func (o *receiveOp) Recall(value []byte) (err error) {
 	o.messages, err = stored.DecodeReceipt(value)
 	return err
 }
 
-func (o *receiveOp) show(w *Wait) {
+func (o *receiveOp) Show(w *journal.Wait) {
 	w.Names = shownNames(o.spec.Names)
-	w.until(o.deadline)
+	w.EndsAt(o.Deadline)
 }
 
 // Waits reports whether the receive still waits.
-func (o *receiveOp) Waits() bool { return !o.Settled() && !o.closed }
+func (o *receiveOp) Waits() bool { return !o.Settled() && !o.Closed }
 
 // Names returns the names of the messages.
 func (o *receiveOp) Names() []string { return o.spec.Names }
 
 // Needs returns how many messages end the wait.
 func (o *receiveOp) Needs() int {
-	if o.deadline != 0 {
+	if o.Deadline != 0 {
 		return o.spec.Max
 	}
 	return 1
@@ -107,12 +108,12 @@ func (o *receiveOp) Needs() int {
 // Takes reports whether a message was sent by the deadline. One that was sent later
 // does not end the wait: only a timer knows that the inbox was read to the deadline.
 func (o *receiveOp) Takes(it *store.Item) bool {
-	return (o.deadline == 0 || it.Sent <= o.deadline) && !o.Late(it.Sent)
+	return (o.Deadline == 0 || it.Sent <= o.Deadline) && !o.Late(it.Sent)
 }
 
-func (o *receiveOp) due()               { o.take() }
-func (o *receiveOp) againstInbox() bool { return true }
-func (o *receiveOp) isDelay() bool      { return false }
+func (o *receiveOp) Due()               { o.Take() }
+func (o *receiveOp) AgainstInbox() bool { return true }
+func (o *receiveOp) IsDelay() bool      { return false }
 
 // nextMail hands over the match with the oldest message to the receive that has waited
 // longest for it. It reports whether there was one.
@@ -121,27 +122,27 @@ func (r *Run) nextMail() bool {
 	if match == nil {
 		return false
 	}
-	match.(*receiveOp).take()
+	match.(*receiveOp).Take()
 	return true
 }
 
 // take hands over the oldest messages that were sent by the deadline and fit into one
 // value, or, if there is none, the timeout.
-func (o *receiveOp) take() {
+func (o *receiveOp) Take() {
 	r := o.run
-	for _, it := range r.mail.Take(o, o.spec.Max, r.limits.Value) {
+	for _, it := range r.mail.Take(o, o.spec.Max, r.j.Limits.Value) {
 		o.messages = append(o.messages, stored.Message{
 			No: it.No, Name: it.Name, ID: it.ID, Sent: it.Sent, Value: it.Value, Headers: it.Headers,
 			Update: it.Kind == store.ItemUpdate,
 		})
-		r.log.Consume(it.No, nil)
+		r.j.Log.Consume(it.No, nil)
 		if it.Kind == store.ItemUpdate && it.Verdict == nil {
 			r.updates.received(it.No)
 		}
 	}
 	if o.messages == nil {
-		o.failure = &stored.Failure{Code: stored.CodeTimeout, Message: "no message by " + o.deadline.String()}
+		o.Failure = &stored.Failure{Code: stored.CodeTimeout, Message: "no message by " + o.Deadline.String()}
 	}
-	r.handOver(&o.op)
+	o.HandOver()
 	r.mail.Left(o)
 }

@@ -216,7 +216,7 @@ func TestRemovedKeepsTimeAndNumbers(t *testing.T) {
 		return code(true)(b)
 	})
 	h.wantFlight("b")
-	if now := h.r.now; now != birth.Add(time.Hour) {
+	if now := h.r.j.Now(); now != birth.Add(time.Hour) {
 		t.Errorf("the run's time is %s, want that of the removed completion, %s", now, birth.Add(time.Hour))
 	}
 	h.end("b", "")

@@ -22,5 +22,5 @@ func (r *Run) renew(turn *store.Turn) {
 	next := r.over.Renewal
 	turn.Entries, turn.Prune = nil, nil
 	turn.Update.Sends = r.children.orphans()
-	turn.Update.Continue = &store.Continuation{Workflow: next.Workflow, Input: next.Input, At: r.now}
+	turn.Update.Continue = &store.Continuation{Workflow: next.Workflow, Input: next.Input, At: r.j.Now()}
 }

@@ -16,12 +16,12 @@ import (
 )
 
 // whole returns the history with all values.
-func (j *journal) whole() []store.Entry {
+func (j *durable) whole() []store.Entry {
 	return slices.SortedFunc(maps.Values(j.entries), func(a, b store.Entry) int { return strings.Compare(a.Loc, b.Loc) })
 }
 
 // revert applies what a retry or rewind reverts, as the owner's turn does.
-func (j *journal) revert(r *history.Revert, rewind bool) {
+func (j *durable) revert(r *history.Revert, rewind bool) {
 	r.ForRun(&j.run)
 	for _, e := range j.whole() {
 		if !within(r.Prune, e.Loc) {

@@ -553,7 +553,7 @@ func TestRule13(t *testing.T) {
 		for _, name := range []string{"c", "b", "a"} {
 			all = append(all, b.Go(at(name), func(b *Branch) (any, error) {
 				v, err := step(b, "s")
-				trace, live = append(trace, v), append(live, b.run.live)
+				trace, live = append(trace, v), append(live, b.run.j.Live())
 				return nil, err
 			}))
 		}

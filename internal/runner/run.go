@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/runner/mail"
 	"github.com/stet-run/stet/internal/runner/sched"
-	"github.com/stet-run/stet/internal/runner/turnlog"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
@@ -56,53 +56,17 @@ type Config struct {
 }
 
 // Limits bound what one run may hold. Zero fields mean the defaults.
-type Limits struct {
-	Entries     int // per incarnation; default 100,000
-	Bytes       int // of values per incarnation; default 64 MiB
-	Value       int // bytes of one value; default 2 MiB
-	TurnEntries int // a turn is cut after so many; default 1,000
-	TurnBytes   int // default 4 MiB
-}
-
-func (l Limits) withDefaults() Limits {
-	for _, f := range []struct {
-		field *int
-		value int
-	}{{&l.Entries, 100_000}, {&l.Bytes, 64 << 20}, {&l.Value, 2 << 20}, {&l.TurnEntries, 1_000}, {&l.TurnBytes, 4 << 20}} {
-		if *f.field == 0 {
-			*f.field = f.value
-		}
-	}
-	return l
-}
-
-// shortWait is the time below which a sleep or retry delay neither suspends its
-// run nor is written down: its deadline follows from what is recorded.
-const shortWait = store.Time(time.Second / time.Microsecond)
+type Limits = journal.Limits
 
 // Run is one activation of a run. Its methods are for one driver and are not
 // safe for concurrent use; they return when the code of every branch is blocked.
 type Run struct {
-	cfg    Config
-	limits Limits
-
-	now     store.Time // the run's time: that of the last hand-over
-	bound   store.Time // lower bound of the store's time, as last told
-	inboxAt store.Time // the inbox was read at this time or later
-	seq     int64      // completions handed over
-
+	cfg   Config
 	sched *sched.Scheduler
+	j     *journal.Journal
 	root  *Branch // of the workflow's function
 
-	replay   replay
-	recorded int64 // the last completion number of the history
-	live     bool
-
-	versions map[location.Loc]int // what Version has returned
-	gone     map[string]*record   // accepted by Removed; set when the run goes live
-
 	arrivals arrivals // of a live run
-	timers   timers
 	inbox    inbox
 	mail     mail.Boxes
 	promises promises
@@ -111,37 +75,30 @@ type Run struct {
 	permits  permits
 	children children
 	topics   topics
-	pruned   map[location.Loc]int64 // the oldest iteration of loops that keeps its history
-	watches  []store.Item           // of this run's end
+	shows    showing
+	watches  []store.Item // of this run's end
 
-	tags     []store.Pair // after what was set
-	said     bool         // something was shown before the first completion
-	appended bool         // … to a stream
+	pause  *store.Item // asks for the run to be paused; nil: nothing does
+	cancel cancel
+	undo   undoing
+	turns  turns
 
-	pause      *store.Item // asks for the run to be paused; nil: nobody does
-	cancelItem *store.Item // asked for and not handed over
-	cancelling bool        // the cancel was handed over
-	reason     string      // of the cancel
+	renewal  *Renewal
+	result   *Outcome // what the workflow's function has returned
+	returned bool     // it has, with all its branches
+	dropped  bool     // its code gets the baton no more
+	over     *Outcome
+	broken   error
+	notes    []Note
+}
 
-	undo     payment
-	returned bool // the workflow's function, with all its branches
-	dropped  bool // its code gets the baton no more
-
-	log       turnlog.Log
-	pos       int64 // barrier: hand-overs and failed attempts so far
-	taken     int64 // of these, in turns that were taken
-	durable   int64 // of these, in turns that are committed
+// turns is how far the turns of a run have come.
+type turns struct {
+	taken     int64 // the position of the journal up to which turns were taken
+	durable   int64 // … and up to which they are committed
 	underWay  bool
 	suspended bool // the last turn that was taken suspends the run
-	closed    bool // … or ends it
-	entries   int  // recorded and new
-	bytes     int
-
-	renewal *Renewal
-	result  *Outcome // what the workflow's function has returned
-	over    *Outcome
-	broken  error
-	notes   []Note
+	last      bool // … or ends or pauses it: no other follows
 }
 
 // Outcome is how a run has ended, for now or for good.
@@ -149,7 +106,7 @@ type Outcome struct {
 	Status store.Status // Succeeded, Failed, Cancelled or Stalled; Running with a Renewal
 	Output []byte       // result, or failure record
 	Reason string
-	Stall  *Stall // of a divergence
+	Stall  *journal.Stall // of a divergence
 	// Renewal is set when only this incarnation has ended.
 	Renewal *Renewal
 }
@@ -164,27 +121,23 @@ type Note struct {
 // New returns a run that has not done anything yet.
 func New(cfg Config) *Run {
 	r := &Run{
-		cfg: cfg, limits: cfg.Limits.withDefaults(), now: max(cfg.Run.Started, cfg.Run.Began),
-		timers: newTimers(), inbox: inbox{known: map[store.ItemNo]struct{}{}},
+		cfg:      cfg,
+		inbox:    inbox{known: map[store.ItemNo]struct{}{}},
 		promises: promises{made: map[string]*promiseOp{}, resolved: map[string]store.Item{}},
 		updates:  updates{unanswered: map[store.ItemNo]struct{}{}},
 		steps:    steps{open: map[int64]*stepOp{}},
-		pruned:   map[location.Loc]int64{}, tags: cfg.Run.Tags,
+		shows:    showing{tags: cfg.Run.Tags},
 	}
 	r.permits.run, r.topics.run = r, r
 	r.children = children{run: r, byName: map[string]*runOp{}}
 	r.sched = sched.New(owner{r})
-	r.replay.init(cfg.Entries)
-	if n := len(r.replay.numbered); n > 0 {
-		r.recorded = r.replay.numbered[n-1].Seq
-	}
+	r.j = journal.New(journal.Config{
+		Run: &r.cfg.Run, Entries: cfg.Entries, Fetch: cfg.Fetch, Limits: cfg.Limits, NewKey: cfg.NewKey,
+		Owner: owner{r}, Scheduler: r.sched,
+	})
 	r.initUndo()
 	r.topics.init()
 	r.permits.init()
-	r.entries = len(cfg.Entries)
-	for i := range cfg.Entries {
-		r.bytes += max(cfg.Entries[i].Size, len(cfg.Entries[i].Value))
-	}
 	r.Deliver(cfg.Items...)
 	r.root = r.begin(func(b *Branch) (any, error) {
 		output, failure := cfg.Code(b)
@@ -199,9 +152,9 @@ func New(cfg Config) *Run {
 // (and delivered). Neither may go back. A suspended run stays where it is until
 // Resumed or StillReady is called.
 func (r *Run) Advance(now, inboxAt store.Time) {
-	r.bound, r.inboxAt = max(r.bound, now), max(r.inboxAt, inboxAt)
-	r.inbox.forget(now, r.inboxAt)
-	if r.suspended {
+	r.j.Advance(now, inboxAt)
+	r.inbox.forget(now, r.j.InboxAt())
+	if r.turns.suspended {
 		return
 	}
 	r.sched.Run()
@@ -222,7 +175,7 @@ func (r *Run) Terminate(it store.Item) {
 	}
 	reason := reasonOf("terminated", it.Value)
 	r.over = &Outcome{Status: store.Cancelled, Reason: reason, Output: stored.CancelledOutput(reason, r.owedNow(), nil)}
-	r.cancelling = true
+	r.cancel.handedOver = true
 }
 
 func reasonOf(word string, detail []byte) string {
@@ -233,7 +186,7 @@ func reasonOf(word string, detail []byte) string {
 }
 
 // Resumed tells the run that it was claimed again after its suspension.
-func (r *Run) Resumed() { r.suspended = false }
+func (r *Run) Resumed() { r.turns.suspended = false }
 
 // Over returns how the run has ended, or nil. It is the end only once its turn
 // is committed.
@@ -244,13 +197,16 @@ func (r *Run) Over() *Outcome { return r.over }
 func (r *Run) Broken() error { return r.broken }
 
 // Live reports whether the run has passed its recorded history.
-func (r *Run) Live() bool { return r.live }
+func (r *Run) Live() bool { return r.j.Live() }
 
 // Replayed returns how many recorded completions were handed over.
-func (r *Run) Replayed() int { return r.replay.handed }
+func (r *Run) Replayed() int { return r.j.Replayed() }
 
 // Entries returns the number of entries of the incarnation.
-func (r *Run) Entries() int { return r.entries }
+func (r *Run) Entries() int {
+	entries, _ := r.j.Size()
+	return entries
+}
 
 // Notes returns what the process should log, and forgets it.
 func (r *Run) Notes() []Note {
@@ -266,8 +222,8 @@ func (r *Run) NextTimer() (at store.Time, needsInbox bool) {
 	if r.over != nil || r.pause != nil {
 		return 0, false
 	}
-	if t, ok := r.timers.first(); ok {
-		at, needsInbox = t.at, t.op.againstInbox()
+	if t, ok := r.j.Timers.First(); ok {
+		at, needsInbox = t.At, t.Op.AgainstInbox()
 	}
 	if p := r.policyAt(); p != 0 && (at == 0 || p < at) {
 		at, needsInbox = p, false
@@ -280,19 +236,4 @@ func (r *Run) NextTimer() (at store.Time, needsInbox bool) {
 func (r *Run) Unwind() {
 	r.sched.Unwind()
 	r.root.Exit() // if it has ended and there was something to undo
-}
-
-// derive returns bytes that only this run has for the purpose and location.
-func (r *Run) derive(purpose string, generation int, loc location.Loc, n int64) [32]byte {
-	return stored.Derive(r.cfg.Run.Seed, purpose, generation, loc, n)
-}
-
-// random is derive for what hands nothing out: a run that was forked has it from
-// the run that it was forked from.
-func (r *Run) random(purpose string, loc location.Loc, n int64) [32]byte {
-	seed := r.cfg.Run.Random
-	if seed == (store.Seed{}) {
-		seed = r.cfg.Run.Seed
-	}
-	return stored.Derive(seed, purpose, 0, loc, n)
 }

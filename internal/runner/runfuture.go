@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -48,9 +49,9 @@ func (b *Branch) Watch(call Call, runID string) (*RunFuture, error) {
 	}
 	o := new(watchOp)
 	b.declare(&o.op, o, call, store.KindRun)
-	if o.rec == nil {
+	if o.Rec == nil {
 		r := b.run
-		key := r.derive("watch", r.cfg.Run.Generation, o.loc, 0)
+		key := r.j.Derive("watch", o.Loc, 0)
 		o.linked, o.link = true, stored.Link{RunID: runID, Key: hex.EncodeToString(key[:16])}
 	} else {
 		b.readLink(&o.runOp)
@@ -59,17 +60,17 @@ func (b *Branch) Watch(call Call, runID string) (*RunFuture, error) {
 	return &RunFuture{&o.runOp}, nil
 }
 
-func (o *watchOp) start() {
+func (o *watchOp) Start() {
 	r := o.run
 	switch {
-	case o.started || o.lost:
-	case o.rec == nil:
-		r.write(&o.op, store.Entry{State: store.Open, Started: r.now, Value: o.link.Encode()})
-		r.log.Send(o.watch(o.link.RunID, o.link.Key))
+	case o.Started || o.lost:
+	case o.Rec == nil:
+		o.Write(store.Entry{State: store.Open, Started: r.j.Now(), Value: o.link.Encode()})
+		r.j.Log.Send(o.watch(o.link.RunID, o.link.Key))
 	case !o.resumes(o.link.RunID):
 		return
 	}
-	o.started = true
+	o.Started = true
 	o.arrive()
 }
 
@@ -77,13 +78,13 @@ func (o *watchOp) start() {
 // when it is awaited: it watches the run again, whose end may have come while this run
 // had ended.
 func (o *runOp) resumes(runID string) bool {
-	if o.rec.State != store.Withdrawn {
+	if o.Rec.State != store.Withdrawn {
 		return true
 	}
 	if !o.IsAwaited() {
 		return false
 	}
-	o.run.log.Send(o.watch(runID, hex.EncodeToString(o.watchAgain())))
+	o.run.j.Log.Send(o.watch(runID, hex.EncodeToString(o.watchAgain())))
 	return true
 }
 
@@ -91,7 +92,7 @@ func (o *runOp) resumes(runID string) bool {
 // answer to it is an end by the name of the first.
 func (o *runOp) watchAgain() []byte {
 	r := o.run
-	h := r.derive("watch again", r.cfg.Run.Generation, o.loc, int64(r.bound))
+	h := r.j.Derive("watch again", o.Loc, int64(r.j.Bound()))
 	return h[:16]
 }
 
@@ -99,18 +100,18 @@ func (o *runOp) watchAgain() []byte {
 func (o *runOp) watch(runID, id string) store.Command {
 	run := &o.run.cfg.Run
 	c := stored.Watching(run.No, runID, o.link.Name(), id)
-	c.Item.Incarnation, c.Item.Loc = run.Incarnation, string(o.loc)
+	c.Item.Incarnation, c.Item.Loc = run.Incarnation, string(o.Loc)
 	return c
 }
 
 // readLink reads what is recorded of another run, unless the value was left out.
 func (b *Branch) readLink(o *runOp) {
-	if o.rec.Value == nil && o.rec.Size > 0 {
+	if o.Rec.Value == nil && o.Rec.Size > 0 {
 		return
 	}
-	l, err := stored.DecodeLink(o.rec.State, o.rec.Value)
+	l, err := stored.DecodeLink(o.Rec.State, o.Rec.Value)
 	if err != nil {
-		b.run.damaged(o.loc, err)
+		b.run.damaged(o.Loc, err)
 		b.Halt()
 	}
 	o.link, o.linked = l, true
@@ -121,13 +122,13 @@ func (p *RunFuture) RunID(b *Branch) string {
 	b.owns(p)
 	if o := p.op; !o.linked {
 		r := o.run
-		value, err := r.cfg.Fetch(o.rec.Loc)
+		value, err := r.cfg.Fetch(o.Rec.Loc)
 		if err != nil {
-			r.broken = fmt.Errorf("fetch the value of %s: %w", o.loc, err)
+			r.broken = fmt.Errorf("fetch the value of %s: %w", o.Loc, err)
 			b.Halt()
 		}
-		if o.link, err = stored.DecodeLink(o.rec.State, value); err != nil {
-			r.damaged(o.loc, err)
+		if o.link, err = stored.DecodeLink(o.Rec.State, value); err != nil {
+			r.damaged(o.Loc, err)
 			b.Halt()
 		}
 		o.linked = true
@@ -150,8 +151,8 @@ func (b *Branch) AwaitRun(call Call, p *RunFuture) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = b.waitOp(call, &p.op.op)
-	return p.op.value, err
+	err = p.op.Wait(&b.Branch, call)
+	return p.op.Value, err
 }
 
 // owns makes sure that another run is awaited by the run that has made the future, in
@@ -160,32 +161,32 @@ func (b *Branch) owns(p *RunFuture) {
 	if p.op.run != b.run {
 		b.Fail(&stored.Failure{Code: stored.CodeMisuse, Message: fmt.Sprintf(
 			"the child or awaited run at %s belongs to another run: use it in the code that has started it, and keep none outside of it",
-			p.op.loc)})
+			p.op.Loc)})
 	}
 }
 
-func (o *runOp) abandon() bool { return false }
+func (o *runOp) Abandon() bool { return false }
 
 // arrive lists the operation if its end is there.
 func (o *runOp) arrive() {
-	if o.run.live && !o.Settled() && (o.end != nil || o.lost) {
-		o.run.arrivals.runs.add(o.is.(arriving))
+	if o.run.j.Live() && !o.Settled() && (o.end != nil || o.lost) {
+		o.run.arrivals.runs.Add(o.Is.(journal.Arriving))
 	}
 }
 
-func (o *runOp) wanted() bool { return !o.Settled() && !o.closed && o.IsAwaited() }
-func (o *runOp) late() bool   { return !o.lost && o.Late(o.item.sent) }
+func (o *runOp) Wanted() bool { return !o.Settled() && !o.Closed && o.IsAwaited() }
+func (o *runOp) IsLate() bool { return !o.lost && o.Late(o.item.sent) }
 
 // take hands over the end of the other run.
-func (o *runOp) take() {
+func (o *runOp) Take() {
 	r := o.run
 	if !o.lost {
-		r.log.Consume(o.item.no, nil)
-		o.failure = nil // of what it would have been started again with
+		r.j.Log.Consume(o.item.no, nil)
+		o.Failure = nil // of what it would have been started again with
 		o.takeEnd()
 	}
 	r.children.forget(o)
-	r.handOver(&o.op)
+	o.HandOver()
 }
 
 // takeEnd makes the end of the other run the outcome of the operation.
@@ -198,31 +199,31 @@ func (o *runOp) takeEnd() {
 	o.link.Status, o.link.Reason = e.Status, e.Reason
 	o.link.Item, o.link.ItemID = o.item.no, o.item.id
 	if e.Status == store.Succeeded {
-		o.value = e.Output
+		o.Value = e.Output
 		return
 	}
-	o.failure = stored.RunFailure(e)
-	o.failure.Location = o.loc.String()
-	o.failure.Details = o.link.Encode()
+	o.Failure = stored.RunFailure(e)
+	o.Failure.Location = o.Loc.String()
+	o.Failure.Details = o.link.Encode()
 }
 
-func (o *runOp) outcome(e *store.Entry) {
-	if o.failure == nil {
+func (o *runOp) Outcome(e *store.Entry) {
+	if o.Failure == nil {
 		l := o.link
-		l.Output = o.value
+		l.Output = o.Value
 		e.Value = l.Encode()
 	}
 }
 
-func (o *runOp) recall(value []byte) error {
+func (o *runOp) Recall(value []byte) error {
 	l, err := stored.DecodeLink(store.Done, value)
 	if err != nil {
 		return err
 	}
-	o.value = l.Output
+	o.Value = l.Output
 	l.Output = nil
 	o.link, o.linked = l, true
 	return nil
 }
 
-func (o *runOp) show(w *Wait) { w.Run = o.link.RunID }
+func (o *runOp) Show(w *journal.Wait) { w.Run = o.link.RunID }

@@ -1,10 +1,12 @@
 package runner
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
@@ -25,11 +27,11 @@ func (o owner) HandOver() bool {
 	case r.pause != nil: // every branch is blocked, as at any commit
 		r.settleArrived()
 		return false
-	case !r.live:
+	case !r.j.Live():
 		r.replayNext()
 		return true
 	}
-	return !r.full() && r.liveNext()
+	return !r.j.Full() && r.liveNext()
 }
 
 // Panicked ends the code of the run with a failure.
@@ -44,7 +46,7 @@ func (o owner) Panicked(b *sched.Branch, f *stored.Failure) {
 func (o owner) Returned(b *sched.Branch) {
 	r := o.r
 	if b != &r.root.Branch {
-		r.paidUp()
+		r.allUndone()
 		r.root.Exit()
 		return
 	}
@@ -56,9 +58,33 @@ func (o owner) Returned(b *sched.Branch) {
 
 // Unawaited notes the failure of a branch that the code has not looked at.
 func (o owner) Unawaited(f *Future) {
-	if b, err := f.Outcome(); !o.r.repeats() {
+	if b, err := f.Outcome(); !o.r.j.Repeats() {
 		o.r.note(b.At(), "nobody has awaited the error of this branch", err)
 	}
+}
+
+// Stall ends the activation: history and code do not fit together.
+func (o owner) Stall(s *journal.Stall) { o.r.stall(s) }
+
+// Damaged ends the activation: what is stored at a location cannot be read.
+func (o owner) Damaged(loc location.Loc, err error) { o.r.damaged(loc, err) }
+
+// Break ends the activation for an error that is not the run's.
+func (o owner) Break(err error) { o.r.broken = err }
+
+// StandsStill reports whether the run is about to be paused.
+func (o owner) StandsStill() bool { return o.r.pause != nil }
+
+// HasReturned reports whether the workflow's function has returned.
+func (o owner) HasReturned() bool { return o.r.result != nil }
+
+// Owes notes that a recorded step carries a compensation.
+func (o owner) Owes(rec *journal.Record, seq int64, step *journal.Op) {
+	if step == nil {
+		o.r.undo.pending = append(o.r.undo.pending, &pendingUndo{loc: location.Loc(rec.Loc), seq: seq})
+		return
+	}
+	o.r.owe(step, undoFor(step), seq, 0)
 }
 
 // Fail ends the run with f.
@@ -74,18 +100,32 @@ func (r *Run) fail(f *stored.Failure) {
 	case r.over != nil:
 	case r.returned, r.dropped:
 		r.note("", "an operation was called by code that has ended", f)
-	case r.undo.begun && r.undo.abrupt() && r.remaining() != nil:
+	case r.undo.begun && r.undo.abrupt() && r.j.Remaining() != nil:
 		// As before: what follows is recorded. The branch goes no further.
 	case r.undo.begun && r.undo.outcome != nil && !r.undo.abrupt():
 		s := r.unended()
 		s.Asked = "the failure of the run: " + f.Message
 		r.stall(s)
-	case !r.live && r.remaining() != nil:
-		s := r.mismatch(r.remaining())
+	case !r.j.Live() && r.j.Remaining() != nil:
+		s := r.j.Mismatch(r.j.Remaining())
 		s.Asked = "the failure of the run: " + f.Message
 		r.stall(s)
 	default:
 		r.conclude(&Outcome{Status: store.Failed, Output: stored.EncodeFailure(f)})
+	}
+}
+
+func (r *Run) stall(s *journal.Stall) {
+	if r.over == nil {
+		r.over = &Outcome{Status: store.Stalled, Stall: s}
+	}
+}
+
+// damaged stalls the run because what is stored cannot be read.
+func (r *Run) damaged(loc location.Loc, err error) {
+	if r.over == nil {
+		r.over = &Outcome{Status: store.Stalled, Reason: fmt.Sprintf(
+			"damaged entry %s: %v; restore the store from a backup, or edit the entry", loc, err)}
 	}
 }
 
@@ -99,10 +139,10 @@ func (r *Run) liveNext() bool {
 	switch {
 	case r.undo.proposed():
 		return false // the next thing is its commit
-	case r.cancelItem != nil:
-		it := r.cancelItem
-		r.cancelItem = nil
-		r.log.Consume(it.No, verbs.Yes())
+	case r.cancel.item != nil:
+		it := r.cancel.item
+		r.cancel.item = nil
+		r.j.Log.Consume(it.No, verbs.Yes())
 		r.audit(it)
 		r.takeCancel(it.Value)
 	case r.nextArrival():
@@ -110,7 +150,7 @@ func (r *Run) liveNext() bool {
 		r.deadlock()
 	default:
 		at := r.policyAt()
-		if at == 0 || at > r.bound {
+		if at == 0 || at > r.j.Bound() {
 			return false
 		}
 		reason := r.cfg.CancelReason
@@ -124,12 +164,12 @@ func (r *Run) liveNext() bool {
 
 // policyAt returns when the run's policies cancel it, or 0.
 func (r *Run) policyAt() store.Time {
-	if r.cancelling || r.undo.outcome != nil || r.undo.begun {
+	if r.cancel.handedOver || r.undo.outcome != nil || r.undo.begun {
 		return 0
 	}
 	at := r.cfg.CancelAt
-	if r.cfg.MaxSuspended > 0 && r.steps.inFlight == 0 && r.live {
-		if limit := r.now.Add(r.cfg.MaxSuspended); at == 0 || limit < at {
+	if r.cfg.MaxSuspended > 0 && r.steps.inFlight == 0 && r.j.Live() {
+		if limit := r.j.Now().Add(r.cfg.MaxSuspended); at == 0 || limit < at {
 			at = limit
 		}
 	}
@@ -138,15 +178,19 @@ func (r *Run) policyAt() store.Time {
 
 // takeCancel hands over the cancel of the whole run.
 func (r *Run) takeCancel(reason []byte) {
-	r.nextCompletion()
-	r.entries++
-	r.log.Add(store.Entry{Loc: string(cancelLocation), Kind: store.KindCancel, State: store.Done, Seq: r.seq, Born: r.seq - 1, At: r.now, Started: r.now, Ended: r.now, Value: reason})
-	r.log.Mark()
+	r.j.NextCompletion()
+	r.j.Count(nil, 1, 0)
+	seq, now := r.j.Seq(), r.j.Now()
+	r.j.Log.Add(store.Entry{
+		Loc: string(cancelLocation), Kind: store.KindCancel, State: store.Done,
+		Seq: seq, Born: seq - 1, At: now, Started: now, Ended: now, Value: reason,
+	})
+	r.j.Log.Mark()
 	r.cancelRun(reason)
 }
 
 func (r *Run) cancelRun(reason []byte) {
-	r.cancelling, r.reason = true, reasonOf("cancelled", reason)
+	r.cancel.handedOver, r.cancel.reason = true, reasonOf("cancelled", reason)
 	r.sched.Cancel(&r.root.Branch)
 }
 
@@ -178,14 +222,9 @@ func (r *Run) finished() {
 	if r.over != nil {
 		return
 	}
-	if !r.live {
-		r.passGone()
-		if r.remaining() != nil {
-			r.stall(r.blocked())
-			return
-		}
-		if r.replay.unasked > 0 {
-			r.stall(r.unasked())
+	if !r.j.Live() {
+		r.j.PassGone()
+		if r.j.Ended() {
 			return
 		}
 		if !r.undo.begun {
@@ -195,8 +234,36 @@ func (r *Run) finished() {
 			return
 		}
 	}
-	if r.cancelling {
-		r.result = &Outcome{Status: store.Cancelled, Reason: r.reason}
+	if r.cancel.handedOver {
+		r.result = &Outcome{Status: store.Cancelled, Reason: r.cancel.reason}
 	}
 	r.conclude(r.result)
+}
+
+// cancelLocation is where the cancel of the whole run is recorded. No operation can
+// stand there: keys follow names.
+var cancelLocation = location.Loc("").Key("cancel", 1)
+
+// replayNext hands over the next recorded completion. When there is none left it makes
+// the run live, or stalls it.
+func (r *Run) replayNext() {
+	switch r.j.Next() {
+	case journal.Cancels:
+		r.cancelRun(r.j.Cancelled().Value)
+	case journal.Passed:
+		if r.undo.begun && r.undo.branch == nil {
+			r.replayAbrupt()
+			return
+		}
+		r.goLive()
+	}
+}
+
+// goLive lets what was called and is not recorded take effect.
+func (r *Run) goLive() {
+	if r.j.GoLive(r.topics.goLive) {
+		r.children.goLive()
+		r.topics.deliverEarly()
+		r.permits.goLive()
+	}
 }

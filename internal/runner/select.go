@@ -73,7 +73,7 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 				index = i
 			}
 		} else if o != nil {
-			o.is.abandon()
+			o.Is.Abandon()
 		}
 	}
 	if err != nil {
@@ -94,8 +94,8 @@ func deadlineOf(cases []Case, ops []*op) (deadline store.Time) {
 		if c.Timer == nil || !inbox {
 			continue
 		}
-		ops[i].is.(*timerOp).inbox = true
-		if d := ops[i].deadline; deadline == 0 || d < deadline {
+		ops[i].Is.(*timerOp).inbox = true
+		if d := ops[i].Deadline; deadline == 0 || d < deadline {
 			deadline = d
 		}
 	}
@@ -106,13 +106,13 @@ func (c Case) selected(index int, o *op) Selected {
 	s := Selected{Index: index}
 	switch {
 	case c.Promise != nil:
-		s.Value, s.Failure = c.Promise.op.value, c.Promise.op.failure
+		s.Value, s.Failure = c.Promise.op.Value, c.Promise.op.Failure
 	case c.Run != nil:
-		s.Value, s.Failure = c.Run.op.value, c.Run.op.failure
+		s.Value, s.Failure = c.Run.op.Value, c.Run.op.Failure
 	case c.Receive != nil:
-		s.Messages = o.is.(*receiveOp).messages
+		s.Messages = o.Is.(*receiveOp).messages
 	case c.Event != nil:
-		s.Event = o.is.(*eventOp).given
+		s.Event = o.Is.(*eventOp).given
 	}
 	return s
 }

@@ -41,13 +41,20 @@ func (u *updates) answerLate(log *turnlog.Log) {
 	u.late = nil
 }
 
+// showing is what of what the code shows depends on what it has shown before.
+type showing struct {
+	tags     []store.Pair // after what was set
+	said     bool         // something was shown before the first completion
+	appended bool         // … to a stream
+}
+
 // Set gives a named value new content. In a cancelled branch it works too. The
 // error is ErrTooLarge's likeness, or that of a misused context.
 func (b *Branch) Set(call Call, value []byte) error {
 	if err := b.mayShow(call, "value", value); err != nil || b.said() {
 		return err
 	}
-	b.run.log.Set(call.Name, value)
+	b.run.j.Log.Set(call.Name, value)
 	b.bound()
 	return nil
 }
@@ -58,13 +65,13 @@ func (b *Branch) Append(call Call, value []byte) error {
 		return err
 	}
 	r := b.run
-	if r.seq == 0 && !r.appended {
+	if r.j.Seq() == 0 && !r.shows.appended {
 		// No completion says that this is committed.
-		r.appended = true
-		b.spend(shownLocation, nil)
-		r.log.Add(store.Entry{Loc: string(shownLocation), Kind: store.KindShown, State: store.Done, Started: r.now, Ended: r.now})
+		r.shows.appended = true
+		r.j.Spend(&b.Branch, shownLocation, nil)
+		r.j.Log.Add(store.Entry{Loc: string(shownLocation), Kind: store.KindShown, State: store.Done, Started: r.j.Now(), Ended: r.j.Now()})
 	}
-	r.log.Append(call.Name, value)
+	r.j.Log.Append(call.Name, value)
 	b.bound()
 	return nil
 }
@@ -75,12 +82,12 @@ func (b *Branch) Tag(call Call, tags []store.Pair) error {
 		return err
 	}
 	r := b.run
-	merged, set := store.MergeTags(r.tags, tags), r.log.WithTags(tags)
+	merged, set := store.MergeTags(r.shows.tags, tags), r.j.Log.WithTags(tags)
 	if len(merged) > store.MaxTags || len(set) > store.MaxTags {
 		b.Fail(&stored.Failure{Code: stored.CodeBudget, Message: fmt.Sprintf("the run has more than %d tags: use values for what is not to be listed by", store.MaxTags)})
 	}
-	r.tags = merged
-	r.log.SetTags(set)
+	r.shows.tags = merged
+	r.j.Log.SetTags(set)
 	return nil
 }
 
@@ -100,7 +107,7 @@ func (b *Branch) AnswerUpdate(call Call, no store.ItemNo, verdict []byte) error 
 		r.updates.late = append(r.updates.late, answer)
 		return nil
 	}
-	r.log.Answer(answer)
+	r.j.Log.Answer(answer)
 	b.bound()
 	return nil
 }
@@ -110,13 +117,13 @@ func (b *Branch) AnswerUpdate(call Call, no store.ItemNo, verdict []byte) error 
 func (b *Branch) said() bool {
 	r := b.run
 	switch {
-	case r.seq == 0 && r.recorded == 0 && len(r.cfg.Entries) == 0:
-		if !r.said {
-			r.said = true
-			r.pos++ // a transactional step behind it must not become durable before it
+	case r.j.Seq() == 0 && r.j.Recorded() == 0 && len(r.cfg.Entries) == 0:
+		if !r.shows.said {
+			r.shows.said = true
+			r.j.Barrier() // a transactional step behind it must not become durable before it
 		}
 		return false
-	case r.live, r.seq > r.recorded:
+	case r.j.Live(), r.j.Seq() > r.j.Recorded():
 		return false
 	}
 	return true
@@ -130,7 +137,7 @@ func (b *Branch) mayShow(call Call, what string, value []byte) error {
 	if err := location.CheckName(call.Name); err != nil {
 		b.Misnamed(fmt.Errorf("%s: %w", what, err))
 	}
-	if limit := b.run.limits.Value; len(value) > limit {
+	if limit := b.run.j.Limits.Value; len(value) > limit {
 		return &stored.Failure{Code: stored.CodeTooLarge, Message: fmt.Sprintf(
 			"%s %q has %d bytes, more than the limit of %d: store it elsewhere and show a reference", what, call.Name, len(value), limit)}
 	}
@@ -140,9 +147,9 @@ func (b *Branch) mayShow(call Call, what string, value []byte) error {
 // bound fails a run that says without an end what no turn can hold.
 func (b *Branch) bound() {
 	r := b.run
-	if rows, bytes := r.log.ShownSize(); bytes > r.limits.Bytes || rows > r.limits.Entries {
+	if rows, bytes := r.j.Log.ShownSize(); bytes > r.j.Limits.Bytes || rows > r.j.Limits.Entries {
 		b.Fail(&stored.Failure{Code: stored.CodeBudget, Message: fmt.Sprintf(
 			"the run has shown %d values and items with %d bytes without an operation between (limits %d and %d): let it sleep or do a step now and then",
-			rows, bytes, r.limits.Entries, r.limits.Bytes)})
+			rows, bytes, r.j.Limits.Entries, r.j.Limits.Bytes)})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -82,24 +83,24 @@ func (b *Branch) Step(s Step) ([]byte, error) {
 	o := &stepOp{spec: s, whole: s.Whole || s.Undo != nil}
 	b.declare(&o.op, o, s.Call, store.KindStep)
 	b.continueFrom(o)
-	err := b.waitOp(s.Call, &o.op)
-	return o.value, err
+	err := o.Wait(&b.Branch, s.Call)
+	return o.Value, err
 }
 
 // continueFrom takes the former attempts of an operation from its record.
 func (b *Branch) continueFrom(o *stepOp) {
-	if o.rec == nil || o.rec.State != store.Open && o.rec.State != store.Withdrawn {
+	if o.Rec == nil || o.Rec.State != store.Open && o.Rec.State != store.Withdrawn {
 		return
 	}
-	o.attempt, o.deadline, o.from = o.rec.Attempt, o.rec.Wake, o.rec.Started
-	p, err := b.run.progressOf(o.rec.Entry)
+	o.attempt, o.Deadline, o.from = o.Rec.Attempt, o.Rec.Wake, o.Rec.Started
+	p, err := b.run.progressOf(o.Rec.Entry)
 	if err != nil {
 		b.Halt()
 	}
 	o.causes, o.detail, o.former = p.Causes, p.Detail, p.Former
 	o.trouble = p.Pause && b.run.cfg.PauseAfter > 0
 	if p.Since != 0 {
-		o.asked = p.Since
+		o.Asked = p.Since
 	}
 	b.run.permits.hold(o, p.Permit)
 }
@@ -107,13 +108,9 @@ func (b *Branch) continueFrom(o *stepOp) {
 // progressOf reads the value of an open step. After an error the run is damaged or
 // broken.
 func (r *Run) progressOf(e *store.Entry) (stored.Progress, error) {
-	value := e.Value
-	if value == nil && e.Size > 0 {
-		var err error
-		if value, err = r.cfg.Fetch(e.Loc); err != nil {
-			r.broken = fmt.Errorf("fetch the value of %s: %w", location.Loc(e.Loc), err)
-			return stored.Progress{}, err
-		}
+	value, err := r.j.FetchValue(e)
+	if err != nil {
+		return stored.Progress{}, err
 	}
 	p, err := stored.DecodeProgress(value)
 	if err != nil {
@@ -122,17 +119,17 @@ func (r *Run) progressOf(e *store.Entry) (stored.Progress, error) {
 	return p, err
 }
 
-func (o *stepOp) start() {
-	if !o.startsNow() {
+func (o *stepOp) Start() {
+	if !o.StartsNow() {
 		return
 	}
 	r := o.run
-	r.steps.open[o.id] = o
+	r.steps.open[o.ID] = o
 	if o.trouble {
 		r.pauseFor(o)
 	}
-	if o.deadline > r.bound {
-		r.timers.set(o, o.deadline)
+	if o.Deadline > r.j.Bound() {
+		r.j.Timers.Set(o, o.Deadline)
 		return
 	}
 	o.beginAttempt()
@@ -145,85 +142,85 @@ func (o *stepOp) beginAttempt() {
 	}
 }
 
-// abandon closes a step, unless its end must be known. Whether it has begun is not
+// Abandon closes a step, unless its end must be known. Whether it has begun is not
 // known to a replay, so in a replay nothing happens here.
-func (o *stepOp) abandon() (stays bool) {
+func (o *stepOp) Abandon() (stays bool) {
 	if !o.whole {
-		return o.op.abandon()
+		return o.op.Abandon()
 	}
 	r := o.run
-	o.refused = true
-	o.deadline = 0 // no attempt follows
+	o.Refused = true
+	o.Deadline = 0 // no attempt follows
 	switch {
-	case !r.live || o.busy && !o.queued && !o.given:
+	case !r.j.Live() || o.busy && !o.queued && !o.given:
 	case o.given:
-		r.steps.cancels = append(r.steps.cancels, o.id)
+		r.steps.cancels = append(r.steps.cancels, o.ID)
 	default:
 		r.steps.settle(o)
 		o.busy = true
 		r.steps.inFlight++
-		r.arrivals.bodies.Push(ended{o, NeverBegun(r.now)})
+		r.arrivals.bodies.Push(ended{o, NeverBegun(r.j.Now())})
 	}
 	return true
 }
 
-// withdraw forgets the body of a closed step and cancels it if it was given out.
-func (o *stepOp) withdraw() {
+// Withdraw forgets the body of a closed step and cancels it if it was given out.
+func (o *stepOp) Withdraw() {
 	r := o.run
 	if o.given {
-		r.steps.cancels = append(r.steps.cancels, o.id)
+		r.steps.cancels = append(r.steps.cancels, o.ID)
 	}
 	r.steps.settle(o)
-	if r.live {
+	if r.j.Live() {
 		r.permits.end(o)
 	}
-	delete(r.steps.open, o.id)
-	o.op.withdraw()
+	delete(r.steps.open, o.ID)
+	o.op.Withdraw()
 }
 
-func (o *stepOp) outcome(e *store.Entry) {
+func (o *stepOp) Outcome(e *store.Entry) {
 	e.Attempt, e.Started, e.Ended, e.Owes = o.attempt, o.from, o.until, o.owes()
 	if rec := o.recorded; rec != nil {
 		e.Attempt, e.Started, e.Ended = rec.Attempt, rec.Started, rec.Ended
 	}
-	if o.owes() && o.failure == nil {
-		o.run.owe(&o.op, o.spec.Undo, o.run.seq, o.run.pos)
+	if o.owes() && o.Failure == nil {
+		o.run.owe(&o.Op, o.spec.Undo, o.run.j.Seq(), o.run.j.Pos())
 	}
 }
 
 // owes reports whether the step carries a compensation.
 func (o *stepOp) owes() bool { return o.spec.Undo != nil }
 
-// postpone records the end of a step that is handed over when the run goes on.
-func (o *stepOp) postpone() {
-	e := store.Entry{State: store.Done, Attempt: o.attempt, Started: o.from, Ended: o.until, Owes: o.owes(), Value: o.value}
-	if o.failure != nil {
-		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.failure)
+// Postpone records the end of a step that is handed over when the run goes on.
+func (o *stepOp) Postpone() {
+	e := store.Entry{State: store.Done, Attempt: o.attempt, Started: o.from, Ended: o.until, Owes: o.owes(), Value: o.Value}
+	if o.Failure != nil {
+		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.Failure)
 	}
-	o.run.write(&o.op, e)
+	o.Write(e)
 }
 
-func (o *stepOp) show(w *Wait) {
+func (o *stepOp) Show(w *journal.Wait) {
 	if o.permit == nil {
-		w.until(o.deadline)
+		w.EndsAt(o.Deadline)
 		return
 	}
 	w.Queue = o.permit.place.Queue
-	w.until(o.permit.until)
+	w.EndsAt(o.permit.until)
 }
 
-// dueAt returns when the next attempt begins, or the wait for its permit is over.
-func (o *stepOp) dueAt() store.Time {
+// DueAt returns when the next attempt begins, or the wait for its permit is over.
+func (o *stepOp) DueAt() store.Time {
 	switch {
 	case o.queued:
 		return 0
 	case o.permit != nil:
 		return o.permit.until
 	}
-	return o.deadline
+	return o.Deadline
 }
 
-func (o *stepOp) due() {
+func (o *stepOp) Due() {
 	if o.permit != nil {
 		o.run.permits.late(o)
 	} else {
@@ -231,20 +228,20 @@ func (o *stepOp) due() {
 	}
 }
 
-func (o *stepOp) againstInbox() bool { return false }
-func (o *stepOp) isDelay() bool      { return true }
+func (o *stepOp) AgainstInbox() bool { return false }
+func (o *stepOp) IsDelay() bool      { return true }
 
 // writeProgress records the attempts so far. wake is when the next one begins; 0: it
 // does at once, or waits for its permit.
 func (o *stepOp) writeProgress(wake store.Time) {
 	p := stored.Progress{Causes: o.causes, Detail: o.detail, Former: o.former, Pause: o.trouble}
-	if o.kind == store.KindUndo && o.attempt > p.Former {
-		p.Since = o.asked
+	if o.Kind == store.KindUndo && o.attempt > p.Former {
+		p.Since = o.Asked
 	}
 	if o.permit != nil {
 		p.Permit = &o.permit.place
 	}
-	o.run.write(&o.op, store.Entry{
+	o.Write(store.Entry{
 		State: store.Open, Attempt: o.attempt, Wake: wake, Started: o.from, Owes: o.owes(),
 		Value: p.Encode(),
 	})
@@ -266,29 +263,29 @@ func (r *Run) attemptEnded(end ended) {
 	if o.from == 0 {
 		o.from = result.Started
 	}
-	if f := r.tooLarge(o.loc, result.Value); f != nil {
+	if f := r.tooLarge(o.Loc, result.Value); f != nil {
 		result.Final, result.Failure = true, f
 	}
 	if result.Failure == nil {
-		delete(r.steps.open, o.id)
-		o.value, o.recorded = result.Value, result.Recorded
-		r.handOver(&o.op)
+		delete(r.steps.open, o.ID)
+		o.Value, o.recorded = result.Value, result.Recorded
+		o.HandOver()
 		return
 	}
 	o.causes = stored.AddCause(o.causes, result.Failure)
-	next := r.bound.Add(o.delay())
-	if result.Final || o.refused || o.usedUp(next) {
-		o.is.(attempted).giveUp()
+	next := r.j.Bound().Add(o.delay())
+	if result.Final || o.Refused || o.usedUp(next) {
+		o.Is.(attempted).giveUp()
 		return
 	}
-	o.deadline = next
-	r.pos++
+	o.Deadline = next
+	r.j.Barrier()
 	if r.failsTooOften(o) {
 		o.trouble = true
 		r.pauseFor(o)
 	}
 	o.writeProgress(next)
-	r.timers.set(o, next)
+	r.j.Timers.Set(o, next)
 }
 
 // attempted is an operation with attempts.
@@ -300,25 +297,25 @@ type attempted interface {
 // usedUp reports whether there is no attempt at next any more.
 func (o *stepOp) usedUp(next store.Time) bool {
 	policy := &o.spec.Policy
-	return policy.Overall > 0 && next >= o.asked.Add(policy.Overall) ||
+	return policy.Overall > 0 && next >= o.Asked.Add(policy.Overall) ||
 		policy.Attempts > 0 && o.attempt-o.former >= policy.Attempts
 }
 
 // giveUp hands over the failure of a step.
 func (o *stepOp) giveUp() {
-	delete(o.run.steps.open, o.id)
+	delete(o.run.steps.open, o.ID)
 	last := &stored.Failure{Code: stored.CodeCancelled, Message: "cancelled before it began"}
 	if n := len(o.causes); n > 0 {
 		last = o.causes[n-1]
 	}
-	o.failure = &stored.Failure{
-		Code: stored.CodeStep, Location: o.loc.String(), Attempts: o.attempt, Cause: last, Causes: o.causes,
-		Message: fmt.Sprintf("step %s failed after %d attempts: %s", o.loc, o.attempt, last.Message),
+	o.Failure = &stored.Failure{
+		Code: stored.CodeStep, Location: o.Loc.String(), Attempts: o.attempt, Cause: last, Causes: o.causes,
+		Message: fmt.Sprintf("step %s failed after %d attempts: %s", o.Loc, o.attempt, last.Message),
 	}
 	if o.attempt == 1 || o.attempt == 0 && last.Code != stored.CodeCancelled {
-		o.failure.Message = fmt.Sprintf("step %s failed: %s", o.loc, last.Message)
+		o.Failure.Message = fmt.Sprintf("step %s failed: %s", o.Loc, last.Message)
 	}
-	o.run.handOver(&o.op)
+	o.HandOver()
 }
 
 // delay returns the time before the next attempt. Its jitter follows from the run, the
@@ -327,7 +324,7 @@ func (o *stepOp) delay() time.Duration {
 	p := &o.spec.Policy
 	d := float64(p.First) * math.Pow(p.Factor, float64(o.attempt-o.former-1))
 	d = min(d, float64(p.Max))
-	h := o.run.random("jitter", o.loc, int64(o.attempt))
+	h := o.run.j.Random("jitter", o.Loc, int64(o.attempt))
 	unit := float64(binary.BigEndian.Uint32(h[:])) / math.MaxUint32 // 0 to 1
 	d *= 1 + p.Jitter*(2*unit-1)
 	return time.Duration(min(d, float64(math.MaxInt64/2)))
@@ -344,6 +341,6 @@ func NeverBegun(now store.Time) BodyResult {
 // Key returns the idempotency key of an operation that the code called at loc in a
 // generation: the same over attempts, replays and retries, new after a rewind.
 func (r *Run) Key(loc location.Loc, generation int) string {
-	h := r.derive("key", generation, loc, 0)
+	h := stored.Derive(r.cfg.Run.Seed, "key", generation, loc, 0)
 	return hex.EncodeToString(h[:16])
 }

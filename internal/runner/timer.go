@@ -20,7 +20,7 @@ type Timer struct {
 
 // Sleep waits until the run's time plus d.
 func (b *Branch) Sleep(call Call, d time.Duration) error {
-	return b.SleepUntil(call, b.run.now.Add(d))
+	return b.SleepUntil(call, b.run.j.Now().Add(d))
 }
 
 // SleepUntil waits until at. A time that is past is over at once.
@@ -28,41 +28,23 @@ func (b *Branch) SleepUntil(call Call, at store.Time) error {
 	if err := b.Enter(call); err != nil {
 		return err
 	}
-	return b.waitOp(call, &b.timerOp(call, store.KindSleep, at).op)
+	return b.timerOp(call, store.KindSleep, at).Wait(&b.Branch, call)
 }
 
 func (b *Branch) timerOp(call Call, kind store.Kind, at store.Time) *timerOp {
 	o := new(timerOp)
 	b.declare(&o.op, o, call, kind)
-	o.deadline = o.deadlineOr(at)
+	o.Deadline = o.DeadlineOr(at)
 	return o
 }
 
-// deadlineOr returns the recorded deadline, which was fixed at the first call, or at.
-func (o *op) deadlineOr(at store.Time) store.Time {
-	if o.rec != nil && o.rec.Wake != 0 {
-		return o.rec.Wake
-	}
-	return at
-}
-
-func (o *timerOp) start() {
-	if o.startsNow() {
-		o.run.timers.set(o, o.deadline)
-		o.register()
+func (o *timerOp) Start() {
+	if o.StartsNow() {
+		o.run.j.Timers.Set(o, o.Deadline)
+		o.Register()
 	}
 }
 
-func (o *timerOp) due()               { o.run.handOver(&o.op) }
-func (o *timerOp) againstInbox() bool { return o.inbox }
-func (o *timerOp) isDelay() bool      { return true }
-
-// register writes down an operation that waits for long, with its deadline.
-func (o *op) register() {
-	if r := o.run; !o.slot.Written() && o.deadline >= r.now+shortWait {
-		r.write(o, store.Entry{State: store.Open, Wake: o.deadline, Started: r.now})
-	}
-}
-
-// dueAt returns when something is due for the operation.
-func (o *op) dueAt() store.Time { return o.deadline }
+func (o *timerOp) Due()               { o.HandOver() }
+func (o *timerOp) AgainstInbox() bool { return o.inbox }
+func (o *timerOp) IsDelay() bool      { return true }

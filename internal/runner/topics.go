@@ -2,7 +2,6 @@ package runner
 
 import (
 	"cmp"
-	"encoding/hex"
 	"maps"
 	"slices"
 
@@ -53,21 +52,12 @@ func (t *topics) init() {
 // found gives an operation the registration that its record has.
 func (t *topics) found(o *eventOp) {
 	var w event.Wait
-	if event.Decode(o.rec.Value, &w) != nil {
+	if event.Decode(o.Rec.Value, &w) != nil {
 		return // init has stalled the run
 	}
 	if g := t.registrations[w.Key]; g != nil {
 		o.topic, o.key, g.op = w.Topic, w.Key, o
 	}
-}
-
-// newKey returns a key that was never used.
-func (r *Run) newKey(o *op) string {
-	if r.cfg.NewKey != nil {
-		return r.cfg.NewKey()
-	}
-	h := r.derive("wait", r.cfg.Run.Generation, o.loc, int64(r.bound))
-	return hex.EncodeToString(h[:16])
 }
 
 // registrationOf returns what the topic is told of the wait.
@@ -85,7 +75,7 @@ func (t *topics) registrationOf(o *eventOp) *event.Registration {
 			}
 		}
 	case SinceWait:
-		g.Since = o.asked
+		g.Since = o.Asked
 	}
 	for key, other := range t.registrations {
 		if other.wait.Topic == o.topic {
@@ -99,9 +89,9 @@ func (t *topics) registrationOf(o *eventOp) *event.Registration {
 // deliver takes a delivery from the inbox. One that nothing waits for is consumed.
 func (t *topics) deliver(it store.Item) {
 	r := t.run
-	if !r.live {
+	if !r.j.Live() {
 		t.early = append(t.early, it)
-		r.log.See(&it)
+		r.j.Log.See(&it)
 		return
 	}
 	g := t.registrations[it.Name]
@@ -112,11 +102,11 @@ func (t *topics) deliver(it store.Item) {
 	o := g.op
 	d := new(event.Delivery)
 	if err := event.Decode(it.Value, d); err != nil {
-		r.damaged(o.loc, err)
+		r.damaged(o.Loc, err)
 		return
 	}
 	o.given, o.item, o.sent = d, it.No, it.Sent
-	r.log.See(&it)
+	r.j.Log.See(&it)
 	o.arrive()
 }
 
@@ -157,15 +147,15 @@ func (t *topics) hear(d *event.Delivery) {
 // done notes that a wait does not stand any more.
 func (t *topics) done(o *eventOp) { delete(t.registrations, o.key) }
 
-// withdraw withdraws a wait at its topic, and drops what it was given.
+// Withdraw withdraws a wait at its topic, and drops what it was given.
 func (t *topics) withdraw(o *eventOp) {
 	if o.key == "" {
 		return
 	}
 	r := t.run
 	registers := func(it *store.Item) bool { return it.Kind == store.ItemWait && it.Name == o.key }
-	if !r.log.Unsend(registers) {
-		r.log.Send(event.Withdraw(o.topic, o.key))
+	if !r.j.Log.Unsend(registers) {
+		r.j.Log.Send(event.Withdraw(o.topic, o.key))
 	}
 	t.done(o)
 	if o.key = ""; o.given != nil {
@@ -186,8 +176,8 @@ func (t *topics) standing() []*registration {
 
 // forsake withdraws a wait that the code has no more.
 func (t *topics) forsake(g *registration) {
-	t.run.log.Add(history.Withdrawn(g.entry))
-	t.run.log.Send(event.Withdraw(g.wait.Topic, g.wait.Key))
+	t.run.j.Log.Add(history.Withdrawn(g.entry))
+	t.run.j.Log.Send(event.Withdraw(g.wait.Topic, g.wait.Key))
 	delete(t.registrations, g.wait.Key)
 }
 
@@ -199,6 +189,6 @@ func (t *topics) end() {
 			continue
 		}
 		t.withdraw(g.op)
-		t.run.write(&g.op.op, store.Entry{State: store.Withdrawn})
+		g.op.Write(store.Entry{State: store.Withdrawn})
 	}
 }

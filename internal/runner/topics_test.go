@@ -29,7 +29,7 @@ type standing struct {
 }
 
 // hears takes what the run says to a topic.
-func (j *journal) hears(topic string, it *store.Item) {
+func (j *durable) hears(topic string, it *store.Item) {
 	o := &j.topics
 	if o.waits == nil {
 		o.waits, o.published = map[string]*standing{}, map[string]bool{}
@@ -76,7 +76,7 @@ func (j *journal) hears(topic string, it *store.Item) {
 }
 
 // openWaits returns the entries of the waits that stand, by key.
-func (j *journal) openWaits() map[string]store.Entry {
+func (j *durable) openWaits() map[string]store.Entry {
 	open := map[string]store.Entry{}
 	for _, e := range j.entries {
 		var w event.Wait
@@ -91,7 +91,7 @@ func (j *journal) openWaits() map[string]store.Entry {
 }
 
 // takes notes which events a turn has taken.
-func (j *journal) takes(t *store.Turn) {
+func (j *durable) takes(t *store.Turn) {
 	for _, e := range t.Entries {
 		if e.Kind != store.KindEvent || e.State != store.Done {
 			continue
@@ -115,7 +115,7 @@ func (j *journal) takes(t *store.Turn) {
 
 // unsettled returns a wait of which a run that has ended has not said what became
 // of it, or "".
-func (j *journal) unsettled() string {
+func (j *durable) unsettled() string {
 	for _, key := range slices.Sorted(maps.Keys(j.topics.waits)) {
 		s := j.topics.waits[key]
 		switch {

@@ -1,17 +1,13 @@
 package runner
 
 import (
-	"encoding/json"
 	"slices"
-	"time"
 
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
-
-// full reports whether the turn that fills holds as much as one should.
-func (r *Run) full() bool { return r.log.Full(r.limits.TurnEntries, r.limits.TurnBytes) }
 
 // Take returns what is to be committed, or nil if nothing is. Until Committed is
 // called the run fills the next turn, and Take returns nil. It also does while
@@ -22,26 +18,26 @@ func (r *Run) full() bool { return r.log.Full(r.limits.TurnEntries, r.limits.Tur
 // The turn of a run that is over ends it; that of a run that waits and can do
 // without its node suspends it. Shard and Build are the caller's to fill in.
 func (r *Run) Take() *store.Turn {
-	if r.underWay || r.suspended || r.closed || r.broken != nil {
+	if r.turns.underWay || r.turns.suspended || r.turns.last || r.broken != nil {
 		return nil
 	}
-	if r.over != nil && r.over.Status.Terminal() && r.live {
+	if r.over != nil && r.over.Status.Terminal() && r.j.Live() {
 		r.children.end()
 	}
 	if r.over != nil && r.over.Status != store.Stalled {
 		r.topics.end()
 		r.permits.endAll()
 	}
-	if r.live || r.over != nil {
-		r.updates.answerLate(&r.log)
+	if r.j.Live() || r.over != nil {
+		r.updates.answerLate(&r.j.Log)
 	}
 	pauses := r.pauses()
 	if pauses {
 		r.noteTrouble()
 	}
-	turn := r.log.Turn(&r.cfg.Run)
+	turn := r.j.Log.Turn(&r.cfg.Run)
 	switch {
-	case r.over != nil && r.over.Status == store.Stalled && !r.live:
+	case r.over != nil && r.over.Status == store.Stalled && !r.j.Live():
 		// A stalled replay has begun nothing and leaves everything as it was.
 		turn = &store.Turn{Run: turn.Run, Shard: turn.Shard, Incarnation: turn.Incarnation, Seen: turn.Seen}
 		turn.Update = r.update(store.Stalled)
@@ -66,24 +62,24 @@ func (r *Run) Take() *store.Turn {
 			turn.Update.Reason = reasonOf("paused", r.pause.Value)
 		}
 		turn.Audit = append(turn.Audit, stored.AuditOf(r.pause, string(r.pause.Value), ""))
-	case r.live && r.pause == nil && r.idle():
+	case r.j.Live() && r.pause == nil && r.idle():
 		turn.Update = r.update(store.Suspended)
 		turn.Update.WakeAt, _ = r.NextTimer()
-		turn.Update.Waits = r.waits()
-	case r.log.Marked():
+		turn.Update.Waits = r.j.Waits()
+	case r.j.Log.Marked():
 		turn.Update = r.update(store.Running)
-	case r.log.Empty():
+	case r.j.Log.Empty():
 		return nil
 	}
-	if it := r.cancelItem; it != nil && r.over != nil && r.over.Status == store.Stalled {
+	if it := r.cancel.item; it != nil && r.over != nil && r.over.Status == store.Stalled {
 		// It is left unexamined, because who owns a stalled run decides it.
 		turn.Seen = slices.DeleteFunc(turn.Seen, func(no store.ItemNo) bool { return no == it.No })
 	}
 	r.inbox.take(turn)
-	r.underWay, r.taken = true, r.pos
-	r.closed = r.over != nil || pauses
-	r.suspended = turn.Update != nil && turn.Update.Status == store.Suspended
-	r.log.Next()
+	r.turns.underWay, r.turns.taken = true, r.j.Pos()
+	r.turns.last = r.over != nil || pauses
+	r.turns.suspended = turn.Update != nil && turn.Update.Status == store.Suspended
+	r.j.Log.Next()
 	return turn
 }
 
@@ -91,7 +87,7 @@ func (r *Run) update(status store.Status) *store.Update {
 	u := &store.Update{Status: status, Marks: r.cfg.Run.Marks & store.Paused}
 	if !status.Terminal() {
 		u.Marks |= r.cfg.Run.Marks & (store.Cancelling | store.Undoing) // a replay may not have come so far
-		if r.cancelling {
+		if r.cancel.handedOver {
 			u.Marks |= store.Cancelling
 		}
 		if r.undo.outcome != nil {
@@ -112,7 +108,7 @@ func (r *Run) update(status store.Status) *store.Update {
 
 // Committed tells that the turn taken last is durable.
 func (r *Run) Committed() {
-	r.underWay, r.durable = false, r.taken
+	r.turns.underWay, r.turns.durable = false, r.turns.taken
 	r.inbox.committed()
 	r.lighten()
 	r.begunUndo()
@@ -123,67 +119,20 @@ func (r *Run) Committed() {
 func (r *Run) StillReady() {
 	late := r.heldUndo()
 	r.Committed()
-	r.suspended, r.closed = false, false
+	r.turns.suspended, r.turns.last = false, false
 	r.Deliver(late...)
 }
 
 // Suspended reports whether the last turn taken suspends the run and nothing
 // has happened since.
-func (r *Run) Suspended() bool { return r.suspended }
+func (r *Run) Suspended() bool { return r.turns.suspended }
 
 // idle reports whether the run only waits for what a later activation can await
 // as well. What was delivered since the last Advance is not examined yet.
 func (r *Run) idle() bool {
-	if r.steps.inFlight > 0 || r.full() || r.sched.AnyReady() || r.cancelItem != nil || !r.arrivals.none() || r.mail.Unlooked() > 0 {
+	if r.steps.inFlight > 0 || r.j.Full() || r.sched.AnyReady() || r.cancel.item != nil || !r.arrivals.none() || r.mail.Unlooked() > 0 {
 		return false
 	}
-	t, ok := r.timers.first()
-	return !ok || !t.op.isDelay() || t.at >= r.bound+shortWait
-}
-
-// Wait describes something that a suspended run waits for.
-type Wait struct {
-	Location string     `json:"location"`
-	Kind     string     `json:"kind"`
-	Names    []string   `json:"names,omitempty"` // of messages
-	Run      string     `json:"run,omitempty"`   // of a child or an awaited run, its ID
-	Topic    string     `json:"topic,omitempty"` // of an event
-	Queue    string     `json:"queue,omitempty"` // of a step that waits for a permit
-	Since    time.Time  `json:"since"`
-	Until    *time.Time `json:"until,omitempty"` // deadline, end of a sleep, next attempt
-}
-
-// until describes that the wait ends at a time; 0: none.
-func (w *Wait) until(at store.Time) {
-	if at != 0 {
-		t := at.Time()
-		w.Until = &t
-	}
-}
-
-// maxWaits bounds the waits that a run's row describes.
-const maxWaits = 10
-
-// waits describes what the run waits for.
-func (r *Run) waits() []byte {
-	var list []Wait
-	for _, b := range r.sched.Branches() {
-		if b.Dropped() {
-			continue
-		}
-		for awaited := range b.AwaitedOperations() {
-			o := awaited.(*op)
-			w := Wait{Location: o.loc.String(), Kind: o.kind.String(), Since: o.asked.Time()}
-			o.is.show(&w)
-			list = append(list, w)
-		}
-		if len(list) >= maxWaits {
-			break
-		}
-	}
-	data, err := json.Marshal(list)
-	if err != nil {
-		return nil // names that are no text; what a run waits for is only shown
-	}
-	return data
+	t, ok := r.j.Timers.First()
+	return !ok || !t.Op.IsDelay() || t.At >= r.j.Bound()+journal.ShortWait
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
@@ -30,7 +31,7 @@ import (
 // replays its code to the end, for the compensations, and never goes live in it.
 //
 // Debts are paid by a branch of their own, the payer, one after the other. Each
-// payment is an operation at the step's location and the name "undo", with a
+// undoing is an operation at the step's location and the name "undo", with a
 // number, so the same things follow from it as from a step: barrier, attempts,
 // replay.
 //
@@ -46,34 +47,34 @@ type Undo struct {
 	Policy Policy
 }
 
-// payment is what a run knows of its undoing.
-type payment struct {
+// undoing is what a run knows of its undoing.
+type undoing struct {
 	onFailure, onCancel bool
 	asked               bool // by the code, whatever the policy says
 
-	debts []*debt
-	heavy []*debt // whose values can be dropped once they are durable
+	pending []*pendingUndo
+	heavy   []*pendingUndo // whose values can be dropped once they are durable
 
 	outcome *Outcome // with which the run ends afterwards; nil: nothing is undone
 	taken   bool     // the turn that begins it is under way
 	begun   bool     // and was committed
 	late    []store.Item
-	payer   *Branch // nil: not yet
-	last    []*op   // of dropped code, to be seen to their ends
+	branch  *Branch       // nil: not yet
+	last    []*journal.Op // of dropped code, to be seen to their ends
 
-	records  []*record     // of compensations, until there is a payer
-	recorded []store.Entry // what is owed and what is paid, as of the snapshot
+	records  []*journal.Record // of compensations, until there is a payer
+	recorded []store.Entry     // what is owed and what is paid, as of the snapshot
 }
 
-// debt is a completed step with a compensation.
-type debt struct {
-	loc   location.Loc
-	seq   int64
-	pos   int64 // of its hand-over in this activation; 0: recorded before
-	undo  *Undo // nil: the code has none any more
-	value []byte
-	size  int // of the value; where it is positive and value is nil, fetch it
-	paid  bool
+// pendingUndo is a completed step with a compensation.
+type pendingUndo struct {
+	loc    location.Loc
+	seq    int64
+	pos    int64 // of its hand-over in this activation; 0: recorded before
+	undo   *Undo // nil: the code has none any more
+	value  []byte
+	size   int // of the value; where it is positive and value is nil, fetch it
+	undone bool
 }
 
 // initUndo takes from the run's row and history that undoing has begun, and with
@@ -81,7 +82,7 @@ type debt struct {
 func (r *Run) initUndo() {
 	u, run := &r.undo, &r.cfg.Run
 	u.onFailure, u.onCancel = r.cfg.UndoFailed, r.cfg.UndoCancelled
-	u.records = r.replay.undos
+	u.records = r.j.Undos()
 	u.begun = run.Marks&store.Undoing != 0 || len(u.records) > 0
 	for i := range r.cfg.Entries {
 		if e := &r.cfg.Entries[i]; e.State == store.Done && (e.Owes || e.Kind == store.KindUndo) {
@@ -112,10 +113,10 @@ func (r *Run) initUndo() {
 func (b *Branch) Rollback() { b.run.undo.asked = true }
 
 // proposed reports whether undoing is to begin and has not.
-func (u *payment) proposed() bool { return u.outcome != nil && !u.begun }
+func (u *undoing) proposed() bool { return u.outcome != nil && !u.begun }
 
 // abrupt reports whether the run was ended from within.
-func (u *payment) abrupt() bool {
+func (u *undoing) abrupt() bool {
 	if u.outcome == nil || u.outcome.Status != store.Failed {
 		return false
 	}
@@ -123,8 +124,8 @@ func (u *payment) abrupt() bool {
 	return err == nil && (f.Code == stored.CodeBudget || f.Code == stored.CodeDeadlock || f.Code == stored.CodeMisuse)
 }
 
-// wanted reports whether an outcome is one before which the run is undone.
-func (u *payment) wanted(o *Outcome) bool {
+// Wanted reports whether an outcome is one before which the run is undone.
+func (u *undoing) wanted(o *Outcome) bool {
 	switch o.Status {
 	case store.Failed:
 		return u.asked || u.onFailure
@@ -135,7 +136,7 @@ func (u *payment) wanted(o *Outcome) bool {
 }
 
 // record is what the run's row keeps of the outcome while it is undone.
-func (u *payment) record() []byte {
+func (u *undoing) record() []byte {
 	if u.outcome.Status == store.Cancelled {
 		return stored.Ending{Reason: u.outcome.Reason}.Encode()
 	}
@@ -143,10 +144,10 @@ func (u *payment) record() []byte {
 }
 
 // owe notes a completed step that carries a compensation.
-func (r *Run) owe(o *op, undo *Undo, seq, pos int64) {
+func (r *Run) owe(o *journal.Op, undo *Undo, seq, pos int64) {
 	u := &r.undo
-	o.in.owe()
-	d := &debt{loc: o.loc, seq: seq, pos: pos, undo: undo, value: o.value, size: len(o.value)}
+	o.In.Owe()
+	d := &pendingUndo{loc: o.Loc, seq: seq, pos: pos, undo: undo, value: o.Value, size: len(o.Value)}
 	if d.size >= store.LargeValue {
 		if pos > 0 {
 			u.heavy = append(u.heavy, d)
@@ -154,30 +155,30 @@ func (r *Run) owe(o *op, undo *Undo, seq, pos int64) {
 			d.value = nil
 		}
 	}
-	u.debts = append(u.debts, d)
+	u.pending = append(u.pending, d)
 }
 
 // lighten drops large values that can be fetched from now on.
 func (r *Run) lighten() {
 	u := &r.undo
-	for len(u.heavy) > 0 && u.heavy[0].pos <= r.durable {
+	for len(u.heavy) > 0 && u.heavy[0].pos <= r.turns.durable {
 		u.heavy[0].value = nil
 		u.heavy = u.heavy[1:]
 	}
 }
 
-// undoing returns the compensation that the code has for a recorded operation, or nil.
-func (o *op) undoing() *Undo {
-	if step, ok := o.is.(*stepOp); ok {
+// undoFor returns what the code has to undo a recorded operation with, or nil.
+func undoFor(o *journal.Op) *Undo {
+	if step, ok := o.Is.(*stepOp); ok {
 		return step.spec.Undo
 	}
 	return nil // Removed
 }
 
-// forgive drops what is owed in a span of the history that is deleted.
-func (r *Run) forgive(span store.Span) {
+// forgetUndo drops what is owed in a span of the history that is deleted.
+func (r *Run) forgetUndo(span store.Span) {
 	u := &r.undo
-	u.debts = slices.DeleteFunc(u.debts, func(d *debt) bool { return span.Contains(string(d.loc)) })
+	u.pending = slices.DeleteFunc(u.pending, func(d *pendingUndo) bool { return span.Contains(string(d.loc)) })
 	u.recorded = slices.DeleteFunc(u.recorded, func(e store.Entry) bool { return span.Contains(e.Loc) })
 }
 
@@ -185,8 +186,8 @@ func (r *Run) forgive(span store.Span) {
 // cancel that has come and was not handed over wins.
 func (r *Run) conclude(o *Outcome) {
 	u := &r.undo
-	if it := r.cancelItem; it != nil && !u.begun {
-		r.cancelItem = nil
+	if it := r.cancel.item; it != nil && !u.begun {
+		r.cancel.item = nil
 		o = r.acceptCancel(it)
 	}
 	if !u.begun {
@@ -194,12 +195,12 @@ func (r *Run) conclude(o *Outcome) {
 		case o.Status == store.Failed && r.cfg.StallFailed && !u.asked:
 			r.over = failureStall(o)
 			return
-		case !u.wanted(o) || len(u.debts) == 0 || r.cfg.Run.Status.Terminal(): // an ended run is only looked at
+		case !u.wanted(o) || len(u.pending) == 0 || r.cfg.Run.Status.Terminal(): // an ended run is only looked at
 			r.over = o
 			return
 		}
 	}
-	if s := r.unpayable(); s != nil {
+	if s := r.noUndo(); s != nil {
 		r.stall(s)
 		return
 	}
@@ -219,12 +220,12 @@ func failureStall(o *Outcome) *Outcome {
 	return &Outcome{Status: store.Stalled, Output: o.Output, Reason: stored.StalledReason(o.Output)}
 }
 
-// unpayable is the divergence in which the code has no compensation for what the
+// noUndo is the divergence in which the code has no compensation for what the
 // history says is owed.
-func (r *Run) unpayable() *Stall {
-	for _, d := range r.undo.debts {
+func (r *Run) noUndo() *journal.Stall {
+	for _, d := range r.undo.pending {
 		if d.undo == nil {
-			return &Stall{
+			return &journal.Stall{
 				Location: d.loc.String(), Recorded: "a completed step that is owed its undoing", Asked: "the step without a compensation",
 				Remedy: "restore the step's Undo and resume the run, or terminate it, which lists what is owed",
 			}
@@ -237,17 +238,11 @@ func (r *Run) unpayable() *Stall {
 // replay.
 func (r *Run) launch() {
 	u := &r.undo
-	if u.payer != nil {
+	if u.branch != nil {
 		return
 	}
-	u.payer = r.begin(r.pay)
-	for _, rec := range u.records {
-		if rec.Seq > 0 {
-			r.replay.numbered = append(r.replay.numbered, rec)
-		} else {
-			r.replay.unasked++
-		}
-	}
+	u.branch = r.begin(r.pay)
+	r.j.ReplayUndos(u.records)
 	u.records = nil
 }
 
@@ -260,27 +255,27 @@ func (r *Run) pay(b *Branch) (any, error) {
 			return nil, err
 		}
 	}
-	debts := r.undo.debts
-	slices.SortFunc(debts, func(a, b *debt) int { return cmp.Compare(b.seq, a.seq) })
-	for _, d := range debts {
+	pending := r.undo.pending
+	slices.SortFunc(pending, func(a, b *pendingUndo) int { return cmp.Compare(b.seq, a.seq) })
+	for _, d := range pending {
 		if err := b.compensate(d); err != nil {
 			return nil, err
 		}
-		d.paid = true
+		d.undone = true
 	}
 	return nil, nil
 }
 
 // compensate executes one compensation.
-func (b *Branch) compensate(d *debt) error {
+func (b *Branch) compensate(d *pendingUndo) error {
 	r := b.run
 	loc := b.Bounded(history.UndoOf(d.loc))
 	o := &undoOp{stepOp{spec: Step{Policy: d.undo.Policy}}}
 	b.declareAt(&o.op, o, loc, store.KindUndo, nil)
-	o.asked = r.bound
+	o.Asked = r.j.Bound()
 	b.continueFrom(&o.stepOp)
 	value := d.value
-	if recorded := o.rec != nil && o.rec.State == store.Done; value == nil && d.size > 0 && !recorded {
+	if recorded := o.Rec != nil && o.Rec.State == store.Done; value == nil && d.size > 0 && !recorded {
 		var err error
 		if value, err = r.cfg.Fetch(string(d.loc)); err != nil {
 			r.broken = fmt.Errorf("fetch the value of %s for its undoing: %w", d.loc, err)
@@ -288,21 +283,16 @@ func (b *Branch) compensate(d *debt) error {
 		}
 	}
 	o.spec.Func = func(ctx context.Context, body *Body) BodyResult { return d.undo.Func(ctx, body, value) }
-	return b.waitOp(Call{}, &o.op)
+	return o.Wait(&b.Branch, Call{})
 }
 
-// paidUp is called when the code of the payer has ended.
-func (r *Run) paidUp() {
+// allUndone is called when the code of the payer has ended.
+func (r *Run) allUndone() {
 	if r.over != nil || r.broken != nil {
 		return
 	}
-	if !r.live {
-		if r.remaining() != nil {
-			r.stall(r.blocked())
-			return
-		}
-		if r.replay.unasked > 0 {
-			r.stall(r.unasked())
+	if !r.j.Live() {
+		if r.j.Ended() {
 			return
 		}
 		if r.goLive(); r.over != nil {
@@ -319,12 +309,12 @@ type undoOp struct{ stepOp }
 // is resumed the compensation has all its attempts again.
 func (o *undoOp) giveUp() {
 	r := o.run
-	delete(r.steps.open, o.id)
+	delete(r.steps.open, o.ID)
 	o.former = o.attempt
-	r.pos++
+	r.j.Barrier()
 	o.writeProgress(0)
 	r.over = &Outcome{Status: store.Stalled, Reason: fmt.Sprintf(
-		"undo: %s failed: %s; mend the cause and resume the run, which tries it again", o.loc, o.causes[len(o.causes)-1].Message)}
+		"undo: %s failed: %s; mend the cause and resume the run, which tries it again", o.Loc, o.causes[len(o.causes)-1].Message)}
 }
 
 // dropCode lets the code go no further.
@@ -336,20 +326,19 @@ func (r *Run) dropCode() {
 	r.sched.Drop()
 	for _, b := range r.sched.Branches() {
 		b.CloseOwned()
-		for awaited := range b.AwaitedOperations() {
-			o := awaited.(*op)
-			if o.is.abandon() {
+		for o := range journal.Awaited(b) {
+			if o.Is.Abandon() {
 				r.undo.last = append(r.undo.last, o)
 			}
 		}
 	}
-	if r.live || r.undo.begun {
+	if r.j.Live() || r.undo.begun {
 		return
 	}
 	r.goLive()
 	for _, o := range r.undo.last {
-		if o.rec != nil && o.rec.State == store.Done {
-			r.recallUnnumbered(o)
+		if o.Rec != nil && o.Rec.State == store.Done {
+			o.RecallUnnumbered()
 		}
 	}
 }
@@ -364,8 +353,8 @@ func (r *Run) lateCancel(it *store.Item) {
 func (r *Run) acceptCancel(it *store.Item) *Outcome {
 	r.Answer(it.No, verbs.Yes())
 	r.audit(it)
-	r.cancelling, r.reason = true, reasonOf("cancelled", it.Value)
-	return &Outcome{Status: store.Cancelled, Reason: r.reason}
+	r.cancel.handedOver, r.cancel.reason = true, reasonOf("cancelled", it.Value)
+	return &Outcome{Status: store.Cancelled, Reason: r.cancel.reason}
 }
 
 // begunUndo is called when the turn that begins the undoing is durable.
@@ -410,13 +399,10 @@ func (r *Run) replayAbrupt() {
 
 // unended is the divergence in which the code of a run whose undoing has begun
 // has not ended.
-func (r *Run) unended() *Stall {
-	s := &Stall{Recorded: "the end of the workflow's function, after which undoing has begun", Asked: "nothing new", Remedy: "restore the code with which the function ended; then resume the run, or terminate it, which lists what is owed"}
-	for _, o := range r.replay.fresh {
-		if !o.closed {
-			s.Location, s.Asked = o.loc.String(), describe(o.kind, o.loc)
-			break
-		}
+func (r *Run) unended() *journal.Stall {
+	s := &journal.Stall{Recorded: "the end of the workflow's function, after which undoing has begun", Asked: "nothing new", Remedy: "restore the code with which the function ended; then resume the run, or terminate it, which lists what is owed"}
+	if o := r.j.FirstNew(); o != nil {
+		s.Location, s.Asked = o.Loc.String(), journal.Describe(o.Kind, o.Loc)
 	}
 	return s
 }
@@ -428,13 +414,13 @@ func (r *Run) owedNow() []string {
 	for i := range entries {
 		places[entries[i].Loc] = i
 	}
-	for _, d := range r.undo.debts {
-		if i, recorded := places[string(d.loc)]; recorded && !d.paid {
+	for _, d := range r.undo.pending {
+		if i, recorded := places[string(d.loc)]; recorded && !d.undone {
 			entries[i].Seq = d.seq // it may have had none
 			continue
 		}
 		e := store.Entry{Loc: string(d.loc), State: store.Done, Seq: d.seq, Owes: true}
-		if d.paid {
+		if d.undone {
 			e = store.Entry{Loc: string(history.UndoOf(d.loc)), Kind: store.KindUndo, State: store.Done}
 		}
 		entries = append(entries, e)

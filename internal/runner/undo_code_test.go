@@ -21,19 +21,19 @@ func TestUndoAbruptEnd(t *testing.T) {
 		cause      func(s *saga, b *Branch)
 	}{
 		{"misuse", stored.CodeMisuse, func(s *saga, b *Branch) { _, _ = step(b, "") }},
-		{"budget", stored.CodeBudget, func(s *saga, b *Branch) { s.r.limits.Entries = 1; _, _ = step(b, "over") }},
+		{"budget", stored.CodeBudget, func(s *saga, b *Branch) { s.r.j.Limits.Entries = 1; _, _ = step(b, "over") }},
 	} {
 		for _, crash := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, ", crash ", crash), func(t *testing.T) {
 				goesOn := false
 				s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
-					s.r.limits.Entries = 100_000
+					s.r.j.Limits.Entries = 100_000
 					if err := s.steps(b, "one"); err != nil {
 						return result("", err)
 					}
 					b.Go(at("x"), func(b *Branch) (any, error) {
 						_, err := s.do(b, "two")
-						if err == nil && s.r.live {
+						if err == nil && s.r.j.Live() {
 							goesOn = true
 						}
 						return nil, err

@@ -489,13 +489,13 @@ func TestUndoOfLargeValue(t *testing.T) {
 	large := strings.Repeat("x", store.LargeValue)
 	s.play()
 	s.end("one", large)
-	if d := s.r.undo.debts[0]; d.value != nil || d.size != len(large) {
+	if d := s.r.undo.pending[0]; d.value != nil || d.size != len(large) {
 		t.Errorf("%d of %d bytes are kept", len(d.value), d.size)
 	}
 	s.leave()
 	s.activate()
 	s.advance()
-	if d := s.r.undo.debts[0]; d.value != nil {
+	if d := s.r.undo.pending[0]; d.value != nil {
 		t.Errorf("%d bytes are kept after a replay", len(d.value))
 	}
 	s.play()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -208,12 +209,12 @@ func TestVersionOfAnIteration(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := versionLocation(loc, "c")
+		got := journal.VersionLocation(loc, "c")
 		if got.String() != want || location.Check(string(got)) != nil {
 			t.Errorf("in %s the version is at %s, want %s", text, got, want)
 		}
 	}
-	if got := versionLocation("", "c").String(); got != "[version]/c" {
+	if got := journal.VersionLocation("", "c").String(); got != "[version]/c" {
 		t.Errorf("in the root the version is at %s", got)
 	}
 }
@@ -312,7 +313,7 @@ func TestVersionOfBadInput(t *testing.T) {
 func TestVersionThatIsDamaged(t *testing.T) {
 	for name, value := range map[string][]byte{"no record": []byte("x"), "version 0": stored.EncodeVersion(0)} {
 		h := newHarness(t, changed("x?", "a"))
-		loc := string(versionLocation("", "c"))
+		loc := string(journal.VersionLocation("", "c"))
 		h.j.entries[loc] = store.Entry{Loc: loc, Kind: store.KindVersion, State: store.Done, Value: value, Size: len(value)}
 		h.play()
 		if over := h.r.Over(); over == nil || over.Status != store.Stalled || !strings.Contains(over.Reason, "damaged entry [version]/c") {

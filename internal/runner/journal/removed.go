@@ -1,9 +1,10 @@
-package runner
+package journal
 
 import (
 	"sort"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/internal/runner/turnlog"
 	"github.com/stet-run/stet/store"
 )
@@ -16,21 +17,20 @@ import (
 // began, is handed over to nobody, because the code need not have waited for it. A
 // version of a change with that name is accepted too. A child that has not ended
 // ends with the run, unless it goes on without its parent.
-func (b *Branch) Removed(call Call) {
+func (j *Journal) Removed(b *sched.Branch, call sched.Call) {
 	if b.Enter(call) != nil {
 		return
 	}
-	r := b.run
-	r.sched.Accepted()
+	j.Scheduler.Accepted()
 	call.Site = 0
 	loc := b.Locate(call)
-	if r.live {
+	if j.live {
 		return
 	}
-	last := r.replay.remove(loc)
+	last := j.remove(loc)
 	if call.Key == "" {
-		if rec := r.replay.records[string(versionLocation(b.Location(), call.Name))]; rec != nil {
-			r.replay.account(rec)
+		if rec := j.RecordAt(VersionLocation(b.Location(), call.Name)); rec != nil {
+			j.account(rec)
 		}
 	}
 	if last == nil || last.handed {
@@ -38,31 +38,41 @@ func (b *Branch) Removed(call Call) {
 	}
 	last.gone = false
 	o := new(removedOp)
-	o.op = op{
-		is: o, run: r, id: r.sched.NextID(), loc: location.Loc(last.Loc), kind: last.Kind, rec: last, born: last.Born,
-		asked: r.now, slot: turnlog.Recorded(max(last.Size, len(last.Value))), in: b.segment(),
+	o.Op = Op{
+		Is: o, J: j, ID: j.Scheduler.NextID(), Loc: location.Loc(last.Loc), Kind: last.Kind, Rec: last, Born: last.Born,
+		Asked: j.now, slot: turnlog.Recorded(max(last.Size, len(last.Value))), In: SegmentOf(b),
 	}
-	o.Op = &o.op
-	_ = b.waitOp(call, &o.op) // a cancel: the next operation says so
+	o.Source.Op = &o.Op
+	_ = o.Wait(b, call) // a cancel: the next operation says so
 }
 
 // removedOp is an operation that the code has no more: its completion is waited for, its
 // outcome is not.
-type removedOp struct{ op }
+type removedOp struct{ Op }
 
-func (o *removedOp) start() {} // it has a number, so it is handed over in the replay
+func (o *removedOp) Start() {} // it has a number, so it is handed over in the replay
 
-// abandon keeps the branch waiting, as the operation might have: it is handed over in
+// Abandon keeps the branch waiting, as the operation might have: it is handed over in
 // any case.
-func (o *removedOp) abandon() (stays bool) {
-	o.refused = true
+func (o *removedOp) Abandon() (stays bool) {
+	o.Refused = true
 	return true
+}
+
+// disregard lets the replay take no notice of records that a body has left behind the
+// pruning of its iteration.
+func (p *replay) disregard(span store.Span) {
+	for loc, rec := range p.records {
+		if span.Contains(loc) {
+			p.account(rec)
+		}
+	}
 }
 
 // remove accepts what is recorded at loc and below, unless the code has asked
 // for it. It returns the last completion that the operation there waited for, or
 // nil.
-func (p *replay) remove(loc location.Loc) (last *record) {
+func (p *replay) remove(loc location.Loc) (last *Record) {
 	i := sort.Search(len(p.sorted), func(i int) bool { return p.sorted[i].Loc >= string(loc) })
 	for ; i < len(p.sorted); i++ {
 		rec := &p.sorted[i]
@@ -85,18 +95,18 @@ func (p *replay) remove(loc location.Loc) (last *record) {
 	return last
 }
 
-// passGone hands over to nobody the completions that are gone, up to the first
+// PassGone hands over to nothing the completions that are gone, up to the first
 // one that is not.
-func (r *Run) passGone() {
-	p := &r.replay
+func (j *Journal) PassGone() {
+	p := &j.replay
 	for ; p.lowest < len(p.numbered); p.lowest++ {
 		rec := p.numbered[p.lowest]
 		switch {
 		case rec.handed:
 		case rec.gone:
-			r.recall(rec)
-			if rec.owes() {
-				r.undo.debts = append(r.undo.debts, &debt{loc: location.Loc(rec.Loc), seq: rec.Seq})
+			j.recall(rec)
+			if rec.IsOwed() {
+				j.Owner.Owes(rec, rec.Seq, nil)
 			}
 		default:
 			return

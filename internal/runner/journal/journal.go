@@ -1,0 +1,214 @@
+package journal
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/sched"
+	"github.com/stet-run/stet/internal/runner/turnlog"
+	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
+)
+
+// Owner is the run to which a Journal belongs.
+type Owner interface {
+	// Stall ends the activation: history and code do not fit together.
+	Stall(s *Stall)
+	// Damaged ends the activation: what is stored at a location cannot be read.
+	Damaged(loc location.Loc, err error)
+	// Break ends the activation for an error that is not the run's: it is to be loaded
+	// again.
+	Break(err error)
+	// StandsStill reports whether ends of attempts are recorded and not handed over.
+	StandsStill() bool
+	// HasReturned reports whether the workflow's function has returned.
+	HasReturned() bool
+	// Owes is called when the recorded completion of a step that carries a compensation
+	// is handed over, with its number. o is nil if nothing waits for it.
+	Owes(rec *Record, seq int64, o *Op)
+}
+
+// Config is what a Journal is made from.
+type Config struct {
+	Run     *store.Run
+	Entries []store.Entry // of the incarnation, in the order of locations
+	// Fetch returns the value of an entry that the snapshot left out.
+	Fetch  func(loc string) ([]byte, error)
+	Limits Limits
+	// NewKey returns a key that was never returned before. nil: it is derived, which is
+	// enough for a run that is not committed.
+	NewKey    func() string
+	Owner     Owner
+	Scheduler *sched.Scheduler
+}
+
+// Limits bound what one run may hold. Zero fields mean the defaults.
+type Limits struct {
+	Entries     int // per incarnation; default 100,000
+	Bytes       int // of values per incarnation; default 64 MiB
+	Value       int // bytes of one value; default 2 MiB
+	TurnEntries int // a turn is cut after so many; default 1,000
+	TurnBytes   int // default 4 MiB
+}
+
+// WithDefaults returns the limits with the defaults in place of zeros.
+func (l Limits) WithDefaults() Limits {
+	for _, f := range []struct {
+		field *int
+		value int
+	}{
+		{&l.Entries, 100_000}, {&l.Bytes, 64 << 20}, {&l.Value, 2 << 20},
+		{&l.TurnEntries, 1_000}, {&l.TurnBytes, 4 << 20},
+	} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
+	}
+	return l
+}
+
+// Journal is the memory of one activation of a run. Its methods are called by the
+// goroutine that has the baton.
+type Journal struct {
+	Config
+	Log    turnlog.Log // the turn that fills
+	Timers Timers      // of live operations
+
+	now     store.Time // the run's time: that of the last hand-over
+	bound   store.Time // lower bound of the store's time, as last given
+	inboxAt store.Time // the inbox was read at this time or later
+	seq     int64      // completions handed over
+	pos     int64      // barrier: hand-overs and failed attempts so far
+
+	replay
+	recorded int64 // the last completion number of the history
+	handed   int   // recorded completions
+	live     bool
+	versions map[location.Loc]int // what Version has returned
+	gone     map[string]*Record   // accepted by Removed; set when the run goes live
+
+	entries int // recorded and new
+	bytes   int
+	pruned  map[location.Loc]int64 // the oldest iteration of loops that keeps its history
+}
+
+// New returns the journal of a run that has done nothing yet.
+func New(cfg Config) *Journal {
+	cfg.Limits = cfg.Limits.WithDefaults()
+	j := &Journal{
+		Config: cfg, Timers: newTimers(), now: max(cfg.Run.Started, cfg.Run.Began), entries: len(cfg.Entries),
+		pruned: map[location.Loc]int64{},
+	}
+	j.replay.init(cfg.Entries)
+	if n := len(j.numbered); n > 0 {
+		j.recorded = j.numbered[n-1].Seq
+	}
+	for i := range cfg.Entries {
+		j.bytes += max(cfg.Entries[i].Size, len(cfg.Entries[i].Value))
+	}
+	return j
+}
+
+// Advance takes the time: now is a lower bound of the store's, and at inboxAt or later
+// the inbox was read. Neither goes back.
+func (j *Journal) Advance(now, inboxAt store.Time) {
+	j.bound, j.inboxAt = max(j.bound, now), max(j.inboxAt, inboxAt)
+}
+
+// Now returns the run's time: that of the last hand-over.
+func (j *Journal) Now() store.Time { return j.now }
+
+// Bound returns a lower bound of the store's time.
+func (j *Journal) Bound() store.Time { return j.bound }
+
+// InboxAt returns a time at or after which the inbox was read.
+func (j *Journal) InboxAt() store.Time { return j.inboxAt }
+
+// Seq returns how many completions were handed over.
+func (j *Journal) Seq() int64 { return j.seq }
+
+// Pos returns how many hand-overs and failed attempts there were in this activation.
+// What depends on them waits until they are durable.
+func (j *Journal) Pos() int64 { return j.pos }
+
+// Recorded returns the number of the last completion of the history.
+func (j *Journal) Recorded() int64 { return j.recorded }
+
+// Replayed returns how many recorded completions were handed over.
+func (j *Journal) Replayed() int { return j.handed }
+
+// Live reports whether the run has passed its history.
+func (j *Journal) Live() bool { return j.live }
+
+// Barrier lets what is requested later wait for the turn that fills.
+func (j *Journal) Barrier() { j.pos++ }
+
+// Size returns the entries of the incarnation and the bytes of their values.
+func (j *Journal) Size() (entries, bytes int) { return j.entries, j.bytes }
+
+// Full reports whether the turn that fills holds as much as one should.
+func (j *Journal) Full() bool { return j.Log.Full(j.Limits.TurnEntries, j.Limits.TurnBytes) }
+
+// Repeats reports whether the code that runs now has run before: the run is not live,
+// and something of it has been committed.
+func (j *Journal) Repeats() bool { return !j.live && (len(j.Entries) > 0 || j.Run.Waits != nil) }
+
+// Derive returns bytes that only this run, in this generation, has for the purpose and
+// location.
+func (j *Journal) Derive(purpose string, loc location.Loc, n int64) [32]byte {
+	return stored.Derive(j.Run.Seed, purpose, j.Run.Generation, loc, n)
+}
+
+// Random is like Derive for what hands nothing out: a run that was forked has it from the
+// run that it was forked from, whatever its generation.
+func (j *Journal) Random(purpose string, loc location.Loc, n int64) [32]byte {
+	seed := j.Run.Random
+	if seed == (store.Seed{}) {
+		seed = j.Run.Seed
+	}
+	return stored.Derive(seed, purpose, 0, loc, n)
+}
+
+// KeyFor returns a key that was never used, of a wait or a permit of an operation.
+func (j *Journal) KeyFor(o *Op) string {
+	if j.NewKey != nil {
+		return j.NewKey()
+	}
+	h := j.Derive("wait", o.Loc, int64(j.bound))
+	return hex.EncodeToString(h[:16])
+}
+
+// FetchValue returns the value of an entry, also one that the snapshot left out. When it
+// fails the activation is broken.
+func (j *Journal) FetchValue(e *store.Entry) ([]byte, error) {
+	if e.Value != nil || e.Size == 0 {
+		return e.Value, nil
+	}
+	value, err := j.Fetch(e.Loc)
+	if err != nil {
+		err = fmt.Errorf("fetch the value of %s: %w", location.Loc(e.Loc), err)
+		j.Owner.Break(err)
+	}
+	return value, err
+}
+
+// Spend counts one more entry, or fails the run if that exceeds its budget.
+func (j *Journal) Spend(b *sched.Branch, loc location.Loc, in *Segment) {
+	// While completions remain, what is recorded counts in full although the code
+	// had not got so far when it called this.
+	if (j.entries >= j.Limits.Entries || j.bytes >= j.Limits.Bytes) && (j.live || j.Remaining() == nil) {
+		b.Fail(&stored.Failure{Code: stored.CodeBudget, Location: loc.String(), Message: fmt.Sprintf(
+			"operation %s exceeds the budget of a run: %d entries (limit %d) with %d bytes (limit %d); "+
+				"use Loop or continue-as-new for work without an end",
+			loc, j.entries, j.Limits.Entries, j.bytes, j.Limits.Bytes)})
+	}
+	j.Count(in, 1, 0)
+}
+
+// Count adds to the size of the history, and of the segments that s is in.
+func (j *Journal) Count(s *Segment, entries, bytes int) {
+	j.entries += entries
+	j.bytes += bytes
+	s.count(entries, bytes)
+}

@@ -1,0 +1,67 @@
+package journal
+
+import (
+	"encoding/json"
+	"iter"
+	"time"
+
+	"github.com/stet-run/stet/internal/runner/sched"
+	"github.com/stet-run/stet/store"
+)
+
+// Wait describes something that a suspended run waits for.
+type Wait struct {
+	Location string     `json:"location"`
+	Kind     string     `json:"kind"`
+	Names    []string   `json:"names,omitempty"` // of messages
+	Run      string     `json:"run,omitempty"`   // of a child or an awaited run, its ID
+	Topic    string     `json:"topic,omitempty"` // of an event
+	Queue    string     `json:"queue,omitempty"` // of a step that waits for a permit
+	Since    time.Time  `json:"since"`
+	Until    *time.Time `json:"until,omitempty"` // deadline, end of a sleep, next attempt
+}
+
+// EndsAt describes that the wait ends at a time; 0: none.
+func (w *Wait) EndsAt(at store.Time) {
+	if at != 0 {
+		t := at.Time()
+		w.Until = &t
+	}
+}
+
+// maxWaits bounds the waits that a run's row describes.
+const maxWaits = 10
+
+// Awaited yields the operations in which a branch is blocked.
+func Awaited(b *sched.Branch) iter.Seq[*Op] {
+	return func(yield func(*Op) bool) {
+		for o := range b.AwaitedOperations() {
+			if !yield(o.(*Op)) {
+				return
+			}
+		}
+	}
+}
+
+// Waits describes what the run waits for.
+func (j *Journal) Waits() []byte {
+	var list []Wait
+	for _, b := range j.Scheduler.Branches() {
+		if b.Dropped() {
+			continue
+		}
+		for o := range Awaited(b) {
+			w := Wait{Location: o.Loc.String(), Kind: o.Kind.String(), Since: o.Asked.Time()}
+			o.Is.Show(&w)
+			list = append(list, w)
+		}
+		if len(list) >= maxWaits {
+			break
+		}
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		return nil // names that are no text; what a run waits for is only shown
+	}
+	return data
+}
