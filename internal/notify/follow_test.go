@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,10 +27,10 @@ func TestVerdict(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		w.items["there"] = store.Item{No: 6, State: store.Consumed, Verdict: []byte("yes")}
+		w.set("there", store.Item{No: 6, State: store.Consumed, Verdict: []byte("yes")})
 		ask(6, "there")
 		ask(7, "here")
-		w.items["late"] = store.Item{No: 8, State: store.New}
+		w.set("late", store.Item{No: 8, State: store.New})
 		ask(8, "late")
 		w.expectReads(t, "item there1", "item here1", "item late1")
 		w.waiters.Committed(&store.Turn{Run: 1, Consumed: []store.Consumption{
@@ -37,7 +38,7 @@ func TestVerdict(t *testing.T) {
 		}})
 		synctest.Wait()
 		w.expectReads(t)
-		w.items["late"] = store.Item{No: 8, State: store.Consumed, Verdict: []byte("yes")}
+		w.set("late", store.Item{No: 8, State: store.Consumed, Verdict: []byte("yes")})
 		w.another()
 		all.Wait()
 		w.expectReads(t, "item late1")
@@ -49,20 +50,15 @@ func TestVerdict(t *testing.T) {
 func TestAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		set := func(item store.Item) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.items["u"] = item
-		}
 		for name, happens := range map[string]func(){
 			"answered here":  func() { w.waiters.Committed(&store.Turn{Run: 1, Answers: make([]store.Consumption, 1)}) },
 			"ended here":     func() { w.waiters.RunEnded(store.Run{No: 1}) },
 			"elsewhere":      func() { w.another() },
 			"hint was lost":  func() { time.Sleep(time.Minute) },
-			"sole, and lost": func() { w.sole = "a term"; time.Sleep(time.Minute) },
+			"sole, and lost": func() { w.setSole("a term"); time.Sleep(time.Minute) },
 		} {
-			w.sole = nil
-			set(store.Item{No: 7, State: store.New})
+			w.setSole(nil)
+			w.set("u", store.Item{No: 7, State: store.New})
 			done := make(chan []byte)
 			go func() {
 				v, err := w.waiters.Answer(t.Context(), 1, "u")
@@ -72,7 +68,7 @@ func TestAnswer(t *testing.T) {
 				done <- v
 			}()
 			synctest.Wait()
-			set(store.Item{No: 7, State: store.Seen, Verdict: []byte("fine")})
+			w.set("u", store.Item{No: 7, State: store.Seen, Verdict: []byte("fine")})
 			happens()
 			if v := <-done; string(v) != "fine" {
 				t.Errorf("%s: found %q", name, v)
@@ -81,7 +77,7 @@ func TestAnswer(t *testing.T) {
 		if v, err := w.waiters.Answer(t.Context(), 1, "swept"); v != nil || err != nil {
 			t.Errorf("found %q, %v", v, err)
 		}
-		set(store.Item{No: 7, State: store.New})
+		w.set("u", store.Item{No: 7, State: store.New})
 		ctx, leave := context.WithTimeout(t.Context(), time.Hour)
 		defer leave()
 		_, err := w.waiters.Answer(ctx, 1, "u")
@@ -96,30 +92,34 @@ func TestAnswer(t *testing.T) {
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		run := w.run(1, "r", store.Running)
-		reads := 0
+		w.run(1, "r", store.Running)
+		var reads atomic.Int64
 		done := make(chan bool)
 		go func() {
-			there, err := w.waiters.Follow(t.Context(), 1, func() (bool, error) { reads++; return true, nil })
+			there, err := w.waiters.Follow(t.Context(), 1, func() (bool, error) {
+				reads.Add(1)
+				return true, nil
+			})
 			if err != nil {
 				t.Error(err)
 			}
 			done <- there
 		}()
-		expect := func(n int) {
+		expect := func(n int64) {
 			t.Helper()
 			time.Sleep(time.Second)
-			if reads != n {
-				t.Errorf("expected %d reads, found %d", n, reads)
+			if found := reads.Swap(0); found != n {
+				t.Errorf("expected %d reads, found %d", n, found)
 			}
-			reads = 0
 		}
 		expect(2) // its own, and one because the first look may have found something new
 		w.asked()
 		w.another()
 		expect(0)
 		w.expectReads(t, "feeds[1]", "rows[][1]")
+		w.mu.Lock()
 		w.feeds = []store.Feed{{Run: 1, Last: 1}}
+		w.mu.Unlock()
 		w.another()
 		expect(1)
 		w.waiters.Committed(&store.Turn{Run: 1, Values: make([]store.Setting, 1)})
@@ -138,16 +138,15 @@ func TestFollow(t *testing.T) {
 			t.Errorf("expected two looks, found %d reads", n)
 		}
 
-		w.sole = "a term"
+		w.setSole("a term")
 		time.Sleep(time.Minute) // a look: others may have written before
 		w.asked()
 		time.Sleep(time.Hour)
 		w.expectReads(t)
 
-		run.Status = store.Succeeded
-		w.waiters.RunEnded(*run)
-		if there := <-done; !there || reads != 1 {
-			t.Errorf("at the end: %t, %d reads", there, reads)
+		w.waiters.RunEnded(*w.run(1, "r", store.Succeeded))
+		if there := <-done; !there || reads.Load() != 1 {
+			t.Errorf("at the end: %t, %d reads", there, reads.Load())
 		}
 		w.mu.Lock()
 		delete(w.runs, "r")

@@ -27,7 +27,7 @@ type world struct {
 	bad     string   // a List with this ID fails
 	change  chan store.Change
 	memory  map[string]bool // IDs of the runs in memory
-	sole    any
+	term    any             // see notify.Config.Sole
 	waiters *notify.Waiters
 	changes *notify.Changes
 }
@@ -41,7 +41,7 @@ func newWorld() *world {
 	w.waiters = notify.New(notify.Config{
 		Store: w, Changes: w.changes, Poll: time.Minute,
 		InMemory: func(id string) bool { return w.memory[id] },
-		Sole:     func() any { return w.sole },
+		Sole:     w.sole,
 	})
 	return w
 }
@@ -103,6 +103,18 @@ func (w *world) run(no store.RunNo, id string, status store.Status) *store.Run {
 	return w.runs[id]
 }
 
+func (w *world) sole() any {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.term
+}
+
+func (w *world) setSole(term any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.term = term
+}
+
 // asked returns what was asked since it was called last.
 func (w *world) asked() []string {
 	w.mu.Lock()
@@ -117,6 +129,13 @@ func (w *world) expectReads(t *testing.T, reads ...string) {
 	if got := w.asked(); !slices.Equal(got, reads) {
 		t.Errorf("expected the reads %q, found %q", reads, got)
 	}
+}
+
+// set changes an item.
+func (w *world) set(id string, item store.Item) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.items[id] = item
 }
 
 // another says that another process has changed something.

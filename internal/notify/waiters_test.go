@@ -93,7 +93,7 @@ func TestEndsHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.memory["r"] = true
-		run := w.run(5, "r", store.Running)
+		w.run(5, "r", store.Running)
 		var all sync.WaitGroup
 		wait := func(ctx context.Context) {
 			all.Go(func() {
@@ -113,10 +113,10 @@ func TestEndsHere(t *testing.T) {
 		w.expectReads(t, "whole[r][]", "whole[r][]") // at the poll and one interval later
 		wait(t.Context())
 		synctest.Wait()
-		run.Status = store.Failed
-		w.waiters.RunEnded(*run)
+		run := *w.run(5, "r", store.Failed)
+		w.waiters.RunEnded(run)
 		all.Wait()
-		w.waiters.RunEnded(*run) // nobody waits
+		w.waiters.RunEnded(run) // nobody waits
 		w.expectReads(t)
 	})
 }
@@ -152,7 +152,7 @@ func TestEndsElsewhere(t *testing.T) {
 		w.expectReads(t, "rows[a b c d][]", "whole[b c][]")
 
 		w.run(1, "a", store.Cancelled)
-		w.sole = "a term"
+		w.setSole("a term")
 		w.another() // its own process commits all ends
 		synctest.Wait()
 		w.expectReads(t)
@@ -160,7 +160,7 @@ func TestEndsElsewhere(t *testing.T) {
 		synctest.Wait()
 		w.expectReads(t, "whole[a d][]")
 
-		w.sole = nil
+		w.setSole(nil)
 		w.run(4, "d", store.Succeeded)
 		w.another()
 		all.Wait()

@@ -110,6 +110,7 @@ func TestAttemptDeliversItsEnd(t *testing.T) {
 						return c.body(ctx, b)
 					}))
 					time.Sleep(time.Hour)
+					synctest.Wait()
 					got := r.one(t)
 					if failed := got.Failure != nil; failed != (c.failed != "") || failed && got.Failure.Code != c.failed {
 						t.Errorf("expected the failure %q, found %+v", c.failed, got)
@@ -196,6 +197,7 @@ func TestAttemptTimesOut(t *testing.T) {
 					return runner.BodyResult{Value: []byte("late")}
 				}))
 				time.Sleep(24 * time.Hour)
+				synctest.Wait()
 				got := r.one(t)
 				if got.Failure == nil || got.Failure.Code != stored.CodeTimeout || !strings.Contains(got.Failure.Message, c.text) {
 					t.Errorf("expected a timeout with %q, found %+v", c.text, got.Failure)

@@ -85,6 +85,7 @@ func TestPoolKeepsOrderAndLimit(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		begun := slices.DeleteFunc(slices.Clone(j.lines), func(line string) bool { return line[0] == 'e' })
 		slices.Sort(begun[2:4]) // begin at the same moment
 		if want := []string{"begin 0", "begin 1", "begin 2", "begin 3", "begin 4"}; !slices.Equal(begun, want) {
@@ -110,6 +111,7 @@ func TestPoolFollows(t *testing.T) {
 		pool.Start(first)
 		synctest.Wait()
 		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
 		j.expect(t, "begin first", "end first", "next", "begin follows")
 		<-pool.Stop()
 
@@ -119,6 +121,7 @@ func TestPoolFollows(t *testing.T) {
 		synctest.Wait()
 		pool.Start(j.task("waits"))
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		want := []string{"begin first", "end first", "begin waits", "end waits", "begin follows", "end follows"}
 		j.lines = slices.DeleteFunc(j.lines, func(line string) bool { return line == "next" }) // beside the one that waits
 		j.expect(t, want...)
@@ -141,6 +144,7 @@ func TestPoolReplacesGoroutine(t *testing.T) {
 		synctest.Wait()
 		pool.Start(j.task("good"))
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		j.expect(t, "begin bad", "end bad", "begin good", "end good")
 	})
 }

@@ -61,6 +61,7 @@ func TestRecording(t *testing.T) {
 			}
 			r.ends = nil
 			env.NewAttempt(context.Background(), r, &row, lease, b).Execute()
+			synctest.Wait() // for the timeout
 			return rec, f, ok
 		}
 		rec, f, ok := try(0, "value")
