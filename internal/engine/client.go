@@ -42,7 +42,9 @@ func (e *Engine) Answer(ctx context.Context, run store.RunNo, itemID string) ([]
 }
 
 // Follow is [notify.Waiters.Follow].
-func (e *Engine) Follow(ctx context.Context, run store.RunNo, read func() (more bool, err error)) (there bool, err error) {
+func (e *Engine) Follow(
+	ctx context.Context, run store.RunNo, read func() (more bool, err error),
+) (there bool, err error) {
 	return e.waiters.Follow(ctx, run, read)
 }
 
