@@ -140,7 +140,8 @@ func TestNoNameLeavesTheFolder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "..", "outside"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"", ".", "..", "../outside", "a/../../outside", "/etc/passwd", "a//b", "a/", "/a", "a\x00b", `a\b`, "ä",
+	for _, name := range []string{"", ".", "..", "../outside", "a/../../outside", "/etc/passwd", "a//b", "a/", "/a",
+		"a\x00b", `a\b`, "ä",
 		".hidden", "a/.tmp-x", strings.Repeat("x", 501), strings.Repeat("x", 256)} {
 		if err := o.Put(ctx, name, []byte("y")); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("writing %q: %v", name, err)

@@ -50,7 +50,8 @@ func (d *data) unservable(shards map[store.Shard]bool, claimable []*run, now sto
 		unservable = append(unservable, of)
 	}
 	slices.SortFunc(unservable, func(a, b store.Unservable) int {
-		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot), cmp.Compare(a.Workflow, b.Workflow))
+		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot),
+			cmp.Compare(a.Workflow, b.Workflow))
 	})
 	return unservable
 }

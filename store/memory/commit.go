@@ -24,7 +24,8 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	}
 	n := s.node(b.Node, b.Boot)
 	if b.No < n.batch {
-		return store.BatchResult{}, fmt.Errorf("%w: batch: expected a number from %d, found %d", store.ErrInvalid, n.batch, b.No)
+		return store.BatchResult{}, fmt.Errorf("%w: batch: expected a number from %d, found %d", store.ErrInvalid,
+			n.batch, b.No)
 	}
 	repeat := b.No == n.batch
 	result := store.BatchResult{Turns: slices.Clone(n.verdicts), Now: now}
@@ -185,9 +186,11 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 	for _, c := range t.Answers {
 		it := r.item(c.Item)
 		open := it != nil && it.Kind == store.ItemUpdate && it.Verdict == nil && !answered[c.Item] &&
-			(it.State == store.Consumed || slices.ContainsFunc(t.Consumed, func(c store.Consumption) bool { return c.Item == it.No && c.Verdict == nil }))
+			(it.State == store.Consumed || slices.ContainsFunc(t.Consumed,
+				func(c store.Consumption) bool { return c.Item == it.No && c.Verdict == nil }))
 		if !open || c.Verdict == nil {
-			return fmt.Sprintf("the run has no update number %d that is consumed and not answered, or the answer is none", c.Item)
+			return fmt.Sprintf("the run has no update number %d that is consumed and not answered, or the answer is none",
+				c.Item)
 		}
 		answered[c.Item] = true
 	}
@@ -261,11 +264,14 @@ func overwritable(old, next *store.Entry) bool {
 	sameValue := bytes.Equal(a.Value, b.Value) && (a.Value == nil) == (b.Value == nil)
 	a.Value, b.Value, a.Size, b.Size = nil, nil, 0, 0
 	return sameValue && a.Loc == b.Loc && a.Kind == b.Kind && a.State == b.State && a.Seq == b.Seq && a.Born == b.Born &&
-		a.At == b.At && a.Wake == b.Wake && a.Attempt == b.Attempt && a.Owes == b.Owes && a.Generation == b.Generation && a.Started == b.Started && a.Ended == b.Ended
+		a.At == b.At && a.Wake == b.Wake && a.Attempt == b.Attempt && a.Owes == b.Owes && a.Generation == b.Generation &&
+		a.Started == b.Started && a.Ended == b.Ended
 }
 
 func (r *run) item(no store.ItemNo) *store.Item {
-	i, found := slices.BinarySearchFunc(r.items, no, func(it *store.Item, no store.ItemNo) int { return cmp.Compare(it.No, no) })
+	i, found := slices.BinarySearchFunc(r.items, no, func(it *store.Item, no store.ItemNo) int {
+		return cmp.Compare(it.No, no)
+	})
 	if !found {
 		return nil
 	}

@@ -121,7 +121,9 @@ func (s *Store) Stream(ctx context.Context, q store.StreamQuery) ([]store.Stream
 		return nil, nil
 	}
 	items := r.feeds[feedKey{true, q.Name}].items
-	first, _ := slices.BinarySearchFunc(items, q.After+1, func(it store.StreamItem, pos int64) int { return cmp.Compare(it.Pos, pos) })
+	first, _ := slices.BinarySearchFunc(items, q.After+1, func(it store.StreamItem, pos int64) int {
+		return cmp.Compare(it.Pos, pos)
+	})
 	items = slices.Clone(items[first:min(first+limit, len(items))])
 	size := 0
 	for i := range items {

@@ -75,7 +75,9 @@ func (d *data) holds(key boot) bool {
 }
 
 // Acquire implements store.Store.
-func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *Store) Acquire(
+	ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay,
+) ([]store.Acquired, store.Time, error) {
 	now, err := s.act(ctx)
 	defer s.mu.Unlock()
 	if err != nil {
@@ -142,7 +144,9 @@ func (d *data) current(l *store.Lease) *lease {
 }
 
 // Renew implements store.Store.
-func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *Store) Renew(
+	ctx context.Context, leases []store.Lease, ttl store.Delay,
+) ([]store.Acquired, store.Time, error) {
 	now, err := s.act(ctx)
 	defer s.mu.Unlock()
 	if err != nil {

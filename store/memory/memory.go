@@ -325,7 +325,9 @@ func matches(r *run, f *store.Filter) bool {
 // tagged reports whether a run's tags have the values, by key.
 func tagged(r *run, values map[string][]string) bool {
 	for key, want := range values {
-		if !slices.ContainsFunc(r.Tags, func(tag store.Pair) bool { return tag.Key == key && slices.Contains(want, tag.Value) }) {
+		if !slices.ContainsFunc(r.Tags, func(tag store.Pair) bool {
+			return tag.Key == key && slices.Contains(want, tag.Value)
+		}) {
 			return false
 		}
 	}

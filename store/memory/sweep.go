@@ -61,11 +61,14 @@ func (w *sweep) ended(rules []store.Retention) bool {
 		rule := &rules[w.Next.Rule]
 		var expired []*run
 		for _, r := range w.runs {
-			if r.Workflow == rule.Workflow && r.Status == rule.Status && r.Ended <= rule.Before(w.now) && !w.kept(r) && w.after(r) {
+			if r.Workflow == rule.Workflow && r.Status == rule.Status && r.Ended <= rule.Before(w.now) && !w.kept(r) &&
+				w.after(r) {
 				expired = append(expired, r)
 			}
 		}
-		slices.SortFunc(expired, func(a, b *run) int { return cmp.Or(cmp.Compare(a.Ended, b.Ended), cmp.Compare(a.No, b.No)) })
+		slices.SortFunc(expired, func(a, b *run) int {
+			return cmp.Or(cmp.Compare(a.Ended, b.Ended), cmp.Compare(a.No, b.No))
+		})
 		for _, r := range expired {
 			if !w.delete(r) {
 				return false
@@ -88,7 +91,8 @@ func (w *sweep) kept(r *run) bool {
 		return true
 	}
 	parent := w.runs[r.Parent]
-	return parent != nil && !parent.Status.Terminal() && r.Created > parent.Began && parent.entries[entryKey{parent.Incarnation, r.ParentLoc}] != nil
+	return parent != nil && !parent.Status.Terminal() && r.Created > parent.Began &&
+		parent.entries[entryKey{parent.Incarnation, r.ParentLoc}] != nil
 }
 
 // delete deletes what belongs to a run, and then the run. It reports false if

@@ -184,7 +184,8 @@ func (r *rows) InsertForked(run store.RunNo, e *store.Entry) error {
 			return err
 		}
 	}
-	_, err := r.exec("INSERT INTO stet_entries (run_no, incarnation, "+entryColumns+", val) VALUES (?,0,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+	_, err := r.exec(`INSERT INTO stet_entries (run_no, incarnation, `+entryColumns+`, val)
+		VALUES (?,0,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		int64(run), []byte(e.Loc), int64(e.Kind), int64(e.State), e.Seq, e.Born, int64(e.At), int64(e.Wake), int64(e.Attempt),
 		boolean(e.Owes), int64(e.Started), int64(e.Ended), int64(len(e.Value)), int64(e.Generation), inline)
 	return err

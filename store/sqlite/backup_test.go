@@ -125,7 +125,8 @@ func TestDoctorFindsWhatIsBroken(t *testing.T) {
 			b := &batches{lease: held.Lease}
 			b.commit(t, s, done(run, 1, make([]byte, store.LargeValue)), &store.Turn{Run: 0, Shard: testShard})
 			b.commit(t, s, done(run, 2, nil))
-			b.commit(t, s, &store.Turn{Run: run, Shard: testShard, Values: []store.Setting{{Name: "v"}}, Appends: []store.Append{{Name: "s"}, {Name: "s"}}})
+			b.commit(t, s, &store.Turn{Run: run, Shard: testShard, Values: []store.Setting{{Name: "v"}},
+				Appends: []store.Append{{Name: "s"}, {Name: "s"}}})
 			checkInvariants(t, s)
 			if err := s.Close(); err != nil {
 				t.Fatal(err)

@@ -44,9 +44,11 @@ func BenchmarkCommit(b *testing.B) {
 				batch.No++
 				batch.Turns = batch.Turns[:0]
 				for k := range size {
-					batch.Turns = append(batch.Turns, &store.Turn{Run: started.Commands[k].Run.No, Shard: shard, Entries: []store.Entry{{
-						Loc: fmt.Sprintf("\x02step-%08d\x00\x01\x01", i), Kind: store.KindStep, State: store.Done, Seq: int64(i + 1), Value: value,
-					}}})
+					batch.Turns = append(batch.Turns, &store.Turn{Run: started.Commands[k].Run.No, Shard: shard,
+						Entries: []store.Entry{{
+							Loc: fmt.Sprintf("\x02step-%08d\x00\x01\x01", i), Kind: store.KindStep, State: store.Done, Seq: int64(i + 1),
+							Value: value,
+						}}})
 				}
 				if _, err := s.Commit(ctx, batch); err != nil {
 					b.Fatal(err)

@@ -73,14 +73,17 @@ const (
 var classes = [...]string{
 	"SELECT r.run_no, r.wake_at FROM stet_runs r WHERE " + here + " AND " + due + " AND " + fits + " ORDER BY r.wake_at, r.run_no LIMIT ?6",
 	`SELECT DISTINCT r.run_no, 0 FROM stet_inbox i INDEXED BY stet_inbox_open CROSS JOIN stet_runs r ON r.run_no=i.run_no
-		WHERE ` + news + " AND r.ready<>{claimed} AND " + here + " AND NOT (" + due + " AND " + fits + ") AND " + sqlstore.Calls("i", fits) + " ORDER BY r.run_no LIMIT ?6",
-	"SELECT r.run_no, 0 FROM stet_runs r WHERE " + here + " AND r.ready={ready} AND r.marks & {pausedOrHeld} = 0 AND " + fits + " ORDER BY r.run_no LIMIT ?6",
+		WHERE ` + news + " AND r.ready<>{claimed} AND " + here + " AND NOT (" + due + " AND " + fits + ") AND " +
+		sqlstore.Calls("i", fits) + " ORDER BY r.run_no LIMIT ?6",
+	"SELECT r.run_no, 0 FROM stet_runs r WHERE " + here + " AND r.ready={ready} AND r.marks & {pausedOrHeld} = 0 AND " +
+		fits + " ORDER BY r.run_no LIMIT ?6",
 }
 
 // hears is the class of the runs with an item that makes them ready.
 const hears = 1
 
-const nextWake = "SELECT coalesce(min(r.wake_at), 0) FROM stet_runs r WHERE " + here + " AND r.wake_at IS NOT NULL AND r.marks & {pausedOrHeld} = 0 AND r.wake_at>?3 AND r.ready={idle} AND " + fits
+const nextWake = "SELECT coalesce(min(r.wake_at), 0) FROM stet_runs r WHERE " + here +
+	" AND r.wake_at IS NOT NULL AND r.marks & {pausedOrHeld} = 0 AND r.wake_at>?3 AND r.ready={idle} AND " + fits
 
 // anything is the one query of a look that finds nothing. Parameters: JSON array
 // of shards, each an array of group and slot; none; now; workflows.
@@ -119,7 +122,8 @@ var unservable = `SELECT r.workflow, max(r.build) FROM (
 	UNION SELECT r.run_no FROM stet_inbox i INDEXED BY stet_inbox_open CROSS JOIN stet_runs r ON r.run_no=i.run_no
 		WHERE ` + news + " AND r.ready<>{claimed} AND " + here + " AND " + sqlstore.Calls("i", "true") + `
 	) c CROSS JOIN stet_runs r ON r.run_no=c.run_no WHERE NOT ` + fits + `
-	AND NOT EXISTS (SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND ` + news + " AND " + sqlstore.Calls("i", "false") + `)
+	AND NOT EXISTS (SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND ` + news + " AND " +
+	sqlstore.Calls("i", "false") + `)
 	GROUP BY r.workflow ORDER BY r.workflow`
 
 // run looks at a moment. It drops the findings of an earlier look.
@@ -149,7 +153,8 @@ func (q *claimQuery) run(c *conn, now store.Time) error {
 				continue
 			}
 			err := c.each(query, append(shard, q.req.Limit+1), func(s *sqlite3.Stmt) error {
-				q.candidates = append(q.candidates, sqlstore.Candidate{Class: class, Order: s.ColumnInt64(1), No: store.RunNo(s.ColumnInt64(0))})
+				q.candidates = append(q.candidates, sqlstore.Candidate{Class: class, Order: s.ColumnInt64(1),
+					No: store.RunNo(s.ColumnInt64(0))})
 				return nil
 			})
 			if err != nil {
@@ -158,7 +163,8 @@ func (q *claimQuery) run(c *conn, now store.Time) error {
 		}
 	}
 	slices.SortFunc(q.claims.Unservable, func(a, b store.Unservable) int {
-		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot), cmp.Compare(a.Workflow, b.Workflow))
+		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot),
+			cmp.Compare(a.Workflow, b.Workflow))
 	})
 	q.candidates = sqlstore.SortCandidates(q.candidates)
 	if !items {
@@ -170,7 +176,8 @@ func (q *claimQuery) run(c *conn, now store.Time) error {
 // unservable adds what the node cannot load of a shard.
 func (q *claimQuery) unservable(c *conn, shard store.Shard, args []any) error {
 	return c.each(unservable, args, func(s *sqlite3.Stmt) error {
-		q.claims.Unservable = append(q.claims.Unservable, store.Unservable{Shard: shard, Workflow: s.ColumnText(0), Build: s.ColumnText(1)})
+		q.claims.Unservable = append(q.claims.Unservable, store.Unservable{Shard: shard, Workflow: s.ColumnText(0),
+			Build: s.ColumnText(1)})
 		return nil
 	})
 }
@@ -247,7 +254,8 @@ type caller struct{ pause, grant bool }
 // asked once for a claim, not for every run.
 func (c *conn) callers() (map[store.RunNo]caller, error) {
 	runs := map[store.RunNo]caller{}
-	err := c.each("SELECT run_no, kind FROM stet_inbox WHERE state={new} AND state<{consumed} AND kind IN ({pause},{grant})", nil, func(s *sqlite3.Stmt) error {
+	err := c.each(`SELECT run_no, kind FROM stet_inbox
+		WHERE state={new} AND state<{consumed} AND kind IN ({pause},{grant})`, nil, func(s *sqlite3.Stmt) error {
 		no := store.RunNo(s.ColumnInt64(0))
 		by := runs[no]
 		if store.ItemKind(s.ColumnInt64(1)) == store.ItemPause {
@@ -265,9 +273,11 @@ func (c *conn) callers() (map[store.RunNo]caller, error) {
 // or to be paused, or held without a grant.
 func (c *conn) claim(no store.RunNo, now store.Time, by caller) error {
 	const rest = "(?3 OR marks & {paused} OR marks & {held} AND NOT ?4)"
-	_, err := c.exec(`UPDATE stet_runs SET ready={claimed}, wake_at=CASE WHEN `+rest+` THEN wake_at END, marks=CASE WHEN `+rest+` THEN marks ELSE marks & ~{held} END,
+	_, err := c.exec(`UPDATE stet_runs SET ready={claimed}, wake_at=CASE WHEN `+rest+` THEN wake_at END,
+		marks=CASE WHEN `+rest+` THEN marks ELSE marks & ~{held} END,
 		status=CASE WHEN NOT `+rest+` AND status IN ({queued},{suspended}) THEN {running} ELSE status END,
-		started=CASE WHEN NOT `+rest+` AND started=0 AND status IN ({queued},{running},{suspended}) THEN ?2 ELSE started END WHERE run_no=?1`, int64(no), now, by.pause, by.grant)
+		started=CASE WHEN NOT `+rest+` AND started=0 AND status IN ({queued},{running},{suspended}) THEN ?2 ELSE started END
+		WHERE run_no=?1`, int64(no), now, by.pause, by.grant)
 	return err
 }
 
@@ -281,21 +291,23 @@ func (q *claimQuery) addItems(c *conn) error {
 		}
 	}
 	count := 0
-	return c.each(`SELECT `+itemColumns+`, r.grp, r.slot, i.run_no FROM stet_inbox i INDEXED BY stet_inbox_open CROSS JOIN stet_runs r ON r.run_no=i.run_no
-		WHERE i.state={new} AND i.state<{consumed} AND r.ready={claimed} ORDER BY i.run_no, i.item_no`, nil, func(s *sqlite3.Stmt) error {
-		if !shards[store.Shard{Group: s.ColumnText(itemWidth), Slot: s.ColumnInt(itemWidth + 1)}] {
+	return c.each(`SELECT `+itemColumns+`, r.grp, r.slot, i.run_no
+		FROM stet_inbox i INDEXED BY stet_inbox_open CROSS JOIN stet_runs r ON r.run_no=i.run_no
+		WHERE i.state={new} AND i.state<{consumed} AND r.ready={claimed} ORDER BY i.run_no, i.item_no`, nil,
+		func(s *sqlite3.Stmt) error {
+			if !shards[store.Shard{Group: s.ColumnText(itemWidth), Slot: s.ColumnInt(itemWidth + 1)}] {
+				return nil
+			}
+			if count++; count > store.MaxClaim {
+				q.claims.More = true
+				return nil
+			}
+			no := store.RunNo(s.ColumnInt64(itemWidth + 2))
+			if n := len(q.claims.Runs); n == 0 || q.claims.Runs[n-1].Run.No != no {
+				q.claims.Runs = append(q.claims.Runs, store.Claimed{Run: store.Run{No: no}})
+			}
+			last := &q.claims.Runs[len(q.claims.Runs)-1]
+			last.Items = append(last.Items, scanItem(s))
 			return nil
-		}
-		if count++; count > store.MaxClaim {
-			q.claims.More = true
-			return nil
-		}
-		no := store.RunNo(s.ColumnInt64(itemWidth + 2))
-		if n := len(q.claims.Runs); n == 0 || q.claims.Runs[n-1].Run.No != no {
-			q.claims.Runs = append(q.claims.Runs, store.Claimed{Run: store.Run{No: no}})
-		}
-		last := &q.claims.Runs[len(q.claims.Runs)-1]
-		last.Items = append(last.Items, scanItem(s))
-		return nil
-	})
+		})
 }

@@ -159,8 +159,8 @@ func bindEntry(s *sqlite3.Stmt, turn *store.Turn, e *store.Entry) error {
 	if err := s.BindBlob(3, bytesOf(e.Loc)); err != nil {
 		return err
 	}
-	for i, v := range [...]int64{int64(e.Kind), int64(e.State), e.Seq, e.Born, int64(e.At), int64(e.Wake), int64(e.Attempt),
-		boolean(e.Owes), int64(e.Started), int64(e.Ended), int64(len(e.Value)), int64(e.Generation)} {
+	for i, v := range [...]int64{int64(e.Kind), int64(e.State), e.Seq, e.Born, int64(e.At), int64(e.Wake),
+		int64(e.Attempt), boolean(e.Owes), int64(e.Started), int64(e.Ended), int64(len(e.Value)), int64(e.Generation)} {
 		if err := s.BindInt64(4+i, v); err != nil {
 			return err
 		}
@@ -245,8 +245,8 @@ func (t *committing) UpdateRun(turn *store.Turn, c *sqlstore.Change) error {
 		no, c.Build, c.Ended, int64(c.Status), int64(c.Marks), c.Ready, wakeAt, c.Reason, c.Waits, int64(c.Generation),
 		c.Started, c.Queue,
 	}
-	set += ", ended=CASE WHEN ?3<0 THEN ended ELSE ?3 END, status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9" +
-		", generation=max(generation, ?10), started=CASE WHEN started=0 THEN ?11 ELSE started END, queue=coalesce(?12, queue)"
+	set += ", ended=CASE WHEN ?3<0 THEN ended ELSE ?3 END, status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, " +
+		"waits=?9, generation=max(generation, ?10), started=CASE WHEN started=0 THEN ?11 ELSE started END, queue=coalesce(?12, queue)"
 	if c.Output != nil {
 		inline, err := t.payload(no, payloadOutput, c.Output)
 		if err != nil {
@@ -272,8 +272,8 @@ func (t *committing) Continue(turn *store.Turn, began store.Time) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.c.exec(`UPDATE stet_runs SET incarnation=incarnation+1, workflow=?, input=?, input_size=?, seed=?, random=NULL,
-		began=? WHERE run_no=?`, c.Workflow, inline, len(c.Input), c.Seed[:], began, no)
+	_, err = t.c.exec(`UPDATE stet_runs SET incarnation=incarnation+1, workflow=?, input=?, input_size=?, seed=?,
+		random=NULL, began=? WHERE run_no=?`, c.Workflow, inline, len(c.Input), c.Seed[:], began, no)
 	return err
 }
 

@@ -48,7 +48,8 @@ func TestLargeValuesStandElsewhere(t *testing.T) {
 	small, large := bytes.Repeat([]byte{1}, store.LargeValue-1), bytes.Repeat([]byte{2}, store.LargeValue)
 	open := doneEntry(1, large)
 	open.State, open.Seq, open.At = store.Open, 0, 0
-	b.commit(t, s, &store.Turn{Run: run, Shard: testShard, Entries: []store.Entry{open, doneEntry(2, small), doneEntry(3, []byte{}), doneEntry(4, nil)}})
+	b.commit(t, s, &store.Turn{Run: run, Shard: testShard,
+		Entries: []store.Entry{open, doneEntry(2, small), doneEntry(3, []byte{}), doneEntry(4, nil)}})
 	got, err := s.Load(t.Context(), []store.RunNo{run})
 	if err != nil {
 		t.Fatal(err)
@@ -57,8 +58,10 @@ func TestLargeValuesStandElsewhere(t *testing.T) {
 		value []byte
 		size  int
 	}{{nil, len(large)}, {small, len(small)}, {[]byte{}, 0}, {nil, 0}} {
-		if e := got[0].Entries[i]; !bytes.Equal(e.Value, want.value) || (e.Value == nil) != (want.value == nil) || e.Size != want.size {
-			t.Errorf("entry %d: expected %d bytes of %d, got %d of %d (nil: %v)", i, len(want.value), want.size, len(e.Value), e.Size, e.Value == nil)
+		if e := got[0].Entries[i]; !bytes.Equal(e.Value, want.value) || (e.Value == nil) != (want.value == nil) ||
+			e.Size != want.size {
+			t.Errorf("entry %d: expected %d bytes of %d, got %d of %d (nil: %v)", i, len(want.value), want.size, len(e.Value),
+				e.Size, e.Value == nil)
 		}
 	}
 	if all := history(t, s, run); !bytes.Equal(all[0].Value, large) {
@@ -96,14 +99,17 @@ func TestLongInputAndOutput(t *testing.T) {
 			t.Errorf("expected the output of %d bytes, got %d, %v", len(output), len(page.Runs[0].Output), err)
 		}
 		page, err = s.List(t.Context(), store.Filter{})
-		if err != nil || page.Runs[0].Output != nil || page.Runs[0].OutputSize != len(output) || page.Runs[0].InputSize != len(long) {
+		if err != nil || page.Runs[0].Output != nil || page.Runs[0].OutputSize != len(output) ||
+			page.Runs[0].InputSize != len(long) {
 			t.Errorf("expected sizes only, got %+v, %v", page.Runs[0], err)
 		}
 		checkInvariants(t, s)
-		apply(t, s, store.Command{RunID: "a", Item: &store.Item{Kind: store.ItemResume, ID: fmt.Sprint("resume-", i), Origin: "x"}})
+		apply(t, s, store.Command{RunID: "a", Item: &store.Item{Kind: store.ItemResume, ID: fmt.Sprint("resume-", i),
+			Origin: "x"}})
 		claims := claim(t, s, held.Lease)
-		b.commit(t, s, &store.Turn{Run: run, Shard: testShard, Consumed: []store.Consumption{{Item: claims.Runs[0].Items[0].No}},
-			Update: &store.Update{Status: store.Running}})
+		b.commit(t, s, &store.Turn{Run: run, Shard: testShard,
+			Consumed: []store.Consumption{{Item: claims.Runs[0].Items[0].No}},
+			Update:   &store.Update{Status: store.Running}})
 	}
 }
 
@@ -116,7 +122,8 @@ func TestWhatIsRememberedOfARunEndsWithAStrangersWrite(t *testing.T) {
 	theirs := &batches{lease: b.lease, no: 100}
 	theirs.commit(t, stranger, &store.Turn{Run: run, Shard: testShard, Update: &store.Update{Status: store.Suspended}})
 	b.no = 200
-	if got := b.commit(t, s, done(run, 2, nil)); got[0].Verdict != store.Refused || got[0].Reason != "the run is not claimed" {
+	if got := b.commit(t, s, done(run, 2, nil)); got[0].Verdict != store.Refused ||
+		got[0].Reason != "the run is not claimed" {
 		t.Errorf("expected a refusal, got %+v", got)
 	}
 }
@@ -129,7 +136,8 @@ func TestRefusedTurnDoesNotStopTheOthers(t *testing.T) {
 	b.commit(t, s, done(run, 1, []byte("a")))
 	conflict := done(run, 1, []byte("b"))
 	conflict.Entries = append([]store.Entry{doneEntry(7, nil)}, conflict.Entries...)
-	got := b.commit(t, s, conflict, done(second, 1, nil), &store.Turn{Run: third, Shard: testShard, Seen: []store.ItemNo{77}})
+	got := b.commit(t, s, conflict, done(second, 1, nil), &store.Turn{Run: third, Shard: testShard,
+		Seen: []store.ItemNo{77}})
 	want := []store.TurnResult{
 		{Verdict: store.Refused, Reason: `the entry at "\x02s\x0000000001" is final and different`},
 		{Verdict: store.Committed},

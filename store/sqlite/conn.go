@@ -61,7 +61,8 @@ func openConn(ctx context.Context, cfg *config, flags sqlite3.OpenFlag) (*conn, 
 	if cfg.normal {
 		sync = "NORMAL"
 	}
-	if err := c.Exec("PRAGMA foreign_keys=OFF; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384; PRAGMA wal_autocheckpoint=0; " +
+	if err := c.Exec("PRAGMA foreign_keys=OFF; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384; " +
+		"PRAGMA wal_autocheckpoint=0; " +
 		" PRAGMA fullfsync=1; PRAGMA checkpoint_fullfsync=1; PRAGMA synchronous=" + sync); err != nil {
 		return nil, errors.Join(err, out.close())
 	}
@@ -265,7 +266,8 @@ func classify(act string, err error) error {
 		return wrap(store.ErrDamaged, "; run stet doctor, and restore a backup")
 	case errors.Is(err, sqlite3.READONLY), errors.Is(err, sqlite3.PERM), errors.Is(err, sqlite3.AUTH):
 		return wrap(store.ErrUnavailable, "; the process may not write the file or its folder")
-	case errors.Is(err, sqlite3.IOERR), errors.Is(err, sqlite3.CANTOPEN), errors.Is(err, sqlite3.NOMEM), errors.Is(err, sqlite3.PROTOCOL):
+	case errors.Is(err, sqlite3.IOERR), errors.Is(err, sqlite3.CANTOPEN), errors.Is(err, sqlite3.NOMEM),
+		errors.Is(err, sqlite3.PROTOCOL):
 		return wrap(store.ErrUnavailable, "")
 	}
 	return fmt.Errorf("%s: %w", act, err)

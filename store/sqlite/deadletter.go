@@ -25,7 +25,8 @@ func (s *Store) DeadLetters(ctx context.Context, f store.DeadFilter) (store.Dead
 		column string
 		values any
 		count  int
-	}{{"i.item_no", f.Nos, len(f.Nos)}, {"r.id", f.RunIDs, len(f.RunIDs)}, {"r.workflow", f.Workflows, len(f.Workflows)}, {"i.name", f.Names, len(f.Names)}} {
+	}{{"i.item_no", f.Nos, len(f.Nos)}, {"r.id", f.RunIDs, len(f.RunIDs)}, {"r.workflow", f.Workflows, len(f.Workflows)},
+		{"i.name", f.Names, len(f.Names)}} {
 		if in.count == 0 {
 			continue
 		}
@@ -37,8 +38,8 @@ func (s *Store) DeadLetters(ctx context.Context, f store.DeadFilter) (store.Dead
 	if !f.Values {
 		columns = strings.Replace(columns, "i.val", "NULL", 1)
 	}
-	query := "SELECT " + columns + ", i.run_no, r.id, r.workflow, r.status, r.incarnation, coalesce(length(i.val), 0) FROM " + q.from +
-		" WHERE " + q.text.String() + " ORDER BY i.item_no DESC LIMIT ?"
+	query := "SELECT " + columns + ", i.run_no, r.id, r.workflow, r.status, r.incarnation, coalesce(length(i.val), 0) " +
+		"FROM " + q.from + " WHERE " + q.text.String() + " ORDER BY i.item_no DESC LIMIT ?"
 	var page store.DeadPage
 	err = s.read.do(ctx, "list dead letters", func(c *conn) error {
 		return c.each(query, append(q.args, limit+1), func(r *sqlite3.Stmt) error {
@@ -69,17 +70,19 @@ func (s *Store) Discard(ctx context.Context, items []store.ItemNo) ([]bool, erro
 	were := make([]bool, len(items))
 	err = s.write.do(ctx, "discard dead letters", func(c *conn, _ store.Time) error {
 		dead := map[store.ItemNo]bool{}
-		err := c.each("SELECT item_no FROM stet_inbox WHERE state={dead} AND item_no IN (SELECT value FROM json_each(?))", []any{string(text)}, func(r *sqlite3.Stmt) error {
-			dead[store.ItemNo(r.ColumnInt64(0))] = true
-			return nil
-		})
+		err := c.each("SELECT item_no FROM stet_inbox WHERE state={dead} AND item_no IN (SELECT value FROM json_each(?))",
+			[]any{string(text)}, func(r *sqlite3.Stmt) error {
+				dead[store.ItemNo(r.ColumnInt64(0))] = true
+				return nil
+			})
 		if err != nil {
 			return err
 		}
 		for i, no := range items {
 			were[i] = dead[no]
 		}
-		_, err = c.exec("UPDATE stet_inbox SET state={consumed}, val=NULL, headers=NULL WHERE state={dead} AND item_no IN (SELECT value FROM json_each(?))", string(text))
+		_, err = c.exec(`UPDATE stet_inbox SET state={consumed}, val=NULL, headers=NULL
+			WHERE state={dead} AND item_no IN (SELECT value FROM json_each(?))`, string(text))
 		return err
 	})
 	if err != nil {

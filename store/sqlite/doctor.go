@@ -21,12 +21,15 @@ var checks = []check{
 	{"items belong to a run", `SELECT count(*) FROM stet_inbox i
 		WHERE NOT EXISTS (SELECT 1 FROM stet_runs r WHERE r.run_no=i.run_no)`},
 	{"large values belong to an entry", `SELECT count(*) FROM stet_blobs b WHERE NOT EXISTS
-		(SELECT 1 FROM stet_entries e WHERE e.run_no=b.run_no AND e.incarnation=b.incarnation AND e.loc=b.loc AND e.size=length(b.val))`},
+		(SELECT 1 FROM stet_entries e WHERE e.run_no=b.run_no AND e.incarnation=b.incarnation AND e.loc=b.loc
+		AND e.size=length(b.val))`},
 	{"large values of entries are there", `SELECT count(*) FROM stet_entries e WHERE e.size>4096 AND NOT EXISTS
 		(SELECT 1 FROM stet_blobs b WHERE b.run_no=e.run_no AND b.incarnation=e.incarnation AND b.loc=e.loc)`},
 	{"inputs and outputs are there", `SELECT count(*) FROM stet_runs r
-		WHERE (r.input_size>512 AND NOT EXISTS (SELECT 1 FROM stet_payloads p WHERE p.run_no=r.run_no AND p.what=1 AND length(p.val)=r.input_size))
-		OR (r.output_size>512 AND NOT EXISTS (SELECT 1 FROM stet_payloads p WHERE p.run_no=r.run_no AND p.what=2 AND length(p.val)=r.output_size))`},
+		WHERE (r.input_size>512 AND NOT EXISTS (SELECT 1 FROM stet_payloads p
+		WHERE p.run_no=r.run_no AND p.what=1 AND length(p.val)=r.input_size))
+		OR (r.output_size>512 AND NOT EXISTS (SELECT 1 FROM stet_payloads p
+		WHERE p.run_no=r.run_no AND p.what=2 AND length(p.val)=r.output_size))`},
 	{"completion numbers are unique in a run", `SELECT count(*) FROM
 		(SELECT 1 FROM stet_entries WHERE seq>0 GROUP BY run_no, incarnation, seq HAVING count(*)>1)`},
 	{"ended runs have an end", `SELECT count(*) FROM stet_runs WHERE (status IN {ended}) <> (ended>0)`},
@@ -35,20 +38,26 @@ var checks = []check{
 	{"no letter is pending in a run that has ended", `SELECT count(*) FROM stet_inbox i JOIN stet_runs r ON r.run_no=i.run_no
 		WHERE i.state<{consumed} AND r.status IN {ended} AND i.kind NOT IN {answered}`},
 	{"consumed items have no value, others no verdict", `SELECT count(*) FROM stet_inbox
-		WHERE state NOT IN ({new},{seen},{consumed},{dead}) OR state={consumed} AND val IS NOT NULL OR state<>{consumed} AND verdict IS NOT NULL`},
-	{"live runs can be reached", `SELECT count(*) FROM stet_runs r WHERE status IN ({queued},{running}) AND ready={idle} AND wake_at IS NULL AND NOT EXISTS
+		WHERE state NOT IN ({new},{seen},{consumed},{dead}) OR state={consumed} AND val IS NOT NULL OR state<>{consumed}
+		AND verdict IS NOT NULL`},
+	{"live runs can be reached", `SELECT count(*) FROM stet_runs r
+		WHERE status IN ({queued},{running}) AND ready={idle} AND wake_at IS NULL AND NOT EXISTS
 		(SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND i.state={new} AND i.state<{consumed})`},
-	{"only runs that rest have a wake time", `SELECT count(*) FROM stet_runs WHERE wake_at IS NOT NULL AND ready<>{idle} AND (ready<>{claimed} OR status NOT IN ({queued},{suspended}))`},
+	{"only runs that rest have a wake time", `SELECT count(*) FROM stet_runs
+		WHERE wake_at IS NOT NULL AND ready<>{idle} AND (ready<>{claimed} OR status NOT IN ({queued},{suspended}))`},
 	{"acts of operators belong to a run", `SELECT count(*) FROM stet_audit a
 		WHERE NOT EXISTS (SELECT 1 FROM stet_runs r WHERE r.run_no=a.run_no)`},
 	{"tags are those of the runs", `SELECT (SELECT count(*) FROM stet_tags t WHERE NOT EXISTS
-		(SELECT 1 FROM stet_runs r, json_each(r.tags) k WHERE r.run_no=t.tagged AND k.key%2=0 AND k.value=t.key AND json_extract(r.tags, '$['||(k.key+1)||']')=t.value))
-		+ (SELECT count(*) FROM stet_runs r, json_each(r.tags) k WHERE k.key%2=0 AND NOT EXISTS (SELECT 1 FROM stet_tags t WHERE t.tagged=r.run_no AND t.key=k.value))`},
+		(SELECT 1 FROM stet_runs r, json_each(r.tags) k WHERE r.run_no=t.tagged AND k.key%2=0 AND k.value=t.key
+		AND json_extract(r.tags, '$['||(k.key+1)||']')=t.value))
+		+ (SELECT count(*) FROM stet_runs r, json_each(r.tags) k WHERE k.key%2=0 AND NOT EXISTS (SELECT 1 FROM stet_tags t
+		WHERE t.tagged=r.run_no AND t.key=k.value))`},
 	{"values and streams belong to a run", `SELECT count(*) FROM stet_feeds f
 		WHERE NOT EXISTS (SELECT 1 FROM stet_runs r WHERE r.run_no=f.run_no)`},
 	{"streams have no gap", `SELECT (SELECT count(*) FROM stet_feeds f WHERE stream=1 AND f.last<>
 		(SELECT count(*) FROM stet_streams s WHERE s.run_no=f.run_no AND s.name=f.name AND s.pos BETWEEN 1 AND f.last))
-		+ (SELECT count(*) FROM stet_streams s WHERE NOT EXISTS (SELECT 1 FROM stet_feeds f WHERE f.run_no=s.run_no AND f.stream=1 AND f.name=s.name AND s.pos<=f.last))`},
+		+ (SELECT count(*) FROM stet_streams s WHERE NOT EXISTS (SELECT 1 FROM stet_feeds f
+		WHERE f.run_no=s.run_no AND f.stream=1 AND f.name=s.name AND s.pos<=f.last))`},
 	{"ended runs owe no answer", `SELECT count(*) FROM stet_inbox i INDEXED BY stet_inbox_unanswered
 		JOIN stet_runs r ON r.run_no=i.run_no WHERE i.kind={update} AND i.verdict IS NULL AND r.status IN {ended}`},
 }

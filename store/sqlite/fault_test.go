@@ -132,13 +132,15 @@ func TestFailedCheckpointIsNoFailureOfTheCommit(t *testing.T) {
 func TestErrorsHaveAClass(t *testing.T) {
 	for code, class := range map[error]error{
 		sqlite3.FULL: store.ErrUnavailable, sqlite3.BUSY: store.ErrUnavailable, sqlite3.IOERR_READ: store.ErrUnavailable,
-		sqlite3.CANTOPEN: store.ErrUnavailable, sqlite3.READONLY: store.ErrUnavailable, sqlite3.READONLY_DBMOVED: store.ErrUnavailable,
-		sqlite3.CORRUPT: store.ErrDamaged, sqlite3.CORRUPT_INDEX: store.ErrDamaged, sqlite3.NOTADB: store.ErrDamaged,
+		sqlite3.CANTOPEN: store.ErrUnavailable, sqlite3.READONLY: store.ErrUnavailable,
+		sqlite3.READONLY_DBMOVED: store.ErrUnavailable,
+		sqlite3.CORRUPT:          store.ErrDamaged, sqlite3.CORRUPT_INDEX: store.ErrDamaged, sqlite3.NOTADB: store.ErrDamaged,
 		sqlite3.IOERR_CORRUPTFS: store.ErrDamaged, sqlite3.TOOBIG: store.ErrInvalid,
 	} {
 		wantErr(t, classify("act", code), class, code)
 	}
-	if err := classify("act", sqlite3.CONSTRAINT_UNIQUE); errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrInvalid) {
+	if err := classify("act", sqlite3.CONSTRAINT_UNIQUE); errors.Is(err, store.ErrUnavailable) ||
+		errors.Is(err, store.ErrInvalid) {
 		t.Errorf("expected an unknown error to keep its class, got %v", err)
 	}
 	if classify("act", nil) != nil {

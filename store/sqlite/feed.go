@@ -21,11 +21,14 @@ func (c *conn) open(no store.RunNo) ([]store.Item, error) {
 		items = append(items, scanItem(r))
 		return nil
 	}
-	if err := c.each("SELECT "+itemColumns+" FROM stet_inbox i WHERE state IN ({new},{seen}) AND state<{consumed} AND run_no=? ORDER BY item_no", []any{int64(no)}, scan); err != nil {
+	if err := c.each(`SELECT `+itemColumns+` FROM stet_inbox i
+		WHERE state IN ({new},{seen}) AND state<{consumed} AND run_no=?
+		ORDER BY item_no`, []any{int64(no)}, scan); err != nil {
 		return nil, err
 	}
 	first := len(items)
-	if err := c.each("SELECT "+itemColumns+" FROM stet_inbox i INDEXED BY stet_inbox_unanswered WHERE run_no=? AND kind={update} AND verdict IS NULL AND state={consumed}", []any{int64(no)}, scan); err != nil {
+	if err := c.each(`SELECT `+itemColumns+` FROM stet_inbox i INDEXED BY stet_inbox_unanswered
+		WHERE run_no=? AND kind={update} AND verdict IS NULL AND state={consumed}`, []any{int64(no)}, scan); err != nil {
 		return nil, err
 	}
 	if len(items) > first {
@@ -50,7 +53,8 @@ func (s *Store) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, err
 	}
 	var feeds []store.Feed
 	err = s.read.do(ctx, "read feeds", func(c *conn) error {
-		return c.each("SELECT "+columns+" FROM stet_feeds WHERE run_no IN (SELECT value FROM json_each(?))"+condition+" ORDER BY run_no, stream, name",
+		return c.each("SELECT "+columns+" FROM stet_feeds WHERE run_no IN (SELECT value FROM json_each(?))"+condition+
+			" ORDER BY run_no, stream, name",
 			args, func(r *sqlite3.Stmt) error {
 				f := store.Feed{Run: store.RunNo(r.ColumnInt64(0)), Stream: r.ColumnBool(1), Name: r.ColumnText(2),
 					Last: r.ColumnInt64(3), At: store.Time(r.ColumnInt64(4)), Size: r.ColumnInt(5)}
@@ -73,12 +77,14 @@ func (s *Store) Stream(ctx context.Context, q store.StreamQuery) ([]store.Stream
 	var items []store.StreamItem
 	err = s.read.do(ctx, "read a stream", func(c *conn) error {
 		size := 0
-		err := c.each("SELECT pos, at, rewound, val, length(val) FROM stet_streams WHERE run_no=? AND name=? AND pos>? ORDER BY pos LIMIT ?",
+		err := c.each("SELECT pos, at, rewound, val, length(val) FROM stet_streams WHERE run_no=? AND name=? AND pos>? "+
+			"ORDER BY pos LIMIT ?",
 			[]any{int64(q.Run), q.Name, q.After, limit}, func(r *sqlite3.Stmt) error {
 				if size += r.ColumnInt(4); size > store.MaxStreamRead && len(items) > 0 {
 					return errEnough
 				}
-				items = append(items, store.StreamItem{Pos: r.ColumnInt64(0), At: store.Time(r.ColumnInt64(1)), Rewound: r.ColumnBool(2), Value: value(r, 3)})
+				items = append(items, store.StreamItem{Pos: r.ColumnInt64(0), At: store.Time(r.ColumnInt64(1)),
+					Rewound: r.ColumnBool(2), Value: value(r, 3)})
 				return nil
 			})
 		if errors.Is(err, errEnough) {
@@ -106,7 +112,8 @@ func (s *search) tagged(f *store.Filter) error {
 			s.and("t.key=? AND t.value IN (SELECT value FROM json_each(?))", key, string(list))
 			continue
 		}
-		s.and("EXISTS (SELECT 1 FROM stet_tags o WHERE o.key=? AND o.value IN (SELECT value FROM json_each(?)) AND o.tagged=run_no)", key, string(list))
+		s.and(`EXISTS (SELECT 1 FROM stet_tags o
+			WHERE o.key=? AND o.value IN (SELECT value FROM json_each(?)) AND o.tagged=run_no)`, key, string(list))
 	}
 	return nil
 }

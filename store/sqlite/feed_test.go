@@ -22,7 +22,8 @@ func TestStatementsOfATurnThatShows(t *testing.T) {
 		Run: run, Shard: testShard, Entries: []store.Entry{doneEntry(2, nil)},
 		Values: []store.Setting{{Name: "v"}}, Appends: []store.Append{{Name: "s"}, {Name: "s"}},
 	})
-	want := []string{"INSERT INTO stet_entries", "INSERT INTO stet_feeds", "INSERT INTO stet_feeds", "INSERT INTO stet_streams", "INSERT INTO stet_streams"}
+	want := []string{"INSERT INTO stet_entries", "INSERT INTO stet_feeds", "INSERT INTO stet_feeds",
+		"INSERT INTO stet_streams", "INSERT INTO stet_streams"}
 	got := slices.DeleteFunc(statements(), func(text string) bool {
 		return !strings.Contains(text, "stet_") || strings.Contains(text, "stet_nodes")
 	})
@@ -34,14 +35,16 @@ func TestStatementsOfATurnThatShows(t *testing.T) {
 // No query of a reader, and none for the end of a run, reads a whole table.
 func TestPlansOfFeeds(t *testing.T) {
 	s := open(t, testPath(t))
-	tagged, err := newSearch(&store.Filter{Tags: []store.Pair{{Key: "a", Value: "b"}, {Key: "c", Value: "d"}}, Workflows: []string{"w"}}, false, s.cfg.window)
+	tagged, err := newSearch(&store.Filter{Tags: []store.Pair{{Key: "a", Value: "b"}, {Key: "c", Value: "d"}},
+		Workflows: []string{"w"}}, false, s.cfg.window)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, query := range []string{
 		"SELECT " + runColumns + " FROM " + tagged.from + " WHERE " + tagged.text.String() + " ORDER BY run_no DESC LIMIT ?",
 		"SELECT name FROM stet_feeds WHERE run_no IN (SELECT value FROM json_each(?)) ORDER BY run_no, stream, name",
-		"SELECT name FROM stet_feeds WHERE run_no IN (SELECT value FROM json_each(?)) AND stream IN (0,1) AND name=? ORDER BY run_no, stream, name",
+		"SELECT name FROM stet_feeds WHERE run_no IN (SELECT value FROM json_each(?)) AND stream IN (0,1) AND name=? ORDER " +
+			"BY run_no, stream, name",
 		"SELECT pos, at, rewound, val, length(val) FROM stet_streams WHERE run_no=? AND name=? AND pos>? ORDER BY pos LIMIT ?",
 		"UPDATE stet_inbox INDEXED BY stet_inbox_unanswered SET state=3, verdict=? WHERE run_no=? AND kind=8 AND verdict IS NULL",
 	} {

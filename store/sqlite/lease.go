@@ -48,15 +48,19 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 		if _, err := c.exec("UPDATE stet_nodes SET listed=0 WHERE node=? AND boot<>?", n.ID, n.Boot); err != nil {
 			return err
 		}
-		if _, err := c.exec(`INSERT INTO stet_nodes (node, boot, listed, build, host, pid, workflows, seen_at, about) VALUES (?1,?2,1,?3,?4,?5,?6,?7,?8)
-			ON CONFLICT DO UPDATE SET listed=1, draining=draining*listed, build=?3, host=?4, pid=?5, workflows=?6, seen_at=?7, about=?8`,
+		if _, err := c.exec(`INSERT INTO stet_nodes (node, boot, listed, build, host, pid, workflows, seen_at, about)
+			VALUES (?1,?2,1,?3,?4,?5,?6,?7,?8)
+			ON CONFLICT DO UPDATE SET listed=1, draining=draining*listed, build=?3, host=?4, pid=?5, workflows=?6,
+			seen_at=?7, about=?8`,
 			n.ID, n.Boot, n.Build, n.Host, n.PID, string(workflows), at, string(about)); err != nil {
 			return err
 		}
-		if _, err := c.exec("INSERT INTO stet_workflows (name) SELECT value FROM json_each(?) WHERE type='text' ON CONFLICT DO NOTHING", string(workflows)); err != nil {
+		if _, err := c.exec(`INSERT INTO stet_workflows (name) SELECT value FROM json_each(?)
+			WHERE type='text' ON CONFLICT DO NOTHING`, string(workflows)); err != nil {
 			return err
 		}
-		_, err := c.exec("DELETE FROM stet_nodes WHERE seen_at<? AND (node, boot) NOT IN (SELECT node, boot FROM stet_leases)", at.Add(-forgetAfter))
+		_, err := c.exec(`DELETE FROM stet_nodes
+			WHERE seen_at<? AND (node, boot) NOT IN (SELECT node, boot FROM stet_leases)`, at.Add(-forgetAfter))
 		return err
 	})
 	return now, err
@@ -71,7 +75,8 @@ type leaseRow struct {
 func (c *conn) lease(shard store.Shard) (leaseRow, error) {
 	l := leaseRow{Lease: store.Lease{Shard: shard}}
 	var until, locked int64
-	_, err := c.row("SELECT epoch, node, boot, until_at, locked FROM stet_leases WHERE grp=? AND slot=?", []any{shard.Group, shard.Slot},
+	_, err := c.row("SELECT epoch, node, boot, until_at, locked FROM stet_leases WHERE grp=? AND slot=?",
+		[]any{shard.Group, shard.Slot},
 		&l.Epoch, &l.Node, &l.Boot, &until, &locked)
 	l.Until, l.locked = store.Time(until), locked != 0
 	return l, err
@@ -87,13 +92,16 @@ func (c *conn) current(l *store.Lease) (bool, error) {
 func (s *Store) enterOwner() (locked bool) {
 	locked, err := s.owner.enter()
 	if err != nil {
-		s.cfg.log.Warn("the owner's lock cannot be used; a dead owner is noticed when its lease ends", "file", s.owner.path, "error", err)
+		s.cfg.log.Warn("the owner's lock cannot be used; a dead owner is noticed when its lease ends",
+			"file", s.owner.path, "error", err)
 	}
 	return locked
 }
 
 // Acquire implements store.Store.
-func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *Store) Acquire(
+	ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay,
+) ([]store.Acquired, store.Time, error) {
 	if err := storekit.ValidateShards(shards, ttl); err != nil {
 		return nil, 0, err
 	}
@@ -133,7 +141,9 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 }
 
 // acquire takes one shard. dead says that the holder's process is known to be.
-func (c *conn) acquire(n *store.Node, row leaseRow, now store.Time, ttl store.Delay, dead, locked bool) (store.Acquired, error) {
+func (c *conn) acquire(
+	n *store.Node, row leaseRow, now store.Time, ttl store.Delay, dead, locked bool,
+) (store.Acquired, error) {
 	own := row.Node == n.ID && row.Boot == n.Boot
 	if row.Node != "" && !own && row.Until > now && !dead {
 		return store.Acquired{Lease: row.Lease}, nil
@@ -144,7 +154,8 @@ func (c *conn) acquire(n *store.Node, row leaseRow, now store.Time, ttl store.De
 		return a, err
 	}
 	a.Lease = store.Lease{Shard: row.Shard, Epoch: row.Epoch + 1, Node: n.ID, Boot: n.Boot, Until: now + store.Time(ttl)}
-	_, err = c.exec("INSERT OR REPLACE INTO stet_leases (grp, slot, epoch, node, boot, until_at, locked) VALUES (?,?,?,?,?,?,?)",
+	_, err = c.exec(`INSERT OR REPLACE INTO stet_leases (grp, slot, epoch, node, boot, until_at, locked)
+		VALUES (?,?,?,?,?,?,?)`,
 		row.Shard.Group, row.Shard.Slot, a.Lease.Epoch, n.ID, n.Boot, a.Lease.Until, locked)
 	return a, err
 }
@@ -153,7 +164,9 @@ func (c *conn) acquire(n *store.Node, row leaseRow, now store.Time, ttl store.De
 // returns how many became suspect.
 func (c *conn) giveBack(shard store.Shard, clean bool) (int, error) {
 	// What was claimed at rest goes back as it was.
-	_, err := c.exec("UPDATE stet_runs SET ready=CASE WHEN status={suspended} OR wake_at IS NOT NULL THEN {idle} ELSE {ready} END WHERE ready={claimed} AND grp=? AND slot=? AND (marks & {pausedOrHeld} OR status IN ({queued},{suspended}))",
+	_, err := c.exec(`UPDATE stet_runs
+		SET ready=CASE WHEN status={suspended} OR wake_at IS NOT NULL THEN {idle} ELSE {ready} END
+		WHERE ready={claimed} AND grp=? AND slot=? AND (marks & {pausedOrHeld} OR status IN ({queued},{suspended}))`,
 		shard.Group, shard.Slot)
 	if err != nil {
 		return 0, err
@@ -162,7 +175,8 @@ func (c *conn) giveBack(shard store.Shard, clean bool) (int, error) {
 	if clean {
 		suspicion = ""
 	}
-	n, err := c.exec("UPDATE stet_runs SET ready={ready}"+suspicion+" WHERE ready={claimed} AND grp=? AND slot=?", shard.Group, shard.Slot)
+	n, err := c.exec("UPDATE stet_runs SET ready={ready}"+suspicion+" WHERE ready={claimed} AND grp=? AND slot=?",
+		shard.Group, shard.Slot)
 	if clean {
 		n = 0
 	}
@@ -171,7 +185,9 @@ func (c *conn) giveBack(shard store.Shard, clean bool) (int, error) {
 
 // Renew implements store.Store. An owner that took the lease without the lock of
 // the operating system tries to get it here.
-func (s *Store) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *Store) Renew(
+	ctx context.Context, leases []store.Lease, ttl store.Delay,
+) ([]store.Acquired, store.Time, error) {
 	if err := storekit.ValidateShards(nil, ttl); err != nil {
 		return nil, 0, err
 	}
@@ -233,7 +249,8 @@ func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
 			if _, err := c.giveBack(l.Shard, true); err != nil {
 				return err
 			}
-			if _, err := c.exec("UPDATE stet_leases SET node='', boot='', until_at=0, locked=0 WHERE grp=? AND slot=?", l.Shard.Group, l.Shard.Slot); err != nil {
+			if _, err := c.exec("UPDATE stet_leases SET node='', boot='', until_at=0, locked=0 WHERE grp=? AND slot=?",
+				l.Shard.Group, l.Shard.Slot); err != nil {
 				return err
 			}
 		}

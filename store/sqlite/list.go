@@ -218,7 +218,8 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	}
 	counts := map[key]int64{}
 	err = s.read.do(ctx, "count runs", func(c *conn) error {
-		query := "SELECT workflow, status, count(*) FROM " + q.from + " WHERE " + q.text.String() + " GROUP BY workflow, status"
+		query := "SELECT workflow, status, count(*) FROM " + q.from + " WHERE " + q.text.String() +
+			" GROUP BY workflow, status"
 		return q.windows(c, 0, func(args []any) (bool, error) {
 			return false, c.each(query, args, func(r *sqlite3.Stmt) error {
 				counts[key{r.ColumnText(0), store.Status(r.ColumnInt64(1))}] += r.ColumnInt64(2)

@@ -37,7 +37,8 @@ func TestListingsThroughManyWindows(t *testing.T) {
 			t.Fatal(err)
 		}
 		claims, err := target.Claim(t.Context(), store.ClaimRequest{
-			Node: testNode.ID, Boot: testNode.Boot, Leases: []store.Lease{held[0].Lease}, Workflows: []string{"w", "x"}, Limit: 15,
+			Node: testNode.ID, Boot: testNode.Boot, Leases: []store.Lease{held[0].Lease}, Workflows: []string{"w", "x"},
+			Limit: 15,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -152,7 +153,8 @@ func TestPlans(t *testing.T) {
 			// beginning; the names of workflows are found by seeks.
 			plan := rows.ColumnText(3)
 			if strings.HasPrefix(plan, "SCAN") && !strings.Contains(plan, "stet_inbox_open") &&
-				!strings.Contains(plan, "json_each") && !strings.HasPrefix(plan, "SCAN l VIRTUAL TABLE") && plan != "SCAN w" && !strings.Contains(plan, "CONSTANT ROW") {
+				!strings.Contains(plan, "json_each") && !strings.HasPrefix(plan, "SCAN l VIRTUAL TABLE") && plan != "SCAN w" &&
+				!strings.Contains(plan, "CONSTANT ROW") {
 				t.Errorf("%s\n\t%s", query, plan)
 			}
 		}

@@ -129,7 +129,8 @@ func TestSettings(t *testing.T) {
 		s := open(t, testPath(t), c.opts...)
 		var mode string
 		var sync, mmap int64
-		for query, into := range map[string]any{"PRAGMA journal_mode": &mode, "PRAGMA synchronous": &sync, "PRAGMA mmap_size": &mmap} {
+		for query, into := range map[string]any{"PRAGMA journal_mode": &mode, "PRAGMA synchronous": &sync,
+			"PRAGMA mmap_size": &mmap} {
 			if _, err := s.write.c.row(query, nil, into); err != nil {
 				t.Fatal(err)
 			}

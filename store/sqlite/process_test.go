@@ -92,7 +92,8 @@ func ownerProcess(path string) error {
 	if !held[0].Held {
 		return fmt.Errorf("not held: %+v", held[0])
 	}
-	_, err = s.Claim(ctx, store.ClaimRequest{Node: otherNode.ID, Boot: otherNode.Boot, Leases: []store.Lease{held[0].Lease}, Workflows: []string{"w"}, Limit: 10})
+	_, err = s.Claim(ctx, store.ClaimRequest{Node: otherNode.ID, Boot: otherNode.Boot,
+		Leases: []store.Lease{held[0].Lease}, Workflows: []string{"w"}, Limit: 10})
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,8 @@ func committerProcess(path string) error {
 	if err != nil {
 		return err
 	}
-	claims, err := s.Claim(ctx, store.ClaimRequest{Node: node.ID, Boot: node.Boot, Leases: []store.Lease{held[0].Lease}, Workflows: []string{"w"}, Limit: 1})
+	claims, err := s.Claim(ctx, store.ClaimRequest{Node: node.ID, Boot: node.Boot, Leases: []store.Lease{held[0].Lease},
+		Workflows: []string{"w"}, Limit: 1})
 	if err != nil {
 		return err
 	}
@@ -202,7 +204,8 @@ func TestKilledOwnerIsReplacedAtOnce(t *testing.T) {
 func TestOwnerThatOnlyPausesIsWaitedForAndThenFenced(t *testing.T) {
 	clock := newTestClock()
 	path := testPath(t)
-	paused, next, third := open(t, path, Clock(clock.now)), open(t, path, Clock(clock.now)), open(t, path, Clock(clock.now))
+	paused, next, third := open(t, path, Clock(clock.now)), open(t, path, Clock(clock.now)),
+		open(t, path, Clock(clock.now))
 	first := acquire(t, paused, testNode)
 	apply(t, paused, start("run-1"))
 	claims := claim(t, paused, first.Lease)

@@ -32,11 +32,13 @@ func BenchmarkRaw(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if err := c.Exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16384; PRAGMA wal_autocheckpoint=2000;" + list[0].SQL); err != nil {
+			if err := c.Exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16384; PRAGMA " +
+				"wal_autocheckpoint=2000;" + list[0].SQL); err != nil {
 				b.Fatal(err)
 			}
 			const loc, val = 3, 3 + entryWidth // parameters
-			insert := prepare("INSERT INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (" + strings.Repeat("?,", val-1) + "?)")
+			insert := prepare("INSERT INTO stet_entries (run_no, incarnation, " + entryColumns + ", val) VALUES (" +
+				strings.Repeat("?,", val-1) + "?)")
 			begin, commit := prepare("BEGIN IMMEDIATE"), prepare("COMMIT")
 			value := []byte(strings.Repeat("v", 100))
 			b.ResetTimer()

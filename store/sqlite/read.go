@@ -15,7 +15,8 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 	d := store.Description{ID: s.id, Kind: "sqlite", Schema: s.schema, Slots: 1, Now: s.clock.read(),
 		Durable: "survives kill -9 and power cuts with nothing lost (WAL, synchronous=FULL); not the loss of the disk"}
 	if s.cfg.normal {
-		d.Durable = "survives kill -9 with nothing lost; a power cut may take back the last acknowledgements (WAL, synchronous=NORMAL)"
+		d.Durable = "survives kill -9 with nothing lost; a power cut may take back the last acknowledgements " +
+			"(WAL, synchronous=NORMAL)"
 	}
 	err := s.read.do(ctx, "describe the store", func(c *conn) error {
 		var err error
@@ -28,7 +29,8 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 			d.Workflows = append(d.Workflows, r.ColumnText(0))
 			return nil
 		})
-		each("SELECT node, boot, build, host, pid, workflows, seen_at, about, draining FROM stet_nodes WHERE listed=1 ORDER BY node", func(r *sqlite3.Stmt) error {
+		each(`SELECT node, boot, build, host, pid, workflows, seen_at, about, draining
+			FROM stet_nodes WHERE listed=1 ORDER BY node`, func(r *sqlite3.Stmt) error {
 			n := store.Node{
 				ID: r.ColumnText(0), Boot: r.ColumnText(1), Build: r.ColumnText(2), Host: r.ColumnText(3), PID: r.ColumnInt(4),
 				SeenAt: store.Time(r.ColumnInt64(6)), Draining: r.ColumnInt(8) != 0,
@@ -42,11 +44,12 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 			d.Nodes = append(d.Nodes, n)
 			return err
 		})
-		each("SELECT grp, slot, epoch, node, boot, until_at FROM stet_leases WHERE node<>'' ORDER BY grp, slot", func(r *sqlite3.Stmt) error {
-			d.Leases = append(d.Leases, store.Lease{Shard: store.Shard{Group: r.ColumnText(0), Slot: r.ColumnInt(1)},
-				Epoch: r.ColumnInt64(2), Node: r.ColumnText(3), Boot: r.ColumnText(4), Until: store.Time(r.ColumnInt64(5))})
-			return nil
-		})
+		each("SELECT grp, slot, epoch, node, boot, until_at FROM stet_leases WHERE node<>'' ORDER BY grp, slot",
+			func(r *sqlite3.Stmt) error {
+				d.Leases = append(d.Leases, store.Lease{Shard: store.Shard{Group: r.ColumnText(0), Slot: r.ColumnInt(1)},
+					Epoch: r.ColumnInt64(2), Node: r.ColumnText(3), Boot: r.ColumnText(4), Until: store.Time(r.ColumnInt64(5))})
+				return nil
+			})
 		return err
 	})
 	return d, err
@@ -111,13 +114,15 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]store.Entr
 		}
 		const query = "SELECT " + entryColumns + ", val FROM stet_entries WHERE run_no=?1 AND incarnation=?2 AND loc>?3 "
 		if q.Locs == nil {
-			if err := c.each(query+"ORDER BY loc LIMIT ?4", []any{int64(q.Run), q.Incarnation, []byte(q.After), limit}, scan); err != nil {
+			if err := c.each(query+"ORDER BY loc LIMIT ?4",
+				[]any{int64(q.Run), q.Incarnation, []byte(q.After), limit}, scan); err != nil {
 				return err
 			}
 		} else {
 			locs := slices.Compact(slices.Sorted(slices.Values(q.Locs)))
 			for _, loc := range locs {
-				if err := c.each(query+"AND loc=?4", []any{int64(q.Run), q.Incarnation, []byte(q.After), []byte(loc)}, scan); err != nil {
+				if err := c.each(query+"AND loc=?4",
+					[]any{int64(q.Run), q.Incarnation, []byte(q.After), []byte(loc)}, scan); err != nil {
 					return err
 				}
 				if limit > 0 && len(entries) == limit {
@@ -147,13 +152,15 @@ func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]st
 			return nil
 		}
 		if len(ids) == 0 {
-			return c.each("SELECT "+itemColumns+" FROM stet_inbox i WHERE state IN ({new},{seen}) AND state<{consumed} AND run_no=? ORDER BY item_no", []any{int64(run)}, scan)
+			return c.each(`SELECT `+itemColumns+` FROM stet_inbox i
+				WHERE state IN ({new},{seen}) AND state<{consumed} AND run_no=? ORDER BY item_no`, []any{int64(run)}, scan)
 		}
 		text, err := json.Marshal(ids)
 		if err != nil {
 			return err
 		}
-		return c.each("SELECT "+itemColumns+" FROM stet_inbox i WHERE run_no=? AND item_id IN (SELECT value FROM json_each(?)) ORDER BY item_no",
+		return c.each(`SELECT `+itemColumns+` FROM stet_inbox i
+			WHERE run_no=? AND item_id IN (SELECT value FROM json_each(?)) ORDER BY item_no`,
 			[]any{int64(run), string(text)}, scan)
 	})
 	return items, err

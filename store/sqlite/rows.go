@@ -16,13 +16,15 @@ const (
 	payloadOutput = 2
 )
 
-const runColumns = `run_no, id, grp, slot, workflow, status, marks, ready, wake_at, incarnation, generation, seed, build,
-	suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input, output, waits, tags, headers, random, first, began, queue`
+const runColumns = `run_no, id, grp, slot, workflow, status, marks, ready, wake_at, incarnation, generation, seed,
+	build, suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input,
+	output, waits, tags, headers, random, first, began, queue`
 
 // scanRun reads a row of runColumns. Payloads above smallPayload are missing.
 func scanRun(s *sqlite3.Stmt) (store.Run, error) {
 	r := store.Run{
-		No: store.RunNo(s.ColumnInt64(0)), ID: s.ColumnText(1), Shard: store.Shard{Group: s.ColumnText(2), Slot: s.ColumnInt(3)},
+		No: store.RunNo(s.ColumnInt64(0)), ID: s.ColumnText(1),
+		Shard:    store.Shard{Group: s.ColumnText(2), Slot: s.ColumnInt(3)},
 		Workflow: s.ColumnText(4), Status: store.Status(s.ColumnInt64(5)), Marks: store.Marks(s.ColumnInt64(6)),
 		Claimed: s.ColumnInt64(7) == words.Claimed, WakeAt: store.Time(s.ColumnInt64(8)),
 		Incarnation: s.ColumnInt(9), Generation: s.ColumnInt(10), Build: s.ColumnText(12),
@@ -51,7 +53,8 @@ func (c *conn) payloads(r *store.Run) error {
 		if p.size <= smallPayload {
 			continue
 		}
-		if _, err := c.row("SELECT val FROM stet_payloads WHERE run_no=? AND what=?", []any{int64(r.No), what}, p.into); err != nil {
+		if _, err := c.row("SELECT val FROM stet_payloads WHERE run_no=? AND what=?",
+			[]any{int64(r.No), what}, p.into); err != nil {
 			return err
 		}
 	}
@@ -61,10 +64,11 @@ func (c *conn) payloads(r *store.Run) error {
 // runByNo returns a run with its payloads; a run that does not exist has no
 // number.
 func (c *conn) runByNo(no store.RunNo) (r store.Run, err error) {
-	err = c.each("SELECT "+runColumns+" FROM stet_runs WHERE run_no=?", []any{int64(no)}, func(s *sqlite3.Stmt) (err error) {
-		r, err = scanRun(s)
-		return err
-	})
+	err = c.each("SELECT "+runColumns+" FROM stet_runs WHERE run_no=?", []any{int64(no)},
+		func(s *sqlite3.Stmt) (err error) {
+			r, err = scanRun(s)
+			return err
+		})
 	if err != nil {
 		return r, err
 	}
@@ -72,15 +76,18 @@ func (c *conn) runByNo(no store.RunNo) (r store.Run, err error) {
 }
 
 const (
-	itemColumns = `i.item_no, i.kind, i.state, i.name, i.item_id, i.origin, i.incarnation, i.loc, i.failed, i.sent_at, i.val, i.verdict, i.headers, i.generation`
-	itemWidth   = 14
+	itemColumns = `i.item_no, i.kind, i.state, i.name, i.item_id, i.origin, i.incarnation, i.loc, i.failed, i.sent_at,
+		i.val, i.verdict, i.headers, i.generation`
+	itemWidth = 14
 )
 
 func scanItem(s *sqlite3.Stmt) store.Item {
 	return store.Item{
 		No: store.ItemNo(s.ColumnInt64(0)), Kind: store.ItemKind(s.ColumnInt64(1)), State: store.ItemState(s.ColumnInt64(2)),
-		Name: s.ColumnText(3), ID: s.ColumnText(4), Origin: s.ColumnText(5), Incarnation: s.ColumnInt(6), Loc: string(s.ColumnRawBlob(7)),
-		Failed: s.ColumnBool(8), Sent: store.Time(s.ColumnInt64(9)), Value: value(s, 10), Verdict: value(s, 11), Headers: value(s, 12), Generation: s.ColumnInt(13),
+		Name: s.ColumnText(3), ID: s.ColumnText(4), Origin: s.ColumnText(5), Incarnation: s.ColumnInt(6),
+		Loc:    string(s.ColumnRawBlob(7)),
+		Failed: s.ColumnBool(8), Sent: store.Time(s.ColumnInt64(9)), Value: value(s, 10), Verdict: value(s, 11),
+		Headers: value(s, 12), Generation: s.ColumnInt(13),
 	}
 }
 
@@ -94,7 +101,8 @@ func scanEntry(s *sqlite3.Stmt) store.Entry {
 	return store.Entry{
 		Loc: string(s.ColumnRawBlob(0)), Kind: store.Kind(s.ColumnInt64(1)), State: store.EntryState(s.ColumnInt64(2)),
 		Seq: s.ColumnInt64(3), Born: s.ColumnInt64(4), At: store.Time(s.ColumnInt64(5)), Wake: store.Time(s.ColumnInt64(6)),
-		Attempt: s.ColumnInt(7), Owes: s.ColumnBool(8), Started: store.Time(s.ColumnInt64(9)), Ended: store.Time(s.ColumnInt64(10)), Size: s.ColumnInt(11),
+		Attempt: s.ColumnInt(7), Owes: s.ColumnBool(8), Started: store.Time(s.ColumnInt64(9)),
+		Ended: store.Time(s.ColumnInt64(10)), Size: s.ColumnInt(11),
 		Generation: s.ColumnInt(12),
 	}
 }

@@ -52,7 +52,8 @@ func (s *Store) migrate(ctx context.Context) error {
 func (s *Store) mayUse(c *conn, list []sqlstore.Migration) (fileSchema, error) {
 	schema, err := c.schema(s.cfg.path, list)
 	if err == nil && schema.version == 0 && schema.others > 0 && !s.cfg.shared {
-		err = fmt.Errorf("%w: %s is an SQLite file of another application, with %d tables and indexes: give stet a file of its own, or open this one with the option Shared",
+		err = fmt.Errorf("%w: %s is an SQLite file of another application, with %d tables and indexes: give stet a file of "+
+			"its own, or open this one with the option Shared",
 			store.ErrSchema, s.cfg.path, schema.others)
 	}
 	return schema, err
@@ -62,7 +63,8 @@ func (s *Store) mayUse(c *conn, list []sqlstore.Migration) (fileSchema, error) {
 func (c *conn) advance(from fileSchema, list []sqlstore.Migration, now store.Time) error {
 	if from.version == 0 {
 		create := `CREATE TABLE stet_migrations (
-			number INTEGER PRIMARY KEY, name TEXT NOT NULL, sum TEXT NOT NULL, oldest INTEGER NOT NULL, applied INTEGER NOT NULL)`
+			number INTEGER PRIMARY KEY, name TEXT NOT NULL, sum TEXT NOT NULL, oldest INTEGER NOT NULL,
+			applied INTEGER NOT NULL)`
 		if from.others == 0 {
 			create = fmt.Sprintf("PRAGMA application_id=%d; %s", applicationID, create)
 		}
@@ -98,7 +100,8 @@ type fileSchema struct {
 func (c *conn) schema(file string, list []sqlstore.Migration) (fileSchema, error) {
 	var found fileSchema
 	var ours int64 // in the same statement: another process may be creating the tables
-	if _, err := c.row("SELECT count(*), coalesce(sum(type='table' AND name='stet_migrations'), 0) FROM sqlite_schema", nil, &found.others, &ours); err != nil || ours == 0 {
+	if _, err := c.row("SELECT count(*), coalesce(sum(type='table' AND name='stet_migrations'), 0) FROM sqlite_schema",
+		nil, &found.others, &ours); err != nil || ours == 0 {
 		return found, err
 	}
 	found.others = 0

@@ -85,7 +85,10 @@ const minVersion = "3.51.3"
 // store.ErrDamaged if the file is no SQLite file or cannot be read;
 // store.ErrUnavailable if it cannot be opened or written.
 func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
-	cfg := config{path: path, now: storekit.Monotonic(time.Now, uptime()), log: slog.Default(), wal: defaultBounds, window: defaultWindow}
+	cfg := config{
+		path: path, now: storekit.Monotonic(time.Now, uptime()), log: slog.Default(), wal: defaultBounds,
+		window: defaultWindow,
+	}
 	for _, opt := range opts {
 		opt(&cfg)
 	}
@@ -147,7 +150,8 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	if versionNumber(version) < versionNumber(minVersion) {
-		return fmt.Errorf("%w: expected SQLite %s or newer in the driver, found %s: update github.com/ncruces/go-sqlite3", store.ErrSchema, minVersion, version)
+		return fmt.Errorf("%w: expected SQLite %s or newer in the driver, found %s: update github.com/ncruces/go-sqlite3",
+			store.ErrSchema, minVersion, version)
 	}
 	list, err := migrations()
 	if err != nil {
@@ -156,11 +160,15 @@ func (s *Store) open(ctx context.Context) error {
 	if _, err := s.mayUse(c, list); err != nil { // before the file is changed in any way
 		return err
 	}
-	if err := c.patiently(func() error { _, err := c.row("PRAGMA journal_mode=WAL", nil, &mode); return err }); err != nil {
+	if err := c.patiently(func() error {
+		_, err := c.row("PRAGMA journal_mode=WAL", nil, &mode)
+		return err
+	}); err != nil {
 		return err
 	}
 	if mode != "wal" {
-		return fmt.Errorf("%w: expected a file in WAL mode on a local disk, found journal mode %q", store.ErrUnavailable, mode)
+		return fmt.Errorf("%w: expected a file in WAL mode on a local disk, found journal mode %q",
+			store.ErrUnavailable, mode)
 	}
 	if err := s.migrate(ctx); err != nil {
 		return err

@@ -78,7 +78,8 @@ func seedOf(id string) (seed store.Seed) {
 
 // send is the command that sends a message to a run.
 func send(run, id string, value []byte) store.Command {
-	return store.Command{RunID: run, Item: &store.Item{Kind: store.ItemMessage, Name: "m", ID: id, Origin: id, Value: value}}
+	return store.Command{RunID: run, Item: &store.Item{Kind: store.ItemMessage, Name: "m", ID: id, Origin: id,
+		Value: value}}
 }
 
 // apply carries out commands, each of which must be applied.
@@ -135,7 +136,8 @@ func done(run store.RunNo, seq int64, value []byte) *store.Turn {
 }
 
 func doneEntry(seq int64, value []byte) store.Entry {
-	return store.Entry{Loc: fmt.Sprintf("\x02s\x00%08d", seq), Kind: store.KindStep, State: store.Done, Seq: seq, At: store.Time(seq), Attempt: 1, Value: value}
+	return store.Entry{Loc: fmt.Sprintf("\x02s\x00%08d", seq), Kind: store.KindStep, State: store.Done, Seq: seq,
+		At: store.Time(seq), Attempt: 1, Value: value}
 }
 
 // one opens a store with one claimed run.

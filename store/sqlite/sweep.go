@@ -14,7 +14,8 @@ import (
 // which were used: NULL, so that SQLite takes the next one, unless rows with the
 // highest numbers have been swept. stet_floor then has the highest of them.
 func above(what, column, table string) string {
-	return "(SELECT no+1 FROM stet_floor WHERE what=" + what + " AND no>=coalesce((SELECT max(" + column + ") FROM " + table + "), 0))"
+	return "(SELECT no+1 FROM stet_floor WHERE what=" + what + " AND no>=coalesce((SELECT max(" + column + ") FROM " +
+		table + "), 0))"
 }
 
 // raiseFloor notes the highest numbers before rows are deleted.

@@ -53,7 +53,8 @@ func TestCommandsInACallersTransaction(t *testing.T) {
 	long := start("long")
 	long.Start.Input, long.Start.At = make([]byte, 5000), 1<<60
 	long.Start.Items = []store.Item{{Kind: store.ItemMessage, Name: "first", ID: "i"}}
-	commands := []store.Command{start("short"), long, send("short", "m", []byte{}), send("short", "m", nil), send("nobody", "m", nil)}
+	commands := []store.Command{start("short"), long, send("short", "m", []byte{}), send("short", "m", nil),
+		send("nobody", "m", nil)}
 	for _, commit := range []bool{false, true} {
 		answers := inTx(commit, commands...)
 		for i, want := range []store.Outcome{store.Applied, store.Applied, store.Applied, store.Applied, store.NotFound} {
@@ -71,7 +72,8 @@ func TestCommandsInACallersTransaction(t *testing.T) {
 			}
 			continue
 		}
-		if len(page.Runs) != 2 || len(page.Runs[0].Input) != 5000 || page.Runs[0].WakeAt != 1<<60 || page.Runs[1].Input != nil {
+		if len(page.Runs) != 2 || len(page.Runs[0].Input) != 5000 || page.Runs[0].WakeAt != 1<<60 ||
+			page.Runs[1].Input != nil {
 			t.Errorf("expected both runs with their inputs, got %+v", page.Runs)
 		}
 		items, err := s.Inbox(t.Context(), answers[0].Run.No)

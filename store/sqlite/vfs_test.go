@@ -86,7 +86,8 @@ func (fs *testFS) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File
 }
 
 func (fs *testFS) Delete(name string, syncDir bool) error {
-	return fs.do(change{kind: "delete", file: filepath.Base(name)}, func() error { return fs.VFSFilename.Delete(name, syncDir) })
+	return fs.do(change{kind: "delete", file: filepath.Base(name)},
+		func() error { return fs.VFSFilename.Delete(name, syncDir) })
 }
 
 type testFile struct {

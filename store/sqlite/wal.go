@@ -154,7 +154,8 @@ func (s *Store) refuseStarts(commands []store.Command) error {
 		starts = starts || commands[i].Start != nil
 	}
 	if size := s.walSize(); starts && size > s.cfg.wal.refusal {
-		return fmt.Errorf("start a run: %w: the WAL of %s has %d MiB, more than %d: something keeps a read transaction open; end it",
+		return fmt.Errorf("start a run: %w: the WAL of %s has %d MiB, more than %d: something keeps "+
+			"a read transaction open; end it",
 			store.ErrUnavailable, s.cfg.path, size>>20, s.cfg.wal.refusal>>20)
 	}
 	return nil

@@ -72,7 +72,8 @@ func TestWALStaysSmallBesideReaders(t *testing.T) {
 	}
 	cancel()
 	readers.Wait()
-	t.Logf("%d KiB of values written, the WAL had at most %d KiB and began anew %d times", seq*int64(len(value))>>10, largest>>10, restarts)
+	t.Logf("%d KiB of values written, the WAL had at most %d KiB and began anew %d times", seq*int64(len(value))>>10,
+		largest>>10, restarts)
 	if restarts < 3 {
 		t.Error("expected the WAL to begin anew beside readers")
 	}
@@ -125,10 +126,12 @@ func TestRoomInTheWAL(t *testing.T) {
 	// A power cut leaves the reserved room, a part of it, or none.
 	for _, left := range []int64{frames, frames + 1, frames + walFrame/2, frames + 3*walFrame, size} {
 		copied := testPath(t)
-		if err := errors.Join(os.WriteFile(copied, base, 0o600), os.WriteFile(copied+"-wal", data[:left], 0o600)); err != nil {
+		if err := errors.Join(os.WriteFile(copied, base, 0o600),
+			os.WriteFile(copied+"-wal", data[:left], 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		if tallies, err := open(t, copied).Count(t.Context(), store.Filter{}); err != nil || len(tallies) != 1 || tallies[0].Runs != 200 {
+		if tallies, err := open(t, copied).Count(t.Context(), store.Filter{}); err != nil || len(tallies) != 1 ||
+			tallies[0].Runs != 200 {
 			t.Errorf("with %d of %d bytes: expected 200 runs, got %+v, %v", left, size, tallies, err)
 		}
 	}

@@ -24,7 +24,8 @@ func TestTheRunOfAStart(t *testing.T) {
 		{"in a queue", store.Start{Queue: &store.QueueEntry{}}, words.Ready, 0, store.Held},
 	} {
 		run, ready := newRun(&c.st, now)
-		if ready != c.ready || run.WakeAt != c.wake || run.Marks != c.marks || run.Status != store.Queued || run.Created != now {
+		if ready != c.ready || run.WakeAt != c.wake || run.Marks != c.marks || run.Status != store.Queued ||
+			run.Created != now {
 			t.Errorf("%s: got %d, %+v", c.name, ready, run)
 		}
 	}

@@ -12,7 +12,8 @@ func (b *Batch) publish(turn *store.Turn) error {
 	run := int64(turn.Run)
 	for i := range turn.Values {
 		v := &turn.Values[i]
-		if _, err := b.Rows.Exec(`INSERT INTO stet.feeds AS f (run_no, stream, name, last, at, val) VALUES ($1,false,$2,1,$3,$4)
+		if _, err := b.Rows.Exec(`INSERT INTO stet.feeds AS f (run_no, stream, name, last, at, val)
+			VALUES ($1,false,$2,1,$3,$4)
 			ON CONFLICT (run_no, stream, name) DO UPDATE SET last=f.last+1, at=excluded.at, val=excluded.val`,
 			run, v.Name, b.Now, v.Value); err != nil {
 			return err
@@ -31,7 +32,8 @@ func (b *Batch) publish(turn *store.Turn) error {
 
 // markStreams puts the mark of a rewind into every stream of the run.
 func (b *Batch) markStreams(run int64) error {
-	if _, err := b.Rows.Exec("UPDATE stet.feeds SET last=last+1, at=$1 WHERE run_no=$2 AND stream=true", b.Now, run); err != nil {
+	if _, err := b.Rows.Exec("UPDATE stet.feeds SET last=last+1, at=$1 WHERE run_no=$2 AND stream=true",
+		b.Now, run); err != nil {
 		return err
 	}
 	_, err := b.Rows.Exec(`INSERT INTO stet.streams (run_no, name, pos, at, rewound)
@@ -59,7 +61,8 @@ func (b *Batch) appendItems(run int64, items []store.Append) error {
 	}
 	for i := range items {
 		a := &items[i]
-		if _, err := b.Rows.Exec("INSERT INTO stet.streams (run_no, name, pos, at, rewound, val) VALUES ($1,$2,$3,$4,false,$5)",
+		if _, err := b.Rows.Exec(`INSERT INTO stet.streams (run_no, name, pos, at, rewound, val)
+			VALUES ($1,$2,$3,$4,false,$5)`,
 			run, a.Name, next[a.Name], b.Now, a.Value); err != nil {
 			return err
 		}

@@ -61,7 +61,8 @@ func (l *Ledger) Add(number int, name, sum string, oldest int) error {
 	case number != l.Version:
 		return fmt.Errorf("%w: the ledger of %s lacks migration %d: restore a backup", store.ErrSchema, l.Where, l.Version)
 	case number <= len(l.Known) && sum != l.Known[number-1].Sum:
-		return fmt.Errorf("%w: migration %s was applied to %s with another text than this binary has: use the binary that made it",
+		return fmt.Errorf("%w: migration %s was applied to %s with another text than this binary has: "+
+			"use the binary that made it",
 			store.ErrSchema, name, l.Where)
 	}
 	return nil
@@ -72,7 +73,8 @@ func (l *Ledger) Check() error {
 	if l.oldest <= len(l.Known) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s has schema version %d, which needs a binary that knows schema %d; this one knows %d: use a newer one",
+	return fmt.Errorf("%w: %s has schema version %d, which needs a binary that knows schema %d; this one knows %d: "+
+		"use a newer one",
 		store.ErrSchema, l.Where, l.Version, l.oldest, len(l.Known))
 }
 

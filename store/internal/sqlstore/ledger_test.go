@@ -27,7 +27,8 @@ func TestMigrationsAreReadInTheirOrder(t *testing.T) {
 		name, end string
 		oldest    int
 	}{{"0001_x.sql", "a", 1}, {"0002_x.sql", "b", 2}, {"0003_x.sql", "c", 2}} {
-		if m := list[i]; m.Name != want.name || !strings.HasSuffix(m.SQL, want.end) || m.Oldest != want.oldest || len(m.Sum) != 64 {
+		if m := list[i]; m.Name != want.name || !strings.HasSuffix(m.SQL, want.end) || m.Oldest != want.oldest ||
+			len(m.Sum) != 64 {
 			t.Errorf("expected %v, got %+v", want, m)
 		}
 	}

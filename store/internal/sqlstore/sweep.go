@@ -24,7 +24,8 @@ type SweepRows interface {
 
 const (
 	// endedRuns are the runs that a rule is for, after a place in their order.
-	endedRuns = `SELECT r.run_no, r.ended, r.grp, r.slot, ` + unneeded + ` FROM stet.runs r /*sqlite INDEXED BY stet.runs_ended */
+	endedRuns = `SELECT r.run_no, r.ended, r.grp, r.slot, ` + unneeded + `
+		FROM stet.runs r /*sqlite INDEXED BY stet.runs_ended */
 		WHERE r.workflow=$1 AND r.status=$2 AND r.ended>0 AND r.ended<=$3 AND (r.ended, r.run_no)>($4::bigint, $5::bigint)
 		ORDER BY r.ended, r.run_no LIMIT $6`
 	// unneeded says that nothing but its retention keeps a run.
@@ -154,7 +155,8 @@ func (w *Sweep) ended(rules []store.Retention) (bool, error) {
 
 // endedOf returns the next runs that a rule is for.
 func (w *Sweep) endedOf(rule *store.Retention) (list []endedRun, err error) {
-	args := []any{rule.Workflow, int64(rule.Status), rule.Before(w.Now), w.Result.Next.Ended, w.Result.Next.No, store.SweepRows}
+	from := w.Result.Next
+	args := []any{rule.Workflow, int64(rule.Status), rule.Before(w.Now), from.Ended, from.No, store.SweepRows}
 	err = w.Rows.Each(endedRuns, args, func(scan func(...any) error) error {
 		var r endedRun
 		var group string
@@ -213,7 +215,8 @@ func (w *Sweep) run(no int64) (gone bool, err error) {
 // entries deletes entries of one run, as many as the act still may. The parameters of
 // where are the first ones; $1 is the run.
 func (w *Sweep) entries(where string, args ...any) error {
-	some := fmt.Sprintf(" WHERE run_no=$1 AND (incarnation, loc) IN (SELECT incarnation, loc FROM stet.entries%s ORDER BY incarnation, loc LIMIT $%d)",
+	some := fmt.Sprintf(` WHERE run_no=$1 AND (incarnation, loc) IN
+		(SELECT incarnation, loc FROM stet.entries%s ORDER BY incarnation, loc LIMIT $%d)`,
 		where, len(args)+1)
 	for _, table := range w.EntryTables {
 		if _, err := w.Rows.Exec("DELETE FROM stet."+table+some, append(slices.Clip(args), w.left)...); err != nil {
@@ -283,7 +286,8 @@ func (w *Sweep) incarnations(run, before int64) (gone bool, err error) {
 func (w *Sweep) consumed() (bool, error) {
 	var old []int64
 	last, looked, recent := w.Result.Next.No, 0, true // recent: none of the items looked at may be deleted yet
-	err := w.Rows.Each(`SELECT i.item_no, i.sent_at<=$1, r.run_no IS NULL OR i.state={consumed} AND (i.kind<>{update} OR i.verdict IS NOT NULL),
+	err := w.Rows.Each(`SELECT i.item_no, i.sent_at<=$1,
+			r.run_no IS NULL OR i.state={consumed} AND (i.kind<>{update} OR i.verdict IS NOT NULL),
 			r.run_no IS NULL, coalesce(r.grp, ''), coalesce(r.slot, 0)
 		FROM stet.inbox i LEFT JOIN stet.runs r ON r.run_no=i.run_no WHERE i.item_no>$2 ORDER BY i.item_no LIMIT $3`,
 		[]any{w.Now - store.Time(store.DedupWindow), last, sweepLook}, func(scan func(...any) error) error {

@@ -156,7 +156,8 @@ func TestASweepDeletesFormerIncarnations(t *testing.T) {
 	if got.Rows != 3 || !got.Done {
 		t.Errorf("got %+v", got)
 	}
-	if want := []string{"delete stet.blobs 0", "before", "delete stet.entries 3", "UPDATE stet.runs SET swept=$1"}; !slices.Equal(s.log, want) {
+	want := []string{"delete stet.blobs 0", "before", "delete stet.entries 3", "UPDATE stet.runs SET swept=$1"}
+	if !slices.Equal(s.log, want) {
 		t.Errorf("expected %q, got %q", want, s.log)
 	}
 }

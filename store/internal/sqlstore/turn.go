@@ -244,7 +244,8 @@ func (b *Batch) mark(refusal string, no store.ItemNo, text string, args ...any) 
 func (b *Batch) giveAgain(run store.RunNo, it *store.Item) error {
 	var no, state, kind int64
 	var answered bool
-	found, err := b.Rows.Row("SELECT item_no, state, kind, verdict IS NOT NULL FROM stet.inbox WHERE run_no=$1 AND item_id=$2",
+	found, err := b.Rows.Row(`SELECT item_no, state, kind, verdict IS NOT NULL
+		FROM stet.inbox WHERE run_no=$1 AND item_id=$2`,
 		[]any{int64(run), it.ID}, &no, &state, &kind, &answered)
 	switch {
 	case err != nil:
@@ -256,7 +257,8 @@ func (b *Batch) giveAgain(run store.RunNo, it *store.Item) error {
 	case found && answered:
 		return refuse("the item %q to be returned was answered", it.ID)
 	case found:
-		_, err = b.Rows.Exec("UPDATE stet.inbox SET state={new}, val=$1, headers=$2 WHERE item_no=$3", it.Value, it.Headers, no)
+		_, err = b.Rows.Exec("UPDATE stet.inbox SET state={new}, val=$1, headers=$2 WHERE item_no=$3",
+			it.Value, it.Headers, no)
 		return err
 	}
 	restored, _, err := b.Rows.RestoreItem(run, it)

@@ -121,7 +121,8 @@ func (b *Batch) continueAsNew(turn *store.Turn) error {
 			}
 			first = run.Origin()
 		}
-		if _, err := b.Rows.Exec("UPDATE stet.runs SET first=$1 WHERE run_no=$2", EncodeOrigin(&first), int64(turn.Run)); err != nil {
+		if _, err := b.Rows.Exec("UPDATE stet.runs SET first=$1 WHERE run_no=$2",
+			EncodeOrigin(&first), int64(turn.Run)); err != nil {
 			return err
 		}
 	}
