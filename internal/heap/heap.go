@@ -2,8 +2,8 @@
 // container/heap.
 package heap
 
-// Min is a heap whose first item is the least by Before, which must be set and is an
-// order in which no two items are the same. It is not safe for concurrent use.
+// Min is a heap whose first item is the least by Before. Before must be set, and must be
+// a strict order of all items. A Min is not safe for concurrent use.
 type Min[T any] struct {
 	Before func(a, b T) bool
 
@@ -11,10 +11,10 @@ type Min[T any] struct {
 	crowd int // see Weed
 }
 
-// Len returns how many items there are.
+// Len returns the number of items.
 func (h *Min[T]) Len() int { return len(h.items) }
 
-// Peek returns the first item. There must be one.
+// Peek returns the first item. The heap must not be empty.
 func (h *Min[T]) Peek() T { return h.items[0] }
 
 // Clear removes all items.
@@ -33,7 +33,7 @@ func (h *Min[T]) Push(x T) {
 	}
 }
 
-// Pop removes the first item and returns it. There must be one.
+// Pop removes and returns the first item. The heap must not be empty.
 func (h *Min[T]) Pop() T {
 	top, last := h.items[0], len(h.items)-1
 	h.items[0] = h.items[last]
@@ -55,8 +55,8 @@ func (h *Min[T]) Pop() T {
 	}
 }
 
-// Weed removes what matters no more, now and then: it is called before each Push, and
-// what it leaves is at most twice what matters, or few.
+// Weed removes the items that do not matter any more, now and then. Call it before each
+// Push: then at most about twice as many items are kept as matter.
 func (h *Min[T]) Weed(matters func(T) bool) {
 	if len(h.items) < h.crowd {
 		return
@@ -65,7 +65,7 @@ func (h *Min[T]) Weed(matters func(T) bool) {
 	h.items = items[:0]
 	for _, x := range items {
 		if matters(x) {
-			h.Push(x) // overwrites what was read already
+			h.Push(x) // overwrites an item that was already read
 		}
 	}
 	clear(items[len(h.items):])

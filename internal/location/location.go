@@ -1,5 +1,5 @@
-// Package location is the path of names at which an operation stands in its run,
-// and its encoding as bytes.
+// Package location is the path of names that identifies an operation in its run, and
+// the encoding of that path as bytes.
 //
 // A location is a sequence of segments: a name with its occurrence (fetch,
 // fetch#2), a key with its occurrence ([sku-7]), or a loop iteration (~3).
@@ -9,8 +9,8 @@
 //  1. The encoding is injective, and String and Parse are inverse to each other.
 //  2. The byte order of encodings is the order of locations: segment by segment,
 //     names by their bytes, keys and iterations after names, then occurrences and
-//     iterations by number. A location comes directly before what is inside it.
-//  3. What is strictly inside l is exactly the half-open byte range l.Range();
+//     iterations by number. A location comes directly before those inside it.
+//  3. The locations strictly inside l are exactly the half-open byte range l.Range();
 //     no sibling is in it.
 //  4. Names are readable in the encoding.
 //
@@ -19,8 +19,8 @@
 // A segment is a kind byte, the escaped text, a terminator, and the number. Kind
 // bytes: 0x02 name, 0x03 key, 0x04 iteration. Text is UTF-8 in which 0x00 and
 // 0x01 are written 0x01 0x01 and 0x01 0x02; its terminator is 0x00. The number is
-// one byte that counts the bytes that follow, then the bytes, most significant
-// first; occurrence 1 is a count of 0.
+// one byte that counts the following bytes, then those bytes, most significant first.
+// Occurrence 1 is a count of 0.
 package location
 
 import (
@@ -54,17 +54,19 @@ const (
 	maxNumber = 1<<62 - 1
 )
 
-// Name returns the location of the name's occurrence, from 1, inside l.
+// Name returns the location inside l of an occurrence of a name. Occurrences count
+// from 1.
 func (l Loc) Name(name string, occurrence int) Loc {
 	return l.text(kindName, name, occurrence)
 }
 
-// Key returns the location of the key's occurrence, from 1, inside l.
+// Key returns the location inside l of an occurrence of a key. Occurrences count from
+// 1.
 func (l Loc) Key(key string, occurrence int) Loc {
 	return l.text(kindKey, key, occurrence)
 }
 
-// Iteration returns the location of the loop iteration n, from 0, inside l.
+// Iteration returns the location inside l of loop iteration n. Iterations count from 0.
 func (l Loc) Iteration(n int64) Loc {
 	b := make([]byte, 0, len(l)+10)
 	b = append(append(b, l...), kindIteration)
@@ -208,8 +210,8 @@ func checkText(what, text string, most int) error {
 	return nil
 }
 
-// String returns the text form: poll/~3/fetch#2, pack/[sku-7]/pick. A malformed
-// rest is shown quoted.
+// String returns the text form: poll/~3/fetch#2, pack/[sku-7]/pick. From the first
+// malformed byte on the rest is quoted.
 func (l Loc) String() string {
 	var b strings.Builder
 	for s := string(l); s != ""; {
@@ -227,7 +229,7 @@ func (l Loc) String() string {
 	return b.String()
 }
 
-// Path returns the text form as an operator gives it: the root is "/".
+// Path returns the text form as an operator writes it: the root is "/".
 func (l Loc) Path() string {
 	if l == "" {
 		return "/"
@@ -353,7 +355,7 @@ func unescapeText(text string) (string, error) {
 	return b.String(), nil
 }
 
-// Parent returns the scope in which l stands; that of the root is the root.
+// Parent returns the scope of l; that of the root is the root.
 func (l Loc) Parent() Loc {
 	last := 0
 	for at := 0; at < len(l); {
@@ -366,12 +368,12 @@ func (l Loc) Parent() Loc {
 	return l[:last]
 }
 
-// Enclosing returns the innermost loop iteration that l is or is inside of, or
+// Enclosing returns the innermost loop iteration that l is in, or that l is itself, or
 // the root.
 func (l Loc) Enclosing() Loc {
 	found := Loc("")
 	if strings.IndexByte(string(l), kindIteration) < 0 {
-		return found // the byte is in each iteration; where it is, it may also be part of a number
+		return found // no iteration; the byte may also be a part of a number
 	}
 	for rest := string(l); rest != ""; {
 		seg, after, err := cutSegment(rest)
@@ -388,9 +390,8 @@ func (l Loc) Enclosing() Loc {
 // Base returns the text of the last segment.
 func (l Loc) Base() string { return l[len(l.Parent()):].String() }
 
-// Operation returns the name with which the operation at l was called, its key,
-// and the scope of the call. Of a location inside of a key or an iteration that
-// stands last it is the operation around it.
+// Operation returns the name of the operation at l, its key, and the scope of its call.
+// If l ends with a key or an iteration, these are of the operation around it.
 func (l Loc) Operation() (name, key string, scope Loc) {
 	for at := l; at != ""; at = at.Parent() {
 		seg, _, err := cutSegment(string(at[len(at.Parent()):]))
@@ -415,17 +416,17 @@ func (l Loc) Depth() int {
 // Contains reports whether m is strictly inside l.
 func (l Loc) Contains(m Loc) bool { return len(m) > len(l) && strings.HasPrefix(string(m), string(l)) }
 
-// Spans reports whether m is inside a key or an iteration of l: not in the scope
-// of a name that is directly inside l.
+// Spans reports whether m is inside a key or an iteration of l, and not inside a name
+// that is directly in l.
 func (l Loc) Spans(m Loc) bool { return l.Contains(m) && m[len(l)] != kindName }
 
-// Range returns the half-open byte range of what is strictly inside l.
+// Range returns the half-open byte range of the locations strictly inside l.
 func (l Loc) Range() (from, to string) {
 	return string(l) + string(rune(kindName)), string(l) + string(rune(afterKinds))
 }
 
-// Nearest returns up to n of the known locations whose text is near to that of
-// asked, siblings and the smallest edit distance first.
+// Nearest returns up to n of the known locations whose text is similar to that of asked:
+// siblings first, then by edit distance.
 func Nearest(asked Loc, known []Loc, n int) []Loc {
 	type candidate struct {
 		loc     Loc
@@ -483,14 +484,14 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Iterations returns the half-open byte range of the iterations of a loop at l
-// and of what is inside them.
+// Iterations returns the half-open byte range of the iterations of a loop at l and of
+// the locations inside them.
 func (l Loc) Iterations() (from, to string) {
 	return string(l) + string(rune(kindIteration)), string(l) + string(rune(afterKinds))
 }
 
-// Loops returns the loops in an iteration of which l stands, with the iteration,
-// the outermost first. Of a malformed location it returns those before the fault.
+// Loops returns the loops that l is in, each with the iteration, the outermost first.
+// Of a malformed location it returns those before the fault.
 func (l Loc) Loops() iter.Seq2[Loc, int64] {
 	return func(yield func(Loc, int64) bool) {
 		for at := 0; at < len(l); {

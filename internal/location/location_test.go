@@ -174,7 +174,8 @@ func TestFamily(t *testing.T) {
 	}{
 		{root, poll, true}, {poll, third, true}, {poll, fetch, true}, {third, fetch, true},
 		{poll, poll, false}, {third, poll, false}, {root, root, false},
-		{poll, root.Name("poll", 2), false}, {poll, root.Name("poll", 2).Name("x", 1), false}, {poll, root.Name("polls", 1), false},
+		{poll, root.Name("poll", 2), false}, {poll, root.Name("poll", 2).Name("x", 1), false},
+		{poll, root.Name("polls", 1), false},
 		{third, poll.Iteration(33), false}, {poll.Iteration(1), poll.Iteration(256), false},
 	} {
 		if got := c.outer.Contains(c.inner); got != c.want {
@@ -185,7 +186,8 @@ func TestFamily(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	var known []location.Loc
-	for _, text := range []string{"charge", "charge#2", "refund", "notify", "pack/[sku-7]/pick", "pack/[sku-8]/pick", "pack/[sku-7]/wrap"} {
+	for _, text := range []string{"charge", "charge#2", "refund", "notify", "pack/[sku-7]/pick", "pack/[sku-8]/pick",
+		"pack/[sku-7]/wrap"} {
 		known = append(known, parse(t, text))
 	}
 	for _, c := range []struct {
@@ -255,7 +257,8 @@ func (p path) inside(q path) bool {
 // common; among them are those at the borders of the encoding.
 func drawPath(t *rapid.T, label string) path {
 	texts := rapid.OneOf(
-		rapid.SampledFrom([]string{"a", "ab", "b", "a\x00", "a\x01", "a\x00b", "a\x02", "/", "%", "#2", "[a]", "~3", "é", "é/", "\uffff"}),
+		rapid.SampledFrom([]string{"a", "ab", "b", "a\x00", "a\x01", "a\x00b", "a\x02", "/", "%", "#2", "[a]", "~3", "é",
+			"é/", "\uffff"}),
 		rapid.StringN(1, 16, 64),
 	)
 	numbers := rapid.OneOf(
@@ -346,7 +349,8 @@ func TestTextRoundTrip(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"", "fetch", "poll/~3/fetch", "notify#2", "pack/[sku-7]/pick", "a%2Fb#3/[%5B]#2", "größe", "~00", "%41", "a#1", "//"} {
+	for _, text := range []string{"", "fetch", "poll/~3/fetch", "notify#2", "pack/[sku-7]/pick", "a%2Fb#3/[%5B]#2",
+		"größe", "~00", "%41", "a#1", "//"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -366,7 +370,8 @@ func FuzzParse(f *testing.F) {
 func FuzzCheck(f *testing.F) {
 	for _, loc := range []location.Loc{
 		root, root.Name("fetch", 1), root.Name("notify", 300), root.Name("poll", 1).Iteration(3).Name("fetch", 1),
-		root.Name("pack", 1).Key("sku-7", 1).Name("pick", 1), "\x02a\x01", "\x04\x01\x00", "\x04\x08\x40\x00\x00\x00\x00\x00\x00\x00",
+		root.Name("pack", 1).Key("sku-7", 1).Name("pick", 1), "\x02a\x01", "\x04\x01\x00",
+		"\x04\x08\x40\x00\x00\x00\x00\x00\x00\x00",
 	} {
 		f.Add(string(loc))
 	}

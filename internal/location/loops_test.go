@@ -42,7 +42,8 @@ func TestIterationsAreARange(t *testing.T) {
 	from, to := loop.Iterations()
 	for loc, want := range map[Loc]bool{
 		loop: false, loop.Iteration(0): true, loop.Iteration(1 << 40): true, loop.Iteration(7).Name("fetch", 3): true,
-		loop.Key("k", 1): false, loop.Name("n", 1): false, Loc("").Name("poll", 2): false, Loc("").Name("poll", 2).Iteration(1): false,
+		loop.Key("k", 1): false, loop.Name("n", 1): false, Loc("").Name("poll", 2): false,
+		Loc("").Name("poll", 2).Iteration(1): false,
 	} {
 		if got := string(loc) >= from && string(loc) < to; got != want {
 			t.Errorf("%s in the iterations of poll: %t, want %t", loc, got, want)

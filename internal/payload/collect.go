@@ -11,12 +11,12 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Spare is how long an object that nothing refers to is kept: what refers to it
-// may be on its way into the store.
+// Spare is how long an object is kept to which nothing refers: a value that refers to
+// it may be on its way into the store.
 const Spare = 24 * time.Hour
 
-// Collect deletes objects that no value of the store refers to and that were
-// written before the given time. It returns how many. One at a time.
+// Collect deletes the objects that were written before the given time and to which no
+// value of the store refers. It returns their number. Only one call at a time collects.
 func (p *Policy) Collect(ctx context.Context, s store.Store, before time.Time) (deleted int, err error) {
 	if p == nil || p.cfg.Objects == nil {
 		return 0, nil
@@ -48,7 +48,7 @@ func (p *Policy) Collect(ctx context.Context, s store.Store, before time.Time) (
 				group = of
 			}
 			if used == nil || used[object.Name] || p.isFresh(object.Name) {
-				continue // not ours, or needed
+				continue // not an object of stet, or needed
 			}
 			if err := p.cfg.Objects.Delete(ctx, object.Name); err != nil {
 				return deleted, err
@@ -64,8 +64,8 @@ func (p *Policy) isFresh(name string) bool {
 	return p.fresh[name]
 }
 
-// usedBy returns the objects that the runs of a group refer to, nil if that is the
-// name of no group.
+// usedBy returns the objects to which the runs of a group refer, or nil if no group has
+// the name.
 func usedBy(ctx context.Context, s store.Store, group string) (map[string]bool, error) {
 	filters, ok := runsOf(group)
 	if !ok {
@@ -96,8 +96,8 @@ func usedBy(ctx context.Context, s store.Store, group string) (map[string]bool, 
 	return used, nil
 }
 
-// runsOf returns filters for the runs of a group: that with the number, or those
-// that have or had the ID.
+// runsOf returns filters for the runs of a group: the run with the number, or those that
+// have or had the ID.
 func runsOf(group string) ([]store.Filter, bool) {
 	if len(group) < 2 {
 		return nil, false
@@ -113,7 +113,7 @@ func runsOf(group string) ([]store.Filter, bool) {
 	return nil, false
 }
 
-// usedByRun calls use for all values of a run that may be in objects.
+// usedByRun calls use with each value of a run that may be in an object.
 func usedByRun(ctx context.Context, s store.Store, r *store.Run, use func([]byte)) error {
 	snapshots, err := s.Load(ctx, []store.RunNo{r.No})
 	if err != nil {
@@ -124,7 +124,7 @@ func usedByRun(ctx context.Context, s store.Store, r *store.Run, use func([]byte
 		use(snap.Run.Input)
 		use(snap.Run.Output)
 		for i := range snap.Entries {
-			use(snap.Entries[i].Value) // what refers to an object is never large
+			use(snap.Entries[i].Value) // a value that refers to an object is never large
 		}
 		for i := range snap.Items {
 			use(snap.Items[i].Value)

@@ -1,35 +1,35 @@
 // Package payload changes values between their users and the store: it compresses
-// them, encrypts them, and puts large ones into objects outside the store. It
-// knows what of the contract's types is a value, and nothing of runs or engines.
+// them, encrypts them, and puts large ones into objects outside the store. It knows
+// which fields of the contract's types are values, and nothing of runs or engines.
 //
 // # The stored form
 //
-// A value that nothing is done to is stored as it is. Any other begins with
+// A value that is not changed is stored as it is. Any other begins with
 // [Marker], which no codec may use as its format:
 //
 //	Marker  flags  uvarint of the plain length
 //	        [encrypted: length of the key's ID, 1 byte; the key's ID]
 //	        [in an object: SHA-256 of the content; the object's name]
-//	        [else: the content]
+//	        [otherwise: the content]
 //
 // The content is the value, compressed if the flag says so, and then encrypted if
-// the flag says so: 24 bytes of nonce, and the AES-256-GCM of the rest. What
-// stands before the hash and the content is authenticated with it. A value that
-// begins with Marker by itself is stored in this form without any flag.
+// the flag says so: 24 bytes of nonce, and the AES-256-GCM of the rest. The bytes
+// before the hash and the content are authenticated with it. A value that itself begins
+// with Marker is stored in this form without any flag.
 //
 // # Nonces
 //
-// The store compares: an equal second record is a no-op, a different one is
-// refused. So the nonce is derived from the value, and equal values at the same
-// place give equal stored values; from the place as well, so that equal values at
-// different places look different. The nonce's first 12 bytes choose the key of
-// the one value, the others are the nonce of GCM: with 192 bits two values do not
-// meet by chance. A value may still be read at another place than it was written
-// for: the stored form has the nonce.
+// The store compares: an equal second record is a no-op, a different one is refused. So
+// equal values at the same place must give equal stored values: the nonce is derived
+// from the value. It is derived from the place as well, so that equal values at
+// different places look different. The first 12 bytes of the nonce choose the key of the
+// value, the others are the nonce of GCM: with 192 bits no two values share a nonce by
+// chance. A value can still be read at another place than that for which it was written:
+// the stored form contains the nonce.
 //
-// With another key, or other settings, the stored form of an equal value would
-// be another; what was read of entries that are final and not numbered, the only
-// ones that are written again, is remembered as it was stored.
+// With another key or other settings an equal value would have another stored form. Only
+// entries that are final and have no number are written again. The stored form of such
+// an entry is remembered when it is read.
 package payload
 
 import (
@@ -69,7 +69,7 @@ const (
 	// MaxKeyID is the longest ID of a key.
 	MaxKeyID  = 64
 	nonceSize = 24
-	// maxPlain is the longest value that is believed to be compressed.
+	// maxPlain is the longest plain length that a compressed value may claim.
 	maxPlain = 1 << 28
 )
 
@@ -79,7 +79,7 @@ type Key struct {
 	Secret []byte
 }
 
-// Config says what is done to values.
+// Config says how values are stored.
 type Config struct {
 	Compress int   // values of so many bytes are compressed, if that makes them smaller; 0: none
 	Keys     []Key // the first one encrypts, all decrypt; none: values are not encrypted
@@ -87,15 +87,16 @@ type Config struct {
 	Offload  int // stored values of so many bytes go to Objects, if there are any
 }
 
-// ErrUnknownKey is wrapped by the error of a value whose key is not there.
+// ErrUnknownKey is wrapped by the error of a value whose key is not among the given
+// ones.
 var ErrUnknownKey = errors.New("unknown key")
 
-// ErrNoObjects is wrapped by the error of a value that is in an object, where no
-// Objects are given.
+// ErrNoObjects is wrapped by the error of a value that is in an object, if no Objects
+// are given.
 var ErrNoObjects = errors.New("no objects given")
 
-// Policy seals and opens values. A nil Policy opens what needs no key and no
-// objects. It is safe for concurrent use.
+// Policy seals and opens values. A nil Policy opens the values that need no key and no
+// objects. A Policy is safe for concurrent use.
 type Policy struct {
 	cfg  Config
 	keys map[string]*key
@@ -107,7 +108,7 @@ type Policy struct {
 	fresh      map[string]bool // objects written while unused ones are collected
 }
 
-// key is what is derived from a key's secret.
+// key is a Key with the secrets that are derived from its own.
 type key struct {
 	id     string
 	nonces []byte // makes nonces
@@ -129,7 +130,7 @@ func mac(secret []byte, parts ...string) []byte {
 	return h.Sum(nil)
 }
 
-// New returns a policy. The config is valid: see Check.
+// New returns a policy. The config must be valid: see CheckKey.
 func New(cfg Config) *Policy {
 	p := &Policy{cfg: cfg, keys: map[string]*key{}, coders: newCoders(), remembered: map[place]former{}}
 	for _, k := range cfg.Keys {
@@ -138,9 +139,10 @@ func New(cfg Config) *Policy {
 	return p
 }
 
-// CheckKey reports whether a key can be used.
+// CheckKey returns an error if a key cannot be used.
 func CheckKey(k Key) error {
-	if n := len(k.ID); n == 0 || n > MaxKeyID || strings.ContainsFunc(k.ID, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	unprintable := func(r rune) bool { return r <= ' ' || r > '~' }
+	if n := len(k.ID); n == 0 || n > MaxKeyID || strings.ContainsFunc(k.ID, unprintable) {
 		return fmt.Errorf("key %.80q: expected an ID of 1 to %d printable ASCII characters without spaces", k.ID, MaxKeyID)
 	}
 	if len(k.Secret) != KeySize {
@@ -149,9 +151,8 @@ func CheckKey(k Key) error {
 	return nil
 }
 
-// coders compress and decompress. Each policy has its own, made when first needed:
-// they hold channels, and what one bubble of testing/synctest has made another
-// must not use.
+// coders compress and decompress. Each policy has its own, made when first needed. They
+// hold channels, and a bubble of testing/synctest must not use those of another one.
 type coders struct {
 	encoder func() *zstd.Encoder
 	decoder func() *zstd.Decoder
@@ -188,8 +189,8 @@ func (p *Policy) decompress(content []byte, size int) ([]byte, error) {
 	return p.decoder().DecodeAll(content, make([]byte, 0, size))
 }
 
-// at is where a value is written: the place makes its nonce, the group names the
-// run that its object belongs to.
+// at is where a value is written. Its nonce is derived from the place; the group names
+// the run to which its object belongs.
 type at struct {
 	place  string
 	group  string // "": not to be put into an object
@@ -250,7 +251,7 @@ func (p *Policy) put(ctx context.Context, name string, content []byte) error {
 	return p.cfg.Objects.Put(ctx, name, content)
 }
 
-// encrypt returns the nonce and what GCM makes of a content.
+// encrypt returns the nonce and the encrypted content.
 func (k *key) encrypt(place string, head, content []byte) ([]byte, error) {
 	nonce := mac(k.nonces, place, string(head), string(content))[:nonceSize]
 	gcm, err := k.gcm(nonce)
@@ -271,7 +272,8 @@ func (k *key) decrypt(head, content []byte) ([]byte, error) {
 	}
 	plain, err := gcm.Open(nil, content[12:nonceSize], content[nonceSize:], head)
 	if err != nil {
-		return nil, fmt.Errorf("%w: a value was changed after it was encrypted with key %q, or the key has another secret", store.ErrDamaged, k.id)
+		return nil, fmt.Errorf("%w: a value was changed after it was encrypted with key %q, or the key has another secret",
+			store.ErrDamaged, k.id)
 	}
 	return plain, nil
 }
@@ -284,10 +286,10 @@ func (k *key) gcm(nonce []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// Sealed is what can be said of a sealed value without opening it.
+// Sealed describes a sealed value without opening it.
 type Sealed struct {
-	Key    string // that it is encrypted with; "": none
-	Object string // that it is in; "": none
+	Key    string // with which it is encrypted; "": none
+	Object string // in which it is; "": none
 	Size   int    // of the plain value
 
 	flags         byte
@@ -295,8 +297,7 @@ type Sealed struct {
 	sum           [sha256.Size]byte
 }
 
-// Look reports whether a value is sealed, and how. The error wraps
-// store.ErrDamaged.
+// Look reports whether a value is sealed, and how. The error wraps store.ErrDamaged.
 func Look(value []byte) (s Sealed, sealed bool, err error) {
 	if len(value) == 0 || value[0] != Marker {
 		return s, false, nil
@@ -370,7 +371,7 @@ func ReadableEntries(entries []store.Entry) error {
 }
 
 // Open returns the plain form of a stored value. The error wraps ErrUnknownKey,
-// ErrNoObjects, store.ErrDamaged, or is that of Objects.
+// ErrNoObjects or store.ErrDamaged, or it is that of Objects.
 func (p *Policy) Open(ctx context.Context, value []byte) ([]byte, error) {
 	s, sealed, err := Look(value)
 	if err != nil || !sealed {
@@ -413,12 +414,14 @@ func (p *Policy) Open(ctx context.Context, value []byte) ([]byte, error) {
 // get reads the content of a value from its object.
 func (p *Policy) get(ctx context.Context, s *Sealed) ([]byte, error) {
 	if p == nil || p.cfg.Objects == nil {
-		return nil, fmt.Errorf("a value of %d bytes is in object %s: %w: give those that it was written with", s.Size, s.Object, ErrNoObjects)
+		return nil, fmt.Errorf("a value of %d bytes is in object %s: %w: give those that it was written with",
+			s.Size, s.Object, ErrNoObjects)
 	}
 	content, err := p.cfg.Objects.Get(ctx, s.Object)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: a value of %d bytes is in object %s, which is not there: %w", store.ErrDamaged, s.Size, s.Object, err)
+		return nil, fmt.Errorf("%w: a value of %d bytes is in object %s, which is not there: %w",
+			store.ErrDamaged, s.Size, s.Object, err)
 	case err != nil:
 		return nil, err
 	case sha256.Sum256(content) != s.sum:
@@ -427,7 +430,7 @@ func (p *Policy) get(ctx context.Context, s *Sealed) ([]byte, error) {
 	return content, nil
 }
 
-// known lists the keys that are there.
+// known lists the IDs of the given keys.
 func (p *Policy) known() string {
 	if p == nil || len(p.keys) == 0 {
 		return "none, because no keys are given"
@@ -439,7 +442,7 @@ func (p *Policy) known() string {
 	return strings.Join(ids, ", ")
 }
 
-// place is where an entry stands.
+// place identifies an entry.
 type place struct {
 	run         store.RunNo
 	incarnation int
@@ -452,7 +455,7 @@ type former struct{ plain, stored []byte }
 // maxRemembered bounds the memory for values that may be written again.
 const maxRemembered = 10_000
 
-// remember keeps how the value of a final entry without a number is stored: the
+// remember keeps the stored form of the value of a final entry without a number: the
 // store refuses a different one.
 func (p *Policy) remember(run store.RunNo, incarnation int, e *store.Entry, stored []byte) {
 	final := e.State == store.Done || e.State == store.FailedEntry

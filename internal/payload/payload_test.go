@@ -95,7 +95,8 @@ func configs() map[string]Config {
 }
 
 func TestOpenIsTheInverseOfSeal(t *testing.T) {
-	values := [][]byte{nil, {}, {1}, {Marker}, {Marker, 0, 0}, []byte("\x01\"text\""), bytes.Repeat([]byte("ab"), 500), random(2000)}
+	values := [][]byte{nil, {}, {1}, {Marker}, {Marker, 0, 0}, []byte("\x01\"text\""), bytes.Repeat([]byte("ab"), 500),
+		random(2000)}
 	for name, cfg := range configs() {
 		p := New(cfg)
 		for _, v := range values {
@@ -281,9 +282,12 @@ func FuzzOpen(f *testing.F) {
 
 // exempt are the fields of bytes and texts that stay readable, and why.
 var exempt = map[string]string{
-	"ID": "runs are found by it", "RunID": "runs are found by it", "Workflow": "runs are found by it", "Name": "a name", "Origin": "an ID",
-	"Loc": "locations are keys", "ParentLoc": "a location", "From": "a location", "To": "a location", "Group": "a name", "Build": "a version",
-	"Tags": "runs are found by them", "Headers": "the store validates them", "Waits": "locations and names", "Who": "a name", "Verb": "a word",
+	"ID": "runs are found by it", "RunID": "runs are found by it", "Workflow": "runs are found by it", "Name": "a name",
+	"Origin": "an ID",
+	"Loc":    "locations are keys", "ParentLoc": "a location", "From": "a location", "To": "a location", "Group": "a name",
+	"Build": "a version",
+	"Tags":  "runs are found by them", "Headers": "the store validates them", "Waits": "locations and names",
+	"Who": "a name", "Verb": "a word",
 	"Queue": "names, like tags", "Data": "names: a place in a queue",
 	"Seed": "random", "Random": "random", "Input hash": "a hash",
 }
@@ -411,32 +415,38 @@ func TestAnEqualSecondRecord(t *testing.T) {
 		}
 		return result
 	}
-	run := commit(old, nil, store.Command{Claim: true, Start: &store.Start{ID: "r", Shard: shard, Workflow: "w", Input: []byte("\x01in")}}).Commands[0].Run
+	run := commit(old, nil, store.Command{Claim: true,
+		Start: &store.Start{ID: "r", Shard: shard, Workflow: "w", Input: []byte("\x01in")}}).Commands[0].Run
 	if string(run.Input) != "\x01in" {
 		t.Fatalf("the answer has the input %q", run.Input)
 	}
 	entry := store.Entry{Loc: "x", Kind: store.KindStep, State: store.Done, Value: []byte("\x01value")}
 	large := store.Entry{Loc: "y", Kind: store.KindStep, State: store.Done, Value: random(9000)}
-	if v := commit(old, &store.Turn{Run: run.No, Shard: shard, Entries: []store.Entry{entry, large}}).Turns[0]; v.Verdict != store.Committed {
+	if v := commit(old, &store.Turn{Run: run.No, Shard: shard,
+		Entries: []store.Entry{entry, large}}).Turns[0]; v.Verdict != store.Committed {
 		t.Fatal(v)
 	}
 	next := New(Config{Keys: []Key{testKey("b"), testKey("a")}, Compress: 10}).View(base)
-	if v := commit(next, &store.Turn{Run: run.No, Shard: shard, Entries: []store.Entry{numbered(entry, 1)}}).Turns[0]; v.Verdict != store.Refused {
+	if v := commit(next, &store.Turn{Run: run.No, Shard: shard,
+		Entries: []store.Entry{numbered(entry, 1)}}).Turns[0]; v.Verdict != store.Refused {
 		t.Fatalf("without having read it: %+v; this test proves nothing", v)
 	}
 	snaps, err := next.Load(ctx, []store.RunNo{run.No})
-	if err != nil || string(snaps[0].Entries[0].Value) != "\x01value" || snaps[0].Entries[1].Value != nil || snaps[0].Entries[1].Size < 9000 {
+	if err != nil || string(snaps[0].Entries[0].Value) != "\x01value" || snaps[0].Entries[1].Value != nil ||
+		snaps[0].Entries[1].Size < 9000 {
 		t.Fatalf("%+v, %v", snaps, err)
 	}
 	if _, err := next.History(ctx, store.HistoryQuery{Run: run.No, Locs: []string{"y"}, Values: true}); err != nil {
 		t.Fatal(err)
 	}
-	if v := commit(next, &store.Turn{Run: run.No, Shard: shard, Entries: []store.Entry{numbered(entry, 1), numbered(large, 2)}}).Turns[0]; v.Verdict != store.Committed {
+	if v := commit(next, &store.Turn{Run: run.No, Shard: shard,
+		Entries: []store.Entry{numbered(entry, 1), numbered(large, 2)}}).Turns[0]; v.Verdict != store.Committed {
 		t.Errorf("the equal second record: %+v", v)
 	}
 	different := numbered(entry, 1)
 	different.Value = []byte("\x01other")
-	if v := commit(next, &store.Turn{Run: run.No, Shard: shard, Entries: []store.Entry{different}}).Turns[0]; v.Verdict != store.Refused {
+	if v := commit(next, &store.Turn{Run: run.No, Shard: shard,
+		Entries: []store.Entry{different}}).Turns[0]; v.Verdict != store.Refused {
 		t.Errorf("a different record: %+v", v)
 	}
 }
@@ -453,7 +463,8 @@ func TestCollect(t *testing.T) {
 	p := New(Config{Objects: s, Offload: 100})
 	v := p.View(base)
 	start := func(id string) store.Run {
-		a, _, err := v.Apply(ctx, []store.Command{{Start: &store.Start{ID: id, Shard: store.Shard{Group: "g"}, Workflow: "w", Input: random(200),
+		a, _, err := v.Apply(ctx, []store.Command{{Start: &store.Start{ID: id, Shard: store.Shard{Group: "g"}, Workflow: "w",
+			Input: random(200),
 			Items: []store.Item{{Kind: store.ItemMessage, ID: "m", Value: random(300)}}}}})
 		if err != nil {
 			t.Fatal(err)
@@ -461,7 +472,8 @@ func TestCollect(t *testing.T) {
 		return a[0].Run
 	}
 	start("kept")
-	if _, err := p.SealCommands(ctx, []store.Command{{Start: &store.Start{ID: "never", Input: random(200)}}}); err != nil { // and then it crashed
+	// and then it crashed
+	if _, err := p.SealCommands(ctx, []store.Command{{Start: &store.Start{ID: "never", Input: random(200)}}}); err != nil {
 		t.Fatal(err)
 	}
 	orphan, err := p.SealTurn(ctx, &store.Turn{Run: 99, Entries: []store.Entry{{Loc: "x", Value: random(200)}}})
@@ -500,13 +512,16 @@ func TestLoadLeavesOutWhatCannotBeRead(t *testing.T) {
 	base := memory.New()
 	for i, id := range []string{"a", "b"} {
 		v := New(Config{Keys: []Key{testKey(id)}}).View(base)
-		if _, _, err := v.Apply(ctx, []store.Command{{Start: &store.Start{ID: id, Shard: store.Shard{Group: "g"}, Workflow: "w", Seed: store.Seed{byte(i)}, Input: []byte("in")}}}); err != nil {
+		if _, _, err := v.Apply(ctx,
+			[]store.Command{{Start: &store.Start{ID: id, Shard: store.Shard{Group: "g"}, Workflow: "w",
+				Seed: store.Seed{byte(i)}, Input: []byte("in")}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	v := New(Config{Keys: []Key{testKey("b")}}).View(base)
 	snaps, err := v.Load(ctx, []store.RunNo{1, 2})
-	if len(snaps) != 1 || snaps[0].Run.ID != "b" || !errors.Is(err, ErrUnknownKey) || !strings.Contains(err.Error(), `run "a"`) {
+	if len(snaps) != 1 || snaps[0].Run.ID != "b" || !errors.Is(err, ErrUnknownKey) ||
+		!strings.Contains(err.Error(), `run "a"`) {
 		t.Errorf("%+v, %v", snaps, err)
 	}
 	page, err := v.List(ctx, store.Filter{Values: true})

@@ -9,19 +9,19 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// View is a store whose values are sealed by a policy. What is written through it
-// is sealed, and what is read is opened. A value that cannot be opened is returned
-// as it is stored, so that a listing shows what it can; only Load leaves such a run
-// out and returns the error beside the others, and Claim and Commit return it.
+// View is a store whose values a policy seals when they are written and opens when they
+// are read. A value that cannot be opened is returned as it is stored, so that a listing
+// shows the others. There are two exceptions: Load leaves the run out and returns the
+// error beside the other runs; Claim and Commit return the error.
 //
-// An engine that has other goroutines for that uses SealTurn, SealCommands and
+// An engine seals and opens on goroutines of its own. It uses SealTurn, SealCommands and
 // OpenItems beside the store itself.
 type View struct {
 	store.Store
 	p *Policy
 }
 
-// View returns the store seen through the policy, which may be nil.
+// View returns a view of the store through the policy, which may be nil.
 func (p *Policy) View(s store.Store) *View { return &View{s, p} }
 
 func (v *View) opener(ctx context.Context) *opener { return &opener{p: v.p, ctx: ctx} }
@@ -37,7 +37,7 @@ func (v *View) Apply(ctx context.Context, commands []store.Command) ([]store.Ans
 	return answers, now, err
 }
 
-// OpenAnswers opens the runs in answers where it can.
+// OpenAnswers opens the values of the runs in answers, as far as they can be opened.
 func (p *Policy) OpenAnswers(ctx context.Context, answers []store.Answer) {
 	o := &opener{p: p, ctx: ctx}
 	for i := range answers {
@@ -82,14 +82,14 @@ func (v *View) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims,
 	return claims, o.err
 }
 
-// OpenItems opens the values of items, all or none.
+// OpenItems opens the values of items: all of them, or none if one cannot be opened.
 func (p *Policy) OpenItems(ctx context.Context, items []store.Item) error {
 	o := &opener{p: p, ctx: ctx}
 	o.items(items)
 	return o.err
 }
 
-// OpenEntries opens the values of entries of a run, or returns why one of them
+// OpenEntries opens the values of entries of a run. The error says why one of them
 // cannot be opened.
 func (p *Policy) OpenEntries(ctx context.Context, run store.RunNo, incarnation int, entries []store.Entry) error {
 	o := &opener{p: p, ctx: ctx}
@@ -97,7 +97,7 @@ func (p *Policy) OpenEntries(ctx context.Context, run store.RunNo, incarnation i
 	return o.err
 }
 
-// loads is how many snapshots are opened at once where objects are read.
+// loads is how many snapshots are opened at the same time if objects are read.
 const loads = 16
 
 // Load implements store.Store.
@@ -151,8 +151,8 @@ func (v *View) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	return page, err
 }
 
-// History implements store.Store. Sizes are those of the values as they are stored,
-// or of what is opened if that is stored in less than store.LargeValue.
+// History implements store.Store. Sizes are those of the stored values, or of the opened
+// values if they are stored in less than store.LargeValue.
 func (v *View) History(ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
 	entries, err := v.Store.History(ctx, q)
 	v.opener(ctx).entries(q.Run, q.Incarnation, entries, false)

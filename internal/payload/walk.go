@@ -11,18 +11,19 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// spot says where in the contract's types a value stands.
+// spot is the place of a value in the contract's types.
 type spot struct {
 	entry       bool // of a history: equal values must have equal stored values
 	run         store.RunNo
-	runID       string // where the number is not known yet
+	runID       string // if the number is not known yet
 	incarnation int
 	loc         string
 	inline      bool // not to be put into an object
 	secret      bool // only to be encrypted
 }
 
-// group names the run's objects. The name says which run it is; see runOf.
+// group returns the name of the group of the run's objects, which identifies the run;
+// see runsOf.
 func (s *spot) group() string {
 	switch {
 	case s.inline:
@@ -33,7 +34,7 @@ func (s *spot) group() string {
 	return "i" + base64.RawURLEncoding.EncodeToString([]byte(s.runID))
 }
 
-// at returns where the value is written.
+// at returns the place and the group of a value that is written.
 func (s *spot) at() at {
 	out := at{group: s.group(), secret: s.secret}
 	if s.entry && s.run != 0 {
@@ -49,7 +50,7 @@ func (s *spot) at() at {
 // visit is called for a value.
 type visit func(v *[]byte, s spot)
 
-// textMark begins a text that was sealed: what follows is base64.
+// textMark begins a text that was sealed. Base64 follows.
 const textMark = "\x02"
 
 // text calls f for a text as if it were a value.
@@ -184,7 +185,8 @@ func copyCommands(commands []store.Command) []store.Command {
 			}
 			if start.Fork != nil {
 				fork := *start.Fork
-				fork.Entries, fork.Items, fork.Audit = slices.Clone(fork.Entries), slices.Clone(fork.Items), slices.Clone(fork.Audit)
+				fork.Entries, fork.Items = slices.Clone(fork.Entries), slices.Clone(fork.Items)
+				fork.Audit = slices.Clone(fork.Audit)
 				start.Fork = &fork
 			}
 			c.Start = &start
@@ -193,20 +195,20 @@ func copyCommands(commands []store.Command) []store.Command {
 	return commands
 }
 
-// Active reports whether something is done to values.
+// Active reports whether the policy changes values.
 func (p *Policy) Active() bool {
 	return p != nil && (p.cfg.Compress > 0 || len(p.cfg.Keys) > 0 || p.cfg.Objects != nil)
 }
 
-// finds reports whether a walk comes upon a value that has to be sealed though
-// nothing is done to values.
+// finds reports whether a walk finds a value that must be sealed even by a policy that
+// changes no values.
 func finds(walk func(visit)) bool {
 	found := false
 	walk(func(v *[]byte, _ spot) { found = found || len(*v) > 0 && (*v)[0] == Marker })
 	return found
 }
 
-// sealer returns a visit that seals, and the error that it meets.
+// sealer returns a visit that seals, and a pointer to its first error.
 func (p *Policy) sealer(ctx context.Context) (visit, *error) {
 	failed := new(error)
 	return func(v *[]byte, s spot) {
@@ -232,7 +234,7 @@ func (p *Policy) sealer(ctx context.Context) (visit, *error) {
 }
 
 // SealTurn returns the turn as it is stored; t is not changed. An error is that of
-// Objects: nothing of the turn may be stored then.
+// Objects; then nothing of the turn may be stored.
 func (p *Policy) SealTurn(ctx context.Context, t *store.Turn) (*store.Turn, error) {
 	if !p.Active() && !finds(func(f visit) { f.turn(t) }) {
 		return t, nil
@@ -276,7 +278,7 @@ func (o *opener) value(v *[]byte) {
 	*v = plain
 }
 
-// text opens a text. One that cannot be opened says why.
+// text opens a text. One that cannot be opened becomes the reason.
 func (o *opener) text(t *string) {
 	rest, sealed := strings.CutPrefix(*t, textMark)
 	if !sealed {
@@ -321,8 +323,8 @@ func (o *opener) audit(audit []store.Audit) {
 	}
 }
 
-// entries opens the entries of a run. In a snapshot, values that are large when
-// they are open are left out, as the store leaves out those that are stored so.
+// entries opens the entries of a run. In a snapshot, values that are large when they are
+// open are left out, as the store leaves out values that are large as stored.
 func (o *opener) entries(run store.RunNo, incarnation int, entries []store.Entry, snapshot bool) {
 	for i := range entries {
 		e := &entries[i]

@@ -18,10 +18,10 @@ const (
 	version = 1
 )
 
-// ErrFormat: the bytes are not an exported run, or one of a later version.
+// ErrFormat says that bytes are not an exported run, or one of a later version.
 var ErrFormat = errors.New("not an exported run")
 
-// file is the JSON object. Fields keep their names and meanings for ever.
+// file is the JSON object. Its fields keep their names and meanings for ever.
 type file struct {
 	Format  string  `json:"format"`
 	Version int     `json:"version"`
@@ -110,8 +110,8 @@ type item struct {
 	Verdict     *value       `json:"verdict,omitempty"`
 }
 
-// Write writes a snapshot that has all values. A value that was left out because
-// it is large is an error.
+// Write writes a snapshot that has all values. It fails if a value was left out because
+// it is large.
 func Write(w io.Writer, s *store.Snapshot) error {
 	f := file{Format: format, Version: version, Run: runOf(&s.Run), Entries: make([]entry, 0, len(s.Entries))}
 	for i := range s.Entries {
@@ -130,8 +130,7 @@ func Write(w io.Writer, s *store.Snapshot) error {
 	return encoder.Encode(&f)
 }
 
-// Read reads what Write has written. An error other than the reader's wraps
-// ErrFormat.
+// Read is the inverse of Write. An error other than the reader's wraps ErrFormat.
 func Read(r io.Reader) (*store.Snapshot, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -151,7 +150,8 @@ func Read(r io.Reader) (*store.Snapshot, error) {
 	case head.Format != format:
 		return bad("expected format %q, found %q", format, head.Format)
 	case head.Version < 1 || head.Version > version:
-		return bad("expected version 1 to %d, found %d; read it with the version of stet that wrote it, or a later one", version, head.Version)
+		return bad("expected version 1 to %d, found %d; read it with the version of stet that wrote it, or a later one",
+			version, head.Version)
 	}
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -221,7 +221,8 @@ func (r *run) stored() store.Run {
 		Status: r.Status, Marks: r.Marks, Claimed: r.Claimed, Incarnation: r.Incarnation, Generation: r.Generation,
 		Began: store.Time(r.Began),
 		Seed:  store.Seed(r.Seed), Build: r.Build, Parent: r.Parent, ParentLoc: string(r.ParentLoc),
-		Created: store.Time(r.Created), Started: store.Time(r.Started), Ended: store.Time(r.Ended), WakeAt: store.Time(r.WakeAt),
+		Created: store.Time(r.Created), Started: store.Time(r.Started), Ended: store.Time(r.Ended),
+		WakeAt:  store.Time(r.WakeAt),
 		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone, Headers: r.Headers.bytes(), Queue: r.Queue.bytes(),
 		Input: r.Input.bytes(), Output: r.Output.bytes(), Reason: r.Reason, Waits: r.Waits.bytes(),
 	}
@@ -256,15 +257,18 @@ func (e *entry) stored() store.Entry {
 func itemOf(it *store.Item) item {
 	return item{
 		No: it.No, Kind: itemKind(it.Kind), State: itemState(it.State), Name: it.Name, ID: it.ID, Origin: it.Origin,
-		Incarnation: it.Incarnation, Generation: it.Generation, Location: loc(it.Loc), Failed: it.Failed, Sent: instant(it.Sent),
+		Incarnation: it.Incarnation, Generation: it.Generation, Location: loc(it.Loc), Failed: it.Failed,
+		Sent:  instant(it.Sent),
 		Value: valueOf(it.Value), Headers: valueOf(it.Headers), Verdict: valueOf(it.Verdict),
 	}
 }
 
 func (it *item) stored() store.Item {
 	return store.Item{
-		No: it.No, Kind: store.ItemKind(it.Kind), State: store.ItemState(it.State), Name: it.Name, ID: it.ID, Origin: it.Origin,
-		Incarnation: it.Incarnation, Generation: it.Generation, Loc: string(it.Location), Failed: it.Failed, Sent: store.Time(it.Sent),
+		No: it.No, Kind: store.ItemKind(it.Kind), State: store.ItemState(it.State),
+		Name: it.Name, ID: it.ID, Origin: it.Origin,
+		Incarnation: it.Incarnation, Generation: it.Generation, Loc: string(it.Location), Failed: it.Failed,
+		Sent:  store.Time(it.Sent),
 		Value: it.Value.bytes(), Headers: it.Headers.bytes(), Verdict: it.Verdict.bytes(),
 	}
 }

@@ -101,8 +101,10 @@ func again(t *testing.T, s *store.Snapshot) *store.Snapshot {
 
 func TestValuesAreTheSameBytesAgain(t *testing.T) {
 	for _, data := range [][]byte{
-		nil, {}, {1}, {0}, {2, 3}, []byte("\x01null"), []byte("\x01 null"), []byte("\x01{\"a\": 1}"), []byte("\x01{\"a\":1,\"a\":2}"),
-		[]byte("\x01\"<&>\u2028\""), []byte("\x01\"\xff\""), []byte("\x01\"\\u003c\""), []byte("\x01{}x"), []byte("\x01{"), []byte("\x011.0e+00"), []byte("\x01[]"),
+		nil, {}, {1}, {0}, {2, 3}, []byte("\x01null"), []byte("\x01 null"), []byte("\x01{\"a\": 1}"),
+		[]byte("\x01{\"a\":1,\"a\":2}"),
+		[]byte("\x01\"<&>\u2028\""), []byte("\x01\"\xff\""), []byte("\x01\"\\u003c\""), []byte("\x01{}x"), []byte("\x01{"),
+		[]byte("\x011.0e+00"), []byte("\x01[]"),
 	} {
 		s := small()
 		s.Entries[0].Value, s.Entries[0].Size = data, len(data)
@@ -120,20 +122,24 @@ func TestValuesAreTheSameBytesAgain(t *testing.T) {
 func small() *store.Snapshot {
 	return &store.Snapshot{
 		Run: store.Run{
-			No: 7, ID: "order-42", Workflow: "checkout", Status: store.Suspended, Shard: store.Shard{Group: "default"}, Seed: store.Seed{1, 2, 3},
+			No: 7, ID: "order-42", Workflow: "checkout", Status: store.Suspended, Shard: store.Shard{Group: "default"},
+			Seed:    store.Seed{1, 2, 3},
 			Created: 1_700_000_000_000_000, Started: 1_700_000_000_000_500, Input: []byte("\x01{\"total\":12}"), InputSize: 13,
 		},
 		Entries: []store.Entry{
 			{
-				Loc: string(location.Loc("").Name("charge", 1)), Kind: store.KindStep, State: store.Done, Seq: 1, At: 1_700_000_001_000_000, Attempt: 2,
+				Loc: string(location.Loc("").Name("charge", 1)), Kind: store.KindStep, State: store.Done, Seq: 1,
+				At: 1_700_000_001_000_000, Attempt: 2,
 				Started: 1_700_000_000_000_700, Ended: 1_700_000_001_000_000, Value: []byte("\x01{\"id\":\"<c>\"}"), Size: 13,
 			},
 			{
-				Loc: string(location.Loc("").Name("nap", 1)), Kind: store.KindSleep, State: store.Open, Born: 1, Wake: 1_700_086_401_000_000,
+				Loc: string(location.Loc("").Name("nap", 1)), Kind: store.KindSleep, State: store.Open, Born: 1,
+				Wake:    1_700_086_401_000_000,
 				Started: 1_700_000_001_000_000,
 			},
 		},
-		Items: []store.Item{{No: 3, Kind: store.ItemMessage, State: store.New, Name: "word", ID: "a", Origin: "b", Sent: 1_700_000_002_000_000, Value: []byte{9, 0, 255}}},
+		Items: []store.Item{{No: 3, Kind: store.ItemMessage, State: store.New, Name: "word", ID: "a", Origin: "b",
+			Sent: 1_700_000_002_000_000, Value: []byte{9, 0, 255}}},
 	}
 }
 

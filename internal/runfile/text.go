@@ -13,11 +13,11 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// value is stored bytes: {"json": …} or {"base64": "…"}. A nil *value is no
-// value, which is not the same as an empty one.
+// value is a stored value: {"json": …} or {"base64": "…"}. A nil *value is no value,
+// which is not the same as an empty one.
 type value struct{ data []byte }
 
-// jsonFormat is the format byte of values that the default codec has written.
+// jsonFormat is the format byte of values that the default codec writes.
 const jsonFormat = 1
 
 type valueForm struct {
@@ -71,7 +71,7 @@ func (v *value) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// compact returns JSON without the spaces between its parts, or nil if it is none.
+// compact returns JSON without spaces between its parts, or nil if data is not JSON.
 func compact(text []byte) []byte {
 	var out bytes.Buffer
 	if json.Compact(&out, text) != nil {
@@ -95,7 +95,7 @@ func (i *instant) UnmarshalText(text []byte) error {
 	return err
 }
 
-// loc is an encoded location, which stands in its text form.
+// loc is an encoded location, written in its text form.
 type loc string
 
 // MarshalText implements encoding.TextMarshaler.
@@ -108,7 +108,7 @@ func (l *loc) UnmarshalText(text []byte) error {
 	return err
 }
 
-// The numbers below stand by their names, or in digits if this version has no
+// The numbers below are written as their names, or in digits if this version has no
 // name for them.
 type (
 	kind      store.Kind
@@ -154,7 +154,7 @@ func named[N numbered](n N) []byte {
 	return strconv.AppendUint(nil, uint64(n), 10)
 }
 
-// isName reports whether a String method has a word for the number.
+// isName reports whether a String method returned a word and not a number.
 func isName(s string) bool {
 	for _, c := range s {
 		if (c < 'a' || c > 'z') && c != '-' && c != '_' && c != ' ' {
