@@ -200,7 +200,7 @@ func (r Runs) Fork(ctx context.Context, runID, before string, act Act, id ...ID)
 		err = cmp.Or(err, checkRunID(string(one)))
 	}
 	if err == nil {
-		err = checkNotRecord(runID)
+		err = checkNotEntity(runID)
 	}
 	if err != nil {
 		return "", fmt.Errorf("fork run %q: %w", runID, err)
@@ -270,7 +270,7 @@ func (e *Engine) verbWith(ctx context.Context, runID string, kind store.ItemKind
 func (e *Engine) ask(ctx context.Context, runID string, item *store.Item) (store.RunNo, error) {
 	kind := item.Kind
 	if kind != store.ItemResume { // of an entity that is stalled
-		if err := checkNotRecord(runID); err != nil {
+		if err := checkNotEntity(runID); err != nil {
 			return 0, fmt.Errorf("%s: %w", kind, err)
 		}
 	}

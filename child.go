@@ -152,7 +152,7 @@ func watch[Out any](ctx Context, call runner.Call, runID string) (*RunFuture[Out
 	if err := store.CheckRunID(runID); err != nil {
 		return nil, fmt.Errorf("await: %w: %w", err, ErrInvalid)
 	}
-	if err := checkNotRecord(runID); err != nil {
+	if err := checkNotEntity(runID); err != nil {
 		return nil, fmt.Errorf("await: %w", err)
 	}
 	if runID == ctx.env.run.ID {

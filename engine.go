@@ -179,7 +179,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		onRecover = func(r engine.Recovery) { cfg.OnRecover(Recovery(r)) }
 	}
 	e.inner, err = engine.New(ctx, engine.Config{
-		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0), Retention: retention, Sweep: cfg.Sweep, Workflows: workflows, Records: e.recordKinds(), Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
+		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0), Retention: retention, Sweep: cfg.Sweep, Workflows: workflows, Entities: e.entityKinds(), Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
 		Limits:   e.limits,
 		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
 		Groups:   cfg.Groups,
@@ -365,7 +365,7 @@ func checkDefinitions(definitions []Definition) []error {
 			problems = append(problems, fmt.Errorf("config: Workflows[%d]: %w", i, err))
 		}
 		if store.IsEntity(in.name) {
-			problems = append(problems, fmt.Errorf("config: Workflows[%d]: workflow: expected no %q at the beginning of its name, which names the engine's own records, found %q: %w",
+			problems = append(problems, fmt.Errorf("config: Workflows[%d]: workflow: expected no %q at the beginning of its name, which names the engine's own entities, found %q: %w",
 				i, store.EntityPrefix, in.name, ErrInvalid))
 		}
 		if in.code == nil {

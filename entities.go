@@ -13,9 +13,9 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// recordKinds returns the records that the engine keeps for its users, by the name of
-// the workflow that they have: topics, queues, schedules.
-func (e *Engine) recordKinds() map[string]engine.MakeRules {
+// entityKinds returns the rules of the entities that the engine keeps for its users, by
+// the name of the workflow that they have: topics, queues, schedules.
+func (e *Engine) entityKinds() map[string]engine.MakeRules {
 	return map[string]engine.MakeRules{
 		event.Workflow: func(run *store.Run) entity.Rules {
 			name, _ := event.Topic(run.ID)
@@ -26,11 +26,12 @@ func (e *Engine) recordKinds() map[string]engine.MakeRules {
 	}
 }
 
-// checkNotRecord returns an error for the ID of a record, which is not addressed
+// checkNotEntity returns an error for the ID of an entity, which is not addressed
 // like a run.
-func checkNotRecord(runID string) error {
+func checkNotEntity(runID string) error {
 	if store.IsEntity(runID) {
-		return fmt.Errorf("run %q: expected the ID of a run, found that of a record of the engine, which is a topic, a queue or a schedule and is used by its own calls: %w", runID, ErrInvalid)
+		return fmt.Errorf("run %q: expected the ID of a run, found that of an entity of the engine, which is a topic, "+
+			"a queue or a schedule and is used by its own calls: %w", runID, ErrInvalid)
 	}
 	return nil
 }

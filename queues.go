@@ -171,7 +171,7 @@ func (e *Engine) manage(ctx context.Context, name, act string, value []byte) err
 		}
 	}
 	defer e.inner.ForgetQueue(name)
-	verdict, err := entity.Ask(ctx, e.inner, permit.RecordID(name), act, value)
+	verdict, err := entity.Ask(ctx, e.inner, permit.EntityID(name), act, value)
 	switch {
 	case err != nil:
 		return queueError(name, err)

@@ -137,7 +137,7 @@ var errDuplicate = errors.New("duplicate")
 // put puts an item into a run's inbox.
 func (e *Engine) put(ctx context.Context, runID string, item *store.Item) (store.Answer, error) {
 	if item.Kind != store.ItemResume { // of a record that is stalled
-		if err := checkNotRecord(runID); err != nil {
+		if err := checkNotEntity(runID); err != nil {
 			return store.Answer{}, fmt.Errorf("%s: %w", item.Kind, err)
 		}
 	}

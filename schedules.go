@@ -109,7 +109,7 @@ func (s Schedules) List(ctx context.Context) ([]*ScheduleInfo, error) {
 	}
 }
 
-// readSchedule reads the record of a schedule; nil: there is none in it.
+// readSchedule reads what stands in the entity of a schedule; nil: it has none.
 func (e *Engine) readSchedule(ctx context.Context, run *store.Run) (*ScheduleInfo, error) {
 	entries, err := e.store.History(ctx, store.HistoryQuery{Run: run.No, Values: true})
 	if err == nil {

@@ -244,7 +244,7 @@ func checkRunID(id string) error {
 	case strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return bad("printable characters", fmt.Sprintf("%q", id))
 	case store.IsEntity(id):
-		return bad(fmt.Sprintf("no %q at the beginning, which names the engine's own records", store.EntityPrefix), fmt.Sprintf("%q", id))
+		return bad(fmt.Sprintf("no %q at the beginning, which names the engine's own entities", store.EntityPrefix), fmt.Sprintf("%q", id))
 	case superseded.MatchString(id):
 		return bad(`no "@" and digits at the end, which name superseded runs`, fmt.Sprintf("%q", id))
 	}

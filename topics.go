@@ -138,7 +138,7 @@ func (t Topics) Events(ctx context.Context, name string) ([]EventInfo, error) {
 }
 
 func (e *Engine) topicRecord(ctx context.Context, name string) (*store.Run, error) {
-	run, ok, err := e.inner.Get(ctx, event.RecordID(name))
+	run, ok, err := e.inner.Get(ctx, event.EntityID(name))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("topic %q: %w", name, err)

@@ -31,7 +31,7 @@ func StartTx[Tx, In, Out any](ctx context.Context, tx Tx, e *Engine, w *Workflow
 // SendTx is Message.Send inside a transaction that the caller has begun on the
 // store's database, as in StartTx.
 func SendTx[Tx, T any](ctx context.Context, tx Tx, e *Engine, m Message[T], runID string, value T, opts ...SendOption) error {
-	if err := checkNotRecord(runID); err != nil {
+	if err := checkNotEntity(runID); err != nil {
 		return fmt.Errorf("message: %w", err)
 	}
 	data, err := e.encodeValue("message "+string(m), value)

@@ -40,7 +40,7 @@ func (a *auditor) Commit(ctx context.Context, b store.Batch) (store.BatchResult,
 
 func (a *auditor) audit(ctx context.Context) error {
 	if a.record == 0 {
-		page, err := a.Store.List(ctx, store.Filter{IDs: []string{permit.RecordID(a.queue)}})
+		page, err := a.Store.List(ctx, store.Filter{IDs: []string{permit.EntityID(a.queue)}})
 		if err != nil || len(page.Runs) == 0 {
 			return err
 		}

@@ -31,7 +31,7 @@ type Config struct {
 	WarnValue int             // from this length on a value is logged, once per place; 0: never
 	Payloads  *payload.Policy // of what is stored; nil: nothing is done to values
 	Workflows map[string]Workflow
-	Records   map[string]MakeRules // by the name of the workflow that records of the kind have
+	Entities  map[string]MakeRules // by the name of the workflow that entities of the kind have
 	Node      string
 	Build     string
 	Host      string
@@ -96,16 +96,16 @@ type Recovery struct {
 
 // Engine runs workflows on a store. Its methods are safe for concurrent use.
 type Engine struct {
-	cfg     Config
-	large   large
-	base    store.Store // with values as they are stored; that of cfg opens and seals them
-	boot    string
-	slots   int
-	time    clock
-	changes *notify.Changes
-	waiters *notify.Waiters
-	records records
-	queues  queues
+	cfg      Config
+	large    large
+	base     store.Store // with values as they are stored; that of cfg opens and seals them
+	boot     string
+	slots    int
+	time     clock
+	changes  *notify.Changes
+	waiters  *notify.Waiters
+	entities entities
+	queues   queues
 
 	executor atomic.Pointer[executor] // nil: not the owner
 	batches  atomic.Int64             // number of the last batch of this boot
@@ -179,13 +179,13 @@ func (e *Engine) Run(ctx context.Context) error {
 	})
 }
 
-// executed returns the names of the workflows and records that this engine executes.
+// executed returns the names of the workflows and entities that this engine executes.
 func (e *Engine) executed() []string {
-	return slices.AppendSeq(slices.Collect(maps.Keys(e.cfg.Workflows)), maps.Keys(e.cfg.Records))
+	return slices.AppendSeq(slices.Collect(maps.Keys(e.cfg.Workflows)), maps.Keys(e.cfg.Entities))
 }
 
 // groups returns the groups whose shards this process may own: its own, and that of
-// the records. On a store with one slot everything else is of the default group, and
+// the entities. On a store with one slot everything else is of the default group, and
 // so has one owner.
 func (e *Engine) groups() []string {
 	groups := []string{store.DefaultGroup}

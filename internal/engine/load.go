@@ -100,12 +100,12 @@ func (x *executor) reloadClaimed(in *ownership.Shards, claims *store.Claims) boo
 		}
 	}
 	filters := []store.Filter{{Statuses: []store.Status{store.Running}, Limit: store.MaxPage}}
-	var records []string
-	for workflow := range x.e.cfg.Records {
-		records = append(records, workflow)
+	var entities []string
+	for workflow := range x.e.cfg.Entities {
+		entities = append(entities, workflow)
 	}
-	if len(records) > 0 {
-		filters = append(filters, store.Filter{Workflows: records, Statuses: []store.Status{store.Running}, Limit: store.MaxPage})
+	if len(entities) > 0 {
+		filters = append(filters, store.Filter{Workflows: entities, Statuses: []store.Status{store.Running}, Limit: store.MaxPage})
 	}
 	for chunk := range slices.Chunk(called, 1000) {
 		filters = append(filters, store.Filter{Nos: chunk, Limit: len(chunk)})
@@ -167,7 +167,7 @@ func (a *activation) load(s *store.Snapshot) {
 	a.run = s.Run
 	a.bodies = map[int64]*steps.Attempt{}
 	a.touched, a.begun = s.Run.Build >= a.x.e.cfg.Build && s.Run.Suspect == 0, len(s.Entries) > 0 || s.Run.Waits != nil
-	if rules := a.x.e.cfg.Records[s.Run.Workflow]; rules != nil {
+	if rules := a.x.e.cfg.Entities[s.Run.Workflow]; rules != nil {
 		a.touched = s.Run.Suspect == 0
 		a.r = entity.New(entity.Config{Run: s.Run, Rules: rules(&a.run), Entries: s.Entries, Fetch: a.fetch})
 	} else {

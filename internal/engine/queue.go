@@ -36,7 +36,7 @@ const fresh = time.Second
 
 // Queue returns the state of a queue; ErrNoQueue if there is none.
 func (e *Engine) Queue(ctx context.Context, name string) (permit.State, store.Run, error) {
-	page, err := e.cfg.Store.List(ctx, store.Filter{IDs: []string{permit.RecordID(name)}, Limit: 1})
+	page, err := e.cfg.Store.List(ctx, store.Filter{IDs: []string{permit.EntityID(name)}, Limit: 1})
 	if err != nil {
 		return permit.State{}, store.Run{}, err
 	}
@@ -53,14 +53,14 @@ func (e *Engine) Queue(ctx context.Context, name string) (permit.State, store.Ru
 	return states[0], page.Runs[0], err
 }
 
-// QueueStates returns the states of queues by their records.
-func (e *Engine) QueueStates(ctx context.Context, records []store.Run) ([]permit.State, error) {
-	nos := make([]store.RunNo, len(records))
-	index := make(map[store.RunNo]int, len(records))
-	for i := range records {
-		nos[i], index[records[i].No] = records[i].No, i
+// QueueStates returns the states of queues by their entities.
+func (e *Engine) QueueStates(ctx context.Context, entities []store.Run) ([]permit.State, error) {
+	nos := make([]store.RunNo, len(entities))
+	index := make(map[store.RunNo]int, len(entities))
+	for i := range entities {
+		nos[i], index[entities[i].No] = entities[i].No, i
 	}
-	states := make([]permit.State, len(records))
+	states := make([]permit.State, len(entities))
 	feeds, err := e.cfg.Store.Feeds(ctx, store.FeedQuery{Runs: nos, Values: true})
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (e *Engine) PlaceChild(start *store.Start, p permit.Place) error {
 	return e.Place(ctx, start, p)
 }
 
-// Placer returns what puts starts on a queue on behalf of a record that executes here;
+// Placer returns what puts starts on a queue on behalf of an entity that executes here;
 // nil: there is no such queue.
 func (e *Engine) Placer(p permit.Place) (func(*store.Start), error) {
 	ctx, cancel := e.working()

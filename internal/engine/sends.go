@@ -10,9 +10,9 @@ import (
 // commit.
 func (x *executor) address(turn *store.Turn) {
 	room := -1
-	turn.Sends = x.e.introduceRecords(turn.Sends)
+	turn.Sends = x.e.introduceEntities(turn.Sends)
 	if turn.Update != nil {
-		turn.Update.Sends = x.e.introduceRecords(turn.Update.Sends)
+		turn.Update.Sends = x.e.introduceEntities(turn.Update.Sends)
 	}
 	for _, sends := range turn.Sent(store.Committed) {
 		for i := range sends {
@@ -37,7 +37,7 @@ func (x *executor) address(turn *store.Turn) {
 // brand gives a start that is to be adopted this node's build, so that the run's first
 // turn need not write it. st may be nil.
 func (e *Engine) brand(st *store.Start) {
-	if st != nil && st.Fork == nil && e.cfg.Records[st.Workflow] == nil {
+	if st != nil && st.Fork == nil && e.cfg.Entities[st.Workflow] == nil {
 		st.Build = e.cfg.Build
 	}
 }
@@ -53,7 +53,7 @@ func (x *executor) Sent(in *ownership.Shards, turn *store.Turn, result *store.Tu
 				return
 			}
 			answer := &result.Sends[n]
-			x.e.learnRecords(sends[i:i+1], result.Sends[n:n+1])
+			x.e.learnEntities(sends[i:i+1], result.Sends[n:n+1])
 			if n++; answer.Outcome == store.NotFound || answer.Outcome == store.Ended {
 				x.dispatcher.claimSoon() // if it was a watch, the store has answered it
 			}

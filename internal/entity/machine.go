@@ -17,21 +17,21 @@ type Config struct {
 	Rules   Rules
 	Entries []store.Entry // as in a snapshot: in the order of locations, large values left out
 	// Fetch returns the value of an entry that the snapshot left out. An error
-	// breaks the machine, not the record.
+	// breaks the machine, not the entity.
 	Fetch func(loc string) ([]byte, error)
 }
 
-// Machine is one activation of a record. Whoever drives it tells it the time and
+// Machine is one activation of an entity. Whoever drives it tells it the time and
 // the items of the inbox, and takes from it turns to commit, one at a time:
 //
-//	m := record.New(config)
+//	m := entity.New(config)
 //	m.Deliver(items...)
 //	m.Advance(now, inboxReadAt)
 //	turn := m.Take()   // nil: nothing to write
 //	… commit …
 //	m.Committed()      // or m.StillReady(), or drop the machine
 //
-// After a turn that suspends the record it stands still until Resumed or
+// After a turn that suspends the entity it stands still until Resumed or
 // StillReady. After one that stalls it, and once it is broken, it does nothing.
 // Its methods are for one goroutine at a time.
 type Machine struct {
@@ -138,7 +138,7 @@ func (m *Machine) Advance(now, inboxAt store.Time) {
 		m.items = m.items[1:]
 		m.ticked = false
 		if it.Kind == store.ItemWatch {
-			m.w.Keep(&it) // a record has no end
+			m.w.Keep(&it) // an entity has no end
 			continue
 		}
 		m.guard(func() { m.cfg.Rules.Take(&it, m.bound, m.w) })
@@ -192,11 +192,11 @@ func (m *Machine) forget(inboxAt store.Time) {
 	m.read = max(m.read, inboxAt)
 }
 
-// shortWait is the time below which a record is not suspended for a wake time.
+// shortWait is the time below which an entity is not suspended for a wake time.
 const shortWait = store.Time(time.Second / time.Microsecond)
 
 // Take returns what is to be committed, or nil if nothing is. A turn after which
-// there is nothing to do suspends the record. Shard and Build are the caller's to
+// there is nothing to do suspends the entity. Shard and Build are the caller's to
 // fill in.
 func (m *Machine) Take() *store.Turn {
 	if m.underWay || m.suspended || m.closed || m.broken != nil {
@@ -237,21 +237,21 @@ func (w *Writer) empty() bool {
 // Committed tells that the turn taken last is durable.
 func (m *Machine) Committed() { m.underWay, m.done = false, true }
 
-// StillReady tells that the turn taken last is durable, but that the record was
+// StillReady tells that the turn taken last is durable, but that the entity was
 // not suspended because something is new in its inbox.
 func (m *Machine) StillReady() {
 	m.Committed()
 	m.suspended = false
 }
 
-// Resumed tells the record that it was claimed again after its suspension.
+// Resumed tells the entity that it was claimed again after its suspension.
 func (m *Machine) Resumed() { m.suspended, m.ticked = false, false }
 
-// Suspended reports whether the last turn taken suspends the record and nothing
+// Suspended reports whether the last turn taken suspends the entity and nothing
 // has happened since.
 func (m *Machine) Suspended() bool { return m.suspended }
 
-// Broken returns why this activation cannot go on, or nil. The record is not
+// Broken returns why this activation cannot go on, or nil. The entity is not
 // harmed: load it again.
 func (m *Machine) Broken() error { return m.broken }
 

@@ -24,7 +24,7 @@ func TestItemsInOrderAndOneTurnAtATime(t *testing.T) {
 		t.Errorf("expected three items in the order of their numbers, got %+v", turn)
 	}
 	if turn.Update == nil || turn.Update.Status != store.Suspended {
-		t.Errorf("expected the turn to suspend the record, got %+v", turn.Update)
+		t.Errorf("expected the turn to suspend the entity, got %+v", turn.Update)
 	}
 	late := j.send("put", "b=late")
 	m.Deliver(late)
@@ -60,7 +60,7 @@ func TestKeptItemsComeAgainAfterALoad(t *testing.T) {
 	}
 	it := j.send("release", "")
 	if !j.claim() {
-		t.Fatal("expected an item to make the record ready")
+		t.Fatal("expected an item to make the entity ready")
 	}
 	m.Resumed()
 	m.Deliver(it)
@@ -118,7 +118,7 @@ func TestWakeTimes(t *testing.T) {
 	}
 	j.now = j.run.WakeAt
 	if !j.claim() {
-		t.Fatal("expected the record to be due")
+		t.Fatal("expected the entity to be due")
 	}
 	m.Resumed()
 	j.settle(m, j.plain)
@@ -131,7 +131,7 @@ func TestWakeTimes(t *testing.T) {
 	turns := j.turns
 	j.settle(j.load(), func(m *entity.Machine, turn *store.Turn) *entity.Machine {
 		if turn.Update != nil && j.turns == turns {
-			t.Error("expected the record not to be suspended for 5 ms")
+			t.Error("expected the entity not to be suspended for 5 ms")
 		}
 		return j.plain(m, turn)
 	})
@@ -161,11 +161,11 @@ func TestVerbsAreRefusedAndUpdatesAnswered(t *testing.T) {
 		}
 	}
 	if j.items[watch.No-1].State != store.Seen {
-		t.Error("expected a watch to stay: a record has no end")
+		t.Error("expected a watch to stay: an entity has no end")
 	}
 }
 
-func TestWhatStallsARecord(t *testing.T) {
+func TestWhatStallsAnEntity(t *testing.T) {
 	for _, c := range []struct{ item, reason string }{
 		{"panic", "broken invariant: a broken law"},
 		{"early", "ask to be woken"},
@@ -176,7 +176,7 @@ func TestWhatStallsARecord(t *testing.T) {
 		j.send(c.item, "")
 		j.settle(j.load(), j.plain)
 		if j.run.Status != store.Stalled || !strings.Contains(j.run.Reason, c.reason) {
-			t.Errorf("%s: expected the record to stall with %q, got %s %q", c.item, c.reason, j.run.Status, j.run.Reason)
+			t.Errorf("%s: expected the entity to stall with %q, got %s %q", c.item, c.reason, j.run.Status, j.run.Reason)
 		}
 		if len(j.entries) != 0 || len(j.open(store.New)) != 2 {
 			t.Errorf("%s: expected nothing of the turn to stand, got %v", c.item, j.entries)
@@ -186,7 +186,7 @@ func TestWhatStallsARecord(t *testing.T) {
 	j.entries["damaged"] = store.Entry{Loc: "damaged", Value: []byte("x"), Size: 1}
 	j.settle(j.load(), j.plain)
 	if j.run.Status != store.Stalled || !strings.Contains(j.run.Reason, "damaged: what stands in the record cannot be read: it is damaged") {
-		t.Errorf("expected damaged entries to stall the record, got %s %q", j.run.Status, j.run.Reason)
+		t.Errorf("expected damaged entries to stall the entity, got %s %q", j.run.Status, j.run.Reason)
 	}
 }
 
@@ -267,7 +267,7 @@ func programOf(seed uint64) []sending {
 	return program
 }
 
-// life sends the program's items, one whenever the record rests, and two at once
+// life sends the program's items, one whenever the entity rests, and two at once
 // now and then. At commit number cut the process ends, before or after it.
 func life(t *testing.T, program []sending, cut int, before bool) *journal {
 	j := newJournal(t)

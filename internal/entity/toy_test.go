@@ -15,7 +15,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// toy is the rules of a record that does a bit of everything. Its items are
+// toy is the rules of an entity that does a bit of everything. Its items are
 // messages whose name is the verb.
 type toy struct {
 	entries map[string]string
@@ -130,7 +130,7 @@ func (r *toy) Tick(now store.Time, w *entity.Writer) {
 
 func (r *toy) Wake() store.Time { return r.alarm }
 
-// journal is what a store would hold of the record. It keeps the laws that concern
+// journal is what a store would hold of the entity. It keeps the laws that concern
 // it and reports what breaks one.
 type journal struct {
 	t       *testing.T
@@ -183,13 +183,13 @@ func (j *journal) load() *entity.Machine {
 	return m
 }
 
-// commit applies a turn. It reports whether the record is suspended or stalled.
+// commit applies a turn. It reports whether the entity is suspended or stalled.
 func (j *journal) commit(t *store.Turn) bool {
 	j.t.Helper()
 	j.turns++
 	j.now += 1000
 	if j.run.Status != store.Running {
-		j.t.Fatalf("a turn of a record that is %s: %+v", j.run.Status, t)
+		j.t.Fatalf("a turn of an entity that is %s: %+v", j.run.Status, t)
 	}
 	j.largest = max(j.largest, len(t.Entries)+len(t.Sends)+len(t.Prune)+len(t.Consumed))
 	locs := map[string]bool{}
@@ -201,7 +201,7 @@ func (j *journal) commit(t *store.Turn) bool {
 	}
 	for _, e := range t.Entries {
 		if locs[e.Loc] || e.State != store.Open || e.Kind != store.KindEntity || e.Size != len(e.Value) {
-			j.t.Errorf("expected one open entry of a record at %q, got %+v", e.Loc, e)
+			j.t.Errorf("expected one open entry of an entity at %q, got %+v", e.Loc, e)
 		}
 		locs[e.Loc] = true
 		j.entries[e.Loc] = e
@@ -248,14 +248,14 @@ func (j *journal) settle(m *entity.Machine, after func(*entity.Machine, *store.T
 		case turn == nil:
 			at, _ := m.NextTimer()
 			if at == 0 || at < j.now {
-				j.t.Fatalf("the record neither waits nor works: timer at %d, now %d", at, j.now)
+				j.t.Fatalf("the entity neither waits nor works: timer at %d, now %d", at, j.now)
 			}
 			j.now = at
 			continue
 		}
 		m = after(m, turn)
 	}
-	j.t.Fatal("the record does not come to rest")
+	j.t.Fatal("the entity does not come to rest")
 	return nil
 }
 
@@ -274,7 +274,7 @@ func (j *journal) tell(m *entity.Machine, turn *store.Turn, done bool) {
 	m.Committed()
 }
 
-// claim takes a suspended record in hand, if there is a reason.
+// claim takes a suspended entity in hand, if there is a reason.
 func (j *journal) claim() bool {
 	due := j.run.WakeAt != 0 && j.run.WakeAt <= j.now
 	if j.run.Status != store.Suspended || !due && len(j.open(store.New)) == 0 {

@@ -2,7 +2,7 @@
 // decides nothing: package runner knows when a run sends what, package topic how a
 // topic answers.
 //
-// A topic is an entity with the ID [RecordID]. Everything that is sent to it is an item
+// A topic is an entity with the ID [EntityID]. Everything that is sent to it is an item
 // of its inbox, written in the turn of the run that sends it:
 //
 //	event     a [Publication]

@@ -9,19 +9,19 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Workflow is the reserved name of the records that are topics.
+// Workflow is the reserved name of the entities that are topics.
 const Workflow = "stet.topic"
 
 // MaxTopic is the length of a topic's name in bytes, at most.
 const MaxTopic = 200
 
-const recordPrefix = Workflow + "/"
+const entityPrefix = Workflow + "/"
 
-// RecordID returns the ID of a topic's record.
-func RecordID(topic string) string { return recordPrefix + topic }
+// EntityID returns the ID of a topic's entity.
+func EntityID(topic string) string { return entityPrefix + topic }
 
-// Topic is the inverse of RecordID. ok is false if the ID is not that of a topic.
-func Topic(recordID string) (topic string, ok bool) { return strings.CutPrefix(recordID, recordPrefix) }
+// Topic is the inverse of EntityID. ok is false if the ID is not that of a topic.
+func Topic(entityID string) (topic string, ok bool) { return strings.CutPrefix(entityID, entityPrefix) }
 
 // Mode says which runs get an event. The numbers are stored.
 type Mode uint8
@@ -141,7 +141,7 @@ func Decode(data []byte, v any) error {
 }
 
 func command(topic string, kind store.ItemKind, id, key string, value []byte) store.Command {
-	return store.Command{RunID: RecordID(topic), Item: &store.Item{
+	return store.Command{RunID: EntityID(topic), Item: &store.Item{
 		Kind: kind, ID: id, Origin: id, Name: key, Value: value,
 	}}
 }

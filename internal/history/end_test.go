@@ -40,7 +40,7 @@ func TestForsakeLeavesNothingBehind(t *testing.T) {
 	for _, c := range sends {
 		topics = append(topics, c.RunID+" "+c.Item.Kind.String())
 	}
-	want := []string{permit.RecordID("q") + " give back", event.RecordID("news") + " withdraw"}
+	want := []string{permit.EntityID("q") + " give back", event.EntityID("news") + " withdraw"}
 	if slices.Sort(topics); !slices.Equal(topics, want) {
 		t.Errorf("sent is %q, want %q", topics, want)
 	}

@@ -2,7 +2,7 @@
 // decides nothing: packages engine and runner know when a run asks for a permit and
 // when it gives one back, package queue knows which run is granted one.
 //
-// A queue is an entity with the ID [RecordID]. A run that is started on a queue has its
+// A queue is an entity with the ID [EntityID]. A run that is started on a queue has its
 // [Place] in its row, and the store holds it until it is granted a permit:
 //
 //	run, or a step of it               queue

@@ -11,16 +11,16 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Workflow is the reserved name of the records that are queues.
+// Workflow is the reserved name of the entities that are queues.
 const Workflow = "stet.queue"
 
-const recordPrefix = Workflow + "/"
+const entityPrefix = Workflow + "/"
 
-// RecordID returns the ID of a queue's record.
-func RecordID(queue string) string { return recordPrefix + queue }
+// EntityID returns the ID of a queue's entity.
+func EntityID(queue string) string { return entityPrefix + queue }
 
-// Queue is the inverse of RecordID. ok is false if the ID is not that of a queue.
-func Queue(recordID string) (queue string, ok bool) { return strings.CutPrefix(recordID, recordPrefix) }
+// Queue is the inverse of EntityID. ok is false if the ID is not that of a queue.
+func Queue(entityID string) (queue string, ok bool) { return strings.CutPrefix(entityID, entityPrefix) }
 
 // Place is how a run or a step uses a queue. Encoded it is the value of a run's row.
 type Place struct {
@@ -102,14 +102,14 @@ const (
 // AskFor returns the command that asks for the permit of the place's ticket.
 func (p *Place) AskFor(a Ask) store.Command {
 	a.Key, a.Priority = p.Key, p.Priority
-	return store.Command{RunID: RecordID(p.Queue), Item: &store.Item{
+	return store.Command{RunID: EntityID(p.Queue), Item: &store.Item{
 		Kind: store.ItemAsk, ID: askPrefix + p.Ticket, Origin: p.Ticket, Value: encode(a)}}
 }
 
 // GiveBack returns the command that gives back the permit of the place's ticket, or
 // revokes the ask for it.
 func (p *Place) GiveBack() store.Command {
-	return store.Command{RunID: RecordID(p.Queue), Item: &store.Item{
+	return store.Command{RunID: EntityID(p.Queue), Item: &store.Item{
 		Kind: store.ItemGiveBack, ID: backPrefix + p.Ticket, Origin: p.Ticket}}
 }
 

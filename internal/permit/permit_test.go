@@ -64,9 +64,9 @@ func TestItemsOfATicket(t *testing.T) {
 		to      string
 		command func() store.Command
 	}{
-		{store.ItemAsk, permit.RecordID("q"), func() store.Command { return p.AskFor(permit.Ask{RunID: "r"}) }},
+		{store.ItemAsk, permit.EntityID("q"), func() store.Command { return p.AskFor(permit.Ask{RunID: "r"}) }},
 		{store.ItemGrant, "r", func() store.Command { return permit.Grant("r", p.Ticket) }},
-		{store.ItemGiveBack, permit.RecordID("q"), p.GiveBack},
+		{store.ItemGiveBack, permit.EntityID("q"), p.GiveBack},
 	} {
 		first, again := c.command(), c.command()
 		it := first.Item
@@ -78,8 +78,8 @@ func TestItemsOfATicket(t *testing.T) {
 		}
 		ids[it.ID] = true
 	}
-	if queue, ok := permit.Queue(permit.RecordID("q")); !ok || queue != "q" {
-		t.Errorf("the record is that of queue %q", queue)
+	if queue, ok := permit.Queue(permit.EntityID("q")); !ok || queue != "q" {
+		t.Errorf("the entity is that of queue %q", queue)
 	}
 	if _, ok := permit.Queue("order-42"); ok {
 		t.Error("any run is a queue")
@@ -120,7 +120,7 @@ func TestAnswerToAStep(t *testing.T) {
 			t.Errorf("granted %t: the item is %+v, to %q", granted, c.Item, c.RunID)
 		}
 		back := permit.Return(c.Item)
-		if back.RunID != permit.RecordID("q") || back.Item.Kind != store.ItemGiveBack || permit.Ticket(back.Item) != "t" {
+		if back.RunID != permit.EntityID("q") || back.Item.Kind != store.ItemGiveBack || permit.Ticket(back.Item) != "t" {
 			t.Errorf("granted %t: it goes back as %+v, to %q", granted, back.Item, back.RunID)
 		}
 	}

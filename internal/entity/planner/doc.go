@@ -1,4 +1,4 @@
-// Package planner is the rules of a schedule: a record that starts runs of a
+// Package planner is the rules of a schedule: an entity that starts runs of a
 // workflow at the instants that its times name.
 //
 // # What stands

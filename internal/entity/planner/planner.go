@@ -19,7 +19,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Workflow is the name that schedules have as records.
+// Workflow is the name that schedules have as entities.
 const Workflow = store.EntityPrefix + "schedule"
 
 // Keep is how many decisions are kept.
@@ -52,7 +52,7 @@ type Rules struct {
 	garbage []string           // what a deleted schedule has left
 }
 
-// Snapshot is what stands in the record of a schedule.
+// Snapshot is what stands in the entity of a schedule.
 type Snapshot struct {
 	Config  *Config // nil: there is none
 	State   State
@@ -75,7 +75,7 @@ func New(placer Placer) func(run *store.Run) entity.Rules {
 	}
 }
 
-// NameOf returns the name of the schedule whose record has the ID.
+// NameOf returns the name of the schedule whose entity has the ID.
 func NameOf(id string) string { return strings.TrimPrefix(id, Workflow+"/") }
 
 // Read returns what stands. The error wraps store.ErrDamaged.

@@ -44,7 +44,7 @@ func (w *world) load() {
 	for _, loc := range slices.Sorted(maps.Keys(w.entries)) {
 		entries = append(entries, w.entries[loc])
 	}
-	w.machine = entity.New(entity.Config{Run: store.Run{No: 1}, Rules: New(&store.Run{ID: permit.RecordID("q")}), Entries: entries,
+	w.machine = entity.New(entity.Config{Run: store.Run{No: 1}, Rules: New(&store.Run{ID: permit.EntityID("q")}), Entries: entries,
 		Fetch: func(string) ([]byte, error) { panic("nothing is left out") }})
 	w.machine.Deliver(w.inbox...)
 }

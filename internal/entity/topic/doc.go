@@ -1,4 +1,4 @@
-// Package topic is the rules of the records that are topics: which waiting run gets
+// Package topic is the rules of the entities that are topics: which waiting run gets
 // which event. What runs and topics say to each other is in package event.
 //
 // # What a topic holds

@@ -85,7 +85,7 @@ func (r *Rooms) Admit(ctx context.Context, name string, s event.Settings) error 
 	}
 	stats, _, err := ReadStats(ctx, r.feeds, run)
 	if err != nil {
-		return fmt.Errorf("how %s stands: %w", event.RecordID(name), err)
+		return fmt.Errorf("how %s stands: %w", event.EntityID(name), err)
 	}
 	if c.update(run, int64(s.Cap)-stats.Pending) {
 		return nil
@@ -111,7 +111,7 @@ func (r *Rooms) find(ctx context.Context, c *roomCache, name string) (store.RunN
 	if no != 0 {
 		return no, nil
 	}
-	run, _, err := r.client.Get(ctx, event.RecordID(name))
+	run, _, err := r.client.Get(ctx, event.EntityID(name))
 	if err != nil {
 		return 0, fmt.Errorf("topic %q: %w", name, err)
 	}

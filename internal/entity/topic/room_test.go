@@ -37,7 +37,7 @@ func (s *shelf) Tell(_ context.Context, id string, it store.Item) (store.Answer,
 		return store.Answer{}, s.err
 	}
 	var p event.Publication
-	if err := event.Decode(it.Value, &p); err != nil || !p.Only || id != event.RecordID("orders") {
+	if err := event.Decode(it.Value, &p); err != nil || !p.Only || id != event.EntityID("orders") {
 		return store.Answer{}, errors.New("it is told something else")
 	}
 	s.refused = append(s.refused, p.Refused)

@@ -327,7 +327,7 @@ func (r *reader) got(n store.ItemNo) {
 	r.Last = max(r.Last, n)
 }
 
-// Stats are what a topic says of itself, as a value of its record.
+// Stats are what a topic says of itself, as a value of its entity.
 type Stats struct {
 	Settings event.Settings `cbor:"1,keyasint"`
 	Counts   Counts         `cbor:"2,keyasint"`
@@ -356,7 +356,7 @@ type Shown struct {
 	InFlight bool
 }
 
-// Events reads the events that a topic holds from the entries of its record, in the
+// Events reads the events that a topic holds from the entries of its entity, in the
 // order of their numbers. The error wraps store.ErrDamaged.
 func Events(entries []store.Entry) ([]Shown, error) {
 	s := newState()

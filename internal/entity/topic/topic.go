@@ -9,7 +9,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Rules are the rules of one topic's record.
+// Rules are the rules of one topic's entity.
 type Rules struct {
 	state
 	name string

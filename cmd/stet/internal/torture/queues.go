@@ -144,7 +144,7 @@ func (h *harness) watchQueues(ctx context.Context) error {
 
 func (h *harness) watchQueue(ctx context.Context, name string, records map[string]store.RunNo) error {
 	if records[name] == 0 {
-		page, err := h.db.List(ctx, store.Filter{IDs: []string{permit.RecordID(name)}, Limit: 1})
+		page, err := h.db.List(ctx, store.Filter{IDs: []string{permit.EntityID(name)}, Limit: 1})
 		if err != nil || len(page.Runs) == 0 {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // interpreter decides what the run of an activation does: the code of a workflow
-// (runner.Run) or the rules of a record (entity.Machine). An activation asks the
+// (runner.Run) or the rules of an entity (entity.Machine). An activation asks the
 // former for more; see activation.code.
 type interpreter interface {
 	Deliver(items ...store.Item)
@@ -27,63 +27,63 @@ type interpreter interface {
 	Unwind()
 }
 
-// MakeRules returns the rules of a record.
+// MakeRules returns the rules of an entity.
 type MakeRules func(run *store.Run) entity.Rules
 
-// records remembers which records are known to exist, so that who uses one does
+// entities remembers which entities are known to exist, so that who uses one does
 // not start it each time.
-type records struct {
+type entities struct {
 	mu    sync.Mutex
 	known map[string]struct{} // IDs
 }
 
-// maxRecords bounds what is remembered: records beyond it are started each time,
+// maxEntities bounds what is remembered: entities beyond it are started each time,
 // which finds them there.
-const maxRecords = 100_000
+const maxEntities = 100_000
 
-func (r *records) knows(id string) bool {
+func (r *entities) knows(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, known := r.known[id]
 	return known
 }
 
-func (r *records) learn(id string) {
+func (r *entities) learn(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.known == nil {
 		r.known = map[string]struct{}{}
 	}
-	if len(r.known) < maxRecords {
+	if len(r.known) < maxEntities {
 		r.known[id] = struct{}{}
 	}
 }
 
-func (r *records) forget(id string) {
+func (r *entities) forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.known, id)
 }
 
-// kindOf returns the workflow of the record with the ID; "" if it is none of
+// kindOf returns the workflow of the entity with the ID; "" if it is none of
 // those that this engine has rules for.
 func (e *Engine) kindOf(id string) string {
 	for i := len(store.EntityPrefix); i < len(id); i++ {
-		if id[i] == '/' && store.IsEntity(id) && e.cfg.Records[id[:i]] != nil {
+		if id[i] == '/' && store.IsEntity(id) && e.cfg.Entities[id[:i]] != nil {
 			return id[:i]
 		}
 	}
 	return ""
 }
 
-// startRecord is the command that makes a record if it is not there.
-func (e *Engine) startRecord(id, workflow string) store.Command {
+// startEntity is the command that makes an entity if it is not there.
+func (e *Engine) startEntity(id, workflow string) store.Command {
 	start := &store.Start{ID: id, Workflow: workflow, Shard: e.home(id)}
 	rand.Read(start.Seed[:])
 	return store.Command{Start: start}
 }
 
-// home returns the shard of a run that is started without a queue, or of a record.
+// home returns the shard of a run that is started without a queue, or of an entity.
 func (e *Engine) home(id string) store.Shard {
 	if store.IsEntity(id) {
 		return store.Shard{Group: store.SystemGroup, Slot: e.Slot(id)}
@@ -92,44 +92,44 @@ func (e *Engine) home(id string) store.Shard {
 }
 
 // executes reports whether this engine has the code of a workflow or the rules of
-// a record.
+// an entity.
 func (e *Engine) executes(workflow string) bool {
 	_, code := e.cfg.Workflows[workflow]
-	return code || e.cfg.Records[workflow] != nil
+	return code || e.cfg.Entities[workflow] != nil
 }
 
-// Tell sends an item to a record, which is made if it is not there. The item is
+// Tell sends an item to an entity, which is made if it is not there. The item is
 // durable when Tell returns, and the answer is Applied or Duplicate.
-func (e *Engine) Tell(ctx context.Context, recordID string, item store.Item) (store.Answer, error) {
+func (e *Engine) Tell(ctx context.Context, entityID string, item store.Item) (store.Answer, error) {
 	for again := false; ; again = true {
-		commands := e.introduceRecords([]store.Command{{RunID: recordID, Item: &item}})
+		commands := e.introduceEntities([]store.Command{{RunID: entityID, Item: &item}})
 		answers, err := e.Apply(ctx, commands)
 		if err != nil {
 			return store.Answer{}, err
 		}
 		answer := answers[len(answers)-1]
 		if answer.Outcome != store.NotFound {
-			e.learnRecords(commands, answers)
+			e.learnEntities(commands, answers)
 			return answer, nil
 		}
-		e.records.forget(recordID)
+		e.entities.forget(entityID)
 		if again {
-			return answer, fmt.Errorf("%s: expected it to be there once it was started", recordID)
+			return answer, fmt.Errorf("%s: expected it to be there once it was started", entityID)
 		}
 	}
 }
 
-// introduceRecords returns the commands with the starts of the records before them
+// introduceEntities returns the commands with the starts of the entities before them
 // that items go to and that are not known to exist.
-func (e *Engine) introduceRecords(commands []store.Command) []store.Command {
+func (e *Engine) introduceEntities(commands []store.Command) []store.Command {
 	var out []store.Command
 	for i := range commands {
 		id := commands[i].RunID
-		if !store.IsEntity(id) || e.records.knows(id) {
+		if !store.IsEntity(id) || e.entities.knows(id) {
 			continue
 		}
 		if kind := e.kindOf(id); kind != "" && !starts(out, id) {
-			out = append(out, e.startRecord(id, kind))
+			out = append(out, e.startEntity(id, kind))
 		}
 	}
 	if out == nil {
@@ -159,11 +159,11 @@ func starts(commands []store.Command, id string) bool {
 	return false
 }
 
-// learnRecords remembers the records that commands have made or found.
-func (e *Engine) learnRecords(commands []store.Command, answers []store.Answer) {
+// learnEntities remembers the entities that commands have made or found.
+func (e *Engine) learnEntities(commands []store.Command, answers []store.Answer) {
 	for i := range answers {
 		if s := commands[i].Start; s != nil && store.IsEntity(s.ID) && (answers[i].Outcome == store.Applied || answers[i].Outcome == store.Exists) {
-			e.records.learn(s.ID)
+			e.entities.learn(s.ID)
 		}
 	}
 }

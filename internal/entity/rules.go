@@ -6,24 +6,24 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Rules is what one kind of record does. It is pure: no clock, no store, no
+// Rules is what one kind of entity does. It is pure: no clock, no store, no
 // goroutine, and nothing that is random. What it holds in memory is always what
 // its entries say, together with the turn that is being made or committed; if
 // that turn is not committed the rules are dropped and made anew by Load. The
-// methods are called one at a time. A panic stalls the record, and nothing of
+// methods are called one at a time. A panic stalls the entity, and nothing of
 // the turn stands.
 type Rules interface {
 	// Load gives what stands, in the order of locations and with all values: what
 	// Put has written and Delete not deleted. It is called once, before the rest,
 	// also when nothing stands. Each entry has Loc, Value and Size. An error says
-	// that the entries are damaged: the record stalls with it.
+	// that the entries are damaged: the entity stalls with it.
 	Load(entries []store.Entry) error
 
 	// Take is called for each item of the inbox, in the order of their numbers,
 	// once in the life of these rules: an item that was kept, by this Rules or by
 	// former ones, comes again after Load, with State Seen. The item must be
-	// consumed or kept, now or later in the same turn; else the record keeps it.
-	// Only what others sent to the record comes here, no verbs. now is the
+	// consumed or kept, now or later in the same turn; else the entity keeps it.
+	// Only what others sent to the entity comes here, no verbs. now is the
 	// store's time, as a lower bound.
 	Take(it *store.Item, now store.Time, w *Writer)
 
@@ -45,7 +45,7 @@ const (
 	maxBytes = 4 << 20
 )
 
-// Writer gathers what a record does in one turn. It keeps the values and
+// Writer gathers what an entity does in one turn. It keeps the values and
 // commands that it is given: do not change them afterwards.
 type Writer struct {
 	entries  []store.Entry
@@ -101,7 +101,7 @@ func (w *Writer) Delete(loc string) {
 	w.prune = append(w.prune, store.Span{From: loc, To: loc + "\x00"})
 }
 
-// Send sends a command in the turn's commit: to a run, to another record, or the
+// Send sends a command in the turn's commit: to a run, to another entity, or the
 // start of a run, of which the engine fills in the Shard. What is sent needs an
 // item ID or seed that is the same whenever the same turn is made again after a
 // crash, or that does not matter.
@@ -141,7 +141,7 @@ func (w *Writer) settle(no store.ItemNo) {
 	w.settled[no] = struct{}{}
 }
 
-// Value publishes a named value of the record, for readers of its feeds. Of
+// Value publishes a named value of the entity, for readers of its feeds. Of
 // several of one name in a turn the last counts.
 func (w *Writer) Value(name string, value []byte) {
 	w.bytes += len(name) + len(value)

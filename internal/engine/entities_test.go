@@ -81,7 +81,7 @@ func newEngine(t *testing.T, s store.Store, node string) *engine.Engine {
 	t.Helper()
 	e, err := engine.New(t.Context(), engine.Config{
 		Store: s, Node: node, Build: "b", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Records:  map[string]engine.MakeRules{tallies: func(*store.Run) entity.Rules { return &tally{} }},
+		Entities: map[string]engine.MakeRules{tallies: func(*store.Run) entity.Rules { return &tally{} }},
 		MaxSteps: 10, MaxRuns: 10, MaxParked: 2, ParkFor: time.Second, Sweep: time.Minute,
 		LeaseTTL: 30 * time.Second, Renew: 10 * time.Second, Poll: time.Second, Grace: time.Second, PoisonLimit: 3, AloneFor: time.Second,
 	})
@@ -109,15 +109,15 @@ func item(name, id, value string) store.Item {
 	return store.Item{Kind: store.ItemMessage, Name: name, ID: id, Origin: id, Value: []byte(value)}
 }
 
-// standing returns the entries of a record.
+// standing returns the entries of an entity.
 func standing(t *testing.T, s store.Store, id string) map[string]string {
 	t.Helper()
 	page, err := s.List(t.Context(), store.Filter{IDs: []string{id}})
 	if err != nil || len(page.Runs) != 1 {
-		t.Fatalf("expected the record %s, got %v (%v)", id, page.Runs, err)
+		t.Fatalf("expected the entity %s, got %v (%v)", id, page.Runs, err)
 	}
 	if run := page.Runs[0]; run.Shard.Group != store.SystemGroup || run.Build != "" {
-		t.Errorf("expected a record of the group system and of no build, got %+v", run)
+		t.Errorf("expected an entity of the group system and of no build, got %+v", run)
 	}
 	entries, err := s.History(t.Context(), store.HistoryQuery{Run: page.Runs[0].No, Values: true})
 	if err != nil {
@@ -130,9 +130,9 @@ func standing(t *testing.T, s store.Store, id string) map[string]string {
 	return found
 }
 
-// TestRecordIsMadeByItsFirstUse: whoever is first, from outside or in a turn, and
+// TestEntityIsMadeByItsFirstUse: whoever is first, from outside or in a turn, and
 // from several processes at once; each item counts once.
-func TestRecordIsMadeByItsFirstUse(t *testing.T) {
+func TestEntityIsMadeByItsFirstUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		owner, front := newEngine(t, s, "owner"), newEngine(t, s, "front")
@@ -159,13 +159,13 @@ func TestRecordIsMadeByItsFirstUse(t *testing.T) {
 		}
 		page, err := s.List(t.Context(), store.Filter{})
 		if err != nil || len(page.Runs) != 0 {
-			t.Errorf("expected records not to be listed, got %v (%v)", page.Runs, err)
+			t.Errorf("expected entities not to be listed, got %v (%v)", page.Runs, err)
 		}
 		stop()
 	})
 }
 
-func TestRecordAnswersAndWakesUnderAnotherOwner(t *testing.T) {
+func TestEntityAnswersAndWakesUnderAnotherOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		first := newEngine(t, s, "first")
@@ -200,7 +200,7 @@ func TestRecordAnswersAndWakesUnderAnotherOwner(t *testing.T) {
 	})
 }
 
-func TestRecordRefusesVerbs(t *testing.T) {
+func TestEntityRefusesVerbs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		e := newEngine(t, s, "n")
@@ -229,7 +229,7 @@ func TestRecordRefusesVerbs(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := standing(t, s, id)["sum"]; got != "2" {
-			t.Errorf("expected the record to go on, got %s", got)
+			t.Errorf("expected the entity to go on, got %s", got)
 		}
 		page, err := s.List(t.Context(), store.Filter{IDs: []string{id}})
 		if err != nil || !slices.Contains([]store.Status{store.Suspended}, page.Runs[0].Status) || page.Runs[0].Marks != 0 {
