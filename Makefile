@@ -28,12 +28,13 @@ services: servers ## start a Postgres and a Redis server for local work, until a
 	@go run ./internal/testing/servers/services
 
 .PHONY: test
-test: servers ## what a change must pass at once: vet and all tests of all modules
+test: servers ## what a change must pass at once: vet and all tests of all modules, with a third of the random cases
 	go vet $(MODULES)
 	$(GOTEST) -timeout 15m $(MODULES)
 
 .PHONY: check
-check: fmt lint tidy cross test race ## all of the above and below that tells right from wrong, within 15 minutes
+check: export STET_SOAK ?= 1
+check: fmt lint tidy cross test race ## all of the above and below that tells right from wrong, with all random cases
 
 .PHONY: race
 race: ## the tests of the library with fewer random cases, with the race detector, where there is a C compiler
@@ -73,9 +74,10 @@ fmt: ## fail if a file is not formatted
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "run gofmt -w on these files"; exit 1; }
 
 .PHONY: lint
-lint: ## staticcheck and errcheck
+lint: ## staticcheck, errcheck, and the rules of the house: who imports whom, sizes of types, packages and lines
 	$$($(TOOL) staticcheck) $(MODULES)
 	$$($(TOOL) errcheck) -exclude tools/errcheck.txt $(MODULES)
+	go test -count=1 ./internal/testing/budget
 
 .PHONY: tidy
 tidy: ## fail if a go.mod or go.sum is not what its module needs

@@ -286,7 +286,7 @@ func crashSeeds(t *testing.T, store string, n uint64) uint64 {
 	if testing.Short() && store != "memory" {
 		return 1
 	}
-	return n * uint64(soak.Times(t))
+	return uint64(soak.Cases(t, int(n)))
 }
 
 // crashRooms are the values of MaxParked with which there is a crash at every commit.

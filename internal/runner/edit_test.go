@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 
@@ -108,7 +109,7 @@ func TestEditedPrograms(t *testing.T) {
 	if versions[0] == 0 || versions[1] == 0 {
 		t.Errorf("versions %v; want both", versions)
 	}
-	if testing.Short() {
+	if !soak.Usual(t) {
 		return // too few to see all
 	}
 	for _, what := range []string{"insert", "rename", "remove", "swap", "shuffle keys", "insert a key", "remove a key"} {

@@ -10,12 +10,12 @@ import (
 	"github.com/stet-run/stet/internal/testing/soak"
 )
 
-// count is how many programs a property is tried on, times STET_SOAK.
+// count is how many programs a property is tried on, as STET_SOAK says.
 func count(t *testing.T, n int) int {
 	if testing.Short() {
 		n /= 10
 	}
-	return n * soak.Times(t)
+	return soak.Cases(t, n)
 }
 
 // seedOf returns the seed of a test: STET_SEED, else a new one.
@@ -53,7 +53,7 @@ func TestRandomPrograms(t *testing.T) {
 		}
 	}
 	t.Logf("%d cuts, %d of them with a commit that nobody was told of, %d evictions, %d steps with a transaction of their own, %d turns that pruned, %d ends of children, %d continuations, %d events, %d of them too late, %d permits, %d of them too late, %d without a queue", cuts, lost, evictions, transactions, pruned, ends, renewals, given, strays, granted, unwanted, refused)
-	if testing.Short() {
+	if !soak.Usual(t) {
 		return // too few to see all
 	}
 	if cuts == 0 || lost == 0 || evictions == 0 || transactions == 0 || pruned == 0 || ends == 0 || renewals == 0 || given == 0 || strays == 0 || granted == 0 || refused == 0 || unwanted == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 
@@ -172,7 +173,7 @@ func TestRevertedRunsGoOn(t *testing.T) {
 		}
 	}
 	t.Logf("%d pauses, %d rewinds, %d of runs that were stopped, %d retries, %d refused; %d entries reopened, %d items returned, %d children cancelled, %d begun again, %d events given back", pauses, rewound, stopped, retried, refused, reopened, returned, children, again, events)
-	if testing.Short() {
+	if !soak.Usual(t) {
 		return // too few to see all
 	}
 	if rewound == 0 || retried == 0 || reopened == 0 || returned == 0 || children == 0 || again == 0 || stopped == 0 || pauses == 0 || events == 0 {

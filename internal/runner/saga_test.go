@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 
@@ -178,7 +179,7 @@ func TestRandomSagas(t *testing.T) {
 		undone, mended, cuts = undone+d.undone, mended+d.mended, cuts+d.cuts
 	}
 	t.Logf("%d steps were undone, %d runs mended, %d cancelled after their code had ended, %d cuts", undone, mended, late, cuts)
-	if testing.Short() {
+	if !soak.Usual(t) {
 		return // too few to see all
 	}
 	if undone == 0 || mended == 0 || late == 0 || cuts == 0 {

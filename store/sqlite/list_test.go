@@ -58,7 +58,7 @@ func TestListingsThroughManyWindows(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	some := func() bool { return rng.IntN(3) == 0 }
-	for range 300 * soak.Times(t) {
+	for range soak.Cases(t, 300) {
 		f := store.Filter{Limit: rng.IntN(6)}
 		if some() {
 			f.Workflows = []string{"x", "none", "é"}[rng.IntN(2):]

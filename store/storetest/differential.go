@@ -73,7 +73,7 @@ func replay(t *testing.T, open Open, ops []op) (int, error) {
 
 // runDifferential carries out a part of the random operations.
 func runDifferential(t *testing.T, open Open, part, of int) {
-	first, count := uint64(1), seeds*soak.Times(t)
+	first, count := uint64(1), soak.Cases(t, seeds)
 	if text := os.Getenv("STET_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
