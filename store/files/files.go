@@ -4,8 +4,8 @@
 //	objects, err := files.Open("shop.objects")
 //
 // The folder holds nothing else. A file is written under a temporary name, synced,
-// renamed, and the folder synced, so that a name that is there has its content,
-// whatever crashes.
+// renamed, and the folder synced, so that a name that exists has its content after any
+// crash.
 package files
 
 import (
@@ -29,7 +29,7 @@ type Objects struct{ root *os.Root }
 
 var _ store.Objects = (*Objects)(nil)
 
-// Open opens the folder and makes it if it is not there.
+// Open opens the folder and creates it if it does not exist.
 func Open(dir string) (*Objects, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open objects: %w", err)
@@ -44,7 +44,7 @@ func Open(dir string) (*Objects, error) {
 // Close closes the folder.
 func (o *Objects) Close() error { return o.root.Close() }
 
-// temporary is how the names of files begin that are being written.
+// temporary is the prefix of the names of files that are being written.
 const temporary = ".tmp-"
 
 func checkName(name string) error {
@@ -96,7 +96,7 @@ func (o *Objects) put(name string, content []byte) error {
 	return o.sync(dir)
 }
 
-// makeDir makes a folder with those it is in, durably.
+// makeDir makes a folder and its parents durably.
 func (o *Objects) makeDir(dir string) error {
 	if dir == "." {
 		return nil
@@ -159,11 +159,11 @@ func ignoreMissing(err error) error {
 // page is how many objects one List returns.
 const page = 1000
 
-// abandoned is how old a file must be that was never completely written.
+// abandoned is the age from which on an incomplete file is taken for one that a crash left.
 const abandoned = 24 * time.Hour
 
-// List implements store.Objects. It removes what a crash has left of files that
-// were being written a day ago.
+// List implements store.Objects. It removes the incomplete files that a crash left a day
+// ago.
 func (o *Objects) List(ctx context.Context, after string) ([]store.Object, error) {
 	var list []store.Object
 	var walk func(dir string) error

@@ -27,9 +27,8 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	return answers, now, nil
 }
 
-// apply carries out one command. A run may be adopted if its shard has a lease
-// in leases that is current. repeat says that the command has been applied
-// before in the same batch.
+// apply carries out one command. A run may be claimed if its shard has a lease in leases
+// that is current. repeat: the command was applied before in the same batch.
 func (d *data) apply(c *store.Command, now store.Time, leases []store.Lease, repeat bool) store.Answer {
 	adopt := func(r *run) bool {
 		if !c.Claim || !d.leads(leases, r.Shard) {
@@ -132,7 +131,7 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 	return store.Answer{Outcome: store.Applied, Run: r.answer(), Claimed: adopted}
 }
 
-// fork gives a new run what it begins with.
+// fork gives a new run the state that it begins with.
 func (d *data) fork(r *run, f *store.Fork, now store.Time) {
 	r.Random, r.Started = f.Random, f.Started
 	for i := range f.Entries {
@@ -149,7 +148,8 @@ func (d *data) fork(r *run, f *store.Fork, now store.Time) {
 	r.note(f.Audit, now)
 }
 
-// rename gives the run's ID free, if the name that it would have instead is.
+// rename frees the run's ID. It reports false if the name that the run would get instead
+// is taken or too long.
 func (d *data) rename(r *run) bool {
 	id := fmt.Sprintf("%s@%d", r.ID, r.No)
 	if d.ids[id] != nil || len(id) > store.MaxRunID {

@@ -7,10 +7,9 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// claimable returns the runs that may be claimed, in the order in which they
-// are: those whose wake time has passed by that time, then those with an item
-// that makes them ready, then those marked ready, each by number.
-// fits says whether the node can load a run.
+// claimable returns the runs that may be claimed, in their order: those whose wake time
+// has passed, by that time; those that an item makes ready; those marked ready; each by
+// number. fits reports whether the node can load a run.
 func (d *data) claimable(shards map[store.Shard]bool, fits func(*run) bool, now store.Time) []*run {
 	var due, called, marked []*run
 	for _, r := range d.runs {
@@ -34,10 +33,10 @@ func (d *data) claimable(shards map[store.Shard]bool, fits func(*run) bool, now 
 	return slices.Concat(due, called, marked)
 }
 
-// unservable tells of the runs that would be claimable for a node that can load all, and
-// are not among those that are.
+// unservable lists, for the runs that only another node can load, each workflow with its
+// latest build.
 func (d *data) unservable(shards map[store.Shard]bool, claimable []*run, now store.Time) []store.Unservable {
-	latest := map[store.Unservable]string{} // by what has no build
+	latest := map[store.Unservable]string{} // build, by a value without one
 	for _, r := range d.claimable(shards, func(*run) bool { return true }, now) {
 		if !slices.Contains(claimable, r) {
 			of := store.Unservable{Shard: r.Shard, Workflow: r.Workflow}
@@ -56,8 +55,8 @@ func (d *data) unservable(shards map[store.Shard]bool, claimable []*run, now sto
 	return unservable
 }
 
-// called reports whether an unexamined item makes the run ready for a node that
-// knows its code or not.
+// called reports whether an unexamined item makes the run ready for a node that knows its
+// code, or for one that does not.
 func (d *data) called(r *run, known bool, now store.Time) bool {
 	paused := r.Marks&store.Paused != 0
 	held := r.Marks&store.Held != 0

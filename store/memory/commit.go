@@ -100,7 +100,7 @@ func (d *data) commit(t *store.Turn, l *store.Lease, now store.Time) store.TurnR
 	return store.TurnResult{Verdict: verdict}
 }
 
-// prune deletes what a turn deletes.
+// prune deletes the spans of the history that a turn drops.
 func (r *run) prune(t *store.Turn) {
 	if len(t.Prune) == 0 {
 		return
@@ -108,7 +108,7 @@ func (r *run) prune(t *store.Turn) {
 	maps.DeleteFunc(r.entries, func(k entryKey, _ *store.Entry) bool { return prunes(t, k.incarnation, k.loc) })
 }
 
-// prunes reports whether a turn deletes what stands at a location.
+// prunes reports whether a turn deletes the entry at a location.
 func prunes(t *store.Turn, incarnation int, loc string) bool {
 	return incarnation == t.Incarnation && slices.ContainsFunc(t.Prune, func(s store.Span) bool { return s.Contains(loc) })
 }
@@ -210,8 +210,8 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 	return ""
 }
 
-// giveAgain puts a consumed item into the inbox again, a swept one with its
-// number if nobody has that.
+// giveAgain puts a consumed item into the inbox again. One that was swept gets its number if
+// no other item has that.
 func (d *data) giveAgain(r *run, item *store.Item, now store.Time) {
 	if it := r.itemIDs[item.ID]; it != nil {
 		if it.Verdict != nil {
@@ -241,7 +241,7 @@ func (d *data) hasItem(no store.ItemNo) bool {
 	return false
 }
 
-// note adds to what operators did to the run.
+// note adds to the acts of operators on the run.
 func (r *run) note(audit []store.Audit, now store.Time) {
 	for _, a := range audit {
 		a.No, a.Time = len(r.audit)+1, now

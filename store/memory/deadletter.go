@@ -7,7 +7,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// bury makes dead letters of what a run leaves behind, or discards it.
+// bury makes dead letters of the items that a run leaves behind, or discards them.
 func (r *run) bury(discard bool) {
 	for _, it := range r.items {
 		if !pending(it) || !it.Kind.CanBeDead() {

@@ -9,7 +9,7 @@
 // # Several processes
 //
 // [Store.Join] returns a further handle on the same data, as another process
-// would have. What one handle does the Changed of the others reports, and a
-// handle that is closed while its node holds leases is a process that was
-// killed: its leases can be taken at once and its runs become suspect.
+// would have. Changed of one handle reports the acts of the others. A handle that is
+// closed while its node holds leases is a process that was killed: its leases can be
+// taken at once and its runs become suspect.
 package memory

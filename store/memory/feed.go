@@ -43,7 +43,7 @@ func (r *run) publish(t *store.Turn, now store.Time) {
 	}
 }
 
-// feed returns the feed of the name, a new one if there is none.
+// feed returns the feed of the name and makes it if there is none.
 func (r *run) feed(key feedKey) *feed {
 	if r.feeds[key] == nil {
 		r.feeds[key] = &feed{Feed: store.Feed{Run: r.No, Stream: key.stream, Name: key.name}}

@@ -56,7 +56,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 	return now, nil
 }
 
-// node returns the record of a node's boot, a new one if there is none.
+// node returns the record of a node's boot and makes it if there is none.
 func (d *data) node(id, name string) *node {
 	key := boot{id, name}
 	if d.nodes[key] == nil {
@@ -230,7 +230,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	return claims, nil
 }
 
-// claim takes a run in hand.
+// claim claims a run.
 func (d *data) claim(r *run, atRest bool) {
 	r.condition = claimed
 	if atRest {

@@ -17,11 +17,11 @@ import (
 // Store is a handle on a store in memory. It is safe for concurrent use.
 type Store struct {
 	*data
-	wake   chan struct{} // capacity 1: another handle has done something
+	wake   chan struct{} // capacity 1: another handle has changed the store
 	closed chan struct{}
 }
 
-// data is what all handles share.
+// data is shared by all handles.
 type data struct {
 	id    string
 	slots int
@@ -40,7 +40,7 @@ type data struct {
 	workflows map[string]bool
 }
 
-// condition says who works on a run.
+// condition says whether a run is to be worked on, or is being worked on.
 type condition uint8
 
 const (
@@ -117,8 +117,8 @@ func (d *data) open() *Store {
 	return s
 }
 
-// Close closes the handle. Leases that a node took through it are then held by
-// a dead process.
+// Close closes the handle. The leases that a node took through it are then those of a dead
+// process.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *Store) act(ctx context.Context) (store.Time, error) {
 	return s.now, nil
 }
 
-// changed tells the other handles.
+// changed notifies the other handles.
 func (d *data) changed(from *Store) {
 	for h := range d.handles {
 		if h != from {
@@ -263,8 +263,8 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	return page, nil
 }
 
-// selected yields the numbers of the runs that may match a filter: without looking
-// at all where the filter has IDs.
+// selected yields the numbers of the runs that may match a filter. It does not look at all
+// runs if the filter has IDs.
 func (d *data) selected(f *store.Filter) iter.Seq[store.RunNo] {
 	if len(f.IDs) == 0 {
 		return maps.Keys(d.runs)

@@ -80,7 +80,7 @@ func (w *sweep) ended(rules []store.Retention) bool {
 	return true
 }
 
-// after reports whether a run is behind the place of the pass.
+// after reports whether a run comes after the place of the pass.
 func (w *sweep) after(r *run) bool {
 	return r.Ended > w.Next.Ended || r.Ended == w.Next.Ended && int64(r.No) > w.Next.No
 }
@@ -95,8 +95,8 @@ func (w *sweep) kept(r *run) bool {
 		parent.entries[entryKey{parent.Incarnation, r.ParentLoc}] != nil
 }
 
-// delete deletes what belongs to a run, and then the run. It reports false if
-// that takes more than this act.
+// delete deletes the rows of a run, and then the run. It reports false if that takes more
+// than this act.
 func (w *sweep) delete(r *run) bool {
 	r.Marks |= store.Expiring
 	drop(r.entries, w.take(len(r.entries)))

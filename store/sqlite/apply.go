@@ -9,7 +9,7 @@ import (
 	"github.com/stet-run/stet/store/storekit"
 )
 
-// querier executes statements in a transaction: ours, or one of a caller's.
+// querier executes statements in a transaction of the Store, or of a caller.
 type querier interface {
 	exec(sql string, args ...any) (changes int64, err error)
 	row(sql string, args []any, dest ...any) (ok bool, err error)
@@ -36,7 +36,7 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	return answers, now, nil
 }
 
-// applyAll carries out commands that are none of a batch.
+// applyAll carries out commands outside of a batch.
 func applyAll(q querier, now store.Time, commands []store.Command) ([]store.Answer, error) {
 	c := sqlstore.Commands{Rows: &rows{querier: q}, Now: now}
 	return c.All(commands)
@@ -46,7 +46,7 @@ func applyAll(q querier, now store.Time, commands []store.Command) ([]store.Answ
 type rows struct {
 	querier
 	stamp    int64 // of the batch, for what its commands insert; 0: none
-	inserted bool  // a command of this try has inserted something
+	inserted bool  // a command of this try inserted a row
 }
 
 // Exec implements sqlstore.Statements.
@@ -191,8 +191,8 @@ func (r *rows) InsertForked(run store.RunNo, e *store.Entry) error {
 	return err
 }
 
-// InsertedBefore implements sqlstore.Rows: the row has the batch's stamp, and not by this
-// try, which has inserted nothing.
+// InsertedBefore implements sqlstore.Rows: the row has the batch's stamp, which is not of
+// this try as long as this try has inserted nothing.
 func (r *rows) InsertedBefore(run store.RunNo, item store.ItemNo) (bool, error) {
 	if r.stamp == 0 || r.inserted {
 		return false, nil

@@ -16,8 +16,8 @@ import (
 const (
 	// backupPages is how many pages are copied at a time; commits come between.
 	backupPages = 256
-	// backupRestarts is how often strangers' writes may make a copy begin anew
-	// before the rest is copied in one piece.
+	// backupRestarts is how often writes of other processes may make a copy start from
+	// scratch before the rest is copied in one piece.
 	backupRestarts = 3
 	backupPause    = time.Millisecond
 )
@@ -26,9 +26,9 @@ const (
 // and write. The file appears only when it is complete and synced; an existing
 // one is not overwritten (store.ErrInvalid).
 //
-// The copy is made through the connection that writes, in pieces: what this
-// process commits in the meantime goes into the copy too, and no snapshot is
-// kept that would let the WAL grow.
+// The copy is made through the connection that writes, in pieces. So commits of this
+// process in the meantime go into the copy too, and no snapshot is kept that would let
+// the WAL grow.
 func (s *Store) Backup(ctx context.Context, path string) (err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("backup to %s: %w: the file exists; choose a new name", path, store.ErrInvalid)
@@ -61,8 +61,8 @@ func (s *Store) Backup(ctx context.Context, path string) (err error) {
 	return syncFolder(folder)
 }
 
-// copying is a backup under way. Its fields are used by whoever has the writer's
-// connection.
+// copying is a backup in progress. Its fields belong to the goroutine that has the
+// writer's connection.
 type copying struct {
 	to       string
 	backup   *sqlite3.Backup
@@ -123,7 +123,7 @@ func (k *copying) piece(ctx context.Context, w *writer) (done bool, err error) {
 	}
 	done, err = k.backup.Step(pages)
 	if errors.Is(err, sqlite3.BUSY) || errors.Is(err, sqlite3.LOCKED) {
-		return false, nil // somebody writes; the next piece comes later
+		return false, nil // another process writes; the next piece comes later
 	}
 	left := k.backup.Remaining()
 	if k.left > 0 && left >= k.left {
@@ -133,7 +133,7 @@ func (k *copying) piece(ctx context.Context, w *writer) (done bool, err error) {
 	return done, err
 }
 
-// end ends the backup when the connection is not in the caller's cache.
+// end ends the backup. The caller does not have the connection.
 func (k *copying) end(w *writer) error {
 	if k.backup == nil {
 		return nil

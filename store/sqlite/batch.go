@@ -10,16 +10,18 @@ import (
 	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
-// A batch is applied once although its answer may be lost: its number and
-// verdicts stand in the node's row. Most batches leave that row alone, which saves
-// them a page of the WAL: the rows that they insert are stamped with the batch
-// instead. The first entry of a single turn shows that the turn was committed; the
-// row of a start or an item shows that the command was applied, and all commands
-// can be repeated. The numbers in the node's row then have gaps, and the Store
-// remembers the last one that it has committed. What a boot has done is forgotten
-// with its row. A Store that does not know what became of its batch, and has lost
-// its lease to one that has deleted the stamped entry, is told that it is fenced,
-// which it is.
+// A batch is applied once although its answer may be lost: its number and verdicts stand
+// in the node's row. Most batches leave that row alone, which saves a page of the WAL:
+// the rows that they insert are stamped with the batch instead. The first entry of a
+// single turn shows that the turn was committed. The row of a start or an item shows that
+// the command was applied, and all commands can be repeated.
+//
+// The numbers in the node's row then have gaps, and the Store remembers the last number
+// that it committed. With the row of a boot its batches are forgotten.
+//
+// A Store may not know the outcome of its batch and meanwhile lose its lease to an owner
+// that deletes the stamped entry. The repeat of its batch is then answered Fenced, which
+// is true.
 
 // newStamp returns a number that no other batch has, but for a chance of 2^-64.
 // It is 0 as long as the boot has no row.
@@ -61,7 +63,7 @@ func (t *committing) LastBatch() (last int64, verdicts []byte, err error) {
 	case last >= b.No:
 		return last, verdicts, nil
 	}
-	known := applied == b.No // and not in the row, so it was stamped
+	known := applied == b.No // and it is not in the row, so it was stamped
 	if !known && len(b.Turns) == 1 && len(b.Turns[0].Entries) > 0 {
 		turn := b.Turns[0]
 		known, err = t.c.row("SELECT 1 FROM stet_entries WHERE run_no=? AND incarnation=? AND loc=? AND stamp=?",

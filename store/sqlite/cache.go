@@ -2,18 +2,19 @@ package sqlite
 
 import "github.com/stet-run/stet/store"
 
-// cache remembers what the last batch has read and written of leases, claimed runs
-// and the node's row, so that the next one need not read it again. It is
-// forgotten when the pager of the connection sees that somebody else has written
-// (the check that SQLite's own page cache relies on, inside the transaction), when
-// a transaction is taken back, and when an act of this Store touches leases or
-// nodes.
+// cache holds the leases, claimed runs and the node's row as the last batch read or wrote
+// them, so that the next one need not read them again. It is emptied when
+//
+//   - the pager of the connection sees that another connection has written, by the check
+//     inside the transaction on which SQLite's own page cache relies;
+//   - a transaction is taken back;
+//   - an act of this Store touches leases or nodes.
 type cache struct {
 	epochs map[store.Shard]int64 // of current leases
 	runs   map[store.RunNo]cachedRun
 	last   batchNo // the last batch that was written, committed or not
-	// applied are the last batches that were committed. They are not forgotten:
-	// nobody else writes batches of a boot.
+	// applied are the last batches that were committed. They are kept: no other Store
+	// writes batches of a boot.
 	applied map[boot]int64
 }
 
@@ -37,12 +38,12 @@ type cachedRun struct {
 	claimed     bool
 }
 
-// maxCached bounds the memory.
+// maxCached bounds how many runs are kept.
 const maxCached = 20_000
 
 func (m *cache) forget() { *m = cache{applied: m.applied} }
 
-// committed tells that what was written stands.
+// committed notes that the last batch stands.
 func (m *cache) committed() {
 	if m.last.no == 0 {
 		return
@@ -53,7 +54,8 @@ func (m *cache) committed() {
 	m.applied[m.last.boot] = m.last.no
 }
 
-// holds notes what a batch's lease is; another epoch than before forgets all.
+// holds notes whether a batch's lease is current. Another epoch than before empties the
+// cache.
 func (m *cache) holds(shard store.Shard, epoch int64, current bool) {
 	if former, ok := m.epochs[shard]; ok && (former != epoch || !current) {
 		m.forget()
@@ -84,5 +86,5 @@ func (m *cache) set(no store.RunNo, u *store.Update) {
 	m.runs[no] = state
 }
 
-// drop notes that a run is claimed no more.
+// drop notes that a run is no longer claimed.
 func (m *cache) drop(no store.RunNo) { delete(m.runs, no) }

@@ -32,7 +32,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 		return store.Claims{}, err
 	}
 	q := &claimQuery{req: &req, known: string(known), shards: string(list)}
-	now := s.clock.read() // before the transaction: what it does not see came later
+	now := s.clock.read() // before the transaction, which then sees all that came before now
 	err = s.read.do(ctx, "look for ready runs", func(c *conn) error { return q.run(c, now) })
 	if err != nil {
 		return store.Claims{}, err
@@ -61,14 +61,14 @@ type claimQuery struct {
 
 // Parameters of the queries below: group, slot, now, workflows, build; then the limit.
 const (
-	// fits says that the node can load the run r.
+	// fits is the condition that the node can load the run r.
 	fits = "(r.workflow IN (SELECT value FROM json_each(?4)) AND (?5='' OR r.build<=?5))"
 	due  = "r.wake_at IS NOT NULL AND r.marks & {pausedOrHeld} = 0 AND r.wake_at<=?3 AND r.ready={idle}"
 	here = "r.grp=?1 AND r.slot=?2"
-	news = "i.state={new} AND i.state<{consumed}" // the index says i.state<3
+	news = "i.state={new} AND i.state<{consumed}" // which the index asks for
 )
 
-// classes are the runs that may be claimed, each as run_no and order: those that
+// classes are the queries for runs that may be claimed, each with its order: those that
 // are due, those with an item that makes them ready, those marked ready.
 var classes = [...]string{
 	"SELECT r.run_no, r.wake_at FROM stet_runs r WHERE " + here + " AND " + due + " AND " + fits + " ORDER BY r.wake_at, r.run_no LIMIT ?6",
@@ -79,7 +79,7 @@ var classes = [...]string{
 		fits + " ORDER BY r.run_no LIMIT ?6",
 }
 
-// hears is the class of the runs with an item that makes them ready.
+// hears is the class of the runs that an item makes ready.
 const hears = 1
 
 const nextWake = "SELECT coalesce(min(r.wake_at), 0) FROM stet_runs r WHERE " + here +
@@ -114,8 +114,8 @@ func (q *claimQuery) look(c *conn, now store.Time) ([]shardState, error) {
 	return states, err
 }
 
-// unservable are the workflows, and the latest build of each, of the runs of a shard that
-// would be in a class for a node that can load all, and are in none.
+// unservable lists, for the runs of a shard that only another node can load, each workflow
+// with its latest build.
 var unservable = `SELECT r.workflow, max(r.build) FROM (
 	SELECT r.run_no FROM stet_runs r WHERE ` + here + " AND " + due + `
 	UNION SELECT r.run_no FROM stet_runs r WHERE ` + here + ` AND r.ready={ready} AND r.marks & {pausedOrHeld} = 0
@@ -126,7 +126,7 @@ var unservable = `SELECT r.workflow, max(r.build) FROM (
 	sqlstore.Calls("i", "false") + `)
 	GROUP BY r.workflow ORDER BY r.workflow`
 
-// run looks at a moment. It drops the findings of an earlier look.
+// run looks for candidates as of a time. It drops those of an earlier look.
 func (q *claimQuery) run(c *conn, now store.Time) error {
 	q.claims, q.candidates = store.Claims{Now: now}, nil
 	states, err := q.look(c, now)
@@ -173,7 +173,7 @@ func (q *claimQuery) run(c *conn, now store.Time) error {
 	return q.addItems(c)
 }
 
-// unservable adds what the node cannot load of a shard.
+// unservable adds the workflows and builds of a shard that the node cannot load.
 func (q *claimQuery) unservable(c *conn, shard store.Shard, args []any) error {
 	return c.each(unservable, args, func(s *sqlite3.Stmt) error {
 		q.claims.Unservable = append(q.claims.Unservable, store.Unservable{Shard: shard, Workflow: s.ColumnText(0),
@@ -247,11 +247,11 @@ func (q *claimQuery) wakes(at store.Time) {
 	}
 }
 
-// caller says which items that decide how a run is claimed are unexamined.
+// caller says which of the items that decide how a run is claimed are unexamined.
 type caller struct{ pause, grant bool }
 
-// callers returns the runs with an unexamined Pause or Grant (laws 18 and 28). It is
-// asked once for a claim, not for every run.
+// callers returns the runs with an unexamined Pause or Grant (laws 18 and 28): one query
+// for a claim, not one for each run.
 func (c *conn) callers() (map[store.RunNo]caller, error) {
 	runs := map[store.RunNo]caller{}
 	err := c.each(`SELECT run_no, kind FROM stet_inbox
@@ -269,8 +269,8 @@ func (c *conn) callers() (map[store.RunNo]caller, error) {
 	return runs, err
 }
 
-// claim claims a run: at rest, which leaves all else as it is, if it is paused
-// or to be paused, or held without a grant.
+// claim claims a run. One that is paused or to be paused, or held without a grant, is
+// claimed at rest: nothing else of it changes.
 func (c *conn) claim(no store.RunNo, now store.Time, by caller) error {
 	const rest = "(?3 OR marks & {paused} OR marks & {held} AND NOT ?4)"
 	_, err := c.exec(`UPDATE stet_runs SET ready={claimed}, wake_at=CASE WHEN `+rest+` THEN wake_at END,

@@ -14,8 +14,8 @@ import (
 // entryTables are the tables besides entries that have rows with the key of an entry.
 var entryTables = []string{"blobs"}
 
-// Commit implements store.Store. A turn that breaks a law takes the transaction
-// back, which is then repeated without it.
+// Commit implements store.Store. If a turn breaks a law, the transaction is taken back and
+// repeated without it.
 func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
 	if err := b.Validate(); err != nil {
 		return store.BatchResult{}, err
@@ -69,7 +69,7 @@ func (t *committing) CurrentLeases() (map[store.Shard]bool, error) {
 	for i := range t.b.Leases {
 		l := &t.b.Leases[i]
 		if epoch, known := t.cache.epochs[l.Shard]; known && epoch == l.Epoch {
-			current[l.Shard] = true // nobody has written since it was read
+			current[l.Shard] = true // nothing was written since it was read
 			continue
 		}
 		ok, err := t.c.current(l)
@@ -221,7 +221,7 @@ func (t *committing) Overwrite(turn *store.Turn, old, e *store.Entry) error {
 	return t.blob(turn, e)
 }
 
-// suspicions are what an UPDATE sets of the columns suspect, strikes and alone.
+// suspicions are the assignments of an UPDATE to the columns suspect, strikes and alone.
 var suspicions = [...]string{
 	sqlstore.SuspicionEnds:  "suspect=0, strikes=0, alone=0",
 	sqlstore.SuspicionStays: "suspect=suspect",
@@ -277,8 +277,8 @@ func (t *committing) Continue(turn *store.Turn, began store.Time) error {
 	return err
 }
 
-// payload puts an input or output in place of the former one, if it is too long
-// for the run's row, and returns what the row has of it.
+// payload writes an input or output that is too long for the run's row in place of the
+// former one, and returns the value of the row's column.
 func (t *committing) payload(no int64, what int, value []byte) (inline []byte, err error) {
 	if len(value) <= smallPayload {
 		_, err = t.c.exec("DELETE FROM stet_payloads WHERE run_no=? AND what=?", no, what)

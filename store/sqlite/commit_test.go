@@ -25,7 +25,7 @@ func TestRepeatedBatchGivesTheSameResults(t *testing.T) {
 		t.Error("expected the item to be new")
 	}
 	first.Commands[0].Repeated = true // in a repeat
-	for range 2 {                     // once as remembered, once as read anew
+	for range 2 {                     // once as remembered, once as read again
 		again, err := s.Commit(t.Context(), batch)
 		if err != nil {
 			t.Fatal(err)

@@ -67,15 +67,15 @@ func openConn(ctx context.Context, cfg *config, flags sqlite3.OpenFlag) (*conn, 
 		return nil, errors.Join(err, out.close())
 	}
 	// Without this a statement that compares a column of a partial index with a parameter
-	// is planned anew whenever another value is bound to it.
+	// is planned again whenever another value is bound to it.
 	if _, err := c.Config(sqlite3.DBCONFIG_ENABLE_QPSG, true); err != nil {
 		return nil, errors.Join(err, out.close())
 	}
 	return out, nil
 }
 
-// patiently repeats an act for which SQLite does not call the busy handler because
-// waiting inside it could be in vain: the lock that it has is what others wait for.
+// patiently repeats an act for which SQLite does not call the busy handler, because waiting
+// inside it could be in vain: others may wait for the lock that this connection holds.
 func (c *conn) patiently(act func() error) error {
 	for begun := time.Now(); ; time.Sleep(time.Millisecond + rand.N(time.Millisecond)) {
 		err := act()
@@ -87,7 +87,7 @@ func (c *conn) patiently(act func() error) error {
 
 func (c *conn) close() error {
 	for _, s := range c.stmts {
-		_ = s.Close() // reports the last error of the statement, which was seen
+		_ = s.Close() // reports the last error of the statement, which its caller has
 	}
 	c.stmts = nil
 	if c.copying != nil {
@@ -96,12 +96,12 @@ func (c *conn) close() error {
 	return c.Conn.Close()
 }
 
-// pagerVersion returns a number that changes with every transaction that this
-// connection commits or takes back, and when it sees one of another.
+// pagerVersion returns a number that changes with every transaction that this connection
+// commits or takes back, and whenever it sees one of another connection.
 func (c *conn) pagerVersion() uint32 {
 	v, err := c.FileControl("main", sqlite3.FCNTL_DATA_VERSION)
 	if err != nil {
-		return 0 // differs from what was seen before
+		return 0 // no version that was seen before
 	}
 	return v.(uint32)
 }
@@ -169,8 +169,7 @@ func value(s *sqlite3.Stmt, col int) []byte {
 	return append([]byte{}, s.ColumnRawBlob(col)...)
 }
 
-// exec executes a statement that returns no rows and returns how many rows it
-// has changed.
+// exec executes a statement that returns no rows and returns how many rows it changed.
 func (c *conn) exec(sql string, args ...any) (int64, error) {
 	s, err := c.stmt(sql)
 	if err != nil {
@@ -234,7 +233,8 @@ func scanColumns(s *sqlite3.Stmt, dest []any) error {
 	return nil
 }
 
-// classifyWithin is classify for what was cut short if ctx has ended: then its error counts.
+// classifyWithin is classify for an act that is cut short when ctx ends: the error is then
+// that of ctx.
 func classifyWithin(ctx context.Context, act string, err error) error {
 	if ctx.Err() != nil && (errors.Is(err, sqlite3.INTERRUPT) || errors.Is(err, sqlite3.BUSY)) {
 		return fmt.Errorf("%s: %w", act, ctx.Err())

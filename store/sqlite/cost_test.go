@@ -46,7 +46,7 @@ func TestStatementsOfATurnThatOnlyCompletesSteps(t *testing.T) {
 	}
 }
 
-// TestStatementsArePlannedOnce pins that no statement is planned anew because
+// TestStatementsArePlannedOnce pins that no statement is planned again because
 // another value is bound to it.
 func TestStatementsArePlannedOnce(t *testing.T) {
 	s, run, b := one(t)

@@ -18,14 +18,14 @@
 // A Store has one connection that writes, used by one goroutine at a time, and up
 // to four that read. Every act that writes is one transaction begun with BEGIN
 // IMMEDIATE, so it never fails half-way because another process writes: it waits
-// for the write lock in pauses below a millisecond, for half a minute, and what a
-// caller sees then is store.ErrUnavailable, not a lock error. A process that
+// for the write lock in pauses below a millisecond, for half a minute, and then
+// returns store.ErrUnavailable, not a lock error. A process that
 // commits without a break leaves a gap of half a millisecond every 20 commits.
 //
 // No snapshot of a reader lives for long: listings look at windows of run numbers
-// and begin anew between them, so a listing of millions of runs is not of one
-// moment. The committing connection moves the WAL into the file, and waits for
-// readers when the WAL has grown all the same. A stranger that keeps a transaction
+// and start a new transaction between them, so a listing of millions of runs does not
+// show one moment. The committing connection moves the WAL into the file, and waits for
+// readers if the WAL has grown all the same. Another process that keeps a transaction
 // open can still make it grow: above 64 MiB that is logged, above 1 GiB runs
 // cannot be started.
 //
@@ -34,8 +34,8 @@
 //   - Before BEGIN has returned, nothing happened.
 //   - A failure before COMMIT rolls back: nothing happened. No room on the disk
 //     is such a failure (ErrUnavailable), and goes away with the cause.
-//   - A failure of COMMIT leaves it open whether it will be there after a crash:
-//     ErrUnavailable and ErrUnknown. The connection is closed and opened anew; a
+//   - After a failure of COMMIT it is unknown whether the act survives a crash:
+//     ErrUnavailable and ErrUnknown. The connection is closed and another opened; a
 //     failed sync is never repeated on it. A batch is repeated under its number,
 //     which stands in the node's row if it was applied.
 //   - A turn that breaks a law rolls back the transaction, which is then repeated
@@ -46,10 +46,11 @@
 // Leases and epochs are rows, and a commit checks the epoch in its transaction:
 // that is what keeps two owners apart. Beside that, the owner holds a lock of the
 // operating system on the file FILE-owner, which dies with its process, and its
-// leases say that it has it. Who gets the lock knows that the holder of such a
-// lease is dead and takes it at once; who does not waits for the lease to end,
-// because the owner may only be paused, and then takes it without the lock. Such
-// an owner gets the lock with a later renewal, and until then is waited for.
+// leases record it. A process that gets the lock knows that the holder of such a
+// lease is dead, and takes the lease at once. A process that does not get the lock waits
+// for the lease to end, because the owner may only be paused, and then takes the lease
+// without the lock. It gets the lock with a later renewal; until then others wait for its
+// lease to end.
 //
 // # Other tables in the file
 //

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Finding is something that Doctor looked at.
+// Finding is the result of one check of Doctor.
 type Finding struct {
 	What   string
 	OK     bool
@@ -62,9 +62,9 @@ var checks = []check{
 		JOIN stet_runs r ON r.run_no=i.run_no WHERE i.kind={update} AND i.verdict IS NULL AND r.status IN {ended}`},
 }
 
-// Doctor looks for damage and broken invariants. It changes nothing, and reads
-// all of the file in one transaction: on a large one while others write the WAL
-// grows until it ends. An error says that it could not look.
+// Doctor looks for damage and broken invariants. It changes nothing. It reads the whole
+// file in one transaction: while others write to a large file, the WAL grows until it
+// ends. An error means that it could not look.
 func (s *Store) Doctor(ctx context.Context) ([]Finding, error) {
 	var findings []Finding
 	add := func(what string, ok bool, detail string) { findings = append(findings, Finding{what, ok, detail}) }

@@ -60,7 +60,7 @@ func TestPlansOfFeeds(t *testing.T) {
 	}
 }
 
-// Tags that cannot be read are reported by whoever reads the run.
+// Tags that cannot be read are reported by every act that reads the run.
 func TestDamagedTags(t *testing.T) {
 	path := testPath(t)
 	s := open(t, path)

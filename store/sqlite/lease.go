@@ -13,7 +13,7 @@ import (
 // still listed.
 const forgetAfter = 24 * time.Hour
 
-// nodeAbout is what is kept of a node as JSON.
+// nodeAbout are the parts of a node that are kept as JSON.
 type nodeAbout struct {
 	Groups []string
 	Needs  []store.Requirement
@@ -120,8 +120,8 @@ func (s *Store) Acquire(
 			if err != nil {
 				return err
 			}
-			// Who had the lock when it wrote the row, and has not got it now, is
-			// dead, or has closed its Store.
+			// A holder that had the lock when it wrote the row, and does not have it now,
+			// is dead or has closed its Store.
 			dead := locked && row.locked && !s.owner.owns(shard, row.Epoch)
 			if acquired[i], err = c.acquire(&n, row, at, ttl, dead, locked); err != nil {
 				return err
@@ -140,7 +140,7 @@ func (s *Store) Acquire(
 	return acquired, now, nil
 }
 
-// acquire takes one shard. dead says that the holder's process is known to be.
+// acquire takes one shard. dead: the holder's process is known to be dead.
 func (c *conn) acquire(
 	n *store.Node, row leaseRow, now store.Time, ttl store.Delay, dead, locked bool,
 ) (store.Acquired, error) {
@@ -163,7 +163,7 @@ func (c *conn) acquire(
 // giveBack makes the shard's claimed runs ready, and suspect unless clean. It
 // returns how many became suspect.
 func (c *conn) giveBack(shard store.Shard, clean bool) (int, error) {
-	// What was claimed at rest goes back as it was.
+	// A run that was claimed at rest goes back as it was.
 	_, err := c.exec(`UPDATE stet_runs
 		SET ready=CASE WHEN status={suspended} OR wake_at IS NOT NULL THEN {idle} ELSE {ready} END
 		WHERE ready={claimed} AND grp=? AND slot=? AND (marks & {pausedOrHeld} OR status IN ({queued},{suspended}))`,
@@ -212,7 +212,7 @@ func (s *Store) Renew(
 			}
 			renewed[i].Lease.Until = at + store.Time(ttl)
 			renewed[i].Held, renewed[i].Clean = true, true
-			// Whoever renews what another process has taken does not vouch for that.
+			// A renewal of a lease that another process took does not vouch for that process.
 			locked := locked && s.owner.owns(row.Shard, row.Epoch) || row.locked
 			if _, err := c.exec("UPDATE stet_leases SET until_at=?, locked=? WHERE grp=? AND slot=?",
 				renewed[i].Lease.Until, locked, row.Shard.Group, row.Shard.Slot); err != nil {

@@ -22,8 +22,8 @@ type search struct {
 	text   strings.Builder
 	args   []any
 	window int64
-	direct bool // names its runs: no windows
-	tags   bool // tags lead it
+	direct bool // the filter names its runs: no windows
+	tags   bool // the first key of the tags leads the query
 }
 
 func (s *search) and(condition string, args ...any) {

@@ -7,8 +7,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// ownerLock is the lock of the operating system that says that the owner of the
-// file is alive. It is held while leases are, and while an act tries to get one.
+// ownerLock is the lock of the operating system that shows that the owner of the file is
+// alive. It is held while leases are held, and while an act tries to get one.
 type ownerLock struct {
 	path string
 

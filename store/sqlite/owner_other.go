@@ -4,5 +4,5 @@ package sqlite
 
 import "os"
 
-// lockFile never gets the lock: here nobody knows more than the lease says.
+// lockFile never gets the lock: here the lease is all that is known of its holder.
 func lockFile(*os.File) (bool, error) { return false, nil }

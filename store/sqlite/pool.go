@@ -23,7 +23,7 @@ type pool struct {
 const maxReaders = 4
 
 // openingTakes is how long it takes to open a connection, which reads and parses the
-// schema. Nobody opens a further one before waiting that long for one that is in use.
+// schema. A reader waits that long for one that is in use before it opens another.
 const openingTakes = 3 * time.Millisecond
 
 func newPool(s *Store) pool {
@@ -42,7 +42,7 @@ func (p *pool) take(ctx context.Context) *conn {
 			return c
 		}
 		p.mu.Unlock()
-		if len(p.slots) == 1 { // nobody has one
+		if len(p.slots) == 1 { // none is in use
 			return nil
 		}
 		if patience == nil {
@@ -94,13 +94,13 @@ func (p *pool) do(ctx context.Context, act string, fn func(*conn) error) error {
 		err = ctx.Err()
 	}
 	if broken := err != nil || !c.GetAutocommit(); broken || !p.keep(c) {
-		_ = c.close() // opened anew; err is what counts
+		_ = c.close() // another is opened later; err matters more
 	}
 	return classify(act, err)
 }
 
-// maxRead is how long a read transaction may live before breathe ends it: a
-// snapshot that is kept keeps the WAL from beginning anew.
+// maxRead is how long a read transaction may live before breathe ends it: as long as a
+// snapshot is kept, the WAL cannot start over.
 const maxRead = 250 * time.Millisecond
 
 func (c *conn) beginRead() error {
@@ -109,8 +109,8 @@ func (c *conn) beginRead() error {
 	return err
 }
 
-// breathe begins a new read transaction if the present one has lived for long.
-// What is read after it may be newer than what was read before.
+// breathe begins a new read transaction if the present one has lived for long. Rows that
+// are read later may then be newer than those read before.
 func (c *conn) breathe() error {
 	if time.Since(c.begun) < maxRead {
 		return nil
@@ -130,7 +130,7 @@ func (p *pool) keep(c *conn) bool {
 	p.free = append(p.free, c)
 	select {
 	case p.freed <- struct{}{}:
-	default: // who waits looks again in any case
+	default: // a reader that waits looks again in any case
 	}
 	return true
 }

@@ -44,7 +44,7 @@ func scanRun(s *sqlite3.Stmt) (store.Run, error) {
 	return r, err
 }
 
-// payloads reads what the run's row leaves out.
+// payloads reads the input and output that are too long for the run's row.
 func (c *conn) payloads(r *store.Run) error {
 	for what, p := range map[int]struct {
 		size int

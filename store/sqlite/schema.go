@@ -47,8 +47,8 @@ func (s *Store) migrate(ctx context.Context) error {
 	})
 }
 
-// mayUse reads the schema of the file. It refuses one that is not for this
-// binary, or of another application.
+// mayUse reads the schema of the file. It refuses a schema that this binary cannot use, and
+// a file of another application.
 func (s *Store) mayUse(c *conn, list []sqlstore.Migration) (fileSchema, error) {
 	schema, err := c.schema(s.cfg.path, list)
 	if err == nil && schema.version == 0 && schema.others > 0 && !s.cfg.shared {
@@ -59,7 +59,7 @@ func (s *Store) mayUse(c *conn, list []sqlstore.Migration) (fileSchema, error) {
 	return schema, err
 }
 
-// advance applies what the file lacks.
+// advance applies the migrations that the file lacks.
 func (c *conn) advance(from fileSchema, list []sqlstore.Migration, now store.Time) error {
 	if from.version == 0 {
 		create := `CREATE TABLE stet_migrations (
@@ -92,7 +92,7 @@ func (c *conn) advance(from fileSchema, list []sqlstore.Migration, now store.Tim
 
 // fileSchema is the schema of a file.
 type fileSchema struct {
-	version int   // migrations that the file has had; 0: none
+	version int   // migrations that were applied to the file
 	others  int64 // with version 0: tables and indexes that are not stet's
 }
 

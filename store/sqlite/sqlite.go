@@ -48,7 +48,7 @@ type config struct {
 type Option func(*config)
 
 // AllowLoss opens the file with synchronous=NORMAL: faster, but a power cut may take
-// back the last acknowledgements. For tests, and for what can be done again.
+// back the last acknowledgements. For tests, and for work that can be repeated.
 func AllowLoss() Option { return func(c *config) { c.normal = true } }
 
 // Shared makes stet's tables, whose names begin with stet_, beside those of the
@@ -56,7 +56,7 @@ func AllowLoss() Option { return func(c *config) { c.normal = true } }
 // refused, unless stet's are there already.
 func Shared() Option { return func(c *config) { c.shared = true } }
 
-// Logger gets what happens outside of calls. The default is slog.Default.
+// Logger gets the log of events outside of calls. The default is slog.Default.
 func Logger(log *slog.Logger) Option { return func(c *config) { c.log = log } }
 
 // Clock makes the store read the time from now, which is safe for concurrent
@@ -65,7 +65,8 @@ func Clock(now func() time.Time) Option {
 	return func(c *config) { c.now = func() store.Time { return store.TimeOf(now()) } }
 }
 
-// uptime returns how long it is that it was called, by a clock that nobody sets.
+// uptime returns a clock of the time since its call, which setting the machine's clock does
+// not change.
 func uptime() func() time.Duration {
 	begun := time.Now()
 	return func() time.Duration { return time.Since(begun) }
@@ -75,7 +76,7 @@ func uptime() func() time.Duration {
 // For tests.
 func VFS(name string) Option { return func(c *config) { c.vfs = name } }
 
-// minVersion is the oldest SQLite without a bug that loses a WAL's reset.
+// minVersion is the oldest SQLite without a bug that can lose the reset of a WAL.
 const minVersion = "3.51.3"
 
 // Open opens the store in the file and creates the file if it does not exist. It
@@ -105,7 +106,7 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// checkPath reports what can be said about the path without SQLite.
+// checkPath returns the errors of a path that can be found without SQLite.
 func checkPath(path, vfs string) error {
 	bad := func(class error, format string, args ...any) error {
 		return fmt.Errorf("open SQLite file %q: %w: %s", path, class, fmt.Sprintf(format, args...))
@@ -188,8 +189,8 @@ func versionNumber(v string) int {
 	return a*1_000_000 + b*1_000 + c
 }
 
-// Close closes the connections and gives up the owner's lock. Leases that are
-// held stay, as those of a process that has died.
+// Close closes the connections and releases the owner's lock. Leases that are held stay
+// held, as those of a process that died.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil

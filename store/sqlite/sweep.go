@@ -10,9 +10,8 @@ import (
 	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
-// above is the number of a new row where the numbers that are there do not say
-// which were used: NULL, so that SQLite takes the next one, unless rows with the
-// highest numbers have been swept. stet_floor then has the highest of them.
+// above is the number of a new row. It is NULL, so that SQLite takes the next number, unless
+// the rows with the highest numbers were swept: stet_floor then has the highest of them.
 func above(what, column, table string) string {
 	return "(SELECT no+1 FROM stet_floor WHERE what=" + what + " AND no>=coalesce((SELECT max(" + column + ") FROM " +
 		table + "), 0))"
@@ -23,7 +22,7 @@ const raiseFloor = `INSERT INTO stet_floor (what, no)
 	SELECT 1, coalesce(max(run_no), 0) FROM stet_runs UNION ALL SELECT 2, coalesce(max(item_no), 0) FROM stet_inbox
 	ORDER BY 1 ON CONFLICT (what) DO UPDATE SET no=max(no, excluded.no)`
 
-// anythingToSweep is the one query of a pass that finds nothing.
+// anythingToSweep is the only query of a pass that finds nothing.
 const anythingToSweep = `SELECT
 	EXISTS (SELECT 1 FROM json_each(?1) rule CROSS JOIN stet_runs r INDEXED BY stet_runs_ended
 		WHERE r.workflow=rule.value->>0 AND r.status=rule.value->>1 AND r.ended>0 AND r.ended<=rule.value->>2),
@@ -127,7 +126,7 @@ func encodeRules(rules []store.Retention, now store.Time) (string, error) {
 	return string(text), err
 }
 
-// fencedOf finds out which leases are not current.
+// fencedOf returns the shards whose leases are not current.
 func (s *Store) fencedOf(ctx context.Context, req *store.SweepRequest) (result store.Swept, err error) {
 	err = s.read.do(ctx, "look at leases", func(c *conn) error {
 		w := newSweep(c, 0)

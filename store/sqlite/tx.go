@@ -14,12 +14,12 @@ import (
 
 var _ store.Transactor[*sql.Tx] = (*Store)(nil)
 
-// ApplyTx implements store.Transactor: it carries out commands in a transaction
-// on the same file that the caller has begun with any driver of database/sql, and
-// that the caller commits or rolls back. With an error nothing of the commands is
-// in the transaction. A transaction that has read before should have been begun
-// as IMMEDIATE: SQLite refuses a write after a read that another process's write
-// has overtaken. Runs are not adopted.
+// ApplyTx implements store.Transactor: it carries out commands in a transaction on the
+// same file. The caller begins the transaction with any driver of database/sql, and
+// commits it or rolls it back. With an error nothing of the commands is in the
+// transaction. A transaction that has read before should be begun as IMMEDIATE: SQLite
+// refuses a write after a read that the write of another process has overtaken. Runs are
+// not claimed.
 func (s *Store) ApplyTx(ctx context.Context, tx *sql.Tx, commands []store.Command) ([]store.Answer, error) {
 	if s.closed.Load() {
 		return nil, store.ErrClosed
@@ -73,8 +73,8 @@ func (q txQuerier) row(text string, args []any, dest ...any) (bool, error) {
 	return err == nil, err
 }
 
-// plain makes arguments what every driver knows: NULL of bytes that are nil, which some
-// drivers make empty, and a text of sqlstore.Bytes.
+// plain converts arguments to values that every driver knows: nil bytes, which some
+// drivers make empty, to NULL, and sqlstore.Bytes to a text.
 func plain(args []any) []any {
 	for i, arg := range args {
 		switch v := arg.(type) {

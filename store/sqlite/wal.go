@@ -15,12 +15,12 @@ import (
 
 // walBounds are sizes of the write-ahead log.
 type walBounds struct {
-	// owner is the number of pages from which on a commit moves pages into the
-	// database. Strangers leave that to the owner, up to a bound.
+	// owner is the number of pages from which on a commit of the owner moves pages into
+	// the database. Other processes leave that to the owner, up to a higher number.
 	owner    int
 	stranger int
-	// restart is the number of pages from which on the commit also waits for
-	// readers, so that the log begins anew.
+	// restart is the number of pages from which on the commit also waits for readers, so
+	// that the log starts over.
 	restart int
 	// refusal is the size in bytes above which starts are refused.
 	refusal int64
@@ -46,9 +46,9 @@ type wal struct {
 	reserved int64    // size of the file, as far as is known
 }
 
-// Room in the log is reserved ahead of the frames, because a sync of what grew the
-// file also writes the file system's journal, which doubles the time of a small
-// commit. What is reserved is zeros, which no reader takes for a frame.
+// Room in the log is reserved ahead of the frames. Otherwise the sync of a commit that
+// makes the file longer also writes the file system's journal, which doubles the time of a
+// small commit. The reserved room holds zeros, which no reader takes for a frame.
 const (
 	walHeader   = 32
 	walFrame    = 24 + 4096
@@ -57,9 +57,9 @@ const (
 	reserveMax  = 1 << 20
 )
 
-// reserve makes room for the next commits. It is called with the write lock held,
-// so nobody else makes the file longer or shorter. A failure is no matter: without
-// the room commits take longer.
+// reserve makes room for the next commits. It is called with the write lock held, so no
+// other process changes the file's length. Failures are ignored: without the room commits
+// only take longer.
 func (l *wal) reserve() {
 	end := walHeader + int64(l.pages)*walFrame
 	if l.path == "" || end+reserveFrom <= l.reserved {
@@ -81,7 +81,7 @@ func (l *wal) reserve() {
 	}
 	room := min(max(l.reserved/2, reserveMin), reserveMax)
 	if _, err := l.file.WriteAt(make([]byte, room), l.reserved); err != nil {
-		l.stopReserving() // the disk is full, say: the commit will tell
+		l.stopReserving() // the disk may be full, which the commit will report
 		return
 	}
 	l.reserved += room
@@ -94,7 +94,7 @@ func (l *wal) stopReserving() {
 	l.path, l.file, l.reserved = "", nil, 0
 }
 
-// watch makes the connection tell how the log grows, in place of SQLite's own
+// watch makes the connection report how the log grows, instead of SQLite's own
 // checkpoints.
 func (l *wal) watch(c *conn) error {
 	c.WALHook(func(_ *sqlite3.Conn, _ string, pages int) error {
@@ -104,8 +104,8 @@ func (l *wal) watch(c *conn) error {
 	return c.Exec(fmt.Sprintf("PRAGMA journal_size_limit=%d", walWarning/4))
 }
 
-// tend moves the log's pages into the database when there are many. A failure is
-// no failure of the commit, and is tried again as the log grows.
+// tend moves the log's pages into the database when there are many. A failure does not fail
+// the commit; tend tries again as the log grows.
 func (w *writer) tend() {
 	l, bounds := &w.wal, &w.s.cfg.wal
 	limit := bounds.stranger
@@ -113,12 +113,12 @@ func (w *writer) tend() {
 		limit = bounds.owner
 	}
 	if l.pages < l.tended {
-		l.next = 0 // it began anew
+		l.next = 0 // it has started over
 	}
 	if l.pages < max(l.next, limit) {
 		return
 	}
-	// What hinders it now may go on for long: look less often as the log grows.
+	// An obstacle may last: look less often as the log grows.
 	l.tended, l.next = l.pages, l.pages+max(limit, l.pages/2)
 	mode := sqlite3.CHECKPOINT_PASSIVE
 	if l.pages >= bounds.restart {

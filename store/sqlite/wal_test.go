@@ -92,7 +92,7 @@ func TestHugeWALRefusesStartsOnly(t *testing.T) {
 	release()
 	s.cfg.wal.owner = 1
 	b.commit(t, s, done(run, 301, nil))
-	b.commit(t, s, done(run, 302, nil)) // the log begins anew and is cut
+	b.commit(t, s, done(run, 302, nil)) // the log starts over and is cut
 	s.cfg.wal.refusal = s.walSize()
 	apply(t, s, start("a"))
 }

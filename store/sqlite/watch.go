@@ -7,7 +7,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// watcher notices what other processes write.
+// watcher notices the writes of other processes.
 type watcher struct {
 	foreign chan struct{} // capacity 1: another process has written
 	closed  chan struct{} // closed by Close
@@ -17,7 +17,7 @@ type watcher struct {
 func (w *watcher) tell() {
 	select {
 	case w.foreign <- struct{}{}:
-	default: // it is told already
+	default: // a call is due already
 	}
 }
 
@@ -27,9 +27,9 @@ const (
 	idleAfter = 2 * time.Second
 )
 
-// Changed implements store.Store. It reads the data version of the connection
-// that writes, which changes only when another process, or another Store on the
-// file, has written; what it was is not known.
+// Changed implements store.Store. It reads the data version of the connection that
+// writes, which changes only when another process, or another Store on the file, writes.
+// The content of the change is not known.
 func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 	timer := time.NewTimer(watchBusy)
 	defer timer.Stop()
@@ -44,7 +44,7 @@ func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 		case <-timer.C:
 		}
 		next := watchBusy
-		if s.write.tryLock() { // who has it looks himself, see writer.begin
+		if s.write.tryLock() { // otherwise its user looks, see writer.begin
 			next = s.write.look()
 			s.write.unlock()
 		}

@@ -15,10 +15,10 @@ import (
 // writer is the connection that writes.
 type writer struct {
 	s *Store
-	// turn holds a token while somebody uses the fields below.
+	// turn holds a token while a goroutine uses the fields below.
 	turn chan struct{}
 
-	c       *conn  // nil: to be opened anew
+	c       *conn  // nil: to be opened
 	pager   uint32 // the pager's data version after the last transaction
 	version int64  // PRAGMA data_version, as the watcher has last seen it
 	ended   time.Time
@@ -30,8 +30,8 @@ type writer struct {
 }
 
 const (
-	// gap is how long a writer that leaves no time to others lets them in, after
-	// so many transactions and so much time: short transactions are left by chance.
+	// gap is the pause of a writer that leaves no time to other processes, after
+	// gapEvery transactions and gapAfter: between short ones others get in by chance.
 	gap      = 500 * time.Microsecond
 	gapEvery = 20
 	gapAfter = 20 * time.Millisecond
@@ -39,7 +39,7 @@ const (
 
 func newWriter(s *Store) writer { return writer{s: s, turn: make(chan struct{}, 1)} }
 
-// tryLock takes the connection if nobody has it.
+// tryLock takes the connection if it is free.
 func (w *writer) tryLock() bool {
 	select {
 	case w.turn <- struct{}{}:
@@ -64,8 +64,8 @@ func (w *writer) lock(ctx context.Context) error {
 
 func (w *writer) unlock() { <-w.turn }
 
-// open opens the connection. The WAL is made here at the latest, so the folder is
-// synced: a file whose name is lost in a power cut is lost.
+// open opens the connection. The WAL is made here at the latest, so the folder is synced:
+// a power cut that loses the name of a file loses the file.
 func (w *writer) open(ctx context.Context) error {
 	c, err := openConn(ctx, &w.s.cfg, sqlite3.OPEN_READWRITE|sqlite3.OPEN_CREATE)
 	if err != nil {
@@ -81,7 +81,7 @@ func (w *writer) open(ctx context.Context) error {
 		return errors.Join(err, w.close())
 	}
 	if reopened {
-		w.s.watch.tell() // of what was written in between, if anything
+		w.s.watch.tell() // others may have written in between
 	}
 	if w.s.cfg.vfs != "" {
 		return nil
@@ -146,7 +146,7 @@ func (w *writer) begin(ctx context.Context) error {
 	}
 	w.wal.reserve()
 	if w.c.pagerVersion() != w.pager {
-		w.cache.forget() // somebody else has written
+		w.cache.forget() // another process has written
 		if w.pager != 0 {
 			w.s.watch.tell()
 		}
@@ -154,7 +154,7 @@ func (w *writer) begin(ctx context.Context) error {
 	return nil
 }
 
-// commit ends the transaction. What it could not do may still have happened.
+// commit ends the transaction. After an error it may have happened all the same.
 func (w *writer) commit(act string) error {
 	_, err := w.c.exec("COMMIT")
 	if err == nil {
@@ -171,9 +171,8 @@ func (w *writer) commit(act string) error {
 	return fmt.Errorf("%s: %w: %w: %w", act, store.ErrUnavailable, store.ErrUnknown, err)
 }
 
-// rollback leaves the connection without a transaction, and closes it if the
-// error says that the file could not be read or written: what the connection
-// believes of the file may then be wrong.
+// rollback leaves the connection without a transaction. It closes the connection if the
+// file could not be read or written: what is cached of the file may then be wrong.
 func (w *writer) rollback(cause error) {
 	w.cache.forget()
 	if w.c == nil {
@@ -192,16 +191,15 @@ func (w *writer) rollback(cause error) {
 	w.pager = w.c.pagerVersion()
 }
 
-// discard closes the connection; the next act opens it anew.
+// discard closes the connection; the next act opens another.
 func (w *writer) discard() {
 	if err := w.close(); err != nil {
 		w.s.cfg.log.Warn("closing a connection after an error", "file", w.s.cfg.path, "error", err)
 	}
 }
 
-// leaveGap lets other processes in when this one writes without a break: when
-// its last transactions have held the lock for more than three quarters of the
-// time.
+// leaveGap lets other processes in when this one writes without a break: when its last
+// transactions held the lock for more than three quarters of the time.
 func (w *writer) leaveGap() {
 	w.streak++
 	wall := time.Since(w.since)

@@ -281,8 +281,8 @@ func (w *Sweep) incarnations(run, before int64) (gone bool, err error) {
 	return err == nil, err
 }
 
-// consumed deletes items that are done with, and those whose run was deleted before they
-// became visible. It reports whether the stage is over.
+// consumed deletes items that were consumed and answered a while ago, and those whose run
+// was deleted before they became visible. It reports whether the stage is over.
 func (w *Sweep) consumed() (bool, error) {
 	var old []int64
 	last, looked, recent := w.Result.Next.No, 0, true // recent: none of the items looked at may be deleted yet

@@ -166,7 +166,7 @@ func TestASweepDeletesItemsThatAreDoneWith(t *testing.T) {
 	s := &script{queries: map[string][][]any{consumedQuery: {
 		{1, true, true, false, "ours", 0},  // done with
 		{2, true, false, false, "ours", 0}, // not consumed
-		{3, true, true, false, "other", 0}, // of a run of somebody else
+		{3, true, true, false, "other", 0}, // of a run of another shard
 		{4, true, true, true, "", 0},       // its run is gone
 		{5, false, true, false, "ours", 0}, // a repeat may still come
 	}}}

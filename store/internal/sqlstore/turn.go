@@ -174,7 +174,7 @@ func (b *Batch) send(turn *store.Turn, result *store.TurnResult) error {
 	return nil
 }
 
-// answerWatch tells a run that has not ended that it waits for none (law 15).
+// answerWatch sends a run that has not ended the answer that it waits for none (law 15).
 func (b *Batch) answerWatch(run store.RunNo, watch *store.Item) error {
 	over, err := b.Rows.Row("SELECT 1 FROM stet.runs WHERE run_no=$1 AND status IN {ended}", []any{int64(run)})
 	if err == nil && !over {
@@ -240,7 +240,7 @@ func (b *Batch) mark(refusal string, no store.ItemNo, text string, args ...any) 
 }
 
 // giveAgain puts a consumed item into the inbox again. One that was swept gets its number
-// if nobody else has that.
+// if no other item has that.
 func (b *Batch) giveAgain(run store.RunNo, it *store.Item) error {
 	var no, state, kind int64
 	var answered bool
