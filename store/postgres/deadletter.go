@@ -8,17 +8,21 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// buryLate does for items that became visible after the end of their run what the
-// end has done for the others: who sent them did not see it yet. It is called
-// within an act that holds the shards.
+// buryLate makes dead letters of items that became visible after the end of their run, or
+// answers them: their senders had not seen the end yet. It is called within an act that
+// holds the shards.
 func (t *tx) buryLate(shards shardArrays) error {
-	const late = ` WHERE i.item_no=ANY(ARRAY(SELECT n.item_no FROM (SELECT n.item_no, n.run_no FROM stet.inbox n WHERE n.state=1 OFFSET 0) n, LATERAL (
-			SELECT FROM stet.runs r WHERE r.run_no=n.run_no AND r.status+0 IN (4,5,6) AND r.ready+0=0
-			AND (r.grp, r.slot) IN (SELECT * FROM unnest($1::text[], $2::bigint[])) OFFSET 0) r)) AND i.state+0=1`
-	if _, err := t.exec("UPDATE stet.inbox i SET state=4"+late+" AND i.kind NOT IN {answered}", shards.grps, shards.slots); err != nil {
+	const late = ` WHERE i.item_no=ANY(ARRAY(
+		SELECT n.item_no FROM (SELECT n.item_no, n.run_no FROM stet.inbox n WHERE n.state={new} OFFSET 0) n, LATERAL (
+			SELECT FROM stet.runs r WHERE r.run_no=n.run_no AND r.status+0 IN {ended} AND r.ready+0={idle}
+			AND (r.grp, r.slot) IN (SELECT * FROM unnest($1::text[], $2::bigint[])) OFFSET 0) r)) AND i.state+0={new}`
+	_, err := t.exec("UPDATE stet.inbox i SET state={dead}"+late+" AND i.kind NOT IN {answered}",
+		shards.grps, shards.slots)
+	if err != nil {
 		return err
 	}
-	_, err := t.exec("UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict=$3"+late+" AND i.kind=8",
+	_, err = t.exec("UPDATE stet.inbox i SET state={consumed}, val=NULL, headers=NULL, verdict=$3"+late+
+		" AND i.kind={update}",
 		shards.grps, shards.slots, []byte(store.Unanswered))
 	return err
 }
@@ -30,7 +34,7 @@ func (s *Store) DeadLetters(ctx context.Context, f store.DeadFilter) (store.Dead
 		return store.DeadPage{}, err
 	}
 	q := &search{}
-	q.and("i.state=4")
+	q.and("i.state={dead}")
 	if below != 0 {
 		q.and("i.item_no<?", int64(below))
 	}
@@ -50,7 +54,8 @@ func (s *Store) DeadLetters(ctx context.Context, f store.DeadFilter) (store.Dead
 		columns = strings.Replace(columns, "i.val", "NULL::bytea", 1)
 	}
 	query := "SELECT " + columns + ", i.run_no, r.id, r.workflow, r.status, r.incarnation, coalesce(length(i.val), 0)" +
-		" FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no WHERE " + q.where() + " ORDER BY i.item_no DESC LIMIT " + fmt.Sprint(limit+1)
+		" FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no" +
+		" WHERE " + q.where() + " ORDER BY i.item_no DESC LIMIT " + fmt.Sprint(limit+1)
 	var page store.DeadPage
 	err = s.look(ctx, "list dead letters", func(t *tx) error {
 		return t.eachFree(query, q.args, func(scan func(...any) error) error {
@@ -78,8 +83,9 @@ func (s *Store) Discard(ctx context.Context, items []store.ItemNo) ([]bool, erro
 	were := make([]bool, len(items))
 	err := s.write(ctx, "discard dead letters", lockLimit, func(t *tx, _ store.Time) error {
 		dead := map[store.ItemNo]bool{}
-		err := t.each(`UPDATE stet.inbox SET state=3, val=NULL, headers=NULL WHERE item_no IN
-			(SELECT item_no FROM stet.inbox WHERE state=4 AND item_no=ANY($1::bigint[]) ORDER BY item_no FOR UPDATE) RETURNING item_no`,
+		err := t.each(`UPDATE stet.inbox SET state={consumed}, val=NULL, headers=NULL WHERE item_no IN
+			(SELECT item_no FROM stet.inbox WHERE state={dead} AND item_no=ANY($1::bigint[])
+				ORDER BY item_no FOR UPDATE) RETURNING item_no`,
 			[]any{numbers(items)}, func(scan func(...any) error) error {
 				var no int64
 				err := scan(&no)

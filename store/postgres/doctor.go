@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Finding is something that Doctor looked at.
+// Finding is the result of one check.
 type Finding struct {
 	What   string
 	OK     bool
 	Detail string
 }
 
-// check is a question whose answer is a number of bad rows.
+// check is a query for the number of rows that break a rule.
 type check struct{ what, query string }
 
 var checks = []check{
@@ -21,31 +21,39 @@ var checks = []check{
 	{"values have their length", `SELECT count(*) FROM stet.entries e WHERE e.size<>coalesce(length(e.val), 0)`},
 	{"completion numbers are unique in a run", `SELECT count(*) FROM
 		(SELECT 1 FROM stet.entries WHERE seq>0 GROUP BY run_no, incarnation, seq HAVING count(*)>1) twice`},
-	{"ended runs have an end", `SELECT count(*) FROM stet.runs WHERE (status IN (4,5,6)) <> (ended>0)`},
-	{"claimed runs have an owner", `SELECT count(*) FROM stet.runs r WHERE ready=2 AND NOT EXISTS
+	{"ended runs have an end", `SELECT count(*) FROM stet.runs WHERE (status IN {ended}) <> (ended>0)`},
+	{"claimed runs have an owner", `SELECT count(*) FROM stet.runs r WHERE ready={claimed} AND NOT EXISTS
 		(SELECT 1 FROM stet.leases l WHERE l.grp=r.grp AND l.slot=r.slot AND l.node<>'')`},
 	{"consumed items have no value, others no verdict", `SELECT count(*) FROM stet.inbox
-		WHERE state NOT IN (1,2,3,4) OR state=3 AND val IS NOT NULL OR state<>3 AND verdict IS NOT NULL`},
-	{"no letter that was examined is pending in a run that has ended", `SELECT count(*) FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no
-		WHERE i.state=2 AND r.status IN (4,5,6) AND i.kind NOT IN {answered}`},
-	{"live runs can be reached", `SELECT count(*) FROM stet.runs r WHERE status IN (1,2) AND ready=0 AND wake_at IS NULL AND NOT EXISTS
-		(SELECT 1 FROM stet.inbox i WHERE i.run_no=r.run_no AND i.state=1)`},
-	{"only runs that rest have a wake time", `SELECT count(*) FROM stet.runs WHERE wake_at IS NOT NULL AND ready<>0 AND (ready<>2 OR status NOT IN (1,3))`},
+		WHERE state NOT IN ({new},{seen},{consumed},{dead}) OR state={consumed} AND val IS NOT NULL
+			OR state<>{consumed} AND verdict IS NOT NULL`},
+	{"no letter that was examined is pending in a run that has ended", `SELECT count(*)
+		FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no
+		WHERE i.state={seen} AND r.status IN {ended} AND i.kind NOT IN {answered}`},
+	{"live runs can be reached", `SELECT count(*) FROM stet.runs r
+		WHERE status IN ({queued},{running}) AND ready={idle} AND wake_at IS NULL AND NOT EXISTS
+			(SELECT 1 FROM stet.inbox i WHERE i.run_no=r.run_no AND i.state={new})`},
+	{"only runs that rest have a wake time", `SELECT count(*) FROM stet.runs
+		WHERE wake_at IS NOT NULL AND ready<>{idle} AND (ready<>{claimed} OR status NOT IN ({queued},{suspended}))`},
 	{"acts of operators belong to a run", `SELECT count(*) FROM stet.audit a
 		WHERE NOT EXISTS (SELECT 1 FROM stet.runs r WHERE r.run_no=a.run_no)`},
 	{"tags are those of the runs", `WITH k AS (SELECT r.run_no, a.v->>(2*n)::int AS key, a.v->>(2*n+1)::int AS value
-			FROM stet.runs r, LATERAL (SELECT convert_from(r.tags, 'UTF8')::jsonb AS v) a, generate_series(0, jsonb_array_length(a.v)/2-1) n WHERE r.tags IS NOT NULL)
-		SELECT (SELECT count(*) FROM stet.tags t WHERE NOT EXISTS (SELECT 1 FROM k WHERE k.run_no=t.tagged AND k.key=t.key AND k.value=t.value))
-		+ (SELECT count(*) FROM k WHERE NOT EXISTS (SELECT 1 FROM stet.tags t WHERE k.run_no=t.tagged AND k.key=t.key AND k.value=t.value))`},
+			FROM stet.runs r, LATERAL (SELECT convert_from(r.tags, 'UTF8')::jsonb AS v) a,
+				generate_series(0, jsonb_array_length(a.v)/2-1) n WHERE r.tags IS NOT NULL)
+		SELECT (SELECT count(*) FROM stet.tags t WHERE NOT EXISTS (
+				SELECT 1 FROM k WHERE k.run_no=t.tagged AND k.key=t.key AND k.value=t.value))
+			+ (SELECT count(*) FROM k WHERE NOT EXISTS (
+				SELECT 1 FROM stet.tags t WHERE k.run_no=t.tagged AND k.key=t.key AND k.value=t.value))`},
 	{"values and streams belong to a run", `SELECT count(*) FROM stet.feeds f
 		WHERE NOT EXISTS (SELECT 1 FROM stet.runs r WHERE r.run_no=f.run_no)`},
 	{"streams have no gap", `SELECT (SELECT count(*) FROM stet.feeds f WHERE stream AND f.last<>
 		(SELECT count(*) FROM stet.streams s WHERE s.run_no=f.run_no AND s.name=f.name AND s.pos BETWEEN 1 AND f.last))
-		+ (SELECT count(*) FROM stet.streams s WHERE NOT EXISTS (SELECT 1 FROM stet.feeds f WHERE f.run_no=s.run_no AND f.stream AND f.name=s.name AND s.pos<=f.last))`},
+		+ (SELECT count(*) FROM stet.streams s WHERE NOT EXISTS (
+			SELECT 1 FROM stet.feeds f WHERE f.run_no=s.run_no AND f.stream AND f.name=s.name AND s.pos<=f.last))`},
 }
 
-// Doctor looks for broken invariants. It changes nothing, and reads all of the
-// store in one transaction. An error says that it could not look.
+// Doctor looks for broken invariants. It changes nothing, and reads all of the store in one
+// transaction. An error says that the store could not be read.
 func (s *Store) Doctor(ctx context.Context) ([]Finding, error) {
 	findings := []Finding{{"the settings of the server keep what was acknowledged", !s.cfg.lossy, s.durable}}
 	err := s.read(ctx, "doctor", func(t *tx) error {

@@ -1,0 +1,205 @@
+package postgres
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
+)
+
+// claimQuery is the query of a claim for runs that are ready, and its result.
+type claimQuery struct {
+	req       *store.ClaimRequest
+	workflows []string // of the request, as far as the server can take them
+	leases    known
+
+	claims     store.Claims
+	candidates []sqlstore.Candidate // in order, Limit+1 of each class at most
+	items      bool                 // claimed runs, or some that have ended, have unexamined items
+	late       bool                 // those that have ended
+}
+
+// The classes of rows: runs that may be claimed, in their order, and other results.
+const (
+	due = iota
+	called
+	marked
+	hasItems
+	nextWake
+	theTime
+	isUnservable
+	isLate
+)
+
+// maxForeignSleepers is how many sleeping runs of other shards a query for the next wake
+// time skips.
+const maxForeignSleepers = 10_000
+
+// claimParts are the parts of the query. Of a run r: fits says that the node can load it;
+// here that it is in one of the shards, bit by bit of a group's slots, which costs less
+// than to search hundreds of them.
+var claimParts = func() params {
+	p := params{
+		"fits": "(r.workflow=ANY($9::text[]) AND ($10::bytea='' OR r.build<=$10::bytea))",
+		"here": "CASE WHEN r.slot<$8::integer THEN get_bit(($7::bytea[])[array_position($6::text[], r.grp)], r.slot)=1 END",
+
+		"isDue":    "r.wake_at IS NOT NULL AND r.marks & {pausedOrHeld} = 0 AND r.wake_at<=(SELECT now FROM t)",
+		"isMarked": "r.ready={ready} AND r.marks & {pausedOrHeld} = 0",
+		"noMore":   ", ''::text, ''::text, ''::bytea",
+		"asked":    "$12::boolean",
+		"now":      nowExpr,
+		"most":     fmt.Sprint(maxForeignSleepers),
+	}
+	// The runs that sleep, the next ones first.
+	p["sleeping"] = p.in(`(SELECT r.wake_at, r.workflow, r.ready, r.grp, r.slot, r.build FROM stet.runs r
+		WHERE r.wake_at IS NOT NULL AND r.marks & {pausedOrHeld} = 0 AND r.wake_at>(SELECT now FROM t)
+		ORDER BY r.wake_at LIMIT @most) r`)
+	p["callsIfFit"] = sqlstore.Calls("r", p["fits"])
+	p["callsAnyNode"], p["callsWithoutCode"] = sqlstore.Calls("r", "true"), sqlstore.Calls("r", "false")
+	for name, class := range map[string]int{
+		"due": due, "called": called, "marked": marked, "hasItems": hasItems, "nextWake": nextWake, "theTime": theTime,
+		"isUnservable": isUnservable, "isLate": isLate,
+	} {
+		p[name] = strconv.Itoa(class)
+	}
+	return p
+}()
+
+// claimText is the query. Parameters: the two of nowExpr; node, boot and fence; groups, a
+// bit for each slot of theirs that is held, and how many; workflows, build, limit, and
+// whether runs that do not fit are asked for. For its shape see plan.go.
+var claimText = claimParts.in(`WITH t AS MATERIALIZED (SELECT @now AS now),
+	new AS MATERIALIZED (
+		SELECT r.*, i.kind FROM (SELECT i.run_no, i.kind FROM stet.inbox i WHERE i.state={new} OFFSET 0) i, LATERAL (
+			SELECT r.run_no, r.ready, r.grp, r.slot, r.status, r.marks, r.wake_at, r.workflow, r.build FROM stet.runs r
+			WHERE r.run_no=i.run_no AND @here OFFSET 0) r)
+	(SELECT @due, r.run_no, r.wake_at@noMore FROM stet.runs r
+		WHERE @isDue AND r.ready+0={idle} AND @fits AND @here ORDER BY r.wake_at, r.run_no LIMIT $11)
+	UNION ALL (SELECT DISTINCT @called, r.run_no, 0::bigint@noMore FROM new r
+		WHERE r.ready<>{claimed} AND NOT (@isDue AND @fits) AND @callsIfFit ORDER BY r.run_no LIMIT $11)
+	UNION ALL (SELECT @marked, r.run_no, 0::bigint@noMore FROM stet.runs r
+		WHERE @isMarked AND @fits AND @here ORDER BY r.run_no LIMIT $11)
+	UNION ALL (SELECT @hasItems, 0::bigint, 0::bigint@noMore
+		WHERE EXISTS (SELECT 1 FROM new r WHERE r.ready={claimed} OR r.status IN {ended}))
+	UNION ALL (SELECT @isLate, 0::bigint, 0::bigint@noMore
+		WHERE EXISTS (SELECT 1 FROM new r WHERE r.ready={idle} AND r.status IN {ended}))
+	UNION ALL (SELECT @nextWake, 0::bigint, coalesce(
+		(SELECT r.wake_at FROM @sleeping WHERE r.ready={idle} AND @fits AND @here ORDER BY r.wake_at LIMIT 1),
+		(SELECT max(r.wake_at) FROM @sleeping HAVING count(*)=@most), 0)@noMore)
+	UNION ALL (SELECT @theTime,
+		EXISTS (SELECT FROM stet.nodes WHERE node=$3 AND boot=$4 AND fence=$5::uuid)::integer, now@noMore FROM t)
+	UNION ALL (SELECT DISTINCT ON (r.grp, r.slot, r.workflow)
+		@isUnservable, 0::bigint, r.slot::bigint, r.grp, r.workflow, r.build FROM (
+			SELECT r.run_no FROM stet.runs r WHERE @isDue AND r.ready+0={idle} AND @asked
+			UNION SELECT r.run_no FROM stet.runs r WHERE @isMarked AND @asked
+			UNION SELECT r.run_no FROM new r WHERE r.ready<>{claimed} AND @asked AND @callsAnyNode) c,
+			LATERAL (SELECT r.grp, r.slot, r.workflow, r.build FROM stet.runs r WHERE r.run_no=c.run_no AND @here OFFSET 0) r
+		WHERE NOT @fits AND NOT EXISTS (SELECT 1 FROM new r WHERE r.run_no=c.run_no AND @callsWithoutCode)
+		ORDER BY r.grp, r.slot, r.workflow, r.build DESC)`)
+
+// run executes the query, and again after reading the leases if they are not those that
+// this process knows.
+func (q *claimQuery) run(t *tx, floor int64, test any) (err error) {
+	if q.leases.conn == nil {
+		q.leases = *t.s.claims.Load()
+	}
+	for {
+		if !q.known(t.s.timeline.Load()) {
+			if q.leases, err = t.know(q.req.Node, q.req.Boot); err != nil {
+				return err
+			}
+			if q.leases.fenced {
+				seen := q.leases
+				t.s.claims.Store(&seen)
+			}
+			if !q.leases.fenced || !q.leases.holds(q.req.Leases) {
+				if q.leases, err = t.knowThese(q.req.Leases); err != nil {
+					return err
+				}
+			}
+		}
+		same, err := q.execute(t, floor, test)
+		if err != nil || same || !q.leases.fenced {
+			return err
+		}
+		q.leases = known{} // its boot has another fence by now
+	}
+}
+
+// known reports whether all leases of the request are known to be those of its boot, or
+// were read within this act.
+func (q *claimQuery) known(timeline int64) bool {
+	k := &q.leases
+	return k.conn != nil && (!k.fenced ||
+		k.timeline == timeline && k.node == q.req.Node && k.boot == q.req.Boot && k.holds(q.req.Leases))
+}
+
+// shards returns the shards whose leases are held, as the parameters of here.
+func (q *claimQuery) shards() (grps []string, held [][]byte, bits int64) {
+	highest := 0
+	for i := range q.req.Leases {
+		highest = max(highest, q.req.Leases[i].Shard.Slot)
+	}
+	grps, bits = []string{}, int64(highest+1)
+	place := map[string]int{}
+	for i := range q.req.Leases {
+		lease := &q.req.Leases[i]
+		if !q.leases.held(lease) {
+			continue
+		}
+		at, ok := place[lease.Shard.Group]
+		if !ok {
+			at = len(grps)
+			place[lease.Shard.Group] = at
+			grps, held = append(grps, name(lease.Shard.Group)), append(held, make([]byte, bits/8+1))
+		}
+		held[at][lease.Shard.Slot/8] |= 1 << (lease.Shard.Slot % 8)
+	}
+	return grps, held, bits
+}
+
+// execute executes the query once. It drops the result of an earlier time, and reports
+// false if the boot has another fence than the known leases.
+func (q *claimQuery) execute(t *tx, floor int64, test any) (same bool, err error) {
+	q.claims, q.candidates, q.items, q.late = store.Claims{}, nil, false, false
+	for i := range q.req.Leases {
+		if !q.leases.held(&q.req.Leases[i]) {
+			q.claims.Fenced = append(q.claims.Fenced, q.req.Leases[i].Shard)
+		}
+	}
+	grps, held, bits := q.shards()
+	args := []any{
+		floor, test, name(q.req.Node), name(q.req.Boot), pgtype.UUID{Bytes: q.leases.fence, Valid: true},
+		grps, held, bits, q.workflows, []byte(q.req.Build), q.req.Limit + 1, q.req.Unservable,
+	}
+	err = t.eachSteady(claimText, args, func(scan func(...any) error) error {
+		var class, no, order int64
+		var group, workflow string
+		var build []byte
+		if err := scan(&class, &no, &order, &group, &workflow, &build); err != nil {
+			return err
+		}
+		switch class {
+		case due, called, marked:
+			q.candidates = append(q.candidates, sqlstore.Candidate{Class: int(class), Order: order, No: store.RunNo(no)})
+		case hasItems:
+			q.items = true
+		case isLate:
+			q.late = true
+		case nextWake:
+			q.claims.NextWake = store.Time(order)
+		case theTime:
+			same, q.claims.Now = no == 1, store.Time(order)
+		case isUnservable:
+			q.claims.Unservable = append(q.claims.Unservable, store.Unservable{
+				Shard: store.Shard{Group: group, Slot: int(order)}, Workflow: workflow, Build: string(build),
+			})
+		}
+		return nil
+	})
+	q.candidates = sqlstore.SortCandidates(q.candidates)
+	return same, err
+}
