@@ -10,8 +10,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Apply carries out commands. As the owner it writes them in a group commit and
-// adopts the runs they make ready.
+// Apply carries out commands. While this process holds shards it writes them in a group
+// commit, and claims the runs that they make ready in the same commit.
 func (e *Engine) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
 	if x := e.executor.Load(); x != nil && !x.memory.drains() {
 		answers, err := x.apply(ctx, commands)
@@ -29,8 +29,8 @@ func (e *Engine) Apply(ctx context.Context, commands []store.Command) ([]store.A
 	return answers, err
 }
 
-// applied is the answer to one of several commands.
-type applied struct {
+// indexedAnswer is the answer to one of several commands.
+type indexedAnswer struct {
 	index  int
 	answer store.Answer
 	err    error
@@ -42,19 +42,19 @@ func (x *executor) apply(ctx context.Context, commands []store.Command) ([]store
 		return nil, err
 	}
 	room := x.memory.room()
-	results := make(chan applied, len(commands))
+	results := make(chan indexedAnswer, len(commands))
 	pending := make([]committer.Command, len(commands))
 	for i, c := range commands {
-		c.Claim = i < room && x.adopts(&c)
+		c.Claim = i < room && x.mayClaim(&c)
 		written := sealed[i]
 		if written.Claim = c.Claim; c.Claim {
-			x.e.brand(written.Start)
+			x.e.stampBuild(written.Start)
 		}
 		done := func(in *ownership.Shards, answer store.Answer, now store.Time, err error) {
 			if err == nil {
-				x.adopt(in, &c, &answer, now)
+				x.applied(in, &c, &answer, now)
 			}
-			results <- applied{i, answer, err}
+			results <- indexedAnswer{i, answer, err}
 		}
 		pending[i] = committer.Command{Command: written, Done: done}
 	}
@@ -78,54 +78,70 @@ func (x *executor) apply(ctx context.Context, commands []store.Command) ([]store
 	return answers, failed
 }
 
-// adopt takes up a run that a command of this process has made ready, or tells
-// it what has come. in is the hand with which it was committed. The committer calls
-// it.
-func (x *executor) adopt(in *ownership.Shards, c *store.Command, answer *store.Answer, now store.Time) {
+// applied acts on a command of this process that was committed: it activates the run that
+// the command has claimed, posts its item to a run in memory, or requests a claim. in are
+// the shards that were held at the commit. The committer calls it.
+func (x *executor) applied(in *ownership.Shards, c *store.Command, answer *store.Answer, now store.Time) {
+	shard := in.Of(answer.Run.Shard)
+	switch {
+	case shard == nil, answer.Outcome != store.Applied && answer.Outcome != store.Duplicate:
+	case c.Start != nil:
+		x.started(shard, c.Start, answer)
+	default:
+		x.sentItem(in, shard, c.Item, answer, now)
+	}
+}
+
+// started acts on a start. Only a run without a history, an inbox or a suspicion is known
+// by the answer; others are loaded.
+func (x *executor) started(shard *ownership.Shard, start *store.Start, answer *store.Answer) {
 	run := &answer.Run
-	h := in.Of(run.Shard)
-	if h == nil || answer.Outcome != store.Applied && answer.Outcome != store.Duplicate {
-		return
+	if run.Incarnation == 0 {
+		run.Input = start.Input // the answer has it as it is stored
 	}
-	if c.Start != nil {
-		if run.Incarnation == 0 {
-			run.Input = c.Start.Input // and not as it is stored
+	switch {
+	case !answer.Claimed && run.WakeAt != 0:
+		x.dispatcher.wakeBy(run.WakeAt)
+	case !answer.Claimed && run.Status == store.Queued:
+		x.dispatcher.claimSoon()
+	case !answer.Claimed:
+	case len(start.Items) > 0 || run.Suspect > 0 || start.Fork != nil:
+		x.take(shard, run.No)
+	default:
+		if a := x.memory.expect(shard, run.No); a != nil {
+			x.memory.introduce(a, run)
+			a.post(snapshotLoaded{&store.Snapshot{Run: *run}})
 		}
-		switch {
-		case !answer.Claimed:
-			if run.WakeAt != 0 {
-				x.dispatcher.wakeBy(run.WakeAt)
-			} else if run.Status == store.Queued {
-				x.dispatcher.claimSoon()
-			}
-		case len(c.Start.Items) > 0 || run.Suspect > 0 || c.Start.Fork != nil:
-			x.take(h, run.No)
-		default:
-			if a := x.memory.expect(h, run.No); a != nil {
-				x.memory.introduce(a, run)
-				a.post(snapshotLoaded{&store.Snapshot{Run: *run}})
-			}
-		}
-		return
 	}
-	if answer.Outcome == store.Duplicate || answer.Repeated && !answer.Claimed {
+}
+
+// sentItem acts on an item that was sent to a run. A run in memory gets the item itself,
+// but only if the answer proves that it is new and comes in its order; otherwise a claim
+// finds it.
+func (x *executor) sentItem(
+	in *ownership.Shards, shard *ownership.Shard, sent *store.Item, answer *store.Answer, now store.Time,
+) {
+	run := &answer.Run
+	post := func(ev event) bool {
+		a := x.memory.find(run.No)
+		return a != nil && a.shard == shard && a.post(ev)
+	}
+	item := *sent
+	item.No, item.State, item.Sent = answer.Item, store.New, now
+	switch {
+	case answer.Outcome == store.Duplicate, answer.Repeated && !answer.Claimed:
 		// It may have been received long ago, or be on its way here by a claim.
-		if a := x.memory.find(run.No); a == nil || a.shard != h || !a.post(inboxUncertain{}) {
+		if !post(inboxUncertain{}) {
 			x.dispatcher.claimSoon()
 		}
-		return
-	}
-	item := *c.Item
-	item.No, item.State, item.Sent = answer.Item, store.New, now
-	if answer.Claimed {
+	case answer.Claimed:
 		claimed := &store.Claimed{New: true, Run: *run, Items: []store.Item{item}}
 		if !x.dispatcher.post(in, &runClaimed{Claimed: claimed, byCommand: true}, 0) {
-			x.take(h, run.No)
+			x.take(shard, run.No)
 		}
-		return
-	}
-	// A run that is not in hand has to be claimed, though it be in memory.
-	if a := x.memory.find(run.No); a == nil || a.shard != h || !run.Claimed || !a.post((*itemArrived)(&item)) {
+	case !run.Claimed: // by this node: it has to be, though the run be in memory
+		x.dispatcher.claimSoon()
+	case !post((*itemArrived)(&item)):
 		x.dispatcher.claimSoon()
 	}
 }

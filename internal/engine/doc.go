@@ -34,9 +34,9 @@
 // # Races
 //
 //   - An item against a suspend. Item first: the suspend gets StillReady. Suspend
-//     first: the item's command adopts the run, or the next claim finds the item
+//     first: the item's command claims the run, or the next claim finds the item
 //     unexamined. The answers of a batch are told after its turns, so a run that
-//     is suspended and adopted in one batch is parked before it is resumed.
+//     is suspended and claimed in one batch is parked before it is resumed.
 //   - An item told twice (by its command's answer and by a claim): the runner
 //     knows items by their numbers.
 //   - An item that the store has had for some time (its sender sends it again, or the
@@ -48,7 +48,7 @@
 //     inbox was read at a store time not before it. The dispatcher tells that time
 //     after it has posted what the claim returned.
 //   - A child's end against its parent's suspend: the end is an item like any
-//     other, sent by the turn that ends the child, and adopts the parent. An end
+//     other, sent by the turn that ends the child, and claims the parent. An end
 //     that is held back (by a cancel) sends nothing.
 //   - A watch against the end of the watched run: a watch that the run has examined
 //     is told by the turn that ends it. One that comes later is unexamined, makes

@@ -138,9 +138,9 @@ func (e *Engine) introduceEntities(commands []store.Command) []store.Command {
 	return append(out, commands...)
 }
 
-// adopts reports whether a command of this process is to claim the run that it
-// makes ready.
-func (x *executor) adopts(c *store.Command) bool {
+// mayClaim reports whether this process can execute the run of a command, and so may claim
+// it in the act that makes it ready.
+func (x *executor) mayClaim(c *store.Command) bool {
 	switch {
 	case c.Start != nil:
 		return x.e.executes(c.Start.Workflow)

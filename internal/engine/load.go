@@ -130,7 +130,7 @@ func (x *executor) reloadClaimed(in *ownership.Shards, claims *store.Claims) boo
 			}
 		}
 	}
-	x.committer.Settle(x.held) // of those that a command has adopted the answer may be on its way
+	x.committer.Settle(x.held) // the answers to commands that have claimed runs may be on their way
 	for no, h := range missing {
 		if x.memory.find(no) == nil {
 			x.log().Warn("a claimed run is taken into memory: the answer to its claim was lost", "run_no", no)

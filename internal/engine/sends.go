@@ -5,9 +5,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// address fills in of what a turn sends what a run does not know: where the runs
-// that it starts are at home, and whether this process takes them up in the same
-// commit.
+// address completes the commands that a turn sends: it sets the shards of the runs that
+// they start, and whether this process claims their runs in the same commit.
 func (x *executor) address(turn *store.Turn) {
 	room := -1
 	turn.Sends = x.e.introduceEntities(turn.Sends)
@@ -22,21 +21,21 @@ func (x *executor) address(turn *store.Turn) {
 			}
 			if c.Start != nil {
 				c.Start.Shard.Slot = x.e.Slot(c.Start.ID)
-				if c.Start.Queue == nil { // else its group is known
+				if c.Start.Queue == nil { // otherwise its group is known
 					c.Start.Shard = x.e.home(c.Start.ID)
 				}
 			}
-			if c.Claim = room > 0 && x.adopts(c); c.Claim {
-				x.e.brand(c.Start)
+			if c.Claim = room > 0 && x.mayClaim(c); c.Claim {
+				x.e.stampBuild(c.Start)
 				room--
 			}
 		}
 	}
 }
 
-// brand gives a start that is to be adopted this node's build, so that the run's first
-// turn need not write it. st may be nil.
-func (e *Engine) brand(st *store.Start) {
+// stampBuild sets this node's build in a start that claims its run, so that the run's
+// first turn need not write it. st may be nil.
+func (e *Engine) stampBuild(st *store.Start) {
 	if st != nil && st.Fork == nil && e.cfg.Entities[st.Workflow] == nil {
 		st.Build = e.cfg.Build
 	}
@@ -57,7 +56,7 @@ func (x *executor) Sent(in *ownership.Shards, turn *store.Turn, result *store.Tu
 			if n++; answer.Outcome == store.NotFound || answer.Outcome == store.Ended {
 				x.dispatcher.claimSoon() // if it was a watch, the store has answered it
 			}
-			x.adopt(in, &sends[i], answer, now)
+			x.applied(in, &sends[i], answer, now)
 		}
 	}
 }
