@@ -64,7 +64,7 @@ func (x *executor) serve() error {
 		report(*x.recovery)
 	}
 	var sweeper sync.WaitGroup
-	if len(x.e.cfg.Workflows) > 0 { // who has none does not know what is to be kept
+	if len(x.e.cfg.Workflows) > 0 { // a node without workflows has no retention rules
 		sweeper.Go(x.sweep)
 	}
 	x.dispatcher.run()

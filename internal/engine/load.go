@@ -1,19 +1,16 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stet-run/stet/internal/entity"
-	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
-	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
@@ -184,74 +181,12 @@ func (a *activation) load(s *store.Snapshot) {
 func (a *activation) fetch(loc string) ([]byte, error) {
 	ctx, done := a.x.limited(a.shard.Context())
 	defer done()
-	entries, err := a.x.e.base.History(ctx, store.HistoryQuery{
-		Run: a.no, Incarnation: a.run.Incarnation, Locs: []string{loc}, Values: true,
-	})
+	entries, err := a.x.e.values(ctx, a.no, a.run.Incarnation, []string{loc})
 	switch {
 	case err != nil:
 		return nil, err
 	case len(entries) != 1:
 		return nil, store.ErrDamaged
 	}
-	err = a.x.e.cfg.Payloads.OpenEntries(ctx, a.no, a.run.Incarnation, entries)
-	return entries[0].Value, err
-}
-
-// whole reads a run with all values and with its dead letters, which are pending for
-// a fork as they would be after a rewind.
-func (e *Engine) whole(ctx context.Context, no store.RunNo) (*store.Snapshot, error) {
-	snapshots, err := e.cfg.Store.Load(ctx, []store.RunNo{no})
-	if err != nil {
-		return nil, err
-	}
-	if len(snapshots) == 0 {
-		return nil, errMoved
-	}
-	s := &snapshots[0]
-	if r := verbs.JudgeFork(&s.Run); r.Ended {
-		return nil, history.Refusal(r.Refused)
-	}
-	large := map[string]*store.Entry{}
-	var locs []string
-	for i := range s.Entries {
-		if x := &s.Entries[i]; x.Value == nil && x.Size > 0 {
-			large[x.Loc], locs = x, append(locs, x.Loc)
-		}
-	}
-	if len(locs) > 0 {
-		values, err := e.base.History(ctx, store.HistoryQuery{Run: no, Incarnation: s.Run.Incarnation, Locs: locs, Values: true})
-		if err == nil {
-			err = e.cfg.Payloads.OpenEntries(ctx, no, s.Run.Incarnation, values)
-		}
-		if err != nil {
-			return nil, err
-		}
-		for i := range values {
-			if x := large[values[i].Loc]; x.Size == values[i].Size && x.State == values[i].State && x.Seq == values[i].Seq {
-				x.Value = values[i].Value
-				delete(large, values[i].Loc)
-			}
-		}
-		if len(large) > 0 {
-			return nil, errMoved
-		}
-	}
-	if !s.Run.Status.Terminal() {
-		return s, nil
-	}
-	f := store.DeadFilter{RunIDs: []string{s.Run.ID}, Values: true, Limit: store.MaxPage}
-	for {
-		page, err := e.cfg.Store.DeadLetters(ctx, f)
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Letters {
-			if l := &page.Letters[i]; l.Run == no && !l.Item.Outdated(s.Run.Incarnation) {
-				s.Items = append(s.Items, l.Item)
-			}
-		}
-		if f.Cursor = page.Next; page.Next == "" {
-			return s, nil
-		}
-	}
+	return entries[0].Value, nil
 }

@@ -1,0 +1,96 @@
+// Package sweep deletes what has outlived its retention, in small parts with rests in
+// between, so that nothing else waits for it. What a part is the store decides.
+package sweep
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+const (
+	// itemsEvery is how often a pass looks for consumed items as well, which means more
+	// rows to read.
+	itemsEvery = time.Hour
+	// collectEvery is how often objects are collected, and collectFirst how long after
+	// the begin for the first time.
+	collectEvery, collectFirst = 24 * time.Hour, 30 * time.Minute
+	// share is how much longer the sweeper rests after a part than that took.
+	share = 4
+	// shortest is the shortest rest.
+	shortest = 10 * time.Millisecond
+)
+
+// Sweeper is what a sweep needs. All fields are required.
+type Sweeper struct {
+	Store interface {
+		Sweep(context.Context, store.SweepRequest) (store.Swept, error)
+	}
+	Rules  []store.Retention
+	Pause  time.Duration        // from the end of one pass to the next
+	Leases func() []store.Lease // of the shards that are held now
+	Log    *slog.Logger
+
+	// Collect deletes the objects outside of the store that nothing refers to, and
+	// returns how many. Mine reports whether this process is the one of all that does so.
+	Collect func(context.Context) (int, error)
+	Mine    func() bool
+}
+
+// Run sweeps until stop or ctx ends. A call of the store ends with ctx.
+func (s *Sweeper) Run(ctx context.Context, stop <-chan struct{}) {
+	timer := time.NewTimer(s.Pause)
+	defer timer.Stop()
+	req := store.SweepRequest{Rules: s.Rules}
+	itemsAt, collectAt := time.Now().Add(itemsEvery), time.Now().Add(collectFirst)
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		begun := time.Now()
+		req.Leases = s.Leases()
+		if req.From == (store.SweepPlace{}) {
+			req.Items = begun.After(itemsAt)
+		}
+		swept, err := s.Store.Sweep(ctx, req)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				s.Log.Warn("sweeping; trying again later", "error", err)
+			}
+			req.From = store.SweepPlace{}
+			timer.Reset(s.Pause)
+		case swept.Done:
+			req.From = store.SweepPlace{}
+			if req.Items {
+				itemsAt = begun.Add(itemsEvery)
+			}
+			if begun.After(collectAt) {
+				if s.Mine() {
+					s.collect(ctx)
+				}
+				collectAt = begun.Add(collectEvery)
+			}
+			timer.Reset(s.Pause)
+		default:
+			req.From = swept.Next
+			timer.Reset(max(shortest, share*time.Since(begun)))
+		}
+	}
+}
+
+func (s *Sweeper) collect(ctx context.Context) {
+	n, err := s.Collect(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		s.Log.Warn("deleting objects that nothing refers to; trying again tomorrow", "error", err, "deleted", n)
+	case n > 0:
+		s.Log.Info("deleted objects that nothing refers to", "deleted", n)
+	}
+}

@@ -1,0 +1,120 @@
+package sweep_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet/internal/sweep"
+	"github.com/stet-run/stet/store"
+)
+
+// swept is a store in which each part takes a second, and a pass has three parts.
+type swept struct {
+	requests []store.SweepRequest
+	at       []time.Time
+	fails    bool // the next part
+}
+
+func (s *swept) Sweep(_ context.Context, req store.SweepRequest) (store.Swept, error) {
+	s.requests, s.at = append(s.requests, req), append(s.at, time.Now())
+	time.Sleep(time.Second)
+	if s.fails {
+		s.fails = false
+		return store.Swept{}, errors.New("not now")
+	}
+	if req.From.Stage == 2 {
+		return store.Swept{Done: true}, nil
+	}
+	return store.Swept{Next: store.SweepPlace{Stage: req.From.Stage + 1}}, nil
+}
+
+// run sweeps for a while of virtual time, and returns what was asked and how often objects
+// were collected.
+func run(t *testing.T, s *swept, mine bool, d time.Duration) (collected int) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	sweeper := sweep.Sweeper{
+		Store: s, Pause: time.Minute, Log: slog.New(slog.DiscardHandler), Rules: []store.Retention{{}},
+		Leases:  func() []store.Lease { return []store.Lease{{Epoch: 7}} },
+		Collect: func(context.Context) (int, error) { collected++; return 0, nil },
+		Mine:    func() bool { return mine },
+	}
+	go func() {
+		sweeper.Run(ctx, nil)
+		close(ended)
+	}()
+	time.Sleep(d)
+	cancel()
+	<-ended
+	return collected
+}
+
+// A pass is made of parts, each followed by a rest that is four times as long; after the
+// last one comes the pause.
+func TestPartsAndRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s swept
+		begun := time.Now()
+		run(t, &s, true, 3*time.Minute)
+		want := []time.Duration{60 * time.Second, 65 * time.Second, 70 * time.Second, 131 * time.Second}
+		for i, at := range want {
+			if got := s.at[i].Sub(begun); got != at {
+				t.Errorf("part %d began after %s; want %s", i, got, at)
+			}
+		}
+		for i, stage := range []int{0, 1, 2, 0} {
+			if r := s.requests[i]; int(r.From.Stage) != stage || len(r.Rules) != 1 || len(r.Leases) != 1 || r.Items {
+				t.Errorf("part %d asked for %+v; want stage %d", i, r, stage)
+			}
+		}
+	})
+}
+
+// After an error the pass begins from the start, when the pause is over.
+func TestAnErrorBeginsThePassAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := swept{}
+		begun := time.Now()
+		time.AfterFunc(64*time.Second, func() { s.fails = true })
+		run(t, &s, true, 3*time.Minute)
+		if got := s.at[2].Sub(begun); got != 126*time.Second || s.requests[2].From != (store.SweepPlace{}) {
+			t.Errorf("after the error it asked for %+v after %s", s.requests[2].From, got)
+		}
+	})
+}
+
+// Consumed items are looked for in all parts of one pass, once an hour.
+func TestItemsOnceAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s swept
+		run(t, &s, true, 3*time.Hour)
+		passes := 0
+		for i := 0; i < len(s.requests)-2; i += 3 {
+			if s.requests[i].Items {
+				passes++
+				if !s.requests[i+1].Items || !s.requests[i+2].Items {
+					t.Error("a part of the pass does not look for items")
+				}
+			}
+		}
+		if passes != 2 {
+			t.Errorf("in three hours %d passes have looked for items; want 2", passes)
+		}
+	})
+}
+
+// Objects are collected once a day, by one process.
+func TestCollectOnceADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if n := run(t, &swept{}, true, 49*time.Hour); n != 3 {
+			t.Errorf("objects were collected %d times; want 3", n)
+		}
+		if n := run(t, &swept{}, false, 49*time.Hour); n != 0 {
+			t.Errorf("another process has collected objects %d times", n)
+		}
+	})
+}
