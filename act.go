@@ -306,6 +306,18 @@ func (e *Engine) ask(ctx context.Context, runID string, item *store.Item) (store
 	return answer.Run.No, nil
 }
 
+// Refusal returns the error with which a verb about the run is refused while it stands
+// like this, or nil if nothing in its row speaks against it. The verbs are
+// store.ItemCancel, ItemTerminate, ItemPause, ItemResume, ItemRetry, ItemRewind and
+// ItemEdit. Errors: ErrTerminal, ErrRefused. The owner may still refuse the verb because
+// of what the row does not tell, such as the run's history.
+func (i *RunInfo) Refusal(verb store.ItemKind) error {
+	return refusal(verb, &store.Run{
+		No: i.Number, ID: i.ID, Workflow: i.Workflow, Status: i.Status, Marks: i.Marks, Reason: i.Reason,
+		OutputSize: i.OutputSize,
+	})
+}
+
 // refusal returns the error with which the owner would refuse the verb in the run's
 // present state, or nil. It only saves a round trip; the owner decides.
 func refusal(kind store.ItemKind, run *store.Run) error {

@@ -12,16 +12,12 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// stopped reports whether the history of a run can be changed: nobody executes it.
-func stopped(r *stet.RunInfo) bool {
-	return r.Status.Terminal() || r.Status == store.Stalled || r.Marks&store.Paused != 0
-}
-
 func (a *app) retryCommand() *cobra.Command {
 	v := verb{
 		name: "retry", short: "let failed runs try again what has failed",
 		about: "What has failed and what completed since is executed again, with fresh attempts and the same idempotency keys.",
-		fits:  func(r *stet.RunInfo) bool { return r.Status == store.Failed },
+		// A query for failed runs shall not resume those that are stalled by their failure.
+		fits: func(r *stet.RunInfo) bool { return r.Status == store.Failed && may(store.ItemRetry)(r) },
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Retry(ctx, id, v.act())
@@ -36,7 +32,7 @@ func (a *app) rewindCommand() *cobra.Command {
 		about: `--before is a location as show --output json prints it, or / for the beginning. What
 completed before it stands; the rest is taken back and executed anew, with new
 idempotency keys. The run must have ended, be stalled or paused.`,
-		fits: stopped,
+		fits: may(store.ItemRewind),
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Rewind(ctx, id, before, v.act())
@@ -90,7 +86,9 @@ read from standard input; with --query it is done for all runs that match.`,
 			})
 		},
 	}
-	t.flags(cmd, "fork", stopped)
+	t.flags(cmd, "fork", func(r *stet.RunInfo) bool { // no verb of the run, and superseded ones may be forked too
+		return r.Status.Terminal() || may(store.ItemRewind)(r)
+	})
 	beforeFlag(cmd, &before)
 	cmd.Flags().StringVar(&id, "id", "", "`ID` of the new run; default: a new one")
 	cmd.Flags().StringVar(&reason, "reason", "", "`text` that is kept with the new run")
@@ -142,7 +140,7 @@ func (a *app) editCommand() *cobra.Command {
 		name: "edit", short: "replace the recorded outcome of a step, and let the runs go on",
 		about: `The outcome is --result with JSON, - reads it from standard input, or --error with a
 text. The run must have ended, be stalled or paused.`,
-		fits: stopped,
+		fits: may(store.ItemEdit),
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		if value == nil {

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) cancelCommand() *cobra.Command {
-	v := verb{name: "cancel", short: "cancel runs; their code sees it and cleans up", fits: live}
+	v := verb{name: "cancel", short: "cancel runs; their code sees it and cleans up", fits: may(store.ItemCancel)}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Cancel(ctx, id, v.act())
 	}
@@ -23,7 +23,7 @@ func (a *app) cancelCommand() *cobra.Command {
 }
 
 func (a *app) terminateCommand() *cobra.Command {
-	v := verb{name: "terminate", short: "end runs at once; no more of their code is executed", fits: live}
+	v := verb{name: "terminate", short: "end runs at once; no more of their code is executed", fits: may(store.ItemTerminate)}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Terminate(ctx, id, v.act())
 	}
@@ -34,7 +34,7 @@ func (a *app) pauseCommand() *cobra.Command {
 	v := verb{
 		name: "pause", short: "leave runs alone until they are resumed",
 		about: "Steps that are executing are waited for. Messages are kept, timers keep their due time.",
-		fits:  func(r *stet.RunInfo) bool { return live(r) && r.Status != store.Stalled && r.Marks&store.Paused == 0 },
+		fits:  may(store.ItemPause),
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Pause(ctx, id, v.act())
@@ -45,7 +45,7 @@ func (a *app) pauseCommand() *cobra.Command {
 func (a *app) resumeCommand() *cobra.Command {
 	v := verb{
 		name: "resume", short: "let paused runs go on, and stalled ones after their cause is mended",
-		fits: func(r *stet.RunInfo) bool { return r.Status == store.Stalled || live(r) && r.Marks&store.Paused != 0 },
+		fits: may(store.ItemResume),
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Resume(ctx, id, v.act())
@@ -53,7 +53,10 @@ func (a *app) resumeCommand() *cobra.Command {
 	return v.command(a, v.childrenFlag)
 }
 
-func live(r *stet.RunInfo) bool { return !r.Status.Terminal() }
+// may returns a function that reports whether a verb makes sense for a run.
+func may(verb store.ItemKind) func(*stet.RunInfo) bool {
+	return func(r *stet.RunInfo) bool { return r.Refusal(verb) == nil }
+}
 
 // verb is a request that the owner of a run decides.
 type verb struct {

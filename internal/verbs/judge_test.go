@@ -162,8 +162,11 @@ func TestAFailureThatStallsHasAnOutput(t *testing.T) {
 	if r := verbs.Judge(run, store.ItemRetry); r.Refused == "" {
 		t.Error("a run without an output is retried")
 	}
-	if run.Output = []byte{1}; verbs.Judge(run, store.ItemRetry).Refused != "" {
-		t.Error("a run that has failed is not retried")
+	for _, run.OutputSize = range []int{1, 0} { // as a listing has it that leaves the output out
+		if verbs.Judge(run, store.ItemRetry).Refused != "" {
+			t.Error("a run that has failed is not retried")
+		}
+		run.Output = []byte{1}
 	}
 }
 
