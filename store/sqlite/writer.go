@@ -15,8 +15,8 @@ import (
 // writer is the connection that writes.
 type writer struct {
 	s *Store
-	// turn holds a token while a goroutine uses the fields below.
-	turn chan struct{}
+	// inUse holds a token while a goroutine uses the fields below.
+	inUse chan struct{}
 
 	c       *conn  // nil: to be opened
 	pager   uint32 // the pager's data version after the last transaction
@@ -37,12 +37,12 @@ const (
 	gapAfter = 20 * time.Millisecond
 )
 
-func newWriter(s *Store) writer { return writer{s: s, turn: make(chan struct{}, 1)} }
+func newWriter(s *Store) writer { return writer{s: s, inUse: make(chan struct{}, 1)} }
 
 // tryLock takes the connection if it is free.
 func (w *writer) tryLock() bool {
 	select {
-	case w.turn <- struct{}{}:
+	case w.inUse <- struct{}{}:
 		return true
 	default:
 		return false
@@ -55,14 +55,14 @@ func (w *writer) lock(ctx context.Context) error {
 		return nil
 	}
 	select {
-	case w.turn <- struct{}{}:
+	case w.inUse <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (w *writer) unlock() { <-w.turn }
+func (w *writer) unlock() { <-w.inUse }
 
 // open opens the connection. The WAL is made here at the latest, so the folder is synced:
 // a power cut that loses the name of a file loses the file.
