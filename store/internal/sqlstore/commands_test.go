@@ -50,3 +50,92 @@ func TestARunThatHasEndedTakesVerbsAlone(t *testing.T) {
 		}
 	}
 }
+
+// oneRun is a database with one run, whose row can be claimed once. It implements the
+// acts of BatchRows that a claim takes.
+type oneRun struct {
+	BatchRows
+	claims int
+	before bool // an earlier try of the batch inserted the item
+}
+
+func (o *oneRun) Exec(string, ...any) (int64, error) {
+	o.claims++
+	return 1, nil
+}
+
+func (o *oneRun) RunClaimed(*store.Run) {}
+
+func (o *oneRun) InsertedBefore(store.RunNo, store.ItemNo) (bool, error) { return o.before, nil }
+
+func TestWhichCommandsClaimTheirRun(t *testing.T) {
+	message, pause, grant := &store.Item{Kind: store.ItemMessage}, &store.Item{Kind: store.ItemPause},
+		&store.Item{Kind: store.ItemGrant}
+	suspended := store.Run{No: 7, Shard: ours, Status: store.Suspended}
+	held := store.Run{No: 7, Shard: ours, Status: store.Queued, Marks: store.Held}
+	for _, c := range []struct {
+		name   string
+		run    store.Run
+		ready  int64
+		item   *store.Item
+		not    bool // the command does not ask for it
+		lost   bool // the lease is not current
+		repeat bool
+		want   bool
+		writes int
+	}{
+		{"a message to a run that waits", suspended, words.Idle, message, false, false, false, true, 1},
+		{"one that does not ask for it", suspended, words.Idle, message, true, false, false, false, 0},
+		{"one for a shard that was lost", suspended, words.Idle, message, false, true, false, false, 0},
+		{"one for a run that is claimed", suspended, words.Claimed, message, false, false, false, false, 0},
+		{"a repeat, and the run is claimed", suspended, words.Claimed, message, false, false, true, true, 0},
+		{"a repeat, and the run is not claimed", suspended, words.Idle, message, false, false, true, false, 0},
+		{"a pause", suspended, words.Idle, pause, false, false, false, false, 0},
+		{"a message to a run that a queue holds", held, words.Idle, message, false, false, false, false, 0},
+		{"a grant for a run that a queue holds", held, words.Idle, grant, false, false, false, true, 1},
+		{"a message to a paused run", store.Run{No: 7, Shard: ours, Status: store.Suspended, Marks: store.Paused},
+			words.Idle, message, false, false, false, false, 0},
+		{"a message to a run that has ended", store.Run{No: 7, Shard: ours, Status: store.Failed}, words.Idle, message,
+			false, false, false, false, 0},
+	} {
+		db := &oneRun{}
+		commands := Commands{Rows: db, Now: now, Batch: &Batch{
+			Rows: db, current: map[store.Shard]bool{ours: !c.lost}, repeat: c.repeat,
+		}}
+		run := c.run
+		got, err := commands.claim(&store.Command{Claim: !c.not, Item: c.item}, &run, c.ready)
+		if err != nil || got != c.want || db.claims != c.writes {
+			t.Errorf("%s: got %v, %d writes, %v", c.name, got, db.claims, err)
+		}
+		if c.writes > 0 && (!run.Claimed || run.Status != store.Running || run.Marks&store.Held != 0 || run.Started != now) {
+			t.Errorf("%s: the answer's run is %+v", c.name, run)
+		}
+	}
+}
+
+func TestAClaimOfAnEarlierTryIsAnsweredAgain(t *testing.T) {
+	run := store.Run{No: 7, Shard: ours, Status: store.Running}
+	for _, c := range []struct {
+		ready          int64
+		repeat, before bool
+		want           bool
+	}{
+		{words.Claimed, false, true, true},
+		{words.Claimed, false, false, false},
+		{words.Claimed, true, false, true},
+		{words.Ready, true, true, false},
+	} {
+		db := &oneRun{before: c.before}
+		commands := Commands{Rows: db, Now: now, Batch: &Batch{
+			Rows: db, current: map[store.Shard]bool{ours: true}, repeat: c.repeat,
+		}}
+		got, err := commands.claimedBefore(&store.Command{Claim: true}, &run, c.ready, 1)
+		if err != nil || got != c.want {
+			t.Errorf("%+v: got %v, %v", c, got, err)
+		}
+	}
+	alone := Commands{Rows: &oneRun{before: true}, Now: now}
+	if got, _ := alone.claimedBefore(&store.Command{Claim: true}, &run, words.Claimed, 1); got {
+		t.Error("expected no claim by a command outside of a batch")
+	}
+}
