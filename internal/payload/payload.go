@@ -343,7 +343,8 @@ func (s *Sealed) String() string {
 	return strings.Join(append(parts, fmt.Sprintf("%d bytes", s.Size)), ", ")
 }
 
-// ErrSealed: a stored value cannot be read here, because its key or its object is missing.
+// ErrSealed says that a stored value cannot be read here, because its key or its object is
+// missing.
 var ErrSealed = errors.New("value sealed")
 
 // Readable returns nil if a value, as it was read through a store of this package, is in
@@ -360,10 +361,13 @@ func Readable(value []byte) error {
 	return nil
 }
 
-// ReadableEntries returns the error of the first entry whose value is not Readable.
+// ReadableEntries returns the error of the first entry of an entity whose value's key or
+// object is missing here. An entity's values have no format byte: a plain one may begin
+// like a sealed one, as the number 2 does in CBOR. So a value that only begins like one
+// is left to the caller, which finds out by decoding it whether it is damaged.
 func ReadableEntries(entries []store.Entry) error {
 	for i := range entries {
-		if err := Readable(entries[i].Value); err != nil {
+		if err := Readable(entries[i].Value); errors.Is(err, ErrSealed) {
 			return err
 		}
 	}

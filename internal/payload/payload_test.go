@@ -532,3 +532,20 @@ func TestLoadLeavesOutWhatCannotBeRead(t *testing.T) {
 		t.Errorf("a value that cannot be opened is listed as %+v, %v", s, err)
 	}
 }
+
+// The values of an entity have no format byte. A plain one that begins like a sealed one
+// is readable; one that is sealed is not.
+func TestReadableEntries(t *testing.T) {
+	plain := []store.Entry{{Value: nil}, {Value: []byte{Marker}}, {Value: []byte{Marker, 0xff}},
+		{Value: []byte("\xa1\x01\x02")}}
+	if err := ReadableEntries(plain); err != nil {
+		t.Errorf("plain values: %v", err)
+	}
+	sealed, err := New(Config{Keys: []Key{testKey("k")}}).seal(t.Context(), at{place: "p"}, []byte("v"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ReadableEntries(append(plain, store.Entry{Value: sealed})); !errors.Is(err, ErrSealed) {
+		t.Errorf("a sealed value: %v", err)
+	}
+}
