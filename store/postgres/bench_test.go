@@ -33,7 +33,7 @@ func BenchmarkCommit(b *testing.B) {
 			}
 			starts := make([]store.Command, turns)
 			for i := range starts {
-				starts[i] = adopted(fmt.Sprint("r", i))
+				starts[i] = claimedStart(fmt.Sprint("r", i))
 				starts[i].Start.Shard.Slot = i % len(shards)
 			}
 			result, err := s.Commit(b.Context(), n.batch(nil, starts...))

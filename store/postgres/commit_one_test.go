@@ -11,9 +11,9 @@ import (
 )
 
 // TestCommitOneStep completes steps of a run, one in each batch, for which the store does
-// not look at the run any more. It is refused all the same what the run is not in hand
-// for: after the run's end, told by this handle or another one of the boot, or after
-// the lease has been given back and taken again.
+// not read the run any more. A step is refused all the same if the run is not claimed: after
+// its end, written by this handle or another one of the boot, or after the lease was given
+// back and taken again.
 func TestCommitOneStep(t *testing.T) {
 	t.Parallel()
 	end := func(run store.Run) *store.Turn {

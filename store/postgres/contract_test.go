@@ -48,7 +48,7 @@ func (h *harness) First() store.Store { return h.first }
 
 func (h *harness) Join(t testing.TB) store.Store { return h.open(t) }
 
-// Kill closes the handle: the leases stay, and nobody knows that their owner is
+// Kill closes the handle: the leases stay, and no other process knows that their owner is
 // dead.
 func (h *harness) Kill(t testing.TB, s store.Store) bool {
 	if err := s.Close(); err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/stet-run/stet/store/postgres"
 )
 
-// promises are what nodes were told to be durable: the value of a step when the next
-// one begins, and the last one when the run has ended.
+// promises are values that were acknowledged to nodes: that of a step when the next one
+// begins, and the last one when the run has ended.
 type promises struct {
 	mu     sync.Mutex
 	values map[string]string // by run and step
@@ -90,8 +90,8 @@ func engineOn(t testing.TB, s *postgres.Store, log *slog.Logger, workflows ...st
 }
 
 // TestFailoverToSynchronousStandby: the standby is promoted while the old primary
-// goes on, with one node attached. What that node still does is promised to nobody, it
-// commits nothing more on the new primary, and all that was promised before is there.
+// goes on, with one node attached. Nothing that this node still does is acknowledged, it
+// commits nothing more on the new primary, and all that was acknowledged before is there.
 func TestFailoverToSynchronousStandby(t *testing.T) {
 	t.Parallel()
 	old := servers.NewPostgres(t, "synchronous_standby_names=*")
@@ -109,7 +109,7 @@ func TestFailoverToSynchronousStandby(t *testing.T) {
 	oldFlow := kept.chain("old", steps)
 	engineOn(t, attached, quiet, oldFlow)
 	probe := takeAside(t, attached, "probe") // an owner of the old primary's time
-	result, err := attached.Commit(t.Context(), probe.batch(nil, adoptedAside("early")))
+	result, err := attached.Commit(t.Context(), probe.batch(nil, claimedAside("early")))
 	if err != nil || !result.Commands[0].Claimed {
 		t.Fatalf("got %+v: %v", result, err)
 	}
@@ -135,7 +135,7 @@ func TestFailoverToSynchronousStandby(t *testing.T) {
 	address.Target(standby.Addr())
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if result, err := attached.Commit(ctx, probe.batch(nil, adoptedAside("late"))); err == nil {
+	if result, err := attached.Commit(ctx, probe.batch(nil, claimedAside("late"))); err == nil {
 		t.Errorf("the old primary has promised %+v after the failover", result)
 	}
 	newFlow := kept.chain("new", steps)
@@ -176,7 +176,7 @@ func TestFailoverToSynchronousStandby(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	// A connection that still goes to the old server is refused by who has seen the new one.
+	// A connection that still goes to the old server is refused by a process that has seen the new one.
 	address.Target(old.Addr())
 	if _, err := follower.List(t.Context(), store.Filter{}); err != nil {
 		t.Logf("a connection that was cut: %v", err)
@@ -214,9 +214,9 @@ func takeAside(t testing.TB, s *postgres.Store, id string) *node {
 	return n
 }
 
-// adoptedAside is a start in that shard.
-func adoptedAside(id string) store.Command {
-	c := adopted(id)
+// claimedAside returns a start in that shard.
+func claimedAside(id string) store.Command {
+	c := claimedStart(id)
 	c.Start.Shard = aside
 	return c
 }
@@ -235,10 +235,9 @@ func follows(t testing.TB, primary *servers.Postgres) {
 	})
 }
 
-// TestFailoverToAsynchronousStandby: a standby is promoted that lacks what was
-// acknowledged last. Everybody is told and stopped, whether it was there before or
-// comes later, until somebody confirms the loss; then all goes on, and who has held
-// leases holds none.
+// TestFailoverToAsynchronousStandby: a standby is promoted that lacks the last acknowledged
+// acts. All processes are stopped with that reason, also those that come later, until the
+// loss is confirmed. Then they go on, and nodes that have held leases hold none.
 func TestFailoverToAsynchronousStandby(t *testing.T) {
 	t.Parallel()
 	old := servers.NewPostgres(t)
@@ -277,7 +276,7 @@ func TestFailoverToAsynchronousStandby(t *testing.T) {
 
 	for what, act := range map[string]func() error{
 		"Load":   func() error { _, err := s.Load(t.Context(), []store.RunNo{kept.No}); return err },
-		"Commit": func() error { _, err := s.Commit(t.Context(), n.batch(nil, adopted("next"))); return err },
+		"Commit": func() error { _, err := s.Commit(t.Context(), n.batch(nil, claimedStart("next"))); return err },
 		"Renew":  func() error { _, _, err := s.Renew(t.Context(), n.leases, ttl); return err },
 		"Apply":  func() error { _, _, err := s.Apply(t.Context(), []store.Command{start("next")}); return err },
 		"Open":   func() error { _, err := postgres.Open(t.Context(), standby.DSN(), quiet); return err },
@@ -324,9 +323,9 @@ func TestFailoverToAsynchronousStandby(t *testing.T) {
 }
 
 // TestFailoverToAStandbyThatWasNotWaitedFor: of two standbys one is synchronous, and the
-// other one is promoted, which lacks what was acknowledged last. It is noted as long as
+// other one is promoted, which lacks the last acknowledged acts. It is noted as long as
 // there are more standbys than commits wait for. If the note is older than the standby, a
-// process that misses its own commit tells all others.
+// process that misses its own commit notes the loss for all others.
 func TestFailoverToAStandbyThatWasNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	old := servers.NewPostgres(t)

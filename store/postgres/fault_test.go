@@ -35,7 +35,7 @@ func TestLostAnswers(t *testing.T) {
 	unknown := map[int]int{}
 	for i := range 45 {
 		way, answer := i%3, i/3
-		begin := n.batch(nil, adopted(fmt.Sprintf("r%d", i)))
+		begin := n.batch(nil, claimedStart(fmt.Sprintf("r%d", i)))
 		var r store.Run
 		until(t, func() error {
 			result, err := s.Commit(t.Context(), begin)
@@ -46,7 +46,7 @@ func TestLostAnswers(t *testing.T) {
 		})
 		b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Insert: way == batch, Entries: []store.Entry{done("a")},
 			Update: &store.Update{Status: store.Suspended}}},
-			adopted(fmt.Sprintf("s%d", i)))
+			claimedStart(fmt.Sprintf("s%d", i)))
 		messages, values := 0, 0
 		if way == turnByTurn {
 			messages, values = 1, 1

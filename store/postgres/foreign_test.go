@@ -17,7 +17,7 @@ const word = stet.Message[string]("word")
 
 // TestOpenTransactionUnderTheEngine: an application's transaction has started a run
 // and sent a message, and stays open. Other runs, and the run that it has sent to,
-// go on meanwhile; who starts the same run waits. After the commit both are there,
+// go on meanwhile; a start of the same run waits. After the commit both are there,
 // once.
 func TestOpenTransactionUnderTheEngine(t *testing.T) {
 	dsn, schema := servers.SharedPostgres(t)

@@ -30,8 +30,8 @@ func start(id string) store.Command {
 		Seed: store.Seed([]byte("0123456789abcdef")), Input: []byte("in")}}
 }
 
-// adopted is a start that a batch adopts.
-func adopted(id string) store.Command {
+// claimedStart returns a start whose run the batch claims.
+func claimedStart(id string) store.Command {
 	c := start(id)
 	c.Claim = true
 	return c
@@ -94,10 +94,10 @@ func (n *node) commit(t testing.TB, turns ...*store.Turn) store.BatchResult {
 	return result
 }
 
-// started starts a run that the node has in hand.
+// started starts a run that the node has claimed.
 func (n *node) started(t testing.TB, id string) store.Run {
 	t.Helper()
-	result, err := n.s.Commit(t.Context(), n.batch(nil, adopted(id)))
+	result, err := n.s.Commit(t.Context(), n.batch(nil, claimedStart(id)))
 	if err != nil || !result.Commands[0].Claimed {
 		t.Fatalf("start %s: %v, %+v", id, err, result)
 	}

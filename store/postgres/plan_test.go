@@ -33,7 +33,7 @@ func TestPlans(t *testing.T) {
 	t.Run("planned when empty", func(t *testing.T) {
 		t.Parallel()
 		w := newWatched(t)
-		w.analyze() // else the server takes an empty table for one that will be filled soon
+		w.analyze() // otherwise the server takes an empty table for one that will be filled soon
 		w.open()
 		w.days("empty", 8, maxPassed)
 		w.fill()
@@ -49,7 +49,7 @@ const (
 	maxPassed  = 600
 )
 
-// watched is a store whose server tells how it has executed each statement.
+// watched is a store whose server reports the plan of each statement.
 type watched struct {
 	*testing.T
 	dsn, schema string
@@ -282,8 +282,8 @@ func (w *watched) day(stage string, most float64) {
 	do("heartbeat", register)
 	do("renew", func() error { _, _, err := s.Renew(ctx, n.leases, ttl); return err })
 
-	// Starts that are adopted; steps; a turn that has all; the end.
-	first := commit("start", nil, adopted(name("a")), adopted(name("b"))).Commands
+	// Starts that are claimed; steps; a turn that has all; the end.
+	first := commit("start", nil, claimedStart(name("a")), claimedStart(name("b"))).Commands
 	a, b := &first[0].Run, &first[1].Run
 	commit("steps", []*store.Turn{
 		{Run: a.No, Shard: shard, Insert: true, Entries: []store.Entry{done("1"), done("2")}},
@@ -296,7 +296,7 @@ func (w *watched) day(stage string, most float64) {
 	w.without(stage, "unnest")
 
 	// A run that is alone: each batch is one statement without lists.
-	one := commit("start of one", nil, adopted(name("l"))).Commands[0].Run
+	one := commit("start of one", nil, claimedStart(name("l"))).Commands[0].Run
 	w.without(stage, "unnest")
 	commit("its first step", []*store.Turn{{Run: one.No, Shard: shard, Insert: true, Entries: []store.Entry{done("1")}}})
 	w.unread(stage, "runs")

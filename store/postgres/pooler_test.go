@@ -78,7 +78,7 @@ func TestPoolerOption(t *testing.T) {
 	dsn, schema := servers.SharedPostgres(t)
 	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss(), postgres.Pooler())
 	n := takeAll(t, s, "n")
-	result, err := s.Commit(t.Context(), n.batch(nil, adopted("r")))
+	result, err := s.Commit(t.Context(), n.batch(nil, claimedStart("r")))
 	if err != nil || !result.Commands[0].Claimed {
 		t.Fatalf("got %+v: %v", result, err)
 	}

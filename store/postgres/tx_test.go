@@ -131,8 +131,8 @@ func TestApplyInATransaction(t *testing.T) {
 }
 
 // TestOpenTransactionDelaysNobody: an application has started a run and sent a
-// message in a transaction that stays open. Who wants to start the same run, or send
-// with the same key, is left out; turns and commands beside are written at once, and
+// message in a transaction that stays open. A start of the same run, and a send with the
+// same key, are left out; turns and commands beside are written at once, and
 // so are turns of the very run that was sent to.
 func TestOpenTransactionDelaysNobody(t *testing.T) {
 	dsn, schema := servers.SharedPostgres(t)

@@ -233,7 +233,7 @@ func work(storeDSN, poolDSN string) error {
 
 // TestTxStepKilled kills the process that executes a transactional step when the
 // server has carried out the first, the second, … of all that the step's connection
-// asks for, up to its commit, and before it is told. Another process goes on: the
+// asks for, up to its commit, and before the answer arrives. Another process goes on: the
 // rows of the step are there exactly once, and the run has its result.
 func TestTxStepKilled(t *testing.T) {
 	t.Parallel()

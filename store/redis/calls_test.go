@@ -112,9 +112,9 @@ func TestCallsOfABatch(t *testing.T) {
 	}
 }
 
-// What is known of a boot's leases is known no more when another node takes one of them:
-// a step of the shard that was taken is fenced, others of the same batch are not, and the
-// former owner's claim is told of the shard.
+// The known leases of a boot are forgotten when another node takes one of them: a step of
+// the shard that was taken is fenced, others of the same batch are not, and the claim of
+// the old owner reports the shard.
 func TestFenceFallsWithALease(t *testing.T) {
 	t.Parallel()
 	url, prefix := servers.SharedRedis(t)

@@ -34,9 +34,9 @@ func commitConnOf(t *testing.T, server *servers.Redis) (id, last string) {
 	return id, last
 }
 
-// Commits go over a connection of their own. If that is dead, which nobody may know, they
-// go over the other, once each, and nobody is told of an error. One whose context is
-// cancelled while the server stands still ends.
+// Commits go over a connection of their own. If that has died unnoticed, they go over the
+// shared one, once each, and return no error. A commit whose context is cancelled while the
+// server stands still ends.
 func TestCommitConn(t *testing.T) {
 	t.Parallel()
 	server := servers.NewRedis(t, servers.Durable...)

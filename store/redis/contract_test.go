@@ -47,8 +47,8 @@ func (h *harness) First() store.Store { return h.first }
 
 func (h *harness) Join(t testing.TB) store.Store { return h.open(t) }
 
-// Kill closes the handle: its leases stay until they end, because nobody knows that
-// the process is dead.
+// Kill closes the handle: its leases stay until they end, because no other process
+// knows that this one is dead.
 func (h *harness) Kill(t testing.TB, s store.Store) bool {
 	if err := s.Close(); err != nil {
 		t.Error(err)

@@ -89,11 +89,17 @@ var protocol = map[string]words.Table{
 	}),
 	"BYTE": {
 		"new": fmt.Sprint('0' + int(store.New)), "large": fmt.Sprint(int(largeState(store.Open))),
-		"byID": fmt.Sprint(int(byID[0])),
+		"byID": fmt.Sprint(int(byID[0])), "newline": fmt.Sprint(int('\n')),
 	},
 	"TEXT": quoted(map[string]string{"unanswered": value([]byte(store.Unanswered))}),
 	"MAX": {
 		"claim": fmt.Sprint(store.MaxClaim), "runID": fmt.Sprint(store.MaxRunID), "sweepLook": fmt.Sprint(sweepLook),
+		"seed": fmt.Sprint(len(store.Seed{})),
+		// Of one call of a command: fields of a hash that are read, values that unpack may
+		// give it, members of a sorted set and items of a stream in a page.
+		"fields": "1000", "unpacked": "4000", "page": "100", "streamPage": "20",
+		// Runs that one claim examines which the node cannot load: ready ones, and sleepers.
+		"unfitLook": "5000", "sleepers": "1000",
 	},
 	"MICROS": {
 		"dedupWindow": fmt.Sprint(int64(store.DedupWindow)), "forgetAfter": fmt.Sprint(forgetAfter.Microseconds()),

@@ -199,8 +199,8 @@ func TestWhatSomebodyHasLeftIsDelivered(t *testing.T) {
 	owner.relay.mu.Unlock()
 }
 
-// Who forgets what has arrived delivers nothing: what stands behind it is on its way
-// with a commit, which wants the answers.
+// Taking arrived commands out of an outbox delivers nothing: the commands behind them are
+// delivered by a commit, which needs the answers.
 func TestForgettingWhatHasArrivedDeliversNothing(t *testing.T) {
 	url, prefix := servers.SharedRedis(t)
 	a := newAbroad(t, spreadAt(t, url, prefix))

@@ -107,8 +107,8 @@ func TestServerThatStandsStillIsGivenUp(t *testing.T) {
 
 // Connections are cut after each of the server's answers while a batch is on its way,
 // and the batch is repeated: its entry, its start and its messages are there once, and
-// the answers are those of a batch that went well. Of a run that was adopted the caller
-// knows, in whichever answer, else nobody would execute it.
+// the answers are those of a batch that went well. One of the answers reports the claim of
+// a run that was claimed, otherwise no node would execute it.
 func TestLostAnswers(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -365,7 +365,8 @@ func TestFullServerRefusesAndGoesOn(t *testing.T) {
 	}
 }
 
-// What the server's settings can lose is refused, or warned of and told.
+// A server whose settings can lose acknowledged acts is refused, or a warning is logged and
+// Describe shows it.
 func TestSettingsAreReadAtOpen(t *testing.T) {
 	for _, row := range []struct {
 		name     string

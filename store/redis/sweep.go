@@ -30,19 +30,19 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 			return store.Swept{}, err
 		case !over:
 			if len(w.ask) == 0 {
-				return w.told(), nil
+				return w.result(), nil
 			}
 			if err := w.parents(ctx); err != nil {
 				return store.Swept{}, err
 			}
 		case part == s.parts-1:
 			w.Done = true
-			return w.told(), nil
+			return w.result(), nil
 		default:
 			w.Next = store.SweepPlace{No: int64(part+1) << partBits}
 		}
 	}
-	return w.told(), nil
+	return w.result(), nil
 }
 
 // sweep is one Sweep.
@@ -61,8 +61,8 @@ type child struct {
 	created    store.Time
 }
 
-// told notifies other processes of deletions.
-func (w *sweep) told() store.Swept {
+// result notifies other processes of deletions, and returns the result.
+func (w *sweep) result() store.Swept {
 	if w.Rows > 0 {
 		w.s.hints.tell(store.Change{Answered: true})
 	}

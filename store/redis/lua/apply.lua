@@ -13,9 +13,9 @@ local sentTo = {}   -- parts for which something was put into the outbox
 local function readLeases(boot)
 	local others, own = {}, true
 	local count = num()
-	for first = 1, count, 1000 do
+	for first = 1, count, MAX.fields do
 		local shards, begins = {}, {}
-		for i = first, math.min(count, first + 999) do
+		for i = first, math.min(count, first + MAX.fields - 1) do
 			shards[#shards + 1] = arg()
 			begins[#begins + 1] = arg() .. ';'
 		end
@@ -192,7 +192,7 @@ local function start(c)
 	if no then
 		local r = row(no)
 		local first = call('HGET', T .. 'r:' .. no, r.ic == '0' and 'o' or 'fi')
-		if string.sub(first, 1, 16) == string.sub(c.o, 1, 16) then
+		if string.sub(first, 1, MAX.seed) == string.sub(c.o, 1, MAX.seed) then
 			local claimed = claims(c, r)
 			return answer(OUTCOME.applied, r, nil, claimed)
 		end

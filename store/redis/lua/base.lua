@@ -85,7 +85,9 @@ local function enter(key, field, value) gather(hashes, key, field, value) end
 
 -- inPieces calls a command with a list that may be long.
 local function inPieces(command, key, list)
-	for from = 1, #list, 4000 do call(command, T .. key, unpack(list, from, math.min(#list, from + 3999))) end
+	for from = 1, #list, MAX.unpacked do
+		call(command, T .. key, unpack(list, from, math.min(#list, from + MAX.unpacked - 1)))
+	end
 end
 
 -- writeAll writes gathered changes with two commands: put adds pairs, in which the score of

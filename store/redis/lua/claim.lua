@@ -20,15 +20,15 @@ if fence ~= '' and fenceOf(boot) ~= fence then return { nowText } end
 local new = arg()
 local owned, fenced, own = {}, {}, true
 local count = num()
-for first = 1, count, 1000 do
+for first = 1, count, MAX.fields do
 	-- A node may have hundreds of leases: they are read at once, and no table is made for
 	-- each of them.
-	local last = math.min(count, first + 999)
+	local last = math.min(count, first + MAX.fields - 1)
 	local kept = call('HMGET', T .. 'L', unpack(ARGV, cursor + first, cursor + last))
 	for i = first, last do
 		local shard, epoch, lease = ARGV[cursor + i], ARGV[cursor + count + i], kept[i - first + 1]
 		local current = lease and string.find(lease, epoch, 1, true) == 1
-		if current and not (string.byte(lease, -1) == 10 and lease == epoch .. '0;\n') then
+		if current and not (string.byte(lease, -1) == BYTE.newline and lease == epoch .. '0;\n') then
 			owned[shard] = true
 			own = own and holder(lease) == boot
 		else
@@ -52,12 +52,12 @@ for i = 1, num() do given[i] = arg() end
 local function scan(key, from, to, fn)
 	local offset = 0
 	while true do
-		local page = call('ZRANGEBYSCORE', key, from, to, 'LIMIT', offset, 100)
+		local page = call('ZRANGEBYSCORE', key, from, to, 'LIMIT', offset, MAX.page)
 		for i = 1, #page do
 			if fn(page[i]) then return end
 		end
-		if #page < 100 then return end
-		offset = offset + 100
+		if #page < MAX.page then return end
+		offset = offset + MAX.page
 	end
 end
 
@@ -186,7 +186,7 @@ local function unfit()
 				latest[key][4] = r.bu
 			end
 		end
-		return looked == 5000
+		return looked == MAX.unfitLook
 	end
 	for _, gr in ipairs(groups) do
 		scan(T .. 'z:' .. gr, '-inf', nowText, function(no) return note(gr, no, function(r) return not waits(r) end) end)
@@ -266,7 +266,7 @@ for _, gr in ipairs(groups) do
 	scan(T .. 'z:' .. gr, '(' .. nowText, '+inf', function(no)
 		local r = mine(gr, no)
 		looked = looked + 1
-		if r and takes(r) or looked == 1000 then
+		if r and takes(r) or looked == MAX.sleepers then
 			local at = (r or row(no)).wa
 			if wake == '' or later(wake, at) then wake = at end
 			return true

@@ -53,7 +53,7 @@ end
 -- carryOut carries out a turn, and returns the verdict followed by the reason.
 local function carryOut(t)
 	if fence == '' and not leads[t.shard] then return VERDICT.fenced end
-	if t.entriesOnly and #t.entries <= 1000 and append(t) then return VERDICT.committed end
+	if t.entriesOnly and #t.entries <= MAX.fields and append(t) then return VERDICT.committed end
 	local r = row(t.no)
 	local why, at = refuses(t, r)
 	if why then return VERDICT.refused .. why .. ': ' .. at end

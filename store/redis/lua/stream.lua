@@ -9,7 +9,7 @@ local from = math.max(after + 1, first)
 local items, size = {}, 0
 while #items < limit do
 	local at = from - first + #items
-	local page = call('LRANGE', key, at, at + math.min(limit - #items, 20) - 1)
+	local page = call('LRANGE', key, at, at + math.min(limit - #items, MAX.streamPage) - 1)
 	if #page == 0 then break end
 	for i = 1, #page do
 		-- Before the value stand the time, one letter and the mark of a value.

@@ -126,7 +126,7 @@ end
 while stage == 0 and rule < #rules do
 	local u = rules[rule + 1]
 	local key, moved, latest = T .. 'E:' .. u.st .. ':' .. u.wf, false, dec(now - math.max(u.keep, MICROS.minRetention))
-	local page = call('ZRANGEBYSCORE', key, at, latest, 'LIMIT', 0, 100)
+	local page = call('ZRANGEBYSCORE', key, at, latest, 'LIMIT', 0, MAX.page)
 	-- Of those that ended at one time some may be before the place.
 	local offset = 0
 	while #page > 0 do
@@ -149,15 +149,15 @@ while stage == 0 and rule < #rules do
 				end
 			end
 		end
-		if #page < 100 then break end
-		if moved then offset, moved = 0, false else offset = offset + 100 end
-		page = call('ZRANGEBYSCORE', key, at, latest, 'LIMIT', offset, 100)
+		if #page < MAX.page then break end
+		if moved then offset, moved = 0, false else offset = offset + MAX.page end
+		page = call('ZRANGEBYSCORE', key, at, latest, 'LIMIT', offset, MAX.page)
 	end
 	rule, at, after = rule + 1, '0', '0'
 end
 if stage == 0 then stage, at, after = 1, '0', '0' end
 while stage == 1 do
-	local page = call('ZRANGEBYSCORE', T .. 'F', '(' .. after, '+inf', 'LIMIT', 0, 100)
+	local page = call('ZRANGEBYSCORE', T .. 'F', '(' .. after, '+inf', 'LIMIT', 0, MAX.page)
 	if #page == 0 then
 		stage, after = 2, '0'
 		break
@@ -180,7 +180,7 @@ while stage == 1 do
 end
 if not consumed then return done(true) end
 while true do
-	local page = call('ZRANGEBYSCORE', T .. 'C', '(' .. after, '+inf', 'LIMIT', 0, 100)
+	local page = call('ZRANGEBYSCORE', T .. 'C', '(' .. after, '+inf', 'LIMIT', 0, MAX.page)
 	if #page == 0 then return done(true) end
 	for _, no in ipairs(page) do
 		looked = looked + 1

@@ -105,7 +105,7 @@ local function standing(t, loc)
 	local key = t.no .. ':' .. t.ic
 	local head = call('HGET', T .. 'e:' .. key, loc)
 	if not head then return nil end
-	return { head = head, large = string.byte(head, 1) >= 97 and call('HGET', T .. 'v:' .. key, loc) }
+	return { head = head, large = string.byte(head, 1) >= BYTE.large and call('HGET', T .. 'v:' .. key, loc) }
 end
 
 -- owned returns what decides about an item of the run: state, class, whether it has
