@@ -12,14 +12,11 @@ type arrivals struct {
 	promises journal.Lane        // their resolution is there
 	runs     journal.Lane        // of children and watched runs: their end is there
 	events   journal.Lane        // their event is there
-	grants   []*stepOp           // their permit has come
-	bodies   fifo.Queue[ended]   // ends of attempts
 }
 
 // none reports whether nothing has arrived that was not looked at.
 func (a *arrivals) none() bool {
-	return a.bodies.Len() == 0 && a.loops.Len() == 0 && len(a.promises) == 0 && len(a.runs) == 0 &&
-		len(a.events) == 0 && len(a.grants) == 0
+	return a.loops.Len() == 0 && len(a.promises) == 0 && len(a.runs) == 0 && len(a.events) == 0
 }
 
 // nextArrival hands over one completion that has arrived or is due. It reports whether
@@ -28,13 +25,6 @@ func (a *arrivals) none() bool {
 // that they overtake nothing.
 func (r *Run) nextArrival() bool {
 	a := &r.arrivals
-	switch {
-	case r.enterNext(), a.promises.Next(), a.runs.Next(), a.events.Next(), r.nextMail(), r.permits.next(),
-		r.j.Timers.Next(r.j.Bound(), r.j.InboxAt()):
-	case a.bodies.Len() > 0:
-		r.attemptEnded(a.bodies.Pop())
-	default:
-		return false
-	}
-	return true
+	return r.enterNext() || a.promises.Next() || a.runs.Next() || a.events.Next() || r.nextMail() || r.steps.NextGrant() ||
+		r.j.Timers.Next(r.j.Bound(), r.j.InboxAt()) || r.steps.NextEnd()
 }

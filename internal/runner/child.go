@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -101,7 +102,7 @@ func (b *Branch) startAgain(o *childOp, c *Child) {
 }
 
 // ErrNoQueue is what Child.Place returns for a queue that does not exist.
-var ErrNoQueue = errors.New("there is no such queue")
+var ErrNoQueue = journal.ErrNoQueue
 
 // enqueue finds out where a new child stands in its queue.
 func (b *Branch) enqueue(o *childOp, c *Child) {

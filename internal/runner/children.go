@@ -42,7 +42,7 @@ func (c *children) prune(o *runOp) {
 	o.Closed, o.forgotten = true, true
 	if o.end != nil {
 		o.end = nil
-		c.run.Answer(o.item.no, nil)
+		c.run.j.Answer(o.item.no, nil)
 	}
 }
 
@@ -70,7 +70,7 @@ func (c *children) deliver(it store.Item) {
 		r.j.Log.DeadLetter(it.No)
 		return
 	case o == nil || o.Settled() || o.Closed || o.end != nil:
-		r.Answer(it.No, nil)
+		r.j.Answer(it.No, nil)
 		return
 	}
 	o.item = endItem{it.No, it.ID, it.Sent}

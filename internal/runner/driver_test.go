@@ -325,13 +325,13 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 		switch {
 		case len(d.flight) > 0 && (d.random == nil || d.random.IntN(3) > 0):
 			d.endBody()
-		case d.pending == nil && len(d.flight) == 0 && d.r.steps.queue.Len() == 0 && d.r.over == nil:
+		case d.pending == nil && len(d.flight) == 0 && d.r.steps.Queued() == 0 && d.r.over == nil:
 			if d.r.Suspended() && d.random != nil && d.random.IntN(3) == 0 {
 				d.evictions++
 				d.crash()
 				continue
 			}
-			if !d.nudge() && !d.r.sched.AnyReady() && d.r.arrivals.bodies.Len() == 0 {
+			if !d.nudge() && !d.r.sched.AnyReady() && d.r.steps.Arrived() == 0 {
 				d.advance()
 				if d.r.over == nil && !d.take() {
 					d.t.Fatalf("nothing is left to happen; the run waits for %s; its inbox is %+v", d.r.j.Waits(), d.j.items)
@@ -432,12 +432,11 @@ func (d *driver) transact() {
 			continue
 		}
 		result := b.Func(context.Background(), &b)
-		o := d.r.steps.open[b.ID]
-		owes := o != nil && o.owes()
+		e, _ := b.Entry(0, 0, nil)
 		d.transactions++
 		d.j.entries[string(b.Location)] = store.Entry{
-			Loc: string(b.Location), Kind: store.KindStep, State: store.Done, Attempt: 1, Born: b.born, Generation: b.generation,
-			Value: result.Value, Size: len(result.Value), Owes: owes,
+			Loc: string(b.Location), Kind: store.KindStep, State: store.Done, Attempt: 1, Born: e.Born, Generation: e.Generation,
+			Value: result.Value, Size: len(result.Value), Owes: e.Owes,
 		}
 	}
 }
@@ -477,9 +476,9 @@ func (d *driver) verify(over *Outcome) string {
 		return "the replay of the whole history does not end"
 	case got.Stall != nil:
 		return "the replay of the whole history stalls: " + got.Stall.Error()
-	case len(turn.Entries)+len(turn.Prune)+len(turn.Sends) > 0 || d.r.steps.queue.Len() > 0 || len(d.begun) != bodies:
+	case len(turn.Entries)+len(turn.Prune)+len(turn.Sends) > 0 || d.r.steps.Queued() > 0 || len(d.begun) != bodies:
 		return fmt.Sprintf("the replay of the whole history writes %d entries, sends %d and asks for %d bodies: %+v %+v",
-			len(turn.Entries), len(turn.Sends), d.r.steps.queue.Len(), turn.Entries, turn.Sends)
+			len(turn.Entries), len(turn.Sends), d.r.steps.Queued(), turn.Entries, turn.Sends)
 	case rows > 0:
 		return fmt.Sprintf("the replay of the whole history shows %+v", turn)
 	case d.cancelledLate():

@@ -103,13 +103,14 @@ func (h *harness) start() {
 		if e, ok := h.j.entries[string(b.Location)]; ok && (e.State == store.Done || e.State == store.FailedEntry) {
 			h.j.violate("the body of %s begins although its end is durable", b.Location)
 		}
-		if born := h.r.steps.open[b.ID].Born; born > h.j.seq() {
+		e, _ := b.Entry(0, 0, nil)
+		if born := e.Born; born > h.j.seq() {
 			h.j.violate("the body of %s begins after completion %d, of which %d are durable", b.Location, born, h.j.seq())
 		}
-		if h.r.steps.open[b.ID].spec.Permit != nil {
+		if b.Queue != "" {
 			h.j.permitted(b.Location)
 		}
-		if h.r.steps.open[b.ID].Kind == store.KindUndo && h.j.run.Marks&store.Undoing == 0 {
+		if e.Kind == store.KindUndo && h.j.run.Marks&store.Undoing == 0 {
 			h.j.violate("the compensation %s begins before the mark is durable", b.Location)
 		}
 		h.begun[b.Location.String()]++
@@ -299,8 +300,8 @@ func (h *harness) replays() {
 		h.t.Fatalf("the replay does not end; it waits for %s", h.r.j.Waits())
 	case got.Status != over.Status || string(got.Output) != string(over.Output) || got.Reason != over.Reason:
 		h.t.Fatalf("the replay ends %s %q (%s) %v, the run ended %s %q (%s)", got.Status, got.Output, got.Reason, got.Stall, over.Status, over.Output, over.Reason)
-	case len(h.r.j.Log.Entries()) > 0 || h.r.steps.queue.Len() > 0 || len(h.begun) != bodies:
-		h.t.Fatalf("the replay writes %d entries and begins %d bodies", len(h.r.j.Log.Entries()), h.r.steps.queue.Len())
+	case len(h.r.j.Log.Entries()) > 0 || h.r.steps.Queued() > 0 || len(h.begun) != bodies:
+		h.t.Fatalf("the replay writes %d entries and begins %d bodies", len(h.r.j.Log.Entries()), h.r.steps.Queued())
 	}
 }
 

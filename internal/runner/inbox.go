@@ -6,68 +6,12 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// inbox knows which items were delivered, so that one that is delivered again is
-// ignored. A run may receive messages for ever: what cannot come again is forgotten.
-type inbox struct {
-	known  map[store.ItemNo]struct{} // delivered and may be again
-	taking []store.ItemNo            // those that the turn under way consumes
-	done   []doneItems               // those whose consumption is durable
-}
-
-// doneItems are items that no inbox that is read from a time on holds any more.
-type doneItems struct {
-	from store.Time // 0: not known yet; the present is not earlier
-	nos  []store.ItemNo
-}
-
-// know notes that an item has been delivered. It reports false if it was noted before.
-func (b *inbox) know(no store.ItemNo) bool {
-	_, known := b.known[no]
-	b.known[no] = struct{}{}
-	return !known
-}
-
-// take notes the items that the turn consumes.
-func (b *inbox) take(turn *store.Turn) {
-	b.taking = b.taking[:0:0]
-	for _, c := range turn.Consumed {
-		b.taking = append(b.taking, c.Item)
-	}
-	b.taking = append(b.taking, turn.Dead...)
-}
-
-// committed notes that the turn is durable.
-func (b *inbox) committed() {
-	if len(b.taking) > 0 {
-		b.done = append(b.done, doneItems{nos: b.taking})
-		b.taking = nil
-	}
-}
-
-// forget drops the numbers of items that cannot be delivered again: their consumption
-// was durable at the time from, the inbox was read later, and what was read in between
-// or before has been delivered by now.
-func (b *inbox) forget(now, inboxAt store.Time) {
-	for i := range b.done {
-		if d := &b.done[i]; d.from == 0 {
-			d.from = now
-		}
-	}
-	for len(b.done) > 0 && b.done[0].from < inboxAt {
-		for _, no := range b.done[0].nos {
-			delete(b.known, no)
-		}
-		b.done = b.done[1:]
-	}
-}
-
 // Know notes that an item has been delivered. It reports false if it was noted before.
-func (r *Run) Know(no store.ItemNo) bool { return r.inbox.know(no) }
+func (r *Run) Know(no store.ItemNo) bool { return r.j.Items.Know(no) }
 
 // Answer consumes an item in the next turn, with the owner's answer if it is a verb.
 func (r *Run) Answer(no store.ItemNo, verdict []byte) {
-	r.inbox.know(no)
-	r.j.Log.Consume(no, verdict)
+	r.j.Answer(no, verdict)
 }
 
 // Deliver adds items to the inbox. Items that were delivered before are ignored, and so
@@ -106,7 +50,7 @@ func (r *Run) deliver(it *store.Item) (see bool) {
 		return false
 	case store.ItemGrant:
 		if permit.OfStep(it) {
-			r.permits.deliver(*it)
+			r.steps.DeliverGrant(*it)
 			return false
 		}
 	case store.ItemWatch:

@@ -30,7 +30,7 @@ func TestReceivedMessagesAreForgotten(t *testing.T) {
 		h.clock = h.clock.Add(10 * time.Millisecond)
 		h.send("word", fmt.Sprint(i))
 	}
-	if n := len(h.r.inbox.known); n != 100 {
+	if n := h.r.j.Items.Len(); n != 100 {
 		t.Fatalf("the run remembers %d items of 100, of which each may be delivered again", n)
 	}
 	for i := range h.j.items { // by a claim that was read before they were consumed
@@ -44,7 +44,7 @@ func TestReceivedMessagesAreForgotten(t *testing.T) {
 	}
 	h.clock = h.clock.Add(2 * time.Second)
 	h.send("word", "one more")
-	if n := len(h.r.inbox.known); n != 1 {
+	if n := h.r.j.Items.Len(); n != 1 {
 		t.Errorf("the run remembers %d items, want the last one", n)
 	}
 	h.clock = h.clock.Add(2 * time.Second)

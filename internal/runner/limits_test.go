@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stet-run/stet/internal/location"
-	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -169,28 +167,6 @@ func TestFailureThatIsNoText(t *testing.T) {
 	h.fail("s", "a\xffb")
 	h.want(store.Succeeded, `a�b`)
 	h.replays()
-}
-
-func TestDelayOfRetries(t *testing.T) {
-	r := New(Config{Run: store.Run{Seed: store.Seed{1}}})
-	for _, c := range []struct {
-		policy   Policy
-		attempt  int
-		low, top time.Duration
-	}{
-		{Policy{First: time.Second, Factor: 2, Max: time.Minute}, 1, time.Second, time.Second},
-		{Policy{First: time.Second, Factor: 2, Max: time.Minute}, 4, 8 * time.Second, 8 * time.Second},
-		{Policy{First: time.Second, Factor: 2, Max: time.Minute}, 5000, time.Minute, time.Minute},
-		{Policy{First: time.Second, Factor: 2, Max: 1<<63 - 1, Jitter: 1}, 5000, 0, 1 << 62},
-		{Policy{First: time.Second, Factor: 1, Max: time.Minute, Jitter: 0.5}, 1, time.Second / 2, 3 * time.Second / 2},
-	} {
-		o := &stepOp{op: op{run: r, Op: journal.Op{Loc: location.Loc("").Name("s", 1)}}, attempt: c.attempt, spec: Step{Policy: c.policy}}
-		if d := o.delay(); d < c.low || d > c.top {
-			t.Errorf("%+v after attempt %d: %s, want %s to %s", c.policy, c.attempt, d, c.low, c.top)
-		} else if d != o.delay() {
-			t.Errorf("%+v: the delay differs when it is asked for again", c.policy)
-		}
-	}
 }
 
 // A source that many have waited for in vain, and a queue that is never empty,

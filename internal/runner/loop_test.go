@@ -599,8 +599,8 @@ func TestWhatALoopLeavesInMemory(t *testing.T) {
 			continue
 		}
 		for what, size := range map[string]int{
-			"timers": r.j.Timers.Len(), "receivers": r.mail.Waiting("mail"), "branches": len(r.sched.Branches()), "bodies": len(r.steps.open),
-			"entries": len(h.j.entries), "unlooked": r.mail.Unlooked(), "queue": r.steps.queue.Room(),
+			"timers": r.j.Timers.Len(), "receivers": r.mail.Waiting("mail"), "branches": len(r.sched.Branches()), "bodies": r.steps.Open(),
+			"entries": len(h.j.entries), "unlooked": r.mail.Unlooked(), "queue": r.steps.Queued(),
 			"entering": r.arrivals.loops.Room(), "scopes": r.root.Size(),
 		} {
 			if size > 150 {

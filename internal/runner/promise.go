@@ -108,7 +108,7 @@ func (r *Run) deliverResolution(it *store.Item) bool {
 		return false
 	}
 	if _, twice := p.resolved[it.Loc]; twice {
-		r.Answer(it.No, nil) // the first one stands
+		r.j.Answer(it.No, nil) // the first one stands
 		return false
 	}
 	p.resolved[it.Loc] = *it

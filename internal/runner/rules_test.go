@@ -459,8 +459,8 @@ func TestRule10(t *testing.T) {
 		h.clock = h.clock.Add(time.Second) // the second attempt is due when the cancel comes
 		h.cancel()
 		h.wantOrder("[cancel]", "kept/reserve")
-		if over := h.r.Over(); over == nil || over.Status != store.Cancelled || h.r.steps.inFlight != 0 {
-			t.Errorf("the run ends %+v with %d bodies in flight", over, h.r.steps.inFlight)
+		if over := h.r.Over(); over == nil || over.Status != store.Cancelled || h.r.steps.InFlight() != 0 {
+			t.Errorf("the run ends %+v with %d bodies in flight", over, h.r.steps.InFlight())
 		}
 		if e, _ := h.j.at("kept/reserve"); e.Attempt != 1 {
 			t.Errorf("the record has %d attempts, want the one that was made", e.Attempt)

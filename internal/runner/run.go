@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/attempts"
 	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/runner/mail"
 	"github.com/stet-run/stet/internal/runner/sched"
@@ -67,12 +68,10 @@ type Run struct {
 	root  *Branch // of the workflow's function
 
 	arrivals arrivals // of a live run
-	inbox    inbox
 	mail     mail.Boxes
 	promises promises
 	updates  updates
-	steps    steps
-	permits  permits
+	steps    *attempts.Steps
 	children children
 	topics   topics
 	shows    showing
@@ -122,13 +121,11 @@ type Note struct {
 func New(cfg Config) *Run {
 	r := &Run{
 		cfg:      cfg,
-		inbox:    inbox{known: map[store.ItemNo]struct{}{}},
 		promises: promises{made: map[string]*promiseOp{}, resolved: map[string]store.Item{}},
 		updates:  updates{unanswered: map[store.ItemNo]struct{}{}},
-		steps:    steps{open: map[int64]*stepOp{}},
 		shows:    showing{tags: cfg.Run.Tags},
 	}
-	r.permits.run, r.topics.run = r, r
+	r.topics.run = r
 	r.children = children{run: r, byName: map[string]*runOp{}}
 	r.sched = sched.New(owner{r})
 	r.j = journal.New(journal.Config{
@@ -137,7 +134,7 @@ func New(cfg Config) *Run {
 	})
 	r.initUndo()
 	r.topics.init()
-	r.permits.init()
+	r.steps = attempts.New(r.j, owner{r}, cfg.PauseAfter)
 	r.Deliver(cfg.Items...)
 	r.root = r.begin(func(b *Branch) (any, error) {
 		output, failure := cfg.Code(b)
@@ -153,7 +150,7 @@ func New(cfg Config) *Run {
 // Resumed or StillReady is called.
 func (r *Run) Advance(now, inboxAt store.Time) {
 	r.j.Advance(now, inboxAt)
-	r.inbox.forget(now, r.j.InboxAt())
+	r.j.Items.Forget(now, r.j.InboxAt())
 	if r.turns.suspended {
 		return
 	}
@@ -237,3 +234,27 @@ func (r *Run) Unwind() {
 	r.sched.Unwind()
 	r.root.Exit() // if it has ended and there was something to undo
 }
+
+// Bodies returns the step bodies that may start now. Each is returned once; Complete
+// reports its end.
+func (r *Run) Bodies() []Body {
+	return r.steps.Bodies(r.turns.durable, r.over != nil || r.pause != nil)
+}
+
+// Cancels returns the IDs of bodies that were given out and are wanted no more.
+func (r *Run) Cancels() []int64 { return r.steps.Cancels() }
+
+// Complete takes the end of an attempt. Only the current attempt's is accepted.
+func (r *Run) Complete(id int64, attempt int, result BodyResult) {
+	r.steps.Complete(id, attempt, result)
+}
+
+// Heartbeat records what an attempt wants its successor to know, unless it is larger
+// than a value may be. It reports whether the attempt is the current one.
+func (r *Run) Heartbeat(id int64, attempt int, detail []byte) bool {
+	return r.steps.Heartbeat(id, attempt, detail)
+}
+
+// Key returns the idempotency key of an operation that the code called at loc in a
+// generation.
+func (r *Run) Key(loc location.Loc, generation int) string { return r.steps.Key(loc, generation) }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/attempts"
 	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/internal/stored"
@@ -25,7 +26,8 @@ func (o owner) HandOver() bool {
 	r := o.r
 	switch {
 	case r.pause != nil: // every branch is blocked, as at any commit
-		r.settleArrived()
+		for r.steps.NextEnd() { // recorded, not handed over
+		}
 		return false
 	case !r.j.Live():
 		r.replayNext()
@@ -84,8 +86,27 @@ func (o owner) Owes(rec *journal.Record, seq int64, step *journal.Op) {
 		o.r.undo.pending = append(o.r.undo.pending, &pendingUndo{loc: location.Loc(rec.Loc), seq: seq})
 		return
 	}
-	o.r.owe(step, undoFor(step), seq, 0)
+	o.r.owe(step, attempts.UndoOf(step), seq, 0)
 }
+
+// Owe notes that a step carries a compensation.
+func (o owner) Owe(step *journal.Op, undo *Undo) { o.r.owe(step, undo, o.r.j.Seq(), o.r.j.Pos()) }
+
+// UndoFailed stops the run for a person.
+func (o owner) UndoFailed(loc location.Loc, why string) {
+	o.r.over = &Outcome{Status: store.Stalled, Reason: fmt.Sprintf(
+		"undo: %s failed: %s; mend the cause and resume the run, which tries it again", loc, why)}
+}
+
+// PauseFor makes the run stand still like Pause, unless it does.
+func (o owner) PauseFor(reason string) {
+	if o.r.pause == nil {
+		o.r.pause = &store.Item{Kind: store.ItemPause, Name: pauser, Value: []byte(stored.Cut(reason, store.MaxWhy-4))}
+	}
+}
+
+// BeingCancelled reports whether the cancel of the run is to be handed over.
+func (o owner) BeingCancelled() bool { return o.r.cancel.item != nil }
 
 // Fail ends the run with f.
 func (o owner) Fail(f *stored.Failure) { o.r.fail(f) }
@@ -168,7 +189,7 @@ func (r *Run) policyAt() store.Time {
 		return 0
 	}
 	at := r.cfg.CancelAt
-	if r.cfg.MaxSuspended > 0 && r.steps.inFlight == 0 && r.j.Live() {
+	if r.cfg.MaxSuspended > 0 && r.steps.InFlight() == 0 && r.j.Live() {
 		if limit := r.j.Now().Add(r.cfg.MaxSuspended); at == 0 || limit < at {
 			at = limit
 		}
@@ -264,6 +285,6 @@ func (r *Run) goLive() {
 	if r.j.GoLive(r.topics.goLive) {
 		r.children.goLive()
 		r.topics.deliverEarly()
-		r.permits.goLive()
+		r.steps.GoLive()
 	}
 }

@@ -96,7 +96,7 @@ func (t *topics) deliver(it store.Item) {
 	}
 	g := t.registrations[it.Name]
 	if g == nil || g.op == nil || g.op.given != nil {
-		r.Answer(it.No, nil)
+		r.j.Answer(it.No, nil)
 		return
 	}
 	o := g.op
@@ -160,7 +160,7 @@ func (t *topics) withdraw(o *eventOp) {
 	t.done(o)
 	if o.key = ""; o.given != nil {
 		o.given = nil
-		r.Answer(o.item, nil)
+		r.j.Answer(o.item, nil)
 	}
 }
 

@@ -26,14 +26,14 @@ func (r *Run) Take() *store.Turn {
 	}
 	if r.over != nil && r.over.Status != store.Stalled {
 		r.topics.end()
-		r.permits.endAll()
+		r.steps.End()
 	}
 	if r.j.Live() || r.over != nil {
 		r.updates.answerLate(&r.j.Log)
 	}
 	pauses := r.pauses()
 	if pauses {
-		r.noteTrouble()
+		r.steps.Pauses()
 	}
 	turn := r.j.Log.Turn(&r.cfg.Run)
 	switch {
@@ -75,7 +75,7 @@ func (r *Run) Take() *store.Turn {
 		// It is left unexamined, because who owns a stalled run decides it.
 		turn.Seen = slices.DeleteFunc(turn.Seen, func(no store.ItemNo) bool { return no == it.No })
 	}
-	r.inbox.take(turn)
+	r.j.Items.Take(turn)
 	r.turns.underWay, r.turns.taken = true, r.j.Pos()
 	r.turns.last = r.over != nil || pauses
 	r.turns.suspended = turn.Update != nil && turn.Update.Status == store.Suspended
@@ -109,7 +109,7 @@ func (r *Run) update(status store.Status) *store.Update {
 // Committed tells that the turn taken last is durable.
 func (r *Run) Committed() {
 	r.turns.underWay, r.turns.durable = false, r.turns.taken
-	r.inbox.committed()
+	r.j.Items.Committed()
 	r.lighten()
 	r.begunUndo()
 }
@@ -130,7 +130,7 @@ func (r *Run) Suspended() bool { return r.turns.suspended }
 // idle reports whether the run only waits for what a later activation can await
 // as well. What was delivered since the last Advance is not examined yet.
 func (r *Run) idle() bool {
-	if r.steps.inFlight > 0 || r.j.Full() || r.sched.AnyReady() || r.cancel.item != nil || !r.arrivals.none() || r.mail.Unlooked() > 0 {
+	if r.steps.InFlight() > 0 || r.steps.Arrived() > 0 || r.j.Full() || r.sched.AnyReady() || r.cancel.item != nil || !r.arrivals.none() || r.mail.Unlooked() > 0 {
 		return false
 	}
 	t, ok := r.j.Timers.First()

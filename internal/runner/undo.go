@@ -40,13 +40,6 @@ import (
 // what it waits for is withdrawn, except the steps with compensations, whose ends
 // are awaited before the first debt is paid.
 
-// Undo is the compensation that a step carries.
-type Undo struct {
-	// Func pays for the step's value.
-	Func   func(ctx context.Context, body *Body, value []byte) BodyResult
-	Policy Policy
-}
-
 // undoing is what a run knows of its undoing.
 type undoing struct {
 	onFailure, onCancel bool
@@ -167,14 +160,6 @@ func (r *Run) lighten() {
 	}
 }
 
-// undoFor returns what the code has to undo a recorded operation with, or nil.
-func undoFor(o *journal.Op) *Undo {
-	if step, ok := o.Is.(*stepOp); ok {
-		return step.spec.Undo
-	}
-	return nil // Removed
-}
-
 // forgetUndo drops what is owed in a span of the history that is deleted.
 func (r *Run) forgetUndo(span store.Span) {
 	u := &r.undo
@@ -270,20 +255,17 @@ func (r *Run) pay(b *Branch) (any, error) {
 func (b *Branch) compensate(d *pendingUndo) error {
 	r := b.run
 	loc := b.Bounded(history.UndoOf(d.loc))
-	o := &undoOp{stepOp{spec: Step{Policy: d.undo.Policy}}}
-	b.declareAt(&o.op, o, loc, store.KindUndo, nil)
-	o.Asked = r.j.Bound()
-	b.continueFrom(&o.stepOp)
-	value := d.value
-	if recorded := o.Rec != nil && o.Rec.State == store.Done; value == nil && d.size > 0 && !recorded {
-		var err error
-		if value, err = r.cfg.Fetch(string(d.loc)); err != nil {
-			r.broken = fmt.Errorf("fetch the value of %s for its undoing: %w", d.loc, err)
-			b.Halt()
+	return r.steps.Undo(&b.Branch, loc, d.undo.Policy, func(done bool) BodyFunc {
+		value := d.value
+		if value == nil && d.size > 0 && !done {
+			var err error
+			if value, err = r.cfg.Fetch(string(d.loc)); err != nil {
+				r.broken = fmt.Errorf("fetch the value of %s for its undoing: %w", d.loc, err)
+				b.Halt()
+			}
 		}
-	}
-	o.spec.Func = func(ctx context.Context, body *Body) BodyResult { return d.undo.Func(ctx, body, value) }
-	return o.Wait(&b.Branch, Call{})
+		return func(ctx context.Context, body *Body) BodyResult { return d.undo.Func(ctx, body, value) }
+	})
 }
 
 // allUndone is called when the code of the payer has ended.
@@ -300,21 +282,6 @@ func (r *Run) allUndone() {
 		}
 	}
 	r.over = r.undo.outcome
-}
-
-// undoOp is a compensation.
-type undoOp struct{ stepOp }
-
-// giveUp stops the run for a person because a compensation has failed for good. When it
-// is resumed the compensation has all its attempts again.
-func (o *undoOp) giveUp() {
-	r := o.run
-	delete(r.steps.open, o.ID)
-	o.former = o.attempt
-	r.j.Barrier()
-	o.writeProgress(0)
-	r.over = &Outcome{Status: store.Stalled, Reason: fmt.Sprintf(
-		"undo: %s failed: %s; mend the cause and resume the run, which tries it again", o.Loc, o.causes[len(o.causes)-1].Message)}
 }
 
 // dropCode lets the code go no further.
@@ -378,7 +345,7 @@ func (r *Run) heldUndo() []store.Item {
 	late := u.late
 	u.taken, u.late = false, nil
 	for i := range late {
-		delete(r.inbox.known, late[i].No)
+		r.j.Items.Lose(late[i].No)
 	}
 	return late
 }

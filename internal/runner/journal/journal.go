@@ -74,6 +74,7 @@ type Journal struct {
 	Config
 	Log    turnlog.Log // the turn that fills
 	Timers Timers      // of live operations
+	Items  Items       // of the inbox
 
 	now     store.Time // the run's time: that of the last hand-over
 	bound   store.Time // lower bound of the store's time, as last given
@@ -97,7 +98,7 @@ type Journal struct {
 func New(cfg Config) *Journal {
 	cfg.Limits = cfg.Limits.WithDefaults()
 	j := &Journal{
-		Config: cfg, Timers: newTimers(), now: max(cfg.Run.Started, cfg.Run.Began), entries: len(cfg.Entries),
+		Config: cfg, Timers: newTimers(), Items: Items{known: map[store.ItemNo]struct{}{}}, now: max(cfg.Run.Started, cfg.Run.Began), entries: len(cfg.Entries),
 		pruned: map[location.Loc]int64{},
 	}
 	j.replay.init(cfg.Entries)

@@ -10,8 +10,12 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// ErrTimeout is the outcome of a wait whose deadline won.
-var ErrTimeout = errors.New("timeout")
+var (
+	// ErrTimeout is the outcome of a wait whose deadline won.
+	ErrTimeout = errors.New("timeout")
+	// ErrNoQueue is what asking a queue that does not exist leads to.
+	ErrNoQueue = errors.New("there is no such queue")
+)
 
 // Op is what every durable operation has, whatever its kind.
 type Op struct {

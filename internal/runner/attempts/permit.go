@@ -1,4 +1,4 @@
-package runner
+package attempts
 
 import (
 	"cmp"
@@ -7,24 +7,10 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
-
-// # Permits of steps
-//
-// A step that uses a queue needs a permit of it for each attempt. When the attempt
-// could begin, the turn asks for one with a ticket that is used once, which is in the
-// step's entry from the same turn on; the run can be suspended then. The body is
-// queued when the grant has come, which stays in the inbox for as long as the permit
-// is held; and the turn that records the end of the attempt gives the permit back. An
-// attempt that was lost with its process has left ticket and grant: the next
-// activation executes it again with the same permit.
-//
-// So every ticket that was asked with is given back in some turn: with the end of the
-// attempt, with that of the step or the run, or when the run goes live and nothing
-// waits for it. What is taken back or edited gives it back in the turn that does that;
-// a grant that finds nobody goes back by itself.
 
 // stepPermit is the permit of a step's attempt.
 type stepPermit struct {
@@ -36,15 +22,16 @@ type stepPermit struct {
 
 // permits are what the steps of a run have asked queues for.
 type permits struct {
-	run     *Run
+	s       *Steps
 	tickets map[string]*ticket // that stand
+	granted []*step            // whose permit has come, in the order of coming
 	early   []store.Item       // grants that were delivered before the run was live
 }
 
 // ticket is what a permit was asked for with and is not given back.
 type ticket struct {
 	place permit.Place
-	op    *stepOp      // nil: the code has not called it
+	op    *step        // nil: the code has not called it
 	entry *store.Entry // of which it is recorded; nil: it is new
 }
 
@@ -53,12 +40,12 @@ func (t *ticket) waits() bool { return t.op != nil && !t.op.Closed && !t.op.Sett
 
 // init notes the tickets that stand in the history.
 func (p *permits) init() {
-	for i := range p.run.cfg.Entries {
-		e := &p.run.cfg.Entries[i]
+	for i := range p.s.j.Entries {
+		e := &p.s.j.Entries[i]
 		if e.Kind != store.KindStep || e.State != store.Open {
 			continue
 		}
-		progress, err := p.run.progressOf(e)
+		progress, err := p.s.progressOf(e)
 		if err != nil {
 			return // the run is over
 		}
@@ -76,7 +63,7 @@ func (p *permits) add(t *ticket) {
 }
 
 // hold gives an operation the ticket that its record has.
-func (p *permits) hold(o *stepOp, place *permit.Place) {
+func (p *permits) hold(o *step, place *permit.Place) {
 	if place == nil {
 		return
 	}
@@ -87,8 +74,8 @@ func (p *permits) hold(o *stepOp, place *permit.Place) {
 
 // allow reports whether the next attempt of a step needs no permit. Otherwise it asks
 // for one. The run is live.
-func (p *permits) allow(o *stepOp) bool {
-	needs, r := o.spec.Permit, p.run
+func (p *permits) allow(o *step) bool {
+	needs, s := o.spec.Permit, p.s
 	if x := o.permit; x != nil && (needs == nil || needs.Queue != x.place.Queue) { // the code uses another one by now
 		p.end(o)
 		o.writeProgress(0)
@@ -96,19 +83,19 @@ func (p *permits) allow(o *stepOp) bool {
 	if needs == nil {
 		return true
 	}
-	if r.pause != nil {
+	if s.j.Owner.StandsStill() {
 		return false // the next activation begins it
 	}
 	if o.permit == nil {
-		place := permit.Place{Queue: needs.Queue, Key: needs.Key, Priority: needs.Priority, Ticket: r.j.KeyFor(&o.Op)}
+		place := permit.Place{Queue: needs.Queue, Key: needs.Key, Priority: needs.Priority, Ticket: s.j.KeyFor(&o.Op)}
 		o.permit = &stepPermit{place: place}
 		p.add(&ticket{place: place, op: o})
-		r.j.Log.Send(place.AskFor(permit.Ask{RunID: r.cfg.Run.ID, Loc: string(o.Loc)}))
+		s.j.Log.Send(place.AskFor(permit.Ask{RunID: s.j.Run.ID, Loc: string(o.Loc)}))
 		o.writeProgress(0)
 	}
 	if overall := o.spec.Policy.Overall; overall > 0 {
 		o.permit.until = o.Asked.Add(overall)
-		r.j.Timers.Set(o, o.permit.until)
+		s.j.Timers.Set(o, o.permit.until)
 	}
 	return false
 }
@@ -116,10 +103,10 @@ func (p *permits) allow(o *stepOp) bool {
 // deliver takes a grant for a step from the inbox. It stays there while the permit is
 // held; one that nothing waits for goes back.
 func (p *permits) deliver(it store.Item) {
-	r := p.run
-	if !r.j.Live() {
+	s := p.s
+	if !s.j.Live() {
 		p.early = append(p.early, it)
-		r.j.Log.See(&it)
+		s.j.Log.See(&it)
 		return
 	}
 	t := p.tickets[permit.Ticket(&it)]
@@ -128,31 +115,31 @@ func (p *permits) deliver(it store.Item) {
 		return
 	}
 	t.op.permit.item, t.op.permit.none = it.No, it.Failed
-	r.arrivals.grants = append(r.arrivals.grants, t.op)
-	r.j.Log.See(&it)
+	p.granted = append(p.granted, t.op)
+	s.j.Log.See(&it)
 }
 
 // bounce gives back a permit that nothing waits for.
 func (p *permits) bounce(it *store.Item) {
-	p.run.Answer(it.No, nil)
-	p.run.j.Log.Send(permit.Return(it))
+	p.s.j.Answer(it.No, nil)
+	p.s.j.Log.Send(permit.Return(it))
 }
 
 // next lets the attempt begin whose permit has come first. It reports whether there was
 // one.
 func (p *permits) next() bool {
-	for a := &p.run.arrivals; len(a.grants) > 0; {
-		o := a.grants[0]
-		a.grants = a.grants[1:]
+	for len(p.granted) > 0 {
+		o := p.granted[0]
+		p.granted = p.granted[1:]
 		x := o.permit
 		if x == nil || o.busy || o.Closed || o.Settled() {
 			continue
 		}
 		x.until = 0
 		if x.none {
-			p.failed(o, &stored.Failure{Code: stored.CodeNoQueue, Message: fmt.Sprintf("queue %q: %v", x.place.Queue, ErrNoQueue)})
+			p.failed(o, &stored.Failure{Code: stored.CodeNoQueue, Message: fmt.Sprintf("queue %q: %v", x.place.Queue, journal.ErrNoQueue)})
 		} else {
-			p.run.steps.enqueue(o)
+			p.s.enqueue(o)
 		}
 		return true
 	}
@@ -160,32 +147,32 @@ func (p *permits) next() bool {
 }
 
 // late ends a step whose time is over while it waits for a permit.
-func (p *permits) late(o *stepOp) {
+func (p *permits) late(o *step) {
 	p.failed(o, &stored.Failure{Code: stored.CodeTimeout, Message: fmt.Sprintf(
 		"no permit of queue %q by %s", o.permit.place.Queue, o.permit.until)})
 }
 
-func (p *permits) failed(o *stepOp, why *stored.Failure) {
+func (p *permits) failed(o *step, why *stored.Failure) {
 	p.end(o)
-	o.until = p.run.j.Bound()
+	o.until = p.s.j.Bound()
 	o.causes = stored.AddCause(o.causes, why)
 	o.giveUp()
 }
 
 // end gives back what an operation has asked for, if it has.
-func (p *permits) end(o *stepOp) {
-	x, r := o.permit, p.run
+func (p *permits) end(o *step) {
+	x, s := o.permit, p.s
 	if x == nil {
 		return
 	}
 	o.permit = nil
 	delete(p.tickets, x.place.Ticket)
 	if x.item != 0 {
-		r.Answer(x.item, nil)
+		s.j.Answer(x.item, nil)
 	}
 	asks := func(it *store.Item) bool { return it.Kind == store.ItemAsk && permit.Ticket(it) == x.place.Ticket }
-	if !r.j.Log.Unsend(asks) {
-		r.j.Log.Send(x.place.GiveBack())
+	if !s.j.Log.Unsend(asks) {
+		s.j.Log.Send(x.place.GiveBack())
 	}
 }
 
@@ -220,17 +207,17 @@ func (p *permits) goLive() {
 func (p *permits) drop(t *ticket) {
 	delete(p.tickets, t.place.Ticket)
 	if e := t.entry; e != nil {
-		if progress, err := p.run.progressOf(e); err == nil {
-			p.run.j.Log.Add(progress.WithoutPermit(e))
+		if progress, err := p.s.progressOf(e); err == nil {
+			p.s.j.Log.Add(progress.WithoutPermit(e))
 		}
 	}
-	p.run.j.Log.Send(t.place.GiveBack())
+	p.s.j.Log.Send(t.place.GiveBack())
 }
 
 // endAll gives back all that the run has asked for, as it ends.
 func (p *permits) endAll() {
 	for _, t := range p.open() {
-		if !p.run.j.Live() || !t.waits() {
+		if !p.s.j.Live() || !t.waits() {
 			p.drop(t)
 			continue
 		}

@@ -1,0 +1,75 @@
+package attempts
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
+)
+
+// Body is a step body to be started.
+type Body struct {
+	ID       int64 // of the operation; unique in the activation
+	Location location.Loc
+	Attempt  int // from 1
+	Func     BodyFunc
+	Timeout  time.Duration // of the attempt; 0: none
+	Deadline store.Time    // of all attempts; 0: none
+	Queue    string        // whose permit the attempt has; "": it needs none
+	Detail   []byte        // of the former attempt's last heartbeat; nil: none
+
+	steps      *Steps
+	generation int
+	born       int64
+	kind       store.Kind
+	owes       bool
+	from       store.Time // when the first attempt started; 0: this is the first
+}
+
+// Entry returns the record of the step's success as the run will write it, but
+// without its completion number, or the failure of a value that is too large. It is
+// safe to call on any goroutine.
+func (b *Body) Entry(started, ended store.Time, value []byte) (store.Entry, *stored.Failure) {
+	if f := b.steps.tooLarge(b.Location, value); f != nil {
+		return store.Entry{}, f
+	}
+	if b.from != 0 {
+		started = b.from
+	}
+	return store.Entry{
+		Loc: string(b.Location), Kind: b.kind, State: store.Done, Born: b.born, Attempt: b.Attempt, Owes: b.owes, Generation: b.generation,
+		Started: started, Ended: ended, Value: value,
+	}, nil
+}
+
+// tooLarge returns the failure of a step's result that is too large, or nil.
+func (s *Steps) tooLarge(loc location.Loc, value []byte) *stored.Failure {
+	if n := len(value); n > s.j.Limits.Value {
+		return &stored.Failure{Code: stored.CodeTooLarge, Message: fmt.Sprintf(
+			"result of step %s has %d bytes, more than the limit of %d: store it elsewhere and return a reference", loc, n, s.j.Limits.Value)}
+	}
+	return nil
+}
+
+// Key returns the idempotency key of the step. It is safe to call on any
+// goroutine.
+func (b *Body) Key() string { return b.steps.Key(b.Location, b.generation) }
+
+// BodyFunc executes a step. It runs outside the run's goroutines.
+type BodyFunc func(ctx context.Context, body *Body) BodyResult
+
+// BodyResult is the end of an attempt.
+type BodyResult struct {
+	Value   []byte
+	Failure *stored.Failure
+	Final   bool // a failure that must not be retried
+	Never   bool // a failure that is no attempt: the body has not begun
+	Started store.Time
+	Ended   store.Time
+	// Recorded is the step's entry if it is in the store already, written by the
+	// body with Body.Entry, perhaps in a former attempt. Value is its value.
+	Recorded *store.Entry
+}

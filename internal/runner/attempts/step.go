@@ -1,0 +1,407 @@
+package attempts
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/runner/journal"
+	"github.com/stet-run/stet/internal/runner/sched"
+	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
+)
+
+// Step asks for a side effect that is recorded.
+type Step struct {
+	Call   sched.Call
+	Func   BodyFunc
+	Policy Policy
+	// Undo is the step's compensation, or nil. With one, a cancel waits for the
+	// step's end and records it.
+	Undo *Undo
+	// Whole says that a cancel waits for the step's end in any case: what its body
+	// does may be in the store before the run knows of it.
+	Whole bool
+	// Permit is where each attempt asks for a permit, without a ticket; nil: none is
+	// needed.
+	Permit *permit.Place
+}
+
+// Undo is the compensation that a step carries.
+type Undo struct {
+	// Func undoes the step's value.
+	Func   func(ctx context.Context, body *Body, value []byte) BodyResult
+	Policy Policy
+}
+
+// Policy says how often and when a step is tried. All fields are set.
+type Policy struct {
+	Attempts int           // in total; negative: without limit
+	First    time.Duration // before the second attempt
+	Factor   float64
+	Max      time.Duration
+	Jitter   float64       // share of the delay by which it varies, both ways
+	Timeout  time.Duration // per attempt; 0: none
+	Overall  time.Duration // for all attempts; 0: none
+}
+
+// step is a step, or with undo a compensation. It takes effect when a branch waits
+// for it, and then goes from attempt to attempt.
+type step struct {
+	journal.Op
+	s     *Steps
+	spec  Step
+	whole bool // a cancel waits for its end
+
+	attempt int  // attempts that have ended
+	former  int  // of these, in former rounds: all were used up, and a person has requested more
+	busy    bool // a body waits for the barrier, is given out, or its end has arrived
+	queued  bool // of these, it waits
+	given   bool // of these, it is given out
+	barrier int64
+	causes  []*stored.Failure
+	detail  []byte      // of the last heartbeat
+	trouble bool        // the run is to be paused for its failures
+	permit  *stepPermit // while it waits for one or has one; nil: neither
+	from    store.Time  // when the first attempt started
+	until   store.Time  // when the last one ended
+
+	recorded *store.Entry // is in the store already, without a completion number
+}
+
+// attemptEnd is the end of an attempt that waits to be looked at.
+type attemptEnd struct {
+	step   *step
+	result BodyResult
+}
+
+// Step executes a step for the code of a branch and returns its encoded value.
+func (s *Steps) Step(b *sched.Branch, spec Step) ([]byte, error) {
+	o := &step{s: s, spec: spec, whole: spec.Whole || spec.Undo != nil}
+	s.j.Declare(b, &o.Op, o, spec.Call, store.KindStep)
+	s.continueFrom(b, o)
+	err := o.Wait(b, spec.Call)
+	return o.Value, err
+}
+
+// continueFrom takes the former attempts of an operation from its record.
+func (s *Steps) continueFrom(b *sched.Branch, o *step) {
+	if o.Rec == nil || o.Rec.State != store.Open && o.Rec.State != store.Withdrawn {
+		return
+	}
+	o.attempt, o.Deadline, o.from = o.Rec.Attempt, o.Rec.Wake, o.Rec.Started
+	p, err := s.progressOf(o.Rec.Entry)
+	if err != nil {
+		b.Halt()
+	}
+	o.causes, o.detail, o.former = p.Causes, p.Detail, p.Former
+	o.trouble = p.Pause && s.pauseAfter > 0
+	if p.Since != 0 {
+		o.Asked = p.Since
+	}
+	s.permits.hold(o, p.Permit)
+}
+
+// progressOf reads the value of an open step. After an error the run is damaged, or the
+// activation broken.
+func (s *Steps) progressOf(e *store.Entry) (stored.Progress, error) {
+	value, err := s.j.FetchValue(e)
+	if err != nil {
+		return stored.Progress{}, err
+	}
+	p, err := stored.DecodeProgress(value)
+	if err != nil {
+		s.j.Owner.Damaged(location.Loc(e.Loc), err)
+	}
+	return p, err
+}
+
+func (o *step) Start() {
+	if !o.StartsNow() {
+		return
+	}
+	s := o.s
+	s.open[o.ID] = o
+	if o.trouble {
+		s.pauseFor(o)
+	}
+	if o.Deadline > s.j.Bound() {
+		s.j.Timers.Set(o, o.Deadline)
+		return
+	}
+	o.beginAttempt()
+}
+
+// beginAttempt queues the next body, when it has the permit that it needs.
+func (o *step) beginAttempt() {
+	if o.s.permits.allow(o) {
+		o.s.enqueue(o)
+	}
+}
+
+// Abandon closes a step, unless its end must be known. Whether it has begun is not
+// known to a replay, so in a replay nothing happens here.
+func (o *step) Abandon() (stays bool) {
+	if !o.whole {
+		return o.Op.Abandon()
+	}
+	s := o.s
+	o.Refused = true
+	o.Deadline = 0 // no attempt follows
+	switch {
+	case !s.j.Live() || o.busy && !o.queued && !o.given:
+	case o.given:
+		s.cancels = append(s.cancels, o.ID)
+	default:
+		s.settle(o)
+		o.busy = true
+		s.inFlight++
+		s.ended.Push(attemptEnd{o, NeverBegun(s.j.Now())})
+	}
+	return true
+}
+
+// Withdraw forgets the body of a closed step and cancels it if it was given out.
+func (o *step) Withdraw() {
+	s := o.s
+	if o.given {
+		s.cancels = append(s.cancels, o.ID)
+	}
+	s.settle(o)
+	if s.j.Live() {
+		s.permits.end(o)
+	}
+	delete(s.open, o.ID)
+	o.Op.Withdraw()
+}
+
+func (o *step) Outcome(e *store.Entry) {
+	e.Attempt, e.Started, e.Ended, e.Owes = o.attempt, o.from, o.until, o.owes()
+	if rec := o.recorded; rec != nil {
+		e.Attempt, e.Started, e.Ended = rec.Attempt, rec.Started, rec.Ended
+	}
+	if o.owes() && o.Failure == nil {
+		o.s.owner.Owe(&o.Op, o.spec.Undo)
+	}
+}
+
+// owes reports whether the step carries a compensation.
+func (o *step) owes() bool { return o.spec.Undo != nil }
+
+// Postpone records the end of a step that is handed over when the run goes on.
+func (o *step) Postpone() {
+	e := store.Entry{State: store.Done, Attempt: o.attempt, Started: o.from, Ended: o.until, Owes: o.owes(), Value: o.Value}
+	if o.Failure != nil {
+		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.Failure)
+	}
+	o.Write(e)
+}
+
+func (o *step) Show(w *journal.Wait) {
+	if o.permit == nil {
+		w.EndsAt(o.Deadline)
+		return
+	}
+	w.Queue = o.permit.place.Queue
+	w.EndsAt(o.permit.until)
+}
+
+// DueAt returns when the next attempt begins, or the wait for its permit is over.
+func (o *step) DueAt() store.Time {
+	switch {
+	case o.queued:
+		return 0
+	case o.permit != nil:
+		return o.permit.until
+	}
+	return o.Deadline
+}
+
+func (o *step) Due() {
+	if o.permit != nil {
+		o.s.permits.late(o)
+	} else {
+		o.beginAttempt()
+	}
+}
+
+func (o *step) AgainstInbox() bool { return false }
+func (o *step) IsDelay() bool      { return true }
+
+// writeProgress records the attempts so far. wake is when the next one begins; 0: it
+// does at once, or waits for its permit.
+func (o *step) writeProgress(wake store.Time) {
+	p := stored.Progress{Causes: o.causes, Detail: o.detail, Former: o.former, Pause: o.trouble}
+	if o.Kind == store.KindUndo && o.attempt > p.Former {
+		p.Since = o.Asked
+	}
+	if o.permit != nil {
+		p.Permit = &o.permit.place
+	}
+	o.Write(store.Entry{
+		State: store.Open, Attempt: o.attempt, Wake: wake, Started: o.from, Owes: o.owes(),
+		Value: p.Encode(),
+	})
+}
+
+// attemptEnded looks at the end of an attempt: it is the end of the step, or a retry
+// follows.
+func (s *Steps) attemptEnded(end attemptEnd) {
+	o, result := end.step, end.result
+	if !o.busy {
+		return // closed since
+	}
+	s.settle(o)
+	s.permits.end(o)
+	if !result.Never {
+		o.attempt++
+	}
+	o.until = result.Ended
+	if o.from == 0 {
+		o.from = result.Started
+	}
+	if f := s.tooLarge(o.Loc, result.Value); f != nil {
+		result.Final, result.Failure = true, f
+	}
+	if result.Failure == nil {
+		delete(s.open, o.ID)
+		o.Value, o.recorded = result.Value, result.Recorded
+		o.HandOver()
+		return
+	}
+	o.causes = stored.AddCause(o.causes, result.Failure)
+	next := s.j.Bound().Add(o.delay())
+	if result.Final || o.Refused || o.usedUp(next) {
+		o.Is.(attempted).giveUp()
+		return
+	}
+	o.Deadline = next
+	s.j.Barrier()
+	if s.failsTooOften(o) {
+		o.trouble = true
+		s.pauseFor(o)
+	}
+	o.writeProgress(next)
+	s.j.Timers.Set(o, next)
+}
+
+// attempted is an operation with attempts.
+type attempted interface {
+	// giveUp is called when its last attempt has failed.
+	giveUp()
+}
+
+// usedUp reports whether there is no attempt at next any more.
+func (o *step) usedUp(next store.Time) bool {
+	policy := &o.spec.Policy
+	return policy.Overall > 0 && next >= o.Asked.Add(policy.Overall) ||
+		policy.Attempts > 0 && o.attempt-o.former >= policy.Attempts
+}
+
+// giveUp hands over the failure of a step.
+func (o *step) giveUp() {
+	delete(o.s.open, o.ID)
+	last := &stored.Failure{Code: stored.CodeCancelled, Message: "cancelled before it began"}
+	if n := len(o.causes); n > 0 {
+		last = o.causes[n-1]
+	}
+	o.Failure = &stored.Failure{
+		Code: stored.CodeStep, Location: o.Loc.String(), Attempts: o.attempt, Cause: last, Causes: o.causes,
+		Message: fmt.Sprintf("step %s failed after %d attempts: %s", o.Loc, o.attempt, last.Message),
+	}
+	if o.attempt == 1 || o.attempt == 0 && last.Code != stored.CodeCancelled {
+		o.Failure.Message = fmt.Sprintf("step %s failed: %s", o.Loc, last.Message)
+	}
+	o.HandOver()
+}
+
+// delay returns the time before the next attempt. Its jitter follows from the run, the
+// location and the attempt.
+func (o *step) delay() time.Duration {
+	h := o.s.j.Random("jitter", o.Loc, int64(o.attempt))
+	return o.spec.Policy.Delay(o.attempt-o.former, float64(binary.BigEndian.Uint32(h[:]))/math.MaxUint32)
+}
+
+// Delay returns the time before the attempt that follows so many. unit, from 0 to 1, is
+// where in the range of its jitter it lies.
+func (p *Policy) Delay(attempts int, unit float64) time.Duration {
+	d := float64(p.First) * math.Pow(p.Factor, float64(attempts-1))
+	d = min(d, float64(p.Max))
+	d *= 1 + p.Jitter*(2*unit-1)
+	return time.Duration(min(d, float64(math.MaxInt64/2)))
+}
+
+// NeverBegun is the end of a body that was cancelled before it began.
+func NeverBegun(now store.Time) BodyResult {
+	return BodyResult{
+		Failure: &stored.Failure{Code: stored.CodeCancelled, Message: "cancelled before it began"},
+		Final:   true, Never: true, Started: now, Ended: now,
+	}
+}
+
+// undo is a compensation.
+type undo struct{ step }
+
+// Undo executes a compensation at a location, for the code of a branch. body returns
+// what it executes; done is set if the compensation is recorded already.
+func (s *Steps) Undo(b *sched.Branch, loc location.Loc, policy Policy, body func(done bool) BodyFunc) error {
+	o := &undo{step{s: s, spec: Step{Policy: policy}}}
+	s.j.DeclareAt(b, &o.Op, o, loc, store.KindUndo, nil)
+	o.Asked = s.j.Bound()
+	s.continueFrom(b, &o.step)
+	o.spec.Func = body(o.Rec != nil && o.Rec.State == store.Done)
+	return o.Wait(b, sched.Call{})
+}
+
+// giveUp stops the run for a person because a compensation has failed for good. When it
+// is resumed the compensation has all its attempts again.
+func (o *undo) giveUp() {
+	s := o.s
+	delete(s.open, o.ID)
+	o.former = o.attempt
+	s.j.Barrier()
+	o.writeProgress(0)
+	s.owner.UndoFailed(o.Loc, o.causes[len(o.causes)-1].Message)
+}
+
+// UndoOf returns what the code has to undo a recorded operation with, or nil.
+func UndoOf(o *journal.Op) *Undo {
+	if step, ok := o.Is.(*step); ok {
+		return step.spec.Undo
+	}
+	return nil // Removed
+}
+
+// failsTooOften reports whether the run is to be paused for the attempt of a step that
+// has just failed, and that another one is to follow.
+func (s *Steps) failsTooOften(o *step) bool {
+	n := s.pauseAfter
+	return n > 0 && (o.attempt-o.former)%n == 0 && !s.owner.BeingCancelled()
+}
+
+// pauseFor lets the run stand still for the failures of a step, to be paused. Other
+// bodies may be executing, and the process may end before they do: the step's entry says
+// until the turn that pauses the run that it is to be paused.
+func (s *Steps) pauseFor(o *step) {
+	s.troubled = append(s.troubled, o)
+	reason := fmt.Sprintf("%s has failed %d times", journal.Describe(o.Kind, o.Loc), o.attempt-o.former)
+	if n := len(o.causes); n > 0 {
+		reason += ", at last with: " + o.causes[n-1].Message
+	}
+	s.owner.PauseFor(reason)
+}
+
+// Pauses records, in the turn that pauses the run, that it was paused for its steps.
+func (s *Steps) Pauses() {
+	for _, o := range s.troubled {
+		o.trouble = false
+		if !o.Settled() && !o.Closed {
+			o.writeProgress(o.Deadline)
+		}
+	}
+	s.troubled = nil
+}

@@ -1,0 +1,199 @@
+package attempts
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/stet-run/stet/internal/fifo"
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
+	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
+)
+
+// Owner is the run to which Steps belong.
+type Owner interface {
+	// Owe is called when a step that carries a compensation is handed over as done.
+	Owe(o *journal.Op, undo *Undo)
+	// UndoFailed stops the run because a compensation has failed for good.
+	UndoFailed(loc location.Loc, why string)
+	// PauseFor lets the run stand still, to be paused for a reason.
+	PauseFor(reason string)
+	// BeingCancelled reports whether the cancel of the run is to be handed over.
+	BeingCancelled() bool
+	// Note adds a line to the log of the process.
+	Note(loc location.Loc, text string, err error)
+}
+
+// Steps are the steps and compensations of one run whose attempts have not ended. Its
+// methods are called by the goroutine that has the baton.
+type Steps struct {
+	j          *journal.Journal
+	owner      Owner
+	pauseAfter int // failed attempts in a row; 0: never
+
+	open     map[int64]*step        // with a body waiting, running, or between attempts
+	queue    fifo.Queue[*step]      // bodies that wait for the barrier
+	ended    fifo.Queue[attemptEnd] // attempts whose end is to be looked at
+	inFlight int                    // bodies queued or given out and not closed
+	cancels  []int64                // bodies that were given out and are wanted no more
+	troubled []*step                // whose failures request a pause
+	permits  permits
+}
+
+// New returns the steps of a run, with the permits that its history has asked for. The
+// run is paused after so many failed attempts in a row; 0: never.
+func New(j *journal.Journal, owner Owner, pauseAfter int) *Steps {
+	s := &Steps{j: j, owner: owner, pauseAfter: pauseAfter, open: map[int64]*step{}}
+	s.permits.s = s
+	s.permits.init()
+	return s
+}
+
+// DeliverGrant takes a grant of a permit from the inbox.
+func (s *Steps) DeliverGrant(it store.Item) { s.permits.deliver(it) }
+
+// GoLive is called when the run goes live.
+func (s *Steps) GoLive() { s.permits.goLive() }
+
+// End gives back the permits that the run has asked for, as it ends.
+func (s *Steps) End() { s.permits.endAll() }
+
+// NextGrant lets the attempt begin whose permit has come first. It reports whether there
+// was one.
+func (s *Steps) NextGrant() bool { return s.permits.next() }
+
+// NextEnd looks at the end of the attempt that has ended first. It reports whether there
+// was one.
+func (s *Steps) NextEnd() bool {
+	if s.ended.Len() == 0 {
+		return false
+	}
+	s.attemptEnded(s.ended.Pop())
+	return true
+}
+
+// Open returns how many steps have not ended.
+func (s *Steps) Open() int { return len(s.open) }
+
+// Queued returns how many bodies are in the queue for the barrier, or were.
+func (s *Steps) Queued() int { return s.queue.Len() }
+
+// InFlight returns how many bodies are queued or given out.
+func (s *Steps) InFlight() int { return s.inFlight }
+
+// Settled reports whether no body is given out, and no end of an attempt is to be looked
+// at.
+func (s *Steps) Settled() bool { return !s.executing() && s.ended.Len() == 0 }
+
+// Arrived returns how many grants and ends of attempts are to be looked at.
+func (s *Steps) Arrived() int { return s.ended.Len() + len(s.permits.granted) }
+
+// Key returns the idempotency key of an operation that the code called at loc in a
+// generation: the same over attempts, replays and retries, new after a rewind.
+func (s *Steps) Key(loc location.Loc, generation int) string {
+	h := stored.Derive(s.j.Run.Seed, "key", generation, loc, 0)
+	return hex.EncodeToString(h[:16])
+}
+
+// enqueue lets a body wait until what was handed over so far is durable.
+func (s *Steps) enqueue(o *step) {
+	o.busy, o.queued, o.barrier = true, true, s.j.Pos()
+	s.inFlight++
+	s.queue.Push(o)
+}
+
+// settle notes that no body of the step is queued or under way any more.
+func (s *Steps) settle(o *step) {
+	if o.busy {
+		o.busy, o.queued, o.given = false, false, false
+		s.inFlight--
+	}
+}
+
+// current returns the step whose body of an attempt is given out, or nil.
+func (s *Steps) current(id int64, attempt int) *step {
+	if o := s.open[id]; o != nil && o.given && attempt == o.attempt+1 {
+		return o
+	}
+	return nil
+}
+
+// executing reports whether a body is given out.
+func (s *Steps) executing() bool {
+	for _, o := range s.open {
+		if o.given {
+			return true
+		}
+	}
+	return false
+}
+
+// Bodies returns the step bodies that may start now. Each is returned once; Complete
+// reports its end.
+//
+// durable is the position of the journal up to which all is; hold keeps those from
+// starting that may.
+func (s *Steps) Bodies(durable int64, hold bool) []Body {
+	var bodies []Body
+	for queue := &s.queue; queue.Len() > 0; {
+		o := queue.Peek()
+		if o.queued && o.barrier > durable {
+			break
+		}
+		queue.Pop()
+		if !o.queued || hold {
+			continue
+		}
+		o.queued, o.given = false, true
+		bodies = append(bodies, o.body())
+	}
+	return bodies
+}
+
+func (o *step) body() Body {
+	body := Body{
+		ID: o.ID, Location: o.Loc, Attempt: o.attempt + 1, Func: o.spec.Func,
+		Timeout: o.spec.Policy.Timeout, Detail: o.detail, steps: o.s, generation: o.Generation, born: o.Born,
+		kind: o.Kind, owes: o.owes(), from: o.from,
+	}
+	if o.permit != nil {
+		body.Queue = o.permit.place.Queue
+	}
+	if overall := o.spec.Policy.Overall; overall > 0 {
+		body.Deadline = o.Asked.Add(overall)
+	}
+	return body
+}
+
+// Cancels returns the IDs of bodies that were given out and are wanted no more.
+func (s *Steps) Cancels() []int64 {
+	cancels := s.cancels
+	s.cancels = nil
+	return cancels
+}
+
+// Complete takes the end of an attempt. Only the current attempt's is accepted.
+func (s *Steps) Complete(id int64, attempt int, result BodyResult) {
+	if o := s.current(id, attempt); o != nil {
+		o.given = false
+		s.ended.Push(attemptEnd{o, result})
+	}
+}
+
+// Heartbeat records what an attempt wants its successor to know, unless it is
+// larger than a value may be. It reports whether the attempt is the current one.
+func (s *Steps) Heartbeat(id int64, attempt int, detail []byte) bool {
+	o := s.current(id, attempt)
+	if o == nil {
+		return false
+	}
+	if len(detail) > s.j.Limits.Value {
+		s.owner.Note(o.Loc, "a heartbeat's detail is not recorded",
+			fmt.Errorf("it has %d bytes, more than the limit of %d", len(detail), s.j.Limits.Value))
+		return true
+	}
+	o.detail = detail
+	o.writeProgress(0)
+	return true
+}
