@@ -84,7 +84,7 @@ func (w *Workflow[In, Out]) Detach(ctx Context, input In, opts ...ChildOption) (
 	if err != nil {
 		return "", err
 	}
-	return inner.RunID(ctx.branch), nil
+	return ctx.branch.RunID(inner), nil
 }
 
 func (w *Workflow[In, Out]) child(ctx Context, call runner.Call, input In, opts []ChildOption, detached bool) (*runner.RunFuture, error) {
@@ -166,7 +166,7 @@ func watch[Out any](ctx Context, call runner.Call, runID string) (*RunFuture[Out
 }
 
 // RunID returns the ID of the other run.
-func (o *RunFuture[Out]) RunID(ctx Context) string { return o.inner.RunID(ctx.branch) }
+func (o *RunFuture[Out]) RunID(ctx Context) string { return ctx.branch.RunID(o.inner) }
 
 // Await waits until the run has ended and returns its result. Further calls
 // return the same at once. The error is a *RunError if it has failed or was

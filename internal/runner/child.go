@@ -1,40 +1,20 @@
 package runner
 
 import (
-	"cmp"
-	"encoding/hex"
-	"errors"
-	"fmt"
-
-	"github.com/stet-run/stet/internal/history"
-	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner/journal"
-	"github.com/stet-run/stet/internal/stored"
-	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/internal/runner/runs"
 )
 
-// Child asks for a run to be started.
-type Child struct {
-	Call     Call
-	Workflow string
-	Input    []byte
-	// Leave keeps the child from being cancelled with the scope that started it.
-	Leave bool
-	// Detached says that nothing awaits the child: its end is not reported.
-	Detached bool
-	// Place puts the start of a child that is not recorded on a queue; nil: it is on
-	// none. It is called on the run's goroutine. ErrNoQueue is the operation's; another
-	// error breaks the activation.
-	Place func(*store.Start) error
-}
+// The words of package runs that are those of an operation's caller too.
+type (
+	// Child asks for a run to be started.
+	Child = runs.Child
+	// RunFuture is another run whose end this run may await: a child, or any run.
+	RunFuture = runs.Future
+)
 
-// childOp is the start of a child and the wait for its end.
-type childOp struct {
-	runOp
-	input []byte
-	place store.Start // Queue and the Shard's Group are set, of a child on a queue
-	owned bool        // it is cancelled with its scope
-}
+// ErrNoQueue is what Child.Place returns for a queue that does not exist.
+var ErrNoQueue = journal.ErrNoQueue
 
 // StartChild starts a run in the turn. It returns at once, unless no process has ever
 // registered the workflow: then the failure is handed over like a completion.
@@ -42,180 +22,23 @@ func (b *Branch) StartChild(c Child) (*RunFuture, error) {
 	if err := b.Enter(c.Call); err != nil {
 		return nil, err
 	}
-	o := &childOp{input: c.Input}
-	b.declare(&o.op, o, c.Call, store.KindChild)
-	c.Leave = c.Leave || c.Detached || c.Call.Shield || b.Shielded()
-	if o.Rec == nil {
-		o.linked = true
-		o.link = stored.Link{RunID: b.run.childID(o.Loc), Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached}
-		b.seek(o, c.Workflow)
-		b.enqueue(o, &c)
-	} else {
-		b.readLink(&o.runOp)
-		b.startAgain(o, &c)
-	}
-	o.owned = !o.link.Leave
-	if o.lost || o.Rec != nil && o.Rec.State == store.FailedEntry && o.linked && o.link.RunID == "" {
-		return nil, o.Wait(&b.Branch, c.Call)
-	}
-	if o.owned {
-		b.Scope().Own(o)
-	}
-	b.run.children.add(&o.runOp)
-	return &RunFuture{&o.runOp}, nil
+	return b.run.runs.StartChild(&b.Branch, c)
 }
 
-// seek finds out whether any process has ever had the code of a workflow.
-func (b *Branch) seek(o *childOp, workflow string) {
-	knows := b.run.cfg.Knows
-	if knows == nil {
-		return
+// Watch subscribes this run to the end of any run and returns at once.
+func (b *Branch) Watch(call Call, runID string) (*RunFuture, error) {
+	if err := b.Enter(call); err != nil {
+		return nil, err
 	}
-	known, err := knows(workflow)
-	if err != nil {
-		b.run.broken = fmt.Errorf("look for workflow %s: %w", workflow, err)
-		b.Halt()
-	}
-	if !known {
-		o.lost = true
-		o.Failure = &stored.Failure{Code: stored.CodeUnknownWorkflow, Location: o.Loc.String(), Message: fmt.Sprintf(
-			"unknown workflow %q: no process that has registered it was ever seen in this store", workflow)}
-	}
+	return b.run.runs.Watch(&b.Branch, call, runID)
 }
 
-// startAgain gives a child that is to be started again its ID and its place. It was
-// cancelled because nothing waited for it any more, and that was taken back: if it is
-// awaited again it is asked how it has ended, and started again if the cancel has
-// reached it.
-func (b *Branch) startAgain(o *childOp, c *Child) {
-	r := b.run
-	if o.link.Again == 0 {
-		return
-	}
-	r.children.restarted(o.Loc, o.link.Again)
-	if o.link.RunID == "" {
-		o.link.RunID = r.childOf(r.cfg.Run.Generation, o.Loc, o.link.Again)
-	}
-	if o.link.Former != "" {
-		b.enqueue(o, c)
-	}
-}
+// RunID returns the ID of another run.
+func (b *Branch) RunID(f *RunFuture) string { return b.run.runs.RunID(&b.Branch, f) }
 
-// ErrNoQueue is what Child.Place returns for a queue that does not exist.
-var ErrNoQueue = journal.ErrNoQueue
-
-// enqueue finds out where a new child stands in its queue.
-func (b *Branch) enqueue(o *childOp, c *Child) {
-	if c.Place == nil || o.lost {
-		return
-	}
-	o.place.ID = o.link.RunID
-	switch err := c.Place(&o.place); {
-	case errors.Is(err, ErrNoQueue):
-		o.lost = o.link.Former == "" // otherwise it is only if the child is started again
-		o.Failure = &stored.Failure{Code: stored.CodeNoQueue, Location: o.Loc.String(), Message: err.Error()}
-	case err != nil:
-		b.run.broken = fmt.Errorf("look for the queue of %s: %w", o.Loc, err)
-		b.Halt()
-	}
-}
-
-// childID returns the ID of the child that is started at a location, in the form
-// of a UUID of version 8.
-func (r *Run) childID(loc location.Loc) string { return r.childOf(r.cfg.Run.Generation, loc, 0) }
-
-// childOf is childID of a generation, of a child that was started again so often.
-func (r *Run) childOf(generation int, loc location.Loc, again int64) string {
-	h := stored.Derive(r.cfg.Run.Seed, "child", generation, loc, again)
-	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
-}
-
-func (o *childOp) Start() {
-	r := o.run
-	switch {
-	case o.Started || o.lost:
-	case o.Rec == nil:
-		o.Write(store.Entry{State: store.Open, Started: r.j.Now(), Value: o.link.Encode()})
-		r.j.Log.Send(o.command())
-		if !o.link.Detached && r.cfg.Run.Output != nil {
-			// The run has ended once: a retry may find a child that has ended and said so.
-			r.j.Log.Send(o.watch(o.link.RunID, hex.EncodeToString(o.watchAgain())))
-		}
-	case !o.resumes(cmp.Or(o.link.Former, o.link.RunID)):
-		return
-	}
-	o.Started = true
-	o.arrive()
-}
-
-// command returns the start of the child.
-func (o *childOp) command() store.Command {
-	r := o.run
-	seed := r.j.Derive("seed of a child", o.Loc, o.link.Again)
-	start := &store.Start{
-		ID: o.link.RunID, Workflow: o.link.Workflow, Seed: store.Seed(seed[:16]), Input: o.input,
-		Headers: r.cfg.Run.Headers, Parent: r.cfg.Run.No, ParentLoc: string(o.Loc),
-	}
-	start.Shard.Group, start.Queue = o.place.Shard.Group, o.place.Queue
-	if o.link.Detached {
-		start.ParentLoc = ""
-	}
-	o.input = nil
-	return store.Command{Start: start}
-}
-
-// take hands over the end of the child, or starts it again in place of one that was
-// cancelled.
-func (o *childOp) Take() {
-	r := o.run
-	if o.lost || o.link.Former == "" || o.end.Status != store.Cancelled {
-		o.runOp.Take()
-		return
-	}
-	r.j.Log.Consume(o.item.no, nil)
-	r.children.forget(&o.runOp)
-	o.end, o.link.Former, o.Rec = nil, "", nil
-	r.children.byName[o.link.Name()] = &o.runOp
-	if o.Failure != nil { // its queue is gone
-		o.lost = true
-		o.arrive()
-		return
-	}
-	o.Write(store.Entry{State: store.Open, Started: r.j.Now(), Value: o.link.Encode()})
-	r.j.Log.Send(o.command())
-}
-
-// CloseOwned ends the wait for a child whose scope has ended or was cancelled, and
-// cancels the child. A branch that awaits it gets ErrCancelled. While the run replays, a
-// withdrawal that is recorded is durable; another is for when the run goes live.
-func (o *childOp) CloseOwned() {
-	if o.Closed || o.Settled() {
-		return
-	}
-	r := o.run
-	o.Closed, o.Refused = true, true
-	if o.owned && o.link.Dropped == 0 {
-		o.link.Dropped = r.j.Seq() + 1
-	}
-	switch {
-	case r.j.Live():
-		o.WithdrawLate()
-		r.children.forget(&o.runOp)
-	case o.Rec != nil && o.Rec.State == store.Open:
-		o.Pend()
-	}
-	o.Uncount()
-	r.sched.Settle(&o.Source)
-}
-
-// WithdrawLate records that nothing waits for a child any more, and cancels it.
-func (o *childOp) WithdrawLate() {
-	if o.forgotten || !o.Written() || o.Rec != nil && o.Rec.State == store.Withdrawn {
-		return
-	}
-	o.Write(store.Entry{State: store.Withdrawn, Value: o.link.Encode()})
-	if o.owned {
-		o.run.j.Log.Send(history.CancelChild(&o.run.cfg.Run, o.Loc, o.link.RunID, "its parent does not wait for it any more"))
-	}
+// AwaitRun waits until another run has ended and returns its encoded result. A *Failure
+// with CodeRun says that it has not succeeded. A run that is known to have ended gives its
+// outcome also in a cancelled branch.
+func (b *Branch) AwaitRun(call Call, f *RunFuture) ([]byte, error) {
+	return b.run.runs.Await(&b.Branch, call, f)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/runs"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -90,8 +91,7 @@ func TestChildsIDIsDerived(t *testing.T) {
 	ids := map[string]string{}
 	for _, run := range []store.Run{{Seed: store.Seed{1}}, {Seed: store.Seed{2}}, {Seed: store.Seed{1}, Generation: 1}} {
 		for _, loc := range []location.Loc{path("a"), path("b")} {
-			r := Run{cfg: Config{Run: run}}
-			id := r.childID(loc)
+			id := runs.ChildID(run.Seed, run.Generation, loc, 0)
 			if err := store.CheckRunID(id); err != nil || len(id) != 36 || id[14] != '8' {
 				t.Errorf("the ID %q: %v", id, err)
 			}
@@ -99,7 +99,7 @@ func TestChildsIDIsDerived(t *testing.T) {
 			if other := ids[id]; other != "" {
 				t.Errorf("%s and %s have the child %s", who, other, id)
 			}
-			if ids[id] = who; id != r.childID(loc) {
+			if ids[id] = who; id != runs.ChildID(run.Seed, run.Generation, loc, 0) {
 				t.Errorf("the ID of the child at %s differs from call to call", who)
 			}
 		}
@@ -131,7 +131,7 @@ func TestEndOfAChildIsHandedOverLikeAnyCompletion(t *testing.T) {
 					return result("", err)
 				}
 				again, err2 := await(b, o) // the same, at once
-				if id = o.RunID(b); fmt.Sprint(v, err) != fmt.Sprint(again, err2) {
+				if id = b.RunID(o); fmt.Sprint(v, err) != fmt.Sprint(again, err2) {
 					return text("awaited %v %v, then %v %v", v, err, again, err2)
 				}
 				var f *stored.Failure
@@ -233,7 +233,7 @@ func TestChildEndsWithItsScope(t *testing.T) {
 			return result("", err)
 		}
 		_, err := await(b, o) // known, and not waited for
-		return text("%v %s", err, o.RunID(b))
+		return text("%v %s", err, b.RunID(o))
 	})
 	over := h.finish()
 	id := b36(h, "inner/c")
@@ -363,7 +363,7 @@ func TestWatchOfARun(t *testing.T) {
 			return result("", err)
 		}
 		v, err := await(b, o)
-		return text("%s %s %v", o.RunID(b), v, err)
+		return text("%s %s %v", b.RunID(o), v, err)
 	}
 	watch := func(h *harness) (id string) {
 		h.t.Helper()
@@ -592,7 +592,7 @@ func TestOtherOfAnotherRunIsRefused(t *testing.T) {
 	first.play()
 	for name, code := range map[string]func(b *Branch) ([]byte, *stored.Failure){
 		"await": func(b *Branch) ([]byte, *stored.Failure) { return result(await(b, foreign)) },
-		"ID":    func(b *Branch) ([]byte, *stored.Failure) { return text("%s", foreign.RunID(b)) },
+		"ID":    func(b *Branch) ([]byte, *stored.Failure) { return text("%s", b.RunID(foreign)) },
 		"select": func(b *Branch) ([]byte, *stored.Failure) {
 			_, err := b.Select(at("s"), []Case{{Run: foreign}})
 			return result("", err)

@@ -43,7 +43,7 @@ func (r *Run) deliver(it *store.Item) (see bool) {
 	case store.ItemResolution:
 		return r.deliverResolution(it)
 	case store.ItemEnd:
-		r.children.deliver(*it)
+		r.runs.Deliver(*it)
 		return false
 	case store.ItemDelivery:
 		r.topics.deliver(*it)

@@ -638,7 +638,7 @@ func TestWhatOtherRunsLeaveInMemory(t *testing.T) {
 				}
 			}
 		}
-		if n := len(h.r.children.byName); n > 10 {
+		if n := h.r.runs.Len(); n > 10 {
 			t.Fatalf("%d other runs are in memory", n)
 		}
 	}

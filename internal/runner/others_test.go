@@ -199,7 +199,7 @@ func (x *execution) child(b *Branch, s *stmt) error {
 		x.note(b, s, "not started", err)
 		return err
 	}
-	x.note(b, s, o.RunID(b), nil)
+	x.note(b, s, b.RunID(o), nil)
 	if c.Detached || s.limit == 1 {
 		return nil // nobody awaits it
 	}

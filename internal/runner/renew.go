@@ -21,6 +21,6 @@ func (b *Branch) ContinueAsNew(next Renewal) { b.run.renewal = &next }
 func (r *Run) renew(turn *store.Turn) {
 	next := r.over.Renewal
 	turn.Entries, turn.Prune = nil, nil
-	turn.Update.Sends = r.children.orphans()
+	turn.Update.Sends = r.runs.Orphans()
 	turn.Update.Continue = &store.Continuation{Workflow: next.Workflow, Input: next.Input, At: r.j.Now()}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/runner/runs"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -220,7 +221,7 @@ func TestTheEndOfAnOlderIncarnationsChild(t *testing.T) {
 		if err != nil {
 			return "", false, err
 		}
-		ids = append(ids, o.RunID(b))
+		ids = append(ids, b.RunID(o))
 		if n < 2 {
 			return "", true, nil
 		}
@@ -253,7 +254,7 @@ func TestTheEndOfAnOlderIncarnationsChild(t *testing.T) {
 		"watch of incarnation 1":         {end("a key", "other", 1), store.Dead},
 		"watch of incarnation 0":         {end("another key", "other", 0), store.Dead},
 		"watch of this one, known":       {end("its key", "other", 2), store.Consumed},
-		"its child of a past generation": {end(h.r.childOf(0, path("c"), 0), ids[2], 0), store.Consumed},
+		"its child of a past generation": {end(runs.ChildID(h.r.cfg.Run.Seed, 0, path("c"), 0), ids[2], 0), store.Consumed},
 	} {
 		if got := h.j.item(c.no).State; got != c.want {
 			t.Errorf("the end of %s is in state %d, want %d", name, got, c.want)

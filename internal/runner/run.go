@@ -7,6 +7,7 @@ import (
 	"github.com/stet-run/stet/internal/runner/attempts"
 	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/runner/mail"
+	"github.com/stet-run/stet/internal/runner/runs"
 	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
@@ -72,7 +73,7 @@ type Run struct {
 	promises promises
 	updates  updates
 	steps    *attempts.Steps
-	children children
+	runs     *runs.Runs
 	topics   topics
 	shows    showing
 	watches  []store.Item // of this run's end
@@ -126,12 +127,12 @@ func New(cfg Config) *Run {
 		shows:    showing{tags: cfg.Run.Tags},
 	}
 	r.topics.run = r
-	r.children = children{run: r, byName: map[string]*runOp{}}
 	r.sched = sched.New(owner{r})
 	r.j = journal.New(journal.Config{
 		Run: &r.cfg.Run, Entries: cfg.Entries, Fetch: cfg.Fetch, Limits: cfg.Limits, NewKey: cfg.NewKey,
 		Owner: owner{r}, Scheduler: r.sched,
 	})
+	r.runs = runs.New(r.j, cfg.Knows)
 	r.initUndo()
 	r.topics.init()
 	r.steps = attempts.New(r.j, owner{r}, cfg.PauseAfter)

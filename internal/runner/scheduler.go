@@ -283,7 +283,7 @@ func (r *Run) replayNext() {
 // goLive lets what was called and is not recorded take effect.
 func (r *Run) goLive() {
 	if r.j.GoLive(r.topics.goLive) {
-		r.children.goLive()
+		r.runs.GoLive()
 		r.topics.deliverEarly()
 		r.steps.GoLive()
 	}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -34,12 +35,12 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 		return Selected{}, err
 	}
 	for i, c := range cases {
-		if c.Future != nil && c.Future.Settled() || c.Promise != nil && c.Promise.op.Settled() || c.Run != nil && c.Run.op.Settled() {
+		if c.Future != nil && c.Future.Settled() || c.Promise != nil && c.Promise.op.Settled() || c.Run != nil && c.Run.Settled() {
 			return c.selected(i, nil), nil
 		}
 	}
 	w := b.NewWait(call)
-	ops, sources := make([]*op, len(cases)), make([]*sched.Source, len(cases))
+	ops, sources := make([]*journal.Op, len(cases)), make([]*sched.Source, len(cases))
 	for i, c := range cases {
 		switch {
 		case c.Future != nil:
@@ -47,19 +48,18 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 			w.Add(sources[i])
 			continue
 		case c.Promise != nil:
-			ops[i] = &c.Promise.op.op
+			ops[i] = &c.Promise.op.Op
 		case c.Run != nil:
-			b.owns(c.Run)
-			ops[i] = &c.Run.op.op
+			ops[i] = b.run.runs.Op(&b.Branch, c.Run)
 		case c.Receive != nil:
 			o := b.receiveOp(*c.Receive)
-			ops[i] = &o.op
+			ops[i] = &o.Op
 		case c.Event != nil:
 			o := b.eventOp(*c.Event)
-			ops[i] = &o.op
+			ops[i] = &o.Op
 		case c.Timer != nil:
 			o := b.timerOp(c.Timer.Call, store.KindTimer, c.Timer.At)
-			ops[i] = &o.op
+			ops[i] = &o.Op
 		}
 		sources[i] = &ops[i].Source
 		w.Add(sources[i])
@@ -85,7 +85,7 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 // deadlineOf returns the earliest deadline of the timers, if there are cases that come
 // by the inbox too; otherwise 0. The timers are then handed over only when the inbox has
 // been read to that time.
-func deadlineOf(cases []Case, ops []*op) (deadline store.Time) {
+func deadlineOf(cases []Case, ops []*journal.Op) (deadline store.Time) {
 	inbox := false
 	for _, c := range cases {
 		inbox = inbox || c.Promise != nil || c.Receive != nil || c.Run != nil || c.Event != nil
@@ -102,13 +102,13 @@ func deadlineOf(cases []Case, ops []*op) (deadline store.Time) {
 	return deadline
 }
 
-func (c Case) selected(index int, o *op) Selected {
+func (c Case) selected(index int, o *journal.Op) Selected {
 	s := Selected{Index: index}
 	switch {
 	case c.Promise != nil:
 		s.Value, s.Failure = c.Promise.op.Value, c.Promise.op.Failure
 	case c.Run != nil:
-		s.Value, s.Failure = c.Run.op.Value, c.Run.op.Failure
+		s.Value, s.Failure = c.Run.Result()
 	case c.Receive != nil:
 		s.Messages = o.Is.(*receiveOp).messages
 	case c.Event != nil:

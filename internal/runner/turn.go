@@ -22,7 +22,7 @@ func (r *Run) Take() *store.Turn {
 		return nil
 	}
 	if r.over != nil && r.over.Status.Terminal() && r.j.Live() {
-		r.children.end()
+		r.runs.End()
 	}
 	if r.over != nil && r.over.Status != store.Stalled {
 		r.topics.end()
@@ -45,7 +45,7 @@ func (r *Run) Take() *store.Turn {
 		turn.Update = r.update(r.over.Status)
 		switch {
 		case r.over.Status.Terminal():
-			turn.Update.Sends = r.children.orphans()
+			turn.Update.Sends = r.runs.Orphans()
 		case r.over.Renewal != nil:
 			r.renew(turn)
 		}
@@ -130,7 +130,7 @@ func (r *Run) Suspended() bool { return r.turns.suspended }
 // idle reports whether the run only waits for what a later activation can await
 // as well. What was delivered since the last Advance is not examined yet.
 func (r *Run) idle() bool {
-	if r.steps.InFlight() > 0 || r.steps.Arrived() > 0 || r.j.Full() || r.sched.AnyReady() || r.cancel.item != nil || !r.arrivals.none() || r.mail.Unlooked() > 0 {
+	if r.steps.InFlight() > 0 || r.steps.Arrived()+r.runs.Arrived() > 0 || r.j.Full() || r.sched.AnyReady() || r.cancel.item != nil || !r.arrivals.none() || r.mail.Unlooked() > 0 {
 		return false
 	}
 	t, ok := r.j.Timers.First()

@@ -1,28 +1,30 @@
-package runner
+package runs
 
 import (
 	"encoding/hex"
 	"fmt"
 
 	"github.com/stet-run/stet/internal/runner/journal"
+	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
-// RunFuture is another run whose end this run may await: a child, or any run.
+// Future is another run whose end this run may await: a child, or any run.
 //
 // It is an operation that takes effect when it is called, not when a branch waits for
 // it: the start of a child, or the watch of a run, is part of the turn. Its entry is
 // open until the end is handed over. What it has handed out (the ID of a child) is in
 // its entry and is not derived again.
-type RunFuture struct {
-	op *runOp
+type Future struct {
+	o *awaited
 }
 
-// runOp is what the operations on another run have in common. It goes on when no branch
+// other is what the operations on another run have in common. It goes on when no branch
 // waits for it any more.
-type runOp struct {
-	op
+type awaited struct {
+	journal.Op
+	runs   *Runs
 	link   stored.Link
 	linked bool        // link is what is recorded; otherwise its value was left out of the snapshot
 	end    *stored.End // arrived and not handed over
@@ -39,34 +41,31 @@ type endItem struct {
 	sent store.Time
 }
 
-// watchOp is the wait for the end of any run.
-type watchOp struct{ runOp }
+// watch is the wait for the end of any run.
+type watch struct{ awaited }
 
 // Watch subscribes this run to the end of any run and returns at once.
-func (b *Branch) Watch(call Call, runID string) (*RunFuture, error) {
-	if err := b.Enter(call); err != nil {
-		return nil, err
-	}
-	o := new(watchOp)
-	b.declare(&o.op, o, call, store.KindRun)
+func (r *Runs) Watch(b *sched.Branch, call sched.Call, runID string) (*Future, error) {
+	o := &watch{awaited{runs: r}}
+	r.j.Declare(b, &o.Op, o, call, store.KindRun)
 	if o.Rec == nil {
-		r := b.run
-		key := r.j.Derive("watch", o.Loc, 0)
+		j := r.j
+		key := j.Derive("watch", o.Loc, 0)
 		o.linked, o.link = true, stored.Link{RunID: runID, Key: hex.EncodeToString(key[:16])}
 	} else {
-		b.readLink(&o.runOp)
+		r.readLink(b, &o.awaited)
 	}
-	b.run.children.add(&o.runOp)
-	return &RunFuture{&o.runOp}, nil
+	r.add(&o.awaited)
+	return &Future{&o.awaited}, nil
 }
 
-func (o *watchOp) Start() {
-	r := o.run
+func (o *watch) Start() {
+	j := o.J
 	switch {
 	case o.Started || o.lost:
 	case o.Rec == nil:
-		o.Write(store.Entry{State: store.Open, Started: r.j.Now(), Value: o.link.Encode()})
-		r.j.Log.Send(o.watch(o.link.RunID, o.link.Key))
+		o.Write(store.Entry{State: store.Open, Started: j.Now(), Value: o.link.Encode()})
+		j.Log.Send(o.watch(o.link.RunID, o.link.Key))
 	case !o.resumes(o.link.RunID):
 		return
 	}
@@ -77,123 +76,135 @@ func (o *watchOp) Start() {
 // resumes reports whether a recorded operation takes effect. One that was withdrawn does
 // when it is awaited: it watches the run again, whose end may have come while this run
 // had ended.
-func (o *runOp) resumes(runID string) bool {
+func (o *awaited) resumes(runID string) bool {
 	if o.Rec.State != store.Withdrawn {
 		return true
 	}
 	if !o.IsAwaited() {
 		return false
 	}
-	o.run.j.Log.Send(o.watch(runID, hex.EncodeToString(o.watchAgain())))
+	o.J.Log.Send(o.watch(runID, hex.EncodeToString(o.watchAgain())))
 	return true
 }
 
 // watchAgain derives the key of a further watch, which differs from those before. An
 // answer to it is an end by the name of the first.
-func (o *runOp) watchAgain() []byte {
-	r := o.run
-	h := r.j.Derive("watch again", o.Loc, int64(r.j.Bound()))
+func (o *awaited) watchAgain() []byte {
+	j := o.J
+	h := j.Derive("watch again", o.Loc, int64(j.Bound()))
 	return h[:16]
 }
 
 // watch returns the command that asks for the end of a run.
-func (o *runOp) watch(runID, id string) store.Command {
-	run := &o.run.cfg.Run
+func (o *awaited) watch(runID, id string) store.Command {
+	run := o.J.Run
 	c := stored.Watching(run.No, runID, o.link.Name(), id)
 	c.Item.Incarnation, c.Item.Loc = run.Incarnation, string(o.Loc)
 	return c
 }
 
 // readLink reads what is recorded of another run, unless the value was left out.
-func (b *Branch) readLink(o *runOp) {
+func (r *Runs) readLink(b *sched.Branch, o *awaited) {
 	if o.Rec.Value == nil && o.Rec.Size > 0 {
 		return
 	}
 	l, err := stored.DecodeLink(o.Rec.State, o.Rec.Value)
 	if err != nil {
-		b.run.damaged(o.Loc, err)
+		r.j.Owner.Damaged(o.Loc, err)
 		b.Halt()
 	}
 	o.link, o.linked = l, true
 }
 
 // RunID returns the ID of the other run. b is the branch that asks.
-func (p *RunFuture) RunID(b *Branch) string {
-	b.owns(p)
-	if o := p.op; !o.linked {
-		r := o.run
-		value, err := r.cfg.Fetch(o.Rec.Loc)
+func (r *Runs) RunID(b *sched.Branch, f *Future) string {
+	r.owns(b, f)
+	if o := f.o; !o.linked {
+		value, err := r.j.Fetch(o.Rec.Loc)
 		if err != nil {
-			r.broken = fmt.Errorf("fetch the value of %s: %w", o.Loc, err)
+			r.j.Owner.Break(fmt.Errorf("fetch the value of %s: %w", o.Loc, err))
 			b.Halt()
 		}
 		if o.link, err = stored.DecodeLink(o.Rec.State, value); err != nil {
-			r.damaged(o.Loc, err)
+			r.j.Owner.Damaged(o.Loc, err)
 			b.Halt()
 		}
 		o.linked = true
 	}
-	return p.op.link.RunID
+	return f.o.link.RunID
 }
 
-// AwaitRun waits until the other run has ended and returns its encoded result. A
-// *Failure with CodeRun says that it has not succeeded. A run that is known to have ended
-// gives its outcome also in a cancelled branch.
-func (b *Branch) AwaitRun(call Call, p *RunFuture) ([]byte, error) {
+// Await waits until the other run has ended and returns its encoded result. A *Failure
+// with CodeRun says that it has not succeeded. A run that is known to have ended gives its
+// outcome also in a cancelled branch.
+func (r *Runs) Await(b *sched.Branch, call sched.Call, f *Future) ([]byte, error) {
 	err := b.Check(call)
 	if err != nil {
 		return nil, err
 	}
-	b.owns(p)
-	if !p.op.Settled() {
+	r.owns(b, f)
+	if !f.o.Settled() {
 		err = b.Refuse(call)
 	}
 	if err != nil {
 		return nil, err
 	}
-	err = p.op.Wait(&b.Branch, call)
-	return p.op.Value, err
+	err = f.o.Wait(b, call)
+	return f.o.Value, err
 }
+
+// Op returns the operation that settles with the end of the other run, to wait for it
+// beside others.
+func (r *Runs) Op(b *sched.Branch, f *Future) *journal.Op {
+	r.owns(b, f)
+	return &f.o.Op
+}
+
+// Result returns the outcome of a settled future.
+func (f *Future) Result() ([]byte, *stored.Failure) { return f.o.Value, f.o.Failure }
+
+// Settled reports whether the end of the other run is known.
+func (f *Future) Settled() bool { return f.o.Settled() }
 
 // owns makes sure that another run is awaited by the run that has made the future, in
 // the activation that has.
-func (b *Branch) owns(p *RunFuture) {
-	if p.op.run != b.run {
+func (r *Runs) owns(b *sched.Branch, f *Future) {
+	if f.o.runs != r {
 		b.Fail(&stored.Failure{Code: stored.CodeMisuse, Message: fmt.Sprintf(
-			"the child or awaited run at %s belongs to another run: use it in the code that has started it, and keep none outside of it",
-			p.op.Loc)})
+			"the child or awaited run at %s belongs to another run: "+
+				"use it in the code that has started it, and keep none outside of it", f.o.Loc)})
 	}
 }
 
-func (o *runOp) Abandon() bool { return false }
+func (o *awaited) Abandon() bool { return false }
 
 // arrive lists the operation if its end is there.
-func (o *runOp) arrive() {
-	if o.run.j.Live() && !o.Settled() && (o.end != nil || o.lost) {
-		o.run.arrivals.runs.Add(o.Is.(journal.Arriving))
+func (o *awaited) arrive() {
+	if o.J.Live() && !o.Settled() && (o.end != nil || o.lost) {
+		o.runs.arrived.Add(o.Is.(journal.Arriving))
 	}
 }
 
-func (o *runOp) Wanted() bool { return !o.Settled() && !o.Closed && o.IsAwaited() }
-func (o *runOp) IsLate() bool { return !o.lost && o.Late(o.item.sent) }
+func (o *awaited) Wanted() bool { return !o.Settled() && !o.Closed && o.IsAwaited() }
+func (o *awaited) IsLate() bool { return !o.lost && o.Late(o.item.sent) }
 
 // take hands over the end of the other run.
-func (o *runOp) Take() {
-	r := o.run
+func (o *awaited) Take() {
+	j := o.J
 	if !o.lost {
-		r.j.Log.Consume(o.item.no, nil)
+		j.Log.Consume(o.item.no, nil)
 		o.Failure = nil // of what it would have been started again with
 		o.takeEnd()
 	}
-	r.children.forget(o)
+	o.runs.forget(o)
 	o.HandOver()
 }
 
 // takeEnd makes the end of the other run the outcome of the operation.
-func (o *runOp) takeEnd() {
+func (o *awaited) takeEnd() {
 	e := o.end
 	o.end = nil
-	if o.link.Former == "" { // otherwise its code may have seen the other's
+	if o.link.Former == "" { // otherwise its code may have seen the awaited's
 		o.link.RunID = e.RunID
 	}
 	o.link.Status, o.link.Reason = e.Status, e.Reason
@@ -207,7 +218,7 @@ func (o *runOp) takeEnd() {
 	o.Failure.Details = o.link.Encode()
 }
 
-func (o *runOp) Outcome(e *store.Entry) {
+func (o *awaited) Outcome(e *store.Entry) {
 	if o.Failure == nil {
 		l := o.link
 		l.Output = o.Value
@@ -215,7 +226,7 @@ func (o *runOp) Outcome(e *store.Entry) {
 	}
 }
 
-func (o *runOp) Recall(value []byte) error {
+func (o *awaited) Recall(value []byte) error {
 	l, err := stored.DecodeLink(store.Done, value)
 	if err != nil {
 		return err
@@ -226,4 +237,4 @@ func (o *runOp) Recall(value []byte) error {
 	return nil
 }
 
-func (o *runOp) Show(w *journal.Wait) { w.Run = o.link.RunID }
+func (o *awaited) Show(w *journal.Wait) { w.Run = o.link.RunID }

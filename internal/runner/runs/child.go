@@ -1,0 +1,212 @@
+package runs
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/stet-run/stet/internal/history"
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
+	"github.com/stet-run/stet/internal/runner/sched"
+	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
+)
+
+// Child asks for a run to be started.
+type Child struct {
+	Call     sched.Call
+	Workflow string
+	Input    []byte
+	// Leave keeps the child from being cancelled with the scope that started it.
+	Leave bool
+	// Detached says that nothing awaits the child: its end is not reported.
+	Detached bool
+	// Place puts the start of a child that is not recorded on a queue; nil: it is on
+	// none. It is called on the run's goroutine. ErrNoQueue is the operation's; another
+	// error breaks the activation.
+	Place func(*store.Start) error
+}
+
+// child is the start of a child and the wait for its end.
+type child struct {
+	awaited
+	input []byte
+	place store.Start // Queue and the Shard's Group are set, of a child on a queue
+	owned bool        // it is cancelled with its scope
+}
+
+// StartChild starts a run in the turn. It returns at once, unless no process has ever
+// registered the workflow: then the failure is handed over like a completion.
+func (r *Runs) StartChild(b *sched.Branch, c Child) (*Future, error) {
+	o := &child{awaited: awaited{runs: r}, input: c.Input}
+	r.j.Declare(b, &o.Op, o, c.Call, store.KindChild)
+	c.Leave = c.Leave || c.Detached || c.Call.Shield || b.Shielded()
+	if o.Rec == nil {
+		o.linked = true
+		o.link = stored.Link{RunID: ChildID(r.j.Run.Seed, r.j.Run.Generation, o.Loc, 0), Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached}
+		r.seek(b, o, c.Workflow)
+		r.enqueue(b, o, &c)
+	} else {
+		r.readLink(b, &o.awaited)
+		r.startAgain(b, o, &c)
+	}
+	o.owned = !o.link.Leave
+	if o.lost || o.Rec != nil && o.Rec.State == store.FailedEntry && o.linked && o.link.RunID == "" {
+		return nil, o.Wait(b, c.Call)
+	}
+	if o.owned {
+		b.Scope().Own(o)
+	}
+	r.add(&o.awaited)
+	return &Future{&o.awaited}, nil
+}
+
+// seek finds out whether any process has ever had the code of a workflow.
+func (r *Runs) seek(b *sched.Branch, o *child, workflow string) {
+	knows := r.knows
+	if knows == nil {
+		return
+	}
+	known, err := knows(workflow)
+	if err != nil {
+		r.j.Owner.Break(fmt.Errorf("look for workflow %s: %w", workflow, err))
+		b.Halt()
+	}
+	if !known {
+		o.lost = true
+		o.Failure = &stored.Failure{Code: stored.CodeUnknownWorkflow, Location: o.Loc.String(), Message: fmt.Sprintf(
+			"unknown workflow %q: no process that has registered it was ever seen in this store", workflow)}
+	}
+}
+
+// startAgain gives a child that is to be started again its ID and its place. It was
+// cancelled because nothing waited for it any more, and that was taken back: if it is
+// other again it is asked how it has ended, and started again if the cancel has
+// reached it.
+func (r *Runs) startAgain(b *sched.Branch, o *child, c *Child) {
+	if o.link.Again == 0 {
+		return
+	}
+	r.restarted(o.Loc, o.link.Again)
+	if o.link.RunID == "" {
+		o.link.RunID = ChildID(r.j.Run.Seed, r.j.Run.Generation, o.Loc, o.link.Again)
+	}
+	if o.link.Former != "" {
+		r.enqueue(b, o, c)
+	}
+}
+
+// enqueue finds out where a new child stands in its queue.
+func (r *Runs) enqueue(b *sched.Branch, o *child, c *Child) {
+	if c.Place == nil || o.lost {
+		return
+	}
+	o.place.ID = o.link.RunID
+	switch err := c.Place(&o.place); {
+	case errors.Is(err, journal.ErrNoQueue):
+		o.lost = o.link.Former == "" // otherwise it is only if the child is started again
+		o.Failure = &stored.Failure{Code: stored.CodeNoQueue, Location: o.Loc.String(), Message: err.Error()}
+	case err != nil:
+		r.j.Owner.Break(fmt.Errorf("look for the queue of %s: %w", o.Loc, err))
+		b.Halt()
+	}
+}
+
+// ChildID returns the ID of the child that a run starts at a location in a generation,
+// of one that was started again so often: in the form of a UUID of version 8.
+func ChildID(seed store.Seed, generation int, loc location.Loc, again int64) string {
+	h := stored.Derive(seed, "child", generation, loc, again)
+	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
+}
+
+func (o *child) Start() {
+	j := o.J
+	switch {
+	case o.Started || o.lost:
+	case o.Rec == nil:
+		o.Write(store.Entry{State: store.Open, Started: j.Now(), Value: o.link.Encode()})
+		j.Log.Send(o.command())
+		if !o.link.Detached && j.Run.Output != nil {
+			// The run has ended once: a retry may find a child that has ended and said so.
+			j.Log.Send(o.watch(o.link.RunID, hex.EncodeToString(o.watchAgain())))
+		}
+	case !o.resumes(cmp.Or(o.link.Former, o.link.RunID)):
+		return
+	}
+	o.Started = true
+	o.arrive()
+}
+
+// command returns the start of the child.
+func (o *child) command() store.Command {
+	j := o.J
+	seed := j.Derive("seed of a child", o.Loc, o.link.Again)
+	start := &store.Start{
+		ID: o.link.RunID, Workflow: o.link.Workflow, Seed: store.Seed(seed[:16]), Input: o.input,
+		Headers: j.Run.Headers, Parent: j.Run.No, ParentLoc: string(o.Loc),
+	}
+	start.Shard.Group, start.Queue = o.place.Shard.Group, o.place.Queue
+	if o.link.Detached {
+		start.ParentLoc = ""
+	}
+	o.input = nil
+	return store.Command{Start: start}
+}
+
+// take hands over the end of the child, or starts it again in place of one that was
+// cancelled.
+func (o *child) Take() {
+	j := o.J
+	if o.lost || o.link.Former == "" || o.end.Status != store.Cancelled {
+		o.awaited.Take()
+		return
+	}
+	j.Log.Consume(o.item.no, nil)
+	o.runs.forget(&o.awaited)
+	o.end, o.link.Former, o.Rec = nil, "", nil
+	o.runs.byName[o.link.Name()] = &o.awaited
+	if o.Failure != nil { // its queue is gone
+		o.lost = true
+		o.arrive()
+		return
+	}
+	o.Write(store.Entry{State: store.Open, Started: j.Now(), Value: o.link.Encode()})
+	j.Log.Send(o.command())
+}
+
+// CloseOwned ends the wait for a child whose scope has ended or was cancelled, and
+// cancels the child. A branch that awaits it gets ErrCancelled. While the run replays, a
+// withdrawal that is recorded is durable; another is for when the run goes live.
+func (o *child) CloseOwned() {
+	if o.Closed || o.Settled() {
+		return
+	}
+	j := o.J
+	o.Closed, o.Refused = true, true
+	if o.owned && o.link.Dropped == 0 {
+		o.link.Dropped = j.Seq() + 1
+	}
+	switch {
+	case j.Live():
+		o.WithdrawLate()
+		o.runs.forget(&o.awaited)
+	case o.Rec != nil && o.Rec.State == store.Open:
+		o.Pend()
+	}
+	o.Uncount()
+	j.Scheduler.Settle(&o.Source)
+}
+
+// WithdrawLate records that nothing waits for a child any more, and cancels it.
+func (o *child) WithdrawLate() {
+	if o.forgotten || !o.Written() || o.Rec != nil && o.Rec.State == store.Withdrawn {
+		return
+	}
+	o.Write(store.Entry{State: store.Withdrawn, Value: o.link.Encode()})
+	if o.owned {
+		o.J.Log.Send(history.CancelChild(o.J.Run, o.Loc, o.link.RunID, "its parent does not wait for it any more"))
+	}
+}
