@@ -10,12 +10,11 @@ import (
 type arrivals struct {
 	loops    fifo.Queue[*loopOp] // their next state is to be handed over
 	promises journal.Lane        // their resolution is there
-	events   journal.Lane        // their event is there
 }
 
 // none reports whether nothing has arrived that was not looked at.
 func (a *arrivals) none() bool {
-	return a.loops.Len() == 0 && len(a.promises) == 0 && len(a.events) == 0
+	return a.loops.Len() == 0 && len(a.promises) == 0
 }
 
 // nextArrival hands over one completion that has arrived or is due. It reports whether
@@ -24,6 +23,6 @@ func (a *arrivals) none() bool {
 // that they overtake nothing.
 func (r *Run) nextArrival() bool {
 	a := &r.arrivals
-	return r.enterNext() || a.promises.Next() || r.runs.Next() || a.events.Next() || r.nextMail() || r.steps.NextGrant() ||
+	return r.enterNext() || a.promises.Next() || r.runs.Next() || r.topics.Next() || r.nextMail() || r.steps.NextGrant() ||
 		r.j.Timers.Next(r.j.Bound(), r.j.InboxAt()) || r.steps.NextEnd()
 }

@@ -46,7 +46,7 @@ func (r *Run) deliver(it *store.Item) (see bool) {
 		r.runs.Deliver(*it)
 		return false
 	case store.ItemDelivery:
-		r.topics.deliver(*it)
+		r.topics.Deliver(*it)
 		return false
 	case store.ItemGrant:
 		if permit.OfStep(it) {

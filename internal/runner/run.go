@@ -9,6 +9,7 @@ import (
 	"github.com/stet-run/stet/internal/runner/mail"
 	"github.com/stet-run/stet/internal/runner/runs"
 	"github.com/stet-run/stet/internal/runner/sched"
+	"github.com/stet-run/stet/internal/runner/topics"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
@@ -74,7 +75,7 @@ type Run struct {
 	updates  updates
 	steps    *attempts.Steps
 	runs     *runs.Runs
-	topics   topics
+	topics   *topics.Topics
 	shows    showing
 	watches  []store.Item // of this run's end
 
@@ -126,7 +127,6 @@ func New(cfg Config) *Run {
 		updates:  updates{unanswered: map[store.ItemNo]struct{}{}},
 		shows:    showing{tags: cfg.Run.Tags},
 	}
-	r.topics.run = r
 	r.sched = sched.New(owner{r})
 	r.j = journal.New(journal.Config{
 		Run: &r.cfg.Run, Entries: cfg.Entries, Fetch: cfg.Fetch, Limits: cfg.Limits, NewKey: cfg.NewKey,
@@ -134,7 +134,7 @@ func New(cfg Config) *Run {
 	})
 	r.runs = runs.New(r.j, cfg.Knows)
 	r.initUndo()
-	r.topics.init()
+	r.topics = topics.New(r.j)
 	r.steps = attempts.New(r.j, owner{r}, cfg.PauseAfter)
 	r.Deliver(cfg.Items...)
 	r.root = r.begin(func(b *Branch) (any, error) {

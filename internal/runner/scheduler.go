@@ -282,9 +282,9 @@ func (r *Run) replayNext() {
 
 // goLive lets what was called and is not recorded take effect.
 func (r *Run) goLive() {
-	if r.j.GoLive(r.topics.goLive) {
+	if r.j.GoLive(r.topics.GoLive) {
 		r.runs.GoLive()
-		r.topics.deliverEarly()
+		r.topics.DeliverEarly()
 		r.steps.GoLive()
 	}
 }

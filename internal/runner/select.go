@@ -4,6 +4,7 @@ import (
 	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/runner/sched"
+	"github.com/stet-run/stet/internal/runner/topics"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -55,8 +56,7 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 			o := b.receiveOp(*c.Receive)
 			ops[i] = &o.Op
 		case c.Event != nil:
-			o := b.eventOp(*c.Event)
-			ops[i] = &o.Op
+			ops[i] = b.run.topics.Op(&b.Branch, *c.Event)
 		case c.Timer != nil:
 			o := b.timerOp(c.Timer.Call, store.KindTimer, c.Timer.At)
 			ops[i] = &o.Op
@@ -112,7 +112,7 @@ func (c Case) selected(index int, o *journal.Op) Selected {
 	case c.Receive != nil:
 		s.Messages = o.Is.(*receiveOp).messages
 	case c.Event != nil:
-		s.Event = o.Is.(*eventOp).given
+		s.Event = topics.Given(o)
 	}
 	return s
 }

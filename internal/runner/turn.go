@@ -25,7 +25,7 @@ func (r *Run) Take() *store.Turn {
 		r.runs.End()
 	}
 	if r.over != nil && r.over.Status != store.Stalled {
-		r.topics.end()
+		r.topics.End()
 		r.steps.End()
 	}
 	if r.j.Live() || r.over != nil {
@@ -130,7 +130,7 @@ func (r *Run) Suspended() bool { return r.turns.suspended }
 // idle reports whether the run only waits for what a later activation can await
 // as well. What was delivered since the last Advance is not examined yet.
 func (r *Run) idle() bool {
-	if r.steps.InFlight() > 0 || r.steps.Arrived()+r.runs.Arrived() > 0 || r.j.Full() || r.sched.AnyReady() || r.cancel.item != nil || !r.arrivals.none() || r.mail.Unlooked() > 0 {
+	if r.steps.InFlight() > 0 || r.steps.Arrived()+r.runs.Arrived()+r.topics.Arrived() > 0 || r.j.Full() || r.sched.AnyReady() || r.cancel.item != nil || !r.arrivals.none() || r.mail.Unlooked() > 0 {
 		return false
 	}
 	t, ok := r.j.Timers.First()

@@ -1,4 +1,7 @@
-package runner
+// Package topics holds the waits of a run that stand at topics, and what the run has heard
+// there. It registers and withdraws waits in the turn, takes deliveries from the inbox, and
+// hands events over in the order of their arrival.
+package topics
 
 import (
 	"cmp"
@@ -8,21 +11,37 @@ import (
 	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/store"
 )
 
-// topics are the waits of a run that stand at topics, and what it has heard there.
-type topics struct {
-	run           *Run
+// Topics are the waits of a run at topics, and what it has heard there. Its methods are
+// called by the goroutine that has the baton.
+type Topics struct {
+	j             *journal.Journal
 	registrations map[string]*registration // by key
 	early         []store.Item             // deliveries that came before the run was live
 	heard         map[string]heard         // by topic
+	arrived       journal.Lane             // their event is there
 }
+
+// New returns the waits of a run that stand in its history.
+func New(j *journal.Journal) *Topics {
+	t := &Topics{j: j}
+	t.init()
+	return t
+}
+
+// Next hands over the event that has come first. It reports whether there was one.
+func (t *Topics) Next() bool { return t.arrived.Next() }
+
+// Arrived returns how many events are to be looked at.
+func (t *Topics) Arrived() int { return len(t.arrived) }
 
 // registration is a wait that stands at a topic.
 type registration struct {
 	wait  event.Wait
-	op    *eventOp     // nil: the code has not called it
+	op    *wait        // nil: the code has not called it
 	entry *store.Entry // of which it is recorded; nil: it is new
 }
 
@@ -33,16 +52,16 @@ type heard struct {
 }
 
 // init notes the waits that stand in the history.
-func (t *topics) init() {
+func (t *Topics) init() {
 	t.registrations = map[string]*registration{}
-	for i := range t.run.cfg.Entries {
-		e := &t.run.cfg.Entries[i]
+	for i := range t.j.Entries {
+		e := &t.j.Entries[i]
 		if e.Kind != store.KindEvent || e.State != store.Open {
 			continue
 		}
 		var w event.Wait
 		if err := event.Decode(e.Value, &w); err != nil {
-			t.run.damaged(location.Loc(e.Loc), err)
+			t.j.Owner.Damaged(location.Loc(e.Loc), err)
 			return
 		}
 		t.registrations[w.Key] = &registration{wait: w, entry: e}
@@ -50,7 +69,7 @@ func (t *topics) init() {
 }
 
 // found gives an operation the registration that its record has.
-func (t *topics) found(o *eventOp) {
+func (t *Topics) found(o *wait) {
 	var w event.Wait
 	if event.Decode(o.Rec.Value, &w) != nil {
 		return // init has stalled the run
@@ -61,8 +80,8 @@ func (t *topics) found(o *eventOp) {
 }
 
 // registrationOf returns what the topic is told of the wait.
-func (t *topics) registrationOf(o *eventOp) *event.Registration {
-	run := &t.run.cfg.Run
+func (t *Topics) registrationOf(o *wait) *event.Registration {
+	run := t.j.Run
 	heard := t.heard[o.topic]
 	g := &event.Registration{Run: run.No, After: heard.last}
 	switch o.spec.Visible {
@@ -86,32 +105,32 @@ func (t *topics) registrationOf(o *eventOp) *event.Registration {
 	return g
 }
 
-// deliver takes a delivery from the inbox. One that nothing waits for is consumed.
-func (t *topics) deliver(it store.Item) {
-	r := t.run
-	if !r.j.Live() {
+// Deliver takes a delivery from the inbox. One that nothing waits for is consumed.
+func (t *Topics) Deliver(it store.Item) {
+	j := t.j
+	if !j.Live() {
 		t.early = append(t.early, it)
-		r.j.Log.See(&it)
+		j.Log.See(&it)
 		return
 	}
 	g := t.registrations[it.Name]
 	if g == nil || g.op == nil || g.op.given != nil {
-		r.j.Answer(it.No, nil)
+		j.Answer(it.No, nil)
 		return
 	}
 	o := g.op
 	d := new(event.Delivery)
 	if err := event.Decode(it.Value, d); err != nil {
-		r.damaged(o.Loc, err)
+		j.Owner.Damaged(o.Loc, err)
 		return
 	}
 	o.given, o.item, o.sent = d, it.No, it.Sent
-	r.j.Log.See(&it)
+	j.Log.See(&it)
 	o.arrive()
 }
 
-// goLive withdraws the waits that Removed has accepted.
-func (t *topics) goLive() {
+// GoLive withdraws the waits that Removed has accepted.
+func (t *Topics) GoLive() {
 	for _, g := range t.standing() {
 		if g.op == nil {
 			t.forsake(g)
@@ -119,18 +138,18 @@ func (t *topics) goLive() {
 	}
 }
 
-// deliverEarly looks at the deliveries that have come before the run was live.
-func (t *topics) deliverEarly() {
+// DeliverEarly looks at the deliveries that have come before the run was live.
+func (t *Topics) DeliverEarly() {
 	deliveries := t.early
 	t.early = nil
 	for i := range deliveries {
 		deliveries[i].State = store.Seen // noted when they came
-		t.deliver(deliveries[i])
+		t.Deliver(deliveries[i])
 	}
 }
 
 // hear notes that the run has taken an event.
-func (t *topics) hear(d *event.Delivery) {
+func (t *Topics) hear(d *event.Delivery) {
 	if t.heard == nil {
 		t.heard = map[string]heard{}
 	}
@@ -145,27 +164,27 @@ func (t *topics) hear(d *event.Delivery) {
 }
 
 // done notes that a wait does not stand any more.
-func (t *topics) done(o *eventOp) { delete(t.registrations, o.key) }
+func (t *Topics) done(o *wait) { delete(t.registrations, o.key) }
 
 // Withdraw withdraws a wait at its topic, and drops what it was given.
-func (t *topics) withdraw(o *eventOp) {
+func (t *Topics) withdraw(o *wait) {
 	if o.key == "" {
 		return
 	}
-	r := t.run
+	j := t.j
 	registers := func(it *store.Item) bool { return it.Kind == store.ItemWait && it.Name == o.key }
-	if !r.j.Log.Unsend(registers) {
-		r.j.Log.Send(event.Withdraw(o.topic, o.key))
+	if !j.Log.Unsend(registers) {
+		j.Log.Send(event.Withdraw(o.topic, o.key))
 	}
 	t.done(o)
 	if o.key = ""; o.given != nil {
 		o.given = nil
-		r.j.Answer(o.item, nil)
+		j.Answer(o.item, nil)
 	}
 }
 
 // standing returns the registrations in the order of their keys.
-func (t *topics) standing() []*registration {
+func (t *Topics) standing() []*registration {
 	if len(t.registrations) == 0 {
 		return nil
 	}
@@ -175,14 +194,14 @@ func (t *topics) standing() []*registration {
 }
 
 // forsake withdraws a wait that the code has no more.
-func (t *topics) forsake(g *registration) {
-	t.run.j.Log.Add(history.Withdrawn(g.entry))
-	t.run.j.Log.Send(event.Withdraw(g.wait.Topic, g.wait.Key))
+func (t *Topics) forsake(g *registration) {
+	t.j.Log.Add(history.Withdrawn(g.entry))
+	t.j.Log.Send(event.Withdraw(g.wait.Topic, g.wait.Key))
 	delete(t.registrations, g.wait.Key)
 }
 
-// end withdraws what the run still waits for, as it ends.
-func (t *topics) end() {
+// End withdraws what the run still waits for, as it ends.
+func (t *Topics) End() {
 	for _, g := range t.standing() {
 		if g.op == nil || g.op.key == "" {
 			t.forsake(g)
