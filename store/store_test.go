@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"errors"
+	"os"
+	"regexp"
 	"testing"
 
 	"github.com/stet-run/stet/store"
@@ -25,7 +27,27 @@ func FuzzDecodeCursor(f *testing.F) {
 	})
 }
 
-// TestStatusChanges is the table of DESIGN.md's words.
+// TestDrawingOfStatuses: the drawing of docs/architecture.md has the arrows of CanBecome.
+func TestDrawingOfStatuses(t *testing.T) {
+	page, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := map[string]bool{}
+	for _, arrow := range regexp.MustCompile(`(?m)^    ([a-z]+) --> ([a-z]+)`).FindAllStringSubmatch(string(page), -1) {
+		drawn[arrow[1]+" --> "+arrow[2]] = true
+	}
+	for _, from := range store.AllStatuses() {
+		for _, to := range store.AllStatuses() {
+			arrow := from.String() + " --> " + to.String()
+			if from != to && from.CanBecome(to) != drawn[arrow] {
+				t.Errorf("%s: drawn is %t, allowed is %t", arrow, drawn[arrow], from.CanBecome(to))
+			}
+		}
+	}
+}
+
+// TestStatusChanges spells the allowed changes out.
 func TestStatusChanges(t *testing.T) {
 	allowed := map[store.Status][]store.Status{
 		store.Queued:    {store.Running, store.Cancelled, store.Stalled},

@@ -16,8 +16,7 @@ import (
 	"github.com/stet-run/stet/store/memory"
 )
 
-// Each test of this file shows a sentence of FEATURES.md, C10, or of Permit, about
-// steps that use a queue.
+// Each test of this file shows one promise about steps that use a queue.
 
 // gatedUse is a workflow whose one step uses a queue, logs the input and waits for the
 // gate.

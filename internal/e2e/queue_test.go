@@ -16,8 +16,7 @@ import (
 	"github.com/stet-run/stet/store/memory"
 )
 
-// Each test of this file shows a sentence of FEATURES.md, C10 and A8, or of DESIGN.md,
-// §9, about queues.
+// Each test of this file shows one promise about queues.
 
 func createQueue(t testing.TB, e *stet.Engine, name string, s stet.QueueSettings) {
 	t.Helper()

@@ -11,8 +11,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Each test of this file shows a sentence of FEATURES.md, C3 and C4, and of C6, A13,
-// B7 and B8 where they speak of events.
+// Each test of this file shows one promise about topics and events.
 
 var (
 	news = stet.Topic[string]{Name: "news"}

@@ -85,7 +85,7 @@ func TestStartOfAChildIsPartOfTheTurn(t *testing.T) {
 	h.replays()
 }
 
-// TestChildsIDIsDerived: DESIGN.md, derived identity. No later incarnation (which
+// TestChildsIDIsDerived from seed, generation and location. No later incarnation (which
 // has another seed) or generation meets an old child.
 func TestChildsIDIsDerived(t *testing.T) {
 	ids := map[string]string{}

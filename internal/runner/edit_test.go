@@ -38,7 +38,7 @@ func contains(root []*stmt, kind string) bool {
 
 // TestEditedPrograms changes the code between a cut and the replay, up to three
 // times in one run: the run gets a result that keeps all that was recorded, or
-// stalls with a message that names both sides. SCHEDULING.md, sentences 17 to 20.
+// stalls with a message that names both sides.
 // What is marked with Version never stalls, and has version 0 exactly if former
 // code has passed the place.
 func TestEditedPrograms(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package verbs says what may be asked of a run: cancel, terminate, pause, resume,
-// retry, rewind, edit, and to be notified of its end. DESIGN.md §6 calls these
-// requests verbs. They are items of the run's inbox, and the owner decides them.
+// retry, rewind, edit, and to be notified of its end. These requests are called
+// verbs. They are items of the run's inbox, and the owner decides them.
 //
 // [Judge] is the law, by verb, status and marks. All who have to know it ask here:
 //
