@@ -14,7 +14,7 @@ import (
 // Unknown is the build of a node that does not know its own: it can load every run.
 const Unknown = "(unknown)"
 
-// Group is what is known of a group when its slots are assigned.
+// Group is a group whose slots are assigned.
 type Group struct {
 	Name  string
 	Slots int
@@ -98,12 +98,12 @@ func candidates(nodes []*store.Node) []*store.Node {
 	return able
 }
 
-// Meets reports whether the node can load what the need is for.
+// Meets reports whether the node can load runs of the workflow and build.
 func Meets(n *store.Node, workflow, build string) bool {
 	return slices.Contains(n.Workflows, workflow) && (n.Build == Unknown || build <= n.Build)
 }
 
-// fitting returns which of the nodes a shard with these needs is for; nil: for all.
+// fitting reports, by node, whether a shard with these needs is for it; nil: for all.
 func fitting(needs []store.Requirement, nodes []*store.Node, turn store.Time) []bool {
 	slices.SortFunc(needs, func(a, b store.Requirement) int {
 		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Build, b.Build))
@@ -138,8 +138,7 @@ func fitting(needs []store.Requirement, nodes []*store.Node, turn store.Time) []
 	return fit
 }
 
-// assignment is shards of a group on their way to nodes, which are named by their
-// index.
+// assignment assigns the slots of a group to nodes, which are named by their index.
 type assignment struct {
 	group string
 	nodes []*store.Node
@@ -164,8 +163,8 @@ func (a *assignment) fewest(slot int) int {
 	return best
 }
 
-// balance moves one shard from a node to one that has two less at least. It reports
-// whether it did.
+// balance moves one shard from a node to one that has at least two less. It reports false
+// if there is no such pair.
 func (a *assignment) balance() bool {
 	order := make([]int, len(a.nodes)) // by number of shards, fewest first
 	for i := range order {

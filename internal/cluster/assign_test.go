@@ -14,7 +14,9 @@ import (
 func fleetOf(build string, names ...string) []*store.Node {
 	var nodes []*store.Node
 	for _, name := range names {
-		nodes = append(nodes, &store.Node{ID: name, Boot: name + "1", Build: build, Workflows: []string{"w"}, Groups: []string{"g"}})
+		nodes = append(nodes, &store.Node{
+			ID: name, Boot: name + "1", Build: build, Workflows: []string{"w"}, Groups: []string{"g"},
+		})
 	}
 	return nodes
 }
@@ -68,7 +70,8 @@ func checkBalance(t *testing.T, owners []string, nodes []*store.Node) {
 	if most-least > 1 || n[""] > 0 {
 		t.Errorf("%d nodes have from %d to %d shards of %d; %d have no owner", len(nodes), least, most, len(owners), n[""])
 	}
-	if mean := float64(len(owners)) / float64(len(nodes)); mean >= 5 && (float64(most) > 1.2*mean || float64(least) < 0.8*mean) {
+	mean := float64(len(owners)) / float64(len(nodes))
+	if mean >= 5 && (float64(most) > 1.2*mean || float64(least) < 0.8*mean) {
 		t.Errorf("%d nodes have from %d to %d shards, which is not within 20 %% of %.1f", len(nodes), least, most, mean)
 	}
 }
@@ -84,7 +87,9 @@ func TestAssignmentOfAHundredNodes(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, uint64(slots)))
 		shuffled := g
 		shuffled.Nodes = slices.Clone(nodes)
-		random.Shuffle(len(nodes), func(i, j int) { shuffled.Nodes[i], shuffled.Nodes[j] = shuffled.Nodes[j], shuffled.Nodes[i] })
+		random.Shuffle(len(nodes), func(i, j int) {
+			shuffled.Nodes[i], shuffled.Nodes[j] = shuffled.Nodes[j], shuffled.Nodes[i]
+		})
 		if again := Assign(shuffled, 0); !slices.Equal(again, owners) {
 			t.Errorf("with %d slots the order of the nodes matters", slots)
 		}
@@ -108,7 +113,8 @@ func TestAssignmentOfAHundredNodes(t *testing.T) {
 			if n, got := moved(after, owners), counts(owners)[joiner]; n != got || got == 0 {
 				t.Errorf("with %d slots %s joins, which gets %d, and %d move", slots, joiner, got, n)
 			}
-			if stays := Assign(Group{Name: "g", Slots: slots, Nodes: g.Nodes, Held: holders(owners)}, 0); !slices.Equal(stays, owners) {
+			stays := Assign(Group{Name: "g", Slots: slots, Nodes: g.Nodes, Held: holders(owners)}, 0)
+			if !slices.Equal(stays, owners) {
 				t.Errorf("with %d slots the result does not stay", slots)
 			}
 		}

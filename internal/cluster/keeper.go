@@ -21,8 +21,8 @@ type HeldError struct {
 
 // Error names the holder and when its lease ends.
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("the store is held by node %s until %s: stop it, or open this engine without Exclusive as a standby",
-		e.Holder.Node, e.Holder.Until)
+	return fmt.Sprintf("the store is held by node %s until %s: "+
+		"stop it, or open this engine without Exclusive as a standby", e.Holder.Node, e.Holder.Until)
 }
 
 // Keeper acquires and renews the leases of a fixed set of shards. All fields are

@@ -20,7 +20,9 @@ type stubborn struct {
 	failRenew   atomic.Bool
 }
 
-func (s *stubborn) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *stubborn) Acquire(
+	ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay,
+) ([]store.Acquired, store.Time, error) {
 	if s.hangAcquire.Add(-1) >= 0 {
 		<-ctx.Done()
 		return nil, 0, ctx.Err()
@@ -28,7 +30,9 @@ func (s *stubborn) Acquire(ctx context.Context, n store.Node, shards []store.Sha
 	return s.Store.Acquire(ctx, n, shards, ttl)
 }
 
-func (s *stubborn) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *stubborn) Renew(
+	ctx context.Context, leases []store.Lease, ttl store.Delay,
+) ([]store.Acquired, store.Time, error) {
 	if s.failRenew.Load() {
 		return nil, 0, store.ErrUnavailable
 	}

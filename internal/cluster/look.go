@@ -8,9 +8,9 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// look compares the shards that this node holds with those that it should hold, takes
-// what is missing and drains what is too much. It reports whether anything has changed
-// since the last look.
+// look compares the shards that this node holds with those that it should hold. It takes
+// those that are missing and drains those that are too many. It reports whether there were
+// any, or one was lost.
 func (m *Member) look() bool {
 	m.looked = time.Now()
 	m.lookAt = m.looked.Add(m.Renew)
@@ -55,8 +55,8 @@ func (m *Member) soon(d time.Duration) {
 	}
 }
 
-// reconcile drops the shards whose lease in the store is another one than the one that is
-// held. It reports whether there were any.
+// reconcile drops the shards whose lease in the store is not the one that is held. It
+// reports whether there were any.
 func (m *Member) reconcile(leases map[store.Shard]*store.Lease) bool {
 	var lost []store.Shard
 	for shard, t := range m.held {

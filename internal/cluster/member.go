@@ -25,7 +25,7 @@ type Work interface {
 	Lose(shards []store.Shard)
 	// Executing returns the latest build that is being executed, by shard and workflow.
 	Executing() []store.Unservable
-	// Unservable returns what is ready in the shards and cannot be loaded here.
+	// Unservable returns the ready runs in the shards that cannot be loaded here.
 	Unservable() []store.Unservable
 }
 
@@ -55,7 +55,7 @@ type Member struct {
 	held       map[store.Shard]*heldLease
 	needs      map[store.Unservable]store.Time // by what has no build: until when
 	builds     map[store.Unservable]string     // of the needs
-	registered []store.Requirement             // what is in the node's row
+	registered []store.Requirement             // as they are in the node's row
 	nodes      []*store.Node                   // that lived at the last look
 	stopping   bool
 	renewAt    time.Time
@@ -113,7 +113,7 @@ func (m *Member) poke() {
 	}
 }
 
-// Init makes the member ready; it is called once, before all else.
+// Init makes the member ready. It is called once, before any other method.
 func (m *Member) Init() {
 	m.wake = make(chan struct{}, 1)
 	m.held = map[store.Shard]*heldLease{}

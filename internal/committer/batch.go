@@ -26,7 +26,7 @@ const (
 	busyMost  = time.Second
 )
 
-// batch is what is written at once.
+// batch is a set of turns and commands that are written in one act.
 type batch struct {
 	turns     []Turn
 	commands  []Command
@@ -155,7 +155,8 @@ func (c *Committer) writeInline(turns []Turn, commands []Command, delivered chan
 	c.end(b)
 }
 
-// nextBatch returns what is to be written next by the committer's goroutine, or nil.
+// nextBatch returns the next batch of the committer's goroutine; nil: there is nothing to
+// write.
 func (c *Committer) nextBatch() *batch {
 	c.mu.Lock()
 	if b := c.failed; b != nil {

@@ -32,7 +32,7 @@ func (t *Turn) finish(result store.TurnResult) {
 }
 
 // Command is a command in its stored form, on its way, and the callback that receives its
-// answer, or the error that it caused. in is what was held when it was written.
+// answer, or the error that it caused. in are the shards that were held at the commit.
 type Command struct {
 	Command store.Command
 	Done    func(in *ownership.Shards, answer store.Answer, now store.Time, err error)
@@ -41,7 +41,7 @@ type Command struct {
 // Owner holds the shards that a committer writes for. Its methods are safe for concurrent
 // use.
 type Owner interface {
-	// Shards returns what is held now.
+	// Shards returns the shards that are held now.
 	Shards() *ownership.Shards
 
 	// Claims appends to list the shards of in whose runs a command may claim; nil for one
@@ -72,8 +72,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Committer gathers what is ready and writes it in one batch at a time. See the package's
-// comment.
+// Committer writes turns and commands, one batch at a time. See the package's comment.
 type Committer struct {
 	cfg   Config
 	ctx   context.Context // ends when nothing may be written any more

@@ -164,13 +164,14 @@ func (k *counter) answer(text string) {
 
 // command submits a command that is answered with its ID and the outcome.
 func (k *counter) command(c store.Command) {
-	go k.c.SubmitCommands([]committer.Command{{Command: c, Done: func(_ *ownership.Shards, a store.Answer, _ store.Time, err error) {
+	done := func(_ *ownership.Shards, a store.Answer, _ store.Time, err error) {
 		if err != nil {
 			k.answer(c.RunID + " " + err.Error())
 			return
 		}
 		k.answer(fmt.Sprintf("%s %d", c.RunID, a.Outcome))
-	}}})
+	}
+	go k.c.SubmitCommands([]committer.Command{{Command: c, Done: done}})
 	synctest.Wait()
 }
 

@@ -19,8 +19,8 @@
 //
 // When nothing is to be written and nothing to be delivered, the caller that submits
 // writes its batch on its own goroutine, which saves two switches between goroutines. The
-// committer's goroutine ([Committer.Run]) writes what has gathered meanwhile, and what
-// failed at first.
+// committer's goroutine ([Committer.Run]) writes later submissions, and batches that failed
+// at first.
 //
 // # Failures
 //

@@ -22,7 +22,8 @@ func TestRunsInAStore(t *testing.T) {
 	ctx := t.Context()
 	s := memory.New()
 	shard := store.Shard{Group: store.DefaultGroup}
-	acquired, _, err := s.Acquire(ctx, store.Node{ID: "n", Boot: "b"}, []store.Shard{shard}, store.Delay(time.Hour.Microseconds()))
+	ttl := store.Delay(time.Hour.Microseconds())
+	acquired, _, err := s.Acquire(ctx, store.Node{ID: "n", Boot: "b"}, []store.Shard{shard}, ttl)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,14 +67,15 @@ type activation struct {
 	unread bool
 
 	// behind is the number of a claim; 0: none. The answer to a command has said of an item
-	// that it has been in the inbox for some time, and this is the first claim that tells
+	// that it has been in the inbox for some time. This claim is the first one to say
 	// whether it is still news. Until then items that arrive by other answers wait, so that
 	// they do not overtake it.
 	behind  int64
 	waiting []store.Item
 }
 
-// post queues events. It reports false when the activation is gone.
+// post queues events, and starts a driver if there is none. It reports false when the
+// activation is gone.
 func (a *activation) post(events ...event) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,8 +95,8 @@ func (a *activation) postHere(ev event) bool {
 	return !a.gone && a.queue([]event{ev})
 }
 
-// queue adds events. It reports whether there is no driver: the caller sees to
-// it that there is one.
+// queue adds events. It reports whether there is no driver: then the caller starts one, or
+// is it. a.mu must be held.
 func (a *activation) queue(events []event) bool {
 	a.events = append(a.events, events...)
 	if a.driving {
@@ -115,8 +116,9 @@ func (a *activation) drive() steps.Task {
 	defer a.x.drivers.Done()
 	var used []event // have been handled: their room takes the next ones
 	for {
-		// Before the events are taken: what was read by then is among them, or was.
-		// What comes from now on must not lose against a deadline that it has met.
+		// Before the events are taken: the items that were read by then are among these
+		// events, or among former ones. An item that arrives later must not lose against
+		// a deadline that it has met.
 		inboxAt := a.shard.InboxReadAt()
 		a.mu.Lock()
 		events := a.events
@@ -132,7 +134,7 @@ func (a *activation) drive() steps.Task {
 		a.startNext()
 		if a.handle(events) {
 			if a.behind != 0 {
-				inboxAt = 0 // what it held is not all here
+				inboxAt = 0 // not all that it held has arrived
 			}
 			a.step(inboxAt)
 		}
@@ -179,8 +181,8 @@ func (a *activation) note(ev event) {
 	a.unread = false
 }
 
-// step lets the run go as far as it can and carries out what it wants. inboxAt is a
-// time at which the inbox was read, and what it held has been handled.
+// step lets the run go as far as it can, submits its turn, and starts its bodies. inboxAt
+// is a time at which the inbox was read, and all that it held has been handled.
 func (a *activation) step(inboxAt store.Time) {
 	r := a.r
 	if !r.Suspended() && !a.codeOver() {
@@ -215,7 +217,7 @@ func (a *activation) step(inboxAt store.Time) {
 	a.schedule()
 }
 
-// logNotes logs what the run has to say to the process.
+// logNotes logs the notes of the run.
 func (a *activation) logNotes() {
 	if a.code == nil {
 		return
@@ -251,9 +253,9 @@ func (a *activation) evict(last bool) bool {
 	return idle
 }
 
-// leave removes the activation from memory: bodies are cancelled, the code is
-// unwound, and what is posted from now on is refused. What has been posted and
-// not looked at is claimed again.
+// leave removes the activation from memory: bodies are cancelled, the code is unwound, and
+// events are refused from now on. If rest, or the queue, holds news of the run, it is
+// claimed again.
 func (a *activation) leave(rest []event) {
 	a.mu.Lock()
 	a.gone = true
@@ -296,8 +298,7 @@ func (a *activation) stop() {
 	}
 }
 
-// schedule sets the timer for what is due while the run is in memory and not
-// suspended.
+// schedule sets the timer for the next deadline of a run that is not suspended.
 func (a *activation) schedule() {
 	if a.timer != nil {
 		a.timer.Stop()
@@ -327,8 +328,7 @@ func (a *activation) schedule() {
 	a.timer.Reset(d)
 }
 
-// slowCode is how long workflow code may run without an operation before it is
-// logged.
+// slowCode is how long workflow code may run without an operation before that is logged.
 const slowCode = 10 * time.Second
 
 func (a *activation) logSlowCode() {

@@ -57,7 +57,7 @@ func (e *Engine) inMemory(runID string) bool {
 	return x.memory.has(runID)
 }
 
-// sole returns the executor that owns the whole store; nil: none of this process does.
+// sole returns the executor of this process if it owns the whole store, and nil otherwise.
 func (e *Engine) sole() any {
 	if x := e.executor.Load(); x != nil && x.member == nil {
 		return x

@@ -11,13 +11,13 @@ import (
 )
 
 // longestRest bounds the rest between two claims because of hints. Some stores do not
-// say in which shards something has changed, and then most of what other nodes do is
-// nothing to this one: each claim in a row that finds nothing makes the rest longer.
+// say in which shards something has changed, and then most hints are about the acts of
+// other nodes: each claim in a row that finds nothing makes the rest longer.
 const longestRest = 8 * time.Millisecond
 
-// lagging is how far the store's time may be behind what is known of it, before that
-// counts as a clock that was set back: until it has caught up, what is due by our
-// bound is not due to the store.
+// lagging is how far the store's time may be behind our bound before that counts as a clock
+// that was set back. Until it has caught up, a run that is due by our bound is not due to
+// the store.
 const lagging = 50 * time.Millisecond
 
 // dispatcher claims what is ready: on a hint, when a wake time has come, and once per poll
@@ -276,13 +276,13 @@ func (d *dispatcher) unservableRuns() []store.Unservable {
 	return d.unservable
 }
 
-// post posts a claim to the run's activation. It reports false if the run was
-// newly claimed and has to be loaded.
+// post posts a claim to the run's activation. It reports false if the run is newly claimed
+// and has to be loaded.
 //
 // A run that is newly claimed had no activation, or one whose suspension is
 // committed. News for a run that was claimed before are for the activation that
-// was there. If it is gone it may have ended the run, or suspended it, without
-// them: they make the run ready now, and it is claimed again. If there was none,
+// was there. If that one is gone it may have ended the run, or suspended it, without
+// the news: they make the run ready now, and it is claimed again. If there was none,
 // the answer to the command that has claimed the run is on its way here.
 //
 // asOf is the number of activations before the claim was asked for. A later one may have

@@ -1,7 +1,7 @@
-// Package engine runs many runs: it claims what is ready, keeps activations in
-// memory, executes step bodies, gathers turns into group commits, fires timers,
-// and answers requests about runs. It owns all goroutines and all time; what a
-// run does is decided in package runner, what stands is decided by the store.
+// Package engine runs many runs: it claims those that are ready, keeps activations in
+// memory, drives them, fires timers, and answers requests about runs. It owns goroutines
+// and time. What a run does is decided in package runner, and what stands is decided by the
+// store.
 //
 // # Who does what
 //
@@ -12,64 +12,66 @@
 //     Run, and shards come and go: each stay of a shard is an ownership.Shard, to which
 //     the activations, bodies and turns of the shard's runs belong. One that is lost
 //     takes no more of them; the same shard taken again is another one.
-//   - The committer gathers turns and commands that are ready, writes them in one
-//     batch at a time, and tells the results in the order of the batches, and in that
-//     of the batch: turns first, then commands. While it tells them the next batch may
-//     be on its way.
 //   - The dispatcher is one goroutine. It claims: on a hint, when a wake time has
 //     come, and once per poll interval. Hints may be lost; the poll finds all.
-//   - An activation is one run in memory. What happens to it is posted to its
-//     queue; at most one goroutine at a time, its driver, takes from the queue
-//     and drives the runner.
+//   - memory knows the activations: by number, by ID, and which of them are parked.
+//   - An activation is one run in memory. Events are posted to its queue. At most one
+//     goroutine at a time, its driver, takes them from the queue and drives the runner.
+//   - The committer (package committer) gathers turns and commands, writes them in batches,
+//     and delivers the results: turns first, then commands, in the order of the batches.
+//   - The pool (package steps) executes step bodies; the waiters (package notify) are
+//     notified of ends, answers and feeds.
+//   - suspects decides which of the runs that may have ended a process is executed alone.
 //
 // # States of an activation
 //
 //	loading → active ⇄ suspending → parked → (claimed: active | evicted)
-//	active → ending → gone
+//	          active → ending → gone
+//	          active → stalling → gone
 //
 // While a turn that suspends or ends the run is under way the runner is not
 // advanced. Its verdict decides: committed (parked, gone), or still ready (active
-// again, and a claim is made to fetch what is new).
+// again, and a claim is made to fetch what is new). The field phase tells loading, live,
+// stalling and over apart. Of a live run the interpreter knows whether it is suspended, and
+// turnUnderWay whether that is committed.
 //
 // # Races
 //
 //   - An item against a suspend. Item first: the suspend gets StillReady. Suspend
 //     first: the item's command claims the run, or the next claim finds the item
-//     unexamined. The answers of a batch are told after its turns, so a run that
+//     unexamined. The answers of a batch are delivered after its turns, so a run that
 //     is suspended and claimed in one batch is parked before it is resumed.
-//   - An item told twice (by its command's answer and by a claim): the runner
+//   - An item that arrives twice, by its command's answer and by a claim: the runner
 //     knows items by their numbers.
-//   - An item that the store has had for some time (its sender sends it again, or the
-//     batch that it came with is repeated) against the next one of that sender: whether
-//     the run knows the first only a claim can tell, so the next one waits for that.
+//   - An item that the store has had for some time, because its sender has repeated it or
+//     its batch was repeated, against the next one of that sender. Only a claim can tell
+//     whether the run knows the first, so the next one waits for that.
 //   - A timer against a suspend: while the suspend is under way timers rest.
 //     Afterwards the store's wake time counts, and the run is claimed.
 //   - A deadline against a message: the runner hands a deadline over only when the
-//     inbox was read at a store time not before it. The dispatcher tells that time
-//     after it has posted what the claim returned.
+//     inbox was read at a store time not before it. The dispatcher sets that time
+//     after it has posted the items that the claim returned.
 //   - A child's end against its parent's suspend: the end is an item like any
 //     other, sent by the turn that ends the child, and claims the parent. An end
 //     that is held back (by a cancel) sends nothing.
-//   - A watch against the end of the watched run: a watch that the run has examined
-//     is told by the turn that ends it. One that comes later is unexamined, makes
-//     the ended run ready, and is told by who decides about it. A run that does not
-//     exist is told of by the store.
+//   - A watch against the end of the watched run. A watch that the run has examined is
+//     answered by the turn that ends it. One that arrives later is unexamined, makes the
+//     ended run ready, and is answered by a decision about the run at rest. If the run does
+//     not exist, the store answers.
 //   - Eviction against a wake-up: an eviction counts only if nothing is queued
-//     behind it; a post to an activation that is gone is refused, and the poster
-//     loads the run anew.
-//   - A lost lease: the holding's context ends, bodies are cancelled, activations
-//     are unwound, nothing is submitted; what is under way is fenced. Where one owns
-//     everything, it ends.
-//   - A shard that is given back against its runs: nothing new begins in it; when no
-//     body runs, no code and no turn is under way, or the grace period is over, the
-//     holding ends and then the lease is released. Runs that were claimed are ready
-//     for the next owner.
+//     behind it. A post to an activation that is gone is refused, and the poster
+//     loads the run from scratch.
+//   - A lost lease: the shard's context ends, bodies are cancelled, activations are
+//     unwound, nothing is submitted; turns under way are fenced. Where one process owns
+//     everything, the executor ends.
+//   - A shard that is given back against its runs: it drains, and nothing new begins in it.
+//     It is released when no body runs, no code and no turn is under way, or when the grace
+//     period is over. Its claimed runs are ready for the next owner.
 //   - A shard that is lost and taken again against an activation that has not ended
-//     yet: a claim, an answer and a post name their holding, so what is for the new
-//     one does not reach the old.
+//     yet: a claim, an answer and a post name their stay of the shard, so the former
+//     activation gets nothing that is for the new one.
 //   - A commit with an unknown outcome is repeated with its number until it is
-//     answered or it ends. One that is not answered is given up when its
-//     leases are over, and after the length of one.
-//   - A claim with an unknown outcome may have taken runs in hand that nobody has in
-//     memory: they are looked for after the next one.
+//     answered or the executor ends. See package committer.
+//   - A claim with an unknown outcome may have claimed runs that have no activation: they
+//     are looked for after the next claim.
 package engine

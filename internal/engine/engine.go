@@ -21,8 +21,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// UnknownBuild is the build of a binary that does not say which it is. It is earlier
-// than all others.
+// UnknownBuild is the build of a binary without a name. It is earlier than all others.
 const UnknownBuild = "(unknown)"
 
 // Config is what an Engine is made from. All fields are set by the caller.
@@ -56,7 +55,7 @@ type Config struct {
 	PoisonLimit int           // ends alone after which a run is stalled; negative: never
 	AloneFor    time.Duration // first time alone
 
-	// OnRecover is told what was found when the leases were acquired; nil: nobody.
+	// OnRecover receives what was found when leases were acquired; nil: nothing does.
 	OnRecover func(Recovery)
 }
 
@@ -67,17 +66,18 @@ type Workflow struct {
 	MaxRun       time.Duration // longest run time; 0: without limit
 	MaxSuspended time.Duration // longest time without a completion while suspended; 0: without limit
 	PauseAfter   int           // as in runner.Config
-	Discard      bool          // what an ended run has not received is dropped, not kept as dead letters
+	Discard      bool          // items that an ended run has not received are dropped: no dead letters
 
 	// As in runner.Config.
 	UndoFailed, UndoCancelled, StallFailed bool
 }
 
-// Activation returns what a run of the workflow is made from, without its code
-// and what reads the store.
+// Activation returns the configuration of a run of the workflow, without its code and the
+// functions that read the store.
 func (w *Workflow) Activation(s *store.Snapshot, limits runner.Limits) runner.Config {
 	cfg := runner.Config{
-		Run: s.Run, Entries: s.Entries, Items: s.Items, Limits: limits, MaxSuspended: w.MaxSuspended, PauseAfter: w.PauseAfter,
+		Run: s.Run, Entries: s.Entries, Items: s.Items, Limits: limits,
+		MaxSuspended: w.MaxSuspended, PauseAfter: w.PauseAfter,
 		UndoFailed: w.UndoFailed, UndoCancelled: w.UndoCancelled, StallFailed: w.StallFailed,
 	}
 	if w.MaxRun > 0 {
@@ -87,11 +87,11 @@ func (w *Workflow) Activation(s *store.Snapshot, limits runner.Limits) runner.Co
 	return cfg
 }
 
-// Recovery says what an owner found when it took over.
+// Recovery is the state in which an owner found the shards that it took over.
 type Recovery struct {
 	Clean    bool          // the former owners ended cleanly, or there were none
-	Suspects int           // runs that were in the hand of those that did not
-	Shards   []store.Shard // what was taken over
+	Suspects int           // runs that were claimed by those that did not
+	Shards   []store.Shard // that were taken over
 }
 
 // Engine runs workflows on a store. Its methods are safe for concurrent use.
@@ -161,7 +161,8 @@ func (e *Engine) Run(ctx context.Context) error {
 		names = append(names, name)
 	}
 	node := store.Node{
-		ID: e.cfg.Node, Boot: e.boot, Build: e.cfg.Build, Host: e.cfg.Host, PID: e.cfg.PID, Workflows: names, Groups: e.groups(),
+		ID: e.cfg.Node, Boot: e.boot, Build: e.cfg.Build, Host: e.cfg.Host, PID: e.cfg.PID,
+		Workflows: names, Groups: e.groups(),
 	}
 	if e.slots > 1 && !e.cfg.Exclusive {
 		return e.asMember(ctx, node)
@@ -185,8 +186,8 @@ func (e *Engine) executed() []string {
 }
 
 // groups returns the groups whose shards this process may own: its own, and that of
-// the entities. On a store with one slot everything else is of the default group, and
-// so has one owner.
+// the entities. On a store with one slot all other runs are of the default group, and
+// so have one owner.
 func (e *Engine) groups() []string {
 	groups := []string{store.DefaultGroup}
 	if e.slots > 1 {

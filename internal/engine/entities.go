@@ -30,15 +30,14 @@ type interpreter interface {
 // MakeRules returns the rules of an entity.
 type MakeRules func(run *store.Run) entity.Rules
 
-// entities remembers which entities are known to exist, so that who uses one does
-// not start it each time.
+// entities remembers which entities are known to exist, so that they are not started
+// each time they are used.
 type entities struct {
 	mu    sync.Mutex
 	known map[string]struct{} // IDs
 }
 
-// maxEntities bounds what is remembered: entities beyond it are started each time,
-// which finds them there.
+// maxEntities bounds the memory. Entities beyond it are started each time, without effect.
 const maxEntities = 100_000
 
 func (r *entities) knows(id string) bool {
@@ -162,7 +161,8 @@ func starts(commands []store.Command, id string) bool {
 // learnEntities remembers the entities that commands have made or found.
 func (e *Engine) learnEntities(commands []store.Command, answers []store.Answer) {
 	for i := range answers {
-		if s := commands[i].Start; s != nil && store.IsEntity(s.ID) && (answers[i].Outcome == store.Applied || answers[i].Outcome == store.Exists) {
+		there := answers[i].Outcome == store.Applied || answers[i].Outcome == store.Exists
+		if s := commands[i].Start; s != nil && store.IsEntity(s.ID) && there {
 			e.entities.learn(s.ID)
 		}
 	}

@@ -52,7 +52,8 @@ func (r *tally) Take(it *store.Item, now store.Time, w *entity.Writer) {
 		r.put(w, "sum", r.sum)
 		w.Value("sum", []byte(strconv.Itoa(r.sum)))
 	case "pass":
-		w.Send(store.Command{RunID: string(it.Value), Item: &store.Item{Kind: store.ItemMessage, Name: "add", ID: it.ID, Value: []byte("1")}})
+		add := &store.Item{Kind: store.ItemMessage, Name: "add", ID: it.ID, Value: []byte("1")}
+		w.Send(store.Command{RunID: string(it.Value), Item: add})
 	case "rest":
 		r.wake = now.Add(time.Minute)
 		r.put(w, "wake", int(r.wake))
@@ -83,7 +84,8 @@ func newEngine(t *testing.T, s store.Store, node string) *engine.Engine {
 		Store: s, Node: node, Build: "b", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Entities: map[string]engine.MakeRules{tallies: func(*store.Run) entity.Rules { return &tally{} }},
 		MaxSteps: 10, MaxRuns: 10, MaxParked: 2, ParkFor: time.Second, Sweep: time.Minute,
-		LeaseTTL: 30 * time.Second, Renew: 10 * time.Second, Poll: time.Second, Grace: time.Second, PoisonLimit: 3, AloneFor: time.Second,
+		LeaseTTL: 30 * time.Second, Renew: 10 * time.Second, Poll: time.Second, Grace: time.Second,
+		PoisonLimit: 3, AloneFor: time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +143,9 @@ func TestEntityIsMadeByItsFirstUse(t *testing.T) {
 		id, other := entity.ID(tallies, "a"), entity.ID(tallies, "b")
 		for i := range 300 {
 			e := []*engine.Engine{owner, front}[i%2]
-			for _, it := range []store.Item{item("add", fmt.Sprint(i), "2"), item("pass", fmt.Sprint("pass", i), other), item("add", fmt.Sprint(i), "2")} {
+			for _, it := range []store.Item{
+				item("add", fmt.Sprint(i), "2"), item("pass", fmt.Sprint("pass", i), other), item("add", fmt.Sprint(i), "2"),
+			} {
 				if _, err := e.Tell(t.Context(), id, it); err != nil {
 					t.Fatal(err)
 				}
@@ -210,7 +214,10 @@ func TestEntityRefusesVerbs(t *testing.T) {
 		if _, err := e.Tell(t.Context(), id, item("add", "1", "1")); err != nil {
 			t.Fatal(err)
 		}
-		for i, kind := range []store.ItemKind{store.ItemCancel, store.ItemTerminate, store.ItemPause, store.ItemRetry, store.ItemRewind, store.ItemEdit, store.ItemResume} {
+		for i, kind := range []store.ItemKind{
+			store.ItemCancel, store.ItemTerminate, store.ItemPause, store.ItemRetry, store.ItemRewind,
+			store.ItemEdit, store.ItemResume,
+		} {
 			for _, wait := range []time.Duration{0, 3 * time.Second} { // parked, evicted
 				time.Sleep(wait)
 				it := store.Item{Kind: kind, Name: "who", ID: fmt.Sprint("verb", i, wait)}

@@ -24,7 +24,7 @@ type executor struct {
 
 	member    *cluster.Member // nil: this process owns all shards, or none
 	shards    ownership.Set
-	recovery  *Recovery // what was found at the begin; nil: it is told elsewhere
+	recovery  *Recovery // for OnRecover at the begin; nil: Work.Begin calls it
 	workflows []string
 	groups    []string
 	committer *committer.Committer
@@ -77,8 +77,9 @@ func (x *executor) serve() error {
 	return err
 }
 
-// shutdown lets bodies and turns end, for at most the grace period, then cancels
-// what runs and unwinds all code. The error lists what has not returned.
+// shutdown lets bodies and turns end, for at most the grace period, then cancels the
+// bodies and unwinds all code. The error lists the bodies and the code that have not
+// returned.
 func (x *executor) shutdown() error {
 	x.memory.drain()
 	grace := time.NewTimer(x.e.cfg.Grace)
@@ -103,7 +104,7 @@ func (x *executor) shutdown() error {
 // lastWait is how long code that was cancelled may take to return.
 const lastWait = time.Second
 
-// settle waits until what the bodies have left is committed.
+// settle waits until the results of the bodies are committed.
 func (x *executor) settle(limit <-chan time.Time) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -118,8 +119,7 @@ func (x *executor) settle(limit <-chan time.Time) {
 	}
 }
 
-// quiet reports whether no activation is being driven and nothing is to be
-// written.
+// quiet reports whether no activation is being driven and nothing waits for a commit.
 func (x *executor) quiet() bool {
 	for _, a := range x.memory.all() {
 		a.mu.Lock()

@@ -90,7 +90,7 @@ func (x *executor) reloadClaimed(in *ownership.Shards, claims *store.Claims) boo
 	for _, a := range x.memory.all() {
 		active[a.no] = true
 	}
-	var called []store.RunNo // as what has ended, for a verb
+	var called []store.RunNo // a verb may make a run ready that has ended
 	for i := range claims.Runs {
 		if c := &claims.Runs[i]; !c.New && !active[c.Run.No] {
 			called = append(called, c.Run.No)
@@ -102,7 +102,8 @@ func (x *executor) reloadClaimed(in *ownership.Shards, claims *store.Claims) boo
 		entities = append(entities, workflow)
 	}
 	if len(entities) > 0 {
-		filters = append(filters, store.Filter{Workflows: entities, Statuses: []store.Status{store.Running}, Limit: store.MaxPage})
+		f := store.Filter{Workflows: entities, Statuses: []store.Status{store.Running}, Limit: store.MaxPage}
+		filters = append(filters, f)
 	}
 	for chunk := range slices.Chunk(called, 1000) {
 		filters = append(filters, store.Filter{Nos: chunk, Limit: len(chunk)})

@@ -193,8 +193,8 @@ func (a *activation) endIsolation() {
 		return
 	}
 	a.turn = turnUnderWay{underWay: true}
-	update := store.Update{Status: store.Running, Marks: a.run.Marks, EndIsolation: true}
-	a.x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: bareTurn(&a.run, update), Done: func(result store.TurnResult) {
+	end := bareTurn(&a.run, store.Update{Status: store.Running, Marks: a.run.Marks, EndIsolation: true})
+	a.x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: end, Done: func(result store.TurnResult) {
 		if result.Verdict == store.Fenced {
 			a.x.fenced(a.shard)
 			return

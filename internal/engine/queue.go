@@ -14,13 +14,13 @@ import (
 )
 
 // A run that was started on a queue executes only while it holds a permit. The store
-// holds it until a grant comes; who loads it looks whether that is the grant of its
-// ticket; and the permit goes back in the commit that ends it. See package permit.
+// holds the run until a grant arrives. When it is loaded the grant is compared with its
+// ticket, and the permit goes back in the commit that ends it. See package permit.
 
 // ErrNoQueue says that there is no queue with a name.
 var ErrNoQueue = runner.ErrNoQueue
 
-// queues remembers for a moment what queues are like.
+// queues remembers the settings of queues for a moment.
 type queues struct {
 	mu    sync.Mutex
 	known map[string]knownQueue
@@ -96,7 +96,8 @@ func (e *Engine) place(start *store.Start, p permit.Place, settings permit.Setti
 	if e.slots == 1 { // one process owns the store, whatever its groups
 		start.Shard.Group = store.DefaultGroup
 	}
-	start.Queue = &store.QueueEntry{Data: p.Encode(), Ask: p.AskFor(permit.Ask{RunID: start.ID, At: start.At, After: start.After})}
+	ask := permit.Ask{RunID: start.ID, At: start.At, After: start.After}
+	start.Queue = &store.QueueEntry{Data: p.Encode(), Ask: p.AskFor(ask)}
 	start.At, start.After = 0, 0
 }
 
@@ -164,7 +165,7 @@ func (e *Engine) queueSettings(ctx context.Context, name string) (permit.Setting
 	return state.Settings, nil
 }
 
-// ForgetQueue drops what is remembered of a queue that this process has changed.
+// ForgetQueue forgets the settings of a queue that this process has changed.
 func (e *Engine) ForgetQueue(name string) {
 	e.queues.mu.Lock()
 	defer e.queues.mu.Unlock()

@@ -27,8 +27,9 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 		x.unclaim(a, run)
 	case run.Queue != nil && !x.permitted(a, s):
 	case limit > 0 && run.Strikes >= limit:
-		x.stall(a.shard, *run, "poison: the process ended "+times(run.Strikes)+" while only this suspect was running; mend its code, then resume it",
-			func() { a.post(dismissed{}) })
+		reason := "poison: the process ended " + times(run.Strikes) +
+			" while only this suspect was running; mend its code, then resume it"
+		x.stall(a.shard, *run, reason, func() { a.post(dismissed{}) })
 	case limit > 0 && run.Suspect >= 2:
 		x.memory.introduce(a, run)
 		x.suspects.queue(a, s)
@@ -82,21 +83,25 @@ func (x *executor) decided(a *activation, run *store.Run, d *decide.Decision, re
 	a.post(dismissed{})
 }
 
-// undecided looks at a decision or stall that was not committed. The run stays
-// claimed and is tried again after a while.
+// undecided is called when a decision or stall was not committed. The run stays claimed
+// and is loaded again after a while.
 func (x *executor) undecided(h *ownership.Shard, run *store.Run, result store.TurnResult) {
 	if result.Verdict == store.Fenced {
 		x.fenced(h)
 		return
 	}
-	x.log().Error("a decision about a run was not taken; trying again", "run_id", run.ID, "verdict", result.Verdict.String(), "reason", result.Reason)
+	x.log().Error("a decision about a run was not taken; trying again",
+		"run_id", run.ID, "verdict", result.Verdict.String(), "reason", result.Reason)
 	x.reload(h, run.No)
 }
 
 // unclaim makes a claimed run that cannot be loaded here ready for a node that can.
 func (x *executor) unclaim(a *activation, run *store.Run) {
-	x.log().Warn("a claimed run is given back: its code is not here, or is of a later build", "run_id", run.ID, "workflow", run.Workflow, "build", run.Build)
-	back := bareTurn(run, store.Update{Status: store.Running, Marks: run.Marks, Waits: run.Waits, Reason: run.Reason, EndIsolation: true, Unclaim: true})
+	x.log().Warn("a claimed run is given back: its code is not here, or is of a later build",
+		"run_id", run.ID, "workflow", run.Workflow, "build", run.Build)
+	back := bareTurn(run, store.Update{
+		Status: store.Running, Marks: run.Marks, Waits: run.Waits, Reason: run.Reason, EndIsolation: true, Unclaim: true,
+	})
 	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: back, Done: func(result store.TurnResult) {
 		switch result.Verdict {
 		case store.Fenced:
@@ -138,7 +143,8 @@ func (x *executor) permitted(a *activation, s *store.Snapshot) bool {
 	// It was woken after a suspension without a permit, or by a grant for a former
 	// ticket. It cannot be queued again: it may have run.
 	turn := bareTurn(run, store.Update{
-		Status: store.Suspended, Marks: run.Marks | store.Held, Reason: run.Reason, Waits: run.Waits, EndIsolation: run.Suspect > 0,
+		Status: store.Suspended, Marks: run.Marks | store.Held, Reason: run.Reason, Waits: run.Waits,
+		EndIsolation: run.Suspect > 0,
 	})
 	for i := range s.Items {
 		switch it := &s.Items[i]; {
@@ -158,7 +164,7 @@ func (x *executor) permitted(a *activation, s *store.Snapshot) bool {
 			x.undecided(a.shard, run, result)
 		}
 		a.post(dismissed{})
-		x.dispatcher.claimSoon() // what it is to be claimed for may have come
+		x.dispatcher.claimSoon() // an item for which it is to be claimed may have arrived
 	}})
 	return false
 }

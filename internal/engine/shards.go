@@ -121,7 +121,7 @@ func (w shardWork) release(quiet []*ownership.Shard, released func([]store.Shard
 	released(shards)
 }
 
-// busy returns the shards in which something is being done.
+// busy returns the shards in which a body, code or a turn is under way.
 func (w shardWork) busy() map[*ownership.Shard]bool {
 	busy := map[*ownership.Shard]bool{}
 	for _, task := range w.x.steps.Pool.Running() {
@@ -142,7 +142,7 @@ func (w shardWork) busy() map[*ownership.Shard]bool {
 	return busy
 }
 
-// stuck returns what is being executed in the shards.
+// stuck returns where bodies and workflow code are being executed in the shards.
 func (w shardWork) stuck(shards []*ownership.Shard) []string {
 	var places []string
 	for _, task := range w.x.steps.Pool.Running() {

@@ -51,7 +51,7 @@ func (a *activation) submit() {
 		}
 		a.post((*turnAnswered)(&result))
 		if result.Verdict == store.StillReady {
-			a.x.dispatcher.claimSoon() // what that finds comes after the verdict, and is not left
+			a.x.dispatcher.claimSoon() // its items come after the verdict, and are not left in the inbox
 		}
 	}})
 }
@@ -101,7 +101,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 		return a.committed(&turn, rest)
 	case store.StillReady:
 		a.r.StillReady()
-		a.unread = !turn.heard || a.left // what was left comes again
+		a.unread = !turn.heard || a.left // items that were left come again
 		a.left = false
 		return true
 	case store.Fenced:
@@ -131,7 +131,7 @@ func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
 	case turn.continues:
 		a.leave(rest)
 		if a.run.Marks&store.Paused == 0 {
-			a.x.take(a.shard, a.no) // still claimed, and what has come since is in its inbox
+			a.x.take(a.shard, a.no) // still claimed, and later items are in its inbox
 		}
 		return false
 	case a.code != nil && a.code.Paused():
@@ -173,7 +173,7 @@ func (a *activation) leaveClaimed(turn *turnUnderWay, rest []event) {
 	}
 }
 
-// origin says how a run began whose stored input is not what it was given.
+// origin keeps how a run began if its stored input is not the one that it was given.
 func (e *Engine) origin(run *store.Run, next *store.Continuation) {
 	if run.Incarnation == 0 && e.cfg.Payloads.Active() {
 		next.First = run.Origin()

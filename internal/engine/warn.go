@@ -15,10 +15,10 @@ type large struct {
 
 type largePlace struct{ workflow, what string }
 
-// maxLarge bounds the places; what comes then is not logged.
+// maxLarge bounds the places; later ones are not logged.
 const maxLarge = 1000
 
-// Large logs a value if it is large and no other of its place was.
+// Large logs a large value, once per place.
 func (e *Engine) Large(workflow, what string, size int) {
 	if e.cfg.WarnValue == 0 || size < e.cfg.WarnValue {
 		return
@@ -34,7 +34,8 @@ func (e *Engine) Large(workflow, what string, size int) {
 	}
 	e.large.mu.Unlock()
 	if first {
-		e.cfg.Log.Warn("a value is large; at the limit it will be refused", "workflow", workflow, "location", what, "bytes", size)
+		e.cfg.Log.Warn("a value is large; at the limit it will be refused",
+			"workflow", workflow, "location", what, "bytes", size)
 	}
 }
 

@@ -62,13 +62,13 @@ func (s *Shards) All() iter.Seq[*Shard] { return maps.Values(s.of) }
 // Set is the shards that a process holds now. The zero Set holds none. It is safe for
 // concurrent use.
 type Set struct {
-	mu  sync.Mutex // of those who replace now
+	mu  sync.Mutex // serializes the replacement of now
 	now atomic.Pointer[Shards]
 }
 
 var none = newShards(nil)
 
-// Now returns what is held at this moment.
+// Now returns the shards that are held at this moment.
 func (s *Set) Now() *Shards {
 	if now := s.now.Load(); now != nil {
 		return now

@@ -1,6 +1,6 @@
-// Package parking chooses which of the things that rest in memory go first: when there
-// are too many of them, one of those that have rested longest and are cheap to bring back;
-// otherwise each after a time. It knows nothing of what it keeps.
+// Package parking chooses which of the items that rest in memory go first. When there are
+// too many of them it is one of those that have rested longest and are cheap to bring back;
+// otherwise each goes after a time. It knows nothing of the items.
 package parking
 
 import "time"
@@ -8,7 +8,7 @@ import "time"
 // choice is how many of those that have rested longest are compared by their cost.
 const choice = 16
 
-// Lot is what rests now. It is not safe for concurrent use. New makes one.
+// Lot is the items that rest now. It is not safe for concurrent use. New makes one.
 type Lot[T comparable] struct {
 	max   int
 	limit time.Duration
@@ -64,7 +64,7 @@ func (l *Lot[T]) Remove(item T) {
 	}
 }
 
-// Expired takes out and returns what has rested for the limit.
+// Expired takes out and returns the items that have rested for the limit.
 func (l *Lot[T]) Expired(now time.Time) []T {
 	var out []T
 	for s := l.ends.next; s != &l.ends && now.Sub(s.since) >= l.limit; s = l.ends.next {
