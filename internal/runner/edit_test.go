@@ -106,11 +106,11 @@ func TestEditedPrograms(t *testing.T) {
 		d.leave()
 	}
 	t.Logf("%d edits: stalled %v, ended %v, versions %v", edits, stalls, ends, versions)
-	if versions[0] == 0 || versions[1] == 0 {
-		t.Errorf("versions %v; want both", versions)
-	}
 	if !soak.Usual(t) {
 		return // too few to see all
+	}
+	if versions[0] == 0 || versions[1] == 0 {
+		t.Errorf("versions %v; want both", versions)
 	}
 	for _, what := range []string{"insert", "rename", "remove", "swap", "shuffle keys", "insert a key", "remove a key"} {
 		if stalls[what] == 0 || ends[what] == 0 {

@@ -41,7 +41,7 @@ func (r *Run) deliver(it *store.Item) (see bool) {
 		}
 		r.mail.Deliver(UpdateBox(it.Name), *it)
 	case store.ItemResolution:
-		return r.deliverResolution(it)
+		return r.promises.deliver(it)
 	case store.ItemEnd:
 		r.runs.Deliver(*it)
 		return false
@@ -83,7 +83,7 @@ func (r *Run) deliverCancel(it *store.Item) bool {
 		r.Answer(it.No, verbs.No(verbs.Undoing))
 	case r.cancel.item != nil || r.cancel.handedOver || r.j.Cancelled() != nil:
 		r.Answer(it.No, verbs.No(verbs.AlreadyCancelling))
-	case r.undo.taken:
+	case r.undo.turnTaken:
 		r.undo.late = append(r.undo.late, *it)
 	case r.undo.outcome != nil || r.over != nil && r.over.Status != store.Stalled:
 		r.lateCancel(it)

@@ -50,7 +50,7 @@ type loopOp struct{ op }
 
 func (o *loopOp) Start() {
 	if o.StartsNow() {
-		o.run.arrivals.loops.Push(o)
+		o.run.entering.Push(o)
 	}
 }
 
@@ -180,7 +180,7 @@ func (l *loop) commit(n int64) {
 	if first > 0 {
 		l.gone()
 		r.j.Log.Cut(l.span())
-		r.forgetUndo(l.span()) // what owes is pruned by ForgetUndo only
+		r.undo.forgetUndo(l.span()) // what owes is pruned by ForgetUndo only
 	}
 	oldest := l.kept[0]
 	l.op.Write(store.Entry{
@@ -218,11 +218,11 @@ func (l *loop) end() {
 	}
 }
 
-// enterNext hands over the state of the loop that has waited longest to go on. It
+// nextIteration hands over the state of the loop that has waited longest to go on. It
 // reports whether there was one.
-func (r *Run) enterNext() bool {
-	for loops := &r.arrivals.loops; loops.Len() > 0; {
-		if o := loops.Pop(); !o.Closed {
+func (r *Run) nextIteration() bool {
+	for r.entering.Len() > 0 {
+		if o := r.entering.Pop(); !o.Closed {
 			o.HandOver()
 			return true
 		}

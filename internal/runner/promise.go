@@ -2,6 +2,7 @@ package runner
 
 import (
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -13,10 +14,15 @@ type Promise struct {
 
 // promiseOp is a promise. It takes effect when it is made, because its token must not
 // wait for a branch, and goes on when no branch waits for it any more.
-type promiseOp struct{ op }
+type promiseOp struct {
+	journal.Op
+	promises *promises
+}
 
 // promises are the promises of a run and what they were assigned.
 type promises struct {
+	j        *journal.Journal
+	arrived  journal.Lane
 	made     map[string]*promiseOp // by location
 	resolved map[string]store.Item // resolutions that are not consumed, by location
 }
@@ -26,11 +32,11 @@ func (b *Branch) NewPromise(call Call) (*Promise, error) {
 	if err := b.Enter(call); err != nil {
 		return nil, err
 	}
-	o := new(promiseOp)
-	b.declare(&o.op, o, call, store.KindPromise)
-	made := b.run.promises.made
-	made[string(o.Loc)] = o
-	o.In.OnPrune(func() { delete(made, string(o.Loc)) })
+	p := &b.run.promises
+	o := &promiseOp{promises: p}
+	p.j.Declare(&b.Branch, &o.Op, o, call, store.KindPromise)
+	p.made[string(o.Loc)] = o
+	o.In.OnPrune(func() { delete(p.made, string(o.Loc)) })
 	if o.Rec == nil {
 		o.Expect()
 	}
@@ -42,7 +48,7 @@ func (p *Promise) Location() string { return string(p.op.Loc) }
 
 // Secret returns 16 bytes that only the run can make for this promise.
 func (p *Promise) Secret() [16]byte {
-	return stored.PromiseSecret(&p.op.run.cfg.Run, string(p.op.Loc), p.op.Generation)
+	return stored.PromiseSecret(p.op.J.Run, string(p.op.Loc), p.op.Generation)
 }
 
 // AwaitPromise waits until the promise is assigned. A *Failure is what it was
@@ -61,7 +67,7 @@ func (b *Branch) AwaitPromise(call Call, p *Promise) ([]byte, error) {
 
 func (o *promiseOp) Start() {
 	if !o.Written() {
-		o.Write(store.Entry{State: store.Open, Started: o.run.j.Now()})
+		o.Write(store.Entry{State: store.Open, Started: o.J.Now()})
 	}
 	o.arrive()
 }
@@ -70,24 +76,23 @@ func (o *promiseOp) Abandon() bool { return false }
 
 // arrive lists the promise if its resolution is there.
 func (o *promiseOp) arrive() {
-	if _, ok := o.run.promises.resolved[string(o.Loc)]; ok && o.run.j.Live() && !o.Settled() {
-		o.run.arrivals.promises.Add(o)
+	if _, ok := o.promises.resolved[string(o.Loc)]; ok && o.J.Live() && !o.Settled() {
+		o.promises.arrived.Add(o)
 	}
 }
 
 func (o *promiseOp) Wanted() bool {
-	_, ok := o.run.promises.resolved[string(o.Loc)]
+	_, ok := o.promises.resolved[string(o.Loc)]
 	return ok && !o.Settled() && o.IsAwaited()
 }
 
-func (o *promiseOp) IsLate() bool { return o.Late(o.run.promises.resolved[string(o.Loc)].Sent) }
+func (o *promiseOp) IsLate() bool { return o.Late(o.promises.resolved[string(o.Loc)].Sent) }
 
 // take hands the resolution over.
 func (o *promiseOp) Take() {
-	r := o.run
-	it := r.promises.resolved[string(o.Loc)]
-	delete(r.promises.resolved, string(o.Loc))
-	r.j.Log.Consume(it.No, nil)
+	it := o.promises.resolved[string(o.Loc)]
+	delete(o.promises.resolved, string(o.Loc))
+	o.J.Log.Consume(it.No, nil)
 	o.Value = it.Value
 	if it.Failed {
 		failure, err := stored.DecodeFailure(it.Value)
@@ -99,16 +104,15 @@ func (o *promiseOp) Take() {
 	o.HandOver()
 }
 
-// deliverResolution takes the assignment of a promise from the inbox. It reports
-// whether it is kept.
-func (r *Run) deliverResolution(it *store.Item) bool {
-	p := &r.promises
-	if it.Incarnation != r.cfg.Run.Incarnation || r.j.IsPruned(location.Loc(it.Loc)) || it.Generation != r.madeIn(it.Loc) {
-		r.j.Log.DeadLetter(it.No) // nothing can await it any more
+// deliver takes the assignment of a promise from the inbox. It reports whether it is kept.
+func (p *promises) deliver(it *store.Item) bool {
+	loc := location.Loc(it.Loc)
+	if it.Incarnation != p.j.Run.Incarnation || p.j.IsPruned(loc) || it.Generation != p.madeIn(loc) {
+		p.j.Log.DeadLetter(it.No) // nothing can await it any more
 		return false
 	}
 	if _, twice := p.resolved[it.Loc]; twice {
-		r.j.Answer(it.No, nil) // the first one stands
+		p.j.Answer(it.No, nil) // the first one stands
 		return false
 	}
 	p.resolved[it.Loc] = *it
@@ -119,14 +123,14 @@ func (r *Run) deliverResolution(it *store.Item) bool {
 }
 
 // madeIn returns the generation in which the promise at loc was made, or will be.
-func (r *Run) madeIn(loc string) int {
-	if o := r.promises.made[loc]; o != nil {
+func (p *promises) madeIn(loc location.Loc) int {
+	if o := p.made[string(loc)]; o != nil {
 		return o.Generation
 	}
-	if rec := r.j.RecordAt(location.Loc(loc)); rec != nil {
+	if rec := p.j.RecordAt(loc); rec != nil {
 		return rec.Generation
 	}
-	return r.cfg.Run.Generation
+	return p.j.Run.Generation
 }
 
 // prune forgets what was resolved in a span of the history that is deleted.

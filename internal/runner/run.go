@@ -3,6 +3,7 @@ package runner
 import (
 	"time"
 
+	"github.com/stet-run/stet/internal/fifo"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner/attempts"
 	"github.com/stet-run/stet/internal/runner/journal"
@@ -69,7 +70,7 @@ type Run struct {
 	j     *journal.Journal
 	root  *Branch // of the workflow's function
 
-	arrivals arrivals // of a live run
+	entering fifo.Queue[*loopOp] // loops whose next state is to be handed over
 	mail     mail.Boxes
 	promises promises
 	updates  updates
@@ -122,18 +123,21 @@ type Note struct {
 // New returns a run that has not done anything yet.
 func New(cfg Config) *Run {
 	r := &Run{
-		cfg:      cfg,
-		promises: promises{made: map[string]*promiseOp{}, resolved: map[string]store.Item{}},
-		updates:  updates{unanswered: map[store.ItemNo]struct{}{}},
-		shows:    showing{tags: cfg.Run.Tags},
+		cfg:     cfg,
+		updates: updates{unanswered: map[store.ItemNo]struct{}{}},
+		shows:   showing{tags: cfg.Run.Tags},
 	}
 	r.sched = sched.New(owner{r})
 	r.j = journal.New(journal.Config{
 		Run: &r.cfg.Run, Entries: cfg.Entries, Fetch: cfg.Fetch, Limits: cfg.Limits, NewKey: cfg.NewKey,
 		Owner: owner{r}, Scheduler: r.sched,
 	})
+	r.promises = promises{j: r.j, made: map[string]*promiseOp{}, resolved: map[string]store.Item{}}
 	r.runs = runs.New(r.j, cfg.Knows)
-	r.initUndo()
+	var err error
+	if r.undo, err = newUndoing(&r.cfg, r.j); err != nil {
+		r.damaged("", err)
+	}
 	r.topics = topics.New(r.j)
 	r.steps = attempts.New(r.j, owner{r}, cfg.PauseAfter)
 	r.Deliver(cfg.Items...)
@@ -172,7 +176,7 @@ func (r *Run) Terminate(it store.Item) {
 		r.pause = nil
 	}
 	reason := reasonOf("terminated", it.Value)
-	r.over = &Outcome{Status: store.Cancelled, Reason: reason, Output: stored.CancelledOutput(reason, r.owedNow(), nil)}
+	r.over = &Outcome{Status: store.Cancelled, Reason: reason, Output: stored.CancelledOutput(reason, r.undo.owed(), nil)}
 	r.cancel.handedOver = true
 }
 

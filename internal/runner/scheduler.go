@@ -86,11 +86,11 @@ func (o owner) Owes(rec *journal.Record, seq int64, step *journal.Op) {
 		o.r.undo.pending = append(o.r.undo.pending, &pendingUndo{loc: location.Loc(rec.Loc), seq: seq})
 		return
 	}
-	o.r.owe(step, attempts.UndoOf(step), seq, 0)
+	o.r.undo.owe(step, attempts.UndoOf(step), seq, 0)
 }
 
 // Owe notes that a step carries a compensation.
-func (o owner) Owe(step *journal.Op, undo *Undo) { o.r.owe(step, undo, o.r.j.Seq(), o.r.j.Pos()) }
+func (o owner) Owe(step *journal.Op, undo *Undo) { o.r.undo.owe(step, undo, o.r.j.Seq(), o.r.j.Pos()) }
 
 // UndoFailed stops the run for a person.
 func (o owner) UndoFailed(loc location.Loc, why string) {

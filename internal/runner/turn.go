@@ -52,7 +52,7 @@ func (r *Run) Take() *store.Turn {
 	case r.undo.proposed():
 		turn.Update = r.update(store.Running)
 		turn.Update.Output = r.undo.record()
-		r.undo.taken = true
+		r.undo.turnTaken = true
 	case pauses:
 		turn.Update = r.update(store.Running)
 		turn.Update.Marks |= store.Paused
@@ -110,7 +110,7 @@ func (r *Run) update(status store.Status) *store.Update {
 func (r *Run) Committed() {
 	r.turns.underWay, r.turns.durable = false, r.turns.taken
 	r.j.Items.Committed()
-	r.lighten()
+	r.undo.lighten(r.turns.durable)
 	r.begunUndo()
 }
 
@@ -130,7 +130,7 @@ func (r *Run) Suspended() bool { return r.turns.suspended }
 // idle reports whether the run only waits for what a later activation can await
 // as well. What was delivered since the last Advance is not examined yet.
 func (r *Run) idle() bool {
-	if r.steps.InFlight() > 0 || r.steps.Arrived()+r.runs.Arrived()+r.topics.Arrived() > 0 || r.j.Full() || r.sched.AnyReady() || r.cancel.item != nil || !r.arrivals.none() || r.mail.Unlooked() > 0 {
+	if r.steps.InFlight() > 0 || r.hasArrivals() || r.j.Full() || r.sched.AnyReady() || r.cancel.item != nil {
 		return false
 	}
 	t, ok := r.j.Timers.First()

@@ -1,0 +1,192 @@
+package runner
+
+import (
+	"slices"
+
+	"github.com/stet-run/stet/internal/history"
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
+	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
+)
+
+// # Undoing
+//
+// A step that carries a compensation and has succeeded is to be undone from its hand-over
+// on, if its run is: its entry says so (Owes), and the run remembers how. A run that
+// succeeds undoes nothing. One that fails or is cancelled does, if that is requested,
+// newest first, when its code has ended:
+//
+//	                    cancel wins                      cancel is refused
+//	code ended ──► proposed ────────► turn taken ──────► begun ──► each undo ──► over
+//	                  ▲  Take: the mark Undoing  │ Committed        └─ fails for good: stalled
+//	                  └───────── StillReady ─────┘
+//
+// The mark and the outcome are one commit, which the store holds back while a cancel is
+// new; what begins depends on it. A run that is found with the mark replays its code to the
+// end, for the compensations, and never goes live in it.
+//
+// Compensations are executed by a branch of their own, one after the other. Each is an
+// operation at the step's location and the name "undo", with a number, so the same things
+// follow from it as from a step: barrier, attempts, replay.
+//
+// When the run was ended from within (budget, deadlock, misuse) its code has not ended and
+// never will. It is dropped: nothing of it gets the baton again, and what it waits for is
+// withdrawn, except the steps with compensations, whose ends are awaited before the first
+// compensation is executed.
+
+// undoing is what a run knows of its undoing.
+type undoing struct {
+	onFailure, onCancel bool
+	asked               bool // by the code, whatever the policy says
+
+	pending []*pendingUndo
+	heavy   []*pendingUndo // whose values can be dropped once they are durable
+
+	outcome   *Outcome      // with which the run ends afterwards; nil: nothing is undone
+	turnTaken bool          // the turn that begins it is under way
+	begun     bool          // and was committed
+	late      []store.Item  // cancels that came since
+	branch    *Branch       // nil: not yet
+	last      []*journal.Op // of dropped code, to be seen to their ends
+
+	records  []*journal.Record // of compensations, until there is a branch
+	recorded []store.Entry     // of what is owed and of what is undone, as of the snapshot
+}
+
+// pendingUndo is a completed step with a compensation.
+type pendingUndo struct {
+	loc    location.Loc
+	seq    int64
+	pos    int64 // of its hand-over in this activation; 0: recorded before
+	undo   *Undo // nil: the code has none any more
+	value  []byte
+	size   int // of the value; where it is positive and value is nil, fetch it
+	undone bool
+}
+
+// newUndoing takes from the run's row and history whether undoing has begun, and with which
+// outcome. An error says that this cannot be read.
+func newUndoing(cfg *Config, j *journal.Journal) (undoing, error) {
+	run := &cfg.Run
+	u := undoing{onFailure: cfg.UndoFailed, onCancel: cfg.UndoCancelled, records: j.Undos()}
+	u.begun = run.Marks&store.Undoing != 0 || len(u.records) > 0
+	for i := range cfg.Entries {
+		if e := &cfg.Entries[i]; e.State == store.Done && (e.Owes || e.Kind == store.KindUndo) {
+			u.recorded = append(u.recorded, *e)
+		}
+	}
+	var err error
+	switch {
+	case !u.begun:
+	case run.Status.Terminal():
+		u.outcome = &Outcome{Status: run.Status, Reason: run.Reason}
+		if run.Status == store.Failed {
+			u.outcome.Output = run.Output
+		}
+	case run.Marks&store.Undoing == 0:
+	case run.Marks&store.Cancelling != 0:
+		var end stored.Ending
+		end, err = stored.DecodeEnding(run.Output)
+		u.outcome = &Outcome{Status: store.Cancelled, Reason: end.Reason}
+	default:
+		u.outcome = &Outcome{Status: store.Failed, Output: run.Output}
+	}
+	return u, err
+}
+
+// proposed reports whether undoing is to begin and has not.
+func (u *undoing) proposed() bool { return u.outcome != nil && !u.begun }
+
+// abrupt reports whether the run was ended from within.
+func (u *undoing) abrupt() bool {
+	if u.outcome == nil || u.outcome.Status != store.Failed {
+		return false
+	}
+	f, err := stored.DecodeFailure(u.outcome.Output)
+	return err == nil && (f.Code == stored.CodeBudget || f.Code == stored.CodeDeadlock || f.Code == stored.CodeMisuse)
+}
+
+// wanted reports whether an outcome is one before which the run is undone.
+func (u *undoing) wanted(o *Outcome) bool {
+	switch o.Status {
+	case store.Failed:
+		return u.asked || u.onFailure
+	case store.Cancelled:
+		return u.asked || u.onCancel
+	}
+	return false
+}
+
+// record is what the run's row keeps of the outcome while it is undone.
+func (u *undoing) record() []byte {
+	if u.outcome.Status == store.Cancelled {
+		return stored.Ending{Reason: u.outcome.Reason}.Encode()
+	}
+	return u.outcome.Output
+}
+
+// owe notes a completed step that carries a compensation. pos is the position of the
+// journal; 0: it is recorded.
+func (u *undoing) owe(o *journal.Op, undo *Undo, seq, pos int64) {
+	o.In.Owe()
+	d := &pendingUndo{loc: o.Loc, seq: seq, pos: pos, undo: undo, value: o.Value, size: len(o.Value)}
+	if d.size >= store.LargeValue {
+		if pos > 0 {
+			u.heavy = append(u.heavy, d)
+		} else {
+			d.value = nil
+		}
+	}
+	u.pending = append(u.pending, d)
+}
+
+// lighten drops large values that can be fetched, now that the journal is durable so far.
+func (u *undoing) lighten(durable int64) {
+	for len(u.heavy) > 0 && u.heavy[0].pos <= durable {
+		u.heavy[0].value = nil
+		u.heavy = u.heavy[1:]
+	}
+}
+
+// forgetUndo drops what is owed in a span of the history that is deleted.
+func (u *undoing) forgetUndo(span store.Span) {
+	u.pending = slices.DeleteFunc(u.pending, func(d *pendingUndo) bool { return span.Contains(string(d.loc)) })
+	u.recorded = slices.DeleteFunc(u.recorded, func(e store.Entry) bool { return span.Contains(e.Loc) })
+}
+
+// noUndo is the divergence in which the code has no compensation for what the
+// history says is owed.
+func (u *undoing) noUndo() *journal.Stall {
+	for _, d := range u.pending {
+		if d.undo == nil {
+			return &journal.Stall{
+				Location: d.loc.String(), Recorded: "a completed step that is owed its undoing",
+				Asked:  "the step without a compensation",
+				Remedy: "restore the step's Undo and resume the run, or terminate it, which lists what is owed",
+			}
+		}
+	}
+	return nil
+}
+
+// owed lists what is owed, as far as is known.
+func (u *undoing) owed() []string {
+	entries := slices.Clone(u.recorded)
+	places := make(map[string]int, len(entries))
+	for i := range entries {
+		places[entries[i].Loc] = i
+	}
+	for _, d := range u.pending {
+		if i, recorded := places[string(d.loc)]; recorded && !d.undone {
+			entries[i].Seq = d.seq // it may have had none
+			continue
+		}
+		e := store.Entry{Loc: string(d.loc), State: store.Done, Seq: d.seq, Owes: true}
+		if d.undone {
+			e = store.Entry{Loc: string(history.UndoOf(d.loc)), Kind: store.KindUndo, State: store.Done}
+		}
+		entries = append(entries, e)
+	}
+	return history.Owed(entries)
+}
