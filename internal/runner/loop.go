@@ -70,7 +70,8 @@ func (b *Branch) Loop(spec Loop) error {
 		}
 		if n++; len(state) > b.run.j.Limits.Value {
 			return &stored.Failure{Code: stored.CodeTooLarge, Location: l.op.Loc.String(), Message: fmt.Sprintf(
-				"the state of loop %s has %d bytes, more than the limit of %d: store it elsewhere and keep a reference", l.op.Loc, len(state), b.run.j.Limits.Value)}
+				"the state of loop %s has %d bytes, more than the limit of %d: store it elsewhere and keep a reference",
+				l.op.Loc, len(state), b.run.j.Limits.Value)}
 		}
 		if err = b.Refuse(spec.Call); err == nil {
 			state, err = l.next(n, state)
@@ -123,7 +124,7 @@ func (l *loop) next(n int64, state []byte) ([]byte, error) {
 }
 
 // marked reports whether iteration n is entered by a hand-over: as it was, or
-// else so that the commit of state after Keep more iterations finds it. The code
+// otherwise so that the commit of state after Keep more iterations finds it. The code
 // may have changed Every and Keep since: what was begun otherwise stays so.
 func (l *loop) marked(n int64) bool {
 	r := l.branch.run

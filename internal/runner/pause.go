@@ -23,8 +23,8 @@ func (r *Run) Pause(it store.Item) {
 	}
 }
 
-// Pausing reports whether the run stands still to be paused. What comes for it now
-// is for whoever takes it up again.
+// Pausing reports whether the run stands still to be paused. What arrives for it now
+// is for the activation that resumes it.
 func (r *Run) Pausing() bool { return r.pause != nil }
 
 // Paused reports whether the turn that pauses the run was taken.
@@ -35,7 +35,7 @@ func (r *Run) pauses() bool {
 	return r.pause != nil && r.over == nil && !r.undo.proposed() && r.steps.Settled()
 }
 
-// pauser is who a pause for failures is by, in the run's audit.
+// pauser is the author of a pause for failures, in the run's audit.
 const pauser = "engine"
 
 // audit notes a verb that the run's turn carries out. What runs ask of one another

@@ -24,7 +24,8 @@ type Rehearsal struct {
 func Rehearse(cfg Config) (*Rehearsal, error) {
 	cfg.Items, cfg.CancelAt, cfg.StallFailed = nil, 0, false
 	cfg.Fetch = func(loc string) ([]byte, error) {
-		i, ok := slices.BinarySearchFunc(cfg.Entries, loc, func(e store.Entry, loc string) int { return strings.Compare(e.Loc, loc) })
+		byLocation := func(e store.Entry, loc string) int { return strings.Compare(e.Loc, loc) }
+		i, ok := slices.BinarySearchFunc(cfg.Entries, loc, byLocation)
 		if !ok {
 			return nil, store.ErrDamaged
 		}

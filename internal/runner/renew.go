@@ -17,7 +17,7 @@ type Renewal struct {
 func (b *Branch) ContinueAsNew(next Renewal) { b.run.renewal = &next }
 
 // renew makes a turn the last one of the incarnation. What is recorded in it would
-// be read by nobody. The seed is the caller's to fill in.
+// be read by no activation. The seed is the caller's to fill in.
 func (r *Run) renew(turn *store.Turn) {
 	next := r.over.Renewal
 	turn.Entries, turn.Prune = nil, nil

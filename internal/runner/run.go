@@ -41,7 +41,7 @@ type Config struct {
 	CancelAt     store.Time
 	CancelReason string
 	// UndoFailed and UndoCancelled say that a run that fails, or is cancelled, is
-	// undone without being asked by its code.
+	// undone without a request of its code.
 	UndoFailed, UndoCancelled bool
 	// StallFailed says that a run that fails waits for a person instead of ending,
 	// unless its code asks for it to be undone.
@@ -187,7 +187,7 @@ func reasonOf(word string, detail []byte) string {
 	return word + ": " + string(detail)
 }
 
-// Resumed tells the run that it was claimed again after its suspension.
+// Resumed notes that the run was claimed again after its suspension.
 func (r *Run) Resumed() { r.turns.suspended = false }
 
 // Over returns how the run has ended, or nil. It is the end only once its turn

@@ -222,8 +222,9 @@ func (r *Run) deadlock() {
 	}
 	slices.Sort(places)
 	r.fail(&stored.Failure{
-		Code:    stored.CodeDeadlock,
-		Message: "every branch waits for another one and no operation is open: " + strings.Join(places[:min(len(places), 20)], ", "),
+		Code: stored.CodeDeadlock,
+		Message: "every branch waits for another one and no operation is open: " +
+			strings.Join(places[:min(len(places), 20)], ", "),
 	})
 }
 

@@ -36,7 +36,8 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 		return Selected{}, err
 	}
 	for i, c := range cases {
-		if c.Future != nil && c.Future.Settled() || c.Promise != nil && c.Promise.op.Settled() || c.Run != nil && c.Run.Settled() {
+		if c.Future != nil && c.Future.Settled() || c.Promise != nil && c.Promise.op.Settled() ||
+			c.Run != nil && c.Run.Settled() {
 			return c.selected(i, nil), nil
 		}
 	}

@@ -69,7 +69,9 @@ func (b *Branch) Append(call Call, value []byte) error {
 		// No completion says that this is committed.
 		r.shows.appended = true
 		r.j.Spend(&b.Branch, shownLocation, nil)
-		r.j.Log.Add(store.Entry{Loc: string(shownLocation), Kind: store.KindShown, State: store.Done, Started: r.j.Now(), Ended: r.j.Now()})
+		r.j.Log.Add(store.Entry{
+			Loc: string(shownLocation), Kind: store.KindShown, State: store.Done, Started: r.j.Now(), Ended: r.j.Now(),
+		})
 	}
 	r.j.Log.Append(call.Name, value)
 	b.bound()
@@ -84,7 +86,8 @@ func (b *Branch) Tag(call Call, tags []store.Pair) error {
 	r := b.run
 	merged, set := store.MergeTags(r.shows.tags, tags), r.j.Log.WithTags(tags)
 	if len(merged) > store.MaxTags || len(set) > store.MaxTags {
-		b.Fail(&stored.Failure{Code: stored.CodeBudget, Message: fmt.Sprintf("the run has more than %d tags: use values for what is not to be listed by", store.MaxTags)})
+		b.Fail(&stored.Failure{Code: stored.CodeBudget, Message: fmt.Sprintf(
+			"the run has more than %d tags: use values for what is not to be listed by", store.MaxTags)})
 	}
 	r.shows.tags = merged
 	r.j.Log.SetTags(set)
@@ -139,7 +142,8 @@ func (b *Branch) mayShow(call Call, what string, value []byte) error {
 	}
 	if limit := b.run.j.Limits.Value; len(value) > limit {
 		return &stored.Failure{Code: stored.CodeTooLarge, Message: fmt.Sprintf(
-			"%s %q has %d bytes, more than the limit of %d: store it elsewhere and show a reference", what, call.Name, len(value), limit)}
+			"%s %q has %d bytes, more than the limit of %d: store it elsewhere and show a reference",
+			what, call.Name, len(value), limit)}
 	}
 	return nil
 }
@@ -149,7 +153,8 @@ func (b *Branch) bound() {
 	r := b.run
 	if rows, bytes := r.j.Log.ShownSize(); bytes > r.j.Limits.Bytes || rows > r.j.Limits.Entries {
 		b.Fail(&stored.Failure{Code: stored.CodeBudget, Message: fmt.Sprintf(
-			"the run has shown %d values and items with %d bytes without an operation between (limits %d and %d): let it sleep or do a step now and then",
+			"the run has shown %d values and items with %d bytes without an operation between "+
+				"(limits %d and %d): let it sleep or do a step now and then",
 			rows, bytes, r.j.Limits.Entries, r.j.Limits.Bytes)})
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // Take returns what is to be committed, or nil if nothing is. Until Committed is
 // called the run fills the next turn, and Take returns nil. It also does while
-// the run is suspended, because nobody may commit for a run that is not claimed:
+// the run is suspended, because no node may commit for a run that is not claimed:
 // what arrives then is for after Resumed. After the turn that ends the run there
 // is none, unless it is answered by StillReady.
 //
@@ -72,7 +72,7 @@ func (r *Run) Take() *store.Turn {
 		return nil
 	}
 	if it := r.cancel.item; it != nil && r.over != nil && r.over.Status == store.Stalled {
-		// It is left unexamined, because who owns a stalled run decides it.
+		// It is left unexamined, because the owner of a stalled run decides it.
 		turn.Seen = slices.DeleteFunc(turn.Seen, func(no store.ItemNo) bool { return no == it.No })
 	}
 	r.j.Items.Take(turn)
@@ -106,7 +106,7 @@ func (r *Run) update(status store.Status) *store.Update {
 	return u
 }
 
-// Committed tells that the turn taken last is durable.
+// Committed notes that the turn taken last is durable.
 func (r *Run) Committed() {
 	r.turns.underWay, r.turns.durable = false, r.turns.taken
 	r.j.Items.Committed()
@@ -114,7 +114,7 @@ func (r *Run) Committed() {
 	r.begunUndo()
 }
 
-// StillReady tells that the turn taken last is durable, but that the run was
+// StillReady notes that the turn taken last is durable, but that the run was
 // neither suspended nor ended because something is new in its inbox.
 func (r *Run) StillReady() {
 	late := r.heldUndo()

@@ -40,8 +40,8 @@ func (b *Body) Entry(started, ended store.Time, value []byte) (store.Entry, *sto
 		started = b.from
 	}
 	return store.Entry{
-		Loc: string(b.Location), Kind: b.kind, State: store.Done, Born: b.born, Attempt: b.Attempt, Owes: b.owes, Generation: b.generation,
-		Started: started, Ended: ended, Value: value,
+		Loc: string(b.Location), Kind: b.kind, State: store.Done, Born: b.born, Attempt: b.Attempt,
+		Owes: b.owes, Generation: b.generation, Started: started, Ended: ended, Value: value,
 	}, nil
 }
 
@@ -49,7 +49,8 @@ func (b *Body) Entry(started, ended store.Time, value []byte) (store.Entry, *sto
 func (s *Steps) tooLarge(loc location.Loc, value []byte) *stored.Failure {
 	if n := len(value); n > s.j.Limits.Value {
 		return &stored.Failure{Code: stored.CodeTooLarge, Message: fmt.Sprintf(
-			"result of step %s has %d bytes, more than the limit of %d: store it elsewhere and return a reference", loc, n, s.j.Limits.Value)}
+			"result of step %s has %d bytes, more than the limit of %d: store it elsewhere and return a reference",
+			loc, n, s.j.Limits.Value)}
 	}
 	return nil
 }

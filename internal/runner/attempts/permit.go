@@ -137,7 +137,8 @@ func (p *permits) next() bool {
 		}
 		x.until = 0
 		if x.none {
-			p.failed(o, &stored.Failure{Code: stored.CodeNoQueue, Message: fmt.Sprintf("queue %q: %v", x.place.Queue, journal.ErrNoQueue)})
+			p.failed(o, &stored.Failure{Code: stored.CodeNoQueue, Message: fmt.Sprintf(
+				"queue %q: %v", x.place.Queue, journal.ErrNoQueue)})
 		} else {
 			p.s.enqueue(o)
 		}

@@ -194,7 +194,9 @@ func (o *step) owes() bool { return o.spec.Undo != nil }
 
 // Postpone records the end of a step that is handed over when the run goes on.
 func (o *step) Postpone() {
-	e := store.Entry{State: store.Done, Attempt: o.attempt, Started: o.from, Ended: o.until, Owes: o.owes(), Value: o.Value}
+	e := store.Entry{
+		State: store.Done, Attempt: o.attempt, Started: o.from, Ended: o.until, Owes: o.owes(), Value: o.Value,
+	}
 	if o.Failure != nil {
 		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.Failure)
 	}

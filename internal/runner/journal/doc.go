@@ -41,7 +41,7 @@
 //     behind the call has left no record: a step in flight, a wait.
 //   - Before the first completion the same holds if the history has an entry of this
 //     generation, or the run's row says that a turn was committed, by a build or by
-//     waits. If nothing was, nobody can tell, and the run is new; so is a new
+//     waits. If nothing was, it cannot be known, and the run is new; so is a new
 //     incarnation, and a run that was rewound to its begin.
 //   - After a hand-over that is not recorded the call is passed for the first time: the
 //     run is new there, and the newest version is recorded, without a number, in the turn

@@ -98,8 +98,8 @@ type Journal struct {
 func New(cfg Config) *Journal {
 	cfg.Limits = cfg.Limits.WithDefaults()
 	j := &Journal{
-		Config: cfg, Timers: newTimers(), Items: Items{known: map[store.ItemNo]struct{}{}}, now: max(cfg.Run.Started, cfg.Run.Began), entries: len(cfg.Entries),
-		pruned: map[location.Loc]int64{},
+		Config: cfg, Timers: newTimers(), Items: Items{known: map[store.ItemNo]struct{}{}},
+		now: max(cfg.Run.Started, cfg.Run.Began), entries: len(cfg.Entries), pruned: map[location.Loc]int64{},
 	}
 	j.replay.init(cfg.Entries)
 	if n := len(j.numbered); n > 0 {

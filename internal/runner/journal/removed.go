@@ -13,8 +13,8 @@ import (
 // accepts what is recorded of them: at the location, and below it. It counts as
 // one use of the name. In a replay it waits for the last completion at the
 // location, of its keys or of its iterations, as the operation did, so that what
-// follows comes in the same order again; what else is below, in a branch that Go
-// began, is handed over to nobody, because the code need not have waited for it. A
+// follows comes in the same order again. What is below in a branch that Go began is
+// handed over to nothing, because the code need not have waited for it. A
 // version of a change with that name is accepted too. A child that has not ended
 // ends with the run, unless it goes on without its parent.
 func (j *Journal) Removed(b *sched.Branch, call sched.Call) {

@@ -11,11 +11,13 @@ import (
 
 // Stall says why the history and the code do not fit together.
 type Stall struct {
-	Location string   // where
-	Recorded string   // what the history has
-	Asked    string   // what the code asks for instead
-	Nearest  []string // of what is asked for, the locations with names near to the recorded one; or else the other way round
-	Remedy   string
+	Location string // where
+	Recorded string // what the history has
+	Asked    string // what the code asks for instead
+	// Nearest are, of what the code asks for, the locations with names near to the recorded
+	// one; or, if there are none, the other way round.
+	Nearest []string
+	Remedy  string
 }
 
 // Error returns all of it in one line.
@@ -81,7 +83,7 @@ func (rec *Record) Describe() string {
 	return fmt.Sprintf("%s (%s)", text, rec.State)
 }
 
-// Blocked is the divergence in which completions remain that nobody waits for.
+// Blocked is the divergence in which completions remain that no branch waits for.
 func (j *Journal) Blocked() *Stall { return j.Mismatch(j.Remaining()) }
 
 // Unasked is the divergence in which a begun operation was not asked for.
@@ -103,7 +105,8 @@ func (j *Journal) Mismatch(rec *Record) *Stall {
 	switch {
 	case rec.asked:
 		s.Asked = "it, but nobody waits for its completion"
-		s.Remedy = "wait for it where the former code did, or put " + j.removedCall(rec) + " in its place; then resume the run"
+		s.Remedy = "wait for it where the former code did, or put " + j.removedCall(rec) +
+			" in its place; then resume the run"
 		return s
 	case j.Owner.HasReturned():
 		s.Asked = "the end of the workflow"

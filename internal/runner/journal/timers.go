@@ -15,7 +15,7 @@ type Timed interface {
 	// AgainstInbox reports whether the deadline stands against what comes by the inbox.
 	AgainstInbox() bool
 	// IsDelay reports whether the operation waits for the time itself, and not until
-	// then for something else.
+	// then for another thing.
 	IsDelay() bool
 }
 

@@ -17,8 +17,8 @@ func VersionLocation(scope location.Loc, change string) location.Loc {
 }
 
 // Version returns which version of a change the run takes, or the innermost loop
-// iteration around the call: what is recorded; else 0 if former code has passed
-// this point; else the newest, which is recorded. See the package comment. It
+// iteration around the call: what is recorded; otherwise 0 if former code has
+// passed this point; otherwise the newest, which is recorded. See the package comment. It
 // blocks no branch, and a cancel does not refuse it.
 func (j *Journal) Version(b *sched.Branch, call sched.Call, newest int) int {
 	if b.Check(call) != nil {
@@ -42,7 +42,8 @@ func (j *Journal) Version(b *sched.Branch, call sched.Call, newest int) int {
 	}
 	if version > newest {
 		j.Owner.Stall(&Stall{
-			Location: loc.String(), Recorded: fmt.Sprintf("version %d of the change", version), Asked: fmt.Sprintf("version %d at most", newest),
+			Location: loc.String(), Recorded: fmt.Sprintf("version %d of the change", version),
+			Asked:  fmt.Sprintf("version %d at most", newest),
 			Remedy: fmt.Sprintf("run it with code that knows version %d of %q", version, call.Name),
 		})
 		b.Halt()

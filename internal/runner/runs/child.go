@@ -45,7 +45,10 @@ func (r *Runs) StartChild(b *sched.Branch, c Child) (*Future, error) {
 	c.Leave = c.Leave || c.Detached || c.Call.Shield || b.Shielded()
 	if o.Rec == nil {
 		o.linked = true
-		o.link = stored.Link{RunID: ChildID(r.j.Run.Seed, r.j.Run.Generation, o.Loc, 0), Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached}
+		o.link = stored.Link{
+			RunID:    ChildID(r.j.Run.Seed, r.j.Run.Generation, o.Loc, 0),
+			Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached,
+		}
 		r.seek(b, o, c.Workflow)
 		r.enqueue(b, o, &c)
 	} else {

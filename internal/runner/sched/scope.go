@@ -143,8 +143,8 @@ func (b *Branch) count(s *Scope, name string, call Call) int {
 // Bounded returns loc if a store accepts it. Otherwise it fails the run.
 func (b *Branch) Bounded(loc location.Loc) location.Loc {
 	if len(loc) > store.MaxLocation {
-		b.Misnamed(fmt.Errorf("location %.100s…: expected at most %d bytes, found %d: nest fewer scopes, or use shorter names",
-			loc, store.MaxLocation, len(loc)))
+		b.Misnamed(fmt.Errorf("location %.100s…: expected at most %d bytes, found %d: "+
+			"nest fewer scopes, or use shorter names", loc, store.MaxLocation, len(loc)))
 	}
 	return loc
 }

@@ -79,7 +79,7 @@ func (t *Topics) found(o *wait) {
 	}
 }
 
-// registrationOf returns what the topic is told of the wait.
+// registrationOf returns what the topic needs to know of the wait.
 func (t *Topics) registrationOf(o *wait) *event.Registration {
 	run := t.j.Run
 	heard := t.heard[o.topic]
