@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 
+	"github.com/stet-run/stet/internal/fifo"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
@@ -50,7 +51,7 @@ type loopOp struct{ op }
 
 func (o *loopOp) Start() {
 	if o.StartsNow() {
-		o.run.entering.Push(o)
+		o.run.loops.entering.Push(o)
 	}
 }
 
@@ -219,11 +220,13 @@ func (l *loop) end() {
 	}
 }
 
-// nextIteration hands over the state of the loop that has waited longest to go on. It
-// reports whether there was one.
-func (r *Run) nextIteration() bool {
-	for r.entering.Len() > 0 {
-		if o := r.entering.Pop(); !o.Closed {
+// loops are the loops whose next state is to be handed over, in the order of waiting.
+type loops struct{ entering fifo.Queue[*loopOp] }
+
+// next hands over the state of the first. It reports whether there was one.
+func (l *loops) next() bool {
+	for l.entering.Len() > 0 {
+		if o := l.entering.Pop(); !o.Closed {
 			o.HandOver()
 			return true
 		}

@@ -601,7 +601,7 @@ func TestWhatALoopLeavesInMemory(t *testing.T) {
 		for what, size := range map[string]int{
 			"timers": r.j.Timers.Len(), "receivers": r.mail.Waiting("mail"), "branches": len(r.sched.Branches()), "bodies": r.steps.Open(),
 			"entries": len(h.j.entries), "unlooked": r.mail.Unlooked(), "queue": r.steps.Queued(),
-			"entering": r.entering.Room(), "scopes": r.root.Size(),
+			"entering": r.loops.entering.Room(), "scopes": r.root.Size(),
 		} {
 			if size > 150 {
 				t.Fatalf("after %d iterations there are %d %s", n, size, what)

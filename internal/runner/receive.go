@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/stet-run/stet/internal/runner/journal"
+	"github.com/stet-run/stet/internal/runner/mail"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -115,10 +116,13 @@ func (o *receiveOp) Due()               { o.Take() }
 func (o *receiveOp) AgainstInbox() bool { return true }
 func (o *receiveOp) IsDelay() bool      { return false }
 
-// nextMail hands over the match with the oldest message to the receive that has waited
-// longest for it. It reports whether there was one.
-func (r *Run) nextMail() bool {
-	match := r.mail.Match()
+// receives are the messages of a run and the operations that wait for them.
+type receives struct{ mail.Boxes }
+
+// next hands over the match with the oldest message to the receive that has waited longest
+// for it. It reports whether there was one.
+func (r *receives) next() bool {
+	match := r.Match()
 	if match == nil {
 		return false
 	}

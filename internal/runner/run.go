@@ -3,11 +3,9 @@ package runner
 import (
 	"time"
 
-	"github.com/stet-run/stet/internal/fifo"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner/attempts"
 	"github.com/stet-run/stet/internal/runner/journal"
-	"github.com/stet-run/stet/internal/runner/mail"
 	"github.com/stet-run/stet/internal/runner/runs"
 	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/internal/runner/topics"
@@ -70,8 +68,8 @@ type Run struct {
 	j     *journal.Journal
 	root  *Branch // of the workflow's function
 
-	entering fifo.Queue[*loopOp] // loops whose next state is to be handed over
-	mail     mail.Boxes
+	loops    loops
+	mail     receives
 	promises promises
 	updates  updates
 	steps    *attempts.Steps
@@ -259,7 +257,3 @@ func (r *Run) Complete(id int64, attempt int, result BodyResult) {
 func (r *Run) Heartbeat(id int64, attempt int, detail []byte) bool {
 	return r.steps.Heartbeat(id, attempt, detail)
 }
-
-// Key returns the idempotency key of an operation that the code called at loc in a
-// generation.
-func (r *Run) Key(loc location.Loc, generation int) string { return r.steps.Key(loc, generation) }

@@ -207,7 +207,7 @@ func TestUndoAfterCrash(t *testing.T) {
 	s.end("two", "of two")
 	s.wantMarks(store.Undoing)
 	s.wantFlight("two/undo")
-	key, step := s.flight[0].Key(), s.r.Key(path("two"), 0)
+	key, step := s.flight[0].Key(), s.r.steps.Key(path("two"), 0)
 	if key == step {
 		t.Error("the compensation has the key of its step")
 	}
