@@ -193,7 +193,7 @@ func compose[T any](ctx Context, call runner.Call, mode runner.Mode, futures []*
 	return ctx.branch.Compose(call, mode, inner)
 }
 
-// MapOption is an option of Map: Limit or KeyBy.
+// MapOption is an option of Map: MapLimit or KeyBy.
 type MapOption interface{ applyMap(*mapOptions) }
 
 type mapOptions struct {
@@ -201,12 +201,12 @@ type mapOptions struct {
 	key   any // func(In) string
 }
 
-// Limit bounds how many branches of a Map run at a time. 0 and None: all at once.
+// MapLimit bounds how many branches of a Map run at a time. 0 and None: all at once.
 // It is part of the code: a run that has recorded with a larger limit may stall
 // under a smaller one.
-type Limit int
+type MapLimit int
 
-func (l Limit) applyMap(o *mapOptions) { o.limit = int(l) }
+func (l MapLimit) applyMap(o *mapOptions) { o.limit = int(l) }
 
 // KeyBy makes the branches of a Map known by a key of their item instead of its
 // position, so that items may come in another order.
@@ -216,7 +216,7 @@ type keyBy struct{ key any }
 
 func (k keyBy) applyMap(o *mapOptions) { o.key = k.key }
 
-// Map calls fn for every item in a branch of its own, at most Limit at a time,
+// Map calls fn for every item in a branch of its own, at most MapLimit at a time,
 // and returns the results in the order of items. The first failure is returned
 // and cancels the others.
 func Map[In, Out any](ctx Context, name string, items []In, fn func(Context, In) (Out, error), opts ...MapOption) ([]Out, error) {

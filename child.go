@@ -16,7 +16,7 @@ type RunFuture[Out any] struct {
 	name  string
 }
 
-// ChildOption is an option of Go, Call and Detach: As, a Key, a ParentClose, or
+// ChildOption is an option of Go, Call and Detach: Named, a Key, a ParentClose, or
 // OnQueue.
 type ChildOption interface{ applyChild(*childOptions) }
 
@@ -27,7 +27,7 @@ type childOptions struct {
 	queue *OnQueue // nil: as the definition says
 }
 
-func (a As) applyChild(o *childOptions) { o.as = string(a) }
+func (n Named) applyChild(o *childOptions) { o.as = string(n) }
 
 // ParentClose says what becomes of a child when the function that has started it
 // returns, or its branch or run is cancelled or ends.
@@ -45,7 +45,7 @@ func (p ParentClose) applyChild(o *childOptions) { o.leave = p == LeaveChild }
 // Go starts a run of the workflow as a child of this one and goes on at once. The
 // start is part of the commit that records it, so no crash and no replay starts a
 // second one; the child's ID is derived and need not be chosen. Await gives the
-// result. The name of the workflow is that of the operation: give As, or a Key,
+// result. The name of the workflow is that of the operation: give Named, or a Key,
 // where one scope starts several.
 //
 // A child ends with the function that has started it, like a branch: if that

@@ -10,10 +10,10 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// DiscardDeadLetters has what a run has not received by its end dropped, and what
-// comes for an earlier incarnation. Without it that is kept as dead letters until
-// the run is.
-var DiscardDeadLetters DefineOption = discardDeadLetters{}
+// DiscardDeadLetters drops messages that a run has not received by its end, and those
+// that arrive for an earlier incarnation. Without it they are kept as dead letters as
+// long as the run is.
+func DiscardDeadLetters() DefineOption { return discardDeadLetters{} }
 
 type discardDeadLetters struct{}
 

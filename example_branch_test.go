@@ -86,7 +86,7 @@ func ExampleMap() {
 	pack := stet.Define("pack", func(ctx stet.Context, skus []string) ([]string, error) {
 		return stet.Map(ctx, "pack", skus, func(ctx stet.Context, sku string) (string, error) {
 			return stet.Step(ctx, "pick", func(context.Context) (string, error) { return "box of " + sku, nil })
-		}, stet.Limit(2), stet.KeyBy(func(sku string) string { return sku }))
+		}, stet.MapLimit(2), stet.KeyBy(func(sku string) string { return sku }))
 	})
 	engine, stop := background(pack)
 	defer stop()

@@ -124,7 +124,7 @@ func ExampleRunFuture_Case() {
 			return "", err
 		}
 		var who string
-		won, err := stet.Select(ctx, child.Case(), hurry.Case(&who), stet.After("patience", time.Hour))
+		won, err := stet.Select(ctx, child.Case(), hurry.Case(&who), stet.AfterDelay("patience", time.Hour))
 		if err != nil {
 			return "", err
 		}

@@ -9,7 +9,7 @@ import (
 
 // Steps of all runs that use a queue share its limits: here at most two calls of a
 // model at a time, and one for each customer.
-func ExampleUse() {
+func ExampleOnStepQueue() {
 	type question struct{ Customer, Text string }
 	answer := stet.Define("answer", func(ctx stet.Context, q question) (string, error) {
 		return stet.Step(ctx, "ask", func(context.Context) (string, error) {
@@ -19,7 +19,7 @@ func ExampleUse() {
 	summary := stet.Define("summary", func(ctx stet.Context, text string) (string, error) {
 		return stet.Step(ctx, "ask", func(context.Context) (string, error) {
 			return "summary of " + text, nil
-		}, stet.Use("model"))
+		}, stet.OnStepQueue("model"))
 	})
 	engine, stop := background(answer, summary)
 	defer stop()

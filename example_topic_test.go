@@ -100,7 +100,7 @@ func ExampleTopic_Case() {
 	worker := stet.Define("worker", func(ctx stet.Context, _ int) (string, error) {
 		var job string
 		var done bool
-		won, err := stet.Select(ctx, jobs.Case(&job), quit.Case(&done), stet.After("idle", time.Hour))
+		won, err := stet.Select(ctx, jobs.Case(&job), quit.Case(&done), stet.AfterDelay("idle", time.Hour))
 		return fmt.Sprint(won, " ", job), err
 	})
 	engine, stop := background(worker)

@@ -117,7 +117,7 @@ func ExampleSelect() {
 			return stet.Step(ctx, "compute", func(context.Context) (string, error) { return "done", nil })
 		})
 		var reason string
-		won, err := stet.Select(ctx, job.Case(), stopIt.Case(&reason), stet.After("too long", time.Hour))
+		won, err := stet.Select(ctx, job.Case(), stopIt.Case(&reason), stet.AfterDelay("too long", time.Hour))
 		if err != nil {
 			return "", err
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Entry is what is recorded of one operation of a run.
-type Entry struct {
+// HistoryEntry is what is recorded of one operation of a run.
+type HistoryEntry struct {
 	Location string           // as in logs: "pack/[sku-7]/pick#2"
 	Kind     store.Kind       // step, sleep, receive, …
 	State    store.EntryState // open, done, failed, withdrawn
@@ -33,7 +33,7 @@ type Entry struct {
 // Decode decodes into v, a pointer, the result of a step that is done, or of a child
 // or an awaited run that has succeeded, or of an event, or the number of a version. An entry without
 // a value, or one that was read without values, leaves v alone.
-func (e *Entry) Decode(v any) error {
+func (e *HistoryEntry) Decode(v any) error {
 	if e.State != store.Done || e.value == nil {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (e *Entry) Decode(v any) error {
 
 // Err returns the failure of a failed operation, and of an open step or
 // compensation that of its last attempt, or nil. It needs values.
-func (e *Entry) Err() error {
+func (e *HistoryEntry) Err() error {
 	if err := payload.Readable(e.value); err != nil {
 		return err
 	}
@@ -98,14 +98,14 @@ func (e *Entry) Err() error {
 // values.
 type HistoryQuery struct {
 	Values bool   // with values
-	After  string // only locations after this one, as Entry.Location gives it
+	After  string // only locations after this one, as HistoryEntry.Location gives it
 	Limit  int    // at most so many; 0: all
 }
 
 // History returns what is recorded of a run, in the order of locations: names
 // in byte order, occurrences and iterations by number. Errors: ErrNotFound, and
 // ErrInvalid for a location that is none.
-func (r Runs) History(ctx context.Context, runID string, q HistoryQuery) ([]Entry, error) {
+func (r Runs) History(ctx context.Context, runID string, q HistoryQuery) ([]HistoryEntry, error) {
 	run, ok, err := r.engine.inner.Get(ctx, runID)
 	switch {
 	case err != nil:
@@ -125,10 +125,10 @@ func (r Runs) History(ctx context.Context, runID string, q HistoryQuery) ([]Entr
 	if err != nil {
 		return nil, fmt.Errorf("history of run %q: %w", runID, err)
 	}
-	entries := make([]Entry, len(recorded))
+	entries := make([]HistoryEntry, len(recorded))
 	for i := range recorded {
 		s := &recorded[i]
-		entries[i] = Entry{
+		entries[i] = HistoryEntry{
 			Location: location.Loc(s.Loc).String(), Kind: s.Kind, State: s.State, Number: s.Seq, Attempts: s.Attempt,
 			Started: s.Started.Time(), Ended: s.Ended.Time(), Wake: s.Wake.Time(), Size: s.Size, Owes: s.Owes && s.State == store.Done,
 			value: s.Value, codecs: r.engine.codecs, errors: r.engine.errors,

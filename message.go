@@ -24,7 +24,7 @@ import (
 // waits. Messages of one name are received first in, first out.
 type Message[T any] string
 
-// WaitOption is an option of a wait: Within, As or a Key.
+// WaitOption is an option of a wait: Within, Named or a Key.
 type WaitOption interface{ applyWait(*waitOptions) }
 
 type waitOptions struct {
@@ -40,11 +40,11 @@ type Within time.Duration
 
 func (w Within) applyWait(o *waitOptions) { o.within, o.hasWithin = time.Duration(w), true }
 
-// As gives a wait a name of its own, where two places in one scope wait for the
-// same.
-type As string
+// Named gives an operation a name of its own, instead of that of its message, topic or
+// workflow: for two places in one scope that wait for the same, or start the same.
+type Named string
 
-func (a As) applyWait(o *waitOptions) { o.as = string(a) }
+func (n Named) applyWait(o *waitOptions) { o.as = string(n) }
 
 func waitOptionsOf(name string, opts []WaitOption) (waitOptions, error) {
 	o := waitOptions{as: name}

@@ -31,8 +31,8 @@ type Permit struct {
 	Priority int
 }
 
-// Use is a Permit of a queue without a key, of priority 0.
-func Use(queue string) Permit { return Permit{Queue: queue} }
+// OnStepQueue is a Permit of a queue without a key, of priority 0.
+func OnStepQueue(queue string) Permit { return Permit{Queue: queue} }
 
 func (p Permit) applyStep(o *stepOptions) { o.permit = &p }
 

@@ -96,10 +96,12 @@ type scheduleOptions struct {
 	queue        *OnQueue // nil: as the definition says
 }
 
-// UntilCarriedOut has Schedule wait until the owner of the store has carried it out.
-type UntilCarriedOut struct{}
+// UntilCarriedOut makes Schedule wait until the owner of the store has made the schedule.
+func UntilCarriedOut() ScheduleOption { return untilCarriedOut{} }
 
-func (UntilCarriedOut) applySchedule(o *scheduleOptions) error {
+type untilCarriedOut struct{}
+
+func (untilCarriedOut) applySchedule(o *scheduleOptions) error {
 	o.wait = true
 	return nil
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // Case is one of the things that a Select waits for. Make one with Future.Case,
-// Promise.Case, Message.Case, Topic.Case, RunFuture.Case, After or At.
+// Promise.Case, Message.Case, Topic.Case, RunFuture.Case,
+// AfterDelay or AtTime.
 type Case struct {
 	build func(Context) (runner.Case, error)
 	won   func(Context, runner.Selected) error
@@ -43,18 +44,18 @@ func (m Message[T]) Case(into *T, opts ...WaitOption) Case {
 	}
 }
 
-// After wins when d has passed since Now. The name makes the timer's location. A
+// AfterDelay wins when d has passed since Now. The name makes the timer's location. A
 // message, an assignment or the end of a run that was sent by then wins over it,
 // one that was sent later has lost.
-func After(name string, d time.Duration) Case {
+func AfterDelay(name string, d time.Duration) Case {
 	return Case{build: func(ctx Context) (runner.Case, error) {
 		call := runner.Call{Name: name, Shield: ctx.shield}
 		return runner.Case{Timer: &runner.Timer{Call: call, At: ctx.branch.Now().Add(max(d, 0))}}, nil
 	}}
 }
 
-// At wins at t, like After.
-func At(name string, t time.Time) Case {
+// AtTime wins at t, like AfterDelay.
+func AtTime(name string, t time.Time) Case {
 	return Case{build: func(ctx Context) (runner.Case, error) {
 		call := runner.Call{Name: name, Shield: ctx.shield}
 		return runner.Case{Timer: &runner.Timer{Call: call, At: store.TimeOf(t)}}, nil

@@ -34,8 +34,8 @@ func (s Stream[T]) Append(ctx Context, item T) error {
 	return ctx.env.engine.errors.seen(ctx.branch.Append(runner.Call{Name: string(s)}, data))
 }
 
-// Item is an item of a stream.
-type Item[T any] struct {
+// StreamItem is an item of a stream.
+type StreamItem[T any] struct {
 	Position int64 // from 1
 	At       time.Time
 	// Rewound marks the place at which the run was rewound: what was appended
@@ -49,12 +49,12 @@ type Item[T any] struct {
 // order: at most limit of them, 100 for 0, and not more than about 4 MiB. An empty
 // answer says that there are none yet. Errors: ErrNotFound if there is no run with
 // the ID, ErrInvalid for bad numbers, and those of decoding and of the store.
-func (s Stream[T]) Items(ctx context.Context, e *Engine, runID string, after int64, limit int) ([]Item[T], error) {
+func (s Stream[T]) Items(ctx context.Context, e *Engine, runID string, after int64, limit int) ([]StreamItem[T], error) {
 	raw, err := e.Runs().Items(ctx, runID, string(s), after, limit)
 	if err != nil {
 		return nil, err
 	}
-	items := make([]Item[T], len(raw))
+	items := make([]StreamItem[T], len(raw))
 	for i := range raw {
 		if items[i], err = decodeItem[T](&raw[i]); err != nil {
 			return nil, fmt.Errorf("stream %q of run %q: %w", string(s), runID, err)
@@ -67,10 +67,10 @@ func (s Stream[T]) Items(ctx context.Context, e *Engine, runID string, after int
 // what comes, until the run has ended. To go on later, pass the position of the
 // last item seen. It costs no query while nothing changes. An error is yielded
 // last: the cause of ctx's end, or those of Items.
-func (s Stream[T]) Tail(ctx context.Context, e *Engine, runID string, after int64) iter.Seq2[Item[T], error] {
-	return func(yield func(Item[T], error) bool) {
+func (s Stream[T]) Tail(ctx context.Context, e *Engine, runID string, after int64) iter.Seq2[StreamItem[T], error] {
+	return func(yield func(StreamItem[T], error) bool) {
 		for raw, err := range e.Runs().Tail(ctx, runID, string(s), after) {
-			var item Item[T]
+			var item StreamItem[T]
 			if err == nil {
 				item, err = decodeItem[T](&raw)
 			}
@@ -81,8 +81,8 @@ func (s Stream[T]) Tail(ctx context.Context, e *Engine, runID string, after int6
 	}
 }
 
-func decodeItem[T any](raw *Item[RawValue]) (Item[T], error) {
-	item := Item[T]{Position: raw.Position, At: raw.At, Rewound: raw.Rewound}
+func decodeItem[T any](raw *StreamItem[RawValue]) (StreamItem[T], error) {
+	item := StreamItem[T]{Position: raw.Position, At: raw.At, Rewound: raw.Rewound}
 	err := raw.Value.Decode(&item.Value)
 	if err != nil {
 		err = fmt.Errorf("item %d: %w", raw.Position, err)
@@ -105,7 +105,7 @@ func (r RawValue) Bytes() []byte { return r.data }
 func (r RawValue) Decode(v any) error { return r.codecs.decode(r.data, v) }
 
 // Items is Stream.Items for a stream whose type is not known.
-func (r Runs) Items(ctx context.Context, runID, stream string, after int64, limit int) ([]Item[RawValue], error) {
+func (r Runs) Items(ctx context.Context, runID, stream string, after int64, limit int) ([]StreamItem[RawValue], error) {
 	run, err := r.engine.find(ctx, runID)
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (r Runs) Items(ctx context.Context, runID, stream string, after int64, limi
 	return items, nil
 }
 
-func (e *Engine) items(ctx context.Context, q store.StreamQuery) ([]Item[RawValue], error) {
+func (e *Engine) items(ctx context.Context, q store.StreamQuery) ([]StreamItem[RawValue], error) {
 	if err := checkName("stream", q.Name); err != nil {
 		return nil, err
 	}
@@ -128,17 +128,17 @@ func (e *Engine) items(ctx context.Context, q store.StreamQuery) ([]Item[RawValu
 	if err != nil {
 		return nil, fmt.Errorf("stream %q: %w", q.Name, err)
 	}
-	items := make([]Item[RawValue], len(stored))
+	items := make([]StreamItem[RawValue], len(stored))
 	for i := range stored {
 		it := &stored[i]
-		items[i] = Item[RawValue]{Position: it.Pos, At: it.At.Time(), Rewound: it.Rewound, Value: RawValue{it.Value, e.codecs}}
+		items[i] = StreamItem[RawValue]{Position: it.Pos, At: it.At.Time(), Rewound: it.Rewound, Value: RawValue{it.Value, e.codecs}}
 	}
 	return items, nil
 }
 
 // Tail is Stream.Tail for a stream whose type is not known.
-func (r Runs) Tail(ctx context.Context, runID, stream string, after int64) iter.Seq2[Item[RawValue], error] {
-	return func(yield func(Item[RawValue], error) bool) {
+func (r Runs) Tail(ctx context.Context, runID, stream string, after int64) iter.Seq2[StreamItem[RawValue], error] {
+	return func(yield func(StreamItem[RawValue], error) bool) {
 		run, err := r.engine.find(ctx, runID)
 		if err == nil {
 			err = r.engine.follow(ctx, run, func() (bool, error) {
@@ -157,7 +157,7 @@ func (r Runs) Tail(ctx context.Context, runID, stream string, after int64) iter.
 			})
 		}
 		if err != nil {
-			yield(Item[RawValue]{}, err)
+			yield(StreamItem[RawValue]{}, err)
 		}
 	}
 }

@@ -250,7 +250,7 @@ func (t Topic[T]) Case(into *T, opts ...WaitOption) Case {
 	}
 }
 
-// PublishOption is an option of [Publish] in a workflow: As, a Key, or Headers.
+// PublishOption is an option of [Publish] in a workflow: Named, a Key, or Headers.
 type PublishOption interface{ applyPublish(*publishOptions) }
 
 type publishOptions struct {
@@ -259,7 +259,7 @@ type publishOptions struct {
 	headers []Headers
 }
 
-func (a As) applyPublish(o *publishOptions) { o.as = string(a) }
+func (n Named) applyPublish(o *publishOptions) { o.as = string(n) }
 
 func (h Headers) applyPublish(o *publishOptions) { o.headers = append(o.headers, h) }
 
@@ -267,7 +267,7 @@ func (h Headers) applyPublish(o *publishOptions) { o.headers = append(o.headers,
 // event is part of the commit that records it, so no crash and no replay publishes
 // it twice; and what is rewound was published all the same. It has the run's
 // headers, and those given. The name of the operation is "publish " and the
-// topic's, if As does not say otherwise; give a Key where one scope publishes
+// topic's, if Named does not say otherwise; give a Key where one scope publishes
 // several.
 //
 // Cap does not refuse it: the run could not tell in a replay. Errors: ErrCancelled,

@@ -450,7 +450,7 @@ func historyText(e *stet.Engine) string {
 	if err != nil {
 		return err.Error()
 	}
-	slices.SortStableFunc(entries, func(a, b stet.Entry) int { return int(a.Number - b.Number) })
+	slices.SortStableFunc(entries, func(a, b stet.HistoryEntry) int { return int(a.Number - b.Number) })
 	var text strings.Builder
 	for i := range entries {
 		x := &entries[i]

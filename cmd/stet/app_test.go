@@ -153,7 +153,7 @@ var (
 	})
 	// listener waits for a job, and for news that it publishes itself.
 	listener = stet.Define("listener", func(ctx stet.Context, _ any) (string, error) {
-		job, err := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Visible: stet.Retained}.Receive(ctx, stet.As("job"))
+		job, err := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Visible: stet.Retained}.Receive(ctx, stet.Named("job"))
 		if err != nil {
 			return "", err
 		}

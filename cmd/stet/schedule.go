@@ -66,7 +66,7 @@ A schedule of the name that is there already and is another one is an error, unl
 				}
 			}
 			s.Tags, s.Headers = tags, headers
-			options := []stet.ScheduleOption{stet.UntilCarriedOut{}}
+			options := []stet.ScheduleOption{stet.UntilCarriedOut()}
 			if !replace {
 				options = append(options, stet.RefuseExisting)
 			}

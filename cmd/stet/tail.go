@@ -148,8 +148,8 @@ func (a *app) shows(ctx context.Context, e *stet.Engine, id, name string, value 
 }
 
 // until ends a sequence of items behind a position.
-func until(items iter.Seq2[stet.Item[stet.RawValue], error], last int64) iter.Seq2[stet.Item[stet.RawValue], error] {
-	return func(yield func(stet.Item[stet.RawValue], error) bool) {
+func until(items iter.Seq2[stet.StreamItem[stet.RawValue], error], last int64) iter.Seq2[stet.StreamItem[stet.RawValue], error] {
+	return func(yield func(stet.StreamItem[stet.RawValue], error) bool) {
 		for item, err := range items {
 			if !yield(item, err) || item.Position >= last {
 				return
@@ -158,7 +158,7 @@ func until(items iter.Seq2[stet.Item[stet.RawValue], error], last int64) iter.Se
 	}
 }
 
-func (a *app) printItem(item *stet.Item[stet.RawValue]) error {
+func (a *app) printItem(item *stet.StreamItem[stet.RawValue]) error {
 	var value json.RawMessage
 	if err := item.Value.Decode(&value); err != nil {
 		return fmt.Errorf("item %d: %w", item.Position, err)

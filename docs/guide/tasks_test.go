@@ -96,7 +96,7 @@ func follow(ctx stet.Context, from Cursor) (int, error) {
 func measure(ctx stet.Context, pages []string) ([]int, error) {
 	return stet.Map(ctx, "measure", pages, func(ctx stet.Context, url string) (int, error) {
 		return stet.Step(ctx, "head", func(ctx context.Context) (int, error) { return length(ctx, url) })
-	}, stet.Limit(8), stet.KeyBy(func(url string) string { return url }))
+	}, stet.MapLimit(8), stet.KeyBy(func(url string) string { return url }))
 }
 
 func length(_ context.Context, url string) (int, error) {
@@ -121,7 +121,7 @@ func importFor(ctx context.Context, e *stet.Engine, imports *stet.Workflow[strin
 func summarise(ctx stet.Context, text string) (string, error) {
 	return stet.Step(ctx, "summarise", func(ctx context.Context) (string, error) {
 		return model{}.Summarise(ctx, text)
-	}, stet.Use("model"), stet.Retry{Attempts: 6})
+	}, stet.OnStepQueue("model"), stet.Retry{Attempts: 6})
 }
 
 type model struct{}

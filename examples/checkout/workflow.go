@@ -108,7 +108,7 @@ func (s *shop) order(ctx stet.Context, o Order) (Receipt, error) {
 		}, stet.Undo(func(ctx context.Context, reservation string) error {
 			return s.Release(ctx, reservation, stet.IdempotencyKey(ctx))
 		}))
-	}, bySKU, stet.Limit(8))
+	}, bySKU, stet.MapLimit(8))
 	if err != nil {
 		return Receipt{}, err
 	}

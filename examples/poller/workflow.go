@@ -73,7 +73,7 @@ func (p *poller) follow(ctx stet.Context, from string) (int, error) {
 			return next.Continue(at), nil
 		}
 		var now struct{}
-		if _, err := stet.Select(ctx, stet.After("pause", pause), PollNow.Case(&now)); err != nil {
+		if _, err := stet.Select(ctx, stet.AfterDelay("pause", pause), PollNow.Case(&now)); err != nil {
 			return next, err
 		}
 		return next.Continue(at), nil

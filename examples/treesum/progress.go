@@ -83,7 +83,7 @@ func (p *progress) read(ctx context.Context) error {
 }
 
 // isSum reports whether an entry is a batch on record.
-func isSum(e *stet.Entry) bool {
+func isSum(e *stet.HistoryEntry) bool {
 	return e.State == store.Done && strings.HasSuffix(e.Location, "/sum")
 }
 

@@ -38,11 +38,11 @@ var childCases = []crashCase{
 				if err != nil {
 					return "", err
 				}
-				two, err := saying.Go(ctx, "two", stet.As("two"))
+				two, err := saying.Go(ctx, "two", stet.Named("two"))
 				if err != nil {
 					return "", err
 				}
-				id, err := saying.Detach(ctx, "three", stet.As("three"))
+				id, err := saying.Detach(ctx, "three", stet.Named("three"))
 				if err != nil {
 					return "", err
 				}
@@ -62,7 +62,7 @@ var childCases = []crashCase{
 				if _, err := stet.Await[string](ctx, "nobody", "no such run"); errors.Is(err, stet.ErrNotFound) {
 					words = append(words, "gone")
 				}
-				if _, err := saying.Go(ctx, "not awaited", stet.As("dropped")); err != nil {
+				if _, err := saying.Go(ctx, "not awaited", stet.Named("dropped")); err != nil {
 					return "", err
 				}
 				n, err := countChildren(ctx, engine)
@@ -78,7 +78,7 @@ var childCases = []crashCase{
 				winner, err := stet.Race(ctx,
 					stet.Go(ctx, "slow", func(ctx stet.Context) (string, error) { return told.Call(ctx, "") }),
 					stet.Go(ctx, "quick", func(ctx stet.Context) (v string, err error) {
-						if left, err = saying.Go(ctx, "left", stet.As("left"), stet.LeaveChild); err != nil {
+						if left, err = saying.Go(ctx, "left", stet.Named("left"), stet.LeaveChild); err != nil {
 							return "", err
 						}
 						return saying.Call(ctx, "quick")

@@ -35,7 +35,7 @@ func TestChildThatNeverRanTellsItsEnd(t *testing.T) {
 			other.bury(t)
 			w := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {
 				for _, name := range []string{"one", "two"} {
-					_, err := stet.Ref[int, string]("elsewhere").Call(ctx, 0, stet.As(name))
+					_, err := stet.Ref[int, string]("elsewhere").Call(ctx, 0, stet.Named(name))
 					var failed *stet.RunError
 					if !errors.As(err, &failed) || failed.Status != store.Cancelled {
 						return "", fmt.Errorf("the end of %s is %w", name, err)
@@ -90,7 +90,7 @@ func TestDeadlineOfAnAwait(t *testing.T) {
 		if err := stet.Do(ctx, "patience", func(context.Context) error { return nil }); err != nil {
 			return "", err
 		}
-		return o.Await(ctx, stet.Within(time.Hour), stet.As("patiently"))
+		return o.Await(ctx, stet.Within(time.Hour), stet.Named("patiently"))
 	})
 	waitsOnceMore(t, e, r.ID())
 	child := children(t, e, r.ID())[0].ID
@@ -123,9 +123,9 @@ func TestBadInputOfAChildStartsNothing(t *testing.T) {
 	odd := stet.Ref[cyclic, int]("square")
 	text := stet.Ref[string, int]("square")
 	w := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {
-		_, large := text.Go(ctx, strings.Repeat("x", 5000), stet.As("large"))
-		_, bad := odd.Detach(ctx, cyclic{Self: make(chan int)}, stet.As("bad"))
-		_, wrong := text.Call(ctx, "no number", stet.As("wrong"))
+		_, large := text.Go(ctx, strings.Repeat("x", 5000), stet.Named("large"))
+		_, bad := odd.Detach(ctx, cyclic{Self: make(chan int)}, stet.Named("bad"))
+		_, wrong := text.Call(ctx, "no number", stet.Named("wrong"))
 		return fmt.Sprint(errors.Is(large, stet.ErrTooLarge), errors.Is(bad, stet.ErrInvalid), errors.Is(wrong, stet.ErrInput)), nil
 	})
 	cfg := family(w)
@@ -156,7 +156,7 @@ func TestExportedParentReplays(t *testing.T) {
 				return 0, err
 			}
 		}
-		if _, err := told.Go(ctx, "", stet.As("dropped")); err != nil {
+		if _, err := told.Go(ctx, "", stet.Named("dropped")); err != nil {
 			return 0, err
 		}
 		if _, err := stet.Await[int](ctx, "nobody", "nobody"); !errors.Is(err, stet.ErrNotFound) {

@@ -155,7 +155,7 @@ func TestUnknownWorkflowOfAChildIsRefused(t *testing.T) {
 	nobody := stet.Ref[int, int]("nobody has it")
 	e, r := parent(t, func(ctx stet.Context) (string, error) {
 		_, err := nobody.Go(ctx, 1)
-		_, err2 := nobody.Detach(ctx, 1, stet.As("detached"))
+		_, err2 := nobody.Detach(ctx, 1, stet.Named("detached"))
 		return fmt.Sprint(errors.Is(err, stet.ErrUnknownWorkflow), errors.Is(err2, stet.ErrUnknownWorkflow)), nil
 	})
 	if got, err := r.Wait(testContext(t)); err != nil || got != "true true" {
@@ -179,10 +179,10 @@ func TestChildrenEndWithTheFunctionThatStartedThem(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		if _, err := told.Go(ctx, "", stet.As("left"), stet.LeaveChild); err != nil {
+		if _, err := told.Go(ctx, "", stet.Named("left"), stet.LeaveChild); err != nil {
 			return "", err
 		}
-		if _, err := told.Go(stet.WithoutCancel(ctx), "", stet.As("shielded")); err != nil {
+		if _, err := told.Go(stet.WithoutCancel(ctx), "", stet.Named("shielded")); err != nil {
 			return "", err
 		}
 		_, err = stet.Await[string](ctx, "inner's end", id)
@@ -202,7 +202,7 @@ func TestChildrenEndWithTheFunctionThatStartedThem(t *testing.T) {
 
 func TestCancelOfTheParentCancelsItsChildren(t *testing.T) {
 	e, r := parent(t, func(ctx stet.Context) (string, error) {
-		if _, err := told.Detach(ctx, "", stet.As("detached")); err != nil {
+		if _, err := told.Detach(ctx, "", stet.Named("detached")); err != nil {
 			return "", err
 		}
 		return told.Call(ctx, "")
@@ -225,7 +225,7 @@ func TestTerminateOfTheParentCancelsItsChildren(t *testing.T) {
 				if err != nil {
 					return "", err
 				}
-				if _, err := told.Go(ctx, "", stet.As("left"), stet.LeaveChild); err != nil {
+				if _, err := told.Go(ctx, "", stet.Named("left"), stet.LeaveChild); err != nil {
 					return "", err
 				}
 				return o.Await(ctx)
@@ -345,7 +345,7 @@ func TestSelectOverEverything(t *testing.T) {
 			return outcome{}, err
 		}
 		var message string
-		won, err := stet.Select(ctx, child.Case(), watched.Case(), promise.Case(), goOn.Case(&message), stet.After("deadline", time.Hour))
+		won, err := stet.Select(ctx, child.Case(), watched.Case(), promise.Case(), goOn.Case(&message), stet.AfterDelay("deadline", time.Hour))
 		if err != nil {
 			return outcome{}, err
 		}
@@ -458,7 +458,7 @@ func TestTheEndOfAFormerChildIsADeadLetter(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts []stet.DefineOption
 		want int
-	}{"kept": {nil, 2}, "discarded": {[]stet.DefineOption{stet.DiscardDeadLetters}, 0}} {
+	}{"kept": {nil, 2}, "discarded": {[]stet.DefineOption{stet.DiscardDeadLetters()}, 0}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := stet.Define("parent", func(ctx stet.Context, n int) (string, error) {
@@ -466,7 +466,7 @@ func TestTheEndOfAFormerChildIsADeadLetter(t *testing.T) {
 					if err != nil {
 						return "", err
 					}
-					if _, err := told.Go(ctx, "", stet.As("cancelled")); err != nil {
+					if _, err := told.Go(ctx, "", stet.Named("cancelled")); err != nil {
 						return "", err
 					}
 					if err := stet.Sleep(ctx, "until they have begun", time.Second); err != nil || n == 0 {
@@ -515,7 +515,7 @@ func TestParentThatContinuesAsNewCancelsItsChildren(t *testing.T) {
 		if _, err := told.Go(ctx, ""); err != nil {
 			return "", err
 		}
-		if _, err := told.Go(ctx, "", stet.As("left"), stet.LeaveChild); err != nil {
+		if _, err := told.Go(ctx, "", stet.Named("left"), stet.LeaveChild); err != nil {
 			return "", err
 		}
 		if err := stet.Sleep(ctx, "until they have begun", time.Millisecond); err != nil {

@@ -296,7 +296,7 @@ var compatCases = []compatCase{
 			if err != nil {
 				return "", err
 			}
-			two, err := word.ReceiveBatch(ctx, 2, stet.As("two"), stet.Within(time.Hour))
+			two, err := word.ReceiveBatch(ctx, 2, stet.Named("two"), stet.Within(time.Hour))
 			if err != nil {
 				return "", err
 			}
@@ -359,7 +359,7 @@ var compatCases = []compatCase{
 				return "", err
 			}
 			mapped, err := stet.Map(ctx, "each", []string{"x", "y", "z"}, func(ctx stet.Context, s string) (string, error) { return say(ctx, "say", s) },
-				stet.Limit(2), stet.KeyBy(func(s string) string { return s }))
+				stet.MapLimit(2), stet.KeyBy(func(s string) string { return s }))
 			if err != nil {
 				return "", err
 			}
@@ -374,11 +374,11 @@ var compatCases = []compatCase{
 		name: "select",
 		code: func(ctx stet.Context, _ string) (string, error) {
 			var v string
-			timer, err := stet.Select(ctx, never.Case(&v), stet.After("tick", time.Millisecond))
+			timer, err := stet.Select(ctx, never.Case(&v), stet.AfterDelay("tick", time.Millisecond))
 			if err != nil {
 				return "", err
 			}
-			message, err := stet.Select(ctx, later.Case(&v), stet.After("tock", time.Hour))
+			message, err := stet.Select(ctx, later.Case(&v), stet.AfterDelay("tock", time.Hour))
 			return fmt.Sprint(timer, message, v), err
 		},
 		play: func(w *compatWorld) { w.goOn("later") },
@@ -427,7 +427,7 @@ var compatCases = []compatCase{
 				return "", err
 			}
 			_, declined := declining.Call(ctx, "")
-			id, err := square.Detach(ctx, 3, stet.As("detached"))
+			id, err := square.Detach(ctx, 3, stet.Named("detached"))
 			if err != nil {
 				return "", err
 			}
@@ -544,7 +544,7 @@ var compatCases = []compatCase{
 				return "", err
 			}
 			var v string
-			won, err := stet.Select(ctx, never.Case(&v), stet.At("past", stet.Now(ctx)))
+			won, err := stet.Select(ctx, never.Case(&v), stet.AtTime("past", stet.Now(ctx)))
 			return fmt.Sprint(joined != nil, first, len(words) > 0, won), err
 		},
 		play: func(w *compatWorld) {
@@ -594,12 +594,12 @@ var compatCases = []compatCase{
 			if err != nil {
 				return "", err
 			}
-			_, late := jobs.Receive(ctx, stet.As("in vain"), stet.Within(time.Millisecond))
+			_, late := jobs.Receive(ctx, stet.Named("in vain"), stet.Within(time.Millisecond))
 			var word, job string
 			if _, err := stet.Select(ctx, later.Case(&word), jobs.Case(&job)); err != nil {
 				return "", err
 			}
-			last, err := jobs.Receive(ctx, stet.As("last"))
+			last, err := jobs.Receive(ctx, stet.Named("last"))
 			return fmt.Sprint(own, errors.Is(late, stet.ErrTimeout), word, job, last), err
 		},
 		play: func(w *compatWorld) {

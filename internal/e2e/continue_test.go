@@ -178,7 +178,7 @@ func TestMessagesAcrossIncarnations(t *testing.T) {
 	}
 	w := stet.Define("w", func(ctx stet.Context, s state) (string, error) {
 		for range 1 + s.N%3 {
-			v, err := word.Receive(ctx, stet.As(fmt.Sprint("letter ", s.N)))
+			v, err := word.Receive(ctx, stet.Named(fmt.Sprint("letter ", s.N)))
 			if err != nil {
 				return "", err
 			}
@@ -408,11 +408,11 @@ func TestChildrenOfFormerIncarnations(t *testing.T) {
 			return n, err
 		})
 		w := stet.Define("w", func(ctx stet.Context, n int) (int, error) {
-			left, err := child.Go(ctx, 100+n, stet.As("left"), stet.LeaveChild)
+			left, err := child.Go(ctx, 100+n, stet.Named("left"), stet.LeaveChild)
 			if err != nil {
 				return 0, err
 			}
-			awaited, err := child.Go(ctx, 200+n, stet.As("awaited"))
+			awaited, err := child.Go(ctx, 200+n, stet.Named("awaited"))
 			if err != nil {
 				return 0, err
 			}

@@ -14,7 +14,7 @@ import (
 var hearing = stet.Define("hearing", func(ctx stet.Context, words int) (string, error) {
 	var all string
 	for range words {
-		w, err := word.Receive(ctx, stet.As("next"))
+		w, err := word.Receive(ctx, stet.Named("next"))
 		if err != nil {
 			return all, err
 		}
@@ -161,7 +161,7 @@ func TestDeadLetterOfAPromise(t *testing.T) {
 
 // TestDiscardDeadLetters: the workflow's policy.
 func TestDiscardDeadLetters(t *testing.T) {
-	careless := stet.Define("careless", func(ctx stet.Context, _ int) (string, error) { return word.Receive(ctx) }, stet.DiscardDeadLetters)
+	careless := stet.Define("careless", func(ctx stet.Context, _ int) (string, error) { return word.Receive(ctx) }, stet.DiscardDeadLetters())
 	e := serve(t, stet.Config{Workflows: []stet.Definition{careless, hearing}})
 	ctx := testContext(t)
 	for _, w := range []*stet.Workflow[int, string]{careless, hearing} {

@@ -85,7 +85,7 @@ func (w *timed) workflow() *stet.Workflow[int, string] {
 					return "", err
 				}
 				out = append(out, 's')
-			} else if _, err := word.Receive(ctx, stet.As(fmt.Sprint("vain-", i)), stet.Within(nap)); !errors.Is(err, stet.ErrTimeout) {
+			} else if _, err := word.Receive(ctx, stet.Named(fmt.Sprint("vain-", i)), stet.Within(nap)); !errors.Is(err, stet.ErrTimeout) {
 				return "", fmt.Errorf("waiting in vain: %w", err)
 			} else {
 				out = append(out, 't')

@@ -107,7 +107,7 @@ var crashCases = []crashCase{
 			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 				parts, err := stet.Map(ctx, "map", []int{0, 1, 2, 3, 4, 5}, func(ctx stet.Context, i int) (string, error) {
 					return say(ctx, "part", fmt.Sprint(i))
-				}, stet.Limit(2))
+				}, stet.MapLimit(2))
 				if err != nil {
 					return "", err
 				}
@@ -135,7 +135,7 @@ var crashCases = []crashCase{
 					return "", err
 				}
 				slow := stet.Go(ctx, "d1", func(ctx stet.Context) (string, error) { return never.Receive(ctx) })
-				index, err := stet.Select(ctx, slow.Case(), stet.After("soon", time.Millisecond))
+				index, err := stet.Select(ctx, slow.Case(), stet.AfterDelay("soon", time.Millisecond))
 				if err != nil {
 					return "", err
 				}

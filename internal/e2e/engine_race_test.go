@@ -281,7 +281,7 @@ func TestLateTimerOfEarlierWait(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		b, err := word.Receive(ctx, stet.As("second"), stet.Within(time.Hour))
+		b, err := word.Receive(ctx, stet.Named("second"), stet.Within(time.Hour))
 		return a + b, err
 	})
 	forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {

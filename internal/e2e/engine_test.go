@@ -49,7 +49,7 @@ func TestMessageWakesSuspendedRun(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		b, err := name.Receive(ctx, stet.As("second"))
+		b, err := name.Receive(ctx, stet.Named("second"))
 		return a + b, err
 	})
 	for _, parked := range []int{stet.None, 10} {
@@ -125,7 +125,7 @@ func TestBranches(t *testing.T) {
 		}
 		squares, err := stet.Map(ctx, "sq", items, func(ctx stet.Context, i int) (int, error) {
 			return stet.Step(ctx, "sq", func(context.Context) (int, error) { return i * i, nil })
-		}, stet.Limit(4))
+		}, stet.MapLimit(4))
 		if err != nil {
 			return 0, err
 		}

@@ -645,7 +645,7 @@ func TestLongNames(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		c, err := word.Receive(ctx, stet.As("again"), stet.Within(10*time.Millisecond))
+		c, err := word.Receive(ctx, stet.Named("again"), stet.Within(10*time.Millisecond))
 		if errors.Is(err, stet.ErrTimeout) {
 			err = nil
 		}

@@ -623,7 +623,7 @@ func TestChildrenAndRewind(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		b, err := kid.Call(ctx, "b", stet.As("second"))
+		b, err := kid.Call(ctx, "b", stet.Named("second"))
 		return a + s + b, err
 	})
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w, kid}})

@@ -155,7 +155,7 @@ func TestLimitedRunAtEveryCommit(t *testing.T) {
 			w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 				race := func(name string, d time.Duration) *stet.Future[string] {
 					return stet.Go(ctx, name, func(ctx stet.Context) (string, error) {
-						return stet.Step(ctx, "body", func(c context.Context) (string, error) { return name, takes(c, d) }, stet.Use("steps"))
+						return stet.Step(ctx, "body", func(c context.Context) (string, error) { return name, takes(c, d) }, stet.OnStepQueue("steps"))
 					})
 				}
 				first, err := stet.Race(ctx, race("a", time.Second), race("b", time.Hour)) // b waits, and is cancelled
@@ -171,7 +171,7 @@ func TestLimitedRunAtEveryCommit(t *testing.T) {
 				if err != nil {
 					return "", err
 				}
-				if err := stet.Do(ctx, "kept", func(context.Context) error { return nil }, stet.UndoDo(func(context.Context) error { return nil }), stet.Use("steps")); err != nil {
+				if err := stet.Do(ctx, "kept", func(context.Context) error { return nil }, stet.UndoDo(func(context.Context) error { return nil }), stet.OnStepQueue("steps")); err != nil {
 					return "", err
 				}
 				return fmt.Sprint(first, again), nil

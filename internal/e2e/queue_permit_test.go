@@ -40,7 +40,7 @@ func TestStepsThatUseAQueueShareItsLimit(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			var l actLog
 			gate := make(chan struct{})
-			w := gatedUse(&l, gate, stet.Use("model"))
+			w := gatedUse(&l, gate, stet.OnStepQueue("model"))
 			e := serve(t, stet.Config{Store: s.open(t)(), Workflows: []stet.Definition{w}})
 			createQueue(t, e, "model", stet.QueueSettings{Concurrency: 2})
 			runs := make([]*stet.Run[string], 5)
@@ -106,7 +106,7 @@ func TestEachAttemptHasAPermitOfItsOwn(t *testing.T) {
 				return "", errors.New("not yet")
 			}
 			return in, nil
-		}, stet.Use("q"), stet.Retry{First: stet.None})
+		}, stet.OnStepQueue("q"), stet.Retry{First: stet.None})
 	})
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	createQueue(t, e, "q", stet.QueueSettings{Concurrency: 1})
@@ -135,7 +135,7 @@ func rateOfSteps(t *testing.T) {
 				return errors.New("again")
 			}
 			return nil
-		}, stet.Use("q"), stet.Retry{First: stet.None})
+		}, stet.OnStepQueue("q"), stet.Retry{First: stet.None})
 	})
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	createQueue(t, e, "q", stet.QueueSettings{Rate: 1, Per: per})
@@ -185,7 +185,7 @@ func TestStepWithoutAQueueFails(t *testing.T) {
 		err := stet.Do(ctx, "body", func(context.Context) error {
 			begun = true
 			return nil
-		}, stet.Use("nowhere"))
+		}, stet.OnStepQueue("nowhere"))
 		if !errors.Is(err, stet.ErrNoQueue) {
 			return "", fmt.Errorf("a queue that does not exist: %w", err)
 		}
@@ -212,7 +212,7 @@ func TestStepThatWaitsIsCancelled(t *testing.T) {
 	for _, parked := range []int{stet.None, 100} {
 		var l actLog
 		gate := make(chan struct{})
-		w := gatedUse(&l, gate, stet.Use("q"))
+		w := gatedUse(&l, gate, stet.OnStepQueue("q"))
 		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
 		ctx := testContext(t)
 		createQueue(t, e, "q", stet.QueueSettings{Concurrency: 1})
@@ -253,12 +253,12 @@ func overallTimeCountsTheWaitForAPermit(t *testing.T) {
 	for _, overall := range []time.Duration{50 * time.Millisecond, 1100 * time.Millisecond} { // the run stays; it is suspended
 		var l actLog
 		gate := make(chan struct{})
-		held := gatedUse(&l, gate, stet.Use("q"))
+		held := gatedUse(&l, gate, stet.OnStepQueue("q"))
 		w := stet.Define("late", func(ctx stet.Context, in string) (string, error) {
 			return in, stet.Do(ctx, "body", func(context.Context) error {
 				l.begin(in)
 				return nil
-			}, stet.Use("q"), stet.Retry{Overall: overall})
+			}, stet.OnStepQueue("q"), stet.Retry{Overall: overall})
 		})
 		e := serve(t, stet.Config{Workflows: []stet.Definition{held, w}, MaxParked: stet.None})
 		createQueue(t, e, "q", stet.QueueSettings{Concurrency: 1})
@@ -282,7 +282,7 @@ func overallTimeCountsTheWaitForAPermit(t *testing.T) {
 func TestVerbsOnARunWhoseStepWaits(t *testing.T) {
 	var l actLog
 	gate := make(chan struct{})
-	w := gatedUse(&l, gate, stet.Use("q"))
+	w := gatedUse(&l, gate, stet.OnStepQueue("q"))
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	ctx := testContext(t)
 	createQueue(t, e, "q", stet.QueueSettings{Concurrency: 1})
@@ -334,7 +334,7 @@ func TestRunAndStepOnOneQueue(t *testing.T) {
 	for _, parked := range []int{stet.None, 100} {
 		var l actLog
 		gate := make(chan struct{})
-		w := gatedUse(&l, gate, stet.Use("steps"))
+		w := gatedUse(&l, gate, stet.OnStepQueue("steps"))
 		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
 		createQueue(t, e, "runs", stet.QueueSettings{Concurrency: 2, ReleaseWhileSuspended: true})
 		createQueue(t, e, "steps", stet.QueueSettings{Concurrency: 1})
@@ -372,7 +372,7 @@ func TestStepLimitIsExactAcrossNodes(t *testing.T) {
 					all.begin(in)
 					defer all.end()
 					return takes(c, 2*time.Millisecond)
-				}, stet.Use("q")); err != nil {
+				}, stet.OnStepQueue("q")); err != nil {
 					return "", err
 				}
 			}

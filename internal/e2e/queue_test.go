@@ -339,13 +339,13 @@ func TestChildrenOnAQueue(t *testing.T) {
 		}
 		var all []string
 		for i, o := range others {
-			got, err := o.Await(ctx, stet.As(fmt.Sprint("await-", i)))
+			got, err := o.Await(ctx, stet.Named(fmt.Sprint("await-", i)))
 			if err != nil {
 				return "", err
 			}
 			all = append(all, got)
 		}
-		_, err := child.Go(ctx, "d", stet.As("nowhere"), stet.OnQueue{Name: "nowhere"})
+		_, err := child.Go(ctx, "d", stet.Named("nowhere"), stet.OnQueue{Name: "nowhere"})
 		return strings.Join(all, " "), err
 	})
 	e := serve(t, stet.Config{Workflows: []stet.Definition{parent, child}})

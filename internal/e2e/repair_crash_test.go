@@ -196,7 +196,7 @@ func TestSweepsThroughCrashes(t *testing.T) {
 		if err := stet.Sleep(ctx, "a moment", time.Microsecond); err != nil {
 			return "", err
 		}
-		n, err := ended.Call(ctx, 1, stet.As(fmt.Sprint("again ", again)))
+		n, err := ended.Call(ctx, 1, stet.Named(fmt.Sprint("again ", again)))
 		if err != nil || again {
 			return "", errors.Join(err, stet.ContinueAsNew(false))
 		}

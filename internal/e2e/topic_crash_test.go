@@ -40,9 +40,9 @@ var eventsCase = crashCase{
 				return "", err
 			}
 			stet.Go(ctx, "left behind", func(ctx stet.Context) (string, error) { return jobs.Receive(ctx) })
-			_, late := jobs.Receive(ctx, stet.As("in vain"), stet.Within(time.Millisecond))
+			_, late := jobs.Receive(ctx, stet.Named("in vain"), stet.Within(time.Millisecond))
 			var said, none string
-			_, err = stet.Select(ctx, jobs.Case(&none, stet.As("loses")), word.Case(&said))
+			_, err = stet.Select(ctx, jobs.Case(&none, stet.Named("loses")), word.Case(&said))
 			if errors.Is(late, stet.ErrTimeout) {
 				job += " timeout"
 			}
@@ -109,7 +109,7 @@ var (
 				err = takes(ctx, v, failed)
 			case 2:
 				var said, job, paper string
-				won, failed := stet.Select(ctx, jobs.Case(&job, stet.As("j"), key), word.Case(&said, key), news.Case(&paper, stet.As("n"), key), stet.After(fmt.Sprint("timer-", i), time.Duration(short)))
+				won, failed := stet.Select(ctx, jobs.Case(&job, stet.Named("j"), key), word.Case(&said, key), news.Case(&paper, stet.Named("n"), key), stet.AfterDelay(fmt.Sprint("timer-", i), time.Duration(short)))
 				if err = failed; err == nil && won != 1 && won != 3 {
 					err = takes(ctx, job+paper, nil)
 				}
@@ -277,7 +277,7 @@ func disturbRun(t *testing.T, e *stet.Engine, id string, rng *rand.Rand, rewinds
 	case 4:
 		_, err = e.Runs().Rewind(ctx, id, "/", stet.Act{})
 	default:
-		var entries []stet.Entry
+		var entries []stet.HistoryEntry
 		if entries, err = e.Runs().History(ctx, id, stet.HistoryQuery{}); err == nil && len(entries) > 0 {
 			_, err = e.Runs().Rewind(ctx, id, entries[rng.IntN(len(entries))].Location, stet.Act{})
 		}

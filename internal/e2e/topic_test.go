@@ -26,7 +26,7 @@ func takesTwo(name string, topic stet.Topic[string]) *stet.Workflow[int, string]
 		if err != nil {
 			return "", err
 		}
-		b, err := topic.Receive(ctx, stet.As("again"))
+		b, err := topic.Receive(ctx, stet.Named("again"))
 		return a + " " + b, err
 	})
 }
@@ -231,7 +231,7 @@ func TestEventAgainstADeadline(t *testing.T) {
 		if !errors.Is(err, stet.ErrTimeout) {
 			return "", fmt.Errorf("expected a timeout, found %w", err)
 		}
-		return jobs.Receive(ctx, stet.As("again"))
+		return jobs.Receive(ctx, stet.Named("again"))
 	})
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None})
 	r := begin(t, e, w, 0)
@@ -457,7 +457,7 @@ func TestPublishInAWorkflow(t *testing.T) {
 		if err := stet.Sleep(ctx, "nap", time.Millisecond); err != nil {
 			return "", err
 		}
-		if _, err := stet.Publish(ctx, news, "b", stet.As("second")); err != nil {
+		if _, err := stet.Publish(ctx, news, "b", stet.Named("second")); err != nil {
 			return "", err
 		}
 		got, err := news.ReceiveEvent(ctx)
@@ -503,7 +503,7 @@ func TestLargeAndSealedEvents(t *testing.T) {
 		if err := stet.Sleep(ctx, "nap", 5*time.Millisecond); err != nil { // and is loaded anew
 			return "", err
 		}
-		b, err := jobs.Receive(ctx, stet.As("again"))
+		b, err := jobs.Receive(ctx, stet.Named("again"))
 		return fmt.Sprint(a == large, b), err
 	})
 	key := stet.PayloadKey{ID: "k1", Secret: make([]byte, 32)}

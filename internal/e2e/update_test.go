@@ -101,7 +101,7 @@ func untilReceived(t *testing.T, e *stet.Engine, id string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if slices.ContainsFunc(history, func(e stet.Entry) bool { return e.Kind == store.KindReceive && e.State == store.Done }) {
+		if slices.ContainsFunc(history, func(e stet.HistoryEntry) bool { return e.Kind == store.KindReceive && e.State == store.Done }) {
 			return
 		}
 	}
@@ -308,14 +308,14 @@ func TestUpdatesThatCannotBe(t *testing.T) {
 func TestUpdatesInOrder(t *testing.T) {
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		var r *stet.Request[int, string]
-		won, err := stet.Select(ctx, stet.After("at once", 0), ask.Case(&r))
+		won, err := stet.Select(ctx, stet.AfterDelay("at once", 0), ask.Case(&r))
 		if err != nil || won != 0 {
 			return fmt.Sprint("won ", won), err
 		}
 		var order []int
 		for len(order) < 3 {
 			var next *stet.Request[int, string]
-			if _, err := stet.Select(ctx, ask.Case(&next, stet.As("case"))); err != nil {
+			if _, err := stet.Select(ctx, ask.Case(&next, stet.Named("case"))); err != nil {
 				return "", err
 			}
 			order = append(order, next.Value)
@@ -323,7 +323,7 @@ func TestUpdatesInOrder(t *testing.T) {
 				return "", err
 			}
 		}
-		_, err = ask.Receive(ctx, stet.As("no more"), stet.Within(time.Millisecond))
+		_, err = ask.Receive(ctx, stet.Named("no more"), stet.Within(time.Millisecond))
 		return fmt.Sprint(order, errors.Is(err, stet.ErrTimeout)), nil
 	})
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})

@@ -86,7 +86,7 @@ func TestReadersInAnyProcess(t *testing.T) {
 			}
 		}
 		type reader struct {
-			items  <-chan stet.Item[string]
+			items  <-chan stet.StreamItem[string]
 			values <-chan string
 			ends   []<-chan error
 		}
@@ -208,7 +208,7 @@ func TestReadersAreTold(t *testing.T) {
 	if err := <-ended; !errors.Is(err, cause) {
 		t.Errorf("a reader whose context ends: %v", err)
 	}
-	last := func(seq iter.Seq2[stet.Item[int], error]) (err error) {
+	last := func(seq iter.Seq2[stet.StreamItem[int], error]) (err error) {
 		for _, err = range seq {
 		}
 		return err

@@ -103,7 +103,7 @@ var entityScenarios = []scenario{
 		},
 		drive: func(ctx context.Context, e *stet.Engine, id string) error {
 			never := stet.Schedule{Every: 1000 * time.Hour, Overlap: stet.AllowOverlap, Paused: true}
-			if err := tick.Schedule(ctx, e, id, "", never, stet.UntilCarriedOut{}); err != nil {
+			if err := tick.Schedule(ctx, e, id, "", never, stet.UntilCarriedOut()); err != nil {
 				return err
 			}
 			runID, err := e.Schedules().Trigger(ctx, id, stet.Act{})

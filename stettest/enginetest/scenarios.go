@@ -125,7 +125,7 @@ var scenarios = append(entityScenarios, []scenario{
 			return define("branches", func(ctx stet.Context, _ string) (string, error) {
 				parts, err := stet.Map(ctx, "map", []int{0, 1, 2, 3, 4, 5}, func(ctx stet.Context, i int) (string, error) {
 					return say(ctx, "part", fmt.Sprint(i))
-				}, stet.Limit(2))
+				}, stet.MapLimit(2))
 				if err != nil {
 					return "", err
 				}
@@ -154,7 +154,7 @@ var scenarios = append(entityScenarios, []scenario{
 			})
 			return append(define("children", func(ctx stet.Context, _ string) (string, error) {
 				var words []string
-				first, err := child.Go(ctx, "1", stet.As("first"))
+				first, err := child.Go(ctx, "1", stet.Named("first"))
 				if err != nil {
 					return "", err
 				}

@@ -20,7 +20,7 @@ func TestNobodyReadsTheClockOfTheNode(t *testing.T) {
 		"internal/runfile/text.go UnmarshalText":  "a time that the file gives",
 		"schedule.go config":                      "measures what the text of any time takes",
 		"schedules.go Backfill":                   "times that the caller gives",
-		"select.go At":                            "a time that the code gives",
+		"select.go AtTime":                        "a time that the code gives",
 		"sleep.go SleepUntil":                     "a time that the code gives",
 		"start.go startCommand":                   "a time that the caller gives; an ID that begins with the time, on which nobody relies",
 		"act.go Fork":                             "an ID that begins with the time, on which nobody relies",

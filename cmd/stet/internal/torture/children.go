@@ -44,7 +44,7 @@ func (e *execution) family(ctx stet.Context, n *node) (uint64, error) {
 	for i := range n.count {
 		in := childInput{Seed: e.seedOf(n, i), Wait: n.wait}
 		if i == n.count-1 && n.failures > 0 {
-			id, err := childRef.Detach(ctx, in, stet.As(n.name()+"-detached"))
+			id, err := childRef.Detach(ctx, in, stet.Named(n.name()+"-detached"))
 			if err != nil {
 				return 0, err
 			}
@@ -55,7 +55,7 @@ func (e *execution) family(ctx stet.Context, n *node) (uint64, error) {
 			others = append(others, other)
 			continue
 		}
-		other, err := childRef.Go(ctx, in, stet.As(n.name()), stet.Key(fmt.Sprint(i)))
+		other, err := childRef.Go(ctx, in, stet.Named(n.name()), stet.Key(fmt.Sprint(i)))
 		if err != nil {
 			return 0, err
 		}

@@ -110,7 +110,7 @@ func (o *observer) sight(ctx context.Context, id string) error {
 
 // resultOf returns the result of a step that is done, without its pad; ok is false for
 // others.
-func resultOf(e *stet.Entry) (result stepResult, ok bool, err error) {
+func resultOf(e *stet.HistoryEntry) (result stepResult, ok bool, err error) {
 	if e.Kind != store.KindStep || e.State != store.Done {
 		return result, false, nil
 	}

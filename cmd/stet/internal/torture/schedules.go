@@ -47,7 +47,7 @@ func (h *harness) plans() []plan {
 func (h *harness) makeSchedules(ctx context.Context) error {
 	for _, p := range h.plans() {
 		_, err := patiently(ctx, func() (any, error) {
-			return nil, tickRef.Schedule(ctx, h.client.engine, p.name, p.takes, p.when, append(p.options, stet.UntilCarriedOut{})...)
+			return nil, tickRef.Schedule(ctx, h.client.engine, p.name, p.takes, p.when, append(p.options, stet.UntilCarriedOut())...)
 		})
 		if err != nil {
 			return fmt.Errorf("make schedule %s: %w", p.name, err)

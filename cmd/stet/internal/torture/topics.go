@@ -46,7 +46,7 @@ func (w *worker) listener() *stet.Workflow[uint64, int] {
 				t.News, err = news.Receive(ctx, stet.Key(fmt.Sprint(i)), stet.Within(within))
 			case 1: // the loser is withdrawn with what it was given
 				_, err = stet.Select(ctx, jobs.Case(&t.Job, stet.Key(fmt.Sprint(i))), news.Case(&t.News, stet.Key(fmt.Sprint(i))),
-					stet.After(fmt.Sprint("enough-", i), within))
+					stet.AfterDelay(fmt.Sprint("enough-", i), within))
 			default:
 				t.Job, err = jobs.Receive(ctx, stet.Key(fmt.Sprint(i)), stet.Within(within))
 			}

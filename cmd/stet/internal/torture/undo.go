@@ -32,9 +32,9 @@ func (e *execution) undo(name string, value uint64) []stet.StepOption {
 // checkUndone checks what is recorded of the compensations of a run that has
 // ended: a cancelled one has undone all that owes it, newest first; a terminated one
 // has undone the newest and lists the rest; another has undone nothing.
-func (a *audit) checkUndone(r *store.Run, entries []stet.Entry) {
+func (a *audit) checkUndone(r *store.Run, entries []stet.HistoryEntry) {
 	entries = slices.Clone(entries)
-	slices.SortFunc(entries, func(a, b stet.Entry) int { return int(b.Number - a.Number) })
+	slices.SortFunc(entries, func(a, b stet.HistoryEntry) int { return int(b.Number - a.Number) })
 	var owed, undone []string // newest first
 	for i := range entries {
 		switch e := &entries[i]; {

@@ -111,7 +111,7 @@ func (b *book) round(ctx stet.Context, way uint64) error {
 		return stet.Join(ctx, round)
 	case 1:
 		var r *stet.Request[payment, int64]
-		won, err := stet.Select(ctx, payments.Case(&r, stet.Key(no)), stet.After("enough-"+no, within))
+		won, err := stet.Select(ctx, payments.Case(&r, stet.Key(no)), stet.AfterDelay("enough-"+no, within))
 		if err != nil || won != 0 {
 			return err
 		}

@@ -263,11 +263,11 @@ func (e *execution) sleep(ctx stet.Context, n *node) error {
 func receiveOrLater(ctx stet.Context, n *node) (uint64, error) {
 	m := stet.Message[uint64](n.message())
 	var v uint64
-	won, err := stet.Select(ctx, m.Case(&v), stet.After(n.name(), n.wait))
+	won, err := stet.Select(ctx, m.Case(&v), stet.AfterDelay(n.name(), n.wait))
 	if err != nil || won == 0 {
 		return v, err
 	}
-	return m.Receive(ctx, stet.As(fmt.Sprintf("later-%d", n.id)))
+	return m.Receive(ctx, stet.Named(fmt.Sprintf("later-%d", n.id)))
 }
 
 // await makes a promise, hands out its token by a step, and waits for its value.
@@ -306,7 +306,7 @@ func (e *execution) branches(ctx stet.Context, n *node, value uint64) (uint64, e
 		for i := range indexes {
 			indexes[i] = i
 		}
-		ends, err := stet.Map(ctx, n.name(), indexes, branch, stet.Limit(2))
+		ends, err := stet.Map(ctx, n.name(), indexes, branch, stet.MapLimit(2))
 		return mixAll(value, ends), err
 	}
 	futures := make([]*stet.Future[ending], len(n.children))
