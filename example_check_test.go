@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
@@ -120,25 +119,4 @@ func serveUntilSuspended[In, Out any](db store.Store, w *stet.Workflow[In, Out],
 			}
 		}
 	}
-}
-
-// An application's binary offers the check as a command: "app check" in a
-// pipeline, before the deploy.
-func ExampleCheckCommand() {
-	work := func(ctx context.Context, engine *stet.Engine, args []string) int {
-		if len(args) > 0 && args[0] == "check" {
-			return stet.CheckCommand(ctx, engine, args[1:], os.Stdout, os.Stderr)
-		}
-		if err := engine.Run(ctx); err != nil {
-			return 1
-		}
-		return 0
-	}
-	engine, err := stet.New(context.Background(), stet.Config{Store: memory.New()})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(work(context.Background(), engine, []string{"check", "-sample", "100"}))
-	// Output: 0
 }

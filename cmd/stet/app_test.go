@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/codecheck"
 	"github.com/stet-run/stet/store/files"
 	"github.com/stet-run/stet/store/sqlite"
 )
@@ -197,7 +198,7 @@ func check(ctx context.Context) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return stet.CheckCommand(ctx, e, os.Args[2:], os.Stdout, os.Stderr)
+	return codecheck.Command(ctx, e, os.Args[2:], os.Stdout, os.Stderr)
 }
 
 func work(ctx context.Context, stop func(), register bool) (err error) {

@@ -50,7 +50,7 @@ func (a *app) checkCommand() *cobra.Command {
 that would break, where and why. Nothing is executed or written.
 
 The code is in the application's binary, so the application makes the check: its
-main function calls stet.CheckCommand when its first argument is "check". This
+main function calls codecheck.Command when its first argument is "check". This
 command calls "PROGRAM check ARGUMENT..." with STET_DB set to the store of --db,
 and ends with its exit code: 0 all fit, 4 at least one would break, else the check
 could not be made. Arguments for the check itself follow --, like

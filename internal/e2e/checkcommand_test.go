@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/codecheck"
 )
 
 // TestCheckCommand runs the command against the code that a store's runs were
@@ -47,29 +48,29 @@ func TestCheckCommand(t *testing.T) {
 		out    []string // lines begin so
 		errOut string
 	}{
-		{"all fit", fits, nil, stet.CheckFits, nil, "4 runs match, 3 were replayed, 0 would break\n" + elsewhere},
-		{"all break", breaks, nil, stet.CheckBreaks,
+		{"all fit", fits, nil, codecheck.Fits, nil, "4 runs match, 3 were replayed, 0 would break\n" + elsewhere},
+		{"all break", breaks, nil, codecheck.Breaks,
 			[]string{"RUN  WORKFLOW  LOCATION  REASON", "r2   shop      charge    mismatch at charge: ", "r1   shop      charge    ", "r0   shop      charge    "},
 			"4 runs match, 3 were replayed, 3 would break\n" + elsewhere},
-		{"IDs", breaks, []string{"-o", "ids"}, stet.CheckBreaks, []string{"r2", "r1", "r0"}, "3 would break"},
-		{"a filter", breaks, []string{"-o=ids", "-query", "id=r1"}, stet.CheckBreaks, []string{"r1"}, "1 runs match, 1 were replayed"},
-		{"a filter that finds nothing", breaks, []string{"-query", "status=failed"}, stet.CheckFits, nil, "0 runs match"},
-		{"a sample", breaks, []string{"-sample", "1", "-seed", "7", "-o", "ids"}, stet.CheckBreaks, []string{"r"}, "4 runs match, 1 were replayed"},
-		{"a file that fits", fits, []string{file}, stet.CheckFits, nil, "1 runs match, 1 were replayed, 0 would break\n"},
-		{"a file that breaks", breaks, []string{"-o", "ids", file, filepath.Join(dir, "r1.json")}, stet.CheckBreaks, []string{"r0", "r1"}, "2 would break\n"},
-		{"a file without code", fits, []string{foreign}, stet.CheckUnknown, nil, `unknown workflow "other"`},
-		{"no run", fits, []string{garbage}, stet.CheckUsage, nil, "garbage.json: replay: not an exported run"},
-		{"no file", fits, []string{filepath.Join(dir, "none")}, stet.CheckFailed, nil, "no such file"},
-		{"an unknown flag", fits, []string{"-x"}, stet.CheckUsage, nil, "check: flag provided but not defined: -x\n"},
-		{"an unknown form", fits, []string{"-o", "xml"}, stet.CheckUsage, nil, `found "xml"`},
-		{"a bad filter", fits, []string{"-query", "color=red"}, stet.CheckUsage, nil, "color=red"},
-		{"a bad sample", fits, []string{"-sample", "-7"}, stet.CheckUsage, nil, "found -7"},
-		{"a file and a filter", fits, []string{"-query", "id=r1", file}, stet.CheckUsage, nil, "found both"},
-		{"help", fits, []string{"-h"}, stet.CheckFits, nil, "usage: check [flags] [FILE...]"},
+		{"IDs", breaks, []string{"-o", "ids"}, codecheck.Breaks, []string{"r2", "r1", "r0"}, "3 would break"},
+		{"a filter", breaks, []string{"-o=ids", "-query", "id=r1"}, codecheck.Breaks, []string{"r1"}, "1 runs match, 1 were replayed"},
+		{"a filter that finds nothing", breaks, []string{"-query", "status=failed"}, codecheck.Fits, nil, "0 runs match"},
+		{"a sample", breaks, []string{"-sample", "1", "-seed", "7", "-o", "ids"}, codecheck.Breaks, []string{"r"}, "4 runs match, 1 were replayed"},
+		{"a file that fits", fits, []string{file}, codecheck.Fits, nil, "1 runs match, 1 were replayed, 0 would break\n"},
+		{"a file that breaks", breaks, []string{"-o", "ids", file, filepath.Join(dir, "r1.json")}, codecheck.Breaks, []string{"r0", "r1"}, "2 would break\n"},
+		{"a file without code", fits, []string{foreign}, codecheck.Unknown, nil, `unknown workflow "other"`},
+		{"no run", fits, []string{garbage}, codecheck.Usage, nil, "garbage.json: replay: not an exported run"},
+		{"no file", fits, []string{filepath.Join(dir, "none")}, codecheck.Failed, nil, "no such file"},
+		{"an unknown flag", fits, []string{"-x"}, codecheck.Usage, nil, "check: flag provided but not defined: -x\n"},
+		{"an unknown form", fits, []string{"-o", "xml"}, codecheck.Usage, nil, `found "xml"`},
+		{"a bad filter", fits, []string{"-query", "color=red"}, codecheck.Usage, nil, "color=red"},
+		{"a bad sample", fits, []string{"-sample", "-7"}, codecheck.Usage, nil, "found -7"},
+		{"a file and a filter", fits, []string{"-query", "id=r1", file}, codecheck.Usage, nil, "found both"},
+		{"help", fits, []string{"-h"}, codecheck.Fits, nil, "usage: check [flags] [FILE...]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			code := stet.CheckCommand(testContext(t), c.engine, c.args, &out, &errOut)
+			code := codecheck.Command(testContext(t), c.engine, c.args, &out, &errOut)
 			if code != c.code {
 				t.Errorf("the exit code is %d, want %d", code, c.code)
 			}
@@ -91,7 +92,7 @@ func TestCheckCommand(t *testing.T) {
 		})
 	}
 	var out bytes.Buffer
-	if code := stet.CheckCommand(testContext(t), breaks, []string{"-o", "json", file}, &out, new(bytes.Buffer)); code != stet.CheckBreaks {
+	if code := codecheck.Command(testContext(t), breaks, []string{"-o", "json", file}, &out, new(bytes.Buffer)); code != codecheck.Breaks {
 		t.Errorf("the exit code is %d", code)
 	}
 	var got struct{ Run, Workflow, Location, Recorded, Asked, Remedy, Reason string }

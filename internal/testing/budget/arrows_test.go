@@ -11,6 +11,7 @@ import (
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
 	".":                                 {"internal/verbs", "schedule", "internal/entity/planner", "internal/engine", "internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic", "internal/payload", "internal/runner", "internal/stored", "internal/plain", "internal/runfile", "internal/steps", "internal/history", "internal/location", "store"},
+	"codecheck":                         {".", "store"},
 	"stettest":                          {".", "internal/stored", "internal/steps", "internal/location", "store", "store/memory"},
 	"stettest/enginetest":               {".", "stettest", "store"},
 	"store":                             {},

@@ -1,4 +1,7 @@
-package stet
+// Package codecheck offers the check of an application's code as a command of its binary:
+// does the code fit what the live runs of a store have recorded? It is stet.Engine.Check
+// and stet.Engine.Replay with flags, tables and exit codes, for use before a deploy.
+package codecheck
 
 import (
 	"bytes"
@@ -15,19 +18,20 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
 )
 
-// The exit codes of CheckCommand. They mean what those of the command line mean.
+// The exit codes of Command. They mean what those of the command line mean.
 const (
-	CheckFits    = 0 // every run that was replayed fits the code
-	CheckFailed  = 1 // the check could not be made
-	CheckUsage   = 2 // wrong arguments
-	CheckUnknown = 3 // a file is of a workflow that the engine does not have
-	CheckBreaks  = 4 // at least one run would break
+	Fits    = 0 // every run that was replayed fits the code
+	Failed  = 1 // the check could not be made
+	Usage   = 2 // wrong arguments
+	Unknown = 3 // a file is of a workflow that the engine does not have
+	Breaks  = 4 // at least one run would break
 )
 
-const checkUsage = `usage: check [flags] [FILE...]
+const usage = `usage: check [flags] [FILE...]
 
 Replays live runs of the store against the code of this binary, without executing
 or writing anything, and lists those that would break, where and why. With files,
@@ -39,26 +43,26 @@ a workflow that this binary does not have, 4 at least one run would break.
 flags:
 `
 
-// CheckCommand is Engine.Check as a command. The code is in the application's
-// binary, so the binary offers it, for use before a deploy:
+// Command is stet.Engine.Check as a command. The code is in the application's binary,
+// so the binary offers it:
 //
 //	if len(os.Args) > 1 && os.Args[1] == "check" {
-//		os.Exit(stet.CheckCommand(ctx, engine, os.Args[2:], os.Stdout, os.Stderr))
+//		os.Exit(codecheck.Command(ctx, engine, os.Args[2:], os.Stdout, os.Stderr))
 //	}
 //
-// The engine need not run, and the store may be worked on by others. The arguments
+// The engine need not run, and other processes may work on the store. The arguments
 // are flags (-query FILTER, -sample N, -seed N, -o table|json|ids) and files of
-// exported runs, which are then replayed in place of the store's. What would break
-// is written to out, all else to errOut. It returns the exit code.
-func CheckCommand(ctx context.Context, e *Engine, args []string, out, errOut io.Writer) int {
-	c := checkCommand{engine: e, out: out, errOut: errOut}
+// exported runs, which are then replayed instead of the store's. The runs that would
+// break are written to out, everything else to errOut. It returns the exit code.
+func Command(ctx context.Context, e *stet.Engine, args []string, out, errOut io.Writer) int {
+	c := command{engine: e, out: out, errOut: errOut}
 	files, err := c.parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		return CheckFits
+		return Fits
 	case err != nil:
 		fmt.Fprintln(errOut, "check:", err)
-		return CheckUsage
+		return Usage
 	}
 	report, err := c.check(ctx, files)
 	if err != nil {
@@ -69,26 +73,26 @@ func CheckCommand(ctx context.Context, e *Engine, args []string, out, errOut io.
 	}
 	switch {
 	case err == nil && len(report.Breaks) > 0:
-		return CheckBreaks
+		return Breaks
 	case err == nil:
-		return CheckFits
-	case errors.Is(err, ErrUnknownWorkflow):
-		return CheckUnknown
-	case errors.Is(err, ErrInvalid), errors.Is(err, store.ErrInvalid):
-		return CheckUsage
+		return Fits
+	case errors.Is(err, stet.ErrUnknownWorkflow):
+		return Unknown
+	case errors.Is(err, stet.ErrInvalid):
+		return Usage
 	}
-	return CheckFailed
+	return Failed
 }
 
-// checkCommand is one call of CheckCommand.
-type checkCommand struct {
-	engine      *Engine
+// command is one call of Command.
+type command struct {
+	engine      *stet.Engine
 	out, errOut io.Writer
 	form        string
-	query       CheckQuery
+	query       stet.CheckQuery
 }
 
-func (c *checkCommand) parse(args []string) (files []string, err error) {
+func (c *command) parse(args []string) (files []string, err error) {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // an error is told once, below
 	text := flags.String("query", "", "replay the runs that match this `filter`, like 'workflow=order'; default: those that have not ended")
@@ -97,7 +101,7 @@ func (c *checkCommand) parse(args []string) (files []string, err error) {
 	flags.StringVar(&c.form, "o", "table", "`form` of what is printed: table, json or ids")
 	err = flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(c.errOut, checkUsage)
+		fmt.Fprint(c.errOut, usage)
 		flags.SetOutput(c.errOut)
 		flags.PrintDefaults()
 	}
@@ -118,18 +122,18 @@ func (c *checkCommand) parse(args []string) (files []string, err error) {
 
 // check makes the check. A report that comes with an error holds what was found
 // before it.
-func (c *checkCommand) check(ctx context.Context, files []string) (*CheckReport, error) {
+func (c *command) check(ctx context.Context, files []string) (*stet.CheckReport, error) {
 	if len(files) == 0 {
 		return c.engine.Check(ctx, c.query)
 	}
-	report := &CheckReport{Found: len(files)}
+	report := &stet.CheckReport{Found: len(files)}
 	var problems []error
 	for _, name := range files {
 		data, err := os.ReadFile(name)
 		if err == nil {
 			err = c.engine.Replay(ctx, bytes.NewReader(data))
 		}
-		mismatch, broken := errors.AsType[*ReplayError](err)
+		mismatch, broken := errors.AsType[*stet.ReplayError](err)
 		switch {
 		case broken:
 			report.Breaks = append(report.Breaks, mismatch)
@@ -143,7 +147,7 @@ func (c *checkCommand) check(ctx context.Context, files []string) (*CheckReport,
 }
 
 // print writes what would break to out, and the numbers to errOut.
-func (c *checkCommand) print(report *CheckReport) error {
+func (c *command) print(report *stet.CheckReport) error {
 	var text bytes.Buffer
 	switch c.form {
 	case "ids":
