@@ -29,7 +29,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	floor, test := s.times()
 	acts := s.acts.Load()
 	idle := len(s.writing) == 0
-	err := s.look(ctx, "look for ready runs", func(t *tx) error { return q.run(t, floor, test) })
+	err := s.single(ctx, "look for ready runs", func(t *tx) error { return q.run(t, floor, test) })
 	if err != nil {
 		return store.Claims{}, err
 	}

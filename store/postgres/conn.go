@@ -312,8 +312,8 @@ func (s *Store) read(ctx context.Context, act string, fn func(t *tx) error) erro
 	return nil
 }
 
-// look calls fn with a connection outside of a transaction, for acts of one statement.
-func (s *Store) look(ctx context.Context, act string, fn func(t *tx) error) error {
+// single calls fn with a connection outside of a transaction, for acts of one statement.
+func (s *Store) single(ctx context.Context, act string, fn func(t *tx) error) error {
 	if s.closed.Load() {
 		return store.ErrClosed
 	}

@@ -57,7 +57,7 @@ func (s *Store) DeadLetters(ctx context.Context, f store.DeadFilter) (store.Dead
 		" FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no" +
 		" WHERE " + q.where() + " ORDER BY i.item_no DESC LIMIT " + fmt.Sprint(limit+1)
 	var page store.DeadPage
-	err = s.look(ctx, "list dead letters", func(t *tx) error {
+	err = s.single(ctx, "list dead letters", func(t *tx) error {
 		return t.eachFree(query, q.args, func(scan func(...any) error) error {
 			var l store.DeadLetter
 			var status int64

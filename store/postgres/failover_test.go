@@ -386,8 +386,9 @@ func TestFailoverToAStandbyThatWasNotWaitedFor(t *testing.T) {
 
 	// The note that the other standby has is from a time when all was waited for.
 	var there string
-	if err := primary.QueryRow(t.Context(),
-		"UPDATE stet.meta SET value='synchronous' WHERE key='replication' RETURNING pg_current_wal_insert_lsn()::text").Scan(&there); err != nil {
+	const outdated = "UPDATE stet.meta SET value='synchronous' WHERE key='replication' " +
+		"RETURNING pg_current_wal_insert_lsn()::text"
+	if err := primary.QueryRow(t.Context(), outdated).Scan(&there); err != nil {
 		t.Fatal(err)
 	}
 	servers.Until(t, "the standby follows", func() bool {

@@ -13,7 +13,7 @@ func (s *Store) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, err
 		value = "f.val"
 	}
 	var feeds []store.Feed
-	err := s.look(ctx, "read feeds", func(t *tx) error {
+	err := s.single(ctx, "read feeds", func(t *tx) error {
 		return t.each("SELECT f.run_no, f.stream, f.name, f.last, f.at, coalesce(length(f.val), 0), "+value+`
 			FROM stet.feeds f
 			WHERE f.run_no = ANY($1::bigint[]) AND ($2::text='' OR f.name=$2::text) ORDER BY f.run_no, f.stream, f.name`,
@@ -44,7 +44,7 @@ func (s *Store) Stream(ctx context.Context, q store.StreamQuery) ([]store.Stream
 		return nil, err
 	}
 	var items []store.StreamItem
-	err = s.look(ctx, "read a stream", func(t *tx) error {
+	err = s.single(ctx, "read a stream", func(t *tx) error {
 		// The sum drops items that an answer has no room for before they are sent.
 		return t.each(`SELECT pos, at, rewound, val FROM (
 				SELECT pos, at, rewound, val, sum(coalesce(length(val), 0)) OVER (ORDER BY pos) AS size,

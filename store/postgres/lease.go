@@ -76,7 +76,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 // more has changed than its time.
 func (s *Store) heartbeat(ctx context.Context, n *store.Node, info []byte) (at store.Time, done bool, err error) {
 	floor, test := s.times()
-	err = s.look(ctx, "register node "+n.ID, func(t *tx) error {
+	err = s.single(ctx, "register node "+n.ID, func(t *tx) error {
 		_, err := t.row(`WITH t AS MATERIALIZED (SELECT `+nowExpr+` AS now),
 			more AS MATERIALIZED (SELECT EXISTS (SELECT FROM stet.nodes WHERE node=$3 AND boot<>$4 AND listed)
 				OR EXISTS (SELECT FROM unnest($6::text[]) AS q(name)
@@ -284,7 +284,7 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease,
 	grps, slots, epochs := leaseArrays(leases)
 	floor, test := s.times()
 	var at store.Time
-	err := s.look(ctx, "renew leases", func(t *tx) error {
+	err := s.single(ctx, "renew leases", func(t *tx) error {
 		// One statement: the rows are locked in their order, then changed.
 		return t.each(`WITH t AS MATERIALIZED (SELECT `+nowExpr+` AS now),
 			held AS MATERIALIZED (SELECT l.grp, l.slot, l.epoch, l.node, l.boot, l.until_at FROM stet.leases l

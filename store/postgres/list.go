@@ -135,7 +135,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 		columns = runValues
 	}
 	var page store.Page
-	err = s.look(ctx, "list runs", func(t *tx) error {
+	err = s.single(ctx, "list runs", func(t *tx) error {
 		each := t.eachFree
 		if len(f.IDs)+len(f.Nos) > 0 {
 			each = t.eachSteady // callers that wait for runs ask often
@@ -167,7 +167,7 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	}
 	q := newSearch(&f)
 	var tallies []store.Tally
-	err := s.look(ctx, "count runs", func(t *tx) error {
+	err := s.single(ctx, "count runs", func(t *tx) error {
 		return t.eachFree("SELECT r.workflow, r.status, count(*) FROM stet.runs r WHERE "+q.where()+" GROUP BY r.workflow, "+
 			"r.status ORDER BY r.workflow, r.status", q.args, func(scan func(...any) error) error {
 			var tally store.Tally

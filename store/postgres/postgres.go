@@ -265,7 +265,7 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 	if err := errors.Join(s.migrate(ctx), s.settleNew(ctx)); err != nil {
 		return err
 	}
-	return s.look(ctx, "read what the store is", func(t *tx) error {
+	return s.single(ctx, "read what the store is", func(t *tx) error {
 		var slots string
 		if _, err := t.row("SELECT value FROM stet.meta WHERE key='id'", nil, &s.id); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 	d := store.Description{ID: s.id, Kind: "postgres", Schema: s.version, Slots: s.slots, Durable: s.durable}
 	floor, test := s.times()
-	err := s.look(ctx, "describe the store", func(t *tx) error {
+	err := s.single(ctx, "describe the store", func(t *tx) error {
 		// One statement: names, nodes and leases are of one moment.
 		return t.each(`SELECT 0, name, NULL::bytea, '', '', 0::bigint, 0::bigint, `+nowExpr+` AS n FROM stet.workflows
 			UNION ALL SELECT 1, node, info, boot, '', draining::integer, seen_at, 0 FROM stet.nodes WHERE listed
@@ -123,7 +123,7 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]store.Entr
 		limit = fmt.Sprintf(" LIMIT %d", q.Limit)
 	}
 	var entries []store.Entry
-	err := s.look(ctx, "read a history", func(t *tx) error {
+	err := s.single(ctx, "read a history", func(t *tx) error {
 		return t.each("SELECT "+columns+" FROM stet.entries e WHERE "+c.where()+" ORDER BY e.loc"+limit, c.args,
 			func(scan func(...any) error) error {
 				e, err := scanEntry(scan)
@@ -141,7 +141,7 @@ func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]st
 		which, args = "i.item_id=ANY($2::text[])", append(args, possible(ids))
 	}
 	var items []store.Item
-	err := s.look(ctx, "read an inbox", func(t *tx) error {
+	err := s.single(ctx, "read an inbox", func(t *tx) error {
 		return t.each("SELECT "+itemColumns+" FROM stet.inbox i WHERE i.run_no=$1 AND "+which+" ORDER BY i.item_no", args,
 			func(scan func(...any) error) error {
 				it, err := scanItem(scan)
@@ -155,7 +155,7 @@ func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]st
 // Audit implements store.Store.
 func (s *Store) Audit(ctx context.Context, run store.RunNo) ([]store.Audit, error) {
 	var audit []store.Audit
-	err := s.look(ctx, "read what was done to a run", func(t *tx) error {
+	err := s.single(ctx, "read what was done to a run", func(t *tx) error {
 		return t.each("SELECT no, at, who, verb, why, detail FROM stet.audit WHERE run_no=$1 ORDER BY no", []any{run},
 			func(scan func(...any) error) error {
 				var a store.Audit

@@ -28,7 +28,7 @@ func (s *Store) migrate(ctx context.Context) error {
 		return err
 	}
 	for {
-		err = s.look(ctx, "read the schema", func(t *tx) error {
+		err = s.single(ctx, "read the schema", func(t *tx) error {
 			s.version, err = t.schemaVersion(list)
 			return err
 		})

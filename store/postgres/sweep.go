@@ -59,7 +59,7 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 		case !runs && !former && !req.Items:
 			// Only the leases are checked.
 			result.Next, result.Done = store.SweepPlace{Stage: 2, Rule: len(req.Rules)}, true
-			err := s.look(ctx, "look at leases", func(t *tx) error {
+			err := s.single(ctx, "look at leases", func(t *tx) error {
 				w := newSweep(t, 0)
 				err := w.Leases(req.Leases)
 				result.Fenced = w.Result.Fenced
@@ -96,7 +96,7 @@ func (s *Store) anything(ctx context.Context, rules []store.Retention) (runs, fo
 	for i := range rules {
 		workflows[i], statuses[i], before[i] = rules[i].Workflow, int64(rules[i].Status), int64(rules[i].Before(d))
 	}
-	err = s.look(ctx, "look for what to sweep", func(t *tx) error {
+	err = s.single(ctx, "look for what to sweep", func(t *tx) error {
 		_, err := t.row(anythingToSweep, []any{workflows, statuses, before}, &runs, &former)
 		return err
 	})
@@ -107,7 +107,7 @@ func (s *Store) anything(ctx context.Context, rules []store.Retention) (runs, fo
 func (s *Store) Now(ctx context.Context) (store.Time, error) {
 	floor, test := s.times()
 	var now int64
-	err := s.look(ctx, "read the time", func(t *tx) error {
+	err := s.single(ctx, "read the time", func(t *tx) error {
 		_, err := t.row("SELECT "+nowExpr, []any{floor, test}, &now)
 		return err
 	})

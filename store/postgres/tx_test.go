@@ -149,7 +149,10 @@ func TestOpenTransactionDelaysNobody(t *testing.T) {
 		batch := n.batch([]*store.Turn{
 			{Run: a.No, Shard: shard, Entries: entry("x"), Sends: []store.Command{child}},
 			{Run: b.No, Shard: shard, Entries: entry([]string{"x", "y"}[round])},
-			{Run: receiver.No, Shard: shard, Entries: entry([]string{"x", "y"}[round]), Update: &store.Update{Status: store.Suspended}},
+			{
+				Run: receiver.No, Shard: shard, Entries: entry([]string{"x", "y"}[round]),
+				Update: &store.Update{Status: store.Suspended},
+			},
 		}, sent, start([]string{"c", "d"}[round]))
 		if long {
 			batch.Turns = batch.Turns[:2] // the receiver sleeps

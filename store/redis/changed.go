@@ -103,8 +103,8 @@ func (s *Store) listen(ctx context.Context) error {
 					continue // it went with the last hint
 				}
 				ctx, cancel := context.WithTimeout(life, time.Second)
-				_ = s.client.Do(ctx,
-					s.client.B().Publish().Channel(channel).Message(s.hints.own+storekit.EncodeChange(what)).Build()).Error() // a hint may be lost
+				message := s.hints.own + storekit.EncodeChange(what)
+				_ = s.client.Do(ctx, s.client.B().Publish().Channel(channel).Message(message).Build()).Error() // a hint may be lost
 				cancel()
 			case <-life.Done():
 				return

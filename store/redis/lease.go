@@ -30,8 +30,8 @@ func (s *Store) epoch(shard store.Shard, epoch int64) error {
 	defer s.mu.Unlock()
 	if seen := s.epochs[shard]; epoch < seen {
 		return fmt.Errorf("shard %s: %w: expected epoch %d or a later one, found %d: the server has lost acknowledged "+
-			"writes, as after the failover to a replica; "+
-			"this process does not touch the shard any more: see what is lost, then start it anew", shard, store.ErrDamaged, seen, epoch)
+			"writes, as after the failover to a replica; this process does not touch the shard any more: see what is lost, "+
+			"then start it anew", shard, store.ErrDamaged, seen, epoch)
 	}
 	s.epochs[shard] = epoch
 	return nil
@@ -128,7 +128,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 		}
 	}
 	if s.relay != nil {
-		_ = s.relay.look(ctx, parts) // it is tried again in the background
+		_ = s.relay.noteOutboxes(ctx, parts) // tried again in the background
 	}
 	s.hints.tell(store.Change{Nodes: true})
 	return list, now, r.err

@@ -53,7 +53,7 @@ const (
 	thisSchema   = 1
 )
 
-// Open opens the store at a URL and makes it if it is not there:
+// Open opens the store at a URL, and makes it if it does not exist:
 //
 //	redis://[USER:PASSWORD@]HOST:PORT[/DB]       a server, or any node of a cluster
 //	redis://HOST:PORT?addr=HOST:PORT             further nodes of a cluster
@@ -62,9 +62,9 @@ const (
 //	unix:///PATH                                 a Unix socket
 //
 // The parameters prefix=NAME and volatile=1 do what [Prefix] and [AllowLoss] do. ctx
-// bounds Open alone. Errors: store.ErrInvalid if the URL or an option is wrong, or the server is one that would break the store's promises;
-// store.ErrSchema if the server or the store's schema is too old or too new;
-// store.ErrUnavailable if the server cannot be reached.
+// bounds Open alone. Errors: store.ErrInvalid if the URL or an option is wrong, or the
+// server would break the store's promises; store.ErrSchema if the server or the store's
+// schema is too old or too new; store.ErrUnavailable if the server cannot be reached.
 func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	cfg, option, err := configure(url, opts)
 	if err != nil {

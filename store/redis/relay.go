@@ -65,10 +65,10 @@ func (r *relayer) close() {
 	r.done.Wait()
 }
 
-// look notes the outboxes of parts that are not empty: this process owns the parts now, and
+// noteOutboxes notes the outboxes of parts that are not empty: this process owns the parts now, and
 // the last owner may have left commands there. Parts that cannot be read now are read
 // later.
-func (r *relayer) look(ctx context.Context, parts []int) error {
+func (r *relayer) noteOutboxes(ctx context.Context, parts []int) error {
 	calls := make([]call, len(parts))
 	for i, part := range parts {
 		calls[i] = call{part, []string{"", "0", "0"}}
@@ -176,7 +176,7 @@ func (r *relayer) work(ctx context.Context) error {
 	r.mu.Unlock()
 	var failed error
 	if len(parts) > 0 {
-		failed = r.look(ctx, slices.Collect(maps.Keys(parts)))
+		failed = r.noteOutboxes(ctx, slices.Collect(maps.Keys(parts)))
 	}
 	for key, p := range routes {
 		if err := r.flush(ctx, key[0], key[1], p); err != nil {
