@@ -41,7 +41,8 @@ func TestSendAndAsk(t *testing.T) {
 		t.Errorf("got %q, %v from %s", answer, err, m.id)
 	}
 	sent, asked := m.items[0], m.items[1]
-	if sent.Kind != store.ItemMessage || sent.Name != "set" || asked.Name != "get" || sent.ID == asked.ID || sent.Origin != sent.ID {
+	if sent.Kind != store.ItemMessage || sent.Name != "set" || asked.Name != "get" || sent.ID == asked.ID ||
+		sent.Origin != sent.ID {
 		t.Errorf("got %+v and %+v", sent, asked)
 	}
 	m.err = errors.New("away")

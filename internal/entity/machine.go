@@ -21,8 +21,8 @@ type Config struct {
 	Fetch func(loc string) ([]byte, error)
 }
 
-// Machine is one activation of an entity. Whoever drives it tells it the time and
-// the items of the inbox, and takes from it turns to commit, one at a time:
+// Machine is one activation of an entity. Its driver passes in the time and the items
+// of the inbox, and takes turns to commit from it, one at a time:
 //
 //	m := entity.New(config)
 //	m.Deliver(items...)
@@ -112,7 +112,8 @@ func (m *Machine) Deliver(items ...store.Item) {
 		if it.State == store.Consumed || !m.Know(it.No) {
 			continue // an update that was answered or will never be
 		}
-		at, _ := slices.BinarySearchFunc(m.items, it.No, func(it store.Item, no store.ItemNo) int { return cmp.Compare(it.No, no) })
+		at, _ := slices.BinarySearchFunc(m.items, it.No,
+			func(it store.Item, no store.ItemNo) int { return cmp.Compare(it.No, no) })
 		m.items = slices.Insert(m.items, at, it)
 	}
 }
@@ -168,10 +169,10 @@ func (m *Machine) due() bool {
 // be apart although the claim did not see the commit.
 const claimSlack = store.Time(time.Second / time.Microsecond)
 
-// forget forgets items that cannot be delivered again: what is consumed or seen is
-// reported by no claim that begins later. What an earlier claim has found was
-// posted before its time was told, and so was delivered before this Advance if
-// its time was told by the last one.
+// forget forgets items that cannot be delivered again. No claim that begins after the
+// commit reports an item that the commit has consumed or seen. The items of an earlier
+// claim were posted before the time of that claim was passed to an Advance, so they
+// were delivered before the Advance that follows.
 func (m *Machine) forget(inboxAt store.Time) {
 	if m.done {
 		m.done = false
@@ -195,7 +196,7 @@ func (m *Machine) forget(inboxAt store.Time) {
 // shortWait is the time below which an entity is not suspended for a wake time.
 const shortWait = store.Time(time.Second / time.Microsecond)
 
-// Take returns what is to be committed, or nil if nothing is. A turn after which
+// Take returns the turn to commit, or nil if there is none. A turn after which
 // there is nothing to do suspends the entity. Shard and Build are the caller's to
 // fill in.
 func (m *Machine) Take() *store.Turn {
@@ -210,7 +211,8 @@ func (m *Machine) Take() *store.Turn {
 		turn.Update = &store.Update{Status: store.Stalled, Reason: m.stall}
 		return turn
 	}
-	turn.Prune, turn.Entries, turn.Seen, turn.Consumed, turn.Values, turn.Sends = w.prune, w.entries, w.seen, w.consumed, w.values, w.sends
+	turn.Prune, turn.Entries, turn.Values = w.prune, w.entries, w.values
+	turn.Seen, turn.Consumed, turn.Sends = w.seen, w.consumed, w.sends
 	wake := m.cfg.Rules.Wake()
 	switch {
 	case len(m.items) == 0 && m.ticked && !w.more && (wake == 0 || wake >= m.bound+shortWait):
@@ -234,17 +236,17 @@ func (w *Writer) empty() bool {
 	return len(w.entries)+len(w.prune)+len(w.sends)+len(w.consumed)+len(w.seen)+len(w.values) == 0
 }
 
-// Committed tells that the turn taken last is durable.
+// Committed notes that the turn taken last is durable.
 func (m *Machine) Committed() { m.underWay, m.done = false, true }
 
-// StillReady tells that the turn taken last is durable, but that the entity was
+// StillReady notes that the turn taken last is durable, but that the entity was
 // not suspended because something is new in its inbox.
 func (m *Machine) StillReady() {
 	m.Committed()
 	m.suspended = false
 }
 
-// Resumed tells the entity that it was claimed again after its suspension.
+// Resumed notes that the entity was claimed again after its suspension.
 func (m *Machine) Resumed() { m.suspended, m.ticked = false, false }
 
 // Suspended reports whether the last turn taken suspends the entity and nothing

@@ -84,7 +84,8 @@ func TestLargeTurnsAreCut(t *testing.T) {
 	j.send("fan", "4321")
 	j.settle(j.load(), j.plain)
 	if len(j.sent) != 4321 || j.turns < 5 || j.largest > 1002 {
-		t.Errorf("expected 4321 sends in turns of 1000, got %d in %d turns, the largest of %d", len(j.sent), j.turns, j.largest)
+		t.Errorf("expected 4321 sends in turns of 1000, got %d in %d turns, the largest of %d", len(j.sent), j.turns,
+			j.largest)
 	}
 	j = newJournal(t)
 	for i := range 2500 {
@@ -92,7 +93,8 @@ func TestLargeTurnsAreCut(t *testing.T) {
 	}
 	j.settle(j.load(), j.plain)
 	if len(j.entries) != 2500 || j.largest > 1002 || j.turns != 6 {
-		t.Errorf("expected 2500 items in turns of 500, got %d in %d turns, the largest of %d", len(j.entries), j.turns, j.largest)
+		t.Errorf("expected 2500 items in turns of 500, got %d in %d turns, the largest of %d", len(j.entries), j.turns,
+			j.largest)
 	}
 	j = newJournal(t)
 	for i := range 20 {
@@ -143,7 +145,8 @@ func TestWakeTimes(t *testing.T) {
 func TestVerbsAreRefusedAndUpdatesAnswered(t *testing.T) {
 	j := newJournal(t)
 	var want []string
-	for _, kind := range []store.ItemKind{store.ItemCancel, store.ItemTerminate, store.ItemPause, store.ItemResume, store.ItemRetry, store.ItemRewind, store.ItemEdit} {
+	for _, kind := range []store.ItemKind{store.ItemCancel, store.ItemTerminate, store.ItemPause, store.ItemResume,
+		store.ItemRetry, store.ItemRewind, store.ItemEdit} {
 		it := j.send("", "")
 		j.items[it.No-1].Kind = kind
 		want = append(want, "nthis is no run of a workflow: it has no "+kind.String())
@@ -185,7 +188,8 @@ func TestWhatStallsAnEntity(t *testing.T) {
 	j := newJournal(t)
 	j.entries["damaged"] = store.Entry{Loc: "damaged", Value: []byte("x"), Size: 1}
 	j.settle(j.load(), j.plain)
-	if j.run.Status != store.Stalled || !strings.Contains(j.run.Reason, "damaged: what stands in the record cannot be read: it is damaged") {
+	if j.run.Status != store.Stalled || !strings.Contains(j.run.Reason,
+		"damaged: what stands in the record cannot be read: it is damaged") {
 		t.Errorf("expected damaged entries to stall the entity, got %s %q", j.run.Status, j.run.Reason)
 	}
 }
@@ -204,7 +208,7 @@ func TestAValueThatCannotBeFetchedBreaksTheActivationAlone(t *testing.T) {
 }
 
 // TestItemsThatAClaimFoundBefore: a claim that began before an item was consumed
-// may tell of it afterwards; and what was told long ago is forgotten.
+// may tell of it afterwards; and an item of long ago is forgotten.
 func TestItemsThatAClaimFoundBefore(t *testing.T) {
 	j := newJournal(t)
 	m := j.load()
@@ -240,7 +244,8 @@ func TestCrashAtEveryCommit(t *testing.T) {
 			for _, before := range []bool{true, false} {
 				j := life(t, program, cut, before)
 				if got, want := j.state(), calm.state(); got != want {
-					t.Fatalf("seed %d, cut at commit %d (before it: %t)\n got %s\nwant %s\nprogram %v", seed, cut, before, got, want, program)
+					t.Fatalf("seed %d, cut at commit %d (before it: %t)\n got %s\nwant %s\nprogram %v", seed, cut, before, got, want,
+						program)
 				}
 				if j.loads != 2 {
 					t.Fatalf("seed %d: expected a crash, got %d loads", seed, j.loads)

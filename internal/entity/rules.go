@@ -9,7 +9,7 @@ import (
 // Rules is what one kind of entity does. It is pure: no clock, no store, no
 // goroutine, and nothing that is random. What it holds in memory is always what
 // its entries say, together with the turn that is being made or committed; if
-// that turn is not committed the rules are dropped and made anew by Load. The
+// that turn is not committed the rules are dropped and made again by Load. The
 // methods are called one at a time. A panic stalls the entity, and nothing of
 // the turn stands.
 type Rules interface {
@@ -22,7 +22,7 @@ type Rules interface {
 	// Take is called for each item of the inbox, in the order of their numbers,
 	// once in the life of these rules: an item that was kept, by this Rules or by
 	// former ones, comes again after Load, with State Seen. The item must be
-	// consumed or kept, now or later in the same turn; else the entity keeps it.
+	// consumed or kept, now or later in the same turn; otherwise the entity keeps it.
 	// Only what others sent to the entity comes here, no verbs. now is the
 	// store's time, as a lower bound.
 	Take(it *store.Item, now store.Time, w *Writer)
@@ -115,7 +115,7 @@ func (w *Writer) Send(c store.Command) {
 }
 
 // Consume is done with an item, of this turn or one that was kept. verdict is the
-// answer, if the item is an update; else nil. An item is consumed once.
+// answer, if the item is an update; otherwise nil. An item is consumed once.
 func (w *Writer) Consume(no store.ItemNo, verdict []byte) {
 	w.consumed = append(w.consumed, store.Consumption{Item: no, Verdict: verdict})
 	w.bytes += len(verdict)

@@ -116,7 +116,8 @@ func (r *toy) Tick(now store.Time, w *entity.Writer) {
 		return
 	}
 	for r.fan > 0 && !w.Full() {
-		w.Send(store.Command{RunID: "receiver", Item: &store.Item{Kind: store.ItemMessage, Name: "fan", ID: fmt.Sprint("fan", r.fan)}})
+		w.Send(store.Command{RunID: "receiver",
+			Item: &store.Item{Kind: store.ItemMessage, Name: "fan", ID: fmt.Sprint("fan", r.fan)}})
 		r.fan--
 	}
 	if r.fan > 0 {
@@ -157,7 +158,8 @@ func newJournal(t *testing.T) *journal {
 // send puts an item into the inbox.
 func (j *journal) send(name, value string) store.Item {
 	no := store.ItemNo(len(j.items) + 1)
-	it := store.Item{No: no, Kind: store.ItemMessage, State: store.New, Name: name, ID: fmt.Sprint(no), Value: []byte(value), Sent: j.now}
+	it := store.Item{No: no, Kind: store.ItemMessage, State: store.New, Name: name, ID: fmt.Sprint(no),
+		Value: []byte(value), Sent: j.now}
 	j.items = append(j.items, it)
 	return it
 }

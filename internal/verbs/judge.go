@@ -20,7 +20,7 @@ type Ruling struct {
 
 // Judge returns the ruling on a verb about the run as it stands. It reads the
 // run's ID, number, workflow, status, marks and reason, and whether it has an
-// output, be that left out. The order of the cases decides which reason is given if there are several.
+// output, even if the listing leaves it out. The order of the cases decides which reason is given if there are several.
 func Judge(run *store.Run, verb store.ItemKind) Ruling {
 	if store.IsEntity(run.Workflow) && verb != store.ItemResume && verb != store.ItemWatch {
 		return refused("%s", OfEntity(verb))
@@ -40,7 +40,7 @@ func Judge(run *store.Run, verb store.ItemKind) Ruling {
 	}
 	switch paused := run.Marks&store.Paused != 0; verb {
 	case store.ItemCancel:
-		// Nobody executes the code of a run that is stalled or paused: it ends at once.
+		// The code of a stalled or paused run is not executed: such a run ends at once.
 		switch {
 		case run.Status != store.Stalled && !paused:
 			return Ruling{NeedsCode: true}
@@ -98,7 +98,8 @@ func Superseded(run *store.Run) bool {
 // stalledByFailure reports whether a run is stalled because it has failed, as its row
 // says: the owner also looks whether its output is a failure.
 func stalledByFailure(run *store.Run) bool {
-	return run.Status == store.Stalled && (run.Output != nil || run.OutputSize > 0) && strings.HasPrefix(run.Reason, "failure")
+	return run.Status == store.Stalled && (run.Output != nil || run.OutputSize > 0) &&
+		strings.HasPrefix(run.Reason, "failure")
 }
 
 // ended refuses what is for live runs only.

@@ -108,7 +108,8 @@ func TestJudge(t *testing.T) {
 					for _, reason := range []string{"", "failure: the step failed"} {
 						run := &store.Run{No: 7, ID: id, Workflow: "w", Status: status, Marks: marks, Reason: reason, Output: []byte{1}}
 						if got, want := verbs.Judge(run, verb), want(run, verb); got != want {
-							t.Errorf("%s of a run %s that is %s with marks %d, reason %q:\ngot  %+v\nwant %+v", verb, id, status, marks, reason, got, want)
+							t.Errorf("%s of a run %s that is %s with marks %d, reason %q:\ngot  %+v\nwant %+v", verb, id, status, marks,
+								reason, got, want)
 						}
 					}
 				}

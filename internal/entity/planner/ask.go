@@ -6,8 +6,8 @@ import (
 	"github.com/stet-run/stet/internal/entity"
 )
 
-// Ask asks the schedule with the name for something, and returns its answer. what is the
-// name of an item; only ItemSet makes a schedule that is not there.
+// Ask sends a request to the schedule with the name, and returns its answer. what is one
+// of the item names of this package. Only ItemSet makes a schedule that is not there.
 func Ask(ctx context.Context, c entity.Client, name, what string, value []byte) (Answer, error) {
 	id := entity.ID(Workflow, name)
 	if what != ItemSet { // otherwise asking would make its entity

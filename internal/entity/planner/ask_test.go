@@ -36,7 +36,8 @@ func TestAskMakesNoSchedule(t *testing.T) {
 	if a, err := planner.Ask(t.Context(), d, "n", planner.ItemPause, nil); err != nil || !a.Missing || d.told != "" {
 		t.Errorf("got %+v, %v; told %q", a, err, d.told)
 	}
-	if a, err := planner.Ask(t.Context(), d, "n", planner.ItemSet, nil); err != nil || !a.OK || d.told != "stet.schedule/n "+planner.ItemSet {
+	if a, err := planner.Ask(t.Context(), d, "n", planner.ItemSet, nil); err != nil || !a.OK ||
+		d.told != "stet.schedule/n "+planner.ItemSet {
 		t.Errorf("got %+v, %v; told %q", a, err, d.told)
 	}
 	d.known = true

@@ -1,24 +1,28 @@
-// Package planner is the rules of a schedule: an entity that starts runs of a
+// Package planner holds the rules of a schedule: an entity that starts runs of a
 // workflow at the instants that its times name.
 //
 // # What stands
 //
-//	config        what the schedule is; absent: there is none of this name
-//	state         how far it has come, and whether it is paused
-//	run/ID        a run that it has started and of whose end it has not heard
+//	config        the schedule itself; absent: there is none of this name
+//	state         the last decided instant, and whether the schedule is paused
+//	run/ID        a run that it has started and whose end has not arrived
 //	fill/N        instants of the past that are to be started once more
-//	past/N        what became of an instant, or of several that were skipped
-//	              for one reason; the last 1,000
+//	past/N        the decision about an instant, or about several that were
+//	              skipped for one reason; the last 1,000
 //
 // # Each instant once
 //
-// The state names the last instant that was decided. Each later one, once it has
-// come, is decided in order: a run is started, or it is buffered until one can be,
-// or it is skipped with its reason. The decision, the start and the state are one
-// turn, so that after a crash at any place an instant is decided once. The ID of
-// the run follows from the name of the schedule and the instant: should it exist
-// already, nothing is started.
+// The state names the last instant that was decided. Each later one, once it is due, is
+// decided in order:
 //
-// The end of a run is told to the schedule because it watches it; that is so too
-// for a run that had existed.
+//   - a run is started; or
+//   - the instant is buffered until a run can be started; or
+//   - the instant is skipped, with the reason.
+//
+// The decision, the start and the state are one turn, so an instant is decided once
+// wherever a crash happens. The ID of the run follows from the name of the schedule and
+// the instant. If a run with this ID exists already, nothing is started.
+//
+// The schedule watches its runs, also one that existed before, and so is notified of
+// their ends.
 package planner

@@ -196,7 +196,7 @@ func (r *Rules) Tick(now store.Time, w *entity.Writer) {
 const lookAgain = time.Second
 
 // findQueue finds out how runs are put on the schedule's queue. It reports false if
-// nobody can say now: then nothing is decided.
+// the store cannot say now: then nothing is decided.
 func (r *Rules) findQueue() bool {
 	r.hold, r.place, r.moved = 0, nil, false
 	if r.Config == nil || r.Config.Queue == nil {
@@ -309,7 +309,8 @@ func (r *Rules) replace(now store.Time, w *entity.Writer) {
 
 // release starts the buffered instant when nothing runs any more.
 func (r *Rules) release(now store.Time, w *entity.Writer) {
-	if at := r.State.Buffered; r.Config != nil && at != 0 && !r.State.Paused && (len(r.running) == 0 || r.Config.Overlap == Allow) {
+	if at := r.State.Buffered; r.Config != nil && at != 0 && !r.State.Paused &&
+		(len(r.running) == 0 || r.Config.Overlap == Allow) {
 		r.State.Buffered = 0
 		r.start(at, now, w)
 	}
@@ -350,7 +351,8 @@ func (r *Rules) start(at, now store.Time, w *entity.Writer) {
 
 // tags returns the tags of a run, by key.
 func (r *Rules) tags() []store.Pair {
-	tags := append(slices.DeleteFunc(slices.Clone(r.Config.Tags), func(p store.Pair) bool { return p.Key == Tag }), store.Pair{Key: Tag, Value: r.name})
+	tags := append(slices.DeleteFunc(slices.Clone(r.Config.Tags), func(p store.Pair) bool { return p.Key == Tag }),
+		store.Pair{Key: Tag, Value: r.name})
 	slices.SortFunc(tags, func(a, b store.Pair) int { return cmp.Compare(a.Key, b.Key) })
 	return tags
 }
@@ -469,7 +471,8 @@ func (r *Rules) answer(it *store.Item, now store.Time, w *entity.Writer) Answer 
 			return Answer{Reason: err.Error()}
 		}
 		if f.To > now {
-			return Answer{Reason: fmt.Sprintf("expected the end of a backfill not to be in the future, found %s at %s", f.To, now)}
+			return Answer{Reason: fmt.Sprintf("expected the end of a backfill not to be in the future, found %s at %s", f.To,
+				now)}
 		}
 		r.State.Fills++
 		r.Fills, r.fillNos = append(r.Fills, f), append(r.fillNos, r.State.Fills)

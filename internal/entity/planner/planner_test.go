@@ -39,7 +39,8 @@ func TestStartsAtEachInstant(t *testing.T) {
 	r := w.runs["nightly/2026-11-21T14:00:00Z"]
 	expect(t, "headers", r.headers, `{"stet-schedule":"nightly","stet-scheduled-for":"2026-11-21T14:00:00Z","tenant":"x"}`)
 	expect(t, "tags", fmt.Sprint(r.tags), "[{stet.schedule nightly} {team a}]")
-	if s := w.read(); s.State.Started != 3 || s.State.Skipped != 0 || len(s.Running) != 0 || s.State.At.Time().Hour() != 15 {
+	if s := w.read(); s.State.Started != 3 || s.State.Skipped != 0 || len(s.Running) != 0 ||
+		s.State.At.Time().Hour() != 15 {
 		t.Errorf("expected three starts and nothing running, got %+v", s)
 	}
 }
@@ -51,10 +52,14 @@ func TestOverlap(t *testing.T) {
 		past          string
 		cancelled     bool
 	}{
-		{planner.Skip, "13:00", "13:00 17:00", "13:00:00 started; 14:00:00-16:00:00 3 skipped: " + planner.Overlapped + "; 17:00:00 started; ", false},
-		{planner.BufferOne, "13:00", "13:00 14:00", "13:00:00 started; 15:00:00-16:00:00 2 skipped: " + planner.Overlapped + "; 14:00:00 started; ", false},
-		{planner.Allow, "13:00 14:00 15:00 16:00", "13:00 14:00 15:00 16:00 17:00", "13:00:00 started; 14:00:00 started; 15:00:00 started; 16:00:00 started; 17:00:00 started; ", false},
-		{planner.CancelPrevious, "13:00", "13:00 16:00", "13:00:00 started; 14:00:00-15:00:00 2 skipped: " + planner.Replaced + "; 16:00:00 started; ", true},
+		{planner.Skip, "13:00", "13:00 17:00",
+			"13:00:00 started; 14:00:00-16:00:00 3 skipped: " + planner.Overlapped + "; 17:00:00 started; ", false},
+		{planner.BufferOne, "13:00", "13:00 14:00",
+			"13:00:00 started; 15:00:00-16:00:00 2 skipped: " + planner.Overlapped + "; 14:00:00 started; ", false},
+		{planner.Allow, "13:00 14:00 15:00 16:00", "13:00 14:00 15:00 16:00 17:00",
+			"13:00:00 started; 14:00:00 started; 15:00:00 started; 16:00:00 started; 17:00:00 started; ", false},
+		{planner.CancelPrevious, "13:00", "13:00 16:00",
+			"13:00:00 started; 14:00:00-15:00:00 2 skipped: " + planner.Replaced + "; 16:00:00 started; ", true},
 	} {
 		t.Run(fmt.Sprint(c.overlap), func(t *testing.T) {
 			short := func(w *world) string {
@@ -101,17 +106,20 @@ func TestRunsOnAQueue(t *testing.T) {
 	w.queue = there
 	w.pass(time.Minute)
 	w.queue = missing
-	fill := planner.Fill{After: w.now.Add(-4 * time.Hour), To: w.now.Add(-2 * time.Hour)} // 13:00, which is there, and 14:00
+	// 13:00, which is there, and 14:00
+	fill := planner.Fill{After: w.now.Add(-4 * time.Hour), To: w.now.Add(-2 * time.Hour)}
 	w.ask(planner.ItemBackfill, &fill)
 	for _, id := range w.order {
-		if p := w.runs[id].place; p == nil || p.Queue != "q" || p.Key != "k" || p.Priority != 3 || p.Ticket != "ticket of "+id {
+		if p := w.runs[id].place; p == nil || p.Queue != "q" || p.Key != "k" || p.Priority != 3 ||
+			p.Ticket != "ticket of "+id {
 			t.Errorf("%s stands at %+v", id, p)
 		}
 	}
 	if len(w.order) != 3 || w.order[1] != "nightly/2026-11-21T16:00:00Z" || w.items[asked.No-1].State != store.Consumed {
 		t.Errorf("started: %q", w.order)
 	}
-	expect(t, "past", w.past(), "13:00:00 started; 14:00:00-15:00:00 2 skipped: "+planner.NoQueue+"; 16:00:00 started; 16:30:01 started; 14:00:00 skipped: "+planner.NoQueue+"; ")
+	expect(t, "past", w.past(), "13:00:00 started; 14:00:00-15:00:00 2 skipped: "+planner.NoQueue+
+		"; 16:00:00 started; 16:30:01 started; 14:00:00 skipped: "+planner.NoQueue+"; ")
 	// Another queue counts from the same turn on.
 	set.Config.Queue = nil
 	w.ask(planner.ItemSet, &set)
@@ -162,7 +170,8 @@ func TestPause(t *testing.T) {
 	if a := w.ask(planner.ItemResume, nil); !a.OK {
 		t.Fatal(a)
 	}
-	expect(t, "when it is resumed", w.past(), "13:00:00 started; 14:00:00 started; 15:00:00-17:00:00 3 skipped: "+planner.WasPaused+"; ")
+	expect(t, "when it is resumed", w.past(),
+		"13:00:00 started; 14:00:00 started; 15:00:00-17:00:00 3 skipped: "+planner.WasPaused+"; ")
 	w.ask(planner.ItemResume, nil)
 	w.end(w.order[1])
 	w.pass(time.Hour)
@@ -198,7 +207,8 @@ func TestBackfill(t *testing.T) {
 		t.Error("expected the future to be refused")
 	}
 	w.ask(planner.ItemBackfill, &planner.Fill{After: from, To: to})
-	expect(t, "with all allowed", w.instants(), "2026-11-21T13:00:00Z 2026-11-21T09:00:00Z 2026-11-21T10:00:00Z 2026-11-21T11:00:00Z 2026-11-21T12:00:00Z")
+	expect(t, "with all allowed", w.instants(),
+		"2026-11-21T13:00:00Z 2026-11-21T09:00:00Z 2026-11-21T10:00:00Z 2026-11-21T11:00:00Z 2026-11-21T12:00:00Z")
 	if s := w.read(); len(s.Running) != 4 || len(s.Fills) != 0 {
 		t.Errorf("expected the one that had ended before not to run, got %+v", s)
 	}
@@ -214,7 +224,8 @@ func TestBackfill(t *testing.T) {
 		}
 		w.end(w.order[i])
 	}
-	expect(t, "one after another", w.instants(), "2026-11-21T09:00:00Z 2026-11-21T10:00:00Z 2026-11-21T11:00:00Z 2026-11-20T09:00:00Z")
+	expect(t, "one after another", w.instants(),
+		"2026-11-21T09:00:00Z 2026-11-21T10:00:00Z 2026-11-21T11:00:00Z 2026-11-20T09:00:00Z")
 	if s := w.read(); len(s.Running) != 0 || len(s.Fills) != 0 {
 		t.Errorf("expected the backfills to have ended, got %+v", s)
 	}
@@ -239,7 +250,8 @@ func TestSetAgain(t *testing.T) {
 	other.New = false
 	w.ask(planner.ItemSet, &other)
 	w.pass(90 * time.Minute)
-	expect(t, "instants", w.instants(), "2026-11-21T13:00:00Z 2026-11-21T13:30:00Z 2026-11-21T14:00:00Z 2026-11-21T14:30:00Z")
+	expect(t, "instants", w.instants(),
+		"2026-11-21T13:00:00Z 2026-11-21T13:30:00Z 2026-11-21T14:00:00Z 2026-11-21T14:30:00Z")
 	bad := hourly(planner.Skip)
 	bad.Config.Zone = "nowhere"
 	if a := w.ask(planner.ItemSet, &bad); a.OK || a.Reason == "" {
@@ -249,7 +261,8 @@ func TestSetAgain(t *testing.T) {
 
 func TestDelete(t *testing.T) {
 	w := newWorld(t, noon)
-	for _, name := range []string{planner.ItemPause, planner.ItemResume, planner.ItemTrigger, planner.ItemDelete, planner.ItemBackfill} {
+	for _, name := range []string{planner.ItemPause, planner.ItemResume, planner.ItemTrigger, planner.ItemDelete,
+		planner.ItemBackfill} {
 		if a := w.ask(name, nil); !a.Missing || a.OK {
 			t.Errorf("%s: expected there to be none, got %+v", name, a)
 		}
@@ -272,7 +285,8 @@ func TestDelete(t *testing.T) {
 	w.ask(planner.ItemSet, &set)
 	w.ask(planner.ItemBackfill, &planner.Fill{After: w.now.Add(-2 * time.Hour), To: w.now})
 	w.pass(time.Hour)
-	if s := w.read(); s.State.Started != 1 || len(s.Running) != 1 || s.Running[0].RunID != "nightly/2026-11-21T13:00:00Z" || len(s.Fills) != 1 {
+	if s := w.read(); s.State.Started != 1 || len(s.Running) != 1 ||
+		s.Running[0].RunID != "nightly/2026-11-21T13:00:00Z" || len(s.Fills) != 1 {
 		t.Errorf("expected a new life, got %+v", s)
 	}
 }
@@ -289,7 +303,8 @@ func TestDamaged(t *testing.T) {
 // that take their time, crashes before and after commits, and hours in which nobody
 // works. Each instant is started once or skipped once, with a reason.
 func TestAYear(t *testing.T) {
-	for i, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Africa/Cairo", "Antarctica/Troll"} {
+	for i, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata",
+		"Africa/Cairo", "Antarctica/Troll"} {
 		for _, cron := range []string{"30 2 * * *", "45 */6 * * *", "45 * * * *"} {
 			if cron == "45 * * * *" && zone != "Australia/Lord_Howe" {
 				continue // it takes its time
@@ -301,7 +316,8 @@ func TestAYear(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %s %d", zone, cron, overlap), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(i), 3))
 				w := newWorld(t, "2026-01-01T00:00:00Z")
-				set := planner.Set{Config: planner.Config{Cron: cron, Zone: zone, Workflow: "report", Overlap: overlap, CatchUp: 180 * minute}}
+				set := planner.Set{Config: planner.Config{Cron: cron, Zone: zone, Workflow: "report", Overlap: overlap,
+					CatchUp: 180 * minute}}
 				begun, end := w.now, w.now.Add(365*24*time.Hour)
 				w.ask(planner.ItemSet, &set)
 				w.crash = func(int) (drop, after bool) { return rng.IntN(10) == 0, rng.IntN(2) == 0 }
@@ -366,7 +382,8 @@ func TestAYear(t *testing.T) {
 					}
 				}
 				s := w.read()
-				t.Logf("%d instants: %d started, %d skipped, %d turns, %d crashes", n, s.State.Started, s.State.Skipped, w.turns, w.crashes)
+				t.Logf("%d instants: %d started, %d skipped, %d turns, %d crashes", n, s.State.Started, s.State.Skipped, w.turns,
+					w.crashes)
 				if int64(n) != s.State.Started+s.State.Skipped || w.crashes == 0 || s.State.Started == 0 {
 					t.Errorf("expected each to be counted, and crashes")
 				}
@@ -394,7 +411,8 @@ func TestClockThatGoesBack(t *testing.T) {
 	w.m, w.rec.Status = nil, store.Running
 	w.work()
 	w.pass(3 * time.Hour)
-	expect(t, "instants", w.instants(), "2026-11-21T13:00:00Z 2026-11-21T14:00:00Z 2026-11-21T15:00:00Z 2026-11-21T16:00:00Z")
+	expect(t, "instants", w.instants(),
+		"2026-11-21T13:00:00Z 2026-11-21T14:00:00Z 2026-11-21T15:00:00Z 2026-11-21T16:00:00Z")
 	if slices.Contains(slices.Collect(func(yield func(int) bool) {
 		for _, n := range w.starts {
 			if !yield(n) {

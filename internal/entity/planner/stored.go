@@ -125,7 +125,8 @@ type Answer struct {
 
 var (
 	encoder = must(cbor.CoreDetEncOptions().EncMode())
-	decoder = must(cbor.DecOptions{MaxNestedLevels: 8, MaxArrayElements: 1 << 16, MaxMapPairs: 1 << 10, DupMapKey: cbor.DupMapKeyEnforcedAPF}.DecMode())
+	decoder = must(cbor.DecOptions{MaxNestedLevels: 8, MaxArrayElements: 1 << 16, MaxMapPairs: 1 << 10,
+		DupMapKey: cbor.DupMapKeyEnforcedAPF}.DecMode())
 )
 
 func must[T any](x T, err error) T {

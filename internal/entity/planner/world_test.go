@@ -78,8 +78,10 @@ func newWorld(t *testing.T, now string) *world {
 		t.Fatal(err)
 	}
 	return &world{
-		t: t, now: store.TimeOf(at), entries: map[string]store.Entry{}, runs: map[string]*run{}, starts: map[string]int{}, watches: map[string]bool{}, ends: map[string]store.Time{},
-		rec: store.Run{No: 7, ID: planner.Workflow + "/nightly", Workflow: planner.Workflow, Status: store.Running, Seed: store.Seed{1}},
+		t: t, now: store.TimeOf(at), entries: map[string]store.Entry{}, runs: map[string]*run{},
+		starts: map[string]int{}, watches: map[string]bool{}, ends: map[string]store.Time{},
+		rec: store.Run{No: 7, ID: planner.Workflow + "/nightly", Workflow: planner.Workflow, Status: store.Running,
+			Seed: store.Seed{1}},
 	}
 }
 
@@ -117,14 +119,16 @@ func (w *world) open(states ...store.ItemState) []store.Item {
 	for w.done < len(w.items) && w.items[w.done].State == store.Consumed {
 		w.done++
 	}
-	return slices.DeleteFunc(slices.Clone(w.items[w.done:]), func(it store.Item) bool { return !slices.Contains(states, it.State) })
+	return slices.DeleteFunc(slices.Clone(w.items[w.done:]),
+		func(it store.Item) bool { return !slices.Contains(states, it.State) })
 }
 
 func (w *world) load() {
 	entries := slices.SortedFunc(maps.Values(w.entries), func(a, b store.Entry) int { return cmp.Compare(a.Loc, b.Loc) })
-	w.m = entity.New(entity.Config{Run: w.rec, Rules: planner.New(w.placer)(&w.rec), Entries: entries, Fetch: func(loc string) ([]byte, error) {
-		return w.entries[loc].Value, nil
-	}})
+	w.m = entity.New(entity.Config{Run: w.rec, Rules: planner.New(w.placer)(&w.rec), Entries: entries,
+		Fetch: func(loc string) ([]byte, error) {
+			return w.entries[loc].Value, nil
+		}})
 	w.m.Deliver(w.open(store.New, store.Seen)...)
 }
 
@@ -232,7 +236,8 @@ func (w *world) send(c *store.Command) {
 		}
 		w.starts[s.ID]++
 		if w.runs[s.ID] == nil {
-			w.runs[s.ID] = &run{started: w.now, instant: strings.TrimPrefix(s.ID, "nightly/"), headers: string(s.Headers), tags: s.Tags, seed: s.Seed}
+			w.runs[s.ID] = &run{started: w.now, instant: strings.TrimPrefix(s.ID, "nightly/"), headers: string(s.Headers),
+				tags: s.Tags, seed: s.Seed}
 			w.order = append(w.order, s.ID)
 			if s.Queue != nil {
 				p, _, err := permit.DecodePlace(s.Queue.Data)
@@ -317,7 +322,8 @@ func (w *world) jump(d time.Duration) {
 
 func (w *world) read() *planner.Snapshot {
 	w.t.Helper()
-	s, err := planner.Read(slices.SortedFunc(maps.Values(w.entries), func(a, b store.Entry) int { return cmp.Compare(a.Loc, b.Loc) }))
+	s, err := planner.Read(slices.SortedFunc(maps.Values(w.entries),
+		func(a, b store.Entry) int { return cmp.Compare(a.Loc, b.Loc) }))
 	if err != nil {
 		w.t.Fatal(err)
 	}

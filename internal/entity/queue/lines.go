@@ -153,7 +153,7 @@ func (q *Rules) sortTurns() {
 	slices.SortFunc(q.turns, func(a, b turn) int { return cmp.Compare(a.no, b.no) })
 }
 
-// forgetOld drops what is known of keys that were not served for long.
+// forgetOld forgets keys that were not served for long.
 func (q *Rules) forgetOld(w *entity.Writer) {
 	for len(q.turns) > 0 && q.turns[0].no+remembered <= q.head.Granted && !w.Full() {
 		name := q.turns[0].key

@@ -169,7 +169,9 @@ func (q *Rules) ask(it *store.Item, w *entity.Writer) {
 		return
 	}
 	r := &request{ticket: ticket, asked: asked{
-		No: it.No, RunID: a.RunID, Loc: a.Loc, Key: a.Key, Priority: a.Priority, Due: max(it.Sent, a.At, it.Sent+store.Time(a.After))}}
+		No: it.No, RunID: a.RunID, Loc: a.Loc, Key: a.Key, Priority: a.Priority,
+		Due: max(it.Sent, a.At, it.Sent+store.Time(a.After)),
+	}}
 	q.waiting[ticket] = r
 	heap.Push(&q.delayed, r)
 	put(w, requestLoc+ticket, r.asked)
@@ -236,7 +238,7 @@ func (q *Rules) Tick(now store.Time, w *entity.Writer) {
 	}
 }
 
-// next returns who gets the next permit if the rate allows one, nil if nobody can.
+// next returns the ask that gets the next permit if the rate allows one; nil: none can.
 func (q *Rules) next() *request {
 	s := &q.head.Settings
 	if !q.head.Exists || q.head.Paused || s.Concurrency > 0 && len(q.held) >= s.Concurrency {
@@ -337,7 +339,8 @@ func (q *Rules) manage(it *store.Item, w *entity.Writer) []byte {
 		q.head.Paused = false
 	case permit.Delete:
 		if n := len(q.waiting) + len(q.held); n > 0 {
-			return no("%d wait in it and %d hold a permit of it; cancel the runs or wait for their end", len(q.waiting), len(q.held))
+			return no("%d wait in it and %d hold a permit of it; cancel the runs or wait for their end", len(q.waiting),
+				len(q.held))
 		}
 		granted := q.head.Granted // tickets of it may still be told of
 		q.head = head{Granted: granted}

@@ -44,8 +44,9 @@ func (w *world) load() {
 	for _, loc := range slices.Sorted(maps.Keys(w.entries)) {
 		entries = append(entries, w.entries[loc])
 	}
-	w.machine = entity.New(entity.Config{Run: store.Run{No: 1}, Rules: New(&store.Run{ID: permit.EntityID("q")}), Entries: entries,
-		Fetch: func(string) ([]byte, error) { panic("nothing is left out") }})
+	w.machine = entity.New(entity.Config{Run: store.Run{No: 1}, Rules: New(&store.Run{ID: permit.EntityID("q")}),
+		Entries: entries,
+		Fetch:   func(string) ([]byte, error) { panic("nothing is left out") }})
 	w.machine.Deliver(w.inbox...)
 }
 
@@ -175,7 +176,8 @@ func (w *world) check(full bool) {
 			delayed++
 		}
 	}
-	if got := w.state; !full && (got.Held != len(held) || got.Waiting+got.Delayed != len(waiting) || got.Delayed != delayed || got.Granted != m.granted ||
+	if got := w.state; !full && (got.Held != len(held) || got.Waiting+got.Delayed != len(waiting) ||
+		got.Delayed != delayed || got.Granted != m.granted ||
 		got.Paused != m.paused || got.Exists != m.exists || got.Settings != m.set) {
 		w.t.Fatalf("it says of itself %+v; %d are held, %d wait, %d delayed, %+v", got, len(held), len(waiting), delayed, m)
 	}
@@ -233,7 +235,9 @@ func (m *model) take(it *store.Item) string {
 		case a.Loc != "" && !m.exists:
 			m.refused = append(m.refused, ticket)
 		case !slices.ContainsFunc(m.waiting, named) && !slices.ContainsFunc(m.held, named):
-			m.waiting = append(m.waiting, asking{ticket, a.Key, a.Priority, max(it.Sent, a.At, it.Sent+store.Time(a.After)), it.No})
+			m.waiting = append(m.waiting, asking{
+				ticket, a.Key, a.Priority, max(it.Sent, a.At, it.Sent+store.Time(a.After)), it.No,
+			})
 		}
 		return ""
 	case store.ItemGiveBack:
@@ -262,7 +266,7 @@ func (m *model) take(it *store.Item) string {
 	return "y"
 }
 
-// next returns who gets the next permit now.
+// next returns the ask that gets the next permit now.
 func (m *model) next(now store.Time) *asking {
 	s := &m.set
 	if !m.exists || m.paused || s.Concurrency > 0 && len(m.held) >= s.Concurrency {
@@ -298,7 +302,7 @@ func (m *model) next(now store.Time) *asking {
 	return best
 }
 
-// grant grants a permit and returns the ticket, "" if nobody gets one.
+// grant grants a permit and returns the ticket; "": there is none to grant.
 func (m *model) grant(now store.Time) string {
 	r := m.next(now)
 	if r == nil {
@@ -351,7 +355,8 @@ func TestQueueAgainstItsModel(t *testing.T) {
 					w.back("nobody's")
 				}
 			case n < 16:
-				w.manage([]string{permit.Set, permit.Set, permit.Pause, permit.Resume, permit.Delete, permit.Create}[rng.IntN(6)], settings())
+				w.manage([]string{permit.Set, permit.Set, permit.Pause, permit.Resume, permit.Delete, permit.Create}[rng.IntN(6)],
+					settings())
 			default:
 				w.now += store.Time(rng.IntN(3_000_000))
 			}
@@ -443,7 +448,8 @@ func TestManyKeysAreForgotten(t *testing.T) {
 
 func TestDamagedEntriesAreSaid(t *testing.T) {
 	for _, loc := range []string{"c", "kx", "px", "rx", "wx", "?"} {
-		if err := New(&store.Run{}).Load([]store.Entry{{Loc: loc, Value: []byte("\xff\xff")}}); err == nil || !strings.Contains(err.Error(), loc) {
+		if err := New(&store.Run{}).Load([]store.Entry{{Loc: loc, Value: []byte("\xff\xff")}}); err == nil ||
+			!strings.Contains(err.Error(), loc) {
 			t.Errorf("an entry %q that cannot be read: %v", loc, err)
 		}
 	}

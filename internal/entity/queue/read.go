@@ -10,7 +10,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Standing is what stands in the entity of a queue, for who checks it.
+// Standing is the content of a queue's entity, for checks.
 type Standing struct {
 	Held   map[string]string    // keys of the permits that are held, by ticket
 	Recent map[int64]store.Time // when the last permits were granted that the rate counts, by number

@@ -1,5 +1,6 @@
-// Package topic is the rules of the entities that are topics: which waiting run gets
-// which event. What runs and topics say to each other is in package event.
+// Package topic holds the rules of the entities that are topics: which waiting run gets
+// which event. Package event is the protocol between runs and topics. [Rooms] is for
+// publishers: it remembers how much room a topic has.
 //
 // # What a topic holds
 //
@@ -7,19 +8,28 @@
 // pending, or in flight to a wait (of a consumed one only that run may take it). A
 // broadcast event is pending until it is dropped, however many runs have it.
 //
-// Of every run that waits, or has got something, a reader: its waits, in the order
-// in which they came; what was given to it and may yet come back; and its position,
-// the number of the last broadcast event that it was given. A number below the
-// position that has come back is a hole: the run has not got that one after all.
+// For every run that waits, or that was given an event, a reader. It has
+//
+//   - the run's waits, in the order of their arrival;
+//   - the events that were given to it and may yet come back;
+//   - its position, the number of the last broadcast event that it was given.
+//
+// A number below the position that has come back is a hole: the run did not take that
+// event after all.
 //
 // # Matching
 //
-// The wait that came first gets the event with the lowest number of those that it
-// may have: pending, not published before what it asks for (Since), not past its
-// deadline, and if broadcast above its run's position or in a hole. That is tried
-// for a wait that comes, and, in the order of the waits, for an event that comes or
-// comes back. Matching may go on over several turns; what was not tried before a
-// crash is tried after Load, which tries every wait.
+// The oldest wait gets the event with the lowest number that it may have. A wait may
+// have an event that is
+//
+//   - pending;
+//   - not published before the wait's Since;
+//   - not past its deadline;
+//   - if broadcast, above its run's position or in a hole.
+//
+// That is tried for a wait that arrives, and, in the order of the waits, for an event
+// that arrives or comes back. Matching may go on over several turns. After a crash Load
+// tries every wait again.
 //
 // # What comes back
 //
@@ -38,7 +48,7 @@
 //	accepted = received + pending + in flight + expired
 //
 // A consumed event is received when it is acknowledged, a broadcast one when it is
-// dropped and at least one run got it. What is dropped and was got by nobody is
+// dropped and at least one run got it. One that is dropped and that no run got is
 // expired. A received event that is returned is not received.
 //
 // # What is stored
@@ -49,5 +59,5 @@
 //	r/<run number>    a reader
 //
 // A reader that holds nothing goes when no broadcast event is held that it may have
-// had: its position says nothing any more.
+// had: its position means nothing then.
 package topic

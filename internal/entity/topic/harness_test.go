@@ -126,8 +126,10 @@ func (w *world) conserved() {
 		w.t.Fatalf("accepted %d, but received %d, pending %d, in flight %d, expired %d",
 			s.Counts.Accepted, s.Counts.Received, s.waiting(), s.inFlight, s.Counts.Expired)
 	}
-	if len(w.entries) > 0 && (w.stats.Counts != s.Counts || w.stats.Pending != s.waiting() || w.stats.InFlight != s.inFlight || w.stats.Waiting != s.idleWaits) {
-		w.t.Fatalf("it says %+v of itself; %d are pending, %d in flight, %d waits, %+v", w.stats, s.waiting(), s.inFlight, s.idleWaits, s.Counts)
+	if len(w.entries) > 0 && (w.stats.Counts != s.Counts || w.stats.Pending != s.waiting() ||
+		w.stats.InFlight != s.inFlight || w.stats.Waiting != s.idleWaits) {
+		w.t.Fatalf("it says %+v of itself; %d are pending, %d in flight, %d waits, %+v", w.stats, s.waiting(), s.inFlight,
+			s.idleWaits, s.Counts)
 	}
 }
 
@@ -146,7 +148,7 @@ func (w *world) wait(run store.RunNo, key string, since store.Time, open ...stri
 	return w.put(event.Register("orders", key, &event.Registration{Run: run, Since: since, Open: open}))
 }
 
-// got says who got what since the last call, in order.
+// got returns which run got which event since the last call, in order.
 func (w *world) got() string {
 	var parts []string
 	for i, d := range w.sent {

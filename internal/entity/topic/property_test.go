@@ -96,7 +96,8 @@ func TestTopicIsAModel(t *testing.T) {
 			events: map[store.ItemNo]*modelEvent{}, runs: map[store.RunNo]*modelRun{},
 			flights: map[string]*modelWait{}, given: map[string]string{},
 		}
-		modes := rapid.SampledFrom([][]event.Mode{{event.Broadcast}, {event.Consumed}, {event.Broadcast, event.Consumed}}).Draw(t, "modes")
+		modes := rapid.SampledFrom([][]event.Mode{{event.Broadcast}, {event.Consumed},
+			{event.Broadcast, event.Consumed}}).Draw(t, "modes")
 		var open []*modelWait // registered and not ended, in the run's eyes
 		var taken []event.Delivery
 		next := 0

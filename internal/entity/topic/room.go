@@ -37,10 +37,10 @@ func ReadStats(ctx context.Context, r FeedReader, run store.RunNo) (stats Stats,
 }
 
 // Rooms remembers for publishers how much room each topic has, so that not every
-// publication has to read it. Several processes may publish, so what is remembered is a
-// guess: while a topic has little room, or after a second, it is read again. A topic may
-// therefore exceed its Cap by what is published meanwhile; its writer counts, and refuses
-// nothing. Safe for concurrent use.
+// publication has to read it. Several processes may publish, so this is a guess: the
+// topic is read again while it has little room, and after a second. It may exceed its Cap
+// by the events that are published meanwhile; its writer accepts every event that
+// arrives. Safe for concurrent use.
 type Rooms struct {
 	client entity.Client
 	feeds  FeedReader
@@ -54,7 +54,7 @@ func NewRooms(client entity.Client, feeds FeedReader) *Rooms {
 	return &Rooms{client: client, feeds: feeds, topics: map[string]*roomCache{}}
 }
 
-// roomCache is what is remembered of one topic.
+// roomCache is the memory of one topic.
 type roomCache struct {
 	mu      sync.Mutex
 	run     store.RunNo // of the topic; 0: not known
@@ -63,7 +63,7 @@ type roomCache struct {
 	refused int64 // publications of which the topic was not notified
 }
 
-// roomFor is how long what was read counts.
+// roomFor is how long a reading counts.
 const roomFor = time.Second
 
 // reserve is the room below which a topic is read each time.
@@ -129,8 +129,7 @@ func (c *roomCache) take(most int) bool {
 	return true
 }
 
-// update notes what was read, and takes room for one event. It reports false if there is
-// none.
+// update notes a reading, and takes room for one event. It reports false if there is none.
 func (c *roomCache) update(run store.RunNo, room int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

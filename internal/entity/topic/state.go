@@ -104,13 +104,18 @@ type position struct {
 func newState() state {
 	return state{
 		events: map[store.ItemNo]*held{}, keys: map[string]*reader{}, readers: map[store.RunNo]*reader{},
-		broadcast: list[*held]{number: func(e *held) int64 { return int64(e.Number) }, gone: func(e *held) bool { return e.gone }},
-		pending:   list[*held]{number: func(e *held) int64 { return int64(e.Number) }, gone: func(e *held) bool { return e.gone || e.to != "" }},
-		waits:     list[*wait]{number: func(w *wait) int64 { return int64(w.No) }, gone: func(w *wait) bool { return w.over }},
+		broadcast: list[*held]{number: func(e *held) int64 { return int64(e.Number) },
+			gone: func(e *held) bool { return e.gone }},
+		pending: list[*held]{number: func(e *held) int64 { return int64(e.Number) },
+			gone: func(e *held) bool { return e.gone || e.to != "" }},
+		waits: list[*wait]{number: func(w *wait) int64 { return int64(w.No) },
+			gone: func(w *wait) bool { return w.over }},
 		deadlines: heap.Min[due]{Before: func(a, b due) bool {
 			return a.at < b.at || a.at == b.at && a.event.Number < b.event.Number
 		}},
-		positions: heap.Min[position]{Before: func(a, b position) bool { return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.run, b.run)) < 0 }},
+		positions: heap.Min[position]{Before: func(a, b position) bool {
+			return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.run, b.run)) < 0
+		}},
 	}
 }
 
@@ -155,7 +160,7 @@ func (s *state) load(entries []store.Entry) error {
 	return s.index()
 }
 
-// index makes the indexes of what was read.
+// index makes the indexes of the entries that were read.
 func (s *state) index() error {
 	var waits []*wait
 	for _, r := range s.readers {
@@ -233,7 +238,7 @@ func (s *state) configure(c event.Settings) {
 	}
 }
 
-// lost reports whether nobody gets the event any more.
+// lost reports whether no run can get the event any more.
 func (e *held) lost(now store.Time) bool { return e.deadline != 0 && e.deadline <= now }
 
 // waiting returns the number of events that are not in flight.

@@ -104,7 +104,8 @@ func (r *Rules) publish(it *store.Item, w *entity.Writer) {
 	}
 	r.configure(p.Settings)
 	r.Counts.Accepted++
-	e := &held{Event: event.Event{Number: it.No, ID: it.ID, Mode: p.Settings.Mode, Sent: it.Sent, Value: p.Value, Headers: it.Headers}}
+	e := &held{Event: event.Event{Number: it.No, ID: it.ID, Mode: p.Settings.Mode, Sent: it.Sent, Value: p.Value,
+		Headers: it.Headers}}
 	if p.Settings.Expiry > 0 {
 		e.Expires = it.Sent + store.Time(p.Settings.Expiry)
 	}

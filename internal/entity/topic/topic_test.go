@@ -209,7 +209,8 @@ func TestWhatWasToldOnceIsToldOnce(t *testing.T) {
 
 func TestForeignItemsAreConsumed(t *testing.T) {
 	w := newWorld(t)
-	for _, kind := range []store.ItemKind{store.ItemEvent, store.ItemWait, store.ItemWithdraw, store.ItemAck, store.ItemReturn, store.ItemMessage} {
+	for _, kind := range []store.ItemKind{store.ItemEvent, store.ItemWait, store.ItemWithdraw, store.ItemAck,
+		store.ItemReturn, store.ItemMessage} {
 		w.put(store.Command{RunID: "x", Item: &store.Item{Kind: kind, ID: fmt.Sprint("i", kind), Value: []byte("no record")}})
 	}
 	w.expect(t, "")
@@ -234,7 +235,7 @@ func TestRefusedArePublishedWithTheNext(t *testing.T) {
 	}
 }
 
-// TestBroadcastToManyGoesOverSeveralTurns: none is lost or told twice when a crash
+// TestBroadcastToManyGoesOverSeveralTurns: none is lost or delivered twice when a crash
 // comes between any two of them.
 func TestBroadcastToManyGoesOverSeveralTurns(t *testing.T) {
 	const runs = 3000

@@ -230,7 +230,7 @@ func (d *decision) hasFailed() bool {
 }
 
 // notify adds to the turn what others are sent because of it: the answers to watches of
-// a run that had ended, or, if the turn ends the run, what everybody gets of an end.
+// a run that had ended, or, if the turn ends the run, the notifications of its end.
 func (d *decision) notify() {
 	turn, u, run := d.turn, d.update, d.after()
 	if u.Status.Terminal() {

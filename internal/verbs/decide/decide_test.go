@@ -53,7 +53,8 @@ func request(kind store.ItemKind, q stored.Request) store.Item {
 // done is the entry of a step that has ended.
 func done(name string, seq int64, state store.EntryState) store.Entry {
 	e := store.Entry{
-		Loc: string(location.Loc("").Name(name, 1)), Kind: store.KindStep, State: state, Seq: seq, Attempt: 1, Value: []byte{0xf6},
+		Loc: string(location.Loc("").Name(name, 1)), Kind: store.KindStep, State: state,
+		Seq: seq, Attempt: 1, Value: []byte{0xf6},
 	}
 	if state == store.FailedEntry {
 		e.Value = stored.EncodeFailure(&stored.Failure{Code: "c", Message: "m"})
@@ -102,7 +103,8 @@ func verdict(d *decide.Decision, no store.ItemNo) string {
 // as it is; where it does not, the verb is carried out, or left for the code.
 func TestVerbsOfTheTable(t *testing.T) {
 	kinds := []store.ItemKind{
-		store.ItemCancel, store.ItemTerminate, store.ItemPause, store.ItemResume, store.ItemRetry, store.ItemRewind, store.ItemEdit,
+		store.ItemCancel, store.ItemTerminate, store.ItemPause, store.ItemResume,
+		store.ItemRetry, store.ItemRewind, store.ItemEdit,
 	}
 	for _, kind := range kinds {
 		for _, status := range store.AllStatuses() {
@@ -112,7 +114,8 @@ func TestVerbsOfTheTable(t *testing.T) {
 				}
 				p := &past{entries: []store.Entry{done("a", 1, store.Done), done("b", 2, store.FailedEntry)}}
 				s := &store.Snapshot{
-					Run:     store.Run{No: 1, ID: "r", Status: status, Marks: marks, Build: "b", Output: failure, Waits: verbs.NoWaits()},
+					Run: store.Run{No: 1, ID: "r", Status: status, Marks: marks, Build: "b", Output: failure,
+						Waits: verbs.NoWaits()},
 					Entries: p.entries,
 				}
 				it := verb(kind)
@@ -135,7 +138,8 @@ func TestVerbsOfTheTable(t *testing.T) {
 					t.Errorf("%s of a run that is %s with marks %d: got %q, want %q", kind, status, marks, got, want)
 				}
 				changes := kind == store.ItemRetry || kind == store.ItemRewind || kind == store.ItemEdit
-				if changed := d.Turn.Rewound || d.Turn.Rewrites != nil; changed != (changes && got == "yes") || changed && p.reads != 1 {
+				if changed := d.Turn.Rewound || d.Turn.Rewrites != nil; changed != (changes && got == "yes") || changed &&
+					p.reads != 1 {
 					t.Errorf("%s of a run that is %s: the turn is %+v", kind, status, d.Turn)
 				}
 				if len(d.Turn.Audit) > 0 != (got == "yes") {
@@ -153,7 +157,8 @@ func TestEndAtRest(t *testing.T) {
 	owing.Owes = true
 	s := &store.Snapshot{
 		Run: store.Run{
-			No: 1, ID: "r", Status: store.Suspended, Marks: store.Paused | store.Cancelling, Parent: 9, ParentLoc: "p", Queue: place.Encode(),
+			No: 1, ID: "r", Status: store.Suspended, Marks: store.Paused | store.Cancelling,
+			Parent: 9, ParentLoc: "p", Queue: place.Encode(),
 		},
 		Entries: []store.Entry{owing},
 	}
@@ -162,7 +167,8 @@ func TestEndAtRest(t *testing.T) {
 	s.Items = asked(*watch.Item, grant, verb(store.ItemTerminate), verb(store.ItemCancel))
 	d := atRest(t, s, &past{})
 	u := d.Turn.Update
-	if u.Status != store.Cancelled || u.Marks != 0 || u.Reason != "terminated: why" || d.Ended == nil || d.Ended.Reason != u.Reason {
+	if u.Status != store.Cancelled || u.Marks != 0 || u.Reason != "terminated: why" || d.Ended == nil ||
+		d.Ended.Reason != u.Reason {
 		t.Fatalf("got %+v", d)
 	}
 	if e, err := stored.DecodeEnding(d.Ended.Output); err != nil || !slices.Equal(e.Owed, []string{"charge"}) {
@@ -183,7 +189,8 @@ func TestEndAtRest(t *testing.T) {
 		}
 	}
 	if ends != 2 || back != 2 {
-		t.Errorf("%d ends are sent, of 2 to the parent and the watch; %d permits go back, of 2 of the run and its step", ends, back)
+		t.Errorf("%d ends are sent, of 2 to the parent and the watch; %d permits go back, of 2 of the run and its step",
+			ends, back)
 	}
 }
 
@@ -253,7 +260,8 @@ func TestOrderOfVerbs(t *testing.T) {
 		for i := range c.items {
 			verdicts = append(verdicts, verdict(&d, store.ItemNo(i+1)))
 		}
-		if got := strings.Join(verdicts, ", "); got != c.verdicts || d.Turn.Update.Status != c.status || d.GoesOn != c.goesOn {
+		if got := strings.Join(verdicts, ", "); got != c.verdicts || d.Turn.Update.Status != c.status ||
+			d.GoesOn != c.goesOn {
 			t.Errorf("%s: %s, %s, goes on %t", c.what, got, d.Turn.Update.Status, d.GoesOn)
 		}
 	}
@@ -271,7 +279,8 @@ func TestAChangeEndsTheDecision(t *testing.T) {
 	if u := d.Turn.Update; u.Status != store.Running || u.Marks != 0 || !d.Turn.Rewound || len(d.Turn.Rewrites) != 1 {
 		t.Errorf("got %+v, %+v", d.Turn, u)
 	}
-	if a := d.Turn.Audit; len(a) != 1 || a[0].Who != "ann" || a[0].Why != "why" || !strings.HasPrefix(a[0].Detail, "from b: took back 1 completions") {
+	if a := d.Turn.Audit; len(a) != 1 || a[0].Who != "ann" || a[0].Why != "why" ||
+		!strings.HasPrefix(a[0].Detail, "from b: took back 1 completions") {
 		t.Errorf("the audit is %+v", a)
 	}
 }
@@ -306,7 +315,8 @@ func TestWhatTheHistoryRefuses(t *testing.T) {
 	p := &past{entries: []store.Entry{done("a", 1, store.Done)}}
 	s := &store.Snapshot{Run: run, Items: asked(request(store.ItemRewind, stored.Request{Location: "\x01nowhere"}))}
 	d := atRest(t, s, p)
-	if got := verdict(&d, 1); !strings.HasPrefix(got, "unknown location") || d.GoesOn || d.Turn.Update.Status != store.Failed {
+	if got := verdict(&d, 1); !strings.HasPrefix(got, "unknown location") || d.GoesOn ||
+		d.Turn.Update.Status != store.Failed {
 		t.Errorf("got %q, %+v", got, d)
 	}
 	s.Items = asked(store.Item{Kind: store.ItemEdit, Value: []byte{0xff}})
@@ -331,7 +341,8 @@ func TestAnEndedRunAsksForANewPermit(t *testing.T) {
 		}
 		d := atRest(t, s, p)
 		u := d.Turn.Update
-		if held := u.Marks&store.Held != 0; held != (status == store.Cancelled) || d.GoesOn == held || len(u.Sends) > 0 != held {
+		if held := u.Marks&store.Held != 0; held != (status == store.Cancelled) || d.GoesOn == held ||
+			len(u.Sends) > 0 != held {
 			t.Errorf("%s: got %+v", status, u)
 		}
 		if u.Generation != 5 {
