@@ -228,7 +228,7 @@ func (r Runs) Fork(ctx context.Context, runID, before string, act Act, id ...ID)
 	}
 	start.ID, start.Shard.Slot = newID, r.engine.inner.Slot(newID)
 	rand.Read(start.Seed[:])
-	if err := r.engine.inner.PlaceFork(ctx, start); err != nil {
+	if err := r.engine.inner.Queues().EnqueueFork(ctx, start); err != nil {
 		return "", fmt.Errorf("fork run %q: %w", runID, err)
 	}
 	answers, err := r.engine.inner.Apply(ctx, []store.Command{{Start: start}})

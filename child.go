@@ -103,7 +103,7 @@ func (w *Workflow[In, Out]) child(ctx Context, call runner.Call, input In, opts 
 		if err := q.check(); err != nil {
 			return nil, fmt.Errorf("child %s: %w", o.as, err)
 		}
-		child.Place = func(start *store.Start) error { return e.inner.PlaceChild(start, q.place()) }
+		child.Place = func(start *store.Start) error { return e.inner.Queues().EnqueueChild(start, q.place()) }
 	}
 	inner, err := ctx.branch.StartChild(child)
 	if err != nil {

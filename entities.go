@@ -21,7 +21,7 @@ func (e *Engine) entityKinds() map[string]engine.MakeRules {
 			name, _ := event.Topic(run.ID)
 			return topic.New(name)
 		},
-		planner.Workflow: planner.New(func(p permit.Place) (func(*store.Start), error) { return e.inner.Placer(p) }),
+		planner.Workflow: planner.New(func(p permit.Place) (func(*store.Start), error) { return e.inner.Queues().Enqueuer(p) }),
 		permit.Workflow:  queue.New,
 	}
 }

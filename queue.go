@@ -88,7 +88,7 @@ func (e *Engine) enqueue(ctx context.Context, start *store.Start, q *OnQueue) er
 	if q == nil {
 		return nil
 	}
-	if err := e.inner.Place(ctx, start, q.place()); err != nil {
+	if err := e.inner.Queues().Enqueue(ctx, start, q.place()); err != nil {
 		return queueError(q.Name, err)
 	}
 	return nil

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/queues"
 	"github.com/stet-run/stet/store"
 )
 
@@ -19,7 +19,7 @@ var ErrNoQueue = errors.New("no such queue")
 
 // queueError says of which queue an error is.
 func queueError(name string, err error) error {
-	if errors.Is(err, engine.ErrNoQueue) {
+	if errors.Is(err, queues.ErrNoQueue) {
 		return fmt.Errorf("queue %q: %w", name, ErrNoQueue)
 	}
 	return fmt.Errorf("queue %q: %w", name, err)
@@ -166,11 +166,11 @@ func (e *Engine) manage(ctx context.Context, name, act string, value []byte) err
 		return queueError(name, fmt.Errorf("%w: %w", err, ErrInvalid))
 	}
 	if act != permit.Create { // asked of nobody it would make a record
-		if _, _, err := e.inner.Queue(ctx, name); err != nil {
+		if _, _, err := e.inner.Queues().State(ctx, name); err != nil {
 			return queueError(name, err)
 		}
 	}
-	defer e.inner.ForgetQueue(name)
+	defer e.inner.Queues().Forget(name)
 	verdict, err := entity.Ask(ctx, e.inner, permit.EntityID(name), act, value)
 	switch {
 	case err != nil:
@@ -184,7 +184,7 @@ func (e *Engine) manage(ctx context.Context, name, act string, value []byte) err
 	case permit.Exists:
 		return queueError(name, queueExists{})
 	case permit.Missing:
-		return queueError(name, engine.ErrNoQueue)
+		return queueError(name, queues.ErrNoQueue)
 	default:
 		return queueError(name, fmt.Errorf("%w: %s", ErrRefused, reason))
 	}
@@ -199,7 +199,7 @@ func (queueExists) Is(target error) bool { return target == ErrExists }
 
 // Info returns how a queue stands. ErrNoQueue: there is none of the name.
 func (q Queues) Info(ctx context.Context, name string) (*QueueInfo, error) {
-	state, _, err := q.engine.inner.Queue(ctx, name)
+	state, _, err := q.engine.inner.Queues().State(ctx, name)
 	if err != nil {
 		return nil, queueError(name, err)
 	}
@@ -215,7 +215,7 @@ func (q Queues) List(ctx context.Context) ([]QueueInfo, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list queues: %w", err)
 		}
-		states, err := q.engine.inner.QueueStates(ctx, page.Runs)
+		states, err := q.engine.inner.Queues().States(ctx, page.Runs)
 		if err != nil {
 			return nil, fmt.Errorf("list queues: %w", err)
 		}

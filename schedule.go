@@ -152,7 +152,7 @@ func (w *Workflow[In, Out]) Schedule(ctx context.Context, e *Engine, name string
 	}
 	config.Workflow, config.Input = w.name, data
 	if q := o.queue.over(w.options.queue); q != nil {
-		if _, _, err := e.inner.Queue(ctx, q.Name); err != nil {
+		if _, _, err := e.inner.Queues().State(ctx, q.Name); err != nil {
 			return fail(queueError(q.Name, err))
 		}
 		place := q.place()

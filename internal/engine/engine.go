@@ -16,6 +16,7 @@ import (
 	"github.com/stet-run/stet/internal/cluster"
 	"github.com/stet-run/stet/internal/notify"
 	"github.com/stet-run/stet/internal/payload"
+	"github.com/stet-run/stet/internal/queues"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -105,7 +106,7 @@ type Engine struct {
 	changes  *notify.Changes
 	waiters  *notify.Waiters
 	entities entities
-	queues   queues
+	queues   *queues.Queues
 
 	executor atomic.Pointer[executor] // nil: not the owner
 	batches  atomic.Int64             // number of the last batch of this boot
@@ -137,8 +138,29 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	e.waiters = notify.New(notify.Config{
 		Store: cfg.Store, Changes: e.changes, Poll: cfg.Poll, InMemory: e.inMemory, Sole: e.sole,
 	})
+	e.queues = queues.New(queues.Config{Store: cfg.Store, Home: e.queueHome, Working: e.working})
 	e.time.observe(d.Now)
 	return e, nil
+}
+
+// Queues returns the queues of the store.
+func (e *Engine) Queues() *queues.Queues { return e.queues }
+
+// queueHome returns the shard of a run whose queue names a group.
+func (e *Engine) queueHome(group, runID string) store.Shard {
+	if e.slots == 1 { // one process owns the store, whatever its groups
+		group = store.DefaultGroup
+	}
+	return store.Shard{Group: group, Slot: e.Slot(runID)}
+}
+
+// working returns a context for a read on behalf of a run that executes here.
+func (e *Engine) working() (context.Context, context.CancelFunc) {
+	ctx := context.Background()
+	if x := e.executor.Load(); x != nil {
+		ctx = x.held
+	}
+	return context.WithTimeout(ctx, e.cfg.LeaseTTL)
 }
 
 // Run works until ctx ends, as the owner or as a standby that takes over. See

@@ -9,7 +9,8 @@ import (
 )
 
 // Fork returns the start of a run that is forked from another before a location, as
-// fork.Source.Start does. PlaceFork puts it on the other run's queue.
+// fork.Source.Start does. Queues.EnqueueFork puts it on
+// the other run's queue.
 func (e *Engine) Fork(
 	ctx context.Context, runID string, at location.Loc, act store.Audit,
 ) (start *store.Start, ok bool, err error) {

@@ -10,7 +10,7 @@ import (
 // way; a concrete store knows the contract alone, the runner no store and no
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
-	".":                                 {"internal/verbs", "schedule", "internal/entity/planner", "internal/engine", "internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic", "internal/payload", "internal/runner", "internal/stored", "internal/plain", "internal/runfile", "internal/steps", "internal/history", "internal/location", "store"},
+	".":                                 {"internal/verbs", "schedule", "internal/entity/planner", "internal/engine", "internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic", "internal/payload", "internal/runner", "internal/queues", "internal/stored", "internal/plain", "internal/runfile", "internal/steps", "internal/history", "internal/location", "store"},
 	"codecheck":                         {".", "store"},
 	"stettest":                          {".", "internal/stored", "internal/steps", "internal/location", "store", "store/memory"},
 	"stettest/enginetest":               {".", "stettest", "store"},
@@ -49,9 +49,10 @@ var arrows = map[string][]string{
 	"internal/ownership":                {"store"},
 	"internal/sweep":                    {"store"},
 	"internal/verbs/fork":               {"internal/history", "internal/location", "internal/verbs", "store"},
+	"internal/queues":                   {"internal/payload", "internal/permit", "internal/runner", "store"},
 	"internal/parking":                  {},
 	"internal/committer":                {"internal/ownership", "store"},
-	"internal/engine":                   {"internal/verbs/decide", "internal/verbs", "internal/cluster", "internal/committer", "internal/ownership", "internal/parking", "internal/sweep", "internal/verbs/fork", "internal/payload", "internal/permit", "internal/entity", "internal/runner", "internal/stored", "internal/history", "internal/location", "internal/notify", "internal/steps", "store"},
+	"internal/engine":                   {"internal/verbs/decide", "internal/verbs", "internal/cluster", "internal/committer", "internal/ownership", "internal/parking", "internal/queues", "internal/sweep", "internal/verbs/fork", "internal/payload", "internal/permit", "internal/entity", "internal/runner", "internal/stored", "internal/history", "internal/location", "internal/notify", "internal/steps", "store"},
 	"internal/notify":                   {"store"},
 	"internal/plain":                    {},
 	"internal/steps":                    {"internal/payload", "internal/runner", "internal/stored", "store"},

@@ -1,0 +1,180 @@
+// Package queues reads the state of queues, and puts the starts of runs on them. The settings
+// of a queue are remembered for a moment: so long a change may go unnoticed.
+//
+// A run that was started on a queue executes only while it holds a permit. The store
+// holds the run until a grant arrives. When it is loaded the grant is compared with its
+// ticket, and the permit goes back in the commit that ends it. See package permit.
+package queues
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet/internal/payload"
+	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+)
+
+// ErrNoQueue says that there is no queue with a name.
+var ErrNoQueue = runner.ErrNoQueue
+
+// fresh is how long a queue's settings may have changed unnoticed.
+const fresh = time.Second
+
+// maxKnown bounds the settings that are remembered.
+const maxKnown = 10_000
+
+// Config is what Queues are made from. All fields are required.
+type Config struct {
+	Store store.Store
+	Home  func(group, runID string) store.Shard // the shard of a run that a group serves
+
+	// Working returns the context of a read on behalf of a run that executes here.
+	Working func() (context.Context, context.CancelFunc)
+}
+
+// Queues is the queues of a store. It is safe for concurrent use.
+type Queues struct {
+	cfg Config
+
+	mu    sync.Mutex
+	known map[string]settings // by name
+}
+
+type settings struct {
+	permit.Settings
+	until time.Time
+}
+
+// New returns the queues of a store.
+func New(cfg Config) *Queues { return &Queues{cfg: cfg, known: map[string]settings{}} }
+
+// State returns the state of a queue; ErrNoQueue if there is none.
+func (q *Queues) State(ctx context.Context, name string) (permit.State, store.Run, error) {
+	page, err := q.cfg.Store.List(ctx, store.Filter{IDs: []string{permit.EntityID(name)}, Limit: 1})
+	if err != nil {
+		return permit.State{}, store.Run{}, err
+	}
+	if len(page.Runs) == 0 {
+		return permit.State{}, store.Run{}, ErrNoQueue
+	}
+	states, err := q.States(ctx, page.Runs)
+	if err != nil {
+		return permit.State{}, store.Run{}, err
+	}
+	if !states[0].Exists {
+		err = ErrNoQueue
+	}
+	return states[0], page.Runs[0], err
+}
+
+// States returns the states of queues by their entities.
+func (q *Queues) States(ctx context.Context, entities []store.Run) ([]permit.State, error) {
+	nos := make([]store.RunNo, len(entities))
+	index := make(map[store.RunNo]int, len(entities))
+	for i := range entities {
+		nos[i], index[entities[i].No] = entities[i].No, i
+	}
+	states := make([]permit.State, len(entities))
+	feeds, err := q.cfg.Store.Feeds(ctx, store.FeedQuery{Runs: nos, Values: true})
+	if err != nil {
+		return nil, err
+	}
+	for i := range feeds {
+		if f := &feeds[i]; f.Name == permit.StateValue && !f.Stream {
+			if err := payload.Readable(f.Value); err != nil {
+				return nil, err
+			}
+			if states[index[f.Run]], err = permit.DecodeState(f.Value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return states, nil
+}
+
+// Enqueue puts a start on a queue: not before the times that it has. ErrNoQueue: there
+// is none with the name.
+func (q *Queues) Enqueue(ctx context.Context, start *store.Start, p permit.Place) error {
+	settings, err := q.settingsOf(ctx, p.Queue)
+	if err != nil {
+		return err
+	}
+	q.enqueue(start, p, settings)
+	return nil
+}
+
+// enqueue puts a start on a queue that has the settings.
+func (q *Queues) enqueue(start *store.Start, p permit.Place, settings permit.Settings) {
+	p.Ticket, p.Release = permit.NewTicket(), settings.Release
+	start.Shard = q.cfg.Home(settings.Group, start.ID)
+	ask := permit.Ask{RunID: start.ID, At: start.At, After: start.After}
+	start.Queue = &store.QueueEntry{Data: p.Encode(), Ask: p.AskFor(ask)}
+	start.At, start.After = 0, 0
+}
+
+// EnqueueChild is Enqueue for a child of a run that executes here.
+func (q *Queues) EnqueueChild(start *store.Start, p permit.Place) error {
+	ctx, cancel := q.cfg.Working()
+	defer cancel()
+	return q.Enqueue(ctx, start, p)
+}
+
+// Enqueuer returns a function that puts starts on a queue, for an entity that executes
+// here; nil: there is no such queue.
+func (q *Queues) Enqueuer(p permit.Place) (func(*store.Start), error) {
+	ctx, cancel := q.cfg.Working()
+	defer cancel()
+	settings, err := q.settingsOf(ctx, p.Queue)
+	switch {
+	case errors.Is(err, ErrNoQueue):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return func(start *store.Start) { q.enqueue(start, p, settings) }, nil
+}
+
+// EnqueueFork puts the start of a fork on the queue of the other run, if it is on one.
+func (q *Queues) EnqueueFork(ctx context.Context, start *store.Start) error {
+	if start.Queue == nil {
+		return nil
+	}
+	p, _, err := permit.DecodePlace(start.Queue.Data)
+	if err != nil {
+		return err
+	}
+	return q.Enqueue(ctx, start, p)
+}
+
+func (q *Queues) settingsOf(ctx context.Context, name string) (permit.Settings, error) {
+	q.mu.Lock()
+	known, ok := q.known[name]
+	q.mu.Unlock()
+	if ok && time.Now().Before(known.until) {
+		return known.Settings, nil
+	}
+	asked := time.Now()
+	state, _, err := q.State(ctx, name)
+	if err != nil {
+		return permit.Settings{}, fmt.Errorf("queue %q: %w", name, err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.known) > maxKnown {
+		q.known = map[string]settings{}
+	}
+	q.known[name] = settings{state.Settings, asked.Add(fresh)}
+	return state.Settings, nil
+}
+
+// Forget forgets the settings of a queue that this process has changed.
+func (q *Queues) Forget(name string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.known, name)
+}

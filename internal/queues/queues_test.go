@@ -1,0 +1,109 @@
+package queues_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/queues"
+	"github.com/stet-run/stet/store"
+)
+
+// shelf is a store with one queue, whose reads it counts.
+type shelf struct {
+	store.Store
+	name  string
+	state permit.State
+	reads int
+}
+
+func (s *shelf) List(_ context.Context, f store.Filter) (store.Page, error) {
+	s.reads++
+	if f.IDs[0] != permit.EntityID(s.name) {
+		return store.Page{}, nil
+	}
+	return store.Page{Runs: []store.Run{{No: 7, ID: f.IDs[0]}}}, nil
+}
+
+func (s *shelf) Feeds(context.Context, store.FeedQuery) ([]store.Feed, error) {
+	return []store.Feed{{Run: 7, Name: permit.StateValue, Value: s.state.Encode()}}, nil
+}
+
+func newQueues(s *shelf) *queues.Queues {
+	return queues.New(queues.Config{
+		Store:   s,
+		Home:    func(group, _ string) store.Shard { return store.Shard{Group: group, Slot: 3} },
+		Working: func() (context.Context, context.CancelFunc) { return context.WithCancel(context.Background()) },
+	})
+}
+
+// A start goes to the shard of the group that serves the queue, and keeps its times in
+// what it asks for.
+func TestEnqueue(t *testing.T) {
+	s := &shelf{name: "q", state: permit.State{Exists: true, Settings: permit.Settings{Group: "g", Release: true}}}
+	q := newQueues(s)
+	start := &store.Start{ID: "a", At: 5, After: 6}
+	if err := q.Enqueue(t.Context(), start, permit.Place{Queue: "q", Key: "k"}); err != nil {
+		t.Fatal(err)
+	}
+	p, ok, err := permit.DecodePlace(start.Queue.Data)
+	if err != nil || !ok || p.Queue != "q" || p.Key != "k" || p.Ticket == "" || !p.Release {
+		t.Errorf("the place is %+v, %t, %v", p, ok, err)
+	}
+	if start.Shard != (store.Shard{Group: "g", Slot: 3}) || start.At != 0 || start.After != 0 {
+		t.Errorf("the start is %+v", start)
+	}
+	fork := &store.Start{ID: "b", Queue: start.Queue}
+	if err := q.EnqueueFork(t.Context(), fork); err != nil {
+		t.Fatal(err)
+	}
+	if again, _, _ := permit.DecodePlace(fork.Queue.Data); again.Key != "k" || again.Ticket == p.Ticket {
+		t.Errorf("the fork's place is %+v", again)
+	}
+	if err := q.EnqueueFork(t.Context(), &store.Start{ID: "c"}); err != nil {
+		t.Errorf("a fork without a queue: %v", err)
+	}
+}
+
+func TestThereIsNoQueue(t *testing.T) {
+	s := &shelf{name: "q"}
+	q := newQueues(s)
+	for _, name := range []string{"other", "q"} { // q was never made: its entity has only been asked
+		if _, _, err := q.State(t.Context(), name); !errors.Is(err, queues.ErrNoQueue) {
+			t.Errorf("%s: %v; want ErrNoQueue", name, err)
+		}
+		if err := q.EnqueueChild(&store.Start{}, permit.Place{Queue: name}); !errors.Is(err, queues.ErrNoQueue) {
+			t.Errorf("%s: a child was enqueued: %v", name, err)
+		}
+		if put, err := q.Enqueuer(permit.Place{Queue: name}); put != nil || err != nil {
+			t.Errorf("%s: an entity may enqueue: %v", name, err)
+		}
+	}
+}
+
+// Settings are remembered for a second, or until they are forgotten.
+func TestSettingsAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{name: "q", state: permit.State{Exists: true}}
+		q := newQueues(s)
+		enqueue := func(want int) {
+			t.Helper()
+			put, err := q.Enqueuer(permit.Place{Queue: "q"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if put(&store.Start{ID: "a"}); s.reads != want {
+				t.Errorf("the queue was read %d times; want %d", s.reads, want)
+			}
+		}
+		enqueue(1)
+		enqueue(1)
+		time.Sleep(time.Second)
+		enqueue(2)
+		q.Forget("q")
+		enqueue(3)
+	})
+}
