@@ -9,7 +9,13 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// admit decides what becomes of a claimed run that has been loaded.
+// admit decides where a claimed run goes that has been loaded: it is dismissed, decided
+// at rest, given back, held for a permit, stalled, or executed, alone if it is suspected
+// of killing processes.
+//
+// The order of the cases matters. Verbs come first, so that an operator can end a run
+// whose code is missing, that gets no permit, or that kills every process. The permit
+// comes before suspicion: a run without one is not executed, so it need not be alone.
 func (x *executor) admit(a *activation, s *store.Snapshot) {
 	run := &s.Run
 	known := x.e.executes(run.Workflow)
