@@ -246,7 +246,7 @@ func TestWatchesAgainstEnds(t *testing.T) {
 }
 
 // TestFamilyInHandTakesNoClaims: a parent and its children in one process go on
-// without looking for what is ready, once a claim is over that each tenure begins
+// without looking for what is ready, once a claim is over that each executor begins
 // with.
 func TestFamilyInHandTakesNoClaims(t *testing.T) {
 	forEachStore(t, func(t *testing.T, cfg stet.Config, g *gated, _ store.Store) {
