@@ -42,8 +42,11 @@ func ExampleEngine_DeadLetters() {
 		return
 	}
 	fmt.Println(second.Wait(ctx))
+	removed, err := engine.DeadLetters().Remove(ctx, stet.Act{By: "ada"}, letters[0].Number)
+	fmt.Println("left to remove:", removed, err)
 	// Output:
 	// cup <nil>
 	// item <nil> plate
 	// plate <nil>
+	// left to remove: 0 <nil>
 }

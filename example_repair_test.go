@@ -70,10 +70,15 @@ func ExampleRuns_Rewind() {
 	price = 12
 	fmt.Println(engine.Runs().Fork(ctx, "q", "price", stet.Act{Why: "what if"}, stet.ID("q-2")))
 	fmt.Println(quote.Handle(engine, "q-2").Wait(ctx))
+	fmt.Println(engine.Runs().EditFailure(ctx, "q", "price", errors.New("not for sale"), stet.Act{By: "ada"}))
+	_, err = run.Wait(ctx)
+	fmt.Println(err)
 	// Output:
 	// 30 <nil>
 	// true <nil>
 	// 33 <nil>
 	// q-2 <nil>
 	// 36 <nil>
+	// true <nil>
+	// run "q" failed: step price failed: not for sale
 }

@@ -15,11 +15,14 @@ import (
 	"github.com/stet-run/stet/store/sqlite"
 )
 
+var wrap = stet.Message[string]("wrap")
+
 // A run starts in the transaction that writes the application's own rows: both
 // are there, or neither.
 func ExampleStartTx() {
-	ship := stet.Define("ship", func(_ stet.Context, order int64) (string, error) {
-		return fmt.Sprintf("order %d is on its way", order), nil
+	ship := stet.Define("ship", func(ctx stet.Context, order int64) (string, error) {
+		wrapping, err := wrap.Receive(ctx)
+		return fmt.Sprintf("order %d is on its way, in %s", order, wrapping), err
 	})
 	dir, err := os.MkdirTemp("", "stet")
 	if err != nil {
@@ -62,7 +65,7 @@ func ExampleStartTx() {
 	}
 	fmt.Println(run.Wait(ctx))
 	// Output:
-	// order 1 is on its way <nil>
+	// order 1 is on its way, in paper <nil>
 	// <nil>
 }
 
@@ -89,6 +92,9 @@ func placeOrder(ctx context.Context, db *sql.DB, engine *stet.Engine, ship *stet
 	}
 	run, err := stet.StartTx(ctx, tx, engine, ship, id)
 	if err != nil {
+		return nil, err
+	}
+	if err := stet.SendTx(ctx, tx, engine, wrap, run.ID(), "paper"); err != nil {
 		return nil, err
 	}
 	return run, tx.Commit()
