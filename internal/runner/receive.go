@@ -76,10 +76,11 @@ func (o *receiveOp) Withdraw() {
 	o.op.Withdraw()
 }
 
-func (o *receiveOp) Outcome(e *store.Entry) {
+func (o *receiveOp) Outcome(e store.Entry) store.Entry {
 	if o.Failure == nil {
 		e.Value = stored.EncodeReceipt(o.messages)
 	}
+	return e
 }
 
 func (o *receiveOp) Recall(value []byte) (err error) {

@@ -179,7 +179,7 @@ func (o *step) Withdraw() {
 	o.Op.Withdraw()
 }
 
-func (o *step) Outcome(e *store.Entry) {
+func (o *step) Outcome(e store.Entry) store.Entry {
 	e.Attempt, e.Started, e.Ended, e.Owes = o.attempt, o.from, o.until, o.owes()
 	if rec := o.recorded; rec != nil {
 		e.Attempt, e.Started, e.Ended = rec.Attempt, rec.Started, rec.Ended
@@ -187,6 +187,7 @@ func (o *step) Outcome(e *store.Entry) {
 	if o.owes() && o.Failure == nil {
 		o.s.owner.Owe(&o.Op, o.spec.Undo)
 	}
+	return e
 }
 
 // owes reports whether the step carries a compensation.

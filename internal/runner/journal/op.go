@@ -61,9 +61,9 @@ type Kind interface {
 	Abandon() (stays bool)
 	// Withdraw is called when the operation is closed. It records that.
 	Withdraw()
-	// Outcome completes the entry with which the operation is handed over: all that is
-	// not common to operations. A failure is filled in.
-	Outcome(e *store.Entry)
+	// Outcome returns the entry with which the operation is handed over, completed with
+	// all that is not common to operations. A failure is filled in.
+	Outcome(e store.Entry) store.Entry
 	// Recall takes the outcome from the value of its record.
 	Recall(value []byte) error
 	// Show completes the description of the wait for it.
@@ -138,7 +138,7 @@ func (o *Op) Withdraw() {
 }
 
 // Outcome leaves the entry as it is.
-func (o *Op) Outcome(*store.Entry) {}
+func (o *Op) Outcome(e store.Entry) store.Entry { return e }
 
 // Recall takes the value as it is.
 func (o *Op) Recall(value []byte) error {
@@ -245,8 +245,7 @@ func (o *Op) HandOver() {
 	if o.Failure != nil {
 		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.Failure)
 	}
-	o.Is.Outcome(&e)
-	o.Write(e)
+	o.Write(o.Is.Outcome(e))
 	j.Scheduler.Settle(&o.Source)
 }
 

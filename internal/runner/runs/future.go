@@ -218,12 +218,13 @@ func (o *awaited) takeEnd() {
 	o.Failure.Details = o.link.Encode()
 }
 
-func (o *awaited) Outcome(e *store.Entry) {
+func (o *awaited) Outcome(e store.Entry) store.Entry {
 	if o.Failure == nil {
 		l := o.link
 		l.Output = o.Value
 		e.Value = l.Encode()
 	}
+	return e
 }
 
 func (o *awaited) Recall(value []byte) error {

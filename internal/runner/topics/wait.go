@@ -117,10 +117,11 @@ func (o *wait) Withdraw() {
 
 func (o *wait) WithdrawLate() { o.Withdraw() }
 
-func (o *wait) Outcome(e *store.Entry) {
+func (o *wait) Outcome(e store.Entry) store.Entry {
 	if o.Failure == nil {
 		e.Value = event.Encode(o.given)
 	}
+	return e
 }
 
 func (o *wait) Recall(value []byte) error {
