@@ -47,8 +47,8 @@ type activation struct {
 	// The driver's.
 	phase    phase
 	run      store.Run
-	r        interpreter // nil: loading
-	code     *runner.Run // the same, of a run of a workflow; nil: it is an entity
+	r        interpreter         // nil: loading
+	code     *runner.Interpreter // the same, of a run of a workflow; nil: it is an entity
 	turn     turnUnderWay
 	touched  bool // the row knows this build, and the run is no suspect
 	begun    bool // that a turn was committed can be seen

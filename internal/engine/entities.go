@@ -11,7 +11,7 @@ import (
 )
 
 // interpreter decides what the run of an activation does: the code of a workflow
-// (runner.Run) or the rules of an entity (entity.Machine). An activation asks the
+// (runner.Interpreter) or the rules of an entity (entity.Machine). An activation asks the
 // former for more; see activation.code.
 type interpreter interface {
 	Deliver(items ...store.Item)

@@ -6,7 +6,7 @@ package runner
 // nextArrival hands over one completion that has arrived or is due. It reports whether
 // there was one. What comes by the inbox goes before the timers, because it has lost
 // against an earlier deadline only if it is late; and ends of attempts come last.
-func (r *Run) nextArrival() bool {
+func (r *Interpreter) nextArrival() bool {
 	return r.loops.next() ||
 		r.promises.arrived.Next() || r.runs.Next() || r.topics.Next() || r.mail.next() || r.steps.NextGrant() ||
 		r.j.Timers.Next(r.j.Bound(), r.j.InboxAt()) ||
@@ -14,7 +14,7 @@ func (r *Run) nextArrival() bool {
 }
 
 // hasArrivals reports whether something has arrived that was not looked at.
-func (r *Run) hasArrivals() bool {
+func (r *Interpreter) hasArrivals() bool {
 	return r.loops.entering.Len()+len(r.promises.arrived)+r.runs.Arrived()+r.topics.Arrived()+
 		r.mail.Unlooked()+r.steps.Arrived() > 0
 }

@@ -12,7 +12,7 @@ import (
 // that says so, and the run fails.
 type Branch struct {
 	sched.Branch
-	run *Run
+	run *Interpreter
 	fn  func(*Branch) (any, error)
 }
 
@@ -60,7 +60,7 @@ func (b *Branch) begin(loc location.Loc, shield bool, fn func(*Branch) (any, err
 }
 
 // begin begins a branch of the run that has no parent.
-func (r *Run) begin(fn func(*Branch) (any, error)) *Branch {
+func (r *Interpreter) begin(fn func(*Branch) (any, error)) *Branch {
 	b := &Branch{run: r, fn: fn}
 	r.sched.Begin(&b.Branch, nil, "", false, b)
 	return b

@@ -18,13 +18,13 @@
 //	mail      messages and the order in which they are received
 //
 // This package joins them: what the code of a run can call ([Branch]), what its driver can
-// call ([Run]), what the inbox brings, in which order it is handed over, and how a run ends,
+// call ([Interpreter]), what the inbox brings, in which order it is handed over, and how a run ends,
 // pauses, is cancelled and is undone. An operation is a type that embeds journal.Op, in a
 // file of its own: timer.go is the smallest.
 //
 // # Driving
 //
-// One goroutine at a time drives a [Run]:
+// One goroutine at a time drives an [Interpreter]:
 //
 //	r := runner.New(config)
 //	r.Advance(now, inboxReadAt)   // as far as the code goes

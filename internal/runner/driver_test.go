@@ -492,7 +492,7 @@ func (d *driver) verify(over *Outcome) string {
 
 // seen is what the code of an activation has seen, in order.
 type seen struct {
-	run    *Run
+	run    *Interpreter
 	events []sight
 }
 

@@ -23,7 +23,7 @@ type harness struct {
 	clock store.Time
 	stale time.Duration // the inbox was read so long ago
 
-	r         *Run // nil: not in memory
+	r         *Interpreter // nil: not in memory
 	flight    []Body
 	pending   *store.Turn
 	begun     map[string]int // bodies given out, by location

@@ -7,16 +7,16 @@ import (
 )
 
 // Know notes that an item has been delivered. It reports false if it was noted before.
-func (r *Run) Know(no store.ItemNo) bool { return r.j.Items.Know(no) }
+func (r *Interpreter) Know(no store.ItemNo) bool { return r.j.Items.Know(no) }
 
 // Answer consumes an item in the next turn, with the owner's answer if it is a verb.
-func (r *Run) Answer(no store.ItemNo, verdict []byte) {
+func (r *Interpreter) Answer(no store.ItemNo, verdict []byte) {
 	r.j.Answer(no, verdict)
 }
 
 // Deliver adds items to the inbox. Items that were delivered before are ignored, and so
 // are verbs other than Cancel, which are not the runner's.
-func (r *Run) Deliver(items ...store.Item) {
+func (r *Interpreter) Deliver(items ...store.Item) {
 	for i := range items {
 		it := &items[i]
 		if it.Kind.Verb() && it.Kind != store.ItemCancel && it.Kind != store.ItemWatch || !r.Know(it.No) {
@@ -30,7 +30,7 @@ func (r *Run) Deliver(items ...store.Item) {
 
 // deliver gives an item to what waits for its kind. It reports whether the item is to
 // be marked as seen; otherwise that, or its consumption, is done.
-func (r *Run) deliver(it *store.Item) (see bool) {
+func (r *Interpreter) deliver(it *store.Item) (see bool) {
 	switch it.Kind {
 	case store.ItemMessage:
 		r.mail.Deliver(it.Name, *it)
@@ -62,7 +62,7 @@ func (r *Run) deliver(it *store.Item) (see bool) {
 }
 
 // Watches returns the requests to be notified of the run's end. They stay in its inbox.
-func (r *Run) Watches() []store.Item { return r.watches }
+func (r *Interpreter) Watches() []store.Item { return r.watches }
 
 // cancel is the cancel of the whole run.
 type cancel struct {
@@ -73,7 +73,7 @@ type cancel struct {
 
 // deliverCancel looks at a request for a cancel. It reports whether the code is to see
 // it; otherwise it is answered or kept.
-func (r *Run) deliverCancel(it *store.Item) bool {
+func (r *Interpreter) deliverCancel(it *store.Item) bool {
 	switch {
 	case it.Name == "" && (r.undo.begun || r.cancel.handedOver || r.j.Cancelled() != nil):
 		// A parent cancels its child with the scope and at its own end, by one item,

@@ -9,7 +9,7 @@ import (
 // op is a durable operation of a run.
 type op struct {
 	journal.Op
-	run *Run
+	run *Interpreter
 }
 
 // declare makes o, which is empty, the operation that is a part of is, or finds what is

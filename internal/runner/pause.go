@@ -11,7 +11,7 @@ import (
 // their ends are recorded without a number; they are handed over when the run goes
 // on. A run that is about to be cancelled is not paused. After the turn that pauses
 // it there is only Unwind.
-func (r *Run) Pause(it store.Item) {
+func (r *Interpreter) Pause(it store.Item) {
 	switch {
 	case !r.Know(it.No):
 	case r.pause != nil:
@@ -25,13 +25,13 @@ func (r *Run) Pause(it store.Item) {
 
 // Pausing reports whether the run stands still to be paused. What arrives for it now
 // is for the activation that resumes it.
-func (r *Run) Pausing() bool { return r.pause != nil }
+func (r *Interpreter) Pausing() bool { return r.pause != nil }
 
 // Paused reports whether the turn that pauses the run was taken.
-func (r *Run) Paused() bool { return r.pause != nil && r.turns.last && r.over == nil }
+func (r *Interpreter) Paused() bool { return r.pause != nil && r.turns.last && r.over == nil }
 
 // pauses reports whether the next turn pauses the run.
-func (r *Run) pauses() bool {
+func (r *Interpreter) pauses() bool {
 	return r.pause != nil && r.over == nil && !r.undo.proposed() && r.steps.Settled()
 }
 
@@ -40,7 +40,7 @@ const pauser = "engine"
 
 // audit notes a verb that the run's turn carries out. What runs ask of one another
 // is no act of an operator.
-func (r *Run) audit(it *store.Item) {
+func (r *Interpreter) audit(it *store.Item) {
 	if it.Name != "" {
 		r.j.Log.Audit(stored.AuditOf(it, string(it.Value), ""))
 	}

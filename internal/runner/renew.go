@@ -18,7 +18,7 @@ func (b *Branch) ContinueAsNew(next Renewal) { b.run.renewal = &next }
 
 // renew makes a turn the last one of the incarnation. What is recorded in it would
 // be read by no activation. The seed is the caller's to fill in.
-func (r *Run) renew(turn *store.Turn) {
+func (r *Interpreter) renew(turn *store.Turn) {
 	next := r.over.Renewal
 	turn.Entries, turn.Prune = nil, nil
 	turn.Update.Sends = r.runs.Orphans()

@@ -15,7 +15,7 @@ import (
 )
 
 // owner is the run as its scheduler sees it.
-type owner struct{ r *Run }
+type owner struct{ r *Interpreter }
 
 // Stopped reports whether no branch goes on.
 func (o owner) Stopped() bool { return o.r.over != nil || o.r.broken != nil }
@@ -116,7 +116,7 @@ func (o owner) Note(loc location.Loc, text string, err error) { o.r.note(loc, te
 
 // fail ends the run with f. The code that has made what is recorded did not fail
 // before the last completion, so a failure before it is a divergence.
-func (r *Run) fail(f *stored.Failure) {
+func (r *Interpreter) fail(f *stored.Failure) {
 	switch {
 	case r.over != nil:
 	case r.returned, r.dropped:
@@ -136,27 +136,27 @@ func (r *Run) fail(f *stored.Failure) {
 	}
 }
 
-func (r *Run) stall(s *journal.Stall) {
+func (r *Interpreter) stall(s *journal.Stall) {
 	if r.over == nil {
 		r.over = &Outcome{Status: store.Stalled, Stall: s}
 	}
 }
 
 // damaged stalls the run because what is stored cannot be read.
-func (r *Run) damaged(loc location.Loc, err error) {
+func (r *Interpreter) damaged(loc location.Loc, err error) {
 	if r.over == nil {
 		r.over = &Outcome{Status: store.Stalled, Reason: fmt.Sprintf(
 			"damaged entry %s: %v; restore the store from a backup, or edit the entry", loc, err)}
 	}
 }
 
-func (r *Run) note(loc location.Loc, text string, err error) {
+func (r *Interpreter) note(loc location.Loc, text string, err error) {
 	r.notes = append(r.notes, Note{Location: loc, Text: text, Err: err})
 }
 
 // liveNext hands over one completion of what has arrived or is due. It reports
 // whether there was anything.
-func (r *Run) liveNext() bool {
+func (r *Interpreter) liveNext() bool {
 	switch {
 	case r.undo.proposed():
 		return false // the next thing is its commit
@@ -184,7 +184,7 @@ func (r *Run) liveNext() bool {
 }
 
 // policyAt returns when the run's policies cancel it, or 0.
-func (r *Run) policyAt() store.Time {
+func (r *Interpreter) policyAt() store.Time {
 	if r.cancel.handedOver || r.undo.outcome != nil || r.undo.begun {
 		return 0
 	}
@@ -198,7 +198,7 @@ func (r *Run) policyAt() store.Time {
 }
 
 // takeCancel hands over the cancel of the whole run.
-func (r *Run) takeCancel(reason []byte) {
+func (r *Interpreter) takeCancel(reason []byte) {
 	r.j.NextCompletion()
 	r.j.Count(nil, 1, 0)
 	seq, now := r.j.Seq(), r.j.Now()
@@ -210,12 +210,12 @@ func (r *Run) takeCancel(reason []byte) {
 	r.cancelRun(reason)
 }
 
-func (r *Run) cancelRun(reason []byte) {
+func (r *Interpreter) cancelRun(reason []byte) {
 	r.cancel.handedOver, r.cancel.reason = true, reasonOf("cancelled", reason)
 	r.sched.Cancel(&r.root.Branch)
 }
 
-func (r *Run) deadlock() {
+func (r *Interpreter) deadlock() {
 	var places []string
 	for _, b := range r.sched.Branches() {
 		places = append(places, b.Title())
@@ -230,7 +230,7 @@ func (r *Run) deadlock() {
 
 // end notes what the workflow's function has returned. The run is over when its
 // branches have ended too.
-func (r *Run) end(output []byte, failure *stored.Failure) {
+func (r *Interpreter) end(output []byte, failure *stored.Failure) {
 	switch r.result = (&Outcome{Status: store.Succeeded, Output: output}); {
 	case failure == nil && r.renewal != nil:
 		r.result = &Outcome{Status: store.Running, Renewal: r.renewal}
@@ -240,7 +240,7 @@ func (r *Run) end(output []byte, failure *stored.Failure) {
 }
 
 // finished is called when the code of every branch has ended.
-func (r *Run) finished() {
+func (r *Interpreter) finished() {
 	if r.over != nil {
 		return
 	}
@@ -268,7 +268,7 @@ var cancelLocation = location.Loc("").Key("cancel", 1)
 
 // replayNext hands over the next recorded completion. When there is none left it makes
 // the run live, or stalls it.
-func (r *Run) replayNext() {
+func (r *Interpreter) replayNext() {
 	switch r.j.Next() {
 	case journal.Cancels:
 		r.cancelRun(r.j.Cancelled().Value)
@@ -282,7 +282,7 @@ func (r *Run) replayNext() {
 }
 
 // goLive lets what was called and is not recorded take effect.
-func (r *Run) goLive() {
+func (r *Interpreter) goLive() {
 	if r.j.GoLive(r.topics.GoLive) {
 		r.runs.GoLive()
 		r.topics.DeliverEarly()

@@ -17,7 +17,7 @@ import (
 //
 // The turn of a run that is over ends it; that of a run that waits and can do
 // without its node suspends it. Shard and Build are the caller's to fill in.
-func (r *Run) Take() *store.Turn {
+func (r *Interpreter) Take() *store.Turn {
 	if r.turns.underWay || r.turns.suspended || r.turns.last || r.broken != nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (r *Run) Take() *store.Turn {
 	return turn
 }
 
-func (r *Run) update(status store.Status) *store.Update {
+func (r *Interpreter) update(status store.Status) *store.Update {
 	u := &store.Update{Status: status, Marks: r.cfg.Run.Marks & store.Paused}
 	if !status.Terminal() {
 		u.Marks |= r.cfg.Run.Marks & (store.Cancelling | store.Undoing) // a replay may not have come so far
@@ -107,7 +107,7 @@ func (r *Run) update(status store.Status) *store.Update {
 }
 
 // Committed notes that the turn taken last is durable.
-func (r *Run) Committed() {
+func (r *Interpreter) Committed() {
 	r.turns.underWay, r.turns.durable = false, r.turns.taken
 	r.j.Items.Committed()
 	r.undo.lighten(r.turns.durable)
@@ -116,7 +116,7 @@ func (r *Run) Committed() {
 
 // StillReady notes that the turn taken last is durable, but that the run was
 // neither suspended nor ended because something is new in its inbox.
-func (r *Run) StillReady() {
+func (r *Interpreter) StillReady() {
 	late := r.heldUndo()
 	r.Committed()
 	r.turns.suspended, r.turns.last = false, false
@@ -125,11 +125,11 @@ func (r *Run) StillReady() {
 
 // Suspended reports whether the last turn taken suspends the run and nothing
 // has happened since.
-func (r *Run) Suspended() bool { return r.turns.suspended }
+func (r *Interpreter) Suspended() bool { return r.turns.suspended }
 
 // idle reports whether the run only waits for what a later activation can await
 // as well. What was delivered since the last Advance is not examined yet.
-func (r *Run) idle() bool {
+func (r *Interpreter) idle() bool {
 	if r.steps.InFlight() > 0 || r.hasArrivals() || r.j.Full() || r.sched.AnyReady() || r.cancel.item != nil {
 		return false
 	}

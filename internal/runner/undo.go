@@ -19,7 +19,7 @@ func (b *Branch) Rollback() { b.run.undo.asked = true }
 
 // conclude ends the run with an outcome, or lets its undoing begin before. A
 // cancel that has come and was not handed over wins.
-func (r *Run) conclude(o *Outcome) {
+func (r *Interpreter) conclude(o *Outcome) {
 	u := &r.undo
 	if it := r.cancel.item; it != nil && !u.begun {
 		r.cancel.item = nil
@@ -57,7 +57,7 @@ func failureStall(o *Outcome) *Outcome {
 
 // launch begins the compensations. From here on what is recorded of them takes part in the
 // replay.
-func (r *Run) launch() {
+func (r *Interpreter) launch() {
 	u := &r.undo
 	if u.branch != nil {
 		return
@@ -68,7 +68,7 @@ func (r *Run) launch() {
 }
 
 // executeUndos is the code of the undo branch.
-func (r *Run) executeUndos(b *Branch) (any, error) {
+func (r *Interpreter) executeUndos(b *Branch) (any, error) {
 	for _, o := range r.undo.last {
 		w := b.NewWait(Call{})
 		w.Add(&o.Source)
@@ -105,7 +105,7 @@ func (b *Branch) compensate(d *pendingUndo) error {
 }
 
 // allUndone is called when the code of the undo branch has ended.
-func (r *Run) allUndone() {
+func (r *Interpreter) allUndone() {
 	if r.over != nil || r.broken != nil {
 		return
 	}
@@ -121,7 +121,7 @@ func (r *Run) allUndone() {
 }
 
 // dropCode lets the code go no further.
-func (r *Run) dropCode() {
+func (r *Interpreter) dropCode() {
 	if r.dropped {
 		return
 	}
@@ -147,13 +147,13 @@ func (r *Run) dropCode() {
 }
 
 // lateCancel looks at a cancel that has come after the code has ended.
-func (r *Run) lateCancel(it *store.Item) {
+func (r *Interpreter) lateCancel(it *store.Item) {
 	r.over, r.undo.outcome = nil, nil
 	r.conclude(r.acceptCancel(it))
 }
 
 // acceptCancel answers a cancel, with which the run then ends.
-func (r *Run) acceptCancel(it *store.Item) *Outcome {
+func (r *Interpreter) acceptCancel(it *store.Item) *Outcome {
 	r.Answer(it.No, verbs.Yes())
 	r.audit(it)
 	r.cancel.handedOver, r.cancel.reason = true, reasonOf("cancelled", it.Value)
@@ -161,7 +161,7 @@ func (r *Run) acceptCancel(it *store.Item) *Outcome {
 }
 
 // begunUndo is called when the turn that begins the undoing is durable.
-func (r *Run) begunUndo() {
+func (r *Interpreter) begunUndo() {
 	u := &r.undo
 	if !u.turnTaken {
 		return
@@ -176,7 +176,7 @@ func (r *Run) begunUndo() {
 
 // heldUndo is called when the turn was held back. It returns the cancels that
 // were kept for the answer to the begin of undoing.
-func (r *Run) heldUndo() []store.Item {
+func (r *Interpreter) heldUndo() []store.Item {
 	u := &r.undo
 	late := u.late
 	u.turnTaken, u.late = false, nil
@@ -188,7 +188,7 @@ func (r *Run) heldUndo() []store.Item {
 
 // replayAbrupt is called when the code of a run whose undoing has begun can be
 // replayed no further and has not ended.
-func (r *Run) replayAbrupt() {
+func (r *Interpreter) replayAbrupt() {
 	switch {
 	case r.undo.abrupt():
 		r.dropCode()
@@ -202,7 +202,7 @@ func (r *Run) replayAbrupt() {
 
 // unended is the divergence in which the code of a run whose undoing has begun
 // has not ended.
-func (r *Run) unended() *journal.Stall {
+func (r *Interpreter) unended() *journal.Stall {
 	s := &journal.Stall{
 		Recorded: "the end of the workflow's function, after which undoing has begun", Asked: "nothing new",
 		Remedy: "restore the code with which the function ended; " +

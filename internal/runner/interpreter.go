@@ -14,7 +14,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Config is what a Run is made from.
+// Config is what an Interpreter is made from.
 type Config struct {
 	// Run, Entries and Items are a snapshot: the run, the history of its
 	// incarnation in the order of locations, and what its inbox holds. The
@@ -60,9 +60,9 @@ type Config struct {
 // Limits bound what one run may hold. Zero fields mean the defaults.
 type Limits = journal.Limits
 
-// Run is one activation of a run. Its methods are for one driver and are not
+// Interpreter is one activation of a run. Its methods are for one driver and are not
 // safe for concurrent use; they return when the code of every branch is blocked.
-type Run struct {
+type Interpreter struct {
 	cfg   Config
 	sched *sched.Scheduler
 	j     *journal.Journal
@@ -119,8 +119,8 @@ type Note struct {
 }
 
 // New returns a run that has not done anything yet.
-func New(cfg Config) *Run {
-	r := &Run{
+func New(cfg Config) *Interpreter {
+	r := &Interpreter{
 		cfg:     cfg,
 		updates: updates{unanswered: map[store.ItemNo]struct{}{}},
 		shows:   showing{tags: cfg.Run.Tags},
@@ -151,7 +151,7 @@ func New(cfg Config) *Run {
 // time; inboxAt is a store time at or after which the inbox was read completely
 // (and delivered). Neither may go back. A suspended run stays where it is until
 // Resumed or StillReady is called.
-func (r *Run) Advance(now, inboxAt store.Time) {
+func (r *Interpreter) Advance(now, inboxAt store.Time) {
 	r.j.Advance(now, inboxAt)
 	r.j.Items.Forget(now, r.j.InboxAt())
 	if r.turns.suspended {
@@ -161,7 +161,7 @@ func (r *Run) Advance(now, inboxAt store.Time) {
 }
 
 // Terminate ends the run at once, in the next turn.
-func (r *Run) Terminate(it store.Item) {
+func (r *Interpreter) Terminate(it store.Item) {
 	if !r.Know(it.No) {
 		return
 	}
@@ -186,30 +186,30 @@ func reasonOf(word string, detail []byte) string {
 }
 
 // Resumed notes that the run was claimed again after its suspension.
-func (r *Run) Resumed() { r.turns.suspended = false }
+func (r *Interpreter) Resumed() { r.turns.suspended = false }
 
 // Over returns how the run has ended, or nil. It is the end only once its turn
 // is committed.
-func (r *Run) Over() *Outcome { return r.over }
+func (r *Interpreter) Over() *Outcome { return r.over }
 
 // Broken returns why this activation cannot go on, or nil. The run is not
 // harmed: load it again.
-func (r *Run) Broken() error { return r.broken }
+func (r *Interpreter) Broken() error { return r.broken }
 
 // Live reports whether the run has passed its recorded history.
-func (r *Run) Live() bool { return r.j.Live() }
+func (r *Interpreter) Live() bool { return r.j.Live() }
 
 // Replayed returns how many recorded completions were handed over.
-func (r *Run) Replayed() int { return r.j.Replayed() }
+func (r *Interpreter) Replayed() int { return r.j.Replayed() }
 
 // Entries returns the number of entries of the incarnation.
-func (r *Run) Entries() int {
+func (r *Interpreter) Entries() int {
 	entries, _ := r.j.Size()
 	return entries
 }
 
 // Notes returns what the process should log, and forgets it.
-func (r *Run) Notes() []Note {
+func (r *Interpreter) Notes() []Note {
 	notes := r.notes
 	r.notes = nil
 	return notes
@@ -218,7 +218,7 @@ func (r *Run) Notes() []Note {
 // NextTimer returns the time at which Advance has something to do even if
 // nothing arrives, or 0, as of a run that is about to be paused. needsInbox says that the inbox must have been read at
 // that time or later.
-func (r *Run) NextTimer() (at store.Time, needsInbox bool) {
+func (r *Interpreter) NextTimer() (at store.Time, needsInbox bool) {
 	if r.over != nil || r.pause != nil {
 		return 0, false
 	}
@@ -233,27 +233,27 @@ func (r *Run) NextTimer() (at store.Time, needsInbox bool) {
 
 // Unwind ends the goroutines of all branches: deferred functions run. The run
 // cannot be used afterwards, except for Over, Replayed, Entries and Notes.
-func (r *Run) Unwind() {
+func (r *Interpreter) Unwind() {
 	r.sched.Unwind()
 	r.root.Exit() // if it has ended and there was something to undo
 }
 
 // Bodies returns the step bodies that may start now. Each is returned once; Complete
 // reports its end.
-func (r *Run) Bodies() []Body {
+func (r *Interpreter) Bodies() []Body {
 	return r.steps.Bodies(r.turns.durable, r.over != nil || r.pause != nil)
 }
 
 // Cancels returns the IDs of bodies that were given out and are wanted no more.
-func (r *Run) Cancels() []int64 { return r.steps.Cancels() }
+func (r *Interpreter) Cancels() []int64 { return r.steps.Cancels() }
 
 // Complete takes the end of an attempt. Only the current attempt's is accepted.
-func (r *Run) Complete(id int64, attempt int, result BodyResult) {
+func (r *Interpreter) Complete(id int64, attempt int, result BodyResult) {
 	r.steps.Complete(id, attempt, result)
 }
 
 // Heartbeat records what an attempt wants its successor to know, unless it is larger
 // than a value may be. It reports whether the attempt is the current one.
-func (r *Run) Heartbeat(id int64, attempt int, detail []byte) bool {
+func (r *Interpreter) Heartbeat(id int64, attempt int, detail []byte) bool {
 	return r.steps.Heartbeat(id, attempt, detail)
 }
