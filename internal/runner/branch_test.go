@@ -35,7 +35,8 @@ func TestPanicIsAFailureWithAStack(t *testing.T) {
 
 func TestPanicOfAMapKeyIsTheCallers(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-		_, _, err := b.Map(at("m"), 2, 1, func(i int) string { return [1]string{"k"}[i] }, func(b *Branch, i int) (any, error) { return step(b, "s") })
+		_, _, err := b.Map(at("m"), 2, 1, func(i int) string { return [1]string{"k"}[i] },
+			func(b *Branch, i int) (any, error) { return step(b, "s") })
 		return result("", err)
 	})
 	h.play()
@@ -175,11 +176,13 @@ func TestTwoPlacesWithOneName(t *testing.T) {
 	})
 	t.Run("a map and a branch with one of its keys", func(t *testing.T) {
 		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-			_, _, err := b.Map(Call{Name: "m", Site: sites[0]}, 1, 1, func(int) string { return "k" }, func(b *Branch, _ int) (any, error) { return step(b, "s") })
+			_, _, err := b.Map(Call{Name: "m", Site: sites[0]}, 1, 1, func(int) string { return "k" },
+				func(b *Branch, _ int) (any, error) { return step(b, "s") })
 			if err != nil {
 				return result("", err)
 			}
-			_, err = b.Await(at("m"), b.Go(Call{Name: "m", Key: "k", Site: sites[1]}, func(b *Branch) (any, error) { return step(b, "s") }))
+			_, err = b.Await(at("m"), b.Go(Call{Name: "m", Key: "k", Site: sites[1]},
+				func(b *Branch) (any, error) { return step(b, "s") }))
 			return result("", err)
 		})
 		h.finish()
@@ -228,7 +231,8 @@ func TestEvictionRunsDeferredFunctionsAndNoOperations(t *testing.T) {
 	trace = nil
 	h.send("mail", "v")
 	h.end("clean", "")
-	if want := []string{"deferred", "an operation returned", "recover <nil>", "cleaned <nil>", "exit"}; !slices.Equal(trace, want) {
+	if want := []string{"deferred", "an operation returned", "recover <nil>", "cleaned <nil>",
+		"exit"}; !slices.Equal(trace, want) {
 		t.Fatalf("at the end: %q, want %q", trace, want)
 	}
 }

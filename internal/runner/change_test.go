@@ -40,7 +40,8 @@ func (x *execution) changed(b *Branch, s *stmt) error {
 		if !x.d.edited && version != 1 {
 			x.d.j.violate("%s in %s: version %d of a run without former code", s.name, b.At(), version)
 		}
-		x.d.change.versions[s.name] = append(x.d.change.versions[s.name], visit{in: b.Location().Enclosing(), version: version})
+		x.d.change.versions[s.name] = append(x.d.change.versions[s.name],
+			visit{in: b.Location().Enclosing(), version: version})
 		return x.run(b, s.arms[1-version])
 	case "gone":
 		x.remove(b, s.arms[0])
@@ -223,11 +224,13 @@ func single(s *stmt) bool {
 // alone reports whether a block begins nothing that lasts, like branches, promises
 // and children, or is known to wait for all that it begins.
 func alone(block []*stmt) bool {
-	return !slices.ContainsFunc([]string{"compose", "select", "spawn", "promise", "child", "leave", "detach", "watch"}, func(kind string) bool {
-		return slices.ContainsFunc(block, func(s *stmt) bool {
-			return s.kind == kind || s.kind != "map" && s.kind != "endless" && slices.ContainsFunc(s.arms, func(arm []*stmt) bool { return !alone(arm) })
+	return !slices.ContainsFunc([]string{"compose", "select", "spawn", "promise", "child", "leave", "detach", "watch"},
+		func(kind string) bool {
+			return slices.ContainsFunc(block, func(s *stmt) bool {
+				return s.kind == kind || s.kind != "map" && s.kind != "endless" &&
+					slices.ContainsFunc(s.arms, func(arm []*stmt) bool { return !alone(arm) })
+			})
 		})
-	})
 }
 
 // steady reports whether what a program asks for does not depend on how much it

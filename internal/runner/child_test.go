@@ -72,7 +72,8 @@ func TestStartOfAChildIsPartOfTheTurn(t *testing.T) {
 	h.play()
 	id := h.onlyChild()
 	start := h.j.out.started[id]
-	if start.Workflow != "w" || string(start.Input) != "in c" || start.Parent != 1 || start.ParentLoc != string(path("c")) {
+	if start.Workflow != "w" || string(start.Input) != "in c" || start.Parent != 1 ||
+		start.ParentLoc != string(path("c")) {
 		t.Errorf("the start is %+v", start)
 	}
 	for range 3 { // no replay starts another one
@@ -112,12 +113,15 @@ func TestEndOfAChildIsHandedOverLikeAnyCompletion(t *testing.T) {
 		want string
 		code string
 	}{
-		"success":      {stored.End{Status: store.Succeeded, Output: []byte("out")}, "out", ""},
-		"no value":     {stored.End{Status: store.Succeeded}, "<nil>", ""},
-		"failure":      {stored.End{Status: store.Failed, Output: stored.EncodeFailure(&stored.Failure{Code: "declined", Message: "no"})}, "failed: no", "declined"},
-		"cancelled":    {stored.End{Status: store.Cancelled, Reason: "terminated"}, "is cancelled: terminated", ""},
-		"damaged":      {stored.End{Status: store.Failed, Output: []byte("?")}, "failed: record of 1 bytes", stored.CodeEncoding},
-		"large result": {stored.End{Status: store.Succeeded, Output: []byte(strings.Repeat("x", store.LargeValue))}, "xxxx", ""},
+		"success":  {stored.End{Status: store.Succeeded, Output: []byte("out")}, "out", ""},
+		"no value": {stored.End{Status: store.Succeeded}, "<nil>", ""},
+		"failure": {stored.End{Status: store.Failed,
+			Output: stored.EncodeFailure(&stored.Failure{Code: "declined", Message: "no"})}, "failed: no", "declined"},
+		"cancelled": {stored.End{Status: store.Cancelled, Reason: "terminated"}, "is cancelled: terminated", ""},
+		"damaged": {stored.End{Status: store.Failed, Output: []byte("?")}, "failed: record of 1 bytes",
+			stored.CodeEncoding},
+		"large result": {stored.End{Status: store.Succeeded, Output: []byte(strings.Repeat("x", store.LargeValue))},
+			"xxxx", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var id string
@@ -135,7 +139,8 @@ func TestEndOfAChildIsHandedOverLikeAnyCompletion(t *testing.T) {
 					return text("awaited %v %v, then %v %v", v, err, again, err2)
 				}
 				var f *stored.Failure
-				if errors.As(err, &f) && (f.Code != stored.CodeRun || f.Cause != nil && f.Cause.Code != c.code || f.Cause == nil && c.code != "") {
+				if errors.As(err, &f) && (f.Code != stored.CodeRun || f.Cause != nil && f.Cause.Code != c.code ||
+					f.Cause == nil && c.code != "") {
 					return text("the failure is %+v", f)
 				}
 				return text("%s%v", v, err)
@@ -400,7 +405,8 @@ func TestWatchOfARun(t *testing.T) {
 func TestWatchesAreToldOfTheEnd(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "s")) })
 	h.play()
-	h.deliver(store.Item{Kind: store.ItemWatch, Name: "n", Loc: "l", Incarnation: 2, Value: stored.Watching(7, "", "", "").Item.Value})
+	h.deliver(store.Item{Kind: store.ItemWatch, Name: "n", Loc: "l", Incarnation: 2,
+		Value: stored.Watching(7, "", "", "").Item.Value})
 	if it := h.j.item(1); it.State != store.Seen {
 		t.Errorf("the watch is in state %d", it.State)
 	}
@@ -409,7 +415,8 @@ func TestWatchesAreToldOfTheEnd(t *testing.T) {
 	watches := h.r.Watches()
 	n := 0
 	run := store.Run{ID: "r", Parent: 3, ParentLoc: "p", Status: store.Failed, Output: []byte("f"), Reason: "why"}
-	got := stored.Notify(&run, append(watches, store.Item{Value: []byte("damaged")}), func() string { n++; return fmt.Sprint("id", n) })
+	got := stored.Notify(&run, append(watches, store.Item{Value: []byte("damaged")}),
+		func() string { n++; return fmt.Sprint("id", n) })
 	if len(watches) != 1 || len(got) != 2 {
 		t.Fatalf("%d watches, told are %+v", len(watches), got)
 	}
@@ -417,7 +424,8 @@ func TestWatchesAreToldOfTheEnd(t *testing.T) {
 		{RunNo: 3, Item: &store.Item{Kind: store.ItemEnd, ID: "id1", Origin: "id1", Name: "r", Loc: "p"}},
 		{RunNo: 7, Item: &store.Item{Kind: store.ItemEnd, ID: "id2", Origin: "id2", Name: "n", Loc: "l", Incarnation: 2}},
 	} {
-		if end, err := stored.DecodeEnd(got[i].Item.Value); err != nil || end.RunID != "r" || end.Status != store.Failed || string(end.Output) != "f" || end.Reason != "why" {
+		if end, err := stored.DecodeEnd(got[i].Item.Value); err != nil || end.RunID != "r" || end.Status != store.Failed ||
+			string(end.Output) != "f" || end.Reason != "why" {
 			t.Errorf("the end is %+v (%v)", end, err)
 		}
 		want.Item.Value = got[i].Item.Value
@@ -471,7 +479,8 @@ func TestDeadlineOfACombinedWait(t *testing.T) {
 				switch what {
 				case "child":
 					id := h.onlyChild()
-					it.Kind, it.Name, it.Value = store.ItemEnd, id, stored.End{RunID: id, Status: store.Succeeded, Output: []byte("v")}.Encode()
+					it.Kind, it.Name, it.Value = store.ItemEnd, id, stored.End{RunID: id, Status: store.Succeeded,
+						Output: []byte("v")}.Encode()
 				case "promise":
 					it.Kind, it.Loc = store.ItemResolution, string(path("p"))
 				case "message":
@@ -573,7 +582,8 @@ func TestWaitsNameTheOtherRun(t *testing.T) {
 		return result(await(b, o))
 	})
 	h.play()
-	if waits := string(h.j.run.Waits); !strings.Contains(waits, `"kind":"run"`) || !strings.Contains(waits, `"run":"other"`) {
+	if waits := string(h.j.run.Waits); !strings.Contains(waits, `"kind":"run"`) ||
+		!strings.Contains(waits, `"run":"other"`) {
 		t.Errorf("it waits for %s", waits)
 	}
 }

@@ -78,7 +78,8 @@ func TestCompositeOfSettledBranches(t *testing.T) {
 		for _, c := range []struct {
 			mode    Mode
 			futures []*Future
-		}{{Race, []*Future{bad, good}}, {Any, []*Future{bad, good}}, {All, []*Future{good, bad}}, {Join, []*Future{bad, bad}}} {
+		}{{Race, []*Future{bad, good}}, {Any, []*Future{bad, good}}, {All, []*Future{good, bad}}, {Join,
+			[]*Future{bad, bad}}} {
 			winner, err := b.Compose(at("composite"), c.mode, c.futures)
 			if err != nil {
 				return result("", err)
@@ -93,10 +94,11 @@ func TestCompositeOfSettledBranches(t *testing.T) {
 
 func TestMapKeepsItsLimitAndOrder(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-		futures, failed, err := b.Map(at("m"), 5, 2, func(i int) string { return fmt.Sprint("k", i/4) }, func(b *Branch, i int) (any, error) {
-			v, err := step(b, "s")
-			return fmt.Sprint(i, v), err
-		})
+		futures, failed, err := b.Map(at("m"), 5, 2, func(i int) string { return fmt.Sprint("k", i/4) },
+			func(b *Branch, i int) (any, error) {
+				v, err := step(b, "s")
+				return fmt.Sprint(i, v), err
+			})
 		if err != nil || failed >= 0 {
 			return text("%d %v", failed, err)
 		}
@@ -124,7 +126,8 @@ func TestMapKeepsItsLimitAndOrder(t *testing.T) {
 
 func TestMapStopsAtTheFirstFailure(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-		futures, failed, err := b.Map(at("m"), 9, 3, func(i int) string { return fmt.Sprint(i) }, func(b *Branch, i int) (any, error) { return step(b, "s") })
+		futures, failed, err := b.Map(at("m"), 9, 3, func(i int) string { return fmt.Sprint(i) },
+			func(b *Branch, i int) (any, error) { return step(b, "s") })
 		return result(fmt.Sprint(len(futures), failed), err)
 	})
 	h.play()
@@ -149,7 +152,8 @@ func TestSelectOfSeveralKinds(t *testing.T) {
 		{"message", "2 m", func(h *harness) { h.send("mail", "m") }},
 		{"timer", "3", func(h *harness) { h.pass(time.Hour) }},
 		{"rejected promise", "1 no", func(h *harness) {
-			h.deliver(store.Item{Kind: store.ItemResolution, Loc: string(path("p")), Failed: true, Value: stored.EncodeFailure(&stored.Failure{Code: stored.CodeError, Message: "no"})})
+			h.deliver(store.Item{Kind: store.ItemResolution, Loc: string(path("p")), Failed: true,
+				Value: stored.EncodeFailure(&stored.Failure{Code: stored.CodeError, Message: "no"})})
 		}},
 	} {
 		t.Run(c.what, func(t *testing.T) {

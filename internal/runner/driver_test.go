@@ -156,7 +156,8 @@ func (d *driver) resume() {
 
 func (d *driver) sendMail() {
 	d.mail--
-	it := store.Item{Kind: store.ItemMessage, Name: fmt.Sprintf("m%d", d.mail%3), Value: []byte(fmt.Sprint("mail", d.mail))}
+	it := store.Item{Kind: store.ItemMessage, Name: fmt.Sprintf("m%d", d.mail%3),
+		Value: []byte(fmt.Sprint("mail", d.mail))}
 	if d.shows && it.Name == "m2" {
 		it.Kind = store.ItemUpdate
 	}
@@ -407,7 +408,8 @@ func (d *driver) checkShown(durable int64) {
 			continue
 		}
 		if at := places[e.text]; at <= last {
-			d.j.violate("the code has said %q after what stands at %d; of %d durable completions it is at %d", e.text, last, durable, at)
+			d.j.violate("the code has said %q after what stands at %d; of %d durable completions it is at %d", e.text, last,
+				durable, at)
 			return
 		} else {
 			last = at

@@ -117,7 +117,8 @@ func TestEditedPrograms(t *testing.T) {
 			t.Errorf("%s: %d stalls and %d ends; want some of both", what, stalls[what], ends[what])
 		}
 	}
-	for _, what := range []string{"insert, marked", "remove, marked", "rename, marked", "replace, marked", "swap, marked", "remove, accepted", "remove a key, accepted"} {
+	for _, what := range []string{"insert, marked", "remove, marked", "rename, marked", "replace, marked",
+		"swap, marked", "remove, accepted", "remove a key, accepted"} {
 		if ends[what] == 0 {
 			t.Errorf("%s: nothing came to an end", what)
 		}

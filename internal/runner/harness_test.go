@@ -299,7 +299,8 @@ func (h *harness) replays() {
 	case got == nil:
 		h.t.Fatalf("the replay does not end; it waits for %s", h.r.j.Waits())
 	case got.Status != over.Status || string(got.Output) != string(over.Output) || got.Reason != over.Reason:
-		h.t.Fatalf("the replay ends %s %q (%s) %v, the run ended %s %q (%s)", got.Status, got.Output, got.Reason, got.Stall, over.Status, over.Output, over.Reason)
+		h.t.Fatalf("the replay ends %s %q (%s) %v, the run ended %s %q (%s)", got.Status, got.Output, got.Reason, got.Stall,
+			over.Status, over.Output, over.Reason)
 	case len(h.r.j.Log.Entries()) > 0 || h.r.steps.Queued() > 0 || len(h.begun) != bodies:
 		h.t.Fatalf("the replay writes %d entries and begins %d bodies", len(h.r.j.Log.Entries()), h.r.steps.Queued())
 	}

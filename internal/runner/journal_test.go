@@ -87,7 +87,8 @@ func (j *durable) commit(t *store.Turn) bool {
 	}
 	decides := u.Status.Terminal() || u.Marks&^j.run.Marks&store.Undoing != 0
 	for _, it := range j.items {
-		if it.State == store.New && (u.Status == store.Suspended || decides && (it.Kind == store.ItemCancel || it.Kind == store.ItemTerminate)) {
+		if it.State == store.New && (u.Status == store.Suspended || decides &&
+			(it.Kind == store.ItemCancel || it.Kind == store.ItemTerminate)) {
 			return false
 		}
 	}

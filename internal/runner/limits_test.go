@@ -27,7 +27,8 @@ func TestBudgetOfEntries(t *testing.T) {
 		for i := range 20 {
 			// A timer that loses at once leaves no entry and costs nothing.
 			first := b.Go(at("first"), func(*Branch) (any, error) { return nil, nil })
-			if _, err := b.Select(at("select"), []Case{{Timer: &Timer{Call: at("timer"), At: b.Now().Add(time.Millisecond)}}, {Future: first}}); err != nil {
+			if _, err := b.Select(at("select"), []Case{{Timer: &Timer{Call: at("timer"), At: b.Now().Add(time.Millisecond)}},
+				{Future: first}}); err != nil {
 				return result("", err)
 			}
 			if _, err := step(b, fmt.Sprint("s", i)); err != nil {
@@ -105,7 +106,8 @@ func TestTurnIsCut(t *testing.T) {
 
 func TestTurnIsCutByBytes(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-		return result("", errOf(b.Compose(at("all"), Join, []*Future{spawn(b, "a", "s"), spawn(b, "b", "s"), spawn(b, "c", "s")})))
+		return result("", errOf(b.Compose(at("all"), Join, []*Future{spawn(b, "a", "s"), spawn(b, "b", "s"),
+			spawn(b, "c", "s")})))
 	})
 	h.cfg.Limits.TurnBytes = 100
 	h.play()
@@ -134,15 +136,17 @@ func TestNamesAndLocations(t *testing.T) {
 		code func(b *Branch) ([]byte, *stored.Failure)
 		want string
 	}{
-		"no name":      {func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "")) }, "expected 1 to 64 bytes"},
-		"a long name":  {func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, strings.Repeat("x", 65))) }, "expected 1 to 64 bytes"},
+		"no name": {func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "")) }, "expected 1 to 64 bytes"},
+		"a long name": {func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, strings.Repeat("x", 65))) },
+			"expected 1 to 64 bytes"},
 		"a long place": {deep, "expected at most 4096 bytes"},
 		"a bad key": {func(b *Branch) ([]byte, *stored.Failure) {
 			_, err := b.Step(Step{Call: Call{Name: "s", Key: "\n"}, Policy: once})
 			return result("", err)
 		}, "expected no control characters"},
 		"a bad key of a map": {func(b *Branch) ([]byte, *stored.Failure) {
-			_, _, err := b.Map(at("m"), 1, 1, func(int) string { return "" }, func(*Branch, int) (any, error) { return nil, nil })
+			_, _, err := b.Map(at("m"), 1, 1, func(int) string { return "" },
+				func(*Branch, int) (any, error) { return nil, nil })
 			return result("", err)
 		}, `key "": expected 1 to 128 bytes`},
 	} {
@@ -206,7 +210,8 @@ func TestDamagedRecords(t *testing.T) {
 			e.Loc = string(path("s"))
 			h.j.entries[e.Loc] = e
 			h.play()
-			if over := h.r.Over(); over == nil || over.Status != store.Stalled || !strings.HasPrefix(over.Reason, "damaged entry s: ") {
+			if over := h.r.Over(); over == nil || over.Status != store.Stalled ||
+				!strings.HasPrefix(over.Reason, "damaged entry s: ") {
 				t.Fatalf("the run ends %+v", over)
 			}
 			if h.j.entries[e.Loc].State != e.State {

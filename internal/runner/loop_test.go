@@ -83,7 +83,10 @@ func TestExactlyKeepIterationsAreKept(t *testing.T) {
 		for _, keep := range []int64{0, 1, 2, 3, 5, 6, 7, 8, 14, 20} {
 			t.Run(fmt.Sprintf("every-%d-keep-%d", every, keep), func(t *testing.T) {
 				const iterations = 43
-				h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(counting(b, every, keep, iterations, nil)) })
+				h := newHarness(t, func(b *Branch) ([]byte,
+					*stored.Failure) {
+					return result(counting(b, every, keep, iterations, nil))
+				})
 				h.play()
 				commits := int64(0)
 				for n := int64(0); n < iterations; n++ {
@@ -192,13 +195,14 @@ func TestACancelEndsALoop(t *testing.T) {
 		t.Run(c, func(t *testing.T) {
 			var loopErr error
 			h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-				loopErr = b.Loop(Loop{Call: at("poll"), Every: 2, Keep: 2, State: []byte("s"), Body: func(n int64, state []byte) ([]byte, bool, error) {
-					_, err := step(b, "fetch")
-					if c == "in a step" {
-						return state, true, err
-					}
-					return state, true, nil
-				}})
+				loopErr = b.Loop(Loop{Call: at("poll"), Every: 2, Keep: 2, State: []byte("s"),
+					Body: func(n int64, state []byte) ([]byte, bool, error) {
+						_, err := step(b, "fetch")
+						if c == "in a step" {
+							return state, true, err
+						}
+						return state, true, nil
+					}})
 				return text("done")
 			})
 			h.play()
@@ -237,7 +241,8 @@ func TestAnIterationEndsWithAllThatItBegan(t *testing.T) {
 		h.end(fmt.Sprintf("poll/~%d/fetch", n), "v")
 		h.end(fmt.Sprintf("poll/~%d/last", n), "v")
 	}
-	want := []string{"body 0", "aside 0 cancelled", "closed 0", "body 1", "aside 1 cancelled", "closed 1", "body 2", "aside 2 cancelled", "closed 2"}
+	want := []string{"body 0", "aside 0 cancelled", "closed 0", "body 1", "aside 1 cancelled", "closed 1", "body 2",
+		"aside 2 cancelled", "closed 2"}
 	if !slices.Equal(trace, want) {
 		t.Fatalf("got %q, want %q", trace, want)
 	}
@@ -278,13 +283,14 @@ func TestAPanicLeavesTheIteration(t *testing.T) {
 // TestTheBudgetCountsWhatIsKept, in a loop inside of a loop.
 func TestTheBudgetCountsWhatIsKept(t *testing.T) {
 	nested := func(b *Branch) ([]byte, *stored.Failure) {
-		err := b.Loop(Loop{Call: at("outer"), Every: 2, Keep: 1, State: []byte("s"), Body: func(n int64, state []byte) ([]byte, bool, error) {
-			_, err := counting(b, 3, 2, 20, func(int64) error {
-				_, err := b.Derive(at("d"), "d")
-				return err
-			})
-			return state, n < 9, err
-		}})
+		err := b.Loop(Loop{Call: at("outer"), Every: 2, Keep: 1, State: []byte("s"),
+			Body: func(n int64, state []byte) ([]byte, bool, error) {
+				_, err := counting(b, 3, 2, 20, func(int64) error {
+					_, err := b.Derive(at("d"), "d")
+					return err
+				})
+				return state, n < 9, err
+			}})
 		return result("done", err)
 	}
 	h := newHarness(t, nested)
@@ -303,7 +309,8 @@ func TestTheBudgetCountsWhatIsKept(t *testing.T) {
 	}
 	h.replays()
 	if h.r.Entries() != len(h.j.entries) || h.bytes() != bytes {
-		t.Fatalf("the replay counts %d entries with %d bytes, want %d with %d", h.r.Entries(), h.bytes(), len(h.j.entries), bytes)
+		t.Fatalf("the replay counts %d entries with %d bytes, want %d with %d", h.r.Entries(), h.bytes(),
+			len(h.j.entries), bytes)
 	}
 
 	h = newHarness(t, nested)
@@ -318,14 +325,15 @@ func TestWhatOwesACompensationIsKept(t *testing.T) {
 	for _, forget := range []bool{false, true} {
 		t.Run(fmt.Sprint("forget-", forget), func(t *testing.T) {
 			h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-				err := b.Loop(Loop{Call: at("poll"), Every: 2, Keep: 2, ForgetUndo: forget, State: []byte("s"), Body: func(n int64, state []byte) ([]byte, bool, error) {
-					ask := step
-					if n == 5 {
-						ask = keep
-					}
-					_, err := ask(b, "fetch")
-					return state, n < 13, err
-				}})
+				err := b.Loop(Loop{Call: at("poll"), Every: 2, Keep: 2, ForgetUndo: forget, State: []byte("s"),
+					Body: func(n int64, state []byte) ([]byte, bool, error) {
+						ask := step
+						if n == 5 {
+							ask = keep
+						}
+						_, err := ask(b, "fetch")
+						return state, n < 13, err
+					}})
 				return result("done", err)
 			})
 			h.play()
@@ -428,7 +436,8 @@ func TestAPromiseOfAPrunedIterationHasEnded(t *testing.T) {
 		t.Fatalf("%d promises and %d resolutions are kept in memory", len(h.r.promises.made), len(h.r.promises.resolved))
 	}
 	h.leave()
-	it := h.j.send(store.Item{Kind: store.ItemResolution, Loc: string(path("poll").Iteration(2).Name("p", 1)), Sent: h.clock})
+	it := h.j.send(store.Item{Kind: store.ItemResolution, Loc: string(path("poll").Iteration(2).Name("p", 1)),
+		Sent: h.clock})
 	h.play()
 	if got := state(it); got != store.Dead {
 		t.Fatalf("the resolution that was delivered before the replay is in state %d", got)
@@ -504,7 +513,8 @@ func TestALoopWhoseOldestStateIsGone(t *testing.T) {
 			h.j.entries[e.Loc] = e
 		}
 		h.play()
-		if over := h.r.Over(); over == nil || over.Status != store.Stalled || !strings.Contains(over.Reason, "damaged entry poll") {
+		if over := h.r.Over(); over == nil || over.Status != store.Stalled ||
+			!strings.Contains(over.Reason, "damaged entry poll") {
 			t.Fatalf("%s: the run is %+v", how, over)
 		}
 	}
@@ -540,9 +550,10 @@ func TestALoopWhereAnotherOperationStood(t *testing.T) {
 
 func TestAStateThatIsTooLargeFails(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-		err := b.Loop(Loop{Call: at("poll"), Every: 1, Keep: 1, State: []byte("s"), Body: func(n int64, state []byte) ([]byte, bool, error) {
-			return []byte(strings.Repeat("s", 99+int(n))), true, nil
-		}})
+		err := b.Loop(Loop{Call: at("poll"), Every: 1, Keep: 1, State: []byte("s"),
+			Body: func(n int64, state []byte) ([]byte, bool, error) {
+				return []byte(strings.Repeat("s", 99+int(n))), true, nil
+			}})
 		var f *stored.Failure
 		if !errors.As(err, &f) {
 			return text("the loop gives %v", err)
@@ -557,10 +568,11 @@ func TestAStateThatIsTooLargeFails(t *testing.T) {
 // TestALoopThatAsksForNothing gives others their turn at each commit of state.
 func TestALoopThatAsksForNothing(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-		err := b.Loop(Loop{Call: at("poll"), Every: 10, Keep: 10, State: []byte("0"), Body: func(n int64, state []byte) ([]byte, bool, error) {
-			i, err := strconv.Atoi(string(state))
-			return []byte(fmt.Sprint(i + 1)), i < 100_000, err
-		}})
+		err := b.Loop(Loop{Call: at("poll"), Every: 10, Keep: 10, State: []byte("0"),
+			Body: func(n int64, state []byte) ([]byte, bool, error) {
+				i, err := strconv.Atoi(string(state))
+				return []byte(fmt.Sprint(i + 1)), i < 100_000, err
+			}})
 		return result("done", err)
 	})
 	h.cfg.Limits = Limits{TurnEntries: 10}
@@ -580,15 +592,16 @@ func TestALoopThatAsksForNothing(t *testing.T) {
 func TestWhatALoopLeavesInMemory(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		b.Go(at("aside"), func(b *Branch) (any, error) { return receive(b, "mail", 0) }) // waits longer than all others
-		err := b.Loop(Loop{Call: at("poll"), Every: 10, Keep: 5, State: []byte("s"), Body: func(n int64, state []byte) ([]byte, bool, error) {
-			done := b.Go(at("aside"), func(b *Branch) (any, error) { return step(b, "fetch") })
-			_, err := b.Select(at("select"), []Case{
-				{Future: done},
-				{Timer: &Timer{Call: at("late"), At: b.Now().Add(time.Hour)}},
-				{Receive: &Receive{Call: at("mail"), Names: []string{"mail"}, Max: 1, Deadline: b.Now().Add(time.Hour)}},
-			})
-			return state, n < 5000, err
-		}})
+		err := b.Loop(Loop{Call: at("poll"), Every: 10, Keep: 5, State: []byte("s"),
+			Body: func(n int64, state []byte) ([]byte, bool, error) {
+				done := b.Go(at("aside"), func(b *Branch) (any, error) { return step(b, "fetch") })
+				_, err := b.Select(at("select"), []Case{
+					{Future: done},
+					{Timer: &Timer{Call: at("late"), At: b.Now().Add(time.Hour)}},
+					{Receive: &Receive{Call: at("mail"), Names: []string{"mail"}, Max: 1, Deadline: b.Now().Add(time.Hour)}},
+				})
+				return state, n < 5000, err
+			}})
 		return result("done", err)
 	})
 	h.play()

@@ -95,7 +95,8 @@ func endOf(name, runID string) store.Item {
 	it := store.Item{Kind: store.ItemEnd, Name: name}
 	switch hashOf(location.Loc(name)) >> 8 % 5 {
 	case 0:
-		end.Status, end.Output = store.Failed, stored.EncodeFailure(&stored.Failure{Code: stored.CodeError, Message: "failed " + name})
+		end.Status, end.Output = store.Failed, stored.EncodeFailure(&stored.Failure{Code: stored.CodeError,
+			Message: "failed " + name})
 	case 1:
 		end.Status, end.Output, end.Reason = store.Cancelled, nil, "cancelled"
 	case 2:
@@ -155,7 +156,8 @@ func (d *driver) endCancelled() {
 // orphaned returns a child that should have been cancelled with this run, or "".
 func (j *durable) orphaned() string {
 	for id, start := range j.out.started {
-		if start.ParentLoc == "" || j.out.former[id] || j.out.ended[id] || j.out.cancelled[id] || j.pruned(location.Loc(start.ParentLoc)) {
+		if start.ParentLoc == "" || j.out.former[id] || j.out.ended[id] || j.out.cancelled[id] ||
+			j.pruned(location.Loc(start.ParentLoc)) {
 			continue
 		}
 		e, there := j.entries[start.ParentLoc]
@@ -181,7 +183,8 @@ func (j *durable) renew() string {
 	}
 	orphan := ""
 	for id, start := range j.out.started {
-		if e, ok := j.entries[start.ParentLoc]; ok && !j.out.former[id] && !j.out.ended[id] && !j.out.cancelled[id] && e.State == store.Open {
+		if e, ok := j.entries[start.ParentLoc]; ok && !j.out.former[id] && !j.out.ended[id] && !j.out.cancelled[id] &&
+			e.State == store.Open {
 			if l, err := stored.DecodeLink(e.State, e.Value); err != nil || !l.Leave {
 				orphan = id
 			}
@@ -193,7 +196,8 @@ func (j *durable) renew() string {
 
 // child is a statement that starts a child, with what it does about it.
 func (x *execution) child(b *Branch, s *stmt) error {
-	c := Child{Call: at(s.name), Workflow: "w", Input: []byte(s.name), Leave: s.kind == "leave", Detached: s.kind == "detach"}
+	c := Child{Call: at(s.name), Workflow: "w", Input: []byte(s.name), Leave: s.kind == "leave",
+		Detached: s.kind == "detach"}
 	o, err := b.StartChild(c)
 	if err != nil {
 		x.note(b, s, "not started", err)

@@ -70,7 +70,8 @@ func (j *durable) permitted(loc location.Loc) {
 func (j *durable) unreturned() string {
 	for _, ticket := range slices.Sorted(maps.Keys(j.queues.asked)) {
 		if a := j.queues.asked[ticket]; !a.back {
-			return fmt.Sprintf("the run has ended and the permit %q of %s is not given back (granted by item %d)", ticket, location.Loc(a.loc), a.granted)
+			return fmt.Sprintf("the run has ended and the permit %q of %s is not given back (granted by item %d)", ticket,
+				location.Loc(a.loc), a.granted)
 		}
 	}
 	return ""

@@ -59,7 +59,8 @@ func (p *program) block(random *rand.Rand, size, depth int) []*stmt {
 }
 
 func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
-	kinds := []string{"step", "step", "step", "sleep", "receive", "flaky", "loop", "branch on what was seen", "promise", "keep", "tx", "tx", "derive", "keyed"}
+	kinds := []string{"step", "step", "step", "sleep", "receive", "flaky", "loop", "branch on what was seen", "promise",
+		"keep", "tx", "tx", "derive", "keyed"}
 	kinds = append(kinds, "child", "child", "leave", "detach", "watch", "keyed", "keyed", "event", "event", "publish")
 	if depth < 3 {
 		kinds = append(kinds, "panic")
@@ -385,7 +386,8 @@ func (x *execution) choose(b *Branch, s *stmt) error {
 			}
 		}
 		if s.fail {
-			cases = append(cases, Case{Receive: &Receive{Call: at(s.name + "-mail"), Names: []string{fmt.Sprint("m", s.mail)}, Max: 1}})
+			cases = append(cases, Case{Receive: &Receive{Call: at(s.name + "-mail"),
+				Names: []string{fmt.Sprint("m", s.mail)}, Max: 1}})
 		}
 		won, err := b.Select(at("select"), cases)
 		x.note(b, s, fmt.Sprint("selected ", won.Index), err)

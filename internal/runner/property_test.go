@@ -52,11 +52,16 @@ func TestRandomPrograms(t *testing.T) {
 			t.Fatalf("program %d: %s", i, problem)
 		}
 	}
-	t.Logf("%d cuts, %d of them with a commit that nobody was told of, %d evictions, %d steps with a transaction of their own, %d turns that pruned, %d ends of children, %d continuations, %d events, %d of them too late, %d permits, %d of them too late, %d without a queue", cuts, lost, evictions, transactions, pruned, ends, renewals, given, strays, granted, unwanted, refused)
+	t.Logf("%d cuts, %d of them with a commit that nobody was told of, %d evictions, %d steps with a "+
+		"transaction of their own, %d turns that pruned, %d ends of children, %d continuations, %d "+
+		"events, %d of them too late, %d permits, %d of them too late, %d without a queue",
+		cuts, lost, evictions, transactions, pruned, ends, renewals, given, strays, granted, unwanted,
+		refused)
 	if !soak.Usual(t) {
 		return // too few to see all
 	}
-	if cuts == 0 || lost == 0 || evictions == 0 || transactions == 0 || pruned == 0 || ends == 0 || renewals == 0 || given == 0 || strays == 0 || granted == 0 || refused == 0 || unwanted == 0 {
+	if cuts == 0 || lost == 0 || evictions == 0 || transactions == 0 || pruned == 0 || ends == 0 || renewals == 0 ||
+		given == 0 || strays == 0 || granted == 0 || refused == 0 || unwanted == 0 {
 		t.Error("something of this never happened")
 	}
 }
@@ -111,5 +116,6 @@ func TestWeakeningsAreNoticed(t *testing.T) {
 }
 
 func (w weakness) String() string {
-	return [...]string{"sound", "highest number first", "order of request", "no barrier", "woken branches in any order", "loops entered at once"}[w]
+	return [...]string{"sound", "highest number first", "order of request", "no barrier", "woken branches in any order",
+		"loops entered at once"}[w]
 }

@@ -52,12 +52,17 @@ func TestRemovedOfEachKind(t *testing.T) {
 		"step, failed": {func(b *Branch) error { _, _ = step(b, "x"); return nil }, func(h *harness) { h.fail("x", "no") }},
 		"step, open": {func(b *Branch) error { _, err := b.Step(flaky); return err },
 			func(h *harness) { h.fail("x", "no") }},
-		"step, in flight":     {func(b *Branch) error { _, err := step(b, "x"); return err }, func(*harness) {}},
-		"sleep, over":         {func(b *Branch) error { return b.Sleep(at("x"), time.Hour) }, hour},
-		"sleep, open":         {func(b *Branch) error { return b.Sleep(at("x"), 2*time.Hour) }, hour},
-		"receive, done":       {func(b *Branch) error { _, err := receive(b, "x", 0); return err }, func(h *harness) { h.send("x", "m") }},
-		"receive, timed out":  {func(b *Branch) error { _, _ = receive(b, "x", b.Now().Add(time.Hour)); return nil }, hour},
-		"receive, open":       {func(b *Branch) error { _, err := receive(b, "x", b.Now().Add(2*time.Hour)); return err }, hour},
+		"step, in flight": {func(b *Branch) error { _, err := step(b, "x"); return err }, func(*harness) {}},
+		"sleep, over":     {func(b *Branch) error { return b.Sleep(at("x"), time.Hour) }, hour},
+		"sleep, open":     {func(b *Branch) error { return b.Sleep(at("x"), 2*time.Hour) }, hour},
+		"receive, done": {func(b *Branch) error { _, err := receive(b, "x", 0); return err },
+			func(h *harness) { h.send("x", "m") }},
+		"receive, timed out": {func(b *Branch) error { _, _ = receive(b, "x", b.Now().Add(time.Hour)); return nil }, hour},
+		"receive, open": {func(b *Branch) error {
+			_, err := receive(b, "x",
+				b.Now().Add(2*time.Hour))
+			return err
+		}, hour},
 		"promise, not solved": {func(b *Branch) error { _, err := b.NewPromise(at("x")); return err }, func(*harness) {}},
 		"promise, solved": {func(b *Branch) error {
 			p, err := b.NewPromise(at("x"))
@@ -74,23 +79,34 @@ func TestRemovedOfEachKind(t *testing.T) {
 		}, hour},
 		"branch": {func(b *Branch) error { _, err := b.Await(at("x"), spawn(b, "x", "one", "two")); return err },
 			ends("x/one", "x/two")},
-		"branch that goes on": {func(b *Branch) error { spawn(b, "x", "one", "two", "three"); return nil }, ends("x/one", "x/two")},
+		"branch that goes on": {func(b *Branch) error { spawn(b, "x", "one", "two", "three"); return nil },
+			ends("x/one", "x/two")},
 		"branch with a sleep": {func(b *Branch) error {
 			b.Go(at("x"), func(b *Branch) (any, error) { return nil, b.Sleep(at("nap"), 2*time.Hour) })
 			return nil
 		}, hour},
-		"map":              {func(b *Branch) error { _, _, err := b.Map(at("x"), 3, 2, keys, fetch); return err }, ends("x/[k1]/fetch", "x/[k0]/fetch", "x/[k2]/fetch")},
-		"map that goes on": {func(b *Branch) error { _, _, err := b.Map(at("x"), 3, 2, keys, fetch); return err }, ends("x/[k1]/fetch")},
+		"map": {func(b *Branch) error { _, _, err := b.Map(at("x"), 3, 2, keys, fetch); return err },
+			ends("x/[k1]/fetch", "x/[k0]/fetch", "x/[k2]/fetch")},
+		"map that goes on": {func(b *Branch) error { _, _, err := b.Map(at("x"), 3, 2, keys, fetch); return err },
+			ends("x/[k1]/fetch")},
 		"step with a key": {func(b *Branch) error {
 			_, err := b.Step(Step{Call: Call{Name: "x", Key: "k"}, Policy: once})
 			return err
 		}, ends("x/[k]")},
-		"version":              {func(b *Branch) error { b.Version(at("x"), 1); return nil }, func(*harness) {}},
-		"version of a removed": {func(b *Branch) error { b.Version(at("x"), 1); _, err := step(b, "x"); return err }, ends("x")},
-		"loop, done":           {func(b *Branch) error { return loopOf(b, 3) }, ends("x/~0/fetch", "x/~1/fetch", "x/~2/fetch")},
-		"loop that goes on":    {func(b *Branch) error { return loopOf(b, 9) }, ends("x/~0/fetch", "x/~1/fetch", "x/~2/fetch", "x/~3/fetch", "x/~4/fetch")},
-		"a watch":              {func(b *Branch) error { _, err := b.Watch(at("x"), "other"); return err }, func(*harness) {}},
-		"nothing":              {func(b *Branch) error { return nil }, func(*harness) {}},
+		"version": {func(b *Branch) error { b.Version(at("x"), 1); return nil }, func(*harness) {}},
+		"version of a removed": {func(b *Branch) error {
+			b.Version(at("x"), 1)
+			_,
+				err := step(b, "x")
+			return err
+		}, ends("x")},
+		"loop, done": {func(b *Branch) error { return loopOf(b, 3) },
+			ends("x/~0/fetch", "x/~1/fetch", "x/~2/fetch")},
+		"loop that goes on": {func(b *Branch) error { return loopOf(b, 9) },
+			ends("x/~0/fetch", "x/~1/fetch", "x/~2/fetch", "x/~3/fetch", "x/~4/fetch")},
+		"a watch": {func(b *Branch) error { _, err := b.Watch(at("x"), "other"); return err },
+			func(*harness) {}},
+		"nothing": {func(b *Branch) error { return nil }, func(*harness) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code := func(removed bool) func(*Branch) ([]byte, *stored.Failure) {
@@ -181,7 +197,8 @@ func TestRemovedKeepsTheOrder(t *testing.T) {
 		h.want(store.Succeeded, want)
 		h.replays()
 	}
-	for want, order := range map[string][]string{"early": {"x/[0]/s", "p/s", "x/[1]/s"}, "late": {"x/[1]/s", "x/[0]/s", "p/s"}} {
+	for want, order := range map[string][]string{"early": {"x/[0]/s", "p/s", "x/[1]/s"},
+		"late": {"x/[1]/s", "x/[0]/s", "p/s"}} {
 		h := edited(t, ends(order...), code(false, many), code(true, many))
 		h.wantFlight("end")
 		h.finish()

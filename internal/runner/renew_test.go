@@ -11,7 +11,8 @@ import (
 )
 
 // renewing executes body in each incarnation and goes on until it returns false.
-func renewing(body func(b *Branch, incarnation int) (string, bool, error)) func(*harness) func(*Branch) ([]byte, *stored.Failure) {
+func renewing(body func(b *Branch, incarnation int) (string, bool, error)) func(*harness) func(*Branch) ([]byte,
+	*stored.Failure) {
 	return func(h *harness) func(*Branch) ([]byte, *stored.Failure) {
 		return func(b *Branch) ([]byte, *stored.Failure) {
 			v, more, err := body(b, h.j.run.Incarnation)
@@ -33,7 +34,8 @@ func newRenewing(t *testing.T, body func(b *Branch, incarnation int) (string, bo
 func (h *harness) renew(incarnation int) {
 	h.t.Helper()
 	if h.j.run.Incarnation != incarnation || h.r.Over() == nil || h.r.Over().Renewal == nil {
-		h.t.Fatalf("the run is in incarnation %d, and %+v; want it to begin incarnation %d", h.j.run.Incarnation, h.r.Over(), incarnation)
+		h.t.Fatalf("the run is in incarnation %d, and %+v; want it to begin incarnation %d", h.j.run.Incarnation,
+			h.r.Over(), incarnation)
 	}
 	h.leave()
 	h.play()

@@ -30,7 +30,8 @@ func (j *durable) revert(r *history.Revert, rewind bool) {
 		}
 		if e.Kind == store.KindChild {
 			if l, err := stored.DecodeLink(e.State, e.Value); err == nil && l.RunID != "" {
-				if live := e.State == store.Open && !l.Leave && !l.Detached; live && rewind && !slices.Contains(r.Children, l.RunID) {
+				if live := e.State == store.Open && !l.Leave && !l.Detached; live && rewind &&
+					!slices.Contains(r.Children, l.RunID) {
 					j.violate("child %s goes on although its start is taken back", l.RunID)
 				}
 				j.out.ended[l.RunID] = true
@@ -151,12 +152,15 @@ func TestRevertedRunsGoOn(t *testing.T) {
 				if sameButUnstarted(entries, back.Cut, want[k], got[k]) {
 					break // what is seen from here on may depend on the difference
 				}
-				t.Fatalf("program %d, round %d: taken back to before %s, completion %d: the code had seen %q and sees %q (event %d)", i, round, at, back.Cut, want[k], got[k], k)
+				t.Fatalf("program %d, round %d: taken back to before %s, completion %d: the code had seen %q and sees %q "+
+					"(event %d)",
+					i, round, at, back.Cut, want[k], got[k], k)
 			}
 			over = d.run(cut)
 			for _, e := range stands {
 				loc := location.Loc(e.Loc).String()
-				if e.Kind == store.KindStep && (e.State == store.Done || e.State == store.FailedEntry) && d.begun[loc] != begun[loc] {
+				if e.Kind == store.KindStep && (e.State == store.Done || e.State == store.FailedEntry) &&
+					d.begun[loc] != begun[loc] {
 					t.Fatalf("program %d: %s stands and is executed again", i, loc)
 				}
 			}
@@ -172,11 +176,14 @@ func TestRevertedRunsGoOn(t *testing.T) {
 			t.Fatalf("program %d: after what was taken back: %s", i, problem)
 		}
 	}
-	t.Logf("%d pauses, %d rewinds, %d of runs that were stopped, %d retries, %d refused; %d entries reopened, %d items returned, %d children cancelled, %d begun again, %d events given back", pauses, rewound, stopped, retried, refused, reopened, returned, children, again, events)
+	t.Logf("%d pauses, %d rewinds, %d of runs that were stopped, %d retries, %d refused; %d entries "+
+		"reopened, %d items returned, %d children cancelled, %d begun again, %d events given back",
+		pauses, rewound, stopped, retried, refused, reopened, returned, children, again, events)
 	if !soak.Usual(t) {
 		return // too few to see all
 	}
-	if rewound == 0 || retried == 0 || reopened == 0 || returned == 0 || children == 0 || again == 0 || stopped == 0 || pauses == 0 || events == 0 {
+	if rewound == 0 || retried == 0 || reopened == 0 || returned == 0 || children == 0 || again == 0 || stopped == 0 ||
+		pauses == 0 || events == 0 {
 		t.Error("something of this never happened")
 	}
 }
@@ -191,7 +198,8 @@ func sameButUnstarted(entries []store.Entry, cut int64, want, got string) bool {
 	}
 	return !slices.ContainsFunc(entries, func(e store.Entry) bool {
 		l, err := stored.DecodeLink(e.State, e.Value)
-		return e.Kind == store.KindChild && err == nil && l.RunID != "" && l.Dropped <= cut && l.RunID == childIDs.FindString(want)
+		return e.Kind == store.KindChild && err == nil && l.RunID != "" && l.Dropped <= cut &&
+			l.RunID == childIDs.FindString(want)
 	})
 }
 
@@ -206,13 +214,16 @@ func checkReverted(t *testing.T, program int, entries []store.Entry, back *histo
 		is, stands := after[e.Loc]
 		switch {
 		case e.Born >= back.Cut && stands:
-			t.Errorf("program %d: %s was asked for at %d, not before the cut %d, and is there", program, location.Loc(e.Loc), e.Born, back.Cut)
+			t.Errorf("program %d: %s was asked for at %d, not before the cut %d, and is there", program, location.Loc(e.Loc),
+				e.Born, back.Cut)
 		case stands && is.Seq >= back.Cut:
 			t.Errorf("program %d: %s keeps the number %d, not below the cut %d", program, location.Loc(e.Loc), is.Seq, back.Cut)
 		case stands && e.Seq > 0 && e.Seq < back.Cut && is.Seq != e.Seq:
-			t.Errorf("program %d: %s has the number %d below the cut %d and became %+v", program, location.Loc(e.Loc), e.Seq, back.Cut, is)
+			t.Errorf("program %d: %s has the number %d below the cut %d and became %+v", program, location.Loc(e.Loc), e.Seq,
+				back.Cut, is)
 		case !stands && e.Seq > 0 && e.Seq < back.Cut:
-			t.Errorf("program %d: %s has the number %d below the cut %d and is gone", program, location.Loc(e.Loc), e.Seq, back.Cut)
+			t.Errorf("program %d: %s has the number %d below the cut %d and is gone", program, location.Loc(e.Loc),
+				e.Seq, back.Cut)
 		case stands && is.Generation != e.Generation:
 			t.Errorf("program %d: %s lost its identity", program, location.Loc(e.Loc))
 		}

@@ -23,7 +23,8 @@ func (h *harness) arrive(places ...string) {
 		if i < 0 {
 			h.t.Fatalf("no body of %s is in flight; there are %v", place, h.flying())
 		}
-		h.r.Complete(h.flight[i].ID, h.flight[i].Attempt, BodyResult{Value: []byte("of " + place), Started: h.clock, Ended: h.clock})
+		h.r.Complete(h.flight[i].ID, h.flight[i].Attempt, BodyResult{Value: []byte("of " + place), Started: h.clock,
+			Ended: h.clock})
 		h.flight = slices.Delete(h.flight, i, i+1)
 	}
 }
@@ -329,16 +330,17 @@ func TestRule09(t *testing.T) {
 		trace = nil
 		settled := b.Go(at("settled"), func(*Branch) (any, error) { return "value", nil })
 		x := b.Go(at("x"), func(b *Branch) (any, error) {
-			_, _, err := b.Map(at("outer"), 2, 2, func(i int) string { return fmt.Sprint(i) }, func(b *Branch, i int) (any, error) {
-				y := b.Go(at("y"), func(b *Branch) (any, error) {
-					_, err := step(b, "s")
-					say("y of %d: %v", i, err)
-					return nil, nil
+			_, _, err := b.Map(at("outer"), 2, 2, func(i int) string { return fmt.Sprint(i) },
+				func(b *Branch, i int) (any, error) {
+					y := b.Go(at("y"), func(b *Branch) (any, error) {
+						_, err := step(b, "s")
+						say("y of %d: %v", i, err)
+						return nil, nil
+					})
+					_, err := b.Await(at("y"), y)
+					say("%d: %v", i, err)
+					return nil, err
 				})
-				_, err := b.Await(at("y"), y)
-				say("%d: %v", i, err)
-				return nil, err
-			})
 			say("map: %v", err)
 			v, err2 := b.Await(at("settled"), settled)
 			say("settled: %v %v", v, err2)
@@ -447,7 +449,8 @@ func TestRule10(t *testing.T) {
 		h.play()
 		h.want(store.Succeeded, "")
 		h.wantOrder("first/s", "stop/s", "kept/reserve")
-		if e, _ := h.j.at("kept/reserve"); e.State != store.FailedEntry || e.Attempt != 0 || h.begun["kept/reserve"] != 0 || saw != ErrCancelled {
+		if e, _ := h.j.at("kept/reserve"); e.State != store.FailedEntry || e.Attempt != 0 || h.begun["kept/reserve"] != 0 ||
+			saw != ErrCancelled {
 			t.Errorf("the record is %+v; begun %d times; the code sees %v", e, h.begun["kept/reserve"], saw)
 		}
 		h.replays()
@@ -537,7 +540,8 @@ func TestRule12(t *testing.T) {
 func (h *harness) undone(places ...string) {
 	for _, p := range places {
 		loc := string(path(strings.Split(p, "/")...))
-		h.j.entries[loc] = store.Entry{Loc: loc, Kind: store.KindStep, State: store.Done, Attempt: 1, Value: []byte("tx of " + p), Size: len("tx of " + p)}
+		h.j.entries[loc] = store.Entry{Loc: loc, Kind: store.KindStep, State: store.Done, Attempt: 1,
+			Value: []byte("tx of " + p), Size: len("tx of " + p)}
 	}
 }
 
@@ -600,7 +604,8 @@ func TestRule13LargeFailure(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "s")) })
 	value := stored.EncodeFailure(&stored.Failure{Code: stored.CodeStep, Message: strings.Repeat("x", store.LargeValue)})
 	loc := string(path("s"))
-	h.j.entries[loc] = store.Entry{Loc: loc, Kind: store.KindStep, State: store.FailedEntry, Attempt: 1, Value: value, Size: len(value)}
+	h.j.entries[loc] = store.Entry{Loc: loc, Kind: store.KindStep, State: store.FailedEntry, Attempt: 1, Value: value,
+		Size: len(value)}
 	h.play()
 	h.want(store.Failed, "xxx")
 	h.wantOrder("s")

@@ -244,7 +244,8 @@ func TestLargeValuesAreFetched(t *testing.T) {
 	h.leave()
 	broken := errors.New("away")
 	entries, items := h.j.snapshot()
-	h.r = New(Config{Run: h.j.run, Entries: entries, Items: items, Code: code, Fetch: func(string) ([]byte, error) { return nil, broken }})
+	h.r = New(Config{Run: h.j.run, Entries: entries, Items: items, Code: code,
+		Fetch: func(string) ([]byte, error) { return nil, broken }})
 	h.r.Advance(h.clock, h.clock)
 	if err := h.r.Broken(); !errors.Is(err, broken) || h.r.Over() != nil || h.r.Take() != nil {
 		t.Errorf("the activation is broken by %v; over %v", err, h.r.Over())

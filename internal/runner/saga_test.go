@@ -49,7 +49,8 @@ func (p *plan) end(d *driver, b *Branch, err error) error {
 // wants reports whether a run that ends so is undone.
 func (d *driver) wants(status store.Status) bool {
 	p := d.prog.saga
-	return p != nil && (status == store.Failed && (p.onFailure || d.asked) || status == store.Cancelled && (p.onCancel || d.asked))
+	return p != nil && (status == store.Failed && (p.onFailure || d.asked) || status == store.Cancelled &&
+		(p.onCancel || d.asked))
 }
 
 // undo is the compensation of a step, or nil. It checks what it is given. Some
@@ -152,7 +153,8 @@ func (d *driver) verifyUndone(over *Outcome) string {
 	if !slices.Equal(undone, want) {
 		return fmt.Sprintf("the run is %s (%s); undone or owed are %q, want %q", over.Status, over.Reason, undone, want)
 	}
-	if cancelled := over.Status == store.Cancelled && over.Reason != "terminated"; cancelled && yes != 1 || !cancelled && yes > 0 && over.Reason != "terminated" {
+	if cancelled := over.Status == store.Cancelled && over.Reason != "terminated"; cancelled && yes != 1 || !cancelled &&
+		yes > 0 && over.Reason != "terminated" {
 		return fmt.Sprintf("the run is %s (%s), and %d cancels were accepted", over.Status, over.Reason, yes)
 	}
 	return ""
@@ -178,7 +180,8 @@ func TestRandomSagas(t *testing.T) {
 		}
 		undone, mended, cuts = undone+d.undone, mended+d.mended, cuts+d.cuts
 	}
-	t.Logf("%d steps were undone, %d runs mended, %d cancelled after their code had ended, %d cuts", undone, mended, late, cuts)
+	t.Logf("%d steps were undone, %d runs mended, %d cancelled after their code had ended, %d cuts", undone,
+		mended, late, cuts)
 	if !soak.Usual(t) {
 		return // too few to see all
 	}

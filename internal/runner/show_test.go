@@ -59,7 +59,8 @@ func TestNothingIsShownTwiceOrLost(t *testing.T) {
 				continue
 			}
 			text, given := d.answers[it.No]
-			if given && it.Verdict == nil || it.Verdict != nil && string(it.Verdict) != "to "+string(it.Value) || given && text != string(it.Verdict) {
+			if given && it.Verdict == nil || it.Verdict != nil && string(it.Verdict) != "to "+string(it.Value) || given &&
+				text != string(it.Verdict) {
 				t.Fatalf("program %d: the update %d is %+v, and the code has answered %q", i, it.No, it, d.answers[it.No])
 			}
 			if it.Verdict != nil {
@@ -225,7 +226,8 @@ func TestTagsAreMerged(t *testing.T) {
 	h.j.run.Tags = []store.Pair{{Key: "z", Value: "0"}}
 	h.finish()
 	h.want(store.Succeeded, "")
-	if want := []store.Pair{{Key: "a", Value: "2"}, {Key: "c", Value: "3"}, {Key: "z", Value: "0"}}; !slices.Equal(h.j.run.Tags, want) {
+	if want := []store.Pair{{Key: "a", Value: "2"}, {Key: "c", Value: "3"},
+		{Key: "z", Value: "0"}}; !slices.Equal(h.j.run.Tags, want) {
 		t.Errorf("the tags are %v, want %v", h.j.run.Tags, want)
 	}
 }
@@ -256,7 +258,8 @@ func TestWhatAReplaySaysIsNewBehindAnUnnumberedStep(t *testing.T) {
 	h.end("a", "1")
 	h.wantStream("s", "begin", "after a")
 	h.leave() // the transaction of tx has committed
-	h.j.entries[string(path("tx"))] = store.Entry{Loc: string(path("tx")), Kind: store.KindStep, State: store.Done, Attempt: 1, Value: []byte("2"), Size: 1}
+	h.j.entries[string(path("tx"))] = store.Entry{Loc: string(path("tx")), Kind: store.KindStep, State: store.Done,
+		Attempt: 1, Value: []byte("2"), Size: 1}
 	h.play()
 	h.wantStream("s", "begin", "after a", "after tx")
 	h.crash()
@@ -318,14 +321,15 @@ func TestNewCodeSaysNothingOfWhatStands(t *testing.T) {
 // The items of a loop whose history is pruned have the positions that follow.
 func TestStreamOfAPrunedLoop(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-		err := b.Loop(Loop{Call: at("loop"), Every: 3, Keep: 2, State: []byte("0"), Body: func(n int64, state []byte) ([]byte, bool, error) {
-			shows(b, "s", fmt.Sprint("begin ", n))
-			if _, err := step(b, "work"); err != nil {
-				return nil, false, err
-			}
-			shows(b, "s", fmt.Sprint("end ", n))
-			return fmt.Append(nil, n+1), n < 19, nil
-		}})
+		err := b.Loop(Loop{Call: at("loop"), Every: 3, Keep: 2, State: []byte("0"),
+			Body: func(n int64, state []byte) ([]byte, bool, error) {
+				shows(b, "s", fmt.Sprint("begin ", n))
+				if _, err := step(b, "work"); err != nil {
+					return nil, false, err
+				}
+				shows(b, "s", fmt.Sprint("end ", n))
+				return fmt.Append(nil, n+1), n < 19, nil
+			}})
 		return result("done", err)
 	})
 	h.play()

@@ -32,7 +32,8 @@ func (h *harness) wantStall(location, recorded, asked string) {
 		h.t.Fatalf("the run has not stalled; over %+v, in flight %v", over, h.flying())
 	}
 	s := over.Stall
-	if s.Location != location || !strings.Contains(s.Recorded, recorded) || !strings.Contains(s.Asked, asked) || s.Remedy == "" {
+	if s.Location != location || !strings.Contains(s.Recorded, recorded) || !strings.Contains(s.Asked, asked) ||
+		s.Remedy == "" {
 		h.t.Fatalf("the stall is %+v, want at %q, recorded %q, asked %q", s, location, recorded, asked)
 	}
 	if h.j.run.Status != store.Stalled || !strings.Contains(h.j.run.Reason, s.Remedy) {
@@ -122,7 +123,8 @@ func TestStallNamesBothSides(t *testing.T) {
 }
 
 func TestStallNamesWhatIsNear(t *testing.T) {
-	h := edited(t, func(h *harness) { h.end("fetch-order", "v") }, sequence("fetch-order", "store"), sequence("fetch-orders", "store"))
+	h := edited(t, func(h *harness) { h.end("fetch-order", "v") }, sequence("fetch-order", "store"),
+		sequence("fetch-orders", "store"))
 	if s := h.r.Over().Stall; len(s.Nearest) != 1 || s.Nearest[0] != "fetch-orders" {
 		t.Errorf("the nearest names are %q", s.Nearest)
 	}
@@ -251,7 +253,8 @@ func TestStallSaysWhatToDo(t *testing.T) {
 			if got := strings.Join(s.Nearest, " "); got != c.nearest {
 				t.Errorf("the nearest names are %q, want %q", got, c.nearest)
 			}
-			if text := s.Error(); !strings.Contains(text, s.Recorded) || !strings.Contains(text, s.Asked) || !strings.Contains(text, s.Remedy) {
+			if text := s.Error(); !strings.Contains(text, s.Recorded) || !strings.Contains(text, s.Asked) ||
+				!strings.Contains(text, s.Remedy) {
 				t.Errorf("the message is %q", text)
 			}
 		})

@@ -154,7 +154,8 @@ func TestFailureThatIsFinalIsNotRetried(t *testing.T) {
 
 func TestOverallTimeEndsTheAttempts(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-		v, err := b.Step(Step{Call: at("s"), Policy: Policy{Attempts: -1, First: time.Minute, Factor: 1, Max: time.Minute, Overall: 90 * time.Second}})
+		v, err := b.Step(Step{Call: at("s"), Policy: Policy{Attempts: -1, First: time.Minute, Factor: 1, Max: time.Minute,
+			Overall: 90 * time.Second}})
 		return result(string(v), err)
 	})
 	h.play()

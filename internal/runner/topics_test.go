@@ -207,7 +207,8 @@ func (x *execution) event(b *Branch, s *stmt) error {
 }
 
 func (x *execution) publish(b *Branch, s *stmt) error {
-	id, err := b.Publish(Publish{Call: at(s.name), Topic: fmt.Sprint("t", s.mail), Publication: event.Publication{Value: []byte(s.name)}})
+	id, err := b.Publish(Publish{Call: at(s.name), Topic: fmt.Sprint("t", s.mail),
+		Publication: event.Publication{Value: []byte(s.name)}})
 	x.note(b, s, len(id), err)
 	return err
 }

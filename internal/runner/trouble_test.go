@@ -33,9 +33,11 @@ func (h *harness) wantPaused(times int, why string) {
 	h.t.Helper()
 	acts := h.j.audit
 	if h.j.run.Marks&store.Paused == 0 || !h.r.Paused() || len(acts) != times {
-		h.t.Fatalf("the run has the marks %q, and what was done to it is %+v; want it paused %d times", h.j.run.Marks, acts, times)
+		h.t.Fatalf("the run has the marks %q, and what was done to it is %+v; want it paused %d times", h.j.run.Marks,
+			acts, times)
 	}
-	if last := acts[len(acts)-1]; last.Verb != "pause" || last.Who != pauser || !strings.Contains(last.Why, why) || h.j.run.Reason != "paused: "+last.Why {
+	if last := acts[len(acts)-1]; last.Verb != "pause" || last.Who != pauser || !strings.Contains(last.Why, why) ||
+		h.j.run.Reason != "paused: "+last.Why {
 		h.t.Fatalf("the run was paused by %+v, with the reason %q; want %q", last, h.j.run.Reason, why)
 	}
 }

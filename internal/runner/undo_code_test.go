@@ -231,12 +231,13 @@ func TestUndoOfLoop(t *testing.T) {
 		for _, crash := range []bool{false, true} {
 			t.Run(fmt.Sprint("forget ", forget, ", crash ", crash), func(t *testing.T) {
 				s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
-					err := b.Loop(Loop{Call: at("poll"), Every: 1, Keep: 1, ForgetUndo: forget, State: []byte("s"), Body: func(n int64, state []byte) ([]byte, bool, error) {
-						if _, err := step(b, "plain"); err != nil {
-							return nil, false, err
-						}
-						return state, n < 4, s.steps(b, "one")
-					}})
+					err := b.Loop(Loop{Call: at("poll"), Every: 1, Keep: 1, ForgetUndo: forget, State: []byte("s"),
+						Body: func(n int64, state []byte) ([]byte, bool, error) {
+							if _, err := step(b, "plain"); err != nil {
+								return nil, false, err
+							}
+							return state, n < 4, s.steps(b, "one")
+						}})
 					if err != nil {
 						return result("", err)
 					}
@@ -352,7 +353,8 @@ func TestUndoOfWhatWasEdited(t *testing.T) {
 	s.fail("one", "no")
 	s.end("two", "b")
 	edit(s, "one", stored.Request{Value: []byte("by hand")})
-	edit(s, "two", stored.Request{Failed: true, Value: stored.EncodeFailure(&stored.Failure{Code: stored.CodeError, Message: "it has not"})})
+	edit(s, "two", stored.Request{Failed: true,
+		Value: stored.EncodeFailure(&stored.Failure{Code: stored.CodeError, Message: "it has not"})})
 	s.end("last", "")
 	s.finish()
 	s.wantUndone("one/undo of by hand")
@@ -368,7 +370,8 @@ func TestUndoOfWhatWasEdited(t *testing.T) {
 		t.Fatalf("the run is %s", s.j.run.Status)
 	}
 	entries, _ := s.j.snapshot()
-	for place, q := range map[string]stored.Request{"two": {Value: []byte("x")}, "two/undo": {Failed: true, Value: stored.EncodeFailure(&stored.Failure{Code: stored.CodeError})}} {
+	for place, q := range map[string]stored.Request{"two": {Value: []byte("x")},
+		"two/undo": {Failed: true, Value: stored.EncodeFailure(&stored.Failure{Code: stored.CodeError})}} {
 		q.Location = string(path(strings.Split(place, "/")...))
 		if _, _, err := history.Edit(entries, &q, s.clock); err == nil {
 			t.Errorf("the edit of %s is not refused", place)

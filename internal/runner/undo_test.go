@@ -31,10 +31,11 @@ func newSaga(t *testing.T, code func(s *saga, b *Branch) ([]byte, *stored.Failur
 func (s *saga) do(b *Branch, name string) (string, error) { return s.try(b, at(name), once) }
 
 func (s *saga) try(b *Branch, call Call, policy Policy) (string, error) {
-	v, err := b.Step(Step{Call: call, Policy: once, Undo: &Undo{Policy: policy, Func: func(_ context.Context, body *Body, value []byte) BodyResult {
-		s.undone = append(s.undone, fmt.Sprintf("%s of %s", body.Location, value))
-		return BodyResult{}
-	}}})
+	v, err := b.Step(Step{Call: call, Policy: once, Undo: &Undo{Policy: policy,
+		Func: func(_ context.Context, body *Body, value []byte) BodyResult {
+			s.undone = append(s.undone, fmt.Sprintf("%s of %s", body.Location, value))
+			return BodyResult{}
+		}}})
 	return string(v), err
 }
 
@@ -241,7 +242,8 @@ func TestUndoRetries(t *testing.T) {
 	s.play()
 	s.end("one", "a")
 	s.fail("one/undo", "first")
-	if s.j.run.Status != store.Suspended || s.j.run.Marks != store.Undoing || !strings.Contains(string(s.j.run.Waits), `"one/undo","kind":"undo"`) {
+	if s.j.run.Status != store.Suspended || s.j.run.Marks != store.Undoing ||
+		!strings.Contains(string(s.j.run.Waits), `"one/undo","kind":"undo"`) {
 		t.Errorf("between two attempts the run is %s, %s and waits for %s", s.j.run.Status, s.j.run.Marks, s.j.run.Waits)
 	}
 	s.crash()
@@ -415,7 +417,8 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 		for s.take() {
 			s.commit()
 		}
-		if s.j.run.Status != store.Cancelled || s.j.run.Reason != "terminated: enough" || len(s.undone) > 0 || s.j.run.Marks != 0 {
+		if s.j.run.Status != store.Cancelled || s.j.run.Reason != "terminated: enough" || len(s.undone) > 0 ||
+			s.j.run.Marks != 0 {
 			s.t.Errorf("the run is %s, %q, %s; undone were %q", s.j.run.Status, s.j.run.Reason, s.j.run.Marks, s.undone)
 		}
 		end, err := stored.DecodeEnding(s.j.run.Output)

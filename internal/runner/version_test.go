@@ -130,7 +130,8 @@ func TestVersionIsRecordedOnce(t *testing.T) {
 	h.start()
 	h.wantFlight("s0")
 	e, ok := h.j.at("[version]/c")
-	if version, err := stored.DecodeVersion(e.Value); !ok || e.Kind != store.KindVersion || e.State != store.Done || e.Seq != 0 || version != 1 || err != nil {
+	if version, err := stored.DecodeVersion(e.Value); !ok || e.Kind != store.KindVersion || e.State != store.Done ||
+		e.Seq != 0 || version != 1 || err != nil {
 		t.Fatalf("the entry is %+v (%v), version %d, %v", e, ok, version, err)
 	}
 	h.end("s0", "")
@@ -185,7 +186,8 @@ func TestVersionBehindAnUnnumberedOutcome(t *testing.T) {
 	h.play()
 	h.end("a", "va")
 	loc := string(path("b"))
-	h.j.entries[loc] = store.Entry{Loc: loc, Kind: store.KindStep, State: store.Done, Attempt: 1, Value: []byte("vb"), Size: 2}
+	h.j.entries[loc] = store.Entry{Loc: loc, Kind: store.KindStep, State: store.Done, Attempt: 1,
+		Value: []byte("vb"), Size: 2}
 	h.leave()
 	h.code = changed("a", "b", "x?", "c")
 	h.play()
@@ -260,7 +262,8 @@ func TestVersionGreaterThanTheNewest(t *testing.T) {
 // A version that is not asked for any more is a divergence until Removed says so.
 func TestVersionNotAskedFor(t *testing.T) {
 	nothing := func(*harness) {}
-	for name, before := range map[string]func(*harness){"before an operation": nothing, "before a recorded one": ends("x")} {
+	for name, before := range map[string]func(*harness){"before an operation": nothing,
+		"before a recorded one": ends("x")} {
 		t.Run(name, func(t *testing.T) {
 			h := edited(t, before, changed("x?", "a"), changed("x", "a"))
 			h.wantStall("[version]/c", "version [version]/c (done)", "")
@@ -316,7 +319,8 @@ func TestVersionThatIsDamaged(t *testing.T) {
 		loc := string(journal.VersionLocation("", "c"))
 		h.j.entries[loc] = store.Entry{Loc: loc, Kind: store.KindVersion, State: store.Done, Value: value, Size: len(value)}
 		h.play()
-		if over := h.r.Over(); over == nil || over.Status != store.Stalled || !strings.Contains(over.Reason, "damaged entry [version]/c") {
+		if over := h.r.Over(); over == nil || over.Status != store.Stalled ||
+			!strings.Contains(over.Reason, "damaged entry [version]/c") {
 			t.Errorf("%s: the run is over with %+v", name, over)
 		}
 	}

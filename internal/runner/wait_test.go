@@ -141,7 +141,8 @@ func TestMessagesDeliveredOutOfOrder(t *testing.T) {
 	h.play()
 	var items []store.Item
 	for i := range 2 {
-		items = append(items, h.j.send(store.Item{Kind: store.ItemMessage, Name: "mail", Sent: h.clock, Value: []byte(fmt.Sprint(i))}))
+		items = append(items, h.j.send(store.Item{Kind: store.ItemMessage, Name: "mail", Sent: h.clock,
+			Value: []byte(fmt.Sprint(i))}))
 	}
 	h.r.Deliver(items[1], items[0], items[1])
 	h.end("s", "")

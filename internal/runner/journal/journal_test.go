@@ -138,7 +138,8 @@ func (r *run) race(ops ...*op) {
 func (r *run) want(want ...string) {
 	r.t.Helper()
 	if !slices.Equal(r.log, want) {
-		r.t.Fatalf("the code sees\n\t%s\nwant\n\t%s\nthe run is over: %s", strings.Join(r.log, "\n\t"), strings.Join(want, "\n\t"), r.over)
+		r.t.Fatalf("the code sees\n\t%s\nwant\n\t%s\nthe run is over: %s", strings.Join(r.log, "\n\t"),
+			strings.Join(want, "\n\t"), r.over)
 	}
 }
 
@@ -161,7 +162,8 @@ func TestReplayThenLive(t *testing.T) {
 	})
 	r.want(`a "a" at 10`, `b "b" at 20`, `c "" at 100`)
 	turn := r.Log.Turn(r.Run)
-	if len(turn.Entries) != 1 || turn.Entries[0].Seq != 3 || turn.Entries[0].Born != 2 || r.Replayed() != 2 || r.Seq() != 3 {
+	if len(turn.Entries) != 1 || turn.Entries[0].Seq != 3 || turn.Entries[0].Born != 2 || r.Replayed() != 2 ||
+		r.Seq() != 3 {
 		t.Errorf("the turn is %+v", turn)
 	}
 	if entries, bytes := r.Size(); entries != 3 || bytes != 2 {

@@ -77,7 +77,8 @@ func TestTake(t *testing.T) {
 	for _, c := range []struct {
 		most, bytes int
 		want        []store.ItemNo
-	}{{2, 100, []store.ItemNo{1, 2}}, {9, 100, []store.ItemNo{1, 2, 3}}, {9, 10, []store.ItemNo{1, 2}}, {9, 1, []store.ItemNo{1}}} {
+	}{{2, 100, []store.ItemNo{1, 2}}, {9, 100, []store.ItemNo{1, 2, 3}}, {9, 10, []store.ItemNo{1, 2}}, {9, 1,
+		[]store.ItemNo{1}}} {
 		var boxes mail.Boxes
 		boxes.Deliver("b", item(2))
 		boxes.Deliver("a", item(1))

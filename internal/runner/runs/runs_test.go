@@ -101,7 +101,8 @@ func TestChild(t *testing.T) {
 	}
 	r.j.Log.Next()
 	r.tell(id, stored.End{RunID: id, Status: store.Succeeded, Output: []byte("out")})
-	if turn = r.j.Log.Turn(r.j.Run); string(r.value) != "out" || len(turn.Consumed) != 1 || turn.Entries[0].Seq != 1 || r.Len() != 0 {
+	if turn = r.j.Log.Turn(r.j.Run); string(r.value) != "out" || len(turn.Consumed) != 1 || turn.Entries[0].Seq != 1 ||
+		r.Len() != 0 {
 		t.Errorf("the child has returned %q, %v; the turn is %+v", r.value, r.err, turn)
 	}
 	r.tell(id, stored.End{RunID: id, Status: store.Failed})
@@ -118,7 +119,8 @@ func TestUnknownWorkflow(t *testing.T) {
 		return nil, err
 	})
 	f, ok := r.err.(*stored.Failure)
-	if turn := r.j.Log.Turn(r.j.Run); !ok || f.Code != stored.CodeUnknownWorkflow || len(turn.Sends) != 0 || turn.Entries[0].Seq != 1 {
+	if turn := r.j.Log.Turn(r.j.Run); !ok || f.Code != stored.CodeUnknownWorkflow || len(turn.Sends) != 0 ||
+		turn.Entries[0].Seq != 1 {
 		t.Errorf("the code sees %v; the turn is %+v", r.err, turn)
 	}
 }

@@ -60,7 +60,8 @@ func begin(t *testing.T, entries []store.Entry, spec topics.Event) *run {
 	spec.Call, spec.Topic = sched.Call{Name: "e"}, "topic"
 	r := &run{t: t, spec: spec}
 	r.sched = sched.New(r)
-	r.j = journal.New(journal.Config{Run: &store.Run{No: 7, Created: 50, Seed: store.Seed{1}}, Entries: entries, Owner: r, Scheduler: r.sched})
+	r.j = journal.New(journal.Config{Run: &store.Run{No: 7, Created: 50, Seed: store.Seed{1}}, Entries: entries,
+		Owner: r, Scheduler: r.sched})
 	r.Topics = topics.New(r.j)
 	r.sched.Begin(&r.branch, nil, "", false, r)
 	t.Cleanup(r.sched.Unwind)
@@ -98,7 +99,8 @@ func TestConsumed(t *testing.T) {
 	r.j.Log.Next()
 	r.deliver(key, event.Consumed, 100)
 	turn := r.j.Log.Turn(r.j.Run)
-	if r.given == nil || string(r.given.Event.Value) != "v" || len(turn.Consumed) != 1 || len(turn.Sends) != 1 || turn.Entries[0].Seq != 1 {
+	if r.given == nil || string(r.given.Event.Value) != "v" || len(turn.Consumed) != 1 || len(turn.Sends) != 1 ||
+		turn.Entries[0].Seq != 1 {
 		t.Errorf("the code is given %+v, %v; the turn is %+v", r.given, r.err, turn)
 	}
 	r.deliver(key, event.Consumed, 100)
