@@ -10,9 +10,9 @@ import (
 
 // Publish publishes an event in the turn.
 //
-// It takes effect when it is asked for, like the start of a child, and ends with
-// that: its entry, without a number, says that it was sent. A replay sends nothing
-// again; what is taken back by a rewind was published all the same.
+// It takes effect when it is called, like the start of a child, and ends with
+// that: its entry, without a number, proves that it was sent. A replay sends nothing
+// again; what a rewind reverts was published all the same.
 type Publish struct {
 	Call        Call
 	Topic       string

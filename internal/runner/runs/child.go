@@ -85,7 +85,7 @@ func (r *Runs) seek(b *sched.Branch, o *child, workflow string) {
 }
 
 // startAgain gives a child that is to be started again its ID and its place. It was
-// cancelled because nothing waited for it any more, and that was taken back: if it is
+// cancelled because nothing waited for it any more, and that was reverted: if it is
 // other again it is asked how it has ended, and started again if the cancel has
 // reached it.
 func (r *Runs) startAgain(b *sched.Branch, o *child, c *Child) {
