@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/storekit"
@@ -20,9 +22,12 @@ import (
 // waits for no disk: NOTIFY within a commit would take a lock that all commits of the
 // server share. Changes within the gap after a hint share the next one.
 type hints struct {
-	self   string // which hints are one's own
+	self   string // begins the process's own hints
+	schema string // the channel's name
 	listen bool
 	config *pgx.ConnConfig
+	pool   *pgxpool.Pool // for sending
+	log    *slog.Logger
 
 	heard *storekit.Changes // of other processes
 	told  *storekit.Changes // to be sent to them
@@ -57,26 +62,24 @@ func (h *hints) close() {
 	h.done.Wait()
 }
 
-// tell notifies other processes of a change, if there is one, by so many turns and
+// notify notifies other processes of a change, if there is one, by so many turns and
 // commands.
-func (s *Store) tell(what store.Change, acts int) {
-	if s.closed.Load() || what == (store.Change{}) {
+func (h *hints) notify(what store.Change, acts int) {
+	if h.ctx.Err() != nil || what == (store.Change{}) {
 		return
 	}
-	h := &s.hint
 	h.acts.Add(int64(acts))
 	h.told.Add(what)
 	h.sending.Do(func() {
 		h.done.Add(1)
 		go func() {
 			defer h.done.Done()
-			s.sendHints()
+			h.send()
 		}()
 	})
 }
 
-func (s *Store) sendHints() {
-	h := &s.hint
+func (h *hints) send() {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for last := gap; ; {
@@ -89,9 +92,9 @@ func (s *Store) sendHints() {
 		if what == (store.Change{}) {
 			continue // it went with the last hint
 		}
-		if conn, err := s.pool.Acquire(h.ctx); err == nil {
+		if conn, err := h.pool.Acquire(h.ctx); err == nil {
 			// Errors are ignored: the listeners poll as well.
-			_, _ = conn.Exec(h.ctx, "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", s.schema,
+			_, _ = conn.Exec(h.ctx, "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", h.schema,
 				h.self+storekit.EncodeChange(what))
 			conn.Release()
 		}
@@ -118,7 +121,7 @@ func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 			h.done.Add(1)
 			go func() {
 				defer h.done.Done()
-				s.receiveHints()
+				h.receive()
 			}()
 		})
 	}
@@ -137,18 +140,17 @@ func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 	}
 }
 
-// receiveHints listens on a connection of its own, and opens another when that is lost.
+// receive listens on a connection of its own, and opens another when that is lost.
 // When it begins to listen it reports that anything may have changed, because it has missed
 // earlier hints.
-func (s *Store) receiveHints() {
-	h := &s.hint
+func (h *hints) receive() {
 	for wait := 10 * time.Millisecond; h.ctx.Err() == nil; wait = min(2*wait, time.Second) {
 		begun := time.Now()
-		err := s.receiveOn(h.ctx)
+		err := h.receiveOn(h.ctx)
 		if h.ctx.Err() != nil {
 			return
 		}
-		s.log.Warn("listening for changes; trying again", "error", err)
+		h.log.Warn("listening for changes; trying again", "error", err)
 		h.heard.Add(store.Anything())
 		if time.Since(begun) > time.Minute {
 			wait = 10 * time.Millisecond
@@ -160,8 +162,7 @@ func (s *Store) receiveHints() {
 	}
 }
 
-func (s *Store) receiveOn(ctx context.Context) error {
-	h := &s.hint
+func (h *hints) receiveOn(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, h.config.Copy())
 	if err != nil {
 		return err
@@ -171,7 +172,7 @@ func (s *Store) receiveOn(ctx context.Context) error {
 		defer cancel()
 		_ = conn.Close(end) // it is not used any more
 	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{s.schema}.Sanitize()); err != nil {
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{h.schema}.Sanitize()); err != nil {
 		return err
 	}
 	h.heard.Add(store.Anything())

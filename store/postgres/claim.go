@@ -107,7 +107,7 @@ func (s *Store) claimFound(ctx context.Context, q *claimQuery) (done bool, err e
 	t := &tx{ctx: ctx, s: s, conn: conn.Conn()}
 	k := &q.leases
 	batch := &pgx.Batch{}
-	s.queueSteady(batch)
+	queueSteady(batch, s.pooled)
 	batch.Queue(fmt.Sprintf("SELECT set_config('lock_timeout', '%dms', true)", lockLimit.Milliseconds()))
 	batch.Queue(s.sql("SELECT FROM stet.nodes WHERE node=$1 AND boot=$2 AND fence=$3::uuid FOR SHARE"),
 		k.node, k.boot, pgtype.UUID{Bytes: k.fence, Valid: true})
@@ -115,7 +115,7 @@ func (s *Store) claimFound(ctx context.Context, q *claimQuery) (done bool, err e
 	w.queue(s, batch)
 	warned := s.warnings(conn).Load()
 	results := t.conn.SendBatch(ctx, batch)
-	err = s.readSteady(results)
+	err = readSteady(results, s.pooled)
 	if err == nil {
 		_, err = results.Exec()
 	}

@@ -107,7 +107,7 @@ func (q *claimQuery) run(t *tx, floor int64, test any) (err error) {
 		q.leases = *t.s.claims.Load()
 	}
 	for {
-		if !q.known(t.s.timeline.Load()) {
+		if !q.known(t.s.servers.timeline.Load()) {
 			if q.leases, err = t.know(q.req.Node, q.req.Boot); err != nil {
 				return err
 			}

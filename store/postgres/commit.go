@@ -34,8 +34,8 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 		result, err = s.commitTurnByTurn(ctx, &b)
 	}
 	if err == nil {
-		s.last.Store(&acknowledged{b.Node, b.Boot, b.No})
-		s.tell(storekit.ChangeOf(&b, &result), len(b.Turns)+len(b.Commands))
+		s.servers.last.Store(&acknowledged{b.Node, b.Boot, b.No})
+		s.hint.notify(storekit.ChangeOf(&b, &result), len(b.Turns)+len(b.Commands))
 	}
 	return result, err
 }

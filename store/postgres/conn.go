@@ -59,10 +59,10 @@ func (t *tx) eachSteady(sql string, args []any, fn func(scan func(dest ...any) e
 		return t.each(sql, args, fn)
 	}
 	batch := &pgx.Batch{}
-	t.s.queueSteady(batch)
+	queueSteady(batch, t.s.pooled)
 	batch.Queue(t.s.sql(sql), plain(args)...)
 	results := t.conn.SendBatch(t.ctx, batch)
-	err := t.s.readSteady(results)
+	err := readSteady(results, t.s.pooled)
 	if err == nil {
 		var rows pgx.Rows
 		if rows, err = results.Query(); err == nil {
@@ -247,7 +247,7 @@ func (t *tx) begin(locks time.Duration, first first) (store.Time, error) {
 	floor, test := t.s.times()
 	batch := &pgx.Batch{}
 	batch.Queue("BEGIN")
-	t.s.queueSteady(batch)
+	queueSteady(batch, t.s.pooled)
 	batch.Queue("SELECT "+nowExpr+`, set_config('lock_timeout', $3::text, true),
 		set_config('idle_in_transaction_session_timeout', $4::text, true)`,
 		floor, test, fmt.Sprintf("%dms", locks.Milliseconds()), fmt.Sprintf("%dms", t.s.cfg.idle.Milliseconds()))
@@ -257,7 +257,7 @@ func (t *tx) begin(locks time.Duration, first first) (store.Time, error) {
 	results := t.conn.SendBatch(t.ctx, batch)
 	_, err := results.Exec()
 	if err == nil {
-		err = t.s.readSteady(results)
+		err = readSteady(results, t.s.pooled)
 	}
 	var now int64
 	var ignored string

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -69,8 +71,17 @@ func placeOf(ctx context.Context, c *pgx.Conn) (p place, err error) {
 	return p, err
 }
 
+// succession knows on which server the store is, and which one may take its place. Its
+// methods are safe for concurrent use.
+type succession struct {
+	sql      func(text string) string // names the schema
+	log      *slog.Logger
+	timeline atomic.Int64                 // the latest that a connection was to
+	last     atomic.Pointer[acknowledged] // nil: nothing was acknowledged yet
+}
+
 // known returns the noted place of the store; the zero place if none is noted.
-func (s *Store) known(ctx context.Context, c *pgx.Conn) (p place, err error) {
+func (s *succession) known(ctx context.Context, c *pgx.Conn) (p place, err error) {
 	rows, err := c.Query(ctx, s.sql("SELECT key, value FROM stet.meta WHERE key IN ('timeline', 'replication')"),
 		pgx.QueryExecModeExec)
 	if err == nil {
@@ -95,7 +106,7 @@ func (s *Store) known(ctx context.Context, c *pgx.Conn) (p place, err error) {
 
 // recognise returns an error unless a new connection is to the noted server, or to one that
 // may take its place.
-func (s *Store) recognise(ctx context.Context, c *pgx.Conn) error {
+func (s *succession) recognise(ctx context.Context, c *pgx.Conn) error {
 	p, err := placeOf(ctx, c)
 	if err != nil || p.timeline == 0 {
 		return err
@@ -138,7 +149,7 @@ type acknowledged struct {
 
 // seek looks for the last batch of this process on a server that has just taken the place of
 // another one. If it is missing, seek notes that the standby was not synchronous.
-func (s *Store) seek(ctx context.Context, c *pgx.Conn) (replication string, err error) {
+func (s *succession) seek(ctx context.Context, c *pgx.Conn) (replication string, err error) {
 	last := s.last.Load()
 	if last == nil {
 		return synchronous, nil
@@ -158,7 +169,7 @@ func (s *Store) seek(ctx context.Context, c *pgx.Conn) (replication string, err 
 }
 
 // settle notes the place of the store.
-func (s *Store) settle(ctx context.Context, c *pgx.Conn, p place) error {
+func (s *succession) settle(ctx context.Context, c *pgx.Conn, p place) error {
 	_, err := c.Exec(ctx, s.sql(`INSERT INTO stet.meta (key, value) VALUES ('timeline', $1), ('replication', $2)
 		ON CONFLICT (key) DO UPDATE SET value=excluded.value`),
 		pgx.QueryExecModeExec, strconv.FormatInt(p.timeline, 10), p.replication)
@@ -166,22 +177,17 @@ func (s *Store) settle(ctx context.Context, c *pgx.Conn, p place) error {
 }
 
 // settleNew notes the place of a new store.
-func (s *Store) settleNew(ctx context.Context) error {
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	was, err := s.known(ctx, conn.Conn())
+func (s *succession) settleNew(ctx context.Context, c *pgx.Conn) error {
+	was, err := s.known(ctx, c)
 	if err != nil || was.timeline != 0 {
 		return err
 	}
-	p, err := placeOf(ctx, conn.Conn())
+	p, err := placeOf(ctx, c)
 	if err != nil || p.timeline == 0 {
 		return err
 	}
 	s.timeline.Store(p.timeline)
-	return s.settle(ctx, conn.Conn(), p)
+	return s.settle(ctx, c, p)
 }
 
 // confirmedEpochs is added to each epoch by ConfirmFailover, so that it is above all that
@@ -210,7 +216,7 @@ func ConfirmFailover(ctx context.Context, dsn string, opts ...Option) error {
 		if err != nil {
 			return err
 		}
-		return s.settle(ctx, c, p)
+		return s.servers.settle(ctx, c, p)
 	}
 	pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	if s.pool, err = pgxpool.NewWithConfig(ctx, pc); err != nil {

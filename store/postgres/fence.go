@@ -38,7 +38,7 @@ func (k *known) held(l *store.Lease) bool {
 
 // know reads the leases of a boot.
 func (t *tx) know(node, boot string) (known, error) {
-	k := known{timeline: t.s.timeline.Load(), node: node, boot: boot, epochs: map[store.Shard]int64{}}
+	k := known{timeline: t.s.servers.timeline.Load(), node: node, boot: boot, epochs: map[store.Shard]int64{}}
 	err := t.each(`SELECT coalesce(n.fence, gen_random_uuid()), n.fence IS NOT NULL, l.grp, l.slot, l.epoch
 		FROM stet.leases l
 		LEFT JOIN stet.nodes n ON n.node=$1 AND n.boot=$2 WHERE l.node=$1 AND l.boot=$2

@@ -67,7 +67,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 		return err
 	})
 	if err == nil && news {
-		s.tell(store.Change{Nodes: true}, 1)
+		s.hint.notify(store.Change{Nodes: true}, 1)
 	}
 	return at, err
 }
@@ -220,7 +220,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 	if err != nil {
 		return nil, 0, err
 	}
-	s.tell(store.Change{Nodes: true}, 1)
+	s.hint.notify(store.Change{Nodes: true}, 1)
 	return acquired, at, nil
 }
 
@@ -350,7 +350,7 @@ func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
 		return err
 	})
 	if err == nil {
-		s.tell(store.Change{Nodes: true}, 1)
+		s.hint.notify(store.Change{Nodes: true}, 1)
 	}
 	return err
 }

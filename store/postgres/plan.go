@@ -45,17 +45,17 @@ func sessionText(local string, locks time.Duration) string {
 	return steadyText(local) + fmt.Sprintf(", set_config('lock_timeout', '%dms', %s)", locks.Milliseconds(), local)
 }
 
-// queueSteady adds the settings of the daily work to a transaction, where a session
-// keeps none.
-func (s *Store) queueSteady(batch *pgx.Batch) {
-	if s.pooled {
+// queueSteady adds the settings of the daily work to a transaction, if the session keeps
+// none because it is pooled.
+func queueSteady(batch *pgx.Batch, pooled bool) {
+	if pooled {
 		batch.Queue(steadyText("true"))
 	}
 }
 
 // readSteady reads the answer to the statement of queueSteady.
-func (s *Store) readSteady(results pgx.BatchResults) error {
-	if !s.pooled {
+func readSteady(results pgx.BatchResults, pooled bool) error {
+	if !pooled {
 		return nil
 	}
 	_, err := results.Exec()

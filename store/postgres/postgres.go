@@ -32,10 +32,8 @@ type Store struct {
 	version int // of the schema
 	slots   int
 	durable string
-	// timeline is the latest that a connection was to; see failover.go.
-	timeline atomic.Int64
-	last     atomic.Pointer[acknowledged] // nil: none
-	pooled   bool                         // behind a pooler that gives each transaction another session
+	servers succession
+	pooled  bool // behind a pooler that gives each transaction another session
 
 	// writing holds a token while an act changes rows that other acts of this process
 	// change as well, so that they do not wait for each other's row locks.
@@ -149,6 +147,7 @@ func prepare(dsn string, opts []Option) (*Store, *pgxpool.Config, error) {
 	}
 	s := &Store{cfg: cfg, schema: cfg.schema, log: cfg.log, writing: make(chan struct{}, 1)}
 	s.claims.Store(&known{})
+	s.servers.sql, s.servers.log = s.sql, s.log
 	s.hint.init()
 	pc, err := s.poolConfig(dsn)
 	return s, pc, err
@@ -206,7 +205,7 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 	}
 	pc.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		c.PgConn().CustomData()[warningsKey] = new(atomic.Int64)
-		return s.recognise(ctx, c)
+		return s.servers.recognise(ctx, c)
 	}
 	return pc, nil
 }
@@ -238,6 +237,7 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 	}
 	s.hint.listen = !s.pooled
 	s.hint.config = pc.ConnConfig.Copy()
+	s.hint.schema, s.hint.log = s.schema, s.log
 	recognise := pc.AfterConnect
 	one := pc.Copy()
 	one.MaxConns, one.MinConns = 1, 0
@@ -259,6 +259,7 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), pc); err != nil {
 		return err
 	}
+	s.hint.pool = s.pool
 	if s.commits, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), one); err != nil {
 		return err
 	}
@@ -278,6 +279,16 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 		}
 		return nil
 	})
+}
+
+// settleNew notes on which server a new store is.
+func (s *Store) settleNew(ctx context.Context) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return s.servers.settleNew(ctx, conn.Conn())
 }
 
 // Close closes the connections. Leases that are held stay, as those of a process
