@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -41,6 +42,7 @@ type DeadLetter struct {
 	value  []byte
 	failed bool
 	codecs codecs
+	errors *errorTable
 }
 
 // Decode decodes the value into v, a pointer. A letter without a value, or one
@@ -53,16 +55,30 @@ func (d *DeadLetter) Decode(v any) error {
 	return d.codecs.decode(d.value, v)
 }
 
-// Err returns the failure with which it rejects a promise, or nil.
+// Value returns the value, for readers that do not know its type. It is empty for a letter
+// that rejects a promise, and for one without a value or listed without values.
+func (d *DeadLetter) Value() RawValue {
+	if d.failed {
+		return RawValue{nil, d.codecs}
+	}
+	return RawValue{d.value, d.codecs}
+}
+
+// Err returns the failure with which the letter rejects a promise, or nil. errors.As finds
+// it as a *FailureRecord too. If it cannot be read the error is the reason, which wraps
+// ErrSealed or store.ErrDamaged. It needs values.
 func (d *DeadLetter) Err() error {
 	if !d.failed || d.value == nil {
 		return nil
+	}
+	if err := payload.Readable(d.value); err != nil {
+		return err
 	}
 	failure, err := stored.DecodeFailure(d.value)
 	if err != nil {
 		return err
 	}
-	return failure
+	return &recordedError{d.errors.restore(failure), failure}
 }
 
 // List returns dead letters, newest first, and the cursor of the next
@@ -77,7 +93,8 @@ func (d DeadLetters) List(ctx context.Context, f store.DeadFilter) (letters []De
 		l := &page.Letters[i]
 		letters[i] = DeadLetter{
 			Number: l.Item.No, Kind: l.Item.Kind, Name: l.Item.Name, RunID: l.RunID, Workflow: l.Workflow, Status: l.Status,
-			Sent: l.Item.Sent.Time(), Size: l.Size, value: l.Item.Value, failed: l.Item.Failed, codecs: d.engine.codecs,
+			Sent: l.Item.Sent.Time(), Size: l.Size, value: l.Item.Value, failed: l.Item.Failed,
+			codecs: d.engine.codecs, errors: d.engine.errors,
 		}
 	}
 	return letters, page.Next, nil

@@ -78,6 +78,57 @@ func (f *Failure) Unwrap() []error {
 	return f.Joined
 }
 
+// FailureRecord is a failure as it is recorded, for readers that show it: data, without
+// the error types that Config.Errors and this package make of it. errors.As finds it in
+// the errors that RunInfo.Err, Run.Wait, HistoryEntry.Err and DeadLetter.Err return. Not
+// in those that workflow code sees: these are a *Failure, a *StepError, a *RunError or a
+// registered error.
+type FailureRecord struct {
+	Code     string // "error", "panic", "step", …, or a code of Config.Errors
+	Message  string
+	Location string           // of a step
+	Attempts int              // of a step
+	Stack    string           // of a panic
+	Cause    *FailureRecord   // that the error wraps; nil: none
+	Causes   []*FailureRecord // of a step: of its last attempts, oldest first; or what a joined error wraps
+}
+
+// Error returns the message.
+func (f *FailureRecord) Error() string { return f.Message }
+
+func failureRecord(f *stored.Failure) *FailureRecord {
+	if f == nil {
+		return nil
+	}
+	out := &FailureRecord{
+		Code: f.Code, Message: f.Message, Location: f.Location, Attempts: f.Attempts, Stack: f.Stack,
+		Cause: failureRecord(f.Cause),
+	}
+	for _, cause := range f.Causes {
+		out.Causes = append(out.Causes, failureRecord(cause))
+	}
+	return out
+}
+
+// asRecord is the method As of an error that was restored from a record.
+func asRecord(f *stored.Failure, target any) bool {
+	out, ok := target.(**FailureRecord)
+	if !ok || f == nil {
+		return false
+	}
+	*out = failureRecord(f)
+	return true
+}
+
+// recordedError is an error with the record that it was restored from.
+type recordedError struct {
+	error
+	record *stored.Failure
+}
+
+func (e *recordedError) Unwrap() error      { return e.error }
+func (e *recordedError) As(target any) bool { return asRecord(e.record, target) }
+
 // StepError says that a step has failed for good.
 type StepError struct {
 	Location string  // of the step
@@ -185,6 +236,8 @@ func (t *errorTable) record(err error) *stored.Failure {
 		return e
 	case *continuation:
 		return e.misplaced("a step, or another function that is not the workflow's own")
+	case *recordedError:
+		return e.record
 	case *permanent:
 		return t.record(e.err)
 	case *rollback:

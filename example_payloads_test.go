@@ -2,12 +2,14 @@ package stet_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store/files"
+	"github.com/stet-run/stet/store/memory"
 )
 
 // Values are compressed, encrypted, and kept outside the store if they are large.
@@ -45,4 +47,42 @@ func ExamplePayloads() {
 
 	fmt.Println(result(engine, report, 90_000))
 	// Output: 1890000 bytes <nil>
+}
+
+// An operator's process without the application's key sees that there is a value, and
+// which key would open it.
+func ExampleUnreadable() {
+	key := stet.PayloadKey{ID: "2026-11", Secret: []byte("32 bytes that nobody else knows!")}
+	fmt.Println(key.Check())
+	fmt.Println(stet.PayloadKey{ID: "short", Secret: []byte("secret")}.Check())
+
+	db := memory.New()
+	ctx := context.Background()
+	pay := stet.Define("pay", func(_ stet.Context, card string) (string, error) { return "paid", nil })
+	application, err := stet.New(ctx, stet.Config{
+		Store: db, Workflows: []stet.Definition{pay}, Payloads: stet.Payloads{Keys: []stet.PayloadKey{key}},
+	})
+	if err == nil {
+		_, err = pay.Start(ctx, application, "4711", stet.ID("order-1"))
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	operator, err := stet.New(ctx, stet.Config{Store: db})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	info, err := operator.Runs().Info(ctx, "order-1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	why := stet.Unreadable(info.Input.Bytes())
+	fmt.Println(why, errors.Is(why, stet.ErrSealed))
+	// Output:
+	// <nil>
+	// key "short": expected a secret of 32 bytes, found 6: invalid
+	// encrypted with key 2026-11, 7 bytes true
 }

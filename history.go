@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/stored"
@@ -22,39 +23,48 @@ type HistoryEntry struct {
 	Ended    time.Time        // zero: not ended
 	Wake     time.Time        // deadline, end of a sleep or next attempt of an open one; zero: none
 	Size     int              // of the stored value in bytes
-	Run      string           // ID of the child or the awaited run, if values are read
 	Owes     bool             // a completed step that carries a compensation, undone or not
+	Undone   bool             // a step that Owes, whose compensation has succeeded
 
-	value  []byte
-	codecs codecs
-	errors *errorTable
+	// These need values.
+	Run   string    // ID of the child or the awaited run
+	Topic string    // of an event that was received or published
+	Event string    // ID of that event in its topic
+	Loop  *LoopInfo // of a loop, at the loop's own location; nil for other entries
+
+	value   []byte // as it is stored
+	content []byte // the part of it that Decode decodes
+	damaged error  // the value cannot be read
+	codecs  codecs
+	errors  *errorTable
+}
+
+// LoopInfo is how far a loop has come, as of its last commit.
+type LoopInfo struct {
+	Completed int64 // iterations
+	Oldest    int64 // the first iteration whose history is kept
+}
+
+// ReceivedMessage is a message that a receive has consumed.
+type ReceivedMessage struct {
+	Name  string
+	Sent  time.Time
+	Value RawValue
 }
 
 // Decode decodes into v, a pointer, the result of a step that is done, or of a child
-// or an awaited run that has succeeded, or of an event, or the number of a version. An entry without
-// a value, or one that was read without values, leaves v alone.
+// or an awaited run that has succeeded, or of an event, or the number of a version. An
+// entry without a value, or one that was read without values, leaves v alone.
 func (e *HistoryEntry) Decode(v any) error {
 	if e.State != store.Done || e.value == nil {
 		return nil
 	}
-	if err := payload.Readable(e.value); err != nil {
+	if err := e.readable(); err != nil {
 		return err
 	}
 	switch e.Kind {
-	case store.KindStep:
-		return e.codecs.decode(e.value, v)
-	case store.KindChild, store.KindRun:
-		link, err := stored.DecodeLink(e.State, e.value)
-		if err != nil {
-			return err
-		}
-		return e.codecs.decode(link.Output, v)
-	case store.KindEvent:
-		_, _, data, err := stored.DecodeEvent(e.value)
-		if err != nil {
-			return err
-		}
-		return e.codecs.decode(data, v)
+	case store.KindStep, store.KindChild, store.KindRun, store.KindEvent:
+		return e.codecs.decode(e.content, v)
 	case store.KindVersion:
 		version, err := stored.DecodeVersion(e.value)
 		if err != nil {
@@ -69,29 +79,110 @@ func (e *HistoryEntry) Decode(v any) error {
 	return nil
 }
 
-// Err returns the failure of a failed operation, and of an open step or
-// compensation that of its last attempt, or nil. It needs values.
-func (e *HistoryEntry) Err() error {
+// Value returns the value of an operation that is done, for readers that do not know its
+// type: a step's result, a run's output, an event's data. It is empty for a publication,
+// for messages, which Messages returns, and for an entry without a value or read without
+// values. Of a value whose key or object is missing it returns the sealed form, in any
+// state; see Unreadable.
+func (e *HistoryEntry) Value() RawValue { return RawValue{e.content, e.codecs} }
+
+// Messages returns the messages that a receive has consumed, oldest first. It needs
+// values, and returns none for other entries. The error wraps ErrSealed if the entry
+// cannot be read here, and store.ErrDamaged if it cannot be read at all.
+func (e *HistoryEntry) Messages() ([]ReceivedMessage, error) {
+	if e.Kind != store.KindReceive || e.State != store.Done || e.value == nil {
+		return nil, nil
+	}
 	if err := payload.Readable(e.value); err != nil {
+		return nil, err
+	}
+	receipt, err := stored.DecodeReceipt(e.value)
+	if err != nil {
+		return nil, err
+	}
+	messages := make([]ReceivedMessage, len(receipt))
+	for i, m := range receipt {
+		messages[i] = ReceivedMessage{m.Name, m.Sent.Time(), RawValue{m.Value, e.codecs}}
+	}
+	return messages, nil
+}
+
+// Err returns the failure of a failed operation, and of an open step or compensation
+// that of its last attempt, or nil. errors.As finds it as a *FailureRecord too. For an
+// entry that cannot be read it returns the reason, which wraps ErrSealed or
+// store.ErrDamaged. It needs values.
+func (e *HistoryEntry) Err() error {
+	if e.value == nil {
+		return nil
+	}
+	if err := e.readable(); err != nil {
 		return err
 	}
+	var failure *stored.Failure
 	switch {
-	case e.value == nil:
-		return nil
 	case e.State == store.FailedEntry:
-		failure, err := stored.DecodeFailure(e.value)
-		if err != nil {
+		var err error
+		if failure, err = stored.DecodeFailure(e.value); err != nil {
 			return err
 		}
-		return e.errors.restore(failure)
 	case e.State == store.Open && (e.Kind == store.KindStep || e.Kind == store.KindUndo):
 		progress, err := stored.DecodeProgress(e.value)
 		if err != nil || len(progress.Causes) == 0 {
 			return err
 		}
-		return e.errors.restore(progress.Causes[len(progress.Causes)-1])
+		failure = progress.Causes[len(progress.Causes)-1]
+	default:
+		return nil
 	}
-	return nil
+	return &recordedError{e.errors.restore(failure), failure}
+}
+
+// readable returns why the value cannot be read, or nil.
+func (e *HistoryEntry) readable() error {
+	if e.damaged != nil {
+		return e.damaged
+	}
+	return payload.Readable(e.value)
+}
+
+// unpack fills in what the value says, which depends on the kind of operation.
+func (e *HistoryEntry) unpack() {
+	if e.value == nil {
+		return
+	}
+	if payload.Readable(e.value) != nil {
+		e.content = e.value
+		return
+	}
+	switch e.Kind {
+	case store.KindChild, store.KindRun:
+		var link stored.Link
+		link, e.damaged = stored.DecodeLink(e.State, e.value)
+		e.Run, e.content = link.RunID, link.Output
+	case store.KindLoop:
+		if e.State == store.Done {
+			e.content = e.value
+		} else if e.State == store.Open {
+			var p stored.LoopProgress
+			p, e.damaged = stored.DecodeLoop(e.value)
+			e.Loop = &LoopInfo{p.Completed, p.Oldest}
+		}
+	case store.KindEvent:
+		if e.State == store.Done {
+			e.Topic, e.Event, e.content, e.damaged = stored.DecodeEvent(e.value)
+		}
+	case store.KindPublish:
+		if e.State != store.FailedEntry {
+			var p stored.Published
+			p, e.damaged = stored.DecodePublished(e.value)
+			e.Topic, e.Event = p.Topic, p.ID
+		}
+	case store.KindReceive:
+	default:
+		if e.State == store.Done {
+			e.content = e.value
+		}
+	}
 }
 
 // HistoryQuery selects entries. The zero HistoryQuery selects all, without
@@ -121,26 +212,41 @@ func (r Runs) History(ctx context.Context, runID string, q HistoryQuery) ([]Hist
 		}
 		query.After = string(after)
 	}
+	if q.Limit > 0 {
+		query.Limit++ // a compensation stands directly behind its step
+	}
 	recorded, err := r.engine.store.History(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("history of run %q: %w", runID, err)
 	}
-	entries := make([]HistoryEntry, len(recorded))
+	undone := map[string]bool{}
 	for i := range recorded {
-		s := &recorded[i]
-		entries[i] = HistoryEntry{
-			Location: location.Loc(s.Loc).String(), Kind: s.Kind, State: s.State, Number: s.Seq, Attempts: s.Attempt,
-			Started: s.Started.Time(), Ended: s.Ended.Time(), Wake: s.Wake.Time(), Size: s.Size, Owes: s.Owes && s.State == store.Done,
-			value: s.Value, codecs: r.engine.codecs, errors: r.engine.errors,
-		}
-		if s.Value != nil && (s.Kind == store.KindChild || s.Kind == store.KindRun) {
-			if link, err := stored.DecodeLink(s.State, s.Value); err == nil { // else Decode or Err say so
-				entries[i].Run = link.RunID
-			}
-		}
-		if s.State == store.Open || s.State == store.Withdrawn {
-			entries[i].Ended = time.Time{}
+		if s := &recorded[i]; s.Kind == store.KindUndo && s.State == store.Done {
+			undone[s.Loc] = true
 		}
 	}
+	if q.Limit > 0 {
+		recorded = recorded[:min(q.Limit, len(recorded))]
+	}
+	entries := make([]HistoryEntry, len(recorded))
+	for i := range recorded {
+		e := r.engine.entry(&recorded[i])
+		e.Undone = e.Owes && undone[string(history.UndoOf(location.Loc(recorded[i].Loc)))]
+		entries[i] = e
+	}
 	return entries, nil
+}
+
+// entry returns an entry as users see it.
+func (e *Engine) entry(s *store.Entry) HistoryEntry {
+	entry := HistoryEntry{
+		Location: location.Loc(s.Loc).String(), Kind: s.Kind, State: s.State, Number: s.Seq, Attempts: s.Attempt,
+		Started: s.Started.Time(), Wake: s.Wake.Time(), Size: s.Size, Owes: s.Owes && s.State == store.Done,
+		value: s.Value, codecs: e.codecs, errors: e.errors,
+	}
+	if s.State == store.Done || s.State == store.FailedEntry {
+		entry.Ended = s.Ended.Time()
+	}
+	entry.unpack()
+	return entry
 }

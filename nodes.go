@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
+	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/store"
 )
 
@@ -22,6 +24,110 @@ func (n Nodes) List(ctx context.Context) ([]store.Node, error) {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
 	return d.Nodes, nil
+}
+
+// NodesInfo is how the nodes of a store stand at one moment: who lives, who owns what, and
+// which runs nobody can execute. It is not to be changed, and then safe for concurrent use.
+type NodesInfo struct{ store.Description }
+
+// Info returns how the nodes of the store stand.
+func (n Nodes) Info(ctx context.Context) (*NodesInfo, error) {
+	d, err := n.engine.store.Describe(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("describe nodes: %w", err)
+	}
+	return &NodesInfo{d}, nil
+}
+
+// heardWithin is how long ago a node may have been heard of to count as alive: some
+// heartbeats of an engine with the default lease.
+const heardWithin = 45 * time.Second
+
+// Alive reports whether the node holds a lease, or was heard of in the last 45 seconds.
+func (i *NodesInfo) Alive(node *store.Node) bool {
+	if i.Now.Sub(node.SeenAt) <= heardWithin {
+		return true
+	}
+	return slices.ContainsFunc(i.Leases, func(l store.Lease) bool {
+		return l.Node == node.ID && l.Boot == node.Boot && l.Until >= i.Now
+	})
+}
+
+// Owner returns the lease of a shard, and the node that holds it; nil: there is no lease,
+// or the node is not known any more. The lease may have ended: see its Until.
+func (i *NodesInfo) Owner(shard store.Shard) (*store.Lease, *store.Node) {
+	l := slices.IndexFunc(i.Leases, func(l store.Lease) bool { return l.Shard == shard })
+	if l < 0 {
+		return nil, nil
+	}
+	n := slices.IndexFunc(i.Nodes, func(n store.Node) bool { return n.ID == i.Leases[l].Node })
+	if n < 0 {
+		return &i.Leases[l], nil
+	}
+	return &i.Leases[l], &i.Nodes[n]
+}
+
+// Unserved returns what the nodes that live lack to execute a run, an *UnservedError, or
+// nil: one of them can, or the run has ended. A node can if it has the run's workflow and,
+// on a store with many slots, is of the run's group and not of an earlier build than the
+// one that has worked on the run.
+func (i *NodesInfo) Unserved(run *RunInfo) error {
+	if run.Status.Terminal() || store.IsEntity(run.Workflow) {
+		return nil
+	}
+	lack := &UnservedError{Workflow: run.Workflow}
+	if !i.anyLiving(run.Workflow, func(*store.Node) bool { return true }) {
+		return lack
+	}
+	if i.Slots == 1 {
+		return nil // one process executes the runs of all groups and builds
+	}
+	grouped := func(n *store.Node) bool { return slices.Contains(n.Groups, run.Shard.Group) }
+	lack.Group = run.Shard.Group
+	if !i.anyLiving(run.Workflow, grouped) {
+		return lack
+	}
+	lack.Build = run.Build
+	if !i.anyLiving(run.Workflow, func(n *store.Node) bool {
+		return grouped(n) && (n.Build == engine.UnknownBuild || n.Build >= run.Build)
+	}) {
+		return lack
+	}
+	return nil
+}
+
+// UnservedWorkflow is Unserved for a workflow, where groups and builds do not matter.
+func (i *NodesInfo) UnservedWorkflow(workflow string) error {
+	if i.anyLiving(workflow, func(*store.Node) bool { return true }) {
+		return nil
+	}
+	return &UnservedError{Workflow: workflow}
+}
+
+// anyLiving reports whether a node lives that has the workflow and fits.
+func (i *NodesInfo) anyLiving(workflow string, fits func(*store.Node) bool) bool {
+	return slices.ContainsFunc(i.Nodes, func(n store.Node) bool {
+		return i.Alive(&n) && slices.Contains(n.Workflows, workflow) && fits(&n)
+	})
+}
+
+// UnservedError says that no node lives that can execute a run, and what for.
+type UnservedError struct {
+	Workflow string // that no node has, if Group and Build are empty
+	Group    string // that no node with the workflow belongs to, if Build is empty
+	Build    string // that all nodes with the workflow in the group are earlier than
+}
+
+// Error says what is lacking.
+func (e *UnservedError) Error() string {
+	switch {
+	case e.Build != "":
+		return fmt.Sprintf("waits for a process of build %s, which has worked on it, or a later one: "+
+			"those that work on this store are earlier", e.Build)
+	case e.Group != "":
+		return fmt.Sprintf("no process with the workflow %s works for the group %s", e.Workflow, e.Group)
+	}
+	return fmt.Sprintf("no process with the workflow %s works on this store", e.Workflow)
 }
 
 // Drain makes a node give its shards to the other nodes of its groups, and take no more

@@ -1,6 +1,8 @@
 package stet
 
 import (
+	"fmt"
+
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/store"
 )
@@ -40,6 +42,32 @@ type PayloadKey struct {
 	// Secret is 32 bytes from a good source of randomness.
 	Secret []byte
 }
+
+// Check returns what is wrong with the key, or nil. The error does not show the secret.
+func (k PayloadKey) Check() error {
+	if err := payload.CheckKey(payload.Key(k)); err != nil {
+		return fmt.Errorf("%w: %w", err, ErrInvalid)
+	}
+	return nil
+}
+
+// Unreadable returns why a stored value, as RawValue.Bytes returns it and Engine.Store
+// reads it, cannot be read here, or nil. The message is short, to be shown in place of
+// the value: it names the key and the object that are missing, and the size. The error
+// wraps ErrSealed, or store.ErrDamaged if the value cannot be read anywhere.
+func Unreadable(value []byte) error {
+	sealed, is, err := payload.Look(value)
+	if err != nil || !is {
+		return err
+	}
+	return &sealedError{sealed.String()}
+}
+
+// sealedError is what is missing to read a value.
+type sealedError struct{ missing string }
+
+func (e *sealedError) Error() string { return e.missing }
+func (e *sealedError) Unwrap() error { return ErrSealed }
 
 // ErrUnknownKey: a stored value is encrypted with a key that Payloads.Keys lacks;
 // the error names it. A run with such a value is left alone, not failed, and goes

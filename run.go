@@ -69,6 +69,8 @@ type RunError struct {
 	// Err is what the workflow has returned, of Failed; ErrCancelled or ErrStalled of
 	// the others, which wraps what it has returned if it stalled because of that.
 	Err error
+
+	record *stored.Failure // that Err was made from; nil: there is none
 }
 
 // Error names the run, the status and the reason.
@@ -85,6 +87,9 @@ func (e *RunError) Error() string {
 
 // Unwrap returns the cause.
 func (e *RunError) Unwrap() error { return e.Err }
+
+// As makes errors.As find the run's failure as a *FailureRecord.
+func (e *RunError) As(target any) bool { return asRecord(e.record, target) }
 
 // runError returns the error of a run that has not succeeded, or nil.
 func (e *Engine) runError(run *store.Run) error {
@@ -108,7 +113,7 @@ func (e *Engine) runError(run *store.Run) error {
 		if err != nil {
 			return fmt.Errorf("failure of run %q: %w", run.ID, err)
 		}
-		out.Err = e.errors.restore(failure)
+		out.Err, out.record = e.errors.restore(failure), failure
 	case store.Cancelled:
 		out.Err = ErrCancelled
 		end, err := stored.DecodeEnding(run.Output)
@@ -123,7 +128,7 @@ func (e *Engine) runError(run *store.Run) error {
 			return fmt.Errorf("failure of run %q: %w", run.ID, err)
 		}
 		if failure != nil {
-			out.Err = fmt.Errorf("%w: %w", ErrStalled, e.errors.restore(failure))
+			out.Err, out.record = fmt.Errorf("%w: %w", ErrStalled, e.errors.restore(failure)), failure
 		}
 	default:
 		return nil
