@@ -120,25 +120,37 @@ func TestStatusIsItsNameInJSON(t *testing.T) {
 // Which input is refused is asked by storetest, of every store.
 func TestInvalidNamesTheMatter(t *testing.T) {
 	shard := store.Shard{Group: "g"}
-	for want, err := range map[string]error{
-		`invalid: run ID: expected 1 to 255 bytes, found 0`:                                                           store.CheckRunID(""),
-		`invalid: run ID: expected UTF-8, found "a\xff"`:                                                              store.CheckRunID("a\xff"),
-		`invalid: run ID: expected no control characters, found '\n' at byte 1`:                                       store.CheckRunID("a\nb"),
-		`invalid: lease: expected a time of 1 to 9223372036854775 µs, found 0`:                                        storekit.ValidateShards(nil, 0),
-		`invalid: shard: expected a slot of 0 or more, found -1`:                                                      storekit.ValidateShards([]store.Shard{{Group: "g", Slot: -1}}, 1),
-		`invalid: node ID: expected 1 to 255 bytes, found 0`:                                                          (&store.Node{Boot: "b"}).Validate(),
-		`invalid: command: expected exactly one of Start and Item`:                                                    (&store.Command{}).Validate(),
-		`invalid: item "i": expected either the ID of its run or a number from 1, found "r" and 3`:                    (&store.Command{RunID: "r", RunNo: 3, Item: &store.Item{Kind: store.ItemMessage, ID: "i"}}).Validate(),
-		`invalid: batch: expected a node, a boot and a number from 1, found "", "" and 0`:                             (&store.Batch{}).Validate(),
-		`invalid: claim: expected a limit of 0 or more, found -1`:                                                     (&store.ClaimRequest{Limit: -1}).Validate(),
-		`invalid: leases: expected one of each shard, found two of g/0`:                                               (&store.ClaimRequest{Leases: []store.Lease{{Shard: shard}, {Shard: shard}}}).Validate(),
-		`invalid: turn of run number 4: expected a span between two locations of 1 to 4096 bytes, found "b" to "a"`:   batchOf(shard, &store.Turn{Run: 4, Shard: shard, Prune: []store.Span{{From: "b", To: "a"}}}),
-		`invalid: turn of run number 4: unknown status 9`:                                                             batchOf(shard, &store.Turn{Run: 4, Shard: shard, Update: &store.Update{Status: 9}}),
-		`invalid: batch: no lease for shard h/0 of run number 4`:                                                      batchOf(shard, &store.Turn{Run: 4, Shard: store.Shard{Group: "h"}}),
-		`invalid: entry of run number 4: expected a completion number of 0 or more, found -1`:                         batchOf(shard, &store.Turn{Run: 4, Shard: shard, Entries: []store.Entry{{Loc: "l", Kind: 1, State: 1, Seq: -1}}}),
-		`invalid: start of "r": two items have the ID "i"`:                                                            (&store.Command{Start: twoItems(shard)}).Validate(),
-		`invalid: start of "r": expected a time of 0 or more and a delay of 0 to 9223372036854775 µs, found -1 and 0`: (&store.Command{Start: &store.Start{ID: "r", Shard: shard, Workflow: "w", At: -1}}).Validate(),
+	for _, c := range []struct {
+		want string
+		err  error
+	}{
+		{`invalid: run ID: expected 1 to 255 bytes, found 0`, store.CheckRunID("")},
+		{`invalid: run ID: expected UTF-8, found "a\xff"`, store.CheckRunID("a\xff")},
+		{`invalid: run ID: expected no control characters, found '\n' at byte 1`, store.CheckRunID("a\nb")},
+		{`invalid: lease: expected a time of 1 to 9223372036854775 µs, found 0`, storekit.ValidateShards(nil, 0)},
+		{`invalid: shard: expected a slot of 0 or more, found -1`,
+			storekit.ValidateShards([]store.Shard{{Group: "g", Slot: -1}}, 1)},
+		{`invalid: node ID: expected 1 to 255 bytes, found 0`, (&store.Node{Boot: "b"}).Validate()},
+		{`invalid: command: expected exactly one of Start and Item`, (&store.Command{}).Validate()},
+		{`invalid: item "i": expected either the ID of its run or a number from 1, found "r" and 3`,
+			(&store.Command{RunID: "r", RunNo: 3, Item: &store.Item{Kind: store.ItemMessage, ID: "i"}}).Validate()},
+		{`invalid: batch: expected a node, a boot and a number from 1, found "", "" and 0`, (&store.Batch{}).Validate()},
+		{`invalid: claim: expected a limit of 0 or more, found -1`, (&store.ClaimRequest{Limit: -1}).Validate()},
+		{`invalid: leases: expected one of each shard, found two of g/0`,
+			(&store.ClaimRequest{Leases: []store.Lease{{Shard: shard}, {Shard: shard}}}).Validate()},
+		{`invalid: turn of run number 4: expected a span between two locations of 1 to 4096 bytes, found "b" to "a"`,
+			batchOf(shard, &store.Turn{Run: 4, Shard: shard, Prune: []store.Span{{From: "b", To: "a"}}})},
+		{`invalid: turn of run number 4: unknown status 9`,
+			batchOf(shard, &store.Turn{Run: 4, Shard: shard, Update: &store.Update{Status: 9}})},
+		{`invalid: batch: no lease for shard h/0 of run number 4`,
+			batchOf(shard, &store.Turn{Run: 4, Shard: store.Shard{Group: "h"}})},
+		{`invalid: entry of run number 4: expected a completion number of 0 or more, found -1`,
+			batchOf(shard, &store.Turn{Run: 4, Shard: shard, Entries: []store.Entry{{Loc: "l", Kind: 1, State: 1, Seq: -1}}})},
+		{`invalid: start of "r": two items have the ID "i"`, (&store.Command{Start: twoItems(shard)}).Validate()},
+		{`invalid: start of "r": expected a time of 0 or more and a delay of 0 to 9223372036854775 µs, found -1 and 0`,
+			(&store.Command{Start: &store.Start{ID: "r", Shard: shard, Workflow: "w", At: -1}}).Validate()},
 	} {
+		want, err := c.want, c.err
 		if !errors.Is(err, store.ErrInvalid) || err.Error() != want {
 			t.Errorf("got %v; want %s", err, want)
 		}

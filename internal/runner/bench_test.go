@@ -33,7 +33,8 @@ func chain(branches, n int) func(*Branch) ([]byte, *stored.Failure) {
 // no time, and returns its entries.
 func pastOf(b *testing.B, code func(*Branch) ([]byte, *stored.Failure), keep bool) []store.Entry {
 	r := New(Config{Run: newDurable().run, Code: code, Limits: Limits{Entries: 1 << 30, Bytes: 1 << 40}})
-	value := []byte(`{"id":1,"text":"a value of about one hundred bytes, as a step of a program gives back to its workflow"}`)
+	value := []byte(`{"id":1,"text":"a value of about one hundred bytes, ` +
+		`as a step of a program gives back to its workflow"}`)
 	var entries []store.Entry
 	for r.Over() == nil {
 		r.Advance(birth, birth)

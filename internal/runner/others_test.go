@@ -22,7 +22,8 @@ type outside struct {
 }
 
 func (o *outside) init() {
-	o.started, o.cancelled, o.ended, o.former = map[string]*store.Start{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	o.started, o.cancelled, o.ended, o.former = map[string]*store.Start{}, map[string]bool{}, map[string]bool{},
+		map[string]bool{}
 	o.watches, o.watched = map[string]store.Item{}, map[string]string{}
 }
 

@@ -316,7 +316,8 @@ func TestRule08(t *testing.T) {
 	})
 	h.play()
 	h.end("x/s", "")
-	h.want(store.Failed, "deadlock: every branch waits for another one and no operation is open: the workflow's function, x")
+	h.want(store.Failed,
+		"deadlock: every branch waits for another one and no operation is open: the workflow's function, x")
 	h.replays()
 }
 

@@ -72,7 +72,8 @@ func TestStallNamesBothSides(t *testing.T) {
 			"fetch", "step fetch (done, completion 1)", "step fetch-all"},
 		{"removed at the end", sequence("fetch", "store"), sequence(), one,
 			"fetch", "step fetch (done, completion 1)", "the end of the workflow"},
-		{"another kind", sequence("fetch", "store"), func(b *Branch) ([]byte, *stored.Failure) { return result("", b.Sleep(at("fetch"), time.Hour)) }, one,
+		{"another kind", sequence("fetch", "store"),
+			func(b *Branch) ([]byte, *stored.Failure) { return result("", b.Sleep(at("fetch"), time.Hour)) }, one,
 			"fetch", "step fetch", "sleep fetch"},
 		{"inserted before", sequence("fetch", "store"), sequence("check", "fetch", "store"), one,
 			"fetch", "step fetch", "step check"},
@@ -97,7 +98,8 @@ func TestStallNamesBothSides(t *testing.T) {
 		}, func(h *harness) {
 			h.deliver(store.Item{Kind: store.ItemResolution, Loc: string(path("p")), Value: []byte("v")})
 		}, "p", "promise p (done, completion 1)", "nobody waits for its completion"},
-		{"a failure before what is recorded", sequence("fetch", "store"), func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "")) }, one,
+		{"a failure before what is recorded", sequence("fetch", "store"),
+			func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "")) }, one,
 			"fetch", "step fetch", "the failure of the run: name"},
 		{"a panic before what is recorded", sequence("fetch", "store"), func(*Branch) ([]byte, *stored.Failure) { panic("new") }, one,
 			"fetch", "step fetch", "the end of the workflow"},
@@ -221,7 +223,8 @@ func TestStallSaysWhatToDo(t *testing.T) {
 		nearest       string
 	}{
 		{"renamed", ends("fetch-order"), sequence("fetch-order", "b"), sequence("fetch-orders", "b"),
-			`if it is gone, put Removed(ctx, "fetch-order") where it stood; if what the code asks for is new, put it under a Version; else`, "fetch-orders"},
+			`if it is gone, put Removed(ctx, "fetch-order") where it stood; ` +
+				`if what the code asks for is new, put it under a Version; else`, "fetch-orders"},
 		{"removed", ends("fetch"), sequence("fetch", "b"), sequence(),
 			`if it is gone, put Removed(ctx, "fetch") where it stood; else`, ""},
 		{"two renamed", ends("a", "store-order"), sequence("a", "store-order", "end"), sequence("store-orders", "a", "end"),
@@ -238,7 +241,8 @@ func TestStallSaysWhatToDo(t *testing.T) {
 			`put Removed(ctx, "last") in p where it stood`, "p/latest q/latest"},
 		{"a version", ends(), changed("x?", "a"), changed("x", "a"),
 			`keep the call of Version, or put Removed(ctx, "c") in its place; if what`, ""},
-		{"another kind", ends("fetch"), sequence("fetch", "b"), func(b *Branch) ([]byte, *stored.Failure) { return result("", b.Sleep(at("fetch"), 0)) },
+		{"another kind", ends("fetch"), sequence("fetch", "b"),
+			func(b *Branch) ([]byte, *stored.Failure) { return result("", b.Sleep(at("fetch"), 0)) },
 			`give the new operation another name and put Removed(ctx, "fetch") where the former one stood`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -351,7 +351,8 @@ func TestVersionAfterARewind(t *testing.T) {
 		order         string
 	}{
 		{"of a run with the version, to behind it", []string{"a", "x?", "b"}, []string{"a", "x?", "b"}, []string{"a", "x", "b"}, 3, "b", "a x b"},
-		{"of a run with the version, to what it guards", []string{"a", "x?", "b"}, []string{"a", "x?", "b"}, []string{"a", "x", "b"}, 2, "x", "a x b"},
+		{"of a run with the version, to what it guards",
+			[]string{"a", "x?", "b"}, []string{"a", "x?", "b"}, []string{"a", "x", "b"}, 2, "x", "a x b"},
 		{"of a run with the version, to before it", []string{"a", "x?", "b"}, []string{"a", "x?", "b"}, []string{"a", "x", "b"}, 1, "a", "a x b"},
 		{"of an old run, to behind it", []string{"a", "b"}, []string{"a", "x?", "b"}, []string{"a", "b"}, 2, "b", "a b"},
 		{"of an old run, to before it", []string{"a", "b"}, []string{"a", "x?", "b"}, []string{"a", "b"}, 1, "a", "a x b"},

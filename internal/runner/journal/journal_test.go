@@ -98,7 +98,8 @@ func path(name string) location.Loc { return location.Loc("").Name(name, 1) }
 // recorded is the entry of an operation that was handed over.
 func recorded(name string, seq int64) store.Entry {
 	return store.Entry{
-		Loc: string(path(name)), Kind: store.KindStep, State: store.Done, Seq: seq, At: store.Time(10 * seq), Value: []byte(name),
+		Loc: string(path(name)), Kind: store.KindStep, State: store.Done, Seq: seq, At: store.Time(10 * seq),
+		Value: []byte(name),
 	}
 }
 

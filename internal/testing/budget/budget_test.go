@@ -45,7 +45,8 @@ func TestModules(t *testing.T) {
 	}
 	t.Logf("%d modules linked of %d, %d in the graph of %d:\n%s", linked, maxLinked, len(kinds), maxGraph, table.String())
 	if linked > maxLinked || len(kinds) > maxGraph {
-		t.Errorf("found %d modules linked and %d in the graph; the budget is %d and %d", linked, len(kinds), maxLinked, maxGraph)
+		t.Errorf("found %d modules linked and %d in the graph; the budget is %d and %d",
+			linked, len(kinds), maxLinked, maxGraph)
 	}
 
 	if *update {
@@ -58,7 +59,8 @@ func TestModules(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := table.String(); got != string(want) {
-		t.Errorf("the modules have changed from those in %s:\n%s\nif that is meant, say in the commit what it saves and costs, and run go test ./internal/testing/budget -update",
+		t.Errorf("the modules have changed from those in %s:\n%s\n"+
+			"if that is meant, say in the commit what it saves and costs, and run go test ./internal/testing/budget -update",
 			file, want)
 	}
 }

@@ -31,7 +31,8 @@ func TestSignatures(t *testing.T) {
 // exported fields, methods and functions.
 func TestSignaturesAreLookedAt(t *testing.T) {
 	path := module + "/internal/engine"
-	found := foreignTypes(loadTypes(t, path)[path], func(p string) bool { return strings.HasPrefix(p, module+"/internal/") && p != path })
+	found := foreignTypes(loadTypes(t, path)[path],
+		func(p string) bool { return strings.HasPrefix(p, module+"/internal/") && p != path })
 	for _, want := range []string{"Config.Limits", "Workflow"} {
 		if !slices.ContainsFunc(found, func(f string) bool { return strings.HasPrefix(f, want) }) {
 			t.Errorf("no type of another package was found in %s of %s, only %q", want, path, found)

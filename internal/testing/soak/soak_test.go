@@ -16,7 +16,8 @@ func TestCasesFollowTheVariable(t *testing.T) {
 	} {
 		t.Setenv("STET_SOAK", c.value)
 		if got := soak.Cases(t, c.of); got != c.cases || soak.On() != c.on {
-			t.Errorf("STET_SOAK=%q: expected %d of %d cases and %t, found %d and %t", c.value, c.cases, c.of, c.on, got, soak.On())
+			t.Errorf("STET_SOAK=%q: expected %d of %d cases and %t, found %d and %t",
+				c.value, c.cases, c.of, c.on, got, soak.On())
 		}
 	}
 }

@@ -39,7 +39,8 @@ func TestEachTurnOfABatchHasAVerdict(t *testing.T) {
 	db := &fewRuns{last: 4}
 	b := Batch{Rows: db, Now: now, Batch: &batch, Refused: map[int]string{2: "why"}}
 	got, err := b.Commit()
-	want := []store.TurnResult{{Verdict: store.Committed}, {Verdict: store.Fenced}, {Verdict: store.Refused, Reason: "why"}}
+	want := []store.TurnResult{{Verdict: store.Committed}, {Verdict: store.Fenced},
+		{Verdict: store.Refused, Reason: "why"}}
 	if diff := cmp.Diff(want, got.Turns); diff != "" || err != nil || got.Now != now {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}

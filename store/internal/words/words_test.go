@@ -81,7 +81,8 @@ func TestAllAreNamed(t *testing.T) {
 			t.Errorf("%s: expected %s, found %s", s, want, got)
 		}
 	}
-	renamed := map[store.ItemKind]string{store.ItemEnd: "ending", store.ItemReturn: "returned", store.ItemGiveBack: "giveBack"}
+	renamed := map[store.ItemKind]string{store.ItemEnd: "ending", store.ItemReturn: "returned",
+		store.ItemGiveBack: "giveBack"}
 	for _, k := range words.Kinds() {
 		word := k.String()
 		if other, ok := renamed[k]; ok {
