@@ -68,7 +68,7 @@ func TestTagsOfARun(t *testing.T) {
 				continue
 			}
 			info, err := other.Runs().Info(ctx, id)
-			if want := "[{tenant ibm}]"; err != nil || fmt.Sprint(info.Tags) != want {
+			if want := "map[tenant:ibm]"; err != nil || fmt.Sprint(info.Tags) != want {
 				t.Errorf("%s: the tags are %v (%v), want %s", id, info.Tags, err, want)
 			}
 		}
