@@ -247,7 +247,9 @@ func (e *Engine) verb(ctx context.Context, runID string, kind store.ItemKind, ac
 }
 
 // verbWith puts a request into the run's inbox and waits for the owner's verdict.
-func (e *Engine) verbWith(ctx context.Context, runID string, kind store.ItemKind, q stored.Request, act Act) (bool, error) {
+func (e *Engine) verbWith(
+	ctx context.Context, runID string, kind store.ItemKind, q stored.Request, act Act,
+) (bool, error) {
 	if err := act.check(kind == store.ItemPause || kind == store.ItemResume); err != nil {
 		return false, fmt.Errorf("%s run %q: %w", kind, runID, err)
 	}

@@ -219,7 +219,9 @@ func (k keyBy) applyMap(o *mapOptions) { o.key = k.key }
 // Map calls fn for every item in a branch of its own, at most MapLimit at a time,
 // and returns the results in the order of items. The first failure is returned
 // and cancels the others.
-func Map[In, Out any](ctx Context, name string, items []In, fn func(Context, In) (Out, error), opts ...MapOption) ([]Out, error) {
+func Map[In, Out any](
+	ctx Context, name string, items []In, fn func(Context, In) (Out, error), opts ...MapOption,
+) ([]Out, error) {
 	var o mapOptions
 	for _, opt := range opts {
 		opt.applyMap(&o)
@@ -238,10 +240,11 @@ func Map[In, Out any](ctx Context, name string, items []In, fn func(Context, In)
 		}
 		key = func(i int) string { return by(items[i]) }
 	}
-	futures, failed, err := ctx.branch.Map(ctx.call(name, ""), len(items), o.limit, key, func(b *runner.Branch, i int) (any, error) {
-		v, err := fn(ctx.with(b), items[i])
-		return v, ctx.with(b).inside("a branch of map "+name, err)
-	})
+	futures, failed, err := ctx.branch.Map(ctx.call(name, ""), len(items), o.limit, key,
+		func(b *runner.Branch, i int) (any, error) {
+			v, err := fn(ctx.with(b), items[i])
+			return v, ctx.with(b).inside("a branch of map "+name, err)
+		})
 	if err != nil {
 		return nil, err
 	}

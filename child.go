@@ -87,7 +87,9 @@ func (w *Workflow[In, Out]) Detach(ctx Context, input In, opts ...ChildOption) (
 	return ctx.branch.RunID(inner), nil
 }
 
-func (w *Workflow[In, Out]) child(ctx Context, call runner.Call, input In, opts []ChildOption, detached bool) (*runner.RunFuture, error) {
+func (w *Workflow[In, Out]) child(
+	ctx Context, call runner.Call, input In, opts []ChildOption, detached bool,
+) (*runner.RunFuture, error) {
 	e := ctx.env.engine
 	o := childOptions{as: w.name}
 	for _, opt := range opts {

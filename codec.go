@@ -69,7 +69,8 @@ func (c codecs) decode(data []byte, v any) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("decode %s: the value has format %d; add its codec to Config.Codecs", reflect.TypeOf(v).Elem(), data[0])
+	return fmt.Errorf("decode %s: the value has format %d; add its codec to Config.Codecs", reflect.TypeOf(v).Elem(),
+		data[0])
 }
 
 // decodeAs decodes data as a T.

@@ -118,10 +118,12 @@ func (d DeadLetters) Replay(ctx context.Context, number store.ItemNo, runID stri
 	}
 	letter := &page.Letters[0].Item
 	if letter.Kind != store.ItemMessage {
-		return fmt.Errorf("replay dead letter %d: expected a message, found a %s, which is for one place in one run: %w", number, letter.Kind, ErrInvalid)
+		return fmt.Errorf("replay dead letter %d: expected a message, found a %s, which is for one place in one run: %w",
+			number, letter.Kind, ErrInvalid)
 	}
 	id := fmt.Sprintf("d:%d", number)
-	_, err = d.engine.put(ctx, runID, &store.Item{Kind: store.ItemMessage, Name: letter.Name, ID: id, Origin: id, Value: letter.Value})
+	_, err = d.engine.put(ctx, runID, &store.Item{Kind: store.ItemMessage, Name: letter.Name, ID: id, Origin: id,
+		Value: letter.Value})
 	if err != nil && !errors.Is(err, errDuplicate) {
 		return fmt.Errorf("replay dead letter %d: %w", number, err)
 	}

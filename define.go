@@ -96,7 +96,8 @@ func Define[In, Out any](name string, fn func(Context, In) (Out, error), opts ..
 	if by := w.options.idFrom; by != nil {
 		id, ok := by.(func(In) string)
 		if !ok {
-			panic(fmt.Sprintf("stet: Define(%q): IDFrom takes a %s, the workflow a %s", name, reflect.TypeOf(by).In(0), reflect.TypeFor[In]()))
+			panic(fmt.Sprintf("stet: Define(%q): IDFrom takes a %s, the workflow a %s", name, reflect.TypeOf(by).In(0),
+				reflect.TypeFor[In]()))
 		}
 		w.runID = func(input any) string { return id(input.(In)) }
 	}
@@ -107,7 +108,9 @@ func Define[In, Out any](name string, fn func(Context, In) (Out, error), opts ..
 			e := env.engine
 			in, err := decodeAs[In](e.codecs, env.run.Input)
 			if err != nil {
-				return nil, &stored.Failure{Code: stored.CodeInput, Message: fmt.Sprintf("input of workflow %s: %v%s", name, err, position(err))}
+				return nil, &stored.Failure{
+					Code: stored.CodeInput, Message: fmt.Sprintf("input of workflow %s: %v%s", name, err, position(err)),
+				}
 			}
 			out, err := fn(Context{branch: b, env: env}, in)
 			if next := continuationIn(err); next != nil {
@@ -144,8 +147,9 @@ func (d *definition) workflow(e *Engine) engine.Workflow {
 	pick(&undoOn, UndoOnFailure|UndoOnCancel)
 	pick(&onFailure, e.onFailure)
 	return engine.Workflow{
-		UndoFailed: undoOn&UndoOnFailure != 0, UndoCancelled: undoOn&UndoOnCancel != 0, StallFailed: onFailure == StallOnFailure,
-		MaxRun: max(d.options.maxRunTime, 0), MaxSuspended: max(d.options.maxSuspension, 0),
+		UndoFailed: undoOn&UndoOnFailure != 0, UndoCancelled: undoOn&UndoOnCancel != 0,
+		StallFailed: onFailure == StallOnFailure,
+		MaxRun:      max(d.options.maxRunTime, 0), MaxSuspended: max(d.options.maxSuspension, 0),
 		PauseAfter: max(d.options.pauseAfter, 0), Discard: d.options.discard,
 		Code: func(run *store.Run) func(*runner.Branch) ([]byte, *stored.Failure) {
 			return d.code(d.environment(e, run))

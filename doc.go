@@ -119,15 +119,17 @@
 // What an operator does stands together by noun. Each request takes an [Act], which says
 // who asks and why:
 //
-//		engine.Runs().Rewind(ctx, "order-42", "charge", stet.Act{By: "ada", Why: "wrong card"})
-//		engine.Queues().Pause(ctx, "imports", stet.Act{Why: "maintenance"})
+//	engine.Runs().Rewind(ctx, "order-42", "charge", stet.Act{By: "ada", Why: "wrong card"})
+//	engine.Queues().Pause(ctx, "imports", stet.Act{Why: "maintenance"})
 //
-//	  - [Runs]: list, count, read, cancel, terminate, pause, resume, retry, rewind, edit, fork, export
-//	  - [Queues]: create, set, pause, resume, delete, list
-//	  - [Schedules]: pause, resume, trigger, backfill, delete, list
-//	  - [Topics]: list, and the events that are kept
-//	  - [DeadLetters]: list, replay, remove
-//	  - [Nodes]: list, drain
+// The nouns are these:
+//
+//   - [Runs]: list, count, read, cancel, terminate, pause, resume, retry, rewind, edit, fork, export
+//   - [Queues]: create, set, pause, resume, delete, list
+//   - [Schedules]: pause, resume, trigger, backfill, delete, list
+//   - [Topics]: list, and the events that are kept
+//   - [DeadLetters]: list, replay, remove
+//   - [Nodes]: list, drain
 //
 // The command stet offers the same on a terminal.
 //

@@ -157,7 +157,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	payloads := cfg.Payloads.policy()
-	e := &Engine{store: payloads.View(cfg.Store), base: cfg.Store, payloads: payloads, log: cfg.Logger, codecs: cfg.Codecs, node: cfg.Node, retry: cfg.Retry, onFailure: cfg.OnFailure, wrap: cfg.Around, limit: cfg.MaxValue}
+	e := &Engine{store: payloads.View(cfg.Store), base: cfg.Store, payloads: payloads, log: cfg.Logger, codecs: cfg.Codecs,
+		node: cfg.Node, retry: cfg.Retry, onFailure: cfg.OnFailure, wrap: cfg.Around, limit: cfg.MaxValue}
 	e.definitions = make(map[string]*definition, len(cfg.Workflows))
 	e.limits = runner.Limits{Entries: cfg.MaxEntries, Bytes: cfg.MaxBytes, Value: cfg.MaxValue}
 	var err error
@@ -179,7 +180,10 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		onRecover = func(r engine.Recovery) { cfg.OnRecover(Recovery(r)) }
 	}
 	e.inner, err = engine.New(ctx, engine.Config{
-		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0), Retention: retention, Sweep: cfg.Sweep, Workflows: workflows, Entities: e.entityKinds(), Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
+		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0),
+		Retention: retention, Sweep: cfg.Sweep,
+		Workflows: workflows, Entities: e.entityKinds(),
+		Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
 		Limits:   e.limits,
 		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
 		Groups:   cfg.Groups,
@@ -294,7 +298,8 @@ func (cfg *Config) check() error {
 		value int
 		none  bool
 	}{
-		{"MaxSteps", cfg.MaxSteps, false}, {"MaxRuns", cfg.MaxRuns, false}, {"MaxParked", cfg.MaxParked, true}, {"WarnValue", cfg.WarnValue, true},
+		{"MaxSteps", cfg.MaxSteps, false}, {"MaxRuns", cfg.MaxRuns, false}, {"MaxParked", cfg.MaxParked, true},
+		{"WarnValue", cfg.WarnValue, true},
 		{"MaxValue", cfg.MaxValue, false}, {"MaxEntries", cfg.MaxEntries, false}, {"MaxBytes", cfg.MaxBytes, false},
 		{"PoisonLimit", cfg.PoisonLimit, true},
 	} {
@@ -305,12 +310,16 @@ func (cfg *Config) check() error {
 	for _, f := range []struct {
 		field string
 		value time.Duration
-	}{{"ParkFor", cfg.ParkFor}, {"LeaseTTL", cfg.LeaseTTL}, {"Renew", cfg.Renew}, {"Poll", cfg.Poll}, {"Sweep", cfg.Sweep}, {"AloneFor", cfg.AloneFor}} {
+	}{
+		{"ParkFor", cfg.ParkFor}, {"LeaseTTL", cfg.LeaseTTL}, {"Renew", cfg.Renew},
+		{"Poll", cfg.Poll}, {"Sweep", cfg.Sweep}, {"AloneFor", cfg.AloneFor},
+	} {
 		if f.value < time.Millisecond {
 			bad("%s: expected 1ms or more, found %s", f.field, f.value)
 		}
 	}
-	if c := cfg.Build[0]; cfg.Build != engine.UnknownBuild && !(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z') {
+	if c := cfg.Build[0]; cfg.Build != engine.UnknownBuild &&
+		!(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z') {
 		bad("Build: expected a letter or a digit at the beginning, found %q", cfg.Build)
 	}
 	if cfg.Grace < None {
@@ -334,7 +343,8 @@ func (cfg *Config) check() error {
 			problems = append(problems, fmt.Errorf("config: Groups[%d]: %w", i, err))
 		}
 		if group == store.SystemGroup {
-			bad("Groups[%d]: expected another name than that of the engine's own group, which every process belongs to, found %q", i, group)
+			bad("Groups[%d]: expected another name than that of the engine's own group, which every process belongs to, "+
+				"found %q", i, group)
 		}
 		if slices.Contains(cfg.Groups[:i], group) {
 			bad("Groups[%d]: expected each group once, found %q again", i, group)
@@ -365,11 +375,13 @@ func checkDefinitions(definitions []Definition) []error {
 			problems = append(problems, fmt.Errorf("config: Workflows[%d]: %w", i, err))
 		}
 		if store.IsEntity(in.name) {
-			problems = append(problems, fmt.Errorf("config: Workflows[%d]: workflow: expected no %q at the beginning of its name, which names the engine's own entities, found %q: %w",
+			problems = append(problems, fmt.Errorf("config: Workflows[%d]: workflow: expected no %q at the beginning of its "+
+				"name, which names the engine's own entities, found %q: %w",
 				i, store.EntityPrefix, in.name, ErrInvalid))
 		}
 		if in.code == nil {
-			problems = append(problems, fmt.Errorf("config: Workflows[%d]: %q is a Ref, which has no code; use Define: %w", i, in.name, ErrInvalid))
+			problems = append(problems, fmt.Errorf("config: Workflows[%d]: %q is a Ref, which has no code; use Define: %w", i,
+				in.name, ErrInvalid))
 		}
 		if err := in.options.retry.check("Retry"); err != nil {
 			problems = append(problems, fmt.Errorf("config: workflow %q: %w", in.name, err))
@@ -383,17 +395,21 @@ func checkDefinitions(definitions []Definition) []error {
 			}
 		}
 		if in.options.maxRunTime < None || in.options.maxSuspension < None {
-			problems = append(problems, fmt.Errorf("config: workflow %q: expected durations that are positive for MaxRunTime and MaxSuspension: %w", in.name, ErrInvalid))
+			problems = append(problems, fmt.Errorf("config: workflow %q: expected durations that are positive for MaxRunTime "+
+				"and MaxSuspension: %w", in.name, ErrInvalid))
 		}
 		if in.options.pauseAfter < None {
-			problems = append(problems, fmt.Errorf("config: workflow %q: PauseAfter: expected 1 or more, or None, found %d: %w", in.name, in.options.pauseAfter, ErrInvalid))
+			problems = append(problems, fmt.Errorf("config: workflow %q: PauseAfter: expected 1 or more, or None, found %d: %w",
+				in.name, in.options.pauseAfter, ErrInvalid))
 		}
 		if in.options.undoOn > UndoOnFailure|UndoOnCancel|UndoOnRollback || in.options.onFailure > StallOnFailure {
-			problems = append(problems, fmt.Errorf("config: workflow %q: expected values of UndoOn and OnFailure that have a name, found %d and %d: %w",
+			problems = append(problems, fmt.Errorf("config: workflow %q: expected values of UndoOn and OnFailure that have a "+
+				"name, found %d and %d: %w",
 				in.name, in.options.undoOn, in.options.onFailure, ErrInvalid))
 		}
 		if site, twice := sites[in.name]; twice {
-			problems = append(problems, fmt.Errorf("config: workflow %q is defined twice, at %s and at %s: %w", in.name, site, in.site, ErrInvalid))
+			problems = append(problems, fmt.Errorf("config: workflow %q is defined twice, at %s and at %s: %w", in.name, site,
+				in.site, ErrInvalid))
 		}
 		sites[in.name] = in.site
 	}
@@ -419,7 +435,8 @@ func (e *Engine) encodeValue(what string, v any) ([]byte, error) {
 
 func (e *Engine) checkSize(what string, data []byte) error {
 	if len(data) > e.limit {
-		return fmt.Errorf("%s has %d bytes, more than the limit of %d; store it elsewhere and pass a reference, or raise Config.MaxValue: %w",
+		return fmt.Errorf("%s has %d bytes, more than the limit of %d; store it elsewhere and pass a reference, or raise "+
+			"Config.MaxValue: %w",
 			what, len(data), e.limit, ErrTooLarge)
 	}
 	e.inner.Large("", what, len(data))

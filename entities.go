@@ -21,8 +21,10 @@ func (e *Engine) entityKinds() map[string]engine.MakeRules {
 			name, _ := event.Topic(run.ID)
 			return topic.New(name)
 		},
-		planner.Workflow: planner.New(func(p permit.Place) (func(*store.Start), error) { return e.inner.Queues().Enqueuer(p) }),
-		permit.Workflow:  queue.New,
+		planner.Workflow: planner.New(func(p permit.Place) (func(*store.Start), error) {
+			return e.inner.Queues().Enqueuer(p)
+		}),
+		permit.Workflow: queue.New,
 	}
 }
 

@@ -199,7 +199,8 @@ func newErrorTable(c codecs, codes []ErrorCode) (*errorTable, error) {
 		_, taken := t.codes[ec.code]
 		switch {
 		case ec.code == "" || ec.sentinel == nil && ec.typ == nil:
-			problems = append(problems, fmt.Errorf("errors: a code and an error are needed; make entries with Sentinel or ErrorType: %w", ErrInvalid))
+			problems = append(problems, fmt.Errorf("errors: a code and an error are needed; make entries with Sentinel or "+
+				"ErrorType: %w", ErrInvalid))
 		case taken || reserved[ec.code]:
 			problems = append(problems, fmt.Errorf("errors: code %q is taken: %w", ec.code, ErrInvalid))
 		case ec.typ != nil:

@@ -69,8 +69,12 @@ func ExampleAny() {
 // winner is the same in every replay.
 func ExampleRace() {
 	hurry := stet.Define("hurry", func(ctx stet.Context, _ int) (string, error) {
-		slow := stet.Go(ctx, "slow", func(ctx stet.Context) (string, error) { return "slow", stet.Sleep(ctx, "day", 24*time.Hour) })
-		fast := stet.Go(ctx, "fast", func(ctx stet.Context) (string, error) { return "fast", stet.Sleep(ctx, "blink", time.Millisecond) })
+		slow := stet.Go(ctx, "slow", func(ctx stet.Context) (string, error) {
+			return "slow", stet.Sleep(ctx, "day", 24*time.Hour)
+		})
+		fast := stet.Go(ctx, "fast", func(ctx stet.Context) (string, error) {
+			return "fast", stet.Sleep(ctx, "blink", time.Millisecond)
+		})
 		return stet.Race(ctx, slow, fast)
 	})
 	engine, stop := background(hurry)

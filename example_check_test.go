@@ -31,7 +31,8 @@ func ExampleEngine_Check() {
 	defer stop()
 
 	// The new build has another name for the step.
-	next, err := stet.New(context.Background(), stet.Config{Store: db.Join(), Workflows: []stet.Definition{checkout("bill")}})
+	next, err := stet.New(context.Background(),
+		stet.Config{Store: db.Join(), Workflows: []stet.Definition{checkout("bill")}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -94,7 +95,8 @@ func ExampleRuns_Export() {
 func serveUntilSuspended[In, Out any](db store.Store, w *stet.Workflow[In, Out], id string) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	engine, err := stet.New(ctx, stet.Config{Store: db, Workflows: []stet.Definition{w}, Logger: slog.New(slog.DiscardHandler)})
+	engine, err := stet.New(ctx, stet.Config{Store: db, Workflows: []stet.Definition{w},
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		panic(err)
 	}

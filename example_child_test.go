@@ -71,7 +71,9 @@ func ExampleWorkflow_Detach() {
 	survey := stet.Define("survey", func(ctx stet.Context, customer string) (string, error) {
 		return "asked " + customer, stet.Sleep(ctx, "a while", 10*time.Millisecond)
 	})
-	order := stet.Define("order", func(ctx stet.Context, customer string) (string, error) { return survey.Detach(ctx, customer) })
+	order := stet.Define("order", func(ctx stet.Context, customer string) (string, error) {
+		return survey.Detach(ctx, customer)
+	})
 	engine, stop := background(order, survey)
 	defer stop()
 

@@ -17,7 +17,8 @@ func ExampleEngine_DeadLetters() {
 	defer stop()
 	ctx := context.Background()
 
-	first, err := pack.Start(ctx, engine, 0, stet.ID("parcel-1"), stet.FirstMessage(item, "cup"), stet.FirstMessage(item, "plate"))
+	first, err := pack.Start(ctx, engine, 0, stet.ID("parcel-1"), stet.FirstMessage(item, "cup"),
+		stet.FirstMessage(item, "plate"))
 	if err != nil {
 		fmt.Println(err)
 		return

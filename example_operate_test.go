@@ -138,7 +138,8 @@ func ExampleQueues_Pause() {
 	queue, err2 := engine.Queues().Info(ctx, "slow")
 	fmt.Println(queue.Name, queue.Paused, errors.Join(err, err2))
 
-	err = w.Schedule(ctx, engine, "nightly", 1, stet.Schedule{Cron: "0 3 * * *", Zone: "Europe/Berlin"}, stet.UntilCarriedOut())
+	err = w.Schedule(ctx, engine, "nightly", 1, stet.Schedule{Cron: "0 3 * * *", Zone: "Europe/Berlin"},
+		stet.UntilCarriedOut())
 	err2 = engine.Schedules().Pause(ctx, "nightly", act)
 	s, err3 := engine.Schedules().Info(ctx, "nightly")
 	fmt.Println(s.Schedule.When(), "paused:", s.PauseReason, errors.Join(err, err2, err3))

@@ -48,7 +48,8 @@ func ExampleSchedules_Trigger() {
 	defer stop()
 	ctx := context.Background()
 
-	if err := report.Schedule(ctx, engine, "nightly", "sales", stet.Schedule{Cron: "0 3 * * *", Paused: true}); err != nil {
+	if err := report.Schedule(ctx, engine, "nightly", "sales",
+		stet.Schedule{Cron: "0 3 * * *", Paused: true}); err != nil {
 		fmt.Println(err)
 		return
 	}

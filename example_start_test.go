@@ -18,7 +18,8 @@ func Example() {
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	engine, err := stet.New(ctx, stet.Config{Store: memory.New(), Workflows: []stet.Definition{greet}, Logger: slog.New(slog.DiscardHandler)})
+	engine, err := stet.New(ctx, stet.Config{Store: memory.New(), Workflows: []stet.Definition{greet},
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -32,7 +32,8 @@ func ExampleTags() {
 			fmt.Println(err)
 		}
 	}
-	runs, _, err := engine.Runs().List(ctx, store.Filter{Tags: []store.Pair{{Key: "tenant", Value: "acme"}, {Key: "size", Value: "large"}}})
+	runs, _, err := engine.Runs().List(ctx, store.Filter{Tags: []store.Pair{{Key: "tenant", Value: "acme"},
+		{Key: "size", Value: "large"}}})
 	if err != nil {
 		fmt.Println(err)
 		return

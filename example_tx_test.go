@@ -46,7 +46,8 @@ func ExampleStartTx() {
 	defer db.Close()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	engine, err := stet.New(ctx, stet.Config{Store: s, Workflows: []stet.Definition{ship}, Logger: slog.New(slog.DiscardHandler)})
+	engine, err := stet.New(ctx, stet.Config{Store: s, Workflows: []stet.Definition{ship},
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -69,7 +70,9 @@ func ExampleStartTx() {
 	// <nil>
 }
 
-func placeOrder(ctx context.Context, db *sql.DB, engine *stet.Engine, ship *stet.Workflow[int64, string]) (_ *stet.Run[string], err error) {
+func placeOrder(
+	ctx context.Context, db *sql.DB, engine *stet.Engine, ship *stet.Workflow[int64, string],
+) (_ *stet.Run[string], err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err

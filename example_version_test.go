@@ -14,7 +14,8 @@ import (
 func deploy(db store.Store, w stet.Definition, work func(ctx context.Context, engine *stet.Engine) error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	engine, err := stet.New(ctx, stet.Config{Store: db, Workflows: []stet.Definition{w}, Logger: slog.New(slog.DiscardHandler)})
+	engine, err := stet.New(ctx, stet.Config{Store: db, Workflows: []stet.Definition{w},
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -37,7 +38,11 @@ func ExampleVersion() {
 	reserved := make(chan bool, 2)
 	// pay and what follows is the same in both.
 	order := func(ctx stet.Context, customer string) (string, error) {
-		err := stet.Do(ctx, "reserve", func(context.Context) error { fmt.Println("reserve for", customer); reserved <- true; return nil })
+		err := stet.Do(ctx, "reserve", func(context.Context) error {
+			fmt.Println("reserve for", customer)
+			reserved <- true
+			return nil
+		})
 		if err != nil {
 			return "", err
 		}
@@ -47,7 +52,10 @@ func ExampleVersion() {
 	former := stet.Define("order", order)
 	changed := stet.Define("order", func(ctx stet.Context, customer string) (string, error) {
 		if stet.Version(ctx, "check the address", 1) >= 1 {
-			err := stet.Do(ctx, "check", func(context.Context) error { fmt.Println("check the address of", customer); return nil })
+			err := stet.Do(ctx, "check", func(context.Context) error {
+				fmt.Println("check the address of", customer)
+				return nil
+			})
 			if err != nil {
 				return "", err
 			}
@@ -92,7 +100,11 @@ func ExampleRemoved() {
 	confirmed := stet.Message[bool]("confirmed")
 	faxed := make(chan bool, 1)
 	former := stet.Define("signup", func(ctx stet.Context, customer string) (string, error) {
-		if err := stet.Do(ctx, "fax", func(context.Context) error { fmt.Println("fax to", customer); faxed <- true; return nil }); err != nil {
+		if err := stet.Do(ctx, "fax", func(context.Context) error {
+			fmt.Println("fax to", customer)
+			faxed <- true
+			return nil
+		}); err != nil {
 			return "", err
 		}
 		_, err := confirmed.Receive(ctx)

@@ -71,7 +71,8 @@ func (e *Engine) readSnapshot(ctx context.Context, no store.RunNo) (s *store.Sna
 	if large == nil {
 		return s, true, nil
 	}
-	read, err := e.store.History(ctx, store.HistoryQuery{Run: no, Incarnation: s.Run.Incarnation, Locs: large, Values: true})
+	read, err := e.store.History(ctx, store.HistoryQuery{Run: no, Incarnation: s.Run.Incarnation, Locs: large,
+		Values: true})
 	if err != nil {
 		return nil, false, err
 	}

@@ -46,7 +46,8 @@ func (h Headers) encode(under []byte) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("headers: %w: %w", err, ErrInvalid)
 	case len(data) > store.MaxHeaders:
-		return nil, fmt.Errorf("headers have %d bytes, more than the limit of %d: %w", len(data), store.MaxHeaders, ErrTooLarge)
+		return nil, fmt.Errorf("headers have %d bytes, more than the limit of %d: %w", len(data), store.MaxHeaders,
+			ErrTooLarge)
 	}
 	return data, nil
 }

@@ -62,15 +62,16 @@ func (k Key) applyLoop(o *loopOptions) { o.key = string(k) }
 // end: the history of old iterations is pruned, so that a million of them need no
 // more memory and storage than twenty.
 //
-//	seen, err := stet.Loop(ctx, "poll", Cursor{}, func(ctx stet.Context, c Cursor) (next stet.Next[Cursor, int], err error) {
+//	type next = stet.Next[Cursor, int]
+//	seen, err := stet.Loop(ctx, "poll", Cursor{}, func(ctx stet.Context, c Cursor) (n next, err error) {
 //		page, err := stet.Step(ctx, "fetch", func(ctx context.Context) (Page, error) { return feed.After(ctx, c.ID) })
 //		switch {
 //		case err != nil:
-//			return next, err
+//			return n, err
 //		case page.Last:
-//			return next.Break(c.Seen), nil
+//			return n.Break(c.Seen), nil
 //		}
-//		return next.Continue(Cursor{page.ID, c.Seen + len(page.Items)}), nil
+//		return n.Continue(Cursor{page.ID, c.Seen + len(page.Items)}), nil
 //	})
 //
 // The state is all that an iteration knows of the former ones: the body must not
@@ -90,7 +91,9 @@ func (k Key) applyLoop(o *loopOptions) { o.key = string(k) }
 // In a cancelled branch Loop returns ErrCancelled, also when body ignores it. A
 // state that cannot be encoded or is over Config.MaxValue, and a zero Next without
 // an error, are errors of Loop. Every below 1 and Keep below None are ErrInvalid.
-func Loop[S, R any](ctx Context, name string, state S, body func(Context, S) (Next[S, R], error), opts ...LoopOption) (R, error) {
+func Loop[S, R any](
+	ctx Context, name string, state S, body func(Context, S) (Next[S, R], error), opts ...LoopOption,
+) (R, error) {
 	var value R
 	o := loopOptions{}
 	for _, opt := range opts {
@@ -123,7 +126,8 @@ func Loop[S, R any](ctx Context, name string, state S, body func(Context, S) (Ne
 				value = next.value
 				return nil, false, nil
 			case next.step == nextMissing:
-				return nil, false, fmt.Errorf("loop %q: expected Continue or Break, found a zero Next without an error: %w", name, ErrInvalid)
+				return nil, false, fmt.Errorf("loop %q: expected Continue or Break, found a zero Next without an error: %w", name,
+					ErrInvalid)
 			}
 			data, err = codecs.encode(next.state)
 			if err != nil {

@@ -151,7 +151,8 @@ func (n Nodes) Drain(ctx context.Context, node string, act Act) error {
 	case i < 0:
 		return fmt.Errorf("node %q: %w", node, ErrNotFound)
 	case d.Slots == 1:
-		return fmt.Errorf("drain node %q: %w: one process at a time works on this store: stop it, and one that stands by takes over", node, ErrRefused)
+		return fmt.Errorf("drain node %q: %w: one process at a time works on this store: stop it, and one that stands by "+
+			"takes over", node, ErrRefused)
 	}
 	_, err = n.engine.store.Register(ctx, store.Node{ID: node, Boot: d.Nodes[i].Boot, Draining: true})
 	n.engine.logged(ctx, "drain", "node", node, act, err)

@@ -126,7 +126,8 @@ func (e *Engine) assign(ctx context.Context, text string, value []byte, failed b
 		return fmt.Errorf("promise %s of run %q: its iteration is pruned: %w", t.loc, t.runID, ErrTerminal)
 	}
 	_, err = e.put(ctx, t.runID, &store.Item{
-		Kind: store.ItemResolution, ID: stored.ResolutionID(string(t.loc), t.incarnation, generation), Origin: uuid.NewString(),
+		Kind: store.ItemResolution, ID: stored.ResolutionID(string(t.loc), t.incarnation, generation),
+		Origin:      uuid.NewString(),
 		Incarnation: t.incarnation, Generation: generation, Loc: string(t.loc), Failed: failed, Value: value,
 	})
 	if errors.Is(err, errDuplicate) {
@@ -148,7 +149,8 @@ func (e *Engine) madeIn(ctx context.Context, run *store.Run, t *token) (int, err
 	if generation == run.Generation {
 		return generation, nil
 	}
-	entries, err := e.store.History(ctx, store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation, Locs: []string{string(t.loc)}})
+	entries, err := e.store.History(ctx, store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation,
+		Locs: []string{string(t.loc)}})
 	if err != nil {
 		return 0, err
 	}
@@ -202,7 +204,8 @@ func makeToken(run *store.Run, p *runner.Promise) string {
 
 func parseToken(text string) (token, error) {
 	bad := func(what string) (token, error) {
-		return token{}, fmt.Errorf("promise token %.40q: expected p1.RUN.PLACE.SECRET as Promise.Token returns it, %s: %w", text, what, ErrNotFound)
+		return token{}, fmt.Errorf("promise token %.40q: expected p1.RUN.PLACE.SECRET as Promise.Token returns it, %s: %w",
+			text, what, ErrNotFound)
 	}
 	parts := strings.Split(text, ".")
 	if len(parts) != 4 || parts[0] != "p1" {

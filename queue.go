@@ -59,7 +59,8 @@ func checkPlace(option, queue, key string, priority int) error {
 	case len(key) > maxQueueKey:
 		return fmt.Errorf("%s: expected a key of at most %d bytes, found %d: %w", option, maxQueueKey, len(key), ErrInvalid)
 	case priority < -maxPriority || priority > maxPriority:
-		return fmt.Errorf("%s: expected a priority of -%d to %d, found %d: %w", option, maxPriority, maxPriority, priority, ErrInvalid)
+		return fmt.Errorf("%s: expected a priority of -%d to %d, found %d: %w", option, maxPriority, maxPriority, priority,
+			ErrInvalid)
 	}
 	if err := location.CheckName(queue); err != nil {
 		return fmt.Errorf("%s: queue: %w: %w", option, err, ErrInvalid)

@@ -53,7 +53,8 @@ const maxRate = 10_000
 
 func (s *QueueSettings) stored() (permit.Settings, error) {
 	out := permit.Settings{
-		Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, Per: store.Delay(s.Per.Microseconds()), Group: s.Group, Release: s.ReleaseWhileSuspended,
+		Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, Per: store.Delay(s.Per.Microseconds()),
+		Group: s.Group, Release: s.ReleaseWhileSuspended,
 	}
 	pick(&out.Group, store.DefaultGroup)
 	if s.Rate > 0 {
@@ -96,7 +97,8 @@ func queueInfo(name string, s *permit.State) *QueueInfo {
 		Name: name, Paused: s.Paused, Waiting: s.Waiting, Delayed: s.Delayed, Held: s.Held, Granted: s.Granted,
 		Settings: QueueSettings{
 			Concurrency: s.Settings.Concurrency, PerKey: s.Settings.PerKey, Rate: s.Settings.Rate,
-			Per: time.Duration(s.Settings.Per) * time.Microsecond, Group: s.Settings.Group, ReleaseWhileSuspended: s.Settings.Release,
+			Per:   time.Duration(s.Settings.Per) * time.Microsecond,
+			Group: s.Settings.Group, ReleaseWhileSuspended: s.Settings.Release,
 		},
 	}
 }

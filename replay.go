@@ -62,7 +62,8 @@ const replayPatience = 10 * time.Second
 func (e *Engine) replay(ctx context.Context, s *store.Snapshot) error {
 	d := e.definitions[s.Run.Workflow]
 	if d == nil {
-		return fmt.Errorf("replay of run %q: %w %q: this engine has no code for it", s.Run.ID, ErrUnknownWorkflow, s.Run.Workflow)
+		return fmt.Errorf("replay of run %q: %w %q: this engine has no code for it", s.Run.ID, ErrUnknownWorkflow,
+			s.Run.Workflow)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- e.rehearse(d, s) }()
@@ -101,7 +102,8 @@ func (e *Engine) rehearse(d *definition, s *store.Snapshot) error {
 		return nil // it waits for what is not recorded
 	case rehearsal.Over.Stall != nil:
 		stall := rehearsal.Over.Stall
-		out.Location, out.Recorded, out.Asked, out.Nearest, out.Remedy = stall.Location, stall.Recorded, stall.Asked, stall.Nearest, stall.Remedy
+		out.Location, out.Recorded, out.Asked = stall.Location, stall.Recorded, stall.Asked
+		out.Nearest, out.Remedy = stall.Nearest, stall.Remedy
 		out.Reason = stall.Error()
 	case rehearsal.Over.Status == store.Stalled:
 		out.Reason = rehearsal.Over.Reason
@@ -121,7 +123,8 @@ func (e *Engine) rehearse(d *definition, s *store.Snapshot) error {
 // or returns "".
 func (e *Engine) compareEnds(run *store.Run, over *runner.Outcome) string {
 	switch {
-	case run.Status == store.Stalled && run.Output != nil && over.Status == store.Failed && failureText(run.Output) == failureText(over.Output):
+	case run.Status == store.Stalled && run.Output != nil && over.Status == store.Failed &&
+		failureText(run.Output) == failureText(over.Output):
 		return "" // it has failed, and waits for a person
 	case !run.Status.Terminal():
 		// A run that lives may be about to succeed; a failure at once is due to the

@@ -52,7 +52,8 @@ func (r Retention) check() error {
 		keep time.Duration
 	}{{"Succeeded", r.Succeeded}, {"Failed", r.Failed}, {"Cancelled", r.Cancelled}} {
 		if f.keep < 0 && f.keep != None && f.keep != AtOnce {
-			return fmt.Errorf("field %s of Retention: expected a positive duration, None or AtOnce, found %s: %w", f.name, f.keep, ErrInvalid)
+			return fmt.Errorf("field %s of Retention: expected a positive duration, None or AtOnce, found %s: %w", f.name,
+				f.keep, ErrInvalid)
 		}
 	}
 	return nil
@@ -68,7 +69,8 @@ func (r Retention) rules(workflow string) []store.Retention {
 		if f.keep == None {
 			continue
 		}
-		rules = append(rules, store.Retention{Workflow: workflow, Status: f.status, Keep: store.Delay(max(f.keep, 0).Microseconds())})
+		rules = append(rules, store.Retention{Workflow: workflow, Status: f.status,
+			Keep: store.Delay(max(f.keep, 0).Microseconds())})
 	}
 	return rules
 }

@@ -57,7 +57,8 @@ const (
 	CancelPrevious Overlap = Overlap(planner.CancelPrevious)
 )
 
-var overlapNames = [...]string{SkipOverlap: "skip", BufferOne: "buffer-one", AllowOverlap: "allow", CancelPrevious: "cancel-previous"}
+var overlapNames = [...]string{SkipOverlap: "skip", BufferOne: "buffer-one", AllowOverlap: "allow",
+	CancelPrevious: "cancel-previous"}
 
 // String returns the policy as the command line shows it: "skip", "buffer-one",
 // "allow" or "cancel-previous".
@@ -84,7 +85,8 @@ func (o *Overlap) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("overlap policy: expected skip, buffer-one, allow or cancel-previous, found %q: %w", text, ErrInvalid)
+	return fmt.Errorf("overlap policy: expected skip, buffer-one, allow or cancel-previous, found %q: %w", text,
+		ErrInvalid)
 }
 
 // ScheduleOption is an option of Workflow.Schedule: RefuseExisting, UntilCarriedOut or
@@ -108,7 +110,8 @@ func (untilCarriedOut) applySchedule(o *scheduleOptions) error {
 
 func (x Existing) applySchedule(o *scheduleOptions) error {
 	if x == ReplaceFailed {
-		return fmt.Errorf("Existing: expected UseExisting or RefuseExisting of a schedule, found ReplaceFailed: %w", ErrInvalid)
+		return fmt.Errorf("Existing: expected UseExisting or RefuseExisting of a schedule, found ReplaceFailed: %w",
+			ErrInvalid)
 	}
 	o.refuse = x == RefuseExisting
 	o.wait = o.wait || o.refuse
@@ -131,7 +134,9 @@ func (x Existing) applySchedule(o *scheduleOptions) error {
 // is ErrExists if there is a schedule of the name that is another one. Other
 // errors: ErrUnknownWorkflow, ErrInvalid, ErrTooLarge, ErrPending, and those of the
 // store.
-func (w *Workflow[In, Out]) Schedule(ctx context.Context, e *Engine, name string, input In, s Schedule, opts ...ScheduleOption) error {
+func (w *Workflow[In, Out]) Schedule(
+	ctx context.Context, e *Engine, name string, input In, s Schedule, opts ...ScheduleOption,
+) error {
 	fail := func(err error) error { return fmt.Errorf("schedule %q of %s: %w", name, w.name, err) }
 	var o scheduleOptions
 	for _, opt := range opts {
@@ -201,13 +206,15 @@ func (s Schedule) config(name string) (*planner.Config, error) {
 		return nil, err
 	}
 	if _, own := s.Tags[planner.Tag]; own || len(s.Tags) == store.MaxTags {
-		return nil, fmt.Errorf("tags: expected at most %d, and none with the key %q, which is the schedule's name: %w", store.MaxTags-1, planner.Tag, ErrInvalid)
+		return nil, fmt.Errorf("tags: expected at most %d, and none with the key %q, which is the schedule's name: %w",
+			store.MaxTags-1, planner.Tag, ErrInvalid)
 	}
 	if c.Headers, err = s.Headers.encode(nil); err != nil {
 		return nil, err
 	}
 	if n := len(planner.Headers(c.Headers, name, store.TimeOf(time.Now()))); n > store.MaxHeaders {
-		return nil, fmt.Errorf("headers have %d bytes with those of the schedule, more than the limit of %d: %w", n, store.MaxHeaders, ErrTooLarge)
+		return nil, fmt.Errorf("headers have %d bytes with those of the schedule, more than the limit of %d: %w", n,
+			store.MaxHeaders, ErrTooLarge)
 	}
 	return c, nil
 }

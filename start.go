@@ -114,12 +114,16 @@ func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, input In, opts
 // options of the one with that index and may be nil. The errors are those of
 // Start, joined; the runs that could be started are started, and the others nil.
 // Bad options or inputs start nothing.
-func (w *Workflow[In, Out]) StartAll(ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption) ([]*Run[Out], error) {
+func (w *Workflow[In, Out]) StartAll(
+	ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption,
+) ([]*Run[Out], error) {
 	return w.start(ctx, e, inputs, each)
 }
 
 // commands checks and encodes starts.
-func (w *Workflow[In, Out]) commands(ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption) ([]store.Command, []startOptions, error) {
+func (w *Workflow[In, Out]) commands(
+	ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption,
+) ([]store.Command, []startOptions, error) {
 	if err := e.inner.CheckWorkflow(ctx, w.name); err != nil {
 		return nil, nil, err
 	}
@@ -151,7 +155,9 @@ func (w *Workflow[In, Out]) commands(ctx context.Context, e *Engine, inputs []In
 	return commands, options, nil
 }
 
-func (w *Workflow[In, Out]) start(ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption) ([]*Run[Out], error) {
+func (w *Workflow[In, Out]) start(
+	ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption,
+) ([]*Run[Out], error) {
 	commands, options, err := w.commands(ctx, e, inputs, each)
 	if err != nil {
 		return nil, err
@@ -244,7 +250,8 @@ func checkRunID(id string) error {
 	case strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return bad("printable characters", fmt.Sprintf("%q", id))
 	case store.IsEntity(id):
-		return bad(fmt.Sprintf("no %q at the beginning, which names the engine's own entities", store.EntityPrefix), fmt.Sprintf("%q", id))
+		return bad(fmt.Sprintf("no %q at the beginning, which names the engine's own entities", store.EntityPrefix),
+			fmt.Sprintf("%q", id))
 	case superseded.MatchString(id):
 		return bad(`no "@" and digits at the end, which name superseded runs`, fmt.Sprintf("%q", id))
 	}

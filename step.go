@@ -129,7 +129,8 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 		}
 		return runner.BodyResult{Value: data}
 	}
-	data, err := c.branch.Step(runner.Step{Call: call, Func: body, Policy: retry.policy(), Undo: compensation, Whole: o.transaction != nil, Permit: place})
+	data, err := c.branch.Step(runner.Step{Call: call, Func: body, Policy: retry.policy(), Undo: compensation,
+		Whole: o.transaction != nil, Permit: place})
 	if m := last.Load(); m != nil && err == nil && len(data) > 0 && &data[0] == &m.data[0] {
 		return data, m.value, nil
 	}
@@ -208,7 +209,8 @@ func StepOf(ctx context.Context) (info StepInfo, ok bool) {
 		return StepInfo{}, false
 	}
 	headers, _ := decodeHeaders(a.Headers) // were written by encode
-	return StepInfo{RunID: a.RunID, Workflow: a.Workflow, Location: a.Location(), Attempt: a.Number(), Headers: headers}, true
+	return StepInfo{RunID: a.RunID, Workflow: a.Workflow, Location: a.Location(), Attempt: a.Number(),
+		Headers: headers}, true
 }
 
 // Heartbeat says that the step is alive: the attempt's timeout begins anew. A

@@ -49,7 +49,9 @@ type StreamItem[T any] struct {
 // order: at most limit of them, 100 for 0, and not more than about 4 MiB. An empty
 // answer says that there are none yet. Errors: ErrNotFound if there is no run with
 // the ID, ErrInvalid for bad numbers, and those of decoding and of the store.
-func (s Stream[T]) Items(ctx context.Context, e *Engine, runID string, after int64, limit int) ([]StreamItem[T], error) {
+func (s Stream[T]) Items(
+	ctx context.Context, e *Engine, runID string, after int64, limit int,
+) ([]StreamItem[T], error) {
 	raw, err := e.Runs().Items(ctx, runID, string(s), after, limit)
 	if err != nil {
 		return nil, err
@@ -131,7 +133,8 @@ func (e *Engine) items(ctx context.Context, q store.StreamQuery) ([]StreamItem[R
 	items := make([]StreamItem[RawValue], len(stored))
 	for i := range stored {
 		it := &stored[i]
-		items[i] = StreamItem[RawValue]{Position: it.Pos, At: it.At.Time(), Rewound: it.Rewound, Value: RawValue{it.Value, e.codecs}}
+		items[i] = StreamItem[RawValue]{Position: it.Pos, At: it.At.Time(), Rewound: it.Rewound,
+			Value: RawValue{it.Value, e.codecs}}
 	}
 	return items, nil
 }

@@ -84,7 +84,8 @@ const (
 	Retained
 )
 
-var visibilities = map[Visibility]runner.Visibility{SinceRun: runner.SinceRun, SinceWait: runner.SinceWait, Retained: runner.Retained}
+var visibilities = map[Visibility]runner.Visibility{SinceRun: runner.SinceRun, SinceWait: runner.SinceWait,
+	Retained: runner.Retained}
 
 const (
 	defaultTopicRetention = 7 * 24 * time.Hour
@@ -97,7 +98,8 @@ func (t Topic[T]) settings() (event.Settings, error) {
 		return fmt.Errorf("topic %q: field %s: expected %s, found %v: %w", t.Name, field, expected, found, ErrInvalid)
 	}
 	s := event.Settings{
-		Mode: t.Mode.inner(), Cap: t.Cap, Expiry: store.Delay(t.Expiry.Microseconds()), Retention: store.Delay(t.Retention.Microseconds()),
+		Mode: t.Mode.inner(), Cap: t.Cap,
+		Expiry: store.Delay(t.Expiry.Microseconds()), Retention: store.Delay(t.Retention.Microseconds()),
 	}
 	if err := checkName("topic", t.Name); err != nil {
 		return s, err
@@ -225,7 +227,8 @@ func (t Topic[T]) wait(ctx Context, call runner.Call, opts []WaitOption) (runner
 	}
 	visible, known := visibilities[t.Visible]
 	if !known {
-		return runner.Event{}, fmt.Errorf("topic %q: field Visible: expected SinceRun, SinceWait or Retained, found %d: %w", t.Name, t.Visible, ErrInvalid)
+		return runner.Event{}, fmt.Errorf("topic %q: field Visible: expected SinceRun, SinceWait or Retained, found %d: %w",
+			t.Name, t.Visible, ErrInvalid)
 	}
 	call.Name, call.Key = o.as, o.key
 	spec := runner.Event{Call: call, Topic: t.Name, Visible: visible}

@@ -13,7 +13,9 @@ import (
 // commits. It begins when the owner notices that, at the latest after Poll. The
 // transaction must not stay open for long. A store that knows no transactions of
 // the type gives ErrInvalid.
-func StartTx[Tx, In, Out any](ctx context.Context, tx Tx, e *Engine, w *Workflow[In, Out], input In, opts ...StartOption) (*Run[Out], error) {
+func StartTx[Tx, In, Out any](
+	ctx context.Context, tx Tx, e *Engine, w *Workflow[In, Out], input In, opts ...StartOption,
+) (*Run[Out], error) {
 	commands, options, err := w.commands(ctx, e, []In{input}, func(int) []StartOption { return opts })
 	if err != nil {
 		return nil, err
@@ -30,7 +32,9 @@ func StartTx[Tx, In, Out any](ctx context.Context, tx Tx, e *Engine, w *Workflow
 
 // SendTx is Message.Send inside a transaction that the caller has begun on the
 // store's database, as in StartTx.
-func SendTx[Tx, T any](ctx context.Context, tx Tx, e *Engine, m Message[T], runID string, value T, opts ...SendOption) error {
+func SendTx[Tx, T any](
+	ctx context.Context, tx Tx, e *Engine, m Message[T], runID string, value T, opts ...SendOption,
+) error {
 	if err := checkNotEntity(runID); err != nil {
 		return fmt.Errorf("message: %w", err)
 	}

@@ -30,7 +30,10 @@ import (
 // A cancel waits for the step's end, as with an Undo. A store that records no steps
 // in transactions of the type gives a *StepError with an error that is ErrInvalid.
 // Postgres does, for pgx.Tx and *sql.Tx.
-func TxStep[Tx, T any](ctx Context, name string, begin func(context.Context) (Tx, error), fn func(context.Context, Tx) (T, error), opts ...StepOption) (T, error) {
+func TxStep[Tx, T any](
+	ctx Context, name string, begin func(context.Context) (Tx, error), fn func(context.Context, Tx) (T,
+		error), opts ...StepOption,
+) (T, error) {
 	if begin == nil || fn == nil {
 		panic("stet: TxStep " + name + " without a function")
 	}
@@ -78,7 +81,8 @@ type transactionOf[Tx any] struct {
 func (t *transactionOf[Tx]) start(ctx context.Context) (Tx, error) {
 	var ok bool
 	if t.recorder, ok = store.RecorderOf[Tx](t.engine.base); !ok {
-		return t.tx, Permanent(fmt.Errorf("expected a transaction in which the store can record a step, found a %T: %w", t.tx, ErrInvalid))
+		return t.tx, Permanent(fmt.Errorf("expected a transaction in which the store can record a step, found a %T: %w", t.tx,
+			ErrInvalid))
 	}
 	var err error
 	if t.tx, err = t.begin(ctx); err != nil {
@@ -114,7 +118,8 @@ func (t *transactionOf[Tx]) record(ctx context.Context, value []byte) (runner.Bo
 	case err != nil:
 		return runner.BodyResult{}, fmt.Errorf("commit the step's transaction: %w", err)
 	case verdict != store.Committed:
-		return runner.BodyResult{}, fmt.Errorf("commit the step's transaction: it is %s: this node may write for the run no more", verdict)
+		return runner.BodyResult{}, fmt.Errorf("commit the step's transaction: it is %s: this node may write for the run "+
+			"no more", verdict)
 	case former == nil:
 		former = &rec.Entry
 	case former.State != store.Done:
@@ -124,8 +129,11 @@ func (t *transactionOf[Tx]) record(ctx context.Context, value []byte) (runner.Bo
 }
 
 // resolve finds out whether a transaction was committed whose end nobody was told.
-func (t *transactionOf[Tx]) resolve(ctx context.Context, rec *store.Recording, cause error) (store.Verdict, *store.Entry, error) {
-	entries, err := t.engine.base.History(context.WithoutCancel(ctx), store.HistoryQuery{Run: rec.Run, Incarnation: rec.Incarnation, Locs: []string{rec.Entry.Loc}, Values: true})
+func (t *transactionOf[Tx]) resolve(
+	ctx context.Context, rec *store.Recording, cause error,
+) (store.Verdict, *store.Entry, error) {
+	entries, err := t.engine.base.History(context.WithoutCancel(ctx),
+		store.HistoryQuery{Run: rec.Run, Incarnation: rec.Incarnation, Locs: []string{rec.Entry.Loc}, Values: true})
 	if err != nil {
 		return 0, nil, errors.Join(cause, err)
 	}

@@ -93,7 +93,9 @@ func (u Update[Req, Resp]) Case(into **Request[Req, Resp], opts ...WaitOption) C
 // a branch of its own (Go): it ends with the function that has begun that branch.
 // A request for which accept returns an error is rejected with it; nil accepts
 // all. An error of fn fails the request, except ErrCancelled, which ends Serve.
-func (u Update[Req, Resp]) Serve(ctx Context, accept func(Context, Req) error, fn func(Context, Req) (Resp, error)) error {
+func (u Update[Req, Resp]) Serve(
+	ctx Context, accept func(Context, Req) error, fn func(Context, Req) (Resp, error),
+) error {
 	call := ctx.call(string(u), "")
 	for {
 		r, err := u.receive(ctx, runner.Receive{Call: call, Names: []string{runner.UpdateBox(string(u))}, Max: 1})
@@ -106,7 +108,9 @@ func (u Update[Req, Resp]) Serve(ctx Context, accept func(Context, Req) error, f
 	}
 }
 
-func (r *Request[Req, Resp]) serve(ctx Context, accept func(Context, Req) error, fn func(Context, Req) (Resp, error)) error {
+func (r *Request[Req, Resp]) serve(
+	ctx Context, accept func(Context, Req) error, fn func(Context, Req) (Resp, error),
+) error {
 	if accept != nil {
 		if err := accept(ctx, r.Value); errors.Is(err, ErrCancelled) {
 			return err
@@ -174,7 +178,9 @@ func (r *Request[Req, Resp]) reply(ctx Context, answer []byte) error {
 // without an answer, with the *RunError of a run that has failed; ErrPending if ctx
 // ends before, the request standing; ErrNotFound, ErrTerminal, ErrTooLarge, and
 // those of the store.
-func (u Update[Req, Resp]) Call(ctx context.Context, e *Engine, runID string, req Req, opts ...SendOption) (Resp, error) {
+func (u Update[Req, Resp]) Call(
+	ctx context.Context, e *Engine, runID string, req Req, opts ...SendOption,
+) (Resp, error) {
 	var zero Resp
 	raw, err := e.Runs().Update(ctx, runID, string(u), req, opts...)
 	if err != nil {

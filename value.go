@@ -120,7 +120,8 @@ func (r Runs) Feeds(ctx context.Context, runID string) ([]Feed, error) {
 	feeds := make([]Feed, len(stored))
 	for i := range stored {
 		s := &stored[i]
-		feeds[i] = Feed{Name: s.Name, Stream: s.Stream, Last: s.Last, At: s.At.Time(), Size: s.Size, content: RawValue{s.Value, r.engine.codecs}}
+		feeds[i] = Feed{Name: s.Name, Stream: s.Stream, Last: s.Last, At: s.At.Time(), Size: s.Size,
+			content: RawValue{s.Value, r.engine.codecs}}
 	}
 	return feeds, nil
 }

@@ -95,8 +95,10 @@ type command struct {
 func (c *command) parse(args []string) (files []string, err error) {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // an error is told once, below
-	text := flags.String("query", "", "replay the runs that match this `filter`, like 'workflow=order'; default: those that have not ended")
-	flags.IntVar(&c.query.Sample, "sample", 0, "replay at most so many of each workflow, chosen at random; -1: all; default 1000")
+	text := flags.String("query", "",
+		"replay the runs that match this `filter`, like 'workflow=order'; default: those that have not ended")
+	flags.IntVar(&c.query.Sample, "sample", 0,
+		"replay at most so many of each workflow, chosen at random; -1: all; default 1000")
 	flags.Uint64Var(&c.query.Seed, "seed", 0, "choose the same runs again")
 	flags.StringVar(&c.form, "o", "table", "`form` of what is printed: table, json or ids")
 	err = flags.Parse(args)
@@ -186,9 +188,11 @@ func (c *command) print(report *stet.CheckReport) error {
 	if _, err := c.out.Write(text.Bytes()); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.errOut, "%d runs match, %d were replayed, %d would break\n", report.Found, report.Replayed, len(report.Breaks))
+	fmt.Fprintf(c.errOut, "%d runs match, %d were replayed, %d would break\n", report.Found, report.Replayed,
+		len(report.Breaks))
 	for _, name := range slices.Sorted(maps.Keys(report.Elsewhere)) {
-		fmt.Fprintf(c.errOut, "%d of workflow %s were not replayed: this binary has no code for it\n", report.Elsewhere[name], name)
+		fmt.Fprintf(c.errOut, "%d of workflow %s were not replayed: this binary has no code for it\n", report.Elsewhere[name],
+			name)
 	}
 	if report.Gone > 0 {
 		fmt.Fprintf(c.errOut, "%d could not be read any more\n", report.Gone)
