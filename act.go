@@ -61,65 +61,69 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// Cancel asks for a run to be cancelled. It is durable at once; the owner
-// decides. true: the run will end as cancelled, after its code has cleaned up. One
-// that is paused, stalled, or has never run ends without its code.
-// false: the error says why not: it has ended (ErrTerminal), or it cannot be
-// done (ErrRefused).
-// ErrPending: ctx has ended before the decision; the request stands. The reason
-// may be empty. What is done is in the run's Audit.
+// Cancel requests the cancellation of a run. The request is durable at once; the owner
+// decides. It returns true if the run will end as cancelled, after its code has cleaned
+// up. A run that is paused, stalled, or never ran ends without its code.
+//
+// With false the error says why: ErrNotFound, ErrTerminal if the run has ended,
+// ErrRefused with the owner's reason, ErrInvalid for a bad act, or one of the store.
+// ErrPending: ctx ended before the decision; the request stands. Granted requests are in
+// the run's Audit.
 func (r Runs) Cancel(ctx context.Context, runID string, act Act) (bool, error) {
 	return r.engine.verb(ctx, runID, store.ItemCancel, act)
 }
 
-// Terminate asks for a run to be ended at once; no more code of it runs. The
-// results are those of Cancel.
+// Terminate requests the end of a run at once; no more code of it runs. The results are
+// those of Cancel.
 func (r Runs) Terminate(ctx context.Context, runID string, act Act) (bool, error) {
 	return r.engine.verb(ctx, runID, store.ItemTerminate, act)
 }
 
-// Pause asks for a run to be left alone until it is resumed. Step bodies that are
-// executing are waited for, and their ends are recorded; nothing else happens in
-// the run from the moment its owner knows. Its status stays; messages are kept;
-// timers keep their due time, and those that have passed are due when it is
-// resumed. The results are those of Cancel; a run that is stalled, or paused
-// already, is refused. With Act.Children true says that the run itself is paused;
-// the error is then of its children.
+// Pause requests that a run does nothing until it is resumed. Step bodies that are
+// executing finish, and their ends are recorded; nothing else happens in the run once
+// its owner knows. Its status and its messages stay. Timers keep their due time; those
+// that have passed are due when the run is resumed.
+//
+// The results are those of Cancel; for a run that is stalled, or paused already, it is
+// ErrRefused. With Act.Children true means that the run itself is paused; the error is
+// then of its children.
 func (r Runs) Pause(ctx context.Context, runID string, act Act) (bool, error) {
 	return r.engine.verb(ctx, runID, store.ItemPause, act)
 }
 
-// Resume asks for a stalled or paused run to go on. One that is stalled because it
+// Resume requests that a stalled or paused run goes on. A run that is stalled because it
 // failed is retried. The results are those of Cancel.
 func (r Runs) Resume(ctx context.Context, runID string, act Act) (bool, error) {
 	return r.engine.verb(ctx, runID, store.ItemResume, act)
 }
 
-// Retry asks for a failed run to try again: the operation with whose failure it has
-// failed, else the one that failed last, and all that completed since are taken back
-// and executed again. Steps have fresh attempts and the same idempotency keys, so a
-// call that had succeeded at its receiver is recognised there.
+// Retry requests that a failed run tries again. It takes back the operation that made the
+// run fail, or otherwise the one that failed last, and all operations that completed
+// since; they are executed again. Steps have fresh attempts and the same idempotency
+// keys, so that a receiver recognises a call that had succeeded.
 //
-// The results are those of Cancel. Refused are runs that have not failed, that have
-// begun to undo, whose function has failed by itself, and superseded ones.
+// The results are those of Cancel. ErrRefused: the run has not failed, it has begun to
+// undo, its function failed by itself, or it is superseded.
 func (r Runs) Retry(ctx context.Context, runID string, act Act) (bool, error) {
 	return r.engine.verb(ctx, runID, store.ItemRetry, act)
 }
 
-// Rewind asks for a run to go on from before a location, as History gives it; "/"
-// is the beginning of the run. The operation there, what is inside it, and all that
-// completed since are taken back and executed anew, with new idempotency keys,
-// children and tokens. What completed before stands and is not executed again.
+// Rewind requests that a run goes on from before a location, as History gives it; "/" is
+// the beginning of the run. It takes back the operation there, those inside it, and those
+// that completed since. They are executed again, with new idempotency keys, children and
+// tokens. Operations that completed before are not executed again.
 //
-// Of what is taken back: messages and resolutions return to the inbox, to their old
-// place; children that have not ended and are awaited are cancelled; what was sent
-// and published stays sent, and streams get a mark; no compensation runs. Operations
-// that were asked for before and complete anew have the keys, tokens and children
-// that they had.
+// Of the operations that are taken back:
 //
-// It is for runs that have ended, are stalled or paused; a paused one stays so. The
-// results are those of Cancel. Refused are an unknown location, one in history that
-// is pruned, one behind a step that was undone, and superseded runs.
+//   - messages and resolutions return to the inbox, to their old place
+//   - children that are awaited and have not ended are cancelled
+//   - sent messages and published events stay sent, and streams get a mark
+//   - no compensation runs
+//   - one that the code began before the location keeps its key, token and child
+//
+// It is for runs that have ended, are stalled or paused; a paused one stays paused. The
+// results are those of Cancel. ErrRefused: the location is unknown, its history is
+// pruned, a step before it was undone, or the run is superseded.
 func (r Runs) Rewind(ctx context.Context, runID, before string, act Act) (bool, error) {
 	loc, err := parsePlace(before)
 	if err != nil {

@@ -36,8 +36,8 @@ type CheckReport struct {
 	Breaks    []*ReplayError // replays that have failed, in the order of workflows, then newest first
 }
 
-// Err returns nil if every run that was replayed fits the code, or else one
-// error for all that do not.
+// Err returns nil if every run that was replayed fits the code, and otherwise one error
+// for all that do not.
 func (r *CheckReport) Err() error {
 	var all []error
 	for _, b := range r.Breaks {

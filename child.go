@@ -9,7 +9,7 @@ import (
 )
 
 // RunFuture is another run whose end this run may await: a child that Go has
-// started, or any run that Watch was told of. It belongs to the run that has made
+// started, or any run by its ID, with Watch. It belongs to the run that has made
 // it and is used in its code only.
 type RunFuture[Out any] struct {
 	inner *runner.RunFuture
@@ -77,7 +77,7 @@ func (w *Workflow[In, Out]) Call(ctx Context, input In, opts ...ChildOption) (Ou
 
 // Detach starts a run of the workflow that is independent of this one and returns
 // its ID. The start is part of the commit that records it. The run is shown as a
-// child, goes on when this run ends, and tells nobody of its end; Await waits for
+// child, goes on when this run ends, and its end notifies nobody; Await waits for
 // it all the same. Errors are those of Go.
 func (w *Workflow[In, Out]) Detach(ctx Context, input In, opts ...ChildOption) (runID string, err error) {
 	inner, err := w.child(ctx, ctx.call(w.name, ""), input, opts, true)

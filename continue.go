@@ -35,8 +35,8 @@ func ContinueAsNew[In any](input In) error {
 }
 
 // ContinueAs is ContinueAsNew with another workflow, which must be registered with
-// the same engine. Who waits for the run gets the result of the last one: it
-// should be of the type of the first one's.
+// the same engine. A caller that waits for the run gets the result of the last workflow,
+// which should be of the type of the first one's.
 func ContinueAs[In, Out any](w *Workflow[In, Out], input In) error {
 	return &continuation{workflow: w.name, input: input, typ: reflect.TypeFor[In]()}
 }
@@ -76,7 +76,7 @@ func (c Context) inside(what string, err error) error {
 	return err
 }
 
-// continueAsNew has the run continue as new, or returns why it cannot.
+// continueAsNew lets the run continue as new, or returns why it cannot.
 func (e *Engine) continueAsNew(b *runner.Branch, run *store.Run, in reflect.Type, c *continuation) *stored.Failure {
 	misuse := func(format string, args ...any) *stored.Failure {
 		return &stored.Failure{Code: stored.CodeMisuse, Message: "continue as new: " + fmt.Sprintf(format, args...)}

@@ -80,7 +80,7 @@ type Config struct {
 	MaxEntries int
 	MaxBytes   int
 
-	// Sweep is the interval at which what has outlived its retention is looked for.
+	// Sweep is the interval at which runs that have outlived their retention are deleted.
 	// Default 1 min.
 	Sweep time.Duration
 	// Retention is how long runs are kept after their end, where their workflow
@@ -114,8 +114,8 @@ type Config struct {
 	// 10 s.
 	AloneFor time.Duration
 
-	// OnRecover is told what was found when this process took over the store, or some
-	// of its shards. It must return soon. Default: nobody.
+	// OnRecover is called when this process has taken over the store, or some of its
+	// shards. It must return soon. Default: nothing is called.
 	OnRecover func(Recovery)
 }
 
@@ -200,17 +200,17 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 // Run executes workflows until ctx ends. It blocks and owns all goroutines.
 //
 // On a store that one process works on at a time, such as a file, it stands by while
-// there is another owner, and takes over when that ends. On a store with many slots
-// it takes its share of the runs: the processes that live share the slots among them,
-// and share anew when one comes, goes or dies. There Run returns an error that wraps
-// ErrInvalid if another process of this build and one of its groups has other
-// workflows. With Exclusive it is the only one, on any store, or returns an error that
-// names who works there.
+// there is another owner, and takes over when that ends. On a store with many slots it
+// takes its share of the runs: the living processes share the slots among them, and
+// again whenever one joins, leaves or dies. On such a store Run fails with an error
+// wrapping ErrInvalid if another process of the same build and group registers different
+// workflows. With Exclusive it is the only process, on any store, or returns an error
+// that names the other one.
 //
-// When ctx ends nothing new begins; bodies that run may end within Grace, then
-// their contexts end; what is complete is committed; and the store is given back
-// so that others take over at once. Run then returns nil, or an error that lists
-// code and bodies that have not returned: nothing that they still do is recorded.
+// When ctx ends, nothing new begins. Step bodies may finish within Grace, then their
+// contexts end. Completed operations are committed, and the store is released, so that
+// others take over at once. Run then returns nil, or an error that lists the code and the
+// bodies that have not returned: nothing that they still do is recorded.
 func (e *Engine) Run(ctx context.Context) error {
 	err := e.inner.Run(ctx)
 	if differ := (*engine.DifferError)(nil); errors.As(err, &differ) {
@@ -443,7 +443,7 @@ func (e *Engine) checkSize(what string, data []byte) error {
 	return nil
 }
 
-// Describe tells what the store is, who works on it, and which workflows it
+// Describe returns what the store is, which processes work on it, and which workflows it
 // knows.
 func (e *Engine) Describe(ctx context.Context) (store.Description, error) {
 	d, err := e.store.Describe(ctx)

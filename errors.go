@@ -29,7 +29,7 @@ var (
 	ErrUnknownWorkflow = engine.ErrUnknownWorkflow
 	// ErrInput: the run's input cannot be decoded as the workflow's input type.
 	ErrInput = errors.New("input does not fit the workflow")
-	// ErrAlreadyResolved: the promise has been assigned by somebody else.
+	// ErrAlreadyResolved: the promise was assigned by another call.
 	ErrAlreadyResolved = errors.New("already resolved")
 	// ErrRefused: the owner of the run has refused a request, and says why.
 	ErrRefused = errors.New("refused")

@@ -13,7 +13,7 @@ import (
 // Export writes a run with its history and inbox as a file: JSON with a version,
 // all values included, which Replay and stettest.Replay read. The values are there
 // as the codec gave them, neither compressed nor encrypted, whatever
-// Config.Payloads says: keep the file as carefully as what it tells of. It shows
+// Config.Payloads says: keep the file as carefully as the values themselves. It shows
 // the run at one moment; a run that is executing may be exported. Errors:
 // ErrNotFound, ErrUnknownKey, and those of the store and of w.
 func (r Runs) Export(ctx context.Context, runID string, w io.Writer) error {

@@ -26,8 +26,8 @@ type Promise[T any] struct {
 	token string
 }
 
-// NewPromise makes a promise in the run. Hand out its Token; whoever has it may
-// assign the promise with Engine.Resolve or Engine.Reject.
+// NewPromise makes a promise in the run. Hand out its Token, which is the
+// right to assign the promise with Engine.Resolve or Engine.Reject.
 func NewPromise[T any](ctx Context, name string) (*Promise[T], error) {
 	p, err := ctx.branch.NewPromise(ctx.call(name, ""))
 	if err != nil {

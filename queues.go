@@ -253,7 +253,7 @@ type QueuePlace struct {
 	Holds bool // one
 }
 
-// String tells it for people.
+// String returns it for people.
 func (p *QueuePlace) String() string {
 	var b strings.Builder
 	b.WriteString(p.Name)

@@ -61,7 +61,7 @@ type Schedules struct{ engine *Engine }
 // Schedules returns the schedules of the store.
 func (e *Engine) Schedules() Schedules { return Schedules{e} }
 
-// showNext is how many instants are told beforehand.
+// showNext is the number of instants that Info returns beforehand.
 const showNext = 5
 
 // Info returns what is known of the schedule with the name. What was asked

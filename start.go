@@ -41,7 +41,7 @@ func (id ID) applyStart(o *startOptions) error {
 	return checkRunID(o.id)
 }
 
-// StartAt has the run begin no earlier than t.
+// StartAt delays a run: it begins no earlier than t.
 type StartAt time.Time
 
 func (t StartAt) applyStart(o *startOptions) error {
@@ -49,7 +49,7 @@ func (t StartAt) applyStart(o *startOptions) error {
 	return nil
 }
 
-// StartAfter has the run begin no earlier than this much later.
+// StartAfter delays a run: it begins no earlier than this much later.
 type StartAfter time.Duration
 
 func (d StartAfter) applyStart(o *startOptions) error {
@@ -65,12 +65,12 @@ func (d StartAfter) applyStart(o *startOptions) error {
 type Existing uint8
 
 const (
-	// UseExisting returns the existing run, if its input is equal; else ErrExists.
+	// UseExisting returns the existing run, if its input is equal; otherwise it is ErrExists.
 	UseExisting Existing = iota
 	// RefuseExisting is ErrExists.
 	RefuseExisting
-	// ReplaceFailed starts anew if the existing run has failed or was cancelled;
-	// that is from then on addressed as ID@N with its number N. Else it is
+	// ReplaceFailed starts a new run if the existing one has failed or was cancelled;
+	// from then on the old one is addressed as ID@N with its number N. Otherwise it is
 	// UseExisting.
 	ReplaceFailed
 )

@@ -73,9 +73,9 @@ func stepOptionsOf(opts []StepOption) stepOptions {
 	return o
 }
 
-// step is the untyped part of Step. It returns the encoded value, and that which a body
-// of this process has made of which it is the encoding, if to decode it would give the
-// same; else nil.
+// step is the untyped part of Step. It returns the encoded result and, if the body ran in
+// this process and its value survives a round trip unchanged, the value itself; otherwise
+// nil, and the caller decodes.
 func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) (any, error)) ([]byte, any, error) {
 	e := c.env.engine
 	retry := o.retry.over(c.env.retry)
@@ -213,7 +213,7 @@ func StepOf(ctx context.Context) (info StepInfo, ok bool) {
 		Headers: headers}, true
 }
 
-// Heartbeat says that the step is alive: the attempt's timeout begins anew. A
+// Heartbeat says that the step is alive: the attempt's timeout begins again. A
 // non-nil detail is recorded, at most once a second, and is there in the next
 // attempt (LastDetail). It is encoded as JSON; an error is that of the encoding.
 // Outside a step it does nothing.

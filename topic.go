@@ -12,23 +12,23 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Topic is a kind of event that is published to whoever waits for it. It is
+// Topic is a kind of event that is published to the runs that wait for it. It is
 // declared once and used by both sides:
 //
 //	var Orders = stet.Topic[Order]{Name: "orders", Mode: stet.Consumed}
 //
 // An event is not addressed to a run: runs wait for it with Receive, before it is
-// published or after, and the topic decides which of them get it. What nobody has
-// got stays with the topic, up to its Expiry and Retention.
+// published or after, and the topic decides which of them get it. An event that no
+// run got stays with the topic, up to its Expiry and Retention.
 //
 // The settings count as they are where an event is published; Visible counts where
 // it is received. In every field but Name 0 is the default.
 type Topic[T any] struct {
 	// Name is the topic's, 1 to 64 bytes. All topics of one name are one.
 	Name string
-	// Mode says who gets an event. Default: Broadcast.
+	// Mode says which runs get an event. Default: Broadcast.
 	Mode TopicMode
-	// Expiry is how long an event may be given to somebody after it was published.
+	// Expiry is how long an event may be given to a run after it was published.
 	// Default: as long as it is retained.
 	Expiry time.Duration
 	// Retention is how long events are kept, whatever their Expiry: of broadcast
@@ -42,7 +42,7 @@ type Topic[T any] struct {
 	Visible Visibility
 }
 
-// TopicMode says who gets an event.
+// TopicMode says which runs get an event.
 type TopicMode uint8
 
 const (
@@ -135,7 +135,7 @@ func (t Topic[T]) settings() (event.Settings, error) {
 
 // Publish publishes an event and returns its ID. It is durable when Publish
 // returns. With a SendKey, equal keys to one topic give one event, whose ID is the
-// key; else the ID is generated. Publish is for code outside of workflows, and for
+// key; otherwise the ID is generated. Publish is for code outside of workflows, and for
 // steps, whose events have the headers of their run; code of a workflow calls
 // [Publish].
 //

@@ -21,8 +21,8 @@ import (
 //
 //	func(ctx context.Context) (*sql.Tx, error) { return db.BeginTx(ctx, nil) }
 //
-// TxStep commits it when fn returns no error, and else rolls it back; fn must do
-// neither. Its isolation should be read committed: in a stricter one an attempt
+// TxStep commits it when fn returns no error, and otherwise rolls it back; fn must
+// do neither. Its isolation should be read committed: in a stricter one an attempt
 // fails, and is tried again, whenever the node's lease was renewed meanwhile. fn may
 // be called several times, as in Step; only one of the transactions is committed.
 // Nothing that the engine needs is locked while fn runs.
@@ -31,8 +31,8 @@ import (
 // in transactions of the type gives a *StepError with an error that is ErrInvalid.
 // Postgres does, for pgx.Tx and *sql.Tx.
 func TxStep[Tx, T any](
-	ctx Context, name string, begin func(context.Context) (Tx, error), fn func(context.Context, Tx) (T,
-		error), opts ...StepOption,
+	ctx Context, name string,
+	begin func(context.Context) (Tx, error), fn func(context.Context, Tx) (T, error), opts ...StepOption,
 ) (T, error) {
 	if begin == nil || fn == nil {
 		panic("stet: TxStep " + name + " without a function")
@@ -128,7 +128,7 @@ func (t *transactionOf[Tx]) record(ctx context.Context, value []byte) (runner.Bo
 	return attempt.Recorded(ctx, *former)
 }
 
-// resolve finds out whether a transaction was committed whose end nobody was told.
+// resolve finds out whether a transaction was committed whose end is unknown.
 func (t *transactionOf[Tx]) resolve(
 	ctx context.Context, rec *store.Recording, cause error,
 ) (store.Verdict, *store.Entry, error) {

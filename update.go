@@ -34,7 +34,7 @@ type Request[Req, Resp any] struct {
 }
 
 // Receive waits for a request. One that cannot be decoded is rejected, and the
-// next one waited for. Options and errors are else those of Message.Receive.
+// next one waited for. Options and other errors are those of Message.Receive.
 // Answer, Reject or Fail each request: one that is not answered when the run ends,
 // or continues as new, fails with ErrUnanswered.
 func (u Update[Req, Resp]) Receive(ctx Context, opts ...WaitOption) (*Request[Req, Resp], error) {
