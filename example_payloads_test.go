@@ -83,6 +83,6 @@ func ExampleUnreadable() {
 	fmt.Println(why, errors.Is(why, stet.ErrSealed))
 	// Output:
 	// <nil>
-	// key "short": expected a secret of 32 bytes, found 6: invalid
+	// key "short": expected a secret of 32 bytes, found 6
 	// encrypted with key 2026-11, 7 bytes true
 }

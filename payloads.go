@@ -1,8 +1,6 @@
 package stet
 
 import (
-	"fmt"
-
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/store"
 )
@@ -44,12 +42,7 @@ type PayloadKey struct {
 }
 
 // Check returns what is wrong with the key, or nil. The error does not show the secret.
-func (k PayloadKey) Check() error {
-	if err := payload.CheckKey(payload.Key(k)); err != nil {
-		return fmt.Errorf("%w: %w", err, ErrInvalid)
-	}
-	return nil
-}
+func (k PayloadKey) Check() error { return payload.CheckKey(payload.Key(k)) }
 
 // Unreadable returns why a stored value, as RawValue.Bytes returns it and Engine.Store
 // reads it, cannot be read here, or nil. The message is short, to be shown in place of
@@ -90,7 +83,7 @@ func (p *Payloads) check(bad func(format string, args ...any)) {
 	}
 	ids := map[string]bool{}
 	for i, k := range p.Keys {
-		if err := payload.CheckKey(payload.Key(k)); err != nil {
+		if err := k.Check(); err != nil {
 			bad("Payloads.Keys[%d]: %s", i, err)
 		}
 		if ids[k.ID] {

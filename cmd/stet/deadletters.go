@@ -47,15 +47,13 @@ type letterView struct {
 	Error    *failureView    `json:"error,omitempty"`
 }
 
-func viewLetter(l *store.DeadLetter) letterView {
+func viewLetter(l *stet.DeadLetter) letterView {
 	v := letterView{
-		Number: l.Item.No, Kind: l.Item.Kind.String(), Name: l.Item.Name, Run: l.RunID, Workflow: l.Workflow, Status: l.Status,
-		Sent: l.Item.Sent.Time(), Size: l.Size,
+		Number: l.Number, Kind: l.Kind.String(), Name: l.Name, Run: l.RunID, Workflow: l.Workflow, Status: l.Status,
+		Sent: l.Sent, Size: l.Size, Value: valueJSON(l.Value().Bytes()),
 	}
-	if l.Item.Failed {
-		v.Error = failureOf(l.Item.Value)
-	} else {
-		v.Value = valueJSON(l.Item.Value)
+	if err := l.Err(); err != nil {
+		v.Error = viewError(err)
 	}
 	return v
 }
@@ -68,11 +66,11 @@ func (a *app) deadLettersListCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			filter.RunIDs, filter.Values = args, a.output != formIDs
 			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				page, err := e.Store().DeadLetters(cmd.Context(), filter)
+				letters, next, err := e.DeadLetters().List(cmd.Context(), filter)
 				if err != nil {
 					return err
 				}
-				return a.letters(page)
+				return a.letters(letters, next)
 			})
 		},
 	}
@@ -84,10 +82,10 @@ func (a *app) deadLettersListCommand() *cobra.Command {
 }
 
 // letters prints dead letters; with the form ids their numbers.
-func (a *app) letters(page store.DeadPage) error {
+func (a *app) letters(letters []stet.DeadLetter, next string) error {
 	g := &grid{headers: []string{"NUMBER", "KIND", "NAME", "RUN", "WORKFLOW", "STATUS", "SENT", "SIZE", "VALUE"}}
-	for i := range page.Letters {
-		v := viewLetter(&page.Letters[i])
+	for i := range letters {
+		v := viewLetter(&letters[i])
 		var err error
 		switch a.output {
 		case formIDs:
@@ -100,7 +98,7 @@ func (a *app) letters(page store.DeadPage) error {
 				value = v.Error.Message
 			}
 			g.add(fmt.Sprint(v.Number), v.Kind, printable(v.Name), printable(v.Run), printable(v.Workflow), v.Status.String(),
-				moment(page.Letters[i].Item.Sent), fmt.Sprint(v.Size), short(value, 60))
+				moment(store.TimeOf(v.Sent)), fmt.Sprint(v.Size), short(value, 60))
 		}
 		if err != nil {
 			return err
@@ -111,8 +109,8 @@ func (a *app) letters(page store.DeadPage) error {
 			return err
 		}
 	}
-	if page.Next != "" {
-		a.say("there are more: --cursor %s", page.Next)
+	if next != "" {
+		a.say("there are more: --cursor %s", next)
 	}
 	return nil
 }

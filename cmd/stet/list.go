@@ -84,11 +84,11 @@ func (a *app) list(ctx context.Context, e *stet.Engine, s store.Store, filter st
 		}
 	}
 	if a.output == formTable {
-		d, err := s.Describe(ctx)
+		c, err := clusterOf(ctx, s)
 		if err != nil {
 			return err
 		}
-		if err := a.print(runsGrid(place{d}, rows)); err != nil {
+		if err := a.print(runsGrid(c, rows)); err != nil {
 			return err
 		}
 	}
@@ -108,12 +108,12 @@ func lighten(info *stet.RunInfo) *stet.RunInfo {
 }
 
 // runsGrid is the table of a list of runs.
-func runsGrid(p place, infos []*stet.RunInfo) *grid {
+func runsGrid(c *cluster, infos []*stet.RunInfo) *grid {
 	const statusColumn = 2
 	g := &grid{headers: []string{"ID", "WORKFLOW", "STATUS", "AGE", "DURATION", "DETAIL"}}
 	for _, info := range infos {
-		g.add(printable(info.ID), printable(info.Workflow), statusText(info), duration(p.Now.Time().Sub(info.Created)),
-			took(info, p.Now.Time()), short(detail(p, info), 100))
+		g.add(printable(info.ID), printable(info.Workflow), statusText(info), duration(c.Now.Time().Sub(info.Created)),
+			took(info, c.Now.Time()), short(detail(c, info), 100))
 	}
 	g.style = func(row, column int) lipgloss.Style {
 		if column == statusColumn {
@@ -143,13 +143,13 @@ func took(r *stet.RunInfo, now time.Time) string {
 }
 
 // detail says in a few words why a run stands where it stands.
-func detail(p place, info *stet.RunInfo) string {
+func detail(c *cluster, info *stet.RunInfo) string {
 	switch {
 	case info.Status == store.Failed:
-		return failureOf(info.Output.Bytes()).Message
+		return runFailure(info).Message
 	case info.Reason != "":
 		return info.Reason
-	case info.Status == store.Queued && info.Wake.After(p.Now.Time()):
+	case info.Status == store.Queued && info.Wake.After(c.Now.Time()):
 		return "begins " + moment(store.TimeOf(info.Wake))
 	case info.Status == store.Suspended && len(info.WaitsFor) > 0:
 		text := "waits for " + waitText(&info.WaitsFor[0])
@@ -158,7 +158,7 @@ func detail(p place, info *stet.RunInfo) string {
 		}
 		return text
 	case info.Status == store.Queued || info.Status == store.Running:
-		return p.lacks(info)
+		return c.lacks(info)
 	}
 	return ""
 }

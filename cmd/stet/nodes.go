@@ -32,11 +32,11 @@ one process works on at a time has one owner, and others that stand by.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withStore(cmd.Context(), func(s store.Store) error {
-				d, err := s.Describe(cmd.Context())
+				c, err := clusterOf(cmd.Context(), s)
 				if err != nil {
 					return err
 				}
-				return a.listNodes(place{d})
+				return a.listNodes(c)
 			})
 		},
 	}
@@ -76,16 +76,16 @@ type nodeView struct {
 }
 
 // nodes returns what is known of each node.
-func (p place) nodes() []nodeView {
-	views := make([]nodeView, len(p.Nodes))
-	for i := range p.Nodes {
-		n := &p.Nodes[i]
+func (c *cluster) nodes() []nodeView {
+	views := make([]nodeView, len(c.Nodes))
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
 		v := nodeView{
-			Node: n.ID, State: p.state(n), Build: n.Build, Groups: n.Groups, Workflows: slices.Sorted(slices.Values(n.Workflows)),
+			Node: n.ID, State: c.state(n), Build: n.Build, Groups: n.Groups, Workflows: slices.Sorted(slices.Values(n.Workflows)),
 			Host: n.Host, PID: n.PID, Seen: n.SeenAt.Time(),
 		}
-		for j := range p.Leases {
-			if l := &p.Leases[j]; l.Node == n.ID && l.Boot == n.Boot && l.Until > p.Now {
+		for j := range c.Leases {
+			if l := &c.Leases[j]; l.Node == n.ID && l.Boot == n.Boot && l.Until > c.Now {
 				v.Shards++
 			}
 		}
@@ -95,10 +95,10 @@ func (p place) nodes() []nodeView {
 }
 
 // state says in words what a node does.
-func (p place) state(n *store.Node) string {
-	holds := slices.ContainsFunc(p.Leases, func(l store.Lease) bool { return l.Node == n.ID && l.Boot == n.Boot && l.Until > p.Now })
+func (c *cluster) state(n *store.Node) string {
+	holds := slices.ContainsFunc(c.Leases, func(l store.Lease) bool { return l.Node == n.ID && l.Boot == n.Boot && l.Until > c.Now })
 	switch {
-	case !p.alive(n):
+	case !c.Alive(n):
 		return "silent"
 	case n.Draining && holds:
 		return "draining"
@@ -110,8 +110,8 @@ func (p place) state(n *store.Node) string {
 	return "standing by"
 }
 
-func (a *app) listNodes(p place) error {
-	views := p.nodes()
+func (a *app) listNodes(c *cluster) error {
+	views := c.nodes()
 	slices.SortFunc(views, func(x, y nodeView) int { return cmp.Compare(x.Node, y.Node) })
 	g := &grid{headers: []string{"NODE", "STATE", "SHARDS", "BUILD", "GROUPS", "WORKFLOWS", "PROCESS", "HEARD OF"}}
 	for _, v := range views {
@@ -127,7 +127,7 @@ func (a *app) listNodes(p place) error {
 		default:
 			g.add(printable(v.Node), v.State, strconv.Itoa(v.Shards), printable(v.Build), printable(strings.Join(v.Groups, ",")),
 				strconv.Itoa(len(v.Workflows)), printable(fmt.Sprintf("%d on %s", v.PID, v.Host)),
-				duration(p.Now.Time().Sub(v.Seen))+" ago")
+				duration(c.Now.Time().Sub(v.Seen))+" ago")
 		}
 	}
 	if a.output == formTable {

@@ -10,7 +10,7 @@ import (
 )
 
 // What a run waits for that no living process has, and what the processes do.
-func TestPlaceOfSeveralNodes(t *testing.T) {
+func TestClusterOfSeveralNodes(t *testing.T) {
 	now := store.TimeOf(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	shard := store.Shard{Group: "default", Slot: 3}
 	lease := func(node string, until time.Duration) store.Lease {
@@ -19,9 +19,9 @@ func TestPlaceOfSeveralNodes(t *testing.T) {
 	node := func(id, build string, seen time.Duration, groups ...string) store.Node {
 		return store.Node{ID: id, Boot: "1", Build: build, Workflows: []string{"w"}, Groups: groups, SeenAt: now.Add(seen)}
 	}
-	p := place{store.Description{Slots: 16, Now: now, Nodes: []store.Node{
+	c := cluster{stet.NodesInfo{Description: store.Description{Slots: 16, Now: now, Nodes: []store.Node{
 		node("a", "1", -time.Second, "default"), node("b", "3", -time.Hour, "default"), node("c", "2", -time.Second, "other"),
-	}, Leases: []store.Lease{lease("a", time.Second)}}}
+	}, Leases: []store.Lease{lease("a", time.Second)}}}}
 	run := func(workflow, group, build string, status store.Status) *stet.RunInfo {
 		return &stet.RunInfo{Workflow: workflow, Shard: store.Shard{Group: group}, Build: build, Status: status}
 	}
@@ -37,25 +37,25 @@ func TestPlaceOfSeveralNodes(t *testing.T) {
 		{run("w", "third", "", store.Queued), "no process with the workflow w works for the group third"},
 		{run("x", "default", "", store.Queued), "no process with the workflow x works on this store"},
 	} {
-		if got := p.lacks(row.run); !strings.HasPrefix(got, row.want) || (got == "") != (row.want == "") {
+		if got := c.lacks(row.run); !strings.HasPrefix(got, row.want) || (got == "") != (row.want == "") {
 			t.Errorf("%+v: %q; want %q", row.run, got, row.want)
 		}
 	}
-	one := p
+	one := c
 	one.Slots = 1
 	if got := one.lacks(run("w", "third", "2", store.Running)); got != "" {
 		t.Errorf("where one process executes everything: %q", got)
 	}
 	drained := node("d", "1", -time.Second, "default")
 	drained.Draining = true
-	p.Nodes = append(p.Nodes, drained)
+	c.Nodes = append(c.Nodes, drained)
 	for i, want := range []string{"working", "silent", "standing by", "drained"} {
-		if got := p.state(&p.Nodes[i]); got != want {
-			t.Errorf("node %s is %s; want %s", p.Nodes[i].ID, got, want)
+		if got := c.state(&c.Nodes[i]); got != want {
+			t.Errorf("node %s is %s; want %s", c.Nodes[i].ID, got, want)
 		}
 	}
-	p.Leases = append(p.Leases, lease("d", time.Second))
-	if got := p.state(&p.Nodes[3]); got != "draining" || p.nodes()[3].Shards != 1 {
-		t.Errorf("a node that has yet to give a shard back is %s: %+v", got, p.nodes()[3])
+	c.Leases = append(c.Leases, lease("d", time.Second))
+	if got := c.state(&c.Nodes[3]); got != "draining" || c.nodes()[3].Shards != 1 {
+		t.Errorf("a node that has yet to give a shard back is %s: %+v", got, c.nodes()[3])
 	}
 }

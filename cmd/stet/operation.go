@@ -4,14 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/internal/history"
-	"github.com/stet-run/stet/internal/location"
-	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -51,95 +47,42 @@ type loopView struct {
 }
 
 // operationsOf reads the history of a run, in the order of locations.
-func operationsOf(ctx context.Context, s store.Store, run *stet.RunInfo, values bool) ([]operation, error) {
-	entries, err := s.History(ctx, store.HistoryQuery{Run: run.Number, Incarnation: run.Incarnation, Values: values})
+func operationsOf(ctx context.Context, e *stet.Engine, runID string) ([]operation, error) {
+	entries, err := e.Runs().History(ctx, runID, stet.HistoryQuery{Values: true})
 	if err != nil {
-		return nil, fmt.Errorf("history of run %q: %w", run.ID, err)
+		return nil, err
 	}
 	operations := make([]operation, len(entries))
 	for i := range entries {
 		operations[i] = viewEntry(&entries[i])
 	}
-	owed := history.Owed(entries)
-	for i := range entries {
-		o := &operations[i]
-		o.Undoable = entries[i].Owes && entries[i].State == store.Done
-		o.Undone = o.Undoable && !slices.Contains(owed, o.Location)
-	}
 	return operations, nil
 }
 
-func viewEntry(e *store.Entry) operation {
+func viewEntry(e *stet.HistoryEntry) operation {
 	o := operation{
-		Location: location.Loc(e.Loc).String(), Kind: e.Kind.String(), State: e.State.String(), Number: e.Seq,
-		Attempts: e.Attempt, Started: e.Started.Time(), Wake: e.Wake.Time(), Size: e.Size,
+		Location: e.Location, Kind: e.Kind.String(), State: e.State.String(), Number: e.Number,
+		Attempts: e.Attempts, Started: e.Started, Ended: e.Ended, Wake: e.Wake, Size: e.Size,
+		Run: e.Run, Topic: e.Topic, Event: e.Event, Undoable: e.Owes, Undone: e.Undone,
 	}
-	if e.State == store.Done || e.State == store.FailedEntry {
-		o.Ended = e.Ended.Time()
+	o.Value = valueJSON(e.Value().Bytes())
+	if stet.Unreadable(e.Value().Bytes()) != nil {
+		return o // the value says what is missing
 	}
-	if unread(e.Value) != "" {
-		o.Value = valueJSON(e.Value)
-		return o
+	messages, err := e.Messages()
+	for i := range messages {
+		m := &messages[i]
+		o.Messages = append(o.Messages, messageView{m.Name, m.Sent, valueJSON(m.Value.Bytes())})
 	}
-	other := e.Kind == store.KindChild || e.Kind == store.KindRun
-	if other && e.Value != nil {
-		link, err := stored.DecodeLink(e.State, e.Value)
-		if err != nil {
-			o.Error = &failureView{Message: err.Error()}
-			return o
-		}
-		o.Run, o.Value = link.RunID, valueJSON(link.Output)
+	if err == nil {
+		err = e.Err()
 	}
-	switch {
-	case e.Value == nil, other && e.State != store.FailedEntry:
-	case e.State == store.FailedEntry:
-		o.Error = failureOf(e.Value)
-	case e.State == store.Open && e.Kind == store.KindLoop:
-		p, err := stored.DecodeLoop(e.Value)
-		if err != nil {
-			o.Error = &failureView{Message: err.Error()}
-		}
-		o.Loop = &loopView{p.Completed, p.Oldest}
-	case e.State == store.Open && (e.Kind == store.KindStep || e.Kind == store.KindUndo):
-		progress, err := stored.DecodeProgress(e.Value)
-		switch {
-		case err != nil:
-			o.Error = &failureView{Message: err.Error()}
-		case len(progress.Causes) > 0:
-			o.Error = viewFailure(progress.Causes[len(progress.Causes)-1])
-		}
-	case e.State == store.Done && e.Kind == store.KindReceive:
-		messages, err := stored.DecodeReceipt(e.Value)
-		if err != nil {
-			o.Error = &failureView{Message: err.Error()}
-		}
-		for _, m := range messages {
-			o.Messages = append(o.Messages, messageView{m.Name, m.Sent.Time(), valueJSON(m.Value)})
-		}
-	case e.Kind == store.KindEvent:
-		if e.State == store.Done {
-			viewDelivery(&o, e.Value)
-		}
-	case e.Kind == store.KindPublish:
-		p, err := stored.DecodePublished(e.Value)
-		if err != nil {
-			o.Error = &failureView{Message: err.Error()}
-		}
-		o.Topic, o.Event = p.Topic, p.ID
-	case e.State == store.Done:
-		o.Value = valueJSON(e.Value)
+	if err != nil {
+		o.Error = viewError(err)
+	} else if e.Loop != nil {
+		o.Loop = &loopView{e.Loop.Completed, e.Loop.Oldest}
 	}
 	return o
-}
-
-// viewDelivery shows the event that a wait has taken.
-func viewDelivery(o *operation, value []byte) {
-	topic, id, data, err := stored.DecodeEvent(value)
-	if err != nil {
-		o.Error = &failureView{Message: err.Error()}
-		return
-	}
-	o.Topic, o.Event, o.Value = topic, id, valueJSON(data)
 }
 
 // result says in one line what came of the operation, or what it waits for.

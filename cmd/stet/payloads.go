@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/store/files"
 )
 
@@ -53,22 +52,10 @@ func parseKeys(text string) ([]stet.PayloadKey, error) {
 			return nil, fmt.Errorf("key %q: expected a secret in base64", id)
 		}
 		key := stet.PayloadKey{ID: id, Secret: data}
-		if err := payload.CheckKey(payload.Key(key)); err != nil {
+		if err := key.Check(); err != nil {
 			return nil, err
 		}
 		keys = append(keys, key)
 	}
 	return keys, nil
-}
-
-// unread says why a stored value cannot be shown, or "".
-func unread(stored []byte) string {
-	s, sealed, err := payload.Look(stored)
-	switch {
-	case err != nil:
-		return err.Error()
-	case sealed:
-		return s.String()
-	}
-	return ""
 }

@@ -66,7 +66,7 @@ type story struct {
 	inbox      []store.Item
 	feeds      []store.Feed
 	audit      []store.Audit
-	place      place
+	cluster    *cluster
 	queue      *stet.QueueInfo // of the run; nil: none
 }
 
@@ -79,7 +79,7 @@ func (a *app) show(ctx context.Context, e *stet.Engine, id string, width int, re
 		return err
 	}
 	it := story{info: info, recorded: recorded}
-	if it.operations, err = operationsOf(ctx, s, info, true); err != nil {
+	if it.operations, err = operationsOf(ctx, e, id); err != nil {
 		return err
 	}
 	if byName(it.operations); recorded {
@@ -99,7 +99,7 @@ func (a *app) show(ctx context.Context, e *stet.Engine, id string, width int, re
 		return err
 	}
 	it.dead = len(letters.Letters)
-	if it.place.Description, err = s.Describe(ctx); err != nil {
+	if it.cluster, err = clusterOf(ctx, s); err != nil {
 		return err
 	}
 	if q := info.OnQueue; q != nil {
@@ -192,7 +192,7 @@ func (it *story) view() any {
 		Streams    []streamView `json:"streams,omitempty"`
 		Operations []operation  `json:"operations"`
 		Audit      []auditView  `json:"audit,omitempty"`
-	}{viewOf(it.info), it.place.owner(it.info.Shard), it.place.lacks(it.info), inbox, values, streams, it.operations, audit}
+	}{viewOf(it.info), it.cluster.owner(it.info.Shard), it.cluster.lacks(it.info), inbox, values, streams, it.operations, audit}
 }
 
 // tell prints the story for people.
@@ -222,7 +222,7 @@ func (a *app) tell(it *story, width int) error {
 
 // facts is the upper part: what there is to say of the run itself.
 func (it *story) facts(width int) *grid {
-	info, now := it.info, it.place.Now
+	info, now := it.info, it.cluster.Now
 	g := &grid{}
 	fact := func(name, value string) {
 		if value != "" {
@@ -275,8 +275,8 @@ func (it *story) facts(width int) *grid {
 	if info.Suspect > 0 {
 		fact("suspect", fmt.Sprintf("%d times its process ended while it was executed", info.Suspect))
 	}
-	fact("owner", printable(it.place.owner(info.Shard)))
-	fact("", printable(it.place.lacks(info)))
+	fact("owner", printable(it.cluster.owner(info.Shard)))
+	fact("", printable(it.cluster.lacks(info)))
 	fact("build", printable(info.Build))
 	fact("number", positive(int64(info.Number)))
 	fact("parent", positive(int64(info.Parent)))
@@ -316,7 +316,7 @@ func (it *story) facts(width int) *grid {
 // tree returns the table of operations, each under the branches in which it stands. As
 // recorded they are no tree, and each has its whole location.
 func tree(it *story, width int) *grid {
-	operations, now := it.operations, it.place.Now.Time()
+	operations, now := it.operations, it.cluster.Now.Time()
 	const stateColumn = 2
 	g := &grid{headers: []string{"OPERATION", "KIND", "STATE", "ORDER", "ATTEMPTS", "DURATION", "SIZE", "VALUE"}}
 	var open []string // the path of the row above

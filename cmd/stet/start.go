@@ -136,12 +136,12 @@ func (f *startFlags) options() ([]stet.StartOption, error) {
 
 // noteUnserved says so if no process works on the store that has the workflow.
 func (a *app) noteUnserved(ctx context.Context, s store.Store, workflow string) error {
-	d, err := s.Describe(ctx)
+	c, err := clusterOf(ctx, s)
 	if err != nil {
 		return err
 	}
-	if p := (place{d}); !p.serves(workflow) {
-		a.say("%s; the run begins when one does", p.unserved(workflow))
+	if err := c.UnservedWorkflow(workflow); err != nil {
+		a.say("%s; the run begins when one does", err)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ them.`,
 				return err
 			}
 			return a.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
-				d, err := s.Describe(cmd.Context())
+				c, err := clusterOf(cmd.Context(), s)
 				if err != nil {
 					return err
 				}
@@ -46,7 +46,7 @@ them.`,
 						problems = append(problems, err)
 					}
 				}
-				if err := a.printFamilies(families, place{Description: d}); err != nil {
+				if err := a.printFamilies(families, c); err != nil {
 					return err
 				}
 				return joinRuns(problems)
@@ -102,7 +102,7 @@ func (f *family) walk(depth int, visit func(f *family, depth int)) {
 	}
 }
 
-func (a *app) printFamilies(families []*family, p place) error {
+func (a *app) printFamilies(families []*family, c *cluster) error {
 	switch a.output {
 	case formJSON:
 		for _, f := range families {
@@ -127,7 +127,7 @@ func (a *app) printFamilies(families []*family, p place) error {
 		f.walk(0, func(f *family, depth int) {
 			run := f.info
 			g.add(strings.Repeat("  ", depth)+printable(run.ID), printable(run.Workflow), statusText(run), printable(f.Place),
-				took(run, p.Now.Time()), short(detail(p, f.info), 60))
+				took(run, c.Now.Time()), short(detail(c, f.info), 60))
 			statuses = append(statuses, run.Status)
 		})
 	}

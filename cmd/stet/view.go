@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -66,15 +65,23 @@ func viewOf(info *stet.RunInfo) *runView {
 			v.Owed = e.Owed
 		}
 	}
-	output := info.Output.Bytes()
-	if why := unread(output); why != "" && info.Status != store.Succeeded {
-		v.Error = &failureView{Message: why}
-	} else if f, err := stored.RunFailed(&store.Run{Status: info.Status, Reason: info.Reason, Output: output}); err != nil {
-		v.Error = &failureView{Message: err.Error()}
-	} else if f != nil {
-		v.Error = viewFailure(f)
-	}
+	v.Error = runFailure(info)
 	return v
+}
+
+// runFailure returns the view of the failure with which a run has ended or stalled, or nil.
+func runFailure(info *stet.RunInfo) *failureView {
+	if info.Status == store.Succeeded {
+		return nil
+	}
+	if missing := stet.Unreadable(info.Output.Bytes()); missing != nil {
+		return viewError(missing)
+	}
+	failure := (*stet.FailureRecord)(nil)
+	if info.Status == store.Failed || errors.As(info.Err, &failure) {
+		return viewError(info.Err)
+	}
+	return nil
 }
 
 // valueJSON returns a stored value without the byte that says that it is JSON;
@@ -83,8 +90,8 @@ func valueJSON(value []byte) json.RawMessage {
 	if value == nil {
 		return nil
 	}
-	if why := unread(value); why != "" {
-		text, err := json.Marshal(why)
+	if missing := stet.Unreadable(value); missing != nil {
+		text, err := json.Marshal(missing.Error())
 		if err != nil {
 			return nil // a text always encodes
 		}
@@ -110,19 +117,15 @@ type failureView struct {
 	Causes   []*failureView `json:"causes,omitempty"` // of a step: of its last attempts, oldest first
 }
 
-// failureOf returns the view of a stored failure.
-func failureOf(value []byte) *failureView {
-	if why := unread(value); why != "" {
-		return &failureView{Message: why}
+// viewError returns the view of an error: the whole failure, if it is one that is recorded.
+func viewError(err error) *failureView {
+	if failure := (*stet.FailureRecord)(nil); errors.As(err, &failure) {
+		return viewFailure(failure)
 	}
-	f, err := stored.DecodeFailure(value)
-	if err != nil {
-		return &failureView{Message: err.Error()}
-	}
-	return viewFailure(f)
+	return &failureView{Message: err.Error()}
 }
 
-func viewFailure(f *stored.Failure) *failureView {
+func viewFailure(f *stet.FailureRecord) *failureView {
 	v := &failureView{Message: f.Message, Code: f.Code, Location: f.Location, Attempts: f.Attempts, Stack: f.Stack}
 	if f.Cause != nil {
 		v.Causes = append(v.Causes, viewFailure(f.Cause))

@@ -182,13 +182,12 @@ func (w *watch) pause(ctx context.Context) error {
 
 // print shows what has changed.
 func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
-	d, err := w.store.Describe(ctx)
+	c, err := clusterOf(ctx, w.store)
 	if err != nil {
 		return err
 	}
-	p := place{d}
 	if len(infos) > 1 && w.screen.size.width > 0 && w.output == formTable {
-		return w.screen.draw(runsGrid(p, infos).String())
+		return w.screen.draw(runsGrid(c, infos).String())
 	}
 	if len(infos) == 1 && w.output == formTable {
 		if err := w.printOperations(ctx, infos[0]); err != nil {
@@ -197,7 +196,7 @@ func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
 	}
 	for _, info := range infos {
 		line := fmt.Sprintf("%s  %s", printable(info.ID), statusText(info))
-		if text := detail(p, info); text != "" {
+		if text := detail(c, info); text != "" {
 			line += ": " + short(text, 200)
 		}
 		if line == w.shown[info.ID] {
@@ -219,7 +218,7 @@ func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
 // printOperations prints the operations of a run that have ended since the last
 // time, and the failed attempts of those that have not.
 func (w *watch) printOperations(ctx context.Context, info *stet.RunInfo) error {
-	operations, err := operationsOf(ctx, w.engine.Store(), info, true)
+	operations, err := operationsOf(ctx, w.engine, info.ID)
 	if err != nil {
 		return err
 	}
