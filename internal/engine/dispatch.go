@@ -243,7 +243,7 @@ func (d *dispatcher) activate(in *ownership.Shards, claims *store.Claims, number
 		}
 		h := in.Of(c.Run.Shard)
 		if c.Run.Suspect >= 2 {
-			x.suspects.expect(h)
+			x.suspects.Expect(h)
 		}
 		if a := x.memory.expect(h, c.Run.No); a != nil {
 			load = append(load, a)

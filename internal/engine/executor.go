@@ -12,6 +12,7 @@ import (
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/steps"
+	"github.com/stet-run/stet/internal/suspects"
 )
 
 // executor is the half of an engine that executes runs, while it owns shards: all that is
@@ -33,7 +34,7 @@ type executor struct {
 
 	memory     *memory
 	dispatcher *dispatcher
-	suspects   *suspects
+	suspects   *suspects.Line
 }
 
 func newExecutor(e *Engine, stop, held context.Context, workflows []string) *executor {
@@ -41,7 +42,7 @@ func newExecutor(e *Engine, stop, held context.Context, workflows []string) *exe
 		e: e, stop: stop, workflows: workflows, groups: e.groups(),
 		steps: steps.Env{Pool: steps.NewPool(e.cfg.MaxSteps), Now: e.time.now, Payloads: e.cfg.Payloads},
 	}
-	x.memory, x.dispatcher, x.suspects = newMemory(x), newDispatcher(x), newSuspects(x)
+	x.memory, x.dispatcher, x.suspects = newMemory(x), newDispatcher(x), suspects.New(x, x.e.cfg.AloneFor)
 	x.held, x.cancel = context.WithCancel(held)
 	x.committer = committer.New(x.held, committer.Config{
 		Store: e.base, Node: e.cfg.Node, Boot: e.boot, Batches: &e.batches, TTL: e.cfg.LeaseTTL,

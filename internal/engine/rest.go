@@ -21,7 +21,7 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 	known := x.e.executes(run.Workflow)
 	limit := x.e.cfg.PoisonLimit
 	if run.Suspect >= 2 {
-		defer x.suspects.arrived(a.shard)
+		defer x.suspects.Arrived(a.shard)
 	}
 	switch {
 	case !run.Claimed:
@@ -38,10 +38,10 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 		x.stall(a.shard, *run, reason, func() { a.post(dismissed{}) })
 	case limit > 0 && run.Suspect >= 2:
 		x.memory.introduce(a, run)
-		x.suspects.queue(a, s)
+		x.suspects.Queue(a, s)
 	case limit > 0 && run.Suspect == 1:
 		x.memory.introduce(a, run)
-		x.suspects.standBeside(a, s)
+		x.suspects.StandBeside(a, s)
 	default:
 		x.memory.introduce(a, run)
 		a.post(snapshotLoaded{s})

@@ -23,7 +23,7 @@ func (x *executor) lose(shards ...*ownership.Shard) {
 	for _, a := range active {
 		a.post(unwound{})
 	}
-	x.suspects.forget(lost)
+	x.suspects.Forget(lost)
 }
 
 // fenced is called when the store has said that the lease is not current any more.

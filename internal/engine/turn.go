@@ -125,7 +125,7 @@ func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
 	a.begun = true
 	if !a.touched {
 		a.touched = true
-		a.x.suspects.ended(a.no)
+		a.x.suspects.Ended(a.no)
 	}
 	switch {
 	case turn.continues:
