@@ -114,8 +114,9 @@ func makeQueues(ctx context.Context, e *stet.Engine) error {
 	)
 }
 
-func importFor(ctx context.Context, e *stet.Engine, imports *stet.Workflow[string, int], customer,
-	file string) (*stet.Run[int], error) {
+func importFor(
+	ctx context.Context, e *stet.Engine, imports *stet.Workflow[string, int], customer, file string,
+) (*stet.Run[int], error) {
 	return imports.Start(ctx, e, file, stet.OnQueue{Name: "imports", Key: customer})
 }
 
