@@ -14,29 +14,29 @@ import (
 	"github.com/stet-run/stet/store/sqlite"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+func (ac adminCommands) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "look for damage and broken invariants; changes nothing",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.checkNoIDs(); err != nil {
+			if err := ac.checkNoIDs(); err != nil {
 				return err
 			}
-			return a.withStore(cmd.Context(), func(s store.Store) error {
-				kind, _, err := a.backend()
+			return ac.withStore(cmd.Context(), func(s store.Store) error {
+				kind, _, err := ac.backend()
 				if err != nil {
 					return err
 				}
 				findings, err := kind.doctor(cmd.Context(), s)
-				return errors.Join(a.findings(findings), err)
+				return errors.Join(ac.findings(findings), err)
 			})
 		},
 	}
 }
 
 // findings prints what the doctor has found. It is an error if something is bad.
-func (a *app) findings(findings []finding) error {
+func (ac adminCommands) findings(findings []finding) error {
 	g := &grid{}
 	bad := 0
 	for _, f := range findings {
@@ -45,10 +45,10 @@ func (a *app) findings(findings []finding) error {
 			mark, bad = "BAD", bad+1
 		}
 		g.add(mark, f.What, short(f.Detail, 200))
-		if a.output != formJSON {
+		if ac.output != formJSON {
 			continue
 		}
-		if err := a.json(f); err != nil {
+		if err := ac.json(f); err != nil {
 			return err
 		}
 	}
@@ -61,8 +61,8 @@ func (a *app) findings(findings []finding) error {
 		}
 		return statusStyle(store.Failed)
 	}
-	if a.output == formTable {
-		if err := a.print(g); err != nil {
+	if ac.output == formTable {
+		if err := ac.print(g); err != nil {
 			return err
 		}
 	}
@@ -72,16 +72,16 @@ func (a *app) findings(findings []finding) error {
 	return nil
 }
 
-func (a *app) migrateCommand() *cobra.Command {
+func (ac adminCommands) migrateCommand() *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "bring the store's schema up to date, or create the store",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			kind, address, err := a.backend()
+			kind, address, err := ac.backend()
 			if err == nil {
-				err = a.checkNoIDs()
+				err = ac.checkNoIDs()
 			}
 			if err != nil {
 				return err
@@ -92,7 +92,7 @@ func (a *app) migrateCommand() *cobra.Command {
 			}
 			due := have < latest
 			if due && !check {
-				s, err := a.open(cmd.Context(), true)
+				s, err := ac.open(cmd.Context(), true)
 				if err != nil {
 					return err
 				}
@@ -100,14 +100,14 @@ func (a *app) migrateCommand() *cobra.Command {
 					return err
 				}
 			}
-			if a.output == formJSON {
-				return a.json(struct {
+			if ac.output == formJSON {
+				return ac.json(struct {
 					Before   int  `json:"before"`
 					Latest   int  `json:"latest"`
 					Migrated bool `json:"migrated"`
 				}{have, latest, due && !check})
 			}
-			_, err = fmt.Fprintf(a.out, "the schema was %d, the latest is %d\n", have, latest)
+			_, err = fmt.Fprintf(ac.out, "the schema was %d, the latest is %d\n", have, latest)
 			return err
 		},
 	}
@@ -115,7 +115,7 @@ func (a *app) migrateCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) backupCommand() *cobra.Command {
+func (ac adminCommands) backupCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup FILE",
 		Short: "write a consistent copy to a new file, while others work",
@@ -124,7 +124,7 @@ func (a *app) backupCommand() *cobra.Command {
 			if _, err := os.Lstat(args[0]); err == nil {
 				return conflictError{fmt.Errorf("%s exists: give the name of a new file", args[0])}
 			}
-			return a.withStore(cmd.Context(), func(s store.Store) error {
+			return ac.withStore(cmd.Context(), func(s store.Store) error {
 				file, ok := s.(*sqlite.Store)
 				if !ok {
 					return usage(errors.New("backup: expected an SQLite file; back up a database with its own means, such as pg_dump or pg_basebackup"))
@@ -135,13 +135,13 @@ func (a *app) backupCommand() *cobra.Command {
 	}
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func (ac adminCommands) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "print the version of this binary",
 		Args:  exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			if err := a.checkNoIDs(); err != nil {
+			if err := ac.checkNoIDs(); err != nil {
 				return err
 			}
 			version, revision := "(unknown)", ""
@@ -153,8 +153,8 @@ func (a *app) versionCommand() *cobra.Command {
 					}
 				}
 			}
-			if a.output == formJSON {
-				return a.json(struct {
+			if ac.output == formJSON {
+				return ac.json(struct {
 					Version  string `json:"version"`
 					Revision string `json:"revision,omitempty"`
 					Go       string `json:"go"`
@@ -164,7 +164,7 @@ func (a *app) versionCommand() *cobra.Command {
 			if revision != "" {
 				version += " " + revision
 			}
-			_, err := fmt.Fprintf(a.out, "stet %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(ac.out, "stet %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

@@ -97,9 +97,9 @@ var backends = []*backend{
 var redisSchemes = []string{"redis", "rediss", "valkey", "valkeys", "unix"}
 
 // backend returns the kind of store that --db names, and its address.
-func (a *app) backend() (*backend, string, error) {
-	address, isSQLite := strings.CutPrefix(a.db, "sqlite:")
-	if a.db == "" || address == "" {
+func (o *opener) backend() (*backend, string, error) {
+	address, isSQLite := strings.CutPrefix(o.db, "sqlite:")
+	if o.db == "" || address == "" {
 		return nil, "", usage(errors.New("no store given: use --db FILE, --db postgres://HOST/DATABASE or --db redis://HOST, or set STET_DB"))
 	}
 	scheme, _, isURL := strings.Cut(address, "://")
@@ -118,12 +118,12 @@ func (a *app) backend() (*backend, string, error) {
 	return nil, "", usage(fmt.Errorf("--db: expected an SQLite file or %s, found a %s URL: this version has no such store", strings.Join(known, ", "), scheme))
 }
 
-// place returns what --db says without a password, to be shown.
-func (a *app) place() string {
-	if u, err := url.Parse(a.db); err == nil && u.User != nil {
+// address returns --db without a password, to be shown.
+func (o *opener) address() string {
+	if u, err := url.Parse(o.db); err == nil && u.User != nil {
 		return u.Redacted()
 	}
-	return a.db
+	return o.db
 }
 
 // isFile reports whether the store is a file.

@@ -18,7 +18,7 @@ import (
 	"github.com/stet-run/stet/store/memory"
 )
 
-func (a *app) benchCommand() *cobra.Command {
+func (lc trialCommands) benchCommand() *cobra.Command {
 	var cfg bench.Config
 	var profile, child string
 	cmd := &cobra.Command{
@@ -47,17 +47,17 @@ The store must be a new one, or hold nothing but runs of former measurements;
 --db memory: measures the engine alone.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if a.output == "ids" {
+			if lc.output == "ids" {
 				return usage(errors.New("--output: expected table or json, found ids"))
 			}
-			cfg.DB, cfg.Log, cfg.Open, cfg.In = a.place(), a.log(), a.benchStore(), a.in
-			if err := a.benchPlace(&cfg); err != nil {
+			cfg.DB, cfg.Log, cfg.Open, cfg.In = lc.address(), lc.log, lc.benchStore(), lc.in
+			if err := lc.benchPlace(&cfg); err != nil {
 				return err
 			}
 			if child != "" {
-				return bench.Child(cmd.Context(), cfg, child, a.out)
+				return bench.Child(cmd.Context(), cfg, child, lc.out)
 			}
-			cfg.Child = benchChild(a.db, cfg.Steps)
+			cfg.Child = benchChild(lc.db, cfg.Steps)
 			if profile != "" {
 				stop, err := startProfile(profile)
 				if err != nil {
@@ -71,10 +71,10 @@ The store must be a new one, or hold nothing but runs of former measurements;
 				return usage(err)
 			case err != nil:
 				return err
-			case a.output == "json":
-				return a.json(report)
+			case lc.output == "json":
+				return lc.json(report)
 			}
-			return report.WriteText(a.out)
+			return report.WriteText(lc.out)
 		},
 	}
 	flags := cmd.Flags()
@@ -97,11 +97,11 @@ The store must be a new one, or hold nothing but runs of former measurements;
 const memoryStore = "memory:"
 
 // benchPlace says where the store is.
-func (a *app) benchPlace(cfg *bench.Config) error {
-	if a.db == memoryStore {
+func (lc trialCommands) benchPlace(cfg *bench.Config) error {
+	if lc.db == memoryStore {
 		return nil
 	}
-	kind, address, err := a.backend()
+	kind, address, err := lc.backend()
 	if err != nil {
 		return err
 	}
@@ -117,13 +117,13 @@ func (a *app) benchPlace(cfg *bench.Config) error {
 }
 
 // benchStore opens the store that --db names, and makes it if it is not there.
-func (a *app) benchStore() func(context.Context) (store.Store, error) {
-	if a.db == memoryStore {
+func (lc trialCommands) benchStore() func(context.Context) (store.Store, error) {
+	if lc.db == memoryStore {
 		db := memory.New()
 		return func(context.Context) (store.Store, error) { return db.Join(), nil }
 	}
 	return func(ctx context.Context) (store.Store, error) {
-		s, err := a.open(ctx, true)
+		s, err := lc.open(ctx, true)
 		if err != nil {
 			return nil, err
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func (a *app) exportCommand() *cobra.Command {
+func (xc codeCommands) exportCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "export RUN",
 		Short: "write a run with its history and inbox as a file, to standard output",
@@ -23,26 +23,26 @@ values that cannot be opened (see STET_KEYS) is not written. The file can be rep
 check (see stet help check) and by stettest.Replay in go test.`,
 		Args: exactly("RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := a.runIDs(args)
+			ids, err := xc.runIDs(args)
 			if err != nil {
 				return err
 			}
 			if len(ids) != 1 {
 				return usage(fmt.Errorf("expected the ID of one run, found %d", len(ids)))
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+			return xc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				var file bytes.Buffer // so that an error leaves no half of one
 				if err := e.Runs().Export(cmd.Context(), ids[0], &file); err != nil {
 					return err
 				}
-				_, err := a.out.Write(file.Bytes())
+				_, err := xc.out.Write(file.Bytes())
 				return err
 			})
 		},
 	}
 }
 
-func (a *app) checkCommand() *cobra.Command {
+func (xc codeCommands) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check PROGRAM [ARGUMENT...]",
 		Short: "ask an application which live runs its code would break",
@@ -62,12 +62,12 @@ stet check ./app -- -query workflow=order -sample 100.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			arguments := append([]string{"check", "-o", a.output}, args[1:]...)
+			arguments := append([]string{"check", "-o", xc.output}, args[1:]...)
 			program := exec.CommandContext(cmd.Context(), args[0], arguments...)
-			program.Stdin, program.Stdout, program.Stderr = a.in, a.out, a.err
+			program.Stdin, program.Stdout, program.Stderr = xc.in, xc.out, xc.err
 			program.Env = os.Environ()
-			if a.db != "" {
-				program.Env = append(program.Env, "STET_DB="+a.db)
+			if xc.db != "" {
+				program.Env = append(program.Env, "STET_DB="+xc.db)
 			}
 			err := program.Run()
 			if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() > 0 {

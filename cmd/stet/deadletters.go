@@ -13,7 +13,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func (a *app) deadLettersCommand() *cobra.Command {
+func (dc deadLetterCommands) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "deadletters",
 		Aliases: []string{"deadletter"},
@@ -29,7 +29,7 @@ run is, unless its workflow discards them.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.deadLettersListCommand(), a.deadLettersReplayCommand(), a.deadLettersRemoveCommand())
+	cmd.AddCommand(dc.listCommand(), dc.replayCommand(), dc.removeCommand())
 	return cmd
 }
 
@@ -58,19 +58,19 @@ func viewLetter(l *stet.DeadLetter) letterView {
 	return v
 }
 
-func (a *app) deadLettersListCommand() *cobra.Command {
+func (dc deadLetterCommands) listCommand() *cobra.Command {
 	var filter store.DeadFilter
 	cmd := &cobra.Command{
 		Use:   "ls [RUN...]",
 		Short: "list dead letters, newest first; of these runs, or of all",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			filter.RunIDs, filter.Values = args, a.output != formIDs
-			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+			filter.RunIDs, filter.Values = args, dc.output != formIDs
+			return dc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				letters, next, err := e.DeadLetters().List(cmd.Context(), filter)
 				if err != nil {
 					return err
 				}
-				return a.letters(letters, next)
+				return dc.printLetters(letters, next)
 			})
 		},
 	}
@@ -82,16 +82,16 @@ func (a *app) deadLettersListCommand() *cobra.Command {
 }
 
 // letters prints dead letters; with the form ids their numbers.
-func (a *app) letters(letters []stet.DeadLetter, next string) error {
+func (dc deadLetterCommands) printLetters(letters []stet.DeadLetter, next string) error {
 	g := &grid{headers: []string{"NUMBER", "KIND", "NAME", "RUN", "WORKFLOW", "STATUS", "SENT", "SIZE", "VALUE"}}
 	for i := range letters {
 		v := viewLetter(&letters[i])
 		var err error
-		switch a.output {
+		switch dc.output {
 		case formIDs:
-			_, err = fmt.Fprintln(a.out, v.Number)
+			_, err = fmt.Fprintln(dc.out, v.Number)
 		case formJSON:
-			err = a.json(v)
+			err = dc.json(v)
 		default:
 			value := string(v.Value)
 			if v.Error != nil {
@@ -104,18 +104,18 @@ func (a *app) letters(letters []stet.DeadLetter, next string) error {
 			return err
 		}
 	}
-	if a.output == formTable {
-		if err := a.print(g); err != nil {
+	if dc.output == formTable {
+		if err := dc.print(g); err != nil {
 			return err
 		}
 	}
 	if next != "" {
-		a.say("there are more: --cursor %s", next)
+		dc.say("there are more: --cursor %s", next)
 	}
 	return nil
 }
 
-func (a *app) deadLettersReplayCommand() *cobra.Command {
+func (dc deadLetterCommands) replayCommand() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use:   "replay NUMBER...",
@@ -125,7 +125,7 @@ func (a *app) deadLettersReplayCommand() *cobra.Command {
 			if to == "" {
 				return usage(errors.New("--to: expected the ID of the run that gets the messages"))
 			}
-			return a.eachLetter(args, func(e *stet.Engine, number store.ItemNo) error {
+			return dc.eachLetter(args, func(e *stet.Engine, number store.ItemNo) error {
 				return e.DeadLetters().Replay(cmd.Context(), number, to, stet.Act{})
 			}, cmd)
 		},
@@ -134,13 +134,13 @@ func (a *app) deadLettersReplayCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) deadLettersRemoveCommand() *cobra.Command {
+func (dc deadLetterCommands) removeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NUMBER...",
 		Short: "remove dead letters for good",
 		Args:  someLetters,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.eachLetter(args, func(e *stet.Engine, number store.ItemNo) error {
+			return dc.eachLetter(args, func(e *stet.Engine, number store.ItemNo) error {
 				n, err := e.DeadLetters().Remove(cmd.Context(), stet.Act{}, number)
 				if err == nil && n == 0 {
 					err = fmt.Errorf("dead letter %d: %w", number, stet.ErrNotFound)
@@ -161,8 +161,8 @@ func someLetters(_ *cobra.Command, args []string) error {
 
 // eachLetter calls fn for numbers in the order in which they are given, and goes
 // on after an error.
-func (a *app) eachLetter(args []string, fn func(*stet.Engine, store.ItemNo) error, cmd *cobra.Command) error {
-	texts, err := a.runIDs(args)
+func (dc deadLetterCommands) eachLetter(args []string, fn func(*stet.Engine, store.ItemNo) error, cmd *cobra.Command) error {
+	texts, err := dc.runIDs(args)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (a *app) eachLetter(args []string, fn func(*stet.Engine, store.ItemNo) erro
 		}
 		numbers[i] = store.ItemNo(n)
 	}
-	return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+	return dc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 		var problems []error
 		for _, number := range numbers {
 			err := fn(e, number)

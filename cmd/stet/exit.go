@@ -128,7 +128,7 @@ var hints = []struct {
 }
 
 // printProblem tells what went wrong and what to do about it.
-func (a *app) printProblem(err error) {
+func (p *printer) printProblem(err error) {
 	if _, said := errors.AsType[programError](err); said {
 		return
 	}
@@ -136,15 +136,15 @@ func (a *app) printProblem(err error) {
 		err = errors.New("interrupted")
 	}
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintln(a.err, "stet:", printable(strings.TrimSuffix(line, "\n")))
+		fmt.Fprintln(p.err, "stet:", printable(strings.TrimSuffix(line, "\n")))
 	}
 	if hinted, ok := errors.AsType[hintedError](err); ok {
-		fmt.Fprintln(a.err, "hint:", hinted.hint)
+		fmt.Fprintln(p.err, "hint:", hinted.hint)
 		return
 	}
 	for _, hint := range hints {
 		if errors.Is(err, hint.about) {
-			fmt.Fprintln(a.err, "hint:", hint.text)
+			fmt.Fprintln(p.err, "hint:", hint.text)
 			return
 		}
 	}

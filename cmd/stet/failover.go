@@ -9,7 +9,7 @@ import (
 
 // confirmFailoverCommand lets a store go on whose server was replaced by one that may
 // lack what was acknowledged last.
-func (a *app) confirmFailoverCommand() *cobra.Command {
+func (ac adminCommands) confirmFailoverCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "confirm-failover",
 		Short: "go on after a failover that may have lost what was acknowledged last",
@@ -19,10 +19,10 @@ what the store has; then this command lets it go on from there. It takes the sha
 from all nodes, which take them again.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.checkNoIDs(); err != nil {
+			if err := ac.checkNoIDs(); err != nil {
 				return err
 			}
-			kind, address, err := a.backend()
+			kind, address, err := ac.backend()
 			if err != nil {
 				return err
 			}
@@ -32,7 +32,7 @@ from all nodes, which take them again.`,
 			if err := kind.confirmFailover(cmd.Context(), address); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(a.err, "confirmed: nodes go on with what the store has")
+			_, err = fmt.Fprintln(ac.err, "confirmed: nodes go on with what the store has")
 			return err
 		},
 	}

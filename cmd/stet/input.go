@@ -11,9 +11,12 @@ import (
 	"time"
 )
 
+// arguments reads what a command is given, where - names standard input.
+type arguments struct{ in io.Reader }
+
 // jsonArgument returns the argument at the index as JSON; - reads it from
 // standard input, and none is null.
-func (a *app) jsonArgument(args []string, index int) (json.RawMessage, error) {
+func (a *arguments) jsonArgument(args []string, index int) (json.RawMessage, error) {
 	if len(args) <= index {
 		return json.RawMessage("null"), nil
 	}
@@ -37,7 +40,7 @@ func (a *app) jsonArgument(args []string, index int) (json.RawMessage, error) {
 
 // runIDs returns the arguments, or, if the one argument is -, the lines of
 // standard input.
-func (a *app) runIDs(args []string) ([]string, error) {
+func (a *arguments) runIDs(args []string) ([]string, error) {
 	if !slices.Contains(args, "-") {
 		return args, nil
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func (a *app) listCommand() *cobra.Command {
+func (rc runCommands) listCommand() *cobra.Command {
 	var query, cursor string
 	var tags map[string]string
 	var limit int
@@ -34,7 +34,7 @@ func (a *app) listCommand() *cobra.Command {
 			for _, key := range slices.Sorted(maps.Keys(tags)) {
 				filter.Tags = append(filter.Tags, store.Pair{Key: key, Value: tags[key]})
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, s store.Store) error { return a.list(cmd.Context(), e, s, filter) })
+			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error { return rc.list(cmd.Context(), e, s, filter) })
 		},
 	}
 	cmd.Flags().StringVar(&query, "query", "", "the same as FILTER")
@@ -51,12 +51,12 @@ func parseFilter(args []string, query string) (store.Filter, error) {
 
 // list prints the runs that match. It reads them in pieces, so that it holds the
 // values of a few at a time.
-func (a *app) list(ctx context.Context, e *stet.Engine, s store.Store, filter store.Filter) error {
+func (rc runCommands) list(ctx context.Context, e *stet.Engine, s store.Store, filter store.Filter) error {
 	left, _, err := filter.Bounds()
 	if err != nil {
 		return err
 	}
-	filter.Values = a.output != formIDs
+	filter.Values = rc.output != formIDs
 	var rows []*stet.RunInfo // of the table
 	for left > 0 {
 		filter.Limit = min(left, store.DefaultPage)
@@ -66,11 +66,11 @@ func (a *app) list(ctx context.Context, e *stet.Engine, s store.Store, filter st
 		}
 		for i := range infos {
 			info := &infos[i]
-			switch a.output {
+			switch rc.output {
 			case formIDs:
-				_, err = fmt.Fprintln(a.out, info.ID)
+				_, err = fmt.Fprintln(rc.out, info.ID)
 			case formJSON:
-				err = a.json(viewOf(info))
+				err = rc.json(viewOf(info))
 			default:
 				rows = append(rows, lighten(info))
 			}
@@ -83,17 +83,17 @@ func (a *app) list(ctx context.Context, e *stet.Engine, s store.Store, filter st
 			break
 		}
 	}
-	if a.output == formTable {
+	if rc.output == formTable {
 		c, err := clusterOf(ctx, s)
 		if err != nil {
 			return err
 		}
-		if err := a.print(runsGrid(c, rows)); err != nil {
+		if err := rc.print(runsGrid(c, rows)); err != nil {
 			return err
 		}
 	}
 	if filter.Cursor != "" {
-		a.say("there are more: --cursor %s", filter.Cursor)
+		rc.say("there are more: --cursor %s", filter.Cursor)
 	}
 	return nil
 }
@@ -184,26 +184,26 @@ func waitText(w *stet.WaitInfo) string {
 	return text
 }
 
-func (a *app) countCommand() *cobra.Command {
+func (rc runCommands) countCommand() *cobra.Command {
 	var query string
 	cmd := &cobra.Command{
 		Use:   "count [FILTER]",
 		Short: "count runs by workflow and status",
 		Long:  "Counts the runs that match the filter, or all, by workflow and status. See stet help for filters.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.checkNoIDs(); err != nil {
+			if err := rc.checkNoIDs(); err != nil {
 				return err
 			}
 			filter, err := parseFilter(args, query)
 			if err != nil {
 				return err
 			}
-			return a.withStore(cmd.Context(), func(s store.Store) error {
+			return rc.withStore(cmd.Context(), func(s store.Store) error {
 				tallies, err := s.Count(cmd.Context(), filter)
 				if err != nil {
 					return err
 				}
-				return a.tallies(tallies)
+				return rc.tallies(tallies)
 			})
 		},
 	}
@@ -211,15 +211,15 @@ func (a *app) countCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) tallies(tallies []store.Tally) error {
-	if a.output == formJSON {
+func (rc runCommands) tallies(tallies []store.Tally) error {
+	if rc.output == formJSON {
 		for _, t := range tallies {
 			view := struct {
 				Workflow string       `json:"workflow"`
 				Status   store.Status `json:"status"`
 				Runs     int64        `json:"runs"`
 			}{t.Workflow, t.Status, t.Runs}
-			if err := a.json(view); err != nil {
+			if err := rc.json(view); err != nil {
 				return err
 			}
 		}
@@ -229,5 +229,5 @@ func (a *app) tallies(tallies []store.Tally) error {
 	for _, t := range tallies {
 		g.add(printable(t.Workflow), t.Status.String(), strconv.FormatInt(t.Runs, 10))
 	}
-	return a.print(g)
+	return rc.print(g)
 }

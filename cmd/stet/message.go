@@ -11,7 +11,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func (a *app) sendCommand() *cobra.Command {
+func (mc messageCommands) sendCommand() *cobra.Command {
 	var key string
 	var t target
 	cmd := &cobra.Command{
@@ -33,7 +33,7 @@ with --query instead of RUN the message goes to all live runs that match.`,
 			if !t.queried(cmd) {
 				t.ids, args = args[:1], args[1:]
 			}
-			value, err := a.jsonArgument(args, 1)
+			value, err := mc.jsonArgument(args, 1)
 			if err != nil {
 				return err
 			}
@@ -45,8 +45,8 @@ with --query instead of RUN the message goes to all live runs that match.`,
 				options = append(options, stet.SendKey(key))
 			}
 			message := stet.Message[json.RawMessage](args[0])
-			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				return a.each(cmd.Context(), e, &t, func(ctx context.Context, id string) error {
+			return mc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				return mc.each(cmd.Context(), e, &t, func(ctx context.Context, id string) error {
 					return message.Send(ctx, e, id, value, options...)
 				})
 			})
@@ -57,31 +57,31 @@ with --query instead of RUN the message goes to all live runs that match.`,
 	return cmd
 }
 
-func (a *app) resolveCommand() *cobra.Command {
+func (mc messageCommands) resolveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "resolve TOKEN [VALUE]",
 		Short: "assign a value to a promise; VALUE is JSON, - reads it from standard input",
 		Args:  between(1, "TOKEN", "VALUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			value, err := a.jsonArgument(args, 1)
+			value, err := mc.jsonArgument(args, 1)
 			if err != nil {
 				return err
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+			return mc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return hintToken(e.Resolve(cmd.Context(), args[0], value))
 			})
 		},
 	}
 }
 
-func (a *app) rejectCommand() *cobra.Command {
+func (mc messageCommands) rejectCommand() *cobra.Command {
 	var message string
 	cmd := &cobra.Command{
 		Use:   "reject TOKEN",
 		Short: "assign a failure to a promise",
 		Args:  exactly("TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+			return mc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return hintToken(e.Reject(cmd.Context(), args[0], errors.New(message)))
 			})
 		},

@@ -16,7 +16,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func (a *app) nodesCommand() *cobra.Command {
+func (nc nodeCommands) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "nodes",
 		Aliases: []string{"node"},
@@ -31,12 +31,12 @@ one process works on at a time has one owner, and others that stand by.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withStore(cmd.Context(), func(s store.Store) error {
+			return nc.withStore(cmd.Context(), func(s store.Store) error {
 				c, err := clusterOf(cmd.Context(), s)
 				if err != nil {
 					return err
 				}
-				return a.listNodes(c)
+				return nc.list(c)
 			})
 		},
 	}
@@ -53,10 +53,10 @@ their runs go on elsewhere. stet nodes shows how many shards each has left.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.checkNoIDs(); err != nil {
+			if err := nc.checkNoIDs(); err != nil {
 				return err
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error { return a.drain(cmd.Context(), e, args) })
+			return nc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error { return nc.drain(cmd.Context(), e, args) })
 		},
 	})
 	return cmd
@@ -110,18 +110,18 @@ func (c *cluster) state(n *store.Node) string {
 	return "standing by"
 }
 
-func (a *app) listNodes(c *cluster) error {
+func (nc nodeCommands) list(c *cluster) error {
 	views := c.nodes()
 	slices.SortFunc(views, func(x, y nodeView) int { return cmp.Compare(x.Node, y.Node) })
 	g := &grid{headers: []string{"NODE", "STATE", "SHARDS", "BUILD", "GROUPS", "WORKFLOWS", "PROCESS", "HEARD OF"}}
 	for _, v := range views {
-		switch a.output {
+		switch nc.output {
 		case formJSON:
-			if err := a.json(v); err != nil {
+			if err := nc.json(v); err != nil {
 				return err
 			}
 		case formIDs:
-			if _, err := fmt.Fprintln(a.out, v.Node); err != nil {
+			if _, err := fmt.Fprintln(nc.out, v.Node); err != nil {
 				return err
 			}
 		default:
@@ -130,13 +130,13 @@ func (a *app) listNodes(c *cluster) error {
 				duration(c.Now.Time().Sub(v.Seen))+" ago")
 		}
 	}
-	if a.output == formTable {
-		return a.print(g)
+	if nc.output == formTable {
+		return nc.print(g)
 	}
 	return nil
 }
 
-func (a *app) drain(ctx context.Context, e *stet.Engine, nodes []string) error {
+func (nc nodeCommands) drain(ctx context.Context, e *stet.Engine, nodes []string) error {
 	var problems []error
 	for _, n := range nodes {
 		if err := e.Nodes().Drain(ctx, n, stet.Act{}); err != nil {
@@ -146,7 +146,7 @@ func (a *app) drain(ctx context.Context, e *stet.Engine, nodes []string) error {
 			problems = append(problems, err)
 			continue
 		}
-		a.say("%s gives its shards back", printable(n))
+		nc.say("%s gives its shards back", printable(n))
 	}
 	return joinRuns(problems)
 }

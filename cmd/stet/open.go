@@ -11,9 +11,15 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
+// opener opens the store that --db names.
+type opener struct {
+	db  string
+	log *slog.Logger // of stores and engines: errors alone
+}
+
 // open opens the store. Only create makes one that is not there.
-func (a *app) open(ctx context.Context, create bool) (store.Store, error) {
-	kind, address, err := a.backend()
+func (o *opener) open(ctx context.Context, create bool) (store.Store, error) {
+	kind, address, err := o.backend()
 	if err != nil {
 		return nil, err
 	}
@@ -27,12 +33,12 @@ func (a *app) open(ctx context.Context, create bool) (store.Store, error) {
 			return nil, usage(errors.New("there is no store in that database: check --db, or let an application or stet migrate create it"))
 		}
 	}
-	return kind.open(ctx, address, a.log())
+	return kind.open(ctx, address, o.log)
 }
 
 // withStore calls fn with the store, which must be there.
-func (a *app) withStore(ctx context.Context, fn func(store.Store) error) (err error) {
-	s, err := a.open(ctx, false)
+func (o *opener) withStore(ctx context.Context, fn func(store.Store) error) (err error) {
+	s, err := o.open(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -41,14 +47,14 @@ func (a *app) withStore(ctx context.Context, fn func(store.Store) error) (err er
 }
 
 // with calls fn with an engine that runs nothing and may know workflows.
-func (a *app) with(ctx context.Context, fn func(*stet.Engine, store.Store) error, workflows ...stet.Definition) error {
-	return a.withStore(ctx, func(s store.Store) (err error) {
+func (o *opener) with(ctx context.Context, fn func(*stet.Engine, store.Store) error, workflows ...stet.Definition) error {
+	return o.withStore(ctx, func(s store.Store) (err error) {
 		values, done, err := payloads()
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, done()) }()
-		e, err := stet.New(ctx, stet.Config{Store: s, Workflows: workflows, Logger: a.log(), Poll: 200 * time.Millisecond, Payloads: values})
+		e, err := stet.New(ctx, stet.Config{Store: s, Workflows: workflows, Logger: o.log, Poll: 200 * time.Millisecond, Payloads: values})
 		if err != nil {
 			return err
 		}
@@ -58,8 +64,8 @@ func (a *app) with(ctx context.Context, fn func(*stet.Engine, store.Store) error
 
 // deciding is with, and meanwhile decides what needs no code if no application
 // works on the store.
-func (a *app) deciding(ctx context.Context, fn func(*stet.Engine, store.Store) error) error {
-	return a.with(ctx, func(e *stet.Engine, s store.Store) error {
+func (o *opener) deciding(ctx context.Context, fn func(*stet.Engine, store.Store) error) error {
+	return o.with(ctx, func(e *stet.Engine, s store.Store) error {
 		work, stop := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() { ended <- e.Run(work) }()
@@ -67,8 +73,4 @@ func (a *app) deciding(ctx context.Context, fn func(*stet.Engine, store.Store) e
 		stop()
 		return errors.Join(err, <-ended)
 	})
-}
-
-func (a *app) log() *slog.Logger {
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelError}))
 }

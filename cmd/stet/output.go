@@ -23,31 +23,37 @@ const (
 	formIDs   = "ids"
 )
 
-func (a *app) checkOutput() error {
-	switch a.output {
+// printer prints what a command has to say, in the form that --output names.
+type printer struct {
+	out, err io.Writer // data, and talk about it
+	output   string    // the form
+}
+
+func (p *printer) checkForm() error {
+	switch p.output {
 	case formTable, formJSON, formIDs:
 		return nil
 	}
-	return usage(fmt.Errorf("--output: expected table, json or ids, found %q", a.output))
+	return usage(fmt.Errorf("--output: expected table, json or ids, found %q", p.output))
 }
 
 // checkNoIDs refuses the form ids for what is not about runs.
-func (a *app) checkNoIDs() error {
-	if a.output == formIDs {
-		return usage(fmt.Errorf("--output: expected table or json, found %q: this command prints no runs", a.output))
+func (p *printer) checkNoIDs() error {
+	if p.output == formIDs {
+		return usage(fmt.Errorf("--output: expected table or json, found %q: this command prints no runs", p.output))
 	}
 	return nil
 }
 
 // json prints v as one line.
-func (a *app) json(v any) error {
-	enc := json.NewEncoder(a.out)
+func (p *printer) json(v any) error {
+	enc := json.NewEncoder(p.out)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
 
 // say tells the user something that is no data.
-func (a *app) say(format string, args ...any) { fmt.Fprintf(a.err, format+"\n", args...) }
+func (p *printer) say(format string, args ...any) { fmt.Fprintf(p.err, format+"\n", args...) }
 
 // size is the size of a terminal in characters. The zero size is no terminal.
 type size struct{ width, height int }
@@ -110,12 +116,12 @@ func (g *grid) String() string {
 }
 
 // print prints the table, cut to the width of a terminal.
-func (a *app) print(g *grid) error {
+func (p *printer) print(g *grid) error {
 	text := g.String()
-	if width := sizeOf(a.out).width; width > 0 {
+	if width := sizeOf(p.out).width; width > 0 {
 		text = cut(text, width)
 	}
-	_, err := lipgloss.Fprint(a.out, text)
+	_, err := lipgloss.Fprint(p.out, text)
 	return err
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func (a *app) queueCommand() *cobra.Command {
+func (qc queueCommands) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
 		Short: "see and change queues: limits on how many runs execute",
@@ -25,10 +25,10 @@ queue holds one for each attempt.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		a.queueCreateCommand(), a.queueSetCommand(), a.queueListCommand(), a.queueShowCommand(),
-		a.queueActCommand("pause", "grant no permits until it is resumed; runs that have one go on", stet.Queues.Pause),
-		a.queueActCommand("resume", "grant permits again", stet.Queues.Resume),
-		a.queueActCommand("delete", "delete a queue in which nothing waits and of which nothing has a permit", stet.Queues.Delete),
+		qc.createCommand(), qc.setCommand(), qc.listCommand(), qc.showCommand(),
+		qc.actCommand("pause", "grant no permits until it is resumed; runs that have one go on", stet.Queues.Pause),
+		qc.actCommand("resume", "grant permits again", stet.Queues.Resume),
+		qc.actCommand("delete", "delete a queue in which nothing waits and of which nothing has a permit", stet.Queues.Delete),
 	)
 	return cmd
 }
@@ -80,11 +80,11 @@ func (f *queueFlags) over(cmd *cobra.Command, old stet.QueueSettings) stet.Queue
 }
 
 // decideQueue asks a queue for something and waits for the decision.
-func (a *app) decideQueue(ctx context.Context, timeout time.Duration, act string, ask func(context.Context, *stet.Engine) error) error {
-	if err := errors.Join(a.checkNoIDs(), checkTimeout(timeout, false)); err != nil {
+func (qc queueCommands) decide(ctx context.Context, timeout time.Duration, act string, ask func(context.Context, *stet.Engine) error) error {
+	if err := errors.Join(qc.checkNoIDs(), checkTimeout(timeout, false)); err != nil {
 		return err
 	}
-	return a.deciding(ctx, func(e *stet.Engine, _ store.Store) error {
+	return qc.deciding(ctx, func(e *stet.Engine, _ store.Store) error {
 		wait, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		err := ask(wait, e)
@@ -98,14 +98,14 @@ func (a *app) decideQueue(ctx context.Context, timeout time.Duration, act string
 	})
 }
 
-func (a *app) queueCreateCommand() *cobra.Command {
+func (qc queueCommands) createCommand() *cobra.Command {
 	var f queueFlags
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "make a queue; one that exists with the same settings is left as it is",
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.decideQueue(cmd.Context(), f.timeout, "create", func(ctx context.Context, e *stet.Engine) error {
+			return qc.decide(cmd.Context(), f.timeout, "create", func(ctx context.Context, e *stet.Engine) error {
 				return e.Queues().Create(ctx, args[0], f.QueueSettings)
 			})
 		},
@@ -114,14 +114,14 @@ func (a *app) queueCreateCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) queueSetCommand() *cobra.Command {
+func (qc queueCommands) setCommand() *cobra.Command {
 	var f queueFlags
 	cmd := &cobra.Command{
 		Use:   "set NAME",
 		Short: "change settings of a queue; those that are not given stay",
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.decideQueue(cmd.Context(), f.timeout, "set", func(ctx context.Context, e *stet.Engine) error {
+			return qc.decide(cmd.Context(), f.timeout, "set", func(ctx context.Context, e *stet.Engine) error {
 				info, err := e.Queues().Info(ctx, args[0])
 				if err != nil {
 					return err
@@ -134,14 +134,14 @@ func (a *app) queueSetCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) queueActCommand(name, short string, verb func(stet.Queues, context.Context, string, stet.Act) error) *cobra.Command {
+func (qc queueCommands) actCommand(name, short string, verb func(stet.Queues, context.Context, string, stet.Act) error) *cobra.Command {
 	var f queueFlags
 	cmd := &cobra.Command{
 		Use:   name + " NAME",
 		Short: short,
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.decideQueue(cmd.Context(), f.timeout, name, func(ctx context.Context, e *stet.Engine) error {
+			return qc.decide(cmd.Context(), f.timeout, name, func(ctx context.Context, e *stet.Engine) error {
 				return verb(e.Queues(), ctx, args[0], stet.Act{})
 			})
 		},
@@ -188,13 +188,13 @@ func rateText(s *stet.QueueSettings) string {
 	return fmt.Sprintf("%d per %s", s.Rate, s.Per)
 }
 
-func (a *app) queueListCommand() *cobra.Command {
+func (qc queueCommands) listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
 		Short: "list queues: their limits, and how many runs have a permit or wait for one",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+			return qc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				queues, err := e.Queues().List(cmd.Context())
 				if err != nil {
 					return err
@@ -202,13 +202,13 @@ func (a *app) queueListCommand() *cobra.Command {
 				g := &grid{headers: []string{"QUEUE", "STATE", "PERMITS", "LIMIT", "PER KEY", "RATE", "WAITING", "DELAYED", "GROUP"}}
 				for i := range queues {
 					q := &queues[i]
-					switch a.output {
+					switch qc.output {
 					case formJSON:
-						if err := a.json(viewQueue(q)); err != nil {
+						if err := qc.json(viewQueue(q)); err != nil {
 							return err
 						}
 					case formIDs:
-						if _, err := fmt.Fprintln(a.out, q.Name); err != nil {
+						if _, err := fmt.Fprintln(qc.out, q.Name); err != nil {
 							return err
 						}
 					}
@@ -219,31 +219,31 @@ func (a *app) queueListCommand() *cobra.Command {
 					g.add(printable(q.Name), state, strconv.Itoa(q.Held), limitText(q.Settings.Concurrency), limitText(q.Settings.PerKey),
 						rateText(&q.Settings), strconv.Itoa(q.Waiting), strconv.Itoa(q.Delayed), printable(q.Settings.Group))
 				}
-				if a.output != formTable {
+				if qc.output != formTable {
 					return nil
 				}
-				return a.print(g)
+				return qc.print(g)
 			})
 		},
 	}
 }
 
-func (a *app) queueShowCommand() *cobra.Command {
+func (qc queueCommands) showCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "show a queue",
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+			return qc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				q, err := e.Queues().Info(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
-				switch a.output {
+				switch qc.output {
 				case formJSON:
-					return a.json(viewQueue(q))
+					return qc.json(viewQueue(q))
 				case formIDs:
-					_, err := fmt.Fprintln(a.out, q.Name)
+					_, err := fmt.Fprintln(qc.out, q.Name)
 					return err
 				}
 				g := &grid{}
@@ -267,7 +267,7 @@ func (a *app) queueShowCommand() *cobra.Command {
 				fact("waiting", strconv.Itoa(q.Waiting))
 				fact("delayed", strconv.Itoa(q.Delayed))
 				fact("granted ever", strconv.FormatInt(q.Granted, 10))
-				return a.print(g)
+				return qc.print(g)
 			})
 		},
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func (a *app) retryCommand() *cobra.Command {
+func (cc controlCommands) retryCommand() *cobra.Command {
 	v := verb{
 		name: "retry", short: "let failed runs try again what has failed",
 		about: "What has failed and what completed since is executed again, with fresh attempts and the same idempotency keys.",
@@ -22,10 +22,10 @@ func (a *app) retryCommand() *cobra.Command {
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Retry(ctx, id, v.act())
 	}
-	return v.command(a)
+	return v.command(cc.app)
 }
 
-func (a *app) rewindCommand() *cobra.Command {
+func (cc controlCommands) rewindCommand() *cobra.Command {
 	var before string
 	v := verb{
 		name: "rewind", short: "let runs go on from before a location, with all since executed anew",
@@ -37,7 +37,7 @@ idempotency keys. The run must have ended, be stalled or paused.`,
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Rewind(ctx, id, before, v.act())
 	}
-	cmd := v.command(a)
+	cmd := v.command(cc.app)
 	beforeFlag(cmd, &before)
 	return cmd
 }
@@ -58,7 +58,7 @@ func needFlag(cmd *cobra.Command, name string) {
 	}
 }
 
-func (a *app) forkCommand() *cobra.Command {
+func (cc controlCommands) forkCommand() *cobra.Command {
 	var before, id, reason, who string
 	var t target
 	cmd := &cobra.Command{
@@ -79,8 +79,8 @@ read from standard input; with --query it is done for all runs that match.`,
 				}
 				ids = append(ids, stet.ID(id))
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				return a.forks(cmd.Context(), e, &t, func(ctx context.Context, run string) (string, error) {
+			return cc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				return cc.forks(cmd.Context(), e, &t, func(ctx context.Context, run string) (string, error) {
 					return e.Runs().Fork(ctx, run, before, stet.Act{By: who, Why: reason}, ids...)
 				})
 			})
@@ -97,8 +97,8 @@ read from standard input; with --query it is done for all runs that match.`,
 }
 
 // forks forks the chosen runs and prints the IDs of the new ones.
-func (a *app) forks(ctx context.Context, e *stet.Engine, t *target, fork func(context.Context, string) (string, error)) error {
-	ids, err := a.choose(ctx, e, t)
+func (cc controlCommands) forks(ctx context.Context, e *stet.Engine, t *target, fork func(context.Context, string) (string, error)) error {
+	ids, err := cc.choose(ctx, e, t)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (a *app) forks(ctx context.Context, e *stet.Engine, t *target, fork func(co
 		}
 		var printed error
 		switch {
-		case a.output == formJSON:
+		case cc.output == formJSON:
 			view := struct {
 				From  string `json:"from"`
 				ID    string `json:"id,omitempty"`
@@ -119,21 +119,21 @@ func (a *app) forks(ctx context.Context, e *stet.Engine, t *target, fork func(co
 			if err != nil {
 				view.Error = err.Error()
 			}
-			printed = a.json(view)
+			printed = cc.json(view)
 		case err == nil:
-			_, printed = fmt.Fprintln(a.out, made)
+			_, printed = fmt.Fprintln(cc.out, made)
 		}
 		if printed != nil {
 			return errors.Join(printed, joinRuns(problems))
 		}
 	}
 	if len(t.ids) != 1 || t.ids[0] == "-" {
-		a.say("%d of %d done", len(ids)-len(problems), len(ids))
+		cc.say("%d of %d done", len(ids)-len(problems), len(ids))
 	}
 	return joinRuns(problems)
 }
 
-func (a *app) editCommand() *cobra.Command {
+func (cc controlCommands) editCommand() *cobra.Command {
 	var step, failure string
 	var value json.RawMessage
 	v := verb{
@@ -148,7 +148,7 @@ text. The run must have ended, be stalled or paused.`,
 		}
 		return e.Runs().EditResult(ctx, id, step, value, v.act())
 	}
-	cmd := v.command(a)
+	cmd := v.command(cc.app)
 	var result string
 	cmd.Flags().StringVar(&step, "step", "", "`location` of the step")
 	cmd.Flags().StringVar(&result, "result", "", "the `JSON` that it returns from now on")
@@ -162,7 +162,7 @@ text. The run must have ended, be stalled or paused.`,
 			if result == "-" && len(args) == 1 && args[0] == "-" {
 				return usage(errors.New("expected - once: standard input holds IDs or the result"))
 			}
-			if value, err = a.jsonArgument([]string{result}, 0); err != nil {
+			if value, err = cc.jsonArgument([]string{result}, 0); err != nil {
 				return err
 			}
 		}

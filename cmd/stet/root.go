@@ -5,19 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-// app is one call of the command line.
+// app is one call of the command line: what all commands need. Those of one subject are
+// methods of a type of their own.
 type app struct {
-	in       io.Reader
-	out, err io.Writer // data, and talk about it
-
-	db     string
-	output string
+	arguments
+	printer
+	opener
 }
 
 const long = `stet sees and steers the workflows of a store.
@@ -63,24 +63,44 @@ Exit codes:
 A command for several runs goes on after an error. Its exit code is that of the
 errors if they agree, else 1.`
 
+// The commands by their subject.
+type (
+	runCommands        struct{ *app } // start and read runs
+	controlCommands    struct{ *app } // change what runs do
+	messageCommands    struct{ *app } // send to runs and promises
+	topicCommands      struct{ *app }
+	deadLetterCommands struct{ *app }
+	scheduleCommands   struct{ *app }
+	queueCommands      struct{ *app }
+	nodeCommands       struct{ *app }
+	codeCommands       struct{ *app } // replay runs against changed code
+	adminCommands      struct{ *app } // of the store itself
+	trialCommands      struct{ *app } // measure and torture a store
+)
+
 // commands returns all commands. A new one is registered here.
 func (a *app) commands() []*cobra.Command {
+	runs, control, messages, topics := runCommands{a}, controlCommands{a}, messageCommands{a}, topicCommands{a}
+	code, admin, trial := codeCommands{a}, adminCommands{a}, trialCommands{a}
 	return []*cobra.Command{
-		a.startCommand(),
-		a.listCommand(), a.countCommand(), a.showCommand(), a.treeCommand(), a.waitCommand(), a.watchCommand(),
-		a.sendCommand(), a.publishCommand(), a.topicsCommand(), a.updateCommand(), a.tailCommand(), a.resolveCommand(), a.rejectCommand(),
-		a.cancelCommand(), a.terminateCommand(), a.pauseCommand(), a.resumeCommand(),
-		a.retryCommand(), a.rewindCommand(), a.forkCommand(), a.editCommand(),
-		a.exportCommand(), a.checkCommand(),
-		a.deadLettersCommand(), a.scheduleCommand(), a.queueCommand(), a.nodesCommand(),
-		a.doctorCommand(), a.migrateCommand(), a.backupCommand(), a.confirmFailoverCommand(),
-		a.benchCommand(), a.tortureCommand(), a.versionCommand(),
+		runs.startCommand(), runs.listCommand(), runs.countCommand(), runs.showCommand(), runs.treeCommand(),
+		runs.waitCommand(), runs.watchCommand(), runs.tailCommand(),
+		messages.sendCommand(), messages.updateCommand(), messages.resolveCommand(), messages.rejectCommand(),
+		topics.publishCommand(), topics.command(),
+		control.cancelCommand(), control.terminateCommand(), control.pauseCommand(), control.resumeCommand(),
+		control.retryCommand(), control.rewindCommand(), control.forkCommand(), control.editCommand(),
+		code.exportCommand(), code.checkCommand(),
+		deadLetterCommands{a}.command(), scheduleCommands{a}.command(), queueCommands{a}.command(),
+		nodeCommands{a}.command(),
+		admin.doctorCommand(), admin.migrateCommand(), admin.backupCommand(), admin.confirmFailoverCommand(),
+		trial.benchCommand(), trial.tortureCommand(), admin.versionCommand(),
 	}
 }
 
 // execute runs a command line and returns its exit code.
 func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	a := &app{in: in, out: out, err: errOut}
+	a := &app{arguments: arguments{in}, printer: printer{out: out, err: errOut}}
+	a.log = slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: slog.LevelError}))
 	root := &cobra.Command{
 		Use: "stet", Short: "see and steer durable workflows", Long: long,
 		SilenceUsage: true, SilenceErrors: true,
@@ -91,7 +111,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 			return usage(fmt.Errorf("expected a command, found %q%s; stet help lists them", args[0], suggestion(cmd, args[0])))
 		},
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkOutput() },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkForm() },
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.db, "db", os.Getenv("STET_DB"), "the store: an SQLite `file` or the URL of a Postgres database or Redis server; default: $STET_DB")

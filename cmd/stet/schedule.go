@@ -13,7 +13,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func (a *app) scheduleCommand() *cobra.Command {
+func (sc scheduleCommands) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "schedule",
 		Aliases: []string{"schedules"},
@@ -29,12 +29,12 @@ show tells. Its runs have the IDs NAME/INSTANT, and the tag stet.schedule=NAME.`
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.scheduleCreateCommand(), a.scheduleListCommand(), a.scheduleShowCommand(), a.schedulePauseCommand(),
-		a.scheduleResumeCommand(), a.scheduleTriggerCommand(), a.scheduleBackfillCommand(), a.scheduleDeleteCommand())
+	cmd.AddCommand(sc.createCommand(), sc.listCommand(), sc.showCommand(), sc.pauseCommand(),
+		sc.resumeCommand(), sc.triggerCommand(), sc.backfillCommand(), sc.deleteCommand())
 	return cmd
 }
 
-func (a *app) scheduleCreateCommand() *cobra.Command {
+func (sc scheduleCommands) createCommand() *cobra.Command {
 	var s stet.Schedule
 	var overlap, catchUp string
 	var tags, headers map[string]string
@@ -53,7 +53,7 @@ A schedule of the name that is there already and is another one is an error, unl
 --replace changes it.`,
 		Args: between(2, "NAME", "WORKFLOW", "INPUT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			input, err := a.jsonArgument(args, 2)
+			input, err := sc.jsonArgument(args, 2)
 			if err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ A schedule of the name that is there already and is another one is an error, unl
 				options = append(options, queue)
 			}
 			w := stet.Ref[json.RawMessage, json.RawMessage](args[1])
-			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
+			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
 				return w.Schedule(ctx, e, args[0], input, s, options...)
 			})
 		},
@@ -104,8 +104,8 @@ const scheduleTimeout = 10 * time.Second
 
 // scheduling calls fn with an engine that decides if no application works on the
 // store.
-func (a *app) scheduling(cmd *cobra.Command, fn func(context.Context, *stet.Engine) error) error {
-	return a.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+func (sc scheduleCommands) scheduling(cmd *cobra.Command, fn func(context.Context, *stet.Engine) error) error {
+	return sc.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), scheduleTimeout)
 		defer cancel()
 		err := fn(ctx, e)
@@ -129,12 +129,12 @@ func noSchedule(err error) error {
 	return err
 }
 
-func (a *app) schedulePauseCommand() *cobra.Command {
+func (sc scheduleCommands) pauseCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: "pause NAME", Short: "let the instants of a schedule pass without a run; runs go on", Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
+			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
 				return e.Schedules().Pause(ctx, args[0], stet.Act{Why: reason})
 			})
 		},
@@ -143,37 +143,37 @@ func (a *app) schedulePauseCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) scheduleResumeCommand() *cobra.Command {
+func (sc scheduleCommands) resumeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "resume NAME", Short: "let a paused schedule go on; what has passed is skipped", Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error { return e.Schedules().Resume(ctx, args[0], stet.Act{}) })
+			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error { return e.Schedules().Resume(ctx, args[0], stet.Act{}) })
 		},
 	}
 }
 
-func (a *app) scheduleTriggerCommand() *cobra.Command {
+func (sc scheduleCommands) triggerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "trigger NAME", Short: "start a run now and print its ID", Args: exactly("NAME"),
 		Long: `Starts a run now and prints its ID, also if the schedule is paused. If a run has
 not ended, the overlap policy decides: the run begins later, or it is refused.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
+			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
 				id, err := e.Schedules().Trigger(ctx, args[0], stet.Act{})
 				switch {
 				case err != nil:
 					return err
-				case a.output == formJSON:
-					return a.json(map[string]string{"id": id})
+				case sc.output == formJSON:
+					return sc.json(map[string]string{"id": id})
 				}
-				_, err = fmt.Fprintln(a.out, id)
+				_, err = fmt.Fprintln(sc.out, id)
 				return err
 			})
 		},
 	}
 }
 
-func (a *app) scheduleBackfillCommand() *cobra.Command {
+func (sc scheduleCommands) backfillCommand() *cobra.Command {
 	var from, to string
 	cmd := &cobra.Command{
 		Use: "backfill NAME --from TIME --to TIME", Short: "start the runs of instants that have passed", Args: exactly("NAME"),
@@ -189,7 +189,7 @@ started again.`,
 				}
 				times[i] = at
 			}
-			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
+			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
 				return e.Schedules().Backfill(ctx, args[0], times[0], times[1], stet.Act{})
 			})
 		},
@@ -199,11 +199,11 @@ started again.`,
 	return cmd
 }
 
-func (a *app) scheduleDeleteCommand() *cobra.Command {
+func (sc scheduleCommands) deleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME", Short: "remove a schedule; runs go on", Aliases: []string{"rm"}, Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error { return e.Schedules().Delete(ctx, args[0], stet.Act{}) })
+			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error { return e.Schedules().Delete(ctx, args[0], stet.Act{}) })
 		},
 	}
 }
@@ -297,22 +297,22 @@ func stateOf(i *stet.ScheduleInfo) string {
 	return "waits"
 }
 
-func (a *app) scheduleListCommand() *cobra.Command {
+func (sc scheduleCommands) listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "list schedules, the newest first", Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+			return sc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				list, err := e.Schedules().List(cmd.Context())
 				if err != nil {
 					return err
 				}
 				g := &grid{headers: []string{"NAME", "WORKFLOW", "WHEN", "OVERLAP", "STATE", "NEXT", "STARTED", "SKIPPED"}}
 				for _, i := range list {
-					switch a.output {
+					switch sc.output {
 					case formIDs:
-						_, err = fmt.Fprintln(a.out, i.Name)
+						_, err = fmt.Fprintln(sc.out, i.Name)
 					case formJSON:
-						err = a.json(viewSchedule(i, false))
+						err = sc.json(viewSchedule(i, false))
 					default:
 						next := "-"
 						if len(i.Next) > 0 {
@@ -325,8 +325,8 @@ func (a *app) scheduleListCommand() *cobra.Command {
 						return err
 					}
 				}
-				if a.output == formTable {
-					return a.print(g)
+				if sc.output == formTable {
+					return sc.print(g)
 				}
 				return nil
 			})
@@ -334,7 +334,7 @@ func (a *app) scheduleListCommand() *cobra.Command {
 	}
 }
 
-func (a *app) scheduleShowCommand() *cobra.Command {
+func (sc scheduleCommands) showCommand() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use: "show NAME", Short: "show a schedule: its next instants, and what became of the last ones", Args: exactly("NAME"),
@@ -342,24 +342,24 @@ func (a *app) scheduleShowCommand() *cobra.Command {
 			if limit < 0 {
 				return usage(fmt.Errorf("--limit: expected 0 or more, found %d", limit))
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+			return sc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				i, err := e.Schedules().Info(cmd.Context(), args[0])
 				switch {
 				case err != nil:
 					return noSchedule(err)
-				case a.output == formIDs:
+				case sc.output == formIDs:
 					for _, r := range i.Running {
-						if _, err := fmt.Fprintln(a.out, r.RunID); err != nil {
+						if _, err := fmt.Fprintln(sc.out, r.RunID); err != nil {
 							return err
 						}
 					}
 					return nil
 				}
 				i.Past = i.Past[max(len(i.Past)-limit, 0):]
-				if a.output == formJSON {
-					return a.json(viewSchedule(i, true))
+				if sc.output == formJSON {
+					return sc.json(viewSchedule(i, true))
 				}
-				return a.showSchedule(i)
+				return sc.show(i)
 			})
 		},
 	}
@@ -368,7 +368,7 @@ func (a *app) scheduleShowCommand() *cobra.Command {
 }
 
 // showSchedule prints a schedule for people.
-func (a *app) showSchedule(i *stet.ScheduleInfo) error {
+func (sc scheduleCommands) show(i *stet.ScheduleInfo) error {
 	at := func(t time.Time) string { return moment(store.TimeOf(t)) }
 	g := &grid{}
 	g.add("schedule", printable(i.Name))
@@ -408,7 +408,7 @@ func (a *app) showSchedule(i *stet.ScheduleInfo) error {
 	for _, next := range i.Next {
 		g.add("next", at(next))
 	}
-	if err := a.print(g); err != nil || len(i.Past) == 0 {
+	if err := sc.print(g); err != nil || len(i.Past) == 0 {
 		return err
 	}
 	past := &grid{headers: []string{"INSTANT", "TO", "COUNT", "BECAME"}}
@@ -422,8 +422,8 @@ func (a *app) showSchedule(i *stet.ScheduleInfo) error {
 		}
 		past.add(at(d.From), to, fmt.Sprint(d.Count), became)
 	}
-	if _, err := fmt.Fprintln(a.out); err != nil {
+	if _, err := fmt.Fprintln(sc.out); err != nil {
 		return err
 	}
-	return a.print(past)
+	return sc.print(past)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func (a *app) showCommand() *cobra.Command {
+func (rc runCommands) showCommand() *cobra.Command {
 	var full, recorded bool
 	cmd := &cobra.Command{
 		Use:   "show RUN...",
@@ -30,7 +30,7 @@ and stacks. With - the IDs are read from standard input. Operations are listed a
 name; --recorded lists them in the order in which they completed.`,
 		Args: someRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := a.runIDs(args)
+			ids, err := rc.runIDs(args)
 			if err != nil {
 				return err
 			}
@@ -38,13 +38,13 @@ name; --recorded lists them in the order in which they completed.`,
 			if full {
 				width = math.MaxInt
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
+			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
 				var problems []error
 				for i, id := range ids {
-					if i > 0 && a.output == formTable {
-						fmt.Fprintln(a.out)
+					if i > 0 && rc.output == formTable {
+						fmt.Fprintln(rc.out)
 					}
-					if err := a.show(cmd.Context(), e, id, width, recorded); err != nil {
+					if err := rc.show(cmd.Context(), e, id, width, recorded); err != nil {
 						problems = append(problems, err)
 					}
 				}
@@ -72,7 +72,7 @@ type story struct {
 
 // show prints a run, its operations by name or as recorded. Values in tables are cut to
 // width characters.
-func (a *app) show(ctx context.Context, e *stet.Engine, id string, width int, recorded bool) error {
+func (rc runCommands) show(ctx context.Context, e *stet.Engine, id string, width int, recorded bool) error {
 	s := e.Store() // values as they were given
 	info, err := e.Runs().Info(ctx, id)
 	if err != nil {
@@ -107,14 +107,14 @@ func (a *app) show(ctx context.Context, e *stet.Engine, id string, width int, re
 			return err
 		}
 	}
-	switch a.output {
+	switch rc.output {
 	case formIDs:
-		_, err := fmt.Fprintln(a.out, info.ID)
+		_, err := fmt.Fprintln(rc.out, info.ID)
 		return err
 	case formJSON:
-		return a.json(it.view())
+		return rc.json(it.view())
 	}
-	return a.tell(&it, width)
+	return rc.tell(&it, width)
 }
 
 // inboxView is an item of an inbox as JSON.
@@ -196,19 +196,19 @@ func (it *story) view() any {
 }
 
 // tell prints the story for people.
-func (a *app) tell(it *story, width int) error {
-	if err := a.print(it.facts(width)); err != nil {
+func (rc runCommands) tell(it *story, width int) error {
+	if err := rc.print(it.facts(width)); err != nil {
 		return err
 	}
 	if len(it.operations) > 0 {
-		fmt.Fprintln(a.out)
-		if err := a.print(tree(it, width)); err != nil {
+		fmt.Fprintln(rc.out)
+		if err := rc.print(tree(it, width)); err != nil {
 			return err
 		}
 	}
 	if len(it.audit) > 0 {
-		fmt.Fprintln(a.out)
-		if err := a.print(acts(it.audit, width)); err != nil {
+		fmt.Fprintln(rc.out)
+		if err := rc.print(acts(it.audit, width)); err != nil {
 			return err
 		}
 	}
@@ -216,7 +216,7 @@ func (a *app) tell(it *story, width int) error {
 	if failure == nil {
 		return nil
 	}
-	_, err := fmt.Fprintf(a.out, "\nERROR\n%s", printable(failure.String()))
+	_, err := fmt.Fprintf(rc.out, "\nERROR\n%s", printable(failure.String()))
 	return err
 }
 

@@ -22,7 +22,7 @@ type startFlags struct {
 	queue            stet.OnQueue
 }
 
-func (a *app) startCommand() *cobra.Command {
+func (rc runCommands) startCommand() *cobra.Command {
 	var f startFlags
 	cmd := &cobra.Command{
 		Use:   "start WORKFLOW [INPUT]",
@@ -34,11 +34,11 @@ The workflow must have been registered by an application on this store, now or
 ever; the run begins when one with its code works on the store.`,
 		Args: between(1, "WORKFLOW", "INPUT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			input, err := a.jsonArgument(args, 1)
+			input, err := rc.jsonArgument(args, 1)
 			if err != nil {
 				return err
 			}
-			return a.start(cmd.Context(), args[0], input, &f)
+			return rc.start(cmd.Context(), args[0], input, &f)
 		},
 	}
 	flags := cmd.Flags()
@@ -56,7 +56,7 @@ ever; the run begins when one with its code works on the store.`,
 	return cmd
 }
 
-func (a *app) start(ctx context.Context, workflow string, input json.RawMessage, f *startFlags) error {
+func (rc runCommands) start(ctx context.Context, workflow string, input json.RawMessage, f *startFlags) error {
 	options, err := f.options()
 	if err != nil {
 		return err
@@ -67,21 +67,21 @@ func (a *app) start(ctx context.Context, workflow string, input json.RawMessage,
 		definition = stet.Define(workflow, notHere)
 		registered = append(registered, definition)
 	}
-	return a.with(ctx, func(e *stet.Engine, s store.Store) error {
+	return rc.with(ctx, func(e *stet.Engine, s store.Store) error {
 		run, err := definition.Start(ctx, e, input, options...)
 		if err != nil {
 			return err
 		}
-		if err := a.noteUnserved(ctx, s, workflow); err != nil {
+		if err := rc.noteUnserved(ctx, s, workflow); err != nil {
 			return err
 		}
 		switch {
 		case f.wait:
-			return a.wait(ctx, e, run.ID())
-		case a.output == formJSON:
-			return a.json(map[string]string{"id": run.ID()})
+			return rc.wait(ctx, e, run.ID())
+		case rc.output == formJSON:
+			return rc.json(map[string]string{"id": run.ID()})
 		}
-		_, err = fmt.Fprintln(a.out, run.ID())
+		_, err = fmt.Fprintln(rc.out, run.ID())
 		return err
 	}, registered...)
 }
@@ -135,13 +135,13 @@ func (f *startFlags) options() ([]stet.StartOption, error) {
 }
 
 // noteUnserved says so if no process works on the store that has the workflow.
-func (a *app) noteUnserved(ctx context.Context, s store.Store, workflow string) error {
+func (rc runCommands) noteUnserved(ctx context.Context, s store.Store, workflow string) error {
 	c, err := clusterOf(ctx, s)
 	if err != nil {
 		return err
 	}
 	if err := c.UnservedWorkflow(workflow); err != nil {
-		a.say("%s; the run begins when one does", err)
+		rc.say("%s; the run begins when one does", err)
 	}
 	return nil
 }

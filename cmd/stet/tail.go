@@ -23,7 +23,7 @@ type tailFlags struct {
 	timeout  time.Duration
 }
 
-func (a *app) tailCommand() *cobra.Command {
+func (rc runCommands) tailCommand() *cobra.Command {
 	var f tailFlags
 	cmd := &cobra.Command{
 		Use:   "tail RUN STREAM",
@@ -37,7 +37,7 @@ With --value the name is that of a value: its content is printed, and again
 whenever it has changed.`,
 		Args: exactly("RUN", "STREAM"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := errors.Join(a.checkNoIDs(), checkTimeout(f.timeout, true)); err != nil {
+			if err := errors.Join(rc.checkNoIDs(), checkTimeout(f.timeout, true)); err != nil {
 				return err
 			}
 			switch {
@@ -48,7 +48,7 @@ whenever it has changed.`,
 			}
 			ctx, cancel := within(cmd.Context(), f.timeout)
 			defer cancel()
-			err := a.with(ctx, func(e *stet.Engine, _ store.Store) error { return a.tail(ctx, e, args[0], args[1], &f) })
+			err := rc.with(ctx, func(e *stet.Engine, _ store.Store) error { return rc.tail(ctx, e, args[0], args[1], &f) })
 			return inTime(err, "the run has not ended in time")
 		},
 	}
@@ -69,8 +69,8 @@ type itemView struct {
 }
 
 // tail prints a stream or a value.
-func (a *app) tail(ctx context.Context, e *stet.Engine, id, name string, f *tailFlags) error {
-	known, err := a.shows(ctx, e, id, name, f.value)
+func (rc runCommands) tail(ctx context.Context, e *stet.Engine, id, name string, f *tailFlags) error {
+	known, err := rc.shows(ctx, e, id, name, f.value)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (a *app) tail(ctx context.Context, e *stet.Engine, id, name string, f *tail
 	case f.value && f.noFollow:
 		content, set, err := stet.Value[json.RawMessage](name).Get(ctx, e, id)
 		if err == nil && set {
-			_, err = fmt.Fprintf(a.out, "%s\n", content)
+			_, err = fmt.Fprintf(rc.out, "%s\n", content)
 		}
 		return err
 	case f.value:
@@ -86,7 +86,7 @@ func (a *app) tail(ctx context.Context, e *stet.Engine, id, name string, f *tail
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(a.out, "%s\n", content); err != nil {
+			if _, err := fmt.Fprintf(rc.out, "%s\n", content); err != nil {
 				return err
 			}
 		}
@@ -103,7 +103,7 @@ func (a *app) tail(ctx context.Context, e *stet.Engine, id, name string, f *tail
 		if err != nil {
 			return err
 		}
-		if err := a.printItem(&item); err != nil {
+		if err := rc.printItem(&item); err != nil {
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ func (a *app) tail(ctx context.Context, e *stet.Engine, id, name string, f *tail
 
 // shows returns the number of the last item, or how often the value was set, 0 if
 // there is none yet. A run that has ended will show no more.
-func (a *app) shows(ctx context.Context, e *stet.Engine, id, name string, value bool) (int64, error) {
+func (rc runCommands) shows(ctx context.Context, e *stet.Engine, id, name string, value bool) (int64, error) {
 	info, err := e.Runs().Info(ctx, id) // before what it shows: what is not there then comes no more
 	if err != nil {
 		return 0, err
@@ -158,18 +158,18 @@ func until(items iter.Seq2[stet.StreamItem[stet.RawValue], error], last int64) i
 	}
 }
 
-func (a *app) printItem(item *stet.StreamItem[stet.RawValue]) error {
+func (rc runCommands) printItem(item *stet.StreamItem[stet.RawValue]) error {
 	var value json.RawMessage
 	if err := item.Value.Decode(&value); err != nil {
 		return fmt.Errorf("item %d: %w", item.Position, err)
 	}
 	switch {
-	case a.output == formJSON:
-		return a.json(itemView{item.Position, item.At, item.Rewound, value})
+	case rc.output == formJSON:
+		return rc.json(itemView{item.Position, item.At, item.Rewound, value})
 	case item.Rewound:
-		a.say("the run was rewound at %s", item.At.Format(time.RFC3339))
+		rc.say("the run was rewound at %s", item.At.Format(time.RFC3339))
 		return nil
 	}
-	_, err := fmt.Fprintf(a.out, "%s\n", value)
+	_, err := fmt.Fprintf(rc.out, "%s\n", value)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func (a *app) publishCommand() *cobra.Command {
+func (tc topicCommands) publishCommand() *cobra.Command {
 	var key, mode, expiry, retention string
 	var most int
 	cmd := &cobra.Command{
@@ -26,7 +26,7 @@ Without the flags they are those of the last event that was published to the top
 a topic that is new broadcasts. The exit code is 4 if the topic is full.`,
 		Args: between(1, "TOPIC", "VALUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			value, err := a.jsonArgument(args, 1)
+			value, err := tc.jsonArgument(args, 1)
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ a topic that is new broadcasts. The exit code is 4 if the topic is full.`,
 				}
 				options = append(options, stet.SendKey(key))
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+			return tc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				topic := stet.Topic[json.RawMessage]{Name: args[0]}
 				switch last, err := e.Topics().Info(cmd.Context(), args[0]); {
 				case err == nil && last.Accepted > 0:
@@ -72,10 +72,10 @@ a topic that is new broadcasts. The exit code is 4 if the topic is full.`,
 				if err != nil {
 					return err
 				}
-				if a.output == formJSON {
-					return a.json(map[string]string{"id": id})
+				if tc.output == formJSON {
+					return tc.json(map[string]string{"id": id})
 				}
-				_, err = fmt.Fprintln(a.out, id)
+				_, err = fmt.Fprintln(tc.out, id)
 				return err
 			})
 		},
@@ -107,7 +107,7 @@ func durationOrNone(text string) (time.Duration, error) {
 	return d, err
 }
 
-func (a *app) topicsCommand() *cobra.Command {
+func (tc topicCommands) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "topics",
 		Aliases: []string{"topic"},
@@ -121,16 +121,16 @@ event is pending as long as it is kept, whoever has got it.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.listTopics(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return tc.list(cmd) },
 	}
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: "ls", Short: "list topics, by name", Args: exactly(),
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.listTopics(cmd) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return tc.list(cmd) },
 		},
 		&cobra.Command{
 			Use: "show TOPIC", Short: "show how a topic stands, and its events, oldest first", Args: exactly("TOPIC"),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.showTopic(cmd, args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return tc.show(cmd, args[0]) },
 		},
 	)
 	return cmd
@@ -173,8 +173,8 @@ func viewTopic(i stet.TopicInfo) topicView {
 	}
 }
 
-func (a *app) listTopics(cmd *cobra.Command) error {
-	return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+func (tc topicCommands) list(cmd *cobra.Command) error {
+	return tc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 		list, err := e.Topics().List(cmd.Context())
 		if err != nil {
 			return err
@@ -183,20 +183,20 @@ func (a *app) listTopics(cmd *cobra.Command) error {
 		for i := range list {
 			views[i] = viewTopic(list[i])
 		}
-		return a.printTopics(views)
+		return tc.printAll(views)
 	})
 }
 
 // printTopics prints topics; with the form ids their names.
-func (a *app) printTopics(views []topicView) error {
+func (tc topicCommands) printAll(views []topicView) error {
 	g := &grid{headers: []string{"TOPIC", "MODE", "ACCEPTED", "RECEIVED", "PENDING", "IN FLIGHT", "EXPIRED", "REFUSED", "WAITING"}}
 	for _, v := range views {
 		var err error
-		switch a.output {
+		switch tc.output {
 		case formIDs:
-			_, err = fmt.Fprintln(a.out, v.Name)
+			_, err = fmt.Fprintln(tc.out, v.Name)
 		case formJSON:
-			err = a.json(v)
+			err = tc.json(v)
 		default:
 			g.add(printable(v.Name), v.Mode, fmt.Sprint(v.Accepted), fmt.Sprint(v.Received), fmt.Sprint(v.Pending), fmt.Sprint(v.InFlight),
 				fmt.Sprint(v.Expired), fmt.Sprint(v.Refused), fmt.Sprint(v.Waiting))
@@ -205,14 +205,14 @@ func (a *app) printTopics(views []topicView) error {
 			return err
 		}
 	}
-	if a.output == formTable {
-		return a.print(g)
+	if tc.output == formTable {
+		return tc.print(g)
 	}
 	return nil
 }
 
-func (a *app) showTopic(cmd *cobra.Command, name string) error {
-	return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+func (tc topicCommands) show(cmd *cobra.Command, name string) error {
+	return tc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 		info, err := e.Topics().Info(cmd.Context(), name)
 		if errors.Is(err, stet.ErrNotFound) {
 			return hintedError{err, "stet topics lists those that were used"}
@@ -228,21 +228,21 @@ func (a *app) showTopic(cmd *cobra.Command, name string) error {
 		for i := range events {
 			v.Events = append(v.Events, viewEvent(&events[i]))
 		}
-		switch a.output {
+		switch tc.output {
 		case formJSON:
-			return a.json(v)
+			return tc.json(v)
 		case formIDs:
 			for _, ev := range v.Events {
-				if _, err := fmt.Fprintln(a.out, ev.ID); err != nil {
+				if _, err := fmt.Fprintln(tc.out, ev.ID); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
-		if err := a.printTopics([]topicView{v}); err != nil {
+		if err := tc.printAll([]topicView{v}); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(a.out, "expiry %s, retention %s, cap %s\n", orNone(info.Expiry), orNone(info.Retention), capText(info.Cap)); err != nil {
+		if _, err := fmt.Fprintf(tc.out, "expiry %s, retention %s, cap %s\n", orNone(info.Expiry), orNone(info.Retention), capText(info.Cap)); err != nil {
 			return err
 		}
 		g := &grid{headers: []string{"EVENT", "MODE", "SENT", "GOT BY", "SIZE", "VALUE"}}
@@ -256,7 +256,7 @@ func (a *app) showTopic(cmd *cobra.Command, name string) error {
 			}
 			g.add(printable(ev.ID), ev.Mode, moment(store.TimeOf(ev.Sent)), by, fmt.Sprint(ev.Size), short(string(ev.Value), 60))
 		}
-		return a.print(g)
+		return tc.print(g)
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 // errBroken: the torture has found violations.
 var errBroken = errors.New("something that was promised is broken")
 
-func (a *app) tortureCommand() *cobra.Command {
+func (lc trialCommands) tortureCommand() *cobra.Command {
 	var cfg torture.Config
 	var seconds int
 	var worker string
@@ -46,25 +46,25 @@ broken. The seed makes the workflows and the strikes; the moments of the strikes
 fall differently in each call. The store must be a new one.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if a.output == "ids" {
+			if lc.output == "ids" {
 				return usage(errors.New("--output: expected table or json, found ids"))
 			}
-			cfg.DB, cfg.Log = a.place(), a.log()
+			cfg.DB, cfg.Log = lc.address(), lc.log
 			cfg.Open = func(ctx context.Context) (store.Store, error) {
-				s, err := a.open(ctx, true)
+				s, err := lc.open(ctx, true)
 				if err != nil {
 					return nil, err
 				}
 				return s, nil
 			}
 			if worker != "" {
-				return torture.Work(cmd.Context(), cfg.Open, worker, a.in, a.log())
+				return torture.Work(cmd.Context(), cfg.Open, worker, lc.in, lc.log)
 			}
 			self, err := os.Executable()
 			if err != nil {
 				return err
 			}
-			cfg.Worker = func(orders string) *exec.Cmd { return exec.Command(self, "torture", "--db", a.db, "--worker", orders) }
+			cfg.Worker = func(orders string) *exec.Cmd { return exec.Command(self, "torture", "--db", lc.db, "--worker", orders) }
 			for _, command := range outages {
 				words := strings.Fields(command)
 				if len(words) == 0 {
@@ -79,9 +79,9 @@ fall differently in each call. The store must be a new one.`,
 			}
 			cfg.For = time.Duration(seconds) * time.Second
 			if verbose {
-				cfg.Log = slog.New(slog.NewTextHandler(a.err, nil))
+				cfg.Log = slog.New(slog.NewTextHandler(lc.err, nil))
 			}
-			return a.torture(cmd.Context(), cfg)
+			return lc.torture(cmd.Context(), cfg)
 		},
 	}
 	flags := cmd.Flags()
@@ -104,7 +104,7 @@ fall differently in each call. The store must be a new one.`,
 	return cmd
 }
 
-func (a *app) torture(ctx context.Context, cfg torture.Config) error {
+func (lc trialCommands) torture(ctx context.Context, cfg torture.Config) error {
 	report, err := torture.Run(ctx, cfg)
 	switch {
 	case errors.Is(err, torture.ErrConfig):
@@ -112,10 +112,10 @@ func (a *app) torture(ctx context.Context, cfg torture.Config) error {
 	case err != nil:
 		return err
 	}
-	if a.output == "json" {
-		err = a.json(report)
+	if lc.output == "json" {
+		err = lc.json(report)
 	} else {
-		err = report.WriteText(a.out)
+		err = report.WriteText(lc.out)
 	}
 	if err == nil && !report.OK {
 		err = fmt.Errorf("torture with seed %d: %w", report.Seed, errBroken)

@@ -13,7 +13,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func (a *app) treeCommand() *cobra.Command {
+func (rc runCommands) treeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "tree RUN...",
 		Short: "show runs with their children",
@@ -23,11 +23,11 @@ standard input. As JSON each run holds its children; as IDs a run comes before
 them.`,
 		Args: someRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := a.runIDs(args)
+			ids, err := rc.runIDs(args)
 			if err != nil {
 				return err
 			}
-			return a.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
+			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
 				c, err := clusterOf(cmd.Context(), s)
 				if err != nil {
 					return err
@@ -46,7 +46,7 @@ them.`,
 						problems = append(problems, err)
 					}
 				}
-				if err := a.printFamilies(families, c); err != nil {
+				if err := rc.printFamilies(families, c); err != nil {
 					return err
 				}
 				return joinRuns(problems)
@@ -102,18 +102,18 @@ func (f *family) walk(depth int, visit func(f *family, depth int)) {
 	}
 }
 
-func (a *app) printFamilies(families []*family, c *cluster) error {
-	switch a.output {
+func (rc runCommands) printFamilies(families []*family, c *cluster) error {
+	switch rc.output {
 	case formJSON:
 		for _, f := range families {
-			if err := a.json(f); err != nil {
+			if err := rc.json(f); err != nil {
 				return err
 			}
 		}
 		return nil
 	case formIDs:
 		for _, f := range families {
-			f.walk(0, func(f *family, _ int) { fmt.Fprintln(a.out, f.ID) })
+			f.walk(0, func(f *family, _ int) { fmt.Fprintln(rc.out, f.ID) })
 		}
 		return nil
 	}
@@ -137,5 +137,5 @@ func (a *app) printFamilies(families []*family, c *cluster) error {
 		}
 		return lipgloss.NewStyle()
 	}
-	return a.print(g)
+	return rc.print(g)
 }

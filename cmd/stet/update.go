@@ -13,7 +13,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func (a *app) updateCommand() *cobra.Command {
+func (mc messageCommands) updateCommand() *cobra.Command {
 	var key string
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -28,10 +28,10 @@ The exit code is 4 if the run has rejected the update, and 5 if the run has ende
 without an answer.`,
 		Args: between(2, "RUN", "NAME", "VALUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := errors.Join(a.checkNoIDs(), checkTimeout(timeout, true)); err != nil {
+			if err := errors.Join(mc.checkNoIDs(), checkTimeout(timeout, true)); err != nil {
 				return err
 			}
-			value, err := a.jsonArgument(args, 2)
+			value, err := mc.jsonArgument(args, 2)
 			if err != nil {
 				return err
 			}
@@ -44,8 +44,8 @@ without an answer.`,
 			}
 			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
-			err = a.with(ctx, func(e *stet.Engine, _ store.Store) error {
-				return a.update(ctx, e, args[0], args[1], value, options)
+			err = mc.with(ctx, func(e *stet.Engine, _ store.Store) error {
+				return mc.update(ctx, e, args[0], args[1], value, options)
 			})
 			return inTime(err, "the update has not been sent in time")
 		},
@@ -56,7 +56,7 @@ without an answer.`,
 }
 
 // update sends an update and prints the answer.
-func (a *app) update(ctx context.Context, e *stet.Engine, id, name string, value json.RawMessage, options []stet.SendOption) error {
+func (mc messageCommands) update(ctx context.Context, e *stet.Engine, id, name string, value json.RawMessage, options []stet.SendOption) error {
 	raw, err := e.Runs().Update(ctx, id, name, value, options...)
 	switch {
 	case errors.Is(err, stet.ErrPending) && errors.Is(err, context.DeadlineExceeded):
@@ -72,9 +72,9 @@ func (a *app) update(ctx context.Context, e *stet.Engine, id, name string, value
 	if err := raw.Decode(&answer); err != nil {
 		return err
 	}
-	if a.output == formJSON {
-		return a.json(answer)
+	if mc.output == formJSON {
+		return mc.json(answer)
 	}
-	_, err = fmt.Fprintf(a.out, "%s\n", answer)
+	_, err = fmt.Fprintf(mc.out, "%s\n", answer)
 	return err
 }

@@ -14,23 +14,23 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func (a *app) cancelCommand() *cobra.Command {
+func (cc controlCommands) cancelCommand() *cobra.Command {
 	v := verb{name: "cancel", short: "cancel runs; their code sees it and cleans up", fits: may(store.ItemCancel)}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Cancel(ctx, id, v.act())
 	}
-	return v.command(a)
+	return v.command(cc.app)
 }
 
-func (a *app) terminateCommand() *cobra.Command {
+func (cc controlCommands) terminateCommand() *cobra.Command {
 	v := verb{name: "terminate", short: "end runs at once; no more of their code is executed", fits: may(store.ItemTerminate)}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Terminate(ctx, id, v.act())
 	}
-	return v.command(a)
+	return v.command(cc.app)
 }
 
-func (a *app) pauseCommand() *cobra.Command {
+func (cc controlCommands) pauseCommand() *cobra.Command {
 	v := verb{
 		name: "pause", short: "leave runs alone until they are resumed",
 		about: "Steps that are executing are waited for. Messages are kept, timers keep their due time.",
@@ -39,10 +39,10 @@ func (a *app) pauseCommand() *cobra.Command {
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Pause(ctx, id, v.act())
 	}
-	return v.command(a, v.childrenFlag)
+	return v.command(cc.app, v.childrenFlag)
 }
 
-func (a *app) resumeCommand() *cobra.Command {
+func (cc controlCommands) resumeCommand() *cobra.Command {
 	v := verb{
 		name: "resume", short: "let paused runs go on, and stalled ones after their cause is mended",
 		fits: may(store.ItemResume),
@@ -50,7 +50,7 @@ func (a *app) resumeCommand() *cobra.Command {
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Resume(ctx, id, v.act())
 	}
-	return v.command(a, v.childrenFlag)
+	return v.command(cc.app, v.childrenFlag)
 }
 
 // may returns a function that reports whether a verb makes sense for a run.

@@ -12,7 +12,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-func (a *app) waitCommand() *cobra.Command {
+func (rc runCommands) waitCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait RUN...",
@@ -25,16 +25,16 @@ succeeded.`,
 			if err := checkTimeout(timeout, true); err != nil {
 				return err
 			}
-			ids, err := a.runIDs(args)
+			ids, err := rc.runIDs(args)
 			if err != nil {
 				return err
 			}
 			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
-			err = a.with(ctx, func(e *stet.Engine, _ store.Store) error {
+			err = rc.with(ctx, func(e *stet.Engine, _ store.Store) error {
 				var problems []error
 				for _, id := range ids {
-					if err := a.wait(ctx, e, id); err != nil {
+					if err := rc.wait(ctx, e, id); err != nil {
 						problems = append(problems, err)
 					}
 				}
@@ -68,22 +68,22 @@ func inTime(err error, what string) error {
 }
 
 // wait prints the result of a run once it has ended.
-func (a *app) wait(ctx context.Context, e *stet.Engine, id string) error {
+func (rc runCommands) wait(ctx context.Context, e *stet.Engine, id string) error {
 	info, err := e.Runs().Wait(ctx, id)
 	if err != nil {
 		return inTime(err, fmt.Sprintf("run %q has not ended in time", id))
 	}
 	switch {
-	case a.output == formJSON:
-		err = a.json(viewOf(info))
-	case a.output == formIDs:
-		_, err = fmt.Fprintln(a.out, info.ID)
+	case rc.output == formJSON:
+		err = rc.json(viewOf(info))
+	case rc.output == formIDs:
+		_, err = fmt.Fprintln(rc.out, info.ID)
 	case info.Status == store.Succeeded:
 		result := valueJSON(info.Output.Bytes())
 		if result == nil {
 			result = []byte("null")
 		}
-		_, err = fmt.Fprintf(a.out, "%s\n", result)
+		_, err = fmt.Fprintf(rc.out, "%s\n", result)
 	}
 	if err == nil && info.Err != nil {
 		err = unsuccessfulError{info.Err}

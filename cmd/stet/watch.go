@@ -17,7 +17,7 @@ import (
 // watchEvery is the shortest time between two looks at the store.
 const watchEvery = 100 * time.Millisecond
 
-func (a *app) watchCommand() *cobra.Command {
+func (rc runCommands) watchCommand() *cobra.Command {
 	var until string
 	var timeout time.Duration
 	t := target{yes: true}
@@ -33,17 +33,17 @@ With --until a run is done with when it has that status, or the mark paused; one
 that ends otherwise makes the exit code 5.`,
 		Args: t.args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(a.checkNoIDs(), checkTimeout(timeout, true)); err != nil {
+			if err := errors.Join(rc.checkNoIDs(), checkTimeout(timeout, true)); err != nil {
 				return err
 			}
-			w := watch{app: a}
+			w := watch{app: rc.app}
 			if err := w.parse(until); err != nil {
 				return usage(fmt.Errorf("--until: %w", err))
 			}
 			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
-			err := a.with(ctx, func(e *stet.Engine, s store.Store) error {
-				ids, err := a.choose(ctx, e, &t)
+			err := rc.with(ctx, func(e *stet.Engine, s store.Store) error {
+				ids, err := rc.choose(ctx, e, &t)
 				if err != nil {
 					return err
 				}
