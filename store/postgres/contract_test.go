@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 	"github.com/stet-run/stet/store/storetest"
@@ -60,14 +61,24 @@ func (h *harness) Kill(t testing.TB, s store.Store) bool {
 // TestContract checks the store against the contract and against store/memory.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, openHarness)
+	contract(t, openHarness, 0)
 }
 
 // TestContractTurnByTurn checks what the function in the database leaves to the
 // store, for all batches: the laws of commits and random operations.
 func TestContractTurnByTurn(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
+	contract(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
 		return newHarness(t, clock, postgres.TurnByTurn())
-	})
+	}, 1)
+}
+
+// contract checks one of the two ways to write. Below the usual number of cases they share
+// the random operations.
+func contract(t *testing.T, open storetest.Open, way int) {
+	if soak.Usual(t) {
+		storetest.Run(t, open)
+	} else {
+		storetest.RunPart(t, open, way, 2)
+	}
 }
