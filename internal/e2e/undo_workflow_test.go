@@ -270,7 +270,7 @@ func TestUndoGoesOnAfterAPerson(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = r.Wait(ctx)
-			if !errors.Is(err, stet.ErrStalled) || !strings.Contains(err.Error(), "undo: b/undo failed: bank is closed; mend the cause and resume the run") {
+			if !errors.Is(err, stet.ErrStalled) || !strings.Contains(err.Error(), "undo: b/undo failed: bank is closed; fix the cause and resume the run") {
 				t.Fatalf("the run ends with %v", err)
 			}
 			if info, err := r.Info(ctx); err != nil || info.Marks != store.Undoing {

@@ -34,7 +34,7 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 	case run.Queue != nil && !x.permitted(a, s):
 	case limit > 0 && run.Strikes >= limit:
 		reason := "poison: the process ended " + times(run.Strikes) +
-			" while only this suspect was running; mend its code, then resume it"
+			" while only this suspect was running; fix its code, then resume it"
 		x.stall(a.shard, *run, reason, func() { a.post(dismissed{}) })
 	case limit > 0 && run.Suspect >= 2:
 		x.memory.introduce(a, run)

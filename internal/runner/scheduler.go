@@ -95,7 +95,7 @@ func (o owner) Owe(step *journal.Op, undo *Undo) { o.r.undo.owe(step, undo, o.r.
 // UndoFailed stops the run for a person.
 func (o owner) UndoFailed(loc location.Loc, why string) {
 	o.r.over = &Outcome{Status: store.Stalled, Reason: fmt.Sprintf(
-		"undo: %s failed: %s; mend the cause and resume the run, which tries it again", loc, why)}
+		"undo: %s failed: %s; fix the cause and resume the run, which tries it again", loc, why)}
 }
 
 // PauseFor makes the run stand still like Pause, unless it does.

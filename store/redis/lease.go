@@ -31,7 +31,7 @@ func (s *Store) epoch(shard store.Shard, epoch int64) error {
 	if seen := s.epochs[shard]; epoch < seen {
 		return fmt.Errorf("shard %s: %w: expected epoch %d or a later one, found %d: the server has lost acknowledged "+
 			"writes, as after the failover to a replica; this process does not touch the shard any more: see what is lost, "+
-			"then start it anew", shard, store.ErrDamaged, seen, epoch)
+			"then start it again", shard, store.ErrDamaged, seen, epoch)
 	}
 	s.epochs[shard] = epoch
 	return nil

@@ -134,7 +134,7 @@ func (w *writer) tend() {
 	}
 	if size := w.s.walSize(); size > walWarning && time.Since(l.warned) > warnEvery {
 		l.warned = time.Now()
-		w.s.cfg.log.Warn("the WAL is large: a reader keeps it from beginning anew", "file", w.s.cfg.path, "bytes", size)
+		w.s.cfg.log.Warn("the WAL is large: a reader keeps it from starting over", "file", w.s.cfg.path, "bytes", size)
 	}
 }
 

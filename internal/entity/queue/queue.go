@@ -328,7 +328,7 @@ func (q *Rules) manage(it *store.Item, w *entity.Writer) []byte {
 		case it.Name == permit.Create && q.head.Exists && s != q.head.Settings:
 			return []byte{permit.Exists}
 		case q.head.Exists && s.Group != q.head.Settings.Group:
-			return no("its runs belong to group %s; delete it and create it anew, or create another", q.head.Settings.Group)
+			return no("its runs belong to group %s; delete it and create it again, or create another", q.head.Settings.Group)
 		}
 		q.head.Settings, q.head.Exists = s, true
 		q.trim(s.Rate, w)
