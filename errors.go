@@ -120,13 +120,16 @@ func asRecord(f *stored.Failure, target any) bool {
 	return true
 }
 
-// recordedError is an error with the record that it was restored from.
+// recordedError is an error with the record that it was restored from. It does not embed
+// the error: with an embedded one, go doc lists New and every other constructor apart
+// from its type.
 type recordedError struct {
-	error
+	err    error
 	record *stored.Failure
 }
 
-func (e *recordedError) Unwrap() error      { return e.error }
+func (e *recordedError) Error() string      { return e.err.Error() }
+func (e *recordedError) Unwrap() error      { return e.err }
 func (e *recordedError) As(target any) bool { return asRecord(e.record, target) }
 
 // StepError says that a step has failed for good.
