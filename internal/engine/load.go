@@ -70,7 +70,9 @@ func (x *executor) loadChunk(expected []*activation) {
 func (x *executor) reload(h *ownership.Shard, no store.RunNo) { x.reloadAfter(h, no, x.e.cfg.Poll) }
 
 func (x *executor) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Duration) {
-	x.drivers.Add(1)
+	if !x.memory.beginDriver() {
+		return
+	}
 	go func() {
 		defer x.drivers.Done()
 		select {

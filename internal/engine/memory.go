@@ -55,6 +55,18 @@ func (m *memory) drains() bool {
 	return m.draining
 }
 
+// beginDriver counts a goroutine that will load a run. It reports false if nothing new
+// begins: the executor may be waiting for its drivers already, and none may be added then.
+func (m *memory) beginDriver() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.draining {
+		return false
+	}
+	m.x.drivers.Add(1)
+	return true
+}
+
 // room returns how many more runs memory may take.
 func (m *memory) room() int {
 	m.mu.Lock()
