@@ -1,10 +1,7 @@
 package engine_test
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"slices"
 	"strconv"
 	"testing"
@@ -77,35 +74,6 @@ func (r *tally) Tick(now store.Time, w *entity.Writer) {
 func (r *tally) Wake() store.Time { return r.wake }
 
 const tallies = "stet.tally"
-
-func newEngine(t *testing.T, s store.Store, node string) *engine.Engine {
-	t.Helper()
-	e, err := engine.New(t.Context(), engine.Config{
-		Store: s, Node: node, Build: "b", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Entities: map[string]engine.MakeRules{tallies: func(*store.Run) entity.Rules { return &tally{} }},
-		MaxSteps: 10, MaxRuns: 10, MaxParked: 2, ParkFor: time.Second, Sweep: time.Minute,
-		LeaseTTL: 30 * time.Second, Renew: 10 * time.Second, Poll: time.Second, Grace: time.Second,
-		PoisonLimit: 3, AloneFor: time.Second,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
-// serve runs the engine until the returned function is called.
-func serve(t *testing.T, e *engine.Engine) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- e.Run(ctx) }()
-	return func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
-}
 
 func item(name, id, value string) store.Item {
 	return store.Item{Kind: store.ItemMessage, Name: name, ID: id, Origin: id, Value: []byte(value)}

@@ -1,0 +1,171 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// rarely makes an engine poll so seldom that what happens earlier is due to a hint or a time.
+func rarely(cfg *engine.Config) { cfg.Poll = 10 * time.Hour }
+
+// fill puts starts into the store, as a process without the code does.
+func fill(t *testing.T, s store.Store, workflow string, n int) (ids []string) {
+	t.Helper()
+	front := newEngine(t, s, "front")
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("run%d", i))
+	}
+	start(t, front, workflow, ids...)
+	return ids
+}
+
+// No more runs are claimed than memory takes. What a claim has left is claimed when a run
+// leaves, without a poll.
+func TestNoMoreRunsAreClaimedThanThereIsRoomFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := memory.New()
+		s := &gated{Store: shared}
+		var limits []int
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+			limits = append(limits, req.Limit)
+			return s.Store.Claim(ctx, req)
+		}
+		ids := fill(t, shared.Join(), "w", 5)
+		began, goOn := make(chan struct{}, 5), make(chan struct{})
+		e := newEngine(t, s, "n", rarely, func(cfg *engine.Config) { cfg.MaxRuns = 2 },
+			with("w", does(func(context.Context) string { began <- struct{}{}; <-goOn; return "" })))
+		defer serve(t, e)()
+		synctest.Wait()
+		if len(began) != 2 {
+			t.Errorf("%d runs are executed; want 2", len(began))
+		}
+		close(goOn)
+		for _, id := range ids {
+			expectEnd(t, e, id, store.Succeeded, "")
+		}
+		if limits[0] != 2 || slices.Max(limits) != 2 {
+			t.Errorf("the claims have the limits %v; want at most 2", limits)
+		}
+	})
+}
+
+// The dispatcher claims at the wake time of a run, be it in memory, or found by a claim.
+func TestRunIsClaimedAtItsWakeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		sleeps := with("w", func(b *runner.Branch) ([]byte, error) {
+			return nil, b.Sleep(runner.Call{Name: "nap"}, 10*time.Minute)
+		})
+		first := newEngine(t, s, "first", rarely, sleeps)
+		stop := serve(t, first)
+		synctest.Wait()
+		began := time.Now()
+		start(t, first, "w", "a", "b")
+		expectEnd(t, first, "a", store.Succeeded, "")
+		if took := time.Since(began).Round(time.Millisecond); took != 10*time.Minute {
+			t.Errorf("the run was claimed after %s; want 10m", took)
+		}
+		began = time.Now()
+		start(t, first, "w", "c")
+		time.Sleep(time.Minute)
+		stop()
+		second := newEngine(t, s.Join(), "second", rarely, sleeps)
+		defer serve(t, second)()
+		expectEnd(t, second, "c", store.Succeeded, "")
+		if took := time.Since(began).Round(time.Millisecond); took != 10*time.Minute {
+			t.Errorf("under the second owner the run was claimed after %s; want 10m", took)
+		}
+	})
+}
+
+// What another process starts is claimed on the store's hint; if that is lost, by the next
+// poll.
+func TestStartOfAnotherProcessIsClaimed(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			shared := memory.New()
+			s := &gated{Store: shared}
+			if lost {
+				s.changed = func(ctx context.Context) (store.Change, error) {
+					<-ctx.Done()
+					return store.Change{}, ctx.Err()
+				}
+			}
+			front := newEngine(t, shared.Join(), "front")
+			e := newEngine(t, s, "n", with("w", hears(0)))
+			defer serve(t, e)()
+			time.Sleep(500 * time.Millisecond)
+			start(t, front, "w", "a")
+			synctest.Wait()
+			if lost {
+				expectStatus(t, e, "a", store.Queued)
+				time.Sleep(time.Second)
+				synctest.Wait()
+			}
+			expectStatus(t, e, "a", store.Succeeded)
+		})
+	}
+}
+
+// A claim whose answer is lost may have claimed runs. They are looked for, and loaded.
+func TestRunsOfALostClaimAreFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := memory.New()
+		s := &gated{Store: shared}
+		var lost atomic.Int64
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+			claims, err := s.Store.Claim(ctx, req)
+			if len(claims.Runs) > 0 && lost.Add(1) == 1 {
+				return store.Claims{}, store.ErrUnavailable
+			}
+			return claims, err
+		}
+		ids := fill(t, shared.Join(), "w", 3)
+		var l logs
+		e := newEngine(t, s, "n", logging(&l), with("w", hears(0)))
+		defer serve(t, e)()
+		for _, id := range ids {
+			expectEnd(t, e, id, store.Succeeded, "")
+		}
+		if n := len(l.lines("the answer to its claim was lost")); n != 3 {
+			t.Errorf("%d runs were found; want 3", n)
+		}
+	})
+}
+
+// A run is claimed by a node that has its code. An executor that has claimed another one
+// with a message gives it back.
+func TestRunOfAnUnknownWorkflowIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		first := newEngine(t, s, "first", with("w", hears(1)))
+		stop := serve(t, first)
+		synctest.Wait()
+		start(t, first, "w", "a")
+		synctest.Wait()
+		stop()
+		var l logs
+		second := newEngine(t, s, "second", logging(&l), with("other", hears(1)))
+		stop = serve(t, second)
+		synctest.Wait()
+		send(t, second, "a", "word")
+		time.Sleep(time.Minute)
+		expectStatus(t, second, "a", store.Running)
+		if n := len(l.lines("a claimed run is given back")); n != 1 {
+			t.Errorf("the run was given back %d times; want once", n)
+		}
+		stop()
+		defer serve(t, first)()
+		expectEnd(t, first, "a", store.Succeeded, "word")
+	})
+}
