@@ -1,6 +1,9 @@
 package budget
 
 import (
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +110,27 @@ func TestArrows(t *testing.T) {
 	for here := range arrows {
 		if !found[here] {
 			t.Errorf("arrows names %s, which is not there", here)
+		}
+	}
+}
+
+// TestArchitectureNamesEveryPackage: a newcomer finds each folder in docs/architecture.md,
+// by its path, or by its name in the row of the folder above it.
+func TestArchitectureNamesEveryPackage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Split(string(page), "\n")
+	for here := range arrows {
+		if here == "docs/guide" || here == "internal/testing/servers/services" {
+			continue
+		}
+		if !slices.ContainsFunc(rows, func(row string) bool {
+			return strings.Contains(row, "`"+here+"`") ||
+				strings.Contains(row, "`"+path.Base(here)+"`") && strings.Contains(row, "`"+path.Dir(here))
+		}) {
+			t.Errorf("docs/architecture.md does not say what %s is", here)
 		}
 	}
 }
