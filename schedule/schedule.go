@@ -1,17 +1,15 @@
-// Package schedule says when something is to happen again and again: by a cron
-// expression in a time zone, or at a constant interval. It is pure: it reads no
-// clock.
+// Package schedule computes the instants of a recurring event: by a cron expression in a time zone, or at a constant
+// interval. It is pure: it reads no clock.
 //
 // # Cron and the clock's changes
 //
-// A cron expression speaks of what the clocks of its zone show. When these are
-// changed, the hour field decides:
+// A cron expression refers to the local time of its zone. When the clocks are changed, the hour field decides:
 //
 //   - Of an expression for certain hours ("30 2 * * *") each time of day is due
 //     once a day. One that the clocks show twice is due when they show it first.
 //     One that they skip is due as much later as they skip: 02:30 at 03:30.
 //   - An expression for every hour ("30 * * * *") is due whenever the clocks show
-//     a time that matches: twice in what they repeat, not in what they skip.
+//     a time that matches: twice in a repeated hour, not in a skipped one.
 //
 // Days of the month and of the week are "or" if both are given, as in every cron.
 package schedule
@@ -26,7 +24,7 @@ import (
 	"github.com/netresearch/go-cron"
 )
 
-// ErrInvalid: a Spec is not valid. The error that wraps it says what was expected.
+// ErrInvalid: a Spec is not valid. The error that wraps it names the expected form.
 var ErrInvalid = errors.New("invalid")
 
 // Spec says when, either by Cron or by Every.
@@ -59,7 +57,7 @@ func (s Spec) String() string {
 	return fmt.Sprintf("every %s", s.Every)
 }
 
-// Times is a Spec that can be asked. It is immutable and safe for concurrent use.
+// Times is a compiled Spec. It is immutable and safe for concurrent use.
 type Times struct {
 	every, offset time.Duration // of an interval
 
@@ -71,8 +69,7 @@ type Times struct {
 var parser = cron.MustNewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow |
 	cron.Descriptor | cron.DowOrDom | cron.Extended).WithMaxSearchYears(searchYears)
 
-// searchYears is how far ahead a next time is looked for: a 29th of February that
-// is a Monday comes within 40 years.
+// searchYears bounds the search for a next time: a 29th of February that is a Monday comes within 40 years.
 const searchYears = 41
 
 // allHours are the bits of the hours.
@@ -105,7 +102,8 @@ func (s Spec) Compile() (*Times, error) {
 	}
 	zone, err := time.LoadLocation(cmp.Or(s.Zone, "UTC"))
 	if err != nil {
-		return bad("Zone: expected a time zone that this machine knows, found %q: install the system's tzdata or import time/tzdata: %w", s.Zone, err)
+		return bad("Zone: expected a time zone that this machine knows, found %q: "+
+			"install the system's tzdata or import time/tzdata: %w", s.Zone, err)
 	}
 	parsed, err := parser.Parse(s.Cron)
 	if err != nil {
@@ -129,8 +127,7 @@ func (t *Times) Next(after time.Time) time.Time {
 	if t.cron == nil {
 		return t.nextMultiple(after)
 	}
-	// The clocks are looked at from one of their changes to the next: in between
-	// they run as any others.
+	// The search goes from one change of the clocks to the next: in between they run evenly.
 	limit := after.AddDate(searchYears, 0, 0)
 	for from := after; from.Before(limit); {
 		begin, end := from.In(t.zone).ZoneBounds()
@@ -183,7 +180,7 @@ func (t *Times) nextWithin(after, begin, end, from time.Time) time.Time {
 	return next
 }
 
-// wall returns what clocks with an offset show, as a time in UTC.
+// wall returns the local time of clocks with an offset, as a time in UTC.
 func wall(at time.Time, offset time.Duration) time.Time { return at.UTC().Add(offset) }
 
 func offsetAt(at time.Time) time.Duration {

@@ -22,7 +22,7 @@ func compile(t *testing.T, s schedule.Spec) *schedule.Times {
 	return times
 }
 
-// between returns what is due after from and not after to.
+// between returns the times that are due after from and not after to.
 func between(times *schedule.Times, from, to time.Time) []time.Time {
 	var due []time.Time
 	for at := times.Next(from); !at.IsZero() && !at.After(to); at = times.Next(at) {
@@ -42,11 +42,14 @@ func TestChangesOfTheClocks(t *testing.T) {
 		{"repeated, each", "*/20 2 * * *", "Europe/Berlin", "2026-10-25", "00:00 00:20 00:40"},
 		{"repeated, then on", "30 2,3 * * *", "Europe/Berlin", "2026-10-25", "00:30 02:30"},
 		{"repeated, of every hour", "30 * * * *", "Europe/Berlin", "2026-10-25", hours(0, 24, 30)},
-		{"repeated, of every second hour", "0 */2 * * *", "Europe/Berlin", "2026-10-25", "00:00 03:00 05:00 07:00 09:00 11:00 13:00 15:00 17:00 19:00 21:00 23:00"},
+		{"repeated, of every second hour", "0 */2 * * *", "Europe/Berlin", "2026-10-25",
+			"00:00 03:00 05:00 07:00 09:00 11:00 13:00 15:00 17:00 19:00 21:00 23:00"},
 		{"half an hour skipped", "15 2 * * *", "Australia/Lord_Howe", "2026-10-03", "15:45"},
 		{"half an hour skipped, not of it", "45 2 * * *", "Australia/Lord_Howe", "2026-10-03", "15:45"},
 		{"half an hour repeated", "45 1 * * *", "Australia/Lord_Howe", "2026-04-04", "14:45"},
-		{"half an hour repeated, of every hour", "45 * * * *", "Australia/Lord_Howe", "2026-04-04", "00:45 01:45 02:45 03:45 04:45 05:45 06:45 07:45 08:45 09:45 10:45 11:45 12:45 13:45 14:45 15:15 16:15 17:15 18:15 19:15 20:15 21:15 22:15 23:15"},
+		{"half an hour repeated, of every hour",
+			"45 * * * *", "Australia/Lord_Howe", "2026-04-04",
+			"00:45 01:45 02:45 03:45 04:45 05:45 06:45 07:45 08:45 09:45 10:45 11:45 12:45 13:45 14:45 15:15 16:15 17:15 18:15 19:15 20:15 21:15 22:15 23:15"},
 		{"midnight skipped", "0 0 * * *", "America/Sao_Paulo", "2018-11-04", "03:00"},
 		{"midnight repeated", "30 23 * * *", "America/Sao_Paulo", "2018-02-18", "01:30"},
 		{"two hours skipped", "0 2 * * *", "Antarctica/Troll", "2026-03-29", "02:00"},
@@ -109,7 +112,8 @@ func field(rng *rand.Rand, low, high int) (string, map[int]bool) {
 // TestAYearInSixZones compares with a reader that looks at every minute of the
 // year, for random expressions, half of them for the hours in which clocks change.
 func TestAYearInSixZones(t *testing.T) {
-	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Africa/Cairo", "Pacific/Chatham", "America/Santiago", "Antarctica/Troll"} {
+	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata",
+		"Africa/Cairo", "Pacific/Chatham", "America/Santiago", "Antarctica/Troll"} {
 		t.Run(zone, func(t *testing.T) {
 			t.Parallel()
 			if testing.Short() && zone != "Europe/Berlin" && zone != "Australia/Lord_Howe" {
@@ -154,8 +158,7 @@ func slowly(r rule, loc *time.Location, begin, end time.Time) []time.Time {
 	lastShown := begin.Add(-48 * time.Hour).In(loc)
 	for at := begin.Add(-48 * time.Hour); !at.After(end); at = at.Add(time.Minute) {
 		local := at.In(loc)
-		// What the clocks have skipped since the minute before is due later by what
-		// they have skipped.
+		// Times that the clocks have skipped since the minute before are due later by as much as they skipped.
 		if step := wallOf(local).Sub(wallOf(lastShown)); step > time.Minute && r.hours != nil {
 			for m := wallOf(lastShown).Add(time.Minute); m.Before(wallOf(local)); m = m.Add(time.Minute) {
 				if r.matches(m) {
@@ -184,7 +187,7 @@ func slowly(r rule, loc *time.Location, begin, end time.Time) []time.Time {
 	return due
 }
 
-// wallOf returns what a clock shows, as a time in UTC.
+// wallOf returns the local time of a clock, as a time in UTC.
 func wallOf(local time.Time) time.Time {
 	return time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), 0, 0, time.UTC)
 }
@@ -206,7 +209,8 @@ func TestIntervals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := compile(t, schedule.Spec{Every: c.every, Offset: c.offset}).Next(after).Format(time.RFC3339Nano); got != c.want {
+		if got := compile(t, schedule.Spec{Every: c.every,
+			Offset: c.offset}).Next(after).Format(time.RFC3339Nano); got != c.want {
 			t.Errorf("every %s + %s after %s: expected %s, got %s", c.every, c.offset, c.after, c.want, got)
 		}
 	}
@@ -260,7 +264,8 @@ func TestBadSpecs(t *testing.T) {
 }
 
 func FuzzCompile(f *testing.F) {
-	for _, s := range []string{"30 2 * * *", "*/15 0-6 1,15 JAN-MAR MON#2", "@hourly", "0 0 29 2 MON", "L", "* * * * * *"} {
+	for _, s := range []string{"30 2 * * *", "*/15 0-6 1,15 JAN-MAR MON#2", "@hourly", "0 0 29 2 MON", "L",
+		"* * * * * *"} {
 		f.Add(s, "Europe/Berlin")
 	}
 	f.Fuzz(func(t *testing.T, cron, zone string) {

@@ -20,7 +20,7 @@ var order = Order{ID: "1", Card: "4242", Lines: []Line{{"tea", 2, 350}, {"pot", 
 
 // books is a world that keeps books: an effect under a key counts once.
 type books struct {
-	refuse map[string]error // by what is asked for
+	refuse map[string]error // by effect
 
 	mu      sync.Mutex
 	engine  *stet.Engine
@@ -81,7 +81,7 @@ func (b *books) ready(e *stet.Engine) {
 	b.engine = e
 }
 
-// standing returns what was done and not undone, sorted.
+// standing returns the effects that were not undone, sorted.
 func (b *books) standing() []string {
 	all := slices.Sorted(maps.Values(b.effects))
 	for _, what := range b.undone {
@@ -113,19 +113,21 @@ func TestOrders(t *testing.T) {
 			b := newBooks()
 			c.prepare(b)
 			s := newShop(b)
-			stettest.Run(t, stet.Config{Workflows: []stet.Definition{s.orders, s.parcels}, Errors: errorCodes}, func(t *testing.T, env *stettest.Env) {
-				b.ready(env.Engine)
-				r, err := s.orders.Start(t.Context(), env.Engine, order)
-				if err != nil {
-					t.Fatal(err)
-				}
-				receipt, err := r.Wait(t.Context())
-				if !errors.Is(err, c.err) || receipt.Charge != c.receipt.Charge || !slices.Equal(receipt.Parcels, c.receipt.Parcels) {
-					t.Errorf("got %+v, %v", receipt, err)
-				}
-			})
+			stettest.Run(t, stet.Config{Workflows: []stet.Definition{s.orders, s.parcels}, Errors: errorCodes},
+				func(t *testing.T, env *stettest.Env) {
+					b.ready(env.Engine)
+					r, err := s.orders.Start(t.Context(), env.Engine, order)
+					if err != nil {
+						t.Fatal(err)
+					}
+					receipt, err := r.Wait(t.Context())
+					if !errors.Is(err, c.err) || receipt.Charge != c.receipt.Charge ||
+						!slices.Equal(receipt.Parcels, c.receipt.Parcels) {
+						t.Errorf("got %+v, %v", receipt, err)
+					}
+				})
 			got := b.standing()
-			if c.err != nil { // what is on its way is lost, if it was shipped at all
+			if c.err != nil { // a parcel under way is lost, if it was shipped at all
 				got = slices.DeleteFunc(got, func(what string) bool { return strings.HasPrefix(what, "parcel") })
 			}
 			if !slices.Equal(got, c.standing) {
@@ -161,7 +163,8 @@ func TestProgram(t *testing.T) {
 	if err := errors.Join(sell(ctx, db, order, false, &first), sell(ctx, db, order, false, &second)); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasSuffix(first.String(), second.String()) || !strings.HasPrefix(second.String(), "sold: charge charged-") {
+	if !strings.HasSuffix(first.String(), second.String()) ||
+		!strings.HasPrefix(second.String(), "sold: charge charged-") {
 		t.Errorf("first:\n%s\nthen:\n%s", &first, &second)
 	}
 }

@@ -1,11 +1,10 @@
-// Command checkout sells: it charges a card, reserves the goods, ships them in
-// parcels, and takes back what it has done if something goes wrong on the way.
+// Command checkout sells: it charges a card, reserves the goods, ships them in parcels, and undoes the effects if the
+// order fails on the way.
 //
 //	go run ./examples/checkout [--db FILE] [--lose] ORDER SKU…
 //
-// Killed at any moment and started again with the same order it goes on. The bank,
-// the shelf and the carrier are a log on the terminal; the carrier delivers at
-// once, or with --lose never.
+// Killed at any moment and started again with the same order, it goes on. The bank, the shelf and the carrier are a log
+// on the terminal; the carrier delivers at once, or with --lose never.
 package main
 
 import (
@@ -37,11 +36,12 @@ func main() {
 	app.Main("checkout", func(ctx context.Context) error { return sell(ctx, *db, o, *lose, os.Stdout) })
 }
 
-// sell executes one order and prints what happens.
+// sell executes one order and prints its events.
 func sell(ctx context.Context, db string, o Order, lose bool, out io.Writer) error {
 	town := &town{out: out, lose: lose}
 	s := newShop(town)
-	engine, file, err := app.Open(ctx, db, stet.Config{Workflows: []stet.Definition{s.orders, s.parcels}, Errors: errorCodes})
+	engine, file, err := app.Open(ctx, db, stet.Config{Workflows: []stet.Definition{s.orders, s.parcels},
+		Errors: errorCodes})
 	if err != nil {
 		return err
 	}
@@ -61,8 +61,7 @@ func sell(ctx context.Context, db string, o Order, lose bool, out io.Writer) err
 	})
 }
 
-// town is a world that prints. What it gives out is derived from the keys, so that
-// an attempt that comes twice gets the same.
+// town is a world that prints. It derives its results from the keys, so that a repeated attempt gets the same.
 type town struct {
 	mu     sync.Mutex // parcels are shipped side by side
 	out    io.Writer

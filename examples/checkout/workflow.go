@@ -38,12 +38,12 @@ type Receipt struct {
 	Parcels []string `json:"parcels"`
 }
 
-// Arrival is what the carrier says of a parcel, by its number.
+// Arrival is the carrier's notice of a parcel, by its number.
 type Arrival struct {
 	Lost bool `json:"lost"`
 }
 
-// Arrived is sent to the run of a parcel by who knows:
+// Arrived is sent to the run of a parcel by the carrier:
 //
 //	stet send parcel-17 arrived '{"lost":false}'
 var Arrived = stet.Message[Arrival]("arrived")
@@ -88,9 +88,8 @@ func newShop(w world) *shop {
 	return s
 }
 
-// order charges the card, reserves every line, and has a child see to each parcel.
-// If it fails or is cancelled, what was charged and reserved is taken back, newest
-// first: the compensations say how.
+// order charges the card, reserves every line, and starts a child for each parcel. If it fails or is cancelled, the
+// compensations undo the charge and the reservations, newest first.
 func (s *shop) order(ctx stet.Context, o Order) (Receipt, error) {
 	charge, err := stet.Step(ctx, "charge", func(ctx context.Context) (string, error) {
 		return s.Charge(ctx, o.Card, o.Total(), stet.IdempotencyKey(ctx))
@@ -122,7 +121,7 @@ func (s *shop) order(ctx stet.Context, o Order) (Receipt, error) {
 	return Receipt{Charge: charge, Parcels: parcels}, nil
 }
 
-// parcel ships what was reserved and waits until it has arrived.
+// parcel ships reserved goods and waits until they have arrived.
 func (s *shop) parcel(ctx stet.Context, reservation string) (string, error) {
 	parcel, err := stet.Step(ctx, "ship", func(ctx context.Context) (string, error) {
 		return s.Ship(ctx, reservation, stet.IdempotencyKey(ctx))

@@ -5,7 +5,7 @@
 //	stet --db poller.db tail RUN found            # in another terminal
 //	stet --db poller.db send RUN poll-now '{}'    # do not wait any longer
 //
-// Killed at any moment and started again it goes on and prints no entry twice.
+// Killed at any moment and started again, it goes on and prints no entry twice.
 package main
 
 import (

@@ -14,8 +14,8 @@ type Plan struct {
 	Hour int    `json:"hour"`
 }
 
-// schedule is one report a day. One that takes longer than a day delays the next;
-// one that nobody could make in time is made up for within a day.
+// schedule is one report a day. One that takes longer than a day delays the next. One that was missed because no
+// process ran is made up for within a day.
 func (p Plan) schedule() stet.Schedule {
 	return stet.Schedule{
 		Cron: fmt.Sprintf("0 %d * * *", p.Hour), Zone: p.Zone,

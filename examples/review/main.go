@@ -8,8 +8,7 @@
 //	stet --db review.db resolve TOKEN '{"approved":true}'
 //	stet --db review.db reject TOKEN 'not now'
 //
-// Killed at any moment and started again with the same arguments it goes on, with
-// the same token.
+// Killed at any moment and started again with the same arguments, it goes on with the same token.
 package main
 
 import (
@@ -87,7 +86,7 @@ func (d folderDesk) Notify(_ context.Context, token, text string) error {
 	return err
 }
 
-// Publish writes a file that is named after the key: twice is as once.
+// Publish writes a file that is named after the key: a second call has no further effect.
 func (d folderDesk) Publish(_ context.Context, text, key string) error {
 	return os.WriteFile(filepath.Join(d.folder, key+".txt"), []byte(text+"\n"), 0o644)
 }

@@ -19,12 +19,12 @@ import (
 
 var brief = Brief{"Rivers", []string{"they flow", "they end"}}
 
-// memoryDesk notes what is done at it.
+// memoryDesk notes the acts at it.
 type memoryDesk struct {
 	folderDesk
 	mu        sync.Mutex
 	done      []string
-	token     string // that the reviewer was told last
+	token     string // the reviewer's last one
 	published map[string]string
 }
 
@@ -56,8 +56,8 @@ func (d *memoryDesk) Notify(_ context.Context, token, _ string) error {
 	return nil
 }
 
-// told returns the token once the reviewer has it. It sleeps under virtual time.
-func (d *memoryDesk) told() string {
+// awaitToken returns the token once the reviewer has it. It sleeps under virtual time.
+func (d *memoryDesk) awaitToken() string {
 	for {
 		d.mu.Lock()
 		token := d.token
@@ -105,7 +105,7 @@ func TestReview(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				token := d.told()
+				token := d.awaitToken()
 				if c.decide != nil {
 					time.Sleep(48 * time.Hour) // the reviewer is busy
 					if err := c.decide(t.Context(), env.Engine, token); err != nil {
@@ -128,12 +128,12 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// TestSurvivesACrashAtEveryCommit has the reviewer in a process that is not killed.
+// TestSurvivesACrashAtEveryCommit puts the reviewer into a process that is not killed.
 func TestSurvivesACrashAtEveryCommit(t *testing.T) {
 	d := newDesk()
 	outcome, err := stettest.CrashEverywhere(t, stet.Define("review", (&pipeline{d}).review), brief,
 		stettest.Driving(func(ctx context.Context, e *stet.Engine, _ string) error {
-			return e.Resolve(ctx, d.told(), Decision{Approved: true})
+			return e.Resolve(ctx, d.awaitToken(), Decision{Approved: true})
 		}))
 	if err != nil || !outcome.Published {
 		t.Fatalf("got %+v, %v", outcome, err)
@@ -143,8 +143,7 @@ func TestSurvivesACrashAtEveryCommit(t *testing.T) {
 	}
 }
 
-// TestTwoProcesses has the program wait on a file, and a reviewer who has only the
-// file and the token.
+// TestTwoProcesses lets the program wait on a file, and a reviewer decide with only the file and the token.
 func TestTwoProcesses(t *testing.T) {
 	db, folder := t.TempDir()+"/review.db", t.TempDir()
 	out, printed := io.Pipe()

@@ -10,13 +10,13 @@ import (
 	"github.com/stet-run/stet"
 )
 
-// Brief is what is to be written about.
+// Brief is the subject of a text.
 type Brief struct {
 	Topic  string   `json:"topic"`
 	Points []string `json:"points"`
 }
 
-// Decision is the reviewer's. Whoever has the token gives it, from any process:
+// Decision is the reviewer's. The holder of the token gives it, from any process:
 //
 //	stet --db review.db resolve TOKEN '{"approved":true}'
 type Decision struct {
@@ -24,7 +24,7 @@ type Decision struct {
 	Comment  string `json:"comment,omitempty"`
 }
 
-// Outcome is what became of a brief.
+// Outcome is the result of a brief.
 type Outcome struct {
 	Published bool   `json:"published"`
 	Text      string `json:"text,omitempty"`
@@ -46,16 +46,16 @@ type desk interface {
 // pipeline is the workflow with what its steps use.
 type pipeline struct{ desk desk }
 
-// review drafts and refines a text, asks a person, and publishes it or not. The
-// run waits for the person without a process: it may be killed meanwhile, and
-// what was written before the decision is not written again after it.
+// review drafts and refines a text, asks a person, and publishes it or not. The run waits for the person without a
+// process: it may be killed meanwhile, and texts from before the decision are not written again after it.
 func (p *pipeline) review(ctx stet.Context, b Brief) (Outcome, error) {
 	text, err := stet.Step(ctx, "draft", func(ctx context.Context) (string, error) { return p.desk.Draft(ctx, b) })
 	if err != nil {
 		return Outcome{}, err
 	}
 	draft := text
-	if text, err = stet.Step(ctx, "refine", func(ctx context.Context) (string, error) { return p.desk.Refine(ctx, draft) }); err != nil {
+	if text, err = stet.Step(ctx, "refine",
+		func(ctx context.Context) (string, error) { return p.desk.Refine(ctx, draft) }); err != nil {
 		return Outcome{}, err
 	}
 
@@ -83,7 +83,7 @@ func (p *pipeline) review(ctx stet.Context, b Brief) (Outcome, error) {
 	return Outcome{Published: err == nil, Text: text, Comment: d.Comment}, err
 }
 
-// refined makes sentences of what was drafted.
+// refined makes sentences of a draft.
 func refined(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

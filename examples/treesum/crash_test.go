@@ -7,9 +7,8 @@ import (
 	"github.com/stet-run/stet/stettest"
 )
 
-// TestSurvivesACrashAtEveryCommit kills the process at each commit of a run and
-// has another one finish it. The real program is killed in kill_test.go; here no
-// moment is left out.
+// TestSurvivesACrashAtEveryCommit kills the process at each commit of a run and lets another one finish it. The real
+// program is killed in kill_test.go; here no moment is left out.
 func TestSurvivesACrashAtEveryCommit(t *testing.T) {
 	const files = 2*batchFiles + batchFiles/2
 	dir := writeTree(t, manyFiles(files))

@@ -35,8 +35,8 @@ type Unreadable struct {
 	Error string `json:"error"`
 }
 
-// A batch is the work of one step, and what is lost of it when the program is
-// killed. Both bounds also keep its stored result small.
+// A batch is the work of one step: the most that is lost when the program is killed. Both bounds also keep its stored
+// result small.
 const (
 	batchFiles = 100
 	batchBytes = 64 << 20
@@ -59,7 +59,7 @@ func batches(files []File) [][]File {
 	return split
 }
 
-// sumFiles sums up files. What cannot be read carries its error.
+// sumFiles sums up files. A file that cannot be read carries its error.
 func sumFiles(ctx context.Context, dir string, files []File) ([]FileSum, error) {
 	sums := make([]FileSum, len(files))
 	for i, file := range files {
@@ -77,7 +77,7 @@ func sumFiles(ctx context.Context, dir string, files []File) ([]FileSum, error) 
 }
 
 func sumFile(ctx context.Context, name string) (FileSum, error) {
-	// The listing may be old, and opening what is now a pipe would block.
+	// The listing may be old, and opening a file that has become a pipe would block.
 	info, err := os.Lstat(name)
 	if err != nil {
 		return FileSum{}, err
@@ -128,9 +128,8 @@ func extension(p Path) string {
 
 var checksumEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`)
 
-// checksumLine returns what sha256sum prints for a file. It escapes names with a
-// backslash, a newline or a carriage return, and says so by a backslash at the
-// beginning of the line.
+// checksumLine returns the line that sha256sum prints for a file. It escapes names with a backslash, a newline or a
+// carriage return, and marks that by a backslash at the beginning of the line.
 func checksumLine(sum string, p Path) string {
 	name, mark := checksumEscapes.Replace(string(p)), ""
 	if name != string(p) {

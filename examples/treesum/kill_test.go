@@ -52,13 +52,14 @@ func testKills(t *testing.T, dir string) {
 			t.Fatal("the run does not come to its end")
 		}
 		var out bytes.Buffer
-		cmd := program(t, "--db", db, "--id", "r", "--effects", effects, "--parallel", strconv.Itoa(1+random.IntN(8)), "--json", dir)
+		cmd := program(t, "--db", db, "--id", "r", "--effects", effects, "--parallel", strconv.Itoa(1+random.IntN(8)),
+			"--json", dir)
 		cmd.Stdout = &out
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Each life may be a little longer than the one before, so that one is long enough;
-		// in the end much longer, if the machine has more to do now than it had before.
+		// Each life may be a little longer than the one before, so that one is long enough; in the end much longer, if the
+		// machine has become busier.
 		life := random.Int64N(int64(startup+work*time.Duration(kills+1)/100) << (kills / 100))
 		timer := time.AfterFunc(time.Duration(life), func() { _ = cmd.Process.Kill() }) // fails if it has ended
 		err := cmd.Wait()
@@ -113,7 +114,8 @@ func stepStarts(t *testing.T, db, effects string) map[string]int {
 	steps := map[string]int{}
 	for _, e := range entries {
 		if e.State != store.Done || e.Kind != store.KindStep || all[e.Location] == 0 {
-			t.Errorf("expected steps that are done and were started, found %s %s at %s, started %d times", e.Kind, e.State, e.Location, all[e.Location])
+			t.Errorf("expected steps that are done and were started, found %s %s at %s, started %d times",
+				e.Kind, e.State, e.Location, all[e.Location])
 		}
 		steps[e.Location] = all[e.Location]
 	}

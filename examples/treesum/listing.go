@@ -52,7 +52,7 @@ const (
 	pageBytes = 256 << 10 // of names, each of which may take six times its length in JSON
 )
 
-// listPage lists what comes after the given path, up to the bounds of a page.
+// listPage lists the files after the given path, up to the bounds of a page.
 func listPage(dir string, own []string, after Path) (Page, error) {
 	page, size := Page{Last: true}, 0
 	err := walk(dir, own, after, func(p Path, info fs.FileInfo, err error) error {

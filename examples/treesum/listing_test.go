@@ -28,7 +28,8 @@ func manyFiles(n int) map[string]string {
 	files := make(map[string]string, n)
 	for i := range n {
 		folder := []string{"a", "a-b", "a/c", "a.d", "B", ""}[i%6]
-		files[filepath.ToSlash(filepath.Join(folder, fmt.Sprintf("f%d.x%d", i, i%5)))] = strings.Repeat(fmt.Sprintln("line", i), i%17)
+		files[filepath.ToSlash(filepath.Join(folder, fmt.Sprintf("f%d.x%d", i, i%5)))] = strings.Repeat(fmt.Sprintln("line",
+			i), i%17)
 	}
 	return files
 }
@@ -70,7 +71,9 @@ func TestPageEndsBeforeItGrowsTooLarge(t *testing.T) {
 }
 
 func TestPathKeepsItsBytesInJSON(t *testing.T) {
-	for _, name := range []Path{"", "a/b", "ä", `back\slash`, "new\nline", `"quoted"`, "\xff\xfe", "mixed \xff and \uFFFD", "<&>\u2028"} {
+	for _, name := range []Path{"", "a/b", "ä", `back\slash`, "new\nline", `"quoted"`, "\xff\xfe",
+		"mixed \xff and \uFFFD",
+		"<&>\u2028"} {
 		data, err := json.Marshal(File{Path: name})
 		if err != nil {
 			t.Fatal(err)

@@ -1,17 +1,16 @@
-// Command treesum sums up the files of a folder: how many, how long, and a
-// digest over all their contents. It is a workflow of stet: killed at any moment
-// and started again with the same arguments it goes on where it was, and started
-// after the end it prints the stored result.
+// Command treesum sums up the files of a folder: how many, how long, and a digest over all their contents. It is a
+// workflow of stet. Killed at any moment and started again with the same arguments, it goes on where it was. Started
+// after the end, it prints the stored result.
 //
 //	go run ./examples/treesum [--db FILE] [--id ID] [--parallel N] [--effects FILE] [--report FILE] [--json] DIR
 //
-// The digest is what this prints, for a folder in which everything can be read:
+// The digest is the one that this prints, for a folder in which everything can be read:
 //
 //	cd DIR && find . -type f -printf '%P\0' | xargs -0r sha256sum -- | LC_ALL=C sort | sha256sum
 //
 // It exits with 0 if it has a result, 1 if not, and 2 if it was called wrongly.
 //
-// The workflow is in workflow.go; the rest is what any such program needs.
+// The workflow is in workflow.go; the other files are common to any such program.
 package main
 
 import (
@@ -57,7 +56,7 @@ func main() {
 	}
 }
 
-// parse reads the command line. What is wrong with it is printed to out.
+// parse reads the command line. Its errors are printed to out.
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("treesum", flag.ContinueOnError)
@@ -92,7 +91,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, err
 }
 
-// run opens what the program works with.
+// run opens the files of the program and executes it.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
 	own, err := ownFiles(o)
 	if err != nil {
@@ -132,7 +131,8 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 }
 
 // execute starts the run or finds it, waits for its end and prints its result.
-func execute(ctx context.Context, engine *stet.Engine, treesum *stet.Workflow[Job, Sum], o options, out io.Writer) error {
+func execute(ctx context.Context, engine *stet.Engine, treesum *stet.Workflow[Job, Sum], o options,
+	out io.Writer) error {
 	run, err := treesum.Start(ctx, engine, Job{Path(o.dir)}, stet.ID(o.id), stet.ReplaceFailed)
 	if errors.Is(err, stet.ErrExists) {
 		return fmt.Errorf("%w; it was started for something else: choose another --id", err)
@@ -169,7 +169,7 @@ func result(ctx context.Context, engine *stet.Engine, run *stet.Run[Sum]) (Sum, 
 	}
 	work, stop := context.WithCancel(ctx)
 	defer stop()
-	served := make(chan error, 1) // so that the engine's end waits for nobody
+	served := make(chan error, 1) // so that the engine's end waits for no receiver
 	go func() {
 		defer stop() // without the engine the run does not end
 		served <- engine.Run(work)
@@ -190,8 +190,7 @@ func result(ctx context.Context, engine *stet.Engine, run *stet.Run[Sum]) (Sum, 
 	return Sum{}, errors.Join(err, engineErr)
 }
 
-// recorded counts the operations on record, which are replayed and not done
-// again.
+// recorded counts the recorded operations, which are replayed and not executed again.
 func recorded(ctx context.Context, engine *stet.Engine, id string) (int, error) {
 	entries, err := engine.Runs().History(ctx, id, stet.HistoryQuery{})
 	n := 0

@@ -97,11 +97,13 @@ func readFile(t *testing.T, name string) string {
 // the shell gives.
 func checkDigest(t *testing.T, dir, digest string) {
 	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), "sh", "-c", "find --version && sha256sum --version").Output(); err != nil || !bytes.Contains(out, []byte("GNU")) {
+	if out, err := exec.CommandContext(t.Context(), "sh", "-c",
+		"find --version && sha256sum --version").Output(); err != nil || !bytes.Contains(out, []byte("GNU")) {
 		t.Logf("the digest is not compared with the shell's: GNU find and sha256sum are needed: %v", err)
 		return
 	}
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", `find . -type f -printf '%P\0' | xargs -0r sha256sum -- | LC_ALL=C sort | sha256sum`)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c",
+		`find . -type f -printf '%P\0' | xargs -0r sha256sum -- | LC_ALL=C sort | sha256sum`)
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if err != nil {
@@ -134,7 +136,8 @@ func TestExactResult(t *testing.T) {
 func TestEmptyFolder(t *testing.T) {
 	const emptyDigest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	out, err := program(t, "--json", "--db", filepath.Join(t.TempDir(), "x.db"), t.TempDir()).Output()
-	if want := `{"files":0,"bytes":0,"lines":0,"by_ext":{},"digest":"` + emptyDigest + `","resumed":0}` + "\n"; err != nil || string(out) != want {
+	if want := `{"files":0,"bytes":0,"lines":0,"by_ext":{},"digest":"` + emptyDigest + `","resumed":0}` +
+		"\n"; err != nil || string(out) != want {
 		t.Errorf("got %s, %v, want %s", out, err, want)
 	}
 }
@@ -144,7 +147,8 @@ func TestEmptyFolder(t *testing.T) {
 func TestOwnFilesAreLeftOut(t *testing.T) {
 	dir := writeTree(t, smallTree)
 	writeFile(t, filepath.Join(dir, "own.report.tmp"), "left by a killed program")
-	args := []string{"--db", filepath.Join(dir, "own.db"), "--effects", filepath.Join(dir, "own.effects"), "--report", filepath.Join(dir, "own.report"), dir}
+	args := []string{"--db", filepath.Join(dir, "own.db"), "--effects", filepath.Join(dir, "own.effects"), "--report",
+		filepath.Join(dir, "own.report"), dir}
 	for call := range 2 {
 		if r := sumOf(t, args...); r.Files != len(smallTree) || (call == 1) != (r.Resumed > 0) {
 			t.Errorf("call %d: got %d files, resumed %d; want %d files", call, r.Files, r.Resumed, len(smallTree))
@@ -193,7 +197,7 @@ func TestChangedTreeIsAnotherRun(t *testing.T) {
 	}
 }
 
-// TestFailedRunBeginsAnew has a folder that is not there, and then is.
+// TestFailedRunBeginsAnew creates the missing folder between two starts.
 func TestFailedRunBeginsAnew(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "late")
 	o := options{db: filepath.Join(t.TempDir(), "x.db"), id: "r", parallel: 1, json: true, dir: dir}

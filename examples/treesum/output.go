@@ -73,8 +73,8 @@ func printable(s string) string {
 // tmpReport names the file that becomes the report when it is complete.
 func tmpReport(name string) string { return name + ".tmp" }
 
-// writeReport writes the table of all files, sorted by path, from what the run
-// has recorded. It takes the place of a former report in one act.
+// writeReport writes the table of all files, sorted by path, from the run's history. It takes the place of a former
+// report in one act.
 func writeReport(ctx context.Context, engine *stet.Engine, id, name string) error {
 	files, err := recordedFiles(ctx, engine, id)
 	if err != nil {
@@ -96,8 +96,7 @@ func writeReport(ctx context.Context, engine *stet.Engine, id, name string) erro
 	return os.Rename(tmp.Name(), name)
 }
 
-// recordedFiles reads the sums of all files, and what could not be read, from
-// the run's history.
+// recordedFiles reads the sums of all files, and the unreadable ones, from the run's history.
 func recordedFiles(ctx context.Context, engine *stet.Engine, id string) ([]FileSum, error) {
 	entries, err := engine.Runs().History(ctx, id, stet.HistoryQuery{Values: true})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// progress is how far a run has come, by what is durable of it.
+// progress is how far a run has come, by its durable entries.
 type progress struct {
 	engine *stet.Engine
 	id     string
@@ -49,14 +49,13 @@ func (p *progress) draw(ctx context.Context, out io.Writer) {
 		case <-tick.C:
 		}
 		if err := p.read(ctx); err != nil {
-			return // the run itself goes on, or says what is wrong
+			return // the run itself goes on, or reports the error
 		}
 		fmt.Fprintf(out, "\r%s", p.bar())
 	}
 }
 
-// read counts the batches on record. The values are only read until they have
-// told how many there will be.
+// read counts the recorded batches. It reads values only until it knows how many there will be.
 func (p *progress) read(ctx context.Context) error {
 	entries, err := p.engine.Runs().History(ctx, p.id, stet.HistoryQuery{Values: !p.listed})
 	if err != nil {
@@ -82,7 +81,7 @@ func (p *progress) read(ctx context.Context) error {
 	return nil
 }
 
-// isSum reports whether an entry is a batch on record.
+// isSum reports whether an entry is a recorded batch.
 func isSum(e *stet.HistoryEntry) bool {
 	return e.State == store.Done && strings.HasSuffix(e.Location, "/sum")
 }

@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// TestOddNames has names that sha256sum escapes, names that are not UTF-8, and
-// what is not a regular file.
+// TestOddNames sums up names that sha256sum escapes, names that are not UTF-8, and entries other than regular files.
 func TestOddNames(t *testing.T) {
 	tree := map[string]string{
 		"new\nline.txt": "n\n", `back\slash`: "b\n", "carriage\rreturn": "c\n", `\n`: "", `"quoted".x`: "q", " ": " ", "-x": "-\n",
@@ -79,8 +78,8 @@ func TestUnreadableIsReported(t *testing.T) {
 	}
 }
 
-// runAsNobody has a command run without the administrator's rights, for whom
-// nothing is shut. The user gets the rights to enter the folders.
+// runAsNobody runs a command without the administrator's rights, which open every file. The user gets the rights to
+// enter the folders.
 func runAsNobody(t *testing.T, cmd *exec.Cmd, folders ...string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -106,10 +105,11 @@ func runAsNobody(t *testing.T, cmd *exec.Cmd, folders ...string) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 }
 
-// TestWhatIsGoneIsReported changes the tree after it was listed.
+// TestWhatIsGoneIsReported removes files after they were listed.
 func TestWhatIsGoneIsReported(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o644), os.Symlink("/dev/null", filepath.Join(dir, "link"))); err != nil {
+	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o644),
+		os.Symlink("/dev/null", filepath.Join(dir, "link"))); err != nil {
 		t.Fatal(err)
 	}
 	sums, err := sumFiles(t.Context(), dir, []File{{Path: "gone"}, {Path: "pipe"}, {Path: "link"}})
@@ -160,12 +160,14 @@ func TestStoppedAndStartedAgain(t *testing.T) {
 		if err := cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(stderr.String(), `start it again with the same arguments, and run "r" goes on`) {
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 ||
+			!strings.Contains(stderr.String(), `start it again with the same arguments, and run "r" goes on`) {
 			t.Errorf("%s: got %v, %q; want exit code 1 and what to do", sig, err, stderr.String())
 		}
 		begun.Close()
 		if r := sumOf(t, args...); r.Files != 2*pageFiles || r.Resumed == 0 {
-			t.Errorf("%s: got %d files, resumed %d; want %d files, and that the step was recorded", sig, r.Files, r.Resumed, 2*pageFiles)
+			t.Errorf("%s: got %d files, resumed %d; want %d files, and that the step was recorded",
+				sig, r.Files, r.Resumed, 2*pageFiles)
 		}
 	}
 }

@@ -31,7 +31,7 @@ type Ext struct {
 	Lines int64 `json:"lines"`
 }
 
-// tree is what the workflow's steps need and its history does not.
+// tree holds values for the workflow's steps that are not part of its history.
 type tree struct {
 	own []string // absolute paths of this program's files, which are not listed
 }
@@ -40,8 +40,8 @@ type tree struct {
 // batch. Every page and every batch is a step: it is recorded when it is done,
 // and a run that was killed goes on with those that are not.
 //
-// All batches are asked for at once. How many are worked on at a time is decided
-// by Config.MaxSteps, so that it may change from one start to the next.
+// All batches are requested at once. Config.MaxSteps decides how many are worked on at a time, so that it may change
+// from one start to the next.
 func (t *tree) sum(ctx stet.Context, job Job) (Sum, error) {
 	total := newTotal()
 	var files []File

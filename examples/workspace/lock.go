@@ -7,21 +7,20 @@ import (
 	"github.com/stet-run/stet"
 )
 
-// Ask is the request for a lock: who asks, and the token of the promise that is
-// resolved when it is granted.
+// Ask is the request for a lock: the asking run, and the token of the promise that is resolved when it is granted.
 type Ask struct {
 	Run   string `json:"run"`
 	Token string `json:"token"`
 }
 
-// Messages to the run that keeps a lock. Released has the token of who had it.
+// Messages to the run that keeps a lock. Released has the token of its last holder.
 var (
 	Asked    = stet.Message[Ask]("asked")
 	Released = stet.Message[string]("released")
 )
 
-// keeper keeps locks. A lock is a run: who asks first has it first, and gives it
-// back with a message, or by its end, however it ends.
+// keeper keeps locks. A lock is a run, which grants it in the order of the requests. A holder gives it back with a
+// message, or by its end, however it ends.
 type keeper struct {
 	engine *stet.Engine // set before the engine runs
 	locks  *stet.Workflow[string, int]
@@ -67,8 +66,7 @@ func (k *keeper) keep(ctx stet.Context, _ string) (int, error) {
 	})
 }
 
-// lock waits until the run has the lock. unlock gives it back, whatever has
-// happened to the run; it is to be deferred.
+// lock waits until the run has the lock. unlock gives it back in every case; it is to be deferred.
 func (k *keeper) lock(ctx stet.Context, name string) (unlock func(), err error) {
 	granted, err := stet.NewPromise[bool](ctx, "lock")
 	if err != nil {

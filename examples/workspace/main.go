@@ -2,9 +2,8 @@
 //
 //	go run ./examples/workspace [--db FILE] FOLDER
 //
-// The folder has a lock, which is itself a run. Who works in the folder gives the
-// lock back on success, failure and cancel. Start the command several times at
-// once on one file: the runs take turns.
+// The folder has a lock, which is itself a run. A run that works in the folder gives the lock back on success, failure
+// and cancel. Start the command several times at once on one file: the runs take turns.
 package main
 
 import (
@@ -18,7 +17,7 @@ import (
 
 func main() { app.Folder("workspace", run) }
 
-// run sums up one folder and prints what it holds.
+// run sums up one folder and prints its summary.
 func run(ctx context.Context, db, folder string, out io.Writer) error {
 	w := newWorkspace()
 	engine, file, err := app.Open(ctx, db, stet.Config{Workflows: []stet.Definition{w.summaries, w.locks}})

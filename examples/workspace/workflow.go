@@ -10,10 +10,10 @@ import (
 	"github.com/stet-run/stet"
 )
 
-// summaryFile is what is written into a workspace.
+// summaryFile is the file that is written into a workspace.
 const summaryFile = "summary.json"
 
-// Summary is what a workspace holds.
+// Summary describes the texts of a workspace.
 type Summary struct {
 	Files   int    `json:"files"`
 	Words   int    `json:"words"`
@@ -47,7 +47,10 @@ func (w *workspace) summarise(ctx stet.Context, folder string) (Summary, error) 
 	}
 
 	words := count(ctx, "words", texts, strings.Fields)
-	lines := count(ctx, "lines", texts, func(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") })
+	lines := count(ctx, "lines", texts, func(text string) []string {
+		return strings.Split(strings.TrimSuffix(text, "\n"),
+			"\n")
+	})
 	longest := stet.Go(ctx, "longest", func(ctx stet.Context) (string, error) {
 		return stet.Step(ctx, "find", func(context.Context) (string, error) { return longestWord(texts), nil })
 	})
@@ -104,7 +107,7 @@ func read(folder string) ([]string, error) {
 	return texts, nil
 }
 
-// write replaces the summary in one act, so that who reads it sees a whole one.
+// write replaces the summary in one act, so that a reader sees a whole one.
 func write(folder string, s Summary) error {
 	data, err := json.MarshalIndent(s, "", "\t")
 	if err != nil {

@@ -28,8 +28,7 @@ func folder(t *testing.T) string {
 
 var want = Summary{Files: 2, Words: 4, Lines: 3, Longest: "three"}
 
-// TestRelease has a run end in every way while it has the lock: the next one gets
-// it, and only then.
+// TestRelease ends a run in every way while it has the lock: the next one gets it, and only then.
 func TestRelease(t *testing.T) {
 	broken := errors.New("the disk is broken")
 	for name, c := range map[string]struct {
@@ -95,7 +94,8 @@ func TestRelease(t *testing.T) {
 func TestSurvivesACrashAtEveryCommit(t *testing.T) {
 	w, dir := newWorkspace(), folder(t)
 	got, err := stettest.CrashEverywhere(t, w.summaries, dir,
-		stettest.Ready(func(e *stet.Engine) { w.engine = e }), stettest.WithConfig(stet.Config{Workflows: []stet.Definition{w.locks}}))
+		stettest.Ready(func(e *stet.Engine) { w.engine = e }),
+		stettest.WithConfig(stet.Config{Workflows: []stet.Definition{w.locks}}))
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}

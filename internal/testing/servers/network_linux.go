@@ -100,7 +100,8 @@ func (w *Network) connect() error {
 
 // Enter makes a command one that is executed in the network.
 func (w *Network) Enter(c *exec.Cmd) *exec.Cmd {
-	in := exec.Command("nsenter", append([]string{"--net", "--target", strconv.Itoa(w.holder.Process.Pid), "--", c.Path}, c.Args[1:]...)...)
+	in := exec.Command("nsenter", append([]string{"--net", "--target", strconv.Itoa(w.holder.Process.Pid), "--", c.Path},
+		c.Args[1:]...)...)
 	in.Env, in.Dir = c.Env, c.Dir
 	return in
 }
@@ -113,17 +114,17 @@ func (w *Network) inside(name string, args ...string) error {
 	return nil
 }
 
-// Cut cuts the cable, or joins it again.
+// Cut cuts the cable, or connects it again.
 func (w *Network) Cut(on bool) error {
 	return execute("ip", "link", "set", w.link, map[bool]string{true: "down", false: "up"}[on])
 }
 
-// Mute stops what the network sends, or no more: what is sent to it still comes.
+// Mute drops all traffic from the network, or passes it again. Traffic to the network still arrives.
 func (w *Network) Mute(on bool) error {
 	return w.inside("ip", "route", map[bool]string{true: "add", false: "del"}[on], "blackhole", w.Host)
 }
 
-// Deafen stops what is sent to the network, or no more: what it sends still comes.
+// Deafen drops all traffic to the network, or passes it again. Traffic from the network still arrives.
 func (w *Network) Deafen(on bool) error {
 	return execute("ip", "route", map[bool]string{true: "add", false: "del"}[on], "blackhole", w.guest)
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPortsAreNobodyElses: neither a listener that asks for any port nor a connection gets
-// one of those that servers have, so that one that is stopped can be started again.
+// TestPortsAreNobodyElses: neither a listener on any port nor a connection gets a port of the range for servers, so
+// that a stopped server can be started again.
 func TestPortsAreNobodyElses(t *testing.T) {
 	for range 50 {
 		n, err := port()
@@ -27,7 +27,7 @@ func TestPortsAreNobodyElses(t *testing.T) {
 		}
 		for _, addr := range []net.Addr{l.Addr(), c.LocalAddr()} {
 			if other := addr.(*net.TCPAddr).Port; other >= firstPort && other < firstPort+ports+clusterBus {
-				t.Skipf("this system was told to give out the port %d as well: a server may not find its port when it is started again", other)
+				t.Skipf("this system also gives out the port %d: a server may not find its port when it is started again", other)
 			}
 		}
 		if err := c.Close(); err != nil {
@@ -39,7 +39,7 @@ func TestPortsAreNobodyElses(t *testing.T) {
 	}
 }
 
-// TestPortInUseIsNotGiven to a server, nor one whose bus somebody has.
+// TestPortInUseIsNotGiven to a server, nor one whose bus port is in use.
 func TestPortInUseIsNotGiven(t *testing.T) {
 	n, err := port()
 	if err != nil {

@@ -25,12 +25,12 @@ type Postgres struct {
 // Settings are settings of a server, like "fsync=off".
 type Settings []string
 
-// Fast are the settings of a server whose data nobody will miss: it waits for no
-// disk.
+// Fast are the settings of a server whose data is disposable: it waits for no disk.
 var Fast = Settings{"fsync=off", "full_page_writes=off", "synchronous_commit=off"}
 
 // postgresFolders are where distributions put the server's programs.
-var postgresFolders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/opt/postgresql*/bin", "/opt/homebrew/opt/postgresql*/bin"}
+var postgresFolders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/opt/postgresql*/bin",
+	"/opt/homebrew/opt/postgresql*/bin"}
 
 // NewPostgres starts a server of a test's own. It ends with the test.
 func NewPostgres(t testing.TB, settings ...string) *Postgres {
@@ -88,7 +88,8 @@ func (p *Postgres) NewStandby(t testing.TB, addr string, settings ...string) *Po
 		}
 	})
 	host, number, _ := strings.Cut(addr, ":")
-	if err := s.run("pg_basebackup", "-D", s.data(), "-h", host, "-p", number, "-U", "stet", "-R", "-X", "stream", "-c", "fast", "--no-sync"); err != nil {
+	if err := s.run("pg_basebackup", "-D", s.data(), "-h", host, "-p", number, "-U", "stet", "-R", "-X", "stream", "-c",
+		"fast", "--no-sync"); err != nil {
 		t.Fatal(err)
 	}
 	if s.port, err = port(); err == nil {
@@ -100,7 +101,7 @@ func (p *Postgres) NewStandby(t testing.TB, addr string, settings ...string) *Po
 	return s
 }
 
-// Promote makes a primary of a standby. The server that it stood by goes on.
+// Promote makes a standby a primary. Its former primary goes on.
 func (p *Postgres) Promote() error { return p.run("pg_ctl", "promote", "-w", "-D", p.data()) }
 
 // run executes one of the server's programs to its end.
@@ -138,7 +139,7 @@ func (p *Postgres) Set(settings ...string) { p.settings = append(p.settings, set
 // Log returns the last lines of the server's log.
 func (p *Postgres) Log() string { return p.process.lines() }
 
-// Close ends the server and deletes what it has written.
+// Close ends the server and deletes its files.
 func (p *Postgres) Close() error {
 	if p.process != nil {
 		select {
@@ -177,10 +178,9 @@ var shared struct {
 // schemas counts those that tests were given.
 var schemas atomic.Int64
 
-// SharedPostgres returns the address of a server that all tests of a binary share,
-// and the name of a schema that no other test has: from the environment variable
-// STET_TEST_POSTGRES, or of a server that is started for it and keeps nothing over
-// a power cut.
+// SharedPostgres returns the address of a server that all tests of a binary share, and the name of a schema that no
+// other test has. The server is that of the environment variable STET_TEST_POSTGRES, or is started here and keeps
+// nothing over a power cut.
 func SharedPostgres(t testing.TB) (dsn, schema string) {
 	t.Helper()
 	shared.once.Do(func() {

@@ -21,17 +21,17 @@ type Proxy struct {
 	hold    *Hold
 }
 
-// Hold is a stop of all that the server sends, as if the clients stood still.
+// Hold delays all output of the server, as if the clients stood still.
 type Hold struct {
 	Held   chan struct{} // closed when something is held
 	resume chan struct{}
 	left   int
 }
 
-// Go lets it go on.
+// Go ends the delay.
 func (h *Hold) Go() { close(h.resume) }
 
-// Hold lets n pieces of what the server sends pass, and holds what comes after.
+// Hold lets n pieces of the server's output pass, and holds the following ones.
 func (p *Proxy) Hold(n int) *Hold {
 	h := &Hold{Held: make(chan struct{}), resume: make(chan struct{}), left: n}
 	p.mu.Lock()
@@ -40,7 +40,7 @@ func (p *Proxy) Hold(n int) *Hold {
 	return h
 }
 
-// held waits if what the server has sent is to be held.
+// held waits while the server's output is held.
 func (p *Proxy) held() {
 	p.mu.Lock()
 	h := p.hold
@@ -83,8 +83,8 @@ func NewProxyAt(t testing.TB, host, target string) *Proxy {
 // Addr returns the host and port that clients connect to.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Target makes another address the one that new connections go to, and cuts those that
-// there are, as an address does that moves to another server.
+// Target directs new connections to another address and cuts the existing ones, like an address that moves to another
+// server.
 func (p *Proxy) Target(addr string) {
 	p.mu.Lock()
 	p.target = addr
@@ -111,9 +111,8 @@ func (p *Proxy) Refuse(on bool) {
 	}
 }
 
-// LoseAnswer lets n pieces of what the server sends pass; then it loses the next one
-// and cuts all connections: what was asked has happened, and nobody is told. The
-// channel gets a value when that is done.
+// LoseAnswer lets n pieces of the server's output pass; then it loses the next one and cuts all connections. The
+// request has been carried out, and its caller does not learn it. The channel gets a value when that is done.
 func (p *Proxy) LoseAnswer(n int) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +164,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// answer copies what the server sends.
+// answer copies the server's output.
 func (p *Proxy) answer(client, server net.Conn) {
 	for buffer := make([]byte, 64<<10); ; {
 		n, err := server.Read(buffer)

@@ -26,10 +26,10 @@ type Redis struct {
 	process  *process
 }
 
-// Forgetful are the settings of a server whose data nobody will miss.
+// Forgetful are the settings of a server whose data is disposable.
 var Forgetful = []string{"appendonly yes", "appendfsync no", "no-appendfsync-on-rewrite yes"}
 
-// Durable are the settings of a server that keeps what it has acknowledged.
+// Durable are the settings of a server that keeps every acknowledged write.
 var Durable = []string{"appendonly yes", "appendfsync always"}
 
 // NewRedis starts a server of a test's own. It ends with the test. A setting is a
@@ -82,7 +82,8 @@ func StartRedis(program string, settings ...string) (*Redis, error) {
 
 // Start starts a server that was stopped. It has read its data when Start returns.
 func (r *Redis) Start() error {
-	args := []string{"--port", strconv.Itoa(r.port), "--bind", "127.0.0.1", "--dir", r.dir, "--daemonize", "no", "--save", ""}
+	args := []string{"--port", strconv.Itoa(r.port), "--bind", "127.0.0.1", "--dir", r.dir, "--daemonize", "no", "--save",
+		""}
 	for _, s := range r.settings {
 		name, value, _ := strings.Cut(s, " ")
 		args = append(append(args, "--"+name), strings.Fields(value)...)
@@ -98,7 +99,7 @@ func (r *Redis) Stop() error { return r.process.stop() }
 // Log returns the last lines of the server's log.
 func (r *Redis) Log() string { return r.process.lines() }
 
-// Close ends the server and deletes what it has written.
+// Close ends the server and deletes its files.
 func (r *Redis) Close() error {
 	if r.process != nil {
 		select {
@@ -118,12 +119,13 @@ func (r *Redis) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Ito
 // URL returns the address of the server as a URL.
 func (r *Redis) URL() string { return "redis://" + r.Addr() }
 
-// Command executes a command by redis-cli and returns what it prints.
+// Command executes a command by redis-cli and returns its output.
 func (r *Redis) Command(args ...string) (string, error) {
 	cli := filepath.Join(filepath.Dir(r.program), strings.Replace(filepath.Base(r.program), "-server", "-cli", 1))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, cli, append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(r.port)}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, cli,
+		append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(r.port)}, args...)...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("redis-cli %s: %w:\n%s", strings.Join(args, " "), err, out)
 	}
@@ -140,9 +142,8 @@ var sharedRedis struct {
 // prefixes counts those that tests were given.
 var prefixes atomic.Int64
 
-// SharedRedis returns the URL of a server that all tests of a binary share, and a
-// prefix that no other test has: from the environment variable STET_TEST_REDIS, or of
-// a server that is started for it and keeps nothing.
+// SharedRedis returns the URL of a server that all tests of a binary share, and a prefix that no other test has. The
+// server is that of the environment variable STET_TEST_REDIS, or is started here and keeps nothing.
 func SharedRedis(t testing.TB) (url, prefix string) {
 	t.Helper()
 	sharedRedis.once.Do(func() {
@@ -168,7 +169,9 @@ func NewRedisCluster(t testing.TB, settings ...string) *RedisCluster {
 	t.Helper()
 	c := &RedisCluster{}
 	for range 6 {
-		c.Servers = append(c.Servers, NewRedis(t, append([]string{"cluster-enabled yes", "cluster-node-timeout 5000", "cluster-config-file nodes.conf"}, settings...)...))
+		c.Servers = append(c.Servers, NewRedis(t,
+			append([]string{"cluster-enabled yes", "cluster-node-timeout 5000", "cluster-config-file nodes.conf"},
+				settings...)...))
 	}
 	args := []string{"--cluster", "create"}
 	for _, r := range c.Servers {
@@ -229,12 +232,14 @@ func NewRedisSentinel(t testing.TB, settings ...string) *RedisSentinel {
 		t.Fatal(err)
 	}
 	file := filepath.Join(s.Sentinel.dir, "sentinel.conf")
-	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor stet 127.0.0.1 %d 1\nsentinel down-after-milliseconds stet 500\nsentinel failover-timeout stet 2000\n",
+	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor stet 127.0.0.1 %d 1\n"+
+		"sentinel down-after-milliseconds stet 500\nsentinel failover-timeout stet 2000\n",
 		s.Sentinel.port, s.Sentinel.dir, s.Master.port)
 	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), own(file)); err != nil {
 		t.Fatal(err)
 	}
-	if s.Sentinel.process, err = start(s.Sentinel.dir, "KILL", "+monitor master", s.Sentinel.program, file, "--sentinel"); err != nil {
+	if s.Sentinel.process, err = start(s.Sentinel.dir, "KILL", "+monitor master", s.Sentinel.program, file,
+		"--sentinel"); err != nil {
 		t.Fatal(err)
 	}
 	s.Sentinel.until(t, "a sentinel that knows the replica", func() bool {
@@ -247,7 +252,7 @@ func NewRedisSentinel(t testing.TB, settings ...string) *RedisSentinel {
 // URL returns the address of the sentinel, and the name that it watches.
 func (s *RedisSentinel) URL() string { return s.Sentinel.URL() + "?master_set=stet" }
 
-// until asks again and again until something is so.
+// until polls a condition until it holds.
 func (r *Redis) until(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	if err := until(is); err != nil {

@@ -17,7 +17,7 @@ func TestRedisStopsAndKeepsWhatItHasAcknowledged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if reach(r.Addr()) {
-			t.Fatal("somebody answers after the stop")
+			t.Fatal("the server answers after the stop")
 		}
 		if err := r.Start(); err != nil {
 			t.Fatal(err)

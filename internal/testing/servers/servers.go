@@ -1,7 +1,6 @@
-// Package servers starts throw-away servers of databases for tests: from installed
-// binaries, in a temporary folder, on a Unix socket and a free port, as an
-// unprivileged user. What it starts ends with the process that has started it, also
-// if that is killed, and leaves no files behind. It is for tests alone.
+// Package servers starts throw-away servers of databases for tests: from installed binaries, in a temporary folder, on
+// a Unix socket and a free port, as an unprivileged user. A server ends with the process that has started it, also if
+// that is killed, and leaves no files behind. The package is for tests alone.
 package servers
 
 import (
@@ -24,8 +23,7 @@ import (
 // ErrMissing says that a server's binaries are not installed.
 var ErrMissing = errors.New("the server's binaries are not installed")
 
-// need skips the test if a server is not installed, or fails it where
-// STET_TEST_STRICT=1 asks for that.
+// need skips the test if a server is not installed, or fails it if STET_TEST_STRICT=1.
 func need(t testing.TB, err error) {
 	t.Helper()
 	switch {
@@ -37,8 +35,8 @@ func need(t testing.TB, err error) {
 	}
 }
 
-// process is a server's process. A shell stands between: it reads from a pipe that
-// nobody writes to, and so notices when the process that has started it is gone.
+// process is a server's process. A shell stands between: it reads from a pipe without writes, and so notices when the
+// process that has started it is gone.
 type process struct {
 	command *exec.Cmd
 	alive   io.WriteCloser // our end of the pipe
@@ -47,8 +45,8 @@ type process struct {
 	log     []string // last lines
 }
 
-// guard executes the command in its arguments until a line comes from its input,
-// or the input ends: then nobody is left to tidy up, and it deletes the folder.
+// guard executes the command in its arguments until a line comes from its input, or the input ends: then the test
+// process is gone, and guard deletes the folder.
 const guard = `exec 3<&0
 "$@" </dev/null 3<&- & server=$!
 { read -r _ <&3 || : >"$STET_FOLDER/.gone"; kill -s "$STET_STOP" $server 2>/dev/null; } & watcher=$!
@@ -57,8 +55,8 @@ kill $watcher 2>/dev/null
 [ -e "$STET_FOLDER/.gone" ] && rm -rf "$STET_FOLDER"
 exit $code`
 
-// Until asks again and again until something is so that no other process tells of. The
-// test fails after a minute; say what it waits for.
+// Until polls a condition until it holds, where there is no notification. The test fails after a minute; what names the
+// condition.
 func Until(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	if err := until(is); err != nil {
@@ -164,17 +162,16 @@ func folder(name string) (string, error) {
 	return dir, own(dir)
 }
 
-// The ports that servers get: below those that systems give to connections and to
-// listeners that ask for any, so that a server that is stopped finds its port free when
-// it is started again; and so that the port of a cluster's bus, which is clusterBus
-// above, is none of theirs either.
+// The ports that servers get: below those that systems give to connections and to listeners that ask for any, so that a
+// server that is stopped finds its port free when it is started again; the port of a cluster's bus, which is clusterBus
+// above, is not among them either.
 const (
 	firstPort, ports = 12_000, 10_000
 	clusterBus       = 10_000
 )
 
-// port returns a port of the loopback address that nobody uses, by chance one of many: the
-// tests of other packages look for theirs at the same time.
+// port returns an unused port of the loopback address, chosen at random: the tests of other packages look for theirs at
+// the same time.
 func port() (int, error) {
 	var err error
 	for range 100 {
@@ -186,7 +183,7 @@ func port() (int, error) {
 	return 0, err
 }
 
-// free reports why a port of the loopback address cannot be had; nil: it can.
+// free returns the reason why a port of the loopback address is taken; nil: it is free.
 func free(port int) error {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -195,8 +192,7 @@ func free(port int) error {
 	return l.Close()
 }
 
-// find returns the path of a program: from PATH, or in one of the folders, of
-// which the last one found is taken.
+// find returns the path of a program: from PATH, or otherwise in the last of the folders that has it.
 func find(program string, folders ...string) (string, error) {
 	if path, err := exec.LookPath(program); err == nil {
 		return path, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/stet-run/stet/internal/testing/servers"
 )
 
-// reach reports whether something answers at an address.
+// reach reports whether a server answers at an address.
 func reach(addr string) bool {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	return err == nil && c.Close() == nil
@@ -23,13 +23,13 @@ func TestPostgresStopsAndStartsAgain(t *testing.T) {
 	p := servers.NewPostgres(t, servers.Fast...)
 	for range 2 {
 		if !reach(p.Addr()) {
-			t.Fatalf("nobody answers at %s:\n%s", p.Addr(), p.Log())
+			t.Fatalf("no server answers at %s:\n%s", p.Addr(), p.Log())
 		}
 		if err := p.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		if reach(p.Addr()) {
-			t.Fatal("somebody answers after the stop")
+			t.Fatal("the server answers after the stop")
 		}
 		if err := p.Start(); err != nil {
 			t.Fatal(err)

@@ -1,10 +1,8 @@
-// Package bench measures a store under the engine with a few fixed workloads,
-// and beside it what the store's driver can do with the same rows and no engine,
-// so that figures of different machines can be compared by their ratio.
+// Package bench measures a store under the engine with a few fixed workloads. Beside it, it measures the store's driver
+// with the same rows and no engine, so that figures of different machines can be compared by their ratio.
 //
-// The workloads carry values of about 100 bytes of JSON. They use the store they
-// are given and leave their runs there; the names of their workflows begin with
-// "bench-". A store that holds runs of anybody else is refused.
+// The workloads carry values of about 100 bytes of JSON. They use the store they are given and leave their runs there;
+// the names of their workflows begin with "bench-". A store that holds other runs is refused.
 package bench
 
 import (
@@ -39,13 +37,12 @@ type Config struct {
 	Redis string
 	// Workload is one of Workloads, or "all".
 	Workload string
-	// Runs, Steps and Concurrency size the workload; 0: what it has by default.
+	// Runs, Steps and Concurrency size the workload; 0: its defaults.
 	Runs        int
 	Steps       int
 	Concurrency int
-	// Nodes is how many processes workload failover has, and nodes has at most; 0: three.
-	// Work is what each step of nodes computes, by the time that it takes alone; each process then
-	// uses one processor.
+	// Nodes is the number of processes of workload failover, and the largest of nodes; 0: three. Work is the computing
+	// time of each step of nodes when it is alone; each process then uses one processor.
 	Nodes int
 	Work  time.Duration
 	// Raw measures the driver too.
@@ -54,9 +51,9 @@ type Config struct {
 	// own, on the same store and with the same Steps. Workloads replay, foreign,
 	// nodes and failover need it.
 	Child func(ctx context.Context, role string) *exec.Cmd
-	// In is what a child reads: it ends when In does.
+	// In is the input of a child, which ends when In does.
 	In io.Reader
-	// Log gets what the engine says. Default: nothing.
+	// Log gets the engine's messages. Default: nothing.
 	Log *slog.Logger
 
 	kind string // of the store
@@ -65,7 +62,7 @@ type Config struct {
 // ErrConfig: the Config asks for something that cannot be measured.
 var ErrConfig = errors.New("cannot be measured")
 
-// workload measures with the config and adds what it has found to the report.
+// workload measures with the config and adds its figures to the report.
 type workload struct {
 	measure     func(context.Context, *Config, *Report) error
 	repeats     int // how often it is measured, for the medians
@@ -128,7 +125,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 		sized := cfg
 		sized.Workload = name
 		orDefault(&sized.Nodes, defaultNodes)
-		if name == "nodes" && cfg.Work == 0 { // so many that the store is what they wait for
+		if name == "nodes" && cfg.Work == 0 { // so many that the store is the bottleneck
 			orDefault(&sized.Runs, 2000)
 			orDefault(&sized.Concurrency, 400)
 		}
@@ -148,8 +145,8 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	return report, nil
 }
 
-// take measures a workload once, with the driver measured before and after,
-// because what a machine can do changes from second to second.
+// take measures a workload once, with the driver measured before and after, because the speed of a machine changes from
+// second to second.
 func take(ctx context.Context, cfg Config, w workload, driver rawDriver) (*Report, error) {
 	report := &Report{Kind: cfg.kind}
 	if driver == nil {
@@ -168,7 +165,8 @@ func take(ctx context.Context, cfg Config, w workload, driver rawDriver) (*Repor
 	if err != nil {
 		return nil, fmt.Errorf("measure the driver: %w", err)
 	}
-	report.relate(&Raw{cfg.Workload, (before.Rows1 + after.Rows1) / 2, (before.Rows100 + after.Rows100) / 2, (before.Rows1000 + after.Rows1000) / 2})
+	report.relate(&Raw{cfg.Workload, (before.Rows1 + after.Rows1) / 2, (before.Rows100 + after.Rows100) / 2,
+		(before.Rows1000 + after.Rows1000) / 2})
 	return report, nil
 }
 
@@ -178,7 +176,7 @@ func orDefault(field *int, value int) {
 	}
 }
 
-// check reports all that is wrong at once.
+// check reports all mistakes at once.
 func (cfg *Config) check(names []string) error {
 	var problems []error
 	bad := func(format string, args ...any) {
@@ -207,7 +205,8 @@ func (cfg *Config) check(names []string) error {
 		bad("workload foreign: expected a store that several processes can use, found %s", cfg.DB)
 	}
 	if (cfg.Workload == "nodes" || cfg.Workload == "failover") && !cfg.many() {
-		bad("workload %s: expected a store that several processes work on, in Postgres or Redis, found %s", cfg.Workload, cfg.DB)
+		bad("workload %s: expected a store that several processes work on, in Postgres or Redis, found %s",
+			cfg.Workload, cfg.DB)
 	}
 	if cfg.Workload == "failover" && cfg.Nodes == 1 {
 		bad("workload failover: expected 2 nodes or more, found 1")
@@ -218,7 +217,7 @@ func (cfg *Config) check(names []string) error {
 	return errors.Join(problems...)
 }
 
-// inspect refuses a store that is used for anything else.
+// inspect refuses a store that holds other runs.
 func (cfg *Config) inspect(ctx context.Context, report *Report) error {
 	db, err := cfg.Open(ctx)
 	if err != nil {
@@ -236,7 +235,8 @@ func (cfg *Config) inspect(ctx context.Context, report *Report) error {
 	}
 	for _, t := range tallies {
 		if !strings.HasPrefix(t.Workflow, prefix) {
-			return fmt.Errorf("%w: %s holds runs of workflow %q: name a new store, its figures would be of no use and its runs would be executed", ErrConfig, cfg.DB, t.Workflow)
+			return fmt.Errorf("%w: %s holds runs of workflow %q: name a new store, "+
+				"its figures would be of no use and its runs would be executed", ErrConfig, cfg.DB, t.Workflow)
 		}
 	}
 	return nil

@@ -88,7 +88,8 @@ func TestEachWorkload(t *testing.T) {
 			t.Parallel()
 			inBubble(t, name, func(t *testing.T) {
 				db := memory.New()
-				checkReport(t, bench.Config{DB: "memory:", Open: func(context.Context) (store.Store, error) { return db.Join(), nil }}, name)
+				checkReport(t, bench.Config{DB: "memory:",
+					Open: func(context.Context) (store.Store, error) { return db.Join(), nil }}, name)
 			})
 		})
 	}
@@ -196,7 +197,8 @@ func TestStoreOfSomebodyElseIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Workload = "latency"
-	if _, err := bench.Run(t.Context(), cfg); !errors.Is(err, bench.ErrConfig) || !strings.Contains(err.Error(), "checkout") {
+	if _, err := bench.Run(t.Context(), cfg); !errors.Is(err, bench.ErrConfig) ||
+		!strings.Contains(err.Error(), "checkout") {
 		t.Fatalf("expected ErrConfig that names the workflow, found %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // measureBroadcast publishes one event to many runs that wait for it: it is
 // registered at the topic, sent to each run, taken by it, and ends it.
 func measureBroadcast(ctx context.Context, cfg *Config, r *Report) error {
-	// A topic of its own: what an earlier session has published is not for these runs.
+	// A topic of its own: events of an earlier session are not for these runs.
 	news := stet.Topic[payload]{Name: fmt.Sprintf("%snews-%016x", prefix, rand.Uint64()), Retention: time.Hour}
 	var resumed atomic.Int64
 	all := make(chan struct{})
@@ -49,7 +49,7 @@ func measureBroadcast(ctx context.Context, cfg *Config, r *Report) error {
 		if _, err := news.Publish(ctx, s.Engine, newPayload(1)); err != nil {
 			return err
 		}
-		select { // nobody asks the store while they go on
+		select { // no query disturbs the store while they go on
 		case <-all:
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -30,7 +30,7 @@ var beating = stet.Define(prefix+"failover", func(ctx stet.Context, p payload) (
 	return p, nil
 })
 
-// disturbance is something that was done to a node, by the store's clock.
+// disturbance is an act on a node, with its time by the store's clock.
 type disturbance struct {
 	name       string
 	from, till store.Time
@@ -98,13 +98,16 @@ func measureFailover(ctx context.Context, cfg *Config, r *Report) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := disturb("a node comes", 0, func() error { return errors.Join(start(), s.shared(ctx, cfg.Nodes)) }); err != nil {
+		if err := disturb("a node comes", 0, func() error {
+			return errors.Join(start(),
+				s.shared(ctx, cfg.Nodes))
+		}); err != nil {
 			return err
 		}
 		err = disturb("a node is killed", 5*time.Second, func() error {
 			n := first()
 			err := n.command.Process.Kill()
-			_ = n.stop() // it says that it was killed
+			_ = n.stop() // its error: it was killed
 			return errors.Join(err, s.shared(ctx, cfg.Nodes-1))
 		})
 		if err != nil {
@@ -114,7 +117,8 @@ func measureFailover(ctx context.Context, cfg *Config, r *Report) (err error) {
 		if err != nil {
 			return err
 		}
-		out := r.section("failover", "%d runs on %d nodes, lease %s, a step each %s", cfg.Runs, cfg.Nodes, failoverLease, beat)
+		out := r.section("failover", "%d runs on %d nodes, lease %s, a step each %s",
+			cfg.Runs, cfg.Nodes, failoverLease, beat)
 		for i, d := range all {
 			out.durations(d.name+": longest pause of a run", pauses[i], 50, 100)
 			if d.gate > 0 {
@@ -127,7 +131,8 @@ func measureFailover(ctx context.Context, cfg *Config, r *Report) (err error) {
 
 // pausesOf ends runs, and returns for each disturbance the longest time that each run
 // took from one step to the next.
-func pausesOf(ctx context.Context, s *session, runs []*stet.Run[payload], all []disturbance) ([][]time.Duration, error) {
+func pausesOf(ctx context.Context, s *session, runs []*stet.Run[payload], all []disturbance) ([][]time.Duration,
+	error) {
 	pauses := make([][]time.Duration, len(all))
 	for _, run := range runs {
 		if _, err := s.Runs().Terminate(ctx, run.ID(), stet.Act{Why: "it was measured"}); err != nil {

@@ -21,7 +21,7 @@ type usage struct {
 	file int64 // bytes of the store; 0: not known
 }
 
-// read reads what the process uses, and the store on disk.
+// read reads the memory of the process, and the size of the store on disk.
 func (cfg *Config) read() (usage, error) {
 	u := usage{memory: readMemory()}
 	if cfg.File == "" {
@@ -43,20 +43,23 @@ func (cfg *Config) read() (usage, error) {
 // with the number of each.
 func looping(iterations int, at func(int)) *stet.Workflow[payload, payload] {
 	return stet.Define(prefix+"loop", func(ctx stet.Context, p payload) (payload, error) {
-		return stet.Loop(ctx, "loop", payload{0, p.Text}, func(ctx stet.Context, p payload) (next stet.Next[payload, payload], err error) {
-			at(p.Number)
-			p, err = stet.Step(ctx, "step", func(context.Context) (payload, error) { return payload{p.Number + 1, p.Text}, nil })
-			if err != nil || p.Number == iterations {
-				return next.Break(p), err
-			}
-			return next.Continue(p), nil
-		})
+		return stet.Loop(ctx, "loop", payload{0, p.Text},
+			func(ctx stet.Context, p payload) (next stet.Next[payload, payload], err error) {
+				at(p.Number)
+				p, err = stet.Step(ctx, "step", func(context.Context) (payload, error) {
+					return payload{p.Number + 1, p.Text},
+						nil
+				})
+				if err != nil || p.Number == iterations {
+					return next.Break(p), err
+				}
+				return next.Continue(p), nil
+			})
 	})
 }
 
-// measureLoop compares what a loop uses at its early iterations with what it uses at
-// its last one, and its rate with that of as many steps of a run without a loop, up to
-// 10,000.
+// measureLoop compares the usage of a loop at its early iterations with that at its last one. It also compares its rate
+// with that of as many steps of a run without a loop, up to 10,000.
 func measureLoop(ctx context.Context, cfg *Config, r *Report) error {
 	early := min(cfg.Steps/2, maxEarly)
 	var mu sync.Mutex

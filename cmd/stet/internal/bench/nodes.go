@@ -32,7 +32,8 @@ func work(steps, rounds int) *stet.Workflow[payload, payload] {
 		for i := range steps {
 			in := p
 			var err error
-			if p, err = stet.Step(ctx, fmt.Sprintf("step-%d", i), func(context.Context) (payload, error) { compute(rounds); return in, nil }); err != nil {
+			if p, err = stet.Step(ctx, fmt.Sprintf("step-%d", i),
+				func(context.Context) (payload, error) { compute(rounds); return in, nil }); err != nil {
 				return p, err
 			}
 		}
@@ -49,8 +50,7 @@ func compute(rounds int) {
 	runtime.KeepAlive(sum)
 }
 
-// roundsOf returns how many rounds take so long on this machine when nothing is in the
-// way: by the fastest of several tries.
+// roundsOf returns how many rounds take so long on this machine when it is idle: by the fastest of several tries.
 func roundsOf(d time.Duration) int {
 	if d <= 0 {
 		return 0
@@ -88,7 +88,7 @@ func playNode(ctx context.Context, cfg *Config, role string, out io.Writer) erro
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		_, _ = io.Copy(io.Discard, cfg.In) // until who has started this process is done, or gone
+		_, _ = io.Copy(io.Discard, cfg.In) // until the parent process is done, or gone
 		stop()
 	}()
 	ended := make(chan error, 1)
@@ -228,9 +228,9 @@ func measureNodes(ctx context.Context, cfg *Config, r *Report) error {
 	return nil
 }
 
-// executeAll has the runs executed, and returns how long so many of them took as have
-// ended while all nodes had enough to do.
-func executeAll(ctx context.Context, cfg *Config, s *session, nodes, rounds int) (took time.Duration, full int, err error) {
+// executeAll executes the runs. It returns how many of them ended while all nodes had enough to do, and their time.
+func executeAll(ctx context.Context, cfg *Config, s *session, nodes, rounds int) (took time.Duration, full int,
+	err error) {
 	w := work(cfg.Steps, rounds)
 	full = max(cfg.Runs-cfg.Concurrency, 1)
 	var over atomic.Int64
@@ -242,7 +242,8 @@ func executeAll(ctx context.Context, cfg *Config, s *session, nodes, rounds int)
 		}
 		return err
 	}
-	if err := inParallel(ctx, min(cfg.Runs, max(4*nodes, cfg.Runs/10)), cfg.Concurrency, one); err != nil { // what happens once
+	if err := inParallel(ctx, min(cfg.Runs, max(4*nodes, cfg.Runs/10)), cfg.Concurrency,
+		one); err != nil { // costs that arise once
 		return 0, 0, err
 	}
 	over.Store(0)

@@ -12,10 +12,9 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// Raw is what the driver can do without an engine, in rows per second, beside a
-// workload. A row is a run ID of 16 random bytes, a path of about 20 bytes, a
-// value of 100 bytes and three integers; its key is (run, path), and ten
-// consecutive rows belong to one run.
+// Raw is the driver's speed without an engine, in rows per second, beside a workload. A row is a run ID of 16 random
+// bytes, a path of about 20 bytes, a value of 100 bytes and three integers; its key is (run, path), and ten consecutive
+// rows belong to one run.
 type Raw struct {
 	Workload string  `json:"workload"`
 	Rows1    float64 `json:"rows_per_second_1"`    // one row per commit

@@ -22,7 +22,7 @@ type rawPostgres struct {
 	}
 }
 
-// rawTableName is the table's; it is made anew for each measurement.
+// rawTableName is the table's; it is created again for each measurement.
 const rawTableName = "stet_bench_raw"
 
 func openRawPostgres(ctx context.Context, dsn string) (rawDriver, error) {
@@ -35,7 +35,8 @@ func openRawPostgres(ctx context.Context, dsn string) (rawDriver, error) {
 	if t.conn, err = pgx.ConnectConfig(ctx, cfg); err != nil {
 		return nil, err
 	}
-	_, err = t.conn.Exec(ctx, fmt.Sprintf(`DROP TABLE IF EXISTS %[1]s; CREATE TABLE %[1]s (run bytea NOT NULL, path text NOT NULL, value bytea NOT NULL,
+	_, err = t.conn.Exec(ctx, fmt.Sprintf(`DROP TABLE IF EXISTS %[1]s;
+		CREATE TABLE %[1]s (run bytea NOT NULL, path text NOT NULL, value bytea NOT NULL,
 		a bigint NOT NULL, b bigint NOT NULL, c bigint NOT NULL, PRIMARY KEY (run, path))`, rawTableName))
 	if err != nil {
 		return nil, errors.Join(err, t.conn.Close(ctx))
@@ -57,7 +58,8 @@ func (t *rawPostgres) commitRows(n int) error {
 		c.runs, c.values = append(c.runs, slices.Clone(t.run[:])), append(c.values, t.value)
 		c.a, c.b, c.c = append(c.a, int64(t.rows)), append(c.b, 1), append(c.c, int64(t.rows)<<20)
 	}
-	_, err := t.conn.Exec(t.ctx, "INSERT INTO "+rawTableName+` SELECT * FROM unnest($1::bytea[], $2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[])`,
+	_, err := t.conn.Exec(t.ctx, "INSERT INTO "+rawTableName+
+		` SELECT * FROM unnest($1::bytea[], $2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[])`,
 		c.runs, c.paths, c.values, c.a, c.b, c.c)
 	return err
 }

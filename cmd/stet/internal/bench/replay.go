@@ -93,9 +93,8 @@ func runChild(ctx context.Context, cfg *Config, role string) (line replayed, too
 	return line, took, json.Unmarshal(text, &line)
 }
 
-// Child is what a process made by Config.Child does: it prints a line to out when
-// its part is done, and then waits to be killed, or for the end of In. It needs Open,
-// DB, In and Steps of the config.
+// Child is the work of a process made by Config.Child: it prints a line to out when its part is done, and then waits to
+// be killed, or for the end of In. It needs Open, DB, In and Steps of the config.
 func Child(ctx context.Context, cfg Config, role string, out io.Writer) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -138,7 +137,8 @@ func (s *session) playPart(ctx context.Context, w *stet.Workflow[payload, payloa
 		}
 		return run.ID(), s.reached(ctx, w.Name(), store.Suspended, 1)
 	case roleReplay:
-		page, err := s.Store().List(ctx, store.Filter{Workflows: []string{w.Name()}, Statuses: []store.Status{store.Suspended}})
+		page, err := s.Store().List(ctx, store.Filter{Workflows: []string{w.Name()},
+			Statuses: []store.Status{store.Suspended}})
 		if err != nil {
 			return "", err
 		}

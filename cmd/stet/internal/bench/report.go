@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Report is what was measured.
+// Report holds the figures of a measurement.
 type Report struct {
 	DB      string   `json:"db"`
 	Kind    string   `json:"kind"`
@@ -39,7 +39,7 @@ type Mark struct {
 	Gate     float64 `json:"gate"`
 	Met      bool    `json:"met"`
 
-	per func(*Raw) float64 // what Value has yet to be divided by; nil: nothing
+	per func(*Raw) float64 // the divisor that Value still needs; nil: none
 }
 
 // section adds figures of one workload to a report.
@@ -91,16 +91,17 @@ func (s section) rows(name string, rate float64) {
 	if !ok {
 		gate = 0.35
 	}
-	s.mark(name+": rows/s over the driver's, 1,000 rows per commit", rate, "raw", atLeast, gate, func(r *Raw) float64 { return r.Rows1000 })
+	s.mark(name+": rows/s over the driver's, 1,000 rows per commit",
+		rate, "raw", atLeast, gate, func(r *Raw) float64 { return r.Rows1000 })
 }
 
 // commits marks a duration as a number of the driver's single-row commits.
 func (s section) commits(name string, d time.Duration, gate float64) {
-	s.mark(name+" in the driver's single-row commits", d.Seconds(), "raw", atMost, gate, func(r *Raw) float64 { return 1 / r.Rows1 })
+	s.mark(name+" in the driver's single-row commits",
+		d.Seconds(), "raw", atMost, gate, func(r *Raw) float64 { return 1 / r.Rows1 })
 }
 
-// relate divides what is marked in terms of the driver. Without the driver's
-// figures these marks are dropped.
+// relate divides the figures with marks in terms of the driver. Without the driver's figures these marks are dropped.
 func (r *Report) relate(raw *Raw) {
 	if raw == nil {
 		r.Marks = slices.DeleteFunc(r.Marks, func(m Mark) bool { return m.per != nil })
@@ -188,7 +189,8 @@ func (r *Report) WriteText(out io.Writer) error {
 		if !m.Met {
 			met = "NO"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s %s\t%s\t%s\n", m.Workload, m.Name, number(m.Value), m.Bound, number(m.Gate), m.Unit, met)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s %s\t%s\t%s\n", m.Workload, m.Name, number(m.Value), m.Bound, number(m.Gate), m.Unit,
+			met)
 	}
 	return w.Flush()
 }

@@ -25,8 +25,8 @@ type payload struct {
 
 func newPayload(number int) payload { return payload{number, strings.Repeat("x", 76)} }
 
-// counted is a store that counts the calls that an engine makes without being
-// asked for anything. Changed is not counted: while it waits it costs no query.
+// counted is a store that counts the calls that an engine makes by itself. Changed is not counted: while it waits it
+// costs no query.
 type counted struct {
 	store.Store
 	calls atomic.Int64
@@ -37,12 +37,14 @@ func (c *counted) Register(ctx context.Context, n store.Node) (store.Time, error
 	return c.Store.Register(ctx, n)
 }
 
-func (c *counted) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (c *counted) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired,
+	store.Time, error) {
 	c.calls.Add(1)
 	return c.Store.Acquire(ctx, n, shards, ttl)
 }
 
-func (c *counted) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (c *counted) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time,
+	error) {
 	c.calls.Add(1)
 	return c.Store.Renew(ctx, leases, ttl)
 }
@@ -129,7 +131,8 @@ func (s *session) closing(do func() error) error {
 // session have the status.
 func (s *session) reached(ctx context.Context, workflow string, status store.Status, runs int) error {
 	for {
-		tallies, err := s.Runs().Count(ctx, store.Filter{Workflows: []string{workflow}, Statuses: []store.Status{status}, CreatedFrom: s.since})
+		tallies, err := s.Runs().Count(ctx, store.Filter{Workflows: []string{workflow}, Statuses: []store.Status{status},
+			CreatedFrom: s.since})
 		if err != nil {
 			return err
 		}

@@ -24,8 +24,7 @@ const (
 	maxWarmUp  = 100_000          // runs whose rows fill all caches of the store
 )
 
-// measureSleepers measures what so many runs asleep cost, and how long the next process
-// then takes to own the store.
+// measureSleepers measures the cost of so many runs asleep, and the time until the next process then owns the store.
 func measureSleepers(ctx context.Context, cfg *Config, r *Report) error {
 	out := r.section("sleepers", "%d runs asleep", cfg.Runs)
 	if err := measureAsleep(ctx, cfg, out); err != nil {
@@ -105,7 +104,7 @@ func measureAsleep(ctx context.Context, cfg *Config, out section) error {
 	})
 }
 
-// memory is what the process uses, in bytes.
+// memory is the memory that the process uses, in bytes.
 type memory struct {
 	heap     int64 // live after a collection
 	resident int64 // 0: not known on this system
@@ -119,9 +118,8 @@ func readMemory() memory {
 	return memory{int64(stats.HeapAlloc), residentMemory()}
 }
 
-// settledMemory waits until runs that stay in memory for a while after they have
-// been suspended are gone: until no more than 0.5 % of the heap becomes free
-// within that while, at most ten times.
+// settledMemory waits until suspended runs, which stay in memory for a while, are gone: until no more than 0.5 % of the
+// heap becomes free within that while, at most ten times.
 func settledMemory(ctx context.Context, stay time.Duration) (memory, error) {
 	last := readMemory()
 	for range 10 {

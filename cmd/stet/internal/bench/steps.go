@@ -44,7 +44,7 @@ func execute(ctx context.Context, s *session, w *stet.Workflow[payload, payload]
 	return err
 }
 
-// warmUp executes a few runs, so that what happens once is not measured.
+// warmUp executes a few runs, so that one-time costs are not measured.
 func warmUp(ctx context.Context, s *session, w *stet.Workflow[payload, payload]) error {
 	return inParallel(ctx, 20, 10, func(ctx context.Context, i int) error { return execute(ctx, s, w, i) })
 }
@@ -60,7 +60,8 @@ func measureThroughput(ctx context.Context, cfg *Config, r *Report) error {
 			return err
 		}
 		begun := time.Now()
-		err := inParallel(ctx, cfg.Runs, cfg.Concurrency, func(ctx context.Context, i int) error { return execute(ctx, s, w, i) })
+		err := inParallel(ctx, cfg.Runs, cfg.Concurrency,
+			func(ctx context.Context, i int) error { return execute(ctx, s, w, i) })
 		if err != nil {
 			return err
 		}

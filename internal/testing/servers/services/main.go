@@ -1,5 +1,5 @@
-// Command services starts a Postgres and a Redis server for local work, prints their
-// addresses, and ends them, with what they hold, at the first interrupt.
+// Command services starts a Postgres and a Redis server for local work, prints their addresses, and ends them, with
+// their data, at the first interrupt.
 package main
 
 import (
