@@ -94,12 +94,11 @@ func (x *executor) shutdown() error {
 	case <-x.held.Done():
 		x.steps.Pool.CancelAll()
 	}
-	last := time.After(lastWait)
 	select {
 	case <-drained:
-	case <-last:
+	case <-time.After(lastWait):
 	}
-	return x.unwind(last)
+	return x.unwind()
 }
 
 // lastWait is how long code that was cancelled may take to return.
@@ -133,8 +132,9 @@ func (x *executor) quiet() bool {
 	return x.committer.Idle()
 }
 
-// unwind ends all activations and waits for their goroutines.
-func (x *executor) unwind(limit <-chan time.Time) error {
+// unwind ends all activations and waits for their goroutines, also if bodies have used up
+// their own wait: the code of a run is cancelled only here.
+func (x *executor) unwind() error {
 	active := x.memory.all()
 	for _, a := range active {
 		a.post(unwound{})
@@ -145,7 +145,7 @@ func (x *executor) unwind(limit <-chan time.Time) error {
 	var stuck []string
 	select {
 	case <-done:
-	case <-limit:
+	case <-time.After(lastWait):
 		for _, a := range active {
 			a.mu.Lock()
 			if a.driving {
