@@ -37,10 +37,10 @@ type Act struct {
 func (a *Act) check(children bool) error {
 	var problem error
 	if a.By != "" && store.CheckRunID(a.By) != nil {
-		problem = fmt.Errorf("By: expected 1 to 255 bytes without control characters, found %q: %w", a.By, ErrInvalid)
+		problem = fmt.Errorf("field By: expected 1 to 255 bytes without control characters, found %q: %w", a.By, ErrInvalid)
 	}
 	if a.Children && !children {
-		problem = errors.Join(problem, fmt.Errorf("Children is for Pause and Resume of a run: %w", ErrInvalid))
+		problem = errors.Join(problem, fmt.Errorf("field Children is for Pause and Resume of a run: %w", ErrInvalid))
 	}
 	return errors.Join(problem, checkReason(a.Why))
 }

@@ -333,7 +333,7 @@ func TestTheEndOfACommitterWaitsForCallbacks(t *testing.T) {
 				k.submit(3)
 				k.ok()
 				k.runs(3)
-				left := []any{1, 2}
+				var left []any
 				if onTheWay {
 					k.command(store.Command{RunID: "left"})
 					left = []any{1, 2, "left not the owner"}
