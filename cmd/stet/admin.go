@@ -35,7 +35,7 @@ func (ac adminCommands) doctorCommand() *cobra.Command {
 	}
 }
 
-// findings prints what the doctor has found. It is an error if something is bad.
+// findings prints the findings of a doctor. It returns an error if one is bad.
 func (ac adminCommands) findings(findings []finding) error {
 	g := &grid{}
 	bad := 0
@@ -127,7 +127,8 @@ func (ac adminCommands) backupCommand() *cobra.Command {
 			return ac.withStore(cmd.Context(), func(s store.Store) error {
 				file, ok := s.(*sqlite.Store)
 				if !ok {
-					return usage(errors.New("backup: expected an SQLite file; back up a database with its own means, such as pg_dump or pg_basebackup"))
+					return usage(errors.New("backup: expected an SQLite file; " +
+						"back up a database with its own means, such as pg_dump or pg_basebackup"))
 				}
 				return file.Backup(cmd.Context(), args[0])
 			})

@@ -42,7 +42,9 @@ var (
 			return 4, nil
 		}, stet.Retry{First: time.Millisecond, Max: time.Millisecond})
 	}, stet.PauseAfter(2))
-	sleepy = stet.Define("sleepy", func(ctx stet.Context, _ any) (int, error) { return 1, stet.Sleep(ctx, "long", time.Hour) })
+	sleepy = stet.Define("sleepy", func(ctx stet.Context, _ any) (int, error) {
+		return 1, stet.Sleep(ctx, "long", time.Hour)
+	})
 
 	name  = stet.Message[string]("name")
 	greet = stet.Define("greet", func(ctx stet.Context, _ any) (string, error) {
@@ -81,7 +83,7 @@ var (
 		return middle.Call(ctx, 20)
 	})
 	middle = stet.Define("middle", func(ctx stet.Context, n int) (int, error) { return double.Call(ctx, n+1) })
-	// report says what it does, answers updates, and ends when it is told.
+	// report shows what it does, answers updates, and ends when it is requested to.
 	report = stet.Define("report", func(ctx stet.Context, _ any) (string, error) {
 		lines, percent := stet.Stream[string]("lines"), stet.Value[int]("percent")
 		if err := errors.Join(lines.Append(ctx, "begin for "+stet.Header(ctx, "tenant")), percent.Set(ctx, 0)); err != nil {
@@ -102,7 +104,9 @@ var (
 			if r.Value == 0 {
 				return "done", stet.SetTags(ctx, stet.Tags{"size": "small"})
 			}
-			if err := errors.Join(lines.Append(ctx, fmt.Sprint("limit ", r.Value)), percent.Set(ctx, r.Value), r.Answer(ctx, fmt.Sprint("now ", r.Value))); err != nil {
+			err = errors.Join(lines.Append(ctx, fmt.Sprint("limit ", r.Value)), percent.Set(ctx, r.Value),
+				r.Answer(ctx, fmt.Sprint("now ", r.Value)))
+			if err != nil {
 				return "", err
 			}
 		}
@@ -154,7 +158,8 @@ var (
 	})
 	// listener waits for a job, and for news that it publishes itself.
 	listener = stet.Define("listener", func(ctx stet.Context, _ any) (string, error) {
-		job, err := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Visible: stet.Retained}.Receive(ctx, stet.Named("job"))
+		jobs := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Visible: stet.Retained}
+		job, err := jobs.Receive(ctx, stet.Named("job"))
 		if err != nil {
 			return "", err
 		}
@@ -165,7 +170,8 @@ var (
 	})
 	// careful stalls instead of failing.
 	careful = stet.Define("careful", func(ctx stet.Context, _ any) (int, error) {
-		return stet.Step(ctx, "weigh", func(context.Context) (int, error) { return 0, errors.New("scales are broken") }, stet.Retry{Attempts: 1})
+		return stet.Step(ctx, "weigh", func(context.Context) (int, error) { return 0, errors.New("scales are broken") },
+			stet.Retry{Attempts: 1})
 	}, stet.StallOnFailure)
 )
 
@@ -219,8 +225,11 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 	}
 	e, err := stet.New(ctx, stet.Config{
 		Store: db, Payloads: values, Node: "app", Build: "build-" + os.Getenv("VERSION"),
-		Workflows: []stet.Definition{double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, saga, turns, careful, stubborn, listener},
-		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Workflows: []stet.Definition{
+			double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, saga, turns,
+			careful, stubborn, listener,
+		},
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before
 			if register {
 				stop()

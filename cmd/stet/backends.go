@@ -20,16 +20,16 @@ import (
 type backend struct {
 	schemes []string // before :// in the address; none: the address is a path
 	open    func(ctx context.Context, address string, log *slog.Logger) (store.Store, error)
-	// schema says which schema the store has, 0 if there is no store, and which one
-	// this binary brings.
+	// schema returns the version of the store's schema, 0 if there is no store, and the
+	// latest one, which this binary brings.
 	schema func(ctx context.Context, address string) (have, latest int, err error)
 	doctor func(ctx context.Context, s store.Store) ([]finding, error)
-	// confirmFailover lets the store go on after its server was replaced; nil: it
-	// does not stop for that.
+	// confirmFailover lets nodes use the store again after its server was replaced; nil:
+	// they do not stop for that.
 	confirmFailover func(ctx context.Context, address string) error
 }
 
-// finding is something that a doctor has looked at.
+// finding is the result of one of a doctor's checks.
 type finding struct {
 	What   string `json:"what"`
 	OK     bool   `json:"ok"`
@@ -100,7 +100,8 @@ var redisSchemes = []string{"redis", "rediss", "valkey", "valkeys", "unix"}
 func (o *opener) backend() (*backend, string, error) {
 	address, isSQLite := strings.CutPrefix(o.db, "sqlite:")
 	if o.db == "" || address == "" {
-		return nil, "", usage(errors.New("no store given: use --db FILE, --db postgres://HOST/DATABASE or --db redis://HOST, or set STET_DB"))
+		return nil, "", usage(errors.New("no store given: " +
+			"use --db FILE, --db postgres://HOST/DATABASE or --db redis://HOST, or set STET_DB"))
 	}
 	scheme, _, isURL := strings.Cut(address, "://")
 	if !isURL || isSQLite {
@@ -115,7 +116,8 @@ func (o *opener) backend() (*backend, string, error) {
 			known = append(known, s+"://")
 		}
 	}
-	return nil, "", usage(fmt.Errorf("--db: expected an SQLite file or %s, found a %s URL: this version has no such store", strings.Join(known, ", "), scheme))
+	return nil, "", usage(fmt.Errorf("--db: expected an SQLite file or %s, found a %s URL: this version has no such store",
+		strings.Join(known, ", "), scheme))
 }
 
 // address returns --db without a password, to be shown.

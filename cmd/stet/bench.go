@@ -78,12 +78,14 @@ The store must be a new one, or hold nothing but runs of former measurements;
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&cfg.Workload, "workload", "throughput", "what is measured: all, or one of "+strings.Join(bench.Workloads(), ", "))
+	flags.StringVar(&cfg.Workload, "workload", "throughput",
+		"what is measured: all, or one of "+strings.Join(bench.Workloads(), ", "))
 	flags.IntVarP(&cfg.Runs, "runs", "n", 0, "`number` of runs; default: the workload's")
 	flags.IntVar(&cfg.Steps, "steps", 0, "`number` of steps of a run; default: the workload's")
 	flags.IntVar(&cfg.Concurrency, "concurrency", 0, "`number` of runs at a time; default: the workload's")
 	flags.IntVar(&cfg.Nodes, "nodes", 0, "`number` of processes of workload failover, and of nodes at most; default: 3")
-	flags.DurationVar(&cfg.Work, "work", 0, "`time` that each step of workload nodes computes, on one processor for each process")
+	flags.DurationVar(&cfg.Work, "work", 0,
+		"`time` that each step of workload nodes computes, on one processor for each process")
 	flags.BoolVar(&cfg.Raw, "raw", false, "measure the driver too")
 	flags.StringVar(&profile, "cpuprofile", "", "write a CPU profile to `file`")
 	flags.StringVar(&child, "child", "", "be a child process of a measurement")

@@ -18,9 +18,10 @@ func (xc codeCommands) exportCommand() *cobra.Command {
 		Use:   "export RUN",
 		Short: "write a run with its history and inbox as a file, to standard output",
 		Long: `Writes a run with its history and what its inbox holds as JSON, all values
-included and in clear text: keep it as carefully as what it tells of. A run with
-values that cannot be opened (see STET_KEYS) is not written. The file can be replayed against any later code: by the application's own
-check (see stet help check) and by stettest.Replay in go test.`,
+included and in clear text: keep it as carefully as the data itself. A run with
+values that cannot be opened (see STET_KEYS) is not written. The file can be replayed
+against any later code: by the application's own check (see stet help check) and by
+stettest.Replay in go test.`,
 		Args: exactly("RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := xc.runIDs(args)
@@ -31,7 +32,7 @@ check (see stet help check) and by stettest.Replay in go test.`,
 				return usage(fmt.Errorf("expected the ID of one run, found %d", len(ids)))
 			}
 			return xc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				var file bytes.Buffer // so that an error leaves no half of one
+				var file bytes.Buffer // so that an error leaves no partial file
 				if err := e.Runs().Export(cmd.Context(), ids[0], &file); err != nil {
 					return err
 				}
@@ -52,7 +53,7 @@ that would break, where and why. Nothing is executed or written.
 The code is in the application's binary, so the application makes the check: its
 main function calls codecheck.Command when its first argument is "check". This
 command calls "PROGRAM check ARGUMENT..." with STET_DB set to the store of --db,
-and ends with its exit code: 0 all fit, 4 at least one would break, else the check
+and ends with its exit code: 0 all fit, 4 at least one would break, otherwise the check
 could not be made. Arguments for the check itself follow --, like
 stet check ./app -- -query workflow=order -sample 100.`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -81,7 +82,7 @@ stet check ./app -- -query workflow=order -sample 100.`,
 	}
 }
 
-// programError is the exit code of a program that has said itself what is wrong.
+// programError is the exit code of a program that has printed its own error.
 type programError struct{ code int }
 
 func (e programError) Error() string {

@@ -8,10 +8,10 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// cluster is how the nodes of the store stand, in words.
+// cluster describes the nodes of a store in words.
 type cluster struct{ stet.NodesInfo }
 
-// lacks says for which process a run waits; "": one lives that can execute it.
+// lacks returns what is lacking to execute a run, or "" if a living node can.
 func (c *cluster) lacks(r *stet.RunInfo) string {
 	if err := c.Unserved(r); err != nil {
 		return err.Error()
@@ -19,7 +19,7 @@ func (c *cluster) lacks(r *stet.RunInfo) string {
 	return ""
 }
 
-// owner says which node may write for the shard.
+// owner describes the node that may write for the shard.
 func (c *cluster) owner(shard store.Shard) string {
 	lease, node := c.Owner(shard)
 	if lease == nil {
@@ -35,7 +35,7 @@ func (c *cluster) owner(shard store.Shard) string {
 	return text
 }
 
-// clusterOf reads how the nodes of the store stand.
+// clusterOf reads the nodes of the store.
 func clusterOf(ctx context.Context, s store.Store) (*cluster, error) {
 	d, err := s.Describe(ctx)
 	return &cluster{stet.NodesInfo{Description: d}}, err

@@ -17,8 +17,8 @@ func (dc deadLetterCommands) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "deadletters",
 		Aliases: []string{"deadletter"},
-		Short:   "list, send again and remove what no run has received",
-		Long: `Dead letters are what was accepted for a run and will not be received any more,
+		Short:   "list, send again and remove messages that no run has received",
+		Long: `Dead letters are items that were accepted for a run and will not be received any more,
 because the run has ended or has continued as new. They are kept as long as the
 run is, unless its workflow discards them.`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -76,12 +76,13 @@ func (dc deadLetterCommands) listCommand() *cobra.Command {
 	}
 	cmd.Flags().StringSliceVar(&filter.Workflows, "workflow", nil, "of runs of these `workflows`")
 	cmd.Flags().StringSliceVar(&filter.Names, "name", nil, "messages with these `names`")
-	cmd.Flags().IntVar(&filter.Limit, "limit", store.DefaultPage, fmt.Sprintf("`number` of letters at most, up to %d", store.MaxPage))
+	cmd.Flags().IntVar(&filter.Limit, "limit", store.DefaultPage,
+		fmt.Sprintf("`number` of letters at most, up to %d", store.MaxPage))
 	cmd.Flags().StringVar(&filter.Cursor, "cursor", "", "begin where a former page has ended; it printed the `text`")
 	return cmd
 }
 
-// letters prints dead letters; with the form ids their numbers.
+// printLetters prints dead letters; in the form ids their numbers.
 func (dc deadLetterCommands) printLetters(letters []stet.DeadLetter, next string) error {
 	g := &grid{headers: []string{"NUMBER", "KIND", "NAME", "RUN", "WORKFLOW", "STATUS", "SENT", "SIZE", "VALUE"}}
 	for i := range letters {
@@ -154,14 +155,17 @@ func (dc deadLetterCommands) removeCommand() *cobra.Command {
 // someLetters expects the numbers of dead letters, or - for standard input.
 func someLetters(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usage(errors.New("expected the numbers of dead letters, as stet deadletters ls prints them, or - to read them from standard input"))
+		return usage(errors.New("expected the numbers of dead letters, as stet deadletters ls prints them, " +
+			"or - to read them from standard input"))
 	}
 	return nil
 }
 
-// eachLetter calls fn for numbers in the order in which they are given, and goes
+// eachLetter calls fn for the numbers in the order in which they are given, and goes
 // on after an error.
-func (dc deadLetterCommands) eachLetter(args []string, fn func(*stet.Engine, store.ItemNo) error, cmd *cobra.Command) error {
+func (dc deadLetterCommands) eachLetter(
+	args []string, fn func(*stet.Engine, store.ItemNo) error, cmd *cobra.Command,
+) error {
 	texts, err := dc.runIDs(args)
 	if err != nil {
 		return err

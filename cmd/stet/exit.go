@@ -27,18 +27,18 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usage(err error) error { return usageError{err} }
 
-// conflictError: something is there that must not be, or the owner of a run has
+// conflictError says that something exists already, or that the owner of a run has
 // refused a request.
 type conflictError struct{ error }
 
 func (e conflictError) Unwrap() error { return e.error }
 
-// unsuccessfulError says how an awaited run stands that did not succeed.
+// unsuccessfulError says that an awaited run did not succeed.
 type unsuccessfulError struct{ error }
 
 func (e unsuccessfulError) Unwrap() error { return e.error }
 
-// severalError is what went wrong with some of several runs.
+// severalError holds the errors of some of several runs.
 type severalError []error
 
 func (e severalError) Error() string {
@@ -71,7 +71,7 @@ func isAny(err error, targets ...error) bool {
 	return false
 }
 
-// exitCode returns the exit code that says what err is.
+// exitCode returns the exit code for err.
 func exitCode(err error) int {
 	if err == nil {
 		return exitDone
@@ -127,7 +127,7 @@ var hints = []struct {
 	{store.ErrDamaged, "stet doctor says more; restore a backup"},
 }
 
-// printProblem tells what went wrong and what to do about it.
+// printProblem prints an error and what to do about it.
 func (p *printer) printProblem(err error) {
 	if _, said := errors.AsType[programError](err); said {
 		return

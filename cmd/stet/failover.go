@@ -7,16 +7,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// confirmFailoverCommand lets a store go on whose server was replaced by one that may
-// lack what was acknowledged last.
+// confirmFailoverCommand makes a command for a store whose server was replaced by one that
+// may lack the last acknowledged writes.
 func (ac adminCommands) confirmFailoverCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "confirm-failover",
-		Short: "go on after a failover that may have lost what was acknowledged last",
-		Long: `After a failover of Postgres to an asynchronous standby, or a restore of a backup, what
-was acknowledged last may be lost: nodes stop and say so. Compare what you know with
-what the store has; then this command lets it go on from there. It takes the shards
-from all nodes, which take them again.`,
+		Short: "go on after a failover that may have lost the last acknowledged writes",
+		Long: `After a failover of Postgres to an asynchronous standby, or a restore of a backup, the
+last acknowledged writes may be lost: nodes stop and say so. Compare what you know
+with the content of the store; then this command lets nodes go on from there. It takes
+the shards from all nodes, which acquire them again.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := ac.checkNoIDs(); err != nil {

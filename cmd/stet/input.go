@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// arguments reads what a command is given, where - names standard input.
+// arguments reads the arguments of a command, of which - names standard input.
 type arguments struct{ in io.Reader }
 
 // jsonArgument returns the argument at the index as JSON; - reads it from
@@ -33,7 +33,8 @@ func (a *arguments) jsonArgument(args []string, index int) (json.RawMessage, err
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			where = fmt.Sprintf(" at byte %d", syntax.Offset)
 		}
-		return nil, usage(fmt.Errorf("expected JSON, found %.60q: %w%s; a text needs quotes of its own: '\"text\"'", data, err, where))
+		return nil, usage(fmt.Errorf("expected JSON, found %.60q: %w%s; a text needs quotes of its own: '\"text\"'",
+			data, err, where))
 	}
 	return value, nil
 }
@@ -60,8 +61,7 @@ func (a *arguments) runIDs(args []string) ([]string, error) {
 	return ids, nil
 }
 
-// checkTimeout refuses durations below zero, and also zero where there is no
-// meaning for it.
+// checkTimeout refuses negative durations, and zero unless it has a meaning.
 func checkTimeout(d time.Duration, zero bool) error {
 	switch {
 	case d < 0 && zero:

@@ -34,12 +34,15 @@ func (rc runCommands) listCommand() *cobra.Command {
 			for _, key := range slices.Sorted(maps.Keys(tags)) {
 				filter.Tags = append(filter.Tags, store.Pair{Key: key, Value: tags[key]})
 			}
-			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error { return rc.list(cmd.Context(), e, s, filter) })
+			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
+				return rc.list(cmd.Context(), e, s, filter)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&query, "query", "", "the same as FILTER")
 	cmd.Flags().StringToStringVar(&tags, "tag", nil, "only runs with this tag, as `KEY=VALUE`; several must all be there")
-	cmd.Flags().IntVar(&limit, "limit", store.DefaultPage, fmt.Sprintf("`number` of runs at most, up to %d", store.MaxPage))
+	cmd.Flags().IntVar(&limit, "limit", store.DefaultPage,
+		fmt.Sprintf("`number` of runs at most, up to %d", store.MaxPage))
 	cmd.Flags().StringVar(&cursor, "cursor", "", "begin where a former page has ended; it printed the `text`")
 	return cmd
 }
@@ -98,7 +101,7 @@ func (rc runCommands) list(ctx context.Context, e *stet.Engine, s store.Store, f
 	return nil
 }
 
-// lighten drops the values that a table does not show.
+// lighten drops the values that a table does not show, so that a long one fits into memory.
 func lighten(info *stet.RunInfo) *stet.RunInfo {
 	info.Input = stet.RawValue{}
 	if info.Status != store.Failed {
@@ -142,7 +145,7 @@ func took(r *stet.RunInfo, now time.Time) string {
 	return duration(r.Ended.Sub(r.Started))
 }
 
-// detail says in a few words why a run stands where it stands.
+// detail says in a few words why a run is in its state.
 func detail(c *cluster, info *stet.RunInfo) string {
 	switch {
 	case info.Status == store.Failed:
@@ -163,7 +166,7 @@ func detail(c *cluster, info *stet.RunInfo) string {
 	return ""
 }
 
-// waitText says what is waited for.
+// waitText describes a wait.
 func waitText(w *stet.WaitInfo) string {
 	text := w.Kind + " " + w.Location
 	if len(w.Names) > 0 && (len(w.Names) > 1 || w.Names[0] != w.Location) {

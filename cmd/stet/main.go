@@ -1,6 +1,6 @@
-// Command stet sees and steers the workflows of a store: it starts runs, sends
-// to them, lists, shows, cancels and resumes them, while an application works on
-// the same store or while none does. Run `stet help`.
+// Command stet inspects and controls the workflows in a store: it starts runs, sends
+// to them, lists, shows, cancels and resumes them, whether or not an application works
+// on the same store. Run `stet help`.
 package main
 
 import (

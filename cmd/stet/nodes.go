@@ -20,9 +20,9 @@ func (nc nodeCommands) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "nodes",
 		Aliases: []string{"node"},
-		Short:   "list the processes that work on the store, and drain one",
+		Short:   "list the processes that work on the store, or drain some",
 		Long: `Lists the processes that work on the store, or could: their builds, groups and
-workflows, how many shards each owns, and when it was heard of last. A store that
+workflows, how many shards each owns, and when it was last heard of. A store that
 one process works on at a time has one owner, and others that stand by.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -42,10 +42,10 @@ one process works on at a time has one owner, and others that stand by.`,
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "drain NODE...",
-		Short: "have processes give their shards to the others",
-		Long: `Has processes give their shards to the others of their groups, and take no more
-until they are started again. What they execute may end within their grace period;
-their runs go on elsewhere. stet nodes shows how many shards each has left.`,
+		Short: "make processes give their shards to the others",
+		Long: `Makes processes give their shards to the others of their groups, and take no more
+until they are started again. Steps that they execute may end within their grace
+period; their runs go on elsewhere. stet nodes shows how many shards each has left.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage(errors.New("expected the names of nodes, as stet nodes lists them"))
@@ -75,14 +75,15 @@ type nodeView struct {
 	Seen      time.Time `json:"seen"`
 }
 
-// nodes returns what is known of each node.
+// nodes returns the view of each node.
 func (c *cluster) nodes() []nodeView {
 	views := make([]nodeView, len(c.Nodes))
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
 		v := nodeView{
-			Node: n.ID, State: c.state(n), Build: n.Build, Groups: n.Groups, Workflows: slices.Sorted(slices.Values(n.Workflows)),
-			Host: n.Host, PID: n.PID, Seen: n.SeenAt.Time(),
+			Node: n.ID, State: c.state(n), Build: n.Build, Groups: n.Groups,
+			Workflows: slices.Sorted(slices.Values(n.Workflows)),
+			Host:      n.Host, PID: n.PID, Seen: n.SeenAt.Time(),
 		}
 		for j := range c.Leases {
 			if l := &c.Leases[j]; l.Node == n.ID && l.Boot == n.Boot && l.Until > c.Now {
@@ -94,9 +95,11 @@ func (c *cluster) nodes() []nodeView {
 	return views
 }
 
-// state says in words what a node does.
+// state says in words what a node is doing.
 func (c *cluster) state(n *store.Node) string {
-	holds := slices.ContainsFunc(c.Leases, func(l store.Lease) bool { return l.Node == n.ID && l.Boot == n.Boot && l.Until > c.Now })
+	holds := slices.ContainsFunc(c.Leases, func(l store.Lease) bool {
+		return l.Node == n.ID && l.Boot == n.Boot && l.Until > c.Now
+	})
 	switch {
 	case !c.Alive(n):
 		return "silent"

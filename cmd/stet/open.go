@@ -17,7 +17,10 @@ type opener struct {
 	log *slog.Logger // of stores and engines: errors alone
 }
 
-// open opens the store. Only create makes one that is not there.
+// createIt says what to do if there is no store.
+const createIt = "check --db, or let an application or stet migrate create it"
+
+// open opens the store. Only with create it creates one that does not exist.
 func (o *opener) open(ctx context.Context, create bool) (store.Store, error) {
 	kind, address, err := o.backend()
 	if err != nil {
@@ -28,15 +31,15 @@ func (o *opener) open(ctx context.Context, create bool) (store.Store, error) {
 		case err != nil:
 			return nil, err
 		case missing && kind.isFile():
-			return nil, usage(fmt.Errorf("there is no store %s: check --db, or let an application or stet migrate create it", address))
+			return nil, usage(fmt.Errorf("there is no store %s: %s", address, createIt))
 		case missing:
-			return nil, usage(errors.New("there is no store in that database: check --db, or let an application or stet migrate create it"))
+			return nil, usage(errors.New("there is no store in that database: " + createIt))
 		}
 	}
 	return kind.open(ctx, address, o.log)
 }
 
-// withStore calls fn with the store, which must be there.
+// withStore calls fn with the store, which must exist.
 func (o *opener) withStore(ctx context.Context, fn func(store.Store) error) (err error) {
 	s, err := o.open(ctx, false)
 	if err != nil {
@@ -47,14 +50,18 @@ func (o *opener) withStore(ctx context.Context, fn func(store.Store) error) (err
 }
 
 // with calls fn with an engine that runs nothing and may know workflows.
-func (o *opener) with(ctx context.Context, fn func(*stet.Engine, store.Store) error, workflows ...stet.Definition) error {
+func (o *opener) with(
+	ctx context.Context, fn func(*stet.Engine, store.Store) error, workflows ...stet.Definition,
+) error {
 	return o.withStore(ctx, func(s store.Store) (err error) {
 		values, done, err := payloads()
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, done()) }()
-		e, err := stet.New(ctx, stet.Config{Store: s, Workflows: workflows, Logger: o.log, Poll: 200 * time.Millisecond, Payloads: values})
+		e, err := stet.New(ctx, stet.Config{
+			Store: s, Workflows: workflows, Logger: o.log, Poll: 200 * time.Millisecond, Payloads: values,
+		})
 		if err != nil {
 			return err
 		}
@@ -62,8 +69,8 @@ func (o *opener) with(ctx context.Context, fn func(*stet.Engine, store.Store) er
 	})
 }
 
-// deciding is with, and meanwhile decides what needs no code if no application
-// works on the store.
+// deciding is with, but meanwhile the engine runs: if no application works on the store,
+// it carries out the requests that need no code.
 func (o *opener) deciding(ctx context.Context, fn func(*stet.Engine, store.Store) error) error {
 	return o.with(ctx, func(e *stet.Engine, s store.Store) error {
 		work, stop := context.WithCancel(ctx)

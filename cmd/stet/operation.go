@@ -40,7 +40,7 @@ type messageView struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// loopView is what a loop has committed, as JSON.
+// loopView is the progress of a loop as JSON.
 type loopView struct {
 	Completed int64 `json:"completed"` // iterations
 	Oldest    int64 `json:"oldest"`    // the first one whose history is kept
@@ -85,7 +85,7 @@ func viewEntry(e *stet.HistoryEntry) operation {
 	return o
 }
 
-// result says in one line what came of the operation, or what it waits for.
+// result returns the outcome of the operation, or what it waits for, in one line.
 func (o *operation) result() string {
 	var text string
 	switch {
@@ -121,10 +121,10 @@ func (o *operation) result() string {
 	return text
 }
 
-// state is the state for people.
+// state returns the state as tables show it.
 func (o *operation) state() string {
 	if o.Kind == store.KindLoop.String() {
-		return "" // that of its entry is not the loop's
+		return "" // the state of its entry is not the loop's
 	}
 	if o.Undone {
 		return o.State + ", undone"
@@ -132,7 +132,7 @@ func (o *operation) state() string {
 	return o.State
 }
 
-// took is how long the operation has taken, up to its end or now.
+// took returns how long the operation has taken, up to its end or now.
 func (o *operation) took(now time.Time) string {
 	switch {
 	case o.Kind == store.KindLoop.String():

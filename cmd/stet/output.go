@@ -23,9 +23,9 @@ const (
 	formIDs   = "ids"
 )
 
-// printer prints what a command has to say, in the form that --output names.
+// printer prints the output of a command in the form that --output names.
 type printer struct {
-	out, err io.Writer // data, and talk about it
+	out, err io.Writer // data; messages to the user
 	output   string    // the form
 }
 
@@ -37,7 +37,7 @@ func (p *printer) checkForm() error {
 	return usage(fmt.Errorf("--output: expected table, json or ids, found %q", p.output))
 }
 
-// checkNoIDs refuses the form ids for what is not about runs.
+// checkNoIDs refuses the form ids for a command that prints no runs.
 func (p *printer) checkNoIDs() error {
 	if p.output == formIDs {
 		return usage(fmt.Errorf("--output: expected table or json, found %q: this command prints no runs", p.output))
@@ -52,7 +52,7 @@ func (p *printer) json(v any) error {
 	return enc.Encode(v)
 }
 
-// say tells the user something that is no data.
+// say prints a message that is no data.
 func (p *printer) say(format string, args ...any) { fmt.Fprintf(p.err, format+"\n", args...) }
 
 // size is the size of a terminal in characters. The zero size is no terminal.
@@ -160,7 +160,7 @@ func short(text string, n int) string {
 	return text
 }
 
-// printable replaces what a terminal would obey, except tabs and ends of lines.
+// printable replaces characters that would control a terminal, except tabs and ends of lines.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {

@@ -10,14 +10,14 @@ import (
 	"github.com/stet-run/stet/store/files"
 )
 
-// Where the command line is told how an application keeps its values.
+// The environment variables that say how an application keeps its values.
 const (
 	keysVariable    = "STET_KEYS"
 	objectsVariable = "STET_OBJECTS"
 )
 
-// payloads returns how values are read and written, as the environment says, and
-// what is to be called when they are not needed any more.
+// payloads returns how values are read and written, as the environment says, and the
+// function that releases it.
 func payloads() (p stet.Payloads, done func() error, err error) {
 	done = func() error { return nil }
 	if p.Keys, err = parseKeys(os.Getenv(keysVariable)); err != nil {
@@ -28,7 +28,8 @@ func payloads() (p stet.Payloads, done func() error, err error) {
 		return p, done, nil
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return p, done, usage(fmt.Errorf("%s: expected the folder of an application's objects, found none at %s", objectsVariable, dir))
+		return p, done, usage(fmt.Errorf("%s: expected the folder of an application's objects, found none at %s",
+			objectsVariable, dir))
 	}
 	objects, err := files.Open(dir)
 	if err != nil {

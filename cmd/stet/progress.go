@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// progress is a bar on a terminal that says how much of something is done. It is
+// progress is a bar on a terminal that shows how much of something is done. It is
 // safe for concurrent use.
 type progress struct {
 	w     io.Writer
@@ -27,7 +27,7 @@ func newProgress(w io.Writer, width int, what string, total int) *progress {
 	return p
 }
 
-// step says that one more is done.
+// step counts one more as done.
 func (p *progress) step() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,7 +35,7 @@ func (p *progress) step() {
 	p.draw()
 }
 
-// end takes the bar off the terminal.
+// end removes the bar from the terminal.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

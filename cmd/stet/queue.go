@@ -16,7 +16,7 @@ import (
 func (qc queueCommands) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "see and change queues: limits on how many runs execute",
+		Short: "show and change queues: limits on how many runs execute",
 		Long: `Queues limit how many of the runs that were started on them execute at a time, or
 begin in a time: stet start --queue NAME. A run holds a permit of its queue from
 before it begins until its end; it is queued until it has one. A step that uses a
@@ -28,7 +28,8 @@ queue holds one for each attempt.`,
 		qc.createCommand(), qc.setCommand(), qc.listCommand(), qc.showCommand(),
 		qc.actCommand("pause", "grant no permits until it is resumed; runs that have one go on", stet.Queues.Pause),
 		qc.actCommand("resume", "grant permits again", stet.Queues.Resume),
-		qc.actCommand("delete", "delete a queue in which nothing waits and of which nothing has a permit", stet.Queues.Delete),
+		qc.actCommand("delete", "delete a queue in which nothing waits and of which nothing has a permit",
+			stet.Queues.Delete),
 	)
 	return cmd
 }
@@ -45,7 +46,8 @@ func (f *queueFlags) add(cmd *cobra.Command, creates bool) {
 	flags.IntVar(&f.PerKey, "per-key", 0, "how many of these have one key, at most; 0: no limit")
 	flags.IntVar(&f.Rate, "rate", 0, "how many permits are granted within --per, at most; 0: no limit")
 	flags.DurationVar(&f.Per, "per", 0, "the time of --rate; default 1s")
-	flags.BoolVar(&f.ReleaseWhileSuspended, "release-while-suspended", false, "suspended runs have no permit, and ask for a new one when they are woken")
+	flags.BoolVar(&f.ReleaseWhileSuspended, "release-while-suspended", false,
+		"suspended runs have no permit, and ask for a new one when they are woken")
 	if creates {
 		flags.StringVar(&f.Group, "group", "", "the `group` of nodes that execute the runs; default: default")
 	}
@@ -56,7 +58,7 @@ func (f *queueFlags) addTimeout(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for a decision")
 }
 
-// over takes the settings that were not given from those that stand.
+// over returns the present settings, changed by the flags that were given.
 func (f *queueFlags) over(cmd *cobra.Command, old stet.QueueSettings) stet.QueueSettings {
 	s, given := old, cmd.Flags().Changed
 	if given("concurrency") {
@@ -79,8 +81,10 @@ func (f *queueFlags) over(cmd *cobra.Command, old stet.QueueSettings) stet.Queue
 	return s
 }
 
-// decideQueue asks a queue for something and waits for the decision.
-func (qc queueCommands) decide(ctx context.Context, timeout time.Duration, act string, ask func(context.Context, *stet.Engine) error) error {
+// decide makes a request to a queue and waits for the decision.
+func (qc queueCommands) decide(
+	ctx context.Context, timeout time.Duration, act string, ask func(context.Context, *stet.Engine) error,
+) error {
 	if err := errors.Join(qc.checkNoIDs(), checkTimeout(timeout, false)); err != nil {
 		return err
 	}
@@ -90,7 +94,8 @@ func (qc queueCommands) decide(ctx context.Context, timeout time.Duration, act s
 		err := ask(wait, e)
 		switch {
 		case errors.Is(err, stet.ErrPending):
-			return hintedError{fmt.Errorf("%s: nobody has decided within %s", act, timeout), "the request stands until an application works on the store"}
+			return hintedError{fmt.Errorf("%s: nobody has decided within %s", act, timeout),
+				"the request stands until an application works on the store"}
 		case isAny(err, stet.ErrExists, stet.ErrRefused):
 			return conflictError{err}
 		}
@@ -102,7 +107,7 @@ func (qc queueCommands) createCommand() *cobra.Command {
 	var f queueFlags
 	cmd := &cobra.Command{
 		Use:   "create NAME",
-		Short: "make a queue; one that exists with the same settings is left as it is",
+		Short: "create a queue; one that exists with the same settings is left as it is",
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return qc.decide(cmd.Context(), f.timeout, "create", func(ctx context.Context, e *stet.Engine) error {
@@ -134,7 +139,9 @@ func (qc queueCommands) setCommand() *cobra.Command {
 	return cmd
 }
 
-func (qc queueCommands) actCommand(name, short string, verb func(stet.Queues, context.Context, string, stet.Act) error) *cobra.Command {
+func (qc queueCommands) actCommand(
+	name, short string, verb func(stet.Queues, context.Context, string, stet.Act) error,
+) *cobra.Command {
 	var f queueFlags
 	cmd := &cobra.Command{
 		Use:   name + " NAME",
@@ -170,7 +177,8 @@ func viewQueue(q *stet.QueueInfo) queueView {
 	s := &q.Settings
 	return queueView{
 		Name: q.Name, Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, PerMS: s.Per.Milliseconds(), Group: s.Group,
-		Release: s.ReleaseWhileSuspended, Paused: q.Paused, Held: q.Held, Waiting: q.Waiting, Delayed: q.Delayed, Granted: q.Granted,
+		Release: s.ReleaseWhileSuspended, Paused: q.Paused, Held: q.Held, Waiting: q.Waiting, Delayed: q.Delayed,
+		Granted: q.Granted,
 	}
 }
 
@@ -199,7 +207,9 @@ func (qc queueCommands) listCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				g := &grid{headers: []string{"QUEUE", "STATE", "PERMITS", "LIMIT", "PER KEY", "RATE", "WAITING", "DELAYED", "GROUP"}}
+				g := &grid{headers: []string{
+					"QUEUE", "STATE", "PERMITS", "LIMIT", "PER KEY", "RATE", "WAITING", "DELAYED", "GROUP",
+				}}
 				for i := range queues {
 					q := &queues[i]
 					switch qc.output {
@@ -216,8 +226,9 @@ func (qc queueCommands) listCommand() *cobra.Command {
 					if q.Paused {
 						state = "paused"
 					}
-					g.add(printable(q.Name), state, strconv.Itoa(q.Held), limitText(q.Settings.Concurrency), limitText(q.Settings.PerKey),
-						rateText(&q.Settings), strconv.Itoa(q.Waiting), strconv.Itoa(q.Delayed), printable(q.Settings.Group))
+					g.add(printable(q.Name), state, strconv.Itoa(q.Held), limitText(q.Settings.Concurrency),
+						limitText(q.Settings.PerKey), rateText(&q.Settings), strconv.Itoa(q.Waiting),
+						strconv.Itoa(q.Delayed), printable(q.Settings.Group))
 				}
 				if qc.output != formTable {
 					return nil
@@ -273,7 +284,7 @@ func (qc queueCommands) showCommand() *cobra.Command {
 	}
 }
 
-// queueText says why a run of a queue waits.
+// queueText describes the queue in which a run waits.
 func queueText(q *stet.QueueInfo) string {
 	text := fmt.Sprintf("%d have one, %d wait", q.Held, q.Waiting)
 	if q.Settings.Concurrency > 0 {

@@ -14,9 +14,10 @@ import (
 
 func (cc controlCommands) retryCommand() *cobra.Command {
 	v := verb{
-		name: "retry", short: "let failed runs try again what has failed",
-		about: "What has failed and what completed since is executed again, with fresh attempts and the same idempotency keys.",
-		// A query for failed runs shall not resume those that are stalled by their failure.
+		name: "retry", short: "retry failed runs from the operation that has failed",
+		about: `The failed operation and those completed since are executed again, with fresh
+attempts and the same idempotency keys.`,
+		// A query for failed runs must not resume those that are stalled by their failure.
 		fits: func(r *stet.RunInfo) bool { return r.Status == store.Failed && may(store.ItemRetry)(r) },
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
@@ -28,9 +29,9 @@ func (cc controlCommands) retryCommand() *cobra.Command {
 func (cc controlCommands) rewindCommand() *cobra.Command {
 	var before string
 	v := verb{
-		name: "rewind", short: "let runs go on from before a location, with all since executed anew",
+		name: "rewind", short: "let runs go on from before a location, and execute again everything since",
 		about: `--before is a location as show --output json prints it, or / for the beginning. What
-completed before it stands; the rest is taken back and executed anew, with new
+completed before it stands; the rest is reverted and executed again, with new
 idempotency keys. The run must have ended, be stalled or paused.`,
 		fits: may(store.ItemRewind),
 	}
@@ -43,11 +44,11 @@ idempotency keys. The run must have ended, be stalled or paused.`,
 }
 
 func beforeFlag(cmd *cobra.Command, before *string) {
-	cmd.Flags().StringVar(before, "before", "", "`location` from which on all is taken back; / is the beginning")
+	cmd.Flags().StringVar(before, "before", "", "`location` from which on everything is reverted; / is the beginning")
 	needFlag(cmd, "before")
 }
 
-// needFlag refuses a call without a flag.
+// needFlag makes a flag of the command mandatory.
 func needFlag(cmd *cobra.Command, name string) {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -64,7 +65,7 @@ func (cc controlCommands) forkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fork RUN...",
 		Short: "start new runs from before a location of others, which stay as they are",
-		Long: `Starts a new run for each, which begins with what a rewind would leave standing, and
+		Long: `Starts a new run for each, which begins with the history that a rewind would keep, and
 prints its ID. The run must have ended, be stalled or paused. With - the IDs are
 read from standard input; with --query it is done for all runs that match.`,
 		Args: t.args,
@@ -86,7 +87,8 @@ read from standard input; with --query it is done for all runs that match.`,
 			})
 		},
 	}
-	t.flags(cmd, "fork", func(r *stet.RunInfo) bool { // no verb of the run, and superseded ones may be forked too
+	t.flags(cmd, "fork", func(r *stet.RunInfo) bool {
+		// A fork is no request to the run, and a superseded run may be forked too.
 		return r.Status.Terminal() || may(store.ItemRewind)(r)
 	})
 	beforeFlag(cmd, &before)
@@ -97,7 +99,9 @@ read from standard input; with --query it is done for all runs that match.`,
 }
 
 // forks forks the chosen runs and prints the IDs of the new ones.
-func (cc controlCommands) forks(ctx context.Context, e *stet.Engine, t *target, fork func(context.Context, string) (string, error)) error {
+func (cc controlCommands) forks(
+	ctx context.Context, e *stet.Engine, t *target, fork func(context.Context, string) (string, error),
+) error {
 	ids, err := cc.choose(ctx, e, t)
 	if err != nil {
 		return err

@@ -12,24 +12,24 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// app is one call of the command line: what all commands need. Those of one subject are
-// methods of a type of their own.
+// app is one call of the command line: it has what all commands need. The commands of a
+// subject are methods of a type of their own.
 type app struct {
 	arguments
 	printer
 	opener
 }
 
-const long = `stet sees and steers the workflows of a store.
+const long = `stet inspects and controls the workflows in a store.
 
 The store is an SQLite file, a Postgres database or a Redis server, given with
 --db FILE, --db postgres://USER@HOST/DATABASE or --db redis://HOST, or in STET_DB.
-An application may work on it at the same time. If none does, stet itself decides what needs no code: to
-terminate, pause and resume runs, to cancel one that has never run or is paused,
-to retry, rewind and edit one that is stopped.
+An application may work on it at the same time. If none does, stet itself carries
+out what needs no code: it terminates, pauses and resumes runs, cancels a run that
+has never run or is paused, and retries, rewinds and edits one that is stopped.
 
 Data goes to standard output in the form of --output: a table for people, JSON
-with one value per line, or the IDs of runs alone. All else goes to standard
+with one value per line, or the IDs of runs alone. Everything else goes to standard
 error. Where the ID of a run is expected, - reads IDs from standard input; where
 JSON is expected, - reads it from there.
 
@@ -61,7 +61,7 @@ Exit codes:
   5  the awaited run did not succeed
 
 A command for several runs goes on after an error. Its exit code is that of the
-errors if they agree, else 1.`
+errors if they agree, otherwise 1.`
 
 // The commands by their subject.
 type (
@@ -102,7 +102,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 	a := &app{arguments: arguments{in}, printer: printer{out: out, err: errOut}}
 	a.log = slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: slog.LevelError}))
 	root := &cobra.Command{
-		Use: "stet", Short: "see and steer durable workflows", Long: long,
+		Use: "stet", Short: "inspect and control durable workflows", Long: long,
 		SilenceUsage: true, SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -114,7 +114,8 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkForm() },
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.db, "db", os.Getenv("STET_DB"), "the store: an SQLite `file` or the URL of a Postgres database or Redis server; default: $STET_DB")
+	flags.StringVar(&a.db, "db", os.Getenv("STET_DB"),
+		"the store: an SQLite `file` or the URL of a Postgres database or Redis server; default: $STET_DB")
 	flags.Lookup("db").DefValue = "" // of the environment; the text says so
 	flags.StringVarP(&a.output, "output", "o", formTable, "`form` of what is printed: table, json or ids")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })

@@ -17,10 +17,10 @@ func (sc scheduleCommands) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "schedule",
 		Aliases: []string{"schedules"},
-		Short:   "make, list and steer schedules, which start runs again and again",
+		Short:   "create, list and control schedules, which start runs repeatedly",
 		Long: `A schedule starts runs of a workflow, by cron in a time zone or at an interval.
-Each of its instants is started once, or skipped with a reason that stet schedule
-show tells. Its runs have the IDs NAME/INSTANT, and the tag stet.schedule=NAME.`,
+Each of its instants is started once, or skipped for a reason that stet schedule
+show prints. Its runs have the IDs NAME/INSTANT, and the tag stet.schedule=NAME.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage(fmt.Errorf("expected create, ls, show, pause, resume, trigger, backfill or delete, found %q", args[0]))
@@ -42,14 +42,14 @@ func (sc scheduleCommands) createCommand() *cobra.Command {
 	var queue stet.OnQueue
 	cmd := &cobra.Command{
 		Use:   "create NAME WORKFLOW [INPUT]",
-		Short: "make a schedule; INPUT is JSON, - reads it from standard input",
-		Long: `Makes a schedule that starts runs of a workflow with the input, which is JSON;
+		Short: "create a schedule; INPUT is JSON, - reads it from standard input",
+		Long: `Creates a schedule that starts runs of a workflow with the input, which is JSON;
 without it the input is null. It has either --cron, with --zone, or --every:
 
   stet schedule create nightly report '"sales"' --cron '0 3 * * *' --zone Europe/Berlin
   stet schedule create poll sync --every 15m --overlap buffer-one
 
-A schedule of the name that is there already and is another one is an error, unless
+If there is a schedule of the name with other settings, that is an error, unless
 --replace changes it.`,
 		Args: between(2, "NAME", "WORKFLOW", "INPUT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -87,12 +87,13 @@ A schedule of the name that is there already and is another one is an error, unl
 	flags.StringVar(&s.Zone, "zone", "", "time `zone` of --cron, like Europe/Berlin; default: UTC")
 	flags.DurationVar(&s.Every, "every", 0, "when, as an interval: at the multiples of it since 1970, UTC")
 	flags.DurationVar(&s.Offset, "offset", 0, "this much later than --every says")
-	flags.StringVar(&overlap, "overlap", stet.SkipOverlap.String(), "while a run has not ended: `policy` skip, buffer-one, allow or cancel-previous")
+	flags.StringVar(&overlap, "overlap", stet.SkipOverlap.String(),
+		"while a run has not ended: `policy` skip, buffer-one, allow or cancel-previous")
 	flags.StringVar(&catchUp, "catch-up", "1h", "how late an instant may be started; none: however late")
 	flags.StringToStringVar(&tags, "tag", nil, "a tag of the runs, as `KEY=VALUE`")
 	flags.StringToStringVar(&headers, "header", nil, "a header of the runs, as `KEY=VALUE`")
 	flags.StringVar(&queue.Name, "queue", "", "the `name` of the queue that the runs wait in for a permit")
-	flags.StringVar(&queue.Key, "queue-key", "", "whom the runs are for: `keys` of a queue take turns")
+	flags.StringVar(&queue.Key, "queue-key", "", "on whose behalf the runs are: `keys` of a queue take turns")
 	flags.IntVar(&queue.Priority, "priority", 0, "runs of a higher priority get their permit before others")
 	flags.BoolVar(&s.Paused, "paused", false, "begin paused")
 	flags.BoolVar(&replace, "replace", false, "change the schedule of the name, if there is one")
@@ -102,8 +103,8 @@ A schedule of the name that is there already and is another one is an error, unl
 // scheduleTimeout is how long a request waits for the owner's decision.
 const scheduleTimeout = 10 * time.Second
 
-// scheduling calls fn with an engine that decides if no application works on the
-// store.
+// scheduling calls fn with an engine that carries requests out if no application works
+// on the store.
 func (sc scheduleCommands) scheduling(cmd *cobra.Command, fn func(context.Context, *stet.Engine) error) error {
 	return sc.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), scheduleTimeout)
@@ -121,7 +122,7 @@ func (sc scheduleCommands) scheduling(cmd *cobra.Command, fn func(context.Contex
 	})
 }
 
-// noSchedule says what to do if there is no schedule of the name.
+// noSchedule adds what to do if there is no schedule of the name.
 func noSchedule(err error) error {
 	if isAny(err, stet.ErrNotFound) {
 		return hintedError{err, "stet schedule ls lists the schedules"}
@@ -145,9 +146,12 @@ func (sc scheduleCommands) pauseCommand() *cobra.Command {
 
 func (sc scheduleCommands) resumeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "resume NAME", Short: "let a paused schedule go on; what has passed is skipped", Args: exactly("NAME"),
+		Use: "resume NAME", Short: "resume a paused schedule; the instants that have passed are skipped",
+		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error { return e.Schedules().Resume(ctx, args[0], stet.Act{}) })
+			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
+				return e.Schedules().Resume(ctx, args[0], stet.Act{})
+			})
 		},
 	}
 }
@@ -176,9 +180,10 @@ not ended, the overlap policy decides: the run begins later, or it is refused.`,
 func (sc scheduleCommands) backfillCommand() *cobra.Command {
 	var from, to string
 	cmd := &cobra.Command{
-		Use: "backfill NAME --from TIME --to TIME", Short: "start the runs of instants that have passed", Args: exactly("NAME"),
+		Use: "backfill NAME --from TIME --to TIME", Short: "start the runs of instants that have passed",
+		Args: exactly("NAME"),
 		Long: `Starts the runs of the instants from one time on and before another: all at once if
-runs may overlap, else one after another. An instant whose run is there is not
+runs may overlap, otherwise one after another. An instant whose run exists is not
 started again.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var times [2]time.Time
@@ -203,7 +208,9 @@ func (sc scheduleCommands) deleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME", Short: "remove a schedule; runs go on", Aliases: []string{"rm"}, Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error { return e.Schedules().Delete(ctx, args[0], stet.Act{}) })
+			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
+				return e.Schedules().Delete(ctx, args[0], stet.Act{})
+			})
 		},
 	}
 }
@@ -235,7 +242,7 @@ type scheduleView struct {
 	Past      []decisionView  `json:"past,omitempty"`
 }
 
-// decisionView is what became of instants as JSON.
+// decisionView is the outcome of consecutive instants as JSON.
 type decisionView struct {
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"`
@@ -258,8 +265,8 @@ func viewSchedule(i *stet.ScheduleInfo, past bool) scheduleView {
 		EveryMS: i.Schedule.Every.Milliseconds(), OffsetMS: i.Schedule.Offset.Milliseconds(), Overlap: i.Schedule.Overlap,
 		Input: valueJSON(i.Input), Tags: i.Schedule.Tags, Headers: i.Schedule.Headers,
 		Paused: i.Schedule.Paused, PausedAt: timePointer(i.PausedAt), Reason: i.PauseReason, Stalled: i.Stalled,
-		Next: append([]time.Time{}, i.Next...), Running: []string{}, Buffered: timePointer(i.Buffered), Backfills: i.Backfills,
-		Started: i.Started, Skipped: i.Skipped,
+		Next: append([]time.Time{}, i.Next...), Running: []string{}, Buffered: timePointer(i.Buffered),
+		Backfills: i.Backfills, Started: i.Started, Skipped: i.Skipped,
 	}
 	if q := i.OnQueue; q != nil {
 		v.Queue = &queuePlaceView{Name: q.Name, Key: q.Key, Priority: q.Priority}
@@ -284,7 +291,7 @@ func when(i *stet.ScheduleInfo) string {
 	return printable(i.Schedule.When())
 }
 
-// stateOf says what a schedule is doing.
+// stateOf says in words what a schedule is doing.
 func stateOf(i *stet.ScheduleInfo) string {
 	switch {
 	case i.Stalled != "":
@@ -337,7 +344,8 @@ func (sc scheduleCommands) listCommand() *cobra.Command {
 func (sc scheduleCommands) showCommand() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "show a schedule: its next instants, and what became of the last ones", Args: exactly("NAME"),
+		Use: "show NAME", Short: "show a schedule: its next instants, and what became of the last ones",
+		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 {
 				return usage(fmt.Errorf("--limit: expected 0 or more, found %d", limit))

@@ -16,8 +16,7 @@ type screen struct {
 	text  string
 }
 
-// draw shows a text, as much of it as fits. One that is shown already is left
-// alone.
+// draw shows as much of a text as fits. It does nothing if the text is shown already.
 func (s *screen) draw(text string) error {
 	if text == s.text {
 		return nil

@@ -23,11 +23,11 @@ func (rc runCommands) showCommand() *cobra.Command {
 	var full, recorded bool
 	cmd := &cobra.Command{
 		Use:   "show RUN...",
-		Short: "show runs: what they wait for, their operations, their errors",
-		Long: `Shows all that is recorded of runs: status, owner, what each waits for and since
-when, what is in its inbox, the tree of its operations, and its error with causes
-and stacks. With - the IDs are read from standard input. Operations are listed as a tree, by
-name; --recorded lists them in the order in which they completed.`,
+		Short: "show runs: their waits, their operations, their errors",
+		Long: `Shows everything that is recorded of runs: status, owner, what each waits for and
+since when, its inbox, the tree of its operations, and its error with causes and
+stacks. With - the IDs are read from standard input. Operations are listed as a tree,
+by name; --recorded lists them in the order in which they completed.`,
 		Args: someRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := rc.runIDs(args)
@@ -57,7 +57,7 @@ name; --recorded lists them in the order in which they completed.`,
 	return cmd
 }
 
-// story is all that show prints of a run.
+// story is everything that show prints of a run.
 type story struct {
 	dead       int // letters; as many as are counted
 	info       *stet.RunInfo
@@ -152,7 +152,7 @@ func viewFeeds(feeds []store.Feed) (values []valueView, streams []streamView) {
 	return values, streams
 }
 
-// auditView is what an operator did as JSON.
+// auditView is an operator's act as JSON.
 type auditView struct {
 	Time   time.Time `json:"time"`
 	Who    string    `json:"who,omitempty"`
@@ -161,7 +161,7 @@ type auditView struct {
 	Detail string    `json:"detail,omitempty"`
 }
 
-// acts is the table of what operators did.
+// acts returns the table of operators' acts.
 func acts(audit []store.Audit, width int) *grid {
 	g := &grid{headers: []string{"ACT", "WHEN", "WHO", "WHY", "WHAT"}}
 	for i := range audit {
@@ -171,7 +171,7 @@ func acts(audit []store.Audit, width int) *grid {
 	return g
 }
 
-// view returns the story as JSON has it.
+// view returns the story as JSON.
 func (it *story) view() any {
 	inbox := make([]inboxView, len(it.inbox))
 	for i := range it.inbox {
@@ -192,10 +192,13 @@ func (it *story) view() any {
 		Streams    []streamView `json:"streams,omitempty"`
 		Operations []operation  `json:"operations"`
 		Audit      []auditView  `json:"audit,omitempty"`
-	}{viewOf(it.info), it.cluster.owner(it.info.Shard), it.cluster.lacks(it.info), inbox, values, streams, it.operations, audit}
+	}{
+		viewOf(it.info), it.cluster.owner(it.info.Shard), it.cluster.lacks(it.info),
+		inbox, values, streams, it.operations, audit,
+	}
 }
 
-// tell prints the story for people.
+// tell prints the story in tables.
 func (rc runCommands) tell(it *story, width int) error {
 	if err := rc.print(it.facts(width)); err != nil {
 		return err
@@ -220,7 +223,7 @@ func (rc runCommands) tell(it *story, width int) error {
 	return err
 }
 
-// facts is the upper part: what there is to say of the run itself.
+// facts returns the upper table: the run itself.
 func (it *story) facts(width int) *grid {
 	info, now := it.info, it.cluster.Now
 	g := &grid{}
@@ -334,8 +337,8 @@ func tree(it *story, width int) *grid {
 		for depth := shared; depth < base; depth++ {
 			g.add(strings.Repeat("  ", depth)+printable(path[depth])+"/", "", "", "", "", "", "", "")
 		}
-		g.add(strings.Repeat("  ", base)+printable(path[base]), o.Kind, o.state(), positive(o.Number), positive(int64(o.Attempts)),
-			o.took(now), amount(o.Size), short(o.result(), width))
+		g.add(strings.Repeat("  ", base)+printable(path[base]), o.Kind, o.state(), positive(o.Number),
+			positive(int64(o.Attempts)), o.took(now), amount(o.Size), short(o.result(), width))
 		open = path
 	}
 	g.style = func(row, column int) lipgloss.Style {

@@ -49,7 +49,7 @@ ever; the run begins when one with its code works on the store.`,
 	flags.StringToStringVar(&f.tags, "tag", nil, "a tag of the run, as `KEY=VALUE`")
 	flags.StringToStringVar(&f.headers, "header", nil, "a header of the run, as `KEY=VALUE`")
 	flags.StringVar(&f.queue.Name, "queue", "", "the `name` of the queue that the run waits in for a permit")
-	flags.StringVar(&f.queue.Key, "queue-key", "", "whom the run is for: `keys` of a queue take turns")
+	flags.StringVar(&f.queue.Key, "queue-key", "", "on whose behalf the run is: `keys` of a queue take turns")
 	flags.IntVar(&f.queue.Priority, "priority", 0, "runs of a higher priority get their permit before others")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the end, like stet wait")
 	flags.BoolVar(&f.force, "force", false, "start it although no application has registered the workflow yet")
@@ -86,8 +86,8 @@ func (rc runCommands) start(ctx context.Context, workflow string, input json.Raw
 	}, registered...)
 }
 
-// notHere stands for the code of a workflow that is elsewhere. The engine of
-// start executes nothing.
+// notHere stands for the code of a workflow, which only the application has. The engine
+// of start executes nothing.
 func notHere(stet.Context, json.RawMessage) (json.RawMessage, error) {
 	return nil, errors.New("the code is not in this process")
 }
@@ -134,7 +134,7 @@ func (f *startFlags) options() ([]stet.StartOption, error) {
 	return options, nil
 }
 
-// noteUnserved says so if no process works on the store that has the workflow.
+// noteUnserved prints a note if no process that works on the store has the workflow.
 func (rc runCommands) noteUnserved(ctx context.Context, s store.Store, workflow string) error {
 	c, err := clusterOf(ctx, s)
 	if err != nil {

@@ -27,7 +27,7 @@ func (rc runCommands) tailCommand() *cobra.Command {
 	var f tailFlags
 	cmd := &cobra.Command{
 		Use:   "tail RUN STREAM",
-		Short: "print the items of a run's stream, and those that come",
+		Short: "print the items of a run's stream, and follow it",
 		Long: `Prints the items of a stream, one in a line as JSON, and then those that come,
 until the run has ended. With --output json each line has the position and the time
 too, and goes on from there with --after. A place at which the run was rewound is
@@ -110,10 +110,10 @@ func (rc runCommands) tail(ctx context.Context, e *stet.Engine, id, name string,
 	return nil
 }
 
-// shows returns the number of the last item, or how often the value was set, 0 if
-// there is none yet. A run that has ended will show no more.
+// shows returns the number of the last item, or how often the value was set, or 0 if
+// there is none yet. It is an error if the run has ended without one.
 func (rc runCommands) shows(ctx context.Context, e *stet.Engine, id, name string, value bool) (int64, error) {
-	info, err := e.Runs().Info(ctx, id) // before what it shows: what is not there then comes no more
+	info, err := e.Runs().Info(ctx, id) // before the feeds: if it has ended here, they are complete
 	if err != nil {
 		return 0, err
 	}
@@ -147,8 +147,11 @@ func (rc runCommands) shows(ctx context.Context, e *stet.Engine, id, name string
 	}
 }
 
+// rawItems are the items of a stream, ended by an error.
+type rawItems = iter.Seq2[stet.StreamItem[stet.RawValue], error]
+
 // until ends a sequence of items behind a position.
-func until(items iter.Seq2[stet.StreamItem[stet.RawValue], error], last int64) iter.Seq2[stet.StreamItem[stet.RawValue], error] {
+func until(items rawItems, last int64) rawItems {
 	return func(yield func(stet.StreamItem[stet.RawValue], error) bool) {
 		for item, err := range items {
 			if !yield(item, err) || item.Position >= last {

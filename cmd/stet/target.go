@@ -12,22 +12,23 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// atOnce is how many runs a command for several asks about at a time.
+// atOnce bounds the runs that a command for several changes at the same time.
 const atOnce = 64
 
-// target says which runs a verb is for.
+// target selects the runs that a command is for.
 type target struct {
 	ids   []string // - alone: from standard input
 	query string
 	yes   bool
 	verb  string                   // "cancel", "send to"
-	fits  func(*stet.RunInfo) bool // of the runs that the query finds, these
+	fits  func(*stet.RunInfo) bool // which of the runs that the query finds
 }
 
 // flags adds the flags that choose many runs.
 func (t *target) flags(cmd *cobra.Command, verb string, fits func(*stet.RunInfo) bool) {
 	t.verb, t.fits = verb, fits
-	cmd.Flags().StringVar(&t.query, "query", "", "all runs that match this `filter`, like 'workflow=a status=failed'; id=* is all")
+	cmd.Flags().StringVar(&t.query, "query", "",
+		"all runs that match this `filter`, like 'workflow=a status=failed'; id=* is all")
 	cmd.Flags().BoolVar(&t.yes, "yes", false, "do it for all that --query finds")
 }
 
@@ -90,9 +91,10 @@ func eachRun(ctx context.Context, e *stet.Engine, filter store.Filter, fn func(*
 	}
 }
 
-// each calls fn for the chosen runs, several at a time. One that fails does not
-// keep the others from their turn.
-func (a *app) each(ctx context.Context, e *stet.Engine, t *target, fn func(ctx context.Context, id string) error) error {
+// each calls fn for the chosen runs, several at a time. It goes on after an error.
+func (a *app) each(
+	ctx context.Context, e *stet.Engine, t *target, fn func(ctx context.Context, id string) error,
+) error {
 	ids, err := a.choose(ctx, e, t)
 	if err != nil {
 		return err
@@ -114,7 +116,7 @@ func (a *app) each(ctx context.Context, e *stet.Engine, t *target, fn func(ctx c
 	return a.report(t, ids, results)
 }
 
-// report prints what became of each run.
+// report prints the result for each run.
 func (a *app) report(t *target, ids []string, results []error) error {
 	var problems []error
 	for i, err := range results {

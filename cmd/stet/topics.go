@@ -21,9 +21,9 @@ func (tc topicCommands) publishCommand() *cobra.Command {
 		Long: `Publishes an event and prints its ID. VALUE is JSON, - reads it from standard
 input; without it the value is null. The event is durable when the command ends.
 
-Who gets it is a matter of the topic's settings, which travel with each event.
+Which runs get it depends on the topic's settings, which travel with each event.
 Without the flags they are those of the last event that was published to the topic;
-a topic that is new broadcasts. The exit code is 4 if the topic is full.`,
+a new topic broadcasts. The exit code is 4 if the topic is full.`,
 		Args: between(1, "TOPIC", "VALUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			value, err := tc.jsonArgument(args, 1)
@@ -81,9 +81,10 @@ a topic that is new broadcasts. The exit code is 4 if the topic is full.`,
 		},
 	}
 	cmd.Flags().StringVar(&key, "key", "", "idempotency `key`: equal keys to one topic are one event, of that ID")
-	cmd.Flags().StringVar(&mode, "mode", "", "who gets the event: `broadcast` or consumed")
+	cmd.Flags().StringVar(&mode, "mode", "", "which runs get the event: `broadcast` is all of them, consumed one")
 	cmd.Flags().StringVar(&expiry, "expiry", "", "how long it may be given to a run after now, as a `duration`, or none")
-	cmd.Flags().StringVar(&retention, "retention", "", "how long the topic keeps events, as a `duration`, or none for ever")
+	cmd.Flags().StringVar(&retention, "retention", "",
+		"how long the topic keeps events, as a `duration`, or none for ever")
 	cmd.Flags().IntVar(&most, "cap", 0, "`number` of events that the topic keeps at most, -1 for any")
 	return cmd
 }
@@ -114,7 +115,7 @@ func (tc topicCommands) command() *cobra.Command {
 		Short:   "list topics and the events that they keep",
 		Long: `Topics are where events are published and waited for. Each event that was accepted
 is received, pending, in flight to a run, or expired: of a topic that broadcasts, an
-event is pending as long as it is kept, whoever has got it.`,
+event is pending as long as it is kept, even if runs have got it.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage(fmt.Errorf("expected ls or show, found %q", args[0]))
@@ -168,8 +169,10 @@ type eventView struct {
 
 func viewTopic(i stet.TopicInfo) topicView {
 	return topicView{
-		Name: i.Name, Mode: i.Mode.String(), ExpiryMS: max(i.Expiry.Milliseconds(), 0), RetainMS: max(i.Retention.Milliseconds(), 0), Cap: max(i.Cap, 0),
-		Accepted: i.Accepted, Received: i.Received, Pending: i.Pending, InFlight: i.InFlight, Expired: i.Expired, Refused: i.Refused, Waiting: i.Waiting,
+		Name: i.Name, Mode: i.Mode.String(), ExpiryMS: max(i.Expiry.Milliseconds(), 0),
+		RetainMS: max(i.Retention.Milliseconds(), 0), Cap: max(i.Cap, 0),
+		Accepted: i.Accepted, Received: i.Received, Pending: i.Pending, InFlight: i.InFlight, Expired: i.Expired,
+		Refused: i.Refused, Waiting: i.Waiting,
 	}
 }
 
@@ -189,7 +192,9 @@ func (tc topicCommands) list(cmd *cobra.Command) error {
 
 // printTopics prints topics; with the form ids their names.
 func (tc topicCommands) printAll(views []topicView) error {
-	g := &grid{headers: []string{"TOPIC", "MODE", "ACCEPTED", "RECEIVED", "PENDING", "IN FLIGHT", "EXPIRED", "REFUSED", "WAITING"}}
+	g := &grid{headers: []string{
+		"TOPIC", "MODE", "ACCEPTED", "RECEIVED", "PENDING", "IN FLIGHT", "EXPIRED", "REFUSED", "WAITING",
+	}}
 	for _, v := range views {
 		var err error
 		switch tc.output {
@@ -198,8 +203,8 @@ func (tc topicCommands) printAll(views []topicView) error {
 		case formJSON:
 			err = tc.json(v)
 		default:
-			g.add(printable(v.Name), v.Mode, fmt.Sprint(v.Accepted), fmt.Sprint(v.Received), fmt.Sprint(v.Pending), fmt.Sprint(v.InFlight),
-				fmt.Sprint(v.Expired), fmt.Sprint(v.Refused), fmt.Sprint(v.Waiting))
+			g.add(printable(v.Name), v.Mode, fmt.Sprint(v.Accepted), fmt.Sprint(v.Received), fmt.Sprint(v.Pending),
+				fmt.Sprint(v.InFlight), fmt.Sprint(v.Expired), fmt.Sprint(v.Refused), fmt.Sprint(v.Waiting))
 		}
 		if err != nil {
 			return err
@@ -242,7 +247,9 @@ func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 		if err := tc.printAll([]topicView{v}); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(tc.out, "expiry %s, retention %s, cap %s\n", orNone(info.Expiry), orNone(info.Retention), capText(info.Cap)); err != nil {
+		_, err = fmt.Fprintf(tc.out, "expiry %s, retention %s, cap %s\n",
+			orNone(info.Expiry), orNone(info.Retention), capText(info.Cap))
+		if err != nil {
 			return err
 		}
 		g := &grid{headers: []string{"EVENT", "MODE", "SENT", "GOT BY", "SIZE", "VALUE"}}
@@ -266,7 +273,7 @@ func viewEvent(i *stet.EventInfo) eventView {
 		Received: i.Received, InFlight: i.InFlight, Size: i.Size,
 	}
 	var value json.RawMessage
-	if err := i.Decode(&value); err == nil { // else it is of another codec, and only its size is shown
+	if err := i.Decode(&value); err == nil { // otherwise it is of another codec, and only its size is shown
 		v.Value = value
 	}
 	return v

@@ -16,7 +16,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// errBroken: the torture has found violations.
+// errBroken says that the torture has found violations.
 var errBroken = errors.New("something that was promised is broken")
 
 func (lc trialCommands) tortureCommand() *cobra.Command {
@@ -64,7 +64,9 @@ fall differently in each call. The store must be a new one.`,
 			if err != nil {
 				return err
 			}
-			cfg.Worker = func(orders string) *exec.Cmd { return exec.Command(self, "torture", "--db", lc.db, "--worker", orders) }
+			cfg.Worker = func(orders string) *exec.Cmd {
+				return exec.Command(self, "torture", "--db", lc.db, "--worker", orders)
+			}
 			for _, command := range outages {
 				words := strings.Fields(command)
 				if len(words) == 0 {
@@ -88,8 +90,11 @@ fall differently in each call. The store must be a new one.`,
 	flags.IntVar(&cfg.Nodes, "nodes", 3, "`number` of processes")
 	flags.IntVar(&seconds, "seconds", 30, "how long the processes are struck at")
 	flags.IntVar(&cfg.Strikes, "kills", 0, "`number` of strikes: kills, pauses and stops; default: one per second")
-	flags.StringSliceVar(&cfg.Faults, "faults", nil, "what is done to the processes: `some` of "+strings.Join(torture.Faults(), ", ")+"; default: all")
-	flags.StringArrayVar(&outages, "outage", nil, "`command` that takes the store away and brings it back, as a restart of its server: one of three strikes; may be repeated; default: none")
+	flags.StringSliceVar(&cfg.Faults, "faults", nil,
+		"what is done to the processes: `some` of "+strings.Join(torture.Faults(), ", ")+"; default: all")
+	flags.StringArrayVar(&outages, "outage", nil,
+		"`command` that takes the store away and brings it back, as a restart of its server: "+
+			"one of three strikes; may be repeated; default: none")
 	flags.IntVar(&cfg.Live, "live", 40, "`number` of runs that are kept going")
 	flags.Uint64Var(&cfg.Seed, "seed", 0, "`number` that makes the workflows and the strikes; default: a random one")
 	flags.StringVar(&cfg.Dir, "logs", "", "existing `folder` without logs, in which they are then kept")

@@ -21,8 +21,8 @@ func (mc messageCommands) updateCommand() *cobra.Command {
 		Short: "send an update to a run and print its answer; VALUE is JSON, - reads it from standard input",
 		Long: `Sends an update to a run, waits for the answer and prints it as JSON. VALUE is
 JSON, - reads it from standard input; without it the value is null. The update is
-durable at once: if nobody answers in time it stands, and with the same --key the
-command can be given again to wait for its answer.
+durable at once: if there is no answer in time it stands, and with the same --key the
+command can be repeated to wait for its answer.
 
 The exit code is 4 if the run has rejected the update, and 5 if the run has ended
 without an answer.`,
@@ -56,7 +56,9 @@ without an answer.`,
 }
 
 // update sends an update and prints the answer.
-func (mc messageCommands) update(ctx context.Context, e *stet.Engine, id, name string, value json.RawMessage, options []stet.SendOption) error {
+func (mc messageCommands) update(
+	ctx context.Context, e *stet.Engine, id, name string, value json.RawMessage, options []stet.SendOption,
+) error {
 	raw, err := e.Runs().Update(ctx, id, name, value, options...)
 	switch {
 	case errors.Is(err, stet.ErrPending) && errors.Is(err, context.DeadlineExceeded):

@@ -23,7 +23,10 @@ func (cc controlCommands) cancelCommand() *cobra.Command {
 }
 
 func (cc controlCommands) terminateCommand() *cobra.Command {
-	v := verb{name: "terminate", short: "end runs at once; no more of their code is executed", fits: may(store.ItemTerminate)}
+	v := verb{
+		name: "terminate", short: "end runs at once; no more of their code is executed",
+		fits: may(store.ItemTerminate),
+	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Terminate(ctx, id, v.act())
 	}
@@ -32,7 +35,7 @@ func (cc controlCommands) terminateCommand() *cobra.Command {
 
 func (cc controlCommands) pauseCommand() *cobra.Command {
 	v := verb{
-		name: "pause", short: "leave runs alone until they are resumed",
+		name: "pause", short: "pause runs until they are resumed",
 		about: "Steps that are executing are waited for. Messages are kept, timers keep their due time.",
 		fits:  may(store.ItemPause),
 	}
@@ -44,7 +47,7 @@ func (cc controlCommands) pauseCommand() *cobra.Command {
 
 func (cc controlCommands) resumeCommand() *cobra.Command {
 	v := verb{
-		name: "resume", short: "let paused runs go on, and stalled ones after their cause is mended",
+		name: "resume", short: "resume paused runs, and stalled runs once the cause is fixed",
 		fits: may(store.ItemResume),
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
@@ -58,7 +61,7 @@ func may(verb store.ItemKind) func(*stet.RunInfo) bool {
 	return func(r *stet.RunInfo) bool { return r.Refusal(verb) == nil }
 }
 
-// verb is a request that the owner of a run decides.
+// verb is a command whose request the owner of a run decides.
 type verb struct {
 	name, short, about string
 	fits               func(*stet.RunInfo) bool // which runs of a query it is for
@@ -70,21 +73,21 @@ type verb struct {
 	timeout  time.Duration
 }
 
-// act says who asks, why, and whether for the children as well.
+// act returns who makes the request, why, and whether it includes the children.
 func (v *verb) act() stet.Act { return stet.Act{By: v.who, Why: v.reason, Children: v.children} }
 
 func (v *verb) childrenFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&v.children, "children", false, "the children of the runs too, and theirs")
 }
 
-// whoFlag adds the flag that says who acts.
+// whoFlag adds the flag that names the operator.
 func whoFlag(cmd *cobra.Command, who *string) {
 	name := ""
 	if u, err := user.Current(); err == nil && store.CheckRunID(u.Username) == nil {
 		name = u.Username
 	}
-	cmd.Flags().StringVar(who, "by", name, "`name` of who acts, kept with the run; default: the user")
-	cmd.Flags().Lookup("by").DefValue = "" // of the environment; the text says so
+	cmd.Flags().StringVar(who, "by", name, "`name` of the operator, kept with the run; default: the user")
+	cmd.Flags().Lookup("by").DefValue = "" // it comes from the environment; the text says so
 }
 
 // checkWho refuses an empty name that was given.
@@ -104,8 +107,8 @@ func (v *verb) command(a *app, more ...func(*cobra.Command)) *cobra.Command {
 
 With - the IDs are read from standard input; with --query it is done for all runs
 that match. The request is durable at once, and the application that works on the
-store decides it. If none does, stet decides what needs no code; else the request
-stands until one comes.`,
+store decides it. If none does, stet decides requests that need no code; others
+stand until an application comes.`,
 		Args: t.args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkTimeout(v.timeout, false); err != nil {
@@ -129,7 +132,7 @@ stands until one comes.`,
 	return cmd
 }
 
-// do asks and waits for the decision.
+// do makes the request and waits for the decision.
 func (v *verb) do(ctx context.Context, e *stet.Engine, id string) error {
 	wait, cancel := context.WithTimeout(ctx, v.timeout)
 	defer cancel()
@@ -142,7 +145,8 @@ func (v *verb) do(ctx context.Context, e *stet.Engine, id string) error {
 		if ctx.Err() != nil {
 			what = "interrupted before the decision"
 		}
-		return hintedError{fmt.Errorf("%s run %q: %s", v.name, id, what), "the request stands until an application with the code works on the store"}
+		return hintedError{fmt.Errorf("%s run %q: %s", v.name, id, what),
+			"the request stands until an application with the code works on the store"}
 	case isAny(err, stet.ErrNotFound, stet.ErrTerminal, stet.ErrInvalid, context.Canceled, context.DeadlineExceeded,
 		store.ErrUnavailable, store.ErrUnknown, store.ErrClosed, store.ErrDamaged, store.ErrSchema,
 		stet.ErrSealed):

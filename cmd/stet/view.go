@@ -52,7 +52,8 @@ func viewOf(info *stet.RunInfo) *runView {
 		ID: info.ID, Number: info.Number, Workflow: info.Workflow, Status: info.Status, Marks: info.Marks.String(),
 		Incarnation: info.Incarnation, Generation: info.Generation, Build: info.Build, Parent: info.Parent,
 		Created: info.Created, Started: info.Started, Ended: info.Ended, WakeAt: info.Wake,
-		Input: valueJSON(info.Input.Bytes()), Reason: info.Reason, WaitsFor: info.WaitsFor, Headers: info.Headers, Tags: info.Tags,
+		Input: valueJSON(info.Input.Bytes()), Reason: info.Reason, WaitsFor: info.WaitsFor,
+		Headers: info.Headers, Tags: info.Tags,
 	}
 	if q := info.OnQueue; q != nil {
 		v.Queue = &queuePlaceView{q.Name, q.Key, q.Priority, q.Waits, q.Holds}

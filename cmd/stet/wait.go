@@ -59,7 +59,7 @@ func within(ctx context.Context, timeout time.Duration) (context.Context, contex
 	return context.WithTimeout(ctx, timeout)
 }
 
-// inTime says in other words that the time for waiting is over.
+// inTime returns an error with the text in place of one that says that the time is over.
 func inTime(err error, what string) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New(what)

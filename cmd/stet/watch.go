@@ -29,8 +29,8 @@ of a single run also its operations as they end. Several runs on a terminal are 
 table that changes in place. With - the IDs are read from standard input; with
 --query the runs are followed that match now.
 
-With --until a run is done with when it has that status, or the mark paused; one
-that ends otherwise makes the exit code 5.`,
+With --until a run is followed until it has that status, or the mark paused; if one
+ends otherwise the exit code is 5.`,
 		Args: t.args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(rc.checkNoIDs(), checkTimeout(timeout, true)); err != nil {
@@ -55,7 +55,7 @@ that ends otherwise makes the exit code 5.`,
 	}
 	t.fits = func(*stet.RunInfo) bool { return true }
 	cmd.Flags().StringVar(&t.query, "query", "", "all runs that match this `filter` now")
-	cmd.Flags().StringVar(&until, "until", "", "a run is done with when it has this `status`, or is paused")
+	cmd.Flags().StringVar(&until, "until", "", "follow a run until it has this `status`, or is paused")
 	timeoutFlag(cmd, &timeout)
 	return cmd
 }
@@ -74,7 +74,7 @@ type watch struct {
 	screen   screen
 }
 
-// parse reads until when the runs are followed; "" is their end.
+// parse reads the status until which the runs are followed; "" is their end.
 func (w *watch) parse(until string) (err error) {
 	switch until {
 	case "":
@@ -86,7 +86,7 @@ func (w *watch) parse(until string) (err error) {
 	return err
 }
 
-// follow prints what changes until all runs are done with.
+// follow prints changes until all runs have reached their end, or the status that was asked for.
 func (w *watch) follow(ctx context.Context, ids []string) error {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
@@ -112,8 +112,7 @@ func (w *watch) follow(ctx context.Context, ids []string) error {
 	}
 }
 
-// read returns the runs in the order of their IDs. One that is not there is an
-// error.
+// read returns the runs in the order of their IDs. ErrNotFound: one does not exist.
 func (w *watch) read(ctx context.Context, ids []string) ([]*stet.RunInfo, error) {
 	infos := make([]*stet.RunInfo, 0, len(ids))
 	for chunk := range slices.Chunk(ids, store.DefaultPage) {
@@ -138,17 +137,17 @@ func (w *watch) read(ctx context.Context, ids []string) ([]*stet.RunInfo, error)
 	return infos, nil
 }
 
-// pending reports whether the run is not done with.
+// pending reports whether the run is to be followed further.
 func (w *watch) pending(info *stet.RunInfo) bool {
 	return !w.reached(info) && !info.Status.Terminal() && info.Status != store.Stalled
 }
 
-// reached reports whether the run has what was asked for; there may be nothing.
+// reached reports whether the run has the status or mark that was asked for, if any.
 func (w *watch) reached(info *stet.RunInfo) bool {
 	return info.Status == w.until || info.Marks&w.marked != 0
 }
 
-// outcome is an error for each run that has missed the status that was asked for.
+// outcome returns an error for each run that has missed the status that was asked for.
 func (w *watch) outcome(infos []*stet.RunInfo) error {
 	var problems []error
 	for _, info := range infos {
@@ -157,7 +156,8 @@ func (w *watch) outcome(infos []*stet.RunInfo) error {
 			if w.until != 0 {
 				want = w.until.String()
 			}
-			problems = append(problems, unsuccessfulError{fmt.Errorf("run %q: expected to become %s, found it %s", info.ID, want, info.Status)})
+			problems = append(problems, unsuccessfulError{fmt.Errorf("run %q: expected to become %s, found it %s",
+				info.ID, want, info.Status)})
 		}
 	}
 	return joinRuns(problems)
@@ -180,7 +180,7 @@ func (w *watch) pause(ctx context.Context) error {
 	}
 }
 
-// print shows what has changed.
+// print prints the runs that have changed.
 func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
 	c, err := clusterOf(ctx, w.store)
 	if err != nil {
