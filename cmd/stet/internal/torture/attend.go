@@ -46,7 +46,7 @@ func (h *harness) meet(id string) (known bool) {
 	return false
 }
 
-// follow looks for what the runs need and how they stand, until ctx ends.
+// follow watches the needs and states of the runs, until ctx ends.
 func (h *harness) follow(ctx context.Context) (err error) {
 	effects, err := openReader(h.effects)
 	if err != nil {
@@ -75,7 +75,8 @@ func (h *harness) follow(ctx context.Context) (err error) {
 
 // discover meets the runs that others have started: the newest, or all.
 func (h *harness) discover(ctx context.Context, all bool) error {
-	f := store.Filter{Workflows: []string{treeRef.Name()}, IDPrefix: fmt.Sprintf("%s%016x-", prefix, h.cfg.Seed), Limit: 200}
+	f := store.Filter{Workflows: []string{treeRef.Name()}, IDPrefix: fmt.Sprintf("%s%016x-", prefix, h.cfg.Seed),
+		Limit: 200}
 	for {
 		page, err := h.db.List(ctx, f)
 		if err != nil {
@@ -94,7 +95,7 @@ func (h *harness) discover(ctx context.Context, all bool) error {
 	}
 }
 
-// look asks how the live runs stand.
+// look reads the states of the live runs.
 func (h *harness) look(ctx context.Context) error {
 	h.mu.Lock()
 	h.looks++
@@ -127,9 +128,8 @@ func (h *harness) look(ctx context.Context) error {
 	return nil
 }
 
-// note keeps how the live runs stand, has those resumed that are paused, and returns
-// those that have ended. Until the caller has decided what to do about these, it says
-// that it is deciding.
+// note keeps the states of the live runs, resumes paused ones, and returns those that have ended. Until the caller has
+// decided what to do about these, they count as being decided.
 func (h *harness) note(live []store.Run) (ended []*store.Run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -19,8 +19,7 @@ type audit struct {
 	lines      []placed // of the log of effects
 	stored     map[string]*store.Run
 	outputs    map[string]*output // of the runs that have succeeded
-	// Where history may be gone that was seen: loops of runs, and the runs'
-	// incarnations.
+	// Places where history that was seen may be gone: loops of runs, and the runs' incarnations.
 	loops        map[operation]bool
 	incarnations map[string]int
 }
@@ -52,7 +51,8 @@ func (a *audit) check(ctx context.Context) error {
 	if err := a.checkAcks(ctx, acks); err != nil {
 		return err
 	}
-	if err := errors.Join(a.checkVerbs(ctx, acks), a.checkBrief(ctx), a.checkQueues(ctx), a.checkSchedules(ctx), a.checkTopics(ctx), a.checkUpdates(ctx, acks)); err != nil {
+	if err := errors.Join(a.checkVerbs(ctx, acks), a.checkBrief(ctx), a.checkQueues(ctx), a.checkSchedules(ctx),
+		a.checkTopics(ctx), a.checkUpdates(ctx, acks)); err != nil {
 		return err
 	}
 	a.executions.checkStarts(a.report)
@@ -89,13 +89,15 @@ func (a *audit) checkRun(ctx context.Context, r *store.Run, known *run) error {
 		return nil
 	case known.poison:
 		if r.Status != store.Stalled {
-			a.report.violated(poisonAlive, "run %s, which kills its process, is %s after %d suspicions and %d strikes", r.ID, r.Status, r.Suspect, r.Strikes)
+			a.report.violated(poisonAlive, "run %s, which kills its process, is %s after %d suspicions and %d strikes",
+				r.ID, r.Status, r.Suspect, r.Strikes)
 		}
 		return nil
 	case r.Status == store.Stalled:
 		a.report.violated(wrongStalls, "run %s: %s", r.ID, r.Reason)
 	case !r.Status.Terminal():
-		a.report.violated(stuck, "run %s is %s since %s, claimed %t, wakes %s, waits for %s", r.ID, r.Status, r.Created, r.Claimed, r.WakeAt, r.Waits)
+		a.report.violated(stuck, "run %s is %s since %s, claimed %t, wakes %s, waits for %s",
+			r.ID, r.Status, r.Created, r.Claimed, r.WakeAt, r.Waits)
 	case r.Status == store.Failed:
 		a.report.violated(wrongResults, "run %s has failed: %s", r.ID, r.Output)
 	case r.Status == store.Cancelled && !known.asked:
@@ -105,7 +107,7 @@ func (a *audit) checkRun(ctx context.Context, r *store.Run, known *run) error {
 			return err
 		}
 	}
-	if !known.taken && !strings.HasSuffix(r.ID, forkSuffix) { // else it says again what it has said, or begins in the middle
+	if !known.taken && !strings.HasSuffix(r.ID, forkSuffix) { // otherwise it repeats items, or begins in the middle
 		if err := a.checkStream(ctx, r); err != nil {
 			return err
 		}
@@ -120,7 +122,7 @@ func (a *audit) checkRun(ctx context.Context, r *store.Run, known *run) error {
 	return a.checkSteps(ctx, r)
 }
 
-// checkSteps checks what is recorded of the steps of a run.
+// checkSteps checks the entries of a run's steps.
 func (a *audit) checkSteps(ctx context.Context, r *store.Run) error {
 	runID := r.ID
 	a.executions.shards[runID] = r.Shard.String() // of children too
@@ -147,7 +149,7 @@ func (a *audit) checkSteps(ctx context.Context, r *store.Run) error {
 	return nil
 }
 
-// checkOutput compares a result with what follows from the seed.
+// checkOutput compares a result with the one that follows from the seed.
 func (a *audit) checkOutput(ctx context.Context, p *program) error {
 	out, err := treeRef.Handle(a.client.engine, p.runID).Wait(ctx)
 	if err != nil {
@@ -168,7 +170,8 @@ func (a *audit) checkOutput(ctx context.Context, p *program) error {
 		a.report.violated(wrongResults, "run %s: the large result of step %s has come back as another", p.runID, out.Spoiled)
 	}
 	for _, id := range out.Reordered {
-		a.report.violated(wrongResults, "run %s: %s has found another order than the one that is recorded", p.runID, p.nodes[id].name())
+		a.report.violated(wrongResults, "run %s: %s has found another order than the one that is recorded",
+			p.runID, p.nodes[id].name())
 	}
 	return nil
 }
@@ -182,7 +185,8 @@ func (a *audit) checkAcks(ctx context.Context, acks []placed) error {
 		}
 		r := a.stored[ack.Run]
 		if r == nil {
-			a.report.violated(acknowledgedLost, "%s of run %s, acknowledged to %s: there is no such run", ack.Kind, ack.Run, ack.Process)
+			a.report.violated(acknowledgedLost, "%s of run %s, acknowledged to %s: there is no such run",
+				ack.Kind, ack.Run, ack.Process)
 			continue
 		}
 		switch known := a.runs[ack.Run]; {
@@ -201,7 +205,8 @@ func (a *audit) checkAcks(ctx context.Context, acks []placed) error {
 				continue
 			}
 			if got, ok := out.Promised[ack.Node]; ok && got != ack.Value {
-				a.report.violated(acknowledgedLost, "run %s: promise %d was resolved with %d, and has got %d", r.ID, ack.Node, ack.Value, got)
+				a.report.violated(acknowledgedLost, "run %s: promise %d was resolved with %d, and has got %d",
+					r.ID, ack.Node, ack.Value, got)
 			}
 		case ackCancel:
 			if r.Status.Terminal() && r.Status != store.Cancelled {
@@ -209,7 +214,8 @@ func (a *audit) checkAcks(ctx context.Context, acks []placed) error {
 			}
 		case ackEnd:
 			if ack.Status != r.Status.String() || ack.Value != textHash(string(r.Output)) {
-				a.report.violated(acknowledgedLost, "run %s: it was seen %s, and is %s, perhaps with another result", r.ID, ack.Status, r.Status)
+				a.report.violated(acknowledgedLost, "run %s: it was seen %s, and is %s, perhaps with another result",
+					r.ID, ack.Status, r.Status)
 			}
 		}
 	}
@@ -224,12 +230,13 @@ func (a *audit) checkSent(ctx context.Context, r *store.Run, ack line) error {
 		return err
 	}
 	if len(items) != 1 {
-		a.report.violated(acknowledgedLost, "run %s: message %s was sent by %s, and is in the inbox %d times", r.ID, ack.Key, ack.Process, len(items))
+		a.report.violated(acknowledgedLost, "run %s: message %s was sent by %s, and is in the inbox %d times",
+			r.ID, ack.Key, ack.Process, len(items))
 	}
 	return nil
 }
 
-// checkSightings checks that what was seen to be done has stayed as it was.
+// checkSightings checks that completed steps that were seen have not changed.
 func (a *audit) checkSightings() {
 	a.report.count("steps seen done on the way", len(a.watched.seen))
 	for at, seen := range a.watched.seen {
@@ -241,7 +248,8 @@ func (a *audit) checkSightings() {
 		if !ok && a.mayBeGone(at) {
 			a.report.count("steps seen done that were pruned", 1)
 		} else if now != seen.result {
-			a.report.violated(acknowledgedLost, "run %s: %s was seen done with %+v, and is %+v", at.run, at.location, seen.result, now)
+			a.report.violated(acknowledgedLost, "run %s: %s was seen done with %+v, and is %+v",
+				at.run, at.location, seen.result, now)
 		}
 		a.executions.checkAfter(a.report, at, seen.place, "it was seen done")
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// childInput is what a child is given. Its value follows from the seed.
+// childInput is the input of a child. Its value follows from the seed.
 type childInput struct {
 	Seed uint64        `json:"seed"`
 	Wait time.Duration `json:"wait_ns"`
@@ -75,7 +75,8 @@ func (e *execution) family(ctx stet.Context, n *node) (uint64, error) {
 // ended.
 func (h *harness) liveChildren(ctx context.Context) (n int64, err error) {
 	tallies, err := h.db.Count(ctx, store.Filter{
-		Workflows: append(limitedLive, childRef.Name(), briefRef.Name()), Statuses: []store.Status{store.Queued, store.Running, store.Suspended},
+		Workflows: append(limitedLive, childRef.Name(), briefRef.Name()),
+		Statuses:  []store.Status{store.Queued, store.Running, store.Suspended},
 	})
 	for _, t := range tallies {
 		n += t.Runs
@@ -107,7 +108,7 @@ func (a *audit) checkChildren(ctx context.Context, parent *store.Run) error {
 		a.report.count("children: "+child.Status.String(), 1)
 		state, known := started[child.ParentLoc]
 		switch {
-		case a.runs[parent.ID].taken: // children of what was taken back are kept
+		case a.runs[parent.ID].taken: // children of reverted operations are kept
 		case child.ParentLoc == "": // detached
 		case places[child.ParentLoc]:
 			a.report.violated(duplicated, "run %s has two children at one place; %s is one of them", parent.ID, child.ID)
@@ -115,7 +116,8 @@ func (a *audit) checkChildren(ctx context.Context, parent *store.Run) error {
 		case !known:
 			a.report.violated(duplicated, "run %s has the child %s at a place that has recorded none", parent.ID, child.ID)
 		case state == store.Done && child.Status != store.Succeeded:
-			a.report.violated(wrongResults, "run %s was told that its child %s has succeeded; it is %s", parent.ID, child.ID, child.Status)
+			a.report.violated(wrongResults, "run %s was notified that its child %s has succeeded; it is %s",
+				parent.ID, child.ID, child.Status)
 		}
 		places[child.ParentLoc] = child.ParentLoc != ""
 		if err := a.checkChild(ctx, parent, child); err != nil {
@@ -140,7 +142,8 @@ func (a *audit) checkChild(ctx context.Context, parent, child *store.Run) error 
 			return err
 		}
 		if got != childValue(in.Seed) {
-			a.report.violated(wrongResults, "child %s of run %s: expected %d, found %d", child.ID, parent.ID, childValue(in.Seed), got)
+			a.report.violated(wrongResults, "child %s of run %s: expected %d, found %d",
+				child.ID, parent.ID, childValue(in.Seed), got)
 		}
 	case store.Cancelled:
 	case store.Stalled:

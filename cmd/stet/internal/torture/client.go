@@ -11,8 +11,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// client starts, sends, resolves and cancels through an engine, and logs what was
-// acknowledged. It is used by many goroutines.
+// client starts, sends, resolves and cancels through an engine, and logs the acknowledgements. It is used by many
+// goroutines.
 type client struct {
 	name   string
 	seed   uint64
@@ -26,8 +26,8 @@ func (c *client) acknowledge(l line) error {
 	return c.acks.append(l)
 }
 
-// indefinite reports whether an error of a call leaves open what has happened,
-// or says that the store could not be reached: then nothing was acknowledged.
+// indefinite reports whether a call's error leaves its effect open, or the store could not be reached: then nothing was
+// acknowledged.
 func indefinite(err error) bool {
 	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) || errors.Is(err, stet.ErrPending) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
@@ -52,8 +52,8 @@ func (c *client) start(ctx context.Context, id string) (*program, error) {
 	return newProgram(c.seed, id), c.acknowledge(line{Kind: ackStart, Run: id})
 }
 
-// sendAll sends the run all that it waits for, in order, with pauses of up to
-// slow in between. It ends early when the run has ended.
+// sendAll sends the run all the messages that it waits for, in order, with pauses of up to slow in between. It ends
+// early when the run has ended.
 func (c *client) sendAll(ctx context.Context, p *program, slow time.Duration) error {
 	for _, n := range p.nodes {
 		messages := 0
@@ -126,8 +126,7 @@ func (c *client) resolve(ctx context.Context, p *program, n *node, token string,
 	}
 }
 
-// cancel asks for a run to be cancelled, or terminated, and waits a while for the
-// answer.
+// cancel requests the cancel, or the termination, of a run, and waits a while for the answer.
 func (c *client) cancel(ctx context.Context, runID string, terminate bool) error {
 	ctx, done := context.WithTimeout(ctx, 20*time.Second)
 	defer done()

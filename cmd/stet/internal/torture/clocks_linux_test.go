@@ -14,8 +14,8 @@ import (
 	"github.com/stet-run/stet/internal/testing/soak"
 )
 
-// The worker's own clock: the wall time of the time package is hours away, elsewhere for
-// each process, and jumps twice a second. What measures a time that goes by is right.
+// The worker's own clock: the wall time of the time package is hours off, differently in each process, and jumps twice
+// a second. The monotonic clock is right.
 const (
 	readsClock = "	sec, nsec, mono := runtimeNow()\n"
 	shiftClock = readsClock + "	sec += wallShift(mono)\n"
@@ -69,7 +69,8 @@ func buildShifted(t *testing.T) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "stet")
-	build := exec.Command("go", "build", "-overlay", write("overlay.json", string(overlay)), "-o", path, "github.com/stet-run/stet/cmd/stet")
+	build := exec.Command("go", "build", "-overlay", write("overlay.json", string(overlay)), "-o", path,
+		"github.com/stet-run/stet/cmd/stet")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -81,7 +82,7 @@ func buildShifted(t *testing.T) string {
 // queues and schedules keep to the clock of the server.
 func TestClocksOfNodesStandApart(t *testing.T) {
 	if !soak.On() {
-		t.Skip("it builds the standard library anew, which takes minutes: it runs under STET_SOAK=1")
+		t.Skip("it builds the standard library again, which takes minutes: it runs under STET_SOAK=1")
 	}
 	stet := buildShifted(t)
 	postgres, redis := servers.NewPostgres(t), servers.NewRedis(t, servers.Durable...)

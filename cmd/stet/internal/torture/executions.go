@@ -31,7 +31,8 @@ type body struct {
 func newExecutions(lines []placed, pauses []stay, shards map[string]string) *executions {
 	x := &executions{
 		owners: map[string][]placed{}, shards: shards,
-		starts: map[operation][]placed{}, ends: map[body]int64{}, runs: map[body]string{}, takes: map[take][]int64{}, taken: map[string][]int64{}, recorded: map[operation]stepResult{}, pauses: pauses,
+		starts: map[operation][]placed{}, ends: map[body]int64{}, runs: map[body]string{}, takes: map[take][]int64{},
+		taken: map[string][]int64{}, recorded: map[operation]stepResult{}, pauses: pauses,
 	}
 	for _, l := range lines {
 		switch l.Kind {
@@ -60,7 +61,8 @@ func newExecutions(lines []placed, pauses []stay, shards map[string]string) *exe
 // the log.
 func (x *executions) ownerAt(run string, place int64) string {
 	owners := x.owners[x.shards[run]]
-	i, _ := slices.BinarySearchFunc(owners, place, func(l placed, place int64) int { return int(min(max(l.place-place, -1), 1)) })
+	i, _ := slices.BinarySearchFunc(owners, place,
+		func(l placed, place int64) int { return int(min(max(l.place-place, -1), 1)) })
 	if i == 0 {
 		return ""
 	}
@@ -70,7 +72,8 @@ func (x *executions) ownerAt(run string, place int64) string {
 // tookBetween reports whether the process has taken a run's shard over between two
 // places of the log; of a run that is gone, any shard.
 func (x *executions) tookBetween(process, run string, from, to int64) bool {
-	return slices.ContainsFunc(x.takes[take{process, x.shards[run]}], func(place int64) bool { return from < place && place < to })
+	return slices.ContainsFunc(x.takes[take{process, x.shards[run]}],
+		func(place int64) bool { return from < place && place < to })
 }
 
 // resumeSlack is how long after a pause a process may still log the begin of a
@@ -91,11 +94,13 @@ func (x *executions) checkRecorded(report *Report, at operation, result stepResu
 	x.recorded[at] = result
 	end, ok := x.ends[body{result.Process, result.No}]
 	if !ok {
-		report.violated(wrongResults, "run %s: the result of %s is of execution %d of %s, which was never logged", at.run, at.location, result.No, result.Process)
+		report.violated(wrongResults, "run %s: the result of %s is of execution %d of %s, which was never logged",
+			at.run, at.location, result.No, result.Process)
 		return
 	}
 	if owner := x.ownerAt(x.runs[body{result.Process, result.No}], end); owner != result.Process {
-		report.violated(staleCommits, "run %s: %s was recorded by %s, whose body ended when %s had taken over", at.run, at.location, result.Process, owner)
+		report.violated(staleCommits, "run %s: %s was recorded by %s, whose body ended when %s had taken over",
+			at.run, at.location, result.Process, owner)
 	}
 	x.checkAfter(report, at, end, "the execution that is recorded had ended")
 }
@@ -110,11 +115,12 @@ func (x *executions) checkAfter(report *Report, at operation, place int64, why s
 			report.count("starts that a pause has delayed", 1)
 			continue
 		}
-		report.violated(runAgain, "run %s: %s was started by %s (byte %d of the log) after %s (byte %d)", at.run, at.location, start.Process, start.place, why, place)
+		report.violated(runAgain, "run %s: %s was started by %s (byte %d of the log) after %s (byte %d)",
+			at.run, at.location, start.Process, start.place, why, place)
 	}
 }
 
-// checkStarts checks what the log of effects says by itself.
+// checkStarts checks the log of effects by itself.
 func (x *executions) checkStarts(report *Report) {
 	keys := map[string]operation{}
 	for at, starts := range x.starts {
@@ -123,16 +129,20 @@ func (x *executions) checkStarts(report *Report) {
 			round := x.takenBack(at.run, start.place)
 			first := starts[slices.IndexFunc(starts, func(s placed) bool { return x.takenBack(at.run, s.place) == round })]
 			if other, taken := keys[start.Key]; taken && other != at || start.Key != first.Key {
-				report.violated(duplicated, "run %s: %s has the idempotency key %s, which differs from an earlier one or is that of %+v", at.run, at.location, start.Key, other)
+				report.violated(duplicated, "run %s: %s has the idempotency key %s, "+
+					"which differs from an earlier one or is that of %+v", at.run, at.location, start.Key, other)
 			}
 			keys[start.Key] = at
 			for _, former := range starts[:i] {
 				switch {
-				case x.takenBack(at.run, former.place) < round: // it is executed anew
+				case x.takenBack(at.run, former.place) < round: // it is executed again
 				case former.Attempt > start.Attempt && !x.excused(start):
-					report.violated(runAgain, "run %s: attempt %d of %s was started by %s after attempt %d", at.run, start.Attempt, at.location, start.Process, former.Attempt)
-				case former.Attempt == start.Attempt && former.Process == start.Process && !x.tookBetween(start.Process, at.run, former.place, start.place):
-					report.violated(duplicated, "run %s: attempt %d of %s was started twice by %s, which had not lost the store in between", at.run, start.Attempt, at.location, start.Process)
+					report.violated(runAgain, "run %s: attempt %d of %s was started by %s after attempt %d",
+						at.run, start.Attempt, at.location, start.Process, former.Attempt)
+				case former.Attempt == start.Attempt && former.Process == start.Process &&
+					!x.tookBetween(start.Process, at.run, former.place, start.place):
+					report.violated(duplicated, "run %s: attempt %d of %s was started twice by %s, "+
+						"which had not lost the store in between", at.run, start.Attempt, at.location, start.Process)
 				}
 			}
 		}

@@ -2,8 +2,7 @@ package torture
 
 import "testing"
 
-// TestExecutions checks what is found in a log, each with the store's record of
-// one step.
+// TestExecutions checks the findings in logs, each with the store's entry of one step.
 func TestExecutions(t *testing.T) {
 	own := func(process string) line { return line{Kind: lineOwn, Process: process, Shards: []string{"g/1"}} }
 	elsewhere := func(process string) line { return line{Kind: lineOwn, Process: process, Shards: []string{"g/2"}} }
@@ -24,11 +23,13 @@ func TestExecutions(t *testing.T) {
 		"again after its process was replaced": {
 			[]line{own("p"), start("p", 1, 1), own("q"), start("q", 1, 1), end("q", 1)}, stepResult{Process: "q", No: 1}, ""},
 		"again by a process that had lost the store": {
-			[]line{own("p"), start("p", 1, 1), own("q"), own("p"), start("p", 2, 1), end("p", 2)}, stepResult{Process: "p", No: 2}, ""},
+			[]line{own("p"), start("p", 1, 1), own("q"), own("p"), start("p", 2, 1), end("p", 2)},
+			stepResult{Process: "p", No: 2}, ""},
 		"beside the owner of another shard": {
 			[]line{own("p"), start("p", 1, 1), elsewhere("q"), end("p", 1)}, stepResult{Process: "p", No: 1}, ""},
 		"twice by one owner, which has taken another shard meanwhile": {
-			[]line{own("p"), start("p", 1, 1), elsewhere("p"), start("p", 2, 1), end("p", 2)}, stepResult{Process: "p", No: 2}, duplicated},
+			[]line{own("p"), start("p", 1, 1), elsewhere("p"), start("p", 2, 1), end("p", 2)}, stepResult{Process: "p", No: 2},
+			duplicated},
 		"a second attempt": {
 			[]line{own("p"), start("p", 1, 1), end("p", 1), start("p", 2, 2), end("p", 2)}, stepResult{Process: "p", No: 2}, ""},
 		"late, behind a pause": {
@@ -39,9 +40,11 @@ func TestExecutions(t *testing.T) {
 		"two steps with one key": {
 			[]line{own("p"), start("p", 1, 1), end("p", 1), other}, stepResult{Process: "p", No: 1}, duplicated},
 		"after its end": {
-			[]line{own("p"), start("p", 1, 1), end("p", 1), own("q"), start("q", 1, 1)}, stepResult{Process: "p", No: 1}, runAgain},
+			[]line{own("p"), start("p", 1, 1), end("p", 1), own("q"), start("q", 1, 1)}, stepResult{Process: "p", No: 1},
+			runAgain},
 		"the first attempt after the second": {
-			[]line{own("p"), start("p", 1, 2), own("q"), start("q", 1, 1), end("q", 1)}, stepResult{Process: "q", No: 1}, runAgain},
+			[]line{own("p"), start("p", 1, 2), own("q"), start("q", 1, 1), end("q", 1)}, stepResult{Process: "q", No: 1},
+			runAgain},
 		"recorded behind a takeover": {
 			[]line{own("p"), start("p", 1, 1), own("q"), end("p", 1)}, stepResult{Process: "p", No: 1}, staleCommits},
 		"recorded and never executed": {
@@ -115,7 +118,8 @@ func TestJournalSurvivesACutLine(t *testing.T) {
 		}
 	}
 	lines, err := readJournal(path)
-	if err != nil || len(lines) != 2 || lines[0].Process != "a" || lines[1].Process != "b" || lines[0].place >= lines[1].place {
+	if err != nil || len(lines) != 2 || lines[0].Process != "a" || lines[1].Process != "b" ||
+		lines[0].place >= lines[1].place {
 		t.Fatalf("expected the lines of a and b, found %+v, %v", lines, err)
 	}
 }

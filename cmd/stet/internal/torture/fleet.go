@@ -23,7 +23,7 @@ type fleet struct {
 	orders  orders // of all; Name is set for each process
 	mayDie  bool   // processes that end by themselves are no surprise
 	report  func(violation, string, ...any)
-	dir     string // where what is to be kept is written
+	dir     string // for files that are kept
 	sites   []*site
 	tending sync.WaitGroup
 }
@@ -120,7 +120,7 @@ func (at *site) get() *process {
 	return at.proc
 }
 
-// stop asks a process to stop and waits until it has.
+// stop requests a process to stop and waits for that.
 func (f *fleet) stop(p *process) {
 	p.stopping.Store(true)
 	_ = p.stdin.Close() // it may have ended
@@ -153,25 +153,25 @@ func (p *process) endsWithin(d time.Duration) bool {
 	}
 }
 
-// complain reports how a process has ended, and keeps all that it has said.
+// complain reports the end of a process, and keeps its output.
 func (f *fleet) complain(p *process, how string) {
 	said := filepath.Join(f.dir, p.name+".txt")
 	if err := os.WriteFile(said, p.talk.Bytes(), 0o644); err != nil {
 		said = err.Error()
 	}
 	talk := p.talk.Bytes()
-	f.report(unexpectedErrors, "worker %s %s: …%s (%s)", p.name, how, talk[max(0, len(talk)-500):], said) // why it ended is said last
+	// why it ended is said last
+	f.report(unexpectedErrors, "worker %s %s: …%s (%s)", p.name, how, talk[max(0, len(talk)-500):], said)
 }
 
-// What a strike does to a process.
+// The kinds of strikes at a process.
 const (
 	faultKill  = "kill"  // SIGKILL
 	faultPause = "pause" // SIGSTOP beyond the lease, then SIGCONT
 	faultStop  = "stop"  // a graceful stop
 )
 
-// Faults returns the names of what can be done to a process on this system, the
-// most frequent first.
+// Faults returns the names of the strikes that are possible on this system, the most frequent first.
 func Faults() []string {
 	if canPause {
 		return []string{faultKill, faultPause, faultStop}

@@ -23,8 +23,8 @@ type harness struct {
 	client  *client
 	watched observer
 
-	// attend calls do in a goroutine with a context that ends with the harness.
-	// What it returns before is an unexpected error.
+	// attend calls do in a goroutine with a context that ends with the harness. An error that it returns before that end
+	// is unexpected.
 	attend func(do func(context.Context) error)
 
 	outages sync.Mutex // one at a time
@@ -78,7 +78,8 @@ func (h *harness) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	engine, err := stet.New(ctx, stet.Config{Store: h.db, Payloads: values, Node: "harness", Logger: h.cfg.Log, Poll: poll})
+	engine, err := stet.New(ctx, stet.Config{Store: h.db, Payloads: values, Node: "harness", Logger: h.cfg.Log,
+		Poll: poll})
 	if err != nil {
 		return err
 	}

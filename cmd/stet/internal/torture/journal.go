@@ -28,8 +28,7 @@ const (
 	ackEnd     = "ended"   // a run was seen to have ended; Status, and Value of its result
 )
 
-// line is a line of one of the two logs: what was done to the world (effects),
-// and what a caller was told to be so (acknowledgements).
+// line is a line of one of the two logs: effects on the world, and acknowledgements that callers received.
 type line struct {
 	Kind    string `json:"k"`
 	Process string `json:"p,omitempty"`
@@ -110,7 +109,7 @@ func (r *reader) read() ([]placed, error) {
 		end := bytes.IndexByte(data, '\n')
 		if text := data[:end]; len(text) > 0 {
 			var l line
-			if err := json.Unmarshal(text, &l); err == nil { // else it was cut by a kill
+			if err := json.Unmarshal(text, &l); err == nil { // otherwise it was cut by a kill
 				lines = append(lines, placed{l, r.place})
 			}
 		}

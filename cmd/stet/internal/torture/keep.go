@@ -15,8 +15,8 @@ import (
 	"github.com/stet-run/stet/store/files"
 )
 
-// payloads is what is done to values: they are compressed, encrypted by one of two
-// keys, which all processes have, and kept in a folder if they are large.
+// payloads says how values are stored: compressed, encrypted by one of two keys, which all processes have, and in a
+// folder if they are large.
 func payloads(dir string, seed uint64, process string) (stet.Payloads, error) {
 	objects, err := files.Open(filepath.Join(dir, "objects"))
 	if err != nil {

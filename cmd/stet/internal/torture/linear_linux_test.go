@@ -24,12 +24,10 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Linearizability of leases and commits of real processes. Three processes take, renew
-// and give back the lease of one shard and commit with whatever lease they believe to
-// have, while they are killed with SIGKILL and stopped with SIGSTOP beyond their lease.
-// Each logs every call before it makes it, and what it was answered. An order of all
-// calls must explain the answers: a register that only the present epoch may write. The
-// search for it is porcupine's.
+// Linearizability of leases and commits of real processes. Three processes take, renew and give back the lease of one
+// shard, and commit with the lease that they believe to have. Meanwhile they are killed with SIGKILL and stopped with
+// SIGSTOP beyond their lease. Each logs every call before it makes it, and then the answer. An order of all calls must
+// explain the answers: a register that only the present epoch may write. The search for it is porcupine's.
 //
 // A call whose answer is not known (its process was killed, or the store gave an error)
 // has no end: it may have taken effect, at any time after its begin, or never.
@@ -44,15 +42,15 @@ func sharedNow() int64 {
 	return t.Nano()
 }
 
-// contend is a line of the log of a process: a call, or, if Answered, what it was answered.
+// contend is a line of the log of a process: a call, or, if Answered, its answer.
 type contend struct {
 	No       int   `json:"no"` // of the call, in its process
 	At       int64 `json:"at"`
 	Answered bool  `json:"answered,omitempty"`
 
 	Kind  string `json:"kind,omitempty"`
-	Node  string `json:"node,omitempty"`  // who calls; who holds the shard
-	Epoch int64  `json:"epoch,omitempty"` // of the caller's lease; of who holds the shard
+	Node  string `json:"node,omitempty"`  // the caller; the holder of the shard
+	Epoch int64  `json:"epoch,omitempty"` // of the caller's lease; of the holder
 	Value string `json:"value,omitempty"` // to commit; that was read
 	OK    bool   `json:"ok,omitempty"`
 	// Refused: a commit was refused for another reason than its epoch.
@@ -118,7 +116,7 @@ func contendOn(ctx context.Context, s store.Store, name, log string) error {
 	}
 }
 
-// called logs a call and makes it. An error of the store leaves open what has happened.
+// called logs a call and makes it. An error of the store leaves its effect open.
 func (c *contender) called(call contend, do func() (contend, error)) (contend, bool, error) {
 	c.calls++
 	call.No, call.Node, call.Epoch, call.At = c.calls, c.node.ID, c.lease.Epoch, sharedNow()
@@ -159,8 +157,9 @@ func (c *contender) act(ctx context.Context) error {
 		})
 		if err = logErr; err == nil && known && got.OK {
 			c.lease = store.Lease{Shard: contended, Node: c.node.ID, Boot: c.node.Boot, Epoch: got.Epoch}
-			// So that the run is in hand; one that is not refuses the commits.
-			_, _ = c.s.Claim(ctx, store.ClaimRequest{Node: c.node.ID, Boot: c.node.Boot, Leases: []store.Lease{c.lease}, Workflows: []string{"w"}, Limit: 1})
+			// So that the run is claimed; one that is not refuses the commits.
+			_, _ = c.s.Claim(ctx, store.ClaimRequest{Node: c.node.ID, Boot: c.node.Boot, Leases: []store.Lease{c.lease},
+				Workflows: []string{"w"}, Limit: 1})
 		}
 	case 2:
 		_, _, err = c.called(contend{Kind: renews}, func() (contend, error) {
@@ -175,9 +174,12 @@ func (c *contender) act(ctx context.Context) error {
 		c.batch++
 		value := fmt.Sprintf("%d of %s", c.batch, c.node.ID)
 		_, _, err = c.called(contend{Kind: commits, Value: value}, func() (contend, error) {
-			result, err := c.s.Commit(ctx, store.Batch{Node: c.node.ID, Boot: c.node.Boot, No: c.batch, Leases: []store.Lease{c.lease}, Turns: []*store.Turn{{
-				Run: c.run, Shard: contended, Entries: []store.Entry{{Loc: "x", Kind: store.KindStep, State: store.Open, Value: []byte(value)}},
-			}}})
+			result, err := c.s.Commit(ctx, store.Batch{Node: c.node.ID, Boot: c.node.Boot, No: c.batch,
+				Leases: []store.Lease{c.lease}, Turns: []*store.Turn{{
+					Run: c.run, Shard: contended, Entries: []store.Entry{
+						{Loc: "x", Kind: store.KindStep, State: store.Open, Value: []byte(value)},
+					},
+				}}})
 			if err != nil {
 				return contend{}, err
 			}
@@ -208,9 +210,8 @@ type ownership struct {
 	value  string
 }
 
-// ownershipModel says which answers are right. seen are the epochs that were seen in
-// answers, by who held the shard with them: those that an Acquire may have got whose
-// answer is not known.
+// ownershipModel decides which answers are right. seen are the epochs that were seen in answers, by the holder of the
+// shard: those that an Acquire without a known answer may have got.
 func ownershipModel(seen map[string][]int64) porcupine.Model {
 	return (&porcupine.NondeterministicModel{
 		Init: func() []any { return []any{ownership{}} },
@@ -292,7 +293,8 @@ func (h *contention) read(process int, log string) {
 			continue // an empty line, or one that was cut by a kill
 		}
 		if !l.Answered {
-			h.ops = append(h.ops, porcupine.Operation{ClientId: process, Input: l, Call: l.At, Output: contend{}, Return: math.MaxInt64})
+			h.ops = append(h.ops, porcupine.Operation{ClientId: process, Input: l, Call: l.At, Output: contend{},
+				Return: math.MaxInt64})
 			h.open++
 			continue
 		}
@@ -310,7 +312,8 @@ func (h *contention) read(process int, log string) {
 
 // explained reports whether an order explains the calls, and one more.
 func (h *contention) explained(more ...porcupine.Operation) porcupine.CheckResult {
-	result, _ := porcupine.CheckOperationsVerbose(ownershipModel(h.seen), append(h.ops[:len(h.ops):len(h.ops)], more...), 30*time.Second)
+	result, _ := porcupine.CheckOperationsVerbose(ownershipModel(h.seen), append(h.ops[:len(h.ops):len(h.ops)], more...),
+		30*time.Second)
 	return result
 }
 
@@ -338,7 +341,8 @@ func contendFor(t *testing.T, db string, lasts time.Duration) {
 			t.Error(err)
 		}
 	}()
-	answers, _, err := s.Apply(t.Context(), []store.Command{{Start: &store.Start{ID: "r", Shard: contended, Workflow: "w", Seed: store.Seed{1}}}})
+	answers, _, err := s.Apply(t.Context(),
+		[]store.Command{{Start: &store.Start{ID: "r", Shard: contended, Workflow: "w", Seed: store.Seed{1}}}})
 	if err != nil || answers[0].Outcome != store.Applied {
 		t.Fatalf("start the run: %v, %+v", err, answers)
 	}
@@ -350,7 +354,8 @@ func contendFor(t *testing.T, db string, lasts time.Duration) {
 	begin := func() *exec.Cmd {
 		n := len(processes)
 		c := exec.Command(os.Args[0])
-		c.Env = append(os.Environ(), "STET_TORTURE_CONTENDER=p"+strconv.Itoa(n), "STET_TORTURE_DB="+db, "STET_TORTURE_LOG="+filepath.Join(dir, strconv.Itoa(n)))
+		c.Env = append(os.Environ(), "STET_TORTURE_CONTENDER=p"+strconv.Itoa(n), "STET_TORTURE_DB="+db,
+			"STET_TORTURE_LOG="+filepath.Join(dir, strconv.Itoa(n)))
 		c.Stderr = t.Output()
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
@@ -403,7 +408,8 @@ func contendFor(t *testing.T, db string, lasts time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.ops = append(h.ops, porcupine.Operation{ClientId: len(processes), Input: last, Call: last.At, Output: contend{Answered: true, Value: value}, Return: sharedNow()})
+	h.ops = append(h.ops, porcupine.Operation{ClientId: len(processes), Input: last, Call: last.At,
+		Output: contend{Answered: true, Value: value}, Return: sharedNow()})
 	counts := map[string]int{}
 	var stale porcupine.Operation
 	for _, op := range h.ops {
@@ -440,7 +446,7 @@ func contendFor(t *testing.T, db string, lasts time.Duration) {
 	}
 }
 
-// TestStaleCommitsAreNotExplained by any order: what a store without fencing answers.
+// TestStaleCommitsAreNotExplained by any order: the answers of a store without fencing.
 func TestStaleCommitsAreNotExplained(t *testing.T) {
 	op := func(process int, from, to int64, in, out contend) porcupine.Operation {
 		in.Node, out.Answered = fmt.Sprint("p", process), to != math.MaxInt64
@@ -466,8 +472,11 @@ func TestStaleCommitsAreNotExplained(t *testing.T) {
 		{"the present epoch", []porcupine.Operation{took(1, 1, 1), commit(1, 3, 4, 1, true), read(5, "v")}, porcupine.Ok},
 		{"an epoch that is over", []porcupine.Operation{took(1, 1, 1), took(2, 3, 2), commit(1, 5, 6, 1, true)}, porcupine.Illegal},
 		{"at the same time as the takeover", []porcupine.Operation{took(1, 1, 1), took(2, 3, 2), commit(1, 2, 6, 1, true)}, porcupine.Ok},
-		{"fenced, and it stands", []porcupine.Operation{took(1, 1, 1), took(2, 3, 2), commit(1, 5, 6, 1, false), read(7, "v")}, porcupine.Illegal},
-		{"open, by an epoch that was over before", []porcupine.Operation{took(1, 1, 1), took(2, 3, 2), commit(1, 5, math.MaxInt64, 1, true), read(7, "v")}, porcupine.Illegal},
+		{"fenced, and it stands", []porcupine.Operation{took(1, 1, 1), took(2, 3, 2), commit(1, 5, 6, 1, false),
+			read(7, "v")}, porcupine.Illegal},
+		{"open, by an epoch that was over before",
+			[]porcupine.Operation{took(1, 1, 1), took(2, 3, 2), commit(1, 5, math.MaxInt64, 1, true), read(7, "v")},
+			porcupine.Illegal},
 		{"open, and it stands", []porcupine.Operation{took(1, 1, 1), commit(1, 5, math.MaxInt64, 1, true), read(7, "v")}, porcupine.Ok},
 		{"open, and it does not", []porcupine.Operation{took(1, 1, 1), commit(1, 5, math.MaxInt64, 1, true), read(7, "")}, porcupine.Ok},
 		{"an open takeover explains a fence", []porcupine.Operation{took(1, 1, 1), lost(2, 3), commit(1, 5, 6, 1, false)}, porcupine.Ok},

@@ -20,10 +20,9 @@ import (
 // shares two cores with all other tests, whose every statement may take a tenth of a second.
 const workerLease = 4 * time.Second
 
-// TestNodesAreCutOff has each node in a network of its own, which is never linked with
-// those of the others. Each in turn is cut off from the store, in both directions, in
-// one, or again and again. The others own what it has owned within its lease and a
-// second, and when the link is back nothing is stuck and nothing is broken.
+// TestNodesAreCutOff puts each node into a network of its own, which is never linked with those of the others. Each in
+// turn is cut off from the store, in both directions, in one, or again and again. The others own its shards within its
+// lease and a second. When the link is back, nothing is stuck and nothing is broken.
 func TestNodesAreCutOff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not in -short: it takes a minute")
@@ -57,7 +56,7 @@ func TestNodesAreCutOff(t *testing.T) {
 	})
 	c := &cuts{db: db, networks: networks, took: map[string]time.Duration{}}
 	cfg.Nodes, cfg.For, cfg.Strikes, cfg.Lease = nodes, 3*seconds(t), 1, workerLease
-	// How long that takes is not what this is about, nor are runs that kill their process.
+	// This is neither about the time that takes, nor about runs that kill their process.
 	cfg.Patience, cfg.NoPoison = 2*time.Minute, true
 	cfg.Outages = []torture.Outage{{Name: "networks cut", Do: c.all}}
 	report := tortured(t, cfg)
@@ -90,7 +89,7 @@ func placeOf(t *testing.T, orders string) int {
 	return int(name[len(name)-1] - '0')
 }
 
-// cuts cuts nodes off and measures how long the others take to own everything.
+// cuts cuts nodes off and measures the time until the others own every shard.
 type cuts struct {
 	db       store.Store
 	networks []*servers.Network
@@ -113,7 +112,8 @@ func (c *cuts) all(ctx context.Context) error {
 }
 
 // cut cuts one node off until the others own everything. It returns how long that took.
-func (c *cuts) cut(ctx context.Context, place int, set func(*servers.Network, bool) error) (took time.Duration, err error) {
+func (c *cuts) cut(ctx context.Context, place int, set func(*servers.Network, bool) error) (took time.Duration,
+	err error) {
 	ctx, done := context.WithTimeout(ctx, 20*workerLease)
 	defer done()
 	for owned := 0; owned == 0; { // until it is back from before
@@ -160,8 +160,7 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// left returns, after a moment, how many shards no other node owns than the one at a
-// place.
+// left returns, after a moment, how many shards no node owns but the one at a place.
 func (c *cuts) left(ctx context.Context, place int) (n int, err error) {
 	if err := rest(ctx, 10*time.Millisecond); err != nil {
 		return 0, err

@@ -17,11 +17,11 @@ type operation struct{ run, location string }
 // sighting is a completed step as it was first seen in the store.
 type sighting struct {
 	result stepResult
-	from   int64 // what is logged before it had happened before it was looked at
-	place  int64 // what is logged behind it began later
+	from   int64 // effects logged before it preceded the look
+	place  int64 // effects logged behind it began later
 }
 
-// observer reads back what stands while the storm goes on.
+// observer reads the store back while the storm goes on.
 type observer struct {
 	harness *harness
 	effects *journal
@@ -177,7 +177,8 @@ func (o *observer) commitStale(ctx context.Context, over map[store.Shard]store.L
 	}
 	o.harness.report.count("stale commits tried", 1)
 	if v := result.Turns[0].Verdict; v != store.Fenced {
-		o.harness.report.violated(staleCommits, "a commit to run %s with epoch %d, which is over, was answered %s", id, held.Epoch, v)
+		o.harness.report.violated(staleCommits, "a commit to run %s with epoch %d, which is over, was answered %s",
+			id, held.Epoch, v)
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ func seconds(t *testing.T) time.Duration {
 
 // restart kills a server and starts it again.
 func restart(r *servers.Redis) torture.Outage {
-	return torture.Outage{Name: "server killed", Do: func(context.Context) error { return errors.Join(r.Stop(), r.Start()) }}
+	return torture.Outage{Name: "server killed",
+		Do: func(context.Context) error { return errors.Join(r.Stop(), r.Start()) }}
 }
 
 // endures checks that nothing is broken while processes and the store are struck at.
@@ -82,7 +83,8 @@ func TestRedisClusterEndures(t *testing.T) {
 	}
 	cfg := configOf(t, cluster.URL())
 	cfg.For, cfg.Nodes, cfg.Live, cfg.Strikes, cfg.NoPoison, cfg.Outages = 4*time.Second, 2, 6, 6, true, outages
-	if report := tortured(t, cfg); !report.OK || report.Counts["runs: succeeded"] == 0 || report.Counts["payments booked"] == 0 {
+	if report := tortured(t, cfg); !report.OK || report.Counts["runs: succeeded"] == 0 ||
+		report.Counts["payments booked"] == 0 {
 		t.Errorf("seed %d: there are violations, or nothing was done", report.Seed)
 	}
 }

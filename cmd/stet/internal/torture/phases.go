@@ -18,7 +18,8 @@ func (h *harness) fleet(name string, starts bool, poisonLimit int) *fleet {
 	return &fleet{
 		cfg: h.cfg, report: h.report.violated, dir: filepath.Dir(h.effects),
 		orders: orders{
-			Name: name, Seed: h.cfg.Seed, Effects: h.effects, Acks: h.acks, PoisonLimit: poisonLimit, Starts: starts, Plants: h.cfg.Plants,
+			Name: name, Seed: h.cfg.Seed, Effects: h.effects, Acks: h.acks, PoisonLimit: poisonLimit, Starts: starts,
+			Plants:  h.cfg.Plants,
 			LeaseMS: h.cfg.Lease.Milliseconds(),
 		},
 	}

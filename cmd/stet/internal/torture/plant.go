@@ -36,7 +36,8 @@ const (
 // plants are the names of some of them.
 type plants []string
 
-var allPlants = plants{plantTwice, plantAgain, plantAck, plantSend, plantWrong, plantEarly, plantRepeat, plantStuck, plantStale, plantHarmless, plantUnlimited, plantInstant, plantEvent, plantAccept, plantTwoFold, plantDeaf, plantAnswer}
+var allPlants = plants{plantTwice, plantAgain, plantAck, plantSend, plantWrong, plantEarly, plantRepeat, plantStuck,
+	plantStale, plantHarmless, plantUnlimited, plantInstant, plantEvent, plantAccept, plantTwoFold, plantDeaf, plantAnswer}
 
 func (p plants) has(name string) bool { return slices.Contains(p, name) }
 
@@ -45,7 +46,8 @@ func oneOf(what string, names, allowed []string) error {
 	var problems []error
 	for _, name := range names {
 		if !slices.Contains(allowed, name) {
-			problems = append(problems, fmt.Errorf("%w: %s %q: expected one of %s", ErrConfig, what, name, strings.Join(allowed, ", ")))
+			problems = append(problems, fmt.Errorf("%w: %s %q: expected one of %s",
+				ErrConfig, what, name, strings.Join(allowed, ", ")))
 		}
 	}
 	return errors.Join(problems...)
@@ -54,9 +56,8 @@ func oneOf(what string, names, allowed []string) error {
 // againAfter is how long after its end a body is repeated by plantAgain.
 const againAfter = 500 * time.Millisecond
 
-// lenient is a store with the defect plantStale: a commit passes with any lease.
-// The harness gets it, for its own attempts; what else a worker would need to
-// write without its lease is guarded in too many places to be planted.
+// lenient is a store with the defect plantStale: a commit passes with any lease. The harness gets it, for its own
+// attempts. A worker's writes without its lease are guarded in too many places to be planted.
 type lenient struct{ store.Store }
 
 func (l lenient) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {

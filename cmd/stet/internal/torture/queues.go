@@ -34,7 +34,7 @@ var limits = map[string]stet.QueueSettings{
 // backlog is how many runs wait for a slot at most when another one is started.
 const backlog = 10
 
-// keyOf returns whom a run is for, as the queues know it.
+// keyOf returns the queue key of a run.
 func keyOf(seed uint64) string { return []string{"", "a", "b"}[seed%3] }
 
 func (w *worker) limited() *stet.Workflow[uint64, uint64] {
@@ -61,14 +61,14 @@ type limitedRun struct {
 	asked bool // a cancel was asked for
 }
 
-// queueWatch is what the harness knows of the queues.
+// queueWatch is the harness's knowledge of the queues.
 type queueWatch struct {
 	made   bool // both are there
 	runs   []*limitedRun
 	grants map[string]map[int64]store.Time // of the queues, by number
 }
 
-// makeQueues makes the queues, by whoever owns them.
+// makeQueues creates the queues; their owners do the work.
 func (h *harness) makeQueues(ctx context.Context) error {
 	for name, s := range limits {
 		_, err := patiently(ctx, func() (any, error) { return nil, h.client.engine.Queues().Create(ctx, name, s) })
@@ -183,7 +183,7 @@ func (h *harness) watchQueue(ctx context.Context, name string, records map[strin
 	return nil
 }
 
-// queuesRest reports whether no permit is held and nobody waits for one.
+// queuesRest reports whether no permit is held or awaited.
 func (h *harness) queuesRest(ctx context.Context) (bool, error) {
 	h.mu.Lock()
 	made := h.queues.made
@@ -200,9 +200,8 @@ func (h *harness) queuesRest(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// checkQueues checks that the runs of the queues have ended, that every permit has
-// come back, that the rate was kept, and by the log that no more bodies were under way
-// than there are permits.
+// checkQueues checks that the runs of the queues have ended, every permit has come back, and the rate was kept. By the
+// log it also checks that no more bodies were under way than there are permits.
 func (a *audit) checkQueues(ctx context.Context) error {
 	if !a.queues.made {
 		return nil // the strikes were over before somebody owned the store
@@ -221,11 +220,14 @@ func (a *audit) checkQueues(ctx context.Context) error {
 		}
 		a.report.count("permits of "+name, int(info.Granted))
 		if info.Held+info.Waiting+info.Delayed > 0 {
-			a.report.violated(stuck, "queue %s: %d permits have not come back, %d wait, %d are delayed", name, info.Held, info.Waiting, info.Delayed)
+			a.report.violated(stuck, "queue %s: %d permits have not come back, %d wait, %d are delayed",
+				name, info.Held, info.Waiting, info.Delayed)
 		}
 		for no, at := range a.queues.grants[name] {
-			if earlier, ok := a.queues.grants[name][no-int64(s.Rate)]; ok && s.Rate > 0 && at < earlier+store.Time(s.Per.Microseconds()) {
-				a.report.violated(limitExceeded, "queue %s: permit %d came %d µs after permit %d, of %d in %s", name, no, at-earlier, no-int64(s.Rate), s.Rate, s.Per)
+			if earlier, ok := a.queues.grants[name][no-int64(s.Rate)]; ok && s.Rate > 0 && at < earlier+
+				store.Time(s.Per.Microseconds()) {
+				a.report.violated(limitExceeded, "queue %s: permit %d came %d µs after permit %d, of %d in %s",
+					name, no, at-earlier, no-int64(s.Rate), s.Rate, s.Per)
 			}
 		}
 	}
@@ -265,12 +267,11 @@ func (a *audit) checkLimited(ctx context.Context, r *limitedRun) error {
 	return a.checkSteps(ctx, run)
 }
 
-// checkBodies goes through the log of effects and counts the bodies that are under
-// way: from the begin of the last execution of a step's attempt to its end. One whose
-// process was killed is under way until it was executed again, because its run has its
-// permit until then; so where nothing but kills happens no more bodies execute than
-// are counted. A run that somebody cancels gives its permit back though its body may
-// take its time, and is not counted; nor is what a pause has delayed.
+// checkBodies goes through the log of effects and counts the bodies that are under way: from the begin of the last
+// execution of a step's attempt to its end. One whose process was killed is under way until it was executed again,
+// because its run has its permit until then. So under kills alone no more bodies execute than are counted. A run that
+// is cancelled gives its permit back though its body may take its time, and is not counted; nor is a body that a pause
+// has delayed.
 func (a *audit) checkBodies(asked map[string]bool) {
 	open := map[operation]body{}
 	most := map[string]int{}
@@ -285,7 +286,8 @@ func (a *audit) checkBodies(asked map[string]bool) {
 		for name, n := range under {
 			most[name] = max(most[name], n)
 			if most := limits[name].Concurrency; n > most {
-				a.report.violated(limitExceeded, "queue %s: %d bodies are under way, of %d, when %s begins %s in run %s (byte %d of the log)", name, n, most, why.Process, why.Loc, why.Run, why.place)
+				a.report.violated(limitExceeded, "queue %s: %d bodies are under way, of %d, "+
+					"when %s begins %s in run %s (byte %d of the log)", name, n, most, why.Process, why.Loc, why.Run, why.place)
 			}
 		}
 	}

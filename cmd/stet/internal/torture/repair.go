@@ -12,9 +12,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// What operators do to runs: some are paused for a while; those that have failed are
-// tried again; some that have succeeded are rewound, forked, or have a result replaced
-// by an equal one, once each. All of it comes to the same ends as before.
+// The acts of operators on runs: some are paused for a while; failed ones are tried again; some that have succeeded are
+// rewound, forked, or get an equal result, once each. All of them come to the same ends as before.
 
 // forkSuffix ends the ID of a fork, which carries out the program of its origin.
 const forkSuffix = "-fork"
@@ -23,7 +22,7 @@ const forkSuffix = "-fork"
 // have failed in the end.
 const maxRetries = 20
 
-// pause has a run paused, at a random moment. Whoever looks at the runs resumes it.
+// pause pauses a run at a random moment. The goroutine that looks at the runs resumes it.
 func (h *harness) pause(ctx context.Context, id string) error {
 	if err := pause(ctx, rand.N(3*time.Second)); err != nil {
 		return err
@@ -50,14 +49,15 @@ func (h *harness) resume(ctx context.Context, id string) error {
 	if err := pause(ctx, rand.N(500*time.Millisecond)); err != nil {
 		return err
 	}
-	_, _, err := h.definite(ctx, id, "resume", func(ctx context.Context) (bool, error) { return h.client.engine.Runs().Resume(ctx, id, stet.Act{}) })
+	_, _, err := h.definite(ctx, id, "resume",
+		func(ctx context.Context) (bool, error) { return h.client.engine.Runs().Resume(ctx, id, stet.Act{}) })
 	return err
 }
 
-// definite asks until it is decided, and logs what was granted. A request that is
-// repeated may be carried out twice; one that is refused at last may have been carried
-// out if the answer to an earlier one was lost, which unsure says.
-func (h *harness) definite(ctx context.Context, id, verb string, ask func(context.Context) (bool, error)) (granted, unsure bool, err error) {
+// definite repeats a request until it is decided, and logs it if it was granted. A repeated request may be carried out
+// twice. One that is refused at last may have been carried out if an earlier answer was lost; unsure reports that.
+func (h *harness) definite(ctx context.Context, id, verb string, ask func(context.Context) (bool, error)) (granted,
+	unsure bool, err error) {
 	for {
 		granted, err := ask(ctx)
 		switch {
@@ -108,7 +108,8 @@ func (h *harness) repair(r *store.Run) {
 	known.ended, known.repairing = false, true
 	h.live++
 	h.attend(func(ctx context.Context) error {
-		granted, unsure, err := h.definite(ctx, id, verb, func(ctx context.Context) (bool, error) { return h.ask(ctx, id, verb) })
+		granted, unsure, err := h.definite(ctx, id, verb,
+			func(ctx context.Context) (bool, error) { return h.ask(ctx, id, verb) })
 		if verb == "retry" || verb == "rewind" {
 			err = errors.Join(err, h.watched.effects.append(line{Kind: lineTaken, Process: h.client.name, Run: id}))
 		}
@@ -130,9 +131,8 @@ func (h *harness) repair(r *store.Run) {
 	})
 }
 
-// ask asks for what verb says. What takes something back is logged before, so that
-// what is executed afterwards may be what was executed before, and after the verdict,
-// so that what was seen meanwhile may be gone.
+// ask requests the verb. A verb that reverts operations is logged before the request, so that executions afterwards may
+// repeat earlier ones. It is logged again after the verdict, so that operations seen meanwhile may be gone.
 func (h *harness) ask(ctx context.Context, id, verb string) (bool, error) {
 	e := h.client.engine
 	switch verb {
@@ -213,8 +213,8 @@ func (p *program) alone() bool {
 	return true
 }
 
-// offerAgain sends a run what it may wait for again: who sent it before may have
-// given up when the run had ended. The caller holds the lock.
+// offerAgain sends a run the messages that it may wait for again: their sender may have given up when the run had
+// ended. The caller holds the lock.
 func (h *harness) offerAgain(r *run) {
 	r.taken = true
 	h.attend(func(ctx context.Context) error { return h.client.sendAll(ctx, r.program, 0) })
@@ -223,8 +223,7 @@ func (h *harness) offerAgain(r *run) {
 	}
 }
 
-// takenBack counts how often a part of a run's history was taken back before a place
-// of the log of effects.
+// takenBack counts how often a part of a run's history was reverted before a place of the log of effects.
 func (x *executions) takenBack(run string, before int64) (n int) {
 	for _, place := range x.taken[run] {
 		if place < before {
@@ -234,7 +233,7 @@ func (x *executions) takenBack(run string, before int64) (n int) {
 	return n
 }
 
-// checkVerbs checks that what was granted is in the audits.
+// checkVerbs checks that granted requests are in the audits.
 func (a *audit) checkVerbs(ctx context.Context, acks []placed) error {
 	granted := map[string]map[string]int{} // by run and verb
 	for _, ack := range acks {
@@ -257,7 +256,8 @@ func (a *audit) checkVerbs(ctx context.Context, acks []placed) error {
 		}
 		for verb, n := range verbs {
 			if done[verb] < n {
-				a.report.violated(acknowledgedLost, "run %s: %d times %s was granted, and its audit has it %d times", id, n, verb, done[verb])
+				a.report.violated(acknowledgedLost, "run %s: %d times %s was granted, and its audit has it %d times",
+					id, n, verb, done[verb])
 			}
 		}
 	}

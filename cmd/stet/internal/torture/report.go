@@ -31,20 +31,21 @@ const (
 )
 
 var violations = []violation{
-	acknowledgedLost, runAgain, duplicated, stuck, earlyTimers, staleCommits, wrongResults, brokenStreams, wrongStalls, poisonAlive, limitExceeded, wrongInstants, lostEvents, otherAnswers, refusedApplied, unexpectedErrors,
+	acknowledgedLost, runAgain, duplicated, stuck, earlyTimers, staleCommits, wrongResults, brokenStreams, wrongStalls,
+	poisonAlive, limitExceeded, wrongInstants, lostEvents, otherAnswers, refusedApplied, unexpectedErrors,
 }
 
-// maxExamples bounds what is told of one violation.
+// maxExamples bounds the examples of one violation.
 const maxExamples = 5
 
-// Report is what was done and what was found.
+// Report has the acts of a torture and its findings.
 type Report struct {
 	DB   string `json:"db"`
 	Kind string `json:"kind"`
 	Seed uint64 `json:"seed"`
-	// Counts says how much was done, by name.
+	// Counts has the number of each act, by name.
 	Counts map[string]int64 `json:"counts"`
-	// Violations says how often each was found, and Examples tells of the first.
+	// Violations has the number of each violation, and Examples describes the first ones.
 	Violations map[violation]int      `json:"violations"`
 	Examples   map[violation][]string `json:"examples,omitempty"`
 	// Logs is the folder of the logs, if they are kept.
@@ -55,7 +56,8 @@ type Report struct {
 }
 
 func newReport(db, kind string, seed uint64, logs string) *Report {
-	r := &Report{DB: db, Kind: kind, Seed: seed, Logs: logs, Counts: map[string]int64{}, Violations: map[violation]int{}, Examples: map[violation][]string{}}
+	r := &Report{DB: db, Kind: kind, Seed: seed, Logs: logs, Counts: map[string]int64{}, Violations: map[violation]int{},
+		Examples: map[violation][]string{}}
 	for _, v := range violations {
 		r.Violations[v] = 0
 	}

@@ -47,7 +47,8 @@ func (h *harness) plans() []plan {
 func (h *harness) makeSchedules(ctx context.Context) error {
 	for _, p := range h.plans() {
 		_, err := patiently(ctx, func() (any, error) {
-			return nil, tickRef.Schedule(ctx, h.client.engine, p.name, p.takes, p.when, append(p.options, stet.UntilCarriedOut())...)
+			return nil, tickRef.Schedule(ctx, h.client.engine, p.name, p.takes, p.when,
+				append(p.options, stet.UntilCarriedOut())...)
 		})
 		if err != nil {
 			return fmt.Errorf("make schedule %s: %w", p.name, err)
@@ -133,8 +134,9 @@ func (a *audit) checkInstants(ctx context.Context, p *plan, info *stet.ScheduleI
 	return a.checkTicks(ctx, p, became, wrong)
 }
 
-// checkTicks compares the runs of a schedule with what became of its instants.
-func (a *audit) checkTicks(ctx context.Context, p *plan, became map[time.Time]string, wrong func(string, ...any)) error {
+// checkTicks compares the runs of a schedule with the decisions about its instants.
+func (a *audit) checkTicks(ctx context.Context, p *plan, became map[time.Time]string,
+	wrong func(string, ...any)) error {
 	started := map[string]bool{}
 	for _, id := range became {
 		if id != "" {

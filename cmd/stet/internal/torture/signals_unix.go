@@ -9,9 +9,8 @@ import (
 
 const canPause = true
 
-// machineTime returns the machine's clock, in microseconds since the epoch. It asks the
-// system itself: to see what clocks that stand apart do, workers are built whose time
-// package tells another time.
+// machineTime returns the machine's clock, in microseconds since the epoch. It asks the system itself: a test builds
+// workers whose time package has another wall time.
 func machineTime() int64 {
 	var t syscall.Timeval
 	if err := syscall.Gettimeofday(&t); err != nil {
@@ -20,9 +19,9 @@ func machineTime() int64 {
 	return t.Nano() / 1000
 }
 
-// suspend stops a process without its knowledge, and resume lets it go on.
+// suspend stops a process without its knowledge, and resume continues it.
 func suspend(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 func resume(p *os.Process) error  { return p.Signal(syscall.SIGCONT) }
 
-// dump has a process of ours print the stacks of its goroutines and end.
+// dump makes a process of ours print the stacks of its goroutines and end.
 func dump(p *os.Process) error { return p.Signal(syscall.SIGQUIT) }

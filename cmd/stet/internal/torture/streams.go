@@ -7,9 +7,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// ended is an item of a run's stream: a node of its program that has ended, and
-// what follows from all that have ended so far, in their order. So each item says
-// whether one is missing before it, or is there twice.
+// ended is an item of a run's stream: a node of its program that has ended, and a value over all that have ended so
+// far, in their order. So each item shows whether one before it is missing, or is there twice.
 type ended struct {
 	Node  int    `json:"node"`
 	Order uint64 `json:"order"`
@@ -20,7 +19,7 @@ var (
 	lastOrder = stet.Value[uint64](prefix + "order")
 )
 
-// show says that a node has ended.
+// show appends the end of a node to the stream.
 func (e *execution) show(ctx stet.Context, n *node) error {
 	if err := ends.Append(ctx, ended{n.id, e.order}); err != nil {
 		return err
@@ -47,7 +46,8 @@ func (a *audit) checkStream(ctx context.Context, r *store.Run) error {
 		}
 		for _, item := range items {
 			if position++; item.Position != position || item.Value.Order != mix(order, uint64(item.Value.Node)) {
-				a.report.violated(brokenStreams, "run %s: item %d says that node %d has ended, and does not follow the one before", r.ID, item.Position, item.Value.Node)
+				a.report.violated(brokenStreams, "run %s: item %d says that node %d has ended, and does not follow the one before",
+					r.ID, item.Position, item.Value.Node)
 				return nil
 			}
 			order = item.Value.Order
@@ -60,7 +60,8 @@ func (a *audit) checkStream(ctx context.Context, r *store.Run) error {
 	}
 	out := a.outputs[r.ID]
 	if last != order || out != nil && out.Order != order {
-		a.report.violated(brokenStreams, "run %s: the stream ends with %d, the value is %d, the result %+v", r.ID, order, last, out)
+		a.report.violated(brokenStreams, "run %s: the stream ends with %d, the value is %d, the result %+v",
+			r.ID, order, last, out)
 	}
 	return nil
 }

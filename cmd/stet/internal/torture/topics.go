@@ -11,8 +11,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// listenerRef is a workflow whose runs wait for events in several ways, and say in a
-// stream what they take, in the same commit.
+// listenerRef is a workflow whose runs wait for events in several ways, and append those that they take to a stream, in
+// the same commit.
 var listenerRef = stet.Ref[uint64, int](prefix + "listener")
 
 // taken is an event that a run has taken. Exactly one of its numbers is not 0.
@@ -71,7 +71,7 @@ func (w *worker) listener() *stet.Workflow[uint64, int] {
 	})
 }
 
-// topicWatch is what the harness knows of the topics.
+// topicWatch is the harness's knowledge of the topics.
 type topicWatch struct {
 	listeners map[string]bool           // run IDs, and whether they are known to be there
 	published map[string]map[int64]bool // by topic: numbers, and whether they are known to be there
@@ -157,7 +157,8 @@ func (a *audit) checkTopics(ctx context.Context) error {
 		}
 		a.report.count("events of "+info.Mode.String()+" topics", int(info.Accepted))
 		if info.InFlight+info.Waiting > 0 {
-			a.report.violated(stuck, "topic %s: %d events are on their way and %d waits stand, and no run lives: %+v", name, info.InFlight, info.Waiting, info)
+			a.report.violated(stuck, "topic %s: %d events are on their way and %d waits stand, and no run lives: %+v",
+				name, info.InFlight, info.Waiting, info)
 		}
 		if info.Accepted != info.Received+info.Pending+info.InFlight+info.Expired {
 			a.report.violated(lostEvents, "topic %s: the counts do not add up: %+v", name, info)
@@ -192,7 +193,8 @@ func (a *audit) checkEvents(name string, mode stet.TopicMode, published, kept ma
 		case there > 1:
 			a.report.violated(lostEvents, "topic %s: event %d was taken by %d runs, and is kept: %t", name, n, took[n], kept[n])
 		case there == 0 && known:
-			a.report.violated(acknowledgedLost, "topic %s: event %d was published, nobody has taken it, and it is not kept", name, n)
+			a.report.violated(acknowledgedLost, "topic %s: event %d was published, nobody has taken it, and it is not kept",
+				name, n)
 		}
 	}
 }

@@ -1,5 +1,4 @@
-// Package torture kills, pauses and stops processes that work on a store, and
-// checks that nothing that was promised is broken.
+// Package torture kills, pauses and stops processes that work on a store, and checks that no promise is broken.
 //
 // Worker processes execute random trees of commands: steps that fail and are
 // tried again, sleeps, messages, promises, branches that join, race and are
@@ -10,10 +9,9 @@
 // cancels and reads back, while it strikes at the workers. In the end it compares
 // the logs with the store.
 //
-// A SIGKILL from outside cannot be told from a run that kills its process, so
-// while the harness kills, runs are not stalled for it. A phase of its own, with
-// no kills from outside, has runs that do kill their processes: these must stall,
-// and no others.
+// A SIGKILL from outside looks like a run that kills its process, so while the harness kills, runs are not stalled for
+// it. A phase of its own, with no kills from outside, has runs that do kill their processes: these must stall, and no
+// others.
 package torture
 
 import (
@@ -31,7 +29,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Config says what to do to what. DB, Open and Worker are needed.
+// Config configures a torture. DB, Open and Worker are needed.
 type Config struct {
 	// DB names the store in the report.
 	DB string
@@ -46,11 +44,10 @@ type Config struct {
 	For time.Duration
 	// Strikes is how often that happens. Default: once per second.
 	Strikes int
-	// Faults are what the strikes do: some of Faults(). Default: all that this
-	// system can do.
+	// Faults are the kinds of strikes: some of Faults(). Default: all that this system can do.
 	Faults []string
-	// Outages are what is done to the store itself: one of three strikes is one of them.
-	// Default: none, and the store does not go away.
+	// Outages are strikes at the store itself: one of three strikes is one of them. Default: none, and the store does not
+	// go away.
 	Outages []Outage
 	// NoPoison leaves out the phase in which runs kill their processes, which takes more
 	// than ten seconds.
@@ -65,17 +62,16 @@ type Config struct {
 	// Plants are the names of defects that the workers get, to see whether they
 	// are found. Default: none.
 	Plants []string
-	// Patience is how long nothing may end before the runs that are left count as
-	// stuck. Default 30 s.
+	// Patience is how long no run may end before the live ones count as stuck. Default 30 s.
 	Patience time.Duration
 	// Lease is how long the leases of the workers last. Default 1.5 s: short, so that
 	// much happens in a second.
 	Lease time.Duration
-	// Log gets what the harness does, and what its engine says. Default: nothing.
+	// Log gets the acts of the harness, and its engine's messages. Default: nothing.
 	Log *slog.Logger
 }
 
-// Outage takes the store away from all that work on it, or cuts them off.
+// Outage takes the store away from all its users, or cuts them off.
 type Outage struct {
 	// Name is what it is called in the report.
 	Name string
@@ -87,8 +83,8 @@ type Outage struct {
 // ErrConfig: the Config asks for something that cannot be done.
 var ErrConfig = errors.New("cannot be tortured")
 
-// usualPatience is the default of Patience, and how long the harness waits at least for what
-// does not depend on runs: that workers begin, and that an owner decides a request.
+// usualPatience is the default of Patience, and the least time that the harness waits for acts that do not depend on
+// runs: the begin of workers, and an owner's decision of a request.
 const usualPatience = 30 * time.Second
 
 func (cfg *Config) setDefaults() {
@@ -123,7 +119,7 @@ func (cfg *Config) setDefaults() {
 	}
 }
 
-// check reports all that is wrong at once.
+// check reports all mistakes at once.
 func (cfg *Config) check() error {
 	var problems []error
 	for _, f := range []struct {
@@ -141,8 +137,8 @@ func (cfg *Config) check() error {
 	return errors.Join(problems...)
 }
 
-// Run tortures the store and returns what was found. An error says that the
-// harness itself could not go on. ErrConfig: nothing was started.
+// Run tortures the store and returns its findings. An error means that the harness itself could not go on. ErrConfig:
+// nothing was started.
 func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	cfg.setDefaults()
 	if err := cfg.check(); err != nil {
@@ -193,8 +189,7 @@ const (
 	acksFile    = "acks.jsonl"
 )
 
-// refuseForeign refuses a store that is used for anything else, and returns its
-// kind.
+// refuseForeign refuses a store that holds other runs, and returns its kind.
 func refuseForeign(ctx context.Context, db store.Store, name string) (kind string, err error) {
 	about, err := db.Describe(ctx)
 	if err != nil {
@@ -206,7 +201,8 @@ func refuseForeign(ctx context.Context, db store.Store, name string) (kind strin
 	}
 	for _, t := range tallies {
 		if !strings.HasPrefix(t.Workflow, prefix) {
-			return "", fmt.Errorf("%w: %s holds runs of workflow %q: name a new store; its processes are going to be killed", ErrConfig, name, t.Workflow)
+			return "", fmt.Errorf("%w: %s holds runs of workflow %q: name a new store; its processes are going to be killed",
+				ErrConfig, name, t.Workflow)
 		}
 		if !t.Status.Terminal() && t.Status != store.Stalled {
 			return "", fmt.Errorf("%w: %s holds live runs of a former torture: name a new store", ErrConfig, name)

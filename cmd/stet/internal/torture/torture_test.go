@@ -107,9 +107,8 @@ func tortured(t *testing.T, cfg torture.Config) *torture.Report {
 	return report
 }
 
-// longer calls do with more time for each torture, until it reports that this was
-// enough, and fails the test if it never is: how much is done in a while depends on
-// what else the machine does.
+// longer calls do with more time for each torture, until it reports that this was enough, and fails the test if it
+// never is: the amount of work in a while depends on the load of the machine.
 func longer(t *testing.T, first time.Duration, do func(d time.Duration, last bool) (enough bool)) {
 	t.Helper()
 	for d := first; ; d *= 2 {
@@ -128,17 +127,21 @@ func TestNothingIsBroken(t *testing.T) {
 	})
 }
 
-// nothingIsBroken fails the test if there are violations. It reports whether enough
-// was done to tell; the last time the test fails if not.
+// nothingIsBroken fails the test if there are violations. It reports whether enough was done to judge; the last time
+// the test fails if not.
 func nothingIsBroken(t *testing.T, report *torture.Report, last bool) (enough bool) {
 	t.Helper()
 	if !report.OK {
 		t.Errorf("seed %d: there are violations", report.Seed)
 	}
 	enough = true
-	for _, name := range []string{"runs", "runs: succeeded", "children: succeeded", "entries", "executions of steps", "takeovers", "timers", "items of streams",
-		"acknowledged: start", "acknowledged: send", "done: rewind", "done: fork", "done: edit", "done: resume", "runs that are kept a minute", "limited runs: succeeded", "looks at permits", "permits of torture-slots", "permits of torture-calls", "instants of schedules", "runs of schedules: succeeded",
-		"events of consumed topics", "events of broadcast topics", "listeners: succeeded", "accounts: succeeded", "payments booked", "payments refused", "payments failed", "payments unanswered", "payments asked for again"} {
+	for _, name := range []string{"runs", "runs: succeeded", "children: succeeded", "entries", "executions of steps",
+		"takeovers", "timers", "items of streams",
+		"acknowledged: start", "acknowledged: send", "done: rewind", "done: fork", "done: edit", "done: resume",
+		"runs that are kept a minute", "limited runs: succeeded", "looks at permits", "permits of torture-slots",
+		"permits of torture-calls", "instants of schedules", "runs of schedules: succeeded",
+		"events of consumed topics", "events of broadcast topics", "listeners: succeeded", "accounts: succeeded",
+		"payments booked", "payments refused", "payments failed", "payments unanswered", "payments asked for again"} {
 		if report.Counts[name] > 0 {
 			continue
 		}
@@ -157,8 +160,10 @@ func nothingIsBroken(t *testing.T, report *torture.Report, last bool) (enough bo
 func TestEveryPlantedDefectIsFound(t *testing.T) {
 	for _, broken := range []map[string]string{
 		{"twice": "duplicated", "ack": "acknowledged lost", "early": "early timers", "wrong": "wrong results"},
-		{"again": "completed step run again", "repeat": "broken streams", "send": "wrong results", "stale": "stale commits accepted", "deaf": "acknowledged lost", "harmless": "poison not stalled"},
-		{"unlimited": "limits exceeded", "instant": "instants lost or doubled", "event": "events lost or doubled", "accept": "refused updates applied", "twofold": "duplicated", "answer": "updates answered differently"},
+		{"again": "completed step run again", "repeat": "broken streams", "send": "wrong results",
+			"stale": "stale commits accepted", "deaf": "acknowledged lost", "harmless": "poison not stalled"},
+		{"unlimited": "limits exceeded", "instant": "instants lost or doubled", "event": "events lost or doubled",
+			"accept": "refused updates applied", "twofold": "duplicated", "answer": "updates answered differently"},
 		{"stuck": "stuck"},
 	} {
 		plants := slices.Sorted(maps.Keys(broken))
@@ -207,7 +212,8 @@ func TestLogsOfAFormerTortureAreRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(cfg.Dir, "acks.jsonl"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := torture.Run(t.Context(), cfg); !errors.Is(err, torture.ErrConfig) || !strings.Contains(err.Error(), cfg.Dir) {
+	if _, err := torture.Run(t.Context(), cfg); !errors.Is(err, torture.ErrConfig) ||
+		!strings.Contains(err.Error(), cfg.Dir) {
 		t.Fatalf("expected ErrConfig that names the folder, found %v", err)
 	}
 }
@@ -229,7 +235,8 @@ func TestStoreOfSomebodyElseIsRefused(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := torture.Run(t.Context(), cfg); !errors.Is(err, torture.ErrConfig) || !strings.Contains(err.Error(), "checkout") {
+	if _, err := torture.Run(t.Context(), cfg); !errors.Is(err, torture.ErrConfig) ||
+		!strings.Contains(err.Error(), "checkout") {
 		t.Fatalf("expected ErrConfig that names the workflow, found %v", err)
 	}
 }

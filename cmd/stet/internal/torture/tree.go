@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// kind is what a node of a tree does.
+// kind is the command of a node of a tree.
 type kind uint8
 
 const (
@@ -31,10 +31,11 @@ const (
 	kindRace                // the first child that settles
 )
 
-var kindNames = [...]string{"step", "fail", "flaky", "sleep", "receive", "select", "promise", "order", "family", "loop", "in-turn", "all", "join", "map", "any", "race"}
+var kindNames = [...]string{"step", "fail", "flaky", "sleep", "receive", "select", "promise", "order", "family", "loop",
+	"in-turn", "all", "join", "map", "any", "race"}
 
-// node is one command of a tree. Its value, and so that of the tree, follows from
-// the run's seed and from what its races have chosen and its promises have got.
+// node is one command of a tree. Its value, and so that of the tree, follows from the run's seed, the choices of its
+// races and the values of its promises.
 type node struct {
 	id       int // in pre-order, from 0
 	kind     kind
@@ -89,7 +90,8 @@ func (p *program) add(k kind) *node {
 }
 
 // leaves are the kinds without children, each as often as it is to be likely.
-var leaves = []kind{kindStep, kindStep, kindStep, kindStep, kindSleep, kindSleep, kindReceive, kindReceive, kindSelect, kindPromise, kindOrder, kindOrder, kindFamily, kindFamily, kindLoop, kindLoop}
+var leaves = []kind{kindStep, kindStep, kindStep, kindStep, kindSleep, kindSleep, kindReceive, kindReceive, kindSelect,
+	kindPromise, kindOrder, kindOrder, kindFamily, kindFamily, kindLoop, kindLoop}
 
 // grow makes a random node; depth bounds its branching.
 func (p *program) grow(random *rand.Rand, depth int) *node {
@@ -120,7 +122,7 @@ func (p *program) seedOf(n *node, index int) uint64 {
 	return mix(p.seed, uint64(n.id)<<16+uint64(index))
 }
 
-// choices is what the code of a run has met that does not follow from its seed.
+// choices are the outcomes in a run that do not follow from its seed.
 type choices struct {
 	Won      map[int]int    `json:"won,omitempty"`      // winner of an Any or Race, by node
 	Promised map[int]uint64 `json:"promised,omitempty"` // value of a promise, by node

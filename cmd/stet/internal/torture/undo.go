@@ -11,8 +11,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// undo gives some steps a compensation, which is logged like a step, takes a
-// while, and fails at first. Those of loops have none: what owes is not pruned.
+// undo gives some steps a compensation, which is logged like a step, takes a while, and fails at first. Those of loops
+// have none: an iteration with a pending compensation is not pruned.
 func (e *execution) undo(name string, value uint64) []stet.StepOption {
 	if value%3 != 0 || name == turnName {
 		return nil
@@ -29,9 +29,8 @@ func (e *execution) undo(name string, value uint64) []stet.StepOption {
 	})}
 }
 
-// checkUndone checks what is recorded of the compensations of a run that has
-// ended: a cancelled one has undone all that owes it, newest first; a terminated one
-// has undone the newest and lists the rest; another has undone nothing.
+// checkUndone checks the compensations of a run that has ended. A cancelled one has undone all its steps that have one,
+// newest first. A terminated one has undone the newest and lists the others. Any other has undone nothing.
 func (a *audit) checkUndone(r *store.Run, entries []stet.HistoryEntry) {
 	entries = slices.Clone(entries)
 	slices.SortFunc(entries, func(a, b stet.HistoryEntry) int { return int(b.Number - a.Number) })
@@ -60,6 +59,7 @@ func (a *audit) checkUndone(r *store.Run, entries []stet.HistoryEntry) {
 		a.report.violated(wrongResults, "run %s was cancelled and lists as owed %s", r.ID, strings.Join(listed, ", "))
 	}
 	if !slices.Equal(undone, owed) {
-		a.report.violated(wrongResults, "run %s is %s (%s): undone or listed are %q, expected %q", r.ID, r.Status, r.Reason, undone, owed)
+		a.report.violated(wrongResults, "run %s is %s (%s): undone or listed are %q, expected %q",
+			r.ID, r.Status, r.Reason, undone, owed)
 	}
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// account is what a run is given that takes payments by updates. How it takes them
-// follows from the seed.
+// account is the input of a run that takes payments by updates, in ways that follow from the seed.
 type account struct {
 	Seed   uint64 `json:"seed"`
 	Rounds int    `json:"rounds"` // that are behind it
@@ -28,8 +27,7 @@ type payment struct {
 	Amount int64  `json:"amount"`
 }
 
-// booked is an item of the stream of an account: a payment that was added, and what
-// that came to.
+// booked is an item of the stream of an account: a payment that was added, and the new total.
 type booked struct {
 	Key   string `json:"key"`
 	Total int64  `json:"total"`
@@ -42,7 +40,7 @@ var (
 	errRefusedPayment = errors.New("payments are above zero")
 )
 
-// How an asker was answered. It is what the acknowledgement says.
+// The kinds of answers, as in the acknowledgements.
 const (
 	answerBooked   = "booked"
 	answerRefused  = "refused"
@@ -87,7 +85,7 @@ func (w *worker) account() *stet.Workflow[account, int64] {
 		for last := 3 + int(in.Seed%3); b.Rounds < last; {
 			way := mix(in.Seed, uint64(b.Rounds)) >> 16 % 5
 			b.Rounds++
-			if way == 4 && b.Rounds > 1 && b.Rounds < last { // what was not answered will not be
+			if way == 4 && b.Rounds > 1 && b.Rounds < last { // unanswered requests stay so
 				return 0, stet.ContinueAsNew(b.account)
 			}
 			if err := b.round(ctx, way); err != nil {
@@ -158,9 +156,11 @@ func (b *book) accepts() func(stet.Context, payment) error {
 func (b *book) add(ctx stet.Context, p payment) (int64, error) {
 	b.applied++
 	if p.Amount > 1000 {
-		return 0, stet.Do(ctx, "fail", func(context.Context) error { return stet.Permanent(errPlanned) }, stet.Key(fmt.Sprint(b.Rounds, "-", b.applied)))
+		return 0, stet.Do(ctx, "fail", func(context.Context) error { return stet.Permanent(errPlanned) },
+			stet.Key(fmt.Sprint(b.Rounds, "-", b.applied)))
 	}
-	if _, err := b.step(ctx, "add", 0, 3*uint64(b.applied)+1, nil, stet.Key(fmt.Sprint(b.Rounds, "-", b.applied))); err != nil {
+	if _, err := b.step(ctx, "add", 0, 3*uint64(b.applied)+1, nil,
+		stet.Key(fmt.Sprint(b.Rounds, "-", b.applied))); err != nil {
 		return 0, err
 	}
 	b.Total += p.Amount
@@ -212,7 +212,8 @@ func (c *client) pay(ctx context.Context, runID string, p payment) (answer strin
 			}
 			continue
 		}
-		if err := c.acknowledge(line{Kind: ackUpdate, Run: runID, Key: p.Key, Status: answer, Value: uint64(total)}); err != nil {
+		if err := c.acknowledge(line{Kind: ackUpdate, Run: runID, Key: p.Key, Status: answer,
+			Value: uint64(total)}); err != nil {
 			return answer, err
 		}
 		if asked++; asked == most {
@@ -277,14 +278,14 @@ func (c *client) payAll(ctx context.Context, runID string) error {
 		case <-time.After(200*time.Millisecond + rand.N(200*time.Millisecond)):
 		}
 	}
-	if err := context.Cause(ctx); err != closed && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+	if err := context.Cause(ctx); err != closed && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return nil
 }
 
-// keepPaying opens accounts and pays to them until ctx ends; what they wait for then
-// is paid all the same.
+// keepPaying opens accounts and pays to them until ctx ends; payments that are due then are paid nevertheless.
 func (h *harness) keepPaying(ctx context.Context) error {
 	for n := 0; pause(ctx, rand.N(400*time.Millisecond)) == nil; n++ {
 		id := accountID(h.cfg.Seed, h.client.name, n)
@@ -303,8 +304,7 @@ func (h *harness) keepPaying(ctx context.Context) error {
 	return nil
 }
 
-// payAccounts pays to all accounts that are open, until ctx ends: those of processes
-// that were killed wait for somebody.
+// payAccounts pays to all accounts that are open, until ctx ends: those of killed processes have no other payer.
 func (h *harness) payAccounts(ctx context.Context) error {
 	known := map[string]bool{}
 	for {
@@ -312,7 +312,8 @@ func (h *harness) payAccounts(ctx context.Context) error {
 			return err
 		}
 		page, err := h.db.List(ctx, store.Filter{
-			Workflows: []string{accountRef.Name()}, Statuses: []store.Status{store.Queued, store.Running, store.Suspended}, Limit: store.MaxPage,
+			Workflows: []string{accountRef.Name()}, Statuses: []store.Status{store.Queued, store.Running, store.Suspended},
+			Limit: store.MaxPage,
 		})
 		if err != nil && !indefinite(err) {
 			return err
@@ -349,8 +350,8 @@ func (w *worker) keepPaying(ctx context.Context, c *client) error {
 // answers are the answers that askers have got to one payment, in the order of the log.
 type answers map[string][]line // by key
 
-// checkUpdates checks that every answered payment is booked once with the answer, that
-// no other one is, and that whoever asks again is answered the same.
+// checkUpdates checks that every answered payment is booked once with the answer, that no other one is, and that a
+// repeated request gets the same answer.
 func (a *audit) checkUpdates(ctx context.Context, acks []placed) error {
 	got := map[string]answers{} // by run
 	opened := map[string]bool{}
@@ -429,8 +430,9 @@ func (a *audit) checkAccount(ctx context.Context, r *store.Run, got answers) err
 	return a.checkSteps(ctx, r)
 }
 
-// checkAnswers checks what was answered to those who have asked for one payment.
-func (a *audit) checkAnswers(ctx context.Context, r *store.Run, key string, lines []line, totals map[string]int64) error {
+// checkAnswers checks the answers to the requests for one payment.
+func (a *audit) checkAnswers(ctx context.Context, r *store.Run, key string, lines []line,
+	totals map[string]int64) error {
 	first := lines[0]
 	for _, again := range lines[1:] {
 		if again.Status != first.Status || again.Value != first.Value {
@@ -441,11 +443,14 @@ func (a *audit) checkAnswers(ctx context.Context, r *store.Run, key string, line
 	total, is := totals[key]
 	switch {
 	case first.Status == answerBooked && !is:
-		a.report.violated(acknowledgedLost, "account %s: %s was acknowledged to %s, and is not booked", r.ID, key, first.Process)
+		a.report.violated(acknowledgedLost, "account %s: %s was acknowledged to %s, and is not booked",
+			r.ID, key, first.Process)
 	case first.Status == answerBooked && total != int64(first.Value):
-		a.report.violated(otherAnswers, "account %s: %s came to %d, and %s was told %d", r.ID, key, total, first.Process, int64(first.Value))
+		a.report.violated(otherAnswers, "account %s: %s came to %d, and %s got %d",
+			r.ID, key, total, first.Process, int64(first.Value))
 	case first.Status != answerBooked && is:
-		a.report.violated(refusedApplied, "account %s: %s is booked, and %s was told that it is %s", r.ID, key, first.Process, first.Status)
+		a.report.violated(refusedApplied, "account %s: %s is booked, and %s got the answer that it is %s",
+			r.ID, key, first.Process, first.Status)
 	}
 	a.report.count("payments "+first.Status, 1)
 	if !r.Status.Terminal() {

@@ -16,7 +16,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// orders are what a worker process is told when it is started.
+// orders are the configuration of a worker process.
 type orders struct {
 	Name        string `json:"name"` // of the process, new for each start
 	Seed        uint64 `json:"seed"` // of the harness
@@ -49,10 +49,10 @@ type worker struct {
 	bodies  atomic.Int64 // executions of bodies so far
 }
 
-// Work is the whole life of a worker process: it executes runs until in ends or
-// says something, which it waits for because the process that started it then
-// stops it, or has died. command is what Config.Worker was given.
-func Work(ctx context.Context, open func(context.Context) (store.Store, error), command string, in io.Reader, log *slog.Logger) (err error) {
+// Work is the whole life of a worker process: it executes runs until in ends or has a line. Then the process that
+// started it stops it, or has died. command is the argument of Config.Worker.
+func Work(ctx context.Context, open func(context.Context) (store.Store, error), command string, in io.Reader,
+	log *slog.Logger) (err error) {
 	var o orders
 	if err := json.Unmarshal([]byte(command), &o); err != nil {
 		return fmt.Errorf("%w: the orders of a worker: %w", ErrConfig, err)
@@ -87,8 +87,10 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 	var ownErr error
 	cfg := stet.Config{
 		Store: db, Payloads: values, Sweep: sweep,
-		Workflows: []stet.Definition{w.tree(), w.child(), w.brief(), w.limited(), w.tick(), w.listener(), w.account(), w.poison()}, Node: o.Name, Build: "torture", Logger: log,
-		Around: w.around, MaxParked: 20, ParkFor: parkFor, LeaseTTL: time.Duration(o.LeaseMS) * time.Millisecond, Poll: poll, Grace: grace,
+		Workflows: []stet.Definition{w.tree(), w.child(), w.brief(), w.limited(), w.tick(), w.listener(), w.account(),
+			w.poison()}, Node: o.Name, Build: "torture", Logger: log,
+		Around: w.around, MaxParked: 20, ParkFor: parkFor, LeaseTTL: time.Duration(o.LeaseMS) * time.Millisecond, Poll: poll,
+		Grace:       grace,
 		PoisonLimit: o.PoisonLimit, AloneFor: aloneFor,
 		OnRecover: func(found stet.Recovery) {
 			l := line{Kind: lineOwn, Process: w.name}
@@ -158,15 +160,14 @@ func (w *worker) around(ctx context.Context, step stet.StepInfo, next func(conte
 	}
 	err := next(context.WithValue(ctx, executionKey{}, l.No))
 	if w.plants.has(plantAgain) && err == nil {
-		time.AfterFunc(againAfter, func() { _ = w.effects.append(l) }) // what is planted may fail
+		time.AfterFunc(againAfter, func() { _ = w.effects.append(l) }) // a planted defect may fail
 	}
 	end := l
 	end.Kind, end.Key = lineEnd, ""
 	return errors.Join(err, w.effects.append(end))
 }
 
-// linger takes as long as a body may: mostly next to nothing. Some bodies do not
-// listen when they are told to stop.
+// linger takes as long as a body may: mostly next to nothing. Some bodies ignore the request to stop.
 func (w *worker) linger(ctx context.Context) {
 	d := time.Duration(rand.IntN(5)) * time.Millisecond
 	if rand.IntN(10) == 0 {
@@ -182,9 +183,8 @@ func (w *worker) linger(ctx context.Context) {
 	}
 }
 
-// startRuns starts runs and sends what they wait for, as a process does that only
-// may own the store. The harness sends the same again, so a kill leaves no run
-// without its messages.
+// startRuns starts runs and sends the messages that they wait for, like a process that only may own the store. The
+// harness sends the same again, so a kill leaves no run without its messages.
 func (w *worker) startRuns(ctx context.Context, c *client) error {
 	for i := 0; ; i++ {
 		if err := pause(ctx, time.Duration(200+rand.IntN(800))*time.Millisecond); err != nil {

@@ -16,7 +16,7 @@ import (
 // runs.
 const prefix = "torture-"
 
-// input is what a run is given.
+// input is the input of a run.
 type input struct {
 	Seed uint64 `json:"seed"` // of the harness; with the run's ID it gives the tree
 	// Of a run that has continued as new:
@@ -25,7 +25,7 @@ type input struct {
 	Out   *output `json:"out,omitempty"`   // so far
 }
 
-// output is what a run returns.
+// output is the result of a run.
 type output struct {
 	choices
 	Value     uint64 `json:"value"`
@@ -58,7 +58,8 @@ func (w *worker) tree() *stet.Workflow[input, output] {
 		if in.Out != nil {
 			maps.Copy(e.out.Won, in.Out.Won)
 			maps.Copy(e.out.Promised, in.Out.Promised)
-			e.out.Value, e.out.Early, e.out.Reordered, e.out.Spoiled, e.order = in.Out.Value, in.Out.Early, in.Out.Reordered, in.Out.Spoiled, in.Order
+			e.out.Value, e.out.Early, e.out.Reordered, e.out.Spoiled, e.order = in.Out.Value, in.Out.Early, in.Out.Reordered,
+				in.Out.Spoiled, in.Order
 		}
 		err := e.carryOutRoot(ctx, in.From)
 		e.out.Order = e.order
@@ -71,7 +72,8 @@ func (w *worker) tree() *stet.Workflow[input, output] {
 			}
 		}
 		return e.out, err
-	}, stet.Retry{Attempts: 8, First: 5 * time.Millisecond, Max: 50 * time.Millisecond}, stet.UndoOnCancel) // what is undone cannot be retried
+		// an undone run cannot be retried
+	}, stet.Retry{Attempts: 8, First: 5 * time.Millisecond, Max: 50 * time.Millisecond}, stet.UndoOnCancel)
 }
 
 // poison is a workflow whose runs kill their process: half of them in a step,
@@ -198,22 +200,24 @@ type turn struct {
 
 // loop keeps the history of few iterations, so that much of it is pruned.
 func (e *execution) loop(ctx stet.Context, n *node, value uint64) (uint64, error) {
-	return stet.Loop(ctx, n.name(), turn{Value: value}, func(ctx stet.Context, t turn) (next stet.Next[turn, uint64], err error) {
-		v, err := e.step(ctx, turnName, n.failures, e.seedOf(n, t.No), nil)
-		if err != nil {
-			return next, err
-		}
-		t.No, t.Value = t.No+1, mix(t.Value, v)
-		if t.No == n.iterations() {
-			return next.Break(t.Value), nil
-		}
-		return next.Continue(t), nil
-	}, stet.LoopOptions{Every: 1 + n.count%2, Keep: 1 + n.id%2})
+	return stet.Loop(ctx, n.name(), turn{Value: value},
+		func(ctx stet.Context, t turn) (next stet.Next[turn, uint64], err error) {
+			v, err := e.step(ctx, turnName, n.failures, e.seedOf(n, t.No), nil)
+			if err != nil {
+				return next, err
+			}
+			t.No, t.Value = t.No+1, mix(t.Value, v)
+			if t.No == n.iterations() {
+				return next.Break(t.Value), nil
+			}
+			return next.Continue(t), nil
+		}, stet.LoopOptions{Every: 1 + n.count%2, Keep: 1 + n.id%2})
 }
 
 // step executes a body that is logged and takes a while. Its first attempts fail.
 // more, which may be nil, is called in the body.
-func (e *execution) step(ctx stet.Context, name string, failures int, value uint64, more func(context.Context) error, opts ...stet.StepOption) (uint64, error) {
+func (e *execution) step(ctx stet.Context, name string, failures int, value uint64, more func(context.Context) error,
+	opts ...stet.StepOption) (uint64, error) {
 	out, err := stet.Step(ctx, name, func(ctx context.Context) (stepResult, error) {
 		e.linger(ctx)
 		if stet.Attempt(ctx) <= failures {
@@ -258,8 +262,7 @@ func (e *execution) sleep(ctx stet.Context, n *node) error {
 	return err
 }
 
-// receiveOrLater waits for a message and a timer. A message that loses is kept,
-// and received then.
+// receiveOrLater waits for a message and a timer. A message that loses is kept, and received afterwards.
 func receiveOrLater(ctx stet.Context, n *node) (uint64, error) {
 	m := stet.Message[uint64](n.message())
 	var v uint64
@@ -290,7 +293,7 @@ func (e *execution) await(ctx stet.Context, n *node) (uint64, error) {
 	return v, err
 }
 
-// ending is what a branch returns.
+// ending is the result of a branch.
 type ending struct {
 	index int
 	value uint64
@@ -312,7 +315,8 @@ func (e *execution) branches(ctx stet.Context, n *node, value uint64) (uint64, e
 	futures := make([]*stet.Future[ending], len(n.children))
 	awaited := make([]stet.Awaitable, len(n.children))
 	for i := range futures {
-		futures[i] = stet.Go(ctx, fmt.Sprintf("%s-%d", n.name(), i), func(ctx stet.Context) (ending, error) { return branch(ctx, i) })
+		futures[i] = stet.Go(ctx, fmt.Sprintf("%s-%d", n.name(), i),
+			func(ctx stet.Context) (ending, error) { return branch(ctx, i) })
 		awaited[i] = futures[i]
 	}
 	switch n.kind {
