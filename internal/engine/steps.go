@@ -49,7 +49,7 @@ func branchStacks(dump []byte) string {
 	var stacks [][]byte
 	for g := range bytes.SplitSeq(dump, []byte("\n\n")) {
 		head, _, _ := bytes.Cut(g, []byte("\n"))
-		if bytes.Contains(g, []byte("runner.(*Branch).main")) && !bytes.Contains(head, []byte("chan receive")) {
+		if bytes.Contains(g, []byte("sched.(*Branch).main")) && !bytes.Contains(head, []byte("chan receive")) {
 			stacks = append(stacks, g)
 		}
 	}
