@@ -1,0 +1,145 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// A start claims its run in the same commit, and stamps the build, unless memory is full or
+// the code is elsewhere.
+func TestStartIsClaimedInItsAct(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &gated{Store: memory.New()}
+		claimed := map[string]bool{}
+		s.commit = func(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+			for i := range b.Commands {
+				c := &b.Commands[i]
+				claimed[c.Start.ID] = c.Claim
+				if c.Claim != (c.Start.Build == "b") {
+					t.Errorf("start of %s: claim %t with the build %q", c.Start.ID, c.Claim, c.Start.Build)
+				}
+			}
+			return s.Store.Commit(ctx, b)
+		}
+		goOn := make(chan struct{})
+		e := newEngine(t, s, "n", func(cfg *engine.Config) { cfg.MaxRuns = 1 },
+			with("w", does(func(context.Context) string { <-goOn; return "" })))
+		defer serve(t, e)()
+		synctest.Wait()
+		start(t, e, "elsewhere", "c")
+		start(t, e, "w", "a", "b")
+		synctest.Wait()
+		if !claimed["a"] || claimed["b"] || claimed["c"] {
+			t.Errorf("claimed by their starts are %v; want a only", claimed)
+		}
+		close(goOn)
+		expectEnd(t, e, "b", store.Succeeded, "")
+		expectStatus(t, e, "c", store.Queued)
+	})
+}
+
+// The child that a run starts is claimed in the turn that starts it, and its end wakes the
+// parent: neither is read from the store.
+func TestChildIsClaimedInTheTurnThatStartsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &gated{Store: memory.New()}
+		e := newEngine(t, s, "n", with("child", func(*runner.Branch) ([]byte, error) { return []byte("hello"), nil }),
+			with("parent", func(b *runner.Branch) ([]byte, error) {
+				child, err := b.StartChild(runner.Child{Call: runner.Call{Name: "child"}, Workflow: "child"})
+				if err != nil {
+					return nil, err
+				}
+				return b.AwaitRun(runner.Call{Name: "child"}, child)
+			}))
+		defer serve(t, e)()
+		synctest.Wait()
+		start(t, e, "parent", "a")
+		expectEnd(t, e, "a", store.Succeeded, "hello")
+		s.expectLoads(t, 0)
+	})
+}
+
+// A start that is not due is not claimed, but at its time.
+func TestStartAtATimeIsExecutedThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, memory.New(), "n", rarely, with("w", hears(0)))
+		defer serve(t, e)()
+		synctest.Wait()
+		later := newStart(e, "w", "a")
+		later.After = store.Delay((time.Hour).Microseconds())
+		began := time.Now()
+		tell(t, e, store.Command{Start: later})
+		expectEnd(t, e, "a", store.Succeeded, "")
+		if took := time.Since(began).Round(time.Millisecond); took != time.Hour {
+			t.Errorf("the run was executed after %s; want 1h", took)
+		}
+	})
+}
+
+// Without an executor commands go to the store. With one they wait for the commit before
+// theirs: a caller that waits no longer is told that the outcome is unknown.
+func TestApplyThatIsAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &gated{Store: memory.New()}
+		hangs, hung := make(chan struct{}), false
+		s.commit = func(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+			if len(b.Commands) > 0 && !hung {
+				hung = true
+				<-hangs
+			}
+			return s.Store.Commit(ctx, b)
+		}
+		e := newEngine(t, s, "n", with("w", hears(0)))
+		start(t, e, "w", "a")
+		expectStatus(t, e, "a", store.Queued)
+		defer serve(t, e)()
+		expectEnd(t, e, "a", store.Succeeded, "")
+		go start(t, e, "w", "first")
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := e.Apply(ctx, []store.Command{{Start: newStart(e, "w", "b")}})
+		if !errors.Is(err, store.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the abandoned start: %v; want ErrUnknown", err)
+		}
+		close(hangs)
+		synctest.Wait()
+		expectStatus(t, e, "first", store.Succeeded)
+		expectStatus(t, e, "b", store.Succeeded)
+	})
+}
+
+// A workflow is known if this engine has its code, or any process has ever registered it.
+// The error names those that are known.
+func TestUnknownWorkflowIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		front := newEngine(t, s, "front", with("own", hears(0)))
+		if err := front.CheckWorkflow(t.Context(), "own"); err != nil {
+			t.Error(err)
+		}
+		err := front.CheckWorkflow(t.Context(), "theirs")
+		if !errors.Is(err, engine.ErrUnknownWorkflow) || !strings.Contains(err.Error(), "known are: none") {
+			t.Errorf("%v; want ErrUnknownWorkflow, and that none is known", err)
+		}
+		stop := serve(t, newEngine(t, s, "node", with("theirs", hears(0)), with("also", hears(0))))
+		synctest.Wait()
+		stop()
+		if err := front.CheckWorkflow(t.Context(), "theirs"); err != nil {
+			t.Error(err)
+		}
+		err = front.CheckWorkflow(t.Context(), "typo")
+		if !errors.Is(err, engine.ErrUnknownWorkflow) || !strings.Contains(err.Error(), "also, theirs") {
+			t.Errorf("%v; want ErrUnknownWorkflow, and the two that are known", err)
+		}
+	})
+}
