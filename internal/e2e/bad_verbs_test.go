@@ -148,16 +148,19 @@ func TestSecondResolution(t *testing.T) {
 func TestVerbsWithoutTheKey(t *testing.T) {
 	w := stet.Define("w", func(ctx stet.Context, in string) (string, error) { return say(ctx, "s", in) })
 	s := memory.New()
-	e := serve(t, stet.Config{Store: s, Workflows: []stet.Definition{w}, Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("k")}}})
+	e := serve(t, stet.Config{Store: s, Workflows: []stet.Definition{w},
+		Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("k")}}})
 	r := begin(t, e, w, "secret", stet.ID("r"))
 	if got := outcome(t, r); got != "secret" {
 		t.Fatal(got)
 	}
-	other, err := stet.New(t.Context(), stet.Config{Store: s.Join(), Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("another")}}})
+	other, err := stet.New(t.Context(), stet.Config{Store: s.Join(),
+		Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("another")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id, err := other.Runs().Fork(t.Context(), "r", "/", stet.Act{}); !errors.Is(err, stet.ErrUnknownKey) || !strings.Contains(err.Error(), `"k"`) {
+	if id, err := other.Runs().Fork(t.Context(), "r", "/", stet.Act{}); !errors.Is(err, stet.ErrUnknownKey) ||
+		!strings.Contains(err.Error(), `"k"`) {
 		t.Errorf("a fork: %q, %v", id, err)
 	}
 	page, err := e.Store().List(t.Context(), store.Filter{})

@@ -46,7 +46,8 @@ func BenchmarkThroughput(b *testing.B) {
 	for _, s := range testStores {
 		b.Run(s.name, func(b *testing.B) {
 			w := steps(10)
-			e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{w}, Logger: slog.New(slog.DiscardHandler)})
+			e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{w},
+				Logger: slog.New(slog.DiscardHandler)})
 			b.ReportAllocs()
 			b.ResetTimer()
 			var wg sync.WaitGroup
@@ -100,7 +101,8 @@ func BenchmarkChildren(b *testing.B) {
 	})
 	for _, s := range testStores {
 		b.Run(s.name, func(b *testing.B) {
-			e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{parent, child}, Logger: slog.New(slog.DiscardHandler)})
+			e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{parent, child},
+				Logger: slog.New(slog.DiscardHandler)})
 			b.ReportAllocs()
 			b.ResetTimer()
 			for done := 0; done < b.N; done += atOnce {
@@ -134,7 +136,8 @@ func raw(b *testing.B, rows int) {
 	}
 	defer c.Close()
 	if err := c.Exec(`PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16384;
-		CREATE TABLE rows (run BLOB, path TEXT, value BLOB, a INTEGER, b INTEGER, c INTEGER, PRIMARY KEY (run, path)) WITHOUT ROWID`); err != nil {
+		CREATE TABLE rows (run BLOB, path TEXT, value BLOB, a INTEGER, b INTEGER, c INTEGER,
+			PRIMARY KEY (run, path)) WITHOUT ROWID`); err != nil {
 		b.Fatal(err)
 	}
 	insert, _, err := c.Prepare("INSERT INTO rows VALUES (?,?,?,?,?,?)")
@@ -151,7 +154,8 @@ func raw(b *testing.B, rows int) {
 		if i%10 == 0 {
 			rand.Read(run)
 		}
-		if err := errors.Join(err, insert.BindBlob(1, run), insert.BindText(2, fmt.Sprintf("some/path/step-%05d", i)), insert.BindBlob(3, value),
+		if err := errors.Join(err, insert.BindBlob(1, run), insert.BindText(2, fmt.Sprintf("some/path/step-%05d", i)),
+			insert.BindBlob(3, value),
 			insert.BindInt64(4, int64(i)), insert.BindInt64(5, 1), insert.BindInt64(6, 2), insert.Exec()); err != nil {
 			b.Fatal(err)
 		}
@@ -167,7 +171,8 @@ func BenchmarkLatency(b *testing.B) {
 	for _, s := range testStores {
 		b.Run(s.name, func(b *testing.B) {
 			w := steps(10)
-			e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{w}, Logger: slog.New(slog.DiscardHandler)})
+			e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{w},
+				Logger: slog.New(slog.DiscardHandler)})
 			b.ResetTimer()
 			for i := range b.N {
 				r, err := w.Start(b.Context(), e, payload{i, strings.Repeat("x", 80)})
@@ -193,7 +198,8 @@ func BenchmarkFanOut(b *testing.B) {
 	})
 	for _, s := range testStores {
 		b.Run(s.name, func(b *testing.B) {
-			e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{w}, Logger: slog.New(slog.DiscardHandler)})
+			e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{w},
+				Logger: slog.New(slog.DiscardHandler)})
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
@@ -219,8 +225,9 @@ func BenchmarkLoop(b *testing.B) {
 			w    *stet.Workflow[int, int]
 		}{{"loop", loopOf(func(int) {})}, {"steps", rowOf()}} {
 			b.Run(s.name+"/"+bench.name, func(b *testing.B) {
-				e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{bench.w}, MaxEntries: 1 << 30, MaxBytes: 1 << 40,
-					Logger: slog.New(slog.DiscardHandler)})
+				e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{bench.w}, MaxEntries: 1 << 30,
+					MaxBytes: 1 << 40,
+					Logger:   slog.New(slog.DiscardHandler)})
 				b.ResetTimer()
 				r, err := bench.w.Start(b.Context(), e, b.N)
 				if err != nil {

@@ -50,14 +50,17 @@ func TestCheckCommand(t *testing.T) {
 	}{
 		{"all fit", fits, nil, codecheck.Fits, nil, "4 runs match, 3 were replayed, 0 would break\n" + elsewhere},
 		{"all break", breaks, nil, codecheck.Breaks,
-			[]string{"RUN  WORKFLOW  LOCATION  REASON", "r2   shop      charge    mismatch at charge: ", "r1   shop      charge    ", "r0   shop      charge    "},
+			[]string{"RUN  WORKFLOW  LOCATION  REASON", "r2   shop      charge    mismatch at charge: ",
+				"r1   shop      charge    ", "r0   shop      charge    "},
 			"4 runs match, 3 were replayed, 3 would break\n" + elsewhere},
 		{"IDs", breaks, []string{"-o", "ids"}, codecheck.Breaks, []string{"r2", "r1", "r0"}, "3 would break"},
 		{"a filter", breaks, []string{"-o=ids", "-query", "id=r1"}, codecheck.Breaks, []string{"r1"}, "1 runs match, 1 were replayed"},
 		{"a filter that finds nothing", breaks, []string{"-query", "status=failed"}, codecheck.Fits, nil, "0 runs match"},
-		{"a sample", breaks, []string{"-sample", "1", "-seed", "7", "-o", "ids"}, codecheck.Breaks, []string{"r"}, "4 runs match, 1 were replayed"},
+		{"a sample", breaks, []string{"-sample", "1", "-seed", "7", "-o", "ids"}, codecheck.Breaks, []string{"r"},
+			"4 runs match, 1 were replayed"},
 		{"a file that fits", fits, []string{file}, codecheck.Fits, nil, "1 runs match, 1 were replayed, 0 would break\n"},
-		{"a file that breaks", breaks, []string{"-o", "ids", file, filepath.Join(dir, "r1.json")}, codecheck.Breaks, []string{"r0", "r1"}, "2 would break\n"},
+		{"a file that breaks", breaks, []string{"-o", "ids", file, filepath.Join(dir, "r1.json")}, codecheck.Breaks,
+			[]string{"r0", "r1"}, "2 would break\n"},
 		{"a file without code", fits, []string{foreign}, codecheck.Unknown, nil, `unknown workflow "other"`},
 		{"no run", fits, []string{garbage}, codecheck.Usage, nil, "garbage.json: replay: not an exported run"},
 		{"no file", fits, []string{filepath.Join(dir, "none")}, codecheck.Failed, nil, "no such file"},
@@ -92,11 +95,13 @@ func TestCheckCommand(t *testing.T) {
 		})
 	}
 	var out bytes.Buffer
-	if code := codecheck.Command(testContext(t), breaks, []string{"-o", "json", file}, &out, new(bytes.Buffer)); code != codecheck.Breaks {
+	if code := codecheck.Command(testContext(t), breaks, []string{"-o", "json", file}, &out,
+		new(bytes.Buffer)); code != codecheck.Breaks {
 		t.Errorf("the exit code is %d", code)
 	}
 	var got struct{ Run, Workflow, Location, Recorded, Asked, Remedy, Reason string }
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Run != "r0" || got.Workflow != "shop" || got.Location != "charge" ||
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Run != "r0" || got.Workflow != "shop" ||
+		got.Location != "charge" ||
 		got.Recorded != "step charge (done, completion 3)" || got.Asked == "" || got.Remedy == "" || got.Reason == "" {
 		t.Errorf("printed %s (%v)", &out, err)
 	}

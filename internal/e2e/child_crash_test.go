@@ -152,7 +152,8 @@ func TestCrashAtEveryCommitOfAFamily(t *testing.T) {
 				var current atomic.Pointer[stet.Engine]
 				out, err := stettest.CrashEverywhere(t, c.workflow(current.Load), "",
 					stettest.On(s.open), stettest.WithConfig(stet.Config{
-						Workflows: []stet.Definition{saying, told, declining}, Errors: []stet.ErrorCode{stet.Sentinel("declined", errRefusedCard)},
+						Workflows: []stet.Definition{saying, told, declining},
+						Errors:    []stet.ErrorCode{stet.Sentinel("declined", errRefusedCard)},
 					}),
 					crashFaults(s.name),
 					stettest.Driving(c.drive), stettest.Ready(func(e *stet.Engine) { current.Store(e) }))

@@ -84,7 +84,8 @@ func TestDeadlineOfAnAwait(t *testing.T) {
 		if _, err := o.Await(ctx, stet.Within(time.Millisecond)); !errors.Is(err, stet.ErrTimeout) {
 			return "", fmt.Errorf("in a millisecond: %w", err)
 		}
-		if _, err := stet.Await[string](ctx, "again", o.RunID(ctx), stet.Within(time.Millisecond)); !errors.Is(err, stet.ErrTimeout) {
+		if _, err := stet.Await[string](ctx, "again", o.RunID(ctx),
+			stet.Within(time.Millisecond)); !errors.Is(err, stet.ErrTimeout) {
 			return "", fmt.Errorf("by its ID, in a millisecond: %w", err)
 		}
 		if err := stet.Do(ctx, "patience", func(context.Context) error { return nil }); err != nil {
@@ -126,7 +127,8 @@ func TestBadInputOfAChildStartsNothing(t *testing.T) {
 		_, large := text.Go(ctx, strings.Repeat("x", 5000), stet.Named("large"))
 		_, bad := odd.Detach(ctx, cyclic{Self: make(chan int)}, stet.Named("bad"))
 		_, wrong := text.Call(ctx, "no number", stet.Named("wrong"))
-		return fmt.Sprint(errors.Is(large, stet.ErrTooLarge), errors.Is(bad, stet.ErrInvalid), errors.Is(wrong, stet.ErrInput)), nil
+		return fmt.Sprint(errors.Is(large, stet.ErrTooLarge), errors.Is(bad, stet.ErrInvalid),
+			errors.Is(wrong, stet.ErrInput)), nil
 	})
 	cfg := family(w)
 	cfg.MaxValue = 4000
@@ -191,7 +193,8 @@ func TestExportedParentReplays(t *testing.T) {
 
 // TestFamilyOnSeveralSlots: parent and children are at home in different slots.
 func TestFamilyOnSeveralSlots(t *testing.T) {
-	e := serve(t, stet.Config{Store: memory.New(memory.Slots(16)), Workflows: []stet.Definition{manyChildren, square}, Poll: time.Minute})
+	e := serve(t, stet.Config{Store: memory.New(memory.Slots(16)), Workflows: []stet.Definition{manyChildren, square},
+		Poll: time.Minute})
 	r, err := manyChildren.Start(testContext(t), e, 100)
 	if err != nil {
 		t.Fatal(err)

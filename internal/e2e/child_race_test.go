@@ -115,7 +115,8 @@ func TestCancelOfTheChildAgainstItsEnd(t *testing.T) {
 							return
 						}
 						id := "cancel"
-						if _, _, err := s.Apply(ctx, []store.Command{{RunID: run.ID, Item: &store.Item{Kind: store.ItemCancel, ID: id, Origin: id}}}); err != nil {
+						if _, _, err := s.Apply(ctx, []store.Command{{RunID: run.ID,
+							Item: &store.Item{Kind: store.ItemCancel, ID: id, Origin: id}}}); err != nil {
 							t.Error(err)
 						}
 					})
@@ -136,7 +137,8 @@ func TestCancelOfTheChildAgainstItsEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 				child, _ := theChild(ctx, t, outside)
-				if want := map[string]string{"before": "cancelled", "after": "succeeded"}[when]; got != want || child.Status.String() != want {
+				if want := map[string]string{"before": "cancelled", "after": "succeeded"}[when]; got != want ||
+					child.Status.String() != want {
 					t.Errorf("the parent sees the child %s, which is %s; want %s", got, child.Status, want)
 				}
 			})
@@ -178,7 +180,8 @@ func TestCancelOfTheParentAgainstTheChildsEnd(t *testing.T) {
 				cancel := func(b *store.Batch) {
 					if ends(b, store.Succeeded, true) {
 						once.Do(func() {
-							if _, _, err := s.Apply(ctx, []store.Command{{RunID: "p", Item: &store.Item{Kind: store.ItemCancel, ID: "c", Origin: "c"}}}); err != nil {
+							if _, _, err := s.Apply(ctx, []store.Command{{RunID: "p",
+								Item: &store.Item{Kind: store.ItemCancel, ID: "c", Origin: "c"}}}); err != nil {
 								t.Error(err)
 							}
 						})
@@ -213,7 +216,9 @@ func TestCancelOfTheParentAgainstTheChildsEnd(t *testing.T) {
 // TestWatchesAgainstEnds lets runs ask for the ends of others that are ending at
 // the same time. Everybody who asks is told.
 func TestWatchesAgainstEnds(t *testing.T) {
-	w := stet.Define("watching", func(ctx stet.Context, id string) (int, error) { return stet.Await[int](ctx, "the other", id) })
+	w := stet.Define("watching", func(ctx stet.Context, id string) (int, error) {
+		return stet.Await[int](ctx, "the other", id)
+	})
 	rounds, each := 30, 10
 	if testing.Short() {
 		rounds = 5

@@ -132,7 +132,8 @@ func TestChildsFailureReturnedByTheParentKeepsItsKind(t *testing.T) {
 	_, r := parent(t, func(ctx stet.Context) (string, error) { return declining.Call(ctx, "") })
 	_, err := r.Wait(testContext(t))
 	var failed *stet.RunError
-	if !errors.As(err, &failed) || failed.RunID != "the-parent" || !errors.As(failed.Err, &failed) || failed.RunID == "the-parent" || !errors.Is(err, errRefusedCard) {
+	if !errors.As(err, &failed) || failed.RunID != "the-parent" || !errors.As(failed.Err, &failed) ||
+		failed.RunID == "the-parent" || !errors.Is(err, errRefusedCard) {
 		t.Fatalf("the error is %v (%#v)", err, err)
 	}
 }
@@ -146,7 +147,8 @@ func TestChildThatIsTerminatedFailsTheAwait(t *testing.T) {
 	}
 	_, err := r.Wait(testContext(t))
 	var failed *stet.RunError
-	if !errors.As(err, &failed) || !errors.As(failed.Err, &failed) || failed.RunID != child.ID || failed.Status != store.Cancelled || failed.Reason != "terminated: enough" || !errors.Is(err, stet.ErrCancelled) {
+	if !errors.As(err, &failed) || !errors.As(failed.Err, &failed) || failed.RunID != child.ID ||
+		failed.Status != store.Cancelled || failed.Reason != "terminated: enough" || !errors.Is(err, stet.ErrCancelled) {
 		t.Fatalf("the error is %v (%#v)", err, err)
 	}
 }
@@ -266,7 +268,9 @@ func TestDetachedChildIsIndependent(t *testing.T) {
 }
 
 func TestAwaitAnyRunByItsID(t *testing.T) {
-	w := stet.Define("parent", func(ctx stet.Context, id string) (string, error) { return stet.Await[string](ctx, "the other", id) })
+	w := stet.Define("parent", func(ctx stet.Context, id string) (string, error) {
+		return stet.Await[string](ctx, "the other", id)
+	})
 	e := serve(t, family(w))
 	ctx := testContext(t)
 	start := func(id string) *stet.Run[string] {
@@ -282,7 +286,8 @@ func TestAwaitAnyRunByItsID(t *testing.T) {
 	before := []*stet.Run[string]{start("other"), start("other")}
 	waitStatus(t, e, before[0].ID(), store.Suspended)
 	waitStatus(t, e, before[1].ID(), store.Suspended)
-	if info, err := e.Runs().Info(ctx, before[0].ID()); err != nil || len(info.WaitsFor) != 1 || info.WaitsFor[0].Kind != "run" || info.WaitsFor[0].Run != "other" {
+	if info, err := e.Runs().Info(ctx, before[0].ID()); err != nil || len(info.WaitsFor) != 1 ||
+		info.WaitsFor[0].Kind != "run" || info.WaitsFor[0].Run != "other" {
 		t.Errorf("it waits for %+v (%v)", info.WaitsFor, err)
 	}
 	if err := goOn.Send(ctx, e, "other", "the end"); err != nil {
@@ -296,7 +301,8 @@ func TestAwaitAnyRunByItsID(t *testing.T) {
 	if _, err := start("nobody").Wait(ctx); !errors.Is(err, stet.ErrNotFound) {
 		t.Errorf("the end of a run that does not exist: %v", err)
 	}
-	if _, err := start("bad\nid").Wait(ctx); !errors.Is(err, stet.ErrInvalid) && !strings.Contains(err.Error(), "invalid") {
+	if _, err := start("bad\nid").Wait(ctx); !errors.Is(err, stet.ErrInvalid) &&
+		!strings.Contains(err.Error(), "invalid") {
 		t.Errorf("the end of a run that cannot exist: %v", err)
 	}
 	r, err := w.Start(ctx, e, "me", stet.ID("me"))
@@ -341,11 +347,13 @@ func TestSelectOverEverything(t *testing.T) {
 		if err != nil {
 			return outcome{}, err
 		}
-		if err := stet.Do(ctx, "hand out", func(context.Context) error { tokens <- promise.Token(); return nil }); err != nil {
+		handOut := func(context.Context) error { tokens <- promise.Token(); return nil }
+		if err := stet.Do(ctx, "hand out", handOut); err != nil {
 			return outcome{}, err
 		}
 		var message string
-		won, err := stet.Select(ctx, child.Case(), watched.Case(), promise.Case(), goOn.Case(&message), stet.AfterDelay("deadline", time.Hour))
+		won, err := stet.Select(ctx, child.Case(), watched.Case(), promise.Case(), goOn.Case(&message),
+			stet.AfterDelay("deadline", time.Hour))
 		if err != nil {
 			return outcome{}, err
 		}
@@ -600,7 +608,8 @@ func TestHistoryTellsOfChildren(t *testing.T) {
 	runs := children(t, e, r.ID())
 	failed, done := entries[0], entries[1]
 	var of *stet.RunError
-	if failed.Run != runs[0].ID || failed.Kind != store.KindChild || !errors.As(failed.Err(), &of) || of.RunID != failed.Run || !errors.Is(of, errRefusedCard) {
+	if failed.Run != runs[0].ID || failed.Kind != store.KindChild || !errors.As(failed.Err(), &of) ||
+		of.RunID != failed.Run || !errors.Is(of, errRefusedCard) {
 		t.Errorf("the entry of the failed child is %+v: %v", failed, failed.Err())
 	}
 	n := 0

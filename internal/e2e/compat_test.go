@@ -22,7 +22,8 @@ import (
 	"github.com/stet-run/stet/store/memory"
 )
 
-var update = flag.Bool("update", false, "record the histories that this version's folder of testdata/compat does not have")
+var update = flag.Bool("update", false,
+	"record the histories that this version's folder of testdata/compat does not have")
 
 // compatVersion is the version that records histories: a folder of testdata/compat.
 // After a release it is raised; what the release has recorded stays.
@@ -62,7 +63,8 @@ func (w *compatWorld) waits(place string) {
 			w.t.Fatal(err)
 		case info.Status.Terminal():
 			w.t.Fatalf("run %s is %s before it waits at %s: %v", w.id, info.Status, place, info.Err)
-		case info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor, func(x stet.WaitInfo) bool { return x.Location == place }):
+		case info.Status == store.Suspended &&
+			slices.ContainsFunc(info.WaitsFor, func(x stet.WaitInfo) bool { return x.Location == place }):
 			w.record("at " + place)
 			return
 		}
@@ -358,7 +360,8 @@ var compatCases = []compatCase{
 			if err != nil {
 				return "", err
 			}
-			mapped, err := stet.Map(ctx, "each", []string{"x", "y", "z"}, func(ctx stet.Context, s string) (string, error) { return say(ctx, "say", s) },
+			mapped, err := stet.Map(ctx, "each", []string{"x", "y", "z"},
+				func(ctx stet.Context, s string) (string, error) { return say(ctx, "say", s) },
 				stet.MapLimit(2), stet.KeyBy(func(s string) string { return s }))
 			if err != nil {
 				return "", err
@@ -470,7 +473,8 @@ var compatCases = []compatCase{
 	{
 		name: "undoing",
 		code: func(ctx stet.Context, _ string) (string, error) {
-			back := stet.Undo(func(_ context.Context, what string) error { return errors.New("bank is closed") }, stet.Retry{Attempts: 5, First: time.Hour})
+			back := stet.Undo(func(_ context.Context, what string) error { return errors.New("bank is closed") },
+				stet.Retry{Attempts: 5, First: time.Hour})
 			if _, err := say(ctx, "charge", "c", back); err != nil {
 				return "", err
 			}

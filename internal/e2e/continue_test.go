@@ -41,14 +41,16 @@ func TestContinueAsNewElsewhere(t *testing.T) {
 		"step": {func(ctx stet.Context) (int, error) {
 			return 0, stet.Do(ctx, "s", func(context.Context) error { return again })
 		}, "returned by a step"},
-		"input of another type": {func(stet.Context) (int, error) { return 0, stet.ContinueAsNew("one") }, "expected an input of type int, found string"},
+		"input of another type": {func(stet.Context) (int, error) { return 0, stet.ContinueAsNew("one") },
+			"expected an input of type int, found string"},
 		"input that cannot be encoded": {func(stet.Context) (int, error) {
 			return 0, stet.ContinueAs(stet.Ref[func(), int]("w"), func() {})
 		}, "encode func()"},
 		"large input": {func(stet.Context) (int, error) {
 			return 0, stet.ContinueAs(stet.Ref[string, int]("w"), strings.Repeat("i", 3<<20))
 		}, "more than the limit"},
-		"workflow that is not registered": {func(stet.Context) (int, error) { return 0, stet.ContinueAs(other, 1) }, `workflow "other" is not registered`},
+		"workflow that is not registered": {func(stet.Context) (int, error) { return 0, stet.ContinueAs(other, 1) },
+			`workflow "other" is not registered`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) { return c.code(ctx) })
@@ -305,7 +307,8 @@ func TestLongestTimeAcrossIncarnations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Wait(ctx); !errors.Is(err, stet.ErrCancelled) || !strings.Contains(err.Error(), "ran longer than 100ms") {
+	if _, err := r.Wait(ctx); !errors.Is(err, stet.ErrCancelled) ||
+		!strings.Contains(err.Error(), "ran longer than 100ms") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -383,7 +386,8 @@ func TestUpdatesAcrossIncarnations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := ask.Call(ctx, e, r.ID(), 1); !errors.Is(err, stet.ErrUnanswered) || !strings.Contains(err.Error(), "continued as new") {
+			if _, err := ask.Call(ctx, e, r.ID(), 1); !errors.Is(err, stet.ErrUnanswered) ||
+				!strings.Contains(err.Error(), "continued as new") {
 				t.Errorf("the request to the first incarnation: %v", err)
 			}
 			<-received

@@ -24,7 +24,8 @@ var hearing = stet.Define("hearing", func(ctx stet.Context, words int) (string, 
 })
 
 // start starts a run of hearing that has these words.
-func startHearing(t *testing.T, e *stet.Engine, w *stet.Workflow[int, string], words int, first ...string) *stet.Run[string] {
+func startHearing(t *testing.T, e *stet.Engine, w *stet.Workflow[int, string], words int,
+	first ...string) *stet.Run[string] {
 	t.Helper()
 	var opts []stet.StartOption
 	for _, f := range first {
@@ -64,7 +65,8 @@ func TestDeadLetters(t *testing.T) {
 			t.Error(err)
 		}
 		values = append(values, v)
-		if l := list[i]; l.RunID != r.ID() || l.Workflow != "hearing" || l.Status != store.Succeeded || l.Name != string(word) ||
+		if l := list[i]; l.RunID != r.ID() || l.Workflow != "hearing" || l.Status != store.Succeeded ||
+			l.Name != string(word) ||
 			l.Kind != store.ItemMessage || l.Size == 0 || l.Sent.IsZero() || l.Err() != nil {
 			t.Errorf("the letter is %+v", l)
 		}
@@ -75,7 +77,8 @@ func TestDeadLetters(t *testing.T) {
 
 	other := startHearing(t, e, hearing, 1)
 	for range 2 { // the second time there is no such letter
-		if err := e.DeadLetters().Replay(ctx, list[1].Number, other.ID(), stet.Act{}); err != nil && !errors.Is(err, stet.ErrNotFound) {
+		if err := e.DeadLetters().Replay(ctx, list[1].Number, other.ID(), stet.Act{}); err != nil &&
+			!errors.Is(err, stet.ErrNotFound) {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +99,8 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("a replay that failed took the letter: %+v", left)
 	}
 	for _, want := range []int{1, 0} {
-		if n, err := e.DeadLetters().Remove(ctx, stet.Act{}, list[0].Number, list[0].Number, list[1].Number, 9999); err != nil || n != want {
+		if n, err := e.DeadLetters().Remove(ctx, stet.Act{}, list[0].Number, list[0].Number, list[1].Number,
+			9999); err != nil || n != want {
 			t.Errorf("removed %d, %v; want %d", n, err, want)
 		}
 	}
@@ -161,7 +165,8 @@ func TestDeadLetterOfAPromise(t *testing.T) {
 
 // TestDiscardDeadLetters: the workflow's policy.
 func TestDiscardDeadLetters(t *testing.T) {
-	careless := stet.Define("careless", func(ctx stet.Context, _ int) (string, error) { return word.Receive(ctx) }, stet.DiscardDeadLetters())
+	careless := stet.Define("careless", func(ctx stet.Context, _ int) (string, error) { return word.Receive(ctx) },
+		stet.DiscardDeadLetters())
 	e := serve(t, stet.Config{Workflows: []stet.Definition{careless, hearing}})
 	ctx := testContext(t)
 	for _, w := range []*stet.Workflow[int, string]{careless, hearing} {

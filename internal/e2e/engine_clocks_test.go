@@ -85,7 +85,8 @@ func (w *timed) workflow() *stet.Workflow[int, string] {
 					return "", err
 				}
 				out = append(out, 's')
-			} else if _, err := word.Receive(ctx, stet.Named(fmt.Sprint("vain-", i)), stet.Within(nap)); !errors.Is(err, stet.ErrTimeout) {
+			} else if _, err := word.Receive(ctx, stet.Named(fmt.Sprint("vain-", i)),
+				stet.Within(nap)); !errors.Is(err, stet.ErrTimeout) {
 				return "", fmt.Errorf("waiting in vain: %w", err)
 			} else {
 				out = append(out, 't')
@@ -135,8 +136,10 @@ func theClockIsSet(t *testing.T, path string, jumps []time.Duration) {
 	}
 	begin := func(db store.Store, name string) *node {
 		e, err := stet.New(ctx, stet.Config{
-			Store: db, Workflows: []stet.Definition{sleeper, beat, paced}, Node: name, Build: "1", LeaseTTL: 3 * time.Second, Poll: time.Second,
-			ParkFor: 300 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
+			Store: db, Workflows: []stet.Definition{sleeper, beat, paced}, Node: name, Build: "1", LeaseTTL: 3 * time.Second,
+			Poll:    time.Second,
+			ParkFor: 300 * time.Millisecond,
+			Logger:  slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -164,7 +167,8 @@ func theClockIsSet(t *testing.T, path string, jumps []time.Duration) {
 	}
 	client := nodes[0].Engine
 	ok(t, client.Queues().Create(ctx, "paced", stet.QueueSettings{Rate: 2, Per: time.Second}))
-	ok(t, beat.Schedule(ctx, client, "beat", 0, stet.Schedule{Every: time.Second, Overlap: stet.AllowOverlap, CatchUp: 5 * time.Second}))
+	ok(t, beat.Schedule(ctx, client, "beat", 0,
+		stet.Schedule{Every: time.Second, Overlap: stet.AllowOverlap, CatchUp: 5 * time.Second}))
 	start := time.Now()
 	var runs []string
 	for round, ahead := range jumps {

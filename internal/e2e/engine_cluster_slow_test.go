@@ -41,7 +41,8 @@ func TestANodeJoinsASlowStore(t *testing.T) {
 		const lease = 3 * time.Second
 		s := slow{memory.New(memory.Slots(4)), lease * 4 / 10} // longer than the pause between renewals
 		w := stet.Define("w", func(ctx stet.Context, n int) (int, error) { return n, nil })
-		e := serve(t, stet.Config{Store: s, Workflows: []stet.Definition{w}, LeaseTTL: lease, Logger: slog.New(slog.DiscardHandler)})
+		e := serve(t, stet.Config{Store: s, Workflows: []stet.Definition{w}, LeaseTTL: lease,
+			Logger: slog.New(slog.DiscardHandler)})
 		time.Sleep(2 * lease) // it may have joined
 		if got, err := run(t, e, w, 7); err != nil || got != 7 {
 			t.Errorf("got %d, %v", got, err)

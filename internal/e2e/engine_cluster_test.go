@@ -74,7 +74,8 @@ func (w *wire) Register(ctx context.Context, n store.Node) (store.Time, error) {
 	return w.Store.Register(ctx, n)
 }
 
-func (w *wire) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (w *wire) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired,
+	store.Time, error) {
 	if err := w.pass(ctx, false); err != nil {
 		return nil, 0, err
 	}
@@ -148,7 +149,8 @@ func newFleet(t *testing.T, slots int, opts ...memory.Option) *fleet {
 		t: t, first: memory.New(append(opts, memory.Slots(slots))...), slots: slots,
 		nodes: map[string]*member{}, bodies: map[string][]string{}, running: map[string]string{},
 	}
-	f.cfg = stet.Config{Workflows: []stet.Definition{f.workflow()}, LeaseTTL: fleetLease, MaxParked: 20, Grace: 10 * time.Second, PoisonLimit: stet.None, Build: "1"}
+	f.cfg = stet.Config{Workflows: []stet.Definition{f.workflow()}, LeaseTTL: fleetLease, MaxParked: 20,
+		Grace: 10 * time.Second, PoisonLimit: stet.None, Build: "1"}
 	var err error
 	if f.outer, err = stet.New(t.Context(), stet.Config{Store: f.first, Node: "client"}); err != nil {
 		t.Fatal(err)
@@ -170,7 +172,8 @@ func (f *fleet) workflow() stet.Definition {
 		if err := stet.Sleep(ctx, "nap", time.Duration(n%5)*700*time.Millisecond); err != nil {
 			return "", err
 		}
-		both, err := stet.Map(ctx, "both", []int{1, 2}, func(ctx stet.Context, i int) (string, error) { return f.step(ctx, "b", n+i) })
+		both, err := stet.Map(ctx, "both", []int{1, 2},
+			func(ctx stet.Context, i int) (string, error) { return f.step(ctx, "b", n+i) })
 		if err != nil {
 			return "", err
 		}

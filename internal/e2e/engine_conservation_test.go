@@ -27,7 +27,8 @@ var losing = stet.Define("losing", func(ctx stet.Context, seed int) (string, err
 		key := stet.Key(fmt.Sprint(i))
 		switch (seed + i) % 3 {
 		case 0:
-			if _, err := word.Receive(ctx, stet.Within(2*time.Millisecond), key); err != nil && !errors.Is(err, stet.ErrTimeout) {
+			if _, err := word.Receive(ctx, stet.Within(2*time.Millisecond), key); err != nil &&
+				!errors.Is(err, stet.ErrTimeout) {
 				return "", err
 			}
 		case 1:
@@ -42,7 +43,8 @@ var losing = stet.Define("losing", func(ctx stet.Context, seed int) (string, err
 				return "", err
 			}
 		default:
-			if _, err := other.ReceiveBatch(ctx, 2, stet.Within(time.Millisecond), key); err != nil && !errors.Is(err, stet.ErrTimeout) {
+			if _, err := other.ReceiveBatch(ctx, 2, stet.Within(time.Millisecond), key); err != nil &&
+				!errors.Is(err, stet.ErrTimeout) {
 				return "", err
 			}
 		}
@@ -104,7 +106,8 @@ func (d *dying) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 
 func conserve(t *testing.T, open func() store.Store, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 7))
-	cfg := stet.Config{PoisonLimit: stet.None, Workflows: []stet.Definition{losing}, Poll: 5 * time.Millisecond, MaxParked: []int{stet.None, 10}[seed%2]}
+	cfg := stet.Config{PoisonLimit: stet.None, Workflows: []stet.Definition{losing}, Poll: 5 * time.Millisecond,
+		MaxParked: []int{stet.None, 10}[seed%2]}
 	outside := open()
 	sender := client(t, outside, losing)
 	ctx := testContext(t)

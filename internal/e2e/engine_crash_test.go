@@ -139,7 +139,8 @@ var crashCases = []crashCase{
 				if err != nil {
 					return "", err
 				}
-				return fmt.Sprintf("%s all%v any[%s] race[%s] sel%d", strings.Join(parts, ""), "["+strings.Join(all, "")+"]", one, race, index), nil
+				return fmt.Sprintf("%s all%v any[%s] race[%s] sel%d",
+					strings.Join(parts, ""), "["+strings.Join(all, "")+"]", one, race, index), nil
 			})
 		},
 	},
@@ -157,16 +158,17 @@ var crashCases = []crashCase{
 						return next.Continue(n + 1), nil
 					}, stet.LoopOptions{Every: 1, Keep: 2})
 				})
-				text, err := stet.Loop(ctx, "poll", "", func(ctx stet.Context, text string) (next stet.Next[string, string], err error) {
-					a, err := say(ctx, "fetch", string("ab"[len(text)/2%2]))
-					if err != nil {
-						return next, err
-					}
-					if text += fmt.Sprint(len(text)/2, a); len(text) == 14 {
-						return next.Break(text), nil
-					}
-					return next.Continue(text), stet.Sleep(ctx, "nap", time.Microsecond)
-				}, stet.LoopOptions{Every: 2, Keep: 1})
+				text, err := stet.Loop(ctx, "poll", "",
+					func(ctx stet.Context, text string) (next stet.Next[string, string], err error) {
+						a, err := say(ctx, "fetch", string("ab"[len(text)/2%2]))
+						if err != nil {
+							return next, err
+						}
+						if text += fmt.Sprint(len(text)/2, a); len(text) == 14 {
+							return next.Break(text), nil
+						}
+						return next.Continue(text), stet.Sleep(ctx, "nap", time.Microsecond)
+					}, stet.LoopOptions{Every: 2, Keep: 1})
 				if err != nil {
 					return "", err
 				}
@@ -225,13 +227,14 @@ var crashCases = []crashCase{
 				}
 				_, _ = p.Await(ctx, stet.Within(time.Millisecond))
 				third, newer := stet.Version(ctx, "second", 2), stet.Version(ctx, "third", 2)
-				loop, err := stet.Loop(ctx, "poll", []int{}, func(ctx stet.Context, got []int) (next stet.Next[[]int, []int], err error) {
-					got = append(got, stet.Version(ctx, "third", 1))
-					if _, err := say(ctx, "fetch", ""); err != nil || len(got) == 3 {
-						return next.Break(got), err
-					}
-					return next.Continue(got), nil
-				}, stet.LoopOptions{Every: 2, Keep: 1})
+				loop, err := stet.Loop(ctx, "poll", []int{},
+					func(ctx stet.Context, got []int) (next stet.Next[[]int, []int], err error) {
+						got = append(got, stet.Version(ctx, "third", 1))
+						if _, err := say(ctx, "fetch", ""); err != nil || len(got) == 3 {
+							return next.Break(got), err
+						}
+						return next.Continue(got), nil
+					}, stet.LoopOptions{Every: 2, Keep: 1})
 				return fmt.Sprint(first, second, branches, third, newer, loop), err
 			})
 		},
@@ -312,7 +315,8 @@ func TestCrashAtEveryCommit(t *testing.T) {
 					out, err := stettest.CrashEverywhere(t, c.workflow(current.Load), "",
 						stettest.On(s.open), stettest.WithConfig(stet.Config{MaxParked: parked}),
 						crashFaults(s.name),
-						stettest.Starting(c.options...), stettest.Driving(c.drive), stettest.Checking(c.check), stettest.Ready(func(e *stet.Engine) { current.Store(e) }))
+						stettest.Starting(c.options...), stettest.Driving(c.drive), stettest.Checking(c.check),
+						stettest.Ready(func(e *stet.Engine) { current.Store(e) }))
 					if errors.Is(err, stet.ErrCancelled) {
 						out, err = "cancelled", nil
 					}

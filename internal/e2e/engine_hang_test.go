@@ -60,7 +60,8 @@ func TestStopWhileACommitHangs(t *testing.T) {
 			})
 		})
 		const grace, lease = 2 * time.Second, 3 * time.Second
-		e, err := stet.New(t.Context(), stet.Config{Store: h, Workflows: []stet.Definition{flow}, Grace: grace, LeaseTTL: lease, Logger: slog.New(slog.DiscardHandler)})
+		e, err := stet.New(t.Context(), stet.Config{Store: h, Workflows: []stet.Definition{flow}, Grace: grace,
+			LeaseTTL: lease, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +112,8 @@ func (s *silent) Claim(ctx context.Context, r store.ClaimRequest) (store.Claims,
 	if !s.claims || s.done.Load() {
 		return s.Store.Claim(ctx, r)
 	}
-	before, err := s.Store.Claim(ctx, store.ClaimRequest{Node: r.Node, Boot: r.Boot, Leases: r.Leases, Workflows: r.Workflows})
+	before, err := s.Store.Claim(ctx, store.ClaimRequest{Node: r.Node, Boot: r.Boot, Leases: r.Leases,
+		Workflows: r.Workflows})
 	if err != nil || !before.More {
 		return before, err // there is nothing to find
 	}
@@ -190,7 +192,8 @@ func (m *mute) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay)
 	return m.Store.Renew(ctx, leases, ttl)
 }
 
-func (m *mute) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (m *mute) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired,
+	store.Time, error) {
 	if err := m.hang(ctx); err != nil {
 		return nil, 0, err
 	}
@@ -211,7 +214,8 @@ func TestACommitIsGivenUpWithItsLeases(t *testing.T) {
 				return 1, nil
 			})
 		})
-		cfg := stet.Config{Store: m, Workflows: []stet.Definition{flow}, Grace: time.Second, LeaseTTL: lease, Logger: slog.New(slog.DiscardHandler)}
+		cfg := stet.Config{Store: m, Workflows: []stet.Definition{flow}, Grace: time.Second, LeaseTTL: lease,
+			Logger: slog.New(slog.DiscardHandler)}
 		e, err := stet.New(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -57,7 +57,8 @@ func TestMessageBeforeTheDeadlineOfABusyRun(t *testing.T) {
 		var once sync.Once
 		first := memory.New()
 		values := stet.Payloads{Objects: objects, Offload: store.LargeValue}
-		outside, err := stet.New(t.Context(), stet.Config{Store: first.Join(), Payloads: values, Workflows: []stet.Definition{w, oneWord}})
+		outside, err := stet.New(t.Context(), stet.Config{Store: first.Join(), Payloads: values,
+			Workflows: []stet.Definition{w, oneWord}})
 		if err != nil {
 			t.Fatal(err)
 		}

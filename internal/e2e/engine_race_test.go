@@ -371,7 +371,8 @@ var counter = stet.Message[int]("counter")
 func TestPausedOwnerIsFenced(t *testing.T) {
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { pausedOwnerIsFenced(t, s.open(t)) }) // else a slow machine is an owner that pauses
+			// else a slow machine is an owner that pauses
+			synctest.Test(t, func(t *testing.T) { pausedOwnerIsFenced(t, s.open(t)) })
 		})
 	}
 }
@@ -391,7 +392,8 @@ func pausedOwnerIsFenced(t *testing.T, open func() store.Store) {
 			return n, nil
 		})
 	})
-	cfg := stet.Config{Store: g, Workflows: []stet.Definition{w}, LeaseTTL: 300 * time.Millisecond, Poll: 20 * time.Millisecond, Grace: stet.None}
+	cfg := stet.Config{Store: g, Workflows: []stet.Definition{w}, LeaseTTL: 300 * time.Millisecond,
+		Poll: 20 * time.Millisecond, Grace: stet.None}
 	first := serve(t, cfg)
 	r, err := w.Start(ctx, first, 0)
 	if err != nil {
@@ -500,7 +502,8 @@ func TestAdoptedBeforeParked(t *testing.T) {
 					time.Sleep(time.Millisecond) // meanwhile sends gather in the next batch
 				}
 			}
-			e := serve(t, stet.Config{Store: g, Workflows: []stet.Definition{w}, ParkFor: 5 * time.Millisecond, MaxParked: 5, Poll: time.Minute})
+			e := serve(t, stet.Config{Store: g, Workflows: []stet.Definition{w}, ParkFor: 5 * time.Millisecond, MaxParked: 5,
+				Poll: time.Minute})
 			var wg sync.WaitGroup
 			for range 10 {
 				r, err := w.Start(ctx, e, 0)

@@ -28,15 +28,18 @@ func TestVerbBeforeTheAnswerToTheEnd(t *testing.T) {
 			fails = false
 			return e.Runs().Retry(ctx, "r", stet.Act{})
 		}, nil},
-		"rewind": {false, func(u *store.Update) bool { return u.Status == store.Succeeded }, func(ctx context.Context, e *stet.Engine) (bool, error) {
-			return e.Runs().Rewind(ctx, "r", "s", stet.Act{})
-		}, nil},
-		"a retry of what has not failed": {false, func(u *store.Update) bool { return u.Status == store.Succeeded }, func(ctx context.Context, e *stet.Engine) (bool, error) {
-			return e.Runs().Retry(ctx, "r", stet.Act{})
-		}, stet.ErrRefused},
-		"resume of a paused run": {false, func(u *store.Update) bool { return u.Marks&store.Paused != 0 }, func(ctx context.Context, e *stet.Engine) (bool, error) {
-			return e.Runs().Resume(ctx, "r", stet.Act{})
-		}, nil},
+		"rewind": {false, func(u *store.Update) bool { return u.Status == store.Succeeded },
+			func(ctx context.Context, e *stet.Engine) (bool, error) {
+				return e.Runs().Rewind(ctx, "r", "s", stet.Act{})
+			}, nil},
+		"a retry of what has not failed": {false, func(u *store.Update) bool { return u.Status == store.Succeeded },
+			func(ctx context.Context, e *stet.Engine) (bool, error) {
+				return e.Runs().Retry(ctx, "r", stet.Act{})
+			}, stet.ErrRefused},
+		"resume of a paused run": {false, func(u *store.Update) bool { return u.Marks&store.Paused != 0 },
+			func(ctx context.Context, e *stet.Engine) (bool, error) {
+				return e.Runs().Resume(ctx, "r", stet.Act{})
+			}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

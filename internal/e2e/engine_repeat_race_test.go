@@ -60,7 +60,8 @@ func TestARepeatedBatchAdoptsARunOnce(t *testing.T) {
 		other := stet.Define("other", func(stet.Context, string) (string, error) { return "", nil })
 		cfg.Workflows = []stet.Definition{w, other}
 		has := func(b *store.Batch) bool {
-			return slices.ContainsFunc(b.Commands, func(c store.Command) bool { return c.Item != nil && bytes.HasSuffix(c.Item.Value, []byte(`"a"`)) })
+			return slices.ContainsFunc(b.Commands,
+				func(c store.Command) bool { return c.Item != nil && bytes.HasSuffix(c.Item.Value, []byte(`"a"`)) })
 		}
 		tries, lost, again := 0, make(chan bool), make(chan bool)
 		held, hold := make(chan bool), make(chan bool)
@@ -170,7 +171,8 @@ func TestNoMessageOvertakesOneThatWaitsForAClaim(t *testing.T) {
 				}
 				tries := 0
 				g.Store = unheard{g.Store, func(b *store.Batch) bool {
-					if !slices.ContainsFunc(b.Commands, func(c store.Command) bool { return c.Item != nil && bytes.HasSuffix(c.Item.Value, []byte(`"a"`)) }) {
+					if !slices.ContainsFunc(b.Commands,
+						func(c store.Command) bool { return c.Item != nil && bytes.HasSuffix(c.Item.Value, []byte(`"a"`)) }) {
 						return false
 					}
 					tries++
@@ -211,7 +213,8 @@ func TestNoMessageOvertakesOneThatWaitsForAClaim(t *testing.T) {
 				}
 				claims.Store(nil)
 				synctest.Wait()
-				if err := word.Send(ctx, e, run.ID(), "c", stet.SendKey("third")); err != nil { // and what comes later is told at once
+				if err := word.Send(ctx, e, run.ID(), "c",
+					stet.SendKey("third")); err != nil { // and what comes later is told at once
 					t.Fatal(err)
 				}
 				synctest.Wait()
@@ -266,13 +269,15 @@ func TestAnOldClaimDoesNotBringAMessageTwice(t *testing.T) {
 		read, told := make(chan bool), make(chan bool)
 		var holding, first atomic.Bool
 		g.beforeCommit = func(b *store.Batch) {
-			if slices.ContainsFunc(b.Turns, func(turn *store.Turn) bool { return len(turn.Consumed) > 0 }) && first.CompareAndSwap(false, true) {
+			if slices.ContainsFunc(b.Turns, func(turn *store.Turn) bool { return len(turn.Consumed) > 0 }) &&
+				first.CompareAndSwap(false, true) {
 				close(consumes)
 				<-durable
 			}
 		}
 		g.afterClaim = func(c *store.Claims) {
-			if slices.ContainsFunc(c.Runs, func(r store.Claimed) bool { return len(r.Items) > 0 }) && holding.CompareAndSwap(true, false) {
+			if slices.ContainsFunc(c.Runs, func(r store.Claimed) bool { return len(r.Items) > 0 }) &&
+				holding.CompareAndSwap(true, false) {
 				close(read)
 				<-told
 			}

@@ -86,9 +86,10 @@ func TestReplayFitsAfterEachCommit(t *testing.T) {
 		},
 	})
 	for _, c := range undoCases {
-		cases = append(cases, crashCase{name: "undo after a " + c.name, drive: c.drive, workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
-			return stet.Define("w", c.code)
-		}})
+		cases = append(cases, crashCase{name: "undo after a " + c.name, drive: c.drive,
+			workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
+				return stet.Define("w", c.code)
+			}})
 	}
 	large := strings.Repeat("large ", 2000)
 	failing := func(ctx stet.Context, _ string) (string, error) {
@@ -101,9 +102,10 @@ func TestReplayFitsAfterEachCommit(t *testing.T) {
 		crashCase{name: "undo of a large value", workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
 			return stet.Define("w", failing)
 		}},
-		crashCase{name: "a failure that waits for a person", workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
-			return stet.Define("w", failing, stet.StallOnFailure)
-		}})
+		crashCase{name: "a failure that waits for a person",
+			workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
+				return stet.Define("w", failing, stet.StallOnFailure)
+			}})
 	for _, c := range cases {
 		for _, parked := range []int{stet.None, 100} {
 			t.Run(fmt.Sprintf("%s/parked %d", c.name, parked), func(t *testing.T) {

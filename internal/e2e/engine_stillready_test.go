@@ -64,7 +64,8 @@ func TestStillReadyIsNotTriedAgainAtOnce(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				late := slices.ContainsFunc(entries, func(x stet.HistoryEntry) bool { return x.Location == "beside/late" && x.State == store.Done })
+				late := slices.ContainsFunc(entries,
+					func(x stet.HistoryEntry) bool { return x.Location == "beside/late" && x.State == store.Done })
 				if late != beside {
 					t.Errorf("the history is %+v", entries)
 				}

@@ -31,11 +31,13 @@ func TestPanics(t *testing.T) {
 	})
 	goexit := stet.Define("goexit", func(stet.Context, int) (int, error) { runtime.Goexit(); return 0, nil })
 	goexitInStep := stet.Define("goexit-in-step", func(ctx stet.Context, _ int) (int, error) {
-		return stet.Step(ctx, "s", func(context.Context) (int, error) { runtime.Goexit(); return 0, nil }, stet.Retry{Attempts: 2, First: 1})
+		return stet.Step(ctx, "s", func(context.Context) (int, error) { runtime.Goexit(); return 0, nil },
+			stet.Retry{Attempts: 2, First: 1})
 	})
 	e := serve(t, stet.Config{MaxSteps: 1, Workflows: []stet.Definition{inStep, inCode, inBranch, goexit, goexitInStep}})
 	for w, text := range map[*stet.Workflow[int, int]]string{
-		inStep: "step went wrong", inCode: "code went wrong", inBranch: "branch went wrong", goexit: "Goexit", goexitInStep: "Goexit",
+		inStep: "step went wrong", inCode: "code went wrong", inBranch: "branch went wrong", goexit: "Goexit",
+		goexitInStep: "Goexit",
 	} {
 		_, err := run(t, e, w, 0)
 		var failure *stet.Failure
@@ -60,7 +62,8 @@ func TestErrorsAcrossTheJournal(t *testing.T) {
 	w := stet.Define("errs", func(ctx stet.Context, _ int) (seen, error) {
 		var s seen
 		step := func(name string, err error) error {
-			return stet.Do(ctx, name, func(context.Context) error { return fmt.Errorf("wrapped: %w", err) }, stet.Retry{Attempts: 1})
+			return stet.Do(ctx, name, func(context.Context) error { return fmt.Errorf("wrapped: %w", err) },
+				stet.Retry{Attempts: 1})
 		}
 		s.Sentinel = errors.Is(step("a", errDeclined), errDeclined)
 		var typed *limitError
@@ -157,7 +160,8 @@ func TestLocalResources(t *testing.T) {
 		conn := stet.NewLocal(ctx, func(context.Context) (int, error) { return int(opened.Add(1)), nil },
 			func(int) error { closed.Add(1); return nil })
 		for i := range 2 {
-			if err := stet.Do(ctx, "use", func(c context.Context) error { _, err := conn.Get(c); return err }, stet.Key(fmt.Sprint(i))); err != nil {
+			if err := stet.Do(ctx, "use", func(c context.Context) error { _, err := conn.Get(c); return err },
+				stet.Key(fmt.Sprint(i))); err != nil {
 				return 0, err
 			}
 		}
@@ -203,11 +207,13 @@ func policies(t *testing.T) {
 	e := serve(t, stet.Config{Workflows: []stet.Definition{long, idle}, MaxParked: stet.None})
 	_, err := run(t, e, long, 0)
 	var failed *stet.RunError
-	if !errors.As(err, &failed) || failed.Status != store.Cancelled || !strings.Contains(failed.Reason, "ran longer than 50ms") {
+	if !errors.As(err, &failed) || failed.Status != store.Cancelled ||
+		!strings.Contains(failed.Reason, "ran longer than 50ms") {
 		t.Errorf("got %v", err)
 	}
 	_, err = run(t, e, idle, 0)
-	if !errors.As(err, &failed) || failed.Status != store.Cancelled || !strings.Contains(failed.Reason, "suspended longer than 50ms") {
+	if !errors.As(err, &failed) || failed.Status != store.Cancelled ||
+		!strings.Contains(failed.Reason, "suspended longer than 50ms") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -409,7 +415,8 @@ func TestStallAndResume(t *testing.T) {
 						t.Fatal(err)
 					}
 					_, err := r.Wait(ctx)
-					if !errors.Is(err, stet.ErrStalled) || !strings.Contains(err.Error(), "step old") || !strings.Contains(err.Error(), "step changed") {
+					if !errors.Is(err, stet.ErrStalled) || !strings.Contains(err.Error(), "step old") ||
+						!strings.Contains(err.Error(), "step changed") {
 						t.Fatalf("got %v; want a stall that names both sides", err)
 					}
 				case 2:
@@ -439,7 +446,8 @@ func TestBackPressure(t *testing.T) {
 			return 1, nil
 		})
 	})
-	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxSteps: 3, MaxRuns: 5, MaxParked: 1, Poll: 50 * time.Millisecond})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxSteps: 3, MaxRuns: 5, MaxParked: 1,
+		Poll: 50 * time.Millisecond})
 	ctx := testContext(t)
 	runs, err := w.StartAll(ctx, e, make([]int, 200), nil)
 	if err != nil {
@@ -462,7 +470,12 @@ func TestRecoveryReport(t *testing.T) {
 			open := s.open(t)
 			entered := make(chan struct{}, 10)
 			w := stet.Define("hang", func(ctx stet.Context, _ int) (int, error) {
-				return stet.Step(ctx, "s", func(c context.Context) (int, error) { entered <- struct{}{}; <-c.Done(); return 0, c.Err() })
+				return stet.Step(ctx, "s", func(c context.Context) (int, error) {
+					entered <- struct{}{}
+					<-c.Done()
+					return 0,
+						c.Err()
+				})
 			})
 			outside := client(t, open(), w)
 			if _, err := w.StartAll(testContext(t), outside, make([]int, 3), nil); err != nil {
@@ -496,7 +509,8 @@ func TestShutdownListsWhatDoesNotReturn(t *testing.T) {
 	w := stet.Define("deaf", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Step(ctx, "s", func(context.Context) (int, error) { close(entered); <-release; return 0, nil })
 	})
-	e, err := stet.New(t.Context(), stet.Config{Store: memory.New(), Workflows: []stet.Definition{w}, Grace: stet.None, Logger: slog.New(slog.DiscardHandler)})
+	e, err := stet.New(t.Context(), stet.Config{Store: memory.New(), Workflows: []stet.Definition{w}, Grace: stet.None,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -620,7 +634,8 @@ func TestBatchReceive(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := r.Wait(ctx)
-	if err != nil || len(got) != 3 || !slices.Equal(got[0], []int{0, 1, 2}) || !slices.Equal(got[1], []int{3, 4}) || got[2] != nil {
+	if err != nil || len(got) != 3 || !slices.Equal(got[0], []int{0, 1, 2}) || !slices.Equal(got[1], []int{3, 4}) ||
+		got[2] != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -661,7 +676,8 @@ func TestLongNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := word.Send(ctx, e, r.ID(), "b", stet.SendKey(strings.Repeat("\x00", 255))); err != nil && !errors.Is(err, stet.ErrTerminal) {
+		if err := word.Send(ctx, e, r.ID(), "b", stet.SendKey(strings.Repeat("\x00", 255))); err != nil &&
+			!errors.Is(err, stet.ErrTerminal) {
 			t.Fatal(err)
 		}
 	}

@@ -39,8 +39,10 @@ func BenchmarkForeignSend(b *testing.B) {
 		}
 	})
 	load := steps(10)
-	owner := serve(b, stet.Config{Store: open(), Workflows: []stet.Definition{waiting, load}, Logger: slog.New(slog.DiscardHandler)})
-	outside, err := stet.New(b.Context(), stet.Config{Store: open(), Workflows: []stet.Definition{waiting}, Logger: slog.New(slog.DiscardHandler)})
+	owner := serve(b, stet.Config{Store: open(), Workflows: []stet.Definition{waiting, load},
+		Logger: slog.New(slog.DiscardHandler)})
+	outside, err := stet.New(b.Context(), stet.Config{Store: open(), Workflows: []stet.Definition{waiting},
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}

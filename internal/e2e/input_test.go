@@ -119,7 +119,8 @@ func state(t *testing.T, s store.Store) string {
 func TestBadConfig(t *testing.T) {
 	fine := stet.Define("fine", func(stet.Context, int) (int, error) { return 0, nil })
 	twice := stet.Define("fine", func(stet.Context, int) (int, error) { return 0, nil })
-	bad := stet.Define("bad\nname", func(stet.Context, int) (int, error) { return 0, nil }, stet.Retry{Attempts: -5}, stet.MaxRunTime(-time.Hour))
+	bad := stet.Define("bad\nname", func(stet.Context, int) (int, error) { return 0, nil }, stet.Retry{Attempts: -5},
+		stet.MaxRunTime(-time.Hour))
 	_, err := stet.New(t.Context(), stet.Config{
 		Workflows: []stet.Definition{fine, twice, bad, stet.Ref[int, int]("elsewhere"), nil},
 		MaxSteps:  -3, LeaseTTL: time.Nanosecond, Grace: -7 * time.Second, Retry: stet.Retry{Factor: 0.5},

@@ -205,7 +205,8 @@ func outcome[Out any](t *testing.T, r *stet.Run[Out]) string {
 	return fmt.Sprint(out)
 }
 
-func begin[In, Out any](t *testing.T, e *stet.Engine, w *stet.Workflow[In, Out], in In, opts ...stet.StartOption) *stet.Run[Out] {
+func begin[In, Out any](t *testing.T, e *stet.Engine, w *stet.Workflow[In, Out], in In,
+	opts ...stet.StartOption) *stet.Run[Out] {
 	t.Helper()
 	r, err := w.Start(testContext(t), e, in, opts...)
 	if err != nil {
@@ -275,7 +276,8 @@ func (g *gated) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	return claims, err
 }
 
-func (g *gated) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (g *gated) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time,
+	error) {
 	g.thaw()
 	return g.Store.Renew(ctx, leases, ttl)
 }
@@ -311,7 +313,8 @@ func forEachStoreInABubble(t *testing.T, test func(t *testing.T, cfg stet.Config
 	eachStore(t, synctest.Test, test)
 }
 
-func eachStore(t *testing.T, in func(*testing.T, func(*testing.T)), test func(t *testing.T, cfg stet.Config, g *gated, client store.Store)) {
+func eachStore(t *testing.T, in func(*testing.T, func(*testing.T)),
+	test func(t *testing.T, cfg stet.Config, g *gated, client store.Store)) {
 	for _, s := range testStores {
 		for _, parked := range []int{stet.None, 100} {
 			name := s.name + "/parked"
@@ -331,7 +334,8 @@ func eachStore(t *testing.T, in func(*testing.T, func(*testing.T)), test func(t 
 }
 
 func client(t *testing.T, s store.Store, defs ...stet.Definition) *stet.Engine {
-	e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: defs, Logger: slog.New(slog.DiscardHandler), Poll: 10 * time.Millisecond})
+	e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: defs, Logger: slog.New(slog.DiscardHandler),
+		Poll: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

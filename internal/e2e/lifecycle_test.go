@@ -127,8 +127,10 @@ func TestRetryGoesOnFromTheFailedStepWithItsKey(t *testing.T) {
 		t.Errorf("after retries the generation is %d, %v", info.Generation, err)
 	}
 	audit, err := e.Runs().Audit(ctx, r.ID())
-	if err != nil || len(audit) != 2 || audit[0].Who != "ada" || audit[0].Verb != "retry" || audit[0].Why != "try" || audit[1].Why != "mended" ||
-		!strings.Contains(audit[0].Detail, "from b: took back 1 completions from number 2 on") || audit[0].Time == 0 || audit[1].Who == "" {
+	if err != nil || len(audit) != 2 || audit[0].Who != "ada" || audit[0].Verb != "retry" || audit[0].Why != "try" ||
+		audit[1].Why != "mended" ||
+		!strings.Contains(audit[0].Detail, "from b: took back 1 completions from number 2 on") || audit[0].Time == 0 ||
+		audit[1].Who == "" {
 		t.Errorf("the audit is %+v, %v", audit, err)
 	}
 	ok, err = e.Runs().Retry(ctx, r.ID(), stet.Act{})
@@ -255,7 +257,8 @@ func TestPauseAndResume(t *testing.T) {
 			ok, err = e.Runs().Resume(ctx, r.ID(), stet.Act{})
 			refused(t, ok, err, stet.ErrTerminal, "already succeeded")
 			audit, err := e.Runs().Audit(ctx, r.ID())
-			if err != nil || len(audit) != 2 || audit[0].Verb != "pause" || audit[0].Why != "look at it" || audit[0].Who != "ada" || audit[1].Verb != "resume" || audit[1].Why != "seen" {
+			if err != nil || len(audit) != 2 || audit[0].Verb != "pause" || audit[0].Why != "look at it" ||
+				audit[0].Who != "ada" || audit[1].Verb != "resume" || audit[1].Why != "seen" {
 				t.Errorf("the audit is %+v, %v", audit, err)
 			}
 		})
@@ -357,7 +360,8 @@ func TestTimersOfAPausedRunKeepTheirDueTime(t *testing.T) {
 	if got := outcome(t, r); got != "woken" {
 		t.Error(got)
 	}
-	if after, err := e.Runs().Info(ctx, r.ID()); err != nil || after.Ended.Before(before.Wake) || after.Ended.After(before.Wake.Add(time.Second)) {
+	if after, err := e.Runs().Info(ctx, r.ID()); err != nil || after.Ended.Before(before.Wake) ||
+		after.Ended.After(before.Wake.Add(time.Second)) {
 		t.Errorf("it was due at %s and ended at %s, %v", before.Wake, after.Ended, err)
 	}
 }
@@ -429,11 +433,13 @@ func TestForkLeavesTheOriginAlone(t *testing.T) {
 	if c.same("b") {
 		t.Error("the fork has the keys of its origin")
 	}
-	if after, err := e.Runs().Info(ctx, r.ID()); err != nil || after.Status != before.Status || after.Generation != 0 || after.Ended != before.Ended {
+	if after, err := e.Runs().Info(ctx, r.ID()); err != nil || after.Status != before.Status || after.Generation != 0 ||
+		after.Ended != before.Ended {
 		t.Errorf("the origin is %+v, %v", after, err)
 	}
 	audit, err := e.Runs().Audit(ctx, id)
-	if err != nil || len(audit) != 1 || audit[0].Verb != "fork" || audit[0].Who != "ada" || !strings.Contains(audit[0].Detail, "from run "+r.ID()) {
+	if err != nil || len(audit) != 1 || audit[0].Verb != "fork" || audit[0].Who != "ada" ||
+		!strings.Contains(audit[0].Detail, "from run "+r.ID()) {
 		t.Errorf("the audit is %+v, %v", audit, err)
 	}
 	if _, err := e.Runs().Fork(ctx, r.ID(), "b", stet.Act{}, stet.ID("other")); !errors.Is(err, stet.ErrExists) {
@@ -442,7 +448,8 @@ func TestForkLeavesTheOriginAlone(t *testing.T) {
 	if _, err := e.Runs().Fork(ctx, "expired", "b", stet.Act{}); !errors.Is(err, stet.ErrNotFound) {
 		t.Errorf("a fork of a run that is not there: %v", err)
 	}
-	if _, err := e.Runs().Fork(ctx, r.ID(), "x", stet.Act{}); !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "unknown location x") {
+	if _, err := e.Runs().Fork(ctx, r.ID(), "x", stet.Act{}); !errors.Is(err, stet.ErrRefused) ||
+		!strings.Contains(err.Error(), "unknown location x") {
 		t.Errorf("a fork from an unknown location: %v", err)
 	}
 	if _, err := e.Runs().Fork(ctx, r.ID(), "b", stet.Act{}, stet.ID("x@1")); !errors.Is(err, stet.ErrInvalid) {
@@ -472,14 +479,16 @@ func TestEdit(t *testing.T) {
 		t.Error(got)
 	}
 	audit, err := e.Runs().Audit(ctx, r.ID())
-	if err != nil || len(audit) != 2 || audit[0].Why != "b was done by phone" || !strings.Contains(audit[0].Detail, "b has now a value") || !strings.Contains(audit[1].Detail, "c has now a failure") {
+	if err != nil || len(audit) != 2 || audit[0].Why != "b was done by phone" ||
+		!strings.Contains(audit[0].Detail, "b has now a value") || !strings.Contains(audit[1].Detail, "c has now a failure") {
 		t.Errorf("the audit is %+v, %v", audit, err)
 	}
 	for _, row := range []struct {
 		step   string
 		class  error
 		reason string
-	}{{"x", stet.ErrRefused, "unknown location x"}, {"", stet.ErrInvalid, "found none"}, {"[", stet.ErrInvalid, "segment"}} {
+	}{{"x", stet.ErrRefused, "unknown location x"}, {"", stet.ErrInvalid, "found none"},
+		{"[", stet.ErrInvalid, "segment"}} {
 		ok, err := e.Runs().EditResult(ctx, r.ID(), row.step, 1, stet.Act{})
 		refused(t, ok, err, row.class, row.reason)
 	}
@@ -491,7 +500,10 @@ func TestEdit(t *testing.T) {
 }
 
 func TestExecutingRunsAreNotTakenBack(t *testing.T) {
-	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) { return "", stet.Sleep(ctx, "long", time.Hour) })
+	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+		return "",
+			stet.Sleep(ctx, "long", time.Hour)
+	})
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	ctx := testContext(t)
 	r := begin(t, e, w, "")
@@ -704,7 +716,8 @@ func TestPauseAgainstTheEnd(t *testing.T) {
 			}
 			ok, err := e.Runs().Resume(ctx, r.ID(), stet.Act{})
 			done(t, ok, err)
-		case !errors.Is(err, stet.ErrTerminal) && !(errors.Is(err, stet.ErrRefused) && strings.Contains(err.Error(), "succeeded")):
+		case !errors.Is(err, stet.ErrTerminal) &&
+			!(errors.Is(err, stet.ErrRefused) && strings.Contains(err.Error(), "succeeded")):
 			t.Fatal(err)
 		}
 		if got := outcome(t, r); got != "done" {

@@ -35,16 +35,22 @@ func TestLoopErrors(t *testing.T) {
 		"of the body": {func(ctx stet.Context) (int, error) {
 			return stet.Loop(ctx, "l", 0, func(stet.Context, int) (next, error) { return next{}.Continue(1), bad })
 		}, bad, ""},
-		"Every": {func(ctx stet.Context) (int, error) { return stet.Loop(ctx, "l", 0, body, stet.LoopOptions{Every: -1}) }, stet.ErrInvalid, "found -1"},
-		"Keep":  {func(ctx stet.Context) (int, error) { return stet.Loop(ctx, "l", 0, body, stet.LoopOptions{Keep: -2}) }, stet.ErrInvalid, "found 10 and -2"},
+		"Every": {func(ctx stet.Context) (int, error) { return stet.Loop(ctx, "l", 0, body, stet.LoopOptions{Every: -1}) },
+			stet.ErrInvalid, "found -1"},
+		"Keep": {func(ctx stet.Context) (int, error) { return stet.Loop(ctx, "l", 0, body, stet.LoopOptions{Keep: -2}) },
+			stet.ErrInvalid, "found 10 and -2"},
 		"zero Next": {func(ctx stet.Context) (int, error) {
 			return stet.Loop(ctx, "l", 0, func(stet.Context, int) (n next, err error) { return n, nil })
 		}, stet.ErrInvalid, "expected Continue or Break"},
 		"first state": {func(ctx stet.Context) (int, error) {
-			return stet.Loop(ctx, "l", unsayable{}, func(stet.Context, unsayable) (n stet.Next[unsayable, int], err error) { return n, bad })
+			return stet.Loop(ctx, "l", unsayable{},
+				func(stet.Context, unsayable) (n stet.Next[unsayable, int], err error) { return n, bad })
 		}, nil, "state of loop l: encode"},
 		"next state": {func(ctx stet.Context) (int, error) {
-			return stet.Loop(ctx, "l", any(1), func(stet.Context, any) (n stet.Next[any, int], err error) { return n.Continue(func() {}), nil })
+			return stet.Loop(ctx, "l", any(1), func(stet.Context, any) (n stet.Next[any, int],
+				err error) {
+				return n.Continue(func() {}), nil
+			})
 		}, nil, "state of loop l: encode"},
 		"large state": {func(ctx stet.Context) (int, error) {
 			return stet.Loop(ctx, "l", "", func(_ stet.Context, s string) (tooLong, error) {
@@ -259,7 +265,8 @@ func TestLoopInBoundedSpace(t *testing.T) {
 			if got, err := r.Wait(t.Context()); err != nil || got != iterations {
 				t.Fatalf("got %d, %v", got, err)
 			}
-			t.Logf("%.0f iterations/s; heap %d, file with log %d bytes", float64(iterations)/time.Since(begun).Seconds(), heaps, files)
+			t.Logf("%.0f iterations/s; heap %d, file with log %d bytes",
+				float64(iterations)/time.Since(begun).Seconds(), heaps, files)
 			for i := range heaps {
 				if heaps[i] > heaps[0]+heaps[0]/10+64<<10 {
 					t.Errorf("the heap has grown from %d to %d bytes", heaps[0], heaps[i])
@@ -367,14 +374,16 @@ func TestRewindIntoEveryKeptIteration(t *testing.T) {
 			for _, x := range history {
 				places = append(places, x.Location)
 			}
-			if got, want := strings.Join(places[:4], " "), "before l l/~23 l/~23/s"; got != want { // 30 were completed, 7 are kept
+			if got, want := strings.Join(places[:4], " "),
+				"before l l/~23 l/~23/s"; got != want { // 30 were completed, 7 are kept
 				t.Errorf("%s: the history is %s", place, places)
 			}
 		}
 	}
 	r := start("refused")
 	for _, place := range []string{"l/~12", "l/~0/s"} {
-		if ok, err := e.Runs().Rewind(ctx, r.ID(), place, stet.Act{Why: "again"}); ok || !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "pruned") {
+		if ok, err := e.Runs().Rewind(ctx, r.ID(), place, stet.Act{Why: "again"}); ok || !errors.Is(err, stet.ErrRefused) ||
+			!strings.Contains(err.Error(), "pruned") {
 			t.Errorf("%s: %t, %v", place, ok, err)
 		}
 	}
@@ -458,7 +467,8 @@ func TestVersionInALoop(t *testing.T) {
 	ctx := testContext(t)
 	work := func(changed bool, letters int) (end func()) {
 		w := workflow(changed)
-		p := startProcess(t, s.Join(), stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None, Build: fmt.Sprint("b", changed)})
+		p := startProcess(t, s.Join(), stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None,
+			Build: fmt.Sprint("b", changed)})
 		if !changed {
 			if _, err := w.Start(ctx, p.Engine, 0, stet.ID("r")); err != nil {
 				t.Fatal(err)

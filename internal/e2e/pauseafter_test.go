@@ -42,7 +42,8 @@ func resumePaused(ctx context.Context, e *stet.Engine, id string) error {
 		case info.Status.Terminal():
 			return nil
 		case info.Marks&store.Paused != 0:
-			if _, err := e.Runs().Resume(ctx, id, stet.Act{By: "ada"}); err != nil && !errors.Is(err, stet.ErrRefused) && !errors.Is(err, stet.ErrTerminal) {
+			if _, err := e.Runs().Resume(ctx, id, stet.Act{By: "ada"}); err != nil && !errors.Is(err, stet.ErrRefused) &&
+				!errors.Is(err, stet.ErrTerminal) {
 				return err
 			}
 		}
@@ -81,7 +82,8 @@ func TestPauseAfterFailures(t *testing.T) {
 			time.Sleep(time.Hour) // nothing goes on by itself
 			info, err := e.Runs().Info(ctx, r.ID())
 			if err != nil || info.Marks != store.Paused || info.Reason != want || info.Err != nil {
-				t.Fatalf("the run is %s %s, because of %q, %v, %v; want %q", info.Status, info.Marks, info.Reason, info.Err, err, want)
+				t.Fatalf("the run is %s %s, because of %q, %v, %v; want %q",
+					info.Status, info.Marks, info.Reason, info.Err, err, want)
 			}
 			ok, err := e.Runs().Resume(ctx, r.ID(), stet.Act{})
 			done(t, ok, err)
@@ -94,7 +96,8 @@ func TestPauseAfterFailures(t *testing.T) {
 			t.Errorf("the run has the marks %q and the reason %q, %v", info.Marks, info.Reason, err)
 		}
 		got, err := pausedFor(ctx, e, r.ID())
-		if want := "2 times, at last with: try 2: bank is closed; 4 times, at last with: try 4: bank is closed"; err != nil || got != want {
+		if want := "2 times, at last with: try 2: bank is closed; 4 times, at last with: try 4: bank is closed"; err != nil ||
+			got != want {
 			t.Errorf("it was paused for %q, %v", got, err)
 		}
 	})
@@ -131,9 +134,11 @@ func TestPauseAfterTheLastAttempt(t *testing.T) {
 		opts  []stet.DefineOption
 		want  string
 	}{
-		"no attempt left": {retry: stet.Retry{Attempts: 2, First: time.Millisecond}, err: errors.New("no"), want: "step s failed after 2 attempts: no"},
-		"permanent":       {err: stet.Permanent(errors.New("no")), want: "step s failed: no"},
-		"stalls":          {retry: stet.Retry{Attempts: 2, First: time.Millisecond}, err: errors.New("no"), opts: []stet.DefineOption{stet.StallOnFailure}, want: "stalled: failure: step s failed after 2 attempts: no"},
+		"no attempt left": {retry: stet.Retry{Attempts: 2, First: time.Millisecond}, err: errors.New("no"),
+			want: "step s failed after 2 attempts: no"},
+		"permanent": {err: stet.Permanent(errors.New("no")), want: "step s failed: no"},
+		"stalls": {retry: stet.Retry{Attempts: 2, First: time.Millisecond}, err: errors.New("no"),
+			opts: []stet.DefineOption{stet.StallOnFailure}, want: "stalled: failure: step s failed after 2 attempts: no"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
@@ -169,7 +174,8 @@ func TestPauseAfterIsOptional(t *testing.T) {
 func TestPauseAfterIsChecked(t *testing.T) {
 	w := stet.Define("w", func(stet.Context, int) (int, error) { return 0, nil }, stet.PauseAfter(-2))
 	_, err := stet.New(t.Context(), stet.Config{Store: testStores[0].open(t)(), Workflows: []stet.Definition{w}})
-	if !errors.Is(err, stet.ErrInvalid) || !strings.Contains(err.Error(), `workflow "w": PauseAfter: expected 1 or more, or None, found -2`) {
+	if !errors.Is(err, stet.ErrInvalid) || !strings.Contains(err.Error(),
+		`workflow "w": PauseAfter: expected 1 or more, or None, found -2`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -184,7 +190,8 @@ func TestPauseAfterFailuresThroughCrashes(t *testing.T) {
 				stettest.Driving(resumePaused),
 				stettest.Checking(func(ctx context.Context, e *stet.Engine, id string) error {
 					got, err := pausedFor(ctx, e, id)
-					if want := "2 times, at last with: try 2: bank is closed; 4 times, at last with: try 4: bank is closed"; err == nil && got != want {
+					const want = "2 times, at last with: try 2: bank is closed; 4 times, at last with: try 4: bank is closed"
+					if err == nil && got != want {
 						err = fmt.Errorf("it was paused for %q", got)
 					}
 					return err

@@ -133,11 +133,13 @@ func TestPayloads(t *testing.T) {
 				t.Cleanup(func() { objects.Close() })
 				tokens := make(chan string, 2)
 				parent, child := everything(tokens)
-				payloads := stet.Payloads{Compress: 1000, Keys: []stet.PayloadKey{payloadKey("k1")}, Objects: objects, Offload: 5000}
+				payloads := stet.Payloads{Compress: 1000, Keys: []stet.PayloadKey{payloadKey("k1")}, Objects: objects,
+					Offload: 5000}
 				if parked == stet.None {
 					payloads.Compress = stet.None
 				}
-				e := serve(t, stet.Config{Store: s, Workflows: []stet.Definition{parent, child}, Payloads: payloads, MaxParked: parked})
+				e := serve(t, stet.Config{Store: s, Workflows: []stet.Definition{parent, child}, Payloads: payloads,
+					MaxParked: parked})
 				ctx := testContext(t)
 				start := func() (*stet.Run[string], error) {
 					return parent.Start(ctx, e, "in "+secret("input", 1), stet.ID("r"), stet.FirstMessage(word, secret("first", 500)))
@@ -156,13 +158,15 @@ func TestPayloads(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					if got, err := payloadUpdate.Call(ctx, e, "r", secret("update", 1)); err != nil || got != secret("update", 1)+secret("answer", 1) {
+					if got, err := payloadUpdate.Call(ctx, e, "r", secret("update", 1)); err != nil ||
+						got != secret("update", 1)+secret("answer", 1) {
 						t.Fatalf("%.50q, %v", got, err)
 					}
 				}
 				got, err := r.Wait(ctx)
 				input := "in " + secret("input", 1) + secret("second", 3000)
-				want := fmt.Sprint(len(secret("result", 1)), len(secret("result", 2000)), len(secret("promise", 1)), len(secret("message", 1)),
+				want := fmt.Sprint(len(secret("result", 1)), len(secret("result", 2000)), len(secret("promise", 1)),
+					len(secret("message", 1)),
 					len(input+secret("child", 1)), len(input))
 				if err != nil || got != want {
 					t.Fatalf("got %q, %v; want %q", got, err, want)
@@ -252,11 +256,13 @@ func TestPayloadsOfFailures(t *testing.T) {
 		}
 		return "", fmt.Errorf("%s: %w", secret("error", 1), errDeclined)
 	})
-	cfg := stet.Config{Store: db, Workflows: []stet.Definition{fails}, Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("k")}},
-		Errors: []stet.ErrorCode{stet.Sentinel("declined", errDeclined)}}
+	cfg := stet.Config{Store: db, Workflows: []stet.Definition{fails},
+		Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("k")}},
+		Errors:   []stet.ErrorCode{stet.Sentinel("declined", errDeclined)}}
 	e := serve(t, cfg)
 	ctx := testContext(t)
-	if _, err := run(t, e, fails, "error"); !errors.Is(err, errDeclined) || !strings.Contains(err.Error(), "top-secret-error") {
+	if _, err := run(t, e, fails, "error"); !errors.Is(err, errDeclined) ||
+		!strings.Contains(err.Error(), "top-secret-error") {
 		t.Errorf("an error: %v", err)
 	}
 	if _, err := run(t, e, fails, "panic"); err == nil || !strings.Contains(err.Error(), "top-secret-panic") {
@@ -284,7 +290,8 @@ func TestPayloadsOfFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range failed {
-		if err := r.Err; err == nil || !errors.Is(err, stet.ErrSealed) || !strings.Contains(err.Error(), "encrypted with key k") {
+		if err := r.Err; err == nil || !errors.Is(err, stet.ErrSealed) ||
+			!strings.Contains(err.Error(), "encrypted with key k") {
 			t.Errorf("a failure without the key: %v", err)
 		}
 	}
@@ -312,7 +319,8 @@ func TestKeyRotation(t *testing.T) {
 			return a + b, err
 		})
 		process := func(keys []stet.PayloadKey, fn func(e *stet.Engine)) {
-			e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: []stet.Definition{twice}, Logger: log, Payloads: stet.Payloads{Keys: keys}})
+			e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: []stet.Definition{twice}, Logger: log,
+				Payloads: stet.Payloads{Keys: keys}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -453,7 +461,8 @@ func TestObjectsAway(t *testing.T) {
 		})
 		return len(s), err
 	})
-	e := serve(t, stet.Config{Workflows: []stet.Definition{large, hearing}, Payloads: stet.Payloads{Objects: a, Offload: 10_000}})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{large, hearing},
+		Payloads: stet.Payloads{Objects: a, Offload: 10_000}})
 	ctx := testContext(t)
 	a.set(true)
 	r, err := large.Start(ctx, e, 50_000)
@@ -461,7 +470,8 @@ func TestObjectsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-began
-	if _, err := hearing.Start(ctx, e, 1, stet.FirstMessage(word, strings.Repeat("x", 50_000))); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := hearing.Start(ctx, e, 1,
+		stet.FirstMessage(word, strings.Repeat("x", 50_000))); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a start with a large message: %v", err)
 	}
 	if got, err := run(t, e, hearing, 0); err != nil || got != "" {
@@ -484,17 +494,21 @@ func TestLargeValuesAreLogged(t *testing.T) {
 	var logged bytes.Buffer
 	w := stet.Define("w", func(ctx stet.Context, in string) (string, error) {
 		for range 3 {
-			if _, err := stet.Step(ctx, "big", func(context.Context) (string, error) { return strings.Repeat("x", 600), nil }); err != nil {
+			if _, err := stet.Step(ctx, "big", func(context.Context) (string, error) {
+				return strings.Repeat("x", 600),
+					nil
+			}); err != nil {
 				return "", err
 			}
 		}
 		return stet.Step(ctx, "small", func(context.Context) (string, error) { return "x", nil })
 	})
-	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxValue: 1000, Logger: slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return logged.Write(b)
-	}), nil))})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxValue: 1000,
+		Logger: slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return logged.Write(b)
+		}), nil))})
 	for range 3 {
 		if _, err := run(t, e, w, strings.Repeat("x", 700)); err != nil {
 			t.Fatal(err)
@@ -503,7 +517,8 @@ func TestLargeValuesAreLogged(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	text := logged.String()
-	for _, place := range []string{"location=input bytes=703", "workflow=w location=big bytes=603", "location=big#2", "location=big#3"} {
+	for _, place := range []string{"location=input bytes=703", "workflow=w location=big bytes=603",
+		"location=big#2", "location=big#3"} {
 		if n := strings.Count(text, place); n != 1 {
 			t.Errorf("%s is logged %d times", place, n)
 		}
@@ -515,13 +530,15 @@ func TestLargeValuesAreLogged(t *testing.T) {
 
 func TestBadPayloads(t *testing.T) {
 	good := payloadKey("k")
-	_, err := stet.New(t.Context(), stet.Config{Store: memory.New(), WarnValue: -7, Payloads: stet.Payloads{Compress: -5, Offload: 7, Keys: []stet.PayloadKey{
-		{ID: "", Secret: good.Secret}, {ID: "a b", Secret: good.Secret}, {ID: "short", Secret: []byte("x")}, good, good,
-	}}})
+	_, err := stet.New(t.Context(), stet.Config{Store: memory.New(), WarnValue: -7,
+		Payloads: stet.Payloads{Compress: -5, Offload: 7, Keys: []stet.PayloadKey{
+			{ID: "", Secret: good.Secret}, {ID: "a b", Secret: good.Secret}, {ID: "short", Secret: []byte("x")}, good, good,
+		}}})
 	if !errors.Is(err, stet.ErrInvalid) {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"WarnValue", "Compress", "Offload", "Keys[0]", "Keys[1]", "Keys[2]: key \"short\": expected a secret of 32 bytes, found 1", "Keys[4]"} {
+	for _, want := range []string{"WarnValue", "Compress", "Offload", "Keys[0]", "Keys[1]",
+		"Keys[2]: key \"short\": expected a secret of 32 bytes, found 1", "Keys[4]"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %s:\n%v", want, err)
 		}
@@ -574,17 +591,25 @@ func TestPayloadsOfForks(t *testing.T) {
 	w := stet.Define("w", func(ctx stet.Context, in string) (string, error) {
 		var all int
 		for _, n := range []int{1, 30, 100, 1000} {
-			v, err := stet.Step(ctx, fmt.Sprint("s", n), func(context.Context) (string, error) { calls++; return secret("x", n), nil })
+			v, err := stet.Step(ctx, fmt.Sprint("s", n),
+				func(context.Context) (string, error) { calls++; return secret("x", n), nil })
 			if err != nil {
 				return "", err
 			}
 			all += len(v)
 		}
-		same, err := stet.Step(ctx, "same", func(context.Context) (string, error) { calls++; return strings.Repeat("x", 50_000), nil })
+		same, err := stet.Step(ctx, "same", func(context.Context) (string, error) {
+			calls++
+			return strings.Repeat("x", 50_000), nil
+		})
 		if err != nil {
 			return "", err
 		}
-		return stet.Step(ctx, "last", func(context.Context) (string, error) { calls++; return fmt.Sprint(all + len(same)), nil })
+		return stet.Step(ctx, "last", func(context.Context) (string, error) {
+			calls++
+			return fmt.Sprint(all + len(same)),
+				nil
+		})
 	})
 	for name, p := range map[string]stet.Payloads{
 		"none": {}, "encrypted": {Keys: []stet.PayloadKey{payloadKey("k")}}, "compressed": {Compress: 100},

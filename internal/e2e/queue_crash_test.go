@@ -31,7 +31,8 @@ func (a *auditor) Commit(ctx context.Context, b store.Batch) (store.BatchResult,
 	defer a.mu.Unlock()
 	result, err := a.Store.Commit(ctx, b)
 	if err == nil {
-		if err := a.audit(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) && !errors.Is(err, store.ErrUnavailable) {
+		if err := a.audit(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) &&
+			!errors.Is(err, store.ErrUnavailable) {
 			a.t.Errorf("reading the permits: %v", err)
 		}
 	}
@@ -97,7 +98,8 @@ func permitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 				}); err != nil {
 					return "", err
 				}
-				if _, err := word.Receive(ctx, stet.Within(time.Duration(1+n%3)*time.Millisecond), stet.Key(fmt.Sprint(i))); err != nil && !errors.Is(err, stet.ErrTimeout) {
+				if _, err := word.Receive(ctx, stet.Within(time.Duration(1+n%3)*time.Millisecond),
+					stet.Key(fmt.Sprint(i))); err != nil && !errors.Is(err, stet.ErrTimeout) {
 					return "", err
 				}
 			}
@@ -113,7 +115,8 @@ func permitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 		a := &auditor{Store: open(), t: t, queue: "q", limit: limit}
 		d := &dying{Store: a, left: int64(5 + rng.IntN(40)), before: rng.IntN(2) == 0}
 		p := newProcess(t, d, stet.Config{
-			PoisonLimit: stet.None, Workflows: []stet.Definition{workflow(l)}, Poll: 5 * time.Millisecond, MaxParked: []int{stet.None, 10}[seed/2%2],
+			PoisonLimit: stet.None, Workflows: []stet.Definition{workflow(l)}, Poll: 5 * time.Millisecond,
+			MaxParked: []int{stet.None, 10}[seed/2%2],
 		})
 		d.die = p.handle.die
 		if life == 0 {
@@ -194,7 +197,10 @@ func permitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 		})
 	}
 	resumed.Wait()
-	info := untilQueue(t, final, "q", func(i *stet.QueueInfo) bool { return i.Held == 0 && i.Waiting == 0 && i.Delayed == 0 })
+	info := untilQueue(t, final, "q", func(i *stet.QueueInfo) bool {
+		return i.Held == 0 && i.Waiting == 0 &&
+			i.Delayed == 0
+	})
 	if info.Granted < int64(len(ids))/2 || l.most > limit && !ends {
 		t.Errorf("%+v; %d bodies at once", info, l.most)
 	}

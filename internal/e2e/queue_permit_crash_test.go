@@ -80,7 +80,8 @@ func stepPermitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 		a := &auditor{Store: open(), t: t, queue: "q", limit: limit}
 		d := &dying{Store: a, left: 1 << 40, before: rng.IntN(2) == 0}
 		p := newProcess(t, d, stet.Config{
-			PoisonLimit: stet.None, Workflows: []stet.Definition{limitedSteps(l, cancels)}, Poll: 5 * time.Millisecond, MaxParked: []int{stet.None, 10}[seed%2],
+			PoisonLimit: stet.None, Workflows: []stet.Definition{limitedSteps(l, cancels)}, Poll: 5 * time.Millisecond,
+			MaxParked: []int{stet.None, 10}[seed%2],
 		})
 		d.die = p.handle.die
 		p.start()
@@ -129,7 +130,8 @@ func stepPermitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 	}
 	l := &actLog{}
 	a := &auditor{Store: open(), t: t, queue: "q", limit: limit}
-	final := serve(t, stet.Config{Store: a, Workflows: []stet.Definition{limitedSteps(l, cancels)}, Poll: 5 * time.Millisecond})
+	final := serve(t, stet.Config{Store: a, Workflows: []stet.Definition{limitedSteps(l, cancels)},
+		Poll: 5 * time.Millisecond})
 	ended := make(chan error)
 	for _, id := range ids { // all at once: a paused run may hold a permit that others wait for
 		go func() { ended <- resumePaused(ctx, final, id) }()
@@ -139,7 +141,10 @@ func stepPermitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 			t.Error(err)
 		}
 	}
-	info := untilQueue(t, final, "q", func(i *stet.QueueInfo) bool { return i.Held == 0 && i.Waiting == 0 && i.Delayed == 0 })
+	info := untilQueue(t, final, "q", func(i *stet.QueueInfo) bool {
+		return i.Held == 0 && i.Waiting == 0 &&
+			i.Delayed == 0
+	})
 	if !cancels && (info.Granted < int64(len(ids)) || l.most > limit) {
 		t.Errorf("%+v; %d bodies at once", info, l.most)
 	}
@@ -148,14 +153,16 @@ func stepPermitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 // TestLimitedRunAtEveryCommit: the process dies at each commit of a run that stands on a
 // queue and whose steps use another one, fail, race and are undone.
 func TestLimitedRunAtEveryCommit(t *testing.T) {
-	queues := map[string]stet.QueueSettings{"runs": {Concurrency: 1, ReleaseWhileSuspended: true}, "steps": {Concurrency: 1, Rate: 100, Per: time.Second}}
+	queues := map[string]stet.QueueSettings{"runs": {Concurrency: 1, ReleaseWhileSuspended: true},
+		"steps": {Concurrency: 1, Rate: 100, Per: time.Second}}
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 				race := func(name string, d time.Duration) *stet.Future[string] {
 					return stet.Go(ctx, name, func(ctx stet.Context) (string, error) {
-						return stet.Step(ctx, "body", func(c context.Context) (string, error) { return name, takes(c, d) }, stet.OnStepQueue("steps"))
+						return stet.Step(ctx, "body", func(c context.Context) (string, error) { return name, takes(c, d) },
+							stet.OnStepQueue("steps"))
 					})
 				}
 				first, err := stet.Race(ctx, race("a", time.Second), race("b", time.Hour)) // b waits, and is cancelled
@@ -171,7 +178,8 @@ func TestLimitedRunAtEveryCommit(t *testing.T) {
 				if err != nil {
 					return "", err
 				}
-				if err := stet.Do(ctx, "kept", func(context.Context) error { return nil }, stet.UndoDo(func(context.Context) error { return nil }), stet.OnStepQueue("steps")); err != nil {
+				if err := stet.Do(ctx, "kept", func(context.Context) error { return nil },
+					stet.UndoDo(func(context.Context) error { return nil }), stet.OnStepQueue("steps")); err != nil {
 					return "", err
 				}
 				return fmt.Sprint(first, again), nil

@@ -189,7 +189,8 @@ func TestStepWithoutAQueueFails(t *testing.T) {
 		if !errors.Is(err, stet.ErrNoQueue) {
 			return "", fmt.Errorf("a queue that does not exist: %w", err)
 		}
-		for _, bad := range []stet.Permit{{}, {Queue: strings.Repeat("x", 65)}, {Queue: "q", Key: strings.Repeat("x", 201)}, {Queue: "q", Priority: 1001}} {
+		for _, bad := range []stet.Permit{{}, {Queue: strings.Repeat("x", 65)}, {Queue: "q", Key: strings.Repeat("x", 201)},
+			{Queue: "q", Priority: 1001}} {
 			if err := stet.Do(ctx, "bad", func(context.Context) error { return nil }, bad); !errors.Is(err, stet.ErrInvalid) {
 				return "", fmt.Errorf("%+v: %w", bad, err)
 			}
@@ -250,7 +251,8 @@ func TestOverallTimeCountsTheWaitForAPermit(t *testing.T) {
 }
 
 func overallTimeCountsTheWaitForAPermit(t *testing.T) {
-	for _, overall := range []time.Duration{50 * time.Millisecond, 1100 * time.Millisecond} { // the run stays; it is suspended
+	for _, overall := range []time.Duration{50 * time.Millisecond,
+		1100 * time.Millisecond} { // the run stays; it is suspended
 		var l actLog
 		gate := make(chan struct{})
 		held := gatedUse(&l, gate, stet.OnStepQueue("q"))
@@ -265,7 +267,8 @@ func overallTimeCountsTheWaitForAPermit(t *testing.T) {
 		first := startOn(t, e, held, "first")
 		untilQueue(t, e, "q", stands(1, 0))
 		begun := time.Now()
-		if _, err := startOn(t, e, w, "late").Wait(testContext(t)); !errors.Is(err, stet.ErrTimeout) || !strings.Contains(err.Error(), `queue "q"`) || time.Since(begun) < overall {
+		if _, err := startOn(t, e, w, "late").Wait(testContext(t)); !errors.Is(err, stet.ErrTimeout) ||
+			!strings.Contains(err.Error(), `queue "q"`) || time.Since(begun) < overall {
 			t.Errorf("after %s: %v", time.Since(begun), err)
 		}
 		untilQueue(t, e, "q", stands(1, 0))
@@ -379,7 +382,8 @@ func TestStepLimitIsExactAcrossNodes(t *testing.T) {
 			return in, nil
 		})
 		s := &auditor{Store: first.Join(), t: t, queue: "q", limit: limit}
-		engines = append(engines, serve(t, stet.Config{Store: s, Workflows: []stet.Definition{w}, Node: fmt.Sprint("n", i), Poll: 5 * time.Millisecond}))
+		engines = append(engines, serve(t, stet.Config{Store: s, Workflows: []stet.Definition{w}, Node: fmt.Sprint("n", i),
+			Poll: 5 * time.Millisecond}))
 	}
 	spreadRuns(t, first, engines, w, limit, runs)
 	if all.most > limit || len(all.order()) != 2*runs {

@@ -91,7 +91,8 @@ func gatedStep(l *actLog, gate <-chan struct{}, opts ...stet.DefineOption) *stet
 	}, opts...)
 }
 
-func startOn(t testing.TB, e *stet.Engine, w *stet.Workflow[string, string], input string, opts ...stet.StartOption) *stet.Run[string] {
+func startOn(t testing.TB, e *stet.Engine, w *stet.Workflow[string, string], input string,
+	opts ...stet.StartOption) *stet.Run[string] {
 	t.Helper()
 	r, err := w.Start(testContext(t), e, input, opts...)
 	if err != nil {
@@ -114,7 +115,8 @@ func TestConcurrencyOfAQueueCountsRunsUntilTheirEnd(t *testing.T) {
 			}
 			untilQueue(t, e, "mail", stands(2, 3))
 			info, err := runs[4].Info(testContext(t))
-			if err != nil || info.Status != store.Queued || info.OnQueue == nil || !info.OnQueue.Waits || info.OnQueue.Name != "mail" {
+			if err != nil || info.Status != store.Queued || info.OnQueue == nil || !info.OnQueue.Waits ||
+				info.OnQueue.Name != "mail" {
 				t.Errorf("a run that waits for a permit: %+v, %v", info, err)
 			}
 			close(gate)
@@ -274,7 +276,8 @@ func TestPausedQueueGrantsNothing(t *testing.T) {
 	if got := outcome(t, startOn(t, e, w, "beside", stet.OnQueue{})); got != "beside" {
 		t.Error(got)
 	}
-	if err := e.Queues().Delete(ctx, "q", stet.Act{}); !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "1 wait in it") {
+	if err := e.Queues().Delete(ctx, "q", stet.Act{}); !errors.Is(err, stet.ErrRefused) ||
+		!strings.Contains(err.Error(), "1 wait in it") {
 		t.Errorf("deleting a queue in which a run waits: %v", err)
 	}
 	if err := e.Queues().Resume(ctx, "q", stet.Act{}); err != nil {
@@ -298,7 +301,8 @@ func TestPausedQueueGrantsNothing(t *testing.T) {
 	if queues, err := e.Queues().List(ctx); err != nil || len(queues) != 0 {
 		t.Errorf("%+v, %v", queues, err)
 	}
-	for what, verb := range map[string]func(context.Context, string, stet.Act) error{"pause": e.Queues().Pause, "resume": e.Queues().Resume, "delete": e.Queues().Delete} {
+	for what, verb := range map[string]func(context.Context, string, stet.Act) error{"pause": e.Queues().Pause,
+		"resume": e.Queues().Resume, "delete": e.Queues().Delete} {
 		if err := verb(ctx, "q", stet.Act{}); !errors.Is(err, stet.ErrNoQueue) {
 			t.Errorf("%s a queue that does not exist: %v", what, err)
 		}
@@ -457,7 +461,8 @@ func TestQueueIsExactAcrossNodes(t *testing.T) {
 			})
 		}, stet.OnQueue{Name: "q"})
 		s := &auditor{Store: first.Join(), t: t, queue: "q", limit: limit}
-		engines = append(engines, serve(t, stet.Config{Store: s, Workflows: []stet.Definition{w}, Node: fmt.Sprint("n", i), Poll: 5 * time.Millisecond}))
+		engines = append(engines, serve(t, stet.Config{Store: s, Workflows: []stet.Definition{w}, Node: fmt.Sprint("n", i),
+			Poll: 5 * time.Millisecond}))
 	}
 	spreadRuns(t, first, engines, w, limit, runs)
 	if all.most > limit || len(all.order()) != runs {
@@ -472,7 +477,8 @@ func TestQueueIsExactAcrossNodes(t *testing.T) {
 
 // spreadRuns has runs of a workflow that is limited by the queue q started by several
 // nodes, and waits for their ends.
-func spreadRuns(t *testing.T, s store.Store, engines []*stet.Engine, w *stet.Workflow[string, string], limit, runs int) {
+func spreadRuns(t *testing.T, s store.Store, engines []*stet.Engine, w *stet.Workflow[string, string], limit,
+	runs int) {
 	t.Helper()
 	createQueue(t, engines[0], "q", stet.QueueSettings{Concurrency: limit})
 	untilShared(t, s, len(engines))

@@ -119,14 +119,16 @@ func (p *patient) check(ctx context.Context, e *stet.Engine, _ string) error {
 			acts = append(acts, a.Verb+" "+a.Why)
 		}
 	}
-	if got, want := strings.Join(acts, ", "), "pause first, resume , retry second, rewind third, edit fifth, fork fourth"; got != want {
+	if got, want := strings.Join(acts, ", "),
+		"pause first, resume , retry second, rewind third, edit fifth, fork fourth"; got != want {
 		return fmt.Errorf("the audits have %q, want %q", got, want)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, want := range map[string]int{"a": 1, "b": 2, "c": 3} {
 		if keys := slices.Collect(maps.Keys(p.keys[name])); len(keys) != want {
-			return fmt.Errorf("step %s has gone out with %d keys, want %d: a retry keeps them, a rewind and a fork make new ones", name, len(keys), want)
+			return fmt.Errorf("step %s has gone out with %d keys, want %d: "+
+				"a retry keeps them, a rewind and a fork make new ones", name, len(keys), want)
 		}
 	}
 	return nil
@@ -143,7 +145,8 @@ func TestVerbsCrashEverywhere(t *testing.T) {
 				w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) { return word.Receive(ctx) })
 				got, err := stettest.CrashEverywhere(t, w, "", stettest.On(s.open),
 					stettest.WithConfig(stet.Config{
-						Workflows: []stet.Definition{p.workflow()}, MaxParked: parked, Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("k")}, Compress: 10},
+						Workflows: []stet.Definition{p.workflow()}, MaxParked: parked,
+						Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("k")}, Compress: 10},
 					}),
 					crashFaults(s.name),
 					stettest.Driving(p.treat), stettest.Checking(p.check))
@@ -216,7 +219,8 @@ func TestSweepsThroughCrashes(t *testing.T) {
 						open := s.open(t)
 						d := &sweptAway{Store: open(), left: at, after: after}
 						cfg := stet.Config{
-							Workflows: []stet.Definition{ended, waiting}, Poll: time.Hour, LeaseTTL: time.Hour, Logger: slog.New(slog.DiscardHandler),
+							Workflows: []stet.Definition{ended, waiting}, Poll: time.Hour, LeaseTTL: time.Hour,
+							Logger: slog.New(slog.DiscardHandler),
 						}
 						first := newProcess(t, d, cfg)
 						d.die = first.handle.die

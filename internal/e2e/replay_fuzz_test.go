@@ -37,7 +37,8 @@ func FuzzReplay(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		err := e.Replay(t.Context(), bytes.NewReader(data))
 		var mismatch *stet.ReplayError
-		if err != nil && !errors.As(err, &mismatch) && !errors.Is(err, stet.ErrInvalid) && !errors.Is(err, stet.ErrUnknownWorkflow) {
+		if err != nil && !errors.As(err, &mismatch) && !errors.Is(err, stet.ErrInvalid) &&
+			!errors.Is(err, stet.ErrUnknownWorkflow) {
 			t.Errorf("the replay gives %v", err)
 		}
 		if mismatch != nil && strings.Contains(mismatch.Reason, "it is left running") {

@@ -28,7 +28,8 @@ var errReadOnly = errors.New("nothing may be written")
 func (s *readOnly) refuse() error { s.tried.Add(1); return errReadOnly }
 
 func (s *readOnly) Register(context.Context, store.Node) (store.Time, error) { return 0, s.refuse() }
-func (s *readOnly) Acquire(context.Context, store.Node, []store.Shard, store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *readOnly) Acquire(context.Context, store.Node, []store.Shard, store.Delay) ([]store.Acquired, store.Time,
+	error) {
 	return nil, 0, s.refuse()
 }
 func (s *readOnly) Apply(context.Context, []store.Command) ([]store.Answer, store.Time, error) {
@@ -333,10 +334,12 @@ func TestReplayOfSealedValues(t *testing.T) {
 		t.Errorf("the export without the key gives %v", err)
 	}
 	report, err := without.Check(ctx, stet.CheckQuery{})
-	if err != nil || len(report.Breaks) != 1 || !strings.Contains(report.Breaks[0].Reason, "key-1") || report.Breaks[0].RunID != "r" {
+	if err != nil || len(report.Breaks) != 1 || !strings.Contains(report.Breaks[0].Reason, "key-1") ||
+		report.Breaks[0].RunID != "r" {
 		t.Errorf("the check without the key gives %+v, %v", report, err)
 	}
-	with, err := stet.New(ctx, stet.Config{Store: open(), Workflows: []stet.Definition{w}, Payloads: payloads, Logger: discard})
+	with, err := stet.New(ctx, stet.Config{Store: open(), Workflows: []stet.Definition{w}, Payloads: payloads,
+		Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,8 @@ func TestRetention(t *testing.T) {
 	standard := stet.Define("standard", ends)
 	forever := stet.Define("for-ever", ends, stet.KeepFor(stet.None))
 	brief := stet.Define("brief", ends, stet.Retention{Succeeded: stet.AtOnce, Failed: time.Hour})
-	waiting := stet.Define("waiting", func(ctx stet.Context, _ string) (string, error) { return word.Receive(ctx) }, stet.KeepFor(stet.AtOnce))
+	waiting := stet.Define("waiting", func(ctx stet.Context, _ string) (string, error) { return word.Receive(ctx) },
+		stet.KeepFor(stet.AtOnce))
 	all := []stet.Definition{standard, forever, brief, waiting}
 	for _, c := range []struct {
 		name   string
@@ -94,7 +95,8 @@ func TestRetention(t *testing.T) {
 						t.Fatal(err)
 					}
 					passed := time.Duration(0)
-					for _, at := range []time.Duration{50 * time.Second, 3 * time.Minute, 59 * time.Minute, 63 * time.Minute, day - time.Minute,
+					for _, at := range []time.Duration{50 * time.Second, 3 * time.Minute, 59 * time.Minute, 63 * time.Minute,
+						day - time.Minute,
 						day + 3*time.Minute, 30*day - time.Minute, 30*day + 3*time.Minute, 400 * day} {
 						time.Sleep(at - passed)
 						passed = at
@@ -144,7 +146,8 @@ func TestRetentionChanges(t *testing.T) {
 			}
 			time.Sleep(100 * 24 * time.Hour)
 		})
-		served(t, stet.Config{Store: s}, func(e *stet.Engine) { time.Sleep(time.Hour) }) // without any code, as the command line
+		// without any code, as the command line
+		served(t, stet.Config{Store: s}, func(e *stet.Engine) { time.Sleep(time.Hour) })
 		served(t, stet.Config{Store: s, Workflows: []stet.Definition{stet.Define("first", quick)}}, func(e *stet.Engine) {
 			if _, err := e.Runs().Info(ctx, "first"); err != nil {
 				t.Errorf("before the first pass: %v", err)
@@ -235,7 +238,8 @@ func (s *sweeping) Sweep(ctx context.Context, req store.SweepRequest) (store.Swe
 
 func TestBadRetention(t *testing.T) {
 	w := stet.Define("w", func(stet.Context, int) (int, error) { return 0, nil }, stet.Retention{Failed: -5})
-	_, err := stet.New(t.Context(), stet.Config{Store: memory.New(), Workflows: []stet.Definition{w}, Retention: stet.KeepFor(-time.Hour)})
+	_, err := stet.New(t.Context(), stet.Config{Store: memory.New(), Workflows: []stet.Definition{w},
+		Retention: stet.KeepFor(-time.Hour)})
 	if !errors.Is(err, stet.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}

@@ -45,7 +45,8 @@ func TestListedRuns(t *testing.T) {
 	if good.Err != nil || good.Status != store.Succeeded || good.Tags["in"] != "good" || good.Headers["h"] != "good" {
 		t.Errorf("the run that has succeeded is %+v", good)
 	}
-	if failed := (*stet.RunError)(nil); !errors.As(bad.Err, &failed) || failed.RunID != "bad" || bad.Status != store.Failed {
+	if failed := (*stet.RunError)(nil); !errors.As(bad.Err, &failed) || failed.RunID != "bad" ||
+		bad.Status != store.Failed {
 		t.Errorf("the run that has failed is %+v", bad)
 	}
 	info, err := e.Runs().Info(ctx, "good")

@@ -31,7 +31,8 @@ var scheduled = stet.Define("scheduled", func(ctx stet.Context, takes time.Durat
 
 func listed(t *testing.T, e *stet.Engine, name string) []store.Run {
 	t.Helper()
-	page, err := e.Store().List(t.Context(), store.Filter{Tags: []store.Pair{{Key: "stet.schedule", Value: name}}, Values: true, Limit: store.MaxPage})
+	page, err := e.Store().List(t.Context(),
+		store.Filter{Tags: []store.Pair{{Key: "stet.schedule", Value: name}}, Values: true, Limit: store.MaxPage})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,13 +71,15 @@ func TestScheduleStartsARunForEachInstant(t *testing.T) {
 		}
 		for i, run := range runs {
 			at := time.Date(2000, 1, 1+i, 2, 0, 0, 0, time.UTC).Format(time.RFC3339)
-			if run.ID != "nightly/"+at || run.Status != store.Succeeded || string(run.Output) != fmt.Sprintf("\x01\"nightly %s true\"", at) {
+			if run.ID != "nightly/"+at || run.Status != store.Succeeded ||
+				string(run.Output) != fmt.Sprintf("\x01\"nightly %s true\"", at) {
 				t.Errorf("expected the run of %s, got %s %s %q", at, run.ID, run.Status, run.Output)
 			}
 			if run.Created.Sub(store.TimeOf(time.Date(2000, 1, 1+i, 2, 0, 0, 0, time.UTC))) > time.Second {
 				t.Errorf("expected it to begin in time, got %s", run.Created)
 			}
-			if fmt.Sprint(run.Tags) != "[{stet.schedule nightly} {team a}]" || !strings.Contains(string(run.Headers), `"tenant":"x"`) {
+			if fmt.Sprint(run.Tags) != "[{stet.schedule nightly} {team a}]" ||
+				!strings.Contains(string(run.Headers), `"tenant":"x"`) {
 				t.Errorf("expected tags and headers, got %v %s", run.Tags, run.Headers)
 			}
 		}
@@ -84,11 +87,13 @@ func TestScheduleStartsARunForEachInstant(t *testing.T) {
 			t.Errorf("expected a run each six hours from the first one on, got %d", n)
 		}
 		got := info(t, e, "nightly")
-		if got.Workflow != "scheduled" || got.Started != 3 || got.Skipped != 0 || len(got.Past) != 3 || len(got.Running) != 0 || got.Past[2].RunID != runs[2].ID {
+		if got.Workflow != "scheduled" || got.Started != 3 || got.Skipped != 0 || len(got.Past) != 3 ||
+			len(got.Running) != 0 || got.Past[2].RunID != runs[2].ID {
 			t.Errorf("expected three starts, got %+v", got)
 		}
 		want := stet.Schedule{
-			Cron: "0 3 * * *", Zone: "Europe/Berlin", Overlap: stet.SkipOverlap, CatchUp: time.Hour, Tags: stet.Tags{"team": "a"}, Headers: stet.Headers{"tenant": "x"},
+			Cron: "0 3 * * *", Zone: "Europe/Berlin", Overlap: stet.SkipOverlap, CatchUp: time.Hour,
+			Tags: stet.Tags{"team": "a"}, Headers: stet.Headers{"tenant": "x"},
 		}
 		if fmt.Sprint(got.Schedule) != fmt.Sprint(want) {
 			t.Errorf("expected %+v, got %+v", want, got.Schedule)
@@ -120,7 +125,8 @@ func TestScheduleOverlap(t *testing.T) {
 	} {
 		t.Run(c.overlap.String(), func(t *testing.T) {
 			stettest.Run(t, stet.Config{Workflows: []stet.Definition{scheduled}}, func(t *testing.T, env *stettest.Env) {
-				ok(t, scheduled.Schedule(t.Context(), env.Engine, "s", 150*time.Minute, stet.Schedule{Every: time.Hour, Overlap: c.overlap}))
+				ok(t, scheduled.Schedule(t.Context(), env.Engine, "s", 150*time.Minute,
+					stet.Schedule{Every: time.Hour, Overlap: c.overlap}))
 				time.Sleep(8*time.Hour + time.Second)
 				ok(t, env.Engine.Schedules().Pause(t.Context(), "s", stet.Act{}))
 				time.Sleep(100 * time.Minute)
@@ -152,7 +158,8 @@ func TestScheduleOverlap(t *testing.T) {
 func TestScheduleVerbs(t *testing.T) {
 	stettest.Run(t, stet.Config{Workflows: []stet.Definition{scheduled}}, func(t *testing.T, env *stettest.Env) {
 		e, ctx := env.Engine, t.Context()
-		ok(t, scheduled.Schedule(ctx, e, "s", 90*time.Minute, stet.Schedule{Every: time.Hour, Paused: true}, stet.RefuseExisting))
+		ok(t, scheduled.Schedule(ctx, e, "s", 90*time.Minute, stet.Schedule{Every: time.Hour, Paused: true},
+			stet.RefuseExisting))
 		time.Sleep(150 * time.Minute)
 		i := info(t, e, "s")
 		if i.Started != 0 || !i.Schedule.Paused || len(i.Next) != 0 || i.PausedAt.IsZero() {
@@ -167,7 +174,8 @@ func TestScheduleVerbs(t *testing.T) {
 			t.Errorf("expected no run beside it, got %v", err)
 		}
 		ok(t, e.Schedules().Resume(ctx, "s", stet.Act{}))
-		ok(t, e.Schedules().Backfill(ctx, "s", time.Date(1999, 12, 31, 20, 0, 0, 0, time.UTC), time.Date(1999, 12, 31, 23, 0, 0, 0, time.UTC), stet.Act{}))
+		ok(t, e.Schedules().Backfill(ctx, "s", time.Date(1999, 12, 31, 20, 0, 0, 0, time.UTC),
+			time.Date(1999, 12, 31, 23, 0, 0, 0, time.UTC), stet.Act{}))
 		time.Sleep(10 * time.Minute)
 		if i := info(t, e, "s"); i.Skipped != 2 || i.Past[0].Count != 1 || i.Backfills != 1 || len(i.Running) != 1 {
 			t.Errorf("expected what passed while it was paused to be skipped, and the backfill to wait, got %+v", i)
@@ -186,7 +194,8 @@ func TestScheduleVerbs(t *testing.T) {
 		}
 		ok(t, e.Schedules().Delete(ctx, "s", stet.Act{}))
 		for name, err := range map[string]error{
-			"pause": e.Schedules().Pause(ctx, "s", stet.Act{}), "resume": e.Schedules().Resume(ctx, "s", stet.Act{}), "delete": e.Schedules().Delete(ctx, "s", stet.Act{}),
+			"pause": e.Schedules().Pause(ctx, "s", stet.Act{}), "resume": e.Schedules().Resume(ctx, "s", stet.Act{}),
+			"delete":     e.Schedules().Delete(ctx, "s", stet.Act{}),
 			"backfill":   e.Schedules().Backfill(ctx, "never", time.Unix(1, 0), time.Unix(2, 0), stet.Act{}),
 			"trigger":    func() error { _, err := e.Schedules().Trigger(ctx, "never", stet.Act{}); return err }(),
 			"show":       func() error { _, err := e.Schedules().Info(ctx, "s"); return err }(),
@@ -246,7 +255,8 @@ func acrossProcesses(t *testing.T, slots int) {
 				rng := rand.New(rand.NewPCG(rng.Uint64(), 1)) // the former life's may still be in use
 				w := &wire{Store: s.Join()}
 				e, err := stet.New(ctx, stet.Config{
-					Store: w, Workflows: []stet.Definition{body}, Node: fmt.Sprint(name, life), Build: "b", Logger: slog.New(slog.DiscardHandler),
+					Store: w, Workflows: []stet.Definition{body}, Node: fmt.Sprint(name, life), Build: "b",
+					Logger:   slog.New(slog.DiscardHandler),
 					LeaseTTL: 3 * time.Second, Renew: time.Second, Grace: time.Second,
 				})
 				if err != nil {
@@ -281,7 +291,8 @@ func acrossProcesses(t *testing.T, slots int) {
 	time.Sleep(20*time.Minute + 5*time.Second)
 	cancel()
 	all.Wait()
-	calm := serve(t, stet.Config{Store: s, Workflows: []stet.Definition{body}}) // it judges the dead by the leases that they had
+	// it judges the dead by the leases that they had
+	calm := serve(t, stet.Config{Store: s, Workflows: []stet.Definition{body}})
 	time.Sleep(25 * time.Second)
 	for _, name := range names {
 		i := info(t, calm, name)
@@ -290,12 +301,14 @@ func acrossProcesses(t *testing.T, slots int) {
 		want := int64(i.Next[0].Sub(first) / (10 * time.Second))
 		runs := listed(t, calm, name)
 		for n, run := range runs {
-			if id := name + "/" + first.Add(time.Duration(n)*10*time.Second).Format(time.RFC3339); run.ID != id || run.Status != store.Succeeded {
+			if id := name + "/" + first.Add(time.Duration(n)*10*time.Second).Format(time.RFC3339); run.ID != id ||
+				run.Status != store.Succeeded {
 				t.Fatalf("expected run %d to be %s and to have succeeded, got %s, which is %s", n, id, run.ID, run.Status)
 			}
 		}
 		if want < 120 || i.Started != want || i.Skipped != 0 || int64(len(runs)) != want {
-			t.Errorf("%s: expected each of %d instants to be started once, got %d started, %d skipped, %d runs", name, want, i.Started, i.Skipped, len(runs))
+			t.Errorf("%s: expected each of %d instants to be started once, got %d started, %d skipped, %d runs",
+				name, want, i.Started, i.Skipped, len(runs))
 		}
 	}
 }
@@ -327,7 +340,8 @@ func TestScheduleBadInput(t *testing.T) {
 		t.Errorf("expected ErrUnknownWorkflow, got %v", err)
 	}
 	long := stet.Headers{"k": strings.Repeat("x", store.MaxHeaders-20)}
-	if err := scheduled.Schedule(ctx, e, "s", 0, stet.Schedule{Every: time.Hour, Headers: long}); !errors.Is(err, stet.ErrTooLarge) {
+	if err := scheduled.Schedule(ctx, e, "s", 0,
+		stet.Schedule{Every: time.Hour, Headers: long}); !errors.Is(err, stet.ErrTooLarge) {
 		t.Errorf("expected ErrTooLarge with the schedule's own headers, got %v", err)
 	}
 	if all, err := e.Schedules().List(ctx); err != nil || len(all) != 0 {
@@ -347,7 +361,8 @@ func TestScheduleBadInput(t *testing.T) {
 func TestScheduleBeforeItsOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
-		cfg := stet.Config{Store: s, Workflows: []stet.Definition{scheduled}, Build: "b", Logger: slog.New(slog.DiscardHandler)}
+		cfg := stet.Config{Store: s, Workflows: []stet.Definition{scheduled}, Build: "b",
+			Logger: slog.New(slog.DiscardHandler)}
 		e, err := stet.New(t.Context(), cfg)
 		ok(t, err)
 		ok(t, scheduled.Schedule(t.Context(), e, "s", 0, stet.Schedule{Every: time.Hour}))
@@ -407,41 +422,44 @@ func TestScheduleOnAQueue(t *testing.T) {
 	annotated := stet.Define("annotated", func(ctx stet.Context, takes time.Duration) (string, error) {
 		return "", stet.Sleep(ctx, "work", takes)
 	}, stet.OnQueue{Name: "q", Priority: 1})
-	stettest.Run(t, stet.Config{Workflows: []stet.Definition{scheduled, annotated}}, func(t *testing.T, env *stettest.Env) {
-		e := env.Engine
-		hourly := stet.Schedule{Every: time.Hour, Overlap: stet.AllowOverlap}
-		place := stet.OnQueue{Name: "q", Key: "tenant", Priority: 7}
-		if err := scheduled.Schedule(t.Context(), e, "hourly", 0, hourly, place); !errors.Is(err, stet.ErrNoQueue) {
-			t.Errorf("a schedule on a queue that does not exist: %v", err)
-		}
-		if err := scheduled.Schedule(t.Context(), e, "hourly", 0, hourly, stet.OnQueue{Key: "x"}); !errors.Is(err, stet.ErrInvalid) {
-			t.Errorf("a queue without a name: %v", err)
-		}
-		ok(t, e.Queues().Create(t.Context(), "q", stet.QueueSettings{Concurrency: 1}))
-		ok(t, scheduled.Schedule(t.Context(), e, "hourly", 90*time.Minute, hourly, place))
-		ok(t, annotated.Schedule(t.Context(), e, "other", 0, stet.Schedule{Every: 24 * time.Hour}))
-		ok(t, annotated.Schedule(t.Context(), e, "aside", 0, stet.Schedule{Every: 24 * time.Hour}, stet.OnQueue{}))
-		time.Sleep(2*time.Hour + time.Minute)
-		if q, err := e.Queues().Info(t.Context(), "q"); err != nil || q.Held != 1 || q.Waiting != 1 || q.Granted != 1 {
-			t.Errorf("the first run works for 90 minutes, the second one waits: %+v, %v", q, err)
-		}
-		time.Sleep(time.Hour)
-		runs := listed(t, e, "hourly")
-		if len(runs) != 3 || runs[0].Status != store.Succeeded || runs[1].Started.Sub(runs[0].Ended) > time.Second || runs[2].Status != store.Queued {
-			t.Errorf("%+v", runs)
-		}
-		got, err := e.Runs().Info(t.Context(), runs[2].ID)
-		if err != nil || got.OnQueue == nil || got.OnQueue.OnQueue != place || !got.OnQueue.Waits {
-			t.Errorf("%+v, %v", got, err)
-		}
-		if i := info(t, e, "hourly"); i.OnQueue == nil || *i.OnQueue != place {
-			t.Errorf("%+v", i)
-		}
-		if i := info(t, e, "other"); i.OnQueue == nil || *i.OnQueue != (stet.OnQueue{Name: "q", Priority: 1}) {
-			t.Errorf("as the definition says: %+v", i)
-		}
-		if i := info(t, e, "aside"); i.OnQueue != nil {
-			t.Errorf("on no queue: %+v", i)
-		}
-	})
+	stettest.Run(t, stet.Config{Workflows: []stet.Definition{scheduled, annotated}},
+		func(t *testing.T, env *stettest.Env) {
+			e := env.Engine
+			hourly := stet.Schedule{Every: time.Hour, Overlap: stet.AllowOverlap}
+			place := stet.OnQueue{Name: "q", Key: "tenant", Priority: 7}
+			if err := scheduled.Schedule(t.Context(), e, "hourly", 0, hourly, place); !errors.Is(err, stet.ErrNoQueue) {
+				t.Errorf("a schedule on a queue that does not exist: %v", err)
+			}
+			if err := scheduled.Schedule(t.Context(), e, "hourly", 0, hourly,
+				stet.OnQueue{Key: "x"}); !errors.Is(err, stet.ErrInvalid) {
+				t.Errorf("a queue without a name: %v", err)
+			}
+			ok(t, e.Queues().Create(t.Context(), "q", stet.QueueSettings{Concurrency: 1}))
+			ok(t, scheduled.Schedule(t.Context(), e, "hourly", 90*time.Minute, hourly, place))
+			ok(t, annotated.Schedule(t.Context(), e, "other", 0, stet.Schedule{Every: 24 * time.Hour}))
+			ok(t, annotated.Schedule(t.Context(), e, "aside", 0, stet.Schedule{Every: 24 * time.Hour}, stet.OnQueue{}))
+			time.Sleep(2*time.Hour + time.Minute)
+			if q, err := e.Queues().Info(t.Context(), "q"); err != nil || q.Held != 1 || q.Waiting != 1 || q.Granted != 1 {
+				t.Errorf("the first run works for 90 minutes, the second one waits: %+v, %v", q, err)
+			}
+			time.Sleep(time.Hour)
+			runs := listed(t, e, "hourly")
+			if len(runs) != 3 || runs[0].Status != store.Succeeded || runs[1].Started.Sub(runs[0].Ended) > time.Second ||
+				runs[2].Status != store.Queued {
+				t.Errorf("%+v", runs)
+			}
+			got, err := e.Runs().Info(t.Context(), runs[2].ID)
+			if err != nil || got.OnQueue == nil || got.OnQueue.OnQueue != place || !got.OnQueue.Waits {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if i := info(t, e, "hourly"); i.OnQueue == nil || *i.OnQueue != place {
+				t.Errorf("%+v", i)
+			}
+			if i := info(t, e, "other"); i.OnQueue == nil || *i.OnQueue != (stet.OnQueue{Name: "q", Priority: 1}) {
+				t.Errorf("as the definition says: %+v", i)
+			}
+			if i := info(t, e, "aside"); i.OnQueue != nil {
+				t.Errorf("on no queue: %+v", i)
+			}
+		})
 }

@@ -94,7 +94,8 @@ var showCase = crashCase{
 var compatShows = compatCase{
 	name: "streams and updates",
 	code: func(ctx stet.Context, _ string) (string, error) {
-		if err := errors.Join(shownLog.Append(ctx, "begin"), shownLast.Set(ctx, "begin"), stet.SetTags(ctx, stet.Tags{"kind": "compat"})); err != nil {
+		if err := errors.Join(shownLog.Append(ctx, "begin"), shownLast.Set(ctx, "begin"),
+			stet.SetTags(ctx, stet.Tags{"kind": "compat"})); err != nil {
 			return "", err
 		}
 		r, err := double.Receive(ctx)
@@ -151,7 +152,8 @@ var longCase = crashCase{
 	workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
 		return stet.Define("w", func(ctx stet.Context, former string) (string, error) {
 			part := len(former)
-			if err := errors.Join(shownLog.Append(ctx, fmt.Sprint("begin ", part)), stet.SetTags(ctx, stet.Tags{"part": fmt.Sprint(part)})); err != nil {
+			if err := errors.Join(shownLog.Append(ctx, fmt.Sprint("begin ", part)),
+				stet.SetTags(ctx, stet.Tags{"part": fmt.Sprint(part)})); err != nil {
 				return "", err
 			}
 			_, err := stet.Loop(ctx, "loop", 0, func(ctx stet.Context, i int) (next stet.Next[int, int], err error) {

@@ -48,7 +48,8 @@ func TestTagsOfARun(t *testing.T) {
 				t.Fatal(err)
 			}
 			waitStatus(t, e, id, store.Suspended)
-			if got := found(store.Pair{Key: "stage", Value: "begun"}, store.Pair{Key: "tenant", Value: "ibm"}, store.Pair{Key: "area", Value: "north"}); got != id {
+			if got := found(store.Pair{Key: "stage", Value: "begun"}, store.Pair{Key: "tenant", Value: "ibm"},
+				store.Pair{Key: "area", Value: "north"}); got != id {
 				t.Errorf("under way is found %q, want %q", got, id)
 			}
 			if id == "cancelled" {
@@ -89,10 +90,13 @@ func TestTagsAndHeadersThatCannotBe(t *testing.T) {
 		want   error
 	}{
 		"an empty key": {stet.Tags{"": "x"}, stet.ErrInvalid}, "a key with a space": {stet.Tags{"a b": "x"}, stet.ErrInvalid},
-		"a key with an equal sign": {stet.Tags{"a=b": "x"}, stet.ErrInvalid}, "a long key": {stet.Tags{strings.Repeat("k", 65): "x"}, stet.ErrInvalid},
-		"an empty value": {stet.Tags{"a": ""}, stet.ErrInvalid}, "a long value": {stet.Tags{"a": strings.Repeat("v", 256)}, stet.ErrInvalid},
+		"a key with an equal sign":         {stet.Tags{"a=b": "x"}, stet.ErrInvalid},
+		"a long key":                       {stet.Tags{strings.Repeat("k", 65): "x"}, stet.ErrInvalid},
+		"an empty value":                   {stet.Tags{"a": ""}, stet.ErrInvalid},
+		"a long value":                     {stet.Tags{"a": strings.Repeat("v", 256)}, stet.ErrInvalid},
 		"a value with a control character": {stet.Tags{"a": "x\ny"}, stet.ErrInvalid}, "too many": {many, stet.ErrInvalid},
-		"a header without a key": {stet.Headers{"": "x"}, stet.ErrInvalid}, "large headers": {stet.Headers{"k": strings.Repeat("v", 5000)}, stet.ErrTooLarge},
+		"a header without a key": {stet.Headers{"": "x"}, stet.ErrInvalid},
+		"large headers":          {stet.Headers{"k": strings.Repeat("v", 5000)}, stet.ErrTooLarge},
 	} {
 		if _, err := w.Start(ctx, e, 0, row.option); !errors.Is(err, row.want) {
 			t.Errorf("%s: %v; want %v", what, err, row.want)
@@ -164,7 +168,8 @@ func TestHeadersAccompanyARun(t *testing.T) {
 	if got, err := run.Wait(ctx); err != nil || got != "7f/acme/7f" {
 		t.Errorf("the run and its child have %q, %v", got, err)
 	}
-	want := stet.Headers{"plain.trace": "7f", "plain.tenant": "acme", "own.trace": "7f", "own.tenant": "other", "own.more": "x"}
+	want := stet.Headers{"plain.trace": "7f", "plain.tenant": "acme", "own.trace": "7f", "own.tenant": "other",
+		"own.more": "x"}
 	if got, err := to.Wait(ctx); err != nil || !maps.Equal(got, want) {
 		t.Errorf("the messages carry %v, %v; want %v", got, err, want)
 	}

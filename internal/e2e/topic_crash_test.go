@@ -64,7 +64,8 @@ var eventsCase = crashCase{
 				if info.Accepted > want.Accepted || info.Received > want.Received {
 					return fmt.Errorf("topic %s: %+v", name, info)
 				}
-				if info.Accepted == want.Accepted && info.Received == want.Received && info.Pending+info.Expired == want.Pending && info.InFlight == 0 && info.Waiting == 0 {
+				if info.Accepted == want.Accepted && info.Received == want.Received && info.Pending+info.Expired == want.Pending &&
+					info.InFlight == 0 && info.Waiting == 0 {
 					break
 				}
 				if ctx.Err() != nil {
@@ -109,7 +110,8 @@ var (
 				err = takes(ctx, v, failed)
 			case 2:
 				var said, job, paper string
-				won, failed := stet.Select(ctx, jobs.Case(&job, stet.Named("j"), key), word.Case(&said, key), news.Case(&paper, stet.Named("n"), key), stet.AfterDelay(fmt.Sprint("timer-", i), time.Duration(short)))
+				won, failed := stet.Select(ctx, jobs.Case(&job, stet.Named("j"), key), word.Case(&said, key),
+					news.Case(&paper, stet.Named("n"), key), stet.AfterDelay(fmt.Sprint("timer-", i), time.Duration(short)))
 				if err = failed; err == nil && won != 1 && won != 3 {
 					err = takes(ctx, job+paper, nil)
 				}
@@ -130,13 +132,14 @@ var (
 			case 4:
 				_, err = stet.Publish(ctx, jobs, fmt.Sprintf("own-%d-%d-%d", in.Seed, in.Round, i), key)
 			case 5:
-				_, err = stet.Loop(ctx, fmt.Sprint("loop-", i), 0, func(ctx stet.Context, n int) (next stet.Next[int, int], err error) {
-					v, err := jobs.Receive(ctx, short)
-					if err = takes(ctx, v, err); n == 4 {
-						return next.Break(n), err
-					}
-					return next.Continue(n + 1), err
-				}, stet.LoopOptions{Every: 2, Keep: 1})
+				_, err = stet.Loop(ctx, fmt.Sprint("loop-", i), 0,
+					func(ctx stet.Context, n int) (next stet.Next[int, int], err error) {
+						v, err := jobs.Receive(ctx, short)
+						if err = takes(ctx, v, err); n == 4 {
+							return next.Break(n), err
+						}
+						return next.Continue(n + 1), err
+					}, stet.LoopOptions{Every: 2, Keep: 1})
 			default:
 				err = stet.Do(ctx, "step", func(context.Context) error { return nil }, key)
 			}
@@ -175,7 +178,8 @@ func TestConservationOfEvents(t *testing.T) {
 func conserveEvents(t *testing.T, open func() store.Store, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 8))
 	rewinds := seed%3 == 2
-	cfg := stet.Config{PoisonLimit: stet.None, Workflows: []stet.Definition{roams}, Poll: 5 * time.Millisecond, MaxParked: []int{stet.None, 10}[seed%2]}
+	cfg := stet.Config{PoisonLimit: stet.None, Workflows: []stet.Definition{roams}, Poll: 5 * time.Millisecond,
+		MaxParked: []int{stet.None, 10}[seed%2]}
 	outside := open()
 	sender := client(t, outside, roams)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -244,7 +248,8 @@ func conserveEvents(t *testing.T, open func() store.Store, seed uint64) {
 			t.Fatal(err)
 		}
 		if !info.Status.Terminal() {
-			if _, err := final.Runs().Cancel(ctx, id, stet.Act{Why: "the end"}); err != nil && !errors.Is(err, stet.ErrTerminal) && !errors.Is(err, stet.ErrRefused) {
+			if _, err := final.Runs().Cancel(ctx, id, stet.Act{Why: "the end"}); err != nil &&
+				!errors.Is(err, stet.ErrTerminal) && !errors.Is(err, stet.ErrRefused) {
 				t.Fatal(err)
 			}
 		}

@@ -583,7 +583,8 @@ func TestTopicsAreListed(t *testing.T) {
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	ctx := testContext(t)
 	publish(t, e, news, "a")
-	publish(t, e, stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Cap: 7, Expiry: time.Hour, Retention: stet.None}, "a")
+	publish(t, e, stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Cap: 7, Expiry: time.Hour, Retention: stet.None},
+		"a")
 	untilTopic(t, e, "jobs", func(i *stet.TopicInfo) bool { return i.Accepted == 1 })
 	untilTopic(t, e, "news", func(i *stet.TopicInfo) bool { return i.Accepted == 1 })
 	list, err := e.Topics().List(ctx)

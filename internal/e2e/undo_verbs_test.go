@@ -30,16 +30,17 @@ func TestOperatorsAndUndoing(t *testing.T) {
 		closed := true
 		w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 			for _, name := range []string{"a", "b"} {
-				err := stet.Do(ctx, name, func(c context.Context) error { note("do "+name, c); return nil }, stet.UndoDo(func(c context.Context) error {
-					mu.Lock()
-					fails := closed && name == "b"
-					mu.Unlock()
-					if fails {
-						return stet.Permanent(errors.New("bank is closed"))
-					}
-					note("undo "+name, c)
-					return nil
-				}))
+				err := stet.Do(ctx, name, func(c context.Context) error { note("do "+name, c); return nil },
+					stet.UndoDo(func(c context.Context) error {
+						mu.Lock()
+						fails := closed && name == "b"
+						mu.Unlock()
+						if fails {
+							return stet.Permanent(errors.New("bank is closed"))
+						}
+						note("undo "+name, c)
+						return nil
+					}))
 				if err != nil {
 					return 0, err
 				}

@@ -84,7 +84,8 @@ func undoHasWhatAStepHas(t *testing.T) {
 	if err != nil || len(entries) != 2 {
 		t.Fatal(entries, err)
 	}
-	if step, undo := &entries[0], &entries[1]; !step.Owes || undo.Owes || undo.Kind != store.KindUndo || undo.Location != "charge/undo" ||
+	if step, undo := &entries[0], &entries[1]; !step.Owes || undo.Owes || undo.Kind != store.KindUndo ||
+		undo.Location != "charge/undo" ||
 		undo.Attempts != 2 || undo.State != store.Done || undo.Err() != nil {
 		t.Errorf("the history is %+v", entries)
 	}
@@ -182,7 +183,8 @@ func TestUndoIsChecked(t *testing.T) {
 			stet.Define("b", func(stet.Context, int) (int, error) { return 0, nil }, stet.OnFailure(9)),
 		},
 	})
-	for _, text := range []string{"OnFailure: expected", `workflow "a": expected values of UndoOn`, `workflow "b": expected values of UndoOn`} {
+	for _, text := range []string{"OnFailure: expected", `workflow "a": expected values of UndoOn`,
+		`workflow "b": expected values of UndoOn`} {
 		if !errors.Is(err, stet.ErrInvalid) || !strings.Contains(err.Error(), text) {
 			t.Errorf("New: %v, want %s", err, text)
 		}
@@ -199,7 +201,8 @@ func TestRollbackIsTheErrorItWraps(t *testing.T) {
 	}
 	undone := 0
 	w := stet.Define("w", func(ctx stet.Context, how string) (string, error) {
-		err := stet.Do(ctx, "s", func(context.Context) error { return nil }, stet.UndoDo(func(context.Context) error { undone++; return nil }))
+		err := stet.Do(ctx, "s", func(context.Context) error { return nil },
+			stet.UndoDo(func(context.Context) error { undone++; return nil }))
 		if err != nil {
 			return "", err
 		}
@@ -219,7 +222,8 @@ func TestRollbackIsTheErrorItWraps(t *testing.T) {
 		}
 		return "fine", err
 	}, stet.UndoOnRollback)
-	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, Errors: []stet.ErrorCode{stet.Sentinel("sold_out", errSoldOut)}})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w},
+		Errors: []stet.ErrorCode{stet.Sentinel("sold_out", errSoldOut)}})
 	for how, want := range map[string]int{"alone": 1, "wrapped": 1, "joined": 1, "branch": 1, "plain": 0, "nothing": 0} {
 		undone = 0
 		out, err := run(t, e, w, how)
@@ -270,13 +274,15 @@ func TestUndoGoesOnAfterAPerson(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = r.Wait(ctx)
-			if !errors.Is(err, stet.ErrStalled) || !strings.Contains(err.Error(), "undo: b/undo failed: bank is closed; fix the cause and resume the run") {
+			if !errors.Is(err, stet.ErrStalled) ||
+				!strings.Contains(err.Error(), "undo: b/undo failed: bank is closed; fix the cause and resume the run") {
 				t.Fatalf("the run ends with %v", err)
 			}
 			if info, err := r.Info(ctx); err != nil || info.Marks != store.Undoing {
 				t.Errorf("the run has the marks %q, %v", info.Marks, err)
 			}
-			if ok, err := r.Cancel(ctx, stet.Act{}); ok || !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "undoing has begun") {
+			if ok, err := r.Cancel(ctx, stet.Act{}); ok || !errors.Is(err, stet.ErrRefused) ||
+				!strings.Contains(err.Error(), "undoing has begun") {
 				t.Errorf("a cancel is answered by %t, %v", ok, err)
 			}
 			return r
@@ -300,7 +306,8 @@ func TestUndoGoesOnAfterAPerson(t *testing.T) {
 			t.Errorf("terminate is answered by %t, %v", ok, err)
 		}
 		var failed *stet.RunError
-		if _, err := other.Wait(ctx); !errors.As(err, &failed) || !slices.Equal(failed.Owed, []string{"b", "a"}) || failed.Reason != "terminated: by hand" {
+		if _, err := other.Wait(ctx); !errors.As(err, &failed) || !slices.Equal(failed.Owed, []string{"b", "a"}) ||
+			failed.Reason != "terminated: by hand" {
 			t.Errorf("the terminated run ends with %+v", failed)
 		}
 		mu.Lock()
@@ -360,7 +367,8 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 		ends := func(r *stet.Run[int], reason string) {
 			var failed *stet.RunError
 			_, err := r.Wait(ctx)
-			if !errors.As(err, &failed) || !errors.Is(err, stet.ErrCancelled) || failed.Reason != reason || !slices.Equal(failed.Owed, []string{"second", "first"}) {
+			if !errors.As(err, &failed) || !errors.Is(err, stet.ErrCancelled) || failed.Reason != reason ||
+				!slices.Equal(failed.Owed, []string{"second", "first"}) {
 				t.Errorf("run %s ends with %v", r.ID(), err)
 			}
 			if err == nil || !strings.Contains(err.Error(), "not undone: second, first") {
@@ -393,7 +401,8 @@ func TestStallOnFailure(t *testing.T) {
 	var mu sync.Mutex
 	fails, undone := true, 0
 	code := func(ctx stet.Context, _ int) (string, error) {
-		err := stet.Do(ctx, "s", func(context.Context) error { return nil }, stet.UndoDo(func(context.Context) error { undone++; return nil }))
+		err := stet.Do(ctx, "s", func(context.Context) error { return nil },
+			stet.UndoDo(func(context.Context) error { undone++; return nil }))
 		mu.Lock()
 		defer mu.Unlock()
 		if err == nil && fails {
@@ -403,7 +412,8 @@ func TestStallOnFailure(t *testing.T) {
 	}
 	careful := stet.Define("careful", code)
 	ends := stet.Define("ends", code, stet.EndOnFailure)
-	cfg := stet.Config{Workflows: []stet.Definition{careful, ends}, OnFailure: stet.StallOnFailure, Errors: []stet.ErrorCode{stet.Sentinel("sold_out", errSoldOut)}}
+	cfg := stet.Config{Workflows: []stet.Definition{careful, ends}, OnFailure: stet.StallOnFailure,
+		Errors: []stet.ErrorCode{stet.Sentinel("sold_out", errSoldOut)}}
 	e := serve(t, cfg)
 	ctx := testContext(t)
 	r, err := careful.Start(ctx, e, 0)
@@ -411,7 +421,8 @@ func TestStallOnFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = r.Wait(ctx)
-	if !errors.Is(err, stet.ErrStalled) || !errors.Is(err, errSoldOut) || !strings.Contains(err.Error(), "failure: today: sold out") {
+	if !errors.Is(err, stet.ErrStalled) || !errors.Is(err, errSoldOut) ||
+		!strings.Contains(err.Error(), "failure: today: sold out") {
 		t.Errorf("the run ends with %v", err)
 	}
 	if undone != 0 {
@@ -463,7 +474,8 @@ func TestCancelOfStalledFailure(t *testing.T) {
 			t.Fatal(err)
 		}
 		var failed *stet.RunError
-		if _, err := r.Wait(ctx); !errors.As(err, &failed) || failed.Status != store.Cancelled || (len(failed.Owed) == 1) != owes {
+		if _, err := r.Wait(ctx); !errors.As(err, &failed) || failed.Status != store.Cancelled ||
+			(len(failed.Owed) == 1) != owes {
 			t.Errorf("the run ends with %v", err)
 		}
 	}
@@ -494,7 +506,8 @@ func TestCancelAgainstUndoing(t *testing.T) {
 				ctx := testContext(t)
 				var once sync.Once
 				begins := func(b *store.Batch) bool {
-					return slices.ContainsFunc(b.Turns, func(t *store.Turn) bool { return t.Update != nil && t.Update.Marks&store.Undoing != 0 })
+					return slices.ContainsFunc(b.Turns,
+						func(t *store.Turn) bool { return t.Update != nil && t.Update.Marks&store.Undoing != 0 })
 				}
 				put := func(b *store.Batch) {
 					if !begins(b) {

@@ -83,7 +83,8 @@ func TestUpdateIsAnswered(t *testing.T) {
 			if _, err := ask.Call(ctx, e, id, 13); errors.Is(err, stet.ErrRefused) || !errors.Is(err, errNegative) {
 				t.Errorf("what fails: %v", err)
 			}
-			if _, err := ask.Call(ctx, e, id, 0); !errors.Is(err, stet.ErrUnanswered) || !strings.Contains(err.Error(), "is succeeded") {
+			if _, err := ask.Call(ctx, e, id, 0); !errors.Is(err, stet.ErrUnanswered) ||
+				!strings.Contains(err.Error(), "is succeeded") {
 				t.Errorf("what the end leaves open: %v", err)
 			}
 			if _, err := ask.Call(ctx, e, id, 1); !errors.Is(err, stet.ErrTerminal) {
@@ -101,7 +102,10 @@ func untilReceived(t *testing.T, e *stet.Engine, id string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if slices.ContainsFunc(history, func(e stet.HistoryEntry) bool { return e.Kind == store.KindReceive && e.State == store.Done }) {
+		if slices.ContainsFunc(history, func(e stet.HistoryEntry) bool {
+			return e.Kind == store.KindReceive &&
+				e.State == store.Done
+		}) {
 			return
 		}
 	}
@@ -176,7 +180,8 @@ func TestUpdateWithAKey(t *testing.T) {
 	if _, err := ask.Call(ctx, e, id, 8, stet.SendKey("k")); !errors.Is(err, stet.ErrKeyUsed) {
 		t.Errorf("another request with the key: %v", err)
 	}
-	if _, err := stet.Update[int, string]("other").Call(ctx, e, id, 7, stet.SendKey("k")); !errors.Is(err, stet.ErrKeyUsed) {
+	if _, err := stet.Update[int, string]("other").Call(ctx, e, id, 7,
+		stet.SendKey("k")); !errors.Is(err, stet.ErrKeyUsed) {
 		t.Errorf("another update with the key: %v", err)
 	}
 	if _, err := ask.Call(ctx, e, id, 7, stet.SendKey("")); !errors.Is(err, stet.ErrInvalid) {
@@ -266,7 +271,8 @@ func updateStandsWhenItsCallerLeaves(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	if _, err := silent.Call(short, e, id, 1, stet.SendKey("k")); !errors.Is(err, stet.ErrPending) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := silent.Call(short, e, id, 1, stet.SendKey("k")); !errors.Is(err, stet.ErrPending) ||
+		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a call that nobody answers in time: %v", err)
 	}
 	if _, err := ask.Call(ctx, e, id, 0); !errors.Is(err, stet.ErrUnanswered) {
@@ -606,7 +612,8 @@ func untilWaits(t *testing.T, e *stet.Engine, id, place string) {
 		if info.Status.Terminal() || info.Status == store.Stalled {
 			t.Fatalf("the run is %s: %v %s", info.Status, info.Err, info.Reason)
 		}
-		if info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor, func(w stet.WaitInfo) bool { return w.Location == place }) {
+		if info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor,
+			func(w stet.WaitInfo) bool { return w.Location == place }) {
 			return
 		}
 	}

@@ -125,7 +125,8 @@ func TestReadersInAnyProcess(t *testing.T) {
 				t.Errorf("after the end: %q, %t, %v; %+v, %v", v, ok, err, items, itemsErr)
 			}
 			feeds, err := e.Runs().Feeds(ctx, id)
-			if err != nil || len(feeds) != 2 || feeds[0].Name != "said" || feeds[0].Stream || feeds[0].Last != 3 || !feeds[1].Stream || feeds[1].Last != 3 {
+			if err != nil || len(feeds) != 2 || feeds[0].Name != "said" || feeds[0].Stream || feeds[0].Last != 3 ||
+				!feeds[1].Stream || feeds[1].Last != 3 {
 				t.Fatalf("it shows %+v, %v", feeds, err)
 			}
 			var content string
@@ -241,7 +242,8 @@ func TestReadersAreTold(t *testing.T) {
 		"Tail from before the beginning": {last(numbers.Tail(ctx, e, id, -5)), stet.ErrInvalid, "-5"},
 		"Tail as another type":           {last(numbers.Tail(ctx, e, id, 0)), nil, "item 1: decode int"},
 	} {
-		if row.err == nil || row.want != nil && !errors.Is(row.err, row.want) || !strings.Contains(row.err.Error(), row.text) {
+		if row.err == nil || row.want != nil && !errors.Is(row.err, row.want) ||
+			!strings.Contains(row.err.Error(), row.text) {
 			t.Errorf("%s: %v; want %v and %q", what, row.err, row.want, row.text)
 		}
 	}
@@ -310,7 +312,8 @@ func TestIdleReadersAskNothing(t *testing.T) {
 				reader := owner
 				if process == "another" {
 					var err error
-					if reader, err = stet.New(t.Context(), stet.Config{Store: c, Workflows: cfg.Workflows, Poll: time.Second}); err != nil {
+					if reader, err = stet.New(t.Context(),
+						stet.Config{Store: c, Workflows: cfg.Workflows, Poll: time.Second}); err != nil {
 						t.Fatal(err)
 					}
 				}

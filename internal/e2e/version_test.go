@@ -213,7 +213,8 @@ func TestVersionInTheHistory(t *testing.T) {
 	if err := history[1].Decode(&version); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(history[0].Location, " ", history[1].Location, " ", history[1].Kind, " ", history[1].State, " ", version); got != "check [version]/check version done 3" {
+	if got := fmt.Sprint(history[0].Location, " ", history[1].Location, " ", history[1].Kind, " ", history[1].State, " ",
+		version); got != "check [version]/check version done 3" {
 		t.Errorf("the history is %s", got)
 	}
 }
