@@ -69,7 +69,8 @@ var claimCases = []testCase{
 		want := r
 		want.Status, want.Claimed, want.Started, want.WakeAt = store.Running, true, t1, 0
 		k.equal("the claimed run", c.Runs, []store.Claimed{{New: true, Run: want}})
-		o.turn(update(r, store.Update{Status: store.Suspended, WakeAt: t1.Add(time.Second), Waits: []byte("w"), Output: make([]byte, 600)}), store.Committed)
+		o.turn(update(r, store.Update{Status: store.Suspended, WakeAt: t1.Add(time.Second), Waits: []byte("w"),
+			Output: make([]byte, 600)}), store.Committed)
 		k.pass(2 * second)
 		c = o.claim(5, "w")
 		want.Waits, want.Output, want.OutputSize = []byte("w"), make([]byte, 600), 600
@@ -110,7 +111,8 @@ var claimCases = []testCase{
 	}},
 	{"WithoutTheCodeOnlyWhatNeedsNone", func(k *kit) {
 		o := k.owner(k.s, "n")
-		statuses := map[string]store.Status{"queued": 0, "delayed": 0, "due": 0, "running": store.Running, "suspended": store.Suspended, "woken": store.Suspended,
+		statuses := map[string]store.Status{"queued": 0, "delayed": 0, "due": 0, "running": store.Running,
+			"suspended": store.Suspended, "woken": store.Suspended,
 			"stalled": store.Stalled, "succeeded": store.Succeeded, "failed": store.Failed, "cancelled": store.Cancelled}
 		for _, row := range []struct {
 			kind store.ItemKind
@@ -119,7 +121,8 @@ var claimCases = []testCase{
 			{0, nil},
 			{store.ItemMessage, nil},
 			{store.ItemResolution, nil},
-			{store.ItemTerminate, []string{"queued", "delayed", "due", "running", "suspended", "woken", "stalled", "succeeded", "failed", "cancelled"}},
+			{store.ItemTerminate, []string{"queued", "delayed", "due", "running", "suspended", "woken", "stalled", "succeeded",
+				"failed", "cancelled"}},
 			{store.ItemCancel, []string{"queued", "delayed", "due", "stalled", "succeeded", "failed", "cancelled"}},
 			{store.ItemResume, []string{"stalled", "succeeded", "failed", "cancelled"}},
 		} {
@@ -176,7 +179,8 @@ var claimCases = []testCase{
 			kind store.ItemKind
 			want bool
 		}{
-			{store.ItemMessage, false}, {store.ItemResolution, false}, {store.ItemResume, false}, {store.ItemTerminate, true}, {store.ItemCancel, true},
+			{store.ItemMessage, false}, {store.ItemResolution, false}, {store.ItemResume, false}, {store.ItemTerminate, true},
+			{store.ItemCancel, true},
 		} {
 			id := row.kind.String()
 			r := k.start(id, func(s *store.Start) { s.After = hour })
@@ -203,7 +207,8 @@ var claimCases = []testCase{
 			after store.Delay
 			want  store.Time
 		}{
-			{0, 0, 0}, {now, 0, 0}, {now - 5, 0, 0}, {now + 5, 0, now + 5}, {0, 5, now + 5}, {now + 5, 7, now + 7}, {now + 7, 5, now + 7}, {1, 5, now + 5},
+			{0, 0, 0}, {now, 0, 0}, {now - 5, 0, 0}, {now + 5, 0, now + 5}, {0, 5, now + 5}, {now + 5, 7, now + 7},
+			{now + 7, 5, now + 7}, {1, 5, now + 5},
 			{0, store.MaxDelay, now + store.Time(store.MaxDelay)},
 		} {
 			r := k.start(fmt.Sprint(row), func(s *store.Start) { s.At, s.After = row.at, row.after })

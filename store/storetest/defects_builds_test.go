@@ -17,7 +17,8 @@ func init() {
 			}
 		})
 	}
-	asked := func(change func(*store.ClaimRequest)) func(*broken, context.Context, store.ClaimRequest) (store.Claims, error) {
+	type claim = func(*broken, context.Context, store.ClaimRequest) (store.Claims, error)
+	asked := func(change func(*store.ClaimRequest)) claim {
 		return func(b *broken, ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
 			change(&req)
 			return b.Store.Claim(ctx, req)
@@ -31,30 +32,34 @@ func init() {
 	}
 	defects = append(defects,
 		&defect{name: "a build is not raised", commit: updates(func(u *store.Update) { u.Build = "" })},
-		&defect{name: "a start's build is forgotten", commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
-			batch.Commands = slices.Clone(batch.Commands)
-			for i := range batch.Commands {
-				if c := &batch.Commands[i]; c.Start != nil && c.Start.Fork == nil {
-					start := *c.Start
-					start.Build, c.Start = "", &start
+		&defect{name: "a start's build is forgotten",
+			commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
+				batch.Commands = slices.Clone(batch.Commands)
+				for i := range batch.Commands {
+					if c := &batch.Commands[i]; c.Start != nil && c.Start.Fork == nil {
+						start := *c.Start
+						start.Build, c.Start = "", &start
+					}
 				}
-			}
-			return b.Store.Commit(ctx, batch)
-		}},
+				return b.Store.Commit(ctx, batch)
+			}},
 		&defect{name: "a run is not given back", commit: updates(func(u *store.Update) { u.Unclaim = false })},
 		&defect{name: "a claim takes runs of any build", claim: asked(func(r *store.ClaimRequest) { r.Build = "" })},
-		&defect{name: "a claim does not tell what it leaves", claim: asked(func(r *store.ClaimRequest) { r.Unservable = false })},
-		&defect{name: "a claim tells what it leaves to who does not ask", claim: asked(func(r *store.ClaimRequest) { r.Unservable = true })},
+		&defect{name: "a claim does not tell what it leaves",
+			claim: asked(func(r *store.ClaimRequest) { r.Unservable = false })},
+		&defect{name: "a claim tells what it leaves to who does not ask",
+			claim: asked(func(r *store.ClaimRequest) { r.Unservable = true })},
 		&defect{name: "a node's groups are forgotten", register: registers(func(n *store.Node) { n.Groups = nil })},
 		&defect{name: "a node's needs are forgotten", register: registers(func(n *store.Node) { n.Requirements = nil })},
 		&defect{name: "the length of a node's leases is forgotten", register: registers(func(n *store.Node) { n.TTL = 0 })},
-		&defect{name: "a node is not to be drained", register: func(b *broken, ctx context.Context, n store.Node) (store.Time, error) {
-			if n.Draining && !n.Stopped {
-				d, err := b.Store.Describe(ctx)
-				return d.Now, err
-			}
-			return b.Store.Register(ctx, n)
-		}},
+		&defect{name: "a node is not to be drained",
+			register: func(b *broken, ctx context.Context, n store.Node) (store.Time, error) {
+				if n.Draining && !n.Stopped {
+					d, err := b.Store.Describe(ctx)
+					return d.Now, err
+				}
+				return b.Store.Register(ctx, n)
+			}},
 		&defect{name: "what is to be drained is registered", register: registers(func(n *store.Node) { n.Draining = false })},
 	)
 }

@@ -33,7 +33,8 @@ var feedDefects = []*defect{
 			for i, t := range batch.Turns {
 				if result.Turns[i].Verdict == store.Committed && len(t.Values) > 0 {
 					again := &store.Turn{Run: t.Run, Shard: t.Shard, Incarnation: t.Incarnation, Values: t.Values}
-					_, _ = b.Store.Commit(ctx, store.Batch{Node: "hidden", Boot: key, No: b.numbers["hidden"] + 1, Leases: batch.Leases, Turns: []*store.Turn{again}})
+					_, _ = b.Store.Commit(ctx, store.Batch{Node: "hidden", Boot: key, No: b.numbers["hidden"] + 1,
+						Leases: batch.Leases, Turns: []*store.Turn{again}})
 					b.numbers["hidden"]++
 				}
 			}
@@ -50,13 +51,15 @@ var feedDefects = []*defect{
 			}
 		}
 	})},
-	{name: "a snapshot lacks updates that were received", load: func(b *broken, ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
-		snapshots, err := b.Store.Load(ctx, runs)
-		for i := range snapshots {
-			snapshots[i].Items = slices.DeleteFunc(snapshots[i].Items, func(it store.Item) bool { return it.State == store.Consumed })
-		}
-		return snapshots, err
-	}},
+	{name: "a snapshot lacks updates that were received",
+		load: func(b *broken, ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+			snapshots, err := b.Store.Load(ctx, runs)
+			for i := range snapshots {
+				snapshots[i].Items = slices.DeleteFunc(snapshots[i].Items,
+					func(it store.Item) bool { return it.State == store.Consumed })
+			}
+			return snapshots, err
+		}},
 	{name: "a tag is not removed", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
 		t.Tags = slices.DeleteFunc(slices.Clone(t.Tags), func(p store.Pair) bool { return p.Value == "" })
 	})},

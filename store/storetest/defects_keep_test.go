@@ -36,13 +36,14 @@ func (b *broken) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept
 
 func init() {
 	defects = append(defects,
-		&defect{name: "the end of a run discards what is left", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
-			if t.Update != nil {
-				u := *t.Update
-				u.Discard = true
-				t.Update = &u
-			}
-		})},
+		&defect{name: "the end of a run discards what is left",
+			commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
+				if t.Update != nil {
+					u := *t.Update
+					u.Discard = true
+					t.Update = &u
+				}
+			})},
 		&defect{name: "a discarding end keeps dead letters", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
 			if t.Update != nil {
 				u := *t.Update
@@ -56,76 +57,86 @@ func init() {
 			}
 			t.Dead = nil
 		})},
-		&defect{name: "discarding says that all were dead letters", discard: func(b *broken, ctx context.Context, items []store.ItemNo) ([]bool, error) {
-			were, err := b.Store.Discard(ctx, items)
-			for i := range were {
-				were[i] = true
-			}
-			return were, err
-		}},
-		&defect{name: "discarding does nothing", discard: func(b *broken, ctx context.Context, items []store.ItemNo) ([]bool, error) {
-			were := make([]bool, len(items))
-			for i, no := range items {
-				page, err := b.Store.DeadLetters(ctx, store.DeadFilter{Nos: []store.ItemNo{no}})
-				if err != nil {
-					return nil, err
+		&defect{name: "discarding says that all were dead letters",
+			discard: func(b *broken, ctx context.Context, items []store.ItemNo) ([]bool, error) {
+				were, err := b.Store.Discard(ctx, items)
+				for i := range were {
+					were[i] = true
 				}
-				were[i] = len(page.Letters) > 0
-			}
-			return were, nil
-		}},
-		&defect{name: "a listing of dead letters ignores the runs", letters: func(b *broken, ctx context.Context, f store.DeadFilter) (store.DeadPage, error) {
-			f.RunIDs = nil
-			return b.Store.DeadLetters(ctx, f)
-		}},
-		&defect{name: "a listing of dead letters always has values", letters: func(b *broken, ctx context.Context, f store.DeadFilter) (store.DeadPage, error) {
-			f.Values = true
-			return b.Store.DeadLetters(ctx, f)
-		}},
-		&defect{name: "a sweep does not look at how long runs are kept", sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
-			req.Rules = slices.Clone(req.Rules)
-			for i := range req.Rules {
-				req.Rules[i].Keep = min(req.Rules[i].Keep, 0)
-			}
-			return b.Store.Sweep(ctx, req)
-		}},
-		&defect{name: "a sweep does not look at the status", sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
-			req.Rules = slices.Clone(req.Rules)
-			for _, r := range slices.Clone(req.Rules) {
-				for _, status := range []store.Status{store.Succeeded, store.Failed, store.Cancelled} {
-					if r.Status.Terminal() {
-						req.Rules = append(req.Rules, store.Retention{Workflow: r.Workflow, Status: status, Keep: r.Keep})
+				return were, err
+			}},
+		&defect{name: "discarding does nothing",
+			discard: func(b *broken, ctx context.Context, items []store.ItemNo) ([]bool, error) {
+				were := make([]bool, len(items))
+				for i, no := range items {
+					page, err := b.Store.DeadLetters(ctx, store.DeadFilter{Nos: []store.ItemNo{no}})
+					if err != nil {
+						return nil, err
+					}
+					were[i] = len(page.Letters) > 0
+				}
+				return were, nil
+			}},
+		&defect{name: "a listing of dead letters ignores the runs",
+			letters: func(b *broken, ctx context.Context, f store.DeadFilter) (store.DeadPage, error) {
+				f.RunIDs = nil
+				return b.Store.DeadLetters(ctx, f)
+			}},
+		&defect{name: "a listing of dead letters always has values",
+			letters: func(b *broken, ctx context.Context, f store.DeadFilter) (store.DeadPage, error) {
+				f.Values = true
+				return b.Store.DeadLetters(ctx, f)
+			}},
+		&defect{name: "a sweep does not look at how long runs are kept",
+			sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+				req.Rules = slices.Clone(req.Rules)
+				for i := range req.Rules {
+					req.Rules[i].Keep = min(req.Rules[i].Keep, 0)
+				}
+				return b.Store.Sweep(ctx, req)
+			}},
+		&defect{name: "a sweep does not look at the status",
+			sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+				req.Rules = slices.Clone(req.Rules)
+				for _, r := range slices.Clone(req.Rules) {
+					for _, status := range []store.Status{store.Succeeded, store.Failed, store.Cancelled} {
+						if r.Status.Terminal() {
+							req.Rules = append(req.Rules, store.Retention{Workflow: r.Workflow, Status: status, Keep: r.Keep})
+						}
 					}
 				}
-			}
-			return b.Store.Sweep(ctx, req)
-		}},
-		&defect{name: "a sweep does not look at the epoch", sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
-			req.Leases = b.current(ctx, req.Leases)
-			return b.Store.Sweep(ctx, req)
-		}},
-		&defect{name: "a sweep always deletes items", sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
-			req.Items = true
-			return b.Store.Sweep(ctx, req)
-		}},
-		&defect{name: "a sweep leaves items", sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+				return b.Store.Sweep(ctx, req)
+			}},
+		&defect{name: "a sweep does not look at the epoch",
+			sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+				req.Leases = b.current(ctx, req.Leases)
+				return b.Store.Sweep(ctx, req)
+			}},
+		&defect{name: "a sweep always deletes items",
+			sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+				req.Items = true
+				return b.Store.Sweep(ctx, req)
+			}},
+		&defect{name: "a sweep leaves items", sweep: func(b *broken, ctx context.Context,
+			req store.SweepRequest) (store.Swept, error) {
 			req.Items = false
 			return b.Store.Sweep(ctx, req)
 		}},
-		&defect{name: "a sweep does everything in one act", sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
-			var all store.Swept
-			for {
-				part, err := b.Store.Sweep(ctx, req)
-				if err != nil {
-					return part, err
+		&defect{name: "a sweep does everything in one act",
+			sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+				var all store.Swept
+				for {
+					part, err := b.Store.Sweep(ctx, req)
+					if err != nil {
+						return part, err
+					}
+					rows, runs := all.Rows+part.Rows, all.Runs+part.Runs
+					if all = part; part.Done {
+						all.Rows, all.Runs = rows, runs
+						return all, nil
+					}
+					req.From, all.Rows, all.Runs = part.Next, rows, runs
 				}
-				rows, runs := all.Rows+part.Rows, all.Runs+part.Runs
-				if all = part; part.Done {
-					all.Rows, all.Runs = rows, runs
-					return all, nil
-				}
-				req.From, all.Rows, all.Runs = part.Next, rows, runs
-			}
-		}},
+			}},
 	)
 }

@@ -40,7 +40,8 @@ type defect struct {
 // open returns the harness of a new store with the defect.
 func (d *defect) open(clock func() time.Time) Harness {
 	h := &brokenHarness{specification: newSpecification(clock), defect: d, clock: clock,
-		numbers: map[string]int64{}, lost: map[store.RunNo]bool{}, kept: map[string][]byte{}, entries: map[store.RunNo]map[string]store.Entry{}}
+		numbers: map[string]int64{}, lost: map[store.RunNo]bool{}, kept: map[string][]byte{},
+		entries: map[store.RunNo]map[string]store.Entry{}}
 	h.broken = &broken{h.specification.First(), h}
 	return h
 }
@@ -91,7 +92,8 @@ func (b *broken) Register(ctx context.Context, n store.Node) (store.Time, error)
 	return b.Store.Register(ctx, n)
 }
 
-func (b *broken) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (b *broken) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired,
+	store.Time, error) {
 	if f := b.defect.acquire; f != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -100,7 +102,8 @@ func (b *broken) Acquire(ctx context.Context, n store.Node, shards []store.Shard
 	return b.Store.Acquire(ctx, n, shards, ttl)
 }
 
-func (b *broken) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (b *broken) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time,
+	error) {
 	if f := b.defect.renew; f != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -219,7 +222,8 @@ func (b *broken) unexamined(ctx context.Context, t *store.Turn, kinds ...store.I
 	var nos []store.ItemNo
 	items, _ := b.Store.Inbox(ctx, t.Run) // without an answer there is nothing to break
 	for _, it := range items {
-		named := slices.Contains(t.Seen, it.No) || slices.ContainsFunc(t.Consumed, func(c store.Consumption) bool { return c.Item == it.No })
+		named := slices.Contains(t.Seen, it.No) ||
+			slices.ContainsFunc(t.Consumed, func(c store.Consumption) bool { return c.Item == it.No })
 		if it.State == store.New && !named && (kinds == nil || slices.Contains(kinds, it.Kind)) {
 			nos = append(nos, it.No)
 		}
@@ -228,7 +232,8 @@ func (b *broken) unexamined(ctx context.Context, t *store.Turn, kinds ...store.I
 }
 
 // turns returns a defect of Commit that changes turns first.
-func turns(change func(*broken, context.Context, *store.Turn)) func(*broken, context.Context, store.Batch) (store.BatchResult, error) {
+func turns(change func(*broken, context.Context, *store.Turn)) func(*broken, context.Context,
+	store.Batch) (store.BatchResult, error) {
 	return func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
 		batch.Turns = slices.Clone(batch.Turns)
 		for i, t := range batch.Turns {
@@ -244,7 +249,8 @@ func turns(change func(*broken, context.Context, *store.Turn)) func(*broken, con
 }
 
 // commands returns a defect of Apply that changes commands first.
-func commands(change func(*broken, context.Context, *store.Command)) func(*broken, context.Context, []store.Command) ([]store.Answer, store.Time, error) {
+func commands(change func(*broken, context.Context, *store.Command)) func(*broken, context.Context,
+	[]store.Command) ([]store.Answer, store.Time, error) {
 	return func(b *broken, ctx context.Context, list []store.Command) ([]store.Answer, store.Time, error) {
 		list = slices.Clone(list)
 		for i := range list {
@@ -263,7 +269,8 @@ func commands(change func(*broken, context.Context, *store.Command)) func(*broke
 }
 
 // claims returns a defect of Claim that changes the answer.
-func claims(change func(*broken, store.ClaimRequest, *store.Claims)) func(*broken, context.Context, store.ClaimRequest) (store.Claims, error) {
+func claims(change func(*broken, store.ClaimRequest, *store.Claims)) func(*broken, context.Context,
+	store.ClaimRequest) (store.Claims, error) {
 	return func(b *broken, ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
 		c, err := b.Store.Claim(ctx, req)
 		change(b, req, &c)
@@ -280,9 +287,11 @@ var defects = []*defect{
 		req.Leases = b.current(ctx, req.Leases)
 		return b.Store.Claim(ctx, req)
 	}},
-	{name: "a renewal does not look at the epoch", renew: func(b *broken, ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
-		return b.Store.Renew(ctx, b.current(ctx, leases), ttl)
-	}},
+	{name: "a renewal does not look at the epoch",
+		renew: func(b *broken, ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time,
+			error) {
+			return b.Store.Renew(ctx, b.current(ctx, leases), ttl)
+		}},
 	{name: "a release does not look at the epoch", release: func(b *broken, ctx context.Context, leases []store.Lease) error {
 		return b.Store.Release(ctx, b.current(ctx, leases))
 	}},
@@ -303,7 +312,8 @@ var defects = []*defect{
 	})},
 	{name: "a final entry is written over", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
 		t.Entries = slices.DeleteFunc(slices.Clone(t.Entries), func(e store.Entry) bool {
-			old, _ := b.Store.History(ctx, store.HistoryQuery{Run: t.Run, Locs: []string{e.Loc}}) // without an answer nothing stands
+			// without an answer nothing stands
+			old, _ := b.Store.History(ctx, store.HistoryQuery{Run: t.Run, Locs: []string{e.Loc}})
 			if len(old) == 0 || old[0].State != store.Done {
 				return false
 			}
@@ -325,7 +335,8 @@ var defects = []*defect{
 	}},
 	{name: "a different final entry is ignored", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
 		t.Entries = slices.DeleteFunc(slices.Clone(t.Entries), func(e store.Entry) bool {
-			old, _ := b.Store.History(ctx, store.HistoryQuery{Run: t.Run, Locs: []string{e.Loc}, Values: true}) // without an answer nothing stands
+			// without an answer nothing stands
+			old, _ := b.Store.History(ctx, store.HistoryQuery{Run: t.Run, Locs: []string{e.Loc}, Values: true})
 			return len(old) > 0 && old[0].State == store.Done && !bytes.Equal(old[0].Value, e.Value)
 		})
 	})},
@@ -371,17 +382,19 @@ var defects = []*defect{
 		}
 		return result, err
 	}},
-	{name: "an end that is held back tells all the same", commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
-		result, err := b.Store.Commit(ctx, batch)
-		for i := range result.Turns {
-			if result.Turns[i].Verdict == store.StillReady && i < len(batch.Turns) && batch.Turns[i].Update != nil {
-				_, _, _ = b.Store.Apply(ctx, batch.Turns[i].Update.Sends) // their answers are nobody's
+	{name: "an end that is held back tells all the same",
+		commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
+			result, err := b.Store.Commit(ctx, batch)
+			for i := range result.Turns {
+				if result.Turns[i].Verdict == store.StillReady && i < len(batch.Turns) && batch.Turns[i].Update != nil {
+					_, _, _ = b.Store.Apply(ctx, batch.Turns[i].Update.Sends) // their answers are nobody's
+				}
 			}
-		}
-		return result, err
-	}},
+			return result, err
+		}},
 	{name: "a watch of nobody is dropped", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
-		t.Sends = slices.DeleteFunc(slices.Clone(t.Sends), func(c store.Command) bool { return c.RunID == "nobody" && c.Item.Kind == store.ItemWatch })
+		t.Sends = slices.DeleteFunc(slices.Clone(t.Sends),
+			func(c store.Command) bool { return c.RunID == "nobody" && c.Item.Kind == store.ItemWatch })
 	})},
 	{name: "a repeated batch is applied again", commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
 		if batch.No > 0 {
@@ -439,12 +452,15 @@ var defects = []*defect{
 		c.Runs = slices.DeleteFunc(c.Runs, func(r store.Claimed) bool { return !r.New })
 	})},
 	{name: "a claim names no wake time", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.NextWake = 0 })},
-	{name: "a claim that was cut short does not say so", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.More = false })},
-	{name: "a claim does not name the shards that are lost", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.Fenced = nil })},
-	{name: "a claim takes runs whose code the node lacks", claim: func(b *broken, ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
-		req.Workflows = append(slices.Clone(req.Workflows), "w", "x")
-		return b.Store.Claim(ctx, req)
-	}},
+	{name: "a claim that was cut short does not say so",
+		claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.More = false })},
+	{name: "a claim does not name the shards that are lost",
+		claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.Fenced = nil })},
+	{name: "a claim takes runs whose code the node lacks",
+		claim: func(b *broken, ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+			req.Workflows = append(slices.Clone(req.Workflows), "w", "x")
+			return b.Store.Claim(ctx, req)
+		}},
 	{name: "a claim takes the latest first", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { slices.Reverse(c.Runs) })},
 	{name: "a delayed start begins at once", apply: commands(func(_ *broken, _ context.Context, c *store.Command) {
 		if c.Start != nil && c.Start.After > 0 && c.Start.After <= store.MaxDelay {
@@ -465,29 +481,36 @@ var defects = []*defect{
 	}, claim: claims(func(b *broken, _ store.ClaimRequest, c *store.Claims) {
 		c.Runs = slices.DeleteFunc(c.Runs, func(r store.Claimed) bool { return r.New && b.lost[r.Run.No] })
 	})},
-	{name: "giving a shard back does nothing", release: func(b *broken, ctx context.Context, _ []store.Lease) error { return b.Store.Release(ctx, nil) }},
-	{name: "a live owner is robbed", acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+	{name: "giving a shard back does nothing",
+		release: func(b *broken, ctx context.Context, _ []store.Lease) error { return b.Store.Release(ctx, nil) }},
+	{name: "a live owner is robbed", acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard,
+		ttl store.Delay) ([]store.Acquired, store.Time, error) {
 		if d, err := b.Store.Describe(ctx); err == nil && n.Validate() == nil && storekit.ValidateShards(shards, ttl) == nil {
-			_ = b.Store.Release(ctx, slices.DeleteFunc(d.Leases, func(l store.Lease) bool { return !slices.Contains(shards, l.Shard) })) // no matter
+			// no matter
+			_ = b.Store.Release(ctx, slices.DeleteFunc(d.Leases,
+				func(l store.Lease) bool { return !slices.Contains(shards, l.Shard) }))
 		}
 		return b.Store.Acquire(ctx, n, shards, ttl)
 	}},
-	{name: "another tenure of the same boot keeps its epoch", acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
-		d, err := b.Store.Describe(ctx)
-		var own []store.Lease
-		for _, shard := range shards {
-			for _, l := range d.Leases {
-				if l.Shard == shard && l.Node == n.ID && l.Boot == n.Boot {
-					own = append(own, l)
+	{name: "another tenure of the same boot keeps its epoch",
+		acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay,
+		) ([]store.Acquired, store.Time, error) {
+			d, err := b.Store.Describe(ctx)
+			var own []store.Lease
+			for _, shard := range shards {
+				for _, l := range d.Leases {
+					if l.Shard == shard && l.Node == n.ID && l.Boot == n.Boot {
+						own = append(own, l)
+					}
 				}
 			}
-		}
-		if err == nil && len(own) == len(shards) && len(own) > 0 {
-			return b.Store.Renew(ctx, own, ttl)
-		}
-		return b.Store.Acquire(ctx, n, shards, ttl)
-	}},
-	{name: "suspects are not told", acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+			if err == nil && len(own) == len(shards) && len(own) > 0 {
+				return b.Store.Renew(ctx, own, ttl)
+			}
+			return b.Store.Acquire(ctx, n, shards, ttl)
+		}},
+	{name: "suspects are not told", acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard,
+		ttl store.Delay) ([]store.Acquired, store.Time, error) {
 		got, now, err := b.Store.Acquire(ctx, n, shards, ttl)
 		for i := range got {
 			got[i].Suspects = 0
@@ -508,7 +531,8 @@ var defects = []*defect{
 			t.Update = &changed
 		}
 	})},
-	{name: "an answer describes no run", apply: func(b *broken, ctx context.Context, list []store.Command) ([]store.Answer, store.Time, error) {
+	{name: "an answer describes no run", apply: func(b *broken, ctx context.Context, list []store.Command,
+	) ([]store.Answer, store.Time, error) {
 		answers, now, err := b.Store.Apply(ctx, list)
 		for i := range answers {
 			answers[i].Run.Input = nil
@@ -551,7 +575,8 @@ var defects = []*defect{
 		prefix := strings.ToLower(f.IDPrefix)
 		f.IDPrefix = ""
 		page, err := b.Store.List(ctx, f)
-		page.Runs = slices.DeleteFunc(page.Runs, func(r store.Run) bool { return !strings.HasPrefix(strings.ToLower(r.ID), prefix) })
+		page.Runs = slices.DeleteFunc(page.Runs,
+			func(r store.Run) bool { return !strings.HasPrefix(strings.ToLower(r.ID), prefix) })
 		return page, err
 	}},
 	{name: "a listing shows records", list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {

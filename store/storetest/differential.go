@@ -106,7 +106,8 @@ func runDifferential(t *testing.T, open Open, part, of int) {
 			t.Errorf("no operation has reached %s", what)
 		}
 	}
-	if extra := slices.DeleteFunc(slices.Sorted(maps.Keys(reached)), func(what string) bool { return slices.Contains(situations, what) }); len(extra) > 0 {
+	if extra := slices.DeleteFunc(slices.Sorted(maps.Keys(reached)),
+		func(what string) bool { return slices.Contains(situations, what) }); len(extra) > 0 {
 		t.Errorf("situations that nobody looks for: %q", extra)
 	}
 }

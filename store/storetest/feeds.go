@@ -88,7 +88,8 @@ func (c *checker) stream(f *store.Feed, now *state) error {
 		if want := f.Last - int64(len(items)-1-i); it.Pos != want {
 			return fmt.Errorf("expected the position %d, found %d", want, it.Pos)
 		}
-		if was := former[it.Pos]; was != nil && (was.At != it.At || was.Rewound != it.Rewound || !bytes.Equal(was.Value, it.Value)) {
+		if was := former[it.Pos]; was != nil &&
+			(was.At != it.At || was.Rewound != it.Rewound || !bytes.Equal(was.Value, it.Value)) {
 			return fmt.Errorf("the item at %d has changed", it.Pos)
 		}
 		if it.Rewound && it.Value != nil {
@@ -149,7 +150,8 @@ func (g *generator) shows(r *store.Run, t *store.Turn) {
 		}
 	}
 	for _, it := range g.w.spec.now.Items[r.No] {
-		consumed := it.State == store.Consumed || slices.ContainsFunc(t.Consumed, func(c store.Consumption) bool { return c.Item == it.No && c.Verdict == nil })
+		consumed := it.State == store.Consumed ||
+			slices.ContainsFunc(t.Consumed, func(c store.Consumption) bool { return c.Item == it.No && c.Verdict == nil })
 		if it.Kind == store.ItemUpdate && consumed && it.Verdict == nil && g.chance(2) || g.chance(80) {
 			t.Answers = append(t.Answers, store.Consumption{Item: it.No, Verdict: []byte("answer")})
 		}
@@ -162,9 +164,11 @@ func (g *generator) readFeed() op {
 		no = pick(g, runs).No
 	}
 	if g.chance(2) {
-		return &feedsOp{Handle: handle, Query: store.FeedQuery{Runs: []store.RunNo{no, 77, no - 1}, Values: g.chance(2), Name: pick(g, []string{"", "f", "none"})}}
+		return &feedsOp{Handle: handle, Query: store.FeedQuery{Runs: []store.RunNo{no, 77, no - 1}, Values: g.chance(2),
+			Name: pick(g, []string{"", "f", "none"})}}
 	}
-	return &streamOp{Handle: handle, Query: store.StreamQuery{Run: no, Name: pick(g, genFeeds), After: int64(g.IntN(6) - 1), Limit: g.IntN(4)}}
+	return &streamOp{Handle: handle, Query: store.StreamQuery{Run: no, Name: pick(g, genFeeds),
+		After: int64(g.IntN(6) - 1), Limit: g.IntN(4)}}
 }
 
 // countFeeds notes what an operation has shown.

@@ -30,7 +30,8 @@ var (
 	genLocs      = []string{"s", "s#2", "s/t", "s\x00\xff", "~1", "~2/a", "~2/b", "~2", "z", "ö"}
 	genNodes     = []string{"n1", "n2"}
 	genSizes     = []int{0, 1, 20, 512, 513, store.LargeValue - 1, store.LargeValue, 9000}
-	genSteps     = []time.Duration{time.Microsecond, time.Second, 5 * time.Second, 11 * time.Second, time.Minute, 25 * time.Hour, -time.Second, -time.Hour}
+	genSteps     = []time.Duration{time.Microsecond, time.Second, 5 * time.Second, 11 * time.Second, time.Minute,
+		25 * time.Hour, -time.Second, -time.Hour}
 )
 
 func pick[T any](g *generator, list []T) T { return list[g.IntN(len(list))] }
@@ -129,11 +130,13 @@ func (g *generator) ttl() store.Delay {
 
 func (g *generator) register() op {
 	handle, node, boot := g.boot()
-	n := store.Node{ID: node, Boot: boot, Build: pick(g, []string{"", "v1", "v2"}), Host: "host", PID: g.IntN(3), Workflows: some(g, genWorkflows, 2)}
+	n := store.Node{ID: node, Boot: boot, Build: pick(g, []string{"", "v1", "v2"}), Host: "host", PID: g.IntN(3),
+		Workflows: some(g, genWorkflows, 2)}
 	n.Groups = pick(g, [][]string{nil, {"default"}, {"other", "default"}})
 	n.TTL = pick(g, []store.Delay{0, ttl, hour})
 	if g.chance(3) {
-		n.Requirements = []store.Requirement{{Shard: pick(g, genShards), Workflow: pick(g, genWorkflows), Build: pick(g, []string{"", "v2"}), Until: g.w.spec.now.Now}}
+		n.Requirements = []store.Requirement{{Shard: pick(g, genShards), Workflow: pick(g, genWorkflows),
+			Build: pick(g, []string{"", "v2"}), Until: g.w.spec.now.Now}}
 	}
 	n.Stopped, n.Draining = g.chance(6), g.chance(5)
 	if g.chance(20) {
@@ -235,10 +238,13 @@ func (g *generator) id() string {
 }
 
 func (g *generator) item() store.Item {
-	kinds := []store.ItemKind{store.ItemMessage, store.ItemMessage, store.ItemUpdate, store.ItemUpdate, store.ItemResolution, store.ItemCancel, store.ItemTerminate, store.ItemResume, store.ItemEnd, store.ItemWatch, store.ItemWatch, store.ItemDelivery, store.ItemEvent,
+	kinds := []store.ItemKind{store.ItemMessage, store.ItemMessage, store.ItemUpdate, store.ItemUpdate,
+		store.ItemResolution, store.ItemCancel, store.ItemTerminate, store.ItemResume, store.ItemEnd, store.ItemWatch,
+		store.ItemWatch, store.ItemDelivery, store.ItemEvent,
 		store.ItemPause, pick(g, []store.ItemKind{store.ItemRetry, store.ItemRewind, store.ItemEdit}),
 		store.ItemGrant, store.ItemGrant, store.ItemGiveBack}
-	it := store.Item{Kind: pick(g, kinds), ID: pick(g, genItems), Origin: pick(g, []string{"o", "o", "p"}), Value: g.value()}
+	it := store.Item{Kind: pick(g, kinds), ID: pick(g, genItems), Origin: pick(g, []string{"o", "o", "p"}),
+		Value: g.value()}
 	switch it.Kind {
 	case store.ItemMessage, store.ItemUpdate:
 		it.Headers = g.headers()
@@ -290,7 +296,10 @@ func (g *generator) start() *store.Start {
 	if s.Fork == nil && g.chance(2) {
 		s.Build = pick(g, []string{"v1", "v2"})
 	}
-	if failed := g.runs(func(r *store.Run) bool { return r.Status == store.Failed || r.Status == store.Cancelled }); len(failed) > 0 && g.chance(2) {
+	if failed := g.runs(func(r *store.Run) bool {
+		return r.Status == store.Failed ||
+			r.Status == store.Cancelled
+	}); len(failed) > 0 && g.chance(2) {
 		s.ID, s.Existing = pick(g, failed).ID, store.ReplaceFailed
 	}
 	if g.w.apart {
@@ -303,7 +312,8 @@ func (g *generator) start() *store.Start {
 func (g *generator) place() *store.QueueEntry {
 	it := g.item()
 	it.Kind = pick(g, []store.ItemKind{store.ItemAsk, store.ItemMessage})
-	return &store.QueueEntry{Data: []byte(pick(g, []string{"p", "place"})), Ask: store.Command{RunID: g.receiver(), Item: &it, Claim: g.chance(2)}}
+	return &store.QueueEntry{Data: []byte(pick(g, []string{"p", "place"})),
+		Ask: store.Command{RunID: g.receiver(), Item: &it, Claim: g.chance(2)}}
 }
 
 // fork returns what a run begins with, mostly of one that is there.
@@ -331,7 +341,8 @@ func (g *generator) fork() *store.Fork {
 func (g *generator) audit() []store.Audit {
 	var list []store.Audit
 	for range max(g.IntN(4)-1, 0) {
-		list = append(list, store.Audit{Who: pick(g, []string{"", "ada"}), Verb: pick(g, []string{"pause", "rewind"}), Why: "why", Detail: pick(g, []string{"", "d"})})
+		list = append(list, store.Audit{Who: pick(g, []string{"", "ada"}), Verb: pick(g, []string{"pause", "rewind"}),
+			Why: "why", Detail: pick(g, []string{"", "d"})})
 	}
 	return list
 }
@@ -481,7 +492,8 @@ func (g *generator) span() store.Span {
 // entry returns a new entry, or what stands at a location, equal or not quite.
 func (g *generator) entry(r *store.Run) store.Entry {
 	e := store.Entry{
-		Loc: pick(g, genLocs), Kind: pick(g, []store.Kind{store.KindStep, store.KindSleep, 99}), Value: g.value(), Attempt: g.IntN(3),
+		Loc: pick(g, genLocs), Kind: pick(g, []store.Kind{store.KindStep, store.KindSleep, 99}), Value: g.value(),
+		Attempt: g.IntN(3),
 		State:   pick(g, []store.EntryState{store.Open, store.Open, store.Done, store.FailedEntry, store.Withdrawn}),
 		Started: g.w.spec.now.Now, Born: int64(g.IntN(2)), Generation: max(g.IntN(5)-3, 0), Owes: g.chance(4),
 	}
@@ -510,7 +522,8 @@ func (g *generator) entry(r *store.Run) store.Entry {
 func (g *generator) update(r *store.Run) *store.Update {
 	u := &store.Update{
 		Status: pick(g, store.AllStatuses()), Marks: store.Marks(g.IntN(8)), Build: pick(g, []string{"", "", "v1", "v2"}),
-		Reason: pick(g, []string{"", "because"}), Output: g.value(), Waits: g.value(), Isolate: g.chance(4), EndIsolation: g.chance(8), Discard: g.chance(3),
+		Reason: pick(g, []string{"", "because"}), Output: g.value(), Waits: g.value(), Isolate: g.chance(4),
+		EndIsolation: g.chance(8), Discard: g.chance(3),
 	}
 	for range 5 {
 		if !r.Status.CanBecome(u.Status) || u.Status == r.Status {
@@ -540,7 +553,8 @@ func (g *generator) update(r *store.Run) *store.Update {
 	}
 	if u.Status == store.Running && g.chance(3) {
 		g.seeds++
-		u.Continue = &store.Continuation{Workflow: pick(g, genWorkflows), Input: g.value(), Seed: seedOf(g.seeds), At: g.w.spec.now.Now}
+		u.Continue = &store.Continuation{Workflow: pick(g, genWorkflows), Input: g.value(), Seed: seedOf(g.seeds),
+			At: g.w.spec.now.Now}
 	}
 	if g.chance(2) {
 		u.WakeAt = g.w.spec.now.Now + store.Time(pick(g, []store.Delay{-second, 1, second, minute, 100 * hour}))
@@ -580,9 +594,11 @@ func (g *generator) lastBoot() string {
 func (g *generator) claim() op {
 	handle, node, boot := g.owner()
 	return &claimOp{
-		Handle: handle, Node: node, Boot: boot, Leases: g.leases(node + " " + boot), Limit: pick(g, []int{10, 10, 10, 1, 2, 0, -1}),
-		Workflows: pick(g, [][]string{{"w", "x", recordWorkflow}, {"w", "x", recordWorkflow}, {"w", "x"}, {"w"}, {"x"}, nil, {"none"}}),
-		Build:     pick(g, []string{"", "", "v1", "v2"}), Unservable: g.chance(2),
+		Handle: handle, Node: node, Boot: boot, Leases: g.leases(node + " " + boot),
+		Limit: pick(g, []int{10, 10, 10, 1, 2, 0, -1}),
+		Workflows: pick(g, [][]string{{"w", "x", recordWorkflow}, {"w", "x", recordWorkflow}, {"w", "x"}, {"w"}, {"x"}, nil,
+			{"none"}}),
+		Build: pick(g, []string{"", "", "v1", "v2"}), Unservable: g.chance(2),
 	}
 }
 

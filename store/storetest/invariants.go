@@ -92,7 +92,8 @@ func alone(r *store.Run) error {
 	case r.Strikes > r.Suspect:
 		return fmt.Errorf("it has %d strikes and was suspect %d times", r.Strikes, r.Suspect)
 	case r.InputSize != len(r.Input) || r.OutputSize != len(r.Output):
-		return fmt.Errorf("input and output are said to have %d and %d bytes, and have %d and %d", r.InputSize, r.OutputSize, len(r.Input), len(r.Output))
+		return fmt.Errorf("input and output are said to have %d and %d bytes, and have %d and %d",
+			r.InputSize, r.OutputSize, len(r.Input), len(r.Output))
 	}
 	return nil
 }
@@ -124,12 +125,15 @@ func (c *checker) changed(o op, old, r *store.Run, now *state) error {
 	_, isCommit := o.(*commitOp)
 	renewed := r.Incarnation != old.Incarnation
 	switch {
-	case renewed && (!isCommit || r.Incarnation != old.Incarnation+1 || r.First != old.Origin() || r.Random != store.Seed{} || len(now.Entries[r.No]) > 0):
+	case renewed && (!isCommit || r.Incarnation != old.Incarnation+1 || r.First != old.Origin() ||
+		r.Random != store.Seed{} || len(now.Entries[r.No]) > 0):
 		return fmt.Errorf("it continues as new from %+v to %+v with %d entries", *old, *r, len(now.Entries[r.No]))
-	case !renewed && (old.Seed != r.Seed || old.Random != r.Random || old.Workflow != r.Workflow || !bytes.Equal(old.Input, r.Input) ||
+	case !renewed && (old.Seed != r.Seed || old.Random != r.Random || old.Workflow != r.Workflow ||
+		!bytes.Equal(old.Input, r.Input) ||
 		old.First != r.First || old.Began != r.Began):
 		return fmt.Errorf("its incarnation has changed from %+v to %+v", *old, *r)
-	case old.No != r.No || old.Shard != r.Shard || old.Created != r.Created || old.Parent != r.Parent || old.ParentLoc != r.ParentLoc ||
+	case old.No != r.No || old.Shard != r.Shard || old.Created != r.Created || old.Parent != r.Parent ||
+		old.ParentLoc != r.ParentLoc ||
 		!bytes.Equal(old.Headers, r.Headers):
 		return fmt.Errorf("what it was started with has changed from %+v to %+v", *old, *r)
 	case old.ID != r.ID && r.ID != fmt.Sprintf("%s@%d", old.ID, old.No):
@@ -164,7 +168,8 @@ func (c *checker) changed(o op, old, r *store.Run, now *state) error {
 		if was.State != store.Done && was.State != store.FailedEntry || prunes(o, was.Loc) || rewrites(o, was.Loc) {
 			continue
 		}
-		if was.State != is.State || !bytes.Equal(was.Value, is.Value) || was.Seq != 0 && (was.Seq != is.Seq || was.At != is.At) || was.Owes != is.Owes {
+		if was.State != is.State || !bytes.Equal(was.Value, is.Value) ||
+			was.Seq != 0 && (was.Seq != is.Seq || was.At != is.At) || was.Owes != is.Owes {
 			return fmt.Errorf("the final entry at %q became %+v", was.Loc, *is)
 		}
 	}

@@ -130,7 +130,8 @@ func (o *owner) again() store.BatchResult {
 	result, err := o.s.Commit(o.ctx, o.last)
 	o.ok(err)
 	if len(result.Turns) != len(o.last.Turns) || len(result.Commands) != len(o.last.Commands) {
-		o.Fatalf("%d turns and %d commands got %d and %d answers", len(o.last.Turns), len(o.last.Commands), len(result.Turns), len(result.Commands))
+		o.Fatalf("%d turns and %d commands got %d and %d answers",
+			len(o.last.Turns), len(o.last.Commands), len(result.Turns), len(result.Commands))
 	}
 	return result
 }
@@ -145,7 +146,8 @@ func (o *owner) turn(turn *store.Turn, want store.Verdict) {
 
 func (o *owner) claim(limit int, workflows ...string) store.Claims {
 	o.Helper()
-	claims, err := o.s.Claim(o.ctx, store.ClaimRequest{Node: o.node.ID, Boot: o.node.Boot, Leases: o.leases, Workflows: workflows, Limit: limit})
+	claims, err := o.s.Claim(o.ctx, store.ClaimRequest{Node: o.node.ID, Boot: o.node.Boot, Leases: o.leases,
+		Workflows: workflows, Limit: limit})
 	o.ok(err)
 	return claims
 }

@@ -12,14 +12,19 @@ import (
 var law01 = []testCase{
 	{"WhatWasAnsweredSurvivesEveryProcess", func(k *kit) {
 		o := k.owner(k.s, "n")
-		r := o.started("r", func(s *store.Start) { s.Items = []store.Item{{Kind: store.ItemMessage, ID: "first", Value: []byte{}}} })
+		r := o.started("r", func(s *store.Start) {
+			s.Items = []store.Item{{Kind: store.ItemMessage, ID: "first",
+				Value: []byte{}}}
+		})
 		note(k.ids, store.Command{Start: &store.Start{Items: []store.Item{{ID: "first"}}}})
 		k.start("idle")
 		no := k.send(message("r", "m"))
 		o.turn(&store.Turn{
 			Run: r.No, Shard: r.Shard, Consumed: []store.Consumption{{Item: no}},
-			Entries: []store.Entry{entry("a", store.Done, func(e *store.Entry) { e.Value = []byte(strings.Repeat("x", store.LargeValue)) })},
-			Update:  &store.Update{Status: store.Running, Build: "v1", Output: []byte(strings.Repeat("o", 1000)), Waits: []byte("w")},
+			Entries: []store.Entry{entry("a", store.Done,
+				func(e *store.Entry) { e.Value = []byte(strings.Repeat("x", store.LargeValue)) })},
+			Update: &store.Update{Status: store.Running, Build: "v1", Output: []byte(strings.Repeat("o", 1000)),
+				Waits: []byte("w")},
 		}, store.Committed)
 		before, err := view(k.ctx, k.s, k.ids)
 		k.ok(err)
@@ -57,7 +62,8 @@ var law01 = []testCase{
 			}, store.Refused)
 		})
 		results := o.batch(nil,
-			&store.Turn{Run: r.No, Shard: r.Shard, Entries: []store.Entry{entry("a", store.Done)}, Seen: []store.ItemNo{no + 1000}},
+			&store.Turn{Run: r.No, Shard: r.Shard, Entries: []store.Entry{entry("a", store.Done)},
+				Seen: []store.ItemNo{no + 1000}},
 			&store.Turn{Run: other.No, Shard: r.Shard, Entries: []store.Entry{entry("b", store.Done)}}).Turns
 		if results[0].Verdict != store.Refused || results[1].Verdict != store.Committed {
 			k.Errorf("a refused turn beside a good one: got %s and %s", results[0].Verdict, results[1].Verdict)
@@ -135,7 +141,8 @@ var law09 = []testCase{
 		k.send(message("held", "m"))
 		k.ids["sent"], k.ids["command"] = true, true
 		first := o.batch([]store.Command{{Claim: true, Start: k.startOf("new")}, message("new", "command")},
-			&store.Turn{Run: good.No, Shard: shardA, Consumed: []store.Consumption{{Item: no}}, Sends: []store.Command{message("bad", "sent")},
+			&store.Turn{Run: good.No, Shard: shardA, Consumed: []store.Consumption{{Item: no}},
+				Sends:  []store.Command{message("bad", "sent")},
 				Update: &store.Update{Status: store.Suspended, WakeAt: k.now().Add(time.Hour)}},
 			&store.Turn{Run: bad.No, Shard: shardA, Entries: []store.Entry{entry("a", store.FailedEntry)}},
 			update(held, store.Update{Status: store.Suspended}))
@@ -322,7 +329,8 @@ var law12 = []testCase{
 		entryValue, output, waits, verdict := []byte("entry"), []byte("output"), []byte("waits"), []byte("verdict")
 		no := k.send(verb("r", "v", store.ItemResume))
 		turn := &store.Turn{
-			Run: r.No, Shard: r.Shard, Entries: []store.Entry{entry("a", store.Done, func(e *store.Entry) { e.Value = entryValue })},
+			Run: r.No, Shard: r.Shard, Entries: []store.Entry{entry("a", store.Done,
+				func(e *store.Entry) { e.Value = entryValue })},
 			Consumed: []store.Consumption{{Item: no, Verdict: verdict}},
 			Update:   &store.Update{Status: store.Running, Output: output, Waits: waits},
 		}
@@ -334,7 +342,8 @@ var law12 = []testCase{
 		turn.Entries[0].Loc, turn.Update.Reason = "changed", "changed"
 
 		run := k.get(r.No)
-		k.equal("the run's values", []string{string(run.Input), string(run.Output), string(run.Waits), run.Reason}, []string{"input", "output", "waits", ""})
+		k.equal("the run's values", []string{string(run.Input), string(run.Output), string(run.Waits), run.Reason},
+			[]string{"input", "output", "waits", ""})
 		k.equal("the entry's value", string(k.history(r.No)[0].Value), "entry")
 		items := k.inbox(r.No, "i", "v")
 		if len(items) != 2 || string(items[0].Value) != "value" || string(items[1].Verdict) != "verdict" {
@@ -365,7 +374,8 @@ var law12 = []testCase{
 			spoil(claims.Runs[0].Items[0].Value)
 			snaps, err := k.s.Load(k.ctx, []store.RunNo{r.No})
 			k.ok(err)
-			spoil(snaps[0].Run.Input, snaps[0].Run.Output, snaps[0].Run.Waits, snaps[0].Entries[0].Value, snaps[0].Items[0].Value)
+			spoil(snaps[0].Run.Input, snaps[0].Run.Output, snaps[0].Run.Waits, snaps[0].Entries[0].Value,
+				snaps[0].Items[0].Value)
 			run := k.get(r.No)
 			spoil(run.Input, run.Output, run.Waits)
 			spoil(k.history(r.No)[0].Value, k.inbox(r.No)[0].Value)
@@ -385,9 +395,11 @@ var law12 = []testCase{
 			e.Size = 77
 			return store.Batch{
 				Node: "n", Boot: "n-1", No: o.no + 1, Leases: []store.Lease{o.leases[0]},
-				Turns: []*store.Turn{{Run: r.No, Shard: r.Shard, Entries: []store.Entry{e}, Update: &store.Update{Status: store.Running}}},
-				Commands: []store.Command{{Claim: true, Start: &store.Start{ID: "s", Shard: shardA, Workflow: "w", Items: []store.Item{
-					{Kind: store.ItemMessage, ID: "i", No: 9, State: store.Consumed, Verdict: []byte("v")}}}}, message("r", "m")},
+				Turns: []*store.Turn{{Run: r.No, Shard: r.Shard, Entries: []store.Entry{e},
+					Update: &store.Update{Status: store.Running}}},
+				Commands: []store.Command{{Claim: true,
+					Start: &store.Start{ID: "s", Shard: shardA, Workflow: "w", Items: []store.Item{
+						{Kind: store.ItemMessage, ID: "i", No: 9, State: store.Consumed, Verdict: []byte("v")}}}}, message("r", "m")},
 			}
 		}
 		given := make()

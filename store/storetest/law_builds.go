@@ -11,7 +11,8 @@ var law25 = []testCase{
 		o := k.owner(k.s, "n")
 		r := o.started("r")
 		for _, row := range []struct{ build, want string }{
-			{"", ""}, {"v10", "v10"}, {"v1", "v10"}, {"", "v10"}, {"v2", "v2"}, {"v10", "v2"}, {"V3", "v2"}, {"v2~", "v2~"}, {"v2é", "v2é"}, {"v2z", "v2é"},
+			{"", ""}, {"v10", "v10"}, {"v1", "v10"}, {"", "v10"}, {"v2", "v2"}, {"v10", "v2"}, {"V3", "v2"}, {"v2~", "v2~"},
+			{"v2é", "v2é"}, {"v2z", "v2é"},
 		} {
 			o.turn(update(r, store.Update{Status: store.Running, Build: row.build}), store.Committed)
 			if got := k.get(r.No).Build; got != row.want {
@@ -69,10 +70,12 @@ var law25 = []testCase{
 		turn := update(r, store.Update{Status: store.Running})
 		turn.Sends = []store.Command{child}
 		sent := o.batch(nil, turn).Turns[0].Sends[0]
-		k.equal("of a child that is adopted: "+fmt.Sprint(sent.Claimed), sent.Run.Build, map[bool]string{true: "v2"}[sent.Claimed])
+		k.equal("of a child that is adopted: "+fmt.Sprint(sent.Claimed), sent.Run.Build,
+			map[bool]string{true: "v2"}[sent.Claimed])
 		fork := start("fork", true)
 		fork.Start.Fork = &store.Fork{}
-		_, err := k.s.Commit(k.ctx, store.Batch{Node: o.node.ID, Boot: o.node.Boot, No: 1 << 40, Leases: o.leases, Commands: []store.Command{fork}})
+		_, err := k.s.Commit(k.ctx, store.Batch{Node: o.node.ID, Boot: o.node.Boot, No: 1 << 40, Leases: o.leases,
+			Commands: []store.Command{fork}})
 		k.fails("a fork with a build", err, store.ErrInvalid)
 	}},
 	{"AClaimLeavesRunsOfALaterBuild", func(k *kit) {
@@ -114,10 +117,12 @@ var law25 = []testCase{
 		o := k.owner(k.s, "n")
 		now := k.now()
 		for build, wake := range map[string]store.Delay{"v1": 3 * second, "v2": 2 * second} {
-			o.turn(update(o.started(build), store.Update{Status: store.Suspended, Build: build, WakeAt: now + store.Time(wake)}), store.Committed)
+			o.turn(update(o.started(build), store.Update{Status: store.Suspended, Build: build, WakeAt: now + store.Time(wake)}),
+				store.Committed)
 		}
 		for build, want := range map[string]store.Delay{"v1": 3 * second, "v2": 2 * second, "": 2 * second} {
-			c, err := k.s.Claim(k.ctx, store.ClaimRequest{Node: "n", Boot: "n-1", Leases: o.leases, Workflows: []string{"w"}, Build: build})
+			c, err := k.s.Claim(k.ctx, store.ClaimRequest{Node: "n", Boot: "n-1", Leases: o.leases, Workflows: []string{"w"},
+				Build: build})
 			k.ok(err)
 			if c.NextWake != now+store.Time(want) {
 				k.Errorf("for the build %q the next wake time is %s after now", build, c.NextWake.Sub(now))
@@ -130,7 +135,8 @@ var law25 = []testCase{
 			return func(s *store.Start) { s.Shard, s.Workflow = shard, workflow }
 		}
 		for id, change := range map[string]func(*store.Start){
-			"a1": in(shardA, "w"), "a2": in(shardA, "w"), "a3": in(shardA, "x"), "b1": in(shardB, "w"), "elsewhere": in(store.Shard{Group: "third"}, "w"),
+			"a1": in(shardA, "w"), "a2": in(shardA, "w"), "a3": in(shardA, "x"), "b1": in(shardB, "w"),
+			"elsewhere": in(store.Shard{Group: "third"}, "w"),
 		} {
 			k.start(id, change)
 		}
@@ -151,16 +157,20 @@ var law25 = []testCase{
 			k.ok(err)
 			return c.Unservable
 		}
-		all := []store.Unservable{{Shard: shardA, Workflow: "w", Build: "v3"}, {Shard: shardA, Workflow: "x"}, {Shard: shardB, Workflow: "w"}}
+		all := []store.Unservable{{Shard: shardA, Workflow: "w", Build: "v3"}, {Shard: shardA, Workflow: "x"},
+			{Shard: shardB, Workflow: "w"}}
 		k.equal("without code", ask("", 0), all)
 		k.equal("without code, for a late build", ask("v9", 0), all)
-		k.equal("with code of an early build", ask("v1", 0, "w"), []store.Unservable{{Shard: shardA, Workflow: "w", Build: "v3"}, {Shard: shardA, Workflow: "x"}})
-		k.equal("with all code of the build between", ask("v2", 0, "w", "x", "y"), []store.Unservable{{Shard: shardA, Workflow: "w", Build: "v3"}})
+		k.equal("with code of an early build", ask("v1", 0, "w"),
+			[]store.Unservable{{Shard: shardA, Workflow: "w", Build: "v3"}, {Shard: shardA, Workflow: "x"}})
+		k.equal("with all code of the build between",
+			ask("v2", 0, "w", "x", "y"), []store.Unservable{{Shard: shardA, Workflow: "w", Build: "v3"}})
 		k.equal("with all code of a late build", ask("v3", 0, "w", "x", "y"), []store.Unservable(nil))
 		k.send(message("asleep", "m"))
 		k.send(message("dead", "m"))
 		woken := store.Unservable{Shard: shardB, Workflow: "d", Build: "v7"}
-		k.equal("an item is for their code", ask("v9", 0, "w", "x"), []store.Unservable{woken, {Shard: shardB, Workflow: "z", Build: "v7"}})
+		k.equal("an item is for their code", ask("v9", 0, "w", "x"),
+			[]store.Unservable{woken, {Shard: shardB, Workflow: "z", Build: "v7"}})
 		k.send(verb("asleep", "t", store.ItemTerminate))
 		k.equal("which is claimed without its code", ask("v9", 0, "w", "x"), []store.Unservable{woken})
 		k.pass(hour)
@@ -183,7 +193,8 @@ var law25 = []testCase{
 		for what, u := range map[string]store.Update{
 			"a suspended one": {Status: store.Suspended, Unclaim: true}, "a paused one": {Status: store.Running, Marks: store.Paused, Unclaim: true},
 		} {
-			_, err := k.s.Commit(k.ctx, store.Batch{Node: "n", Boot: "n-1", No: o.no + 1, Leases: o.leases, Turns: []*store.Turn{update(r, u)}})
+			_, err := k.s.Commit(k.ctx, store.Batch{Node: "n", Boot: "n-1", No: o.no + 1, Leases: o.leases,
+				Turns: []*store.Turn{update(r, u)}})
 			k.fails("giving back "+what, err, store.ErrInvalid)
 		}
 	}},
@@ -210,8 +221,10 @@ func (o *owner) claimed(id string) (found store.Run) {
 var law26 = []testCase{
 	{"TheMarkStays", func(k *kit) {
 		n := store.Node{
-			ID: "n", Boot: "n-1", Build: "v1", Host: "h", PID: 3, Workflows: []string{"w"}, Groups: []string{"default", "g"}, TTL: 7,
-			Requirements: []store.Requirement{{Shard: shardB, Workflow: "x", Build: "v2", Until: 77}, {Shard: shardA, Workflow: "w"}},
+			ID: "n", Boot: "n-1", Build: "v1", Host: "h", PID: 3, Workflows: []string{"w"}, Groups: []string{"default", "g"},
+			TTL: 7,
+			Requirements: []store.Requirement{{Shard: shardB, Workflow: "x", Build: "v2", Until: 77},
+				{Shard: shardA, Workflow: "w"}},
 		}
 		register := func(n store.Node) {
 			k.Helper()

@@ -9,7 +9,8 @@ import (
 
 // continued returns the turn with which a run continues as new.
 func continued(r store.Run, c store.Continuation) *store.Turn {
-	return &store.Turn{Run: r.No, Shard: r.Shard, Incarnation: r.Incarnation, Update: &store.Update{Status: store.Running, Continue: &c}}
+	return &store.Turn{Run: r.No, Shard: r.Shard, Incarnation: r.Incarnation,
+		Update: &store.Update{Status: store.Running, Continue: &c}}
 }
 
 var law22 = []testCase{
@@ -17,12 +18,14 @@ var law22 = []testCase{
 		o := k.owner(k.s, "n")
 		first := o.started("r", func(s *store.Start) { s.Input = []byte("first") })
 		sent, asked := k.send(message("r", "m")), k.send(verb("r", "v", store.ItemCancel))
-		o.turn(&store.Turn{Run: first.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)}, Seen: []store.ItemNo{sent}}, store.Committed)
+		o.turn(&store.Turn{Run: first.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)},
+			Seen: []store.ItemNo{sent}}, store.Committed)
 		long := []byte(strings.Repeat("i", 5000))
 		want := k.get(first.No)
 		o.turn(continued(first, store.Continuation{Workflow: "next", Input: long, Seed: seedOf(99), At: 77}), store.Committed)
 
-		want.Incarnation, want.Workflow, want.Input, want.InputSize, want.Seed, want.Began = 1, "next", long, len(long), seedOf(99), k.now()
+		want.Incarnation, want.Workflow, want.Input, want.InputSize, want.Seed, want.Began = 1, "next", long, len(long),
+			seedOf(99), k.now()
 		want.First = store.Origin{Workflow: "w", Seed: first.Seed, Input: sha256.Sum256([]byte("first"))}
 		k.equal("the run", k.get(first.No), want)
 		snaps, err := k.s.Load(k.ctx, []store.RunNo{first.No})
@@ -37,12 +40,16 @@ var law22 = []testCase{
 		k.equal("its inbox", nos, []store.ItemNo{sent, asked})
 		k.equal("the states of its items", states, []store.ItemState{store.Seen, store.New})
 
-		o.turn(&store.Turn{Run: first.No, Shard: shardA, Entries: []store.Entry{entry("y", store.Done)}}, store.Refused) // of the first incarnation
-		o.turn(&store.Turn{Run: first.No, Shard: shardA, Incarnation: 1, Entries: []store.Entry{entry("x", store.FailedEntry)}}, store.Committed)
-		o.turn(continued(k.get(first.No), store.Continuation{Workflow: "w", Seed: seedOf(98), At: k.now() + 78}), store.Committed)
+		// of the first incarnation
+		o.turn(&store.Turn{Run: first.No, Shard: shardA, Entries: []store.Entry{entry("y", store.Done)}}, store.Refused)
+		o.turn(&store.Turn{Run: first.No, Shard: shardA, Incarnation: 1,
+			Entries: []store.Entry{entry("x", store.FailedEntry)}}, store.Committed)
+		o.turn(continued(k.get(first.No), store.Continuation{Workflow: "w", Seed: seedOf(98), At: k.now() + 78}),
+			store.Committed)
 		third := k.get(first.No)
 		k.equal("how it began", third.First, want.First)
-		if third.Incarnation != 2 || third.Input != nil || third.InputSize != 0 || third.Began != k.now()+78 || !third.Claimed {
+		if third.Incarnation != 2 || third.Input != nil || third.InputSize != 0 || third.Began != k.now()+78 ||
+			!third.Claimed {
 			k.Errorf("the third incarnation is %+v", third)
 		}
 	}},
@@ -68,7 +75,8 @@ var law22 = []testCase{
 		other := *start
 		other.Seed = seedOf(99) // that of the present incarnation
 		a := k.apply(store.Command{Start: &other})
-		if a.Outcome != store.Exists || a.Run.Origin().Input != sha256.Sum256(start.Input) || a.Run.Origin().Workflow != start.Workflow {
+		if a.Outcome != store.Exists || a.Run.Origin().Input != sha256.Sum256(start.Input) ||
+			a.Run.Origin().Workflow != start.Workflow {
 			k.Errorf("another start: %+v", a)
 		}
 	}},

@@ -83,7 +83,8 @@ var law23 = []testCase{
 			first, seen := k.send(message(id, "a")), k.send(message(id, "b"))
 			k.send(item(id, store.Item{Kind: store.ItemResolution, ID: "c", Origin: "o", Loc: "p", Value: []byte("v")}))
 			k.send(verb(id, "d", store.ItemResume))
-			o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: first}}, Seen: []store.ItemNo{seen},
+			o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: first}},
+				Seen:   []store.ItemNo{seen},
 				Update: &store.Update{Status: status}}, store.Committed)
 			states := func() (s []store.ItemState) {
 				for _, it := range k.inbox(r.No, "a", "b", "c", "d") {
@@ -102,7 +103,8 @@ var law23 = []testCase{
 			ended := k.get(r.No)
 			want := []store.DeadLetter{}
 			for _, it := range []store.Item{items[1], items[0]} {
-				want = append(want, store.DeadLetter{Run: r.No, RunID: id, Workflow: "w", Status: ended.Status, Item: it, Size: len(it.Value)})
+				want = append(want, store.DeadLetter{Run: r.No, RunID: id, Workflow: "w", Status: ended.Status, Item: it,
+					Size: len(it.Value)})
 			}
 			k.equal("the dead letters of a run that is "+id, got, want)
 		}
@@ -152,7 +154,8 @@ var law23 = []testCase{
 		no, consumed := k.send(message("r", "a")), k.send(message("r", "b"))
 		request := k.send(verb("r", "v", store.ItemResume))
 		foreign := k.send(message("other", "f"))
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Dead: []store.ItemNo{no}, Consumed: []store.Consumption{{Item: consumed}}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Dead: []store.ItemNo{no},
+			Consumed: []store.Consumption{{Item: consumed}}}, store.Committed)
 		k.equal("the dead letters", k.lettersOf(store.DeadFilter{}), "a")
 		k.equal("what is pending", len(k.inbox(r.No)), 1)
 		o.turn(&store.Turn{Run: r.No, Shard: shardA, Seen: []store.ItemNo{request}}, store.Committed)
@@ -187,7 +190,8 @@ var law23 = []testCase{
 		r := o.started("r")
 		a, b := k.send(message("r", "a")), k.send(message("r", "b"))
 		taken := k.send(message("r", "c"))
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: taken}}, Update: &store.Update{Status: store.Failed}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: taken}},
+			Update: &store.Update{Status: store.Failed}}, store.Committed)
 		live := k.start("live")
 		pending := k.send(message("live", "p"))
 		were, err := k.s.Discard(k.ctx, []store.ItemNo{pending, a, taken, a, 9999})

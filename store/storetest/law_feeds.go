@@ -63,7 +63,8 @@ var law16 = []testCase{
 		k.pass(second)
 		o.batch(nil, shows(r, func(t *store.Turn) { t.Appends = append(appends("log", "c"), store.Append{Name: "log"}) }))
 		k.equal("the stream", k.stream(r.No, "log", 0, 0), []store.StreamItem{
-			{Pos: 1, At: first, Value: []byte("a")}, {Pos: 2, At: first, Value: []byte("b")}, {Pos: 3, At: k.now(), Value: []byte("c")}, {Pos: 4, At: k.now()},
+			{Pos: 1, At: first, Value: []byte("a")}, {Pos: 2, At: first, Value: []byte("b")},
+			{Pos: 3, At: k.now(), Value: []byte("c")}, {Pos: 4, At: k.now()},
 		})
 		k.equal("the other stream", texts(k.stream(r.No, "other", 0, 0)), "1=x")
 		k.equal("the other run's stream", texts(k.stream(other.No, "log", 0, 0)), "1=of the other")
@@ -118,7 +119,8 @@ var law16 = []testCase{
 				}
 			}))
 			feeds := k.feeds(r.No)
-			k.equal("the value", feeds[1], store.Feed{Run: r.No, Name: "v", Last: int64(i + 1), At: k.now(), Size: len(v), Value: v})
+			k.equal("the value", feeds[1], store.Feed{Run: r.No, Name: "v", Last: int64(i + 1), At: k.now(), Size: len(v),
+				Value: v})
 		}
 		k.equal("the value that was set once", k.feeds(r.No)[0].Last, int64(1))
 		without, err := k.s.Feeds(k.ctx, store.FeedQuery{Runs: []store.RunNo{r.No}, Name: "v"})
@@ -140,13 +142,17 @@ var law16 = []testCase{
 		for _, f := range feeds {
 			got += fmt.Sprintf("%t %t %s ", f.Run == b.No, f.Stream, f.Name)
 		}
-		k.equal("the order", got, "false false b false false z false true a false true b true false b true false z true true a true true b ")
+		k.equal("the order", got,
+			"false false b false false z false true a false true b true false b true false z true true a true true b ")
 	}},
 	{"ARewindMarksEveryStream", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")
 		o.batch(nil, shows(r, func(t *store.Turn) { t.Appends = append(appends("a", "1"), appends("b", "1")...) }))
-		o.batch(nil, shows(r, func(t *store.Turn) { t.Rewound, t.Appends = true, append(appends("a", "2"), appends("c", "1")...) }))
+		o.batch(nil, shows(r, func(t *store.Turn) {
+			t.Rewound, t.Appends = true,
+				append(appends("a", "2"), appends("c", "1")...)
+		}))
 		k.equal("stream a", texts(k.stream(r.No, "a", 0, 0)), "1=1 2=rewound 3=2")
 		k.equal("stream b", texts(k.stream(r.No, "b", 0, 0)), "1=1 2=rewound")
 		k.equal("the new stream", texts(k.stream(r.No, "c", 0, 0)), "1=1")
@@ -196,7 +202,8 @@ var law16 = []testCase{
 		o := k.owner(k.s, "n")
 		r := o.started("r")
 		o.turn(shows(r, func(t *store.Turn) {
-			t.Appends, t.Values, t.Update = appends("log", "last words"), []store.Setting{{Name: "v", Value: []byte("1")}}, &store.Update{Status: store.Succeeded}
+			t.Appends, t.Values, t.Update = appends("log", "last words"), []store.Setting{{Name: "v", Value: []byte("1")}},
+				&store.Update{Status: store.Succeeded}
 		}), store.Committed)
 		k.equal("the number of feeds", len(k.feeds(r.No)), 2)
 	}},
@@ -306,7 +313,8 @@ var law16 = []testCase{
 				"a long tag":               func(t *store.Turn) { t.Tags = []store.Pair{{Key: "a", Value: long}} },
 				"too many tags":            func(t *store.Turn) { t.Tags = many },
 			} {
-				_, err := o.s.Commit(k.ctx, store.Batch{Node: o.node.ID, Boot: o.node.Boot, No: o.no + 1, Leases: o.leases, Turns: []*store.Turn{shows(r, change)}})
+				_, err := o.s.Commit(k.ctx, store.Batch{Node: o.node.ID, Boot: o.node.Boot, No: o.no + 1, Leases: o.leases,
+					Turns: []*store.Turn{shows(r, change)}})
 				k.fails(what, err, store.ErrInvalid)
 			}
 			for what, change := range map[string]func(*store.Start){
@@ -323,7 +331,8 @@ var law16 = []testCase{
 			}
 			_, err := k.s.List(k.ctx, store.Filter{Tags: []store.Pair{{Key: "a"}}})
 			k.fails("a filter with an empty tag", err, store.ErrInvalid)
-			for _, q := range []store.StreamQuery{{Run: r.No, Name: "f", Limit: -1}, {Run: r.No, Name: "f", Limit: store.MaxPage + 1}, {Run: r.No, Name: "f", After: -1}} {
+			for _, q := range []store.StreamQuery{{Run: r.No, Name: "f", Limit: -1},
+				{Run: r.No, Name: "f", Limit: store.MaxPage + 1}, {Run: r.No, Name: "f", After: -1}} {
 				_, err := k.s.Stream(k.ctx, q)
 				k.fails(fmt.Sprintf("%+v", q), err, store.ErrInvalid)
 			}
@@ -379,7 +388,8 @@ var law17 = []testCase{
 			o.turn(shows(r, func(t *store.Turn) {
 				t.Consumed, t.Answers = []store.Consumption{{Item: m}}, []store.Consumption{{Item: m, Verdict: []byte("x")}}
 			}), store.Refused)
-			o.turn(shows(r, func(t *store.Turn) { t.Answers = []store.Consumption{{Item: u, Verdict: []byte("x")}} }), store.Refused)
+			o.turn(shows(r, func(t *store.Turn) { t.Answers = []store.Consumption{{Item: u, Verdict: []byte("x")}} }),
+				store.Refused)
 			o.turn(shows(other, func(t *store.Turn) { t.Answers = []store.Consumption{{Item: u}} }), store.Refused)
 			o.turn(shows(other, func(t *store.Turn) {
 				t.Answers = []store.Consumption{{Item: u, Verdict: []byte("x")}, {Item: u, Verdict: []byte("y")}}
@@ -390,7 +400,8 @@ var law17 = []testCase{
 		o := k.owner(k.s, "n")
 		for _, status := range []store.Status{store.Succeeded, store.Failed, store.Cancelled} {
 			r := o.started(status.String())
-			received, answered, seen := k.send(updateItem(r.ID, "received")), k.send(updateItem(r.ID, "answered")), k.send(updateItem(r.ID, "seen"))
+			received, answered, seen := k.send(updateItem(r.ID, "received")), k.send(updateItem(r.ID, "answered")),
+				k.send(updateItem(r.ID, "seen"))
 			k.send(updateItem(r.ID, "new"))
 			k.send(message(r.ID, "message"))
 			o.turn(shows(r, func(t *store.Turn) {
@@ -413,14 +424,16 @@ var law17 = []testCase{
 		k.send(updateItem("r", "new"))
 		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: received}}}, store.Committed)
 		o.turn(shows(r, func(t *store.Turn) {
-			t.Appends, t.Values, t.Tags = appends("log", "a"), []store.Setting{{Name: "v", Value: []byte("1")}}, []store.Pair{{Key: "k", Value: "v"}}
+			t.Appends, t.Values, t.Tags = appends("log", "a"), []store.Setting{{Name: "v", Value: []byte("1")}},
+				[]store.Pair{{Key: "k", Value: "v"}}
 		}), store.Committed)
 		o.turn(continued(r, store.Continuation{Workflow: "w", Seed: seedOf(99), At: 7}), store.Committed)
 		for _, it := range k.inbox(r.No, "received", "new") {
 			k.equal("the answer to "+it.ID, string(it.Verdict), store.Unanswered)
 		}
 		r = k.get(r.No)
-		o.turn(shows(r, func(t *store.Turn) { t.Incarnation, t.Appends = r.Incarnation, appends("log", "b") }), store.Committed)
+		o.turn(shows(r, func(t *store.Turn) { t.Incarnation, t.Appends = r.Incarnation, appends("log", "b") }),
+			store.Committed)
 		k.equal("the stream of both incarnations", texts(k.stream(r.No, "log", 0, 0)), "1=a 2=b")
 		k.equal("what it shows", len(k.feeds(r.No)), 2)
 		k.equal("its tags", k.get(r.No).Tags, []store.Pair{{Key: "k", Value: "v"}})
@@ -447,9 +460,11 @@ var law17 = []testCase{
 		o := k.owner(k.s, "n")
 		r := o.started("r")
 		a, b, m := k.send(updateItem("r", "a")), k.send(updateItem("r", "b")), k.send(message("r", "m"))
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: a}, {Item: b}}, Answers: []store.Consumption{{Item: b, Verdict: []byte("y")}}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: a}, {Item: b}},
+			Answers: []store.Consumption{{Item: b, Verdict: []byte("y")}}}, store.Committed)
 		items := load(k, r.No).Items
-		if len(items) != 2 || items[0].No != a || items[0].State != store.Consumed || items[0].Value != nil || items[1].No != m {
+		if len(items) != 2 || items[0].No != a || items[0].State != store.Consumed || items[0].Value != nil ||
+			items[1].No != m {
 			k.Errorf("the items are %+v", items)
 		}
 		k.equal("the inbox", len(k.inbox(r.No)), 1)

@@ -18,7 +18,8 @@ var law06 = []testCase{
 			k.Errorf("the first act: %+v", sent)
 		}
 		k.unchanged("the repeat", func() {
-			if a := k.apply(message("r", "m")); a.Outcome != store.Applied || a.Item != first || !a.Repeated || a.Run.No != r.No {
+			if a := k.apply(message("r", "m")); a.Outcome != store.Applied || a.Item != first || !a.Repeated ||
+				a.Run.No != r.No {
 				k.Errorf("the same act again: %+v", a)
 			}
 			different := message("r", "m")
@@ -51,7 +52,8 @@ var law06 = []testCase{
 		o := k.owner(k.s, "n")
 		sender := o.started("sender")
 		r := k.start("r", func(s *store.Start) { s.Items = []store.Item{*message("", "m").Item} })
-		o.batch([]store.Command{message("r", "m")}, &store.Turn{Run: sender.No, Shard: shardA, Sends: []store.Command{message("r", "m"), message("r", "m")}})
+		o.batch([]store.Command{message("r", "m")},
+			&store.Turn{Run: sender.No, Shard: shardA, Sends: []store.Command{message("r", "m"), message("r", "m")}})
 		k.apply(message("r", "m"))
 		if items := k.inbox(r.No); len(items) != 1 {
 			k.Errorf("an item that was sent five ways is there %d times", len(items))
@@ -75,7 +77,8 @@ var law06 = []testCase{
 			no = it.No
 		}
 		k.equal("the items in the order of their numbers", ids, "zyxwa")
-		k.equal("the numbers that were answered", []store.ItemNo{answers[0].Item, answers[1].Item, last}, []store.ItemNo{items[2].No, items[3].No, items[4].No})
+		k.equal("the numbers that were answered",
+			[]store.ItemNo{answers[0].Item, answers[1].Item, last}, []store.ItemNo{items[2].No, items[3].No, items[4].No})
 	}},
 	{"ManyAtOnceFromTwoProcesses", func(k *kit) {
 		r := k.start("r")
@@ -84,7 +87,8 @@ var law06 = []testCase{
 			for part := range 2 {
 				wg.Go(func() {
 					for i := range 20 {
-						if _, _, err := s.Apply(k.ctx, []store.Command{message("r", fmt.Sprint(i)), message("r", fmt.Sprint(part, "-", i))}); err != nil {
+						if _, _, err := s.Apply(k.ctx, []store.Command{message("r", fmt.Sprint(i)),
+							message("r", fmt.Sprint(part, "-", i))}); err != nil {
 							k.Error(err)
 						}
 					}
@@ -105,7 +109,8 @@ var law06 = []testCase{
 	{"AnItemIsKeptAsItWasSent", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")
-		want := store.Item{Kind: store.ItemResolution, Name: "näme", ID: "id", Origin: "origin", Incarnation: 3, Loc: "loc\x00\xff", Failed: true, Value: []byte("v\x00")}
+		want := store.Item{Kind: store.ItemResolution, Name: "näme", ID: "id", Origin: "origin", Incarnation: 3,
+			Loc: "loc\x00\xff", Failed: true, Value: []byte("v\x00")}
 		want.No = k.send(item("r", want))
 		want.State, want.Sent = store.New, k.now()
 		k.equal("the new item", k.inbox(r.No), []store.Item{want})
@@ -114,7 +119,8 @@ var law06 = []testCase{
 		o.turn(&store.Turn{Run: r.No, Shard: shardA, Seen: []store.ItemNo{want.No}}, store.Committed)
 		want.State = store.Seen
 		k.equal("the seen item", k.inbox(r.No), []store.Item{want})
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Seen: []store.ItemNo{want.No}, Consumed: []store.Consumption{{Item: want.No, Verdict: []byte{}}}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Seen: []store.ItemNo{want.No},
+			Consumed: []store.Consumption{{Item: want.No, Verdict: []byte{}}}}, store.Committed)
 		want.State, want.Value, want.Verdict = store.Consumed, nil, []byte{}
 		k.equal("the consumed item", k.inbox(r.No, "id"), []store.Item{want})
 		k.equal("the items that are not consumed", k.inbox(r.No), []store.Item(nil))
@@ -145,7 +151,8 @@ var law06 = []testCase{
 	}},
 	{"WhoCannotGetItIsTold", func(k *kit) {
 		o := k.owner(k.s, "n")
-		for _, status := range []store.Status{store.Succeeded, store.Failed, store.Cancelled, store.Stalled, store.Suspended} {
+		for _, status := range []store.Status{store.Succeeded, store.Failed, store.Cancelled, store.Stalled,
+			store.Suspended} {
 			r := o.started(status.String())
 			o.become(r, status)
 			for _, row := range inbox05 {
@@ -153,7 +160,8 @@ var law06 = []testCase{
 				if status.Terminal() && !row.kind.Verb() {
 					want = store.Ended
 				}
-				if a := k.apply(item(r.ID, store.Item{Kind: row.kind, ID: row.name})); a.Outcome != want || a.Run.No != r.No || (a.Item != 0) != (want == store.Applied) {
+				if a := k.apply(item(r.ID, store.Item{Kind: row.kind, ID: row.name})); a.Outcome != want || a.Run.No != r.No ||
+					(a.Item != 0) != (want == store.Applied) {
 					k.Errorf("%s to a %s run: %+v; want outcome %d", row.name, status, a, want)
 				}
 			}
@@ -167,9 +175,11 @@ var law07 = []testCase{
 		o := k.owner(k.s, "n")
 		delayed := k.start("delayed", func(s *store.Start) { s.After = hour })
 		runs := []store.Run{k.start("queued"), delayed, o.started("running")}
-		for _, status := range []store.Status{store.Suspended, store.Succeeded, store.Failed, store.Cancelled, store.Stalled} {
+		for _, status := range []store.Status{store.Suspended, store.Succeeded, store.Failed, store.Cancelled,
+			store.Stalled} {
 			r := o.started(status.String())
-			o.turn(update(r, store.Update{Status: status, WakeAt: k.now().Add(time.Hour), Waits: []byte("w"), Output: []byte("o")}), store.Committed)
+			o.turn(update(r, store.Update{Status: status, WakeAt: k.now().Add(time.Hour), Waits: []byte("w"),
+				Output: []byte("o")}), store.Committed)
 			runs = append(runs, r)
 		}
 		for _, r := range runs {
@@ -186,7 +196,8 @@ var law07 = []testCase{
 	{"WhatIsAdopted", func(k *kit) {
 		o := k.owner(k.s, "n")
 		suspended, stalled, failed := o.started("suspended"), o.started("stalled"), o.started("failed")
-		o.turn(update(suspended, store.Update{Status: store.Suspended, WakeAt: k.now().Add(time.Hour), Waits: []byte("w")}), store.Committed)
+		o.turn(update(suspended, store.Update{Status: store.Suspended, WakeAt: k.now().Add(time.Hour), Waits: []byte("w")}),
+			store.Committed)
 		o.become(stalled, store.Stalled)
 		o.become(failed, store.Failed)
 		o.started("claimed")

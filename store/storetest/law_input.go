@@ -47,7 +47,8 @@ var law11 = []testCase{
 			for what, c := range commands {
 				_, _, err := k.s.Apply(k.ctx, []store.Command{{Start: k.startOf("before")}, c})
 				k.fails(what, err, store.ErrInvalid)
-				_, err = k.s.Commit(k.ctx, store.Batch{Node: "n", Boot: "n-1", No: o.no + 1, Leases: o.leases, Commands: []store.Command{c}})
+				_, err = k.s.Commit(k.ctx, store.Batch{Node: "n", Boot: "n-1", No: o.no + 1, Leases: o.leases,
+					Commands: []store.Command{c}})
 				k.fails(what+" in a batch", err, store.ErrInvalid)
 				_, err = k.s.Commit(k.ctx, store.Batch{Node: "n", Boot: "n-1", No: o.no + 1, Leases: o.leases,
 					Turns: []*store.Turn{{Run: sender.No, Shard: shardA, Sends: []store.Command{c}}}})
@@ -59,7 +60,8 @@ var law11 = []testCase{
 		long := strings.Repeat("ü", store.MaxRunID/2) + "x"
 		r := k.start(long, func(s *store.Start) {
 			s.Workflow = long
-			s.Items = []store.Item{{Kind: store.ItemResolution, ID: long, Name: long, Loc: strings.Repeat("\xff", store.MaxLocation)}}
+			s.Items = []store.Item{{Kind: store.ItemResolution, ID: long, Name: long,
+				Loc: strings.Repeat("\xff", store.MaxLocation)}}
 		})
 		page, err := k.s.List(k.ctx, store.Filter{IDs: []string{long, "other"}, Workflows: []string{long}})
 		k.ok(err)
@@ -121,7 +123,8 @@ var law11 = []testCase{
 		}
 		k.unchanged("a malformed batch", func() {
 			for what, change := range batches {
-				b := store.Batch{Node: "n", Boot: "n-1", No: o.no + 1, Leases: []store.Lease{o.leases[0]}, Commands: []store.Command{{Start: k.startOf("new")}}}
+				b := store.Batch{Node: "n", Boot: "n-1", No: o.no + 1, Leases: []store.Lease{o.leases[0]},
+					Commands: []store.Command{{Start: k.startOf("new")}}}
 				change(&b)
 				_, err := k.s.Commit(k.ctx, b)
 				k.fails(what, err, store.ErrInvalid)
@@ -129,7 +132,8 @@ var law11 = []testCase{
 		})
 		o.turn(&store.Turn{Run: r.No + 1000, Shard: shardA, Entries: []store.Entry{entry("a", store.Done)}}, store.Refused)
 		o.turn(&store.Turn{Run: -1, Shard: shardA, Entries: []store.Entry{entry("a", store.Done)}}, store.Refused)
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Entries: []store.Entry{entry(strings.Repeat("\x00", store.MaxLocation), store.Done)}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA,
+			Entries: []store.Entry{entry(strings.Repeat("\x00", store.MaxLocation), store.Done)}}, store.Committed)
 	}},
 	{"MalformedNodesAndLeases", func(k *kit) {
 		good := store.Node{ID: "n", Boot: "b"}
@@ -191,7 +195,8 @@ var law11 = []testCase{
 			_, err = k.s.Count(k.ctx, f)
 			k.fails("count with "+what, err, store.ErrInvalid)
 		}
-		for _, cursor := range []string{"x", "AAAA", good + "A", good[1:], good + "=", strings.ToUpper(good) + "!", " " + good, "../..", "\x00"} {
+		for _, cursor := range []string{"x", "AAAA", good + "A", good[1:], good + "=", strings.ToUpper(good) + "!",
+			" " + good, "../..", "\x00"} {
 			_, err := k.s.List(k.ctx, store.Filter{Cursor: cursor})
 			k.fails("the cursor "+cursor, err, store.ErrBadCursor)
 		}

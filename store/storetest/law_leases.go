@@ -21,7 +21,8 @@ var law02 = []testCase{
 		next.claim(10, "w")
 
 		results := o.batch([]store.Command{{Claim: true, Start: k.startOf("c")}},
-			&store.Turn{Run: a.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)}, Sends: []store.Command{message("b", "from a")},
+			&store.Turn{Run: a.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)},
+				Sends:  []store.Command{message("b", "from a")},
 				Update: &store.Update{Status: store.Succeeded, Output: []byte("o")}},
 			&store.Turn{Run: b.No, Shard: shardB, Entries: []store.Entry{entry("x", store.Done)}})
 		if v := results.Turns[0].Verdict; v != store.Fenced {
@@ -33,7 +34,8 @@ var law02 = []testCase{
 		if c := results.Commands[0]; c.Claimed || c.Run.Claimed || c.Outcome != store.Applied {
 			k.Errorf("a start by the former owner is adopted, or not applied: %+v", c)
 		}
-		if r := k.get(a.No); len(k.history(a.No)) != 0 || r.Status != store.Running || r.Output != nil || len(k.inbox(b.No)) != 0 {
+		if r := k.get(a.No); len(k.history(a.No)) != 0 || r.Status != store.Running || r.Output != nil ||
+			len(k.inbox(b.No)) != 0 {
 			k.Errorf("a fenced turn has written: %+v", r)
 		}
 		if len(k.history(b.No)) != 1 {
@@ -53,7 +55,8 @@ var law02 = []testCase{
 			b := store.Batch{Node: o.node.ID, Boot: o.node.Boot, No: o.no, Leases: o.leases}
 			for i := range 1_000_000 {
 				b.No++
-				b.Turns = []*store.Turn{{Run: r.No, Shard: shardA, Entries: []store.Entry{entry(fmt.Sprintf("%07d", i), store.Done)}}}
+				b.Turns = []*store.Turn{{Run: r.No, Shard: shardA,
+					Entries: []store.Entry{entry(fmt.Sprintf("%07d", i), store.Done)}}}
 				result, err := k.s.Commit(k.ctx, b)
 				if err != nil || result.Turns[0].Verdict != store.Committed {
 					committed <- i
@@ -70,7 +73,8 @@ var law02 = []testCase{
 		k.ok(err)
 		count := <-committed
 		if after := k.history(r.No); len(after) != len(at) || len(after) != count || n.leases[0].Epoch <= o.leases[0].Epoch {
-			k.Errorf("the old owner has written %d entries and was told of %d; at the takeover there were %d", len(after), count, len(at))
+			k.Errorf("the old owner has written %d entries and was told of %d; at the takeover there were %d",
+				len(after), count, len(at))
 		}
 	}},
 	{"OnlyTheCurrentEpochCounts", func(k *kit) {
@@ -164,7 +168,8 @@ var law03 = []testCase{
 		o := k.owner(k.s, "a")
 		k.pass(ttl - 1)
 		s := k.harness.Join(k)
-		for what, n := range map[string]store.Node{"another node": {ID: "b", Boot: "b-1"}, "another boot": {ID: "a", Boot: "a-2"}} {
+		for what, n := range map[string]store.Node{"another node": {ID: "b", Boot: "b-1"},
+			"another boot": {ID: "a", Boot: "a-2"}} {
 			got, _, err := s.Acquire(k.ctx, n, []store.Shard{shardB, shardA}, ttl)
 			k.ok(err)
 			if !got[0].Held || got[1].Held || got[1].Lease != o.leases[0] {
@@ -242,7 +247,8 @@ var law03 = []testCase{
 		suspicion := func(what string, no store.RunNo, suspect, strikes int, alone bool) {
 			k.Helper()
 			if r := k.get(no); r.Suspect != suspect || r.Strikes != strikes || r.Alone != alone {
-				k.Errorf("%s: suspect %d, strikes %d, alone %t; want %d, %d, %t", what, r.Suspect, r.Strikes, r.Alone, suspect, strikes, alone)
+				k.Errorf("%s: suspect %d, strikes %d, alone %t; want %d, %d, %t",
+					what, r.Suspect, r.Strikes, r.Alone, suspect, strikes, alone)
 			}
 		}
 		suspicion("in hand", hand.No, 1, 0, false)

@@ -9,8 +9,9 @@ import (
 // place has a start stand in a queue whose record is the run with the ID.
 func place(queue, ask string) func(*store.Start) {
 	return func(s *store.Start) {
-		s.Queue = &store.QueueEntry{Data: []byte("place of " + s.ID), Ask: store.Command{RunID: queue, Claim: true, Item: &store.Item{
-			Kind: store.ItemAsk, ID: ask, Origin: "o", Value: []byte("for " + s.ID)}}}
+		s.Queue = &store.QueueEntry{Data: []byte("place of " + s.ID),
+			Ask: store.Command{RunID: queue, Claim: true, Item: &store.Item{
+				Kind: store.ItemAsk, ID: ask, Origin: "o", Value: []byte("for " + s.ID)}}}
 	}
 }
 
@@ -31,7 +32,8 @@ var law28 = []testCase{
 		record := o.started("q", func(s *store.Start) { s.Workflow = recordWorkflow })
 		o.become(record, store.Suspended)
 		a := o.batch([]store.Command{{Claim: true, Start: k.startOf("a", place("q", "ask a"))}}).Commands[0]
-		if a.Outcome != store.Applied || a.Claimed || a.Run.Status != store.Queued || a.Run.Marks != store.Held || string(a.Run.Queue) != "place of a" || a.Run.WakeAt != 0 {
+		if a.Outcome != store.Applied || a.Claimed || a.Run.Status != store.Queued || a.Run.Marks != store.Held ||
+			string(a.Run.Queue) != "place of a" || a.Run.WakeAt != 0 {
 			k.Fatalf("the start of a run in a queue: %+v", a)
 		}
 		k.equal("the run", k.get(a.Run.No).Queue, []byte("place of a"))
@@ -83,7 +85,8 @@ var law28 = []testCase{
 			k.Fatalf("a held run was claimed by who has not its code: %+v", claims)
 		}
 		claims := o.claim(10, "w")
-		if len(claims.Runs) != 1 || !claims.Runs[0].New || claims.Runs[0].Run.Status != store.Running || claims.Runs[0].Run.Marks != 0 || len(claims.Runs[0].Items) != 3 {
+		if len(claims.Runs) != 1 || !claims.Runs[0].New || claims.Runs[0].Run.Status != store.Running ||
+			claims.Runs[0].Run.Marks != 0 || len(claims.Runs[0].Items) != 3 {
 			k.Fatalf("the claim of a run that was granted: %+v", claims)
 		}
 		// What its turns say of the queue stays until they say something else.

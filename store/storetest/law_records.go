@@ -15,11 +15,16 @@ var law27 = []testCase{
 		o := k.owner(k.s, "n")
 		names := map[store.RunNo]string{}
 		nos := map[string]store.RunNo{}
-		for name, workflow := range map[string]string{"record": recordWorkflow, "other": "stet.z", "run": "w", "like": "stet", "beside": "stet/r", "before": "stet-r"} {
-			nos[name] = k.start("stet."+name, func(s *store.Start) { s.Workflow, s.Tags = workflow, []store.Pair{{Key: "k", Value: "v"}} }).No
+		for name, workflow := range map[string]string{"record": recordWorkflow, "other": "stet.z", "run": "w", "like": "stet",
+			"beside": "stet/r", "before": "stet-r"} {
+			nos[name] = k.start("stet."+name, func(s *store.Start) {
+				s.Workflow, s.Tags = workflow,
+					[]store.Pair{{Key: "k", Value: "v"}}
+			}).No
 			names[nos[name]] = name
 		}
-		claims, err := k.s.Claim(k.ctx, store.ClaimRequest{Node: o.node.ID, Boot: o.node.Boot, Leases: o.leases, Workflows: []string{recordWorkflow}, Limit: 10})
+		claims, err := k.s.Claim(k.ctx, store.ClaimRequest{Node: o.node.ID, Boot: o.node.Boot, Leases: o.leases,
+			Workflows: []string{recordWorkflow}, Limit: 10})
 		k.ok(err)
 		if len(claims.Runs) != 1 || claims.Runs[0].Run.No != nos["record"] {
 			k.Errorf("a claim of a record's workflow: %+v", claims.Runs)

@@ -23,7 +23,8 @@ var law14 = []testCase{
 		}
 		k.equal("the child in the answer", got[0].Run, k.get(got[0].Run.No))
 		items := k.inbox(receiver.No)
-		if len(items) != 2 || items[0].ID != "by number" || items[1].ID != "last" || items[0].No != got[1].Item || items[1].No != got[3].Item {
+		if len(items) != 2 || items[0].ID != "by number" || items[1].ID != "last" || items[0].No != got[1].Item ||
+			items[1].No != got[3].Item {
 			k.Errorf("the receiver has %+v", items)
 		}
 	}},
@@ -46,11 +47,13 @@ var law14 = []testCase{
 		sender, receiver := o.started("sender"), o.started("receiver")
 		update := &store.Update{Status: store.Queued, Sends: []store.Command{message("receiver", "last")}}
 		k.unchanged("a refused turn", func() {
-			o.turn(&store.Turn{Run: sender.No, Shard: shardA, Update: update, Sends: []store.Command{message("receiver", "sent")}}, store.Refused)
+			o.turn(&store.Turn{Run: sender.No, Shard: shardA, Update: update,
+				Sends: []store.Command{message("receiver", "sent")}}, store.Refused)
 		})
 		o.leases[0].Epoch--
 		update.Status = store.Succeeded
-		o.turn(&store.Turn{Run: sender.No, Shard: shardA, Update: update, Sends: []store.Command{message("receiver", "sent")}}, store.Fenced)
+		o.turn(&store.Turn{Run: sender.No, Shard: shardA, Update: update,
+			Sends: []store.Command{message("receiver", "sent")}}, store.Fenced)
 		if items := k.inbox(receiver.No); len(items) != 0 {
 			k.Errorf("the receiver has %+v", items)
 		}
@@ -61,7 +64,8 @@ var law14 = []testCase{
 		o.become(suspended, store.Suspended)
 		c := message("suspended", "m")
 		c.Claim = true
-		turn := &store.Turn{Run: sender.No, Shard: shardA, Sends: []store.Command{c, {Claim: true, Start: k.startOf("a")}, {Start: k.startOf("b")}}}
+		turn := &store.Turn{Run: sender.No, Shard: shardA,
+			Sends: []store.Command{c, {Claim: true, Start: k.startOf("a")}, {Start: k.startOf("b")}}}
 		for _, which := range []string{"batch", "repeat"} {
 			var got []store.Answer
 			if which == "batch" {
@@ -89,7 +93,8 @@ var law14 = []testCase{
 		end.Claim = true
 		got := o.batch(nil, update(parent, store.Update{Status: store.Suspended}),
 			update(child, store.Update{Status: store.Succeeded, Sends: []store.Command{end}})).Turns
-		if got[0].Verdict != store.Committed || len(got[1].Sends) != 1 || !got[1].Sends[0].Claimed || !k.get(parent.No).Claimed {
+		if got[0].Verdict != store.Committed || len(got[1].Sends) != 1 || !got[1].Sends[0].Claimed ||
+			!k.get(parent.No).Claimed {
 			k.Errorf("a run that suspends before another's end wakes it: %+v", got)
 		}
 	}},
@@ -97,7 +102,8 @@ var law14 = []testCase{
 
 // watch is a command that asks for the end of a run.
 func watch(run string) store.Command {
-	return item(run, store.Item{Kind: store.ItemWatch, ID: "w", Origin: "o", Name: "name", Incarnation: 3, Loc: "loc", Value: []byte("to")})
+	return item(run, store.Item{Kind: store.ItemWatch, ID: "w", Origin: "o", Name: "name", Incarnation: 3, Loc: "loc",
+		Value: []byte("to")})
 }
 
 var law15 = []testCase{
@@ -108,7 +114,8 @@ var law15 = []testCase{
 			Update: &store.Update{Status: store.Suspended}}
 		o.turn(turn, store.Committed)
 		o.again()
-		want := []store.Item{{Kind: store.ItemEnd, State: store.New, ID: "w", Origin: "o", Name: "name", Incarnation: 3, Loc: "loc", Failed: true}}
+		want := []store.Item{{Kind: store.ItemEnd, State: store.New, ID: "w", Origin: "o", Name: "name", Incarnation: 3,
+			Loc: "loc", Failed: true}}
 		got := k.inbox(sender.No)
 		for i := range got {
 			got[i].No, got[i].Sent = 0, 0
@@ -121,7 +128,8 @@ var law15 = []testCase{
 	{"ARunThatHasEndedGetsNoAnswer", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Sends: []store.Command{watch("nobody")}, Update: &store.Update{Status: store.Failed}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Sends: []store.Command{watch("nobody")},
+			Update: &store.Update{Status: store.Failed}}, store.Committed)
 		if got := k.inbox(r.No, "w"); len(got) != 0 {
 			k.Errorf("it has %+v", got)
 		}
@@ -130,7 +138,8 @@ var law15 = []testCase{
 		o := k.owner(k.s, "n")
 		sender, other := o.started("sender"), o.started("other")
 		o.turn(&store.Turn{Run: sender.No, Shard: shardA, Sends: []store.Command{watch("other")}}, store.Committed)
-		if got, there := k.inbox(sender.No), k.inbox(other.No); len(got) != 0 || len(there) != 1 || there[0].Kind != store.ItemWatch {
+		if got, there := k.inbox(sender.No), k.inbox(other.No); len(got) != 0 || len(there) != 1 ||
+			there[0].Kind != store.ItemWatch {
 			k.Errorf("the sender has %+v, the other %+v", got, there)
 		}
 	}},
@@ -145,7 +154,8 @@ var law15 = []testCase{
 			r := o.started(status.String())
 			o.become(r, status)
 			k.send(watch(r.ID))
-			if c := o.claim(1); len(c.Runs) == 0 || !c.Runs[0].New || c.Runs[0].Run.No != r.No || c.Runs[0].Run.Status != status {
+			if c := o.claim(1); len(c.Runs) == 0 || !c.Runs[0].New || c.Runs[0].Run.No != r.No ||
+				c.Runs[0].Run.Status != status {
 				k.Errorf("a %s run with a watch, by a node without its code: claimed are %+v", status, c.Runs)
 			}
 		}

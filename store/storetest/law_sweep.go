@@ -45,7 +45,8 @@ func (g *generator) sweep() op {
 	for _, workflow := range []string{"w", "x"} {
 		for _, status := range []store.Status{store.Succeeded, store.Failed, store.Cancelled} {
 			if !g.chance(3) {
-				o.Rules = append(o.Rules, store.Retention{Workflow: workflow, Status: status, Keep: pick(g, []store.Delay{0, second, minute, 2 * minute, 26 * hour})})
+				o.Rules = append(o.Rules, store.Retention{Workflow: workflow, Status: status,
+					Keep: pick(g, []store.Delay{0, second, minute, 2 * minute, 26 * hour})})
 			}
 		}
 	}
@@ -64,7 +65,8 @@ func (c *checker) swept(o op, now *state) error {
 			continue
 		}
 		ruled := ok && slices.ContainsFunc(sweep.Rules, func(rule store.Retention) bool {
-			return rule.Workflow == r.Workflow && rule.Status == r.Status && r.Ended+store.Time(max(rule.Keep, minute)) <= now.Now
+			return rule.Workflow == r.Workflow && rule.Status == r.Status && r.Ended+
+				store.Time(max(rule.Keep, minute)) <= now.Now
 		})
 		unexamined := slices.ContainsFunc(c.former.Items[r.No], func(it store.Item) bool { return it.State == store.New })
 		if !ruled || !r.Status.Terminal() || r.Claimed || unexamined {
@@ -77,7 +79,8 @@ func (c *checker) swept(o op, now *state) error {
 // sweptItem reports whether an item may be gone.
 func sweptItem(o op, was *store.Item, now store.Time) bool {
 	sweep, ok := o.(*sweepOp)
-	return ok && sweep.Items && was.State == store.Consumed && was.Sent+store.Time(24*hour) <= now && (was.Kind != store.ItemUpdate || was.Verdict != nil)
+	return ok && sweep.Items && was.State == store.Consumed && was.Sent+store.Time(24*hour) <= now &&
+		(was.Kind != store.ItemUpdate || was.Verdict != nil)
 }
 
 // rules are rules for runs of the workflow w.
@@ -111,15 +114,22 @@ func (k *kit) runs() (ids string) {
 var law24 = []testCase{
 	{"WithTheRunGoesAllThatBelongsToIt", func(k *kit) {
 		o := k.owner(k.s, "n")
-		r := o.started("r", func(s *store.Start) { s.Input, s.Tags = make([]byte, 2000), []store.Pair{{Key: "k", Value: "v"}} })
+		r := o.started("r", func(s *store.Start) {
+			s.Input, s.Tags = make([]byte, 2000),
+				[]store.Pair{{Key: "k", Value: "v"}}
+		})
 		taken, left := k.send(message("r", "taken")), k.send(message("r", "left"))
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Entries: []store.Entry{entry("a", store.Done), entry("b", store.Open, func(e *store.Entry) { e.Value = make([]byte, 9000) })},
+		o.turn(&store.Turn{Run: r.No, Shard: shardA,
+			Entries: []store.Entry{entry("a", store.Done),
+				entry("b", store.Open, func(e *store.Entry) { e.Value = make([]byte, 9000) })},
 			Consumed: []store.Consumption{{Item: taken}}, Values: []store.Setting{{Name: "v", Value: []byte("1")}},
-			Appends: []store.Append{{Name: "s", Value: []byte("1")}, {Name: "s", Value: []byte("2")}}, Audit: []store.Audit{{Who: "ada", Verb: "pause"}},
-			Update: &store.Update{Status: store.Succeeded, Output: make([]byte, 2000)}}, store.Committed)
+			Appends: []store.Append{{Name: "s", Value: []byte("1")}, {Name: "s", Value: []byte("2")}},
+			Audit:   []store.Audit{{Who: "ada", Verb: "pause"}},
+			Update:  &store.Update{Status: store.Succeeded, Output: make([]byte, 2000)}}, store.Committed)
 		k.pass(minute)
 		got := o.sweeps(false, rules(0)...)
-		k.equal("what was swept: 2 entries, 2 items, 2 feeds, 2 items of a stream, 1 act, 1 run", got, swept{Rows: 10, Runs: 1})
+		k.equal("what was swept: 2 entries, 2 items, 2 feeds, 2 items of a stream, 1 act, 1 run",
+			got, swept{Rows: 10, Runs: 1})
 		k.equal("the runs", k.runs(), "")
 		snaps, err := k.s.Load(k.ctx, []store.RunNo{r.No})
 		k.ok(err)
@@ -131,7 +141,8 @@ var law24 = []testCase{
 		k.ok(err)
 		tagged, err := k.s.List(k.ctx, store.Filter{Tags: []store.Pair{{Key: "k", Value: "v"}}})
 		k.ok(err)
-		k.equal("what is left of it", []int{len(snaps), len(k.history(r.No)), len(k.inbox(r.No, "taken", "left")), len(k.letters(store.DeadFilter{})),
+		k.equal("what is left of it", []int{len(snaps), len(k.history(r.No)), len(k.inbox(r.No, "taken", "left")),
+			len(k.letters(store.DeadFilter{})),
 			len(feeds), len(stream), len(audit), len(tagged.Runs)}, make([]int, 8))
 		if a := k.apply(message("r", "m")); a.Outcome != store.NotFound {
 			k.Errorf("a message to it: %+v", a)
@@ -148,7 +159,8 @@ var law24 = []testCase{
 	}},
 	{"NothingGoesBeforeItsTime", func(k *kit) {
 		o := k.owner(k.s, "n")
-		for _, status := range []store.Status{store.Succeeded, store.Failed, store.Cancelled, store.Stalled, store.Suspended} {
+		for _, status := range []store.Status{store.Succeeded, store.Failed, store.Cancelled, store.Stalled,
+			store.Suspended} {
 			o.become(o.started(status.String()), status)
 		}
 		o.started("running")
@@ -169,7 +181,8 @@ var law24 = []testCase{
 		k.pass(minute - 1)
 		nothing("a microsecond before it is due", rules(2*minute)...)
 		k.pass(1)
-		k.equal("what is swept of one status", o.sweeps(false, store.Retention{Workflow: "w", Status: store.Failed, Keep: 2 * minute}), swept{Rows: 1, Runs: 1})
+		k.equal("what is swept of one status",
+			o.sweeps(false, store.Retention{Workflow: "w", Status: store.Failed, Keep: 2 * minute}), swept{Rows: 1, Runs: 1})
 		k.equal("what is swept of the others", o.sweeps(false, rules(0)...), swept{Rows: 2, Runs: 2})
 		k.pass(900 * hour)
 		k.equal("what is swept in the end", o.sweeps(true, rules(0)...), swept{})
@@ -199,14 +212,16 @@ var law24 = []testCase{
 		k.equal("what is swept of a run with a verb", o.sweeps(false, rules(0)...), swept{})
 		c := o.claim(10, "w")
 		k.equal("what is swept of a claimed run", o.sweeps(false, rules(0)...), swept{})
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: c.Runs[0].Items[0].No, Verdict: []byte("n")}},
-			Update: &store.Update{Status: store.Failed}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA,
+			Consumed: []store.Consumption{{Item: c.Runs[0].Items[0].No, Verdict: []byte("n")}},
+			Update:   &store.Update{Status: store.Failed}}, store.Committed)
 		k.equal("what is swept after the verdict", o.sweeps(false, rules(0)...), swept{Rows: 2, Runs: 1})
 	}},
 	{"AChildStaysWhileItsParentNeedsIt", func(k *kit) {
 		o := k.owner(k.s, "n")
 		parent := o.started("parent")
-		o.turn(&store.Turn{Run: parent.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done), entry("y", store.Done)}}, store.Committed)
+		o.turn(&store.Turn{Run: parent.No, Shard: shardA,
+			Entries: []store.Entry{entry("x", store.Done), entry("y", store.Done)}}, store.Committed)
 		for id, loc := range map[string]string{"of x": "x", "of y": "y", "of nothing": "z"} {
 			o.become(o.started(id, func(s *store.Start) { s.Parent, s.ParentLoc = parent.No, loc }), store.Succeeded)
 		}
@@ -215,7 +230,8 @@ var law24 = []testCase{
 		o.turn(&store.Turn{Run: parent.No, Shard: shardA, Prune: []store.Span{{From: "x", To: "y"}}}, store.Committed)
 		k.equal("what is swept when an entry is pruned", o.sweeps(false, rules(0)...), swept{Rows: 1, Runs: 1})
 		o.turn(continued(parent, store.Continuation{Workflow: "w", Seed: seedOf(99)}), store.Committed)
-		k.equal("what is swept when the parent has continued as new, with an entry of it", o.sweeps(false, rules(0)...), swept{Rows: 2, Runs: 1})
+		k.equal("what is swept when the parent has continued as new, with an entry of it",
+			o.sweeps(false, rules(0)...), swept{Rows: 2, Runs: 1})
 		k.equal("the runs", k.runs(), "parent ")
 	}},
 	{"ChildrenOfFormerIncarnationsGo", func(k *kit) {
@@ -232,7 +248,8 @@ var law24 = []testCase{
 		o.turn(&store.Turn{Run: parent.No, Shard: shardA, Incarnation: 1, Entries: x}, store.Committed)
 		child("present")
 		k.pass(minute)
-		k.equal("what is swept: a child, and an entry of the former incarnation", o.sweeps(false, rules(0)...), swept{Rows: 2, Runs: 1})
+		k.equal("what is swept: a child, and an entry of the former incarnation",
+			o.sweeps(false, rules(0)...), swept{Rows: 2, Runs: 1})
 		k.equal("the runs", k.runs(), "parent present ")
 	}},
 	{"LargeRunsGoInParts", func(k *kit) {
@@ -284,9 +301,11 @@ var law24 = []testCase{
 		large := entry("large", store.Done, func(e *store.Entry) { e.Value = make([]byte, 9000) })
 		o.turn(&store.Turn{Run: r.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done), large}}, store.Committed)
 		o.turn(continued(r, store.Continuation{Workflow: "w", Seed: seedOf(97)}), store.Committed)
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Incarnation: 1, Entries: []store.Entry{entry("x", store.Done)}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Incarnation: 1, Entries: []store.Entry{entry("x", store.Done)}},
+			store.Committed)
 		o.turn(continued(k.get(r.No), store.Continuation{Workflow: "w", Seed: seedOf(98)}), store.Committed)
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Incarnation: 2, Entries: []store.Entry{entry("x", store.Done), large}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Incarnation: 2, Entries: []store.Entry{entry("x", store.Done), large}},
+			store.Committed)
 		k.equal("what is swept", o.sweeps(false), swept{Rows: 3})
 		for incarnation, want := range []int{0, 0, 2} {
 			entries, err := k.s.History(k.ctx, store.HistoryQuery{Run: r.No, Incarnation: incarnation, Values: true})
@@ -306,8 +325,10 @@ var law24 = []testCase{
 		for _, id := range ids[4:] {
 			nos = append(nos, k.send(updateItem("r", id)))
 		}
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: nos[0]}, {Item: nos[4]}, {Item: nos[5]}},
-			Seen: nos[1:2], Dead: nos[3:4], Answers: []store.Consumption{{Item: nos[5], Verdict: []byte("y")}}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA,
+			Consumed: []store.Consumption{{Item: nos[0]}, {Item: nos[4]}, {Item: nos[5]}},
+			Seen:     nos[1:2], Dead: nos[3:4], Answers: []store.Consumption{{Item: nos[5], Verdict: []byte("y")}}},
+			store.Committed)
 		k.ok2(k.s.Renew(k.ctx, o.leases, 1000*hour))
 		k.pass(24*hour - 1)
 		k.equal("what is swept before", o.sweeps(true), swept{})

@@ -37,11 +37,13 @@ var law04 = []testCase{
 		}
 		done, failed := entry("x", store.Done), entry("x", store.FailedEntry)
 		rows := []row{
-			{"open by open", entry("x", store.Open), entry("x", store.Open, func(e *store.Entry) { e.Attempt, e.Wake = 2, 500 }), store.Committed, false},
+			{"open by open", entry("x", store.Open), entry("x", store.Open, func(e *store.Entry) { e.Attempt, e.Wake = 2, 500 }),
+				store.Committed, false},
 			{"open by done", entry("x", store.Open), done, store.Committed, false},
 			{"open by failed", entry("x", store.Open), failed, store.Committed, false},
 			{"open by withdrawn", entry("x", store.Open), entry("x", store.Withdrawn), store.Committed, false},
-			{"open by another kind", entry("x", store.Open), entry("x", store.Open, func(e *store.Entry) { e.Kind = store.KindSleep }), store.Committed, false},
+			{"open by another kind", entry("x", store.Open),
+				entry("x", store.Open, func(e *store.Entry) { e.Kind = store.KindSleep }), store.Committed, false},
 			{"withdrawn by open", entry("x", store.Withdrawn), entry("x", store.Open), store.Committed, false},
 			{"withdrawn by done", entry("x", store.Withdrawn), done, store.Committed, false},
 			{"large open by small", entry("x", store.Open, large("")), done, store.Committed, false},
@@ -61,10 +63,12 @@ var law04 = []testCase{
 			{"no number again", set(numbered), done, store.Refused, true},
 			{"another time of the hand-over", set(numbered), set(func(e *store.Entry) { e.Seq, e.At = 7, 301 }), store.Refused, true},
 			{"a time without a number", done, set(func(e *store.Entry) { e.At = 300 }), store.Refused, true},
-			{"a number and another value", done, entry("x", store.Done, numbered, func(e *store.Entry) { e.Value = []byte("other") }), store.Refused, true},
+			{"a number and another value", done, entry("x", store.Done, numbered,
+				func(e *store.Entry) { e.Value = []byte("other") }), store.Refused, true},
 			{"another value", done, set(func(e *store.Entry) { e.Value = []byte("valuf") }), store.Refused, true},
 			{"no value", done, set(func(e *store.Entry) { e.Value = nil }), store.Refused, true},
-			{"an empty value for none", set(func(e *store.Entry) { e.Value = nil }), set(func(e *store.Entry) { e.Value = []byte{} }), store.Refused, true},
+			{"an empty value for none", set(func(e *store.Entry) { e.Value = nil }),
+				set(func(e *store.Entry) { e.Value = []byte{} }), store.Refused, true},
 			{"another large value", set(large("a")), set(large("b")), store.Refused, true},
 			{"a longer value", set(large("")), set(large("a")), store.Refused, true},
 			{"another kind", done, set(func(e *store.Entry) { e.Kind = store.KindSleep }), store.Refused, true},
@@ -72,14 +76,16 @@ var law04 = []testCase{
 			{"another wake time", done, set(func(e *store.Entry) { e.Wake = 1 }), store.Refused, true},
 			{"another attempt", done, set(func(e *store.Entry) { e.Attempt = 2 }), store.Refused, true},
 			{"another debt", done, set(func(e *store.Entry) { e.Owes = true }), store.Refused, true},
-			{"a debt without its number", set(func(e *store.Entry) { e.Owes = true }), entry("x", store.Done, numbered, func(e *store.Entry) { e.Owes = true }), store.Committed, false},
+			{"a debt without its number", set(func(e *store.Entry) { e.Owes = true }),
+				entry("x", store.Done, numbered, func(e *store.Entry) { e.Owes = true }), store.Committed, false},
 			{"another beginning", done, set(func(e *store.Entry) { e.Started = 101 }), store.Refused, true},
 			{"another end", done, set(func(e *store.Entry) { e.Ended = 201 }), store.Refused, true},
 		}
 		for i, row := range rows {
 			separate, together := o.started(fmt.Sprint("r", i)), o.started(fmt.Sprint("t", i))
 			o.turn(&store.Turn{Run: separate.No, Shard: shardA, Entries: []store.Entry{row.old}}, store.Committed)
-			if got := o.batch(nil, &store.Turn{Run: separate.No, Shard: shardA, Entries: []store.Entry{row.next}}).Turns[0].Verdict; got != row.want {
+			if got := o.batch(nil, &store.Turn{Run: separate.No, Shard: shardA,
+				Entries: []store.Entry{row.next}}).Turns[0].Verdict; got != row.want {
 				k.Errorf("%s: the turn is %s; want it %s", row.name, got, row.want)
 			}
 			want := row.next
@@ -89,7 +95,8 @@ var law04 = []testCase{
 			want.Size = len(want.Value)
 			k.equal(row.name+": the entry", k.history(separate.No), []store.Entry{want})
 
-			got := o.batch(nil, &store.Turn{Run: together.No, Shard: shardA, Entries: []store.Entry{row.old, row.next}}).Turns[0].Verdict
+			got := o.batch(nil, &store.Turn{Run: together.No, Shard: shardA,
+				Entries: []store.Entry{row.old, row.next}}).Turns[0].Verdict
 			if got != row.want {
 				k.Errorf("%s in one turn: it is %s; want it %s", row.name, got, row.want)
 			}
@@ -112,12 +119,14 @@ var law04 = []testCase{
 	{"AnotherIncarnationIsRefused", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Incarnation: 1, Entries: []store.Entry{entry("x", store.Done)}}, store.Refused)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Incarnation: 1, Entries: []store.Entry{entry("x", store.Done)}},
+			store.Refused)
 	}},
 	{"ARunThatIsNotClaimedIsRefused", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := k.start("r")
-		turn := &store.Turn{Run: r.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)}, Update: &store.Update{Status: store.Running}}
+		turn := &store.Turn{Run: r.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)},
+			Update: &store.Update{Status: store.Running}}
 		k.unchanged("a turn of an idle run", func() { o.turn(turn, store.Refused) })
 		o.claim(10, "w")
 		o.become(r, store.Suspended)
@@ -143,7 +152,8 @@ var law05 = []testCase{
 	{"WhatIsNewHoldsBack", func(k *kit) {
 		o := k.owner(k.s, "n")
 		for i, row := range inbox05 {
-			for _, status := range []store.Status{store.Suspended, store.Succeeded, store.Failed, store.Cancelled, store.Stalled, store.Running} {
+			for _, status := range []store.Status{store.Suspended, store.Succeeded, store.Failed, store.Cancelled, store.Stalled,
+				store.Running} {
 				want := store.Committed
 				if status == store.Suspended && !row.suspends || status.Terminal() && !row.ends {
 					want = store.StillReady
@@ -156,7 +166,8 @@ var law05 = []testCase{
 					k.Errorf("%s unexamined, to %s: the turn is %s; want it %s", row.name, status, got, want)
 				}
 				now := k.get(r.No)
-				if stays := want == store.StillReady; stays && (now.Status != store.Running || !now.Claimed) || !stays && now.Status != status {
+				if stays := want == store.StillReady; stays && (now.Status != store.Running || !now.Claimed) ||
+					!stays && now.Status != status {
 					k.Errorf("%s unexamined, to %s: the run is %s, claimed %t", row.name, status, now.Status, now.Claimed)
 				}
 				if len(k.history(r.No)) != 1 {
@@ -176,8 +187,10 @@ var law05 = []testCase{
 				want = store.StillReady
 			}
 			o.turn(update(r, begin), want)
-			if now := k.get(r.No); (now.Marks == store.Undoing) != row.ends || (now.Output != nil) != row.ends || now.Status != store.Running {
-				k.Errorf("%s unexamined: the run is %s with the marks %q and the output %q", row.name, now.Status, now.Marks, now.Output)
+			if now := k.get(r.No); (now.Marks == store.Undoing) != row.ends || (now.Output != nil) != row.ends ||
+				now.Status != store.Running {
+				k.Errorf("%s unexamined: the run is %s with the marks %q and the output %q",
+					row.name, now.Status, now.Marks, now.Output)
 			}
 		}
 		r := o.started("begun")
@@ -194,10 +207,12 @@ var law05 = []testCase{
 				b := k.send(item(consumed.ID, store.Item{Kind: row.kind, ID: "new"}))
 				results := o.batch(nil,
 					&store.Turn{Run: seen.No, Shard: shardA, Seen: []store.ItemNo{a}, Update: &store.Update{Status: status}},
-					&store.Turn{Run: consumed.No, Shard: shardA, Consumed: []store.Consumption{{Item: b}}, Update: &store.Update{Status: status}}).Turns
+					&store.Turn{Run: consumed.No, Shard: shardA, Consumed: []store.Consumption{{Item: b}},
+						Update: &store.Update{Status: status}}).Turns
 				for i, r := range []store.Run{seen, consumed} {
 					if now := k.get(r.No); results[i].Verdict != store.Committed || now.Status != status || now.Claimed {
-						k.Errorf("%s examined, to %s: the turn is %s, the run %s, claimed %t", row.name, status, results[i].Verdict, now.Status, now.Claimed)
+						k.Errorf("%s examined, to %s: the turn is %s, the run %s, claimed %t",
+							row.name, status, results[i].Verdict, now.Status, now.Claimed)
 					}
 				}
 			}
@@ -207,24 +222,28 @@ var law05 = []testCase{
 		o := k.owner(k.s, "n")
 		r := o.started("r")
 		first, second := k.send(message("r", "1")), k.send(message("r", "2"))
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Seen: []store.ItemNo{second}, Update: &store.Update{Status: store.Suspended}}, store.StillReady)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Seen: []store.ItemNo{second},
+			Update: &store.Update{Status: store.Suspended}}, store.StillReady)
 		if items := k.inbox(r.No); items[0].State != store.New || items[1].State != store.Seen {
 			k.Errorf("the marks of a turn that is held back: %+v", items)
 		}
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Seen: []store.ItemNo{first, second}, Update: &store.Update{Status: store.Suspended}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Seen: []store.ItemNo{first, second},
+			Update: &store.Update{Status: store.Suspended}}, store.Committed)
 	}},
 	{"OfTheUpdateOnlyBuildAndTheEndOfSuspicionTakeEffect", func(k *kit) {
 		s := k.harness.Join(k)
 		dead := k.owner(s, "dead")
 		r := dead.started("r", func(s *store.Start) { s.Items = []store.Item{{Kind: store.ItemMessage, ID: "new"}} })
-		dead.turn(update(r, store.Update{Status: store.Running, Isolate: true, Output: []byte("old"), Waits: []byte("old"), Reason: "old"}), store.Committed)
+		dead.turn(update(r, store.Update{Status: store.Running, Isolate: true, Output: []byte("old"), Waits: []byte("old"),
+			Reason: "old"}), store.Committed)
 		if !k.harness.Kill(k, s) {
 			k.pass(ttl)
 		}
 		o := k.owner(k.s, "n")
 		o.claim(10, "w")
 		want := k.get(r.No)
-		refusedUpdate := store.Update{Status: store.Suspended, Marks: store.Cancelling, WakeAt: k.now().Add(time.Hour), Reason: "new", Build: "v2",
+		refusedUpdate := store.Update{Status: store.Suspended, Marks: store.Cancelling, WakeAt: k.now().Add(time.Hour),
+			Reason: "new", Build: "v2",
 			Output: []byte("new"), Waits: []byte("new"), Isolate: true}
 		want.Build = "v2"
 		o.turn(update(r, refusedUpdate), store.StillReady)
@@ -252,7 +271,8 @@ var law05 = []testCase{
 		}
 		no := k.send(message("r", "m"))
 		c := o.claim(10, "w")
-		if len(c.Runs) != 1 || !c.Runs[0].New || len(c.Runs[0].Items) != 1 || c.Runs[0].Items[0].No != no || c.Runs[0].Run.Status != store.Running || c.Runs[0].Run.WakeAt != 0 {
+		if len(c.Runs) != 1 || !c.Runs[0].New || len(c.Runs[0].Items) != 1 || c.Runs[0].Items[0].No != no ||
+			c.Runs[0].Run.Status != store.Running || c.Runs[0].Run.WakeAt != 0 {
 			k.Errorf("with a new item, a suspended run is claimed as %+v", c.Runs)
 		}
 	}},
@@ -300,20 +320,24 @@ var law05 = []testCase{
 		o := k.owner(k.s, "n")
 		r := o.started("r")
 		want := k.get(r.No)
-		o.turn(update(r, store.Update{Status: store.Running, Marks: store.Cancelling, Reason: "why", Build: "v1", Output: []byte{}, Waits: []byte{},
+		o.turn(update(r, store.Update{Status: store.Running, Marks: store.Cancelling, Reason: "why", Build: "v1",
+			Output: []byte{}, Waits: []byte{},
 			WakeAt: k.now().Add(time.Hour)}), store.Committed)
 		want.Marks, want.Reason, want.Build, want.Output, want.Waits = store.Cancelling, "why", "v1", []byte{}, []byte{}
 		k.equal("the run", k.get(r.No), want)
 		output := []byte(strings.Repeat("o", 5000))
 		wake := k.now().Add(time.Minute)
-		o.turn(update(r, store.Update{Status: store.Suspended, WakeAt: wake, Output: output, Waits: []byte("w")}), store.Committed)
-		want.Status, want.Claimed, want.WakeAt, want.Marks, want.Reason, want.Output, want.OutputSize, want.Waits = store.Suspended, false, wake, 0, "", output, len(output), []byte("w")
+		o.turn(update(r, store.Update{Status: store.Suspended, WakeAt: wake, Output: output, Waits: []byte("w")}),
+			store.Committed)
+		want.Status, want.Claimed, want.WakeAt, want.Marks, want.Reason, want.Output, want.OutputSize,
+			want.Waits = store.Suspended, false, wake, 0, "", output, len(output), []byte("w")
 		k.equal("the suspended run", k.get(r.No), want)
 		k.pass(minute)
 		o.claim(1, "w")
 		k.pass(minute)
 		o.turn(update(r, store.Update{Status: store.Failed, Output: []byte("short"), WakeAt: wake}), store.Committed)
-		want.Status, want.WakeAt, want.Ended, want.Output, want.OutputSize, want.Waits = store.Failed, 0, k.now(), []byte("short"), 5, nil
+		want.Status, want.WakeAt, want.Ended, want.Output, want.OutputSize, want.Waits = store.Failed, 0, k.now(),
+			[]byte("short"), 5, nil
 		k.equal("the failed run", k.get(r.No), want)
 	}},
 }
@@ -339,7 +363,8 @@ var law08 = []testCase{
 					want = store.Committed
 				}
 				before := k.get(r.No)
-				got := o.batch(nil, &store.Turn{Run: r.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)}, Update: &store.Update{Status: to}}).Turns[0]
+				got := o.batch(nil, &store.Turn{Run: r.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)},
+					Update: &store.Update{Status: to}}).Turns[0]
 				after := k.get(r.No)
 				if got.Verdict != want {
 					k.Errorf("from %s to %s: the turn is %s; want it %s", from, to, got.Verdict, want)

@@ -12,7 +12,8 @@ var law18 = []testCase{
 		o := k.owner(k.s, "n")
 		pause := func(id string, status store.Status) store.Run {
 			r := o.started(id)
-			o.turn(update(r, store.Update{Status: status, Marks: store.Paused, WakeAt: k.now() + 1, Waits: []byte("w")}), store.Committed)
+			o.turn(update(r, store.Update{Status: status, Marks: store.Paused, WakeAt: k.now() + 1, Waits: []byte("w")}),
+				store.Committed)
 			return k.get(r.No)
 		}
 		suspended, running := pause("suspended", store.Suspended), pause("running", store.Running)
@@ -27,7 +28,8 @@ var law18 = []testCase{
 				k.Errorf("runs that are paused are claimed: %+v", c)
 			}
 		})
-		for i, kind := range []store.ItemKind{store.ItemResume, store.ItemRetry, store.ItemRewind, store.ItemEdit, store.ItemCancel, store.ItemTerminate, store.ItemPause} {
+		for i, kind := range []store.ItemKind{store.ItemResume, store.ItemRetry, store.ItemRewind, store.ItemEdit,
+			store.ItemCancel, store.ItemTerminate, store.ItemPause} {
 			for _, r := range []store.Run{suspended, running} {
 				no := k.send(verb(r.ID, fmt.Sprint("v", i), kind))
 				c := o.claim(10) // without the code
@@ -46,7 +48,8 @@ var law18 = []testCase{
 	{"ARunToBePausedIsClaimedAtRest", func(k *kit) {
 		o := k.owner(k.s, "n")
 		suspended := o.started("suspended")
-		o.turn(update(suspended, store.Update{Status: store.Suspended, WakeAt: k.now() + 1, Waits: []byte("w")}), store.Committed)
+		o.turn(update(suspended, store.Update{Status: store.Suspended, WakeAt: k.now() + 1, Waits: []byte("w")}),
+			store.Committed)
 		k.start("delayed", func(s *store.Start) { s.After = hour })
 		k.start("due", func(s *store.Start) { s.After = 1 })
 		k.start("queued")
@@ -104,7 +107,8 @@ var law18 = []testCase{
 		o.turn(update(r, store.Update{Status: store.Suspended, Marks: store.Paused}), store.Committed)
 		free := o.started("free")
 		o.become(free, store.Suspended)
-		for _, c := range []store.Command{message("r", "m"), verb("r", "v", store.ItemResume), verb("free", "p", store.ItemPause)} {
+		for _, c := range []store.Command{message("r", "m"), verb("r", "v", store.ItemResume),
+			verb("free", "p", store.ItemPause)} {
 			c.Claim = true
 			if a := o.batch([]store.Command{c}).Commands[0]; a.Outcome != store.Applied || a.Claimed {
 				k.Errorf("a %s for %s: %+v", c.Item.Kind, c.RunID, a)
@@ -161,20 +165,23 @@ var law19 = []testCase{
 	{"PruneComesFirstThenRewrites", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Entries: []store.Entry{entry("a", store.Done), entry("b", store.Done), entry("c", store.Done)}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA,
+			Entries: []store.Entry{entry("a", store.Done), entry("b", store.Done), entry("c", store.Done)}}, store.Committed)
 		k.unchanged("a turn that rewrites what it prunes, or nothing", func() {
 			for _, t := range []store.Turn{
 				{Prune: []store.Span{{From: "a", To: "b"}}, Rewrites: []store.Entry{entry("a", store.Open)}},
 				{Rewrites: []store.Entry{entry("b", store.Open), entry("x", store.Open)}},
-				{Rewrites: []store.Entry{entry("b", store.Done, func(e *store.Entry) { e.Attempt = 9 })}, Entries: []store.Entry{entry("b", store.Done)}},
+				{Rewrites: []store.Entry{entry("b", store.Done, func(e *store.Entry) { e.Attempt = 9 })},
+					Entries: []store.Entry{entry("b", store.Done)}},
 			} {
 				t.Run, t.Shard = r.No, shardA
 				o.turn(&t, store.Refused)
 			}
 		})
 		other := entry("a", store.FailedEntry)
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Prune: []store.Span{{From: "a", To: "b"}}, Rewrites: []store.Entry{entry("c", store.Open)},
-			Entries: []store.Entry{other, entry("c", store.Withdrawn)}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Prune: []store.Span{{From: "a", To: "b"}},
+			Rewrites: []store.Entry{entry("c", store.Open)},
+			Entries:  []store.Entry{other, entry("c", store.Withdrawn)}}, store.Committed)
 		var got []string
 		for _, e := range k.history(r.No) {
 			got = append(got, e.Loc+" "+e.State.String())
@@ -190,7 +197,8 @@ var law20 = []testCase{
 		first := k.send(message("r", "1"))
 		k.send(message("r", "2"))
 		before := k.inbox(r.No)
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Seen: []store.ItemNo{before[1].No}, Consumed: []store.Consumption{{Item: first}}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Seen: []store.ItemNo{before[1].No},
+			Consumed: []store.Consumption{{Item: first}}}, store.Committed)
 		k.pass(second)
 		k.send(message("r", "3"))
 		back := before[0]
@@ -217,7 +225,8 @@ var law20 = []testCase{
 		sent := k.now()
 		k.pass(second)
 		gone := store.Item{Kind: store.ItemMessage, Name: "m", ID: "gone", No: taken, Sent: sent, Value: []byte("v")}
-		resolution := store.Item{Kind: store.ItemResolution, ID: "p", Incarnation: 0, Generation: 2, Loc: "x", Failed: true, Sent: sent, Value: nil}
+		resolution := store.Item{Kind: store.ItemResolution, ID: "p", Incarnation: 0, Generation: 2, Loc: "x", Failed: true,
+			Sent: sent, Value: nil}
 		o.turn(&store.Turn{Run: r.No, Shard: shardA, Returned: []store.Item{gone, resolution}}, store.Committed)
 		items := k.inbox(r.No)
 		if len(items) != 4 || items[2].No <= items[1].No {
@@ -249,7 +258,8 @@ var law20 = []testCase{
 		it.No = no
 		refused := func(what string, returned ...store.Item) {
 			k.unchanged(what, func() {
-				o.turn(&store.Turn{Run: r.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)}, Returned: returned}, store.Refused)
+				o.turn(&store.Turn{Run: r.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)}, Returned: returned},
+					store.Refused)
 			})
 		}
 		refused("returning an item that is new", it)
@@ -273,7 +283,8 @@ var law21 = []testCase{
 		k.pass(second)
 		times = append(times, k.now())
 		o.turn(&store.Turn{Run: other.No, Shard: shardA, Audit: []store.Audit{{Verb: "x"}}}, store.Committed)
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Audit: []store.Audit{act("c")}, Update: &store.Update{Status: store.Failed}}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Audit: []store.Audit{act("c")},
+			Update: &store.Update{Status: store.Failed}}, store.Committed)
 		want := []store.Audit{act("a"), act("b"), act("c")}
 		for i := range want {
 			want[i].No, want[i].Time = i+1, times[i/2]
@@ -297,7 +308,8 @@ var law21 = []testCase{
 		o := k.owner(k.s, "n")
 		r := o.started("r")
 		k.unchanged("a turn that is refused", func() {
-			o.turn(&store.Turn{Run: r.No, Shard: shardA, Audit: []store.Audit{{Verb: "x"}}, Seen: []store.ItemNo{999}}, store.Refused)
+			o.turn(&store.Turn{Run: r.No, Shard: shardA, Audit: []store.Audit{{Verb: "x"}}, Seen: []store.ItemNo{999}},
+				store.Refused)
 		})
 	}},
 	{"AGenerationGrows", func(k *kit) {
@@ -318,7 +330,10 @@ var law21 = []testCase{
 		fork := &store.Fork{
 			Random: seedOf(99), Started: t0,
 			Entries: []store.Entry{
-				entry("b", store.Done, func(e *store.Entry) { e.Seq, e.At, e.Generation, e.Value = 1, t0, 3, make([]byte, store.LargeValue+10) }),
+				entry("b", store.Done, func(e *store.Entry) {
+					e.Seq, e.At, e.Generation, e.Value = 1, t0, 3,
+						make([]byte, store.LargeValue+10)
+				}),
 				entry("a", store.Open),
 			},
 			Items: []store.Item{
@@ -339,7 +354,8 @@ var law21 = []testCase{
 		}
 		k.equal("its history", k.history(r.No), []store.Entry{fork.Entries[1], fork.Entries[0]})
 		items := k.inbox(r.No, "old", "back", "first")
-		if len(items) != 3 || items[0].State != store.Consumed || items[0].Sent != t0 || items[1].Sent != t0 || items[1].State != store.New ||
+		if len(items) != 3 || items[0].State != store.Consumed || items[0].Sent != t0 || items[1].Sent != t0 ||
+			items[1].State != store.New ||
 			items[2].Sent != k.now() || items[1].No <= items[0].No || items[2].No <= items[1].No {
 			k.Errorf("its inbox: %+v", items)
 		}
@@ -350,7 +366,8 @@ var law21 = []testCase{
 			k.Errorf("the fork again: %+v", b)
 		}
 		c := o.claim(1, "w")
-		if len(c.Runs) != 1 || c.Runs[0].Run.Started != t0 || c.Runs[0].Run.Random != fork.Random || len(c.Runs[0].Items) != 2 {
+		if len(c.Runs) != 1 || c.Runs[0].Run.Started != t0 || c.Runs[0].Run.Random != fork.Random ||
+			len(c.Runs[0].Items) != 2 {
 			k.Errorf("the claimed fork: %+v", c.Runs)
 		}
 	}},
@@ -371,7 +388,8 @@ var law21 = []testCase{
 				"a run's generation below 0":   {Update: &store.Update{Status: store.Running, Generation: -1}},
 			} {
 				t.Run, t.Shard = r.No, shardA
-				_, err := k.s.Commit(k.ctx, store.Batch{Node: "n", Boot: "n-1", No: o.no + 1, Leases: o.leases, Turns: []*store.Turn{&t}})
+				_, err := k.s.Commit(k.ctx, store.Batch{Node: "n", Boot: "n-1", No: o.no + 1, Leases: o.leases,
+					Turns: []*store.Turn{&t}})
 				k.fails(what, err, store.ErrInvalid)
 			}
 			for what, f := range map[string]*store.Fork{

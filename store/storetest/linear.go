@@ -86,7 +86,8 @@ var shardModel = porcupine.Model{
 	},
 	DescribeOperation: func(in, out any) string {
 		c, r := in.(call), out.(reply)
-		return fmt.Sprintf("%s %s epoch %d value %q: %v lease %s/%d value %q", c.node, callNames[c.kind], c.epoch, c.value, r.ok, r.lease.Node, r.lease.Epoch, r.value)
+		return fmt.Sprintf("%s %s epoch %d value %q: %v lease %s/%d value %q",
+			c.node, callNames[c.kind], c.epoch, c.value, r.ok, r.lease.Node, r.lease.Epoch, r.value)
 	},
 }
 
@@ -103,7 +104,8 @@ func (h *history) record(process int, in call, do func() reply) reply {
 	to := time.Since(h.begun)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.calls = append(h.calls, porcupine.Operation{ClientId: process, Input: in, Call: int64(from), Output: out, Return: int64(to)})
+	h.calls = append(h.calls, porcupine.Operation{ClientId: process, Input: in, Call: int64(from), Output: out,
+		Return: int64(to)})
 	return out
 }
 
@@ -142,7 +144,8 @@ func (p *process) act(n int) error {
 			return failed
 		}
 		p.lease = got.lease
-		_, failed = p.s.Claim(p.ctx, store.ClaimRequest{Node: p.node.ID, Boot: p.node.Boot, Leases: []store.Lease{p.lease}, Workflows: []string{"w"}, Limit: 1})
+		_, failed = p.s.Claim(p.ctx, store.ClaimRequest{Node: p.node.ID, Boot: p.node.Boot, Leases: []store.Lease{p.lease},
+			Workflows: []string{"w"}, Limit: 1})
 	case 2:
 		in.kind = renews
 		p.h.record(p.number, in, func() reply {
@@ -162,9 +165,11 @@ func (p *process) act(n int) error {
 		in.kind, in.value = commits, fmt.Sprintf("%d of %s", n, p.node.ID)
 		p.batch++
 		p.h.record(p.number, in, func() reply {
-			result, err := p.s.Commit(p.ctx, store.Batch{Node: p.node.ID, Boot: p.node.Boot, No: p.batch, Leases: []store.Lease{p.lease}, Turns: []*store.Turn{{
-				Run: p.run, Shard: shardA, Entries: []store.Entry{entry("x", store.Open, func(e *store.Entry) { e.Value = []byte(in.value) })},
-			}}})
+			result, err := p.s.Commit(p.ctx, store.Batch{Node: p.node.ID, Boot: p.node.Boot, No: p.batch,
+				Leases: []store.Lease{p.lease}, Turns: []*store.Turn{{
+					Run: p.run, Shard: shardA, Entries: []store.Entry{entry("x", store.Open,
+						func(e *store.Entry) { e.Value = []byte(in.value) })},
+				}}})
 			if failed = err; err != nil {
 				return reply{}
 			}

@@ -141,7 +141,8 @@ func (*sweepOp) verb() string    { return "sweep" }
 // newOp returns an empty operation, or nil if there is none of the name.
 func newOp(verb string) op {
 	for _, o := range []op{
-		&clockOp{}, &joinOp{}, &killOp{}, &registerOp{}, &acquireOp{}, &renewOp{}, &releaseOp{}, &applyOp{}, &commitOp{}, &repeatOp{}, &claimOp{},
+		&clockOp{}, &joinOp{}, &killOp{}, &registerOp{}, &acquireOp{}, &renewOp{}, &releaseOp{}, &applyOp{}, &commitOp{},
+		&repeatOp{}, &claimOp{},
 		&loadOp{}, &listOp{}, &countOp{}, &historyOp{}, &inboxOp{}, &feedsOp{}, &streamOp{},
 		&deadOp{}, &discardOp{}, &sweepOp{},
 	} {

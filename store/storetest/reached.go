@@ -13,10 +13,14 @@ var situations = []string{
 	"a run adopted", "a run replaced", "a start that exists", "an item that is a duplicate", "an item for an ended run", "an item for nobody",
 	"a run claimed", "a run claimed for an item", "a claim cut short", "a claim fenced", "a wake time to come",
 	"a shard taken", "a shard refused", "suspects", "strikes", "a lease renewed", "a lease not renewed",
-	"a run claimed at rest", "an entry pruned", "a run that has continued as new", "an entry rewritten", "an item returned", "an act noted", "a fork", "a generation raised",
-	"a value left out", "several pages", "a bad cursor", "a value of a consumed item gone", "a terminal run running again", "a clock that went back",
-	"an update answered", "an update abandoned", "a value set again", "a stream with items", "a mark in a stream", "a tag removed", "a run found by its tag",
-	"a dead letter", "a dead letter new again", "a dead letter discarded", "a run swept", "rows swept alone", "a sweep fenced", "a run held", "a run granted",
+	"a run claimed at rest", "an entry pruned", "a run that has continued as new",
+	"an entry rewritten", "an item returned", "an act noted", "a fork", "a generation raised",
+	"a value left out", "several pages", "a bad cursor", "a value of a consumed item gone",
+	"a terminal run running again", "a clock that went back",
+	"an update answered", "an update abandoned", "a value set again", "a stream with items", "a mark in a stream",
+	"a tag removed", "a run found by its tag",
+	"a dead letter", "a dead letter new again", "a dead letter discarded", "a run swept", "rows swept alone",
+	"a sweep fenced", "a run held", "a run granted",
 }
 
 // count notes what an operation has reached.

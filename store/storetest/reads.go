@@ -18,18 +18,22 @@ var startCases = []testCase{
 		k.unchanged("a second start", func() {
 			k.equal("the answer to the same start", k.apply(store.Command{Start: first}), want)
 			other := k.startOf("r", func(s *store.Start) { s.Input, s.Workflow = []byte("other"), "x" })
-			k.equal("the answer to another start", k.apply(store.Command{Start: other}), store.Answer{Outcome: store.Exists, Run: want.Run})
-			k.equal("a replacement of a live run", k.apply(store.Command{Start: k.startOf("r", replace)}), store.Answer{Outcome: store.Exists, Run: want.Run})
+			k.equal("the answer to another start", k.apply(store.Command{Start: other}),
+				store.Answer{Outcome: store.Exists, Run: want.Run})
+			k.equal("a replacement of a live run", k.apply(store.Command{Start: k.startOf("r", replace)}),
+				store.Answer{Outcome: store.Exists, Run: want.Run})
 		})
 	}},
 	{"ARunIsAsItWasStarted", func(k *kit) {
 		parent := k.start("parent")
-		for _, input := range [][]byte{nil, {}, []byte("x"), []byte(strings.Repeat("y", 512)), []byte(strings.Repeat("z", 100_000))} {
+		for _, input := range [][]byte{nil, {}, []byte("x"), []byte(strings.Repeat("y", 512)),
+			[]byte(strings.Repeat("z", 100_000))} {
 			start := k.startOf(fmt.Sprint("r", len(input), input == nil), func(s *store.Start) {
 				s.Input, s.Parent, s.ParentLoc, s.Shard.Slot = input, parent.No, "loc\x00\xff", 0
 			})
 			a := k.apply(store.Command{Start: start})
-			want := store.Run{No: a.Run.No, ID: start.ID, Shard: shardA, Workflow: "w", Status: store.Queued, Seed: start.Seed, Parent: parent.No,
+			want := store.Run{No: a.Run.No, ID: start.ID, Shard: shardA, Workflow: "w", Status: store.Queued, Seed: start.Seed,
+				Parent:    parent.No,
 				ParentLoc: "loc\x00\xff", Created: k.now(), Input: input, InputSize: len(input)}
 			k.equal("the answer", a, store.Answer{Outcome: store.Applied, Run: want})
 			k.equal("the run", k.get(a.Run.No), want)
@@ -44,10 +48,12 @@ var startCases = []testCase{
 			status   store.Status
 			replaced bool
 		}{
-			{store.Running, false}, {store.Suspended, false}, {store.Succeeded, false}, {store.Stalled, false}, {store.Failed, true}, {store.Cancelled, true},
+			{store.Running, false}, {store.Suspended, false}, {store.Succeeded, false}, {store.Stalled, false},
+			{store.Failed, true}, {store.Cancelled, true},
 		} {
 			old := o.started(row.status.String())
-			o.turn(&store.Turn{Run: old.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)}, Update: &store.Update{Status: row.status}}, store.Committed)
+			o.turn(&store.Turn{Run: old.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)},
+				Update: &store.Update{Status: row.status}}, store.Committed)
 			kept := k.get(old.No)
 			start := k.startOf(old.ID, replace)
 			a := o.batch([]store.Command{{Claim: true, Start: start}}).Commands[0]
@@ -100,7 +106,8 @@ var readCases = []testCase{
 	{"LargeValuesAreLeftOutByLoad", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")
-		values := map[string][]byte{"a": nil, "b": {}, "c": make([]byte, store.LargeValue-1), "d": make([]byte, store.LargeValue), "e": make([]byte, 1<<20)}
+		values := map[string][]byte{"a": nil, "b": {}, "c": make([]byte, store.LargeValue-1),
+			"d": make([]byte, store.LargeValue), "e": make([]byte, 1<<20)}
 		turn := &store.Turn{Run: r.No, Shard: shardA}
 		for _, loc := range []string{"e", "a", "d", "c", "b"} {
 			turn.Entries = append(turn.Entries, entry(loc, store.Open, func(e *store.Entry) { e.Value = values[loc] }))
@@ -115,12 +122,15 @@ var readCases = []testCase{
 		for i, e := range full {
 			locs += e.Loc
 			v := values[e.Loc]
-			k.equal("history of "+e.Loc+" with values", e, entry(e.Loc, store.Open, func(e *store.Entry) { e.Value, e.Size = v, len(v) }))
-			k.equal("history of "+e.Loc+" without", small[i], entry(e.Loc, store.Open, func(e *store.Entry) { e.Value, e.Size = nil, len(v) }))
+			k.equal("history of "+e.Loc+" with values", e,
+				entry(e.Loc, store.Open, func(e *store.Entry) { e.Value, e.Size = v, len(v) }))
+			k.equal("history of "+e.Loc+" without", small[i],
+				entry(e.Loc, store.Open, func(e *store.Entry) { e.Value, e.Size = nil, len(v) }))
 			if len(v) >= store.LargeValue {
 				v = nil
 			}
-			k.equal("load of "+e.Loc, snaps[0].Entries[i], entry(e.Loc, store.Open, func(e *store.Entry) { e.Value, e.Size = v, len(values[e.Loc]) }))
+			k.equal("load of "+e.Loc, snaps[0].Entries[i],
+				entry(e.Loc, store.Open, func(e *store.Entry) { e.Value, e.Size = v, len(values[e.Loc]) }))
 		}
 		k.equal("the locations", locs, "abcde")
 	}},
@@ -129,7 +139,9 @@ var readCases = []testCase{
 		a, b := o.started("a", func(s *store.Start) { s.Input = make([]byte, 2000) }), o.started("b")
 		no, seen := k.send(message("a", "1")), k.send(message("a", "2"))
 		k.send(message("a", "3"))
-		o.turn(&store.Turn{Run: a.No, Shard: shardA, Entries: []store.Entry{entry("y", store.Done), entry("x", store.Open), entry("x\x00", store.Withdrawn), entry("\xff", store.Done)},
+		o.turn(&store.Turn{Run: a.No, Shard: shardA,
+			Entries: []store.Entry{entry("y", store.Done), entry("x", store.Open), entry("x\x00", store.Withdrawn),
+				entry("\xff", store.Done)},
 			Seen: []store.ItemNo{seen}, Consumed: []store.Consumption{{Item: no}},
 			Update: &store.Update{Status: store.Running, Output: make([]byte, 3000)}}, store.Committed)
 		snaps, err := k.s.Load(k.ctx, []store.RunNo{b.No, a.No + 1000, a.No})
@@ -141,7 +153,8 @@ var readCases = []testCase{
 			locs = append(locs, e.Loc)
 		}
 		k.equal("the order of locations", locs, []string{"x", "x\x00", "y", "\xff"})
-		k.equal("the numbers of things", []int{len(snaps[1].Items), len(snaps[1].Run.Input), len(snaps[1].Run.Output)}, []int{2, 2000, 3000})
+		k.equal("the numbers of things", []int{len(snaps[1].Items), len(snaps[1].Run.Input), len(snaps[1].Run.Output)},
+			[]int{2, 2000, 3000})
 	}},
 	{"HistorySelects", func(k *kit) {
 		o := k.owner(k.s, "n")
@@ -217,7 +230,8 @@ var readCases = []testCase{
 			nos = append(nos, k.send(message("r", id)))
 		}
 		k.send(message("other", "a"))
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: nos[1]}}, Seen: nos[2:]}, store.Committed)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: nos[1]}}, Seen: nos[2:]},
+			store.Committed)
 		ids := func(items []store.Item) (s string) {
 			for _, it := range items {
 				s += it.ID
@@ -234,7 +248,8 @@ func filtersSelect(k *kit) {
 	o := k.owner(k.s, "n")
 	t0 := k.now()
 	parent := o.started("order-1")
-	o.turn(update(parent, store.Update{Status: store.Suspended, Marks: store.Paused | store.Cancelling, Output: []byte("o"), Waits: []byte("w")}), store.Committed)
+	o.turn(update(parent, store.Update{Status: store.Suspended, Marks: store.Paused | store.Cancelling,
+		Output: []byte("o"), Waits: []byte("w")}), store.Committed)
 	k.pass(second)
 	child := o.started("order-2", func(s *store.Start) { s.Parent, s.Workflow = parent.No, "x" })
 	o.turn(update(child, store.Update{Status: store.Failed, Marks: store.Paused, Output: []byte("o")}), store.Committed)
@@ -390,7 +405,8 @@ var changedCases = []testCase{
 			{"an item", store.Change{Ready: ready}, func() { k.send(message("r", "m")) }},
 			{"a turn", store.Change{Answered: true}, func() {
 				c := o.claim(10, "w")
-				o.turn(&store.Turn{Run: c.Runs[0].Run.No, Shard: shardA, Consumed: []store.Consumption{{Item: c.Runs[0].Items[0].No}}}, store.Committed)
+				o.turn(&store.Turn{Run: c.Runs[0].Run.No, Shard: shardA,
+					Consumed: []store.Consumption{{Item: c.Runs[0].Items[0].No}}}, store.Committed)
 			}},
 			{"giving shards back", store.Change{Nodes: true}, o.release},
 		} {

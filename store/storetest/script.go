@@ -101,10 +101,13 @@ func printList(b *strings.Builder, name string, list reflect.Value) {
 
 // enums are the names of values by their number.
 var enums = map[reflect.Type][]string{
-	reflect.TypeFor[store.Status]():         {"", "queued", "running", "suspended", "succeeded", "failed", "cancelled", "stalled"},
-	reflect.TypeFor[store.Kind]():           {"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run"},
-	reflect.TypeFor[store.EntryState]():     {"", "open", "done", "failed", "withdrawn"},
-	reflect.TypeFor[store.ItemKind]():       {"", "message", "resolution", "cancel", "terminate", "resume", "end", "watch", "update", 10: "pause", "retry", "rewind", "edit"},
+	reflect.TypeFor[store.Status](): {"", "queued", "running", "suspended", "succeeded", "failed", "cancelled",
+		"stalled"},
+	reflect.TypeFor[store.Kind](): {"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo",
+		"loop", "child", "run"},
+	reflect.TypeFor[store.EntryState](): {"", "open", "done", "failed", "withdrawn"},
+	reflect.TypeFor[store.ItemKind](): {"", "message", "resolution", "cancel", "terminate", "resume", "end", "watch",
+		"update", 10: "pause", "retry", "rewind", "edit"},
 	reflect.TypeFor[store.ItemState]():      {"", "new", "seen", "consumed", "dead"},
 	reflect.TypeFor[store.ExistingPolicy](): {"keep", "replace"},
 }

@@ -47,7 +47,8 @@ func TestScriptErrorsNameTheLine(t *testing.T) {
 		"apply command{start{input=a}}":      `line 1: apply: command: start: input: expected a quoted value, found "a}}"`,
 		"apply command{start{":               "line 1: apply: command: start: expected }, found the end",
 		`apply command{start{input="a"*-1}}`: "line 1: apply: command: start: input: expected a value of at most 4194304 bytes",
-		`apply command{start{seed="01234567890123456"}}`: `line 1: apply: command: start: seed: expected at most 16 bytes, found "01234567890123456"`,
+		`apply command{start{seed="01234567890123456"}}`: `line 1: apply: command: start: seed: ` +
+			`expected at most 16 bytes, found "01234567890123456"`,
 		"acquire shards=a":               `line 1: acquire: shards: expected /, found ""`,
 		"list filter{statuses=finished}": `line 1: list: filter: statuses: expected a uint8, found "finished"`,
 	} {
@@ -102,7 +103,8 @@ func TestShrinkFindsTheFew(t *testing.T) {
 		ops = append(ops, &killOp{Handle: i}, &loadOp{Handle: random.IntN(3)})
 	}
 	ops[20] = &joinOp{}
-	big, err := parseScript(`apply command{start{id=a workflow=w input="v"*100}} command{runid=needed item{id=i kind=message}} handle=3`)
+	big, err := parseScript(
+		`apply command{start{id=a workflow=w input="v"*100}} command{runid=needed item{id=i kind=message}} handle=3`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,12 +53,14 @@ func (s *shifted) Describe(ctx context.Context) (store.Description, error) {
 	return out(s, d), err
 }
 
-func (s *shifted) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *shifted) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired,
+	store.Time, error) {
 	a, now, err := s.Store.Acquire(ctx, n, shards, ttl)
 	return out(s, a), now, err
 }
 
-func (s *shifted) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *shifted) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time,
+	error) {
 	a, now, err := s.Store.Renew(ctx, in(s, leases), ttl)
 	return out(s, a), now, err
 }
@@ -128,7 +130,8 @@ func (s *shifted) Discard(ctx context.Context, items []store.ItemNo) ([]bool, er
 }
 
 func (s *shifted) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept, error) {
-	req.From.No = int64(in(s, store.RunNo(req.From.No))) // of the order alone: the numbers of the specification have it too
+	// of the order alone: the numbers of the specification have it too
+	req.From.No = int64(in(s, store.RunNo(req.From.No)))
 	swept, err := s.Store.Sweep(ctx, in(s, req))
 	swept.Next.No = int64(out(s, store.RunNo(swept.Next.No)))
 	return swept, err

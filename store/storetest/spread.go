@@ -19,7 +19,8 @@ import (
 // all slots are taken and given back together.
 func Spread(open Open, slots int) Open {
 	return func(t *testing.T, clock func() time.Time) Harness {
-		h := &spreadHarness{Harness: open(t, clock), slots: slots, homes: &homes{slots: map[store.RunNo]int{}, used: map[int]bool{}}}
+		h := &spreadHarness{Harness: open(t, clock), slots: slots,
+			homes: &homes{slots: map[store.RunNo]int{}, used: map[int]bool{}}}
 		h.first = h.wrap(h.Harness.First())
 		return h
 	}
@@ -203,12 +204,14 @@ func (s *spread) Describe(ctx context.Context) (store.Description, error) {
 	return d, err
 }
 
-func (s *spread) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *spread) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired,
+	store.Time, error) {
 	a, now, err := s.Store.Acquire(ctx, n, s.shards(shards), ttl)
 	return s.acquired(a), now, err
 }
 
-func (s *spread) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+func (s *spread) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time,
+	error) {
 	a, now, err := s.Store.Renew(ctx, s.leases(leases), ttl)
 	return s.acquired(a), now, err
 }

@@ -45,13 +45,16 @@ func (c *checker) rested(old, r *store.Run, now *state) error {
 	isGrant := func(it store.Item) bool { return it.Kind == store.ItemGrant }
 	atRest := r.Status == store.Queued || r.Status == store.Suspended
 	switch {
-	case r.Claimed && !old.Claimed && atRest && r.Marks&(store.Paused|store.Held) == 0 && !slices.ContainsFunc(now.Items[r.No], isNewPause):
+	case r.Claimed && !old.Claimed && atRest && r.Marks&(store.Paused|store.Held) == 0 &&
+		!slices.ContainsFunc(now.Items[r.No], isNewPause):
 		return fmt.Errorf("it was claimed %s, though it is not paused and nobody asks for it", r.Status)
 	case r.Claimed && !old.Claimed && old.Marks&store.Paused != 0 && (old.Status != r.Status || old.WakeAt != r.WakeAt):
-		return fmt.Errorf("it is paused, was claimed, and went from %s to %s, its wake time from %s to %s", old.Status, r.Status, old.WakeAt, r.WakeAt)
+		return fmt.Errorf("it is paused, was claimed, and went from %s to %s, its wake time from %s to %s",
+			old.Status, r.Status, old.WakeAt, r.WakeAt)
 	case r.Claimed && !old.Claimed && r.Marks&store.Held != 0 && old.Status != r.Status:
 		return fmt.Errorf("it is held, was claimed, and went from %s to %s", old.Status, r.Status)
-	case old.Marks&store.Held != 0 && r.Marks&store.Held == 0 && !old.Claimed && !slices.ContainsFunc(now.Items[r.No], isGrant):
+	case old.Marks&store.Held != 0 && r.Marks&store.Held == 0 && !old.Claimed &&
+		!slices.ContainsFunc(now.Items[r.No], isGrant):
 		return fmt.Errorf("it is held no more, though nothing was granted")
 	case r.Generation < old.Generation:
 		return fmt.Errorf("its generation went back from %d to %d", old.Generation, r.Generation)

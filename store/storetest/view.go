@@ -43,8 +43,9 @@ type reader struct {
 // read reads the state, and again all of a run that has changed or that again
 // reports true for.
 func (r *reader) read(ctx context.Context, ids map[string]bool, again func(no store.RunNo) bool) (*state, error) {
-	st := &state{Entries: map[store.RunNo][]store.Entry{}, Items: map[store.RunNo][]store.Item{}, Audits: map[store.RunNo][]store.Audit{},
-		Feeds: map[store.RunNo][]store.Feed{}, Streams: map[store.RunNo]map[string][]store.StreamItem{}}
+	st := &state{Entries: map[store.RunNo][]store.Entry{}, Items: map[store.RunNo][]store.Item{},
+		Audits: map[store.RunNo][]store.Audit{},
+		Feeds:  map[store.RunNo][]store.Feed{}, Streams: map[store.RunNo]map[string][]store.StreamItem{}}
 	for _, workflows := range [][]string{nil, {recordWorkflow}} {
 		runs, err := pages(ctx, r.store, store.Filter{Workflows: workflows, Values: true, Limit: store.MaxPage})
 		if err != nil {
@@ -125,7 +126,8 @@ func snapshotsOf(ctx context.Context, s store.Store, nos []store.RunNo) (map[sto
 
 // readRun reads what belongs to a run.
 func (st *state) readRun(ctx context.Context, s store.Store, r *store.Run, known []string) (err error) {
-	if st.Entries[r.No], err = s.History(ctx, store.HistoryQuery{Run: r.No, Incarnation: r.Incarnation, Values: true}); err != nil {
+	if st.Entries[r.No], err = s.History(ctx,
+		store.HistoryQuery{Run: r.No, Incarnation: r.Incarnation, Values: true}); err != nil {
 		return err
 	}
 	items, err := s.Inbox(ctx, r.No)

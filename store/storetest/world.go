@@ -49,7 +49,8 @@ type batches struct {
 }
 
 func newSide(t testing.TB, h Harness) *side {
-	s := &side{harness: h, handles: []store.Store{h.First()}, viewer: reader{store: h.Join(t)}, boots: map[string]*batches{}, now: &state{}}
+	s := &side{harness: h, handles: []store.Store{h.First()}, viewer: reader{store: h.Join(t)},
+		boots: map[string]*batches{}, now: &state{}}
 	s.check.init()
 	return s
 }
@@ -74,7 +75,8 @@ func newWorld(t testing.TB, open func(clock func() time.Time) Harness) *world {
 	c := newClock()
 	w := &world{
 		t: t, clock: c, latest: c.Now(), spec: newSide(t, newSpecification(c.Now)), subject: newSide(t, open(c.Now)),
-		alive: []bool{true}, numbers: newNumbers(), ids: map[string]bool{}, buried: map[store.ItemNo]bool{}, reached: map[string]int{},
+		alive: []bool{true}, numbers: newNumbers(), ids: map[string]bool{}, buried: map[store.ItemNo]bool{},
+		reached: map[string]int{},
 	}
 	if h, ok := w.subject.harness.(interface{ apart() bool }); ok {
 		w.apart = h.apart()
@@ -131,7 +133,8 @@ const byTurns = 8
 // view reads the state of both sides, of the same runs all that is there.
 func (w *world) view(ctx context.Context, all bool) (err error) {
 	w.steps++
-	if w.spec.now, err = w.spec.viewer.read(ctx, w.ids, func(no store.RunNo) bool { return all || (int(no)+w.steps)%byTurns == 0 }); err != nil {
+	if w.spec.now, err = w.spec.viewer.read(ctx, w.ids,
+		func(no store.RunNo) bool { return all || (int(no)+w.steps)%byTurns == 0 }); err != nil {
 		return err
 	}
 	w.subject.now, err = w.subject.viewer.read(ctx, w.ids, func(no store.RunNo) bool {
@@ -270,7 +273,8 @@ type answer struct {
 }
 
 // classes are the errors that a caller can tell apart.
-var classes = []error{store.ErrInvalid, store.ErrBadCursor, store.ErrClosed, store.ErrUnavailable, store.ErrUnknown, store.ErrSchema, store.ErrDamaged}
+var classes = []error{store.ErrInvalid, store.ErrBadCursor, store.ErrClosed, store.ErrUnavailable, store.ErrUnknown,
+	store.ErrSchema, store.ErrDamaged}
 
 func answerOf(value any, err error) answer {
 	if err == nil {
@@ -437,14 +441,16 @@ func (s *side) do(ctx context.Context, o op) answer {
 	case *discardOp:
 		return answerOf(s.handles[o.Handle].Discard(ctx, o.Items))
 	case *sweepOp:
-		return answerOf(pass(ctx, s.handles[o.Handle], store.SweepRequest{Leases: leasesOf(o.Leases, "", ""), Rules: o.Rules, Items: o.Items}))
+		return answerOf(pass(ctx, s.handles[o.Handle],
+			store.SweepRequest{Leases: leasesOf(o.Leases, "", ""), Rules: o.Rules, Items: o.Items}))
 	}
 	return answer{Error: fmt.Sprintf("there is no operation %T", o)}
 }
 
 func (s *side) commit(ctx context.Context, o *commitOp) answer {
 	boot := s.boots[o.Node+" "+o.Boot]
-	b := store.Batch{Node: o.Node, Boot: o.Boot, No: boot.no + 1, Leases: leasesOf(o.Leases, o.Node, o.Boot), Commands: o.Commands}
+	b := store.Batch{Node: o.Node, Boot: o.Boot, No: boot.no + 1, Leases: leasesOf(o.Leases, o.Node, o.Boot),
+		Commands: o.Commands}
 	if o.Former {
 		b.No = boot.no - 1
 	}
