@@ -46,8 +46,8 @@ func TestRunIsLoadedOnlyAfterItsEviction(t *testing.T) {
 	})
 }
 
-// What comes while a run is being loaded waits until the run is there, and is not lost when
-// the snapshot is older.
+// What arrives while a run is being loaded waits until the run is there. It is not in the
+// snapshot, and the first turn knows of it.
 func TestMessageThatArrivesWhileARunIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &gated{Store: memory.New()}
@@ -57,6 +57,15 @@ func TestMessageThatArrivesWhileARunIsLoaded(t *testing.T) {
 			close(read)
 			<-goOn
 			return snapshots, err
+		}
+		s.commit = func(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+			result, err := s.Store.Commit(ctx, b)
+			for i := range result.Turns {
+				if v := result.Turns[i].Verdict; v != store.Committed {
+					t.Errorf("a turn is %s: it did not know of the second message", v)
+				}
+			}
+			return result, err
 		}
 		e := newEngine(t, s, "n", with("w", hears(2)))
 		defer serve(t, e)()

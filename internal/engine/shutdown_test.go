@@ -61,6 +61,26 @@ func TestBodiesHaveTheGracePeriodToEnd(t *testing.T) {
 	}
 }
 
+// The end of Run waits for the commit of what bodies have returned.
+func TestResultsAreCommittedBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &gated{Store: memory.New()}
+		s.commit = func(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+			time.Sleep(100 * time.Millisecond)
+			return s.Store.Commit(ctx, b)
+		}
+		var happened trace
+		e := newEngine(t, s, "n", with("w", does(waits(700*time.Millisecond, &happened))))
+		stop := serve(t, e)
+		synctest.Wait()
+		start(t, e, "w", "a")
+		synctest.Wait()
+		stop()
+		happened.expect(t, "begin", "end")
+		expectStatus(t, e, "a", store.Succeeded)
+	})
+}
+
 // Bodies and code that do not return are named in the error of Run.
 func TestRunNamesTheCodeThatHasNotReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
