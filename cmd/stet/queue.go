@@ -26,9 +26,9 @@ queue holds one for each attempt.`,
 	}
 	cmd.AddCommand(
 		qc.createCommand(), qc.setCommand(), qc.listCommand(), qc.showCommand(),
-		qc.actCommand("pause", "grant no permits until it is resumed; runs that have one go on", stet.Queues.Pause),
+		qc.actCommand("pause", "grant no permits until the queue is resumed; runs that have one continue", stet.Queues.Pause),
 		qc.actCommand("resume", "grant permits again", stet.Queues.Resume),
-		qc.actCommand("delete", "delete a queue in which nothing waits and of which nothing has a permit",
+		qc.actCommand("delete", "delete a queue in which nothing waits or has a permit",
 			stet.Queues.Delete),
 	)
 	return cmd

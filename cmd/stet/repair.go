@@ -29,7 +29,7 @@ attempts and the same idempotency keys.`,
 func (cc controlCommands) rewindCommand() *cobra.Command {
 	var before string
 	v := verb{
-		name: "rewind", short: "let runs go on from before a location, and execute again everything since",
+		name: "rewind", short: "revert runs to before a location, and execute everything since again",
 		about: `--before is a location as show --output json prints it, or / for the beginning. What
 completed before it stands; the rest is reverted and executed again, with new
 idempotency keys. The run must have ended, be stalled or paused.`,
@@ -141,7 +141,7 @@ func (cc controlCommands) editCommand() *cobra.Command {
 	var step, failure string
 	var value json.RawMessage
 	v := verb{
-		name: "edit", short: "replace the recorded outcome of a step, and let the runs go on",
+		name: "edit", short: "replace the recorded outcome of a step, and continue the runs",
 		about: `The outcome is --result with JSON, - reads it from standard input, or --error with a
 text. The run must have ended, be stalled or paused.`,
 		fits: may(store.ItemEdit),

@@ -133,7 +133,7 @@ func noSchedule(err error) error {
 func (sc scheduleCommands) pauseCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "pause NAME", Short: "let the instants of a schedule pass without a run; runs go on", Args: exactly("NAME"),
+		Use: "pause NAME", Short: "skip the instants of a schedule until it is resumed; runs continue", Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
 				return e.Schedules().Pause(ctx, args[0], stet.Act{Why: reason})
@@ -206,7 +206,7 @@ started again.`,
 
 func (sc scheduleCommands) deleteCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME", Short: "remove a schedule; runs go on", Aliases: []string{"rm"}, Args: exactly("NAME"),
+		Use: "delete NAME", Short: "remove a schedule; its runs continue", Aliases: []string{"rm"}, Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
 				return e.Schedules().Delete(ctx, args[0], stet.Act{})

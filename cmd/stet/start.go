@@ -30,8 +30,8 @@ func (rc runCommands) startCommand() *cobra.Command {
 		Long: `Starts a run and prints its ID. INPUT is JSON, - reads it from standard input;
 without it the input is null.
 
-The workflow must have been registered by an application on this store, now or
-ever; the run begins when one with its code works on the store.`,
+An application must have registered the workflow on this store at some time; the
+run begins when an application with its code works on the store.`,
 		Args: between(1, "WORKFLOW", "INPUT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			input, err := rc.jsonArgument(args, 1)

@@ -28,10 +28,9 @@ func (rc runCommands) tailCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail RUN STREAM",
 		Short: "print the items of a run's stream, and follow it",
-		Long: `Prints the items of a stream, one in a line as JSON, and then those that come,
-until the run has ended. With --output json each line has the position and the time
-too, and goes on from there with --after. A place at which the run was rewound is
-told on standard error.
+		Long: `Prints the items of a stream, one per line as JSON, and follows it until the run has
+ended. With --output json each line has the position and the time too; --after
+continues behind a position. If the run was rewound, standard error says where.
 
 With --value the name is that of a value: its content is printed, and again
 whenever it has changed.`,
@@ -55,7 +54,7 @@ whenever it has changed.`,
 	flags := cmd.Flags()
 	flags.Int64Var(&f.after, "after", 0, "begin behind this `position`")
 	flags.BoolVar(&f.value, "value", false, "follow a value instead of a stream")
-	flags.BoolVar(&f.noFollow, "no-follow", false, "end behind what is there now")
+	flags.BoolVar(&f.noFollow, "no-follow", false, "end behind the present items")
 	timeoutFlag(cmd, &f.timeout)
 	return cmd
 }

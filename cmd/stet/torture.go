@@ -29,21 +29,25 @@ func (lc trialCommands) tortureCommand() *cobra.Command {
 		Use:   "torture",
 		Short: "kill and pause processes on a store, and check that no promise is broken",
 		Long: `Starts processes of itself on the store, which execute random workflows: steps
-that fail, sleeps, messages, promises, updates, races, nested branches. Kills them
-with SIGKILL, pauses them beyond their lease, stops and replaces them at random
-moments; starts, sends, asks, resolves, cancels, pauses, retries, rewinds, forks,
-edits and reads back meanwhile; all values are compressed, encrypted and, if large,
-kept in a folder beside the logs, and some runs are not kept after their end. With
---outage the store goes away in between, whose answers are then lost. Then it has
-runs kill their own processes, which must stall, and no others. In the end it
-compares two logs, of everything that was executed and of every call that was
-acknowledged, with the store: nothing acknowledged may be lost, no completed step
-run again, nothing be doubled, stuck, too early, answered in two ways, or written
-without the lease.
+that fail, sleeps, messages, promises, updates, races, nested branches.
 
-It prints the seed, the counts and the verdict; exit code 0 only if nothing is
-broken. The seed makes the workflows and the strikes; the moments of the strikes
-fall differently in each call. The store must be a new one.`,
+  - It kills them with SIGKILL, pauses them beyond their lease, stops and replaces
+    them, at random moments.
+  - Meanwhile it starts, sends, asks, resolves, cancels, pauses, retries, rewinds,
+    forks, edits and reads back.
+  - All values are compressed, encrypted and, if large, kept in a folder beside the
+    logs; some runs are deleted at their end.
+  - With --outage the store goes away in between, and its answers are lost.
+  - Then some runs kill their own processes: these runs must stall, and no others.
+
+In the end it compares two logs with the store: of everything that was executed, and
+of every call that was acknowledged. Nothing acknowledged may be lost. No completed
+step may run again. Nothing may be doubled, stuck, too early, answered in two ways,
+or written without the lease.
+
+It prints the seed, the counts and the verdict; the exit code is 0 only if nothing is
+broken. The seed determines the workflows and the strikes, but not the exact moments
+of the strikes. The store must be a new one.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if lc.output == "ids" {
@@ -88,7 +92,7 @@ fall differently in each call. The store must be a new one.`,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&cfg.Nodes, "nodes", 3, "`number` of processes")
-	flags.IntVar(&seconds, "seconds", 30, "how long the processes are struck at")
+	flags.IntVar(&seconds, "seconds", 30, "duration of the strikes")
 	flags.IntVar(&cfg.Strikes, "kills", 0, "`number` of strikes: kills, pauses and stops; default: one per second")
 	flags.StringSliceVar(&cfg.Faults, "faults", nil,
 		"what is done to the processes: `some` of "+strings.Join(torture.Faults(), ", ")+"; default: all")
@@ -98,9 +102,9 @@ fall differently in each call. The store must be a new one.`,
 	flags.IntVar(&cfg.Live, "live", 40, "`number` of runs that are kept going")
 	flags.Uint64Var(&cfg.Seed, "seed", 0, "`number` that makes the workflows and the strikes; default: a random one")
 	flags.StringVar(&cfg.Dir, "logs", "", "existing `folder` without logs, in which they are then kept")
-	flags.BoolVarP(&verbose, "verbose", "v", false, "tell what is being done")
+	flags.BoolVarP(&verbose, "verbose", "v", false, "log each strike")
 	flags.StringSliceVar(&cfg.Plants, "plant", nil, "give the processes `defects`")
-	flags.StringVar(&worker, "worker", "", "be a process that is struck at")
+	flags.StringVar(&worker, "worker", "", "be one of the processes")
 	for _, name := range []string{"plant", "worker"} {
 		if err := flags.MarkHidden(name); err != nil {
 			panic(err) // only if there is no such flag

@@ -17,7 +17,7 @@ func (rc runCommands) waitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait RUN...",
 		Short: "wait for the end of runs and print their results",
-		Long: `Waits until runs have ended, or stalled, and prints the result of each as JSON.
+		Long: `Waits until runs have ended or stalled, and prints the result of each as JSON.
 With - the IDs are read from standard input. The exit code is 5 if a run has not
 succeeded.`,
 		Args: someRuns,

@@ -25,9 +25,9 @@ func (rc runCommands) watchCommand() *cobra.Command {
 		Use:   "watch RUN...",
 		Short: "follow runs until they end",
 		Long: `Prints a line whenever one of the runs changes, until all have ended or stalled;
-of a single run also its operations as they end. Several runs on a terminal are a
-table that changes in place. With - the IDs are read from standard input; with
---query the runs are followed that match now.
+of a single run it also prints the operations as they end. On a terminal, several
+runs are a table that changes in place. With - the IDs are read from standard
+input; with --query all runs are followed that match now.
 
 With --until a run is followed until it has that status, or the mark paused; if one
 ends otherwise the exit code is 5.`,
