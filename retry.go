@@ -67,7 +67,8 @@ func pick[T comparable](field *T, outer T) {
 }
 
 var defaultRetry = Retry{
-	Attempts: 4, First: 100 * time.Millisecond, Factor: 2, Max: 30 * time.Second, Jitter: 0.1, Timeout: None, Overall: None,
+	Attempts: 4, First: 100 * time.Millisecond, Factor: 2, Max: 30 * time.Second, Jitter: 0.1, Timeout: None,
+	Overall: None,
 }
 
 // check reports every field that is out of range, by name.

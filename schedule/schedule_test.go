@@ -49,7 +49,8 @@ func TestChangesOfTheClocks(t *testing.T) {
 		{"half an hour repeated", "45 1 * * *", "Australia/Lord_Howe", "2026-04-04", "14:45"},
 		{"half an hour repeated, of every hour",
 			"45 * * * *", "Australia/Lord_Howe", "2026-04-04",
-			"00:45 01:45 02:45 03:45 04:45 05:45 06:45 07:45 08:45 09:45 10:45 11:45 12:45 13:45 14:45 15:15 16:15 17:15 18:15 19:15 20:15 21:15 22:15 23:15"},
+			"00:45 01:45 02:45 03:45 04:45 05:45 06:45 07:45 08:45 09:45 10:45 11:45 " +
+				"12:45 13:45 14:45 15:15 16:15 17:15 18:15 19:15 20:15 21:15 22:15 23:15"},
 		{"midnight skipped", "0 0 * * *", "America/Sao_Paulo", "2018-11-04", "03:00"},
 		{"midnight repeated", "30 23 * * *", "America/Sao_Paulo", "2018-02-18", "01:30"},
 		{"two hours skipped", "0 2 * * *", "Antarctica/Troll", "2026-03-29", "02:00"},

@@ -39,7 +39,8 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	for i := range answers {
 		at = max(at, answers[i].Run.Created) // one that was started a moment after now
 	}
-	s.hint.notify(storekit.ChangeOf(&store.Batch{Commands: commands}, &store.BatchResult{Commands: answers}), len(commands))
+	s.hint.notify(storekit.ChangeOf(&store.Batch{Commands: commands}, &store.BatchResult{Commands: answers}),
+		len(commands))
 	return answers, at, nil
 }
 
