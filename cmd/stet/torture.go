@@ -102,7 +102,7 @@ of the strikes. The store must be a new one.`,
 	flags.IntVar(&cfg.Live, "live", 40, "`number` of runs that are kept going")
 	flags.Uint64Var(&cfg.Seed, "seed", 0, "`number` that makes the workflows and the strikes; default: a random one")
 	flags.StringVar(&cfg.Dir, "logs", "", "existing `folder` without logs, in which they are then kept")
-	flags.BoolVarP(&verbose, "verbose", "v", false, "log each strike")
+	flags.BoolVarP(&verbose, "verbose", "v", false, "log the progress")
 	flags.StringSliceVar(&cfg.Plants, "plant", nil, "give the processes `defects`")
 	flags.StringVar(&worker, "worker", "", "be one of the processes")
 	for _, name := range []string{"plant", "worker"} {
