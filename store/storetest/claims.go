@@ -242,7 +242,7 @@ var claimCases = []testCase{
 		next(second, "w", "x")
 		next(0)
 		k.pass(3 * second)
-		next(4*second, "w", "x") // what is due is not to come
+		next(4*second, "w", "x") // due runs are not among those to come
 		k.equal("claimed", claimedIDs(o.claim(10, "w")), []string{"suspended"})
 		k.pass(second)
 		next(0, "w")

@@ -47,7 +47,7 @@ func init() {
 		&defect{name: "a claim takes runs of any build", claim: asked(func(r *store.ClaimRequest) { r.Build = "" })},
 		&defect{name: "a claim does not tell what it leaves",
 			claim: asked(func(r *store.ClaimRequest) { r.Unservable = false })},
-		&defect{name: "a claim tells what it leaves to who does not ask",
+		&defect{name: "a claim reports the runs that it leaves without a request for that",
 			claim: asked(func(r *store.ClaimRequest) { r.Unservable = true })},
 		&defect{name: "a node's groups are forgotten", register: registers(func(n *store.Node) { n.Groups = nil })},
 		&defect{name: "a node's needs are forgotten", register: registers(func(n *store.Node) { n.Requirements = nil })},
@@ -60,6 +60,7 @@ func init() {
 				}
 				return b.Store.Register(ctx, n)
 			}},
-		&defect{name: "what is to be drained is registered", register: registers(func(n *store.Node) { n.Draining = false })},
+		&defect{name: "a node that is to be drained is registered",
+			register: registers(func(n *store.Node) { n.Draining = false })},
 	)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// feedDefects are what may be wrong with values, streams, tags and updates.
+// feedDefects are defects of values, streams, tags and updates.
 var feedDefects = []*defect{
 	{name: "an item of a stream is there twice", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
 		if n := len(t.Appends); n > 0 {

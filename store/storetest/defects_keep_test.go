@@ -36,7 +36,7 @@ func (b *broken) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept
 
 func init() {
 	defects = append(defects,
-		&defect{name: "the end of a run discards what is left",
+		&defect{name: "the end of a run discards its pending items",
 			commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
 				if t.Update != nil {
 					u := *t.Update

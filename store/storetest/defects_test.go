@@ -14,8 +14,7 @@ import (
 	"github.com/stet-run/stet/store/storekit"
 )
 
-// defect is a way in which a store may be wrong. What it does not name is done
-// by the specification.
+// defect is a way in which a store may be wrong. Methods that it does not name are the specification's.
 type defect struct {
 	name     string
 	describe func(*broken, context.Context) (store.Description, error)
@@ -53,7 +52,7 @@ type brokenHarness struct {
 	broken *broken // the first handle
 
 	mu sync.Mutex // held in what a defect does, except changed
-	// What defects remember.
+	// The state of defects.
 	numbers map[string]int64
 	lost    map[store.RunNo]bool
 	kept    map[string][]byte
@@ -377,17 +376,17 @@ var defects = []*defect{
 		result, err := b.Store.Commit(ctx, batch)
 		for i := range result.Turns {
 			if result.Turns[i].Verdict == store.Refused && i < len(batch.Turns) {
-				_, _, _ = b.Store.Apply(ctx, batch.Turns[i].Sends) // their answers are nobody's
+				_, _, _ = b.Store.Apply(ctx, batch.Turns[i].Sends) // no caller gets their answers
 			}
 		}
 		return result, err
 	}},
-	{name: "an end that is held back tells all the same",
+	{name: "an end that is held back sends nevertheless",
 		commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
 			result, err := b.Store.Commit(ctx, batch)
 			for i := range result.Turns {
 				if result.Turns[i].Verdict == store.StillReady && i < len(batch.Turns) && batch.Turns[i].Update != nil {
-					_, _, _ = b.Store.Apply(ctx, batch.Turns[i].Update.Sends) // their answers are nobody's
+					_, _, _ = b.Store.Apply(ctx, batch.Turns[i].Update.Sends) // no caller gets their answers
 				}
 			}
 			return result, err
@@ -448,7 +447,7 @@ var defects = []*defect{
 			}
 		}
 	})},
-	{name: "a claim forgets the items of runs in hand", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) {
+	{name: "a claim forgets the items of claimed runs", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) {
 		c.Runs = slices.DeleteFunc(c.Runs, func(r store.Claimed) bool { return !r.New })
 	})},
 	{name: "a claim names no wake time", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.NextWake = 0 })},
@@ -492,7 +491,7 @@ var defects = []*defect{
 		}
 		return b.Store.Acquire(ctx, n, shards, ttl)
 	}},
-	{name: "another tenure of the same boot keeps its epoch",
+	{name: "another lease of the same boot keeps its epoch",
 		acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay,
 		) ([]store.Acquired, store.Time, error) {
 			d, err := b.Store.Describe(ctx)
@@ -509,7 +508,7 @@ var defects = []*defect{
 			}
 			return b.Store.Acquire(ctx, n, shards, ttl)
 		}},
-	{name: "suspects are not told", acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard,
+	{name: "suspects are not reported", acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard,
 		ttl store.Delay) ([]store.Acquired, store.Time, error) {
 		got, now, err := b.Store.Acquire(ctx, n, shards, ttl)
 		for i := range got {

@@ -108,7 +108,7 @@ func runDifferential(t *testing.T, open Open, part, of int) {
 	}
 	if extra := slices.DeleteFunc(slices.Sorted(maps.Keys(reached)),
 		func(what string) bool { return slices.Contains(situations, what) }); len(extra) > 0 {
-		t.Errorf("situations that nobody looks for: %q", extra)
+		t.Errorf("situations that no check needs: %q", extra)
 	}
 }
 

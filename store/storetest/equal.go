@@ -8,8 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// equal compares what a caller cannot tell apart: an empty list is like none, but
-// an empty value is not like no value.
+// equal compares as a caller sees it: an empty list is like none, but an empty value is not like no value.
 var equal = cmp.Options{
 	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[[]byte]() }, cmpopts.EquateEmpty()),
 	cmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }),
@@ -23,7 +22,7 @@ func difference(want, got any) string {
 	return cmp.Diff(want, got, equal)
 }
 
-// same reports what equal does of values without cycles. False may be wrong.
+// same is equal for values without cycles. False may be wrong.
 func same(a, b reflect.Value) bool {
 	if a.IsValid() != b.IsValid() || a.IsValid() && a.Type() != b.Type() {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// readFeeds reads what the runs show.
+// readFeeds reads the feeds of the runs.
 func (st *state) readFeeds(ctx context.Context, s store.Store) error {
 	feeds, err := s.Feeds(ctx, store.FeedQuery{Runs: st.numbers(), Values: true})
 	if err != nil {
@@ -32,7 +32,7 @@ func (st *state) readFeeds(ctx context.Context, s store.Store) error {
 	return nil
 }
 
-// feeds checks the feeds of a run, by themselves and against what was before.
+// feeds checks the feeds of a run, by themselves and against those before.
 func (c *checker) feeds(r *store.Run, now *state) error {
 	key := func(f *store.Feed) string { return fmt.Sprint(f.Stream, " ", f.Name) }
 	former := map[string]*store.Feed{}
@@ -171,7 +171,7 @@ func (g *generator) readFeed() op {
 		After: int64(g.IntN(6) - 1), Limit: g.IntN(4)}}
 }
 
-// countFeeds notes what an operation has shown.
+// countFeeds notes the feeds that an operation has written.
 func (w *world) countFeeds(o op, a answer) {
 	if c, ok := o.(*commitOp); ok && a.Error == "" {
 		result, _ := a.Value.(store.BatchResult)

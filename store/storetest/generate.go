@@ -9,13 +9,13 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// generator makes operations that fit the present state of the specification,
-// mostly; some are stale, some wrong, some repeat what was done.
+// generator makes operations that fit the present state of the specification, mostly; some are stale, some wrong, some
+// repetitions.
 type generator struct {
 	*rand.Rand
 	w     *world
 	seeds int
-	stale []tenure // leases of any time
+	stale []leaseRef // leases of any time
 }
 
 func newGenerator(seed uint64, w *world) *generator {
@@ -96,7 +96,7 @@ func (g *generator) last() []op {
 		for _, step := range []time.Duration{0, 300 * time.Hour} {
 			claim := &claimOp{Handle: h, Node: "last", Boot: "1", Workflows: workflows, Limit: 100}
 			for _, shard := range []store.Shard{shardA, shardB} {
-				claim.Leases = append(claim.Leases, tenure{shard, g.w.spec.check.epochs[shard] + 1})
+				claim.Leases = append(claim.Leases, leaseRef{shard, g.w.spec.check.epochs[shard] + 1})
 			}
 			ops = append(ops, &clockOp{By: step}, claim)
 		}
@@ -156,10 +156,10 @@ func (g *generator) acquire() op {
 }
 
 // leases returns leases of a boot, or of all; now and then stale ones.
-func (g *generator) leases(boot string) []tenure {
-	var list []tenure
+func (g *generator) leases(boot string) []leaseRef {
+	var list []leaseRef
 	for _, l := range g.w.spec.now.Leases {
-		t := tenure{l.Shard, l.Epoch}
+		t := leaseRef{l.Shard, l.Epoch}
 		g.remember(t)
 		if boot == "" || l.Node+" "+l.Boot == boot || g.chance(10) {
 			list = append(list, t)
@@ -176,8 +176,8 @@ func (g *generator) leases(boot string) []tenure {
 	return list
 }
 
-// formerOr puts epochs of former tenures into some leases.
-func (g *generator) formerOr(leases []tenure) []tenure {
+// formerOr puts epochs of former leases into some leases.
+func (g *generator) formerOr(leases []leaseRef) []leaseRef {
 	for i := range leases {
 		if g.chance(3) {
 			leases[i].Epoch = max(leases[i].Epoch-1, 1)
@@ -186,7 +186,7 @@ func (g *generator) formerOr(leases []tenure) []tenure {
 	return leases
 }
 
-func (g *generator) remember(t tenure) {
+func (g *generator) remember(t leaseRef) {
 	if len(g.stale) < 100 {
 		g.stale = append(g.stale, t)
 	}
@@ -211,8 +211,7 @@ func (g *generator) value() []byte {
 	return []byte(strings.Repeat(string(rune('a'+g.IntN(3))), pick(g, genSizes)))
 }
 
-// receiver returns the ID of a run to send to, mostly of one that is in hand:
-// then a turn may be on its way.
+// receiver returns the ID of a run to send to, mostly of a claimed one: then a turn may be on its way.
 func (g *generator) receiver() string {
 	inHand := g.runs(func(r *store.Run) bool { return r.Claimed })
 	switch {
@@ -316,7 +315,7 @@ func (g *generator) place() *store.QueueEntry {
 		Ask: store.Command{RunID: g.receiver(), Item: &it, Claim: g.chance(2)}}
 }
 
-// fork returns what a run begins with, mostly of one that is there.
+// fork returns the history that a run begins with, mostly that of an existing run.
 func (g *generator) fork() *store.Fork {
 	f := &store.Fork{Random: seedOf(g.IntN(5)), Started: g.w.spec.now.Now, Audit: g.audit()}
 	if runs := g.w.spec.now.Runs; len(runs) > 0 {
@@ -489,7 +488,7 @@ func (g *generator) span() store.Span {
 	return s
 }
 
-// entry returns a new entry, or what stands at a location, equal or not quite.
+// entry returns a new entry, or the one at a location, equal or not quite.
 func (g *generator) entry(r *store.Run) store.Entry {
 	e := store.Entry{
 		Loc: pick(g, genLocs), Kind: pick(g, []store.Kind{store.KindStep, store.KindSleep, 99}), Value: g.value(),
@@ -534,7 +533,7 @@ func (g *generator) update(r *store.Run) *store.Update {
 		u.Status = pick(g, []store.Status{store.Suspended, store.Suspended, store.Running, store.Failed})
 	}
 	if u.Status == store.Running && g.chance(2) {
-		u.Marks &^= store.Paused // else all would be, sooner or later
+		u.Marks &^= store.Paused // otherwise all would be, sooner or later
 	}
 	if g.chance(8) {
 		u.Generation = r.Generation + g.IntN(3)

@@ -7,8 +7,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// checker checks after every operation what must hold of a store at rest,
-// whatever the specification says.
+// checker checks the invariants of a store at rest after every operation, without the specification.
 type checker struct {
 	former *state
 	epochs map[store.Shard]int64
@@ -51,7 +50,7 @@ func (c *checker) after(o op, now *state) error {
 			return fmt.Errorf("run number %d comes after %d", r.No, now.Runs[i-1].No)
 		}
 		if r.Claimed && !held[r.Shard] {
-			return fmt.Errorf("run number %d is claimed, but nobody holds %s", r.No, r.Shard)
+			return fmt.Errorf("run number %d is claimed, but no node holds %s", r.No, r.Shard)
 		}
 		if err := alone(r); err != nil {
 			return fmt.Errorf("run number %d: %w", r.No, err)
@@ -120,7 +119,7 @@ func items(inbox []store.Item) error {
 	return nil
 }
 
-// changed checks what became of a run.
+// changed checks the changes of a run.
 func (c *checker) changed(o op, old, r *store.Run, now *state) error {
 	_, isCommit := o.(*commitOp)
 	renewed := r.Incarnation != old.Incarnation
@@ -176,8 +175,7 @@ func (c *checker) changed(o op, old, r *store.Run, now *state) error {
 	return c.inboxChanged(o, old, r, now)
 }
 
-// inboxChanged checks what became of a run's items, and that none of those that
-// were there held the run back (law 5).
+// inboxChanged checks the changes of a run's items, and that no earlier item held the run back (law 5).
 func (c *checker) inboxChanged(o op, old, r *store.Run, now *state) error {
 	items := map[store.ItemNo]*store.Item{}
 	for i := range now.Items[r.No] {
@@ -213,8 +211,8 @@ func (c *checker) inboxChanged(o op, old, r *store.Run, now *state) error {
 	return nil
 }
 
-// reachable reports whether one operation can bring a run from one status to
-// another: by a claim or a turn, or by a turn and an adoption in one batch.
+// reachable reports whether one operation can bring a run from one status to another: by a claim or a turn, or by a
+// turn and a command with Claim in one batch.
 func reachable(from, to store.Status) bool {
 	for _, mid := range store.AllStatuses() {
 		if from.CanBecome(mid) && mid.CanBecome(to) {

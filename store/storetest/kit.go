@@ -30,7 +30,7 @@ func (c *clock) step(by time.Duration) {
 	c.t = c.t.Add(by)
 }
 
-// kit is what a case works with.
+// kit holds the means of a case.
 type kit struct {
 	testing.TB
 	ctx     context.Context
@@ -49,7 +49,7 @@ func newKit(t testing.TB, h Harness, c *clock, limit time.Duration) *kit {
 	return &kit{TB: t, ctx: ctx, harness: h, clock: c, s: h.First(), ids: map[string]bool{}}
 }
 
-// now is what the clock shows.
+// now is the clock's time.
 func (k *kit) now() store.Time { return store.TimeOf(k.clock.Now()) }
 
 // pass lets time pass.
@@ -200,13 +200,13 @@ func (k *kit) apply(c store.Command) store.Answer {
 	return answers[0]
 }
 
-// started starts a run in the owner's hand.
+// started starts a run that the owner claims in the same act.
 func (o *owner) started(id string, change ...func(*store.Start)) store.Run {
 	o.Helper()
 	start := o.startOf(id, change...)
 	a := o.batch([]store.Command{{Claim: true, Start: start}}).Commands[0]
 	if a.Outcome != store.Applied || !a.Claimed {
-		o.Fatalf("start of %s in hand: %+v", id, a)
+		o.Fatalf("start of %s with a claim: %+v", id, a)
 	}
 	return a.Run
 }
@@ -260,7 +260,7 @@ func (k *kit) inbox(no store.RunNo, ids ...string) []store.Item {
 	return items
 }
 
-// unchanged checks that act changes nothing that can be seen.
+// unchanged checks that act changes nothing visible.
 func (k *kit) unchanged(what string, act func()) {
 	k.Helper()
 	before, err := view(k.ctx, k.s, k.ids)

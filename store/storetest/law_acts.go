@@ -124,7 +124,7 @@ var law09 = []testCase{
 		_, err := k.s.Register(k.ctx, stopped)
 		k.ok(err)
 		if v := o.again().Turns[0].Verdict; v != store.Refused {
-			k.Errorf("the batch of a boot that has stopped since is %s; want it a new one, whose run is not in hand", v)
+			k.Errorf("the batch of a boot that has stopped since is %s; want it a new one, whose run is not claimed", v)
 		}
 		_, err = k.s.Register(k.ctx, stopped)
 		k.ok(err)
@@ -364,7 +364,7 @@ var law12 = []testCase{
 			Run: r.No, Shard: r.Shard, Entries: []store.Entry{entry("a", store.Done)},
 			Update: &store.Update{Status: store.Running, Output: []byte("output"), Waits: []byte("waits")},
 		}, store.Committed)
-		k.unchanged("writing over what was returned", func() {
+		k.unchanged("writing over returned values", func() {
 			spoil(answer.Commands[0].Run.Input)
 			answer.Commands[0].Outcome = 0
 			again := o.again()

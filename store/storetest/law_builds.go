@@ -28,20 +28,20 @@ var law25 = []testCase{
 	}},
 	{"ARunThatItsStartAdoptsHasItsBuild", func(k *kit) {
 		o := k.owner(k.s, "n")
-		start := func(id string, adopt bool, more ...func(*store.Start)) store.Command {
+		start := func(id string, claim bool, more ...func(*store.Start)) store.Command {
 			st := k.startOf(id, more...)
 			st.Build = "v2"
-			return store.Command{Claim: adopt, Start: st}
+			return store.Command{Claim: claim, Start: st}
 		}
 		later := func(s *store.Start) { s.After = second }
 		tagged := func(s *store.Start) { s.Tags = []store.Pair{{Key: "k", Value: "v"}} }
 		commands := []store.Command{
-			start("adopted", true), start("tagged", true, tagged), start("not asked for", false), start("later", true, later),
+			start("claimed", true), start("tagged", true, tagged), start("not asked for", false), start("later", true, later),
 			start("later and tagged", true, later, tagged),
 		}
 		outside := k.apply(start("outside", true)).Run
-		k.equal("of a run that nobody adopts", outside.Build, "")
-		k.equal("of a run that nobody adopts, as it is read", k.get(outside.No).Build, "")
+		k.equal("of a run that is not claimed", outside.Build, "")
+		k.equal("of a run that is not claimed, as it is read", k.get(outside.No).Build, "")
 		for i, want := range []string{"v2", "v2", "", "", ""} {
 			c := commands[i]
 			r := o.batch([]store.Command{c}).Commands[0].Run
@@ -59,7 +59,7 @@ var law25 = []testCase{
 			k.equal("of "+many[i].Start.ID, a.Run.Build, want)
 			k.equal("of "+many[i].Start.ID+", as it is read", k.get(a.Run.No).Build, want)
 		}
-		again := start("adopted", true)
+		again := start("claimed", true)
 		again.Start.Build = "v3"
 		r := o.batch([]store.Command{again}).Commands[0].Run
 		k.equal("of a repeat", r.Build, "v2")
@@ -70,7 +70,7 @@ var law25 = []testCase{
 		turn := update(r, store.Update{Status: store.Running})
 		turn.Sends = []store.Command{child}
 		sent := o.batch(nil, turn).Turns[0].Sends[0]
-		k.equal("of a child that is adopted: "+fmt.Sprint(sent.Claimed), sent.Run.Build,
+		k.equal("of a child that is claimed: "+fmt.Sprint(sent.Claimed), sent.Run.Build,
 			map[bool]string{true: "v2"}[sent.Claimed])
 		fork := start("fork", true)
 		fork.Start.Fork = &store.Fork{}
@@ -177,7 +177,7 @@ var law25 = []testCase{
 		k.equal("one that is due", ask("v9", 0, "w", "x", "z"), []store.Unservable{{Shard: shardA, Workflow: "y"}, woken})
 		claims, err := k.s.Claim(k.ctx, store.ClaimRequest{Node: "n", Boot: "n-1", Leases: o.leases, Limit: 10})
 		k.ok(err)
-		k.equal("of who does not ask", claims.Unservable, []store.Unservable(nil))
+		k.equal("of a claim that does not ask for them", claims.Unservable, []store.Unservable(nil))
 	}},
 	{"ARunIsGivenBack", func(k *kit) {
 		o := k.owner(k.s, "n")
@@ -200,8 +200,7 @@ var law25 = []testCase{
 	}},
 }
 
-// claimed claims what is ready and returns one of the runs; the others are given
-// back.
+// claimed claims the ready runs and returns one of them; the others are given back.
 func (o *owner) claimed(id string) (found store.Run) {
 	o.Helper()
 	for _, c := range o.claim(100, "w", "x").Runs {

@@ -97,7 +97,7 @@ var law23 = []testCase{
 			k.equal("what is pending", len(k.inbox(r.No)), 1)
 			snaps, err := k.s.Load(k.ctx, []store.RunNo{r.No})
 			k.ok(err)
-			k.equal("what is loaded", len(snaps[0].Items), 1)
+			k.equal("loaded items", len(snaps[0].Items), 1)
 			got := k.letters(store.DeadFilter{RunIDs: []string{id}})
 			items := k.inbox(r.No, "b", "c")
 			ended := k.get(r.No)
@@ -171,7 +171,7 @@ var law23 = []testCase{
 			"dead, and to be consumed": {Consumed: []store.Consumption{{Item: no}}},
 		} {
 			bad.Run, bad.Shard = r.No, shardA
-			k.unchanged("a dead letter of what is "+what, func() { o.turn(&bad, store.Refused) })
+			k.unchanged("a dead letter of an item that is "+what, func() { o.turn(&bad, store.Refused) })
 		}
 	}},
 	{"ADeadLetterIsKnownByItsID", func(k *kit) {
@@ -196,15 +196,15 @@ var law23 = []testCase{
 		pending := k.send(message("live", "p"))
 		were, err := k.s.Discard(k.ctx, []store.ItemNo{pending, a, taken, a, 9999})
 		k.ok(err)
-		k.equal("what was a dead letter", were, []bool{false, true, false, true, false})
+		k.equal("items that were dead letters", were, []bool{false, true, false, true, false})
 		k.equal("the dead letters that are left", k.lettersOf(store.DeadFilter{}), "b")
 		k.equal("the inbox of a live run", len(k.inbox(live.No)), 1)
 		if it := k.inbox(r.No, "a")[0]; it.State != store.Consumed || it.Value != nil {
-			k.Errorf("what was discarded: %+v", it)
+			k.Errorf("a discarded item: %+v", it)
 		}
 		were, err = k.s.Discard(k.ctx, []store.ItemNo{a, b})
 		k.ok(err)
-		k.equal("what was a dead letter the second time", were, []bool{false, true})
+		k.equal("items that were dead letters the second time", were, []bool{false, true})
 		were, err = k.s.Discard(k.ctx, nil)
 		k.ok(err)
 		k.equal("none", len(were), 0)

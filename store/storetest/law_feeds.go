@@ -300,7 +300,7 @@ var law16 = []testCase{
 		for i := range store.MaxTags + 1 {
 			many = append(many, store.Pair{Key: fmt.Sprint(i), Value: "v"})
 		}
-		k.unchanged("what is malformed", func() {
+		k.unchanged("malformed input", func() {
 			for what, change := range map[string]func(*store.Turn){
 				"a value without a name":   func(t *store.Turn) { t.Values = []store.Setting{{}} },
 				"two values of one name":   func(t *store.Turn) { t.Values = []store.Setting{{Name: "v"}, {Name: "v"}} },

@@ -222,17 +222,17 @@ var law07 = []testCase{
 			answer.Output = nil
 			k.equal("the run in the answer to an item for "+row.run, a.Run, answer)
 			if a.Outcome != store.Applied || a.Claimed != row.want {
-				k.Errorf("an item for %s: %+v; want it adopted %t", row.run, a, row.want)
+				k.Errorf("an item for %s: %+v; want it claimed %t", row.run, a, row.want)
 			}
 			if !row.want {
 				continue
 			}
 			if !after.Claimed || after.Status != store.Running || after.WakeAt != 0 || after.Started == 0 {
-				k.Errorf("%s after its adoption: %+v", row.run, after)
+				k.Errorf("%s after its claim: %+v", row.run, after)
 			}
 		}
 		if r := k.get(suspended.No); string(r.Waits) != "w" {
-			k.Errorf("an adopted run waits for %q", r.Waits)
+			k.Errorf("a run claimed by a command waits for %q", r.Waits)
 		}
 	}},
 	{"AStartThatIsDueIsAdopted", func(k *kit) {
@@ -254,7 +254,7 @@ var law07 = []testCase{
 			a := o.batch([]store.Command{{Claim: true, Start: start}}).Commands[0]
 			k.equal("the run in the answer to a start "+row.name, a.Run, k.get(a.Run.No))
 			if a.Claimed != row.want || a.Run.Claimed != row.want || (a.Run.Status == store.Running) != row.want {
-				k.Errorf("a start %s: %+v; want it adopted %t", row.name, a, row.want)
+				k.Errorf("a start %s: %+v; want it claimed %t", row.name, a, row.want)
 			}
 		}
 	}},
@@ -280,7 +280,7 @@ var law07 = []testCase{
 		k.ok(err)
 		for _, r := range page.Runs {
 			if a.Claimed || b.Claimed || r.Claimed {
-				k.Errorf("%s was adopted outside a batch", r.ID)
+				k.Errorf("%s was claimed outside a batch", r.ID)
 			}
 		}
 		k.equal("the number of runs", len(page.Runs), 2)

@@ -32,7 +32,7 @@ var law02 = []testCase{
 			k.Errorf("the turn of the shard that was kept is %s", v)
 		}
 		if c := results.Commands[0]; c.Claimed || c.Run.Claimed || c.Outcome != store.Applied {
-			k.Errorf("a start by the former owner is adopted, or not applied: %+v", c)
+			k.Errorf("a start by the former owner is claimed, or not applied: %+v", c)
 		}
 		if r := k.get(a.No); len(k.history(a.No)) != 0 || r.Status != store.Running || r.Output != nil ||
 			len(k.inbox(b.No)) != 0 {
@@ -73,7 +73,7 @@ var law02 = []testCase{
 		k.ok(err)
 		count := <-committed
 		if after := k.history(r.No); len(after) != len(at) || len(after) != count || n.leases[0].Epoch <= o.leases[0].Epoch {
-			k.Errorf("the old owner has written %d entries and was told of %d; at the takeover there were %d",
+			k.Errorf("the old owner has written %d entries and got answers to %d; at the takeover there were %d",
 				len(after), count, len(at))
 		}
 	}},
@@ -228,7 +228,7 @@ var law03 = []testCase{
 		if len(claims.Runs) != 1 || claims.Runs[0].Run.No != r.No || claims.Runs[0].Run.Suspect != 0 {
 			k.Errorf("the next owner claims %+v", claims.Runs)
 		}
-		k.unchanged("giving back what is not held", o.release)
+		k.unchanged("giving back leases that are not held", o.release)
 	}},
 	{"ADeadOwnersRunsAreSuspect", func(k *kit) {
 		s := k.harness.Join(k)
@@ -242,7 +242,7 @@ var law03 = []testCase{
 		b := &owner{kit: k, s: k.s, node: store.Node{ID: "b", Boot: "b-1"}}
 		got := b.take()
 		if got[0].Clean || got[0].Suspects != 2 {
-			k.Errorf("after a death with two runs in hand: %+v", got[0])
+			k.Errorf("after a death with two claimed runs: %+v", got[0])
 		}
 		suspicion := func(what string, no store.RunNo, suspect, strikes int, alone bool) {
 			k.Helper()
@@ -251,7 +251,7 @@ var law03 = []testCase{
 					what, r.Suspect, r.Strikes, r.Alone, suspect, strikes, alone)
 			}
 		}
-		suspicion("in hand", hand.No, 1, 0, false)
+		suspicion("claimed", hand.No, 1, 0, false)
 		suspicion("alone", alone.No, 1, 1, true)
 		suspicion("idle", idle.No, 0, 0, false)
 
@@ -305,7 +305,7 @@ var law03 = []testCase{
 		k.pass(ttl)
 		got := (&owner{kit: k, s: k.harness.Join(k), node: store.Node{ID: "b", Boot: "b-1"}}).take()
 		if got[0].Clean || got[0].Suspects != 1 || k.get(r.No).Suspect != 1 {
-			k.Errorf("after the end of a lease with a run in hand: %+v", got[0])
+			k.Errorf("after the end of a lease with a claimed run: %+v", got[0])
 		}
 	}},
 	{"AnotherTenureOfTheSameBootIsClean", func(k *kit) {
@@ -317,7 +317,7 @@ var law03 = []testCase{
 			k.Errorf("taken again: %+v, the run %+v", got[0], run)
 		}
 		if claims := o.claim(10, "w"); len(claims.Runs) != 1 || !claims.Runs[0].New {
-			k.Errorf("what was in hand before is claimed as %+v", claims.Runs)
+			k.Errorf("runs that were claimed before are claimed as %+v", claims.Runs)
 		}
 	}},
 	{"ALaterBootOfANodeIsAnotherOwner", func(k *kit) {

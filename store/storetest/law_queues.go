@@ -6,7 +6,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// place has a start stand in a queue whose record is the run with the ID.
+// place puts a start into a queue whose entity is the run with the ID.
 func place(queue, ask string) func(*store.Start) {
 	return func(s *store.Start) {
 		s.Queue = &store.QueueEntry{Data: []byte("place of " + s.ID),
@@ -19,7 +19,7 @@ func grant(run, id string) store.Command {
 	return item(run, store.Item{Kind: store.ItemGrant, ID: id, Origin: "o"})
 }
 
-// held starts the record of a queue and a run that waits for a permit of it.
+// held starts the entity of a queue and a run that waits for a permit of it.
 func (k *kit) held(queue, id string) store.Run {
 	k.Helper()
 	k.start(queue, func(s *store.Start) { s.Workflow = recordWorkflow })
@@ -42,7 +42,7 @@ var law28 = []testCase{
 			k.Fatalf("what the queue was asked: %+v", asked)
 		}
 		if r := k.get(record.No); r.Claimed || r.Status != store.Suspended {
-			k.Errorf("the queue was adopted by what it is asked: %+v", r)
+			k.Errorf("the queue was claimed by an ask: %+v", r)
 		}
 		if o.again(); len(k.inbox(record.No)) != 1 {
 			k.Error("a repeat of the start asked again")
@@ -82,14 +82,14 @@ var law28 = []testCase{
 		}
 		k.send(grant("a", "g"))
 		if claims := o.claim(10, "x"); len(claims.Runs) != 0 {
-			k.Fatalf("a held run was claimed by who has not its code: %+v", claims)
+			k.Fatalf("a held run was claimed by a node without its code: %+v", claims)
 		}
 		claims := o.claim(10, "w")
 		if len(claims.Runs) != 1 || !claims.Runs[0].New || claims.Runs[0].Run.Status != store.Running ||
 			claims.Runs[0].Run.Marks != 0 || len(claims.Runs[0].Items) != 3 {
 			k.Fatalf("the claim of a run that was granted: %+v", claims)
 		}
-		// What its turns say of the queue stays until they say something else.
+		// The queue entry that its turns write stays until they write another.
 		o.turn(update(r, store.Update{Status: store.Running, Queue: []byte("new place")}), store.Committed)
 		o.turn(update(r, store.Update{Status: store.Running}), store.Committed)
 		k.equal("the place", k.get(r.No).Queue, []byte("new place"))
@@ -102,7 +102,7 @@ var law28 = []testCase{
 			return o.batch([]store.Command{c}).Commands[0]
 		}
 		if a := send(message("a", "m")); a.Claimed {
-			k.Errorf("a held run was adopted by a message: %+v", a)
+			k.Errorf("a held run was claimed by a message: %+v", a)
 		}
 		a := send(grant("a", "g"))
 		if !a.Claimed || a.Run.Status != store.Running || a.Run.Marks != 0 || a.Run.Started == 0 {
@@ -204,7 +204,7 @@ var law28 = []testCase{
 		if claims := o.claim(10, "w"); len(claims.Runs) != 0 || claims.NextWake != 0 {
 			k.Errorf("held runs were claimed: %+v", claims)
 		}
-		// Not suspect: nobody worked on it.
+		// Not suspect: no node worked on it.
 		k.send(verb("running", "t", store.ItemTerminate))
 		if got := o.claim(10, "w").Runs; len(got) != 1 || got[0].Run.Marks != store.Held {
 			k.Fatalf("claimed %+v", got)

@@ -7,7 +7,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// recordWorkflow is the workflow of the records that the suite makes.
+// recordWorkflow is the workflow of the entities that the suite makes.
 const recordWorkflow = store.EntityPrefix + "r"
 
 var law27 = []testCase{

@@ -78,12 +78,12 @@ var law14 = []testCase{
 			}
 			for i, want := range []bool{true, true, false} {
 				if got[i].Outcome != store.Applied || got[i].Claimed != want || got[i].Run.Claimed != want {
-					k.Errorf("%s, send %d: %+v; want it adopted %t", which, i, got[i], want)
+					k.Errorf("%s, send %d: %+v; want it claimed %t", which, i, got[i], want)
 				}
 			}
 		}
 		if c := o.claim(10, "w"); len(c.Runs) != 2 || !c.Runs[0].New || c.Runs[1].New {
-			k.Errorf("after the turn are claimed %+v; want the start that was not adopted, and the item told again", c.Runs)
+			k.Errorf("after the turn are claimed %+v; want the start that was not claimed with it, and the item again", c.Runs)
 		}
 	}},
 	{"WhatIsSuspendedInTheBatchIsAdopted", func(k *kit) {
@@ -100,7 +100,7 @@ var law14 = []testCase{
 	}},
 }
 
-// watch is a command that asks for the end of a run.
+// watch is a command that requests a notice of a run's end.
 func watch(run string) store.Command {
 	return item(run, store.Item{Kind: store.ItemWatch, ID: "w", Origin: "o", Name: "name", Incarnation: 3, Loc: "loc",
 		Value: []byte("to")})

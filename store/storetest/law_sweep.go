@@ -8,7 +8,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// swept is what a whole pass has done.
+// swept is the result of a whole pass.
 type swept struct {
 	Rows, Runs int
 	Fenced     []store.Shard
@@ -40,7 +40,7 @@ func (g *generator) sweep() op {
 		if g.chance(8) {
 			epoch = max(epoch-1, 1)
 		}
-		o.Leases = append(o.Leases, tenure{l.Shard, epoch})
+		o.Leases = append(o.Leases, leaseRef{l.Shard, epoch})
 	}
 	for _, workflow := range []string{"w", "x"} {
 		for _, status := range []store.Status{store.Succeeded, store.Failed, store.Cancelled} {
@@ -92,7 +92,7 @@ func rules(keep store.Delay) []store.Retention {
 	return all
 }
 
-// sweeps carries out a pass and returns what it has done.
+// sweeps carries out a pass and returns its result.
 func (o *owner) sweeps(items bool, rules ...store.Retention) swept {
 	o.Helper()
 	got, err := pass(o.ctx, o.s, store.SweepRequest{Leases: o.leases, Rules: rules, Items: items})
@@ -277,7 +277,7 @@ var law24 = []testCase{
 		sender := o.started("sender")
 		o.turn(&store.Turn{Run: sender.No, Shard: shardA, Sends: []store.Command{watch("r")}}, store.Committed)
 		if got := k.inbox(sender.No); len(got) != 1 || got[0].Kind != store.ItemEnd || !got[0].Failed {
-			k.Errorf("who watches a run that is being deleted has %+v in its inbox", got)
+			k.Errorf("a run that watches one that is being deleted has %+v in its inbox", got)
 		}
 		if a := k.apply(store.Command{Start: k.startOf("r")}); a.Outcome != store.Exists {
 			k.Errorf("a start with its ID: %+v", a)
@@ -336,7 +336,7 @@ var law24 = []testCase{
 			k.Errorf("a repeat within the window: %+v", a)
 		}
 		k.pass(1)
-		k.equal("what is swept if nobody asks for items", o.sweeps(false), swept{})
+		k.equal("what is swept if items are not requested", o.sweeps(false), swept{})
 		k.equal("what is swept after a day", o.sweeps(true), swept{Rows: 2})
 		var left string
 		for _, it := range k.inbox(r.No, ids...) {

@@ -33,7 +33,7 @@ var law04 = []testCase{
 			old   store.Entry
 			next  store.Entry
 			want  store.Verdict
-			stays bool // the old one, else the next
+			stays bool // the old one, otherwise the next
 		}
 		done, failed := entry("x", store.Done), entry("x", store.FailedEntry)
 		rows := []row{
@@ -134,7 +134,7 @@ var law04 = []testCase{
 	}},
 }
 
-// inbox05 is what may be in the inbox when a turn wants to suspend or end its run.
+// inbox05 lists the items that may be in the inbox when a turn wants to suspend or end its run.
 var inbox05 = []struct {
 	name     string
 	kind     store.ItemKind

@@ -233,7 +233,7 @@ var law20 = []testCase{
 			k.Fatalf("in the inbox: %+v", items)
 		}
 		gone.No, gone.State, resolution.No, resolution.State = items[2].No, store.New, items[3].No, store.New
-		k.equal("what was returned with numbers that are not free", items[2:], []store.Item{gone, resolution})
+		k.equal("items returned with numbers that are not free", items[2:], []store.Item{gone, resolution})
 		k.equal("the item whose number it had", k.inbox(other.No)[0].No, taken)
 		if next := k.send(message("r", "4")); next <= items[3].No {
 			k.Errorf("the next item has the number %d after %d", next, items[3].No)

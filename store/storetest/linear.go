@@ -13,11 +13,10 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Linearizability of leases and commits: several processes take, renew and give
-// back the lease of one shard and commit under whatever lease they believe to
-// have, all at once, while time passes in leaps. What they were answered must be
-// explained by some order of the calls in which each takes effect between its
-// begin and its end: a register that only the present epoch may write.
+// Linearizability of leases and commits: several processes take, renew and give back the lease of one shard and commit
+// under the lease that they believe to have, all at once, while time passes in leaps. Some order of the calls, in which
+// each takes effect between its begin and its end, must explain the answers: a register that only the present epoch may
+// write.
 //
 // The search for that order is porcupine's, by the algorithm of Lowe, "Testing
 // for linearizability", 2017.
@@ -42,22 +41,22 @@ const (
 
 var callNames = [...]string{"acquire", "renew", "release", "commit", "read"}
 
-// reply is what it was answered.
+// reply is the answer to it.
 type reply struct {
 	ok     bool
-	lease  store.Lease // of acquires: the caller's, or that of who holds the shard
+	lease  store.Lease // of acquires: the caller's, or that of the shard's holder
 	value  string
 	denied bool // of commits: refused for another reason than the epoch
 }
 
-// shardState is what the calls are about.
+// shardState is the state that the calls read and write.
 type shardState struct {
 	epoch  int64
 	holder string // ""; nobody
 	value  string
 }
 
-// shardModel says which replies are right.
+// shardModel decides which replies are right.
 var shardModel = porcupine.Model{
 	Init: func() any { return shardState{} },
 	Step: func(state, in, out any) (bool, any) {

@@ -6,13 +6,12 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// op is one operation of a script. Numbers of runs and items and epochs are
-// those of the specification; what does not exist there is like any other
-// unknown number.
+// op is one operation of a script. Numbers of runs and items and epochs are those of the specification; one that does
+// not exist there is like any other unknown number.
 type op interface{ verb() string }
 
-// tenure is a lease by the shard and the epoch.
-type tenure struct {
+// leaseRef is a lease by the shard and the epoch.
+type leaseRef struct {
 	Shard store.Shard
 	Epoch int64
 }
@@ -37,12 +36,12 @@ type (
 	}
 	renewOp struct {
 		Handle int
-		Leases []tenure
+		Leases []leaseRef
 		TTL    store.Delay
 	}
 	releaseOp struct {
 		Handle int
-		Leases []tenure
+		Leases []leaseRef
 	}
 	applyOp struct {
 		Handle   int
@@ -53,7 +52,7 @@ type (
 		Handle     int
 		Node, Boot string
 		Former     bool
-		Leases     []tenure
+		Leases     []leaseRef
 		Turns      []store.Turn
 		Commands   []store.Command
 	}
@@ -62,7 +61,7 @@ type (
 	claimOp  struct {
 		Handle     int
 		Node, Boot string
-		Leases     []tenure
+		Leases     []leaseRef
 		Workflows  []string
 		Build      string
 		Unservable bool
@@ -110,7 +109,7 @@ type (
 	// sweepOp carries out a whole pass.
 	sweepOp struct {
 		Handle int
-		Leases []tenure
+		Leases []leaseRef
 		Rules  []store.Retention
 		Items  bool
 	}

@@ -85,7 +85,7 @@ func failsAlone(t *testing.T, fn func(testing.TB)) bool {
 	return r.Failed()
 }
 
-// recorder is a test whose failure fails nothing else.
+// recorder is a test whose failure fails no other test.
 type recorder struct {
 	testing.TB
 	mu     sync.Mutex

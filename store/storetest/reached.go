@@ -7,10 +7,11 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// situations are what random operations must reach to be worth anything.
+// situations are those that random operations must reach to be worth anything.
 var situations = []string{
 	"a turn committed", "a turn still ready", "a turn fenced", "a turn refused", "a batch repeated", "a batch with a former number",
-	"a run adopted", "a run replaced", "a start that exists", "an item that is a duplicate", "an item for an ended run", "an item for nobody",
+	"a run claimed by a command", "a run replaced", "a start that exists", "an item that is a duplicate",
+	"an item for an ended run", "an item for nobody",
 	"a run claimed", "a run claimed for an item", "a claim cut short", "a claim fenced", "a wake time to come",
 	"a shard taken", "a shard refused", "suspects", "strikes", "a lease renewed", "a lease not renewed",
 	"a run claimed at rest", "an entry pruned", "a run that has continued as new",
@@ -23,7 +24,7 @@ var situations = []string{
 	"a sweep fenced", "a run held", "a run granted",
 }
 
-// count notes what an operation has reached.
+// count notes the situations that an operation has reached.
 func (w *world) count(o op, a answer) {
 	reached := func(what string, is bool) {
 		if is {
@@ -119,12 +120,12 @@ func (w *world) countAnswers(answers []store.Answer) {
 			w.reached[name]++
 		}
 		if a.Claimed {
-			w.reached["a run adopted"]++
+			w.reached["a run claimed by a command"]++
 		}
 	}
 }
 
-// countTurns looks at what the turns of a batch have done.
+// countTurns notes the situations that the turns of a batch have reached.
 func (w *world) countTurns(o *commitOp) {
 	for i := range o.Turns {
 		t := &o.Turns[i]
@@ -146,7 +147,7 @@ func (w *world) countTurns(o *commitOp) {
 	}
 }
 
-// countTakenBack looks at what committed turns have taken back.
+// countTakenBack notes the situations of committed turns that revert.
 func (w *world) countTakenBack(o *commitOp, results []store.TurnResult) {
 	for i := range o.Turns {
 		if i >= len(results) || results[i].Verdict != store.Committed {

@@ -387,7 +387,7 @@ func (k *kit) nodes(what string, want ...store.Node) {
 	k.equal("the nodes "+what, d.Nodes, want)
 }
 
-// patience is how long a case waits for what should not happen.
+// patience is how long a case waits for an event that should not happen.
 const patience = 50 * time.Millisecond
 
 var changedCases = []testCase{
@@ -442,7 +442,7 @@ var changedCases = []testCase{
 	}},
 }
 
-// hinted checks that a listening handle is told of an act.
+// hinted checks that a listening handle is notified of an act.
 func (k *kit) hinted(listener store.Store, what string, of store.Change, act func()) {
 	k.Helper()
 	k.quiet(listener)
@@ -454,7 +454,7 @@ func (k *kit) hinted(listener store.Store, what string, of store.Change, act fun
 	}
 }
 
-// hear waits until all of a change was heard of.
+// hear waits until all parts of a change were notified.
 func hear(ctx context.Context, s store.Store, want store.Change) error {
 	var heard store.Change
 	for {
@@ -470,8 +470,7 @@ func hear(ctx context.Context, s store.Store, want store.Change) error {
 	}
 }
 
-// quiet waits until a handle has nothing to tell: it may return early, but not
-// for ever.
+// quiet waits until a handle has no hint: Changed may return early, but not for ever.
 func (k *kit) quiet(s store.Store) {
 	k.Helper()
 	for range 20 {

@@ -18,11 +18,10 @@ import (
 //	commit node=n boot=1 leases=default/0:1 command{claim=true start{id=r shard=default/0 workflow=w seed=1}}
 //	commit node=n boot=1 leases=default/0:1 turn{run=1 shard=default/0 entry{loc=a kind=step state=done value="x"*5000}}
 //
-// Fields are those of the types in op.go and of package store, in small letters
-// and in any order; lists of structs are named by one element. What is zero is
-// left out. A string is quoted as in Go unless it is letters, digits and ._@-;
-// a value is always quoted, "" is an empty one, and *N repeats it. A time is what
-// the clock has gone from its start until then. An empty list that is not nil is [].
+// Fields are those of the types in op.go and of package store, in small letters and in any order; lists of structs are
+// named by one element. Zero fields are left out. A string is quoted as in Go unless it is letters, digits and ._@-; a
+// value is always quoted, "" is an empty one, and *N repeats it. A time is the clock's distance from its start. An
+// empty list that is not nil is [].
 
 // printScript is the inverse of parseScript.
 func printScript(ops []op) string {
@@ -51,7 +50,7 @@ func fieldName(f reflect.StructField) string {
 
 // isScalar reports whether values of the type are written without braces.
 func isScalar(t reflect.Type) bool {
-	return t.Kind() != reflect.Struct || t == reflect.TypeFor[store.Shard]() || t == reflect.TypeFor[tenure]()
+	return t.Kind() != reflect.Struct || t == reflect.TypeFor[store.Shard]() || t == reflect.TypeFor[leaseRef]()
 }
 
 var bytesType = reflect.TypeFor[[]byte]()
@@ -117,7 +116,7 @@ func printScalar(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case store.Shard:
 		return printText(x.Group) + "/" + strconv.Itoa(x.Slot)
-	case tenure:
+	case leaseRef:
 		return printText(x.Shard.Group) + "/" + strconv.Itoa(x.Shard.Slot) + ":" + strconv.FormatInt(x.Epoch, 10)
 	case store.Seed:
 		return printText(strings.TrimLeft(string(x[:len(x)-1]), "0") + string(x[len(x)-1:]))
@@ -148,7 +147,7 @@ func printScalar(v reflect.Value) string {
 	return strconv.FormatInt(v.Int(), 10)
 }
 
-// begin is what the clock of every test shows first.
+// begin is the first time of every test's clock.
 var begin = store.TimeOf(newClock().Now())
 
 func printDuration(d time.Duration) string { return strings.ReplaceAll(d.String(), "µ", "u") }
@@ -178,7 +177,7 @@ func printValue(v []byte) string {
 	return strconv.Quote(s)
 }
 
-// scriptError is what is wrong with a line of a script.
+// scriptError is a mistake in a line of a script.
 type scriptError struct {
 	line int
 	what string
@@ -362,7 +361,7 @@ func (p *scriptParser) scalar(v reflect.Value) error {
 	case *store.Shard:
 		x.Group = word
 		return p.after('/', &x.Slot)
-	case *tenure:
+	case *leaseRef:
 		x.Shard.Group = word
 		if err := p.after('/', &x.Shard.Slot); err != nil {
 			return err

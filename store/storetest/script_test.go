@@ -60,7 +60,7 @@ func TestScriptErrorsNameTheLine(t *testing.T) {
 	}
 }
 
-// FuzzScript: what can be read is written so that it reads the same.
+// FuzzScript: a script that can be read is written so that it reads the same.
 func FuzzScript(f *testing.F) {
 	files, err := fs.Glob(ownScripts, scriptDir+"/*.txt")
 	if err != nil {
@@ -137,8 +137,7 @@ func TestShrinkFindsTheFew(t *testing.T) {
 	}
 }
 
-// TestNumbersAreTranslated: a store whose numbers are others is compared all the
-// same.
+// TestNumbersAreTranslated: a store with other numbers compares as equal.
 func TestNumbersAreTranslated(t *testing.T) {
 	for seed := range uint64(5) {
 		ops, _, err := explore(t, newShifted, seed)

@@ -44,7 +44,7 @@ func (h *shiftedHarness) Kill(t testing.TB, s store.Store) bool {
 	return h.specification.Kill(t, s.(*shifted).Store)
 }
 
-// in and out translate what is given to the store and what it returns.
+// in and out translate the store's arguments and results.
 func in[T any](s *shifted, v T) T  { return s.numbers.forSpec(v).(T) }
 func out[T any](s *shifted, v T) T { return s.numbers.forSubject(v).(T) }
 

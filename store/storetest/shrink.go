@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// patientShrink is how long a failure is made shorter.
+// patientShrink bounds the time for which a failure is made shorter.
 const patientShrink = 20 * time.Second
 
 // shrink makes a list of operations short that still fails: first by leaving out

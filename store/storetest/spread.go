@@ -14,9 +14,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Spread checks a store that has so many slots: what the cases do in slot 0 of a group
-// is spread over all slots of it, by the IDs of runs, as the engine does it. Leases of
-// all slots are taken and given back together.
+// Spread checks a store that has so many slots: the cases' work in slot 0 of a group is spread over all slots of it, by
+// the IDs of runs, as the engine does it. Leases of all slots are taken and given back together.
 func Spread(open Open, slots int) Open {
 	return func(t *testing.T, clock func() time.Time) Harness {
 		h := &spreadHarness{Harness: open(t, clock), slots: slots,
@@ -61,7 +60,7 @@ type spread struct {
 	homes *homes
 }
 
-// command and the next ones translate what is given to the store.
+// command and the next ones translate the store's arguments.
 func (s *spread) command(c store.Command) store.Command {
 	if c.Start != nil {
 		start := *c.Start
@@ -180,8 +179,7 @@ func once(list []store.Shard) []store.Shard {
 	return folded
 }
 
-// Changed makes slot 0 of those in which there may be runs; what is said of others is
-// dropped.
+// Changed makes slot 0 of those in which there may be runs; hints about others are dropped.
 func (s *spread) Changed(ctx context.Context) (store.Change, error) {
 	change, err := s.Store.Changed(ctx)
 	var ready store.ShardSet

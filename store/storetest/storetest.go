@@ -21,8 +21,8 @@ type Harness interface {
 	Kill(t testing.TB, s store.Store) (noticed bool)
 }
 
-// Open makes an empty store that reads the time from clock, which is safe for
-// concurrent use and may go back. What it opens is closed when the test ends.
+// Open makes an empty store that reads the time from clock, which is safe for concurrent use and may go back. The store
+// is closed when the test ends.
 type Open = func(t *testing.T, clock func() time.Time) Harness
 
 // group is the cases for one rule of the contract.
@@ -43,33 +43,33 @@ func groups() []group {
 		{"Law02", "a commit whose epoch is not the shard's current one writes nothing of that shard's turns: fenced", law02},
 		{"Law03", "an epoch only grows; each Acquire that succeeds raises it", law03},
 		{"Law04", "an entry, once done or failed, does not change, except that it may get a completion number", law04},
-		{"Law05", "what is unexamined keeps a run from suspending, a Cancel or Terminate from ending", law05},
+		{"Law05", "an unexamined item keeps a run from suspending, a Cancel or Terminate from ending", law05},
 		{"Law06", "an item is accepted once per run and item ID; items are numbered in the order in which they become visible", law06},
-		{"Law07", "a command changes nothing that a turn writes, except when it adopts the run", law07},
+		{"Law07", "a command changes nothing that a turn writes, except when it claims the run", law07},
 		{"Law08", "a status changes only along Status.CanBecome", law08},
 		{"Law09", "repeating the last batch of a node's boot changes nothing and gives the same results", law09},
 		{"Law10", "times are the store's clock, and do not go back within a process", law10},
 		{"Law11", "unknown, oversized or malformed input changes nothing", law11},
-		{"Law12", "what is given to a store is not kept or changed; what it returns belongs to the caller", law12},
+		{"Law12", "a store does not keep or change its arguments; what it returns belongs to the caller", law12},
 		{"Law13", "a turn deletes what stands in its spans, of its run and incarnation, before it writes its entries", law13},
-		{"Law14", "what a turn sends is sent in its act and answered; what its end sends is sent only with the end", law14},
+		{"Law14", "a turn's sends are sent in its act and answered; those of its end only with the end", law14},
 		{"Law15", "a Watch that a turn sends to a run that does not exist is answered in the sender's inbox", law15},
 		{"Law16", "appends get the positions that follow, a value that is set counts one more; feeds and tags belong to the run", law16},
 		{"Law17", "an update is answered once, and by the end of its run at the latest", law17},
 		{"Law18", "a paused run is claimed for verbs alone and, like one to be paused, at rest", law18},
-		{"Law19", "a turn rewrites what is there after it prunes and before it writes", law19},
+		{"Law19", "a turn rewrites existing entries after it prunes and before it writes", law19},
 		{"Law20", "a returned item is new again in its place", law20},
-		{"Law21", "audits are numbered and timed; a generation grows; a fork begins with what it is given", law21},
+		{"Law21", "audits are numbered and timed; a generation grows; a fork begins with the given history", law21},
 		{"Law22", "a continuation raises the incarnation, replaces workflow, input and seed, and leaves the rest of the run alone", law22},
 		{"Law23", "an item is new, seen, consumed or dead; the end of a run makes dead letters, going on makes them new", law23},
-		{"Law24", "a sweep deletes what has outlived its retention, in parts, the run last, and nothing else", law24},
+		{"Law24", "a sweep deletes only what has outlived its retention, in parts, the run last", law24},
 		{"Law25", "builds are text; a run's build only rises; a claim for a build leaves runs of a later one", law25},
 		{"Law26", "a node's boot that is to be drained stays so", law26},
-		{"Law27", "a filter selects records only by workflow, ID or number", law27},
+		{"Law27", "a filter selects entities only by workflow, ID or number", law27},
 		{"Law28", "a run in a queue is held until a grant comes", law28},
-		{"Claims", "Claim takes what is ready, in order, and what needs no code of runs whose code the node lacks", claimCases},
+		{"Claims", "Claim takes ready runs, in order; of runs whose code the node lacks, those that need none", claimCases},
 		{"Starts", "a start finds its own repeat by the seed, leaves or replaces an existing run by its policy", startCases},
-		{"Reads", "Load, List, Count, History and Inbox return what was asked for, in order", readCases},
+		{"Reads", "Load, List, Count, History and Inbox return the requested rows, in order", readCases},
 		{"Nodes", "Register lists a node until it stops or is forgotten, and remembers workflows", nodeCases},
 		{"History", "calls of several processes at once on one shard can be put in an order that explains their answers", linearCases},
 		{"Changed", "Changed returns when another process may have made a run ready, and not for ever", changedCases},
@@ -109,8 +109,7 @@ func RunCases(t *testing.T, open Open) {
 	t.Run("Scripts", func(t *testing.T) { runScripts(t, open) })
 }
 
-// runCase carries out a case. One that finds less than it looks at fails alone,
-// and not all tests with it.
+// runCase carries out a case. A panic fails this case alone, and not all tests with it.
 func runCase(c testCase, k *kit) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -15,16 +15,14 @@ func turnsOf(o op) []store.Turn {
 	return nil
 }
 
-// prunes reports whether a turn of an operation deletes what stands at a
-// location of some run.
+// prunes reports whether a turn of an operation deletes the entry at a location of some run.
 func prunes(o op, loc string) bool {
 	return slices.ContainsFunc(turnsOf(o), func(t store.Turn) bool {
 		return slices.ContainsFunc(t.Prune, func(s store.Span) bool { return s.Contains(loc) })
 	})
 }
 
-// rewrites reports whether a turn of an operation rewrites what stands at a
-// location of some run.
+// rewrites reports whether a turn of an operation rewrites the entry at a location of some run.
 func rewrites(o op, loc string) bool {
 	return slices.ContainsFunc(turnsOf(o), func(t store.Turn) bool {
 		return slices.ContainsFunc(t.Rewrites, func(e store.Entry) bool { return e.Loc == loc })
@@ -38,8 +36,7 @@ func returns(o op, id string) bool {
 	})
 }
 
-// rested checks that a run is claimed at rest only as law 18 says, and what a
-// turn adds to its acts and generation.
+// rested checks that a run is claimed at rest only as law 18 says, and the acts and the generation that a turn adds.
 func (c *checker) rested(old, r *store.Run, now *state) error {
 	isNewPause := func(it store.Item) bool { return it.Kind == store.ItemPause && it.State == store.New }
 	isGrant := func(it store.Item) bool { return it.Kind == store.ItemGrant }
@@ -47,7 +44,7 @@ func (c *checker) rested(old, r *store.Run, now *state) error {
 	switch {
 	case r.Claimed && !old.Claimed && atRest && r.Marks&(store.Paused|store.Held) == 0 &&
 		!slices.ContainsFunc(now.Items[r.No], isNewPause):
-		return fmt.Errorf("it was claimed %s, though it is not paused and nobody asks for it", r.Status)
+		return fmt.Errorf("it was claimed %s, though it is not paused and has no Pause item", r.Status)
 	case r.Claimed && !old.Claimed && old.Marks&store.Paused != 0 && (old.Status != r.Status || old.WakeAt != r.WakeAt):
 		return fmt.Errorf("it is paused, was claimed, and went from %s to %s, its wake time from %s to %s",
 			old.Status, r.Status, old.WakeAt, r.WakeAt)

@@ -16,17 +16,17 @@ import (
 type numbers struct {
 	runs   map[store.RunNo]store.RunNo // specification's to store's, and back
 	items  map[store.ItemNo]store.ItemNo
-	epochs map[tenure]int64
+	epochs map[leaseRef]int64
 
 	runsBack   map[store.RunNo]store.RunNo
 	itemsBack  map[store.ItemNo]store.ItemNo
-	epochsBack map[tenure]int64
+	epochsBack map[leaseRef]int64
 }
 
 func newNumbers() *numbers {
 	return &numbers{
-		runs: map[store.RunNo]store.RunNo{}, items: map[store.ItemNo]store.ItemNo{}, epochs: map[tenure]int64{},
-		runsBack: map[store.RunNo]store.RunNo{}, itemsBack: map[store.ItemNo]store.ItemNo{}, epochsBack: map[tenure]int64{},
+		runs: map[store.RunNo]store.RunNo{}, items: map[store.ItemNo]store.ItemNo{}, epochs: map[leaseRef]int64{},
+		runsBack: map[store.RunNo]store.RunNo{}, itemsBack: map[store.ItemNo]store.ItemNo{}, epochsBack: map[leaseRef]int64{},
 	}
 }
 
@@ -44,7 +44,7 @@ func counterpart[T ~int64](no T) T {
 	return no + unknown
 }
 
-// learn relates what was not there before.
+// learn relates new numbers.
 func (n *numbers) learn(spec, subject *state) error {
 	if len(spec.Runs) != len(subject.Runs) {
 		return fmt.Errorf("expected %d runs, found %d", len(spec.Runs), len(subject.Runs))
@@ -68,8 +68,8 @@ func (n *numbers) learn(spec, subject *state) error {
 
 // took relates the epochs of a shard that was taken.
 func (n *numbers) took(spec, subject store.Lease) {
-	n.epochs[tenure{spec.Shard, spec.Epoch}] = subject.Epoch
-	n.epochsBack[tenure{spec.Shard, subject.Epoch}] = spec.Epoch
+	n.epochs[leaseRef{spec.Shard, spec.Epoch}] = subject.Epoch
+	n.epochsBack[leaseRef{spec.Shard, subject.Epoch}] = spec.Epoch
 }
 
 // forSubject returns a copy with the store's numbers.
@@ -82,11 +82,11 @@ func (n *numbers) forSpec(v any) any {
 	return (&translator{n.runsBack, n.itemsBack, n.epochsBack}).copy(reflect.ValueOf(v)).Interface()
 }
 
-// translator copies values and translates what is in them.
+// translator copies values and translates the numbers in them.
 type translator struct {
 	runs   map[store.RunNo]store.RunNo
 	items  map[store.ItemNo]store.ItemNo
-	epochs map[tenure]int64
+	epochs map[leaseRef]int64
 }
 
 func (t *translator) copy(v reflect.Value) reflect.Value {
@@ -97,11 +97,11 @@ func (t *translator) copy(v reflect.Value) reflect.Value {
 		return reflect.ValueOf(look(t.runs, x))
 	case store.ItemNo:
 		return reflect.ValueOf(look(t.items, x))
-	case tenure:
+	case leaseRef:
 		x.Epoch = t.epoch(x)
 		return reflect.ValueOf(x)
 	case store.Lease:
-		x.Epoch = t.epoch(tenure{x.Shard, x.Epoch})
+		x.Epoch = t.epoch(leaseRef{x.Shard, x.Epoch})
 		return reflect.ValueOf(x)
 	}
 	switch v.Kind() {
@@ -172,7 +172,7 @@ func look[T ~int64](known map[T]T, no T) T {
 	return counterpart(no)
 }
 
-func (t *translator) epoch(of tenure) int64 {
+func (t *translator) epoch(of leaseRef) int64 {
 	if other, ok := t.epochs[of]; ok {
 		return other
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// state is all that can be seen of a store.
+// state is the visible state of a store.
 type state struct {
 	Runs      []store.Run // oldest first
 	Entries   map[store.RunNo][]store.Entry
@@ -30,9 +30,8 @@ func view(ctx context.Context, s store.Store, ids map[string]bool) (*state, erro
 	return (&reader{store: s}).read(ctx, ids, func(store.RunNo) bool { return true })
 }
 
-// reader reads the state of a store again and again. Most runs are as they were: it
-// then takes what only the run's own calls tell, which is its consumed and dead items
-// and its audit, from the reading before.
+// reader reads the state of a store again and again. Most runs are unchanged. Of such a run it takes the parts that
+// need calls for the run alone (consumed and dead items, the audit) from the reading before.
 type reader struct {
 	store  store.Store
 	former *state
@@ -98,7 +97,7 @@ func (st *state) numbers() (nos []store.RunNo) {
 	return nos
 }
 
-// tidy takes away what is empty, so that states can be compared.
+// tidy removes empty values, so that states can be compared.
 func (st *state) tidy() {
 	for i := range st.Runs {
 		no := st.Runs[i].No
@@ -124,7 +123,7 @@ func snapshotsOf(ctx context.Context, s store.Store, nos []store.RunNo) (map[sto
 	return loaded, err
 }
 
-// readRun reads what belongs to a run.
+// readRun reads the parts of a run.
 func (st *state) readRun(ctx context.Context, s store.Store, r *store.Run, known []string) (err error) {
 	if st.Entries[r.No], err = s.History(ctx,
 		store.HistoryQuery{Run: r.No, Incarnation: r.Incarnation, Values: true}); err != nil {

@@ -34,7 +34,7 @@ func (s specification) Kill(t testing.TB, h store.Store) bool {
 type side struct {
 	harness Harness
 	handles []store.Store
-	viewer  reader // by a handle that does nothing else
+	viewer  reader // by a handle for this alone
 	boots   map[string]*batches
 	now     *state
 	check   checker
@@ -90,9 +90,9 @@ func newWorld(t testing.TB, open func(clock func() time.Time) Harness) *world {
 // deadline bounds one operation.
 const deadline = time.Minute
 
-// do carries out an operation on both sides. The error says in what they differ,
-// or what does not hold of one of them. After the last one all is looked at; before,
-// what was not changed by an ordinary operation is looked at by turns.
+// do carries out an operation on both sides. The error names a difference, or a broken invariant of one of them. After
+// the last operation the whole state is compared; before, runs that an ordinary operation has not changed are compared
+// by turns.
 func (w *world) do(o op, last bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
@@ -126,11 +126,10 @@ func (w *world) do(o op, last bool) error {
 	return nil
 }
 
-// byTurns is after how many ordinary operations all of a run is looked at that they
-// have not changed.
+// byTurns is the number of ordinary operations after which all of an unchanged run is compared.
 const byTurns = 8
 
-// view reads the state of both sides, of the same runs all that is there.
+// view reads the state of both sides, and all parts of the same runs.
 func (w *world) view(ctx context.Context, all bool) (err error) {
 	w.steps++
 	if w.spec.now, err = w.spec.viewer.read(ctx, w.ids,
@@ -143,8 +142,8 @@ func (w *world) view(ctx context.Context, all bool) (err error) {
 	return err
 }
 
-// ordinary reports whether an operation changes consumed and dead items, and what was
-// done to a run, only with something else of the run, or not at all.
+// ordinary reports whether an operation that changes consumed items, dead items or acts of a run changes the run's
+// other state too.
 func ordinary(o op) bool {
 	switch o.(type) {
 	case *sweepOp, *discardOp, *repeatOp:
@@ -229,15 +228,15 @@ func (w *world) possible(o op) bool {
 		switch b := w.spec.boots[boot]; {
 		case r.Node.Stopped:
 			b.heard = 0
-		case !r.Node.Draining: // which does nothing else
+		case !r.Node.Draining: // which has no other effect
 			b.heard = w.spec.now.Now
 		}
 	}
 	return true
 }
 
-// forgotten reports whether a store may have forgotten the batches of a boot: it has
-// stopped, or was not heard of for 24 hours. Nobody repeats them then.
+// forgotten reports whether a store may have forgotten the batches of a boot: it has stopped, or was silent for 24
+// hours. They are not repeated then.
 func (w *world) forgotten(b *batches) bool {
 	return b.heard == 0 || b.heard+store.Time(24*hour) < w.spec.now.Now
 }
@@ -272,7 +271,7 @@ type answer struct {
 	Value any
 }
 
-// classes are the errors that a caller can tell apart.
+// classes are the errors that a caller can distinguish.
 var classes = []error{store.ErrInvalid, store.ErrBadCursor, store.ErrClosed, store.ErrUnavailable, store.ErrUnknown,
 	store.ErrSchema, store.ErrDamaged}
 
@@ -338,9 +337,8 @@ func (w *world) observe(ctx context.Context) error {
 	return nil
 }
 
-// acquire lets the store under test go first: whether it knows that a holder is
-// dead is its own affair, so the specification is not asked for a lease that has
-// not ended and that the other refuses.
+// acquire lets the store under test go first. A store may or may not know that a holder is dead, so the specification
+// is not asked for a lease that has not ended and that the other refuses.
 func (w *world) acquire(ctx context.Context, o *acquireOp) (want, got answer) {
 	node := store.Node{ID: o.Node, Boot: o.Boot}
 	given, now, err := w.subject.handles[o.Handle].Acquire(ctx, node, o.Shards, o.TTL)
@@ -388,9 +386,9 @@ func (s *side) lease(shard store.Shard) store.Lease {
 	return store.Lease{Shard: shard}
 }
 
-func leasesOf(tenures []tenure, node, boot string) []store.Lease {
-	leases := make([]store.Lease, len(tenures))
-	for i, t := range tenures {
+func leasesOf(refs []leaseRef, node, boot string) []store.Lease {
+	leases := make([]store.Lease, len(refs))
+	for i, t := range refs {
 		leases[i] = store.Lease{Shard: t.Shard, Epoch: t.Epoch, Node: node, Boot: boot}
 	}
 	return leases
@@ -467,7 +465,7 @@ func (s *side) commit(ctx context.Context, o *commitOp) answer {
 	return answerOf(plain(result, err))
 }
 
-// plain makes the reasons of refusals equal, whose words are free.
+// plain makes the reasons of refusals equal: their words are free.
 func plain(result store.BatchResult, err error) (store.BatchResult, error) {
 	for i := range result.Turns {
 		if result.Turns[i].Reason != "" {
