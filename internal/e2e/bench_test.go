@@ -242,7 +242,7 @@ func BenchmarkLoop(b *testing.B) {
 	}
 }
 
-// loopOf is a loop of n iterations with one step each. at is told each iteration.
+// loopOf is a loop of n iterations with one step each. at is called with each iteration.
 func loopOf(at func(i int)) *stet.Workflow[int, int] {
 	return stet.Define("loop", func(ctx stet.Context, n int) (int, error) {
 		return stet.Loop(ctx, "l", 0, func(ctx stet.Context, i int) (next stet.Next[int, int], err error) {

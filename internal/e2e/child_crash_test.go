@@ -142,8 +142,8 @@ func countChildren(ctx stet.Context, engine func() *stet.Engine) (int, error) {
 	})
 }
 
-// TestCrashAtEveryCommitOfAFamily kills the process at each commit of parents and
-// children. No child is started twice, none is lost, and every end is told once.
+// TestCrashAtEveryCommitOfAFamily kills the process at each commit of parents and children. No child is started twice,
+// none is lost, and every end is delivered once.
 func TestCrashAtEveryCommitOfAFamily(t *testing.T) {
 	for _, s := range testStores {
 		for _, c := range childCases {

@@ -15,8 +15,8 @@ import (
 	"github.com/stet-run/stet/store/memory"
 )
 
-// TestChildThatNeverRanTellsItsEnd: a child whose code nobody has now is queued,
-// and its cancel or terminate is told like any end.
+// TestChildThatNeverRanTellsItsEnd: a child whose code no node has now is queued, and its cancel or terminate reaches
+// the parent like any end.
 func TestChildThatNeverRanTellsItsEnd(t *testing.T) {
 	elsewhere := stet.Define("elsewhere", func(stet.Context, int) (string, error) { return "", nil })
 	for _, s := range testStores {

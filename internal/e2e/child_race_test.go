@@ -88,9 +88,8 @@ func ends(b *store.Batch, status store.Status, withParent bool) bool {
 	return false
 }
 
-// TestCancelOfTheChildAgainstItsEnd puts a cancel of the child in while its end is
-// being committed. The parent is told how the child has ended in truth, and told
-// nothing of the end that was held back.
+// TestCancelOfTheChildAgainstItsEnd puts a cancel of the child in while its end is being committed. The parent gets the
+// child's actual end, and no notice of the end that was held back.
 func TestCancelOfTheChildAgainstItsEnd(t *testing.T) {
 	w := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {
 		_, err := square.Call(ctx, 3)
@@ -213,8 +212,7 @@ func TestCancelOfTheParentAgainstTheChildsEnd(t *testing.T) {
 	}
 }
 
-// TestWatchesAgainstEnds lets runs ask for the ends of others that are ending at
-// the same time. Everybody who asks is told.
+// TestWatchesAgainstEnds lets runs watch others that are ending at the same time. Every watch is answered.
 func TestWatchesAgainstEnds(t *testing.T) {
 	w := stet.Define("watching", func(ctx stet.Context, id string) (int, error) {
 		return stet.Await[int](ctx, "the other", id)
@@ -250,9 +248,8 @@ func TestWatchesAgainstEnds(t *testing.T) {
 	})
 }
 
-// TestFamilyInHandTakesNoClaims: a parent and its children in one process go on
-// without looking for what is ready, once a claim is over that each executor begins
-// with.
+// TestFamilyInHandTakesNoClaims: a parent and its children in one process go on without claims, after the one that each
+// executor begins with.
 func TestFamilyInHandTakesNoClaims(t *testing.T) {
 	forEachStore(t, func(t *testing.T, cfg stet.Config, g *gated, _ store.Store) {
 		cfg.Workflows = []stet.Definition{manyChildren, square}

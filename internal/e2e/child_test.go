@@ -23,7 +23,7 @@ var (
 	square = stet.Define("square", func(ctx stet.Context, n int) (int, error) {
 		return stet.Step(ctx, "square", func(context.Context) (int, error) { return n * n, nil })
 	})
-	// told is a child that ends when it is told to.
+	// told is a child that ends when it gets a message.
 	told = stet.Define("told", func(ctx stet.Context, _ string) (string, error) { return goOn.Receive(ctx) })
 	// declining is a child that fails.
 	declining = stet.Define("declining", func(ctx stet.Context, _ string) (string, error) {
@@ -418,8 +418,8 @@ func TestSelectOverEverything(t *testing.T) {
 	}
 }
 
-// TestNoLaterIncarnationMeetsAFormerChild: a run that continues as new starts
-// children of its own at the same places, and is not told of the former ones.
+// TestNoLaterIncarnationMeetsAFormerChild: a run that continues as new starts children of its own at the same places,
+// and gets no ends of the former ones.
 func TestNoLaterIncarnationMeetsAFormerChild(t *testing.T) {
 	w := stet.Define("parent", func(ctx stet.Context, n int) (string, error) {
 		o, err := told.Go(ctx, fmt.Sprint(n), stet.LeaveChild)
@@ -618,16 +618,15 @@ func TestHistoryTellsOfChildren(t *testing.T) {
 	}
 }
 
-// TestTwoEndsOfOneChild: a child that has failed, and is retried by hand, ends
-// twice. The parent keeps what it was told first.
+// TestTwoEndsOfOneChild: a child that has failed, and is retried by hand, ends twice. The parent keeps the first end.
 func TestTwoEndsOfOneChild(t *testing.T) {
-	var mended atomic.Bool
+	var fixed atomic.Bool
 	flaky := stet.Define("flaky-child", func(ctx stet.Context, _ int) (string, error) {
 		return stet.Step(ctx, "s", func(context.Context) (string, error) {
-			if !mended.Load() {
+			if !fixed.Load() {
 				return "", errors.New("broken")
 			}
-			return "mended", nil
+			return "fixed", nil
 		}, stet.Retry{Attempts: 1})
 	})
 	w := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {
@@ -645,11 +644,11 @@ func TestTwoEndsOfOneChild(t *testing.T) {
 	}
 	waitsFor(t, e, r.ID(), "receive")
 	child := children(t, e, r.ID())[0]
-	mended.Store(true)
-	if ok, err := e.Runs().Retry(ctx, child.ID, stet.Act{Why: "mended"}); !ok || err != nil {
+	fixed.Store(true)
+	if ok, err := e.Runs().Retry(ctx, child.ID, stet.Act{Why: "fixed"}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	if got, err := flaky.Handle(e, child.ID).Wait(ctx); err != nil || got != "mended" {
+	if got, err := flaky.Handle(e, child.ID).Wait(ctx); err != nil || got != "fixed" {
 		t.Fatal(got, err)
 	}
 	if err := goOn.Send(ctx, e, r.ID(), "over"); err != nil {
@@ -660,8 +659,8 @@ func TestTwoEndsOfOneChild(t *testing.T) {
 	}
 }
 
-// TestRetryOfTheParentTellsItOfChildrenThatHaveGoneOn: what a child has come to
-// while its parent had ended is asked for anew.
+// TestRetryOfTheParentTellsItOfChildrenThatHaveGoneOn: a retried parent asks again for the end of a child that went on
+// meanwhile.
 func TestRetryOfTheParentTellsItOfChildrenThatHaveGoneOn(t *testing.T) {
 	var broken atomic.Bool
 	broken.Store(true)
@@ -697,7 +696,7 @@ func TestRetryOfTheParentTellsItOfChildrenThatHaveGoneOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken.Store(false)
-	if ok, err := e.Runs().Retry(ctx, r.ID(), stet.Act{Why: "mended"}); !ok || err != nil {
+	if ok, err := e.Runs().Retry(ctx, r.ID(), stet.Act{Why: "fixed"}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	if got, err := r.Wait(ctx); err != nil || got != "meanwhile" {

@@ -34,8 +34,8 @@ const compatVersion = "v0.1"
 //
 //	go test -run TestCompat -update .
 //
-// which records what is not there. What is there must go on to fit: its workflow is
-// not edited any more. Code that changes is a new case.
+// which records missing files. Existing files must continue to fit: their workflows are not edited any more. Changed
+// code is a new case.
 type compatCase struct {
 	name   string
 	code   func(ctx stet.Context, in string) (string, error)

@@ -170,8 +170,8 @@ func TestStartAfterContinueAs(t *testing.T) {
 	}
 }
 
-// TestMessagesAcrossIncarnations: what is sent while a run continues as new, again
-// and again, is received once each, and what one sender has sent in its order.
+// TestMessagesAcrossIncarnations: each message sent while a run continues as new, again and again, is received once,
+// and those of one sender in their order.
 func TestMessagesAcrossIncarnations(t *testing.T) {
 	const letters = 60
 	type state struct {

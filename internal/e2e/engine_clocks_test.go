@@ -45,8 +45,7 @@ const lateness = 2500 * time.Millisecond
 type timed struct {
 	t  *testing.T
 	mu sync.Mutex
-	// What was measured, by run and step: when its step was begun, and how long that
-	// was to be after the step before.
+	// The measurements, by run and step: the begin of the step, and its planned distance from the step before.
 	late  time.Duration
 	naps  int
 	begun map[string]time.Time

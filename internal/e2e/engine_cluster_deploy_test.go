@@ -161,7 +161,7 @@ func TestARunGoesToTheNodeThatCanLoadIt(t *testing.T) {
 		}
 		f.start(0, 40)
 		f.finish(0, 40, time.Minute)
-		time.Sleep(4 * fleetLease) // what was needed is forgotten, and the shards are shared anew
+		time.Sleep(4 * fleetLease) // the requirements are forgotten, and the shards are shared again
 		f.settle(10*time.Second, a, b, c)
 		f.done()
 	})

@@ -12,8 +12,7 @@ import (
 	"github.com/stet-run/stet/store/memory"
 )
 
-// slow is a store that takes its time to tell who is there, and no longer than a caller
-// waits.
+// slow is a store that lists the nodes slowly, but within its caller's limit.
 type slow struct {
 	store.Store
 	takes time.Duration

@@ -18,14 +18,13 @@ import (
 	"github.com/stet-run/stet/store/memory"
 )
 
-// wire is a node's way to a store, which can be cut. While it is cut, calls wait
-// until their context ends or it is mended; with late set, commits are then still
-// delivered, however long ago they were sent.
+// wire is a node's way to a store, which can be cut. While it is cut, calls wait until their context ends or the wire
+// is repaired; with late set, commits are then still delivered, however long ago they were sent.
 type wire struct {
 	store.Store
 
 	mu   sync.Mutex
-	cut  chan struct{} // closed when the wire is mended; nil: it is not cut
+	cut  chan struct{} // closed when the wire is repaired; nil: it is not cut
 	late bool
 }
 
@@ -363,7 +362,7 @@ func (f *fleet) once() {
 	}
 }
 
-// Nodes that join and leave share the shards anew, and no step is executed twice.
+// Nodes that join and leave share the shards again, and no step is executed twice.
 func TestNodesJoinAndLeave(t *testing.T) {
 	for _, slots := range []int{16, 256} {
 		t.Run(fmt.Sprint(slots), func(t *testing.T) {
@@ -528,7 +527,7 @@ func TestNodesInRandomWeather(t *testing.T) {
 	}
 }
 
-// Nodes of one build and group have the same workflows, else the later is refused.
+// Nodes of one build and group have the same workflows, otherwise the later one is refused.
 func TestNodesOfABuildHaveTheSameWorkflows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 16)

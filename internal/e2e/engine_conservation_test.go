@@ -189,7 +189,7 @@ func conserve(t *testing.T, open func() store.Store, seed uint64) {
 			t.Fatal(id, err)
 		}
 	}
-	for _, id := range ids { // now that all have ended, what is taken back has been received for sure
+	for _, id := range ids { // now that all have ended, every reverted message has been received
 		if ok, err := final.Runs().Rewind(ctx, id, anyPlace(ctx, rng, final, id), stet.Act{}); ok {
 			verbs[3]++
 		} else if !errors.Is(err, stet.ErrRefused) {

@@ -366,12 +366,12 @@ func TestEvictionAgainstWakeUp(t *testing.T) {
 
 var counter = stet.Message[int]("counter")
 
-// TestPausedOwnerIsFenced freezes an owner beyond its lease. Another takes over;
-// what the first one still tries is refused, and it stands by.
+// TestPausedOwnerIsFenced freezes an owner beyond its lease. Another takes over; later attempts of the first one are
+// refused, and it stands by.
 func TestPausedOwnerIsFenced(t *testing.T) {
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
-			// else a slow machine is an owner that pauses
+			// otherwise a slow machine is an owner that pauses
 			synctest.Test(t, func(t *testing.T) { pausedOwnerIsFenced(t, s.open(t)) })
 		})
 	}
@@ -480,9 +480,8 @@ func TestExclusiveRefusesSecondEngine(t *testing.T) {
 	}
 }
 
-// TestAdoptedBeforeParked has a send adopt a run after its suspension is durable
-// and before the engine has been told: the run is parked once, and evicted in
-// time.
+// TestAdoptedBeforeParked lets a send claim a run after its suspension is durable and before the engine gets the
+// verdict: the run is parked once, and evicted in time.
 func TestAdoptedBeforeParked(t *testing.T) {
 	const rounds = 50
 	w := stet.Define("adopted", func(ctx stet.Context, _ int) (int, error) {

@@ -32,7 +32,7 @@ func TestVerbBeforeTheAnswerToTheEnd(t *testing.T) {
 			func(ctx context.Context, e *stet.Engine) (bool, error) {
 				return e.Runs().Rewind(ctx, "r", "s", stet.Act{})
 			}, nil},
-		"a retry of what has not failed": {false, func(u *store.Update) bool { return u.Status == store.Succeeded },
+		"a retry of a run that has not failed": {false, func(u *store.Update) bool { return u.Status == store.Succeeded },
 			func(ctx context.Context, e *stet.Engine) (bool, error) {
 				return e.Runs().Retry(ctx, "r", stet.Act{})
 			}, stet.ErrRefused},

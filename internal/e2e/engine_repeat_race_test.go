@@ -39,10 +39,9 @@ func (e errorsOf) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Two messages go to a suspended run in one batch, of which the first adopts it; the
-// answer is lost, and a claim tells the run of both. When the batch is repeated the store
-// says of both that they have adopted the run: it cannot tell. The run, which by the
-// second answer suspends again, does not take that for another claim.
+// Two messages go to a suspended run in one batch, of which the first claims it. The answer is lost, and a claim brings
+// both to the run. When the batch is repeated, the store answers for both that they have claimed the run: it cannot
+// distinguish them. The run, which has suspended again by the second answer, does not take that for another claim.
 func TestARepeatedBatchAdoptsARunOnce(t *testing.T) {
 	stray := stet.Message[string]("stray")
 	forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
@@ -133,10 +132,10 @@ func TestARepeatedBatchAdoptsARunOnce(t *testing.T) {
 	})
 }
 
-// A sender whose first message was received by the store, but has not been told to the run,
-// which is in hand, sends the second: the first is told by the next claim, and the second
-// does not overtake it. Either the first one's batch is repeated, because its answer was
-// lost, or the sender sends it again. If that was received long ago nothing waits for it.
+// A sender's first message was accepted by the store, but has not reached the run, which is claimed. The sender sends
+// the second: the next claim brings the first, and the second does not overtake it. Either the first one's batch is
+// repeated, because its answer was lost, or the sender sends it again. If that was received long ago, no message waits
+// for it.
 func TestNoMessageOvertakesOneThatWaitsForAClaim(t *testing.T) {
 	for _, how := range []string{"the batch is repeated", "it is sent again", "it was received long ago"} {
 		t.Run(how, func(t *testing.T) {
@@ -144,7 +143,7 @@ func TestNoMessageOvertakesOneThatWaitsForAClaim(t *testing.T) {
 				ctx := testContext(t)
 				begun, over := make(chan bool), make(chan bool)
 				w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
-					busy := stet.Go(ctx, "busy", func(ctx stet.Context) (string, error) { // so that it stays in hand
+					busy := stet.Go(ctx, "busy", func(ctx stet.Context) (string, error) { // so that it stays claimed
 						return stet.Step(ctx, "s", func(context.Context) (string, error) {
 							close(begun)
 							<-over
@@ -240,14 +239,14 @@ func TestNoMessageOvertakesOneThatWaitsForAClaim(t *testing.T) {
 	}
 }
 
-// A claim has read a message that the run consumes before the claim is told, and that is
-// then sent again: what the run waits for is not that message once more.
+// A claim has read a message that the run consumes before the claim's answer arrives, and that is then sent again: the
+// run does not receive that message once more.
 func TestAnOldClaimDoesNotBringAMessageTwice(t *testing.T) {
 	forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
 		ctx := testContext(t)
 		over := make(chan bool)
 		w := stet.Define("w", func(ctx stet.Context, _ string) (all string, err error) {
-			busy := stet.Go(ctx, "busy", func(ctx stet.Context) (string, error) { // so that it stays in hand
+			busy := stet.Go(ctx, "busy", func(ctx stet.Context) (string, error) { // so that it stays claimed
 				return stet.Step(ctx, "s", func(context.Context) (string, error) {
 					<-over
 					return "", nil

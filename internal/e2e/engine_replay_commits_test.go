@@ -197,7 +197,7 @@ func TestReplayFitsAfterRepairs(t *testing.T) {
 		asked(outside.Runs().Retry(ctx, "r", stet.Act{Why: "again"}))
 		ends("r", "") // broken still
 		broken = false
-		asked(outside.Runs().Retry(ctx, "r", stet.Act{Why: "mended"}))
+		asked(outside.Runs().Retry(ctx, "r", stet.Act{Why: "fixed"}))
 		ends("r", "AmB")
 		asked(outside.Runs().Rewind(ctx, "r", "word", stet.Act{Why: "another word"}))
 		ends("r", "AmB")

@@ -13,9 +13,8 @@ import (
 	"github.com/stet-run/stet/store/memory"
 )
 
-// TestStillReadyIsNotTriedAgainAtOnce has a message come while a run suspends, and
-// the claim that would read it wait. Meanwhile the run commits nothing: each turn
-// would be answered in the same way. What else happens to it is committed.
+// TestStillReadyIsNotTriedAgainAtOnce sends a message while a run suspends, and delays the claim that would read it.
+// Meanwhile the run does not repeat its turn, which would be answered in the same way. Its other changes are committed.
 func TestStillReadyIsNotTriedAgainAtOnce(t *testing.T) {
 	for name, beside := range map[string]bool{"nothing else": false, "a step ends beside": true} {
 		t.Run(name, func(t *testing.T) {
@@ -80,9 +79,9 @@ func TestStillReadyIsNotTriedAgainAtOnce(t *testing.T) {
 	}
 }
 
-// TestAVerbLeftWhileARunSuspends has a pause come while a run suspends, with a message
-// that the run does not wait for, and be told of before the store's answer. The run is
-// paused as soon as the inbox is read again, and does not suspend in vain meanwhile.
+// TestAVerbLeftWhileARunSuspends sends a pause while a run suspends, with a message that the run does not wait for.
+// Both reach the engine before the store's answer. The run is paused as soon as the inbox is read again, and does not
+// suspend in vain meanwhile.
 func TestAVerbLeftWhileARunSuspends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := memory.New()

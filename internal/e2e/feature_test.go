@@ -55,8 +55,7 @@ type limitError struct{ Limit int }
 
 func (e *limitError) Error() string { return fmt.Sprintf("over the limit of %d", e.Limit) }
 
-// TestErrorsAcrossTheJournal are found by errors.Is and errors.As, live, after a
-// replay, and by who waits.
+// TestErrorsAcrossTheJournal are found by errors.Is and errors.As, live, after a replay, and by a caller of Wait.
 func TestErrorsAcrossTheJournal(t *testing.T) {
 	type seen struct{ Sentinel, Typed, Plain bool }
 	w := stet.Define("errs", func(ctx stet.Context, _ int) (seen, error) {
@@ -294,7 +293,7 @@ func TestIDFrom(t *testing.T) {
 	}
 }
 
-// TestReplaceFailed starts anew under the ID of a failed run, which is kept.
+// TestReplaceFailed starts another run under the ID of a failed one, which is kept.
 func TestReplaceFailed(t *testing.T) {
 	var fail atomic.Bool
 	w := stet.Define("again", func(ctx stet.Context, n int) (int, error) {
@@ -463,7 +462,7 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
-// TestRecoveryReport tells a new owner what it has found.
+// TestRecoveryReport goes to a new owner, with its findings.
 func TestRecoveryReport(t *testing.T) {
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {

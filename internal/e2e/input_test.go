@@ -12,8 +12,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// TestBadInput gives the API what it must refuse: each with the error's name and
-// a text that says what was found, and with nothing changed.
+// TestBadInput calls the API with input that it must refuse: each with the error's name, a text that describes the
+// input, and no change.
 func TestBadInput(t *testing.T) {
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("something has changed:\n%s\nbefore:\n%s", after, before)
 			}
 
-			// A wrong shape is found by who has the type: the run fails, and says where.
+			// A wrong shape is found by the code that has the type: the run fails, and names the place.
 			r, err := stet.Ref[map[string]string, int]("order").Start(ctx, e, map[string]string{"total": "many"})
 			if err != nil {
 				t.Fatal(err)

@@ -164,8 +164,7 @@ func run[In, Out any](t *testing.T, e *stet.Engine, w *stet.Workflow[In, Out], i
 	return r.Wait(ctx)
 }
 
-// testLimit is how long a test waits for what should come at once: much longer than
-// that takes on a machine that has a lot else to do.
+// testLimit is how long a test waits for an immediate event: much longer than that takes on a busy machine.
 const testLimit = 2 * time.Minute
 
 func testContext(t testing.TB) context.Context {

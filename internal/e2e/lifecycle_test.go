@@ -113,7 +113,7 @@ func TestRetryGoesOnFromTheFailedStepWithItsKey(t *testing.T) {
 	}
 	c.want(t, "b")
 	c.set("b", false)
-	ok, err = e.Runs().Retry(ctx, r.ID(), stet.Act{Why: "mended"})
+	ok, err = e.Runs().Retry(ctx, r.ID(), stet.Act{Why: "fixed"})
 	done(t, ok, err)
 	if got := outcome(t, r); got != "a1 b3 c1" {
 		t.Fatal(got)
@@ -128,7 +128,7 @@ func TestRetryGoesOnFromTheFailedStepWithItsKey(t *testing.T) {
 	}
 	audit, err := e.Runs().Audit(ctx, r.ID())
 	if err != nil || len(audit) != 2 || audit[0].Who != "ada" || audit[0].Verb != "retry" || audit[0].Why != "try" ||
-		audit[1].Why != "mended" ||
+		audit[1].Why != "fixed" ||
 		!strings.Contains(audit[0].Detail, "from b: took back 1 completions from number 2 on") || audit[0].Time == 0 ||
 		audit[1].Who == "" {
 		t.Errorf("the audit is %+v, %v", audit, err)
@@ -145,7 +145,7 @@ func TestRetryOfAFunctionThatFailsByItself(t *testing.T) {
 	ok, err := e.Runs().Retry(testContext(t), r.ID(), stet.Act{})
 	refused(t, ok, err, stet.ErrRefused, "no operation of it has failed")
 	if audit, err := e.Runs().Audit(testContext(t), r.ID()); err != nil || len(audit) != 0 {
-		t.Errorf("what was refused is in the audit: %+v, %v", audit, err)
+		t.Errorf("a refused request is in the audit: %+v, %v", audit, err)
 	}
 }
 
@@ -555,9 +555,8 @@ func TestSupersededRunsAreNeverTakenBack(t *testing.T) {
 	}
 }
 
-// TestTokensAndRewind: a promise that was made before the cut keeps its token, and
-// the resolution that it had; one that is made anew has a new one, and the old token
-// counts no more.
+// TestTokensAndRewind: a promise that was made before the cut keeps its token, and the resolution that it had; one that
+// is made again has a new token, and the old one is void.
 func TestTokensAndRewind(t *testing.T) {
 	var mu sync.Mutex
 	var tokens []string
@@ -585,7 +584,7 @@ func TestTokensAndRewind(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(tokens) != n {
-			t.Fatalf("%d tokens were told, want %d", len(tokens), n)
+			t.Fatalf("%d tokens were received, want %d", len(tokens), n)
 		}
 		return tokens[n-1]
 	}
@@ -608,7 +607,7 @@ func TestTokensAndRewind(t *testing.T) {
 	waitStatus(t, e, r.ID(), store.Suspended)
 	second := last(3)
 	if second == first {
-		t.Fatal("a promise that is made anew has its former token")
+		t.Fatal("a promise that is made again has its former token")
 	}
 	if err := e.Resolve(ctx, first, "late"); !errors.Is(err, stet.ErrNotFound) {
 		t.Errorf("the former token: %v", err)
@@ -621,8 +620,7 @@ func TestTokensAndRewind(t *testing.T) {
 	}
 }
 
-// TestChildrenAndRewind: a child begun in what is taken back is begun anew; one from
-// before is the same.
+// TestChildrenAndRewind: a child begun in the reverted part is begun again; one from before is the same.
 func TestChildrenAndRewind(t *testing.T) {
 	c := newCalls()
 	kid := stet.Define("kid", func(ctx stet.Context, name string) (string, error) { return c.step(ctx, name) })
@@ -819,8 +817,7 @@ func TestRewindAgainstAClaim(t *testing.T) {
 	}
 }
 
-// TestRewindMarksStreams: what was streamed stays, and the mark says from where on it
-// comes anew.
+// TestRewindMarksStreams: streamed items stay, and the mark shows where they come again.
 func TestRewindMarksStreams(t *testing.T) {
 	log := stet.Stream[string]("log")
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {

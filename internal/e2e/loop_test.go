@@ -20,8 +20,7 @@ import (
 // next is what the loops of these tests go on with.
 type next = stet.Next[int, int]
 
-// TestLoopErrors: what is wrong with a loop is an error of Loop, and a replay sees
-// the same.
+// TestLoopErrors: a mistake in a loop is an error of Loop, and a replay sees the same.
 func TestLoopErrors(t *testing.T) {
 	bad := errors.New("bad")
 	body := func(ctx stet.Context, i int) (next, error) { return next{}.Break(i), nil }
@@ -139,7 +138,7 @@ func TestLoopWithAKey(t *testing.T) {
 	}
 }
 
-// TestPromiseOfAPrunedIteration counts as ended for who has its token.
+// TestPromiseOfAPrunedIteration counts as ended for the holder of its token.
 func TestPromiseOfAPrunedIteration(t *testing.T) {
 	tokens := make(chan string, 10)
 	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
@@ -302,9 +301,9 @@ func fileSize(t *testing.T, path string) (size int64) {
 	return size
 }
 
-// TestRewindIntoEveryKeptIteration takes back a run that has failed in its 24th
-// iteration. What stands keeps its values, what is redone has other keys, and the
-// loop goes on as if it had never been further. Pruned history refuses.
+// TestRewindIntoEveryKeptIteration rewinds a run that has failed in its 24th iteration. Operations that stand keep
+// their values, repeated ones have other keys, and the loop goes on as if it had never been further. Pruned history
+// refuses.
 func TestRewindIntoEveryKeptIteration(t *testing.T) {
 	var mu sync.Mutex
 	var failing bool
@@ -395,8 +394,7 @@ func TestRewindIntoEveryKeptIteration(t *testing.T) {
 	}
 }
 
-// TestLoopForgetsUndo: what is pruned is not undone, what is kept is. Without
-// ForgetUndo everything is, because nothing is pruned.
+// TestLoopForgetsUndo: pruned steps are not undone, kept ones are. Without ForgetUndo all are, because none is pruned.
 func TestLoopForgetsUndo(t *testing.T) {
 	for _, forget := range []bool{false, true} {
 		t.Run(fmt.Sprint("forget-", forget), func(t *testing.T) {

@@ -374,7 +374,7 @@ func TestKeyRotation(t *testing.T) {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})
-		process([]stet.PayloadKey{second}, func(e *stet.Engine) { // what was written last is of the second key
+		process([]stet.PayloadKey{second}, func(e *stet.Engine) { // the last value is of the second key
 			if got, err := twice.Handle(e, "r").Wait(ctx); err != nil || got != "in12" {
 				t.Errorf("got %q, %v", got, err)
 			}

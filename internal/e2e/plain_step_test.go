@@ -45,7 +45,7 @@ func TestANewResultIsWhatAReplayGives(t *testing.T) {
 	if got, err := r.Wait(ctx); err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
-	if _, err := e.Runs().Rewind(ctx, r.ID(), "list", stet.Act{}); err != nil { // what is before it is replayed
+	if _, err := e.Runs().Rewind(ctx, r.ID(), "list", stet.Act{}); err != nil { // the steps before it are replayed
 		t.Fatal(err)
 	}
 	if got, err := r.Wait(ctx); err != nil || got != want {

@@ -280,8 +280,7 @@ func overallTimeCountsTheWaitForAPermit(t *testing.T) {
 	}
 }
 
-// TestVerbsOnARunWhoseStepWaits: a rewind takes back what was asked for, an edit too,
-// and a fork asks for its own.
+// TestVerbsOnARunWhoseStepWaits: a rewind withdraws the ask for a permit, an edit too, and a fork asks for its own.
 func TestVerbsOnARunWhoseStepWaits(t *testing.T) {
 	var l actLog
 	gate := make(chan struct{})

@@ -391,7 +391,7 @@ func TestEndedRunThatGoesOnAsksAgain(t *testing.T) {
 	first := startOn(t, e, w, "first", stet.OnQueue{Name: "q"})
 	untilQueue(t, e, "q", stands(1, 0))
 	fail = false
-	if ok, err := e.Runs().Retry(ctx, r.ID(), stet.Act{Why: "mended"}); err != nil || !ok {
+	if ok, err := e.Runs().Retry(ctx, r.ID(), stet.Act{Why: "fixed"}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	untilQueue(t, e, "q", stands(1, 1))

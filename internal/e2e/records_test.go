@@ -10,7 +10,7 @@ import (
 	"github.com/stet-run/stet/store/memory"
 )
 
-// TestReservedNames: what is the engine's own is refused at the edge.
+// TestReservedNames: the engine's own names are refused at the edge.
 func TestReservedNames(t *testing.T) {
 	greet := stet.Message[string]("greet")
 	w := stet.Define("w", func(ctx stet.Context, watch string) (string, error) {

@@ -21,7 +21,7 @@ import (
 
 // patient is a run that operators do everything to, while its process is killed.
 type patient struct {
-	mended atomic.Bool // its step b succeeds
+	fixed atomic.Bool // its step b succeeds
 
 	mu   sync.Mutex
 	keys map[string]map[string]bool // idempotency keys by step
@@ -35,7 +35,7 @@ func (p *patient) step(ctx stet.Context, name string) (string, error) {
 			p.keys[name] = map[string]bool{}
 		}
 		p.keys[name][stet.IdempotencyKey(ctx)] = true
-		if name == "b" && !p.mended.Load() {
+		if name == "b" && !p.fixed.Load() {
 			return "", stet.Permanent(errors.New("b is broken"))
 		}
 		return name, nil
@@ -61,9 +61,9 @@ func (p *patient) workflow() *stet.Workflow[string, string] {
 	})
 }
 
-// treat does everything to a patient once, and tells the run with the ID how it went.
+// treat makes every request about a patient once, and sends the run with the ID the outcomes.
 func (p *patient) treat(ctx context.Context, e *stet.Engine, id string) error {
-	p.mended.Store(false)
+	p.fixed.Store(false)
 	p.mu.Lock()
 	p.keys = map[string]map[string]bool{}
 	p.mu.Unlock()
@@ -91,7 +91,7 @@ func (p *patient) treat(ctx context.Context, e *stet.Engine, id string) error {
 	}
 	verb(e.Runs().Resume(ctx, r.ID(), stet.Act{}))
 	wait(r.ID())
-	p.mended.Store(true)
+	p.fixed.Store(true)
 	verb(e.Runs().Retry(ctx, r.ID(), stet.Act{Why: "second"}))
 	if err := other.Send(ctx, e, r.ID(), "bye"); err != nil {
 		return err
@@ -184,8 +184,8 @@ func (s *sweptAway) Sweep(ctx context.Context, req store.SweepRequest) (store.Sw
 	return store.Swept{}, errDead
 }
 
-// TestSweepsThroughCrashes kills the process at each sweep: in the end everything is
-// deleted that is over, a run with many entries too, and nothing else.
+// TestSweepsThroughCrashes kills the process at each sweep: in the end exactly the expired runs are deleted, one with
+// many entries too.
 func TestSweepsThroughCrashes(t *testing.T) {
 	const many = 600 // more than one sweep deletes
 	ended := stet.Define("ended", func(ctx stet.Context, n int) (int, error) {

@@ -33,8 +33,8 @@ func served(t *testing.T, cfg stet.Config, fn func(e *stet.Engine)) {
 	}
 }
 
-// TestRetention: each workflow and status has its own time after the end; what is
-// over is not found any more, and its ID is free.
+// TestRetention: each workflow and status has its own time after the end; an expired run is not found any more, and its
+// ID is free.
 func TestRetention(t *testing.T) {
 	const day = 24 * time.Hour
 	ends := func(ctx stet.Context, how string) (string, error) {

@@ -356,8 +356,7 @@ func TestScheduleBadInput(t *testing.T) {
 	}
 }
 
-// TestScheduleBeforeItsOwner: what is asked for is durable, and carried out when an
-// owner is there.
+// TestScheduleBeforeItsOwner: a request is durable, and carried out when an owner is there.
 func TestScheduleBeforeItsOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()

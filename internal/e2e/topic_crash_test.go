@@ -239,7 +239,7 @@ func conserveEvents(t *testing.T, open func() store.Store, seed uint64) {
 		publishNow(t, sender, topic, v)
 		accepted[topic.Name] = append(accepted[topic.Name], v)
 	}
-	for i, id := range ids { // what is left paused, or waits for what nobody publishes
+	for i, id := range ids { // those that are paused, or wait for an event that never comes
 		wait, stop := context.WithTimeout(ctx, time.Duration(2*i)*time.Millisecond)
 		_, _ = final.Runs().Wait(wait, id) // some have time to end
 		stop()

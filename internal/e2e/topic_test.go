@@ -35,8 +35,8 @@ func takesOne(name string, topic stet.Topic[string]) *stet.Workflow[int, string]
 	return stet.Define(name, func(ctx stet.Context, _ int) (string, error) { return topic.Receive(ctx) })
 }
 
-// untilBegun blocks until no run is queued. A run gets what is published from its start on,
-// before it waits too; tests whose runs must all wait, or read SinceWait, publish later.
+// untilBegun blocks until no run is queued. A run gets events from its start on, before it waits too; tests whose runs
+// must all wait, or read SinceWait, publish later.
 func untilBegun(t testing.TB, e *stet.Engine) {
 	t.Helper()
 	ctx := testContext(t)
@@ -129,7 +129,7 @@ func TestConsumedEventGoesToOneRun(t *testing.T) {
 	untilTopic(t, e, "jobs", waits(2))
 	publish(t, e, jobs, "a")
 	if got := outcome(t, first); got != "a" {
-		t.Errorf("who waits longest got %q", got)
+		t.Errorf("the longest waiting run got %q", got)
 	}
 	publish(t, e, jobs, "b", "c")
 	if got := outcome(t, second); got != "b" {
@@ -377,8 +377,7 @@ func TestEventsInALoop(t *testing.T) {
 	}
 }
 
-// TestRewindReturnsEvents: events that were consumed by what is taken back return to
-// their old place.
+// TestRewindReturnsEvents: events that were consumed by reverted operations return to their old place.
 func TestRewindReturnsEvents(t *testing.T) {
 	for _, topic := range []stet.Topic[string]{jobs, news} {
 		t.Run(topic.Mode.String(), func(t *testing.T) {
@@ -500,7 +499,7 @@ func TestLargeAndSealedEvents(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		if err := stet.Sleep(ctx, "nap", 5*time.Millisecond); err != nil { // and is loaded anew
+		if err := stet.Sleep(ctx, "nap", 5*time.Millisecond); err != nil { // and is loaded again
 			return "", err
 		}
 		b, err := jobs.Receive(ctx, stet.Named("again"))
@@ -552,7 +551,7 @@ func TestBadTopics(t *testing.T) {
 		t.Errorf("its events: %v", err)
 	}
 	if list, err := e.Topics().List(ctx); err != nil || len(list) != 0 {
-		t.Errorf("what was refused has made %+v, %v", list, err)
+		t.Errorf("a refused publication has made %+v, %v", list, err)
 	}
 	bad := stet.Define("bad", func(ctx stet.Context, _ int) (string, error) {
 		topic := stet.Topic[string]{Name: "x", Visible: 9}

@@ -74,7 +74,7 @@ var undoCases = []struct {
 				return stet.Step(ctx, "reserve", func(c context.Context) (string, error) {
 					select {
 					case <-c.Done(): // cancelled, and it succeeds all the same
-					case <-time.After(time.Hour): // after a crash nobody tells it
+					case <-time.After(time.Hour): // after a crash it gets no notice
 					}
 					return "late", nil
 				}, takeBack("late"))

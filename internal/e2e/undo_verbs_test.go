@@ -12,10 +12,9 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// TestOperatorsAndUndoing: what a person may do to a run that is undone. A
-// compensation that fails can be edited to be done; a retry is refused; a rewind goes
-// to before what was undone only, and then everything is done and undone anew; a
-// paused run goes on where it was.
+// TestOperatorsAndUndoing: the requests of a person about a run that is undone. A failing compensation can be edited to
+// be done. A retry is refused. A rewind goes only to before the undone steps; then all steps are executed and undone
+// again. A paused run goes on where it was.
 func TestOperatorsAndUndoing(t *testing.T) {
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		var mu sync.Mutex
@@ -82,7 +81,7 @@ func TestOperatorsAndUndoing(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = r.Wait(ctx)
-		for errors.Is(err, stet.ErrStalled) { // told before the edit
+		for errors.Is(err, stet.ErrStalled) { // from before the edit
 			_, err = r.Wait(ctx)
 		}
 		var failed *stet.RunError
@@ -94,7 +93,7 @@ func TestOperatorsAndUndoing(t *testing.T) {
 		ok, err = e.Runs().Retry(ctx, r.ID(), stet.Act{})
 		refused("a retry of a run that was undone", ok, err, "undoing has begun")
 		ok, err = e.Runs().Rewind(ctx, r.ID(), "b", stet.Act{})
-		refused("a rewind to behind what was undone", ok, err, "it has undone a")
+		refused("a rewind to behind an undone step", ok, err, "it has undone a")
 		mu.Lock()
 		closed = false
 		before := len(keys)
@@ -116,8 +115,8 @@ func TestOperatorsAndUndoing(t *testing.T) {
 	})
 }
 
-// TestPauseWhileUndoing leaves the run as it is until it is resumed; a cancel of the
-// paused run is refused, a terminate lists what is left.
+// TestPauseWhileUndoing leaves the run as it is until it is resumed; a cancel of the paused run is refused, a terminate
+// lists the pending compensations.
 func TestPauseWhileUndoing(t *testing.T) {
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		begun, goOn := make(chan string, 10), make(chan struct{})
@@ -163,7 +162,7 @@ func TestPauseWhileUndoing(t *testing.T) {
 		var name string
 		select {
 		case err = <-paused:
-		case name = <-begun: // it began before the run was told
+		case name = <-begun: // it began before the run got the item
 			goOn <- struct{}{}
 			err = <-paused
 		}

@@ -191,7 +191,7 @@ func TestUndoIsChecked(t *testing.T) {
 	}
 }
 
-// TestRollbackIsTheErrorItWraps for who waits, alone and wrapped; of nil it is nil.
+// TestRollbackIsTheErrorItWraps for a caller of Wait, alone and wrapped; of nil it is nil.
 func TestRollbackIsTheErrorItWraps(t *testing.T) {
 	if stet.Rollback(nil) != nil {
 		t.Error("Rollback(nil) is an error")
@@ -240,19 +240,18 @@ func TestRollbackIsTheErrorItWraps(t *testing.T) {
 	}
 }
 
-// TestUndoGoesOnAfterAPerson: a compensation that fails for good stalls the run;
-// resume tries it again; a cancel is refused before and after; terminate lists
-// what is left.
+// TestUndoGoesOnAfterAPerson: a compensation that fails for good stalls the run; resume tries it again; a cancel is
+// refused before and after; terminate lists the pending compensations.
 func TestUndoGoesOnAfterAPerson(t *testing.T) {
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		var mu sync.Mutex
-		mended, undone := false, 0
+		fixed, undone := false, 0
 		w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 			for _, name := range []string{"a", "b", "c"} {
 				err := stet.Do(ctx, name, func(context.Context) error { return nil }, stet.UndoDo(func(context.Context) error {
 					mu.Lock()
 					defer mu.Unlock()
-					if name == "b" && !mended {
+					if name == "b" && !fixed {
 						return errors.New("bank is closed")
 					}
 					undone++
@@ -311,7 +310,7 @@ func TestUndoGoesOnAfterAPerson(t *testing.T) {
 			t.Errorf("the terminated run ends with %+v", failed)
 		}
 		mu.Lock()
-		mended = true
+		fixed = true
 		mu.Unlock()
 		for { // the verdict on the resume may come before the stall
 			if ok, err := e.Runs().Resume(ctx, r.ID(), stet.Act{}); ok || errors.Is(err, stet.ErrTerminal) {
@@ -388,10 +387,10 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitStatus(t, e, changed.ID(), store.Stalled)
-		if ok, err := changed.Cancel(ctx, stet.Act{Why: "cannot be mended"}); !ok {
+		if ok, err := changed.Cancel(ctx, stet.Act{Why: "cannot be fixed"}); !ok {
 			t.Errorf("the cancel is answered by %t, %v", ok, err)
 		}
-		ends(changed, "cancelled: cannot be mended")
+		ends(changed, "cancelled: cannot be fixed")
 	})
 }
 
@@ -567,9 +566,8 @@ func TestCancelAgainstUndoing(t *testing.T) {
 	}
 }
 
-// TestLateSuccessAgainstRollback cancels a branch whose step has not begun, has
-// begun, and has ended in its body, before a rollback: what has had an effect is
-// undone, and nothing else.
+// TestLateSuccessAgainstRollback cancels a branch whose step has not begun, has begun, and has ended in its body,
+// before a rollback: exactly the effects that took place are undone.
 func TestLateSuccessAgainstRollback(t *testing.T) {
 	const tries = 40
 	for _, busy := range []bool{false, true} {

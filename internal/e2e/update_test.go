@@ -19,8 +19,8 @@ import (
 var (
 	errNegative = errors.New("negative")
 	ask         = stet.Update[int, string]("ask")
-	// answerer answers what it is asked: it rejects what is negative, fails what is
-	// 13, leaves 1000 open, and ends with 0, or in failure with 99.
+	// answerer answers requests: it rejects negative numbers, fails 13, leaves 1000 open, and ends with 0, or in failure
+	// with 99.
 	answerer = stet.Define("answerer", func(ctx stet.Context, _ int) (string, error) {
 		for {
 			r, err := ask.Receive(ctx)
@@ -78,7 +78,7 @@ func TestUpdateIsAnswered(t *testing.T) {
 				t.Errorf("got %q, %v", got, err)
 			}
 			if _, err := ask.Call(ctx, e, id, -1); !errors.Is(err, stet.ErrRefused) || !errors.Is(err, errNegative) {
-				t.Errorf("what is rejected: %v", err)
+				t.Errorf("a rejected request: %v", err)
 			}
 			if _, err := ask.Call(ctx, e, id, 13); errors.Is(err, stet.ErrRefused) || !errors.Is(err, errNegative) {
 				t.Errorf("what fails: %v", err)
@@ -454,8 +454,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestUpdatesOfAFormerIncarnation fail when the run continues as new, received or
-// not; the next incarnation gets what comes then.
+// TestUpdatesOfAFormerIncarnation fail when the run continues as new, received or not; the next incarnation gets later
+// ones.
 func TestUpdatesOfAFormerIncarnation(t *testing.T) {
 	w := stet.Define("w", func(ctx stet.Context, part int) (string, error) {
 		r, err := ask.Receive(ctx)
@@ -514,9 +514,8 @@ func TestUpdatesOfAFormerIncarnation(t *testing.T) {
 	})
 }
 
-// TestRewindOfARunThatShows: what was said stays, behind a mark it is said again;
-// an update that was answered stays so, one that was not is received again; a fork
-// begins with empty streams.
+// TestRewindOfARunThatShows: appended items stay, and are appended again behind a mark. An answered update stays so, an
+// unanswered one is received again. A fork begins with empty streams.
 func TestRewindOfARunThatShows(t *testing.T) {
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		text := ""

@@ -194,7 +194,7 @@ func TestASlowReaderSeesTheLastContent(t *testing.T) {
 	}
 }
 
-// TestReadersAreTold what is wrong.
+// TestReadersAreTold of mistakes by clear errors.
 func TestReadersAreTold(t *testing.T) {
 	e := serve(t, stet.Config{Workflows: []stet.Definition{narrator}})
 	id := narrate(t, e)

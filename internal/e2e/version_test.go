@@ -64,9 +64,8 @@ func (d *diary) write(ctx stet.Context, name string) error {
 	}, stet.Retry{First: time.Microsecond})
 }
 
-// TestCodeChangesAtEveryCommit lets a process die at every commit of a run and
-// others with changed code take over: a run that has passed the place of a change
-// has version 0, every other one the newest; what is recorded is not executed
+// TestCodeChangesAtEveryCommit lets a process die at every commit of a run and others with changed code take over: a
+// run that has passed the place of a change has version 0, every other one the newest. Recorded steps are not executed
 // again, and no run stalls.
 func TestCodeChangesAtEveryCommit(t *testing.T) {
 	var book diary
@@ -219,7 +218,7 @@ func TestVersionInTheHistory(t *testing.T) {
 	}
 }
 
-// TestVersionOfBadInput fails the run and says what is expected.
+// TestVersionOfBadInput fails the run and names the expected form.
 func TestVersionOfBadInput(t *testing.T) {
 	for text, ask := range map[string]func(stet.Context){
 		`change "c": expected a version of 1 or more, found 0`: func(ctx stet.Context) { stet.Version(ctx, "c", 0) },
@@ -238,9 +237,8 @@ func TestVersionOfBadInput(t *testing.T) {
 	}
 }
 
-// TestVersionsOfWhatIsTakenBack follows a rewind, a retry and a fork under changed
-// code: what stands keeps the version it had, and what is redone from a place that
-// former code has not passed takes the newest.
+// TestVersionsOfWhatIsTakenBack follows a rewind, a retry and a fork under changed code: operations that stand keep
+// their version, and repeated ones at a place that former code has not passed take the newest.
 func TestVersionsOfWhatIsTakenBack(t *testing.T) {
 	var versions, executed []string
 	workflow := func(isChanged bool) *stet.Workflow[string, string] {
