@@ -3,6 +3,10 @@
 # All packages of all modules of go.work.
 MODULES := $(shell go list -m -f '{{.Dir}}/...')
 GOTEST  := go test -shuffle=on
+# Tests of the servers mostly wait: they come first, and beside those that compute, so that
+# there is one package more at a time than processors.
+SLOWEST_FIRST := $(shell go list -m -f '{{.Dir}}/...' | sort -r)
+PACKAGES      := $(shell getconf _NPROCESSORS_ONLN | awk '{print $$1+1}')
 # SQLite's own code, translated, is for one goroutine at a time, which our code around
 # it shows: the detector inside it would only make it five times slower.
 RACED   := ./...
@@ -30,7 +34,7 @@ services: servers ## start a Postgres and a Redis server for local work, until a
 .PHONY: test
 test: servers ## what a change must pass at once: vet and all tests of all modules, with a third of the random cases
 	go vet $(MODULES)
-	$(GOTEST) -timeout 15m $(MODULES)
+	$(GOTEST) -p $(PACKAGES) -timeout 15m $(SLOWEST_FIRST)
 
 .PHONY: check
 check: export STET_SOAK ?= 1
