@@ -35,7 +35,7 @@ func (r *reporter) report(ctx stet.Context, p Plan) (time.Time, error) {
 		return time.Time{}, err
 	}
 	_, morning, ok := stet.ScheduledFor(ctx)
-	if !ok { // somebody has started it by hand
+	if !ok { // it was started by hand
 		morning = stet.Now(ctx)
 	}
 	morning = morning.In(zone)

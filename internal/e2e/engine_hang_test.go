@@ -86,7 +86,7 @@ func TestStopWhileACommitHangs(t *testing.T) {
 // out, until its caller gives up.
 type silent struct {
 	store.Store
-	claims bool // a claim that finds something; else a commit of turns
+	claims bool // a claim that finds items; otherwise a commit of turns
 	after  bool
 	done   atomic.Bool
 }

@@ -213,7 +213,7 @@ func TestNoMessageOvertakesOneThatWaitsForAClaim(t *testing.T) {
 				claims.Store(nil)
 				synctest.Wait()
 				if err := word.Send(ctx, e, run.ID(), "c",
-					stet.SendKey("third")); err != nil { // and what comes later is told at once
+					stet.SendKey("third")); err != nil { // and later messages arrive at once
 					t.Fatal(err)
 				}
 				synctest.Wait()

@@ -101,7 +101,7 @@ func TestAVerbLeftWhileARunSuspends(t *testing.T) {
 				_, err := outside.Runs().Pause(t.Context(), "r", stet.Act{})
 				paused <- err
 			}()
-			time.Sleep(time.Second) // claims have told of both
+			time.Sleep(time.Second) // claims have brought both
 		}
 		g.afterCommit = func(b *store.Batch) {
 			answered.Store(answered.Load() || commits(b, store.Suspended))

@@ -53,7 +53,7 @@ func TestStepsThatUseAQueueShareItsLimit(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for i, r := range runs { // which two were first is nobody's promise
+			for i, r := range runs { // which two are first is not promised
 				if !slices.Contains(l.order(), fmt.Sprint(i)) {
 					untilWaitsFor(t, r, "model")
 				}

@@ -394,8 +394,8 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 	})
 }
 
-// TestStallOnFailure has a failing run wait for a person: by the engine's default
-// or the workflow's option, which wins.
+// TestStallOnFailure lets a failing run wait for a person: by the engine's default or the workflow's option, which
+// wins.
 func TestStallOnFailure(t *testing.T) {
 	var mu sync.Mutex
 	fails, undone := true, 0

@@ -578,15 +578,15 @@ var defects = []*defect{
 			func(r store.Run) bool { return !strings.HasPrefix(strings.ToLower(r.ID), prefix) })
 		return page, err
 	}},
-	{name: "a listing shows records", list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {
+	{name: "a listing shows entities", list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {
 		if f.HidesEntities() {
-			f.Workflows = []string{"w", "x", recordWorkflow}
+			f.Workflows = []string{"w", "x", entityWorkflow}
 		}
 		return b.Store.List(ctx, f)
 	}},
-	{name: "a count shows records", count: func(b *broken, ctx context.Context, f store.Filter) ([]store.Tally, error) {
+	{name: "a count shows entities", count: func(b *broken, ctx context.Context, f store.Filter) ([]store.Tally, error) {
 		if f.HidesEntities() {
-			f.Workflows = []string{"w", "x", recordWorkflow}
+			f.Workflows = []string{"w", "x", entityWorkflow}
 		}
 		return b.Store.Count(ctx, f)
 	}},

@@ -24,7 +24,7 @@ func newGenerator(seed uint64, w *world) *generator {
 
 var (
 	genShards    = []store.Shard{shardA, shardA, shardB}
-	genWorkflows = []string{"w", "w", "w", "w", "w", "x", "x", recordWorkflow}
+	genWorkflows = []string{"w", "w", "w", "w", "w", "x", "x", entityWorkflow}
 	genIDs       = []string{"a", "b", "c", "d", "e", "ä b"}
 	genItems     = []string{"i1", "i2", "i3", "i4", "i5", "i6", "i7", "i8", "i9", "i10", "i11", "i12"}
 	genLocs      = []string{"s", "s#2", "s/t", "s\x00\xff", "~1", "~2/a", "~2/b", "~2", "z", "ö"}
@@ -92,7 +92,7 @@ func (g *generator) last() []op {
 	h := len(g.w.alive)
 	ops = append(ops, &joinOp{}, &clockOp{By: time.Minute},
 		&acquireOp{Handle: h, Node: "last", Boot: "1", Shards: []store.Shard{shardA, shardB}, TTL: hour})
-	for _, workflows := range [][]string{nil, {"w"}, {"w", "x"}, {"w", "x", recordWorkflow}} {
+	for _, workflows := range [][]string{nil, {"w"}, {"w", "x"}, {"w", "x", entityWorkflow}} {
 		for _, step := range []time.Duration{0, 300 * time.Hour} {
 			claim := &claimOp{Handle: h, Node: "last", Boot: "1", Workflows: workflows, Limit: 100}
 			for _, shard := range []store.Shard{shardA, shardB} {
@@ -595,7 +595,7 @@ func (g *generator) claim() op {
 	return &claimOp{
 		Handle: handle, Node: node, Boot: boot, Leases: g.leases(node + " " + boot),
 		Limit: pick(g, []int{10, 10, 10, 1, 2, 0, -1}),
-		Workflows: pick(g, [][]string{{"w", "x", recordWorkflow}, {"w", "x", recordWorkflow}, {"w", "x"}, {"w"}, {"x"}, nil,
+		Workflows: pick(g, [][]string{{"w", "x", entityWorkflow}, {"w", "x", entityWorkflow}, {"w", "x"}, {"w"}, {"x"}, nil,
 			{"none"}}),
 		Build: pick(g, []string{"", "", "v1", "v2"}), Unservable: g.chance(2),
 	}
@@ -650,7 +650,7 @@ func (g *generator) filter() store.Filter {
 		f.IDPrefix = pick(g, []string{"a", "ä", "b@", "\xc3"})
 	}
 	if g.chance(3) {
-		f.Workflows = some(g, []string{"w", "x", recordWorkflow, "none"}, 2)
+		f.Workflows = some(g, []string{"w", "x", entityWorkflow, "none"}, 2)
 	}
 	if g.chance(3) {
 		f.Statuses = some(g, store.AllStatuses(), 3)

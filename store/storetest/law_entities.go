@@ -7,15 +7,15 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// recordWorkflow is the workflow of the entities that the suite makes.
-const recordWorkflow = store.EntityPrefix + "r"
+// entityWorkflow is the workflow of the entities that the suite makes.
+const entityWorkflow = store.EntityPrefix + "r"
 
 var law27 = []testCase{
 	{"RecordsAreSelectedOnlyByName", func(k *kit) {
 		o := k.owner(k.s, "n")
 		names := map[store.RunNo]string{}
 		nos := map[string]store.RunNo{}
-		for name, workflow := range map[string]string{"record": recordWorkflow, "other": "stet.z", "run": "w", "like": "stet",
+		for name, workflow := range map[string]string{"entity": entityWorkflow, "other": "stet.z", "run": "w", "like": "stet",
 			"beside": "stet/r", "before": "stet-r"} {
 			nos[name] = k.start("stet."+name, func(s *store.Start) {
 				s.Workflow, s.Tags = workflow,
@@ -24,10 +24,10 @@ var law27 = []testCase{
 			names[nos[name]] = name
 		}
 		claims, err := k.s.Claim(k.ctx, store.ClaimRequest{Node: o.node.ID, Boot: o.node.Boot, Leases: o.leases,
-			Workflows: []string{recordWorkflow}, Limit: 10})
+			Workflows: []string{entityWorkflow}, Limit: 10})
 		k.ok(err)
-		if len(claims.Runs) != 1 || claims.Runs[0].Run.No != nos["record"] {
-			k.Errorf("a claim of a record's workflow: %+v", claims.Runs)
+		if len(claims.Runs) != 1 || claims.Runs[0].Run.No != nos["entity"] {
+			k.Errorf("a claim of an entity's workflow: %+v", claims.Runs)
 		}
 		all := []string{"before", "beside", "like", "run"}
 		for _, row := range []struct {
@@ -40,10 +40,10 @@ var law27 = []testCase{
 			{store.Filter{Statuses: []store.Status{store.Running}}, nil},
 			{store.Filter{Tags: []store.Pair{{Key: "k", Value: "v"}}}, all},
 			{store.Filter{CreatedFrom: 1}, all},
-			{store.Filter{Workflows: []string{recordWorkflow}}, []string{"record"}},
-			{store.Filter{Workflows: []string{recordWorkflow, "w", "stet.z"}, Statuses: []store.Status{store.Queued}}, []string{"other", "run"}},
-			{store.Filter{IDs: []string{"stet.record", "stet.run"}}, []string{"record", "run"}},
-			{store.Filter{Nos: []store.RunNo{nos["record"], nos["like"]}}, []string{"like", "record"}},
+			{store.Filter{Workflows: []string{entityWorkflow}}, []string{"entity"}},
+			{store.Filter{Workflows: []string{entityWorkflow, "w", "stet.z"}, Statuses: []store.Status{store.Queued}}, []string{"other", "run"}},
+			{store.Filter{IDs: []string{"stet.entity", "stet.run"}}, []string{"entity", "run"}},
+			{store.Filter{Nos: []store.RunNo{nos["entity"], nos["like"]}}, []string{"entity", "like"}},
 		} {
 			page, err := k.s.List(k.ctx, row.f)
 			k.ok(err)

@@ -22,35 +22,35 @@ func grant(run, id string) store.Command {
 // held starts the entity of a queue and a run that waits for a permit of it.
 func (k *kit) held(queue, id string) store.Run {
 	k.Helper()
-	k.start(queue, func(s *store.Start) { s.Workflow = recordWorkflow })
+	k.start(queue, func(s *store.Start) { s.Workflow = entityWorkflow })
 	return k.start(id, place(queue, "ask "+id))
 }
 
 var law28 = []testCase{
 	{"AStartInAQueueIsHeldAndAsks", func(k *kit) {
 		o := k.owner(k.s, "n")
-		record := o.started("q", func(s *store.Start) { s.Workflow = recordWorkflow })
-		o.become(record, store.Suspended)
+		entity := o.started("q", func(s *store.Start) { s.Workflow = entityWorkflow })
+		o.become(entity, store.Suspended)
 		a := o.batch([]store.Command{{Claim: true, Start: k.startOf("a", place("q", "ask a"))}}).Commands[0]
 		if a.Outcome != store.Applied || a.Claimed || a.Run.Status != store.Queued || a.Run.Marks != store.Held ||
 			string(a.Run.Queue) != "place of a" || a.Run.WakeAt != 0 {
 			k.Fatalf("the start of a run in a queue: %+v", a)
 		}
 		k.equal("the run", k.get(a.Run.No).Queue, []byte("place of a"))
-		asked := k.inbox(record.No)
+		asked := k.inbox(entity.No)
 		if len(asked) != 1 || asked[0].ID != "ask a" || asked[0].Kind != store.ItemAsk || string(asked[0].Value) != "for a" {
 			k.Fatalf("what the queue was asked: %+v", asked)
 		}
-		if r := k.get(record.No); r.Claimed || r.Status != store.Suspended {
+		if r := k.get(entity.No); r.Claimed || r.Status != store.Suspended {
 			k.Errorf("the queue was claimed by an ask: %+v", r)
 		}
-		if o.again(); len(k.inbox(record.No)) != 1 {
+		if o.again(); len(k.inbox(entity.No)) != 1 {
 			k.Error("a repeat of the start asked again")
 		}
 		if claims := o.claim(10, "w"); len(claims.Runs) != 0 || claims.More {
 			k.Errorf("a run that is held was claimed: %+v", claims)
 		}
-		if claims := o.claim(10, "w", recordWorkflow); len(claims.Runs) != 1 || claims.Runs[0].Run.No != record.No {
+		if claims := o.claim(10, "w", entityWorkflow); len(claims.Runs) != 1 || claims.Runs[0].Run.No != entity.No {
 			k.Errorf("the queue was not claimed for what it is asked: %+v", claims)
 		}
 	}},
@@ -65,9 +65,9 @@ var law28 = []testCase{
 		if a := k.apply(store.Command{Start: start}); a.Outcome != store.Applied {
 			k.Errorf("the repeat of a start: %+v", a)
 		}
-		record, err := k.s.List(k.ctx, store.Filter{IDs: []string{"q"}})
+		entity, err := k.s.List(k.ctx, store.Filter{IDs: []string{"q"}})
 		k.ok(err)
-		if asked := k.inbox(record.Runs[0].No); len(asked) != 1 {
+		if asked := k.inbox(entity.Runs[0].No); len(asked) != 1 {
 			k.Errorf("the queue was asked %d times", len(asked))
 		}
 		k.start("b", place("nobody", "ask b")) // is held for ever, and can be cancelled
@@ -118,7 +118,7 @@ var law28 = []testCase{
 	}},
 	{"WhatAHeldRunIsClaimedFor", func(k *kit) {
 		o := k.owner(k.s, "n")
-		k.start("q", func(s *store.Start) { s.Workflow = recordWorkflow })
+		k.start("q", func(s *store.Start) { s.Workflow = entityWorkflow })
 		for i, row := range []struct {
 			kind          store.ItemKind
 			begun, paused bool
@@ -216,7 +216,7 @@ var law28 = []testCase{
 		}
 	}},
 	{"BadPlacesAreRefused", func(k *kit) {
-		k.start("q", func(s *store.Start) { s.Workflow = recordWorkflow })
+		k.start("q", func(s *store.Start) { s.Workflow = entityWorkflow })
 		for what, change := range map[string]func(*store.Start){
 			"a place without data":      func(s *store.Start) { s.Queue.Data = nil },
 			"a place with much data":    func(s *store.Start) { s.Queue.Data = make([]byte, store.MaxHeaders+1) },

@@ -45,7 +45,7 @@ func (r *reader) read(ctx context.Context, ids map[string]bool, again func(no st
 	st := &state{Entries: map[store.RunNo][]store.Entry{}, Items: map[store.RunNo][]store.Item{},
 		Audits: map[store.RunNo][]store.Audit{},
 		Feeds:  map[store.RunNo][]store.Feed{}, Streams: map[store.RunNo]map[string][]store.StreamItem{}}
-	for _, workflows := range [][]string{nil, {recordWorkflow}} {
+	for _, workflows := range [][]string{nil, {entityWorkflow}} {
 		runs, err := pages(ctx, r.store, store.Filter{Workflows: workflows, Values: true, Limit: store.MaxPage})
 		if err != nil {
 			return nil, err
@@ -76,7 +76,7 @@ func (r *reader) read(ctx context.Context, ids map[string]bool, again func(no st
 	if err := st.readFeeds(ctx, r.store); err != nil {
 		return nil, err
 	}
-	for _, workflows := range [][]string{nil, {recordWorkflow}} {
+	for _, workflows := range [][]string{nil, {entityWorkflow}} {
 		tallies, err := r.store.Count(ctx, store.Filter{Workflows: workflows})
 		if err != nil {
 			return nil, err

@@ -101,7 +101,7 @@ func (a *audit) checkRun(ctx context.Context, r *store.Run, known *run) error {
 	case r.Status == store.Failed:
 		a.report.violated(wrongResults, "run %s has failed: %s", r.ID, r.Output)
 	case r.Status == store.Cancelled && !known.asked:
-		a.report.violated(wrongResults, "run %s is cancelled, and nobody has asked for it: %s", r.ID, r.Reason)
+		a.report.violated(wrongResults, "run %s is cancelled without a request: %s", r.ID, r.Reason)
 	case r.Status == store.Succeeded:
 		if err := a.checkOutput(ctx, known.program); err != nil {
 			return err

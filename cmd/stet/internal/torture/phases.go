@@ -164,7 +164,7 @@ func (h *harness) outage(ctx context.Context, o Outage) {
 	h.report.count("outages: "+o.Name, 1)
 }
 
-// settle lets all runs end, on processes that nobody strikes at.
+// settle lets all runs end, on processes that are not struck at.
 func (h *harness) settle(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	wait := h.fleet("calm", false, stet.None).launch(ctx)

@@ -204,7 +204,7 @@ func (h *harness) queuesRest(ctx context.Context) (bool, error) {
 // log it also checks that no more bodies were under way than there are permits.
 func (a *audit) checkQueues(ctx context.Context) error {
 	if !a.queues.made {
-		return nil // the strikes were over before somebody owned the store
+		return nil // the strikes were over before a process owned the store
 	}
 	asked := map[string]bool{}
 	for _, r := range a.queues.runs {

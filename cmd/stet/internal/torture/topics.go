@@ -193,7 +193,7 @@ func (a *audit) checkEvents(name string, mode stet.TopicMode, published, kept ma
 		case there > 1:
 			a.report.violated(lostEvents, "topic %s: event %d was taken by %d runs, and is kept: %t", name, n, took[n], kept[n])
 		case there == 0 && known:
-			a.report.violated(acknowledgedLost, "topic %s: event %d was published, nobody has taken it, and it is not kept",
+			a.report.violated(acknowledgedLost, "topic %s: event %d was published, no run has taken it, and it is not kept",
 				name, n)
 		}
 	}

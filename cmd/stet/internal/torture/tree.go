@@ -151,7 +151,7 @@ func (p *program) expectedOf(n *node, c *choices) (uint64, error) {
 	case kindPromise:
 		got := c.Promised[n.id]
 		if got != p.offer(n, 0) && got != p.offer(n, 1) {
-			return 0, fmt.Errorf("promise %s has a value that nobody has given: %d", n.name(), got)
+			return 0, fmt.Errorf("promise %s has a value that no caller has given: %d", n.name(), got)
 		}
 		value = mix(value, got)
 	case kindInTurn, kindAll, kindJoin, kindMap:
