@@ -32,7 +32,8 @@ func TestVerdict(t *testing.T) {
 		ask(7, "here")
 		w.set("late", store.Item{No: 8, State: store.New})
 		ask(8, "late")
-		w.expectReads(t, "item there1", "item here1", "item late1")
+		// The reader begins with the second one, which so reads again.
+		w.expectReads(t, "item there1", "item here1", "item here1", "item late1")
 		w.waiters.Committed(&store.Turn{Run: 1, Consumed: []store.Consumption{
 			{Item: 9, Verdict: []byte("no")}, {Item: 7, Verdict: []byte("yes")}, {Item: 8},
 		}})
@@ -43,6 +44,39 @@ func TestVerdict(t *testing.T) {
 		all.Wait()
 		w.expectReads(t, "item late1")
 	})
+}
+
+// TestNoHintIsLost: an answer that comes after the first read is found by its hint, however
+// that falls with the start of the reader and with others that join.
+func TestNoHintIsLost(t *testing.T) {
+	for range 500 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			begun := time.Now()
+			var all, others sync.WaitGroup
+			stop, cancel := context.WithCancel(t.Context())
+			all.Go(func() {
+				if v, err := w.waiters.Verdict(t.Context(), 1, 7, "late"); err != nil || string(v) != "yes" {
+					t.Errorf("found %q, %v", v, err)
+				}
+			})
+			for i := range 3 {
+				others.Go(func() { _, _ = w.waiters.Verdict(stop, 2, store.ItemNo(i), "never") })
+			}
+			w.afterRead("late")
+			w.set("late", store.Item{No: 7, State: store.Consumed, Verdict: []byte("yes")})
+			w.another()
+			all.Wait()
+			if waited := time.Since(begun); waited > time.Second {
+				t.Errorf("waited %v, as long as a poll", waited)
+			}
+			cancel()
+			others.Wait()
+		})
+		if t.Failed() {
+			return
+		}
+	}
 }
 
 // TestAnswer: an answer is read when the run has answered, or changed elsewhere, and at a

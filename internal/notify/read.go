@@ -44,10 +44,12 @@ func (w *Waiters) readAll(ctx context.Context) {
 	defer w.cfg.Changes.Listen()()
 	poll := time.NewTicker(w.cfg.Poll)
 	defer poll.Stop()
-	var feeds feedReader
+	// A change between the first read of a follower and Answered below would be missed: the
+	// followers of items read once more, those of feeds as they join.
+	feeds := feedReader{changed: true}
 	var pause <-chan time.Time
+	changed := w.cfg.Changes.Answered()
 	for {
-		changed := w.cfg.Changes.Answered() // before the reads: a change meanwhile is not missed
 		w.readEnds(ctx)
 		if pause == nil && feeds.look(ctx, w) {
 			pause = time.After(lookPause)
@@ -57,6 +59,9 @@ func (w *Waiters) readAll(ctx context.Context) {
 		case <-pause:
 			pause = nil
 		case <-changed:
+			// Only now, and before the reads: a change that came with another case, or comes
+			// meanwhile, is not missed.
+			changed = w.cfg.Changes.Answered()
 			feeds.changed = true
 			if w.cfg.Sole() == nil {
 				w.lookForEnds(ctx)

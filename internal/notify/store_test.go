@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -92,6 +94,19 @@ func (w *world) Changed(ctx context.Context) (store.Change, error) {
 		return c, nil
 	case <-ctx.Done():
 		return store.Change{}, ctx.Err()
+	}
+}
+
+// afterRead waits until the item was read.
+func (w *world) afterRead(id string) {
+	for {
+		w.mu.Lock()
+		read := slices.ContainsFunc(w.reads, func(what string) bool { return strings.Contains(what, id) })
+		w.mu.Unlock()
+		if read {
+			return
+		}
+		runtime.Gosched()
 	}
 }
 

@@ -71,14 +71,14 @@ type cancel struct {
 	reason     string
 }
 
-// deliverCancel looks at a request for a cancel. It reports whether the code is to see
-// it; otherwise it is answered or kept.
+// deliverCancel looks at a request for a cancel. It reports whether the item is to be
+// marked as seen, as deliver does; otherwise it is answered or kept.
 func (r *Interpreter) deliverCancel(it *store.Item) bool {
 	switch {
 	case it.Name == "" && (r.undo.begun || r.cancel.handedOver || r.j.Cancelled() != nil):
 		// A parent cancels its child with the scope and at its own end, by one item,
 		// which this run may have consumed in an earlier activation.
-		r.j.Log.See(it)
+		return true
 	case r.undo.begun:
 		r.Answer(it.No, verbs.No(verbs.Undoing))
 	case r.cancel.item != nil || r.cancel.handedOver || r.j.Cancelled() != nil:
