@@ -104,7 +104,9 @@ func TestFailureRecords(t *testing.T) {
 		if err != nil || len(entries) != 1 {
 			t.Fatal(entries, err)
 		}
-		record("entry", entries[0].Err(), "step")
+		if entry := record("entry", entries[0].Err(), "step"); entry.Location != step.Location {
+			t.Errorf("the entry's failure is at %s, the run's at %s", entry.Location, step.Location)
+		}
 		if !errors.Is(entries[0].Err(), errEmpty) {
 			t.Errorf("%v is not %v", entries[0].Err(), errEmpty)
 		}
