@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,14 +17,13 @@ import (
 type swept struct {
 	requests []store.SweepRequest
 	at       []time.Time
-	fails    bool // the next part
+	fails    atomic.Bool // the next part
 }
 
 func (s *swept) Sweep(_ context.Context, req store.SweepRequest) (store.Swept, error) {
 	s.requests, s.at = append(s.requests, req), append(s.at, time.Now())
 	time.Sleep(time.Second)
-	if s.fails {
-		s.fails = false
+	if s.fails.Swap(false) {
 		return store.Swept{}, errors.New("not now")
 	}
 	if req.From.Stage == 2 {
@@ -77,9 +77,9 @@ func TestPartsAndRests(t *testing.T) {
 // After an error the pass begins from the start, when the pause is over.
 func TestAnErrorBeginsThePassAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := swept{}
+		var s swept
 		begun := time.Now()
-		time.AfterFunc(64*time.Second, func() { s.fails = true })
+		time.AfterFunc(64*time.Second, func() { s.fails.Store(true) })
 		run(t, &s, true, 3*time.Minute)
 		if got := s.at[2].Sub(begun); got != 126*time.Second || s.requests[2].From != (store.SweepPlace{}) {
 			t.Errorf("after the error it asked for %+v after %s", s.requests[2].From, got)
