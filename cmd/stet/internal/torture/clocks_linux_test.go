@@ -82,7 +82,7 @@ func buildShifted(t *testing.T) string {
 // queues and schedules keep to the clock of the server.
 func TestClocksOfNodesStandApart(t *testing.T) {
 	if !soak.On() {
-		t.Skip("it builds the standard library again, which takes minutes: it runs under STET_SOAK=1")
+		t.Skip("it builds the standard library again, which takes minutes: it runs under STET_SOAK=10, as make soak sets it")
 	}
 	stet := buildShifted(t)
 	postgres, redis := servers.NewPostgres(t), servers.NewRedis(t, servers.Durable...)

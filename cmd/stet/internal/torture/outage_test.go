@@ -61,7 +61,7 @@ func TestRedisEndures(t *testing.T) {
 // over, which may not have the last acknowledgements.
 func TestRedisClusterEndures(t *testing.T) {
 	if testing.Short() {
-		t.Skip("not in -short: it takes 15 seconds, and a minute and a half under STET_SOAK=1")
+		t.Skip("not in -short: it takes 15 seconds, and a minute and a half under STET_SOAK=10")
 	}
 	// A busy machine may take its time to start a server.
 	cluster := servers.NewRedisCluster(t, append([]string{"cluster-node-timeout 30000"}, servers.Durable...)...)
