@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,26 +16,82 @@ import (
 	"github.com/stet-run/stet/stettest"
 )
 
-// TestShownCode finds each block of Go in the guide in a file of this folder.
+// TestShownCode finds each block of Go on the pages in a test of this folder.
 func TestShownCode(t *testing.T) {
-	guide, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
+	var code strings.Builder
+	for _, name := range files(t, "*_test.go") {
+		code.WriteString(read(t, name))
 	}
-	code, err := os.ReadFile("tasks_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := strings.Split(string(guide), "```go\n")[1:]
-	if len(blocks) < 8 {
-		t.Errorf("the guide shows %d blocks of code", len(blocks))
-	}
-	for _, block := range blocks {
-		block, _, closed := strings.Cut(block, "```")
-		if !closed || !strings.Contains(string(code), block) {
-			t.Errorf("this is not in tasks_test.go:\n%s", block)
+	found := 0
+	for _, page := range files(t, "*.md") {
+		for i, block := range strings.Split(read(t, page), "```go\n")[1:] {
+			block, _, closed := strings.Cut(block, "```")
+			if !closed || !strings.Contains(code.String(), block) {
+				t.Errorf("%s: block %d is in no test of this folder:\n%s", page, i+1, block)
+			}
+			found++
 		}
 	}
+	if found < 12 {
+		t.Errorf("expected the guide's blocks of code, found %d", found)
+	}
+}
+
+// TestIndex finds each page in the index, and a page behind each link.
+func TestIndex(t *testing.T) {
+	index := read(t, "README.md")
+	for _, page := range files(t, "*.md") {
+		if page != "README.md" && !strings.Contains(index, "("+page) {
+			t.Errorf("README.md has no link to %s", page)
+		}
+		for _, link := range links.FindAllStringSubmatch(read(t, page), -1) {
+			target, anchor, _ := strings.Cut(link[1], "#")
+			if target == "" {
+				target = page
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %v", page, err)
+			} else if anchor != "" && !slices.Contains(anchors(read(t, target)), anchor) {
+				t.Errorf("%s: %s has no heading for #%s", page, target, anchor)
+			}
+		}
+	}
+}
+
+// links matches a link within the repository.
+var links = regexp.MustCompile(`\]\(((?:[^):"]|:[^/])*)\)`)
+
+// anchors returns the names of a page's headings, as links write them.
+func anchors(page string) []string {
+	var names []string
+	for _, line := range strings.Split(page, "\n") {
+		if !strings.HasPrefix(line, "#") {
+			continue
+		}
+		name := strings.ToLower(strings.TrimSpace(strings.TrimLeft(line, "#")))
+		names = append(names, strings.ReplaceAll(punctuation.ReplaceAllString(name, ""), " ", "-"))
+	}
+	return names
+}
+
+var punctuation = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+
+func files(t *testing.T, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%s: %v, %v", pattern, names, err)
+	}
+	return names
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // TestTasks executes what the guide shows.
