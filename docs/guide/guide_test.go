@@ -16,10 +16,11 @@ import (
 	"github.com/stet-run/stet/stettest"
 )
 
-// TestShownCode finds each block of Go on the pages in a test of this folder.
+// TestShownCode finds each block of Go on the pages in a test: of this folder, or of the
+// module that has the driver.
 func TestShownCode(t *testing.T) {
 	var code strings.Builder
-	for _, name := range files(t, "*_test.go") {
+	for _, name := range append(files(t, "*_test.go"), "../../store/postgres/guide_test.go") {
 		code.WriteString(read(t, name))
 	}
 	found := 0
@@ -27,7 +28,7 @@ func TestShownCode(t *testing.T) {
 		for i, block := range strings.Split(read(t, page), "```go\n")[1:] {
 			block, _, closed := strings.Cut(block, "```")
 			if !closed || !strings.Contains(code.String(), block) {
-				t.Errorf("%s: block %d is in no test of this folder:\n%s", page, i+1, block)
+				t.Errorf("%s: block %d is in no test:\n%s", page, i+1, block)
 			}
 			found++
 		}
