@@ -11,7 +11,9 @@
 //   - An expression for every hour ("30 * * * *") is due whenever the clocks show
 //     a time that matches: twice in a repeated hour, not in a skipped one.
 //
-// Days of the month and of the week are "or" if both are given, as in every cron.
+// Days of the month and of the week are "or" if both are given, and "and" if one of them
+// begins with "*", as in Vixie's cron and its successors: "0 0 1 * MON" is due on the first
+// and on Mondays, "0 0 */2 * MON" on Mondays with an odd date.
 package schedule
 
 import (
@@ -114,15 +116,32 @@ func (s Spec) Compile() (*Times, error) {
 		return bad("Cron: expected five or six fields, found %q", s.Cron)
 	}
 	spec.Location = time.UTC
+	markStars(spec, strings.Fields(s.Cron))
 	t := &Times{cron: spec, zone: zone, hourly: spec.Hour&allHours == allHours}
 	if t.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return bad("Cron: %q is never due", s.Cron)
+		return bad("Cron: %q is never due: expected a day that some month has", s.Cron)
 	}
 	return t, nil
 }
 
-// Next returns the first time that is due after the given one, in UTC; the zero
-// time if there is none.
+// starBit says of a field of days that it restricts no other.
+const starBit = 1 << 63
+
+// markStars marks fields of days that begin with a star, also those with a step, which the parser does not.
+func markStars(spec *cron.SpecSchedule, fields []string) {
+	if len(fields) < 5 {
+		return // @daily
+	}
+	star := func(field string) bool { return field[0] == '*' || field[0] == '?' }
+	if days := fields[len(fields)-3]; star(days) {
+		spec.Dom |= starBit
+	}
+	if weekdays := fields[len(fields)-1]; star(weekdays) {
+		spec.Dow |= starBit
+	}
+}
+
+// Next returns the first time that is due after the given one, in UTC; the zero time if there is none within 41 years.
 func (t *Times) Next(after time.Time) time.Time {
 	if t.cron == nil {
 		return t.nextMultiple(after)
@@ -130,16 +149,35 @@ func (t *Times) Next(after time.Time) time.Time {
 	// The search goes from one change of the clocks to the next: in between they run evenly.
 	limit := after.AddDate(searchYears, 0, 0)
 	for from := after; from.Before(limit); {
-		begin, end := from.In(t.zone).ZoneBounds()
+		begin, end := t.bounds(from)
 		if next := t.nextWithin(after, begin, end, from); !next.IsZero() {
 			return next.UTC()
 		}
-		if end.IsZero() {
+		// What comes is shown by no clock before the time that comes next without changes.
+		shown := t.cron.Next(wall(from, offsetAt(from.In(t.zone))).Add(-anyChange))
+		if end.IsZero() || shown.IsZero() {
 			break
 		}
 		from = end
+		if far := shown.Add(-anyChange); far.After(from) {
+			from = far
+		}
 	}
 	return time.Time{}
+}
+
+// anyChange is more than a clock was ever set at once, and more than any is ahead of UTC.
+const anyChange = 48 * time.Hour
+
+// bounds returns the change of the clocks before a time, or at it, and the next one. Zero is none. Some are no change:
+// beyond the table of a zone the years end as well.
+func (t *Times) bounds(at time.Time) (begin, end time.Time) {
+	begin, end = at.In(t.zone).ZoneBounds()
+	// On the last day of a leap year ZoneBounds gives an end that is over. No clock is changed on that day.
+	if !end.IsZero() && !end.After(at) {
+		end = at.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+	}
+	return begin, end
 }
 
 // nextWithin returns the first time after the given one that is due from a change

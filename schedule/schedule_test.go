@@ -220,13 +220,20 @@ func TestIntervals(t *testing.T) {
 func TestDaysOfMonthAndWeek(t *testing.T) {
 	from := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC) // a Saturday
 	for cron, want := range map[string]string{
-		"0 0 1 * MON":     "2026-11-23", // or, as in every cron
-		"0 0 * * MON":     "2026-11-23",
-		"0 0 L * *":       "2026-11-30",
-		"0 0 * * FRI#1":   "2026-12-04",
-		"0 0 29 2 *":      "2028-02-29",
-		"0 0 15W * *":     "2026-12-15",
-		"0 0 1 jan-mar *": "2027-01-01",
+		"0 0 1 * MON":      "2026-11-23", // or
+		"0 0 */2 * MON":    "2026-11-23", // and, as one begins with a star
+		"0 0 */2 * TUE":    "2026-12-01",
+		"0 0 0 */2 * TUE":  "2026-12-01",
+		"0 0 2 * */6":      "2027-01-02", // a Saturday
+		"0 0 ?/7 * SUN":    "2026-11-22",
+		"0 0 1-31/2 * TUE": "2026-11-23",
+		"0 0 */2 * MON#1":  "2026-12-07",
+		"0 0 * * MON":      "2026-11-23",
+		"0 0 L * *":        "2026-11-30",
+		"0 0 * * FRI#1":    "2026-12-04",
+		"0 0 29 2 *":       "2028-02-29",
+		"0 0 15W * *":      "2026-12-15",
+		"0 0 1 jan-mar *":  "2027-01-01",
 	} {
 		if got := compile(t, schedule.Spec{Cron: cron}).Next(from).Format(time.DateOnly); got != want {
 			t.Errorf("%s: expected %s, got %s", cron, want, got)
@@ -248,6 +255,10 @@ func TestBadSpecs(t *testing.T) {
 		{schedule.Spec{Cron: "TZ=UTC * * * * *"}, "in Zone"},
 		{schedule.Spec{Cron: "CRON_TZ=UTC * * * * *"}, "in Zone"},
 		{schedule.Spec{Cron: "0 0 30 2 *"}, "never due"},
+		{schedule.Spec{Cron: "0 0 30 2 *", Zone: "Europe/Berlin"}, "never due"},
+		{schedule.Spec{Cron: "0 0 31 4 *", Zone: "America/New_York"}, "never due"},
+		{schedule.Spec{Cron: "0 0 31W 2 *", Zone: "Australia/Sydney"}, "never due"},
+		{schedule.Spec{Cron: "59 59 23 31 2,4,6,9,11 *", Zone: "Australia/Lord_Howe"}, "never due"},
 		{schedule.Spec{Cron: "* * * * *", Zone: "Mars/Olympus"}, "Zone: "},
 		{schedule.Spec{Cron: "* * * * *", Zone: "Local"}, "Zone: "},
 		{schedule.Spec{Cron: "* * * * *", Offset: time.Second}, "Offset: "},
@@ -260,6 +271,64 @@ func TestBadSpecs(t *testing.T) {
 	} {
 		if _, err := c.spec.Compile(); !errors.Is(err, schedule.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: expected an error with %q, got %v", c.spec, c.want, err)
+		}
+	}
+}
+
+// zones have clocks that are changed by each kind of rule that is in force: north and south, by an hour, by half an
+// hour, by two, at midnight, on Fridays and Sundays, before their own midnight; and clocks that are not changed.
+var zones = []string{
+	"Africa/Cairo", "Africa/Casablanca", "America/Asuncion", "America/Havana", "America/Los_Angeles", "America/New_York",
+	"America/Nuuk", "America/Santiago", "America/Sao_Paulo", "America/Scoresbysund", "America/St_Johns",
+	"Antarctica/Troll", "Asia/Beirut", "Asia/Gaza", "Asia/Jerusalem", "Asia/Kolkata", "Asia/Tokyo", "Atlantic/Azores",
+	"Australia/Lord_Howe", "Australia/Sydney", "Europe/Berlin", "Europe/Chisinau", "Europe/Dublin", "Europe/London",
+	"Pacific/Apia", "Pacific/Auckland", "Pacific/Chatham", "Pacific/Easter", "Pacific/Kiritimati", "Pacific/Norfolk", "UTC",
+}
+
+// TestTheLastDaysOfLeapYears: beyond the table of a zone they once had no end.
+func TestTheLastDaysOfLeapYears(t *testing.T) {
+	for _, zone := range zones {
+		loc, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		daily := compile(t, schedule.Spec{Cron: "30 7 * * *", Zone: zone})
+		hourly := compile(t, schedule.Spec{Cron: "15 * * * *", Zone: zone})
+		for _, year := range []int{2040, 2044, 2096, 2104, 2400} {
+			// Each hour of the days around the year's end, by a clock that nobody changes on them.
+			for at := time.Date(year, 12, 29, 0, 0, 0, 0, loc); at.Day() != 3; at = at.Add(time.Hour) {
+				want := time.Date(at.Year(), at.Month(), at.Day(), 7, 30, 0, 0, loc)
+				if at.Hour() > 7 {
+					want = want.AddDate(0, 0, 1)
+				}
+				if got := daily.Next(at); !got.Equal(want) {
+					t.Fatalf("%s: after %s: expected %s, found %s", zone, at, want, got.In(loc))
+				}
+				if got, want := hourly.Next(at), at.Add(15*time.Minute); !got.Equal(want) {
+					t.Fatalf("%s: after %s: expected %s, found %s", zone, at, want, got.In(loc))
+				}
+			}
+		}
+	}
+}
+
+// TestRareDates: the search is bounded by years, and leaves out those in which nothing is due.
+func TestRareDates(t *testing.T) {
+	for _, zone := range zones {
+		loc, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leap := compile(t, schedule.Spec{Cron: "30 12 29 2 *", Zone: zone})
+		monday := compile(t, schedule.Spec{Cron: "30 12 */28 2 MON#5", Zone: zone}) // a 29th of February
+		for _, c := range []struct {
+			times    *schedule.Times
+			from, to int
+		}{{leap, 2024, 2028}, {leap, 2040, 2044}, {leap, 2096, 2104}, {monday, 2024, 2044}, {monday, 2072, 2112}} {
+			want := time.Date(c.to, 2, 29, 12, 30, 0, 0, loc)
+			if got := c.times.Next(time.Date(c.from, 2, 29, 12, 30, 0, 0, loc)); !got.Equal(want) {
+				t.Errorf("%s: after the 29th of February %d: expected %s, found %s", zone, c.from, want, got.In(loc))
+			}
 		}
 	}
 }

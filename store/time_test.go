@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -44,5 +45,59 @@ func TestTimeArithmetic(t *testing.T) {
 	}
 	if far := t0 + store.Time(store.MaxDelay); far < t0 {
 		t.Errorf("the longest delay overflows: %d", far)
+	}
+}
+
+// TestTimesStayWithinTheYearsOfADate: one that is too far is at the end, not somewhere else.
+func TestTimesStayWithinTheYearsOfADate(t *testing.T) {
+	now := store.TimeOf(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	const first, last = "0000-01-01T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z"
+	latest := store.TimeOf(time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC))
+	earliest := store.TimeOf(time.Date(-300_000, 1, 1, 0, 0, 0, 0, time.UTC))
+	for _, c := range []struct {
+		got  store.Time
+		want string
+	}{
+		{store.TimeOf(time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)), last},
+		{store.TimeOf(time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)), last},
+		{latest, last},
+		{store.TimeOf(time.Unix(1<<62, 0)), last},
+		{store.TimeOf(time.Unix(math.MaxInt64, 0)), last},
+		{store.TimeOf(time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)), first},
+		{store.TimeOf(time.Date(-1, 12, 31, 23, 59, 59, 0, time.UTC)), first},
+		{earliest, first},
+		{store.TimeOf(time.Unix(-1<<62, 0)), first},
+		{latest.Add(1000), last},
+		{latest.Add(math.MaxInt64), last},
+		{earliest.Add(math.MinInt64), first},
+		{now.Add(math.MaxInt64), "2318-04-14T02:51:21.854775Z"},
+		{store.Time(math.MaxInt64), last}, // of another program
+		{store.Time(math.MinInt64), first},
+		{store.Time(math.MaxInt64).Add(math.MaxInt64), last},
+	} {
+		if c.got.String() != c.want {
+			t.Errorf("expected %s, found %s", c.want, c.got)
+		}
+		if back, err := time.Parse(time.RFC3339Nano, c.got.String()); err != nil || store.TimeOf(back) != c.got.Add(0) {
+			t.Errorf("%s comes back as %s, %v", c.got, back, err)
+		}
+		if _, err := c.got.Time().MarshalJSON(); err != nil {
+			t.Errorf("%s: %v", c.got, err)
+		}
+	}
+	for _, c := range []struct {
+		from, to store.Time
+		want     time.Duration
+	}{
+		{now, latest, math.MaxInt64},
+		{latest, now, math.MinInt64},
+		{now, store.Time(math.MaxInt64), math.MaxInt64},
+		{store.Time(math.MinInt64), store.Time(math.MaxInt64), math.MaxInt64},
+		{store.Time(math.MaxInt64), store.Time(math.MinInt64), math.MinInt64},
+		{now, now.Add(math.MaxInt64), math.MaxInt64 / 1000 * 1000},
+	} {
+		if got := c.to.Sub(c.from); got != c.want {
+			t.Errorf("from %s to %s: expected %d, found %d", c.from, c.to, c.want, got)
+		}
 	}
 }

@@ -95,6 +95,13 @@ func (a *activation) postHere(ev event) bool {
 	return !a.gone && a.queue([]event{ev})
 }
 
+// isGone reports whether the run has left memory.
+func (a *activation) isGone() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.gone
+}
+
 // queue adds events. It reports whether there is no driver: then the caller starts one, or
 // is it. a.mu must be held.
 func (a *activation) queue(events []event) bool {
@@ -310,8 +317,7 @@ func (a *activation) schedule() {
 	if at == 0 {
 		return
 	}
-	now := a.x.e.time.now()
-	if needsInbox && at <= now {
+	if needsInbox && at <= a.x.e.time.now() {
 		if a.behind == 0 && a.shard.InboxReadAt() >= at {
 			a.post(timeReached{})
 		} else {
@@ -319,8 +325,7 @@ func (a *activation) schedule() {
 		}
 		return
 	}
-	// A microsecond more, so that the bound has passed the deadline by then.
-	d := max(at.Sub(now), 0) + time.Microsecond
+	d := a.x.e.time.until(at)
 	if a.timer == nil {
 		a.timer = time.AfterFunc(d, func() { a.post(timeReached{}) })
 		return

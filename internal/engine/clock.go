@@ -29,3 +29,12 @@ func (c *clock) now() store.Time {
 	defer c.mu.Unlock()
 	return c.last.Add(time.Since(c.at))
 }
+
+// longestTimer bounds the timers of this package: what is later than that is looked at again.
+const longestTimer = time.Hour
+
+// until returns how long a timer has to run for a time of the store, or for an hour if that
+// is shorter. It adds a microsecond, so that the bound has passed the time by then.
+func (c *clock) until(at store.Time) time.Duration {
+	return min(max(at.Sub(c.now()), 0), longestTimer) + time.Microsecond
+}

@@ -32,14 +32,17 @@ type dispatcher struct {
 	mu         sync.Mutex
 	nextWake   store.Time         // earliest known wake time of a suspended run; 0: none known
 	lag        time.Duration      // by which the store's time was behind our bound at the last claim
-	readers    []*activation      // wait for the inbox to be read
+	readers    readers            // wait for the inbox to be read
 	unservable []store.Unservable // what the last claim that asked has found
 	askedAt    time.Time          // when it asked
 }
 
 func newDispatcher(x *executor) *dispatcher {
-	return &dispatcher{x: x, wake: make(chan struct{}, 1)}
+	return &dispatcher{x: x, wake: make(chan struct{}, 1), readers: readers{}}
 }
+
+// readers are activations, each once however often it asks: claims may fail for hours.
+type readers map[*activation]struct{}
 
 // run claims until the executor is asked to stop, or has lost what it holds.
 func (d *dispatcher) run() {
@@ -90,12 +93,11 @@ func (d *dispatcher) pause() time.Duration {
 	defer d.mu.Unlock()
 	wait := d.x.e.cfg.Poll
 	if d.nextWake != 0 {
-		until := d.nextWake.Sub(d.x.e.time.now())
-		if until <= 0 && d.lag > lagging {
-			until = max(d.nextWake.Sub(d.x.e.time.now())+d.lag, time.Millisecond)
+		until := d.x.e.time.until(d.nextWake)
+		if late := d.nextWake.Sub(d.x.e.time.now()); late <= 0 && d.lag > lagging {
+			until = max(late+d.lag, time.Millisecond)
 		}
-		// A microsecond more, so that the bound has passed the wake time by then.
-		wait = min(wait, max(until, 0)+time.Microsecond)
+		wait = min(wait, until)
 	}
 	return wait
 }
@@ -111,7 +113,7 @@ func (d *dispatcher) claimSoon() {
 // claimFor requests a claim, after which a's expired deadline may be handed over.
 func (d *dispatcher) claimFor(a *activation) {
 	d.mu.Lock()
-	d.readers = append(d.readers, a)
+	d.readers[a] = struct{}{}
 	d.mu.Unlock()
 	d.claimSoon()
 }
@@ -146,7 +148,7 @@ func (d *dispatcher) claim() (found bool) {
 		return false
 	}
 	room := x.memory.room()
-	req, readers := d.request(in, room)
+	req, waiting := d.request(in, room)
 	asOf := x.memory.beginClaim()
 	number := d.asked.Add(1)
 	limited, done := x.limited(x.held)
@@ -154,7 +156,7 @@ func (d *dispatcher) claim() (found bool) {
 	done()
 	x.memory.endClaim()
 	if err != nil {
-		d.failed(err, readers)
+		d.failed(err, waiting)
 		return false
 	}
 	x.e.time.observe(claims.Now)
@@ -179,7 +181,7 @@ func (d *dispatcher) claim() (found bool) {
 	if claims.More && room > 0 {
 		d.claimSoon()
 	}
-	for _, a := range readers {
+	for a := range waiting {
 		if late {
 			time.AfterFunc(x.e.cfg.Poll, func() { a.post(timeReached{}) })
 			continue
@@ -190,7 +192,7 @@ func (d *dispatcher) claim() (found bool) {
 }
 
 // request returns what to claim, and the activations that wait for it.
-func (d *dispatcher) request(in *ownership.Shards, room int) (store.ClaimRequest, []*activation) {
+func (d *dispatcher) request(in *ownership.Shards, room int) (store.ClaimRequest, readers) {
 	x := d.x
 	req := store.ClaimRequest{
 		Node: x.e.cfg.Node, Boot: x.e.boot, Leases: in.Open(), Workflows: x.workflows, Limit: room,
@@ -201,16 +203,16 @@ func (d *dispatcher) request(in *ownership.Shards, room int) (store.ClaimRequest
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.nextWake = 0
-	readers := d.readers
-	d.readers = nil
+	waiting := d.readers
+	d.readers = readers{}
 	if req.Unservable = x.member != nil && time.Since(d.askedAt) >= x.e.cfg.Poll; req.Unservable {
 		d.askedAt = time.Now()
 	}
-	return req, readers
+	return req, waiting
 }
 
 // failed is called when a claim has failed. It may have claimed runs all the same.
-func (d *dispatcher) failed(err error, readers []*activation) {
+func (d *dispatcher) failed(err error, waiting readers) {
 	if d.x.held.Err() == nil {
 		d.outcomeUnknown = true
 		d.x.log().Error("claiming; trying again", "error", err)
@@ -218,7 +220,11 @@ func (d *dispatcher) failed(err error, readers []*activation) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.readers = append(readers, d.readers...)
+	for a := range waiting {
+		if !a.isGone() {
+			d.readers[a] = struct{}{}
+		}
+	}
 }
 
 // lose drops the shards whose leases the store has refused.

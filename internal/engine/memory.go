@@ -86,10 +86,7 @@ func (m *memory) expect(h *ownership.Shard, no store.RunNo) *activation {
 		return nil
 	}
 	if former := m.active[no]; former != nil {
-		former.mu.Lock()
-		gone := former.gone
-		former.mu.Unlock()
-		if !gone && former.shard == h {
+		if !former.isGone() && former.shard == h {
 			return nil
 		}
 		m.removeLocked(former)

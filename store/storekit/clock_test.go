@@ -39,3 +39,39 @@ func TestMonotonicGoesOn(t *testing.T) {
 		t.Errorf("100 reads within 10 µs: found %v", got)
 	}
 }
+
+// TestMonotonicIsNeverAhead of the machine's clock because its reader has lost the processor
+// between any two of its acts; the pause is over with the next read.
+func TestMonotonicIsNeverAhead(t *testing.T) {
+	const pause = 100 * time.Millisecond
+	begun := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for place := range 4 { // before and after each of the two reads
+		var gone time.Duration
+		acts := 0
+		pausing := false
+		read := func() time.Duration {
+			if pausing && acts == place {
+				gone += pause
+			}
+			acts++
+			at := gone
+			if pausing && acts == place {
+				gone += pause
+			}
+			acts++
+			return at
+		}
+		now := storekit.Monotonic(func() time.Time { return begun.Add(read()) }, read)
+		for i := range 10 {
+			gone += time.Second
+			acts, pausing = 0, i == 0 || i == 5
+			got, machine := now().Sub(store.TimeOf(begun)), gone
+			if got > machine {
+				t.Errorf("pause %d: the clock stands at %s when the machine's stands at %s", place, got, machine)
+			}
+			if !pausing && got != machine {
+				t.Errorf("pause %d: after it the clock stands at %s, the machine's at %s", place, got, machine)
+			}
+		}
+	}
+}

@@ -217,6 +217,26 @@ var claimCases = []testCase{
 			}
 		}
 	}},
+	{"ADateOfTheFarFutureIsADate", func(k *kit) {
+		o := k.owner(k.s, "n")
+		for year := 9999; year > 2200; year -= 1291 { // beyond 2^53 microseconds, and beyond what a Duration holds
+			at := store.TimeOf(time.Date(year, 12, 31, 23, 59, 59, 999_999_000, time.UTC))
+			delayed := k.start(fmt.Sprint("delayed until ", year), func(s *store.Start) { s.At = at })
+			r := o.started(fmt.Sprint("suspended until ", year))
+			o.turn(update(r, store.Update{Status: store.Suspended, WakeAt: at + 1}), store.Committed)
+			k.pass(3600 * second)
+			c := o.claim(10, "w")
+			// A store that keeps the order of times as floating-point numbers rounds the next one.
+			if len(c.Runs) != 0 || c.NextWake.Sub(at).Abs() > time.Millisecond {
+				k.Errorf("%d runs are claimed, the next wakes at %s; want none, and %s", len(c.Runs), c.NextWake, at)
+			}
+			for no, want := range map[store.RunNo]store.Time{delayed.No: at, r.No: at + 1} {
+				if run := k.get(no); run.WakeAt != want {
+					k.Errorf("run %q wakes at %d; want %d", run.ID, run.WakeAt, want)
+				}
+			}
+		}
+	}},
 	{"NextWakeIsTheEarliestToCome", func(k *kit) {
 		o := k.owner(k.s, "n", shardA, shardB)
 		t0 := k.now()

@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/internal/steps"
+	"github.com/stet-run/stet/store"
+)
+
+// waits is an interpreter that waits for a time. It counts how often it was advanced.
+type waits struct {
+	interpreter
+	until      store.Time
+	needsInbox bool
+	advanced   int
+}
+
+func (w *waits) Advance(store.Time, store.Time)              { w.advanced++ }
+func (w *waits) Take() *store.Turn                           { return nil }
+func (w *waits) Suspended() bool                             { return false }
+func (w *waits) Broken() error                               { return nil }
+func (w *waits) NextTimer() (at store.Time, needsInbox bool) { return w.until, w.needsInbox }
+func newWaiting(t *testing.T, w *waits, from time.Time) *activation {
+	e := &Engine{cfg: Config{Poll: time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}}
+	e.time.observe(store.TimeOf(from))
+	x := &executor{e: e, held: t.Context(), steps: steps.Env{Pool: steps.NewPool(1)}}
+	x.dispatcher = newDispatcher(x)
+	var set ownership.Set
+	shard := store.Shard{Group: store.DefaultGroup}
+	set.Take(t.Context(), []store.Lease{{Shard: shard, Epoch: 1}})
+	return &activation{x: x, shard: set.Now().Of(shard), phase: live, r: w}
+}
+
+// A timer of centuries wakes its run once an hour, and no other.
+func TestFarTimersAreIdle(t *testing.T) {
+	for name, until := range map[string]time.Time{
+		"tomorrow":        time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC),
+		"year 2400":       time.Date(2400, 1, 1, 0, 0, 0, 0, time.UTC),
+		"year 9999":       time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
+		"year 300000":     time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC),
+		"all there are":   time.Unix(1<<62, 0),
+		"longest of them": time.Unix(1<<63-1, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &waits{until: store.TimeOf(until)}
+				a := newWaiting(t, w, time.Now())
+				a.schedule()
+				a.x.dispatcher.wakeBy(w.until)
+				if rest := a.x.dispatcher.pause(); rest != time.Second {
+					t.Errorf("the dispatcher rests for %s; expected the poll interval", rest)
+				}
+				time.Sleep(10*time.Hour + time.Minute)
+				synctest.Wait()
+				a.timer.Stop()
+				if w.advanced != 10 {
+					t.Errorf("within ten hours the run was woken %d times; expected 10", w.advanced)
+				}
+			})
+		})
+	}
+}
+
+// A run that asks again and again for a read of its inbox, while the store is away, is one
+// reader; one that has left memory is none.
+func TestReadersAreCountedOnce(t *testing.T) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	a := newWaiting(t, &waits{until: store.TimeOf(begin.Add(-time.Hour)), needsInbox: true}, begin)
+	d := a.x.dispatcher
+	for range 10 {
+		for range 10 {
+			a.schedule()
+		}
+		_, waiting := d.request(a.x.shards.Now(), 1)
+		a.schedule()
+		d.failed(errors.New("away"), waiting)
+		if len(d.readers) != 1 {
+			t.Fatalf("%d readers; expected 1", len(d.readers))
+		}
+	}
+	_, waiting := d.request(a.x.shards.Now(), 1)
+	a.gone = true
+	if d.failed(errors.New("away"), waiting); len(d.readers) != 0 {
+		t.Errorf("%d readers; expected none", len(d.readers))
+	}
+}
