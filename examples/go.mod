@@ -2,6 +2,8 @@ module github.com/stet-run/stet/examples
 
 go 1.26.0
 
+require github.com/stet-run/stet v0.0.0
+
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.6 // indirect
@@ -14,3 +16,7 @@ require (
 	github.com/x448/float16 v0.8.4 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 )
+
+replace github.com/stet-run/stet => ..
+
+replace github.com/stet-run/stet/store/postgres => ../store/postgres
