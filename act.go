@@ -31,16 +31,32 @@ type Act struct {
 	// Children makes Runs.Pause and Runs.Resume reach the children of the run too, and
 	// theirs, one after the other. It is ErrInvalid elsewhere.
 	Children bool
+	// AnyBuild lets a process of any build take the run up, and not only one of the
+	// build that has worked on it last or of a later one; so after a rollback. It is
+	// for Runs.Resume, Retry, Rewind and the edits, and ErrInvalid elsewhere. The audit
+	// names the former build.
+	AnyBuild bool
 }
 
-// check returns what is wrong with the act; children says whether it may reach them.
-func (a *Act) check(children bool) error {
+// check returns what is wrong with an act that is no request about a run.
+func (a *Act) check() error { return a.checkFor(0) }
+
+// checkFor returns what is wrong with the act of a verb; 0: it is none.
+func (a *Act) checkFor(verb store.ItemKind) error {
 	var problem error
 	if a.By != "" && store.CheckRunID(a.By) != nil {
 		problem = fmt.Errorf("field By: expected 1 to 255 bytes without control characters, found %q: %w", a.By, ErrInvalid)
 	}
-	if a.Children && !children {
+	if a.Children && verb != store.ItemPause && verb != store.ItemResume {
 		problem = errors.Join(problem, fmt.Errorf("field Children is for Pause and Resume of a run: %w", ErrInvalid))
+	}
+	switch verb {
+	case store.ItemResume, store.ItemRetry, store.ItemRewind, store.ItemEdit:
+	default:
+		if a.AnyBuild {
+			problem = errors.Join(problem,
+				fmt.Errorf("field AnyBuild is for what lets a run go on: Resume, Retry, Rewind and edits: %w", ErrInvalid))
+		}
 	}
 	return errors.Join(problem, checkReason(a.Why))
 }
@@ -93,6 +109,10 @@ func (r Runs) Pause(ctx context.Context, runID string, act Act) (bool, error) {
 
 // Resume requests that a stalled or paused run goes on. A run that is stalled because it
 // failed is retried. The results are those of Cancel.
+//
+// On a store with many slots a run goes on in a process of the build that has worked on
+// it last, or of a later one: RunInfo.Build. What it waits for if none is there says
+// NodesInfo.Unserved. With Act.AnyBuild an earlier one takes it up.
 func (r Runs) Resume(ctx context.Context, runID string, act Act) (bool, error) {
 	return r.engine.verb(ctx, runID, store.ItemResume, act)
 }
@@ -198,7 +218,7 @@ func parsePlace(text string) (location.Loc, error) {
 func (r Runs) Fork(ctx context.Context, runID, before string, act Act, id ...ID) (string, error) {
 	loc, err := parsePlace(before)
 	if err == nil {
-		err = act.check(false)
+		err = act.check()
 	}
 	for _, one := range id {
 		err = cmp.Or(err, checkRunID(string(one)))
@@ -254,11 +274,11 @@ func (e *Engine) verb(ctx context.Context, runID string, kind store.ItemKind, ac
 func (e *Engine) verbWith(
 	ctx context.Context, runID string, kind store.ItemKind, q stored.Request, act Act,
 ) (bool, error) {
-	if err := act.check(kind == store.ItemPause || kind == store.ItemResume); err != nil {
+	if err := act.checkFor(kind); err != nil {
 		return false, fmt.Errorf("%s run %q: %w", kind, runID, err)
 	}
 	value := []byte(act.Why)
-	if kind == store.ItemRewind || kind == store.ItemEdit {
+	if q.AnyBuild = act.AnyBuild; q.AnyBuild || kind == store.ItemRewind || kind == store.ItemEdit {
 		q.Why = act.Why
 		value = q.Encode()
 	}

@@ -106,7 +106,7 @@ func (d DeadLetters) List(ctx context.Context, f store.DeadFilter) (letters []De
 // if there is no such letter or run, ErrTerminal if the run has ended,
 // ErrInvalid if the letter is no message; the letter is then kept.
 func (d DeadLetters) Replay(ctx context.Context, number store.ItemNo, runID string, act Act) error {
-	if err := act.check(false); err != nil {
+	if err := act.check(); err != nil {
 		return fmt.Errorf("replay dead letter %d: %w", number, err)
 	}
 	page, err := d.engine.store.DeadLetters(ctx, store.DeadFilter{Nos: []store.ItemNo{number}, Values: true})
@@ -135,7 +135,7 @@ func (d DeadLetters) Replay(ctx context.Context, number store.ItemNo, runID stri
 // Remove removes dead letters for good and returns how many of the numbers were of dead
 // letters. ErrInvalid: a bad act.
 func (d DeadLetters) Remove(ctx context.Context, act Act, numbers ...store.ItemNo) (int, error) {
-	if err := act.check(false); err != nil {
+	if err := act.check(); err != nil {
 		return 0, fmt.Errorf("remove dead letters: %w", err)
 	}
 	n, err := d.remove(ctx, numbers...)

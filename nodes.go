@@ -139,7 +139,7 @@ func (e *UnservedError) Error() string {
 // ErrNotFound: no node with the ID is known. ErrRefused: the store has one owner at a
 // time, which is stopped instead. ErrInvalid: a bad act.
 func (n Nodes) Drain(ctx context.Context, node string, act Act) error {
-	if err := act.check(false); err != nil {
+	if err := act.check(); err != nil {
 		return fmt.Errorf("drain node %q: %w", node, err)
 	}
 	d, err := n.engine.store.Describe(ctx)

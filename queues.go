@@ -154,7 +154,7 @@ func (q Queues) Delete(ctx context.Context, name string, act Act) error {
 
 // act requests what needs no settings.
 func (q Queues) act(ctx context.Context, name, verb string, act Act) error {
-	if err := act.check(false); err != nil {
+	if err := act.check(); err != nil {
 		return queueError(name, err)
 	}
 	err := q.engine.manage(ctx, name, verb, nil)

@@ -218,7 +218,7 @@ func (s Schedules) Delete(ctx context.Context, name string, act Act) error {
 func (s Schedules) act(
 	ctx context.Context, verb, name, what string, value []byte, act Act,
 ) (planner.Answer, error) {
-	if err := act.check(false); err != nil {
+	if err := act.check(); err != nil {
 		return planner.Answer{}, aboutSchedule(verb, name, err)
 	}
 	answer, err := s.engine.askSchedule(ctx, name, what, value)

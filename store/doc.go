@@ -56,7 +56,8 @@
 // Law 25. Builds are ordered as text, byte by byte.
 //   - A run that is claimed in the act that creates it has the build of its Start;
 //     otherwise it has none.
-//   - A turn raises its run's build and never lowers it.
+//   - A turn raises its run's build and never lowers it. But one whose Update has AnyBuild
+//     gives it the Update's Build, or none.
 //   - A claim for a build treats a run of a later build like a run whose workflow the node
 //     does not have.
 //

@@ -86,6 +86,8 @@ type Update struct {
 	// Unclaim gives the run back: it is Running, not Paused, and ready for any node that
 	// can load it.
 	Unclaim bool
+	// AnyBuild forgets the run's build, before Build is written (law 25).
+	AnyBuild bool
 	// Continue makes the run continue as new. Status must be Running, before the turn and
 	// in it.
 	Continue *Continuation

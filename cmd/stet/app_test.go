@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -175,7 +176,8 @@ var (
 	}, stet.StallOnFailure)
 )
 
-// application is a user's program: an engine on app.db with the workflows above.
+// application is a user's program: an engine with the workflows above, on app.db or the
+// server that STET_DB names.
 // With the argument register it ends as soon as their names are known there; with
 // check it replays live runs against its code.
 func application() int {
@@ -208,7 +210,11 @@ func check(ctx context.Context) int {
 }
 
 func work(ctx context.Context, stop func(), register bool) (err error) {
-	db, err := sqlite.Open(context.Background(), "app.db")
+	address := "app.db"
+	if db := os.Getenv("STET_DB"); strings.Contains(db, "://") {
+		address = db
+	}
+	db, err := (&opener{db: address, log: slog.New(slog.DiscardHandler)}).open(context.Background(), true)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ attempts and the same idempotency keys.`,
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Retry(ctx, id, v.act())
 	}
-	return v.command(cc.app)
+	v.takesUp = true
+	return v.command(cc.app, v.anyBuildFlag)
 }
 
 func (cc controlCommands) rewindCommand() *cobra.Command {
@@ -38,7 +39,8 @@ idempotency keys. The run must have ended, be stalled or paused.`,
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Rewind(ctx, id, before, v.act())
 	}
-	cmd := v.command(cc.app)
+	v.takesUp = true
+	cmd := v.command(cc.app, v.anyBuildFlag)
 	beforeFlag(cmd, &before)
 	return cmd
 }
@@ -152,7 +154,8 @@ text. The run must have ended, be stalled or paused.`,
 		}
 		return e.Runs().EditResult(ctx, id, step, value, v.act())
 	}
-	cmd := v.command(cc.app)
+	v.takesUp = true
+	cmd := v.command(cc.app, v.anyBuildFlag)
 	var result string
 	cmd.Flags().StringVar(&step, "step", "", "`location` of the step")
 	cmd.Flags().StringVar(&result, "result", "", "the `JSON` that it returns from now on")

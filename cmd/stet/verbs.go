@@ -48,12 +48,15 @@ func (cc controlCommands) pauseCommand() *cobra.Command {
 func (cc controlCommands) resumeCommand() *cobra.Command {
 	v := verb{
 		name: "resume", short: "resume paused runs, and stalled runs once the cause is fixed",
+		about: "It says what a run waits for that no process can take up. After a rollback that may be a later\n" +
+			"build, which has worked on the run: --any-build lets an earlier one take it up.",
 		fits: may(store.ItemResume),
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Resume(ctx, id, v.act())
 	}
-	return v.command(cc.app, v.childrenFlag)
+	v.takesUp = true
+	return v.command(cc.app, v.childrenFlag, v.anyBuildFlag)
 }
 
 // may returns a function that reports whether a verb makes sense for a run.
@@ -70,14 +73,23 @@ type verb struct {
 	reason   string
 	who      string
 	children bool
+	anyBuild bool
 	timeout  time.Duration
+	takesUp  bool // the run goes on: what it lacks for that is said
+	app      *app
 }
 
 // act returns who makes the request, why, and whether it includes the children.
-func (v *verb) act() stet.Act { return stet.Act{By: v.who, Why: v.reason, Children: v.children} }
+func (v *verb) act() stet.Act {
+	return stet.Act{By: v.who, Why: v.reason, Children: v.children, AnyBuild: v.anyBuild}
+}
 
 func (v *verb) childrenFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&v.children, "children", false, "the children of the runs too, and theirs")
+}
+
+func (v *verb) anyBuildFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&v.anyBuild, "any-build", false, "let a process of an earlier build take the runs up, too")
 }
 
 // whoFlag adds the flag that names the operator.
@@ -100,6 +112,7 @@ func checkWho(cmd *cobra.Command, who string) error {
 
 func (v *verb) command(a *app, more ...func(*cobra.Command)) *cobra.Command {
 	var t target
+	v.app = a
 	cmd := &cobra.Command{
 		Use:   v.name + " RUN...",
 		Short: v.short,
@@ -138,8 +151,12 @@ func (v *verb) do(ctx context.Context, e *stet.Engine, id string) error {
 	defer cancel()
 	ok, err := v.ask(e, wait, id)
 	switch {
+	case err == nil && ok && v.takesUp:
+		return v.sayLack(wait, e, id)
 	case err == nil && ok:
 		return nil
+	case v.takesUp && errors.Is(err, stet.ErrRefused):
+		return v.hintBuild(wait, e, id, conflictError{err})
 	case errors.Is(err, stet.ErrPending):
 		what := fmt.Sprintf("nobody has decided within %s", v.timeout)
 		if ctx.Err() != nil {
@@ -153,4 +170,41 @@ func (v *verb) do(ctx context.Context, e *stet.Engine, id string) error {
 		return err
 	}
 	return conflictError{err} // the owner has refused
+}
+
+// lackOf returns what a run that goes on lacks for that; nil: nothing, or it has ended.
+func lackOf(ctx context.Context, e *stet.Engine, id string) error {
+	info, err := e.Runs().Info(ctx, id)
+	if err != nil {
+		return nil // it was deleted, or the store is away: the request is carried out all the same
+	}
+	nodes, err := e.Nodes().Info(ctx)
+	if err != nil || info.Status == store.Stalled || info.Marks&store.Paused != 0 {
+		return nil
+	}
+	return nodes.Unserved(info)
+}
+
+// sayLack says what a run that goes on waits for, if no process can take it up.
+func (v *verb) sayLack(ctx context.Context, e *stet.Engine, id string) error {
+	lack := (*stet.UnservedError)(nil)
+	switch err := lackOf(ctx, e, id); {
+	case !errors.As(err, &lack):
+	case lack.Build != "":
+		v.app.say("%s: done; it %s. To let an earlier one take it up: stet pause %[1]s; stet resume %[1]s --any-build",
+			printable(id), printable(lack.Error()))
+	default:
+		v.app.say("%s: done; %s", printable(id), printable(lack.Error()))
+	}
+	return nil
+}
+
+// hintBuild adds to a refusal what helps a run that goes on, and waits for a later build.
+func (v *verb) hintBuild(ctx context.Context, e *stet.Engine, id string, refused error) error {
+	lack := (*stet.UnservedError)(nil)
+	if err := lackOf(ctx, e, id); errors.As(err, &lack) && lack.Build != "" {
+		return hintedError{refused, "it " + lack.Error() + "; to let an earlier one take it up: " +
+			"stet pause RUN, then stet resume RUN --any-build"}
+	}
+	return refused
 }

@@ -128,10 +128,15 @@ func (x *executor) stall(h *ownership.Shard, run store.Run, reason string, done 
 			x.undecided(h, &run, result)
 			return
 		}
-		x.log().Error("run stalled", "run_id", run.ID, "workflow", run.Workflow, "reason", reason)
 		run.Status, run.Reason = store.Stalled, reason
+		x.logStall(&run)
 		x.e.waiters.RunEnded(run)
 	}})
+}
+
+// logStall logs that a run is stalled, whatever the cause: an alarm looks for this line.
+func (x *executor) logStall(run *store.Run) {
+	x.log().Error("run stalled", "run_id", run.ID, "workflow", run.Workflow, "reason", run.Reason)
 }
 
 // permitted reports whether a claimed run may execute as far as its queue is

@@ -69,8 +69,10 @@ func (a *activation) update(turn *store.Turn) {
 		turn.Update = u
 	}
 	if a.code != nil { // entities are of no build
-		u.Build, u.Discard = a.x.e.cfg.Build, a.workflow.Discard
-		if u.Waits == nil && len(turn.Entries) == 0 && u.Continue == nil && !u.Status.Terminal() {
+		u.Discard = a.workflow.Discard
+		if u.Build = a.x.e.cfg.Build; !a.touched && verbs.StallsAsFound(turn) {
+			u.Build, u.Waits = "", verbs.KeepSign(&a.run)
+		} else if u.Waits == nil && len(turn.Entries) == 0 && u.Continue == nil && !u.Status.Terminal() {
 			u.Waits = verbs.NoWaits()
 		}
 	}
@@ -145,6 +147,9 @@ func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
 	}
 	switch {
 	case turn.ended != nil:
+		if turn.ended.Status == store.Stalled {
+			a.x.logStall(turn.ended)
+		}
 		if len(a.watches()) > turn.watches {
 			a.x.dispatcher.claimSoon() // later watches are answered by a decision about the ended run
 		}

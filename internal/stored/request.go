@@ -2,12 +2,14 @@ package stored
 
 import "github.com/stet-run/stet/store"
 
-// Request is the value of a verb that needs more than a reason: Rewind and Edit.
+// Request is the value of a verb that needs more than a reason: of Rewind and Edit always,
+// of Resume and Retry with AnyBuild. Those two have the reason itself otherwise.
 type Request struct {
 	Why      string `cbor:"1,keyasint,omitempty"`
 	Location string `cbor:"2,keyasint,omitempty"` // encoded; "": the root
 	Failed   bool   `cbor:"3,keyasint,omitempty"` // an edit: Value is a failure record
 	Value    []byte `cbor:"4,keyasint"`
+	AnyBuild bool   `cbor:"5,keyasint,omitempty"` // an earlier build may take the run up, too
 }
 
 // Encode returns the request's stored form.
@@ -20,15 +22,26 @@ func DecodeRequest(data []byte) (Request, error) {
 	return q, err
 }
 
+// RequestOf returns the request that the value of a verb makes. Of one that cannot be read
+// it is empty.
+func RequestOf(it *store.Item) Request {
+	switch it.Kind {
+	case store.ItemRewind, store.ItemEdit:
+		q, _ := DecodeRequest(it.Value)
+		return q
+	case store.ItemResume, store.ItemRetry:
+		if len(it.Value) > 0 && it.Value[0]>>5 == 5 { // a map in CBOR; no text begins with these bytes
+			if q, err := DecodeRequest(it.Value); err == nil {
+				return q
+			}
+		}
+	}
+	return Request{Why: string(it.Value)}
+}
+
 // Why returns the reason that the value of a verb gives.
 func Why(it *store.Item) string {
-	if it.Kind != store.ItemRewind && it.Kind != store.ItemEdit {
-		return string(it.Value)
-	}
-	q, err := DecodeRequest(it.Value)
-	if err != nil {
-		return ""
-	}
+	q := RequestOf(it)
 	return q.Why
 }
 

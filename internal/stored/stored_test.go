@@ -48,7 +48,8 @@ func TestStoredForm(t *testing.T) {
 		"ending":    {stored.Ending{Reason: "y", Owed: []string{"a"}, More: 1}.Encode(), "\xa3\x01ay\x02\x81aa\x03\x01"},
 		"request": {(&stored.Request{Why: "y", Location: "l", Failed: true, Value: []byte("v")}).Encode(),
 			"\xa4\x01ay\x02al\x03\xf5\x04Av"},
-		"answer": {stored.EncodeAnswer([]byte("v"), nil, false), "yv"},
+		"any build": {(&stored.Request{Why: "y", AnyBuild: true}).Encode(), "\xa3\x01ay\x04\xf6\x05\xf5"},
+		"answer":    {stored.EncodeAnswer([]byte("v"), nil, false), "yv"},
 	} {
 		if string(c.got) != c.want {
 			t.Errorf("a %s is stored as %q, want %q", name, c.got, c.want)
@@ -260,9 +261,11 @@ func TestLinksComeBack(t *testing.T) {
 func TestWhy(t *testing.T) {
 	request := stored.Request{Why: "why", Location: "l"}
 	for name, it := range map[string]store.Item{
-		"cancel":  {Kind: store.ItemCancel, Value: []byte("why")},
-		"rewind":  {Kind: store.ItemRewind, Value: request.Encode()},
-		"damaged": {Kind: store.ItemEdit, Value: []byte("?")},
+		"cancel":    {Kind: store.ItemCancel, Value: []byte("why")},
+		"rewind":    {Kind: store.ItemRewind, Value: request.Encode()},
+		"resume":    {Kind: store.ItemResume, Value: []byte("why")},
+		"any build": {Kind: store.ItemResume, Value: (&stored.Request{Why: "why", AnyBuild: true}).Encode()},
+		"damaged":   {Kind: store.ItemEdit, Value: []byte("?")},
 	} {
 		want := "why"
 		if name == "damaged" {

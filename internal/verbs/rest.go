@@ -63,3 +63,11 @@ func KeepSign(run *store.Run) []byte {
 	}
 	return NoWaits()
 }
+
+// StallsAsFound reports whether a turn stalls its run and records nothing by which could be
+// seen that its code was executed. The run's build and its sign stay then: a build whose
+// code fits takes the run up again.
+func StallsAsFound(t *store.Turn) bool {
+	return t.Update.Status == store.Stalled && len(t.Entries)+len(t.Rewrites)+len(t.Prune)+len(t.Consumed)+
+		len(t.Answers)+len(t.Values)+len(t.Appends)+len(t.Tags)+len(t.Sends) == 0
+}

@@ -289,6 +289,9 @@ func (r *run) examine(d *data) {
 
 // update changes the run's row.
 func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
+	if u.AnyBuild {
+		r.Build = ""
+	}
 	r.Build = max(r.Build, u.Build)
 	if !u.Isolate && !u.EndIsolation {
 		r.Suspect, r.Strikes, r.Alone = 0, 0, false

@@ -272,7 +272,10 @@ func (t *committing) UpdateRun(turn *store.Turn, c *sqlstore.Change) error {
 	case sqlstore.NotIsolated:
 		set.text("alone=false")
 	}
-	if c.Build != "" {
+	switch {
+	case c.AnyBuild:
+		set.to("build", []byte(c.Build))
+	case c.Build != "":
 		set.text("build=greatest(build, " + set.arg([]byte(c.Build)) + "::bytea)")
 	}
 	if c.Held {

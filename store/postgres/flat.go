@@ -125,7 +125,7 @@ func (f *flatBatch) turn(place int64, t *store.Turn) bool {
 	if u == nil {
 		return true
 	}
-	if u.Continue != nil || u.Generation != 0 || u.Queue != nil || u.Marks&store.Held != 0 {
+	if u.Continue != nil || u.Generation != 0 || u.Queue != nil || u.Marks&store.Held != 0 || u.AnyBuild {
 		return false
 	}
 	f.updates = append(f.updates, updateRow{run, u})

@@ -115,6 +115,7 @@ func updateText(u *store.Update) string {
 		flag byte
 	}{
 		{u.Isolate, isolateFlag}, {u.EndIsolation, endIsolationFlag}, {u.Discard, discardFlag}, {u.Unclaim, unclaimFlag},
+		{u.AnyBuild, anyBuildFlag},
 		{hasMore(u), moreFlag},
 	} {
 		if f.is {

@@ -54,6 +54,7 @@ const (
 	endIsolationFlag = 's'
 	discardFlag      = 'd'
 	unclaimFlag      = 'b'
+	anyBuildFlag     = 'f'
 	moreFlag         = 'm' // reason, waits and queue follow
 )
 
@@ -78,7 +79,7 @@ var protocol = map[string]words.Table{
 	"LEASE": quoted(map[string]string{"wentBack": epochWentBack}),
 	"FLAG": quoted(map[string]string{
 		"isolate": string(isolateFlag), "endIsolation": string(endIsolationFlag), "discard": string(discardFlag),
-		"unclaim": string(unclaimFlag), "more": string(moreFlag),
+		"unclaim": string(unclaimFlag), "anyBuild": string(anyBuildFlag), "more": string(moreFlag),
 	}),
 	// The indexes of runs by condition, and the classes of candidates in their order.
 	"INDEX":     quoted(map[string]string{"claimed": "k", "ready": "y", "waking": "z"}),

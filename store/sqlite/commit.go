@@ -233,6 +233,9 @@ var suspicions = [...]string{
 func (t *committing) UpdateRun(turn *store.Turn, c *sqlstore.Change) error {
 	no := int64(turn.Run)
 	set := "UPDATE stet_runs SET " + suspicions[c.Suspicion] + ", build=max(build, ?2)"
+	if c.AnyBuild {
+		set = "UPDATE stet_runs SET " + suspicions[c.Suspicion] + ", build=?2"
+	}
 	if c.Held {
 		_, err := t.c.exec(set+" WHERE run_no=?1", no, c.Build)
 		return err

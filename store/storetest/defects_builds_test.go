@@ -32,6 +32,7 @@ func init() {
 	}
 	defects = append(defects,
 		&defect{name: "a build is not raised", commit: updates(func(u *store.Update) { u.Build = "" })},
+		&defect{name: "a build is never taken away", commit: updates(func(u *store.Update) { u.AnyBuild = false })},
 		&defect{name: "a start's build is forgotten",
 			commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
 				batch.Commands = slices.Clone(batch.Commands)

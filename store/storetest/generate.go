@@ -550,6 +550,7 @@ func (g *generator) update(r *store.Run) *store.Update {
 	if u.Status == store.Running && u.Marks&store.Paused == 0 && g.chance(8) {
 		u.Unclaim = true
 	}
+	u.AnyBuild = g.chance(8)
 	if u.Status == store.Running && g.chance(3) {
 		g.seeds++
 		u.Continue = &store.Continuation{Workflow: pick(g, genWorkflows), Input: g.value(), Seed: seedOf(g.seeds),

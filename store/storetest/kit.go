@@ -146,8 +146,13 @@ func (o *owner) turn(turn *store.Turn, want store.Verdict) {
 
 func (o *owner) claim(limit int, workflows ...string) store.Claims {
 	o.Helper()
+	return o.claimFor("", limit, workflows...)
+}
+
+func (o *owner) claimFor(build string, limit int, workflows ...string) store.Claims {
+	o.Helper()
 	claims, err := o.s.Claim(o.ctx, store.ClaimRequest{Node: o.node.ID, Boot: o.node.Boot, Leases: o.leases,
-		Workflows: workflows, Limit: limit})
+		Workflows: workflows, Build: build, Limit: limit})
 	o.ok(err)
 	return claims
 }

@@ -26,6 +26,39 @@ var law25 = []testCase{
 			k.Errorf("after turns that were held back the run has the build %q; want %q", got, "w")
 		}
 	}},
+	{"ABuildIsTakenAway", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		turn := func(build string, any bool, status store.Status, want store.Verdict, left string) {
+			k.Helper()
+			o.turn(update(r, store.Update{Status: status, Build: build, AnyBuild: any}), want)
+			if got := k.get(r.No).Build; got != left {
+				k.Errorf("after a turn under the build %q, for any build %t, the run has %q; want %q", build, any, got, left)
+			}
+		}
+		turn("v2", false, store.Running, store.Committed, "v2")
+		turn("", true, store.Running, store.Committed, "")
+		turn("", true, store.Running, store.Committed, "")
+		turn("v2", false, store.Running, store.Committed, "v2")
+		turn("v1", true, store.Running, store.Committed, "v1")
+		k.send(message("r", "m"))
+		turn("v0", true, store.Suspended, store.StillReady, "v0")
+		many := o.started("many")
+		other := o.started("other")
+		o.batch(nil, update(many, store.Update{Status: store.Running, Build: "v3"}),
+			update(other, store.Update{Status: store.Running, Build: "v3"}))
+		o.batch(nil, update(many, store.Update{Status: store.Running, AnyBuild: true}),
+			update(other, store.Update{Status: store.Running}))
+		k.equal("of one in a batch of two", k.get(many.No).Build, "")
+		k.equal("of the other one", k.get(other.No).Build, "v3")
+		o.turn(update(many, store.Update{Status: store.Stalled, Build: "v3"}), store.Committed)
+		k.send(verb("many", "v", store.ItemResume))
+		o.release()
+		o.take()
+		k.equal("claimed for an earlier build", claimedIDs(o.claimFor("v1", 100, "w")), []string{"r", "many"})
+		o.turn(update(many, store.Update{Status: store.Running, AnyBuild: true, Unclaim: true}), store.Committed)
+		k.equal("claimed by an earlier build", claimedIDs(o.claimFor("v1", 100, "w")), []string{"many"})
+	}},
 	{"ARunThatItsStartAdoptsHasItsBuild", func(k *kit) {
 		o := k.owner(k.s, "n")
 		start := func(id string, claim bool, more ...func(*store.Start)) store.Command {

@@ -149,6 +149,9 @@ func (d *decision) verb(i int) error {
 		if detail, refused, err = d.carryOut(i); err != nil {
 			return err
 		}
+		if refused == "" && takesUp(it) && stored.RequestOf(it).AnyBuild {
+			detail = d.forAnyBuild(detail)
+		}
 	}
 	if refused != "" {
 		d.consume(it, verbs.No(refused))
@@ -189,6 +192,33 @@ func (d *decision) carryOut(i int) (detail, refused string, err error) {
 		return d.change(it, d.edit)
 	}
 	return "", "", nil
+}
+
+// takesUp reports whether a verb makes a run go on.
+func takesUp(it *store.Item) bool {
+	switch it.Kind {
+	case store.ItemResume, store.ItemRetry, store.ItemRewind, store.ItemEdit:
+		return true
+	}
+	return false
+}
+
+// forAnyBuild lets any build take the run up, and adds that to what the audit says. That a
+// turn of the run was committed is to be seen by its waits then.
+func (d *decision) forAnyBuild(detail string) string {
+	u := d.update
+	u.AnyBuild = true
+	if !d.unrun && u.Waits == nil {
+		u.Waits = verbs.NoWaits()
+	}
+	text := "any build may take it up"
+	if d.run.Build != "" {
+		text += ", not only " + d.run.Build + " and later ones"
+	}
+	if detail == "" {
+		return text
+	}
+	return detail + "; " + text
 }
 
 // end ends the run as cancelled.

@@ -350,3 +350,37 @@ func TestAnEndedRunAsksForANewPermit(t *testing.T) {
 		}
 	}
 }
+
+// TestAnyBuild: what lets a run go on may let any build take it up. The audit says so, and
+// that a turn of the run was committed stays to be seen.
+func TestAnyBuild(t *testing.T) {
+	entries := []store.Entry{done("a", 1, store.Done), done("b", 2, store.FailedEntry)}
+	at := string(location.Loc("").Name("a", 1))
+	for _, c := range []struct {
+		kind   store.ItemKind
+		status store.Status
+	}{
+		{store.ItemResume, store.Stalled}, {store.ItemRetry, store.Failed}, {store.ItemRewind, store.Failed},
+		{store.ItemEdit, store.Failed},
+	} {
+		for _, any := range []bool{true, false} {
+			p := &past{entries: entries}
+			s := &store.Snapshot{
+				Run:     store.Run{No: 1, ID: "r", Status: c.status, Build: "v2", Output: failure, Waits: verbs.NoWaits()},
+				Entries: entries,
+				Items:   asked(request(c.kind, stored.Request{Why: "why", Location: at, Value: []byte{0xf6}, AnyBuild: any})),
+			}
+			d := atRest(t, s, p)
+			u := d.Turn.Update
+			if got := verdict(&d, 1); got != "yes" {
+				t.Fatalf("%s: %s", c.kind, got)
+			}
+			if says := strings.Contains(d.Turn.Audit[0].Detail, "not only v2"); u.AnyBuild != any || says != any {
+				t.Errorf("%s with any build %t: the update has %t, the audit %+v", c.kind, any, u.AnyBuild, d.Turn.Audit)
+			}
+			if any && u.Waits == nil {
+				t.Errorf("%s: the run looks as if it had never run", c.kind)
+			}
+		}
+	}
+}

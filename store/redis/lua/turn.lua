@@ -24,7 +24,7 @@ local function updateOf(text)
 		local function has(flag) return string.find(flags, flag, 1, true) and true or false end
 		p = { st = st, mk = mk, wa = wa, ge = ge,
 			isolate = has(FLAG.isolate), endIsolation = has(FLAG.endIsolation), discard = has(FLAG.discard),
-				unclaim = has(FLAG.unclaim), more = has(FLAG.more),
+				unclaim = has(FLAG.unclaim), anyBuild = has(FLAG.anyBuild), more = has(FLAG.more),
 		}
 		updateTexts[text] = p
 	end
@@ -36,7 +36,7 @@ local function readUpdate()
 	local p = updateOf(arg())
 	local u = {
 		st = p.st, mk = p.mk, wa = p.wa, ge = p.ge, isolate = p.isolate, endIsolation = p.endIsolation,
-		discard = p.discard, unclaim = p.unclaim,
+		discard = p.discard, unclaim = p.unclaim, anyBuild = p.anyBuild,
 		bu = arg(), op = arg(), re = '', wt = '', qu = '', sends = none,
 	}
 	if p.more then u.re, u.wt, u.qu = arg(), arg(), arg() end
@@ -344,7 +344,7 @@ end
 -- update changes the run's row.
 local function update(r, u)
 	local new = {}
-	if less(r.bu, u.bu) then new.bu = u.bu end
+	if u.anyBuild or less(r.bu, u.bu) then new.bu = u.bu end
 	if not u.isolate and not u.endIsolation then new.su, new.sk, new.al = false, false, false end
 	if holdsBack(r, u) then
 		change(r, new)
