@@ -106,7 +106,7 @@
 // limit". In which calls an option is allowed the compiler says:
 //
 //   - names of operations: [Key], [Named], [KeyBy]
-//   - starts: [ID], [IDFrom], [StartAt], [StartAfter], [UseExisting], [FirstMessage], [Tags], [Headers]
+//   - starts: [ID], [IDFrom], [StartAt], [StartAfter], [UseExisting], [ReplaceEnded], [FirstMessage], [Tags], [Headers]
 //   - sends: [SendKey], [Headers]
 //   - steps: [Retry], [Undo], [UndoDo], [Permit], [OnStepQueue]
 //   - limits: [MapLimit], [OnQueue], [Config].MaxRuns and its like

@@ -109,8 +109,8 @@ func (untilCarriedOut) applySchedule(o *scheduleOptions) error {
 }
 
 func (x Existing) applySchedule(o *scheduleOptions) error {
-	if x == ReplaceFailed {
-		return fmt.Errorf("Existing: expected UseExisting or RefuseExisting of a schedule, found ReplaceFailed: %w",
+	if x == ReplaceFailed || x == ReplaceEnded {
+		return fmt.Errorf("Existing: expected UseExisting or RefuseExisting of a schedule, found a policy that replaces: %w",
 			ErrInvalid)
 	}
 	o.refuse = x == RefuseExisting

@@ -73,11 +73,16 @@ const (
 	// from then on the old one is addressed as ID@N with its number N. Otherwise it is
 	// UseExisting.
 	ReplaceFailed
+	// ReplaceEnded is ReplaceFailed for a run that has succeeded too: so an ID has one
+	// live run at most, and each start finds one. With a FirstMessage it is "send to the
+	// run, and start it if there is none".
+	ReplaceEnded
 )
 
 func (x Existing) applyStart(o *startOptions) error {
-	if x > ReplaceFailed {
-		return fmt.Errorf("Existing: expected UseExisting, RefuseExisting or ReplaceFailed, found %d: %w", x, ErrInvalid)
+	if x > ReplaceEnded {
+		return fmt.Errorf("Existing: expected UseExisting, RefuseExisting, ReplaceFailed or ReplaceEnded, found %d: %w", x,
+			ErrInvalid)
 	}
 	o.existing = x
 	return nil
@@ -86,6 +91,7 @@ func (x Existing) applyStart(o *startOptions) error {
 type firstMessage struct {
 	name  string
 	value any
+	opts  []SendOption
 }
 
 func (m firstMessage) applyStart(o *startOptions) error {
@@ -93,15 +99,22 @@ func (m firstMessage) applyStart(o *startOptions) error {
 	return checkName("message", m.name)
 }
 
-// FirstMessage is sent in the same commit that starts the run.
-func FirstMessage[T any](m Message[T], value T) StartOption {
-	return firstMessage{string(m), value}
+// FirstMessage is sent to the run that Start returns: in the commit that starts it, or,
+// where Existing makes Start return a run that exists, to that. If that has ended it is
+// ErrTerminal, unless the Existing policy replaces it.
+//
+// Each call of Start sends it once, also if the engine has to repeat the act. A caller
+// that repeats a start after an error, or because it was asked twice, gives a SendKey:
+// equal keys to one run give one delivery.
+func FirstMessage[T any](m Message[T], value T, opts ...SendOption) StartOption {
+	return firstMessage{string(m), value, opts}
 }
 
 // Start starts a run with the input. It is durable when Start returns, and
 // begins when a process that has the code is there. Errors: ErrUnknownWorkflow
-// if no process ever had the code, ErrNoQueue, ErrExists, ErrInvalid, ErrTooLarge, and
-// those of the store. Nothing has changed then.
+// if no process ever had the code, ErrNoQueue, ErrExists, ErrTerminal (see
+// FirstMessage), ErrInvalid, ErrTooLarge, and those of the store. Nothing has changed
+// then. A context that has ended starts nothing.
 func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, input In, opts ...StartOption) (*Run[Out], error) {
 	runs, err := w.start(ctx, e, []In{input}, func(int) []StartOption { return opts })
 	if err != nil {
@@ -124,6 +137,9 @@ func (w *Workflow[In, Out]) StartAll(
 func (w *Workflow[In, Out]) commands(
 	ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption,
 ) ([]store.Command, []startOptions, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, fmt.Errorf("start %s: %w", w.name, context.Cause(ctx))
+	}
 	if err := e.inner.CheckWorkflow(ctx, w.name); err != nil {
 		return nil, nil, err
 	}
@@ -143,7 +159,7 @@ func (w *Workflow[In, Out]) commands(
 				return nil, nil, fmt.Errorf("start %s: IDFrom: %w", w.name, err)
 			}
 		}
-		start, err := e.startCommand(w.name, input, &options[i])
+		start, err := e.startCommand(ctx, w.name, input, &options[i])
 		if err != nil {
 			return nil, nil, fmt.Errorf("start %s: %w", w.name, err)
 		}
@@ -162,15 +178,14 @@ func (w *Workflow[In, Out]) start(
 	if err != nil {
 		return nil, err
 	}
-	answers, err := e.inner.Apply(ctx, commands)
+	answers, problems, err := carryOut(ctx, commands, options, e.inner.Apply)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", w.name, err)
 	}
 	runs := make([]*Run[Out], len(inputs))
-	var problems []error
 	for i, a := range answers {
-		if err := checkStarted(&a, commands[i].Start, options[i].existing); err != nil {
-			problems = append(problems, fmt.Errorf("start %s: %w", w.name, err))
+		if problems[i] != nil {
+			problems[i] = fmt.Errorf("start %s: %w", w.name, problems[i])
 			continue
 		}
 		runs[i] = &Run[Out]{engine: e, id: a.Run.ID}
@@ -178,8 +193,61 @@ func (w *Workflow[In, Out]) start(
 	return runs, errors.Join(problems...)
 }
 
+// carryOut carries out starts, and sends the first messages of those that have found a
+// run. If a live one ends meanwhile, its start is carried out again: it may replace
+// the run now. The problems are by index.
+func carryOut(
+	ctx context.Context, starts []store.Command, options []startOptions,
+	apply func(context.Context, []store.Command) ([]store.Answer, error),
+) (answers []store.Answer, problems []error, err error) {
+	answers, problems = make([]store.Answer, len(starts)), make([]error, len(starts))
+	pending := make([]int, len(starts)) // indices of starts
+	for i := range pending {
+		pending[i] = i
+	}
+	for len(pending) > 0 {
+		commands := make([]store.Command, len(pending))
+		for k, i := range pending {
+			commands[k] = starts[i]
+		}
+		got, err := apply(ctx, commands)
+		if err != nil {
+			return nil, nil, err
+		}
+		var sends []store.Command
+		var of []int // sends: the index of the start
+		for k, i := range pending {
+			answers[i] = got[k]
+			start, run := starts[i].Start, &got[k].Run
+			problems[i] = checkStarted(&got[k], start, options[i].existing)
+			if got[k].Outcome != store.Applied && problems[i] == nil {
+				for m := range start.Items { // one that has ended knows the keys of what it got
+					sends, of = append(sends, store.Command{RunNo: run.No, Item: &start.Items[m]}), append(of, i)
+				}
+			}
+		}
+		pending = nil
+		if len(sends) == 0 {
+			break
+		}
+		if got, err = apply(ctx, sends); err != nil {
+			return nil, nil, err
+		}
+		for k, i := range of {
+			switch run := &answers[i].Run; {
+			case got[k].Outcome != store.Ended && got[k].Outcome != store.NotFound:
+			case run.Status.Terminal():
+				problems[i] = fmt.Errorf("first message to run %q, which is %s: %w", run.ID, run.Status, ErrTerminal)
+			case len(pending) == 0 || pending[len(pending)-1] != i:
+				pending = append(pending, i)
+			}
+		}
+	}
+	return answers, problems, nil
+}
+
 // startCommand encodes a start.
-func (e *Engine) startCommand(workflow string, input any, o *startOptions) (*store.Start, error) {
+func (e *Engine) startCommand(ctx context.Context, workflow string, input any, o *startOptions) (*store.Start, error) {
 	data, err := e.encodeValue("input", input)
 	if err != nil {
 		return nil, err
@@ -198,18 +266,26 @@ func (e *Engine) startCommand(workflow string, input any, o *startOptions) (*sto
 		Tags: o.tags, Headers: o.headers,
 	}
 	rand.Read(start.Seed[:])
-	if o.existing == ReplaceFailed {
+	switch o.existing {
+	case ReplaceFailed:
 		start.Existing = store.ReplaceFailed
+	case ReplaceEnded:
+		start.Existing = store.ReplaceEnded
 	}
+	keys := map[string]bool{}
 	for _, m := range o.messages {
 		value, err := e.encodeValue("message "+m.name, m.value)
 		if err != nil {
 			return nil, err
 		}
-		item, err := messageItem(m.name, value, nil)
+		item, err := sendItem(ctx, m.name, value, m.opts)
 		if err != nil {
 			return nil, err
 		}
+		if keys[item.ID] {
+			continue // the first delivery stands
+		}
+		keys[item.ID] = true
 		start.Items = append(start.Items, *item)
 	}
 	return start, nil

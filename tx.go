@@ -20,14 +20,14 @@ func StartTx[Tx, In, Out any](
 	if err != nil {
 		return nil, err
 	}
-	answer, err := applyTx(ctx, tx, e, commands[0])
-	if err != nil {
+	answers, problems, err := carryOut(ctx, commands, options,
+		func(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
+			return applyTx(ctx, tx, e, commands)
+		})
+	if err = errors.Join(append(problems, err)...); err != nil {
 		return nil, fmt.Errorf("start %s: %w", w.name, err)
 	}
-	if err := checkStarted(&answer, commands[0].Start, options[0].existing); err != nil {
-		return nil, fmt.Errorf("start %s: %w", w.name, err)
-	}
-	return &Run[Out]{engine: e, id: answer.Run.ID}, nil
+	return &Run[Out]{engine: e, id: answers[0].Run.ID}, nil
 }
 
 // SendTx is Message.Send inside a transaction that the caller has begun on the
@@ -46,29 +46,29 @@ func SendTx[Tx, T any](
 	if err != nil {
 		return err
 	}
-	answer, err := applyTx(ctx, tx, e, store.Command{RunID: runID, Item: item})
+	answers, err := applyTx(ctx, tx, e, []store.Command{{RunID: runID, Item: item}})
 	if err != nil {
 		return fmt.Errorf("%s to run %q: %w", item.Kind, runID, err)
 	}
-	if err := checkPut(&answer, runID, item); !errors.Is(err, errDuplicate) {
+	if err := checkPut(&answers[0], runID, item); !errors.Is(err, errDuplicate) {
 		return err
 	}
 	return nil // the first delivery stands
 }
 
-func applyTx[Tx any](ctx context.Context, tx Tx, e *Engine, c store.Command) (store.Answer, error) {
+func applyTx[Tx any](ctx context.Context, tx Tx, e *Engine, commands []store.Command) ([]store.Answer, error) {
 	transactor, ok := store.TransactorOf[Tx](e.base)
 	if !ok {
-		return store.Answer{}, fmt.Errorf("expected a transaction that the store knows, found a %T: %w", tx, ErrInvalid)
+		return nil, fmt.Errorf("expected a transaction that the store knows, found a %T: %w", tx, ErrInvalid)
 	}
-	sealed, err := e.payloads.SealCommands(ctx, []store.Command{c})
+	sealed, err := e.payloads.SealCommands(ctx, commands)
 	if err != nil {
-		return store.Answer{}, err
+		return nil, err
 	}
 	answers, err := transactor.ApplyTx(ctx, tx, sealed)
 	if err != nil {
-		return store.Answer{}, err
+		return nil, err
 	}
 	e.payloads.OpenAnswers(ctx, answers)
-	return answers[0], nil
+	return answers, nil
 }

@@ -70,7 +70,21 @@ const (
 	// old run is then addressed as ID@N, with its run number N. If another run has that
 	// name, or it is too long, the answer is Exists.
 	ReplaceFailed
+	// ReplaceEnded is ReplaceFailed for a run that has succeeded too.
+	ReplaceEnded
 )
+
+// Replaces reports whether a start with the policy takes the ID of an existing run that
+// has the status.
+func (p ExistingPolicy) Replaces(s Status) bool {
+	switch p {
+	case ReplaceFailed:
+		return s == Failed || s == Cancelled
+	case ReplaceEnded:
+		return s.Terminal()
+	}
+	return false
+}
 
 // Outcome is the result of a command.
 type Outcome uint8

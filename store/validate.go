@@ -95,7 +95,7 @@ func (s *Start) validate() error {
 		return invalid("start of %q: expected a time of 0 or more and a delay of 0 to %d µs, found %d and %d",
 			s.ID, MaxDelay, s.At, s.After)
 	}
-	if s.Existing > ReplaceFailed {
+	if s.Existing > ReplaceEnded {
 		return invalid("start of %q: unknown policy %d", s.ID, s.Existing)
 	}
 	if s.Build != "" && s.Fork != nil {

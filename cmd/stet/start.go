@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ type startFlags struct {
 	in               time.Duration
 	wait, force      bool
 	tags, headers    map[string]string
+	messages         []string
 	queue            stet.OnQueue
 }
 
@@ -45,7 +47,10 @@ run begins when an application with its code works on the store.`,
 	flags.StringVar(&f.id, "id", "", "the run's `ID`; default: a new one")
 	flags.StringVar(&f.at, "at", "", "begin no earlier than this `time`, like 2026-01-31T12:00:00Z")
 	flags.DurationVar(&f.in, "in", 0, "begin no earlier than this much later, like 90s or 2h30m")
-	flags.StringVar(&f.existing, "existing", "use", "if the ID exists: `policy` use, refuse or replace-failed")
+	flags.StringVar(&f.existing, "existing", "use",
+		"if the ID exists: `policy` use, refuse, replace-failed or replace-ended")
+	flags.StringArrayVar(&f.messages, "message", nil,
+		"a first message, as `NAME=JSON`; it goes to the run that --existing uses, too")
 	flags.StringToStringVar(&f.tags, "tag", nil, "a tag of the run, as `KEY=VALUE`")
 	flags.StringToStringVar(&f.headers, "header", nil, "a header of the run, as `KEY=VALUE`")
 	flags.StringVar(&f.queue.Name, "queue", "", "the `name` of the queue that the run waits in for a permit")
@@ -128,8 +133,22 @@ func (f *startFlags) options() ([]stet.StartOption, error) {
 		options = append(options, stet.RefuseExisting)
 	case "replace-failed":
 		options = append(options, stet.ReplaceFailed)
+	case "replace-ended":
+		options = append(options, stet.ReplaceEnded)
 	default:
-		return nil, usage(fmt.Errorf("--existing: expected use, refuse or replace-failed, found %q", f.existing))
+		return nil, usage(fmt.Errorf("--existing: expected use, refuse, replace-failed or replace-ended, found %q",
+			f.existing))
+	}
+	for _, text := range f.messages {
+		name, value, _ := strings.Cut(text, "=")
+		if value == "" {
+			value = "null"
+		}
+		if !json.Valid([]byte(value)) {
+			return nil, usage(fmt.Errorf("--message: expected NAME=JSON, found %.60q; a text needs quotes of its own: "+
+				"'name=\"text\"'", text))
+		}
+		options = append(options, stet.FirstMessage(stet.Message[json.RawMessage](name), json.RawMessage(value)))
 	}
 	return options, nil
 }

@@ -142,7 +142,8 @@ func TestPayloads(t *testing.T) {
 					MaxParked: parked})
 				ctx := testContext(t)
 				start := func() (*stet.Run[string], error) {
-					return parent.Start(ctx, e, "in "+secret("input", 1), stet.ID("r"), stet.FirstMessage(word, secret("first", 500)))
+					return parent.Start(ctx, e, "in "+secret("input", 1), stet.ID("r"),
+						stet.FirstMessage(word, secret("first", 500), stet.SendKey("first")))
 				}
 				r, err := start()
 				if err != nil {

@@ -44,6 +44,13 @@ func TestTransactions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if commit { // the run lives, if only in this transaction
+			_, err := stet.StartTx(ctx, tx, e, oneWord, 1, stet.ID("r"), stet.ReplaceEnded,
+				stet.FirstMessage(word, "hello", stet.SendKey("k")))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := stet.SendTx(ctx, tx, e, word, "r", "hello", stet.SendKey("k")); err != nil {
 			t.Fatal(err)
 		}
@@ -70,6 +77,22 @@ func TestTransactions(t *testing.T) {
 		}
 		if got, err := run.Wait(ctx); err != nil || got != "hello" {
 			t.Fatalf("got %q, %v", got, err)
+		}
+		if tx, err = db.BeginTx(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		first := stet.FirstMessage(word, "second")
+		if _, err := stet.StartTx(ctx, tx, e, oneWord, 1, stet.ID("r"), first); !errors.Is(err, stet.ErrTerminal) {
+			t.Errorf("a first message to a run that has ended: %v; want ErrTerminal", err)
+		}
+		if run, err = stet.StartTx(ctx, tx, e, oneWord, 1, stet.ID("r"), first, stet.ReplaceEnded); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := run.Wait(ctx); err != nil || got != "second" {
+			t.Fatalf("the successor: got %q, %v", got, err)
 		}
 	}
 }

@@ -87,8 +87,7 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 		case r.FirstSeed() == start.Seed:
 			adopted := adopt(r)
 			return store.Answer{Outcome: store.Applied, Run: r.answer(), Claimed: adopted}
-		case start.Existing == store.ReplaceFailed && (r.Status == store.Failed || r.Status == store.Cancelled) &&
-			d.rename(r):
+		case start.Existing.Replaces(r.Status) && d.rename(r):
 		default:
 			return store.Answer{Outcome: store.Exists, Run: r.answer()}
 		}

@@ -27,7 +27,7 @@ func (s *Store) command(a *args, c *store.Command, at floors) {
 		return
 	}
 	st := c.Start
-	plain := st.At == 0 && st.After == 0 && st.Existing != store.ReplaceFailed && st.Parent == 0 && st.ParentLoc == "" &&
+	plain := st.At == 0 && st.After == 0 && st.Existing == store.KeepExisting && st.Parent == 0 && st.ParentLoc == "" &&
 		st.Headers == nil &&
 		len(st.Tags)+len(st.Items) == 0 && st.Fork == nil && st.Queue == nil
 	if plain {
@@ -55,7 +55,7 @@ func (s *Store) command(a *args, c *store.Command, at floors) {
 	a.int(int64(st.At))
 	a.int(int64(st.After) / 1_000_000)
 	a.int(int64(st.After) % 1_000_000)
-	a.bool(st.Existing == store.ReplaceFailed)
+	a.int(int64(st.Existing))
 	a.int(int64(st.Parent))
 	a.text(st.ParentLoc)
 	a.value(st.Headers)

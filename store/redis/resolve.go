@@ -17,14 +17,14 @@ func (c *committing) resolve(ctx context.Context) error {
 		return nil
 	}
 	names := map[string]store.RunNo{}
-	replaces := map[string]bool{}
+	replaces := map[string]store.ExistingPolicy{}
 	look := func(list []store.Command) {
 		for i := range list {
 			if no := replaced(list[i].RunID); no > 0 {
 				names[list[i].RunID] = no
 			}
-			if st := list[i].Start; st != nil && st.Existing == store.ReplaceFailed {
-				replaces[st.ID] = true
+			if st := list[i].Start; st != nil && st.Existing != store.KeepExisting {
+				replaces[st.ID] = max(replaces[st.ID], st.Existing)
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func (c *committing) resolve(ctx context.Context) error {
 
 // taken returns the IDs of runs that cannot be replaced, because a run has the name
 // that they would then have.
-func (c *committing) taken(ctx context.Context, ids map[string]bool) (map[string]bool, error) {
+func (c *committing) taken(ctx context.Context, ids map[string]store.ExistingPolicy) (map[string]bool, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -102,7 +102,7 @@ func (c *committing) taken(ctx context.Context, ids map[string]bool) (map[string
 	}
 	names := map[string]string{}
 	for i := range old.Runs {
-		if r := &old.Runs[i]; r.Status == store.Failed || r.Status == store.Cancelled {
+		if r := &old.Runs[i]; ids[r.ID].Replaces(r.Status) {
 			names[fmt.Sprintf("%s@%d", r.ID, r.No)] = r.ID
 		}
 	}

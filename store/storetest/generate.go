@@ -274,7 +274,7 @@ func (g *generator) start() *store.Start {
 	case 1:
 		s.After = pick(g, []store.Delay{1, second, minute, 200 * hour})
 	case 2:
-		s.Existing = store.ReplaceFailed
+		s.Existing = pick(g, []store.ExistingPolicy{store.ReplaceFailed, store.ReplaceEnded})
 	case 3:
 		for i := range g.IntN(3) {
 			it := g.item()
@@ -295,11 +295,9 @@ func (g *generator) start() *store.Start {
 	if s.Fork == nil && g.chance(2) {
 		s.Build = pick(g, []string{"v1", "v2"})
 	}
-	if failed := g.runs(func(r *store.Run) bool {
-		return r.Status == store.Failed ||
-			r.Status == store.Cancelled
-	}); len(failed) > 0 && g.chance(2) {
-		s.ID, s.Existing = pick(g, failed).ID, store.ReplaceFailed
+	policy := pick(g, []store.ExistingPolicy{store.ReplaceFailed, store.ReplaceEnded})
+	if ended := g.runs(func(r *store.Run) bool { return policy.Replaces(r.Status) }); len(ended) > 0 && g.chance(2) {
+		s.ID, s.Existing = pick(g, ended).ID, policy
 	}
 	if g.w.apart {
 		s.ID, _, _ = strings.Cut(s.ID, "@")

@@ -42,30 +42,36 @@ var startCases = []testCase{
 			}
 		}
 	}},
-	{"ReplaceFailedReplacesWhatHasFailed", func(k *kit) {
+	{"AReplacementTakesTheIDOfARunThatHasEnded", func(k *kit) {
 		o := k.owner(k.s, "n")
 		for _, row := range []struct {
+			policy   store.ExistingPolicy
 			status   store.Status
 			replaced bool
 		}{
-			{store.Running, false}, {store.Suspended, false}, {store.Succeeded, false}, {store.Stalled, false},
-			{store.Failed, true}, {store.Cancelled, true},
+			{store.KeepExisting, store.Failed, false},
+			{store.ReplaceFailed, store.Running, false}, {store.ReplaceFailed, store.Suspended, false},
+			{store.ReplaceFailed, store.Succeeded, false}, {store.ReplaceFailed, store.Stalled, false},
+			{store.ReplaceFailed, store.Failed, true}, {store.ReplaceFailed, store.Cancelled, true},
+			{store.ReplaceEnded, store.Running, false}, {store.ReplaceEnded, store.Suspended, false},
+			{store.ReplaceEnded, store.Succeeded, true}, {store.ReplaceEnded, store.Stalled, false},
+			{store.ReplaceEnded, store.Failed, true}, {store.ReplaceEnded, store.Cancelled, true},
 		} {
-			old := o.started(row.status.String())
+			old := o.started(fmt.Sprint(row.status, row.policy))
 			o.turn(&store.Turn{Run: old.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)},
 				Update: &store.Update{Status: row.status}}, store.Committed)
 			kept := k.get(old.No)
-			start := k.startOf(old.ID, replace)
+			start := k.startOf(old.ID, func(s *store.Start) { s.Existing = row.policy })
 			a := o.batch([]store.Command{{Claim: true, Start: start}}).Commands[0]
 			if !row.replaced {
 				if a.Outcome != store.Exists || a.Run.No != old.No || a.Claimed {
-					k.Errorf("replacing a %s run: %+v", row.status, a)
+					k.Errorf("replacing a %s run by policy %d: %+v", row.status, row.policy, a)
 				}
 				k.equal("the run that stays", k.get(old.No), kept)
 				continue
 			}
 			if a.Outcome != store.Applied || a.Run.No <= old.No || a.Run.ID != old.ID || !a.Claimed {
-				k.Fatalf("replacing a %s run: %+v", row.status, a)
+				k.Fatalf("replacing a %s run by policy %d: %+v", row.status, row.policy, a)
 			}
 			kept.ID = fmt.Sprintf("%s@%d", old.ID, old.No)
 			k.equal("the replaced run", k.get(old.No), kept)

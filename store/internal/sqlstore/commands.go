@@ -181,7 +181,7 @@ func (c *Commands) start(cmd *store.Command) (store.Answer, error) {
 			continue // it has just been swept, or renamed
 		case old.FirstSeed() == st.Seed:
 			return c.started(cmd, &old, oldReady)
-		case st.Existing != store.ReplaceFailed || old.Status != store.Failed && old.Status != store.Cancelled:
+		case !st.Existing.Replaces(old.Status):
 			return store.Answer{Outcome: store.Exists, Run: old}, nil
 		}
 		switch moved, err := c.moveAway(&old); {

@@ -58,6 +58,7 @@ var (
 		"applied": int(store.Applied), "exists": int(store.Exists), "duplicate": int(store.Duplicate),
 		"notFound": int(store.NotFound), "ended": int(store.Ended), "undecided": int(store.Undecided),
 	}
+	policies = table{"replaceFailed": int(store.ReplaceFailed), "replaceEnded": int(store.ReplaceEnded)}
 )
 
 // inSQL are the words of statements: those of the columns status, marks, ready, kind and
@@ -129,6 +130,7 @@ var inLua = map[string]Table{
 	"STATUS": constants(statuses, "'%d'"), "MARK": constants(marks, "%d"), "CONDITION": constants(conditions, "'%d'"),
 	"KIND": constants(kinds, "'%d'"), "STATE": constants(itemStates, "'%d'"), "ENTRY": constants(entryStates, "'%d'"),
 	"VERDICT": constants(verdicts, "'%d'"), "OUTCOME": constants(outcomes, "'%d'"), "NEXT": next(),
+	"EXISTING": constants(policies, "%d"),
 }
 
 func constants(numbers table, form string) Table {

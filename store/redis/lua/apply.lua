@@ -75,7 +75,7 @@ local function readCommand()
 		return c
 	end
 	c.id, c.gr, c.home, c.wf, c.o, c.ip, c.bu, c.at = arg(), arg(), num(), arg(), arg(), arg(), arg(), arg()
-	c.seconds, c.micros, c.replace, c.pa, c.pl, c.hd = num(), num(), flag(), arg(), arg(), arg()
+	c.seconds, c.micros, c.replace, c.pa, c.pl, c.hd = num(), num(), num(), arg(), arg(), arg()
 	c.tg, c.items, c.audit, c.entries, c.past = {}, {}, {}, {}, {}
 	for i = 1, num() do c.tg[i] = arg() end
 	for i = 1, num() do c.items[i] = readItem() end
@@ -168,6 +168,12 @@ local function rename(r)
 	return true
 end
 
+-- replaces reports whether a start takes the ID of an existing run.
+local function replaces(c, r)
+	if c.replace == EXISTING.replaceEnded then return terminal(r.st) end
+	return c.replace == EXISTING.replaceFailed and (r.st == STATUS.failed or r.st == STATUS.cancelled)
+end
+
 -- due returns when a run is to begin, or false: now.
 local function due(c)
 	local at = c.at
@@ -196,7 +202,7 @@ local function start(c)
 			local claimed = claims(c, r)
 			return answer(OUTCOME.applied, r, nil, claimed)
 		end
-		if not c.replace or r.st ~= STATUS.failed and r.st ~= STATUS.cancelled or not rename(r) then
+		if not replaces(c, r) or not rename(r) then
 			return answer(OUTCOME.exists, r)
 		end
 	end
