@@ -36,6 +36,7 @@ type goOptions struct{ key string }
 // returns is cancelled, and its code is waited for. fn must use the Context that
 // it is given.
 func Go[T any](ctx Context, name string, fn func(Context) (T, error), opts ...GoOption) *Future[T] {
+	ctx.needs(fn != nil, "branch", name)
 	var o goOptions
 	for _, opt := range opts {
 		opt.applyGo(&o)
@@ -222,6 +223,7 @@ func (k keyBy) applyMap(o *mapOptions) { o.key = k.key }
 func Map[In, Out any](
 	ctx Context, name string, items []In, fn func(Context, In) (Out, error), opts ...MapOption,
 ) ([]Out, error) {
+	ctx.needs(fn != nil, "map", name)
 	var o mapOptions
 	for _, opt := range opts {
 		opt.applyMap(&o)

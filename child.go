@@ -168,7 +168,10 @@ func watch[Out any](ctx Context, call runner.Call, runID string) (*RunFuture[Out
 }
 
 // RunID returns the ID of the other run.
-func (o *RunFuture[Out]) RunID(ctx Context) string { return ctx.branch.RunID(o.inner) }
+func (o *RunFuture[Out]) RunID(ctx Context) string {
+	ctx.mustBeGiven()
+	return ctx.branch.RunID(o.inner)
+}
 
 // Await waits until the run has ended and returns its result. Further calls
 // return the same at once. The error is a *RunError if it has failed or was
@@ -219,10 +222,10 @@ func (o *RunFuture[Out]) Case() Case {
 }
 
 // recordRun returns the error of a run that has not succeeded as it is stored.
-func (t *errorTable) recordRun(e *RunError) *stored.Failure {
+func (t *recording) recordRun(e *RunError, depth int) *stored.Failure {
 	end := stored.End{RunID: e.RunID, Status: e.Status, Reason: e.Reason}
 	if e.Status == store.Failed {
-		end.Output = stored.EncodeFailure(t.record(e.Err))
+		end.Output = stored.EncodeFailure(t.record(e.Err, depth))
 	}
 	return stored.RunFailure(&end)
 }

@@ -2,10 +2,12 @@ package stet
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime"
 
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -67,12 +69,16 @@ func WithoutCancel(ctx Context) Context {
 }
 
 // RunID returns the ID of the run.
-func RunID(ctx Context) string { return ctx.env.run.ID }
+func RunID(ctx Context) string {
+	ctx.mustBeGiven()
+	return ctx.env.run.ID
+}
 
 // Log returns a logger that knows the run, as run_id and workflow, and is silent
 // in replay: a line is written when its code runs for the first time, and again
 // only if a crash came before what follows was durable.
 func Log(ctx Context) *slog.Logger {
+	ctx.mustBeGiven()
 	if env := ctx.env; env.log == nil {
 		h := &liveHandler{env.engine.log.Handler(), ctx.branch.Replaying}
 		env.log = slog.New(h).With("run_id", env.run.ID, "workflow", env.run.Workflow)
@@ -104,8 +110,26 @@ func (c Context) with(b *runner.Branch) Context {
 	return c
 }
 
+// mustBeGiven panics if c is a zero Context.
+func (c Context) mustBeGiven() {
+	if c.branch == nil {
+		panic("stet: an operation was called through a zero stet.Context: " +
+			"use the one that the workflow's function, or the branch's, was given")
+	}
+}
+
+// needs stops the run if an operation was given no function.
+func (c Context) needs(given bool, what, name string) {
+	c.mustBeGiven()
+	if !given {
+		c.branch.Fail(&stored.Failure{Code: stored.CodeMisuse, Stack: stored.Stack(), Message: fmt.Sprintf(
+			"%s %q: the function is nil", what, name)})
+	}
+}
+
 // call describes an operation that the caller of the caller asks for.
 func (c Context) call(name, key string) runner.Call {
+	c.mustBeGiven()
 	var site [1]uintptr
 	runtime.Callers(3, site[:])
 	return runner.Call{Name: name, Key: key, Site: site[0], Shield: c.shield}

@@ -1,7 +1,6 @@
 package stet
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 
@@ -55,11 +54,7 @@ func (c *continuation) Error() string {
 
 // continuationIn returns the continuation that err is or wraps, or nil.
 func continuationIn(err error) *continuation {
-	var c *continuation
-	if err == nil || !errors.As(err, &c) {
-		return nil
-	}
-	return c
+	return wrapped[*continuation](err)
 }
 
 func (c *continuation) misplaced(by string) *stored.Failure {

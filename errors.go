@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/runner"
@@ -233,6 +234,29 @@ var meanings = map[string]error{
 
 // record returns err as it is stored. A nil error gives nil.
 func (t *errorTable) record(err error) *stored.Failure {
+	r := recording{t, maxErrors}
+	return r.record(err, 0)
+}
+
+const (
+	// maxChain bounds how far an error is unwrapped: a chain may be a circle.
+	maxChain = 100
+	// maxErrors bounds how many errors are recorded of one.
+	maxErrors = 10_000
+)
+
+// recording makes a record of an error. What is deeper, or more, than a record holds is
+// left out.
+type recording struct {
+	*errorTable
+	left int
+}
+
+func (t *recording) record(err error, depth int) *stored.Failure {
+	if t.left--; t.left < 0 || depth > maxChain {
+		return nil
+	}
+	depth++
 	switch e := err.(type) {
 	case nil:
 		return nil
@@ -243,24 +267,24 @@ func (t *errorTable) record(err error) *stored.Failure {
 	case *recordedError:
 		return e.record
 	case *permanent:
-		return t.record(e.err)
+		return t.record(e.err, depth)
 	case *rollback:
-		return t.record(e.err)
+		return t.record(e.err, depth)
 	case *StepError:
 		f := &stored.Failure{Code: stored.CodeStep, Message: e.Error(), Location: e.Location, Attempts: e.Attempts}
 		for _, cause := range e.Causes {
-			f.Causes = append(f.Causes, t.record(cause))
+			f.Causes = append(f.Causes, t.record(cause, depth))
 		}
 		return f
 	case *RunError:
-		return t.recordRun(e)
+		return t.recordRun(e, depth)
 	case *Failure:
 		f := &stored.Failure{Code: e.Code, Message: e.Message, Stack: e.Stack}
 		if meanings[e.Code] == nil {
-			f.Cause = t.record(e.Cause)
+			f.Cause = t.record(e.Cause, depth)
 		}
 		for _, joined := range e.Joined {
-			f.Causes = append(f.Causes, t.record(joined))
+			f.Causes = append(f.Causes, t.record(joined, depth))
 		}
 		return f
 	}
@@ -287,13 +311,50 @@ func (t *errorTable) record(err error) *stored.Failure {
 	}
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
-		f.Cause = t.record(e.Unwrap())
+		f.Cause = t.record(e.Unwrap(), depth)
 	case interface{ Unwrap() []error }:
 		for _, joined := range e.Unwrap() {
-			f.Causes = append(f.Causes, t.record(joined))
+			f.Causes = append(f.Causes, t.record(joined, depth))
 		}
 	}
 	return f
+}
+
+// wrapped returns the first E that err is or wraps, or the zero E.
+func wrapped[E error](err error) (found E) {
+	anyError(err, func(err error) (ok bool) {
+		found, ok = err.(E)
+		return ok
+	})
+	return found
+}
+
+// anyError reports whether test accepts err, or an error that it wraps. Unlike errors.Is
+// it ends also if the errors wrap one another in a circle.
+func anyError(err error, test func(error) bool) bool {
+	left := maxErrors
+	var walk func(err error, depth int) bool
+	walk = func(err error, depth int) bool {
+		if left--; err == nil || left < 0 || depth > maxChain {
+			return false
+		}
+		if test(err) {
+			return true
+		}
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			return walk(e.Unwrap(), depth+1)
+		case interface{ Unwrap() []error }:
+			return slices.ContainsFunc(e.Unwrap(), func(err error) bool { return walk(err, depth+1) })
+		}
+		return false
+	}
+	return walk(err, 0)
+}
+
+// isCancelled reports whether err is or wraps ErrCancelled.
+func isCancelled(err error) bool {
+	return anyError(err, func(err error) bool { return err == ErrCancelled })
 }
 
 // sameError reports whether a and b are the same error value.

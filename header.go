@@ -66,6 +66,7 @@ func decodeHeaders(data []byte) (Headers, error) {
 
 // Header returns a header of the run, or "".
 func Header(ctx Context, key string) string {
+	ctx.mustBeGiven()
 	env := ctx.env
 	if env.headers == nil {
 		env.headers, _ = decodeHeaders(env.run.Headers) // were written by encode

@@ -22,6 +22,7 @@ type Local[T any] struct {
 // NewLocal declares a resource. close may be nil.
 func NewLocal[T any](ctx Context, open func(context.Context) (T, error), close func(T) error) *Local[T] {
 	l := &Local[T]{open: open, close: close}
+	ctx.mustBeGiven()
 	log := ctx.env.engine.log
 	runID := ctx.env.run.ID
 	ctx.branch.OnExit(func() {

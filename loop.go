@@ -95,6 +95,7 @@ func Loop[S, R any](
 	ctx Context, name string, state S, body func(Context, S) (Next[S, R], error), opts ...LoopOption,
 ) (R, error) {
 	var value R
+	ctx.needs(body != nil, "loop", name)
 	o := loopOptions{}
 	for _, opt := range opts {
 		opt.applyLoop(&o)

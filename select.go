@@ -65,8 +65,8 @@ func AtTime(name string, t time.Time) Case {
 // Select waits for the first of the cases and returns its index. With several
 // ready at the call the first in order wins; while waiting, the one that is
 // ready first. The winner is the same in every replay, and what did not win is
-// not lost. The error is ErrCancelled, ErrEmpty without cases, or that of
-// decoding the winner.
+// not lost. The error is ErrCancelled, ErrEmpty without cases, or, with the index of the
+// case, ErrTimeout if a deadline that was given to the case with Within has won.
 func Select(ctx Context, cases ...Case) (int, error) {
 	if len(cases) == 0 {
 		return -1, ErrEmpty
@@ -91,6 +91,9 @@ func Select(ctx Context, cases ...Case) (int, error) {
 	won, err := ctx.branch.Select(call, inner)
 	if err != nil {
 		return -1, ctx.env.engine.errors.seen(err)
+	}
+	if won.TimedOut {
+		return won.Index, ErrTimeout
 	}
 	if then := cases[won.Index].won; then != nil {
 		err = then(ctx, won)

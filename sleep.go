@@ -9,7 +9,10 @@ import (
 
 // Now returns the run's time: the store's time when the run last went on. It is
 // the same in every replay and never goes back within a run.
-func Now(ctx Context) time.Time { return ctx.branch.Now().Time() }
+func Now(ctx Context) time.Time {
+	ctx.mustBeGiven()
+	return ctx.branch.Now().Time()
+}
 
 // Sleep waits for d from Now. The deadline is fixed at the first call: after a
 // restart only the remainder is slept. A d of 0 is over at once; a negative one

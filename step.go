@@ -45,6 +45,7 @@ func (k Key) applyPublish(o *publishOptions) { o.key = string(k) }
 // passed the codec, live as in a replay. An error is a *StepError with the
 // causes, or ErrCancelled.
 func Step[T any](ctx Context, name string, fn func(context.Context) (T, error), opts ...StepOption) (T, error) {
+	ctx.needs(fn != nil, "step", name)
 	o := stepOptionsOf(opts)
 	o.result = reflect.TypeFor[T]()
 	data, made, err := ctx.step(ctx.call(name, o.key), o, func(c context.Context) (any, error) { return fn(c) })
@@ -60,6 +61,7 @@ func Step[T any](ctx Context, name string, fn func(context.Context) (T, error), 
 
 // Do is Step for a function without a value.
 func Do(ctx Context, name string, fn func(context.Context) error, opts ...StepOption) error {
+	ctx.needs(fn != nil, "step", name)
 	o := stepOptionsOf(opts)
 	_, _, err := ctx.step(ctx.call(name, o.key), o, func(c context.Context) (any, error) { return none{}, fn(c) })
 	return err
@@ -145,7 +147,8 @@ type made struct {
 
 // final reports whether an error is not to be retried.
 func final(err error, worth func(error) bool) bool {
-	for e := err; e != nil; {
+	e := err
+	for depth := 0; e != nil && depth < maxChain; depth++ {
 		switch e.(type) {
 		case *permanent, *continuation:
 			return true

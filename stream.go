@@ -27,6 +27,7 @@ type Stream[T any] string
 // run), and works in a cancelled branch. Errors: ErrTooLarge and those of
 // encoding.
 func (s Stream[T]) Append(ctx Context, item T) error {
+	ctx.mustBeGiven()
 	data, err := ctx.env.engine.codecs.encode(item)
 	if err != nil {
 		return fmt.Errorf("stream %q: %w: %w", string(s), err, ErrInvalid)

@@ -46,5 +46,6 @@ func SetTags(ctx Context, tags Tags) error {
 	if err != nil {
 		return err
 	}
+	ctx.mustBeGiven()
 	return ctx.env.engine.errors.seen(ctx.branch.Tag(runner.Call{Name: "tags"}, pairs))
 }

@@ -276,6 +276,7 @@ func (h Headers) applyPublish(o *publishOptions) { o.headers = append(o.headers,
 // Cap does not refuse it: the run could not tell in a replay. Errors: ErrCancelled,
 // ErrInvalid and ErrTooLarge.
 func Publish[T any](ctx Context, t Topic[T], value T, opts ...PublishOption) (eventID string, err error) {
+	ctx.mustBeGiven()
 	e := ctx.env.engine
 	o := publishOptions{as: "publish " + t.Name}
 	for _, opt := range opts {

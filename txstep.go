@@ -34,9 +34,7 @@ func TxStep[Tx, T any](
 	ctx Context, name string,
 	begin func(context.Context) (Tx, error), fn func(context.Context, Tx) (T, error), opts ...StepOption,
 ) (T, error) {
-	if begin == nil || fn == nil {
-		panic("stet: TxStep " + name + " without a function")
-	}
+	ctx.needs(begin != nil && fn != nil, "transactional step", name)
 	o := stepOptionsOf(opts)
 	o.result = reflect.TypeFor[T]()
 	e := ctx.env.engine

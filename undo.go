@@ -2,7 +2,6 @@ package stet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 
@@ -125,10 +124,7 @@ func (r *rollback) Error() string { return r.err.Error() }
 func (r *rollback) Unwrap() error { return r.err }
 
 // asksRollback reports whether err asks for undoing.
-func asksRollback(err error) bool {
-	var r *rollback
-	return errors.As(err, &r)
-}
+func asksRollback(err error) bool { return wrapped[*rollback](err) != nil }
 
 // UndoOn says at which ends a run is undone without being asked by Rollback. It
 // is an option of Define; the values are combined with |. The default is

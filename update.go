@@ -112,7 +112,7 @@ func (r *Request[Req, Resp]) serve(
 	ctx Context, accept func(Context, Req) error, fn func(Context, Req) (Resp, error),
 ) error {
 	if accept != nil {
-		if err := accept(ctx, r.Value); errors.Is(err, ErrCancelled) {
+		if err := accept(ctx, r.Value); isCancelled(err) {
 			return err
 		} else if err != nil {
 			return r.Reject(ctx, err)
@@ -120,7 +120,7 @@ func (r *Request[Req, Resp]) serve(
 	}
 	resp, err := fn(ctx, r.Value)
 	switch {
-	case errors.Is(err, ErrCancelled):
+	case isCancelled(err):
 		return err
 	case err != nil:
 		return r.Fail(ctx, err)
@@ -136,6 +136,7 @@ func (r *Request[Req, Resp]) serve(
 // Only the first of Answer, Reject and Fail counts. Errors: ErrTooLarge and those
 // of encoding; the request is then still unanswered.
 func (r *Request[Req, Resp]) Answer(ctx Context, resp Resp) error {
+	ctx.mustBeGiven()
 	data, err := ctx.env.engine.codecs.encode(resp)
 	if err != nil {
 		return fmt.Errorf("answer to update %q: %w: %w", r.name, err, ErrInvalid)
@@ -161,6 +162,7 @@ func (r *Request[Req, Resp]) failed(ctx Context, reason error, rejected bool) er
 	if reason == nil {
 		return fmt.Errorf("answer to update %q: expected an error, found nil: %w", r.name, ErrInvalid)
 	}
+	ctx.mustBeGiven()
 	return r.reply(ctx, stored.EncodeAnswer(nil, ctx.env.engine.errors.record(reason), rejected))
 }
 

@@ -24,6 +24,7 @@ type Value[T any] string
 // for nothing, makes no entry, and works in a cancelled branch. Errors:
 // ErrTooLarge and those of encoding.
 func (v Value[T]) Set(ctx Context, content T) error {
+	ctx.mustBeGiven()
 	data, err := ctx.env.engine.codecs.encode(content)
 	if err != nil {
 		return fmt.Errorf("value %q: %w: %w", string(v), err, ErrInvalid)

@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -342,3 +343,21 @@ func client(t *testing.T, s store.Store, defs ...stet.Definition) *stet.Engine {
 }
 
 var errDeclined = errors.New("card declined")
+
+// export returns the file that an exported run is.
+func export(t testing.TB, e *stet.Engine, id string) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	if err := e.Runs().Export(testContext(t), id, &file); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+// replays fails the test unless the code fits what the run has recorded.
+func replays(t testing.TB, e *stet.Engine, id string) {
+	t.Helper()
+	if err := e.Replay(testContext(t), bytes.NewReader(export(t, e, id))); err != nil {
+		t.Error(err)
+	}
+}

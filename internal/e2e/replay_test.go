@@ -131,15 +131,6 @@ func waiting(t *testing.T, e *stet.Engine, w *stet.Workflow[string, string], id 
 	return export(t, e, id)
 }
 
-func export(t *testing.T, e *stet.Engine, id string) []byte {
-	t.Helper()
-	var file bytes.Buffer
-	if err := e.Runs().Export(testContext(t), id, &file); err != nil {
-		t.Fatal(err)
-	}
-	return file.Bytes()
-}
-
 // changes are edits of the shop's code and what a replay says of them.
 var changes = []struct {
 	name                      string

@@ -588,7 +588,7 @@ func TestWaitsNameTheOtherRun(t *testing.T) {
 	}
 }
 
-// TestOtherOfAnotherRunIsRefused: what one run has started is not another's to
+// TestOtherOfAnotherRunIsRefused: what one activation has started is not another one's to
 // await.
 func TestOtherOfAnotherRunIsRefused(t *testing.T) {
 	var foreign *RunFuture
@@ -611,7 +611,7 @@ func TestOtherOfAnotherRunIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, code)
 			h.play()
-			h.want(store.Failed, "misuse: the child or awaited run at c belongs to another run")
+			h.want(store.Failed, "misuse: the child or awaited run at c belongs to a former activation of this run")
 		})
 	}
 }

@@ -126,6 +126,7 @@ func New(cfg Config) *Interpreter {
 		shows:   showing{tags: cfg.Run.Tags},
 	}
 	r.sched = sched.New(owner{r})
+	r.sched.Name = cfg.Run.ID
 	r.j = journal.New(journal.Config{
 		Run: &r.cfg.Run, Entries: cfg.Entries, Fetch: cfg.Fetch, Limits: cfg.Limits, NewKey: cfg.NewKey,
 		Owner: owner{r}, Scheduler: r.sched,

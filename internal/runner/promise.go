@@ -55,6 +55,9 @@ func (p *Promise) Secret() [16]byte {
 // rejected with. A settled promise gives its value also in a cancelled branch.
 func (b *Branch) AwaitPromise(call Call, p *Promise) ([]byte, error) {
 	err := b.Check(call)
+	if err == nil {
+		b.ownsPromise(p)
+	}
 	if err == nil && !p.op.Settled() {
 		err = b.Refuse(call)
 	}
@@ -63,6 +66,13 @@ func (b *Branch) AwaitPromise(call Call, p *Promise) ([]byte, error) {
 	}
 	err = p.op.Wait(&b.Branch, call)
 	return p.op.Value, err
+}
+
+// ownsPromise makes sure that a promise is of this run, in this activation.
+func (b *Branch) ownsPromise(p *Promise) {
+	if j := p.op.J; j != b.run.j {
+		b.NotOwn("the promise at "+p.op.Loc.String(), j.Run.ID)
+	}
 }
 
 func (o *promiseOp) Start() {

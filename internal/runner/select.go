@@ -26,6 +26,7 @@ type Selected struct {
 	Event    *event.Delivery
 	Value    []byte          // of a Promise or Run
 	Failure  *stored.Failure // of a Promise or Run
+	TimedOut bool            // of a Receive or Event: its own deadline has won
 }
 
 // Select waits for the first of the cases; what did not win is not lost. With
@@ -34,6 +35,17 @@ type Selected struct {
 func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 	if err := b.Enter(call); err != nil {
 		return Selected{}, err
+	}
+	for _, c := range cases {
+		if c.Future != nil {
+			b.Owns(c.Future)
+		}
+		if c.Promise != nil {
+			b.ownsPromise(c.Promise)
+		}
+		if c.Run != nil {
+			b.run.runs.Owns(&b.Branch, c.Run)
+		}
 	}
 	for i, c := range cases {
 		if c.Future != nil && c.Future.Settled() || c.Promise != nil && c.Promise.op.Settled() ||
@@ -83,19 +95,21 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 	return cases[index].selected(index, ops[index]), nil
 }
 
-// deadlineOf returns the earliest deadline of the timers, if there are cases that come
-// by the inbox too; otherwise 0. The timers are then handed over only when the inbox has
-// been read to that time.
+// deadlineOf returns the earliest deadline of the timers, and of the waits that have one
+// of their own, if there are cases that come by the inbox; otherwise 0. The timers are then
+// handed over only when the inbox has been read to that time.
 func deadlineOf(cases []Case, ops []*journal.Op) (deadline store.Time) {
 	inbox := false
 	for _, c := range cases {
 		inbox = inbox || c.Promise != nil || c.Receive != nil || c.Run != nil || c.Event != nil
 	}
 	for i, c := range cases {
-		if c.Timer == nil || !inbox {
+		switch {
+		case c.Timer != nil && inbox:
+			ops[i].Is.(*timerOp).inbox = true
+		case c.Receive == nil && c.Event == nil || ops[i].Deadline == 0:
 			continue
 		}
-		ops[i].Is.(*timerOp).inbox = true
 		if d := ops[i].Deadline; deadline == 0 || d < deadline {
 			deadline = d
 		}
@@ -111,9 +125,9 @@ func (c Case) selected(index int, o *journal.Op) Selected {
 	case c.Run != nil:
 		s.Value, s.Failure = c.Run.Result()
 	case c.Receive != nil:
-		s.Messages = o.Is.(*receiveOp).messages
+		s.Messages, s.TimedOut = o.Is.(*receiveOp).messages, o.Failure != nil
 	case c.Event != nil:
-		s.Event = topics.Given(o)
+		s.Event, s.TimedOut = topics.Given(o), o.Failure != nil
 	}
 	return s
 }

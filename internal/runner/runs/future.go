@@ -118,7 +118,7 @@ func (r *Runs) readLink(b *sched.Branch, o *awaited) {
 
 // RunID returns the ID of the other run. b is the branch that asks.
 func (r *Runs) RunID(b *sched.Branch, f *Future) string {
-	r.owns(b, f)
+	r.Owns(b, f)
 	if o := f.o; !o.linked {
 		value, err := r.j.Fetch(o.Rec.Loc)
 		if err != nil {
@@ -142,7 +142,7 @@ func (r *Runs) Await(b *sched.Branch, call sched.Call, f *Future) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	r.owns(b, f)
+	r.Owns(b, f)
 	if !f.o.Settled() {
 		err = b.Refuse(call)
 	}
@@ -156,7 +156,7 @@ func (r *Runs) Await(b *sched.Branch, call sched.Call, f *Future) ([]byte, error
 // Op returns the operation that settles with the end of the other run, to wait for it
 // beside others.
 func (r *Runs) Op(b *sched.Branch, f *Future) *journal.Op {
-	r.owns(b, f)
+	r.Owns(b, f)
 	return &f.o.Op
 }
 
@@ -166,13 +166,11 @@ func (f *Future) Result() ([]byte, *stored.Failure) { return f.o.Value, f.o.Fail
 // Settled reports whether the end of the other run is known.
 func (f *Future) Settled() bool { return f.o.Settled() }
 
-// owns makes sure that another run is awaited by the run that has made the future, in
+// Owns makes sure that another run is awaited by the run that has made the future, in
 // the activation that has.
-func (r *Runs) owns(b *sched.Branch, f *Future) {
+func (r *Runs) Owns(b *sched.Branch, f *Future) {
 	if f.o.runs != r {
-		b.Fail(&stored.Failure{Code: stored.CodeMisuse, Message: fmt.Sprintf(
-			"the child or awaited run at %s belongs to another run: "+
-				"use it in the code that has started it, and keep none outside of it", f.o.Loc)})
+		b.NotOwn("the child or awaited run at "+f.o.Loc.String(), f.o.J.Run.ID)
 	}
 }
 

@@ -45,6 +45,7 @@ func (b *Branch) Compose(call Call, mode Mode, futures []*Future) (int, error) {
 	}
 	g := &group{mode: mode, total: len(futures), winner: -1, pending: map[*Future]int{}}
 	for _, f := range futures {
+		b.Owns(f)
 		g.add(f)
 	}
 	return g.run(b, call)

@@ -45,6 +45,9 @@ const maxRefused = 1000
 // Scheduler runs the branches of one run. Its methods are called by the goroutine
 // that has the baton.
 type Scheduler struct {
+	// Name is the run's, for messages.
+	Name string
+
 	owner Owner
 
 	current atomic.Pointer[Branch]         // has the baton; read by misused contexts
@@ -71,6 +74,9 @@ func (s *Scheduler) NextID() int64 {
 	return s.lastID
 }
 
+// Misused returns the failure of a misused context since the last call, or nil.
+func (s *Scheduler) Misused() *stored.Failure { return s.misuse.Swap(nil) }
+
 // Run lets the branches go on until no more can. The caller is the driver.
 func (s *Scheduler) Run() {
 	for {
@@ -79,7 +85,7 @@ func (s *Scheduler) Run() {
 			<-s.yield
 		}
 		s.current.Store(nil)
-		f := s.misuse.Swap(nil)
+		f := s.Misused()
 		if f == nil {
 			return
 		}

@@ -129,9 +129,15 @@ func keyed(name, key string) string { return name + "\x00" + key }
 func (b *Branch) count(s *Scope, name string, call Call) int {
 	u := s.uses(name)
 	if u.site != 0 && call.Site != 0 && u.site != call.Site && !sameLine(u.site, call.Site) {
+		what := fmt.Sprintf("the name %q", call.Name)
+		remedy := "give each its own name (Named, for a wait or a child), or a key"
+		if call.Key != "" {
+			what = fmt.Sprintf("the name %q with the key %q", call.Name, call.Key)
+			remedy = "give each place its own name: a key tells apart the calls of one place only"
+		}
 		b.Fail(&stored.Failure{Code: stored.CodeMisuse, Message: fmt.Sprintf(
-			"two places in the code use the name %q in one scope: %s and %s; give each its own name, or a key",
-			call.Name, line(u.site), line(call.Site))})
+			"two places in the code use %s in one scope: %s and %s; %s",
+			what, line(u.site), line(call.Site), remedy)})
 	}
 	u.count++
 	if call.Site != 0 {

@@ -1,8 +1,10 @@
 package sched
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -180,6 +182,25 @@ func Failed(err error) *Future {
 	return &Future{Source: Source{settled: true}, err: err}
 }
 
+// Owns makes sure that a future is of a branch of this run, in this activation. Otherwise
+// it fails the run, because nothing would wake it at the other one's end.
+func (b *Branch) Owns(f *Future) {
+	if owner := f.branch; owner != nil && owner.sched != b.sched {
+		b.NotOwn("the future of branch "+owner.loc.String(), owner.sched.Name)
+	}
+}
+
+// NotOwn fails the run for something that another one, or a former activation, has made.
+// It does not return.
+func (b *Branch) NotOwn(what, run string) {
+	whose := fmt.Sprintf("run %q, and was used by run %q", run, b.sched.Name)
+	if run == b.sched.Name {
+		whose = "a former activation of this run"
+	}
+	b.Fail(&stored.Failure{Code: stored.CodeMisuse, Stack: stored.Stack(), Message: fmt.Sprintf(
+		"%s belongs to %s: use it in the code that has made it, and keep none outside of it", what, whose)})
+}
+
 // Result returns the outcome of a settled future.
 func (f *Future) Result() (any, error) {
 	f.taken = true
@@ -196,6 +217,7 @@ func (b *Branch) Await(call Call, f *Future) (any, error) {
 	if err := b.Check(call); err != nil {
 		return nil, err
 	}
+	b.Owns(f)
 	if f.settled {
 		return f.Result()
 	}
