@@ -114,6 +114,12 @@ type Config struct {
 	// 10 s.
 	AloneFor time.Duration
 
+	// OnLoss is called when the store does not have what it had acknowledged to this
+	// process: a backup was restored, a standby without the last writes has taken over, a
+	// disk was lost. All runs go on from what is there; what is missing was done and is done
+	// again, or must be looked for elsewhere. The error says what is missing. It must return
+	// soon. Default: nothing is called; the log has an error in any case.
+	OnLoss func(error)
 	// OnRecover is called when this process has taken over the store, or some of its
 	// shards. It must return soon. Default: nothing is called.
 	OnRecover func(Recovery)
@@ -175,6 +181,9 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		retention = append(retention, d.inner().options.retention.over(cfg.Retention).rules(d.Name())...)
 	}
 	host, _ := os.Hostname() // only shown
+	if cfg.OnLoss == nil {
+		cfg.OnLoss = func(error) {}
+	}
 	var onRecover func(engine.Recovery)
 	if cfg.OnRecover != nil {
 		onRecover = func(r engine.Recovery) { cfg.OnRecover(Recovery(r)) }
@@ -188,7 +197,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
 		Groups:   cfg.Groups,
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
-		PoisonLimit: cfg.PoisonLimit, AloneFor: cfg.AloneFor, OnRecover: onRecover,
+		PoisonLimit: cfg.PoisonLimit, AloneFor: cfg.AloneFor, OnRecover: onRecover, OnLoss: cfg.OnLoss,
 	})
 	if err != nil {
 		return nil, err

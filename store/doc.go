@@ -65,6 +65,12 @@
 // else; nothing at all if the boot is not listed. The mark stays as long as the boot is
 // listed, whatever is registered for it later.
 //
+// Law 29. A Commit or Register whose sender names a last batch of its boot that is later than
+// the one that the store has changes nothing and returns ErrWentBack.
+//   - The sender then holds no lease, whatever the store says. It acquires its shards again,
+//     and goes on from what is there, with Last 0 and numbers above all that it has used.
+//   - A boot that was forgotten (law 9) has no batch.
+//
 // # Entries
 //
 // Law 4. An entry that is Done or Failed does not change.

@@ -9,6 +9,10 @@ var (
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrUnknown: the act may have happened or not.
 	ErrUnknown = errors.New("outcome unknown")
+	// ErrWentBack: the store is in an earlier state than it was, as after a restored backup
+	// or a failover that lost writes: a batch that it had acknowledged to the caller is not
+	// there. Nothing changed. What the caller knows of leases and runs is void.
+	ErrWentBack = errors.New("store went back")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("store closed")
 	// ErrBadCursor: the cursor was not made by this store's List.

@@ -19,6 +19,8 @@ type Node struct {
 	// Stopped says that the node ended cleanly: it is no longer listed, and its last batch
 	// is forgotten (law 9).
 	Stopped bool
+	// LastBatch is as Batch.Last (law 29). It is not stored.
+	LastBatch int64 `json:"-"`
 
 	SeenAt Time // set by the store
 }

@@ -9,7 +9,10 @@ type Batch struct {
 	// not applied may be changed and sent again under its number. A batch with an unknown
 	// outcome must be repeated unchanged. A number below the last one applied is
 	// ErrInvalid.
-	No     int64
+	No int64
+	// Last is the number of the boot's last batch whose result its sender has; 0: it knows
+	// of none. A store that does not have that batch has gone back: ErrWentBack (law 29).
+	Last   int64
 	Leases []Lease // of every shard that a turn, or a command with Claim, touches
 	Turns  []*Turn // at most one per run
 	// Commands are applied after the turns, in order.

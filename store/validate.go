@@ -268,6 +268,9 @@ func (b *Batch) Validate() error {
 	if b.Node == "" || b.Boot == "" || b.No < 1 {
 		return invalid("batch: expected a node, a boot and a number from 1, found %q, %q and %d", b.Node, b.Boot, b.No)
 	}
+	if b.Last < 0 || b.Last >= b.No {
+		return invalid("batch: expected a last batch before number %d, found %d", b.No, b.Last)
+	}
 	if err := checkLeases(b.Leases); err != nil {
 		return err
 	}

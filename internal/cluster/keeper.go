@@ -37,6 +37,11 @@ type Keeper struct {
 	Exclusive bool          // return a *HeldError instead of standing by
 	Log       *slog.Logger
 	Observe   func(store.Time) // receives the store's time with every answer
+	Last      func() int64     // the last batch that the store has acknowledged
+
+	// WentBack is called when the store does not have the batch last, which it had
+	// acknowledged. It reports whether that is news.
+	WentBack func(last int64, err error) bool
 }
 
 // Term is one stay of a node as the owner of all shards.
@@ -175,10 +180,11 @@ func (k *Keeper) renewOnce(t Term, timeout time.Duration) (bool, error) {
 			return false, nil
 		}
 	}
-	if err := k.heartbeat(ctx); err != nil {
+	err = k.heartbeat(ctx)
+	if err != nil {
 		k.Log.Warn("heartbeat", "error", err)
 	}
-	return true, nil
+	return !errors.Is(err, store.ErrWentBack), nil
 }
 
 // announce is the heartbeat of a standby: it takes no longer than a renewal.
@@ -191,9 +197,14 @@ func (k *Keeper) announce(ctx context.Context) {
 }
 
 func (k *Keeper) heartbeat(ctx context.Context) error {
-	now, err := k.Store.Register(ctx, k.Node)
-	if err == nil {
+	n := k.Node
+	n.LastBatch = k.Last()
+	now, err := k.Store.Register(ctx, n)
+	switch {
+	case err == nil:
 		k.Observe(now)
+	case errors.Is(err, store.ErrWentBack):
+		k.WentBack(n.LastBatch, err)
 	}
 	return err
 }

@@ -44,6 +44,11 @@ type Member struct {
 	Now     func() store.Time      // lower bound of the store's time
 	Hints   func() <-chan struct{} // closed when nodes or leases may have changed
 	Work    Work
+	Last    func() int64 // the last batch that the store has acknowledged
+
+	// WentBack is called when the store does not have the batch last, which it had
+	// acknowledged. It ends the work in all shards at once, and reports them to Fenced.
+	WentBack func(last int64, err error)
 
 	wake chan struct{} // capacity 1: something is in the fields below
 
@@ -392,8 +397,11 @@ func (m *Member) heartbeat() {
 
 func (m *Member) beat(ctx context.Context) error {
 	n := m.Node
-	n.Requirements, n.TTL = m.registered, delay(m.TTL)
+	n.Requirements, n.TTL, n.LastBatch = m.registered, delay(m.TTL), m.Last()
 	now, err := m.Store.Register(ctx, n)
+	if errors.Is(err, store.ErrWentBack) {
+		m.WentBack(n.LastBatch, err)
+	}
 	if err == nil {
 		m.Observe(now)
 	}

@@ -53,10 +53,10 @@ func (c *Committer) newBatch(turns []Turn, commands []Command) *batch {
 			}
 		}
 	}
-	number := c.cfg.Batches.Add(1)
+	number, last := c.cfg.Batches.next()
 	b := &batch{turns: kept, commands: commands, shards: in}
 	b.contents = store.Batch{
-		Node: c.cfg.Node, Boot: c.cfg.Boot, No: number, Leases: in.Leases(),
+		Node: c.cfg.Node, Boot: c.cfg.Boot, No: number, Last: last, Leases: in.Leases(),
 		Turns: make([]*store.Turn, len(b.turns)), Commands: make([]store.Command, len(b.commands)),
 	}
 	for i, t := range b.turns {
@@ -254,6 +254,9 @@ func (c *Committer) attempt(ctx context.Context, b *batch) (store.BatchResult, e
 	c.mu.Lock()
 	c.inFlight, c.abandon = nil, nil
 	c.mu.Unlock()
+	if err == nil {
+		c.cfg.Batches.acknowledge(b.contents.No)
+	}
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		b.abandoned++
 		err = fmt.Errorf("%w: no answer to a commit: %w", store.ErrUnknown, err)
@@ -277,6 +280,13 @@ func (c *Committer) bisect(ctx context.Context, b *batch, err error) {
 		}
 	}
 	switch {
+	case errors.Is(err, store.ErrWentBack) && ctx.Err() == nil:
+		// None of the batch is there, and no turn fits what is there. Commands do.
+		c.owner.WentBack(b.contents.Last, err)
+		for _, t := range b.turns {
+			t.finish(store.TurnResult{Verdict: store.Fenced})
+		}
+		part(nil, b.commands)
 	case ctx.Err() != nil:
 		for _, p := range b.commands {
 			p.Done(nil, store.Answer{}, 0, ErrNotOwner)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stet-run/stet/internal/ownership"
@@ -52,6 +51,10 @@ type Owner interface {
 	// have their verdicts.
 	Sent(in *ownership.Shards, turn *store.Turn, result *store.TurnResult, now store.Time)
 
+	// WentBack is called when the store does not have the batch last, which it had
+	// acknowledged. If that is news to the Numbers it ends the stay of all shards.
+	WentBack(last int64, err error)
+
 	// Go runs f on a goroutine that the owner waits for. f returns soon after the
 	// committer's context has ended.
 	Go(f func())
@@ -62,7 +65,7 @@ type Config struct {
 	Store   store.Store
 	Node    string
 	Boot    string
-	Batches *atomic.Int64 // the number of the boot's last batch
+	Batches *Numbers      // of the boot's batches
 	TTL     time.Duration // of a lease
 
 	// Seal returns a turn in its stored form. After store.ErrUnavailable it is called

@@ -69,10 +69,23 @@ type owner struct {
 	set  ownership.Set
 	work sync.WaitGroup
 	sent func(*store.Turn, *store.TurnResult)
+
+	numbers committer.Numbers
+	losses  []error // of WentBack
 }
 
 func (o *owner) Shards() *ownership.Shards { return o.set.Now() }
 func (o *owner) Go(f func())               { o.work.Go(f) }
+
+func (o *owner) WentBack(last int64, err error) {
+	if !o.numbers.Lost(last) {
+		return
+	}
+	o.losses = append(o.losses, err)
+	for h := range o.set.Now().All() {
+		o.set.Lose(h)
+	}
+}
 
 func (o *owner) Claims(list []*ownership.Shard, in *ownership.Shards, c *store.Command) []*ownership.Shard {
 	return append(list, in.Of(c.Start.Shard))
@@ -114,7 +127,7 @@ func newCounter(t *testing.T) *counter {
 	k.set.Take(ctx, []store.Lease{{Shard: store.Shard{Group: "g"}}, {Shard: store.Shard{Group: "g", Slot: 1}}})
 	k.h, k.other = k.set.Now().Of(store.Shard{Group: "g"}), k.set.Now().Of(store.Shard{Group: "g", Slot: 1})
 	k.c = committer.New(ctx, committer.Config{
-		Store: k.desk, Node: "n", Boot: "b", Batches: &atomic.Int64{}, TTL: leaseTTL, Log: slog.New(slog.DiscardHandler),
+		Store: k.desk, Node: "n", Boot: "b", Batches: &k.numbers, TTL: leaseTTL, Log: slog.New(slog.DiscardHandler),
 		Seal: func(_ context.Context, turn *store.Turn) (*store.Turn, error) {
 			if k.seal != nil {
 				return turn, k.seal()

@@ -35,6 +35,9 @@
 //     verdict Busy, the outcome Undecided): the turn is retried in a batch of its own
 //     after a pause, the command is applied outside of the batches, where it may wait.
 //     Nothing else waits for it.
+//   - The store went back: a batch names the last one whose result is known, and the store
+//     does not have that. All shards are lost ([Owner].WentBack), and with them all turns;
+//     commands are written again. From then on the store is held to no batch of before.
 //   - A shard is lost: its turns that are not under way are answered as fenced. Those that
 //     are under way are fenced by the store.
 package committer

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +29,7 @@ func TestRunsInAStore(t *testing.T) {
 	o := &owner{}
 	o.set.Take(ctx, []store.Lease{acquired[0].Lease})
 	held := o.set.Now().Of(shard)
-	var batches atomic.Int64
+	var batches committer.Numbers
 	c := committer.New(ctx, committer.Config{
 		Store: s, Node: "n", Boot: "b", Batches: &batches, TTL: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Seal:    func(_ context.Context, turn *store.Turn) (*store.Turn, error) { return turn, nil },
@@ -68,7 +67,7 @@ func TestRunsInAStore(t *testing.T) {
 	if err != nil || len(page.Runs) != runs {
 		t.Errorf("%d runs have succeeded, %v; want %d", len(page.Runs), err, runs)
 	}
-	if n := batches.Load(); n > 2*runs {
+	if n := batches.Acknowledged(); n > 2*runs {
 		t.Errorf("%d batches were written for %d turns and as many commands", n, runs)
 	}
 }

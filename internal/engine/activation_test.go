@@ -145,7 +145,10 @@ func TestFencedTurnEndsTheStay(t *testing.T) {
 				for i := range verdicts {
 					verdicts[i].Verdict = store.Fenced
 				}
-				return store.BatchResult{Turns: verdicts, Commands: make([]store.Answer, len(b.Commands))}, nil
+				b.Turns = nil
+				result, err := s.Store.Commit(ctx, b)
+				result.Turns = verdicts
+				return result, err
 			}
 			var happened trace
 			e := newEngine(t, s, "n", with("w", func(b *runner.Branch) ([]byte, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stet-run/stet/internal/cluster"
+	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/notify"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/queues"
@@ -56,6 +57,8 @@ type Config struct {
 	PoisonLimit int           // ends alone after which a run is stalled; negative: never
 	AloneFor    time.Duration // first time alone
 
+	// OnLoss receives the error that says that the store has lost what it had acknowledged.
+	OnLoss func(error)
 	// OnRecover receives what was found when leases were acquired; nil: nothing does.
 	OnRecover func(Recovery)
 }
@@ -109,7 +112,7 @@ type Engine struct {
 	queues   *queues.Queues
 
 	executor atomic.Pointer[executor] // nil: not the owner
-	batches  atomic.Int64             // number of the last batch of this boot
+	batches  committer.Numbers        // of the batches of this boot
 	seen     sync.Map                 // workflows of other nodes that the store was found to know
 
 	mu      sync.Mutex
@@ -178,6 +181,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		e.running = false
 		e.mu.Unlock()
 	}()
+	e.batches.Forget() // with the row of the boot, at the end of an earlier Run
 	names := make([]string, 0, len(e.cfg.Workflows))
 	for name := range e.cfg.Workflows {
 		names = append(names, name)
@@ -193,6 +197,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		Store: e.cfg.Store, Node: node,
 		Shards: e.shards(), TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Retry: e.cfg.Poll,
 		Exclusive: e.cfg.Exclusive, Log: e.cfg.Log, Observe: e.time.observe,
+		Last: e.batches.Acknowledged, WentBack: e.wentBack,
 	}
 	return keeper.Run(ctx, func(stop, held context.Context, c cluster.Term) error {
 		x := newExecutor(e, stop, held, e.executed())
@@ -253,6 +258,7 @@ func (e *Engine) asMember(ctx context.Context, node store.Node) error {
 	x.member = &cluster.Member{
 		Store: e.cfg.Store, Node: node, Slots: e.slots, TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Poll: e.cfg.Poll,
 		Log: e.cfg.Log, Observe: e.time.observe, Now: e.time.now, Hints: e.changes.Nodes, Work: shardWork{x},
+		Last: e.batches.Acknowledged, WentBack: x.WentBack,
 	}
 	x.member.Init()
 	defer e.changes.Listen()()

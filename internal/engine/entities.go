@@ -64,6 +64,12 @@ func (r *entities) forget(id string) {
 	delete(r.known, id)
 }
 
+func (r *entities) forgetAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known = nil
+}
+
 // kindOf returns the workflow of the entity with the ID; "" if it is none of
 // those that this engine has rules for.
 func (e *Engine) kindOf(id string) string {

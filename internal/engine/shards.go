@@ -38,6 +38,29 @@ func (x *executor) fenced(h *ownership.Shard) {
 	}
 }
 
+// wentBack is called when the store does not have the last batch that it was held to. It
+// reports false if that was known.
+func (e *Engine) wentBack(last int64, err error) bool {
+	if !e.batches.Lost(last) {
+		return false
+	}
+	e.entities.forgetAll()
+	e.cfg.Log.Error("the store has lost what it had acknowledged: all shards are dropped and taken again, "+
+		"and runs go on from what is there", "node", e.cfg.Node, "error", err)
+	e.cfg.OnLoss(err)
+	return true
+}
+
+// WentBack implements committer.Owner, and is called by the member: it drops all shards.
+func (x *executor) WentBack(last int64, err error) {
+	if !x.e.wentBack(last, err) {
+		return
+	}
+	for h := range x.shards.Now().All() {
+		x.fenced(h)
+	}
+}
+
 // shardWork is what an executor does with shards, as a member of several nodes asks it to.
 type shardWork struct{ x *executor }
 

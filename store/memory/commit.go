@@ -22,6 +22,9 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	if err := b.Validate(); err != nil {
 		return store.BatchResult{}, err
 	}
+	if err := s.behind(boot{b.Node, b.Boot}, b.Last); err != nil {
+		return store.BatchResult{}, err
+	}
 	n := s.node(b.Node, b.Boot)
 	if b.No < n.batch {
 		return store.BatchResult{}, fmt.Errorf("%w: batch: expected a number from %d, found %d", store.ErrInvalid,

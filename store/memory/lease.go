@@ -36,6 +36,10 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 		}
 		return now, nil
 	}
+	if err := s.behind(boot{n.ID, n.Boot}, n.LastBatch); err != nil {
+		return 0, err
+	}
+	n.LastBatch = 0
 	for key, other := range s.nodes {
 		other.listed = other.listed && key.node != n.ID
 	}
@@ -54,6 +58,15 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 		}
 	}
 	return now, nil
+}
+
+// behind returns an error if a boot knows of a later batch of its own than the store.
+func (d *data) behind(key boot, last int64) error {
+	var there int64
+	if n := d.nodes[key]; n != nil {
+		there = n.batch
+	}
+	return storekit.Behind(there, last)
 }
 
 // node returns the record of a node's boot and makes it if there is none.

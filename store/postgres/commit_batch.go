@@ -81,7 +81,11 @@ func batchText(shape batchShape) string {
 		return text.(string)
 	}
 	var b strings.Builder
-	b.WriteString(changeBoot + " AND batch_no<$3 AND fence=$4")
+	last := "$38"
+	if shape.onlyEntries() {
+		last = "$12"
+	}
+	b.WriteString(changeBoot + newBatch(last) + " AND fence=$4")
 	if shape.turns {
 		b.WriteString(`
 	AND cardinality($8)/4=(SELECT count(*)
@@ -147,7 +151,7 @@ func (f *flatBatch) batchStatement(at stamp) statement {
 
 // batchValues returns its parameters: of the turns run, slot, incarnation and the place of
 // the group in the next list; the numbers and bytes of the entries; columns of the updates
-// and of the starts.
+// and of the starts; the last batch that the boot knows of.
 func (f *flatBatch) batchValues(shape batchShape, at stamp) *values {
 	v := f.addHead(at)
 	var grps []string
@@ -168,6 +172,7 @@ func (f *flatBatch) batchValues(shape batchShape, at stamp) *values {
 		f.addUpdates(v)
 		f.addStarts(v)
 	}
+	v.number(f.b.Last)
 	return v
 }
 

@@ -61,6 +61,7 @@ func (f *flatBatch) callValues(at stamp) *values {
 	numbersOf(v, f.starts, func(r startRow) int64 { return r.turn })
 	f.addStarts(v)
 	f.addSends(v)
+	v.number(f.b.Last)
 	return v
 }
 

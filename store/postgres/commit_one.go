@@ -114,10 +114,13 @@ func oneStarted(claim bool) params {
 	}
 }
 
+// newBatch says that the batch is a new one, and that the boot's last batch is there.
+func newBatch(last string) string { return " AND batch_no<$3 AND batch_no>=" + last }
+
 // Whether the run of a step is claimed: looked up, or known from the boot's last batch,
 // whose number is a parameter.
 var (
-	lookedUp = " AND batch_no<$3 AND EXISTS (SELECT FROM stet.runs r WHERE " + oneRun.in(isClaimed)
+	lookedUp = " AND EXISTS (SELECT FROM stet.runs r WHERE " + oneRun.in(isClaimed)
 	known25  = " AND batch_no=$25 AND batch_no<$3"
 )
 
@@ -144,12 +147,12 @@ func oneText(shape oneShape) string {
 		if shape.known {
 			b.WriteString(known25)
 		} else {
-			b.WriteString(lookedUp + ")")
+			b.WriteString(newBatch("$25") + lookedUp + ")")
 		}
 		b.WriteString(" RETURNING 1)" + oneEntry.in(insertEntries) + " RETURNING clock_timestamp()")
 	case oneTurn:
 		update := oneUpdate(shape.status)
-		b.WriteString(lookedUp + " AND " + update.in(mayBecome))
+		b.WriteString(newBatch("$34") + lookedUp + " AND " + update.in(mayBecome))
 		if shape.status == store.Suspended || shape.status.Terminal() {
 			b.WriteString(update.in(noneHoldsBack))
 		}
@@ -160,7 +163,7 @@ func oneText(shape oneShape) string {
 		b.WriteString(" UPDATE stet.runs r SET (" + updatedColumns + ") = ROW(" + update.in(updatedValues) +
 			") FROM b WHERE r.run_no=$8 RETURNING b.now")
 	case oneStart:
-		b.WriteString(" AND batch_no<$3 AND NOT EXISTS (SELECT FROM stet.runs WHERE id=$8)" + returnNow + " " + insertRuns +
+		b.WriteString(newBatch("$18") + " AND NOT EXISTS (SELECT FROM stet.runs WHERE id=$8)" + returnNow + " " + insertRuns +
 			" SELECT " + oneStarted(shape.claim).in(startedValues) + " FROM b RETURNING run_no, created")
 	}
 	text := b.String()
@@ -177,13 +180,18 @@ func (f *flatBatch) oneStatement(kind oneKind, conn *pgx.Conn, at stamp, last cl
 	case oneStart:
 		shape.claim = f.starts[0].claim
 		f.addOneStart(v)
+		v.number(f.b.Last)
 		return statement{oneText(shape), v, (*answer).readOneStart}
 	case oneStep:
 		is := f.turnRun(conn, at.fence)
 		is.no = last.no
 		shape.known = is == last
 		f.addOneEntry(v)
-		v.number(last.no)
+		if shape.known {
+			v.number(last.no)
+		} else {
+			v.number(f.b.Last)
+		}
 		return statement{oneText(shape), v, func(a *answer, rows *pgconn.ResultReader) error { return a.readClock(rows, at) }}
 	}
 	u := &f.updates[0]
@@ -198,6 +206,7 @@ func (f *flatBatch) oneStatement(kind oneKind, conn *pgx.Conn, at stamp, last cl
 	v.bytea(u.Output)
 	v.number(int64(u.WakeAt))
 	v.bool(u.Unclaim)
+	v.number(f.b.Last)
 	return statement{oneText(shape), v, (*answer).readOneTurn}
 }
 

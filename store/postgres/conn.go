@@ -354,7 +354,7 @@ func (s *Store) classify(ctx context.Context, act string, err error) error {
 		return fmt.Errorf("%s: %w: %w%s", act, class, err, help)
 	}
 	for _, known := range []error{store.ErrUnavailable, store.ErrInvalid, store.ErrClosed, store.ErrBadCursor,
-		store.ErrSchema, store.ErrDamaged} {
+		store.ErrSchema, store.ErrDamaged, store.ErrWentBack} {
 		if errors.Is(err, known) {
 			return err
 		}

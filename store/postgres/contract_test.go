@@ -1,8 +1,11 @@
 package postgres_test
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/internal/testing/soak"
@@ -13,9 +16,10 @@ import (
 
 // harness opens handles on one schema, as several processes would have.
 type harness struct {
-	dsn   string
-	opts  []postgres.Option
-	first *postgres.Store
+	dsn    string
+	schema string
+	opts   []postgres.Option
+	first  *postgres.Store
 }
 
 func openHarness(t *testing.T, clock func() time.Time) storetest.Harness {
@@ -25,8 +29,8 @@ func openHarness(t *testing.T, clock func() time.Time) storetest.Harness {
 func newHarness(t testing.TB, clock func() time.Time, opts ...postgres.Option) *harness {
 	t.Helper()
 	dsn, schema := servers.SharedPostgres(t)
-	h := &harness{dsn: dsn, opts: append(opts, postgres.Schema(schema), postgres.Clock(clock), postgres.AllowLoss(),
-		postgres.Conns(2), postgres.Patient())}
+	h := &harness{dsn: dsn, schema: schema, opts: append(opts, postgres.Schema(schema), postgres.Clock(clock),
+		postgres.AllowLoss(), postgres.Conns(2), postgres.Patient())}
 	h.first = h.open(t)
 	return h
 }
@@ -56,6 +60,47 @@ func (h *harness) Kill(t testing.TB, s store.Store) bool {
 		t.Error(err)
 	}
 	return false
+}
+
+// Save copies all tables beside the store's, and restores them under open handles.
+func (h *harness) Save(t testing.TB) (restore func() store.Store) {
+	conn, err := pgx.Connect(t.Context(), h.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	list := func(sql string) []string {
+		rows, err := conn.Query(t.Context(), sql, h.schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil || len(names) == 0 {
+			t.Fatal(names, err)
+		}
+		return names
+	}
+	tables := list("SELECT tablename::text FROM pg_tables WHERE schemaname=$1 ORDER BY 1")
+	exec := func(sql string) {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(sql, err)
+		}
+	}
+	copied := h.schema + "_copy"
+	exec("CREATE SCHEMA " + copied)
+	t.Cleanup(func() { _, _ = conn.Exec(context.Background(), "DROP SCHEMA "+copied+" CASCADE") })
+	for _, table := range tables {
+		exec("CREATE TABLE " + copied + "." + table + " AS TABLE " + h.schema + "." + table)
+	}
+	return func() store.Store {
+		exec("BEGIN")
+		for _, table := range tables {
+			exec("DELETE FROM " + h.schema + "." + table)
+			exec("INSERT INTO " + h.schema + "." + table + " OVERRIDING SYSTEM VALUE SELECT * FROM " + copied + "." + table)
+		}
+		exec("COMMIT")
+		return h.first
+	}
 }
 
 // TestContract checks the store against the contract and against store/memory.

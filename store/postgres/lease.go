@@ -40,6 +40,14 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 			news = changes > 0
 			return err
 		}
+		var last int64
+		if _, err := t.row("SELECT batch_no FROM stet.nodes WHERE node=$1 AND boot=$2", []any{n.ID, n.Boot},
+			&last); err != nil {
+			return err
+		}
+		if err := storekit.Behind(last, n.LastBatch); err != nil {
+			return err
+		}
 		if _, err := t.exec("UPDATE stet.nodes SET listed=false WHERE node=$1 AND boot<>$2 AND listed", n.ID,
 			n.Boot); err != nil {
 			return err
@@ -84,11 +92,12 @@ func (s *Store) heartbeat(ctx context.Context, n *store.Node, info []byte) (at s
 				OR EXISTS (SELECT FROM stet.nodes n, t WHERE seen_at<t.now-$7::bigint
 					AND NOT EXISTS (SELECT FROM stet.leases l WHERE l.node=n.node AND l.boot=n.boot)) AS any),
 			u AS (UPDATE stet.nodes SET info=$5, seen_at=t.now FROM t, more WHERE node=$3 AND boot=$4 AND listed
-				AND NOT more.any RETURNING 1),
+				AND batch_no>=$8::bigint AND NOT more.any RETURNING 1),
 			m AS (UPDATE stet.meta SET value=q.now FROM (SELECT `+replicationNow+` AS now) q
 				WHERE key='replication' AND value<>q.now)
 			SELECT t.now, EXISTS (SELECT FROM u) FROM t`,
-			[]any{floor, test, n.ID, n.Boot, info, possible(n.Workflows), forgetAfter.Microseconds()}, (*int64)(&at), &done)
+			[]any{floor, test, n.ID, n.Boot, info, possible(n.Workflows), forgetAfter.Microseconds(), n.LastBatch},
+			(*int64)(&at), &done)
 		return err
 	})
 	if err == nil {
@@ -194,7 +203,8 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 			}
 			clean := l.Node == "" || own(l)
 			taken.add(shard, clean)
-			*l = store.Lease{Shard: shard, Epoch: l.Epoch + 1, Node: n.ID, Boot: n.Boot, Until: now + store.Time(ttl)}
+			epoch := nextEpoch(l.Epoch, now)
+			*l = store.Lease{Shard: shard, Epoch: epoch, Node: n.ID, Boot: n.Boot, Until: now + store.Time(ttl)}
 			acquired[i] = store.Acquired{Held: true, Lease: *l, Clean: clean}
 		}
 		suspects, err := t.giveBack(taken)
@@ -223,6 +233,10 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 	s.hint.notify(store.Change{Nodes: true}, 1)
 	return acquired, at, nil
 }
+
+// nextEpoch returns the epoch of a lease that is taken. It comes from the clock, so that a
+// server that went back gives none again that it gave before.
+func nextEpoch(epoch int64, now store.Time) int64 { return max(epoch+1, int64(now)/1000) }
 
 // ends lists shards whose lease ends, cleanly or not.
 type ends struct {

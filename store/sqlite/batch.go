@@ -57,7 +57,7 @@ func (t *committing) LastBatch() (last int64, verdicts []byte, err error) {
 	applied := t.cache.applied[bootOf(b)]
 	switch {
 	case err != nil || !t.listed:
-		return 0, nil, err
+		return 0, nil, err // with its row a boot's batches are gone
 	case applied > b.No:
 		return applied, nil, nil
 	case last >= b.No:
@@ -70,7 +70,7 @@ func (t *committing) LastBatch() (last int64, verdicts []byte, err error) {
 			[]any{int64(turn.Run), turn.Incarnation, bytesOf(turn.Entries[0].Loc), t.stamp})
 	}
 	if err != nil || !known {
-		return last, nil, err
+		return max(last, applied), nil, err
 	}
 	return b.No, sqlstore.EncodeVerdicts(slices.Repeat([]store.TurnResult{{Verdict: store.Committed}}, len(b.Turns))), nil
 }

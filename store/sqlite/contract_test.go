@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -48,6 +49,33 @@ func (h *harness) Kill(t testing.TB, s store.Store) bool {
 		t.Error(err)
 	}
 	return true
+}
+
+// Save keeps a backup. To set the file back the handle is closed, and another one opened.
+func (h *harness) Save(t testing.TB) (restore func() store.Store) {
+	kept := filepath.Join(t.TempDir(), "kept.db")
+	if err := h.first.Backup(context.Background(), kept); err != nil {
+		t.Fatal(err)
+	}
+	return func() store.Store {
+		if err := h.first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, suffix := range []string{"-wal", "-shm"} {
+			if err := os.Remove(h.path + suffix); err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+		}
+		file, err := os.ReadFile(kept)
+		if err == nil {
+			err = os.WriteFile(h.path, file, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.first = h.open(t)
+		return h.first
+	}
 }
 
 // TestContract checks the store against the contract and against store/memory.

@@ -45,6 +45,17 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 			_, err := c.exec("DELETE FROM stet_nodes WHERE node=? AND boot=?", n.ID, n.Boot)
 			return err
 		}
+		var last int64
+		found, err := c.row("SELECT batch_no FROM stet_nodes WHERE node=? AND boot=?", []any{n.ID, n.Boot}, &last)
+		if err != nil {
+			return err
+		}
+		if found {
+			last = max(last, s.write.cache.applied[boot{n.ID, n.Boot}])
+		}
+		if err := storekit.Behind(last, n.LastBatch); err != nil {
+			return err
+		}
 		if _, err := c.exec("UPDATE stet_nodes SET listed=0 WHERE node=? AND boot<>?", n.ID, n.Boot); err != nil {
 			return err
 		}
@@ -59,7 +70,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 			WHERE type='text' ON CONFLICT DO NOTHING`, string(workflows)); err != nil {
 			return err
 		}
-		_, err := c.exec(`DELETE FROM stet_nodes
+		_, err = c.exec(`DELETE FROM stet_nodes
 			WHERE seen_at<? AND (node, boot) NOT IN (SELECT node, boot FROM stet_leases)`, at.Add(-forgetAfter))
 		return err
 	})

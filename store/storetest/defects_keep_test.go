@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"slices"
+	"testing"
 
 	"github.com/stet-run/stet/store"
 )
@@ -34,8 +35,29 @@ func (b *broken) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept
 	return b.Store.Sweep(ctx, req)
 }
 
+// Save implements Saver.
+func (h *brokenHarness) Save(t testing.TB) (restore func() store.Store) {
+	back := h.specification.Save(t)
+	return func() store.Store {
+		back()
+		return h.broken
+	}
+}
+
 func init() {
 	defects = append(defects,
+		&defect{name: "a commit does not look whether the last batch is there",
+			commit: func(b *broken, ctx context.Context, batch store.Batch) (store.BatchResult, error) {
+				if batch.Last < batch.No {
+					batch.Last = min(batch.Last, 0)
+				}
+				return b.Store.Commit(ctx, batch)
+			}},
+		&defect{name: "a heartbeat does not look whether the last batch is there",
+			register: func(b *broken, ctx context.Context, n store.Node) (store.Time, error) {
+				n.LastBatch = 0
+				return b.Store.Register(ctx, n)
+			}},
 		&defect{name: "the end of a run discards its pending items",
 			commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
 				if t.Update != nil {

@@ -5,7 +5,7 @@
 //
 // It has three parts, each a subtest of its own name:
 //
-//   - Law01 to Law28, and Claims, Starts, Reads, Nodes, Changed for the promises of single
+//   - Law01 to Law29, and Claims, Starts, Reads, Nodes, Changed for the promises of single
 //     methods: one case for each rule, which prints the rule when it fails;
 //   - Scripts: sequences of operations kept in files, those of this package and
 //     those in testdata/scripts of the package under test;

@@ -21,6 +21,14 @@ type Harness interface {
 	Kill(t testing.TB, s store.Store) (noticed bool)
 }
 
+// Saver is a Harness of a store that can be set back to an earlier state, as by a restored backup. A Harness
+// implements it for any store of which an operator can keep a copy.
+type Saver interface {
+	// Save keeps the present state. restore sets the store back to that, and returns the handle that a process has then:
+	// the first one, or a new one where that cannot stay open.
+	Save(t testing.TB) (restore func() store.Store)
+}
+
 // Open makes an empty store that reads the time from clock, which is safe for concurrent use and may go back. The store
 // is closed when the test ends.
 type Open = func(t *testing.T, clock func() time.Time) Harness
@@ -67,6 +75,7 @@ func groups() []group {
 		{"Law26", "a node's boot that is to be drained stays so", law26},
 		{"Law27", "a filter selects entities only by workflow, ID or number", law27},
 		{"Law28", "a run in a queue is held until a grant comes", law28},
+		{"Law29", "a store that has gone back says so to a sender that knows of a later batch", law29},
 		{"Claims", "Claim takes ready runs, in order; of runs whose code the node lacks, those that need none", claimCases},
 		{"Starts", "a start finds its own repeat by the seed, leaves or replaces an existing run by its policy", startCases},
 		{"Reads", "Load, List, Count, History and Inbox return the requested rows, in order", readCases},

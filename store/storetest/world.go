@@ -30,6 +30,15 @@ func (s specification) Kill(t testing.TB, h store.Store) bool {
 	return true
 }
 
+// Save implements Saver.
+func (s specification) Save(testing.TB) (restore func() store.Store) {
+	back := s.first.Save()
+	return func() store.Store {
+		back()
+		return s.first
+	}
+}
+
 // side is one of the two stores that go in lock-step.
 type side struct {
 	harness Harness

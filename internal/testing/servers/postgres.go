@@ -133,6 +133,26 @@ func (p *Postgres) Start() error {
 // written out, and it recovers from its log when it is started again.
 func (p *Postgres) Stop() error { return p.process.stop() }
 
+// Save stops the server as Stop does, keeps a copy of its disk, and starts it again.
+// Restore puts that disk in the place of the server's, which is stopped and started too: the
+// server has then lost what it wrote since, and does not know it.
+func (p *Postgres) Save() (restore func() error, err error) {
+	saved := filepath.Join(p.dir, "saved")
+	copyOver := func(from, to string) error {
+		if err := p.Stop(); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(to); err != nil {
+			return err
+		}
+		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+			return fmt.Errorf("copy the disk: %w: %s", err, out)
+		}
+		return p.Start()
+	}
+	return func() error { return copyOver(saved, p.data()) }, copyOver(p.data(), saved)
+}
+
 // Set changes settings from the next start on.
 func (p *Postgres) Set(settings ...string) { p.settings = append(p.settings, settings...) }
 

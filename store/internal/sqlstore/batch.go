@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // BatchRows are the acts of a batch in which the stores differ. They are carried out in
@@ -77,6 +78,9 @@ func (b *Batch) Commit() (store.BatchResult, error) {
 	}
 	if b.No < last {
 		return result, fmt.Errorf("%w: batch: expected a number from %d, found %d", store.ErrInvalid, last, b.No)
+	}
+	if err := storekit.Behind(last, b.Last); err != nil {
+		return result, err
 	}
 	if b.current, err = b.Rows.CurrentLeases(); err != nil {
 		return result, err

@@ -204,7 +204,7 @@ CREATE FUNCTION stet.commit_1(
 	r_turn bigint[], r_id text[], r_grp text[], r_slot bigint[], r_workflow text[], r_seed bytea[], r_at bigint[], r_after bigint[],
 	r_parent bigint[], r_parent_loc bytea[], r_input bytea[], r_headers bytea[], r_adopt boolean[], r_build bytea[],
 	i_turn bigint[], i_id text[], i_no bigint[], i_kind bigint[], i_name text[], i_item text[], i_origin bytea[], i_inc bigint[], i_gen bigint[],
-	i_loc bytea[], i_failed boolean[], i_val bytea[], i_headers bytea[], i_adopt boolean[],
+	i_loc bytea[], i_failed boolean[], i_val bytea[], i_headers bytea[], i_adopt boolean[], p_last bigint,
 	OUT now bigint, OUT runs bigint[], OUT items bigint[], OUT receivers bigint[], OUT claimed bigint[], OUT unusual text
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -243,8 +243,8 @@ BEGIN
 		END IF;
 	END IF;
 
-	UPDATE stet.nodes SET batch_no=p_no, verdicts=p_verdicts WHERE node=p_node AND boot=p_boot AND batch_no<p_no AND fence=p_fence;
-	IF NOT FOUND THEN unusual := 'no row of the boot, another fence, or a repeated batch'; RETURN; END IF;
+	UPDATE stet.nodes SET batch_no=p_no, verdicts=p_verdicts WHERE node=p_node AND boot=p_boot AND batch_no<p_no AND batch_no>=p_last AND fence=p_fence;
+	IF NOT FOUND THEN unusual := 'no row of the boot, another fence, a repeated batch, or a lost one'; RETURN; END IF;
 	now := greatest(p_floor, coalesce(p_test, (extract(epoch FROM clock_timestamp())*1000000)::bigint));
 	claimed := '{}';
 
