@@ -15,6 +15,7 @@ import (
 
 	"github.com/stet-run/stet/internal/cluster"
 	"github.com/stet-run/stet/internal/committer"
+	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/notify"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/queues"
@@ -108,7 +109,7 @@ type Engine struct {
 	time     clock
 	changes  *notify.Changes
 	waiters  *notify.Waiters
-	entities entities
+	entities entity.Existing // that exist
 	queues   *queues.Queues
 
 	executor atomic.Pointer[executor] // nil: not the owner

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"sync"
 
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/store"
@@ -29,46 +28,6 @@ type interpreter interface {
 
 // MakeRules returns the rules of an entity.
 type MakeRules func(run *store.Run) entity.Rules
-
-// entities remembers which entities are known to exist, so that they are not started
-// each time they are used.
-type entities struct {
-	mu    sync.Mutex
-	known map[string]struct{} // IDs
-}
-
-// maxEntities bounds the memory. Entities beyond it are started each time, without effect.
-const maxEntities = 100_000
-
-func (r *entities) knows(id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, known := r.known[id]
-	return known
-}
-
-func (r *entities) learn(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.known == nil {
-		r.known = map[string]struct{}{}
-	}
-	if len(r.known) < maxEntities {
-		r.known[id] = struct{}{}
-	}
-}
-
-func (r *entities) forget(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.known, id)
-}
-
-func (r *entities) forgetAll() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.known = nil
-}
 
 // kindOf returns the workflow of the entity with the ID; "" if it is none of
 // those that this engine has rules for.
@@ -117,7 +76,7 @@ func (e *Engine) Tell(ctx context.Context, entityID string, item store.Item) (st
 			e.learnEntities(commands, answers)
 			return answer, nil
 		}
-		e.entities.forget(entityID)
+		e.entities.Remove(entityID)
 		if again {
 			return answer, fmt.Errorf("%s: expected it to be there once it was started", entityID)
 		}
@@ -130,7 +89,7 @@ func (e *Engine) introduceEntities(commands []store.Command) []store.Command {
 	var out []store.Command
 	for i := range commands {
 		id := commands[i].RunID
-		if !store.IsEntity(id) || e.entities.knows(id) {
+		if !store.IsEntity(id) || e.entities.Has(id) {
 			continue
 		}
 		if kind := e.kindOf(id); kind != "" && !starts(out, id) {
@@ -169,7 +128,7 @@ func (e *Engine) learnEntities(commands []store.Command, answers []store.Answer)
 	for i := range answers {
 		there := answers[i].Outcome == store.Applied || answers[i].Outcome == store.Exists
 		if s := commands[i].Start; s != nil && store.IsEntity(s.ID) && there {
-			e.entities.learn(s.ID)
+			e.entities.Add(s.ID)
 		}
 	}
 }
