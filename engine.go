@@ -181,9 +181,6 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		retention = append(retention, d.inner().options.retention.over(cfg.Retention).rules(d.Name())...)
 	}
 	host, _ := os.Hostname() // only shown
-	if cfg.OnLoss == nil {
-		cfg.OnLoss = func(error) {}
-	}
 	var onRecover func(engine.Recovery)
 	if cfg.OnRecover != nil {
 		onRecover = func(r engine.Recovery) { cfg.OnRecover(Recovery(r)) }

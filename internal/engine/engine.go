@@ -58,7 +58,8 @@ type Config struct {
 	PoisonLimit int           // ends alone after which a run is stalled; negative: never
 	AloneFor    time.Duration // first time alone
 
-	// OnLoss receives the error that says that the store has lost what it had acknowledged.
+	// OnLoss receives the error that says that the store has lost what it had acknowledged; nil:
+	// nothing does.
 	OnLoss func(error)
 	// OnRecover receives what was found when leases were acquired; nil: nothing does.
 	OnRecover func(Recovery)

@@ -102,7 +102,10 @@ func TestDecisionThatIsRefusedIsTakenLater(t *testing.T) {
 			}
 			refused++
 			verdict := store.TurnResult{Verdict: store.Refused, Reason: "a test"}
-			return store.BatchResult{Turns: []store.TurnResult{verdict}}, nil
+			b.Turns = nil
+			result, err := s.Store.Commit(ctx, b)
+			result.Turns = []store.TurnResult{verdict}
+			return result, err
 		}
 		var l logs
 		e := newEngine(t, s, "n", logging(&l), with("w", hears(1)))

@@ -47,7 +47,9 @@ func (e *Engine) wentBack(last int64, err error) bool {
 	e.entities.Clear()
 	e.cfg.Log.Error("the store has lost what it had acknowledged: all shards are dropped and taken again, "+
 		"and runs go on from what is there", "node", e.cfg.Node, "error", err)
-	e.cfg.OnLoss(err)
+	if report := e.cfg.OnLoss; report != nil {
+		report(err)
+	}
 	return true
 }
 
