@@ -52,7 +52,7 @@ func (p ParentClose) applyChild(o *childOptions) { o.leave = p == LeaveChild }
 // returns, or is cancelled, the child is cancelled too, unless it was started with
 // LeaveChild or under WithoutCancel.
 //
-// Errors: ErrCancelled, ErrUnknownWorkflow if no process ever had its code, ErrNoQueue,
+// Errors: ErrCancelled, ErrUnknownWorkflow if no process ever had its code,
 // ErrInvalid and ErrTooLarge for the input.
 func (w *Workflow[In, Out]) Go(ctx Context, input In, opts ...ChildOption) (*RunFuture[Out], error) {
 	inner, err := w.child(ctx, ctx.call(w.name, ""), input, opts, false)

@@ -137,6 +137,7 @@ type Recovery struct {
 // methods are safe for concurrent use.
 type Engine struct {
 	node      string
+	build     string
 	base      store.Store // with values as they are stored
 	payloads  *payload.Policy
 	inner     *engine.Engine
@@ -164,7 +165,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	payloads := cfg.Payloads.policy()
 	e := &Engine{store: payloads.View(cfg.Store), base: cfg.Store, payloads: payloads, log: cfg.Logger, codecs: cfg.Codecs,
-		node: cfg.Node, retry: cfg.Retry, onFailure: cfg.OnFailure, wrap: cfg.Around, limit: cfg.MaxValue}
+		node: cfg.Node, build: cfg.Build, retry: cfg.Retry, onFailure: cfg.OnFailure, wrap: cfg.Around, limit: cfg.MaxValue}
 	e.definitions = make(map[string]*definition, len(cfg.Workflows))
 	e.limits = runner.Limits{Entries: cfg.MaxEntries, Bytes: cfg.MaxBytes, Value: cfg.MaxValue}
 	var err error

@@ -123,6 +123,32 @@ func ExampleNodes_Drain() {
 	// true
 }
 
+// Settings that an operator gives count in place of those that the code declares, until they
+// are reset.
+func ExampleQueues_Set() {
+	engine, stop := background(approval("word"))
+	defer stop()
+	ctx := context.Background()
+
+	declare := func() error {
+		return engine.Queues().Create(ctx, "model", stet.QueueSettings{Concurrency: 8})
+	}
+	err := declare()
+	act := stet.Act{By: "ada", Why: "the provider is slow"}
+	err2 := engine.Queues().Set(ctx, "model", stet.QueueSettings{Concurrency: 2}, act)
+	err3 := declare() // the application restarts
+	queue, err4 := engine.Queues().Info(ctx, "model")
+	fmt.Println(queue.Settings.Concurrency, "of", queue.Declared.Concurrency, "by", queue.Override.By,
+		errors.Join(err, err2, err3, err4))
+
+	err = engine.Queues().Reset(ctx, "model", act)
+	queue, err2 = engine.Queues().Info(ctx, "model")
+	fmt.Println(queue.Settings.Concurrency, queue.Override == nil, errors.Join(err, err2))
+	// Output:
+	// 2 of 8 by ada <nil>
+	// 8 true <nil>
+}
+
 // A queue that is paused grants no permit; a schedule that is paused starts no run.
 func ExampleQueues_Pause() {
 	w := approval("word")

@@ -21,8 +21,8 @@ import (
 // A body that goes on after its attempt has timed out or was cancelled has no permit
 // any more: let it heed its context.
 //
-// The queue must be there: if it is not, the step fails at once with an error that is
-// ErrNoQueue. Runs may be started on the same queue; a permit is a permit.
+// A step that uses a queue which does not exist waits until Queues.Create has made it; the
+// log says so once a minute. Runs may be started on the same queue; a permit is a permit.
 type Permit struct {
 	// Queue is its name, 1 to 64 bytes.
 	Queue string

@@ -15,7 +15,9 @@ import (
 // workflow, by a process that has its code, that does not say otherwise; a start that
 // names a queue, or gives OnQueue{}, says so.
 type OnQueue struct {
-	// Name of the queue, which must be there; "": none.
+	// Name of the queue; "": none. A start on one that does not exist is ErrNoQueue. A child
+	// is started by code that nobody waits for: it waits until the queue is created, in the
+	// group of its parent.
 	Name string
 	// Key says whom the run is for: a tenant, an account. Keys take turns, and may
 	// have a limit each. At most 200 bytes. Default: none.

@@ -1,6 +1,7 @@
 package stet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,10 @@ func (s *QueueSettings) stored() (permit.Settings, error) {
 // QueueInfo is how a queue stands.
 type QueueInfo struct {
 	Name     string
-	Settings QueueSettings
+	Settings QueueSettings // that count
+	Declared QueueSettings // of the last Create
+	Source   QueueSource   // of Declared; zero: not known
+	Override *QueueSource  // who has overridden what is declared by Settings; nil: nobody
 	Paused   bool
 	Waiting  int   // runs, and attempts of steps, that would begin now if they had a permit
 	Delayed  int   // runs that are to begin later
@@ -92,14 +96,38 @@ type QueueInfo struct {
 	Granted  int64 // permits since the queue was made
 }
 
+// QueueSource says where settings of a queue come from.
+type QueueSource struct {
+	By    string // the node that has declared them, or the operator who has overridden them
+	Build string // of the node that has declared them
+	Why   string // the operator's reason
+	At    time.Time
+}
+
+func queueSource(s *permit.Source) QueueSource {
+	return QueueSource{By: s.By, Build: s.Build, Why: s.Why, At: s.At.Time()}
+}
+
 func queueInfo(name string, s *permit.State) *QueueInfo {
-	return &QueueInfo{
+	d := declared(s)
+	info := &QueueInfo{
 		Name: name, Paused: s.Paused, Waiting: s.Waiting, Delayed: s.Delayed, Held: s.Held, Granted: s.Granted,
-		Settings: QueueSettings{
-			Concurrency: s.Settings.Concurrency, PerKey: s.Settings.PerKey, Rate: s.Settings.Rate,
-			Per:   time.Duration(s.Settings.Per) * time.Microsecond,
-			Group: s.Settings.Group, ReleaseWhileSuspended: s.Settings.Release,
-		},
+		Settings: settingsOf(&s.Settings), Declared: settingsOf(&d),
+	}
+	if l := s.Limits; l != nil && l.Source != nil {
+		info.Source = queueSource(l.Source)
+	}
+	if l := s.Limits; l != nil && l.Override != nil {
+		source := queueSource(&l.Override.Source)
+		info.Override = &source
+	}
+	return info
+}
+
+func settingsOf(s *permit.Settings) QueueSettings {
+	return QueueSettings{
+		Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, Per: time.Duration(s.Per) * time.Microsecond,
+		Group: s.Group, ReleaseWhileSuspended: s.Release,
 	}
 }
 
@@ -109,27 +137,114 @@ type Queues struct{ engine *Engine }
 // Queues returns the queues of the store.
 func (e *Engine) Queues() Queues { return Queues{e} }
 
-// Create makes a queue, or does nothing if there is one with the same settings.
-// The name is 1 to 64 bytes. It returns when some node has done so: ErrPending says
-// that ctx has ended before, and the request stands. Errors: ErrExists if there is one
-// with other settings, ErrInvalid, and those of the store.
+// Create declares a queue: it makes it, changes the settings that were declared before, or
+// does nothing if they are the same. The name is 1 to 64 bytes. Call it wherever the
+// application starts; Run need not have begun, here or elsewhere.
+//
+// What is declared is durable when Create returns, and counts as soon as a node has the
+// queue. Of processes that declare different settings, as two builds do during a deploy,
+// the last call counts. Settings of Set count in place of declared ones until Reset; a
+// Create that they keep from counting is logged at level Warn.
+//
+// Permits that are held stay: where there are more than a new limit allows, none is granted
+// until there are fewer. Errors: ErrRefused if the queue has another group, ErrInvalid, and
+// those of the store.
 func (q Queues) Create(ctx context.Context, name string, s QueueSettings) error {
 	settings, err := s.stored()
+	if err == nil {
+		err = location.CheckName(name)
+		if err != nil {
+			err = fmt.Errorf("%w: %w", err, ErrInvalid)
+		}
+	}
+	if err == nil {
+		err = q.engine.declare(ctx, name, settings)
+	}
 	if err != nil {
 		return queueError(name, err)
 	}
-	return q.engine.manage(ctx, name, permit.Create, settings.Encode())
+	return nil
 }
 
-// Set changes all settings of a queue, except the group. Permits that are held
-// stay: where there are more than a new limit allows, none is granted until there are
-// fewer. Errors: ErrNoQueue, ErrRefused, and those of Create except ErrExists.
-func (q Queues) Set(ctx context.Context, name string, s QueueSettings) error {
+// declare sends the settings that the code declares to a queue, unless it has them.
+func (e *Engine) declare(ctx context.Context, name string, s permit.Settings) error {
+	state, run, err := e.inner.Queues().State(ctx, name)
+	switch {
+	case errors.Is(err, queues.ErrNoQueue):
+	case err != nil:
+		return err
+	default:
+		if err := e.redeclare(ctx, name, s, &state); err != nil {
+			return err
+		}
+		creating, err := e.inner.Queues().Creating(ctx, run.No)
+		if err != nil {
+			return err
+		}
+		if creating == nil && declared(&state) == s || creating != nil && creating.Settings == s {
+			return nil
+		}
+	}
+	defer e.inner.Queues().Forget(name)
+	c := permit.Change{Settings: s, By: e.node, Build: e.build}
+	return entity.Tell(ctx, e.inner, permit.EntityID(name), permit.Create, c.Encode())
+}
+
+// redeclare says what settings that are declared again lead to.
+func (e *Engine) redeclare(ctx context.Context, name string, s permit.Settings, state *permit.State) error {
+	old := declared(state)
+	if old.Group != s.Group {
+		return fmt.Errorf("its runs belong to group %s, found %s: delete it and create it again, or create another: %w",
+			old.Group, s.Group, ErrRefused)
+	}
+	if l := state.Limits; l != nil && l.Override != nil {
+		by := &l.Override.Source
+		e.log.WarnContext(ctx, "a queue's settings were overridden: declared ones do not count until they are reset",
+			"queue", name, "by", by.By, "since", by.At.Time(), "why", by.Why)
+	}
+	if old != s {
+		e.log.InfoContext(ctx, "a queue is declared with other settings", "queue", name,
+			"former", settingsText(old), "declared", settingsText(s))
+	}
+	return nil
+}
+
+// declared returns the settings of a queue that the code declares.
+func declared(s *permit.State) permit.Settings {
+	if s.Limits != nil {
+		return s.Limits.Declared
+	}
+	return s.Settings
+}
+
+// settingsText is settings for the log.
+func settingsText(s permit.Settings) string {
+	return fmt.Sprintf("%+v", settingsOf(&s))
+}
+
+// Set overrides all settings of a queue, except the group, whatever the code declares, until
+// Reset. The act stands in QueueInfo. Permits that are held stay, as with Create. It returns
+// when some node has done so: ErrPending says that ctx has ended before, and the request
+// stands. Errors: ErrNoQueue, ErrRefused if the queue has another group, ErrInvalid, and
+// those of the store.
+func (q Queues) Set(ctx context.Context, name string, s QueueSettings, act Act) error {
 	settings, err := s.stored()
+	if err == nil {
+		err = act.check()
+	}
 	if err != nil {
 		return queueError(name, err)
 	}
-	return q.engine.manage(ctx, name, permit.Set, settings.Encode())
+	c := permit.Change{Settings: settings, By: cmp.Or(act.By, q.engine.node), Why: act.Why}
+	err = q.engine.manage(ctx, name, permit.Set, c.Encode())
+	q.engine.logged(ctx, permit.Set, "queue", name, act, err)
+	return err
+}
+
+// Reset takes back what Set has overridden: the settings that the code declares count
+// again. Errors are those of Pause.
+func (q Queues) Reset(ctx context.Context, name string, act Act) error {
+	return q.act(ctx, name, permit.Reset, act)
 }
 
 // Pause stops a queue from granting permits until it is resumed. Runs that hold one go
@@ -145,9 +260,8 @@ func (q Queues) Resume(ctx context.Context, name string, act Act) error {
 }
 
 // Delete deletes a queue in which nothing waits and of which nothing holds a permit;
-// otherwise it is ErrRefused. A run that is started on it at the same moment waits
-// until it is created again; a step that uses it afterwards fails. Other errors are
-// those of Pause.
+// otherwise it is ErrRefused. Steps that use it afterwards, and children that are started
+// on it, wait until it is created again. Other errors are those of Pause.
 func (q Queues) Delete(ctx context.Context, name string, act Act) error {
 	return q.act(ctx, name, permit.Delete, act)
 }
@@ -167,10 +281,8 @@ func (e *Engine) manage(ctx context.Context, name, act string, value []byte) err
 	if err := location.CheckName(name); err != nil {
 		return queueError(name, fmt.Errorf("%w: %w", err, ErrInvalid))
 	}
-	if act != permit.Create { // asked of nobody it would make a record
-		if _, _, err := e.inner.Queues().State(ctx, name); err != nil {
-			return queueError(name, err)
-		}
+	if _, _, err := e.inner.Queues().State(ctx, name); err != nil { // asked of nobody it would make an entity
+		return queueError(name, err)
 	}
 	defer e.inner.Queues().Forget(name)
 	verdict, err := entity.Ask(ctx, e.inner, permit.EntityID(name), act, value)
@@ -183,8 +295,6 @@ func (e *Engine) manage(ctx context.Context, name, act string, value []byte) err
 	switch reason := string(verdict[1:]); verdict[0] {
 	case permit.Yes:
 		return nil
-	case permit.Exists:
-		return queueError(name, queueExists{})
 	case permit.Missing:
 		return queueError(name, queues.ErrNoQueue)
 	default:
@@ -192,20 +302,25 @@ func (e *Engine) manage(ctx context.Context, name, act string, value []byte) err
 	}
 }
 
-// queueExists is ErrExists of a queue.
-type queueExists struct{}
-
-func (queueExists) Error() string { return "it has other settings" }
-
-func (queueExists) Is(target error) bool { return target == ErrExists }
-
-// Info returns how a queue stands. ErrNoQueue: there is none of the name.
+// Info returns how a queue stands, with the last declared settings also while its node does
+// not know them yet. ErrNoQueue: there is none of the name.
 func (q Queues) Info(ctx context.Context, name string) (*QueueInfo, error) {
-	state, _, err := q.engine.inner.Queues().State(ctx, name)
+	inner := q.engine.inner.Queues()
+	state, run, err := inner.State(ctx, name)
 	if err != nil {
 		return nil, queueError(name, err)
 	}
-	return queueInfo(name, &state), nil
+	info := queueInfo(name, &state)
+	creating, err := inner.Creating(ctx, run.No)
+	if err != nil {
+		return nil, queueError(name, err)
+	}
+	if creating != nil && creating.Settings.Group == state.Settings.Group {
+		if info.Declared = settingsOf(&creating.Settings); info.Override == nil {
+			info.Settings = info.Declared
+		}
+	}
+	return info, nil
 }
 
 // List returns all queues, newest first.

@@ -313,7 +313,11 @@ func (c *crash) makeQueues(ctx context.Context, cfg stet.Config, outside *stet.E
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.queues)) {
-		if err := outside.Queues().Create(ctx, name, c.queues[name]); err != nil {
+		err := outside.Queues().Create(ctx, name, c.queues[name])
+		if err == nil {
+			err = outside.Queues().Resume(ctx, name, stet.Act{}) // returns when the queue has been made
+		}
+		if err != nil {
 			return errors.Join(err, p.end())
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,7 @@ queue holds one for each attempt.`,
 	}
 	cmd.AddCommand(
 		qc.createCommand(), qc.setCommand(), qc.listCommand(), qc.showCommand(),
+		qc.actCommand("reset", "take back what set has overridden: the declared settings count again", stet.Queues.Reset),
 		qc.actCommand("pause", "grant no permits until the queue is resumed; runs that have one continue", stet.Queues.Pause),
 		qc.actCommand("resume", "grant permits again", stet.Queues.Resume),
 		qc.actCommand("delete", "delete a queue in which nothing waits or has a permit",
@@ -37,8 +39,17 @@ queue holds one for each attempt.`,
 // queueFlags are the settings of a queue.
 type queueFlags struct {
 	stet.QueueSettings
-	timeout time.Duration
+	timeout     time.Duration
+	who, reason string
 }
+
+// addAct adds the flags that say who makes a request, and why.
+func (f *queueFlags) addAct(cmd *cobra.Command) {
+	whoFlag(cmd, &f.who)
+	cmd.Flags().StringVar(&f.reason, "reason", "", "why, for people")
+}
+
+func (f *queueFlags) act() stet.Act { return stet.Act{By: f.who, Why: f.reason} }
 
 func (f *queueFlags) add(cmd *cobra.Command, creates bool) {
 	flags := cmd.Flags()
@@ -96,7 +107,7 @@ func (qc queueCommands) decide(
 		case errors.Is(err, stet.ErrPending):
 			return hintedError{fmt.Errorf("%s: nobody has decided within %s", act, timeout),
 				"the request stands until an application works on the store"}
-		case isAny(err, stet.ErrExists, stet.ErrRefused):
+		case errors.Is(err, stet.ErrRefused):
 			return conflictError{err}
 		}
 		return err
@@ -107,11 +118,18 @@ func (qc queueCommands) createCommand() *cobra.Command {
 	var f queueFlags
 	cmd := &cobra.Command{
 		Use:   "create NAME",
-		Short: "create a queue; one that exists with the same settings is left as it is",
+		Short: "declare a queue, as the code does by Queues.Create: make it, or change what was declared before",
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return qc.decide(cmd.Context(), f.timeout, "create", func(ctx context.Context, e *stet.Engine) error {
-				return e.Queues().Create(ctx, args[0], f.QueueSettings)
+				if err := e.Queues().Create(ctx, args[0], f.QueueSettings); err != nil {
+					return err
+				}
+				info, err := e.Queues().Info(ctx, args[0])
+				if err == nil && info.Override != nil {
+					qc.say("its settings are overridden %s; stet queue reset %s", sourceText(info.Override), args[0])
+				}
+				return err
 			})
 		},
 	}
@@ -123,19 +141,23 @@ func (qc queueCommands) setCommand() *cobra.Command {
 	var f queueFlags
 	cmd := &cobra.Command{
 		Use:   "set NAME",
-		Short: "change settings of a queue; those that are not given stay",
+		Short: "override settings of a queue, until reset, whatever the code declares; those that are not given stay",
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkWho(cmd, f.who); err != nil {
+				return err
+			}
 			return qc.decide(cmd.Context(), f.timeout, "set", func(ctx context.Context, e *stet.Engine) error {
 				info, err := e.Queues().Info(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				return e.Queues().Set(ctx, args[0], f.over(cmd, info.Settings))
+				return e.Queues().Set(ctx, args[0], f.over(cmd, info.Settings), f.act())
 			})
 		},
 	}
 	f.add(cmd, false)
+	f.addAct(cmd)
 	return cmd
 }
 
@@ -148,38 +170,111 @@ func (qc queueCommands) actCommand(
 		Short: short,
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkWho(cmd, f.who); err != nil {
+				return err
+			}
 			return qc.decide(cmd.Context(), f.timeout, name, func(ctx context.Context, e *stet.Engine) error {
-				return verb(e.Queues(), ctx, args[0], stet.Act{})
+				return verb(e.Queues(), ctx, args[0], f.act())
 			})
 		},
 	}
 	f.addTimeout(cmd)
+	f.addAct(cmd)
 	return cmd
 }
 
-// queueView is a queue as JSON.
-type queueView struct {
-	Name        string `json:"name"`
+// limitsView is settings of a queue as JSON.
+type limitsView struct {
 	Concurrency int    `json:"concurrency,omitempty"`
 	PerKey      int    `json:"per_key,omitempty"`
 	Rate        int    `json:"rate,omitempty"`
 	PerMS       int64  `json:"per_ms,omitempty"`
 	Group       string `json:"group"`
 	Release     bool   `json:"release_while_suspended,omitempty"`
-	Paused      bool   `json:"paused,omitempty"`
-	Held        int    `json:"held"`
-	Waiting     int    `json:"waiting"`
-	Delayed     int    `json:"delayed"`
-	Granted     int64  `json:"granted"`
+}
+
+func viewLimits(s *stet.QueueSettings) limitsView {
+	return limitsView{
+		Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, PerMS: s.Per.Milliseconds(), Group: s.Group,
+		Release: s.ReleaseWhileSuspended,
+	}
+}
+
+// sourceView says where settings come from, as JSON.
+type sourceView struct {
+	By    string    `json:"by"`
+	Build string    `json:"build,omitempty"`
+	Why   string    `json:"why,omitempty"`
+	At    time.Time `json:"at"`
+}
+
+func viewSource(s *stet.QueueSource) *sourceView {
+	if s == nil || s.At.IsZero() {
+		return nil
+	}
+	return &sourceView{By: s.By, Build: s.Build, Why: s.Why, At: s.At.UTC()}
+}
+
+// queueView is a queue as JSON. Its limits are those that count.
+type queueView struct {
+	Name string `json:"name"`
+	limitsView
+	Paused     bool        `json:"paused,omitempty"`
+	Held       int         `json:"held"`
+	Waiting    int         `json:"waiting"`
+	Delayed    int         `json:"delayed"`
+	Granted    int64       `json:"granted"`
+	Declared   *limitsView `json:"declared,omitempty"` // where they are overridden
+	DeclaredBy *sourceView `json:"declared_by,omitempty"`
+	Overridden *sourceView `json:"overridden,omitempty"`
 }
 
 func viewQueue(q *stet.QueueInfo) queueView {
-	s := &q.Settings
-	return queueView{
-		Name: q.Name, Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, PerMS: s.Per.Milliseconds(), Group: s.Group,
-		Release: s.ReleaseWhileSuspended, Paused: q.Paused, Held: q.Held, Waiting: q.Waiting, Delayed: q.Delayed,
-		Granted: q.Granted,
+	v := queueView{
+		Name: q.Name, limitsView: viewLimits(&q.Settings), Paused: q.Paused, Held: q.Held, Waiting: q.Waiting,
+		Delayed: q.Delayed, Granted: q.Granted, DeclaredBy: viewSource(&q.Source), Overridden: viewSource(q.Override),
 	}
+	if q.Override != nil {
+		declared := viewLimits(&q.Declared)
+		v.Declared = &declared
+	}
+	return v
+}
+
+// limitsText returns the limits of a queue in a few words.
+func limitsText(s *stet.QueueSettings) string {
+	var all []string
+	add := func(name, value string) {
+		if value != "" {
+			all = append(all, name+" "+value)
+		}
+	}
+	add("limit", limitText(s.Concurrency))
+	add("limit per key", limitText(s.PerKey))
+	add("rate", rateText(s))
+	if s.ReleaseWhileSuspended {
+		all = append(all, "none while suspended")
+	}
+	if len(all) == 0 {
+		return "no limits"
+	}
+	return strings.Join(all, ", ")
+}
+
+// sourceText says where settings come from.
+func sourceText(s *stet.QueueSource) string {
+	if s.At.IsZero() {
+		return ""
+	}
+	text := "by " + s.By
+	if s.Build != "" {
+		text += ", build " + s.Build
+	}
+	text += ", " + moment(store.TimeOf(s.At))
+	if s.Why != "" {
+		text += ": " + s.Why
+	}
+	return text
 }
 
 func limitText(n int) string {
@@ -272,6 +367,13 @@ func (qc queueCommands) showCommand() *cobra.Command {
 				fact("rate", rateText(&q.Settings))
 				if q.Settings.ReleaseWhileSuspended {
 					fact("suspended runs", "have no permit")
+				}
+				if q.Override != nil {
+					fact("overridden", printable(sourceText(q.Override)))
+					fact("declared", limitsText(&q.Declared))
+					fact("", printable(sourceText(&q.Source)))
+				} else {
+					fact("declared", printable(sourceText(&q.Source)))
 				}
 				fact("group", printable(q.Settings.Group))
 				fact("permits", strconv.Itoa(q.Held))

@@ -68,6 +68,7 @@ type story struct {
 	audit      []store.Audit
 	cluster    *cluster
 	queue      *stet.QueueInfo // of the run; nil: none
+	missing    map[string]bool // queues that the run waits for and that do not exist
 }
 
 // show prints a run, its operations by name or as recorded. Values in tables are cut to
@@ -102,10 +103,8 @@ func (rc runCommands) show(ctx context.Context, e *stet.Engine, id string, width
 	if it.cluster, err = clusterOf(ctx, s); err != nil {
 		return err
 	}
-	if q := info.OnQueue; q != nil {
-		if it.queue, err = e.Queues().Info(ctx, q.Name); err != nil && !errors.Is(err, stet.ErrNoQueue) {
-			return err
-		}
+	if err := it.readQueues(ctx, e); err != nil {
+		return err
 	}
 	switch rc.output {
 	case formIDs:
@@ -115,6 +114,33 @@ func (rc runCommands) show(ctx context.Context, e *stet.Engine, id string, width
 		return rc.json(it.view())
 	}
 	return rc.tell(&it, width)
+}
+
+// readQueues reads the queue that the run is on, and finds out which of those that it
+// waits for are missing.
+func (it *story) readQueues(ctx context.Context, e *stet.Engine) error {
+	names := map[string]bool{} // true: the run's own
+	for i := range it.info.WaitsFor {
+		if name := it.info.WaitsFor[i].Queue; name != "" {
+			names[name] = false
+		}
+	}
+	if q := it.info.OnQueue; q != nil {
+		names[q.Name] = true
+	}
+	it.missing = map[string]bool{}
+	for name, own := range names {
+		switch q, err := e.Queues().Info(ctx, name); {
+		case errors.Is(err, stet.ErrNoQueue):
+			it.missing[name] = !own || it.info.OnQueue.Waits
+		case err != nil:
+			return err
+		case own:
+			it.queue = q
+		}
+	}
+	maps.DeleteFunc(it.missing, func(_ string, waits bool) bool { return !waits })
+	return nil
 }
 
 // inboxView is an item of an inbox as JSON.
@@ -264,13 +290,25 @@ func (it *story) facts(width int) *grid {
 		fact("waits for", printable(fmt.Sprintf("%s, since %s (%s)", waitText(w), w.Since.UTC().Format(time.RFC3339),
 			duration(now.Time().Sub(w.Since)))))
 	}
+	for _, name := range slices.Sorted(maps.Keys(it.missing)) {
+		fact("", printable(fmt.Sprintf(
+			"there is no queue %s: the application declares queues, or stet queue create makes one", name)))
+	}
+	permits := map[string]int{} // that steps hold, by queue
 	for i := range it.inbox {
 		item := &it.inbox[i]
+		if item.Kind == store.ItemGrant && item.Loc != "" {
+			permits[item.Name]++
+			continue
+		}
 		what := strings.TrimSpace(fmt.Sprintf("%s %s", item.Kind, item.Name))
 		if item.Kind.Verb() && item.Name != "" {
 			what = fmt.Sprintf("%s by %s", item.Kind, item.Name)
 		}
 		fact("in its inbox", printable(what)+", sent "+moment(item.Sent))
+	}
+	for _, name := range slices.Sorted(maps.Keys(permits)) {
+		fact("has permits", printable(fmt.Sprintf("%d of queue %s", permits[name], name)))
 	}
 	if it.dead > 0 {
 		fact("dead letters", fmt.Sprintf("%d, see stet deadletters ls", it.dead))

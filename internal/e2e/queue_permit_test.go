@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -178,33 +179,45 @@ func TestPriorityAndKeysOfSteps(t *testing.T) {
 	}
 }
 
-// TestStepWithoutAQueueFails: at once, and its error says why.
-func TestStepWithoutAQueueFails(t *testing.T) {
-	begun := false
-	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
-		err := stet.Do(ctx, "body", func(context.Context) error {
-			begun = true
-			return nil
-		}, stet.OnStepQueue("nowhere"))
-		if !errors.Is(err, stet.ErrNoQueue) {
-			return "", fmt.Errorf("a queue that does not exist: %w", err)
+// TestStepWaitsForAQueueThatDoesNotExist: until it is created. The log says so once a
+// minute.
+func TestStepWaitsForAQueueThatDoesNotExist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l actLog
+		var log strings.Builder
+		gate := make(chan struct{})
+		close(gate)
+		w := gatedUse(&l, gate, stet.OnStepQueue("early"))
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		r := startOn(t, e, w, "in")
+		untilWaitsFor(t, r, "early")
+		time.Sleep(5*time.Minute + time.Second)
+		if n := strings.Count(log.String(), "a queue does not exist, and runs or steps wait for it"); n != 6 {
+			t.Errorf("in 5 minutes it is said %d times:\n%s", n, &log)
 		}
+		if _, err := e.Queues().Info(testContext(t), "early"); !errors.Is(err, stet.ErrNoQueue) {
+			t.Errorf("the queue stands: %v", err)
+		}
+		createQueue(t, e, "early", stet.QueueSettings{Concurrency: 1})
+		if got := outcome(t, r); got != "in" {
+			t.Errorf("the result is %q", got)
+		}
+	})
+}
+
+// TestInvalidPermits are errors of the step.
+func TestInvalidPermits(t *testing.T) {
+	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 		for _, bad := range []stet.Permit{{}, {Queue: strings.Repeat("x", 65)}, {Queue: "q", Key: strings.Repeat("x", 201)},
 			{Queue: "q", Priority: 1001}} {
 			if err := stet.Do(ctx, "bad", func(context.Context) error { return nil }, bad); !errors.Is(err, stet.ErrInvalid) {
 				return "", fmt.Errorf("%+v: %w", bad, err)
 			}
 		}
-		return "", err
+		return "", nil
 	})
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
-	_, err := startOn(t, e, w, "").Wait(testContext(t))
-	if !errors.Is(err, stet.ErrNoQueue) || begun {
-		t.Errorf("%v; the body has begun: %t", err, begun)
-	}
-	if queues, err := e.Queues().List(testContext(t)); err != nil || len(queues) != 0 {
-		t.Errorf("%+v, %v", queues, err)
-	}
+	outcome(t, startOn(t, e, w, ""))
 }
 
 // TestStepThatWaitsIsCancelled: its run ends at once, and what it has asked for is

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
@@ -226,7 +227,10 @@ func (a *activation) step(inboxAt store.Time) {
 
 // logNotes logs the notes of the run.
 func (a *activation) logNotes() {
-	if a.code == nil {
+	if m, ok := a.r.(*entity.Machine); ok {
+		for _, n := range m.Notes() {
+			a.x.log().Warn(n.Text, n.Attrs...)
+		}
 		return
 	}
 	for _, n := range a.code.Notes() {

@@ -84,11 +84,14 @@ func (e *Engine) Tell(ctx context.Context, entityID string, item store.Item) (st
 }
 
 // introduceEntities returns the commands with the starts of the entities before them
-// that items go to and that are not known to exist.
+// that items go to, or the asks of starts, and that are not known to exist.
 func (e *Engine) introduceEntities(commands []store.Command) []store.Command {
 	var out []store.Command
 	for i := range commands {
 		id := commands[i].RunID
+		if s := commands[i].Start; s != nil && s.Queue != nil {
+			id = s.Queue.Ask.RunID
+		}
 		if !store.IsEntity(id) || e.entities.Has(id) {
 			continue
 		}

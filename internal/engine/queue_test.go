@@ -22,7 +22,7 @@ func queueing(cfg *engine.Config) { cfg.Entities[permit.Workflow] = queue.New }
 // create makes a queue.
 func create(t *testing.T, e *engine.Engine, name string, s permit.Settings) {
 	t.Helper()
-	answer, err := entity.Ask(limit(t), e, permit.EntityID(name), permit.Create, s.Encode())
+	answer, err := entity.Ask(limit(t), e, permit.EntityID(name), permit.Create, (&permit.Change{Settings: s}).Encode())
 	if err != nil || len(answer) == 0 || answer[0] != permit.Yes {
 		t.Fatalf("queue %s: %q, %v", name, answer, err)
 	}

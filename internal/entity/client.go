@@ -30,6 +30,12 @@ func Send(ctx context.Context, c Client, id, name string, value []byte) error {
 	return err
 }
 
+// Tell is Send of what the entity answers, without waiting for that.
+func Tell(ctx context.Context, c Client, id, name string, value []byte) error {
+	_, err := c.Tell(ctx, id, newItem(store.ItemUpdate, name, value))
+	return err
+}
+
 // Ask is Send and returns the answer of the entity. payload.ErrSealed: the key with which
 // the answer is encrypted is missing here.
 func Ask(ctx context.Context, c Client, id, name string, value []byte) ([]byte, error) {

@@ -44,6 +44,7 @@ type Machine struct {
 	leaving []store.ItemNo            // consumed or seen by the turn under way
 
 	w         *Writer
+	notes     []Note     // of turns that were taken
 	ticked    bool       // since the last item was given
 	bound     store.Time // lower bound of the store's time
 	read      store.Time // the inbox was read then or later, as of the last Advance
@@ -227,6 +228,7 @@ func (m *Machine) Take() *store.Turn {
 	for no := range w.settled {
 		m.leaving = append(m.leaving, no)
 	}
+	m.notes = append(m.notes, w.notes...)
 	m.w = &Writer{}
 	return turn
 }
@@ -252,6 +254,13 @@ func (m *Machine) Resumed() { m.suspended, m.ticked = false, false }
 // Suspended reports whether the last turn taken suspends the entity and nothing
 // has happened since.
 func (m *Machine) Suspended() bool { return m.suspended }
+
+// Notes returns what the rules have to say in the log. Each is returned once.
+func (m *Machine) Notes() []Note {
+	notes := append(m.notes, m.w.notes...)
+	m.notes, m.w.notes = nil, nil
+	return notes
+}
 
 // Broken returns why this activation cannot go on, or nil. The entity is not
 // harmed: load it again.

@@ -57,8 +57,15 @@ type Writer struct {
 	settled  map[store.ItemNo]struct{} // consumed or seen in this turn
 	seen     []store.ItemNo
 	values   []store.Setting
+	notes    []Note
 	bytes    int
 	more     bool
+}
+
+// Note is a line for the log of the process that executes an entity.
+type Note struct {
+	Text  string
+	Attrs []any // keys and values
 }
 
 // Put writes what stands at a location from this turn on, in place of what is
@@ -152,6 +159,12 @@ func (w *Writer) Value(name string, value []byte) {
 		}
 	}
 	w.values = append(w.values, store.Setting{Name: name, Value: value})
+}
+
+// Note adds a warning to the log of the process. It is in the log also if the turn is not
+// committed, and then perhaps twice.
+func (w *Writer) Note(text string, attrs ...any) {
+	w.notes = append(w.notes, Note{text, attrs})
 }
 
 // More asks for Tick in another turn, as soon as this one is committed.

@@ -34,6 +34,11 @@
 //
 // A step that uses a queue asks for each of its attempts: the ticket is in the step's
 // entry, and the grant names the step. The turn that records the end of the attempt
-// gives the permit back. If there is no such queue, the step is notified and fails, but
-// a run waits until the queue is created.
+// gives the permit back.
+//
+// # Settings
+//
+// The code declares the settings of a queue (Create), and the last declaration counts. A
+// person may override them (Set), until that is taken back (Reset). Runs and steps that
+// ask before a queue is created wait until it is.
 package permit

@@ -54,25 +54,66 @@ type Settings struct {
 	Release     bool        `cbor:"6,keyasint,omitempty"`
 }
 
+// Change is the value of the updates Create and Set: settings, and where they come from.
+type Change struct {
+	Settings Settings `cbor:"1,keyasint"`
+	By       string   `cbor:"2,keyasint,omitempty"`
+	Why      string   `cbor:"3,keyasint,omitempty"` // of Set
+	Build    string   `cbor:"4,keyasint,omitempty"` // of Create: the build that declares them
+}
+
+// Source is where settings come from.
+type Source struct {
+	By    string     `cbor:"1,keyasint,omitempty"`
+	Why   string     `cbor:"2,keyasint,omitempty"`
+	Build string     `cbor:"3,keyasint,omitempty"`
+	At    store.Time `cbor:"4,keyasint"`
+}
+
+// Override is settings that a person has given, which count in place of those that the
+// code declares until they are reset.
+type Override struct {
+	Settings Settings `cbor:"1,keyasint"`
+	Source   Source   `cbor:"2,keyasint"`
+}
+
+// Limits are the settings of a queue as the code declares them and as a person has
+// overridden them.
+type Limits struct {
+	Declared Settings  `cbor:"1,keyasint"`
+	Source   *Source   `cbor:"2,keyasint,omitempty"` // of the declared ones; nil: not known
+	Override *Override `cbor:"3,keyasint,omitempty"`
+}
+
+// Count returns the settings that count.
+func (l *Limits) Count() *Settings {
+	if l.Override != nil {
+		return &l.Override.Settings
+	}
+	return &l.Declared
+}
+
 // State is the public state of a queue, kept as its value StateValue.
 type State struct {
-	Settings Settings `cbor:"1,keyasint"`
+	Settings Settings `cbor:"1,keyasint"` // that count
 	Exists   bool     `cbor:"2,keyasint,omitempty"`
 	Paused   bool     `cbor:"3,keyasint,omitempty"`
 	Waiting  int      `cbor:"4,keyasint,omitempty"` // asks that are due
 	Delayed  int      `cbor:"5,keyasint,omitempty"` // asks that are not
 	Held     int      `cbor:"6,keyasint,omitempty"` // permits
 	Granted  int64    `cbor:"7,keyasint,omitempty"` // permits, ever
+	Limits   *Limits  `cbor:"8,keyasint,omitempty"` // nil: only Settings are known
 }
 
 // StateValue names the value that holds a queue's State.
 const StateValue = "state"
 
-// The names of the updates by which a queue is managed. Create and Set have Settings as
+// The names of the updates by which a queue is managed. Create and Set have a Change as
 // their value, the others none.
 const (
 	Create = "create"
 	Set    = "set"
+	Reset  = "reset"
 	Pause  = "pause"
 	Resume = "resume"
 	Delete = "delete"
@@ -82,7 +123,6 @@ const (
 const (
 	Yes     = 'y'
 	No      = 'n' // it is not possible
-	Exists  = 'e' // Create: there is one with other settings
 	Missing = 'm' // there is no such queue
 )
 
@@ -118,11 +158,10 @@ func Grant(runID, ticket string) store.Command {
 	return store.Command{RunID: runID, Item: &store.Item{Kind: store.ItemGrant, ID: grantPrefix + ticket, Origin: ticket}}
 }
 
-// Answer returns the command that grants a step the permit of a ticket, or notifies it
-// that there is no such queue.
-func Answer(queue, ticket string, a *Ask, granted bool) store.Command {
-	c := Grant(a.RunID, ticket)
-	c.Item.Name, c.Item.Loc, c.Item.Failed = queue, a.Loc, !granted
+// GrantStep returns the command that grants a step of a run the permit of a ticket.
+func GrantStep(queue, ticket, runID, loc string) store.Command {
+	c := Grant(runID, ticket)
+	c.Item.Name, c.Item.Loc = queue, loc
 	return c
 }
 
@@ -167,11 +206,11 @@ func DecodePlace(data []byte) (p Place, ok bool, err error) {
 func DecodeAsk(data []byte) (a Ask, err error) { return a, decode(data, &a, "what a queue was asked") }
 
 // Encode returns the stored form.
-func (s Settings) Encode() []byte { return encode(s) }
+func (c *Change) Encode() []byte { return encode(c) }
 
-// DecodeSettings is the inverse of Settings.Encode. The error wraps store.ErrDamaged.
-func DecodeSettings(data []byte) (s Settings, err error) {
-	return s, decode(data, &s, "the settings of a queue")
+// DecodeChange is the inverse of Change.Encode. The error wraps store.ErrDamaged.
+func DecodeChange(data []byte) (c Change, err error) {
+	return c, decode(data, &c, "the new settings of a queue")
 }
 
 // Encode returns the stored form.

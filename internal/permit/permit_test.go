@@ -13,14 +13,23 @@ import (
 func TestStoredForm(t *testing.T) {
 	place := permit.Place{Queue: "q", Key: "k", Priority: -1, Ticket: "t", Release: true}
 	settings := permit.Settings{Concurrency: 1, PerKey: 2, Rate: 3, Per: 4, Group: "g", Release: true}
-	state := permit.State{Settings: settings, Exists: true, Paused: true, Waiting: 1, Delayed: 2, Held: 3, Granted: 4}
+	limits := &permit.Limits{
+		Declared: permit.Settings{PerKey: 1}, Source: &permit.Source{By: "n", Build: "v1", At: 7},
+		Override: &permit.Override{Settings: settings, Source: permit.Source{By: "ada", Why: "w", At: 8}},
+	}
+	change := permit.Change{Settings: settings, By: "n", Why: "w", Build: "v1"}
+	state := permit.State{Limits: limits,
+		Settings: settings, Exists: true, Paused: true, Waiting: 1, Delayed: 2, Held: 3, Granted: 4}
 	ask := place.AskFor(permit.Ask{RunID: "r", At: 5, After: 6, Loc: "l"})
 	for name, c := range map[string]struct{ got, want string }{
-		"place":    {string(place.Encode()), "\xa5\x01aq\x02ak\x03 \x04at\x05\xf5"},
-		"ask":      {string(ask.Item.Value), "\xa6\x01ar\x02ak\x03 \x04\x05\x05\x06\x06al"},
-		"settings": {string(settings.Encode()), "\xa6\x01\x01\x02\x02\x03\x03\x04\x04\x05ag\x06\xf5"},
+		"place": {string(place.Encode()), "\xa5\x01aq\x02ak\x03 \x04at\x05\xf5"},
+		"ask":   {string(ask.Item.Value), "\xa6\x01ar\x02ak\x03 \x04\x05\x05\x06\x06al"},
+		"change": {string(change.Encode()),
+			"\xa4\x01\xa6\x01\x01\x02\x02\x03\x03\x04\x04\x05ag\x06\xf5\x02an\x03aw\x04bv1"},
 		"state": {string(state.Encode()),
-			"\xa7\x01\xa6\x01\x01\x02\x02\x03\x03\x04\x04\x05ag\x06\xf5\x02\xf5\x03\xf5\x04\x01\x05\x02\x06\x03\a\x04"},
+			"\xa8\x01\xa6\x01\x01\x02\x02\x03\x03\x04\x04\x05ag\x06\xf5\x02\xf5\x03\xf5\x04\x01\x05\x02\x06\x03\a\x04" +
+				"\b\xa3\x01\xa1\x02\x01\x02\xa3\x01an\x03bv1\x04\a" +
+				"\x03\xa2\x01\xa6\x01\x01\x02\x02\x03\x03\x04\x04\x05ag\x06\xf5\x02\xa3\x01cada\x02aw\x04\b"},
 	} {
 		if c.got != c.want {
 			t.Errorf("a %s is stored as %q, want %q", name, c.got, c.want)
@@ -29,8 +38,8 @@ func TestStoredForm(t *testing.T) {
 	if got, ok, err := permit.DecodePlace(place.Encode()); got != place || !ok || err != nil {
 		t.Errorf("the place comes back as %+v, %t, %v", got, ok, err)
 	}
-	if got, err := permit.DecodeSettings(settings.Encode()); got != settings || err != nil {
-		t.Errorf("the settings come back as %+v, %v", got, err)
+	if got, err := permit.DecodeChange(change.Encode()); got != change || err != nil {
+		t.Errorf("the change comes back as %+v, %v", got, err)
 	}
 	if got, err := permit.DecodeState(state.Encode()); !reflect.DeepEqual(got, state) || err != nil {
 		t.Errorf("the state comes back as %+v, %v", got, err)
@@ -97,7 +106,7 @@ func TestGranted(t *testing.T) {
 	}{
 		"its own":          {permit.Grant("r", "t"), true},
 		"another ticket's": {permit.Grant("r", "u"), false},
-		"a step's":         {permit.Answer("q", "t", &ask, true), false},
+		"a step's":         {permit.GrantStep("q", "t", "r", "l"), false},
 		"no grant":         {p.AskFor(ask), false},
 	} {
 		if got := p.Granted([]store.Item{*c.command.Item}); got != c.want {
@@ -110,19 +119,16 @@ func TestGranted(t *testing.T) {
 	}
 }
 
-// The answer to a step says which step it is for and whether the queue exists. The
-// permit goes back to the queue that has granted it.
-func TestAnswerToAStep(t *testing.T) {
-	ask := permit.Ask{RunID: "r", Loc: "l"}
-	for _, granted := range []bool{true, false} {
-		c := permit.Answer("q", "t", &ask, granted)
-		if c.RunID != "r" || !permit.OfStep(c.Item) || c.Item.Loc != "l" || c.Item.Failed == granted {
-			t.Errorf("granted %t: the item is %+v, to %q", granted, c.Item, c.RunID)
-		}
-		back := permit.Return(c.Item)
-		if back.RunID != permit.EntityID("q") || back.Item.Kind != store.ItemGiveBack || permit.Ticket(back.Item) != "t" {
-			t.Errorf("granted %t: it goes back as %+v, to %q", granted, back.Item, back.RunID)
-		}
+// The grant of a step says which step it is for. The permit goes back to the queue that
+// has granted it.
+func TestGrantOfAStep(t *testing.T) {
+	c := permit.GrantStep("q", "t", "r", "l")
+	if c.RunID != "r" || !permit.OfStep(c.Item) || c.Item.Loc != "l" {
+		t.Errorf("the item is %+v, to %q", c.Item, c.RunID)
+	}
+	back := permit.Return(c.Item)
+	if back.RunID != permit.EntityID("q") || back.Item.Kind != store.ItemGiveBack || permit.Ticket(back.Item) != "t" {
+		t.Errorf("it goes back as %+v, to %q", back.Item, back.RunID)
 	}
 	if permit.OfStep(permit.Grant("r", "t").Item) {
 		t.Error("the run's own grant is a step's")

@@ -15,12 +15,11 @@ import (
 
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/permit"
-	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 )
 
 // ErrNoQueue says that there is no queue with a name.
-var ErrNoQueue = runner.ErrNoQueue
+var ErrNoQueue = errors.New("there is no such queue")
 
 // fresh is how long a queue's settings may have changed unnoticed.
 const fresh = time.Second
@@ -53,7 +52,8 @@ type settings struct {
 // New returns the queues of a store.
 func New(cfg Config) *Queues { return &Queues{cfg: cfg, known: map[string]settings{}} }
 
-// State returns the state of a queue; ErrNoQueue if there is none.
+// State returns the state of a queue; ErrNoQueue if there is none. One that was created and
+// of which the owner of its entity does not know yet has the settings that it will have.
 func (q *Queues) State(ctx context.Context, name string) (permit.State, store.Run, error) {
 	page, err := q.cfg.Store.List(ctx, store.Filter{IDs: []string{permit.EntityID(name)}, Limit: 1})
 	if err != nil {
@@ -66,10 +66,39 @@ func (q *Queues) State(ctx context.Context, name string) (permit.State, store.Ru
 	if err != nil {
 		return permit.State{}, store.Run{}, err
 	}
-	if !states[0].Exists {
-		err = ErrNoQueue
+	state, run := states[0], page.Runs[0]
+	if !state.Exists {
+		last, err := q.Creating(ctx, run.No)
+		if err != nil {
+			return permit.State{}, store.Run{}, err
+		}
+		if last == nil {
+			return state, run, ErrNoQueue
+		}
+		state.Exists, state.Settings = true, last.Settings
 	}
-	return states[0], page.Runs[0], err
+	return state, run, nil
+}
+
+// Creating returns the last declaration of a queue's settings of which its owner does not
+// know yet; nil: there is none.
+func (q *Queues) Creating(ctx context.Context, entity store.RunNo) (*permit.Change, error) {
+	items, err := q.cfg.Store.Inbox(ctx, entity)
+	if err != nil {
+		return nil, err
+	}
+	for i := len(items) - 1; i >= 0; i-- {
+		it := &items[i]
+		if it.Kind != store.ItemUpdate || it.Name != permit.Create {
+			continue
+		}
+		if err := payload.Readable(it.Value); err != nil {
+			return nil, err
+		}
+		c, err := permit.DecodeChange(it.Value)
+		return &c, err
+	}
+	return nil, nil
 }
 
 // States returns the states of queues by their entities.
@@ -117,11 +146,21 @@ func (q *Queues) enqueue(start *store.Start, p permit.Place, settings permit.Set
 	start.At, start.After = 0, 0
 }
 
-// EnqueueChild is Enqueue for a child of a run that executes here.
+// EnqueueChild is Enqueue for a child of a run that executes here. A queue that does not
+// exist has no group: it waits in that of its parent, which the
+// start has.
 func (q *Queues) EnqueueChild(start *store.Start, p permit.Place) error {
 	ctx, cancel := q.cfg.Working()
 	defer cancel()
-	return q.Enqueue(ctx, start, p)
+	settings, err := q.settingsOf(ctx, p.Queue)
+	switch {
+	case errors.Is(err, ErrNoQueue):
+		settings = permit.Settings{Group: start.Shard.Group}
+	case err != nil:
+		return err
+	}
+	q.enqueue(start, p, settings)
+	return nil
 }
 
 // Enqueuer returns a function that puts starts on a queue, for an entity that executes

@@ -17,6 +17,7 @@ type shelf struct {
 	store.Store
 	name  string
 	state permit.State
+	inbox []store.Item
 	reads int
 }
 
@@ -30,6 +31,10 @@ func (s *shelf) List(_ context.Context, f store.Filter) (store.Page, error) {
 
 func (s *shelf) Feeds(context.Context, store.FeedQuery) ([]store.Feed, error) {
 	return []store.Feed{{Run: 7, Name: permit.StateValue, Value: s.state.Encode()}}, nil
+}
+
+func (s *shelf) Inbox(context.Context, store.RunNo, ...string) ([]store.Item, error) {
+	return s.inbox, nil
 }
 
 func newQueues(s *shelf) *queues.Queues {
@@ -75,12 +80,31 @@ func TestThereIsNoQueue(t *testing.T) {
 		if _, _, err := q.State(t.Context(), name); !errors.Is(err, queues.ErrNoQueue) {
 			t.Errorf("%s: %v; want ErrNoQueue", name, err)
 		}
-		if err := q.EnqueueChild(&store.Start{}, permit.Place{Queue: name}); !errors.Is(err, queues.ErrNoQueue) {
-			t.Errorf("%s: a child was enqueued: %v", name, err)
+		child := &store.Start{ID: "c", Shard: store.Shard{Group: "parents"}}
+		if err := q.EnqueueChild(child, permit.Place{Queue: name}); err != nil || child.Queue == nil ||
+			child.Shard.Group != "parents" {
+			t.Errorf("%s: a child waits as %+v, %v", name, child, err)
 		}
 		if put, err := q.Enqueuer(permit.Place{Queue: name}); put != nil || err != nil {
 			t.Errorf("%s: an entity may enqueue: %v", name, err)
 		}
+	}
+}
+
+// A queue of whose creation the owner of its entity does not know yet is there.
+func TestQueueThatIsBeingCreated(t *testing.T) {
+	declare := func(limit int) store.Item {
+		c := permit.Change{Settings: permit.Settings{Concurrency: limit, Group: "g"}}
+		return store.Item{Kind: store.ItemUpdate, Name: permit.Create, Value: c.Encode()}
+	}
+	s := &shelf{name: "q", inbox: []store.Item{declare(1), declare(2), {Kind: store.ItemAsk}}}
+	q := newQueues(s)
+	if state, _, err := q.State(t.Context(), "q"); err != nil || !state.Exists || state.Settings.Concurrency != 2 {
+		t.Errorf("it stands as %+v, %v", state, err)
+	}
+	start := &store.Start{ID: "a"}
+	if err := q.Enqueue(t.Context(), start, permit.Place{Queue: "q"}); err != nil || start.Shard.Group != "g" {
+		t.Errorf("a start goes to %+v, %v", start.Shard, err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/runner/runs"
 )
 
@@ -12,9 +11,6 @@ type (
 	// RunFuture is another run whose end this run may await: a child, or any run.
 	RunFuture = runs.Future
 )
-
-// ErrNoQueue is what Child.Place returns for a queue that does not exist.
-var ErrNoQueue = journal.ErrNoQueue
 
 // StartChild starts a run in the turn. It returns at once, unless no process has ever
 // registered the workflow: then the failure is handed over like a completion.

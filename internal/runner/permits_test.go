@@ -14,7 +14,7 @@ import (
 type queues struct {
 	asked map[string]*asked // by ticket, all that ever were
 
-	granted, refused, strays int // how often each happened
+	granted, strays int // how often each happened
 }
 
 // asked is a permit that was asked for.
@@ -103,13 +103,8 @@ func (d *driver) grant() bool {
 
 func (d *driver) grantTo(ticket string) {
 	a := d.j.queues.asked[ticket]
-	there := hashOf(location.Loc(a.loc))>>9%8 != 0
-	if there {
-		d.j.queues.granted++
-	} else {
-		d.j.queues.refused++
-	}
-	c := permit.Answer(a.queue, ticket, &permit.Ask{RunID: d.j.run.ID, Loc: a.loc}, there)
+	d.j.queues.granted++
+	c := permit.GrantStep(a.queue, ticket, d.j.run.ID, a.loc)
 	a.granted = store.ItemNo(len(d.j.items) + 1)
 	d.give(*c.Item)
 }
@@ -117,7 +112,7 @@ func (d *driver) grantTo(ticket string) {
 // grantStray gives a permit that was given back: the queue did not know yet.
 func (d *driver) grantStray() {
 	for _, ticket := range slices.Sorted(maps.Keys(d.j.queues.asked)) {
-		if a := d.j.queues.asked[ticket]; a.back && a.granted == 0 && hashOf(location.Loc(a.loc))>>9%8 != 0 {
+		if a := d.j.queues.asked[ticket]; a.back && a.granted == 0 {
 			d.j.queues.strays++
 			a.back, a.stray = false, true // it goes back once more
 			d.grantTo(ticket)

@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -28,14 +29,30 @@ type Rules struct {
 
 	changed bool       // of what the queue shows
 	wake    store.Time // when the rate allows the next permit; 0: nobody waits for that
+	missed  store.Time // when those that wait for a queue that does not exist are noted next; 0: none do
 }
 
 // head is what stands of the queue itself.
 type head struct {
-	Settings permit.Settings `cbor:"1,keyasint"`
-	Exists   bool            `cbor:"2,keyasint,omitempty"`
-	Paused   bool            `cbor:"3,keyasint,omitempty"`
-	Granted  int64           `cbor:"4,keyasint,omitempty"` // permits, ever: the number of the last one
+	Declared permit.Settings  `cbor:"1,keyasint"`
+	Exists   bool             `cbor:"2,keyasint,omitempty"`
+	Paused   bool             `cbor:"3,keyasint,omitempty"`
+	Granted  int64            `cbor:"4,keyasint,omitempty"` // permits, ever: the number of the last one
+	Source   *permit.Source   `cbor:"5,keyasint,omitempty"` // of the declared settings
+	Override *permit.Override `cbor:"6,keyasint,omitempty"`
+}
+
+// limits returns the settings, with where they come from.
+func (h *head) limits() *permit.Limits {
+	return &permit.Limits{Declared: h.Declared, Source: h.Source, Override: h.Override}
+}
+
+// settings returns the settings that count.
+func (h *head) settings() *permit.Settings {
+	if h.Override != nil {
+		return &h.Override.Settings
+	}
+	return &h.Declared
 }
 
 // request is a run that waits.
@@ -164,10 +181,6 @@ func (q *Rules) ask(it *store.Item, w *entity.Writer) {
 	if err != nil {
 		panic(fmt.Sprintf("item %q: %v", it.ID, err))
 	}
-	if a.Loc != "" && !q.head.Exists {
-		w.Send(permit.Answer(q.name, ticket, &a, false))
-		return
-	}
 	r := &request{ticket: ticket, asked: asked{
 		No: it.No, RunID: a.RunID, Loc: a.Loc, Key: a.Key, Priority: a.Priority,
 		Due: max(it.Sent, a.At, it.Sent+store.Time(a.After)),
@@ -216,6 +229,7 @@ func (q *Rules) Tick(now store.Time, w *entity.Writer) {
 		q.changed = true
 	}
 	q.wake = 0
+	q.miss(now, w)
 	for {
 		r := q.next()
 		if r == nil {
@@ -240,7 +254,7 @@ func (q *Rules) Tick(now store.Time, w *entity.Writer) {
 
 // next returns the ask that gets the next permit if the rate allows one; nil: none can.
 func (q *Rules) next() *request {
-	s := &q.head.Settings
+	s := q.head.settings()
 	if !q.head.Exists || q.head.Paused || s.Concurrency > 0 && len(q.held) >= s.Concurrency {
 		return nil
 	}
@@ -258,7 +272,7 @@ func (q *Rules) next() *request {
 
 // allowedAt returns when the rate allows the next permit.
 func (q *Rules) allowedAt() store.Time {
-	s := &q.head.Settings
+	s := q.head.settings()
 	if s.Rate == 0 || len(q.recent) < s.Rate {
 		return 0
 	}
@@ -276,7 +290,7 @@ func (q *Rules) grant(r *request, now store.Time, w *entity.Writer) {
 	q.serve(k, no)
 	put(w, permitLoc+r.ticket, h)
 	put(w, keyLoc+r.Key, served{r.Key, no})
-	if rate := q.head.Settings.Rate; rate > 0 {
+	if rate := q.head.settings().Rate; rate > 0 {
 		q.recent = append(q.recent, grant{rateLocOf(no), now})
 		put(w, rateLocOf(no), now)
 		q.trim(rate, w)
@@ -285,7 +299,7 @@ func (q *Rules) grant(r *request, now store.Time, w *entity.Writer) {
 	if r.Loc == "" {
 		w.Send(permit.Grant(r.RunID, r.ticket))
 	} else {
-		w.Send(permit.Answer(q.name, r.ticket, &permit.Ask{RunID: r.RunID, Loc: r.Loc}, true))
+		w.Send(permit.GrantStep(q.name, r.ticket, r.RunID, r.Loc))
 	}
 	q.changed = true
 }
@@ -301,6 +315,9 @@ func (q *Rules) trim(n int, w *entity.Writer) {
 // Wake implements entity.Rules.
 func (q *Rules) Wake() store.Time {
 	at := q.wake
+	if q.missed != 0 && (at == 0 || q.missed < at) {
+		at = q.missed
+	}
 	if len(q.delayed) > 0 && (at == 0 || q.delayed[0].Due < at) {
 		at = q.delayed[0].Due
 	}
@@ -309,8 +326,8 @@ func (q *Rules) Wake() store.Time {
 
 func (q *Rules) state() *permit.State {
 	return &permit.State{
-		Settings: q.head.Settings, Exists: q.head.Exists, Paused: q.head.Paused, Granted: q.head.Granted,
-		Waiting: q.ready, Delayed: len(q.delayed), Held: len(q.held),
+		Settings: *q.head.settings(), Limits: q.head.limits(), Exists: q.head.Exists, Paused: q.head.Paused,
+		Granted: q.head.Granted, Waiting: q.ready, Delayed: len(q.delayed), Held: len(q.held),
 	}
 }
 
@@ -321,26 +338,26 @@ func (q *Rules) manage(it *store.Item, w *entity.Writer) []byte {
 	}
 	switch it.Name {
 	case permit.Create, permit.Set:
-		s, err := permit.DecodeSettings(it.Value)
-		switch {
-		case err != nil:
+		c, err := permit.DecodeChange(it.Value)
+		if err != nil {
 			return no("%v", err)
-		case it.Name == permit.Create && q.head.Exists && s != q.head.Settings:
-			return []byte{permit.Exists}
-		case q.head.Exists && s.Group != q.head.Settings.Group:
-			return no("its runs belong to group %s; delete it and create it again, or create another", q.head.Settings.Group)
 		}
-		q.head.Settings, q.head.Exists = s, true
-		q.trim(s.Rate, w)
-		q.unblockAll()
+		if why := q.change(it, &c); why != "" {
+			w.Note("the settings of a queue are refused", "queue", q.name, "reason", why, "by", c.By)
+			return no("%s", why)
+		}
+		q.obey(w)
+	case permit.Reset:
+		q.head.Override = nil
+		q.obey(w)
 	case permit.Pause:
 		q.head.Paused = true
 	case permit.Resume:
 		q.head.Paused = false
 	case permit.Delete:
 		if n := len(q.waiting) + len(q.held); n > 0 {
-			return no("%d wait in it and %d hold a permit of it; cancel the runs or wait for their end", len(q.waiting),
-				len(q.held))
+			return no("%d wait in it and %d hold a permit of it; cancel the runs or wait for their end",
+				len(q.waiting), len(q.held))
 		}
 		granted := q.head.Granted // tickets of it may still be told of
 		q.head = head{Granted: granted}
@@ -351,6 +368,45 @@ func (q *Rules) manage(it *store.Item, w *entity.Writer) []byte {
 	put(w, headLoc, q.head)
 	q.changed = true
 	return []byte{permit.Yes}
+}
+
+// change takes over new settings. It returns why not; "": it has.
+func (q *Rules) change(it *store.Item, c *permit.Change) string {
+	h := &q.head
+	if h.Exists && c.Settings.Group != h.Declared.Group {
+		return "its runs belong to group " + h.Declared.Group + "; delete it and create it again, or create another"
+	}
+	source := permit.Source{By: c.By, Why: c.Why, Build: c.Build, At: it.Sent}
+	if it.Name == permit.Set {
+		h.Override = &permit.Override{Settings: c.Settings, Source: source}
+		return ""
+	}
+	if !h.Exists || c.Settings != h.Declared {
+		h.Source = &source
+	}
+	h.Declared, h.Exists = c.Settings, true
+	return ""
+}
+
+// obey is called after the settings that count have changed.
+func (q *Rules) obey(w *entity.Writer) {
+	q.trim(q.head.settings().Rate, w)
+	q.unblockAll()
+}
+
+// missEvery is how often those that wait for a queue that does not exist are noted.
+const missEvery = store.Time(time.Minute / time.Microsecond)
+
+// miss notes, every minute, that somebody waits for a queue that does not exist.
+func (q *Rules) miss(now store.Time, w *entity.Writer) {
+	switch {
+	case q.head.Exists || q.ready == 0:
+		q.missed = 0
+	case q.missed <= now:
+		q.missed = now + missEvery
+		w.Note("a queue does not exist, and runs or steps wait for it: create it, or correct its name",
+			"queue", q.name, "waiting", q.ready)
+	}
 }
 
 func no(format string, args ...any) []byte {

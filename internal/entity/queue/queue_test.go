@@ -24,7 +24,6 @@ type world struct {
 	inbox   []store.Item
 	state   permit.State
 	granted []string // tickets, by committed turns
-	refused int      // tickets
 	answers []string
 
 	machine *entity.Machine
@@ -78,7 +77,8 @@ func (w *world) back(ticket string) {
 }
 
 func (w *world) manage(name string, s permit.Settings) {
-	w.put(&store.Item{Kind: store.ItemUpdate, Name: name, ID: fmt.Sprint("m", w.last), Value: s.Encode()})
+	change := permit.Change{Settings: s, By: "ada"}
+	w.put(&store.Item{Kind: store.ItemUpdate, Name: name, ID: fmt.Sprint("m", w.last), Value: change.Encode()})
 }
 
 func (w *world) turn() *store.Turn {
@@ -114,23 +114,11 @@ func (w *world) commit(turn *store.Turn) {
 		if ticket := permit.Ticket(c.Item); c.Item.Loc != stepOf(ticket) || permit.OfStep(c.Item) && c.Item.Name != "q" {
 			w.t.Fatalf("what is sent to step %q of queue %q: %+v", stepOf(ticket), "q", c.Item)
 		}
-		if c.Item.Failed {
-			i := slices.Index(w.model.refused, permit.Ticket(c.Item))
-			if i < 0 {
-				w.t.Fatalf("refused %q; the model says %q", permit.Ticket(c.Item), w.model.refused)
-			}
-			w.model.refused = slices.Delete(w.model.refused, i, i+1)
-			w.refused++
-			continue
-		}
 		want := w.model.grant(w.now)
 		if got := permit.Ticket(c.Item); got != want || c.RunID != "run "+got || c.Item.Kind != store.ItemGrant {
 			w.t.Fatalf("granted %q to %s; the model says %q", got, c.RunID, want)
 		}
 		w.granted = append(w.granted, permit.Ticket(c.Item))
-	}
-	if len(w.model.refused) > 0 {
-		w.t.Fatalf("steps that have asked a queue that does not exist and were told nothing: %q", w.model.refused)
 	}
 	full := len(turn.Entries)+len(turn.Prune)+len(turn.Sends)+len(turn.Consumed) >= 1000
 	if want := w.model.next(w.now); want != nil && !full {
@@ -167,7 +155,7 @@ func (w *world) check(full bool) {
 	if want := tickets(m.waiting); !slices.Equal(waiting, want) {
 		w.t.Fatalf("requests that stand: %q; want %q", waiting, want)
 	}
-	if s := &m.set; m.exists && (s.Concurrency > m.most && len(held) > s.Concurrency) {
+	if s := m.limits(); m.exists && (s.Concurrency > m.most && len(held) > s.Concurrency) {
 		w.t.Fatalf("%d permits of %d", len(held), s.Concurrency)
 	}
 	delayed := 0
@@ -178,7 +166,8 @@ func (w *world) check(full bool) {
 	}
 	if got := w.state; !full && (got.Held != len(held) || got.Waiting+got.Delayed != len(waiting) ||
 		got.Delayed != delayed || got.Granted != m.granted ||
-		got.Paused != m.paused || got.Exists != m.exists || got.Settings != m.set) {
+		got.Paused != m.paused || got.Exists != m.exists || got.Settings != *m.limits() || got.Limits.Declared != m.set ||
+		(got.Limits.Override != nil) != (m.over != nil)) {
 		w.t.Fatalf("it says of itself %+v; %d are held, %d wait, %d delayed, %+v", got, len(held), len(waiting), delayed, m)
 	}
 }
@@ -196,10 +185,10 @@ func (w *world) settle() {
 
 // model is a queue as one would say it, without thinking of how long it takes.
 type model struct {
-	set            permit.Settings
+	set            permit.Settings  // as declared
+	over           *permit.Settings // nil: nobody has overridden them
 	exists, paused bool
 	waiting, held  []asking
-	refused        []string // tickets of steps, not told yet
 	served         map[string]int64
 	granted        int64
 	times          []store.Time
@@ -222,6 +211,14 @@ func tickets(list []asking) []string {
 	return all
 }
 
+// limits returns the settings that count.
+func (m *model) limits() *permit.Settings {
+	if m.over != nil {
+		return m.over
+	}
+	return &m.set
+}
+
 func (m *model) take(it *store.Item) string {
 	ticket := permit.Ticket(it)
 	named := func(r asking) bool { return r.ticket == ticket }
@@ -231,10 +228,7 @@ func (m *model) take(it *store.Item) string {
 		if err != nil {
 			panic(err)
 		}
-		switch {
-		case a.Loc != "" && !m.exists:
-			m.refused = append(m.refused, ticket)
-		case !slices.ContainsFunc(m.waiting, named) && !slices.ContainsFunc(m.held, named):
+		if !slices.ContainsFunc(m.waiting, named) && !slices.ContainsFunc(m.held, named) {
 			m.waiting = append(m.waiting, asking{
 				ticket, a.Key, a.Priority, max(it.Sent, a.At, it.Sent+store.Time(a.After)), it.No,
 			})
@@ -245,30 +239,37 @@ func (m *model) take(it *store.Item) string {
 		m.held = slices.DeleteFunc(m.held, named)
 		return ""
 	}
-	s, _ := permit.DecodeSettings(it.Value)
+	c, _ := permit.DecodeChange(it.Value)
+	s, changes := c.Settings, it.Name == permit.Create || it.Name == permit.Set
 	switch {
-	case it.Name == permit.Create && m.exists && s != m.set:
-		return "e"
 	case it.Name != permit.Create && !m.exists:
 		return "m"
-	case it.Name == permit.Set && s.Group != m.set.Group:
+	case changes && m.exists && s.Group != m.set.Group:
 		return "n"
-	case it.Name == permit.Create || it.Name == permit.Set:
-		m.exists, m.set, m.most = true, s, len(m.held)
-		m.times = m.times[max(len(m.times)-s.Rate, 0):]
+	case changes || it.Name == permit.Reset:
+		switch it.Name {
+		case permit.Create:
+			m.exists, m.set = true, s
+		case permit.Set:
+			m.over = &s
+		default:
+			m.over = nil
+		}
+		m.most = len(m.held)
+		m.times = m.times[max(len(m.times)-m.limits().Rate, 0):]
 	case it.Name == permit.Pause, it.Name == permit.Resume:
 		m.paused = it.Name == permit.Pause
 	case len(m.waiting)+len(m.held) > 0:
 		return "n"
 	default:
-		m.exists, m.paused, m.set, m.times = false, false, permit.Settings{}, nil
+		m.exists, m.paused, m.set, m.over, m.times = false, false, permit.Settings{}, nil, nil
 	}
 	return "y"
 }
 
 // next returns the ask that gets the next permit now.
 func (m *model) next(now store.Time) *asking {
-	s := &m.set
+	s := m.limits()
 	if !m.exists || m.paused || s.Concurrency > 0 && len(m.held) >= s.Concurrency {
 		return nil
 	}
@@ -313,9 +314,9 @@ func (m *model) grant(now store.Time) string {
 	m.held = append(m.held, got)
 	m.granted++
 	m.served[got.key] = m.granted
-	if m.set.Rate > 0 {
+	if rate := m.limits().Rate; rate > 0 {
 		m.times = append(m.times, now)
-		m.times = m.times[max(len(m.times)-m.set.Rate, 0):]
+		m.times = m.times[max(len(m.times)-rate, 0):]
 	}
 	return got.ticket
 }
@@ -323,7 +324,7 @@ func (m *model) grant(now store.Time) string {
 // TestQueueAgainstItsModel: random asks, returns, changes and crashes; each committed
 // turn is what the model says.
 func TestQueueAgainstItsModel(t *testing.T) {
-	refused := 0
+	waited, overridden := 0, 0
 	for seed := range uint64(150) {
 		w := newWorld(t)
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -355,8 +356,8 @@ func TestQueueAgainstItsModel(t *testing.T) {
 					w.back("nobody's")
 				}
 			case n < 16:
-				w.manage([]string{permit.Set, permit.Set, permit.Pause, permit.Resume, permit.Delete, permit.Create}[rng.IntN(6)],
-					settings())
+				verbs := []string{permit.Set, permit.Reset, permit.Pause, permit.Resume, permit.Delete, permit.Create}
+				w.manage(verbs[rng.IntN(len(verbs))], settings())
 			default:
 				w.now += store.Time(rng.IntN(3_000_000))
 			}
@@ -375,19 +376,29 @@ func TestQueueAgainstItsModel(t *testing.T) {
 			default:
 				w.settle()
 			}
+			if !w.model.exists && len(w.model.waiting) > 0 {
+				waited++
+			}
+			if w.model.over != nil {
+				overridden++
+			}
 		}
-		w.manage(permit.Set, permit.Settings{Group: w.model.set.Group})
-		w.manage(permit.Create, permit.Settings{Group: "g"})
+		w.manage(permit.Reset, permit.Settings{})
+		group := "g"
+		if w.model.exists {
+			group = w.model.set.Group
+		}
+		w.manage(permit.Create, permit.Settings{Group: group})
 		w.manage(permit.Resume, permit.Settings{})
 		w.now += store.Time(1 << 40)
 		w.settle()
 		if len(w.model.waiting) > 0 {
 			t.Fatalf("seed %d: %d wait though nothing is limited", seed, len(w.model.waiting))
 		}
-		refused += w.refused
 	}
-	if refused == 0 {
-		t.Error("no step has asked a queue that does not exist")
+	if waited == 0 || overridden == 0 {
+		t.Errorf("%d times something waited for a queue that does not exist; %d times settings were overridden",
+			waited, overridden)
 	}
 }
 
@@ -414,6 +425,72 @@ func TestPermitsOfARateKeepTheirDistance(t *testing.T) {
 		if d := times[i] - times[i-3]; d != 1_000_000 {
 			t.Errorf("permit %d comes %d µs after the third one before it", i, d)
 		}
+	}
+}
+
+// TestWaitForAQueueThatDoesNotExist: those that wait are noted at once and every minute,
+// until the queue is created and they have their permits.
+func TestWaitForAQueueThatDoesNotExist(t *testing.T) {
+	w := newWorld(t)
+	w.ask("t1", "", 0, 0)
+	w.ask("t2", "", 0, 0)
+	for range 3 {
+		w.settle()
+		notes := w.machine.Notes()
+		if len(notes) != 1 || !slices.Contains(notes[0].Attrs, any(2)) || !slices.Contains(notes[0].Attrs, any("q")) {
+			t.Fatalf("it notes %v", notes)
+		}
+		at, _ := w.machine.NextTimer()
+		if at != w.now+missEvery {
+			t.Fatalf("at %d it is to be woken at %d", w.now, at)
+		}
+		w.now = at
+	}
+	w.manage(permit.Create, permit.Settings{Group: "g"})
+	w.settle()
+	if at, _ := w.machine.NextTimer(); len(w.granted) != 2 || len(w.machine.Notes()) != 0 || at != 0 {
+		t.Errorf("once it is created %q are granted, and it is to be woken at %d", w.granted, at)
+	}
+}
+
+// TestOverriddenSettings count in place of those that are declared, also of later ones,
+// until they are reset.
+func TestOverriddenSettings(t *testing.T) {
+	w := newWorld(t)
+	expect := func(limit, declared int, by string) {
+		t.Helper()
+		w.load()
+		w.manage(permit.Resume, permit.Settings{}) // changes nothing, and shows how it stands
+		w.settle()
+		s := w.state
+		if s.Settings.Concurrency != limit || s.Limits.Declared.Concurrency != declared || s.Limits.Source.By != "ada" {
+			t.Errorf("limit %d, declared %+v", s.Settings.Concurrency, s.Limits)
+		}
+		if o := s.Limits.Override; (o != nil) != (by != "") || o != nil && o.Source.By != by {
+			t.Errorf("overridden by %+v", o)
+		}
+	}
+	w.manage(permit.Create, permit.Settings{Concurrency: 5, Group: "g"})
+	w.settle()
+	expect(5, 5, "")
+	w.manage(permit.Set, permit.Settings{Concurrency: 1, Group: "g"})
+	w.settle()
+	expect(1, 5, "ada")
+	w.manage(permit.Create, permit.Settings{Concurrency: 7, Group: "g"})
+	w.settle()
+	expect(1, 7, "ada")
+	w.manage(permit.Reset, permit.Settings{})
+	w.settle()
+	expect(7, 7, "")
+	w.manage(permit.Set, permit.Settings{Concurrency: 1, Group: "g"})
+	w.manage(permit.Delete, permit.Settings{})
+	w.manage(permit.Create, permit.Settings{Concurrency: 3, Group: "h"})
+	w.settle()
+	expect(3, 3, "")
+	w.manage(permit.Create, permit.Settings{Concurrency: 3, Group: "g"})
+	w.settle()
+	if notes := w.machine.Notes(); len(notes) != 1 || w.answers[len(w.answers)-1][0] != permit.No {
+		t.Errorf("another group is answered %q and noted as %v", w.answers, notes)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/permit"
-	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -16,7 +15,6 @@ import (
 type stepPermit struct {
 	place permit.Place
 	item  store.ItemNo // the grant; 0: it has not come
-	none  bool         // it says that there is no such queue
 	until store.Time   // when the wait for it is over; 0: never
 }
 
@@ -114,7 +112,7 @@ func (p *permits) deliver(it store.Item) {
 		p.bounce(&it)
 		return
 	}
-	t.op.permit.item, t.op.permit.none = it.No, it.Failed
+	t.op.permit.item = it.No
 	p.granted = append(p.granted, t.op)
 	s.j.Log.See(&it)
 }
@@ -136,12 +134,7 @@ func (p *permits) next() bool {
 			continue
 		}
 		x.until = 0
-		if x.none {
-			p.failed(o, &stored.Failure{Code: stored.CodeNoQueue, Message: fmt.Sprintf(
-				"queue %q: %v", x.place.Queue, journal.ErrNoQueue)})
-		} else {
-			p.s.enqueue(o)
-		}
+		p.s.enqueue(o)
 		return true
 	}
 	return false
@@ -149,11 +142,8 @@ func (p *permits) next() bool {
 
 // late ends a step whose time is over while it waits for a permit.
 func (p *permits) late(o *step) {
-	p.failed(o, &stored.Failure{Code: stored.CodeTimeout, Message: fmt.Sprintf(
-		"no permit of queue %q by %s", o.permit.place.Queue, o.permit.until)})
-}
-
-func (p *permits) failed(o *step, why *stored.Failure) {
+	why := &stored.Failure{Code: stored.CodeTimeout, Message: fmt.Sprintf(
+		"no permit of queue %q by %s", o.permit.place.Queue, o.permit.until)}
 	p.end(o)
 	o.until = p.s.j.Bound()
 	o.causes = stored.AddCause(o.causes, why)

@@ -205,7 +205,7 @@ func (o *step) Postpone() {
 }
 
 func (o *step) Show(w *journal.Wait) {
-	if o.permit == nil {
+	if o.permit == nil || o.permit.item != 0 {
 		w.EndsAt(o.Deadline)
 		return
 	}

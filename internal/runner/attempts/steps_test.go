@@ -178,7 +178,7 @@ func TestPermit(t *testing.T) {
 	if err != nil || p.Permit == nil {
 		t.Fatalf("the entry has %+v, %v", p, err)
 	}
-	grant := *permit.Answer("q", p.Permit.Ticket, &permit.Ask{RunID: "r", Loc: r.entry().Loc}, true).Item
+	grant := *permit.GrantStep("q", p.Permit.Ticket, "r", r.entry().Loc).Item
 	grant.No = 7
 	r.j.Log.Next()
 	r.DeliverGrant(grant)

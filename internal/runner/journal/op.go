@@ -13,8 +13,6 @@ import (
 var (
 	// ErrTimeout is the outcome of a wait whose deadline won.
 	ErrTimeout = errors.New("timeout")
-	// ErrNoQueue is what asking a queue that does not exist leads to.
-	ErrNoQueue = errors.New("there is no such queue")
 )
 
 // Op is what every durable operation has, whatever its kind.

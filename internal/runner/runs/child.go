@@ -3,12 +3,10 @@ package runs
 import (
 	"cmp"
 	"encoding/hex"
-	"errors"
 	"fmt"
 
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
-	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -24,8 +22,8 @@ type Child struct {
 	// Detached says that nothing awaits the child: its end is not reported.
 	Detached bool
 	// Place puts the start of a child that is not recorded on a queue; nil: it is on
-	// none. It is called on the run's goroutine. ErrNoQueue is the operation's; another
-	// error breaks the activation.
+	// none. The start has its ID and the group of its parent. It is called on the run's
+	// goroutine. An error breaks the activation.
 	Place func(*store.Start) error
 }
 
@@ -106,12 +104,8 @@ func (r *Runs) enqueue(b *sched.Branch, o *child, c *Child) {
 	if c.Place == nil || o.lost {
 		return
 	}
-	o.place.ID = o.link.RunID
-	switch err := c.Place(&o.place); {
-	case errors.Is(err, journal.ErrNoQueue):
-		o.lost = o.link.Former == "" // otherwise it is only if the child is started again
-		o.Failure = &stored.Failure{Code: stored.CodeNoQueue, Location: o.Loc.String(), Message: err.Error()}
-	case err != nil:
+	o.place.ID, o.place.Shard.Group = o.link.RunID, r.j.Run.Shard.Group
+	if err := c.Place(&o.place); err != nil {
 		r.j.Owner.Break(fmt.Errorf("look for the queue of %s: %w", o.Loc, err))
 		b.Halt()
 	}
