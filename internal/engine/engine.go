@@ -103,7 +103,7 @@ type Recovery struct {
 // Engine runs workflows on a store. Its methods are safe for concurrent use.
 type Engine struct {
 	cfg      Config
-	large    large
+	large    payload.Large
 	base     store.Store // with values as they are stored; that of cfg opens and seals them
 	boot     string
 	slots    int
@@ -137,7 +137,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	cfg.Store = cfg.Payloads.View(base)
 	e := &Engine{
 		base: base,
-		cfg:  cfg, boot: uuid.NewString(), slots: d.Slots,
+		cfg:  cfg, boot: uuid.NewString(), slots: d.Slots, large: payload.Large{From: cfg.WarnValue, Log: cfg.Log},
 	}
 	e.changes = notify.NewChanges(cfg.Store.Changed)
 	e.waiters = notify.New(notify.Config{
@@ -147,6 +147,9 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	e.time.observe(d.Now)
 	return e, nil
 }
+
+// Large logs a large value, once per place.
+func (e *Engine) Large(workflow, what string, size int) { e.large.Saw(workflow, what, size) }
 
 // Queues returns the queues of the store.
 func (e *Engine) Queues() *queues.Queues { return e.queues }

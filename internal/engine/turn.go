@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 
 	"github.com/stet-run/stet/internal/committer"
+	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/internal/verbs/decide"
@@ -41,7 +42,11 @@ func (a *activation) submit() {
 	a.update(turn)
 	a.turn.continues = turn.Update != nil && turn.Update.Continue != nil
 	a.x.address(turn)
-	a.warn(turn)
+	for i := range turn.Entries {
+		if x := &turn.Entries[i]; a.x.e.large.Is(len(x.Value)) {
+			a.x.e.large.Saw(a.run.Workflow, location.Loc(x.Loc).String(), len(x.Value))
+		}
+	}
 	a.x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
 		if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
 			a.x.dispatcher.wakeBy(turn.Update.WakeAt)
