@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -100,6 +101,9 @@ func (r Runs) Terminate(ctx context.Context, runID string, act Act) (bool, error
 // its owner knows. Its status and its messages stay. Timers keep their due time; those
 // that have passed are due when the run is resumed.
 //
+// Until the bodies that are executing have ended the pause is pending. A cancel is stronger
+// than a pending pause, and Resume withdraws it; the pause is then refused.
+//
 // The results are those of Cancel; for a run that is stalled, or paused already, it is
 // ErrRefused. With Act.Children true means that the run itself is paused; the error is
 // then of its children.
@@ -107,8 +111,8 @@ func (r Runs) Pause(ctx context.Context, runID string, act Act) (bool, error) {
 	return r.engine.verb(ctx, runID, store.ItemPause, act)
 }
 
-// Resume requests that a stalled or paused run goes on. A run that is stalled because it
-// failed is retried. The results are those of Cancel.
+// Resume requests that a stalled or paused run goes on, and withdraws a pause that is still
+// pending. A run that is stalled because it failed is retried. The results are those of Cancel.
 //
 // On a store with many slots a run goes on in a process of the build that has worked on
 // it last, or of a later one: RunInfo.Build. What it waits for if none is there says
@@ -307,7 +311,7 @@ func (e *Engine) ask(ctx context.Context, runID string, item *store.Item) (store
 	case !ok:
 		return 0, fmt.Errorf("%s run %q: %w", kind, runID, ErrNotFound)
 	}
-	if err := refusal(kind, &run); err != nil {
+	if err := refusal(kind, &run); err != nil && !(kind == store.ItemResume && e.mayPause(ctx, &run)) {
 		return 0, fmt.Errorf("%s run %q: %w", kind, runID, err)
 	}
 	item.ID = uuid.NewString()
@@ -330,6 +334,16 @@ func (e *Engine) ask(ctx context.Context, runID string, item *store.Item) (store
 		return 0, fmt.Errorf("%s run %q: %w: %s", kind, runID, ErrRefused, reason)
 	}
 	return answer.Run.No, nil
+}
+
+// mayPause reports whether a pause of a live run is requested and not decided, which a
+// resume withdraws.
+func (e *Engine) mayPause(ctx context.Context, run *store.Run) bool {
+	if run.Status.Terminal() {
+		return false
+	}
+	items, err := e.store.Inbox(ctx, run.No)
+	return err == nil && slices.ContainsFunc(items, func(it store.Item) bool { return it.Kind == store.ItemPause })
 }
 
 // Refusal returns the error with which a verb about the run is refused while it stands

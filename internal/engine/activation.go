@@ -59,8 +59,9 @@ type activation struct {
 	bodies   map[int64]*steps.Attempt // by operation
 	next     steps.Task               // started last, and left to the driver
 
-	early []event // arrived while loading
-	left  bool    // an item has arrived that is not for the code: the next claim decides about it
+	early  []event // arrived while loading
+	missed bool    // a pause was withdrawn: items that were left in the inbox are to be read
+	left   bool    // an item has arrived that is not for the code: the next claim decides about it
 
 	// unread says that the inbox holds an item that has not arrived here yet, as the store
 	// has said by StillReady: a turn taken now would be answered in the same way. The next
@@ -141,8 +142,8 @@ func (a *activation) drive() steps.Task {
 		a.mu.Unlock()
 		a.startNext()
 		if a.handle(events) {
-			if a.behind != 0 {
-				inboxAt = 0 // not all that it held has arrived
+			if a.behind != 0 || a.code != nil && a.code.Pausing() {
+				inboxAt = 0 // not all that it held has arrived, or is left there
 			}
 			a.step(inboxAt)
 		}

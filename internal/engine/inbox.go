@@ -28,6 +28,10 @@ func (a *activation) receive(claim int64, items ...store.Item) {
 	waiting := a.waiting
 	a.waiting, a.behind = nil, 0
 	a.deliver(waiting...)
+	if a.missed {
+		a.missed = false
+		inboxUncertain{}.handle(a, nil)
+	}
 }
 
 // deliver gives items to the runner, and decides verbs that are not its own.
@@ -47,15 +51,27 @@ func (a *activation) deliver(items ...store.Item) {
 			}
 			a.code.Pause(it)
 		case store.ItemResume, store.ItemRetry, store.ItemRewind, store.ItemEdit:
-			a.refuse(it)
+			if !a.withdrawPause(it) {
+				a.refuse(it)
+			}
 		default:
-			if a.code.Pausing() {
+			if a.code.Pausing() && !a.withdrawPause(it) {
 				a.leaveItem()
 				continue
 			}
 			a.r.Deliver(it)
 		}
 	}
+}
+
+// withdrawPause lets the run go on for a verb that is stronger than its pause. What was left
+// in the inbox meanwhile is read again, before anything else is handed over.
+func (a *activation) withdrawPause(by store.Item) bool {
+	if !a.code.WithdrawPause(by) {
+		return false
+	}
+	a.missed, a.left = a.left, false
+	return true
 }
 
 // leaveItem leaves an item in the inbox, for the claim that follows when the turn under way

@@ -255,6 +255,8 @@ func (d *driver) disturb() {
 	case 7:
 		if d.pending == nil && !d.r.Suspended() && d.r.over == nil {
 			d.r.Pause(d.j.send(store.Item{Kind: store.ItemPause, Sent: d.clock}))
+		} else if d.pending == nil && d.r.Pausing() && d.r.over == nil {
+			d.r.WithdrawPause(d.j.send(store.Item{Kind: store.ItemResume, Sent: d.clock}))
 		}
 	}
 }

@@ -23,6 +23,36 @@ func (r *Interpreter) Pause(it store.Item) {
 	}
 }
 
+// WithdrawPause lets a run go on that stands still to be paused, because a cancel is asked
+// for or a resume. The pause is refused. A cancel is to be delivered then; the resume is
+// decided. It reports false, and does nothing, if the turn that pauses the run is taken, if
+// the run has not been asked to pause, or if the item is another verb or a cancel that the
+// run will refuse.
+func (r *Interpreter) WithdrawPause(by store.Item) bool {
+	why := verbs.Withdrawn
+	switch {
+	case r.pause == nil || r.turns.last || r.over != nil || r.undo.proposed():
+		return false
+	case by.Kind == store.ItemCancel:
+		if r.undo.begun || r.undo.turnTaken || r.undo.outcome != nil || r.cancel.handedOver || r.j.Cancelled() != nil {
+			return false
+		}
+		why = verbs.BeingCancelled
+	case by.Kind != store.ItemResume || !r.Know(by.No):
+		return false
+	default:
+		r.Answer(by.No, verbs.Yes())
+		q := stored.RequestOf(&by)
+		r.j.Log.Audit(stored.AuditOf(&by, q.Why, "withdrew a pause that had not taken effect"))
+	}
+	if r.pause.No != 0 {
+		r.Answer(r.pause.No, verbs.No(why))
+	}
+	r.pause = nil
+	r.steps.GoOn()
+	return true
+}
+
 // Pausing reports whether the run stands still to be paused. What arrives for it now
 // is for the activation that resumes it.
 func (r *Interpreter) Pausing() bool { return r.pause != nil }

@@ -160,6 +160,7 @@ func (r *Interpreter) liveNext() bool {
 	switch {
 	case r.undo.proposed():
 		return false // the next thing is its commit
+	case r.steps.NextPostponed(): // is recorded: it is known before the cancel
 	case r.cancel.item != nil:
 		it := r.cancel.item
 		r.cancel.item = nil

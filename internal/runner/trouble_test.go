@@ -192,3 +192,67 @@ func TestACompensationPausesToo(t *testing.T) {
 	h.end("s/undo", "")
 	h.want(store.Failed, "sold out")
 }
+
+// TestAPendingPauseIsWithdrawn: by a resume, and by a cancel, which the code then sees.
+// What has ended meanwhile is handed over, and what was held back begins.
+func TestAPendingPauseIsWithdrawn(t *testing.T) {
+	for _, kind := range []store.ItemKind{store.ItemResume, store.ItemCancel} {
+		h := stubborn(t, "one", "two")
+		h.r.Pause(h.j.send(store.Item{Kind: store.ItemPause, Name: "ada", Sent: h.clock}))
+		h.play()
+		h.end("one/long", "1") // recorded, and not handed over
+		h.play()
+		if !h.r.Pausing() || h.r.Paused() {
+			t.Fatal("the run does not stand still")
+		}
+		it := h.j.send(store.Item{Kind: kind, Name: "bob", Sent: h.clock})
+		if !h.r.WithdrawPause(it) {
+			t.Fatalf("a %s does not withdraw the pause", kind)
+		}
+		if h.r.WithdrawPause(it) {
+			t.Fatal("it is withdrawn twice")
+		}
+		h.r.Deliver(it)
+		h.play()
+		h.wantGoing()
+		if kind == store.ItemCancel {
+			h.want(store.Cancelled, "")
+		} else {
+			h.end("two/long", "2")
+			h.end("s", "v")
+			h.want(store.Succeeded, "v")
+		}
+		if len(h.j.audit) != 1 || h.j.audit[0].Verb != kind.String() {
+			t.Errorf("what was done to the run is %+v", h.j.audit)
+		}
+		for _, e := range h.j.entries {
+			if e.State == store.Done && e.Seq == 0 {
+				t.Errorf("%q has no number", e.Loc)
+			}
+		}
+	}
+}
+
+// TestAPauseForFailuresIsWithdrawn: the step goes on as if nothing had been, also after a
+// crash.
+func TestAPauseForFailuresIsWithdrawn(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		h := stubborn(t, "other")
+		h.fail("s", "no line")
+		h.pass(2 * time.Second)
+		h.fail("s", "line busy")
+		if !h.r.WithdrawPause(h.j.send(store.Item{Kind: store.ItemResume, Name: "bob", Sent: h.clock})) {
+			t.Fatal("the pause is not withdrawn")
+		}
+		h.play()
+		if crash {
+			h.crash()
+			h.play()
+		}
+		h.wantGoing()
+		h.pass(2 * time.Second)
+		h.end("s", "v")
+		h.end("other/long", "l")
+		h.want(store.Succeeded, "v")
+	}
+}

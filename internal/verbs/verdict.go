@@ -10,6 +10,8 @@ const (
 	AlreadyPausing = "the run is already being paused"
 	// Terminated refuses a pause that a terminate has overtaken.
 	Terminated = "the run was terminated"
+	// Withdrawn refuses a pause that a resume has withdrawn before it took effect.
+	Withdrawn = "the pause was withdrawn by a resume"
 	// Undoing refuses a cancel of a run whose compensations are executed.
 	Undoing = "undoing has begun, which fixes the outcome; terminate ends the run at once and lists what is owed"
 )

@@ -82,7 +82,8 @@ func (p *permits) allow(o *step) bool {
 		return true
 	}
 	if s.j.Owner.StandsStill() {
-		return false // the next activation begins it
+		o.held = true
+		return false // GoOn, or the next activation, begins it
 	}
 	if o.permit == nil {
 		place := permit.Place{Queue: needs.Queue, Key: needs.Key, Priority: needs.Priority, Ticket: s.j.KeyFor(&o.Op)}

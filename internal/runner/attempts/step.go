@@ -62,6 +62,7 @@ type step struct {
 	busy    bool // a body waits for the barrier, is given out, or its end has arrived
 	queued  bool // of these, it waits
 	given   bool // of these, it is given out
+	held    bool // it would have asked for a permit, had the run not stood still
 	barrier int64
 	causes  []*stored.Failure
 	detail  []byte      // of the last heartbeat
@@ -202,6 +203,7 @@ func (o *step) Postpone() {
 		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.Failure)
 	}
 	o.Write(e)
+	o.s.postponed.Push(o)
 }
 
 func (o *step) Show(w *journal.Wait) {

@@ -1,8 +1,10 @@
 package attempts
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/stet-run/stet/internal/fifo"
 	"github.com/stet-run/stet/internal/location"
@@ -32,13 +34,14 @@ type Steps struct {
 	owner      Owner
 	pauseAfter int // failed attempts in a row; 0: never
 
-	open     map[int64]*step        // with a body waiting, running, or between attempts
-	queue    fifo.Queue[*step]      // bodies that wait for the barrier
-	ended    fifo.Queue[attemptEnd] // attempts whose end is to be looked at
-	inFlight int                    // bodies queued or given out and not closed
-	cancels  []int64                // bodies that were given out and are wanted no more
-	troubled []*step                // whose failures request a pause
-	permits  permits
+	open      map[int64]*step        // with a body waiting, running, or between attempts
+	queue     fifo.Queue[*step]      // bodies that wait for the barrier
+	ended     fifo.Queue[attemptEnd] // attempts whose end is to be looked at
+	inFlight  int                    // bodies queued or given out and not closed
+	cancels   []int64                // bodies that were given out and are wanted no more
+	postponed fifo.Queue[*step]      // have ended while the run stood still, and are recorded
+	troubled  []*step                // whose failures request a pause
+	permits   permits
 }
 
 // New returns the steps of a run, with the permits that its history has asked for. The
@@ -73,6 +76,40 @@ func (s *Steps) NextEnd() bool {
 	return true
 }
 
+// NextPostponed hands over the step that has ended first of those that have ended while
+// the run stood still. It reports whether there was one.
+func (s *Steps) NextPostponed() bool {
+	if s.postponed.Len() == 0 {
+		return false
+	}
+	s.postponed.Pop().HandOver()
+	return true
+}
+
+// GoOn goes on after the run has stood still and was not paused: bodies that were held back
+// wait for the barrier again, and attempts that would have asked for a permit ask for it.
+func (s *Steps) GoOn() {
+	s.Pauses() // it was not paused for them, and is not after a crash
+	for s.queue.Len() > 0 {
+		s.queue.Pop()
+	}
+	var waiting []*step
+	for _, o := range s.open {
+		if o.queued || o.held {
+			waiting = append(waiting, o)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *step) int { return cmp.Or(cmp.Compare(a.barrier, b.barrier), cmp.Compare(a.ID, b.ID)) })
+	for _, o := range waiting {
+		if o.queued {
+			s.queue.Push(o)
+			continue
+		}
+		o.held = false
+		o.beginAttempt()
+	}
+}
+
 // Open returns how many steps have not ended.
 func (s *Steps) Open() int { return len(s.open) }
 
@@ -87,7 +124,7 @@ func (s *Steps) InFlight() int { return s.inFlight }
 func (s *Steps) Settled() bool { return !s.executing() && s.ended.Len() == 0 }
 
 // Arrived returns how many grants and ends of attempts are to be looked at.
-func (s *Steps) Arrived() int { return s.ended.Len() + len(s.permits.granted) }
+func (s *Steps) Arrived() int { return s.ended.Len() + s.postponed.Len() + len(s.permits.granted) }
 
 // Key returns the idempotency key of an operation that the code called at loc in a
 // generation: the same over attempts, replays and retries, new after a rewind.
