@@ -52,13 +52,15 @@ type defineOptions struct {
 	queue         *OnQueue
 }
 
-// MaxRunTime cancels a run that has not ended this long after it began.
+// MaxRunTime cancels a run that has not ended this long after it began, or after an
+// operator has last made it go on: by a resume, retry, rewind, edit or fork. So a repair of
+// an old run does not cancel it.
 type MaxRunTime time.Duration
 
 func (d MaxRunTime) applyDefine(o *defineOptions) { o.maxRunTime = time.Duration(d) }
 
 // MaxSuspension cancels a run that has waited this long without anything
-// happening.
+// happening. What an operator does to make it go on counts as something, see MaxRunTime.
 type MaxSuspension time.Duration
 
 func (d MaxSuspension) applyDefine(o *defineOptions) { o.maxSuspension = time.Duration(d) }

@@ -88,7 +88,7 @@ func (w *Workflow) Activation(s *store.Snapshot, limits runner.Limits) runner.Co
 	}
 	if w.MaxRun > 0 {
 		cfg.CancelAt = s.Run.Started.Add(w.MaxRun)
-		cfg.CancelReason = "ran longer than " + w.MaxRun.String()
+		cfg.MaxRun, cfg.CancelReason = w.MaxRun, "ran longer than "+w.MaxRun.String()
 	}
 	return cfg
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -173,6 +174,7 @@ func (a *activation) load(s *store.Snapshot) {
 	} else {
 		cfg := a.workflow.Activation(s, a.x.e.cfg.Limits)
 		cfg.Code, cfg.Fetch, cfg.Knows, cfg.NewKey = a.workflow.Code(&a.run), a.fetch, a.x.knows, uuid.NewString
+		cfg.TakenUp = a.takenUp
 		a.code = runner.New(cfg)
 		a.releases = permit.Releases(&a.run)
 		a.r = a.code
@@ -192,4 +194,12 @@ func (a *activation) fetch(loc string) ([]byte, error) {
 		return nil, store.ErrDamaged
 	}
 	return entries[0].Value, nil
+}
+
+// takenUp returns when an operator has last made the run go on, or 0.
+func (a *activation) takenUp() (store.Time, error) {
+	ctx, done := a.x.limited(a.shard.Context())
+	defer done()
+	audit, err := a.x.e.base.Audit(ctx, a.no)
+	return stored.TakenUp(audit), err
 }

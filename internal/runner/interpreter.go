@@ -35,9 +35,15 @@ type Config struct {
 	Limits Limits
 
 	// CancelAt is when the run is cancelled because it takes too long, with
-	// CancelReason; 0: never.
+	// CancelReason; 0: never. That is MaxRun after its begin.
 	CancelAt     store.Time
 	CancelReason string
+	MaxRun       time.Duration
+	// TakenUp returns when an operator has last made the run go on, or 0: CancelAt and
+	// MaxSuspended count from then, so that a repair does not cancel it. It is called on
+	// the run's goroutine before the run is cancelled for one of them; an error breaks the
+	// activation. nil: nobody has.
+	TakenUp func() (store.Time, error)
 	// UndoFailed and UndoCancelled say that a run that fails, or is cancelled, is
 	// undone without a request of its code.
 	UndoFailed, UndoCancelled bool
@@ -78,10 +84,12 @@ type Interpreter struct {
 	shows    showing
 	watches  []store.Item // of this run's end
 
-	pause  *store.Item // asks for the run to be paused; nil: nothing does
-	cancel cancel
-	undo   undoing
-	turns  turns
+	takenUp  store.Time // by an operator, as far as that was asked
+	policies policies
+	pause    *store.Item // asks for the run to be paused; nil: nothing does
+	cancel   cancel
+	undo     undoing
+	turns    turns
 
 	renewal  *Renewal
 	result   *Outcome // what the workflow's function has returned
@@ -226,7 +234,7 @@ func (r *Interpreter) NextTimer() (at store.Time, needsInbox bool) {
 	if t, ok := r.j.Timers.First(); ok {
 		at, needsInbox = t.At, t.Op.AgainstInbox()
 	}
-	if p := r.policyAt(); p != 0 && (at == 0 || p < at) {
+	if p := r.policies.at(r); p != 0 && (at == 0 || p < at) {
 		at, needsInbox = p, false
 	}
 	return at, needsInbox

@@ -95,6 +95,35 @@ func TestTerminateEndsAtOnce(t *testing.T) {
 	}
 }
 
+// TestPoliciesCountFromTheLastRepair: a run that an operator has made go on has all of the
+// time again.
+func TestPoliciesCountFromTheLastRepair(t *testing.T) {
+	for _, suspended := range []bool{false, true} {
+		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(receive(b, "mail", 0)) })
+		if suspended {
+			h.cfg.MaxSuspended = time.Hour
+		} else {
+			h.cfg.CancelAt, h.cfg.MaxRun, h.cfg.CancelReason = birth.Add(time.Hour), time.Hour, "too long"
+		}
+		asked := 0
+		h.cfg.TakenUp = func() (store.Time, error) { asked++; return birth.Add(24 * time.Hour), nil }
+		h.play()
+		h.crash()
+		h.pass(24*time.Hour + 59*time.Minute)
+		if over := h.r.Over(); over != nil || asked != 1 {
+			t.Fatalf("the run ends %+v, and was asked about %d times", over, asked)
+		}
+		if want := birth.Add(25 * time.Hour); h.j.run.WakeAt != want {
+			t.Errorf("it wakes at %s, want %s", h.j.run.WakeAt, want)
+		}
+		h.pass(2 * time.Minute)
+		if over := h.r.Over(); over == nil || over.Status != store.Cancelled {
+			t.Fatalf("the run ends %+v", over)
+		}
+		h.replays()
+	}
+}
+
 func TestPoliciesCancelTheRun(t *testing.T) {
 	code := func(b *Branch) ([]byte, *stored.Failure) { return result(receive(b, "mail", 0)) }
 	h := newHarness(t, code)

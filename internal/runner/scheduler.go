@@ -171,8 +171,8 @@ func (r *Interpreter) liveNext() bool {
 	case r.sched.Deadlocked():
 		r.deadlock()
 	default:
-		at := r.policyAt()
-		if at == 0 || at > r.j.Bound() {
+		at := r.policies.due(r)
+		if at == 0 {
 			return false
 		}
 		reason := r.cfg.CancelReason
@@ -182,20 +182,6 @@ func (r *Interpreter) liveNext() bool {
 		r.takeCancel([]byte(reason))
 	}
 	return true
-}
-
-// policyAt returns when the run's policies cancel it, or 0.
-func (r *Interpreter) policyAt() store.Time {
-	if r.cancel.handedOver || r.undo.outcome != nil || r.undo.begun {
-		return 0
-	}
-	at := r.cfg.CancelAt
-	if r.cfg.MaxSuspended > 0 && r.steps.InFlight() == 0 && r.j.Live() {
-		if limit := r.j.Now().Add(r.cfg.MaxSuspended); at == 0 || limit < at {
-			at = limit
-		}
-	}
-	return at
 }
 
 // takeCancel hands over the cancel of the whole run.

@@ -52,3 +52,15 @@ func AuditOf(it *store.Item, why, detail string) store.Audit {
 		Why: Cut(why, store.MaxWhy-4), Detail: Cut(detail, store.MaxDetail-4),
 	}
 }
+
+// TakenUp returns when an operator has last made a run go on, or has made it as a fork, as
+// its audit says; 0: nobody has.
+func TakenUp(audit []store.Audit) (at store.Time) {
+	for i := range audit {
+		switch audit[i].Verb {
+		case store.ItemResume.String(), store.ItemRetry.String(), store.ItemRewind.String(), store.ItemEdit.String(), "fork":
+			at = max(at, audit[i].Time)
+		}
+	}
+	return at
+}

@@ -99,7 +99,9 @@ func (s *Steps) GoOn() {
 			waiting = append(waiting, o)
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *step) int { return cmp.Or(cmp.Compare(a.barrier, b.barrier), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(waiting, func(a, b *step) int {
+		return cmp.Or(cmp.Compare(a.barrier, b.barrier), cmp.Compare(a.ID, b.ID))
+	})
 	for _, o := range waiting {
 		if o.queued {
 			s.queue.Push(o)
