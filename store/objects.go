@@ -7,8 +7,9 @@ import (
 
 // Objects keeps large values outside a store, for example in a folder (package
 // store/files) or in an object storage. A name is 1 to 500 bytes of letters,
-// digits and ._-/ without empty parts or parts that begin with a point; its
-// content never changes.
+// digits and ._-/ without empty parts, parts of more than 255 bytes or parts that begin
+// with a point; its content never changes. Names may be compared without case: no two
+// names of the engine differ by that alone.
 //
 // All methods are safe for concurrent use. An error wraps ErrUnavailable where it
 // is worth trying again.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"time"
 
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/sweep"
@@ -16,7 +15,7 @@ func (x *executor) sweep() {
 		Store: x.e.cfg.Store, Rules: x.e.cfg.Retention, Pause: x.e.cfg.Sweep, Log: x.log(),
 		Leases: func() []store.Lease { return x.shards.Now().Leases() },
 		Collect: func(ctx context.Context) (int, error) {
-			return x.e.cfg.Payloads.Collect(ctx, x.e.base, time.Now().Add(-payload.Spare))
+			return x.e.cfg.Payloads.Collect(ctx, x.e.base, payload.Spare)
 		},
 		Mine: func() bool { return x.e.holds(store.Shard{Group: store.DefaultGroup}) },
 	}

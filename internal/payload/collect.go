@@ -2,8 +2,10 @@ package payload
 
 import (
 	"context"
-	"encoding/base64"
+	"encoding/base32"
 	"fmt"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,9 +17,14 @@ import (
 // it may be on its way into the store.
 const Spare = 24 * time.Hour
 
-// Collect deletes the objects that were written before the given time and to which no
-// value of the store refers. It returns their number. Only one call at a time collects.
-func (p *Policy) Collect(ctx context.Context, s store.Store, before time.Time) (deleted int, err error) {
+// clock is an object without a meaning. It is written to learn the time of the objects'
+// own clock, which need not be that of this machine.
+const clock = "stet-clock"
+
+// Collect deletes the objects to which no value of the store refers and which are older
+// than spare, by the clock that says when they were written. It returns their number.
+// Only one call at a time collects.
+func (p *Policy) Collect(ctx context.Context, s store.Store, spare time.Duration) (deleted int, err error) {
 	if p == nil || p.cfg.Objects == nil {
 		return 0, nil
 	}
@@ -29,6 +36,10 @@ func (p *Policy) Collect(ctx context.Context, s store.Store, before time.Time) (
 		p.collecting, p.fresh = false, nil
 		p.mu.Unlock()
 	}()
+	now, err := p.objectsNow(ctx)
+	if err != nil {
+		return 0, err
+	}
 	group, used := "", map[string]bool(nil)
 	for after := ""; ; {
 		list, err := p.cfg.Objects.List(ctx, after)
@@ -37,8 +48,8 @@ func (p *Policy) Collect(ctx context.Context, s store.Store, before time.Time) (
 		}
 		for _, object := range list {
 			after = object.Name
-			of, _, ok := strings.Cut(object.Name, "/")
-			if !ok || !object.Written.Before(before) {
+			of := path.Dir(object.Name)
+			if of == "." || now.Sub(object.Written) < spare {
 				continue
 			}
 			if used == nil || of != group {
@@ -56,6 +67,24 @@ func (p *Policy) Collect(ctx context.Context, s store.Store, before time.Time) (
 			deleted++
 		}
 	}
+}
+
+// objectsNow returns the time of the clock that says when objects were written.
+func (p *Policy) objectsNow(ctx context.Context) (time.Time, error) {
+	if err := p.cfg.Objects.Put(ctx, clock, []byte{}); err != nil {
+		return time.Time{}, err
+	}
+	list, err := p.cfg.Objects.List(ctx, clock[:len(clock)-1])
+	if err != nil {
+		return time.Time{}, err
+	}
+	for _, object := range list {
+		if object.Name == clock {
+			return object.Written, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("objects: expected %q, which was written, in the list of names after %q",
+		clock, clock[:len(clock)-1])
 }
 
 func (p *Policy) isFresh(name string) bool {
@@ -96,21 +125,40 @@ func usedBy(ctx context.Context, s store.Store, group string) (map[string]bool, 
 	return used, nil
 }
 
+// A group of an ID has parts of at most partSize letters, as names of files have at most
+// 255.
+const (
+	groupMark = "j"
+	partMark  = "/-"
+	partSize  = 200
+)
+
+// base32Hex has no two letters that differ by their case alone: names of objects may be
+// compared without it, as macOS and Windows do.
+var base32Hex = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
+
+// groupOfID returns the group of the run with an ID, if its number is not known yet.
+func groupOfID(id string) string {
+	var parts []string
+	for part := range slices.Chunk([]byte(base32Hex.EncodeToString([]byte(id))), partSize) {
+		parts = append(parts, string(part))
+	}
+	return groupMark + strings.Join(parts, partMark)
+}
+
 // runsOf returns filters for the runs of a group: the run with the number, or those that
 // have or had the ID.
 func runsOf(group string) ([]store.Filter, bool) {
-	if len(group) < 2 {
+	if no, ok := strings.CutPrefix(group, "r"); ok {
+		no, err := strconv.ParseInt(no, 10, 64)
+		return []store.Filter{{Nos: []store.RunNo{store.RunNo(no)}}}, err == nil && no > 0
+	}
+	text, ok := strings.CutPrefix(group, groupMark)
+	if !ok {
 		return nil, false
 	}
-	switch group[0] {
-	case 'r':
-		no, err := strconv.ParseInt(group[1:], 10, 64)
-		return []store.Filter{{Nos: []store.RunNo{store.RunNo(no)}}}, err == nil && no > 0
-	case 'i':
-		id, err := base64.RawURLEncoding.DecodeString(group[1:])
-		return []store.Filter{{IDs: []string{string(id)}}, {IDPrefix: string(id) + "@"}}, err == nil
-	}
-	return nil, false
+	id, err := base32Hex.DecodeString(strings.ReplaceAll(text, partMark, ""))
+	return []store.Filter{{IDs: []string{string(id)}}, {IDPrefix: string(id) + "@"}}, err == nil && len(id) > 0
 }
 
 // usedByRun calls use with each value of a run that may be in an object.

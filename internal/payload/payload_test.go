@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -488,10 +489,13 @@ func TestCollect(t *testing.T) {
 	if len(s.content) != 7 {
 		t.Fatalf("%d objects", len(s.content))
 	}
-	if n, err := p.Collect(ctx, base, s.now); err != nil || n != 0 {
+	// The clock of the objects counts, not that of this machine.
+	s.now = s.now.Add(time.Hour - 1)
+	if n, err := p.Collect(ctx, base, time.Hour); err != nil || n != 0 {
 		t.Fatalf("before their time: %d, %v", n, err)
 	}
-	n, err := p.Collect(ctx, base, s.now.Add(1))
+	s.now = s.now.Add(1)
+	n, err := p.Collect(ctx, base, time.Hour)
 	if err != nil || n != 3 {
 		t.Fatalf("collected %d, %v; want 3", n, err)
 	}
@@ -503,6 +507,69 @@ func TestCollect(t *testing.T) {
 	snaps, err := v.Load(ctx, []store.RunNo{1})
 	if err != nil || len(snaps) != 1 || len(snaps[0].Run.Input) != 200 || len(snaps[0].Items[0].Value) != 300 {
 		t.Errorf("what is referred to: %v", err)
+	}
+}
+
+// foldedShelf compares names without case, and lists each as it was written first, as the
+// file systems of macOS and Windows do.
+type foldedShelf struct {
+	*shelf
+	first map[string]string // spelling of each part that was written, by its path without case
+}
+
+func (s *foldedShelf) spelled(name string) string {
+	var folder string
+	for part := range strings.SplitSeq(name, "/") {
+		key := strings.ToLower(path.Join(folder, part))
+		if s.first[key] == "" {
+			s.first[key] = part
+		}
+		folder = path.Join(folder, s.first[key])
+	}
+	return folder
+}
+
+func (s *foldedShelf) Put(ctx context.Context, name string, content []byte) error {
+	return s.shelf.Put(ctx, s.spelled(name), content)
+}
+
+func (s *foldedShelf) Get(ctx context.Context, name string) ([]byte, error) {
+	return s.shelf.Get(ctx, s.spelled(name))
+}
+
+// TestObjectsOfIDsThatLookAlike keeps the objects of runs whose IDs differ little, and of
+// one whose ID is as long as can be.
+func TestObjectsOfIDsThatLookAlike(t *testing.T) {
+	ctx := t.Context()
+	s, base := &foldedShelf{newShelf(), map[string]string{}}, memory.New()
+	p := New(Config{Objects: s, Offload: 100})
+	v := p.View(base)
+	long := strings.Repeat("x", 255)
+	ids := []string{"aaa", "aaG", "AAA", "aAa", long, long[:125], long[:126], "日本"}
+	input := random(200)
+	for _, id := range ids {
+		if _, _, err := v.Apply(ctx, []store.Command{{Start: &store.Start{ID: id, Shard: store.Shard{Group: "g"},
+			Workflow: "w", Input: input}}}); err != nil {
+			t.Fatalf("run %.10q: %v", id, err)
+		}
+	}
+	for name := range s.content {
+		if len(name) > 500 || slices.ContainsFunc(strings.Split(name, "/"), func(p string) bool { return len(p) > 255 }) {
+			t.Errorf("a name that is too long: %s", name)
+		}
+	}
+	s.now = s.now.Add(time.Hour)
+	if n, err := p.Collect(ctx, base, time.Hour); err != nil || n != 0 {
+		t.Errorf("collected %d, %v", n, err)
+	}
+	page, err := v.List(ctx, store.Filter{IDs: ids, Values: true})
+	if err != nil || len(page.Runs) != len(ids) {
+		t.Fatalf("%d runs, %v", len(page.Runs), err)
+	}
+	for _, run := range page.Runs {
+		if !bytes.Equal(run.Input, input) {
+			t.Errorf("run %.10q has lost its input", run.ID)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func (s *spot) group() string {
 	case s.run != 0:
 		return fmt.Sprintf("r%d", s.run)
 	}
-	return "i" + base64.RawURLEncoding.EncodeToString([]byte(s.runID))
+	return groupOfID(s.runID)
 }
 
 // at returns the place and the group of a value that is written.
