@@ -193,4 +193,8 @@ type Run struct {
 	// listing leaves out.
 	InputSize  int
 	OutputSize int
+
+	// Damage says what of the run's row cannot be read; "": nothing. The rest is as it is
+	// stored. Such a run is listed and claimed like any other, and its owner stalls it.
+	Damage string
 }

@@ -31,6 +31,9 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 		x.decide(a, s)
 	case !known, x.member != nil && x.build() != "" && run.Build > x.build():
 		x.unclaim(a, run)
+	case run.Damage != "":
+		reason := "damaged: " + run.Damage + "; correct the row, then resume it"
+		x.stall(a.shard, *run, reason, func() { a.post(dismissed{}) })
 	case run.Queue != nil && !x.permitted(a, s):
 	case limit > 0 && run.Strikes >= limit:
 		reason := "poison: the process ended " + times(run.Strikes) +

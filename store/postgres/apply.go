@@ -75,8 +75,7 @@ func (r rows) FindRun(id string, no store.RunNo) (store.Run, int64, error) {
 	if err != nil || !found {
 		return store.Run{}, 0, err
 	}
-	run, err := f.run()
-	return run, f.ready, err
+	return f.run(), f.ready, nil
 }
 
 // InsertRun implements sqlstore.Rows.

@@ -125,8 +125,7 @@ func (q *commandBatch) readAnswer(results pgx.BatchResults, i int) error {
 	var no int64
 	err := results.QueryRow().Scan(append(f.dest(), &no)...)
 	if err == nil {
-		q.answers[i] = store.Answer{Outcome: store.Applied, Item: store.ItemNo(no)}
-		q.answers[i].Run, err = f.run()
+		q.answers[i] = store.Answer{Outcome: store.Applied, Item: store.ItemNo(no), Run: f.run()}
 	}
 	return err
 }

@@ -46,7 +46,7 @@ func (f *runRow) dest() []any {
 		&f.reason, &f.waits, &f.tags, &f.headers, &f.random, &f.firsts, &f.began, &f.queue, &f.input, &f.output}
 }
 
-func (f *runRow) run() (store.Run, error) {
+func (f *runRow) run() store.Run {
 	r := store.Run{
 		No: store.RunNo(f.no), ID: f.id, Shard: store.Shard{Group: f.group, Slot: int(f.slot)}, Workflow: f.workflow,
 		Status: store.Status(f.status), Marks: store.Marks(f.marks), Claimed: f.ready == words.Claimed,
@@ -60,9 +60,8 @@ func (f *runRow) run() (store.Run, error) {
 	copy(r.Seed[:], f.seed)
 	copy(r.Random[:], f.random)
 	r.First, r.Began = sqlstore.DecodeOrigin(f.firsts), store.Time(f.began)
-	var err error
-	r.Tags, err = sqlstore.DecodeTags(f.tags)
-	return r, err
+	sqlstore.ReadTags(&r, f.tags)
+	return r
 }
 
 // scanRun reads a run.
@@ -71,7 +70,7 @@ func scanRun(scan func(...any) error) (store.Run, error) {
 	if err := scan(f.dest()...); err != nil {
 		return store.Run{}, err
 	}
-	return f.run()
+	return f.run(), nil
 }
 
 // itemColumns are the columns of an item, of the table i.

@@ -68,9 +68,9 @@ func (r *rows) FindRun(id string, no store.RunNo) (run store.Run, ready int64, e
 	if err != nil || !found {
 		return run, 0, err
 	}
-	run, ready, err = f.run()
+	run, ready = f.run()
 	run.ID = id
-	if err == nil && run.InputSize > smallPayload {
+	if run.InputSize > smallPayload {
 		_, err = r.row("SELECT val FROM stet_payloads WHERE run_no=? AND what=?",
 			[]any{int64(run.No), payloadInput}, &run.Input)
 	}
@@ -100,7 +100,7 @@ func (f *runFields) dest() []any {
 }
 
 // run returns the run and its value of the column ready.
-func (f *runFields) run() (store.Run, int64, error) {
+func (f *runFields) run() (store.Run, int64) {
 	r := store.Run{
 		No: store.RunNo(f.no), Shard: store.Shard{Group: f.group, Slot: int(f.slot)}, Workflow: f.workflow,
 		Status: store.Status(f.status), Marks: store.Marks(f.marks), Claimed: f.ready == words.Claimed,
@@ -114,9 +114,8 @@ func (f *runFields) run() (store.Run, int64, error) {
 	copy(r.Seed[:], f.seed)
 	copy(r.Random[:], f.random)
 	r.First, r.Began = sqlstore.DecodeOrigin(f.first), store.Time(f.began)
-	var err error
-	r.Tags, err = sqlstore.DecodeTags(f.tags)
-	return r, f.ready, err
+	sqlstore.ReadTags(&r, f.tags)
+	return r, f.ready
 }
 
 // InsertRun implements sqlstore.Rows.

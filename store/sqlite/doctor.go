@@ -62,7 +62,8 @@ var checks = []check{
 		JOIN stet_runs r ON r.run_no=i.run_no WHERE i.kind={update} AND i.verdict IS NULL AND r.status IN {ended}`},
 }
 
-// Doctor looks for damage and broken invariants. It changes nothing. It reads the whole
+// Doctor looks for damage and broken invariants. It changes nothing. What damage keeps from
+// being checked is a finding too. It reads the whole
 // file in one transaction: while others write to a large file, the WAL grows until it
 // ends. An error means that it could not look.
 func (s *Store) Doctor(ctx context.Context) ([]Finding, error) {
@@ -85,10 +86,13 @@ func (s *Store) Doctor(ctx context.Context) ([]Finding, error) {
 		add("synchronous is FULL", sync == 2 || s.cfg.normal, fmt.Sprint(sync))
 		for _, check := range checks {
 			var bad int64
-			if _, err := c.row(check.query, nil, &bad); err != nil {
-				return fmt.Errorf("%s: %w", check.what, err)
+			if _, err := c.row(check.query, nil, &bad); ctx.Err() != nil {
+				return context.Cause(ctx)
+			} else if err != nil {
+				add(check.what, false, fmt.Sprintf("cannot be checked: %v", err))
+			} else {
+				add(check.what, bad == 0, fmt.Sprintf("%d exceptions", bad))
 			}
-			add(check.what, bad == 0, fmt.Sprintf("%d exceptions", bad))
 		}
 		return nil
 	})

@@ -2,7 +2,8 @@ package sqlite
 
 import (
 	"context"
-	"errors"
+	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -60,30 +61,63 @@ func TestPlansOfFeeds(t *testing.T) {
 	}
 }
 
-// Tags that cannot be read are reported by every act that reads the run.
+// Tags that cannot be read are damage of their run alone: other runs are claimed, listed and
+// swept, and the doctor goes on behind it.
 func TestDamagedTags(t *testing.T) {
 	path := testPath(t)
 	s := open(t, path)
-	c := start("run-1")
-	c.Start.Tags = []store.Pair{{Key: "k", Value: "v"}}
-	no := apply(t, s, c)[0].Run.No
+	damaged, whole := start("damaged"), start("whole")
+	damaged.Start.Tags = []store.Pair{{Key: "k", Value: "v"}}
+	runs := apply(t, s, damaged, whole)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	tamper(t, path, `UPDATE stet_runs SET tags='["k"]'`)
+	for i, tags := range []string{`["k"]`, `{"k`, "\xff"} {
+		tamper(t, path, "UPDATE stet_runs SET tags=CAST(x'"+hex.EncodeToString([]byte(tags))+"' AS TEXT) WHERE id='damaged'")
+		s, err := Open(context.Background(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := s.List(t.Context(), store.Filter{})
+		if err != nil || len(page.Runs) != 2 || page.Runs[1].Damage == "" || page.Runs[0].Damage != "" {
+			t.Errorf("List: %+v, %v", page.Runs, err)
+		}
+		snaps, err := s.Load(t.Context(), []store.RunNo{runs[0].Run.No, runs[1].Run.No})
+		if err != nil || len(snaps) != 2 {
+			t.Errorf("Load: %+v, %v", snaps, err)
+		}
+		if answer := apply(t, s, send("damaged", fmt.Sprint("m", i), nil))[0]; answer.Run.Damage == "" {
+			t.Errorf("Apply: %+v", answer)
+		}
+		findings, err := s.Doctor(t.Context())
+		bad := 0
+		for _, f := range findings {
+			if !f.OK {
+				bad++
+			}
+		}
+		if err != nil || bad != 1 || len(findings) < len(checks) {
+			t.Errorf("Doctor: %+v, %v", findings, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+
 	s, err := Open(context.Background(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, listErr := s.List(t.Context(), store.Filter{})
-	_, loadErr := s.Load(t.Context(), []store.RunNo{no})
-	_, _, applyErr := s.Apply(t.Context(), []store.Command{send("run-1", "m", nil)})
-	for what, err := range map[string]error{"List": listErr, "Load": loadErr, "Apply": applyErr} {
-		if !errors.Is(err, store.ErrDamaged) {
-			t.Errorf("%s: %v; want %v", what, err, store.ErrDamaged)
-		}
+	defer s.Close()
+	held := acquire(t, s, testNode)
+	claims := claim(t, s, held.Lease).Runs
+	if len(claims) != 2 || claims[0].Run.Damage == "" {
+		t.Errorf("Claim: %+v", claims)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
+	b := &batches{lease: held.Lease}
+	no := runs[0].Run.No
+	if v := b.commit(t, s, &store.Turn{Run: no, Shard: testShard,
+		Tags: []store.Pair{{Key: "x", Value: "y"}}})[0]; v.Verdict != store.Refused {
+		t.Errorf("a turn that sets tags: %+v", v)
 	}
 }

@@ -169,9 +169,8 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 		return q.windows(c, below, func(args []any) (bool, error) {
 			first := len(page.Runs)
 			err := c.each(query, append(args, limit+1-first), func(r *sqlite3.Stmt) error {
-				run, err := scanRun(r)
-				page.Runs = append(page.Runs, run)
-				return err
+				page.Runs = append(page.Runs, scanRun(r))
+				return nil
 			})
 			if err != nil {
 				return false, err

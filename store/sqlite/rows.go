@@ -21,7 +21,7 @@ const runColumns = `run_no, id, grp, slot, workflow, status, marks, ready, wake_
 	output, waits, tags, headers, random, first, began, queue`
 
 // scanRun reads a row of runColumns. Payloads above smallPayload are missing.
-func scanRun(s *sqlite3.Stmt) (store.Run, error) {
+func scanRun(s *sqlite3.Stmt) store.Run {
 	r := store.Run{
 		No: store.RunNo(s.ColumnInt64(0)), ID: s.ColumnText(1),
 		Shard:    store.Shard{Group: s.ColumnText(2), Slot: s.ColumnInt(3)},
@@ -39,9 +39,8 @@ func scanRun(s *sqlite3.Stmt) (store.Run, error) {
 	copy(r.Random[:], s.ColumnRawBlob(29))
 	r.First, r.Began = sqlstore.DecodeOrigin(s.ColumnRawBlob(30)), store.Time(s.ColumnInt64(31))
 	r.Queue = value(s, 32)
-	var err error
-	r.Tags, err = sqlstore.DecodeTags(s.ColumnRawBlob(27))
-	return r, err
+	sqlstore.ReadTags(&r, s.ColumnRawBlob(27))
+	return r
 }
 
 // payloads reads the input and output that are too long for the run's row.
@@ -65,9 +64,9 @@ func (c *conn) payloads(r *store.Run) error {
 // number.
 func (c *conn) runByNo(no store.RunNo) (r store.Run, err error) {
 	err = c.each("SELECT "+runColumns+" FROM stet_runs WHERE run_no=?", []any{int64(no)},
-		func(s *sqlite3.Stmt) (err error) {
-			r, err = scanRun(s)
-			return err
+		func(s *sqlite3.Stmt) error {
+			r = scanRun(s)
+			return nil
 		})
 	if err != nil {
 		return r, err

@@ -37,6 +37,15 @@ func EncodeTags(tags []store.Pair) []byte {
 	return data
 }
 
+// ReadTags sets the tags of a run. Tags that cannot be read are damage of that run: the
+// others are read as they are.
+func ReadTags(r *store.Run, data []byte) {
+	var err error
+	if r.Tags, err = DecodeTags(data); err != nil {
+		r.Damage = fmt.Sprintf("its tags cannot be read: %.100q", data)
+	}
+}
+
 // DecodeTags is the inverse of EncodeTags. The error wraps store.ErrDamaged.
 func DecodeTags(data []byte) ([]store.Pair, error) {
 	if len(data) == 0 {

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -194,8 +195,11 @@ func (w *Sweep) run(no int64) (gone bool, err error) {
 		return false, err
 	}
 	tags, err := readTags(w.Rows, store.RunNo(no))
-	if err == nil {
+	switch {
+	case err == nil:
 		err = retag(w.Rows, store.RunNo(no), tags, nil)
+	case errors.Is(err, store.ErrDamaged): // no index has them by their run, so all are read
+		_, err = w.Rows.Exec("DELETE FROM stet.tags WHERE tagged=$1", no)
 	}
 	if err != nil {
 		return false, err

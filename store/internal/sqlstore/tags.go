@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/stet-run/stet/store"
@@ -12,6 +13,9 @@ func setTags(s Statements, turn *store.Turn) error {
 		return nil
 	}
 	former, err := readTags(s, turn.Run)
+	if errors.Is(err, store.ErrDamaged) {
+		return refuse("the tags of the run cannot be read")
+	}
 	if err != nil {
 		return err
 	}
