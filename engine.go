@@ -107,11 +107,13 @@ type Config struct {
 	// process works on the store.
 	Exclusive bool
 
-	// PoisonLimit is how often a run may take its process down while it is the
-	// only suspect, before it is stalled. Default 3; None: without limit.
+	// PoisonLimit is how often in a row a run may take its process down while it
+	// is tried for that, before it is stalled. Default 3, at least 2; None:
+	// without limit, and no run waits because the process has died.
 	PoisonLimit int
-	// AloneFor is how long a suspect is executed alone, the first time. Default
-	// 10 s.
+	// AloneFor is how long a run is tried at the longest. The pause before a
+	// trial alone is at most twice as long. A run that takes its process down
+	// later than this is not found. Default 10 s.
 	AloneFor time.Duration
 
 	// OnLoss is called when the store does not have what it had acknowledged to this

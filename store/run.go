@@ -172,9 +172,10 @@ type Run struct {
 	Ended   Time // 0: live
 	WakeAt  Time // 0: none
 
-	// Suspicion that the run kills its process: the number of times it was found claimed in
-	// a shard whose owner did not end cleanly; how many of these times it was alone; and
-	// whether it is executed alone now. A turn with an Update clears all three, unless the
+	// Suspicion that the run kills its process. A shard whose owner did not end cleanly
+	// raises Suspect of the runs that were claimed, from the second time on only of those
+	// that are Alone: executed while other suspects wait. Strikes counts how often a run was
+	// Alone at such an end, in a row. A turn with an Update clears all three, unless the
 	// update says Isolate or EndIsolation.
 	Suspect int
 	Strikes int

@@ -23,9 +23,10 @@ type Store interface {
 	// Acquire tries to take the shards for ttl, which must be positive. The
 	// results are in the order of shards. A lease that is held and has not expired is
 	// not taken, unless its holder is the same boot or the store knows that its holder is
-	// dead. Runs that the former owner had claimed become ready. If that owner did not end
-	// cleanly, their Suspect is raised by one, and Strikes too of those that were Alone. A
-	// former lease of the same boot counts as clean.
+	// dead. Runs that the former owner had claimed become ready, and Alone no more. If that
+	// owner did not end cleanly, of a run that was Alone Suspect and Strikes are raised by
+	// one; of another one Suspect is raised up to 2, or lowered by one down to 2, and Strikes
+	// is cleared. A former lease of the same boot counts as clean.
 	Acquire(ctx context.Context, n Node, shards []Shard, ttl Delay) ([]Acquired, Time, error)
 
 	// Renew extends leases to ttl from now, expired or not, unless another node has taken

@@ -74,11 +74,17 @@ type Update struct {
 	Marks  Marks
 	WakeAt Time // of a suspended run, or of one that is queued again; 0: none
 	// Generation raises the run's. The turn is refused if it is not higher.
-	Generation   int
-	Reason       string
-	Build        string // raises the run's (law 25)
-	Isolate      bool   // execute the run alone; keeps Suspect and Strikes, which are cleared otherwise
-	EndIsolation bool   // its time alone is over: keeps Suspect and Strikes, clears Alone
+	Generation int
+	Reason     string
+	Build      string // raises the run's (law 25)
+	// Isolate and EndIsolation say what becomes of the suspicion (Run.Suspect):
+	//
+	//   - neither: it ends; Suspect, Strikes and Alone are cleared.
+	//   - Isolate: the run is executed alone. Sets Alone.
+	//   - EndIsolation: it has been for its time. Clears Alone and Strikes.
+	//   - both: it is executed with some of the other suspects. Sets Alone, clears Strikes.
+	Isolate      bool
+	EndIsolation bool
 	Output       []byte
 	Waits        []byte
 	Queue        []byte    // its new place in a queue; nil: as before

@@ -39,6 +39,7 @@ type activation struct {
 	workflow Workflow
 	name     string // of the workflow
 	build    string // the run's, when it was loaded
+	expected bool   // the line of suspects waits until it is loaded
 
 	mu      sync.Mutex
 	events  []event

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/internal/suspects"
 	"github.com/stet-run/stet/store"
 )
 
@@ -248,10 +249,10 @@ func (d *dispatcher) activate(in *ownership.Shards, claims *store.Claims, number
 			continue
 		}
 		h := in.Of(c.Run.Shard)
-		if c.Run.Suspect >= 2 {
-			x.suspects.Expect(h)
-		}
 		if a := x.memory.expect(h, c.Run.No); a != nil {
+			if a.expected = suspects.Suspected(&c.Run); a.expected {
+				x.suspects.Expect(h)
+			}
 			load = append(load, a)
 		}
 	}

@@ -55,8 +55,8 @@ type Config struct {
 	Grace     time.Duration // for bodies at shutdown
 	Exclusive bool
 
-	PoisonLimit int           // ends alone after which a run is stalled; negative: never
-	AloneFor    time.Duration // first time alone
+	PoisonLimit int           // strikes after which a run is stalled; negative: never
+	AloneFor    time.Duration // longest trial
 
 	// OnLoss receives the error that says that the store has lost what it had acknowledged; nil:
 	// nothing does.

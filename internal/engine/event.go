@@ -45,7 +45,7 @@ type (
 	evictionDue struct{}
 	// unwound: the shard is lost, or the executor ends.
 	unwound struct{}
-	// isolationOver: the run's time alone is over, and isolationEnded: that is durable.
+	// isolationOver: the run's trial is over, and isolationEnded: that is durable.
 	isolationOver  struct{}
 	isolationEnded struct{}
 	// inboxUncertain: an item is in the inbox that may have been received long ago. A

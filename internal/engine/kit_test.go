@@ -288,6 +288,13 @@ func (tr *trace) add(what string) {
 	tr.all = append(tr.all, what)
 }
 
+// has reports whether something has happened since the last call of expect.
+func (tr *trace) has(what string) bool {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return slices.Contains(tr.all, what)
+}
+
 // expect compares what has happened since the last call.
 func (tr *trace) expect(t *testing.T, want ...string) {
 	t.Helper()

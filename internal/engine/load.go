@@ -58,6 +58,9 @@ func (x *executor) loadChunk(expected []*activation) {
 	}
 	for no, a := range byNo {
 		a.post(dismissed{})
+		if a.expected { // no run waits for one that cannot be read
+			x.suspects.Arrived(a.shard)
+		}
 		if err != nil && x.held.Err() == nil {
 			x.reloadAfter(a.shard, no, pause)
 		}

@@ -15,12 +15,20 @@ import (
 // Draining reports whether nothing new is to begin.
 func (x *executor) Draining() bool { return x.memory.drains() }
 
-// Isolate makes durable that the run is executed alone, and then calls begin.
-func (x *executor) Isolate(c suspects.Candidate, run *store.Run, begin func()) {
-	x.log().Warn("executing a run alone: the process has ended uncleanly with it before",
-		"run_id", run.ID, "workflow", run.Workflow, "suspect", run.Suspect, "strikes", run.Strikes)
-	alone := bareTurn(run, store.Update{Status: store.Running, Marks: run.Marks, Isolate: true})
-	x.committer.SubmitTurn(committer.Turn{Shard: c.Shard(), Turn: alone, Done: func(result store.TurnResult) {
+// Trying notes that a trial begins.
+func (x *executor) Trying(runs, waiting int) {
+	x.log().Warn("executing some of the runs with which the process has ended uncleanly before; others follow",
+		"runs", runs, "waiting", waiting)
+}
+
+// Try makes durable that the run is on trial, and then calls begin.
+func (x *executor) Try(c suspects.Candidate, run *store.Run, alone bool, begin func()) {
+	if alone {
+		x.log().Warn("executing a run alone: the process has ended uncleanly with it before",
+			"run_id", run.ID, "workflow", run.Workflow, "suspect", run.Suspect, "strikes", run.Strikes)
+	}
+	trial := bareTurn(run, store.Update{Status: store.Running, Marks: run.Marks, Isolate: true, EndIsolation: !alone})
+	x.committer.SubmitTurn(committer.Turn{Shard: c.Shard(), Turn: trial, Done: func(result store.TurnResult) {
 		switch result.Verdict {
 		case store.Fenced:
 			x.fenced(c.Shard())
@@ -38,11 +46,11 @@ func (a *activation) Shard() *ownership.Shard { return a.shard }
 // GoOn lets a suspect go on with what was loaded of it.
 func (a *activation) GoOn(snapshot *store.Snapshot) { a.post(snapshotLoaded{snapshot}) }
 
-// TimeIsUp ends a suspect's time alone. It reports false if the run has left memory.
+// TimeIsUp ends a suspect's trial. It reports false if the run has left memory.
 func (a *activation) TimeIsUp() bool { return a.post(isolationOver{}) }
 
-// endIsolation ends a suspect's time alone: an end of the process counts against it no
-// more. A turn of its own that is under way does that as well.
+// endIsolation ends a suspect's trial: an end of the process counts against it no more. A
+// turn of its own that is under way does that as well.
 func (a *activation) endIsolation() {
 	if a.touched || a.turn.underWay {
 		return

@@ -49,9 +49,9 @@ func bystanders(happened *trace, gates map[string]chan struct{}) func(*engine.Co
 	}
 }
 
-// Of runs that were there at two crashes one at a time is executed, until a turn of it is
-// committed. A run that was there at one of them waits for the others.
-func TestSuspectsAreExecutedOneAtATime(t *testing.T) {
+// Of runs that were there at two crashes half are executed, until a turn of theirs is
+// committed. A run that was there at one of them goes on at once.
+func TestSuspectsAreTriedByHalves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var happened trace
 		gates := map[string]chan struct{}{"x": make(chan struct{}), "y": make(chan struct{}), "z": make(chan struct{})}
@@ -72,13 +72,15 @@ func TestSuspectsAreExecutedOneAtATime(t *testing.T) {
 		crash()
 		third, crash := boot(t, s, "third", code, patient)
 		time.Sleep(time.Minute)
-		happened.expect(t, "x")
-		close(gates["x"])
+		tried, other := "x", "y"
+		if happened.has("y") {
+			tried, other = other, tried
+		}
+		happened.expectAll(t, tried, "z")
+		close(gates[tried])
 		synctest.Wait()
-		happened.expect(t, "y")
-		close(gates["y"])
-		synctest.Wait()
-		happened.expect(t, "z")
+		happened.expect(t, other)
+		close(gates[other])
 		close(gates["z"])
 		for id := range gates {
 			expectEnd(t, third, id, store.Succeeded, id)
@@ -87,14 +89,17 @@ func TestSuspectsAreExecutedOneAtATime(t *testing.T) {
 	})
 }
 
-// A suspect that does not commit is alone for a time only: longer with each crash that it
-// was there at.
-func TestTimeAloneEnds(t *testing.T) {
+// A suspect that does not commit is on trial for a time only. One that was on trial at a
+// crash is next executed alone, after a pause.
+func TestTrialsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var happened trace
 		code := bystanders(&happened, map[string]chan struct{}{"x": nil, "y": nil})
 		s := memory.New()
-		for n, alone := range []time.Duration{0, 0, time.Second, 2 * time.Second} {
+		tried, other := "x", "y"
+		for n, trial := range []struct{ pause, length time.Duration }{
+			{}, {}, {0, time.Second / 4}, {time.Second / 2, time.Second},
+		} {
 			e, crash := boot(t, s, fmt.Sprint("boot", n), code)
 			if n == 0 {
 				start(t, e, "x", "x")
@@ -102,15 +107,21 @@ func TestTimeAloneEnds(t *testing.T) {
 				start(t, e, "y", "y")
 				synctest.Wait()
 			}
-			if alone > 0 {
-				time.Sleep(alone - time.Millisecond)
-				happened.expect(t, "x")
+			if n == 2 && happened.has("y") {
+				tried, other = other, tried
+			}
+			if trial.length > 0 {
+				time.Sleep(trial.pause + time.Millisecond)
+				happened.expect(t, tried)
+				time.Sleep(trial.length - 2*time.Millisecond)
+				happened.expect(t)
 				time.Sleep(2 * time.Millisecond)
-				happened.expect(t, "y")
+				happened.expect(t, other)
 			} else {
 				happened.expectAll(t, "x", "y")
 			}
 			crash()
+			tried, other = other, tried // on trial at the end
 		}
 	})
 }
@@ -129,7 +140,12 @@ func TestRunThatKillsEveryProcessIsStalled(t *testing.T) {
 			if deaths == 0 {
 				start(t, e, "w", "b")
 				start(t, e, "kills", "a")
-				synctest.Wait()
+			}
+			for range 100 { // ten seconds: longer than any pause
+				if synctest.Wait(); killed.Load() {
+					break
+				}
+				time.Sleep(100 * time.Millisecond)
 			}
 			if killed.Load() {
 				crash()
@@ -143,6 +159,122 @@ func TestRunThatKillsEveryProcessIsStalled(t *testing.T) {
 		}
 		if deaths != 5 {
 			t.Errorf("the run has ended %d processes; want 2 with others and 3 alone", deaths)
+		}
+	})
+}
+
+// large gives an engine room for a thousand long bodies, and the time alone of an
+// application.
+func large(cfg *engine.Config) {
+	cfg.MaxSteps, cfg.MaxRuns, cfg.AloneFor = 2000, 2000, 10*time.Second
+}
+
+// fleet registers a workflow whose runs take a time for their one step, and counts those
+// whose body is executed.
+func fleet(took time.Duration, executing *atomic.Int64) func(*engine.Config) {
+	return with("long", does(func(ctx context.Context) string {
+		executing.Add(1)
+		defer executing.Add(-1)
+		select {
+		case <-time.After(took):
+			return "done"
+		case <-ctx.Done():
+			return ""
+		}
+	}))
+}
+
+// After two hard kills with a thousand long bodies under way all are executed again within
+// seconds, and end.
+func TestTwoKillsHoldUpNoRunForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const runs = 1000
+		var executing atomic.Int64
+		s := memory.New()
+		for life := range 3 {
+			e, crash := boot(t, s, fmt.Sprint("boot", life), large, fleet(20*time.Second, &executing))
+			if life == 0 {
+				for i := range runs {
+					start(t, e, "long", fmt.Sprint("long ", i))
+				}
+			}
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			if n := executing.Load(); n != runs {
+				t.Errorf("life %d: after 5 s %d bodies are executed; want all", life, n)
+			}
+			if life == 2 {
+				for i := range runs {
+					expectEnd(t, e, fmt.Sprint("long ", i), store.Succeeded, "done")
+				}
+			}
+			crash()
+		}
+	})
+}
+
+// A process that is killed about once a second for another reason stalls no run, and when it
+// lives again all end.
+func TestCrashLoopStallsNoInnocentRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ids := []string{"a", "b", "c", "d", "e"}
+		var executing atomic.Int64
+		s := memory.New()
+		for life := range 41 {
+			e, crash := boot(t, s, fmt.Sprint("boot", life), large, fleet(8*time.Second, &executing))
+			switch life {
+			case 0:
+				start(t, e, "long", ids...)
+				time.Sleep(time.Second)
+			case 40:
+				for _, id := range ids {
+					expectEnd(t, e, id, store.Succeeded, "done")
+				}
+			default:
+				time.Sleep(time.Duration(700+life*83%600) * time.Millisecond)
+			}
+			crash()
+		}
+	})
+}
+
+// Out of many runs with long bodies the one that kills its process is stalled, and no other.
+func TestPoisonAmongManyIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const runs = 30
+		var executing atomic.Int64
+		var killed atomic.Bool
+		kill := func(ctx context.Context) string { killed.Store(true); <-ctx.Done(); return "" }
+		s := memory.New()
+		deaths := 0
+		for ; deaths < 40; deaths++ {
+			killed.Store(false)
+			e, crash := boot(t, s, fmt.Sprint("boot", deaths), large, fleet(5*time.Minute, &executing),
+				with("kills", does(kill)))
+			if deaths == 0 {
+				for i := range runs {
+					start(t, e, "long", fmt.Sprint("long ", i))
+				}
+				start(t, e, "kills", "poison")
+			}
+			for range 600 {
+				if synctest.Wait(); killed.Load() {
+					break
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			if !killed.Load() {
+				expectStatus(t, e, "poison", store.Stalled)
+				for i := range runs {
+					expectEnd(t, e, fmt.Sprint("long ", i), store.Succeeded, "done")
+				}
+				crash()
+				break
+			}
+			crash()
+		}
+		if deaths < 5 || deaths > 2+5+3 {
+			t.Errorf("the run has ended %d processes; want 2, then 5 halves, then 3", deaths)
 		}
 	})
 }

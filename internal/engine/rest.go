@@ -4,14 +4,15 @@ import (
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/suspects"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/internal/verbs/decide"
 	"github.com/stet-run/stet/store"
 )
 
 // admit decides where a claimed run goes that has been loaded: it is dismissed, decided
-// at rest, given back, held for a permit, stalled, or executed, alone if it is suspected
-// of killing processes.
+// at rest, given back, held for a permit, stalled, or executed, after others if it is
+// suspected of killing processes.
 //
 // The order of the cases matters. Verbs come first, so that an operator can end a run
 // whose code is missing, that gets no permit, or that kills every process. The permit
@@ -20,7 +21,7 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 	run := &s.Run
 	known := x.e.executes(run.Workflow)
 	limit := x.e.cfg.PoisonLimit
-	if run.Suspect >= 2 {
+	if a.expected {
 		defer x.suspects.Arrived(a.shard)
 	}
 	switch {
@@ -35,16 +36,13 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 		reason := "damaged: " + run.Damage + "; correct the row, then resume it"
 		x.stall(a.shard, *run, reason, func() { a.post(dismissed{}) })
 	case run.Queue != nil && !x.permitted(a, s):
-	case limit > 0 && run.Strikes >= limit:
+	case limit > 0 && run.Strikes >= max(limit, 2): // the first one it may have got beside others
 		reason := "poison: the process ended " + times(run.Strikes) +
-			" while only this suspect was running; fix its code, then resume it"
+			" in a row while this suspect was executed, and not while it waited; fix its code, then resume it"
 		x.stall(a.shard, *run, reason, func() { a.post(dismissed{}) })
-	case limit > 0 && run.Suspect >= 2:
+	case limit > 0 && suspects.Suspected(run):
 		x.memory.introduce(a, run)
 		x.suspects.Queue(a, s)
-	case limit > 0 && run.Suspect == 1:
-		x.memory.introduce(a, run)
-		x.suspects.StandBeside(a, s)
 	default:
 		x.memory.introduce(a, run)
 		a.post(snapshotLoaded{s})

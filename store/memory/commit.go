@@ -322,6 +322,9 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 		r.Generation = u.Generation
 	}
 	r.Alone = u.Isolate
+	if u.EndIsolation {
+		r.Strikes = 0
+	}
 	if u.Continue != nil {
 		r.continueAsNew(u.Continue, now)
 		r.examine(d)

@@ -135,16 +135,28 @@ func (d *data) giveBack(shard store.Shard, clean bool) int {
 		if r.condition = ready; r.Status == store.Suspended || r.WakeAt != 0 {
 			r.condition = idle // it was claimed at rest
 		}
-		if clean || r.Marks&(store.Paused|store.Held) != 0 || r.Status == store.Suspended || r.Status == store.Queued {
+		if r.Marks&(store.Paused|store.Held) != 0 || r.Status == store.Suspended || r.Status == store.Queued {
 			continue
 		}
-		suspects++
-		r.Suspect++
-		if r.Alone {
-			r.Strikes++
+		if !clean {
+			suspects++
+			r.suspect()
 		}
+		r.Alone = false
 	}
 	return suspects
+}
+
+// suspect notes that an owner has ended uncleanly with the run.
+func (r *run) suspect() {
+	switch {
+	case r.Alone:
+		r.Suspect, r.Strikes = r.Suspect+1, r.Strikes+1
+	case r.Suspect < 2:
+		r.Suspect, r.Strikes = r.Suspect+1, 0
+	default: // it was not executed, or had been for long
+		r.Suspect, r.Strikes = max(r.Suspect-1, 2), 0
+	}
 }
 
 // current returns the record of a lease if it is current.

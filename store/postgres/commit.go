@@ -269,8 +269,10 @@ func (t *committing) UpdateRun(turn *store.Turn, c *sqlstore.Change) error {
 		set.text("suspect=0", "strikes=0", "alone=false")
 	case sqlstore.Isolated:
 		set.text("alone=true")
+	case sqlstore.Tried:
+		set.text("alone=true", "strikes=0")
 	case sqlstore.NotIsolated:
-		set.text("alone=false")
+		set.text("alone=false", "strikes=0")
 	}
 	switch {
 	case c.AnyBuild:

@@ -249,8 +249,9 @@ func (f *flatBatch) addUpdates(v *values) {
 	v.numbers(over, discard)
 }
 
-// clears reports whether an update ends the suspicion that the run kills its process.
-func clears(u *store.Update) bool { return !u.Isolate && !u.EndIsolation }
+// clears says with Isolate what becomes of the suspicion that the run kills its process. Without Isolate: whether it
+// ends. With it: whether the strikes are cleared.
+func clears(u *store.Update) bool { return u.Isolate == u.EndIsolation }
 
 // addStarts adds the columns of the starts from the ID on.
 func (f *flatBatch) addStarts(v *values) {

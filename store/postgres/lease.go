@@ -274,8 +274,10 @@ func (t *tx) giveBack(taken *ends) (map[store.Shard]int, error) {
 			ORDER BY r.run_no FOR UPDATE OF r),
 		u AS (UPDATE stet.runs r SET
 			ready=CASE WHEN c.rest AND (r.status={suspended} OR r.wake_at IS NOT NULL) THEN {idle} ELSE {ready} END,
-			suspect=CASE WHEN c.rest OR c.clean THEN r.suspect ELSE r.suspect+1 END,
-			strikes=CASE WHEN c.rest OR c.clean OR NOT r.alone THEN r.strikes ELSE r.strikes+1 END
+			suspect=CASE WHEN c.rest OR c.clean THEN r.suspect WHEN r.alone OR r.suspect<2 THEN r.suspect+1
+				ELSE greatest(r.suspect-1, 2) END,
+			strikes=CASE WHEN c.rest OR c.clean THEN r.strikes WHEN r.alone THEN r.strikes+1 ELSE 0 END,
+			alone=r.alone AND c.rest
 			FROM c WHERE r.run_no=c.run_no RETURNING r.grp, r.slot, NOT c.rest AND NOT c.clean AS suspect)
 		SELECT grp, slot, count(*) FROM u WHERE suspect GROUP BY grp, slot`,
 		[]any{taken.grps, taken.slots, taken.clean}, func(scan func(...any) error) error {

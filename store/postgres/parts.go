@@ -70,7 +70,8 @@ const insertEntries = `
 const (
 	updatedColumns = "suspect, strikes, alone, build, status, marks, reason, waits, output, wake_at, ready, started, ended"
 
-	updatedValues = `CASE WHEN @clear THEN 0 ELSE r.suspect END, CASE WHEN @clear THEN 0 ELSE r.strikes END, @alone,
+	updatedValues = `CASE WHEN @clear AND NOT @alone THEN 0 ELSE r.suspect END,
+			CASE WHEN @clear OR NOT @alone THEN 0 ELSE r.strikes END, @alone,
 			greatest(r.build, @build), @status, @marks, @reason, @waits, coalesce(@output, r.output),
 			CASE WHEN @status={suspended} OR @status={queued} AND @wake>now THEN nullif(@wake, 0) END,
 			CASE WHEN @status={running} AND @marks & {paused} = 0 AND NOT @back THEN {claimed}

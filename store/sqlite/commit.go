@@ -226,7 +226,8 @@ var suspicions = [...]string{
 	sqlstore.SuspicionEnds:  "suspect=0, strikes=0, alone=0",
 	sqlstore.SuspicionStays: "suspect=suspect",
 	sqlstore.Isolated:       "alone=1",
-	sqlstore.NotIsolated:    "alone=0",
+	sqlstore.Tried:          "alone=1, strikes=0",
+	sqlstore.NotIsolated:    "alone=0, strikes=0",
 }
 
 // UpdateRun implements sqlstore.BatchRows.

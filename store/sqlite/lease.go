@@ -182,9 +182,10 @@ func (c *conn) giveBack(shard store.Shard, clean bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	suspicion := ", suspect=suspect+1, strikes=strikes+alone"
+	suspicion := `, alone=0, suspect=CASE WHEN alone OR suspect<2 THEN suspect+1 ELSE max(suspect-1, 2) END,
+		strikes=CASE WHEN alone THEN strikes+1 ELSE 0 END`
 	if clean {
-		suspicion = ""
+		suspicion = ", alone=0"
 	}
 	n, err := c.exec("UPDATE stet_runs SET ready={ready}"+suspicion+" WHERE ready={claimed} AND grp=? AND slot=?",
 		shard.Group, shard.Slot)

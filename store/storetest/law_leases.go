@@ -252,47 +252,69 @@ var law03 = []testCase{
 			}
 		}
 		suspicion("claimed", hand.No, 1, 0, false)
-		suspicion("alone", alone.No, 1, 1, true)
+		suspicion("alone", alone.No, 1, 1, false)
 		suspicion("idle", idle.No, 0, 0, false)
 
 		b.claim(10, "w")
 		b.turn(&store.Turn{Run: hand.No, Shard: shardA, Entries: []store.Entry{entry("a", store.Done)}}, store.Committed)
 		suspicion("after a turn without an update", hand.No, 1, 0, false)
 		b.turn(update(alone, store.Update{Status: store.Running, EndIsolation: true}), store.Committed)
-		suspicion("spared", alone.No, 1, 1, false)
+		suspicion("spared", alone.No, 1, 0, false)
 		b.turn(update(hand, store.Update{Status: store.Running, Isolate: true}), store.Committed)
 		suspicion("to be alone", hand.No, 1, 0, true)
 		b.turn(update(hand, store.Update{Status: store.Running}), store.Committed)
 		suspicion("after a turn with an update", hand.No, 0, 0, false)
+		b.turn(update(alone, store.Update{Status: store.Running, Isolate: true}), store.Committed)
 		b.release()
-		suspicion("after giving back", alone.No, 1, 1, false)
+		suspicion("after giving back", alone.No, 1, 0, false)
 	}},
-	{"EveryEndWhileAloneIsAStrike", func(k *kit) {
-		var s store.Store
-		die := func() {
-			k.Helper()
+	{"OnlyRunsThatWereExecutedBecomeMoreSuspect", func(k *kit) {
+		s := k.harness.Join(k)
+		o := k.owner(s, "0")
+		runs := map[string]store.Run{}
+		for _, id := range []string{"alone", "tried", "spared", "waiting", "new"} {
+			runs[id] = o.started(id)
+		}
+		elsewhere := k.owner(k.s, "elsewhere", shardB).started("elsewhere", func(s *store.Start) { s.Shard = shardB })
+		isolate, try := store.Update{Isolate: true}, store.Update{Isolate: true, EndIsolation: true}
+		spare, commit := store.Update{EndIsolation: true}, store.Update{}
+		for i, life := range []struct {
+			acts map[string][]store.Update // of runs in this life
+			want map[string][2]int         // suspect and strikes after it
+		}{
+			{nil, map[string][2]int{"alone": {1, 0}, "tried": {1, 0}, "spared": {1, 0}, "waiting": {1, 0}, "new": {1, 0}}},
+			{map[string][]store.Update{"new": {commit}},
+				map[string][2]int{"alone": {2, 0}, "tried": {2, 0}, "spared": {2, 0}, "waiting": {2, 0}, "new": {1, 0}}},
+			{map[string][]store.Update{"alone": {isolate}, "tried": {try}, "spared": {isolate, spare}, "new": {commit}},
+				map[string][2]int{"alone": {3, 1}, "tried": {3, 1}, "spared": {2, 0}, "waiting": {2, 0}, "new": {1, 0}}},
+			{map[string][]store.Update{"alone": {isolate}, "tried": {try}},
+				map[string][2]int{"alone": {4, 2}, "tried": {4, 1}, "spared": {2, 0}, "waiting": {2, 0}, "new": {2, 0}}},
+			{map[string][]store.Update{"waiting": {isolate}, "tried": {isolate}},
+				map[string][2]int{"alone": {3, 0}, "tried": {5, 2}, "spared": {2, 0}, "waiting": {3, 1}, "new": {2, 0}}},
+			{nil, map[string][2]int{"alone": {2, 0}, "tried": {4, 0}, "spared": {2, 0}, "waiting": {2, 0}, "new": {2, 0}}},
+		} {
+			if i > 0 {
+				o.claim(10, "w")
+			}
+			for id, updates := range life.acts {
+				for _, u := range updates {
+					u.Status = store.Running
+					o.turn(update(runs[id], u), store.Committed)
+					if r := k.get(runs[id].No); r.Alone != u.Isolate {
+						k.Errorf("life %d: %s is alone: %t; want %t", i, id, r.Alone, u.Isolate)
+					}
+				}
+			}
 			if !k.harness.Kill(k, s) {
 				k.pass(ttl)
 			}
-		}
-		s = k.harness.Join(k)
-		o := k.owner(s, "1")
-		alone, other := o.started("alone"), o.started("other")
-		elsewhere := k.owner(k.s, "elsewhere", shardB).started("elsewhere", func(s *store.Start) { s.Shard = shardB })
-		o.turn(update(alone, store.Update{Status: store.Running, Isolate: true}), store.Committed)
-		for i, want := range []struct{ alone, other int }{{1, 0}, {2, 0}, {3, 1}} { // strikes
-			die()
 			s = k.harness.Join(k)
-			o = k.owner(s, fmt.Sprint(i+2))
-			if r := k.get(alone.No); r.Suspect != i+1 || r.Strikes != want.alone {
-				k.Errorf("death %d: suspect %d, strikes %d; want %d, %d", i+1, r.Suspect, r.Strikes, i+1, want.alone)
-			}
-			if r := k.get(other.No); r.Suspect != i+1 || r.Strikes != want.other {
-				k.Errorf("death %d of the other: suspect %d, strikes %d; want %d, %d", i+1, r.Suspect, r.Strikes, i+1, want.other)
-			}
-			o.claim(10, "w")
-			if i == 1 {
-				o.turn(update(other, store.Update{Status: store.Running, Isolate: true}), store.Committed)
+			o = k.owner(s, fmt.Sprint(i+1))
+			for id, want := range life.want {
+				if r := k.get(runs[id].No); r.Suspect != want[0] || r.Strikes != want[1] || r.Alone {
+					k.Errorf("after life %d %s is suspect %d times, has %d strikes, is alone: %t; want %d, %d, false",
+						i, id, r.Suspect, r.Strikes, r.Alone, want[0], want[1])
+				}
 			}
 		}
 		if r := k.get(elsewhere.No); r.Suspect != 0 {

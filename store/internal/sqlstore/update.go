@@ -29,7 +29,8 @@ const (
 	SuspicionEnds  Suspicion = iota // all are cleared
 	SuspicionStays                  // none is changed
 	Isolated                        // alone is set
-	NotIsolated                     // alone is cleared
+	Tried                           // alone is set, strikes is cleared
+	NotIsolated                     // alone and strikes are cleared
 )
 
 // newChange returns the change that an update makes of a run with a status.
@@ -38,6 +39,8 @@ func newChange(u *store.Update, from store.Status, held bool, now store.Time) Ch
 	switch {
 	case held && (u.Isolate || u.EndIsolation):
 		c.Suspicion = SuspicionStays
+	case u.Isolate && u.EndIsolation:
+		c.Suspicion = Tried
 	case u.Isolate:
 		c.Suspicion = Isolated
 	case u.EndIsolation:

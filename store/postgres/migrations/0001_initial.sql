@@ -284,7 +284,8 @@ BEGIN
 
 	IF u_run IS NOT NULL THEN
 		UPDATE stet.runs r SET (suspect, strikes, alone, build, status, marks, reason, waits, output, wake_at, ready, started, ended) = (
-			SELECT CASE WHEN u_clear[k] THEN 0 ELSE r.suspect END, CASE WHEN u_clear[k] THEN 0 ELSE r.strikes END, u_alone[k],
+			SELECT CASE WHEN u_clear[k] AND NOT u_alone[k] THEN 0 ELSE r.suspect END,
+				CASE WHEN u_clear[k] OR NOT u_alone[k] THEN 0 ELSE r.strikes END, u_alone[k],
 				greatest(r.build, u_build[k]), u_status[k], u_marks[k], u_reason[k], u_waits[k], coalesce(u_output[k], r.output),
 				CASE WHEN u_status[k]=3 OR u_status[k]=1 AND u_wake[k]>commit_1.now THEN nullif(u_wake[k], 0) END,
 				CASE WHEN u_status[k]=2 AND u_marks[k] & 1 = 0 AND NOT u_back[k] THEN 2

@@ -373,6 +373,7 @@ local function update(r, u)
 	if u.ge ~= '0' then new.ge = u.ge end
 	if u.qu ~= '' then new.qu = u.qu end
 	new.al = u.isolate and '1' or false
+	if u.endIsolation then new.sk = false end
 	if u.op ~= '' then new.op, new.os = u.op, #u.op > 1 and dec(#u.op - 1) end
 	if u.cont then continueAsNew(r, u.cont, new) end
 	if u.st == STATUS.running and not r.sa then new.sa = nowText end
