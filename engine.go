@@ -219,7 +219,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 // When ctx ends, nothing new begins. Step bodies may finish within Grace, then their
 // contexts end. Completed operations are committed, and the store is released, so that
 // others take over at once. Run then returns nil, or an error that lists the code and the
-// bodies that have not returned: nothing that they still do is recorded.
+// bodies that have not returned: nothing that they still do is recorded. If the store is
+// closed before, Run returns an error that wraps store.ErrClosed.
 func (e *Engine) Run(ctx context.Context) error {
 	err := e.inner.Run(ctx)
 	if differ := (*engine.DifferError)(nil); errors.As(err, &differ) {

@@ -212,7 +212,7 @@ func (k *Keeper) heartbeat(ctx context.Context) error {
 func (k *Keeper) release(t Term) {
 	ctx, cancel := context.WithTimeout(context.Background(), k.Renew)
 	defer cancel()
-	if err := k.Store.Release(ctx, t.Leases); err != nil {
+	if err := k.Store.Release(ctx, t.Leases); err != nil && !errors.Is(err, store.ErrClosed) {
 		k.Log.Warn("releasing leases", "error", err)
 	}
 }
@@ -223,7 +223,7 @@ func (k *Keeper) signOff() {
 	defer cancel()
 	node := k.Node
 	node.Stopped = true
-	if _, err := k.Store.Register(ctx, node); err != nil {
+	if _, err := k.Store.Register(ctx, node); err != nil && !errors.Is(err, store.ErrClosed) {
 		k.Log.Warn("taking the node off the list", "error", err)
 	}
 }

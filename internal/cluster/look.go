@@ -18,7 +18,7 @@ func (m *Member) look() bool {
 	defer cancel()
 	d, err := m.Store.Describe(ctx)
 	if err != nil {
-		m.Log.Warn("looking at the nodes; trying again", "error", err)
+		m.failed("looking at the nodes; trying again", err)
 		m.lookAt = time.Now().Add(m.Poll)
 		return false
 	}
@@ -129,7 +129,7 @@ func (m *Member) take(shards []store.Shard) {
 	defer cancel()
 	acquired, now, err := m.Store.Acquire(ctx, m.Node, shards, delay(m.TTL))
 	if err != nil {
-		m.Log.Warn("taking shards; trying again", "error", err)
+		m.failed("taking shards; trying again", err)
 		m.soon(m.Poll)
 		return
 	}

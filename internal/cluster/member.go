@@ -55,6 +55,7 @@ type Member struct {
 	mu       sync.Mutex
 	fenced   []store.Lease // the store has said that these are not current
 	released []store.Shard // the work in these has ended
+	closed   error         // the store was closed
 
 	// Of the goroutine of Run.
 	held       map[store.Shard]*heldLease
@@ -127,7 +128,7 @@ func (m *Member) Init() {
 }
 
 // Run takes part until stop ends, then drains and releases all shards. A *DifferError: it
-// was refused.
+// was refused. An error that wraps store.ErrClosed: the store was closed meanwhile.
 func (m *Member) Run(stop context.Context) error {
 	if err := m.join(stop); err != nil || stop.Err() != nil {
 		m.signOff()
@@ -141,6 +142,10 @@ func (m *Member) Run(stop context.Context) error {
 	for {
 		hints := m.Hints()
 		m.pass(hinted)
+		if err := m.storeClosed(); err != nil {
+			m.Work.Lose(slices.Collect(maps.Keys(m.held)))
+			return err
+		}
 		if m.stopping && len(m.held) == 0 && len(m.due) == 0 {
 			return nil
 		}
@@ -156,6 +161,29 @@ func (m *Member) Run(stop context.Context) error {
 		case <-timer.C:
 		}
 	}
+}
+
+// StoreClosed notes that the store was closed: Run returns. It may be called at any time.
+func (m *Member) StoreClosed(err error) {
+	m.mu.Lock()
+	m.closed = err
+	m.mu.Unlock()
+	m.poke()
+}
+
+func (m *Member) storeClosed() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.closed
+}
+
+// failed logs what could not be done, unless the store was closed.
+func (m *Member) failed(what string, err error) {
+	if errors.Is(err, store.ErrClosed) {
+		m.StoreClosed(err)
+		return
+	}
+	m.Log.Warn(what, "error", err)
 }
 
 // join registers the node, and compares it with others.
@@ -252,7 +280,7 @@ func (m *Member) mark() {
 	ctx, cancel := m.bounded()
 	defer cancel()
 	if _, err := m.Store.Register(ctx, store.Node{ID: m.Node.ID, Boot: m.Node.Boot, Draining: true}); err != nil {
-		m.Log.Warn("telling that the node stops", "error", err)
+		m.failed("telling that the node stops", err)
 	}
 }
 
@@ -362,7 +390,7 @@ func (m *Member) renew() {
 	defer cancel()
 	renewed, now, err := m.Store.Renew(ctx, leases, delay(m.TTL))
 	if err != nil {
-		m.Log.Warn("renewing leases; trying again", "error", err)
+		m.failed("renewing leases; trying again", err)
 		m.renewAt = time.Now().Add(m.Renew / 10)
 		m.expire()
 		return
@@ -390,7 +418,7 @@ func (m *Member) heartbeat() {
 	ctx, cancel := m.bounded()
 	defer cancel()
 	if err := m.beat(ctx); err != nil {
-		m.Log.Warn("heartbeat; trying again", "error", err)
+		m.failed("heartbeat; trying again", err)
 		m.beatAt = time.Now().Add(m.Renew / 10)
 	}
 }
@@ -427,10 +455,10 @@ func (m *Member) release(shards []store.Shard) {
 		m.due = nil
 		m.lookAt = time.Now()
 	case m.stopping:
-		m.Log.Warn("giving leases back; they will end by themselves", "error", err)
+		m.failed("giving leases back; they will end by themselves", err)
 		m.due = nil
 	default:
-		m.Log.Warn("giving leases back; trying again", "error", err)
+		m.failed("giving leases back; trying again", err)
 		m.lookAt = time.Now().Add(m.Poll)
 		now := m.Now()
 		m.due = slices.DeleteFunc(m.due, func(l store.Lease) bool { return l.Until.Add(m.TTL) < now })
@@ -461,6 +489,6 @@ func (m *Member) signOff() {
 	ctx, cancel := context.WithTimeout(context.Background(), m.Renew)
 	defer cancel()
 	if _, err := m.Store.Register(ctx, store.Node{ID: m.Node.ID, Boot: m.Node.Boot, Stopped: true}); err != nil {
-		m.Log.Warn("taking the node off the list", "error", err)
+		m.failed("taking the node off the list", err)
 	}
 }

@@ -225,6 +225,11 @@ func (c *Committer) commit(ctx context.Context, b *batch) (store.BatchResult, er
 		if err == nil || ctx.Err() != nil {
 			return result, err
 		}
+		if errors.Is(err, store.ErrClosed) {
+			c.owner.StoreClosed(err)
+			<-ctx.Done()
+			return store.BatchResult{}, err
+		}
 		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknown) {
 			return store.BatchResult{}, err
 		}

@@ -55,6 +55,10 @@ type Owner interface {
 	// acknowledged. If that is news to the Numbers it ends the stay of all shards.
 	WentBack(last int64, err error)
 
+	// StoreClosed is called when the store says that it was closed. The owner ends the
+	// committer's context.
+	StoreClosed(error)
+
 	// Go runs f on a goroutine that the owner waits for. f returns soon after the
 	// committer's context has ended.
 	Go(f func())

@@ -72,10 +72,12 @@ type owner struct {
 
 	numbers committer.Numbers
 	losses  []error // of WentBack
+	closed  func()  // of StoreClosed
 }
 
 func (o *owner) Shards() *ownership.Shards { return o.set.Now() }
 func (o *owner) Go(f func())               { o.work.Go(f) }
+func (o *owner) StoreClosed(error)         { o.closed() }
 
 func (o *owner) WentBack(last int64, err error) {
 	if !o.numbers.Lost(last) {
@@ -136,6 +138,7 @@ func newCounter(t *testing.T) *counter {
 		},
 		Observe: func(store.Time) {},
 	}, k.owner)
+	k.closed = cancel
 	go func() {
 		k.c.Run(ctx)
 		close(k.ended)
@@ -616,5 +619,20 @@ func TestABatchNamesTheLeasesThatItTouches(t *testing.T) {
 		}
 		k.ok()
 		synctest.Wait()
+	})
+}
+
+// TestAClosedStoreEndsTheCommitter: no turn is taken for refused, and commands get ErrNotOwner.
+func TestAClosedStoreEndsTheCommitter(t *testing.T) {
+	test(t, func(t *testing.T, k *counter) {
+		closed := reply{err: fmt.Errorf("commit a batch: %w", store.ErrClosed)}
+		k.submit(1)
+		k.command(store.Command{RunID: "queued"})
+		for range 2 { // the caller's batch, and its repeat by the committer
+			k.batch()
+			k.answers <- closed
+		}
+		<-k.ended
+		k.wantAnswered("queued not the owner")
 	})
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -214,7 +215,10 @@ func (d *dispatcher) request(in *ownership.Shards, room int) (store.ClaimRequest
 
 // failed is called when a claim has failed. It may have claimed runs all the same.
 func (d *dispatcher) failed(err error, waiting readers) {
-	if d.x.held.Err() == nil {
+	switch {
+	case errors.Is(err, store.ErrClosed):
+		d.x.StoreClosed(err)
+	case d.x.held.Err() == nil:
 		d.outcomeUnknown = true
 		d.x.log().Error("claiming; trying again", "error", err)
 		time.AfterFunc(d.x.e.cfg.Poll/4, d.claimSoon)

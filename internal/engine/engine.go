@@ -174,6 +174,14 @@ func (e *Engine) working() (context.Context, context.CancelFunc) {
 // Run works until ctx ends, as the owner or as a standby that takes over. See
 // stet.Engine.Run.
 func (e *Engine) Run(ctx context.Context) error {
+	err := e.run(ctx)
+	if errors.Is(err, store.ErrClosed) {
+		return fmt.Errorf("the store was closed while the engine worked on it; close it when Run has returned: %w", err)
+	}
+	return err
+}
+
+func (e *Engine) run(ctx context.Context) error {
 	e.mu.Lock()
 	if e.running {
 		e.mu.Unlock()

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-run/stet/internal/cluster"
@@ -30,7 +32,9 @@ type executor struct {
 	groups    []string
 	committer *committer.Committer
 	steps     steps.Env
-	drivers   sync.WaitGroup // goroutines that drive, load or wait for a retry
+	drivers   sync.WaitGroup // goroutines that drive, load or wait for a reload
+	crew      crew           // goroutines of the committer, and those that give shards back
+	closed    atomic.Pointer[error]
 
 	memory     *memory
 	dispatcher *dispatcher
@@ -70,12 +74,24 @@ func (x *executor) serve() error {
 	}
 	x.dispatcher.run()
 	err := x.shutdown()
+	if closed := x.closed.Load(); closed != nil {
+		err = errors.Join(*closed, err)
+	}
 	x.e.executor.CompareAndSwap(x, nil)
 	x.cancel()
 	stopWriting()
 	writer.Wait()
 	sweeper.Wait()
 	return err
+}
+
+// StoreClosed ends the executor: nothing can be read or written any more.
+func (x *executor) StoreClosed(err error) {
+	x.closed.CompareAndSwap(nil, &err)
+	if x.member != nil {
+		x.member.StoreClosed(err)
+	}
+	x.cancel()
 }
 
 // shutdown lets bodies and turns end, for at most the grace period, then cancels the
@@ -141,7 +157,7 @@ func (x *executor) unwind() error {
 	}
 	x.cancel()
 	done := make(chan struct{})
-	go func() { x.drivers.Wait(); close(done) }()
+	go func() { x.drivers.Wait(); <-x.crew.close(); close(done) }()
 	var stuck []string
 	select {
 	case <-done:

@@ -84,4 +84,4 @@ func (x *executor) Claims(list []*ownership.Shard, in *ownership.Shards, c *stor
 }
 
 // Go implements committer.Owner.
-func (x *executor) Go(f func()) { x.drivers.Go(f) }
+func (x *executor) Go(f func()) { x.crew.Go(f) }

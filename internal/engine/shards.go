@@ -89,7 +89,7 @@ func (w shardWork) Lose(shards []store.Shard) { w.x.lose(w.x.shards.Now().These(
 // Drain implements cluster.Work.
 func (w shardWork) Drain(shards []store.Shard, released func([]store.Shard)) {
 	draining := w.x.shards.Drain(shards)
-	w.x.drivers.Go(func() { w.giveBack(draining, released) })
+	w.x.crew.Go(func() { w.giveBack(draining, released) })
 }
 
 // giveBack lets bodies and turns of draining shards end, for at most the grace period,

@@ -178,3 +178,48 @@ func TestSecondRunIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// A store that is closed under a running engine ends it, whatever the engine is doing: with a
+// body under way, with a turn, as a standby, alone or among several nodes. The log stays
+// short.
+func TestAClosedStoreEndsRun(t *testing.T) {
+	for _, slots := range []int{1, 4} {
+		bodies := map[string]time.Duration{"idle": 0, "with a body": time.Hour, "with a turn": 100 * time.Millisecond}
+		for name, body := range bodies {
+			for _, standby := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					var happened trace
+					var log logs
+					s := memory.New(memory.Slots(slots))
+					handle := s.Join()
+					if standby {
+						defer serve(t, newEngine(t, s, "owner", with("w", hears(1))))()
+						time.Sleep(time.Minute)
+					}
+					code := with("w", does(waits(max(body, time.Millisecond), &happened)))
+					e := newEngine(t, handle, "n", code, logging(&log))
+					end := make(chan error, 1)
+					go func() { end <- e.Run(t.Context()) }()
+					time.Sleep(time.Minute)
+					if body > 0 && !standby {
+						start(t, e, "w", "a")
+					}
+					time.Sleep(99 * time.Millisecond)
+					handle.Close()
+					closed := time.Now()
+					err := <-end
+					took := time.Since(closed)
+					if !errors.Is(err, store.ErrClosed) || !strings.Contains(err.Error(), "close it when Run has returned") {
+						t.Errorf("%d slots, %s, standby %t: Run returns %v", slots, name, standby, err)
+					}
+					if limit := 10 * time.Second; took > limit { // a standby looks at the nodes when it renews
+						t.Errorf("%d slots, %s, standby %t: Run returns after %s; want %s", slots, name, standby, took, limit)
+					}
+					if lines := log.lines("level=ERROR"); len(lines) > 1 {
+						t.Errorf("%d slots, %s, standby %t: the log has %d errors: %q", slots, name, standby, len(lines), lines)
+					}
+				})
+			}
+		}
+	}
+}
