@@ -201,7 +201,7 @@ func (a *activation) step(inboxAt store.Time) {
 		} else {
 			a.watch.Reset(slowCode)
 		}
-		r.Advance(a.x.e.time.now(), inboxAt)
+		r.Advance(a.x.e.time.Now(), inboxAt)
 		a.watch.Stop()
 	}
 	a.logNotes()
@@ -233,6 +233,8 @@ func (a *activation) logNotes() {
 		for _, n := range m.Notes() {
 			a.x.log().Warn(n.Text, n.Attrs...)
 		}
+	}
+	if a.code == nil {
 		return
 	}
 	for _, n := range a.code.Notes() {
@@ -323,7 +325,7 @@ func (a *activation) schedule() {
 	if at == 0 {
 		return
 	}
-	if needsInbox && at <= a.x.e.time.now() {
+	if needsInbox && at <= a.x.e.time.Now() {
 		if a.behind == 0 && a.shard.InboxReadAt() >= at {
 			a.post(timeReached{})
 		} else {
@@ -331,7 +333,7 @@ func (a *activation) schedule() {
 		}
 		return
 	}
-	d := a.x.e.time.until(at)
+	d := a.x.e.time.Until(at)
 	if a.timer == nil {
 		a.timer = time.AfterFunc(d, func() { a.post(timeReached{}) })
 		return

@@ -21,7 +21,7 @@ func (e *Engine) Apply(ctx context.Context, commands []store.Command) ([]store.A
 	}
 	answers, now, err := e.cfg.Store.Apply(ctx, commands)
 	if err == nil {
-		e.time.observe(now)
+		e.time.Observe(now)
 	}
 	if x := e.executor.Load(); x != nil {
 		x.dispatcher.claimSoon() // it began meanwhile; the store does not report this process's own acts

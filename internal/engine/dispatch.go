@@ -95,8 +95,8 @@ func (d *dispatcher) pause() time.Duration {
 	defer d.mu.Unlock()
 	wait := d.x.e.cfg.Poll
 	if d.nextWake != 0 {
-		until := d.x.e.time.until(d.nextWake)
-		if late := d.nextWake.Sub(d.x.e.time.now()); late <= 0 && d.lag > lagging {
+		until := d.x.e.time.Until(d.nextWake)
+		if late := d.nextWake.Sub(d.x.e.time.Now()); late <= 0 && d.lag > lagging {
 			until = max(late+d.lag, time.Millisecond)
 		}
 		wait = min(wait, until)
@@ -128,7 +128,7 @@ func (d *dispatcher) wakeBy(at store.Time) {
 		d.nextWake = at
 	}
 	d.mu.Unlock()
-	if earlier && at.Sub(d.x.e.time.now()) < d.x.e.cfg.Poll {
+	if earlier && at.Sub(d.x.e.time.Now()) < d.x.e.cfg.Poll {
 		d.claimSoon()
 	}
 }
@@ -161,7 +161,7 @@ func (d *dispatcher) claim() (found bool) {
 		d.failed(err, waiting)
 		return false
 	}
-	x.e.time.observe(claims.Now)
+	x.e.time.Observe(claims.Now)
 	if len(claims.Fenced) > 0 {
 		d.lose(in, claims.Fenced)
 		if x.member == nil {
@@ -268,7 +268,7 @@ func (d *dispatcher) activate(in *ownership.Shards, claims *store.Claims, number
 func (d *dispatcher) learn(req *store.ClaimRequest, claims *store.Claims) (late bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.lag = d.x.e.time.now().Sub(claims.Now)
+	d.lag = d.x.e.time.Now().Sub(claims.Now)
 	if req.Unservable {
 		if d.unservable = claims.Unservable; len(d.unservable) > 0 {
 			d.x.member.Look()

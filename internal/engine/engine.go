@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stet-run/stet/internal/clock"
 	"github.com/stet-run/stet/internal/cluster"
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/entity"
@@ -107,7 +108,7 @@ type Engine struct {
 	base     store.Store // with values as they are stored; that of cfg opens and seals them
 	boot     string
 	slots    int
-	time     clock
+	time     clock.Bound
 	changes  *notify.Changes
 	waiters  *notify.Waiters
 	entities entity.Existing // that exist
@@ -144,7 +145,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		Store: cfg.Store, Changes: e.changes, Poll: cfg.Poll, InMemory: e.inMemory, Sole: e.sole,
 	})
 	e.queues = queues.New(queues.Config{Store: cfg.Store, Home: e.queueHome, Working: e.working})
-	e.time.observe(d.Now)
+	e.time.Observe(d.Now)
 	return e, nil
 }
 
@@ -209,7 +210,7 @@ func (e *Engine) run(ctx context.Context) error {
 	keeper := &cluster.Keeper{
 		Store: e.cfg.Store, Node: node,
 		Shards: e.shards(), TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Retry: e.cfg.Poll,
-		Exclusive: e.cfg.Exclusive, Log: e.cfg.Log, Observe: e.time.observe,
+		Exclusive: e.cfg.Exclusive, Log: e.cfg.Log, Observe: e.time.Observe,
 		Last: e.batches.Acknowledged, WentBack: e.wentBack,
 	}
 	return keeper.Run(ctx, func(stop, held context.Context, c cluster.Term) error {
@@ -255,7 +256,7 @@ func (e *Engine) Owner() bool {
 }
 
 // Now returns a lower bound of the store's time.
-func (e *Engine) Now() store.Time { return e.time.now() }
+func (e *Engine) Now() store.Time { return e.time.Now() }
 
 // holds reports whether this process holds a shard now.
 func (e *Engine) holds(shard store.Shard) bool {
@@ -270,7 +271,7 @@ func (e *Engine) asMember(ctx context.Context, node store.Node) error {
 	x := newExecutor(e, serving, context.WithoutCancel(ctx), e.executed())
 	x.member = &cluster.Member{
 		Store: e.cfg.Store, Node: node, Slots: e.slots, TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Poll: e.cfg.Poll,
-		Log: e.cfg.Log, Observe: e.time.observe, Now: e.time.now, Hints: e.changes.Nodes, Work: shardWork{x},
+		Log: e.cfg.Log, Observe: e.time.Observe, Now: e.time.Now, Hints: e.changes.Nodes, Work: shardWork{x},
 		Last: e.batches.Acknowledged, WentBack: x.WentBack,
 	}
 	x.member.Init()

@@ -33,7 +33,7 @@ type executor struct {
 	committer *committer.Committer
 	steps     steps.Env
 	drivers   sync.WaitGroup // goroutines that drive, load or wait for a reload
-	crew      crew           // goroutines of the committer, and those that give shards back
+	crew      committer.Crew // goroutines of the committer, and those that give shards back
 	closed    atomic.Pointer[error]
 
 	memory     *memory
@@ -44,13 +44,13 @@ type executor struct {
 func newExecutor(e *Engine, stop, held context.Context, workflows []string) *executor {
 	x := &executor{
 		e: e, stop: stop, workflows: workflows, groups: e.groups(),
-		steps: steps.Env{Pool: steps.NewPool(e.cfg.MaxSteps), Now: e.time.now, Payloads: e.cfg.Payloads},
+		steps: steps.Env{Pool: steps.NewPool(e.cfg.MaxSteps), Now: e.time.Now, Payloads: e.cfg.Payloads},
 	}
 	x.memory, x.dispatcher, x.suspects = newMemory(x), newDispatcher(x), suspects.New(x, x.e.cfg.AloneFor)
 	x.held, x.cancel = context.WithCancel(held)
 	x.committer = committer.New(x.held, committer.Config{
 		Store: e.base, Node: e.cfg.Node, Boot: e.boot, Batches: &e.batches, TTL: e.cfg.LeaseTTL,
-		Seal: e.cfg.Payloads.SealTurn, Observe: e.time.observe, Log: e.cfg.Log,
+		Seal: e.cfg.Payloads.SealTurn, Observe: e.time.Observe, Log: e.cfg.Log,
 	}, x)
 	return x
 }
@@ -157,7 +157,7 @@ func (x *executor) unwind() error {
 	}
 	x.cancel()
 	done := make(chan struct{})
-	go func() { x.drivers.Wait(); <-x.crew.close(); close(done) }()
+	go func() { x.drivers.Wait(); <-x.crew.Close(); close(done) }()
 	var stuck []string
 	select {
 	case <-done:

@@ -14,7 +14,7 @@ import (
 func (e *Engine) Fork(
 	ctx context.Context, runID string, at location.Loc, act store.Audit,
 ) (start *store.Start, ok bool, err error) {
-	source := fork.Source{Store: e.cfg.Store, Now: e.time.now, Values: e.values}
+	source := fork.Source{Store: e.cfg.Store, Now: e.time.Now, Values: e.values}
 	return source.Start(ctx, runID, at, act)
 }
 

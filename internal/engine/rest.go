@@ -53,7 +53,7 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 func (x *executor) decide(a *activation, s *store.Snapshot) {
 	run := &s.Run
 	d, err := decide.AtRest(x.held, s, decide.Owner{
-		Reader: x.e.cfg.Store, Now: x.e.time.now(),
+		Reader: x.e.cfg.Store, Now: x.e.time.Now(),
 		Executes: x.e.executes(run.Workflow), Discard: x.e.cfg.Workflows[run.Workflow].Discard,
 	})
 	if err != nil {

@@ -1,15 +1,17 @@
-package engine
+package committer_test
 
 import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/stet-run/stet/internal/committer"
 )
 
 // Work that comes while the crew is waited for is done, and waited for or done by the caller.
 func TestCrewTakesWorkWhileItIsWaitedFor(t *testing.T) {
 	for range 200 {
-		var c crew
+		var c committer.Crew
 		var begun, done atomic.Int64
 		work := func() { done.Add(1) }
 		var others sync.WaitGroup
@@ -21,8 +23,8 @@ func TestCrewTakesWorkWhileItIsWaitedFor(t *testing.T) {
 				}
 			})
 		}
-		<-c.close()
-		<-c.close()
+		<-c.Close()
+		<-c.Close()
 		others.Wait() // what comes after close is done when Go returns
 		if begun.Load() != done.Load() {
 			t.Fatalf("%d of %d are done", done.Load(), begun.Load())
@@ -31,11 +33,11 @@ func TestCrewTakesWorkWhileItIsWaitedFor(t *testing.T) {
 }
 
 func TestCrewWaitsForItsWork(t *testing.T) {
-	var c crew
+	var c committer.Crew
 	gate := make(chan struct{})
 	ended := false
 	c.Go(func() { <-gate; ended = true })
-	idle := c.close()
+	idle := c.Close()
 	select {
 	case <-idle:
 		t.Error("the crew is idle although a goroutine of it has not ended")

@@ -1,10 +1,10 @@
-package engine
+package committer
 
 import "sync"
 
-// crew is goroutines that are waited for at the end. Unlike a WaitGroup it may be given work
+// Crew is goroutines that an owner waits for at its end. Unlike a WaitGroup it may be given work
 // while it is waited for: the committer delivers its last results then.
-type crew struct {
+type Crew struct {
 	mu     sync.Mutex
 	n      int
 	closed bool
@@ -13,7 +13,7 @@ type crew struct {
 
 // Go calls f on a goroutine of the crew; on this one if the crew is closed. Contexts have
 // ended then, so that f returns at once.
-func (c *crew) Go(f func()) {
+func (c *Crew) Go(f func()) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -28,7 +28,7 @@ func (c *crew) Go(f func()) {
 	}()
 }
 
-func (c *crew) leave() {
+func (c *Crew) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.n--; c.n == 0 && c.closed {
@@ -36,8 +36,8 @@ func (c *crew) leave() {
 	}
 }
 
-// close lets no goroutine begin. The returned channel is closed when all have ended.
-func (c *crew) close() <-chan struct{} {
+// Close lets no goroutine begin. The returned channel is closed when all have ended.
+func (c *Crew) Close() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
