@@ -405,14 +405,14 @@ func TestAPoisonRunIsFoundByHalves(t *testing.T) {
 		for _, after := range []time.Duration{0, 700 * time.Millisecond, 5 * time.Second} {
 			p := newProcess(n)
 			poison := fmt.Sprintf("run %04d", rand.IntN(n))
+			most := 2 + 10 + 3
+			if after > time.Second { // the first trials are too short, and those ends say nothing
+				most *= 5
+			}
 			lives := 0
-			for p.stalled() == "" && lives < 100 {
+			for p.stalled() == "" && lives <= most {
 				p.life(t, map[string]time.Duration{poison: after}, time.Hour)
 				lives++
-			}
-			most := 2 + 10 + 3
-			if after > time.Second { // trials have to become longer first
-				most *= 2
 			}
 			if got := p.stalled(); got != poison || lives > most {
 				t.Errorf("%d runs, one ends the process after %s: after %d lives %q is stalled; want %q within %d",
