@@ -41,6 +41,10 @@
 // single server, for a store that will move to a cluster. Slots and parts are fixed when
 // the store is made.
 //
+// While a cluster moves a part from server to server, a key that is on the other one looks
+// as if it did not exist. So every script begins with whole.lua, which refuses the act
+// (TRYAGAIN, store.ErrUnavailable) from the first step of the move to the last.
+//
 // # Acts on several parts
 //
 // A batch of Commit is one pipeline of scripts, for each part one, with its turns and

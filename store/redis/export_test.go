@@ -12,3 +12,21 @@ func SlotOf(s *Store, id string) int { return s.slotOf(id) }
 
 // RestCommitConn closes the line of a store, as is done when nothing was committed for a while.
 func RestCommitConn(s *Store) { s.commitConn.rest() }
+
+// Guard returns the text with which every script begins.
+func Guard() string {
+	text, err := luaFiles.ReadFile("lua/whole.lua")
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// Scripts returns the texts of all scripts by name.
+func Scripts() map[string]string {
+	all := map[string]string{}
+	for _, sc := range scripts {
+		all[sc.name] = sc.text().body
+	}
+	return all
+}

@@ -92,6 +92,7 @@ func parse(cfg *config, text string) (rueidis.ClientOption, error) {
 		option.Sentinel.TopologyRefreshInterval = 5 * time.Second
 	}
 	option.ClusterOption.ShardsRefreshInterval = 5 * time.Second
+	option.ClusterOption.MaxMovedRedirections = 16 // while servers disagree about a slot they send on in a circle
 	return option, nil
 }
 

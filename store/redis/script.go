@@ -29,10 +29,13 @@ type script struct {
 
 type scriptText struct{ body, sha string }
 
+// scripts are all scripts.
+var scripts []*script
+
 func newScript(name string, read bool, libraries ...string) *script {
-	return &script{name: name, read: read, text: sync.OnceValue(func() scriptText {
+	sc := &script{name: name, read: read, text: sync.OnceValue(func() scriptText {
 		var body strings.Builder
-		for _, file := range append(append([]string{"base"}, libraries...), name) {
+		for _, file := range slices.Concat([]string{"whole", "base"}, libraries, []string{name}) {
 			text, err := luaFiles.ReadFile("lua/" + file + ".lua")
 			if err != nil {
 				panic(err) // the files are compiled in
@@ -44,6 +47,8 @@ func newScript(name string, read bool, libraries ...string) *script {
 		sum := sha1.Sum([]byte(text))
 		return scriptText{text, hex.EncodeToString(sum[:])}
 	})}
+	scripts = append(scripts, sc)
+	return sc
 }
 
 var (

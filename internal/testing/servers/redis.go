@@ -159,54 +159,6 @@ func SharedRedis(t testing.TB) (url, prefix string) {
 	return sharedRedis.url, fmt.Sprintf("t%d-%d-%d", os.Getpid(), time.Now().UnixNano(), prefixes.Add(1))
 }
 
-// RedisCluster is a cluster of six servers: three masters, each with a replica.
-type RedisCluster struct {
-	Servers []*Redis
-}
-
-// NewRedisCluster starts a cluster. It ends with the test.
-func NewRedisCluster(t testing.TB, settings ...string) *RedisCluster {
-	t.Helper()
-	c := &RedisCluster{}
-	for range 6 {
-		c.Servers = append(c.Servers, NewRedis(t,
-			append([]string{"cluster-enabled yes", "cluster-node-timeout 5000", "cluster-config-file nodes.conf"},
-				settings...)...))
-	}
-	args := []string{"--cluster", "create"}
-	for _, r := range c.Servers {
-		args = append(args, r.Addr())
-	}
-	if _, err := c.Servers[0].Command(append(args, "--cluster-replicas", "1", "--cluster-yes")...); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range c.Servers {
-		r.until(t, "a cluster that is whole", func() bool {
-			info, err := r.Command("cluster", "info")
-			return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:6")
-		})
-		r.until(t, "replicas that follow", func() bool {
-			info, err := r.Command("info", "replication")
-			return err == nil && (strings.Contains(info, "role:master") || strings.Contains(info, "master_link_status:up"))
-		})
-	}
-	return c
-}
-
-// URL returns the address of the cluster, by two of its servers.
-func (c *RedisCluster) URL() string { return c.Servers[0].URL() + "?addr=" + c.Servers[1].Addr() }
-
-// Masters returns the servers that are masters now.
-func (c *RedisCluster) Masters() []*Redis {
-	var list []*Redis
-	for _, r := range c.Servers {
-		if info, err := r.Command("info", "replication"); err == nil && strings.Contains(info, "role:master") {
-			list = append(list, r)
-		}
-	}
-	return list
-}
-
 // RedisSentinel is a master with a replica, and a sentinel that watches over them
 // under the name "stet".
 type RedisSentinel struct {

@@ -1,0 +1,157 @@
+package servers
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// RedisCluster is a cluster of six servers: three masters, each with a replica.
+type RedisCluster struct {
+	Servers []*Redis
+}
+
+// NewRedisCluster starts a cluster. It ends with the test.
+func NewRedisCluster(t testing.TB, settings ...string) *RedisCluster {
+	t.Helper()
+	c := &RedisCluster{}
+	for range 6 {
+		c.Servers = append(c.Servers, NewRedis(t,
+			append([]string{"cluster-enabled yes", "cluster-node-timeout 5000", "cluster-config-file nodes.conf"},
+				settings...)...))
+	}
+	args := []string{"--cluster", "create"}
+	for _, r := range c.Servers {
+		args = append(args, r.Addr())
+	}
+	if _, err := c.Servers[0].Command(append(args, "--cluster-replicas", "1", "--cluster-yes")...); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range c.Servers {
+		r.until(t, "a cluster that is whole", func() bool {
+			info, err := r.Command("cluster", "info")
+			return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:6")
+		})
+		r.until(t, "replicas that follow", func() bool {
+			info, err := r.Command("info", "replication")
+			return err == nil && (strings.Contains(info, "role:master") || strings.Contains(info, "master_link_status:up"))
+		})
+	}
+	return c
+}
+
+// URL returns the address of the cluster, by two of its servers.
+func (c *RedisCluster) URL() string { return c.Servers[0].URL() + "?addr=" + c.Servers[1].Addr() }
+
+// Masters returns the servers that are masters now.
+func (c *RedisCluster) Masters() []*Redis {
+	var list []*Redis
+	for _, r := range c.Servers {
+		if info, err := r.Command("info", "replication"); err == nil && strings.Contains(info, "role:master") {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// slots is how many hash slots a cluster has.
+const slots = 16384
+
+// SlotOf returns the hash slot of a key.
+func (c *RedisCluster) SlotOf(t testing.TB, key string) int {
+	t.Helper()
+	slot, err := strconv.Atoi(command(t, c.Servers[0], "cluster", "keyslot", key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slot
+}
+
+// Owner returns the master of a hash slot.
+func (c *RedisCluster) Owner(t testing.TB, slot int) *Redis {
+	t.Helper()
+	for line := range strings.Lines(command(t, c.Masters()[0], "cluster", "nodes")) {
+		node := strings.Fields(line)
+		if !strings.Contains(node[2], "master") {
+			continue
+		}
+		for _, has := range node[8:] {
+			first, last, ok := strings.Cut(has, "-")
+			if !ok {
+				last = first
+			}
+			from, err := strconv.Atoi(first)
+			to, err2 := strconv.Atoi(last)
+			if err == nil && err2 == nil && from <= slot && slot <= to {
+				for _, r := range c.Servers {
+					if strings.HasPrefix(node[1], r.Addr()+"@") {
+						return r
+					}
+				}
+			}
+		}
+	}
+	t.Fatalf("slot %d has no master", slot)
+	return nil
+}
+
+// Keys returns up to n keys of a hash slot that a server has.
+func (r *Redis) Keys(t testing.TB, slot, n int) []string {
+	t.Helper()
+	return strings.Fields(command(t, r, "cluster", "getkeysinslot", strconv.Itoa(slot), strconv.Itoa(n)))
+}
+
+// MoveSlot moves a hash slot to another master, step by step as redis-cli --cluster reshard does. between is called
+// before each step with the number of keys that are left.
+func (c *RedisCluster) MoveSlot(t testing.TB, slot int, to *Redis, between func(left int)) {
+	t.Helper()
+	from := c.Owner(t, slot)
+	text, source, target := strconv.Itoa(slot), command(t, from, "cluster", "myid"), command(t, to, "cluster", "myid")
+	command(t, to, "cluster", "setslot", text, "importing", source)
+	command(t, from, "cluster", "setslot", text, "migrating", target)
+	for {
+		keys := from.Keys(t, slot, slots)
+		between(len(keys))
+		if len(keys) == 0 {
+			break
+		}
+		command(t, from, append([]string{"migrate", "127.0.0.1", strconv.Itoa(to.port), "", "0", "5000", "keys"},
+			keys[:(len(keys)+2)/3]...)...)
+	}
+	command(t, to, "cluster", "setslot", text, "node", target)
+	between(0)
+	command(t, from, "cluster", "setslot", text, "node", target)
+}
+
+// Reshard moves n hash slots from one master to another with redis-cli.
+func (c *RedisCluster) Reshard(t testing.TB, from, to *Redis, n int) error {
+	t.Helper()
+	source, target := command(t, from, "cluster", "myid"), command(t, to, "cluster", "myid")
+	out, err := from.Command("--cluster", "reshard", from.Addr(), "--cluster-from", source, "--cluster-to", target,
+		"--cluster-slots", strconv.Itoa(n), "--cluster-yes", "--cluster-pipeline", "3")
+	if err != nil {
+		return err
+	}
+	if strings.Contains(out, "[ERR]") || strings.Contains(out, "Node replied with error") {
+		return fmt.Errorf("reshard: %s", out[max(0, len(out)-1000):])
+	}
+	return nil
+}
+
+// Check returns what redis-cli finds wrong with the cluster.
+func (c *RedisCluster) Check(t testing.TB) error {
+	t.Helper()
+	_, err := c.Masters()[0].Command("--cluster", "check", c.Masters()[0].Addr())
+	return err
+}
+
+// command executes a command that must succeed.
+func command(t testing.TB, r *Redis, args ...string) string {
+	t.Helper()
+	out, err := r.Command(args...)
+	if err != nil || strings.HasPrefix(out, "ERR ") || strings.HasPrefix(out, "IOERR ") {
+		t.Fatalf("%s: %v: %s", strings.Join(args[:min(len(args), 8)], " "), err, out)
+	}
+	return out
+}
