@@ -169,3 +169,40 @@ func TestRunOfAnUnknownWorkflowIsGivenBack(t *testing.T) {
 		expectEnd(t, first, "a", store.Succeeded, "word")
 	})
 }
+
+// A claim whose answer is lost has claimed a run that is parked, or one that is not in memory: both are loaded.
+func TestRunIsLoadedWhoseClaimHasNoAnswer(t *testing.T) {
+	for _, parked := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			shared := memory.New()
+			s := &gated{Store: shared}
+			lose := false
+			s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+				claims, err := s.Store.Claim(ctx, req)
+				if lose && err == nil && len(claims.Runs) > 0 {
+					lose = false
+					return store.Claims{}, store.ErrUnknown
+				}
+				return claims, err
+			}
+			front := newEngine(t, shared.Join(), "front")
+			e := newEngine(t, s, "n", with("w", hears(1)), func(cfg *engine.Config) {
+				cfg.ParkFor = time.Hour
+				if !parked {
+					cfg.ParkFor = time.Millisecond
+				}
+			})
+			defer serve(t, e)()
+			start(t, e, "w", "a")
+			time.Sleep(time.Minute)
+			lose = true
+			send(t, front, "a", "hello")
+			synctest.Wait()
+			time.Sleep(time.Minute)
+			if lose {
+				t.Error("no claim was lost")
+			}
+			expectEnd(t, e, "a", store.Succeeded, "hello")
+		})
+	}
+}

@@ -54,6 +54,8 @@ type (
 	// dismissed: nothing is to be done here any more; reload: the run, still claimed, is
 	// to be loaded from scratch.
 	dismissed struct{ reload bool }
+	// claimUncertain: the run is claimed, perhaps since it was parked, by a claim without answer.
+	claimUncertain struct{}
 )
 
 func (ev snapshotLoaded) handle(a *activation, _ []event) bool {
@@ -134,4 +136,8 @@ func (ev dismissed) handle(a *activation, rest []event) bool {
 		a.x.take(a.shard, a.no)
 	}
 	return false
+}
+
+func (claimUncertain) handle(a *activation, rest []event) bool {
+	return a.r == nil || !a.r.Suspended() || a.turn.underWay || dismissed{reload: true}.handle(a, rest)
 }

@@ -92,13 +92,13 @@ func (x *executor) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Du
 // lost: they are claimed, and no activation has them. claims is the answer to a later
 // claim. It reports false if they could not be read.
 func (x *executor) reloadClaimed(in *ownership.Shards, claims *store.Claims) bool {
-	active := map[store.RunNo]bool{}
+	active := map[store.RunNo]*activation{}
 	for _, a := range x.memory.all() {
-		active[a.no] = true
+		active[a.no] = a
 	}
 	var called []store.RunNo // a verb may make a run ready that has ended
 	for i := range claims.Runs {
-		if c := &claims.Runs[i]; !c.New && !active[c.Run.No] {
+		if c := &claims.Runs[i]; !c.New && active[c.Run.No] == nil {
 			called = append(called, c.Run.No)
 		}
 	}
@@ -114,7 +114,7 @@ func (x *executor) reloadClaimed(in *ownership.Shards, claims *store.Claims) boo
 	for chunk := range slices.Chunk(called, 1000) {
 		filters = append(filters, store.Filter{Nos: chunk, Limit: len(chunk)})
 	}
-	missing := map[store.RunNo]*ownership.Shard{}
+	missing, there := map[store.RunNo]*ownership.Shard{}, []*activation(nil)
 	for _, f := range filters {
 		for {
 			ctx, done := x.limited(x.held)
@@ -125,7 +125,11 @@ func (x *executor) reloadClaimed(in *ownership.Shards, claims *store.Claims) boo
 			}
 			for i := range page.Runs {
 				r := &page.Runs[i]
-				if h := in.Of(r.Shard); h != nil && r.Claimed && !active[r.No] {
+				switch h := in.Of(r.Shard); {
+				case h == nil || !r.Claimed:
+				case active[r.No] != nil:
+					there = append(there, active[r.No])
+				default:
 					missing[r.No] = h
 				}
 			}
@@ -140,6 +144,9 @@ func (x *executor) reloadClaimed(in *ownership.Shards, claims *store.Claims) boo
 			x.log().Warn("a claimed run is taken into memory: the answer to its claim was lost", "run_no", no)
 			x.take(h, no)
 		}
+	}
+	for _, a := range there {
+		a.post(claimUncertain{})
 	}
 	return true
 }
