@@ -14,8 +14,8 @@ type awaited struct{ ordinary }
 
 func (awaited) redone(bool) bool { return false }
 
-// One that is open again asks again how the other run has ended. It goes if nothing
-// was begun.
+// One that is open again asks again how the other run has ended; if that is gone, what was
+// recorded stands. It goes if nothing was begun.
 func (awaited) reopen(e *store.Entry, _ store.Time) (store.Entry, error) {
 	l, err := stored.DecodeLink(e.State, e.Value)
 	if err != nil {
@@ -24,10 +24,17 @@ func (awaited) reopen(e *store.Entry, _ store.Time) (store.Entry, error) {
 	if l.RunID == "" {
 		return store.Entry{}, nil
 	}
+	stands, err := stored.EndOf(e.State, e.Value)
+	if err != nil {
+		return store.Entry{}, damaged(e, err)
+	}
+	if stands == nil {
+		stands = l.Stands
+	}
 	open := reopened(e)
 	open.State, open.Value = store.Withdrawn, stored.Link{
 		RunID: l.RunID, Workflow: l.Workflow, Leave: l.Leave, Detached: l.Detached,
-		Key: l.Key, Again: l.Again, Former: l.Former,
+		Key: l.Key, Again: l.Again, Former: l.Former, Stands: stands,
 	}.Encode()
 	return open, nil
 }

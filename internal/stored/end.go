@@ -53,6 +53,30 @@ type Link struct {
 	// Again.
 	Again  int64  `cbor:"12,keyasint,omitempty"`
 	Former string `cbor:"13,keyasint,omitempty"`
+	// Stands is the End that was recorded before a retry, rewind or fork has reverted it.
+	// It stands if there is no such run any more.
+	Stands []byte `cbor:"14,keyasint,omitempty"`
+}
+
+// EndOf returns the recorded end of the entry of a child or an awaited run as Link.Stands
+// has it, or nil if it has none, or that there was no such run. The error wraps
+// store.ErrDamaged.
+func EndOf(state store.EntryState, value []byte) ([]byte, error) {
+	l, err := DecodeLink(state, value)
+	if err != nil || !l.Status.Terminal() {
+		return nil, err
+	}
+	end := End{RunID: l.RunID, Status: l.Status, Output: l.Output, Reason: l.Reason}
+	if state == store.FailedEntry {
+		f, err := DecodeFailure(value)
+		if err != nil {
+			return nil, err
+		}
+		if f.Cause != nil {
+			end.Output = EncodeFailure(f.Cause)
+		}
+	}
+	return end.Encode(), nil
 }
 
 // DroppedAtEnd returns Link.Dropped of a child that is cancelled because the run ends,

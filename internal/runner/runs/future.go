@@ -105,10 +105,18 @@ func (o *awaited) watch(runID, id string) store.Command {
 
 // readLink reads what is recorded of another run, unless the value was left out.
 func (r *Runs) readLink(b *sched.Branch, o *awaited) {
-	if o.Rec.Value == nil && o.Rec.Size > 0 {
-		return
+	value := o.Rec.Value
+	if value == nil && o.Rec.Size > 0 {
+		if o.Rec.State != store.Open && o.Rec.State != store.Withdrawn {
+			return
+		}
+		var err error // it awaits the run, and what stands if that is gone may be large
+		if value, err = r.j.Fetch(o.Rec.Loc); err != nil {
+			r.j.Owner.Break(fmt.Errorf("fetch the value of %s: %w", o.Loc, err))
+			b.Halt()
+		}
 	}
-	l, err := stored.DecodeLink(o.Rec.State, o.Rec.Value)
+	l, err := stored.DecodeLink(o.Rec.State, value)
 	if err != nil {
 		r.j.Owner.Damaged(o.Loc, err)
 		b.Halt()
@@ -205,7 +213,7 @@ func (o *awaited) takeEnd() {
 	if o.link.Former == "" { // otherwise its code may have seen the awaited's
 		o.link.RunID = e.RunID
 	}
-	o.link.Status, o.link.Reason = e.Status, e.Reason
+	o.link.Status, o.link.Reason, o.link.Stands = e.Status, e.Reason, nil
 	o.link.Item, o.link.ItemID = o.item.no, o.item.id
 	if e.Status == store.Succeeded {
 		o.Value = e.Output

@@ -109,10 +109,14 @@ func (r *Runs) Deliver(it store.Item) {
 		return
 	}
 	o.item = endItem{it.No, it.ID, it.Sent}
+	value := it.Value
 	if it.Failed {
+		value = o.link.Stands // of a run that was there once
+	}
+	if value == nil {
 		o.end = &stored.End{RunID: o.link.RunID} // no status: there is none
 	} else {
-		end, err := stored.DecodeEnd(it.Value)
+		end, err := stored.DecodeEnd(value)
 		if err != nil {
 			j.Owner.Damaged(o.Loc, err)
 			return
