@@ -122,12 +122,20 @@ func (r Runs) Resume(ctx context.Context, runID string, act Act) (bool, error) {
 }
 
 // Retry requests that a failed run tries again. It takes back the operation that made the
-// run fail, or otherwise the one that failed last, and all operations that completed
-// since; they are executed again. Steps have fresh attempts and the same idempotency
-// keys, so that a receiver recognises a call that had succeeded.
+// run fail and all operations that completed since; they are executed again. Steps have
+// fresh attempts and the same idempotency keys, so that a receiver recognises a call that
+// had succeeded.
 //
-// The results are those of Cancel. ErrRefused: the run has not failed, it has begun to
-// undo, its function failed by itself, or it is superseded.
+//   - If the run's error wraps errors of operations, it goes back to the first of those.
+//   - Otherwise it goes back to the first one that has failed and to which the code has not
+//     reacted: neither the branch that has got its error, nor one that has waited for that
+//     branch, has requested an operation since. So items of a Map that fail, and whose errors are
+//     collected as data, are all tried again by one retry.
+//   - If there is none the function has failed by itself. Its end is taken back, and the
+//     code goes on after its last completion: fix it first, or it fails again.
+//
+// The audit has the error with which the run had failed. The results are those of Cancel.
+// ErrRefused: the run has not failed, it has begun to undo, or it is superseded.
 func (r Runs) Retry(ctx context.Context, runID string, act Act) (bool, error) {
 	return r.engine.verb(ctx, runID, store.ItemRetry, act)
 }

@@ -16,7 +16,8 @@ func (cc controlCommands) retryCommand() *cobra.Command {
 	v := verb{
 		name: "retry", short: "retry failed runs from the operation that has failed",
 		about: `The failed operation and those completed since are executed again, with fresh
-attempts and the same idempotency keys.`,
+attempts and the same idempotency keys. If the function of a run has failed by itself,
+only its end is taken back: fix the code first.`,
 		// A query for failed runs must not resume those that are stalled by their failure.
 		fits: func(r *stet.RunInfo) bool { return r.Status == store.Failed && may(store.ItemRetry)(r) },
 	}

@@ -137,18 +137,6 @@ func TestRetryGoesOnFromTheFailedStepWithItsKey(t *testing.T) {
 	refused(t, ok, err, stet.ErrRefused, "only one that has failed")
 }
 
-func TestRetryOfAFunctionThatFailsByItself(t *testing.T) {
-	w := stet.Define("w", func(stet.Context, string) (string, error) { return "", errors.New("no") })
-	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
-	r := begin(t, e, w, "")
-	outcome(t, r)
-	ok, err := e.Runs().Retry(testContext(t), r.ID(), stet.Act{})
-	refused(t, ok, err, stet.ErrRefused, "no operation of it has failed")
-	if audit, err := e.Runs().Audit(testContext(t), r.ID()); err != nil || len(audit) != 0 {
-		t.Errorf("a refused request is in the audit: %+v, %v", audit, err)
-	}
-}
-
 func TestRewindExecutesAnewWithNewKeys(t *testing.T) {
 	c := newCalls()
 	w := three(c)

@@ -123,34 +123,75 @@ func (h *history) allows(cut int64, at location.Loc) error {
 	return nil
 }
 
-// failed returns the entry that a run's failure wraps, of several the one with the
-// lowest number. If it wraps none, it is the failed one with the highest number.
-func (h *history) failed(run *store.Run) (*store.Entry, error) {
-	var wrapped, last *store.Entry
-	if failure, err := stored.DecodeFailure(run.Output); err == nil {
-		failures := map[string]*stored.Failure{}
-		collect(failure, failures)
-		for i := range h.entries {
-			e := &h.entries[i]
-			if e.State != store.FailedEntry || e.Seq == 0 {
-				continue
-			}
-			if last == nil || e.Seq > last.Seq {
-				last = e
-			}
-			f := failures[place(e).String()]
-			if f != nil && f.Attempts == e.Attempt && (wrapped == nil || e.Seq < wrapped.Seq) {
-				wrapped = e
-			}
+// failed returns the entry from which on a failed run is retried, or nil if its end alone
+// is taken back. It is the first one of those that the run's failure wraps. If it wraps
+// none, it is the first one of those that have failed and to which the code has not
+// reacted: as far as is recorded, the end depends on them.
+func (h *history) failed(run *store.Run) *store.Entry {
+	failure, err := stored.DecodeFailure(run.Output)
+	if err != nil {
+		return nil
+	}
+	failures := map[string]*stored.Failure{}
+	collect(failure, failures)
+	later := h.lastRequests()
+	var wrapped, open *store.Entry
+	for i := range h.entries {
+		e := &h.entries[i]
+		if e.State != store.FailedEntry || e.Seq == 0 {
+			continue
+		}
+		f := failures[place(e).String()]
+		if f != nil && f.Attempts == e.Attempt && (wrapped == nil || e.Seq < wrapped.Seq) {
+			wrapped = e
+		}
+		if (open == nil || e.Seq < open.Seq) && !reacted(e, later) {
+			open = e
 		}
 	}
 	if wrapped != nil {
-		return wrapped, nil
+		return wrapped
 	}
-	if last == nil {
-		return nil, Refusal("no operation of it has failed, its function itself did: fix the code, then rewind it")
+	return open
+}
+
+// lastRequests returns for each place after how many completions its code has begun an
+// operation, branch or loop in it last. The items of a map begin by themselves, and do
+// not count.
+func (h *history) lastRequests() map[location.Loc]int64 {
+	first := map[location.Loc]int64{} // of what is at a place or inside it
+	for i := range h.entries {
+		e := &h.entries[i]
+		if e.Kind == store.KindCancel {
+			continue
+		}
+		for at := place(e); at != ""; at = at.Parent() {
+			if born, known := first[at]; known && born <= e.Born {
+				break
+			}
+			first[at] = e.Born
+		}
 	}
-	return last, nil
+	last := map[location.Loc]int64{}
+	for at, born := range first {
+		if in := at.Parent(); !strings.HasPrefix(at.Base(), "[") {
+			last[in] = max(last[in], born)
+		}
+	}
+	return last
+}
+
+// reacted reports whether the branch in which an operation has completed, or one that has
+// waited for that branch, has begun something afterwards.
+func reacted(e *store.Entry, later map[location.Loc]int64) bool {
+	for in := place(e).Parent(); ; in = in.Parent() {
+		if later[in] >= e.Seq {
+			return true
+		}
+		if in == "" {
+			return false
+		}
+	}
 }
 
 // collect notes by location the failure f and those that it wraps.

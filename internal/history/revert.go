@@ -49,10 +49,11 @@ type Revert struct {
 	Reopened    int
 }
 
-// Retry returns what a retry of a failed run reverts: the entry that its failure wraps,
-// otherwise the failed one with the highest number, and all that completed since. It
-// also returns the location of that entry. A Refusal says why the run cannot be
-// retried.
+// Retry returns what a retry of a failed run reverts: the entry that its failure wraps, or
+// otherwise the first failed one to which the code has not reacted, and all that completed
+// since. It also returns the location of that entry. If there is none the function has
+// failed by itself: nothing is reverted, and the location is "". A Refusal says why the
+// run cannot be retried.
 func Retry(run *store.Run, entries []store.Entry, now store.Time) (*Revert, location.Loc, error) {
 	h, err := newHistory(entries)
 	if err != nil {
@@ -61,15 +62,15 @@ func Retry(run *store.Run, entries []store.Entry, now store.Time) (*Revert, loca
 	if run.Marks&store.Undoing != 0 || slices.ContainsFunc(entries, isUndo) {
 		return nil, "", Refusal("its undoing has begun: it can be rewound to before what is undone, and not retried")
 	}
-	failed, err := h.failed(run)
-	if err != nil {
-		return nil, "", err
+	cut, at := h.last+1, location.Loc("")
+	if failed := h.failed(run); failed != nil {
+		cut, at = failed.Seq, place(failed)
+		if err := h.allows(cut, at); err != nil {
+			return nil, "", err
+		}
 	}
-	if err := h.allows(failed.Seq, place(failed)); err != nil {
-		return nil, "", err
-	}
-	r, err := h.revert(failed.Seq, now, func(*store.Entry) bool { return false }, true)
-	return r, place(failed), err
+	r, err := h.revert(cut, now, func(*store.Entry) bool { return false }, true)
+	return r, at, err
 }
 
 // Rewind returns what a rewind to before a location reverts; the root is all of the

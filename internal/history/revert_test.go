@@ -167,10 +167,47 @@ func TestRetryFindsWhatHasFailed(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := history.Retry(&store.Run{Status: store.Failed,
-		Output: output(&stored.Failure{Code: stored.CodePanic, Message: "x"})}, sorted(step("a", 1, 0)), 7); err == nil ||
-		!strings.Contains(err.Error(), "no operation of it has failed") {
-		t.Errorf("a run whose function failed: %v", err)
+	entries := sorted(step("a", 1, 0))
+	back, at, err := history.Retry(&store.Run{Status: store.Failed,
+		Output: output(&stored.Failure{Code: stored.CodePanic, Message: "x"})}, entries, 7)
+	if err != nil || at != "" || back.Completions != 0 || told(back.Apply(entries)) != told(entries) {
+		t.Errorf("a run whose function failed is retried from %q: %+v, %v", at, back, err)
+	}
+}
+
+// TestRetryOfFailuresThatAreData: a retry goes back to the first failure to which the code
+// has not reacted.
+func TestRetryOfFailuresThatAreData(t *testing.T) {
+	failed := func(name string, seq, born int64) store.Entry {
+		e := step(name, seq, born)
+		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(&stored.Failure{Code: stored.CodeStep, Message: "m"})
+		return e
+	}
+	own := stored.EncodeFailure(&stored.Failure{Code: stored.CodeError, Message: "2 of 3 have failed"})
+	for name, c := range map[string]struct {
+		entries []store.Entry
+		want    string
+		taken   int // completions
+	}{
+		"items of a batch": {[]store.Entry{step("m/[a]/s", 1, 0), failed("m/[b]/s", 2, 0), failed("m/[c]/s", 3, 0)}, "m/[b]/s", 2},
+		"items that begin one by one": {
+			[]store.Entry{failed("m/[a]/s", 1, 0), step("m/[b]/s", 2, 1), failed("m/[c]/s", 3, 2)}, "m/[a]/s", 3},
+		"a branch that goes on elsewhere": {
+			[]store.Entry{failed("x/s", 1, 0), step("y/a", 2, 0), step("y/b", 3, 2)}, "x/s", 3},
+		"one that was handled": {[]store.Entry{failed("a", 1, 0), step("b", 2, 1)}, "", 0},
+		"handled by a branch":  {[]store.Entry{failed("a", 1, 0), step("x/b", 2, 1)}, "", 0},
+		"handled in its item": {
+			[]store.Entry{failed("m/[a]/s", 1, 0), step("m/[a]/t", 3, 1), failed("m/[b]/s", 2, 0)}, "m/[b]/s", 2},
+		"handled by who has waited": {[]store.Entry{failed("m/[a]/s", 1, 0), step("m/[b]/s", 2, 0), step("z", 3, 2)}, "", 0},
+		"one by one":                {[]store.Entry{failed("a", 1, 0), failed("b", 2, 1)}, "b", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			entries := sorted(c.entries...)
+			back, at, err := history.Retry(&store.Run{Status: store.Failed, Output: own}, entries, 7)
+			if err != nil || at.String() != c.want && !(at == "" && c.want == "") || back.Completions != c.taken {
+				t.Errorf("it is retried from %q and takes back %+v, %v; want %q and %d", at, back, err, c.want, c.taken)
+			}
+		})
 	}
 }
 

@@ -33,6 +33,9 @@ func (d *decision) change(
 	case err != nil:
 		return "", "", err
 	}
+	if failure := d.failure(); failure != nil {
+		detail += "; it had failed: " + failure.Message
+	}
 	d.changed = true
 	u := d.update
 	u.Status, u.Reason, u.WakeAt, u.Waits = store.Running, "", 0, nil
@@ -47,6 +50,9 @@ func (d *decision) retry(_ *store.Item, entries []store.Entry) (string, error) {
 	back, at, err := history.Retry(d.run, entries, d.by.Now)
 	if err != nil {
 		return "", err
+	}
+	if at == "" {
+		return "took back its end: the code goes on after its last completion", d.revert(back)
 	}
 	return fmt.Sprintf("from %s: took back %s", at, back), d.revert(back)
 }
@@ -94,7 +100,8 @@ func (d *decision) revert(back *history.Revert) error {
 		return err
 	}
 	turn := d.turn
-	turn.Prune, turn.Rewrites, turn.Returned, turn.Rewound = back.Prune, back.Rewrites, returned, true
+	turn.Prune, turn.Rewrites, turn.Returned = back.Prune, back.Rewrites, returned
+	turn.Rewound = back.Completions+back.Deleted > 0
 	turn.Sends = slices.Concat(turn.Sends, back.Sends, back.Cancels(uuid.NewString))
 	return nil
 }

@@ -259,6 +259,19 @@ func (d *decision) hasFailed() bool {
 	return err == nil
 }
 
+// failure returns the failure with which the run has ended, or for which it is stalled; nil:
+// it has not failed.
+func (d *decision) failure() *stored.Failure {
+	if d.run.Status != store.Failed && d.run.Status != store.Stalled {
+		return nil
+	}
+	failure, err := stored.DecodeFailure(d.run.Output)
+	if err != nil {
+		return nil
+	}
+	return failure
+}
+
 // notify adds to the turn what others are sent because of it: the answers to watches of
 // a run that had ended, or, if the turn ends the run, the notifications of its end.
 func (d *decision) notify() {
