@@ -77,7 +77,8 @@ type PauseAfter int
 func (n PauseAfter) applyDefine(o *defineOptions) { o.pauseAfter = int(n) }
 
 // IDFrom derives the run's ID from its input where a start gives none, so that
-// concurrent equal starts give one run.
+// concurrent equal starts give one run. The ID is the workflow's name, a slash, and what
+// id returns, which must not be empty; see Workflow.RunID.
 func IDFrom[In any](id func(In) string) DefineOption { return idFrom{id} }
 
 type idFrom struct{ id any }

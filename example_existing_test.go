@@ -49,7 +49,7 @@ func ExampleExisting() {
 // doing it again starts none twice.
 func ExampleWorkflow_StartAll() {
 	greet := stet.Define("greet", func(_ stet.Context, name string) (string, error) { return "hello " + name, nil },
-		stet.IDFrom(func(name string) string { return "greet-" + name }))
+		stet.IDFrom(func(name string) string { return name }))
 	engine, stop := background(greet)
 	defer stop()
 	ctx := context.Background()
@@ -65,9 +65,11 @@ func ExampleWorkflow_StartAll() {
 			fmt.Println(run.ID(), text, err)
 		}
 	}
+	fmt.Println(greet.RunID("Ada"))
 	// Output:
-	// greet-Ada hello Ada <nil>
-	// greet-Grace hello Grace <nil>
-	// greet-Ada hello Ada <nil>
-	// greet-Grace hello Grace <nil>
+	// greet/Ada hello Ada <nil>
+	// greet/Grace hello Grace <nil>
+	// greet/Ada hello Ada <nil>
+	// greet/Grace hello Grace <nil>
+	// greet/Ada <nil>
 }

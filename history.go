@@ -52,19 +52,42 @@ type ReceivedMessage struct {
 	Value RawValue
 }
 
-// Decode decodes into v, a pointer, the result of a step that is done, or of a child
-// or an awaited run that has succeeded, or of an event, or the number of a version. An
-// entry without a value, or one that was read without values, leaves v alone.
+// Decode decodes into v, a pointer, what an operation that is done has given to the code:
+// the result of a step, a child, an awaited run or a loop, what a promise was resolved
+// with, an event, the message of a receive, or the number of a version. Errors: ErrInvalid
+// if there is no such value, because the operation is not done or gives none, because a
+// receive took several messages (see Messages), or because the entry was read without
+// values; ErrSealed or store.ErrDamaged if it cannot be read; or that of the codec.
 func (e *HistoryEntry) Decode(v any) error {
-	if e.State != store.Done || e.value == nil {
-		return nil
+	none := func(found string) error {
+		return fmt.Errorf("%s %s: expected a value, found %s: %w", e.Kind, e.Location, found, ErrInvalid)
+	}
+	switch {
+	case e.State != store.Done:
+		return none(fmt.Sprintf("an operation that is %s", e.State))
+	case e.value == nil && e.Size > 0:
+		return none("an entry that was read without values")
+	case e.value == nil:
+		return none("none")
 	}
 	if err := e.readable(); err != nil {
 		return err
 	}
 	switch e.Kind {
-	case store.KindStep, store.KindChild, store.KindRun, store.KindEvent:
+	case store.KindStep, store.KindChild, store.KindRun, store.KindEvent, store.KindPromise, store.KindLoop:
+		if e.content == nil {
+			return none("none")
+		}
 		return e.codecs.decode(e.content, v)
+	case store.KindReceive:
+		messages, err := e.Messages()
+		if err != nil {
+			return err
+		}
+		if len(messages) != 1 {
+			return none(fmt.Sprintf("%d messages, which Messages returns", len(messages)))
+		}
+		return messages[0].Value.Decode(v)
 	case store.KindVersion:
 		version, err := stored.DecodeVersion(e.value)
 		if err != nil {
@@ -76,7 +99,7 @@ func (e *HistoryEntry) Decode(v any) error {
 		}
 		return (codecs{JSON}).decode(number, v)
 	}
-	return nil
+	return none("an operation that gives none")
 }
 
 // Value returns the value of an operation that is done, for readers that do not know its

@@ -2,6 +2,7 @@ package stet
 
 import (
 	"context"
+	"crypto/subtle"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func NewPromise[T any](ctx Context, name string) (*Promise[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Promise[T]{inner: p, name: name, token: makeToken(ctx.env.run, p)}, nil
+	return &Promise[T]{inner: p, name: name, token: makeToken(ctx.env.run, p.Location(), p.Secret())}, nil
 }
 
 // Token identifies the promise and is the right to assign it: it names the run
@@ -101,55 +102,82 @@ func (e *Engine) Reject(ctx context.Context, token string, reason error) error {
 }
 
 func (e *Engine) assign(ctx context.Context, text string, value []byte, failed bool) error {
-	t, err := parseToken(text)
+	p, err := e.promiseOf(ctx, text)
 	if err != nil {
 		return err
 	}
-	run, ok, err := e.inner.Get(ctx, t.runID)
-	if err != nil {
-		return err
-	}
-	if !ok || t.incarnation > run.Incarnation {
-		return fmt.Errorf("promise of run %q: %w", t.runID, ErrNotFound)
-	}
-	if t.incarnation < run.Incarnation {
-		return fmt.Errorf("promise of run %q: %w", t.runID, ErrTerminal)
-	}
-	generation, err := e.madeIn(ctx, &run, &t)
-	if err != nil {
-		return fmt.Errorf("promise of run %q: %w", t.runID, err)
-	}
-	switch pruned, err := e.pruned(ctx, &run, t.loc); {
-	case err != nil:
-		return err
-	case pruned:
-		return fmt.Errorf("promise %s of run %q: its iteration is pruned: %w", t.loc, t.runID, ErrTerminal)
-	}
-	_, err = e.put(ctx, t.runID, &store.Item{
-		Kind: store.ItemResolution, ID: stored.ResolutionID(string(t.loc), t.incarnation, generation),
-		Origin:      uuid.NewString(),
-		Incarnation: t.incarnation, Generation: generation, Loc: string(t.loc), Failed: failed, Value: value,
+	_, err = e.put(ctx, p.runID, &store.Item{
+		Kind: store.ItemResolution, ID: p.itemID(), Origin: uuid.NewString(),
+		Incarnation: p.incarnation, Generation: p.generation, Loc: string(p.loc), Failed: failed, Value: value,
 	})
 	if errors.Is(err, errDuplicate) {
-		return fmt.Errorf("promise %s of run %q: %w", t.loc, t.runID, ErrAlreadyResolved)
+		return fmt.Errorf("promise %s of run %q: %w", p.loc, p.runID, ErrAlreadyResolved)
 	}
 	return err
 }
 
+// foundPromise is the promise of a token.
+type foundPromise struct {
+	token
+	run        store.Run
+	generation int // of the run when the promise was made
+}
+
+// itemID returns the ID of the item that assigns the promise.
+func (p *foundPromise) itemID() string {
+	return stored.ResolutionID(string(p.loc), p.incarnation, p.generation)
+}
+
+// promiseOf returns the promise of a token that can be assigned, or was. ErrNotFound: no
+// promise has the token, or it was taken back; the secret is compared first, so that a
+// forged token learns nothing. ErrTerminal: the promise is of an earlier incarnation, or
+// pruned.
+func (e *Engine) promiseOf(ctx context.Context, text string) (*foundPromise, error) {
+	t, err := parseToken(text)
+	if err != nil {
+		return nil, err
+	}
+	run, ok, err := e.inner.Get(ctx, t.runID)
+	if err != nil {
+		return nil, err
+	}
+	if !ok || t.incarnation > run.Incarnation {
+		return nil, fmt.Errorf("promise of run %q: %w", t.runID, ErrNotFound)
+	}
+	generation, err := t.madeIn(ctx, e.store, &run)
+	if err != nil {
+		return nil, fmt.Errorf("promise of run %q: %w", t.runID, err)
+	}
+	switch gone, err := pruned(ctx, e.store, &run, t.loc); {
+	case err != nil:
+		return nil, err
+	case gone:
+		return nil, fmt.Errorf("promise %s of run %q: its iteration is pruned: %w", t.loc, t.runID, ErrTerminal)
+	}
+	return &foundPromise{t, run, generation}, nil
+}
+
 // madeIn returns the generation of the run in which the promise of a token was
-// made. ErrNotFound: none has the token, or the promise was taken back since.
-func (e *Engine) madeIn(ctx context.Context, run *store.Run, t *token) (int, error) {
+// made. ErrNotFound: none has the token, or the promise was taken back since. ErrTerminal:
+// it is of an earlier incarnation.
+func (t *token) madeIn(ctx context.Context, s store.Store, run *store.Run) (int, error) {
+	seed := stored.IncarnationSeed(run, t.incarnation)
 	generation := run.Generation
-	for generation >= 0 && stored.PromiseSecret(run, string(t.loc), generation) != t.secret {
-		generation--
+	for ; generation >= 0; generation-- {
+		secret := stored.PromiseSecret(seed, string(t.loc), generation)
+		if subtle.ConstantTimeCompare(secret[:], t.secret[:]) == 1 {
+			break
+		}
 	}
-	if generation < 0 {
+	switch {
+	case generation < 0:
 		return 0, ErrNotFound
-	}
-	if generation == run.Generation {
+	case t.incarnation < run.Incarnation:
+		return 0, ErrTerminal
+	case generation == run.Generation:
 		return generation, nil
 	}
-	entries, err := e.store.History(ctx, store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation,
+	entries, err := s.History(ctx, store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation,
 		Locs: []string{string(t.loc)}})
 	if err != nil {
 		return 0, err
@@ -162,7 +190,7 @@ func (e *Engine) madeIn(ctx context.Context, run *store.Run, t *token) (int, err
 
 // pruned reports whether a location is in an iteration of a loop whose history is
 // gone.
-func (e *Engine) pruned(ctx context.Context, run *store.Run, loc location.Loc) (bool, error) {
+func pruned(ctx context.Context, s store.Store, run *store.Run, loc location.Loc) (bool, error) {
 	iterations := map[string]int64{}
 	for loop, n := range loc.Loops() {
 		iterations[string(loop)] = n
@@ -170,7 +198,7 @@ func (e *Engine) pruned(ctx context.Context, run *store.Run, loc location.Loc) (
 	if len(iterations) == 0 {
 		return false, nil
 	}
-	entries, err := e.store.History(ctx, store.HistoryQuery{
+	entries, err := s.History(ctx, store.HistoryQuery{
 		Run: run.No, Incarnation: run.Incarnation, Locs: slices.Collect(maps.Keys(iterations)), Values: true,
 	})
 	if err != nil {
@@ -195,8 +223,7 @@ type token struct {
 
 // makeToken returns the text of a promise's token: "p1." and three base64url
 // fields, the run's ID, incarnation and location, and the secret.
-func makeToken(run *store.Run, p *runner.Promise) string {
-	loc, secret := p.Location(), p.Secret()
+func makeToken(run *store.Run, loc string, secret [16]byte) string {
 	b64 := base64.RawURLEncoding
 	return "p1." + b64.EncodeToString([]byte(run.ID)) + "." +
 		b64.EncodeToString([]byte(strconv.Itoa(run.Incarnation)+":"+loc)) + "." + b64.EncodeToString(secret[:])

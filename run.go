@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/stored"
@@ -27,23 +28,70 @@ func (r *Run[Out]) ID() string { return r.id }
 
 // Wait returns the run's result once it has ended. If it has failed, was
 // cancelled or is stalled the error is a *RunError. It is the context's if that
-// ends before, and ErrNotFound if there is no such run.
+// ends before, and ErrNotFound if there is no such run. A context that ends at once does
+// not hide a result that is there: Wait looks once.
 func (r *Run[Out]) Wait(ctx context.Context) (Out, error) {
-	var out Out
-	run, ok, err := r.engine.inner.Wait(ctx, r.id)
+	run, err := r.engine.Runs().wait(ctx, r.id)
+	if err != nil {
+		var none Out
+		return none, err
+	}
+	return r.result(run)
+}
+
+// Result is Wait without waiting: it reports whether the run has ended or is stalled, and
+// returns what Wait would return then.
+func (r *Run[Out]) Result(ctx context.Context) (out Out, ended bool, err error) {
+	run, ok, err := r.engine.inner.Get(ctx, r.id)
 	switch {
 	case err != nil:
-		return out, fmt.Errorf("wait for run %q: %w", r.id, err)
+		return out, false, fmt.Errorf("result of run %q: %w", r.id, err)
 	case !ok:
-		return out, fmt.Errorf("run %q: %w", r.id, ErrNotFound)
+		return out, false, fmt.Errorf("run %q: %w", r.id, ErrNotFound)
+	case !over(&run):
+		return out, false, nil
 	}
-	if err := r.engine.runError(&run); err != nil {
+	out, err = r.result(&run)
+	return out, true, err
+}
+
+// over reports whether a run has ended or is stalled.
+func over(run *store.Run) bool { return run.Status.Terminal() || run.Status == store.Stalled }
+
+// result decodes the result of a run that is over.
+func (r *Run[Out]) result(run *store.Run) (out Out, err error) {
+	if err := r.engine.runError(run); err != nil {
 		return out, err
 	}
 	if err := r.engine.codecs.decode(run.Output, &out); err != nil {
 		return out, fmt.Errorf("result of run %q: %w", r.id, err)
 	}
 	return out, nil
+}
+
+// oneLook bounds the look at a run whose waiter's context has ended.
+const oneLook = time.Second
+
+// wait waits until the run is over. It looks at it once, whatever the context says.
+func (r Runs) wait(ctx context.Context, runID string) (*store.Run, error) {
+	e := r.engine
+	begun := time.Now()
+	run, ok, err := e.inner.Wait(ctx, runID)
+	if err != nil && ctx.Err() != nil && time.Since(begun) < oneLook { // perhaps before it was read
+		looking, end := context.WithTimeout(context.WithoutCancel(ctx), oneLook)
+		now, there, readErr := e.inner.Get(looking, runID)
+		end()
+		if readErr == nil && (!there || over(&now)) {
+			run, ok, err = now, there, nil
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("wait for run %q: %w", runID, err)
+	case !ok:
+		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
+	}
+	return &run, nil
 }
 
 // Info returns how the run stands now. ErrNotFound: there is no such run.

@@ -113,16 +113,14 @@ func (e *Engine) runInfo(run *store.Run) *RunInfo {
 }
 
 // Wait returns how a run stands once it has ended or stalled. ErrNotFound: there
-// is none with the ID. The error is the context's if that ends before.
+// is none with the ID. The error is the context's if that ends before; it looks once,
+// whatever the context says.
 func (r Runs) Wait(ctx context.Context, runID string) (*RunInfo, error) {
-	run, ok, err := r.engine.inner.Wait(ctx, runID)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("wait for run %q: %w", runID, err)
-	case !ok:
-		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
+	run, err := r.wait(ctx, runID)
+	if err != nil {
+		return nil, err
 	}
-	return r.engine.runInfo(&run), nil
+	return r.engine.runInfo(run), nil
 }
 
 // List returns a page of the runs that match, newest first, and the cursor of the next

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"regexp"
@@ -154,9 +155,9 @@ func (w *Workflow[In, Out]) commands(
 			}
 		}
 		if options[i].id == "" && w.runID != nil {
-			options[i].id = w.runID(input)
-			if err := checkRunID(options[i].id); err != nil {
-				return nil, nil, fmt.Errorf("start %s: IDFrom: %w", w.name, err)
+			var err error
+			if options[i].id, err = w.RunID(input); err != nil {
+				return nil, nil, fmt.Errorf("start %s: %w", w.name, err)
 			}
 		}
 		start, err := e.startCommand(ctx, w.name, input, &options[i])
@@ -244,6 +245,33 @@ func carryOut(
 		}
 	}
 	return answers, problems, nil
+}
+
+// maxDerivedID is the length in bytes above which an ID of IDFrom is hashed. It leaves
+// room for the "@" and the number of a run that is replaced.
+const maxDerivedID = 230
+
+// RunID returns the ID that a start with the input gets by IDFrom: NAME/TEXT with the
+// workflow's name and the text that the function given to IDFrom returns. If that is more
+// than 230 bytes it is NAME/# and the SHA-256 of the text in base64url. ErrInvalid: the
+// definition has no IDFrom, or the text is empty or not printable.
+func (w *Workflow[In, Out]) RunID(input In) (string, error) {
+	if w.runID == nil {
+		return "", fmt.Errorf("run ID of workflow %s: expected a definition with IDFrom, found none: %w", w.name, ErrInvalid)
+	}
+	text := w.runID(input)
+	if text == "" {
+		return "", fmt.Errorf("IDFrom of workflow %s: expected a text, found an empty one: %w", w.name, ErrInvalid)
+	}
+	id := w.name + "/" + text
+	if len(id) > maxDerivedID {
+		sum := sha256.Sum256([]byte(text))
+		id = w.name + "/#" + base64.RawURLEncoding.EncodeToString(sum[:])
+	}
+	if err := checkRunID(id); err != nil {
+		return "", fmt.Errorf("IDFrom of workflow %s: %w", w.name, err)
+	}
+	return id, nil
 }
 
 // startCommand encodes a start.

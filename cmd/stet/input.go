@@ -39,11 +39,20 @@ func (a *arguments) jsonArgument(args []string, index int) (json.RawMessage, err
 	return value, nil
 }
 
+// dashRun is the argument for the run whose ID is "-".
+const dashRun = "./-"
+
 // runIDs returns the arguments, or, if the one argument is -, the lines of
 // standard input.
 func (a *arguments) runIDs(args []string) ([]string, error) {
 	if !slices.Contains(args, "-") {
-		return args, nil
+		ids := slices.Clone(args)
+		for i, id := range ids {
+			if id == dashRun {
+				ids[i] = "-"
+			}
+		}
+		return ids, nil
 	}
 	if len(args) > 1 {
 		return nil, usage(fmt.Errorf("expected - alone, found it among %d arguments", len(args)))

@@ -4,6 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +51,12 @@ with --query instead of RUN the message goes to all live runs that match.`,
 			message := stet.Message[json.RawMessage](args[0])
 			return mc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return mc.each(cmd.Context(), e, &t, func(ctx context.Context, id string) error {
-					return message.Send(ctx, e, id, value, options...)
+					info, lookErr := e.Runs().Info(ctx, id)
+					err := message.Send(ctx, e, id, value, options...)
+					if err == nil && lookErr == nil {
+						mc.noteOtherName(info, args[0])
+					}
+					return err
 				})
 			})
 		},
@@ -55,6 +64,18 @@ with --query instead of RUN the message goes to all live runs that match.`,
 	t.flags(cmd, "send to", func(r *stet.RunInfo) bool { return !r.Status.Terminal() })
 	cmd.Flags().StringVar(&key, "key", "", "idempotency `key`: equal keys to one run give one delivery")
 	return cmd
+}
+
+// noteOtherName prints a note if a run waits for messages, and for none with the name: it
+// may be misspelt.
+func (mc messageCommands) noteOtherName(info *stet.RunInfo, name string) {
+	var names []string
+	for i := range info.WaitsFor {
+		names = append(names, info.WaitsFor[i].Names...)
+	}
+	if info.Status == store.Suspended && len(names) > 0 && !slices.Contains(names, name) {
+		mc.say("run %q waits for %s; the message %q is kept until it is received", info.ID, strings.Join(names, ", "), name)
+	}
 }
 
 func (mc messageCommands) resolveCommand() *cobra.Command {
@@ -72,6 +93,63 @@ func (mc messageCommands) resolveCommand() *cobra.Command {
 			})
 		},
 	}
+}
+
+// promiseView is a promise as JSON.
+type promiseView struct {
+	Run      string    `json:"run"`
+	Location string    `json:"location"`
+	State    string    `json:"state"` // open, resolved or rejected
+	At       time.Time `json:"at,omitzero"`
+	Token    string    `json:"token"`
+}
+
+func (mc messageCommands) promisesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "promises RUN",
+		Short: "list the promises of a run, with the tokens that resolve and reject take",
+		Args:  exactly("RUN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return mc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				promises, err := e.Runs().Promises(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return mc.printPromises(promises)
+			})
+		},
+	}
+}
+
+// printPromises prints promises; in the form ids their tokens.
+func (mc messageCommands) printPromises(promises []stet.PromiseInfo) error {
+	g := &grid{headers: []string{"PROMISE", "STATE", "SINCE", "TOKEN"}}
+	for i := range promises {
+		p := &promises[i]
+		v := promiseView{p.RunID, p.Location, "open", p.At, p.Token}
+		switch {
+		case p.Rejected:
+			v.State = "rejected"
+		case p.Assigned:
+			v.State = "resolved"
+		}
+		var err error
+		switch mc.output {
+		case formIDs:
+			_, err = fmt.Fprintln(mc.out, v.Token)
+		case formJSON:
+			err = mc.json(v)
+		default:
+			g.add(printable(v.Location), v.State, moment(store.TimeOf(v.At)), v.Token)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if mc.output == formTable {
+		return mc.print(g)
+	}
+	return nil
 }
 
 func (mc messageCommands) rejectCommand() *cobra.Command {
@@ -93,7 +171,7 @@ func (mc messageCommands) rejectCommand() *cobra.Command {
 // hintToken says where tokens come from if there is no such promise.
 func hintToken(err error) error {
 	if errors.Is(err, stet.ErrNotFound) {
-		return hintedError{err, "the token is what Promise.Token has returned in the workflow"}
+		return hintedError{err, "the token is what Promise.Token has returned in the workflow; stet promises RUN lists them"}
 	}
 	return err
 }

@@ -31,7 +31,7 @@ has never run or is paused, and retries, rewinds and edits one that is stopped.
 Data goes to standard output in the form of --output: a table for people, JSON
 with one value per line, or the IDs of runs alone. Everything else goes to standard
 error. Where the ID of a run is expected, - reads IDs from standard input; where
-JSON is expected, - reads it from there.
+JSON is expected, - reads it from there. The run whose ID is - is written ./-
 
 A filter is written as terms, all of which must hold:
 
@@ -86,6 +86,7 @@ func (a *app) commands() []*cobra.Command {
 		runs.startCommand(), runs.listCommand(), runs.countCommand(), runs.showCommand(), runs.treeCommand(),
 		runs.waitCommand(), runs.watchCommand(), runs.tailCommand(),
 		messages.sendCommand(), messages.updateCommand(), messages.resolveCommand(), messages.rejectCommand(),
+		messages.promisesCommand(),
 		topics.publishCommand(), topics.command(),
 		control.cancelCommand(), control.terminateCommand(), control.pauseCommand(), control.resumeCommand(),
 		control.retryCommand(), control.rewindCommand(), control.forkCommand(), control.editCommand(),

@@ -83,7 +83,7 @@ type shop struct {
 
 func newShop(w world) *shop {
 	s := &shop{world: w}
-	s.orders = stet.Define("order", s.order, stet.IDFrom(func(o Order) string { return "order-" + o.ID }))
+	s.orders = stet.Define("order", s.order, stet.IDFrom(func(o Order) string { return o.ID }))
 	s.parcels = stet.Define("parcel", s.parcel)
 	return s
 }

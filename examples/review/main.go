@@ -42,7 +42,7 @@ func main() {
 // run reviews one brief and prints the outcome.
 func run(ctx context.Context, db, folder string, b Brief, out io.Writer) error {
 	p := &pipeline{folderDesk{folder, out}}
-	review := stet.Define("review", p.review, stet.IDFrom(func(b Brief) string { return "review-" + b.Topic }))
+	review := stet.Define("review", p.review, stet.IDFrom(func(b Brief) string { return b.Topic }))
 	engine, file, err := app.Open(ctx, db, stet.Config{Workflows: []stet.Definition{review}})
 	if err != nil {
 		return err

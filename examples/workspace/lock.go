@@ -28,7 +28,7 @@ type keeper struct {
 
 func newKeeper() *keeper {
 	k := &keeper{}
-	k.locks = stet.Define("lock", k.keep, stet.IDFrom(func(name string) string { return "lock-" + name }))
+	k.locks = stet.Define("lock", k.keep, stet.IDFrom(func(name string) string { return name }))
 	return k
 }
 
@@ -89,7 +89,11 @@ func (k *keeper) lock(ctx stet.Context, name string) (unlock func(), err error) 
 	return func() {
 		// An error means that the run does not go on: its end gives the lock back.
 		_ = stet.Do(stet.WithoutCancel(ctx), "unlock", func(ctx context.Context) error {
-			return Released.Send(ctx, k.engine, "lock-"+name, token, stet.SendKey(token))
+			lock, err := k.locks.RunID(name)
+			if err != nil {
+				return err
+			}
+			return Released.Send(ctx, k.engine, lock, token, stet.SendKey(token))
 		})
 	}, nil
 }

@@ -281,7 +281,7 @@ func TestIDFrom(t *testing.T) {
 				return
 			}
 			for i, r := range runs {
-				if got, err := r.Wait(ctx); err != nil || got != i+1 || r.ID() != fmt.Sprint("order-", i+1) {
+				if got, err := r.Wait(ctx); err != nil || got != i+1 || r.ID() != fmt.Sprint(w.Name(), "/order-", i+1) {
 					t.Errorf("run %s: %d, %v", r.ID(), got, err)
 				}
 			}

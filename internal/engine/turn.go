@@ -1,11 +1,10 @@
 package engine
 
 import (
-	"crypto/rand"
-
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/internal/verbs/decide"
 	"github.com/stet-run/stet/store"
@@ -82,7 +81,7 @@ func (a *activation) update(turn *store.Turn) {
 		}
 	}
 	if u.Continue != nil {
-		rand.Read(u.Continue.Seed[:])
+		u.Continue.Seed = stored.IncarnationSeed(&a.run, a.run.Incarnation+1)
 		a.x.e.origin(&a.run, u.Continue)
 	}
 	if u.Status == store.Stalled || u.Status.Terminal() {

@@ -48,7 +48,7 @@ func (p *Promise) Location() string { return string(p.op.Loc) }
 
 // Secret returns 16 bytes that only the run can make for this promise.
 func (p *Promise) Secret() [16]byte {
-	return stored.PromiseSecret(p.op.J.Run, string(p.op.Loc), p.op.Generation)
+	return stored.PromiseSecret(p.op.J.Run.Seed, string(p.op.Loc), p.op.Generation)
 }
 
 // AwaitPromise waits until the promise is assigned. A *Failure is what it was

@@ -320,7 +320,7 @@ func TestPromise(t *testing.T) {
 		h.deliver(resolution)
 		h.want(store.Succeeded, "42")
 		h.replays()
-		if secret != first || secret != stored.PromiseSecret(&h.j.run, string(path("answer")), 0) {
+		if secret != first || secret != stored.PromiseSecret(h.j.run.Seed, string(path("answer")), 0) {
 			t.Error("the secret is not the same after a replay")
 		}
 	})

@@ -23,10 +23,24 @@ func Derive(seed store.Seed, purpose string, generation int, loc location.Loc, n
 	return [32]byte(h.Sum(nil))
 }
 
-// PromiseSecret returns the secret of the promise that was made at loc of the run
-// in a generation.
-func PromiseSecret(run *store.Run, loc string, generation int) [16]byte {
-	h := Derive(run.Seed, "promise", generation, location.Loc(loc), 0)
+// IncarnationSeed returns the seed of an incarnation of a run, up to the one after the
+// present. It follows from the seed that the run was started with, so that a token of a
+// former incarnation is told from a forged one.
+func IncarnationSeed(run *store.Run, incarnation int) store.Seed {
+	switch incarnation {
+	case run.Incarnation:
+		return run.Seed
+	case 0:
+		return run.FirstSeed()
+	}
+	h := Derive(run.FirstSeed(), "incarnation", 0, "", int64(incarnation))
+	return store.Seed(h[:16])
+}
+
+// PromiseSecret returns the secret of the promise that was made at loc of a run, in the
+// incarnation with the seed and in a generation.
+func PromiseSecret(seed store.Seed, loc string, generation int) [16]byte {
+	h := Derive(seed, "promise", generation, location.Loc(loc), 0)
 	return [16]byte(h[:16])
 }
 

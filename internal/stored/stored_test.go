@@ -314,7 +314,7 @@ func TestDerivedBytesDiffer(t *testing.T) {
 		seen[h] = true
 	}
 	run := store.Run{Seed: seed}
-	if stored.PromiseSecret(&run, "l", 0) == stored.PromiseSecret(&run, "l", 1) {
+	if stored.PromiseSecret(run.Seed, "l", 0) == stored.PromiseSecret(run.Seed, "l", 1) {
 		t.Error("a secret outlives its generation")
 	}
 	if got, want := stored.ResolutionID("l", 1, 2), "p:"; !strings.HasPrefix(got, want) ||
