@@ -35,6 +35,7 @@ func (lc trialCommands) benchCommand() *cobra.Command {
   failover    -n runs of steps that take 50 ms, on --nodes processes: how long they stand still
               when one stops, one comes and one is killed
   broadcast   one event to -n runs that wait for it: how fast they go on
+  permits     -n children of --steps parallel steps, which need permits of five queues
   loop        a loop of --steps iterations of one step: rate, memory, size of the store
   replay      a run of --steps steps, killed and taken up by a new process, -n times
   sleepers    -n runs in a long sleep: memory, starts, idle queries

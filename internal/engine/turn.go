@@ -32,6 +32,9 @@ func (a *activation) submit() {
 	}
 	a.turn = turnUnderWay{underWay: true}
 	turn.Shard = a.run.Shard
+	if a.code != nil {
+		turn.Sends = permit.Pack(turn.Sends)
+	}
 	if a.workflow.Discard {
 		for _, no := range turn.Dead {
 			turn.Consumed = append(turn.Consumed, store.Consumption{Item: no})

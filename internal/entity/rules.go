@@ -41,7 +41,7 @@ type Rules interface {
 // The bounds of one turn. What one call of Take or Tick adds may exceed them,
 // but not by much: look at Full before each piece of work.
 const (
-	maxRows  = 1000
+	maxRows  = 500
 	maxBytes = 4 << 20
 )
 
@@ -49,7 +49,8 @@ const (
 // commands that it is given: do not change them afterwards.
 type Writer struct {
 	entries  []store.Entry
-	place    map[string]int // of a location in entries
+	place    map[string]int      // of a location in entries
+	fresh    map[string]struct{} // locations at which nothing stood before the turn
 	deleted  map[string]struct{}
 	prune    []store.Span
 	sends    []store.Command
@@ -85,6 +86,16 @@ func (w *Writer) Put(loc string, value []byte) {
 	w.entries = append(w.entries, e)
 }
 
+// PutNew is Put at a location at which nothing stands: a Delete in the same turn then leaves
+// no trace.
+func (w *Writer) PutNew(loc string, value []byte) {
+	w.Put(loc, value)
+	if w.fresh == nil {
+		w.fresh = map[string]struct{}{}
+	}
+	w.fresh[loc] = struct{}{}
+}
+
 // Delete deletes what stands at a location; nothing need be there. Of several
 // calls of Put and Delete for one location the last one counts.
 func (w *Writer) Delete(loc string) {
@@ -96,6 +107,9 @@ func (w *Writer) Delete(loc string) {
 		w.entries[last] = store.Entry{}
 		w.entries = w.entries[:last]
 		delete(w.place, loc)
+	}
+	if _, fresh := w.fresh[loc]; fresh {
+		return
 	}
 	if _, twice := w.deleted[loc]; twice {
 		return

@@ -42,6 +42,15 @@ type Ask struct {
 	At       store.Time  `cbor:"4,keyasint,omitempty"` // not before; 0: now
 	After    store.Delay `cbor:"5,keyasint,omitempty"` // not before this much after the ask
 	Loc      string      `cbor:"6,keyasint,omitempty"` // of the step that asks; "": the run itself asks
+	More     []MoreAsk   `cbor:"7,keyasint,omitempty"` // of further steps of the run
+}
+
+// MoreAsk is the ask of a further step in an item of several.
+type MoreAsk struct {
+	Ticket   string `cbor:"1,keyasint"`
+	Loc      string `cbor:"2,keyasint"`
+	Key      string `cbor:"3,keyasint,omitempty"`
+	Priority int    `cbor:"4,keyasint,omitempty"`
 }
 
 // Settings of a queue. 0 is no limit.
@@ -168,14 +177,11 @@ func GrantStep(queue, ticket, runID, loc string) store.Command {
 // OfStep reports whether a grant is for a step of its run.
 func OfStep(it *store.Item) bool { return it.Kind == store.ItemGrant && it.Loc != "" }
 
-// Return returns the command that gives back a granted permit for which no step waits
-// any more.
-func Return(it *store.Item) store.Command {
-	p := Place{Queue: it.Name, Ticket: Ticket(it)}
-	return p.GiveBack()
-}
+// Return returns the command that gives back the permits of a grant for which no step
+// waits any more.
+func Return(it *store.Item) store.Command { return Back(it.Name, Tickets(it)) }
 
-// Ticket returns the ticket of an ask, a grant or a give back.
+// Ticket returns the ticket of an ask, a grant or a give back; the first one of several.
 func Ticket(it *store.Item) string { return it.Origin }
 
 // Granted reports whether the items, which are those of the run's inbox that are not

@@ -45,7 +45,7 @@ func TestStoredForm(t *testing.T) {
 		t.Errorf("the state comes back as %+v, %v", got, err)
 	}
 	want := permit.Ask{RunID: "r", Key: "k", Priority: -1, At: 5, After: 6, Loc: "l"}
-	if got, err := permit.DecodeAsk(ask.Item.Value); got != want || err != nil {
+	if got, err := permit.DecodeAsk(ask.Item.Value); !reflect.DeepEqual(got, want) || err != nil {
 		t.Errorf("the ask comes back as %+v, %v", got, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 type queues struct {
 	asked map[string]*asked // by ticket, all that ever were
 
-	granted, strays int // how often each happened
+	granted, together, strays int // how often each happened
 }
 
 // asked is a permit that was asked for.
@@ -33,9 +33,9 @@ func (j *durable) asks(recordID string, it *store.Item) {
 	if o.asked == nil {
 		o.asked = map[string]*asked{}
 	}
-	a := o.asked[permit.Ticket(it)]
 	switch it.Kind {
 	case store.ItemAsk:
+		a := o.asked[permit.Ticket(it)]
 		ask, err := permit.DecodeAsk(it.Value)
 		if err != nil || !ok || a != nil || ask.RunID != j.run.ID || ask.Loc == "" {
 			j.violate("queue %q is asked twice, or badly: %+v, %v", queue, ask, err)
@@ -47,11 +47,14 @@ func (j *durable) asks(recordID string, it *store.Item) {
 		}
 		o.asked[permit.Ticket(it)] = &asked{queue: queue, loc: ask.Loc}
 	case store.ItemGiveBack:
-		if a == nil || a.queue != queue {
-			j.violate("the ticket %q is given back to %q, which was not asked", permit.Ticket(it), queue)
-			return
+		for _, ticket := range permit.Tickets(it) {
+			a := o.asked[ticket]
+			if a == nil || a.queue != queue {
+				j.violate("the ticket %q is given back to %q, which was not asked", ticket, queue)
+				return
+			}
+			a.back = true
 		}
-		a.back = true
 	}
 }
 
@@ -93,20 +96,33 @@ func (d *driver) grant() bool {
 	locs := slices.SortedFunc(maps.Keys(open), func(a, b string) int {
 		return int(int64(hashOf(location.Loc(a))) - int64(hashOf(location.Loc(b))))
 	})
-	i := 0
+	i, several := 0, false
 	if d.random != nil {
-		i = d.random.IntN(len(locs))
+		i, several = d.random.IntN(len(locs)), d.random.IntN(2) == 0
 	}
-	d.grantTo(open[locs[i]])
+	tickets := []string{open[locs[i]]}
+	for _, loc := range locs[i+1:] {
+		if several && d.j.queues.asked[open[loc]].queue == d.j.queues.asked[tickets[0]].queue {
+			tickets = append(tickets, open[loc])
+		}
+	}
+	d.grantTo(tickets...)
 	return true
 }
 
-func (d *driver) grantTo(ticket string) {
-	a := d.j.queues.asked[ticket]
-	d.j.queues.granted++
-	c := permit.GrantStep(a.queue, ticket, d.j.run.ID, a.loc)
-	a.granted = store.ItemNo(len(d.j.items) + 1)
-	d.give(*c.Item)
+// grantTo grants permits of one queue in one item.
+func (d *driver) grantTo(tickets ...string) {
+	d.j.queues.granted += len(tickets)
+	if len(tickets) > 1 {
+		d.j.queues.together++
+	}
+	var grants []permit.StepGrant
+	for _, ticket := range tickets {
+		a := d.j.queues.asked[ticket]
+		a.granted = store.ItemNo(len(d.j.items) + 1)
+		grants = append(grants, permit.StepGrant{Ticket: ticket, Loc: a.loc})
+	}
+	d.give(*permit.GrantSteps(d.j.queues.asked[tickets[0]].queue, d.j.run.ID, grants).Item)
 }
 
 // grantStray gives a permit that was given back: the queue did not know yet.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,9 +25,12 @@ type Rules struct {
 	keys    map[string]*key
 	levels  []*level // by priority, highest first
 	delayed delays
-	ready   int     // requests that are due
-	recent  []grant // the last permits, as many as the rate counts, oldest first
-	turns   []turn  // the last permits and whom they were for, oldest first
+	ready   int      // requests that are due
+	recent  []bucket // the last permits, as many as the rates count, oldest first
+	counted int      // permits in recent
+	dirty   bool     // the last bucket is not written as it is
+	out     []*steps // what the turn grants to steps, by run
+	turns   []turn   // the last permits and whom they were for, oldest first
 
 	changed bool       // of what the queue shows
 	wake    store.Time // when the rate allows the next permit; 0: nobody waits for that
@@ -71,10 +76,11 @@ type asked struct {
 	Priority int          `cbor:"4,keyasint,omitempty"`
 	Due      store.Time   `cbor:"5,keyasint"`
 	Loc      string       `cbor:"6,keyasint,omitempty"` // of a step; "": a run asks
+	Nth      int          `cbor:"7,keyasint,omitempty"` // of an item of several
 }
 
 func (r *request) compare(o *request) int {
-	return cmp.Or(cmp.Compare(r.Due, o.Due), cmp.Compare(r.No, o.No))
+	return cmp.Or(cmp.Compare(r.Due, o.Due), cmp.Compare(r.No, o.No), cmp.Compare(r.Nth, o.Nth))
 }
 
 // holding is the stored form of a permit.
@@ -85,10 +91,34 @@ type holding struct {
 	No    int64      `cbor:"4,keyasint"` // counts the queue's permits
 }
 
-// grant is a permit of those that a rate counts.
-type grant struct {
-	loc string
-	at  store.Time
+// bucket is permits that were granted at the same time, of those that a rate counts.
+type bucket struct {
+	no int64 // of the first one
+	tally
+}
+
+// tally is the stored form of a bucket. A single permit may be stored as its time alone.
+type tally struct {
+	At store.Time `cbor:"1,keyasint"`
+	N  int        `cbor:"2,keyasint"`
+}
+
+// readBucket reads what rateLocOf(no) holds.
+func readBucket(loc string, value []byte) (b bucket, err error) {
+	if b.no, err = strconv.ParseInt(strings.TrimPrefix(loc, rateLoc), 16, 64); err != nil {
+		return b, err
+	}
+	if cbor.Unmarshal(value, &b.At) == nil {
+		b.N = 1
+		return b, nil
+	}
+	return b, cbor.Unmarshal(value, &b.tally)
+}
+
+// steps are the steps of a run that are granted permits in a turn.
+type steps struct {
+	runID  string
+	grants []permit.StepGrant
 }
 
 // served is the stored form of when a key was served last.
@@ -136,9 +166,9 @@ func (q *Rules) Load(entries []store.Entry) error {
 				q.key(h.Key).held++
 			}
 		case rateLoc:
-			g := grant{loc: e.Loc}
-			if err = cbor.Unmarshal(e.Value, &g.at); err == nil {
-				q.recent = append(q.recent, g)
+			var b bucket
+			if b, err = readBucket(e.Loc, e.Value); err == nil {
+				q.recent, q.counted = append(q.recent, b), q.counted+b.N
 			}
 		case requestLoc:
 			r := &request{ticket: rest}
@@ -163,7 +193,9 @@ func (q *Rules) Take(it *store.Item, now store.Time, w *entity.Writer) {
 	case store.ItemAsk:
 		q.ask(it, w)
 	case store.ItemGiveBack:
-		q.giveBack(permit.Ticket(it), w)
+		for _, ticket := range permit.Tickets(it) {
+			q.giveBack(ticket, w)
+		}
 	case store.ItemUpdate:
 		w.Consume(it.No, q.manage(it, w))
 		return
@@ -172,22 +204,29 @@ func (q *Rules) Take(it *store.Item, now store.Time, w *entity.Writer) {
 }
 
 func (q *Rules) ask(it *store.Item, w *entity.Writer) {
-	ticket := permit.Ticket(it)
-	_, has := q.held[ticket]
-	if q.waiting[ticket] != nil || has {
-		return // told twice
-	}
 	a, err := permit.DecodeAsk(it.Value)
 	if err != nil {
 		panic(fmt.Sprintf("item %q: %v", it.ID, err))
 	}
-	r := &request{ticket: ticket, asked: asked{
-		No: it.No, RunID: a.RunID, Loc: a.Loc, Key: a.Key, Priority: a.Priority,
-		Due: max(it.Sent, a.At, it.Sent+store.Time(a.After)),
-	}}
+	due := max(it.Sent, a.At, it.Sent+store.Time(a.After))
+	q.wait(permit.Ticket(it), w, asked{No: it.No, RunID: a.RunID, Loc: a.Loc, Key: a.Key, Priority: a.Priority, Due: due})
+	for i := range a.More {
+		m := &a.More[i]
+		q.wait(m.Ticket, w, asked{
+			No: it.No, Nth: i + 1, RunID: a.RunID, Loc: m.Loc, Key: m.Key, Priority: m.Priority, Due: due,
+		})
+	}
+}
+
+// wait lets what has asked with a ticket wait for its permit.
+func (q *Rules) wait(ticket string, w *entity.Writer, a asked) {
+	if _, has := q.held[ticket]; has || q.waiting[ticket] != nil {
+		return // told twice
+	}
+	r := &request{ticket: ticket, asked: a}
 	q.waiting[ticket] = r
 	heap.Push(&q.delayed, r)
-	put(w, requestLoc+ticket, r.asked)
+	w.PutNew(requestLoc+ticket, encode(r.asked))
 	q.changed = true
 }
 
@@ -230,13 +269,15 @@ func (q *Rules) Tick(now store.Time, w *entity.Writer) {
 	}
 	q.wake = 0
 	q.miss(now, w)
-	for {
+	room, later := q.room(now)
+	before := q.head.Granted
+	for ; ; room-- {
 		r := q.next()
 		if r == nil {
 			break
 		}
-		if at := q.allowedAt(); at > now {
-			q.wake = at
+		if room <= 0 {
+			q.wake = later
 			break
 		}
 		if w.Full() {
@@ -245,6 +286,7 @@ func (q *Rules) Tick(now store.Time, w *entity.Writer) {
 		}
 		q.grant(r, now, w)
 	}
+	q.finish(before, w)
 	q.forgetOld(w)
 	if q.changed {
 		q.changed = false
@@ -270,13 +312,25 @@ func (q *Rules) next() *request {
 	return nil
 }
 
-// allowedAt returns when the rate allows the next permit.
-func (q *Rules) allowedAt() store.Time {
+// room returns how many permits the rate allows now, and when it allows the next one after
+// these.
+func (q *Rules) room(now store.Time) (n int, later store.Time) {
 	s := q.head.settings()
-	if s.Rate == 0 || len(q.recent) < s.Rate {
-		return 0
+	if s.Rate == 0 {
+		return math.MaxInt, 0
 	}
-	return q.recent[len(q.recent)-s.Rate].at + store.Time(s.Per)
+	n, later = s.Rate, now+store.Time(s.Per)
+	for i := len(q.recent) - 1; i >= 0; i-- {
+		b := &q.recent[i]
+		ends := b.At + store.Time(s.Per)
+		if ends <= now {
+			break
+		}
+		if n, later = n-b.N, ends; n <= 0 {
+			return 0, later
+		}
+	}
+	return n, later
 }
 
 func (q *Rules) grant(r *request, now store.Time, w *entity.Writer) {
@@ -288,26 +342,82 @@ func (q *Rules) grant(r *request, now store.Time, w *entity.Writer) {
 	k := q.key(r.Key)
 	k.held++
 	q.serve(k, no)
-	put(w, permitLoc+r.ticket, h)
-	put(w, keyLoc+r.Key, served{r.Key, no})
-	if rate := q.head.settings().Rate; rate > 0 {
-		q.recent = append(q.recent, grant{rateLocOf(no), now})
-		put(w, rateLocOf(no), now)
-		q.trim(rate, w)
-	}
-	put(w, headLoc, q.head)
-	if r.Loc == "" {
-		w.Send(permit.Grant(r.RunID, r.ticket))
-	} else {
-		w.Send(permit.GrantStep(q.name, r.ticket, r.RunID, r.Loc))
-	}
+	w.PutNew(permitLoc+r.ticket, encode(h))
+	q.count(no, now)
+	q.notify(r)
 	q.changed = true
 }
 
-// trim keeps the last n of the permits that a rate counts.
-func (q *Rules) trim(n int, w *entity.Writer) {
-	for len(q.recent) > n {
-		w.Delete(q.recent[0].loc)
+// notify adds a permit to those that the turn grants: one item for all steps of a run.
+func (q *Rules) notify(r *request) {
+	g := permit.StepGrant{Ticket: r.ticket, Loc: r.Loc}
+	for _, one := range q.out {
+		if r.Loc != "" && one.runID == r.RunID && one.grants[0].Loc != "" {
+			one.grants = append(one.grants, g)
+			return
+		}
+	}
+	q.out = append(q.out, &steps{r.RunID, []permit.StepGrant{g}})
+}
+
+// finish writes what the permits of a turn have in common; before is the number of the
+// last permit before them.
+func (q *Rules) finish(before int64, w *entity.Writer) {
+	if q.head.Granted == before {
+		return
+	}
+	put(w, headLoc, q.head)
+	for i := len(q.turns) - 1; i >= 0 && q.turns[i].no > before; i-- {
+		if t := &q.turns[i]; q.key(t.key).served == t.no {
+			put(w, keyLoc+t.key, served{t.key, t.no})
+		}
+	}
+	if q.dirty {
+		q.dirty = false
+		last := &q.recent[len(q.recent)-1]
+		put(w, rateLocOf(last.no), last.tally)
+	}
+	q.trim(w)
+	for _, one := range q.out {
+		if first := &one.grants[0]; first.Loc == "" {
+			w.Send(permit.Grant(one.runID, first.Ticket))
+		} else {
+			w.Send(permit.GrantSteps(q.name, one.runID, one.grants))
+		}
+	}
+	q.out = nil
+}
+
+// mostRate is the largest rate of the declared settings and those that override them: so
+// many permits are counted, whichever come to count.
+func (q *Rules) mostRate() int {
+	most := q.head.Declared.Rate
+	if q.head.Override != nil {
+		most = max(most, q.head.Override.Settings.Rate)
+	}
+	return most
+}
+
+// count counts a permit for the rate.
+func (q *Rules) count(no int64, now store.Time) {
+	if q.mostRate() == 0 {
+		return
+	}
+	if n := len(q.recent); n > 0 && q.recent[n-1].At == now {
+		q.recent[n-1].N++
+	} else {
+		q.recent = append(q.recent, bucket{no, tally{now, 1}})
+	}
+	q.counted++
+	q.dirty = true
+}
+
+// trim forgets permits that no rate counts any more: all but the last ones.
+func (q *Rules) trim(w *entity.Writer) {
+	most := q.mostRate()
+	for len(q.recent) > 0 && q.counted-q.recent[0].N >= most {
+		w.Delete(rateLocOf(q.recent[0].no))
+		q.counted -= q.recent[0].N
 		q.recent = q.recent[1:]
 	}
 }
@@ -361,7 +471,7 @@ func (q *Rules) manage(it *store.Item, w *entity.Writer) []byte {
 		}
 		granted := q.head.Granted // tickets of it may still be told of
 		q.head = head{Granted: granted}
-		q.trim(0, w)
+		q.trim(w)
 	default:
 		return no("nobody knows how to %s a queue", it.Name)
 	}
@@ -390,7 +500,7 @@ func (q *Rules) change(it *store.Item, c *permit.Change) string {
 
 // obey is called after the settings that count have changed.
 func (q *Rules) obey(w *entity.Writer) {
-	q.trim(q.head.settings().Rate, w)
+	q.trim(w)
 	q.unblockAll()
 }
 
@@ -416,10 +526,12 @@ func no(format string, args ...any) []byte {
 	return []byte(b.String())
 }
 
-func put(w *entity.Writer, loc string, v any) {
+func put(w *entity.Writer, loc string, v any) { w.Put(loc, encode(v)) }
+
+func encode(v any) []byte {
 	data, err := cbor.Marshal(v)
 	if err != nil {
 		panic(err) // plain values always encode
 	}
-	w.Put(loc, data)
+	return data
 }

@@ -120,7 +120,8 @@ func (w *world) commit(turn *store.Turn) {
 		}
 		w.granted = append(w.granted, permit.Ticket(c.Item))
 	}
-	full := len(turn.Entries)+len(turn.Prune)+len(turn.Sends)+len(turn.Consumed) >= 1000
+	w.model.trim()
+	full := len(turn.Entries)+len(turn.Prune)+len(turn.Sends)+len(turn.Consumed) >= 500
 	if want := w.model.next(w.now); want != nil && !full {
 		w.t.Fatalf("the turn grants %d permits; the model grants %q too", len(turn.Sends), want.ticket)
 	}
@@ -256,7 +257,7 @@ func (m *model) take(it *store.Item) string {
 			m.over = nil
 		}
 		m.most = len(m.held)
-		m.times = m.times[max(len(m.times)-m.limits().Rate, 0):]
+		m.trim()
 	case it.Name == permit.Pause, it.Name == permit.Resume:
 		m.paused = it.Name == permit.Pause
 	case len(m.waiting)+len(m.held) > 0:
@@ -303,6 +304,27 @@ func (m *model) next(now store.Time) *asking {
 	return best
 }
 
+func (m *model) mostRate() int {
+	if m.over != nil {
+		return max(m.set.Rate, m.over.Rate)
+	}
+	return m.set.Rate
+}
+
+// trim forgets the times that no rate counts. Those that are equal are kept together.
+func (m *model) trim() {
+	for len(m.times) > 0 {
+		n := 1
+		for n < len(m.times) && m.times[n] == m.times[0] {
+			n++
+		}
+		if len(m.times)-n < m.mostRate() {
+			return
+		}
+		m.times = m.times[n:]
+	}
+}
+
 // grant grants a permit and returns the ticket; "": there is none to grant.
 func (m *model) grant(now store.Time) string {
 	r := m.next(now)
@@ -314,9 +336,8 @@ func (m *model) grant(now store.Time) string {
 	m.held = append(m.held, got)
 	m.granted++
 	m.served[got.key] = m.granted
-	if rate := m.limits().Rate; rate > 0 {
+	if m.mostRate() > 0 {
 		m.times = append(m.times, now)
-		m.times = m.times[max(len(m.times)-rate, 0):]
 	}
 	return got.ticket
 }

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/fxamacker/cbor/v2"
@@ -26,13 +25,12 @@ func Read(entries []store.Entry) (*Standing, error) {
 			var h holding
 			err = cbor.Unmarshal(value, &h)
 			s.Held[ticket] = h.Key
-		} else if number, ok := strings.CutPrefix(loc, rateLoc); ok {
-			var no int64
-			var at store.Time
-			if no, err = strconv.ParseInt(number, 16, 64); err == nil {
-				err = cbor.Unmarshal(value, &at)
+		} else if strings.HasPrefix(loc, rateLoc) {
+			var b bucket
+			b, err = readBucket(loc, value)
+			for k := range b.N {
+				s.Recent[b.no+int64(k)] = b.At
 			}
-			s.Recent[no] = at
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: entry %q of a queue: %w", store.ErrDamaged, loc, err)

@@ -14,8 +14,15 @@ import (
 // stepPermit is the permit of a step's attempt.
 type stepPermit struct {
 	place permit.Place
-	item  store.ItemNo // the grant; 0: it has not come
-	until store.Time   // when the wait for it is over; 0: never
+	grant *grant     // nil: it has not come
+	until store.Time // when the wait for it is over; 0: never
+}
+
+// grant is an item that grants permits: of several steps if they were granted together. It
+// stays in the inbox until all of them are given back.
+type grant struct {
+	item store.ItemNo
+	left int // permits of it that are not given back
 }
 
 // permits are what the steps of a run have asked queues for.
@@ -108,13 +115,25 @@ func (p *permits) deliver(it store.Item) {
 		s.j.Log.See(&it)
 		return
 	}
-	t := p.tickets[permit.Ticket(&it)]
-	if t == nil {
-		p.bounce(&it)
+	g := &grant{item: it.No}
+	var strays []string
+	for _, name := range permit.Tickets(&it) {
+		t := p.tickets[name]
+		if t == nil {
+			strays = append(strays, name)
+			continue
+		}
+		g.left++
+		t.op.permit.grant = g
+		p.granted = append(p.granted, t.op)
+	}
+	if len(strays) > 0 { // also those of an earlier activation that were given back
+		s.j.Log.Send(permit.Back(it.Name, strays))
+	}
+	if g.left == 0 {
+		s.j.Answer(it.No, nil)
 		return
 	}
-	t.op.permit.item = it.No
-	p.granted = append(p.granted, t.op)
 	s.j.Log.See(&it)
 }
 
@@ -159,8 +178,10 @@ func (p *permits) end(o *step) {
 	}
 	o.permit = nil
 	delete(p.tickets, x.place.Ticket)
-	if x.item != 0 {
-		s.j.Answer(x.item, nil)
+	if g := x.grant; g != nil {
+		if g.left--; g.left == 0 {
+			s.j.Answer(g.item, nil)
+		}
 	}
 	asks := func(it *store.Item) bool { return it.Kind == store.ItemAsk && permit.Ticket(it) == x.place.Ticket }
 	if !s.j.Log.Unsend(asks) {

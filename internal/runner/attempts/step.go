@@ -207,7 +207,7 @@ func (o *step) Postpone() {
 }
 
 func (o *step) Show(w *journal.Wait) {
-	if o.permit == nil || o.permit.item != 0 {
+	if o.permit == nil || o.permit.grant != nil {
 		w.EndsAt(o.Deadline)
 		return
 	}

@@ -47,8 +47,8 @@ end
 local function updating(t, u)
 	return {
 		index = t.index, what = TURN.update, no = t.no, shard = t.shard, ic = t.ic, entries = t.entries, update = u,
-		prune = none, rewrites = none, seen = none, consumed = none, returned = none, answers = none, values = none,
-			appends = none, tags = none,
+		prune = none, gone = none, single = none, rewrites = none, seen = none, consumed = none, returned = none,
+			answers = none, values = none, appends = none, tags = none,
 		dead = none, audit = none, sends = none,
 	}
 end
@@ -65,7 +65,15 @@ local function readTurn()
 	t.fi = num()
 	t.prune, t.seen, t.consumed, t.returned, t.answers, t.values, t.appends, t.tags, t.dead, t.audit, t.sends = {}, {},
 		{}, {}, {}, {}, {}, {}, {}, {}, {}
-	for i = 1, num() do t.prune[i] = { arg(), arg() } end
+	t.gone, t.single = {}, {}
+	for i = 1, num() do
+		local from, to = arg(), arg()
+		if to == from .. '\0' then -- one location: an entity prunes hundreds in a turn
+			t.gone[from], t.single[#t.single + 1] = true, from
+		else
+			t.prune[#t.prune + 1] = { from, to }
+		end
+	end
 	t.rewrites = readEntries(num())
 	t.entries = readEntries(num())
 	for i = 1, num() do t.seen[i] = arg() end
@@ -94,6 +102,7 @@ end
 
 local function pruned(t, loc)
 	if not t.prune then return false end
+	if t.gone[loc] then return true end
 	for i = 1, #t.prune do
 		if not less(loc, t.prune[i][1]) and less(loc, t.prune[i][2]) then return true end
 	end
@@ -394,6 +403,8 @@ local function write(t, r)
 		for i = 1, #t.entries do writeEntry(t.no, t.ic, t.entries[i], t.entries[i].old) end
 		return VERDICT.committed
 	end
+	inPieces('HDEL', 'e:' .. t.no .. ':' .. t.ic, t.single)
+	inPieces('HDEL', 'v:' .. t.no .. ':' .. t.ic, t.single)
 	if #t.prune > 0 then
 		for _, loc in ipairs(call('HKEYS', T .. 'e:' .. t.no .. ':' .. t.ic)) do
 			if pruned(t, loc) then

@@ -86,6 +86,7 @@ var workloads = map[string]workload{
 	"nodes":      {measureNodes, 1, 200, 5, 50},
 	"failover":   {measureFailover, 1, 60, 0, 0},
 	"broadcast":  {measureBroadcast, 3, 10_000, 0, 0},
+	"permits":    {measurePermits, 1, 50, 100, 0},
 	"loop":       {measureLoop, 1, 0, 20_000, 0}, // the mark is for a million
 	"replay":     {measureReplay, 1, 3, replaySteps, 0},
 	"sleepers":   {measureSleepers, 1, 50_000, 0, 100}, // with 10,000 the noise of resident memory is above the gate

@@ -66,7 +66,9 @@ var figuresOf = map[string][]string{
 	"replay":     {"process start to end of run p50", "opening the store to end of run p100"},
 	"sleepers":   {"started", "started and asleep", "heap per run", "store calls when idle", "opening the store to owning it"},
 	"loop":       {"iterations", "steps of one run without a loop", "heap early", "heap at the end"},
-	"timers":     {"lateness mean", "lateness p99", "lateness earliest"},
+	"permits": {"steps, no permits", "steps, limit never reached", "share, limit never reached",
+		"steps, rate of 400/s each", "share, rate of 400/s each"},
+	"timers": {"lateness mean", "lateness p99", "lateness earliest"},
 }
 
 func TestEachWorkload(t *testing.T) {
