@@ -13,6 +13,10 @@ var (
 	// or a failover that lost writes: a batch that it had acknowledged to the caller is not
 	// there. Nothing changed. What the caller knows of leases and runs is void.
 	ErrWentBack = errors.New("store went back")
+	// ErrTooLarge: the act is larger than the store can take, or takes longer than the store
+	// allows. It did not happen; parts of it may be tried. It comes with ErrInvalid if the
+	// act alone is the reason, and with ErrUnavailable if the store may be.
+	ErrTooLarge = errors.New("too large")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("store closed")
 	// ErrBadCursor: the cursor was not made by this store's List.

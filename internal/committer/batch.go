@@ -14,6 +14,14 @@ import (
 const (
 	// maxBatchRows bounds one batch, so that a waiting caller never waits for more.
 	maxBatchRows = 4000
+	// maxBatchBytes bounds one batch too. A turn of more than that is written alone.
+	maxBatchBytes = 16 << 20
+	// fewestRows and fewestBytes are what a batch may have however often the store found
+	// one too large.
+	fewestRows, fewestBytes = 1, 1 << 10
+	// guiltyTries is how often a turn that the store does not take is tried alone where
+	// nothing else is written that shows whether the store takes anything.
+	guiltyTries = 5
 	// fewLeases is how many leases stand in every batch; of more only those that it
 	// touches.
 	fewLeases = 4
@@ -170,13 +178,17 @@ func (c *Committer) nextBatch() *batch {
 	}
 	before, delivered := c.undelivered, make(chan struct{})
 	c.writing, c.undelivered = true, delivered
-	rows, nt := 0, 0
-	for nt < len(c.turns) && rows < maxBatchRows && c.turns[nt].leftOut == 0 {
-		turn := c.turns[nt].Turn
-		rows += len(turn.Entries) + len(turn.Values) + len(turn.Appends) + 1
+	room := c.room()
+	nt, nc := 0, 0
+	for nt < len(c.turns) && c.turns[nt].leftOut == 0 && room.take(sizeOfTurn(c.turns[nt].stored)) {
 		nt++
 	}
-	nc := min(len(c.commands), max(maxBatchRows-rows, 100))
+	least := c.room().bounds // of which commands have a part, however many turns there are
+	room.bounds = bounds{max(room.rows, least.rows/40), max(room.bytes, least.bytes/16)}
+	room.used = false
+	for nc < len(c.commands) && room.take(sizeOfCommand(&c.commands[nc].Command)) {
+		nc++
+	}
 	if nt == 0 && len(c.turns) > 0 {
 		nt, nc = 1, 0 // one that was left out is tried alone
 	}
@@ -230,7 +242,8 @@ func (c *Committer) commit(ctx context.Context, b *batch) (store.BatchResult, er
 			<-ctx.Done()
 			return store.BatchResult{}, err
 		}
-		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknown) {
+		again := errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrTooLarge)
+		if !again && !errors.Is(err, store.ErrUnknown) {
 			return store.BatchResult{}, err
 		}
 		c.cfg.Log.Error("committing; trying again",
@@ -261,6 +274,7 @@ func (c *Committer) attempt(ctx context.Context, b *batch) (store.BatchResult, e
 	c.mu.Unlock()
 	if err == nil {
 		c.cfg.Batches.acknowledge(b.contents.No)
+		c.widen()
 	}
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		b.abandoned++
@@ -270,7 +284,7 @@ func (c *Committer) attempt(ctx context.Context, b *batch) (store.BatchResult, e
 }
 
 // bisect splits a batch that could not be committed until a turn or command that the
-// store cannot take stands alone.
+// store cannot take stands alone. If it was too large, the next ones are smaller.
 func (c *Committer) bisect(ctx context.Context, b *batch, err error) {
 	b.awaitFormer()
 	part := func(turns []Turn, commands []Command) {
@@ -297,6 +311,9 @@ func (c *Committer) bisect(ctx context.Context, b *batch, err error) {
 			p.Done(nil, store.Answer{}, 0, ErrNotOwner)
 		}
 	case len(b.turns)+len(b.commands) > 1:
+		if errors.Is(err, store.ErrTooLarge) {
+			c.narrow(b)
+		}
 		nt, nc := len(b.turns)/2, len(b.commands)/2
 		if nt+nc == 0 {
 			nt = len(b.turns) // one turn and one command
@@ -304,11 +321,33 @@ func (c *Committer) bisect(ctx context.Context, b *batch, err error) {
 		part(b.turns[:nt], b.commands[:nc])
 		part(b.turns[nt:], b.commands[nc:])
 	case len(b.turns) == 1:
-		c.cfg.Log.Error("the store refused a turn", "error", err, "run_no", b.turns[0].Turn.Run)
-		b.turns[0].finish(store.TurnResult{Verdict: store.Refused, Reason: err.Error()})
+		c.guilty(b.turns[0], err)
 	default:
 		b.commands[0].Done(nil, store.Answer{}, 0, err)
 	}
+}
+
+// guilty decides about a turn that the store does not take although it is alone. It may be
+// the store that takes nothing: then all runs would be stalled for a fault of the server. So
+// the turn is put aside and tried again, and refused only if something else was written
+// meanwhile, or, if the error is about the turn, after some tries.
+func (c *Committer) guilty(t Turn, err error) {
+	c.mu.Lock()
+	written := c.written
+	c.mu.Unlock()
+	if t.tries++; t.tries == 1 {
+		t.written = written
+	}
+	alone := errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrDamaged)
+	tried := t.tries > guiltyTries
+	if others := written > t.written; others && (tried || t.tries > 1 && !alone) || tried && !alone {
+		c.cfg.Log.Error("the store refuses a turn", "error", err, "run_no", t.Turn.Run, "tries", t.tries)
+		t.finish(store.TurnResult{Verdict: store.Refused, Reason: err.Error()})
+		return
+	}
+	c.cfg.Log.Error("the store does not take a turn; trying again", "error", err, "run_no", t.Turn.Run,
+		"tries", t.tries)
+	c.retryAlone(t)
 }
 
 // overlap lets the next batch go on its way before the results of this one are delivered.
@@ -328,6 +367,9 @@ func (c *Committer) overlap(b *batch) bool {
 func (c *Committer) deliver(b *batch, result store.BatchResult) {
 	b.awaitFormer()
 	c.cfg.Observe(result.Now)
+	c.mu.Lock()
+	c.written++
+	c.mu.Unlock()
 	for i, t := range b.turns {
 		if result.Turns[i].Verdict == store.Busy {
 			c.retryAlone(t)

@@ -21,7 +21,9 @@ type Turn struct {
 	Done  func(store.TurnResult)
 
 	stored  *store.Turn // in its stored form
-	leftOut int         // how often the store has answered Busy
+	leftOut int         // how often it was put aside, to be tried alone
+	tries   int         // how often the store did not take it, though it was alone
+	written int64       // the committer's, at the first of these tries
 }
 
 // finish delivers the verdict.
@@ -89,6 +91,8 @@ type Committer struct {
 	claims []*ownership.Shard // room for what newBatch asks, which is called by one at a time
 
 	mu          sync.Mutex
+	most        bounds // of a batch, while the store finds larger ones too large; zero: the usual ones
+	written     int64  // batches whose results were delivered
 	turns       []Turn
 	commands    []Command
 	failed      *batch         // written inline without success, and to be repeated

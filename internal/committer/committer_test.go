@@ -326,7 +326,11 @@ func TestABatchThatIsBisectedIsDeliveredInOrder(t *testing.T) {
 		k.answers <- reply{err: errors.New("nor this")}
 		k.runs(3)
 		k.ok()
-		k.wantAnswered(1, "2 refusednor this", 3)
+		k.wantAnswered(1, 3)
+		time.Sleep(time.Second) // the other is tried alone once more, now that one went through
+		k.runs(2)
+		k.answers <- reply{err: errors.New("nor this")}
+		k.wantAnswered(1, 3, "2 refusednor this")
 		if !k.c.Idle() {
 			t.Error("it is not idle in the end")
 		}

@@ -30,7 +30,12 @@
 //   - No answer comes: the call is abandoned when all leases of the batch are lost, and
 //     at the latest after the length of a lease. After that the outcome is unknown, as above.
 //   - The store refuses the batch as a whole: it is bisected until the turn or command
-//     that cannot be taken stands alone. That one is refused, the others are written.
+//     that cannot be taken stands alone. The others are written. The one is tried again
+//     alone, and refused once something else was written meanwhile: if nothing is, the
+//     store may be the reason.
+//   - The batch is too large, or takes the store too long: it is bisected too, and the
+//     batches that follow are smaller until some have gone through. None has more than
+//     16 MiB, unless a single turn has.
 //   - A transaction of an application decides what becomes of a turn or command (the
 //     verdict Busy, the outcome Undecided): the turn is retried in a batch of its own
 //     after a pause, the command is applied outside of the batches, where it may wait.

@@ -98,6 +98,7 @@ func (s *Store) commitAtOnce(ctx context.Context, b *store.Batch) (store.BatchRe
 		s.observe(result.Now)
 		return result, nil
 	case definite(err):
+		(&tx{ctx: ctx, s: s, conn: conn.Conn()}).discard(err)
 		return none, s.classify(ctx, act, err)
 	}
 	return none, fmt.Errorf("%w: %w", s.classify(ctx, act, err), store.ErrUnknown)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stet-run/stet/store"
@@ -217,10 +216,12 @@ func (s *Store) tryWrite(ctx context.Context, act string, locks time.Duration, f
 	t := &tx{ctx: ctx, s: s, conn: conn.Conn()}
 	now, err := t.begin(locks, first)
 	if err != nil {
+		t.discard(err)
 		return t.conn.IsClosed(), s.classify(ctx, act, err)
 	}
 	if err = fn(t, now); err != nil {
 		t.rollback()
+		t.discard(err)
 		return t.conn.IsClosed(), s.classify(ctx, act, err)
 	}
 	return false, s.end(t, act, conn)
@@ -246,7 +247,7 @@ func (s *Store) end(t *tx, act string, conn *pgxpool.Conn) error {
 func (t *tx) begin(locks time.Duration, first first) (store.Time, error) {
 	floor, test := t.s.times()
 	batch := &pgx.Batch{}
-	batch.Queue("BEGIN")
+	batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 	queueSteady(batch, t.s.pooled)
 	batch.Queue("SELECT "+nowExpr+`, set_config('lock_timeout', $3::text, true),
 		set_config('idle_in_transaction_session_timeout', $4::text, true)`,
@@ -304,6 +305,7 @@ func (s *Store) read(ctx context.Context, act string, fn func(t *tx) error) erro
 	}
 	if err := fn(t); err != nil {
 		t.rollback()
+		t.discard(err)
 		return s.classify(ctx, act, err)
 	}
 	if _, err := t.conn.Exec(ctx, "COMMIT"); err != nil {
@@ -322,79 +324,11 @@ func (s *Store) single(ctx context.Context, act string, fn func(t *tx) error) er
 		return s.classify(ctx, act, err)
 	}
 	defer conn.Release()
-	return s.classify(ctx, act, fn(&tx{ctx: ctx, s: s, conn: conn.Conn()}))
-}
-
-// sqlState returns the code of an error of the server, "" for others.
-func sqlState(err error) string {
-	var e *pgconn.PgError
-	if errors.As(err, &e) {
-		return e.Code
+	t := &tx{ctx: ctx, s: s, conn: conn.Conn()}
+	if err = fn(t); err != nil {
+		t.discard(err)
 	}
-	return ""
-}
-
-// definite reports whether an error proves that the act did not happen: the server has
-// answered so and lives.
-func definite(err error) bool {
-	var e *pgconn.PgError
-	if errors.As(err, &e) {
-		return e.Severity != "FATAL" && e.Severity != "PANIC" && !strings.HasPrefix(e.Code, "57P")
-	}
-	var connect *pgconn.ConnectError
-	return errors.As(err, &connect) || pgconn.SafeToRetry(err)
-}
-
-// classify gives an error of the server or the driver the contract's class.
-func (s *Store) classify(ctx context.Context, act string, err error) error {
-	if err == nil {
-		return nil
-	}
-	wrap := func(class error, help string) error {
-		return fmt.Errorf("%s: %w: %w%s", act, class, err, help)
-	}
-	for _, known := range []error{store.ErrUnavailable, store.ErrInvalid, store.ErrClosed, store.ErrBadCursor,
-		store.ErrSchema, store.ErrDamaged, store.ErrWentBack} {
-		if errors.Is(err, known) {
-			return err
-		}
-	}
-	if s.closed.Load() {
-		return store.ErrClosed
-	}
-	code := sqlState(err)
-	switch {
-	case code == "" && ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", act, ctx.Err())
-	case code == "57014" && ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", act, ctx.Err())
-	case code == "":
-		var refused *sqlstore.Refusal
-		if errors.As(err, &refused) || errors.Is(err, errBusy) || errors.Is(err, errNotAtOnce) {
-			return err
-		}
-		return wrap(store.ErrUnavailable, "")
-	}
-	switch code[:2] {
-	case "08", "57": // connection, operator's intervention
-		return wrap(store.ErrUnavailable, "")
-	case "53": // resources: disk, memory, connections
-		return wrap(store.ErrUnavailable, "; give the server room, and it goes on")
-	case "40", "55": // taken back, a lock that is not to be had
-		return wrap(store.ErrUnavailable, "; another transaction is in the way")
-	case "28", "42", "3F": // authorization, undefined table, no such schema
-		return wrap(store.ErrUnavailable, "; check the role's rights and the schema "+s.schema)
-	case "22": // bytes that are no text, numbers out of range
-		return wrap(store.ErrInvalid, "")
-	case "54": // larger than the server can keep
-		return wrap(store.ErrInvalid, "; expected less than 1 GB")
-	case "XX":
-		return wrap(store.ErrDamaged, "; look into the server's log, and restore a backup")
-	}
-	if code == "25006" || code == "25P03" { // a standby; idle for too long
-		return wrap(store.ErrUnavailable, "")
-	}
-	return fmt.Errorf("%s: %w", act, err)
+	return s.classify(ctx, act, err)
 }
 
 // errBusy says that another transaction holds a lock for too long.

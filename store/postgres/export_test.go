@@ -36,3 +36,9 @@ func OpenWatched(ctx context.Context, dsn string, settings map[string]string, no
 
 // CanBecome is what statements ask about a change of status.
 var CanBecome = canBecome
+
+// Classify is what a store makes of an error of the server or the driver.
+func Classify(ctx context.Context, err error) error { return new(Store).classify(ctx, "act", err) }
+
+// SQLState is the code of an error.
+var SQLState = sqlState

@@ -222,7 +222,7 @@ func ConfirmFailover(ctx context.Context, dsn string, opts ...Option) error {
 	if s.pool, err = pgxpool.NewWithConfig(ctx, pc); err != nil {
 		return s.classify(ctx, act, err)
 	}
-	err = s.write(ctx, act, lockLimit, func(t *tx, _ store.Time) error {
+	err = s.write(ctx, act, lockLimit, func(t *tx, now store.Time) error {
 		var shards []store.Shard
 		err := t.each("SELECT grp, slot FROM stet.leases ORDER BY grp, slot", nil, func(scan func(...any) error) error {
 			var shard store.Shard
@@ -233,7 +233,7 @@ func ConfirmFailover(ctx context.Context, dsn string, opts ...Option) error {
 		if err != nil {
 			return err
 		}
-		held, err := t.lockLeases(shards, func(l *store.Lease) bool { return l.Node != "" })
+		held, err := t.lockLeases(now, shards, func(l *store.Lease) bool { return l.Node != "" })
 		if err != nil {
 			return err
 		}

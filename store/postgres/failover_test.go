@@ -67,7 +67,7 @@ func (p *promises) chain(node string, n int) *stet.Workflow[string, []string] {
 
 // engineOn runs an engine on a store until the test ends. What Run returns is of no
 // matter: its store may be away for good.
-func engineOn(t testing.TB, s *postgres.Store, log *slog.Logger, workflows ...stet.Definition) *stet.Engine {
+func engineOn(t testing.TB, s store.Store, log *slog.Logger, workflows ...stet.Definition) *stet.Engine {
 	t.Helper()
 	e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: workflows, Poll: 50 * time.Millisecond,
 		LeaseTTL: time.Second, Grace: time.Second, Logger: log})

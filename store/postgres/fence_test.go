@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -81,6 +83,62 @@ func TestFence(t *testing.T) {
 				t.Errorf("expected one entry, found %+v: %v", s, err)
 			}
 		})
+	}
+}
+
+// TestFenceOfABootWithoutARow takes the lease of a boot that was never registered, while the
+// boot writes its first batches: the takeover waits for the lease in between. No commit of
+// the boot counts after that.
+func TestFenceOfABootWithoutARow(t *testing.T) {
+	t.Parallel()
+	dsn, schema := servers.SharedPostgres(t)
+	var now atomic.Int64
+	now.Store(time.Now().UnixMicro())
+	clock := postgres.Clock(func() time.Time { return time.UnixMicro(now.Load()) })
+	opts := []postgres.Option{postgres.Schema(schema), postgres.AllowLoss(), clock, postgres.Patient()}
+	a := &node{s: open(t, dsn, opts...), node: store.Node{ID: "a", Boot: "a-1"}}
+	a.acquire(t)
+	b := &node{s: open(t, dsn, opts...), node: store.Node{ID: "b", Boot: "b-1"}}
+	watcher, holder := application(t, dsn), application(t, dsn)
+	if _, err := holder.Exec(t.Context(), "BEGIN; SELECT FROM "+schema+".leases FOR SHARE"); err != nil {
+		t.Fatal(err)
+	}
+	now.Add(2 * time.Hour.Microseconds())
+	taken := make(chan error, 1)
+	go func() {
+		got, _, err := b.s.Acquire(context.Background(), b.node, []store.Shard{shard}, ttl)
+		if err == nil && !got[0].Held {
+			err = fmt.Errorf("the lease is held: %+v", got)
+		}
+		taken <- err
+	}()
+	servers.Until(t, "the takeover waits", func() bool {
+		var waits int
+		if err := watcher.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE wait_event_type='Lock' AND query LIKE '%'||$1||'".leases%'`, schema).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+		return waits > 0
+	})
+	write := func() (committed bool) {
+		a.no++
+		result, err := a.s.Commit(t.Context(), store.Batch{Node: "a", Boot: "a-1", No: a.no, Leases: a.leases,
+			Commands: []store.Command{claimedStart(fmt.Sprint("run-", a.no))}})
+		return err == nil && result.Commands[0].Claimed
+	}
+	for range 3 { // they may wait for the takeover, in vain
+		write()
+	}
+	if _, err := holder.Exec(t.Context(), "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-taken; err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if write() {
+			t.Error("the former owner has claimed a run after the takeover")
+		}
 	}
 }
 

@@ -111,7 +111,8 @@ func (s *Store) heartbeat(ctx context.Context, n *store.Node, info []byte) (at s
 // transaction ends, after which they have another fence. A shard that never had a lease
 // gets a row. The boots come first, because a commit locks its boot's row before it reads
 // leases.
-func (t *tx) lockLeases(shards []store.Shard, take func(l *store.Lease) bool) (map[store.Shard]*store.Lease, error) {
+func (t *tx) lockLeases(now store.Time, shards []store.Shard,
+	take func(l *store.Lease) bool) (map[store.Shard]*store.Lease, error) {
 	grps, slots := make([]string, len(shards)), make([]int64, len(shards))
 	for i, shard := range shards {
 		grps[i], slots[i] = shard.Group, int64(shard.Slot)
@@ -148,6 +149,13 @@ func (t *tx) lockLeases(shards []store.Shard, take func(l *store.Lease) bool) (m
 			}
 		}
 		if len(nodes) > 0 {
+			// A boot may have no row: its Register has failed, or it was forgotten. It gets one
+			// here, because its own commit would make one that nobody has locked.
+			if _, err := t.exec(`INSERT INTO stet.nodes (node, boot, seen_at)
+				SELECT q.node, q.boot, $3::bigint FROM unnest($1::text[], $2::text[]) AS q(node, boot)
+				ORDER BY q.node, q.boot ON CONFLICT DO NOTHING`, nodes, boots, now); err != nil {
+				return nil, err
+			}
 			if _, err := t.exec(`WITH b AS (SELECT node, boot FROM stet.nodes
 				WHERE (node, boot) IN (SELECT * FROM unnest($1::text[], $2::text[])) ORDER BY node, boot FOR UPDATE)
 				UPDATE stet.nodes n SET fence=gen_random_uuid() FROM b
@@ -155,18 +163,18 @@ func (t *tx) lockLeases(shards []store.Shard, take func(l *store.Lease) bool) (m
 				return nil, err
 			}
 		}
-		now, err := read(" FOR UPDATE")
+		current, err := read(" FOR UPDATE")
 		if err != nil {
 			return nil, err
 		}
 		again := false
-		for _, l := range now {
+		for _, l := range current {
 			again = again || l.Node != "" && take(l) && !locked[l.Node+"\x00"+l.Boot]
 		}
 		if !again {
-			return now, nil
+			return current, nil
 		}
-		seen = now // another boot has taken one in between; now none can
+		seen = current // another boot has taken one in between; now none can
 	}
 }
 
@@ -189,7 +197,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 		own := func(l *store.Lease) bool { return l.Node == n.ID && l.Boot == n.Boot }
 		// A lease may have been renewed while its lock was waited for, and time has
 		// passed: it is read again, and compared as it is then.
-		leases, err := t.lockLeases(shards, func(l *store.Lease) bool { return own(l) || l.Until <= now })
+		leases, err := t.lockLeases(now, shards, func(l *store.Lease) bool { return own(l) || l.Until <= now })
 		if err != nil {
 			return err
 		}
@@ -346,9 +354,9 @@ func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
 		shards[i] = leases[i].Shard
 		epochs[leases[i].Shard] = leases[i].Epoch
 	}
-	err := s.write(ctx, "release leases", lockLimit, func(t *tx, _ store.Time) error {
+	err := s.write(ctx, "release leases", lockLimit, func(t *tx, now store.Time) error {
 		mine := func(l *store.Lease) bool { return l.Node != "" && l.Epoch == epochs[l.Shard] }
-		held, err := t.lockLeases(shards, mine)
+		held, err := t.lockLeases(now, shards, mine)
 		if err != nil {
 			return err
 		}

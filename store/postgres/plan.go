@@ -25,7 +25,8 @@ var steady = []string{"seqscan", "bitmapscan", "hashjoin", "mergejoin"}
 
 // steadyText makes the settings of the daily work, for the transaction or the session.
 func steadyText(local string) string {
-	return planText("force_generic_plan", "off", local)
+	return planText("force_generic_plan", "off", local) +
+		fmt.Sprintf(", set_config('default_transaction_isolation', 'read committed', %s)", local)
 }
 
 // freeText takes them back for the transaction.

@@ -210,6 +210,10 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 	return pc, nil
 }
 
+// readCommitted is the isolation of all transactions: a stricter one would take heartbeats
+// and commits back, which wait for each other's rows.
+const readCommitted = "read committed"
+
 // pingAfter is how long a connection rests until it is tried before it is used. It is
 // longer than the pause between two polls of an idle engine.
 const pingAfter = 3 * time.Second
@@ -230,6 +234,11 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 	}
 	if s.durable, err = about.durable(s.cfg.lossy); err != nil {
 		return err
+	}
+	if s.pooled && about.isolation != readCommitted {
+		return fmt.Errorf("%w: expected default_transaction_isolation=%s behind a pooler, which keeps no settings of a "+
+			"session; found %s: set it with ALTER ROLE … SET default_transaction_isolation='%[2]s'",
+			store.ErrInvalid, readCommitted, about.isolation)
 	}
 	if s.pooled {
 		pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec

@@ -24,6 +24,7 @@ type server struct {
 	standbys    int64 // that stream now
 	synchronous int64 // of these
 	replication string
+	isolation   string // of transactions that name none
 }
 
 func readServer(ctx context.Context, c *pgx.Conn) (server, error) {
@@ -33,9 +34,10 @@ func readServer(ctx context.Context, c *pgx.Conn) (server, error) {
 		pg_is_in_recovery(), current_setting('fsync'), current_setting('full_page_writes'),
 		current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
 		(SELECT count(*) FROM pg_stat_replication), (SELECT count(*) FROM pg_stat_replication
-			WHERE sync_state IN ('sync', 'quorum')), `+replicationNow,
+			WHERE sync_state IN ('sync', 'quorum')), `+replicationNow+`,
+			current_setting('default_transaction_isolation')`,
 		pgx.QueryExecModeExec).Scan(&a.pid, &a.version, &a.name, &a.standby, &a.fsync, &a.fullPages, &a.syncCommit,
-		&a.syncNames, &a.standbys, &a.synchronous, &a.replication)
+		&a.syncNames, &a.standbys, &a.synchronous, &a.replication, &a.isolation)
 	return a, err
 }
 

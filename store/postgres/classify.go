@@ -1,0 +1,116 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
+)
+
+// What an error of the server says about an act.
+//
+// An act is the reason only of errors whose code can be about data: what is no text, out of
+// range, breaks a constraint, or is larger than the server can keep. Everything else is a
+// fault of the server, its machine, its settings or what is between: a disk that fails, a
+// file that is missing, a right that was taken, a database that is being restored. Such an
+// act waits, and is tried again; otherwise a fault of a second would stall all runs.
+
+// sqlState returns the code of an error of the server, "" for others.
+func sqlState(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// beyondDriver reports whether the driver has refused to send a message of more than 1 GB.
+func beyondDriver(err error) bool { return strings.Contains(err.Error(), "message body too large") }
+
+// definite reports whether an error proves that the act did not happen: the server has
+// answered so and lives, or was sent nothing.
+func definite(err error) bool {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Severity != "FATAL" && e.Severity != "PANIC" && !strings.HasPrefix(e.Code, "57P")
+	}
+	var connect *pgconn.ConnectError
+	return errors.As(err, &connect) || pgconn.SafeToRetry(err) || beyondDriver(err)
+}
+
+// discard closes the connection after an error that says that the session is not in the
+// state that this process believes it is in: a prepared statement is not there (a pooler
+// that Open did not recognise) or does not fit its tables any more, or a transaction has
+// failed before.
+func (t *tx) discard(err error) {
+	switch sqlState(err) {
+	case "26000", "0A000", "25P02", "42P05":
+		_ = t.conn.Close(context.WithoutCancel(t.ctx))
+	}
+}
+
+// classify gives an error of the server or the driver the contract's class.
+func (s *Store) classify(ctx context.Context, act string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, known := range []error{store.ErrUnavailable, store.ErrInvalid, store.ErrClosed, store.ErrBadCursor,
+		store.ErrSchema, store.ErrDamaged, store.ErrWentBack} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	code := sqlState(err)
+	if (code == "" || code == "57014") && ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", act, ctx.Err())
+	}
+	if code == "" {
+		var refused *sqlstore.Refusal
+		switch {
+		case errors.As(err, &refused), errors.Is(err, errBusy), errors.Is(err, errNotAtOnce):
+			return err
+		case beyondDriver(err):
+			return fmt.Errorf("%s: %w: %w: %w", act, store.ErrInvalid, store.ErrTooLarge, err)
+		}
+		return fmt.Errorf("%s: %w: %w", act, store.ErrUnavailable, err)
+	}
+	class, help := classOf(code, s.schema)
+	if class == nil {
+		return fmt.Errorf("%s: %w", act, err)
+	}
+	return fmt.Errorf("%s: %w: %w%s", act, class, err, help)
+}
+
+// classOf returns the class of an error by its code, and what to do. nil: the act is the
+// reason, and breaks no rule of the contract.
+func classOf(code, schema string) (class error, help string) {
+	tooLarge := func(class error) error { return fmt.Errorf("%w: %w", class, store.ErrTooLarge) }
+	switch code[:2] {
+	case "22": // bytes that are no text, numbers out of range
+		return store.ErrInvalid, ""
+	case "23": // constraints
+		return nil, ""
+	case "54": // larger than the server can keep
+		return tooLarge(store.ErrInvalid), "; expected less than 1 GB"
+	case "53": // resources: disk, memory, connections
+		return store.ErrUnavailable, "; give the server room, and it goes on"
+	case "40", "55": // taken back, a lock that is not to be had
+		return store.ErrUnavailable, "; another transaction is in the way"
+	case "28", "42", "3F", "3D": // authorization, undefined table, no such schema or database
+		return store.ErrUnavailable, "; check the role's rights and the schema " + schema
+	case "58", "XX": // the system, internal
+		return store.ErrUnavailable, "; look into the server's log, at its disk and its memory"
+	}
+	if code == "57014" {
+		return tooLarge(store.ErrUnavailable), "; the server has ended it: see statement_timeout of the role"
+	}
+	return store.ErrUnavailable, ""
+}
