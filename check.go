@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/store"
 )
 
@@ -142,7 +143,7 @@ func (e *Engine) sample(ctx context.Context, q *CheckQuery, report *CheckReport)
 // checkRun replays a run of the store.
 func (e *Engine) checkRun(ctx context.Context, run *store.Run) error {
 	s, err := e.snapshot(ctx, run.No)
-	if errors.Is(err, ErrUnknownKey) {
+	if errors.Is(err, ErrUnknownKey) || errors.Is(err, ErrSealed) || errors.Is(err, payload.ErrNoObjects) {
 		return &ReplayError{RunID: run.ID, Workflow: run.Workflow, Reason: "the run would be left alone: " + err.Error()}
 	}
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/runfile"
 	"github.com/stet-run/stet/store"
 )
@@ -88,6 +90,9 @@ func (e *Engine) readSnapshot(ctx context.Context, no store.RunNo) (s *store.Sna
 		full := values[x.Loc]
 		if full.Value == nil || full.State != x.State || full.Seq != x.Seq || full.Attempt != x.Attempt {
 			return nil, false, nil
+		}
+		if err := payload.Readable(full.Value); errors.Is(err, payload.ErrSealed) {
+			return nil, false, fmt.Errorf("%s: %w", location.Loc(x.Loc), err)
 		}
 		x.Value = full.Value
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -40,8 +41,9 @@ func checkText(what, s string, limit int, emptyOK bool) error {
 	if !utf8.ValidString(s) {
 		return invalid("%s: expected UTF-8, found %q", what, s)
 	}
-	if i := strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }); i >= 0 {
-		return invalid("%s: expected no control characters, found %q at byte %d", what, s[i], i)
+	if i := strings.IndexFunc(s, unicode.IsControl); i >= 0 {
+		r, _ := utf8.DecodeRuneInString(s[i:])
+		return invalid("%s: expected no control characters, found %q at byte %d", what, r, i)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ stettest.Replay in go test.`,
 				if err := e.Runs().Export(cmd.Context(), ids[0], &file); err != nil {
 					return err
 				}
-				_, err := xc.out.Write(file.Bytes())
+				_, err := xc.out.Write(escaped(file.Bytes()))
 				return err
 			})
 		},

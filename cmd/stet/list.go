@@ -71,7 +71,7 @@ func (rc runCommands) list(ctx context.Context, e *stet.Engine, s store.Store, f
 			info := &infos[i]
 			switch rc.output {
 			case formIDs:
-				_, err = fmt.Fprintln(rc.out, info.ID)
+				err = rc.id(info.ID)
 			case formJSON:
 				err = rc.json(viewOf(info))
 			default:

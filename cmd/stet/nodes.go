@@ -124,7 +124,7 @@ func (nc nodeCommands) list(c *cluster) error {
 				return err
 			}
 		case formIDs:
-			if _, err := fmt.Fprintln(nc.out, v.Node); err != nil {
+			if err := nc.id(v.Node); err != nil {
 				return err
 			}
 		default:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"charm.land/lipgloss/v2"
 	"charm.land/lipgloss/v2/table"
@@ -47,9 +50,51 @@ func (p *printer) checkNoIDs() error {
 
 // json prints v as one line.
 func (p *printer) json(v any) error {
-	enc := json.NewEncoder(p.out)
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := p.out.Write(escaped(line.Bytes()))
+	return err
+}
+
+// value prints JSON as it was stored, as one line.
+func (p *printer) value(text json.RawMessage) error {
+	_, err := fmt.Fprintf(p.out, "%s\n", escaped(text))
+	return err
+}
+
+// id prints the ID of something as one line: as it is, for the program that reads it, but
+// without what controls a terminal.
+func (p *printer) id(id string) error {
+	if sizeOf(p.out).width > 0 {
+		id = printable(id)
+	}
+	_, err := fmt.Fprintln(p.out, id)
+	return err
+}
+
+// escaped returns JSON of the same value in which no character controls a terminal or the
+// direction of text.
+func escaped(text []byte) []byte {
+	hidden := func(r rune) bool { return r > '~' && !unicode.IsGraphic(r) || r == utf8.RuneError }
+	if bytes.IndexFunc(text, hidden) < 0 {
+		return text
+	}
+	out := make([]byte, 0, len(text)+16)
+	for _, r := range string(text) { // a byte that is no UTF-8 is RuneError
+		switch high, low := utf16.EncodeRune(r); {
+		case !hidden(r):
+			out = utf8.AppendRune(out, r)
+		case high != unicode.ReplacementChar:
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
 }
 
 // say prints a message that is no data.

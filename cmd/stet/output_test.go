@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"charm.land/lipgloss/v2"
 
@@ -41,6 +43,30 @@ func TestExitCodeSaysWhatTheErrorIs(t *testing.T) {
 	} {
 		if got := exitCode(c.err); got != c.want {
 			t.Errorf("exit code of %v: got %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+// TestEscapedJSON has the same value, and nothing in it controls a terminal.
+func TestEscapedJSON(t *testing.T) {
+	for _, value := range []string{"plain", "日本\u3000語 é \u00a0", "\x1b[31m", "\x7f", "\u0080\u009b31m\u009f",
+		"\u202e\u2066 bidi \u200f", "\u2028\u2029\ufeff", "\U000e0041 tag \U0001f600", "a\x9bb"} {
+		text, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := append(append([]byte{'"'}, value...), '"')
+		for _, text := range [][]byte{text, raw} {
+			got := escaped(text)
+			for _, r := range string(got) {
+				if r != '\x1b' && r != ' ' && !unicode.IsGraphic(r) {
+					t.Errorf("%q became %q", text, got)
+				}
+			}
+			var a, b any
+			if json.Unmarshal(text, &a) == nil && (json.Unmarshal(got, &b) != nil || a != b) {
+				t.Errorf("%q became %q, another value", text, got)
+			}
 		}
 	}
 }

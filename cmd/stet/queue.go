@@ -313,7 +313,7 @@ func (qc queueCommands) listCommand() *cobra.Command {
 							return err
 						}
 					case formIDs:
-						if _, err := fmt.Fprintln(qc.out, q.Name); err != nil {
+						if err := qc.id(q.Name); err != nil {
 							return err
 						}
 					}
@@ -349,8 +349,7 @@ func (qc queueCommands) showCommand() *cobra.Command {
 				case formJSON:
 					return qc.json(viewQueue(q))
 				case formIDs:
-					_, err := fmt.Fprintln(qc.out, q.Name)
-					return err
+					return qc.id(q.Name)
 				}
 				g := &grid{}
 				fact := func(name, value string) {

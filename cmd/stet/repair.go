@@ -128,7 +128,7 @@ func (cc controlCommands) forks(
 			}
 			printed = cc.json(view)
 		case err == nil:
-			_, printed = fmt.Fprintln(cc.out, made)
+			printed = cc.id(made)
 		}
 		if printed != nil {
 			return errors.Join(printed, joinRuns(problems))

@@ -170,7 +170,7 @@ not ended, the overlap policy decides: the run begins later, or it is refused.`,
 				case sc.output == formJSON:
 					return sc.json(map[string]string{"id": id})
 				}
-				_, err = fmt.Fprintln(sc.out, id)
+				err = sc.id(id)
 				return err
 			})
 		},
@@ -317,7 +317,7 @@ func (sc scheduleCommands) listCommand() *cobra.Command {
 				for _, i := range list {
 					switch sc.output {
 					case formIDs:
-						_, err = fmt.Fprintln(sc.out, i.Name)
+						err = sc.id(i.Name)
 					case formJSON:
 						err = sc.json(viewSchedule(i, false))
 					default:
@@ -357,7 +357,7 @@ func (sc scheduleCommands) showCommand() *cobra.Command {
 					return noSchedule(err)
 				case sc.output == formIDs:
 					for _, r := range i.Running {
-						if _, err := fmt.Fprintln(sc.out, r.RunID); err != nil {
+						if err := sc.id(r.RunID); err != nil {
 							return err
 						}
 					}

@@ -108,8 +108,7 @@ func (rc runCommands) show(ctx context.Context, e *stet.Engine, id string, width
 	}
 	switch rc.output {
 	case formIDs:
-		_, err := fmt.Fprintln(rc.out, info.ID)
-		return err
+		return rc.id(info.ID)
 	case formJSON:
 		return rc.json(it.view())
 	}

@@ -86,7 +86,7 @@ func (rc runCommands) start(ctx context.Context, workflow string, input json.Raw
 		case rc.output == formJSON:
 			return rc.json(map[string]string{"id": run.ID()})
 		}
-		_, err = fmt.Fprintln(rc.out, run.ID())
+		err = rc.id(run.ID())
 		return err
 	}, registered...)
 }

@@ -77,7 +77,7 @@ func (rc runCommands) tail(ctx context.Context, e *stet.Engine, id, name string,
 	case f.value && f.noFollow:
 		content, set, err := stet.Value[json.RawMessage](name).Get(ctx, e, id)
 		if err == nil && set {
-			_, err = fmt.Fprintf(rc.out, "%s\n", content)
+			err = rc.printer.value(content)
 		}
 		return err
 	case f.value:
@@ -85,7 +85,7 @@ func (rc runCommands) tail(ctx context.Context, e *stet.Engine, id, name string,
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(rc.out, "%s\n", content); err != nil {
+			if err := rc.printer.value(content); err != nil {
 				return err
 			}
 		}
@@ -172,6 +172,5 @@ func (rc runCommands) printItem(item *stet.StreamItem[stet.RawValue]) error {
 		rc.say("the run was rewound at %s", item.At.Format(time.RFC3339))
 		return nil
 	}
-	_, err := fmt.Fprintf(rc.out, "%s\n", value)
-	return err
+	return rc.printer.value(value)
 }

@@ -136,7 +136,7 @@ func (a *app) report(t *target, ids []string, results []error) error {
 			}
 			printed = a.json(view)
 		case a.output == formIDs && err == nil:
-			_, printed = fmt.Fprintln(a.out, ids[i])
+			printed = a.id(ids[i])
 		}
 		if printed != nil {
 			return errors.Join(printed, joinRuns(problems))

@@ -75,7 +75,7 @@ a new topic broadcasts. The exit code is 4 if the topic is full.`,
 				if tc.output == formJSON {
 					return tc.json(map[string]string{"id": id})
 				}
-				_, err = fmt.Fprintln(tc.out, id)
+				err = tc.id(id)
 				return err
 			})
 		},
@@ -199,7 +199,7 @@ func (tc topicCommands) printAll(views []topicView) error {
 		var err error
 		switch tc.output {
 		case formIDs:
-			_, err = fmt.Fprintln(tc.out, v.Name)
+			err = tc.id(v.Name)
 		case formJSON:
 			err = tc.json(v)
 		default:
@@ -238,7 +238,7 @@ func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 			return tc.json(v)
 		case formIDs:
 			for _, ev := range v.Events {
-				if _, err := fmt.Fprintln(tc.out, ev.ID); err != nil {
+				if err := tc.id(ev.ID); err != nil {
 					return err
 				}
 			}

@@ -77,6 +77,5 @@ func (mc messageCommands) update(
 	if mc.output == formJSON {
 		return mc.json(answer)
 	}
-	_, err = fmt.Fprintf(mc.out, "%s\n", answer)
-	return err
+	return mc.printer.value(answer)
 }

@@ -77,13 +77,13 @@ func (rc runCommands) wait(ctx context.Context, e *stet.Engine, id string) error
 	case rc.output == formJSON:
 		err = rc.json(viewOf(info))
 	case rc.output == formIDs:
-		_, err = fmt.Fprintln(rc.out, info.ID)
+		err = rc.id(info.ID)
 	case info.Status == store.Succeeded:
 		result := valueJSON(info.Output.Bytes())
 		if result == nil {
 			result = []byte("null")
 		}
-		_, err = fmt.Fprintf(rc.out, "%s\n", result)
+		err = rc.printer.value(result)
 	}
 	if err == nil && info.Err != nil {
 		err = unsuccessfulError{info.Err}

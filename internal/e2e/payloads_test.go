@@ -638,3 +638,50 @@ func TestPayloadsOfForks(t *testing.T) {
 		})
 	}
 }
+
+// TestExportWithoutTheObjects is refused, and a check says what is missing instead of
+// blaming the code.
+func TestExportWithoutTheObjects(t *testing.T) {
+	ctx := testContext(t)
+	objects, err := files.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { objects.Close() })
+	s := memory.New()
+	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
+		text, err := stet.Step(ctx, "write", func(context.Context) (string, error) { return strings.Repeat("x", 9000), nil })
+		if err != nil {
+			return 0, err
+		}
+		_, err = word.Receive(ctx)
+		return len(text), err
+	})
+	cfg := stet.Config{Store: s, Workflows: []stet.Definition{w}}
+	with := cfg
+	with.Payloads = stet.Payloads{Objects: objects, Offload: 5000}
+	e := serve(t, with)
+	if _, err := w.Start(ctx, e, 1, stet.ID("r")); err != nil {
+		t.Fatal(err)
+	}
+	untilWaits(t, e, "r", "word")
+	without, err := stet.New(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := without.Runs().Export(ctx, "r", &file); !errors.Is(err, stet.ErrSealed) ||
+		!strings.Contains(err.Error(), "object") || file.Len() > 0 {
+		t.Errorf("Export: %v, %d bytes", err, file.Len())
+	}
+	report, err := without.Check(ctx, stet.CheckQuery{})
+	if err == nil {
+		err = report.Err()
+	}
+	if err == nil || strings.Contains(err.Error(), "mismatch") || !strings.Contains(err.Error(), "object") {
+		t.Errorf("Check: %v", err)
+	}
+	if err := e.Runs().Export(ctx, "r", &file); err != nil {
+		t.Errorf("Export with the objects: %v", err)
+	}
+}
