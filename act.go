@@ -90,8 +90,10 @@ func (r Runs) Cancel(ctx context.Context, runID string, act Act) (bool, error) {
 	return r.engine.verb(ctx, runID, store.ItemCancel, act)
 }
 
-// Terminate requests the end of a run at once; no more code of it runs. The results are
-// those of Cancel.
+// Terminate requests the end of a run at once; no more steps of it run. RunError.Owed lists
+// what is not undone: first steps that are under way, or were when their process died, and
+// may have had an effect; then completed steps. For that the code of a run whose process
+// died may be replayed. The results are those of Cancel.
 func (r Runs) Terminate(ctx context.Context, runID string, act Act) (bool, error) {
 	return r.engine.verb(ctx, runID, store.ItemTerminate, act)
 }

@@ -26,7 +26,10 @@ import (
 // A step with a compensation is not forgotten when it is cancelled: its branch
 // gets ErrCancelled only when the body has returned, so that a late success is
 // known, and undone. A step that has failed is not undone, even if an attempt had
-// an effect: fn of the step itself sees to that.
+// an effect: fn of the step itself sees to that. If the process died while the body
+// was executed, nobody knows whether it had an effect: a cancel that comes then lets
+// the body be executed again, with the same idempotency key and its retries, and
+// undoes it if it succeeds.
 //
 // A variable that fn has captured has the value of the end of the code, not that
 // of the call: use what fn is given. T is the type of the step's result; another

@@ -2,9 +2,9 @@ package engine
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-run/stet/internal/entity"
@@ -37,9 +37,10 @@ type activation struct {
 	number   int64  // grows with each activation of the executor
 	id       string // set before the snapshot is posted, like workflow
 	workflow Workflow
-	name     string // of the workflow
-	build    string // the run's, when it was loaded
-	expected bool   // the line of suspects waits until it is loaded
+	name     string     // of the workflow
+	build    string     // the run's, when it was loaded
+	expected bool       // the line of suspects waits until it is loaded
+	claimed  store.Time // if the run was first claimed then or later, none executed it before; 0: one may have
 
 	mu      sync.Mutex
 	events  []event
@@ -63,6 +64,9 @@ type activation struct {
 	early  []event // arrived while loading
 	missed bool    // a pause was withdrawn: items that were left in the inbox are to be read
 	left   bool    // an item has arrived that is not for the code: the next claim decides about it
+
+	// decidable is decided without the run's code, if its replay does not end soon; nil: nothing is.
+	decidable atomic.Pointer[store.Snapshot]
 
 	// unread says that the inbox holds an item that has not arrived here yet, as the store
 	// has said by StillReady: a turn taken now would be answered in the same way. The next
@@ -203,6 +207,7 @@ func (a *activation) step(inboxAt store.Time) {
 		}
 		r.Advance(a.x.e.time.Now(), inboxAt)
 		a.watch.Stop()
+		a.decidable.Store(nil)
 	}
 	a.logNotes()
 	if err := r.Broken(); err != nil {
@@ -345,8 +350,9 @@ func (a *activation) schedule() {
 const slowCode = 10 * time.Second
 
 func (a *activation) logSlowCode() {
-	buf := make([]byte, 256<<10)
-	buf = buf[:runtime.Stack(buf, true)]
+	if s := a.decidable.Swap(nil); s != nil {
+		defer a.x.decide(a, s)
+	}
 	a.x.log().Warn("workflow code has reached no operation for "+slowCode.String(),
-		"run_id", a.id, "workflow", a.run.Workflow, "stacks", branchStacks(buf))
+		"run_id", a.id, "workflow", a.run.Workflow, "stacks", runner.Stacks())
 }

@@ -95,7 +95,10 @@ func (x *executor) applied(in *ownership.Shards, c *store.Command, answer *store
 // started acts on a start. Only a run without a history, an inbox or a suspicion is known
 // by the answer; others are loaded.
 func (x *executor) started(shard *ownership.Shard, start *store.Start, answer *store.Answer) {
-	run := &answer.Run
+	run, claimed := &answer.Run, store.Time(0)
+	if answer.Outcome == store.Applied && !answer.Repeated {
+		claimed = 1 // it was not executed before
+	}
 	if run.Incarnation == 0 {
 		run.Input = start.Input // the answer has it as it is stored
 	}
@@ -106,9 +109,13 @@ func (x *executor) started(shard *ownership.Shard, start *store.Start, answer *s
 		x.dispatcher.claimSoon()
 	case !answer.Claimed:
 	case len(start.Items) > 0 || run.Suspect > 0 || start.Fork != nil:
-		x.take(shard, run.No)
+		if a := x.memory.expect(shard, run.No); a != nil {
+			a.claimed = claimed
+			x.load(a)
+		}
 	default:
 		if a := x.memory.expect(shard, run.No); a != nil {
+			a.claimed = claimed
 			x.memory.introduce(a, run)
 			a.post(snapshotLoaded{&store.Snapshot{Run: *run}})
 		}

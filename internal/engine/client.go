@@ -13,9 +13,7 @@ import (
 var ErrPending = notify.ErrPending
 
 // Slot returns the slot of a run's ID.
-func (e *Engine) Slot(runID string) int {
-	return int(xxhash.Sum64String(runID) % uint64(e.slots))
-}
+func (e *Engine) Slot(runID string) int { return int(xxhash.Sum64String(runID) % uint64(e.slots)) }
 
 // Get returns a run with its input, output and waits.
 func (e *Engine) Get(ctx context.Context, runID string) (store.Run, bool, error) {
@@ -42,19 +40,14 @@ func (e *Engine) Answer(ctx context.Context, run store.RunNo, itemID string) ([]
 }
 
 // Follow is [notify.Waiters.Follow].
-func (e *Engine) Follow(
-	ctx context.Context, run store.RunNo, read func() (more bool, err error),
-) (there bool, err error) {
+func (e *Engine) Follow(ctx context.Context, run store.RunNo, read func() (bool, error)) (there bool, err error) {
 	return e.waiters.Follow(ctx, run, read)
 }
 
 // inMemory reports whether this process has the run in memory, and so will say how it ends.
 func (e *Engine) inMemory(runID string) bool {
 	x := e.executor.Load()
-	if x == nil {
-		return false
-	}
-	return x.memory.has(runID)
+	return x != nil && x.memory.has(runID)
 }
 
 // sole returns the executor of this process if it owns the whole store, and nil otherwise.

@@ -153,6 +153,7 @@ func (d *dispatcher) claim() (found bool) {
 	req, waiting := d.request(in, room)
 	asOf := x.memory.beginClaim()
 	number := d.asked.Add(1)
+	begun := x.e.time.Now()
 	limited, done := x.limited(x.held)
 	claims, err := x.e.base.Claim(limited, req)
 	done()
@@ -168,7 +169,7 @@ func (d *dispatcher) claim() (found bool) {
 			return false
 		}
 	}
-	d.activate(in, &claims, number, asOf)
+	d.activate(in, &claims, number, asOf, begun)
 	if d.outcomeUnknown {
 		d.outcomeUnknown = !x.reloadClaimed(in, &claims)
 	}
@@ -243,8 +244,8 @@ func (d *dispatcher) lose(in *ownership.Shards, fenced []store.Shard) {
 	}
 }
 
-// activate posts to activations what a claim has found, and loads the other runs.
-func (d *dispatcher) activate(in *ownership.Shards, claims *store.Claims, number, asOf int64) {
+// activate posts to activations what a claim has found, begun at a time or later, and loads the other runs.
+func (d *dispatcher) activate(in *ownership.Shards, claims *store.Claims, number, asOf int64, begun store.Time) {
 	x := d.x
 	var load []*activation
 	for i := range claims.Runs {
@@ -254,6 +255,7 @@ func (d *dispatcher) activate(in *ownership.Shards, claims *store.Claims, number
 		}
 		h := in.Of(c.Run.Shard)
 		if a := x.memory.expect(h, c.Run.No); a != nil {
+			a.claimed = begun
 			if a.expected = suspects.Suspected(&c.Run); a.expected {
 				x.suspects.Expect(h)
 			}

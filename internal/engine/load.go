@@ -25,6 +25,12 @@ func (x *executor) take(h *ownership.Shard, no store.RunNo) {
 	}
 }
 
+// isFirst reports whether no process has executed the loaded run before: its claim was its first. Virtual
+// times may be equal; then a former owner that has not ended cleanly has left a suspicion.
+func (a *activation) isFirst(run *store.Run) bool {
+	return a.claimed != 0 && run.Started >= a.claimed && run.Suspect == 0 && run.Incarnation == 0 && run.Generation == 0
+}
+
 // load reads the runs of expected activations.
 func (x *executor) load(expected ...*activation) {
 	for len(expected) > 0 {
@@ -183,6 +189,7 @@ func (a *activation) load(s *store.Snapshot) {
 		a.r = entity.New(entity.Config{Run: s.Run, Rules: rules(&a.run), Entries: s.Entries, Fetch: a.fetch})
 	} else {
 		cfg := a.workflow.Activation(s, a.x.e.cfg.Limits)
+		cfg.First = a.isFirst(&s.Run)
 		cfg.Code, cfg.Fetch, cfg.Knows, cfg.NewKey = a.workflow.Code(&a.run), a.fetch, a.x.knows, uuid.NewString
 		cfg.TakenUp = a.takenUp
 		a.code = runner.New(cfg)

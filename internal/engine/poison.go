@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"fmt"
-
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/suspects"
@@ -27,7 +25,9 @@ func (x *executor) Try(c suspects.Candidate, run *store.Run, alone bool, begin f
 		x.log().Warn("executing a run alone: the process has ended uncleanly with it before",
 			"run_id", run.ID, "workflow", run.Workflow, "suspect", run.Suspect, "strikes", run.Strikes)
 	}
-	trial := bareTurn(run, store.Update{Status: store.Running, Marks: run.Marks, Isolate: true, EndIsolation: !alone})
+	trial := verbs.BareTurn(run, store.Update{
+		Status: store.Running, Marks: run.Marks, Isolate: true, EndIsolation: !alone,
+	})
 	x.committer.SubmitTurn(committer.Turn{Shard: c.Shard(), Turn: trial, Done: func(result store.TurnResult) {
 		switch result.Verdict {
 		case store.Fenced:
@@ -56,7 +56,7 @@ func (a *activation) endIsolation() {
 		return
 	}
 	a.turn = turnUnderWay{underWay: true}
-	end := bareTurn(&a.run, store.Update{Status: store.Running, Marks: a.run.Marks, EndIsolation: true})
+	end := verbs.BareTurn(&a.run, store.Update{Status: store.Running, Marks: a.run.Marks, EndIsolation: true})
 	a.x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: end, Done: func(result store.TurnResult) {
 		if result.Verdict == store.Fenced {
 			a.x.fenced(a.shard)
@@ -65,19 +65,4 @@ func (a *activation) endIsolation() {
 		a.x.suspects.Ended(a.no)
 		a.post(isolationEnded{})
 	}})
-}
-
-// bareTurn is a turn that only updates the run's row.
-func bareTurn(run *store.Run, u store.Update) *store.Turn {
-	if u.Waits == nil {
-		u.Waits = verbs.KeepSign(run)
-	}
-	return &store.Turn{Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation, Update: &u}
-}
-
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }

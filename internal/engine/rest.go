@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"strconv"
+
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/permit"
@@ -28,7 +30,11 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 	case !run.Claimed:
 		// What the claim had found is done with already.
 		a.post(dismissed{})
-	case verbs.NeedsNoCode(s):
+	case known && !a.isFirst(run) && (x.member == nil || run.Build <= x.build()) && verbs.ReplaysBefore(s) &&
+		permit.Has(run, s.Items):
+		a.decidable.Store(s)
+		x.execute(a, s)
+	case verbs.NeedsNoCode(s, a.isFirst(run)):
 		x.decide(a, s)
 	case !known, x.member != nil && x.build() != "" && run.Build > x.build():
 		x.unclaim(a, run)
@@ -37,14 +43,21 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 		x.stall(a.shard, *run, reason, func() { a.post(dismissed{}) })
 	case run.Queue != nil && !x.permitted(a, s):
 	case limit > 0 && run.Strikes >= max(limit, 2): // the first one it may have got beside others
-		reason := "poison: the process ended " + times(run.Strikes) +
-			" in a row while this suspect was executed, and not while it waited; fix its code, then resume it"
+		reason := "poison: the process ended " + strconv.Itoa(run.Strikes) +
+			" times in a row while this suspect was executed, and not while it waited; fix its code, then resume it"
 		x.stall(a.shard, *run, reason, func() { a.post(dismissed{}) })
-	case limit > 0 && suspects.Suspected(run):
-		x.memory.introduce(a, run)
+	default:
+		x.execute(a, s)
+	}
+}
+
+// execute lets a run go on in its activation.
+func (x *executor) execute(a *activation, s *store.Snapshot) {
+	x.memory.introduce(a, &s.Run)
+	switch limit := x.e.cfg.PoisonLimit; {
+	case limit > 0 && suspects.Suspected(&s.Run):
 		x.suspects.Queue(a, s)
 	default:
-		x.memory.introduce(a, run)
 		a.post(snapshotLoaded{s})
 	}
 }
@@ -54,7 +67,7 @@ func (x *executor) decide(a *activation, s *store.Snapshot) {
 	run := &s.Run
 	d, err := decide.AtRest(x.held, s, decide.Owner{
 		Reader: x.e.cfg.Store, Now: x.e.time.Now(),
-		Executes: x.e.executes(run.Workflow), Discard: x.e.cfg.Workflows[run.Workflow].Discard,
+		First: a.isFirst(run), Executes: x.e.executes(run.Workflow), Discard: x.e.cfg.Workflows[run.Workflow].Discard,
 	})
 	if err != nil {
 		x.log().Error("deciding about a run; trying again", "run_id", run.ID, "error", err)
@@ -106,7 +119,7 @@ func (x *executor) undecided(h *ownership.Shard, run *store.Run, result store.Tu
 func (x *executor) unclaim(a *activation, run *store.Run) {
 	x.log().Warn("a claimed run is given back: its code is not here, or is of a later build",
 		"run_id", run.ID, "workflow", run.Workflow, "build", run.Build)
-	back := bareTurn(run, store.Update{
+	back := verbs.BareTurn(run, store.Update{
 		Status: store.Running, Marks: run.Marks, Waits: run.Waits, Reason: run.Reason, EndIsolation: true, Unclaim: true,
 	})
 	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: back, Done: func(result store.TurnResult) {
@@ -122,7 +135,7 @@ func (x *executor) unclaim(a *activation, run *store.Run) {
 
 // stall stops a run for a person, and then calls done.
 func (x *executor) stall(h *ownership.Shard, run store.Run, reason string, done func()) {
-	turn := bareTurn(&run, store.Update{Status: store.Stalled, Marks: run.Marks, Reason: reason})
+	turn := verbs.BareTurn(&run, store.Update{Status: store.Stalled, Marks: run.Marks, Reason: reason})
 	x.committer.SubmitTurn(committer.Turn{Shard: h, Turn: turn, Done: func(result store.TurnResult) {
 		defer done()
 		if result.Verdict != store.Committed {
@@ -154,7 +167,7 @@ func (x *executor) permitted(a *activation, s *store.Snapshot) bool {
 	}
 	// It was woken after a suspension without a permit, or by a grant for a former
 	// ticket. It cannot be queued again: it may have run.
-	turn := bareTurn(run, store.Update{
+	turn := verbs.BareTurn(run, store.Update{
 		Status: store.Suspended, Marks: run.Marks | store.Held, Reason: run.Reason, Waits: run.Waits,
 		EndIsolation: run.Suspect > 0,
 	})

@@ -112,6 +112,7 @@ func TestDecisionThatIsRefusedIsTakenLater(t *testing.T) {
 		defer serve(t, e)()
 		synctest.Wait()
 		start(t, e, "w", "a")
+		request(t, e, "a", store.ItemPause, "pause")
 		time.Sleep(3 * time.Second)
 		if accepted, reason := request(t, e, "a", store.ItemTerminate, "verb"); !accepted {
 			t.Errorf("the verb is refused: %s", reason)

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"bytes"
-
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
@@ -42,16 +40,3 @@ func (a *activation) Ended(end steps.End) (drive func() steps.Task) {
 
 // Beat implements steps.Run.
 func (a *activation) Beat(beat steps.Heartbeat) { a.post((*stepBeat)(&beat)) }
-
-// branchStacks cuts from a dump of all goroutines those that execute workflow
-// code and are not parked.
-func branchStacks(dump []byte) string {
-	var stacks [][]byte
-	for g := range bytes.SplitSeq(dump, []byte("\n\n")) {
-		head, _, _ := bytes.Cut(g, []byte("\n"))
-		if bytes.Contains(g, []byte("sched.(*Branch).main")) && !bytes.Contains(head, []byte("chan receive")) {
-			stacks = append(stacks, g)
-		}
-	}
-	return string(bytes.Join(stacks, []byte("\n\n")))
-}

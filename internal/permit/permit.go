@@ -195,6 +195,15 @@ func (p *Place) Granted(items []store.Item) bool {
 	return false
 }
 
+// Has reports whether a claimed run may execute as far as its queue is concerned.
+func Has(run *store.Run, items []store.Item) bool {
+	if run.Queue == nil {
+		return true
+	}
+	p, _, err := DecodePlace(run.Queue)
+	return err == nil && p.Granted(items)
+}
+
 // Encode returns the stored form.
 func (p *Place) Encode() []byte { return encode(p) }
 

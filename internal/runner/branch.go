@@ -43,6 +43,10 @@ var (
 	ErrEmpty = sched.ErrEmpty
 )
 
+// Stacks returns the stacks of the goroutines of this process that execute the code of runs
+// and are not parked.
+func Stacks() string { return sched.Stacks() }
+
 // Execute calls the branch's function, for the scheduler.
 func (b *Branch) Execute() (any, error) { return b.fn(b) }
 

@@ -309,6 +309,7 @@ func TestChildOfARunThatEndsWithoutItsCode(t *testing.T) {
 				h.crash()
 			}
 			h.r.Terminate(h.j.send(store.Item{Kind: store.ItemTerminate}))
+			h.advance()
 			h.take()
 			h.commit()
 			h.want(store.Cancelled, "")

@@ -39,8 +39,10 @@ type driver struct {
 	answers map[store.ItemNo]string // that the code of this activation has given
 
 	cuts, evictions, lost, transactions, pauses, ends, renewals int // how often each happened
-	undone, mended                                              int
-	asked                                                       bool // for undoing, by the code of this activation
+	undone, mended, chargesLost                                 int
+	charged                                                     map[string]bool // effects to be undone, by location
+	incarnation                                                 int             // of the effects
+	asked                                                       bool            // for undoing, by this code
 }
 
 // weakness is a part of the rule that is left out, to see that it is noticed.
@@ -57,7 +59,7 @@ const (
 
 func newDriver(t testing.TB, prog *program, random *rand.Rand) *driver {
 	h := &harness{t: t, j: newDurable(), clock: birth, begun: map[string]int{}}
-	d := &driver{harness: h, prog: prog, random: random, mail: 12}
+	d := &driver{harness: h, prog: prog, random: random, mail: 12, charged: map[string]bool{}}
 	h.code = prog.code(d)
 	h.cfg.NewKey = func() string {
 		d.keys++
@@ -73,6 +75,10 @@ func newDriver(t testing.TB, prog *program, random *rand.Rand) *driver {
 func (d *driver) activate() {
 	d.seen, d.shown, d.said, d.answers = &seen{}, nil, map[string]int{}, map[store.ItemNo]string{}
 	d.asked = false
+	if now := d.j.run.Incarnation; now != d.incarnation { // the new one owes nothing of the former one
+		d.incarnation = now
+		clear(d.charged)
+	}
 	d.change.begin()
 	d.j.run.Marks &^= store.Paused // it was resumed
 	d.harness.activate()
@@ -126,6 +132,7 @@ func (d *driver) endBody() {
 	b := d.flight[i]
 	d.flight = slices.Delete(d.flight, i, i+1)
 	result := b.Func(context.Background(), &b)
+	d.charge(&b, result)
 	result.Started, result.Ended = d.clock-5, d.clock
 	d.r.Complete(b.ID, b.Attempt, result)
 }
@@ -353,6 +360,7 @@ func (d *driver) crash() {
 	d.checkShown(d.j.seq())
 	before, other := d.seen, d.renewed()
 	d.transact()
+	d.loseBodies()
 	d.leave()
 	if d.j.run.Reason == "terminated" {
 		return // nobody executes its code again

@@ -22,6 +22,7 @@ type harness struct {
 	cfg   Config // what every activation gets beside the snapshot and the code
 	clock store.Time
 	stale time.Duration // the inbox was read so long ago
+	known bool          // some activation has executed the run
 
 	r         *Interpreter // nil: not in memory
 	flight    []Body
@@ -49,6 +50,7 @@ func (h *harness) activate() {
 	cfg := h.cfg
 	cfg.Run, cfg.Code, cfg.Fetch = h.j.run, h.code, h.j.fetch
 	cfg.Entries, cfg.Items = h.j.snapshot()
+	cfg.First, h.known = !h.known, true
 	h.r = New(cfg)
 	h.flight, h.pending = nil, nil
 }

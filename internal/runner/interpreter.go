@@ -22,6 +22,9 @@ type Config struct {
 	Run     store.Run
 	Entries []store.Entry
 	Items   []store.Item
+	// First says that the run was never executed before, by any process. Otherwise what
+	// the code requests and the history does not have may have begun.
+	First bool
 	// Code is the workflow's function. It returns the encoded result, or the
 	// failure with which the run ends.
 	Code func(*Branch) ([]byte, *stored.Failure)
@@ -87,9 +90,11 @@ type Interpreter struct {
 	takenUp  store.Time // by an operator, as far as that was asked
 	policies policies
 	pause    *store.Item // asks for the run to be paused; nil: nothing does
-	cancel   cancel
-	undo     undoing
-	turns    turns
+	// terminate asks for the end of a run that is replayed first; nil: nothing does.
+	terminate *store.Item
+	cancel    cancel
+	undo      undoing
+	turns     turns
 
 	renewal  *Renewal
 	result   *Outcome // what the workflow's function has returned
@@ -146,7 +151,8 @@ func New(cfg Config) *Interpreter {
 		r.damaged("", err)
 	}
 	r.topics = topics.New(r.j)
-	r.steps = attempts.New(r.j, owner{r}, cfg.PauseAfter)
+	r.undo.open = func() []location.Loc { return r.steps.Owing(r.j.Pending()) }
+	r.steps = attempts.New(r.j, owner{r}, cfg.PauseAfter, cfg.First)
 	r.Deliver(cfg.Items...)
 	r.root = r.begin(func(b *Branch) (any, error) {
 		output, failure := cfg.Code(b)
@@ -167,15 +173,30 @@ func (r *Interpreter) Advance(now, inboxAt store.Time) {
 		return
 	}
 	r.sched.Run()
+	if r.broken != nil && r.terminate != nil { // what it cannot read is not listed
+		r.broken = nil
+		r.terminated()
+	}
 }
 
-// Terminate ends the run at once, in the next turn.
+// Terminate ends the run at once, in the next turn. One that was executed before, and does
+// not replay yet, is replayed first: only that tells what may be owed.
 func (r *Interpreter) Terminate(it store.Item) {
 	if !r.Know(it.No) {
 		return
 	}
+	r.terminate = &it
+	if r.cfg.First || r.j.Live() || r.over != nil {
+		r.terminated()
+	}
+}
+
+// terminated ends the run as requested.
+func (r *Interpreter) terminated() {
+	it := r.terminate
+	r.terminate = nil
 	r.Answer(it.No, verbs.Yes())
-	r.audit(&it)
+	r.audit(it)
 	if r.pause != nil {
 		if r.pause.No != 0 {
 			r.Answer(r.pause.No, verbs.No(verbs.Terminated))

@@ -253,7 +253,11 @@ func (x *execution) body(s *stmt) BodyFunc {
 	d := x.d
 	return func(_ context.Context, b *Body) BodyResult {
 		if (s.kind == "flaky" || s.kind == "keep" && s.fail) && (b.Attempt == 1 || s.fail) {
-			return BodyResult{Failure: &stored.Failure{Code: stored.CodeError, Message: fmt.Sprint("attempt ", b.Attempt)}}
+			// Where an interrupted run is to end as it does undisturbed, a body that may have been
+			// begun twice is not tried again although the step was cancelled.
+			final := s.kind == "keep" && d.random == nil
+			return BodyResult{Final: final,
+				Failure: &stored.Failure{Code: stored.CodeError, Message: fmt.Sprint("attempt ", b.Attempt)}}
 		}
 		if d.random == nil {
 			return BodyResult{Value: []byte("v")}

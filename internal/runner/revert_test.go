@@ -141,6 +141,10 @@ func TestRevertedRunsGoOn(t *testing.T) {
 			before, begun := d.seen, maps.Clone(d.begun)
 			d.j.revert(back, !retry)
 			stands := d.j.whole()
+			maps.DeleteFunc(d.charged, func(loc string, _ bool) bool { // what is taken back is not undone
+				_, kept := d.j.entries[loc]
+				return !kept
+			})
 			d.mail += 6
 			d.activate()
 			d.advance()

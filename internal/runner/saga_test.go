@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -98,6 +99,41 @@ func (d *driver) cancelledLate() bool {
 	return d.j.run.Status == store.Cancelled && !seen
 }
 
+// charge notes that the body of a step that carries a compensation has had its effect,
+// whether the run will know of it or not.
+func (d *driver) charge(b *Body, result BodyResult) {
+	if e, _ := b.Entry(0, 0, nil); e.Owes && result.Failure == nil {
+		d.charged[string(b.Location)] = true
+	}
+}
+
+// loseBodies lets some of the bodies in flight have had their effect, before their process
+// dies.
+func (d *driver) loseBodies() {
+	if d.renewed() {
+		return
+	}
+	for _, b := range d.flight {
+		if d.random != nil && d.random.IntN(2) == 0 && b.Attempt == 1 {
+			d.chargesLost++
+			d.charge(&b, b.Func(context.Background(), &b))
+		}
+	}
+}
+
+// uncompensated returns the steps that had an effect and are neither undone nor owed in a
+// run that was to be undone, or that was terminated.
+func (d *driver) uncompensated(undone, owed []string) []string {
+	var missed []string
+	for _, place := range slices.Sorted(maps.Keys(d.charged)) {
+		loc := location.Loc(place)
+		if text := loc.String(); !d.j.pruned(loc) && !slices.Contains(undone, text) && !slices.Contains(owed, text) {
+			missed = append(missed, text)
+		}
+	}
+	return missed
+}
+
 // verifyUndone returns what is wrong with what was undone of a run that has ended,
 // or "": all that owes it in the reverse order of its completion, or nothing.
 func (d *driver) verifyUndone(over *Outcome) string {
@@ -126,6 +162,12 @@ func (d *driver) verifyUndone(over *Outcome) string {
 	if err != nil {
 		return err.Error()
 	}
+	if over.Reason == "terminated" || d.wants(over.Status) {
+		if missed := d.uncompensated(undone, end.Owed); missed != nil {
+			return fmt.Sprintf("the run is %s (%s); %q had an effect and are neither undone (%q) nor owed (%q)",
+				over.Status, over.Reason, missed, undone, end.Owed)
+		}
+	}
 	yes := 0
 	for _, it := range d.j.items {
 		if it.Kind == store.ItemCancel && len(it.Verdict) > 0 && it.Verdict[0] == 'y' {
@@ -138,7 +180,13 @@ func (d *driver) verifyUndone(over *Outcome) string {
 		if len(undone) > len(owing) || !slices.Equal(undone, owing[:len(undone)]) {
 			return fmt.Sprintf("terminated while undone were %q, owed were %q", undone, owing)
 		}
-		want, undone = slices.Concat(open, owing[len(undone):]), end.Owed
+		// What has not ended comes first, if it may have had an effect.
+		know := func(place string) bool { return slices.Contains(open, place) || slices.Contains(owing, place) }
+		first := max(slices.IndexFunc(end.Owed, know), 0)
+		if !slices.ContainsFunc(end.Owed, know) {
+			first = len(end.Owed)
+		}
+		want, undone = slices.Concat(open, owing[len(undone):]), end.Owed[first:]
 		slices.Sort(want[:len(open)]) // which are in no order
 		if len(undone) >= len(open) {
 			slices.Sort(undone[:len(open)])
@@ -162,10 +210,11 @@ func (d *driver) verifyUndone(over *Outcome) string {
 
 // TestRandomSagas cuts random programs whose steps carry compensations at random
 // points, also while they are undone: what is owed is undone once, in the right
-// order, with the value of its step, or listed.
+// order, with the value of its step, or listed. So is what bodies have done that were lost
+// with their process.
 func TestRandomSagas(t *testing.T) {
 	seed := seedOf(t)
-	var undone, mended, late, cuts int
+	var undone, mended, late, cuts, lost int
 	for i := range count(t, 3000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		d := newDriver(t, sagaOf(random, generate(random, 4+random.IntN(25))), random)
@@ -178,14 +227,14 @@ func TestRandomSagas(t *testing.T) {
 		if problem := d.verify(over); problem != "" {
 			t.Fatalf("program %d: %s", i, problem)
 		}
-		undone, mended, cuts = undone+d.undone, mended+d.mended, cuts+d.cuts
+		undone, mended, cuts, lost = undone+d.undone, mended+d.mended, cuts+d.cuts, lost+d.chargesLost
 	}
-	t.Logf("%d steps were undone, %d runs mended, %d cancelled after their code had ended, %d cuts", undone,
-		mended, late, cuts)
+	t.Logf("%d steps were undone, %d runs mended, %d cancelled after their code had ended, %d cuts, %d effects "+
+		"of bodies that were lost", undone, mended, late, cuts, lost)
 	if !soak.Usual(t) {
 		return // too few to see all
 	}
-	if undone == 0 || mended == 0 || late == 0 || cuts == 0 {
+	if undone == 0 || mended == 0 || late == 0 || cuts == 0 || lost == 0 {
 		t.Error("something of this never happened")
 	}
 }

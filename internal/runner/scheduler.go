@@ -25,7 +25,7 @@ func (o owner) Stopped() bool { return o.r.over != nil || o.r.broken != nil }
 func (o owner) HandOver() bool {
 	r := o.r
 	switch {
-	case r.pause != nil: // every branch is blocked, as at any commit
+	case r.pause != nil && (r.j.Live() || r.cfg.First): // every branch is blocked, as at any commit
 		for r.steps.NextEnd() { // recorded, not handed over
 		}
 		return false
@@ -124,7 +124,7 @@ func (r *Interpreter) fail(f *stored.Failure) {
 	case r.undo.begun && r.undo.abrupt() && r.j.Remaining() != nil:
 		// As before: what follows is recorded. The branch goes no further.
 	case r.undo.begun && r.undo.outcome != nil && !r.undo.abrupt():
-		s := r.unended()
+		s := unended(r.j)
 		s.Asked = "the failure of the run: " + f.Message
 		r.stall(s)
 	case !r.j.Live() && r.j.Remaining() != nil:
@@ -137,14 +137,21 @@ func (r *Interpreter) fail(f *stored.Failure) {
 }
 
 func (r *Interpreter) stall(s *journal.Stall) {
-	if r.over == nil {
+	switch {
+	case r.terminate != nil:
+		r.j.Forget()
+		r.terminated()
+	case r.over == nil:
 		r.over = &Outcome{Status: store.Stalled, Stall: s}
 	}
 }
 
 // damaged stalls the run because what is stored cannot be read.
 func (r *Interpreter) damaged(loc location.Loc, err error) {
-	if r.over == nil {
+	switch {
+	case r.terminate != nil:
+		r.terminated()
+	case r.over == nil:
 		r.over = &Outcome{Status: store.Stalled, Reason: fmt.Sprintf(
 			"damaged entry %s: %v; restore the store from a backup, or edit the entry", loc, err)}
 	}
@@ -236,7 +243,10 @@ func (r *Interpreter) finished() {
 		if r.j.Ended() {
 			return
 		}
-		if !r.undo.begun {
+		switch {
+		case r.terminate != nil:
+			r.terminated()
+		case !r.undo.begun:
 			r.goLive()
 		}
 		if r.over != nil {
@@ -260,6 +270,10 @@ func (r *Interpreter) replayNext() {
 	case journal.Cancels:
 		r.cancelRun(r.j.Cancelled().Value)
 	case journal.Passed:
+		if r.terminate != nil {
+			r.terminated()
+			return
+		}
 		if r.undo.begun && r.undo.branch == nil {
 			r.replayAbrupt()
 			return

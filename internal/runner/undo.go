@@ -20,6 +20,10 @@ func (b *Branch) Rollback() { b.run.undo.asked = true }
 // conclude ends the run with an outcome, or lets its undoing begin before. A
 // cancel that has come and was not handed over wins.
 func (r *Interpreter) conclude(o *Outcome) {
+	if r.terminate != nil {
+		r.terminated()
+		return
+	}
 	u := &r.undo
 	if it := r.cancel.item; it != nil && !u.begun {
 		r.cancel.item = nil
@@ -30,7 +34,7 @@ func (r *Interpreter) conclude(o *Outcome) {
 		case o.Status == store.Failed && r.cfg.StallFailed && !u.asked:
 			r.over = failureStall(o)
 			return
-		case !u.wanted(o) || len(u.pending) == 0 || r.cfg.Run.Status.Terminal(): // an ended run is replayed only
+		case !u.wanted(o) || !u.owes(r.returned) || r.cfg.Run.Status.Terminal(): // an ended run is replayed only
 			r.over = o
 			return
 		}
@@ -111,6 +115,10 @@ func (r *Interpreter) allUndone() {
 	}
 	if !r.j.Live() {
 		if r.j.Ended() {
+			return
+		}
+		if r.terminate != nil {
+			r.terminated()
 			return
 		}
 		if r.goLive(); r.over != nil {
@@ -196,19 +204,19 @@ func (r *Interpreter) replayAbrupt() {
 	case r.undo.outcome == nil && r.sched.Deadlocked():
 		r.deadlock()
 	default:
-		r.stall(r.unended())
+		r.stall(unended(r.j))
 	}
 }
 
 // unended is the divergence in which the code of a run whose undoing has begun
 // has not ended.
-func (r *Interpreter) unended() *journal.Stall {
+func unended(j *journal.Journal) *journal.Stall {
 	s := &journal.Stall{
 		Recorded: "the end of the workflow's function, after which undoing has begun", Asked: "nothing new",
 		Remedy: "restore the code with which the function ended; " +
 			"then resume the run, or terminate it, which lists what is owed",
 	}
-	if o := r.j.FirstNew(); o != nil {
+	if o := j.FirstNew(); o != nil {
 		s.Location, s.Asked = o.Loc.String(), journal.Describe(o.Kind, o.Loc)
 	}
 	return s

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -401,10 +402,12 @@ func TestUndoKeepsTheReason(t *testing.T) {
 	}
 }
 
-// Terminate runs nothing and lists what is owed, newest first.
+// Terminate runs nothing and lists what is owed, newest first: what may have had an effect,
+// and what is done.
 func TestTerminateListsWhatIsOwed(t *testing.T) {
+	renamed := ""
 	code := func(s *saga, b *Branch) ([]byte, *stored.Failure) {
-		if err := s.steps(b, "one", "two", "three"); err != nil {
+		if err := s.steps(b, cmp.Or(renamed, "one"), "two", "three"); err != nil {
 			return result("", err)
 		}
 		return result("", errSaga)
@@ -414,6 +417,7 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 		s.r.Terminate(it)
 		s.j.claim()
 		s.r.Resumed()
+		s.advance()
 		for s.take() {
 			s.commit()
 		}
@@ -432,8 +436,8 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 		play func(s *saga)
 		owed []string
 	}{
-		{"nothing", func(s *saga) {}, nil},
-		{"live", func(s *saga) { s.end("one", "a"); s.end("two", "b") }, []string{"two", "one"}},
+		{"what is executed", func(s *saga) {}, []string{"one"}},
+		{"live", func(s *saga) { s.end("one", "a"); s.end("two", "b") }, []string{"three", "two", "one"}},
 		{"live, of a step that had no number in the snapshot", func(s *saga) {
 			s.end("one", "a")
 			s.leave()
@@ -442,11 +446,18 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 			s.j.entries[e.Loc] = e
 			s.play()
 			s.end("two", "b")
-		}, []string{"two", "one"}},
-		{"in the middle of a replay", func(s *saga) {
+		}, []string{"three", "two", "one"}},
+		{"before a replay", func(s *saga) {
 			s.end("one", "a")
 			s.end("two", "b")
 			s.leave()
+			s.activate()
+		}, []string{"three", "two", "one"}},
+		{"before a replay that stalls", func(s *saga) {
+			s.end("one", "a")
+			s.end("two", "b")
+			s.leave()
+			renamed = "won"
 			s.activate()
 		}, []string{"two", "one"}},
 		{"after a replay", func(s *saga) {
@@ -454,7 +465,7 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 			s.crash()
 			s.play()
 			s.end("two", "b")
-		}, []string{"two", "one"}},
+		}, []string{"three", "two", "one"}},
 		{"while undoing", func(s *saga) {
 			for _, place := range []string{"one", "two", "three", "three/undo"} {
 				s.end(place, "")
@@ -470,6 +481,7 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 		}, []string{"one"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			renamed = ""
 			s := newSaga(t, code)
 			s.play()
 			c.play(s)
@@ -598,5 +610,166 @@ func TestUndoKeepsResources(t *testing.T) {
 	s.finish()
 	if open != 0 || opened != 2 {
 		t.Errorf("%d of %d resources are open in the end", open, opened)
+	}
+}
+
+// What a former activation may have begun is executed and ends, whatever comes first: only
+// its end tells whether there is something to undo.
+func TestUndoOfWhatWasLostWithItsProcess(t *testing.T) {
+	type row struct {
+		name  string
+		code  func(s *saga, b *Branch) error
+		begin func(s *saga) // until "pay" is executed
+		come  func(s *saga)
+		ends  store.Status
+	}
+	first := func(s *saga, b *Branch) error { return s.steps(b, "pay") }
+	for _, c := range []row{
+		{"cancel of the first step", first, nil, (*saga).cancel, store.Cancelled},
+		{"cancel of a later step", func(s *saga, b *Branch) error {
+			if _, err := step(b, "before"); err != nil {
+				return err
+			}
+			return first(s, b)
+		}, func(s *saga) { s.end("before", "") }, (*saga).cancel, store.Cancelled},
+		{"cancel by its parent", first, nil, func(s *saga) { s.deliver(store.Item{Kind: store.ItemCancel}) }, store.Cancelled},
+		{"longest run time", first, nil, func(s *saga) {
+			s.leave()
+			s.cfg.CancelAt = s.clock
+			s.pass(time.Second)
+		}, store.Cancelled},
+		{"loser of a race", func(s *saga, b *Branch) error {
+			pay := b.Go(at("slow"), func(b *Branch) (any, error) { return nil, s.steps(b, "pay") })
+			if _, err := b.Compose(at("race"), Race, []*Future{pay, spawn(b, "quick", "s")}); err != nil {
+				return err
+			}
+			return errSaga
+		}, nil, func(s *saga) { s.end("quick/s", "") }, store.Failed},
+		{"a budget that is used up", func(s *saga, b *Branch) error {
+			pay := b.Go(at("slow"), func(b *Branch) (any, error) { return nil, s.steps(b, "pay") })
+			if _, err := step(b, "other"); err != nil {
+				return err
+			}
+			_, _ = pay.Outcome()
+			b.Fail(&stored.Failure{Code: stored.CodeBudget, Message: errSaga.Error()})
+			return nil
+		}, nil, func(s *saga) { s.end("other", "") }, store.Failed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) { return result("", c.code(s, b)) })
+			s.play()
+			if c.begin != nil {
+				c.begin(s)
+			}
+			pay := slices.IndexFunc(s.flight, func(b Body) bool { return b.Location.Base() == "pay" })
+			key := s.flight[pay].Key()
+			s.crash()
+			s.play()
+			c.come(s)
+			pay = slices.IndexFunc(s.flight, func(b Body) bool { return b.Location.Base() == "pay" })
+			if pay < 0 || s.flight[pay].Key() != key || len(s.cancelled) > 0 {
+				t.Fatalf("in flight are %q, of which cancelled %v; want pay with its key", s.flying(), s.cancelled)
+			}
+			place := s.flight[pay].Location.String()
+			s.complete(place, BodyResult{Failure: &stored.Failure{Code: stored.CodeError, Message: "away"}, Final: false})
+			s.wantUndone() // one attempt in all: it has failed
+			over := s.finish()
+			if over.Status != c.ends {
+				t.Errorf("the run ends %+v", over)
+			}
+
+			s = newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) { return result("", c.code(s, b)) })
+			s.play()
+			if c.begin != nil {
+				c.begin(s)
+			}
+			s.crash()
+			s.play()
+			c.come(s)
+			s.end(place, "paid")
+			s.finish()
+			s.wantUndone(place + "/undo of paid")
+			s.replays()
+		})
+	}
+}
+
+// A step that was cancelled although it may have begun before is tried as often as its
+// policy says, over a crash between two attempts.
+func TestLostBodyIsTriedAgain(t *testing.T) {
+	policy := Policy{Attempts: 3, First: time.Minute, Factor: 1, Max: time.Minute}
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
+		_, err := b.Step(Step{Call: at("pay"), Policy: policy, Undo: &Undo{Policy: once,
+			Func: func(context.Context, *Body, []byte) BodyResult {
+				s.undone = append(s.undone, "pay")
+				return BodyResult{}
+			}}})
+		return result("", err)
+	})
+	s.play()
+	s.crash()
+	s.play()
+	s.fail("pay", "away") // and not cancelled yet
+	s.crash()
+	s.cancel()
+	s.wantFlight()
+	it := s.j.send(store.Item{Kind: store.ItemTerminate, Sent: s.clock})
+	s.r.Terminate(it)
+	if over := s.r.Over(); !strings.Contains(fmt.Sprint(stored.DecodeEnding(over.Output)), "[pay]") {
+		t.Errorf("a terminate would list %q", over.Output)
+	}
+	s.j.items = slices.DeleteFunc(s.j.items, func(x store.Item) bool { return x.No == it.No })
+	s.crash()
+	s.pass(time.Minute)
+	s.wantFlight("pay")
+	s.end("pay", "paid")
+	s.finish()
+	s.want(store.Cancelled, "")
+	s.wantUndone("pay")
+}
+
+// A run that is to be paused after a crash is replayed before, and what may have begun
+// ends.
+func TestPauseWaitsForWhatMayHaveBegun(t *testing.T) {
+	s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) { return result("", s.steps(b, "one", "two")) })
+	s.play()
+	s.end("one", "a")
+	s.leave()
+	s.activate()
+	s.r.Pause(s.j.send(store.Item{Kind: store.ItemPause, Sent: s.clock}))
+	s.play()
+	s.wantFlight("two")
+	if s.r.Paused() {
+		t.Fatal("the run is paused")
+	}
+	s.end("two", "b")
+	if !s.r.Paused() || s.j.run.Marks != store.Paused {
+		t.Fatalf("the run has the marks %s", s.j.run.Marks)
+	}
+	if e, _ := s.j.at("two"); e.State != store.Done || !e.Owes {
+		t.Errorf("the step is %+v", e)
+	}
+}
+
+// A body that was not given out when the run was cancelled has not begun, if no former
+// activation can have given it out.
+func TestCancelBeforeABodyBegins(t *testing.T) {
+	for _, when := range []string{"in the first activation", "after what this one has handed over"} {
+		t.Run(when, func(t *testing.T) {
+			s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) { return result("", s.steps(b, "one", "two")) })
+			want := []string(nil)
+			if when != "in the first activation" {
+				s.play()
+				s.crash()
+				s.play()
+				s.arrive("one")
+				want = []string{"one/undo of of one"}
+			}
+			s.advance()
+			s.cancel()
+			s.finish()
+			s.want(store.Cancelled, "")
+			s.wantUndone(want...)
+		})
 	}
 }

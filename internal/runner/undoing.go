@@ -40,6 +40,7 @@ type undoing struct {
 	onFailure, onCancel bool
 	asked               bool // by the code, whatever the policy says
 
+	open    func() []location.Loc // steps that have not ended and may have had an effect
 	pending []*pendingUndo
 	heavy   []*pendingUndo // whose values can be dropped once they are durable
 
@@ -93,6 +94,12 @@ func newUndoing(cfg *Config, j *journal.Journal) (undoing, error) {
 		u.outcome = &Outcome{Status: store.Failed, Output: run.Output}
 	}
 	return u, err
+}
+
+// owes reports whether there is something to undo, or may be: the code was stopped and steps
+// are under way.
+func (u *undoing) owes(returned bool) bool {
+	return len(u.pending) > 0 || !returned && len(u.open()) > 0
 }
 
 // proposed reports whether undoing is to begin and has not.
@@ -170,8 +177,13 @@ func (u *undoing) noUndo() *journal.Stall {
 	return nil
 }
 
-// owed lists what is owed, as far as is known.
+// owed lists what is owed, as far as is known: first steps that have not ended and may have
+// had an effect.
 func (u *undoing) owed() []string {
+	var open []string
+	for _, loc := range u.open() {
+		open = append(open, loc.String())
+	}
 	entries := slices.Clone(u.recorded)
 	places := make(map[string]int, len(entries))
 	for i := range entries {
@@ -188,5 +200,5 @@ func (u *undoing) owed() []string {
 		}
 		entries = append(entries, e)
 	}
-	return history.Owed(entries)
+	return append(open, history.Owed(entries)...)
 }

@@ -17,6 +17,8 @@ type Progress struct {
 	Pause bool `cbor:"5,keyasint,omitempty"`
 	// Permit is the permit that the next attempt needs and has asked for; nil: none.
 	Permit *permit.Place `cbor:"6,keyasint,omitempty"`
+	// Unsure says that a body was lost with its process, and may have had an effect.
+	Unsure bool `cbor:"7,keyasint,omitempty"`
 }
 
 // Encode returns the stored form of p.

@@ -201,13 +201,14 @@ func items(kinds ...store.ItemKind) []store.Item {
 // of it was ever committed.
 func TestNeedsNoCode(t *testing.T) {
 	begun := store.Run{Status: store.Running, Build: "b", Waits: verbs.NoWaits()}
-	unrun := store.Run{Status: store.Running}
+	unrun, killed := store.Run{Status: store.Running}, store.Run{Status: store.Running, Suspect: 1}
 	for _, c := range []struct {
 		what  string
 		run   store.Run
 		items []store.Item
 		want  bool
 	}{
+		{"cancel after a crash before any turn", killed, items(store.ItemCancel), false},
 		{"nothing", begun, nil, false},
 		{"messages", begun, items(store.ItemMessage, store.ItemUpdate, store.ItemWatch, store.ItemGrant), false},
 		{"terminate", begun, items(store.ItemMessage, store.ItemTerminate), true},
@@ -226,7 +227,7 @@ func TestNeedsNoCode(t *testing.T) {
 		{"stalled", store.Run{Status: store.Stalled}, nil, true},
 		{"ended", store.Run{Status: store.Failed}, nil, true},
 	} {
-		if got := verbs.NeedsNoCode(&store.Snapshot{Run: c.run, Items: c.items}); got != c.want {
+		if got := verbs.NeedsNoCode(&store.Snapshot{Run: c.run, Items: c.items}, c.run.Suspect == 0); got != c.want {
 			t.Errorf("%s: got %t", c.what, got)
 		}
 	}
@@ -245,11 +246,15 @@ func TestUnrun(t *testing.T) {
 		{"with the build of its start", store.Snapshot{Run: store.Run{Build: "b"}}, true},
 		{"continued as new", store.Snapshot{Run: store.Run{Build: "b", Incarnation: 1}}, false},
 		{"rewound to its begin", store.Snapshot{Run: store.Run{Build: "b", Generation: 1}}, false},
+		{"running", store.Snapshot{Run: store.Run{Status: store.Running}}, true},
 		{"with an entry", store.Snapshot{Entries: entry}, false},
 		{"with waits", store.Snapshot{Run: store.Run{Waits: verbs.NoWaits()}}, false},
 	} {
-		if got := verbs.Unrun(&c.s); got != c.want {
+		if got := verbs.Unrun(&c.s, true); got != c.want {
 			t.Errorf("%s: got %t", c.what, got)
+		}
+		if verbs.Unrun(&c.s, false) {
+			t.Errorf("%s: although a process may have executed it", c.what)
 		}
 		if kept := verbs.KeepSign(&c.s.Run); (kept != nil) != (c.s.Run.Waits != nil) {
 			t.Errorf("%s: the sign is %v", c.what, kept)

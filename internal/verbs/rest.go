@@ -1,6 +1,10 @@
 package verbs
 
-import "github.com/stet-run/stet/store"
+import (
+	"slices"
+
+	"github.com/stet-run/stet/store"
+)
 
 // Resting reports whether a claimed run was claimed at rest: its code was not
 // executing, and is not to be executed yet.
@@ -10,8 +14,9 @@ func Resting(run *store.Run) bool {
 
 // NeedsNoCode reports whether the inbox of a claimed run is decided without its
 // code. The run has ended, is stalled or rests; or it is to be paused, to be
-// terminated, or to be cancelled before any turn of it was committed.
-func NeedsNoCode(s *store.Snapshot) bool {
+// terminated, or to be cancelled before its code was executed. first says that no process
+// has executed it before.
+func NeedsNoCode(s *store.Snapshot, first bool) bool {
 	if s.Run.Status.Terminal() || s.Run.Status == store.Stalled || Resting(&s.Run) {
 		return true
 	}
@@ -24,7 +29,7 @@ func NeedsNoCode(s *store.Snapshot) bool {
 				return true
 			}
 		case store.ItemCancel:
-			if Unrun(s) {
+			if Unrun(s, first) {
 				return true
 			}
 		}
@@ -43,12 +48,29 @@ func CancelAmong(items []store.Item) bool {
 	return false
 }
 
-// Unrun reports whether no turn of the run was ever committed. A new incarnation, and
-// a run that was rewound to its beginning, have no sign of one, but the build of a
-// node that has committed: they count as having run.
-func Unrun(s *store.Snapshot) bool {
+// ReplaysBefore reports whether a verb that needs no code, a terminate or a pause, waits
+// for the replay of a run that was executed before. If it was executing when its process
+// ended, only its code tells which steps with compensations may have had an effect. A
+// suspect that was found twice is not executed for that.
+func ReplaysBefore(s *store.Snapshot) bool {
 	run := &s.Run
-	return run.Waits == nil && len(s.Entries) == 0 && (run.Build == "" || run.Incarnation == 0 && run.Generation == 0)
+	if run.Status != store.Running || Resting(run) || run.Suspect > 1 || store.IsEntity(run.Workflow) {
+		return false
+	}
+	return slices.ContainsFunc(s.Items, func(it store.Item) bool {
+		return it.Kind == store.ItemTerminate || it.Kind == store.ItemPause
+	})
+}
+
+// Unrun reports whether the code of the run was never executed: it is queued, or first
+// says that no process has executed it before, and there is no sign of a committed turn. A
+// run that a process had begun when it was killed may have effects of which nothing is
+// committed. A new incarnation, and a run that was rewound to its beginning, have no sign
+// of a turn, but the build of a node that has committed: they count as having run.
+func Unrun(s *store.Snapshot, first bool) bool {
+	run := &s.Run
+	return (first || run.Status == store.Queued) && run.Waits == nil && len(s.Entries) == 0 &&
+		(run.Build == "" || run.Incarnation == 0 && run.Generation == 0)
 }
 
 // NoWaits is the sign that Unrun looks for, of a run that waits for nothing: without
@@ -70,4 +92,12 @@ func KeepSign(run *store.Run) []byte {
 func StallsAsFound(t *store.Turn) bool {
 	return t.Update.Status == store.Stalled && len(t.Entries)+len(t.Rewrites)+len(t.Prune)+len(t.Consumed)+
 		len(t.Answers)+len(t.Values)+len(t.Appends)+len(t.Tags)+len(t.Sends) == 0
+}
+
+// BareTurn is a turn that only updates the run's row.
+func BareTurn(run *store.Run, u store.Update) *store.Turn {
+	if u.Waits == nil {
+		u.Waits = KeepSign(run)
+	}
+	return &store.Turn{Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation, Update: &u}
 }

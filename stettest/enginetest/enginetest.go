@@ -34,6 +34,7 @@ func Run(t *testing.T, open Open) {
 	t.Run("Features", func(t *testing.T) { features(t, open) })
 	t.Run("Races", func(t *testing.T) { races(t, open) })
 	t.Run("Crashes", func(t *testing.T) { crashes(t, open) })
+	t.Run("Kills", func(t *testing.T) { killed(t, open) })
 	t.Run("Nodes", func(t *testing.T) { nodes(t, open) })
 }
 

@@ -210,6 +210,9 @@ func (p *permits) goLive() {
 	grants := p.early
 	p.early = nil
 	for i := range grants {
+		if t := p.tickets[permit.Ticket(&grants[i])]; t != nil && t.op != nil && t.op.leavesNoTrace() {
+			t.op.unsure = true // the permit may have been used
+		}
 		grants[i].State = store.Seen // noted when they came
 		p.deliver(grants[i])
 	}

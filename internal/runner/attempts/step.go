@@ -67,6 +67,7 @@ type step struct {
 	causes  []*stored.Failure
 	detail  []byte      // of the last heartbeat
 	trouble bool        // the run is to be paused for its failures
+	unsure  bool        // a body that a former activation has given out may have had an effect
 	permit  *stepPermit // while it waits for one or has one; nil: neither
 	from    store.Time  // when the first attempt started
 	until   store.Time  // when the last one ended
@@ -101,6 +102,7 @@ func (s *Steps) continueFrom(b *sched.Branch, o *step) {
 	}
 	o.causes, o.detail, o.former = p.Causes, p.Detail, p.Former
 	o.trouble = p.Pause && s.pauseAfter > 0
+	o.unsure = p.Unsure
 	if p.Since != 0 {
 		o.Asked = p.Since
 	}
@@ -130,6 +132,7 @@ func (o *step) Start() {
 	if o.trouble {
 		s.pauseFor(o)
 	}
+	o.unsure = o.unsure || o.mayHaveBegun()
 	if o.Deadline > s.j.Bound() {
 		s.j.Timers.Set(o, o.Deadline)
 		return
@@ -144,14 +147,41 @@ func (o *step) beginAttempt() {
 	}
 }
 
+// mayHaveBegun reports whether the body of the next attempt may have had an effect, to be
+// undone, in a former activation: all completions before the call were durable then, and
+// nothing shows that the body had to wait. One in a transaction would have left a record.
+func (o *step) mayHaveBegun() bool {
+	switch s := o.s; {
+	case !o.leavesNoTrace():
+		return false
+	case o.Deadline > s.j.Bound():
+		return false
+	case o.spec.Permit != nil:
+		return false // until it has a grant that an activation has seen
+	}
+	return true
+}
+
+// leavesNoTrace reports whether a former activation can have begun a body whose effect is
+// to be undone, without a record of it. What the code has requested after the last
+// recorded completion was not given out.
+func (o *step) leavesNoTrace() bool {
+	return o.owes() && !o.spec.Whole && !o.s.first && o.Born <= o.s.j.Recorded()
+}
+
 // Abandon closes a step, unless its end must be known. Whether it has begun is not
-// known to a replay, so in a replay nothing happens here.
+// known to a replay, so in a replay nothing happens here. A body that a former
+// activation may have begun is executed, and not cancelled: only its end tells whether
+// there is an effect.
 func (o *step) Abandon() (stays bool) {
 	if !o.whole {
 		return o.Op.Abandon()
 	}
 	s := o.s
 	o.Refused = true
+	if o.unsure {
+		return true
+	}
 	o.Deadline = 0 // no attempt follows
 	switch {
 	case !s.j.Live() || o.busy && !o.queued && !o.given:
@@ -240,7 +270,7 @@ func (o *step) IsDelay() bool      { return true }
 // writeProgress records the attempts so far. wake is when the next one begins; 0: it
 // does at once, or waits for its permit.
 func (o *step) writeProgress(wake store.Time) {
-	p := stored.Progress{Causes: o.causes, Detail: o.detail, Former: o.former, Pause: o.trouble}
+	p := stored.Progress{Causes: o.causes, Detail: o.detail, Former: o.former, Pause: o.trouble, Unsure: o.unsure}
 	if o.Kind == store.KindUndo && o.attempt > p.Former {
 		p.Since = o.Asked
 	}
@@ -280,7 +310,7 @@ func (s *Steps) attemptEnded(end attemptEnd) {
 	}
 	o.causes = stored.AddCause(o.causes, result.Failure)
 	next := s.j.Bound().Add(o.delay())
-	if result.Final || o.Refused || o.usedUp(next) {
+	if result.Final || o.Refused && !o.unsure || o.usedUp(next) {
 		o.Is.(attempted).giveUp()
 		return
 	}
@@ -385,7 +415,7 @@ func UndoOf(o *journal.Op) *Undo {
 // has just failed, and that another one is to follow.
 func (s *Steps) failsTooOften(o *step) bool {
 	n := s.pauseAfter
-	return n > 0 && (o.attempt-o.former)%n == 0 && !s.owner.BeingCancelled()
+	return n > 0 && (o.attempt-o.former)%n == 0 && !o.Refused && !s.owner.BeingCancelled()
 }
 
 // pauseFor lets the run stand still for the failures of a step, to be paused. Other

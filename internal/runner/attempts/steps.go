@@ -32,7 +32,8 @@ type Owner interface {
 type Steps struct {
 	j          *journal.Journal
 	owner      Owner
-	pauseAfter int // failed attempts in a row; 0: never
+	pauseAfter int  // failed attempts in a row; 0: never
+	first      bool // no activation before this one has given out a body
 
 	open      map[int64]*step        // with a body waiting, running, or between attempts
 	queue     fifo.Queue[*step]      // bodies that wait for the barrier
@@ -45,9 +46,10 @@ type Steps struct {
 }
 
 // New returns the steps of a run, with the permits that its history has asked for. The
-// run is paused after so many failed attempts in a row; 0: never.
-func New(j *journal.Journal, owner Owner, pauseAfter int) *Steps {
-	s := &Steps{j: j, owner: owner, pauseAfter: pauseAfter, open: map[int64]*step{}}
+// run is paused after so many failed attempts in a row; 0: never. first says that no
+// activation before this one has given out a body.
+func New(j *journal.Journal, owner Owner, pauseAfter int, first bool) *Steps {
+	s := &Steps{j: j, owner: owner, pauseAfter: pauseAfter, first: first, open: map[int64]*step{}}
 	s.permits.s = s
 	s.permits.init()
 	return s
@@ -158,21 +160,45 @@ func (s *Steps) current(id int64, attempt int) *step {
 	return nil
 }
 
-// executing reports whether a body is given out.
+// executing reports whether a body is given out, or is to be before the run may stand
+// still.
 func (s *Steps) executing() bool {
 	for _, o := range s.open {
-		if o.given {
+		if o.given || o.unsure && o.queued {
 			return true
 		}
 	}
 	return false
 }
 
+// Owing returns the locations of steps with compensations that have not ended and whose
+// bodies may have had an effect, the newest first. pending are the operations that a
+// replay has not begun.
+func (s *Steps) Owing(pending []*journal.Op) []location.Loc {
+	var owing []*step
+	for _, op := range pending {
+		if o, ok := op.Is.(*step); ok && !o.Closed && !o.Settled() && (o.unsure || o.mayHaveBegun()) {
+			owing = append(owing, o)
+		}
+	}
+	for _, o := range s.open {
+		if o.spec.Undo != nil && !o.Settled() && (o.unsure || o.busy && !o.queued) {
+			owing = append(owing, o)
+		}
+	}
+	slices.SortFunc(owing, func(a, b *step) int { return cmp.Compare(b.ID, a.ID) })
+	places := make([]location.Loc, len(owing))
+	for i, o := range owing {
+		places[i] = o.Loc
+	}
+	return places
+}
+
 // Bodies returns the step bodies that may start now. Each is returned once; Complete
 // reports its end.
 //
 // durable is the position of the journal up to which all is; hold keeps those from
-// starting that may.
+// starting that may, except what a former activation may have begun.
 func (s *Steps) Bodies(durable int64, hold bool) []Body {
 	var bodies []Body
 	for queue := &s.queue; queue.Len() > 0; {
@@ -181,7 +207,7 @@ func (s *Steps) Bodies(durable int64, hold bool) []Body {
 			break
 		}
 		queue.Pop()
-		if !o.queued || hold {
+		if !o.queued || hold && !o.unsure {
 			continue
 		}
 		o.queued, o.given = false, true

@@ -66,7 +66,7 @@ func begin(t *testing.T, pauseAfter int, entries []store.Entry, code func(r *run
 	r.sched = sched.New(r)
 	r.j = journal.New(journal.Config{Run: &store.Run{ID: "r", Seed: store.Seed{1}}, Entries: entries, Owner: r,
 		Scheduler: r.sched})
-	r.Steps = attempts.New(r.j, r, pauseAfter)
+	r.Steps = attempts.New(r.j, r, pauseAfter, true)
 	r.sched.Begin(&r.branch, nil, "", false, r)
 	t.Cleanup(r.sched.Unwind)
 	r.advance(100)

@@ -253,6 +253,12 @@ func (j *Journal) GoLive(before func()) bool {
 	return true
 }
 
+// Pending returns the operations that take effect when the run goes live.
+func (j *Journal) Pending() []*Op { return j.pending }
+
+// Forget drops them: the code does not fit the history.
+func (j *Journal) Forget() { j.pending = nil }
+
 // Pend lets an operation take effect, or be withdrawn, when the run goes live.
 func (o *Op) Pend() { o.J.pending = append(o.J.pending, o) }
 

@@ -22,6 +22,7 @@ type Owner struct {
 	Reader   Reader
 	Now      store.Time // lower bound of the store's time
 	Executes bool       // it has the code of the run, and executes it when it goes on
+	First    bool       // no process has executed the run before
 	Discard  bool       // the workflow keeps no dead letters
 }
 
@@ -92,7 +93,7 @@ func begin(ctx context.Context, s *store.Snapshot, by Owner) *decision {
 		u.Waits = verbs.KeepSign(run)
 	}
 	return &decision{
-		ctx: ctx, by: by, run: run, unrun: verbs.Unrun(s), entries: s.Entries, items: s.Items, update: u,
+		ctx: ctx, by: by, run: run, unrun: verbs.Unrun(s, by.First), entries: s.Entries, items: s.Items, update: u,
 		turn: &store.Turn{Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation, Update: u},
 	}
 }
