@@ -187,13 +187,15 @@ func (t *tx) guarded(fn func() error) (held bool, err error) {
 	return true, err
 }
 
-// share returns which leases are current, and keeps them so until the transaction ends.
+// share returns which leases are current, and keeps them so until the transaction ends. It
+// stands in the way of those that take leases, which lock them FOR UPDATE, and not of the
+// node's own renewal, which locks them FOR NO KEY UPDATE.
 func (t *tx) share(leases []store.Lease) (map[store.Shard]bool, error) {
 	current := make(map[store.Shard]bool, len(leases))
 	grps, slots, epochs := leaseArrays(leases)
 	err := t.each(`SELECT l.grp, l.slot FROM stet.leases l
 		JOIN unnest($1::text[], $2::bigint[], $3::bigint[]) AS q(grp, slot, epoch)
-		ON l.grp=q.grp AND l.slot=q.slot AND l.epoch=q.epoch AND l.node<>'' ORDER BY l.grp, l.slot FOR SHARE OF l`,
+		ON l.grp=q.grp AND l.slot=q.slot AND l.epoch=q.epoch AND l.node<>'' ORDER BY l.grp, l.slot FOR KEY SHARE OF l`,
 		[]any{grps, slots, epochs}, func(scan func(...any) error) error {
 			var shard store.Shard
 			err := scan(&shard.Group, &shard.Slot)

@@ -47,7 +47,7 @@ func (t sqlTransactor) RollbackTx(_ context.Context, tx *sql.Tx) error {
 // transaction back if this process stands still before the commit. It returns how many
 // leases, runs and entries it has found.
 const recordText = `WITH l AS MATERIALIZED (
-		SELECT 1 FROM stet.leases WHERE grp=$17 AND slot=$18 AND epoch=$19 AND node<>'' FOR SHARE),
+		SELECT 1 FROM stet.leases WHERE grp=$17 AND slot=$18 AND epoch=$19 AND node<>'' FOR KEY SHARE),
 	r AS MATERIALIZED (
 		SELECT 1 FROM stet.runs WHERE run_no=$1 AND incarnation=$2 AND ready={claimed} AND status={running}
 			AND grp=$17 AND slot=$18 FOR SHARE),
