@@ -18,6 +18,7 @@ func TestDelayOfRetries(t *testing.T) {
 		{Policy{First: time.Second, Factor: 2, Max: time.Minute}, 4, 8 * time.Second, 8 * time.Second},
 		{Policy{First: time.Second, Factor: 2, Max: time.Minute}, 5000, time.Minute, time.Minute},
 		{Policy{First: time.Second, Factor: 2, Max: 1<<63 - 1, Jitter: 1}, 5000, 0, 1 << 62},
+		{Policy{Factor: 2, Max: time.Minute, Jitter: 0.1}, 5000, 0, 0},
 		{Policy{First: time.Second, Factor: 1, Max: time.Minute, Jitter: 0.5}, 1, time.Second / 2, 3 * time.Second / 2},
 	} {
 		for _, unit := range []float64{0, 0.3, 0.5, 1} {

@@ -364,6 +364,9 @@ func (o *step) delay() time.Duration {
 // Delay returns the time before the attempt that follows so many. unit, from 0 to 1, is
 // where in the range of its jitter it lies.
 func (p *Policy) Delay(attempts int, unit float64) time.Duration {
+	if p.First == 0 {
+		return 0 // times a power that has no bound it would be no number
+	}
 	d := float64(p.First) * math.Pow(p.Factor, float64(attempts-1))
 	d = min(d, float64(p.Max))
 	d *= 1 + p.Jitter*(2*unit-1)
