@@ -26,6 +26,7 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	if err := c.commit(ctx); err != nil {
 		return store.BatchResult{}, err
 	}
+	s.acknowledged(&b, c.touched)
 	s.hints.tell(storekit.ChangeOf(&b, &c.result))
 	return c.result, nil
 }
@@ -63,8 +64,9 @@ func (s *Store) number(b *store.Batch) error {
 // committing is a batch on its way.
 type committing struct {
 	*Store
-	b      *store.Batch
-	result store.BatchResult
+	b       *store.Batch
+	result  store.BatchResult
+	touched []int // parts on which there were acts
 }
 
 func (c *committing) commit(ctx context.Context) error {
@@ -137,6 +139,7 @@ func (c *committing) carryOut(ctx context.Context, st *stage) error {
 		if err != nil {
 			return err
 		}
+		c.touched = append(c.touched, acts[i].part)
 		sent, unread = append(sent, more...), append(unread, asked...)
 	}
 	if r.err != nil {
@@ -151,9 +154,7 @@ func (c *committing) carryOut(ctx context.Context, st *stage) error {
 func (c *committing) read(r *reader, a *act, m reply) (sent, unread []outgoing, err error) {
 	f := r.tuple(m, 7)
 	c.result.Now = c.observe(r.time(f[0]))
-	if err := c.wentBack(r, f[1]); err != nil {
-		return nil, nil, err
-	}
+	c.sawEpochs(r, f[1])
 	c.readGroups(r, a.groups, f[2])
 	turns, answers := r.tuple(f[3], len(a.turns)), r.tuple(f[4], len(a.commands))
 	for k, index := range a.turns {
@@ -270,13 +271,39 @@ func (c *committing) sent(index int, v store.Verdict) (list []*store.Command) {
 	return list
 }
 
-// wentBack notes epochs, and returns an error if one is lower than it was.
-func (s *Store) wentBack(r *reader, m reply) error {
+// sawEpochs notes the epochs of shards.
+func (s *Store) sawEpochs(r *reader, m reply) {
 	for _, m := range r.list(m) {
 		f := r.tuple(m, 2)
-		if err := s.epoch(parseShard(r.text(f[0])), r.int(f[1])); err != nil {
-			return err
-		}
+		s.sawEpoch(parseShard(r.text(f[0])), r.int(f[1]))
 	}
-	return nil
+}
+
+// told returns the number of the last batch of a boot that a part must have, if the boot
+// knows the result of the batch last (law 29): with several parts a batch is kept where it
+// has written.
+func (s *Store) told(node, boot string, part int, last int64) int64 {
+	if s.parts == 1 || last == 0 {
+		return last
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return min(s.acked[[2]string{node, boot}][part], last)
+}
+
+// acknowledged notes the parts on which a batch has acted. A boot that knows of no result
+// begins again.
+func (s *Store) acknowledged(b *store.Batch, parts []int) {
+	if s.parts == 1 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := [2]string{b.Node, b.Boot}
+	if s.acked[key] == nil || b.Last == 0 {
+		s.acked[key] = map[int]int64{}
+	}
+	for _, part := range parts {
+		s.acked[key][part] = b.No
+	}
 }

@@ -12,11 +12,10 @@
 // refused unless it is opened with [AllowLoss]; one that evicts keys is always refused, and
 // so is a replica.
 //
-// A server that has lost acknowledgements may have forgotten the owner of a shard. Two
-// rules keep that from doing harm. Epochs are taken from the clock where it is ahead of
-// them, so that none is given twice. And a process that finds the epoch of a shard lower
-// than it was does not touch that shard again: every act on it is an error
-// (store.ErrDamaged) until the process is restarted.
+// A server that has lost acknowledgements may have forgotten the owner of a shard. So epochs
+// are taken from the clock where it is ahead of them: none is given twice. And a commit or
+// heartbeat names the last batch whose result the node knows; if the part does not have it
+// the answer is store.ErrWentBack, and the node begins again from what is there (law 29).
 //
 // # A server that is away
 //

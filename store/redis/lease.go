@@ -23,18 +23,12 @@ func (r *reader) lease(shard, kept string) store.Lease {
 		Boot: boot}
 }
 
-// epoch notes the epoch of a shard. It is an error if that went back: then the server
-// has lost acknowledged acts, and the holder of the shard is not known.
-func (s *Store) epoch(shard store.Shard, epoch int64) error {
+// sawEpoch notes the epoch of a shard: the next one that is given is higher, also if the
+// server has lost it since.
+func (s *Store) sawEpoch(shard store.Shard, epoch int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if seen := s.epochs[shard]; epoch < seen {
-		return fmt.Errorf("shard %s: %w: expected epoch %d or a later one, found %d: the server has lost acknowledged "+
-			"writes, as after the failover to a replica; this process does not touch the shard any more: see what is lost, "+
-			"then start it again", shard, store.ErrDamaged, seen, epoch)
-	}
-	s.epochs[shard] = epoch
-	return nil
+	s.epochs[shard] = max(s.epochs[shard], epoch)
 }
 
 func (s *Store) seenEpoch(shard store.Shard) int64 {
@@ -61,18 +55,16 @@ func slotOfShard(s *store.Shard) int { return s.Slot }
 func slotOfLease(l *store.Lease) int { return l.Shard.Slot }
 
 // acquired reads the answer about one shard.
-func (s *Store) acquired(r *reader, shard store.Shard, m reply) (store.Acquired, error) {
+func (s *Store) acquired(r *reader, shard store.Shard, m reply) store.Acquired {
 	f := r.tuple(m, 2)
 	held, epoch := r.text(f[0]), r.int(f[1])
-	if err := s.epoch(shard, epoch); err != nil {
-		return store.Acquired{}, err
-	}
+	s.sawEpoch(shard, epoch)
 	if len(f) < 5 {
-		return store.Acquired{}, nil
+		return store.Acquired{}
 	}
 	return store.Acquired{Held: held == "1", Lease: store.Lease{
 		Shard: shard, Epoch: epoch, Until: r.time(f[2]), Node: r.text(f[3]), Boot: r.text(f[4]),
-	}}, nil
+	}}
 }
 
 // Acquire implements store.Store.
@@ -118,9 +110,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 		now = s.observe(r.time(f[0]))
 		results := r.tuple(f[1], len(places[parts[k]]))
 		for j, i := range places[parts[k]] {
-			if list[i], err = s.acquired(&r, shards[i], results[j]); err != nil {
-				return nil, 0, fmt.Errorf("acquire leases: %w", err)
-			}
+			list[i] = s.acquired(&r, shards[i], results[j])
 			if list[i].Held {
 				f := r.tuple(results[j], 7)
 				list[i].Clean, list[i].Suspects = r.text(f[5]) == "1", int(r.int(f[6]))
@@ -167,9 +157,7 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease,
 		now = s.observe(r.time(f[0]))
 		results := r.tuple(f[1], len(places[parts[k]]))
 		for j, i := range places[parts[k]] {
-			if list[i], err = s.acquired(&r, leases[i].Shard, results[j]); err != nil {
-				return nil, 0, fmt.Errorf("renew leases: %w", err)
-			}
+			list[i] = s.acquired(&r, leases[i].Shard, results[j])
 			list[i].Clean = list[i].Held
 		}
 		if s.relay != nil {

@@ -108,6 +108,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 	}
 	var a args
 	a.text(n.ID, n.Boot, flag(n.Stopped), flag(n.Draining), string(text))
+	a.int(s.told(n.ID, n.Boot, 0, n.LastBatch))
 	each(&a, n.Workflows, func(w string) { a.text(w) })
 	each(&a, holders, func(h string) { a.text(h) })
 	m, err := s.one(ctx, registerScript, "register node "+n.ID, 0, a.list...)
@@ -138,6 +139,7 @@ func (s *Store) forget(ctx context.Context, boots []string) error {
 	for _, b := range boots {
 		node, boot, _ := strings.Cut(b, "\n")
 		delete(s.batches, [2]string{node, boot})
+		delete(s.acked, [2]string{node, boot})
 		s.fences.forget(node, boot)
 	}
 	s.mu.Unlock()

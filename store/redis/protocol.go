@@ -43,9 +43,6 @@ const (
 
 	// putOut is the outcome of a command that was put into the outbox for another part.
 	putOut = "0"
-
-	// epochWentBack is acquire.lua's answer for a shard whose epoch is lower than it was.
-	epochWentBack = "b"
 )
 
 // The flags of an update.
@@ -76,7 +73,6 @@ var protocol = map[string]words.Table{
 	}),
 	"CLAIM": quoted(map[string]string{"lookAndClaim": lookAndClaim, "look": onlyLook, "given": claimGiven}),
 	"LIST":  quoted(map[string]string{"indexes": byIndexes, "numbers": byNumbers, "ids": byIDs}),
-	"LEASE": quoted(map[string]string{"wentBack": epochWentBack}),
 	"FLAG": quoted(map[string]string{
 		"isolate": string(isolateFlag), "endIsolation": string(endIsolationFlag), "discard": string(discardFlag),
 		"unclaim": string(unclaimFlag), "anyBuild": string(anyBuildFlag), "more": string(moreFlag),

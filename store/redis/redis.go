@@ -37,8 +37,9 @@ type Store struct {
 	relay      *relayer // nil: one part
 
 	mu      sync.Mutex
-	batches map[[2]string]int64   // the last one of each boot of this process, by node and boot
-	epochs  map[store.Shard]int64 // the highest that was seen
+	batches map[[2]string]int64         // the last one of each boot of this process, by node and boot
+	acked   map[[2]string]map[int]int64 // with several parts: the last one whose result it knows, by part
+	epochs  map[store.Shard]int64       // the highest that was seen
 }
 
 var _ store.Store = (*Store)(nil)
@@ -76,7 +77,8 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, client: client, slots: cfg.slots, parts: 1, seen: cfg.seen,
-		batches: map[[2]string]int64{}, epochs: map[store.Shard]int64{}, hints: newHints(),
+		batches: map[[2]string]int64{}, acked: map[[2]string]map[int]int64{},
+		epochs: map[store.Shard]int64{}, hints: newHints(),
 		fences: fences{of: map[[2]string]*fence{}},
 	}
 	if err := s.open(ctx); err != nil {

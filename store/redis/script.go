@@ -202,6 +202,9 @@ func classify(what string, err error, several bool) error {
 	switch {
 	case word == "STET" && strings.HasPrefix(rest, "former"):
 		return fmt.Errorf("%s: %w: expected a number above that of the last batch, found %s", what, store.ErrInvalid, rest)
+	case word == "STET" && strings.HasPrefix(rest, "behind "):
+		return fmt.Errorf("%s: %w: expected the node's last batch that was acknowledged, found %s as the last one",
+			what, store.ErrWentBack, strings.TrimPrefix(rest, "behind "))
 	case slices.Contains(classes, word) && several:
 		return fmt.Errorf("%s: %w: %w: %w", what, store.ErrUnavailable, store.ErrUnknown, redisErr)
 	case slices.Contains(classes, word):

@@ -7,7 +7,7 @@
 -- Arguments: node, boot, time to live, shards (slot:group, group, the highest epoch
 -- that this process has seen of it). Lists begin with their length.
 -- Answer: time, of each shard: '1' if it is held now, epoch, end, node, boot, '1' if
--- it was clean, suspects; or 'b' and the epoch, if that went back.
+-- it was clean, suspects.
 
 local node, boot, ttl = arg(), arg(), num()
 local taken, cleans, results = {}, {}, {}
@@ -15,12 +15,10 @@ for i = 1, num() do
 	local shard, gr, seen = arg(), arg(), num()
 	local l = lease(shard) or { epoch = '0', till = '0', node = '', boot = '' }
 	local own = l.node == node and l.boot == boot
-	if tonumber(l.epoch) < seen then
-		results[i] = { LEASE.wentBack, l.epoch }
-	elseif l.node ~= '' and not own and tonumber(l.till) > now then
+	if l.node ~= '' and not own and tonumber(l.till) > now then
 		results[i] = { '0', l.epoch, l.till, l.node, l.boot }
 	else
-		local epoch = dec(math.max(tonumber(l.epoch) + 1, math.floor(now / MICROS.millisecond)))
+		local epoch = dec(math.max(tonumber(l.epoch) + 1, seen + 1, math.floor(now / MICROS.millisecond)))
 		local seconds = math.floor(now / MICROS.second) + math.floor(ttl / MICROS.second)
 		local micros = now % MICROS.second + ttl % MICROS.second
 		if micros >= MICROS.second then seconds, micros = seconds + 1, micros - MICROS.second end

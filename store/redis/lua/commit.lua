@@ -2,7 +2,8 @@
 -- Apply, whose batch has no number and no leases.
 --
 -- Arguments; each list begins with its length:
---   node, boot, number of the batch ('' of Apply), part, parts;
+--   node, boot, number of the batch ('' of Apply), that of the last batch here whose result
+--   the boot knows, part, parts;
 --   the fence under which the boot is known to have all leases that the turns need, or '',
 --   and a text for a new one;
 --   leases (shard, epoch; with a fence only those under which commands may claim);
@@ -21,7 +22,23 @@
 --   the parts for which something was put into the outbox;
 --   and the fence if all leases are current and the boot's.
 
-local boot, batch = arg() .. '\n' .. arg(), arg()
+local boot, batch, last = arg() .. '\n' .. arg(), arg(), num()
+
+-- The record of the last batch of a boot: its number, then the results of its turns and
+-- the places of committed turns of groups.
+local record, repeated, fresh = { t = {}, s = '' }, false, batch ~= ''
+if batch ~= '' then
+	local kept = call('HGET', T .. 'b', boot)
+	local former = kept and string.match(kept, '^%d+')
+	if tonumber(former or '0') < last then return redis.error_reply('STET behind ' .. (former or '0')) end
+	if former and tonumber(former) > tonumber(batch) then return redis.error_reply('STET former batch ' .. former) end
+	if former == batch then
+		record, repeated, fresh = cmsgpack.unpack(string.sub(kept, #former + 2)), true, false
+		for place in string.gmatch(record.s, '%d+') do record.t[place] = VERDICT.committed end
+		record.s = ''
+	end
+end
+
 part, parts = num(), num()
 local fence, new = arg(), arg()
 local epochs = {}
@@ -34,20 +51,6 @@ elseif fenceOf(boot) == fence then
 	new = fence
 else
 	return { nowText }
-end
-
--- The record of the last batch of a boot: its number, then the results of its turns and
--- the places of committed turns of groups.
-local record, repeated, fresh = { t = {}, s = '' }, false, false
-if batch ~= '' then
-	local kept = call('HGET', T .. 'b', boot)
-	local former = kept and string.match(kept, '^%d+')
-	if former and tonumber(former) > tonumber(batch) then return redis.error_reply('STET former batch ' .. former) end
-	if former == batch then
-		record, repeated = cmsgpack.unpack(string.sub(kept, #former + 2)), true
-		for place in string.gmatch(record.s, '%d+') do record.t[place] = VERDICT.committed end
-		record.s = ''
-	end
 end
 
 -- carryOut carries out a turn, and returns the verdict followed by the reason.

@@ -2,13 +2,18 @@
 -- nodes without a heartbeat for 24 hours that hold no lease. Their boots, and the given one
 -- if it has stopped, are answered, so that forget.lua forgets their last batches.
 --
--- Arguments: node, boot, '1' if it has stopped, '1' if it is to drain, its record,
+-- Arguments: node, boot, '1' if it has stopped, '1' if it is to drain, its record, the
+-- number of its last batch here whose result it knows,
 -- workflows, the boots that hold shards in other parts (node, newline, boot). Lists begin
 -- with their length.
 -- Answer: time, '1' if what is listed has changed other than by a heartbeat, boots to be
 -- forgotten (node, newline, boot).
 
-local node, boot, stopped, drains, about = arg(), arg(), flag(), flag(), arg()
+local node, boot, stopped, drains, about, last = arg(), arg(), flag(), flag(), arg(), num()
+if last > 0 then
+	local kept = string.match(call('HGET', T .. 'b', node .. '\n' .. boot) or '0', '^%d+')
+	if tonumber(kept) < last then return redis.error_reply('STET behind ' .. kept) end
+end
 local function bootOf(kept) return string.match(kept, '^%d+;([^\n]*)\n') end
 local former = call('HGET', T .. 'N', node)
 local was = former and bootOf(former) == boot
