@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -37,7 +39,8 @@ type DeadLetter struct {
 	Workflow string         // of the run
 	Status   store.Status   // of the run
 	Sent     time.Time
-	Size     int // of the stored value in bytes
+	Headers  Headers // of a message
+	Size     int     // of the stored value in bytes
 
 	value  []byte
 	failed bool
@@ -96,15 +99,17 @@ func (d DeadLetters) List(ctx context.Context, f store.DeadFilter) (letters []De
 			Sent: l.Item.Sent.Time(), Size: l.Size, value: l.Item.Value, failed: l.Item.Failed,
 			codecs: d.engine.codecs, errors: d.engine.errors,
 		}
+		letters[i].Headers, _ = decodeHeaders(l.Item.Headers) // were written by encode
 	}
 	return letters, page.Next, nil
 }
 
-// Replay sends a dead message again, to the run with the ID, and then
-// removes the letter. If the process dies in between, the letter is still there,
+// Replay sends a dead message again, with its headers, to the run with the ID, which may
+// be another one than before, and then removes the letter. If the process dies in between, the letter is still there,
 // and a second replay to the same run delivers nothing twice. Errors: ErrNotFound
-// if there is no such letter or run, ErrTerminal if the run has ended,
-// ErrInvalid if the letter is no message; the letter is then kept.
+// if there is no such letter or run, ErrTerminal if the run has ended, ErrSealed if this
+// process has not the key or the object of the value, ErrInvalid if the letter is no
+// message; the letter is then kept.
 func (d DeadLetters) Replay(ctx context.Context, number store.ItemNo, runID string, act Act) error {
 	if err := act.check(); err != nil {
 		return fmt.Errorf("replay dead letter %d: %w", number, err)
@@ -121,9 +126,11 @@ func (d DeadLetters) Replay(ctx context.Context, number store.ItemNo, runID stri
 		return fmt.Errorf("replay dead letter %d: expected a message, found a %s, which is for one place in one run: %w",
 			number, letter.Kind, ErrInvalid)
 	}
-	id := fmt.Sprintf("d:%d", number)
-	_, err = d.engine.put(ctx, runID, &store.Item{Kind: store.ItemMessage, Name: letter.Name, ID: id, Origin: id,
-		Value: letter.Value})
+	if err := payload.Readable(letter.Value); err != nil {
+		return fmt.Errorf("replay dead letter %d: give this process the keys and the objects of the store: %w", number, err)
+	}
+	_, err = d.engine.put(ctx, runID, &store.Item{Kind: store.ItemMessage, Name: letter.Name,
+		ID: fmt.Sprintf("d:%d", number), Origin: uuid.NewString(), Value: letter.Value, Headers: letter.Headers})
 	if err != nil && !errors.Is(err, errDuplicate) {
 		return fmt.Errorf("replay dead letter %d: %w", number, err)
 	}

@@ -179,9 +179,9 @@
 //
 // A deletion that takes several acts marks the run Expiring in the first one; from then on
 // it accepts no item. Of other runs a Sweep deletes entries of former incarnations, and
-// items sent at least 24 hours ago that are consumed and, if updates, answered. It judges
-// all this within the act, and deletes at most SweepRows rows in one. Numbers are not used
-// again.
+// items that are consumed and, if updates, answered: those sent at least 24 hours ago, and
+// messages without a key (Item.Keyed) sent at least ten minutes ago. It judges all this
+// within the act, and deletes at most SweepRows rows in one. Numbers are not used again.
 //
 // # Several servers
 //

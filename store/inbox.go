@@ -110,6 +110,18 @@ const (
 	Dead ItemState = 4
 )
 
+// Keyed reports whether another act may send the item again. A message whose ID is its
+// Origin is known to the act alone that has sent it.
+func (it *Item) Keyed() bool { return it.Kind != ItemMessage || it.ID != it.Origin }
+
+// Window is how long after its sending the item stays once it is consumed.
+func (it *Item) Window() Delay {
+	if it.Keyed() {
+		return DedupWindow
+	}
+	return RepeatWindow
+}
+
 // Outdated reports whether the item is addressed to an older incarnation of its
 // run than the given one. A message is addressed to the run.
 func (it *Item) Outdated(incarnation int) bool {

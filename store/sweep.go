@@ -11,6 +11,9 @@ const (
 	// DedupWindow is how long after its sending a consumed item stays, so that a repeated
 	// send is recognised.
 	DedupWindow = Delay(24 * time.Hour / time.Microsecond)
+	// RepeatWindow is that of a message without a key of its sender's (Item.Keyed): only
+	// the act that has sent it can repeat it, and does so within minutes.
+	RepeatWindow = Delay(10 * time.Minute / time.Microsecond)
 )
 
 // Retention says how long runs of a workflow that ended with a status are kept.

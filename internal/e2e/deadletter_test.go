@@ -3,11 +3,13 @@ package e2e_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/sqlite"
 )
 
 // hearing ends after so many words.
@@ -192,3 +194,65 @@ func TestDiscardDeadLetters(t *testing.T) {
 		t.Errorf("hearing has %d dead letters; want 2", n)
 	}
 }
+
+// TestReplayOfADeadLetterKeepsItsHeaders, and its value where this process cannot read it.
+func TestReplayOfADeadLetterKeepsItsHeaders(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "letters.db")
+	open := func(p stet.Payloads) (*stet.Engine, func()) {
+		s, err := sqlite.Open(context.Background(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: []stet.Definition{hearing, heads}, Payloads: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error)
+		go func() { ended <- e.Run(ctx) }()
+		return e, func() {
+			cancel()
+			if err := errors.Join(<-ended, s.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	keys := stet.Payloads{Keys: []stet.PayloadKey{payloadKey("k1")}}
+	ctx := testContext(t)
+	e, stop := open(keys)
+	r := begin(t, e, hearing, 1, stet.FirstMessage(word, "a"),
+		stet.FirstMessage(word, "b", stet.Headers{"trace": "17"}))
+	outcome(t, r)
+	other := begin(t, e, heads, 0, stet.ID("other"))
+	stop()
+
+	list := func(e *stet.Engine) []stet.DeadLetter { return letters(t, e, store.DeadFilter{}) }
+	e, stop = open(stet.Payloads{})
+	before := list(e)
+	if len(before) != 1 || before[0].Headers["trace"] != "17" {
+		t.Fatalf("the dead letters are %+v", before)
+	}
+	err := e.DeadLetters().Replay(ctx, before[0].Number, other.ID(), stet.Act{})
+	if !errors.Is(err, stet.ErrSealed) || len(list(e)) != 1 {
+		t.Errorf("without the key: %v; want ErrSealed, and the letter kept", err)
+	}
+	stop()
+
+	e, stop = open(keys)
+	defer stop()
+	if err := e.DeadLetters().Replay(ctx, before[0].Number, "other", stet.Act{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := outcome(t, heads.Handle(e, "other")); got != "b with trace 17" {
+		t.Errorf("the other run has received %q", got)
+	}
+	if left := list(e); len(left) != 0 {
+		t.Errorf("%d letters are left", len(left))
+	}
+}
+
+// heads receives a word with its header.
+var heads = stet.Define("heads", func(ctx stet.Context, _ int) (string, error) {
+	d, err := word.ReceiveDelivery(ctx)
+	return d.Value + " with trace " + d.Headers["trace"], err
+})

@@ -165,7 +165,7 @@ func (w *sweep) consumed() bool {
 	for _, r := range w.runs {
 		for _, it := range r.items {
 			done := it.State == store.Consumed && (it.Kind != store.ItemUpdate || it.Verdict != nil)
-			if done && it.Sent <= w.now-store.Time(store.DedupWindow) && int64(it.No) > w.Next.No && w.shards[r.Shard] {
+			if done && it.Sent <= w.now-store.Time(it.Window()) && int64(it.No) > w.Next.No && w.shards[r.Shard] {
 				old = append(old, it)
 				of[it] = r
 			}

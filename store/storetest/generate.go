@@ -255,6 +255,9 @@ func (g *generator) item() store.Item {
 	if g.chance(60) {
 		it.ID = ""
 	}
+	if g.chance(4) {
+		it.Origin = it.ID // without a key
+	}
 	return it
 }
 

@@ -79,7 +79,7 @@ func (c *checker) swept(o op, now *state) error {
 // sweptItem reports whether an item may be gone.
 func sweptItem(o op, was *store.Item, now store.Time) bool {
 	sweep, ok := o.(*sweepOp)
-	return ok && sweep.Items && was.State == store.Consumed && was.Sent+store.Time(24*hour) <= now &&
+	return ok && sweep.Items && was.State == store.Consumed && was.Sent+store.Time(was.Window()) <= now &&
 		(was.Kind != store.ItemUpdate || was.Verdict != nil)
 }
 
@@ -346,6 +346,36 @@ var law24 = []testCase{
 		if no := k.send(message("r", "next")); no <= nos[5] {
 			k.Errorf("an item has the number %d after %d", no, nos[5])
 		}
+	}},
+	{"AConsumedMessageWithoutAKeyGoesAfterMinutes", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		var nos []store.ItemNo
+		for _, it := range []store.Item{
+			{Kind: store.ItemMessage, ID: "unkeyed", Origin: "unkeyed"},
+			{Kind: store.ItemMessage, ID: "keyed", Origin: "o"},
+			{Kind: store.ItemEnd, ID: "end", Origin: "end"},
+			{Kind: store.ItemMessage, ID: "waiting", Origin: "waiting"},
+		} {
+			nos = append(nos, k.send(item("r", it)))
+		}
+		var taken []store.Consumption
+		for _, no := range nos[:3] {
+			taken = append(taken, store.Consumption{Item: no})
+		}
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: taken}, store.Committed)
+		k.ok2(k.s.Renew(k.ctx, o.leases, 1000*hour))
+		k.pass(10*minute - 1)
+		k.equal("what is swept before", o.sweeps(true), swept{})
+		k.pass(1)
+		k.equal("what is swept then", o.sweeps(true), swept{Rows: 1})
+		var left string
+		for _, it := range k.inbox(r.No, "unkeyed", "keyed", "end", "waiting") {
+			left += it.ID + " "
+		}
+		k.equal("the items that are left", left, "keyed end waiting ")
+		k.pass(24 * hour)
+		k.equal("what is swept after a day", o.sweeps(true), swept{Rows: 2})
 	}},
 	{"BadRequestsChangeNothing", func(k *kit) {
 		o := k.owner(k.s, "n")

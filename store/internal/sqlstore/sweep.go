@@ -290,22 +290,25 @@ func (w *Sweep) incarnations(run, before int64) (gone bool, err error) {
 func (w *Sweep) consumed() (bool, error) {
 	var old []int64
 	last, looked, recent := w.Result.Next.No, 0, true // recent: none of the items looked at may be deleted yet
-	err := w.Rows.Each(`SELECT i.item_no, i.sent_at<=$1,
+	err := w.Rows.Each(`SELECT i.item_no, i.sent_at, i.kind, i.item_id, i.origin,
 			r.run_no IS NULL OR i.state={consumed} AND (i.kind<>{update} OR i.verdict IS NOT NULL),
 			r.run_no IS NULL, coalesce(r.grp, ''), coalesce(r.slot, 0)
-		FROM stet.inbox i LEFT JOIN stet.runs r ON r.run_no=i.run_no WHERE i.item_no>$2 ORDER BY i.item_no LIMIT $3`,
-		[]any{w.Now - store.Time(store.DedupWindow), last, sweepLook}, func(scan func(...any) error) error {
-			var no, slot int64
-			var aged, done, lost bool
-			var group string
-			if err := scan(&no, &aged, &done, &lost, &group, &slot); err != nil {
+		FROM stet.inbox i LEFT JOIN stet.runs r ON r.run_no=i.run_no WHERE i.item_no>$1 ORDER BY i.item_no LIMIT $2`,
+		[]any{last, sweepLook}, func(scan func(...any) error) error {
+			var no, sent, kind, slot int64
+			var done, lost bool
+			var id, group string
+			var origin []byte
+			if err := scan(&no, &sent, &kind, &id, &origin, &done, &lost, &group, &slot); err != nil {
 				return err
 			}
 			looked++
 			if len(old) >= w.left {
 				return nil
 			}
-			recent = recent && !aged
+			it := store.Item{Kind: store.ItemKind(kind), ID: id, Origin: string(origin)}
+			aged := store.Time(sent) <= w.Now-store.Time(it.Window())
+			recent = recent && store.Time(sent) > w.Now-store.Time(store.RepeatWindow)
 			if aged && done && (lost || w.shards[store.Shard{Group: group, Slot: int(slot)}]) {
 				old = append(old, no)
 			}

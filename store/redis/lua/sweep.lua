@@ -185,9 +185,10 @@ while true do
 	for _, no in ipairs(page) do
 		looked = looked + 1
 		if looked > MAX.sweepLook then return done(false) end
-		local f = call('HMGET', T .. 'i:' .. no, 't', 'r')
+		local f = call('HMGET', T .. 'i:' .. no, 't', 'r', 'k', 'd', 'o')
 		local r = row(f[2])
-		if tonumber(f[1]) <= now - MICROS.dedupWindow and owned[dec(r.slot) .. ':' .. r.gr] then
+		local window = f[3] == KIND.message and f[4] == f[5] and MICROS.repeatWindow or MICROS.dedupWindow
+		if tonumber(f[1]) <= now - window and owned[dec(r.slot) .. ':' .. r.gr] then
 			if room(1) == 0 then return done(false) end
 			dropItem(no, f[2])
 		end
