@@ -27,7 +27,7 @@ type HistoryEntry struct {
 	Undone   bool             // a step that Owes, whose compensation has succeeded
 
 	// These need values.
-	Run   string    // ID of the child or the awaited run
+	Run   string    // ID of the child, the awaited run, or the receiver of a message
 	Topic string    // of an event that was received or published
 	Event string    // ID of that event in its topic
 	Loop  *LoopInfo // of a loop, at the loop's own location; nil for other entries
@@ -199,6 +199,12 @@ func (e *HistoryEntry) unpack() {
 			var p stored.Published
 			p, e.damaged = stored.DecodePublished(e.value)
 			e.Topic, e.Event = p.Topic, p.ID
+		}
+	case store.KindSend:
+		if e.State == store.Done {
+			var s stored.Sent
+			s, e.damaged = stored.DecodeSent(e.value)
+			e.Run = s.Run
 		}
 	case store.KindReceive:
 	default:

@@ -118,6 +118,46 @@ func (m Message[T]) Send(ctx context.Context, e *Engine, runID string, value T, 
 	return e.send(ctx, runID, string(m), data, opts)
 }
 
+// SendFrom sends a message from the code of a workflow to another run. The message is part
+// of the commit that records it, so no crash and no replay sends it twice; and what is
+// rewound was sent all the same. It has the run's headers, and those given. The name of
+// the operation is "send " and the message's, if Named does not say otherwise; give a Key
+// where one scope sends several.
+//
+// Whether the other run takes it is not known here: a message to a run that does not
+// exist, or has ended, is dropped and logged. A run that must know sends from a step, with
+// Send. Errors: ErrCancelled, ErrInvalid and ErrTooLarge.
+func (m Message[T]) SendFrom(ctx Context, runID string, value T, opts ...PublishOption) error {
+	ctx.mustBeGiven()
+	e := ctx.env.engine
+	o := publishOptions{as: "send " + string(m)}
+	for _, opt := range opts {
+		opt.applyPublish(&o)
+	}
+	if err := checkName("message", string(m)); err != nil {
+		return err
+	}
+	if err := store.CheckRunID(runID); err != nil {
+		return fmt.Errorf("message %q: %w: %w", string(m), err, ErrInvalid)
+	}
+	if err := checkNotEntity(runID); err != nil {
+		return fmt.Errorf("message %q: %w", string(m), err)
+	}
+	data, err := e.encodeValue("message "+string(m), value)
+	if err != nil {
+		return err
+	}
+	headers := ctx.env.run.Headers
+	for _, h := range o.headers {
+		if headers, err = h.encode(headers); err != nil {
+			return err
+		}
+	}
+	return e.errors.seen(ctx.branch.Send(runner.Send{
+		Call: ctx.call(o.as, o.key), To: runID, Name: string(m), Value: data, Headers: headers,
+	}))
+}
+
 // Delivery is a message with what accompanies it.
 type Delivery[T any] struct {
 	Value   T

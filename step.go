@@ -216,6 +216,16 @@ func StepOf(ctx context.Context) (info StepInfo, ok bool) {
 		Headers: headers}, true
 }
 
+// EngineOf returns the engine that executes the step to which ctx belongs, so that a body
+// can start, send and read without a variable that is set after the definition. It is nil
+// outside a step.
+func EngineOf(ctx context.Context) *Engine {
+	e, _ := ctx.Value(engineKey{}).(*Engine)
+	return e
+}
+
+type engineKey struct{}
+
 // Heartbeat says that the step is alive: the attempt's timeout begins again. A
 // non-nil detail is recorded, at most once a second, and is there in the next
 // attempt (LastDetail). It is encoded as JSON; an error is that of the encoding.

@@ -253,7 +253,8 @@ func (t Topic[T]) Case(into *T, opts ...WaitOption) Case {
 	}
 }
 
-// PublishOption is an option of [Publish] in a workflow: Named, a Key, or Headers.
+// PublishOption is an option of [Publish] and [Message.SendFrom] in a workflow: Named, a
+// Key, or Headers.
 type PublishOption interface{ applyPublish(*publishOptions) }
 
 type publishOptions struct {

@@ -23,11 +23,12 @@ const (
 	KindEntity  Kind = 14 // state of an entity
 	KindEvent   Kind = 15 // a wait for an event of a topic
 	KindPublish Kind = 16 // an event that the code publishes
+	KindSend    Kind = 17 // a message that the code sends to another run
 )
 
 var kindNames = [...]string{
 	"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run", "version",
-	"shown", "record", "event", "publish",
+	"shown", "record", "event", "publish", "send",
 }
 
 // String returns the kind as users see it: "step", "sleep", …

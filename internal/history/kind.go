@@ -51,6 +51,7 @@ var kinds = [...]kind{
 	store.KindEntity:  ordinary{},
 	store.KindEvent:   wait{},
 	store.KindPublish: publication{},
+	store.KindSend:    publication{},
 }
 
 // of returns what is known of the entry's kind. An unknown kind is an ordinary one.
@@ -111,8 +112,8 @@ type version struct{ ordinary }
 
 func (version) redone(whole bool) bool { return whole }
 
-// publication is an event that the run has published. It takes effect when it is
-// requested.
+// publication is an event that the run has published, or a message that it has sent. It
+// takes effect when it is requested.
 type publication struct{ ordinary }
 
 func (publication) redone(bool) bool { return false }

@@ -19,12 +19,13 @@ type outside struct {
 	ended     map[string]bool
 	watches   map[string]store.Item // by the ID of the item; not answered
 	watched   map[string]string     // the run of a watch
+	messages  map[string]bool       // sent, by the ID of the item
 }
 
 func (o *outside) init() {
 	o.started, o.cancelled, o.ended, o.former = map[string]*store.Start{}, map[string]bool{}, map[string]bool{},
 		map[string]bool{}
-	o.watches, o.watched = map[string]store.Item{}, map[string]string{}
+	o.watches, o.watched, o.messages = map[string]store.Item{}, map[string]string{}, map[string]bool{}
 }
 
 // carry carries out what a turn sends.
@@ -51,6 +52,11 @@ func (j *durable) carry(sends []store.Command) {
 			j.out.watches[c.Item.ID], j.out.watched[c.Item.ID] = *c.Item, c.RunID
 		case c.Item.Kind == store.ItemAsk || c.Item.Kind == store.ItemGiveBack:
 			j.asks(c.RunID, c.Item)
+		case c.Item.Kind == store.ItemMessage:
+			if j.out.messages[c.Item.ID] {
+				j.violate("message %s is sent twice", c.Item.ID)
+			}
+			j.out.messages[c.Item.ID] = true
 		case c.Item.Kind >= store.ItemEvent:
 			j.hears(c.RunID, c.Item)
 		default:

@@ -61,7 +61,7 @@ func (p *program) block(random *rand.Rand, size, depth int) []*stmt {
 func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 	kinds := []string{"step", "step", "step", "sleep", "receive", "flaky", "loop", "branch on what was seen", "promise",
 		"keep", "tx", "tx", "derive", "keyed"}
-	kinds = append(kinds, "child", "child", "leave", "detach", "watch", "keyed", "keyed", "event", "event", "publish")
+	kinds = append(kinds, "child", "child", "leave", "detach", "watch", "keyed", "keyed", "event", "event", "publish", "send")
 	if depth < 3 {
 		kinds = append(kinds, "panic")
 	}
@@ -201,6 +201,10 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 		return x.event(b, s)
 	case "publish":
 		return x.publish(b, s)
+	case "send":
+		err := b.Send(Send{Call: at(s.name), To: "another", Name: fmt.Sprint("m", s.mail), Value: []byte("v")})
+		x.note(b, s, "sent", err)
+		return err
 	case "sleep":
 		err := b.Sleep(at(s.name), s.delay)
 		x.note(b, s, "slept", err)

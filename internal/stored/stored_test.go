@@ -44,6 +44,7 @@ func TestStoredForm(t *testing.T) {
 		"watch":     {stored.Watching(7, "r", "n", "i").Item.Value, "\xa1\x01\a"},
 		"loop":      {stored.LoopProgress{Oldest: 1, Number: 2, Completed: 3}.Encode(), "\xa3\x01\x01\x02\x02\x03\x03"},
 		"version":   {stored.EncodeVersion(2), "\xa1\x01\x02"},
+		"sent":      {stored.EncodeSent("r", "n"), "\xa2\x01ar\x02an"},
 		"published": {stored.EncodePublished("t", "i"), "\xa2\x01at\x02ai"},
 		"ending":    {stored.Ending{Reason: "y", Owed: []string{"a"}, More: 1}.Encode(), "\xa3\x01ay\x02\x81aa\x03\x01"},
 		"request": {(&stored.Request{Why: "y", Location: "l", Failed: true, Value: []byte("v")}).Encode(),

@@ -13,7 +13,7 @@ import (
 const (
 	// itemsEvery is how often a pass looks for consumed items as well, which means more
 	// rows to read.
-	itemsEvery = time.Hour
+	itemsEvery = 15 * time.Minute
 	// collectEvery is how often objects are collected, and collectFirst how long after
 	// the begin for the first time.
 	collectEvery, collectFirst = 24 * time.Hour, 30 * time.Minute
