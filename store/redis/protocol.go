@@ -99,7 +99,7 @@ var protocol = map[string]words.Table{
 		"unfitLook": "5000", "sleepers": "1000",
 	},
 	"MICROS": {
-		"dedupWindow": fmt.Sprint(int64(store.DedupWindow)),
+		"dedupWindow":  fmt.Sprint(int64(store.DedupWindow)),
 		"repeatWindow": fmt.Sprint(int64(store.RepeatWindow)), "forgetAfter": fmt.Sprint(forgetAfter.Microseconds()),
 		"minRetention": fmt.Sprint(int64(store.MinKeep)), "second": "1000000", "millisecond": "1000",
 	},
