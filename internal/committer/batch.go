@@ -378,6 +378,7 @@ func (c *Committer) deliver(b *batch, result store.BatchResult) {
 		t.Done(result.Turns[i])
 	}
 	for i, t := range b.turns {
+		c.logDropped(t.Turn, &result.Turns[i])
 		c.owner.Sent(b.shards, t.Turn, &result.Turns[i], result.Now)
 		if result.Turns[i].Verdict != store.Busy {
 			t.Shard.TurnEnded()

@@ -46,7 +46,8 @@ func TestSendFromIsExactlyOnce(t *testing.T) {
 		}
 		return child.Await(ctx)
 	})
-	got, err := stettest.CrashEverywhere(t, speaks, 0, stettest.WithConfig(stet.Config{Workflows: []stet.Definition{listens}}))
+	others := stettest.WithConfig(stet.Config{Workflows: []stet.Definition{listens}})
+	got, err := stettest.CrashEverywhere(t, speaks, 0, others)
 	if err != nil || got != "0 1 2 3" {
 		t.Errorf("got %q, %v", got, err)
 	}

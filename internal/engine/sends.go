@@ -55,27 +55,10 @@ func (x *executor) Sent(in *ownership.Shards, turn *store.Turn, result *store.Tu
 			x.e.learnEntities(sends[i:i+1], result.Sends[n:n+1])
 			if n++; answer.Outcome == store.NotFound || answer.Outcome == store.Ended {
 				x.dispatcher.claimSoon() // if it was a watch, the store has answered it
-				x.noteDropped(turn, &sends[i], answer)
 			}
 			x.applied(in, &sends[i], answer, now)
 		}
 	}
-}
-
-// noteDropped logs that a message of a turn has found no run that takes it.
-func (x *executor) noteDropped(turn *store.Turn, c *store.Command, answer *store.Answer) {
-	if c.Item == nil || c.Item.Kind != store.ItemMessage {
-		return
-	}
-	from := "" // it has left the memory
-	if a := x.memory.find(turn.Run); a != nil {
-		from = a.id
-	}
-	why := "there is no such run"
-	if answer.Outcome == store.Ended {
-		why = "the run has ended"
-	}
-	x.e.cfg.Log.Warn("a message is dropped", "message", c.Item.Name, "from", from, "to", c.RunID, "reason", why)
 }
 
 // Shards implements committer.Owner.

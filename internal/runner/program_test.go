@@ -61,7 +61,8 @@ func (p *program) block(random *rand.Rand, size, depth int) []*stmt {
 func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 	kinds := []string{"step", "step", "step", "sleep", "receive", "flaky", "loop", "branch on what was seen", "promise",
 		"keep", "tx", "tx", "derive", "keyed"}
-	kinds = append(kinds, "child", "child", "leave", "detach", "watch", "keyed", "keyed", "event", "event", "publish", "send")
+	kinds = append(kinds, "child", "child", "leave", "detach", "watch", "keyed", "keyed", "event", "event", "publish",
+		"send")
 	if depth < 3 {
 		kinds = append(kinds, "panic")
 	}
