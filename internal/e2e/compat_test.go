@@ -614,6 +614,21 @@ var compatCases = []compatCase{
 		},
 	},
 	{
+		name: "sends",
+		code: func(ctx stet.Context, _ string) (string, error) {
+			if err := later.SendFrom(ctx, "sends", "own"); err != nil {
+				return "", err
+			}
+			own, err := later.Receive(ctx, stet.Named("own"))
+			if err != nil {
+				return "", err
+			}
+			_, err = later.Receive(ctx)
+			return own, err
+		},
+		play: func(w *compatWorld) { w.goOn("later") },
+	},
+	{
 		name: "changed code",
 		former: func(ctx stet.Context, _ string) (string, error) {
 			if _, err := say(ctx, "gone", "G"); err != nil {
