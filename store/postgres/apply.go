@@ -16,23 +16,11 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 		return nil, 0, err
 	}
 	const act = "apply commands"
-	answers, at, err := []store.Answer(nil), store.Time(0), errNotAtOnce
-	if q := s.newCommandBatch(commands); q != nil {
-		err = s.writeAfter(ctx, act, lockLimit, q, func(t *tx, now store.Time) (err error) {
-			answers, at = q.answers, now
-			if !q.done {
-				answers, err = s.applyAll(t, now, commands)
-			}
-			return err
-		})
-	}
-	if errors.Is(err, errNotAtOnce) {
-		err = s.write(ctx, act, lockLimit, func(t *tx, now store.Time) (err error) {
-			at = now
-			answers, err = s.applyAll(t, now, commands)
-			return err
-		})
-	}
+	answers, at := []store.Answer(nil), store.Time(0)
+	err := patiently(ctx, s, func() (err error) {
+		answers, at, err = applyNow(ctx, s, act, commands)
+		return err
+	})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -42,6 +30,29 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	s.hint.notify(storekit.ChangeOf(&store.Batch{Commands: commands}, &store.BatchResult{Commands: answers}),
 		len(commands))
 	return answers, at, nil
+}
+
+// applyNow is one try of Apply.
+func applyNow(ctx context.Context, s *Store, act string, commands []store.Command) (answers []store.Answer,
+	at store.Time, err error) {
+	err = errNotAtOnce
+	if q := s.newCommandBatch(commands); q != nil {
+		err = s.writeAfter(ctx, act, waitLimit, q, func(t *tx, now store.Time) (err error) {
+			answers, at = q.answers, now
+			if !q.done {
+				answers, err = s.applyAll(t, now, commands)
+			}
+			return err
+		})
+	}
+	if errors.Is(err, errNotAtOnce) {
+		err = s.write(ctx, act, waitLimit, func(t *tx, now store.Time) (err error) {
+			at = now
+			answers, err = s.applyAll(t, now, commands)
+			return err
+		})
+	}
+	return answers, at, err
 }
 
 // applyAll carries out commands that are none of a batch, one after the other.

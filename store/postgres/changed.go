@@ -22,12 +22,13 @@ import (
 // waits for no disk: NOTIFY within a commit would take a lock that all commits of the
 // server share. Changes within the gap after a hint share the next one.
 type hints struct {
-	self   string // begins the process's own hints
-	schema string // the channel's name
-	listen bool
-	config *pgx.ConnConfig
-	pool   *pgxpool.Pool // for sending
-	log    *slog.Logger
+	self    string // begins the process's own hints
+	schema  string // the channel's name
+	listen  bool
+	config  *pgx.ConnConfig
+	connect func(context.Context, *pgx.ConnConfig) (*pgx.Conn, error)
+	pool    *pgxpool.Pool // for sending
+	log     *slog.Logger
 
 	heard *storekit.Changes // of other processes
 	told  *storekit.Changes // to be sent to them
@@ -163,7 +164,7 @@ func (h *hints) receive() {
 }
 
 func (h *hints) receiveOn(ctx context.Context) error {
-	conn, err := pgx.ConnectConfig(ctx, h.config.Copy())
+	conn, err := h.connect(ctx, h.config)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	if err := req.Validate(); err != nil {
 		return store.Claims{}, err
 	}
+	ctx = on(ctx, s.looking)
 	q := &claimQuery{req: &req, workflows: possible(req.Workflows)}
 	floor, test := s.times()
 	acts := s.acts.Load()
@@ -99,7 +100,7 @@ func (q *claimQuery) hold(t *tx) ([]store.Lease, error) {
 // leases may not be held any more; nothing is written then.
 func (s *Store) claimFound(ctx context.Context, q *claimQuery) (done bool, err error) {
 	const act = "claim runs"
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := connection(ctx, s)
 	if err != nil {
 		return false, s.classify(ctx, act, err)
 	}

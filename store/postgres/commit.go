@@ -31,7 +31,7 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	defer s.leave()
 	result, err := s.commitAtOnce(ctx, &b)
 	if errors.Is(err, errNotAtOnce) {
-		result, err = s.commitTurnByTurn(ctx, &b)
+		result, err = s.commitTurnByTurn(on(ctx, s.commits), &b)
 	}
 	if err == nil {
 		s.servers.last.Store(&acknowledged{b.Node, b.Boot, b.No})

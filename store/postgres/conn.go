@@ -208,7 +208,7 @@ func (s *Store) tryWrite(ctx context.Context, act string, locks time.Duration, f
 	if s.closed.Load() {
 		return false, store.ErrClosed
 	}
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := connection(ctx, s)
 	if err != nil {
 		return false, s.classify(ctx, act, err)
 	}
@@ -294,7 +294,7 @@ func (s *Store) read(ctx context.Context, act string, fn func(t *tx) error) erro
 	if s.closed.Load() {
 		return store.ErrClosed
 	}
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := connection(ctx, s)
 	if err != nil {
 		return s.classify(ctx, act, err)
 	}
@@ -319,7 +319,7 @@ func (s *Store) single(ctx context.Context, act string, fn func(t *tx) error) er
 	if s.closed.Load() {
 		return store.ErrClosed
 	}
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := connection(ctx, s)
 	if err != nil {
 		return s.classify(ctx, act, err)
 	}

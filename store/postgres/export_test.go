@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -42,3 +43,15 @@ func Classify(ctx context.Context, err error) error { return new(Store).classify
 
 // SQLState is the code of an error.
 var SQLState = sqlState
+
+// HoldReaders takes all connections of readers until the test ends.
+func HoldReaders(t testing.TB, s *Store) {
+	t.Helper()
+	for range s.pool.Config().MaxConns {
+		conn, err := s.pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Release)
+	}
+}

@@ -17,6 +17,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 	if err := n.Validate(); err != nil {
 		return 0, err
 	}
+	ctx = on(ctx, s.leasing)
 	info, err := json.Marshal(n)
 	if err != nil {
 		return 0, err
@@ -191,6 +192,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 		return nil, 0, err
 	}
 	defer s.leave()
+	ctx = on(ctx, s.leasing)
 	acquired := make([]store.Acquired, len(shards))
 	var at store.Time
 	err := s.write(ctx, "acquire leases", lockLimit, func(t *tx, now store.Time) error {
@@ -304,6 +306,7 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease,
 	if err := storekit.ValidateShards(nil, ttl); err != nil {
 		return nil, 0, err
 	}
+	ctx = on(ctx, s.leasing)
 	renewed := make([]store.Acquired, len(leases))
 	grps, slots, epochs := leaseArrays(leases)
 	floor, test := s.times()
@@ -354,7 +357,7 @@ func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
 		shards[i] = leases[i].Shard
 		epochs[leases[i].Shard] = leases[i].Epoch
 	}
-	err := s.write(ctx, "release leases", lockLimit, func(t *tx, now store.Time) error {
+	err := s.write(on(ctx, s.leasing), "release leases", lockLimit, func(t *tx, now store.Time) error {
 		mine := func(l *store.Lease) bool { return l.Node != "" && l.Epoch == epochs[l.Shard] }
 		held, err := t.lockLeases(now, shards, mine)
 		if err != nil {

@@ -26,6 +26,8 @@ type Store struct {
 	// commits has the one connection of group commits: a server's session learns
 	// their statement once, which takes longer than some hundred commits.
 	commits *pgxpool.Pool
+	leasing *pgxpool.Pool // of leases and heartbeats; nil: that of readers
+	looking *pgxpool.Pool // of claims; nil: that of readers
 	log     *slog.Logger
 
 	id      string
@@ -38,15 +40,17 @@ type Store struct {
 	// writing holds a token while an act changes rows that other acts of this process
 	// change as well, so that they do not wait for each other's row locks.
 	writing chan struct{}
-	acts    atomic.Int64 // how many such acts have begun
-	fence   known        // of group commits; guarded by writing
-	claimed claimedRun   // of the last group commit, under fence; guarded by writing
-	flat    flatBatch    // room for the next group commit; guarded by writing
+	waiting chan struct{} // holds a token while a command that waits for a lock has a connection
+	acts    atomic.Int64  // how many such acts have begun
+	fence   known         // of group commits; guarded by writing
+	claimed claimedRun    // of the last group commit, under fence; guarded by writing
+	flat    flatBatch     // room for the next group commit; guarded by writing
 	claims  atomic.Pointer[known]
 	hint    hints
 
 	mu  sync.Mutex
 	now store.Time // of the latest act
+	at  time.Time  // when it was read
 
 	texts     sync.Map // statements with the schema's name
 	textCount atomic.Int64
@@ -65,6 +69,7 @@ type config struct {
 	idle       time.Duration // idleLimit, but in tests
 	clock      func() time.Time
 	log        *slog.Logger
+	before     func(context.Context, *pgx.ConnConfig) error // nil: nothing is called
 }
 
 // Option is an option of Open.
@@ -80,8 +85,9 @@ func Schema(name string) Option { return func(c *config) { c.schema = name } }
 func Slots(n int) Option { return func(c *config) { c.slots = n } }
 
 // Conns bounds the connections of the Store, besides the one that listens: from 2;
-// the default is 8. One of them is for group commits; other acts wait for each other
-// when all others are in use.
+// the default is 8. One of them is for group commits, and from 5 on one for leases
+// and heartbeats and one for claims; other acts wait for each other when all others are in
+// use.
 func Conns(n int) Option { return func(c *config) { c.conns = int32(n) } }
 
 // Pooler says that the server is reached through a pooler in transaction mode,
@@ -145,7 +151,8 @@ func prepare(dsn string, opts []Option) (*Store, *pgxpool.Config, error) {
 	if err := cfg.check(); err != nil {
 		return nil, nil, err
 	}
-	s := &Store{cfg: cfg, schema: cfg.schema, log: cfg.log, writing: make(chan struct{}, 1)}
+	s := &Store{cfg: cfg, schema: cfg.schema, log: cfg.log, writing: make(chan struct{}, 1),
+		waiting: make(chan struct{}, 1)}
 	s.claims.Store(&known{})
 	s.servers.sql, s.servers.log = s.sql, s.log
 	s.hint.init()
@@ -176,7 +183,7 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the store in Postgres: %w: the address of the server: %w", store.ErrInvalid, err)
 	}
-	pc.MaxConns = s.cfg.conns
+	pc.MaxConns, pc.BeforeConnect = s.cfg.conns, s.cfg.before
 	// By default the pool pings the server before each act of an idle process.
 	pc.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > pingAfter }
 	cc := pc.ConnConfig
@@ -223,7 +230,7 @@ const connectLimit = 5 * time.Second
 
 // open connects and prepares the schema.
 func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
-	probe, err := pgx.ConnectConfig(ctx, pc.ConnConfig.Copy())
+	probe, err := s.cfg.connect(ctx, pc.ConnConfig)
 	if err != nil {
 		return err
 	}
@@ -245,7 +252,7 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 		pc.ConnConfig.StatementCacheCapacity, pc.ConnConfig.DescriptionCacheCapacity = 0, 0
 	}
 	s.hint.listen = !s.pooled
-	s.hint.config = pc.ConnConfig.Copy()
+	s.hint.config, s.hint.connect = pc.ConnConfig.Copy(), s.cfg.connect
 	s.hint.schema, s.hint.log = s.schema, s.log
 	recognise := pc.AfterConnect
 	one := pc.Copy()
@@ -265,6 +272,17 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 		return err
 	}
 	pc.MaxConns--
+	for _, pool := range []**pgxpool.Pool{&s.leasing, &s.looking} {
+		if s.cfg.conns <= fewConns {
+			break
+		}
+		pc.MaxConns--
+		own := pc.Copy()
+		own.MaxConns, own.MinConns = 1, 0
+		if *pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), own); err != nil {
+			return err
+		}
+	}
 	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), pc); err != nil {
 		return err
 	}
@@ -307,7 +325,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.hint.close()
-	for _, pool := range []*pgxpool.Pool{s.pool, s.commits} {
+	for _, pool := range []*pgxpool.Pool{s.pool, s.commits, s.leasing, s.looking} {
 		if pool != nil {
 			pool.Close()
 		}
@@ -342,12 +360,14 @@ func (s *Store) times() (floor int64, test any) {
 		s.now = max(s.now, store.TimeOf(s.cfg.clock()))
 		return int64(s.now), int64(s.now)
 	}
-	return int64(s.now), nil
+	return int64(floorOf(s.now, s.at)), nil
 }
 
 // observe notes the time of an act.
 func (s *Store) observe(now store.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now = max(s.now, now)
+	if now > s.now {
+		s.now, s.at = now, time.Now()
+	}
 }

@@ -12,7 +12,7 @@ import (
 func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 	d := store.Description{ID: s.id, Kind: "postgres", Schema: s.version, Slots: s.slots, Durable: s.durable}
 	floor, test := s.times()
-	err := s.single(ctx, "describe the store", func(t *tx) error {
+	err := s.single(on(ctx, s.leasing), "describe the store", func(t *tx) error {
 		// One statement: names, nodes and leases are of one moment.
 		return t.each(`SELECT 0, name, NULL::bytea, '', '', 0::bigint, 0::bigint, `+nowExpr+` AS n FROM stet.workflows
 			UNION ALL SELECT 1, node, info, boot, '', draining::integer, seen_at, 0 FROM stet.nodes WHERE listed

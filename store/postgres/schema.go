@@ -43,7 +43,13 @@ func (s *Store) migrate(ctx context.Context) error {
 
 // advance applies the migrations that the store lacks.
 func (s *Store) advance(ctx context.Context, list []sqlstore.Migration) error {
-	return s.write(ctx, "migrate schema "+s.schema, lockLimit, func(t *tx, now store.Time) error {
+	// Everybody who reads a table waits behind one that waits to change it: the wait is short,
+	// and made again.
+	return patiently(ctx, s, func() error { return advanceNow(ctx, s, list) })
+}
+
+func advanceNow(ctx context.Context, s *Store, list []sqlstore.Migration) error {
+	return s.write(ctx, "migrate schema "+s.schema, waitLimit, func(t *tx, now store.Time) error {
 		// Two processes may do this at once. One of them makes the table, the other waits
 		// for it, here or at the table's lock.
 		_, err := t.exec("CREATE SCHEMA IF NOT EXISTS " + pgx.Identifier{s.schema}.Sanitize())
@@ -136,7 +142,7 @@ func ReadSchema(ctx context.Context, dsn string, opts ...Option) (SchemaStatus, 
 		return status, err
 	}
 	pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	conn, err := pgx.ConnectConfig(ctx, pc.ConnConfig)
+	conn, err := s.cfg.connect(ctx, pc.ConnConfig)
 	if err != nil {
 		return status, s.classify(ctx, "read the schema", err)
 	}
