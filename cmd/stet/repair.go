@@ -24,8 +24,8 @@ only its end is taken back: fix the code first.`,
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Retry(ctx, id, v.act())
 	}
-	v.takesUp = true
-	return v.command(cc.app, v.anyBuildFlag)
+	v.takesUp, v.preview = true, previewOf(store.ItemRetry, nil)
+	return v.command(cc.app, v.anyBuildFlag, v.dryRunFlag)
 }
 
 func (cc controlCommands) rewindCommand() *cobra.Command {
@@ -40,8 +40,8 @@ idempotency keys. The run must have ended, be stalled or paused.`,
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Rewind(ctx, id, before, v.act())
 	}
-	v.takesUp = true
-	cmd := v.command(cc.app, v.anyBuildFlag)
+	v.takesUp, v.preview = true, previewOf(store.ItemRewind, &before)
+	cmd := v.command(cc.app, v.anyBuildFlag, v.dryRunFlag)
 	beforeFlag(cmd, &before)
 	return cmd
 }
@@ -64,6 +64,7 @@ func needFlag(cmd *cobra.Command, name string) {
 
 func (cc controlCommands) forkCommand() *cobra.Command {
 	var before, id, reason, who string
+	var dryRun bool
 	var t target
 	cmd := &cobra.Command{
 		Use:   "fork RUN...",
@@ -84,6 +85,9 @@ read from standard input; with --query it is done for all runs that match.`,
 				ids = append(ids, stet.ID(id))
 			}
 			return cc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				if dryRun {
+					return cc.previews(cmd.Context(), e, &t, previewOfFork(before))
+				}
 				return cc.forks(cmd.Context(), e, &t, func(ctx context.Context, run string) (string, error) {
 					return e.Runs().Fork(ctx, run, before, stet.Act{By: who, Why: reason}, ids...)
 				})
@@ -98,7 +102,19 @@ read from standard input; with --query it is done for all runs that match.`,
 	cmd.Flags().StringVar(&id, "id", "", "`ID` of the new run; default: a new one")
 	cmd.Flags().StringVar(&reason, "reason", "", "`text` that is kept with the new run")
 	whoFlag(cmd, &who)
+	dryRunFlag(cmd, &dryRun)
 	return cmd
+}
+
+// previewOfFork returns a preview of a fork, which cancels nothing.
+func previewOfFork(before string) func(*stet.Engine, context.Context, string) (*stet.Preview, error) {
+	return func(e *stet.Engine, ctx context.Context, id string) (*stet.Preview, error) {
+		p, err := e.Runs().Preview(ctx, id, store.ItemRewind, before)
+		if err == nil {
+			p.Cancelled = nil
+		}
+		return p, err
+	}
 }
 
 // forks forks the chosen runs and prints the IDs of the new ones.
@@ -155,8 +171,8 @@ text. The run must have ended, be stalled or paused.`,
 		}
 		return e.Runs().EditResult(ctx, id, step, value, v.act())
 	}
-	v.takesUp = true
-	cmd := v.command(cc.app, v.anyBuildFlag)
+	v.takesUp, v.preview = true, previewOf(store.ItemEdit, &step)
+	cmd := v.command(cc.app, v.anyBuildFlag, v.dryRunFlag)
 	var result string
 	cmd.Flags().StringVar(&step, "step", "", "`location` of the step")
 	cmd.Flags().StringVar(&result, "result", "", "the `JSON` that it returns from now on")

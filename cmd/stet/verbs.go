@@ -77,6 +77,8 @@ type verb struct {
 	timeout  time.Duration
 	takesUp  bool // the run goes on: what it lacks for that is said
 	app      *app
+	dryRun   bool
+	preview  func(e *stet.Engine, ctx context.Context, id string) (*stet.Preview, error)
 }
 
 // act returns who makes the request, why, and whether it includes the children.
@@ -90,6 +92,70 @@ func (v *verb) childrenFlag(cmd *cobra.Command) {
 
 func (v *verb) anyBuildFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&v.anyBuild, "any-build", false, "let a process of an earlier build take the runs up, too")
+}
+
+func (v *verb) dryRunFlag(cmd *cobra.Command) { dryRunFlag(cmd, &v.dryRun) }
+
+// dryRunFlag adds the flag that shows what would be done.
+func dryRunFlag(cmd *cobra.Command, dryRun *bool) {
+	cmd.Flags().BoolVar(dryRun, "dry-run", false, "show what would be taken back, and change nothing")
+}
+
+// previewOf returns a preview of a verb; at may be nil.
+func previewOf(
+	verb store.ItemKind, at *string,
+) func(e *stet.Engine, ctx context.Context, id string) (*stet.Preview, error) {
+	return func(e *stet.Engine, ctx context.Context, id string) (*stet.Preview, error) {
+		before := ""
+		if at != nil {
+			before = *at
+		}
+		return e.Runs().Preview(ctx, id, verb, before)
+	}
+}
+
+// previews prints what would be done to the chosen runs. A query needs no --yes.
+func (a *app) previews(
+	ctx context.Context, e *stet.Engine, t *target,
+	preview func(*stet.Engine, context.Context, string) (*stet.Preview, error),
+) error {
+	t.yes = true
+	ids, err := a.choose(ctx, e, t)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	g := &grid{headers: []string{"RUN", "FROM", "TAKEN BACK", "OWED", "MESSAGES", "CANCELLED"}}
+	for _, id := range ids {
+		p, err := preview(e, ctx, id)
+		switch {
+		case errors.Is(err, stet.ErrRefused):
+			problems = append(problems, conflictError{err})
+		case err != nil:
+			problems = append(problems, err)
+		case a.output == formJSON:
+			err = a.json(struct {
+				ID        string   `json:"id"`
+				From      string   `json:"from"`
+				TakenBack []string `json:"taken_back,omitempty"`
+				Owed      []string `json:"owed,omitempty"`
+				Messages  int      `json:"messages,omitempty"`
+				Cancelled []string `json:"cancelled,omitempty"`
+			}{id, p.From, p.TakenBack, p.Owed, p.Messages, p.Cancelled})
+			if err != nil {
+				return err
+			}
+		default:
+			list := func(names []string) string { return printable(strings.Join(names, ", ")) }
+			g.add(printable(id), printable(p.From), list(p.TakenBack), list(p.Owed), fmt.Sprint(p.Messages), list(p.Cancelled))
+		}
+	}
+	if a.output != formJSON && len(problems) < len(ids) {
+		if err := a.print(g); err != nil {
+			return err
+		}
+	}
+	return joinRuns(problems)
 }
 
 // whoFlag adds the flag that names the operator.
@@ -129,6 +195,11 @@ stand until an application comes.`,
 			}
 			if err := checkWho(cmd, v.who); err != nil {
 				return err
+			}
+			if v.dryRun {
+				return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+					return a.previews(cmd.Context(), e, &t, v.preview)
+				})
 			}
 			return a.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return a.each(cmd.Context(), e, &t, func(ctx context.Context, id string) error { return v.do(ctx, e, id) })

@@ -1,0 +1,116 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// TestAPreviewChangesNothingAndIsRight: what a preview says is what the verb does then, and
+// the run's row, history, inbox and audit are the same before and after it.
+func TestAPreviewChangesNothingAndIsRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		word, done := stet.Message[string]("word"), func(context.Context) error { return nil }
+		w := stet.Define("w", func(ctx stet.Context, how string) (string, error) {
+			if err := stet.Do(ctx, "reserve", done, stet.UndoDo(done)); err != nil {
+				return "", err
+			}
+			if _, err := word.Receive(ctx); err != nil {
+				return "", err
+			}
+			if err := stet.Do(ctx, "charge", done, stet.UndoDo(done)); err != nil {
+				return "", err
+			}
+			if how == "own" {
+				return "", errors.New("no rule")
+			}
+			return "", stet.Do(ctx, "send", func(context.Context) error { return errors.New("lost") }, stet.Retry{Attempts: 1})
+		}, stet.UndoOnRollback)
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
+		for i, c := range []struct {
+			how  string
+			verb store.ItemKind
+			at   string
+			want stet.Preview
+		}{
+			{"step", store.ItemRetry, "", stet.Preview{From: "send", TakenBack: []string{"send"}}},
+			{"own", store.ItemRetry, "", stet.Preview{}},
+			{"step", store.ItemRewind, "charge", stet.Preview{
+				From: "charge", TakenBack: []string{"charge", "send"}, Owed: []string{"charge"}}},
+			{"step", store.ItemRewind, "/", stet.Preview{From: "/", TakenBack: []string{"reserve", "word", "charge", "send"},
+				Owed: []string{"reserve", "charge"}, Messages: 1}},
+			{"step", store.ItemEdit, "send", stet.Preview{}},
+		} {
+			r, err := w.Start(t.Context(), e, c.how, stet.ID(fmt.Sprint("r", i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := word.Send(t.Context(), e, r.ID(), "x"); err != nil {
+				t.Fatal(err)
+			}
+			info, err := e.Runs().Wait(t.Context(), r.ID())
+			if err != nil || info.Status != store.Failed {
+				t.Fatalf("it is %+v, %v", info, err)
+			}
+			rows := func() any {
+				s, err := e.Store().Load(t.Context(), []store.RunNo{info.Number})
+				if err != nil {
+					t.Fatal(err)
+				}
+				audit, err := e.Store().Audit(t.Context(), info.Number)
+				if err != nil {
+					t.Fatal(err)
+				}
+				items, err := e.Store().Inbox(t.Context(), info.Number)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return []any{s, audit, items}
+			}
+			before := rows()
+			p, err := e.Runs().Preview(t.Context(), r.ID(), c.verb, c.at)
+			if err != nil || !reflect.DeepEqual(*p, c.want) {
+				t.Errorf("%s of %s: the preview is %+v, %v; want %+v", c.verb, c.how, p, err, c.want)
+			}
+			for at, want := range map[string]error{"nowhere": stet.ErrRefused, "~": stet.ErrInvalid} {
+				if _, err := e.Runs().Preview(t.Context(), r.ID(), store.ItemRewind, at); !errors.Is(err, want) {
+					t.Errorf("a preview of a rewind to %s: %v; want %v", at, err, want)
+				}
+			}
+			if after := rows(); !reflect.DeepEqual(before, after) {
+				t.Errorf("the preview has changed the run:\n%+v\n%+v", before, after)
+			}
+			ok, err := false, error(nil)
+			switch c.verb {
+			case store.ItemRetry:
+				ok, err = e.Runs().Retry(t.Context(), r.ID(), stet.Act{})
+			case store.ItemRewind:
+				ok, err = e.Runs().Rewind(t.Context(), r.ID(), c.at, stet.Act{})
+			default:
+				continue
+			}
+			if !ok {
+				t.Fatal(err)
+			}
+			audit, err := e.Runs().Audit(t.Context(), r.ID())
+			n := len(p.TakenBack)
+			says := fmt.Sprint("took back ", n, " completions")
+			if err != nil || n > 0 && !strings.Contains(audit[0].Detail, says) {
+				t.Errorf("it says %d, and the audit %+v, %v", n, audit, err)
+			}
+		}
+		if _, err := e.Runs().Preview(t.Context(), "none", store.ItemRetry, ""); !errors.Is(err, stet.ErrNotFound) {
+			t.Errorf("of a run that is not there: %v", err)
+		}
+		if _, err := e.Runs().Preview(t.Context(), "r0", store.ItemCancel, ""); !errors.Is(err, stet.ErrInvalid) {
+			t.Errorf("of a cancel: %v", err)
+		}
+	})
+}
