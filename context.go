@@ -17,7 +17,7 @@ import (
 // operations here, not channels. It is valid in the function that it was given
 // to, and not inside a step (which has a context.Context of its own), not in
 // another branch, and not in a goroutine of the author's: an operation called
-// through it there fails the run with a message that says so.
+// through it there stalls the run with a message that says so (see OnBug).
 type Context struct {
 	branch *runner.Branch
 	env    *environment
@@ -33,8 +33,6 @@ type environment struct {
 	log    *slog.Logger // of Log; nil: not asked for yet
 
 	headers Headers // decoded; nil: not asked for yet
-
-	undecodable func(error) // is told what could not be decoded; nil: nobody
 }
 
 // values is a list of key and value pairs, the innermost first.

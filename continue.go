@@ -26,7 +26,7 @@ import (
 // and what they owed in compensations is forgotten.
 //
 // Only the workflow's function may return it, as it is or wrapped. Returned by a
-// branch or an iteration of a Loop it fails the run, and the step that returns it
+// branch or an iteration of a Loop it stalls the run (see OnBug), and the step that returns it
 // fails, with a message that says so. A run that is cancelled ends and does not
 // continue.
 func ContinueAsNew[In any](input In) error {
@@ -63,7 +63,7 @@ func (c *continuation) misplaced(by string) *stored.Failure {
 }
 
 // inside returns err, the error of code inside a workflow's function. One that
-// wraps ContinueAsNew fails the run.
+// wraps ContinueAsNew stops the run.
 func (c Context) inside(what string, err error) error {
 	if next := continuationIn(err); next != nil {
 		c.branch.Fail(next.misplaced(what))

@@ -36,7 +36,7 @@ func (d *definition) Name() string       { return d.name }
 func (d *definition) inner() *definition { return d }
 
 // DefineOption is an option of Define: a Retry, MaxRunTime, MaxSuspension,
-// PauseAfter, IDFrom, UndoOn, OnFailure, a Retention, DiscardDeadLetters, or OnQueue.
+// PauseAfter, IDFrom, UndoOn, OnFailure, OnBug, a Retention, DiscardDeadLetters, or OnQueue.
 type DefineOption interface{ applyDefine(*defineOptions) }
 
 type defineOptions struct {
@@ -48,6 +48,7 @@ type defineOptions struct {
 	discard       bool
 	undoOn        UndoOn
 	onFailure     OnFailure
+	onBug         OnBug
 	retention     Retention
 	queue         *OnQueue
 }
@@ -111,6 +112,7 @@ func Define[In, Out any](name string, fn func(Context, In) (Out, error), opts ..
 			e := env.engine
 			in, err := decodeAs[In](e.codecs, env.run.Input)
 			if err != nil {
+				b.Undecodable(undecodable[In]("input of workflow "+name, env.run.Input, err), true)
 				return nil, &stored.Failure{
 					Code: stored.CodeInput, Message: fmt.Sprintf("input of workflow %s: %v%s", name, err, position(err)),
 				}
@@ -146,13 +148,14 @@ func Ref[In, Out any](name string) *Workflow[In, Out] {
 
 // workflow returns the definition in the engine's form.
 func (d *definition) workflow(e *Engine) engine.Workflow {
-	undoOn, onFailure := d.options.undoOn, d.options.onFailure
+	undoOn, onFailure, onBug := d.options.undoOn, d.options.onFailure, d.options.onBug
 	pick(&undoOn, UndoOnFailure|UndoOnCancel)
 	pick(&onFailure, e.onFailure)
+	pick(&onBug, e.onBug)
 	return engine.Workflow{
 		UndoFailed: undoOn&UndoOnFailure != 0, UndoCancelled: undoOn&UndoOnCancel != 0,
-		StallFailed: onFailure == StallOnFailure,
-		MaxRun:      max(d.options.maxRunTime, 0), MaxSuspended: max(d.options.maxSuspension, 0),
+		StallFailed: onFailure == StallOnFailure, FailBugs: onBug == FailOnBug,
+		MaxRun: max(d.options.maxRunTime, 0), MaxSuspended: max(d.options.maxSuspension, 0),
 		PauseAfter: max(d.options.pauseAfter, 0), Discard: d.options.discard,
 		Code: func(run *store.Run) func(*runner.Branch) ([]byte, *stored.Failure) {
 			return d.code(d.environment(e, run))

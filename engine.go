@@ -51,6 +51,8 @@ type Config struct {
 	Retry Retry
 	// OnFailure says what becomes of a run that fails. Default: EndOnFailure.
 	OnFailure OnFailure
+	// OnBug says what becomes of a run whose code has a fault. Default: StallOnBug.
+	OnBug OnBug
 	// Around is called for each step body and calls next: for logging, tracing,
 	// measuring. What it returns is the body's error.
 	Around func(ctx context.Context, step StepInfo, next func(context.Context) error) error
@@ -149,6 +151,7 @@ type Engine struct {
 	errors    *errorTable
 	retry     Retry
 	onFailure OnFailure
+	onBug     OnBug
 	wrap      func(context.Context, StepInfo, func(context.Context) error) error
 	limit     int // of a value, in bytes
 	rooms     *topic.Rooms
@@ -167,7 +170,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	payloads := cfg.Payloads.policy()
 	e := &Engine{store: payloads.View(cfg.Store), base: cfg.Store, payloads: payloads, log: cfg.Logger, codecs: cfg.Codecs,
-		node: cfg.Node, build: cfg.Build, retry: cfg.Retry, onFailure: cfg.OnFailure, wrap: cfg.Around, limit: cfg.MaxValue}
+		node: cfg.Node, build: cfg.Build, retry: cfg.Retry, onFailure: cfg.OnFailure, onBug: cfg.OnBug,
+		wrap: cfg.Around, limit: cfg.MaxValue}
 	e.definitions = make(map[string]*definition, len(cfg.Workflows))
 	e.limits = runner.Limits{Entries: cfg.MaxEntries, Bytes: cfg.MaxBytes, Value: cfg.MaxValue}
 	var err error
@@ -243,6 +247,7 @@ func (cfg *Config) setDefaults() {
 	}
 	cfg.Retry = cfg.Retry.over(defaultRetry)
 	pick(&cfg.OnFailure, EndOnFailure)
+	pick(&cfg.OnBug, StallOnBug)
 	cfg.Retention = cfg.Retention.over(defaultRetention)
 	pick(&cfg.MaxSteps, 1000)
 	pick(&cfg.MaxRuns, 10_000)
@@ -338,6 +343,9 @@ func (cfg *Config) check() error {
 	if cfg.Renew > cfg.LeaseTTL/3 {
 		bad("Renew: expected at most a third of LeaseTTL (%s), found %s", cfg.LeaseTTL/3, cfg.Renew)
 	}
+	if cfg.OnBug > FailOnBug {
+		bad("OnBug: expected StallOnBug or FailOnBug, found %d", cfg.OnBug)
+	}
 	if cfg.OnFailure > StallOnFailure {
 		bad("OnFailure: expected EndOnFailure or StallOnFailure, found %d", cfg.OnFailure)
 	}
@@ -412,7 +420,8 @@ func checkDefinitions(definitions []Definition) []error {
 			problems = append(problems, fmt.Errorf("config: workflow %q: PauseAfter: expected 1 or more, or None, found %d: %w",
 				in.name, in.options.pauseAfter, ErrInvalid))
 		}
-		if in.options.undoOn > UndoOnFailure|UndoOnCancel|UndoOnRollback || in.options.onFailure > StallOnFailure {
+		if in.options.undoOn > UndoOnFailure|UndoOnCancel|UndoOnRollback || in.options.onFailure > StallOnFailure ||
+			in.options.onBug > FailOnBug {
 			problems = append(problems, fmt.Errorf("config: workflow %q: expected values of UndoOn and OnFailure that have a "+
 				"name, found %d and %d: %w",
 				in.name, in.options.undoOn, in.options.onFailure, ErrInvalid))

@@ -117,6 +117,7 @@ func Loop[S, R any](
 		Body: func(_ int64, data []byte) ([]byte, bool, error) {
 			state, err := decodeAs[S](codecs, data)
 			if err != nil {
+				ctx.branch.Undecodable(undecodable[S]("state of loop "+name, data, err), false)
 				return nil, false, loopFailure(name, err)
 			}
 			next, err := body(ctx, state)

@@ -2,6 +2,7 @@ package stet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -20,9 +21,12 @@ type ReplayError struct {
 	RunID    string
 	Workflow string
 
-	// Of a mismatch: where it is, what the history has there, what the code asks
-	// for instead, names that are near, and what to do. All are empty if the
-	// replay has failed in another way.
+	// Cause is that of the stall in which the run would end; "": it would not stall.
+	Cause Cause
+
+	// Of a stall: where it is, what the history has there, what the code asks for
+	// instead, or what is wrong with it, names that are near, and what to do. What does
+	// not apply is empty.
 	Location string
 	Recorded string
 	Asked    string
@@ -84,16 +88,11 @@ func (e *Engine) replay(ctx context.Context, s *store.Snapshot) error {
 func (e *Engine) rehearse(d *definition, s *store.Snapshot) error {
 	env := d.environment(e, &s.Run)
 	env.log = slog.New(slog.DiscardHandler)
-	var undecodable error
-	env.undecodable = func(err error) {
-		if undecodable == nil {
-			undecodable = err
-		}
-	}
 	out := &ReplayError{RunID: s.Run.ID, Workflow: s.Run.Workflow}
 	workflow := d.workflow(e)
 	cfg := workflow.Activation(s, e.limits)
 	cfg.Code = d.code(env)
+	cfg.FailBugs = cfg.FailBugs || failedByBug(&s.Run) // its end is to be the same
 	rehearsal, err := runner.Rehearse(cfg)
 	switch {
 	case err != nil:
@@ -104,6 +103,7 @@ func (e *Engine) rehearse(d *definition, s *store.Snapshot) error {
 		stall := rehearsal.Over.Stall
 		out.Location, out.Recorded, out.Asked = stall.Location, stall.Recorded, stall.Asked
 		out.Nearest, out.Remedy = stall.Nearest, stall.Remedy
+		out.Cause = Cause(cmp.Or(stall.Cause, stored.CauseMismatch))
 		out.Reason = stall.Error()
 	case rehearsal.Over.Status == store.Stalled:
 		out.Reason = rehearsal.Over.Reason
@@ -113,8 +113,8 @@ func (e *Engine) rehearse(d *definition, s *store.Snapshot) error {
 	if out.Reason == "" {
 		return nil
 	}
-	if undecodable != nil {
-		out.Reason += "; before that the code could not decode what is recorded: " + undecodable.Error()
+	if misread := rehearsal.Misread; rehearsal.Over.Stall == nil && misread != nil {
+		out.Reason += "; before that: " + misread.Error()
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -28,6 +29,7 @@ type RunInfo struct {
 	Status      store.Status
 	Marks       store.Marks
 	Reason      string // why it is stalled or cancelled
+	Cause       Cause  // of a stalled run, in one word; "": it is not stalled
 	Incarnation int    // how often it has continued as new
 	Generation  int    // how often it was retried, rewound or edited
 	Build       string // the latest one that has worked on it; "": none, or unknown
@@ -88,7 +90,7 @@ func (r Runs) Info(ctx context.Context, runID string) (*RunInfo, error) {
 func (e *Engine) runInfo(run *store.Run) *RunInfo {
 	info := &RunInfo{
 		ID: run.ID, Number: run.No, Workflow: run.Workflow, Shard: run.Shard,
-		Status: run.Status, Marks: run.Marks, Reason: run.Reason,
+		Status: run.Status, Marks: run.Marks, Reason: run.Reason, Cause: Cause(stored.CauseOf(run)),
 		Incarnation: run.Incarnation, Generation: run.Generation, Build: run.Build, Suspect: run.Suspect,
 		Parent:  run.Parent,
 		Created: run.Created.Time(), Started: run.Started.Time(), Ended: run.Ended.Time(), Wake: run.WakeAt.Time(),

@@ -113,7 +113,7 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 			value = v
 		}
 		if err != nil {
-			return runner.BodyResult{Failure: e.errors.record(err), Final: final(err, retry.If)}
+			return e.failed(err, retry.If)
 		}
 		data, err := e.codecs.encode(value)
 		if err != nil {
@@ -122,7 +122,7 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 		if tx != nil {
 			result, err := tx.record(ctx, data)
 			if err != nil {
-				return runner.BodyResult{Failure: e.errors.record(err), Final: final(err, retry.If)}
+				return e.failed(err, retry.If)
 			}
 			return result
 		}
@@ -162,16 +162,13 @@ func final(err error, worth func(error) bool) bool {
 	return worth != nil && !worth(err)
 }
 
-// decodeResult decodes a recorded value for workflow code. A value that the code
-// has no type for any more is an error of the operation.
+// decodeResult decodes a recorded value for workflow code. One that is no T stops the run;
+// with FailOnBug it is an error of the operation.
 func decodeResult[T any](ctx Context, name string, data []byte) (T, error) {
 	v, err := decodeAs[T](ctx.env.engine.codecs, data)
 	if err != nil {
-		err = &Failure{Code: stored.CodeEncoding, Message: "result of " + name + ": " + err.Error(), Cause: err}
-		if told := ctx.env.undecodable; told != nil {
-			told(err)
-		}
-		return v, err
+		ctx.branch.Undecodable(undecodable[T]("result of "+name, data, err), false)
+		return v, &Failure{Code: stored.CodeEncoding, Message: "result of " + name + ": " + err.Error(), Cause: err}
 	}
 	return v, nil
 }
@@ -246,12 +243,15 @@ func Heartbeat(ctx context.Context, detail any) error {
 }
 
 // LastDetail decodes the last recorded heartbeat detail of the former attempts.
-// ok is false if there is none.
+// ok is false if there is none. A detail that is no T is an error; the run stalls if the
+// step returns it (see OnBug).
 func LastDetail[T any](ctx context.Context) (detail T, ok bool, err error) {
 	a := steps.AttemptOf(ctx)
 	if a == nil || a.Detail() == nil {
 		return detail, false, nil
 	}
-	detail, err = decodeAs[T](codecs{JSON}, a.Detail())
+	if detail, err = decodeAs[T](codecs{JSON}, a.Detail()); err != nil {
+		err = &misfit{undecodable[T]("detail of the last heartbeat", a.Detail(), err), err}
+	}
 	return detail, err == nil, err
 }

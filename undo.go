@@ -40,7 +40,7 @@ func Undo[T any](fn func(context.Context, T) error, opts ...UndoOption) StepOpti
 	u.call = func(ctx context.Context, e *Engine, value []byte) error {
 		v, err := decodeAs[T](e.codecs, value)
 		if err != nil {
-			return Permanent(fmt.Errorf("what the step has returned: %w", err))
+			return Permanent(&misfit{undecodable[T]("what the step has returned", value, err), err})
 		}
 		return fn(ctx, v)
 	}
@@ -103,7 +103,7 @@ func (c Context) compensation(u *undo, name string, result reflect.Type) (*runne
 		Func: func(ctx context.Context, b *runner.Body, value []byte) runner.BodyResult {
 			err := e.around(ctx, b, func(ctx context.Context) error { return u.call(ctx, e, value) })
 			if err != nil {
-				return runner.BodyResult{Failure: e.errors.record(err), Final: final(err, retry.If)}
+				return e.failed(err, retry.If)
 			}
 			return runner.BodyResult{}
 		},
@@ -138,8 +138,8 @@ func asksRollback(err error) bool { return wrapped[*rollback](err) != nil }
 type UndoOn uint8
 
 const (
-	// UndoOnFailure: the workflow's function returns an error or panics, or the
-	// run is failed by the engine, for example because its history has outgrown
+	// UndoOnFailure: the workflow's function returns an error, or the run is failed
+	// by the engine, for example because its history has outgrown
 	// its budget.
 	UndoOnFailure UndoOn = 1 << iota
 	// UndoOnCancel: the run is cancelled, by a request or a policy.

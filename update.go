@@ -60,8 +60,10 @@ func (u Update[Req, Resp]) receive(ctx Context, wait runner.Receive) (*Request[R
 // request decodes what was received. What cannot be decoded is rejected.
 func (u Update[Req, Resp]) request(ctx Context, m *stored.Message) (*Request[Req, Resp], error) {
 	r := &Request[Req, Resp]{name: string(u), no: m.No}
-	value, err := decodeResult[Req](ctx, string(u), m.Value)
+	value, err := decodeAs[Req](ctx.env.engine.codecs, m.Value)
 	if err != nil {
+		ctx.branch.Misread(undecodable[Req]("request of update "+string(u), m.Value, err))
+		err = &Failure{Code: stored.CodeEncoding, Message: "result of " + string(u) + ": " + err.Error(), Cause: err}
 		return nil, errors.Join(err, r.Reject(ctx, err))
 	}
 	r.Value = value

@@ -120,6 +120,27 @@ var (
 		}
 		return name.Receive(ctx)
 	})
+	// retyped charges a card, and packs a parcel that is of another type from the second
+	// version on.
+	retyped = stet.Define("retyped", func(ctx stet.Context, _ any) (int, error) {
+		err := stet.Do(ctx, "charge", func(context.Context) error { return nil },
+			stet.UndoDo(func(context.Context) error { return os.WriteFile("refunded", nil, 0o644) }))
+		if err != nil {
+			return 0, err
+		}
+		parcel := struct{ Weight int }{}
+		if os.Getenv("VERSION") < "2" {
+			parcel.Weight, err = stet.Step(ctx, "pack", func(context.Context) (int, error) { return 7, nil })
+		} else {
+			parcel, err = stet.Step(ctx, "pack", func(context.Context) (struct{ Weight int }, error) { return parcel, nil })
+		}
+		if err != nil {
+			return 0, err
+		}
+		n, err := goes.Receive(ctx)
+		return parcel.Weight + n, err
+	})
+	goes = stet.Message[int]("go")
 	// saga is undone, at once or with trouble, or sleeps before.
 	saga = stet.Define("saga", func(ctx stet.Context, how string) (int, error) {
 		if err := stet.Do(ctx, "reserve", func(context.Context) error { return nil },
@@ -232,7 +253,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 	e, err := stet.New(ctx, stet.Config{
 		Store: db, Payloads: values, Node: "app", Build: "build-" + os.Getenv("VERSION"),
 		Workflows: []stet.Definition{
-			double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, saga, turns,
+			double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, retyped, saga, turns,
 			careful, stubborn, listener,
 		},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),

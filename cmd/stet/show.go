@@ -261,6 +261,7 @@ func (it *story) facts(width int) *grid {
 	fact("run", printable(info.ID))
 	fact("workflow", printable(info.Workflow))
 	fact("status", statusText(info))
+	fact("cause", string(info.Cause))
 	fact("reason", short(info.Reason, math.MaxInt))
 	if e := (*stet.RunError)(nil); errors.As(info.Err, &e) {
 		fact("not undone", printable(strings.Join(e.Owed, ", ")))

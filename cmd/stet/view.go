@@ -30,7 +30,8 @@ type runView struct {
 	Output      json.RawMessage `json:"output,omitempty"`
 	Error       *failureView    `json:"error,omitempty"`
 	Reason      string          `json:"reason,omitempty"`
-	Owed        []string        `json:"owed,omitempty"` // steps that a cancelled run has not undone
+	Cause       stet.Cause      `json:"cause,omitempty"` // of a stalled run
+	Owed        []string        `json:"owed,omitempty"`  // steps that a cancelled run has not undone
 	WaitsFor    []stet.WaitInfo `json:"waits_for,omitempty"`
 	Tags        stet.Tags       `json:"tags,omitempty"`
 	Headers     stet.Headers    `json:"headers,omitempty"`
@@ -52,7 +53,7 @@ func viewOf(info *stet.RunInfo) *runView {
 		ID: info.ID, Number: info.Number, Workflow: info.Workflow, Status: info.Status, Marks: info.Marks.String(),
 		Incarnation: info.Incarnation, Generation: info.Generation, Build: info.Build, Parent: info.Parent,
 		Created: info.Created, Started: info.Started, Ended: info.Ended, WakeAt: info.Wake,
-		Input: valueJSON(info.Input.Bytes()), Reason: info.Reason, WaitsFor: info.WaitsFor,
+		Input: valueJSON(info.Input.Bytes()), Reason: info.Reason, Cause: info.Cause, WaitsFor: info.WaitsFor,
 		Headers: info.Headers, Tags: info.Tags,
 	}
 	if q := info.OnQueue; q != nil {

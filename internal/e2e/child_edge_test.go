@@ -132,6 +132,7 @@ func TestBadInputOfAChildStartsNothing(t *testing.T) {
 	})
 	cfg := family(w)
 	cfg.MaxValue = 4000
+	cfg.OnBug = stet.FailOnBug // by default the child stalls
 	e := serve(t, cfg)
 	r, err := w.Start(testContext(t), e, 0)
 	if err != nil {

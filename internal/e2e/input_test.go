@@ -79,7 +79,7 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("something has changed:\n%s\nbefore:\n%s", after, before)
 			}
 
-			// A wrong shape is found by the code that has the type: the run fails, and names the place.
+			// A wrong shape is found by the code that has the type: the run stalls, and names the place.
 			r, err := stet.Ref[map[string]string, int]("order").Start(ctx, e, map[string]string{"total": "many"})
 			if err != nil {
 				t.Fatal(err)

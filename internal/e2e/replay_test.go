@@ -147,8 +147,7 @@ var changes = []struct {
 	{name: "inserted", change: func(c *shopCode) { c.extra = true },
 		location: "reserve", recorded: "step reserve (done, completion 1)", asked: "step check"},
 	{name: "a result of another type", change: func(c *shopCode) { c.decode = true },
-		location: "nap", recorded: "sleep nap (done, completion 2)", asked: "the end of the workflow",
-		reason: "could not decode what is recorded: result of reserve: decode int"},
+		location: "reserve", recorded: `"in"`, asked: "result of reserve is no int"},
 }
 
 // wantBreak looks at what a replay says of a change.
@@ -504,7 +503,8 @@ func TestCheckOfAnInputThatDoesNotFit(t *testing.T) {
 	}
 	number := stet.Define("shop", func(stet.Context, int) (string, error) { return "", nil })
 	report, err := checker(t, open(), number).Check(ctx, stet.CheckQuery{})
-	if err != nil || len(report.Breaks) != 1 || !strings.Contains(report.Breaks[0].Reason, "would fail at once: input: ") {
+	if err != nil || len(report.Breaks) != 1 ||
+		!strings.Contains(report.Breaks[0].Reason, `decode: recorded is "in": input of workflow shop is no int`) {
 		t.Errorf("the report is %+v, %v", report, err)
 	}
 }

@@ -76,7 +76,7 @@ type Workflow struct {
 	Discard      bool          // items that an ended run has not received are dropped: no dead letters
 
 	// As in runner.Config.
-	UndoFailed, UndoCancelled, StallFailed bool
+	UndoFailed, UndoCancelled, StallFailed, FailBugs bool
 }
 
 // Activation returns the configuration of a run of the workflow, without its code and the
@@ -85,7 +85,7 @@ func (w *Workflow) Activation(s *store.Snapshot, limits runner.Limits) runner.Co
 	cfg := runner.Config{
 		Run: s.Run, Entries: s.Entries, Items: s.Items, Limits: limits,
 		MaxSuspended: w.MaxSuspended, PauseAfter: w.PauseAfter,
-		UndoFailed: w.UndoFailed, UndoCancelled: w.UndoCancelled, StallFailed: w.StallFailed,
+		UndoFailed: w.UndoFailed, UndoCancelled: w.UndoCancelled, StallFailed: w.StallFailed, FailBugs: w.FailBugs,
 	}
 	if w.MaxRun > 0 {
 		cfg.CancelAt = s.Run.Started.Add(w.MaxRun)

@@ -55,6 +55,7 @@ func (b *Branch) Go(call Call, fn func(*Branch) (any, error)) *Future {
 	if err := b.Enter(call); err != nil {
 		return sched.Failed(err)
 	}
+	b.RefuseInPanic(b.Location().Name(call.Name, 1))
 	return b.begin(b.Locate(call), call.Shield, fn)
 }
 

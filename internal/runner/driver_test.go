@@ -42,6 +42,7 @@ type driver struct {
 	undone, mended, chargesLost                                 int
 	charged                                                     map[string]bool // effects to be undone, by location
 	incarnation                                                 int             // of the effects
+	bugs, stopped                                               int             // to come; that stopped it
 	asked                                                       bool            // for undoing, by this code
 }
 
@@ -61,6 +62,7 @@ func newDriver(t testing.TB, prog *program, random *rand.Rand) *driver {
 	h := &harness{t: t, j: newDurable(), clock: birth, begun: map[string]int{}}
 	d := &driver{harness: h, prog: prog, random: random, mail: 12, charged: map[string]bool{}}
 	h.code = prog.code(d)
+	h.cfg.FailBugs = true
 	h.cfg.NewKey = func() string {
 		d.keys++
 		return fmt.Sprint("k", d.keys)
@@ -357,8 +359,10 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 // same as far as is durable, and in the meantime has written nothing.
 func (d *driver) crash() {
 	d.cuts++
-	d.checkShown(d.j.seq())
-	before, other := d.seen, d.renewed()
+	before, other, bug := d.seen, d.renewed(), d.panicked()
+	if !bug {
+		d.checkShown(d.j.seq())
+	}
 	d.transact()
 	d.loseBodies()
 	d.leave()
@@ -382,8 +386,8 @@ func (d *driver) crash() {
 			}
 		}
 	}
-	if other {
-		return // it has seen another incarnation
+	if other || bug {
+		return // it has seen another incarnation, or deferred functions have
 	}
 	want, got := before.upTo(durable, d.j), d.seen.upTo(durable, d.j)
 	for i := range want {

@@ -35,6 +35,7 @@ type harness struct {
 func newHarness(t testing.TB, code func(*Branch) ([]byte, *stored.Failure)) *harness {
 	t.Helper()
 	h := &harness{t: t, j: newDurable(), code: code, clock: birth, begun: map[string]int{}}
+	h.cfg.FailBugs = true
 	t.Cleanup(func() {
 		h.leave()
 		for _, law := range h.j.broken {

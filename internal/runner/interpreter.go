@@ -53,6 +53,9 @@ type Config struct {
 	// StallFailed says that a run that fails waits for a person instead of ending,
 	// unless its code asks for it to be undone.
 	StallFailed bool
+	// FailBugs says that a run fails with a fault of its code, instead of waiting for a
+	// person with all that it has.
+	FailBugs bool
 	// PauseAfter is after how many failed attempts in a row of a step, or of a
 	// compensation, the run is paused, and after as many again; 0: never.
 	PauseAfter int
@@ -101,6 +104,7 @@ type Interpreter struct {
 	returned bool     // it has, with all its branches
 	dropped  bool     // its code gets the baton no more
 	over     *Outcome
+	faults   faults
 	broken   error
 	notes    []Note
 }
@@ -119,7 +123,7 @@ type Outcome struct {
 	Status store.Status // Succeeded, Failed, Cancelled or Stalled; Running with a Renewal
 	Output []byte       // result, or failure record
 	Reason string
-	Stall  *journal.Stall // of a divergence
+	Stall  *journal.Stall // of a divergence, or a fault of the code
 	// Renewal is set when only this incarnation has ended.
 	Renewal *Renewal
 }
@@ -140,6 +144,8 @@ func New(cfg Config) *Interpreter {
 	}
 	r.sched = sched.New(owner{r})
 	r.sched.Name = cfg.Run.ID
+	r.faults.r = r
+	r.sched.OnPanic = r.faults.stopFor
 	r.j = journal.New(journal.Config{
 		Run: &r.cfg.Run, Entries: cfg.Entries, Fetch: cfg.Fetch, Limits: cfg.Limits, NewKey: cfg.NewKey,
 		Owner: owner{r}, Scheduler: r.sched,
@@ -171,6 +177,9 @@ func (r *Interpreter) Advance(now, inboxAt store.Time) {
 	r.j.Items.Forget(now, r.j.InboxAt())
 	if r.turns.suspended {
 		return
+	}
+	if r.j.Live() {
+		r.j.Checkpoint()
 	}
 	r.sched.Run()
 	if r.broken != nil && r.terminate != nil { // what it cannot read is not listed

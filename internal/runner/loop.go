@@ -157,7 +157,9 @@ func (l *loop) enter(s *journal.Segment, state []byte) ([]byte, error) {
 // iterate executes an iteration. All that it has begun ends with it.
 func (l *loop) iterate(n int64, state []byte) (next []byte, more bool, err error) {
 	b := l.branch
-	b.Inside(b.Bounded(l.op.Loc.Iteration(n)), l.kept[len(l.kept)-1], func() {
+	loc := b.Bounded(l.op.Loc.Iteration(n))
+	b.Reach(loc)
+	b.Inside(loc, l.kept[len(l.kept)-1], func() {
 		next, more, err = l.Body(n, state)
 	})
 	return next, more, err

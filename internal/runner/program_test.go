@@ -183,6 +183,10 @@ func (x *execution) show(b *Branch, text string) {
 
 // stmt executes one statement. Only cancel and failures on purpose end a block.
 func (x *execution) stmt(b *Branch, s *stmt) error {
+	if x.d.bugs > 0 && !x.d.j.run.Status.Terminal() && x.d.random.IntN(20) == 0 {
+		x.d.bugs--
+		panic("a bug of this build")
+	}
 	switch s.kind {
 	case "step", "flaky", "keep", "tx":
 		return x.step(b, s)
@@ -191,7 +195,7 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 		x.note(b, s, fmt.Sprintf("%x", v[:4]), err)
 		return err
 	case "panic":
-		if x.chance()%3 == 0 {
+		if x.d.cfg.FailBugs && x.chance()%3 == 0 {
 			panic(s.name)
 		}
 	case "child", "leave", "detach":

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/store"
 )
 
@@ -13,6 +14,8 @@ type Rehearsal struct {
 	// is not recorded, as a run that goes on does. Where undoing would begin it is
 	// the outcome that this leads to.
 	Over *Outcome
+	// Misread is the first value that the code could not decode, and went on; nil: none.
+	Misread *journal.Stall
 	// Replayed is how many recorded completions were handed over.
 	Replayed int
 }
@@ -33,7 +36,7 @@ func Rehearse(cfg Config) (*Rehearsal, error) {
 	}
 	r := New(cfg)
 	r.Advance(0, 0) // no timer is due at that time
-	out := &Rehearsal{Over: r.Over(), Replayed: r.Replayed()}
+	out := &Rehearsal{Over: r.Over(), Replayed: r.Replayed(), Misread: r.faults.misread}
 	if out.Over == nil && r.undo.proposed() {
 		out.Over = r.undo.outcome
 	}

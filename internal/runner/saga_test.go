@@ -75,7 +75,8 @@ func (x *execution) undo(s *stmt) *Undo {
 // mend is what a person does about a run that has stalled because of a
 // compensation. It reports whether the run has.
 func (d *driver) mend(over *Outcome) bool {
-	if over.Status != store.Stalled || !strings.HasPrefix(over.Reason, "undo: ") {
+	bug := d.panicked()
+	if over.Status != store.Stalled || !bug && !strings.HasPrefix(over.Reason, "undo: ") {
 		return false
 	}
 	d.leave()
@@ -84,8 +85,19 @@ func (d *driver) mend(over *Outcome) bool {
 	return true
 }
 
-// resumed resumes the run if it has stalled because of a compensation.
+// panicked reports whether the code has had a bug.
+func (d *driver) panicked() bool {
+	over := d.r.over
+	return over != nil && over.Stall != nil && over.Stall.Cause == stored.CausePanic
+}
+
+// resumed resumes the run if it has stalled because of a compensation, or of a bug.
 func (d *driver) resumed() {
+	if stored.CauseOf(&d.j.run) == stored.CausePanic {
+		d.stopped++
+		d.j.run.Status, d.j.run.Reason = store.Running, ""
+		d.flight = nil
+	}
 	if d.j.run.Status == store.Stalled && strings.HasPrefix(d.j.run.Reason, "undo: ") {
 		d.mended++
 		d.j.run.Status, d.j.run.Reason = store.Running, ""

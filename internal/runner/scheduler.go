@@ -33,12 +33,19 @@ func (o owner) HandOver() bool {
 		r.replayNext()
 		return true
 	}
-	return !r.j.Full() && r.liveNext()
+	if r.j.Full() {
+		return false
+	}
+	r.j.Checkpoint()
+	return r.liveNext()
 }
 
-// Panicked ends the code of the run with a failure.
+// Panicked stops the run. If a fault of the code is to be a failure it is the branch's, and
+// of the workflow's function the run's.
 func (o owner) Panicked(b *sched.Branch, f *stored.Failure) {
-	if b == &o.r.root.Branch {
+	switch {
+	case o.r.faults.stopFor(f, b.At()):
+	case b == &o.r.root.Branch:
 		o.r.end(nil, f)
 	}
 }
@@ -52,8 +59,14 @@ func (o owner) Returned(b *sched.Branch) {
 		r.root.Exit()
 		return
 	}
+	if f := r.sched.Misused(); f != nil {
+		r.fail(f)
+	}
 	r.returned = true
-	if r.finished(); r.over != nil {
+	if r.over == nil && !r.undo.proposed() {
+		r.finished()
+	}
+	if r.over != nil {
 		b.Exit() // otherwise compensations may need what it closes
 	}
 }
@@ -98,6 +111,11 @@ func (o owner) UndoFailed(loc location.Loc, why string) {
 		"undo: %s failed: %s; fix the cause and resume the run, which tries it again", loc, why)}
 }
 
+// Undecodable stops the run for a recorded value that does not fit the code of a body.
+func (o owner) Undecodable(loc location.Loc, u *journal.Undecodable) (stops bool) {
+	return o.r.faults.stopForValue(u, loc)
+}
+
 // PauseFor makes the run stand still like Pause, unless it does.
 func (o owner) PauseFor(reason string) {
 	if o.r.pause == nil {
@@ -118,11 +136,13 @@ func (o owner) Note(loc location.Loc, text string, err error) { o.r.note(loc, te
 // before the last completion, so a failure before it is a divergence.
 func (r *Interpreter) fail(f *stored.Failure) {
 	switch {
+	case r.faults.takesBack(f):
 	case r.over != nil:
 	case r.returned, r.dropped:
 		r.note("", "an operation was called by code that has ended", f)
 	case r.undo.begun && r.undo.abrupt() && r.j.Remaining() != nil:
 		// As before: what follows is recorded. The branch goes no further.
+	case r.faults.stopFor(f, ""):
 	case r.undo.begun && r.undo.outcome != nil && !r.undo.abrupt():
 		s := unended(r.j)
 		s.Asked = "the failure of the run: " + f.Message
@@ -137,6 +157,9 @@ func (r *Interpreter) fail(f *stored.Failure) {
 }
 
 func (r *Interpreter) stall(s *journal.Stall) {
+	if r.faults.misread != nil && !r.j.Live() && r.over == nil {
+		s = r.faults.misread // the code has gone on with it, and so another way
+	}
 	switch {
 	case r.terminate != nil:
 		r.j.Forget()
@@ -201,6 +224,7 @@ func (r *Interpreter) takeCancel(reason []byte) {
 		Seq: seq, Born: seq - 1, At: now, Started: now, Ended: now, Value: reason,
 	})
 	r.j.Log.Mark()
+	r.j.Checkpoint() // a cancel stays, whatever the code does because of it
 	r.cancelRun(reason)
 }
 
@@ -225,6 +249,9 @@ func (r *Interpreter) deadlock() {
 // end notes what the workflow's function has returned. The run is over when its
 // branches have ended too.
 func (r *Interpreter) end(output []byte, failure *stored.Failure) {
+	if failure != nil && r.faults.stopFor(failure, "") {
+		return
+	}
 	switch r.result = (&Outcome{Status: store.Succeeded, Output: output}); {
 	case failure == nil && r.renewal != nil:
 		r.result = &Outcome{Status: store.Running, Renewal: r.renewal}

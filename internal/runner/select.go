@@ -50,6 +50,9 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 	for i, c := range cases {
 		if c.Future != nil && c.Future.Settled() || c.Promise != nil && c.Promise.op.Settled() ||
 			c.Run != nil && c.Run.Settled() {
+			if c.Promise != nil {
+				b.Reach(c.Promise.op.Loc)
+			}
 			return c.selected(i, nil), nil
 		}
 	}
@@ -91,6 +94,9 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 	}
 	if err != nil {
 		return Selected{}, err
+	}
+	if ops[index] != nil {
+		b.Reach(ops[index].Loc)
 	}
 	return cases[index].selected(index, ops[index]), nil
 }

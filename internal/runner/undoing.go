@@ -114,6 +114,15 @@ func (u *undoing) abrupt() bool {
 	return err == nil && (f.Code == stored.CodeBudget || f.Code == stored.CodeDeadlock || f.Code == stored.CodeMisuse)
 }
 
+// byBug reports whether the run fails with a fault of its code.
+func (u *undoing) byBug() bool {
+	if u.outcome == nil || u.outcome.Status != store.Failed {
+		return false
+	}
+	f, err := stored.DecodeFailure(u.outcome.Output)
+	return err == nil && stored.BugOf(f) != ""
+}
+
 // wanted reports whether an outcome is one before which the run is undone.
 func (u *undoing) wanted(o *Outcome) bool {
 	switch o.Status {

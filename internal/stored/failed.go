@@ -1,13 +1,9 @@
 package stored
 
-import (
-	"strings"
-
-	"github.com/stet-run/stet/store"
-)
+import "github.com/stet-run/stet/store"
 
 // stalledPrefix begins the reason of a run that has stalled instead of failing.
-const stalledPrefix = "failure: "
+const stalledPrefix = string(CauseFailure) + ": "
 
 // StalledReason returns the reason of a run that stalls with this failure instead of
 // failing.
@@ -20,10 +16,15 @@ func StalledReason(output []byte) string {
 }
 
 // RunFailed returns the failure with which a run has ended, or has stalled instead of
-// failing. It is nil for other runs. The error wraps store.ErrDamaged.
+// failing, or the fault of its code for which it has stalled. It is nil for other runs. The
+// error wraps store.ErrDamaged.
 func RunFailed(run *store.Run) (*Failure, error) {
-	if run.Status == store.Failed || run.Status == store.Stalled && strings.HasPrefix(run.Reason, stalledPrefix) {
-		return DecodeFailure(run.Output)
+	cause := CauseOf(run)
+	switch {
+	case run.Status == store.Failed, cause == CauseFailure:
+	case cause.IsBug() && run.Marks&store.Undoing == 0: // otherwise the output is what the run ends with
+	default:
+		return nil, nil
 	}
-	return nil, nil
+	return DecodeFailure(run.Output)
 }

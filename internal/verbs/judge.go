@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -60,7 +61,7 @@ func Judge(run *store.Run, verb store.ItemKind) Ruling {
 			return refused("the run is %s, not stalled or paused", run.Status)
 		}
 	case store.ItemRetry:
-		if run.Status != store.Failed && !stalledByFailure(run) {
+		if run.Status != store.Failed && !stalledByFailure(run) && !stored.CauseOf(run).IsBug() {
 			return NotFailed(run.Status)
 		}
 	case store.ItemRewind, store.ItemEdit:
@@ -98,8 +99,7 @@ func Superseded(run *store.Run) bool {
 // stalledByFailure reports whether a run is stalled because it has failed, as its row
 // says: the owner also looks whether its output is a failure.
 func stalledByFailure(run *store.Run) bool {
-	return run.Status == store.Stalled && (run.Output != nil || run.OutputSize > 0) &&
-		strings.HasPrefix(run.Reason, "failure")
+	return stored.CauseOf(run) == stored.CauseFailure && (run.Output != nil || run.OutputSize > 0)
 }
 
 // ended refuses what is for live runs only.

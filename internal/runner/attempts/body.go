@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -68,8 +69,11 @@ type BodyResult struct {
 	Failure *stored.Failure
 	Final   bool // a failure that must not be retried
 	Never   bool // a failure that is no attempt: the body has not begun
-	Started store.Time
-	Ended   store.Time
+	// Undecodable is set with a failure whose cause is a recorded value that does not fit
+	// the code.
+	Undecodable *journal.Undecodable
+	Started     store.Time
+	Ended       store.Time
 	// Recorded is the step's entry if it is in the store already, written by the
 	// body with Body.Entry, perhaps in a former attempt. Value is its value.
 	Recorded *store.Entry

@@ -226,6 +226,9 @@ func (o *step) owes() bool { return o.spec.Undo != nil }
 
 // Postpone records the end of a step that is handed over when the run goes on.
 func (o *step) Postpone() {
+	if o.recorded != nil {
+		return // its entry is in the store
+	}
 	e := store.Entry{
 		State: store.Done, Attempt: o.attempt, Started: o.from, Ended: o.until, Owes: o.owes(), Value: o.Value,
 	}
@@ -291,6 +294,9 @@ func (s *Steps) attemptEnded(end attemptEnd) {
 		return // closed since
 	}
 	s.settle(o)
+	if u := result.Undecodable; u != nil && s.owner.Undecodable(o.Loc, u) {
+		return
+	}
 	s.permits.end(o)
 	if !result.Never {
 		o.attempt++

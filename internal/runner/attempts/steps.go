@@ -19,6 +19,10 @@ type Owner interface {
 	Owe(o *journal.Op, undo *Undo)
 	// UndoFailed stops the run because a compensation has failed for good.
 	UndoFailed(loc location.Loc, why string)
+	// Undecodable is called for an attempt that has failed because what is recorded does
+	// not fit its code. It reports whether that stops the run; otherwise the attempt has
+	// failed.
+	Undecodable(loc location.Loc, u *journal.Undecodable) (stops bool)
 	// PauseFor lets the run stand still, to be paused for a reason.
 	PauseFor(reason string)
 	// BeingCancelled reports whether the cancel of the run is to be handed over.

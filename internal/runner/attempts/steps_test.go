@@ -42,22 +42,23 @@ func (r *run) HandOver() bool {
 	return r.NextGrant() || r.j.Timers.Next(r.j.Bound(), r.j.InboxAt()) || r.NextEnd()
 }
 
-func (r *run) Stopped() bool                               { return r.failed != "" }
-func (r *run) Panicked(_ *sched.Branch, f *stored.Failure) { r.t.Error(f.Message) }
-func (r *run) Returned(*sched.Branch)                      { r.done = true }
-func (r *run) Unawaited(*sched.Future)                     {}
-func (r *run) Fail(f *stored.Failure)                      { r.t.Error(f.Message) }
-func (r *run) Note(location.Loc, string, error)            {}
-func (r *run) Stall(s *journal.Stall)                      { r.t.Error(s) }
-func (r *run) Damaged(_ location.Loc, err error)           { r.t.Error(err) }
-func (r *run) Break(err error)                             { r.t.Error(err) }
-func (r *run) StandsStill() bool                           { return r.paused != "" }
-func (r *run) HasReturned() bool                           { return r.done }
-func (r *run) Owes(*journal.Record, int64, *journal.Op)    { r.owed++ }
-func (r *run) Owe(*journal.Op, *attempts.Undo)             { r.owed++ }
-func (r *run) UndoFailed(_ location.Loc, why string)       { r.failed = why }
-func (r *run) PauseFor(reason string)                      { r.paused = reason }
-func (r *run) BeingCancelled() bool                        { return false }
+func (r *run) Stopped() bool                                       { return r.failed != "" }
+func (r *run) Panicked(_ *sched.Branch, f *stored.Failure)         { r.t.Error(f.Message) }
+func (r *run) Returned(*sched.Branch)                              { r.done = true }
+func (r *run) Unawaited(*sched.Future)                             {}
+func (r *run) Fail(f *stored.Failure)                              { r.t.Error(f.Message) }
+func (r *run) Note(location.Loc, string, error)                    {}
+func (r *run) Stall(s *journal.Stall)                              { r.t.Error(s) }
+func (r *run) Damaged(_ location.Loc, err error)                   { r.t.Error(err) }
+func (r *run) Break(err error)                                     { r.t.Error(err) }
+func (r *run) StandsStill() bool                                   { return r.paused != "" }
+func (r *run) HasReturned() bool                                   { return r.done }
+func (r *run) Owes(*journal.Record, int64, *journal.Op)            { r.owed++ }
+func (r *run) Owe(*journal.Op, *attempts.Undo)                     { r.owed++ }
+func (r *run) UndoFailed(_ location.Loc, why string)               { r.failed = why }
+func (r *run) PauseFor(reason string)                              { r.paused = reason }
+func (r *run) Undecodable(location.Loc, *journal.Undecodable) bool { return false }
+func (r *run) BeingCancelled() bool                                { return false }
 
 // begin makes a run and lets its code go as far as it can.
 func begin(t *testing.T, pauseAfter int, entries []store.Entry, code func(r *run) ([]byte, error)) *run {

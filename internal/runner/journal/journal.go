@@ -89,6 +89,9 @@ type Journal struct {
 	versions map[location.Loc]int // what Version has returned
 	gone     map[string]*Record   // accepted by Removed; set when the run goes live
 
+	last     *Op // was handed over live since the checkpoint; nil: none
+	lastSlot turnlog.Slot
+
 	entries int // recorded and new
 	bytes   int
 	pruned  map[location.Loc]int64 // the oldest iteration of loops that keeps its history
@@ -141,6 +144,28 @@ func (j *Journal) Replayed() int { return j.handed }
 
 // Live reports whether the run has passed its history.
 func (j *Journal) Live() bool { return j.live }
+
+// Checkpoint is called when every branch of a live run is blocked: what the turn holds
+// then is the doing of code that has come as far as it could.
+func (j *Journal) Checkpoint() {
+	j.Log.Checkpoint()
+	j.last = nil
+}
+
+// Retract takes back what was handed over since the checkpoint, and what the code has
+// done because of it: the code has not come to where it would have waited, so a replay
+// could not tell what of it has happened. What had arrived arrives again. The end of a
+// step is recorded without a number. Nothing is handed over afterwards.
+func (j *Journal) Retract() {
+	j.Log.Restore()
+	if j.last == nil {
+		return
+	}
+	if x, ok := j.last.Is.(Postponed); ok {
+		j.last.slot = j.lastSlot
+		x.Postpone()
+	}
+}
 
 // Barrier lets what is requested later wait for the turn that fills.
 func (j *Journal) Barrier() { j.pos++ }

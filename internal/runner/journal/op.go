@@ -91,6 +91,7 @@ func (j *Journal) DeclareAt(b *sched.Branch, o *Op, is Kind, loc location.Loc, k
 	o.Source.Op = o
 	o.Is, o.J, o.ID, o.Loc, o.In, o.Kind = is, j, j.Scheduler.NextID(), loc, in, kind
 	o.Born, o.Asked, o.Generation = j.seq, j.now, j.Run.Generation
+	b.RefuseInPanic(loc)
 	if rec := j.ask(loc); rec != nil {
 		if rec.Kind != kind {
 			j.Owner.Stall(j.otherKind(rec, o))
@@ -239,6 +240,7 @@ func (o *Op) HandOver() {
 		return
 	}
 	j.NextCompletion()
+	j.last, j.lastSlot = o, o.slot
 	e := store.Entry{State: store.Done, Seq: j.seq, At: j.now, Started: o.Asked, Ended: j.now, Value: o.Value}
 	if o.Failure != nil {
 		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.Failure)
@@ -278,6 +280,7 @@ func (o *Op) Wait(b *sched.Branch, call sched.Call) error {
 	if _, err := b.Block(w); err != nil {
 		return err
 	}
+	b.Reach(o.Loc)
 	if o.Refused {
 		return sched.ErrCancelled
 	}

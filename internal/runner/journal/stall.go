@@ -6,14 +6,17 @@ import (
 	"strings"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
-// Stall says why the history and the code do not fit together.
+// Stall says why the history and the code do not fit together, or which fault of the code
+// stops the run.
 type Stall struct {
-	Location string // where
-	Recorded string // what the history has
-	Asked    string // what the code asks for instead
+	Cause    stored.Cause // "": a mismatch
+	Location string       // where; "": nowhere in particular
+	Recorded string       // what the history has
+	Asked    string       // what the code asks for instead; of a fault of the code, which
 	// Nearest are, of what the code asks for, the locations with names near to the recorded
 	// one; or, if there are none, the other way round.
 	Nearest []string
@@ -22,6 +25,16 @@ type Stall struct {
 
 // Error returns all of it in one line.
 func (s *Stall) Error() string {
+	if s.Cause != "" {
+		text := string(s.Cause)
+		if s.Location != "" {
+			text += " at " + s.Location
+		}
+		if s.Recorded != "" {
+			text += ": recorded is " + s.Recorded
+		}
+		return text + ": " + s.Asked + "; " + s.Remedy
+	}
 	text := fmt.Sprintf("mismatch at %s: the history has %s, the code asks for %s", s.Location, s.Recorded, s.Asked)
 	if len(s.Nearest) > 0 {
 		text += "; nearest: " + strings.Join(s.Nearest, ", ")

@@ -34,6 +34,7 @@ type Branch struct {
 	shielded  bool // begun under WithoutCancel: an ancestor's cancel does not reach it
 	unwound   bool // its code was ended because it went on calling operations
 	dropped   bool // it gets the baton no more
+	reached   location.Loc
 	wait      *Wait
 	scopes    []*Scope // outer to inner
 	exits     []func()
@@ -90,6 +91,12 @@ func (b *Branch) At() location.Loc { return b.loc }
 
 // Dropped reports whether the branch was dropped.
 func (b *Branch) Dropped() bool { return b.dropped }
+
+// Reach notes where the operation stands whose outcome the branch's code is about to get.
+func (b *Branch) Reach(loc location.Loc) { b.reached = loc }
+
+// Reached returns the location that was given to Reach last.
+func (b *Branch) Reached() location.Loc { return b.reached }
 
 // Title returns the branch's location, in text form.
 func (b *Branch) Title() string {
@@ -228,19 +235,21 @@ func (b *Branch) main() {
 
 func (b *Branch) panicked(f *stored.Failure) {
 	b.future.err = f
-	if b.parent == nil {
-		b.sched.owner.Panicked(b, f)
-	}
+	b.sched.owner.Panicked(b, f)
 }
 
 // finish ends the branch's scopes, settles its future and passes the baton on.
 func (b *Branch) finish() {
 	s := b.sched
+	if s.owner.Stopped() {
+		b.Halt() // nothing of the run ends or is cancelled any more
+	}
 	for len(b.scopes) > 0 {
 		b.endScope()
 	}
 	delete(s.branches, b)
 	if b.parent == nil {
+		runtime.Gosched() // a goroutine that the code has just begun may misuse its context
 		s.owner.Returned(b)
 	} else {
 		b.Exit()

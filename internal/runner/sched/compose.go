@@ -61,6 +61,7 @@ func (b *Branch) Map(
 	if err := b.Enter(call); err != nil {
 		return nil, -1, err
 	}
+	b.RefuseInPanic(b.Location().Name(call.Name, 1))
 	s := &Scope{owner: b, loc: b.Locate(call), value: b.Scope().value}
 	places := b.places(s, call, n, key)
 	b.scopes = append(b.scopes, s)
@@ -102,6 +103,7 @@ func (g *group) run(b *Branch, call Call) (int, error) {
 		g.decided = true
 	}
 	if !g.decided || len(g.pending) > 0 {
+		b.RefuseInPanic(b.Location().Name(call.Name, 1))
 		g.wait = b.NewWait(call)
 		g.wait.group = g
 		b.wait = g.wait

@@ -355,8 +355,8 @@ func TestCodeThatGoesOnAsking(t *testing.T) {
 	}
 }
 
-// TestPanic: a panic of a branch is its error; that of a branch without a parent is
-// told to the owner before its scopes end.
+// TestPanic: a panic of a branch is told to the owner before its scopes end; it is the
+// branch's error.
 func TestPanic(t *testing.T) {
 	r := begin(t, false, func(b *branch) (any, error) {
 		b.begin("left", doing("1"))
@@ -365,7 +365,7 @@ func TestPanic(t *testing.T) {
 		b.run.say("%v", err)
 		panic("outer")
 	})
-	r.want("panic: inner", "panic panic: outer", "left ends: cancelled")
+	r.want("panic panic: inner", "panic: inner", "panic panic: outer", "left ends: cancelled")
 }
 
 // TestDrop: a branch that was dropped gets the baton no more; one that is begun later

@@ -20,8 +20,7 @@ type Owner interface {
 	// HandOver is called when every branch is blocked. It hands over one completion
 	// and reports true, or reports false: the baton goes to the driver.
 	HandOver() bool
-	// Panicked is called when the code of a branch without a parent has panicked,
-	// before its scopes end.
+	// Panicked is called when the code of a branch has panicked, before its scopes end.
 	Panicked(b *Branch, f *stored.Failure)
 	// Returned is called when the code of a branch without a parent and of all that
 	// it has begun has ended. The branch's exit functions are the owner's to call.
@@ -47,6 +46,9 @@ const maxRefused = 1000
 type Scheduler struct {
 	// Name is the run's, for messages.
 	Name string
+	// OnPanic is called for code that panics, before its deferred functions do what ends
+	// with it. If it reports true the run is over. nil: it is not.
+	OnPanic func(f *stored.Failure, at location.Loc) bool
 
 	owner Owner
 

@@ -71,9 +71,19 @@ func (s *Scope) NextDerived() int64 {
 func (b *Branch) Inside(loc location.Loc, value any, fn func()) {
 	depth, exits := len(b.scopes), len(b.exits)
 	b.scopes = append(b.scopes, &Scope{owner: b, loc: loc, value: value})
+	returned := false
 	defer func() {
-		if b.sched.unwinding || b.unwound {
+		s := b.sched
+		if s.unwinding || b.unwound {
 			return
+		}
+		if !returned && s.OnPanic != nil {
+			if p := recover(); p != nil {
+				if s.OnPanic(stored.PanicFailure(p), b.loc) {
+					b.Halt()
+				}
+				defer panic(p)
+			}
 		}
 		for len(b.scopes) > depth {
 			b.endScope()
@@ -81,6 +91,7 @@ func (b *Branch) Inside(loc location.Loc, value any, fn func()) {
 		b.exit(exits)
 	}()
 	fn()
+	returned = true
 }
 
 // endScope cancels what still runs in the innermost scope and waits for its code.

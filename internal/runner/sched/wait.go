@@ -224,6 +224,7 @@ func (b *Branch) Await(call Call, f *Future) (any, error) {
 	if err := b.Refuse(call); err != nil {
 		return nil, err
 	}
+	b.RefuseInPanic(b.Location().Name(call.Name, 1))
 	w := b.NewWait(call)
 	w.Add(&f.Source)
 	if _, err := b.Block(w); err != nil {

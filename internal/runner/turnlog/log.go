@@ -27,6 +27,7 @@ type Log struct {
 	replaces bool // an entry may stand where one of entries is to be written
 
 	shown
+	before checkpoint
 }
 
 // Slot says where the entry of an operation stands. Its zero value is of an operation
@@ -79,6 +80,7 @@ func (l *Log) DeadLetter(no store.ItemNo) {
 func (l *Log) forget(no store.ItemNo) {
 	if i := slices.Index(l.seen, no); i >= 0 {
 		l.seen = slices.Delete(l.seen, i, i+1)
+		l.onRestore(func() { l.seen = append(l.seen, no) })
 	}
 }
 
@@ -101,7 +103,9 @@ func (l *Log) SendLarge(c store.Command, bytes int) {
 func (l *Log) Unsend(match func(it *store.Item) bool) bool {
 	for i := len(l.sends) - 1; i >= 0; i-- {
 		if it := l.sends[i].Item; it != nil && match(it) {
+			c := l.sends[i]
 			l.sends = slices.Delete(l.sends, i, i+1)
+			l.onRestore(func() { l.sends = slices.Insert(l.sends, i, c) })
 			return true
 		}
 	}
@@ -121,6 +125,8 @@ func (l *Log) Put(s *Slot, e store.Entry) (grown int) {
 	s.size = len(e.Value)
 	if s.turn == l.number+1 {
 		l.bytes += grown
+		place, former := s.place, l.entries[s.place]
+		l.onRestore(func() { l.entries[place] = former })
 		l.entries[s.place] = e
 		return grown
 	}
@@ -139,7 +145,8 @@ func (l *Log) append(e store.Entry) {
 // begins at the same location contains the earlier one.
 func (l *Log) Cut(span store.Span) {
 	for i := range l.prune {
-		if l.prune[i].From == span.From {
+		if former := l.prune[i]; former.From == span.From {
+			l.onRestore(func() { l.prune[i] = former })
 			l.prune[i] = span
 			return
 		}
@@ -153,6 +160,7 @@ func (l *Log) kept() []store.Entry {
 	if len(l.prune) == 0 {
 		return l.entries
 	}
+	l.before = checkpoint{} // there is no way back from the turn that has them
 	return slices.DeleteFunc(l.entries, func(e store.Entry) bool {
 		return slices.ContainsFunc(l.prune, func(s store.Span) bool { return s.Contains(e.Loc) })
 	})

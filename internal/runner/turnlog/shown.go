@@ -25,8 +25,8 @@ func (s *shown) rows() int {
 // of their values.
 func (s *shown) ShownSize() (rows, bytes int) { return s.rows(), s.size }
 
-// Set gives a named value new content.
-func (s *shown) Set(name string, value []byte) {
+// set gives a named value new content.
+func (s *shown) set(name string, value []byte) {
 	at, found := s.places[name]
 	if !found {
 		if s.places == nil {
@@ -38,6 +38,17 @@ func (s *shown) Set(name string, value []byte) {
 	}
 	s.size += len(value) - len(s.values[at].Value)
 	s.values[at].Value = value
+}
+
+// Set gives a named value new content.
+func (l *Log) Set(name string, value []byte) {
+	if at, found := l.places[name]; found {
+		former := l.values[at].Value
+		l.onRestore(func() { l.values[at].Value = former })
+	} else {
+		l.onRestore(func() { delete(l.places, name) })
+	}
+	l.shown.set(name, value)
 }
 
 // Append adds an item to a stream.

@@ -50,7 +50,7 @@ var arrows = map[string][]string{
 	"internal/stored":       {"internal/event", "internal/location", "internal/permit", "store"},
 	"internal/history":      {"internal/event", "internal/location", "internal/stored", "store"},
 	"internal/event":        {"store"},
-	"internal/verbs":        {"store"},
+	"internal/verbs":        {"internal/stored", "store"},
 	"internal/verbs/decide": {"internal/history", "internal/location", "internal/permit", "internal/stored",
 		"internal/verbs", "store"},
 	"internal/entity/topic":             {"internal/payload", "internal/event", "internal/heap", "internal/entity", "store"},

@@ -183,6 +183,10 @@ func (d *decision) carryOut(i int) (detail, refused string, err error) {
 	case store.ItemResume:
 		return d.resume(it)
 	case store.ItemRetry:
+		run := d.after()
+		if stored.CauseOf(&run).IsBug() {
+			return d.resume(it) // nothing of it has failed
+		}
 		if u.Status == store.Stalled && !d.hasFailed() {
 			return "", verbs.NotFailed(u.Status).Refused, nil
 		}
@@ -236,7 +240,8 @@ func (d *decision) end(how string, it *store.Item) {
 // failed is retried; if there is nothing to retry, its function is executed again.
 func (d *decision) resume(it *store.Item) (detail, refused string, err error) {
 	u := d.update
-	if run := d.after(); u.Status == store.Stalled && verbs.Judge(&run, store.ItemRetry).Refused == "" && d.hasFailed() {
+	run := d.after()
+	if stored.CauseOf(&run) == stored.CauseFailure && verbs.Judge(&run, store.ItemRetry).Refused == "" && d.hasFailed() {
 		if detail, refused, err = d.change(it, d.retry); err != nil || refused == "" {
 			return detail, refused, err
 		}
