@@ -1,6 +1,9 @@
 package runner
 
 import (
+	"fmt"
+	"runtime/debug"
+
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
@@ -23,10 +26,23 @@ import (
 type faults struct {
 	r       *Interpreter
 	misread *journal.Stall // the first fault with which the code has gone on; nil: none
+	broken  bool           // the engine's own code has panicked: nothing of the turn counts
 }
 
 // Undecodable is a stored value that does not fit the type which the code has for it.
 type Undecodable = journal.Undecodable
+
+// guard stalls the run if the engine's own code panics, as it may of a history that is
+// damaged in a way that nothing looks for. It is called deferred.
+func (x *faults) guard() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	x.broken = true
+	x.r.over = &Outcome{Status: store.Stalled, Reason: stored.Cut(
+		fmt.Sprintf("broken invariant: %v\n%s", p, debug.Stack()), 4*maxReason)}
+}
 
 // maxReason bounds what the reason of a stall says of the fault; the failure has all.
 const maxReason = 4 << 10

@@ -173,6 +173,7 @@ func New(cfg Config) *Interpreter {
 // (and delivered). Neither may go back. A suspended run stays where it is until
 // Resumed or StillReady is called.
 func (r *Interpreter) Advance(now, inboxAt store.Time) {
+	defer r.faults.guard()
 	r.j.Advance(now, inboxAt)
 	r.j.Items.Forget(now, r.j.InboxAt())
 	if r.turns.suspended {

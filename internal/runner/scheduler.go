@@ -22,8 +22,9 @@ func (o owner) Stopped() bool { return o.r.over != nil || o.r.broken != nil }
 
 // HandOver hands over one completion. It reports false when there is none, or the
 // turn is full.
-func (o owner) HandOver() bool {
+func (o owner) HandOver() (again bool) {
 	r := o.r
+	defer r.faults.guard()
 	switch {
 	case r.pause != nil && (r.j.Live() || r.cfg.First): // every branch is blocked, as at any commit
 		for r.steps.NextEnd() { // recorded, not handed over
@@ -54,6 +55,7 @@ func (o owner) Panicked(b *sched.Branch, f *stored.Failure) {
 // the run when its undoing has.
 func (o owner) Returned(b *sched.Branch) {
 	r := o.r
+	defer r.faults.guard()
 	if b != &r.root.Branch {
 		r.allUndone()
 		r.root.Exit()

@@ -37,7 +37,7 @@ func (r *Interpreter) Take() *store.Turn {
 	}
 	turn := r.j.Log.Turn(&r.cfg.Run)
 	switch {
-	case r.over != nil && r.over.Status == store.Stalled && !r.j.Live():
+	case r.over != nil && r.over.Status == store.Stalled && (!r.j.Live() || r.faults.broken):
 		// A stalled replay has begun nothing and leaves everything as it was.
 		turn = &store.Turn{Run: turn.Run, Shard: turn.Shard, Incarnation: turn.Incarnation, Seen: turn.Seen}
 		turn.Update = r.update(store.Stalled)

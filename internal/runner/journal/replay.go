@@ -56,7 +56,7 @@ func (p *replay) init(entries []store.Entry) {
 			p.undos = append(p.undos, rec)
 		case rec.Seq > 0:
 			p.numbered = append(p.numbered, rec)
-		case rec.Kind == store.KindShown:
+		case rec.Kind == store.KindShown, rec.Kind == store.KindCancel:
 			rec.asked = true // by no call, but it stands
 		default:
 			p.unasked++
