@@ -18,7 +18,7 @@ import (
 // the fixed code can replay. A replay takes it that code which comes between two
 // hand-overs has been executed as a whole: it shows nothing again, and inserts nothing. So
 // the turn of such a stall holds what there was before the last hand-over, after which the
-// code has not come to its end; what was handed over comes again. See Journal.Retract.
+// code has not come to its end; what was handed over comes again. See journal.Retract.
 //
 // A run whose cancel was handed over ends as cancelled, however its code ends.
 
@@ -114,7 +114,7 @@ func (x *faults) stop(s *journal.Stall, f *stored.Failure) {
 		r.over.Output = stored.EncodeFailure(f)
 	}
 	if r.j.Live() && r.undo.branch == nil {
-		r.j.Retract()
+		journal.Retract(r.j)
 	}
 }
 

@@ -180,7 +180,7 @@ func (r *Interpreter) Advance(now, inboxAt store.Time) {
 		return
 	}
 	if r.j.Live() {
-		r.j.Checkpoint()
+		journal.Checkpoint(r.j)
 	}
 	r.sched.Run()
 	if r.broken != nil && r.terminate != nil { // what it cannot read is not listed

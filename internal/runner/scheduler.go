@@ -37,7 +37,7 @@ func (o owner) HandOver() (again bool) {
 	if r.j.Full() {
 		return false
 	}
-	r.j.Checkpoint()
+	journal.Checkpoint(r.j)
 	return r.liveNext()
 }
 
@@ -226,7 +226,7 @@ func (r *Interpreter) takeCancel(reason []byte) {
 		Seq: seq, Born: seq - 1, At: now, Started: now, Ended: now, Value: reason,
 	})
 	r.j.Log.Mark()
-	r.j.Checkpoint() // a cancel stays, whatever the code does because of it
+	journal.Checkpoint(r.j) // a cancel stays, whatever the code does because of it
 	r.cancelRun(reason)
 }
 

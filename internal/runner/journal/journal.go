@@ -147,7 +147,7 @@ func (j *Journal) Live() bool { return j.live }
 
 // Checkpoint is called when every branch of a live run is blocked: what the turn holds
 // then is the doing of code that has come as far as it could.
-func (j *Journal) Checkpoint() {
+func Checkpoint(j *Journal) {
 	j.Log.Checkpoint()
 	j.last = nil
 }
@@ -156,7 +156,7 @@ func (j *Journal) Checkpoint() {
 // done because of it: the code has not come to where it would have waited, so a replay
 // could not tell what of it has happened. What had arrived arrives again. The end of a
 // step is recorded without a number. Nothing is handed over afterwards.
-func (j *Journal) Retract() {
+func Retract(j *Journal) {
 	j.Log.Restore()
 	if j.last == nil {
 		return
