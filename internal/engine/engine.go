@@ -20,6 +20,7 @@ import (
 	"github.com/stet-run/stet/internal/notify"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/queues"
+	"github.com/stet-run/stet/internal/registry"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -114,9 +115,9 @@ type Engine struct {
 	entities entity.Existing // that exist
 	queues   *queues.Queues
 
-	executor atomic.Pointer[executor] // nil: not the owner
-	batches  committer.Numbers        // of the batches of this boot
-	seen     sync.Map                 // workflows of other nodes that the store was found to know
+	executor  atomic.Pointer[executor] // nil: not the owner
+	batches   committer.Numbers        // of the batches of this boot
+	workflows registry.Workflows
 
 	mu      sync.Mutex
 	running bool
@@ -140,6 +141,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		base: base,
 		cfg:  cfg, boot: uuid.NewString(), slots: d.Slots, large: payload.Large{From: cfg.WarnValue, Log: cfg.Log},
 	}
+	e.workflows.Store, e.workflows.Has = cfg.Store, func(name string) bool { _, own := cfg.Workflows[name]; return own }
 	e.changes = notify.NewChanges(cfg.Store.Changed)
 	e.waiters = notify.New(notify.Config{
 		Store: cfg.Store, Changes: e.changes, Poll: cfg.Poll, InMemory: e.inMemory, Sole: e.sole,
