@@ -57,8 +57,9 @@ type Config struct {
 	// measuring. What it returns is the body's error.
 	Around func(ctx context.Context, step StepInfo, next func(context.Context) error) error
 
-	// MaxSteps bounds the step bodies that run at once; more wait in order.
-	// Default 1,000.
+	// MaxSteps bounds the step bodies that run at once; more wait in order. A body
+	// counts until its outcome is durable, so that a crash repeats no more than
+	// these. Default 1,000.
 	MaxSteps int
 	// MaxRuns bounds the runs in memory, suspended ones not counted; more wait in
 	// the store. Default 10,000.

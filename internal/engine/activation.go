@@ -60,6 +60,8 @@ type activation struct {
 	watch    *time.Timer              // while code runs
 	bodies   map[int64]*steps.Attempt // by operation
 	next     steps.Task               // started last, and left to the driver
+	places   steps.Places             // of bodies that have ended
+	outcomes []steps.Task             // of these: their outcomes are for the next turn
 
 	early  []event // arrived while loading
 	missed bool    // a pause was withdrawn: items that were left in the inbox are to be read
@@ -282,6 +284,7 @@ func (a *activation) leave(rest []event) {
 	rest = slices.Concat(a.early, rest, a.events)
 	a.events = nil
 	a.mu.Unlock()
+	a.places.Close()
 	a.x.memory.remove(a)
 	claimed, news := false, false
 	for _, ev := range rest {

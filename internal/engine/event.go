@@ -97,6 +97,7 @@ func (ev *turnAnswered) handle(a *activation, rest []event) bool {
 func (ev *stepEnded) handle(a *activation, _ []event) bool {
 	delete(a.bodies, ev.ID)
 	a.code.Complete(ev.ID, ev.Attempt, ev.Result)
+	a.outcomes = append(a.outcomes, ev.Place)
 	return true
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/parking"
+	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/store"
 )
 
@@ -92,7 +93,7 @@ func (m *memory) expect(h *ownership.Shard, no store.RunNo) *activation {
 		m.removeLocked(former)
 	}
 	m.made++
-	a := &activation{x: m.x, shard: h, no: no, number: m.made}
+	a := &activation{x: m.x, shard: h, no: no, number: m.made, places: steps.Places{Pool: m.x.steps.Pool}}
 	m.active[no] = a
 	return a
 }

@@ -32,6 +32,7 @@ func (a *activation) Leaving() bool { return a.shard.Draining() }
 
 // Ended implements steps.Run.
 func (a *activation) Ended(end steps.End) (drive func() steps.Task) {
+	a.places.Keep(end.Place)
 	if a.postHere((*stepEnded)(&end)) {
 		return a.drive
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/internal/verbs/decide"
@@ -13,12 +14,13 @@ import (
 // turnUnderWay is what an activation knows of the turn that is being committed; zero: there
 // is none.
 type turnUnderWay struct {
-	underWay  bool       // a turn is being committed, or another update of the run
-	ended     *store.Run // what the run will be if the turn ends or stalls it
-	watches   int        // how many watches a turn that ends the run answers
-	continues bool       // the run continues as new
-	heard     bool       // an item from the inbox has arrived since it was taken
-	reclaimed bool       // the run was claimed again before the answer arrived, so it stays claimed
+	underWay  bool         // a turn is being committed, or another update of the run
+	ended     *store.Run   // what the run will be if the turn ends or stalls it
+	watches   int          // how many watches a turn that ends the run answers
+	continues bool         // the run continues as new
+	heard     bool         // an item from the inbox has arrived since it was taken
+	outcomes  []steps.Task // steps whose outcomes it has
+	reclaimed bool         // the run was claimed again before the answer arrived, so it stays claimed
 }
 
 // submit hands the turn that is ready to the committer.
@@ -27,10 +29,13 @@ func (a *activation) submit() {
 		return
 	}
 	turn := a.r.Take()
+	outcomes := a.outcomes
+	a.outcomes = nil
 	if turn == nil {
+		a.places.Release(outcomes) // nobody wants them
 		return
 	}
-	a.turn = turnUnderWay{underWay: true}
+	a.turn = turnUnderWay{underWay: true, outcomes: outcomes}
 	turn.Shard = a.run.Shard
 	if a.code != nil {
 		turn.Sends = permit.Pack(turn.Sends)
@@ -109,6 +114,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 	case store.Committed:
 		return a.committed(&turn, rest)
 	case store.StillReady:
+		a.places.Release(turn.outcomes)
 		a.r.StillReady()
 		a.unread = !turn.heard || a.left // items that were left come again
 		a.left = false
@@ -130,6 +136,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 // committed goes on after a committed turn. Where the run leaves memory and was claimed
 // again meanwhile, that claim is still to be served: the run is loaded again.
 func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
+	a.places.Release(turn.outcomes)
 	a.r.Committed()
 	a.begun = true
 	if !a.touched {

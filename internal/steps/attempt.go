@@ -25,8 +25,10 @@ type Run interface {
 	// Leaving reports whether this process is giving the run up: no body of it begins
 	// here any more.
 	Leaving() bool
-	// Ended delivers the end of an attempt. If drive is not nil nobody drives the run:
-	// the caller calls it at once, on any goroutine. It returns a task that follows.
+	// Ended delivers the end of an attempt, which keeps its place in the pool until the run
+	// releases it: when the outcome is durable, or will not be. If drive is not nil nobody
+	// drives the run: the caller calls it at once, on any goroutine. It returns a task that
+	// follows.
 	Ended(End) (drive func() Task)
 	// Beat delivers the detail of a heartbeat.
 	Beat(Heartbeat)
@@ -37,6 +39,7 @@ type End struct {
 	ID      int64 // of the operation
 	Attempt int
 	Result  runner.BodyResult
+	Place   Task // to be released
 }
 
 // Heartbeat is what an attempt wants its successor to know.
@@ -156,7 +159,8 @@ func (a *Attempt) end(result runner.BodyResult) (drive func() Task) {
 }
 
 func (a *Attempt) deliver(result runner.BodyResult) (drive func() Task) {
-	return a.Run.Ended(End{a.body.ID, a.body.Attempt, result})
+	a.env.Pool.Keep(a)
+	return a.Run.Ended(End{a.body.ID, a.body.Attempt, result, a})
 }
 
 // expire ends the attempt whether the body returns or not, unless it has settled.

@@ -17,22 +17,25 @@ type Task interface {
 	String() string
 }
 
-// Pool executes tasks, at most so many at once; the others wait in the order in which
-// they came. A goroutine that has executed a task takes the next one that waits. It is
-// safe for concurrent use.
+// Pool executes tasks. It has so many places; the tasks that find none wait in the order in
+// which they came. A task has its place while it is executed, and longer if it is kept: a
+// step, until its outcome is durable. A goroutine that has executed a task takes the next one
+// that waits. It is safe for concurrent use.
 type Pool struct {
 	max int
 
 	mu      sync.Mutex
 	running map[Task]struct{}
+	kept    map[Task]struct{} // have their place although they are not executed any more, or will not be
+	places  int               // that are taken
 	waiting []Task
 	stopped bool
 	drained chan struct{} // closed when stopped and nothing runs
 }
 
-// NewPool returns a pool that executes at most limit tasks at once.
+// NewPool returns a pool with so many places.
 func NewPool(limit int) *Pool {
-	return &Pool{max: limit, running: map[Task]struct{}{}, drained: make(chan struct{})}
+	return &Pool{max: limit, running: map[Task]struct{}{}, kept: map[Task]struct{}{}, drained: make(chan struct{})}
 }
 
 // Start executes a task on another goroutine as soon as there is room.
@@ -57,7 +60,8 @@ func (p *Pool) admit(t Task) bool {
 	switch {
 	case p.stopped:
 		return false
-	case len(p.running) < p.max:
+	case p.places < p.max:
+		p.places++
 		p.running[t] = struct{}{}
 		return true
 	}
@@ -108,17 +112,53 @@ func (p *Pool) done(t Task) (waiting Task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.running, t)
-	if len(p.waiting) > 0 && !p.stopped {
-		waiting = p.waiting[0]
-		p.waiting[0] = nil
-		p.waiting = p.waiting[1:]
-		p.running[waiting] = struct{}{}
-		return waiting
-	}
 	if p.stopped && len(p.running) == 0 {
 		p.closeDrained()
 	}
-	return nil
+	return p.leave(t)
+}
+
+// leave gives up the place of a task that is neither executed nor kept. It returns the one
+// that has waited longest, admitted; nil: none. p.mu must be held.
+func (p *Pool) leave(t Task) (waiting Task) {
+	_, running := p.running[t]
+	_, kept := p.kept[t]
+	if running || kept {
+		return nil
+	}
+	p.places--
+	if len(p.waiting) == 0 || p.stopped {
+		return nil
+	}
+	waiting = p.waiting[0]
+	p.waiting[0] = nil
+	p.waiting = p.waiting[1:]
+	p.places++
+	p.running[waiting] = struct{}{}
+	return waiting
+}
+
+// Keep lets a task that is being executed have its place until Release.
+func (p *Pool) Keep(t Task) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, running := p.running[t]; running {
+		p.kept[t] = struct{}{}
+	}
+}
+
+// Release ends Keep. It does nothing for a task that is not kept.
+func (p *Pool) Release(t Task) {
+	p.mu.Lock()
+	var waiting Task
+	if _, kept := p.kept[t]; kept {
+		delete(p.kept, t)
+		waiting = p.leave(t)
+	}
+	p.mu.Unlock()
+	if waiting != nil {
+		go p.work(waiting)
+	}
 }
 
 // Stop makes the pool begin no task from now on; those that wait are dropped. The

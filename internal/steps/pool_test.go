@@ -182,3 +182,78 @@ func TestPoolStops(t *testing.T) {
 		<-pool.Stop() // again
 	})
 }
+
+// A task that is kept has its place after its end, until it is released; one that is not
+// executed cannot be kept.
+func TestPoolKeepsPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := steps.NewPool(1)
+		log := &journal{}
+		newTask := func(name string) *task { return &task{name: name, log: log, cancelled: make(chan struct{})} }
+		first, second, third := newTask("1"), newTask("2"), newTask("3")
+		p.Keep(first) // too early: does nothing
+		p.Start(first)
+		p.Start(second)
+		p.Start(third)
+		p.Keep(first)
+		p.Keep(second) // it waits: does nothing
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if want := []string{"begin 1", "end 1"}; !slices.Equal(log.lines, want) {
+			t.Errorf("found %q; want %q", log.lines, want)
+		}
+		p.Release(first)
+		p.Release(first)
+		synctest.Wait()
+		p.Keep(second)
+		p.Release(second) // while it is executed: it has its place until it ends
+		synctest.Wait()
+		if want := []string{"begin 1", "end 1", "begin 2"}; !slices.Equal(log.lines, want) {
+			t.Errorf("found %q; want %q", log.lines, want)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if want := []string{"begin 1", "end 1", "begin 2", "end 2", "begin 3", "end 3"}; !slices.Equal(log.lines, want) {
+			t.Errorf("found %q; want %q", log.lines, want)
+		}
+	})
+}
+
+// Places that a run keeps are given up when it releases them, at Close all others, and after
+// Close at once.
+func TestPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := steps.NewPool(1)
+		places := steps.Places{Pool: pool}
+		log := &journal{}
+		var tasks []*task
+		for i := range 5 {
+			tasks = append(tasks, &task{name: fmt.Sprint(i), log: log, cancelled: make(chan struct{})})
+			pool.Start(tasks[i])
+		}
+		keep := func(i int) {
+			t.Helper()
+			pool.Keep(tasks[i])
+			places.Keep(tasks[i])
+			time.Sleep(time.Hour) // all that have a place end
+			synctest.Wait()
+			if last := log.lines[len(log.lines)-1]; last != fmt.Sprint("end ", i) {
+				t.Errorf("found %q last; want the end of %d, which keeps its place", last, i)
+			}
+		}
+		keep(0)
+		places.Release([]steps.Task{tasks[0]})
+		synctest.Wait()
+		keep(1)
+		places.Close()
+		synctest.Wait()
+		pool.Keep(tasks[2])
+		places.Keep(tasks[2]) // too late
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if last := log.lines[len(log.lines)-1]; last != "end 4" {
+			t.Errorf("found %q last; want the end of 4: no place is kept after Close", last)
+		}
+		places.Release([]steps.Task{tasks[1]}) // again: does nothing
+	})
+}
