@@ -67,15 +67,23 @@ func (q *Queues) State(ctx context.Context, name string) (permit.State, store.Ru
 		return permit.State{}, store.Run{}, err
 	}
 	state, run := states[0], page.Runs[0]
-	if !state.Exists {
-		last, err := q.Creating(ctx, run.No)
-		if err != nil {
-			return permit.State{}, store.Run{}, err
-		}
-		if last == nil {
-			return state, run, ErrNoQueue
-		}
+	if state.Exists {
+		return state, run, nil
+	}
+	last, err := q.Creating(ctx, run.No)
+	if err != nil {
+		return permit.State{}, store.Run{}, err
+	}
+	if last != nil {
 		state.Exists, state.Settings = true, last.Settings
+		return state, run, nil
+	}
+	// The owner may have created it between the two reads.
+	if states, err = q.States(ctx, page.Runs); err != nil {
+		return permit.State{}, store.Run{}, err
+	}
+	if state = states[0]; !state.Exists {
+		return state, run, ErrNoQueue
 	}
 	return state, run, nil
 }

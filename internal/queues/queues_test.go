@@ -19,6 +19,8 @@ type shelf struct {
 	state permit.State
 	inbox []store.Item
 	reads int
+
+	beforeInbox func() // called when the inbox is read
 }
 
 func (s *shelf) List(_ context.Context, f store.Filter) (store.Page, error) {
@@ -34,6 +36,9 @@ func (s *shelf) Feeds(context.Context, store.FeedQuery) ([]store.Feed, error) {
 }
 
 func (s *shelf) Inbox(context.Context, store.RunNo, ...string) ([]store.Item, error) {
+	if s.beforeInbox != nil {
+		s.beforeInbox()
+	}
 	return s.inbox, nil
 }
 
@@ -104,6 +109,16 @@ func TestQueueThatIsBeingCreated(t *testing.T) {
 	}
 	start := &store.Start{ID: "a"}
 	if err := q.Enqueue(t.Context(), start, permit.Place{Queue: "q"}); err != nil || start.Shard.Group != "g" {
+		t.Errorf("a start goes to %+v, %v", start.Shard, err)
+	}
+}
+
+// A queue that is created between the read of its state and that of its inbox is there.
+func TestQueueThatWasJustCreated(t *testing.T) {
+	s := &shelf{name: "q"}
+	s.beforeInbox = func() { s.state = permit.State{Exists: true, Settings: permit.Settings{Group: "g"}} }
+	start := &store.Start{ID: "a"}
+	if err := newQueues(s).Enqueue(t.Context(), start, permit.Place{Queue: "q"}); err != nil || start.Shard.Group != "g" {
 		t.Errorf("a start goes to %+v, %v", start.Shard, err)
 	}
 }
