@@ -16,12 +16,14 @@ type Future[T any] struct {
 
 // Awaitable is a Future of any type.
 type Awaitable interface {
+	// Name returns the name of the branch.
+	Name() string
 	future() *runner.Future
-	label() string
 }
 
+// Name returns the name that the branch was given.
+func (f *Future[T]) Name() string           { return f.name }
 func (f *Future[T]) future() *runner.Future { return f.inner }
-func (f *Future[T]) label() string          { return f.name }
 
 // GoOption is an option of Go: a Key.
 type GoOption interface{ applyGo(*goOptions) }
@@ -79,11 +81,18 @@ func asResult[T any](ctx Context, v any, err error) (T, error) {
 // BranchErrors is the error of composites that report several failures.
 type BranchErrors []BranchError
 
-// BranchError is the failure of one branch.
+// BranchError is the failure of one branch: that which has decided a Race or an All,
+// or one of BranchErrors. errors.As finds it in these too.
 type BranchError struct {
-	Name string
-	Err  error
+	Name string // of the branch
+	Err  error  // that its function has returned
 }
+
+// Error names the branch before its error.
+func (e BranchError) Error() string { return e.Name + ": " + e.Err.Error() }
+
+// Unwrap returns the error of the branch.
+func (e BranchError) Unwrap() error { return e.Err }
 
 // Error lists the branches with their errors.
 func (e BranchErrors) Error() string {
@@ -92,16 +101,16 @@ func (e BranchErrors) Error() string {
 		if i > 0 {
 			text += "; "
 		}
-		text += b.Name + ": " + b.Err.Error()
+		text += b.Error()
 	}
 	return text
 }
 
-// Unwrap returns the errors of the branches.
+// Unwrap returns the errors of the branches, each a BranchError.
 func (e BranchErrors) Unwrap() []error {
 	errs := make([]error, len(e))
 	for i, b := range e {
-		errs[i] = b.Err
+		errs[i] = b
 	}
 	return errs
 }
@@ -124,7 +133,7 @@ func failures(futures []Awaitable) error {
 	var errs BranchErrors
 	for _, f := range futures {
 		if _, err := asResultOf(f); err != nil {
-			errs = append(errs, BranchError{f.label(), err})
+			errs = append(errs, BranchError{f.Name(), err})
 		}
 	}
 	if errs == nil {
@@ -139,15 +148,15 @@ func asResultOf(f Awaitable) (any, error) {
 }
 
 // All waits until all branches have succeeded and returns their values in the
-// order of arguments. The first failure is returned and cancels the others. No
-// branches give an empty result.
+// order of arguments. The first failure is returned, as a BranchError, and cancels
+// the others. No branches give an empty result.
 func All[T any](ctx Context, futures ...*Future[T]) ([]T, error) {
 	index, err := compose(ctx, ctx.call("all", ""), runner.All, futures)
 	if err != nil {
 		return nil, err
 	}
 	if index >= 0 {
-		_, err := futures[index].Result()
+		_, err := outcome(futures[index])
 		return nil, err
 	}
 	values := make([]T, len(futures))
@@ -157,33 +166,47 @@ func All[T any](ctx Context, futures ...*Future[T]) ([]T, error) {
 	return values, nil
 }
 
-// Any waits for the first branch that succeeds, returns its value and cancels
-// the others. If all fail the error is a BranchErrors. No branches are ErrEmpty.
-func Any[T any](ctx Context, futures ...*Future[T]) (T, error) {
-	var zero T
-	index, err := compose(ctx, ctx.call("any", ""), runner.Any, futures)
+// Any waits for the first branch that succeeds, returns its index among the arguments
+// with its value, and cancels the others. If all fail the winner is -1 and the error a
+// BranchErrors. No branches are ErrEmpty. Branches of different types can be waited for
+// with Select, by their cases: it cancels none of them.
+func Any[T any](ctx Context, futures ...*Future[T]) (winner int, value T, err error) {
+	winner, err = compose(ctx, ctx.call("any", ""), runner.Any, futures)
 	if err != nil {
-		return zero, err
+		return -1, value, err
 	}
-	if index >= 0 {
-		return futures[index].Result()
+	if winner >= 0 {
+		value, err = outcome(futures[winner])
+		return winner, value, err
 	}
 	all := make([]Awaitable, len(futures))
 	for i, f := range futures {
 		all[i] = f
 	}
-	return zero, failures(all)
+	return -1, value, failures(all)
 }
 
-// Race waits for the first branch that settles, in success or failure, returns
-// its outcome and cancels the others. No branches are ErrEmpty.
-func Race[T any](ctx Context, futures ...*Future[T]) (T, error) {
-	index, err := compose(ctx, ctx.call("race", ""), runner.Race, futures)
+// Race waits for the first branch that settles, in success or failure, returns its
+// index among the arguments with its outcome, and cancels the others. A failure that
+// wins is a BranchError. The winner is -1 if the race itself was cancelled, which is
+// ErrCancelled, or had no branches, which is ErrEmpty. Branches of different types can
+// race with Select, by their cases: it cancels none of them.
+func Race[T any](ctx Context, futures ...*Future[T]) (winner int, value T, err error) {
+	winner, err = compose(ctx, ctx.call("race", ""), runner.Race, futures)
 	if err != nil {
-		var zero T
-		return zero, err
+		return -1, value, err
 	}
-	return futures[index].Result()
+	value, err = outcome(futures[winner])
+	return winner, value, err
+}
+
+// outcome returns the outcome of a settled branch. Its error carries its name.
+func outcome[T any](f *Future[T]) (T, error) {
+	v, err := f.Result()
+	if err != nil {
+		err = BranchError{f.name, err}
+	}
+	return v, err
 }
 
 func compose[T any](ctx Context, call runner.Call, mode runner.Mode, futures []*Future[T]) (int, error) {

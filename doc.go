@@ -148,6 +148,6 @@
 // # Errors
 //
 // The errors that callers branch on are variables of this package, matched by errors.Is;
-// [RunError], [StepError], [BranchErrors], [Failure] and [ReplayError] carry more and are
+// [RunError], [StepError], [BranchError], [BranchErrors], [Failure] and [ReplayError] carry more and are
 // matched by errors.As. Each call names those that it returns.
 package stet

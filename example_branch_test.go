@@ -53,16 +53,21 @@ func ExampleAll() {
 	// Output: [3 5] <nil>
 }
 
-// Any gives the first success and cancels the others.
+// Any gives the first success, says whose it is, and cancels the others.
 func ExampleAny() {
-	fallback := stet.Define("fallback", func(ctx stet.Context, _ int) (int, error) {
-		return stet.Any(ctx, stet.Go(ctx, "a", quote("a", 3, true)), stet.Go(ctx, "b", quote("b", 5, false)))
+	fallback := stet.Define("fallback", func(ctx stet.Context, _ int) (string, error) {
+		a, b := stet.Go(ctx, "a", quote("a", 3, true)), stet.Go(ctx, "b", quote("b", 5, false))
+		winner, price, err := stet.Any(ctx, a, b)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprint([]string{"a", "b"}[winner], " for ", price), nil
 	})
 	engine, stop := background(fallback)
 	defer stop()
 
 	fmt.Println(result(engine, fallback, 0))
-	// Output: 5 <nil>
+	// Output: b for 5 <nil>
 }
 
 // Race gives the first outcome, success or failure, and cancels the others. The
@@ -75,13 +80,55 @@ func ExampleRace() {
 		fast := stet.Go(ctx, "fast", func(ctx stet.Context) (string, error) {
 			return "fast", stet.Sleep(ctx, "blink", time.Millisecond)
 		})
-		return stet.Race(ctx, slow, fast)
+		winner, value, err := stet.Race(ctx, slow, fast)
+		return fmt.Sprint(value, " at place ", winner), err
 	})
 	engine, stop := background(hurry)
 	defer stop()
 
 	fmt.Println(result(engine, hurry, 0))
-	// Output: fast <nil>
+	// Output: fast at place 1 <nil>
+}
+
+// A failure that wins a Race, or ends an All, carries the name of its branch.
+func ExampleBranchError() {
+	hurry := stet.Define("hurry", func(ctx stet.Context, _ int) (string, error) {
+		_, _, err := stet.Race(ctx,
+			stet.Go(ctx, "patient", func(ctx stet.Context) (int, error) { return 0, stet.Sleep(ctx, "day", 24*time.Hour) }),
+			stet.Go(ctx, "rash", func(stet.Context) (int, error) { return 0, errors.New("sold out") }))
+		var lost stet.BranchError
+		if errors.As(err, &lost) {
+			return lost.Name + " has failed: " + lost.Err.Error(), nil
+		}
+		return "", err
+	})
+	engine, stop := background(hurry)
+	defer stop()
+
+	fmt.Println(result(engine, hurry, 0))
+	// Output: rash has failed: sold out <nil>
+}
+
+// Branches of different types race in a Select. It cancels no loser: the function does
+// that when it returns.
+func ExampleFuture_Case() {
+	trip := stet.Define("trip", func(ctx stet.Context, _ int) (string, error) {
+		price := stet.Go(ctx, "price", quote("the airline", 200, false))
+		answer := stet.Go(ctx, "answer", func(ctx stet.Context) (string, error) {
+			return "no", stet.Sleep(ctx, "day", 24*time.Hour)
+		})
+		won, err := stet.Select(ctx, price.Case(), answer.Case())
+		if err != nil || won != 0 {
+			return "", err
+		}
+		amount, err := price.Result()
+		return fmt.Sprint(price.Name(), " ", amount), err
+	})
+	engine, stop := background(trip)
+	defer stop()
+
+	fmt.Println(result(engine, trip, 0))
+	// Output: price 200 <nil>
 }
 
 // Map runs a branch for each item, some at a time. With KeyBy an item keeps its

@@ -75,7 +75,7 @@ var childCases = []crashCase{
 		workflow: func(engine func() *stet.Engine) *stet.Workflow[string, string] {
 			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 				var left *stet.RunFuture[string]
-				winner, err := stet.Race(ctx,
+				_, winner, err := stet.Race(ctx,
 					stet.Go(ctx, "slow", func(ctx stet.Context) (string, error) { return told.Call(ctx, "") }),
 					stet.Go(ctx, "quick", func(ctx stet.Context) (v string, err error) {
 						if left, err = saying.Go(ctx, "left", stet.Named("left"), stet.LeaveChild); err != nil {

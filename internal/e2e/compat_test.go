@@ -352,7 +352,7 @@ var compatCases = []compatCase{
 					return say(ctx, "say", name)
 				})
 			}
-			first, err := stet.Race(ctx, branch("slow", time.Hour), branch("fast", 0))
+			_, first, err := stet.Race(ctx, branch("slow", time.Hour), branch("fast", 0))
 			if err != nil {
 				return "", err
 			}
@@ -537,7 +537,7 @@ var compatCases = []compatCase{
 			})
 			good := stet.Go(ctx, "good", func(ctx stet.Context) (string, error) { return say(ctx, "say", "good") })
 			joined := stet.Join(ctx, bad, good)
-			first, err := stet.Any(ctx,
+			_, first, err := stet.Any(ctx,
 				stet.Go(ctx, "fails", func(ctx stet.Context) (string, error) { return "", errRefusedCard }),
 				stet.Go(ctx, "succeeds", func(ctx stet.Context) (string, error) { return say(ctx, "say", "first") }))
 			if err != nil {

@@ -32,7 +32,7 @@ var losing = stet.Define("losing", func(ctx stet.Context, seed int) (string, err
 				return "", err
 			}
 		case 1:
-			_, err := stet.Race(ctx,
+			_, _, err := stet.Race(ctx,
 				stet.Go(ctx, fmt.Sprint("word-", i), func(ctx stet.Context) (string, error) { return word.Receive(ctx) }),
 				stet.Go(ctx, fmt.Sprint("other-", i), func(ctx stet.Context) (string, error) { return other.Receive(ctx) }),
 				stet.Go(ctx, fmt.Sprint("late-", i), func(ctx stet.Context) (string, error) {

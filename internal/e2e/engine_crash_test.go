@@ -102,7 +102,7 @@ var crashCases = []crashCase{
 		},
 	},
 	{
-		name: "branches", want: "012345 all[xy] any[y] race[y] sel1",
+		name: "branches", want: "012345 all[xy] any[1 y] race[1 y] sel1",
 		workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
 			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 				parts, err := stet.Map(ctx, "map", []int{0, 1, 2, 3, 4, 5}, func(ctx stet.Context, i int) (string, error) {
@@ -124,11 +124,11 @@ var crashCases = []crashCase{
 				if err != nil {
 					return "", err
 				}
-				one, err := stet.Any(ctx, stet.Go(ctx, "b1", branch("x", true)), stet.Go(ctx, "b2", branch("y", false)))
+				anyone, one, err := stet.Any(ctx, stet.Go(ctx, "b1", branch("x", true)), stet.Go(ctx, "b2", branch("y", false)))
 				if err != nil {
 					return "", err
 				}
-				race, err := stet.Race(ctx,
+				racer, race, err := stet.Race(ctx,
 					stet.Go(ctx, "c1", func(ctx stet.Context) (string, error) { return "x", stet.Sleep(ctx, "long", time.Hour) }),
 					stet.Go(ctx, "c2", branch("y", false)))
 				if err != nil {
@@ -139,8 +139,8 @@ var crashCases = []crashCase{
 				if err != nil {
 					return "", err
 				}
-				return fmt.Sprintf("%s all%v any[%s] race[%s] sel%d",
-					strings.Join(parts, ""), "["+strings.Join(all, "")+"]", one, race, index), nil
+				return fmt.Sprintf("%s all%v any[%d %s] race[%d %s] sel%d",
+					strings.Join(parts, ""), "["+strings.Join(all, "")+"]", anyone, one, racer, race, index), nil
 			})
 		},
 	},

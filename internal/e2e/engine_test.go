@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -135,13 +136,57 @@ func TestBranches(t *testing.T) {
 		}
 		fast := stet.Go(ctx, "fast", func(ctx stet.Context) (int, error) { return 1, stet.Sleep(ctx, "s", time.Millisecond) })
 		slow := stet.Go(ctx, "slow", func(ctx stet.Context) (int, error) { return 2, stet.Sleep(ctx, "s", time.Hour) })
-		first, err := stet.Race(ctx, fast, slow)
-		return sum*10 + first, err
+		winner, first, err := stet.Race(ctx, fast, slow)
+		return sum*10 + first + winner, err
 	})
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	got, err := run(t, e, w, 50)
-	if err != nil || got != 404251 {
+	if err != nil || got != 404251 { // and the winner is 0
 		t.Fatalf("got %d, %v", got, err)
+	}
+}
+
+// What the code sees of branches that fail says whose failure it is, live and recorded.
+func TestFailuresOfBranchesCarryTheirNames(t *testing.T) {
+	errNo := errors.New("no")
+	w := stet.Define("w", func(ctx stet.Context, mode string) (string, error) {
+		bad := func(name string) *stet.Future[int] {
+			return stet.Go(ctx, name, func(ctx stet.Context) (int, error) {
+				return 0, stet.Do(ctx, "s", func(context.Context) error { return stet.Permanent(errNo) })
+			})
+		}
+		good := stet.Go(ctx, "good", func(ctx stet.Context) (int, error) { return 1, stet.Sleep(ctx, "s", time.Hour) })
+		var err error
+		winner, names := -1, "b"
+		switch mode {
+		case "race":
+			winner, _, err = stet.Race(ctx, good, bad("b"))
+		case "all":
+			_, err = stet.All(ctx, good, bad("b"))
+		case "any":
+			winner, _, err = stet.Any(ctx, bad("b"), bad("c"))
+			names = "b c"
+		case "join":
+			err = stet.Join(ctx, bad("b"), bad("c"))
+			names = "b c"
+		}
+		var one stet.BranchError
+		var all stet.BranchErrors
+		if !errors.As(err, &one) || one.Name != "b" || !errors.Is(one, errNo) || !errors.Is(err, errNo) {
+			return "", fmt.Errorf("got %#v", err)
+		}
+		if errors.As(err, &all); len(all) > 0 && all[0].Name+" "+all[1].Name != names || len(all) == 0 && names != "b" {
+			return "", fmt.Errorf("got %#v", err)
+		}
+		return fmt.Sprint(winner), nil
+	})
+	e := serve(t, stet.Config{
+		Workflows: []stet.Definition{w}, Errors: []stet.ErrorCode{stet.Sentinel("no", errNo)},
+	})
+	for mode, want := range map[string]string{"race": "1", "all": "-1", "any": "-1", "join": "-1"} {
+		if got, err := run(t, e, w, mode); err != nil || got != want {
+			t.Errorf("%s: got %q, %v", mode, got, err)
+		}
 	}
 }
 

@@ -164,7 +164,7 @@ func TestBadArguments(t *testing.T) {
 		_, err = stet.Map(ctx, "m", []int{1}, func(stet.Context, int) (int, error) { return 0, nil }, stet.MapLimit(-2))
 		add(err)
 		add(stet.Do(ctx, "d", func(context.Context) error { return nil }, stet.Retry{Jitter: 2}))
-		_, err = stet.Race[int](ctx)
+		_, _, err = stet.Race[int](ctx)
 		add(err)
 		_, err = stet.Select(ctx)
 		add(err)

@@ -31,7 +31,8 @@ func TestWhatBelongsToAnotherRun(t *testing.T) {
 		case "join":
 			return 0, stet.Join(ctx, future)
 		case "race":
-			return stet.Race(ctx, future)
+			_, won, err := stet.Race(ctx, future)
+			return won, err
 		case "await a promise":
 			return promise.Await(ctx)
 		case "select a future":

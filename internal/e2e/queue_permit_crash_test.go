@@ -165,7 +165,7 @@ func TestLimitedRunAtEveryCommit(t *testing.T) {
 							stet.OnStepQueue("steps"))
 					})
 				}
-				first, err := stet.Race(ctx, race("a", time.Second), race("b", time.Hour)) // b waits, and is cancelled
+				_, first, err := stet.Race(ctx, race("a", time.Second), race("b", time.Hour)) // b waits, and is cancelled
 				if err != nil {
 					return "", err
 				}

@@ -116,7 +116,7 @@ var (
 					err = takes(ctx, job+paper, nil)
 				}
 			case 3: // the loser of a race has consumed what it received
-				_, err = stet.Race(ctx,
+				_, _, err = stet.Race(ctx,
 					stet.Go(ctx, fmt.Sprint("a-", i), func(ctx stet.Context) (int, error) {
 						v, err := jobs.Receive(ctx)
 						return 0, takes(ctx, v, err)

@@ -80,7 +80,7 @@ var undoCases = []struct {
 				}, takeBack("late"))
 			})
 			quick := stet.Go(ctx, "quick", func(ctx stet.Context) (string, error) { return say(ctx, "s", "q") })
-			if _, err := stet.Race(ctx, slow, quick); err != nil {
+			if _, _, err := stet.Race(ctx, slow, quick); err != nil {
 				return "", err
 			}
 			return stet.Step(ctx, "last", func(context.Context) (string, error) {

@@ -605,7 +605,7 @@ func TestLateSuccessAgainstRollback(t *testing.T) {
 						return 0, nil
 					})
 				})
-				if _, err := stet.Race(ctx, reserve, quick); err != nil {
+				if _, _, err := stet.Race(ctx, reserve, quick); err != nil {
 					return 0, err
 				}
 				return 0, stet.Rollback(errSoldOut)

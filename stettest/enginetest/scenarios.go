@@ -141,7 +141,7 @@ var scenarios = append(entityScenarios, []scenario{
 				if err != nil {
 					return "", err
 				}
-				first, err := stet.Race(ctx, branch("racex", time.Hour), branch("racey", 0))
+				_, first, err := stet.Race(ctx, branch("racex", time.Hour), branch("racey", 0))
 				return fmt.Sprintf("%s all[%s] race[%s]", strings.Join(parts, ""), strings.Join(all, ""), first), err
 			})
 		},

@@ -337,8 +337,11 @@ func (e *execution) branches(ctx stet.Context, n *node, value uint64) (uint64, e
 	if n.kind == kindAny {
 		first = stet.Any[ending]
 	}
-	end, err := first(ctx, futures...)
+	winner, end, err := first(ctx, futures...)
 	if err == nil {
+		if winner != end.index {
+			return 0, fmt.Errorf("branch %d has won and the value is that of branch %d", winner, end.index)
+		}
 		e.out.Won[n.id] = end.index
 	}
 	return mix(value, end.value), err
