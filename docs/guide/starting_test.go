@@ -36,3 +36,34 @@ func TestStartOrder(t *testing.T) {
 		}
 	})
 }
+
+var Added = stet.Message[string]("added")
+
+func addToCart(ctx context.Context, e *stet.Engine, carts *stet.Workflow[string, int], customer, sku string) error {
+	_, err := carts.Start(ctx, e, customer, stet.ID("cart-"+customer), stet.ReplaceEnded, stet.FirstMessage(Added, sku))
+	return err
+}
+
+func TestSendOrStart(t *testing.T) {
+	carts := stet.Define("cart", func(ctx stet.Context, customer string) (int, error) {
+		items, err := Added.ReceiveBatch(ctx, 2)
+		for err == nil && len(items) < 2 {
+			var more []string
+			more, err = Added.ReceiveBatch(ctx, 1)
+			items = append(items, more...)
+		}
+		return len(items), err
+	})
+	stettest.Run(t, stet.Config{Workflows: []stet.Definition{carts}}, func(t *testing.T, env *stettest.Env) {
+		for range 2 { // the second pair begins another run
+			for _, sku := range []string{"cup", "plate"} {
+				if err := addToCart(t.Context(), env.Engine, carts, "ada", sku); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, err := carts.Handle(env.Engine, "cart-ada").Wait(t.Context()); got != 2 || err != nil {
+				t.Errorf("got %d, %v", got, err)
+			}
+		}
+	})
+}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/stettest"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
 )
 
 // What the tasks work with.
@@ -228,6 +230,85 @@ func ship(ctx stet.Context, o Order) (string, error) {
 	}
 	stet.Removed(ctx, "print a label") // the carrier prints them now
 	return stet.Step(ctx, "ship", func(context.Context) (string, error) { return "shipped", nil })
+}
+
+func notify(ctx stet.Context, o Order) error {
+	name := "mail" // until November
+	if stet.Version(ctx, "mail became message", 1) >= 1 {
+		name = "message"
+	}
+	return stet.Do(ctx, name, func(ctx context.Context) error { return carrier{}.Book(ctx, o) })
+}
+
+func weigh(ctx stet.Context, o Order) (int, error) {
+	grams, err := stet.Step(ctx, "weigh", func(context.Context) (int, error) { return len(o.ID) * 100, nil })
+	if err != nil { // not: var grams int; stet.Do(… { grams = 100 })
+		return 0, err
+	}
+	return grams, nil
+}
+
+// TestRenamedStep takes up a run that has recorded the step under its former name.
+func TestRenamedStep(t *testing.T) {
+	db := memory.New()
+	former := func(ctx stet.Context, o Order) (int, error) {
+		err := stet.Do(ctx, "mail", func(context.Context) error { return nil })
+		if err == nil {
+			_, err = Approved.Receive(ctx)
+		}
+		return 0, err
+	}
+	renamed := func(ctx stet.Context, o Order) (int, error) {
+		if err := notify(ctx, o); err != nil {
+			return 0, err
+		}
+		if _, err := Approved.Receive(ctx); err != nil {
+			return 0, err
+		}
+		return weigh(ctx, o)
+	}
+	// with executes runs by some code while fn works.
+	with := func(code func(stet.Context, Order) (int, error), fn func(*stet.Engine, *stet.Workflow[Order, int]) error) {
+		t.Helper()
+		w := stet.Define("order", code)
+		e, err := stet.New(t.Context(), stet.Config{Store: db, Workflows: []stet.Definition{w}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- e.Run(ctx) }()
+		err = fn(e, w)
+		stop()
+		if err := errors.Join(err, <-ended); err != nil {
+			t.Fatal(err)
+		}
+	}
+	with(former, func(e *stet.Engine, w *stet.Workflow[Order, int]) error {
+		if _, err := w.Start(t.Context(), e, Order{ID: "123"}, stet.ID("former")); err != nil {
+			return err
+		}
+		for { // until it has recorded its first step
+			info, err := e.Runs().Info(t.Context(), "former")
+			if err != nil || info.Status == store.Suspended {
+				return err
+			}
+		}
+	})
+	with(renamed, func(e *stet.Engine, w *stet.Workflow[Order, int]) error {
+		if _, err := w.Start(t.Context(), e, Order{ID: "12"}, stet.ID("new")); err != nil {
+			return err
+		}
+		for id, want := range map[string]int{"former": 300, "new": 200} {
+			if err := Approved.Send(t.Context(), e, id, Decision{OK: true}); err != nil {
+				return err
+			}
+			if got, err := w.Handle(e, id).Wait(t.Context()); got != want || err != nil {
+				t.Errorf("%s: got %d, %v", id, got, err)
+			}
+		}
+		return nil
+	})
 }
 
 // Test.
