@@ -16,6 +16,7 @@ import (
 	"github.com/stet-run/stet/internal/entity/topic"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/payload"
+	"github.com/stet-run/stet/internal/report"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 )
@@ -128,6 +129,15 @@ type Config struct {
 	// OnRecover is called when this process has taken over the store, or some of its
 	// shards. It must return soon. Default: nothing is called.
 	OnRecover func(Recovery)
+	// OnEnd is called when a run has succeeded, failed or was cancelled, and OnStall when
+	// one is stalled: after the commit, by the process that has made it. They are called
+	// one after the other, not concurrently, and must return soon. A panic in one of them is
+	// logged. A run that is retried or rewound ends again. At most once for each end: never
+	// if the process dies, or loses the answer of the store, between the commit and the
+	// call. What must happen belongs into a step. Default: nothing is called; the log has
+	// runs that fail or stall in any case.
+	OnEnd   func(*RunInfo)
+	OnStall func(*RunInfo)
 }
 
 // Recovery says what was found at taking over a store, or some of its shards.
@@ -193,6 +203,12 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.OnRecover != nil {
 		onRecover = func(r engine.Recovery) { cfg.OnRecover(Recovery(r)) }
 	}
+	hook := func(f func(*RunInfo)) func(*store.Run) {
+		if f == nil {
+			return nil
+		}
+		return func(run *store.Run) { f(e.runInfo(run)) }
+	}
 	e.inner, err = engine.New(ctx, engine.Config{
 		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0),
 		Retention: retention, Sweep: cfg.Sweep,
@@ -203,6 +219,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		Groups:   cfg.Groups,
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
 		PoisonLimit: cfg.PoisonLimit, AloneFor: cfg.AloneFor, OnRecover: onRecover, OnLoss: cfg.OnLoss,
+		Hooks: report.Hooks{OnEnd: hook(cfg.OnEnd), OnStall: hook(cfg.OnStall)},
 	})
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,7 +35,9 @@ func TestDamagedRowStallsItsRun(t *testing.T) {
 			ctx := testContext(t)
 			var corrected atomic.Bool
 			w := stet.Define("w", func(ctx stet.Context, n int) (int, error) { return n, nil })
-			cfg := stet.Config{Store: damagedStore{s.open(t)(), &corrected}, Workflows: []stet.Definition{w}}
+			log := newLines()
+			cfg := stet.Config{Store: damagedStore{s.open(t)(), &corrected}, Workflows: []stet.Definition{w},
+				Logger: slog.New(log)}
 			e, err := stet.New(ctx, cfg)
 			if err != nil {
 				t.Fatal(err)
@@ -61,6 +64,10 @@ func TestDamagedRowStallsItsRun(t *testing.T) {
 			}
 			if _, err := bad.Wait(ctx); !errors.Is(err, stet.ErrStalled) || !strings.Contains(err.Error(), "damaged: its tags") {
 				t.Errorf("the damaged run: %v", err)
+			}
+			want := "ERROR run stalled run_id=bad workflow=w cause=damaged reason=damaged: its tags"
+			if got := log.of("bad"); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+				t.Errorf("the log has %q", got)
 			}
 			corrected.Store(true)
 			if _, err := e.Runs().Resume(ctx, "bad", stet.Act{}); err != nil {

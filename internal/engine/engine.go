@@ -21,6 +21,7 @@ import (
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/queues"
 	"github.com/stet-run/stet/internal/registry"
+	"github.com/stet-run/stet/internal/report"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -65,6 +66,7 @@ type Config struct {
 	OnLoss func(error)
 	// OnRecover receives what was found when leases were acquired; nil: nothing does.
 	OnRecover func(Recovery)
+	Hooks     report.Hooks
 }
 
 // Workflow is the code of one workflow.

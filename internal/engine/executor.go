@@ -13,6 +13,7 @@ import (
 	"github.com/stet-run/stet/internal/cluster"
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/internal/report"
 	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/internal/suspects"
 )
@@ -33,7 +34,8 @@ type executor struct {
 	committer *committer.Committer
 	steps     steps.Env
 	drivers   sync.WaitGroup // goroutines that drive, load or wait for a reload
-	crew      committer.Crew // goroutines of the committer, and those that give shards back
+	crew      committer.Crew // goroutines of the committer, of hooks, and those that give shards back
+	report    report.Reporter
 	closed    atomic.Pointer[error]
 
 	memory     *memory
@@ -47,6 +49,7 @@ func newExecutor(e *Engine, stop, held context.Context, workflows []string) *exe
 		steps: steps.Env{Pool: steps.NewPool(e.cfg.MaxSteps), Now: e.time.Now, Payloads: e.cfg.Payloads},
 	}
 	x.memory, x.dispatcher, x.suspects = newMemory(x), newDispatcher(x), suspects.New(x, x.e.cfg.AloneFor)
+	x.report.Log, x.report.Hooks, x.report.Now, x.report.Go = e.cfg.Log, e.cfg.Hooks, e.time.Now, x.crew.Go
 	x.held, x.cancel = context.WithCancel(held)
 	x.committer = committer.New(x.held, committer.Config{
 		Store: e.base, Node: e.cfg.Node, Boot: e.boot, Batches: &e.batches, TTL: e.cfg.LeaseTTL,

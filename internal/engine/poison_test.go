@@ -247,10 +247,14 @@ func TestPoisonAmongManyIsFound(t *testing.T) {
 		kill := func(ctx context.Context) string { killed.Store(true); <-ctx.Done(); return "" }
 		s := memory.New()
 		deaths := 0
+		var stalled trace
+		hook := func(cfg *engine.Config) {
+			cfg.Hooks.OnStall = func(run *store.Run) { stalled.add(run.ID + " " + run.Reason[:7]) }
+		}
 		for ; deaths < 40; deaths++ {
 			killed.Store(false)
 			e, crash := boot(t, s, fmt.Sprint("boot", deaths), large, fleet(5*time.Minute, &executing),
-				with("kills", does(kill)))
+				with("kills", does(kill)), hook)
 			if deaths == 0 {
 				for i := range runs {
 					start(t, e, "long", fmt.Sprint("long ", i))
@@ -268,6 +272,7 @@ func TestPoisonAmongManyIsFound(t *testing.T) {
 				for i := range runs {
 					expectEnd(t, e, fmt.Sprint("long ", i), store.Succeeded, "done")
 				}
+				stalled.expect(t, "poison poison:")
 				crash()
 				break
 			}

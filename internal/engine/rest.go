@@ -93,6 +93,7 @@ func (x *executor) decided(a *activation, run *store.Run, d *decide.Decision, re
 	case result.Verdict != store.Committed:
 		x.undecided(a.shard, run, result)
 	case d.Ended != nil:
+		x.report.Over(d.Ended, "")
 		x.e.waiters.RunEnded(*d.Ended)
 	default:
 		if at := d.Turn.Update.WakeAt; at != 0 {
@@ -143,14 +144,9 @@ func (x *executor) stall(h *ownership.Shard, run store.Run, reason string, done 
 			return
 		}
 		run.Status, run.Reason = store.Stalled, reason
-		x.logStall(&run)
+		x.report.Over(&run, "")
 		x.e.waiters.RunEnded(run)
 	}})
-}
-
-// logStall logs that a run is stalled, whatever the cause: an alarm looks for this line.
-func (x *executor) logStall(run *store.Run) {
-	x.log().Error("run stalled", "run_id", run.ID, "workflow", run.Workflow, "reason", run.Reason)
 }
 
 // permitted reports whether a claimed run may execute as far as its queue is

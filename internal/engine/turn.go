@@ -4,6 +4,8 @@ import (
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/report"
+	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
@@ -36,6 +38,7 @@ func (a *activation) submit() {
 		return
 	}
 	a.turn = turnUnderWay{underWay: true, outcomes: outcomes}
+	news := report.Turn{Run: &store.Run{ID: a.id, Workflow: a.run.Workflow}}
 	turn.Shard = a.run.Shard
 	if a.code != nil {
 		turn.Sends = permit.Pack(turn.Sends)
@@ -48,6 +51,9 @@ func (a *activation) submit() {
 	}
 	a.update(turn)
 	a.turn.continues = turn.Update != nil && turn.Update.Continue != nil
+	if news.Over = a.turn.ended; a.code != nil {
+		news.News = runner.NewsOf(a.code, turn)
+	}
 	a.x.address(turn)
 	for i := range turn.Entries {
 		if x := &turn.Entries[i]; a.x.e.large.Is(len(x.Value)) {
@@ -55,6 +61,7 @@ func (a *activation) submit() {
 		}
 	}
 	a.x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
+		a.x.report.Committed(&news, result.Verdict)
 		if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
 			a.x.dispatcher.wakeBy(turn.Update.WakeAt)
 		}
@@ -161,9 +168,6 @@ func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
 	}
 	switch {
 	case turn.ended != nil:
-		if turn.ended.Status == store.Stalled {
-			a.x.logStall(turn.ended)
-		}
 		if len(a.watches()) > turn.watches {
 			a.x.dispatcher.claimSoon() // later watches are answered by a decision about the ended run
 		}

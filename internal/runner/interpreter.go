@@ -124,6 +124,7 @@ type Outcome struct {
 	Output []byte       // result, or failure record
 	Reason string
 	Stall  *journal.Stall // of a divergence, or a fault of the code
+	At     location.Loc   // where a run stalls; "": nowhere, or Stall says it
 	// Renewal is set when only this incarnation has ended.
 	Renewal *Renewal
 }

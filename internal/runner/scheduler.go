@@ -109,7 +109,7 @@ func (o owner) Owe(step *journal.Op, undo *Undo) { o.r.undo.owe(step, undo, o.r.
 
 // UndoFailed stops the run for a person.
 func (o owner) UndoFailed(loc location.Loc, why string) {
-	o.r.over = &Outcome{Status: store.Stalled, Reason: fmt.Sprintf(
+	o.r.over = &Outcome{Status: store.Stalled, At: loc, Reason: fmt.Sprintf(
 		"undo: %s failed: %s; fix the cause and resume the run, which tries it again", loc, why)}
 }
 
@@ -177,7 +177,7 @@ func (r *Interpreter) damaged(loc location.Loc, err error) {
 	case r.terminate != nil:
 		r.terminated()
 	case r.over == nil:
-		r.over = &Outcome{Status: store.Stalled, Reason: fmt.Sprintf(
+		r.over = &Outcome{Status: store.Stalled, At: loc, Reason: fmt.Sprintf(
 			"damaged entry %s: %v; restore the store from a backup, or edit the entry", loc, err)}
 	}
 }

@@ -327,7 +327,23 @@ func (s *Steps) attemptEnded(end attemptEnd) {
 		s.pauseFor(o)
 	}
 	o.writeProgress(next)
+	s.failed = append(s.failed, Failed{Location: o.Loc, Attempt: o.attempt, Next: next, Failure: result.Failure})
 	s.j.Timers.Set(o, next)
+}
+
+// Failed is an attempt that has failed, and that another one follows.
+type Failed struct {
+	Location location.Loc
+	Attempt  int
+	Next     store.Time // when the other one begins
+	Failure  *stored.Failure
+}
+
+// TakeFailed returns the attempts that have failed since it was called last.
+func (s *Steps) TakeFailed() []Failed {
+	failed := s.failed
+	s.failed = nil
+	return failed
 }
 
 // attempted is an operation with attempts.

@@ -46,6 +46,7 @@ type Steps struct {
 	cancels   []int64                // bodies that were given out and are wanted no more
 	postponed fifo.Queue[*step]      // have ended while the run stood still, and are recorded
 	troubled  []*step                // whose failures request a pause
+	failed    []Failed               // attempts that failed in the turn that fills
 	permits   permits
 }
 

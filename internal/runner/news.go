@@ -1,0 +1,29 @@
+package runner
+
+import (
+	"github.com/stet-run/stet/internal/runner/attempts"
+	"github.com/stet-run/stet/store"
+)
+
+// News is what a turn has to report besides what stands in it.
+type News struct {
+	Failed []attempts.Failed // attempts that have failed, and that others follow
+	At     string            // the location at which the run stalls; "": none is known
+	Paused string            // why the run is paused without a request; "": it is not
+}
+
+// NewsOf returns the news of the turn that Take has just returned, and forgets them.
+func NewsOf(r *Interpreter, t *store.Turn) News {
+	news := News{Failed: r.steps.TakeFailed()}
+	switch {
+	case r.over == nil:
+	case r.over.Stall != nil:
+		news.At = r.over.Stall.Location
+	case r.over.At != "":
+		news.At = r.over.At.String()
+	}
+	if u := t.Update; u != nil && !u.Status.Terminal() && u.Marks&store.Paused != 0 && r.pause != nil && r.pause.No == 0 {
+		news.Paused = string(r.pause.Value)
+	}
+	return news
+}
