@@ -35,8 +35,10 @@ type Topic[T any] struct {
 	// ones all, of consumed ones those that nobody has got. Default 7 days; None:
 	// for ever.
 	Retention time.Duration
-	// Cap bounds the events that are kept: while there are so many, Publish is
-	// refused. Default 10,000; None: without limit.
+	// Cap bounds the events that some run may still want: while there are so many,
+	// Publish is refused. A broadcast event that all runs have had that receive from
+	// the topic does not count; while more than Cap are kept, the oldest of these is
+	// dropped. Default 10,000; None: without limit.
 	Cap int
 	// Visible says which events a wait may get. Default: SinceRun.
 	Visible Visibility
@@ -139,7 +141,7 @@ func (t Topic[T]) settings() (event.Settings, error) {
 // steps, whose events have the headers of their run; code of a workflow calls
 // [Publish].
 //
-// Errors: ErrTopicFull while the topic keeps as many events as Cap says; ErrInvalid
+// Errors: ErrTopicFull while runs may still want as many events as Cap says; ErrInvalid
 // for the topic's fields or a key; ErrTooLarge, and those of the store.
 func (t Topic[T]) Publish(ctx context.Context, e *Engine, value T, opts ...SendOption) (eventID string, err error) {
 	settings, err := t.settings()

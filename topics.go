@@ -13,8 +13,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// ErrTopicFull: the topic keeps as many events as its Cap says; nothing was
-// published.
+// ErrTopicFull: as many events of the topic as its Cap says may still be wanted by some
+// run; nothing was published. The text names the run that is the furthest behind.
 var ErrTopicFull = topic.ErrFull
 
 // Topics are the topics of an engine's store. Topic.Publish makes one. Safe for
@@ -41,6 +41,7 @@ type TopicInfo struct {
 	Received int64
 	Expired  int64 // kept no more, and nobody got them
 	Pending  int64 // kept; a broadcast one whoever has got it
+	Had      int64 // of Pending: broadcast ones that all runs have had; Cap does not count them
 	InFlight int64 // consumed ones that are on their way to a run
 	Waiting  int64 // waits of runs
 	Refused  int64 // by Cap, and not accepted
@@ -175,6 +176,6 @@ func topicInfo(name string, s topic.Stats) TopicInfo {
 		Name: name, Mode: modeOf(s.Settings.Mode), Cap: s.Settings.Cap,
 		Expiry: duration(s.Settings.Expiry), Retention: duration(s.Settings.Retention),
 		Accepted: s.Counts.Accepted, Received: s.Counts.Received, Expired: s.Counts.Expired, Refused: s.Counts.Refused,
-		Pending: s.Pending, InFlight: s.InFlight, Waiting: s.Waiting,
+		Pending: s.Pending, Had: s.Had, InFlight: s.InFlight, Waiting: s.Waiting,
 	}
 }

@@ -147,6 +147,7 @@ type topicView struct {
 	Accepted int64       `json:"accepted"`
 	Received int64       `json:"received"`
 	Pending  int64       `json:"pending"`
+	Had      int64       `json:"had"` // of pending: what all runs have had, and the cap does not count
 	InFlight int64       `json:"in_flight"`
 	Expired  int64       `json:"expired"`
 	Refused  int64       `json:"refused"`
@@ -171,7 +172,7 @@ func viewTopic(i stet.TopicInfo) topicView {
 	return topicView{
 		Name: i.Name, Mode: i.Mode.String(), ExpiryMS: max(i.Expiry.Milliseconds(), 0),
 		RetainMS: max(i.Retention.Milliseconds(), 0), Cap: max(i.Cap, 0),
-		Accepted: i.Accepted, Received: i.Received, Pending: i.Pending, InFlight: i.InFlight, Expired: i.Expired,
+		Accepted: i.Accepted, Received: i.Received, Pending: i.Pending, Had: i.Had, InFlight: i.InFlight, Expired: i.Expired,
 		Refused: i.Refused, Waiting: i.Waiting,
 	}
 }

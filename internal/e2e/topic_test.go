@@ -208,6 +208,81 @@ func TestPublishBeyondTheCapIsRefusedAndCounted(t *testing.T) {
 	untilTopic(t, e, "jobs", func(i *stet.TopicInfo) bool { return i.Accepted == 3 })
 }
 
+// reads receives n events of a topic, and returns the last.
+func reads(name string, topic stet.Topic[string], n int) *stet.Workflow[int, string] {
+	return stet.Define(name, func(ctx stet.Context, _ int) (last string, err error) {
+		for range n {
+			if last, err = topic.Receive(ctx); err != nil {
+				return "", err
+			}
+		}
+		return last, nil
+	})
+}
+
+func TestBroadcastThatAllHaveHadFillsNoTopic(t *testing.T) {
+	small := stet.Topic[string]{Name: "news", Cap: 3}
+	w := reads("w", small, 8)
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
+	r := begin(t, e, w, 0)
+	for i := range 8 {
+		untilTopic(t, e, "news", waits(1))
+		publish(t, e, small, fmt.Sprint(i))
+	}
+	if got := outcome(t, r); got != "7" {
+		t.Fatalf("the run got %q last", got)
+	}
+	// Nobody has had these, so they count, and what the run has had goes. Its last event may be on its way still.
+	publish(t, e, small, "later", "later still")
+	untilTopic(t, e, "news", func(i *stet.TopicInfo) bool { return i.Accepted == 10 && i.Pending == 3 && i.Had == 1 })
+}
+
+func TestSlowRunHoldsTheCapUntilItEnds(t *testing.T) {
+	small := stet.Topic[string]{Name: "news", Cap: 2}
+	fast := reads("fast", small, 5)
+	slow := stet.Define("slow", func(ctx stet.Context, _ int) (string, error) {
+		first, err := small.Receive(ctx)
+		if err == nil {
+			_, err = stop.Receive(ctx)
+		}
+		return first, err
+	})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{fast, slow}})
+	f := begin(t, e, fast, 0)
+	s := begin(t, e, slow, 0)
+	for i := range 3 {
+		untilTopic(t, e, "news", func(i *stet.TopicInfo) bool { return i.Waiting >= 1 })
+		publish(t, e, small, fmt.Sprint(i))
+		want := int64(i + 1)
+		untilTopic(t, e, "news", func(i *stet.TopicInfo) bool { return i.Accepted == want && i.Waiting >= 1 })
+	}
+	_, err := small.Publish(testContext(t), e, "refused")
+	if !errors.Is(err, stet.ErrTopicFull) || !strings.Contains(err.Error(), s.ID()) {
+		t.Fatalf("with a run that has had one of three: %v; want one that names %s", err, s.ID())
+	}
+	if err := stop.Send(testContext(t), e, s.ID(), ""); err != nil {
+		t.Fatal(err)
+	}
+	outcome(t, s)
+	for i := range 2 { // a publisher looks once a second
+		for {
+			_, err := small.Publish(testContext(t), e, fmt.Sprint("on ", i))
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, stet.ErrTopicFull) {
+				t.Fatal(err)
+			}
+			if err := takes(testContext(t), 10*time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := outcome(t, f); got != "on 1" {
+		t.Errorf("the fast run got %q last", got)
+	}
+}
+
 func TestPublicationsOfOneKeyAreOneEvent(t *testing.T) {
 	w := takesTwo("w", jobs)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})

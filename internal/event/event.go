@@ -109,6 +109,12 @@ type Return struct {
 	Inherited bool `cbor:"3,keyasint,omitempty"`
 }
 
+// Ended is the value of a withdrawal of whatever runs that have ended may still want. A
+// run that registers again wants it again.
+type Ended struct {
+	Runs []store.RunNo `cbor:"1,keyasint"`
+}
+
 // Wait is the value of the entry of a wait that is open.
 type Wait struct {
 	Topic string `cbor:"1,keyasint"`
@@ -175,6 +181,11 @@ func Register(topic, key string, r *Registration) store.Command {
 // Withdraw returns the command that ends a wait.
 func Withdraw(topic, key string) store.Command {
 	return command(topic, store.ItemWithdraw, "x:"+key, key, nil)
+}
+
+// Leave returns the command that notifies a topic of runs that have ended. id is unique.
+func Leave(topic, id string, runs []store.RunNo) store.Command {
+	return command(topic, store.ItemWithdraw, "l:"+id, "", Encode(&Ended{runs}))
 }
 
 // Ack returns the command by which a run acknowledges the event that a wait was given.

@@ -3,6 +3,7 @@ package event_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stet-run/stet/internal/event"
@@ -78,6 +79,18 @@ func TestItemsOfAWait(t *testing.T) {
 	}
 	if _, ok := event.Topic("order-42"); ok {
 		t.Error("any run is a topic")
+	}
+}
+
+// Whoever notifies a topic of runs that have ended names no wait.
+func TestLeave(t *testing.T) {
+	c := event.Leave("news", "1", []store.RunNo{7, 9})
+	var ended event.Ended
+	if err := event.Decode(c.Item.Value, &ended); err != nil || !slices.Equal(ended.Runs, []store.RunNo{7, 9}) {
+		t.Errorf("got %+v, %v", ended, err)
+	}
+	if c.Item.Kind != store.ItemWithdraw || c.Item.Name != "" || c.Item.ID == event.Leave("news", "2", nil).Item.ID {
+		t.Errorf("the item is %+v", c.Item)
 	}
 }
 

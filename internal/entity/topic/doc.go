@@ -51,6 +51,20 @@
 // dropped and at least one run got it. One that is dropped and that no run got is
 // expired. A received event that is returned is not received.
 //
+// # What the cap counts
+//
+// The cap counts the events that are pending, without the broadcast ones that all readers
+// have had: some run got it, no reader is before it, and none has it in a hole. What was
+// published before the waits of a reader look is behind that reader.
+//
+// While more events are pending than the cap says, the oldest that all have had is
+// dropped; not one that is on its way to a wait, which may refuse it. So a run that comes
+// later sees up to the cap.
+//
+// A topic does not see runs end. A publisher that finds it full looks which readers that
+// wait for nothing have ended, and notifies the topic. These want nothing, until they
+// register or return an event again.
+//
 // # What is stored
 //
 //	m                 settings and counts

@@ -86,6 +86,67 @@ func (m *model) expire(now store.Time) {
 	}
 }
 
+// trimmed takes over which events the topic has dropped because all runs have had them, and
+// checks that it was right to.
+func (m *model) trimmed(t *rapid.T, w *world, open []*modelWait, most int64) {
+	for n, e := range m.events {
+		if !e.held || w.rules.events[n] != nil {
+			continue
+		}
+		if most == 0 || e.mode != event.Broadcast || e.runs == 0 {
+			t.Fatalf("%s is dropped, which %d runs have had; the cap is %d", e.id, e.runs, most)
+		}
+		if kept := w.rules.waiting(); kept < most {
+			t.Fatalf("%s is dropped, and %d are kept of %d", e.id, kept, most)
+		}
+		for _, x := range open {
+			if r := m.runs[x.run]; m.flights[x.key] == nil && e.sent >= x.since && (n > r.last || r.back[n]) {
+				t.Fatalf("%s is dropped, which %s waits for", e.id, x.key)
+			} else if x.event == n && m.flights[x.key] != nil {
+				t.Fatalf("%s is dropped, and %s may give it back", e.id, x.key)
+			}
+		}
+		e.held = false
+		m.counts.Received++
+	}
+}
+
+// exact compares what the topic knows of the broadcast events that all have had with what
+// its readers say, one by one.
+func exact(t *rapid.T, s *state) {
+	var had int64
+	for n, e := range s.events {
+		if e.Mode != event.Broadcast {
+			continue
+		}
+		all, flights := e.runs > 0, 0
+		for _, r := range s.readers {
+			if r.Ended {
+				continue
+			}
+			seen := r.past >= n || r.Last >= n
+			all = all && seen && !slices.Contains(r.Holes, n)
+			for _, f := range r.Flights {
+				if f.Number == n {
+					flights++
+				}
+			}
+		}
+		if all {
+			had++
+		}
+		if all != e.had || flights != e.flights {
+			t.Fatalf("of %s: had by all: %v, %d in flight; its readers say %v, %d", e.ID, e.had, e.flights, all, flights)
+		}
+		if most := int64(s.Settings.Cap); all && flights == 0 && most > 0 && s.waiting() > most {
+			t.Fatalf("%s is kept, which all have had, and %d of %d are pending", e.ID, s.waiting(), most)
+		}
+	}
+	if had != s.wants.had {
+		t.Fatalf("it counts %d events that all have had; there are %d", s.wants.had, had)
+	}
+}
+
 // TestTopicIsAModel: whatever is published, waited for, withdrawn, taken and given
 // back, in whichever turns and with crashes between them, the topic delivers what
 // the model delivers, and its counts are those of the model.
@@ -111,13 +172,14 @@ func TestTopicIsAModel(t *testing.T) {
 			open = slices.DeleteFunc(open, func(y *modelWait) bool { return y == x })
 		}
 		var delivered []event.Delivery
+		most := rapid.SampledFrom([]int{0, 0, 1, 2, 4}).Draw(t, "cap")
 		for range rapid.IntRange(1, 60).Draw(t, "acts") {
-			switch rapid.IntRange(0, 9).Draw(t, "act") {
+			switch rapid.IntRange(0, 10).Draw(t, "act") {
 			case 0, 1, 2:
 				mode := rapid.SampledFrom(modes).Draw(t, "mode")
 				next++
 				id := fmt.Sprint("e", next)
-				s := event.Settings{Expiry: store.Delay(rapid.SampledFrom([]int{0, 0, 3, 8}).Draw(t, "expiry"))}
+				s := event.Settings{Cap: most, Expiry: store.Delay(rapid.SampledFrom([]int{0, 0, 3, 8}).Draw(t, "expiry"))}
 				n := w.publish(mode, s, id)
 				e := &modelEvent{id: id, mode: mode, sent: w.now, held: true}
 				if s.Expiry > 0 {
@@ -194,6 +256,12 @@ func TestTopicIsAModel(t *testing.T) {
 					e.runs--
 					m.runs[run].back[d.Event.Number] = true
 				}
+			case 9: // a run that waits for nothing ends
+				run := store.RunNo(rapid.IntRange(1, 4).Draw(t, "ended"))
+				if !slices.ContainsFunc(open, func(x *modelWait) bool { return x.run == run }) {
+					next++
+					w.put(event.Leave("orders", fmt.Sprint(next), []store.RunNo{run}))
+				}
 			default:
 				w.now += store.Time(rapid.IntRange(1, 5).Draw(t, "time"))
 			}
@@ -210,6 +278,8 @@ func TestTopicIsAModel(t *testing.T) {
 				w.load()
 			}
 			if w.settle(); true {
+				m.trimmed(t, w, open, int64(most))
+				exact(t, &w.rules.state)
 				delivered = append(delivered, w.sent...)
 				for i, d := range w.sent {
 					if w.runs[d.Key] = w.to[i]; m.given[d.Key] != d.Event.ID {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,13 @@ var ErrFull = errors.New("the topic is full")
 // FeedReader reads what entities publish. A store.Store is one.
 type FeedReader interface {
 	Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, error)
+}
+
+// Reader reads topics and the runs that receive from them. A store.Store is one.
+type Reader interface {
+	FeedReader
+	History(ctx context.Context, q store.HistoryQuery) ([]store.Entry, error)
+	List(ctx context.Context, f store.Filter) (store.Page, error)
 }
 
 // ReadStats returns the stats that a topic has published. known is false if it has
@@ -43,15 +51,15 @@ func ReadStats(ctx context.Context, r FeedReader, run store.RunNo) (stats Stats,
 // arrives. Safe for concurrent use.
 type Rooms struct {
 	client entity.Client
-	feeds  FeedReader
+	store  Reader
 
 	mu     sync.Mutex
 	topics map[string]*roomCache
 }
 
 // NewRooms returns a Rooms that knows nothing yet.
-func NewRooms(client entity.Client, feeds FeedReader) *Rooms {
-	return &Rooms{client: client, feeds: feeds, topics: map[string]*roomCache{}}
+func NewRooms(client entity.Client, reader Reader) *Rooms {
+	return &Rooms{client: client, store: reader, topics: map[string]*roomCache{}}
 }
 
 // roomCache is the memory of one topic.
@@ -60,7 +68,8 @@ type roomCache struct {
 	run     store.RunNo // of the topic; 0: not known
 	room    int64       // events that may be published before it is read again
 	read    time.Time
-	refused int64 // publications of which the topic was not notified
+	looked  time.Time // for runs that have ended
+	refused int64     // publications of which the topic was not notified
 }
 
 // roomFor is how long a reading counts.
@@ -83,15 +92,83 @@ func (r *Rooms) Admit(ctx context.Context, name string, s event.Settings) error 
 	if err != nil || run == 0 {
 		return err
 	}
-	stats, _, err := ReadStats(ctx, r.feeds, run)
+	stats, _, err := ReadStats(ctx, r.store, run)
 	if err != nil {
 		return fmt.Errorf("how %s stands: %w", event.EntityID(name), err)
 	}
-	if c.update(run, int64(s.Cap)-stats.Pending) {
+	if c.update(run, int64(s.Cap)-stats.wanted()) {
 		return nil
 	}
-	err = fmt.Errorf("publish to topic %q: %d events are pending, of %d at most: %w", name, stats.Pending, s.Cap, ErrFull)
+	if ended, err := r.buryEnded(ctx, c, name, run); err != nil || ended {
+		return err
+	}
+	err = fmt.Errorf("publish to topic %q: %d events are pending, of %d at most; %s: %w", name, stats.wanted(), s.Cap,
+		r.blame(ctx, &stats), ErrFull)
 	return errors.Join(err, r.notifyRefused(ctx, c, name, s))
+}
+
+// buryEnded notifies a full topic of the runs that have ended: what they have not received
+// counts no more. It reports whether there were some, and looks once a second.
+func (r *Rooms) buryEnded(ctx context.Context, c *roomCache, name string, run store.RunNo) (bool, error) {
+	c.mu.Lock()
+	look := c.looked.IsZero() || time.Since(c.looked) > roomFor
+	if look {
+		c.looked = time.Now()
+	}
+	c.mu.Unlock()
+	if !look {
+		return false, nil
+	}
+	bad := func(err error) (bool, error) {
+		return false, fmt.Errorf("look who receives from topic %q: %w", name, err)
+	}
+	entries, err := r.store.History(ctx, store.HistoryQuery{Run: run, After: runLoc[:1], Values: true})
+	if err == nil {
+		err = payload.ReadableEntries(entries)
+	}
+	if err != nil {
+		return bad(err)
+	}
+	nos, err := idleReaders(entries)
+	if err != nil {
+		return bad(err)
+	}
+	var ended []store.RunNo
+	for page := range slices.Chunk(nos, store.MaxPage) {
+		known, err := r.store.List(ctx, store.Filter{Nos: page, Limit: store.MaxPage})
+		if err != nil {
+			return bad(err)
+		}
+		alive := map[store.RunNo]bool{}
+		for i := range known.Runs {
+			alive[known.Runs[i].No] = !known.Runs[i].Status.Terminal()
+		}
+		for _, no := range page {
+			if !alive[no] {
+				ended = append(ended, no)
+			}
+		}
+	}
+	if len(ended) == 0 {
+		return false, nil
+	}
+	command := event.Leave(name, uuid.NewString(), ended)
+	if _, err := r.client.Tell(ctx, command.RunID, *command.Item); err != nil {
+		return false, fmt.Errorf("notify topic %q of runs that have ended: %w", name, err)
+	}
+	return true, nil
+}
+
+// blame says why a topic is full.
+func (r *Rooms) blame(ctx context.Context, stats *Stats) string {
+	if stats.Settings.Mode == event.Consumed || stats.Slow == 0 {
+		return "no run has received them"
+	}
+	page, err := r.store.List(ctx, store.Filter{Nos: []store.RunNo{stats.Slow}})
+	if err != nil || len(page.Runs) == 0 {
+		return "some run has not received them"
+	}
+	return fmt.Sprintf("run %q is the furthest behind", page.Runs[0].ID)
 }
 
 func (r *Rooms) of(name string) *roomCache {

@@ -3,6 +3,8 @@ package topic
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +19,9 @@ type shelf struct {
 	stats   Stats
 	reads   int
 	refused []int64 // of which the topic was notified
+	readers []store.Entry
+	runs    []store.Run
+	ended   []store.RunNo // of which the topic was notified
 	err     error
 }
 
@@ -32,9 +37,32 @@ func (s *shelf) Feeds(_ context.Context, q store.FeedQuery) ([]store.Feed, error
 	return []store.Feed{{Run: q.Runs[0], Name: q.Name, Value: event.Encode(&s.stats)}}, s.err
 }
 
+func (s *shelf) History(_ context.Context, q store.HistoryQuery) ([]store.Entry, error) {
+	if q.After != "r" || !q.Values {
+		return nil, errors.New("it reads more than readers")
+	}
+	return s.readers, s.err
+}
+
+func (s *shelf) List(_ context.Context, f store.Filter) (store.Page, error) {
+	var page store.Page
+	for i := range s.runs {
+		if slices.Contains(f.Nos, s.runs[i].No) {
+			page.Runs = append(page.Runs, s.runs[i])
+		}
+	}
+	return page, s.err
+}
+
 func (s *shelf) Tell(_ context.Context, id string, it store.Item) (store.Answer, error) {
 	if s.err != nil {
 		return store.Answer{}, s.err
+	}
+	if it.Kind == store.ItemWithdraw {
+		var e event.Ended
+		err := event.Decode(it.Value, &e)
+		s.ended = append(s.ended, e.Runs...)
+		return store.Answer{}, err
 	}
 	var p event.Publication
 	if err := event.Decode(it.Value, &p); err != nil || !p.Only || id != event.EntityID("orders") {
@@ -102,6 +130,42 @@ func TestFullTopic(t *testing.T) {
 	if err := rooms.Admit(t.Context(), "orders", settings); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
+}
+
+// TestFullTopicForgetsRunsThatHaveEnded: they, and those that are gone, are looked for once
+// a second, and one that goes on is named.
+func TestFullTopicForgetsRunsThatHaveEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stands := func(run store.RunNo, r *reader) store.Entry {
+			return store.Entry{Loc: at(runLoc, run), Value: event.Encode(r)}
+		}
+		s := &shelf{known: true, readers: []store.Entry{
+			stands(11, &reader{Last: 1}), stands(12, &reader{Last: 1}), stands(13, &reader{Last: 1}),
+			stands(14, &reader{Last: 1, Ended: true}), stands(15, &reader{Waits: []*wait{{Key: "k", No: 1}}}),
+		}, runs: []store.Run{
+			{No: 11, ID: "ended", Status: store.Failed}, {No: 12, ID: "slow", Status: store.Suspended},
+			{No: 14, Status: store.Succeeded}, {No: 15, Status: store.Suspended},
+		}}
+		rooms := NewRooms(s, s)
+		settings := event.Settings{Cap: 10, Mode: event.Broadcast}
+		s.stats = Stats{Settings: settings, Pending: 12, Had: 2, Slow: 12}
+		if err := rooms.Admit(t.Context(), "orders", settings); err != nil || !slices.Equal(s.ended, []store.RunNo{11, 13}) {
+			t.Fatalf("got %v; the topic is notified of %v", err, s.ended)
+		}
+		err := rooms.Admit(t.Context(), "orders", settings)
+		if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), `10 events are pending, of 10 at most; run "slow"`) {
+			t.Fatalf("got %v", err)
+		}
+		time.Sleep(roomFor + 1)
+		s.readers, s.ended = s.readers[1:2], nil
+		if err := rooms.Admit(t.Context(), "orders", settings); !errors.Is(err, ErrFull) || s.ended != nil {
+			t.Fatalf("got %v; the topic is notified of %v", err, s.ended)
+		}
+		s.stats.Had = 3
+		if err := rooms.Admit(t.Context(), "orders", settings); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // TestUnknownTopicHasRoom: its first event makes it.

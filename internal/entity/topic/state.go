@@ -47,6 +47,9 @@ type held struct {
 	upto     store.Time // of a broadcast one: the latest Sent of those up to it
 	to       string     // of a consumed one in flight: the key of the wait
 	runs     int64      // that got a broadcast one
+	flights  int        // of a broadcast one: waits that were given it, and may not have taken it
+	holes    int        // of a broadcast one: readers that gave it back
+	had      bool       // of a broadcast one: by all readers
 	gone     bool
 }
 
@@ -72,8 +75,12 @@ type reader struct {
 	Holes   []store.ItemNo `cbor:"2,keyasint,omitempty"` // in order, below or at Last
 	Waits   []*wait        `cbor:"3,keyasint,omitempty"`
 	Flights []flight       `cbor:"4,keyasint,omitempty"`
+	Since   store.Time     `cbor:"5,keyasint,omitempty"` // the lowest of its waits, when it registered the last
+	Ended   bool           `cbor:"6,keyasint,omitempty"` // and it wants nothing
 
-	run store.RunNo
+	run      store.RunNo
+	past     store.ItemNo // up to it the reader wants nothing, but for its holes
+	standing bool         // past is known
 }
 
 // state is what a topic holds, indexed.
@@ -89,6 +96,7 @@ type state struct {
 	idleWaits int64
 	deadlines heap.Min[due]
 	positions heap.Min[position]
+	wants     wants
 }
 
 type due struct {
@@ -116,6 +124,7 @@ func newState() state {
 		positions: heap.Min[position]{Before: func(a, b position) bool {
 			return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.run, b.run)) < 0
 		}},
+		wants: newWants(),
 	}
 }
 
@@ -177,7 +186,15 @@ func (s *state) index() error {
 				}
 				e.to = f.Key
 				s.inFlight++
+			} else if e != nil {
+				e.flights++
 			}
+		}
+		if !r.Ended {
+			s.holes(r, 1)
+		}
+		if len(r.Waits) > 0 {
+			r.Since = r.since()
 		}
 		s.positions.Push(position{r.Last, r.run})
 	}
@@ -193,6 +210,13 @@ func (s *state) index() error {
 	slices.SortFunc(events, func(a, b *held) int { return cmp.Compare(a.Number, b.Number) })
 	for _, e := range events {
 		s.list(e)
+	}
+	for _, r := range s.readers {
+		s.stand(r)
+	}
+	s.weigh()
+	for _, e := range events {
+		s.judge(e)
 	}
 	return nil
 }
@@ -317,19 +341,30 @@ func (r *reader) land(key string) (f flight, ok bool) {
 	return f, true
 }
 
+// since returns the lowest Since of a reader's waits, of which there are some.
+func (r *reader) since() store.Time {
+	lowest := r.Waits[0].Since
+	for _, w := range r.Waits {
+		lowest = min(lowest, w.Since)
+	}
+	return lowest
+}
+
 // open notes that a run has not got a broadcast event that it was given.
-func (r *reader) open(n store.ItemNo) {
-	if i, found := slices.BinarySearch(r.Holes, n); !found && n <= r.Last {
-		r.Holes = slices.Insert(r.Holes, i, n)
+func (r *reader) open(e *held) {
+	if i, found := slices.BinarySearch(r.Holes, e.Number); !found && e.Number <= r.Last {
+		r.Holes = slices.Insert(r.Holes, i, e.Number)
+		e.holes++
 	}
 }
 
 // got notes that a run was given a broadcast event.
-func (r *reader) got(n store.ItemNo) {
-	if i, found := slices.BinarySearch(r.Holes, n); found {
+func (r *reader) got(e *held) {
+	if i, found := slices.BinarySearch(r.Holes, e.Number); found {
 		r.Holes = slices.Delete(r.Holes, i, i+1)
+		e.holes--
 	}
-	r.Last = max(r.Last, n)
+	r.Last = max(r.Last, e.Number)
 }
 
 // Stats are what a topic says of itself, as a value of its entity.
@@ -339,6 +374,8 @@ type Stats struct {
 	Pending  int64          `cbor:"3,keyasint,omitempty"`
 	InFlight int64          `cbor:"4,keyasint,omitempty"`
 	Waiting  int64          `cbor:"5,keyasint,omitempty"` // waits of runs
+	Had      int64          `cbor:"6,keyasint,omitempty"` // of Pending: those that all readers have had
+	Slow     store.RunNo    `cbor:"7,keyasint,omitempty"` // the reader that is the furthest behind, 0: none is
 }
 
 // StatsName is the name of the value that holds the Stats.
@@ -352,7 +389,7 @@ func DecodeStats(data []byte) (Stats, error) {
 }
 
 // Full reports whether the topic takes no more events.
-func (s *Stats) Full() bool { return s.Settings.Cap > 0 && s.Pending >= int64(s.Settings.Cap) }
+func (s *Stats) Full() bool { return s.Settings.Cap > 0 && s.wanted() >= int64(s.Settings.Cap) }
 
 // Shown is an event that a topic holds, as it is shown.
 type Shown struct {

@@ -45,6 +45,10 @@ func (r *Rules) Take(it *store.Item, now store.Time, w *entity.Writer) {
 	case store.ItemWait:
 		r.register(it, w)
 	case store.ItemWithdraw:
+		if it.Name == "" {
+			r.leave(it.Value, w)
+			break
+		}
 		r.withdraw(it.Name, w)
 	case store.ItemAck:
 		r.acknowledge(it.Name, w)
@@ -53,6 +57,7 @@ func (r *Rules) Take(it *store.Item, now store.Time, w *entity.Writer) {
 	}
 	w.Consume(it.No, nil)
 	r.match(now, w)
+	r.trim(w)
 	r.show(w)
 }
 
@@ -60,6 +65,7 @@ func (r *Rules) Take(it *store.Item, now store.Time, w *entity.Writer) {
 func (r *Rules) Tick(now store.Time, w *entity.Writer) {
 	r.expire(now, w)
 	r.match(now, w)
+	r.trim(w)
 	r.show(w)
 }
 
@@ -87,7 +93,8 @@ func (r *Rules) show(w *entity.Writer) {
 	}
 	r.changed = false
 	w.Put(metaLoc, event.Encode(&r.meta))
-	s := Stats{Settings: r.Settings, Counts: r.Counts, Pending: r.waiting(), InFlight: r.inFlight, Waiting: r.idleWaits}
+	s := Stats{Settings: r.Settings, Counts: r.Counts, Pending: r.waiting(), InFlight: r.inFlight, Waiting: r.idleWaits,
+		Had: r.wants.had, Slow: r.slow()}
 	w.Value(StatsName, event.Encode(&s))
 }
 
@@ -123,6 +130,7 @@ func (r *Rules) hold(e *held, w *entity.Writer) {
 // drop forgets an event.
 func (r *Rules) drop(e *held, w *entity.Writer) {
 	e.gone = true
+	r.judge(e)
 	delete(r.events, e.Number)
 	w.Delete(at(eventLoc, e.Number))
 	if e.Mode == event.Broadcast {
@@ -146,11 +154,14 @@ func (r *Rules) register(it *store.Item, w *entity.Writer) {
 		taken := (e == nil || e.Mode == event.Broadcast) && !slices.Contains(reg.Open, f.Key)
 		if taken {
 			delete(r.keys, f.Key)
+			r.landed(e)
 		}
 		return taken
 	})
 	wt := &wait{Key: it.Name, No: it.No, Since: reg.Since, reader: rd}
 	rd.Waits = append(rd.Waits, wt)
+	rd.Since = rd.since()
+	r.ended(rd, false)
 	r.keys[wt.Key] = rd
 	r.waits.add(wt)
 	r.idleWaits++
@@ -166,6 +177,15 @@ func (r *Rules) readerOf(run store.RunNo) *reader {
 		r.readers[run] = rd
 	}
 	return rd
+}
+
+// landed notes that a flight of an event has ended. A consumed one, and one that is not
+// held, have no need of it.
+func (r *Rules) landed(e *held) {
+	if e != nil && e.Mode == event.Broadcast {
+		e.flights--
+		r.judge(e)
+	}
 }
 
 // write writes what stands of a reader; one that holds nothing goes.
@@ -189,6 +209,7 @@ func (r *Rules) withdraw(key string, w *entity.Writer) {
 	if wt := rd.wait(key); wt != nil {
 		r.end(wt)
 	} else if f, ok := rd.land(key); ok {
+		r.landed(r.events[f.Number])
 		r.comeBack(rd, f.Number, w)
 	}
 	r.write(rd, w)
@@ -213,8 +234,9 @@ func (r *Rules) comeBack(rd *reader, n store.ItemNo, w *entity.Writer) {
 		r.list(e)
 		r.offers = append(r.offers, offer{event: e})
 	default:
-		rd.open(n)
+		rd.open(e)
 		e.runs--
+		r.judge(e)
 		r.count(e, w)
 		r.asks = append(r.asks, rd.Waits...)
 	}
@@ -268,8 +290,10 @@ func (r *Rules) takeBack(it *store.Item, now store.Time, w *entity.Writer) {
 	if rd == nil {
 		return // nothing is held that it may have had
 	}
-	if _, ok := rd.land(it.Name); ok {
+	r.ended(rd, false)
+	if f, ok := rd.land(it.Name); ok {
 		delete(r.keys, it.Name)
+		r.landed(r.events[f.Number])
 	}
 	if e := r.events[n]; e != nil && back.Inherited {
 		e.runs++ // it was never counted for this run
@@ -369,9 +393,12 @@ func (r *Rules) try(wt *wait, now store.Time, w *entity.Writer) bool {
 		e.to = wt.Key
 		r.inFlight++
 	} else {
-		rd.got(e.Number)
+		rd.got(e)
 		r.positions.Push(position{rd.Last, rd.run})
+		r.stand(rd)
 		e.runs++
+		e.flights++
+		r.judge(e)
 		r.count(e, w)
 	}
 	r.changed = true

@@ -266,3 +266,97 @@ func TestBroadcastToManyGoesOverSeveralTurns(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatAllHaveHadIsNoLoad: the cap counts what some run may still want, and beyond it
+// the oldest that all have had is dropped. A run that comes later sees what is kept.
+func TestWhatAllHaveHadIsNoLoad(t *testing.T) {
+	w := newWorld(t)
+	s := event.Settings{Cap: 3}
+	for i := range 10 {
+		w.wait(11, fmt.Sprint("a", i), w.now)
+		w.publish(event.Broadcast, s, fmt.Sprint("e", i))
+		w.expect(t, fmt.Sprintf("a%d←e%d", i, i))
+		w.now++
+		if w.stats.Full() || w.stats.Pending > 3 {
+			t.Fatalf("after event %d: %+v", i, w.stats)
+		}
+	}
+	w.wait(12, "new", w.now)
+	w.wait(13, "b", 0)
+	w.expect(t, "b←e7")
+	if w.stats.Full() || w.stats.Had != 1 || w.stats.Slow != 13 || w.stats.Counts.Received != 7 {
+		t.Fatalf("with a run that has read one of three: %+v", w.stats)
+	}
+}
+
+// TestSlowReaderHoldsTheCap, and its end frees it.
+func TestSlowReaderHoldsTheCap(t *testing.T) {
+	w := newWorld(t)
+	s := event.Settings{Cap: 3}
+	w.wait(11, "a0", 0)
+	w.wait(12, "b", 0)
+	for i := range 4 {
+		w.publish(event.Broadcast, s, fmt.Sprint("e", i))
+		w.wait(11, fmt.Sprint("a", i+1), 0)
+		w.settle()
+	}
+	if !w.stats.Full() || w.stats.Pending != 4 || w.stats.Had != 1 || w.stats.Slow != 12 {
+		t.Fatalf("a run has one of four: %+v", w.stats)
+	}
+	w.load() // after a crash it is the same
+	w.put(event.Leave("orders", "1", []store.RunNo{11, 12, 77}))
+	w.settle()
+	if w.stats.Full() || w.stats.Pending != 3 || w.stats.Had != 3 || w.stats.Slow != 0 {
+		t.Fatalf("the slow run has ended: %+v", w.stats)
+	}
+	w.got()
+	w.wait(12, "b2", 0) // it was rewound
+	w.expect(t, "b2←e1")
+}
+
+// TestReturnedEventCountsAgain: it is wanted, and is not dropped.
+func TestReturnedEventCountsAgain(t *testing.T) {
+	w := newWorld(t)
+	s := event.Settings{Cap: 2}
+	w.wait(11, "a0", 0)
+	w.publish(event.Broadcast, s, "e1")
+	w.settle()
+	d := w.sent[0]
+	w.publish(event.Broadcast, s, "e2")
+	w.wait(11, "a1", 0)
+	w.wait(11, "a2", 0)
+	w.put(event.Leave("orders", "1", []store.RunNo{11}))
+	w.settle()
+	w.got()
+	w.put(event.Withdraw("orders", "a2"))
+	w.put(event.GiveBack(&store.Run{No: 11}, &d))
+	w.settle()
+	if w.stats.Had != 1 || w.stats.Pending != 2 {
+		t.Fatalf("one of two is returned: %+v", w.stats)
+	}
+	w.publish(event.Broadcast, s, "e3")
+	w.publish(event.Broadcast, s, "e4")
+	w.wait(11, "a3", 0)
+	w.expect(t, "a3←e1")
+}
+
+// TestReaderOfAnEarlierReleaseCounts: what stood without a word of when its waits look.
+func TestReaderOfAnEarlierReleaseCounts(t *testing.T) {
+	w := newWorld(t)
+	w.publish(event.Broadcast, event.Settings{Cap: 1}, "old")
+	w.wait(12, "b", 0)
+	w.now += 10
+	w.wait(11, "a", w.now)
+	w.settle()
+	w.got()
+	r := &reader{Waits: []*wait{{Key: "a", No: 3, Since: w.now}}}
+	loc := at(runLoc, store.RunNo(11))
+	w.entries[loc] = store.Entry{Loc: loc, Value: event.Encode(r)}
+	w.load()
+	w.settle()
+	if w.rules.wants.had != 1 {
+		t.Fatalf("%d events are had by all", w.rules.wants.had)
+	}
+	w.publish(event.Broadcast, event.Settings{Cap: 1}, "new")
+	w.expect(t, "a←new")
+}
