@@ -99,7 +99,8 @@ func (m *misfit) Unwrap() error { return m.err }
 
 // failed returns the end of an attempt that has failed with err.
 func (e *Engine) failed(err error, worth func(error) bool) runner.BodyResult {
-	result := runner.BodyResult{Failure: e.errors.record(err), Final: final(err, worth)}
+	result := runner.BodyResult{Failure: e.errors.record(err), After: wantedDelay(err), Marked: isPermanent(err)}
+	result.Final = result.Marked || worth != nil && !worth(err)
 	if m := wrapped[*misfit](err); m != nil {
 		result.Undecodable = m.value
 	}

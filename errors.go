@@ -54,6 +54,9 @@ var (
 	// ErrStepTimeout is the cause with which the context of a step's attempt ends
 	// when its time is over.
 	ErrStepTimeout = steps.ErrTimeout
+	// ErrPanic: the body of a step, or the code of a branch, has panicked. The *Failure
+	// that wraps it has the stack.
+	ErrPanic = errors.New("panic")
 )
 
 // Failure is an error as it crosses the journal: the message, the code, and the
@@ -227,7 +230,7 @@ var reserved = map[string]bool{
 
 // meanings are the errors that the engine's own failures wrap.
 var meanings = map[string]error{
-	stored.CodeTimeout: ErrTimeout, stored.CodeCancelled: ErrCancelled,
+	stored.CodeTimeout: ErrTimeout, stored.CodeCancelled: ErrCancelled, stored.CodePanic: ErrPanic,
 	stored.CodeTooLarge: ErrTooLarge, stored.CodeInput: ErrInput,
 	stored.CodeNotFound: ErrNotFound, stored.CodeUnknownWorkflow: ErrUnknownWorkflow, stored.CodeNoQueue: ErrNoQueue,
 }
@@ -269,6 +272,8 @@ func (t *recording) record(err error, depth int) *stored.Failure {
 	case *permanent:
 		return t.record(e.err, depth)
 	case *rollback:
+		return t.record(e.err, depth)
+	case *retryAfter:
 		return t.record(e.err, depth)
 	case *StepError:
 		f := &stored.Failure{Code: stored.CodeStep, Message: e.Error(), Location: e.Location, Attempts: e.Attempts}
@@ -366,6 +371,11 @@ func sameError(a, b error) bool {
 func (t *errorTable) restore(f *stored.Failure) error {
 	if f == nil {
 		return nil
+	}
+	if f.Rollback {
+		g := *f
+		g.Rollback = false
+		return &rollback{t.restore(&g)}
 	}
 	if f.Code == stored.CodeStep {
 		e := &StepError{Location: f.Location, Attempts: f.Attempts}

@@ -64,3 +64,42 @@ func ExamplePermanent() {
 	fmt.Println(errors.Is(err, errDeclined), errors.As(err, &step), step.Attempts)
 	// Output: true true 1
 }
+
+// A busy service says when it wants to be asked again: the next attempt comes no sooner.
+func ExampleRetryAfter() {
+	var asked []time.Time
+	call := stet.Define("call", func(ctx stet.Context, _ int) (bool, error) {
+		err := stet.Do(ctx, "post", func(context.Context) error {
+			if asked = append(asked, time.Now()); len(asked) == 1 {
+				return stet.RetryAfter(errors.New("429 Too Many Requests"), 200*time.Millisecond)
+			}
+			return nil
+		}, stet.Retry{First: time.Millisecond, Max: time.Millisecond})
+		return asked[1].Sub(asked[0]) >= 200*time.Millisecond, err
+	})
+	engine, stop := background(call)
+	defer stop()
+
+	fmt.Println(result(engine, call, 0))
+	// Output: true <nil>
+}
+
+// Retry.If is asked about timeouts and panics too: this payment is not tried again after a
+// timeout, because the bank may have received it.
+func ExampleRetry_If() {
+	pay := stet.Define("pay", func(ctx stet.Context, _ int) (int, error) {
+		return 0, stet.Do(ctx, "charge", func(ctx context.Context) error {
+			<-ctx.Done() // no answer
+			return ctx.Err()
+		}, stet.Retry{Timeout: 10 * time.Millisecond, If: func(err error) bool {
+			return !errors.Is(err, stet.ErrStepTimeout) && !errors.Is(err, stet.ErrPanic)
+		}})
+	})
+	engine, stop := background(pay)
+	defer stop()
+
+	_, err := result(engine, pay, 0)
+	var step *stet.StepError
+	fmt.Println(errors.Is(err, stet.ErrTimeout), errors.As(err, &step), step.Attempts)
+	// Output: true true 1
+}

@@ -73,3 +73,33 @@ func ExampleRollback() {
 	// give back 5 seats
 	// too many seats
 }
+
+// A step finds that the whole order must be taken back: it is not tried again, and its
+// error requests the undoing when the function returns it.
+func ExampleRollback_step() {
+	order := stet.Define("order", func(ctx stet.Context, _ int) (int, error) {
+		err := stet.Do(ctx, "reserve", func(context.Context) error { return nil },
+			stet.UndoDo(func(context.Context) error {
+				fmt.Println("release the goods")
+				return nil
+			}))
+		if err != nil {
+			return 0, err
+		}
+		err = stet.Do(ctx, "charge", func(context.Context) error {
+			return stet.Rollback(errors.New("the card is stolen"))
+		})
+		if err != nil {
+			err = fmt.Errorf("pay: %w", err)
+		}
+		return 0, err
+	}, stet.UndoOnRollback)
+	engine, stop := background(order)
+	defer stop()
+
+	_, err := result(engine, order, 0)
+	fmt.Println(errors.Unwrap(err))
+	// Output:
+	// release the goods
+	// pay: step charge failed: the card is stolen
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 )
 
 // None means "none", "never" or "without limit" where 0 means the default.
@@ -31,13 +32,17 @@ type Retry struct {
 	// Default 0.1; None: none.
 	Jitter float64
 	// Timeout of one attempt, renewed by Heartbeat. Default None. An attempt that
-	// exceeds it has failed; its body may still be running when the next begins.
+	// exceeds it has failed, and its context ends. A body that returns within 100 ms after
+	// that may say with Permanent or Rollback that no attempt follows; another one may
+	// still be running when the next begins.
 	Timeout time.Duration
 	// Overall is the time for all attempts together, from the moment the step
 	// was asked for. Default None.
 	Overall time.Duration
-	// If decides whether an error is worth a retry. Default: all are, except
-	// those marked with Permanent.
+	// If decides whether an error is worth a retry. Default: all are. It is asked about
+	// timeouts of attempts (ErrStepTimeout) and panics of bodies (ErrPanic) too. An error
+	// that is marked with Permanent or Rollback is not retried in any case. It is called
+	// on the goroutines of bodies and timers, and may be called concurrently.
 	If func(error) bool
 }
 
@@ -98,9 +103,53 @@ func (r Retry) check(where string) error {
 }
 
 // policy returns r, which has no zero fields, in the runner's form.
-func (r Retry) policy() runner.Policy {
-	return runner.Policy{
+func (r Retry) policy(errors *errorTable) runner.Policy {
+	p := runner.Policy{
 		Attempts: r.Attempts, First: max(r.First, 0), Factor: r.Factor, Max: max(r.Max, 0),
 		Jitter: max(r.Jitter, 0), Timeout: max(r.Timeout, 0), Overall: max(r.Overall, 0),
 	}
+	if worth := r.If; worth != nil {
+		p.Final = func(f *stored.Failure) bool {
+			err := errors.restore(f)
+			if failure, ok := err.(*Failure); ok && f.Code == stored.CodeTimeout {
+				failure.Joined = append(failure.Joined, ErrStepTimeout)
+			}
+			return !worth(err)
+		}
+	}
+	return p
+}
+
+// RetryAfter returns err marked with the shortest delay before the step's next attempt, for
+// example the one that a busy service has asked for. The delay that Retry gives is used
+// where it is longer; its Max does not bound d. If that is after Retry.Overall, no attempt
+// follows. The delay is recorded like any other, and err like err. A d of 0 or less changes
+// nothing; a nil err gives nil.
+func RetryAfter(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &retryAfter{err, d}
+}
+
+type retryAfter struct {
+	err   error
+	delay time.Duration
+}
+
+func (r *retryAfter) Error() string { return r.err.Error() }
+func (r *retryAfter) Unwrap() error { return r.err }
+
+// longestDelay bounds what RetryAfter adds to a time.
+const longestDelay = 100 * 365 * 24 * time.Hour
+
+// wantedDelay returns the longest delay that err, or what it wraps, is marked with.
+func wantedDelay(err error) (longest time.Duration) {
+	anyError(err, func(err error) bool {
+		if r, ok := err.(*retryAfter); ok {
+			longest = max(longest, min(r.delay, longestDelay))
+		}
+		return false
+	})
+	return longest
 }

@@ -113,7 +113,7 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 			value = v
 		}
 		if err != nil {
-			return e.failed(err, retry.If)
+			return e.stepFailed(err, retry.If)
 		}
 		data, err := e.codecs.encode(value)
 		if err != nil {
@@ -122,7 +122,7 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 		if tx != nil {
 			result, err := tx.record(ctx, data)
 			if err != nil {
-				return e.failed(err, retry.If)
+				return e.stepFailed(err, retry.If)
 			}
 			return result
 		}
@@ -131,7 +131,7 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 		}
 		return runner.BodyResult{Value: data}
 	}
-	data, err := c.branch.Step(runner.Step{Call: call, Func: body, Policy: retry.policy(), Undo: compensation,
+	data, err := c.branch.Step(runner.Step{Call: call, Func: body, Policy: retry.policy(e.errors), Undo: compensation,
 		Whole: o.transaction != nil, Permit: place})
 	if m := last.Load(); m != nil && err == nil && len(data) > 0 && &data[0] == &m.data[0] {
 		return data, m.value, nil
@@ -145,21 +145,31 @@ type made struct {
 	data  []byte
 }
 
-// final reports whether an error is not to be retried.
-func final(err error, worth func(error) bool) bool {
-	e := err
-	for depth := 0; e != nil && depth < maxChain; depth++ {
-		switch e.(type) {
+// stepFailed is failed for the body of a step, which may request to undo the run.
+func (e *Engine) stepFailed(err error, worth func(error) bool) runner.BodyResult {
+	result := e.failed(err, worth)
+	if asksRollback(err) {
+		marked := *result.Failure
+		marked.Rollback = true
+		result.Failure, result.Final, result.Marked = &marked, true, true
+	}
+	return result
+}
+
+// isPermanent reports whether err is marked as not worth a retry.
+func isPermanent(err error) bool {
+	for depth := 0; err != nil && depth < maxChain; depth++ {
+		switch err.(type) {
 		case *permanent, *continuation:
 			return true
 		}
-		u, ok := e.(interface{ Unwrap() error })
+		u, ok := err.(interface{ Unwrap() error })
 		if !ok {
 			break
 		}
-		e = u.Unwrap()
+		err = u.Unwrap()
 	}
-	return worth != nil && !worth(err)
+	return false
 }
 
 // decodeResult decodes a recorded value for workflow code. One that is no T stops the run;

@@ -99,7 +99,7 @@ func (c Context) compensation(u *undo, name string, result reflect.Type) (*runne
 		return nil, fmt.Errorf("undo of step %q: %w", name, err)
 	}
 	return &runner.Undo{
-		Policy: retry.policy(),
+		Policy: retry.policy(e.errors),
 		Func: func(ctx context.Context, b *runner.Body, value []byte) runner.BodyResult {
 			err := e.around(ctx, b, func(ctx context.Context) error { return u.call(ctx, e, value) })
 			if err != nil {
@@ -114,6 +114,9 @@ func (c Context) compensation(u *undo, name string, result reflect.Type) (*runne
 // workflow's function, alone or wrapped, it has the compensations of the completed
 // steps executed before the run ends as failed with err, whatever UndoOn says. A
 // nil err gives nil: a run that succeeds is not undone.
+//
+// A step may return it too: it is not tried again, and its error keeps the mark, also in a
+// replay. It undoes the run when the function returns that error, alone or wrapped.
 func Rollback(err error) error {
 	if err == nil {
 		return nil

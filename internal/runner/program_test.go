@@ -283,7 +283,7 @@ func (x *execution) step(b *Branch, s *stmt) error {
 	}
 	v, err := b.Step(Step{Call: at(s.name), Func: x.body(s), Policy: policy, Undo: x.undo(s), Permit: limited(s)})
 	x.note(b, s, string(v), err)
-	if policy == twice && err != ErrCancelled {
+	if policy.Attempts == twice.Attempts && err != ErrCancelled {
 		return nil
 	}
 	return err

@@ -73,9 +73,10 @@ type Attempt struct {
 	cancel      context.CancelCauseFunc
 	started     store.Time
 	limit       *deadline
-	ended       atomic.Bool // its end was delivered
-	settled     atomic.Bool // its time was over, or does not end it any more
-	replacement replacement // written and read by what stands around the body
+	ended       atomic.Bool                    // its end was delivered
+	settled     atomic.Bool                    // its time was over, or does not end it any more
+	timeout     atomic.Pointer[stored.Failure] // set before its context ends by it
+	replacement replacement                    // written and read by what stands around the body
 
 	mu       sync.Mutex
 	detailed time.Time // when a detail was delivered last
@@ -131,7 +132,7 @@ func (a *Attempt) execute() (next func() Task) {
 	defer func() {
 		if !returned {
 			f := &stored.Failure{Code: stored.CodePanic, Message: "the step called runtime.Goexit"}
-			a.driveElsewhere(a.end(runner.BodyResult{Failure: f}))
+			a.driveElsewhere(a.end(a.body.Fails(f)))
 		}
 	}()
 	result := call(&bodyContext{a.ctx, a}, &a.body)
@@ -143,7 +144,7 @@ func (a *Attempt) execute() (next func() Task) {
 func call(ctx context.Context, b *runner.Body) (result runner.BodyResult) {
 	defer func() {
 		if p := recover(); p != nil {
-			result = runner.BodyResult{Failure: stored.PanicFailure(p)}
+			result = b.Fails(stored.PanicFailure(p))
 		}
 	}()
 	return b.Func(ctx, b)
@@ -154,6 +155,9 @@ func (a *Attempt) end(result runner.BodyResult) (drive func() Task) {
 	if a.ended.Swap(true) {
 		return nil
 	}
+	if f := a.timeout.Load(); f != nil && !result.Marked {
+		result = a.body.Fails(f)
+	}
 	result.Started, result.Ended = a.started, a.env.Now()
 	return a.deliver(result)
 }
@@ -163,13 +167,18 @@ func (a *Attempt) deliver(result runner.BodyResult) (drive func() Task) {
 	return a.Run.Ended(End{a.body.ID, a.body.Attempt, result, a})
 }
 
-// expire ends the attempt whether the body returns or not, unless it has settled.
+// grace is how long an attempt whose time is over waits for the error of its body, which
+// may say that no other one is to follow.
+const grace = 100 * time.Millisecond
+
+// expire ends the attempt, unless it has settled: when the body returns, or after the grace.
 func (a *Attempt) expire(f *stored.Failure) {
 	if a.settled.Swap(true) {
 		return
 	}
+	a.timeout.Store(f)
 	a.cancel(ErrTimeout)
-	a.driveElsewhere(a.end(runner.BodyResult{Failure: f}))
+	time.AfterFunc(grace, func() { a.driveElsewhere(a.end(runner.BodyResult{Failure: f})) })
 }
 
 // driveElsewhere drives the run on another goroutine, if nobody drives it.

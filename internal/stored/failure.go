@@ -50,6 +50,7 @@ type Failure struct {
 	Location string     `cbor:"6,keyasint,omitempty"` // text form
 	Attempts int        `cbor:"7,keyasint,omitempty"`
 	Causes   []*Failure `cbor:"8,keyasint,omitempty"` // of a step: per attempt, oldest first
+	Rollback bool       `cbor:"9,keyasint,omitempty"` // of a step's attempt: it requests the undoing
 }
 
 // Error returns the message.

@@ -27,6 +27,7 @@ type Body struct {
 	born       int64
 	kind       store.Kind
 	owes       bool
+	final      func(*stored.Failure) bool
 	from       store.Time // when the first attempt started; 0: this is the first
 }
 
@@ -56,6 +57,20 @@ func (s *Steps) tooLarge(loc location.Loc, value []byte) *stored.Failure {
 	return nil
 }
 
+// Fails returns the end of an attempt that has failed by a timeout or a panic.
+func (b *Body) Fails(f *stored.Failure) BodyResult {
+	return BodyResult{Failure: f, Final: b.isFinal(f)}
+}
+
+func (b *Body) isFinal(f *stored.Failure) (final bool) {
+	defer func() {
+		if recover() != nil {
+			final = false // the cause of the attempt's failure stays the one that is recorded
+		}
+	}()
+	return b.final != nil && b.final(f)
+}
+
 // Key returns the idempotency key of the step. It is safe to call on any
 // goroutine.
 func (b *Body) Key() string { return b.steps.Key(b.Location, b.generation) }
@@ -68,10 +83,12 @@ type BodyResult struct {
 	Value   []byte
 	Failure *stored.Failure
 	Final   bool // a failure that must not be retried
+	Marked  bool // of these: the body itself says so, also when its time is over
 	Never   bool // a failure that is no attempt: the body has not begun
 	// Undecodable is set with a failure whose cause is a recorded value that does not fit
 	// the code.
 	Undecodable *journal.Undecodable
+	After       time.Duration // of a failure: the shortest delay before the next attempt
 	Started     store.Time
 	Ended       store.Time
 	// Recorded is the step's entry if it is in the store already, written by the

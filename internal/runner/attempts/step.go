@@ -47,6 +47,9 @@ type Policy struct {
 	Jitter   float64       // share of the delay by which it varies, both ways
 	Timeout  time.Duration // per attempt; 0: none
 	Overall  time.Duration // for all attempts; 0: none
+	// Final reports whether a timeout or a panic of an attempt must not be retried. It is
+	// called on any goroutine, and may panic. nil: none of them is final.
+	Final func(*stored.Failure) bool
 }
 
 // step is a step, or with undo a compensation. It takes effect when a branch waits
@@ -315,7 +318,7 @@ func (s *Steps) attemptEnded(end attemptEnd) {
 		return
 	}
 	o.causes = stored.AddCause(o.causes, result.Failure)
-	next := s.j.Bound().Add(o.delay())
+	next := s.j.Bound().Add(max(o.delay(), result.After))
 	if result.Final || o.Refused && !o.unsure || o.usedUp(next) {
 		o.Is.(attempted).giveUp()
 		return

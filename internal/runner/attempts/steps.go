@@ -226,6 +226,7 @@ func (o *step) body() Body {
 		ID: o.ID, Location: o.Loc, Attempt: o.attempt + 1, Func: o.spec.Func,
 		Timeout: o.spec.Policy.Timeout, Detail: o.detail, steps: o.s, generation: o.Generation, born: o.Born,
 		kind: o.Kind, owes: o.owes(), from: o.from,
+		final: o.spec.Policy.Final,
 	}
 	if o.permit != nil {
 		body.Queue = o.permit.place.Queue
