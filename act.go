@@ -123,6 +123,19 @@ func (r Runs) Resume(ctx context.Context, runID string, act Act) (bool, error) {
 	return r.engine.verb(ctx, runID, store.ItemResume, act)
 }
 
+// Nudge requests that the code of a suspended run is executed as far as it goes, as it is
+// when one of its waits is over: its history is replayed, and the code goes on if it does
+// not wait any more. Nothing else changes: waits, deadlines and messages stay. It is for
+// code that has changed, such as Removed in place of a wait that is open.
+//
+// True means that the code was executed; by a node of an earlier build too, if the run is
+// in its hands. For a run that executes it does nothing. A run whose history does not fit
+// the code stalls. The results are those of Cancel; for a run that is queued, paused or
+// stalled, or waits for a permit of its queue, it is ErrRefused.
+func (r Runs) Nudge(ctx context.Context, runID string, act Act) (bool, error) {
+	return r.engine.verb(ctx, runID, store.ItemNudge, act)
+}
+
 // Retry requests that a failed run tries again. It takes back the operation that made the
 // run fail and all operations that completed since; they are executed again. Steps have
 // fresh attempts and the same idempotency keys, so that a receiver recognises a call that
@@ -358,8 +371,8 @@ func (e *Engine) mayPause(ctx context.Context, run *store.Run) bool {
 
 // Refusal returns the error with which a verb about the run is refused while it stands
 // like this, or nil if nothing in its row speaks against it. The verbs are
-// store.ItemCancel, ItemTerminate, ItemPause, ItemResume, ItemRetry, ItemRewind and
-// ItemEdit. Errors: ErrTerminal, ErrRefused. The owner may still refuse the verb because
+// store.ItemCancel, ItemTerminate, ItemPause, ItemResume, ItemRetry, ItemRewind,
+// ItemEdit and ItemNudge. Errors: ErrTerminal, ErrRefused. The owner may still refuse the verb because
 // of what the row does not tell, such as the run's history.
 func (i *RunInfo) Refusal(verb store.ItemKind) error {
 	return refusal(verb, &store.Run{

@@ -38,6 +38,9 @@ const (
 	ItemRewind ItemKind = 12
 	// ItemEdit requests that the outcome of a step is replaced.
 	ItemEdit ItemKind = 13
+	// ItemNudge requests that the code of a suspended run is executed as far as it goes, as
+	// it is when one of its waits is over.
+	ItemNudge ItemKind = 14
 
 	// ItemEvent is an event for a topic, or a request about the topic's events.
 	ItemEvent ItemKind = 20
@@ -62,7 +65,7 @@ const (
 
 var itemNames = [...]string{
 	"", "message", "resolution", "cancel", "terminate", "resume", "end", "watch", "update",
-	10: "pause", "retry", "rewind", "edit",
+	10: "pause", "retry", "rewind", "edit", "nudge",
 	20: "event", "wait", "withdraw", "ack", "return", "delivery", 30: "ask", "grant", "give back",
 }
 
@@ -81,7 +84,8 @@ func (k ItemKind) Valid() bool { return int(k) < len(itemNames) && itemNames[k] 
 // a verdict; other items are for the run's code or entity.
 func (k ItemKind) Verb() bool {
 	switch k {
-	case ItemCancel, ItemTerminate, ItemResume, ItemWatch, ItemPause, ItemRetry, ItemRewind, ItemEdit:
+	case ItemCancel, ItemTerminate, ItemResume, ItemWatch, ItemPause, ItemRetry, ItemRewind, ItemEdit,
+		ItemNudge:
 		return true
 	}
 	return false

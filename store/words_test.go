@@ -58,6 +58,7 @@ func TestStoredNumbers(t *testing.T) {
 		{store.ItemRetry, int(store.ItemRetry), "11 retry"},
 		{store.ItemRewind, int(store.ItemRewind), "12 rewind"},
 		{store.ItemEdit, int(store.ItemEdit), "13 edit"},
+		{store.ItemNudge, int(store.ItemNudge), "14 nudge"},
 		{store.ItemKind(0), 0, "0 item(0)"},
 		{store.Committed, int(store.Committed), "1 committed"},
 		{store.StillReady, int(store.StillReady), "2 still ready"},
@@ -82,6 +83,7 @@ func TestVerbsAreTheOwnersToAnswer(t *testing.T) {
 		store.ItemResume: true,
 		store.ItemEnd:    false, store.ItemWatch: true, store.ItemUpdate: false,
 		store.ItemPause: true, store.ItemRetry: true, store.ItemRewind: true, store.ItemEdit: true,
+		store.ItemNudge: true,
 	} {
 		if kind.Verb() != want {
 			t.Errorf("%s.Verb() = %t", kind, !want)

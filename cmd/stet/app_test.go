@@ -120,6 +120,14 @@ var (
 		}
 		return name.Receive(ctx)
 	})
+	// approval waits for a name, but in its second version.
+	approval = stet.Define("approval", func(ctx stet.Context, _ any) (string, error) {
+		if os.Getenv("VERSION") == "1" {
+			return name.Receive(ctx)
+		}
+		stet.Removed(ctx, "name")
+		return stet.Step(ctx, "approve", func(context.Context) (string, error) { return "approved", nil })
+	})
 	// retyped charges a card, and packs a parcel that is of another type from the second
 	// version on.
 	retyped = stet.Define("retyped", func(ctx stet.Context, _ any) (int, error) {
@@ -254,7 +262,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 		Store: db, Payloads: values, Node: "app", Build: "build-" + os.Getenv("VERSION"),
 		Workflows: []stet.Definition{
 			double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, retyped, saga, turns,
-			careful, stubborn, listener,
+			approval, careful, stubborn, listener,
 		},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before

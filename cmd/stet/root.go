@@ -89,6 +89,7 @@ func (a *app) commands() []*cobra.Command {
 		messages.promisesCommand(),
 		topics.publishCommand(), topics.command(),
 		control.cancelCommand(), control.terminateCommand(), control.pauseCommand(), control.resumeCommand(),
+		control.nudgeCommand(),
 		control.retryCommand(), control.rewindCommand(), control.forkCommand(), control.editCommand(),
 		code.exportCommand(), code.checkCommand(),
 		deadLetterCommands{a}.command(), scheduleCommands{a}.command(), queueCommands{a}.command(),

@@ -59,6 +59,19 @@ func (cc controlCommands) resumeCommand() *cobra.Command {
 	return v.command(cc.app, v.childrenFlag, v.anyBuildFlag)
 }
 
+func (cc controlCommands) nudgeCommand() *cobra.Command {
+	v := verb{
+		name: "nudge", short: "execute the code of suspended runs as far as it goes",
+		about: "The code is executed as when a wait is over, and goes on if it does not wait any more: so where\n" +
+			"a wait was removed from it. Waits, deadlines and messages stay.",
+		fits: func(r *stet.RunInfo) bool { return r.Status == store.Suspended && may(store.ItemNudge)(r) },
+	}
+	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
+		return e.Runs().Nudge(ctx, id, v.act())
+	}
+	return v.command(cc.app)
+}
+
 // may returns a function that reports whether a verb makes sense for a run.
 func may(verb store.ItemKind) func(*stet.RunInfo) bool {
 	return func(r *stet.RunInfo) bool { return r.Refusal(verb) == nil }

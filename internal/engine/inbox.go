@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"github.com/stet-run/stet/internal/verbs"
-	"github.com/stet-run/stet/store"
-)
+import "github.com/stet-run/stet/store"
 
 // claimedBefore reports whether an event says that a command has claimed the run although
 // it was claimed by then. Of a batch that is repeated the store says so of every claimed
@@ -50,9 +47,9 @@ func (a *activation) deliver(items ...store.Item) {
 				continue
 			}
 			a.code.Pause(it)
-		case store.ItemResume, store.ItemRetry, store.ItemRewind, store.ItemEdit:
+		case store.ItemResume, store.ItemRetry, store.ItemRewind, store.ItemEdit, store.ItemNudge:
 			if !a.withdrawPause(it) {
-				a.refuse(it)
+				a.decide(it)
 			}
 		default:
 			if a.code.Pausing() && !a.withdrawPause(it) {
@@ -84,13 +81,11 @@ func (a *activation) leaveItem() {
 	a.x.dispatcher.claimSoon()
 }
 
-// refuse answers a verb that is for runs at rest only, while this one is executing.
-func (a *activation) refuse(it store.Item) {
-	switch {
-	case a.code.Pausing() || a.code.Over() != nil || a.r.Suspended():
+// decide answers a verb that asks nothing of the code of an executing run.
+func (a *activation) decide(it store.Item) {
+	if a.code.Pausing() || a.code.Over() != nil || a.r.Suspended() {
 		a.leaveItem()
-	case a.code.Know(it.No):
-		executing := store.Run{Status: store.Running}
-		a.code.Answer(it.No, verbs.No(verbs.Judge(&executing, it.Kind).Refused))
+	} else {
+		a.code.Decide(it)
 	}
 }

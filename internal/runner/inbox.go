@@ -6,12 +6,22 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Know notes that an item has been delivered. It reports false if it was noted before.
-func (r *Interpreter) Know(no store.ItemNo) bool { return r.j.Items.Know(no) }
-
 // Answer consumes an item in the next turn, with the owner's answer if it is a verb.
 func (r *Interpreter) Answer(no store.ItemNo, verdict []byte) {
 	r.j.Answer(no, verdict)
+}
+
+// Decide answers a verb that asks nothing of the code, while the code is executing: a nudge
+// wants no more than that; the others are for runs at rest, and are refused.
+func (r *Interpreter) Decide(it store.Item) {
+	switch ruling := verbs.Judge(&store.Run{Status: store.Running}, it.Kind); {
+	case !r.j.Items.Know(it.No):
+	case ruling.Refused != "":
+		r.Answer(it.No, verbs.No(ruling.Refused))
+	default:
+		r.Answer(it.No, verbs.Yes())
+		r.audit(&it)
+	}
 }
 
 // Deliver adds items to the inbox. Items that were delivered before are ignored, and so
@@ -19,7 +29,7 @@ func (r *Interpreter) Answer(no store.ItemNo, verdict []byte) {
 func (r *Interpreter) Deliver(items ...store.Item) {
 	for i := range items {
 		it := &items[i]
-		if it.Kind.Verb() && it.Kind != store.ItemCancel && it.Kind != store.ItemWatch || !r.Know(it.No) {
+		if it.Kind.Verb() && it.Kind != store.ItemCancel && it.Kind != store.ItemWatch || !r.j.Items.Know(it.No) {
 			continue
 		}
 		if r.deliver(it) {

@@ -193,7 +193,7 @@ func (r *Interpreter) Advance(now, inboxAt store.Time) {
 // Terminate ends the run at once, in the next turn. One that was executed before, and does
 // not replay yet, is replayed first: only that tells what may be owed.
 func (r *Interpreter) Terminate(it store.Item) {
-	if !r.Know(it.No) {
+	if !r.j.Items.Know(it.No) {
 		return
 	}
 	r.terminate = &it

@@ -13,7 +13,7 @@ import (
 // it there is only Unwind.
 func (r *Interpreter) Pause(it store.Item) {
 	switch {
-	case !r.Know(it.No):
+	case !r.j.Items.Know(it.No):
 	case r.pause != nil:
 		r.Answer(it.No, verbs.No(verbs.AlreadyPausing))
 	case r.cancel.item != nil:
@@ -38,7 +38,7 @@ func (r *Interpreter) WithdrawPause(by store.Item) bool {
 			return false
 		}
 		why = verbs.BeingCancelled
-	case by.Kind != store.ItemResume || !r.Know(by.No):
+	case by.Kind != store.ItemResume || !r.j.Items.Know(by.No):
 		return false
 	default:
 		r.Answer(by.No, verbs.Yes())

@@ -1,5 +1,5 @@
 // Package verbs says what may be asked of a run: cancel, terminate, pause, resume,
-// retry, rewind, edit, and to be notified of its end. These requests are called
+// retry, rewind, edit, nudge, and to be notified of its end. These requests are called
 // verbs. They are items of the run's inbox, and the owner decides them.
 //
 // [Judge] is the law, by verb, status and marks. Its users are

@@ -27,7 +27,7 @@ func Judge(run *store.Run, verb store.ItemKind) Ruling {
 		return refused("%s", OfEntity(verb))
 	}
 	switch verb {
-	case store.ItemCancel, store.ItemTerminate, store.ItemPause, store.ItemResume:
+	case store.ItemCancel, store.ItemTerminate, store.ItemPause, store.ItemResume, store.ItemNudge:
 		if r := ended(run); r.Refused != "" {
 			return r
 		}
@@ -66,6 +66,18 @@ func Judge(run *store.Run, verb store.ItemKind) Ruling {
 		}
 	case store.ItemRewind, store.ItemEdit:
 		return executing(run)
+	case store.ItemNudge:
+		switch {
+		case run.Status == store.Stalled:
+			return refused("the run is stalled: resume it, which executes its code again")
+		case paused:
+			return refused("the run is paused: resume it, which executes its code again")
+		case run.Marks&store.Held != 0:
+			return refused("the run waits for a permit of its queue: its code is executed when it has it")
+		case run.Status == store.Queued:
+			return refused("the run is queued: its code is executed when it begins")
+		}
+		return Ruling{NeedsCode: true}
 	default:
 		return refused("nobody knows %s", verb)
 	}

@@ -23,6 +23,10 @@ var reasons = map[byte]string{
 	'f': "the run is %s: only one that has failed can be retried",
 	'x': "the run is %s: pause or cancel it first",
 	'u': verbs.Undoing,
+	'T': "the run is stalled: resume it, which executes its code again",
+	'P': "the run is paused: resume it, which executes its code again",
+	'h': "the run waits for a permit of its queue: its code is executed when it has it",
+	'q': "the run is queued: its code is executed when it begins",
 	's': "the run was replaced by a later one with its ID: it can be read and forked",
 }
 
@@ -58,6 +62,10 @@ var table = map[store.ItemKind]map[store.Status]string{
 		store.Queued: "xyxye", store.Running: "xyxye", store.Suspended: "xyxye", store.Stalled: "yyyye",
 		store.Succeeded: "yyyye", store.Failed: "yyyye", store.Cancelled: "yyyye",
 	},
+	store.ItemNudge: {
+		store.Queued: "qPqPe", store.Running: "cPcPe", store.Suspended: "cPcPe", store.Stalled: "TTTTe",
+		store.Succeeded: "aaaae", store.Failed: "aaaae", store.Cancelled: "aaaae",
+	},
 	store.ItemWatch: {
 		store.Queued: "yyyyy", store.Running: "yyyyy", store.Suspended: "yyyyy", store.Stalled: "yyyyy",
 		store.Succeeded: "yyyyy", store.Failed: "yyyyy", store.Cancelled: "yyyyy",
@@ -79,6 +87,9 @@ func want(run *store.Run, verb store.ItemKind) verbs.Ruling {
 	changes := verb == store.ItemRetry || verb == store.ItemRewind || verb == store.ItemEdit
 	if superseded && changes && letter != 'e' {
 		letter = 's'
+	}
+	if verb == store.ItemNudge && run.Marks&store.Held != 0 && (letter == 'c' || letter == 'q') {
+		letter = 'h'
 	}
 	switch {
 	case letter == 'c':

@@ -73,7 +73,7 @@ func (d *data) called(r *run, known bool, now store.Time) bool {
 			if known && !held || codeless || r.Status == store.Queued {
 				return true
 			}
-		case store.ItemResume, store.ItemWatch, store.ItemRetry, store.ItemRewind, store.ItemEdit:
+		case store.ItemResume, store.ItemWatch, store.ItemRetry, store.ItemRewind, store.ItemEdit, store.ItemNudge:
 			if codeless || known && !delayed {
 				return true
 			}

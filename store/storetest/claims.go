@@ -125,6 +125,7 @@ var claimCases = []testCase{
 				"failed", "cancelled"}},
 			{store.ItemCancel, []string{"queued", "delayed", "due", "stalled", "succeeded", "failed", "cancelled"}},
 			{store.ItemResume, []string{"stalled", "succeeded", "failed", "cancelled"}},
+			{store.ItemNudge, []string{"stalled", "succeeded", "failed", "cancelled"}},
 		} {
 			for _, workflows := range [][]string{nil, {"x", "y"}} {
 				want := map[string]bool{}
@@ -180,7 +181,7 @@ var claimCases = []testCase{
 			want bool
 		}{
 			{store.ItemMessage, false}, {store.ItemResolution, false}, {store.ItemResume, false}, {store.ItemTerminate, true},
-			{store.ItemCancel, true},
+			{store.ItemCancel, true}, {store.ItemNudge, false},
 		} {
 			id := row.kind.String()
 			r := k.start(id, func(s *store.Start) { s.After = hour })
@@ -198,7 +199,7 @@ var claimCases = []testCase{
 			k.Errorf("a moment before its time %v is claimed", ids)
 		}
 		k.pass(1)
-		k.equal("claimed at its time", claimedIDs(o.claim(10, "w")), []string{"message", "resolution", "resume"})
+		k.equal("claimed at its time", claimedIDs(o.claim(10, "w")), []string{"message", "resolution", "resume", "nudge"})
 	}},
 	{"TheLaterOfTimeAndDelayCounts", func(k *kit) {
 		now := k.start("now").Created

@@ -240,7 +240,7 @@ func (g *generator) item() store.Item {
 	kinds := []store.ItemKind{store.ItemMessage, store.ItemMessage, store.ItemUpdate, store.ItemUpdate,
 		store.ItemResolution, store.ItemCancel, store.ItemTerminate, store.ItemResume, store.ItemEnd, store.ItemWatch,
 		store.ItemWatch, store.ItemDelivery, store.ItemEvent,
-		store.ItemPause, pick(g, []store.ItemKind{store.ItemRetry, store.ItemRewind, store.ItemEdit}),
+		store.ItemPause, pick(g, []store.ItemKind{store.ItemRetry, store.ItemRewind, store.ItemEdit, store.ItemNudge}),
 		store.ItemGrant, store.ItemGrant, store.ItemGiveBack}
 	it := store.Item{Kind: pick(g, kinds), ID: pick(g, genItems), Origin: pick(g, []string{"o", "o", "p"}),
 		Value: g.value()}

@@ -130,6 +130,8 @@ var law28 = []testCase{
 			{kind: store.ItemPause, claimed: true, held: true},
 			{kind: store.ItemResume},
 			{kind: store.ItemRetry},
+			{kind: store.ItemNudge, begun: true},
+			{kind: store.ItemNudge, begun: true, paused: true, claimed: true, held: true},
 			{kind: store.ItemGrant, claimed: true},
 			{kind: store.ItemCancel, begun: true},
 			{kind: store.ItemTerminate, begun: true, claimed: true, held: true},

@@ -29,7 +29,7 @@ var law18 = []testCase{
 			}
 		})
 		for i, kind := range []store.ItemKind{store.ItemResume, store.ItemRetry, store.ItemRewind, store.ItemEdit,
-			store.ItemCancel, store.ItemTerminate, store.ItemPause} {
+			store.ItemCancel, store.ItemTerminate, store.ItemPause, store.ItemNudge} {
 			for _, r := range []store.Run{suspended, running} {
 				no := k.send(verb(r.ID, fmt.Sprint("v", i), kind))
 				c := o.claim(10) // without the code

@@ -17,7 +17,7 @@ func Calls(item, loads string) string {
 			WHEN item.kind IN ({terminate},{pause}) THEN true
 			WHEN item.kind={cancel} THEN r.status NOT IN ({running},{suspended}) OR r.marks & {paused} <> 0
 				OR r.marks & {held} = 0 AND LOADS
-			WHEN item.kind IN ({resume},{watch},{retry},{rewind},{edit}) THEN r.status IN {ended} OR r.status={stalled}
+			WHEN item.kind IN ({resume},{watch},{retry},{rewind},{edit},{nudge}) THEN r.status IN {ended} OR r.status={stalled}
 				OR r.marks & {paused} <> 0 OR r.marks & {held} = 0 AND (r.status<>{queued} OR r.wake_at IS NULL) AND LOADS
 			ELSE r.marks & {paused} = 0 AND CASE WHEN r.marks & {held} <> 0 THEN item.kind={grant}
 				ELSE r.status<>{queued} OR r.wake_at IS NULL END AND LOADS END`)

@@ -39,6 +39,7 @@ var (
 		"terminate": int(store.ItemTerminate), "resume": int(store.ItemResume), "ending": int(store.ItemEnd),
 		"watch": int(store.ItemWatch), "update": int(store.ItemUpdate), "pause": int(store.ItemPause),
 		"retry": int(store.ItemRetry), "rewind": int(store.ItemRewind), "edit": int(store.ItemEdit),
+		"nudge": int(store.ItemNudge),
 		"event": int(store.ItemEvent), "wait": int(store.ItemWait), "withdraw": int(store.ItemWithdraw),
 		"ack": int(store.ItemAck), "returned": int(store.ItemReturn), "delivery": int(store.ItemDelivery),
 		"ask": int(store.ItemAsk), "grant": int(store.ItemGrant), "giveBack": int(store.ItemGiveBack),
