@@ -114,7 +114,7 @@ type Engine struct {
 	time     clock.Bound
 	changes  *notify.Changes
 	waiters  *notify.Waiters
-	entities entity.Existing // that exist
+	entities entity.Directory
 	queues   *queues.Queues
 
 	executor  atomic.Pointer[executor] // nil: not the owner
@@ -144,6 +144,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		cfg:  cfg, boot: uuid.NewString(), slots: d.Slots, large: payload.Large{From: cfg.WarnValue, Log: cfg.Log},
 	}
 	e.workflows.Store, e.workflows.Has = cfg.Store, func(name string) bool { _, own := cfg.Workflows[name]; return own }
+	e.entities.Home, e.entities.Has = e.home, func(kind string) bool { return cfg.Entities[kind] != nil }
 	e.changes = notify.NewChanges(cfg.Store.Changed)
 	e.waiters = notify.New(notify.Config{
 		Store: cfg.Store, Changes: e.changes, Poll: cfg.Poll, InMemory: e.inMemory, Sole: e.sole,

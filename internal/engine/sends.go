@@ -9,9 +9,9 @@ import (
 // they start, and whether this process claims their runs in the same commit.
 func (x *executor) address(turn *store.Turn) {
 	room := -1
-	turn.Sends = x.e.introduceEntities(turn.Sends)
+	turn.Sends = x.e.entities.Introduce(turn.Sends)
 	if turn.Update != nil {
-		turn.Update.Sends = x.e.introduceEntities(turn.Update.Sends)
+		turn.Update.Sends = x.e.entities.Introduce(turn.Update.Sends)
 	}
 	for _, sends := range turn.Sent(store.Committed) {
 		for i := range sends {
@@ -52,7 +52,7 @@ func (x *executor) Sent(in *ownership.Shards, turn *store.Turn, result *store.Tu
 				return
 			}
 			answer := &result.Sends[n]
-			x.e.learnEntities(sends[i:i+1], result.Sends[n:n+1])
+			x.e.entities.Learn(sends[i:i+1], result.Sends[n:n+1])
 			if n++; answer.Outcome == store.NotFound || answer.Outcome == store.Ended {
 				x.dispatcher.claimSoon() // if it was a watch, the store has answered it
 			}

@@ -2,9 +2,9 @@ package entity
 
 import "sync"
 
-// Existing remembers which entities are known to exist, so that they are not started each
-// time they are used. The zero Existing knows none. It is safe for concurrent use.
-type Existing struct {
+// existing remembers which entities are known to exist, so that they are not started each
+// time they are used. The zero existing knows none. It is safe for concurrent use.
+type existing struct {
 	mu  sync.Mutex
 	ids map[string]struct{}
 }
@@ -12,16 +12,16 @@ type Existing struct {
 // maxKnown bounds the memory. Entities beyond it are started each time, without effect.
 const maxKnown = 100_000
 
-// Has reports whether an entity is known to exist.
-func (k *Existing) Has(id string) bool {
+// has reports whether an entity is known to exist.
+func (k *existing) has(id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, known := k.ids[id]
 	return known
 }
 
-// Add notes that an entity exists.
-func (k *Existing) Add(id string) {
+// add notes that an entity exists.
+func (k *existing) add(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.ids == nil {
@@ -32,15 +32,15 @@ func (k *Existing) Add(id string) {
 	}
 }
 
-// Remove notes that an entity does not exist.
-func (k *Existing) Remove(id string) {
+// remove notes that an entity does not exist.
+func (k *existing) remove(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.ids, id)
 }
 
-// Clear forgets all.
-func (k *Existing) Clear() {
+// clear forgets all.
+func (k *existing) clear() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ids = nil
