@@ -236,7 +236,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 // again whenever one joins, leaves or dies. On such a store Run fails with an error
 // wrapping ErrInvalid if another process of the same build and group registers different
 // workflows. With Exclusive it is the only process, on any store, or returns an error
-// that names the other one.
+// that names the other one, and wraps ErrHeld.
 //
 // When ctx ends, nothing new begins. Step bodies may finish within Grace, then their
 // contexts end. Completed operations are committed, and the store is released, so that
@@ -244,11 +244,37 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 // bodies that have not returned: nothing that they still do is recorded. If the store is
 // closed before, Run returns an error that wraps store.ErrClosed.
 func (e *Engine) Run(ctx context.Context) error {
-	err := e.inner.Run(ctx)
+	return differs(e.inner.Run(ctx))
+}
+
+// differs returns the error of Run: other workflows than those of another node are invalid.
+func differs(err error) error {
 	if differ := (*engine.DifferError)(nil); errors.As(err, &differ) {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return err
+}
+
+// RunOnce executes all that is ready and returns when nothing is: for a cron job, a request
+// handler, a function. next is the time, by the clock of this process, at which RunOnce is to
+// be called again: when the first sleep, deadline, schedule or retry is due. Zero means that
+// nothing is planned. Before it returns it deletes what has outlived its retention.
+//
+// Ready is also what becomes so meanwhile, so a run that never waits keeps it busy until ctx
+// ends. It waits for step bodies, and for delays that are shorter than a second. What is
+// started or sent while it is returning may be left: call RunOnce after a Start or a Send. A
+// run whose code this process does not have is left, and is in no next.
+//
+// When ctx ends before, RunOnce stops as Run does; next is then a time that has passed,
+// because something may be left. On a store that one process works on at a time, such as a
+// file, it returns an error wrapping ErrHeld at once if there is another owner; next is then
+// when that owner must have renewed its lease. On a store with many slots it takes those that
+// others do not hold, and next is not later than the first end of a lease of others: they may
+// have died. In all else it is like Run. RunOnce may be called again and again, but not while
+// Run or RunOnce of the same engine is under way.
+func (e *Engine) RunOnce(ctx context.Context) (next time.Time, err error) {
+	next, err = e.inner.RunOnce(ctx)
+	return next, differs(err)
 }
 
 // Owner reports whether this process executes the store's runs, or some, now.

@@ -36,6 +36,8 @@ var (
 	ErrRefused = errors.New("refused")
 	// ErrPending: the context ended before the owner decided; the request stands.
 	ErrPending = engine.ErrPending
+	// ErrHeld: another process works on the store, and nobody else can meanwhile.
+	ErrHeld = engine.ErrHeld
 	// ErrUnanswered: the run has ended, or continued as new, without an answer to
 	// an update.
 	ErrUnanswered = errors.New("the update was not answered")

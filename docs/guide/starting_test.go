@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/stettest"
+	"github.com/stet-run/stet/store/memory"
 )
 
 func startOrder(ctx context.Context, e *stet.Engine, orders *stet.Workflow[Order, bool], o Order) error {
@@ -66,4 +69,50 @@ func TestSendOrStart(t *testing.T) {
 			}
 		}
 	})
+}
+
+func handle(ctx context.Context, e *stet.Engine) (next time.Time, err error) {
+	next, err = e.RunOnce(ctx)
+	if errors.Is(err, stet.ErrHeld) {
+		return next, nil // another process is at work: it does what is ready
+	}
+	return next, err
+}
+
+// TestHandle works by calls alone; one beside a process that works returns without an error.
+func TestHandle(t *testing.T) {
+	orders := stet.Define("order", func(ctx stet.Context, o Order) (bool, error) {
+		return true, stet.Sleep(ctx, "pause", time.Hour)
+	})
+	db := memory.New()
+	engine := func() *stet.Engine {
+		e, err := stet.New(t.Context(), stet.Config{
+			Store: db, Workflows: []stet.Definition{orders}, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	e := engine()
+	if err := startOrder(t.Context(), e, orders, Order{ID: "1", Customer: "Ada"}); err != nil {
+		t.Fatal(err)
+	}
+	next, err := handle(t.Context(), e)
+	if d := time.Until(next); err != nil || d > time.Hour || d < 50*time.Minute {
+		t.Errorf("to be called again after %s (%v); want an hour", d, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- e.Run(ctx) }()
+	for !e.Owner() {
+		time.Sleep(time.Millisecond)
+	}
+	if next, err := handle(t.Context(), engine()); err != nil || next.Before(time.Now()) {
+		t.Errorf("beside an owner: %s, %v", next, err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }

@@ -14,6 +14,9 @@ import (
 // could not be renewed.
 var ErrLost = errors.New("lease lost")
 
+// ErrHeld is wrapped by every HeldError.
+var ErrHeld = errors.New("the store is held by another process")
+
 // HeldError says that another node holds the store.
 type HeldError struct {
 	Holder store.Lease
@@ -22,8 +25,11 @@ type HeldError struct {
 // Error names the holder and when its lease ends.
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("the store is held by node %s until %s: "+
-		"stop it, or open this engine without Exclusive as a standby", e.Holder.Node, e.Holder.Until)
+		"stop it, or wait for its end with Run and without Exclusive", e.Holder.Node, e.Holder.Until)
 }
+
+// Unwrap returns ErrHeld.
+func (e *HeldError) Unwrap() error { return ErrHeld }
 
 // Keeper acquires and renews the leases of a fixed set of shards. All fields are
 // required.

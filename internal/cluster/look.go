@@ -32,19 +32,22 @@ func (m *Member) look() bool {
 	if waits {
 		m.soon(m.Poll)
 	}
+	var until time.Time // the first of them
 	for _, l := range leases {
 		// A lease that ends may be the first sign of a node's death.
 		foreign := l.Node != m.Node.ID || l.Boot != m.Node.Boot
 		if l.Until > d.Now && foreign && slices.Contains(m.Node.Groups, l.Shard.Group) {
-			m.soon(l.Until.Sub(d.Now) + time.Millisecond)
+			ends := l.Until.Sub(d.Now) + time.Millisecond
+			m.soon(ends)
+			if at := m.looked.Add(ends); until.IsZero() || at.Before(until) {
+				until = at
+			}
 		}
 	}
 	if len(drain) > 0 {
 		m.drain(drain)
 	}
-	if len(take) > 0 {
-		m.take(take)
-	}
+	m.settle(len(take) == 0 || m.take(take), until)
 	return changed || len(take)+len(drain) > 0
 }
 
@@ -67,6 +70,7 @@ func (m *Member) reconcile(leases map[store.Shard]*store.Lease) bool {
 	}
 	if len(lost) > 0 {
 		m.Log.Error("leases were taken by other nodes", "node", m.Node.ID, "shards", len(lost))
+		m.settle(false, time.Time{})
 		m.Work.Lose(lost)
 	}
 	return len(lost) > 0
@@ -121,8 +125,8 @@ func (m *Member) plan(
 	return take, drain, waits
 }
 
-// take tries to take shards.
-func (m *Member) take(shards []store.Shard) {
+// take tries to take shards. It reports whether it has them all.
+func (m *Member) take(shards []store.Shard) bool {
 	m.due = slices.DeleteFunc(m.due, func(l store.Lease) bool { return slices.Contains(shards, l.Shard) })
 	sent := time.Now()
 	ctx, cancel := m.bounded()
@@ -131,7 +135,7 @@ func (m *Member) take(shards []store.Shard) {
 	if err != nil {
 		m.failed("taking shards; trying again", err)
 		m.soon(m.Poll)
-		return
+		return false
 	}
 	m.Observe(now)
 	var taken []store.Acquired
@@ -144,13 +148,14 @@ func (m *Member) take(shards []store.Shard) {
 		taken = append(taken, acquired[i])
 	}
 	if len(taken) == 0 {
-		return
+		return false
 	}
 	if renewAt := sent.Add(m.Renew); len(m.held) == len(taken) {
 		m.renewAt = renewAt
 	}
 	m.Log.Info("shards taken", "node", m.Node.ID, "taken", len(taken), "held", len(m.held))
 	m.Work.Begin(taken)
+	return len(taken) == len(shards)
 }
 
 // divides reports whether some of the nodes that were seen last can load runs of a

@@ -56,6 +56,8 @@ type Member struct {
 	fenced   []store.Lease // the store has said that these are not current
 	released []store.Shard // the work in these has ended
 	closed   error         // the store was closed
+	settled  bool          // this node holds what it can, as far as it knows
+	until    time.Time     // when the first lease of another node ends; zero: there is none
 
 	// Of the goroutine of Run.
 	held       map[store.Shard]*heldLease
@@ -105,8 +107,25 @@ const (
 func (m *Member) Fenced(l store.Lease) {
 	m.mu.Lock()
 	m.fenced = append(m.fenced, l)
+	m.settled = false
 	m.mu.Unlock()
 	m.poke()
+}
+
+// Settled reports whether this node has taken the shards that it can have, and when the first
+// lease of another node ends that does not renew it; zero: there is none. It is safe for
+// concurrent use.
+func (m *Member) Settled() (settled bool, until time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.settled, m.until
+}
+
+// settle notes what Settled returns.
+func (m *Member) settle(settled bool, until time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.settled, m.until = settled && len(m.fenced) == 0, until
 }
 
 // Look wakes the member. It is safe for concurrent use.
@@ -370,6 +389,7 @@ func (m *Member) expire() {
 	}
 	if len(lost) > 0 {
 		m.Log.Error("leases could not be renewed in time: their shards are dropped", "node", m.Node.ID, "shards", len(lost))
+		m.settle(false, time.Time{})
 		m.Work.Lose(lost)
 		m.lookAt = time.Now().Add(m.Poll)
 	}
@@ -407,6 +427,7 @@ func (m *Member) renew() {
 	}
 	if len(lost) > 0 {
 		m.Log.Error("leases were taken by other nodes", "node", m.Node.ID, "shards", len(lost))
+		m.settle(false, time.Time{})
 		m.Work.Lose(lost)
 		m.lookAt = time.Now()
 	}

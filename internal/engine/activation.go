@@ -119,7 +119,7 @@ func (a *activation) queue(events []event) bool {
 		return false
 	}
 	a.driving = true
-	a.x.drivers.Add(1)
+	a.x.drivers.Add()
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stet-run/stet/internal/idle"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/suspects"
 	"github.com/stet-run/stet/store"
@@ -25,9 +26,10 @@ const lagging = 50 * time.Millisecond
 // dispatcher claims what is ready: on a hint, when a wake time has come, and once per poll
 // interval. It is one goroutine.
 type dispatcher struct {
-	x     *executor
-	wake  chan struct{} // capacity 1: a hint to claim
-	asked atomic.Int64  // claims that were asked for
+	x      *executor
+	wake   chan struct{} // capacity 1: a hint to claim
+	asked  atomic.Int64  // claims that were asked for
+	claims idle.Claims
 
 	outcomeUnknown bool // a claim has failed since reloadClaimed; of the dispatcher's goroutine
 
@@ -142,8 +144,10 @@ func (d *dispatcher) wakeBy(at store.Time) {
 // wait for that (readers) are woken last.
 func (d *dispatcher) claim() (found bool) {
 	x := d.x
+	begin := d.claims.Begin()
 	in := x.shards.Now()
 	if len(in.Open()) == 0 {
+		d.claims.End(begin, idle.Claim{})
 		d.mu.Lock()
 		d.nextWake = 0 // of shards that are lost
 		d.mu.Unlock()
@@ -191,6 +195,11 @@ func (d *dispatcher) claim() (found bool) {
 		}
 		a.post(timeReached{})
 	}
+	answer := idle.Claim{Found: claims.More || len(claims.Runs)+len(claims.Fenced) > 0}
+	if claims.NextWake != 0 {
+		answer.Next = time.Now().Add(claims.NextWake.Sub(claims.Now))
+	}
+	d.claims.End(begin, answer)
 	return len(claims.Runs) > 0
 }
 

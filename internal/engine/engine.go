@@ -17,6 +17,7 @@ import (
 	"github.com/stet-run/stet/internal/cluster"
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/idle"
 	"github.com/stet-run/stet/internal/notify"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/queues"
@@ -128,7 +129,7 @@ type Engine struct {
 // DifferError says that another node of the build has other workflows.
 type DifferError = cluster.DifferError
 
-// ErrRunning is returned by a second concurrent Run.
+// ErrRunning is returned by a second concurrent Run or RunOnce.
 var ErrRunning = errors.New("the engine is already running")
 
 // New returns an engine that does nothing until it is asked.
@@ -179,15 +180,17 @@ func (e *Engine) working() (context.Context, context.CancelFunc) {
 
 // Run works until ctx ends, as the owner or as a standby that takes over. See
 // stet.Engine.Run.
-func (e *Engine) Run(ctx context.Context) error {
-	err := e.run(ctx)
+func (e *Engine) Run(ctx context.Context) error { return e.runUntil(ctx, nil) }
+
+func (e *Engine) runUntil(ctx context.Context, stay *idle.Stay) error {
+	err := e.run(ctx, stay)
 	if errors.Is(err, store.ErrClosed) {
 		return fmt.Errorf("the store was closed while the engine worked on it; close it when Run has returned: %w", err)
 	}
 	return err
 }
 
-func (e *Engine) run(ctx context.Context) error {
+func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 	e.mu.Lock()
 	if e.running {
 		e.mu.Unlock()
@@ -210,16 +213,17 @@ func (e *Engine) run(ctx context.Context) error {
 		Workflows: names, Groups: e.groups(),
 	}
 	if e.slots > 1 && !e.cfg.Exclusive {
-		return e.asMember(ctx, node)
+		return e.asMember(ctx, node, stay)
 	}
 	keeper := &cluster.Keeper{
 		Store: e.cfg.Store, Node: node,
 		Shards: e.shards(), TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Retry: e.cfg.Poll,
-		Exclusive: e.cfg.Exclusive, Log: e.cfg.Log, Observe: e.time.Observe,
+		Exclusive: e.cfg.Exclusive || stay != nil, Log: e.cfg.Log, Observe: e.time.Observe,
 		Last: e.batches.Acknowledged, WentBack: e.wentBack,
 	}
 	return keeper.Run(ctx, func(stop, held context.Context, c cluster.Term) error {
 		x := newExecutor(e, stop, held, e.executed())
+		x.stay = stay
 		x.shards.Take(x.held, c.Leases)
 		x.recovery = &Recovery{Clean: c.Clean, Suspects: c.Suspects, Shards: e.shards()}
 		return x.serve()
@@ -270,10 +274,11 @@ func (e *Engine) holds(shard store.Shard) bool {
 }
 
 // asMember works as one of several nodes until ctx ends.
-func (e *Engine) asMember(ctx context.Context, node store.Node) error {
+func (e *Engine) asMember(ctx context.Context, node store.Node, stay *idle.Stay) error {
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	x := newExecutor(e, serving, context.WithoutCancel(ctx), e.executed())
+	x.stay = stay
 	x.member = &cluster.Member{
 		Store: e.cfg.Store, Node: node, Slots: e.slots, TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Poll: e.cfg.Poll,
 		Log: e.cfg.Log, Observe: e.time.Observe, Now: e.time.Now, Hints: e.changes.Nodes, Work: shardWork{x},

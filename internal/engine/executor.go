@@ -12,6 +12,7 @@ import (
 
 	"github.com/stet-run/stet/internal/cluster"
 	"github.com/stet-run/stet/internal/committer"
+	"github.com/stet-run/stet/internal/idle"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/report"
 	"github.com/stet-run/stet/internal/steps"
@@ -33,8 +34,9 @@ type executor struct {
 	groups    []string
 	committer *committer.Committer
 	steps     steps.Env
-	drivers   sync.WaitGroup // goroutines that drive, load or wait for a reload
-	crew      committer.Crew // goroutines of the committer, of hooks, and those that give shards back
+	drivers   idle.Goroutines // that drive, load or wait for a reload
+	stay      *idle.Stay      // ends when nothing is left to do; nil: it does not end by itself
+	crew      committer.Crew  // goroutines of the committer, of hooks, and those that give shards back
 	report    report.Reporter
 	closed    atomic.Pointer[error]
 
@@ -72,8 +74,11 @@ func (x *executor) serve() error {
 		report(*x.recovery)
 	}
 	var sweeper sync.WaitGroup
-	if len(x.e.cfg.Workflows) > 0 { // a node without workflows has no retention rules
-		sweeper.Go(x.sweep)
+	switch {
+	case x.stay != nil:
+		sweeper.Go(func() { x.stay.Watch(x.held, x, &x.dispatcher.claims, x.tidy) })
+	case len(x.e.cfg.Workflows) > 0: // a node without workflows has no retention rules
+		sweeper.Go(func() { x.sweeper().Run(x.held, x.stop.Done()) })
 	}
 	x.dispatcher.run()
 	err := x.shutdown()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/permit"
@@ -36,7 +37,7 @@ func (x *executor) load(expected ...*activation) {
 	for len(expected) > 0 {
 		chunk := expected[:min(len(expected), loadChunk)]
 		expected = expected[len(chunk):]
-		x.drivers.Add(1)
+		x.drivers.Add()
 		go func() {
 			defer x.drivers.Done()
 			x.loadChunk(chunk)
@@ -85,6 +86,7 @@ func (x *executor) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Du
 	}
 	go func() {
 		defer x.drivers.Done()
+		defer x.drivers.Rest(time.Now().Add(pause))()
 		select {
 		case <-time.After(pause):
 			x.take(h, no)
@@ -120,39 +122,22 @@ func (x *executor) reloadClaimed(in *ownership.Shards, claims *store.Claims) boo
 	for chunk := range slices.Chunk(called, 1000) {
 		filters = append(filters, store.Filter{Nos: chunk, Limit: len(chunk)})
 	}
-	missing, there := map[store.RunNo]*ownership.Shard{}, []*activation(nil)
-	for _, f := range filters {
-		for {
-			ctx, done := x.limited(x.held)
-			page, err := x.e.base.List(ctx, f)
-			done()
-			if err != nil {
-				return false
-			}
-			for i := range page.Runs {
-				r := &page.Runs[i]
-				switch h := in.Of(r.Shard); {
-				case h == nil || !r.Claimed:
-				case active[r.No] != nil:
-					there = append(there, active[r.No])
-				default:
-					missing[r.No] = h
-				}
-			}
-			if f.Cursor = page.Next; page.Next == "" {
-				break
-			}
-		}
+	claimed, err := committer.Claimed(in, filters, func(f store.Filter) (store.Page, error) {
+		ctx, done := x.limited(x.held)
+		defer done()
+		return x.e.base.List(ctx, f)
+	})
+	if err != nil {
+		return false
 	}
 	x.committer.Settle(x.held) // the answers to commands that have claimed runs may be on their way
-	for no, h := range missing {
-		if x.memory.find(no) == nil {
+	for no, h := range claimed {
+		if a := active[no]; a != nil {
+			a.post(claimUncertain{})
+		} else if x.memory.find(no) == nil {
 			x.log().Warn("a claimed run is taken into memory: the answer to its claim was lost", "run_no", no)
 			x.take(h, no)
 		}
-	}
-	for _, a := range there {
-		a.post(claimUncertain{})
 	}
 	return true
 }

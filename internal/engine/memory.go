@@ -64,7 +64,7 @@ func (m *memory) beginDriver() bool {
 	if m.draining {
 		return false
 	}
-	m.x.drivers.Add(1)
+	m.x.drivers.Add()
 	return true
 }
 

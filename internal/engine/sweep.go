@@ -8,10 +8,9 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// sweep deletes what has outlived its retention, until the executor is asked to stop, or
-// has lost what it holds.
-func (x *executor) sweep() {
-	sweeper := sweep.Sweeper{
+// sweeper returns what deletes what has outlived its retention.
+func (x *executor) sweeper() *sweep.Sweeper {
+	return &sweep.Sweeper{
 		Store: x.e.cfg.Store, Rules: x.e.cfg.Retention, Pause: x.e.cfg.Sweep, Log: x.log(),
 		Leases: func() []store.Lease { return x.shards.Now().Leases() },
 		Collect: func(ctx context.Context) (int, error) {
@@ -19,5 +18,4 @@ func (x *executor) sweep() {
 		},
 		Mine: func() bool { return x.e.holds(store.Shard{Group: store.DefaultGroup}) },
 	}
-	sweeper.Run(x.held, x.stop.Done())
 }

@@ -85,6 +85,29 @@ func (s *Sweeper) Run(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
+// Pass sweeps once, items as well. It returns early if ctx ends, or the store returns an
+// error, which it logs.
+func (s *Sweeper) Pass(ctx context.Context) {
+	req := store.SweepRequest{Rules: s.Rules, Items: true, Leases: s.Leases()}
+	for {
+		begun := time.Now()
+		swept, err := s.Store.Sweep(ctx, req)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			s.Log.Warn("sweeping; trying again the next time", "error", err)
+			return
+		case err != nil, swept.Done:
+			return
+		}
+		req.From = swept.Next
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(shortest, share*time.Since(begun))):
+		}
+	}
+}
+
 func (s *Sweeper) collect(ctx context.Context) {
 	n, err := s.Collect(ctx)
 	switch {

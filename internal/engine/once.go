@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stet-run/stet/internal/cluster"
+	"github.com/stet-run/stet/internal/idle"
+)
+
+// ErrHeld says that another process holds the store.
+var ErrHeld = cluster.ErrHeld
+
+// RunOnce works until nothing is left to do, or ctx ends. See stet.Engine.RunOnce.
+func (e *Engine) RunOnce(ctx context.Context) (next time.Time, err error) {
+	stay, ctx := idle.Begin(ctx)
+	err = e.runUntil(ctx, stay)
+	next = stay.End()
+	if held := (*cluster.HeldError)(nil); errors.As(err, &held) {
+		next = time.Now().Add(held.Holder.Until.Sub(e.time.Now())).Round(0)
+	}
+	return next, err
+}
+
+// tidy deletes what has outlived its retention.
+func (x *executor) tidy(ctx context.Context) {
+	if len(x.e.cfg.Workflows) > 0 {
+		x.sweeper().Pass(ctx)
+	}
+}
+
+// AskForClaim implements idle.Work.
+func (x *executor) AskForClaim() { x.dispatcher.claimSoon() }
+
+// Resting implements idle.Work. What drives runs is counted, so that nothing passes
+// unnoticed between the looks at one activation and another.
+func (x *executor) Resting() (resting bool, next time.Time) {
+	working, before, next := x.drivers.Working()
+	if working || !x.committer.Idle() {
+		return false, next
+	}
+	if x.member != nil {
+		settled, until := x.member.Settled()
+		if !settled {
+			return false, next
+		}
+		next = idle.Earlier(next, until)
+	}
+	for _, a := range x.memory.all() {
+		if !a.resting() {
+			return false, next
+		}
+	}
+	working, after, _ := x.drivers.Working()
+	return !working && before == after, next
+}
+
+// resting reports whether nothing happens until the run is claimed.
+func (a *activation) resting() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.gone || !a.driving && len(a.events) == 0 && a.phase == live && a.r.Suspended() && !a.turn.underWay
+}
