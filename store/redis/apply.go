@@ -16,6 +16,9 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	if err := s.check(commands); err != nil {
 		return nil, 0, err
 	}
+	if err := s.memory.refuseStarts(ctx, s, commands); err != nil {
+		return nil, 0, err
+	}
 	c := committing{Store: s, b: &store.Batch{Commands: commands}}
 	if err := c.resolve(ctx); err != nil {
 		return nil, 0, err

@@ -8,9 +8,13 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Claim implements store.Store. With one part it is one act. Otherwise a query of all
-// parts finds candidates, of which the first are then claimed where they are. They are
-// still there, because only the owner of their shards claims them.
+// claimChunk bounds the runs that one claim takes at a time, so that a script keeps the
+// server busy for some milliseconds.
+const claimChunk = 1000
+
+// Claim implements store.Store. With one part each claimChunk runs are one act. Otherwise a
+// query of all parts finds candidates, of which the first are then claimed where they are.
+// They are still there, because only the owner of their shards claims them.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
 	if err := req.Validate(); err != nil {
 		return store.Claims{}, err
@@ -20,16 +24,33 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	if len(q.parts) == 0 {
 		q.parts = []int{0}
 	}
-	var err error
-	if s.parts == 1 {
-		err = q.run(ctx, lookAndClaim, q.parts, nil)
-	} else if err = q.run(ctx, onlyLook, q.parts, nil); err == nil {
-		err = q.choose(ctx)
+	for {
+		before := len(q.claims.Runs)
+		err := q.chunk(ctx)
+		if err != nil && before == 0 {
+			return store.Claims{}, err
+		}
+		if err != nil { // the runs that were claimed are reported; the next claim meets the error
+			q.claims.More = true
+			return q.answer(), nil
+		}
+		if !q.claims.More || len(q.claims.Runs)-before < claimChunk || len(q.claims.Runs) == req.Limit {
+			return q.answer(), nil
+		}
 	}
-	if err != nil {
-		return store.Claims{}, err
+}
+
+// chunk claims the first runs that are ready.
+func (q *claimQuery) chunk(ctx context.Context) error {
+	q.limit = min(q.req.Limit-len(q.claims.Runs), claimChunk)
+	q.candidates, q.claims.More, q.claims.Fenced, q.claims.Unservable = nil, false, nil, nil
+	if q.s.parts == 1 {
+		return q.run(ctx, lookAndClaim, q.parts, nil)
 	}
-	return q.answer(), nil
+	if err := q.run(ctx, onlyLook, q.parts, nil); err != nil {
+		return err
+	}
+	return q.choose(ctx)
 }
 
 // claimQuery is a query for runs that are ready.
@@ -38,6 +59,7 @@ type claimQuery struct {
 	req        *store.ClaimRequest
 	parts      []int
 	places     map[int][]int // of the leases, by part
+	limit      int           // of this chunk
 	candidates []candidate
 	claims     store.Claims
 	items      map[store.RunNo][]store.Item
@@ -72,7 +94,7 @@ func (q *claimQuery) run(ctx context.Context, purpose string, parts []int, chose
 			a.text("")
 			a.leases(q.req.Leases, q.places[part])
 		}
-		a.count(q.req.Limit)
+		a.count(q.limit)
 		a.text(q.req.Build)
 		a.bool(q.req.Unservable)
 		each(&a, q.req.Workflows, func(w string) { a.text(w) })
@@ -139,7 +161,7 @@ func (q *claimQuery) choose(ctx context.Context) error {
 	slices.SortFunc(q.candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.order, b.order), cmp.Compare(a.no, b.no))
 	})
-	first := q.candidates[:min(len(q.candidates), q.req.Limit)]
+	first := q.candidates[:min(len(q.candidates), q.limit)]
 	q.claims.More = q.claims.More || len(q.candidates) > len(first)
 	if len(first) == 0 {
 		return nil
@@ -155,10 +177,13 @@ func (q *claimQuery) choose(ctx context.Context) error {
 		chosen[part] = append(chosen[part], c.no)
 		place[c.no] = i
 	}
+	before := len(q.claims.Runs)
 	if err := q.run(ctx, claimGiven, parts, chosen); err != nil {
 		return err
 	}
-	slices.SortFunc(q.claims.Runs, func(a, b store.Claimed) int { return cmp.Compare(place[a.Run.No], place[b.Run.No]) })
+	slices.SortFunc(q.claims.Runs[before:], func(a, b store.Claimed) int {
+		return cmp.Compare(place[a.Run.No], place[b.Run.No])
+	})
 	return nil
 }
 

@@ -124,6 +124,7 @@
 // The acts are the files in lua, each put behind those that it shares. A word like
 // STATUS.queued in them stands for a constant, see package words and protocol.go. They are
 // loaded when the server does not have them. A script fails at its first write if memory or
-// disk are full. It checks everything that could refuse a turn before it writes, so it is
+// disk are full; those that free memory, and those of leases and heartbeats, go on with a
+// full memory (full.lua). A script checks everything that could refuse a turn before it writes, so it is
 // all or nothing as long as it has no error itself.
 package redis

@@ -35,6 +35,7 @@ type Store struct {
 	fences     fences
 	commitConn commitConn
 	relay      *relayer // nil: one part
+	memory     memory
 
 	mu      sync.Mutex
 	batches map[[2]string]int64         // the last one of each boot of this process, by node and boot
