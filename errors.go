@@ -51,7 +51,7 @@ var (
 	// the stores return too. What schedule.Compile returns wraps the ErrInvalid of
 	// package schedule instead; what this package returns of it wraps both.
 	ErrInvalid = store.ErrInvalid
-	// ErrEmpty: Any or Race was given no branches.
+	// ErrEmpty: Any or Race was given no branches, or none is left in a Settled.
 	ErrEmpty = runner.ErrEmpty
 	// ErrStepTimeout is the cause with which the context of a step's attempt ends
 	// when its time is over.

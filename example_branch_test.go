@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -144,4 +145,82 @@ func ExampleMap() {
 
 	fmt.Println(result(engine, pack, []string{"tea", "mugs", "spoons"}))
 	// Output: [box of tea box of mugs box of spoons] <nil>
+}
+
+// Settled gives branches as they end. More are begun meanwhile: here, one again that has
+// failed.
+func ExampleSettled() {
+	gather := stet.Define("gather", func(ctx stet.Context, shops []string) ([]string, error) {
+		var open stet.Settled[int]
+		for _, shop := range shops {
+			open.Add(stet.Go(ctx, shop, quote(shop, len(shop), shop == "closed")))
+		}
+		var seen []string
+		for open.Len() > 0 {
+			branch, err := open.Next(ctx)
+			if err != nil {
+				return nil, err
+			}
+			price, err := branch.Result()
+			if err != nil {
+				open.Add(stet.Go(ctx, "instead of "+branch.Name(), quote("another", 9, false)))
+				continue
+			}
+			seen = append(seen, fmt.Sprint(branch.Name(), ": ", price))
+		}
+		slices.Sort(seen)
+		return seen, nil
+	})
+	engine, stop := background(gather)
+	defer stop()
+
+	fmt.Println(result(engine, gather, []string{"tea", "closed", "mugs"}))
+	// Output: [instead of closed: 9 mugs: 4 tea: 3] <nil>
+}
+
+// In a Select, what has come by a deadline counts.
+func ExampleSettled_Case() {
+	gather := stet.Define("gather", func(ctx stet.Context, _ int) (string, error) {
+		var open stet.Settled[int]
+		open.Add(
+			stet.Go(ctx, "late", func(ctx stet.Context) (int, error) { return 0, stet.Sleep(ctx, "day", 24*time.Hour) }),
+			stet.Go(ctx, "now", quote("now", 7, false)),
+		)
+		deadline := stet.Now(ctx).Add(time.Second)
+		for sum := 0; ; {
+			var branch *stet.Future[int]
+			won, err := stet.Select(ctx, open.Case(&branch), stet.AtTime("deadline", deadline))
+			if err != nil {
+				return "", err
+			}
+			if won == 1 {
+				return fmt.Sprint(sum, ", without ", open.Len()), nil
+			}
+			price, _ := branch.Result()
+			sum += price
+		}
+	})
+	engine, stop := background(gather)
+	defer stop()
+
+	fmt.Println(result(engine, gather, 0))
+	// Output: 7, without 1 <nil>
+}
+
+// Cancel ends one branch. Its code sees that as an error, and may clean up.
+func ExampleFuture_Cancel() {
+	watch := stet.Define("watch", func(ctx stet.Context, _ int) (bool, error) {
+		alarm := stet.Go(ctx, "alarm", func(ctx stet.Context) (int, error) { return 0, stet.Sleep(ctx, "day", 24*time.Hour) })
+		if err := stet.Do(ctx, "work", func(context.Context) error { return nil }); err != nil {
+			return false, err
+		}
+		alarm.Cancel(ctx)
+		_, err := alarm.Await(ctx)
+		return errors.Is(err, stet.ErrCancelled), nil
+	})
+	engine, stop := background(watch)
+	defer stop()
+
+	fmt.Println(result(engine, watch, 0))
+	// Output: true <nil>
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Case is one of the things that a Select waits for. Make one with Future.Case,
-// Promise.Case, Message.Case, Topic.Case, RunFuture.Case,
+// Settled.Case, Promise.Case, Message.Case, Topic.Case, RunFuture.Case,
 // AfterDelay or AtTime.
 type Case struct {
 	build func(Context) (runner.Case, error)

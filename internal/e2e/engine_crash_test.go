@@ -102,7 +102,7 @@ var crashCases = []crashCase{
 		},
 	},
 	{
-		name: "branches", want: "012345 all[xy] any[1 y] race[1 y] sel1",
+		name: "branches", want: "012345 all[xy] any[1 ye2e3e1] race[1 y] sel1",
 		workflow: func(func() *stet.Engine) *stet.Workflow[string, string] {
 			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 				parts, err := stet.Map(ctx, "map", []int{0, 1, 2, 3, 4, 5}, func(ctx stet.Context, i int) (string, error) {
@@ -133,6 +133,23 @@ var crashCases = []crashCase{
 					stet.Go(ctx, "c2", branch("y", false)))
 				if err != nil {
 					return "", err
+				}
+				var open stet.Settled[string]
+				long := stet.Go(ctx, "e1", func(ctx stet.Context) (string, error) { return never.Receive(ctx) })
+				open.Add(long, stet.Go(ctx, "e2", branch("y", true)))
+				for open.Len() > 0 {
+					f, err := open.Next(ctx)
+					if err != nil {
+						return "", err
+					}
+					if _, err := f.Result(); err == nil {
+						long.Cancel(ctx)
+					} else if f != long {
+						open.Add(stet.Go(ctx, "e3", branch("z", false)))
+					} else if !errors.Is(err, stet.ErrCancelled) {
+						return "", err
+					}
+					one += f.Name()
 				}
 				slow := stet.Go(ctx, "d1", func(ctx stet.Context) (string, error) { return never.Receive(ctx) })
 				index, err := stet.Select(ctx, slow.Case(), stet.AfterDelay("soon", time.Millisecond))

@@ -33,6 +33,14 @@ func TestWhatBelongsToAnotherRun(t *testing.T) {
 		case "race":
 			_, won, err := stet.Race(ctx, future)
 			return won, err
+		case "next of several":
+			var open stet.Settled[int]
+			open.Add(future)
+			_, err := open.Next(ctx)
+			return 0, err
+		case "cancel a future":
+			future.Cancel(ctx)
+			return 0, nil
 		case "await a promise":
 			return promise.Await(ctx)
 		case "select a future":
@@ -48,7 +56,7 @@ func TestWhatBelongsToAnotherRun(t *testing.T) {
 	o := begin(t, e, owner, 0, stet.ID("the-owner"))
 	waitStatus(t, e, o.ID(), 3)
 	for _, how := range []string{
-		"await a future", "join", "race", "await a promise", "select a future", "select a promise",
+		"await a future", "join", "race", "next of several", "cancel a future", "await a promise", "select a future", "select a promise",
 	} {
 		_, err := run(t, e, thief, how)
 		if err == nil || !strings.Contains(err.Error(), `belongs to run "the-owner"`) {

@@ -22,6 +22,8 @@ type (
 	Call = sched.Call
 	// Future is the outcome of a branch, or a failure to begin one.
 	Future = sched.Future
+	// Settled gives futures in the order in which they settle.
+	Settled = sched.Settled
 	// Mode says when a composite is decided.
 	Mode = sched.Mode
 )
@@ -39,7 +41,8 @@ var (
 	ErrCancelled = sched.ErrCancelled
 	// ErrTimeout is the outcome of a wait whose deadline won.
 	ErrTimeout = journal.ErrTimeout
-	// ErrEmpty is the outcome of Any and Race without branches.
+	// ErrEmpty is the outcome of Any and Race without branches, and of a Settled in which
+	// none is left.
 	ErrEmpty = sched.ErrEmpty
 )
 

@@ -67,7 +67,8 @@ func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 		kinds = append(kinds, "panic")
 	}
 	if depth > 0 && size > 3 {
-		kinds = append(kinds, "compose", "compose", "compose", "map", "select", "spawn", "defer", "endless", "marked")
+		kinds = append(kinds, "compose", "compose", "compose", "settled", "map", "select", "spawn",
+			"defer", "endless", "marked")
 	}
 	s := &stmt{kind: kinds[random.IntN(len(kinds))]}
 	s.name = p.name(s.kind[:2])
@@ -80,7 +81,7 @@ func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 	s.keep = random.IntN(4)
 	s.mode = Mode(1 + random.IntN(4))
 	s.keys = random.Perm(4)[:2+random.IntN(3)]
-	if !strings.Contains("compose map select spawn defer endless marked", s.kind) {
+	if !strings.Contains("compose settled map select spawn defer endless marked", s.kind) {
 		if s.kind == "branch on what was seen" {
 			s.arms = [][]*stmt{p.block(random, 1, 0), p.block(random, 1, 0)}
 		}
@@ -90,7 +91,7 @@ func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 	switch s.kind {
 	case "marked":
 		arms = 2
-	case "compose", "select":
+	case "compose", "settled", "select":
 		arms = 2 + random.IntN(2)
 	}
 	used := 1
@@ -236,6 +237,8 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 		return x.run(b, s.arms[x.chance()%2])
 	case "compose":
 		return x.compose(b, s)
+	case "settled":
+		return x.settled(b, s)
 	case "map":
 		return x.mapping(b, s)
 	case "select":
@@ -377,6 +380,36 @@ func (x *execution) compose(b *Branch, s *stmt) error {
 		}
 	}
 	return err
+}
+
+// settled takes branches as they end, cancels one of them on the way, and adds another.
+func (x *execution) settled(b *Branch, s *stmt) error {
+	futures := x.branches(b, s)
+	var open Settled
+	for _, f := range futures {
+		open.Add(f)
+	}
+	for n := 0; ; n++ {
+		f, err := b.Next(at("next"), &open)
+		if err == ErrEmpty {
+			return nil
+		}
+		if err != nil {
+			x.note(b, s, "next", err)
+			return err
+		}
+		ended, _ := f.Outcome()
+		v, err := f.Result()
+		x.note(b, s, fmt.Sprint(ended.At(), " ", v), err)
+		if n+1 == s.times {
+			b.CancelFuture(at("cancel"), futures[len(futures)-1])
+		}
+		if n == 0 {
+			open.Add(b.Go(at(s.name+"-more"), func(b *Branch) (any, error) {
+				return "more", b.Sleep(at("s"), s.delay)
+			}))
+		}
+	}
 }
 
 func (x *execution) mapping(b *Branch, s *stmt) error {

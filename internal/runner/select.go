@@ -12,6 +12,7 @@ import (
 // Case is one of the things that a Select waits for; exactly one field is set.
 type Case struct {
 	Future  *Future
+	Settled *Settled
 	Promise *Promise
 	Run     *RunFuture
 	Receive *Receive
@@ -22,6 +23,7 @@ type Case struct {
 // Selected is the winner of a Select.
 type Selected struct {
 	Index    int
+	Future   *Future          // of a Settled; nil: none is left in it
 	Messages []stored.Message // of a Receive
 	Event    *event.Delivery
 	Value    []byte          // of a Promise or Run
@@ -40,6 +42,9 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 		if c.Future != nil {
 			b.Owns(c.Future)
 		}
+		if c.Settled != nil {
+			b.OwnsSettled(c.Settled)
+		}
 		if c.Promise != nil {
 			b.ownsPromise(c.Promise)
 		}
@@ -55,13 +60,25 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 			}
 			return c.selected(i, nil), nil
 		}
+		if c.Settled != nil && c.Settled.HasNext() {
+			return Selected{Index: i, Future: b.Take(c.Settled).Future()}, nil
+		}
 	}
 	w := b.NewWait(call)
+	var takers map[int]*sched.Taker // of cases
 	ops, sources := make([]*journal.Op, len(cases)), make([]*sched.Source, len(cases))
 	for i, c := range cases {
 		switch {
 		case c.Future != nil:
 			sources[i] = &c.Future.Source
+			w.Add(sources[i])
+			continue
+		case c.Settled != nil:
+			if takers == nil {
+				takers = map[int]*sched.Taker{}
+			}
+			takers[i] = b.Take(c.Settled)
+			sources[i] = &takers[i].Source
 			w.Add(sources[i])
 			continue
 		case c.Promise != nil:
@@ -92,8 +109,14 @@ func (b *Branch) Select(call Call, cases []Case) (Selected, error) {
 			o.Is.Abandon()
 		}
 	}
+	for _, t := range takers {
+		t.Leave() // the winner has left
+	}
 	if err != nil {
 		return Selected{}, err
+	}
+	if t := takers[index]; t != nil {
+		return Selected{Index: index, Future: t.Future()}, nil
 	}
 	if ops[index] != nil {
 		b.Reach(ops[index].Loc)

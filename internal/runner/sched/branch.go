@@ -264,8 +264,8 @@ func (b *Branch) finish() {
 func (s *Scheduler) ended(b *Branch) {
 	f := b.future
 	s.Settle(&f.Source)
-	for _, g := range f.groups {
-		g.settledOne(f)
+	for _, w := range f.watchers {
+		w.settledOne(f)
 	}
 	scope := b.parent
 	if f.err != nil && f.err != ErrCancelled {

@@ -16,7 +16,7 @@ const (
 	Race                 // at the first that settles
 )
 
-// ErrEmpty is the outcome of Any and Race without branches.
+// ErrEmpty is the outcome of Any and Race without branches, and of Next when none is left.
 var ErrEmpty = errors.New("no branches")
 
 // group is a composite at work. It returns when it is decided and the code of
@@ -117,7 +117,7 @@ func (g *group) add(f *Future) {
 	f.taken = true
 	if _, twice := g.pending[f]; !twice {
 		g.pending[f] = len(g.members)
-		f.groups = append(f.groups, g)
+		f.watchers = append(f.watchers, g)
 	}
 	g.members = append(g.members, f)
 }

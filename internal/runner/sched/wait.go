@@ -173,9 +173,13 @@ type Future struct {
 	branch *Branch // nil: never begun
 	value  any
 	err    error
-	groups []*group // composites that watch it
-	taken  bool     // something has looked at the error
+	taken  bool // something has looked at the error
+
+	watchers []watcher // composites, and what gives futures as they settle
 }
+
+// watcher is notified when a future settles.
+type watcher interface{ settledOne(f *Future) }
 
 // Failed returns the future of a branch that could not be begun.
 func Failed(err error) *Future {
