@@ -31,6 +31,11 @@ type HistoryEntry struct {
 	Topic string    // of an event that was received or published
 	Event string    // ID of that event in its topic
 	Loop  *LoopInfo // of a loop, at the loop's own location; nil for other entries
+	// Executing is when the attempt began that is being executed: of an open step whose body
+	// has taken 10 s or longer. Its number is Attempts + 1, and Value is the detail of its last
+	// heartbeat. Zero: none is known, as of a step in a transaction. If the process has died
+	// since, the attempt is made again. A step that waits for its next attempt has a Wake.
+	Executing time.Time
 
 	value   []byte // as it is stored
 	content []byte // the part of it that Decode decodes
@@ -207,6 +212,14 @@ func (e *HistoryEntry) unpack() {
 			e.Run = s.Run
 		}
 	case store.KindReceive:
+	case store.KindStep, store.KindUndo:
+		if e.State == store.Done {
+			e.content = e.value
+		} else if e.State == store.Open {
+			var p stored.Progress
+			p, e.damaged = stored.DecodeProgress(e.value)
+			e.Executing, e.content = p.Begun.Time(), p.Detail
+		}
 	default:
 		if e.State == store.Done {
 			e.content = e.value

@@ -20,8 +20,9 @@ type operation struct {
 	Attempts int             `json:"attempts,omitempty"`
 	Started  time.Time       `json:"started,omitzero"`
 	Ended    time.Time       `json:"ended,omitzero"`
-	Wake     time.Time       `json:"wake,omitzero"` // deadline, end of a sleep or next attempt
-	Size     int             `json:"size"`          // of what is stored, in bytes
+	Wake     time.Time       `json:"wake,omitzero"`      // deadline, end of a sleep or next attempt
+	Since    time.Time       `json:"executing,omitzero"` // when the attempt began that is executing
+	Size     int             `json:"size"`               // of what is stored, in bytes
 	Value    json.RawMessage `json:"value,omitempty"`
 	Messages []messageView   `json:"messages,omitempty"` // that a receive has consumed
 	Run      string          `json:"run,omitempty"`      // of a child or an awaited run
@@ -63,7 +64,7 @@ func viewEntry(e *stet.HistoryEntry) operation {
 	o := operation{
 		Location: e.Location, Kind: e.Kind.String(), State: e.State.String(), Number: e.Number,
 		Attempts: e.Attempts, Started: e.Started, Ended: e.Ended, Wake: e.Wake, Size: e.Size,
-		Run: e.Run, Topic: e.Topic, Event: e.Event, Undoable: e.Owes, Undone: e.Undone,
+		Run: e.Run, Topic: e.Topic, Event: e.Event, Undoable: e.Owes, Undone: e.Undone, Since: e.Executing,
 	}
 	o.Value = valueJSON(e.Value().Bytes())
 	if stet.Unreadable(e.Value().Bytes()) != nil {
@@ -89,6 +90,14 @@ func viewEntry(e *stet.HistoryEntry) operation {
 func (o *operation) result() string {
 	var text string
 	switch {
+	case !o.Since.IsZero():
+		text = fmt.Sprintf("executing since %s (attempt %d)", o.Since.Format(time.RFC3339), o.Attempts+1)
+		if len(o.Value) > 0 && string(o.Value) != "null" {
+			text += ", last heartbeat: " + string(o.Value)
+		}
+		if o.Error != nil {
+			text += "; before: " + o.Error.Message
+		}
 	case o.Error != nil:
 		text = o.Error.Message
 		if !o.Wake.IsZero() {

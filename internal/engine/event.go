@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
@@ -102,6 +103,12 @@ func (ev *stepEnded) handle(a *activation, _ []event) bool {
 }
 
 func (ev *stepBeat) handle(a *activation, _ []event) bool {
+	if ev.Started != 0 {
+		if a.touched { // otherwise the commit would clear a suspicion
+			runner.Executing(a.code, ev.ID, ev.Attempt, ev.Started)
+		}
+		return true
+	}
 	a.code.Heartbeat(ev.ID, ev.Attempt, ev.Detail)
 	return true
 }

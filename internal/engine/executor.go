@@ -80,6 +80,7 @@ func (x *executor) serve() error {
 	case len(x.e.cfg.Workflows) > 0: // a node without workflows has no retention rules
 		sweeper.Go(func() { x.sweeper().Run(x.held, x.stop.Done()) })
 	}
+	sweeper.Go(func() { x.steps.Watch(writing, x.log()) })
 	x.dispatcher.run()
 	err := x.shutdown()
 	if closed := x.closed.Load(); closed != nil {

@@ -27,3 +27,8 @@ func NewsOf(r *Interpreter, t *store.Turn) News {
 	}
 	return news
 }
+
+// Executing records that an attempt has been executing for some time, since started.
+func Executing(r *Interpreter, id int64, attempt int, started store.Time) {
+	r.steps.Executing(id, attempt, started)
+}

@@ -42,11 +42,13 @@ type End struct {
 	Place   Task // to be released
 }
 
-// Heartbeat is what an attempt wants its successor to know.
+// Heartbeat is what an attempt wants its successor to know, or that it has been executing
+// for some time.
 type Heartbeat struct {
 	ID      int64 // of the operation
 	Attempt int
 	Detail  []byte
+	Started store.Time // when the body began; 0: it is a heartbeat of the body
 }
 
 // Env is what the attempts of a process have in common.
@@ -80,6 +82,7 @@ type Attempt struct {
 
 	mu       sync.Mutex
 	detailed time.Time // when a detail was delivered last
+	beaten   time.Time // last heartbeat
 }
 
 // replacement is a value that stands for the one that the body would have returned.
@@ -122,7 +125,9 @@ func (a *Attempt) Execute() (next func() Task) {
 
 func (a *Attempt) execute() (next func() Task) {
 	defer a.cancel(nil)
+	a.mu.Lock()
 	a.started = a.env.Now()
+	a.mu.Unlock()
 	if a.body.Timeout != 0 || a.body.Deadline != 0 {
 		a.limit = newDeadline(&a.body, a.started, a.env.Now, a.expire)
 		defer a.limit.stop()
@@ -217,8 +222,9 @@ func (a *Attempt) beat(detail []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.limit.renew()
-	if now := time.Now(); detail != nil && now.Sub(a.detailed) >= time.Second {
+	a.beaten = time.Now()
+	if now := a.beaten; detail != nil && now.Sub(a.detailed) >= time.Second {
 		a.detailed = now
-		a.Run.Beat(Heartbeat{a.body.ID, a.body.Attempt, detail})
+		a.Run.Beat(Heartbeat{ID: a.body.ID, Attempt: a.body.Attempt, Detail: detail})
 	}
 }

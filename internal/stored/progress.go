@@ -19,6 +19,9 @@ type Progress struct {
 	Permit *permit.Place `cbor:"6,keyasint,omitempty"`
 	// Unsure says that a body was lost with its process, and may have had an effect.
 	Unsure bool `cbor:"7,keyasint,omitempty"`
+	// Begun is when the attempt began that is executing, once it has executed for some
+	// time; 0: none has. After a crash it is of the attempt that was lost.
+	Begun store.Time `cbor:"8,keyasint,omitempty"`
 }
 
 // Encode returns the stored form of p.

@@ -74,6 +74,7 @@ type step struct {
 	permit  *stepPermit // while it waits for one or has one; nil: neither
 	from    store.Time  // when the first attempt started
 	until   store.Time  // when the last one ended
+	begun   store.Time  // when the one that is executing started, if that is recorded
 
 	recorded *store.Entry // is in the store already, without a completion number
 }
@@ -276,7 +277,8 @@ func (o *step) IsDelay() bool      { return true }
 // writeProgress records the attempts so far. wake is when the next one begins; 0: it
 // does at once, or waits for its permit.
 func (o *step) writeProgress(wake store.Time) {
-	p := stored.Progress{Causes: o.causes, Detail: o.detail, Former: o.former, Pause: o.trouble, Unsure: o.unsure}
+	p := stored.Progress{Causes: o.causes, Detail: o.detail, Former: o.former, Pause: o.trouble, Unsure: o.unsure,
+		Begun: o.begun}
 	if o.Kind == store.KindUndo && o.attempt > p.Former {
 		p.Since = o.Asked
 	}
@@ -296,6 +298,7 @@ func (s *Steps) attemptEnded(end attemptEnd) {
 	if !o.busy {
 		return // closed since
 	}
+	o.begun = 0
 	s.settle(o)
 	if u := result.Undecodable; u != nil && s.owner.Undecodable(o.Loc, u) {
 		return

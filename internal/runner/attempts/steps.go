@@ -268,3 +268,17 @@ func (s *Steps) Heartbeat(id int64, attempt int, detail []byte) bool {
 	o.writeProgress(0)
 	return true
 }
+
+// Executing records that an attempt has been executing for some time, since started. What a
+// body does in a transaction is left alone: it may hold the step's entry.
+func (s *Steps) Executing(id int64, attempt int, started store.Time) {
+	o := s.current(id, attempt)
+	if o == nil || o.spec.Whole {
+		return
+	}
+	if o.from == 0 {
+		o.from = started
+	}
+	o.begun = started
+	o.writeProgress(0)
+}

@@ -1,0 +1,191 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// TestLongBodyIsShown: a body that has executed for 10 s has an open entry, which says since
+// when and has the detail of its heartbeats. It counts no attempt, is gone with the
+// outcome, and short bodies have none. One that is silent for 10 minutes is in the log.
+func TestLongBodyIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLines()
+		beat, end := make(chan string), make(chan error)
+		keys := map[string]bool{}
+		w := stet.Define("hangs", func(ctx stet.Context, _ int) (int, error) {
+			return stet.Step(ctx, "call", func(ctx context.Context) (int, error) {
+				keys[stet.IdempotencyKey(ctx)] = true
+				for {
+					select {
+					case detail := <-beat:
+						if err := stet.Heartbeat(ctx, detail); err != nil {
+							return 0, err
+						}
+					case err := <-end:
+						return 7, err
+					case <-ctx.Done():
+						return 0, ctx.Err()
+					}
+				}
+			}, stet.Retry{First: time.Second, Jitter: stet.None})
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		e, err := stet.New(ctx, stet.Config{Store: memory.New(), Workflows: []stet.Definition{w}, Logger: slog.New(log)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		go func() { ended <- e.Run(ctx) }()
+		defer func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		r, err := w.Start(ctx, e, 0, stet.ID("r"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		look := func() []stet.HistoryEntry {
+			t.Helper()
+			synctest.Wait()
+			entries, err := e.Runs().History(ctx, "r", stet.HistoryQuery{Values: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return entries
+		}
+		time.Sleep(9 * time.Second)
+		if entries := look(); len(entries) != 0 {
+			t.Errorf("after 9 s the history is %+v", entries)
+		}
+		time.Sleep(8 * time.Second)
+		shown := look()
+		if len(shown) != 1 || shown[0].Attempts != 0 || shown[0].Number != 0 ||
+			shown[0].Executing.Sub(begun).Abs() > time.Second || !shown[0].Started.Equal(shown[0].Executing) {
+			t.Fatalf("after 17 s the history is %+v", shown)
+		}
+		beat <- "half"
+		if entries := look(); string(entries[0].Value().Bytes()) != `j"half"` && !strings.Contains(
+			string(entries[0].Value().Bytes()), `"half"`) || entries[0].Executing != shown[0].Executing {
+			t.Errorf("after a heartbeat the history is %+v", entries)
+		}
+		time.Sleep(45 * time.Minute)
+		synctest.Wait()
+		got := log.of("r")
+		if len(got) != 3 { // after 10, 20 and 40 minutes
+			t.Errorf("the log has %d lines, want 3: %q", len(got), got)
+		}
+		for _, line := range got {
+			if !strings.HasPrefix(line, "WARN a step has not returned run_id=r workflow=hangs location=call attempt=1 ") {
+				t.Errorf("the log has %q", line)
+			}
+		}
+		end <- errors.New("once")
+		synctest.Wait()
+		if entries := look(); entries[0].Attempts != 1 || !entries[0].Executing.IsZero() {
+			t.Errorf("between the attempts the history is %+v", entries)
+		}
+		time.Sleep(20 * time.Second)
+		if entries := look(); entries[0].Attempts != 1 || entries[0].Executing.Sub(begun) < 45*time.Minute ||
+			!entries[0].Wake.IsZero() || entries[0].Err() == nil {
+			t.Errorf("in the second attempt the history is %+v", entries)
+		}
+		end <- nil
+		if got, err := r.Wait(ctx); got != 7 || err != nil {
+			t.Errorf("the run ends with %d, %v", got, err)
+		}
+		if entries := look(); entries[0].Attempts != 2 || entries[0].Number != 1 || len(keys) != 1 {
+			t.Errorf("at the end the history is %+v, with %d keys", entries, len(keys))
+		}
+	})
+}
+
+// TestLongBodyAfterARestart: the entry of a body that was lost with its process changes
+// neither the number of the next attempt nor its key, and a cancel takes it back.
+func TestLongBodyAfterARestart(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := memory.New()
+			var attempts []int
+			keys := map[string]bool{}
+			end, lost := make(chan struct{}), make(chan struct{})
+			defer close(lost)
+			w := stet.Define("hangs", func(ctx stet.Context, _ int) (int, error) {
+				n, err := stet.Step(ctx, "call", func(ctx context.Context) (int, error) {
+					attempts = append(attempts, stet.Attempt(ctx))
+					keys[stet.IdempotencyKey(ctx)] = true
+					if len(attempts) == 1 {
+						<-lost // with its process
+						return 0, errors.New("too late")
+					}
+					select {
+					case <-end:
+						return 7, nil
+					case <-ctx.Done():
+						return 0, ctx.Err()
+					}
+				})
+				return n, err
+			})
+			serving := func() (*stet.Engine, func()) {
+				ctx, cancel := context.WithCancel(t.Context())
+				e, err := stet.New(ctx, stet.Config{Store: s, Workflows: []stet.Definition{w}, Grace: stet.None,
+					Logger: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan error)
+				go func() { ended <- e.Run(ctx) }()
+				synctest.Wait()
+				return e, func() {
+					cancel()
+					<-ended // of the first one it names the body that has not returned
+				}
+			}
+			e, stop := serving()
+			r, err := w.Start(t.Context(), e, 0, stet.ID("r"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(20 * time.Second)
+			stop()
+			e, stop = serving()
+			defer stop()
+			time.Sleep(20 * time.Second)
+			entries, err := e.Runs().History(t.Context(), "r", stet.HistoryQuery{Values: true})
+			if err != nil || len(entries) != 1 || entries[0].Attempts != 0 || time.Since(entries[0].Executing) > 21*time.Second {
+				t.Fatalf("after the restart the history is %+v, %v", entries, err)
+			}
+			if len(attempts) != 2 || attempts[0] != 1 || attempts[1] != 1 || len(keys) != 1 {
+				t.Errorf("the attempts are %v, with %d keys", attempts, len(keys))
+			}
+			if cancelled {
+				if _, err := e.Runs().Cancel(t.Context(), "r", stet.Act{}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := w.Handle(e, "r").Wait(t.Context()); !errors.Is(err, stet.ErrCancelled) {
+					t.Errorf("the run ends with %v", err)
+				}
+				replays(t, e, "r")
+				return
+			}
+			close(end)
+			if got, err := w.Handle(e, r.ID()).Wait(t.Context()); got != 7 || err != nil {
+				t.Errorf("the run ends with %d, %v", got, err)
+			}
+			replays(t, e, "r")
+		})
+	}
+}
