@@ -94,8 +94,7 @@ func (c *committing) round(ctx context.Context, items []outgoing) (next []outgoi
 	var groups [][]outgoing
 	for len(items) > 0 {
 		n := 1
-		for n < len(items) && items[n].from == items[0].from && items[n].to == items[0].to &&
-			items[n].no == items[n-1].no+1 {
+		for n < len(items) && items[n].from == items[0].from && items[n].to == items[0].to {
 			n++
 		}
 		calls = append(calls, call{items[0].to, c.deliveryArguments(items[:n])})
@@ -109,7 +108,7 @@ func (c *committing) round(ctx context.Context, items []outgoing) (next []outgoi
 	var r reader
 	for i, m := range replies {
 		group := groups[i]
-		f := r.tuple(m, 3)
+		f := r.tuple(m, 4)
 		c.result.Now = c.observe(r.time(f[0]))
 		answers := r.tuple(f[1], len(group))
 		for k, p := range group {
@@ -139,13 +138,13 @@ func (c *committing) fetch(ctx context.Context, boxes []outgoing) (items []outgo
 			continue
 		}
 		seen[[2]int{p.from, p.to}] = true
-		first, blobs, err := c.outbox(ctx, p.from, p.to, 0, maxChunk)
+		blobs, err := c.outbox(ctx, p.from, p.to, 0, maxChunk)
 		if err != nil {
 			c.putOff(boxes[i:], err)
 			break
 		}
-		for i, blob := range blobs {
-			items = append(items, outgoing{from: p.from, to: p.to, no: first + int64(i), blob: blob, turn: -1})
+		for _, blob := range blobs {
+			items = append(items, outgoing{from: p.from, to: p.to, no: numberOf(blob), blob: blob, turn: -1})
 		}
 	}
 	return items
@@ -156,7 +155,7 @@ func (c *committing) deliveryArguments(items []outgoing) []string {
 	a.count(items[0].to)
 	a.count(c.parts)
 	a.count(items[0].from)
-	a.int(items[0].no)
+	a.bool(false)
 	var leases []int
 	for i := range c.b.Leases {
 		if c.partOf(c.b.Leases[i].Shard.Slot) == items[0].to {

@@ -55,9 +55,11 @@
 // taken the shard.
 //
 // A command that a turn sends to a run of another part is put, in the turn's act, into
-// the outbox of its part for that part, under the next number. Commit delivers it at once.
-// The receiving part applies only the number that follows the highest one that it has
-// applied of the sender, so no command is applied twice or out of order. If the receiving
+// the outbox of its part for that part, under a number from the clock, with the number of the
+// one before. Commit delivers it at once. The receiving part applies only numbers above the
+// highest one that it has applied of the sender, and none whose predecessor is above it, so
+// no command is applied twice or out of order. A receiver whose server has lost writes lacks
+// the predecessor of the first command in the outbox: that is logged, and it goes on. If the receiving
 // part cannot be reached the answer is left out (law 14), and a goroutine of the Store
 // delivers the command later. If this process has died, the next owner of a shard of the
 // part does. The answer to a Watch that no run gets (law 15) comes back the same way. A

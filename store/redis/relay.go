@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,19 +15,24 @@ import (
 
 // outbox reads the outbox of one part for another, without the commands that have arrived.
 func (s *Store) outbox(ctx context.Context, from, to int, arrived int64,
-	limit int) (first int64, blobs []string, err error) {
+	limit int) (blobs []string, err error) {
 	m, err := s.one(ctx, outboxScript, "read an outbox", from, strconv.Itoa(to), strconv.FormatInt(arrived, 10),
 		strconv.Itoa(limit))
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	var r reader
-	f := r.tuple(m, 2)
-	first = r.int(f[0])
-	for _, blob := range r.list(f[1]) {
+	for _, blob := range r.list(m) {
 		blobs = append(blobs, r.text(blob))
 	}
-	return first, blobs, r.err
+	return blobs, r.err
+}
+
+// numberOf returns the number of a command that putOut has packed.
+func numberOf(blob string) int64 {
+	text, _, _ := strings.Cut(blob, ";")
+	no, _ := strconv.ParseInt(text, 10, 64) // deliver.lua fails for one that cannot be read
+	return no
 }
 
 // relayer delivers in the background the commands that stay in outboxes because the
@@ -198,7 +204,7 @@ func (r *relayer) flush(ctx context.Context, from, to int, p *route) error {
 		if p.pending {
 			limit = maxChunk
 		}
-		first, blobs, err := r.s.outbox(ctx, from, to, p.arrived, limit)
+		blobs, err := r.s.outbox(ctx, from, to, p.arrived, limit)
 		if err != nil || len(blobs) == 0 {
 			return err
 		}
@@ -206,16 +212,20 @@ func (r *relayer) flush(ctx context.Context, from, to int, p *route) error {
 		a.count(to)
 		a.count(r.s.parts)
 		a.count(from)
-		a.int(first)
+		a.bool(true)
 		a.count(0)
 		each(&a, blobs, func(b string) { a.text(b) })
 		m, err := r.s.one(ctx, deliverScript, "deliver", to, a.list...)
 		if err != nil {
 			return err
 		}
-		p.arrived = first + int64(len(blobs)) - 1
+		p.arrived = numberOf(blobs[len(blobs)-1])
 		var read reader
-		f := read.tuple(m, 3)
+		f := read.tuple(m, 4)
+		if last := read.text(f[3]); last != "" {
+			r.s.cfg.log.Error("slots have lost messages that they had received: their server has lost writes that it had "+
+				"acknowledged", "from part", from, "to part", to, "last", last, "next", numberOf(blobs[0]))
+		}
 		for _, next := range read.list(f[2]) {
 			r.later([]outgoing{{from: to, to: int(read.int(next))}})
 		}

@@ -1,9 +1,13 @@
 package redis
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -149,12 +153,12 @@ func TestWhatADeadProcessHasSentIsDelivered(t *testing.T) {
 	}
 	// A delivery that is repeated changes nothing, and a gap is not jumped.
 	from, to := a.s.partOf(a.sender.Shard.Slot), a.s.partOf(a.others[0].Shard.Slot)
-	items := []outgoing{{from: from, to: to, no: 1, blob: "never read"}}
+	items := []outgoing{{from: from, to: to, no: 1, blob: "1;0;never read"}}
 	c := committing{Store: next, b: &store.Batch{}}
 	if _, err := next.one(ctx, deliverScript, "deliver", to, c.deliveryArguments(items)...); err != nil {
 		t.Errorf("a delivery that has arrived before: %v", err)
 	}
-	items[0].no = 1000
+	items[0].blob = "9000000000000001;9000000000000000;never read"
 	if _, err := next.one(ctx, deliverScript, "deliver", to, c.deliveryArguments(items)...); err == nil {
 		t.Error("a delivery after a gap is applied")
 	}
@@ -303,6 +307,110 @@ func TestHalfABatchIsCompletedByItsRepeat(t *testing.T) {
 	for _, r := range a.others {
 		if got := a.got(t, a.s, r); got != "1" {
 			t.Errorf("%s has %q", r.ID, got)
+		}
+	}
+}
+
+// A part whose server has lost acknowledged writes, or the part that it receives from, goes
+// on: what is sent after the loss arrives, and the loss of the receiver is logged.
+func TestRelayGoesOnAfterLostWrites(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, s *Store, from, to int){
+		"sender": func(t *testing.T, s *Store, from, to int) {
+			do(t, s, "HDEL", s.tag(from)+"oq", strconv.Itoa(to))
+		},
+		"receiver": func(t *testing.T, s *Store, from, to int) {
+			do(t, s, "HSET", s.tag(to)+"q", strconv.Itoa(from), "1")
+		},
+		"receiver, all": func(t *testing.T, s *Store, from, to int) {
+			do(t, s, "HDEL", s.tag(to)+"q", strconv.Itoa(from))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, prefix := servers.SharedRedis(t)
+			var log bytes.Buffer
+			a := newAbroad(t, spreadAt(t, url, prefix))
+			a.s.cfg.log = slog.New(slog.NewTextHandler(&log, nil))
+			from := a.s.partOf(a.sender.Shard.Slot)
+			for _, id := range []string{"1", "2"} {
+				if _, err := a.s.Commit(t.Context(), a.batch(id)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a.s.relay.close() // it has taken out what has arrived, or does so below
+			parts := map[int]bool{}
+			for _, r := range a.others {
+				parts[a.s.partOf(r.Shard.Slot)] = true
+			}
+			for to := range parts {
+				last := do(t, a.s, "HGET", a.s.tag(from)+"oq", strconv.Itoa(to))
+				no, err := strconv.ParseInt(last, 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if blobs, err := a.s.outbox(t.Context(), from, to, no, maxChunk); err != nil || len(blobs) > 0 {
+					t.Fatalf("%d commands are left, %v", len(blobs), err)
+				}
+				lose(t, a.s, from, to)
+			}
+			b := a.batch("3")
+			for i := range b.Turns[0].Sends { // which have to be answered, or the batch is repeated
+				b.Turns[0].Sends[i].Claim = true
+			}
+			for try := 0; ; try++ {
+				_, err := a.s.Commit(t.Context(), b)
+				if err == nil {
+					break
+				}
+				if try == 3 || !errors.Is(err, store.ErrUnknown) {
+					t.Fatalf("repeat %d: %v", try, err)
+				}
+			}
+			if _, err := a.s.Commit(t.Context(), a.batch("4")); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range a.others {
+				if got := a.got(t, a.s, r); got != "1234" {
+					t.Errorf("%s has %q", r.ID, got)
+				}
+			}
+			if lost := strings.Contains(log.String(), "have lost messages"); lost != (name != "sender") {
+				t.Errorf("a loss is logged: %t\n%s", lost, log.String())
+			}
+		})
+	}
+}
+
+// do executes a command on the server and returns its answer as text.
+func do(t *testing.T, s *Store, words ...string) string {
+	t.Helper()
+	command := s.client.B().Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build()
+	m, err := s.client.Do(t.Context(), command).ToMessage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := m.ToString() // numbers are answers that no test reads
+	return text
+}
+
+// Numbers in an outbox have gaps. What has arrived is taken out, and nothing else.
+func TestOutboxWithGapsIsTrimmed(t *testing.T) {
+	url, prefix := servers.SharedRedis(t)
+	a := newAbroad(t, spreadAt(t, url, prefix))
+	a.s.relay.close()
+	do(t, a.s, "RPUSH", a.s.tag(0)+"o:1", "10;0;a", "11;10;b", "5000;11;c", "5001;5000;d", "9000;5001;e")
+	do(t, a.s, "HSET", a.s.tag(0)+"oq", "1", "9000")
+	do(t, a.s, "SADD", a.s.tag(0)+"ow", "1")
+	for _, row := range []struct {
+		arrived int64
+		first   string
+		left    int
+	}{
+		{0, "10;0;a", 5}, {9, "10;0;a", 5}, {10, "11;10;b", 4}, {4000, "5000;11;c", 3}, {5001, "9000;5001;e", 1},
+		{9000, "", 0},
+	} {
+		blobs, err := a.s.outbox(t.Context(), 0, 1, row.arrived, maxChunk)
+		if err != nil || len(blobs) != row.left || row.left > 0 && blobs[0] != row.first {
+			t.Errorf("after %d: %q, %v", row.arrived, blobs, err)
 		}
 	}
 }

@@ -285,14 +285,17 @@ local function apply(c)
 	return receive(c)
 end
 
--- putOut puts a command into the outbox for another part, under the next number of that
--- outbox.
+-- putOut puts a command into the outbox for another part, under a number above the last one
+-- of that outbox. It is taken from the clock: should this server lose acknowledged writes, no
+-- number is given twice. Before the command stand its number and the one before it.
 local function putOut(to, c)
-	local n = call('HINCRBY', T .. 'oq', to, 1)
-	local blob = cmsgpack.pack(c)
+	local last = call('HGET', T .. 'oq', to) or '0'
+	local n = dec(math.max(tonumber(last) + 1, math.floor(now / MICROS.millisecond) * 1024))
+	call('HSET', T .. 'oq', to, n)
+	local blob = n .. ';' .. last .. ';' .. cmsgpack.pack(c)
 	if call('RPUSH', T .. 'o:' .. to, blob) == 1 then call('SADD', T .. 'ow', to) end
 	sentTo[#sentTo + 1] = to
-	return { OUTCOME.putOut, to, dec(n), blob }
+	return { OUTCOME.putOut, to, n, blob }
 end
 
 -- send carries out a command that a turn has sent, here or by the outbox. from and no are
