@@ -75,7 +75,7 @@ var failing = map[string]struct {
 			env.Replace("s", stettest.Returns("text"))
 			want(t, start(t, env, w, 0), 1)
 		})
-	}, []string{"decode int"}},
+	}, []string{"result of s is no int"}},
 	"a result that changes": {func(t *testing.T) {
 		var n atomic.Int64
 		w := stet.Define("w", func(ctx stet.Context, _ int) (int64, error) {
