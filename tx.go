@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/stet-run/stet/store"
 )
@@ -59,7 +60,11 @@ func SendTx[Tx, T any](
 func applyTx[Tx any](ctx context.Context, tx Tx, e *Engine, commands []store.Command) ([]store.Answer, error) {
 	transactor, ok := store.TransactorOf[Tx](e.base)
 	if !ok {
-		return nil, fmt.Errorf("expected a transaction that the store knows, found a %T: %w", tx, ErrInvalid)
+		return nil, fmt.Errorf("expected a transaction of the store, which is of kind %s, found a %s: use *sql.Tx on "+
+			"SQLite, pgx.Tx or *sql.Tx on Postgres: %w", e.storeKind(ctx), reflect.TypeFor[Tx](), ErrInvalid)
+	}
+	if isNil(tx) {
+		return nil, fmt.Errorf("expected a %s that has begun, found nil: %w", reflect.TypeFor[Tx](), ErrInvalid)
 	}
 	sealed, err := e.payloads.SealCommands(ctx, commands)
 	if err != nil {
@@ -71,4 +76,22 @@ func applyTx[Tx any](ctx context.Context, tx Tx, e *Engine, commands []store.Com
 	}
 	e.payloads.OpenAnswers(ctx, answers)
 	return answers, nil
+}
+
+// isNil reports whether a transaction is a nil pointer or interface.
+func isNil[Tx any](tx Tx) bool {
+	v := reflect.ValueOf(&tx).Elem()
+	if v.Kind() == reflect.Interface && !v.IsNil() {
+		v = v.Elem()
+	}
+	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && v.IsNil()
+}
+
+// storeKind returns the kind of the engine's store, for messages.
+func (e *Engine) storeKind(ctx context.Context) string {
+	d, err := e.base.Describe(ctx)
+	if err != nil {
+		return "unknown"
+	}
+	return d.Kind
 }

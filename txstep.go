@@ -21,11 +21,12 @@ import (
 //
 //	func(ctx context.Context) (*sql.Tx, error) { return db.BeginTx(ctx, nil) }
 //
-// TxStep commits it when fn returns no error, and otherwise rolls it back; fn must
-// do neither. Its isolation should be read committed: in a stricter one an attempt
-// fails, and is tried again, whenever the node's lease was renewed meanwhile. fn may
-// be called several times, as in Step; only one of the transactions is committed.
-// Nothing that the engine needs is locked while fn runs.
+// TxStep commits it when fn returns no error, and otherwise rolls it back; fn must do
+// neither, and a step whose fn has done so fails for good. Its isolation should be read
+// committed: in a stricter one an attempt fails, and is tried again, whenever the
+// node's lease was renewed meanwhile. fn may be called several times, as in Step; only
+// one of the transactions is committed. Nothing that the engine needs is locked while
+// fn runs.
 //
 // A cancel waits for the step's end, as with an Undo. A store that records no steps
 // in transactions of the type gives a *StepError with an error that is ErrInvalid.
@@ -79,12 +80,17 @@ type transactionOf[Tx any] struct {
 func (t *transactionOf[Tx]) start(ctx context.Context) (Tx, error) {
 	var ok bool
 	if t.recorder, ok = store.RecorderOf[Tx](t.engine.base); !ok {
-		return t.tx, Permanent(fmt.Errorf("expected a transaction in which the store can record a step, found a %T: %w", t.tx,
+		return t.tx, Permanent(fmt.Errorf("expected a store that records steps in transactions of type %s, found one of "+
+			"kind %s: use Postgres, with pgx.Tx or *sql.Tx, or a Step: %w", reflect.TypeFor[Tx](), t.engine.storeKind(ctx),
 			ErrInvalid))
 	}
 	var err error
 	if t.tx, err = t.begin(ctx); err != nil {
 		return t.tx, fmt.Errorf("begin the transaction: %w", err)
+	}
+	if isNil(t.tx) {
+		return t.tx, Permanent(fmt.Errorf("begin the transaction: expected a %s, found nil: %w", reflect.TypeFor[Tx](),
+			ErrInvalid))
 	}
 	t.open = true
 	return t.tx, nil
@@ -113,6 +119,8 @@ func (t *transactionOf[Tx]) record(ctx context.Context, value []byte) (runner.Bo
 		verdict, former, err = t.resolve(ctx, rec, err)
 	}
 	switch {
+	case errors.Is(err, ErrInvalid): // another attempt would do the same
+		return runner.BodyResult{}, Permanent(fmt.Errorf("commit the step's transaction: %w", err))
 	case err != nil:
 		return runner.BodyResult{}, fmt.Errorf("commit the step's transaction: %w", err)
 	case verdict != store.Committed:

@@ -97,6 +97,28 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
+// TestNilTransaction is refused, of either kind of call.
+func TestNilTransaction(t *testing.T) {
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "app.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: []stet.Definition{oneWord}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tx *sql.Tx
+	if _, err := stet.StartTx(t.Context(), tx, e, oneWord, 1); !errors.Is(err, stet.ErrInvalid) {
+		t.Errorf("StartTx: %v", err)
+	}
+	if err := stet.SendTx(t.Context(), tx, e, word, "r", "hello"); !errors.Is(err, stet.ErrInvalid) {
+		t.Errorf("SendTx: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTransactionOfAnotherStore(t *testing.T) {
 	e, err := stet.New(t.Context(), stet.Config{Store: memory.New(), Workflows: []stet.Definition{oneWord}})
 	if err != nil {

@@ -81,6 +81,10 @@ func (s *Store) recordTx(ctx context.Context, q querier, r *store.Recording,
 	args := append(entryArgs(r.Run, r.Incarnation, e), name(r.Lease.Shard.Group), r.Lease.Shard.Slot, r.Lease.Epoch,
 		fmt.Sprintf("%dms", s.cfg.idle.Milliseconds()))
 	if _, err := q.row(recordText, args, &leases, &runs, &entries, &ignored); err != nil {
+		if hasEnded(err) && ctx.Err() == nil { // database/sql rolls back when the context is over
+			err = fmt.Errorf("%s: the body has ended the transaction; TxStep does that: %w", act, store.ErrInvalid)
+			return 0, nil, errors.Join(err, rollback())
+		}
 		return fail(err)
 	}
 	switch {
@@ -107,6 +111,11 @@ func (s *Store) recordTx(ctx context.Context, q querier, r *store.Recording,
 	}
 	_ = rollback() // so that the pool drops the connection
 	return 0, nil, fmt.Errorf("%w: %w", s.classify(ctx, act, err), store.ErrUnknown)
+}
+
+// hasEnded reports whether err says that the transaction was committed or rolled back.
+func hasEnded(err error) bool {
+	return errors.Is(err, pgx.ErrTxClosed) || errors.Is(err, sql.ErrTxDone)
 }
 
 // former reads the entry that stands at the location.

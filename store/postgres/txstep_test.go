@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -122,6 +123,63 @@ func TestTxStep(t *testing.T) {
 	}
 }
 
+// TestTxStepWhoseBodyEndsTheTransaction fails at once, with a text that says so.
+func TestTxStepWhoseBodyEndsTheTransaction(t *testing.T) {
+	dsn, schema := servers.SharedPostgres(t)
+	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
+	pool, _ := ledger(t, dsn)
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() }) // nothing is written with it
+	begin := func(ctx context.Context) (*sql.Tx, error) { return db.BeginTx(ctx, nil) }
+	flow := stet.Define("ends", func(ctx stet.Context, how string) (int, error) {
+		switch how {
+		case "pgx commits":
+			return stet.TxStep(ctx, "x", pool.Begin, func(ctx context.Context, tx pgx.Tx) (int, error) {
+				return 1, tx.Commit(ctx)
+			}, quick)
+		case "pgx rolls back":
+			return stet.TxStep(ctx, "x", pool.Begin, func(ctx context.Context, tx pgx.Tx) (int, error) {
+				return 1, tx.Rollback(ctx)
+			}, quick)
+		case "sql commits":
+			return stet.TxStep(ctx, "x", begin, func(_ context.Context, tx *sql.Tx) (int, error) {
+				return 1, tx.Commit()
+			}, quick)
+		case "sql rolls back":
+			return stet.TxStep(ctx, "x", begin, func(_ context.Context, tx *sql.Tx) (int, error) {
+				return 1, tx.Rollback()
+			}, quick)
+		case "pgx has begun none":
+			return stet.TxStep(ctx, "x", func(context.Context) (pgx.Tx, error) { return nil, nil },
+				func(context.Context, pgx.Tx) (int, error) { return 1, nil }, quick)
+		}
+		return stet.TxStep(ctx, "x", func(context.Context) (*sql.Tx, error) { return nil, nil },
+			func(context.Context, *sql.Tx) (int, error) { return 1, nil }, quick)
+	})
+	e := serve(t, s, flow)
+	for how, text := range map[string]string{
+		"pgx commits":        "the body has ended the transaction; TxStep does that",
+		"pgx rolls back":     "the body has ended the transaction; TxStep does that",
+		"sql commits":        "the body has ended the transaction; TxStep does that",
+		"sql rolls back":     "the body has ended the transaction; TxStep does that",
+		"pgx has begun none": "expected a pgx.Tx, found nil",
+		"sql has begun none": "expected a *sql.Tx, found nil",
+	} {
+		run, err := flow.Start(t.Context(), e, how)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failed *stet.StepError
+		if _, err := run.Wait(t.Context()); !errors.As(err, &failed) || failed.Attempts != 1 ||
+			!strings.Contains(err.Error(), text) {
+			t.Errorf("%s: expected one attempt and %q, found %v", how, text, err)
+		}
+	}
+}
+
 // TestTxStepNeedsItsStore: a store that knows no such transactions refuses for good.
 func TestTxStepNeedsItsStore(t *testing.T) {
 	flow := stet.Define("nowhere", func(ctx stet.Context, _ int) (int, error) {
@@ -140,7 +198,8 @@ func TestTxStepNeedsItsStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	var failed *stet.StepError
-	if _, err := run.Wait(ctx); !errors.As(err, &failed) || failed.Attempts != 1 {
+	if _, err := run.Wait(ctx); !errors.As(err, &failed) || failed.Attempts != 1 ||
+		!strings.Contains(err.Error(), "type pgx.Tx, found one of kind memory") {
 		t.Errorf("got %v", err)
 	}
 	cancel()
