@@ -61,7 +61,7 @@ func applyTx[Tx any](ctx context.Context, tx Tx, e *Engine, commands []store.Com
 	transactor, ok := store.TransactorOf[Tx](e.base)
 	if !ok {
 		return nil, fmt.Errorf("expected a transaction of the store, which is of kind %s, found a %s: use *sql.Tx on "+
-			"SQLite, pgx.Tx or *sql.Tx on Postgres: %w", e.storeKind(ctx), reflect.TypeFor[Tx](), ErrInvalid)
+			"SQLite, pgx.Tx or *sql.Tx on Postgres: %w", storeKind(ctx, e), reflect.TypeFor[Tx](), ErrInvalid)
 	}
 	if isNil(tx) {
 		return nil, fmt.Errorf("expected a %s that has begun, found nil: %w", reflect.TypeFor[Tx](), ErrInvalid)
@@ -88,7 +88,7 @@ func isNil[Tx any](tx Tx) bool {
 }
 
 // storeKind returns the kind of the engine's store, for messages.
-func (e *Engine) storeKind(ctx context.Context) string {
+func storeKind(ctx context.Context, e *Engine) string {
 	d, err := e.base.Describe(ctx)
 	if err != nil {
 		return "unknown"

@@ -81,7 +81,7 @@ func (t *transactionOf[Tx]) start(ctx context.Context) (Tx, error) {
 	var ok bool
 	if t.recorder, ok = store.RecorderOf[Tx](t.engine.base); !ok {
 		return t.tx, Permanent(fmt.Errorf("expected a store that records steps in transactions of type %s, found one of "+
-			"kind %s: use Postgres, with pgx.Tx or *sql.Tx, or a Step: %w", reflect.TypeFor[Tx](), t.engine.storeKind(ctx),
+			"kind %s: use Postgres, with pgx.Tx or *sql.Tx, or a Step: %w", reflect.TypeFor[Tx](), storeKind(ctx, t.engine),
 			ErrInvalid))
 	}
 	var err error
