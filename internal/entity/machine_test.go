@@ -83,8 +83,8 @@ func TestLargeTurnsAreCut(t *testing.T) {
 	j := newJournal(t)
 	j.send("fan", "4321")
 	j.settle(j.load(), j.plain)
-	if len(j.sent) != 4321 || j.turns < 5 || j.largest > 1002 {
-		t.Errorf("expected 4321 sends in turns of 1000, got %d in %d turns, the largest of %d", len(j.sent), j.turns,
+	if len(j.sent) != 4321 || j.turns < 9 || j.largest > 502 {
+		t.Errorf("expected 4321 sends in turns of 500, got %d in %d turns, the largest of %d", len(j.sent), j.turns,
 			j.largest)
 	}
 	j = newJournal(t)
@@ -92,8 +92,8 @@ func TestLargeTurnsAreCut(t *testing.T) {
 		j.send("put", fmt.Sprintf("k%d=v", i))
 	}
 	j.settle(j.load(), j.plain)
-	if len(j.entries) != 2500 || j.largest > 1002 || j.turns != 6 {
-		t.Errorf("expected 2500 items in turns of 500, got %d in %d turns, the largest of %d", len(j.entries), j.turns,
+	if len(j.entries) != 2500 || j.largest > 502 || j.turns != 11 {
+		t.Errorf("expected 2500 items in turns of 250, got %d in %d turns, the largest of %d", len(j.entries), j.turns,
 			j.largest)
 	}
 	j = newJournal(t)

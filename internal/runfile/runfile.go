@@ -62,6 +62,7 @@ type run struct {
 	Output      *value       `json:"output,omitempty"`
 	Reason      string       `json:"reason,omitempty"`
 	Waits       *value       `json:"waits,omitempty"`
+	Damage      string       `json:"damage,omitempty"`
 }
 
 // origin is how a run began.
@@ -205,6 +206,7 @@ func runOf(r *store.Run) run {
 		Created: instant(r.Created), Started: instant(r.Started), Ended: instant(r.Ended), WakeAt: instant(r.WakeAt),
 		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone, Headers: valueOf(r.Headers), Queue: valueOf(r.Queue),
 		Input: valueOf(r.Input), Output: valueOf(r.Output), Reason: r.Reason, Waits: valueOf(r.Waits),
+		Damage: r.Damage,
 	}
 	if r.First != (store.Origin{}) {
 		out.First = &origin{r.First.Workflow, r.First.Seed[:], r.First.Input[:]}
@@ -225,6 +227,7 @@ func (r *run) stored() store.Run {
 		WakeAt:  store.Time(r.WakeAt),
 		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone, Headers: r.Headers.bytes(), Queue: r.Queue.bytes(),
 		Input: r.Input.bytes(), Output: r.Output.bytes(), Reason: r.Reason, Waits: r.Waits.bytes(),
+		Damage: r.Damage,
 	}
 	copy(out.Random[:], r.Random)
 	if o := r.First; o != nil {

@@ -55,6 +55,8 @@ func (s *script) Each(text string, _ []any, fn func(scan func(dest ...any) error
 						*p = int64(row[i].(int))
 					case *string:
 						*p = row[i].(string)
+					case *[]byte:
+						*p = []byte(row[i].(string))
 					case *bool:
 						*p = row[i].(bool)
 					}
@@ -163,18 +165,23 @@ func TestASweepDeletesFormerIncarnations(t *testing.T) {
 }
 
 func TestASweepDeletesItemsThatAreDoneWith(t *testing.T) {
+	const kind = int(store.ItemMessage)
+	sent := func(before store.Delay) int { return int(now) - int(before) }
+	old, young := sent(store.DedupWindow), sent(store.RepeatWindow)
 	s := &script{queries: map[string][][]any{consumedQuery: {
-		{1, true, true, false, "ours", 0},  // done with
-		{2, true, false, false, "ours", 0}, // not consumed
-		{3, true, true, false, "other", 0}, // of a run of another shard
-		{4, true, true, true, "", 0},       // its run is gone
-		{5, false, true, false, "ours", 0}, // a repeat may still come
+		{1, old, kind, "key", "", true, false, "ours", 0},     // done with
+		{2, old, kind, "key", "", false, false, "ours", 0},    // not consumed
+		{3, old, kind, "key", "", true, false, "other", 0},    // of a run of another shard
+		{4, old, kind, "key", "", true, true, "", 0},          // its run is gone
+		{5, young, kind, "key", "", true, false, "ours", 0},   // its sender may repeat it
+		{6, young, kind, "id", "id", true, false, "ours", 0},  // without a key only its act is repeated
+		{7, int(now), kind, "x", "x", true, false, "ours", 0}, // and that may still come
 	}}}
 	got := act(t, s, store.SweepRequest{Items: true, From: store.SweepPlace{Stage: 2, Rule: 1}})
-	if got.Rows != 2 || !got.Done || got.Next.No != 5 {
+	if got.Rows != 3 || !got.Done || got.Next.No != 7 {
 		t.Errorf("got %+v", got)
 	}
-	if want := []string{"before", "delete items [1 4]"}; !slices.Equal(s.log, want) {
+	if want := []string{"before", "delete items [1 4 6]"}; !slices.Equal(s.log, want) {
 		t.Errorf("expected %q, got %q", want, s.log)
 	}
 }
