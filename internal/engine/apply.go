@@ -144,7 +144,7 @@ func (x *executor) sentItem(
 	case answer.Claimed:
 		claimed := &store.Claimed{New: true, Run: *run, Items: []store.Item{item}}
 		if !x.dispatcher.post(in, &runClaimed{Claimed: claimed, byCommand: true}, 0) {
-			x.take(shard, run.No)
+			x.takeSince(shard, run.No, now)
 		}
 	case !run.Claimed: // by this node: it has to be, though the run be in memory
 		x.dispatcher.claimSoon()

@@ -20,8 +20,12 @@ import (
 const loadChunk = 64
 
 // take brings a claimed run into memory.
-func (x *executor) take(h *ownership.Shard, no store.RunNo) {
+func (x *executor) take(h *ownership.Shard, no store.RunNo) { x.takeSince(h, no, 0) }
+
+// takeSince is take for a run that was claimed at a time; 0: that is not known.
+func (x *executor) takeSince(h *ownership.Shard, no store.RunNo, claimed store.Time) {
 	if a := x.memory.expect(h, no); a != nil {
+		a.claimed = claimed
 		x.load(a)
 	}
 }
