@@ -94,10 +94,11 @@ type Interpreter struct {
 	policies policies
 	pause    *store.Item // asks for the run to be paused; nil: nothing does
 	// terminate asks for the end of a run that is replayed first; nil: nothing does.
-	terminate *store.Item
-	cancel    cancel
-	undo      undoing
-	turns     turns
+	terminate  *store.Item
+	terminates bool // the run ends by it, perhaps within its replay
+	cancel     cancel
+	undo       undoing
+	turns      turns
 
 	renewal  *Renewal
 	result   *Outcome // what the workflow's function has returned
@@ -205,7 +206,7 @@ func (r *Interpreter) Terminate(it store.Item) {
 // terminated ends the run as requested.
 func (r *Interpreter) terminated() {
 	it := r.terminate
-	r.terminate = nil
+	r.terminate, r.terminates = nil, true
 	r.Answer(it.No, verbs.Yes())
 	r.audit(it)
 	if r.pause != nil {

@@ -21,7 +21,7 @@ func (r *Interpreter) Take() *store.Turn {
 	if r.turns.underWay || r.turns.suspended || r.turns.last || r.broken != nil {
 		return nil
 	}
-	if r.over != nil && r.over.Status.Terminal() && r.j.Live() {
+	if r.over != nil && r.over.Status.Terminal() && (r.j.Live() || r.terminates) {
 		r.runs.End()
 	}
 	if r.over != nil && r.over.Status != store.Stalled {
