@@ -257,7 +257,7 @@ func TestPayloadsOfFailures(t *testing.T) {
 		}
 		return "", fmt.Errorf("%s: %w", secret("error", 1), errDeclined)
 	})
-	cfg := stet.Config{Store: db, Workflows: []stet.Definition{fails},
+	cfg := stet.Config{Store: db, Workflows: []stet.Definition{fails}, OnBug: stet.FailOnBug,
 		Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("k")}},
 		Errors:   []stet.ErrorCode{stet.Sentinel("declined", errDeclined)}}
 	e := serve(t, cfg)

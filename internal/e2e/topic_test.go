@@ -369,7 +369,7 @@ func TestWaitsOfEndedRunsAreWithdrawn(t *testing.T) {
 			return "", err
 		}
 		panic("gives up")
-	})
+	}, stet.FailOnBug)
 	for _, parked := range []int{stet.None, 100} {
 		for _, how := range []string{"cancel", "terminate", "pause and terminate", "return", "fail"} {
 			t.Run(fmt.Sprint(how, " parked ", parked), func(t *testing.T) {
