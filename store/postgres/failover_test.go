@@ -139,7 +139,10 @@ func TestFailoverToSynchronousStandby(t *testing.T) {
 		t.Errorf("the old primary has promised %+v after the failover", result)
 	}
 	newFlow := kept.chain("new", steps)
-	until(t, func() error { _, err := follower.List(t.Context(), store.Filter{}); return err }) // its connections were cut
+	for range 8 { // its connections were cut, and each is found out by a call
+		until(t, func() error { _, err := follower.List(t.Context(), store.Filter{}); return err })
+		until(t, func() error { _, err := follower.Describe(t.Context()); return err })
+	}
 	engineOn(t, follower, quiet, newFlow)
 	for i := range runs {
 		id := fmt.Sprint("run-", i)
