@@ -43,7 +43,7 @@ func TestPoisonRunStallsAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg := stet.Config{Workflows: []stet.Definition{w}, Poll: 10 * time.Millisecond, AloneFor: time.Minute}
+			cfg := stet.Config{Workflows: []stet.Definition{w}, Poll: 10 * time.Millisecond, AloneFor: time.Second}
 			starts := 0
 			for {
 				p := newProcess(t, open(), cfg)
@@ -115,7 +115,7 @@ func TestSeveralPoisonRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			var bad []*stet.Run[int]
-			cfg := stet.Config{Workflows: []stet.Definition{w}, Poll: 10 * time.Millisecond, AloneFor: time.Minute}
+			cfg := stet.Config{Workflows: []stet.Definition{w}, Poll: 10 * time.Millisecond, AloneFor: time.Second}
 			for i := range 3 {
 				r, err := w.Start(ctx, outside, true)
 				if err != nil {
