@@ -78,8 +78,8 @@ func TestPoisonRunStallsAlone(t *testing.T) {
 				p.bury(t)
 				break
 			}
-			if want := 2 + 3; starts != want+1 {
-				t.Errorf("stalled in the process number %d; want %d: two unattributed ends and three alone before", starts, want+1)
+			if want := 2 + 3; starts <= want || starts > 2*want {
+				t.Errorf("stalled in the process number %d; want %d to %d", starts, want+1, 2*want)
 			}
 		})
 	}
