@@ -37,8 +37,6 @@ type activation struct {
 	number   int64  // grows with each activation of the executor
 	id       string // set before the snapshot is posted, like workflow
 	workflow Workflow
-	name     string     // of the workflow
-	build    string     // the run's, when it was loaded
 	expected bool       // the line of suspects waits until it is loaded
 	claimed  store.Time // if the run was first claimed then or later, none executed it before; 0: one may have
 
@@ -83,6 +81,25 @@ type activation struct {
 	waiting []store.Item
 }
 
+// newActivation returns an activation that waits for its run's snapshot.
+func (x *executor) newActivation(h *ownership.Shard, no store.RunNo, number int64) *activation {
+	return &activation{x: x, shard: h, no: no, number: number, places: steps.Places{Pool: x.steps.Pool}}
+}
+
+// introduce gives an expected activation the run's ID and code.
+func (x *executor) introduce(a *activation, run *store.Run) {
+	a.mu.Lock()
+	a.id, a.workflow = run.ID, x.e.cfg.Workflows[run.Workflow]
+	a.mu.Unlock()
+	x.memory.Introduce(a, run)
+}
+
+// No returns the number of the run.
+func (a *activation) No() store.RunNo { return a.no }
+
+// EvictionDue ends the activation, unless something has happened to the run since.
+func (a *activation) EvictionDue() { a.post(evictionDue{}) }
+
 // post queues events, and starts a driver if there is none. It reports false when the
 // activation is gone.
 func (a *activation) post(events ...event) bool {
@@ -104,8 +121,8 @@ func (a *activation) postHere(ev event) bool {
 	return !a.gone && a.queue([]event{ev})
 }
 
-// isGone reports whether the run has left memory.
-func (a *activation) isGone() bool {
+// Gone reports whether the run has left memory.
+func (a *activation) Gone() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.gone
@@ -226,7 +243,7 @@ func (a *activation) step(inboxAt store.Time) {
 		}
 	}
 	a.submit()
-	if a.code != nil && !a.x.memory.drains() && !a.shard.Draining() {
+	if a.code != nil && !a.x.memory.Drains() && !a.shard.Draining() {
 		for _, b := range a.code.Bodies() {
 			a.start(b)
 		}
@@ -285,7 +302,7 @@ func (a *activation) leave(rest []event) {
 	a.events = nil
 	a.mu.Unlock()
 	a.places.Close()
-	a.x.memory.remove(a)
+	a.x.memory.Remove(a)
 	claimed, news := false, false
 	for _, ev := range rest {
 		switch ev := ev.(type) {

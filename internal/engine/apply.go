@@ -13,7 +13,7 @@ import (
 // Apply carries out commands. While this process holds shards it writes them in a group
 // commit, and claims the runs that they make ready in the same commit.
 func (e *Engine) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
-	if x := e.executor.Load(); x != nil && !x.memory.drains() {
+	if x := e.executor.Load(); x != nil && !x.memory.Drains() {
 		answers, err := x.apply(ctx, commands)
 		if !errors.Is(err, committer.ErrNotOwner) {
 			return answers, err
@@ -41,7 +41,7 @@ func (x *executor) apply(ctx context.Context, commands []store.Command) ([]store
 	if err != nil {
 		return nil, err
 	}
-	room := x.memory.room()
+	room := x.memory.Room()
 	results := make(chan indexedAnswer, len(commands))
 	pending := make([]committer.Command, len(commands))
 	for i, c := range commands {
@@ -109,14 +109,14 @@ func (x *executor) started(shard *ownership.Shard, start *store.Start, answer *s
 		x.dispatcher.claimSoon()
 	case !answer.Claimed:
 	case len(start.Items) > 0 || run.Suspect > 0 || start.Fork != nil:
-		if a := x.memory.expect(shard, run.No); a != nil {
+		if a := x.memory.Expect(shard, run.No); a != nil {
 			a.claimed = claimed
 			x.load(a)
 		}
 	default:
-		if a := x.memory.expect(shard, run.No); a != nil {
+		if a := x.memory.Expect(shard, run.No); a != nil {
 			a.claimed = claimed
-			x.memory.introduce(a, run)
+			x.introduce(a, run)
 			a.post(snapshotLoaded{&store.Snapshot{Run: *run}})
 		}
 	}
@@ -130,7 +130,7 @@ func (x *executor) sentItem(
 ) {
 	run := &answer.Run
 	post := func(ev event) bool {
-		a := x.memory.find(run.No)
+		a := x.memory.Find(run.No)
 		return a != nil && a.shard == shard && a.post(ev)
 	}
 	item := *sent

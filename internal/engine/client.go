@@ -47,7 +47,7 @@ func (e *Engine) Follow(ctx context.Context, run store.RunNo, read func() (bool,
 // inMemory reports whether this process has the run in memory, and so will say how it ends.
 func (e *Engine) inMemory(runID string) bool {
 	x := e.executor.Load()
-	return x != nil && x.memory.has(runID)
+	return x != nil && x.memory.Has(runID)
 }
 
 // sole returns the executor of this process if it owns the whole store, and nil otherwise.

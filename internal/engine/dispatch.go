@@ -153,15 +153,15 @@ func (d *dispatcher) claim() (found bool) {
 		d.mu.Unlock()
 		return false
 	}
-	room := x.memory.room()
+	room := x.memory.Room()
 	req, waiting := d.request(in, room)
-	asOf := x.memory.beginClaim()
+	asOf := x.memory.BeginClaim()
 	number := d.asked.Add(1)
 	begun := x.e.time.Now()
 	limited, done := x.limited(x.held)
 	claims, err := x.e.base.Claim(limited, req)
 	done()
-	x.memory.endClaim()
+	x.memory.EndClaim()
 	if err != nil {
 		d.failed(err, waiting)
 		return false
@@ -179,7 +179,7 @@ func (d *dispatcher) claim() (found bool) {
 	}
 	late := d.learn(&req, &claims)
 	if claims.More {
-		x.memory.starve(room == 0)
+		x.memory.Starve(room == 0)
 	} else {
 		for _, l := range in.Open() {
 			in.Of(l.Shard).InboxRead(claims.Now)
@@ -236,7 +236,7 @@ func (d *dispatcher) failed(err error, waiting readers) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for a := range waiting {
-		if !a.isGone() {
+		if !a.Gone() {
 			d.readers[a] = struct{}{}
 		}
 	}
@@ -263,7 +263,7 @@ func (d *dispatcher) activate(in *ownership.Shards, claims *store.Claims, number
 			continue
 		}
 		h := in.Of(c.Run.Shard)
-		if a := x.memory.expect(h, c.Run.No); a != nil {
+		if a := x.memory.Expect(h, c.Run.No); a != nil {
 			a.claimed = begun
 			if a.expected = suspects.Suspected(&c.Run); a.expected {
 				x.suspects.Expect(h)
@@ -312,10 +312,10 @@ func (d *dispatcher) unservableRuns() []store.Unservable {
 // of a former stay of the shard is not meant, though it may not have ended yet.
 func (d *dispatcher) post(in *ownership.Shards, ev *runClaimed, asOf int64) bool {
 	c := ev.Claimed
-	a := d.x.memory.find(c.Run.No)
+	a := d.x.memory.Find(c.Run.No)
 	switch {
 	case a == nil, in.Of(a.shard.ID()) != a.shard:
-		if d.x.memory.hasLeft(c.Run.No) {
+		if d.x.memory.HasLeft(c.Run.No) {
 			d.claimSoon()
 		}
 		return !c.New

@@ -14,7 +14,8 @@
 //     takes no more of them; the same shard taken again is another one.
 //   - The dispatcher is one goroutine. It claims: on a hint, when a wake time has
 //     come, and once per poll interval. Hints may be lost; the poll finds all.
-//   - memory knows the activations: by number, by ID, and which of them are parked.
+//   - The memory (package activations) knows the activations: by number, by ID, and which
+//     of them are parked.
 //   - An activation is one run in memory. Events are posted to its queue. At most one
 //     goroutine at a time, its driver, takes them from the queue and drives the runner.
 //   - The committer (package committer) gathers turns and commands, writes them in batches,

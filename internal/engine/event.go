@@ -79,7 +79,7 @@ func (ev *runClaimed) handle(a *activation, rest []event) bool {
 	}
 	if ev.New {
 		a.turn.reclaimed = a.turn.underWay
-		a.x.memory.unpark(a)
+		a.x.memory.Unpark(a)
 		a.r.Resumed()
 	}
 	a.receive(ev.number, ev.Items...)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stet-run/stet/internal/activations"
 	"github.com/stet-run/stet/internal/cluster"
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/idle"
@@ -40,7 +41,7 @@ type executor struct {
 	report    report.Reporter
 	closed    atomic.Pointer[error]
 
-	memory     *memory
+	memory     *activations.Memory[*activation]
 	dispatcher *dispatcher
 	suspects   *suspects.Line
 }
@@ -50,7 +51,11 @@ func newExecutor(e *Engine, stop, held context.Context, workflows []string) *exe
 		e: e, stop: stop, workflows: workflows, groups: e.groups(),
 		steps: steps.Env{Pool: steps.NewPool(e.cfg.MaxSteps), Now: e.time.Now, Payloads: e.cfg.Payloads},
 	}
-	x.memory, x.dispatcher, x.suspects = newMemory(x), newDispatcher(x), suspects.New(x, x.e.cfg.AloneFor)
+	x.dispatcher, x.suspects = newDispatcher(x), suspects.New(x, x.e.cfg.AloneFor)
+	x.memory = activations.New(activations.Config[*activation]{
+		MaxRuns: e.cfg.MaxRuns, MaxParked: e.cfg.MaxParked, ParkFor: e.cfg.ParkFor, Drivers: &x.drivers,
+		Make: x.newActivation, ClaimSoon: x.dispatcher.claimSoon,
+	})
 	x.report.Log, x.report.Hooks, x.report.Now, x.report.Go = e.cfg.Log, e.cfg.Hooks, e.time.Now, x.crew.Go
 	x.held, x.cancel = context.WithCancel(held)
 	x.committer = committer.New(x.held, committer.Config{
@@ -107,7 +112,7 @@ func (x *executor) StoreClosed(err error) {
 // bodies and unwinds all code. The error lists the bodies and the code that have not
 // returned.
 func (x *executor) shutdown() error {
-	x.memory.drain()
+	x.memory.Drain()
 	grace := time.NewTimer(x.e.cfg.Grace)
 	defer grace.Stop()
 	drained := x.steps.Pool.Stop()
@@ -146,7 +151,7 @@ func (x *executor) settle(limit <-chan time.Time) {
 
 // quiet reports whether no activation is being driven and nothing waits for a commit.
 func (x *executor) quiet() bool {
-	for _, a := range x.memory.all() {
+	for _, a := range x.memory.All() {
 		a.mu.Lock()
 		driving := a.driving
 		a.mu.Unlock()
@@ -160,7 +165,7 @@ func (x *executor) quiet() bool {
 // unwind ends all activations and waits for their goroutines, also if bodies have used up
 // their own wait: the code of a run is cancelled only here.
 func (x *executor) unwind() error {
-	active := x.memory.all()
+	active := x.memory.All()
 	for _, a := range active {
 		a.post(unwound{})
 	}

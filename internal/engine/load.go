@@ -24,7 +24,7 @@ func (x *executor) take(h *ownership.Shard, no store.RunNo) { x.takeSince(h, no,
 
 // takeSince is take for a run that was claimed at a time; 0: that is not known.
 func (x *executor) takeSince(h *ownership.Shard, no store.RunNo, claimed store.Time) {
-	if a := x.memory.expect(h, no); a != nil {
+	if a := x.memory.Expect(h, no); a != nil {
 		a.claimed = claimed
 		x.load(a)
 	}
@@ -85,7 +85,7 @@ func (x *executor) loadChunk(expected []*activation) {
 func (x *executor) reload(h *ownership.Shard, no store.RunNo) { x.reloadAfter(h, no, x.e.cfg.Poll) }
 
 func (x *executor) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Duration) {
-	if !x.memory.beginDriver() {
+	if !x.memory.BeginDriver() {
 		return
 	}
 	go func() {
@@ -105,7 +105,7 @@ func (x *executor) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Du
 // claim. It reports false if they could not be read.
 func (x *executor) reloadClaimed(in *ownership.Shards, claims *store.Claims) bool {
 	active := map[store.RunNo]*activation{}
-	for _, a := range x.memory.all() {
+	for _, a := range x.memory.All() {
 		active[a.no] = a
 	}
 	var called []store.RunNo // a verb may make a run ready that has ended
@@ -138,7 +138,7 @@ func (x *executor) reloadClaimed(in *ownership.Shards, claims *store.Claims) boo
 	for no, h := range claimed {
 		if a := active[no]; a != nil {
 			a.post(claimUncertain{})
-		} else if x.memory.find(no) == nil {
+		} else if x.memory.Find(no) == nil {
 			x.log().Warn("a claimed run is taken into memory: the answer to its claim was lost", "run_no", no)
 			x.take(h, no)
 		}

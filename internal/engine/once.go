@@ -47,7 +47,7 @@ func (x *executor) Resting() (resting bool, next time.Time) {
 		}
 		next = idle.Earlier(next, until)
 	}
-	for _, a := range x.memory.all() {
+	for _, a := range x.memory.All() {
 		if !a.resting() {
 			return false, next
 		}

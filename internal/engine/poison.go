@@ -11,7 +11,7 @@ import (
 // The executor is the owner of the line of suspects, and an activation a candidate in it.
 
 // Draining reports whether nothing new is to begin.
-func (x *executor) Draining() bool { return x.memory.drains() }
+func (x *executor) Draining() bool { return x.memory.Drains() }
 
 // Trying notes that a trial begins.
 func (x *executor) Trying(runs, waiting int) {

@@ -53,7 +53,7 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 
 // execute lets a run go on in its activation.
 func (x *executor) execute(a *activation, s *store.Snapshot) {
-	x.memory.introduce(a, &s.Run)
+	x.introduce(a, &s.Run)
 	switch limit := x.e.cfg.PoisonLimit; {
 	case limit > 0 && suspects.Suspected(&s.Run):
 		x.suspects.Queue(a, s)

@@ -17,7 +17,7 @@ func (x *executor) address(turn *store.Turn) {
 		for i := range sends {
 			c := &sends[i]
 			if room < 0 {
-				room = x.memory.room()
+				room = x.memory.Room()
 			}
 			if c.Start != nil {
 				c.Start.Shard.Slot = x.e.Slot(c.Start.ID)
@@ -71,7 +71,7 @@ func (x *executor) Claims(list []*ownership.Shard, in *ownership.Shards, c *stor
 	case c.Start != nil:
 		return append(list, in.Of(c.Start.Shard))
 	case c.RunNo != 0:
-		if a := x.memory.find(c.RunNo); a != nil {
+		if a := x.memory.Find(c.RunNo); a != nil {
 			list = append(list, in.Of(a.shard.ID()))
 		}
 		return list

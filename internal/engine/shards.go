@@ -18,7 +18,7 @@ func (x *executor) lose(shards ...*ownership.Shard) {
 	}
 	// From here on nothing is added for these shards, in memory or to the suspects: both
 	// ask Lost under their lock.
-	active := slices.DeleteFunc(x.memory.all(), func(a *activation) bool { return !lost[a.shard] })
+	active := slices.DeleteFunc(x.memory.All(), func(a *activation) bool { return !lost[a.shard] })
 	x.committer.ShardsLost()
 	for _, a := range active {
 		a.post(unwound{})
@@ -152,7 +152,7 @@ func (w shardWork) busy() map[*ownership.Shard]bool {
 	for _, task := range w.x.steps.Pool.Running() {
 		busy[shardOf(task)] = true
 	}
-	for _, a := range w.x.memory.all() {
+	for _, a := range w.x.memory.All() {
 		a.mu.Lock()
 		if a.driving {
 			busy[a.shard] = true
@@ -175,7 +175,7 @@ func (w shardWork) stuck(shards []*ownership.Shard) []string {
 			places = append(places, task.String())
 		}
 	}
-	for _, a := range w.x.memory.all() {
+	for _, a := range w.x.memory.All() {
 		a.mu.Lock()
 		if a.driving && slices.Contains(shards, a.shard) {
 			places = append(places, fmt.Sprintf("run %s workflow code", a.id))
@@ -186,7 +186,7 @@ func (w shardWork) stuck(shards []*ownership.Shard) []string {
 }
 
 // Executing implements cluster.Work.
-func (w shardWork) Executing() []store.Unservable { return w.x.memory.executing(w.x.build()) }
+func (w shardWork) Executing() []store.Unservable { return w.x.memory.Executing(w.x.build()) }
 
 // Unservable implements cluster.Work.
 func (w shardWork) Unservable() []store.Unservable { return w.x.dispatcher.unservableRuns() }

@@ -174,7 +174,7 @@ func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
 		// Waiters are notified before the run can be activated again: otherwise one of
 		// them might wait for the end of what began afterwards.
 		a.stop()
-		a.x.memory.unname(a)
+		a.x.memory.Unname(a)
 		a.x.e.waiters.RunEnded(*turn.ended)
 		a.leaveClaimed(turn, rest)
 		return false
@@ -183,7 +183,7 @@ func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
 		a.x.dispatcher.claimSoon()
 		return false
 	case a.r.Suspended():
-		a.x.memory.park(a, a.r.Entries())
+		a.x.memory.Park(a, a.r.Entries())
 	}
 	return true
 }

@@ -1,0 +1,300 @@
+// Package activations keeps the runs that are in memory: one activation of each at most.
+// Suspended ones are parked there for a while, and evicted when there are too many.
+package activations
+
+import (
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet/internal/idle"
+	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/internal/parking"
+	"github.com/stet-run/stet/store"
+)
+
+// Activation is one run in memory. Its methods may be called concurrently.
+type Activation interface {
+	comparable
+	// No returns the number of the run.
+	No() store.RunNo
+	// Shard returns the stay of the run's shard.
+	Shard() *ownership.Shard
+	// Gone reports whether it takes no events any more.
+	Gone() bool
+	// EvictionDue is called when it has been parked for long, or others need the room.
+	EvictionDue()
+}
+
+// Config is what a Memory is made from. All fields are required.
+type Config[A Activation] struct {
+	MaxRuns   int           // in memory
+	MaxParked int           // of these
+	ParkFor   time.Duration // how long one is parked
+	Drivers   *idle.Goroutines
+	// Make returns a new activation. number grows with each.
+	Make func(h *ownership.Shard, no store.RunNo, number int64) A
+	// ClaimSoon is called when there is room again for what a claim has left.
+	ClaimSoon func()
+}
+
+// Memory is the runs that are in memory, by number. Its methods may be called concurrently.
+type Memory[A Activation] struct {
+	cfg Config[A]
+
+	mu       sync.Mutex
+	active   map[store.RunNo]*resident[A]
+	made     int64           // activations made so far
+	ids      map[string]bool // IDs of the active
+	draining bool            // nothing new begins
+	parked   *parking.Lot[A]
+	eviction *time.Timer // nil: nothing is parked
+	starved  bool        // a claim was cut because memory was full
+
+	// claiming says that a claim is being asked for; gone are the runs that have left
+	// memory meanwhile. The answer may bring news of one that is ready again since.
+	claiming bool
+	gone     map[store.RunNo]bool
+}
+
+// resident is an activation that is in memory, with what its run is once it is loaded.
+type resident[A Activation] struct {
+	a                   A
+	id, workflow, build string
+}
+
+// New returns a memory without runs.
+func New[A Activation](cfg Config[A]) *Memory[A] {
+	return &Memory[A]{
+		cfg: cfg, active: map[store.RunNo]*resident[A]{}, ids: map[string]bool{},
+		parked: parking.New[A](cfg.MaxParked, cfg.ParkFor),
+	}
+}
+
+// Drain lets nothing new begin.
+func (m *Memory[A]) Drain() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.draining = true
+	if m.eviction != nil {
+		m.eviction.Stop()
+	}
+}
+
+// Drains reports whether nothing new may begin.
+func (m *Memory[A]) Drains() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.draining
+}
+
+// BeginDriver counts a goroutine that will load a run. It reports false if nothing new
+// begins: the executor may be waiting for its drivers already, and none may be added then.
+func (m *Memory[A]) BeginDriver() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.draining {
+		return false
+	}
+	m.cfg.Drivers.Add()
+	return true
+}
+
+// Room returns how many more runs memory may take.
+func (m *Memory[A]) Room() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.draining {
+		return 0
+	}
+	return max(m.cfg.MaxRuns-len(m.active)+m.parked.Len(), 0)
+}
+
+// Expect puts a run into memory whose snapshot will be posted. It returns nil if
+// the run is there already, or if its shard or the executor drains.
+func (m *Memory[A]) Expect(h *ownership.Shard, no store.RunNo) (a A) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.draining || h.Draining() || h.Lost() {
+		return a
+	}
+	if former := m.active[no]; former != nil {
+		if !former.a.Gone() && former.a.Shard() == h {
+			return a
+		}
+		m.removeLocked(former)
+	}
+	m.made++
+	a = m.cfg.Make(h, no, m.made)
+	m.active[no] = &resident[A]{a: a}
+	return a
+}
+
+// Introduce says which run an expected activation is.
+func (m *Memory[A]) Introduce(a A, run *store.Run) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.ofLocked(a); r != nil {
+		r.id, r.workflow, r.build = run.ID, run.Workflow, run.Build
+		m.ids[run.ID] = true
+	}
+}
+
+// ofLocked returns what is known of an activation; nil: it is not in memory any more.
+func (m *Memory[A]) ofLocked(a A) *resident[A] {
+	if r := m.active[a.No()]; r != nil && r.a == a {
+		return r
+	}
+	return nil
+}
+
+// Find returns the activation of a run, or nil.
+func (m *Memory[A]) Find(no store.RunNo) (a A) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.active[no]; r != nil {
+		a = r.a
+	}
+	return a
+}
+
+// Has reports whether the run with an ID is being executed, and its end will be notified.
+func (m *Memory[A]) Has(runID string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ids[runID]
+}
+
+// All returns all activations, in any order.
+func (m *Memory[A]) All() []A {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]A, 0, len(m.active))
+	for _, r := range m.active {
+		all = append(all, r.a)
+	}
+	return all
+}
+
+// Unname removes the run from the index by ID, so that later waiters read the store
+// instead of waiting to be notified.
+func (m *Memory[A]) Unname(a A) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.ofLocked(a); r != nil {
+		delete(m.ids, r.id)
+	}
+}
+
+// Remove takes an activation out of memory.
+func (m *Memory[A]) Remove(a A) {
+	m.mu.Lock()
+	if r := m.ofLocked(a); r != nil {
+		m.removeLocked(r)
+	}
+	starved := m.starved && !m.draining
+	m.starved = false
+	m.mu.Unlock()
+	if starved {
+		m.cfg.ClaimSoon()
+	}
+}
+
+func (m *Memory[A]) removeLocked(r *resident[A]) {
+	no := r.a.No()
+	delete(m.active, no)
+	delete(m.ids, r.id)
+	if m.claiming {
+		m.gone[no] = true
+	}
+	m.parked.Remove(r.a)
+}
+
+// BeginClaim is called before a claim is asked for. It returns the number of activations
+// until then.
+func (m *Memory[A]) BeginClaim() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.claiming, m.gone = true, map[store.RunNo]bool{}
+	return m.made
+}
+
+// EndClaim is called when a claim is answered, or has failed.
+func (m *Memory[A]) EndClaim() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.claiming = false
+}
+
+// HasLeft reports whether a run has left memory while the last claim was asked for.
+func (m *Memory[A]) HasLeft(no store.RunNo) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.gone[no]
+}
+
+// Starve says whether the last claim was cut because memory was full. Then the next run
+// that leaves memory wakes the dispatcher.
+func (m *Memory[A]) Starve(yes bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.starved = yes
+}
+
+// Park keeps a suspended run in memory for a while. size is what it costs to replay it.
+func (m *Memory[A]) Park(a A, size int) {
+	m.mu.Lock()
+	if m.ofLocked(a) == nil || m.draining {
+		m.mu.Unlock()
+		return
+	}
+	victim, full := m.parked.Park(a, size, time.Now())
+	if m.eviction == nil && m.parked.Len() > 0 {
+		m.eviction = time.AfterFunc(m.cfg.ParkFor, m.evictExpired)
+	}
+	m.mu.Unlock()
+	if full {
+		victim.EvictionDue()
+	}
+}
+
+// Unpark is called by the driver of a run that goes on.
+func (m *Memory[A]) Unpark(a A) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.parked.Remove(a)
+}
+
+// evictExpired ends the activations that have been parked for long.
+func (m *Memory[A]) evictExpired() {
+	m.mu.Lock()
+	now := time.Now()
+	expired := m.parked.Expired(now)
+	m.eviction = nil
+	if next, some := m.parked.Next(now); some && !m.draining {
+		m.eviction = time.AfterFunc(next, m.evictExpired)
+	}
+	m.mu.Unlock()
+	for _, a := range expired {
+		a.EvictionDue()
+	}
+}
+
+// Executing returns the latest build that is being executed, by shard and workflow. Any
+// node executes entities: they are left out.
+func (m *Memory[A]) Executing(build string) []store.Unservable {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	latest := map[store.Unservable]string{} // by what has no build
+	for _, r := range m.active {
+		if r.id != "" && !m.parked.Has(r.a) && !store.IsEntity(r.workflow) {
+			of := store.Unservable{Shard: r.a.Shard().ID(), Workflow: r.workflow}
+			latest[of] = max(latest[of], build, r.build)
+		}
+	}
+	list := make([]store.Unservable, 0, len(latest))
+	for of, build := range latest {
+		of.Build = build
+		list = append(list, of)
+	}
+	return list
+}

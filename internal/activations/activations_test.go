@@ -1,0 +1,154 @@
+package activations
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet/internal/idle"
+	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/store"
+)
+
+// activation is an activation of these tests, which are its only caller.
+type activation struct {
+	shard   *ownership.Shard
+	no      store.RunNo
+	number  int64
+	gone    bool
+	evicted atomic.Bool
+}
+
+func (a *activation) No() store.RunNo         { return a.no }
+func (a *activation) Shard() *ownership.Shard { return a.shard }
+func (a *activation) Gone() bool              { return a.gone }
+func (a *activation) EvictionDue()            { a.evicted.Store(true) }
+
+// testMemory is the memory of a process that holds one shard.
+type testMemory struct {
+	*Memory[*activation]
+	shards ownership.Set
+	shard  *ownership.Shard
+	claims int // that were asked for
+}
+
+func newTestMemory(t *testing.T, cfg Config[*activation]) *testMemory {
+	m := &testMemory{}
+	cfg.Drivers = &idle.Goroutines{}
+	cfg.Make = func(h *ownership.Shard, no store.RunNo, number int64) *activation {
+		return &activation{shard: h, no: no, number: number}
+	}
+	cfg.ClaimSoon = func() { m.claims++ }
+	m.Memory = New(cfg)
+	m.shards.Take(t.Context(), []store.Lease{{Shard: store.Shard{Group: "g"}}})
+	m.shard = m.shards.Now().Of(store.Shard{Group: "g"})
+	return m
+}
+
+// Memory has at most one activation of a run, and none of a shard in which nothing begins.
+func TestMemoryHasOneActivationOfARun(t *testing.T) {
+	m := newTestMemory(t, Config[*activation]{MaxRuns: 10})
+	a := m.Expect(m.shard, 1)
+	if a == nil || m.Expect(m.shard, 1) != nil || m.Find(1) != a {
+		t.Fatal("a run is in memory twice, or not at all")
+	}
+	a.gone = true
+	later := m.Expect(m.shard, 1)
+	if later == nil || later == a || later.number <= a.number {
+		t.Error("a run whose activation is gone does not come into memory again")
+	}
+	m.Remove(a) // the former one: it is not there any more
+	if m.Find(1) != later {
+		t.Error("the end of a former activation has removed the later one")
+	}
+	m.shards.Drain([]store.Shard{m.shard.ID()})
+	if m.Expect(m.shard, 2) != nil {
+		t.Error("a run of a draining shard has come into memory")
+	}
+	m.shards.Lose(m.shard)
+	if m.Expect(m.shard, 3) != nil {
+		t.Error("a run of a lost shard has come into memory")
+	}
+}
+
+// Parked runs make room for others, and the end of one wakes a claim that was cut.
+func TestRoomInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTestMemory(t, Config[*activation]{MaxRuns: 2, MaxParked: 5, ParkFor: time.Hour})
+		first, second := m.Expect(m.shard, 1), m.Expect(m.shard, 2)
+		if m.Room() != 0 {
+			t.Errorf("there is room for %d; want 0", m.Room())
+		}
+		m.Park(first, 1)
+		if m.Room() != 1 {
+			t.Errorf("beside a parked run there is room for %d; want 1", m.Room())
+		}
+		m.Unpark(first)
+		m.Starve(true)
+		if m.Remove(first); m.claims != 1 {
+			t.Error("there is room again, and nobody claims")
+		}
+		if m.Remove(second); m.claims != 1 {
+			t.Error("a claim that was not cut is made again")
+		}
+		m.Drain()
+		if m.Room() != 0 || !m.Drains() || m.Expect(m.shard, 3) != nil {
+			t.Error("while it drains there is room")
+		}
+	})
+}
+
+// A run is known by its ID from its introduction until its end is notified.
+func TestMemoryKnowsRunsByID(t *testing.T) {
+	m := newTestMemory(t, Config[*activation]{MaxRuns: 10})
+	a := m.Expect(m.shard, 1)
+	if m.Has("a") {
+		t.Error("a run that is not loaded yet is known by its ID")
+	}
+	m.Introduce(a, &store.Run{ID: "a", Workflow: "w", Build: "7"})
+	if !m.Has("a") {
+		t.Error("a loaded run is not known by its ID")
+	}
+	if list := m.Executing("5"); len(list) != 1 || list[0].Workflow != "w" || list[0].Build != "7" {
+		t.Errorf("executing is %+v; want w of the later build, 7", list)
+	}
+	m.Unname(a)
+	if m.Has("a") || m.Find(1) != a {
+		t.Error("a run whose end is notified is still known by its ID, or is out of memory")
+	}
+}
+
+// News of a run that has left memory while a claim is asked for are not the claim's to lose.
+func TestRunsThatLeaveDuringAClaim(t *testing.T) {
+	m := newTestMemory(t, Config[*activation]{MaxRuns: 10})
+	before, during, after := m.Expect(m.shard, 1), m.Expect(m.shard, 2), m.Expect(m.shard, 3)
+	m.Remove(before)
+	if made := m.BeginClaim(); made != 3 {
+		t.Errorf("%d activations were made; want 3", made)
+	}
+	m.Remove(during)
+	m.EndClaim()
+	m.Remove(after)
+	if m.HasLeft(1) || !m.HasLeft(2) || m.HasLeft(3) {
+		t.Errorf("during the claim have left: %t, %t, %t; want the second", m.HasLeft(1), m.HasLeft(2), m.HasLeft(3))
+	}
+}
+
+// What has been parked for long is evicted, if nothing has happened to it since.
+func TestParkedRunsAreEvicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTestMemory(t, Config[*activation]{MaxRuns: 10, MaxParked: 1, ParkFor: time.Minute})
+		a, b := m.Expect(m.shard, 1), m.Expect(m.shard, 2)
+		m.Park(a, 5)
+		m.Park(b, 9)
+		if !a.evicted.Load() || b.evicted.Load() {
+			t.Error("of two parked runs, where one may be, the cheaper one goes")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !b.evicted.Load() {
+			t.Error("a run was parked for a minute and is not evicted")
+		}
+	})
+}
