@@ -30,6 +30,8 @@ type Pool struct {
 	places  int               // that are taken
 	waiting []Task
 	stopped bool
+	begun   int64         // tasks
+	next    chan struct{} // closed when the next task begins; nil: nobody waits for that
 	drained chan struct{} // closed when stopped and nothing runs
 }
 
@@ -61,12 +63,44 @@ func (p *Pool) admit(t Task) bool {
 	case p.stopped:
 		return false
 	case p.places < p.max:
-		p.places++
-		p.running[t] = struct{}{}
+		p.begin(t)
 		return true
 	}
 	p.waiting = append(p.waiting, t)
 	return false
+}
+
+// begin gives a task a place. p.mu must be held.
+func (p *Pool) begin(t Task) {
+	p.places++
+	p.begun++
+	p.running[t] = struct{}{}
+	if p.next != nil {
+		close(p.next)
+		p.next = nil
+	}
+}
+
+// Begun returns how many tasks have begun so far.
+func (p *Pool) Begun() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.begun
+}
+
+// More returns a channel that is closed as soon as more than n tasks have begun.
+func (p *Pool) More(n int64) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.next == nil {
+		p.next = make(chan struct{})
+	}
+	more := p.next
+	if p.begun > n {
+		close(p.next)
+		p.next = nil
+	}
+	return more
 }
 
 // work executes an admitted task, then those that wait and those that follow.
@@ -133,8 +167,7 @@ func (p *Pool) leave(t Task) (waiting Task) {
 	waiting = p.waiting[0]
 	p.waiting[0] = nil
 	p.waiting = p.waiting[1:]
-	p.places++
-	p.running[waiting] = struct{}{}
+	p.begin(waiting)
 	return waiting
 }
 

@@ -97,6 +97,37 @@ func TestPoolKeepsOrderAndLimit(t *testing.T) {
 	})
 }
 
+// TestPoolNotifiesOfTheNextTask: who knows how many tasks have begun is notified when there
+// is one more, also if it has begun before it asks.
+func TestPoolNotifiesOfTheNextTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		pool := steps.NewPool(1)
+		closed := func(c <-chan struct{}) bool {
+			select {
+			case <-c:
+				return true
+			default:
+				return false
+			}
+		}
+		none := pool.More(0)
+		if closed(none) {
+			t.Error("notified before the first task")
+		}
+		pool.Start(j.task("first"))
+		pool.Start(j.task("second")) // finds no room
+		synctest.Wait()
+		if n := pool.Begun(); n != 1 || !closed(none) || !closed(pool.More(0)) || closed(pool.More(1)) {
+			t.Errorf("expected to be notified of one task, %d have begun", n)
+		}
+		time.Sleep(time.Minute)
+		if n := pool.Begun(); n != 2 || !closed(pool.More(1)) || closed(pool.More(2)) {
+			t.Errorf("expected to be notified of the second task, %d have begun", n)
+		}
+	})
+}
+
 // TestPoolFollows: what follows a task is executed also when others wait, and when its
 // own next task finds no room it waits.
 func TestPoolFollows(t *testing.T) {

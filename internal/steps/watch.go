@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// watchEvery is the interval at which the attempts are looked at that are executing.
+	// watchEvery is the least interval at which the attempts are looked at that are executing.
 	watchEvery = 5 * time.Second
 	// shownAfter is how long an attempt executes before that is recorded. Shorter ones cost
 	// nothing.
@@ -27,18 +27,29 @@ type watched struct {
 }
 
 // Watch lets runs record which attempts have been executing for long, and logs those that
-// do not return, until ctx ends.
+// do not return, until ctx ends. It looks at them after one has begun, and when one is due:
+// nothing ticks while nothing happens.
 func (e *Env) Watch(ctx context.Context, log *slog.Logger) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
 	known := map[*Attempt]*watched{}
+	begun := int64(0) // tasks, at the last look
+	due := time.NewTimer(0)
+	defer due.Stop()
+	due.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-due.C:
+		case <-e.Pool.More(begun):
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(watchEvery):
+			}
 		}
+		begun = e.Pool.Begun()
 		found := make(map[*Attempt]*watched, len(known))
+		next := time.Duration(0)
 		for _, task := range e.Pool.Running() {
 			a, ok := task.(*Attempt)
 			if !ok || a.ended.Load() {
@@ -49,29 +60,41 @@ func (e *Env) Watch(ctx context.Context, log *slog.Logger) {
 				w = &watched{since: time.Now(), warnAt: silentFor}
 			}
 			found[a] = w
-			a.watch(w, log)
+			if d := max(a.watch(w, log), watchEvery); next == 0 || d < next {
+				next = d
+			}
 		}
 		known = found
+		if due.Stop(); next > 0 {
+			due.Reset(next)
+		}
 	}
 }
 
-func (a *Attempt) watch(w *watched, log *slog.Logger) {
+// watch returns how long the attempt need not be looked at.
+func (a *Attempt) watch(w *watched, log *slog.Logger) time.Duration {
 	started, beaten := a.times()
 	if started == 0 {
-		return
+		return 0
 	}
-	if !w.shown && a.env.Now().Sub(started) >= shownAfter {
+	executing := a.env.Now().Sub(started)
+	if !w.shown && executing >= shownAfter {
 		w.shown = true
 		a.Run.Beat(Heartbeat{ID: a.body.ID, Attempt: a.body.Attempt, Started: started})
 	}
 	if beaten.After(w.since) {
 		w.since, w.warnAt = beaten, silentFor
 	}
-	if silent := time.Since(w.since); silent >= w.warnAt {
+	silent := time.Since(w.since)
+	if silent >= w.warnAt {
 		w.warnAt *= 2
 		log.Warn("a step has not returned", "run_id", a.RunID, "workflow", a.Workflow, "location", a.Location(),
 			"attempt", a.body.Attempt, "since", started.Time(), "silent_for", silent.Round(time.Second).String())
 	}
+	if !w.shown {
+		return min(shownAfter-executing, w.warnAt-silent)
+	}
+	return w.warnAt - silent
 }
 
 // times returns when the body began, 0 if it has not, and its last heartbeat.
