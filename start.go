@@ -127,12 +127,20 @@ func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, input In, opts
 // StartAll starts a run for each input, all in one commit; each gives the
 // options of the one with that index and may be nil. The errors are those of
 // Start, joined; the runs that could be started are started, and the others nil.
-// Bad options or inputs start nothing.
+// Bad options or inputs start nothing, and so do more than MaxStarts inputs: ErrInvalid.
+// On a Redis Cluster, or with several servers, there is one commit for each of them.
 func (w *Workflow[In, Out]) StartAll(
 	ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption,
 ) ([]*Run[Out], error) {
+	if len(inputs) > MaxStarts {
+		return nil, fmt.Errorf("start all %s: expected at most %d inputs, which are one commit, found %d: "+
+			"start them by several calls: %w", w.name, MaxStarts, len(inputs), ErrInvalid)
+	}
 	return w.start(ctx, e, inputs, each)
 }
+
+// MaxStarts is how many runs one call of StartAll may start.
+const MaxStarts = 10_000
 
 // commands checks and encodes starts.
 func (w *Workflow[In, Out]) commands(

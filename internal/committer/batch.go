@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxBatchRows bounds one batch, so that a waiting caller never waits for more.
+	// maxBatchRows bounds one batch, so that a waiting caller never waits for more; but
+	// commands that were submitted at once are not parted.
 	maxBatchRows = 4000
 	// maxBatchBytes bounds one batch too. A turn of more than that is written alone.
 	maxBatchBytes = 16 << 20
@@ -187,6 +188,9 @@ func (c *Committer) nextBatch() *batch {
 	room.bounds = bounds{max(room.rows, least.rows/40), max(room.bytes, least.bytes/16)}
 	room.used = false
 	for nc < len(c.commands) && room.take(sizeOfCommand(&c.commands[nc].Command)) {
+		nc++
+	}
+	for nc > 0 && c.commands[nc-1].together { // what was submitted at once is written at once
 		nc++
 	}
 	if nt == 0 && len(c.turns) > 0 {

@@ -37,6 +37,8 @@ func (t *Turn) finish(result store.TurnResult) {
 type Command struct {
 	Command store.Command
 	Done    func(in *ownership.Shards, answer store.Answer, now store.Time, err error)
+
+	together bool // with the next one, in one batch
 }
 
 // Owner holds the shards that a committer writes for. Its methods are safe for concurrent
@@ -166,6 +168,9 @@ func (c *Committer) SubmitCommands(commands []Command) bool {
 		c.mu.Unlock()
 		c.writeInline(nil, commands, delivered)
 		return true
+	}
+	for i := range commands {
+		commands[i].together = i < len(commands)-1
 	}
 	c.commands = append(c.commands, commands...)
 	c.mu.Unlock()

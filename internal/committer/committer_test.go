@@ -640,3 +640,48 @@ func TestAClosedStoreEndsTheCommitter(t *testing.T) {
 		k.wantAnswered("queued not the owner")
 	})
 }
+
+// TestCommandsThatAreSubmittedAtOnceAreWrittenAtOnce: however many, and whatever waits
+// before them.
+func TestCommandsThatAreSubmittedAtOnceAreWrittenAtOnce(t *testing.T) {
+	test(t, func(t *testing.T, k *counter) {
+		many := func(name string, n int) {
+			list := make([]committer.Command, n)
+			for i := range list {
+				list[i] = committer.Command{
+					Command: store.Command{RunID: name, Item: &store.Item{Kind: store.ItemMessage, ID: name}},
+					Done:    func(*ownership.Shards, store.Answer, store.Time, error) {},
+				}
+			}
+			go k.c.SubmitCommands(list)
+			synctest.Wait()
+		}
+		k.submit(1)
+		k.batch() // is on its way
+		for i, n := range []int{30, 9_000, 1, 5_000} {
+			many(fmt.Sprint("g", i), n)
+		}
+		k.ok()
+		var sizes []map[string]int
+		for total := 0; total < 30+9_000+1+5_000; {
+			b := k.batch()
+			of := map[string]int{}
+			for i := range b.Commands {
+				of[b.Commands[i].RunID]++
+			}
+			total += len(b.Commands)
+			sizes = append(sizes, of)
+			k.ok()
+		}
+		for _, of := range sizes {
+			for name, n := range of {
+				if want := map[string]int{"g0": 30, "g1": 9_000, "g2": 1, "g3": 5_000}[name]; n != want {
+					t.Errorf("of the %d commands of %s %d are in one batch", want, name, n)
+				}
+			}
+		}
+		if len(sizes) < 2 {
+			t.Errorf("the batches are %v: too large", sizes)
+		}
+	})
+}
