@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/internal/steps"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -35,6 +36,9 @@ func (h Headers) encode(under []byte) ([]byte, error) {
 	for key, value := range h {
 		if key == "" {
 			return nil, fmt.Errorf("headers: expected a key, found an empty one: %w", ErrInvalid)
+		}
+		if key == stored.PolicyHeader {
+			return nil, fmt.Errorf("headers: expected a key other than %q, which is reserved: %w", key, ErrInvalid)
 		}
 		all[key] = value
 	}
@@ -69,7 +73,7 @@ func Header(ctx Context, key string) string {
 	ctx.mustBeGiven()
 	env := ctx.env
 	if env.headers == nil {
-		env.headers, _ = decodeHeaders(env.run.Headers) // were written by encode
+		env.headers, _ = decodeHeaders(stored.Headers(env.run.Headers)) // were written by encode
 	}
 	return env.headers[key]
 }

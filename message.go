@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -147,7 +148,7 @@ func (m Message[T]) SendFrom(ctx Context, runID string, value T, opts ...Publish
 	if err != nil {
 		return err
 	}
-	headers := ctx.env.run.Headers
+	headers := stored.Headers(ctx.env.run.Headers)
 	for _, h := range o.headers {
 		if headers, err = h.encode(headers); err != nil {
 			return err

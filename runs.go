@@ -107,7 +107,7 @@ func (e *Engine) runInfo(run *store.Run) *RunInfo {
 		}
 		info.Tags[tag.Key] = tag.Value
 	}
-	info.Headers, _ = decodeHeaders(run.Headers) // were written by encode
+	info.Headers, _ = decodeHeaders(stored.Headers(run.Headers)) // were written by encode
 	if run.Waits != nil && run.Status == store.Suspended {
 		_ = json.Unmarshal(run.Waits, &info.WaitsFor) // only shown; a newer form shows as nothing
 	}

@@ -14,11 +14,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
 // StartOption is an option of Start: an ID, StartAt, StartAfter, an Existing
-// policy, a FirstMessage, Tags, Headers, or OnQueue.
+// policy, a FirstMessage, Tags, Headers, or OnQueue; and MaxRunTime, MaxSuspension,
+// OnFailure or OnBug, which then count for the run in place of those of Define.
 type StartOption interface{ applyStart(*startOptions) error }
 
 type startOptions struct {
@@ -30,6 +32,7 @@ type startOptions struct {
 	tags     []store.Pair
 	headers  []byte
 	queue    *OnQueue // nil: as the definition says
+	policy   stored.Policy
 }
 
 // ID names the run: 1 to 255 printable bytes that do not end in "@" and digits
@@ -299,7 +302,10 @@ func (e *Engine) startCommand(ctx context.Context, workflow string, input any, o
 		ID: o.id, Workflow: workflow, Input: data,
 		Shard: store.Shard{Group: store.DefaultGroup, Slot: e.inner.Slot(o.id)},
 		At:    store.TimeOf(o.at), After: store.Delay(o.after.Microseconds()),
-		Tags: o.tags, Headers: o.headers,
+		Tags: o.tags,
+	}
+	if start.Headers, err = withPolicy(o.headers, o.policy); err != nil {
+		return nil, err
 	}
 	rand.Read(start.Seed[:])
 	switch o.existing {

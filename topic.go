@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -293,7 +294,7 @@ func Publish[T any](ctx Context, t Topic[T], value T, opts ...PublishOption) (ev
 	if err != nil {
 		return "", err
 	}
-	headers := ctx.env.run.Headers
+	headers := stored.Headers(ctx.env.run.Headers)
 	for _, h := range o.headers {
 		if headers, err = h.encode(headers); err != nil {
 			return "", err

@@ -22,6 +22,8 @@ type startFlags struct {
 	tags, headers    map[string]string
 	messages         []string
 	queue            stet.OnQueue
+	maxRun, maxWait  time.Duration
+	stall            bool
 }
 
 func (rc runCommands) startCommand() *cobra.Command {
@@ -56,6 +58,10 @@ run begins when an application with its code works on the store.`,
 	flags.StringVar(&f.queue.Name, "queue", "", "the `name` of the queue that the run waits in for a permit")
 	flags.StringVar(&f.queue.Key, "queue-key", "", "on whose behalf the run is: `keys` of a queue take turns")
 	flags.IntVar(&f.queue.Priority, "priority", 0, "runs of a higher priority get their permit before others")
+	flags.DurationVar(&f.maxRun, "max-run-time", 0, "cancel the run when it has run this long; default: as it is defined")
+	flags.DurationVar(&f.maxWait, "max-suspension", 0,
+		"cancel the run when it has waited this long; default: as it is defined")
+	flags.BoolVar(&f.stall, "stall-on-failure", false, "let the run stall for a person where it would fail")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the end, like stet wait")
 	flags.BoolVar(&f.force, "force", false, "start it although no application has registered the workflow yet")
 	return cmd
@@ -126,6 +132,18 @@ func (f *startFlags) options() ([]stet.StartOption, error) {
 			return nil, usage(errors.New("--queue-key and --priority are for a run on a queue: expected --queue, found none"))
 		}
 		options = append(options, f.queue)
+	}
+	if f.maxRun < 0 || f.maxWait < 0 {
+		return nil, usage(errors.New("--max-run-time, --max-suspension: expected a positive duration, found a negative one"))
+	}
+	if f.maxRun > 0 {
+		options = append(options, stet.MaxRunTime(f.maxRun))
+	}
+	if f.maxWait > 0 {
+		options = append(options, stet.MaxSuspension(f.maxWait))
+	}
+	if f.stall {
+		options = append(options, stet.StallOnFailure)
 	}
 	switch f.existing {
 	case "use":

@@ -91,9 +91,11 @@ func (w *Workflow) Activation(s *store.Snapshot, limits runner.Limits) runner.Co
 		MaxSuspended: w.MaxSuspended, PauseAfter: w.PauseAfter,
 		UndoFailed: w.UndoFailed, UndoCancelled: w.UndoCancelled, StallFailed: w.StallFailed, FailBugs: w.FailBugs,
 	}
-	if w.MaxRun > 0 {
-		cfg.CancelAt = s.Run.Started.Add(w.MaxRun)
-		cfg.MaxRun, cfg.CancelReason = w.MaxRun, "ran longer than "+w.MaxRun.String()
+	most := w.MaxRun
+	_, own := stored.SplitPolicy(s.Run.Headers)
+	if own.Over(&most, &cfg.MaxSuspended, &cfg.StallFailed, &cfg.FailBugs); most > 0 {
+		cfg.CancelAt = s.Run.Started.Add(most)
+		cfg.MaxRun, cfg.CancelReason = most, "ran longer than "+most.String()
 	}
 	return cfg
 }

@@ -96,7 +96,7 @@ type replacement struct {
 // its timeout.
 func (e *Env) NewAttempt(ctx context.Context, run Run, of *store.Run, lease store.Lease, b runner.Body) *Attempt {
 	a := &Attempt{
-		RunID: of.ID, Workflow: of.Workflow, Headers: of.Headers, Run: run,
+		RunID: of.ID, Workflow: of.Workflow, Headers: stored.Headers(of.Headers), Run: run,
 		env: e, body: b, no: of.No, incarnation: of.Incarnation, lease: lease,
 	}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)

@@ -143,7 +143,7 @@ func (o *child) command() store.Command {
 	seed := j.Derive("seed of a child", o.Loc, o.link.Again)
 	start := &store.Start{
 		ID: o.link.RunID, Workflow: o.link.Workflow, Seed: store.Seed(seed[:16]), Input: o.input,
-		Headers: j.Run.Headers, Parent: j.Run.No, ParentLoc: string(o.Loc),
+		Headers: stored.Headers(j.Run.Headers), Parent: j.Run.No, ParentLoc: string(o.Loc),
 	}
 	start.Shard.Group, start.Queue = o.place.Shard.Group, o.place.Queue
 	if o.link.Detached {

@@ -1,0 +1,115 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// TestPoliciesOfAStart: what a start says counts in place of the definition, also when the run
+// continues as new, is retried or forked. Nobody else has it.
+func TestPoliciesOfAStart(t *testing.T) {
+	word := stet.Message[string]("word")
+	waits := stet.Define("waits", func(ctx stet.Context, from string) (string, error) {
+		if from == "again" {
+			return "", stet.ContinueAsNew("goes on")
+		}
+		if from == "fails" {
+			return "", errors.New("broken")
+		}
+		return word.Receive(ctx)
+	}, stet.MaxRunTime(time.Hour))
+	for _, c := range []struct {
+		name, input string
+		opts        []stet.StartOption
+		want        time.Duration
+		status      store.Status
+	}{
+		{"as defined", "", nil, time.Hour, store.Cancelled},
+		{"run time", "", []stet.StartOption{stet.MaxRunTime(time.Minute)}, time.Minute, store.Cancelled},
+		{"longer", "", []stet.StartOption{stet.MaxRunTime(3 * time.Hour)}, 3 * time.Hour, store.Cancelled},
+		{"without limit", "", []stet.StartOption{stet.MaxRunTime(stet.None), stet.MaxSuspension(5 * time.Hour)},
+			5 * time.Hour, store.Cancelled},
+		{"suspension", "", []stet.StartOption{stet.MaxSuspension(time.Minute)}, time.Minute, store.Cancelled},
+		{"continued", "again", []stet.StartOption{stet.MaxRunTime(time.Minute)}, time.Minute, store.Cancelled},
+		{"fails", "fails", nil, 0, store.Failed},
+		{"stalls", "fails", []stet.StartOption{stet.StallOnFailure}, 0, store.Stalled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := serve(t, stet.Config{Workflows: []stet.Definition{waits}})
+				begun := time.Now()
+				r, err := waits.Start(t.Context(), e, c.input, append(c.opts, stet.Headers{"tenant": "a"})...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				info, err := e.Runs().Wait(t.Context(), r.ID())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(begun); took.Round(10*time.Second) != c.want || info.Status != c.status {
+					t.Errorf("it is %s after %s; want %s after %s", info.Status, took, c.status, c.want)
+				}
+				if len(info.Headers) != 1 || info.Headers["tenant"] != "a" {
+					t.Errorf("its headers are %v", info.Headers)
+				}
+			})
+		})
+	}
+	t.Run("child and fork", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			parent := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {
+				if own := stet.Header(ctx, "stet-policy"); own != "" {
+					return own, nil
+				}
+				id, err := waits.Detach(ctx, "")
+				if err == nil {
+					err = stet.Do(ctx, "pay", func(context.Context) error { return nil })
+				}
+				if err == nil {
+					_, err = word.Receive(ctx)
+				}
+				return id, err
+			})
+			e := serve(t, stet.Config{Workflows: []stet.Definition{parent, waits}})
+			r, err := parent.Start(t.Context(), e, 1, stet.MaxRunTime(time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info, err := e.Runs().Wait(t.Context(), r.ID()); err != nil || info.Status != store.Cancelled {
+				t.Fatalf("the run is %+v, %v", info, err)
+			}
+			page, _, err := e.Runs().List(t.Context(), store.Filter{Workflows: []string{"waits"}})
+			if err != nil || len(page) != 1 || page[0].Status.Terminal() || len(page[0].Headers) != 0 {
+				t.Fatalf("its child is %+v, %v; want one that goes on without a policy", page, err)
+			}
+			id, err := e.Runs().Fork(t.Context(), r.ID(), "pay", stet.Act{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := e.Runs().Wait(t.Context(), id)
+			if err != nil || info.Status != store.Cancelled || !strings.Contains(info.Reason, "ran longer than 1m") {
+				t.Fatalf("its fork is %+v, %v", info, err)
+			}
+		})
+	})
+	t.Run("refused", func(t *testing.T) {
+		e := serve(t, stet.Config{Workflows: []stet.Definition{waits}})
+		for _, opt := range []stet.StartOption{stet.MaxRunTime(-5), stet.MaxSuspension(-5), stet.OnFailure(7), stet.OnBug(7),
+			stet.Headers{"stet-policy": "{}"}} {
+			if _, err := waits.Start(t.Context(), e, "", opt); !errors.Is(err, stet.ErrInvalid) {
+				t.Errorf("%#v: %v", opt, err)
+			}
+		}
+		big := stet.Headers{"k": strings.Repeat("x", store.MaxHeaders-20)}
+		if _, err := waits.Start(t.Context(), e, "", big, stet.StallOnFailure); !errors.Is(err, stet.ErrTooLarge) {
+			t.Errorf("headers and a policy that are too large together: %v", err)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package stored
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
+
+// PolicyHeader is the reserved header of a run that holds its own Policy. It is given to
+// nobody, and no child, message or event inherits it.
+const PolicyHeader = "stet-policy"
+
+// Policy is what the start of a run says in place of its workflow's definition. In every
+// field 0 is what the definition says.
+type Policy struct {
+	MaxRun       time.Duration `json:"max_run_ns,omitempty"`       // negative: without limit
+	MaxSuspended time.Duration `json:"max_suspended_ns,omitempty"` // negative: without limit
+	OnFailure    uint8         `json:"on_failure,omitempty"`       // 1: the run ends; 2: it stalls
+	OnBug        uint8         `json:"on_bug,omitempty"`           // 1: the run stalls; 2: it fails
+}
+
+// Put returns the stored headers with the policy, which is not zero.
+func (p Policy) Put(headers []byte) ([]byte, error) {
+	all := map[string]string{}
+	if len(headers) > 0 {
+		if err := json.Unmarshal(headers, &all); err != nil {
+			return nil, err
+		}
+	}
+	own, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	all[PolicyHeader] = string(own)
+	return json.Marshal(all)
+}
+
+// SplitPolicy returns the headers of a run without its policy, and that. What cannot be
+// read is no policy.
+func SplitPolicy(headers []byte) (rest []byte, p Policy) {
+	if !bytes.Contains(headers, []byte(`"`+PolicyHeader+`"`)) {
+		return headers, p
+	}
+	var all map[string]string
+	if json.Unmarshal(headers, &all) != nil {
+		return headers, p
+	}
+	if own, ok := all[PolicyHeader]; !ok || json.Unmarshal([]byte(own), &p) != nil {
+		return headers, Policy{}
+	}
+	if delete(all, PolicyHeader); len(all) == 0 {
+		return nil, p
+	}
+	rest, _ = json.Marshal(all) // strings always can be
+	return rest, p
+}
+
+// Headers returns the headers of a run without its policy.
+func Headers(headers []byte) []byte {
+	rest, _ := SplitPolicy(headers)
+	return rest
+}
+
+// Over puts the policy over what a definition says.
+func (p Policy) Over(maxRun, maxSuspended *time.Duration, stallFailed, failBugs *bool) {
+	if p.MaxRun != 0 {
+		*maxRun = max(p.MaxRun, 0)
+	}
+	if p.MaxSuspended != 0 {
+		*maxSuspended = max(p.MaxSuspended, 0)
+	}
+	if p.OnFailure != 0 {
+		*stallFailed = p.OnFailure == 2
+	}
+	if p.OnBug != 0 {
+		*failBugs = p.OnBug == 2
+	}
+}
