@@ -31,5 +31,5 @@ func ExampleMaxRunTime_start() {
 	}
 	fmt.Println(info.Status, info.Reason)
 	// Output:
-	// cancelled ran longer than 1ms
+	// cancelled cancelled: ran longer than 1ms
 }

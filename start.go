@@ -130,8 +130,10 @@ func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, input In, opts
 // StartAll starts a run for each input, all in one commit; each gives the
 // options of the one with that index and may be nil. The errors are those of
 // Start, joined; the runs that could be started are started, and the others nil.
-// Bad options or inputs start nothing, and so do more than MaxStarts inputs: ErrInvalid.
-// On a Redis Cluster, or with several servers, there is one commit for each of them.
+// Bad options or inputs start nothing. So do more than MaxStarts inputs, which are
+// ErrInvalid, and inputs, headers and first messages that have more than MaxStartBytes
+// together, which are ErrTooLarge. On Redis, whose scripts are kept short, each 256 starts
+// that go to one server are a commit of their own.
 func (w *Workflow[In, Out]) StartAll(
 	ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption,
 ) ([]*Run[Out], error) {
@@ -142,8 +144,33 @@ func (w *Workflow[In, Out]) StartAll(
 	return w.start(ctx, e, inputs, each)
 }
 
-// MaxStarts is how many runs one call of StartAll may start.
-const MaxStarts = 10_000
+const (
+	// MaxStarts is how many runs one call of StartAll may start.
+	MaxStarts = 10_000
+	// MaxStartBytes is how many bytes several runs that one call of StartAll starts may
+	// have together: in their encoded inputs, headers and first messages.
+	MaxStartBytes = 16 << 20
+)
+
+// checkTogether refuses starts that are too large for one commit.
+func checkTogether(starts []store.Command) error {
+	if len(starts) < 2 {
+		return nil // has the limits of its values
+	}
+	bytes := 0
+	for i := range starts {
+		s := starts[i].Start
+		bytes += len(s.Input) + len(s.Headers)
+		for k := range s.Items {
+			bytes += len(s.Items[k].Value) + len(s.Items[k].Headers)
+		}
+	}
+	if bytes > MaxStartBytes {
+		return fmt.Errorf("%d runs: expected at most %d bytes of inputs, headers and first messages, which are one "+
+			"commit, found %d: start them by several calls: %w", len(starts), MaxStartBytes, bytes, ErrTooLarge)
+	}
+	return nil
+}
 
 // commands checks and encodes starts.
 func (w *Workflow[In, Out]) commands(
@@ -189,6 +216,9 @@ func (w *Workflow[In, Out]) start(
 	commands, options, err := w.commands(ctx, e, inputs, each)
 	if err != nil {
 		return nil, err
+	}
+	if err := checkTogether(commands); err != nil {
+		return nil, fmt.Errorf("start all %s: %w", w.name, err)
 	}
 	answers, problems, err := carryOut(ctx, commands, options, e.inner.Apply)
 	if err != nil {

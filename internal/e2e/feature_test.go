@@ -684,15 +684,3 @@ func TestLongNames(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
-
-// TestTooManyStarts: nothing is started.
-func TestTooManyStarts(t *testing.T) {
-	w := stet.Define("many", func(stet.Context, int) (int, error) { return 0, nil })
-	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
-	if _, err := w.StartAll(t.Context(), e, make([]int, stet.MaxStarts+1), nil); !errors.Is(err, stet.ErrInvalid) {
-		t.Errorf("it is %v; want it to be invalid", err)
-	}
-	if runs, _, err := e.Runs().List(t.Context(), store.Filter{Limit: 1}); err != nil || len(runs) > 0 {
-		t.Errorf("there is %+v, %v", runs, err)
-	}
-}
