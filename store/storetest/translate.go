@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,6 +71,33 @@ func (n *numbers) learn(spec, subject *state) error {
 func (n *numbers) took(spec, subject store.Lease) {
 	n.epochs[leaseRef{spec.Shard, spec.Epoch}] = subject.Epoch
 	n.epochsBack[leaseRef{spec.Shard, subject.Epoch}] = spec.Epoch
+}
+
+// withoutLater returns a copy for the specification in which commands name no run that is
+// not there yet. A repeat has the numbers of the batch: one that becomes a run's in one
+// store alone would find it there.
+func (n *numbers) withoutLater(o *commitOp) *commitOp {
+	c := *o
+	hide := func(list []store.Command) []store.Command {
+		list = slices.Clone(list)
+		for i := range list {
+			if _, known := n.runs[list[i].RunNo]; !known {
+				list[i].RunNo = counterpart(list[i].RunNo)
+			}
+		}
+		return list
+	}
+	c.Commands, c.Turns = hide(o.Commands), slices.Clone(o.Turns)
+	for i := range c.Turns {
+		t := &c.Turns[i]
+		t.Sends = hide(t.Sends)
+		if t.Update != nil {
+			u := *t.Update
+			u.Sends = hide(u.Sends)
+			t.Update = &u
+		}
+	}
+	return &c
 }
 
 // forSubject returns a copy with the store's numbers.

@@ -327,6 +327,9 @@ func (w *world) both(ctx context.Context, o op) (want, got answer, err error) {
 	}
 	translated := w.numbers.forSubject(o).(op)
 	got = w.subject.do(ctx, translated)
+	if c, ok := o.(*commitOp); ok {
+		o = w.numbers.withoutLater(c)
+	}
 	return w.spec.do(ctx, o), got, nil
 }
 
