@@ -98,7 +98,9 @@ type Config struct {
 	// were started without a queue.
 	Groups []string
 	// LeaseTTL is how long another process waits for this one when it has
-	// stopped without a word. Default 30 s; at least 3 times Renew.
+	// stopped without a word. Default 30 s; at least 3 times Renew. On a store with many
+	// slots from 1 s to 5 min. Processes on one store should have about the same: one that
+	// sees a lease of more than 4 times its own length logs that.
 	LeaseTTL time.Duration
 	// Renew is the interval at which leases are renewed. Default LeaseTTL / 3.
 	Renew time.Duration
@@ -179,13 +181,19 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
+	found, err := cfg.Store.Describe(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the store: %w", err)
+	}
+	if err := cfg.checkLease(found.Slots); err != nil {
+		return nil, err
+	}
 	payloads := cfg.Payloads.policy()
 	e := &Engine{store: payloads.View(cfg.Store), base: cfg.Store, payloads: payloads, log: cfg.Logger, codecs: cfg.Codecs,
 		node: cfg.Node, build: cfg.Build, retry: cfg.Retry, onFailure: cfg.OnFailure, onBug: cfg.OnBug,
 		wrap: cfg.Around, limit: cfg.MaxValue}
 	e.definitions = make(map[string]*definition, len(cfg.Workflows))
 	e.limits = runner.Limits{Entries: cfg.MaxEntries, Bytes: cfg.MaxBytes, Value: cfg.MaxValue}
-	var err error
 	if e.errors, err = newErrorTable(e.codecs, cfg.Errors); err != nil {
 		return nil, err
 	}
@@ -209,7 +217,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		}
 		return func(run *store.Run) { f(e.runInfo(run)) }
 	}
-	e.inner, err = engine.New(ctx, engine.Config{
+	e.inner = engine.New(engine.Config{
 		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0),
 		Retention: retention, Sweep: cfg.Sweep,
 		Workflows: workflows, Entities: e.entityKinds(),
@@ -220,10 +228,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
 		PoisonLimit: cfg.PoisonLimit, AloneFor: cfg.AloneFor, OnRecover: onRecover, OnLoss: cfg.OnLoss,
 		Hooks: report.Hooks{OnEnd: hook(cfg.OnEnd), OnStall: hook(cfg.OnStall)},
-	})
-	if err != nil {
-		return nil, err
-	}
+	}, found)
 	e.rooms = topic.NewRooms(e.inner, e.store)
 	return e, nil
 }
@@ -341,6 +346,22 @@ func buildOf() string {
 		return engine.UnknownBuild
 	}
 	return at + "-" + revision[:min(len(revision), 12)] + modified
+}
+
+// minLease and maxLease bound LeaseTTL on a store with many slots. A shorter one does not
+// outlast a pause of the garbage collector or of the network. A longer one holds the runs of a
+// process that has died; a store with one slot knows of its owner's death otherwise.
+const (
+	minLease = time.Second
+	maxLease = 5 * time.Minute
+)
+
+// checkLease checks what depends on the number of slots.
+func (cfg *Config) checkLease(slots int) error {
+	if slots > 1 && (cfg.LeaseTTL < minLease || cfg.LeaseTTL > maxLease) {
+		return fmt.Errorf("config: LeaseTTL: expected %s to %s, found %s: %w", minLease, maxLease, cfg.LeaseTTL, ErrInvalid)
+	}
+	return nil
 }
 
 // check reports everything that is wrong, each with the field's name.

@@ -82,6 +82,7 @@ func (m *Member) reconcile(leases map[store.Shard]*store.Lease) bool {
 func (m *Member) plan(
 	d *store.Description, leases map[store.Shard]*store.Lease,
 ) (take, drain []store.Shard, waits bool) {
+	m.compareLeases(d.Nodes)
 	living := m.living(d)
 	m.nodes = living
 	var needs []store.Requirement
@@ -123,6 +124,24 @@ func (m *Member) plan(
 		return slices.ContainsFunc(m.due, func(due store.Lease) bool { return due.Shard == l.Shard })
 	})...)
 	return take, drain, waits
+}
+
+// muchLonger is by how much the leases of another node are longer when that is logged.
+const muchLonger = 4
+
+// compareLeases logs, once for each, the nodes whose leases are much longer than those of
+// this one: if such a node dies, its shards rest for that long.
+func (m *Member) compareLeases(nodes []store.Node) {
+	listed := map[string]bool{}
+	for i := range nodes {
+		n := &nodes[i]
+		key := n.ID + " " + n.Boot
+		if listed[key] = n.TTL > muchLonger*delay(m.TTL); listed[key] && !m.longer[key] {
+			m.Log.Warn("another node has much longer leases: if it dies, its shards rest for that long; give all the "+
+				"same LeaseTTL", "node", n.ID, "lease", time.Duration(n.TTL)*time.Microsecond, "own", m.TTL)
+		}
+	}
+	m.longer = listed
 }
 
 // take tries to take shards. It reports whether it has them all.

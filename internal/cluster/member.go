@@ -70,8 +70,9 @@ type Member struct {
 	beatAt     time.Time
 	lookAt     time.Time
 	looked     time.Time
-	gap        time.Duration // between looks because of hints
-	due        []store.Lease // to be released; the store was away
+	gap        time.Duration   // between looks because of hints
+	longer     map[string]bool // nodes with much longer leases, by ID and boot
+	due        []store.Lease   // to be released; the store was away
 }
 
 // heldLease is the lease of a shard that the member holds.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
 )
 
 // TestBadInput calls the API with input that it must refuse: each with the error's name, a text that describes the
@@ -180,6 +181,28 @@ func TestBadArguments(t *testing.T) {
 	for _, text := range texts {
 		if strings.HasPrefix(text, "not refused") {
 			t.Error(text)
+		}
+	}
+}
+
+// TestLeaseTTLBounds: on a store that several processes work on at a time a lease is neither too
+// short to be renewed nor so long that a death holds runs for hours. Elsewhere it guards nothing.
+func TestLeaseTTLBounds(t *testing.T) {
+	for _, c := range []struct {
+		slots int
+		ttl   time.Duration
+		ok    bool
+	}{
+		{16, time.Second - 1, false}, {16, time.Second, true}, {16, 0, true}, {16, 5 * time.Minute, true},
+		{16, 5*time.Minute + 1, false}, {1, 24 * time.Hour, true}, {1, 3 * time.Millisecond, true},
+	} {
+		_, err := stet.New(t.Context(), stet.Config{Store: memory.New(memory.Slots(c.slots)), LeaseTTL: c.ttl})
+		want := "expected 1s to 5m0s, found " + c.ttl.String()
+		switch {
+		case c.ok && err != nil:
+			t.Errorf("%d slots, %s: %v", c.slots, c.ttl, err)
+		case !c.ok && (!errors.Is(err, stet.ErrInvalid) || !strings.Contains(err.Error(), want)):
+			t.Errorf("%d slots, %s: expected an error with %q, found %v", c.slots, c.ttl, want, err)
 		}
 	}
 }

@@ -134,12 +134,8 @@ type DifferError = cluster.DifferError
 // ErrRunning is returned by a second concurrent Run or RunOnce.
 var ErrRunning = errors.New("the engine is already running")
 
-// New returns an engine that does nothing until it is asked.
-func New(ctx context.Context, cfg Config) (*Engine, error) {
-	d, err := cfg.Store.Describe(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the store: %w", err)
-	}
+// New returns an engine that does nothing until it is asked, on the store that was described.
+func New(cfg Config, d store.Description) *Engine {
 	base := cfg.Store
 	cfg.Store = cfg.Payloads.View(base)
 	e := &Engine{
@@ -154,7 +150,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	})
 	e.queues = queues.New(queues.Config{Store: cfg.Store, Home: e.queueHome, Working: e.working})
 	e.time.Observe(d.Now)
-	return e, nil
+	return e
 }
 
 // Large logs a large value, once per place.

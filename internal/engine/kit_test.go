@@ -34,11 +34,11 @@ func newEngine(t *testing.T, s store.Store, node string, options ...func(*engine
 	for _, option := range options {
 		option(&cfg)
 	}
-	e, err := engine.New(t.Context(), cfg)
+	d, err := s.Describe(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e
+	return engine.New(cfg, d)
 }
 
 // serve runs the engine until the returned function is called.

@@ -41,7 +41,7 @@ func Run(t *testing.T, open Open) {
 // Times of the engines. The lease is short in tests in which processes die, because each
 // death costs one; in the others it is long, so that a slow machine loses none.
 const (
-	shortLease = 900 * time.Millisecond
+	shortLease = time.Second
 	nodesLease = 3 * time.Second
 	longLease  = time.Minute
 	poll       = 100 * time.Millisecond
