@@ -18,9 +18,11 @@ type HistoryEntry struct {
 	Kind     store.Kind       // step, sleep, receive, …
 	State    store.EntryState // open, done, failed, withdrawn
 	Number   int64            // in the order of completions, from 1; 0: not completed
+	Born     int64            // number of the completion after which the code asked for it; 0: before the first
 	Attempts int              // of a step, on record
 	Started  time.Time        // when it was asked for; of a step when its first attempt began
 	Ended    time.Time        // zero: not ended
+	Tried    time.Time        // of an open step: when its last attempt on record ended; zero: none is
 	Wake     time.Time        // deadline, end of a sleep or next attempt of an open one; zero: none
 	Size     int              // of the stored value in bytes
 	Owes     bool             // a completed step that carries a compensation, undone or not
@@ -94,21 +96,14 @@ func (e *HistoryEntry) Decode(v any) error {
 		}
 		return messages[0].Value.Decode(v)
 	case store.KindVersion:
-		version, err := stored.DecodeVersion(e.value)
-		if err != nil {
-			return err
-		}
-		number, err := (codecs{JSON}).encode(version)
-		if err != nil {
-			return err
-		}
-		return (codecs{JSON}).decode(number, v)
+		return (codecs{JSON}).decode(e.content, v)
 	}
 	return none("an operation that gives none")
 }
 
 // Value returns the value of an operation that is done, for readers that do not know its
-// type: a step's result, a run's output, an event's data. It is empty for a publication,
+// type: a step's result, a run's output, an event's data, the number of a version, the
+// reason of a cancel. It is empty for a publication,
 // for messages, which Messages returns, and for an entry without a value or read without
 // values. Of a value whose key or object is missing it returns the sealed form, in any
 // state; see Unreadable.
@@ -220,6 +215,13 @@ func (e *HistoryEntry) unpack() {
 			p, e.damaged = stored.DecodeProgress(e.value)
 			e.Executing, e.content = p.Begun.Time(), p.Detail
 		}
+	case store.KindVersion:
+		var version int
+		if version, e.damaged = stored.DecodeVersion(e.value); e.damaged == nil {
+			e.content, e.damaged = codecs{JSON}.encode(version)
+		}
+	case store.KindCancel:
+		e.content, e.damaged = codecs{JSON}.encode(string(e.value)) // the reason
 	default:
 		if e.State == store.Done {
 			e.content = e.value
@@ -282,12 +284,15 @@ func (r Runs) History(ctx context.Context, runID string, q HistoryQuery) ([]Hist
 // entry returns an entry as users see it.
 func (e *Engine) entry(s *store.Entry) HistoryEntry {
 	entry := HistoryEntry{
-		Location: location.Loc(s.Loc).String(), Kind: s.Kind, State: s.State, Number: s.Seq, Attempts: s.Attempt,
-		Started: s.Started.Time(), Wake: s.Wake.Time(), Size: s.Size, Owes: s.Owes && s.State == store.Done,
-		value: s.Value, codecs: e.codecs, errors: e.errors,
+		Location: location.Loc(s.Loc).String(), Kind: s.Kind, State: s.State, Number: s.Seq, Born: s.Born,
+		Attempts: s.Attempt, Started: s.Started.Time(), Wake: s.Wake.Time(), Size: s.Size,
+		Owes: s.Owes && s.State == store.Done, value: s.Value, codecs: e.codecs, errors: e.errors,
 	}
-	if s.State == store.Done || s.State == store.FailedEntry {
+	switch {
+	case s.State == store.Done || s.State == store.FailedEntry:
 		entry.Ended = s.Ended.Time()
+	case s.State == store.Open && s.Attempt > 0:
+		entry.Tried = s.Ended.Time()
 	}
 	entry.unpack()
 	return entry

@@ -39,7 +39,7 @@ type RunInfo struct {
 	ParentLocation string      // where the parent has started it; "": there is none, or it was detached
 
 	Created time.Time
-	Started time.Time // zero: it never ran
+	Started time.Time // zero: it never ran; a fork has begun when it was created
 	Ended   time.Time // zero: it has not ended
 	Wake    time.Time // when it goes on by itself, or begins; zero: no time is set
 
@@ -71,7 +71,7 @@ type WaitInfo struct {
 	Topic    string    `json:"topic,omitempty"` // of an event
 	Queue    string    `json:"queue,omitempty"` // of a step that waits for a permit of it
 	Since    time.Time `json:"since"`
-	Until    time.Time `json:"until,omitzero"` // deadline; zero: none
+	Until    time.Time `json:"until,omitzero"` // deadline, of a Select the earliest; zero: none
 }
 
 // Info returns how a run stands. ErrNotFound: there is none with the ID.
@@ -108,6 +108,12 @@ func (e *Engine) runInfo(run *store.Run) *RunInfo {
 		info.Tags[tag.Key] = tag.Value
 	}
 	info.Headers, _ = decodeHeaders(stored.Headers(run.Headers)) // were written by encode
+	if run.Started != 0 && run.Started < run.Created {           // of a fork it is the original's, for its code
+		info.Started = info.Created
+		if run.Status == store.Queued {
+			info.Started = time.Time{}
+		}
+	}
 	if run.Waits != nil && run.Status == store.Suspended {
 		_ = json.Unmarshal(run.Waits, &info.WaitsFor) // only shown; a newer form shows as nothing
 	}

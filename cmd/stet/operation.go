@@ -22,6 +22,7 @@ type operation struct {
 	Ended    time.Time       `json:"ended,omitzero"`
 	Wake     time.Time       `json:"wake,omitzero"`      // deadline, end of a sleep or next attempt
 	Since    time.Time       `json:"executing,omitzero"` // when the attempt began that is executing
+	Tried    time.Time       `json:"tried,omitzero"`     // end of the last attempt of an open step
 	Size     int             `json:"size"`               // of what is stored, in bytes
 	Value    json.RawMessage `json:"value,omitempty"`
 	Messages []messageView   `json:"messages,omitempty"` // that a receive has consumed
@@ -32,6 +33,8 @@ type operation struct {
 	Loop     *loopView       `json:"loop,omitempty"`     // of a loop, at its own location
 	Undoable bool            `json:"undoable,omitempty"` // a completed step that carries a compensation
 	Undone   bool            `json:"undone,omitempty"`   // which has succeeded
+
+	born int64 // number of the completion before it
 }
 
 // messageView is a message as JSON.
@@ -65,6 +68,7 @@ func viewEntry(e *stet.HistoryEntry) operation {
 		Location: e.Location, Kind: e.Kind.String(), State: e.State.String(), Number: e.Number,
 		Attempts: e.Attempts, Started: e.Started, Ended: e.Ended, Wake: e.Wake, Size: e.Size,
 		Run: e.Run, Topic: e.Topic, Event: e.Event, Undoable: e.Owes, Undone: e.Undone, Since: e.Executing,
+		Tried: e.Tried, born: e.Born,
 	}
 	o.Value = valueJSON(e.Value().Bytes())
 	if stet.Unreadable(e.Value().Bytes()) != nil {

@@ -14,6 +14,33 @@ func byName(operations []operation) {
 	})
 }
 
+// byTime sorts operations as their tree shows them: what the code has asked for first comes
+// first, and what it has asked for at the same moment is sorted by location. A branch
+// stands where its first operation does.
+func byTime(operations []operation) {
+	paths := make(map[string][]string, len(operations)) // a location and those above it, the outermost first
+	born := map[string]int64{}                          // of the first operation at or below a location
+	for i := range operations {
+		o := &operations[i]
+		for end := range o.Location {
+			if o.Location[end] == '/' {
+				paths[o.Location] = append(paths[o.Location], o.Location[:end])
+			}
+		}
+		paths[o.Location] = append(paths[o.Location], o.Location)
+		for _, at := range paths[o.Location] {
+			if first, ok := born[at]; !ok || o.born < first {
+				born[at] = o.born
+			}
+		}
+	}
+	slices.SortStableFunc(operations, func(a, b operation) int {
+		return slices.CompareFunc(paths[a.Location], paths[b.Location], func(a, b string) int {
+			return cmp.Or(cmp.Compare(born[a], born[b]), compareNatural(a, b))
+		})
+	})
+}
+
 // asRecorded sorts operations by completion number; those without one follow, by the time
 // at which they began.
 func asRecorded(operations []operation) {

@@ -26,6 +26,27 @@ func TestOperationsAreInOrder(t *testing.T) {
 	}
 }
 
+// TestOperationsByTime: in the order in which the code asked for them; those of one moment
+// by their places, and those of a branch together.
+func TestOperationsByTime(t *testing.T) {
+	want := []operation{
+		{Location: "reserve"}, {Location: "pack/[2]/pick", born: 1}, {Location: "pack/[2]/wrap", born: 4},
+		{Location: "pack/[10]/pick", born: 1}, {Location: "zip", born: 1},
+		{Location: "poll", born: 5}, {Location: "poll/~9/fetch", born: 7}, {Location: "poll/~10/fetch", born: 8},
+		{Location: "book carrier", born: 9}, {Location: "book carrier/undo", born: 12}, {Location: "late", born: 9},
+	}
+	got := make([]operation, len(want))
+	for i, at := range rand.New(rand.NewPCG(1, 2)).Perm(len(want)) {
+		got[i] = want[at]
+	}
+	byTime(got)
+	for i := range got {
+		if got[i].Location != want[i].Location {
+			t.Fatalf("place %d: expected %s, found %s", i, want[i].Location, got[i].Location)
+		}
+	}
+}
+
 func TestOperationsAsRecorded(t *testing.T) {
 	operations := []operation{{Location: "open"}, {Location: "b", Number: 10}, {Location: "a", Number: 9}}
 	asRecorded(operations)

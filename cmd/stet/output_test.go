@@ -161,14 +161,26 @@ func TestFailureIsPrintedWithAllItsCauses(t *testing.T) {
 		Message: "step pay failed after 3 attempts: boom", Code: "step", Attempts: 3,
 		Causes: []*failureView{
 			{Message: "busy", Causes: []*failureView{{Message: "line"}}},
+			{Message: "save: tx: closed", Causes: []*failureView{
+				{Message: "tx: closed", Causes: []*failureView{{Message: "closed"}, {Message: "gone", Causes: []*failureView{
+					{Message: "closed", Stack: "main.go:4"}, // says where
+				}}}},
+			}},
 			{Message: "panic: boom", Stack: "goroutine 1\n\tmain.go:3\n"},
 		},
 	}
 	want := `step pay failed after 3 attempts: boom
-attempt 2:
+attempt 1:
   busy
   caused by:
     line
+attempt 2:
+  save: tx: closed
+  caused by:
+    gone
+    caused by:
+      closed
+      main.go:4
 attempt 3:
   panic: boom
   goroutine 1

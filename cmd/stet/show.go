@@ -20,19 +20,29 @@ import (
 )
 
 func (rc runCommands) showCommand() *cobra.Command {
-	var full, recorded bool
+	var full, named, recorded bool
 	cmd := &cobra.Command{
 		Use:   "show RUN...",
 		Short: "show runs: their waits, their operations, their errors",
 		Long: `Shows everything that is recorded of runs: status, owner, what each waits for and
 since when, its inbox, the tree of its operations, and its error with causes and
 stacks. With - the IDs are read from standard input. Operations are listed as a tree,
-by name; --recorded lists them in the order in which they completed.`,
+in the order in which the code has asked for them, or with --by-name by name;
+--recorded lists them in the order in which they completed.`,
 		Args: someRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := rc.runIDs(args)
 			if err != nil {
 				return err
+			}
+			order := byTime
+			switch {
+			case named && recorded:
+				return usage(errors.New("expected one of --by-name and --recorded, found both"))
+			case named:
+				order = byName
+			case recorded:
+				order = asRecorded
 			}
 			width := 60
 			if full {
@@ -44,7 +54,7 @@ by name; --recorded lists them in the order in which they completed.`,
 					if i > 0 && rc.output == formTable {
 						fmt.Fprintln(rc.out)
 					}
-					if err := rc.show(cmd.Context(), e, id, width, recorded); err != nil {
+					if err := rc.show(cmd.Context(), e, id, width, story{order: order, recorded: recorded}); err != nil {
 						problems = append(problems, err)
 					}
 				}
@@ -53,6 +63,7 @@ by name; --recorded lists them in the order in which they completed.`,
 		},
 	}
 	cmd.Flags().BoolVar(&full, "full", false, "do not shorten values")
+	cmd.Flags().BoolVar(&named, "by-name", false, "list operations by name")
 	cmd.Flags().BoolVar(&recorded, "recorded", false, "list operations in the order in which they completed")
 	return cmd
 }
@@ -62,7 +73,8 @@ type story struct {
 	dead       int // letters; as many as are counted
 	info       *stet.RunInfo
 	operations []operation
-	recorded   bool // operations are in the order in which they completed
+	order      func([]operation)
+	recorded   bool // operations are in the order in which they completed, and no tree
 	inbox      []store.Item
 	feeds      []store.Feed
 	audit      []store.Audit
@@ -71,21 +83,19 @@ type story struct {
 	missing    map[string]bool // queues that the run waits for and that do not exist
 }
 
-// show prints a run, its operations by name or as recorded. Values in tables are cut to
+// show prints a run, its operations in the order of the story. Values in tables are cut to
 // width characters.
-func (rc runCommands) show(ctx context.Context, e *stet.Engine, id string, width int, recorded bool) error {
+func (rc runCommands) show(ctx context.Context, e *stet.Engine, id string, width int, it story) error {
 	s := e.Store() // values as they were given
 	info, err := e.Runs().Info(ctx, id)
 	if err != nil {
 		return err
 	}
-	it := story{info: info, recorded: recorded}
+	it.info = info
 	if it.operations, err = operationsOf(ctx, e, id); err != nil {
 		return err
 	}
-	if byName(it.operations); recorded {
-		asRecorded(it.operations)
-	}
+	it.order(it.operations)
 	if it.inbox, err = s.Inbox(ctx, info.Number); err != nil {
 		return err
 	}
@@ -267,6 +277,7 @@ func (it *story) facts(width int) *grid {
 		fact("not undone", printable(strings.Join(e.Owed, ", ")))
 	}
 	fact("created", moment(store.TimeOf(info.Created)))
+	fact("forked", it.origin())
 	if !info.Started.IsZero() {
 		fact("started", moment(store.TimeOf(info.Started)))
 	}
@@ -386,6 +397,15 @@ func tree(it *story, width int) *grid {
 		return lipgloss.NewStyle()
 	}
 	return g
+}
+
+// origin says of which run this one is a fork, or "".
+func (it *story) origin() string {
+	i := slices.IndexFunc(it.audit, func(a store.Audit) bool { return a.Verb == "fork" })
+	if i < 0 {
+		return ""
+	}
+	return short(it.audit[i].Detail, math.MaxInt)
 }
 
 // positive returns n as text, or nothing for 0.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -121,29 +122,30 @@ func (rc runCommands) shows(ctx context.Context, e *stet.Engine, id, name string
 		return 0, err
 	}
 	var others []string
+	other := false // of the name there is the other one
 	for i := range feeds {
 		f := &feeds[i]
 		switch {
 		case f.Name == name && f.Stream != value:
 			return f.Last, nil
+		case f.Name == name:
+			other = true
 		case f.Stream != value:
 			others = append(others, f.Name)
 		}
 	}
+	what, hint := "stream", "there is a value of that name: add --value"
+	if value {
+		what, hint = "value", "there is a stream of that name: leave --value out"
+	}
+	if !other {
+		hint = fmt.Sprintf("its %ss: %s", what, cmp.Or(strings.Join(others, ", "), "none"))
+	}
 	if !info.Status.Terminal() {
+		rc.say("run %s has no %s %s yet; %s", printable(id), what, printable(name), printable(hint))
 		return 0, nil
 	}
-	what, list := "stream", "none"
-	if value {
-		what = "value"
-	}
-	if len(others) > 0 {
-		list = strings.Join(others, ", ")
-	}
-	return 0, hintedError{
-		fmt.Errorf("run %q has ended without a %s %q: %w", id, what, name, stet.ErrNotFound),
-		fmt.Sprintf("its %ss: %s", what, list),
-	}
+	return 0, hintedError{fmt.Errorf("run %q has ended without a %s %q: %w", id, what, name, stet.ErrNotFound), hint}
 }
 
 // rawItems are the items of a stream, ended by an error.

@@ -158,9 +158,23 @@ func (v *failureView) write(text *strings.Builder, indent string) {
 	for i, cause := range v.Causes {
 		if v.Attempts > 0 {
 			fmt.Fprintf(text, "%sattempt %d:\n", indent, v.Attempts-len(v.Causes)+i+1)
-		} else {
-			fmt.Fprintf(text, "%scaused by:\n", indent)
+			cause.write(text, indent+"  ")
+			continue
 		}
-		cause.write(text, indent+"  ")
+		for _, news := range cause.beyond(v.Message) {
+			fmt.Fprintf(text, "%scaused by:\n", indent)
+			news.write(text, indent+"  ")
+		}
 	}
+}
+
+// beyond returns the failure, or those of its causes that say more than the message.
+func (v *failureView) beyond(message string) (news []*failureView) {
+	if v.Stack != "" || v.Attempts > 0 || !strings.Contains(message, strings.TrimSpace(v.Message)) {
+		return []*failureView{v}
+	}
+	for _, cause := range v.Causes {
+		news = append(news, cause.beyond(message)...)
+	}
+	return news
 }

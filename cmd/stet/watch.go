@@ -195,6 +195,10 @@ func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
 		}
 	}
 	for _, info := range infos {
+		at := c.Now.Time()
+		if !info.Ended.IsZero() {
+			at = info.Ended
+		}
 		line := fmt.Sprintf("%s  %s", printable(info.ID), statusText(info))
 		if text := detail(c, info); text != "" {
 			line += ": " + short(text, 200)
@@ -206,7 +210,7 @@ func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
 		if w.output == formJSON {
 			err = w.json(viewOf(info))
 		} else {
-			err = w.line(line)
+			err = w.line(at, line)
 		}
 		if err != nil {
 			return err
@@ -238,14 +242,23 @@ func (w *watch) printOperations(ctx context.Context, info *stet.RunInfo) error {
 		if text := o.result(); text != "" {
 			line += ": " + short(text, 100)
 		}
-		if err := w.line(printable(line)); err != nil {
+		at := o.Ended
+		if tried {
+			at = o.Tried
+		}
+		if err := w.line(at, printable(line)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *watch) line(text string) error {
-	_, err := fmt.Fprintf(w.out, "%s  %s\n", time.Now().Format(time.TimeOnly), text)
+// line prints what has happened at a time.
+func (w *watch) line(at time.Time, text string) error {
+	form := time.TimeOnly
+	if at = at.Local(); time.Since(at) > 12*time.Hour {
+		form = time.DateTime
+	}
+	_, err := fmt.Fprintf(w.out, "%s  %s\n", at.Format(form), text)
 	return err
 }

@@ -50,11 +50,7 @@ func (j *Journal) Waits() []byte {
 		if b.Dropped() {
 			continue
 		}
-		for o := range Awaited(b) {
-			w := Wait{Location: o.Loc.String(), Kind: o.Kind.String(), Since: o.Asked.Time()}
-			o.Is.Show(&w)
-			list = append(list, w)
-		}
+		list = append(list, waitsOf(b)...)
 		if len(list) >= maxWaits {
 			break
 		}
@@ -64,4 +60,29 @@ func (j *Journal) Waits() []byte {
 		return nil // names that are no text; what a run waits for is only shown
 	}
 	return data
+}
+
+// waitsOf describes what a branch waits for. The deadline of a wait is no wait of its own,
+// unless the branch waits for no other operation.
+func waitsOf(b *sched.Branch) []Wait {
+	var list, timers []Wait
+	var deadline store.Time
+	for o := range Awaited(b) {
+		w := Wait{Location: o.Loc.String(), Kind: o.Kind.String(), Since: o.Asked.Time()}
+		o.Is.Show(&w)
+		if o.Kind != store.KindTimer {
+			list = append(list, w)
+		} else if deadline == 0 || o.Deadline < deadline {
+			deadline, timers = o.Deadline, []Wait{w}
+		}
+	}
+	if len(list) == 0 {
+		return timers
+	}
+	for i := range list {
+		if w := &list[i]; w.Until == nil || deadline != 0 && w.Until.After(deadline.Time()) {
+			w.EndsAt(deadline)
+		}
+	}
+	return list
 }
