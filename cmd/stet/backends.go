@@ -131,12 +131,26 @@ func (o *opener) address() string {
 // isFile reports whether the store is a file.
 func (b *backend) isFile() bool { return len(b.schemes) == 0 }
 
-// missing reports whether there is no store at an address.
-func (b *backend) missing(ctx context.Context, address string) (bool, error) {
+// usable returns an error if there is no store at an address, or one with an older schema than
+// this binary's. A command that reads must not be what changes a schema: that takes locks which
+// stop all others for a moment, and shuts out binaries that do not know the new one.
+func (b *backend) usable(ctx context.Context, address string) error {
 	if b.isFile() {
-		_, err := os.Stat(address)
-		return os.IsNotExist(err), nil // another error is the store's to tell
+		if _, err := os.Stat(address); os.IsNotExist(err) {
+			return usage(fmt.Errorf("there is no store %s: %s", address, createIt))
+		}
 	}
-	have, _, err := b.schema(ctx, address)
-	return have == 0, err
+	have, latest, err := b.schema(ctx, address)
+	switch {
+	case err != nil:
+		return err
+	case have == 0 && b.isFile():
+		return nil // Open says what is in the file
+	case have == 0:
+		return usage(errors.New("there is no store in that database: " + createIt))
+	case have < latest:
+		return fmt.Errorf("%w: expected schema %d, found %d: use the stet of your applications' version, or bring the "+
+			"store up to date with stet migrate", store.ErrSchema, latest, have)
+	}
+	return nil
 }

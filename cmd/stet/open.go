@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -20,20 +19,16 @@ type opener struct {
 // createIt says what to do if there is no store.
 const createIt = "check --db, or let an application or stet migrate create it"
 
-// open opens the store. Only with create it creates one that does not exist.
+// open opens the store. Only with create it creates one that does not exist, or changes the
+// schema of one that is there.
 func (o *opener) open(ctx context.Context, create bool) (store.Store, error) {
 	kind, address, err := o.backend()
 	if err != nil {
 		return nil, err
 	}
 	if !create {
-		switch missing, err := kind.missing(ctx, address); {
-		case err != nil:
+		if err := kind.usable(ctx, address); err != nil {
 			return nil, err
-		case missing && kind.isFile():
-			return nil, usage(fmt.Errorf("there is no store %s: %s", address, createIt))
-		case missing:
-			return nil, usage(errors.New("there is no store in that database: " + createIt))
 		}
 	}
 	return kind.open(ctx, address, o.log)

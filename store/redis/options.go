@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -18,6 +19,7 @@ type config struct {
 	now      func() time.Time
 	log      *slog.Logger
 	seen     *numbers
+	secret   func(context.Context) (user, password string, err error) // nil: those of the URL
 }
 
 // Option is an option of Open.
@@ -44,10 +46,22 @@ func AllowLoss() Option { return func(c *config) { c.volatile = true } }
 // Logger receives events outside of calls. The default is slog.Default.
 func Logger(log *slog.Logger) Option { return func(c *config) { c.log = log } }
 
+// Credentials is called for each connection that is made, in place of the user and the password
+// of the URL: for a password that is valid for minutes, or that is replaced while the process
+// runs. An empty user is the server's default one. Its context ends after five seconds. It may be
+// called concurrently, and its error fails the connection. Servers end no connection when a
+// password is replaced, so those that are open stay. Sentinels get the same credentials.
+func Credentials(fn func(ctx context.Context) (user, password string, err error)) Option {
+	return func(c *config) { c.secret = fn }
+}
+
 // Clock makes the store read the time from now instead of asking the server; it is
 // safe for concurrent use. The time that it returns may go back; the store's time does not.
 // For tests.
 func Clock(now func() time.Time) Option { return func(c *config) { c.now = now } }
+
+// credentialsLimit bounds a call of the function that Credentials has.
+const credentialsLimit = 5 * time.Second
 
 // configure returns the configuration of a store and of its client.
 func configure(url string, opts []Option) (config, rueidis.ClientOption, error) {
@@ -58,6 +72,14 @@ func configure(url string, opts []Option) (config, rueidis.ClientOption, error) 
 	}
 	for _, opt := range opts {
 		opt(&cfg)
+	}
+	if cfg.secret != nil {
+		option.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), credentialsLimit)
+			defer cancel()
+			user, password, err := cfg.secret(ctx)
+			return rueidis.AuthCredentials{Username: user, Password: password}, err
+		}
 	}
 	if strings.ContainsAny(cfg.prefix, "{}") || cfg.prefix == "" || len(cfg.prefix) > 100 {
 		return cfg, option, fmt.Errorf("open %s: %w: expected a prefix of 1 to 100 bytes without braces, found %q",
