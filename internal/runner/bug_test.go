@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -117,6 +119,37 @@ func TestAPanicRecordsNothingOfWhatItCutsShort(t *testing.T) {
 	if h.j.values["v"] != "fixed" || h.begun["a"] != 1 {
 		t.Errorf("the value is %q; a was executed %d times", h.j.values["v"], h.begun["a"])
 	}
+}
+
+// TestAPanicKeepsNoPermit: the permit of a step is given back, and its grant consumed, with
+// the end of the step, also if the code panics when it is handed that.
+func TestAPanicKeepsNoPermit(t *testing.T) {
+	code := func(bug bool) func(*Branch) ([]byte, *stored.Failure) {
+		return func(b *Branch) ([]byte, *stored.Failure) {
+			v, err := b.Step(Step{Call: at("a"), Policy: once, Permit: &permit.Place{Queue: "q"}})
+			if bug {
+				panic("on purpose")
+			}
+			return result(string(v), err)
+		}
+	}
+	h := stalls(t, code(true))
+	h.play()
+	for ticket, a := range h.j.queues.asked {
+		a.granted = 1
+		h.deliver(*permit.GrantStep("q", ticket, h.j.run.ID, string(location.Loc("a"))).Item)
+	}
+	h.play()
+	h.end("a", "x")
+	h.wantBug(stored.CausePanic, "on purpose", 1)
+	if permit := h.j.unreturned(); permit != "" {
+		t.Error(permit)
+	}
+	if it := h.j.item(1); it.State != store.Consumed {
+		t.Errorf("the grant is %d", it.State)
+	}
+	h.fixed(code(false))
+	h.want(store.Succeeded, "x")
 }
 
 // TestAPanicTakesNoMessage: a message that was handed over to code that panics arrives

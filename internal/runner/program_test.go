@@ -398,9 +398,12 @@ func (x *execution) settled(b *Branch, s *stmt) error {
 			x.note(b, s, "next", err)
 			return err
 		}
-		ended, _ := f.Outcome()
+		place := location.Loc("none") // a cancelled branch begins no other
+		if ended, _ := f.Outcome(); ended != nil {
+			place = ended.At()
+		}
 		v, err := f.Result()
-		x.note(b, s, fmt.Sprint(ended.At(), " ", v), err)
+		x.note(b, s, fmt.Sprint(place, " ", v), err)
 		if n+1 == s.times {
 			b.CancelFuture(at("cancel"), futures[len(futures)-1])
 		}

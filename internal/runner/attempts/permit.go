@@ -164,24 +164,35 @@ func (p *permits) next() bool {
 func (p *permits) late(o *step) {
 	why := &stored.Failure{Code: stored.CodeTimeout, Message: fmt.Sprintf(
 		"no permit of queue %q by %s", o.permit.place.Queue, o.permit.until)}
-	p.end(o)
+	o.returned = p.end(o)
 	o.until = p.s.j.Bound()
 	o.causes = stored.AddCause(o.causes, why)
 	o.giveUp()
 }
 
-// end gives back what an operation has asked for, if it has.
-func (p *permits) end(o *step) {
-	x, s := o.permit, p.s
+// end gives back what an operation has asked for, and returns that; nil: nothing.
+func (p *permits) end(o *step) *stepPermit {
+	x := o.permit
 	if x == nil {
-		return
+		return nil
 	}
 	o.permit = nil
 	delete(p.tickets, x.place.Ticket)
-	if g := x.grant; g != nil {
-		if g.left--; g.left == 0 {
-			s.j.Answer(g.item, nil)
-		}
+	if x.grant != nil {
+		x.grant.left--
+	}
+	p.giveBack(x)
+	return x
+}
+
+// giveBack lets the turn give back what no operation has any more. x may be nil.
+func (p *permits) giveBack(x *stepPermit) {
+	if x == nil {
+		return
+	}
+	s := p.s
+	if g := x.grant; g != nil && g.left == 0 {
+		s.j.Answer(g.item, nil)
 	}
 	asks := func(it *store.Item) bool { return it.Kind == store.ItemAsk && permit.Ticket(it) == x.place.Ticket }
 	if !s.j.Log.Unsend(asks) {

@@ -72,9 +72,12 @@ type step struct {
 	trouble bool        // the run is to be paused for its failures
 	unsure  bool        // a body that a former activation has given out may have had an effect
 	permit  *stepPermit // while it waits for one or has one; nil: neither
-	from    store.Time  // when the first attempt started
-	until   store.Time  // when the last one ended
-	begun   store.Time  // when the one that is executing started, if that is recorded
+	// returned is the permit that was given back with the end of its attempt, in the same
+	// turn; nil: none.
+	returned *stepPermit
+	from     store.Time // when the first attempt started
+	until    store.Time // when the last one ended
+	begun    store.Time // when the one that is executing started, if that is recorded
 
 	recorded *store.Entry // is in the store already, without a completion number
 }
@@ -243,6 +246,11 @@ func (o *step) Postpone() {
 	o.s.postponed.Push(o)
 }
 
+func (o *step) Retract() {
+	o.s.permits.giveBack(o.returned)
+	o.Postpone()
+}
+
 func (o *step) Show(w *journal.Wait) {
 	if o.permit == nil || o.permit.grant != nil {
 		w.EndsAt(o.Deadline)
@@ -303,7 +311,7 @@ func (s *Steps) attemptEnded(end attemptEnd) {
 	if u := result.Undecodable; u != nil && s.owner.Undecodable(o.Loc, u) {
 		return
 	}
-	s.permits.end(o)
+	o.returned = s.permits.end(o)
 	if !result.Never {
 		o.attempt++
 	}

@@ -89,7 +89,9 @@ func (s *Steps) NextPostponed() bool {
 	if s.postponed.Len() == 0 {
 		return false
 	}
-	s.postponed.Pop().HandOver()
+	o := s.postponed.Pop()
+	o.returned = nil // in the turn that has recorded its end
+	o.HandOver()
 	return true
 }
 

@@ -163,7 +163,7 @@ func Retract(j *Journal) {
 	}
 	if x, ok := j.last.Is.(Postponed); ok {
 		j.last.slot = j.lastSlot
-		x.Postpone()
+		x.Retract()
 	}
 }
 

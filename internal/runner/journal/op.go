@@ -72,6 +72,8 @@ type Kind interface {
 type Postponed interface {
 	// Postpone records the outcome; it is handed over when the run goes on.
 	Postpone()
+	// Retract does so when the turn has lost all that came with the outcome.
+	Retract()
 }
 
 // WithdrawnLate is a kind of which something stands elsewhere. One that was closed in a
