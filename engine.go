@@ -40,6 +40,14 @@ type Config struct {
 	// from. Without one the build is unknown: the node takes up every run, and leaves
 	// its build as it is.
 	Build string
+	// ReloadRate is how many suspended runs of former builds this process loads per second, in
+	// the background, from ten seconds after it has taken their shards and while memory has
+	// room. A run goes on then that waits where the code has Removed now. One that goes on
+	// waiting keeps its build, so that a former build may take it up after a rollback; it is
+	// loaded once per build. If three runs of a workflow stall, its others are left alone.
+	// Where the Build is unknown, and by RunOnce, no run is loaded. Default 20, at most 1,000;
+	// None: none.
+	ReloadRate int
 	// Logger gets what happens outside of calls. Default: slog.Default().
 	Logger *slog.Logger
 	// Codecs encode and decode values: the first one encodes, all decode, by the
@@ -224,7 +232,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
 		Limits:   e.limits,
 		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
-		Groups:   cfg.Groups,
+		Groups: cfg.Groups, ReloadRate: cfg.ReloadRate,
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
 		PoisonLimit: cfg.PoisonLimit, AloneFor: cfg.AloneFor, OnRecover: onRecover, OnLoss: cfg.OnLoss,
 		Hooks: report.Hooks{OnEnd: hook(cfg.OnEnd), OnStall: hook(cfg.OnStall)},
@@ -301,6 +309,7 @@ func (cfg *Config) setDefaults() {
 	pick(&cfg.MaxSteps, 1000)
 	pick(&cfg.MaxRuns, 10_000)
 	pick(&cfg.MaxParked, 1000)
+	pick(&cfg.ReloadRate, 20)
 	pick(&cfg.ParkFor, 10*time.Second)
 	pick(&cfg.MaxValue, 2<<20)
 	pick(&cfg.WarnValue, max(cfg.MaxValue/2, 1))
@@ -401,6 +410,9 @@ func (cfg *Config) check() error {
 	if c := cfg.Build[0]; cfg.Build != engine.UnknownBuild &&
 		!(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z') {
 		bad("Build: expected a letter or a digit at the beginning, found %q", cfg.Build)
+	}
+	if cfg.ReloadRate < None || cfg.ReloadRate > 1000 {
+		bad("ReloadRate: expected 1 to 1000, 0 (default) or None, found %d", cfg.ReloadRate)
 	}
 	if cfg.Grace < None {
 		bad("Grace: expected a positive duration or None, found %s", cfg.Grace)

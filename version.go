@@ -46,11 +46,12 @@ func Version(ctx Context, change string, newest int) int {
 //
 // In a run that has no such record Removed does nothing. It records nothing, waits
 // for nothing that is still to come, and returns no error: a cancel is seen by the
-// next operation. A run that waits in what was removed goes on when it is loaded, by a
-// nudge (Runs.Nudge) or when its wait is over. A child that still runs ends with the run, unless it goes on
-// without its parent. What a removed step has done stays done: if it has left a
-// compensation, that is owed all the same, and a run that comes to be undone
-// stalls for it. Delete the call once no run is left that has the record.
+// next operation. A run that waits in what was removed goes on when it is loaded: by a
+// later build (Config.ReloadRate), by a nudge (Runs.Nudge), or when its wait is over. A
+// child that still runs ends with the run, unless it goes on without its parent. What a
+// removed step has done stays done: if it has left a compensation, that is owed all the
+// same, and a run that comes to be undone stalls for it. Delete the call once no run is
+// left that has the record.
 //
 // A key is that of the removed operation; of several the last one counts.
 func Removed(ctx Context, name string, key ...Key) {

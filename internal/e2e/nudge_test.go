@@ -2,7 +2,11 @@ package e2e_test
 
 import (
 	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,4 +155,179 @@ func TestANudgeOfCodeThatDoesNotFit(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFormerRunsAreReloaded: a later build executes the runs that a former one has left
+// suspended, as many per second as it may, goes on after a restart, and leaves alone those
+// that it has loaded. A former build leaves alone those of a later one.
+func TestFormerRunsAreReloaded(t *testing.T) {
+	for _, s := range testStores {
+		t.Run(s.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const runs, rate = 1000, 50
+				open := s.open(t)
+				former, now := approvals(false), approvals(true)
+				cfg := func(build string, w stet.Definition) stet.Config {
+					return stet.Config{Workflows: []stet.Definition{w}, Build: build, ReloadRate: rate}
+				}
+				p := startProcess(t, open(), cfg("v1", former))
+				for i := range runs {
+					if _, err := former.Start(t.Context(), p.Engine, i); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ended := func() int64 {
+					t.Helper()
+					tallies, err := p.Runs().Count(t.Context(), store.Filter{Statuses: []store.Status{store.Succeeded}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					n := int64(0)
+					for _, tally := range tallies {
+						n += tally.Runs
+					}
+					return n
+				}
+				time.Sleep(time.Minute)
+				p.bury(t)
+				p = startProcess(t, open(), cfg("v0", now)) // earlier
+				time.Sleep(time.Minute)
+				if n := ended(); n != 0 {
+					t.Errorf("an earlier build has executed %d runs", n)
+				}
+				p.bury(t)
+				p = startProcess(t, open(), cfg("v2", now))
+				time.Sleep(15 * time.Second)
+				if n := ended(); n < 100 || n > 6*rate {
+					t.Errorf("after 15 seconds %d have ended; the rate is %d per second", n, rate)
+				}
+				p.bury(t)
+				p = startProcess(t, open(), cfg("v2", now))
+				time.Sleep(time.Minute)
+				if n := ended(); n != runs {
+					t.Errorf("%d have ended; want %d", n, runs)
+				}
+				p.bury(t)
+			})
+		})
+	}
+}
+
+// TestReloadingStopsForAWorkflowThatStalls: code that does not fit stalls a few runs, not all.
+func TestReloadingStopsForAWorkflowThatStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open := testStores[0].open(t)
+		former := approvals(false)
+		other := stet.Define("approvals", func(ctx stet.Context, _ int) (string, error) { return say(ctx, "else", "x") })
+		p := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{former}, Build: "v1"})
+		for i := range 200 {
+			if _, err := former.Start(t.Context(), p.Engine, i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		p.bury(t)
+		p = startProcess(t, open(), stet.Config{Workflows: []stet.Definition{other}, Build: "v2"})
+		time.Sleep(time.Hour)
+		page, err := p.Store().List(t.Context(), store.Filter{Statuses: []store.Status{store.Stalled}, Limit: 1000})
+		if err != nil || len(page.Runs) != 3 || page.Runs[0].Build != "v1" {
+			t.Errorf("%d runs are stalled, %v; want 3, of the build v1", len(page.Runs), err)
+		}
+		p.bury(t)
+	})
+}
+
+// TestReloadedRunsKeepTheirBuild: a run that goes on waiting under a later build is loaded
+// once, and stays as it was, its build too; so it goes on after a rollback. What records
+// something afterwards gives it the build.
+func TestReloadedRunsKeepTheirBuild(t *testing.T) {
+	for _, s := range testStores {
+		t.Run(s.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const runs = 30
+				open := s.open(t)
+				w := approvals(false)
+				log := &lockedLog{}
+				serve := func(build string, rate int) *process {
+					return startProcess(t, open(), stet.Config{
+						Workflows: []stet.Definition{w}, Build: build, ReloadRate: rate,
+						Logger: slog.New(slog.NewTextHandler(log, nil)),
+					})
+				}
+				p := serve("v1", 0)
+				for i := range runs {
+					if _, err := w.Start(t.Context(), p.Engine, i, stet.ID(strconv.Itoa(i))); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Minute)
+				all := func() []store.Run {
+					t.Helper()
+					page, err := p.Store().List(t.Context(), store.Filter{Limit: 2 * runs})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return page.Runs
+				}
+				before := all()
+				p.bury(t)
+				for _, c := range []struct {
+					build string
+					rate  int
+					loads int // in all
+				}{{"v2", stet.None, 0}, {"v2", 0, 1}, {"v2", 0, 1}, {"v3", 0, 2}, {"v2", 0, 2}, {"v1", 0, 2}} {
+					p = serve(c.build, c.rate)
+					time.Sleep(time.Minute)
+					for i, r := range all() {
+						was := before[i]
+						if r.Build != "v1" || r.Status != store.Suspended || r.WakeAt != was.WakeAt || r.Started != was.Started {
+							t.Fatalf("under %s a run is %+v; it was %+v", c.build, r, was)
+						}
+					}
+					want := fmt.Sprintf("build=%s runs=%d stalled=0", c.build, runs)
+					n := log.count("runs of former builds were loaded")
+					if n != c.loads || n > 0 && c.build == "v3" && log.count(want) != 1 {
+						t.Fatalf("under %s the runs were loaded %d times; want %d", c.build, n, c.loads)
+					}
+					p.bury(t)
+				}
+				p = serve("v2", 0)
+				time.Sleep(time.Minute)
+				if audit, err := p.Store().Audit(t.Context(), before[0].No); err != nil || len(audit) != 0 {
+					t.Errorf("no operator has asked for anything, and the audit is %v, %v", audit, err)
+				}
+				if err := stet.Message[string]("approval").Send(t.Context(), p.Engine, "7", "yes"); err != nil {
+					t.Fatal(err)
+				}
+				if got, err := w.Handle(p.Engine, "7").Wait(testContext(t)); err != nil || got != "approved" {
+					t.Fatalf("it gave %q, %v", got, err)
+				}
+				for _, r := range all() {
+					if want := map[bool]string{true: "v2", false: "v1"}[r.ID == "7"]; r.Build != want {
+						t.Errorf("run %s is of the build %s; want %s", r.ID, r.Build, want)
+					}
+				}
+				p.bury(t)
+			})
+		})
+	}
+}
+
+// lockedLog is a log in memory.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// count returns how often the log has a text.
+func (l *lockedLog) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
 }

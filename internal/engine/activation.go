@@ -52,6 +52,7 @@ type activation struct {
 	code     *runner.Interpreter // the same, of a run of a workflow; nil: it is an entity
 	turn     turnUnderWay
 	touched  bool // the row knows this build, and the run is no suspect
+	former   bool // the row has an earlier build, and nothing was recorded since
 	begun    bool // that a turn was committed can be seen
 	releases bool // the run holds no permit of its queue while it is suspended
 	timer    *time.Timer

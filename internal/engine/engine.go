@@ -47,6 +47,8 @@ type Config struct {
 	Retention []store.Retention // of the runs of its workflows
 	Sweep     time.Duration     // how long after one pass of sweeping the next one begins
 
+	ReloadRate int // suspended runs of former builds that are executed again, per second; 0: none
+
 	MaxSteps  int           // bodies at once
 	MaxRuns   int           // runs in memory
 	MaxParked int           // of these, suspended ones

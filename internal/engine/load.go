@@ -173,6 +173,7 @@ func (a *activation) load(s *store.Snapshot) {
 	a.run = s.Run
 	a.bodies = map[int64]*steps.Attempt{}
 	a.touched, a.begun = s.Run.Build >= a.x.e.cfg.Build && s.Run.Suspect == 0, len(s.Entries) > 0 || s.Run.Waits != nil
+	a.former = a.begun && s.Run.Build != "" && s.Run.Build < a.x.e.cfg.Build
 	if rules := a.x.e.cfg.Entities[s.Run.Workflow]; rules != nil {
 		a.touched = s.Run.Suspect == 0
 		a.r = entity.New(entity.Config{Run: s.Run, Rules: rules(&a.run), Entries: s.Entries, Fetch: a.fetch})

@@ -2,8 +2,11 @@ package engine
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/stet-run/stet/internal/payload"
+	"github.com/stet-run/stet/internal/reload"
 	"github.com/stet-run/stet/internal/sweep"
 	"github.com/stet-run/stet/store"
 )
@@ -18,4 +21,14 @@ func (x *executor) sweeper() *sweep.Sweeper {
 		},
 		Mine: func() bool { return x.e.holds(store.Shard{Group: store.DefaultGroup}) },
 	}
+}
+
+// reloadFormer executes again, slowly, the runs that former builds have left suspended.
+func (x *executor) reloadFormer() {
+	r := reload.Reloader{
+		Store: x.e.base, Build: x.build(), Workflows: slices.Collect(maps.Keys(x.e.cfg.Workflows)), Rate: x.e.cfg.ReloadRate,
+		Leases: func() []store.Lease { return x.shards.Now().Open() }, Apply: x.e.Apply, Log: x.log(),
+		Idle: func() bool { return x.memory.Room() > x.e.cfg.MaxRuns/2 },
+	}
+	r.Run(x.held, x.stop.Done())
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/reload"
 	"github.com/stet-run/stet/internal/report"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
@@ -20,6 +21,7 @@ type turnUnderWay struct {
 	ended     *store.Run   // what the run will be if the turn ends or stalls it
 	watches   int          // how many watches a turn that ends the run answers
 	continues bool         // the run continues as new
+	built     bool         // it gives the run this build
 	heard     bool         // an item from the inbox has arrived since it was taken
 	outcomes  []steps.Task // steps whose outcomes it has
 	reclaimed bool         // the run was claimed again before the answer arrived, so it stays claimed
@@ -81,7 +83,7 @@ func (a *activation) update(turn *store.Turn) {
 	shown := a.begun || len(turn.Entries) > 0
 	u := turn.Update
 	if u == nil {
-		if a.touched && (shown || a.code == nil) {
+		if a.touched && !a.former && (shown || a.code == nil) {
 			return
 		}
 		u = &store.Update{Status: store.Running, Marks: a.run.Marks}
@@ -89,11 +91,15 @@ func (a *activation) update(turn *store.Turn) {
 	}
 	if a.code != nil { // entities are of no build
 		u.Discard = a.workflow.Discard
-		if u.Build = a.x.e.cfg.Build; !a.touched && verbs.StallsAsFound(turn) {
+		switch u.Build = a.x.e.cfg.Build; {
+		case !a.touched && verbs.StallsAsFound(turn):
 			u.Build, u.Waits = "", verbs.KeepSign(&a.run)
-		} else if u.Waits == nil && len(turn.Entries) == 0 && u.Continue == nil && !u.Status.Terminal() {
+		case a.former && verbs.SuspendsAsFound(turn, &a.run):
+			u.Build, u.Waits = "", reload.Mark(u.Waits, u.Build)
+		case u.Waits == nil && len(turn.Entries) == 0 && u.Continue == nil && !u.Status.Terminal():
 			u.Waits = verbs.NoWaits()
 		}
+		a.turn.built = u.Build != ""
 	}
 	if u.Continue != nil {
 		u.Continue.Seed = stored.IncarnationSeed(&a.run, a.run.Incarnation+1)
@@ -145,7 +151,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
 	a.places.Release(turn.outcomes)
 	a.r.Committed()
-	a.begun = true
+	a.begun, a.former = true, a.former && !turn.built
 	if !a.touched {
 		a.touched = true
 		a.x.suspects.Ended(a.no)

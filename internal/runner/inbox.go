@@ -20,7 +20,9 @@ func (r *Interpreter) Decide(it store.Item) {
 		r.Answer(it.No, verbs.No(ruling.Refused))
 	default:
 		r.Answer(it.No, verbs.Yes())
-		r.audit(&it)
+		if it.Name != "" { // otherwise no operator has asked for it
+			r.audit(&it)
+		}
 	}
 }
 

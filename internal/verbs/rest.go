@@ -94,6 +94,16 @@ func StallsAsFound(t *store.Turn) bool {
 		len(t.Answers)+len(t.Values)+len(t.Appends)+len(t.Tags)+len(t.Sends) == 0
 }
 
+// SuspendsAsFound reports whether a turn suspends its run and records nothing but answers to
+// verbs: any build whose code fits may take the run up, as before.
+func SuspendsAsFound(t *store.Turn, run *store.Run) bool {
+	u := t.Update
+	return u != nil && u.Status == store.Suspended && u.Marks == run.Marks && u.Output == nil &&
+		!slices.ContainsFunc(t.Consumed, func(c store.Consumption) bool { return c.Verdict == nil }) &&
+		len(t.Entries)+len(t.Rewrites)+len(t.Prune)+len(t.Answers)+len(t.Values)+len(t.Appends)+len(t.Tags)+
+			len(t.Sends)+len(u.Sends) == 0
+}
+
 // BareTurn is a turn that only updates the run's row.
 func BareTurn(run *store.Run, u store.Update) *store.Turn {
 	if u.Waits == nil {
