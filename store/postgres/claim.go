@@ -185,7 +185,8 @@ const takeText = `UPDATE stet.runs r SET (ready, wake_at, marks, status, started
 
 // itemsText returns the unexamined items of all claimed runs of the shards, by run.
 const itemsText = "SELECT " + itemColumns + `, i.run_no
-	FROM (SELECT * FROM stet.inbox i WHERE i.state={new} ORDER BY i.run_no, i.item_no OFFSET 0) i, LATERAL (
+	FROM (SELECT * FROM stet.inbox i WHERE i.state={new} AND NOT i.rests
+		ORDER BY i.run_no, i.item_no OFFSET 0) i, LATERAL (
 		SELECT FROM stet.runs r WHERE r.run_no=i.run_no AND r.ready+0={claimed} AND CASE
 			WHEN r.slot<$3::integer THEN get_bit(($2::bytea[])[array_position($1::text[], r.grp)], r.slot)=1 END OFFSET 0) r
 	ORDER BY i.run_no, i.item_no LIMIT $4`

@@ -73,7 +73,8 @@ var claimParts = func() params {
 // whether runs that do not fit are asked for. For its shape see plan.go.
 var claimText = claimParts.in(`WITH t AS MATERIALIZED (SELECT @now AS now),
 	new AS MATERIALIZED (
-		SELECT r.*, i.kind FROM (SELECT i.run_no, i.kind FROM stet.inbox i WHERE i.state={new} OFFSET 0) i, LATERAL (
+		SELECT r.*, i.kind FROM (
+			SELECT i.run_no, i.kind FROM stet.inbox i WHERE i.state={new} AND NOT i.rests OFFSET 0) i, LATERAL (
 			SELECT r.run_no, r.ready, r.grp, r.slot, r.status, r.marks, r.wake_at, r.workflow, r.build FROM stet.runs r
 			WHERE r.run_no=i.run_no AND @here OFFSET 0) r)
 	(SELECT @due, r.run_no, r.wake_at@noMore FROM stet.runs r

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
@@ -37,13 +38,19 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	if err != nil {
 		return store.Claims{}, err
 	}
-	if len(q.candidates) == 0 || req.Limit == 0 {
+	claims := len(q.candidates) > 0 && req.Limit > 0
+	if !claims && q.resting < s.cfg.restAt {
 		q.claims.More = q.claims.More || len(q.candidates) > 0
 		return q.claims, nil
 	}
 	err = s.write.do(ctx, "claim runs", func(c *conn, now store.Time) error {
 		if err := q.run(c, now); err != nil {
 			return err
+		}
+		if q.resting >= s.cfg.restAt {
+			if err := q.rest(c, now); err != nil {
+				return err
+			}
 		}
 		return q.claim(c, now)
 	})
@@ -55,112 +62,144 @@ type claimQuery struct {
 	req        *store.ClaimRequest
 	known      string // JSON array of the workflows
 	shards     string // JSON array of the leases' shards, in their order
+	states     []shardState
 	claims     store.Claims
-	candidates []sqlstore.Candidate // at most Limit+1 of each class, in order
+	candidates []sqlstore.Candidate // at most Limit+1 of each query, in order
+	resting    int                  // items that were passed by, see rest; at most mostResting
 }
 
-// Parameters of the queries below: group, slot, now, workflows, build; then the limit.
+// Parameters of the queries below: group, slot, now, workflows, build; then those of the
+// query, and the limit.
 const (
 	// fits is the condition that the node can load the run r.
-	fits = "(r.workflow IN (SELECT value FROM json_each(?4)) AND (?5='' OR r.build<=?5))"
-	due  = "r.wake_at IS NOT NULL AND r.marks & {pausedOrHeld} = 0 AND r.wake_at<=?3 AND r.ready={idle}"
-	here = "r.grp=?1 AND r.slot=?2"
-	news = "i.state={new} AND i.state<{consumed}" // which the index asks for
+	fits     = "(r.workflow IN (SELECT value FROM json_each(?4)) AND " + notLater + ")"
+	notLater = "(?5='' OR r.build<=?5)"
+	sleeping = "r.wake_at IS NOT NULL AND r.marks & {pausedOrHeld} = 0"
+	due      = sleeping + " AND r.wake_at<=?3 AND r.ready={idle}"
+	marked   = "r.ready={ready} AND r.marks & {pausedOrHeld} = 0"
+	here     = "r.grp=?1 AND r.slot=?2"
+	news     = "i.state={new} AND i.rests=0" // which the index asks for
 )
 
-// classes are the queries for runs that may be claimed, each with its order: those that
-// are due, those with an item that makes them ready, those marked ready.
-var classes = [...]string{
-	"SELECT r.run_no, r.wake_at FROM stet_runs r WHERE " + here + " AND " + due + " AND " + fits + " ORDER BY r.wake_at, r.run_no LIMIT ?6",
-	`SELECT DISTINCT r.run_no, 0 FROM stet_inbox i INDEXED BY stet_inbox_open CROSS JOIN stet_runs r ON r.run_no=i.run_no
-		WHERE ` + news + " AND r.ready<>{claimed} AND " + here + " AND NOT (" + due + " AND " + fits + ") AND " +
-		sqlstore.Calls("i", fits) + " ORDER BY r.run_no LIMIT ?6",
-	"SELECT r.run_no, 0 FROM stet_runs r WHERE " + here + " AND r.ready={ready} AND r.marks & {pausedOrHeld} = 0 AND " +
-		fits + " ORDER BY r.run_no LIMIT ?6",
-}
+// The classes of runs that may be claimed, in their order: those that are due, those with
+// an item that makes them ready, those marked ready. No query passes by runs whose workflow
+// the node lacks: those that wait are found by workflow, and by build if they are marked.
+const (
+	isDue = iota
+	isCalled
+	isMarked
+)
 
-// hears is the class of the runs that an item makes ready.
-const hears = 1
+const (
+	dueRuns = "SELECT r.run_no, r.wake_at FROM stet_runs r INDEXED BY stet_runs_wake WHERE " + here +
+		" AND r.workflow=?6 AND " + due + " AND " + notLater + " ORDER BY r.wake_at, r.run_no LIMIT ?7"
+	markedRuns = "SELECT r.run_no, 0 FROM stet_runs r INDEXED BY stet_runs_ready WHERE " + here +
+		" AND r.workflow=?6 AND r.build=?7 AND " + marked + " ORDER BY r.run_no LIMIT ?8"
+	nextWake = "SELECT coalesce(min(r.wake_at), 0) FROM stet_runs r INDEXED BY stet_runs_wake WHERE " + here +
+		" AND r.workflow=?6 AND " + sleeping + " AND r.wake_at>?3 AND r.ready={idle} AND " + notLater
+)
 
-const nextWake = "SELECT coalesce(min(r.wake_at), 0) FROM stet_runs r WHERE " + here +
-	" AND r.wake_at IS NOT NULL AND r.marks & {pausedOrHeld} = 0 AND r.wake_at>?3 AND r.ready={idle} AND " + fits
+// newsOf are the unexamined items that may make a run ready, with their runs.
+const newsOf = "stet_inbox i INDEXED BY stet_inbox_new CROSS JOIN stet_runs r ON r.run_no=i.run_no"
 
-// anything is the one query of a look that finds nothing. Parameters: JSON array
-// of shards, each an array of group and slot; none; now; workflows.
-var anything = strings.NewReplacer("?1", "l.value->>0", "?2", "l.value->>1").Replace(`SELECT l.key,
-	coalesce((SELECT epoch FROM stet_leases WHERE grp=?1 AND slot=?2 AND node<>''), 0),
-	EXISTS (SELECT 1 FROM stet_runs r WHERE `+here+" AND "+due+`),
-	EXISTS (SELECT 1 FROM stet_inbox i WHERE `+news+`),
-	EXISTS (SELECT 1 FROM stet_runs r WHERE `+here+` AND r.ready={ready} AND r.marks & {pausedOrHeld} = 0),
-	(`+nextWake+`)`) + " FROM json_each(?1) l"
+var calledRuns = "SELECT DISTINCT r.run_no, 0 FROM " + newsOf + " WHERE " + news + " AND r.ready<>{claimed} AND " +
+	here + " AND NOT (" + due + " AND " + fits + ") AND " + sqlstore.Calls("i", fits) + " ORDER BY r.run_no LIMIT ?6"
+
+// anything is the first query of a look, and the only one if nothing waits. Its rows are,
+// of each shard,
+//
+//   - the epoch, and whether there are unexamined items;
+//   - each workflow of runs that sleep or are due, with the first wake time;
+//   - each workflow and build of runs that are marked ready.
+//
+// Its parameter is a JSON array of shards, each an array of group and slot. It takes one
+// step in an index for each row, however many runs there are.
+var anything = strings.NewReplacer("IN_SHARD", "r.grp=l.grp AND r.slot=l.slot",
+	"WAKING", "stet_runs r INDEXED BY stet_runs_wake", "SLEEPING", sleeping,
+	"READY", "stet_runs r INDEXED BY stet_runs_ready", "MARKED", marked, "NEWS", news,
+	"{isDue}", strconv.Itoa(isDue), "{isCalled}", strconv.Itoa(isCalled), "{isMarked}", strconv.Itoa(isMarked)).Replace(`WITH RECURSIVE
+	shards(at, grp, slot) AS (SELECT key, value->>0, value->>1 FROM json_each(?1)),
+	waking(at, grp, slot, workflow) AS (
+		SELECT at, grp, slot, (SELECT min(r.workflow) FROM WAKING WHERE IN_SHARD AND SLEEPING) FROM shards l
+		UNION ALL SELECT at, grp, slot, (SELECT min(r.workflow) FROM WAKING WHERE IN_SHARD AND SLEEPING
+			AND r.workflow>l.workflow) FROM waking l WHERE l.workflow IS NOT NULL),
+	named(at, grp, slot, workflow) AS (
+		SELECT at, grp, slot, (SELECT min(r.workflow) FROM READY WHERE IN_SHARD AND MARKED) FROM shards l
+		UNION ALL SELECT at, grp, slot, (SELECT min(r.workflow) FROM READY WHERE IN_SHARD AND MARKED
+			AND r.workflow>l.workflow) FROM named l WHERE l.workflow IS NOT NULL),
+	built(at, grp, slot, workflow, build) AS (
+		SELECT at, grp, slot, workflow, (SELECT min(r.build) FROM READY WHERE IN_SHARD AND MARKED AND r.workflow=l.workflow)
+			FROM named l WHERE l.workflow IS NOT NULL
+		UNION ALL SELECT at, grp, slot, workflow, (SELECT min(r.build) FROM READY WHERE IN_SHARD AND MARKED
+			AND r.workflow=l.workflow AND r.build>l.build) FROM built l WHERE l.build IS NOT NULL)
+	SELECT at, {isCalled}, coalesce((SELECT epoch FROM stet_leases WHERE grp=l.grp AND slot=l.slot AND node<>''), 0),
+		EXISTS (SELECT 1 FROM stet_inbox i WHERE NEWS), '', '' FROM shards l
+	UNION ALL SELECT at, {isDue},
+		(SELECT min(r.wake_at) FROM WAKING WHERE IN_SHARD AND SLEEPING AND r.workflow=l.workflow),
+		0, workflow, '' FROM waking l WHERE workflow IS NOT NULL
+	UNION ALL SELECT at, {isMarked}, 0, 0, workflow, build FROM built WHERE build IS NOT NULL`)
 
 // shardState is what a look finds in a shard.
 type shardState struct {
-	epoch, wake int64
-	found       [len(classes)]bool
+	epoch  int64
+	items  bool     // of whatever shard
+	due    []string // workflows
+	asleep []string // workflows, those that are due too
+	marked []ofBuild
 }
+
+// ofBuild are the runs of a workflow and a build.
+type ofBuild struct{ workflow, build string }
 
 // look looks at all shards at once.
 func (q *claimQuery) look(c *conn, now store.Time) ([]shardState, error) {
 	states := make([]shardState, len(q.req.Leases))
-	err := c.each(anything, []any{q.shards, nil, now, q.known, q.req.Build}, func(r *sqlite3.Stmt) error {
-		st := &states[r.ColumnInt64(0)]
-		st.epoch, st.wake = r.ColumnInt64(1), r.ColumnInt64(5)
-		for class := range classes {
-			st.found[class] = r.ColumnBool(2 + class)
+	err := c.each(anything, []any{q.shards}, func(r *sqlite3.Stmt) error {
+		st, no, workflow := &states[r.ColumnInt64(0)], r.ColumnInt64(2), r.ColumnText(4)
+		switch r.ColumnInt64(1) {
+		case isCalled:
+			st.epoch, st.items = no, r.ColumnBool(3)
+		case isDue:
+			st.asleep = append(st.asleep, workflow)
+			if store.Time(no) <= now {
+				st.due = append(st.due, workflow)
+			}
+		case isMarked:
+			st.marked = append(st.marked, ofBuild{workflow, r.ColumnText(5)})
 		}
 		return nil
 	})
 	return states, err
 }
 
-// unservable lists, for the runs of a shard that only another node can load, each workflow
-// with its latest build.
-var unservable = `SELECT r.workflow, max(r.build) FROM (
-	SELECT r.run_no FROM stet_runs r WHERE ` + here + " AND " + due + `
-	UNION SELECT r.run_no FROM stet_runs r WHERE ` + here + ` AND r.ready={ready} AND r.marks & {pausedOrHeld} = 0
-	UNION SELECT r.run_no FROM stet_inbox i INDEXED BY stet_inbox_open CROSS JOIN stet_runs r ON r.run_no=i.run_no
-		WHERE ` + news + " AND r.ready<>{claimed} AND " + here + " AND " + sqlstore.Calls("i", "true") + `
-	) c CROSS JOIN stet_runs r ON r.run_no=c.run_no WHERE NOT ` + fits + `
-	AND NOT EXISTS (SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND ` + news + " AND " +
-	sqlstore.Calls("i", "false") + `)
-	GROUP BY r.workflow ORDER BY r.workflow`
+// lookShard is the part of a look that is for one shard.
+type lookShard struct {
+	*claimQuery
+	c *conn
+	shardState
+	shard store.Shard
+	args  []any // those that all queries have
+}
 
 // run looks for candidates as of a time. It drops those of an earlier look.
 func (q *claimQuery) run(c *conn, now store.Time) error {
-	q.claims, q.candidates = store.Claims{Now: now}, nil
-	states, err := q.look(c, now)
-	if err != nil {
+	q.claims, q.candidates, q.resting = store.Claims{Now: now}, nil, 0
+	var err error
+	if q.states, err = q.look(c, now); err != nil {
 		return err
 	}
 	items := false
 	for i := range q.req.Leases {
-		lease, st := &q.req.Leases[i], &states[i]
-		shard := []any{lease.Shard.Group, lease.Shard.Slot, now, q.known, q.req.Build}
-		if st.epoch == 0 || st.epoch != lease.Epoch {
+		lease := &q.req.Leases[i]
+		if epoch := q.states[i].epoch; epoch == 0 || epoch != lease.Epoch {
 			q.claims.Fenced = append(q.claims.Fenced, lease.Shard)
 			continue
 		}
-		q.wakes(store.Time(st.wake))
-		items = items || st.found[hears]
-		if q.req.Unservable && st.found != [len(classes)]bool{} {
-			if err := q.unservable(c, lease.Shard, shard); err != nil {
-				return err
-			}
+		l := lookShard{q, c, q.states[i], lease.Shard, q.args(lease.Shard, now)}
+		if err := l.run(); err != nil {
+			return err
 		}
-		for class, query := range classes {
-			if !st.found[class] {
-				continue
-			}
-			err := c.each(query, append(shard, q.req.Limit+1), func(s *sqlite3.Stmt) error {
-				q.candidates = append(q.candidates, sqlstore.Candidate{Class: class, Order: s.ColumnInt64(1),
-					No: store.RunNo(s.ColumnInt64(0))})
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
+		items = items || l.items
 	}
 	slices.SortFunc(q.claims.Unservable, func(a, b store.Unservable) int {
 		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot),
@@ -173,13 +212,129 @@ func (q *claimQuery) run(c *conn, now store.Time) error {
 	return q.addItems(c)
 }
 
-// unservable adds the workflows and builds of a shard that the node cannot load.
-func (q *claimQuery) unservable(c *conn, shard store.Shard, args []any) error {
-	return c.each(unservable, args, func(s *sqlite3.Stmt) error {
-		q.claims.Unservable = append(q.claims.Unservable, store.Unservable{Shard: shard, Workflow: s.ColumnText(0),
-			Build: s.ColumnText(1)})
+func (q *claimQuery) args(shard store.Shard, now store.Time) []any {
+	return []any{shard.Group, shard.Slot, now, q.known, q.req.Build}
+}
+
+// knows reports whether the node has a workflow.
+func (q *claimQuery) knows(workflow string) bool { return slices.Contains(q.req.Workflows, workflow) }
+
+// loads reports whether the node can load runs.
+func (q *claimQuery) loads(runs ofBuild) bool {
+	return q.knows(runs.workflow) && (q.req.Build == "" || runs.build <= q.req.Build)
+}
+
+func (l *lookShard) run() error {
+	if l.req.Unservable {
+		if err := l.unservable(); err != nil {
+			return err
+		}
+	}
+	for _, workflow := range l.due {
+		if l.knows(workflow) {
+			if err := l.find(isDue, dueRuns, workflow, l.req.Limit+1); err != nil {
+				return err
+			}
+		}
+	}
+	if l.items {
+		if err := l.find(isCalled, calledRuns, l.req.Limit+1); err != nil {
+			return err
+		}
+		var n int64
+		if _, err := l.c.row(restingItems, append(l.args, mostResting), &n); err != nil {
+			return err
+		}
+		l.resting += int(n)
+	}
+	for _, runs := range l.marked {
+		if l.loads(runs) {
+			if err := l.find(isMarked, markedRuns, runs.workflow, runs.build, l.req.Limit+1); err != nil {
+				return err
+			}
+		}
+	}
+	return l.wake(l.c, l.args, l.asleep)
+}
+
+// find adds candidates of a class.
+func (l *lookShard) find(class int, query string, more ...any) error {
+	return l.c.each(query, slices.Concat(l.args, more), func(s *sqlite3.Stmt) error {
+		l.candidates = append(l.candidates, sqlstore.Candidate{Class: class, Order: s.ColumnInt64(1),
+			No: store.RunNo(s.ColumnInt64(0))})
 		return nil
 	})
+}
+
+// wake notes the next wake time of those workflows of a shard that the node has.
+func (q *claimQuery) wake(c *conn, args []any, workflows []string) error {
+	for _, workflow := range workflows {
+		if !q.knows(workflow) {
+			continue
+		}
+		var at int64
+		if _, err := c.row(nextWake, append(args, workflow), &at); err != nil {
+			return err
+		}
+		if t := store.Time(at); t != 0 && (q.claims.NextWake == 0 || t < q.claims.NextWake) {
+			q.claims.NextWake = t
+		}
+	}
+	return nil
+}
+
+// Of runs that only another node can load, the latest build that there is, or none: of those
+// that are due, with a workflow, among the first ones; of those marked ready, with a workflow
+// and a build; of those with an item, by workflow.
+var (
+	withoutCode = " AND NOT EXISTS (SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND " + news + " AND " +
+		sqlstore.Calls("i", "false") + ")"
+	unfitDue = "SELECT ?6, r.build FROM stet_runs r WHERE r.run_no IN (" +
+		"SELECT r.run_no FROM stet_runs r INDEXED BY stet_runs_wake WHERE " + here + " AND r.workflow=?6 AND " +
+		due + " ORDER BY r.wake_at LIMIT ?7) AND NOT " + fits + withoutCode
+	unfitMarked = "SELECT ?6, r.build FROM stet_runs r INDEXED BY stet_runs_ready WHERE " + here +
+		" AND r.workflow=?6 AND r.build=?7 AND " + marked + withoutCode + " LIMIT 1"
+	unfitCalled = "SELECT r.workflow, max(r.build) FROM " + newsOf + " WHERE " + news + " AND r.ready<>{claimed} AND " +
+		here + " AND " + sqlstore.Calls("i", "true") + " AND NOT " + fits + withoutCode +
+		" GROUP BY r.workflow"
+)
+
+// unfitLook is how many due runs of a workflow are looked at for builds that are too late.
+const unfitLook = 100
+
+// unservable adds the workflows and builds of a shard that the node cannot load.
+func (l *lookShard) unservable() error {
+	latest := map[string]string{}
+	find := func(query string, more ...any) error {
+		return l.c.each(query, slices.Concat(l.args, more), func(s *sqlite3.Stmt) error {
+			workflow, build := s.ColumnText(0), s.ColumnText(1)
+			if known, ok := latest[workflow]; !ok || known < build {
+				latest[workflow] = build
+			}
+			return nil
+		})
+	}
+	for _, workflow := range l.due {
+		if err := find(unfitDue, workflow, unfitLook); err != nil {
+			return err
+		}
+	}
+	for _, runs := range l.marked {
+		if !l.loads(runs) {
+			if err := find(unfitMarked, runs.workflow, runs.build); err != nil {
+				return err
+			}
+		}
+	}
+	if l.items {
+		if err := find(unfitCalled); err != nil {
+			return err
+		}
+	}
+	for workflow, build := range latest {
+		l.claims.Unservable = append(l.claims.Unservable, store.Unservable{Shard: l.shard, Workflow: workflow, Build: build})
+	}
+	return nil
 }
 
 // claim claims the candidates, up to the limit.
@@ -216,7 +371,7 @@ func (q *claimQuery) claim(c *conn, now store.Time) error {
 			q.claims.Runs = append(q.claims.Runs, claimed)
 		}
 	}
-	if !slices.ContainsFunc(chosen, func(c sqlstore.Candidate) bool { return c.Class == hears }) {
+	if !slices.ContainsFunc(chosen, func(c sqlstore.Candidate) bool { return c.Class == isCalled }) {
 		return nil
 	}
 	return q.wakeAgain(c, now)
@@ -231,20 +386,11 @@ func (q *claimQuery) wakeAgain(c *conn, now store.Time) error {
 		if slices.Contains(q.claims.Fenced, shard) {
 			continue
 		}
-		var wake int64
-		if _, err := c.row(nextWake, []any{shard.Group, shard.Slot, now, q.known, q.req.Build}, &wake); err != nil {
+		if err := q.wake(c, q.args(shard, now), q.states[i].asleep); err != nil {
 			return err
 		}
-		q.wakes(store.Time(wake))
 	}
 	return nil
-}
-
-// wakes notes the wake time of a shard; 0 is none.
-func (q *claimQuery) wakes(at store.Time) {
-	if at != 0 && (q.claims.NextWake == 0 || at < q.claims.NextWake) {
-		q.claims.NextWake = at
-	}
 }
 
 // caller says which of the items that decide how a run is claimed are unexamined.
@@ -254,8 +400,8 @@ type caller struct{ pause, grant bool }
 // for a claim, not one for each run.
 func (c *conn) callers() (map[store.RunNo]caller, error) {
 	runs := map[store.RunNo]caller{}
-	err := c.each(`SELECT run_no, kind FROM stet_inbox
-		WHERE state={new} AND state<{consumed} AND kind IN ({pause},{grant})`, nil, func(s *sqlite3.Stmt) error {
+	err := c.each(`SELECT run_no, kind FROM stet_inbox INDEXED BY stet_inbox_new
+		WHERE state={new} AND rests=0 AND kind IN ({pause},{grant})`, nil, func(s *sqlite3.Stmt) error {
 		no := store.RunNo(s.ColumnInt64(0))
 		by := runs[no]
 		if store.ItemKind(s.ColumnInt64(1)) == store.ItemPause {
@@ -278,7 +424,10 @@ func (c *conn) claim(no store.RunNo, now store.Time, by caller) error {
 		status=CASE WHEN NOT `+rest+` AND status IN ({queued},{suspended}) THEN {running} ELSE status END,
 		started=CASE WHEN NOT `+rest+` AND started=0 AND status IN ({queued},{running},{suspended}) THEN ?2 ELSE started END
 		WHERE run_no=?1`, int64(no), now, by.pause, by.grant)
-	return err
+	if err != nil {
+		return err
+	}
+	return sqlstore.Stir(&rows{querier: c}, no)
 }
 
 // addItems adds the unexamined items of all claimed runs of the leases' shards,
@@ -292,8 +441,8 @@ func (q *claimQuery) addItems(c *conn) error {
 	}
 	count := 0
 	return c.each(`SELECT `+itemColumns+`, r.grp, r.slot, i.run_no
-		FROM stet_inbox i INDEXED BY stet_inbox_open CROSS JOIN stet_runs r ON r.run_no=i.run_no
-		WHERE i.state={new} AND i.state<{consumed} AND r.ready={claimed} ORDER BY i.run_no, i.item_no`, nil,
+		FROM `+newsOf+`
+		WHERE `+news+` AND r.ready={claimed} ORDER BY i.run_no, i.item_no`, nil,
 		func(s *sqlite3.Stmt) error {
 			if !shards[store.Shard{Group: s.ColumnText(itemWidth), Slot: s.ColumnInt(itemWidth + 1)}] {
 				return nil

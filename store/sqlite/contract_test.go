@@ -17,16 +17,19 @@ type harness struct {
 	path  string
 	clock func() time.Time
 	first *sqlite.Store
+	opts  []sqlite.Option
 }
 
-func openHarness(t *testing.T, clock func() time.Time) storetest.Harness {
-	h := &harness{path: filepath.Join(t.TempDir(), "contract.db"), clock: clock}
-	h.first = h.open(t)
-	return h
+func openHarness(opts ...sqlite.Option) storetest.Open {
+	return func(t *testing.T, clock func() time.Time) storetest.Harness {
+		h := &harness{path: filepath.Join(t.TempDir(), "contract.db"), clock: clock, opts: opts}
+		h.first = h.open(t)
+		return h
+	}
 }
 
 func (h *harness) open(t testing.TB) *sqlite.Store {
-	s, err := sqlite.Open(context.Background(), h.path, sqlite.Clock(h.clock), sqlite.AllowLoss())
+	s, err := sqlite.Open(context.Background(), h.path, append(h.opts, sqlite.Clock(h.clock), sqlite.AllowLoss())...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,4 +82,7 @@ func (h *harness) Save(t testing.TB) (restore func() store.Store) {
 }
 
 // TestContract checks the store against the contract and against store/memory.
-func TestContract(t *testing.T) { storetest.Run(t, openHarness) }
+func TestContract(t *testing.T) { storetest.RunPart(t, openHarness(), 0, 2) }
+
+// TestContractAtRest does it where each item that makes no run ready is put to rest at once.
+func TestContractAtRest(t *testing.T) { storetest.RunPart(t, openHarness(sqlite.RestAt(1)), 1, 2) }

@@ -40,6 +40,7 @@ type config struct {
 	vfs    string
 	wal    walBounds
 	window int64 // of run numbers, see defaultWindow
+	restAt int   // so many items that make no run ready are put to rest, see rest
 	now    func() store.Time
 	log    *slog.Logger
 }
@@ -88,7 +89,7 @@ const minVersion = "3.51.3"
 func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	cfg := config{
 		path: path, now: storekit.Monotonic(time.Now, uptime()), log: slog.Default(), wal: defaultBounds,
-		window: defaultWindow,
+		window: defaultWindow, restAt: restAt,
 	}
 	for _, opt := range opts {
 		opt(&cfg)

@@ -43,3 +43,11 @@ func SortCandidates(list []Candidate) []Candidate {
 		return twice
 	})
 }
+
+// Stir ends the rest of the items of a run that has just been claimed. A claim passes over
+// the items that rest: those that make their run ready for no node, because of what it is,
+// which is changed by nobody as long as it is not claimed.
+func Stir(rows Statements, run store.RunNo) error {
+	_, err := rows.Exec("UPDATE stet.inbox SET rests=false WHERE run_no=$1 AND rests", int64(run))
+	return err
+}

@@ -126,7 +126,7 @@ func (c *Commands) claim(cmd *store.Command, run *store.Run, ready int64) (bool,
 		return false, err
 	}
 	c.claimed(run)
-	return true, nil
+	return true, Stir(c.Rows, run.No)
 }
 
 // claimedBefore reports whether an earlier try of this batch claimed the run: the batch

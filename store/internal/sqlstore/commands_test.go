@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stet-run/stet/store"
@@ -59,8 +60,10 @@ type oneRun struct {
 	before bool // an earlier try of the batch inserted the item
 }
 
-func (o *oneRun) Exec(string, ...any) (int64, error) {
-	o.claims++
+func (o *oneRun) Exec(text string, _ ...any) (int64, error) {
+	if strings.Contains(text, "UPDATE stet.runs") {
+		o.claims++
+	}
 	return 1, nil
 }
 

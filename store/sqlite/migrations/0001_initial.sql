@@ -92,9 +92,9 @@ CREATE TABLE stet_runs (
 );
 CREATE INDEX stet_runs_ended ON stet_runs (workflow, status, ended) WHERE ended > 0;
 CREATE INDEX stet_runs_former ON stet_runs (run_no) WHERE incarnation > swept;
-CREATE INDEX stet_runs_ready ON stet_runs (grp, slot, run_no) WHERE ready = 1 AND marks & 17 = 0;
+CREATE INDEX stet_runs_ready ON stet_runs (grp, slot, workflow, build, run_no) WHERE ready = 1 AND marks & 17 = 0;
 CREATE INDEX stet_runs_claimed ON stet_runs (grp, slot) WHERE ready = 2;
-CREATE INDEX stet_runs_wake ON stet_runs (grp, slot, wake_at) WHERE wake_at IS NOT NULL AND marks & 17 = 0;
+CREATE INDEX stet_runs_wake ON stet_runs (grp, slot, workflow, wake_at) WHERE wake_at IS NOT NULL AND marks & 17 = 0;
 CREATE INDEX stet_runs_listing ON stet_runs (workflow, status, run_no);
 CREATE INDEX stet_runs_parent ON stet_runs (parent_no) WHERE parent_no > 0;
 
@@ -137,7 +137,9 @@ CREATE TABLE stet_blobs (
 	PRIMARY KEY (run_no, incarnation, loc)
 ) WITHOUT ROWID;
 
--- state: 1 new, 2 seen, 3 consumed, 4 dead letter. stamp: as in runs.
+-- state: 1 new, 2 seen, 3 consumed, 4 dead letter. stamp: as in runs. rests: a new item
+-- that makes its run ready for no node, because the run is paused, held or delayed, and that
+-- claims therefore pass over; until the run is claimed, see rest.
 CREATE TABLE stet_inbox (
 	item_no     INTEGER PRIMARY KEY,
 	run_no      INTEGER NOT NULL,
@@ -154,10 +156,13 @@ CREATE TABLE stet_inbox (
 	val         BLOB,
 	headers     BLOB,
 	verdict     BLOB,
-	stamp       INTEGER NOT NULL DEFAULT 0
+	stamp       INTEGER NOT NULL DEFAULT 0,
+	rests       INTEGER NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX stet_inbox_id ON stet_inbox (run_no, item_id);
 CREATE INDEX stet_inbox_open ON stet_inbox (state, run_no, item_no) WHERE state < 3;
+CREATE INDEX stet_inbox_new ON stet_inbox (run_no, item_no) WHERE state = 1 AND rests = 0;
+CREATE INDEX stet_inbox_resting ON stet_inbox (run_no) WHERE rests;
 CREATE INDEX stet_inbox_dead ON stet_inbox (item_no) WHERE state = 4;
 CREATE INDEX stet_inbox_unanswered ON stet_inbox (run_no, item_no) WHERE kind = 8 AND verdict IS NULL;
 

@@ -1,0 +1,34 @@
+package sqlite
+
+import (
+	"testing"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storetest"
+)
+
+// steps returns how many steps SQLite has carried out in all statements of a store, and
+// begins to count again.
+func steps(s *Store) (n int) {
+	for _, c := range append(s.read.free, s.write.c) {
+		for _, stmt := range c.stmts {
+			n += stmt.Status(sqlite3.STMTSTATUS_VM_STEP, true)
+		}
+	}
+	return n
+}
+
+// TestClaimDoesNotReadWhatRests: a claim costs the same beside ten times as much that no node
+// may take up.
+func TestClaimDoesNotReadWhatRests(t *testing.T) {
+	s := open(t, testPath(t), AllowLoss())
+	held := acquire(t, s, testNode)
+	b := storetest.Backlog{Store: s, Node: testNode, Leases: []store.Lease{held.Lease}}
+	b.Check(t, 200, func(claim func()) int {
+		steps(s)
+		claim()
+		return steps(s)
+	})
+}
