@@ -1,6 +1,7 @@
 package stet
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/stet-run/stet/internal/runner"
@@ -17,7 +18,8 @@ type RunFuture[Out any] struct {
 }
 
 // ChildOption is an option of Go, Call and Detach: Named, a Key, a ParentClose, or
-// OnQueue.
+// OnQueue; and MaxRunTime, MaxSuspension, OnFailure or OnBug, which count for the child in
+// place of those of its definition.
 type ChildOption interface{ applyChild(*childOptions) }
 
 type childOptions struct {
@@ -25,6 +27,8 @@ type childOptions struct {
 	key   string
 	leave bool
 	queue *OnQueue // nil: as the definition says
+
+	policies policies
 }
 
 func (n Named) applyChild(o *childOptions) { o.as = string(n) }
@@ -99,8 +103,12 @@ func (w *Workflow[In, Out]) child(
 	if err != nil {
 		return nil, err
 	}
+	headers, err := withPolicy(stored.Headers(ctx.env.run.Headers), o.policies.Policy)
+	if err = cmp.Or(o.policies.err, err); err != nil {
+		return nil, fmt.Errorf("child %s: %w", o.as, err)
+	}
 	call.Name, call.Key = o.as, o.key
-	child := runner.Child{Call: call, Workflow: w.name, Input: data, Leave: o.leave, Detached: detached}
+	child := runner.Child{Call: call, Workflow: w.name, Input: data, Headers: headers, Leave: o.leave, Detached: detached}
 	if q := o.queue.over(w.options.queue); q != nil {
 		if err := q.check(); err != nil {
 			return nil, fmt.Errorf("child %s: %w", o.as, err)

@@ -55,15 +55,15 @@ type defineOptions struct {
 
 // MaxRunTime cancels a run that has not ended this long after it began, or after an
 // operator has last made it go on: by a resume, retry, rewind, edit or fork. So a repair of
-// an old run does not cancel it. Given to a start it counts for that run in place of the
-// definition's; None is without limit, and 0 what the definition says.
+// an old run does not cancel it. Given to a start, to Go, Call and Detach, or to Schedule it
+// counts for these runs in place of the definition's; None is without limit, and 0 what the definition says.
 type MaxRunTime time.Duration
 
 func (d MaxRunTime) applyDefine(o *defineOptions) { o.maxRunTime = time.Duration(d) }
 
 // MaxSuspension cancels a run that has waited this long without anything
-// happening. What an operator does to make it go on counts as something, and
-// given to a start it counts for that run; see MaxRunTime.
+// happening. What an operator does to make it go on counts as something. It may be given
+// where MaxRunTime may.
 type MaxSuspension time.Duration
 
 func (d MaxSuspension) applyDefine(o *defineOptions) { o.maxSuspension = time.Duration(d) }

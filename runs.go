@@ -45,6 +45,7 @@ type RunInfo struct {
 
 	Tags    Tags
 	Headers Headers     // that the run was started with
+	Policy  RunPolicy   // that the run was started with
 	OnQueue *QueuePlace // nil: it is on no queue
 
 	// WaitsFor says what a suspended run waits for, up to ten operations. A listing
@@ -107,8 +108,10 @@ func (e *Engine) runInfo(run *store.Run) *RunInfo {
 		}
 		info.Tags[tag.Key] = tag.Value
 	}
-	info.Headers, _ = decodeHeaders(stored.Headers(run.Headers)) // were written by encode
-	if run.Started != 0 && run.Started < run.Created {           // of a fork it is the original's, for its code
+	headers, policy := stored.SplitPolicy(run.Headers)
+	info.Headers, _ = decodeHeaders(headers) // were written by encode
+	info.Policy = runPolicy(policy)
+	if run.Started != 0 && run.Started < run.Created { // of a fork it is the original's, for its code
 		info.Started = info.Created
 		if run.Status == store.Queued {
 			info.Started = time.Time{}

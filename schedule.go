@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/entity/planner"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/schedule"
 	"github.com/stet-run/stet/store"
 )
@@ -90,12 +91,14 @@ func (o *Overlap) UnmarshalText(text []byte) error {
 }
 
 // ScheduleOption is an option of Workflow.Schedule: RefuseExisting, UntilCarriedOut or
-// OnQueue.
+// OnQueue; and MaxRunTime, MaxSuspension, OnFailure or OnBug, which count for the schedule's
+// runs in place of those of Define.
 type ScheduleOption interface{ applySchedule(*scheduleOptions) error }
 
 type scheduleOptions struct {
 	refuse, wait bool
 	queue        *OnQueue // nil: as the definition says
+	policy       stored.Policy
 }
 
 // UntilCarriedOut makes Schedule wait until the owner of the store has made the schedule.
@@ -151,7 +154,7 @@ func (w *Workflow[In, Out]) Schedule(
 	if err != nil {
 		return fail(err)
 	}
-	config, err := s.config(name)
+	config, err := s.config(name, o.policy)
 	if err != nil {
 		return fail(err)
 	}
@@ -176,7 +179,7 @@ func (w *Workflow[In, Out]) Schedule(
 }
 
 // config checks a schedule and returns it in the planner's form.
-func (s Schedule) config(name string) (*planner.Config, error) {
+func (s Schedule) config(name string, p stored.Policy) (*planner.Config, error) {
 	if err := checkName("schedule", name); err != nil {
 		return nil, err
 	}
@@ -210,6 +213,9 @@ func (s Schedule) config(name string) (*planner.Config, error) {
 			store.MaxTags-1, planner.Tag, ErrInvalid)
 	}
 	if c.Headers, err = s.Headers.encode(nil); err != nil {
+		return nil, err
+	}
+	if c.Headers, err = withPolicy(c.Headers, p); err != nil {
 		return nil, err
 	}
 	if n := len(planner.Headers(c.Headers, name, store.TimeOf(time.Now()))); n > store.MaxHeaders {

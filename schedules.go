@@ -8,6 +8,7 @@ import (
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/entity/planner"
 	"github.com/stet-run/stet/internal/payload"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -18,6 +19,7 @@ type ScheduleInfo struct {
 	Schedule Schedule // as it was given, with defaults; Paused is as it is now
 	Input    []byte   // encoded, as in a run's row
 	OnQueue  *OnQueue // on which its runs are started; nil: none
+	Policy   RunPolicy
 
 	// Stalled is why the schedule does nothing until it is resumed by Runs.Resume
 	// of "stet.schedule/NAME": its owner does not know the time zone, or what stands
@@ -147,9 +149,11 @@ func (e *Engine) readSchedule(ctx context.Context, run *store.Run) (*ScheduleInf
 		}
 		info.Schedule.Tags[tag.Key] = tag.Value
 	}
-	if info.Schedule.Headers, err = decodeHeaders(c.Headers); err != nil {
+	headers, policy := stored.SplitPolicy(c.Headers)
+	if info.Schedule.Headers, err = decodeHeaders(headers); err != nil {
 		return nil, err
 	}
+	info.Policy = runPolicy(policy)
 	for _, r := range s.Running {
 		info.Running = append(info.Running, ScheduledRun{r.RunID, r.Instant.Time()})
 	}

@@ -40,6 +40,7 @@ func (sc scheduleCommands) createCommand() *cobra.Command {
 	var tags, headers map[string]string
 	var replace bool
 	var queue stet.OnQueue
+	var policy policyFlags
 	cmd := &cobra.Command{
 		Use:   "create NAME WORKFLOW [INPUT]",
 		Short: "create a schedule; INPUT is JSON, - reads it from standard input",
@@ -76,6 +77,13 @@ If there is a schedule of the name with other settings, that is an error, unless
 				}
 				options = append(options, queue)
 			}
+			own, err := policy.options()
+			if err != nil {
+				return err
+			}
+			for _, o := range own {
+				options = append(options, o)
+			}
 			w := stet.Ref[json.RawMessage, json.RawMessage](args[1])
 			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
 				return w.Schedule(ctx, e, args[0], input, s, options...)
@@ -95,6 +103,7 @@ If there is a schedule of the name with other settings, that is an error, unless
 	flags.StringVar(&queue.Name, "queue", "", "the `name` of the queue that the runs wait in for a permit")
 	flags.StringVar(&queue.Key, "queue-key", "", "on whose behalf the runs are: `keys` of a queue take turns")
 	flags.IntVar(&queue.Priority, "priority", 0, "runs of a higher priority get their permit before others")
+	policy.add(cmd)
 	flags.BoolVar(&s.Paused, "paused", false, "begin paused")
 	flags.BoolVar(&replace, "replace", false, "change the schedule of the name, if there is one")
 	return cmd
@@ -229,6 +238,7 @@ type scheduleView struct {
 	Tags      stet.Tags       `json:"tags,omitempty"`
 	Headers   stet.Headers    `json:"headers,omitempty"`
 	Queue     *queuePlaceView `json:"queue,omitempty"`
+	Policy    *policyView     `json:"policy,omitempty"`
 	Paused    bool            `json:"paused"`
 	PausedAt  *time.Time      `json:"paused_at,omitempty"`
 	Reason    string          `json:"reason,omitempty"`
@@ -266,7 +276,7 @@ func viewSchedule(i *stet.ScheduleInfo, past bool) scheduleView {
 		Input: valueJSON(i.Input), Tags: i.Schedule.Tags, Headers: i.Schedule.Headers,
 		Paused: i.Schedule.Paused, PausedAt: timePointer(i.PausedAt), Reason: i.PauseReason, Stalled: i.Stalled,
 		Next: append([]time.Time{}, i.Next...), Running: []string{}, Buffered: timePointer(i.Buffered),
-		Backfills: i.Backfills, Started: i.Started, Skipped: i.Skipped,
+		Backfills: i.Backfills, Started: i.Started, Skipped: i.Skipped, Policy: viewPolicy(i.Policy),
 	}
 	if q := i.OnQueue; q != nil {
 		v.Queue = &queuePlaceView{Name: q.Name, Key: q.Key, Priority: q.Priority}
@@ -390,6 +400,9 @@ func (sc scheduleCommands) show(i *stet.ScheduleInfo) error {
 	g.add("catch-up", catchUp)
 	if q := i.OnQueue; q != nil {
 		g.add("queue", printable((&stet.QueuePlace{OnQueue: *q}).String()))
+	}
+	if text := i.Policy.String(); text != "" {
+		g.add("policy", text)
 	}
 	g.add("input", short(string(valueJSON(i.Input)), 60))
 	if i.Schedule.Paused {

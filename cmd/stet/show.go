@@ -340,6 +340,7 @@ func (it *story) facts(width int) *grid {
 	for _, key := range slices.Sorted(maps.Keys(info.Headers)) {
 		fact("header", printable(key+"="+info.Headers[key]))
 	}
+	fact("policy", info.Policy.String())
 	for i := range it.feeds {
 		if f := &it.feeds[i]; f.Stream {
 			fact("stream", printable(fmt.Sprintf("%s, %d items, the last one %s", f.Name, f.Last, moment(f.At))))

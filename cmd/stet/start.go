@@ -22,8 +22,7 @@ type startFlags struct {
 	tags, headers    map[string]string
 	messages         []string
 	queue            stet.OnQueue
-	maxRun, maxWait  time.Duration
-	stall            bool
+	policy           policyFlags
 }
 
 func (rc runCommands) startCommand() *cobra.Command {
@@ -58,10 +57,7 @@ run begins when an application with its code works on the store.`,
 	flags.StringVar(&f.queue.Name, "queue", "", "the `name` of the queue that the run waits in for a permit")
 	flags.StringVar(&f.queue.Key, "queue-key", "", "on whose behalf the run is: `keys` of a queue take turns")
 	flags.IntVar(&f.queue.Priority, "priority", 0, "runs of a higher priority get their permit before others")
-	flags.DurationVar(&f.maxRun, "max-run-time", 0, "cancel the run when it has run this long; default: as it is defined")
-	flags.DurationVar(&f.maxWait, "max-suspension", 0,
-		"cancel the run when it has waited this long; default: as it is defined")
-	flags.BoolVar(&f.stall, "stall-on-failure", false, "let the run stall for a person where it would fail")
+	f.policy.add(cmd)
 	flags.BoolVar(&f.wait, "wait", false, "wait for the end, like stet wait")
 	flags.BoolVar(&f.force, "force", false, "start it although no application has registered the workflow yet")
 	return cmd
@@ -133,17 +129,12 @@ func (f *startFlags) options() ([]stet.StartOption, error) {
 		}
 		options = append(options, f.queue)
 	}
-	if f.maxRun < 0 || f.maxWait < 0 {
-		return nil, usage(errors.New("--max-run-time, --max-suspension: expected a positive duration, found a negative one"))
+	policy, err := f.policy.options()
+	if err != nil {
+		return nil, err
 	}
-	if f.maxRun > 0 {
-		options = append(options, stet.MaxRunTime(f.maxRun))
-	}
-	if f.maxWait > 0 {
-		options = append(options, stet.MaxSuspension(f.maxWait))
-	}
-	if f.stall {
-		options = append(options, stet.StallOnFailure)
+	for _, o := range policy {
+		options = append(options, o)
 	}
 	switch f.existing {
 	case "use":

@@ -35,6 +35,7 @@ type runView struct {
 	WaitsFor    []stet.WaitInfo `json:"waits_for,omitempty"`
 	Tags        stet.Tags       `json:"tags,omitempty"`
 	Headers     stet.Headers    `json:"headers,omitempty"`
+	Policy      *policyView     `json:"policy,omitempty"` // that its start has given it
 	Queue       *queuePlaceView `json:"queue,omitempty"`
 }
 
@@ -54,7 +55,7 @@ func viewOf(info *stet.RunInfo) *runView {
 		Incarnation: info.Incarnation, Generation: info.Generation, Build: info.Build, Parent: info.Parent,
 		Created: info.Created, Started: info.Started, Ended: info.Ended, WakeAt: info.Wake,
 		Input: valueJSON(info.Input.Bytes()), Reason: info.Reason, Cause: info.Cause, WaitsFor: info.WaitsFor,
-		Headers: info.Headers, Tags: info.Tags,
+		Headers: info.Headers, Tags: info.Tags, Policy: viewPolicy(info.Policy),
 	}
 	if q := info.OnQueue; q != nil {
 		v.Queue = &queuePlaceView{q.Name, q.Key, q.Priority, q.Waits, q.Holds}

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -82,7 +83,8 @@ func TestPoliciesOfAStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if info, err := e.Runs().Wait(t.Context(), r.ID()); err != nil || info.Status != store.Cancelled {
+			if info, err := e.Runs().Wait(t.Context(), r.ID()); err != nil || info.Status != store.Cancelled ||
+				info.Policy != (stet.RunPolicy{MaxRunTime: time.Minute}) {
 				t.Fatalf("the run is %+v, %v", info, err)
 			}
 			page, _, err := e.Runs().List(t.Context(), store.Filter{Workflows: []string{"waits"}})
@@ -99,6 +101,80 @@ func TestPoliciesOfAStart(t *testing.T) {
 			}
 		})
 	})
+	t.Run("children", func(t *testing.T) {
+		forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, _ *gated, _ store.Store) {
+			parent := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {
+				started, err := waits.Go(ctx, "", stet.Named("go"), stet.MaxRunTime(2*time.Minute), stet.LeaveChild)
+				if err != nil {
+					return "", err
+				}
+				if err := stet.Sleep(ctx, "rest", 30*time.Second); err != nil { // is evicted, or parked
+					return "", err
+				}
+				if _, err := waits.Detach(ctx, "again", stet.Named("alone"), stet.MaxSuspension(4*time.Minute)); err != nil {
+					return "", err
+				}
+				_, err = waits.Call(ctx, "", stet.Named("called"), stet.MaxRunTime(time.Minute))
+				_, late := started.Await(ctx)
+				return fmt.Sprint(err, "; ", late), nil
+			}, stet.MaxRunTime(time.Hour))
+			cfg.Workflows, cfg.LeaseTTL = []stet.Definition{parent, waits}, 24*time.Hour
+			e := serve(t, cfg)
+			begun := time.Now()
+			r, err := parent.Start(t.Context(), e, 1, stet.Headers{"tenant": "a"}, stet.MaxRunTime(3*time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := r.Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(got, "ran longer than 1m0s") ||
+				!strings.Contains(got, "ran longer than 2m0s") {
+				t.Errorf("its children ended with %s", got)
+			}
+			if took := time.Since(begun); took.Round(10*time.Second) != 2*time.Minute {
+				t.Errorf("it took %s", took)
+			}
+			if err := takes(t.Context(), 4*time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			page, _, err := e.Runs().List(t.Context(), store.Filter{Workflows: []string{"waits"}})
+			if err != nil || len(page) != 3 {
+				t.Fatalf("there are %+v, %v", page, err)
+			}
+			for _, info := range page {
+				if info.Status != store.Cancelled || info.Headers["tenant"] != "a" || len(info.Headers) != 1 ||
+					info.Policy == (stet.RunPolicy{}) {
+					t.Errorf("a child is %s with %v and %+v: %s", info.Status, info.Headers, info.Policy, info.Reason)
+				}
+			}
+		})
+	})
+	t.Run("schedule", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			e := serve(t, stet.Config{Workflows: []stet.Definition{waits}})
+			every := stet.Schedule{Every: 24 * time.Hour, Headers: stet.Headers{"tenant": "a"}}
+			err := waits.Schedule(t.Context(), e, "daily", "", every, stet.MaxRunTime(time.Minute), stet.StallOnFailure,
+				stet.UntilCarriedOut())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := stet.RunPolicy{MaxRunTime: time.Minute, OnFailure: stet.StallOnFailure}
+			info, err := e.Schedules().Info(t.Context(), "daily")
+			if err != nil || info.Policy != want || len(info.Schedule.Headers) != 1 {
+				t.Errorf("the schedule is %+v, %v", info, err)
+			}
+			id, err := e.Schedules().Trigger(t.Context(), "daily", stet.Act{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run, err := e.Runs().Wait(t.Context(), id)
+			if err != nil || run.Policy != want || !strings.Contains(run.Reason, "ran longer than 1m") {
+				t.Errorf("its run is %+v, %v", run, err)
+			}
+		})
+	})
 	t.Run("refused", func(t *testing.T) {
 		e := serve(t, stet.Config{Workflows: []stet.Definition{waits}})
 		for _, opt := range []stet.StartOption{stet.MaxRunTime(-5), stet.MaxSuspension(-5), stet.OnFailure(7), stet.OnBug(7),
@@ -106,6 +182,19 @@ func TestPoliciesOfAStart(t *testing.T) {
 			if _, err := waits.Start(t.Context(), e, "", opt); !errors.Is(err, stet.ErrInvalid) {
 				t.Errorf("%#v: %v", opt, err)
 			}
+		}
+		parent := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {
+			_, err := waits.Go(ctx, "", stet.MaxRunTime(-5))
+			_, later := waits.Call(ctx, "", stet.OnBug(9))
+			return fmt.Sprint(errors.Is(err, stet.ErrInvalid), errors.Is(later, stet.ErrInvalid)), nil
+		})
+		other := serve(t, stet.Config{Workflows: []stet.Definition{parent, waits}})
+		if got, err := run(t, other, parent, 0); got != "true true" {
+			t.Errorf("a child that is given what is wrong: %s, %v", got, err)
+		}
+		if err := waits.Schedule(t.Context(), e, "s", "", stet.Schedule{Every: time.Hour}, stet.MaxRunTime(-5)); !errors.Is(
+			err, stet.ErrInvalid) {
+			t.Errorf("a schedule that is given what is wrong: %v", err)
 		}
 		big := stet.Headers{"k": strings.Repeat("x", store.MaxHeaders-20)}
 		if _, err := waits.Start(t.Context(), e, "", big, stet.StallOnFailure); !errors.Is(err, stet.ErrTooLarge) {

@@ -17,6 +17,7 @@ type Child struct {
 	Call     sched.Call
 	Workflow string
 	Input    []byte
+	Headers  []byte // of a child that is not recorded
 	// Leave keeps the child from being cancelled with the scope that started it.
 	Leave bool
 	// Detached says that nothing awaits the child: its end is not reported.
@@ -31,6 +32,7 @@ type Child struct {
 type child struct {
 	awaited
 	input []byte
+	heads []byte      // its headers
 	place store.Start // Queue and the Shard's Group are set, of a child on a queue
 	owned bool        // it is cancelled with its scope
 }
@@ -38,7 +40,7 @@ type child struct {
 // StartChild starts a run in the turn. It returns at once, unless no process has ever
 // registered the workflow: then the failure is handed over like a completion.
 func (r *Runs) StartChild(b *sched.Branch, c Child) (*Future, error) {
-	o := &child{awaited: awaited{runs: r}, input: c.Input}
+	o := &child{awaited: awaited{runs: r}, input: c.Input, heads: c.Headers}
 	r.j.Declare(b, &o.Op, o, c.Call, store.KindChild)
 	c.Leave = c.Leave || c.Detached || c.Call.Shield || b.Shielded()
 	if o.Rec == nil {
@@ -143,13 +145,13 @@ func (o *child) command() store.Command {
 	seed := j.Derive("seed of a child", o.Loc, o.link.Again)
 	start := &store.Start{
 		ID: o.link.RunID, Workflow: o.link.Workflow, Seed: store.Seed(seed[:16]), Input: o.input,
-		Headers: stored.Headers(j.Run.Headers), Parent: j.Run.No, ParentLoc: string(o.Loc),
+		Headers: o.heads, Parent: j.Run.No, ParentLoc: string(o.Loc),
 	}
 	start.Shard.Group, start.Queue = o.place.Shard.Group, o.place.Queue
 	if o.link.Detached {
 		start.ParentLoc = ""
 	}
-	o.input = nil
+	o.input, o.heads = nil, nil
 	return store.Command{Start: start}
 }
 

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+)
+
+// policyFlags are what a start, or a schedule, says of its runs in place of the definition.
+type policyFlags struct {
+	maxRun, maxWait time.Duration
+	stall, failBugs bool
+}
+
+// policyOption is an option of a start and of a schedule.
+type policyOption interface {
+	stet.StartOption
+	stet.ScheduleOption
+}
+
+func (f *policyFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.DurationVar(&f.maxRun, "max-run-time", 0, "cancel a run when it has run this long; default: as it is defined")
+	flags.DurationVar(&f.maxWait, "max-suspension", 0,
+		"cancel a run when it has waited this long; default: as it is defined")
+	flags.BoolVar(&f.stall, "stall-on-failure", false, "let a run stall for a person where it would fail")
+	flags.BoolVar(&f.failBugs, "fail-on-bug", false, "let a run fail where a fault of its code would stall it")
+}
+
+func (f *policyFlags) options() (options []policyOption, err error) {
+	if f.maxRun < 0 || f.maxWait < 0 {
+		return nil, usage(errors.New("--max-run-time, --max-suspension: expected a positive duration, found a negative one"))
+	}
+	if f.maxRun > 0 {
+		options = append(options, stet.MaxRunTime(f.maxRun))
+	}
+	if f.maxWait > 0 {
+		options = append(options, stet.MaxSuspension(f.maxWait))
+	}
+	if f.stall {
+		options = append(options, stet.StallOnFailure)
+	}
+	if f.failBugs {
+		options = append(options, stet.FailOnBug)
+	}
+	return options, nil
+}
+
+// policyView is a policy as JSON; nil: all is as defined.
+type policyView struct {
+	MaxRunTimeMS    int64  `json:"max_run_time_ms,omitempty"`   // -1: without limit
+	MaxSuspensionMS int64  `json:"max_suspension_ms,omitempty"` // -1: without limit
+	OnFailure       string `json:"on_failure,omitempty"`        // end or stall
+	OnBug           string `json:"on_bug,omitempty"`            // stall or fail
+}
+
+func viewPolicy(p stet.RunPolicy) *policyView {
+	if p == (stet.RunPolicy{}) {
+		return nil
+	}
+	ms := func(d time.Duration) int64 {
+		if d == stet.None {
+			return -1
+		}
+		return d.Milliseconds()
+	}
+	return &policyView{
+		MaxRunTimeMS: ms(p.MaxRunTime), MaxSuspensionMS: ms(p.MaxSuspension),
+		OnFailure: map[stet.OnFailure]string{stet.EndOnFailure: "end", stet.StallOnFailure: "stall"}[p.OnFailure],
+		OnBug:     map[stet.OnBug]string{stet.StallOnBug: "stall", stet.FailOnBug: "fail"}[p.OnBug],
+	}
+}
