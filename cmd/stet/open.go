@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -64,15 +65,74 @@ func (o *opener) with(
 	})
 }
 
-// deciding is with, but meanwhile the engine runs: if no application works on the store,
+// deciding is with, but meanwhile the engine runs: while no application works on the store,
 // it carries out the requests that need no code.
 func (o *opener) deciding(ctx context.Context, fn func(*stet.Engine, store.Store) error) error {
 	return o.with(ctx, func(e *stet.Engine, s store.Store) error {
 		work, stop := context.WithCancel(ctx)
 		ended := make(chan error, 1)
-		go func() { ended <- e.Run(work) }()
+		go func() { ended <- decide(work, e, s) }()
 		err := fn(e, s)
 		stop()
 		return errors.Join(err, <-ended)
 	})
+}
+
+const (
+	// lookEvery is how often is looked whether an application wants the store.
+	lookEvery = 200 * time.Millisecond
+	// giveWay is how long the store is left to an application that wants it: longer than
+	// the default pause of one that stands by.
+	giveWay = 3 * time.Second
+)
+
+// decide runs the engine until ctx ends. It gives the store up to an application that
+// comes meanwhile: on a store with one owner that would stand by otherwise, and what needs
+// its code would wait for both.
+func decide(ctx context.Context, e *stet.Engine, s store.Store) error {
+	for {
+		begun, err := s.Describe(ctx)
+		if err != nil {
+			return ignoreEnd(ctx, err)
+		}
+		term, end := context.WithCancel(ctx)
+		if begun.Slots == 1 {
+			go func() {
+				for !wanted(term, s, begun.Now) && wait(term, lookEvery) {
+				}
+				end()
+			}()
+		}
+		err = e.Run(term)
+		end()
+		if err != nil || !wait(ctx, giveWay) {
+			return err
+		}
+	}
+}
+
+// wanted reports whether an application has come since a time, or shortly before.
+func wanted(ctx context.Context, s store.Store, since store.Time) bool {
+	d, err := s.Describe(ctx)
+	return err == nil && slices.ContainsFunc(d.Nodes, func(n store.Node) bool {
+		return len(n.Workflows) > 0 && !n.Draining && n.SeenAt > since.Add(-time.Second)
+	})
+}
+
+// wait reports whether so much time has passed; false: ctx has ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// ignoreEnd returns an error unless it is there because ctx has ended.
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }

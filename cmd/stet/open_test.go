@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 )
@@ -39,5 +42,44 @@ func TestOnlyMigrateChangesASchema(t *testing.T) {
 	}
 	if err := errors.Join(s.Close(), read()); err != nil || opened != 2 {
 		t.Errorf("a reader of a store that is up to date: %v; opened %d times", err, opened)
+	}
+}
+
+// TestDecidingGivesWayToAnApplication: a command that waits for a decision, on a file that
+// nobody works on, leaves it to an application that starts meanwhile.
+func TestDecidingGivesWayToAnApplication(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than a lease
+	defer cancel()
+	o := &opener{db: filepath.Join(t.TempDir(), "app.db"), log: slog.New(slog.DiscardHandler)}
+	db, err := o.open(ctx, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = o.deciding(ctx, func(command *stet.Engine, _ store.Store) error {
+		owns(ctx, t, command)
+		app, err := stet.New(ctx, stet.Config{Store: db, Workflows: []stet.Definition{double}, Logger: o.log})
+		if err != nil {
+			return err
+		}
+		work, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- app.Run(work) }()
+		owns(ctx, t, app)
+		stop()
+		return <-ended
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// owns waits until an engine owns its store.
+func owns(ctx context.Context, t *testing.T, e *stet.Engine) {
+	t.Helper()
+	for !e.Owner() {
+		if !wait(ctx, 10*time.Millisecond) {
+			t.Fatal("the engine does not get the store")
+		}
 	}
 }
