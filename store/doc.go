@@ -115,7 +115,10 @@
 //   - A turn that returns an item to a run that has ended, and stays so, returns a dead
 //     letter.
 //   - A turn that takes up an ended run makes its dead letters new, except those for an
-//     older incarnation.
+//     older incarnation and those that were refused.
+//   - A turn that refuses an item makes a dead letter of it, with the reason as its Verdict.
+//     It may be one that can be dead, or a delivery. A resolution gives its ID up for
+//     RefusedID, so that another one is accepted for its promise.
 //
 // # Turns and status
 //

@@ -96,6 +96,13 @@ func (k ItemKind) Verb() bool {
 // entities: an event that no run takes stays with its topic.
 func (k ItemKind) CanBeDead() bool { return !k.Verb() && k != ItemUpdate && !k.ofEntities() }
 
+// CanBeRefused reports whether the run's code may refuse the item: what can be dead, and
+// an event that was delivered to it.
+func (k ItemKind) CanBeRefused() bool { return k.CanBeDead() || k == ItemDelivery }
+
+// RefusedID returns the ID of a refused resolution, in place of that which it has given up.
+func RefusedID(no ItemNo) string { return fmt.Sprintf("refused:%d", no) }
+
 func (k ItemKind) ofEntities() bool { return k >= ItemEvent && k <= ItemGiveBack }
 
 // ItemState is the state of an inbox item. The numbers are stored.
@@ -109,8 +116,8 @@ const (
 	// Consumed items are used up. They stay, without their value, so that a repeated
 	// send is recognised.
 	Consumed ItemState = 3
-	// Dead items are dead letters: their run ended without taking them, or they were
-	// addressed to an older incarnation. They keep their value.
+	// Dead items are dead letters: their run ended without taking them, or has refused them,
+	// or they were addressed to an older incarnation. They keep their value.
 	Dead ItemState = 4
 )
 
@@ -147,5 +154,7 @@ type Item struct {
 	Sent        Time   // by the store's clock
 	Value       []byte // nil: no value
 	Headers     []byte // opaque to the store; nil: none; they go when the item is consumed
-	Verdict     []byte // the owner's answer to a verb, or the code's to an update, once consumed
+	// Verdict is the owner's answer to a verb, or the code's to an update, once consumed; of
+	// an item that was refused the reason; nil: none.
+	Verdict []byte
 }

@@ -38,6 +38,7 @@ type Turn struct {
 	Appends     []Append      // in this order
 	Tags        []Pair        // to be set, one for each key; an empty value removes the tag
 	Dead        []ItemNo      // become dead letters; all can be dead (ItemKind.CanBeDead)
+	Refused     []Refusal     // become dead letters with a reason (law 23)
 	Update      *Update       // nil: the run's row is not touched
 	Audit       []Audit       // acts of operators; the store sets No and Time (law 21)
 	Sends       []Command     // to other runs
@@ -65,6 +66,12 @@ func (s Span) Contains(loc string) bool { return loc >= s.From && loc < s.To }
 type Consumption struct {
 	Item    ItemNo
 	Verdict []byte // answer to a verb or an update; nil for others
+}
+
+// Refusal makes a dead letter of an item that the run's code has no use for.
+type Refusal struct {
+	Item   ItemNo
+	Reason []byte // becomes the item's Verdict; not empty
 }
 
 // Update changes a run's row. Every field is written as it stands, except that an earlier

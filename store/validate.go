@@ -354,6 +354,11 @@ func (t *Turn) validate() error {
 				t.Run, t.Returned[i].Kind)
 		}
 	}
+	for _, x := range t.Refused {
+		if len(x.Reason) == 0 {
+			return invalid("turn of run number %d: expected a reason why item number %d is refused, found none", t.Run, x.Item)
+		}
+	}
 	if t.Update != nil && t.Update.Continue != nil {
 		if err := checkText("workflow", t.Update.Continue.Workflow, MaxName, false); err != nil {
 			return err

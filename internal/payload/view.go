@@ -199,6 +199,7 @@ func (v *View) DeadLetters(ctx context.Context, f store.DeadFilter) (store.DeadP
 	o := v.opener(ctx)
 	for i := range page.Letters {
 		o.value(&page.Letters[i].Item.Value)
+		o.value(&page.Letters[i].Item.Verdict)
 	}
 	return page, err
 }

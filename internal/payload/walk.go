@@ -84,6 +84,9 @@ func (f visit) turn(t *store.Turn) {
 			f(&list[i].Verdict, inline)
 		}
 	}
+	for i := range t.Refused {
+		f(&t.Refused[i].Reason, inline)
+	}
 	for i := range t.Values {
 		f(&t.Values[i].Value, inline)
 	}
@@ -153,6 +156,7 @@ func copyTurn(t *store.Turn) *store.Turn {
 	c := *t
 	c.Rewrites, c.Entries, c.Returned = slices.Clone(t.Rewrites), slices.Clone(t.Entries), slices.Clone(t.Returned)
 	c.Consumed, c.Answers = slices.Clone(t.Consumed), slices.Clone(t.Answers)
+	c.Refused = slices.Clone(t.Refused)
 	c.Values, c.Appends, c.Audit = slices.Clone(t.Values), slices.Clone(t.Appends), slices.Clone(t.Audit)
 	c.Sends = copyCommands(t.Sends)
 	if t.Update != nil {

@@ -90,6 +90,9 @@ func (d *data) commit(t *store.Turn, l *store.Lease, now store.Time) store.TurnR
 	for _, no := range t.Dead {
 		r.item(no).State = store.Dead
 	}
+	for _, x := range t.Refused {
+		r.refuse(r.item(x.Item), x.Reason)
+	}
 	r.examine(d)
 	r.note(t.Audit, now)
 	verdict := store.Committed
@@ -184,6 +187,12 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 			return fmt.Sprintf("the run has no pending item number %d for a dead letter", no)
 		}
 		done[no] = true
+	}
+	for _, x := range t.Refused {
+		if it := r.item(x.Item); it == nil || !pending(it) || done[x.Item] || !it.Kind.CanBeRefused() {
+			return fmt.Sprintf("the run has no pending item number %d to refuse", x.Item)
+		}
+		done[x.Item] = true
 	}
 	answered := map[store.ItemNo]bool{} // by this turn
 	for _, c := range t.Answers {

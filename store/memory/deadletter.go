@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -20,10 +21,20 @@ func (r *run) bury(discard bool) {
 	}
 }
 
-// unbury makes a run's dead letters new again.
+// refuse makes a dead letter of an item that the run's code has no use for.
+func (r *run) refuse(it *store.Item, reason []byte) {
+	it.State, it.Verdict = store.Dead, bytes.Clone(reason)
+	if it.Kind == store.ItemResolution {
+		delete(r.itemIDs, it.ID)
+		it.ID = store.RefusedID(it.No)
+		r.itemIDs[it.ID] = it
+	}
+}
+
+// unbury makes a run's dead letters new again, except those that it has refused.
 func (r *run) unbury() {
 	for _, it := range r.items {
-		if it.State == store.Dead && !it.Outdated(r.Incarnation) {
+		if it.State == store.Dead && it.Verdict == nil && !it.Outdated(r.Incarnation) {
 			it.State = store.New
 		}
 	}

@@ -24,9 +24,9 @@ var checks = []check{
 	{"ended runs have an end", `SELECT count(*) FROM stet.runs WHERE (status IN {ended}) <> (ended>0)`},
 	{"claimed runs have an owner", `SELECT count(*) FROM stet.runs r WHERE ready={claimed} AND NOT EXISTS
 		(SELECT 1 FROM stet.leases l WHERE l.grp=r.grp AND l.slot=r.slot AND l.node<>'')`},
-	{"consumed items have no value, others no verdict", `SELECT count(*) FROM stet.inbox
+	{"consumed items have no value, pending ones no verdict", `SELECT count(*) FROM stet.inbox
 		WHERE state NOT IN ({new},{seen},{consumed},{dead}) OR state={consumed} AND val IS NOT NULL
-			OR state<>{consumed} AND verdict IS NOT NULL`},
+			OR state<{consumed} AND verdict IS NOT NULL`},
 	{"no letter that was examined is pending in a run that has ended", `SELECT count(*)
 		FROM stet.inbox i JOIN stet.runs r ON r.run_no=i.run_no
 		WHERE i.state={seen} AND r.status IN {ended} AND i.kind NOT IN {answered}`},

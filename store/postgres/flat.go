@@ -100,7 +100,7 @@ func (f *flatBatch) take(b *store.Batch) bool {
 
 func (f *flatBatch) turn(place int64, t *store.Turn) bool {
 	if len(t.Prune)+len(t.Rewrites)+len(t.Returned)+len(t.Answers)+len(t.Values)+len(t.Appends)+len(t.Tags)+len(t.Dead)+
-		len(t.Audit) > 0 || t.Rewound {
+		len(t.Refused)+len(t.Audit) > 0 || t.Rewound {
 		return false
 	}
 	run := int64(t.Run)

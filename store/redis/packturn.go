@@ -9,7 +9,7 @@ import (
 // hasOnlyEntries reports whether a turn has entries and nothing else but an update.
 func hasOnlyEntries(t *store.Turn) bool {
 	return len(t.Prune)+len(t.Rewrites)+len(t.Seen)+len(t.Consumed)+len(t.Returned)+len(t.Answers)+len(t.Values)+
-		len(t.Appends)+len(t.Tags)+len(t.Dead)+len(t.Audit)+len(t.Sends) == 0 && !t.Rewound
+		len(t.Appends)+len(t.Tags)+len(t.Dead)+len(t.Refused)+len(t.Audit)+len(t.Sends) == 0 && !t.Rewound
 }
 
 // hasMore reports whether an update has parts that most do not have.
@@ -62,6 +62,10 @@ func (c *committing) turnArguments(a *args, t *store.Turn, at floors) {
 	each(a, t.Appends, func(v store.Append) { a.text(v.Name, value(v.Value)) })
 	each(a, t.Tags, func(p store.Pair) { a.text(p.Key, p.Value) })
 	a.items(t.Dead)
+	each(a, t.Refused, func(x store.Refusal) {
+		a.int(int64(x.Item))
+		a.value(x.Reason)
+	})
 	a.audit(t.Audit)
 	sends := func(list []store.Command) {
 		a.count(len(list))

@@ -37,8 +37,8 @@ var checks = []check{
 		(SELECT 1 FROM stet_leases l WHERE l.grp=r.grp AND l.slot=r.slot AND l.node<>'')`},
 	{"no letter is pending in a run that has ended", `SELECT count(*) FROM stet_inbox i JOIN stet_runs r ON r.run_no=i.run_no
 		WHERE i.state<{consumed} AND r.status IN {ended} AND i.kind NOT IN {answered}`},
-	{"consumed items have no value, others no verdict", `SELECT count(*) FROM stet_inbox
-		WHERE state NOT IN ({new},{seen},{consumed},{dead}) OR state={consumed} AND val IS NOT NULL OR state<>{consumed}
+	{"consumed items have no value, pending ones no verdict", `SELECT count(*) FROM stet_inbox
+		WHERE state NOT IN ({new},{seen},{consumed},{dead}) OR state={consumed} AND val IS NOT NULL OR state<{consumed}
 		AND verdict IS NOT NULL`},
 	{"live runs can be reached", `SELECT count(*) FROM stet_runs r
 		WHERE status IN ({queued},{running}) AND ready={idle} AND wake_at IS NULL AND NOT EXISTS

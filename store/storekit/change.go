@@ -92,7 +92,7 @@ func answersOthers(t *store.Turn) bool {
 	if u := t.Update; u != nil && (u.Status != store.Running || u.Marks != 0 || u.Unclaim || u.Continue != nil) {
 		return true
 	}
-	inbox := len(t.Seen) + len(t.Consumed) + len(t.Answers) + len(t.Returned) + len(t.Dead)
+	inbox := len(t.Seen) + len(t.Consumed) + len(t.Answers) + len(t.Returned) + len(t.Dead) + len(t.Refused)
 	feeds := len(t.Values) + len(t.Appends) + len(t.Tags)
 	return t.Rewound || inbox+feeds > 0
 }

@@ -79,6 +79,12 @@ func init() {
 			}
 			t.Dead = nil
 		})},
+		&defect{name: "a refused item has no reason", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
+			for _, x := range t.Refused {
+				t.Dead = append(slices.Clip(t.Dead), x.Item)
+			}
+			t.Refused = nil
+		})},
 		&defect{name: "discarding says that all were dead letters",
 			discard: func(b *broken, ctx context.Context, items []store.ItemNo) ([]bool, error) {
 				were, err := b.Store.Discard(ctx, items)

@@ -455,6 +455,8 @@ func (g *generator) turn(r *store.Run) store.Turn {
 			t.Consumed = append(t.Consumed, store.Consumption{Item: it.No, Verdict: g.value()})
 		case g.chance(8) && (it.Kind.CanBeDead() || g.chance(20)):
 			t.Dead = append(t.Dead, it.No)
+		case g.chance(8) && (it.Kind.CanBeRefused() || g.chance(20)):
+			t.Refused = append(t.Refused, store.Refusal{Item: it.No, Reason: []byte("why")})
 		case it.State == store.New && careful || g.chance(5):
 			t.Seen = append(t.Seen, it.No)
 		}

@@ -111,8 +111,8 @@ func items(inbox []store.Item) error {
 			return fmt.Errorf("item %q has the state %d", it.ID, it.State)
 		case it.State == store.Consumed && (it.Value != nil || it.Headers != nil):
 			return fmt.Errorf("item %q is consumed and has a value or headers", it.ID)
-		case it.State != store.Consumed && it.Verdict != nil:
-			return fmt.Errorf("item %q is not consumed and has a verdict", it.ID)
+		case (it.State == store.New || it.State == store.Seen) && it.Verdict != nil:
+			return fmt.Errorf("item %q is pending and has a verdict", it.ID)
 		}
 		ids[it.ID] = true
 	}
@@ -190,7 +190,8 @@ func (c *checker) inboxChanged(o op, old, r *store.Run, now *state) error {
 		switch {
 		case is == nil && sweptItem(o, &was, now.Now):
 			continue
-		case is == nil || is.ID != was.ID || is.Kind != was.Kind || is.Sent != was.Sent:
+		case is == nil || is.ID != was.ID && (is.ID != store.RefusedID(is.No) || is.Verdict == nil) ||
+			is.Kind != was.Kind || is.Sent != was.Sent:
 			return fmt.Errorf("item %q is gone or another", was.ID)
 		case was.Verdict != nil && !bytes.Equal(is.Verdict, was.Verdict):
 			return fmt.Errorf("the answer to item %q has changed", was.ID)

@@ -174,6 +174,48 @@ var law23 = []testCase{
 			k.unchanged("a dead letter of an item that is "+what, func() { o.turn(&bad, store.Refused) })
 		}
 	}},
+	{"ARefusedItemIsADeadLetterWithAReason", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		resolution := item("r", store.Item{Kind: store.ItemResolution, ID: "p", Origin: "o1", Loc: "p", Value: []byte("v")})
+		delivery := item("r", store.Item{Kind: store.ItemDelivery, ID: "e", Origin: "o", Name: "key", Value: []byte("v")})
+		m, p, e := k.send(message("r", "m")), k.send(resolution), k.send(delivery)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Seen: []store.ItemNo{m}, Refused: []store.Refusal{
+			{Item: m, Reason: []byte("no number")}, {Item: p, Reason: []byte("no text")}, {Item: e, Reason: []byte("no map")},
+		}}, store.Committed)
+		var got []string
+		for _, l := range k.letters(store.DeadFilter{}) {
+			got = append(got, l.Item.ID+": "+string(l.Item.Verdict)+", "+string(l.Item.Value))
+		}
+		k.equal("the letters", got, []string{"e: no map, v", store.RefusedID(p) + ": no text, v", "m: no number, value of m"})
+		k.equal("what is pending", len(k.inbox(r.No)), 0)
+		k.equal("the former ID of a resolution", len(k.inbox(r.No, "p")), 0)
+		k.unchanged("the repeat of a message that was refused", func() {
+			if a := k.apply(message("r", "m")); a.Outcome != store.Applied || a.Item != m {
+				k.Errorf("the repeat: %+v", a)
+			}
+		})
+		resolution.Item.Origin = "o2"
+		again := k.apply(resolution)
+		if again.Outcome != store.Applied || again.Item == p || again.Repeated {
+			k.Errorf("another resolution: %+v", again)
+		}
+		k.equal("what is pending then", len(k.inbox(r.No)), 1)
+		request, foreign := k.send(verb("r", "v", store.ItemResume)), k.send(message(o.started("other").ID, "f"))
+		for what, no := range map[string]store.ItemNo{"refused": m, "a verb": request, "of another run": foreign} {
+			bad := store.Turn{Run: r.No, Shard: shardA, Refused: []store.Refusal{{Item: no, Reason: []byte("why")}}}
+			k.unchanged("the refusal of an item that is "+what, func() { o.turn(&bad, store.Refused) })
+		}
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: again.Item}, {Item: request}},
+			Update: &store.Update{Status: store.Failed}}, store.Committed)
+		k.send(verb("r", "w", store.ItemResume))
+		o.claim(10, "w")
+		o.turn(update(r, store.Update{Status: store.Running}), store.Committed)
+		k.equal("the letters of a run that goes on after its end", len(k.letters(store.DeadFilter{})), 3)
+		were, err := k.s.Discard(k.ctx, []store.ItemNo{m, p, e})
+		k.ok(err)
+		k.equal("those that were discarded", were, []bool{true, true, true})
+	}},
 	{"ADeadLetterIsKnownByItsID", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")

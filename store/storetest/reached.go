@@ -20,8 +20,8 @@ var situations = []string{
 	"a terminal run running again", "a clock that went back",
 	"an update answered", "an update abandoned", "a value set again", "a stream with items", "a mark in a stream",
 	"a tag removed", "a run found by its tag",
-	"a dead letter", "a dead letter new again", "a dead letter discarded", "a run swept", "rows swept alone",
-	"a sweep fenced", "a run held", "a run granted",
+	"a dead letter", "an item refused", "a dead letter new again", "a dead letter discarded",
+	"a run swept", "rows swept alone", "a sweep fenced", "a run held", "a run granted",
 }
 
 // count notes the situations that an operation has reached.
@@ -100,6 +100,7 @@ func (w *world) count(o op, a answer) {
 		reached("a fork", r.Random != store.Seed{} && r.Status != store.Queued)
 		for _, it := range w.spec.now.Items[r.No] {
 			reached("a dead letter", it.State == store.Dead)
+			reached("an item refused", it.State == store.Dead && it.Verdict != nil)
 			reached("a dead letter new again", it.State == store.New && w.buried[it.No])
 			if it.State == store.Dead {
 				w.buried[it.No] = true

@@ -174,13 +174,19 @@ func (t *translator) copy(v reflect.Value) reflect.Value {
 	return v
 }
 
-// names translates the numbers in names that replaced runs have: ID@N.
+// names translates the numbers in names that replaced runs have, ID@N, and in those of
+// refused resolutions.
 func (t *translator) names(v reflect.Value) reflect.Value {
 	if v.Kind() == reflect.Slice {
 		for i := range v.Len() {
 			v.Index(i).Set(t.names(v.Index(i)))
 		}
 		return v
+	}
+	if refused, ok := strings.CutPrefix(v.String(), "refused:"); ok {
+		if no, err := strconv.ParseInt(refused, 10, 64); err == nil {
+			return reflect.ValueOf(store.RefusedID(look(t.items, store.ItemNo(no))))
+		}
 	}
 	parts := strings.Split(v.String(), "@")
 	for i := 1; i < len(parts); i++ {

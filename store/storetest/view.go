@@ -65,7 +65,7 @@ func (r *reader) read(ctx context.Context, ids map[string]bool, again func(no st
 		snap, before := loaded[no], r.loaded[no]
 		if again(no) || !reflect.DeepEqual(snap, before) {
 			asked[no] = true
-			if err := st.readRun(ctx, r.store, &st.Runs[i], known); err != nil {
+			if err := st.readRun(ctx, r.store, &st.Runs[i], r.known(no, known)); err != nil {
 				return nil, err
 			}
 			continue
@@ -121,6 +121,21 @@ func snapshotsOf(ctx context.Context, s store.Store, nos []store.RunNo) (map[sto
 		loaded[snap.Run.No] = snap
 	}
 	return loaded, err
+}
+
+// known adds to the IDs of items that were sent those that a run's resolutions may have got
+// since.
+func (r *reader) known(no store.RunNo, sent []string) []string {
+	if r.former == nil {
+		return sent
+	}
+	known := slices.Clip(sent)
+	for _, it := range r.former.Items[no] {
+		if it.Kind == store.ItemResolution {
+			known = append(known, store.RefusedID(it.No))
+		}
+	}
+	return known
 }
 
 // readRun reads the parts of a run.

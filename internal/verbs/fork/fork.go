@@ -88,7 +88,7 @@ func (src *Source) startOf(
 }
 
 // whole reads a run with all values and with its dead letters, which are pending for
-// a fork as they would be after a rewind.
+// a fork as they would be after a rewind; those that it has refused are not.
 func (src *Source) whole(ctx context.Context, no store.RunNo) (*store.Snapshot, error) {
 	snapshots, err := src.Store.Load(ctx, []store.RunNo{no})
 	if err != nil {
@@ -133,7 +133,7 @@ func (src *Source) whole(ctx context.Context, no store.RunNo) (*store.Snapshot, 
 			return nil, err
 		}
 		for i := range page.Letters {
-			if l := &page.Letters[i]; l.Run == no && !l.Item.Outdated(s.Run.Incarnation) {
+			if l := &page.Letters[i]; l.Run == no && l.Item.Verdict == nil && !l.Item.Outdated(s.Run.Incarnation) {
 				s.Items = append(s.Items, l.Item)
 			}
 		}

@@ -206,6 +206,15 @@ func (b *Batch) items(turn *store.Turn) error {
 			return err
 		}
 	}
+	for _, x := range turn.Refused {
+		if err := b.mark("the run has no pending item number %d to refuse", x.Item,
+			`UPDATE stet.inbox SET state={dead}, verdict=$1,
+				item_id=CASE WHEN kind={resolution} THEN $2 ELSE item_id END
+			WHERE item_no=$3 AND run_no=$4 AND state<{consumed} AND (kind NOT IN {answered} OR kind={delivery})`,
+			x.Reason, store.RefusedID(x.Item), int64(x.Item), run); err != nil {
+			return err
+		}
+	}
 	for _, c := range turn.Answers {
 		if c.Verdict == nil {
 			return refuse("the answer to update number %d is none", c.Item)

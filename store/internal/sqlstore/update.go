@@ -154,9 +154,9 @@ func (b *Batch) bury(run store.RunNo, discard bool) error {
 }
 
 // unbury makes the dead letters of a run that goes on new again, except those for an older
-// incarnation.
+// incarnation and those that were refused.
 func (b *Batch) unbury(run store.RunNo, incarnation int) error {
-	_, err := b.Rows.Exec(`UPDATE stet.inbox SET state={new}
-		WHERE run_no=$1 AND state={dead} AND (kind={message} OR incarnation>=$2)`, int64(run), incarnation)
+	_, err := b.Rows.Exec(`UPDATE stet.inbox SET state={new} WHERE run_no=$1 AND state={dead} AND verdict IS NULL
+		AND (kind={message} OR incarnation>=$2)`, int64(run), incarnation)
 	return err
 }

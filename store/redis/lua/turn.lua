@@ -49,7 +49,7 @@ local function updating(t, u)
 		index = t.index, what = TURN.update, no = t.no, shard = t.shard, ic = t.ic, entries = t.entries, update = u,
 		prune = none, gone = none, single = none, rewrites = none, seen = none, consumed = none, returned = none,
 			answers = none, values = none, appends = none, tags = none,
-		dead = none, audit = none, sends = none,
+		dead = none, refused = none, audit = none, sends = none,
 	}
 end
 
@@ -65,6 +65,7 @@ local function readTurn()
 	t.fi = num()
 	t.prune, t.seen, t.consumed, t.returned, t.answers, t.values, t.appends, t.tags, t.dead, t.audit, t.sends = {}, {},
 		{}, {}, {}, {}, {}, {}, {}, {}, {}
+	t.refused = {}
 	t.gone, t.single = {}, {}
 	for i = 1, num() do
 		local from, to = arg(), arg()
@@ -89,6 +90,7 @@ local function readTurn()
 	for i = 1, num() do t.appends[i] = { arg(), arg() } end
 	for i = 1, num() do t.tags[i] = { arg(), arg() } end
 	for i = 1, num() do t.dead[i] = arg() end
+	for i = 1, num() do t.refused[i] = { arg(), arg() } end
 	for i = 1, num() do t.audit[i] = arg() end
 	for i = 1, num() do t.sends[i] = readCommand() end
 	if not flag() then return t end
@@ -174,6 +176,15 @@ local function refusesItems(t, r)
 		end
 		done[no] = true
 	end
+	for i = 1, #t.refused do
+		local no = t.refused[i][1]
+		local it = owned(r, no)
+		if not it or it.s ~= STATE.new and it.s ~= STATE.seen or done[no]
+			or it.y ~= CLASS.letter and it.k ~= KIND.delivery then
+			return 'the run has no such pending item to refuse', no
+		end
+		done[no] = true
+	end
 	for i = 1, #t.answers do
 		local no = t.answers[i][1]
 		local it = owned(r, no)
@@ -246,10 +257,25 @@ local function bury(r, discard)
 	end
 end
 
--- unbury makes a run's dead letters new again, except those for an older incarnation.
+-- refuse makes a dead letter of an item that the run's code has no use for. Another
+-- resolution may then come under its ID.
+local function refuse(r, no, reason)
+	local entry = open(r)[no]
+	mark(r, no, STATE.dead, entry)
+	call('HSET', T .. 'i:' .. no, 'a', reason)
+	rank('D', no, no)
+	if kind(entry) ~= KIND.resolution then return end
+	local id = 'refused:' .. no
+	call('HDEL', T .. 'x:' .. r.no, call('HGET', T .. 'i:' .. no, 'd'))
+	call('HSET', T .. 'i:' .. no, 'd', id)
+	call('HSET', T .. 'x:' .. r.no, id, no)
+end
+
+-- unbury makes a run's dead letters new again, except those for an older incarnation and
+-- those that were refused.
 local function unbury(r)
 	for no, entry in pairs(open(r)) do
-		if state(entry) == STATE.dead then
+		if state(entry) == STATE.dead and call('HEXISTS', T .. 'i:' .. no, 'a') == 0 then
 			local ic = call('HGET', T .. 'i:' .. no, 'c') or '0'
 			if kind(entry) == KIND.message or tonumber(ic) >= tonumber(r.ic) then
 				mark(r, no, STATE.new, entry)
@@ -435,6 +461,7 @@ local function write(t, r)
 		mark(r, no, STATE.dead, q[no])
 		rank('D', no, no)
 	end
+	for i = 1, #t.refused do refuse(r, t.refused[i][1], t.refused[i][2]) end
 	note(r.no, t.audit)
 	local verdict = VERDICT.committed
 	if t.update then verdict = update(r, t.update) end
