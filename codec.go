@@ -64,13 +64,60 @@ func (c codecs) decode(data []byte, v any) error {
 		if codec.Format() != data[0] {
 			continue
 		}
-		if err := codec.Unmarshal(data[1:], v); err != nil {
+		if err := unmarshal(codec, data[1:], v); err != nil {
 			return fmt.Errorf("decode %s: %w", reflect.TypeOf(v).Elem(), err)
 		}
 		return nil
 	}
 	return fmt.Errorf("decode %s: the value has format %d; add its codec to Config.Codecs", reflect.TypeOf(v).Elem(),
 		data[0])
+}
+
+// unmarshal calls a codec. One that panics does not decode.
+func unmarshal(c Codec, data []byte, v any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the codec of format %d panicked: %v", c.Format(), p)
+		}
+	}()
+	return c.Unmarshal(data, v)
+}
+
+// decoding decodes what arrives for a wait: what does not decode is refused, and what does
+// is not decoded again when it is handed over.
+type decoding[T any] struct {
+	codecs codecs
+	of     *byte // the first one of the value that was decoded last; nil: none
+	value  T
+}
+
+// decodingOf returns a decoding for the code of a run.
+func decodingOf[T any](ctx Context) *decoding[T] {
+	ctx.mustBeGiven()
+	return &decoding[T]{codecs: ctx.env.engine.codecs}
+}
+
+// check decodes a value. It returns why that is impossible, or nil. What this process
+// cannot read does not count: it may well decode.
+func (d *decoding[T]) check(data []byte) error {
+	v, err := decodeAs[T](d.codecs, data)
+	switch {
+	case errors.Is(err, ErrSealed):
+		return nil
+	case err == nil && len(data) > 0:
+		d.of, d.value = &data[0], v
+	}
+	return err
+}
+
+// result returns the value that the code gets; what is its name.
+func (d *decoding[T]) result(ctx Context, name string, data []byte) (T, error) {
+	if len(data) > 0 && &data[0] == d.of {
+		once := *d
+		*d = decoding[T]{codecs: d.codecs} // each call gets a copy of its own
+		return once.value, nil
+	}
+	return decodeResult[T](ctx, name, data)
 }
 
 // decodeAs decodes data as a T.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -29,18 +30,24 @@ type DeadLetters struct{ engine *Engine }
 func (e *Engine) DeadLetters() DeadLetters { return DeadLetters{e} }
 
 // DeadLetter is something that was accepted for a run and that nobody will
-// receive any more: the run has ended without it, or it is for a promise of an
-// earlier incarnation, or the end of a child that this one has started.
+// receive any more:
+//   - the run has ended without it;
+//   - it does not decode into the type that the run's code has for it (Reason says why);
+//   - it is for a promise of an earlier incarnation, or the end of a child that this one
+//     has started.
+//
+// An event that did not decode has the Kind store.ItemDelivery and its topic's Name.
 type DeadLetter struct {
 	Number   store.ItemNo   // names it
 	Kind     store.ItemKind // message, resolution, …
-	Name     string         // of a message
+	Name     string         // of a message, or of an event's topic
 	RunID    string         // that it was sent to
 	Workflow string         // of the run
 	Status   store.Status   // of the run
 	Sent     time.Time
-	Headers  Headers // of a message
+	Headers  Headers // of a message or an event
 	Size     int     // of the stored value in bytes
+	Reason   string  // why the run has refused it; "": it has not
 
 	value  []byte
 	failed bool
@@ -93,23 +100,48 @@ func (d DeadLetters) List(ctx context.Context, f store.DeadFilter) (letters []De
 	}
 	letters = make([]DeadLetter, len(page.Letters))
 	for i := range page.Letters {
-		l := &page.Letters[i]
-		letters[i] = DeadLetter{
+		l, of := &page.Letters[i], &letters[i]
+		*of = DeadLetter{
 			Number: l.Item.No, Kind: l.Item.Kind, Name: l.Item.Name, RunID: l.RunID, Workflow: l.Workflow, Status: l.Status,
 			Sent: l.Item.Sent.Time(), Size: l.Size, value: l.Item.Value, failed: l.Item.Failed,
 			codecs: d.engine.codecs, errors: d.engine.errors,
 		}
-		letters[i].Headers, _ = decodeHeaders(l.Item.Headers) // were written by encode
+		if l.Item.Verdict != nil {
+			of.Reason = textOf(l.Item.Verdict)
+		}
+		headers := l.Item.Headers
+		if x := deliveredEvent(&l.Item); x != nil {
+			of.Name, of.value, headers = x.Topic, x.Event.Value, x.Event.Headers
+		}
+		of.Headers, _ = decodeHeaders(headers) // were written by encode
 	}
 	return letters, page.Next, nil
 }
 
-// Replay sends a dead message again, with its headers, to the run with the ID, which may
-// be another one than before, and then removes the letter. If the process dies in between, the letter is still there,
-// and a second replay to the same run delivers nothing twice. Errors: ErrNotFound
-// if there is no such letter or run, ErrTerminal if the run has ended, ErrSealed if this
-// process has not the key or the object of the value, ErrInvalid if the letter is no
-// message; the letter is then kept.
+// textOf returns a stored text, or what there is to say of one that cannot be read.
+func textOf(stored []byte) string {
+	if err := payload.Readable(stored); err != nil {
+		return err.Error()
+	}
+	return string(stored)
+}
+
+// deliveredEvent returns the event that a letter has, or nil: it has another value, none,
+// or one that cannot be read.
+func deliveredEvent(it *store.Item) *event.Delivery {
+	d := new(event.Delivery)
+	if it.Kind != store.ItemDelivery || payload.Readable(it.Value) != nil || event.Decode(it.Value, d) != nil {
+		return nil
+	}
+	return d
+}
+
+// Replay sends a dead message again, with its headers, to the run with the ID, which may be
+// another one than before, and then removes the letter. If the process dies in between, the
+// letter is still there, and a second replay to the same run delivers nothing twice.
+// Errors, with which the letter is kept: ErrNotFound if there is no such letter or run,
+// ErrTerminal if the run has ended, ErrSealed if this process has not the key or the object
+// of the value, ErrInvalid if the letter is no message.
 func (d DeadLetters) Replay(ctx context.Context, number store.ItemNo, runID string, act Act) error {
 	if err := act.check(); err != nil {
 		return fmt.Errorf("replay dead letter %d: %w", number, err)

@@ -59,28 +59,32 @@ func waitOptionsOf(name string, opts []WaitOption) (waitOptions, error) {
 }
 
 // receive describes a wait for messages of the name.
-func (o waitOptions) receive(ctx Context, call runner.Call, name string, most int) runner.Receive {
-	r := runner.Receive{Call: call, Names: []string{name}, Max: most}
+func (o waitOptions) receive(
+	ctx Context, call runner.Call, name string, most int, check runner.Check,
+) runner.Receive {
+	r := runner.Receive{Call: call, Names: []string{name}, Max: most, Check: check}
 	if o.hasWithin {
 		r.Deadline = ctx.branch.Now().Add(o.within)
 	}
 	return r
 }
 
-// Receive waits for a message and returns its value. The error is ErrTimeout if
-// a deadline given with Within wins, ErrCancelled if the branch is cancelled, or
-// that of decoding.
+// Receive waits for a message and returns its value. One that does not decode into a T
+// becomes a dead letter with the reason, is logged, and Receive waits for the next one.
+// The error is ErrTimeout if a deadline given with Within wins, and ErrCancelled if the
+// branch is cancelled.
 func (m Message[T]) Receive(ctx Context, opts ...WaitOption) (T, error) {
 	var zero T
 	o, err := waitOptionsOf(string(m), opts)
 	if err != nil {
 		return zero, err
 	}
-	got, err := ctx.branch.Receive(o.receive(ctx, ctx.call(o.as, o.key), string(m), 1))
+	d := decodingOf[T](ctx)
+	got, err := ctx.branch.Receive(o.receive(ctx, ctx.call(o.as, o.key), string(m), 1, d.check))
 	if err != nil {
 		return zero, ctx.env.engine.errors.seen(err)
 	}
-	return decodeResult[T](ctx, string(m), got[0].Value)
+	return d.result(ctx, string(m), got[0].Value)
 }
 
 // ReceiveBatch waits for up to most messages and returns their values, oldest
@@ -95,13 +99,14 @@ func (m Message[T]) ReceiveBatch(ctx Context, most int, opts ...WaitOption) ([]T
 	if most < 1 {
 		return nil, fmt.Errorf("receive %q: expected a batch of 1 or more, found %d: %w", string(m), most, ErrInvalid)
 	}
-	got, err := ctx.branch.Receive(o.receive(ctx, ctx.call(o.as, o.key), string(m), most))
+	d := decodingOf[T](ctx)
+	got, err := ctx.branch.Receive(o.receive(ctx, ctx.call(o.as, o.key), string(m), most, d.check))
 	if err != nil {
 		return nil, ctx.env.engine.errors.seen(err)
 	}
 	values := make([]T, len(got))
 	for i := range got {
-		if values[i], err = decodeResult[T](ctx, string(m), got[i].Value); err != nil {
+		if values[i], err = d.result(ctx, string(m), got[i].Value); err != nil {
 			return nil, err
 		}
 	}
@@ -173,11 +178,12 @@ func (m Message[T]) ReceiveDelivery(ctx Context, opts ...WaitOption) (Delivery[T
 	if err != nil {
 		return Delivery[T]{}, err
 	}
-	got, err := ctx.branch.Receive(o.receive(ctx, ctx.call(o.as, o.key), string(m), 1))
+	d := decodingOf[T](ctx)
+	got, err := ctx.branch.Receive(o.receive(ctx, ctx.call(o.as, o.key), string(m), 1, d.check))
 	if err != nil {
 		return Delivery[T]{}, ctx.env.engine.errors.seen(err)
 	}
-	value, err := decodeResult[T](ctx, string(m), got[0].Value)
+	value, err := d.result(ctx, string(m), got[0].Value)
 	headers, _ := decodeHeaders(got[0].Headers) // were written by encode
 	return Delivery[T]{value, got[0].Sent.Time(), headers}, err
 }

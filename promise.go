@@ -23,18 +23,22 @@ import (
 // after somebody waits for it.
 type Promise[T any] struct {
 	inner *runner.Promise
+	value *decoding[T]
 	name  string
 	token string
 }
 
 // NewPromise makes a promise in the run. Hand out its Token, which is the
-// right to assign the promise with Engine.Resolve or Engine.Reject.
+// right to assign the promise with Engine.Resolve or Engine.Reject. A value that does not
+// decode into a T does not assign it: it becomes a dead letter with the reason, is logged,
+// and the promise can be assigned again.
 func NewPromise[T any](ctx Context, name string) (*Promise[T], error) {
-	p, err := ctx.branch.NewPromise(ctx.call(name, ""))
+	d := decodingOf[T](ctx)
+	p, err := ctx.branch.NewPromise(ctx.call(name, ""), d.check)
 	if err != nil {
 		return nil, err
 	}
-	return &Promise[T]{inner: p, name: name, token: makeToken(ctx.env.run, p.Location(), p.Secret())}, nil
+	return &Promise[T]{inner: p, value: d, name: name, token: makeToken(ctx.env.run, p.Location(), p.Secret())}, nil
 }
 
 // Token identifies the promise and is the right to assign it: it names the run
@@ -76,7 +80,7 @@ func (p *Promise[T]) result(ctx Context, data []byte, err error) (T, error) {
 		var zero T
 		return zero, ctx.env.engine.errors.seen(err)
 	}
-	return decodeResult[T](ctx, p.name, data)
+	return p.value.result(ctx, p.name, data)
 }
 
 // Resolve assigns a value to the promise with the token. Errors:

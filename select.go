@@ -28,17 +28,19 @@ func (p *Promise[T]) Case() Case {
 // Case waits for a message and stores it in into if it wins. If it loses no
 // message is consumed.
 func (m Message[T]) Case(into *T, opts ...WaitOption) Case {
+	var d *decoding[T]
 	return Case{
 		build: func(ctx Context) (runner.Case, error) {
 			o, err := waitOptionsOf(string(m), opts)
 			if err != nil {
 				return runner.Case{}, err
 			}
-			r := o.receive(ctx, runner.Call{Name: o.as, Key: o.key, Shield: ctx.shield}, string(m), 1)
+			d = decodingOf[T](ctx)
+			r := o.receive(ctx, runner.Call{Name: o.as, Key: o.key, Shield: ctx.shield}, string(m), 1, d.check)
 			return runner.Case{Receive: &r}, nil
 		},
 		won: func(ctx Context, s runner.Selected) (err error) {
-			*into, err = decodeResult[T](ctx, string(m), s.Messages[0].Value)
+			*into, err = d.result(ctx, string(m), s.Messages[0].Value)
 			return err
 		},
 	}

@@ -176,15 +176,17 @@ func (t Topic[T]) Publish(ctx context.Context, e *Engine, value T, opts ...SendO
 }
 
 // Receive waits for an event of the topic and returns its value. The error is
-// ErrTimeout if a deadline given with Within wins, ErrCancelled if the branch is
-// cancelled, or that of decoding.
+// ErrTimeout if a deadline given with Within wins, and ErrCancelled if the branch is
+// cancelled. An event that does not decode into a T becomes a dead letter of the run with
+// the reason, is logged, and Receive waits for the next one; a consumed one is consumed.
 //
 // An event that the topic has sent to the run by the deadline wins over it. One
 // that the run does not take after all, because something else has won or the
 // branch was cancelled meanwhile, takes its old place at the topic.
 func (t Topic[T]) Receive(ctx Context, opts ...WaitOption) (T, error) {
 	var zero T
-	spec, err := t.wait(ctx, ctx.call(t.Name, ""), opts)
+	v := decodingOf[T](ctx)
+	spec, err := t.wait(ctx, ctx.call(t.Name, ""), v.check, opts)
 	if err != nil {
 		return zero, err
 	}
@@ -192,7 +194,7 @@ func (t Topic[T]) Receive(ctx Context, opts ...WaitOption) (T, error) {
 	if err != nil {
 		return zero, ctx.env.engine.errors.seen(err)
 	}
-	return decodeResult[T](ctx, t.Name, d.Event.Value)
+	return v.result(ctx, t.Name, d.Event.Value)
 }
 
 // Event is an event with what accompanies it.
@@ -206,7 +208,8 @@ type Event[T any] struct {
 // ReceiveEvent is Receive for code that wants to know more of the event than its
 // value.
 func (t Topic[T]) ReceiveEvent(ctx Context, opts ...WaitOption) (Event[T], error) {
-	spec, err := t.wait(ctx, ctx.call(t.Name, ""), opts)
+	v := decodingOf[T](ctx)
+	spec, err := t.wait(ctx, ctx.call(t.Name, ""), v.check, opts)
 	if err != nil {
 		return Event[T]{}, err
 	}
@@ -214,13 +217,13 @@ func (t Topic[T]) ReceiveEvent(ctx Context, opts ...WaitOption) (Event[T], error
 	if err != nil {
 		return Event[T]{}, ctx.env.engine.errors.seen(err)
 	}
-	value, err := decodeResult[T](ctx, t.Name, d.Event.Value)
+	value, err := v.result(ctx, t.Name, d.Event.Value)
 	headers, _ := decodeHeaders(d.Event.Headers) // were written by encode
 	return Event[T]{event.PublicID(d.Event.ID), value, d.Event.Sent.Time(), headers}, err
 }
 
 // wait describes a wait for an event.
-func (t Topic[T]) wait(ctx Context, call runner.Call, opts []WaitOption) (runner.Event, error) {
+func (t Topic[T]) wait(ctx Context, call runner.Call, check runner.Check, opts []WaitOption) (runner.Event, error) {
 	o, err := waitOptionsOf(t.Name, opts)
 	if err != nil {
 		return runner.Event{}, err
@@ -234,7 +237,7 @@ func (t Topic[T]) wait(ctx Context, call runner.Call, opts []WaitOption) (runner
 			t.Name, t.Visible, ErrInvalid)
 	}
 	call.Name, call.Key = o.as, o.key
-	spec := runner.Event{Call: call, Topic: t.Name, Visible: visible}
+	spec := runner.Event{Call: call, Topic: t.Name, Visible: visible, Check: check}
 	if o.hasWithin {
 		spec.Deadline = ctx.branch.Now().Add(o.within)
 	}
@@ -244,13 +247,15 @@ func (t Topic[T]) wait(ctx Context, call runner.Call, opts []WaitOption) (runner
 // Case waits for an event of the topic and stores its value in into if it wins. If
 // it loses no event is consumed.
 func (t Topic[T]) Case(into *T, opts ...WaitOption) Case {
+	var v *decoding[T]
 	return Case{
 		build: func(ctx Context) (runner.Case, error) {
-			spec, err := t.wait(ctx, runner.Call{Shield: ctx.shield}, opts)
+			v = decodingOf[T](ctx)
+			spec, err := t.wait(ctx, runner.Call{Shield: ctx.shield}, v.check, opts)
 			return runner.Case{Event: &spec}, err
 		},
 		won: func(ctx Context, s runner.Selected) (err error) {
-			*into, err = decodeResult[T](ctx, t.Name, s.Event.Event.Value)
+			*into, err = v.result(ctx, t.Name, s.Event.Event.Value)
 			return err
 		},
 	}

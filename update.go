@@ -42,7 +42,7 @@ func (u Update[Req, Resp]) Receive(ctx Context, opts ...WaitOption) (*Request[Re
 	if err != nil {
 		return nil, err
 	}
-	return u.receive(ctx, o.receive(ctx, ctx.call(o.as, o.key), runner.UpdateBox(string(u)), 1))
+	return u.receive(ctx, o.receive(ctx, ctx.call(o.as, o.key), runner.UpdateBox(string(u)), 1, nil))
 }
 
 func (u Update[Req, Resp]) receive(ctx Context, wait runner.Receive) (*Request[Req, Resp], error) {
@@ -80,7 +80,8 @@ func (u Update[Req, Resp]) Case(into **Request[Req, Resp], opts ...WaitOption) C
 			if err != nil {
 				return runner.Case{}, err
 			}
-			r := o.receive(ctx, runner.Call{Name: o.as, Key: o.key, Shield: ctx.shield}, runner.UpdateBox(string(u)), 1)
+			call := runner.Call{Name: o.as, Key: o.key, Shield: ctx.shield}
+			r := o.receive(ctx, call, runner.UpdateBox(string(u)), 1, nil)
 			return runner.Case{Receive: &r}, nil
 		},
 		won: func(ctx Context, s runner.Selected) (err error) {

@@ -19,7 +19,8 @@ func (dc deadLetterCommands) command() *cobra.Command {
 		Aliases: []string{"deadletter"},
 		Short:   "list, send again and remove messages that no run has received",
 		Long: `Dead letters are items that were accepted for a run and will not be received any more,
-because the run has ended or has continued as new. They are kept as long as the
+because the run has ended or has continued as new, or because they do not decode into the
+type that its code has for them. They are kept as long as the
 run is, unless its workflow discards them.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -45,12 +46,14 @@ type letterView struct {
 	Size     int             `json:"size"`
 	Value    json.RawMessage `json:"value,omitempty"`
 	Error    *failureView    `json:"error,omitempty"`
+	Reason   string          `json:"reason,omitempty"`
 }
 
 func viewLetter(l *stet.DeadLetter) letterView {
 	v := letterView{
 		Number: l.Number, Kind: l.Kind.String(), Name: l.Name, Run: l.RunID, Workflow: l.Workflow, Status: l.Status,
 		Sent: l.Sent, Size: l.Size, Value: valueJSON(l.Value().Bytes()),
+		Reason: l.Reason,
 	}
 	if err := l.Err(); err != nil {
 		v.Error = viewError(err)
@@ -84,7 +87,7 @@ func (dc deadLetterCommands) listCommand() *cobra.Command {
 
 // printLetters prints dead letters; in the form ids their numbers.
 func (dc deadLetterCommands) printLetters(letters []stet.DeadLetter, next string) error {
-	g := &grid{headers: []string{"NUMBER", "KIND", "NAME", "RUN", "WORKFLOW", "STATUS", "SENT", "SIZE", "VALUE"}}
+	g := &grid{headers: []string{"NUMBER", "KIND", "NAME", "RUN", "WORKFLOW", "STATUS", "SENT", "SIZE", "VALUE", "REASON"}}
 	for i := range letters {
 		v := viewLetter(&letters[i])
 		var err error
@@ -99,7 +102,7 @@ func (dc deadLetterCommands) printLetters(letters []stet.DeadLetter, next string
 				value = v.Error.Message
 			}
 			g.add(fmt.Sprint(v.Number), v.Kind, printable(v.Name), printable(v.Run), printable(v.Workflow), v.Status.String(),
-				moment(store.TimeOf(v.Sent)), fmt.Sprint(v.Size), short(value, 60))
+				moment(store.TimeOf(v.Sent)), fmt.Sprint(v.Size), short(value, 60), short(printable(v.Reason), 120))
 		}
 		if err != nil {
 			return err

@@ -263,7 +263,7 @@ func (a *activation) logNotes() {
 		return
 	}
 	for _, n := range a.code.Notes() {
-		a.x.log().Warn(n.Text, "run_id", a.id, "location", n.Location.String(), "error", n.Err)
+		a.x.log().Warn(n.Text, "run_id", a.id, "workflow", a.run.Workflow, "location", n.Location.String(), "error", n.Err)
 	}
 }
 

@@ -119,6 +119,9 @@ type Ended struct {
 type Wait struct {
 	Topic string `cbor:"1,keyasint"`
 	Key   string `cbor:"2,keyasint"`
+	// Refused is the number of a broadcast event that the wait was given and that did not
+	// decode: the run has had it. 0: none.
+	Refused store.ItemNo `cbor:"3,keyasint,omitempty"`
 }
 
 var (

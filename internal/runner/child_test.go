@@ -451,7 +451,7 @@ func TestDeadlineOfACombinedWait(t *testing.T) {
 					if err != nil {
 						return result("", err)
 					}
-					p, err := b.NewPromise(at("p"))
+					p, err := b.NewPromise(at("p"), nil)
 					if err != nil {
 						return result("", err)
 					}

@@ -158,7 +158,7 @@ func TestSelectOfSeveralKinds(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-				p, _ := b.NewPromise(at("p"))
+				p, _ := b.NewPromise(at("p"), nil)
 				x := spawn(b, "x", "s")
 				s, err := b.Select(at("select"), []Case{
 					{Future: x}, {Promise: p}, {Receive: &Receive{Call: at("mail"), Names: []string{"mail"}, Max: 1}},
@@ -393,7 +393,7 @@ func TestWhatACancelDoesNotReach(t *testing.T) {
 	})
 	t.Run("a promise", func(t *testing.T) {
 		h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-			p, _ := b.NewPromise(at("p"))
+			p, _ := b.NewPromise(at("p"), nil)
 			await := func(name string) *Future {
 				return b.Go(at(name), func(b *Branch) (any, error) {
 					v, err := b.AwaitPromise(at("p"), p)

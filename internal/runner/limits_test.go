@@ -179,7 +179,7 @@ func TestNothingGrowsInALoop(t *testing.T) {
 	var answer *Promise
 	var forever *Future
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
-		answer, _ = b.NewPromise(at("answer"))
+		answer, _ = b.NewPromise(at("answer"), nil)
 		forever = b.Go(at("forever"), func(b *Branch) (any, error) { return receive(b, "never", 0) })
 		for range 500 {
 			if _, err := b.Select(at("select"), []Case{

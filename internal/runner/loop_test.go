@@ -400,7 +400,7 @@ func TestAPromiseOfAPrunedIterationHasEnded(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		places = nil
 		return result(counting(b, 2, 1, 20, func(n int64) error {
-			p, err := b.NewPromise(at("p"))
+			p, err := b.NewPromise(at("p"), nil)
 			if err == nil {
 				places = append(places, p.Location())
 			}

@@ -218,7 +218,7 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 	case "receive":
 		return x.receive(b, s)
 	case "promise":
-		p, err := b.NewPromise(at(s.name))
+		p, err := b.NewPromise(at(s.name), nil)
 		if err == nil {
 			var v []byte
 			v, err = b.AwaitPromise(at("await"), p)

@@ -17,6 +17,7 @@ type Promise struct {
 type promiseOp struct {
 	journal.Op
 	promises *promises
+	check    Check
 }
 
 // promises are the promises of a run and what they were assigned.
@@ -27,13 +28,14 @@ type promises struct {
 	resolved map[string]store.Item // resolutions that are not consumed, by location
 }
 
-// NewPromise makes a promise; its location identifies it.
-func (b *Branch) NewPromise(call Call) (*Promise, error) {
+// NewPromise makes a promise; its location identifies it. What is of no use by the check
+// does not assign it.
+func (b *Branch) NewPromise(call Call, check Check) (*Promise, error) {
 	if err := b.Enter(call); err != nil {
 		return nil, err
 	}
 	p := &b.run.promises
-	o := &promiseOp{promises: p}
+	o := &promiseOp{promises: p, check: check}
 	p.j.Declare(&b.Branch, &o.Op, o, call, store.KindPromise)
 	p.made[string(o.Loc)] = o
 	o.In.OnPrune(func() { delete(p.made, string(o.Loc)) })
@@ -84,9 +86,15 @@ func (o *promiseOp) Start() {
 
 func (o *promiseOp) Abandon() bool { return false }
 
-// arrive lists the promise if its resolution is there.
+// arrive lists the promise if its resolution is there. One that does not decode is refused,
+// and the promise can be assigned again.
 func (o *promiseOp) arrive() {
-	if _, ok := o.promises.resolved[string(o.Loc)]; ok && o.J.Live() && !o.Settled() {
+	it, ok := o.promises.resolved[string(o.Loc)]
+	switch {
+	case !ok || !o.J.Live() || o.Settled():
+	case !it.Failed && o.Refuses(&it, it.Value, o.check):
+		delete(o.promises.resolved, string(o.Loc))
+	default:
 		o.promises.arrived.Add(o)
 	}
 }
@@ -129,7 +137,8 @@ func (p *promises) deliver(it *store.Item) bool {
 	if o := p.made[it.Loc]; o != nil {
 		o.arrive()
 	}
-	return true
+	_, kept := p.resolved[it.Loc]
+	return kept
 }
 
 // madeIn returns the generation in which the promise at loc was made, or will be.

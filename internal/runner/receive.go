@@ -16,7 +16,11 @@ type Receive struct {
 	Names    []string   // of messages, or UpdateBox of the names of updates
 	Max      int        // messages at most; at least 1
 	Deadline store.Time // 0: none
+	Check    Check      // of the values of messages
 }
+
+// Check says why the code has no use for a value that has arrived.
+type Check = journal.Check
 
 // receiveOp is a wait for messages. It takes effect when a branch waits for it.
 type receiveOp struct {
@@ -111,6 +115,12 @@ func (o *receiveOp) Needs() int {
 // does not end the wait: only a timer knows that the inbox was read to the deadline.
 func (o *receiveOp) Takes(it *store.Item) bool {
 	return (o.Deadline == 0 || it.Sent <= o.Deadline) && !o.Late(it.Sent)
+}
+
+// Refuses makes a dead letter of a message that does not decode. Requests of updates are
+// rejected by the code.
+func (o *receiveOp) Refuses(it *store.Item) bool {
+	return it.Kind == store.ItemMessage && o.Op.Refuses(it, it.Value, o.spec.Check)
 }
 
 func (o *receiveOp) Due()               { o.Take() }

@@ -63,9 +63,9 @@ func TestRemovedOfEachKind(t *testing.T) {
 				b.Now().Add(2*time.Hour))
 			return err
 		}, hour},
-		"promise, not solved": {func(b *Branch) error { _, err := b.NewPromise(at("x")); return err }, func(*harness) {}},
+		"promise, not solved": {func(b *Branch) error { _, err := b.NewPromise(at("x"), nil); return err }, func(*harness) {}},
 		"promise, solved": {func(b *Branch) error {
-			p, err := b.NewPromise(at("x"))
+			p, err := b.NewPromise(at("x"), nil)
 			if err == nil {
 				_, err = b.AwaitPromise(at("x"), p)
 			}

@@ -196,7 +196,7 @@ func TestBranchesEndBeforeTheRunContinues(t *testing.T) {
 // TestAnOlderIncarnationsPromise is nobody's.
 func TestAnOlderIncarnationsPromise(t *testing.T) {
 	h := newRenewing(t, func(b *Branch, n int) (string, bool, error) {
-		p, err := b.NewPromise(at("p"))
+		p, err := b.NewPromise(at("p"), nil)
 		if err != nil || n == 0 {
 			return "", true, err
 		}

@@ -351,7 +351,7 @@ func TestRule09(t *testing.T) {
 			say("go: %v", err2)
 			_, err2 = b.Select(at("select"), []Case{{Future: settled}})
 			say("select: %v", err2)
-			_, err2 = b.NewPromise(at("p"))
+			_, err2 = b.NewPromise(at("p"), nil)
 			say("promise: %v", err2)
 			_, err2 = receive(b, "mail", 0)
 			say("receive: %v", err2)
@@ -650,7 +650,7 @@ func TestRule15(t *testing.T) {
 	code := func(last string) func(*Branch) ([]byte, *stored.Failure) {
 		return func(b *Branch) ([]byte, *stored.Failure) {
 			other := b.Go(at("other"), func(b *Branch) (any, error) {
-				p, err := b.NewPromise(at("p"))
+				p, err := b.NewPromise(at("p"), nil)
 				if err != nil {
 					return nil, err
 				}

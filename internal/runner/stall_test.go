@@ -82,7 +82,7 @@ func TestStallNamesBothSides(t *testing.T) {
 		{"the function returns without an open entry", flaky, sequence(), func(h *harness) { h.fail("fetch", "no") },
 			"fetch", "step fetch (open)", "the end of the workflow"},
 		{"asked for and not waited for", func(b *Branch) ([]byte, *stored.Failure) {
-			p, err := b.NewPromise(at("p"))
+			p, err := b.NewPromise(at("p"), nil)
 			if err == nil {
 				_, err = b.AwaitPromise(at("p"), p)
 			}
@@ -91,7 +91,7 @@ func TestStallNamesBothSides(t *testing.T) {
 			}
 			return result("", err)
 		}, func(b *Branch) ([]byte, *stored.Failure) {
-			if _, err := b.NewPromise(at("p")); err != nil {
+			if _, err := b.NewPromise(at("p"), nil); err != nil {
 				return result("", err)
 			}
 			return result(step(b, "after"))
@@ -153,7 +153,7 @@ func TestCancelOfAStalledRunIsLeftUnexamined(t *testing.T) {
 func TestRecordedCompletionIsWaitedForAgain(t *testing.T) {
 	// A promise is assigned after a step; the changed code looks at the promise in
 	// a Select that a recorded timer wins, before it awaits it.
-	ask := func(b *Branch) *Promise { p, _ := b.NewPromise(at("p")); return p }
+	ask := func(b *Branch) *Promise { p, _ := b.NewPromise(at("p"), nil); return p }
 	tick := func(b *Branch, p *Promise) {
 		_, _ = b.Select(at("select"), []Case{{Promise: p}, {Timer: &Timer{Call: at("tick"), At: birth.Add(time.Hour)}}})
 	}

@@ -295,7 +295,7 @@ func TestMessageGoesToTheNextReceiverAfterADeadline(t *testing.T) {
 func TestPromise(t *testing.T) {
 	var secret [16]byte
 	code := func(b *Branch) ([]byte, *stored.Failure) {
-		p, err := b.NewPromise(at("answer"))
+		p, err := b.NewPromise(at("answer"), nil)
 		if err != nil {
 			return result("", err)
 		}

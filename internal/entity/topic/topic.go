@@ -261,6 +261,8 @@ func (r *Rules) acknowledge(key string, w *entity.Writer) {
 		r.inFlight--
 		r.Counts.Received++
 		r.drop(e, w)
+	} else {
+		r.landed(e)
 	}
 	r.write(rd, w)
 }

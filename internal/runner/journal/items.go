@@ -1,6 +1,11 @@
 package journal
 
-import "github.com/stet-run/stet/store"
+import (
+	"fmt"
+
+	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
+)
 
 // Items knows which items were delivered, so that one that is delivered again is
 // ignored. A run may receive messages for ever: what cannot come again is forgotten.
@@ -30,6 +35,9 @@ func (i *Items) Take(turn *store.Turn) {
 		i.taking = append(i.taking, c.Item)
 	}
 	i.taking = append(i.taking, turn.Dead...)
+	for _, x := range turn.Refused {
+		i.taking = append(i.taking, x.Item)
+	}
 }
 
 // Committed notes that the turn is durable.
@@ -68,3 +76,27 @@ func (j *Journal) Answer(no store.ItemNo, answer []byte) {
 	j.Items.Know(no)
 	j.Log.Consume(no, answer)
 }
+
+// A Check says why the code has no use for a value that has arrived: it does not decode
+// into its type. A nil Check takes any.
+type Check func(value []byte) error
+
+// Refuses makes a dead letter of an item for which an operation has no use, so that the
+// operation waits for the next one. It reports whether it does. The history says nothing of
+// it: a replay does not find the item any more, or refuses it again.
+func (o *Op) Refuses(it *store.Item, value []byte, check Check) bool {
+	if check == nil {
+		return false
+	}
+	err := check(value)
+	if err == nil {
+		return false
+	}
+	o.J.Log.Refuse(it.No, stored.Cut(o.Loc.String()+": "+err.Error(), maxRefusal))
+	o.J.Owner.Note(o.Loc, "a "+it.Kind.String()+" is of no use to the code: it is a dead letter now",
+		fmt.Errorf("dead letter %d: %w", it.No, err))
+	return true
+}
+
+// maxRefusal bounds the reason of a dead letter.
+const maxRefusal = 2 << 10

@@ -20,6 +20,8 @@ type Owner interface {
 	// Break ends the activation for an error that is not the run's: it is to be loaded
 	// again.
 	Break(err error)
+	// Note tells the log of the process something.
+	Note(loc location.Loc, text string, err error)
 	// StandsStill reports whether ends of attempts are recorded and not handed over.
 	StandsStill() bool
 	// HasReturned reports whether the workflow's function has returned.

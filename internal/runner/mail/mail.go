@@ -22,6 +22,9 @@ type Receiver interface {
 	// Takes reports whether a message counts. One that was sent later than it does not
 	// count either.
 	Takes(it *store.Item) bool
+	// Refuses reports whether the receiver has no use for a message that it takes: it is
+	// gone then. It is asked once for each message, before that counts.
+	Refuses(it *store.Item) bool
 }
 
 // Boxes are the mailboxes of a run, by name. The zero value is empty. They are not safe
@@ -33,10 +36,31 @@ type Boxes struct {
 
 // box holds the messages of one name and what waits for them.
 type box struct {
-	items     []store.Item // in the order of their numbers
-	receivers []Receiver   // in the order of waiting; those that wait no more are skipped
-	changed   bool         // listed in Boxes.changed
-	crowd     int          // see weed
+	items     []letter   // in the order of their numbers
+	receivers []Receiver // in the order of waiting; those that wait no more are skipped
+	changed   bool       // listed in Boxes.changed
+	crowd     int        // see weed
+}
+
+// letter is a message and the receiver that has last looked at it; nil: none has.
+type letter struct {
+	store.Item
+	read Receiver
+}
+
+// accepts reports whether a receiver has a use for a message that it takes. Otherwise the
+// message is gone.
+func (x *box) accepts(r Receiver, i int) bool {
+	l := &x.items[i]
+	if l.read == r {
+		return true
+	}
+	if r.Refuses(&l.Item) {
+		x.items = slices.Delete(x.items, i, i+1)
+		return false
+	}
+	l.read = r
+	return true
 }
 
 func (b *Boxes) box(name string) *box {
@@ -65,7 +89,7 @@ func (b *Boxes) Deliver(name string, it store.Item) {
 	for at > 0 && x.items[at-1].No > it.No {
 		at--
 	}
-	x.items = slices.Insert(x.items, at, it)
+	x.items = slices.Insert(x.items, at, letter{Item: it})
 	b.touch(x)
 }
 
@@ -133,11 +157,12 @@ func (b *Boxes) Match() Receiver {
 func (b *Boxes) enough(r Receiver) bool {
 	need := r.Needs()
 	for _, name := range r.Names() {
-		items := b.box(name).items
-		for i := range items {
-			if !r.Takes(&items[i]) {
-				break
+		x := b.box(name)
+		for i := 0; i < len(x.items) && r.Takes(&x.items[i].Item); {
+			if !x.accepts(r, i) {
+				continue
 			}
+			i++
 			if need--; need == 0 {
 				return true
 			}
@@ -154,18 +179,21 @@ func (b *Boxes) Take(r Receiver, most, bytes int) []store.Item {
 		var from *box
 		for _, name := range r.Names() {
 			x := b.box(name)
-			if len(x.items) > 0 && r.Takes(&x.items[0]) && (from == nil || x.items[0].No < from.items[0].No) {
+			for len(x.items) > 0 && r.Takes(&x.items[0].Item) && !x.accepts(r, 0) {
+				continue // it is gone
+			}
+			if len(x.items) > 0 && r.Takes(&x.items[0].Item) && (from == nil || x.items[0].No < from.items[0].No) {
 				from = x
 			}
 		}
 		if from == nil {
 			break
 		}
-		it := from.items[0]
+		it := from.items[0].Item
 		if size += len(it.Value); taken != nil && size > bytes {
 			break
 		}
-		from.items[0] = store.Item{}
+		from.items[0] = letter{}
 		from.items = from.items[1:]
 		taken = append(taken, it)
 	}

@@ -14,6 +14,13 @@ type receiver struct {
 	needs    int
 	deadline store.Time // 0: none
 	done     bool
+	bad      store.ItemNo // is refused
+	looks    int          // at messages
+}
+
+func (r *receiver) Refuses(it *store.Item) bool {
+	r.looks++
+	return it.No == r.bad
 }
 
 func (r *receiver) Waits() bool     { return !r.done }
@@ -107,6 +114,31 @@ func TestNeeds(t *testing.T) {
 	}
 	if got := numbers(boxes.Take(r, 9, 100)); !slices.Equal(got, []store.ItemNo{1, 5}) {
 		t.Errorf("%v are taken", got)
+	}
+}
+
+// TestRefused: a message that its receiver refuses is gone and does not count; each is
+// looked at once.
+func TestRefused(t *testing.T) {
+	var boxes mail.Boxes
+	r := waiting(&boxes, 2, "a")
+	r.bad, r.deadline = 2, 9
+	for _, no := range []store.ItemNo{1, 2} {
+		boxes.Deliver("a", item(no))
+		if boxes.Match() != nil {
+			t.Fatalf("message %d ends the wait for two", no)
+		}
+	}
+	boxes.Deliver("a", item(3))
+	if boxes.Match() != r {
+		t.Fatal("two messages do not end the wait")
+	}
+	if got := numbers(boxes.Take(r, 9, 100)); !slices.Equal(got, []store.ItemNo{1, 3}) || r.looks != 3 {
+		t.Errorf("%v are taken, after %d looks", got, r.looks)
+	}
+	boxes.Deliver("a", item(2)) // the deadline is over, and nothing has looked for a match
+	if got := boxes.Take(r, 9, 100); got != nil {
+		t.Errorf("%v are taken", numbers(got))
 	}
 }
 

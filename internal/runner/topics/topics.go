@@ -65,6 +65,7 @@ func (t *Topics) init() {
 			return
 		}
 		t.registrations[w.Key] = &registration{wait: w, entry: e}
+		t.passes(w.Topic, w.Refused)
 	}
 }
 
@@ -75,7 +76,7 @@ func (t *Topics) found(o *wait) {
 		return // init has stalled the run
 	}
 	if g := t.registrations[w.Key]; g != nil {
-		o.topic, o.key, g.op = w.Topic, w.Key, o
+		o.topic, o.key, o.refused, g.op = w.Topic, w.Key, w.Refused, o
 	}
 }
 
@@ -124,7 +125,9 @@ func (t *Topics) Deliver(it store.Item) {
 		j.Owner.Damaged(o.Loc, err)
 		return
 	}
-	o.given, o.item, o.sent = d, it.No, it.Sent
+	if o.given, o.item, o.sent = d, it.No, it.Sent; o.refuses(&it) {
+		return
+	}
 	j.Log.See(&it)
 	o.arrive()
 }
@@ -161,6 +164,19 @@ func (t *Topics) hear(d *event.Delivery) {
 		h.first = d.Event.Sent
 	}
 	t.heard[d.Topic] = h
+}
+
+// passes notes that a broadcast event was refused; 0: none was.
+func (t *Topics) passes(topic string, no store.ItemNo) {
+	h := t.heard[topic]
+	if no <= h.last {
+		return
+	}
+	if t.heard == nil {
+		t.heard = map[string]heard{}
+	}
+	h.last = no
+	t.heard[topic] = h
 }
 
 // done notes that a wait does not stand any more.

@@ -18,6 +18,9 @@ import (
 // that ends it, and its delivery, wherever that is then, is consumed and means
 // nothing: the topic knows by the withdrawal that the event was not taken.
 //
+// An event of which the code has no use is acknowledged and becomes a dead letter. The turn
+// that says so registers the wait again, under another key, behind that event.
+//
 // So every key that was registered is acknowledged, taken or withdrawn, and
 // registrations holds those that are not yet, also those that the code has not
 // asked for.
@@ -26,6 +29,7 @@ type Event struct {
 	Topic    string
 	Visible  Visibility
 	Deadline store.Time // 0: none
+	Check    journal.Check
 }
 
 // Visibility says which events a wait may be given. One that was given to the run
@@ -51,6 +55,8 @@ type wait struct {
 	given  *event.Delivery // arrived; if it was not handed over, item is in the inbox
 	item   store.ItemNo
 	sent   store.Time // of the delivery
+	// refused is the number of the last broadcast event that did not decode; 0: none.
+	refused store.ItemNo
 }
 
 // Event waits for an event, for the code of a branch, and returns it. With a deadline that
@@ -90,16 +96,39 @@ func (o *wait) Start() {
 		o.key = ""
 	}
 	if o.key == "" {
-		o.topic, o.key = o.spec.Topic, j.KeyFor(&o.Op)
-		w := event.Wait{Topic: o.topic, Key: o.key}
-		j.Log.Send(event.Register(o.topic, o.key, o.topics.registrationOf(o)))
-		o.Write(store.Entry{State: store.Open, Wake: o.Deadline, Started: o.Asked, Value: event.Encode(w)})
-		o.topics.registrations[o.key] = &registration{wait: w, op: o}
+		o.register()
 	}
 	if o.Deadline != 0 {
 		j.Timers.Set(o, o.Deadline)
 	}
 	o.arrive()
+}
+
+// register registers the wait at its topic.
+func (o *wait) register() {
+	j := o.J
+	o.topic, o.key = o.spec.Topic, j.KeyFor(&o.Op)
+	w := event.Wait{Topic: o.topic, Key: o.key, Refused: o.refused}
+	j.Log.Send(event.Register(o.topic, o.key, o.topics.registrationOf(o)))
+	o.Write(store.Entry{State: store.Open, Wake: o.Deadline, Started: o.Asked, Value: event.Encode(w)})
+	o.topics.registrations[o.key] = &registration{wait: w, op: o}
+}
+
+// refuses makes a dead letter of a delivery that does not decode. It reports whether it
+// does; the wait then stands at the topic again, behind that event.
+func (o *wait) refuses(it *store.Item) bool {
+	if !o.inTime() || !o.Refuses(it, o.given.Event.Value, o.spec.Check) {
+		return false
+	}
+	if o.given.Event.Mode == event.Broadcast {
+		o.refused = o.given.Event.Number
+		o.topics.passes(o.topic, o.refused)
+	}
+	o.J.Log.Send(event.Ack(o.topic, o.key))
+	o.topics.done(o)
+	o.given = nil
+	o.register()
+	return true
 }
 
 // Withdraw ends a wait that was cancelled or has lost. While the run replays, a

@@ -11,9 +11,9 @@ import (
 type checkpoint struct {
 	undo []func()
 
-	prune, entries, consumed, sends, dead, audit int // lengths
-	bytes                                        int
-	marked, replaces                             bool
+	prune, entries, consumed, sends, dead, refused, audit int // lengths
+	bytes                                                 int
+	marked, replaces                                      bool
 
 	values, appends, answers int
 	tags                     []store.Pair
@@ -27,7 +27,8 @@ func (l *Log) Checkpoint() {
 	clear(undo)
 	l.before = checkpoint{
 		undo: undo[:0], prune: len(l.prune), entries: len(l.entries), consumed: len(l.consumed), sends: len(l.sends),
-		dead: len(l.dead), audit: len(l.audit), bytes: l.bytes, marked: l.marked, replaces: l.replaces,
+		dead: len(l.dead), refused: len(l.refused), audit: len(l.audit),
+		bytes: l.bytes, marked: l.marked, replaces: l.replaces,
 		values: len(l.values), appends: len(l.appends), answers: len(l.answers), tags: l.tags, size: l.size,
 	}
 }
@@ -40,7 +41,8 @@ func (l *Log) Restore() {
 	}
 	b := &l.before
 	l.prune, l.entries, l.consumed = l.prune[:b.prune], l.entries[:b.entries], l.consumed[:b.consumed]
-	l.sends, l.dead, l.audit = l.sends[:b.sends], l.dead[:b.dead], l.audit[:b.audit]
+	l.sends, l.dead, l.refused = l.sends[:b.sends], l.dead[:b.dead], l.refused[:b.refused]
+	l.audit = l.audit[:b.audit]
 	l.bytes, l.marked, l.replaces = b.bytes, b.marked, b.replaces
 	l.values, l.appends, l.answers = l.values[:b.values], l.appends[:b.appends], l.answers[:b.answers]
 	l.tags, l.size = b.tags, b.size

@@ -22,6 +22,7 @@ type Log struct {
 	consumed []store.Consumption
 	sends    []store.Command
 	dead     []store.ItemNo
+	refused  []store.Refusal
 	audit    []store.Audit
 	marked   bool // a mark of the run has changed
 	replaces bool // an entry may stand where one of entries is to be written
@@ -73,6 +74,12 @@ func (l *Log) Consume(no store.ItemNo, answer []byte) {
 // DeadLetter makes a dead letter of an item.
 func (l *Log) DeadLetter(no store.ItemNo) {
 	l.dead = append(l.dead, no)
+	l.forget(no)
+}
+
+// Refuse makes a dead letter of an item that the code has no use for, with the reason.
+func (l *Log) Refuse(no store.ItemNo, reason string) {
+	l.refused = append(l.refused, store.Refusal{Item: no, Reason: []byte(reason)})
 	l.forget(no)
 }
 
@@ -184,7 +191,7 @@ func (l *Log) Sends() []store.Command { return l.sends }
 // Empty reports whether there is nothing to commit.
 func (l *Log) Empty() bool {
 	return len(l.entries) == 0 && len(l.seen) == 0 && len(l.consumed) == 0 && len(l.dead) == 0 &&
-		len(l.prune) == 0 && len(l.sends) == 0 && l.shown.rows() == 0
+		len(l.refused) == 0 && len(l.prune) == 0 && len(l.sends) == 0 && l.shown.rows() == 0
 }
 
 // Turn returns what is gathered as a turn of the run, without an update.
@@ -192,7 +199,7 @@ func (l *Log) Turn(run *store.Run) *store.Turn {
 	return &store.Turn{
 		Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation,
 		Prune: l.prune, Entries: l.kept(), Insert: !l.replaces,
-		Seen: l.seen, Consumed: l.consumed, Dead: l.dead, Sends: l.sends, Audit: l.audit,
+		Seen: l.seen, Consumed: l.consumed, Dead: l.dead, Refused: l.refused, Sends: l.sends, Audit: l.audit,
 		Values: l.values, Appends: l.appends, Tags: l.tags, Answers: l.answers,
 	}
 }
