@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -37,6 +38,60 @@ type CheckReport struct {
 	Breaks    []*ReplayError // replays that have failed, in the order of workflows, then newest first
 }
 
+// CheckGroup is the runs of a check that break in the same way.
+type CheckGroup struct {
+	Workflow string
+	Location string   // of the first one; "": the reason has no place
+	Reason   string   // of the first one
+	Runs     int      // how many there are
+	RunIDs   []string // of up to three, newest first
+}
+
+// perGroup is how many runs a group names.
+const perGroup = 3
+
+// Groups returns the breaks by workflow, location and reason, the largest group of each
+// workflow first. What differs from run to run does not tell them apart: the keys and
+// indices of a Map or Loop, and recorded values. Each run is replayed up to its first
+// difference, so there may be others behind it.
+func (r *CheckReport) Groups() []CheckGroup {
+	var groups []*CheckGroup
+	of := map[string]*CheckGroup{}
+	for _, b := range r.Breaks {
+		key := b.alike()
+		g := of[key]
+		if g == nil {
+			g = &CheckGroup{Workflow: b.Workflow, Location: b.Location, Reason: b.Reason}
+			of[key], groups = g, append(groups, g)
+		}
+		if g.Runs++; len(g.RunIDs) < perGroup {
+			g.RunIDs = append(g.RunIDs, b.RunID)
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b *CheckGroup) int {
+		return cmp.Or(strings.Compare(a.Workflow, b.Workflow), cmp.Compare(b.Runs, a.Runs))
+	})
+	list := make([]CheckGroup, len(groups))
+	for i, g := range groups {
+		list[i] = *g
+	}
+	return list
+}
+
+// particular matches what a reason or a location says of one run alone.
+var particular = regexp.MustCompile(`\[[^\]]*\]|[~#]\d+|completion \d+|"(?:[^"\\]|\\.)*"`)
+
+// alike returns a text that is the same for runs that break in the same way.
+func (e *ReplayError) alike() string {
+	reason := e.Reason
+	if e.Cause == CauseDecode { // the recorded value
+		reason = strings.Replace(reason, e.Recorded, "", 1)
+	}
+	return strings.Join([]string{
+		e.Workflow, string(e.Cause), particular.ReplaceAllString(e.Location, "*"), particular.ReplaceAllString(reason, "*"),
+	}, "\x00")
+}
+
 // Err returns nil if every run that was replayed fits the code, and otherwise one error
 // for all that do not.
 func (r *CheckReport) Err() error {
@@ -53,8 +108,9 @@ func (r *CheckReport) Err() error {
 // before its deploy, on the store that the former build works on. Errors:
 // ErrInvalid for a bad query, and those of the store and of ctx.
 //
-// What is not recorded is not checked: a run that fits may still behave in
-// another way from where it stands.
+// A replay ends at its first difference: a run that breaks may have others behind it.
+// What is not recorded is not checked: a run that fits may still behave in another way
+// from where it stands.
 func (e *Engine) Check(ctx context.Context, q CheckQuery) (*CheckReport, error) {
 	pick(&q.Sample, 1000)
 	if q.Sample < None {

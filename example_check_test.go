@@ -46,9 +46,13 @@ func ExampleEngine_Check() {
 	for _, b := range report.Breaks {
 		fmt.Printf("%s at %s: recorded %s, asked for %s\n", b.RunID, b.Location, b.Recorded, b.Asked)
 	}
+	for _, g := range report.Groups() {
+		fmt.Println(g.Runs, "run of", g.Workflow, "at", g.Location, "like", g.RunIDs)
+	}
 	// Output:
 	// 1 replayed, 1 would break
 	// order-42 at charge: recorded step charge (done, completion 1), asked for step bill
+	// 1 run of checkout at charge like [order-42]
 }
 
 // An exported run is a file that can be replayed against any later code.

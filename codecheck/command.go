@@ -34,8 +34,10 @@ const (
 const usage = `usage: check [flags] [FILE...]
 
 Replays live runs of the store against the code of this binary, without executing
-or writing anything, and lists those that would break, where and why. With files,
-replays these exported runs (stet export) instead.
+or writing anything, and lists those that would break, where and why: one line for all
+runs of a workflow that break at the same place for the same reason, with three of their
+IDs. Each run is replayed up to its first difference. With -o ids all IDs are listed.
+With files, replays these exported runs (stet export) instead.
 
 Exit codes: 0 all fit, 1 the check could not be made, 2 wrong usage, 3 a file is of
 a workflow that this binary does not have, 4 at least one run would break.
@@ -148,6 +150,35 @@ func (c *command) check(ctx context.Context, files []string) (*stet.CheckReport,
 	return report, errors.Join(problems...)
 }
 
+// groups writes one object for each group of runs that would break in the same way, with
+// what is known of its first one.
+func groups(to io.Writer, report *stet.CheckReport) error {
+	breaks := map[string]*stet.ReplayError{}
+	for _, b := range report.Breaks {
+		breaks[b.Workflow+"\x00"+b.RunID] = b
+	}
+	encoder := json.NewEncoder(to)
+	for _, g := range report.Groups() {
+		b := breaks[g.Workflow+"\x00"+g.RunIDs[0]]
+		view := struct {
+			Workflow string   `json:"workflow"`
+			Location string   `json:"location,omitempty"`
+			Runs     int      `json:"runs"`
+			Like     []string `json:"like"`
+			Cause    string   `json:"cause,omitempty"`
+			Recorded string   `json:"recorded,omitempty"`
+			Asked    string   `json:"asked,omitempty"`
+			Nearest  []string `json:"nearest,omitempty"`
+			Remedy   string   `json:"remedy,omitempty"`
+			Reason   string   `json:"reason"`
+		}{g.Workflow, g.Location, g.Runs, g.RunIDs, string(b.Cause), b.Recorded, b.Asked, b.Nearest, b.Remedy, b.Reason}
+		if err := encoder.Encode(view); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // print writes what would break to out, and the numbers to errOut.
 func (c *command) print(report *stet.CheckReport) error {
 	var text bytes.Buffer
@@ -157,29 +188,20 @@ func (c *command) print(report *stet.CheckReport) error {
 			fmt.Fprintln(&text, b.RunID)
 		}
 	case "json":
-		encoder := json.NewEncoder(&text)
-		for _, b := range report.Breaks {
-			view := struct {
-				Run      string   `json:"run"`
-				Workflow string   `json:"workflow"`
-				Location string   `json:"location,omitempty"`
-				Recorded string   `json:"recorded,omitempty"`
-				Asked    string   `json:"asked,omitempty"`
-				Nearest  []string `json:"nearest,omitempty"`
-				Remedy   string   `json:"remedy,omitempty"`
-				Reason   string   `json:"reason"`
-			}{b.RunID, b.Workflow, b.Location, b.Recorded, b.Asked, b.Nearest, b.Remedy, b.Reason}
-			if err := encoder.Encode(view); err != nil {
-				return err
-			}
+		if err := groups(&text, report); err != nil {
+			return err
 		}
 	default:
 		table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 		if len(report.Breaks) > 0 {
-			fmt.Fprintln(table, "RUN\tWORKFLOW\tLOCATION\tREASON")
+			fmt.Fprintln(table, "WORKFLOW\tLOCATION\tRUNS\tLIKE\tREASON")
 		}
-		for _, b := range report.Breaks {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", b.RunID, b.Workflow, cmp.Or(b.Location, "-"), oneLine(b.Reason))
+		for _, g := range report.Groups() {
+			like := strings.Join(g.RunIDs, " ")
+			if g.Runs > len(g.RunIDs) {
+				like += " …"
+			}
+			fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", g.Workflow, cmp.Or(g.Location, "-"), g.Runs, like, oneLine(g.Reason))
 		}
 		if err := table.Flush(); err != nil {
 			return err
@@ -190,6 +212,9 @@ func (c *command) print(report *stet.CheckReport) error {
 	}
 	fmt.Fprintf(c.errOut, "%d runs match, %d were replayed, %d would break\n", report.Found, report.Replayed,
 		len(report.Breaks))
+	if len(report.Breaks) > 0 {
+		fmt.Fprintln(c.errOut, "each is replayed up to its first difference: check again when these fit")
+	}
 	for _, name := range slices.Sorted(maps.Keys(report.Elsewhere)) {
 		fmt.Fprintf(c.errOut, "%d of workflow %s were not replayed: this binary has no code for it\n", report.Elsewhere[name],
 			name)

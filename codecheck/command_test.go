@@ -96,7 +96,7 @@ func TestExitCodes(t *testing.T) {
 		{"the code fits", same, nil, codecheck.Fits, "", "1 runs match, 1 were replayed, 0 would break"},
 		{"the code breaks a run", other, []string{"-o", "ids"}, codecheck.Breaks, "r\n", "1 would break"},
 		{"the file fits", same, []string{file}, codecheck.Fits, "", "1 were replayed"},
-		{"the file would break", other, []string{"-o=json", file}, codecheck.Breaks, `"run":"r"`, "1 would break"},
+		{"the file would break", other, []string{"-o=json", file}, codecheck.Breaks, `"runs":1,"like":["r"]`, "1 would break"},
 		{"no code for the file", elsewhere, []string{file}, codecheck.Unknown, "", "unknown workflow"},
 		{"no code for the run", elsewhere, nil, codecheck.Fits, "", "this binary has no code for it"},
 		{"no such file", same, []string{file + "?"}, codecheck.Failed, "", "no such file"},
@@ -108,5 +108,74 @@ func TestExitCodes(t *testing.T) {
 		if code != c.code || !strings.Contains(out.String(), c.out) || !strings.Contains(errOut.String(), c.errOut) {
 			t.Errorf("%s: %d; want %d\n%s%s", c.name, code, c.code, &out, &errOut)
 		}
+	}
+}
+
+// Runs that break in the same way are one line, with a count and three of them; others
+// are lines of their own, and the list of IDs has all.
+func TestRunsThatBreakAlikeAreOneLine(t *testing.T) {
+	db := memory.New()
+	code := func(version int) stet.Definition {
+		return stet.Define("packing", func(ctx stet.Context, items []string) (int, error) {
+			_, err := stet.Map(ctx, "pack", items, func(ctx stet.Context, item string) (string, error) {
+				name := "pick"
+				if version == 2 && item != "egg" {
+					name = "fetch"
+				}
+				return stet.Step(ctx, name, func(context.Context) (string, error) { return "picked " + item, nil })
+			}, stet.KeyBy(func(item string) string { return item }))
+			if err != nil {
+				return 0, err
+			}
+			if version == 1 {
+				if _, err := stet.Step(ctx, "weigh", func(context.Context) (string, error) { return items[0], nil }); err != nil {
+					return 0, err
+				}
+			} else if _, err := stet.Step(ctx, "weigh", func(context.Context) (int, error) { return 1, nil }); err != nil {
+				return 0, err
+			}
+			_, err = goOn.Receive(ctx)
+			return 0, err
+		})
+	}
+	e := engineOf(t, db, code(1))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	w := code(1).(*stet.Workflow[[]string, int])
+	for _, items := range [][]string{{"a"}, {"b"}, {"c"}, {"d", "egg"}, {"egg"}, {"egg", "egg2"}} {
+		run, err := w.Start(t.Context(), e, items, stet.ID(strings.Join(items, "-")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			info, err := run.Info(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Status == store.Suspended {
+				break
+			}
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	next := engineOf(t, db.Join(), code(2))
+	var out, errOut bytes.Buffer
+	if code := codecheck.Command(t.Context(), next, nil, &out, &errOut); code != codecheck.Breaks {
+		t.Fatalf("%d\n%s%s", code, &out, &errOut)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	fields := func(i int) string { return strings.Join(strings.Fields(lines[i])[:7], " ") }
+	if len(lines) != 3 || fields(1) != "packing pack/[egg2]/pick 5 egg-egg2 d-egg c …" ||
+		!strings.HasPrefix(fields(2), "packing weigh 1 egg decode at") ||
+		!strings.Contains(errOut.String(), "first difference") {
+		t.Errorf("it prints\n%s%s", &out, &errOut)
+	}
+	out.Reset()
+	if codecheck.Command(t.Context(), next, []string{"-o=ids"}, &out, &errOut); strings.Count(out.String(), "\n") != 6 {
+		t.Errorf("the IDs are\n%s", &out)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/codecheck"
 	"github.com/stet-run/stet/store/files"
-	"github.com/stet-run/stet/store/sqlite"
 )
 
 // The workflows of the application that the scripts run.
@@ -224,13 +223,14 @@ func application() int {
 
 // check is the application's own check of a store against its code.
 func check(ctx context.Context) int {
-	db, err := sqlite.Open(context.Background(), os.Getenv("STET_DB"))
+	o := &opener{db: os.Getenv("STET_DB"), log: slog.New(slog.DiscardHandler)}
+	db, err := o.open(context.Background(), false)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer db.Close()
-	e, err := stet.New(ctx, stet.Config{Store: db, Workflows: []stet.Definition{double, edited}})
+	e, err := stet.New(ctx, stet.Config{Store: db, Workflows: []stet.Definition{double, edited, retyped}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

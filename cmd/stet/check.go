@@ -48,7 +48,8 @@ func (xc codeCommands) checkCommand() *cobra.Command {
 		Use:   "check PROGRAM [ARGUMENT...]",
 		Short: "ask an application which live runs its code would break",
 		Long: `Replays the live runs of a store against new code before its deploy, and lists those
-that would break, where and why. Nothing is executed or written.
+that would break, where and why, as one line for all that break in the same way. Nothing
+is executed or written. Each run is replayed up to its first difference.
 
 The code is in the application's binary, so the application makes the check: its
 main function calls codecheck.Command when its first argument is "check". This
