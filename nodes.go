@@ -39,17 +39,20 @@ func (n Nodes) Info(ctx context.Context) (*NodesInfo, error) {
 	return &NodesInfo{d}, nil
 }
 
-// heardWithin is how long ago a node may have been heard of to count as alive: some
-// heartbeats of an engine with the default lease.
+// heardWithin is how long ago a node may have been heard of to count as alive that does not
+// say how long its leases are: some heartbeats of an engine with the default lease.
 const heardWithin = 45 * time.Second
 
-// Alive reports whether the node holds a lease, or was heard of in the last 45 seconds.
+// Alive reports whether the node lives, as far as the store knows: it was heard of within
+// the length of its leases, and holds none that has ended. A process that has died is
+// found out when its leases end.
 func (i *NodesInfo) Alive(node *store.Node) bool {
-	if i.Now.Sub(node.SeenAt) <= heardWithin {
-		return true
+	within := heardWithin
+	if node.TTL > 0 {
+		within = time.Duration(node.TTL) * time.Microsecond
 	}
-	return slices.ContainsFunc(i.Leases, func(l store.Lease) bool {
-		return l.Node == node.ID && l.Boot == node.Boot && l.Until >= i.Now
+	return i.Now.Sub(node.SeenAt) <= within && !slices.ContainsFunc(i.Leases, func(l store.Lease) bool {
+		return l.Node == node.ID && l.Boot == node.Boot && l.Until < i.Now
 	})
 }
 

@@ -35,6 +35,16 @@ func (c *cluster) owner(shard store.Shard) string {
 	return text
 }
 
+// silent returns that the node is silent that executes a run, or "" if it lives.
+func (c *cluster) silent(r *stet.RunInfo) string {
+	_, node := c.Owner(r.Shard)
+	if node == nil || r.Status != store.Running || c.Alive(node) {
+		return ""
+	}
+	return fmt.Sprintf("its process was last heard of %s ago (node %s, process %d on %s)",
+		duration(c.Now.Sub(node.SeenAt)), node.ID, node.PID, node.Host)
+}
+
 // clusterOf reads the nodes of the store.
 func clusterOf(ctx context.Context, s store.Store) (*cluster, error) {
 	d, err := s.Describe(ctx)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -161,7 +162,7 @@ func detail(c *cluster, info *stet.RunInfo) string {
 		}
 		return text
 	case info.Status == store.Queued || info.Status == store.Running:
-		return c.lacks(info)
+		return cmp.Or(c.lacks(info), c.silent(info))
 	}
 	return ""
 }

@@ -54,6 +54,22 @@ func TestClusterOfSeveralNodes(t *testing.T) {
 			t.Errorf("node %s is %s; want %s", c.Nodes[i].ID, got, want)
 		}
 	}
+	// A node is silent from the end of its leases on, taken by others or not.
+	c.Nodes = append(c.Nodes, node("e", "1", -4*time.Second), node("f", "1", -time.Second))
+	c.Nodes[4].TTL, c.Nodes[5].TTL = store.Delay(3e6), store.Delay(3e6)
+	c.Leases[0].Node = "g" // a lease of no listed node
+	c.Leases = append(c.Leases, store.Lease{Shard: store.Shard{Group: "default", Slot: 4}, Node: "f", Boot: "1", Until: now - 1})
+	for i, want := range map[int]string{4: "silent", 5: "silent"} {
+		if got := c.state(&c.Nodes[i]); got != want {
+			t.Errorf("node %s is %s; want %s", c.Nodes[i].ID, got, want)
+		}
+	}
+	lost := run("w", "default", "1", store.Running)
+	lost.Shard.Slot = 4
+	want := "its process was last heard of 1s ago (node f, process 0 on )"
+	if got := detail(&c, lost); got != want {
+		t.Errorf("a run of a silent node: %q; want %q", got, want)
+	}
 	c.Leases = append(c.Leases, lease("d", time.Second))
 	if got := c.state(&c.Nodes[3]); got != "draining" || c.nodes()[3].Shards != 1 {
 		t.Errorf("a node that has yet to give a shard back is %s: %+v", got, c.nodes()[3])

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -328,7 +329,7 @@ func (it *story) facts(width int) *grid {
 		fact("suspect", fmt.Sprintf("%d times its process ended while it was executed", info.Suspect))
 	}
 	fact("owner", printable(it.cluster.owner(info.Shard)))
-	fact("", printable(it.cluster.lacks(info)))
+	fact("", printable(cmp.Or(it.cluster.lacks(info), it.cluster.silent(info))))
 	fact("build", printable(info.Build))
 	fact("number", positive(int64(info.Number)))
 	fact("parent", positive(int64(info.Parent)))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/stet-run/stet/store"
@@ -55,6 +56,8 @@ type Term struct {
 	Leases   []store.Lease
 	Clean    bool // the former owner gave the shards back, or there was none
 	Suspects int  // runs that were claimed by an owner that did not
+
+	acquired []store.Acquired
 }
 
 // Run waits for the leases, and calls serve for each term, until stop ends. serve must
@@ -91,14 +94,23 @@ func (k *Keeper) Run(stop context.Context, serve func(stop, held context.Context
 func (k *Keeper) acquire(ctx context.Context) (Term, error) {
 	waiting := false
 	var beat time.Time
+	var holder store.Lease       // that was in the way
+	var before store.Description // as the store was then
 	for {
 		if time.Since(beat) >= k.Renew {
 			beat = time.Now()
 			k.announce(ctx)
 		}
-		t, holder, err := k.try(ctx)
+		if !slices.ContainsFunc(before.Leases, func(l store.Lease) bool { return l.Boot == holder.Boot }) {
+			before = k.describe(ctx)
+		}
+		t, by, err := k.try(ctx)
+		if by != nil {
+			holder = *by
+		}
 		switch {
-		case err == nil && holder == nil:
+		case err == nil && by == nil:
+			logLost(k.Log, k.Node.ID, &before, t.acquired)
 			return t, nil
 		case ctx.Err() != nil:
 			return Term{}, context.Cause(ctx)
@@ -107,7 +119,7 @@ func (k *Keeper) acquire(ctx context.Context) (Term, error) {
 		case err != nil:
 			k.Log.Error("acquiring leases", "error", err)
 		case k.Exclusive:
-			return Term{}, &HeldError{*holder}
+			return Term{}, &HeldError{holder}
 		case !waiting:
 			waiting = true
 			k.Log.Info("standing by", "holder", holder.Node, "until", holder.Until.Time())
@@ -116,6 +128,14 @@ func (k *Keeper) acquire(ctx context.Context) (Term, error) {
 			return Term{}, err
 		}
 	}
+}
+
+// describe returns how the store stands, for the log; nothing if that is not to be had.
+func (k *Keeper) describe(ctx context.Context) store.Description {
+	ctx, cancel := context.WithTimeout(ctx, k.Renew)
+	defer cancel()
+	d, _ := k.Store.Describe(ctx)
+	return d
 }
 
 // try makes one attempt. Of a partial success the leases are released.
@@ -127,7 +147,7 @@ func (k *Keeper) try(ctx context.Context) (Term, *store.Lease, error) {
 		return Term{}, nil, err
 	}
 	k.Observe(now)
-	t := Term{Clean: true}
+	t := Term{Clean: true, acquired: acquired}
 	var holder *store.Lease
 	for i := range acquired {
 		if !acquired[i].Held {
@@ -204,7 +224,7 @@ func (k *Keeper) announce(ctx context.Context) {
 
 func (k *Keeper) heartbeat(ctx context.Context) error {
 	n := k.Node
-	n.LastBatch = k.Last()
+	n.TTL, n.LastBatch = delay(k.TTL), k.Last()
 	now, err := k.Store.Register(ctx, n)
 	switch {
 	case err == nil:

@@ -47,7 +47,7 @@ func (m *Member) look() bool {
 	if len(drain) > 0 {
 		m.drain(drain)
 	}
-	m.settle(len(take) == 0 || m.take(take), until)
+	m.settle(len(take) == 0 || m.take(take, &d), until)
 	return changed || len(take)+len(drain) > 0
 }
 
@@ -144,8 +144,8 @@ func (m *Member) compareLeases(nodes []store.Node) {
 	m.longer = listed
 }
 
-// take tries to take shards. It reports whether it has them all.
-func (m *Member) take(shards []store.Shard) bool {
+// take tries to take shards, which stood as described. It reports whether it has them all.
+func (m *Member) take(shards []store.Shard, before *store.Description) bool {
 	m.due = slices.DeleteFunc(m.due, func(l store.Lease) bool { return slices.Contains(shards, l.Shard) })
 	sent := time.Now()
 	ctx, cancel := m.bounded()
@@ -172,6 +172,7 @@ func (m *Member) take(shards []store.Shard) bool {
 	if renewAt := sent.Add(m.Renew); len(m.held) == len(taken) {
 		m.renewAt = renewAt
 	}
+	logLost(m.Log, m.Node.ID, before, taken)
 	m.Log.Info("shards taken", "node", m.Node.ID, "taken", len(taken), "held", len(m.held))
 	m.Work.Begin(taken)
 	return len(taken) == len(shards)
