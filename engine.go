@@ -84,6 +84,10 @@ type Config struct {
 	// WarnValue is the length from which on a value is logged as large, once per
 	// place. Default: half of MaxValue; None: never.
 	WarnValue int
+	// WarnStep is how long a body may execute without a heartbeat before that is logged
+	// as "a step has not returned", then after twice the time, and so on. Default 10 min;
+	// None: never.
+	WarnStep time.Duration
 	// Payloads says whether values are compressed, encrypted, or kept outside the
 	// store. Default: none of it.
 	Payloads Payloads
@@ -226,7 +230,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return func(run *store.Run) { f(e.runInfo(run)) }
 	}
 	e.inner = engine.New(engine.Config{
-		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0),
+		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0), WarnStep: max(cfg.WarnStep, 0),
 		Retention: retention, Sweep: cfg.Sweep,
 		Workflows: workflows, Entities: e.entityKinds(),
 		Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
@@ -312,6 +316,7 @@ func (cfg *Config) setDefaults() {
 	pick(&cfg.ReloadRate, 20)
 	pick(&cfg.ParkFor, 10*time.Second)
 	pick(&cfg.MaxValue, 2<<20)
+	pick(&cfg.WarnStep, 10*time.Minute)
 	pick(&cfg.WarnValue, max(cfg.MaxValue/2, 1))
 	cfg.Payloads.setDefaults()
 	pick(&cfg.MaxEntries, 100_000)
@@ -416,6 +421,9 @@ func (cfg *Config) check() error {
 	}
 	if cfg.Grace < None {
 		bad("Grace: expected a positive duration or None, found %s", cfg.Grace)
+	}
+	if cfg.WarnStep < None {
+		bad("WarnStep: expected a positive duration or None, found %s", cfg.WarnStep)
 	}
 	if cfg.Renew > cfg.LeaseTTL/3 {
 		bad("Renew: expected at most a third of LeaseTTL (%s), found %s", cfg.LeaseTTL/3, cfg.Renew)

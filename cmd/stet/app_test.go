@@ -111,6 +111,29 @@ var (
 			}
 		}
 	})
+	// hangs executes a step until it is cancelled. lookout waits until that shows.
+	hangs = stet.Define("hangs", func(ctx stet.Context, _ any) (int, error) {
+		return 0, stet.Do(ctx, "call the bank", func(ctx context.Context) error {
+			if err := stet.Heartbeat(ctx, "half"); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	})
+	lookout = stet.Define("lookout", func(ctx stet.Context, id string) (int, error) {
+		return 0, stet.Do(ctx, "look", func(ctx context.Context) error {
+			for e := stet.EngineOf(ctx); ; {
+				entries, err := e.Runs().History(ctx, id, stet.HistoryQuery{Values: true})
+				if err != nil || len(entries) > 0 && !entries[0].Executing.IsZero() {
+					return err
+				}
+				soon, cancel := context.WithTimeout(ctx, time.Second)
+				_, _ = e.Store().Changed(soon) // a hint, which may be lost
+				cancel()
+			}
+		})
+	})
 	// edited names its step as the environment says, so that another start of the
 	// application is another version of the code.
 	edited = stet.Define("edited", func(ctx stet.Context, _ any) (string, error) {
@@ -262,7 +285,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 		Store: db, Payloads: values, Node: "app", Build: "build-" + os.Getenv("VERSION"),
 		Workflows: []stet.Definition{
 			double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, retyped, saga, turns,
-			approval, careful, stubborn, listener,
+			approval, careful, stubborn, listener, hangs, lookout,
 		},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before

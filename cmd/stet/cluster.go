@@ -3,13 +3,26 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
 )
 
 // cluster describes the nodes of a store in words.
-type cluster struct{ stet.NodesInfo }
+type cluster struct {
+	stet.NodesInfo
+	executing map[string]string // by the ID of a running run: the step that has executed for longest
+	absolute  bool              // texts name times, and not how long ago they were
+}
+
+// since says when something began.
+func (c *cluster) since(at time.Time) string {
+	if c.absolute {
+		return at.UTC().Format(time.RFC3339)
+	}
+	return duration(c.Now.Time().Sub(at))
+}
 
 // lacks returns what is lacking to execute a run, or "" if a living node can.
 func (c *cluster) lacks(r *stet.RunInfo) string {
@@ -35,18 +48,27 @@ func (c *cluster) owner(shard store.Shard) string {
 	return text
 }
 
+// executor returns the node that executes a run, or "" if none does that lives.
+func (c *cluster) executor(r *stet.RunInfo) string {
+	_, node := c.Owner(r.Shard)
+	if node == nil || r.Status != store.Running || !c.Alive(node) {
+		return ""
+	}
+	return node.ID
+}
+
 // silent returns that the node is silent that executes a run, or "" if it lives.
 func (c *cluster) silent(r *stet.RunInfo) string {
 	_, node := c.Owner(r.Shard)
 	if node == nil || r.Status != store.Running || c.Alive(node) {
 		return ""
 	}
-	return fmt.Sprintf("its process was last heard of %s ago (node %s, process %d on %s)",
-		duration(c.Now.Sub(node.SeenAt)), node.ID, node.PID, node.Host)
+	return fmt.Sprintf("its process is silent since %s (node %s, process %d on %s)",
+		c.since(node.SeenAt.Time()), node.ID, node.PID, node.Host)
 }
 
 // clusterOf reads the nodes of the store.
 func clusterOf(ctx context.Context, s store.Store) (*cluster, error) {
 	d, err := s.Describe(ctx)
-	return &cluster{stet.NodesInfo{Description: d}}, err
+	return &cluster{NodesInfo: stet.NodesInfo{Description: d}}, err
 }

@@ -92,6 +92,9 @@ func (rc runCommands) list(ctx context.Context, e *stet.Engine, s store.Store, f
 		if err != nil {
 			return err
 		}
+		if err := c.readExecuting(ctx, e, rows); err != nil {
+			return err
+		}
 		if err := rc.print(runsGrid(c, rows)); err != nil {
 			return err
 		}
@@ -162,7 +165,7 @@ func detail(c *cluster, info *stet.RunInfo) string {
 		}
 		return text
 	case info.Status == store.Queued || info.Status == store.Running:
-		return cmp.Or(c.lacks(info), c.silent(info))
+		return cmp.Or(c.lacks(info), c.silent(info), c.executing[info.ID])
 	}
 	return ""
 }

@@ -19,7 +19,7 @@ func TestClusterOfSeveralNodes(t *testing.T) {
 	node := func(id, build string, seen time.Duration, groups ...string) store.Node {
 		return store.Node{ID: id, Boot: "1", Build: build, Workflows: []string{"w"}, Groups: groups, SeenAt: now.Add(seen)}
 	}
-	c := cluster{stet.NodesInfo{Description: store.Description{Slots: 16, Now: now, Nodes: []store.Node{
+	c := cluster{NodesInfo: stet.NodesInfo{Description: store.Description{Slots: 16, Now: now, Nodes: []store.Node{
 		node("a", "1", -time.Second, "default"), node("b", "3", -time.Hour, "default"), node("c", "2", -time.Second, "other"),
 	}, Leases: []store.Lease{lease("a", time.Second)}}}}
 	run := func(workflow, group, build string, status store.Status) *stet.RunInfo {
@@ -58,7 +58,9 @@ func TestClusterOfSeveralNodes(t *testing.T) {
 	c.Nodes = append(c.Nodes, node("e", "1", -4*time.Second), node("f", "1", -time.Second))
 	c.Nodes[4].TTL, c.Nodes[5].TTL = store.Delay(3e6), store.Delay(3e6)
 	c.Leases[0].Node = "g" // a lease of no listed node
-	c.Leases = append(c.Leases, store.Lease{Shard: store.Shard{Group: "default", Slot: 4}, Node: "f", Boot: "1", Until: now - 1})
+	c.Leases = append(c.Leases, store.Lease{
+		Shard: store.Shard{Group: "default", Slot: 4}, Node: "f", Boot: "1", Until: now - 1,
+	})
 	for i, want := range map[int]string{4: "silent", 5: "silent"} {
 		if got := c.state(&c.Nodes[i]); got != want {
 			t.Errorf("node %s is %s; want %s", c.Nodes[i].ID, got, want)
@@ -66,7 +68,7 @@ func TestClusterOfSeveralNodes(t *testing.T) {
 	}
 	lost := run("w", "default", "1", store.Running)
 	lost.Shard.Slot = 4
-	want := "its process was last heard of 1s ago (node f, process 0 on )"
+	want := "its process is silent since 1s (node f, process 0 on )"
 	if got := detail(&c, lost); got != want {
 		t.Errorf("a run of a silent node: %q; want %q", got, want)
 	}

@@ -34,7 +34,8 @@ type operation struct {
 	Undoable bool            `json:"undoable,omitempty"` // a completed step that carries a compensation
 	Undone   bool            `json:"undone,omitempty"`   // which has succeeded
 
-	born int64 // number of the completion before it
+	born int64  // number of the completion before it
+	on   string // node that executes it, if it is executing
 }
 
 // messageView is a message as JSON.
@@ -96,6 +97,9 @@ func (o *operation) result() string {
 	switch {
 	case !o.Since.IsZero():
 		text = fmt.Sprintf("executing since %s (attempt %d)", o.Since.Format(time.RFC3339), o.Attempts+1)
+		if o.on != "" {
+			text += " on " + o.on
+		}
 		if len(o.Value) > 0 && string(o.Value) != "null" {
 			text += ", last heartbeat: " + string(o.Value)
 		}

@@ -114,6 +114,9 @@ func (rc runCommands) show(ctx context.Context, e *stet.Engine, id string, width
 	if it.cluster, err = clusterOf(ctx, s); err != nil {
 		return err
 	}
+	for i := range it.operations {
+		it.operations[i].on = it.cluster.executor(info)
+	}
 	if err := it.readQueues(ctx, e); err != nil {
 		return err
 	}

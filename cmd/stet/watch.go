@@ -187,10 +187,19 @@ func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
 		return err
 	}
 	if len(infos) > 1 && w.screen.size.width > 0 && w.output == formTable {
+		if err := c.readExecuting(ctx, w.engine, infos); err != nil {
+			return err
+		}
 		return w.screen.draw(runsGrid(c, infos).String())
 	}
 	if len(infos) == 1 && w.output == formTable {
 		if err := w.printOperations(ctx, infos[0]); err != nil {
+			return err
+		}
+	}
+	c.absolute = true
+	if w.output == formTable {
+		if err := c.readExecuting(ctx, w.engine, infos); err != nil {
 			return err
 		}
 	}

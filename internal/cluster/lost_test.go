@@ -28,7 +28,8 @@ func die(t *testing.T, s store.Store, shard store.Shard) {
 // TestTheLostNodeIsLogged by the one that takes its shards, and not one that has given them
 // back.
 func TestTheLostNodeIsLogged(t *testing.T) {
-	const want = "level=WARN msg=\"a node was lost; its shards were taken\" node=b lost=a shards=1 process=77 host=h heard_of="
+	const want = "level=WARN msg=\"a node was lost; its shards were taken\" node=b lost=a shards=1 process=77 host=h " +
+		"heard_of="
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		k := keeper(t, s.Join(), "b")

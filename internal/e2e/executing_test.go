@@ -112,6 +112,32 @@ func TestLongBodyIsShown(t *testing.T) {
 	})
 }
 
+// TestSilentBodiesAreLoggedAsConfigured: after WarnStep, twice, four times; or never.
+func TestSilentBodiesAreLoggedAsConfigured(t *testing.T) {
+	for _, c := range []struct {
+		warn time.Duration
+		want int
+	}{{time.Minute, 6}, {stet.None, 0}} { // 1, 2, 4, 8, 16, 32 min
+		synctest.Test(t, func(t *testing.T) {
+			log := newLines()
+			end := make(chan struct{})
+			w := stet.Define("hangs", func(ctx stet.Context, _ int) (int, error) {
+				return 0, stet.Do(ctx, "call", func(context.Context) error { <-end; return nil })
+			})
+			e := serve(t, stet.Config{Workflows: []stet.Definition{w}, WarnStep: c.warn, Logger: slog.New(log)})
+			r, err := w.Start(t.Context(), e, 0, stet.ID("r"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+			close(end)
+			if _, err := r.Wait(t.Context()); err != nil || len(log.of("r")) != c.want {
+				t.Errorf("with %s: %d lines, want %d: %q, %v", c.warn, len(log.of("r")), c.want, log.of("r"), err)
+			}
+		})
+	}
+}
+
 // TestLongBodyAfterARestart: the entry of a body that was lost with its process changes
 // neither the number of the next attempt nor its key, and a cancel takes it back.
 func TestLongBodyAfterARestart(t *testing.T) {

@@ -531,14 +531,14 @@ func TestLargeValuesAreLogged(t *testing.T) {
 
 func TestBadPayloads(t *testing.T) {
 	good := payloadKey("k")
-	_, err := stet.New(t.Context(), stet.Config{Store: memory.New(), WarnValue: -7,
+	_, err := stet.New(t.Context(), stet.Config{Store: memory.New(), WarnValue: -7, WarnStep: -7,
 		Payloads: stet.Payloads{Compress: -5, Offload: 7, Keys: []stet.PayloadKey{
 			{ID: "", Secret: good.Secret}, {ID: "a b", Secret: good.Secret}, {ID: "short", Secret: []byte("x")}, good, good,
 		}}})
 	if !errors.Is(err, stet.ErrInvalid) {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"WarnValue", "Compress", "Offload", "Keys[0]", "Keys[1]",
+	for _, want := range []string{"WarnValue", "WarnStep", "Compress", "Offload", "Keys[0]", "Keys[1]",
 		"Keys[2]: key \"short\": expected a secret of 32 bytes, found 1", "Keys[4]"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %s:\n%v", want, err)

@@ -34,6 +34,7 @@ const UnknownBuild = "(unknown)"
 // Config is what an Engine is made from. All fields are set by the caller.
 type Config struct {
 	Store     store.Store
+	WarnStep  time.Duration   // a body that is silent for so long is logged; 0: never
 	WarnValue int             // from this length on a value is logged, once per place; 0: never
 	Payloads  *payload.Policy // of what is stored; nil: nothing is done to values
 	Workflows map[string]Workflow

@@ -49,7 +49,9 @@ type executor struct {
 func newExecutor(e *Engine, stop, held context.Context, workflows []string) *executor {
 	x := &executor{
 		e: e, stop: stop, workflows: workflows, groups: e.groups(),
-		steps: steps.Env{Pool: steps.NewPool(e.cfg.MaxSteps), Now: e.time.Now, Payloads: e.cfg.Payloads},
+		steps: steps.Env{
+			Pool: steps.NewPool(e.cfg.MaxSteps), Now: e.time.Now, Payloads: e.cfg.Payloads, WarnStep: e.cfg.WarnStep,
+		},
 	}
 	x.dispatcher, x.suspects = newDispatcher(x), suspects.New(x, x.e.cfg.AloneFor)
 	x.memory = activations.New(activations.Config[*activation]{

@@ -56,6 +56,9 @@ type Env struct {
 	Pool     *Pool
 	Now      func() store.Time // a lower bound of the store's time
 	Payloads *payload.Policy   // of what is stored; nil: values are stored as they are
+	// WarnStep is how long a body may execute without a heartbeat before that is logged;
+	// then after twice the time, and so on. 0: never.
+	WarnStep time.Duration
 }
 
 // Attempt is one attempt of a step: a [Task], and what the context of the body

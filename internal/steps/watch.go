@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/stet-run/stet/store"
@@ -14,9 +15,6 @@ const (
 	// shownAfter is how long an attempt executes before that is recorded. Shorter ones cost
 	// nothing.
 	shownAfter = 10 * time.Second
-	// silentFor is how long a body may execute without a heartbeat before that is logged;
-	// then after twice the time, and so on.
-	silentFor = 10 * time.Minute
 )
 
 // watched is what is known of an attempt that was found executing.
@@ -57,7 +55,7 @@ func (e *Env) Watch(ctx context.Context, log *slog.Logger) {
 			}
 			w := known[a]
 			if w == nil {
-				w = &watched{since: time.Now(), warnAt: silentFor}
+				w = &watched{since: time.Now(), warnAt: e.silence()}
 			}
 			found[a] = w
 			if d := max(a.watch(w, log), watchEvery); next == 0 || d < next {
@@ -83,11 +81,13 @@ func (a *Attempt) watch(w *watched, log *slog.Logger) time.Duration {
 		a.Run.Beat(Heartbeat{ID: a.body.ID, Attempt: a.body.Attempt, Started: started})
 	}
 	if beaten.After(w.since) {
-		w.since, w.warnAt = beaten, silentFor
+		w.since, w.warnAt = beaten, a.env.silence()
 	}
 	silent := time.Since(w.since)
 	if silent >= w.warnAt {
-		w.warnAt *= 2
+		if w.warnAt *= 2; w.warnAt <= 0 {
+			w.warnAt = math.MaxInt64
+		}
 		log.Warn("a step has not returned", "run_id", a.RunID, "workflow", a.Workflow, "location", a.Location(),
 			"attempt", a.body.Attempt, "since", started.Time(), "silent_for", silent.Round(time.Second).String())
 	}
@@ -95,6 +95,14 @@ func (a *Attempt) watch(w *watched, log *slog.Logger) time.Duration {
 		return min(shownAfter-executing, w.warnAt-silent)
 	}
 	return w.warnAt - silent
+}
+
+// silence returns how long a body may be silent.
+func (e *Env) silence() time.Duration {
+	if e.WarnStep <= 0 {
+		return math.MaxInt64
+	}
+	return e.WarnStep
 }
 
 // times returns when the body began, 0 if it has not, and its last heartbeat.
