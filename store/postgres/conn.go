@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stet-run/stet/store"
@@ -332,14 +333,24 @@ func (s *Store) single(ctx context.Context, act string, fn func(t *tx) error) er
 }
 
 // errBusy says that another transaction holds a lock for too long.
-var errBusy = errors.New("a transaction of somebody else holds what is needed")
+var errBusy = errors.New("another transaction holds a row that is needed")
 
-// busy makes errBusy of a lock that was not to be had in time.
+// busy makes errBusy of a lock that was not to be had in time, and says which row that is. The
+// rows of nodes and leases are changed by stet alone.
 func busy(err error) error {
-	if sqlState(err) == "55P03" {
-		return fmt.Errorf("%w: %w", errBusy, err)
+	var e *pgconn.PgError
+	if !errors.As(err, &e) || e.Code != "55P03" {
+		return err
 	}
-	return err
+	switch {
+	case strings.Contains(e.Where, `relation "nodes"`):
+		return fmt.Errorf("%w: that of a node: its heartbeat, or another node takes its leases: %w", errBusy, err)
+	case strings.Contains(e.Where, `relation "leases"`):
+		return fmt.Errorf("%w: a lease, which another node takes: %w", errBusy, err)
+	case e.Where != "":
+		return fmt.Errorf("%w: an application's transaction, %s: %w", errBusy, e.Where, err)
+	}
+	return fmt.Errorf("%w: %w", errBusy, err)
 }
 
 // warnings counts the warnings that the server has sent on a connection. One that

@@ -18,6 +18,7 @@ type check struct{ what, query string }
 var checks = []check{
 	{"entries belong to a run", `SELECT count(*) FROM stet.entries e
 		WHERE NOT EXISTS (SELECT 1 FROM stet.runs r WHERE r.run_no=e.run_no)`},
+	{"new runs and items get new numbers", "SELECT count(*) FROM (" + behindText + ") behind"},
 	{"values have their length", `SELECT count(*) FROM stet.entries e WHERE e.size<>coalesce(length(e.val), 0)`},
 	{"completion numbers are unique in a run", `SELECT count(*) FROM
 		(SELECT 1 FROM stet.entries WHERE seq>0 GROUP BY run_no, incarnation, seq HAVING count(*)>1) twice`},

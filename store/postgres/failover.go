@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -24,11 +25,18 @@ import (
 // A standby that is far behind may be promoted with an old note of this kind. So a process
 // also looks for its own last commit: if that is missing, it notes the loss, for all other
 // processes too.
+//
+// A store may also come to a server that is no successor by its log: by logical replication,
+// a dump, or pg_upgrade. The store therefore keeps the system identifier as well. On another
+// system a person has to confirm too: nobody knows whether all was copied, and whether
+// processes still work on the former server. The numbers of runs and items begin at 1 there,
+// because logical replication copies rows, and not the state of sequences.
 
 // The rows of meta about it.
 const (
 	timelineKey    = "timeline"
 	replicationKey = "replication"
+	systemKey      = "system"
 	synchronous    = "synchronous" // the value of the latter, if commits wait for a standby
 )
 
@@ -36,6 +44,7 @@ const (
 type place struct {
 	timeline    int64 // 0: unknown
 	replication string
+	system      string // the identifier that initdb has given; "": unknown
 }
 
 // replicationNow is whether commits wait for every standby: for as many as there are
@@ -51,14 +60,17 @@ const replicationNow = `CASE WHEN current_setting('synchronous_standby_names')<>
 			FROM '^[[:space:]]*(?:[A-Za-z]+[[:space:]]+)?([0-9]+)[[:space:]]*[(]'), '1')::bigint
 	THEN 'synchronous' ELSE 'none' END`
 
-// placeText reads the name of a log file, which contains the timeline, and replicationNow.
+// placeText reads the name of a log file, which contains the timeline, replicationNow, and the
+// system identifier.
 const placeText = `SELECT CASE WHEN pg_is_in_recovery()
-	THEN '' ELSE substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) END, ` + replicationNow
+	THEN '' ELSE substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) END, ` + replicationNow + `,
+	CASE WHEN has_function_privilege('pg_control_system()', 'EXECUTE')
+		THEN (SELECT system_identifier::text FROM pg_control_system()) ELSE '' END`
 
 // placeOf returns where the server is.
 func placeOf(ctx context.Context, c *pgx.Conn) (p place, err error) {
 	var file string
-	err = c.QueryRow(ctx, placeText, pgx.QueryExecModeExec).Scan(&file, &p.replication)
+	err = c.QueryRow(ctx, placeText, pgx.QueryExecModeExec).Scan(&file, &p.replication, &p.system)
 	switch code := sqlState(err); {
 	case code == "42883" || code == "42704" || code == "0A000":
 		return place{}, nil // a database of another kind, without timelines
@@ -78,11 +90,36 @@ type succession struct {
 	log      *slog.Logger
 	timeline atomic.Int64                 // the latest that a connection was to
 	last     atomic.Pointer[acknowledged] // nil: nothing was acknowledged yet
+
+	mu     sync.Mutex
+	system string          // the latest that a connection was to
+	former map[string]bool // those before
+}
+
+// on notes that a connection is to a system. It reports false if that is one from which the
+// store has moved away.
+func (s *succession) on(system string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.former[system]:
+		return false
+	case s.system != "" && s.system != system && system != "":
+		if s.former == nil {
+			s.former = map[string]bool{}
+		}
+		s.former[s.system] = true
+		s.timeline.Store(0) // timelines of another system tell nothing
+		fallthrough
+	case s.system == "":
+		s.system = system
+	}
+	return true
 }
 
 // known returns the noted place of the store; the zero place if none is noted.
 func (s *succession) known(ctx context.Context, c *pgx.Conn) (p place, err error) {
-	rows, err := c.Query(ctx, s.sql("SELECT key, value FROM stet.meta WHERE key IN ('timeline', 'replication')"),
+	rows, err := c.Query(ctx, s.sql("SELECT key, value FROM stet.meta WHERE key IN ('timeline', 'replication', 'system')"),
 		pgx.QueryExecModeExec)
 	if err == nil {
 		err = eachRow(rows, func(scan func(...any) error) error {
@@ -90,11 +127,14 @@ func (s *succession) known(ctx context.Context, c *pgx.Conn) (p place, err error
 			if err := scan(&key, &value); err != nil {
 				return err
 			}
-			if key == replicationKey {
+			switch key {
+			case replicationKey:
 				p.replication = value
-				return nil
+			case systemKey:
+				p.system = value
+			case timelineKey:
+				p.timeline, err = strconv.ParseInt(value, 10, 64)
 			}
-			p.timeline, err = strconv.ParseInt(value, 10, 64)
 			return err
 		})
 	}
@@ -114,6 +154,15 @@ func (s *succession) recognise(ctx context.Context, c *pgx.Conn) error {
 	was, err := s.known(ctx, c)
 	if err != nil || was.timeline == 0 {
 		return err
+	}
+	if was.system != "" && p.system != "" && p.system != was.system {
+		return fmt.Errorf("%w: the store has come to another server (system identifier %s, before %s), by a dump, logical "+
+			"replication or an upgrade: stop all that works on the former one, see that nothing is missing, then confirm it "+
+			"with postgres.ConfirmFailover or stet confirm-failover", store.ErrUnavailable, p.system, was.system)
+	}
+	if !s.on(p.system) {
+		return fmt.Errorf("%w: this is a former server: expected another one than the system with the identifier %s; name "+
+			"the one that has taken its place", store.ErrUnavailable, p.system)
 	}
 	if seen := max(was.timeline, s.timeline.Load()); p.timeline < seen {
 		return fmt.Errorf("%w: this is a former server: expected timeline %d or a later one, found %d; name the one that "+
@@ -135,6 +184,9 @@ func (s *succession) recognise(ctx context.Context, c *pgx.Conn) error {
 			was.timeline)
 	}
 	s.timeline.Store(p.timeline)
+	if p.system == "" {
+		p.system = was.system
+	}
 	if p == was {
 		return nil
 	}
@@ -170,9 +222,10 @@ func (s *succession) seek(ctx context.Context, c *pgx.Conn) (replication string,
 
 // settle notes the place of the store.
 func (s *succession) settle(ctx context.Context, c *pgx.Conn, p place) error {
-	_, err := c.Exec(ctx, s.sql(`INSERT INTO stet.meta (key, value) VALUES ('timeline', $1), ('replication', $2)
+	_, err := c.Exec(ctx, s.sql(`INSERT INTO stet.meta (key, value)
+		VALUES ('timeline', $1), ('replication', $2), ('system', $3)
 		ON CONFLICT (key) DO UPDATE SET value=excluded.value`),
-		pgx.QueryExecModeExec, strconv.FormatInt(p.timeline, 10), p.replication)
+		pgx.QueryExecModeExec, strconv.FormatInt(p.timeline, 10), p.replication, p.system)
 	return err
 }
 
@@ -190,17 +243,51 @@ func (s *succession) settleNew(ctx context.Context, c *pgx.Conn) error {
 	return s.settle(ctx, c, p)
 }
 
+// sequencesText raises the sequences of runs and items above the numbers that are there.
+const sequencesText = `SELECT setval(pg_get_serial_sequence('stet.runs', 'run_no'),
+		(SELECT greatest(max(run_no),
+			pg_sequence_last_value(pg_get_serial_sequence('stet.runs', 'run_no')::regclass))
+			FROM stet.runs)),
+	setval(pg_get_serial_sequence('stet.inbox', 'item_no'),
+		(SELECT greatest(max(item_no),
+			pg_sequence_last_value(pg_get_serial_sequence('stet.inbox', 'item_no')::regclass))
+			FROM stet.inbox))`
+
+// behindText reads whether the next number of a run or an item may be taken. A role that may not
+// read sequences does not learn that.
+const behindText = `SELECT q.name, q.highest, q.last FROM (
+	SELECT 'runs', (SELECT max(run_no) FROM stet.runs),
+		pg_get_serial_sequence('stet.runs', 'run_no')
+	UNION ALL SELECT 'inbox', (SELECT max(item_no) FROM stet.inbox),
+		pg_get_serial_sequence('stet.inbox', 'item_no')) AS s(name, highest, sequence), LATERAL (
+	SELECT s.name, s.highest, CASE WHEN has_sequence_privilege(s.sequence, 'SELECT, USAGE')
+		THEN coalesce(pg_sequence_last_value(s.sequence::regclass), 0) ELSE s.highest END AS last) q
+	WHERE q.highest>q.last`
+
+// numbered returns an error if new runs or items would get the numbers of those that are there.
+func (t *tx) numbered() error {
+	var table string
+	var highest, last int64
+	behind, err := t.row(behindText, nil, &table, &highest, &last)
+	if err == nil && behind {
+		err = fmt.Errorf("%w: expected the next number of %s.%s to be above %d, found %d, as after logical replication, "+
+			"which copies no sequences: run stet confirm-failover", store.ErrDamaged, t.s.schema, table, highest, last+1)
+	}
+	return err
+}
+
 // confirmedEpochs is added to each epoch by ConfirmFailover, so that it is above all that
 // the old server has given.
 const confirmedEpochs = 1 << 20
 
 // ConfirmFailover lets a store go on after its server was replaced by an asynchronous
-// standby, or by a restored backup. The caller confirms that the last acknowledged acts may
-// be lost, and that their loss was handled. Until then all acts on the store return
+// standby, by a restored backup, or by a server of another system that has a copy, as after
+// logical replication, a dump, or pg_upgrade. The caller confirms that the last acknowledged
+// acts may be lost, and that their loss was handled. Until then all acts on the store return
 // store.ErrUnavailable with that reason. All leases are given back, with epochs above any
 // that the old server has given, so that no node continues from its memory. Runs continue
-// from the state on the new server. Without a failover it only makes all nodes take their
-// shards again. Errors are those of Open.
+// from the state on the new server, and new ones get numbers above those that are there.
+// Without a failover it only makes all nodes take their shards again. Errors are those of Open.
 func ConfirmFailover(ctx context.Context, dsn string, opts ...Option) error {
 	s, pc, err := prepare(dsn, opts)
 	if err != nil {
@@ -244,7 +331,11 @@ func ConfirmFailover(ctx context.Context, dsn string, opts ...Option) error {
 		if _, err := t.giveBack(given); err != nil {
 			return err
 		}
-		_, err = t.exec("UPDATE stet.leases SET node='', boot='', until_at=0, epoch=epoch+$1::bigint", confirmedEpochs)
+		if _, err = t.exec("UPDATE stet.leases SET node='', boot='', until_at=0, epoch=epoch+$1::bigint",
+			confirmedEpochs); err != nil {
+			return err
+		}
+		_, err = t.exec(sequencesText)
 		return err
 	})
 	return errors.Join(s.classify(ctx, act, err), s.Close())

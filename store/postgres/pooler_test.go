@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -81,5 +82,22 @@ func TestPoolerOption(t *testing.T) {
 	result, err := s.Commit(t.Context(), n.batch(nil, claimedStart("r")))
 	if err != nil || !result.Commands[0].Claimed {
 		t.Fatalf("got %+v: %v", result, err)
+	}
+}
+
+// TestStatementModeIsRefused: such a pooler takes no transactions. Open says so, also where the
+// store is there already.
+func TestStatementModeIsRefused(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	dsn := servers.NewPgBouncer(t, server, "pool_mode = statement")
+	for _, when := range []string{"of a new store", "of a store that is there"} {
+		_, err := postgres.Open(t.Context(), dsn)
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "pool_mode=transaction") {
+			t.Errorf("Open %s gave %v", when, err)
+		}
+		if err := open(t, server.DSN()).Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

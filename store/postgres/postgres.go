@@ -235,6 +235,9 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 		return err
 	}
 	about, err := readServer(ctx, probe)
+	if err == nil {
+		err = transacts(ctx, probe)
+	}
 	s.pooled = s.cfg.pooled || err == nil && about.pid != int64(probe.PgConn().PID())
 	if err := errors.Join(err, probe.Close(ctx)); err != nil {
 		return err
@@ -304,8 +307,22 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 		if s.slots, err = strconv.Atoi(slots); err != nil || s.slots < 1 {
 			return fmt.Errorf("%w: expected a number of slots in %s.meta, found %q", store.ErrDamaged, s.schema, slots)
 		}
-		return nil
+		return t.numbered()
 	})
+}
+
+// transacts returns an error unless a session has transactions: a pooler in statement mode lets
+// it have none.
+func transacts(ctx context.Context, c *pgx.Conn) error {
+	_, err := c.Exec(ctx, "BEGIN", pgx.QueryExecModeSimpleProtocol)
+	if err == nil {
+		_, err = c.Exec(ctx, "ROLLBACK", pgx.QueryExecModeSimpleProtocol)
+	}
+	if code := sqlState(err); code == "08P01" || code == "0A000" {
+		return fmt.Errorf("%w: expected a server that takes transactions: set pool_mode=transaction or session for this "+
+			"database if the address is that of a pooler: %w", store.ErrInvalid, err)
+	}
+	return err
 }
 
 // settleNew notes on which server a new store is.

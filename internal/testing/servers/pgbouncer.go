@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
-// NewPgBouncer starts a PgBouncer in transaction mode before a Postgres server, and
-// returns its address. It ends with the test. It hides one session of the server
+// NewPgBouncer starts a PgBouncer before a Postgres server, in transaction mode or that of
+// further settings, and returns its address. It ends with the test. It hides one session of the server
 // behind all connections in turn, and forgets what a client has set.
-func NewPgBouncer(t testing.TB, p *Postgres) (dsn string) {
+func NewPgBouncer(t testing.TB, p *Postgres, settings ...string) (dsn string) {
 	t.Helper()
 	program, err := find("pgbouncer", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin")
 	need(t, err)
@@ -35,7 +36,7 @@ pool_mode = transaction
 default_pool_size = 4
 server_reset_query_always = 1
 max_client_conn = 200
-`, p.dir, p.port, number)
+`, p.dir, p.port, number) + strings.Join(settings, "\n") + "\n"
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
