@@ -155,3 +155,43 @@ func command(t testing.TB, r *Redis, args ...string) string {
 	}
 	return out
 }
+
+// StopReplication ends the replication from a master: what it acknowledges from now on is on no
+// other server. Its clients notice nothing.
+func (c *RedisCluster) StopReplication(t testing.TB, master *Redis) {
+	t.Helper()
+	command(t, master, "acl", "setuser", "default", "-psync", "-sync")
+	command(t, master, "client", "kill", "type", "replica")
+	master.until(t, "a master without a replica", func() bool {
+		info, err := master.Command("info", "replication")
+		return err == nil && strings.Contains(info, "connected_slaves:0")
+	})
+}
+
+// Lose stops a master for good, and waits until its replica has taken its place.
+func (c *RedisCluster) Lose(t testing.TB, master *Redis) {
+	t.Helper()
+	if err := master.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range c.Servers {
+		if r == master {
+			continue
+		}
+		r.until(t, "a cluster that is whole again", func() bool {
+			nodes, err := r.Command("cluster", "nodes")
+			if err != nil {
+				return false
+			}
+			masters := 0
+			for line := range strings.Lines(nodes) {
+				f := strings.Fields(line)
+				if len(f) > 8 && strings.Contains(f[2], "master") && !strings.Contains(f[2], "fail") {
+					masters++
+				}
+			}
+			info, err := r.Command("cluster", "info")
+			return err == nil && masters == 3 && strings.Contains(info, "cluster_state:ok")
+		})
+	}
+}
