@@ -98,7 +98,7 @@ type Claims struct {
 	Now      Time // inboxes were read at this time or later
 	// Unservable lists, if requested, the unclaimed runs that this call would have claimed
 	// if the node had every workflow and the latest build: for each shard and workflow, in
-	// this order, the latest of their builds.
+	// this order, the latest of their builds. Of thousands a store may look at the first ones.
 	Unservable []Unservable
 }
 

@@ -27,29 +27,40 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	}
 	ctx = on(ctx, s.looking)
 	q := &claimQuery{req: &req, workflows: possible(req.Workflows)}
+	if err := q.find(ctx, s); err != nil {
+		return store.Claims{}, err
+	}
+	if q.restingItems >= s.cfg.restAt {
+		q.rest(ctx, s)
+	}
+	return q.claims, nil
+}
+
+// find queries, and claims what it finds.
+func (q *claimQuery) find(ctx context.Context, s *Store) error {
 	floor, test := s.times()
 	acts := s.acts.Load()
 	idle := len(s.writing) == 0
 	err := s.single(ctx, "look for ready runs", func(t *tx) error { return q.run(t, floor, test) })
 	if err != nil {
-		return store.Claims{}, err
+		return err
 	}
 	s.observe(q.claims.Now)
-	if (len(q.candidates) == 0 || req.Limit == 0) && !q.items {
+	if (len(q.candidates) == 0 || q.req.Limit == 0) && !q.items {
 		q.claims.More = q.claims.More || len(q.candidates) > 0
-		return q.claims, nil
+		return nil
 	}
 	if err := s.enter(ctx); err != nil {
-		return store.Claims{}, err
+		return err
 	}
 	defer s.leave()
 	if idle && s.acts.Load() == acts+1 && !q.late && q.leases.fenced && len(q.claims.Fenced) == 0 {
 		if done, err := s.claimFound(ctx, q); done || err != nil {
-			return q.claims, err
+			return err
 		}
 	}
 	late := q.late
-	err = s.write(ctx, "claim runs", lockLimit, func(t *tx, now store.Time) error {
+	return s.write(ctx, "claim runs", lockLimit, func(t *tx, now store.Time) error {
 		held, err := q.hold(t)
 		if err != nil {
 			return err
@@ -64,7 +75,6 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 		}
 		return q.claim(t)
 	})
-	return q.claims, err
 }
 
 // hold keeps the leases until the transaction ends, and returns those that are held. It
@@ -204,6 +214,7 @@ func (w *claimWrite) queue(s *Store, batch *pgx.Batch) {
 	}
 	if len(nos) > 0 {
 		batch.Queue(s.sql(takeText), nos, int64(w.claims.Now), node, k.boot, pgtype.UUID{Bytes: k.fence, Valid: true})
+		batch.Queue(s.sql(stirText), nos)
 	}
 	grps, held, bits := w.shards()
 	batch.Queue(s.sql(itemsText), grps, held, bits, int64(store.MaxClaim+1))
@@ -237,6 +248,9 @@ func (w *claimWrite) read(results pgx.BatchResults) error {
 		clear(w.index)
 		for i := range q.claims.Runs {
 			w.index[q.claims.Runs[i].Run.No] = i
+		}
+		if _, err := results.Exec(); err != nil {
+			return err
 		}
 	}
 	rows, err := results.Query()

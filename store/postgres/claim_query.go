@@ -20,6 +20,9 @@ type claimQuery struct {
 	candidates []sqlstore.Candidate // in order, Limit+1 of each class at most
 	items      bool                 // claimed runs, or some that have ended, have unexamined items
 	late       bool                 // those that have ended
+
+	resting      []int64 // runs with items that make them ready for no node, restRuns at most
+	restingItems int64   // theirs
 }
 
 // The classes of rows: runs that may be claimed, in their order, and other results.
@@ -32,36 +35,46 @@ const (
 	theTime
 	isUnservable
 	isLate
+	isResting
 )
 
-// maxForeignSleepers is how many sleeping runs of other shards a query for the next wake
-// time skips.
-const maxForeignSleepers = 10_000
+const (
+	// maxForeignSleepers is how many sleeping runs of other shards, of each workflow and
+	// group, a query for the next wake time skips.
+	maxForeignSleepers = 1000
+	// maxUnfit is how many runs, of each workflow and group, are looked at for those that the
+	// node cannot load.
+	maxUnfit = 1000
+)
 
 // claimParts are the parts of the query. Of a run r: fits says that the node can load it;
 // here that it is in one of the shards, bit by bit of a group's slots, which costs less
 // than to search hundreds of them.
 var claimParts = func() params {
 	p := params{
-		"fits": "(r.workflow=ANY($9::text[]) AND ($10::bytea='' OR r.build<=$10::bytea))",
-		"here": "CASE WHEN r.slot<$8::integer THEN get_bit(($7::bytea[])[array_position($6::text[], r.grp)], r.slot)=1 END",
+		"fitsBy": "($10::bytea='' OR r.build<=$10::bytea)",
+		"here":   "CASE WHEN r.slot<$8::integer THEN get_bit(($7::bytea[])[array_position($6::text[], r.grp)], r.slot)=1 END",
 
+		"sleeps":   "r.wake_at IS NOT NULL AND r.marks & {pausedOrHeld} = 0",
 		"isDue":    "r.wake_at IS NOT NULL AND r.marks & {pausedOrHeld} = 0 AND r.wake_at<=(SELECT now FROM t)",
 		"isMarked": "r.ready={ready} AND r.marks & {pausedOrHeld} = 0",
+		"ofSort":   "r.workflow=s.workflow AND r.grp=s.grp",
 		"noMore":   ", ''::text, ''::text, ''::bytea",
 		"asked":    "$12::boolean",
 		"now":      nowExpr,
 		"most":     fmt.Sprint(maxForeignSleepers),
+		"mostBad":  fmt.Sprint(maxUnfit),
+		"mostRest": fmt.Sprint(restRuns),
 	}
-	// The runs that sleep, the next ones first.
+	p["fits"] = "(r.workflow=ANY($9::text[]) AND " + p["fitsBy"] + ")"
+	// The runs of a sort that sleep, the next ones first.
 	p["sleeping"] = p.in(`(SELECT r.wake_at, r.workflow, r.ready, r.grp, r.slot, r.build FROM stet.runs r
-		WHERE r.wake_at IS NOT NULL AND r.marks & {pausedOrHeld} = 0 AND r.wake_at>(SELECT now FROM t)
-		ORDER BY r.wake_at LIMIT @most) r`)
+		WHERE @ofSort AND @sleeps AND r.wake_at>(SELECT now FROM t) ORDER BY r.wake_at LIMIT @most) r`)
 	p["callsIfFit"] = sqlstore.Calls("r", p["fits"])
 	p["callsAnyNode"], p["callsWithoutCode"] = sqlstore.Calls("r", "true"), sqlstore.Calls("r", "false")
 	for name, class := range map[string]int{
 		"due": due, "called": called, "marked": marked, "hasItems": hasItems, "nextWake": nextWake, "theTime": theTime,
-		"isUnservable": isUnservable, "isLate": isLate,
+		"isUnservable": isUnservable, "isLate": isLate, "isResting": isResting,
 	} {
 		p[name] = strconv.Itoa(class)
 	}
@@ -71,34 +84,58 @@ var claimParts = func() params {
 // claimText is the query. Parameters: the two of nowExpr; node, boot and fence; groups, a
 // bit for each slot of theirs that is held, and how many; workflows, build, limit, and
 // whether runs that do not fit are asked for. For its shape see plan.go.
-var claimText = claimParts.in(`WITH t AS MATERIALIZED (SELECT @now AS now),
+//
+// It does not pass by runs that no node can load, or whose group has no node: waking and
+// readies are the sorts of runs that wait, by workflow and group, and by build if they are
+// marked ready. To find them takes one step in an index for each sort.
+var claimText = claimParts.in(`WITH RECURSIVE t AS MATERIALIZED (SELECT @now AS now),
 	new AS MATERIALIZED (
 		SELECT r.*, i.kind FROM (
 			SELECT i.run_no, i.kind FROM stet.inbox i WHERE i.state={new} AND NOT i.rests OFFSET 0) i, LATERAL (
 			SELECT r.run_no, r.ready, r.grp, r.slot, r.status, r.marks, r.wake_at, r.workflow, r.build FROM stet.runs r
-			WHERE r.run_no=i.run_no AND @here OFFSET 0) r)
-	(SELECT @due, r.run_no, r.wake_at@noMore FROM stet.runs r
-		WHERE @isDue AND r.ready+0={idle} AND @fits AND @here ORDER BY r.wake_at, r.run_no LIMIT $11)
+			WHERE r.run_no=i.run_no AND @here OFFSET 0) r),
+	waking(workflow, grp) AS (
+		(SELECT r.workflow, r.grp FROM stet.runs r WHERE @sleeps ORDER BY r.workflow, r.grp LIMIT 1)
+		UNION ALL SELECT n.* FROM waking s, LATERAL (SELECT r.workflow, r.grp FROM stet.runs r
+			WHERE @sleeps AND (r.workflow, r.grp)>(s.workflow, s.grp) ORDER BY r.workflow, r.grp LIMIT 1) n),
+	readies(workflow, grp, build) AS (
+		(SELECT r.workflow, r.grp, r.build FROM stet.runs r WHERE @isMarked ORDER BY r.workflow, r.grp, r.build LIMIT 1)
+		UNION ALL SELECT n.* FROM readies s, LATERAL (SELECT r.workflow, r.grp, r.build FROM stet.runs r
+			WHERE @isMarked AND (r.workflow, r.grp, r.build)>(s.workflow, s.grp, s.build)
+			ORDER BY r.workflow, r.grp, r.build LIMIT 1) n)
+	(SELECT @due, r.run_no, r.wake_at@noMore FROM waking s, LATERAL (SELECT r.run_no, r.wake_at FROM stet.runs r
+			WHERE @ofSort AND @isDue AND r.ready+0={idle} AND @fitsBy AND @here ORDER BY r.wake_at, r.run_no LIMIT $11) r
+		WHERE s.workflow=ANY($9::text[]) AND s.grp=ANY($6::text[]) ORDER BY r.wake_at, r.run_no LIMIT $11)
 	UNION ALL (SELECT DISTINCT @called, r.run_no, 0::bigint@noMore FROM new r
 		WHERE r.ready<>{claimed} AND NOT (@isDue AND @fits) AND @callsIfFit ORDER BY r.run_no LIMIT $11)
-	UNION ALL (SELECT @marked, r.run_no, 0::bigint@noMore FROM stet.runs r
-		WHERE @isMarked AND @fits AND @here ORDER BY r.run_no LIMIT $11)
+	UNION ALL (SELECT @marked, r.run_no, 0::bigint@noMore FROM readies s, LATERAL (SELECT r.run_no FROM stet.runs r
+			WHERE @ofSort AND r.build=s.build AND @isMarked AND @here ORDER BY r.run_no LIMIT $11) r
+		WHERE s.workflow=ANY($9::text[]) AND ($10::bytea='' OR s.build<=$10::bytea) AND s.grp=ANY($6::text[])
+		ORDER BY r.run_no LIMIT $11)
 	UNION ALL (SELECT @hasItems, 0::bigint, 0::bigint@noMore
 		WHERE EXISTS (SELECT 1 FROM new r WHERE r.ready={claimed} OR r.status IN {ended}))
 	UNION ALL (SELECT @isLate, 0::bigint, 0::bigint@noMore
 		WHERE EXISTS (SELECT 1 FROM new r WHERE r.ready={idle} AND r.status IN {ended}))
-	UNION ALL (SELECT @nextWake, 0::bigint, coalesce(
-		(SELECT r.wake_at FROM @sleeping WHERE r.ready={idle} AND @fits AND @here ORDER BY r.wake_at LIMIT 1),
-		(SELECT max(r.wake_at) FROM @sleeping HAVING count(*)=@most), 0)@noMore)
+	UNION ALL (SELECT @isResting, r.run_no, count(*)@noMore FROM new r
+		WHERE r.ready<>{claimed} AND r.status NOT IN {ended} AND NOT (@callsAnyNode) GROUP BY r.run_no LIMIT @mostRest)
+	UNION ALL (SELECT @nextWake, 0::bigint, coalesce(min(n.wake_at), 0)@noMore FROM waking s, LATERAL (SELECT coalesce(
+		(SELECT r.wake_at FROM @sleeping WHERE r.ready={idle} AND @fitsBy AND @here ORDER BY r.wake_at LIMIT 1),
+		(SELECT max(r.wake_at) FROM @sleeping HAVING count(*)=@most)) AS wake_at OFFSET 0) n
+		WHERE s.workflow=ANY($9::text[]) AND s.grp=ANY($6::text[]))
 	UNION ALL (SELECT @theTime,
 		EXISTS (SELECT FROM stet.nodes WHERE node=$3 AND boot=$4 AND fence=$5::uuid)::integer, now@noMore FROM t)
 	UNION ALL (SELECT DISTINCT ON (r.grp, r.slot, r.workflow)
 		@isUnservable, 0::bigint, r.slot::bigint, r.grp, r.workflow, r.build FROM (
-			SELECT r.run_no FROM stet.runs r WHERE @isDue AND r.ready+0={idle} AND @asked
-			UNION SELECT r.run_no FROM stet.runs r WHERE @isMarked AND @asked
-			UNION SELECT r.run_no FROM new r WHERE r.ready<>{claimed} AND @asked AND @callsAnyNode) c,
-			LATERAL (SELECT r.grp, r.slot, r.workflow, r.build FROM stet.runs r WHERE r.run_no=c.run_no AND @here OFFSET 0) r
-		WHERE NOT @fits AND NOT EXISTS (SELECT 1 FROM new r WHERE r.run_no=c.run_no AND @callsWithoutCode)
+			SELECT r.* FROM waking s, LATERAL (SELECT r.run_no, r.grp, r.slot, r.workflow, r.build FROM stet.runs r
+				WHERE @ofSort AND @isDue AND r.ready+0={idle} ORDER BY r.wake_at LIMIT @mostBad) r
+				WHERE @asked AND s.grp=ANY($6::text[])
+			UNION ALL SELECT r.* FROM readies s, LATERAL (SELECT r.run_no, r.grp, r.slot, r.workflow, r.build FROM stet.runs r
+				WHERE @ofSort AND r.build=s.build AND @isMarked ORDER BY r.run_no LIMIT @mostBad) r
+				WHERE @asked AND s.grp=ANY($6::text[])
+					AND NOT (s.workflow=ANY($9::text[]) AND ($10::bytea='' OR s.build<=$10::bytea))
+			UNION ALL SELECT r.run_no, r.grp, r.slot, r.workflow, r.build FROM new r
+				WHERE r.ready<>{claimed} AND @asked AND @callsAnyNode) r
+		WHERE NOT @fits AND @here AND r.run_no NOT IN (SELECT r.run_no FROM new r WHERE @callsWithoutCode)
 		ORDER BY r.grp, r.slot, r.workflow, r.build DESC)`)
 
 // run executes the query, and again after reading the leases if they are not those that
@@ -166,6 +203,7 @@ func (q *claimQuery) shards() (grps []string, held [][]byte, bits int64) {
 // false if the boot has another fence than the known leases.
 func (q *claimQuery) execute(t *tx, floor int64, test any) (same bool, err error) {
 	q.claims, q.candidates, q.items, q.late = store.Claims{}, nil, false, false
+	q.resting, q.restingItems = nil, 0
 	for i := range q.req.Leases {
 		if !q.leases.held(&q.req.Leases[i]) {
 			q.claims.Fenced = append(q.claims.Fenced, q.req.Leases[i].Shard)
@@ -190,6 +228,9 @@ func (q *claimQuery) execute(t *tx, floor int64, test any) (same bool, err error
 			q.items = true
 		case isLate:
 			q.late = true
+		case isResting:
+			q.resting = append(q.resting, no)
+			q.restingItems += order
 		case nextWake:
 			q.claims.NextWake = store.Time(order)
 		case theTime:

@@ -55,3 +55,6 @@ func HoldReaders(t testing.TB, s *Store) {
 		t.Cleanup(conn.Release)
 	}
 }
+
+// RestAt sets how many items that make no run ready are put to rest.
+func RestAt(n int64) Option { return func(c *config) { c.restAt = n } }

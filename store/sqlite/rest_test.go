@@ -26,7 +26,7 @@ func TestClaimDoesNotReadWhatRests(t *testing.T) {
 	s := open(t, testPath(t), AllowLoss())
 	held := acquire(t, s, testNode)
 	b := storetest.Backlog{Store: s, Node: testNode, Leases: []store.Lease{held.Lease}}
-	b.Check(t, 200, func(claim func()) int {
+	b.Check(t, 200, 200, func(claim func()) int {
 		steps(s)
 		claim()
 		return steps(s)

@@ -48,35 +48,40 @@ func BacklogKinds() []BacklogKind {
 }
 
 // Claim claims for the node, which finds nothing.
-func (b *Backlog) Claim(t testing.TB) {
+func (b *Backlog) Claim(t testing.TB, unservable bool) {
 	t.Helper()
-	for _, unservable := range []bool{false, true} {
-		claims, err := b.Store.Claim(t.Context(), store.ClaimRequest{Node: b.Node.ID, Boot: b.Node.Boot, Leases: b.Leases,
-			Workflows: []string{"w"}, Build: "b", Unservable: unservable, Limit: 100})
-		if err != nil || len(claims.Runs)+len(claims.Fenced) > 0 {
-			t.Fatalf("expected a claim to find nothing, found %d runs, %d fenced shards: %v", len(claims.Runs),
-				len(claims.Fenced), err)
-		}
+	claims, err := b.Store.Claim(t.Context(), store.ClaimRequest{Node: b.Node.ID, Boot: b.Node.Boot, Leases: b.Leases,
+		Workflows: []string{"w"}, Build: "b", Unservable: unservable, Limit: 100})
+	if err != nil || len(claims.Runs)+len(claims.Fenced) > 0 {
+		t.Fatalf("expected a claim to find nothing, found %d runs, %d fenced shards: %v", len(claims.Runs),
+			len(claims.Fenced), err)
 	}
 }
 
 // Check adds a backlog of each kind, in subtests, and compares what a claim costs beside 200
-// and beside 2,000 of it. work carries out a claim and returns how much the store has done for it;
-// most is by how much the second may be above the first.
-func (b *Backlog) Check(t *testing.T, most int, work func(claim func()) int) {
+// and beside 2,000 of it. work carries out a claim and returns how much the store has done for
+// it; most is by how much the second may be above the first, and mostUnservable the same of a
+// claim that asks for what the node cannot load, of which a store may read the first ones.
+func (b *Backlog) Check(t *testing.T, most, mostUnservable int, work func(claim func()) int) {
 	for _, kind := range BacklogKinds() {
 		t.Run(kind.Name, func(t *testing.T) {
 			b.t = t
-			var costs []int
-			for _, n := range []int{200, 1800} {
+			measure := func(n int) (cost [2]int) {
 				kind.Add(b, n)
-				for range 3 { // the first ones may put it away
-					b.Claim(t)
+				for range 5 { // the first ones may put it away
+					b.Claim(t, true)
 				}
-				costs = append(costs, work(func() { b.Claim(t) }))
+				for i := range cost {
+					cost[i] = work(func() { b.Claim(t, i == 1) })
+				}
+				return cost
 			}
-			if costs[0] == 0 || costs[1] > costs[0]+most {
-				t.Errorf("expected about as much work beside 200 as beside 2,000, found %d and %d", costs[0], costs[1])
+			few, many := measure(200), measure(1800)
+			for i, most := range []int{most, mostUnservable} {
+				if few[i] == 0 || many[i] > few[i]+most {
+					t.Errorf("asked for what is unservable: %v: expected about as much work beside 200 as beside 2,000, "+
+						"found %d and %d", i == 1, few[i], many[i])
+				}
 			}
 		})
 	}

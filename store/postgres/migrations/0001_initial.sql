@@ -81,9 +81,9 @@ CREATE TABLE stet.runs (
 ALTER TABLE stet.runs ALTER input SET STORAGE EXTERNAL, ALTER output SET STORAGE EXTERNAL;
 CREATE INDEX runs_ended ON stet.runs (workflow, status, ended, run_no) WHERE ended > 0;
 CREATE INDEX runs_former ON stet.runs (run_no) WHERE incarnation > swept;
-CREATE INDEX runs_ready ON stet.runs (run_no) WHERE ready = 1 AND marks & 17 = 0;
+CREATE INDEX runs_ready ON stet.runs (workflow, grp, build, run_no) WHERE ready = 1 AND marks & 17 = 0;
 CREATE INDEX runs_claimed ON stet.runs (grp, slot) WHERE ready = 2;
-CREATE INDEX runs_wake ON stet.runs (wake_at, run_no) WHERE wake_at IS NOT NULL AND marks & 17 = 0;
+CREATE INDEX runs_wake ON stet.runs (workflow, grp, wake_at, run_no) WHERE wake_at IS NOT NULL AND marks & 17 = 0;
 CREATE INDEX runs_listing ON stet.runs (workflow, status, run_no);
 CREATE INDEX runs_parent ON stet.runs (parent_no, run_no) WHERE parent_no > 0;
 
@@ -340,7 +340,10 @@ BEGIN
 				WHERE r.run_no=x.run AND r.ready<>2 AND r.marks & 17 = 0
 				AND (r.status=3 OR r.status=1 AND (r.ready=1 OR r.wake_at<=commit_1.now))
 				AND EXISTS (SELECT 1 FROM unnest(l_grp, l_slot) AS l(grp, slot) WHERE l.grp=r.grp AND l.slot=r.slot);
-			IF FOUND THEN claimed := claimed || x.run; END IF;
+			IF FOUND THEN
+				claimed := claimed || x.run;
+				UPDATE stet.inbox SET rests=false WHERE run_no=x.run AND rests;
+			END IF;
 		END LOOP;
 	END IF;
 END $$;
