@@ -148,7 +148,7 @@ func (e *HistoryEntry) Err() error {
 		if failure, err = stored.DecodeFailure(e.value); err != nil {
 			return err
 		}
-	case e.State == store.Open && (e.Kind == store.KindStep || e.Kind == store.KindUndo):
+	case e.State == store.Open && (e.Kind == store.KindStep || e.Kind.Undoes()):
 		progress, err := stored.DecodeProgress(e.value)
 		if err != nil || len(progress.Causes) == 0 {
 			return err
@@ -207,7 +207,7 @@ func (e *HistoryEntry) unpack() {
 			e.Run = s.Run
 		}
 	case store.KindReceive:
-	case store.KindStep, store.KindUndo:
+	case store.KindStep, store.KindUndo, store.KindSagaUndo:
 		if e.State == store.Done {
 			e.content = e.value
 		} else if e.State == store.Open {
@@ -265,7 +265,7 @@ func (r Runs) History(ctx context.Context, runID string, q HistoryQuery) ([]Hist
 	}
 	undone := map[string]bool{}
 	for i := range recorded {
-		if s := &recorded[i]; s.Kind == store.KindUndo && s.State == store.Done {
+		if s := &recorded[i]; s.Kind.Undoes() && s.State == store.Done {
 			undone[s.Loc] = true
 		}
 	}

@@ -97,7 +97,7 @@ func preview(run *store.Run, entries []store.Entry, verb store.ItemKind, at loca
 	}
 	undone := map[string]bool{}
 	for i := range entries {
-		undone[entries[i].Loc] = entries[i].Kind == store.KindUndo && entries[i].State == store.Done
+		undone[entries[i].Loc] = entries[i].Kind.Undoes() && entries[i].State == store.Done
 	}
 	var taken []*store.Entry
 	for i := range entries {

@@ -13,7 +13,7 @@ import (
 //
 // When the run fails or is cancelled, and its code has ended, the compensations
 // of all steps that have succeeded are executed, newest first, one after the
-// other; see UndoOn and Rollback. Each is recorded at the step's location and the
+// other; see UndoOn and Rollback, and Saga for a part of the run. Each is recorded at the step's location and the
 // name "undo", retried by its own policy (default: that of the workflow's steps),
 // and executed again after a crash that came before its success was durable. It
 // has an idempotency key of its own, and all that a step body has: heartbeats,
@@ -113,7 +113,8 @@ func (c Context) compensation(u *undo, name string, result reflect.Type) (*runne
 // Rollback returns err marked as a request to undo the run: returned by the
 // workflow's function, alone or wrapped, it has the compensations of the completed
 // steps executed before the run ends as failed with err, whatever UndoOn says. A
-// nil err gives nil: a run that succeeds is not undone.
+// nil err gives nil: a run that succeeds is not undone. Returned by the function of a Saga
+// it has the scope of that undone.
 //
 // A step may return it too: it is not tried again, and its error keeps the mark, also in a
 // replay. It undoes the run when the function returns that error, alone or wrapped.

@@ -24,12 +24,18 @@ const (
 	KindEvent   Kind = 15 // a wait for an event of a topic
 	KindPublish Kind = 16 // an event that the code publishes
 	KindSend    Kind = 17 // a message that the code sends to another run
+	// KindSagaUndo is a compensation that a saga of the code executes; KindUndo is one at
+	// the end of the run.
+	KindSagaUndo Kind = 18
 )
 
 var kindNames = [...]string{
 	"", "step", "sleep", "receive", "promise", "timer", "cancel", "wait", "undo", "loop", "child", "run", "version",
-	"shown", "record", "event", "publish", "send",
+	"shown", "record", "event", "publish", "send", "saga undo",
 }
+
+// Undoes reports whether it is a compensation.
+func (k Kind) Undoes() bool { return k == KindUndo || k == KindSagaUndo }
 
 // String returns the kind as users see it: "step", "sleep", …
 func (k Kind) String() string {

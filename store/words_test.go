@@ -40,6 +40,7 @@ func TestStoredNumbers(t *testing.T) {
 		{store.KindVersion, int(store.KindVersion), "12 version"},
 		{store.KindShown, int(store.KindShown), "13 shown"},
 		{store.KindEntity, int(store.KindEntity), "14 record"},
+		{store.KindSagaUndo, int(store.KindSagaUndo), "18 saga undo"},
 		{store.Kind(99), 99, "99 kind(99)"},
 		{store.Open, int(store.Open), "1 open"},
 		{store.Done, int(store.Done), "2 done"},

@@ -194,6 +194,43 @@ var (
 		}
 		return 0, errors.New("sold out")
 	})
+	// trip gives back what it has booked with one supplier, and books with another one. Its
+	// second version keeps it.
+	trip = stet.Define("trip", func(ctx stet.Context, how string) (string, error) {
+		undoOn := stet.UndoOnFailure
+		if os.Getenv("VERSION") == "2" {
+			undoOn = stet.UndoOnCancel
+		}
+		book := func(supplier string) (string, error) {
+			return stet.Saga(ctx, "book", func(ctx stet.Context) (string, error) {
+				err := stet.Do(ctx, "hotel", func(context.Context) error { return nil },
+					stet.UndoDo(func(context.Context) error {
+						if _, err := os.Stat("open"); how == "stuck" && err != nil {
+							return stet.Permanent(errors.New("the hotel is closed"))
+						}
+						return nil
+					}))
+				if err != nil {
+					return "", err
+				}
+				return stet.Step(ctx, "flight", func(context.Context) (string, error) {
+					if supplier == "north" {
+						return "", stet.Permanent(errors.New("no seat"))
+					}
+					return supplier + " 7", nil
+				})
+			}, stet.Key(supplier), undoOn)
+		}
+		flight, err := book("north")
+		if err != nil {
+			flight, err = book("south")
+		}
+		if err != nil {
+			return "", err
+		}
+		passenger, err := name.Receive(ctx)
+		return passenger + " flies with " + flight, err
+	})
 	// turns is a loop that keeps its last three iterations, in each of two
 	// incarnations.
 	turns = stet.Define("turns", func(ctx stet.Context, n int) (int, error) {
@@ -253,7 +290,7 @@ func check(ctx context.Context) int {
 		return 1
 	}
 	defer db.Close()
-	e, err := stet.New(ctx, stet.Config{Store: db, Workflows: []stet.Definition{double, edited, retyped}})
+	e, err := stet.New(ctx, stet.Config{Store: db, Workflows: []stet.Definition{double, edited, retyped, trip}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -285,7 +322,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 		Store: db, Payloads: values, Node: "app", Build: "build-" + os.Getenv("VERSION"),
 		Workflows: []stet.Definition{
 			double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, retyped, saga, turns,
-			approval, careful, stubborn, listener, hangs, lookout,
+			approval, careful, stubborn, listener, hangs, lookout, trip,
 		},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before

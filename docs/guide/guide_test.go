@@ -116,6 +116,8 @@ func TestTasks(t *testing.T) {
 	if _, err := result(t, book, Order{ID: "1", Customer: "the moon"}); !errors.Is(err, errNoRoute) {
 		t.Errorf("book: got %v", err)
 	}
+	delivered, err := result(t, deliver, Order{ID: "1", Customer: "the moon"})
+	check("deliver", delivered, err, Charge{"c-1"})
 }
 
 func result[In, Out any](t *testing.T, code func(stet.Context, In) (Out, error), in In) (out Out, err error) {

@@ -190,6 +190,16 @@ func book(ctx stet.Context, o Order) (Charge, error) {
 	return charge, stet.Do(ctx, "book", func(ctx context.Context) error { return carrier{}.Book(ctx, o) })
 }
 
+// Undo a part, and go another way.
+func deliver(ctx stet.Context, o Order) (Charge, error) {
+	charge, err := stet.Saga(ctx, "to the door", func(ctx stet.Context) (Charge, error) { return book(ctx, o) })
+	if errors.Is(err, errNoRoute) { // the charge is refunded by now
+		o.Customer = "depot"
+		charge, err = stet.Saga(ctx, "to the depot", func(ctx stet.Context) (Charge, error) { return book(ctx, o) })
+	}
+	return charge, err
+}
+
 // Run again and again.
 func everyNight(ctx context.Context, e *stet.Engine, report *stet.Workflow[string, string]) error {
 	return report.Schedule(ctx, e, "nightly", "sales", stet.Schedule{

@@ -120,6 +120,10 @@ func (h *history) allows(cut int64, at location.Loc) error {
 		return refuseTo("it has undone %s, completion %d: it can be rewound to before that only, and %s is completion %d",
 			place(first), first.Seq, at, cut)
 	}
+	if step := h.undoneAcross(cut, at); step != nil {
+		return refuseTo("a saga has undone %s, completion %d: it can be rewound to before that, or to behind the saga, "+
+			"and %s is completion %d", place(step), step.Seq, at, cut)
+	}
 	return nil
 }
 

@@ -52,6 +52,8 @@ var kinds = [...]kind{
 	store.KindEvent:   wait{},
 	store.KindPublish: publication{},
 	store.KindSend:    publication{},
+
+	store.KindSagaUndo: undo{},
 }
 
 // of returns what is known of the entry's kind. An unknown kind is an ordinary one.

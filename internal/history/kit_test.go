@@ -40,6 +40,12 @@ func sorted(entries ...store.Entry) []store.Entry {
 	return entries
 }
 
+// saga is the history of a saga that has undone its two steps, and of what came behind it.
+func saga(then ...store.Entry) []store.Entry {
+	return sorted(append(then, step("s/a", 1, 0), step("s/b", 2, 1), recorded("s/b/undo", store.KindSagaUndo, 3, 2),
+		recorded("s/a/undo", store.KindSagaUndo, 4, 3))...)
+}
+
 // told says what became of a history: of each entry its text, number and state.
 func told(entries []store.Entry) string {
 	var parts []string

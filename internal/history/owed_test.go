@@ -24,6 +24,8 @@ func TestOwed(t *testing.T) {
 		entry(history.UndoOf(path("d")), store.KindUndo, store.Done, 6, false),
 		entry(path("e"), store.KindStep, store.Done, 0, true),
 		entry(path("f"), store.KindStep, store.Open, 0, true),
+		entry(path("h"), store.KindStep, store.Done, 2, true),
+		entry(history.UndoOf(path("h")), store.KindSagaUndo, store.Done, 7, false),
 		entry(path("g"), store.KindStep, store.FailedEntry, 2, true),
 	}
 	if got, want := history.Owed(entries), []string{"e", "b", "a"}; !slices.Equal(got, want) {

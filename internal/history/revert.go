@@ -59,7 +59,7 @@ func Retry(run *store.Run, entries []store.Entry, now store.Time) (*Revert, loca
 	if err != nil {
 		return nil, "", err
 	}
-	if run.Marks&store.Undoing != 0 || slices.ContainsFunc(entries, isUndo) {
+	if run.Marks&store.Undoing != 0 || slices.ContainsFunc(entries, endsRun) {
 		return nil, "", Refusal("its undoing has begun: it can be rewound to before what is undone, and not retried")
 	}
 	cut, at := h.last+1, location.Loc("")

@@ -57,6 +57,16 @@ func TestRewindByTheRule(t *testing.T) {
 		{"and may not be cut behind it", sorted(step("a", 1, 0), recorded("a/undo", store.KindUndo, 3, 2), step("b", 2, 1)),
 			"b",
 			"it has undone a, completion 1: it can be rewound to before that only, and b is completion 2", ""},
+		{"of what a saga has undone before the cut all stands", saga(step("c", 5, 4)), "c", "s/a:1 s/a/undo:4 s/b:2 s/b/undo:3",
+			""},
+		{"of what it has undone behind the cut nothing does", saga(step("c", 5, 4)), "s", "", ""},
+		{"nothing between may be cut", saga(), "s/b", "a saga has undone s/a, completion 1: it can be rewound to before that, " +
+			"or to behind the saga, and s/b is completion 2", ""},
+		{"an open undoing goes on", sorted(step("a", 1, 0), recorded("a/undo", store.KindSagaUndo, 0, 2), step("b", 3, 2)),
+			"b", "a:1 a/undo:open", ""},
+		{"and not from its begin", sorted(step("a", 1, 0), recorded("a/undo", store.KindSagaUndo, 0, 1)), "a/undo",
+			"a saga has undone a, completion 1: it can be rewound to before that, or to behind the saga, " +
+				"and a/undo is completion 2", ""},
 		{"an unknown place", sorted(step("fetch", 1, 0)), "fech",
 			"unknown location fech: nothing is recorded there, nearest are fetch", ""},
 		{"what was withdrawn", sorted(step("a", 1, 0), step("b", 0, 0, state(store.Withdrawn))), "b",

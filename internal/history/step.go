@@ -86,7 +86,7 @@ func unpermitted(e *store.Entry) (without store.Entry, back store.Command, ok bo
 	return p.WithoutPermit(e), p.Permit.GiveBack(), true
 }
 
-// undo is the compensation of a step.
+// undo is the compensation of a step, at the end of the run or by a saga.
 type undo struct{ ordinary }
 
 func (undo) edit(_ *history, e *store.Entry, q *stored.Request, now store.Time) (store.Entry, []store.Command, error) {
@@ -111,7 +111,7 @@ func Owed(entries []store.Entry) []string {
 	for i := range entries {
 		switch e := &entries[i]; {
 		case e.State != store.Done:
-		case e.Kind == store.KindUndo:
+		case e.Kind.Undoes():
 			undone[e.Loc] = true
 		case e.Owes:
 			owed = append(owed, *e)
@@ -132,24 +132,25 @@ func Owed(entries []store.Entry) []string {
 	return places
 }
 
-func isUndo(e store.Entry) bool { return e.Kind == store.KindUndo }
+// endsRun reports whether an entry is of a compensation at the end of the run.
+func endsRun(e store.Entry) bool { return e.Kind == store.KindUndo }
 
 // isUndone reports whether a compensation of the step at a location is recorded.
 func (h *history) isUndone(loc string) bool {
 	for i := range h.entries {
-		if e := &h.entries[i]; e.Kind == store.KindUndo && string(place(e).Parent()) == loc {
+		if e := &h.entries[i]; e.Kind.Undoes() && string(place(e).Parent()) == loc {
 			return true
 		}
 	}
 	return false
 }
 
-// firstUndone returns the step with the lowest number whose compensation is recorded,
-// or nil.
+// firstUndone returns the step with the lowest number whose compensation at the end of the
+// run is recorded, or nil.
 func (h *history) firstUndone() *store.Entry {
 	var first *store.Entry
 	for i := range h.entries {
-		if h.entries[i].Kind != store.KindUndo {
+		if !endsRun(h.entries[i]) {
 			continue
 		}
 		step := h.at(string(place(&h.entries[i]).Parent()))
@@ -158,4 +159,19 @@ func (h *history) firstUndone() *store.Entry {
 		}
 	}
 	return first
+}
+
+// undoneAcross returns a step that completed before the cut, whose compensation by a saga
+// would be reverted although it has been executed, or is; or nil.
+func (h *history) undoneAcross(cut int64, at location.Loc) *store.Entry {
+	for i := range h.entries {
+		e := &h.entries[i]
+		if e.Kind != store.KindSagaUndo || e.Seq > 0 && e.Seq < cut || e.Seq == 0 && e.Born < cut && e.Loc != string(at) {
+			continue
+		}
+		if step := h.at(string(place(e).Parent())); step != nil && step.Seq < cut {
+			return step
+		}
+	}
+	return nil
 }

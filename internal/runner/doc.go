@@ -58,7 +58,7 @@
 // When the code of a run has ended and the run is to be undone, the compensations of its
 // completed steps are executed by a branch of their own, newest first. The turn that begins
 // it fixes the outcome, and what follows replays like any other operation, after the code.
-// See undoing.go.
+// See undoing.go. A saga undoes a part of the run while the code goes on: see saga.go.
 //
 // # What a run shows
 //

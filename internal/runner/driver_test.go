@@ -39,7 +39,8 @@ type driver struct {
 	answers map[store.ItemNo]string // that the code of this activation has given
 
 	cuts, evictions, lost, transactions, pauses, ends, renewals int // how often each happened
-	undone, mended, chargesLost                                 int
+	undone, mended, chargesLost, undoneBySagas                  int
+	sagas                                                       []undoneSaga    // by the code of this activation
 	charged                                                     map[string]bool // effects to be undone, by location
 	incarnation                                                 int             // of the effects
 	bugs, stopped                                               int             // to come; that stopped it
@@ -76,7 +77,7 @@ func newDriver(t testing.TB, prog *program, random *rand.Rand) *driver {
 // activate begins an activation from what is durable.
 func (d *driver) activate() {
 	d.seen, d.shown, d.said, d.answers = &seen{}, nil, map[string]int{}, map[store.ItemNo]string{}
-	d.asked = false
+	d.asked, d.sagas = false, nil
 	if now := d.j.run.Incarnation; now != d.incarnation { // the new one owes nothing of the former one
 		d.incarnation = now
 		clear(d.charged)

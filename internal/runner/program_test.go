@@ -68,7 +68,7 @@ func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 	}
 	if depth > 0 && size > 3 {
 		kinds = append(kinds, "compose", "compose", "compose", "settled", "map", "select", "spawn",
-			"defer", "endless", "marked")
+			"defer", "endless", "marked", "saga", "saga")
 	}
 	s := &stmt{kind: kinds[random.IntN(len(kinds))]}
 	s.name = p.name(s.kind[:2])
@@ -81,7 +81,7 @@ func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 	s.keep = random.IntN(4)
 	s.mode = Mode(1 + random.IntN(4))
 	s.keys = random.Perm(4)[:2+random.IntN(3)]
-	if !strings.Contains("compose settled map select spawn defer endless marked", s.kind) {
+	if !strings.Contains("compose settled map select spawn defer endless marked saga", s.kind) {
 		if s.kind == "branch on what was seen" {
 			s.arms = [][]*stmt{p.block(random, 1, 0), p.block(random, 1, 0)}
 		}
@@ -241,6 +241,8 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 		return x.settled(b, s)
 	case "map":
 		return x.mapping(b, s)
+	case "saga":
+		return x.saga(b, s)
 	case "select":
 		return x.choose(b, s)
 	case "spawn": // not awaited: cancelled with the scope

@@ -28,6 +28,14 @@ func sagaOf(random *rand.Rand, p *program) *program {
 	if flip(8) {
 		p.again = 1
 	}
+	for _, block := range arms(&p.root) {
+		for _, s := range *block {
+			if s.kind == "saga" && !flip(3) { // something to undo
+				step := &stmt{kind: "keep", name: p.name("ke"), times: 1 + random.IntN(3), limit: 1}
+				s.arms[0] = slices.Insert(s.arms[0], random.IntN(len(s.arms[0])+1), step)
+			}
+		}
+	}
 	p.saga = &plan{onFailure: !flip(4), onCancel: !flip(4), asks: flip(3), fails: !flip(3)}
 	return p
 }
@@ -52,6 +60,74 @@ func (d *driver) wants(status store.Status) bool {
 	p := d.prog.saga
 	return p != nil && (status == store.Failed && (p.onFailure || d.asked) || status == store.Cancelled &&
 		(p.onCancel || d.asked))
+}
+
+// undoneSaga is a saga whose undoing has ended.
+type undoneSaga struct {
+	scope       location.Loc
+	from, until int64 // the last completions before and after its undoing
+}
+
+// saga is a saga that mostly fails, and then is mostly undone. The code goes on, or fails too.
+func (x *execution) saga(b *Branch, s *stmt) error {
+	var u undoneSaga
+	var failed error
+	undo := false
+	err := b.Saga(Saga{Call: at(s.name), Func: func() bool {
+		u.scope = b.Location()
+		if failed = x.run(b, s.arms[0]); failed == nil && s.times > 1 {
+			failed = errProgram
+		}
+		x.see(b, "%s ends with %v", s.name, failed)
+		u.from = b.run.j.Seq()
+		undo = failed != nil && s.limit > 1
+		return undo
+	}})
+	if err == nil {
+		err = failed
+	}
+	if u.until = b.run.j.Seq(); undo {
+		x.d.sagas = append(x.d.sagas, u)
+	}
+	x.note(b, s, fmt.Sprint("undone: ", undo), err)
+	if s.fail || err == ErrCancelled {
+		return err
+	}
+	return nil
+}
+
+// verifySagas returns what is wrong with what sagas have undone, or "": all that has
+// completed in them, in the reverse order.
+func (d *driver) verifySagas() string {
+	for _, u := range d.sagas {
+		if u.until > d.j.seq() {
+			continue // not durable
+		}
+		undos := map[int64]int64{} // numbers of steps, by those of their undoing
+		for _, e := range d.j.entries {
+			loc := location.Loc(e.Loc)
+			if !u.scope.Contains(loc) || e.State != store.Done || !e.Owes || e.Seq > u.from {
+				continue
+			}
+			undo := d.j.entries[string(loc.Name("undo", 1))]
+			if !undo.Kind.Undoes() || undo.State != store.Done || undo.Seq > u.until {
+				return fmt.Sprintf("the saga %s has ended at %d and was undone by %d; of %s, completion %d, there is %+v",
+					u.scope, u.from, u.until, loc, e.Seq, undo)
+			}
+			if undo.Seq > u.from {
+				undos[undo.Seq] = e.Seq
+				d.undoneBySagas++
+			}
+		}
+		last := u.from + 1
+		for _, seq := range slices.Sorted(maps.Keys(undos)) {
+			if undos[seq] >= last {
+				return fmt.Sprintf("the saga %s has undone completion %d after %d", u.scope, undos[seq], last)
+			}
+			last = undos[seq]
+		}
+	}
+	return ""
 }
 
 // undo is the compensation of a step, or nil. It checks what it is given. Some
@@ -149,7 +225,10 @@ func (d *driver) uncompensated(undone, owed []string) []string {
 // verifyUndone returns what is wrong with what was undone of a run that has ended,
 // or "": all that owes it in the reverse order of its completion, or nothing.
 func (d *driver) verifyUndone(over *Outcome) string {
-	var owing, undone, open []string
+	if problem := d.verifySagas(); problem != "" {
+		return problem
+	}
+	var owing, undone, open, bySagas []string
 	entries := make([]store.Entry, 0, len(d.j.entries))
 	for _, e := range d.j.entries {
 		entries = append(entries, e)
@@ -160,12 +239,15 @@ func (d *driver) verifyUndone(over *Outcome) string {
 		case e.State != store.Done:
 		case e.Kind == store.KindUndo:
 			undone = append(undone, loc.Parent().String())
+		case e.Kind == store.KindSagaUndo:
+			bySagas = append(bySagas, loc.Parent().String())
 		case e.Owes && e.Seq == 0:
 			open = append(open, loc.String())
 		case e.Owes:
 			owing = slices.Insert(owing, 0, loc.String())
 		}
 	}
+	owing = slices.DeleteFunc(owing, func(place string) bool { return slices.Contains(bySagas, place) })
 	d.undone += len(undone)
 	end, err := stored.DecodeEnding(nil)
 	if over.Status == store.Cancelled {
@@ -176,7 +258,7 @@ func (d *driver) verifyUndone(over *Outcome) string {
 	}
 	// A terminate within a replay may miss one behind a wait without a record: decision 30.
 	if over.Reason != "terminated" && d.wants(over.Status) {
-		if missed := d.uncompensated(undone, end.Owed); missed != nil {
+		if missed := d.uncompensated(slices.Concat(undone, bySagas), end.Owed); missed != nil {
 			return fmt.Sprintf("the run is %s (%s); %q had an effect and are neither undone (%q) nor owed (%q)",
 				over.Status, over.Reason, missed, undone, end.Owed)
 		}
@@ -227,7 +309,7 @@ func (d *driver) verifyUndone(over *Outcome) string {
 // with their process.
 func TestRandomSagas(t *testing.T) {
 	seed := seedOf(t)
-	var undone, mended, late, cuts, lost int
+	var undone, mended, late, cuts, lost, bySagas int
 	for i := range count(t, 3000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		d := newDriver(t, sagaOf(random, generate(random, 4+random.IntN(25))), random)
@@ -241,13 +323,14 @@ func TestRandomSagas(t *testing.T) {
 			t.Fatalf("program %d: %s", i, problem)
 		}
 		undone, mended, cuts, lost = undone+d.undone, mended+d.mended, cuts+d.cuts, lost+d.chargesLost
+		bySagas += d.undoneBySagas
 	}
-	t.Logf("%d steps were undone, %d runs mended, %d cancelled after their code had ended, %d cuts, %d effects "+
-		"of bodies that were lost", undone, mended, late, cuts, lost)
+	t.Logf("%d steps were undone at the end, %d by sagas, %d runs mended, %d cancelled after their code had ended, %d cuts, %d effects "+
+		"of bodies that were lost", undone, bySagas, mended, late, cuts, lost)
 	if !soak.Usual(t) {
 		return // too few to see all
 	}
-	if undone == 0 || mended == 0 || late == 0 || cuts == 0 || lost == 0 {
+	if undone == 0 || mended == 0 || late == 0 || cuts == 0 || lost == 0 || bySagas == 0 {
 		t.Error("something of this never happened")
 	}
 }

@@ -104,6 +104,15 @@ func (o owner) Owes(rec *journal.Record, seq int64, step *journal.Op) {
 	o.r.undo.owe(step, attempts.UndoOf(step), seq, 0)
 }
 
+// Undone notes that a recorded step was undone by a saga that the code has no more.
+func (o owner) Undone(step location.Loc) {
+	for _, d := range o.r.undo.pending {
+		if d.loc == step {
+			d.settle()
+		}
+	}
+}
+
 // Owe notes that a step carries a compensation.
 func (o owner) Owe(step *journal.Op, undo *Undo) { o.r.undo.owe(step, undo, o.r.j.Seq(), o.r.j.Pos()) }
 

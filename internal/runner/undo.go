@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/history"
+	"github.com/stet-run/stet/internal/runner/attempts"
 	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
@@ -83,19 +84,24 @@ func (r *Interpreter) executeUndos(b *Branch) (any, error) {
 	pending := r.undo.pending
 	slices.SortFunc(pending, func(a, b *pendingUndo) int { return cmp.Compare(b.seq, a.seq) })
 	for _, d := range pending {
-		if err := b.compensate(d); err != nil {
+		if d.undone { // by a saga
+			continue
+		}
+		if err := b.compensate(d, store.KindUndo, nil); err != nil {
 			return nil, err
 		}
-		d.undone = true
 	}
 	return nil, nil
 }
 
 // compensate executes one compensation.
-func (b *Branch) compensate(d *pendingUndo) error {
+func (b *Branch) compensate(d *pendingUndo, kind store.Kind, in *journal.Segment) error {
 	r := b.run
-	loc := b.Bounded(history.UndoOf(d.loc))
-	return r.steps.Undo(&b.Branch, loc, d.undo.Policy, func(done bool) BodyFunc {
+	u := attempts.Undoing{Kind: kind, At: b.Bounded(history.UndoOf(d.loc)), In: in, Undone: d.settle}
+	if d.undo != nil {
+		u.Policy = d.undo.Policy
+	}
+	u.Body = func(done bool) BodyFunc {
 		value := d.value
 		if value == nil && d.size > 0 && !done {
 			var err error
@@ -105,7 +111,8 @@ func (b *Branch) compensate(d *pendingUndo) error {
 			}
 		}
 		return func(ctx context.Context, body *Body) BodyResult { return d.undo.Func(ctx, body, value) }
-	})
+	}
+	return r.steps.Undo(&b.Branch, u)
 }
 
 // allUndone is called when the code of the undo branch has ended.

@@ -26,6 +26,8 @@ import (
 // new; what begins depends on it. A run that is found with the mark replays its code to the
 // end, for the compensations, and never goes live in it.
 //
+// What a saga has undone is owed no more; see saga.go.
+//
 // Compensations are executed by a branch of their own, one after the other. Each is an
 // operation at the step's location and the name "undo", with a number, so the same things
 // follow from it as from a step: barrier, attempts, replay.
@@ -58,12 +60,21 @@ type undoing struct {
 // pendingUndo is a completed step with a compensation.
 type pendingUndo struct {
 	loc    location.Loc
+	in     *journal.Segment
 	seq    int64
 	pos    int64 // of its hand-over in this activation; 0: recorded before
 	undo   *Undo // nil: the code has none any more
 	value  []byte
 	size   int // of the value; where it is positive and value is nil, fetch it
 	undone bool
+}
+
+// settle notes that the step was undone.
+func (d *pendingUndo) settle() {
+	if !d.undone {
+		d.undone, d.value = true, nil
+		d.in.Undone()
+	}
 }
 
 // newUndoing takes from the run's row and history whether undoing has begun, and with which
@@ -73,7 +84,7 @@ func newUndoing(cfg *Config, j *journal.Journal) (undoing, error) {
 	u := undoing{onFailure: cfg.UndoFailed, onCancel: cfg.UndoCancelled, records: j.Undos()}
 	u.begun = run.Marks&store.Undoing != 0 || len(u.records) > 0
 	for i := range cfg.Entries {
-		if e := &cfg.Entries[i]; e.State == store.Done && (e.Owes || e.Kind == store.KindUndo) {
+		if e := &cfg.Entries[i]; e.State == store.Done && (e.Owes || e.Kind.Undoes()) {
 			u.recorded = append(u.recorded, *e)
 		}
 	}
@@ -99,7 +110,8 @@ func newUndoing(cfg *Config, j *journal.Journal) (undoing, error) {
 // owes reports whether there is something to undo, or may be: the code was stopped and steps
 // are under way.
 func (u *undoing) owes(returned bool) bool {
-	return len(u.pending) > 0 || !returned && len(u.open()) > 0
+	owes := func(d *pendingUndo) bool { return !d.undone }
+	return slices.ContainsFunc(u.pending, owes) || !returned && len(u.open()) > 0
 }
 
 // proposed reports whether undoing is to begin and has not.
@@ -146,7 +158,7 @@ func (u *undoing) record() []byte {
 // journal; 0: it is recorded.
 func (u *undoing) owe(o *journal.Op, undo *Undo, seq, pos int64) {
 	o.In.Owe()
-	d := &pendingUndo{loc: o.Loc, seq: seq, pos: pos, undo: undo, value: o.Value, size: len(o.Value)}
+	d := &pendingUndo{loc: o.Loc, in: o.In, seq: seq, pos: pos, undo: undo, value: o.Value, size: len(o.Value)}
 	if d.size >= store.LargeValue {
 		if pos > 0 {
 			u.heavy = append(u.heavy, d)
@@ -175,15 +187,20 @@ func (u *undoing) forgetUndo(span store.Span) {
 // history says is owed.
 func (u *undoing) noUndo() *journal.Stall {
 	for _, d := range u.pending {
-		if d.undo == nil {
-			return &journal.Stall{
-				Location: d.loc.String(), Recorded: "a completed step that is owed its undoing",
-				Asked:  "the step without a compensation",
-				Remedy: "restore the step's Undo and resume the run, or terminate it, which lists what is owed",
-			}
+		if d.undo == nil && !d.undone {
+			return d.noUndo()
 		}
 	}
 	return nil
+}
+
+// noUndo is the divergence in which the code has no compensation for the step.
+func (d *pendingUndo) noUndo() *journal.Stall {
+	return &journal.Stall{
+		Location: d.loc.String(), Recorded: "a completed step that is owed its undoing",
+		Asked:  "the step without a compensation",
+		Remedy: "restore the step's Undo and resume the run, or terminate it, which lists what is owed",
+	}
 }
 
 // owed lists what is owed, as far as is known: first steps that have not ended and may have

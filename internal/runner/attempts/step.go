@@ -287,7 +287,7 @@ func (o *step) IsDelay() bool      { return true }
 func (o *step) writeProgress(wake store.Time) {
 	p := stored.Progress{Causes: o.causes, Detail: o.detail, Former: o.former, Pause: o.trouble, Unsure: o.unsure,
 		Begun: o.begun}
-	if o.Kind == store.KindUndo && o.attempt > p.Former {
+	if o.Kind.Undoes() && o.attempt > p.Former {
 		p.Since = o.Asked
 	}
 	if o.permit != nil {
@@ -418,17 +418,50 @@ func NeverBegun(now store.Time) BodyResult {
 }
 
 // undo is a compensation.
-type undo struct{ step }
+type undo struct {
+	step
+	undone func()
+}
 
-// Undo executes a compensation at a location, for the code of a branch. body returns
-// what it executes; done is set if the compensation is recorded already.
-func (s *Steps) Undo(b *sched.Branch, loc location.Loc, policy Policy, body func(done bool) BodyFunc) error {
-	o := &undo{step{s: s, spec: Step{Policy: policy}}}
-	s.j.DeclareAt(b, &o.Op, o, loc, store.KindUndo, nil)
+// Undoing asks for a compensation.
+type Undoing struct {
+	Kind   store.Kind // KindUndo or KindSagaUndo
+	At     location.Loc
+	In     *journal.Segment
+	Policy Policy
+	// Body returns what it executes; done is set if the compensation is recorded already.
+	Body func(done bool) BodyFunc
+	// Undone is called when it is handed over.
+	Undone func()
+}
+
+// Undo executes a compensation for the code of a branch. A cancel does not reach it.
+func (s *Steps) Undo(b *sched.Branch, u Undoing) error {
+	o := &undo{step{s: s, spec: Step{Policy: u.Policy}}, u.Undone}
+	s.j.DeclareAt(b, &o.Op, o, u.At, u.Kind, u.In)
 	o.Asked = s.j.Bound()
 	s.continueFrom(b, &o.step)
-	o.spec.Func = body(o.Rec != nil && o.Rec.State == store.Done)
-	return o.Wait(b, sched.Call{})
+	o.spec.Func = u.Body(o.Rec != nil && o.Rec.State == store.Done)
+	return o.Wait(b, sched.Call{Shield: true})
+}
+
+// Abandon is called when the code of the run goes no further. What has begun is seen to its
+// end; what a replay has requested and nobody has recorded was requested by no one before.
+func (o *undo) Abandon() (stays bool) {
+	if !o.s.j.Live() && o.Rec == nil {
+		return o.Op.Abandon()
+	}
+	return true
+}
+
+func (o *undo) Outcome(e store.Entry) store.Entry {
+	o.undone()
+	return o.step.Outcome(e)
+}
+
+func (o *undo) Recall(value []byte) error {
+	o.undone()
+	return o.step.Recall(value)
 }
 
 // giveUp stops the run for a person because a compensation has failed for good. When it

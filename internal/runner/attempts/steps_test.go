@@ -54,6 +54,7 @@ func (r *run) Break(err error)                                     { r.t.Error(e
 func (r *run) StandsStill() bool                                   { return r.paused != "" }
 func (r *run) HasReturned() bool                                   { return r.done }
 func (r *run) Owes(*journal.Record, int64, *journal.Op)            { r.owed++ }
+func (r *run) Undone(location.Loc)                                 { r.owed-- }
 func (r *run) Owe(*journal.Op, *attempts.Undo)                     { r.owed++ }
 func (r *run) UndoFailed(_ location.Loc, why string)               { r.failed = why }
 func (r *run) PauseFor(reason string)                              { r.paused = reason }
@@ -262,10 +263,11 @@ func TestContinues(t *testing.T) {
 // TestUndoFails: a compensation that has used up its attempts stops the run, and has all of
 // them again then.
 func TestUndoFails(t *testing.T) {
-	loc := location.Loc("").Name("s", 1).Name("undo", 1)
 	r := begin(t, 0, nil, func(r *run) ([]byte, error) {
-		once := attempts.Policy{Attempts: 1}
-		return nil, r.Undo(&r.branch, loc, once, func(bool) attempts.BodyFunc { return nil })
+		return nil, r.Undo(&r.branch, attempts.Undoing{
+			Kind: store.KindUndo, At: location.Loc("").Name("s", 1).Name("undo", 1), Policy: attempts.Policy{Attempts: 1},
+			Body: func(bool) attempts.BodyFunc { return nil },
+		})
 	})
 	if r.fail(); r.failed != "no" {
 		t.Fatalf("the run is stopped for %q", r.failed)

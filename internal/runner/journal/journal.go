@@ -29,6 +29,9 @@ type Owner interface {
 	// Owes is called when the recorded completion of a step that carries a compensation
 	// is handed over, with its number. o is nil if nothing waits for it.
 	Owes(rec *Record, seq int64, o *Op)
+	// Undone is called when the recorded compensation of a saga that the code has no more
+	// is passed.
+	Undone(step location.Loc)
 }
 
 // Config is what a Journal is made from.

@@ -24,6 +24,7 @@ type run struct {
 	log      []string
 	over     string // why the run goes no further
 	owed     []int64
+	undone   []string
 	returned bool
 }
 
@@ -74,6 +75,7 @@ func (r *run) Break(err error)                                  { r.over = err.E
 func (r *run) StandsStill() bool                                { return false }
 func (r *run) HasReturned() bool                                { return r.returned }
 func (r *run) Owes(_ *journal.Record, seq int64, _ *journal.Op) { r.owed = append(r.owed, seq) }
+func (r *run) Undone(step location.Loc)                         { r.undone = append(r.undone, step.String()) }
 func (r *run) say(format string, args ...any)                   { r.log = append(r.log, fmt.Sprintf(format, args...)) }
 
 // begin makes a run of a history and lets its code go as far as it can.

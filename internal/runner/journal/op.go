@@ -108,7 +108,7 @@ func (j *Journal) DeclareAt(b *sched.Branch, o *Op, is Kind, loc location.Loc, k
 		j.Owner.Stall(j.removedAndAsked(rec, o))
 		b.Halt()
 	}
-	if kind == store.KindUndo {
+	if kind.Undoes() {
 		j.Count(in, 1, 0) // a run over its budget is undone, too
 		return
 	}

@@ -108,6 +108,9 @@ func (j *Journal) PassGone() {
 			if rec.IsOwed() {
 				j.Owner.Owes(rec, rec.Seq, nil)
 			}
+			if rec.Kind == store.KindSagaUndo {
+				j.Owner.Undone(location.Loc(rec.Loc).Parent())
+			}
 		default:
 			return
 		}

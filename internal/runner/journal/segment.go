@@ -17,7 +17,7 @@ type Segment struct {
 
 	entries int
 	bytes   int
-	owing   int      // completed steps that carry a compensation
+	owing   int      // completed steps that carry a compensation and were not undone
 	pruned  []func() // called when it is pruned
 }
 
@@ -41,7 +41,14 @@ func (s *Segment) Owe() {
 	}
 }
 
-// Owes reports whether a completed step of it carries a compensation.
+// Undone notes that such a step was undone.
+func (s *Segment) Undone() {
+	for ; s != nil; s = s.Outer {
+		s.owing--
+	}
+}
+
+// Owes reports whether a completed step of it carries a compensation, and was not undone.
 func (s *Segment) Owes() bool { return s.owing > 0 }
 
 // OnPrune registers fn to be called when the segment is pruned. In no segment it does

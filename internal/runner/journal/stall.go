@@ -45,6 +45,9 @@ func (s *Stall) Error() string {
 // remedy says what to do about a record that the code does not ask for, if it
 // asks for something new instead.
 func (j *Journal) remedy(rec *Record, inserted bool) string {
+	if rec.Kind == store.KindSagaUndo && j.asksIn(location.Loc(rec.Loc).Parent()) {
+		return "restore the Saga that has undone it, and the error that it failed with; then resume the run"
+	}
 	text := "if it is gone, put " + j.removedCall(rec) + " where it stood; "
 	if rec.Kind == store.KindVersion {
 		text = "keep the call of Version, or put " + j.removedCall(rec) + " in its place; "

@@ -53,6 +53,7 @@ func (r *run) Break(err error)                             { r.over = err.Error(
 func (r *run) StandsStill() bool                           { return false }
 func (r *run) HasReturned() bool                           { return r.done }
 func (r *run) Owes(*journal.Record, int64, *journal.Op)    {}
+func (r *run) Undone(location.Loc)                         {}
 
 // begin makes a run and lets its code go as far as it can.
 func begin(t *testing.T, of store.Run, entries []store.Entry, code func(r *run) ([]byte, error)) *run {

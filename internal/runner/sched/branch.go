@@ -86,6 +86,9 @@ func (b *Branch) Location() location.Loc { return b.Scope().loc }
 // reach it.
 func (b *Branch) Shielded() bool { return b.shielded }
 
+// Cancelled reports whether the branch was cancelled.
+func (b *Branch) Cancelled() bool { return b.cancelled }
+
 // At returns the location at which the branch was begun.
 func (b *Branch) At() location.Loc { return b.loc }
 

@@ -37,7 +37,7 @@ func (a *audit) checkUndone(r *store.Run, entries []stet.HistoryEntry) {
 	var owed, undone []string // newest first
 	for i := range entries {
 		switch e := &entries[i]; {
-		case e.Kind == store.KindUndo && e.State == store.Done:
+		case e.Kind.Undoes() && e.State == store.Done:
 			undone = slices.Insert(undone, 0, strings.TrimSuffix(e.Location, "/undo"))
 		case e.Owes:
 			owed = append(owed, e.Location)
