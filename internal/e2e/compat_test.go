@@ -487,6 +487,31 @@ var compatCases = []compatCase{
 		},
 	},
 	{
+		name: "saga",
+		code: func(ctx stet.Context, _ string) (string, error) {
+			back := stet.Undo(func(context.Context, string) error { return nil })
+			_, err := stet.Saga(ctx, "book", func(ctx stet.Context) (string, error) {
+				for _, name := range []string{"hotel", "car"} {
+					if _, err := say(ctx, name, name, back); err != nil {
+						return "", err
+					}
+				}
+				return "", errRefusedCard
+			})
+			if !errors.Is(err, errRefusedCard) {
+				return "", err
+			}
+			if _, err := say(ctx, "other", "other", back); err != nil {
+				return "", err
+			}
+			if _, err := later.Receive(ctx); err != nil {
+				return "", err
+			}
+			return "", err
+		},
+		play: func(w *compatWorld) { w.goOn("later") },
+	},
+	{
 		name: "paused for failures",
 		opts: []stet.DefineOption{stet.PauseAfter(1)},
 		code: func(ctx stet.Context, _ string) (string, error) {

@@ -228,7 +228,8 @@ func TestSagaAndOperators(t *testing.T) {
 		}
 		want("do a", "do b", "undo b", "undo a", "do c")
 		for _, to := range []string{"book/b", "book/a/undo"} {
-			if err := rewind(to); !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "a saga has undone book/a") {
+			err := rewind(to)
+			if !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "a saga has undone book/a") {
 				t.Errorf("a rewind to %s: %v", to, err)
 			}
 		}

@@ -224,7 +224,8 @@ func single(s *stmt) bool {
 // alone reports whether a block begins nothing that lasts, like branches, promises
 // and children, or is known to wait for all that it begins.
 func alone(block []*stmt) bool {
-	return !slices.ContainsFunc([]string{"compose", "select", "spawn", "promise", "child", "leave", "detach", "watch", "saga"},
+	lasting := []string{"compose", "select", "spawn", "promise", "child", "leave", "detach", "watch", "saga"}
+	return !slices.ContainsFunc(lasting,
 		func(kind string) bool {
 			return slices.ContainsFunc(block, func(s *stmt) bool {
 				return s.kind == kind || s.kind != "map" && s.kind != "endless" &&

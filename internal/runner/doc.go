@@ -13,6 +13,7 @@
 //	journal   history, replay, the order of hand-overs; what all operations have
 //	turnlog   the turn that fills
 //	attempts  steps and compensations: bodies, retries, permits
+//	owed      what is to be undone, if the run or a saga is
 //	runs      children and watched runs
 //	topics    waits for events
 //	mail      messages and the order in which they are received

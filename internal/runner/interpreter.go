@@ -216,7 +216,8 @@ func (r *Interpreter) terminated() {
 		r.pause = nil
 	}
 	reason := reasonOf("terminated", it.Value)
-	r.over = &Outcome{Status: store.Cancelled, Reason: reason, Output: stored.CancelledOutput(reason, r.undo.owed(), nil)}
+	owed := r.undo.effects.List(r.undo.open())
+	r.over = &Outcome{Status: store.Cancelled, Reason: reason, Output: stored.CancelledOutput(reason, owed, nil)}
 	r.cancel.handedOver = true
 }
 

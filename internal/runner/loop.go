@@ -184,7 +184,7 @@ func (l *loop) commit(n int64) {
 	if first > 0 {
 		l.gone()
 		r.j.Log.Cut(l.span())
-		r.undo.forgetUndo(l.span()) // what owes is pruned by ForgetUndo only
+		r.undo.effects.Forget(l.span()) // what owes is pruned by ForgetUndo only
 	}
 	oldest := l.kept[0]
 	l.op.Write(store.Entry{

@@ -1,9 +1,6 @@
 package runner
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
@@ -50,26 +47,18 @@ func (b *Branch) Saga(spec Saga) error {
 func (b *Branch) undoScope(scope location.Loc) {
 	r := b.run
 	r.j.PassGone() // what the code has no more may be in it
-	var pending []*pendingUndo
-	for _, d := range r.undo.pending {
-		if !d.undone && scope.Contains(d.loc) && !scope.Spans(d.loc) {
-			pending = append(pending, d)
-		}
-	}
-	slices.SortFunc(pending, func(a, b *pendingUndo) int { return cmp.Compare(b.seq, a.seq) })
-	for _, d := range pending {
-		if d.undone {
-			continue // the saga that has undone it is removed
-		}
-		rec := r.j.RecordAt(history.UndoOf(d.loc))
+	for _, d := range r.undo.effects.Within(scope) {
+		rec := r.j.RecordAt(history.UndoOf(d.Loc))
 		switch {
 		case rec != nil && rec.Kind == store.KindUndo:
 			b.Halt() // the code was dropped before, and the rest was undone at the end of the run
-		case d.undo == nil && (rec == nil || rec.State != store.Done):
-			r.stall(d.noUndo())
+		case d.Undone:
+			continue // the saga that has undone it is removed
+		case d.Undo == nil && (rec == nil || rec.State != store.Done):
+			r.stall(d.Lacking())
 			b.Halt()
 		}
-		if b.compensate(d, store.KindSagaUndo, d.in) != nil {
+		if b.compensate(d, store.KindSagaUndo, d.In) != nil {
 			b.Halt() // dropped
 		}
 	}

@@ -325,8 +325,8 @@ func TestRandomSagas(t *testing.T) {
 		undone, mended, cuts, lost = undone+d.undone, mended+d.mended, cuts+d.cuts, lost+d.chargesLost
 		bySagas += d.undoneBySagas
 	}
-	t.Logf("%d steps were undone at the end, %d by sagas, %d runs mended, %d cancelled after their code had ended, %d cuts, %d effects "+
-		"of bodies that were lost", undone, bySagas, mended, late, cuts, lost)
+	t.Logf("%d steps were undone at the end, %d by sagas, %d runs mended, %d cancelled after their code had ended, "+
+		"%d cuts, %d effects of bodies that were lost", undone, bySagas, mended, late, cuts, lost)
 	if !soak.Usual(t) {
 		return // too few to see all
 	}

@@ -320,9 +320,9 @@ func TestSagaInALoopIsPruned(t *testing.T) {
 		if len(s.flight) > 0 {
 			s.end(s.flight[0].Location.String(), "v")
 		}
-		if len(s.j.entries) > 15 || len(s.r.undo.pending) > 5 {
+		if len(s.j.entries) > 15 || s.r.undo.effects.Len() > 5 {
 			t.Fatalf("after %d completions %d entries are kept, and %d that were owed", s.j.seq(), len(s.j.entries),
-				len(s.r.undo.pending))
+				s.r.undo.effects.Len())
 		}
 		if s.j.seq()%10 == 0 {
 			s.crash()

@@ -98,23 +98,19 @@ func (o owner) HasReturned() bool { return o.r.result != nil }
 // Owes notes that a recorded step carries a compensation.
 func (o owner) Owes(rec *journal.Record, seq int64, step *journal.Op) {
 	if step == nil {
-		o.r.undo.pending = append(o.r.undo.pending, &pendingUndo{loc: location.Loc(rec.Loc), seq: seq})
+		o.r.undo.effects.Passed(location.Loc(rec.Loc), seq)
 		return
 	}
-	o.r.undo.owe(step, attempts.UndoOf(step), seq, 0)
+	o.r.undo.effects.Add(step, attempts.UndoOf(step), seq, 0)
 }
 
 // Undone notes that a recorded step was undone by a saga that the code has no more.
-func (o owner) Undone(step location.Loc) {
-	for _, d := range o.r.undo.pending {
-		if d.loc == step {
-			d.settle()
-		}
-	}
-}
+func (o owner) Undone(step location.Loc) { o.r.undo.effects.Settle(step) }
 
 // Owe notes that a step carries a compensation.
-func (o owner) Owe(step *journal.Op, undo *Undo) { o.r.undo.owe(step, undo, o.r.j.Seq(), o.r.j.Pos()) }
+func (o owner) Owe(step *journal.Op, undo *Undo) {
+	o.r.undo.effects.Add(step, undo, o.r.j.Seq(), o.r.j.Pos())
+}
 
 // UndoFailed stops the run for a person.
 func (o owner) UndoFailed(loc location.Loc, why string) {

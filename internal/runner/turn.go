@@ -110,7 +110,7 @@ func (r *Interpreter) update(status store.Status) *store.Update {
 func (r *Interpreter) Committed() {
 	r.turns.underWay, r.turns.durable = false, r.turns.taken
 	r.j.Items.Committed()
-	r.undo.lighten(r.turns.durable)
+	r.undo.effects.Lighten(r.turns.durable)
 	r.begunUndo()
 }
 

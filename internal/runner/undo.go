@@ -1,14 +1,13 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/runner/attempts"
 	"github.com/stet-run/stet/internal/runner/journal"
+	"github.com/stet-run/stet/internal/runner/owed"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
@@ -40,7 +39,7 @@ func (r *Interpreter) conclude(o *Outcome) {
 			return
 		}
 	}
-	if s := r.undo.noUndo(); s != nil {
+	if s := r.undo.effects.Lacking(); s != nil {
 		r.stall(s)
 		return
 	}
@@ -81,12 +80,7 @@ func (r *Interpreter) executeUndos(b *Branch) (any, error) {
 			return nil, err
 		}
 	}
-	pending := r.undo.pending
-	slices.SortFunc(pending, func(a, b *pendingUndo) int { return cmp.Compare(b.seq, a.seq) })
-	for _, d := range pending {
-		if d.undone { // by a saga
-			continue
-		}
+	for _, d := range r.undo.effects.Newest() {
 		if err := b.compensate(d, store.KindUndo, nil); err != nil {
 			return nil, err
 		}
@@ -95,22 +89,22 @@ func (r *Interpreter) executeUndos(b *Branch) (any, error) {
 }
 
 // compensate executes one compensation.
-func (b *Branch) compensate(d *pendingUndo, kind store.Kind, in *journal.Segment) error {
+func (b *Branch) compensate(d *owed.Effect, kind store.Kind, in *journal.Segment) error {
 	r := b.run
-	u := attempts.Undoing{Kind: kind, At: b.Bounded(history.UndoOf(d.loc)), In: in, Undone: d.settle}
-	if d.undo != nil {
-		u.Policy = d.undo.Policy
+	u := attempts.Undoing{Kind: kind, At: b.Bounded(history.UndoOf(d.Loc)), In: in, Undone: d.Settle}
+	if d.Undo != nil {
+		u.Policy = d.Undo.Policy
 	}
 	u.Body = func(done bool) BodyFunc {
-		value := d.value
-		if value == nil && d.size > 0 && !done {
-			var err error
-			if value, err = r.cfg.Fetch(string(d.loc)); err != nil {
-				r.broken = fmt.Errorf("fetch the value of %s for its undoing: %w", d.loc, err)
-				b.Halt()
-			}
+		if done {
+			return nil
 		}
-		return func(ctx context.Context, body *Body) BodyResult { return d.undo.Func(ctx, body, value) }
+		value, err := d.Value(r.cfg.Fetch)
+		if err != nil {
+			r.broken = fmt.Errorf("fetch the value of %s for its undoing: %w", d.Loc, err)
+			b.Halt()
+		}
+		return func(ctx context.Context, body *Body) BodyResult { return d.Undo.Func(ctx, body, value) }
 	}
 	return r.steps.Undo(&b.Branch, u)
 }

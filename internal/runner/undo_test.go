@@ -504,14 +504,14 @@ func TestUndoOfLargeValue(t *testing.T) {
 	large := strings.Repeat("x", store.LargeValue)
 	s.play()
 	s.end("one", large)
-	if d := s.r.undo.pending[0]; d.value != nil || d.size != len(large) {
-		t.Errorf("%d of %d bytes are kept", len(d.value), d.size)
+	if n := s.r.undo.effects.Held(); n != 0 || s.r.undo.effects.Len() != 1 {
+		t.Errorf("%d of %d bytes are kept", n, len(large))
 	}
 	s.leave()
 	s.activate()
 	s.advance()
-	if d := s.r.undo.pending[0]; d.value != nil {
-		t.Errorf("%d bytes are kept after a replay", len(d.value))
+	if n := s.r.undo.effects.Held(); n != 0 {
+		t.Errorf("%d bytes are kept after a replay", n)
 	}
 	s.play()
 	s.r.cfg.Fetch = func(loc string) ([]byte, error) { return nil, store.ErrUnavailable }

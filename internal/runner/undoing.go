@@ -1,11 +1,9 @@
 package runner
 
 import (
-	"slices"
-
-	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner/journal"
+	"github.com/stet-run/stet/internal/runner/owed"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -42,9 +40,8 @@ type undoing struct {
 	onFailure, onCancel bool
 	asked               bool // by the code, whatever the policy says
 
+	effects owed.Effects
 	open    func() []location.Loc // steps that have not ended and may have had an effect
-	pending []*pendingUndo
-	heavy   []*pendingUndo // whose values can be dropped once they are durable
 
 	outcome   *Outcome      // with which the run ends afterwards; nil: nothing is undone
 	turnTaken bool          // the turn that begins it is under way
@@ -53,41 +50,16 @@ type undoing struct {
 	branch    *Branch       // nil: not yet
 	last      []*journal.Op // of dropped code, to be seen to their ends
 
-	records  []*journal.Record // of compensations, until there is a branch
-	recorded []store.Entry     // of what is owed and of what is undone, as of the snapshot
-}
-
-// pendingUndo is a completed step with a compensation.
-type pendingUndo struct {
-	loc    location.Loc
-	in     *journal.Segment
-	seq    int64
-	pos    int64 // of its hand-over in this activation; 0: recorded before
-	undo   *Undo // nil: the code has none any more
-	value  []byte
-	size   int // of the value; where it is positive and value is nil, fetch it
-	undone bool
-}
-
-// settle notes that the step was undone.
-func (d *pendingUndo) settle() {
-	if !d.undone {
-		d.undone, d.value = true, nil
-		d.in.Undone()
-	}
+	records []*journal.Record // of compensations, until there is a branch
 }
 
 // newUndoing takes from the run's row and history whether undoing has begun, and with which
 // outcome. An error says that this cannot be read.
 func newUndoing(cfg *Config, j *journal.Journal) (undoing, error) {
 	run := &cfg.Run
-	u := undoing{onFailure: cfg.UndoFailed, onCancel: cfg.UndoCancelled, records: j.Undos()}
+	u := undoing{onFailure: cfg.UndoFailed, onCancel: cfg.UndoCancelled, records: j.Undos(),
+		effects: owed.New(cfg.Entries)}
 	u.begun = run.Marks&store.Undoing != 0 || len(u.records) > 0
-	for i := range cfg.Entries {
-		if e := &cfg.Entries[i]; e.State == store.Done && (e.Owes || e.Kind.Undoes()) {
-			u.recorded = append(u.recorded, *e)
-		}
-	}
 	var err error
 	switch {
 	case !u.begun:
@@ -110,8 +82,7 @@ func newUndoing(cfg *Config, j *journal.Journal) (undoing, error) {
 // owes reports whether there is something to undo, or may be: the code was stopped and steps
 // are under way.
 func (u *undoing) owes(returned bool) bool {
-	owes := func(d *pendingUndo) bool { return !d.undone }
-	return slices.ContainsFunc(u.pending, owes) || !returned && len(u.open()) > 0
+	return u.effects.Any() || !returned && len(u.open()) > 0
 }
 
 // proposed reports whether undoing is to begin and has not.
@@ -152,79 +123,4 @@ func (u *undoing) record() []byte {
 		return stored.Ending{Reason: u.outcome.Reason}.Encode()
 	}
 	return u.outcome.Output
-}
-
-// owe notes a completed step that carries a compensation. pos is the position of the
-// journal; 0: it is recorded.
-func (u *undoing) owe(o *journal.Op, undo *Undo, seq, pos int64) {
-	o.In.Owe()
-	d := &pendingUndo{loc: o.Loc, in: o.In, seq: seq, pos: pos, undo: undo, value: o.Value, size: len(o.Value)}
-	if d.size >= store.LargeValue {
-		if pos > 0 {
-			u.heavy = append(u.heavy, d)
-		} else {
-			d.value = nil
-		}
-	}
-	u.pending = append(u.pending, d)
-}
-
-// lighten drops large values that can be fetched, now that the journal is durable so far.
-func (u *undoing) lighten(durable int64) {
-	for len(u.heavy) > 0 && u.heavy[0].pos <= durable {
-		u.heavy[0].value = nil
-		u.heavy = u.heavy[1:]
-	}
-}
-
-// forgetUndo drops what is owed in a span of the history that is deleted.
-func (u *undoing) forgetUndo(span store.Span) {
-	u.pending = slices.DeleteFunc(u.pending, func(d *pendingUndo) bool { return span.Contains(string(d.loc)) })
-	u.recorded = slices.DeleteFunc(u.recorded, func(e store.Entry) bool { return span.Contains(e.Loc) })
-}
-
-// noUndo is the divergence in which the code has no compensation for what the
-// history says is owed.
-func (u *undoing) noUndo() *journal.Stall {
-	for _, d := range u.pending {
-		if d.undo == nil && !d.undone {
-			return d.noUndo()
-		}
-	}
-	return nil
-}
-
-// noUndo is the divergence in which the code has no compensation for the step.
-func (d *pendingUndo) noUndo() *journal.Stall {
-	return &journal.Stall{
-		Location: d.loc.String(), Recorded: "a completed step that is owed its undoing",
-		Asked:  "the step without a compensation",
-		Remedy: "restore the step's Undo and resume the run, or terminate it, which lists what is owed",
-	}
-}
-
-// owed lists what is owed, as far as is known: first steps that have not ended and may have
-// had an effect.
-func (u *undoing) owed() []string {
-	var open []string
-	for _, loc := range u.open() {
-		open = append(open, loc.String())
-	}
-	entries := slices.Clone(u.recorded)
-	places := make(map[string]int, len(entries))
-	for i := range entries {
-		places[entries[i].Loc] = i
-	}
-	for _, d := range u.pending {
-		if i, recorded := places[string(d.loc)]; recorded && !d.undone {
-			entries[i].Seq = d.seq // it may have had none
-			continue
-		}
-		e := store.Entry{Loc: string(d.loc), State: store.Done, Seq: d.seq, Owes: true}
-		if d.undone {
-			e = store.Entry{Loc: string(history.UndoOf(d.loc)), Kind: store.KindUndo, State: store.Done}
-		}
-		entries = append(entries, e)
-	}
-	return append(open, history.Owed(entries)...)
 }
