@@ -398,7 +398,7 @@ func TestPayloadsInTransactions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	t.Cleanup(func() { _ = s.Close() })
 	e := serve(t, stet.Config{Store: s, Workflows: []stet.Definition{hearing}, Poll: 10 * time.Millisecond,
 		Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("k")}}})
 	db, err := sql.Open("sqlite3", "file:"+path+"?_txlock=immediate")
