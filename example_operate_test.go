@@ -173,3 +173,21 @@ func ExampleQueues_Pause() {
 	// slow true <nil>
 	// 0 3 * * * Europe/Berlin paused: maintenance <nil>
 }
+
+// A suspended run whose row was changed by hand may have lost the time at which it wakes. A
+// nudge lets it find it again.
+func ExampleRunInfo_LostWake() {
+	w := approval("word")
+	engine, stop := background(w)
+	defer stop()
+	ctx := context.Background()
+	run, err := w.Start(ctx, engine, 21)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	until(ctx, run, store.Suspended)
+	info, err := run.Info(ctx)
+	fmt.Println(info.LostWake(), err)
+	// Output: false <nil>
+}

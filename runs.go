@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
@@ -61,6 +62,14 @@ type RunInfo struct {
 	// Err is why the run has not succeeded, a *RunError, or nil. A listing without
 	// values leaves it out.
 	Err error
+}
+
+// LostWake reports whether the run is suspended, waits until a time, and has no time at
+// which it wakes: by itself it would never go on. That happens if its row was changed by
+// hand. Runs.Nudge repairs it. It needs WaitsFor.
+func (i *RunInfo) LostWake() bool {
+	return i.Status == store.Suspended && i.Marks&(store.Paused|store.Held) == 0 && i.Wake.IsZero() &&
+		slices.ContainsFunc(i.WaitsFor, func(w WaitInfo) bool { return !w.Until.IsZero() })
 }
 
 // WaitInfo is something that a suspended run waits for.

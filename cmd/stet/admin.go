@@ -1,37 +1,120 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
 
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/sqlite"
 )
 
 func (ac adminCommands) doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var repair bool
+	var who string
+	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "look for damage and broken invariants; changes nothing",
-		Args:  exactly(),
+		Short: "look for damage and broken invariants; changes nothing without --repair",
+		Long: `Looks for damage and broken invariants. With --repair a suspended run that has lost the
+time at which it wakes is loaded once by its application (see stet help nudge), and finds
+it again; nothing else is changed.`,
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := ac.checkNoIDs(); err != nil {
+			if err := errors.Join(ac.checkNoIDs(), checkWho(cmd, who)); err != nil {
 				return err
 			}
-			return ac.withStore(cmd.Context(), func(s store.Store) error {
-				kind, _, err := ac.backend()
+			kind, _, err := ac.backend()
+			if err != nil {
+				return err
+			}
+			var findings []finding
+			err = ac.withStore(cmd.Context(), func(s store.Store) (err error) {
+				findings, err = kind.doctor(cmd.Context(), s)
+				return err
+			})
+			if err != nil {
+				return errors.Join(ac.findings(findings), err)
+			}
+			var problems []error
+			err = ac.withStore(cmd.Context(), func(s store.Store) error {
+				// It needs no value, so no key.
+				e, err := stet.New(cmd.Context(), stet.Config{Store: s, Logger: ac.log, Poll: 200 * time.Millisecond})
 				if err != nil {
 					return err
 				}
-				findings, err := kind.doctor(cmd.Context(), s)
-				return errors.Join(ac.findings(findings), err)
+				lost, err := lostWakes(cmd.Context(), e)
+				if err != nil {
+					return err
+				}
+				if repair {
+					act := stet.Act{By: who, Why: "the doctor: its wake time was lost"}
+					lost = slices.DeleteFunc(lost, func(id string) bool {
+						done, err := e.Runs().Nudge(cmd.Context(), id, act)
+						if err != nil {
+							problems = append(problems, err)
+						}
+						return done
+					})
+				}
+				detail := fmt.Sprintf("%d exceptions", len(lost))
+				if len(lost) > 0 {
+					some := strings.Join(lost[:min(len(lost), 3)], " ")
+					detail += ": " + some + "; stet doctor --repair lets them find it again"
+				}
+				findings = append(findings, finding{wakes, len(lost) == 0, detail})
+				return nil
 			})
+			if err != nil {
+				findings = append(findings, finding{wakes, false, fmt.Sprintf("cannot be checked: %v", err)})
+			}
+			return errors.Join(ac.findings(findings), joinRuns(problems))
 		},
+	}
+	cmd.Flags().BoolVar(&repair, "repair", false, "let runs that have lost their wake time find it again")
+	whoFlag(cmd, &who)
+	return cmd
+}
+
+// wakes is what the doctor checks of suspended runs.
+const wakes = "runs that wait until a time wake then"
+
+// lostWakes returns the IDs of the suspended runs that would never wake.
+func lostWakes(ctx context.Context, e *stet.Engine) (ids []string, err error) {
+	f := store.Filter{Statuses: []store.Status{store.Suspended}, Limit: 500}
+	for {
+		page, next, err := e.Runs().List(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		page = slices.DeleteFunc(page, func(r stet.RunInfo) bool { return !r.Wake.IsZero() })
+		for some := range slices.Chunk(page, 20) {
+			var nos []store.RunNo
+			for i := range some {
+				nos = append(nos, some[i].Number)
+			}
+			full, _, err := e.Runs().List(ctx, store.Filter{Nos: nos, Limit: len(nos), Values: true})
+			if err != nil {
+				return nil, err
+			}
+			for i := range full {
+				if full[i].LostWake() {
+					ids = append(ids, full[i].ID)
+				}
+			}
+		}
+		if f.Cursor = next; next == "" {
+			return ids, nil
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -330,4 +331,61 @@ func (l *lockedLog) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), text)
+}
+
+// forgetful is a store that has lost the wake times of the runs that were suspended.
+type forgetful struct{ store.Store }
+
+func (f forgetful) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+	for i := range b.Turns {
+		if u := b.Turns[i].Update; u != nil && u.Status == store.Suspended {
+			u.WakeAt = 0
+		}
+	}
+	return f.Store.Commit(ctx, b)
+}
+
+// TestLostWakeTimesAreFound: a suspended run without its wake time finds it again, whatever
+// the build, and wakes; one that waits for a message alone is left alone.
+func TestLostWakeTimesAreFound(t *testing.T) {
+	for _, s := range testStores {
+		t.Run(s.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				open := s.open(t)
+				sleeps := stet.Define("sleeps", func(ctx stet.Context, d time.Duration) (string, error) {
+					if d == 0 {
+						return stet.Message[string]("word").Receive(ctx)
+					}
+					return "slept", stet.Sleep(ctx, "long", d)
+				})
+				log := &lockedLog{}
+				cfg := stet.Config{Workflows: []stet.Definition{sleeps}, Logger: slog.New(slog.NewTextHandler(log, nil))}
+				p := startProcess(t, forgetful{open()}, cfg)
+				for id, d := range map[string]time.Duration{"a": time.Hour, "b": time.Hour, "word": 0} {
+					if _, err := sleeps.Start(t.Context(), p.Engine, d, stet.ID(id)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(5 * time.Second)
+				for id, lost := range map[string]bool{"a": true, "b": true, "word": false} {
+					info, err := p.Runs().Info(t.Context(), id)
+					if err != nil || info.Status != store.Suspended || info.LostWake() != lost {
+						t.Errorf("%s is %+v, %v; want that its wake time is lost: %t", id, info, err, lost)
+					}
+				}
+				p.bury(t)
+				p = startProcess(t, open(), cfg)
+				time.Sleep(time.Hour)
+				for _, id := range []string{"a", "b"} {
+					if info, err := p.Runs().Info(t.Context(), id); err != nil || info.Status != store.Succeeded {
+						t.Errorf("after the hour %s is %+v, %v", id, info, err)
+					}
+				}
+				if n := log.count("has lost its wake time"); n != 2 {
+					t.Errorf("the log says so %d times; want 2", n)
+				}
+				p.bury(t)
+			})
+		})
+	}
 }

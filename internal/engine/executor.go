@@ -88,7 +88,7 @@ func (x *executor) serve() error {
 		sweeper.Go(func() { x.sweeper().Run(x.held, x.stop.Done()) })
 	}
 	sweeper.Go(func() { x.steps.Watch(writing, x.log()) })
-	if x.stay == nil && len(x.e.cfg.Workflows) > 0 && x.e.cfg.ReloadRate > 0 && x.build() != "" {
+	if x.stay == nil && len(x.e.cfg.Workflows) > 0 {
 		sweeper.Go(x.reloadFormer)
 	}
 	x.dispatcher.run()

@@ -23,7 +23,8 @@ func (x *executor) sweeper() *sweep.Sweeper {
 	}
 }
 
-// reloadFormer executes again, slowly, the runs that former builds have left suspended.
+// reloadFormer executes again, slowly, the runs that former builds have left suspended, and
+// those that have lost their wake time.
 func (x *executor) reloadFormer() {
 	r := reload.Reloader{
 		Store: x.e.base, Build: x.build(), Workflows: slices.Collect(maps.Keys(x.e.cfg.Workflows)), Rate: x.e.cfg.ReloadRate,

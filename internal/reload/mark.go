@@ -2,6 +2,7 @@ package reload
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/stet-run/stet/store"
 )
@@ -37,4 +38,21 @@ func left(run *store.Run, build string) bool {
 		Tried string `json:"tried"`
 	}
 	return json.Unmarshal(run.Waits, &list) != nil || len(list) == 0 || list[0].Tried < build
+}
+
+// LostWake reports whether a suspended run waits until a time and has no wake time: it would
+// never go on by itself. The run has its waits.
+func LostWake(run *store.Run) bool {
+	var list []struct {
+		Until *time.Time `json:"until"`
+	}
+	if run.WakeAt != 0 || json.Unmarshal(run.Waits, &list) != nil {
+		return false
+	}
+	for i := range list {
+		if list[i].Until != nil {
+			return true
+		}
+	}
+	return false
 }

@@ -7,6 +7,9 @@
 // build, so that a former one may take it up after a rollback; that it was executed is
 // noted in its waits. So nothing is noted elsewhere, and what a restart interrupts goes on
 // after it.
+//
+// On the way it finds the suspended runs that have lost their wake time, and lets them find
+// it again in the same way.
 package reload
 
 import (
@@ -27,6 +30,8 @@ const (
 	most = 20
 	// patience is how long is waited for that.
 	patience = 2 * time.Second
+	// again is the time after which all shards are gone through again.
+	again = 24 * time.Hour
 	// page is how many runs are read at once.
 	page = 500
 	// share is how much longer it rests after reading a page than that took.
@@ -40,9 +45,9 @@ type Reloader struct {
 	Store interface {
 		List(context.Context, store.Filter) (store.Page, error)
 	}
-	Build     string   // of this process
+	Build     string   // of this process; "": none is later than another
 	Workflows []string // whose code it has
-	Rate      int      // runs per second
+	Rate      int      // runs of former builds per second; 0 or less: none
 	Leases    func() []store.Lease
 	Idle      func() bool // there is room in memory
 	Apply     func(context.Context, []store.Command) ([]store.Answer, error)
@@ -77,6 +82,7 @@ func (r *Reloader) Run(ctx context.Context, stop <-chan struct{}) {
 		}
 	}()
 	done := map[store.Shard]int64{} // epochs of the shards that were gone through
+	doneAt := time.Now()
 	workflows := map[string]*workflow{}
 	for _, name := range r.Workflows {
 		workflows[name] = &workflow{}
@@ -89,6 +95,9 @@ func (r *Reloader) Run(ctx context.Context, stop <-chan struct{}) {
 			p.owned[l.Shard] = done[l.Shard] != l.Epoch
 		}
 		if maps.Equal(now, done) {
+			if time.Since(doneAt) > again {
+				clear(done)
+			}
 			continue
 		}
 		err := p.run()
@@ -103,7 +112,7 @@ func (r *Reloader) Run(ctx context.Context, stop <-chan struct{}) {
 			r.Log.Info("suspended runs of former builds were loaded", "build", r.Build, "runs", p.reloaded,
 				"stalled", p.stalls)
 		}
-		done = now
+		done, doneAt = now, time.Now()
 	}
 }
 
@@ -118,11 +127,11 @@ func (p *pass) run() error {
 		if !rest(p.ctx, share*time.Since(begun)) {
 			return p.ctx.Err()
 		}
-		former := slices.DeleteFunc(found.Runs, func(r store.Run) bool {
-			return !p.owned[r.Shard] || r.Marks&(store.Paused|store.Held) != 0 || r.Build >= p.Build ||
+		may := slices.DeleteFunc(found.Runs, func(r store.Run) bool {
+			return !p.owned[r.Shard] || r.Marks&(store.Paused|store.Held) != 0 || r.WakeAt != 0 && !p.former(&r) ||
 				p.workflows[r.Workflow].stalled >= brake
 		})
-		for some := range slices.Chunk(former, most) {
+		for some := range slices.Chunk(may, most) {
 			if err := p.reloadLeft(some); err != nil {
 				return err
 			}
@@ -133,7 +142,10 @@ func (p *pass) run() error {
 	}
 }
 
-// reloadLeft reloads those of the runs that this build has not tried.
+// former reports whether a run may have been left by a former build.
+func (p *pass) former(r *store.Run) bool { return p.Rate > 0 && r.Build < p.Build }
+
+// reloadLeft reloads those of the runs that this build has not tried, or that never wake.
 func (p *pass) reloadLeft(former []store.Run) error {
 	begun := time.Now()
 	found, err := p.Store.List(p.ctx, store.Filter{Nos: numbers(former), Limit: len(former), Values: true}) // with waits
@@ -144,7 +156,12 @@ func (p *pass) reloadLeft(former []store.Run) error {
 		return p.ctx.Err()
 	}
 	runs := slices.DeleteFunc(found.Runs, func(r store.Run) bool {
-		return r.Status != store.Suspended || !left(&r, p.Build)
+		lost := r.Status == store.Suspended && LostWake(&r)
+		if lost {
+			p.Log.Warn("a suspended run has lost its wake time: it is loaded, and finds it again", "run_id", r.ID,
+				"workflow", r.Workflow)
+		}
+		return r.Status != store.Suspended || !lost && !(p.former(&r) && left(&r, p.Build))
 	})
 	for len(runs) > 0 {
 		var some []store.Run
@@ -170,7 +187,7 @@ func numbers(runs []store.Run) []store.RunNo {
 // stalled, one alone.
 func (p *pass) next(runs []store.Run) (some, rest []store.Run) {
 	alone := map[string]bool{}
-	for len(runs) > 0 && len(some) < min(most, max(p.Rate/10, 1)) {
+	for len(runs) > 0 && len(some) < min(most, max(p.rate()/10, 1)) {
 		run := runs[0]
 		w := p.workflows[run.Workflow]
 		if (!w.sound || w.stalled > 0) && alone[run.Workflow] {
@@ -202,7 +219,7 @@ func (p *pass) reload(runs []store.Run) error {
 		return err
 	}
 	p.reloaded += len(commands)
-	share := time.Duration(len(commands)) * time.Second / time.Duration(p.Rate)
+	share := time.Duration(len(commands)) * time.Second / time.Duration(p.rate())
 	for {
 		if !rest(p.ctx, max(share, 50*time.Millisecond)) {
 			return p.ctx.Err()
@@ -212,7 +229,7 @@ func (p *pass) reload(runs []store.Run) error {
 			return err
 		}
 		late := time.Since(begun) > patience
-		underWay := func(r store.Run) bool { return r.Status == store.Running && r.Build < p.Build }
+		underWay := func(r store.Run) bool { return r.Status == store.Running && p.former(&r) }
 		if !late && slices.ContainsFunc(found.Runs, underWay) {
 			continue
 		}
@@ -221,6 +238,14 @@ func (p *pass) reload(runs []store.Run) error {
 		}
 		return nil
 	}
+}
+
+// rate is how many runs are loaded per second.
+func (p *pass) rate() int {
+	if p.Rate > 0 {
+		return p.Rate
+	}
+	return most
 }
 
 // look keeps what has become of a run that was reloaded.
