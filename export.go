@@ -64,6 +64,9 @@ func (e *Engine) readSnapshot(ctx context.Context, no store.RunNo) (s *store.Sna
 		return nil, false, ErrNotFound
 	}
 	s = &snapshots[0]
+	if complete, err := store.FillItems(ctx, e.store, no, s.Items); err != nil || !complete {
+		return nil, false, err
+	}
 	var large []string
 	for i := range s.Entries {
 		if x := &s.Entries[i]; x.Value == nil && x.Size > 0 {

@@ -1,6 +1,9 @@
 package store
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // ItemNo numbers the items of a store; within one run the order of the numbers
 // is the order in which the items became visible.
@@ -152,9 +155,46 @@ type Item struct {
 	Loc         string // addressed location of a resolution
 	Failed      bool   // a resolution that rejects: Value is a failure record
 	Sent        Time   // by the store's clock
-	Value       []byte // nil: no value
+	Value       []byte // nil: no value, or left out
+	Size        int    // of a value that was left out (LeaveOut); 0: it was not
 	Headers     []byte // opaque to the store; nil: none; they go when the item is consumed
 	// Verdict is the owner's answer to a verb, or the code's to an update, once consumed; of
 	// an item that was refused the reason; nil: none.
 	Verdict []byte
+}
+
+// LeavesOut reports whether Load and Claim leave out a value of so many bytes of an item of
+// the kind: an inbox may hold many messages that nobody has received.
+func (k ItemKind) LeavesOut(size int) bool {
+	return (k == ItemMessage || k == ItemUpdate) && size >= LargeValue
+}
+
+// LeaveOut leaves the item's value out, if its kind and size are such.
+func (it *Item) LeaveOut() {
+	if it.Kind.LeavesOut(len(it.Value)) {
+		it.Value, it.Size = nil, len(it.Value)
+	}
+}
+
+// FillItems reads the values that were left out of items of a run. It reports false if one
+// of the items is not pending any more.
+func FillItems(ctx context.Context, s Store, run RunNo, items []Item) (complete bool, err error) {
+	var ids []string
+	places := map[ItemNo]*Item{}
+	for i := range items {
+		if it := &items[i]; it.Size > 0 {
+			ids, places[it.No] = append(ids, it.ID), it
+		}
+	}
+	if len(ids) == 0 {
+		return true, nil
+	}
+	whole, err := s.Inbox(ctx, run, ids...)
+	for i := range whole {
+		if it := places[whole[i].No]; it != nil && whole[i].Value != nil {
+			it.Value, it.Size = whole[i].Value, 0
+			delete(places, it.No)
+		}
+	}
+	return len(places) == 0, err
 }

@@ -53,13 +53,15 @@ type Store interface {
 	// each by number. It returns the unexamined items of all runs that the node has claimed,
 	// by run. A run that was queued or suspended is Running from then on and has no wake
 	// time; Started is set the first time. Stalled and terminal runs keep their status, and
-	// those at rest (law 18) their wake time too.
+	// those at rest (law 18) their wake time too. Of items it leaves values out like Load.
 	Claim(ctx context.Context, req ClaimRequest) (Claims, error)
 
 	// Load returns the runs with the entries of their incarnation in the order
 	// of locations, values shorter than LargeValue included, and the items of
 	// their inboxes that are new or seen, or are updates without an answer, in
-	// the order of their numbers. Runs that do not exist are left out.
+	// the order of their numbers. Values of messages and updates that are not shorter than
+	// LargeValue are left out too: Item.Size says so, and Inbox returns them. Runs that do
+	// not exist are left out.
 	Load(ctx context.Context, runs []RunNo) ([]Snapshot, error)
 
 	// List returns runs, newest first, without Input and Output unless the

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -181,7 +182,7 @@ func (a *activation) load(s *store.Snapshot) {
 		cfg := a.workflow.Activation(s, a.x.e.cfg.Limits)
 		cfg.First = a.isFirst(&s.Run)
 		cfg.Code, cfg.Fetch, cfg.Knows, cfg.NewKey = a.workflow.Code(&a.run), a.fetch, a.x.knows, uuid.NewString
-		cfg.TakenUp = a.takenUp
+		cfg.FetchItem, cfg.TakenUp = a.fetchItem, a.takenUp
 		a.code = runner.New(cfg)
 		a.releases = permit.Releases(&a.run)
 		a.r = a.code
@@ -201,6 +202,20 @@ func (a *activation) fetch(loc string) ([]byte, error) {
 		return nil, store.ErrDamaged
 	}
 	return entries[0].Value, nil
+}
+
+// fetchItem reads the value of a message that was left out.
+func (a *activation) fetchItem(it *store.Item) ([]byte, error) {
+	ctx, done := a.x.limited(a.shard.Context())
+	defer done()
+	items, err := a.x.e.base.Inbox(ctx, a.no, it.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(items) != 1 || items[0].Value == nil:
+		return nil, fmt.Errorf("item %d, which was pending, has no value: %w", it.No, store.ErrDamaged)
+	}
+	return a.x.e.cfg.Payloads.Open(ctx, items[0].Value)
 }
 
 // takenUp returns when an operator has last made the run go on, or 0.

@@ -77,15 +77,16 @@ func (v *View) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims,
 	o := v.opener(ctx)
 	for i := range claims.Runs {
 		o.run(&claims.Runs[i].Run)
-		o.items(claims.Runs[i].Items)
+		o.heads(claims.Runs[i].Items)
 	}
 	return claims, o.err
 }
 
-// OpenItems opens the values of items: all of them, or none if one cannot be opened.
+// OpenItems opens the values of items of a claim. The error says why one of them cannot be
+// opened.
 func (p *Policy) OpenItems(ctx context.Context, items []store.Item) error {
 	o := &opener{p: p, ctx: ctx}
-	o.items(items)
+	o.heads(items)
 	return o.err
 }
 
@@ -137,7 +138,7 @@ func (v *View) openSnapshot(ctx context.Context, s *store.Snapshot) error {
 	o := v.opener(ctx)
 	o.run(&s.Run)
 	o.entries(s.Run.No, s.Run.Incarnation, s.Entries, true)
-	o.items(s.Items)
+	o.heads(s.Items)
 	return o.err
 }
 

@@ -327,6 +327,18 @@ func (o *opener) audit(audit []store.Audit) {
 	}
 }
 
+// heads opens items as Load and Claim return them: values that are large when they are open
+// are left out, as the store leaves out values that are large as stored.
+func (o *opener) heads(items []store.Item) {
+	for i := range items {
+		it := &items[i]
+		if s, sealed, err := Look(it.Value); sealed && err == nil && it.Kind.LeavesOut(s.Size) {
+			it.Value, it.Size = nil, s.Size
+		}
+	}
+	o.items(items)
+}
+
 // entries opens the entries of a run. In a snapshot, values that are large when they are
 // open are left out, as the store leaves out values that are large as stored.
 func (o *opener) entries(run store.RunNo, incarnation int, entries []store.Entry, snapshot bool) {

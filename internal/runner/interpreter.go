@@ -32,6 +32,10 @@ type Config struct {
 	// called on the run's goroutine, in replay and for undoing. An error breaks
 	// the activation, not the run.
 	Fetch func(loc string) ([]byte, error)
+	// FetchItem returns the value of a message or update that was left out. It is called on
+	// the run's goroutine when that is received; an error breaks the activation. nil: none
+	// was left out.
+	FetchItem func(it *store.Item) ([]byte, error)
 	// Knows reports whether any node has ever registered a workflow. It is called
 	// on the run's goroutine; an error breaks the activation. nil: all are known.
 	Knows  func(workflow string) (bool, error)

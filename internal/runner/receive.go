@@ -117,9 +117,17 @@ func (o *receiveOp) Takes(it *store.Item) bool {
 	return (o.Deadline == 0 || it.Sent <= o.Deadline) && !o.Late(it.Sent)
 }
 
-// Refuses makes a dead letter of a message that does not decode. Requests of updates are
-// rejected by the code.
+// Refuses reads the value of a message, and makes a dead letter of one that does not decode.
+// Requests of updates are rejected by the code.
 func (o *receiveOp) Refuses(it *store.Item) bool {
+	if it.Size > 0 {
+		value, err := o.run.cfg.FetchItem(it)
+		if err != nil {
+			o.run.j.Owner.Break(err)
+			return false
+		}
+		it.Value, it.Size = value, 0
+	}
 	return it.Kind == store.ItemMessage && o.Op.Refuses(it, it.Value, o.spec.Check)
 }
 
@@ -137,15 +145,20 @@ func (r *receives) next() bool {
 	if match == nil {
 		return false
 	}
-	match.(*receiveOp).Take()
-	return true
+	o := match.(*receiveOp)
+	o.Take()
+	return o.run.broken == nil
 }
 
 // take hands over the oldest messages that were sent by the deadline and fit into one
 // value, or, if there is none, the timeout.
 func (o *receiveOp) Take() {
 	r := o.run
-	for _, it := range r.mail.Take(o, o.spec.Max, r.j.Limits.Value) {
+	taken := r.mail.Take(o, o.spec.Max, r.j.Limits.Value)
+	if r.broken != nil {
+		return // a value could not be read
+	}
+	for _, it := range taken {
 		o.messages = append(o.messages, stored.Message{
 			No: it.No, Name: it.Name, ID: it.ID, Sent: it.Sent, Value: it.Value, Headers: it.Headers,
 			Update: it.Kind == store.ItemUpdate,

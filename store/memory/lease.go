@@ -295,7 +295,7 @@ func (d *data) addItems(claims *store.Claims, shards map[store.Shard]bool) {
 				i, ok = len(claims.Runs), true
 				claims.Runs = append(claims.Runs, store.Claimed{Run: store.Run{No: r.No}})
 			}
-			claims.Runs[i].Items = append(claims.Runs[i].Items, cloneItem(it))
+			claims.Runs[i].Items = append(claims.Runs[i].Items, headOf(it))
 		}
 	}
 }

@@ -225,7 +225,7 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 		slices.SortFunc(snap.Entries, func(a, b store.Entry) int { return cmp.Compare(a.Loc, b.Loc) })
 		for _, it := range r.items {
 			if pending(it) || it.Kind == store.ItemUpdate && it.Verdict == nil {
-				snap.Items = append(snap.Items, cloneItem(it))
+				snap.Items = append(snap.Items, headOf(it))
 			}
 		}
 		snapshots = append(snapshots, snap)
@@ -417,6 +417,13 @@ func cloneItem(it *store.Item) store.Item {
 	c := *it
 	c.Value, c.Headers, c.Verdict = bytes.Clone(it.Value), bytes.Clone(it.Headers), bytes.Clone(it.Verdict)
 	return c
+}
+
+// headOf returns an item as Load and Claim do.
+func headOf(it *store.Item) store.Item {
+	c := *it
+	c.LeaveOut()
+	return cloneItem(&c)
 }
 
 func cloneNode(n store.Node) store.Node {

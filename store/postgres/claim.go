@@ -194,7 +194,7 @@ const takeText = `UPDATE stet.runs r SET (ready, wake_at, marks, status, started
 	RETURNING ` + runValues
 
 // itemsText returns the unexamined items of all claimed runs of the shards, by run.
-const itemsText = "SELECT " + itemColumns + `, i.run_no
+var itemsText = "SELECT " + itemHeads + `, i.run_no
 	FROM (SELECT * FROM stet.inbox i WHERE i.state={new} AND NOT i.rests
 		ORDER BY i.run_no, i.item_no OFFSET 0) i, LATERAL (
 		SELECT FROM stet.runs r WHERE r.run_no=i.run_no AND r.ready+0={claimed} AND CASE
@@ -260,7 +260,7 @@ func (w *claimWrite) read(results pgx.BatchResults) error {
 	count := 0
 	return eachRow(rows, func(scan func(...any) error) error {
 		var no int64
-		it, err := scanItem(scan, &no)
+		it, err := scanHead(scan, &no)
 		if err != nil {
 			return err
 		}

@@ -75,13 +75,13 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 		if err != nil {
 			return err
 		}
-		return t.each("SELECT "+itemColumns+`, i.run_no FROM stet.inbox i WHERE i.run_no=ANY($1::bigint[])
+		return t.each("SELECT "+itemHeads+`, i.run_no FROM stet.inbox i WHERE i.run_no=ANY($1::bigint[])
 			AND i.state<{consumed}
-			UNION ALL SELECT `+itemColumns+`, i.run_no FROM stet.inbox i WHERE i.run_no=ANY($1::bigint[]) AND i.kind={update}
+			UNION ALL SELECT `+itemHeads+`, i.run_no FROM stet.inbox i WHERE i.run_no=ANY($1::bigint[]) AND i.kind={update}
 				AND i.verdict IS NULL AND i.state>={consumed}
-			ORDER BY 15, 1`, []any{list}, func(scan func(...any) error) error {
+			ORDER BY 16, 1`, []any{list}, func(scan func(...any) error) error {
 			var no int64
-			it, err := scanItem(scan, &no)
+			it, err := scanHead(scan, &no)
 			if snap := found[store.RunNo(no)]; err == nil && snap != nil {
 				snap.Items = append(snap.Items, it)
 			}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/internal/sqlstore"
@@ -76,6 +77,20 @@ func scanRun(scan func(...any) error) (store.Run, error) {
 // itemColumns are the columns of an item, of the table i.
 const itemColumns = `i.item_no, i.kind, i.state, i.name, i.item_id, i.origin, i.incarnation, i.loc, i.failed,
 	i.sent_at, i.val, i.verdict, i.headers, i.generation`
+
+// itemHeads are itemColumns without the values that Load and Claim leave out, and the
+// lengths of these.
+var itemHeads = strings.Replace(itemColumns, "i.val",
+	"CASE WHEN "+sqlstore.LeftOut+" THEN NULL ELSE i.val END", 1) + ", CASE WHEN " + sqlstore.LeftOut +
+	" THEN length(i.val) ELSE 0 END"
+
+// scanHead reads a row of itemHeads and the columns behind them.
+func scanHead(scan func(...any) error, more ...any) (store.Item, error) {
+	var size int
+	it, err := scanItem(scan, append([]any{&size}, more...)...)
+	it.Size = size
+	return it, err
+}
 
 // scanItem reads a row of itemColumns and the columns behind them.
 func scanItem(scan func(...any) error, more ...any) (store.Item, error) {

@@ -91,7 +91,7 @@ var protocol = map[string]words.Table{
 	"TEXT": quoted(map[string]string{"unanswered": value([]byte(store.Unanswered))}),
 	"MAX": {
 		"claim": fmt.Sprint(store.MaxClaim), "runID": fmt.Sprint(store.MaxRunID), "sweepLook": fmt.Sprint(sweepLook),
-		"seed": fmt.Sprint(len(store.Seed{})),
+		"seed": fmt.Sprint(len(store.Seed{})), "largeValue": fmt.Sprint(store.LargeValue),
 		// Of one call of a command: fields of a hash that are read, values that unpack may
 		// give it, members of a sorted set and items of a stream in a page.
 		"fields": "1000", "unpacked": "4000", "page": "100", "streamPage": "20",

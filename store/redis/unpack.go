@@ -137,14 +137,14 @@ func (r *reader) main(run *store.Run, kept string) {
 
 // item reads the answer of item in inbox.lua.
 func (r *reader) item(m reply) store.Item {
-	f := r.tuple(m, 14)
+	f := r.tuple(m, 15)
 	return store.Item{
 		Kind: store.ItemKind(r.int(f[0])), State: store.ItemState(r.int(f[1])), ID: r.text(f[2]), Sent: r.time(f[3]),
 		Name:   r.text(f[4]),
 		Origin: r.text(f[5]), Incarnation: int(r.int(f[6])), Generation: int(r.int(f[7])), Loc: r.text(f[8]),
 		Failed: r.text(f[9]) == "1",
 		Value:  bytesOf(r.text(f[10])), Headers: bytesOf(r.text(f[11])), Verdict: bytesOf(r.text(f[12])),
-		No: store.ItemNo(r.int(f[13])),
+		No: store.ItemNo(r.int(f[13])), Size: int(r.int(f[14])),
 	}
 }
 

@@ -440,23 +440,23 @@ func (q *claimQuery) addItems(c *conn) error {
 		}
 	}
 	count := 0
-	return c.each(`SELECT `+itemColumns+`, r.grp, r.slot, i.run_no
+	return c.each(`SELECT `+itemHeads+`, r.grp, r.slot, i.run_no
 		FROM `+newsOf+`
 		WHERE `+news+` AND r.ready={claimed} ORDER BY i.run_no, i.item_no`, nil,
 		func(s *sqlite3.Stmt) error {
-			if !shards[store.Shard{Group: s.ColumnText(itemWidth), Slot: s.ColumnInt(itemWidth + 1)}] {
+			if !shards[store.Shard{Group: s.ColumnText(itemWidth + 1), Slot: s.ColumnInt(itemWidth + 2)}] {
 				return nil
 			}
 			if count++; count > store.MaxClaim {
 				q.claims.More = true
 				return nil
 			}
-			no := store.RunNo(s.ColumnInt64(itemWidth + 2))
+			no := store.RunNo(s.ColumnInt64(itemWidth + 3))
 			if n := len(q.claims.Runs); n == 0 || q.claims.Runs[n-1].Run.No != no {
 				q.claims.Runs = append(q.claims.Runs, store.Claimed{Run: store.Run{No: no}})
 			}
 			last := &q.claims.Runs[len(q.claims.Runs)-1]
-			last.Items = append(last.Items, scanItem(s))
+			last.Items = append(last.Items, scanHead(s))
 			return nil
 		})
 }

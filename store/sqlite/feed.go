@@ -18,16 +18,16 @@ import (
 func (c *conn) open(no store.RunNo) ([]store.Item, error) {
 	var items []store.Item
 	scan := func(r *sqlite3.Stmt) error {
-		items = append(items, scanItem(r))
+		items = append(items, scanHead(r))
 		return nil
 	}
-	if err := c.each(`SELECT `+itemColumns+` FROM stet_inbox i
+	if err := c.each(`SELECT `+itemHeads+` FROM stet_inbox i
 		WHERE state IN ({new},{seen}) AND state<{consumed} AND run_no=?
 		ORDER BY item_no`, []any{int64(no)}, scan); err != nil {
 		return nil, err
 	}
 	first := len(items)
-	if err := c.each(`SELECT `+itemColumns+` FROM stet_inbox i INDEXED BY stet_inbox_unanswered
+	if err := c.each(`SELECT `+itemHeads+` FROM stet_inbox i INDEXED BY stet_inbox_unanswered
 		WHERE run_no=? AND kind={update} AND verdict IS NULL AND state={consumed}`, []any{int64(no)}, scan); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"strings"
+
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stet-run/stet/store"
@@ -79,6 +81,19 @@ const (
 		i.val, i.verdict, i.headers, i.generation`
 	itemWidth = 14
 )
+
+// itemHeads are itemColumns without the values that Load and Claim leave out, and the
+// lengths of these.
+var itemHeads = strings.Replace(itemColumns, "i.val",
+	"CASE WHEN "+sqlstore.LeftOut+" THEN NULL ELSE i.val END", 1) + ", CASE WHEN " + sqlstore.LeftOut +
+	" THEN length(i.val) ELSE 0 END"
+
+// scanHead reads a row of itemHeads.
+func scanHead(s *sqlite3.Stmt) store.Item {
+	it := scanItem(s)
+	it.Size = s.ColumnInt(itemWidth)
+	return it
+}
 
 func scanItem(s *sqlite3.Stmt) store.Item {
 	return store.Item{

@@ -140,6 +140,43 @@ var readCases = []testCase{
 		}
 		k.equal("the locations", locs, "abcde")
 	}},
+	{"LargeMessagesAreLeftOutByLoadAndClaim", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		large := make([]byte, store.LargeValue)
+		of := func(kind store.ItemKind, id string, value []byte) store.Item {
+			return store.Item{Kind: kind, ID: id, Origin: id, Name: "n", Loc: "p", Value: value}
+		}
+		for _, it := range []store.Item{
+			of(store.ItemMessage, "a", large), of(store.ItemMessage, "b", large[1:]), of(store.ItemUpdate, "c", large),
+			of(store.ItemResolution, "d", large), of(store.ItemMessage, "e", nil),
+			of(store.ItemMessage, "f", make([]byte, 1<<20)),
+		} {
+			k.send(item("r", it))
+		}
+		check := func(what string, items []store.Item) {
+			k.Helper()
+			var got []string
+			for _, it := range items {
+				got = append(got, fmt.Sprintf("%s %d %d", it.ID, len(it.Value), it.Size))
+			}
+			k.equal("what "+what+" returns: ID, length, left out", got, []string{
+				fmt.Sprintf("a 0 %d", store.LargeValue), fmt.Sprintf("b %d 0", store.LargeValue-1),
+				fmt.Sprintf("c 0 %d", store.LargeValue), fmt.Sprintf("d %d 0", store.LargeValue), "e 0 0", "f 0 1048576"})
+		}
+		claims := o.claim(10, "w")
+		if len(claims.Runs) != 1 {
+			k.Fatalf("claimed are %+v", claims.Runs)
+		}
+		check("Claim", claims.Runs[0].Items)
+		snaps, err := k.s.Load(k.ctx, []store.RunNo{r.No})
+		k.ok(err)
+		check("Load", snaps[0].Items)
+		complete, err := store.FillItems(k.ctx, k.s, r.No, snaps[0].Items)
+		k.ok(err)
+		k.equal("the items when they are filled", snaps[0].Items, k.inbox(r.No))
+		k.equal("all were there", complete, true)
+	}},
 	{"LoadReturnsWhatIsThere", func(k *kit) {
 		o := k.owner(k.s, "n")
 		a, b := o.started("a", func(s *store.Start) { s.Input = make([]byte, 2000) }), o.started("b")

@@ -123,7 +123,12 @@ func (src *Source) whole(ctx context.Context, no store.RunNo) (*store.Snapshot, 
 			return nil, errMoved
 		}
 	}
-	if !s.Run.Status.Terminal() {
+	switch complete, err := store.FillItems(ctx, src.Store, no, s.Items); {
+	case err != nil:
+		return nil, err
+	case !complete:
+		return nil, errMoved
+	case !s.Run.Status.Terminal():
 		return s, nil
 	}
 	f := store.DeadFilter{RunIDs: []string{s.Run.ID}, Values: true, Limit: store.MaxPage}

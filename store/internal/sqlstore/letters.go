@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"fmt"
+
 	"github.com/stet-run/stet/store"
 )
 
@@ -13,3 +15,6 @@ var NoLetters = func() (list []int64) {
 	}
 	return list
 }()
+
+// LeftOut is the condition for an item i whose value Load and Claim leave out.
+var LeftOut = fmt.Sprintf("i.kind IN ({message},{update}) AND length(i.val)>=%d", store.LargeValue)

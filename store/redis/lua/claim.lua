@@ -253,7 +253,7 @@ for _, r in ipairs(claimed) do
 			break
 		end
 		found = found + 1
-		list[i] = item(nos[i])
+		list[i] = head(nos[i], r.q[nos[i]])
 	end
 	if #list > 0 then items[#items + 1] = { r.no, list } end
 end

@@ -104,7 +104,17 @@ end
 -- item returns the fields of an item in the order of answers, which Go knows.
 local function item(no)
 	local f = call('HMGET', T .. 'i:' .. no, 'k', 's', 'd', 't', 'n', 'o', 'c', 'g', 'l', 'f', 'v', 'h', 'a')
-	f[14] = no
+	f[14], f[15] = no, '0'
+	return f
+end
+
+-- head is item without a value that is left out, but with its length. entry is that of q.
+local function head(no, entry)
+	local k = kind(entry)
+	local size = (k == KIND.message or k == KIND.update) and call('HSTRLEN', T .. 'i:' .. no, 'v') - 1 or 0
+	if size < MAX.largeValue then return item(no) end
+	local f = call('HMGET', T .. 'i:' .. no, 'k', 's', 'd', 't', 'n', 'o', 'c', 'g', 'l', 'f', '', 'h', 'a')
+	f[14], f[15] = no, dec(size)
 	return f
 end
 

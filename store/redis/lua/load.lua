@@ -10,7 +10,7 @@ for i = 1, num() do
 	if r then
 		local items = {}
 		for item_no, entry in pairs(open(r)) do
-			if state(entry) ~= STATE.dead then items[#items + 1] = item(item_no) end
+			if state(entry) ~= STATE.dead then items[#items + 1] = head(item_no, entry) end
 		end
 		snapshots[#snapshots + 1] = { snapshot(no, ROW_ALL), call('HGETALL', T .. 'e:' .. no .. ':' .. r.ic), items }
 	end

@@ -153,11 +153,11 @@ CREATE TABLE stet_inbox (
 	loc         BLOB,
 	failed      INTEGER NOT NULL,
 	sent_at     INTEGER NOT NULL,
-	val         BLOB,
 	headers     BLOB,
 	verdict     BLOB,
 	stamp       INTEGER NOT NULL DEFAULT 0,
-	rests       INTEGER NOT NULL DEFAULT 0
+	rests       INTEGER NOT NULL DEFAULT 0,
+	val         BLOB -- last: to read what stands before it does not touch its pages
 );
 CREATE UNIQUE INDEX stet_inbox_id ON stet_inbox (run_no, item_id);
 CREATE INDEX stet_inbox_open ON stet_inbox (state, run_no, item_no) WHERE state < 3;
