@@ -330,7 +330,7 @@ func TestIdleReadersAskNothing(t *testing.T) {
 						}
 					})
 				}
-				time.Sleep(10 * time.Second) // until all have read, and the run was evicted
+				time.Sleep(20 * time.Second) // until all have read, the run was evicted, and its owner has looked for others
 				before := c.reads.Load()
 				time.Sleep(100 * time.Second)
 				asked := c.reads.Load() - before
