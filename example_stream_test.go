@@ -2,7 +2,9 @@ package stet_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stet-run/stet"
 )
@@ -45,4 +47,47 @@ func ExampleStream() {
 	// 2 rise is done
 	// 3 bake is done
 	// 1 <nil>
+}
+
+// A step's body emits items while it executes. Those of an attempt that fails stay, and a
+// mark says where the next one begins.
+func ExampleStream_Emit() {
+	tokens := stet.Stream[string]("tokens")
+	answer := stet.Define("answer", func(ctx stet.Context, _ int) (int, error) {
+		return stet.Step(ctx, "ask the model", func(ctx context.Context) (int, error) {
+			for _, token := range []string{"forty", "two"} {
+				if err := tokens.Emit(ctx, token); err != nil {
+					return 0, err
+				}
+				if stet.Attempt(ctx) == 1 {
+					return 0, errors.New("connection lost")
+				}
+			}
+			return 42, nil
+		}, stet.Retry{First: time.Millisecond})
+	})
+	engine, stop := background(answer)
+	defer stop()
+	ctx := context.Background()
+
+	run, err := answer.Start(ctx, engine, 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for item, err := range tokens.Tail(ctx, engine, run.ID(), 0) {
+		switch {
+		case err != nil:
+			fmt.Println(err)
+		case item.Again:
+			fmt.Println(item.Position, "again, attempt", item.Attempt, "of", item.Location)
+		default:
+			fmt.Println(item.Position, item.Value)
+		}
+	}
+	// Output:
+	// 1 forty
+	// 2 again, attempt 2 of ask the model
+	// 3 forty
+	// 4 two
 }

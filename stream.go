@@ -2,11 +2,14 @@ package stet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
 
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/steps"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -35,10 +38,68 @@ func (s Stream[T]) Append(ctx Context, item T) error {
 	return ctx.env.engine.errors.seen(ctx.branch.Append(runner.Call{Name: string(s)}, data))
 }
 
+// Emit adds an item from the body of a step, whose context ctx is: tokens of an answer,
+// lines of a long import. It is durable soon, 100 ms or 64 KiB later with a store that is
+// quick, and before the outcome of the step at the latest. Items of one body stay in their
+// order. A body that is executed again, by a retry or after a crash, emits its items again:
+// those of the former one stay, and a mark (StreamItem.Again) stands before the first item
+// that the later one adds.
+//
+// It waits while 64 KiB of the body are on their way to the store, until ctx ends; the error
+// is the cause then. It may be called concurrently while the body executes. ErrInvalid: ctx
+// is of no step, of one in a transaction (which a crash takes back), or of one that has
+// ended. ErrTooLarge and those of encoding: as of Append.
+func (s Stream[T]) Emit(ctx context.Context, item T) error {
+	return s.error(s.emit(ctx, item))
+}
+
+func (s Stream[T]) emit(ctx context.Context, item T) error {
+	if err := checkName("stream", string(s)); err != nil {
+		return err
+	}
+	e := EngineOf(ctx)
+	switch {
+	case e == nil:
+		return fmt.Errorf("expected the context of a step's body, found another one; "+
+			"the code of a workflow adds items with Append: %w", ErrInvalid)
+	case transactionIn(ctx) != nil:
+		return fmt.Errorf("a step in a transaction emits nothing, because a crash takes back what it does; "+
+			"add the item with Append behind it: %w", ErrInvalid)
+	}
+	data, err := e.codecs.encode(item)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", err, ErrInvalid)
+	case len(data) > e.limits.Value:
+		return fmt.Errorf("an item has %d bytes, more than the limit of %d: store it elsewhere and emit a reference: %w",
+			len(data), e.limits.Value, ErrTooLarge)
+	}
+	if err = steps.AttemptOf(ctx).Emit(ctx, string(s), data); errors.Is(err, steps.ErrEnded) {
+		return fmt.Errorf("%w: %w", err, ErrInvalid)
+	}
+	return err
+}
+
+// error says of which stream an error is.
+func (s Stream[T]) error(err error) error {
+	if err != nil {
+		err = fmt.Errorf("stream %q: %w", string(s), err)
+	}
+	return err
+}
+
 // StreamItem is an item of a stream.
 type StreamItem[T any] struct {
 	Position int64 // from 1
 	At       time.Time
+	// Location and Attempt say which step has emitted the item, and in which of its attempts,
+	// from 1; "" and 0: it was appended by the code.
+	Location string
+	Attempt  int
+	// Again marks the place at which the body of the step at Location is executed again:
+	// what it emitted before stays, and what follows may say it again. Such an item has no
+	// value.
+	Again bool
 	// Rewound marks the place at which the run was rewound: what was appended
 	// before it stays, and what follows may say some of it again. Such an item has
 	// no value.
@@ -85,7 +146,10 @@ func (s Stream[T]) Tail(ctx context.Context, e *Engine, runID string, after int6
 }
 
 func decodeItem[T any](raw *StreamItem[RawValue]) (StreamItem[T], error) {
-	item := StreamItem[T]{Position: raw.Position, At: raw.At, Rewound: raw.Rewound}
+	item := StreamItem[T]{
+		Position: raw.Position, At: raw.At, Rewound: raw.Rewound,
+		Location: raw.Location, Attempt: raw.Attempt, Again: raw.Again,
+	}
 	err := raw.Value.Decode(&item.Value)
 	if err != nil {
 		err = fmt.Errorf("item %d: %w", raw.Position, err)
@@ -127,15 +191,23 @@ func (e *Engine) items(ctx context.Context, q store.StreamQuery) ([]StreamItem[R
 	if _, err := q.Bounds(); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, ErrInvalid)
 	}
-	stored, err := e.store.Stream(ctx, q)
+	found, err := e.store.Stream(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("stream %q: %w", q.Name, err)
 	}
-	items := make([]StreamItem[RawValue], len(stored))
-	for i := range stored {
-		it := &stored[i]
+	items := make([]StreamItem[RawValue], len(found))
+	for i := range found {
+		it := &found[i]
 		items[i] = StreamItem[RawValue]{Position: it.Pos, At: it.At.Time(), Rewound: it.Rewound,
 			Value: RawValue{it.Value, e.codecs}}
+		by, ok, err := stored.DecodeEmitted(it.Value)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("stream %q: item %d: %w", q.Name, it.Pos, err)
+		case ok:
+			items[i].Location, items[i].Attempt, items[i].Again = by.Location, by.Attempt, by.Again
+			items[i].Value.data = by.Value
+		}
 	}
 	return items, nil
 }

@@ -134,6 +134,15 @@ var (
 			}
 		})
 	})
+	// speaks emits a line in each of its two attempts.
+	speaks = stet.Define("speaks", func(ctx stet.Context, _ any) (int, error) {
+		return 0, stet.Do(ctx, "say", func(ctx context.Context) error {
+			if err := stet.Stream[string]("lines").Emit(ctx, "hello"); err != nil || stet.Attempt(ctx) == 2 {
+				return err
+			}
+			return errors.New("interrupted")
+		}, stet.Retry{First: time.Millisecond})
+	})
 	// edited names its step as the environment says, so that another start of the
 	// application is another version of the code.
 	edited = stet.Define("edited", func(ctx stet.Context, _ any) (string, error) {
@@ -322,7 +331,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 		Store: db, Payloads: values, Node: "app", Build: "build-" + os.Getenv("VERSION"),
 		Workflows: []stet.Definition{
 			double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, retyped, saga, turns,
-			approval, careful, stubborn, listener, hangs, lookout, trip,
+			approval, careful, stubborn, listener, hangs, lookout, speaks, trip,
 		},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before

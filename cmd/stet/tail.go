@@ -31,7 +31,8 @@ func (rc runCommands) tailCommand() *cobra.Command {
 		Short: "print the items of a run's stream, and follow it",
 		Long: `Prints the items of a stream, one per line as JSON, and follows it until the run has
 ended. With --output json each line has the position and the time too; --after
-continues behind a position. If the run was rewound, standard error says where.
+continues behind a position. If the run was rewound, or a step that has emitted items
+is executed again, standard error says where.
 
 With --value the name is that of a value: its content is printed, and again
 whenever it has changed.`,
@@ -65,6 +66,9 @@ type itemView struct {
 	Position int64           `json:"position"`
 	At       time.Time       `json:"at"`
 	Rewound  bool            `json:"rewound,omitempty"`
+	Location string          `json:"location,omitempty"` // of the step whose body has emitted it
+	Attempt  int             `json:"attempt,omitempty"`
+	Again    bool            `json:"again,omitempty"` // the body is executed again
 	Value    json.RawMessage `json:"value,omitempty"`
 }
 
@@ -169,7 +173,11 @@ func (rc runCommands) printItem(item *stet.StreamItem[stet.RawValue]) error {
 	}
 	switch {
 	case rc.output == formJSON:
-		return rc.json(itemView{item.Position, item.At, item.Rewound, value})
+		return rc.json(itemView{item.Position, item.At, item.Rewound, item.Location, item.Attempt, item.Again, value})
+	case item.Again:
+		rc.say("step %s is executed again at %s (attempt %d): what it said before may come again",
+			printable(item.Location), item.At.Format(time.RFC3339), item.Attempt)
+		return nil
 	case item.Rewound:
 		rc.say("the run was rewound at %s", item.At.Format(time.RFC3339))
 		return nil

@@ -61,6 +61,7 @@ type activation struct {
 	next     steps.Task               // started last, and left to the driver
 	places   steps.Places             // of bodies that have ended
 	outcomes []steps.Task             // of these: their outcomes are for the next turn
+	emitted  []func()                 // settle what bodies have emitted for the next turn
 
 	early  []event // arrived while loading
 	missed bool    // a pause was withdrawn: items that were left in the inbox are to be read

@@ -33,10 +33,12 @@ type itemArrived store.Item
 // turnAnswered is the verdict on the turn under way.
 type turnAnswered store.TurnResult
 
-// stepEnded is the end of an attempt, and stepBeat what it wants its successor to know.
+// stepEnded is the end of an attempt, stepBeat what it wants its successor to know, and
+// stepEmitted what readers are to see.
 type (
-	stepEnded steps.End
-	stepBeat  steps.Heartbeat
+	stepEnded   steps.End
+	stepBeat    steps.Heartbeat
+	stepEmitted steps.Emission
 )
 
 type (

@@ -41,3 +41,24 @@ func (a *activation) Ended(end steps.End) (drive func() steps.Task) {
 
 // Beat implements steps.Run.
 func (a *activation) Beat(beat steps.Heartbeat) { a.post((*stepBeat)(&beat)) }
+
+// Emit implements steps.Run.
+func (a *activation) Emit(emission steps.Emission) { a.post((*stepEmitted)(&emission)) }
+
+// handle hands the items to the run. They are settled with the next turn.
+func (ev *stepEmitted) handle(a *activation, _ []event) bool {
+	items := make([]runner.Emission, len(ev.Items))
+	for i, it := range ev.Items {
+		items[i] = runner.Emission(it)
+	}
+	runner.Emit(a.code, ev.ID, ev.Attempt, items)
+	a.emitted = append(a.emitted, ev.Settled)
+	return true
+}
+
+// settle says that what was emitted is durable, or will not be.
+func settle(emitted []func()) {
+	for _, settled := range emitted {
+		settled()
+	}
+}

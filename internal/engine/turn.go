@@ -24,6 +24,7 @@ type turnUnderWay struct {
 	built     bool         // it gives the run this build
 	heard     bool         // an item from the inbox has arrived since it was taken
 	outcomes  []steps.Task // steps whose outcomes it has
+	emitted   []func()     // settle the items of bodies that it has
 	reclaimed bool         // the run was claimed again before the answer arrived, so it stays claimed
 }
 
@@ -33,13 +34,14 @@ func (a *activation) submit() {
 		return
 	}
 	turn := a.r.Take()
-	outcomes := a.outcomes
-	a.outcomes = nil
+	outcomes, emitted := a.outcomes, a.emitted
+	a.outcomes, a.emitted = nil, nil
 	if turn == nil {
 		a.places.Release(outcomes) // nobody wants them
+		settle(emitted)
 		return
 	}
-	a.turn = turnUnderWay{underWay: true, outcomes: outcomes}
+	a.turn = turnUnderWay{underWay: true, outcomes: outcomes, emitted: emitted}
 	news := report.Turn{Run: &store.Run{ID: a.id, Workflow: a.run.Workflow}}
 	turn.Shard = a.run.Shard
 	if a.code != nil {
@@ -128,6 +130,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 		return a.committed(&turn, rest)
 	case store.StillReady:
 		a.places.Release(turn.outcomes)
+		settle(turn.emitted)
 		a.r.StillReady()
 		a.unread = !turn.heard || a.left // items that were left come again
 		a.left = false
@@ -150,6 +153,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 // again meanwhile, that claim is still to be served: the run is loaded again.
 func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
 	a.places.Release(turn.outcomes)
+	settle(turn.emitted)
 	a.r.Committed()
 	a.begun, a.former = true, a.former && !turn.built
 	if !a.touched {

@@ -32,3 +32,11 @@ func NewsOf(r *Interpreter, t *store.Turn) News {
 func Executing(r *Interpreter, id int64, attempt int, started store.Time) {
 	r.steps.Executing(id, attempt, started)
 }
+
+// Emission is an item that a body adds to a stream of its run.
+type Emission = attempts.Emission
+
+// Emit adds the items that an attempt has emitted to streams of the run.
+func Emit(r *Interpreter, id int64, attempt int, items []Emission) {
+	r.steps.Emit(id, attempt, items)
+}

@@ -32,6 +32,8 @@ type Run interface {
 	Ended(End) (drive func() Task)
 	// Beat delivers the detail of a heartbeat.
 	Beat(Heartbeat)
+	// Emit delivers items for streams, before the end of the attempt.
+	Emit(Emission)
 }
 
 // End is the end of an attempt.
@@ -86,6 +88,7 @@ type Attempt struct {
 	mu       sync.Mutex
 	detailed time.Time // when a detail was delivered last
 	beaten   time.Time // last heartbeat
+	emitter  *emitter  // nil: nothing was emitted
 }
 
 // replacement is a value that stands for the one that the body would have returned.
@@ -166,6 +169,7 @@ func (a *Attempt) end(result runner.BodyResult) (drive func() Task) {
 	if f := a.timeout.Load(); f != nil && !result.Marked {
 		result = a.body.Fails(f)
 	}
+	a.endEmitter()
 	result.Started, result.Ended = a.started, a.env.Now()
 	return a.deliver(result)
 }

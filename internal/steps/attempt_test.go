@@ -26,6 +26,8 @@ type run struct {
 	driven  int
 	ends    []steps.End
 	beats   []string
+
+	emissions []steps.Emission
 }
 
 func (r *run) Leaving() bool { return r.leaving }
@@ -43,6 +45,12 @@ func (r *run) Ended(end steps.End) func() steps.Task {
 		r.driven++
 		return nil
 	}
+}
+
+func (r *run) Emit(e steps.Emission) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.emissions = append(r.emissions, e)
 }
 
 func (r *run) Beat(beat steps.Heartbeat) {

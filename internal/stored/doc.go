@@ -13,6 +13,8 @@
 //	loop                         LoopProgress, and the state at an iteration
 //	any that has failed          Failure
 //
+// An item of a stream is a value, or Emitted by the body of a step.
+//
 // Values are CBOR in its deterministic form. Keys keep their numbers for ever; a new
 // field gets a new number, and older code skips it. Every Decode function returns an
 // error that wraps store.ErrDamaged for bytes that it cannot read.

@@ -22,6 +22,8 @@ type Progress struct {
 	// Begun is when the attempt began that is executing, once it has executed for some
 	// time; 0: none has. After a crash it is of the attempt that was lost.
 	Begun store.Time `cbor:"8,keyasint,omitempty"`
+	// Emitted are the streams to which bodies of the step have emitted items.
+	Emitted []string `cbor:"9,keyasint,omitempty"`
 }
 
 // Encode returns the stored form of p.

@@ -77,6 +77,7 @@ type step struct {
 	returned *stepPermit
 	from     store.Time // when the first attempt started
 	until    store.Time // when the last one ended
+	emitted  emitting
 	begun    store.Time // when the one that is executing started, if that is recorded
 
 	recorded *store.Entry // is in the store already, without a completion number
@@ -109,7 +110,7 @@ func (s *Steps) continueFrom(b *sched.Branch, o *step) {
 	}
 	o.causes, o.detail, o.former = p.Causes, p.Detail, p.Former
 	o.trouble = p.Pause && s.pauseAfter > 0
-	o.unsure = p.Unsure
+	o.unsure, o.emitted.all = p.Unsure, p.Emitted
 	if p.Since != 0 {
 		o.Asked = p.Since
 	}
@@ -286,7 +287,7 @@ func (o *step) IsDelay() bool      { return true }
 // does at once, or waits for its permit.
 func (o *step) writeProgress(wake store.Time) {
 	p := stored.Progress{Causes: o.causes, Detail: o.detail, Former: o.former, Pause: o.trouble, Unsure: o.unsure,
-		Begun: o.begun}
+		Begun: o.begun, Emitted: o.emitted.all}
 	if o.Kind.Undoes() && o.attempt > p.Former {
 		p.Since = o.Asked
 	}
@@ -306,7 +307,7 @@ func (s *Steps) attemptEnded(end attemptEnd) {
 	if !o.busy {
 		return // closed since
 	}
-	o.begun = 0
+	o.begun, o.emitted.own = 0, nil
 	s.settle(o)
 	if u := result.Undecodable; u != nil && s.owner.Undecodable(o.Loc, u) {
 		return

@@ -1,0 +1,163 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// ErrEnded says that the body of an attempt has returned, or that its time is over.
+var ErrEnded = errors.New("the body of the step has ended")
+
+const (
+	// emitAfter is how long an item that was emitted waits for others at most.
+	emitAfter = 50 * time.Millisecond
+	// emitBytes is how many bytes wait for others, or are on their way to the store.
+	emitBytes = 64 << 10
+	// emitCosts are the bytes that an item counts besides its value.
+	emitCosts = 64
+)
+
+// Emitted is an item of a stream.
+type Emitted struct {
+	Stream string
+	Value  []byte
+}
+
+// Emission is a part of what an attempt has emitted, in its order.
+type Emission struct {
+	ID      int64 // of the operation
+	Attempt int
+	Items   []Emitted
+	Settled func() // to be called once when the items are durable, or will not be
+}
+
+// emitter gathers what an attempt emits. At most one emission of it is on its way.
+type emitter struct {
+	attempt *Attempt
+
+	mu     sync.Mutex
+	items  []Emitted     // not on their way
+	size   int           // of these, in bytes
+	flying bool          // an emission is on its way
+	due    *time.Timer   // nil: none is set
+	late   bool          // the items have waited for long enough
+	room   chan struct{} // closed when items leave; nil: nobody waits
+	closed bool
+}
+
+// Emit adds an item to a stream of the run. It waits while as much as fits is on its way
+// to the store, until ctx or the attempt ends. ErrEnded: it has.
+func (a *Attempt) Emit(ctx context.Context, stream string, item []byte) error {
+	e := a.emits()
+	if e == nil {
+		return ErrEnded
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for {
+		switch cost := len(item) + emitCosts; {
+		case e.closed:
+			return ErrEnded
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case a.ctx.Err() != nil:
+			return context.Cause(a.ctx)
+		case e.size == 0 || e.size+cost <= emitBytes:
+			e.items = append(e.items, Emitted{stream, item})
+			e.size += cost
+			if e.due == nil {
+				e.due = time.AfterFunc(emitAfter, e.expire)
+			}
+			if e.size >= emitBytes {
+				e.send()
+			}
+			return nil
+		}
+		e.late = true // there is no room
+		e.send()
+		if len(e.items) == 0 {
+			continue
+		}
+		if e.room == nil {
+			e.room = make(chan struct{})
+		}
+		room := e.room
+		e.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+		case <-a.ctx.Done():
+		}
+		e.mu.Lock()
+	}
+}
+
+// emits returns the attempt's emitter; nil: it has ended.
+func (a *Attempt) emits() *emitter {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.emitter == nil && !a.ended.Load() {
+		a.emitter = &emitter{attempt: a}
+	}
+	return a.emitter
+}
+
+// endEmitter sends what is left, before the end of the attempt is delivered.
+func (a *Attempt) endEmitter() {
+	a.mu.Lock()
+	e := a.emitter
+	a.mu.Unlock()
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.flying = false // nobody waits any more
+	e.send()
+	e.closed = true
+	e.leave()
+}
+
+// expire sends items that have waited for long enough.
+func (e *emitter) expire() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.due, e.late = nil, true
+	e.send()
+}
+
+// send sends the items, unless others are on their way. e.mu must be held.
+func (e *emitter) send() {
+	if e.flying || e.closed || len(e.items) == 0 {
+		return
+	}
+	a := e.attempt
+	items := e.items
+	e.items, e.size, e.flying, e.late = nil, 0, true, false
+	if e.due != nil {
+		e.due.Stop()
+		e.due = nil
+	}
+	e.leave()
+	a.Run.Emit(Emission{ID: a.body.ID, Attempt: a.body.Attempt, Items: items, Settled: e.settled})
+}
+
+// leave lets those go on that wait for room. e.mu must be held.
+func (e *emitter) leave() {
+	if e.room != nil {
+		close(e.room)
+		e.room = nil
+	}
+}
+
+// settled notes that what was on its way has arrived.
+func (e *emitter) settled() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.flying = false
+	if e.late || e.size >= emitBytes {
+		e.send()
+	}
+}

@@ -1,0 +1,107 @@
+package steps_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/steps"
+)
+
+// taken returns the emissions that were delivered since the last time.
+func (r *run) taken() []steps.Emission {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken := r.emissions
+	r.emissions = nil
+	return taken
+}
+
+// TestItemsAreDeliveredSoon: together with those of the next 50 ms, in order, and what is
+// left before the end of the attempt.
+func TestItemsAreDeliveredSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env, r := newEnv(), &run{}
+		var late *steps.Attempt
+		env.Pool.Start(r.attempt(env, nil, func(ctx context.Context, _ *runner.Body) runner.BodyResult {
+			late = steps.AttemptOf(ctx)
+			for _, item := range []string{"a", "b", "c", "d"} {
+				if err := late.Emit(ctx, "s", []byte(item)); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(30 * time.Millisecond)
+			}
+			return runner.BodyResult{}
+		}))
+		text := func(e steps.Emission) (text string) {
+			for _, it := range e.Items {
+				text += it.Stream + string(it.Value)
+			}
+			return text
+		}
+		time.Sleep(55 * time.Millisecond)
+		first := r.taken()
+		if len(first) != 1 || text(first[0]) != "sasb" || first[0].ID != 7 || first[0].Attempt != 2 {
+			t.Fatalf("after 55 ms it has delivered %+v", first)
+		}
+		time.Sleep(60 * time.Millisecond)
+		if others := r.taken(); len(others) != 0 {
+			t.Errorf("while others are on their way it has delivered %+v", others)
+		}
+		first[0].Settled()
+		if next := r.taken(); len(next) != 1 || text(next[0]) != "scsd" {
+			t.Errorf("then it has delivered %+v", next)
+		}
+		time.Sleep(time.Second)
+		r.one(t)
+		if err := late.Emit(t.Context(), "s", nil); !errors.Is(err, steps.ErrEnded) || len(r.taken()) > 0 {
+			t.Errorf("after its end: %v", err)
+		}
+	})
+}
+
+// TestEmitWaitsForRoom until what is on its way has arrived, or a context ends.
+func TestEmitWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env, r := newEnv(), &run{}
+		kib := []byte(strings.Repeat("x", 1<<10))
+		count, stopped := 0, errors.New("stopped")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var last error
+		a := r.attempt(env, nil, func(c context.Context, _ *runner.Body) runner.BodyResult {
+			for ; last == nil; count++ {
+				last = steps.AttemptOf(c).Emit(ctx, "s", kib)
+			}
+			<-c.Done()
+			if err := steps.AttemptOf(c).Emit(t.Context(), "s", kib); err == nil {
+				t.Error("its context has ended, and it emits")
+			}
+			return runner.BodyResult{}
+		})
+		env.Pool.Start(a)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		flying := r.taken()
+		if before := count; len(flying) != 1 || before < 100 || before > 128 {
+			t.Fatalf("%d KiB were emitted, and %d parts are on their way", before, len(flying))
+		}
+		before := count
+		flying[0].Settled()
+		synctest.Wait()
+		if more := count - before; more < 50 || more > 64 {
+			t.Errorf("after a part has arrived %d KiB were emitted", more)
+		}
+		cancel(stopped)
+		synctest.Wait()
+		if !errors.Is(last, stopped) {
+			t.Errorf("it ends with %v", last)
+		}
+		a.Cancel(steps.ErrUnwanted)
+		synctest.Wait()
+		r.one(t)
+	})
+}
