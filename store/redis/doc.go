@@ -109,8 +109,10 @@
 //	l:ST:WF  sorted set of runs by status and workflow; c:NO of children
 //	t:KEY=VALUE  sorted set of tagged runs
 //	k:GROUP  hash    incarnations of runs that are claimed
-//	y:GROUP  sorted set of runs that are ready; d:GROUP with unexamined items
-//	z:GROUP  sorted set of timers: idle runs by wake time
+//	y:SORT   sorted set of runs of a group, workflow and build that are ready
+//	z:SORT   sorted set of timers: idle runs of a group and workflow by wake time
+//	Y:GROUP, Z:GROUP  sets of such sorts, which may be empty; see base.lua
+//	d:GROUP  sorted set of runs with unexamined items; p:GROUP of those where they rest
 //	E:ST:WF  sorted set of ended runs by time; F of runs with old incarnations
 //	D, C     sorted sets of dead letters and of consumed items
 //	o:PART   list    outbox for a part

@@ -96,7 +96,7 @@ var protocol = map[string]words.Table{
 		// give it, members of a sorted set and items of a stream in a page.
 		"fields": "1000", "unpacked": "4000", "page": "100", "streamPage": "20",
 		// Runs that one claim examines which the node cannot load: ready ones, and sleepers.
-		"unfitLook": "5000", "sleepers": "1000",
+		"unfitLook": "5000", "unfitSort": "250", "sleepers": "1000",
 	},
 	"MICROS": {
 		"dedupWindow":  fmt.Sprint(int64(store.DedupWindow)),

@@ -191,6 +191,23 @@ local function indexOf(r)
 	return r.co == CONDITION.ready and INDEX.ready or r.wa and INDEX.waking or ''
 end
 
+-- Runs that are ready, and timers, are kept apart by their sort: the workflow, and of ready
+-- runs the build. So a claim does not see those that the node cannot load. The sorts that a
+-- group may have are in a set, from which claims remove those that are empty.
+
+local SORTS = { [INDEX.ready] = 'Y:', [INDEX.waking] = 'Z:' }
+
+-- sortOf returns the sort of a run in an index, or nil if the index has none.
+local function sortOf(index, r)
+	if index == INDEX.ready then return #r.wf .. ':' .. r.wf .. r.bu end
+	return index == INDEX.waking and r.wf or nil
+end
+
+local function keyOf(index, gr, sort) return index .. ':' .. #gr .. ':' .. gr .. sort end
+
+-- sorts returns the sorts that a group may have in an index.
+local function sorts(index, gr) return call('ZRANGE', T .. SORTS[index] .. gr, 0, -1) end
+
 -- place moves a run in the indexes from its state a to b. A state without a status is that
 -- of a run that does not exist. Claimed runs are in a hash, with their incarnation.
 local function place(no, gr, a, b)
@@ -201,9 +218,11 @@ local function place(no, gr, a, b)
 	local was, is = indexOf(a), indexOf(b)
 	if was == INDEX.claimed and is ~= INDEX.claimed then enter(INDEX.claimed .. ':' .. gr, no, false) end
 	if is == INDEX.claimed and (was ~= INDEX.claimed or a.ic ~= b.ic) then enter(INDEX.claimed .. ':' .. gr, no, b.ic) end
-	if was ~= is or is == INDEX.waking and a.wa ~= b.wa then
-		if was ~= '' and was ~= is and was ~= INDEX.claimed then rank(was .. ':' .. gr, no, false) end
-		if is ~= '' and is ~= INDEX.claimed then rank(is .. ':' .. gr, no, is == INDEX.waking and b.wa or no) end
+	local from, to = sortOf(was, a), sortOf(is, b)
+	if from and (was ~= is or from ~= to) then rank(keyOf(was, gr, from), no, false) end
+	if to and (was ~= is or from ~= to or is == INDEX.waking and a.wa ~= b.wa) then
+		rank(keyOf(is, gr, to), no, is == INDEX.waking and b.wa or no)
+		rank(SORTS[is] .. gr, to, '0')
 	end
 	local over, over2 = a.st and terminal(a.st), b.st and terminal(b.st)
 	if over and (not over2 or a.st ~= b.st or a.wf ~= b.wf) then rank('E:' .. a.st .. ':' .. a.wf, ended(no), false) end
@@ -214,7 +233,7 @@ end
 
 -- change writes fields of a run's row, and the indexes follow. False deletes a field.
 local function change(r, new)
-	local before = { st = r.st, wf = r.wf, co = r.co, mk = r.mk, wa = r.wa, en = r.en, ic = r.ic }
+	local before = { st = r.st, wf = r.wf, bu = r.bu, co = r.co, mk = r.mk, wa = r.wa, en = r.en, ic = r.ic }
 	local set, del, changed = {}, {}, false
 	for k, v in pairs(new) do
 		if v ~= r[k] then
@@ -238,8 +257,21 @@ local function change(r, new)
 	if changed then place(r.no, r.gr, before, r) end
 end
 
+-- stir ends the rest of a run's items. Only runs that wait, or sleep, have such.
+local function stir(r)
+	if not waits(r) and not r.wa then return end
+	local key = 'p:' .. r.gr
+	local rests = sorted[key] and sorted[key][r.no]
+	if rests == nil then rests = call('ZSCORE', T .. key, r.no) end
+	if rests then
+		rank(key, r.no, false)
+		rank('d:' .. r.gr, r.no, r.no)
+	end
+end
+
 -- take claims a run; at rest the run keeps its status and its wake time.
 local function take(r, rest)
+	stir(r)
 	if rest then
 		change(r, { co = CONDITION.claimed })
 		return

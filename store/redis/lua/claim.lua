@@ -48,16 +48,25 @@ for i = 1, num() do workflows[arg()] = true end
 local given = {}
 for i = 1, num() do given[i] = arg() end
 
--- scan calls fn with members of a sorted set, in pages, until it returns true.
+-- scan calls fn with members of a sorted set, in pages, until it returns true. It returns
+-- false if there was none. A page begins at the last score of the one before, behind the
+-- members that it had of that score: a place that is found at once, wherever it is.
 local function scan(key, from, to, fn)
-	local offset = 0
+	local offset, first = 0, from
 	while true do
-		local page = call('ZRANGEBYSCORE', key, from, to, 'LIMIT', offset, MAX.page)
-		for i = 1, #page do
-			if fn(page[i]) then return end
+		local page = call('ZRANGEBYSCORE', key, first, to, 'WITHSCORES', 'LIMIT', offset, MAX.page)
+		for i = 1, #page, 2 do
+			if fn(page[i]) then return true end
 		end
-		if #page < MAX.page then return end
-		offset = offset + MAX.page
+		if #page < 2 * MAX.page then return #page > 0 or offset > 0 end
+		local last = page[#page]
+		local n = 0
+		for i = #page, 2, -2 do
+			if page[i] ~= last then break end
+			n = n + 1
+		end
+		offset = n + (n == MAX.page and first == last and offset or 0)
+		first = last
 	end
 end
 
@@ -90,24 +99,27 @@ local function takes(r) return known(r) and not waits(r) end
 
 -- called reports whether an unexamined item makes a run ready.
 local function called(r, knows)
-	local isPaused = paused(r)
-	local isHeld = held(r)
-	local delayed = isHeld or r.st == STATUS.queued and r.wa and tonumber(r.wa) > now
-	local codeless = r.st == STATUS.stalled or terminal(r.st) or isPaused
 	for _, entry in pairs(open(r)) do
-		if state(entry) == STATE.new then
-			local k = kind(entry)
-			if k == KIND.terminate or k == KIND.pause then return true end
-			if k == KIND.cancel then
-				if knows and not isHeld or codeless or r.st == STATUS.queued then return true end
-			elseif class(entry) == CLASS.verb then
-				if codeless or knows and not delayed then return true end
-			elseif knows and not isPaused and (not delayed or isHeld and k == KIND.grant) then
-				return true
+		if state(entry) == STATE.new and calls(r, entry, knows) then return true end
+	end
+	return false
+end
+
+-- sortsBy calls fn with each group, and the key of each sort that it has in an index, whose
+-- runs are loaded by the node, or not. An empty sort is removed; fn returns false for one.
+local function sortsBy(index, loaded, fn)
+	for _, gr in ipairs(groups) do
+		for _, sort in ipairs(sorts(index, gr)) do
+			local wf, bu = sort, ''
+			if index == INDEX.ready then
+				local n, from = string.match(sort, '^(%d+):()')
+				wf, bu = string.sub(sort, from, from + n - 1), string.sub(sort, from + n)
+			end
+			if (known({ wf = wf, bu = bu }) or false) == loaded and fn(gr, T .. keyOf(index, gr, sort)) == false then
+				call('ZREM', T .. SORTS[index] .. gr, sort)
 			end
 		end
 	end
-	return false
 end
 
 local candidates, seen = {}, {}
@@ -127,37 +139,46 @@ local function merge(list)
 	for i = 1, #list do candidates[#candidates + 1] = list[i] end
 end
 
--- look finds candidates: of each class and group one more than the limit.
+-- look finds candidates: of each class, group and sort one more than the limit.
 local function look()
 	local due = {}
-	for _, gr in ipairs(groups) do
+	sortsBy(INDEX.waking, true, function(gr, key)
 		local found, last = 0, nil
-		scan(T .. 'z:' .. gr, '-inf', nowText, function(no)
+		scan(key, '-inf', nowText, function(no)
 			local r = mine(gr, no)
 			if not r or not takes(r) then return false end
 			if found > limit and r.wa ~= last then return true end
 			found, last = found + 1, r.wa
 			candidate(due, CANDIDATE.due, r, r.wa)
 		end)
-	end
+	end)
 	merge(due)
-	local calls = {}
+	local list = {}
 	for _, gr in ipairs(groups) do
-		local found = 0
+		local found, resting = 0, {}
 		scan(T .. 'd:' .. gr, '-inf', '+inf', function(no)
 			local r = mine(gr, no)
-			if r and r.co ~= CONDITION.claimed and not (takes(r) and r.wa and tonumber(r.wa) <= now) and called(r, known(r)) then
-				found = found + 1
-				candidate(calls, CANDIDATE.called, r, '0')
+			if r and r.co ~= CONDITION.claimed and not (takes(r) and r.wa and tonumber(r.wa) <= now) then
+				if called(r, known(r)) then
+					found = found + 1
+					candidate(list, CANDIDATE.called, r, '0')
+				elseif mayRest(r) and not called(r, true) then
+					resting[#resting + 1] = no
+				end
 			end
 			return found > limit
 		end)
+		for i = 1, #resting do
+			rank('d:' .. gr, resting[i], false)
+			rank('p:' .. gr, resting[i], resting[i])
+		end
 	end
-	merge(calls)
+	flush()
+	merge(list)
 	local ready = {}
-	for _, gr in ipairs(groups) do
+	sortsBy(INDEX.ready, true, function(gr, key)
 		local found = 0
-		scan(T .. 'y:' .. gr, '-inf', '+inf', function(no)
+		return scan(key, '-inf', '+inf', function(no)
 			local r = mine(gr, no)
 			if r and takes(r) then
 				found = found + 1
@@ -165,17 +186,15 @@ local function look()
 			end
 			return found > limit
 		end)
-	end
+	end)
 	merge(ready)
 end
 
--- unfit finds runs that would be ready for a node that can load everything. It looks at
--- some thousands of runs.
+-- unfit finds runs that would be ready for a node that can load everything. It looks at some
+-- of each sort.
 local function unfit()
 	local latest, list = {}, {}
-	local looked = 0
 	local function note(gr, no, ready)
-		looked = looked + 1
 		local r = mine(gr, no)
 		if r and r.co ~= CONDITION.claimed and not known(r) and not called(r, false) and ready(r) then
 			local key = dec(r.slot) .. '\n' .. gr .. '\n' .. r.wf
@@ -186,12 +205,22 @@ local function unfit()
 				latest[key][4] = r.bu
 			end
 		end
-		return looked == MAX.unfitLook
 	end
+	local function some(gr, key, to, most, ready)
+		local looked = 0
+		return scan(key, '-inf', to, function(no)
+			looked = looked + 1
+			note(gr, no, ready)
+			return looked == most
+		end)
+	end
+	local function goes(r) return not waits(r) end
+	for _, loaded in ipairs({ true, false }) do -- of due runs those with a later build, too
+		sortsBy(INDEX.waking, loaded, function(gr, key) some(gr, key, nowText, MAX.unfitSort, goes) end)
+	end
+	sortsBy(INDEX.ready, false, function(gr, key) return some(gr, key, '+inf', MAX.unfitSort, goes) end)
 	for _, gr in ipairs(groups) do
-		scan(T .. 'z:' .. gr, '-inf', nowText, function(no) return note(gr, no, function(r) return not waits(r) end) end)
-		scan(T .. 'd:' .. gr, '-inf', '+inf', function(no) return note(gr, no, function(r) return called(r, true) end) end)
-		scan(T .. 'y:' .. gr, '-inf', '+inf', function(no) return note(gr, no, function(r) return not waits(r) end) end)
+		some(gr, T .. 'd:' .. gr, '+inf', MAX.unfitLook, function(r) return called(r, true) end)
 	end
 	return list
 end
@@ -258,12 +287,12 @@ for _, r in ipairs(claimed) do
 	if #list > 0 then items[#items + 1] = { r.no, list } end
 end
 
--- The next wake time. Of many sleepers whose code the node lacks only some are read; the
--- answer is then earlier than necessary.
+-- The next wake time. Of many sleepers in other shards only some are read; the answer is then
+-- earlier than necessary.
 local wake = ''
-for _, gr in ipairs(groups) do
+sortsBy(INDEX.waking, true, function(gr, key)
 	local looked = 0
-	scan(T .. 'z:' .. gr, '(' .. nowText, '+inf', function(no)
+	local any = scan(key, '(' .. nowText, '+inf', function(no)
 		local r = mine(gr, no)
 		looked = looked + 1
 		if r and takes(r) or looked == MAX.sleepers then
@@ -272,6 +301,7 @@ for _, gr in ipairs(groups) do
 			return true
 		end
 	end)
-end
+	return any or call('EXISTS', key) == 1
+end)
 if fence == '' and own and count > 0 and #fenced == 0 then fence = fenceFor(boot, new) end
 return { nowText, fenced, shown, rows, items, wake, more and '1' or '', left, fence }

@@ -18,9 +18,10 @@ for _, no in ipairs(page) do
 	if r then
 		check(1, has('l:' .. r.st .. ':' .. r.wf, no) and call('HGET', T .. 'id', r.id) == no)
 		local idle = r.co == CONDITION.idle
+		local function ranked(index) return has(keyOf(index, r.gr, sortOf(index, r)), no) end
 		check(2, call('HGET', T .. 'k:' .. r.gr, no) == (r.co == CONDITION.claimed and r.ic)
-			and has('y:' .. r.gr, no) == (r.co == CONDITION.ready and not waits(r))
-			and has('z:' .. r.gr, no) == (idle and r.wa and not waits(r) and true or false))
+			and ranked(INDEX.ready) == (r.co == CONDITION.ready and not waits(r))
+			and ranked(INDEX.waking) == (idle and r.wa and not waits(r) and true or false))
 		if r.co == CONDITION.claimed then
 			local l = lease(dec(r.slot) .. ':' .. r.gr)
 			check(3, l and l.node ~= '')
@@ -32,7 +33,8 @@ for _, no in ipairs(page) do
 				and has('D', item_no) == (f[2] == STATE.dead))
 			new = new or state(entry) == STATE.new
 		end
-		check(4, has('d:' .. r.gr, no) == new)
+		local rests = has('p:' .. r.gr, no)
+		check(4, (rests or has('d:' .. r.gr, no)) == new and not (rests and r.co == CONDITION.claimed))
 		check(5, not (idle and (r.st == STATUS.queued or r.st == STATUS.running)) or r.wa or new)
 		check(6, terminal(r.st) == (r.en and true or false) and has('E:' .. r.st .. ':' .. r.wf, ended(no)) == terminal(r.st))
 	else

@@ -2,6 +2,11 @@
 -- new (1), seen (2), dead (4), and updates that are consumed (3) without an answer;
 -- of each the state, the class and the kind. The class is v for a verb, u for an
 -- update, l for a letter, n for none of these.
+--
+-- Runs with unexamined items are in the index d, which each claim goes through. One that is
+-- not claimed, and that all these items leave alone because it is paused, held or delayed,
+-- may be in the index p in place of it. It comes back when it is claimed (stir), and only a claim
+-- leads to a change of the run that could make one of the items count.
 
 -- empty are runs that the act knows to have no unfinished items.
 local empty = {}
@@ -52,6 +57,25 @@ local function finish(r, no, entry, verdict)
 	if r.q then r.q[no] = nil end
 end
 
+-- calls reports whether an unexamined item makes a run ready for a node, and knows whether
+-- that one can load it.
+local function calls(r, entry, knows)
+	local k = kind(entry)
+	if k == KIND.terminate or k == KIND.pause then return true end
+	local isPaused, isHeld = paused(r), held(r)
+	local codeless = r.st == STATUS.stalled or terminal(r.st) or isPaused
+	if k == KIND.cancel then return knows and not isHeld or codeless or r.st == STATUS.queued end
+	local delayed = isHeld or r.st == STATUS.queued and r.wa and tonumber(r.wa) > now
+	if class(entry) == CLASS.verb then return codeless or knows and not delayed end
+	return knows and not isPaused and (not delayed or isHeld and k == KIND.grant)
+end
+
+-- mayRest reports whether unexamined items of a run may make it ready for no node. Those of a
+-- run that has ended are looked at: they keep it from being deleted.
+local function mayRest(r)
+	return r.co ~= CONDITION.claimed and not terminal(r.st) and (waits(r) or r.wa)
+end
+
 -- insert puts an item into a run's inbox and returns its number.
 local function insert(r, it, floor, no, st, sent)
 	no = no or number('i', r.slot, floor)
@@ -77,7 +101,10 @@ local function insert(r, it, floor, no, st, sent)
 	if r.q then r.q[no] = entry end
 	if st == STATE.new then
 		r.called = true
-		rank('d:' .. r.gr, r.no, r.no)
+		-- An item that makes the run ready for no node rests until the run is claimed: no claim
+		-- looks at it.
+		local rests = mayRest(r) and not calls(r, entry, true)
+		rank((rests and 'p:' or 'd:') .. r.gr, r.no, r.no)
 	end
 	return no
 end
