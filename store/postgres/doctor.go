@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // Finding is the result of one check.
@@ -53,6 +54,41 @@ var checks = []check{
 			SELECT 1 FROM stet.feeds f WHERE f.run_no=s.run_no AND f.stream AND f.name=s.name AND s.pos<=f.last))`},
 }
 
+// snapshotLimit is how long somebody's transaction may be open before Doctor names it. Group
+// commits write the boot's row each time, and read through its former versions, which the
+// server must keep as long as a transaction could see them.
+const snapshotLimit = 5 * time.Minute
+
+// openForLong names the transaction that keeps dead rows from being removed for the longest
+// time, if that is long. Of replication slots and standbys the server does not say how long.
+func openForLong(t *tx) (Finding, error) {
+	f := Finding{What: "no transaction is open for so long that commits become slow", Detail: "none"}
+	var sees bool
+	var seconds int64
+	var who string
+	_, err := t.row(`SELECT pg_has_role('pg_read_all_stats', 'USAGE'), coalesce(o.seconds::bigint, 0), coalesce(o.who, '')
+		FROM (SELECT 1) one LEFT JOIN LATERAL (
+			SELECT o.* FROM (
+				SELECT extract(epoch FROM clock_timestamp()-xact_start) AS seconds, format(
+					'process %s of %s (role %s, application "%s")', pid, coalesce(host(client_addr), 'the same machine'), usename,
+					application_name) AS who
+					FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid<>pg_backend_pid()
+				UNION ALL SELECT extract(epoch FROM clock_timestamp()-prepared), format('the prepared transaction "%s"', gid)
+					FROM pg_prepared_xacts) o
+			WHERE o.seconds>$1::float8 ORDER BY o.seconds DESC LIMIT 1) o ON true`,
+		[]any{t.s.cfg.snapshot.Seconds()}, &sees, &seconds, &who)
+	switch f.OK = who == ""; {
+	case err != nil:
+		return f, err
+	case !f.OK:
+		f.Detail = fmt.Sprintf("%s has had a transaction open for %v: end it; long reports and dumps are better read from a "+
+			"standby without hot_standby_feedback", who, time.Duration(seconds)*time.Second)
+	case !sees:
+		f.Detail = "none of this role; with the rights of pg_read_all_stats those of others would be seen"
+	}
+	return f, nil
+}
+
 // Doctor looks for broken invariants. It changes nothing, and reads all of the store in one
 // transaction. What damage keeps from being checked is a finding too. An error says that the store could not be read.
 func (s *Store) Doctor(ctx context.Context) ([]Finding, error) {
@@ -76,7 +112,9 @@ func (s *Store) Doctor(ctx context.Context) ([]Finding, error) {
 			}
 			findings = append(findings, finding)
 		}
-		return nil
+		finding, err := openForLong(t)
+		findings = append(findings, finding)
+		return err
 	})
 	return findings, err
 }

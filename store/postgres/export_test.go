@@ -56,5 +56,8 @@ func HoldReaders(t testing.TB, s *Store) {
 	}
 }
 
+// SnapshotLimit sets how long somebody's transaction may be open before Doctor names it.
+func SnapshotLimit(d time.Duration) Option { return func(c *config) { c.snapshot = d } }
+
 // RestAt sets how many items that make no run ready are put to rest.
 func RestAt(n int64) Option { return func(c *config) { c.restAt = n } }

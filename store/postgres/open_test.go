@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -181,5 +182,37 @@ func TestDoctor(t *testing.T) {
 	}
 	if found := bad(); len(found) != 4 {
 		t.Errorf("found %q", found)
+	}
+}
+
+// TestDoctorNamesAnOpenTransaction: somebody's snapshot keeps the server from removing dead
+// rows. One that has just begun is none of the doctor's business.
+func TestDoctorNamesAnOpenTransaction(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	find := func(limit time.Duration) (f postgres.Finding) {
+		t.Helper()
+		s := open(t, server.DSN(), postgres.AllowLoss(), postgres.SnapshotLimit(limit))
+		findings, err := s.Doctor(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return findings[len(findings)-1]
+	}
+	if f := find(0); !f.OK {
+		t.Errorf("without a transaction: %+v", f)
+	}
+	c := application(t, server.DSN())
+	for _, text := range []string{"SET application_name='monthly report'", "BEGIN ISOLATION LEVEL REPEATABLE READ",
+		"SELECT 1"} {
+		if _, err := c.Exec(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f := find(time.Hour); !f.OK {
+		t.Errorf("with one that has just begun: %+v", f)
+	}
+	if f := find(0); f.OK || !strings.Contains(f.Detail, "monthly report") {
+		t.Errorf("with one that is open for long: %+v", f)
 	}
 }

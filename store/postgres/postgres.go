@@ -68,6 +68,7 @@ type config struct {
 	turnByTurn bool          // every batch is written turn by turn
 	restAt     int64         // so many items that make no run ready are put to rest, see rest.go
 	idle       time.Duration // idleLimit, but in tests
+	snapshot   time.Duration // snapshotLimit, but in tests
 	clock      func() time.Time
 	log        *slog.Logger
 	before     func(context.Context, *pgx.ConnConfig) error // nil: nothing is called
@@ -145,8 +146,8 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 
 // prepare returns a Store that is not yet open, and how its connections are made.
 func prepare(dsn string, opts []Option) (*Store, *pgxpool.Config, error) {
-	cfg := config{schema: defaultSchema, slots: defaultSlots, conns: defaultConns, idle: idleLimit, restAt: restAt,
-		log: slog.Default()}
+	cfg := config{schema: defaultSchema, slots: defaultSlots, conns: defaultConns, idle: idleLimit,
+		snapshot: snapshotLimit, restAt: restAt, log: slog.Default()}
 	for _, opt := range opts {
 		opt(&cfg)
 	}
