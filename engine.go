@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/entity/topic"
+	"github.com/stet-run/stet/internal/inboxes"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/report"
@@ -78,6 +79,13 @@ type Config struct {
 	MaxParked int
 	// ParkFor is how long a suspended run stays in memory. Default 10 s.
 	ParkFor time.Duration
+
+	// MaxInbox bounds the messages and updates that one run has not received: Send and Call
+	// return ErrInboxFull above it. It is exact for one sender; each other process may send
+	// 200 messages or 16 MiB before it looks. Default 10,000; None: without limit.
+	MaxInbox int
+	// MaxInboxBytes is the same bound for their values. Default 512 MiB; None: without limit.
+	MaxInboxBytes int
 
 	// MaxValue bounds one stored value in bytes. Default 2 MiB.
 	MaxValue int
@@ -180,6 +188,7 @@ type Engine struct {
 	wrap      func(context.Context, StepInfo, func(context.Context) error) error
 	limit     int // of a value, in bytes
 	rooms     *topic.Rooms
+	inboxes   *inboxes.Guard
 
 	definitions map[string]*definition // those with code here; not changed after New
 	limits      runner.Limits
@@ -242,6 +251,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		Hooks: report.Hooks{OnEnd: hook(cfg.OnEnd), OnStall: hook(cfg.OnStall)},
 	}, found)
 	e.rooms = topic.NewRooms(e.inner, e.store)
+	e.inboxes = inboxes.New(cfg.Store, inboxes.Limits{Items: cfg.MaxInbox, Bytes: cfg.MaxInboxBytes})
 	return e, nil
 }
 
@@ -315,6 +325,8 @@ func (cfg *Config) setDefaults() {
 	pick(&cfg.MaxParked, 1000)
 	pick(&cfg.ReloadRate, 20)
 	pick(&cfg.ParkFor, 10*time.Second)
+	pick(&cfg.MaxInbox, 10_000)
+	pick(&cfg.MaxInboxBytes, 512<<20)
 	pick(&cfg.MaxValue, 2<<20)
 	pick(&cfg.WarnStep, 10*time.Minute)
 	pick(&cfg.WarnValue, max(cfg.MaxValue/2, 1))
@@ -393,7 +405,7 @@ func (cfg *Config) check() error {
 		none  bool
 	}{
 		{"MaxSteps", cfg.MaxSteps, false}, {"MaxRuns", cfg.MaxRuns, false}, {"MaxParked", cfg.MaxParked, true},
-		{"WarnValue", cfg.WarnValue, true},
+		{"WarnValue", cfg.WarnValue, true}, {"MaxInbox", cfg.MaxInbox, true}, {"MaxInboxBytes", cfg.MaxInboxBytes, true},
 		{"MaxValue", cfg.MaxValue, false}, {"MaxEntries", cfg.MaxEntries, false}, {"MaxBytes", cfg.MaxBytes, false},
 		{"PoisonLimit", cfg.PoisonLimit, true},
 	} {

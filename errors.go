@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/inboxes"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/internal/stored"
@@ -22,6 +23,9 @@ var (
 	ErrTimeout = runner.ErrTimeout
 	// ErrNotFound: there is no run with this ID, or no promise with this token.
 	ErrNotFound = errors.New("not found")
+	// ErrInboxFull: the run has not received as many messages, or bytes, as Config.MaxInbox
+	// and MaxInboxBytes say. Send again when it has received some.
+	ErrInboxFull = inboxes.ErrFull
 	// ErrTerminal: the run has ended.
 	ErrTerminal = errors.New("the run has ended")
 	// ErrExists: a run with this ID exists, and differs or must not exist.

@@ -115,7 +115,7 @@ func (m Message[T]) ReceiveBatch(ctx Context, most int, opts ...WaitOption) ([]T
 
 // Send sends a message to a run. It is durable when Send returns. With a
 // SendKey, equal keys to one run give one delivery. Errors: ErrNotFound,
-// ErrTerminal, ErrTooLarge, and those of the store.
+// ErrTerminal, ErrInboxFull, ErrTooLarge, and those of the store.
 func (m Message[T]) Send(ctx context.Context, e *Engine, runID string, value T, opts ...SendOption) error {
 	data, err := e.encodeValue("message "+string(m), value)
 	if err != nil {
@@ -131,8 +131,8 @@ func (m Message[T]) Send(ctx context.Context, e *Engine, runID string, value T, 
 // where one scope sends several.
 //
 // Whether the other run takes it is not known here: a message to a run that does not
-// exist, or has ended, is dropped and logged. A run that must know sends from a step, with
-// Send. Errors: ErrCancelled, ErrInvalid and ErrTooLarge.
+// exist, or has ended, is dropped and logged, and Config.MaxInbox refuses none. A run that
+// must know sends from a step, with Send. Errors: ErrCancelled, ErrInvalid and ErrTooLarge.
 func (m Message[T]) SendFrom(ctx Context, runID string, value T, opts ...PublishOption) error {
 	ctx.mustBeGiven()
 	e := ctx.env.engine

@@ -194,10 +194,14 @@ func (e *Engine) put(ctx context.Context, runID string, item *store.Item) (store
 			return store.Answer{}, fmt.Errorf("%s: %w", item.Kind, err)
 		}
 	}
+	if err := e.inboxes.Admit(ctx, runID, item); err != nil {
+		return store.Answer{}, err
+	}
 	answers, err := e.inner.Apply(ctx, []store.Command{{RunID: runID, Item: item}})
 	if err != nil {
 		return store.Answer{}, fmt.Errorf("%s to run %q: %w", item.Kind, runID, err)
 	}
+	e.inboxes.Sent(runID, answers[0].Run.No, item)
 	return answers[0], checkPut(&answers[0], runID, item)
 }
 

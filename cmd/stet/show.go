@@ -262,6 +262,9 @@ func (rc runCommands) tell(it *story, width int) error {
 	return err
 }
 
+// maxShownItems is how many items of an inbox show lists; the rest are counted.
+const maxShownItems = 20
+
 // facts returns the upper table: the run itself.
 func (it *story) facts(width int) *grid {
 	info, now := it.info, it.cluster.Now
@@ -310,10 +313,15 @@ func (it *story) facts(width int) *grid {
 			"there is no queue %s: the application declares queues, or stet queue create makes one", name)))
 	}
 	permits := map[string]int{} // that steps hold, by queue
+	shown, held, bytes := 0, 0, 0
 	for i := range it.inbox {
 		item := &it.inbox[i]
 		if item.Kind == store.ItemGrant && item.Loc != "" {
 			permits[item.Name]++
+			continue
+		}
+		held, bytes = held+1, bytes+len(item.Value)
+		if shown++; shown > maxShownItems {
 			continue
 		}
 		what := strings.TrimSpace(fmt.Sprintf("%s %s", item.Kind, item.Name))
@@ -321,6 +329,9 @@ func (it *story) facts(width int) *grid {
 			what = fmt.Sprintf("%s by %s", item.Kind, item.Name)
 		}
 		fact("in its inbox", printable(what)+", sent "+moment(item.Sent))
+	}
+	if held > 1 {
+		fact("inbox", strings.TrimSuffix(fmt.Sprintf("%d items, %s", held, amount(bytes)), ", "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(permits)) {
 		fact("has permits", printable(fmt.Sprintf("%d of queue %s", permits[name], name)))

@@ -15,7 +15,8 @@ import (
 var arrows = map[string][]string{
 	".": {"internal/verbs", "schedule", "internal/entity/planner", "internal/engine",
 		"internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic",
-		"internal/payload", "internal/report", "internal/runner", "internal/queues", "internal/stored", "internal/plain", "internal/runfile",
+		"internal/payload", "internal/report", "internal/runner",
+		"internal/queues", "internal/inboxes", "internal/stored", "internal/plain", "internal/runfile",
 		"internal/steps", "internal/history", "internal/location", "store"},
 	"codecheck":               {".", "store"},
 	"stettest":                {".", "internal/stored", "internal/steps", "internal/location", "store", "store/memory"},
@@ -69,6 +70,7 @@ var arrows = map[string][]string{
 	"internal/idle":                     {},
 	"internal/verbs/fork":               {"internal/history", "internal/location", "internal/verbs", "store"},
 	"internal/queues":                   {"internal/payload", "internal/permit", "internal/runner", "store"},
+	"internal/inboxes":                  {"store"},
 	"internal/parking":                  {},
 	"internal/activations":              {"internal/idle", "internal/ownership", "internal/parking", "store"},
 	"internal/clock":                    {"store"},

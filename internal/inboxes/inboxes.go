@@ -1,0 +1,144 @@
+// Package inboxes bounds what a process sends to one run: a run that takes nothing must not
+// fill the store.
+package inboxes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// ErrFull says that an inbox holds as much as it may.
+var ErrFull = errors.New("the inbox is full")
+
+// Limits bound the messages and updates in one inbox that nobody has received.
+type Limits struct {
+	Items int // negative: without limit
+	Bytes int // of values; negative: without limit
+}
+
+const (
+	// maxBlind and maxBlindBytes are how much a process sends to a run before it looks.
+	maxBlind      = 200
+	maxBlindBytes = 16 << 20
+	// lookFor is how long a look at a full inbox counts.
+	lookFor = time.Second
+	// maxRuns bounds the runs that are remembered.
+	maxRuns = 4096
+)
+
+// Reader reads runs. A store.Store is one.
+type Reader interface {
+	Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error)
+}
+
+// Guard remembers how much room the inboxes have to which this process sends, so that not
+// every message has to look. It is exact for one sender. Several processes may exceed a
+// limit by what each sends before it looks, and by what was in the inbox before. Safe for
+// concurrent use.
+type Guard struct {
+	reader Reader
+	limits Limits
+
+	mu   sync.Mutex
+	runs map[string]*room
+}
+
+// room is the memory of one inbox.
+type room struct {
+	no           store.RunNo
+	items, bytes int       // that may be sent before the next look
+	full         error     // what the last look has found; nil: there was room
+	looked       time.Time // when it was
+}
+
+// New returns a Guard that knows nothing yet.
+func New(reader Reader, limits Limits) *Guard {
+	return &Guard{reader: reader, limits: limits, runs: map[string]*room{}}
+}
+
+// guards reports whether items of the kind are bounded.
+func guards(kind store.ItemKind) bool { return kind == store.ItemMessage || kind == store.ItemUpdate }
+
+// Admit reports with an error that wraps ErrFull that a run's inbox has no room for an item.
+func (g *Guard) Admit(ctx context.Context, runID string, it *store.Item) error {
+	if !guards(it.Kind) {
+		return nil
+	}
+	g.mu.Lock()
+	r := g.runs[runID]
+	switch {
+	case r == nil || r.items > 0 && r.bytes > 0:
+		g.mu.Unlock()
+		return nil
+	case r.full != nil && time.Since(r.looked) < lookFor:
+		defer g.mu.Unlock()
+		return r.full
+	}
+	no := r.no
+	g.mu.Unlock()
+	items, bytes, err := g.look(ctx, no)
+	if err != nil {
+		return fmt.Errorf("how full the inbox of run %q is: %w", runID, err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r.items, r.bytes = g.blind(items, bytes)
+	r.looked, r.full = time.Now(), nil
+	if r.items <= 0 || r.bytes <= 0 {
+		r.full = fmt.Errorf("%s to run %q: its inbox holds %d messages of %d bytes that it has not received: %w",
+			it.Kind, runID, items, bytes, ErrFull)
+	}
+	return r.full
+}
+
+// Sent notes that an item was put into the inbox of a run.
+func (g *Guard) Sent(runID string, no store.RunNo, it *store.Item) {
+	if !guards(it.Kind) || no == 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := g.runs[runID]
+	if r == nil || r.no != no {
+		if len(g.runs) >= maxRuns {
+			clear(g.runs)
+		}
+		r = &room{no: no}
+		r.items, r.bytes = g.blind(0, 0)
+		g.runs[runID] = r
+	}
+	r.items--
+	r.bytes -= len(it.Value)
+}
+
+// blind returns how much may be sent to an inbox that holds so much before the next look.
+func (g *Guard) blind(items, bytes int) (moreItems, moreBytes int) {
+	moreItems, moreBytes = maxBlind, maxBlindBytes
+	if g.limits.Items >= 0 {
+		moreItems = min(moreItems, g.limits.Items-items)
+	}
+	if g.limits.Bytes >= 0 {
+		moreBytes = min(moreBytes, g.limits.Bytes-bytes)
+	}
+	return moreItems, moreBytes
+}
+
+// look returns how many messages and updates of how many bytes the inbox of a run holds.
+func (g *Guard) look(ctx context.Context, no store.RunNo) (items, bytes int, err error) {
+	snapshots, err := g.reader.Load(ctx, []store.RunNo{no})
+	if err != nil || len(snapshots) == 0 {
+		return 0, 0, err // none: the sending says so
+	}
+	for i := range snapshots[0].Items {
+		it := &snapshots[0].Items[i]
+		if guards(it.Kind) && it.State != store.Consumed {
+			items, bytes = items+1, bytes+len(it.Value)+it.Size
+		}
+	}
+	return items, bytes, nil
+}

@@ -1,0 +1,103 @@
+package inboxes_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet/internal/inboxes"
+	"github.com/stet-run/stet/store"
+)
+
+// inbox is a store with one run.
+type inbox struct {
+	items []store.Item
+	looks int
+}
+
+func (b *inbox) Load(context.Context, []store.RunNo) ([]store.Snapshot, error) {
+	b.looks++
+	return []store.Snapshot{{Items: b.items}}, nil
+}
+
+// send sends a message of some bytes and reports whether it was admitted.
+func (b *inbox) send(t *testing.T, g *inboxes.Guard, kind store.ItemKind, size int) bool {
+	t.Helper()
+	it := store.Item{Kind: kind, State: store.New, Value: make([]byte, size)}
+	if err := g.Admit(t.Context(), "r", &it); err != nil {
+		if !errors.Is(err, inboxes.ErrFull) {
+			t.Fatal(err)
+		}
+		return false
+	}
+	g.Sent("r", 7, &it)
+	it.LeaveOut()
+	b.items = append(b.items, it)
+	return true
+}
+
+// TestItems: an inbox takes as many messages as it may, and again when some were received;
+// what is no message is not bounded.
+func TestItems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &inbox{}
+		g := inboxes.New(b, inboxes.Limits{Items: 1000, Bytes: -1})
+		for i := range 1000 {
+			if !b.send(t, g, store.ItemMessage, 1) {
+				t.Fatalf("message %d is refused", i)
+			}
+		}
+		if b.looks > 5 {
+			t.Errorf("it has looked %d times", b.looks)
+		}
+		for range 10 {
+			if b.send(t, g, store.ItemMessage, 1) || b.send(t, g, store.ItemUpdate, 1) {
+				t.Fatal("a full inbox takes a message")
+			}
+		}
+		if b.looks > 6 {
+			t.Errorf("it has looked %d times", b.looks)
+		}
+		if !b.send(t, g, store.ItemResolution, 1) {
+			t.Error("a resolution is refused")
+		}
+		b.items = b.items[2:]
+		time.Sleep(2 * time.Second)
+		taken := 0
+		for b.send(t, g, store.ItemMessage, 1) {
+			taken++
+		}
+		if taken != 2 {
+			t.Errorf("with room for 2 it takes %d", taken)
+		}
+	})
+}
+
+// TestBytes: values count, also those that Load leaves out.
+func TestBytes(t *testing.T) {
+	b := &inbox{}
+	g := inboxes.New(b, inboxes.Limits{Items: -1, Bytes: 1 << 20})
+	taken := 0
+	for b.send(t, g, store.ItemMessage, 100<<10) {
+		taken++
+	}
+	if taken != 11 { // the eleventh fills it
+		t.Errorf("%d messages of 100 KiB fit into 1 MiB", taken)
+	}
+}
+
+// TestAnotherRun: a run that replaces one under its ID has an inbox of its own.
+func TestAnotherRun(t *testing.T) {
+	b := &inbox{}
+	g := inboxes.New(b, inboxes.Limits{Items: 1, Bytes: -1})
+	if !b.send(t, g, store.ItemMessage, 1) || b.send(t, g, store.ItemMessage, 1) {
+		t.Fatal("an inbox of one message takes another number")
+	}
+	g.Sent("r", 8, &store.Item{Kind: store.ItemMessage})
+	b.items = nil
+	if !b.send(t, g, store.ItemMessage, 1) {
+		t.Error("the inbox of another run is full")
+	}
+}
