@@ -1,7 +1,11 @@
 package stet
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/steps"
 )
 
 // Permit has each attempt of a step wait for a permit of a queue (see
@@ -29,6 +33,11 @@ type Permit struct {
 	// Key and Priority are those of OnQueue.
 	Key      string
 	Priority int
+	// Cost is how many units of the queue's Rate and RatePerKey an attempt takes, as the
+	// tokens of a request; it is 1 for the Concurrency. What costs more than a rate allows
+	// waits until nothing counts any more. Default 1, at most 1,000,000,000. Spent corrects
+	// it.
+	Cost int
 }
 
 // OnStepQueue is a Permit of a queue without a key, of priority 0.
@@ -44,5 +53,25 @@ func (p *Permit) place() (*permit.Place, error) {
 	if err := checkPlace("Permit", p.Queue, p.Key, p.Priority); err != nil {
 		return nil, err
 	}
-	return &permit.Place{Queue: p.Queue, Key: p.Key, Priority: p.Priority}, nil
+	if p.Cost < 0 || p.Cost > maxRate {
+		return nil, fmt.Errorf("Permit: expected a cost of 1 to %d, found %d: %w", maxRate, p.Cost, ErrInvalid)
+	}
+	return &permit.Place{Queue: p.Queue, Key: p.Key, Priority: p.Priority, Cost: p.Cost}, nil
+}
+
+// Spent says how many units of its queue's rates the attempt has taken that ctx belongs to,
+// where its Permit could only guess the Cost: the tokens that a model has really read. From 0
+// to 1,000,000,000; of several calls the last one counts. It counts in place of the cost when
+// the end of the attempt is recorded, as if it had been known when the permit was granted. An
+// attempt that is lost with its process counts as its cost, and is executed again with the
+// same permit.
+// Outside a step, and in one without a Permit, it does nothing. The error is ErrInvalid.
+func Spent(ctx context.Context, units int) error {
+	if units < 0 || units > maxRate {
+		return fmt.Errorf("spent: expected 0 to %d, found %d: %w", maxRate, units, ErrInvalid)
+	}
+	if a := steps.AttemptOf(ctx); a != nil {
+		a.Spend(units)
+	}
+	return nil
 }

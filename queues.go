@@ -35,10 +35,14 @@ type QueueSettings struct {
 	Concurrency int
 	// PerKey bounds those of one key. Runs without a key have no such limit.
 	PerKey int
-	// Rate bounds the permits granted in any interval of the length Per. At most
-	// 10,000.
+	// Rate bounds the permits granted in any interval of the length Per, each with its
+	// Cost (see Permit). At most 1,000,000,000.
 	Rate int
-	// Per is from 1 ms to 366 days. Default: 1 s, if there is a Rate.
+	// RatePerKey bounds those of one key, likewise. Keys take turns, and one that has used
+	// its rate up lets the others pass. Runs without a key have no such limit. A permit
+	// may come up to a 64th of Per late, never early.
+	RatePerKey int
+	// Per is from 1 ms to 366 days. Default: 1 s, if there is a Rate or a RatePerKey.
 	Per time.Duration
 	// Group names the nodes that execute the queue's runs (Config.Groups). It cannot
 	// be changed. Default: "default".
@@ -49,16 +53,18 @@ type QueueSettings struct {
 	ReleaseWhileSuspended bool
 }
 
-// maxRate bounds the times that a queue keeps.
-const maxRate = 10_000
+// maxRate bounds what a rate can count, and what a permit can cost.
+const maxRate = 1_000_000_000
 
 func (s *QueueSettings) stored() (permit.Settings, error) {
 	out := permit.Settings{
-		Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, Per: store.Delay(s.Per.Microseconds()),
+		Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, RatePerKey: s.RatePerKey,
+		Per:   store.Delay(s.Per.Microseconds()),
 		Group: s.Group, Release: s.ReleaseWhileSuspended,
 	}
 	pick(&out.Group, store.DefaultGroup)
-	if s.Rate > 0 {
+	limited := s.Rate != 0 || s.RatePerKey != 0
+	if limited {
 		pick(&out.Per, store.Delay(time.Second.Microseconds()))
 	}
 	bad := func(format string, args ...any) (permit.Settings, error) {
@@ -67,11 +73,11 @@ func (s *QueueSettings) stored() (permit.Settings, error) {
 	switch {
 	case s.Concurrency < 0 || s.PerKey < 0:
 		return bad("expected limits of 0 or more, found %d and %d per key", s.Concurrency, s.PerKey)
-	case s.Rate < 0 || s.Rate > maxRate:
-		return bad("expected a rate of 0 to %d, found %d", maxRate, s.Rate)
-	case s.Rate == 0 && s.Per != 0:
+	case s.Rate < 0 || s.Rate > maxRate || s.RatePerKey < 0 || s.RatePerKey > maxRate:
+		return bad("expected a rate of 0 to %d, found %d and %d per key", maxRate, s.Rate, s.RatePerKey)
+	case !limited && s.Per != 0:
 		return bad("expected a rate for the time of %s, found none", s.Per)
-	case s.Rate > 0 && (out.Per < 1000 || out.Per > store.Delay(366*24*time.Hour/time.Microsecond)):
+	case limited && (out.Per < 1000 || out.Per > store.Delay(366*24*time.Hour/time.Microsecond)):
 		return bad("expected a time of 1ms to 366 days for the rate, found %s", s.Per)
 	case out.Group == store.SystemGroup:
 		return bad("expected a group other than %q, which is the engine's own", store.SystemGroup)
@@ -126,7 +132,8 @@ func queueInfo(name string, s *permit.State) *QueueInfo {
 
 func settingsOf(s *permit.Settings) QueueSettings {
 	return QueueSettings{
-		Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, Per: time.Duration(s.Per) * time.Microsecond,
+		Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, RatePerKey: s.RatePerKey,
+		Per:   time.Duration(s.Per) * time.Microsecond,
 		Group: s.Group, ReleaseWhileSuspended: s.Release,
 	}
 }

@@ -55,8 +55,9 @@ func (f *queueFlags) add(cmd *cobra.Command, creates bool) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.Concurrency, "concurrency", 0, "how many runs have a permit at a time, at most; 0: no limit")
 	flags.IntVar(&f.PerKey, "per-key", 0, "how many of these have one key, at most; 0: no limit")
-	flags.IntVar(&f.Rate, "rate", 0, "how many permits are granted within --per, at most; 0: no limit")
-	flags.DurationVar(&f.Per, "per", 0, "the time of --rate; default 1s")
+	flags.IntVar(&f.Rate, "rate", 0, "how many permits are granted within --per, each with its cost, at most; 0: no limit")
+	flags.IntVar(&f.RatePerKey, "rate-per-key", 0, "how many of these have one key, at most; 0: no limit")
+	flags.DurationVar(&f.Per, "per", 0, "the time of --rate and --rate-per-key; default 1s")
 	flags.BoolVar(&f.ReleaseWhileSuspended, "release-while-suspended", false,
 		"suspended runs have no permit, and ask for a new one when they are woken")
 	if creates {
@@ -79,9 +80,13 @@ func (f *queueFlags) over(cmd *cobra.Command, old stet.QueueSettings) stet.Queue
 		s.PerKey = f.PerKey
 	}
 	if given("rate") {
-		if s.Rate = f.Rate; s.Rate == 0 {
-			s.Per = 0
-		}
+		s.Rate = f.Rate
+	}
+	if given("rate-per-key") {
+		s.RatePerKey = f.RatePerKey
+	}
+	if s.Rate == 0 && s.RatePerKey == 0 {
+		s.Per = 0
 	}
 	if given("per") {
 		s.Per = f.Per
@@ -188,6 +193,7 @@ type limitsView struct {
 	Concurrency int    `json:"concurrency,omitempty"`
 	PerKey      int    `json:"per_key,omitempty"`
 	Rate        int    `json:"rate,omitempty"`
+	RatePerKey  int    `json:"rate_per_key,omitempty"`
 	PerMS       int64  `json:"per_ms,omitempty"`
 	Group       string `json:"group"`
 	Release     bool   `json:"release_while_suspended,omitempty"`
@@ -195,8 +201,8 @@ type limitsView struct {
 
 func viewLimits(s *stet.QueueSettings) limitsView {
 	return limitsView{
-		Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, PerMS: s.Per.Milliseconds(), Group: s.Group,
-		Release: s.ReleaseWhileSuspended,
+		Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, RatePerKey: s.RatePerKey,
+		PerMS: s.Per.Milliseconds(), Group: s.Group, Release: s.ReleaseWhileSuspended,
 	}
 }
 
@@ -252,6 +258,7 @@ func limitsText(s *stet.QueueSettings) string {
 	add("limit", limitText(s.Concurrency))
 	add("limit per key", limitText(s.PerKey))
 	add("rate", rateText(s))
+	add("rate per key", keyRateText(s))
 	if s.ReleaseWhileSuspended {
 		all = append(all, "none while suspended")
 	}
@@ -291,6 +298,13 @@ func rateText(s *stet.QueueSettings) string {
 	return fmt.Sprintf("%d per %s", s.Rate, s.Per)
 }
 
+func keyRateText(s *stet.QueueSettings) string {
+	if s.RatePerKey == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d per %s", s.RatePerKey, s.Per)
+}
+
 func (qc queueCommands) listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
@@ -303,7 +317,7 @@ func (qc queueCommands) listCommand() *cobra.Command {
 					return err
 				}
 				g := &grid{headers: []string{
-					"QUEUE", "STATE", "PERMITS", "LIMIT", "PER KEY", "RATE", "WAITING", "DELAYED", "GROUP",
+					"QUEUE", "STATE", "PERMITS", "LIMIT", "PER KEY", "RATE", "RATE PER KEY", "WAITING", "DELAYED", "GROUP",
 				}}
 				for i := range queues {
 					q := &queues[i]
@@ -322,7 +336,7 @@ func (qc queueCommands) listCommand() *cobra.Command {
 						state = "paused"
 					}
 					g.add(printable(q.Name), state, strconv.Itoa(q.Held), limitText(q.Settings.Concurrency),
-						limitText(q.Settings.PerKey), rateText(&q.Settings), strconv.Itoa(q.Waiting),
+						limitText(q.Settings.PerKey), rateText(&q.Settings), keyRateText(&q.Settings), strconv.Itoa(q.Waiting),
 						strconv.Itoa(q.Delayed), printable(q.Settings.Group))
 				}
 				if qc.output != formTable {
@@ -364,6 +378,7 @@ func (qc queueCommands) showCommand() *cobra.Command {
 				fact("limit", limitText(q.Settings.Concurrency))
 				fact("limit per key", limitText(q.Settings.PerKey))
 				fact("rate", rateText(&q.Settings))
+				fact("rate per key", keyRateText(&q.Settings))
 				if q.Settings.ReleaseWhileSuspended {
 					fact("suspended runs", "have no permit")
 				}
@@ -396,6 +411,9 @@ func queueText(q *stet.QueueInfo) string {
 	}
 	if s := rateText(&q.Settings); s != "" {
 		text += ", at most " + s
+	}
+	if s := keyRateText(&q.Settings); s != "" {
+		text += ", at most " + s + " for each key"
 	}
 	if q.Paused {
 		text += "; the queue is paused"

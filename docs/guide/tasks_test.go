@@ -113,6 +113,7 @@ func makeQueues(ctx context.Context, e *stet.Engine) error {
 	return errors.Join(
 		e.Queues().Create(ctx, "imports", stet.QueueSettings{Concurrency: 20, PerKey: 2}),
 		e.Queues().Create(ctx, "model", stet.QueueSettings{Concurrency: 8, Rate: 60, Per: time.Minute}),
+		e.Queues().Create(ctx, "tokens", stet.QueueSettings{RatePerKey: 20_000, Per: time.Minute}),
 	)
 }
 
@@ -128,7 +129,16 @@ func summarise(ctx stet.Context, text string) (string, error) {
 	}, stet.OnStepQueue("model"), stet.Retry{Attempts: 6})
 }
 
+func answer(ctx stet.Context, customer, text string) (string, error) {
+	return stet.Step(ctx, "answer", func(ctx context.Context) (string, error) {
+		reply, tokens := model{}.Answer(ctx, text)
+		return reply, stet.Spent(ctx, tokens)
+	}, stet.Permit{Queue: "tokens", Key: customer, Cost: 1000})
+}
+
 type model struct{}
+
+func (model) Answer(_ context.Context, text string) (string, int) { return text[:1], 15_000 }
 
 func (model) Summarise(_ context.Context, text string) (string, error) { return text[:1], nil }
 
@@ -137,7 +147,11 @@ func TestLimits(t *testing.T) {
 		return len(file), stet.Sleep(ctx, "read", time.Hour)
 	})
 	summaries := stet.Define("summarise", summarise)
-	stettest.Run(t, stet.Config{Workflows: []stet.Definition{imports, summaries}}, func(t *testing.T, env *stettest.Env) {
+	answers := stet.Define("answer", func(ctx stet.Context, customer string) (string, error) {
+		return answer(ctx, customer, "text")
+	})
+	definitions := []stet.Definition{imports, summaries, answers}
+	stettest.Run(t, stet.Config{Workflows: definitions}, func(t *testing.T, env *stettest.Env) {
 		begun := time.Now()
 		if err := makeQueues(t.Context(), env.Engine); err != nil {
 			t.Fatal(err)
@@ -149,6 +163,15 @@ func TestLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			files = append(files, run)
+		}
+		for _, customer := range []string{"acme", "acme", "zenith"} { // 15,000 tokens each, of 20,000 for each customer
+			run, err := answers.Start(t.Context(), env.Engine, customer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := run.Wait(t.Context()); err != nil || got != "t" || time.Since(begun) > time.Minute {
+				t.Errorf("after %s %s got %q, %v", time.Since(begun), customer, got, err)
+			}
 		}
 		var texts []*stet.Run[string]
 		for range 150 {

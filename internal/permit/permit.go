@@ -32,6 +32,8 @@ type Place struct {
 	Ticket string `cbor:"4,keyasint,omitempty"`
 	// Release says that the run holds no permit while it is suspended.
 	Release bool `cbor:"5,keyasint,omitempty"`
+	// Cost is how many units of a rate the permit takes; 0: 1.
+	Cost int `cbor:"6,keyasint,omitempty"`
 }
 
 // Ask is the value of an ask.
@@ -43,6 +45,7 @@ type Ask struct {
 	After    store.Delay `cbor:"5,keyasint,omitempty"` // not before this much after the ask
 	Loc      string      `cbor:"6,keyasint,omitempty"` // of the step that asks; "": the run itself asks
 	More     []MoreAsk   `cbor:"7,keyasint,omitempty"` // of further steps of the run
+	Cost     int         `cbor:"8,keyasint,omitempty"` // in units of a rate; 0: 1
 }
 
 // MoreAsk is the ask of a further step in an item of several.
@@ -51,16 +54,18 @@ type MoreAsk struct {
 	Loc      string `cbor:"2,keyasint"`
 	Key      string `cbor:"3,keyasint,omitempty"`
 	Priority int    `cbor:"4,keyasint,omitempty"`
+	Cost     int    `cbor:"5,keyasint,omitempty"`
 }
 
 // Settings of a queue. 0 is no limit.
 type Settings struct {
 	Concurrency int         `cbor:"1,keyasint,omitempty"`
 	PerKey      int         `cbor:"2,keyasint,omitempty"`
-	Rate        int         `cbor:"3,keyasint,omitempty"` // permits granted within Per
+	Rate        int         `cbor:"3,keyasint,omitempty"` // units granted within Per
 	Per         store.Delay `cbor:"4,keyasint,omitempty"`
 	Group       string      `cbor:"5,keyasint,omitempty"`
 	Release     bool        `cbor:"6,keyasint,omitempty"`
+	RatePerKey  int         `cbor:"7,keyasint,omitempty"` // … for one key
 }
 
 // Change is the value of the updates Create and Set: settings, and where they come from.
@@ -150,7 +155,7 @@ const (
 
 // AskFor returns the command that asks for the permit of the place's ticket.
 func (p *Place) AskFor(a Ask) store.Command {
-	a.Key, a.Priority = p.Key, p.Priority
+	a.Key, a.Priority, a.Cost = p.Key, p.Priority, p.Cost
 	return store.Command{RunID: EntityID(p.Queue), Item: &store.Item{
 		Kind: store.ItemAsk, ID: askPrefix + p.Ticket, Origin: p.Ticket, Value: encode(a)}}
 }

@@ -11,8 +11,8 @@ import (
 
 // The stored form does not change: what a release has written, each later one reads.
 func TestStoredForm(t *testing.T) {
-	place := permit.Place{Queue: "q", Key: "k", Priority: -1, Ticket: "t", Release: true}
-	settings := permit.Settings{Concurrency: 1, PerKey: 2, Rate: 3, Per: 4, Group: "g", Release: true}
+	place := permit.Place{Queue: "q", Key: "k", Priority: -1, Ticket: "t", Release: true, Cost: 9}
+	settings := permit.Settings{Concurrency: 1, PerKey: 2, Rate: 3, Per: 4, Group: "g", Release: true, RatePerKey: 8}
 	limits := &permit.Limits{
 		Declared: permit.Settings{PerKey: 1}, Source: &permit.Source{By: "n", Build: "v1", At: 7},
 		Override: &permit.Override{Settings: settings, Source: permit.Source{By: "ada", Why: "w", At: 8}},
@@ -22,14 +22,14 @@ func TestStoredForm(t *testing.T) {
 		Settings: settings, Exists: true, Paused: true, Waiting: 1, Delayed: 2, Held: 3, Granted: 4}
 	ask := place.AskFor(permit.Ask{RunID: "r", At: 5, After: 6, Loc: "l"})
 	for name, c := range map[string]struct{ got, want string }{
-		"place": {string(place.Encode()), "\xa5\x01aq\x02ak\x03 \x04at\x05\xf5"},
-		"ask":   {string(ask.Item.Value), "\xa6\x01ar\x02ak\x03 \x04\x05\x05\x06\x06al"},
+		"place": {string(place.Encode()), "\xa6\x01aq\x02ak\x03 \x04at\x05\xf5\x06\t"},
+		"ask":   {string(ask.Item.Value), "\xa7\x01ar\x02ak\x03 \x04\x05\x05\x06\x06al\b\t"},
 		"change": {string(change.Encode()),
-			"\xa4\x01\xa6\x01\x01\x02\x02\x03\x03\x04\x04\x05ag\x06\xf5\x02an\x03aw\x04bv1"},
+			"\xa4\x01\xa7\x01\x01\x02\x02\x03\x03\x04\x04\x05ag\x06\xf5\a\b\x02an\x03aw\x04bv1"},
 		"state": {string(state.Encode()),
-			"\xa8\x01\xa6\x01\x01\x02\x02\x03\x03\x04\x04\x05ag\x06\xf5\x02\xf5\x03\xf5\x04\x01\x05\x02\x06\x03\a\x04" +
+			"\xa8\x01\xa7\x01\x01\x02\x02\x03\x03\x04\x04\x05ag\x06\xf5\a\b\x02\xf5\x03\xf5\x04\x01\x05\x02\x06\x03\a\x04" +
 				"\b\xa3\x01\xa1\x02\x01\x02\xa3\x01an\x03bv1\x04\a" +
-				"\x03\xa2\x01\xa6\x01\x01\x02\x02\x03\x03\x04\x04\x05ag\x06\xf5\x02\xa3\x01cada\x02aw\x04\b"},
+				"\x03\xa2\x01\xa7\x01\x01\x02\x02\x03\x03\x04\x04\x05ag\x06\xf5\a\b\x02\xa3\x01cada\x02aw\x04\b"},
 	} {
 		if c.got != c.want {
 			t.Errorf("a %s is stored as %q, want %q", name, c.got, c.want)
@@ -44,7 +44,7 @@ func TestStoredForm(t *testing.T) {
 	if got, err := permit.DecodeState(state.Encode()); !reflect.DeepEqual(got, state) || err != nil {
 		t.Errorf("the state comes back as %+v, %v", got, err)
 	}
-	want := permit.Ask{RunID: "r", Key: "k", Priority: -1, At: 5, After: 6, Loc: "l"}
+	want := permit.Ask{RunID: "r", Key: "k", Priority: -1, At: 5, After: 6, Loc: "l", Cost: 9}
 	if got, err := permit.DecodeAsk(ask.Item.Value); !reflect.DeepEqual(got, want) || err != nil {
 		t.Errorf("the ask comes back as %+v, %v", got, err)
 	}

@@ -3,6 +3,7 @@ package permit
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -17,10 +18,55 @@ import (
 // Back returns the command that gives back the permits of tickets of a queue. There is at
 // least one ticket.
 func Back(queue string, tickets []string) store.Command {
-	p := Place{Queue: queue, Ticket: tickets[0]}
+	all := make([]Given, len(tickets))
+	for i, ticket := range tickets {
+		all[i] = Given{Ticket: ticket, Spent: AsAsked}
+	}
+	return GiveBack(queue, all)
+}
+
+// Given is a permit that is given back.
+type Given struct {
+	Ticket string
+	Spent  int // units of a rate that it took; AsAsked: its cost
+}
+
+// AsAsked says that a permit took as many units of a rate as were asked for.
+const AsAsked = -1
+
+// given is the value of an item that gives back, where some have spent what is known.
+type given struct {
+	More  []string `cbor:"1,keyasint,omitempty"` // tickets
+	Spent []int    `cbor:"2,keyasint"`           // of the first ticket and of More
+}
+
+// GiveBack returns the command that gives back permits of a queue. There is at least one.
+func GiveBack(queue string, all []Given) store.Command {
+	p := Place{Queue: queue, Ticket: all[0].Ticket}
 	c := p.GiveBack()
+	tickets, spent := make([]string, len(all)), make([]int, len(all))
+	for i, g := range all {
+		tickets[i], spent[i] = g.Ticket, g.Spent
+	}
 	several(c.Item, backPrefix, tickets)
+	if slices.ContainsFunc(spent, func(n int) bool { return n != AsAsked }) {
+		c.Item.Value = encode(given{tickets[1:], spent})
+	}
 	return c
+}
+
+// GivenBack returns the permits that an item gives back.
+func GivenBack(it *store.Item) []Given {
+	tickets := Tickets(it)
+	all := make([]Given, len(tickets))
+	var g given
+	known := cbor.Unmarshal(it.Value, &g) == nil && len(g.Spent) == len(tickets)
+	for i := range tickets {
+		if all[i] = (Given{tickets[i], AsAsked}); known {
+			all[i].Spent = g.Spent[i]
+		}
+	}
+	return all
 }
 
 // StepGrant is the permit that one step of a run is granted.
@@ -62,10 +108,14 @@ func Tickets(it *store.Item) []string {
 		return tickets
 	}
 	var more []string
-	if cbor.Unmarshal(it.Value, &more) != nil {
-		return tickets
+	if cbor.Unmarshal(it.Value, &more) == nil {
+		return append(tickets, more...)
 	}
-	return append(tickets, more...)
+	var g given
+	if it.Kind == store.ItemGiveBack && cbor.Unmarshal(it.Value, &g) == nil {
+		return append(tickets, g.More...)
+	}
+	return tickets
 }
 
 // Pack returns what a turn sends, with one item for all asks of its steps to a queue, and
@@ -89,12 +139,12 @@ func Pack(sends []store.Command) []store.Command {
 		if len(at) == 1 {
 			continue
 		}
-		var tickets []string
+		var all []Given
 		for _, i := range at {
-			tickets, gone[i] = append(tickets, Tickets(sends[i].Item)...), true
+			all, gone[i] = append(all, GivenBack(sends[i].Item)...), true
 		}
 		queue, _ := Queue(entityID)
-		sends[at[0]], gone[at[0]] = Back(queue, tickets), false
+		sends[at[0]], gone[at[0]] = GiveBack(queue, all), false
 	}
 	if len(gone) == 0 {
 		return sends
@@ -124,7 +174,8 @@ func packAsks(sends []store.Command, at []int, gone map[int]bool) {
 			continue
 		}
 		gone[i] = true
-		all.More = append(all.More, MoreAsk{Ticket: Ticket(it), Loc: ask.Loc, Key: ask.Key, Priority: ask.Priority})
+		all.More = append(all.More, MoreAsk{Ticket: Ticket(it), Loc: ask.Loc, Key: ask.Key, Priority: ask.Priority,
+			Cost: ask.Cost})
 	}
 	if len(tickets) > 1 {
 		first.ID, first.Value = askPrefix+digest(tickets), encode(all)

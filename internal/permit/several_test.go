@@ -88,3 +88,38 @@ func TestItemsOfSeveralTickets(t *testing.T) {
 		t.Errorf("an item that cannot be read has the tickets %q", got)
 	}
 }
+
+// TestGiveBackSays what has been spent, alone and packed with others; what is given back as it
+// was asked for has the form that it always had.
+func TestGiveBackSays(t *testing.T) {
+	plain := permit.Given{Ticket: "a", Spent: permit.AsAsked}
+	spent, none := permit.Given{Ticket: "b", Spent: 70}, permit.Given{Ticket: "c"}
+	back := func(all ...permit.Given) store.Command { return permit.GiveBack("q", all) }
+	if it := back(plain).Item; it.Value != nil {
+		t.Errorf("what has spent its cost is given back with %x", it.Value)
+	}
+	for _, c := range []struct {
+		sends []store.Command
+		want  []permit.Given
+	}{
+		{[]store.Command{back(plain)}, []permit.Given{plain}},
+		{[]store.Command{back(spent)}, []permit.Given{spent}},
+		{[]store.Command{back(none)}, []permit.Given{none}},
+		{[]store.Command{back(plain), back(spent)}, []permit.Given{plain, spent}},
+		{[]store.Command{back(spent, plain), back(none)}, []permit.Given{spent, plain, none}},
+	} {
+		packed := permit.Pack(c.sends)
+		if len(packed) != 1 {
+			t.Fatalf("%d commands", len(packed))
+		}
+		it := packed[0].Item
+		if got := permit.GivenBack(it); !slices.Equal(got, c.want) || len(permit.Tickets(it)) != len(c.want) ||
+			permit.Ticket(it) != c.want[0].Ticket {
+			t.Errorf("%+v comes back as %+v, of tickets %q", c.want, got, permit.Tickets(it))
+		}
+	}
+	old := permit.Back("q", []string{"a", "b"})
+	if got := permit.GivenBack(old.Item); !slices.Equal(got, []permit.Given{plain, {Ticket: "b", Spent: permit.AsAsked}}) {
+		t.Errorf("one without amounts gives back %+v", got)
+	}
+}

@@ -85,6 +85,8 @@ type Attempt struct {
 	timeout     atomic.Pointer[stored.Failure] // set before its context ends by it
 	replacement replacement                    // written and read by what stands around the body
 
+	spent atomic.Pointer[int] // what Spend was given last; nil: nothing
+
 	mu       sync.Mutex
 	detailed time.Time // when a detail was delivered last
 	beaten   time.Time // last heartbeat
@@ -170,7 +172,7 @@ func (a *Attempt) end(result runner.BodyResult) (drive func() Task) {
 		result = a.body.Fails(f)
 	}
 	a.endEmitter()
-	result.Started, result.Ended = a.started, a.env.Now()
+	result.Started, result.Ended, result.Spent = a.started, a.env.Now(), a.spent.Load()
 	return a.deliver(result)
 }
 
@@ -210,6 +212,9 @@ func (a *Attempt) Replace(value any) { a.replacement = replacement{true, value} 
 
 // Replaced returns the value that was given to Replace.
 func (a *Attempt) Replaced() (value any, ok bool) { return a.replacement.value, a.replacement.set }
+
+// Spend notes how many units of its queue's rate the attempt has spent.
+func (a *Attempt) Spend(units int) { a.spent.Store(&units) }
 
 // Number returns the attempt's number, from 1.
 func (a *Attempt) Number() int { return a.body.Attempt }

@@ -22,12 +22,14 @@ var (
 const (
 	oneAtATime = "one-at-a-time"
 	fewCalls   = "few-calls"
+	metered    = "metered"
 )
 
 func makeQueues(ctx context.Context, e *stet.Engine) error {
 	return errors.Join(
 		e.Queues().Create(ctx, oneAtATime, stet.QueueSettings{Concurrency: 1}),
 		e.Queues().Create(ctx, fewCalls, stet.QueueSettings{Concurrency: 2, PerKey: 1, Rate: 1000}),
+		e.Queues().Create(ctx, metered, stet.QueueSettings{Rate: 3000, RatePerKey: 1000}),
 	)
 }
 
@@ -85,6 +87,17 @@ var entityScenarios = []scenario{
 			return define("limited", func(ctx stet.Context, _ string) (string, error) {
 				parts, err := stet.Map(ctx, "call", []string{"x", "y", "z"}, func(ctx stet.Context, in string) (string, error) {
 					return say(ctx, "say", in, stet.Permit{Queue: fewCalls, Key: in})
+				})
+				return strings.Join(parts, ""), err
+			})
+		},
+	},
+	{
+		name: "metered", want: "xyz", prepare: makeQueues,
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("metered", func(ctx stet.Context, _ string) (string, error) {
+				parts, err := stet.Map(ctx, "call", []string{"x", "y", "z"}, func(ctx stet.Context, in string) (string, error) {
+					return say(ctx, "say", in, stet.Permit{Queue: metered, Key: in, Cost: 3})
 				})
 				return strings.Join(parts, ""), err
 			})

@@ -36,7 +36,7 @@ var (
 
 // say is a step that returns a value.
 func say(ctx stet.Context, name, value string, opts ...stet.StepOption) (string, error) {
-	return stet.Step(ctx, name, func(context.Context) (string, error) { return value, nil }, opts...)
+	return stet.Step(ctx, name, func(ctx context.Context) (string, error) { return value, stet.Spent(ctx, 2) }, opts...)
 }
 
 func define(name string, fn func(stet.Context, string) (string, error), opts ...stet.DefineOption) []stet.Definition {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/store"
 )
 
 // key is what a queue knows of one of its keys. Runs without a key share "".
@@ -14,6 +15,9 @@ type key struct {
 	held   int   // permits
 	served int64 // number of the last permit; 0: it was not served, or long ago
 	lines  []*line
+	recent window     // what its rate counts
+	until  store.Time // when it is looked at again, if its rate blocks it; 0: it is not resting
+	rests  int        // place among those that rest
 }
 
 // line is the runs of one key and priority, first come, first served. It is not
@@ -166,7 +170,7 @@ func (q *Rules) forgetOld(w *entity.Writer) {
 // not served for long.
 func (q *Rules) forget(name string, w *entity.Writer) {
 	k := q.keys[name]
-	if k == nil || k.held > 0 || len(k.lines) > 0 || k.served+remembered > q.head.Granted && k.served > 0 {
+	if k == nil || k.held+len(k.lines)+len(k.recent.buckets) > 0 || k.served+remembered > q.head.Granted && k.served > 0 {
 		return
 	}
 	if k.served > 0 {

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,10 +23,10 @@ type Rules struct {
 	keys    map[string]*key
 	levels  []*level // by priority, highest first
 	delayed delays
+	resting rests
 	ready   int      // requests that are due
-	recent  []bucket // the last permits, as many as the rates count, oldest first
-	counted int      // permits in recent
-	dirty   bool     // the last bucket is not written as it is
+	recent  window   // the last permits, as many as the queue's rates count
+	spans   []span   // what the rates of keys count, oldest first
 	out     []*steps // what the turn grants to steps, by run
 	turns   []turn   // the last permits and whom they were for, oldest first
 
@@ -77,6 +75,7 @@ type asked struct {
 	Due      store.Time   `cbor:"5,keyasint"`
 	Loc      string       `cbor:"6,keyasint,omitempty"` // of a step; "": a run asks
 	Nth      int          `cbor:"7,keyasint,omitempty"` // of an item of several
+	Cost     int          `cbor:"8,keyasint,omitempty"` // 0: 1
 }
 
 func (r *request) compare(o *request) int {
@@ -89,30 +88,7 @@ type holding struct {
 	Key   string     `cbor:"2,keyasint,omitempty"`
 	At    store.Time `cbor:"3,keyasint"`
 	No    int64      `cbor:"4,keyasint"` // counts the queue's permits
-}
-
-// bucket is permits that were granted at the same time, of those that a rate counts.
-type bucket struct {
-	no int64 // of the first one
-	tally
-}
-
-// tally is the stored form of a bucket. A single permit may be stored as its time alone.
-type tally struct {
-	At store.Time `cbor:"1,keyasint"`
-	N  int        `cbor:"2,keyasint"`
-}
-
-// readBucket reads what rateLocOf(no) holds.
-func readBucket(loc string, value []byte) (b bucket, err error) {
-	if b.no, err = strconv.ParseInt(strings.TrimPrefix(loc, rateLoc), 16, 64); err != nil {
-		return b, err
-	}
-	if cbor.Unmarshal(value, &b.At) == nil {
-		b.N = 1
-		return b, nil
-	}
-	return b, cbor.Unmarshal(value, &b.tally)
+	Cost  int        `cbor:"5,keyasint,omitempty"`
 }
 
 // steps are the steps of a run that are granted permits in a turn.
@@ -133,10 +109,9 @@ const (
 	keyLoc     = "k" // and the key
 	permitLoc  = "p" // and the ticket
 	rateLoc    = "r" // and the permit's number
+	keyRateLoc = "s" // and the permit's number, and the key
 	requestLoc = "w" // and the ticket
 )
-
-func rateLocOf(no int64) string { return fmt.Sprintf("%s%016x", rateLoc, no) }
 
 // New returns the rules of a queue.
 func New(run *store.Run) entity.Rules {
@@ -167,8 +142,16 @@ func (q *Rules) Load(entries []store.Entry) error {
 			}
 		case rateLoc:
 			var b bucket
-			if b, err = readBucket(e.Loc, e.Value); err == nil {
-				q.recent, q.counted = append(q.recent, b), q.counted+b.N
+			if b, _, err = readBucket(e.Loc, e.Value); err == nil {
+				q.recent.buckets, q.recent.counted = append(q.recent.buckets, b), q.recent.counted+b.N
+			}
+		case keyRateLoc:
+			var b bucket
+			var name string
+			if b, name, err = readBucket(e.Loc, e.Value); err == nil {
+				c := &q.key(name).recent
+				c.buckets, c.counted = append(c.buckets, b), c.counted+b.N
+				q.spans = append(q.spans, span{name, b.no})
 			}
 		case requestLoc:
 			r := &request{ticket: rest}
@@ -193,11 +176,11 @@ func (q *Rules) Take(it *store.Item, now store.Time, w *entity.Writer) {
 	case store.ItemAsk:
 		q.ask(it, w)
 	case store.ItemGiveBack:
-		for _, ticket := range permit.Tickets(it) {
-			q.giveBack(ticket, w)
+		for _, g := range permit.GivenBack(it) {
+			q.giveBack(g, w)
 		}
 	case store.ItemUpdate:
-		w.Consume(it.No, q.manage(it, w))
+		w.Consume(it.No, q.manage(it, now, w))
 		return
 	}
 	w.Consume(it.No, nil)
@@ -209,11 +192,13 @@ func (q *Rules) ask(it *store.Item, w *entity.Writer) {
 		panic(fmt.Sprintf("item %q: %v", it.ID, err))
 	}
 	due := max(it.Sent, a.At, it.Sent+store.Time(a.After))
-	q.wait(permit.Ticket(it), w, asked{No: it.No, RunID: a.RunID, Loc: a.Loc, Key: a.Key, Priority: a.Priority, Due: due})
+	q.wait(permit.Ticket(it), w, asked{No: it.No, RunID: a.RunID, Loc: a.Loc, Key: a.Key, Priority: a.Priority, Due: due,
+		Cost: a.Cost})
 	for i := range a.More {
 		m := &a.More[i]
 		q.wait(m.Ticket, w, asked{
 			No: it.No, Nth: i + 1, RunID: a.RunID, Loc: m.Loc, Key: m.Key, Priority: m.Priority, Due: due,
+			Cost: m.Cost,
 		})
 	}
 }
@@ -230,9 +215,11 @@ func (q *Rules) wait(ticket string, w *entity.Writer, a asked) {
 	q.changed = true
 }
 
-func (q *Rules) giveBack(ticket string, w *entity.Writer) {
+func (q *Rules) giveBack(g permit.Given, w *entity.Writer) {
+	ticket := g.Ticket
 	if h, ok := q.held[ticket]; ok {
 		delete(q.held, ticket)
+		q.spend(&h, g.Spent, w)
 		w.Delete(permitLoc + ticket)
 		k := q.key(h.Key)
 		k.held--
@@ -268,26 +255,30 @@ func (q *Rules) Tick(now store.Time, w *entity.Writer) {
 		q.changed = true
 	}
 	q.wake = 0
+	q.wakeKeys(now)
 	q.miss(now, w)
-	room, later := q.room(now)
+	room := q.room(now)
 	before := q.head.Granted
-	for ; ; room-- {
-		r := q.next()
+	for {
+		r := q.next(now)
 		if r == nil {
 			break
 		}
-		if room <= 0 {
-			q.wake = later
+		if units := q.fits(r); room < units {
+			s := q.head.settings()
+			q.wake = q.recent.when(now, s.Rate, s.Per, units)
 			break
 		}
 		if w.Full() {
 			w.More()
 			break
 		}
+		room -= costs(r.Cost)
 		q.grant(r, now, w)
 	}
-	q.finish(before, w)
+	q.finish(before, now, w)
 	q.forgetOld(w)
+	q.forgetSpans(now, w)
 	if q.changed {
 		q.changed = false
 		w.Value(permit.StateValue, q.state().Encode())
@@ -295,55 +286,38 @@ func (q *Rules) Tick(now store.Time, w *entity.Writer) {
 }
 
 // next returns the ask that gets the next permit if the rate allows one; nil: none can.
-func (q *Rules) next() *request {
+func (q *Rules) next(now store.Time) *request {
 	s := q.head.settings()
 	if !q.head.Exists || q.head.Paused || s.Concurrency > 0 && len(q.held) >= s.Concurrency {
 		return nil
 	}
 	for _, l := range q.levels {
 		for l.Len() > 0 {
-			k := l.lines[0].key
+			k, r := l.lines[0].key, l.lines[0].requests[0]
 			if s.PerKey == 0 || k.name == "" || k.held < s.PerKey {
-				return l.lines[0].requests[0]
+				until := q.keyRests(k, r, now)
+				if until == 0 {
+					return r
+				}
+				q.rest(k, until)
 			}
-			heap.Pop(l) // it is blocked until a permit of the key comes back
+			heap.Pop(l) // it is blocked until a permit of the key comes back, or its rate allows one
 		}
 	}
 	return nil
-}
-
-// room returns how many permits the rate allows now, and when it allows the next one after
-// these.
-func (q *Rules) room(now store.Time) (n int, later store.Time) {
-	s := q.head.settings()
-	if s.Rate == 0 {
-		return math.MaxInt, 0
-	}
-	n, later = s.Rate, now+store.Time(s.Per)
-	for i := len(q.recent) - 1; i >= 0; i-- {
-		b := &q.recent[i]
-		ends := b.At + store.Time(s.Per)
-		if ends <= now {
-			break
-		}
-		if n, later = n-b.N, ends; n <= 0 {
-			return 0, later
-		}
-	}
-	return n, later
 }
 
 func (q *Rules) grant(r *request, now store.Time, w *entity.Writer) {
 	q.remove(r, w)
 	q.head.Granted++
 	no := q.head.Granted
-	h := holding{RunID: r.RunID, Key: r.Key, At: now, No: no}
+	h := holding{RunID: r.RunID, Key: r.Key, At: now, No: no, Cost: r.Cost}
 	q.held[r.ticket] = h
 	k := q.key(r.Key)
 	k.held++
 	q.serve(k, no)
 	w.PutNew(permitLoc+r.ticket, encode(h))
-	q.count(no, now)
+	q.count(k, no, now, costs(r.Cost))
 	q.notify(r)
 	q.changed = true
 }
@@ -362,7 +336,7 @@ func (q *Rules) notify(r *request) {
 
 // finish writes what the permits of a turn have in common; before is the number of the
 // last permit before them.
-func (q *Rules) finish(before int64, w *entity.Writer) {
+func (q *Rules) finish(before int64, now store.Time, w *entity.Writer) {
 	if q.head.Granted == before {
 		return
 	}
@@ -370,14 +344,11 @@ func (q *Rules) finish(before int64, w *entity.Writer) {
 	for i := len(q.turns) - 1; i >= 0 && q.turns[i].no > before; i-- {
 		if t := &q.turns[i]; q.key(t.key).served == t.no {
 			put(w, keyLoc+t.key, served{t.key, t.no})
+			q.writeRates(q.key(t.key), w)
 		}
 	}
-	if q.dirty {
-		q.dirty = false
-		last := &q.recent[len(q.recent)-1]
-		put(w, rateLocOf(last.no), last.tally)
-	}
-	q.trim(w)
+	q.writeRates(nil, w)
+	q.trim(now, w)
 	for _, one := range q.out {
 		if first := &one.grants[0]; first.Loc == "" {
 			w.Send(permit.Grant(one.runID, first.Ticket))
@@ -388,40 +359,6 @@ func (q *Rules) finish(before int64, w *entity.Writer) {
 	q.out = nil
 }
 
-// mostRate is the largest rate of the declared settings and those that override them: so
-// many permits are counted, whichever come to count.
-func (q *Rules) mostRate() int {
-	most := q.head.Declared.Rate
-	if q.head.Override != nil {
-		most = max(most, q.head.Override.Settings.Rate)
-	}
-	return most
-}
-
-// count counts a permit for the rate.
-func (q *Rules) count(no int64, now store.Time) {
-	if q.mostRate() == 0 {
-		return
-	}
-	if n := len(q.recent); n > 0 && q.recent[n-1].At == now {
-		q.recent[n-1].N++
-	} else {
-		q.recent = append(q.recent, bucket{no, tally{now, 1}})
-	}
-	q.counted++
-	q.dirty = true
-}
-
-// trim forgets permits that no rate counts any more: all but the last ones.
-func (q *Rules) trim(w *entity.Writer) {
-	most := q.mostRate()
-	for len(q.recent) > 0 && q.counted-q.recent[0].N >= most {
-		w.Delete(rateLocOf(q.recent[0].no))
-		q.counted -= q.recent[0].N
-		q.recent = q.recent[1:]
-	}
-}
-
 // Wake implements entity.Rules.
 func (q *Rules) Wake() store.Time {
 	at := q.wake
@@ -430,6 +367,9 @@ func (q *Rules) Wake() store.Time {
 	}
 	if len(q.delayed) > 0 && (at == 0 || q.delayed[0].Due < at) {
 		at = q.delayed[0].Due
+	}
+	if len(q.resting) > 0 && (at == 0 || q.resting[0].until < at) {
+		at = q.resting[0].until
 	}
 	return at
 }
@@ -442,7 +382,7 @@ func (q *Rules) state() *permit.State {
 }
 
 // manage carries out an update and returns the answer.
-func (q *Rules) manage(it *store.Item, w *entity.Writer) []byte {
+func (q *Rules) manage(it *store.Item, now store.Time, w *entity.Writer) []byte {
 	if it.Name != permit.Create && !q.head.Exists {
 		return []byte{permit.Missing}
 	}
@@ -456,10 +396,10 @@ func (q *Rules) manage(it *store.Item, w *entity.Writer) []byte {
 			w.Note("the settings of a queue are refused", "queue", q.name, "reason", why, "by", c.By)
 			return no("%s", why)
 		}
-		q.obey(w)
+		q.obey(now, w)
 	case permit.Reset:
 		q.head.Override = nil
-		q.obey(w)
+		q.obey(now, w)
 	case permit.Pause:
 		q.head.Paused = true
 	case permit.Resume:
@@ -471,7 +411,7 @@ func (q *Rules) manage(it *store.Item, w *entity.Writer) []byte {
 		}
 		granted := q.head.Granted // tickets of it may still be told of
 		q.head = head{Granted: granted}
-		q.trim(w)
+		q.trim(now, w)
 	default:
 		return no("nobody knows how to %s a queue", it.Name)
 	}
@@ -499,8 +439,8 @@ func (q *Rules) change(it *store.Item, c *permit.Change) string {
 }
 
 // obey is called after the settings that count have changed.
-func (q *Rules) obey(w *entity.Writer) {
-	q.trim(w)
+func (q *Rules) obey(now store.Time, w *entity.Writer) {
+	q.trim(now, w)
 	q.unblockAll()
 }
 

@@ -11,8 +11,10 @@ import (
 
 // Standing is the content of a queue's entity, for checks.
 type Standing struct {
-	Held   map[string]string    // keys of the permits that are held, by ticket
-	Recent map[int64]store.Time // when the last permits were granted that the rate counts, by number
+	Held map[string]string // keys of the permits that are held, by ticket
+	// Recent is when the last units were granted that the rate counts: the first of a permit
+	// by its number.
+	Recent map[int64]store.Time
 }
 
 // Read returns what stands. The error wraps store.ErrDamaged.
@@ -27,7 +29,7 @@ func Read(entries []store.Entry) (*Standing, error) {
 			s.Held[ticket] = h.Key
 		} else if strings.HasPrefix(loc, rateLoc) {
 			var b bucket
-			b, err = readBucket(loc, value)
+			b, _, err = readBucket(loc, value)
 			for k := range b.N {
 				s.Recent[b.no+int64(k)] = b.At
 			}

@@ -89,8 +89,11 @@ type BodyResult struct {
 	// the code.
 	Undecodable *journal.Undecodable
 	After       time.Duration // of a failure: the shortest delay before the next attempt
-	Started     store.Time
-	Ended       store.Time
+	// Spent is how many units of its queue's rate the attempt has spent; nil: what it has
+	// asked for.
+	Spent   *int
+	Started store.Time
+	Ended   store.Time
 	// Recorded is the step's entry if it is in the store already, written by the
 	// body with Body.Entry, perhaps in a former attempt. Value is its value.
 	Recorded *store.Entry

@@ -16,6 +16,7 @@ type stepPermit struct {
 	place permit.Place
 	grant *grant     // nil: it has not come
 	until store.Time // when the wait for it is over; 0: never
+	spent *int       // units of the queue's rate that the attempt has taken; nil: what it has asked for
 }
 
 // grant is an item that grants permits: of several steps if they were granted together. It
@@ -93,7 +94,8 @@ func (p *permits) allow(o *step) bool {
 		return false // GoOn, or the next activation, begins it
 	}
 	if o.permit == nil {
-		place := permit.Place{Queue: needs.Queue, Key: needs.Key, Priority: needs.Priority, Ticket: s.j.KeyFor(&o.Op)}
+		place := permit.Place{Queue: needs.Queue, Key: needs.Key, Priority: needs.Priority, Cost: needs.Cost,
+			Ticket: s.j.KeyFor(&o.Op)}
 		o.permit = &stepPermit{place: place}
 		p.add(&ticket{place: place, op: o})
 		s.j.Log.Send(place.AskFor(permit.Ask{RunID: s.j.Run.ID, Loc: string(o.Loc)}))
@@ -196,7 +198,11 @@ func (p *permits) giveBack(x *stepPermit) {
 	}
 	asks := func(it *store.Item) bool { return it.Kind == store.ItemAsk && permit.Ticket(it) == x.place.Ticket }
 	if !s.j.Log.Unsend(asks) {
-		s.j.Log.Send(x.place.GiveBack())
+		g := permit.Given{Ticket: x.place.Ticket, Spent: permit.AsAsked}
+		if x.spent != nil {
+			g.Spent = *x.spent
+		}
+		s.j.Log.Send(permit.GiveBack(x.place.Queue, []permit.Given{g}))
 	}
 }
 

@@ -312,6 +312,9 @@ func (s *Steps) attemptEnded(end attemptEnd) {
 	if u := result.Undecodable; u != nil && s.owner.Undecodable(o.Loc, u) {
 		return
 	}
+	if o.permit != nil {
+		o.permit.spent = result.Spent
+	}
 	o.returned = s.permits.end(o)
 	if !result.Never {
 		o.attempt++
