@@ -108,7 +108,7 @@
 //   - names of operations: [Key], [Named], [KeyBy]
 //   - starts: [ID], [IDFrom], [StartAt], [StartAfter], [UseExisting], [ReplaceEnded], [FirstMessage], [Tags], [Headers]
 //   - sends: [SendKey], [Headers]
-//   - steps: [Retry], [Undo], [UndoDo], [Permit], [OnStepQueue]; what one has taken: [Spent]
+//   - steps: [Retry], [Undo], [UndoDo], [Permit], [OnStepQueue]; what one has taken: [Spent]; on each node: [PerNode]
 //   - limits: [MapLimit], [OnQueue], [Config].MaxRuns and its like
 //   - loops: [LoopOptions]
 //   - children: [LeaveChild]

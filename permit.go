@@ -40,6 +40,31 @@ type Permit struct {
 	Cost int
 }
 
+// PerNode has a node execute at most Limit attempts of the name at a time: as many as its
+// graphics card, its memory or its disk can bear. The name is shared by all steps that give
+// it, of whichever runs. It is an option of Step, Do and TxStep.
+//
+// It is no queue: nothing is created or stored, each process counts for itself, and those that
+// wait begin in the order in which they came, whatever their priority. An attempt that waits
+// has no place of Config.MaxSteps, and its Retry.Timeout has not begun; a Permit that the step
+// has as well it holds while it waits. The name is 1 to 64 bytes, the limit at least 1.
+type PerNode struct {
+	Name  string
+	Limit int
+}
+
+func (p PerNode) applyStep(o *stepOptions) { o.local = &p }
+
+func (p *PerNode) check() error {
+	if p == nil {
+		return nil
+	}
+	if p.Limit < 1 {
+		return fmt.Errorf("PerNode: expected a limit of at least 1, found %d: %w", p.Limit, ErrInvalid)
+	}
+	return checkName("PerNode", p.Name)
+}
+
 // OnStepQueue is a Permit of a queue without a key, of priority 0.
 func OnStepQueue(queue string) Permit { return Permit{Queue: queue} }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stet-run/stet/internal/stored"
 )
 
-// StepOption is an option of Step and Do: a Retry, a Key, an Undo, or a Permit.
+// StepOption is an option of Step and Do: a Retry, a Key, an Undo, a Permit, or PerNode.
 type StepOption interface{ applyStep(*stepOptions) }
 
 type stepOptions struct {
@@ -19,6 +19,7 @@ type stepOptions struct {
 	key    string
 	undo   *undo
 	permit *Permit
+	local  *PerNode
 	result reflect.Type // nil: none
 
 	transaction func() transaction // of an attempt of a TxStep; nil: none
@@ -92,6 +93,9 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := o.local.check(); err != nil {
+		return nil, nil, err
+	}
 	var last atomic.Pointer[made] // by the attempt that has ended last, which may not be the one that counts
 	body := func(ctx context.Context, b *runner.Body) runner.BodyResult {
 		var value any
@@ -131,8 +135,12 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 		}
 		return runner.BodyResult{Value: data}
 	}
-	data, err := c.branch.Step(runner.Step{Call: call, Func: body, Policy: retry.policy(e.errors), Undo: compensation,
-		Whole: o.transaction != nil, Permit: place})
+	spec := runner.Step{Call: call, Func: body, Policy: retry.policy(e.errors), Undo: compensation,
+		Whole: o.transaction != nil, Permit: place}
+	if o.local != nil {
+		spec.Kind, spec.Limit = o.local.Name, o.local.Limit
+	}
+	data, err := c.branch.Step(spec)
 	if m := last.Load(); m != nil && err == nil && len(data) > 0 && &data[0] == &m.data[0] {
 		return data, m.value, nil
 	}

@@ -114,6 +114,9 @@ func (e *Env) NewAttempt(ctx context.Context, run Run, of *store.Run, lease stor
 // Cancel ends the context of the body.
 func (a *Attempt) Cancel(cause error) { a.cancel(cause) }
 
+// Limit implements Limited.
+func (a *Attempt) Limit() (kind string, limit int) { return a.body.Kind, a.body.Limit }
+
 func (a *Attempt) String() string { return fmt.Sprintf("run %s step %s", a.RunID, a.body.Location) }
 
 // Execute calls the body, unless the attempt must not begin any more. next drives the

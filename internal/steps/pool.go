@@ -17,6 +17,26 @@ type Task interface {
 	String() string
 }
 
+// Limited is a task of which only so many of its kind have a place at a time, whatever the
+// others of the kind say of themselves. limit is above 0; of kind "" are all that are not
+// limited.
+type Limited interface {
+	Limit() (kind string, limit int)
+}
+
+func limitOf(t Task) (kind string, limit int) {
+	if l, ok := t.(Limited); ok {
+		return l.Limit()
+	}
+	return "", 0
+}
+
+// kind is the limited tasks of one kind. There is one as long as any of them is there.
+type kind struct {
+	taken   int // by those that have a place, or wait for nothing but a place
+	waiting []Task
+}
+
 // Pool executes tasks. It has so many places; the tasks that find none wait in the order in
 // which they came. A task has its place while it is executed, and longer if it is kept: a
 // step, until its outcome is durable. A goroutine that has executed a task takes the next one
@@ -28,7 +48,8 @@ type Pool struct {
 	running map[Task]struct{}
 	kept    map[Task]struct{} // have their place although they are not executed any more, or will not be
 	places  int               // that are taken
-	waiting []Task
+	waiting []Task            // for a place
+	kinds   map[string]*kind  // of limited tasks
 	stopped bool
 	begun   int64         // tasks
 	next    chan struct{} // closed when the next task begins; nil: nobody waits for that
@@ -60,7 +81,7 @@ func (p *Pool) admit(t Task) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.stopped:
+	case p.stopped, !p.enter(t):
 		return false
 	case p.places < p.max:
 		p.begin(t)
@@ -68,6 +89,51 @@ func (p *Pool) admit(t Task) bool {
 	}
 	p.waiting = append(p.waiting, t)
 	return false
+}
+
+// enter reports whether a task waits for nothing but a place: fewer than its limit of its kind
+// are there. Otherwise it waits. p.mu must be held.
+func (p *Pool) enter(t Task) bool {
+	name, limit := limitOf(t)
+	if name == "" {
+		return true
+	}
+	k := p.kinds[name]
+	if k == nil {
+		if p.kinds == nil {
+			p.kinds = map[string]*kind{}
+		}
+		k = &kind{}
+		p.kinds[name] = k
+	}
+	if k.taken < limit && len(k.waiting) == 0 {
+		k.taken++
+		return true
+	}
+	k.waiting = append(k.waiting, t)
+	return false
+}
+
+// exit lets the tasks wait for a place that waited for one of their kind, which has left. p.mu
+// must be held.
+func (p *Pool) exit(t Task) {
+	name, _ := limitOf(t)
+	k := p.kinds[name]
+	if k == nil {
+		return
+	}
+	for k.taken--; len(k.waiting) > 0; k.waiting = k.waiting[1:] {
+		first := k.waiting[0]
+		if _, limit := limitOf(first); k.taken >= limit {
+			return
+		}
+		k.taken++
+		p.waiting = append(p.waiting, first)
+		k.waiting[0] = nil
+	}
+	if k.taken == 0 {
+		delete(p.kinds, name)
+	}
 }
 
 // begin gives a task a place. p.mu must be held.
@@ -161,14 +227,24 @@ func (p *Pool) leave(t Task) (waiting Task) {
 		return nil
 	}
 	p.places--
+	p.exit(t)
 	if len(p.waiting) == 0 || p.stopped {
 		return nil
 	}
-	waiting = p.waiting[0]
+	waiting = p.first()
+	for len(p.waiting) > 0 && p.places < p.max { // that exit has let in beside it
+		go p.work(p.first())
+	}
+	return waiting
+}
+
+// first gives a place to the task that has waited longest, and returns it. p.mu must be held.
+func (p *Pool) first() Task {
+	t := p.waiting[0]
 	p.waiting[0] = nil
 	p.waiting = p.waiting[1:]
-	p.begin(waiting)
-	return waiting
+	p.begin(t)
+	return t
 }
 
 // Keep lets a task that is being executed have its place until Release.
@@ -200,7 +276,7 @@ func (p *Pool) Stop() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopped = true
-	p.waiting = nil
+	p.waiting, p.kinds = nil, nil
 	if len(p.running) == 0 {
 		p.closeDrained()
 	}

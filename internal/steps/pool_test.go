@@ -250,6 +250,78 @@ func TestPoolKeepsPlaces(t *testing.T) {
 	})
 }
 
+// limitedTask is a task of a kind.
+type limitedTask struct {
+	*task
+	kind  string
+	limit int
+}
+
+func (k limitedTask) Limit() (string, int) { return k.kind, k.limit }
+
+// Of a kind no more tasks have a place than their limit says. Those that wait for their kind
+// take no place from others.
+func TestPoolLimitsKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := steps.NewPool(3)
+		var j journal
+		of := func(name, kind string, limit int) *limitedTask { return &limitedTask{j.task(name), kind, limit} }
+		first := of("a1", "a", 1)
+		p.Start(first)
+		synctest.Wait()
+		p.Keep(first)
+		for _, k := range []*limitedTask{of("a2", "a", 1), of("a3", "a", 1), of("b1", "b", 2), of("b2", "b", 2),
+			of("b3", "b", 2), of("c", "", 0)} {
+			p.Start(k)
+			synctest.Wait()
+		}
+		running := func(want ...string) {
+			t.Helper()
+			var names []string
+			for _, k := range p.Running() {
+				names = append(names, k.String())
+			}
+			if slices.Sort(names); !slices.Equal(names, want) {
+				t.Errorf("%q are executed; want %q", names, want)
+			}
+		}
+		running("task a1", "task b1", "task b2")
+		time.Sleep(1500 * time.Millisecond) // these have ended
+		running("task b3", "task c")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		running()
+		j.lines = nil
+		p.Release(first)
+		synctest.Wait()
+		j.expect(t, "begin a2")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		j.expect(t, "begin a2", "end a2", "begin a3", "end a3")
+		<-p.Stop()
+	})
+}
+
+// Where tasks of a kind say different limits, as two builds do, each counts for its own task,
+// and all begin that may.
+func TestPoolLetsInWhatALimitAllows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := steps.NewPool(10)
+		var j journal
+		for i, limit := range []int{3, 3, 3, 1, 3, 3, 3} {
+			p.Start(&limitedTask{j.task(fmt.Sprint(i)), "a", limit})
+		}
+		for _, want := range []int{3, 3, 1, 0} {
+			time.Sleep(500 * time.Millisecond)
+			if n := len(p.Running()); n != want {
+				t.Errorf("%d are executed; want %d", n, want)
+			}
+			time.Sleep(500 * time.Millisecond)
+			synctest.Wait()
+		}
+	})
+}
+
 // Places that a run keeps are given up when it releases them, at Close all others, and after
 // Close at once.
 func TestPlaces(t *testing.T) {

@@ -21,6 +21,8 @@ type Body struct {
 	Deadline store.Time    // of all attempts; 0: none
 	Queue    string        // whose permit the attempt has; "": it needs none
 	Detail   []byte        // of the former attempt's last heartbeat; nil: none
+	Kind     string        // of which a node executes at most Limit at a time; "": it has no such limit
+	Limit    int
 
 	steps      *Steps
 	generation int

@@ -29,6 +29,10 @@ type Step struct {
 	// Permit is where each attempt asks for a permit, without a ticket; nil: none is
 	// needed.
 	Permit *permit.Place
+	// Kind and Limit say of how many attempts a node executes one at a time; "": there is no
+	// such limit.
+	Kind  string
+	Limit int
 }
 
 // Undo is the compensation that a step carries.

@@ -226,7 +226,8 @@ func (s *Steps) Bodies(durable int64, hold bool) []Body {
 func (o *step) body() Body {
 	body := Body{
 		ID: o.ID, Location: o.Loc, Attempt: o.attempt + 1, Func: o.spec.Func,
-		Timeout: o.spec.Policy.Timeout, Detail: o.detail, steps: o.s, generation: o.Generation, born: o.Born,
+		Timeout: o.spec.Policy.Timeout, Detail: o.detail,
+		Kind: o.spec.Kind, Limit: o.spec.Limit, steps: o.s, generation: o.Generation, born: o.Born,
 		kind: o.Kind, owes: o.owes(), from: o.from,
 		final: o.spec.Policy.Final,
 	}
