@@ -54,14 +54,20 @@ func (w *spender) spend(s *spending, units int) {
 func (w *spender) settle() {
 	w.t.Helper()
 	for turn := w.turn(); turn != nil; turn = w.turn() {
-		w.apply(turn)
-		for _, c := range turn.Sends {
-			for _, ticket := range permit.Tickets(c.Item) {
-				w.grant(w.asks[ticket])
-			}
-		}
+		w.take(turn)
 		if len(turn.Entries)+len(turn.Prune)+len(turn.Sends)+len(turn.Consumed)+len(turn.Seen)+len(turn.Values) == 0 {
 			return
+		}
+	}
+}
+
+// take commits a turn.
+func (w *spender) take(turn *store.Turn) {
+	w.t.Helper()
+	w.apply(turn)
+	for _, c := range turn.Sends {
+		for _, ticket := range permit.Tickets(c.Item) {
+			w.grant(w.asks[ticket])
 		}
 	}
 }
@@ -290,5 +296,34 @@ func TestQueueOfOldHasItsRate(t *testing.T) {
 	w.settle()
 	if len(w.granted) != 1 {
 		t.Errorf("%d have a permit", len(w.granted))
+	}
+}
+
+// TestRowsOfAPermitDoNotDependOnThoseThatWait: with rates of keys and costs, what a permit
+// writes is bounded, whether few wait or many.
+func TestRowsOfAPermitDoNotDependOnThoseThatWait(t *testing.T) {
+	perPermit := func(waiting int) float64 {
+		w := newSpender(t, permit.Settings{Group: "g", Rate: 100, RatePerKey: 30, Per: 1_000_000})
+		w.settle()
+		for n := range waiting {
+			w.ask(fmt.Sprint("key", n%5), 1+n%3)
+		}
+		w.settle()
+		before, rows := len(w.granted), 0
+		for range 10 {
+			w.now, _ = w.machine.NextTimer()
+			for turn := w.turn(); turn != nil; turn = w.turn() {
+				rows += len(turn.Entries) + len(turn.Prune) + len(turn.Sends) + len(turn.Values)
+				w.take(turn)
+				if len(turn.Sends) == 0 {
+					break
+				}
+			}
+		}
+		return float64(rows) / float64(len(w.granted)-before)
+	}
+	few, many := perPermit(500), perPermit(5000)
+	if few > 6 || many > 6 {
+		t.Errorf("a permit writes %.1f rows where few wait, and %.1f where many do", few, many)
 	}
 }
