@@ -119,3 +119,35 @@ func ExampleTopic_Case() {
 	fmt.Println(run.Wait(ctx))
 	// Output: 0 dig <nil>
 }
+
+// Who waits at a topic, since when, and until when.
+func ExampleTopics_Waiting() {
+	jobs := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed}
+	worker := stet.Define("worker", func(ctx stet.Context, _ int) (string, error) {
+		return jobs.Receive(ctx, stet.Named("next job"))
+	})
+	engine, stop := background(worker)
+	defer stop()
+	ctx := context.Background()
+
+	if _, err := worker.Start(ctx, engine, 0, stet.ID("w1")); err != nil {
+		fmt.Println(err)
+		return
+	}
+	waiting, err := engine.Topics().Waiting(ctx, "jobs")
+	for len(waiting) == 0 && (err == nil || errors.Is(err, stet.ErrNotFound)) {
+		soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		_, _ = engine.Store().Changed(soon)
+		cancel()
+		waiting, err = engine.Topics().Waiting(ctx, "jobs")
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, run := range waiting {
+		fmt.Println(run.ID, "waits at", run.WaitsFor[0].Location)
+	}
+	// Output:
+	// w1 waits at next job
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -37,6 +38,7 @@ type RunInfo struct {
 	Suspect     int    // how often its process died while it executed, as far as that is not refuted
 
 	Parent         store.RunNo // 0: it is no child
+	ParentID       string      // of Info and List; "": it is no child, or its parent was deleted
 	ParentLocation string      // where the parent has started it; "": there is none, or it was detached
 
 	Created time.Time
@@ -93,7 +95,34 @@ func (r Runs) Info(ctx context.Context, runID string) (*RunInfo, error) {
 	if !ok {
 		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
 	}
-	return r.engine.runInfo(&run), nil
+	infos := []RunInfo{*r.engine.runInfo(&run)}
+	if err := nameParents(ctx, r.engine.store, infos); err != nil {
+		return nil, err
+	}
+	return &infos[0], nil
+}
+
+// nameParents fills in the IDs of the parents of runs.
+func nameParents(ctx context.Context, s store.Store, infos []RunInfo) error {
+	parents := map[store.RunNo]string{}
+	for i := range infos {
+		if no := infos[i].Parent; no != 0 {
+			parents[no] = ""
+		}
+	}
+	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(parents)), store.DefaultPage) {
+		page, err := s.List(ctx, store.Filter{Nos: chunk, Limit: len(chunk)})
+		if err != nil {
+			return fmt.Errorf("read the parents of runs: %w", err)
+		}
+		for i := range page.Runs {
+			parents[page.Runs[i].No] = page.Runs[i].ID
+		}
+	}
+	for i := range infos {
+		infos[i].ParentID = parents[infos[i].Parent]
+	}
+	return nil
 }
 
 // runInfo returns how a run stands, by its row.
@@ -157,6 +186,9 @@ func (r Runs) List(ctx context.Context, f store.Filter) (runs []RunInfo, next st
 		if !f.Values {
 			runs[i].Err = nil // its cause was not read
 		}
+	}
+	if err := nameParents(ctx, r.engine.store, runs); err != nil {
+		return nil, "", err
 	}
 	return runs, page.Next, nil
 }

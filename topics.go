@@ -138,6 +138,41 @@ func (t Topics) Events(ctx context.Context, name string) ([]EventInfo, error) {
 	return infos, nil
 }
 
+// Waiting returns how the runs stand that wait at a topic, in the order in which they were
+// created; WaitsFor says since when, and until when. A run that has begun to wait a moment
+// ago may be missing. It reads what the topic holds. ErrNotFound as for Info.
+func (t Topics) Waiting(ctx context.Context, name string) ([]RunInfo, error) {
+	run, err := t.engine.topicRecord(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := t.engine.store.History(ctx, store.HistoryQuery{Run: run.No, Values: true})
+	if err == nil {
+		err = payload.ReadableEntries(entries)
+	}
+	var runs []store.RunNo
+	if err == nil {
+		runs, err = topic.Waiting(entries)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("waits at topic %q: %w", name, err)
+	}
+	var infos []RunInfo
+	for chunk := range slices.Chunk(runs, store.DefaultPage) {
+		page, _, err := t.engine.Runs().List(ctx, store.Filter{Nos: chunk, Limit: len(chunk), Values: true})
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			if slices.ContainsFunc(page[i].WaitsFor, func(w WaitInfo) bool { return w.Topic == name }) {
+				infos = append(infos, page[i])
+			}
+		}
+	}
+	slices.SortFunc(infos, func(a, b RunInfo) int { return cmp.Compare(a.Number, b.Number) })
+	return infos, nil
+}
+
 func (e *Engine) topicRecord(ctx context.Context, name string) (*store.Run, error) {
 	run, ok, err := e.inner.Get(ctx, event.EntityID(name))
 	switch {

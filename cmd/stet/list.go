@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,16 +28,19 @@ func (rc runCommands) listCommand() *cobra.Command {
 		Short:   "list runs, newest first",
 		Long:    "Lists the runs that match the filter, or all, newest first. See stet help for filters.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			filter, err := parseFilter(args, query)
+			q, err := parseQuestion(args, query)
 			if err != nil {
 				return err
 			}
-			filter.Limit, filter.Cursor = limit, cursor
+			q.Limit, q.Cursor = limit, cursor
 			for _, key := range slices.Sorted(maps.Keys(tags)) {
-				filter.Tags = append(filter.Tags, store.Pair{Key: key, Value: tags[key]})
+				q.Tags = append(q.Tags, store.Pair{Key: key, Value: tags[key]})
 			}
 			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
-				return rc.list(cmd.Context(), e, s, filter)
+				if err := q.resolve(cmd.Context(), e); err != nil {
+					return err
+				}
+				return rc.list(cmd.Context(), e, s, q)
 			})
 		},
 	}
@@ -48,19 +52,15 @@ func (rc runCommands) listCommand() *cobra.Command {
 	return cmd
 }
 
-// parseFilter reads a filter from arguments and a flag.
-func parseFilter(args []string, query string) (store.Filter, error) {
-	return store.ParseFilter(strings.Join(append(args, query), " "))
-}
-
 // list prints the runs that match. It reads them in pieces, so that it holds the
 // values of a few at a time.
-func (rc runCommands) list(ctx context.Context, e *stet.Engine, s store.Store, filter store.Filter) error {
+func (rc runCommands) list(ctx context.Context, e *stet.Engine, s store.Store, q *question) error {
+	filter := q.Filter
 	left, _, err := filter.Bounds()
 	if err != nil {
 		return err
 	}
-	filter.Values = rc.output != formIDs
+	filter.Values = rc.output != formIDs || q.waits != ""
 	var rows []*stet.RunInfo // of the table
 	for left > 0 {
 		filter.Limit = min(left, store.DefaultPage)
@@ -70,6 +70,10 @@ func (rc runCommands) list(ctx context.Context, e *stet.Engine, s store.Store, f
 		}
 		for i := range infos {
 			info := &infos[i]
+			if !q.fits(info) {
+				continue
+			}
+			left--
 			switch rc.output {
 			case formIDs:
 				err = rc.id(info.ID)
@@ -82,7 +86,6 @@ func (rc runCommands) list(ctx context.Context, e *stet.Engine, s store.Store, f
 				return err
 			}
 		}
-		left -= len(infos)
 		if filter.Cursor = next; next == "" {
 			break
 		}
@@ -201,12 +204,18 @@ func (rc runCommands) countCommand() *cobra.Command {
 			if err := rc.checkNoIDs(); err != nil {
 				return err
 			}
-			filter, err := parseFilter(args, query)
+			q, err := parseQuestion(args, query)
+			if err == nil && q.waits != "" {
+				err = usage(errors.New("waits: only stet ls, and --query, find runs by what they wait for"))
+			}
 			if err != nil {
 				return err
 			}
-			return rc.withStore(cmd.Context(), func(s store.Store) error {
-				tallies, err := s.Count(cmd.Context(), filter)
+			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
+				if err := q.resolve(cmd.Context(), e); err != nil {
+					return err
+				}
+				tallies, err := s.Count(cmd.Context(), q.Filter)
 				if err != nil {
 					return err
 				}

@@ -40,11 +40,16 @@ A filter is written as terms, all of which must hold:
   status=failed,stalled   one of these statuses
   mark=cancelling         has the mark: paused, cancelling, undoing
   tag.tenant=acme,ibm     has the tag tenant with one of these values
-  parent=17               children of the run with this number
+  parent=order-7          children of the run with this ID, or number
   created>2026-01-31      created then or later; also 2026-01-31T12:00:00Z
   created<2026-02-01      created before
 
-Values with spaces or commas are put in double quotes.
+  waits=topic:jobs        waits for an event of this topic; ls and --query alone
+  waits=message:approved  waits for messages of this name, likewise
+  waits=queue:model       waits for a permit of this queue, likewise
+
+Values with spaces or commas are put in double quotes. waits=topic: reads the topic;
+the others look at each suspended run that the other terms leave.
 
 Values that an application encrypts or keeps outside the store are shown as such.
 To read them, and to encrypt what is started and sent, give its keys in STET_KEYS,

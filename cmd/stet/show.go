@@ -346,7 +346,9 @@ func (it *story) facts(width int) *grid {
 	fact("", printable(cmp.Or(it.cluster.lacks(info), it.cluster.silent(info))))
 	fact("build", printable(info.Build))
 	fact("number", positive(int64(info.Number)))
-	fact("parent", positive(int64(info.Parent)))
+	if info.Parent != 0 {
+		fact("parent", printable(fmt.Sprintf("%s (number %d)", cmp.Or(info.ParentID, "deleted"), info.Parent)))
+	}
 	fact("incarnation", positive(int64(info.Incarnation)))
 	fact("generation", positive(int64(info.Generation)))
 	for _, key := range slices.Sorted(maps.Keys(info.Tags)) {

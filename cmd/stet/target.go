@@ -55,13 +55,17 @@ func (a *app) choose(ctx context.Context, e *stet.Engine, t *target) ([]string, 
 	if t.query == "" {
 		return nil, usage(errors.New("--query: expected a filter, found an empty one; id=* is all runs"))
 	}
-	filter, err := store.ParseFilter(t.query)
+	q, err := parseQuestion(nil, t.query)
 	if err != nil {
 		return nil, err
 	}
 	var ids []string
-	err = eachRun(ctx, e, filter, func(r *stet.RunInfo) {
-		if t.fits(r) {
+	if err := q.resolve(ctx, e); err != nil {
+		return nil, err
+	}
+	q.Values = q.waits != ""
+	err = eachRun(ctx, e, q.Filter, func(r *stet.RunInfo) {
+		if q.fits(r) && t.fits(r) {
 			ids = append(ids, r.ID)
 		}
 	})

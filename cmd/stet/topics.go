@@ -139,20 +139,21 @@ event is pending as long as it is kept, even if runs have got it.`,
 
 // topicView is a topic as JSON.
 type topicView struct {
-	Name     string      `json:"name"`
-	Mode     string      `json:"mode"`
-	ExpiryMS int64       `json:"expiry_ms,omitempty"`    // 0: none
-	RetainMS int64       `json:"retention_ms,omitempty"` // 0: for ever
-	Cap      int         `json:"cap,omitempty"`          // 0: none
-	Accepted int64       `json:"accepted"`
-	Received int64       `json:"received"`
-	Pending  int64       `json:"pending"`
-	Had      int64       `json:"had"` // of pending: what all runs have had, and the cap does not count
-	InFlight int64       `json:"in_flight"`
-	Expired  int64       `json:"expired"`
-	Refused  int64       `json:"refused"`
-	Waiting  int64       `json:"waiting"`
-	Events   []eventView `json:"events,omitempty"`
+	Name     string          `json:"name"`
+	Mode     string          `json:"mode"`
+	ExpiryMS int64           `json:"expiry_ms,omitempty"`    // 0: none
+	RetainMS int64           `json:"retention_ms,omitempty"` // 0: for ever
+	Cap      int             `json:"cap,omitempty"`          // 0: none
+	Accepted int64           `json:"accepted"`
+	Received int64           `json:"received"`
+	Pending  int64           `json:"pending"`
+	Had      int64           `json:"had"` // of pending: what all runs have had, and the cap does not count
+	InFlight int64           `json:"in_flight"`
+	Expired  int64           `json:"expired"`
+	Refused  int64           `json:"refused"`
+	Waiting  int64           `json:"waiting"`
+	Events   []eventView     `json:"events,omitempty"`
+	Waits    []topicWaitView `json:"waits,omitempty"`
 }
 
 // eventView is an event as JSON.
@@ -230,7 +231,25 @@ func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 		if err != nil {
 			return err
 		}
+		waiting, err := e.Topics().Waiting(cmd.Context(), name)
+		if err != nil {
+			return err
+		}
 		v := viewTopic(*info)
+		waits := &grid{headers: []string{"RUN", "WAITS AT", "SINCE", "UNTIL"}}
+		for i := range waiting {
+			for _, w := range waiting[i].WaitsFor {
+				if w.Topic != name {
+					continue
+				}
+				until := "-"
+				if !w.Until.IsZero() {
+					until = moment(store.TimeOf(w.Until))
+				}
+				v.Waits = append(v.Waits, topicWaitView{waiting[i].ID, w.Location, w.Since, w.Until})
+				waits.add(printable(waiting[i].ID), printable(w.Location), moment(store.TimeOf(w.Since)), until)
+			}
+		}
 		for i := range events {
 			v.Events = append(v.Events, viewEvent(&events[i]))
 		}
@@ -264,8 +283,20 @@ func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 			}
 			g.add(printable(ev.ID), ev.Mode, moment(store.TimeOf(ev.Sent)), by, fmt.Sprint(ev.Size), short(string(ev.Value), 60))
 		}
-		return tc.print(g)
+		if err := tc.print(g); err != nil || len(waits.rows) == 0 {
+			return err
+		}
+		fmt.Fprintln(tc.out)
+		return tc.print(waits)
 	})
+}
+
+// topicWaitView is a wait at a topic as JSON.
+type topicWaitView struct {
+	Run      string    `json:"run"`
+	Location string    `json:"location"`
+	Since    time.Time `json:"since"`
+	Until    time.Time `json:"until,omitzero"`
 }
 
 func viewEvent(i *stet.EventInfo) eventView {

@@ -22,6 +22,7 @@ type runView struct {
 	Generation  int             `json:"generation,omitempty"`
 	Build       string          `json:"build,omitempty"`
 	Parent      store.RunNo     `json:"parent,omitempty"`
+	ParentID    string          `json:"parent_id,omitempty"`
 	Created     time.Time       `json:"created"`
 	Started     time.Time       `json:"started,omitzero"`
 	Ended       time.Time       `json:"ended,omitzero"`
@@ -52,7 +53,8 @@ type queuePlaceView struct {
 func viewOf(info *stet.RunInfo) *runView {
 	v := &runView{
 		ID: info.ID, Number: info.Number, Workflow: info.Workflow, Status: info.Status, Marks: info.Marks.String(),
-		Incarnation: info.Incarnation, Generation: info.Generation, Build: info.Build, Parent: info.Parent,
+		Incarnation: info.Incarnation, Generation: info.Generation, Build: info.Build,
+		Parent: info.Parent, ParentID: info.ParentID,
 		Created: info.Created, Started: info.Started, Ended: info.Ended, WakeAt: info.Wake,
 		Input: valueJSON(info.Input.Bytes()), Reason: info.Reason, Cause: info.Cause, WaitsFor: info.WaitsFor,
 		Headers: info.Headers, Tags: info.Tags, Policy: viewPolicy(info.Policy),

@@ -412,3 +412,20 @@ func Events(entries []store.Entry) ([]Shown, error) {
 	slices.SortFunc(shown, func(a, b Shown) int { return cmp.Compare(a.Number, b.Number) })
 	return shown, nil
 }
+
+// Waiting returns the runs that wait at a topic, in the order of their numbers, from the
+// entries of its entity. The error wraps store.ErrDamaged.
+func Waiting(entries []store.Entry) ([]store.RunNo, error) {
+	s := newState()
+	if err := s.load(entries); err != nil {
+		return nil, err
+	}
+	var runs []store.RunNo
+	for no, r := range s.readers {
+		if len(r.Waits) > 0 {
+			runs = append(runs, no)
+		}
+	}
+	slices.Sort(runs)
+	return runs, nil
+}

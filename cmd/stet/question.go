@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// question is a filter with terms that only an engine can resolve.
+type question struct {
+	store.Filter
+	parent string // its ID, or its number
+	waits  string // what kind of thing the runs wait for: topic, message or queue; "": whatever
+	name   string // of that
+}
+
+// ownTerms finds the terms of a filter's text that are resolved here.
+var ownTerms = regexp.MustCompile(`(?:^|\s)(parent|waits)=("[^"]*"|[^\s"]*)`)
+
+// parseQuestion reads a filter from arguments and a flag.
+func parseQuestion(args []string, query string) (*question, error) {
+	text := strings.Join(append(slices.Clone(args), query), " ")
+	q := &question{}
+	for _, term := range ownTerms.FindAllStringSubmatch(text, -1) {
+		value := strings.Trim(term[2], `"`)
+		if value == "" || term[1] == "parent" && q.parent != "" || term[1] == "waits" && q.waits != "" {
+			return nil, usage(fmt.Errorf("query term %q: expected one value, once", strings.TrimSpace(term[0])))
+		}
+		if term[1] == "parent" {
+			q.parent = value
+			continue
+		}
+		q.waits, q.name, _ = strings.Cut(value, ":")
+		if !slices.Contains([]string{"topic", "message", "queue"}, q.waits) || q.name == "" {
+			return nil, usage(fmt.Errorf("query term %q: expected topic:NAME, message:NAME or queue:NAME",
+				strings.TrimSpace(term[0])))
+		}
+	}
+	var err error
+	q.Filter, err = store.ParseFilter(ownTerms.ReplaceAllString(text, " "))
+	return q, err
+}
+
+// resolve completes the filter.
+func (q *question) resolve(ctx context.Context, e *stet.Engine) error {
+	if q.parent != "" {
+		parent, err := e.Runs().Info(ctx, q.parent)
+		number, bad := strconv.ParseInt(q.parent, 10, 64)
+		switch {
+		case err == nil:
+			q.Parent = parent.Number
+		case errors.Is(err, stet.ErrNotFound) && bad == nil && number > 0:
+			q.Parent = store.RunNo(number)
+		default:
+			return fmt.Errorf("parent: %w", err)
+		}
+	}
+	if q.waits != "" && len(q.Statuses) == 0 {
+		q.Statuses = []store.Status{store.Suspended}
+	}
+	if q.waits != "topic" {
+		return nil
+	}
+	waiting, err := e.Topics().Waiting(ctx, q.name)
+	if err != nil && !errors.Is(err, stet.ErrNotFound) {
+		return err
+	}
+	for i := range waiting {
+		q.Nos = append(q.Nos, waiting[i].Number)
+	}
+	if len(waiting) == 0 {
+		q.Nos = []store.RunNo{math.MaxInt64} // no run has this number
+	}
+	return nil
+}
+
+// fits reports whether a run waits for what was asked for. It needs values.
+func (q *question) fits(info *stet.RunInfo) bool {
+	return q.waits == "" || slices.ContainsFunc(info.WaitsFor, func(w stet.WaitInfo) bool {
+		switch q.waits {
+		case "topic":
+			return w.Topic == q.name
+		case "queue":
+			return w.Queue == q.name
+		}
+		return slices.Contains(w.Names, q.name)
+	})
+}
