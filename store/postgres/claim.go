@@ -41,10 +41,12 @@ func (q *claimQuery) find(ctx context.Context, s *Store) error {
 	floor, test := s.times()
 	acts := s.acts.Load()
 	idle := len(s.writing) == 0
-	err := s.single(ctx, "look for ready runs", func(t *tx) error { return q.run(t, floor, test) })
-	if err != nil {
+	limited, looked := s.looked.watch(ctx, "look for ready runs")
+	err := s.single(limited, "look for ready runs", func(t *tx) error { return q.run(t, floor, test) })
+	if err = looked(err); err != nil {
 		return err
 	}
+	s.beats.look()
 	s.observe(q.claims.Now)
 	if (len(q.candidates) == 0 || q.req.Limit == 0) && !q.items {
 		q.claims.More = q.claims.More || len(q.candidates) > 0
@@ -54,13 +56,14 @@ func (q *claimQuery) find(ctx context.Context, s *Store) error {
 		return err
 	}
 	defer s.leave()
+	ctx, claimed := s.looked.watch(ctx, "claim runs")
 	if idle && s.acts.Load() == acts+1 && !q.late && q.leases.fenced && len(q.claims.Fenced) == 0 {
 		if done, err := s.claimFound(ctx, q); done || err != nil {
-			return err
+			return claimed(err)
 		}
 	}
 	late := q.late
-	return s.write(ctx, "claim runs", lockLimit, func(t *tx, now store.Time) error {
+	err = s.write(ctx, "claim runs", lockLimit, func(t *tx, now store.Time) error {
 		held, err := q.hold(t)
 		if err != nil {
 			return err
@@ -75,6 +78,7 @@ func (q *claimQuery) find(ctx context.Context, s *Store) error {
 		}
 		return q.claim(t)
 	})
+	return claimed(err)
 }
 
 // hold keeps the leases until the transaction ends, and returns those that are held. It

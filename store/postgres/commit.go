@@ -29,11 +29,13 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 		return store.BatchResult{}, err
 	}
 	defer s.leave()
-	result, err := s.commitAtOnce(ctx, &b)
+	limited, done := s.committed.watch(ctx, "commit a batch")
+	result, err := s.commitAtOnce(limited, &b)
 	if errors.Is(err, errNotAtOnce) {
-		result, err = s.commitTurnByTurn(on(ctx, s.commits), &b)
+		result, err = s.commitTurnByTurn(on(limited, s.commits), &b)
 	}
-	if err == nil {
+	if err = done(err); err == nil {
+		s.beats.beat()
 		s.servers.last.Store(&acknowledged{b.Node, b.Boot, b.No})
 		s.hint.notify(storekit.ChangeOf(&b, &result), len(b.Turns)+len(b.Commands))
 	}

@@ -102,6 +102,7 @@ func (s *Store) heartbeat(ctx context.Context, n *store.Node, info []byte) (at s
 		return err
 	})
 	if err == nil {
+		s.beats.beat()
 		s.observe(at)
 	}
 	return at, done, err
@@ -342,6 +343,7 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease,
 	if err != nil {
 		return nil, 0, err
 	}
+	s.beats.beat()
 	s.observe(at)
 	return renewed, at, nil
 }

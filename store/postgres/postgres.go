@@ -47,6 +47,9 @@ type Store struct {
 	flat    flatBatch     // room for the next group commit; guarded by writing
 	claims  atomic.Pointer[known]
 	hint    hints
+	beats   beats
+
+	committed, looked pulse // of commits; of claims
 
 	mu  sync.Mutex
 	now store.Time // of the latest act
@@ -158,6 +161,7 @@ func prepare(dsn string, opts []Option) (*Store, *pgxpool.Config, error) {
 		waiting: make(chan struct{}, 1)}
 	s.claims.Store(&known{})
 	s.servers.sql, s.servers.log = s.sql, s.log
+	s.committed.others, s.looked.others = &s.beats, &s.beats
 	s.hint.init()
 	pc, err := s.poolConfig(dsn)
 	return s, pc, err
@@ -257,6 +261,7 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 		pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 		pc.ConnConfig.StatementCacheCapacity, pc.ConnConfig.DescriptionCacheCapacity = 0, 0
 	}
+	s.beats.reads = about.syncNames == ""
 	s.hint.listen = !s.pooled
 	s.hint.config, s.hint.connect = pc.ConnConfig.Copy(), s.cfg.connect
 	s.hint.schema, s.hint.log = s.schema, s.log

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/store"
 )
 
 // TestConnectionsFallSilent under an engine, in whatever it asks, and are not cut: what
@@ -65,5 +67,113 @@ func TestConnectionsFallSilent(t *testing.T) {
 			t.Fatal("no connection fell silent")
 		}
 		t.Logf("the next one took %v", wait(100+n))
+	}
+}
+
+// TestCommitWhoseConnectionFallsSilent is given up while the node's renewals get their answers, long
+// before the caller's own limit, and its repeat under its number is the same batch.
+func TestCommitWhoseConnectionFallsSilent(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	proxy := servers.NewProxy(t, server.Addr())
+	s := open(t, server.TCP(proxy.Addr()))
+	n := takeAll(t, s, "n")
+	n.started(t, "before") // which makes the connection
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	hold := proxy.Hold(0)
+	t.Cleanup(hold.Go)
+	b := n.batch(nil, claimedStart("r"))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Commit(ctx, b)
+		ended <- err
+	}()
+	<-hold.Held
+	renewals := 0
+	var err error
+	for waiting := true; waiting; {
+		select {
+		case err = <-ended:
+			waiting = false
+		default:
+			if _, _, err := s.Renew(ctx, n.leases, ttl); err != nil {
+				t.Fatal(err)
+			}
+			renewals++
+		}
+	}
+	if ctx.Err() != nil || !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, store.ErrUnknown) {
+		t.Fatalf("the commit gave %v after %d renewals; its context: %v", err, renewals, ctx.Err())
+	}
+	result, err := s.Commit(ctx, b)
+	if err != nil || result.Commands[0].Outcome != store.Applied || !result.Commands[0].Claimed {
+		t.Errorf("the repeat gave %+v, %v", result, err)
+	}
+}
+
+// TestClaimWhoseConnectionFallsSilent is given up in the same way.
+func TestClaimWhoseConnectionFallsSilent(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	proxy := servers.NewProxy(t, server.Addr())
+	s := open(t, server.TCP(proxy.Addr()))
+	n := takeAll(t, s, "n")
+	req := store.ClaimRequest{Node: n.node.ID, Boot: n.node.Boot, Leases: n.leases, Workflows: []string{"w"}, Limit: 10}
+	if _, err := s.Claim(t.Context(), req); err != nil { // which makes the connection
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	hold := proxy.Hold(0)
+	t.Cleanup(hold.Go)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Claim(ctx, req)
+		ended <- err
+	}()
+	<-hold.Held
+	for {
+		select {
+		case err := <-ended:
+			if ctx.Err() != nil || !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("the claim gave %v; its context: %v", err, ctx.Err())
+			}
+			if _, err := s.Claim(ctx, req); err != nil {
+				t.Errorf("the next claim gave %v", err)
+			}
+			return
+		default:
+			if _, _, err := s.Renew(ctx, n.leases, ttl); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestCommitOfASilentServer is not given up: nobody gets answers.
+func TestCommitOfASilentServer(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	proxy := servers.NewProxy(t, server.Addr())
+	s := open(t, server.TCP(proxy.Addr()))
+	n := takeAll(t, s, "n")
+	n.started(t, "before")
+	hold := proxy.Hold(0)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Commit(t.Context(), n.batch(nil, claimedStart("r")))
+		ended <- err
+	}()
+	<-hold.Held
+	looks := time.NewTimer(3 * time.Second) // longer than the silence after which it may be given up
+	select {
+	case err := <-ended:
+		t.Errorf("the commit has ended: %v", err)
+	case <-looks.C:
+		hold.Go()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}
 }
