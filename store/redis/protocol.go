@@ -97,6 +97,8 @@ var protocol = map[string]words.Table{
 		"fields": "1000", "unpacked": "4000", "page": "100", "streamPage": "20",
 		// Runs that one claim examines which the node cannot load: ready ones, and sleepers.
 		"unfitLook": "5000", "unfitSort": "250", "sleepers": "1000",
+		// Bytes of entries that one script loads, about.
+		"load": "1048576",
 	},
 	"MICROS": {
 		"dedupWindow":  fmt.Sprint(int64(store.DedupWindow)),

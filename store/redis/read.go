@@ -13,24 +13,39 @@ import (
 // Load implements store.Store.
 func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
 	parts, places := byPart(s, runs, func(no *store.RunNo) int { return int(max(int64(*no), 0) % int64(s.slots)) })
-	var calls []call
-	for _, part := range parts {
-		var a args
-		each(&a, places[part], func(i int) { a.int(int64(runs[i])) })
-		calls = append(calls, call{part, a.list})
-	}
-	replies, err := s.run(ctx, loadScript, "load runs", calls...)
-	if err != nil {
-		return nil, err
-	}
 	var r reader
 	found := map[store.RunNo]store.Snapshot{}
-	for _, m := range replies {
-		for _, row := range r.list(m) {
-			f := r.tuple(row, 3)
-			snap := store.Snapshot{Run: r.run(f[0], s.slots), Entries: r.heads(r.list(f[1])), Items: r.items(f[2])}
-			found[snap.Run.No] = snap
+	for len(parts) > 0 {
+		var calls []call
+		for _, part := range parts {
+			var a args
+			each(&a, places[part], func(i int) { a.int(int64(runs[i])) })
+			calls = append(calls, call{part, a.list})
 		}
+		replies, err := s.run(ctx, loadScript, "load runs", calls...)
+		if err != nil {
+			return nil, err
+		}
+		var left []int
+		for k, m := range replies {
+			f := r.tuple(m, 2)
+			looked := int(r.int(f[0]))
+			for _, row := range r.list(f[1]) {
+				f := r.tuple(row, 3)
+				snap := store.Snapshot{Run: r.run(f[0], s.slots), Entries: r.heads(r.list(f[1])), Items: r.items(f[2])}
+				found[snap.Run.No] = snap
+			}
+			if r.err == nil && (looked < 1 || looked > len(places[parts[k]])) {
+				r.bad("the count of loaded runs cannot be read")
+			}
+			if r.err != nil {
+				return nil, r.err
+			}
+			if places[parts[k]] = places[parts[k]][looked:]; len(places[parts[k]]) > 0 {
+				left = append(left, parts[k])
+			}
+		}
+		parts = left
 	}
 	var list []store.Snapshot
 	for _, no := range runs {

@@ -1,18 +1,23 @@
--- Loads runs with the entries of their incarnation and the open items of their inboxes.
+-- Loads runs with the entries of their incarnation and the open items of their inboxes, as many
+-- of the first ones as fit into one answer, but one at least.
 --
--- Arguments: numbers of runs. Answer: of each run that exists its row, its entries
--- (location, head), its items.
+-- Arguments: numbers of runs. Answer: how many of these were looked at; of each of them that exists
+-- its row, its entries (location, head), its items.
 
-local snapshots = {}
+local snapshots, size, looked = {}, 0, 0
 for i = 1, num() do
+	looked = i
 	local no = arg()
 	local r = row(no)
 	if r then
 		local items = {}
 		for item_no, entry in pairs(open(r)) do
-			if state(entry) ~= STATE.dead then items[#items + 1] = head(item_no, entry) end
+			if state(entry) ~= STATE.dead then items[#items + 1] = item(item_no) end
 		end
-		snapshots[#snapshots + 1] = { snapshot(no, ROW_ALL), call('HGETALL', T .. 'e:' .. no .. ':' .. r.ic), items }
+		local entries = call('HGETALL', T .. 'e:' .. no .. ':' .. r.ic)
+		for k = 1, #entries do size = size + #entries[k] end
+		snapshots[#snapshots + 1] = { snapshot(no, ROW_ALL), entries, items }
+		if size >= MAX.load then break end
 	end
 end
-return snapshots
+return { dec(looked), snapshots }
