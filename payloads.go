@@ -26,11 +26,33 @@ type Payloads struct {
 	// package store/files. A value is written there before the commit that refers to
 	// it; what nothing refers to is deleted a day later. Default: nil, none is.
 	Objects store.Objects
+	// Require says which values are refused when they are read. Default: none, so that
+	// what was stored before there were Keys can be read.
+	Require PayloadRequire
 	// Offload is the length from which on values go to Objects, counted after they
 	// were compressed. Default 256 KiB. Answers, published values and streams stay
 	// in the store.
 	Offload int
 }
+
+// PayloadRequire says which stored values are refused. What is encrypted is bound to its
+// place, which is its run and which of the run's values it is. It does not open if somebody
+// who has no key puts it in the place of another value in the store. A run with a value or
+// message that does not open, or is refused, stalls with CauseDamaged. What can be done
+// without a key all the same is listed in
+// docs/decisions/0046-values-are-bound-to-their-place.md.
+type PayloadRequire int
+
+const (
+	// RequireNothing refuses no value: also those are read that are not encrypted, and
+	// those that an earlier version has encrypted and not bound to their place.
+	RequireNothing PayloadRequire = iota
+	// RequireEncrypted refuses values that are not encrypted. Set it when no run is left
+	// that began before there were Keys.
+	RequireEncrypted
+	// RequireBound also refuses encrypted values that are not bound to their place.
+	RequireBound
+)
 
 // PayloadKey is a key that values are encrypted with.
 type PayloadKey struct {
@@ -81,6 +103,12 @@ func (p *Payloads) check(bad func(format string, args ...any)) {
 	if p.Offload < store.LargeValue {
 		bad("Payloads.Offload: expected %d or more, found %d", store.LargeValue, p.Offload)
 	}
+	switch {
+	case p.Require < RequireNothing || p.Require > RequireBound:
+		bad("Payloads.Require: expected RequireNothing, RequireEncrypted or RequireBound, found %d", p.Require)
+	case p.Require > RequireNothing && len(p.Keys) == 0:
+		bad("Payloads.Require: expected Keys, as no other value is encrypted, found none")
+	}
 	ids := map[string]bool{}
 	for i, k := range p.Keys {
 		if err := k.Check(); err != nil {
@@ -95,7 +123,8 @@ func (p *Payloads) check(bad func(format string, args ...any)) {
 
 // policy returns what is done to values.
 func (p *Payloads) policy() *payload.Policy {
-	cfg := payload.Config{Compress: max(p.Compress, 0), Objects: p.Objects, Offload: p.Offload}
+	cfg := payload.Config{Compress: max(p.Compress, 0), Objects: p.Objects, Offload: p.Offload,
+		Require: payload.Require(p.Require)}
 	for _, k := range p.Keys {
 		cfg.Keys = append(cfg.Keys, payload.Key(k))
 	}

@@ -9,8 +9,10 @@ import (
 
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -232,6 +234,11 @@ func (a *activation) step(inboxAt store.Time) {
 	}
 	a.logNotes()
 	if err := r.Broken(); err != nil {
+		if payload.Spoilt(err) && !a.turn.underWay {
+			a.phase = stalling
+			a.x.stall(a.shard, a.run, stored.DamagedReason(err.Error()), func() { a.post(dismissed{}) })
+			return
+		}
 		a.x.log().Error("replaying; trying again later", "run_id", a.id, "error", err)
 		a.leave(nil)
 		a.x.reload(a.shard, a.no)

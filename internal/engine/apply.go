@@ -99,16 +99,14 @@ func (x *executor) started(shard *ownership.Shard, start *store.Start, answer *s
 	if answer.Outcome == store.Applied && !answer.Repeated {
 		claimed = 1 // it was not executed before
 	}
-	if run.Incarnation == 0 {
-		run.Input = start.Input // the answer has it as it is stored
-	}
+	run.Input = start.Input // the answer has it as it is stored
 	switch {
 	case !answer.Claimed && run.WakeAt != 0:
 		x.dispatcher.wakeBy(run.WakeAt)
 	case !answer.Claimed && run.Status == store.Queued:
 		x.dispatcher.claimSoon()
 	case !answer.Claimed:
-	case len(start.Items) > 0 || run.Suspect > 0 || start.Fork != nil:
+	case len(start.Items) > 0 || run.Suspect > 0 || start.Fork != nil || run.Incarnation > 0:
 		if a := x.memory.Expect(shard, run.No); a != nil {
 			a.claimed = claimed
 			x.load(a)

@@ -114,7 +114,8 @@ type Recovery struct {
 type Engine struct {
 	cfg      Config
 	large    payload.Large
-	base     store.Store // with values as they are stored; that of cfg opens and seals them
+	base     store.Store   // with values as they are stored
+	view     *payload.View // of base, that of cfg: opens and seals values
 	boot     string
 	slots    int
 	time     clock.Bound
@@ -140,10 +141,11 @@ var ErrRunning = errors.New("the engine is already running")
 // New returns an engine that does nothing until it is asked, on the store that was described.
 func New(cfg Config, d store.Description) *Engine {
 	base := cfg.Store
-	cfg.Store = cfg.Payloads.View(base)
+	view := cfg.Payloads.View(base)
+	cfg.Store = view
 	e := &Engine{
-		base: base,
-		cfg:  cfg, boot: uuid.NewString(), slots: d.Slots, large: payload.Large{From: cfg.WarnValue, Log: cfg.Log},
+		base: base, view: view,
+		cfg: cfg, boot: uuid.NewString(), slots: d.Slots, large: payload.Large{From: cfg.WarnValue, Log: cfg.Log},
 	}
 	e.workflows.Store, e.workflows.Has = cfg.Store, func(name string) bool { _, own := cfg.Workflows[name]; return own }
 	e.entities.Home, e.entities.Has = e.home, func(kind string) bool { return cfg.Entities[kind] != nil }

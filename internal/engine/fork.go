@@ -13,17 +13,6 @@ import (
 func (e *Engine) Fork(
 	ctx context.Context, runID string, at location.Loc, act store.Audit,
 ) (start *store.Start, ok bool, err error) {
-	source := fork.Source{Store: e.cfg.Store, Now: e.time.Now, Values: e.values}
+	source := fork.Source{Store: e.cfg.Store, Now: e.time.Now, Values: e.view.Values}
 	return source.Start(ctx, runID, at, act)
-}
-
-// values returns entries of a run with their values, however large they are. An error says
-// that one of them could not be read or opened.
-func (e *Engine) values(ctx context.Context, run store.RunNo, incarnation int, locs []string) ([]store.Entry, error) {
-	q := store.HistoryQuery{Run: run, Incarnation: incarnation, Locs: locs, Values: true}
-	entries, err := e.base.History(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return entries, e.cfg.Payloads.OpenEntries(ctx, run, incarnation, entries)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
@@ -57,7 +58,7 @@ func (x *executor) loadChunk(expected []*activation) {
 		runs[i], byNo[a.no] = a.no, a
 	}
 	limited, done := x.limited(x.held)
-	snapshots, err := x.e.cfg.Store.Load(limited, runs)
+	snapshots, err := x.e.view.LoadOwned(limited, runs)
 	silent := limited.Err() != nil
 	done()
 	for i := range snapshots {
@@ -156,15 +157,19 @@ func (a *activation) open(ev *runClaimed) bool {
 	if !ev.sealed {
 		return true
 	}
-	err := a.x.e.cfg.Payloads.OpenItems(a.shard.Context(), ev.Items)
+	err := a.x.e.cfg.Payloads.OpenItems(a.shard.Context(), &a.run, ev.Items)
 	if err == nil {
 		return true
 	}
-	if a.shard.Context().Err() == nil {
+	pause := unreadable
+	switch {
+	case payload.Spoilt(err):
+		pause = a.x.e.cfg.Poll // it is stalled when it is loaded, after the turn that may be under way
+	case a.shard.Context().Err() == nil:
 		a.x.log().Error("reading what was sent to a run; trying again later", "run_id", a.id, "error", err)
 	}
 	a.leave(nil)
-	a.x.reloadAfter(a.shard, a.no, unreadable)
+	a.x.reloadAfter(a.shard, a.no, pause)
 	return false
 }
 
@@ -194,7 +199,7 @@ func (a *activation) load(s *store.Snapshot) {
 func (a *activation) fetch(loc string) ([]byte, error) {
 	ctx, done := a.x.limited(a.shard.Context())
 	defer done()
-	entries, err := a.x.e.values(ctx, a.no, a.run.Incarnation, []string{loc})
+	entries, err := a.x.e.view.Values(ctx, a.no, a.run.Incarnation, []string{loc})
 	switch {
 	case err != nil:
 		return nil, err
@@ -215,7 +220,8 @@ func (a *activation) fetchItem(it *store.Item) ([]byte, error) {
 	case len(items) != 1 || items[0].Value == nil:
 		return nil, fmt.Errorf("item %d, which was pending, has no value: %w", it.No, store.ErrDamaged)
 	}
-	return a.x.e.cfg.Payloads.Open(ctx, items[0].Value)
+	err = a.x.e.cfg.Payloads.OpenItem(ctx, &a.run, &items[0])
+	return items[0].Value, err
 }
 
 // takenUp returns when an operator has last made the run go on, or 0.

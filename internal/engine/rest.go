@@ -6,6 +6,7 @@ import (
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/suspects"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/internal/verbs/decide"
@@ -30,8 +31,8 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 	case !run.Claimed:
 		// What the claim had found is done with already.
 		a.post(dismissed{})
-	case known && !a.isFirst(run) && (x.member == nil || run.Build <= x.build()) && verbs.ReplaysBefore(s) &&
-		permit.Has(run, s.Items):
+	case known && run.Damage == "" && !a.isFirst(run) && (x.member == nil || run.Build <= x.build()) &&
+		verbs.ReplaysBefore(s) && permit.Has(run, s.Items):
 		a.decidable.Store(s)
 		x.execute(a, s)
 	case verbs.NeedsNoCode(s, a.isFirst(run)):
@@ -39,8 +40,7 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 	case !known, x.member != nil && x.build() != "" && run.Build > x.build():
 		x.unclaim(a, run)
 	case run.Damage != "":
-		reason := "damaged: " + run.Damage + "; correct the row, then resume it"
-		x.stall(a.shard, *run, reason, func() { a.post(dismissed{}) })
+		x.stall(a.shard, *run, stored.DamagedReason(run.Damage), func() { a.post(dismissed{}) })
 	case run.Queue != nil && !x.permitted(a, s):
 	case limit > 0 && run.Strikes >= max(limit, 2): // the first one it may have got beside others
 		reason := "poison: the process ended " + strconv.Itoa(run.Strikes) +

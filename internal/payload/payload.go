@@ -9,6 +9,7 @@
 //
 //	Marker  flags  uvarint of the plain length
 //	        [encrypted: length of the key's ID, 1 byte; the key's ID]
+//	        [bound: the form of its place, 1 byte]
 //	        [in an object: SHA-256 of the content; the object's name]
 //	        [otherwise: the content]
 //
@@ -17,6 +18,14 @@
 // before the hash and the content are authenticated with it. A value that itself begins
 // with Marker is stored in this form without any flag.
 //
+// # The place of a value
+//
+// What is encrypted is bound: the place of the value, that is its run and which of the
+// run's values it is, is authenticated with it and not stored. So a value that was put in
+// the place of another one does not open. The run is named by what the writer knows of it
+// and the reader finds with it; see byNo and the following. Values that were encrypted
+// before that was so lack the flag, and open at any place.
+//
 // # Nonces
 //
 // The store compares: an equal second record is a no-op, a different one is refused. So
@@ -24,8 +33,7 @@
 // from the value. It is derived from the place as well, so that equal values at
 // different places look different. The first 12 bytes of the nonce choose the key of the
 // value, the others are the nonce of GCM: with 192 bits no two values share a nonce by
-// chance. A value can still be read at another place than that for which it was written:
-// the stored form contains the nonce.
+// chance.
 //
 // With another key or other settings an equal value would have another stored form. Only
 // entries that are final and have no number are written again. The stored form of such
@@ -60,7 +68,11 @@ const (
 	compressed = 1 << iota
 	encrypted
 	offloaded
-	allFlags = compressed | encrypted | offloaded
+	bound
+	allFlags = compressed | encrypted | offloaded | bound
+
+	// refused stands in place of the flags of a value that Require refuses, once it was read.
+	refused = 0xff
 )
 
 const (
@@ -85,6 +97,7 @@ type Config struct {
 	Keys     []Key // the first one encrypts, all decrypt; none: values are not encrypted
 	Objects  store.Objects
 	Offload  int // stored values of so many bytes go to Objects, if there are any
+	Require  Require
 }
 
 // ErrUnknownKey is wrapped by the error of a value whose key is not among the given
@@ -195,6 +208,8 @@ type at struct {
 	place  string
 	group  string // "": not to be put into an object
 	secret bool   // only encrypted, never compressed
+	holder holder
+	what   what
 }
 
 // seal returns the stored form of a value.
@@ -213,7 +228,7 @@ func (p *Policy) seal(ctx context.Context, where at, plain []byte) ([]byte, erro
 		}
 	}
 	if len(cfg.Keys) > 0 {
-		flags |= encrypted
+		flags |= encrypted | bound
 	}
 	if where.group != "" && cfg.Objects != nil && len(content) >= cfg.Offload {
 		flags |= offloaded
@@ -224,9 +239,9 @@ func (p *Policy) seal(ctx context.Context, where at, plain []byte) ([]byte, erro
 	head := binary.AppendUvarint([]byte{Marker, flags}, uint64(len(plain)))
 	if flags&encrypted != 0 {
 		k := p.keys[cfg.Keys[0].ID]
-		head = append(append(head, byte(len(k.id))), k.id...)
+		head = append(append(append(head, byte(len(k.id))), k.id...), where.holder.form)
 		var err error
-		if content, err = k.encrypt(where.place, head, content); err != nil {
+		if content, err = k.encrypt(where.place, head, where.holder.binding(&where.what), content); err != nil {
 			return nil, err
 		}
 	}
@@ -252,17 +267,18 @@ func (p *Policy) put(ctx context.Context, name string, content []byte) error {
 }
 
 // encrypt returns the nonce and the encrypted content.
-func (k *key) encrypt(place string, head, content []byte) ([]byte, error) {
-	nonce := mac(k.nonces, place, string(head), string(content))[:nonceSize]
+func (k *key) encrypt(place string, head, binding, content []byte) ([]byte, error) {
+	nonce := mac(k.nonces, place, string(head), string(binding), string(content))[:nonceSize]
 	gcm, err := k.gcm(nonce)
 	if err != nil {
 		return nil, err
 	}
 	out := append(make([]byte, 0, nonceSize+len(content)+gcm.Overhead()), nonce...)
-	return gcm.Seal(out, nonce[12:], content, head), nil
+	return gcm.Seal(out, nonce[12:], content, slices.Concat(head, binding)), nil
 }
 
-func (k *key) decrypt(head, content []byte) ([]byte, error) {
+// decrypt opens what is bound to one of the bindings.
+func (k *key) decrypt(head, content []byte, bindings [][]byte) ([]byte, error) {
 	if len(content) < nonceSize {
 		return nil, fmt.Errorf("%w: an encrypted value is too short", store.ErrDamaged)
 	}
@@ -270,12 +286,14 @@ func (k *key) decrypt(head, content []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := gcm.Open(nil, content[12:nonceSize], content[nonceSize:], head)
-	if err != nil {
-		return nil, fmt.Errorf("%w: a value was changed after it was encrypted with key %q, or the key has another secret",
-			store.ErrDamaged, k.id)
+	for _, binding := range bindings {
+		plain, err := gcm.Open(nil, content[12:nonceSize], content[nonceSize:], slices.Concat(head, binding))
+		if err == nil {
+			return plain, nil
+		}
 	}
-	return plain, nil
+	return nil, fmt.Errorf("%w: the value was changed after it was encrypted with key %q, or put here from another "+
+		"place, or the key has another secret", store.ErrDamaged, k.id)
 }
 
 func (k *key) gcm(nonce []byte) (cipher.AEAD, error) {
@@ -293,6 +311,7 @@ type Sealed struct {
 	Size   int    // of the plain value
 
 	flags         byte
+	form          byte // of the place it is bound to; 0: to none
 	head, content []byte
 	sum           [sha256.Size]byte
 }
@@ -303,6 +322,9 @@ func Look(value []byte) (s Sealed, sealed bool, err error) {
 		return s, false, nil
 	}
 	damaged := fmt.Errorf("%w: the head of a sealed value of %d bytes cannot be read", store.ErrDamaged, len(value))
+	if len(value) == 2 && value[1] == refused {
+		return s, true, errPlain
+	}
 	if len(value) < 3 || value[1]&^allFlags != 0 {
 		return s, true, damaged
 	}
@@ -318,6 +340,12 @@ func Look(value []byte) (s Sealed, sealed bool, err error) {
 			return s, true, damaged
 		}
 		s.Key, rest = string(rest[1:1+int(rest[0])]), rest[1+int(rest[0]):]
+	}
+	if s.flags&bound != 0 {
+		if s.flags&encrypted == 0 || len(rest) == 0 || rest[0] < byNo || rest[0] > byID {
+			return s, true, damaged
+		}
+		s.form, rest = rest[0], rest[1:]
 	}
 	s.head = value[:len(value)-len(rest)]
 	if s.flags&offloaded != 0 {
@@ -374,12 +402,30 @@ func ReadableEntries(entries []store.Entry) error {
 	return nil
 }
 
-// Open returns the plain form of a stored value. The error wraps ErrUnknownKey,
-// ErrNoObjects or store.ErrDamaged, or it is that of Objects.
-func (p *Policy) Open(ctx context.Context, value []byte) ([]byte, error) {
+// errPlain and errUnbound are those of values that Require refuses.
+var (
+	errPlain = fmt.Errorf("%w: the value is not encrypted, and Payloads.Require refuses such values", store.ErrDamaged)
+
+	errUnbound = fmt.Errorf("%w: the value is not bound to its place, and Payloads.Require refuses such values",
+		store.ErrDamaged)
+)
+
+// open returns the plain form of a value that belongs to a run, where it is one of those
+// that the list says. The error wraps ErrUnknownKey, ErrNoObjects or store.ErrDamaged, or
+// it is that of Objects or of finding the run.
+func (p *Policy) open(ctx context.Context, value []byte, of *owner, list ...what) ([]byte, error) {
 	s, sealed, err := Look(value)
-	if err != nil || !sealed {
-		return value, err
+	switch {
+	case err != nil:
+		return nil, err
+	case !sealed && p.requires(RequireEncrypted):
+		return nil, errPlain
+	case !sealed:
+		return value, nil
+	case s.Key == "" && p.requires(RequireEncrypted):
+		return nil, errPlain
+	case s.form == 0 && p.requires(RequireBound):
+		return nil, errUnbound
 	}
 	var k *key
 	if s.flags&encrypted != 0 {
@@ -397,7 +443,13 @@ func (p *Policy) Open(ctx context.Context, value []byte) ([]byte, error) {
 		}
 	}
 	if k != nil {
-		if content, err = k.decrypt(s.head, content); err != nil {
+		bindings := [][]byte{nil}
+		if s.form != 0 {
+			if bindings, err = of.bindings(ctx, s.form, list); err != nil {
+				return nil, err
+			}
+		}
+		if content, err = k.decrypt(s.head, content, bindings); err != nil {
 			return nil, err
 		}
 	}
@@ -414,6 +466,9 @@ func (p *Policy) Open(ctx context.Context, value []byte) ([]byte, error) {
 	}
 	return append([]byte{}, content...), nil // of its own, and not nil
 }
+
+// requires reports whether values are refused that are less safe.
+func (p *Policy) requires(r Require) bool { return p != nil && p.cfg.Require >= r }
 
 // get reads the content of a value from its object.
 func (p *Policy) get(ctx context.Context, s *Sealed) ([]byte, error) {
@@ -446,11 +501,10 @@ func (p *Policy) known() string {
 	return strings.Join(ids, ", ")
 }
 
-// place identifies an entry.
+// place identifies an entry, and what of it its stored value is bound to.
 type place struct {
-	run         store.RunNo
-	incarnation int
-	loc         string
+	run  store.RunNo
+	what what
 }
 
 // former is an entry's value, plain and as it is stored.
@@ -471,7 +525,7 @@ func (p *Policy) remember(run store.RunNo, incarnation int, e *store.Entry, stor
 	if len(p.remembered) >= maxRemembered {
 		clear(p.remembered)
 	}
-	p.remembered[place{run, incarnation, e.Loc}] = former{slices.Clone(e.Value), stored}
+	p.remembered[place{run, ofEntry(incarnation, e)}] = former{slices.Clone(e.Value), stored}
 }
 
 // recall returns the stored form of a value that is written again, or nil.

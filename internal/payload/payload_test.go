@@ -73,7 +73,12 @@ func (s *shelf) List(_ context.Context, after string) ([]store.Object, error) {
 
 func testKey(id string) Key { return Key{id, bytes.Repeat([]byte(id[:1]), KeySize)} }
 
-var here = at{place: "here", group: "r1"}
+var here = at{place: "here", group: "r1", holder: holder{form: byNo, no: 1}, what: what{sort: outputOf}}
+
+// open opens a value of that place.
+func (p *Policy) openHere(ctx context.Context, value []byte) ([]byte, error) {
+	return p.open(ctx, value, &owner{no: 1}, here.what)
+}
 
 // configs are all combinations of what can be done.
 func configs() map[string]Config {
@@ -105,7 +110,7 @@ func TestOpenIsTheInverseOfSeal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := p.Open(t.Context(), sealed)
+			got, err := p.openHere(t.Context(), sealed)
 			if err != nil || !bytes.Equal(got, v) || (got == nil) != (v == nil) {
 				t.Errorf("%s: %.20q came back as %.20q, %v", name, v, got, err)
 			}
@@ -116,11 +121,11 @@ func TestOpenIsTheInverseOfSeal(t *testing.T) {
 				if bytes.Contains(sealed, v[1:]) {
 					t.Errorf("%s: the value is in what is stored", name)
 				}
-				elsewhere, err := p.seal(t.Context(), at{place: "there", group: "r1"}, v)
+				elsewhere, err := p.seal(t.Context(), at{place: "there", group: "r1", holder: here.holder, what: here.what}, v)
 				if err != nil || bytes.Equal(elsewhere[len(elsewhere)-16:], sealed[len(sealed)-16:]) {
 					t.Errorf("%s: equal values at two places are stored equal, %v", name, err)
 				}
-				if got, err := p.Open(t.Context(), elsewhere); err != nil || !bytes.Equal(got, v) {
+				if got, err := p.openHere(t.Context(), elsewhere); err != nil || !bytes.Equal(got, v) {
 					t.Errorf("%s: of the other place: %v", name, err)
 				}
 			}
@@ -160,12 +165,12 @@ func TestPoliciesShareNothing(t *testing.T) {
 	for range 2 {
 		synctest.Test(t, func(t *testing.T) {
 			p := New(Config{Compress: 1})
-			sealed, err := p.seal(t.Context(), at{}, plain)
+			sealed, err := p.seal(t.Context(), here, plain)
 			if err != nil || len(sealed) >= len(plain) {
 				t.Fatalf("expected a smaller value, found %d bytes, %v", len(sealed), err)
 			}
 			for _, p := range []*Policy{p, nil} {
-				if got, err := p.Open(t.Context(), sealed); err != nil || !bytes.Equal(got, plain) {
+				if got, err := p.openHere(t.Context(), sealed); err != nil || !bytes.Equal(got, plain) {
 					t.Fatalf("expected the value, found %d bytes, %v", len(got), err)
 				}
 			}
@@ -189,18 +194,18 @@ func TestRotation(t *testing.T) {
 		if s, _, err := Look(sealed); err != nil || s.Key != []string{"a", "b"}[i] || s.Size != len(value) {
 			t.Errorf("%+v, %v", s, err)
 		}
-		if got, err := both.Open(t.Context(), sealed); err != nil || !bytes.Equal(got, value) {
+		if got, err := both.openHere(t.Context(), sealed); err != nil || !bytes.Equal(got, value) {
 			t.Errorf("%q, %v", got, err)
 		}
 	}
 	for _, p := range []*Policy{New(Config{Keys: []Key{testKey("b")}}), New(Config{}), nil} {
-		_, err := p.Open(t.Context(), old)
+		_, err := p.openHere(t.Context(), old)
 		if !errors.Is(err, ErrUnknownKey) || !strings.Contains(err.Error(), `"a"`) {
 			t.Errorf("without the key: %v", err)
 		}
 	}
 	impostor := New(Config{Keys: []Key{{"a", bytes.Repeat([]byte("z"), KeySize)}}})
-	if _, err := impostor.Open(t.Context(), old); !errors.Is(err, store.ErrDamaged) {
+	if _, err := impostor.openHere(t.Context(), old); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("with another secret under the ID: %v", err)
 	}
 }
@@ -218,7 +223,7 @@ func TestDamageIsReported(t *testing.T) {
 		}
 		for i := range sealed {
 			for _, bad := range [][]byte{flipped(sealed, i), sealed[:i]} {
-				if got, err := p.Open(t.Context(), bad); err == nil && len(bad) > 0 && bad[0] == Marker {
+				if got, err := p.openHere(t.Context(), bad); err == nil && len(bad) > 0 && bad[0] == Marker {
 					t.Fatalf("%s: with byte %d changed or cut off it opens as %.20q", name, i, got)
 				}
 			}
@@ -229,19 +234,21 @@ func TestDamageIsReported(t *testing.T) {
 		}
 		for object, content := range s.content {
 			s.content[object] = flipped(content, len(content)/2)
-			if _, err := p.Open(t.Context(), sealed); !errors.Is(err, store.ErrDamaged) {
+			if _, err := p.openHere(t.Context(), sealed); !errors.Is(err, store.ErrDamaged) {
 				t.Errorf("%s: a changed object: %v", name, err)
 			}
 			delete(s.content, object)
-			if _, err := p.Open(t.Context(), sealed); !errors.Is(err, store.ErrDamaged) || !errors.Is(err, fs.ErrNotExist) {
+			if _, err := p.openHere(t.Context(), sealed); !errors.Is(err, store.ErrDamaged) || !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%s: an object that is gone: %v", name, err)
 			}
 		}
-		if _, err := New(Config{Keys: cfg.Keys}).Open(t.Context(), sealed); !errors.Is(err, ErrNoObjects) {
+		if _, err := New(Config{Keys: cfg.Keys}).openHere(t.Context(), sealed); !errors.Is(err, ErrNoObjects) {
 			t.Errorf("%s: without objects: %v", name, err)
 		}
 	}
 }
+
+func ptr[T any](v T) *T { return &v }
 
 func flipped(b []byte, i int) []byte {
 	b = bytes.Clone(b)
@@ -254,7 +261,7 @@ func TestABombIsRefused(t *testing.T) {
 	small := newCoders().encoder().EncodeAll(bytes.Repeat([]byte("a"), 1<<20), nil)
 	for _, size := range []uint64{10, 1 << 20 >> 1, 1 << 39} {
 		bomb := append(binary.AppendUvarint([]byte{Marker, compressed}, size), small...)
-		if _, err := New(Config{}).Open(t.Context(), bomb); !errors.Is(err, store.ErrDamaged) {
+		if _, err := New(Config{}).openHere(t.Context(), bomb); !errors.Is(err, store.ErrDamaged) {
 			t.Errorf("a value that claims %d bytes: %v", size, err)
 		}
 	}
@@ -273,7 +280,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte{Marker, compressed, 5, 1, 2, 3})
 	f.Add([]byte{Marker, offloaded, 5, 1, 2, 3})
 	f.Fuzz(func(t *testing.T, value []byte) {
-		plain, err := p.Open(t.Context(), value)
+		plain, err := p.openHere(t.Context(), value)
 		s, sealed, lookErr := Look(value)
 		if lookErr != nil && err == nil || sealed && err == nil && len(plain) != s.Size {
 			t.Errorf("%x opens as %x, %v; a look says %+v, %v", value, plain, err, s, lookErr)
@@ -500,7 +507,7 @@ func TestCollect(t *testing.T) {
 		t.Fatalf("collected %d, %v; want 3", n, err)
 	}
 	for _, turn := range []*store.Turn{orphan, overwritten} {
-		if _, err := p.Open(ctx, turn.Entries[0].Value); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := p.openHere(ctx, turn.Entries[0].Value); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("what nothing refers to: %v", err)
 		}
 	}
@@ -608,7 +615,7 @@ func TestReadableEntries(t *testing.T) {
 	if err := ReadableEntries(plain); err != nil {
 		t.Errorf("plain values: %v", err)
 	}
-	sealed, err := New(Config{Keys: []Key{testKey("k")}}).seal(t.Context(), at{place: "p"}, []byte("v"))
+	sealed, err := New(Config{Keys: []Key{testKey("k")}}).seal(t.Context(), here, []byte("v"))
 	if err != nil {
 		t.Fatal(err)
 	}

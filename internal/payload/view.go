@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 
 	"github.com/stet-run/stet/store"
@@ -24,7 +25,10 @@ type View struct {
 // View returns a view of the store through the policy, which may be nil.
 func (p *Policy) View(s store.Store) *View { return &View{s, p} }
 
-func (v *View) opener(ctx context.Context) *opener { return &opener{p: v.p, ctx: ctx} }
+// of returns an opener of the values of a run, of which the number is known.
+func (v *View) of(ctx context.Context, run store.RunNo) *opener {
+	return &opener{p: v.p, ctx: ctx, of: owner{no: run, find: findIn(v.Store)}}
+}
 
 // Apply implements store.Store.
 func (v *View) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, store.Time, error) {
@@ -39,9 +43,8 @@ func (v *View) Apply(ctx context.Context, commands []store.Command) ([]store.Ans
 
 // OpenAnswers opens the values of the runs in answers, as far as they can be opened.
 func (p *Policy) OpenAnswers(ctx context.Context, answers []store.Answer) {
-	o := &opener{p: p, ctx: ctx}
 	for i := range answers {
-		o.run(&answers[i].Run)
+		p.holding(ctx, &answers[i].Run).run(&answers[i].Run)
 	}
 }
 
@@ -74,27 +77,41 @@ func (v *View) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims,
 	if err != nil {
 		return claims, err
 	}
-	o := v.opener(ctx)
+	var failed error
 	for i := range claims.Runs {
-		o.run(&claims.Runs[i].Run)
-		o.heads(claims.Runs[i].Items)
+		c := &claims.Runs[i]
+		o := v.of(ctx, c.Run.No)
+		if c.New {
+			o.of.run = &c.Run
+			o.run(&c.Run)
+		}
+		if o.heads(c.Items); failed == nil {
+			failed = o.err
+		}
 	}
-	return claims, o.err
+	return claims, failed
 }
 
-// OpenItems opens the values of items of a claim. The error says why one of them cannot be
-// opened.
-func (p *Policy) OpenItems(ctx context.Context, items []store.Item) error {
-	o := &opener{p: p, ctx: ctx}
+// OpenItems opens the values of items of a run's claim. The error says why one of them
+// cannot be opened.
+func (p *Policy) OpenItems(ctx context.Context, run *store.Run, items []store.Item) error {
+	o := p.holding(ctx, run)
 	o.heads(items)
 	return o.err
 }
 
-// OpenEntries opens the values of entries of a run. The error says why one of them
-// cannot be opened.
+// OpenItem opens the value of an item, however large it is.
+func (p *Policy) OpenItem(ctx context.Context, run *store.Run, it *store.Item) error {
+	o := p.holding(ctx, run)
+	o.item(it)
+	return o.err
+}
+
+// OpenEntries opens the values of entries that were written as part of a run's turns. The
+// error says why one of them cannot be opened.
 func (p *Policy) OpenEntries(ctx context.Context, run store.RunNo, incarnation int, entries []store.Entry) error {
-	o := &opener{p: p, ctx: ctx}
-	o.entries(run, incarnation, entries, false)
+	o := &opener{p: p, ctx: ctx, of: owner{no: run}}
+	o.entries(incarnation, entries, false)
 	return o.err
 }
 
@@ -103,6 +120,33 @@ const loads = 16
 
 // Load implements store.Store.
 func (v *View) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+	return v.load(ctx, runs, v.openSnapshot)
+}
+
+// LoadOwned is Load for the owner of the runs. A run with a value that was changed, put
+// here from another place, or is refused, is among the others: its Damage says which value.
+func (v *View) LoadOwned(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+	return v.load(ctx, runs, func(ctx context.Context, s *store.Snapshot) error {
+		err := v.openSnapshot(ctx, s)
+		if !Spoilt(err) {
+			return err
+		}
+		if s.Run.Damage == "" {
+			s.Run.Damage = err.Error()
+		}
+		return nil
+	})
+}
+
+// Spoilt reports whether an error says that a value is not what was stored. An object that
+// is not there may be missing here alone.
+func Spoilt(err error) bool {
+	return errors.Is(err, store.ErrDamaged) && !errors.Is(err, fs.ErrNotExist)
+}
+
+func (v *View) load(
+	ctx context.Context, runs []store.RunNo, open func(context.Context, *store.Snapshot) error,
+) ([]store.Snapshot, error) {
 	snapshots, err := v.Store.Load(ctx, runs)
 	if err != nil {
 		return nil, err
@@ -111,15 +155,15 @@ func (v *View) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, 
 	var wg sync.WaitGroup
 	room := make(chan struct{}, loads)
 	for i := range snapshots {
-		open := func() { failed[i] = v.openSnapshot(ctx, &snapshots[i]) }
+		one := func() { failed[i] = open(ctx, &snapshots[i]) }
 		if v.p == nil || v.p.cfg.Objects == nil {
-			open()
+			one()
 			continue
 		}
 		room <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-room }()
-			open()
+			one()
 		})
 	}
 	wg.Wait()
@@ -135,9 +179,9 @@ func (v *View) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, 
 }
 
 func (v *View) openSnapshot(ctx context.Context, s *store.Snapshot) error {
-	o := v.opener(ctx)
+	o := v.p.holding(ctx, &s.Run)
 	o.run(&s.Run)
-	o.entries(s.Run.No, s.Run.Incarnation, s.Entries, true)
+	o.entries(s.Run.Incarnation, s.Entries, true)
 	o.heads(s.Items)
 	return o.err
 }
@@ -145,9 +189,8 @@ func (v *View) openSnapshot(ctx context.Context, s *store.Snapshot) error {
 // List implements store.Store.
 func (v *View) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	page, err := v.Store.List(ctx, f)
-	o := v.opener(ctx)
 	for i := range page.Runs {
-		o.run(&page.Runs[i])
+		v.p.holding(ctx, &page.Runs[i]).run(&page.Runs[i])
 	}
 	return page, err
 }
@@ -156,23 +199,35 @@ func (v *View) List(ctx context.Context, f store.Filter) (store.Page, error) {
 // values if they are stored in less than store.LargeValue.
 func (v *View) History(ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
 	entries, err := v.Store.History(ctx, q)
-	v.opener(ctx).entries(q.Run, q.Incarnation, entries, false)
+	v.of(ctx, q.Run).entries(q.Incarnation, entries, false)
 	return entries, err
+}
+
+// Values returns entries of a run with their values, however large they are. An error says
+// that one of them could not be read or opened.
+func (v *View) Values(ctx context.Context, run store.RunNo, incarnation int, locs []string) ([]store.Entry, error) {
+	q := store.HistoryQuery{Run: run, Incarnation: incarnation, Locs: locs, Values: true}
+	entries, err := v.Store.History(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	o := v.of(ctx, run)
+	o.entries(incarnation, entries, false)
+	return entries, o.err
 }
 
 // Inbox implements store.Store.
 func (v *View) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
 	items, err := v.Store.Inbox(ctx, run, ids...)
-	v.opener(ctx).items(items)
+	v.of(ctx, run).items(items)
 	return items, err
 }
 
 // Feeds implements store.Store.
 func (v *View) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, error) {
 	feeds, err := v.Store.Feeds(ctx, q)
-	o := v.opener(ctx)
 	for i := range feeds {
-		o.value(&feeds[i].Value)
+		v.of(ctx, feeds[i].Run).value(&feeds[i].Value, what{sort: settingOf, name: feeds[i].Name})
 	}
 	return feeds, err
 }
@@ -180,9 +235,9 @@ func (v *View) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, erro
 // Stream implements store.Store.
 func (v *View) Stream(ctx context.Context, q store.StreamQuery) ([]store.StreamItem, error) {
 	items, err := v.Store.Stream(ctx, q)
-	o := v.opener(ctx)
+	o := v.of(ctx, q.Run)
 	for i := range items {
-		o.value(&items[i].Value)
+		o.value(&items[i].Value, what{sort: streamItem, name: q.Name})
 	}
 	return items, err
 }
@@ -190,17 +245,20 @@ func (v *View) Stream(ctx context.Context, q store.StreamQuery) ([]store.StreamI
 // Audit implements store.Store.
 func (v *View) Audit(ctx context.Context, run store.RunNo) ([]store.Audit, error) {
 	audit, err := v.Store.Audit(ctx, run)
-	v.opener(ctx).audit(audit)
+	v.of(ctx, run).audit(audit)
 	return audit, err
 }
 
 // DeadLetters implements store.Store.
 func (v *View) DeadLetters(ctx context.Context, f store.DeadFilter) (store.DeadPage, error) {
 	page, err := v.Store.DeadLetters(ctx, f)
-	o := v.opener(ctx)
+	openers := map[store.RunNo]*opener{}
 	for i := range page.Letters {
-		o.value(&page.Letters[i].Item.Value)
-		o.value(&page.Letters[i].Item.Verdict)
+		l := &page.Letters[i]
+		if openers[l.Run] == nil {
+			openers[l.Run] = v.of(ctx, l.Run)
+		}
+		openers[l.Run].item(&l.Item)
 	}
 	return page, err
 }

@@ -13,13 +13,12 @@ import (
 
 // spot is the place of a value in the contract's types.
 type spot struct {
-	entry       bool // of a history: equal values must have equal stored values
-	run         store.RunNo
-	runID       string // if the number is not known yet
-	incarnation int
-	loc         string
-	inline      bool // not to be put into an object
-	secret      bool // only to be encrypted
+	entry  bool // of a history: equal values must have equal stored values
+	run    store.RunNo
+	runID  string // if the number is not known yet
+	what   what
+	inline bool // not to be put into an object
+	secret bool // only to be encrypted
 }
 
 // group returns the name of the group of the run's objects, which identifies the run;
@@ -34,11 +33,25 @@ func (s *spot) group() string {
 	return groupOfID(s.runID)
 }
 
+// holder returns the run as the place of the value names it.
+func (s *spot) holder() holder {
+	if s.run != 0 {
+		return holder{form: byNo, no: s.run}
+	}
+	return holder{form: byID, id: s.runID}
+}
+
+// is returns the spot of a value of the same run.
+func (s spot) is(w what) spot {
+	s.what = w
+	return s
+}
+
 // at returns the place and the group of a value that is written.
 func (s *spot) at() at {
-	out := at{group: s.group(), secret: s.secret}
+	out := at{group: s.group(), secret: s.secret, holder: s.holder(), what: s.what}
 	if s.entry && s.run != 0 {
-		out.place = fmt.Sprintf("entry %d %d %s", s.run, s.incarnation, s.loc)
+		out.place = fmt.Sprintf("entry %d %d %s", s.run, s.what.no, s.what.loc)
 		return out
 	}
 	var random [16]byte
@@ -68,11 +81,11 @@ func (f visit) text(t *string, s spot) {
 }
 
 func (f visit) turn(t *store.Turn) {
-	here := spot{run: t.Run, incarnation: t.Incarnation}
+	here := spot{run: t.Run}
 	for _, entries := range [][]store.Entry{t.Rewrites, t.Entries} {
 		for i := range entries {
-			s := here
-			s.entry, s.loc = true, entries[i].Loc
+			s := here.is(ofEntry(t.Incarnation, &entries[i]))
+			s.entry = true
 			f(&entries[i].Value, s)
 		}
 	}
@@ -81,34 +94,34 @@ func (f visit) turn(t *store.Turn) {
 	inline.inline = true
 	for _, list := range [][]store.Consumption{t.Consumed, t.Answers} {
 		for i := range list {
-			f(&list[i].Verdict, inline)
+			f(&list[i].Verdict, inline.is(ofAnswer(list[i].Item)))
 		}
 	}
 	for i := range t.Refused {
-		f(&t.Refused[i].Reason, inline)
+		f(&t.Refused[i].Reason, inline.is(ofAnswer(t.Refused[i].Item)))
 	}
 	for i := range t.Values {
-		f(&t.Values[i].Value, inline)
+		f(&t.Values[i].Value, inline.is(what{sort: settingOf, name: t.Values[i].Name}))
 	}
 	for i := range t.Appends {
-		f(&t.Appends[i].Value, inline)
+		f(&t.Appends[i].Value, inline.is(what{sort: streamItem, name: t.Appends[i].Name}))
 	}
-	f.audit(t.Audit)
+	f.audit(t.Audit, here)
 	if u := t.Update; u != nil {
-		f(&u.Output, here)
-		f.text(&u.Reason, here)
+		f(&u.Output, here.is(what{sort: outputOf}))
+		f.text(&u.Reason, here.is(what{sort: reasonOf}))
 		if u.Continue != nil {
-			f(&u.Continue.Input, here)
+			f(&u.Continue.Input, here.is(what{sort: inputOf, no: int64(t.Incarnation) + 1}))
 		}
 		f.commands(u.Sends)
 	}
 	f.commands(t.Sends)
 }
 
-func (f visit) audit(audit []store.Audit) {
+func (f visit) audit(audit []store.Audit, s spot) {
 	for i := range audit {
-		f.text(&audit[i].Why, spot{})
-		f.text(&audit[i].Detail, spot{})
+		f.text(&audit[i].Why, s.is(what{sort: whyOf}))
+		f.text(&audit[i].Detail, s.is(what{sort: detailOf}))
 	}
 }
 
@@ -122,7 +135,7 @@ func (f visit) commands(commands []store.Command) {
 			continue
 		}
 		here := spot{runID: c.Start.ID}
-		f(&c.Start.Input, here)
+		f(&c.Start.Input, here.is(what{sort: inputOf}))
 		f.items(c.Start.Items, here)
 		if p := c.Start.Queue; p != nil {
 			asks := []store.Command{p.Ask}
@@ -131,10 +144,10 @@ func (f visit) commands(commands []store.Command) {
 		}
 		if fork := c.Start.Fork; fork != nil {
 			for i := range fork.Entries {
-				f(&fork.Entries[i].Value, here)
+				f(&fork.Entries[i].Value, here.is(ofEntry(0, &fork.Entries[i])))
 			}
 			f.items(fork.Items, here)
-			f.audit(fork.Audit)
+			f.audit(fork.Audit, here)
 		}
 	}
 }
@@ -146,9 +159,9 @@ func (f visit) items(items []store.Item, s spot) {
 }
 
 func (f visit) item(it *store.Item, s spot) {
-	f(&it.Value, s)
+	f(&it.Value, s.is(ofItem(itemOf, it)))
 	s.inline = true
-	f(&it.Verdict, s)
+	f(&it.Verdict, s.is(ofItem(verdictOf, it)))
 }
 
 // copyTurn returns a copy whose values can be replaced.
@@ -223,7 +236,7 @@ func (p *Policy) sealer(ctx context.Context) (visit, *error) {
 			return // a text that is not encrypted stays one
 		}
 		if s.entry {
-			if stored := p.recall(place{s.run, s.incarnation, s.loc}, *v); stored != nil {
+			if stored := p.recall(place{s.run, s.what}, *v); stored != nil {
 				*v = stored
 				return
 			}
@@ -261,29 +274,42 @@ func (p *Policy) SealCommands(ctx context.Context, commands []store.Command) ([]
 	return commands, *failed
 }
 
-// opener opens values where they stand.
+// opener opens values of a run where they stand.
 type opener struct {
 	p   *Policy
 	ctx context.Context // of the one call
-	err error           // the first
+	of  owner
+	err error // the first
 }
 
-func (o *opener) value(v *[]byte) {
-	if len(*v) == 0 || (*v)[0] != Marker {
-		return
+// holding returns an opener of the values of a run.
+func (p *Policy) holding(ctx context.Context, run *store.Run) *opener {
+	return &opener{p: p, ctx: ctx, of: owner{no: run.No, run: run}}
+}
+
+// value opens a value that is one of those of the list, and reports whether it could. A
+// value that cannot be opened stays as it is stored, unless it is refused because it is
+// not sealed.
+func (o *opener) value(v *[]byte, list ...what) bool {
+	if len(*v) == 0 || (*v)[0] != Marker && !o.p.requires(RequireEncrypted) {
+		return true
 	}
-	plain, err := o.p.Open(o.ctx, *v)
-	if err != nil {
-		if o.err == nil {
-			o.err = err
-		}
-		return
+	plain, err := o.p.open(o.ctx, *v, &o.of, list...)
+	if err == nil {
+		*v = plain
+		return true
 	}
-	*v = plain
+	if (*v)[0] != Marker {
+		*v = []byte{Marker, refused}
+	}
+	if o.err == nil {
+		o.err = fmt.Errorf("%s: %w", list[0], err)
+	}
+	return false
 }
 
 // text opens a text. One that cannot be opened becomes the reason.
-func (o *opener) text(t *string) {
+func (o *opener) text(t *string, w what) {
 	rest, sealed := strings.CutPrefix(*t, textMark)
 	if !sealed {
 		return
@@ -296,34 +322,40 @@ func (o *opener) text(t *string) {
 	if err != nil || !sealed {
 		return
 	}
-	plain, err := o.p.Open(o.ctx, stored)
+	plain, err := o.p.open(o.ctx, stored, &o.of, w)
 	if err == nil {
 		*t = string(plain)
 		return
 	}
 	if o.err == nil {
-		o.err = err
+		o.err = fmt.Errorf("%s: %w", w, err)
 	}
 	*t = "(" + s.String() + ")"
 }
 
 func (o *opener) run(r *store.Run) {
-	o.value(&r.Input)
-	o.value(&r.Output)
-	o.text(&r.Reason)
+	o.value(&r.Input, what{sort: inputOf, no: int64(r.Incarnation)})
+	o.value(&r.Output, what{sort: outputOf})
+	o.text(&r.Reason, what{sort: reasonOf})
 }
 
 func (o *opener) items(items []store.Item) {
 	for i := range items {
-		o.value(&items[i].Value)
-		o.value(&items[i].Verdict)
+		o.item(&items[i])
+	}
+}
+
+func (o *opener) item(it *store.Item) {
+	o.value(&it.Value, ofItem(itemOf, it))
+	if string(it.Verdict) != store.Unanswered { // which the store has written
+		o.value(&it.Verdict, ofAnswer(it.No), ofItem(verdictOf, it))
 	}
 }
 
 func (o *opener) audit(audit []store.Audit) {
 	for i := range audit {
-		o.text(&audit[i].Why)
-		o.text(&audit[i].Detail)
+		o.text(&audit[i].Why, what{sort: whyOf})
+		o.text(&audit[i].Detail, what{sort: detailOf})
 	}
 }
 
@@ -341,11 +373,12 @@ func (o *opener) heads(items []store.Item) {
 
 // entries opens the entries of a run. In a snapshot, values that are large when they are
 // open are left out, as the store leaves out values that are large as stored.
-func (o *opener) entries(run store.RunNo, incarnation int, entries []store.Entry, snapshot bool) {
+func (o *opener) entries(incarnation int, entries []store.Entry, snapshot bool) {
 	for i := range entries {
 		e := &entries[i]
 		s, sealed, err := Look(e.Value)
 		if !sealed {
+			o.value(&e.Value, ofEntry(incarnation, e)) // to be refused
 			continue
 		}
 		if err == nil && snapshot && s.Size >= store.LargeValue {
@@ -353,9 +386,11 @@ func (o *opener) entries(run store.RunNo, incarnation int, entries []store.Entry
 			continue
 		}
 		stored := e.Value
-		if o.value(&e.Value); len(stored) < store.LargeValue {
+		if o.value(&e.Value, ofEntry(incarnation, e)) {
+			o.p.remember(o.of.no, incarnation, e, stored)
+		}
+		if len(stored) < store.LargeValue {
 			e.Size = s.Size // as in a snapshot
 		}
-		o.p.remember(run, incarnation, e, stored)
 	}
 }

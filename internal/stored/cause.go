@@ -74,3 +74,10 @@ func BugOf(f *Failure) Cause {
 	}
 	return ""
 }
+
+// DamagedReason returns the reason of a run that is stalled because what is stored of it
+// cannot be read.
+func DamagedReason(damage string) string {
+	return string(CauseDamaged) + ": " + damage +
+		"; correct what is stored, or take it back with a rewind or an edit; then resume the run"
+}

@@ -27,7 +27,7 @@ var arrows = map[string][]string{
 	"store/memory":            {"store", "store/storekit"},
 	"store/internal/words":    {"store"},
 	"store/files":             {"store"},
-	"internal/payload":        {"store"},
+	"internal/payload":        {"internal/location", "store"},
 	"store/sqlite":            {"store", "store/internal/sqlstore", "store/internal/words", "store/storekit"},
 	"store/internal/sqlstore": {"store", "store/internal/words", "store/storekit"},
 	"internal/location":       {},
