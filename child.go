@@ -3,6 +3,7 @@ package stet
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/stored"
@@ -18,14 +19,15 @@ type RunFuture[Out any] struct {
 }
 
 // ChildOption is an option of Go, Call and Detach: Named, a Key, a ParentClose, or
-// OnQueue; and MaxRunTime, MaxSuspension, OnFailure or OnBug, which count for the child in
-// place of those of its definition.
+// OnQueue; MaxRunTime, MaxSuspension, OnFailure or OnBug, which count for the child in place
+// of those of its definition; and a Compensation (Undo, UndoDo), but not of Detach.
 type ChildOption interface{ applyChild(*childOptions) }
 
 type childOptions struct {
 	as    string
 	key   string
 	leave bool
+	undo  *undo
 	queue *OnQueue // nil: as the definition says
 
 	policies policies
@@ -107,8 +109,16 @@ func (w *Workflow[In, Out]) child(
 	if err = cmp.Or(o.policies.err, err); err != nil {
 		return nil, fmt.Errorf("child %s: %w", o.as, err)
 	}
+	if detached && o.undo != nil {
+		return nil, fmt.Errorf("child %s: Undo needs the child's end, and Detach does not wait for it: %w", o.as, ErrInvalid)
+	}
+	undo, err := ctx.compensation(o.undo, "child", o.as, reflect.TypeFor[Out]())
+	if err != nil {
+		return nil, err
+	}
 	call.Name, call.Key = o.as, o.key
-	child := runner.Child{Call: call, Workflow: w.name, Input: data, Headers: headers, Leave: o.leave, Detached: detached}
+	child := runner.Child{Call: call, Workflow: w.name, Input: data, Headers: headers, Leave: o.leave, Detached: detached,
+		Undo: undo}
 	if q := o.queue.over(w.options.queue); q != nil {
 		if err := q.check(); err != nil {
 			return nil, fmt.Errorf("child %s: %w", o.as, err)

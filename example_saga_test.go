@@ -8,6 +8,30 @@ import (
 	"github.com/stet-run/stet"
 )
 
+// A child is undone like a step, in the order of all: with its result, by whatever takes its
+// effect back. One that has failed has undone its own steps.
+func ExampleUndo_child() {
+	hotel := stet.Define("hotel", func(ctx stet.Context, city string) (string, error) { return "room in " + city, nil })
+	trip := stet.Define("trip", func(ctx stet.Context, city string) (string, error) {
+		_, err := hotel.Call(ctx, city, stet.Undo(func(_ context.Context, room string) error {
+			fmt.Println("give back the", room)
+			return nil
+		}))
+		if err != nil {
+			return "", err
+		}
+		return "", errors.New("no flight")
+	})
+	engine, stop := background(hotel, trip)
+	defer stop()
+
+	_, err := result(engine, trip, "Oslo")
+	fmt.Println(errors.Unwrap(err))
+	// Output:
+	// give back the room in Oslo
+	// no flight
+}
+
 // A trip is booked with one supplier. If that cannot take all of it, what it has taken is
 // given back, and then another one is tried.
 func ExampleSaga() {

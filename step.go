@@ -85,7 +85,7 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 	if err := retry.check("Retry"); err != nil {
 		return nil, nil, err
 	}
-	compensation, err := c.compensation(o.undo, call.Name, o.result)
+	compensation, err := c.compensation(o.undo, "step", call.Name, o.result)
 	if err != nil {
 		return nil, nil, err
 	}

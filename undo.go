@@ -8,7 +8,7 @@ import (
 	"github.com/stet-run/stet/internal/runner"
 )
 
-// Undo gives a step its compensation: what takes its effect back. fn gets what
+// Undo gives a step or a child its compensation: what takes its effect back. fn gets what
 // the step has returned, as it was recorded.
 //
 // When the run fails or is cancelled, and its code has ended, the compensations
@@ -31,10 +31,16 @@ import (
 // the body be executed again, with the same idempotency key and its retries, and
 // undoes it if it succeeds.
 //
+// A child (Call, Go) may have one too: it is undone, with its result, if it has succeeded. A
+// child that nobody awaits is cancelled with its scope as ever, but the scope then waits for
+// its end, because it may succeed all the same; one that goes on without its parent
+// (LeaveChild, WithoutCancel) is undone only if its end was awaited. A child that has failed
+// or was cancelled has undone its own steps.
+//
 // A variable that fn has captured has the value of the end of the code, not that
 // of the call: use what fn is given. T is the type of the step's result; another
-// one panics in Step.
-func Undo[T any](fn func(context.Context, T) error, opts ...UndoOption) StepOption {
+// one panics in Step, Call and Go.
+func Undo[T any](fn func(context.Context, T) error, opts ...UndoOption) Compensation {
 	u := undoOf(fn == nil, opts)
 	u.takes = reflect.TypeFor[T]()
 	u.call = func(ctx context.Context, e *Engine, value []byte) error {
@@ -49,7 +55,7 @@ func Undo[T any](fn func(context.Context, T) error, opts ...UndoOption) StepOpti
 
 // UndoDo is Undo for a compensation that does not need what the step has
 // returned: for Do, and for any Step.
-func UndoDo(fn func(context.Context) error, opts ...UndoOption) StepOption {
+func UndoDo(fn func(context.Context) error, opts ...UndoOption) Compensation {
 	u := undoOf(fn == nil, opts)
 	u.call = func(ctx context.Context, _ *Engine, _ []byte) error { return fn(ctx) }
 	return u
@@ -78,11 +84,19 @@ func undoOf(missing bool, opts []UndoOption) *undo {
 	return u
 }
 
-func (u *undo) applyStep(o *stepOptions) { o.undo = u }
+func (u *undo) applyStep(o *stepOptions)   { o.undo = u }
+func (u *undo) applyChild(o *childOptions) { o.undo = u }
 
-// compensation returns the runner's form of u for a step whose result is of type
-// result, or nil.
-func (c Context) compensation(u *undo, name string, result reflect.Type) (*runner.Undo, error) {
+// Compensation is what takes back the effect of a step, as an option of Step and Do, or
+// that of a child, as an option of Call and Go. Undo and UndoDo make one.
+type Compensation interface {
+	StepOption
+	ChildOption
+}
+
+// compensation returns the runner's form of u for a step or child, as what says, whose
+// result is of type result, or nil.
+func (c Context) compensation(u *undo, what, name string, result reflect.Type) (*runner.Undo, error) {
 	if u == nil {
 		return nil, nil
 	}
@@ -91,12 +105,12 @@ func (c Context) compensation(u *undo, name string, result reflect.Type) (*runne
 		if result != nil {
 			returns = "a " + result.String()
 		}
-		panic(fmt.Sprintf("stet: step %q: Undo takes a %s, the step returns %s", name, u.takes, returns))
+		panic(fmt.Sprintf("stet: %s %q: Undo takes a %s, the %s returns %s", what, name, u.takes, what, returns))
 	}
 	e := c.env.engine
 	retry := u.retry.over(c.env.retry)
 	if err := retry.check("Retry"); err != nil {
-		return nil, fmt.Errorf("undo of step %q: %w", name, err)
+		return nil, fmt.Errorf("undo of %s %q: %w", what, name, err)
 	}
 	return &runner.Undo{
 		Policy: retry.policy(e.errors),

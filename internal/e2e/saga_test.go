@@ -75,20 +75,9 @@ func TestSagaCrashesEverywhere(t *testing.T) {
 			trip := stet.Define("trip", bookTrip, stet.Retry{First: 1, Jitter: stet.None})
 			got, err := stettest.CrashEverywhere(t, trip, c.seats,
 				stettest.Checking(func(ctx context.Context, e *stet.Engine, id string) error {
-					entries, err := e.Runs().History(ctx, id, stet.HistoryQuery{})
+					undone, owed, err := undoneBy(ctx, e, id)
 					if err != nil {
 						return err
-					}
-					slices.SortFunc(entries, func(a, b stet.HistoryEntry) int { return int(a.Number - b.Number) })
-					var undone, owed []string
-					for _, x := range entries {
-						place, is := strings.CutSuffix(x.Location, "/undo")
-						switch {
-						case is && x.State == store.Done:
-							undone = append(undone, place)
-						case x.Owes && x.State == store.Done && !x.Undone:
-							owed = slices.Insert(owed, 0, x.Location)
-						}
 					}
 					if !slices.Equal(undone, c.undone) || !slices.Equal(owed, c.owed) {
 						return fmt.Errorf("undone were %q, want %q; not undone are %q, want %q", undone, c.undone, owed, c.owed)
@@ -103,6 +92,23 @@ func TestSagaCrashesEverywhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// undoneBy returns what a run has undone, in that order, and what it has not, the newest
+// first.
+func undoneBy(ctx context.Context, e *stet.Engine, id string) (undone, owed []string, err error) {
+	entries, err := e.Runs().History(ctx, id, stet.HistoryQuery{})
+	slices.SortFunc(entries, func(a, b stet.HistoryEntry) int { return int(a.Number - b.Number) })
+	for _, x := range entries {
+		place, is := strings.CutSuffix(x.Location, "/undo")
+		switch {
+		case is && x.State == store.Done:
+			undone = append(undone, place)
+		case x.Owes && x.State == store.Done && !x.Undone:
+			owed = slices.Insert(owed, 0, x.Location)
+		}
+	}
+	return undone, owed, err
 }
 
 // TestSagaUndoesWhatItIsToldTo: by its option, by Rollback, or by nothing; the error is the

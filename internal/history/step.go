@@ -104,12 +104,16 @@ func UndoOf(step location.Loc) location.Loc { return step.Name("undo", 1) }
 
 // Owed lists the locations of the steps in a history that carry a compensation, have
 // completed and were not undone. They are in text form and in the order in which they
-// would be undone: the newest completion first.
+// would be undone: the newest completion first. Before them are children that are not known
+// to have ended.
 func Owed(entries []store.Entry) []string {
 	undone := map[string]bool{}
 	var owed []store.Entry
+	var open []string
 	for i := range entries {
 		switch e := &entries[i]; {
+		case e.Kind == store.KindChild && e.State == store.Open && e.Owes:
+			open = append(open, place(e).String())
 		case e.State != store.Done:
 		case e.Kind.Undoes():
 			undone[e.Loc] = true
@@ -123,7 +127,7 @@ func Owed(entries []store.Entry) []string {
 		}
 		return cmp.Compare(b.Seq, a.Seq)
 	})
-	var places []string
+	places := open
 	for i := range owed {
 		if at := place(&owed[i]); !undone[string(UndoOf(at))] {
 			places = append(places, at.String())

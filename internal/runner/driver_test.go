@@ -212,6 +212,7 @@ func (d *driver) nudge() bool {
 	case d.endOther():
 	case d.grant():
 	case d.giveEvent():
+	case d.endCancelled():
 	case !d.cancelAsked():
 		d.give(store.Item{Kind: store.ItemCancel, Name: "operator"})
 	default:

@@ -157,13 +157,13 @@ func New(cfg Config) *Interpreter {
 		Owner: owner{r}, Scheduler: r.sched,
 	})
 	r.promises = promises{j: r.j, made: map[string]*promiseOp{}, resolved: map[string]store.Item{}}
-	r.runs = runs.New(r.j, cfg.Knows)
+	r.runs = runs.New(r.j, cfg.Knows, owner{r}.Owe)
 	var err error
 	if r.undo, err = newUndoing(&r.cfg, r.j); err != nil {
 		r.damaged("", err)
 	}
 	r.topics = topics.New(r.j)
-	r.undo.open = func() []location.Loc { return r.steps.Owing(r.j.Pending()) }
+	r.undo.open = func() []location.Loc { return append(r.steps.Owing(r.j.Pending()), r.runs.Owing()...) }
 	r.steps = attempts.New(r.j, owner{r}, cfg.PauseAfter, cfg.First)
 	r.Deliver(cfg.Items...)
 	r.root = r.begin(func(b *Branch) (any, error) {

@@ -147,17 +147,20 @@ func (d *driver) endOther() bool {
 func (d *driver) endChild(id string) {
 	d.j.out.ended[id] = true
 	d.ends++
-	d.give(endOf(id, id))
+	it := endOf(id, id)
+	d.chargeChild(d.j.out.started[id].ParentLoc, &it)
+	d.give(it)
 }
 
 // endCancelled ends a child that was cancelled: nobody waits for it.
-func (d *driver) endCancelled() {
+func (d *driver) endCancelled() bool {
 	for _, id := range slices.Sorted(maps.Keys(d.j.out.cancelled)) {
 		if start := d.j.out.started[id]; start != nil && start.ParentLoc != "" && !d.j.out.ended[id] {
 			d.endChild(id)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // orphaned returns a child that should have been cancelled with this run, or "".
@@ -205,6 +208,9 @@ func (j *durable) renew() string {
 func (x *execution) child(b *Branch, s *stmt) error {
 	c := Child{Call: at(s.name), Workflow: "w", Input: []byte(s.name), Leave: s.kind == "leave",
 		Detached: s.kind == "detach"}
+	if x.d.prog.saga != nil && !c.Detached && s.every < 3 {
+		c.Undo = x.compensation(s)
+	}
 	o, err := b.StartChild(c)
 	if err != nil {
 		x.note(b, s, "not started", err)

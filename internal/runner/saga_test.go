@@ -136,9 +136,22 @@ func (x *execution) undo(s *stmt) *Undo {
 	if s.kind != "keep" && (s.kind != "tx" || s.limit > 1 || x.d.prog.saga == nil) {
 		return nil
 	}
+	return x.compensation(s)
+}
+
+// compensation is that of a step or a child.
+func (x *execution) compensation(s *stmt) *Undo {
 	d := x.d
 	return &Undo{Policy: twice, Func: func(_ context.Context, b *Body, value []byte) BodyResult {
-		if e := d.j.entries[string(b.Location.Parent())]; !bytes.Equal(e.Value, value) || !e.Owes {
+		e := d.j.entries[string(b.Location.Parent())]
+		want := e.Value
+		if e.Kind == store.KindChild {
+			link, err := stored.DecodeLink(e.State, e.Value)
+			if want = link.Output; err != nil {
+				d.j.violate("the entry of %s cannot be read: %v", b.Location.Parent(), err)
+			}
+		}
+		if !bytes.Equal(want, value) || !e.Owes {
 			d.j.violate("%s is given %q, recorded is %+v", b.Location, value, e)
 		}
 		if s.times == 2 && b.Attempt < 4 {
@@ -192,6 +205,14 @@ func (d *driver) cancelledLate() bool {
 func (d *driver) charge(b *Body, result BodyResult) {
 	if e, _ := b.Entry(0, 0, nil); e.Owes && result.Failure == nil {
 		d.charged[string(b.Location)] = true
+	}
+}
+
+// chargeChild notes that a child that carries a compensation has succeeded.
+func (d *driver) chargeChild(loc string, end *store.Item) {
+	e, err := stored.DecodeEnd(end.Value)
+	if open := d.j.entries[loc]; err == nil && e.Status == store.Succeeded && open.Owes && open.State == store.Open {
+		d.charged[loc] = true
 	}
 }
 

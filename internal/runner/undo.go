@@ -143,13 +143,16 @@ func (r *Interpreter) dropCode() {
 				r.undo.last = append(r.undo.last, o)
 			}
 		}
+		for _, src := range b.Lingering() {
+			r.undo.last = append(r.undo.last, src.Op.(*journal.Op))
+		}
 	}
 	if r.j.Live() || r.undo.begun {
 		return
 	}
 	r.goLive()
 	for _, o := range r.undo.last {
-		if o.Rec != nil && o.Rec.State == store.Done {
+		if o.Rec != nil && o.Rec.State == store.Done && o.Rec.Seq == 0 {
 			o.RecallUnnumbered()
 		}
 	}

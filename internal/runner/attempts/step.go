@@ -485,11 +485,14 @@ func (o *undo) giveUp() {
 
 // UndoOf returns what the code has to undo a recorded operation with, or nil.
 func UndoOf(o *journal.Op) *Undo {
-	if step, ok := o.Is.(*step); ok {
-		return step.spec.Undo
+	if x, ok := o.Is.(interface{ Compensation() *Undo }); ok {
+		return x.Compensation()
 	}
 	return nil // Removed
 }
+
+// Compensation returns what undoes the step, or nil.
+func (o *step) Compensation() *Undo { return o.spec.Undo }
 
 // failsTooOften reports whether the run is to be paused for the attempt of a step that
 // has just failed, and that another one is to follow.

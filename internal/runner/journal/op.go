@@ -34,6 +34,9 @@ type Op struct {
 	Closed     bool       // cancelled or withdrawn: what arrives for it is dropped
 	Refused    bool       // closed or cancelled while it is awaited: the code sees ErrCancelled
 	Started    bool       // took effect: registered, timer set, or body queued
+	// Always says that a replay hands a recorded completion over also if no branch waits for
+	// it: something else may have.
+	Always bool
 
 	arrived  bool         // is in the lane of its kind
 	expected bool         // is in a heap of the replay, or has taken effect or will

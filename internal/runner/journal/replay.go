@@ -115,7 +115,7 @@ func pop(h *heap.Min[*Op]) *Op {
 	for h.Len() > 0 {
 		o := h.Pop()
 		o.expected = false
-		if !o.Closed && !o.Settled() && o.IsAwaited() {
+		if !o.Closed && !o.Settled() && (o.IsAwaited() || o.Always) {
 			return o
 		}
 	}

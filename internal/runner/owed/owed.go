@@ -1,5 +1,5 @@
 // Package owed knows what of a run is to be undone, if that is: the effects of completed
-// steps that carry a compensation and were not undone. It executes nothing.
+// steps and children that carry a compensation and were not undone. It executes nothing.
 package owed
 
 import (
@@ -10,6 +10,7 @@ import (
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner/attempts"
 	"github.com/stet-run/stet/internal/runner/journal"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -20,6 +21,7 @@ type Effect struct {
 	Undo   *attempts.Undo // nil: the code has none any more
 	Undone bool
 
+	kind  store.Kind
 	seq   int64
 	pos   int64 // of its hand-over in this activation; 0: recorded before
 	value []byte
@@ -48,7 +50,7 @@ func New(entries []store.Entry) Effects {
 // journal; 0: it is recorded.
 func (x *Effects) Add(o *journal.Op, undo *attempts.Undo, seq, pos int64) {
 	o.In.Owe()
-	d := &Effect{Loc: o.Loc, In: o.In, seq: seq, pos: pos, Undo: undo, value: o.Value, size: len(o.Value)}
+	d := &Effect{Loc: o.Loc, In: o.In, kind: o.Kind, seq: seq, pos: pos, Undo: undo, value: o.Value, size: len(o.Value)}
 	if d.size >= store.LargeValue {
 		if pos > 0 {
 			x.heavy = append(x.heavy, d)
@@ -125,12 +127,17 @@ func (x *Effects) Within(scope location.Loc) []*Effect {
 	return slices.DeleteFunc(x.Newest(), func(d *Effect) bool { return !scope.Contains(d.Loc) || scope.Spans(d.Loc) })
 }
 
-// Value returns what the step has returned. fetch reads it where it was dropped.
+// Value returns what the step or child has returned. fetch reads it where it was dropped.
 func (d *Effect) Value(fetch func(loc string) ([]byte, error)) ([]byte, error) {
-	if d.value == nil && d.size > 0 {
-		return fetch(string(d.Loc))
+	if d.value != nil || d.size == 0 {
+		return d.value, nil
 	}
-	return d.value, nil
+	value, err := fetch(string(d.Loc))
+	if err != nil || d.kind != store.KindChild {
+		return value, err
+	}
+	link, err := stored.DecodeLink(store.Done, value)
+	return link.Output, err
 }
 
 // Lacking is the divergence in which the code has no compensation for what the history

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/attempts"
 	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -22,6 +23,9 @@ type Child struct {
 	Leave bool
 	// Detached says that nothing awaits the child: its end is not reported.
 	Detached bool
+	// Undo is the child's compensation, or nil. With one, the scope waits for the end of the
+	// child when it has cancelled it.
+	Undo *attempts.Undo
 	// Place puts the start of a child that is not recorded on a queue; nil: it is on
 	// none. The start has its ID and the group of its parent. It is called on the run's
 	// goroutine. An error breaks the activation.
@@ -35,12 +39,15 @@ type child struct {
 	heads []byte      // its headers
 	place store.Start // Queue and the Shard's Group are set, of a child on a queue
 	owned bool        // it is cancelled with its scope
+	undo  *attempts.Undo
+	ends  bool // its scope has: it is to be cancelled, and its end is awaited
+	asked bool // of these, it is requested to
 }
 
 // StartChild starts a run in the turn. It returns at once, unless no process has ever
 // registered the workflow: then the failure is handed over like a completion.
 func (r *Runs) StartChild(b *sched.Branch, c Child) (*Future, error) {
-	o := &child{awaited: awaited{runs: r}, input: c.Input, heads: c.Headers}
+	o := &child{awaited: awaited{runs: r}, input: c.Input, heads: c.Headers, undo: c.Undo}
 	r.j.Declare(b, &o.Op, o, c.Call, store.KindChild)
 	c.Leave = c.Leave || c.Detached || c.Call.Shield || b.Shielded()
 	if o.Rec == nil {
@@ -61,6 +68,10 @@ func (r *Runs) StartChild(b *sched.Branch, c Child) (*Future, error) {
 	}
 	if o.owned {
 		b.Scope().Own(o)
+	}
+	if o.Rec != nil && o.Rec.Seq > 0 && o.undo != nil {
+		o.Always = true // its scope, or the undoing of the run, may have waited for it
+		o.Expect()
 	}
 	r.add(&o.awaited)
 	return &Future{&o.awaited}, nil
@@ -123,10 +134,11 @@ func ChildID(seed store.Seed, generation int, loc location.Loc, again int64) str
 
 func (o *child) Start() {
 	j := o.J
+	defer o.stop()
 	switch {
 	case o.Started || o.lost:
 	case o.Rec == nil:
-		o.Write(store.Entry{State: store.Open, Started: j.Now(), Value: o.link.Encode()})
+		o.open()
 		j.Log.Send(o.command())
 		if !o.link.Detached && j.Run.Output != nil {
 			// The run has ended once: a retry may find a child that has ended and said so.
@@ -159,7 +171,7 @@ func (o *child) command() store.Command {
 // cancelled.
 func (o *child) Take() {
 	j := o.J
-	if o.lost || o.link.Former == "" || o.end.Status != store.Cancelled {
+	if o.lost || o.link.Former == "" || o.end.Status != store.Cancelled || o.ends {
 		o.awaited.Take()
 		return
 	}
@@ -172,18 +184,62 @@ func (o *child) Take() {
 		o.arrive()
 		return
 	}
-	o.Write(store.Entry{State: store.Open, Started: j.Now(), Value: o.link.Encode()})
+	o.open()
 	j.Log.Send(o.command())
+}
+
+// open records that the child was started.
+func (o *child) open() {
+	o.Write(store.Entry{
+		State: store.Open, Started: o.J.Now(), Owes: o.undo != nil && o.owned, Value: o.link.Encode(),
+	})
+}
+
+// Compensation returns what undoes the child, or nil.
+func (o *child) Compensation() *attempts.Undo { return o.undo }
+
+func (o *child) Outcome(e store.Entry) store.Entry {
+	if e.Owes = o.undo != nil; e.Owes && o.Failure == nil {
+		o.runs.owe(&o.Op, o.undo)
+	}
+	return o.awaited.Outcome(e)
+}
+
+// Linger returns what settles with the end of a child that carries a compensation: whether
+// it has had an effect is known then only.
+func (o *child) Linger() *sched.Source {
+	if !o.ends || o.Closed {
+		return nil
+	}
+	return &o.Source
+}
+
+// stop cancels a child whose scope has ended and waits for its end.
+func (o *child) stop() {
+	if !o.ends || o.asked || !o.J.Live() || !o.Written() || o.Settled() {
+		return
+	}
+	o.asked = true
+	o.J.Log.Send(history.CancelChild(o.J.Run, o.Loc, o.link.RunID, "its parent does not wait for it any more"))
 }
 
 // CloseOwned ends the wait for a child whose scope has ended or was cancelled, and
 // cancels the child. A branch that awaits it gets ErrCancelled. While the run replays, a
-// withdrawal that is recorded is durable; another is for when the run goes live.
+// withdrawal that is recorded is durable; another is for when the run goes live. A child
+// that carries a compensation is awaited until it has ended.
 func (o *child) CloseOwned() {
 	if o.Closed || o.Settled() {
 		return
 	}
 	j := o.J
+	if o.undo != nil && !o.forgotten {
+		if !o.ends {
+			o.ends = true
+			o.Pend()
+			o.stop()
+		}
+		return
+	}
 	o.Closed, o.Refused = true, true
 	if o.owned && o.link.Dropped == 0 {
 		o.link.Dropped = j.Seq() + 1

@@ -22,6 +22,7 @@ import (
 
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/attempts"
 	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -32,6 +33,7 @@ import (
 type Runs struct {
 	j       *journal.Journal
 	knows   func(workflow string) (bool, error)
+	owe     func(o *journal.Op, undo *attempts.Undo)
 	byName  map[string]*awaited    // by what their ends are called by
 	again   map[location.Loc]int64 // how often children were started again, if they were
 	early   []store.Item           // ends that were delivered before the run was live
@@ -39,9 +41,23 @@ type Runs struct {
 }
 
 // New returns the other runs of a run: none so far. knows reports whether any node has
-// ever registered a workflow; its error breaks the activation. nil: all are known.
-func New(j *journal.Journal, knows func(workflow string) (bool, error)) *Runs {
-	return &Runs{j: j, knows: knows, byName: map[string]*awaited{}}
+// ever registered a workflow; its error breaks the activation. nil: all are known. owe is
+// called when a child that carries a compensation is handed over as succeeded.
+func New(j *journal.Journal, knows func(workflow string) (bool, error), owe func(*journal.Op, *attempts.Undo)) *Runs {
+	return &Runs{j: j, knows: knows, owe: owe, byName: map[string]*awaited{}}
+}
+
+// Owing returns the locations of children that carry a compensation, have been started and
+// are not known to have ended, the newest first.
+func (r *Runs) Owing() []location.Loc {
+	var places []location.Loc
+	for _, o := range slices.Backward(r.open(func(o *awaited) bool {
+		c, ok := o.Is.(*child)
+		return ok && c.undo != nil && c.owned && o.Written() && !o.Settled()
+	})) {
+		places = append(places, o.Loc)
+	}
+	return places
 }
 
 // Next hands over the end of the other run that has come first. It reports whether there

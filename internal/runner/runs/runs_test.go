@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/runner/attempts"
 	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/runner/runs"
 	"github.com/stet-run/stet/internal/runner/sched"
@@ -24,6 +25,7 @@ type run struct {
 	err    error
 	over   string
 	done   bool
+	owed   int
 }
 
 func (r *run) Execute() (any, error) {
@@ -62,7 +64,8 @@ func begin(t *testing.T, of store.Run, entries []store.Entry, code func(r *run) 
 	r := &run{t: t, code: code}
 	r.sched = sched.New(r)
 	r.j = journal.New(journal.Config{Run: &of, Entries: entries, Owner: r, Scheduler: r.sched})
-	r.Runs = runs.New(r.j, func(workflow string) (bool, error) { return workflow != "unknown", nil })
+	r.Runs = runs.New(r.j, func(workflow string) (bool, error) { return workflow != "unknown", nil },
+		func(*journal.Op, *attempts.Undo) { r.owed++ })
 	r.sched.Begin(&r.branch, nil, "", false, r)
 	t.Cleanup(r.sched.Unwind)
 	r.j.Advance(100, 100)

@@ -299,6 +299,15 @@ func (b *Branch) CloseOwned() {
 	}
 }
 
+// Lingering returns what the branch's scopes wait for behind the end of their code.
+func (b *Branch) Lingering() []*Source {
+	var list []*Source
+	for _, s := range b.scopes {
+		list = append(list, s.lingering()...)
+	}
+	return list
+}
+
 // AwaitedOperations yields the operations in which the branch is blocked.
 func (b *Branch) AwaitedOperations() iter.Seq[Operation] {
 	return func(yield func(Operation) bool) {

@@ -40,6 +40,13 @@ type Owned interface {
 	CloseOwned()
 }
 
+// Lingering is something that ends with its scope and whose end the scope waits for.
+type Lingering interface {
+	Owned
+	// Linger returns what settles with its end; nil: nothing is waited for.
+	Linger() *Source
+}
+
 // Location returns the location of the scope.
 func (s *Scope) Location() location.Loc { return s.loc }
 
@@ -58,6 +65,19 @@ func (s *Scope) closeOwned() {
 	for _, x := range s.owned {
 		x.CloseOwned()
 	}
+}
+
+// lingering returns what the scope waits for behind the end of its code.
+func (s *Scope) lingering() []*Source {
+	var list []*Source
+	for _, x := range s.owned {
+		if l, ok := x.(Lingering); ok && !x.Settled() {
+			if src := l.Linger(); src != nil {
+				list = append(list, src)
+			}
+		}
+	}
+	return list
 }
 
 // NextDerived counts the values that are derived in the scope, from 1.
@@ -110,6 +130,11 @@ func (b *Branch) endScope() {
 		b.wait, s.end = nil, nil
 	}
 	s.closeOwned()
+	for _, x := range s.lingering() {
+		w := b.NewWait(Call{Shield: true})
+		w.Add(x)
+		_, _ = b.Block(w) // no cancel reaches it
+	}
 	for _, f := range s.failed {
 		if !f.taken {
 			b.sched.owner.Unawaited(f)
