@@ -277,8 +277,7 @@ func (d *driver) verifyUndone(over *Outcome) string {
 	if err != nil {
 		return err.Error()
 	}
-	// A terminate within a replay may miss one behind a wait without a record: decision 30.
-	if over.Reason != "terminated" && d.wants(over.Status) {
+	if over.Reason == "terminated" || d.wants(over.Status) {
 		if missed := d.uncompensated(slices.Concat(undone, bySagas), end.Owed); missed != nil {
 			return fmt.Sprintf("the run is %s (%s); %q had an effect and are neither undone (%q) nor owed (%q)",
 				over.Status, over.Reason, missed, undone, end.Owed)

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -416,5 +418,62 @@ func TestSagaWithAKey(t *testing.T) {
 	s.wantUndone()
 	if !location.Loc("").Name("book", 1).Contains(location.Loc("").Name("book", 1).Key("k", 1)) {
 		t.Error("the locations tell them apart by themselves")
+	}
+}
+
+// TestWhatMayHaveUsedItsPermit: bodies whose permits had come, by one grant, may have had
+// their effect before the process died. A terminate lists them, and a cancel sees to their
+// ends.
+func TestWhatMayHaveUsedItsPermit(t *testing.T) {
+	for _, cancel := range []bool{false, true} {
+		s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
+			var branches []*Future
+			for _, name := range []string{"x", "y"} {
+				branches = append(branches, b.Go(at(name), func(b *Branch) (any, error) {
+					undo := &Undo{Policy: once, Func: func(_ context.Context, body *Body, _ []byte) BodyResult {
+						s.undone = append(s.undone, body.Location.String())
+						return BodyResult{}
+					}}
+					return b.Step(Step{Call: at("one"), Policy: once, Undo: undo, Permit: &permit.Place{Queue: "q"}})
+				}))
+			}
+			_, err := b.Compose(at("all"), Join, branches)
+			return result("done", err)
+		})
+		s.play()
+		var grants []permit.StepGrant
+		for ticket, a := range s.j.queues.asked {
+			a.granted = 1
+			grants = append(grants, permit.StepGrant{Ticket: ticket, Loc: a.loc})
+		}
+		s.deliver(*permit.GrantSteps("q", s.j.run.ID, grants).Item)
+		if s.wantFlight("x/one", "y/one"); len(s.flight) == 0 {
+			t.Fatal("no body has begun")
+		}
+		if cancel {
+			s.crash()
+			s.cancel()
+			s.wantFlight("x/one", "y/one")
+			s.end("x/one", "a")
+			s.end("y/one", "b")
+			s.finish()
+			s.want(store.Cancelled, "")
+			s.wantUndone("y/one/undo", "x/one/undo")
+			continue
+		}
+		s.leave()
+		s.activate()
+		s.r.Terminate(s.j.send(store.Item{Kind: store.ItemTerminate, Sent: s.clock}))
+		s.j.claim()
+		s.r.Resumed()
+		s.advance()
+		for s.take() {
+			s.commit()
+		}
+		end, err := stored.DecodeEnding(s.j.run.Output)
+		slices.Sort(end.Owed)
+		if want := []string{"x/one", "y/one"}; err != nil || !slices.Equal(end.Owed, want) {
+			t.Errorf("owed are %q, %v; want %q", end.Owed, err, want)
+		}
 	}
 }

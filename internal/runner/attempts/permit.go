@@ -227,12 +227,22 @@ func (p *permits) goLive() {
 	grants := p.early
 	p.early = nil
 	for i := range grants {
-		if t := p.tickets[permit.Ticket(&grants[i])]; t != nil && t.op != nil && t.op.leavesNoTrace() {
-			t.op.unsure = true // the permit may have been used
+		for _, name := range permit.Tickets(&grants[i]) {
+			if t := p.tickets[name]; t != nil && t.op != nil && t.op.leavesNoTrace() {
+				t.op.unsure = true // the permit may have been used
+			}
 		}
 		grants[i].State = store.Seen // noted when they came
 		p.deliver(grants[i])
 	}
+}
+
+// mayUse reports whether a former activation may have begun the body of a step that waits
+// for a permit: it has come, and the replay has not looked at it yet.
+func (p *permits) mayUse(o *step) bool {
+	return o.permit != nil && o.leavesNoTrace() && slices.ContainsFunc(p.early, func(it store.Item) bool {
+		return slices.Contains(permit.Tickets(&it), o.permit.place.Ticket)
+	})
 }
 
 // drop gives back what an operation has asked for that the code has no more, or that is

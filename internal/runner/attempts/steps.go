@@ -184,7 +184,8 @@ func (s *Steps) executing() bool {
 func (s *Steps) Owing(pending []*journal.Op) []location.Loc {
 	var owing []*step
 	for _, op := range pending {
-		if o, ok := op.Is.(*step); ok && !o.Closed && !o.Settled() && (o.unsure || o.mayHaveBegun()) {
+		o, ok := op.Is.(*step)
+		if ok && !o.Closed && !o.Settled() && (o.unsure || o.mayHaveBegun() || s.permits.mayUse(o)) {
 			owing = append(owing, o)
 		}
 	}
