@@ -109,7 +109,7 @@ func (d DeadLetters) List(ctx context.Context, f store.DeadFilter) (letters []De
 		if l.Item.Verdict != nil {
 			of.Reason = textOf(l.Item.Verdict)
 		}
-		headers := l.Item.Headers
+		headers, _ := stored.SplitExpiry(l.Item.Headers)
 		if x := deliveredEvent(&l.Item); x != nil {
 			of.Name, of.value, headers = x.Topic, x.Event.Value, x.Event.Headers
 		}
@@ -161,8 +161,9 @@ func (d DeadLetters) Replay(ctx context.Context, number store.ItemNo, runID stri
 	if err := payload.Readable(letter.Value); err != nil {
 		return fmt.Errorf("replay dead letter %d: give this process the keys and the objects of the store: %w", number, err)
 	}
+	headers, _ := stored.SplitExpiry(letter.Headers) // a person wants it received
 	_, err = d.engine.put(ctx, runID, &store.Item{Kind: store.ItemMessage, Name: letter.Name,
-		ID: fmt.Sprintf("d:%d", number), Origin: uuid.NewString(), Value: letter.Value, Headers: letter.Headers})
+		ID: fmt.Sprintf("d:%d", number), Origin: uuid.NewString(), Value: letter.Value, Headers: headers})
 	if err != nil && !errors.Is(err, errDuplicate) {
 		return fmt.Errorf("replay dead letter %d: %w", number, err)
 	}

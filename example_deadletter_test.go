@@ -3,6 +3,7 @@ package stet_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
@@ -50,4 +51,25 @@ func ExampleEngine_DeadLetters() {
 	// item <nil> plate
 	// plate <nil>
 	// left to remove: 0 <nil>
+}
+
+// A message that is of no use tomorrow expires: a run that comes to it too late waits for
+// the next one.
+func ExampleExpiresIn() {
+	offer := stet.Message[string]("offer")
+	buy := stet.Define("buy", func(ctx stet.Context, _ int) (string, error) { return offer.Receive(ctx) })
+	engine, stop := background(buy)
+	defer stop()
+	ctx := context.Background()
+
+	run, err := buy.Start(ctx, engine, 0, stet.ID("buyer-1"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(offer.Send(ctx, engine, "buyer-1", "half price", stet.ExpiresIn(24*time.Hour)))
+	fmt.Println(run.Wait(ctx))
+	// Output:
+	// <nil>
+	// half price <nil>
 }

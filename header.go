@@ -37,7 +37,7 @@ func (h Headers) encode(under []byte) ([]byte, error) {
 		if key == "" {
 			return nil, fmt.Errorf("headers: expected a key, found an empty one: %w", ErrInvalid)
 		}
-		if key == stored.PolicyHeader {
+		if key == stored.PolicyHeader || key == stored.ExpiryHeader {
 			return nil, fmt.Errorf("headers: expected a key other than %q, which is reserved: %w", key, ErrInvalid)
 		}
 		all[key] = value

@@ -188,13 +188,46 @@ func (m Message[T]) ReceiveDelivery(ctx Context, opts ...WaitOption) (Delivery[T
 	return Delivery[T]{value, got[0].Sent.Time(), headers}, err
 }
 
-// SendOption is an option of Send and of an update's Call: a SendKey, or Headers.
+// SendOption is an option of Send and of an update's Call: a SendKey, Headers, or, of Send
+// and SendTx, ExpiresIn.
 type SendOption interface{ applySend(*sendOptions) }
 
 type sendOptions struct {
 	key     *SendKey
 	headers []Headers
-	stored  []byte // headers
+	stored  []byte     // headers
+	expires *ExpiresIn // nil: never
+}
+
+// ExpiresIn lets a message expire so long after it was sent, by the store's clock. One that
+// has expired when its run would receive it becomes a dead letter with the reason, and the
+// run waits for the next one. Until then it stays in the inbox, and counts there. It is for
+// messages: a topic has an Expiry. ErrInvalid: it is not positive.
+type ExpiresIn time.Duration
+
+func (d ExpiresIn) applySend(o *sendOptions) { o.expires = &d }
+
+// expiring adds the expiry of a message to its headers.
+func (o *sendOptions) expiring(name string) (err error) {
+	if o.expires == nil {
+		return nil
+	}
+	d := time.Duration(*o.expires)
+	if d <= 0 {
+		return fmt.Errorf("message %q: expected an ExpiresIn of more than 0, found %s: %w", name, d, ErrInvalid)
+	}
+	if o.stored, err = stored.PutExpiry(o.stored, d); err == nil && len(o.stored) > store.MaxHeaders {
+		err = fmt.Errorf("headers have %d bytes, more than the limit of %d: %w", len(o.stored), store.MaxHeaders, ErrTooLarge)
+	}
+	return err
+}
+
+// neverExpires refuses an expiry of what is no message.
+func (o *sendOptions) neverExpires(what, name string) error {
+	if o.expires == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %q: expected no ExpiresIn, which is for messages: %w", what, name, ErrInvalid)
 }
 
 // sendOptionsOf returns what the options say. A message that the step of a run
@@ -241,6 +274,9 @@ func (e *Engine) send(ctx context.Context, runID, name string, value []byte, opt
 
 func sendItem(ctx context.Context, name string, value []byte, opts []SendOption) (*store.Item, error) {
 	o, err := sendOptionsOf(ctx, opts)
+	if err == nil {
+		err = o.expiring(name)
+	}
 	if err != nil {
 		return nil, err
 	}

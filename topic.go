@@ -154,6 +154,9 @@ func (t Topic[T]) Publish(ctx context.Context, e *Engine, value T, opts ...SendO
 		return "", err
 	}
 	o, err := sendOptionsOf(ctx, opts)
+	if err == nil {
+		err = o.neverExpires("event of topic", t.Name)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -232,6 +232,9 @@ func (e *Engine) updateItem(ctx context.Context, name string, value []byte, opts
 		return nil, err
 	}
 	o, err := sendOptionsOf(ctx, opts)
+	if err == nil {
+		err = o.neverExpires("update", name)
+	}
 	if err != nil {
 		return nil, err
 	}

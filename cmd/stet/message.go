@@ -17,6 +17,7 @@ import (
 
 func (mc messageCommands) sendCommand() *cobra.Command {
 	var key string
+	var expires time.Duration
 	var t target
 	cmd := &cobra.Command{
 		Use:   "send RUN NAME [VALUE]",
@@ -48,6 +49,9 @@ with --query instead of RUN the message goes to all live runs that match.`,
 				}
 				options = append(options, stet.SendKey(key))
 			}
+			if cmd.Flags().Changed("expires-in") {
+				options = append(options, stet.ExpiresIn(expires))
+			}
 			message := stet.Message[json.RawMessage](args[0])
 			return mc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return mc.each(cmd.Context(), e, &t, func(ctx context.Context, id string) error {
@@ -63,6 +67,8 @@ with --query instead of RUN the message goes to all live runs that match.`,
 	}
 	t.flags(cmd, "send to", func(r *stet.RunInfo) bool { return !r.Status.Terminal() })
 	cmd.Flags().StringVar(&key, "key", "", "idempotency `key`: equal keys to one run give one delivery")
+	cmd.Flags().DurationVar(&expires, "expires-in", 0,
+		"the message becomes a dead letter if the run has not received it by then: a `duration` from now")
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -117,9 +118,12 @@ func (o *receiveOp) Takes(it *store.Item) bool {
 	return (o.Deadline == 0 || it.Sent <= o.Deadline) && !o.Late(it.Sent)
 }
 
-// Refuses reads the value of a message, and makes a dead letter of one that does not decode.
-// Requests of updates are rejected by the code.
+// Refuses reads the value of a message, and makes a dead letter of one that has expired or
+// does not decode. Requests of updates are rejected by the code.
 func (o *receiveOp) Refuses(it *store.Item) bool {
+	if _, after := stored.SplitExpiry(it.Headers); after > 0 && o.run.j.Bound() >= it.Sent.Add(after) {
+		return o.Op.Refuses(it, nil, func([]byte) error { return fmt.Errorf("expired %s after it was sent", after) })
+	}
 	if it.Size > 0 {
 		value, err := o.run.cfg.FetchItem(it)
 		if err != nil {
@@ -159,8 +163,9 @@ func (o *receiveOp) Take() {
 		return // a value could not be read
 	}
 	for _, it := range taken {
+		headers, _ := stored.SplitExpiry(it.Headers)
 		o.messages = append(o.messages, stored.Message{
-			No: it.No, Name: it.Name, ID: it.ID, Sent: it.Sent, Value: it.Value, Headers: it.Headers,
+			No: it.No, Name: it.Name, ID: it.ID, Sent: it.Sent, Value: it.Value, Headers: headers,
 			Update: it.Kind == store.ItemUpdate,
 		})
 		r.j.Log.Consume(it.No, nil)
