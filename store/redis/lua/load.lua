@@ -12,7 +12,7 @@ for i = 1, num() do
 	if r then
 		local items = {}
 		for item_no, entry in pairs(open(r)) do
-			if state(entry) ~= STATE.dead then items[#items + 1] = item(item_no) end
+			if state(entry) ~= STATE.dead then items[#items + 1] = head(item_no, entry) end
 		end
 		local entries = call('HGETALL', T .. 'e:' .. no .. ':' .. r.ic)
 		for k = 1, #entries do size = size + #entries[k] end
