@@ -446,6 +446,7 @@ func TestWhatMayHaveUsedItsPermit(t *testing.T) {
 			a.granted = 1
 			grants = append(grants, permit.StepGrant{Ticket: ticket, Loc: a.loc})
 		}
+		slices.SortFunc(grants, func(a, b permit.StepGrant) int { return strings.Compare(a.Loc, b.Loc) })
 		s.deliver(*permit.GrantSteps("q", s.j.run.ID, grants).Item)
 		if s.wantFlight("x/one", "y/one"); len(s.flight) == 0 {
 			t.Fatal("no body has begun")
