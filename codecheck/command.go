@@ -212,15 +212,15 @@ func (c *command) print(report *stet.CheckReport) error {
 	}
 	fmt.Fprintf(c.errOut, "%d runs match, %d were replayed, %d would break\n", report.Found, report.Replayed,
 		len(report.Breaks))
-	if len(report.Breaks) > 0 {
-		fmt.Fprintln(c.errOut, "each is replayed up to its first difference: check again when these fit")
-	}
 	for _, name := range slices.Sorted(maps.Keys(report.Elsewhere)) {
 		fmt.Fprintf(c.errOut, "%d of workflow %s were not replayed: this binary has no code for it\n", report.Elsewhere[name],
 			name)
 	}
 	if report.Gone > 0 {
 		fmt.Fprintf(c.errOut, "%d could not be read any more\n", report.Gone)
+	}
+	if len(report.Breaks) > 0 {
+		fmt.Fprintln(c.errOut, "each is replayed up to its first difference: check again when these fit")
 	}
 	return nil
 }

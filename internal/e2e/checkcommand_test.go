@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,8 +51,8 @@ func TestCheckCommand(t *testing.T) {
 	}{
 		{"all fit", fits, nil, codecheck.Fits, nil, "4 runs match, 3 were replayed, 0 would break\n" + elsewhere},
 		{"all break", breaks, nil, codecheck.Breaks,
-			[]string{"RUN  WORKFLOW  LOCATION  REASON", "r2   shop      charge    mismatch at charge: ",
-				"r1   shop      charge    ", "r0   shop      charge    "},
+			[]string{"WORKFLOW  LOCATION  RUNS  LIKE      REASON",
+				"shop      charge    3     r2 r1 r0  mismatch at charge: "},
 			"4 runs match, 3 were replayed, 3 would break\n" + elsewhere},
 		{"IDs", breaks, []string{"-o", "ids"}, codecheck.Breaks, []string{"r2", "r1", "r0"}, "3 would break"},
 		{"a filter", breaks, []string{"-o=ids", "-query", "id=r1"}, codecheck.Breaks, []string{"r1"}, "1 runs match, 1 were replayed"},
@@ -99,9 +100,13 @@ func TestCheckCommand(t *testing.T) {
 		new(bytes.Buffer)); code != codecheck.Breaks {
 		t.Errorf("the exit code is %d", code)
 	}
-	var got struct{ Run, Workflow, Location, Recorded, Asked, Remedy, Reason string }
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Run != "r0" || got.Workflow != "shop" ||
-		got.Location != "charge" ||
+	var got struct {
+		Runs                                                int
+		Like                                                []string
+		Workflow, Location, Recorded, Asked, Remedy, Reason string
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Runs != 1 || !slices.Equal(got.Like, []string{"r0"}) ||
+		got.Workflow != "shop" || got.Location != "charge" ||
 		got.Recorded != "step charge (done, completion 3)" || got.Asked == "" || got.Remedy == "" || got.Reason == "" {
 		t.Errorf("printed %s (%v)", &out, err)
 	}
