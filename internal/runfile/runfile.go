@@ -123,6 +123,9 @@ func Write(w io.Writer, s *store.Snapshot) error {
 		f.Entries = append(f.Entries, entryOf(e))
 	}
 	for i := range s.Items {
+		if it := &s.Items[i]; it.Size > 0 {
+			return fmt.Errorf("item %d: its value of %d bytes is missing", it.No, it.Size)
+		}
 		f.Inbox = append(f.Inbox, itemOf(&s.Items[i]))
 	}
 	encoder := json.NewEncoder(w)

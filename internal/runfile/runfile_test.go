@@ -78,6 +78,9 @@ func TestEveryFieldIsInTheFile(t *testing.T) {
 	for i := range s.Entries {
 		s.Entries[i].Size = len(s.Entries[i].Value)
 	}
+	for i := range s.Items {
+		s.Items[i].Size = 0 // no value is left out
+	}
 	s.Run.InputSize, s.Run.OutputSize = len(s.Run.Input), len(s.Run.Output)
 	got := again(t, &s)
 	if diff := cmp.Diff(&s, got); diff != "" {
