@@ -142,8 +142,7 @@ func TestRevertedRunsGoOn(t *testing.T) {
 			d.j.revert(back, !retry)
 			stands := d.j.whole()
 			maps.DeleteFunc(d.charged, func(loc string, _ bool) bool { // what is taken back is not undone
-				_, kept := d.j.entries[loc]
-				return !kept
+				return d.j.entries[loc].State != store.Done // gone, or open again
 			})
 			d.mail += 6
 			d.activate()
