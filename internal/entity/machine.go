@@ -19,6 +19,9 @@ type Config struct {
 	// Fetch returns the value of an entry that the snapshot left out. An error
 	// breaks the machine, not the entity.
 	Fetch func(loc string) ([]byte, error)
+	// FetchItem returns the value of an item that was left out. An error breaks the
+	// machine as well.
+	FetchItem func(it *store.Item) ([]byte, error)
 }
 
 // Machine is one activation of an entity. Its driver passes in the time and the items
@@ -112,6 +115,11 @@ func (m *Machine) Deliver(items ...store.Item) {
 		}
 		if it.State == store.Consumed || !m.Know(it.No) {
 			continue // an update that was answered or will never be
+		}
+		if it.Value == nil && it.Size > 0 {
+			if it.Value, m.broken = m.cfg.FetchItem(&it); m.broken != nil {
+				return
+			}
 		}
 		at, _ := slices.BinarySearchFunc(m.items, it.No,
 			func(it store.Item, no store.ItemNo) int { return cmp.Compare(it.No, no) })
