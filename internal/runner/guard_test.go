@@ -25,6 +25,25 @@ func TestACancelWithoutANumber(t *testing.T) {
 	}
 }
 
+// TestANumberBelowOne: a history that has an entry with such a number is one that the code
+// does not fit, asked for or not.
+func TestANumberBelowOne(t *testing.T) {
+	for _, name := range []string{"a", "x"} {
+		entries := []store.Entry{{Loc: string(location.Loc("").Name(name, 1)), Kind: store.KindStep, State: store.Done,
+			Seq: -1, Value: []byte("1"), Size: 1}}
+		r, err := Rehearse(Config{Run: newDurable().run, Entries: entries,
+			Code: func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "a")) }})
+		switch {
+		case err != nil:
+			t.Errorf("%s: the replay gives %v", name, err)
+		case name == "a" && (r.Over == nil || r.Over.Status != store.Succeeded):
+			t.Errorf("a step that is done and has no number is recalled, found %+v", r.Over)
+		case name == "x" && (r.Over == nil || r.Over.Stall == nil || r.Over.Stall.Location != "x"):
+			t.Errorf("a step that the code does not ask for is no mismatch: %+v", r.Over)
+		}
+	}
+}
+
 // TestAPanicOfTheEngineStalls: a panic of the interpreter's own code stalls the run with
 // the stack, and nothing of its turn is written.
 func TestAPanicOfTheEngineStalls(t *testing.T) {

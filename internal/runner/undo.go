@@ -152,7 +152,7 @@ func (r *Interpreter) dropCode() {
 	}
 	r.goLive()
 	for _, o := range r.undo.last {
-		if o.Rec != nil && o.Rec.State == store.Done && o.Rec.Seq == 0 {
+		if o.Rec != nil && o.Rec.State == store.Done && !o.Rec.Numbered() {
 			o.RecallUnnumbered()
 		}
 	}

@@ -271,7 +271,7 @@ func (o *Op) Write(e store.Entry) {
 // Number returns the number with which the operation was handed over, to the branch that
 // waited for it and has just gone on.
 func (o *Op) Number() int64 {
-	if o.Rec != nil && o.Rec.Seq > 0 {
+	if o.Rec != nil && o.Rec.Numbered() {
 		return o.Rec.Seq
 	}
 	return o.J.seq

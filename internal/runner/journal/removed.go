@@ -88,7 +88,7 @@ func (p *replay) remove(loc location.Loc) (last *Record) {
 		// What lasts was not waited for where it was made.
 		lasts := rec.Kind == store.KindPromise || rec.Kind == store.KindChild || rec.Kind == store.KindRun
 		waited := at == loc && !lasts || loc.Spans(at)
-		if waited && rec.Seq > 0 && (last == nil || rec.Seq > last.Seq) {
+		if waited && rec.Numbered() && (last == nil || rec.Seq > last.Seq) {
 			last = rec
 		}
 	}

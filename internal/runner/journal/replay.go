@@ -20,6 +20,10 @@ type Record struct {
 	gone     bool // … and to be handed over to nothing
 }
 
+// Numbered reports whether the record is a completion that has its place in the order. A
+// number below 1 is none.
+func (rec *Record) Numbered() bool { return rec.Seq > 0 }
+
 // IsOwed reports whether the record is of a completed step that carries a
 // compensation.
 func (rec *Record) IsOwed() bool { return rec.Entry.Owes && rec.State == store.Done }
@@ -54,7 +58,7 @@ func (p *replay) init(entries []store.Entry) {
 		switch {
 		case rec.Kind == store.KindUndo:
 			p.undos = append(p.undos, rec)
-		case rec.Seq > 0:
+		case rec.Numbered():
 			p.numbered = append(p.numbered, rec)
 		case rec.Kind == store.KindShown, rec.Kind == store.KindCancel:
 			rec.asked = true // by no call, but it stands
@@ -83,7 +87,7 @@ func (p *replay) ask(loc location.Loc) *Record {
 func (p *replay) account(rec *Record) {
 	if !rec.asked {
 		rec.asked = true
-		if rec.Seq == 0 {
+		if !rec.Numbered() {
 			p.unasked--
 		}
 	}
@@ -97,7 +101,7 @@ func (p *replay) expect(o *Op) {
 	o.expected = true
 	done := o.Rec != nil && (o.Rec.State == store.Done || o.Rec.State == store.FailedEntry)
 	switch {
-	case o.Rec != nil && o.Rec.Seq > 0:
+	case o.Rec != nil && o.Rec.Numbered():
 		p.awaited.Push(o)
 	case done:
 		p.undone.Push(o)
@@ -302,7 +306,7 @@ func (j *Journal) Undos() []*Record { return j.undos }
 // ReplayUndos lets recorded compensations take part in the replay: the code has ended.
 func (j *Journal) ReplayUndos(records []*Record) {
 	for _, rec := range records {
-		if rec.Seq > 0 {
+		if rec.Numbered() {
 			j.numbered = append(j.numbered, rec)
 		} else {
 			j.unasked++

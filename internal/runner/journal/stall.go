@@ -93,7 +93,7 @@ func Describe(kind store.Kind, loc location.Loc) string { return fmt.Sprintf("%s
 
 func (rec *Record) Describe() string {
 	text := Describe(rec.Kind, location.Loc(rec.Loc))
-	if rec.Seq > 0 {
+	if rec.Numbered() {
 		return fmt.Sprintf("%s (%s, completion %d)", text, rec.State, rec.Seq)
 	}
 	return fmt.Sprintf("%s (%s)", text, rec.State)
@@ -106,7 +106,7 @@ func (j *Journal) Blocked() *Stall { return j.Mismatch(j.Remaining()) }
 func (j *Journal) Unasked() *Stall {
 	var first *Record
 	for _, rec := range j.records {
-		if !rec.asked && rec.Seq == 0 && (first == nil || rec.Loc < first.Loc) {
+		if !rec.asked && !rec.Numbered() && (first == nil || rec.Loc < first.Loc) {
 			first = rec
 		}
 	}

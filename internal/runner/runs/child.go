@@ -69,7 +69,7 @@ func (r *Runs) StartChild(b *sched.Branch, c Child) (*Future, error) {
 	if o.owned {
 		b.Scope().Own(o)
 	}
-	if o.Rec != nil && o.Rec.Seq > 0 && o.undo != nil {
+	if o.Rec != nil && o.Rec.Numbered() && o.undo != nil {
 		o.Always = true // its scope, or the undoing of the run, may have waited for it
 		o.Expect()
 	}
