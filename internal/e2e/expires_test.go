@@ -31,8 +31,11 @@ func TestAMessageExpires(t *testing.T) {
 		ctx := t.Context()
 		p := startProcess(t, cfg.Store, with(cfg, w))
 		r := begin(t, p.Engine, w, 0, stet.ID("r"))
-		for value, d := range map[string]time.Duration{"stale": time.Minute, "fresh": 2 * time.Hour} {
-			if err := word.Send(ctx, p.Engine, "r", value, stet.ExpiresIn(d), stet.Headers{"from": "ada"}); err != nil {
+		for _, m := range []struct {
+			value string
+			d     time.Duration
+		}{{"stale", time.Minute}, {"fresh", 2 * time.Hour}} {
+			if err := word.Send(ctx, p.Engine, "r", m.value, stet.ExpiresIn(m.d), stet.Headers{"from": "ada"}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -86,10 +86,11 @@ func (x *execution) remove(b *Branch, block []*stmt) {
 			for _, arm := range s.arms {
 				x.remove(b, arm)
 			}
-		case "compose":
+		case "compose", "settled":
 			for i := range s.arms {
 				b.Removed(at(fmt.Sprint(s.name, "-", i)))
 			}
+			b.Removed(at(s.name + "-more"))
 			x.forget(b, s)
 		case "select":
 			for i := range s.arms {
@@ -224,7 +225,7 @@ func single(s *stmt) bool {
 // alone reports whether a block begins nothing that lasts, like branches, promises
 // and children, or is known to wait for all that it begins.
 func alone(block []*stmt) bool {
-	lasting := []string{"compose", "select", "spawn", "promise", "child", "leave", "detach", "watch", "saga"}
+	lasting := []string{"compose", "settled", "select", "spawn", "promise", "child", "leave", "detach", "watch", "saga"}
 	return !slices.ContainsFunc(lasting,
 		func(kind string) bool {
 			return slices.ContainsFunc(block, func(s *stmt) bool {

@@ -65,7 +65,7 @@ func (d *driver) wants(status store.Status) bool {
 // undoneSaga is a saga whose undoing has ended.
 type undoneSaga struct {
 	scope       location.Loc
-	from, until int64 // the last completions before and after its undoing
+	from, until int64 // the last completions when its code had ended, and its undoing
 }
 
 // saga is a saga that mostly fails, and then is mostly undone. The code goes on, or fails too.
@@ -96,6 +96,14 @@ func (x *execution) saga(b *Branch, s *stmt) error {
 	return nil
 }
 
+// undoneWithin reports whether a saga within another one has undone a step: one that was
+// cancelled, with the branch in which it was, before the other one undid what is its own.
+func (d *driver) undoneWithin(scope, step location.Loc, undone int64) bool {
+	return slices.ContainsFunc(d.sagas, func(u undoneSaga) bool {
+		return scope.Contains(u.scope) && u.scope.Contains(step) && u.from < undone && undone <= u.until
+	})
+}
+
 // verifySagas returns what is wrong with what sagas have undone, or "": all that has
 // completed in them, in the reverse order.
 func (d *driver) verifySagas() string {
@@ -114,7 +122,7 @@ func (d *driver) verifySagas() string {
 				return fmt.Sprintf("the saga %s has ended at %d and was undone by %d; of %s, completion %d, there is %+v",
 					u.scope, u.from, u.until, loc, e.Seq, undo)
 			}
-			if undo.Seq > u.from {
+			if undo.Seq > u.from && !d.undoneWithin(u.scope, loc, undo.Seq) {
 				undos[undo.Seq] = e.Seq
 				d.undoneBySagas++
 			}
