@@ -65,12 +65,16 @@ func (b OnBug) applyDefine(o *defineOptions) { o.onBug = b }
 
 // undecodable describes a stored value that is no T.
 func undecodable[T any](what string, data []byte, err error) *runner.Undecodable {
+	return undecodableAs(reflect.TypeFor[T](), what, data, err)
+}
+
+func undecodableAs(wanted reflect.Type, what string, data []byte, err error) *runner.Undecodable {
 	reason := err.Error()
 	if cause := errors.Unwrap(err); cause != nil {
 		reason = cause.Error() // without the type's name
 	}
 	return &runner.Undecodable{
-		What: what, Recorded: recordedForm(data), Wanted: reflect.TypeFor[T]().String(), Reason: reason + position(err),
+		What: what, Recorded: recordedForm(data), Wanted: wanted.String(), Reason: reason + position(err),
 	}
 }
 

@@ -127,7 +127,7 @@ func (w *Workflow[In, Out]) child(
 	}
 	inner, err := ctx.branch.StartChild(child)
 	if err != nil {
-		return nil, e.errors.seen(err)
+		return nil, ctx.seen(err)
 	}
 	return inner, nil
 }
@@ -180,7 +180,7 @@ func watch[Out any](ctx Context, call runner.Call, runID string) (*RunFuture[Out
 	}
 	inner, err := ctx.branch.Watch(call, runID)
 	if err != nil {
-		return nil, ctx.env.engine.errors.seen(err)
+		return nil, ctx.seen(err)
 	}
 	return &RunFuture[Out]{inner, call.Name}, nil
 }
@@ -218,7 +218,7 @@ func (o *RunFuture[Out]) wait(ctx Context, call runner.Call, w waitOptions) (Out
 	})
 	switch {
 	case err != nil:
-		return zero, ctx.env.engine.errors.seen(err)
+		return zero, ctx.seen(err)
 	case won.Index == 1:
 		return zero, ErrTimeout
 	}
@@ -229,7 +229,7 @@ func (o *RunFuture[Out]) await(ctx Context, call runner.Call) (Out, error) {
 	data, err := ctx.branch.AwaitRun(call, o.inner)
 	if err != nil {
 		var zero Out
-		return zero, ctx.env.engine.errors.seen(err)
+		return zero, ctx.seen(err)
 	}
 	return decodeResult[Out](ctx, o.name, data)
 }

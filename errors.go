@@ -192,7 +192,9 @@ type ErrorCode struct {
 func Sentinel(code string, err error) ErrorCode { return ErrorCode{code: code, sentinel: err} }
 
 // ErrorType registers an error type, usually a pointer to a struct, under a code.
-// Its values cross the journal through the codec. The code is stored: keep it.
+// Its values cross the journal through the codec. The code is stored: keep it. Where
+// workflow code gets one whose record is no T any more, the run stalls with CauseDecode;
+// readers outside of workflows, and code with FailOnBug, get a *Failure with its message.
 func ErrorType[T error](code string) ErrorCode {
 	return ErrorCode{code: code, typ: reflect.TypeFor[T]()}
 }
@@ -414,20 +416,63 @@ func (t *errorTable) restoreCoded(ec ErrorCode, f *stored.Failure) error {
 	if ec.sentinel != nil {
 		return ec.sentinel
 	}
-	target := reflect.New(ec.typ)
-	if err := t.codecs.decode(f.Details, target.Interface()); err != nil {
+	restored, err := t.decodeDetails(ec, f)
+	if err != nil {
 		return nil
 	}
-	if err, ok := target.Elem().Interface().(error); ok {
-		return err
+	return restored
+}
+
+// decodeDetails returns the error of a registered type.
+func (t *errorTable) decodeDetails(ec ErrorCode, f *stored.Failure) (restored, err error) {
+	if f.Details == nil { // the code was a sentinel's
+		return nil, errors.New("nothing is recorded of it")
+	}
+	target := reflect.New(ec.typ)
+	if err := t.codecs.decode(f.Details, target.Interface()); err != nil {
+		return nil, err
+	}
+	restored, _ = target.Elem().Interface().(error)
+	return restored, nil
+}
+
+// undecodable returns the first error in f, or in what it wraps, that is recorded with
+// the code of a registered type and is no such error; nil: there is none.
+func (t *errorTable) undecodable(f *stored.Failure) *runner.Undecodable {
+	if f == nil {
+		return nil
+	}
+	if ec, ok := t.codes[f.Code]; ok {
+		if ec.typ == nil {
+			return nil
+		}
+		_, err := t.decodeDetails(ec, f)
+		if err == nil {
+			return nil // what it wraps is not restored
+		}
+		return undecodableAs(ec.typ, fmt.Sprintf("error %q", ec.code), f.Details, err)
+	}
+	if u := t.undecodable(f.Cause); u != nil {
+		return u
+	}
+	for _, cause := range f.Causes {
+		if u := t.undecodable(cause); u != nil {
+			return u
+		}
 	}
 	return nil
 }
 
-// seen turns an error of the runner into what workflow code sees.
-func (t *errorTable) seen(err error) error {
-	if f, ok := err.(*stored.Failure); ok {
-		return t.restore(f)
+// seen turns an error of the runner into what workflow code sees. An error of a registered
+// type that does not decode stops the run; with FailOnBug it is a plain *Failure.
+func (c Context) seen(err error) error {
+	f, ok := err.(*stored.Failure)
+	if !ok {
+		return err
 	}
-	return err
+	table := c.env.engine.errors
+	if u := table.undecodable(f); u != nil {
+		c.branch.Undecodable(u, false)
+	}
+	return table.restore(f)
 }

@@ -138,7 +138,7 @@ func Loop[S, R any](
 			return data, true, err
 		},
 	})
-	return value, ctx.env.engine.errors.seen(err)
+	return value, ctx.seen(err)
 }
 
 func loopFailure(name string, err error) error {

@@ -82,7 +82,7 @@ func (m Message[T]) Receive(ctx Context, opts ...WaitOption) (T, error) {
 	d := decodingOf[T](ctx)
 	got, err := ctx.branch.Receive(o.receive(ctx, ctx.call(o.as, o.key), string(m), 1, d.check))
 	if err != nil {
-		return zero, ctx.env.engine.errors.seen(err)
+		return zero, ctx.seen(err)
 	}
 	return d.result(ctx, string(m), got[0].Value)
 }
@@ -102,7 +102,7 @@ func (m Message[T]) ReceiveBatch(ctx Context, most int, opts ...WaitOption) ([]T
 	d := decodingOf[T](ctx)
 	got, err := ctx.branch.Receive(o.receive(ctx, ctx.call(o.as, o.key), string(m), most, d.check))
 	if err != nil {
-		return nil, ctx.env.engine.errors.seen(err)
+		return nil, ctx.seen(err)
 	}
 	values := make([]T, len(got))
 	for i := range got {
@@ -159,7 +159,7 @@ func (m Message[T]) SendFrom(ctx Context, runID string, value T, opts ...Publish
 			return err
 		}
 	}
-	return e.errors.seen(ctx.branch.Send(runner.Send{
+	return ctx.seen(ctx.branch.Send(runner.Send{
 		Call: ctx.call(o.as, o.key), To: runID, Name: string(m), Value: data, Headers: headers,
 	}))
 }
@@ -181,7 +181,7 @@ func (m Message[T]) ReceiveDelivery(ctx Context, opts ...WaitOption) (Delivery[T
 	d := decodingOf[T](ctx)
 	got, err := ctx.branch.Receive(o.receive(ctx, ctx.call(o.as, o.key), string(m), 1, d.check))
 	if err != nil {
-		return Delivery[T]{}, ctx.env.engine.errors.seen(err)
+		return Delivery[T]{}, ctx.seen(err)
 	}
 	value, err := d.result(ctx, string(m), got[0].Value)
 	headers, _ := decodeHeaders(got[0].Headers) // were written by encode

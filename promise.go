@@ -66,7 +66,7 @@ func (p *Promise[T]) Await(ctx Context, opts ...WaitOption) (T, error) {
 	})
 	switch {
 	case err != nil:
-		return zero, ctx.env.engine.errors.seen(err)
+		return zero, ctx.seen(err)
 	case won.Index == 1:
 		return zero, ErrTimeout
 	case won.Failure != nil:
@@ -78,7 +78,7 @@ func (p *Promise[T]) Await(ctx Context, opts ...WaitOption) (T, error) {
 func (p *Promise[T]) result(ctx Context, data []byte, err error) (T, error) {
 	if err != nil {
 		var zero T
-		return zero, ctx.env.engine.errors.seen(err)
+		return zero, ctx.seen(err)
 	}
 	return p.value.result(ctx, p.name, data)
 }

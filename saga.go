@@ -56,7 +56,7 @@ func Saga[T any](ctx Context, name string, fn func(Context) (T, error), opts ...
 		},
 	})
 	if err != nil {
-		return value, ctx.env.engine.errors.seen(err)
+		return value, ctx.seen(err)
 	}
 	return value, failed
 }

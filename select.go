@@ -92,7 +92,7 @@ func Select(ctx Context, cases ...Case) (int, error) {
 	}
 	won, err := ctx.branch.Select(call, inner)
 	if err != nil {
-		return -1, ctx.env.engine.errors.seen(err)
+		return -1, ctx.seen(err)
 	}
 	if won.TimedOut {
 		return won.Index, ErrTimeout

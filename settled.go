@@ -36,7 +36,7 @@ func (s *Settled[T]) Next(ctx Context) (*Future[T], error) {
 	call := ctx.call("next", "")
 	inner, err := ctx.branch.Next(call, &s.inner)
 	if err != nil {
-		return nil, ctx.env.engine.errors.seen(err)
+		return nil, ctx.seen(err)
 	}
 	return s.given(inner), nil
 }

@@ -144,7 +144,7 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 	if m := last.Load(); m != nil && err == nil && len(data) > 0 && &data[0] == &m.data[0] {
 		return data, m.value, nil
 	}
-	return data, nil, e.errors.seen(err)
+	return data, nil, c.seen(err)
 }
 
 // made is a value that a body has made, and its encoding.

@@ -35,7 +35,7 @@ func (s Stream[T]) Append(ctx Context, item T) error {
 	if err != nil {
 		return fmt.Errorf("stream %q: %w: %w", string(s), err, ErrInvalid)
 	}
-	return ctx.env.engine.errors.seen(ctx.branch.Append(runner.Call{Name: string(s)}, data))
+	return ctx.seen(ctx.branch.Append(runner.Call{Name: string(s)}, data))
 }
 
 // Emit adds an item from the body of a step, whose context ctx is: tokens of an answer,

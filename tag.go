@@ -47,5 +47,5 @@ func SetTags(ctx Context, tags Tags) error {
 		return err
 	}
 	ctx.mustBeGiven()
-	return ctx.env.engine.errors.seen(ctx.branch.Tag(runner.Call{Name: "tags"}, pairs))
+	return ctx.seen(ctx.branch.Tag(runner.Call{Name: "tags"}, pairs))
 }

@@ -195,7 +195,7 @@ func (t Topic[T]) Receive(ctx Context, opts ...WaitOption) (T, error) {
 	}
 	d, err := ctx.branch.Event(spec)
 	if err != nil {
-		return zero, ctx.env.engine.errors.seen(err)
+		return zero, ctx.seen(err)
 	}
 	return v.result(ctx, t.Name, d.Event.Value)
 }
@@ -218,7 +218,7 @@ func (t Topic[T]) ReceiveEvent(ctx Context, opts ...WaitOption) (Event[T], error
 	}
 	d, err := ctx.branch.Event(spec)
 	if err != nil {
-		return Event[T]{}, ctx.env.engine.errors.seen(err)
+		return Event[T]{}, ctx.seen(err)
 	}
 	value, err := v.result(ctx, t.Name, d.Event.Value)
 	headers, _ := decodeHeaders(d.Event.Headers) // were written by encode
@@ -312,5 +312,5 @@ func Publish[T any](ctx Context, t Topic[T], value T, opts ...PublishOption) (ev
 		Call: ctx.call(o.as, o.key), Topic: t.Name, Headers: headers,
 		Publication: event.Publication{Settings: settings, Value: data},
 	})
-	return id, e.errors.seen(err)
+	return id, ctx.seen(err)
 }

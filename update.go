@@ -49,7 +49,7 @@ func (u Update[Req, Resp]) receive(ctx Context, wait runner.Receive) (*Request[R
 	for {
 		got, err := ctx.branch.Receive(wait)
 		if err != nil {
-			return nil, ctx.env.engine.errors.seen(err)
+			return nil, ctx.seen(err)
 		}
 		if r, err := u.request(ctx, &got[0]); err == nil {
 			return r, nil
@@ -170,7 +170,7 @@ func (r *Request[Req, Resp]) failed(ctx Context, reason error, rejected bool) er
 }
 
 func (r *Request[Req, Resp]) reply(ctx Context, answer []byte) error {
-	return ctx.env.engine.errors.seen(ctx.branch.AnswerUpdate(runner.Call{Name: r.name}, r.no, answer))
+	return ctx.seen(ctx.branch.AnswerUpdate(runner.Call{Name: r.name}, r.no, answer))
 }
 
 // Call sends a request to a run and waits for the answer. The request is durable

@@ -29,7 +29,7 @@ func (v Value[T]) Set(ctx Context, content T) error {
 	if err != nil {
 		return fmt.Errorf("value %q: %w: %w", string(v), err, ErrInvalid)
 	}
-	return ctx.env.engine.errors.seen(ctx.branch.Set(runner.Call{Name: string(v)}, data))
+	return ctx.seen(ctx.branch.Set(runner.Call{Name: string(v)}, data))
 }
 
 // Get returns the content of a run's value. ok is false if the run has not set
