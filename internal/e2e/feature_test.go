@@ -684,3 +684,44 @@ func TestLongNames(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
+
+// TestAStopIsNoAttempt: a body that is cancelled because its process stops has not failed.
+// It is executed again like one whose process has died, also if it may fail only once.
+func TestAStopIsNoAttempt(t *testing.T) {
+	for _, s := range testStores {
+		t.Run(s.name, func(t *testing.T) {
+			open := s.open(t)
+			entered, ended := make(chan struct{}), make(chan struct{}, 2)
+			stopped := false
+			w := stet.Define("stopped", func(ctx stet.Context, holds bool) (int, error) {
+				return stet.Step(ctx, "s", func(ctx context.Context) (int, error) {
+					if stopped {
+						return 7, nil
+					}
+					entered <- struct{}{}
+					<-ctx.Done()
+					if holds { // the process up, so that it could record the end of the other body
+						select {
+						case <-ended:
+						case <-time.After(200 * time.Millisecond):
+						}
+					}
+					return 0, fmt.Errorf("call the bank: %w", context.Cause(ctx))
+				}, stet.Retry{Attempts: 1})
+			})
+			cfg := with(stet.Config{OnEnd: func(*stet.RunInfo) { ended <- struct{}{} }}, w)
+			first := startProcess(t, open(), cfg)
+			runs := []*stet.Run[int]{begin(t, first.Engine, w, false), begin(t, first.Engine, w, true)}
+			<-entered
+			<-entered
+			first.bury(t)
+			stopped = true
+			next := startProcess(t, open(), cfg)
+			for _, r := range runs {
+				if got, err := w.Handle(next.Engine, r.ID()).Wait(testContext(t)); err != nil || got != 7 {
+					t.Errorf("got %d, %v", got, err)
+				}
+			}
+		})
+	}
+}

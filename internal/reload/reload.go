@@ -101,16 +101,16 @@ func (r *Reloader) Run(ctx context.Context, stop <-chan struct{}) {
 			continue
 		}
 		err := p.run()
+		if p.reloaded > 0 && (err == nil || ctx.Err() != nil) {
+			r.Log.Info("suspended runs of former builds were loaded", "build", r.Build, "runs", p.reloaded,
+				"stalled", p.stalls)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			r.Log.Warn("loading suspended runs of former builds; trying again", "error", err)
 			continue
-		}
-		if p.reloaded > 0 {
-			r.Log.Info("suspended runs of former builds were loaded", "build", r.Build, "runs", p.reloaded,
-				"stalled", p.stalls)
 		}
 		done, doneAt = now, time.Now()
 	}

@@ -175,8 +175,19 @@ func (a *Attempt) end(result runner.BodyResult) (drive func() Task) {
 		result = a.body.Fails(f)
 	}
 	a.endEmitter()
+	if result.Failure != nil && !result.Marked && a.stopped() {
+		return nil
+	}
 	result.Started, result.Ended, result.Spent = a.started, a.env.Now(), a.spent.Load()
 	return a.deliver(result)
+}
+
+// stopped reports whether the process has cancelled the body, because it stops or gives the
+// shard away: an error then says nothing of the step, which is executed again elsewhere as
+// after a crash.
+func (a *Attempt) stopped() bool {
+	cause := context.Cause(a.ctx)
+	return cause != nil && !errors.Is(cause, ErrUnwanted) && !errors.Is(cause, ErrTimeout)
 }
 
 func (a *Attempt) deliver(result runner.BodyResult) (drive func() Task) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -47,6 +48,7 @@ type reply struct {
 	lease  store.Lease // of acquires: the caller's, or that of the shard's holder
 	value  string
 	denied bool // of commits: refused for another reason than the epoch
+	void   bool // nothing has happened: the call counts as not made
 }
 
 // shardState is the state that the calls read and write.
@@ -101,6 +103,9 @@ func (h *history) record(process int, in call, do func() reply) reply {
 	from := time.Since(h.begun)
 	out := do()
 	to := time.Since(h.begun)
+	if out.void {
+		return out
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls = append(h.calls, porcupine.Operation{ClientId: process, Input: in, Call: int64(from), Output: out,
@@ -169,6 +174,9 @@ func (p *process) act(n int) error {
 					Run: p.run, Shard: shardA, Entries: []store.Entry{entry("x", store.Open,
 						func(e *store.Entry) { e.Value = []byte(in.value) })},
 				}}})
+			if errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknown) {
+				return reply{void: true} // another process was in the way for too long
+			}
 			if failed = err; err != nil {
 				return reply{}
 			}
