@@ -29,6 +29,7 @@ func (x *executor) reloadFormer() {
 	r := reload.Reloader{
 		Store: x.e.base, Build: x.build(), Workflows: slices.Collect(maps.Keys(x.e.cfg.Workflows)), Rate: x.e.cfg.ReloadRate,
 		Leases: func() []store.Lease { return x.shards.Now().Open() }, Apply: x.e.Apply, Log: x.log(),
+		Poll: x.e.cfg.Poll,
 		Idle: func() bool { return x.memory.Room() > x.e.cfg.MaxRuns/2 },
 	}
 	r.Run(x.held, x.stop.Done())

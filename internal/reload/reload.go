@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// pause is the time between two looks for shards that were not gone through.
+	// pause is the least time between two looks for shards that were not gone through.
 	pause = 10 * time.Second
 	// most is how many runs are reloaded before it is looked at what has become of them.
 	most = 20
@@ -49,7 +49,8 @@ type Reloader struct {
 	Workflows []string // whose code it has
 	Rate      int      // runs of former builds per second; 0 or less: none
 	Leases    func() []store.Lease
-	Idle      func() bool // there is room in memory
+	Poll      time.Duration // between two looks for shards; less than ten seconds means that
+	Idle      func() bool   // there is room in memory
 	Apply     func(context.Context, []store.Command) ([]store.Answer, error)
 	Log       *slog.Logger
 }
@@ -87,7 +88,7 @@ func (r *Reloader) Run(ctx context.Context, stop <-chan struct{}) {
 	for _, name := range r.Workflows {
 		workflows[name] = &workflow{}
 	}
-	for rest(ctx, pause) {
+	for rest(ctx, max(pause, r.Poll)) {
 		p := pass{Reloader: r, ctx: ctx, owned: map[store.Shard]bool{}, workflows: workflows}
 		now := map[store.Shard]int64{}
 		for _, l := range r.Leases() {
