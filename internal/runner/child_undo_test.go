@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -173,16 +172,6 @@ func TestTerminateListsAnOpenChild(t *testing.T) {
 			s.leave()
 			s.activate()
 		}
-		s.r.Terminate(s.j.send(store.Item{Kind: store.ItemTerminate, Sent: s.clock}))
-		s.j.claim()
-		s.r.Resumed()
-		s.advance()
-		for s.take() {
-			s.commit()
-		}
-		end, err := stored.DecodeEnding(s.j.run.Output)
-		if want := []string{"kid", "one"}; err != nil || !slices.Equal(end.Owed, want) {
-			t.Errorf("crash %t: owed are %q, %v; want %q", crash, end.Owed, err, want)
-		}
+		s.wantOwed("kid", "one")
 	}
 }

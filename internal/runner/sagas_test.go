@@ -226,17 +226,7 @@ func TestTerminateWithinASaga(t *testing.T) {
 			s.leave()
 			s.activate()
 		}
-		s.r.Terminate(s.j.send(store.Item{Kind: store.ItemTerminate, Sent: s.clock}))
-		s.j.claim()
-		s.r.Resumed()
-		s.advance()
-		for s.take() {
-			s.commit()
-		}
-		end, err := stored.DecodeEnding(s.j.run.Output)
-		if want := []string{"book/two", "book/one"}; err != nil || !slices.Equal(end.Owed, want) {
-			t.Errorf("crash %t: owed are %q, %v; want %q", crash, end.Owed, err, want)
-		}
+		s.wantOwed("book/two", "book/one")
 	}
 }
 

@@ -773,3 +773,19 @@ func TestCancelBeforeABodyBegins(t *testing.T) {
 		})
 	}
 }
+
+// wantOwed terminates the run, which must list what it owes.
+func (s *saga) wantOwed(want ...string) {
+	s.t.Helper()
+	s.r.Terminate(s.j.send(store.Item{Kind: store.ItemTerminate, Sent: s.clock}))
+	s.j.claim()
+	s.r.Resumed()
+	s.advance()
+	for s.take() {
+		s.commit()
+	}
+	end, err := stored.DecodeEnding(s.j.run.Output)
+	if err != nil || !slices.Equal(end.Owed, want) {
+		s.t.Errorf("owed are %q, %v; want %q", end.Owed, err, want)
+	}
+}
