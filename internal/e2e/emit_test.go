@@ -44,7 +44,7 @@ func TestBodiesEmitItems(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				open := s.open(t)
-				lost := make(chan struct{})
+				second, lost := make(chan struct{}), make(chan struct{})
 				bodies := 0
 				w := stet.Define("answers", func(ctx stet.Context, _ int) (int, error) {
 					if err := emitted.Append(ctx, "begin"); err != nil {
@@ -60,6 +60,7 @@ func TestBodiesEmitItems(t *testing.T) {
 						case 1:
 							return errors.New("once")
 						case 2: // its process dies
+							close(second)
 							<-lost
 							return errors.New("too late")
 						}
@@ -72,10 +73,8 @@ func TestBodiesEmitItems(t *testing.T) {
 					t.Fatal(err)
 				}
 				want := []string{"begin", "one ask 1", "two ask 1", "ask again 2", "one ask 2", "two ask 2"}
-				for bodies < 2 {
-					time.Sleep(10 * time.Millisecond)
-				}
-				time.Sleep(100 * time.Millisecond)
+				<-second
+				time.Sleep(100 * time.Millisecond) // after which they are durable
 				if got := heard(t, p.Engine); !slices.Equal(got, want) {
 					t.Errorf("while it executes there is %q, want %q", got, want)
 				}
