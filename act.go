@@ -29,7 +29,7 @@ type Act struct {
 	By string
 	// Why is the reason, for people. At most 4,092 bytes; it may be empty.
 	Why string
-	// Children makes Runs.Pause and Runs.Resume reach the children of the run too, and
+	// Children makes Runs.Pause, Resume and Delete reach the children of the run too, and
 	// theirs, one after the other. It is ErrInvalid elsewhere.
 	Children bool
 	// AnyBuild lets a process of any build take the run up, and not only one of the
@@ -49,7 +49,7 @@ func (a *Act) checkFor(verb store.ItemKind) error {
 		problem = fmt.Errorf("field By: expected 1 to 255 bytes without control characters, found %q: %w", a.By, ErrInvalid)
 	}
 	if a.Children && verb != store.ItemPause && verb != store.ItemResume {
-		problem = errors.Join(problem, fmt.Errorf("field Children is for Pause and Resume of a run: %w", ErrInvalid))
+		problem = errors.Join(problem, fmt.Errorf("field Children is for Pause, Resume and Delete of a run: %w", ErrInvalid))
 	}
 	switch verb {
 	case store.ItemResume, store.ItemRetry, store.ItemRewind, store.ItemEdit:

@@ -18,8 +18,8 @@ type RunFuture[Out any] struct {
 	name  string
 }
 
-// ChildOption is an option of Go, Call and Detach: Named, a Key, a ParentClose, or
-// OnQueue; MaxRunTime, MaxSuspension, OnFailure or OnBug, which count for the child in place
+// ChildOption is an option of Go, Call and Detach: Named, a Key, a ParentClose, a
+// ChildFailure (Go only), or OnQueue; MaxRunTime, MaxSuspension, OnFailure or OnBug, which count for the child in place
 // of those of its definition; and a Compensation (Undo, UndoDo), but not of Detach.
 type ChildOption interface{ applyChild(*childOptions) }
 
@@ -28,7 +28,8 @@ type childOptions struct {
 	key   string
 	leave bool
 	undo  *undo
-	queue *OnQueue // nil: as the definition says
+	fails ChildFailure // 0: as the definition says
+	queue *OnQueue     // nil: as the definition says
 
 	policies policies
 }
@@ -58,10 +59,13 @@ func (p ParentClose) applyChild(o *childOptions) { o.leave = p == LeaveChild }
 // returns, or is cancelled, the child is cancelled too, unless it was started with
 // LeaveChild or under WithoutCancel.
 //
+// The child's failure is the error of those that await it, and otherwise nobody's; with
+// FailScope it fails the code that has started it.
+//
 // Errors: ErrCancelled, ErrUnknownWorkflow if no process ever had its code,
 // ErrInvalid and ErrTooLarge for the input.
 func (w *Workflow[In, Out]) Go(ctx Context, input In, opts ...ChildOption) (*RunFuture[Out], error) {
-	inner, err := w.child(ctx, ctx.call(w.name, ""), input, opts, false)
+	inner, err := w.child(ctx, ctx.call(w.name, ""), input, opts, byGo)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +77,7 @@ func (w *Workflow[In, Out]) Go(ctx Context, input In, opts ...ChildOption) (*Run
 func (w *Workflow[In, Out]) Call(ctx Context, input In, opts ...ChildOption) (Out, error) {
 	var zero Out
 	call := ctx.call(w.name, "")
-	inner, err := w.child(ctx, call, input, opts, false)
+	inner, err := w.child(ctx, call, input, opts, byCall)
 	if err != nil {
 		return zero, err
 	}
@@ -86,17 +90,26 @@ func (w *Workflow[In, Out]) Call(ctx Context, input In, opts ...ChildOption) (Ou
 // child, goes on when this run ends, and its end notifies nobody; Await waits for
 // it all the same. Errors are those of Go.
 func (w *Workflow[In, Out]) Detach(ctx Context, input In, opts ...ChildOption) (runID string, err error) {
-	inner, err := w.child(ctx, ctx.call(w.name, ""), input, opts, true)
+	inner, err := w.child(ctx, ctx.call(w.name, ""), input, opts, byDetach)
 	if err != nil {
 		return "", err
 	}
 	return ctx.branch.RunID(inner), nil
 }
 
+// usage is how a child is started.
+type usage uint8
+
+const (
+	byGo usage = iota
+	byCall
+	byDetach
+)
+
 func (w *Workflow[In, Out]) child(
-	ctx Context, call runner.Call, input In, opts []ChildOption, detached bool,
+	ctx Context, call runner.Call, input In, opts []ChildOption, by usage,
 ) (*runner.RunFuture, error) {
-	e := ctx.env.engine
+	e, detached := ctx.env.engine, by == byDetach
 	o := childOptions{as: w.name}
 	for _, opt := range opts {
 		opt.applyChild(&o)
@@ -112,13 +125,17 @@ func (w *Workflow[In, Out]) child(
 	if detached && o.undo != nil {
 		return nil, fmt.Errorf("child %s: Undo needs the child's end, and Detach does not wait for it: %w", o.as, ErrInvalid)
 	}
+	fails, err := o.fails.over(w.options.childFailure, by)
+	if err != nil {
+		return nil, fmt.Errorf("child %s: %w", o.as, err)
+	}
 	undo, err := ctx.compensation(o.undo, "child", o.as, reflect.TypeFor[Out]())
 	if err != nil {
 		return nil, err
 	}
 	call.Name, call.Key = o.as, o.key
 	child := runner.Child{Call: call, Workflow: w.name, Input: data, Headers: headers, Leave: o.leave, Detached: detached,
-		Undo: undo}
+		Fails: fails, Undo: undo}
 	if q := o.queue.over(w.options.queue); q != nil {
 		if err := q.check(); err != nil {
 			return nil, fmt.Errorf("child %s: %w", o.as, err)

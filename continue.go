@@ -62,13 +62,13 @@ func (c *continuation) misplaced(by string) *stored.Failure {
 		"ContinueAsNew was returned by %s: only the workflow's function may return it", by)}
 }
 
-// inside returns err, the error of code inside a workflow's function. One that
-// wraps ContinueAsNew stops the run.
+// inside returns the error of code inside a workflow's function that has returned err.
+// One that wraps ContinueAsNew stops the run.
 func (c Context) inside(what string, err error) error {
 	if next := continuationIn(err); next != nil {
 		c.branch.Fail(next.misplaced(what))
 	}
-	return err
+	return c.ended(err)
 }
 
 // continueAsNew lets the run continue as new, or returns why it cannot.

@@ -1,6 +1,7 @@
 package stet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stet-run/stet/internal/event"
+	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -136,12 +138,20 @@ func deliveredEvent(it *store.Item) *event.Delivery {
 	return d
 }
 
-// Replay sends a dead message again, with its headers, to the run with the ID, which may be
-// another one than before, and then removes the letter. If the process dies in between, the
-// letter is still there, and a second replay to the same run delivers nothing twice.
-// Errors, with which the letter is kept: ErrNotFound if there is no such letter or run,
-// ErrTerminal if the run has ended, ErrSealed if this process has not the key or the object
-// of the value, ErrInvalid if the letter is no message.
+// Replay sends a dead letter again, and then removes it: for code that fits it now, or for
+// another run.
+//   - A message goes, with its headers, to the run with the ID; "" is the run that it was for.
+//   - What assigns a promise goes to the promise at the same location of the run, which has
+//     to be made and not assigned: of a run whose code fits now, or of its fork.
+//   - An event of a consumed topic is published again, with its headers and the settings of
+//     the event that was published last; runID is "". One of a broadcast topic has gone to
+//     all others that waited, and is not sent again: ErrInvalid.
+//
+// If the process dies in between, the letter is still there, and a second replay to the same
+// place delivers nothing twice. Errors, with which the letter is kept: ErrNotFound if there
+// is no such letter, run or promise; ErrTerminal if the run has ended; ErrInboxFull;
+// ErrAlreadyResolved; ErrSealed if this process has not the key or the object of the value;
+// ErrInvalid for a letter of another kind, such as the end of a child.
 func (d DeadLetters) Replay(ctx context.Context, number store.ItemNo, runID string, act Act) error {
 	if err := act.check(); err != nil {
 		return fmt.Errorf("replay dead letter %d: %w", number, err)
@@ -153,23 +163,97 @@ func (d DeadLetters) Replay(ctx context.Context, number store.ItemNo, runID stri
 	if len(page.Letters) == 0 {
 		return fmt.Errorf("dead letter %d: %w", number, ErrNotFound)
 	}
-	letter := &page.Letters[0].Item
-	if letter.Kind != store.ItemMessage {
-		return fmt.Errorf("replay dead letter %d: expected a message, found a %s, which is for one place in one run: %w",
-			number, letter.Kind, ErrInvalid)
-	}
-	if err := payload.Readable(letter.Value); err != nil {
-		return fmt.Errorf("replay dead letter %d: give this process the keys and the objects of the store: %w", number, err)
-	}
-	headers, _ := stored.SplitExpiry(letter.Headers) // a person wants it received
-	_, err = d.engine.put(ctx, runID, &store.Item{Kind: store.ItemMessage, Name: letter.Name,
-		ID: fmt.Sprintf("d:%d", number), Origin: uuid.NewString(), Value: letter.Value, Headers: headers})
-	if err != nil && !errors.Is(err, errDuplicate) {
+	if err = d.again(ctx, &page.Letters[0], runID); err != nil {
 		return fmt.Errorf("replay dead letter %d: %w", number, err)
 	}
 	_, err = d.remove(ctx, number)
 	d.engine.logged(ctx, "replay", "dead_letter", fmt.Sprint(number), act, err)
 	return err
+}
+
+// again sends a letter again.
+func (d DeadLetters) again(ctx context.Context, l *store.DeadLetter, runID string) error {
+	letter := &l.Item
+	if err := payload.Readable(letter.Value); err != nil {
+		return fmt.Errorf("give this process the keys and the objects of the store: %w", err)
+	}
+	if letter.Kind == store.ItemDelivery {
+		return d.publishAgain(ctx, letter, runID)
+	}
+	runID = cmp.Or(runID, l.RunID)
+	item := &store.Item{Kind: letter.Kind, Origin: uuid.NewString(), Value: letter.Value, Failed: letter.Failed}
+	var already error
+	switch letter.Kind {
+	case store.ItemMessage:
+		item.Name, item.ID = letter.Name, fmt.Sprintf("d:%d", letter.No)
+		item.Headers, _ = stored.SplitExpiry(letter.Headers) // a person wants it received
+	case store.ItemResolution:
+		if err := d.promiseAt(ctx, item, letter.Loc, runID); err != nil {
+			return err
+		}
+		already = fmt.Errorf("promise %s of run %q: %w", location.Loc(letter.Loc), runID, ErrAlreadyResolved)
+	default:
+		return fmt.Errorf("expected a message, the resolution of a promise, or an event of a consumed topic, found a %s, "+
+			"which is for one place in one run: %w", letter.Kind, ErrInvalid)
+	}
+	_, err := d.engine.put(ctx, runID, item)
+	if errors.Is(err, errDuplicate) {
+		return already
+	}
+	return err
+}
+
+// promiseAt completes the item that assigns the promise at a location of a run.
+func (d DeadLetters) promiseAt(ctx context.Context, item *store.Item, loc, runID string) error {
+	run, ok, err := d.engine.inner.Get(ctx, runID)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("run %q: %w", runID, ErrNotFound)
+	}
+	entries, err := d.engine.store.History(ctx, store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation,
+		Locs: []string{loc}})
+	switch {
+	case err != nil:
+		return err
+	case len(entries) == 0 || entries[0].Kind != store.KindPromise:
+		return fmt.Errorf("promise %s of run %q: %w", location.Loc(loc), runID, ErrNotFound)
+	case entries[0].State != store.Open:
+		return fmt.Errorf("promise %s of run %q: %w", location.Loc(loc), runID, ErrAlreadyResolved)
+	}
+	item.Loc, item.Incarnation, item.Generation = loc, run.Incarnation, entries[0].Generation
+	item.ID = stored.ResolutionID(loc, item.Incarnation, item.Generation)
+	return nil
+}
+
+// publishAgain publishes the event of a letter again.
+func (d DeadLetters) publishAgain(ctx context.Context, letter *store.Item, runID string) error {
+	e, x := d.engine, deliveredEvent(letter)
+	switch {
+	case x == nil:
+		return fmt.Errorf("expected an event, found something else in the delivery: %w", store.ErrDamaged)
+	case runID != "":
+		return fmt.Errorf("an event of topic %q goes to its topic, not to run %q: give no run: %w",
+			x.Topic, runID, ErrInvalid)
+	case x.Event.Mode != event.Consumed:
+		return fmt.Errorf("topic %q is broadcast, and all others that waited have the event: publish it again: %w",
+			x.Topic, ErrInvalid)
+	}
+	run, err := e.topicRecord(ctx, x.Topic)
+	if err != nil {
+		return err
+	}
+	stats, err := e.topicStats(ctx, run)
+	if err != nil {
+		return err
+	}
+	c := event.Publish(x.Topic, fmt.Sprintf("d:%d", letter.No), uuid.NewString(),
+		&event.Publication{Settings: stats.Settings, Value: x.Event.Value}, x.Event.Headers)
+	if _, err := e.inner.Tell(ctx, c.RunID, *c.Item); err != nil {
+		return fmt.Errorf("publish to topic %q: %w", x.Topic, err)
+	}
+	return nil
 }
 
 // Remove removes dead letters for good and returns how many of the numbers were of dead

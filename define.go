@@ -36,7 +36,8 @@ func (d *definition) Name() string       { return d.name }
 func (d *definition) inner() *definition { return d }
 
 // DefineOption is an option of Define: a Retry, MaxRunTime, MaxSuspension,
-// PauseAfter, IDFrom, UndoOn, OnFailure, OnBug, a Retention, DiscardDeadLetters, or OnQueue.
+// PauseAfter, IDFrom, UndoOn, OnFailure, OnBug, a Retention, DiscardDeadLetters,
+// a ChildFailure, or OnQueue.
 type DefineOption interface{ applyDefine(*defineOptions) }
 
 type defineOptions struct {
@@ -51,6 +52,7 @@ type defineOptions struct {
 	onBug         OnBug
 	retention     Retention
 	queue         *OnQueue
+	childFailure  ChildFailure
 }
 
 // MaxRunTime cancels a run that has not ended this long after it began, or after an
@@ -119,7 +121,9 @@ func Define[In, Out any](name string, fn func(Context, In) (Out, error), opts ..
 					Code: stored.CodeInput, Message: fmt.Sprintf("input of workflow %s: %v%s", name, err, position(err)),
 				}
 			}
-			out, err := fn(Context{branch: b, env: env}, in)
+			ctx := Context{branch: b, env: env}
+			out, err := fn(ctx, in)
+			err = ctx.ended(err)
 			if next := continuationIn(err); next != nil {
 				return nil, e.continueAsNew(b, env.run, reflect.TypeFor[In](), next)
 			}

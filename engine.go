@@ -186,7 +186,8 @@ type Engine struct {
 	onFailure OnFailure
 	onBug     OnBug
 	wrap      func(context.Context, StepInfo, func(context.Context) error) error
-	limit     int // of a value, in bytes
+	limit     int  // of a value, in bytes
+	single    bool // one process at a time works on the store
 	rooms     *topic.Rooms
 	inboxes   *inboxes.Guard
 
@@ -212,7 +213,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	payloads := cfg.Payloads.policy()
 	e := &Engine{store: payloads.View(cfg.Store), base: cfg.Store, payloads: payloads, log: cfg.Logger, codecs: cfg.Codecs,
 		node: cfg.Node, build: cfg.Build, retry: cfg.Retry, onFailure: cfg.OnFailure, onBug: cfg.OnBug,
-		wrap: cfg.Around, limit: cfg.MaxValue}
+		wrap: cfg.Around, limit: cfg.MaxValue, single: found.Slots == 1}
 	e.definitions = make(map[string]*definition, len(cfg.Workflows))
 	e.limits = runner.Limits{Entries: cfg.MaxEntries, Bytes: cfg.MaxBytes, Value: cfg.MaxValue}
 	if e.errors, err = newErrorTable(e.codecs, cfg.Errors); err != nil {
@@ -248,6 +249,9 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		Groups: cfg.Groups, ReloadRate: cfg.ReloadRate,
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
 		PoisonLimit: cfg.PoisonLimit, AloneFor: cfg.AloneFor, OnRecover: onRecover, OnLoss: cfg.OnLoss,
+		Admit: func(ctx context.Context, runID string, it *store.Item) (full, err error) {
+			return admitTurn(ctx, e, runID, it)
+		},
 		Hooks: report.Hooks{OnEnd: hook(cfg.OnEnd), OnStall: hook(cfg.OnStall)},
 	}, found)
 	e.rooms = topic.NewRooms(e.inner, e.store)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/entity/deletions"
 	"github.com/stet-run/stet/internal/entity/planner"
 	"github.com/stet-run/stet/internal/entity/queue"
 	"github.com/stet-run/stet/internal/entity/topic"
@@ -24,7 +25,8 @@ func (e *Engine) entityKinds() map[string]engine.MakeRules {
 		planner.Workflow: planner.New(func(p permit.Place) (func(*store.Start), error) {
 			return e.inner.Queues().Enqueuer(p)
 		}),
-		permit.Workflow: queue.New,
+		permit.Workflow:    queue.New,
+		deletions.Workflow: deletions.New,
 	}
 }
 

@@ -234,6 +234,7 @@ var reserved = map[string]bool{
 	stored.CodeStep: true, stored.CodeTooLarge: true, stored.CodeEncoding: true, stored.CodeInput: true,
 	stored.CodeDeadlock: true, stored.CodeBudget: true, stored.CodeMisuse: true,
 	stored.CodeRun: true, stored.CodeNotFound: true, stored.CodeUnknownWorkflow: true, stored.CodeNoQueue: true,
+	stored.CodeInboxFull: true,
 }
 
 // meanings are the errors that the engine's own failures wrap.
@@ -241,6 +242,7 @@ var meanings = map[string]error{
 	stored.CodeTimeout: ErrTimeout, stored.CodeCancelled: ErrCancelled, stored.CodePanic: ErrPanic,
 	stored.CodeTooLarge: ErrTooLarge, stored.CodeInput: ErrInput,
 	stored.CodeNotFound: ErrNotFound, stored.CodeUnknownWorkflow: ErrUnknownWorkflow, stored.CodeNoQueue: ErrNoQueue,
+	stored.CodeInboxFull: ErrInboxFull,
 }
 
 // record returns err as it is stored. A nil error gives nil.

@@ -66,6 +66,33 @@ func ExampleWorkflow_Go() {
 	// Output: [lamp packed chair packed] <nil>
 }
 
+// A child that nobody awaits may matter all the same: here the watch on the temperature
+// stops the transport, and its failure is the transport's.
+func ExampleChildFailure() {
+	watch := stet.Define("watch", func(ctx stet.Context, limit int) (int, error) {
+		return stet.Step(ctx, "measure", func(context.Context) (int, error) {
+			return 0, stet.Permanent(fmt.Errorf("warmer than %d degrees", limit))
+		})
+	})
+	transport := stet.Define("transport", func(ctx stet.Context, to string) (string, error) {
+		if _, err := watch.Go(ctx, 8, stet.FailScope); err != nil {
+			return "", err
+		}
+		err := stet.Sleep(ctx, "on the road", 5*time.Hour)
+		return to, err // ErrCancelled, but the run fails with what the watch has failed with
+	})
+	engine, stop := background(transport, watch)
+	defer stop()
+
+	_, err := result(engine, transport, "Oslo")
+	var failed *stet.RunError
+	for errors.As(err, &failed) {
+		err = failed.Err
+	}
+	fmt.Println(err)
+	// Output: step measure failed: warmer than 8 degrees
+}
+
 // A detached run goes on when the one that has started it ends.
 func ExampleWorkflow_Detach() {
 	survey := stet.Define("survey", func(ctx stet.Context, customer string) (string, error) {

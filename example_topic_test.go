@@ -151,3 +151,31 @@ func ExampleTopics_Waiting() {
 	// Output:
 	// w1 waits at next job
 }
+
+// An event that no run can do anything with is taken out of its topic.
+func ExampleTopics_Remove() {
+	jobs := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed}
+	engine, stop := background()
+	defer stop()
+	ctx := context.Background()
+	for _, key := range []stet.SendKey{"job-1", "job-2"} {
+		if _, err := jobs.Publish(ctx, engine, "dig", key); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	fmt.Println(engine.Topics().Remove(ctx, "jobs", "job-1", stet.Act{By: "ada", Why: "nobody can read it"}))
+	fmt.Println(errors.Is(engine.Topics().Remove(ctx, "jobs", "job-1", stet.Act{}), stet.ErrNotFound))
+	events, err := engine.Topics().Events(ctx, "jobs")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, e := range events {
+		fmt.Println(e.ID)
+	}
+	// Output:
+	// <nil>
+	// true
+	// job-2
+}

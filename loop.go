@@ -121,9 +121,10 @@ func Loop[S, R any](
 				return nil, false, loopFailure(name, err)
 			}
 			next, err := body(ctx, state)
+			err = ctx.inside("an iteration of loop "+name, err)
 			switch {
 			case err != nil:
-				return nil, false, ctx.inside("an iteration of loop "+name, err)
+				return nil, false, err
 			case next.step == nextBreak:
 				value = next.value
 				return nil, false, nil

@@ -131,8 +131,10 @@ func (m Message[T]) Send(ctx context.Context, e *Engine, runID string, value T, 
 // where one scope sends several.
 //
 // Whether the other run takes it is not known here: a message to a run that does not
-// exist, or has ended, is dropped and logged, and Config.MaxInbox refuses none. A run that
-// must know sends from a step, with Send. Errors: ErrCancelled, ErrInvalid and ErrTooLarge.
+// exist, or has ended, is dropped and logged. A run that must know sends from a step, with
+// Send. Only ErrInboxFull is known: it is recorded as the operation's outcome, nothing is
+// sent, and the code may try again later under another name or key. Errors: ErrCancelled,
+// ErrInboxFull, ErrInvalid and ErrTooLarge.
 func (m Message[T]) SendFrom(ctx Context, runID string, value T, opts ...PublishOption) error {
 	ctx.mustBeGiven()
 	e := ctx.env.engine

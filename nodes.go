@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/store"
@@ -37,23 +36,6 @@ func (n Nodes) Info(ctx context.Context) (*NodesInfo, error) {
 		return nil, fmt.Errorf("describe nodes: %w", err)
 	}
 	return &NodesInfo{d}, nil
-}
-
-// heardWithin is how long ago a node may have been heard of to count as alive that does not
-// say how long its leases are: some heartbeats of an engine with the default lease.
-const heardWithin = 45 * time.Second
-
-// Alive reports whether the node lives, as far as the store knows: it was heard of within
-// the length of its leases, and holds none that has ended. A process that has died is
-// found out when its leases end.
-func (i *NodesInfo) Alive(node *store.Node) bool {
-	within := heardWithin
-	if node.TTL > 0 {
-		within = time.Duration(node.TTL) * time.Microsecond
-	}
-	return i.Now.Sub(node.SeenAt) <= within && !slices.ContainsFunc(i.Leases, func(l store.Lease) bool {
-		return l.Node == node.ID && l.Boot == node.Boot && l.Until < i.Now
-	})
 }
 
 // Owner returns the lease of a shard, and the node that holds it; nil: there is no lease,

@@ -194,7 +194,7 @@ func (e *Engine) put(ctx context.Context, runID string, item *store.Item) (store
 			return store.Answer{}, fmt.Errorf("%s: %w", item.Kind, err)
 		}
 	}
-	if err := e.inboxes.Admit(ctx, runID, item); err != nil {
+	if err := admit(ctx, e, runID, item); err != nil {
 		return store.Answer{}, err
 	}
 	answers, err := e.inner.Apply(ctx, []store.Command{{RunID: runID, Item: item}})

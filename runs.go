@@ -51,6 +51,10 @@ type RunInfo struct {
 	Policy  RunPolicy   // that the run was started with
 	OnQueue *QueuePlace // nil: it is on no queue
 
+	// Unserved says what no process that lives has, and the run needs to be executed: an
+	// *UnservedError. nil: one can execute it, or it has ended. Of Info and List.
+	Unserved error
+
 	// WaitsFor says what a suspended run waits for, up to ten operations. A listing
 	// without values leaves it out.
 	WaitsFor []WaitInfo
@@ -96,10 +100,33 @@ func (r Runs) Info(ctx context.Context, runID string) (*RunInfo, error) {
 		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
 	}
 	infos := []RunInfo{*r.engine.runInfo(&run)}
-	if err := nameParents(ctx, r.engine.store, infos); err != nil {
+	if err := r.complete(ctx, infos); err != nil {
 		return nil, err
 	}
 	return &infos[0], nil
+}
+
+// complete fills in what the rows of runs do not say.
+func (r Runs) complete(ctx context.Context, infos []RunInfo) error {
+	e := r.engine
+	if err := nameParents(ctx, e.store, infos); err != nil {
+		return err
+	}
+	var nodes *NodesInfo
+	for i := range infos {
+		run := &infos[i]
+		if run.Status.Terminal() || e.single && e.definitions[run.Workflow] != nil && e.Owner() {
+			continue
+		}
+		if nodes == nil {
+			var err error
+			if nodes, err = e.Nodes().Info(ctx); err != nil {
+				return err
+			}
+		}
+		run.Unserved = nodes.Unserved(run)
+	}
+	return nil
 }
 
 // nameParents fills in the IDs of the parents of runs.
@@ -187,7 +214,7 @@ func (r Runs) List(ctx context.Context, f store.Filter) (runs []RunInfo, next st
 			runs[i].Err = nil // its cause was not read
 		}
 	}
-	if err := nameParents(ctx, r.engine.store, runs); err != nil {
+	if err := r.complete(ctx, runs); err != nil {
 		return nil, "", err
 	}
 	return runs, page.Next, nil

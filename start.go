@@ -105,7 +105,8 @@ func (m firstMessage) applyStart(o *startOptions) error {
 
 // FirstMessage is sent to the run that Start returns: in the commit that starts it, or,
 // where Existing makes Start return a run that exists, to that. If that has ended it is
-// ErrTerminal, unless the Existing policy replaces it.
+// ErrTerminal, unless the Existing policy replaces it; and if its inbox is full,
+// ErrInboxFull.
 //
 // Each call of Start sends it once, also if the engine has to repeat the act. A caller
 // that repeats a start after an error, or because it was asked twice, gives a SendKey:
@@ -116,8 +117,8 @@ func FirstMessage[T any](m Message[T], value T, opts ...SendOption) StartOption 
 
 // Start starts a run with the input. It is durable when Start returns, and
 // begins when a process that has the code is there. Errors: ErrUnknownWorkflow
-// if no process ever had the code, ErrNoQueue, ErrExists, ErrTerminal (see
-// FirstMessage), ErrInvalid, ErrTooLarge, and those of the store. Nothing has changed
+// if no process ever had the code, ErrNoQueue, ErrExists, ErrTerminal and
+// ErrInboxFull (see FirstMessage), ErrInvalid, ErrTooLarge, and those of the store. Nothing has changed
 // then. A context that has ended starts nothing.
 func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, input In, opts ...StartOption) (*Run[Out], error) {
 	runs, err := w.start(ctx, e, []In{input}, func(int) []StartOption { return opts })
@@ -220,7 +221,7 @@ func (w *Workflow[In, Out]) start(
 	if err := checkTogether(commands); err != nil {
 		return nil, fmt.Errorf("start all %s: %w", w.name, err)
 	}
-	answers, problems, err := carryOut(ctx, commands, options, e.inner.Apply)
+	answers, problems, err := carryOut(ctx, e, commands, options, admit, e.inner.Apply)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", w.name, err)
 	}
@@ -239,7 +240,8 @@ func (w *Workflow[In, Out]) start(
 // run. If a live one ends meanwhile, its start is carried out again: it may replace
 // the run now. The problems are by index.
 func carryOut(
-	ctx context.Context, starts []store.Command, options []startOptions,
+	ctx context.Context, e *Engine, starts []store.Command, options []startOptions,
+	admit admission,
 	apply func(context.Context, []store.Command) ([]store.Answer, error),
 ) (answers []store.Answer, problems []error, err error) {
 	answers, problems = make([]store.Answer, len(starts)), make([]error, len(starts))
@@ -263,7 +265,11 @@ func carryOut(
 			start, run := starts[i].Start, &got[k].Run
 			problems[i] = checkStarted(&got[k], start, options[i].existing)
 			if got[k].Outcome != store.Applied && problems[i] == nil {
+				if problems[i] = admitAll(ctx, e, run, start.Items, admit); problems[i] != nil {
+					continue
+				}
 				for m := range start.Items { // one that has ended knows the keys of what it got
+					e.inboxes.Sent(run.ID, run.No, &start.Items[m])
 					sends, of = append(sends, store.Command{RunNo: run.No, Item: &start.Items[m]}), append(of, i)
 				}
 			}
@@ -286,6 +292,19 @@ func carryOut(
 		}
 	}
 	return answers, problems, nil
+}
+
+// admitAll reports that the inbox of a run is full, unless it has ended.
+func admitAll(ctx context.Context, e *Engine, run *store.Run, items []store.Item, admit admission) error {
+	if run.Status.Terminal() {
+		return nil
+	}
+	for i := range items {
+		if err := admit(ctx, e, run.ID, &items[i]); err != nil {
+			return fmt.Errorf("first message: %w", err)
+		}
+	}
+	return nil
 }
 
 // maxDerivedID is the length in bytes above which an ID of IDFrom is hashed. It leaves

@@ -138,6 +138,30 @@ func (t Topics) Events(ctx context.Context, name string) ([]EventInfo, error) {
 	return infos, nil
 }
 
+// Remove takes an event out of a topic, by its ID, so that no run gets it any more: one that
+// each run that gets it fails by, say. It counts as if it had expired. A run that has got it, or
+// to which it is on its way, is not concerned; a consumed event on its way is gone when it comes
+// back. The log of the process that executes the topic has the act.
+//
+// Errors: ErrNotFound if the topic keeps no such event, ErrInvalid for a bad act, ErrPending if
+// ctx ends before a process has decided (the request stands), and those of the store.
+func (t Topics) Remove(ctx context.Context, name, eventID string, act Act) error {
+	if err := act.check(); err != nil {
+		return fmt.Errorf("remove event %q of topic %q: %w", eventID, name, err)
+	}
+	if _, err := t.engine.topicRecord(ctx, name); err != nil { // asked of nobody it would be made
+		return err
+	}
+	found, err := topic.Remove(ctx, t.engine.inner, name, eventID, cmp.Or(act.By, t.engine.node), act.Why)
+	if err == nil && !found {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("remove event %q of topic %q: %w", eventID, name, err)
+	}
+	return nil
+}
+
 // Waiting returns how the runs stand that wait at a topic, in the order in which they were
 // created; WaitsFor says since when, and until when. A run that has begun to wait a moment
 // ago may be missing. It reads what the topic holds. ErrNotFound as for Info.

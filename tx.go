@@ -21,7 +21,7 @@ func StartTx[Tx, In, Out any](
 	if err != nil {
 		return nil, err
 	}
-	answers, problems, err := carryOut(ctx, commands, options,
+	answers, problems, err := carryOut(ctx, e, commands, options, admitTx,
 		func(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
 			return applyTx(ctx, tx, e, commands)
 		})
@@ -32,7 +32,9 @@ func StartTx[Tx, In, Out any](
 }
 
 // SendTx is Message.Send inside a transaction that the caller has begun on the
-// store's database, as in StartTx.
+// store's database, as in StartTx. So that it needs no connection beside the
+// transaction's, ErrInboxFull is known only after this process has sent 200 messages to the
+// run.
 func SendTx[Tx, T any](
 	ctx context.Context, tx Tx, e *Engine, m Message[T], runID string, value T, opts ...SendOption,
 ) error {
@@ -47,10 +49,14 @@ func SendTx[Tx, T any](
 	if err != nil {
 		return err
 	}
+	if err := admitTx(ctx, e, runID, item); err != nil {
+		return err
+	}
 	answers, err := applyTx(ctx, tx, e, []store.Command{{RunID: runID, Item: item}})
 	if err != nil {
 		return fmt.Errorf("%s to run %q: %w", item.Kind, runID, err)
 	}
+	e.inboxes.Sent(runID, answers[0].Run.No, item)
 	if err := checkPut(&answers[0], runID, item); !errors.Is(err, errDuplicate) {
 		return err
 	}

@@ -159,8 +159,8 @@
 // # Starts, queues and entities
 //
 // Law 27. A run whose workflow's name begins with [EntityPrefix] is an entity. A filter of
-// List or Count selects it only by IDs, Nos or Workflows. Otherwise an entity is to a store
-// a run like any other.
+// List or Count selects it only by IDs, Nos, Workflows or Claimed. Otherwise an entity is
+// to a store a run like any other.
 //
 // Law 28. A start with a Queue creates a run that is Held and sends the QueueEntry's Ask in
 // the same act; a start that creates no run sends none.
@@ -179,6 +179,9 @@
 //   - it is idle and has no unexamined item;
 //   - no live parent's present incarnation has an entry for it, that is, it was not created
 //     after that incarnation began.
+//
+// A Sweep that names Runs needs no lease and no rule for them; it deletes those that have
+// ended and that nothing else of this list keeps, and says of the others that they are Kept.
 //
 // A deletion that takes several acts marks the run Expiring in the first one; from then on
 // it accepts no item. Of other runs a Sweep deletes entries of former incarnations, and

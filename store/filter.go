@@ -1,8 +1,8 @@
 package store
 
 // Filter selects runs. The zero Filter selects all but entities. Fields combine with
-// "and", the elements of one field with "or". Only a filter with IDs, Nos or Workflows
-// selects entities (law 27).
+// "and", the elements of one field with "or". Only a filter with IDs, Nos, Workflows or
+// Claimed selects entities (law 27).
 type Filter struct {
 	IDs       []string
 	Nos       []RunNo
@@ -15,6 +15,13 @@ type Filter struct {
 	// Created in [CreatedFrom, CreatedBefore); 0 is open.
 	CreatedFrom   Time
 	CreatedBefore Time
+	// Ended in [EndedFrom, EndedBefore); 0 is open. With one of them only runs that have
+	// ended are selected.
+	EndedFrom   Time
+	EndedBefore Time
+	// Claimed selects the runs that are claimed in one of these shards, whatever their status.
+	// It costs what the shards' groups have claimed, not what the store has.
+	Claimed []Shard
 
 	// For List.
 	Limit  int    // 0: 100; at most 10,000
@@ -36,4 +43,6 @@ type Tally struct {
 }
 
 // HidesEntities reports whether the filter leaves entities out.
-func (f *Filter) HidesEntities() bool { return len(f.IDs)+len(f.Nos)+len(f.Workflows) == 0 }
+func (f *Filter) HidesEntities() bool {
+	return len(f.IDs)+len(f.Nos)+len(f.Workflows)+len(f.Claimed) == 0
+}

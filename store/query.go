@@ -21,6 +21,8 @@ import (
 //	parent=17              children of the run with this number
 //	created>2026-01-31     created then or later; also with a time in RFC 3339
 //	created<2026-02-01T12:00:00Z
+//	ended>2026-01-31       has ended, then or later
+//	ended<2026-02-01T12:00:00Z
 //
 // A value with a space, comma, quote or control character, or an ID that ends in
 // a star, stands in double quotes, as in a Go program: id="order 42","x*".
@@ -76,6 +78,9 @@ func (t *term) name() string {
 	return t.field
 }
 
+// timed reports whether the term's field is a time.
+func (t *term) timed() bool { return t.field == "created" || t.field == "ended" }
+
 // cutTerm reads the first term of a text. After an error the rest begins after the text
 // that looks like the term.
 func cutTerm(text string) (t term, rest string, err error) {
@@ -85,7 +90,7 @@ func cutTerm(text string) (t term, rest string, err error) {
 	}
 	at := strings.IndexAny(text[:end], "=<>")
 	if at < 1 {
-		return t, text[end:], errors.New("expected FIELD=VALUE, created>TIME or created<TIME")
+		return t, text[end:], errors.New("expected FIELD=VALUE, or created or ended with > or < and a time")
 	}
 	t.field, t.op, rest = text[:at], text[at], text[at+1:]
 	for {
@@ -136,11 +141,11 @@ func cutValue(text string) (value string, star bool, rest string, err error) {
 // apply adds the term's condition to the filter.
 func (f *Filter) apply(t term) error {
 	switch {
-	case (t.field == "created") == (t.op == '='):
-		return errors.New("expected created with < or >, and other fields with =")
+	case t.timed() == (t.op == '='):
+		return errors.New("expected created and ended with < or >, and other fields with =")
 	case t.prefix && t.field != "id":
 		return errors.New("expected a star after an ID only")
-	case len(t.values) > 1 && (t.field == "created" || t.field == "parent"):
+	case len(t.values) > 1 && (t.timed() || t.field == "parent"):
 		return errors.New("expected one value")
 	}
 	if key, ok := strings.CutPrefix(t.field, "tag."); ok {
@@ -184,18 +189,16 @@ func (f *Filter) apply(t term) error {
 			return fmt.Errorf("expected the number of a run, found %q", t.values[0])
 		}
 		f.Parent = RunNo(no)
-	case "created":
+	case "created", "ended":
 		at, err := parseTime(t.values[0])
 		if err != nil {
 			return err
 		}
-		if t.op == '>' {
-			f.CreatedFrom = at
-		} else {
-			f.CreatedBefore = at
-		}
+		*map[string]*Time{
+			"created>": &f.CreatedFrom, "created<": &f.CreatedBefore, "ended>": &f.EndedFrom, "ended<": &f.EndedBefore,
+		}[t.field+string(t.op)] = at
 	default:
-		return fmt.Errorf("expected one of id, workflow, status, mark, tag.KEY, parent, created; found %q", t.field)
+		return fmt.Errorf("expected one of id, workflow, status, mark, tag.KEY, parent, created, ended; found %q", t.field)
 	}
 	return nil
 }
@@ -209,8 +212,8 @@ func parseTime(text string) (Time, error) {
 	return 0, fmt.Errorf("expected a date or a time after 1970 like 2026-01-31 or 2026-01-31T12:00:00Z, found %q", text)
 }
 
-// String returns the filter in the form that ParseFilter reads, without run numbers and
-// without the fields for List (limit, cursor, values).
+// String returns the filter in the form that ParseFilter reads, without run numbers,
+// shards, and the fields for List (limit, cursor, values).
 func (f Filter) String() string {
 	var terms []string
 	add := func(field string, values []string) {
@@ -237,11 +240,15 @@ func (f Filter) String() string {
 	if f.Parent != 0 {
 		add("parent", []string{strconv.FormatInt(int64(f.Parent), 10)})
 	}
-	if f.CreatedFrom != 0 {
-		terms = append(terms, "created>"+f.CreatedFrom.String())
-	}
-	if f.CreatedBefore != 0 {
-		terms = append(terms, "created<"+f.CreatedBefore.String())
+	for _, bound := range []struct {
+		name string
+		at   Time
+	}{
+		{"created>", f.CreatedFrom}, {"created<", f.CreatedBefore}, {"ended>", f.EndedFrom}, {"ended<", f.EndedBefore},
+	} {
+		if bound.at != 0 {
+			terms = append(terms, bound.name+bound.at.String())
+		}
 	}
 	return strings.Join(terms, " ")
 }

@@ -32,6 +32,7 @@ func TestParseFilter(t *testing.T) {
 		{"mark=cancelling parent=7", store.Filter{Marks: store.Cancelling, Parent: 7}},
 		{"mark=cancelling,paused", store.Filter{Marks: store.Cancelling | store.Paused}},
 		{"created>2026-01-31 created<2026-02-01T12:00:00Z", store.Filter{CreatedFrom: day, CreatedBefore: noon}},
+		{"ended>2026-01-31 ended<2026-02-01T12:00:00Z", store.Filter{EndedFrom: day, EndedBefore: noon}},
 		{"created<2026-02-01T14:00:00+02:00", store.Filter{CreatedBefore: noon}},
 	} {
 		got, err := store.ParseFilter(c.text)
@@ -42,7 +43,7 @@ func TestParseFilter(t *testing.T) {
 }
 
 func TestParseFilterNamesTheBadTerm(t *testing.T) {
-	const syntax = "expected FIELD=VALUE, created>TIME or created<TIME"
+	const syntax = "expected FIELD=VALUE, or created or ended with > or < and a time"
 	for _, c := range []struct{ text, term, want string }{
 		{"x", "x", syntax},
 		{"=", "=", syntax},
@@ -54,16 +55,19 @@ func TestParseFilterNamesTheBadTerm(t *testing.T) {
 		{`id="a"b`, `id="a"b`, `expected a comma or a space after "a"`},
 		{"workflow=a*", "workflow=a*", "expected a star after an ID only"},
 		{"id=a status=done", "status=done", `unknown status "done": expected one of [queued running`},
-		{"status<failed", "status<failed", "expected created with < or >, and other fields with ="},
-		{"created=2026-01-01", "created=2026-01-01", "expected created with < or >, and other fields with ="},
+		{"status<failed", "status<failed", "expected created and ended with < or >, and other fields with ="},
+		{"created=2026-01-01", "created=2026-01-01", "expected created and ended with < or >, and other fields with ="},
 		{"created>yesterday", "created>yesterday", "expected a date or a time after 1970"},
+		{"ended=2026-01-01", "ended=2026-01-01", "expected created and ended with < or >"},
+		{"ended>2026-01-01,2026-01-02", "ended>2026-01-01,2026-01-02", "expected one value"},
+		{"ended<x", "ended<x", "expected a date or a time after 1970"},
 		{"created>1969-12-31", "created>1969-12-31", "expected a date or a time after 1970"},
 		{"created>2026-01-01,2026-01-02", "created>2026-01-01,2026-01-02", "expected one value"},
 		{"parent=x", "parent=x", `expected the number of a run, found "x"`},
 		{"parent=0", "parent=0", "expected the number of a run"},
 		{"parent=1,2", "parent=1,2", "expected one value"},
 		{"mark=blue", "mark=blue", `expected paused, cancelling, undoing or expiring, found "blue"`},
-		{"colour=red", "colour=red", "expected one of id, workflow, status, mark, tag.KEY, parent, created"},
+		{"colour=red", "colour=red", "expected one of id, workflow, status, mark, tag.KEY, parent, created, ended"},
 		{"status=failed id=x status=stalled", "status=stalled", "expected status once"},
 		{"id=a* id=b*", "id=b*", "expected id with a star once"},
 		{"created>2026-01-01 created>2026-01-02", "created>2026-01-02", "expected created> once"},
@@ -96,7 +100,7 @@ func FuzzFilterString(f *testing.F) {
 		want := store.Filter{
 			IDs: []string{id, workflow}, IDPrefix: prefix, Workflows: []string{workflow}, Statuses: store.AllStatuses(),
 			Marks: store.Marks(marks % 8), Parent: store.RunNo(parent), CreatedFrom: store.Time(created),
-			CreatedBefore: store.Time(created),
+			CreatedBefore: store.Time(created), EndedFrom: store.Time(created), EndedBefore: store.Time(created),
 		}
 		got, err := store.ParseFilter(want.String())
 		if err != nil || !reflect.DeepEqual(got, want) {

@@ -1,6 +1,10 @@
 package store
 
-import "context"
+import (
+	"context"
+	"slices"
+	"time"
+)
 
 // Store is what the engine needs of persistence. See the package documentation
 // for the laws; each method names only what is particular to it.
@@ -148,6 +152,23 @@ type Description struct {
 	Nodes     []Node   // not stopped, by ID
 	Leases    []Lease  // held, expired or not, by shard
 	Now       Time
+}
+
+// heardWithin is how long ago a node may have been heard of to count as alive that does not
+// say how long its leases are: some heartbeats of an engine with the default lease.
+const heardWithin = 45 * time.Second
+
+// Alive reports whether the node lives, as far as the store knows: it was heard of within
+// the length of its leases, and holds none that has ended. A process that has died is
+// found out when its leases end.
+func (d *Description) Alive(node *Node) bool {
+	within := heardWithin
+	if node.TTL > 0 {
+		within = time.Duration(node.TTL) * time.Microsecond
+	}
+	return d.Now.Sub(node.SeenAt) <= within && !slices.ContainsFunc(d.Leases, func(l Lease) bool {
+		return l.Node == node.ID && l.Boot == node.Boot && l.Until < d.Now
+	})
 }
 
 // Snapshot is a run with its history and inbox.

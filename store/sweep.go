@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// SweepRows is the most rows that one Sweep deletes: entries, items, values, items of
@@ -23,8 +26,12 @@ type Retention struct {
 	Keep     Delay  // after the end; 0: MinKeep
 }
 
-// SweepRequest requests one part of a pass over the rows that may be deleted.
+// SweepRequest requests one part of a pass over the rows that may be deleted, or the
+// deletion of Runs.
 type SweepRequest struct {
+	// Runs are at most SweepRows runs to be deleted. Then all other fields are zero, and the
+	// caller repeats the request until it is Done.
+	Runs   []RunNo
 	Leases []Lease
 	// Rules say which ended runs are deleted; runs without a rule are kept. They are the
 	// same in all parts of a pass.
@@ -48,11 +55,21 @@ type Swept struct {
 	Fenced []Shard // whose lease was not current; nothing was deleted in them
 	Next   SweepPlace
 	Done   bool // the pass is over
+	// Kept are those of the request's Runs that law 24 keeps, in their order. It is complete
+	// once Done.
+	Kept []RunNo
 }
 
 // Validate reports whether the request keeps the contract. The error wraps
 // ErrInvalid.
 func (r *SweepRequest) Validate() error {
+	if len(r.Runs) > 0 && (len(r.Leases) > 0 || len(r.Rules) > 0 || r.Items || r.From != SweepPlace{}) {
+		return invalid("sweep: expected Runs, or Leases with Rules, found both")
+	}
+	if len(r.Runs) > SweepRows || slices.ContainsFunc(r.Runs, func(no RunNo) bool { return no <= 0 }) {
+		return invalid("sweep: expected at most %d positive numbers of runs, found %d, beginning with %v",
+			SweepRows, len(r.Runs), r.Runs[:min(len(r.Runs), 3)])
+	}
 	for i := range r.Rules {
 		rule := &r.Rules[i]
 		if err := checkText("workflow", rule.Workflow, MaxName, false); err != nil {

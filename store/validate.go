@@ -459,6 +459,11 @@ func (f *Filter) Bounds() (limit int, below RunNo, err error) {
 			return 0, 0, err
 		}
 	}
+	for _, shard := range f.Claimed {
+		if err := shard.Validate(); err != nil {
+			return 0, 0, err
+		}
+	}
 	if limit = f.Limit; limit == 0 {
 		limit = DefaultPage
 	}

@@ -123,18 +123,18 @@ func (dc deadLetterCommands) replayCommand() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use:   "replay NUMBER...",
-		Short: "send dead messages again, to another run, and remove them",
-		Args:  someLetters,
+		Short: "send dead letters again, to the same run or another, and remove them",
+		Long: `A message is sent again, to the run that it was for or to another one (--to). What assigns a
+promise goes to the promise at the same location of the run. An event of a consumed topic
+is published again, without --to. Other letters are of use at one place only.`,
+		Args: someLetters,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if to == "" {
-				return usage(errors.New("--to: expected the ID of the run that gets the messages"))
-			}
 			return dc.eachLetter(args, func(e *stet.Engine, number store.ItemNo) error {
 				return e.DeadLetters().Replay(cmd.Context(), number, to, stet.Act{})
 			}, cmd)
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "`ID` of the run that gets the messages")
+	cmd.Flags().StringVar(&to, "to", "", "`ID` of the run that gets them; default: the run of the letter")
 	return cmd
 }
 

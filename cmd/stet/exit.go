@@ -17,7 +17,8 @@ const (
 	exitUsage
 	exitNotFound
 	exitConflict
-	exitUnsuccessful // the awaited run did not succeed
+	exitUnsuccessful  // the awaited run did not succeed
+	exitNotCarriedOut // a torture could not be carried out to its end, so it says nothing
 )
 
 // usageError is a wrong call. It has changed nothing.
@@ -37,6 +38,11 @@ func (e conflictError) Unwrap() error { return e.error }
 type unsuccessfulError struct{ error }
 
 func (e unsuccessfulError) Unwrap() error { return e.error }
+
+// notCarriedOutError says that a torture could not be carried out, so that nothing is known of what it was to find.
+type notCarriedOutError struct{ error }
+
+func (e notCarriedOutError) Unwrap() error { return e.error }
 
 // severalError holds the errors of some of several runs.
 type severalError []error
@@ -90,6 +96,9 @@ func exitCode(err error) int {
 	}
 	if _, ok := errors.AsType[unsuccessfulError](err); ok {
 		return exitUnsuccessful
+	}
+	if _, ok := errors.AsType[notCarriedOutError](err); ok {
+		return exitNotCarriedOut
 	}
 	_, wrong := errors.AsType[usageError](err)
 	_, conflict := errors.AsType[conflictError](err)

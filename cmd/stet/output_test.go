@@ -36,6 +36,7 @@ func TestExitCodeSaysWhatTheErrorIs(t *testing.T) {
 		{ended, exitConflict},
 		{stet.ErrAlreadyResolved, exitConflict},
 		{conflictError{errors.New("exists")}, exitConflict},
+		{notCarriedOutError{fmt.Errorf("pause a schedule: %w", context.DeadlineExceeded)}, exitNotCarriedOut},
 		{unsuccessfulError{fmt.Errorf("of a child: %w", stet.ErrNotFound)}, exitUnsuccessful},
 		{joinRuns([]error{notFound, notFound}), exitNotFound},
 		{joinRuns([]error{notFound, ended}), exitFailed},

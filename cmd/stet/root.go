@@ -43,6 +43,8 @@ A filter is written as terms, all of which must hold:
   parent=order-7          children of the run with this ID, or number
   created>2026-01-31      created then or later; also 2026-01-31T12:00:00Z
   created<2026-02-01      created before
+  ended>2026-01-31        has ended, then or later
+  ended<2026-02-01        has ended before
 
   waits=topic:jobs        waits for an event of this topic; ls and --query alone
   waits=message:approved  waits for messages of this name, likewise
@@ -64,6 +66,7 @@ Exit codes:
   3  not found: the run, the promise or the workflow
   4  conflict: it exists, has ended, was resolved already, or was refused
   5  the awaited run did not succeed
+  6  a torture could not be carried out: it says nothing of the store
 
 A command for several runs goes on after an error. Its exit code is that of the
 errors if they agree, otherwise 1.`
@@ -94,7 +97,7 @@ func (a *app) commands() []*cobra.Command {
 		messages.promisesCommand(),
 		topics.publishCommand(), topics.command(),
 		control.cancelCommand(), control.terminateCommand(), control.pauseCommand(), control.resumeCommand(),
-		control.nudgeCommand(),
+		control.nudgeCommand(), control.removeCommand(), control.deletionsCommand(),
 		control.retryCommand(), control.rewindCommand(), control.forkCommand(), control.editCommand(),
 		code.exportCommand(), code.checkCommand(),
 		deadLetterCommands{a}.command(), scheduleCommands{a}.command(), queueCommands{a}.command(),

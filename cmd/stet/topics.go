@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -118,7 +120,7 @@ is received, pending, in flight to a run, or expired: of a topic that broadcasts
 event is pending as long as it is kept, even if runs have got it.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage(fmt.Errorf("expected ls or show, found %q", args[0]))
+				return usage(fmt.Errorf("expected ls, show or rm, found %q", args[0]))
 			}
 			return nil
 		},
@@ -133,8 +135,57 @@ event is pending as long as it is kept, even if runs have got it.`,
 			Use: "show TOPIC", Short: "show how a topic stands, and its events, oldest first", Args: exactly("TOPIC"),
 			RunE: func(cmd *cobra.Command, args []string) error { return tc.show(cmd, args[0]) },
 		},
+		tc.removeCommand(),
 	)
 	return cmd
+}
+
+func (tc topicCommands) removeCommand() *cobra.Command {
+	var act stet.Act
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "rm TOPIC EVENT...",
+		Short: "take events out of a topic, so that no run gets them any more",
+		Long: `Takes events out of a topic, by their IDs, as topics show prints them: an event by which
+each run fails that gets it, say. They count as expired. A run that has got the event, or
+to which it is on its way, is not concerned; a consumed event on its way is gone when it
+comes back.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usage(errors.New("expected a topic and the IDs of events, as topics show prints them"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := errors.Join(checkTimeout(timeout, false), checkWho(cmd, act.By)); err != nil {
+				return err
+			}
+			return tc.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				var problems []error
+				for _, id := range args[1:] {
+					problems = append(problems, removeEvent(cmd.Context(), e, args[0], id, act, timeout))
+				}
+				return joinRuns(slices.DeleteFunc(problems, func(err error) bool { return err == nil }))
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait for a decision")
+	cmd.Flags().StringVar(&act.Why, "reason", "", "`text` for the log")
+	whoFlag(cmd, &act.By)
+	return cmd
+}
+
+func removeEvent(
+	ctx context.Context, e *stet.Engine, topic, id string, act stet.Act, timeout time.Duration,
+) error {
+	wait, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := e.Topics().Remove(wait, topic, id, act)
+	if errors.Is(err, stet.ErrPending) {
+		return hintedError{fmt.Errorf("remove event %q of topic %q: nobody has decided within %s", id, topic, timeout),
+			"the request stands until an application works on the store"}
+	}
+	return err
 }
 
 // topicView is a topic as JSON.

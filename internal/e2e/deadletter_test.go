@@ -159,7 +159,7 @@ func TestDeadLetterOfAPromise(t *testing.T) {
 			t.Errorf("a resolution: %d, %v, %v", n, decodeErr, failure)
 		}
 		other := startHearing(t, e, hearing, 1)
-		if err := e.DeadLetters().Replay(ctx, list[0].Number, other.ID(), stet.Act{}); !errors.Is(err, stet.ErrInvalid) {
+		if err := e.DeadLetters().Replay(ctx, list[0].Number, other.ID(), stet.Act{}); !errors.Is(err, stet.ErrNotFound) {
 			t.Errorf("replay of a resolution: %v", err)
 		}
 	}

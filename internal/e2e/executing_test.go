@@ -172,12 +172,15 @@ func TestLongBodyAfterARestart(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ended := make(chan error)
-				go func() { ended <- e.Run(ctx) }()
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					_ = e.Run(ctx) // it names the body that has not returned
+				}()
 				synctest.Wait()
 				return e, func() {
 					cancel()
-					<-ended // of the first one it names the body that has not returned
+					<-ended
 				}
 			}
 			e, stop := serving()

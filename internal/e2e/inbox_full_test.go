@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -9,7 +10,8 @@ import (
 )
 
 // TestAnInboxIsFull: a run that receives nothing takes as many messages and updates as
-// MaxInbox says. What code sends is not refused.
+// MaxInbox says, whoever sends: with a start, or from code, which sees it in each replay. A
+// process that executes nothing looks before its first message.
 func TestAnInboxIsFull(t *testing.T) {
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, other store.Store) {
 		w := stet.Define("slow", func(ctx stet.Context, _ int) (int, error) {
@@ -17,7 +19,7 @@ func TestAnInboxIsFull(t *testing.T) {
 				return 0, err
 			}
 			n := 0
-			for range 4 {
+			for range 3 {
 				if _, err := word.Receive(ctx, stet.Named("take")); err != nil {
 					return n, err
 				}
@@ -26,7 +28,11 @@ func TestAnInboxIsFull(t *testing.T) {
 			return n, nil
 		})
 		sender := stet.Define("sender", func(ctx stet.Context, _ int) (int, error) {
-			return 0, word.SendFrom(ctx, "r", "from code")
+			err := word.SendFrom(ctx, "r", "from code")
+			if again := stet.Do(ctx, "another", func(context.Context) error { return nil }); again != nil {
+				return 0, again
+			}
+			return 0, err
 		})
 		cfg.MaxInbox = 3
 		ctx := testContext(t)
@@ -45,14 +51,26 @@ func TestAnInboxIsFull(t *testing.T) {
 		if _, err := stet.Update[int, int]("u").Call(ctx, p.Engine, "r", 1); !errors.Is(err, stet.ErrInboxFull) {
 			t.Errorf("an update: %v", err)
 		}
-		if _, err := run(t, p.Engine, sender, 0); err != nil {
+		if _, err := w.Start(ctx, p.Engine, 0, stet.ID("r"),
+			stet.FirstMessage(word, "z")); !errors.Is(err, stet.ErrInboxFull) {
+			t.Errorf("a first message: %v", err)
+		}
+		s := begin(t, p.Engine, sender, 0)
+		if _, err := s.Wait(ctx); !errors.Is(err, stet.ErrInboxFull) {
 			t.Errorf("what code sends: %v", err)
 		}
-		// Another process knows nothing of the inbox yet.
-		if err := counter.Send(ctx, client(t, other), "r", 1); err != nil {
+		replays(t, p.Engine, s.ID())
+		small := client(t, other)
+		if c, err := stet.New(ctx, stet.Config{Store: other, MaxInbox: 3}); err != nil {
+			t.Fatal(err)
+		} else if err := word.Send(ctx, c, "r", "one"); !errors.Is(err, stet.ErrInboxFull) {
+			t.Errorf("the single message of a process: %v", err)
+		}
+		// A process with another limit.
+		if err := counter.Send(ctx, small, "r", 1); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := r.Wait(ctx); err != nil || got != 4 {
+		if got, err := r.Wait(ctx); err != nil || got != 3 {
 			t.Errorf("got %d, %v", got, err)
 		}
 		if list := letters(t, p.Engine, store.DeadFilter{}); len(list) != 0 {

@@ -674,7 +674,7 @@ func TestPauseWithChildren(t *testing.T) {
 	done(t, ok, err)
 	marks(0)
 	ok, err = e.Runs().Cancel(ctx, r.ID(), stet.Act{Children: true})
-	refused(t, ok, err, stet.ErrInvalid, "Children is for Pause and Resume")
+	refused(t, ok, err, stet.ErrInvalid, "Children is for Pause, Resume and Delete")
 }
 
 // TestPauseAgainstTheEnd races a pause with the completion of a run: either it is

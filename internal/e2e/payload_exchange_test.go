@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
 )
 
 // writable is a store to which somebody can write who has no key. Where a value is stored
@@ -206,5 +207,48 @@ func TestEncryptedValuesCannotBeExchanged(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestAForkKeepsNoSealedValue: what cannot be read here would be sealed in the fork as if it were plain, and nobody
+// could read it again. So there is no fork.
+func TestAForkKeepsNoSealedValue(t *testing.T) {
+	s := memory.New()
+	keys := func(ids ...string) stet.Payloads {
+		p := stet.Payloads{}
+		for _, id := range ids {
+			p.Keys = append(p.Keys, payloadKey(id))
+		}
+		return p
+	}
+	e := serve(t, stet.Config{Store: s, Workflows: []stet.Definition{hearing}, Payloads: keys("1", "2")})
+	engine := func(p stet.Payloads) *stet.Engine {
+		e, err := stet.New(t.Context(), stet.Config{Store: s, Payloads: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	ctx := testContext(t)
+	r := startHearing(t, e, hearing, 1)
+	if err := stet.Message[string]("other").Send(ctx, engine(keys("2", "1")), r.ID(), "kept"); err != nil {
+		t.Fatal(err)
+	}
+	if err := word.Send(ctx, e, r.ID(), "heard"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	partial := engine(keys("1"))
+	id, err := partial.Runs().Fork(ctx, r.ID(), "/", stet.Act{}, "fork")
+	if !errors.Is(err, stet.ErrSealed) || !strings.Contains(err.Error(), `message other`) {
+		t.Errorf("expected stet.ErrSealed that names the message, found %q, %v", id, err)
+	}
+	if _, err := e.Runs().Info(ctx, "fork"); !errors.Is(err, stet.ErrNotFound) {
+		t.Errorf("expected no fork, found %v", err)
+	}
+	if _, err := e.Runs().Fork(ctx, r.ID(), "/", stet.Act{}, "fork"); err != nil {
+		t.Errorf("with all keys: %v", err)
 	}
 }

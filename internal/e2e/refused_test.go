@@ -182,7 +182,10 @@ func TestARefusedEventIsNotTakenAgain(t *testing.T) {
 		if err := stet.Message[int]("go").Send(ctx, second.Engine, r.ID(), 4); err != nil {
 			t.Fatal(err)
 		}
-		for range shownText.Watch(ctx, second.Engine, "r") {
+		for _, err := range shownText.Watch(ctx, second.Engine, "r") {
+			if err != nil {
+				t.Fatal(err)
+			}
 			break // the first wait is over
 		}
 		if _, err := prices.Publish(ctx, second.Engine, 2); err != nil {

@@ -48,22 +48,25 @@ type activation struct {
 	gone    bool // takes no events any more
 
 	// The driver's.
-	phase    phase
-	run      store.Run
-	r        interpreter         // nil: loading
-	code     *runner.Interpreter // the same, of a run of a workflow; nil: it is an entity
-	turn     turnUnderWay
-	touched  bool // the row knows this build, and the run is no suspect
-	former   bool // the row has an earlier build, and nothing was recorded since
-	begun    bool // that a turn was committed can be seen
-	releases bool // the run holds no permit of its queue while it is suspended
-	timer    *time.Timer
-	watch    *time.Timer              // while code runs
-	bodies   map[int64]*steps.Attempt // by operation
-	next     steps.Task               // started last, and left to the driver
-	places   steps.Places             // of bodies that have ended
-	outcomes []steps.Task             // of these: their outcomes are for the next turn
-	emitted  []func()                 // settle what bodies have emitted for the next turn
+	phase     phase
+	run       store.Run
+	r         interpreter         // nil: loading
+	code      *runner.Interpreter // the same, of a run of a workflow; nil: it is an entity
+	turn      turnUnderWay
+	touched   bool // the row knows this build, and the run is no suspect
+	former    bool // the row has an earlier build, and nothing was recorded since
+	begun     bool // that a turn was committed can be seen
+	releases  bool // the run holds no permit of its queue while it is suspended
+	timer     *time.Timer
+	claimedAt store.Time                       // by the store's clock, if a claim has brought it into memory
+	loadedAt  store.Time                       // a time at which its inbox was read: claimedAt, once it is loaded
+	advanced  struct{ to, inboxAt store.Time } // the latest step
+	watch     *time.Timer                      // while code runs
+	bodies    map[int64]*steps.Attempt         // by operation
+	next      steps.Task                       // started last, and left to the driver
+	places    steps.Places                     // of bodies that have ended
+	outcomes  []steps.Task                     // of these: their outcomes are for the next turn
+	emitted   []func()                         // settle what bodies have emitted for the next turn
 
 	early  []event // arrived while loading
 	missed bool    // a pause was withdrawn: items that were left in the inbox are to be read
@@ -170,6 +173,7 @@ func (a *activation) drive() steps.Task {
 		a.mu.Unlock()
 		a.startNext()
 		if a.handle(events) {
+			inboxAt = max(inboxAt, a.loadedAt)
 			if a.behind != 0 || a.code != nil && a.code.Pausing() {
 				inboxAt = 0 // not all that it held has arrived, or is left there
 			}
@@ -228,7 +232,8 @@ func (a *activation) step(inboxAt store.Time) {
 		} else {
 			a.watch.Reset(slowCode)
 		}
-		r.Advance(a.x.e.time.Now(), inboxAt)
+		a.advanced.to, a.advanced.inboxAt = a.x.e.time.Now(), inboxAt
+		r.Advance(a.advanced.to, inboxAt)
 		a.watch.Stop()
 		a.decidable.Store(nil)
 	}
@@ -359,8 +364,11 @@ func (a *activation) schedule() {
 	if at == 0 {
 		return
 	}
+	if a.turn.underWay && at <= a.advanced.to && (!needsInbox || at <= a.advanced.inboxAt) {
+		return // it waits for the answer
+	}
 	if needsInbox && at <= a.x.e.time.Now() {
-		if a.behind == 0 && a.shard.InboxReadAt() >= at {
+		if a.behind == 0 && max(a.shard.InboxReadAt(), a.loadedAt) >= at {
 			a.post(timeReached{})
 		} else {
 			a.x.dispatcher.claimFor(a)

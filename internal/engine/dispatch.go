@@ -175,7 +175,7 @@ func (d *dispatcher) claim() (found bool) {
 	}
 	d.activate(in, &claims, number, asOf, begun)
 	if d.outcomeUnknown {
-		d.outcomeUnknown = !x.reloadClaimed(in, &claims)
+		d.outcomeUnknown = !x.reloadClaimed(in)
 	}
 	late := d.learn(&req, &claims)
 	if claims.More {
@@ -264,7 +264,7 @@ func (d *dispatcher) activate(in *ownership.Shards, claims *store.Claims, number
 		}
 		h := in.Of(c.Run.Shard)
 		if a := x.memory.Expect(h, c.Run.No); a != nil {
-			a.claimed = begun
+			a.claimed, a.claimedAt = begun, claims.Now
 			if a.expected = suspects.Suspected(&c.Run); a.expected {
 				x.suspects.Expect(h)
 			}

@@ -130,12 +130,35 @@ func TestRunsOfALostClaimAreFound(t *testing.T) {
 			}
 			return claims, err
 		}
+		// What others execute is not asked for.
+		theirs := store.Shard{Group: "other"}
+		hour := store.Delay(time.Hour / time.Microsecond)
+		got, _, err := shared.Acquire(t.Context(), store.Node{ID: "m", Boot: "m-1"}, []store.Shard{theirs}, hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := store.Batch{Node: "m", Boot: "m-1", No: 1, Leases: []store.Lease{got[0].Lease}, Commands: []store.Command{
+			{Claim: true, Start: &store.Start{ID: "theirs", Workflow: "w", Shard: theirs}}}}
+		if result, err := shared.Commit(t.Context(), b); err != nil || !result.Commands[0].Claimed {
+			t.Fatalf("%+v, %v", result, err)
+		}
 		ids := fill(t, shared.Join(), "w", 3)
 		var l logs
+		var listed atomic.Int64
+		s.list = func(ctx context.Context, f store.Filter) (store.Page, error) {
+			page, err := s.Store.List(ctx, f)
+			if len(f.IDs) == 0 {
+				listed.Add(int64(len(page.Runs)))
+			}
+			return page, err
+		}
 		e := newEngine(t, s, "n", logging(&l), with("w", hears(0)))
 		defer serve(t, e)()
 		for _, id := range ids {
 			expectEnd(t, e, id, store.Succeeded, "")
+		}
+		if n := listed.Load(); n != 3 {
+			t.Errorf("%d runs were listed; want the 3 that are claimed here", n)
 		}
 		if n := len(l.lines("the answer to its claim was lost")); n != 3 {
 			t.Errorf("%d runs were found; want 3", n)

@@ -63,6 +63,7 @@ type (
 
 func (ev snapshotLoaded) handle(a *activation, _ []event) bool {
 	a.load(ev.Snapshot)
+	a.loadedAt = a.claimedAt
 	early := a.early
 	a.early = nil
 	return a.handle(early)

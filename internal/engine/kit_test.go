@@ -205,6 +205,7 @@ type gated struct {
 	claim   func(context.Context, store.ClaimRequest) (store.Claims, error)
 	load    func(context.Context, []store.RunNo) ([]store.Snapshot, error)
 	changed func(context.Context) (store.Change, error)
+	list    func(context.Context, store.Filter) (store.Page, error)
 	loads   atomic.Int64 // calls of Load
 }
 
@@ -213,6 +214,13 @@ func (g *gated) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 		return g.commit(ctx, b)
 	}
 	return g.Store.Commit(ctx, b)
+}
+
+func (g *gated) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	if g.list != nil {
+		return g.list(ctx, f)
+	}
+	return g.Store.List(ctx, f)
 }
 
 func (g *gated) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {

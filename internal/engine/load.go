@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -103,32 +102,14 @@ func (x *executor) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Du
 }
 
 // reloadClaimed loads the runs that may have been claimed by a claim whose answer was
-// lost: they are claimed, and no activation has them. claims is the answer to a later
-// claim. It reports false if they could not be read.
-func (x *executor) reloadClaimed(in *ownership.Shards, claims *store.Claims) bool {
+// lost: they are claimed, and no activation has them. A claim has been answered since. It
+// reports false if they could not be read.
+func (x *executor) reloadClaimed(in *ownership.Shards) bool {
 	active := map[store.RunNo]*activation{}
 	for _, a := range x.memory.All() {
 		active[a.no] = a
 	}
-	var called []store.RunNo // a verb may make a run ready that has ended
-	for i := range claims.Runs {
-		if c := &claims.Runs[i]; !c.New && active[c.Run.No] == nil {
-			called = append(called, c.Run.No)
-		}
-	}
-	filters := []store.Filter{{Statuses: []store.Status{store.Running}, Limit: store.MaxPage}}
-	var entities []string
-	for workflow := range x.e.cfg.Entities {
-		entities = append(entities, workflow)
-	}
-	if len(entities) > 0 {
-		f := store.Filter{Workflows: entities, Statuses: []store.Status{store.Running}, Limit: store.MaxPage}
-		filters = append(filters, f)
-	}
-	for chunk := range slices.Chunk(called, 1000) {
-		filters = append(filters, store.Filter{Nos: chunk, Limit: len(chunk)})
-	}
-	claimed, err := committer.Claimed(in, filters, func(f store.Filter) (store.Page, error) {
+	claimed, err := committer.Claimed(in, func(f store.Filter) (store.Page, error) {
 		ctx, done := x.limited(x.held)
 		defer done()
 		return x.e.base.List(ctx, f)
@@ -190,6 +171,7 @@ func (a *activation) load(s *store.Snapshot) {
 		cfg.First = a.isFirst(&s.Run)
 		cfg.Code, cfg.Fetch, cfg.Knows, cfg.NewKey = a.workflow.Code(&a.run), a.fetch, a.x.knows, uuid.NewString
 		cfg.FetchItem, cfg.TakenUp = a.fetchItem, a.takenUp
+		cfg.Admit = a.x.room
 		a.code = runner.New(cfg)
 		a.releases = permit.Releases(&a.run)
 		a.r = a.code

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/payload"
+	"github.com/stet-run/stet/internal/registry"
 	"github.com/stet-run/stet/internal/reload"
 	"github.com/stet-run/stet/internal/sweep"
 	"github.com/stet-run/stet/store"
@@ -13,6 +14,7 @@ import (
 
 // sweeper returns what deletes what has outlived its retention.
 func (x *executor) sweeper() *sweep.Sweeper {
+	unserved := registry.Unserved{Store: x.e.base, Log: x.log()}
 	return &sweep.Sweeper{
 		Store: x.e.cfg.Store, Rules: x.e.cfg.Retention, Pause: x.e.cfg.Sweep, Log: x.log(),
 		Leases: func() []store.Lease { return x.shards.Now().Leases() },
@@ -20,6 +22,7 @@ func (x *executor) sweeper() *sweep.Sweeper {
 			return x.e.cfg.Payloads.Collect(ctx, x.e.base, payload.Spare)
 		},
 		Mine: func() bool { return x.e.holds(store.Shard{Group: store.DefaultGroup}) },
+		Look: unserved.Look,
 	}
 }
 

@@ -67,6 +67,29 @@ func TestFarTimersAreIdle(t *testing.T) {
 	}
 }
 
+// What is due and waits for a turn's answer wakes the run no more until that comes: the store
+// may be away for long.
+func TestNothingTicksUntilATurnIsAnswered(t *testing.T) {
+	for _, needsInbox := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			due := store.TimeOf(time.Now().Add(-time.Second))
+			w := &waits{until: due, needsInbox: needsInbox}
+			a := newWaiting(t, w, time.Now())
+			a.shard.InboxRead(due)
+			a.turn.underWay = true
+			a.step(due)
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			if w.advanced != 1 {
+				t.Errorf("needsInbox=%t: the run was advanced %d times; expected once", needsInbox, w.advanced)
+			}
+			if a.timer != nil {
+				a.timer.Stop()
+			}
+		})
+	}
+}
+
 // A run that asks again and again for a read of its inbox, while the store is away, is one
 // reader; one that has left memory is none.
 func TestReadersAreCountedOnce(t *testing.T) {

@@ -34,7 +34,7 @@ func (awaited) reopen(e *store.Entry, _ store.Time) (store.Entry, error) {
 	open := reopened(e)
 	open.State, open.Value = store.Withdrawn, stored.Link{
 		RunID: l.RunID, Workflow: l.Workflow, Leave: l.Leave, Detached: l.Detached,
-		Key: l.Key, Again: l.Again, Former: l.Former, Stands: stands,
+		Key: l.Key, Again: l.Again, Former: l.Former, Stands: stands, Fails: l.Fails,
 	}.Encode()
 	return open, nil
 }
@@ -74,7 +74,9 @@ func (child) trim(_ *history, e *store.Entry, cut int64) (store.Entry, error) {
 		return store.Entry{}, nil
 	}
 	again := *e
-	again.Size, again.Value = 0, stored.Link{Workflow: l.Workflow, Again: l.Again + 1, Former: l.RunID}.Encode()
+	again.Size, again.Value = 0, stored.Link{
+		Workflow: l.Workflow, Again: l.Again + 1, Former: l.RunID, Fails: l.Fails,
+	}.Encode()
 	return again, nil
 }
 

@@ -33,8 +33,19 @@ const (
 
 // Reader reads runs. A store.Store is one.
 type Reader interface {
+	List(ctx context.Context, f store.Filter) (store.Page, error)
 	Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error)
 }
+
+// First says what a sender does that has sent nothing to a run yet.
+type First bool
+
+const (
+	// Blindly: it sends. It is for a process that sends much and lives long.
+	Blindly First = false
+	// Looks: it looks into the inbox first, which costs two reads.
+	Looks First = true
+)
 
 // Guard remembers how much room the inboxes have to which this process sends, so that not
 // every message has to look. It is exact for one sender. Several processes may exceed a
@@ -50,10 +61,10 @@ type Guard struct {
 
 // room is the memory of one inbox.
 type room struct {
-	no           store.RunNo
-	items, bytes int       // that may be sent before the next look
-	full         error     // what the last look has found; nil: there was room
-	looked       time.Time // when it was
+	no           store.RunNo // 0: not known
+	items, bytes int         // that may be sent before the next look
+	full         error       // what the last look has found; nil: there was room
+	looked       time.Time   // when it was
 }
 
 // New returns a Guard that knows nothing yet.
@@ -65,28 +76,41 @@ func New(reader Reader, limits Limits) *Guard {
 func guards(kind store.ItemKind) bool { return kind == store.ItemMessage || kind == store.ItemUpdate }
 
 // Admit reports with an error that wraps ErrFull that a run's inbox has no room for an item.
-func (g *Guard) Admit(ctx context.Context, runID string, it *store.Item) error {
+func (g *Guard) Admit(ctx context.Context, runID string, it *store.Item, first First) error {
 	if !guards(it.Kind) {
 		return nil
 	}
 	g.mu.Lock()
 	r := g.runs[runID]
 	switch {
-	case r == nil || r.items > 0 && r.bytes > 0:
+	case r == nil && first == Blindly, r != nil && r.items > 0 && r.bytes > 0:
 		g.mu.Unlock()
 		return nil
-	case r.full != nil && time.Since(r.looked) < lookFor:
+	case r != nil && r.full != nil && time.Since(r.looked) < lookFor:
 		defer g.mu.Unlock()
 		return r.full
 	}
-	no := r.no
+	seen := room{}
+	if r != nil {
+		seen = *r
+	}
 	g.mu.Unlock()
-	items, bytes, err := g.look(ctx, no)
+	items, bytes, err := 0, 0, error(nil)
+	if seen.no == 0 {
+		seen.no, err = g.find(ctx, runID)
+	}
+	if err == nil && seen.no != 0 {
+		items, bytes, err = g.look(ctx, seen.no)
+	}
 	if err != nil {
 		return fmt.Errorf("how full the inbox of run %q is: %w", runID, err)
 	}
+	if seen.no == 0 {
+		return nil // there is no such run: the sending says so
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	r = g.of(runID, seen.no)
 	r.items, r.bytes = g.blind(items, bytes)
 	r.looked, r.full = time.Now(), nil
 	if r.items <= 0 || r.bytes <= 0 {
@@ -96,24 +120,43 @@ func (g *Guard) Admit(ctx context.Context, runID string, it *store.Item) error {
 	return r.full
 }
 
-// Sent notes that an item was put into the inbox of a run.
+// Sent notes that an item was put into the inbox of a run, or is about to be. no is 0 if
+// that is not known.
 func (g *Guard) Sent(runID string, no store.RunNo, it *store.Item) {
-	if !guards(it.Kind) || no == 0 {
+	if !guards(it.Kind) {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	r := g.of(runID, no)
+	r.items--
+	r.bytes -= len(it.Value)
+}
+
+// of returns the memory of a run's inbox, which is empty for a run that is new under its ID.
+func (g *Guard) of(runID string, no store.RunNo) *room {
 	r := g.runs[runID]
-	if r == nil || r.no != no {
+	switch {
+	case r == nil || r.no != 0 && no != 0 && r.no != no:
 		if len(g.runs) >= maxRuns {
 			clear(g.runs)
 		}
 		r = &room{no: no}
 		r.items, r.bytes = g.blind(0, 0)
 		g.runs[runID] = r
+	case r.no == 0:
+		r.no = no
 	}
-	r.items--
-	r.bytes -= len(it.Value)
+	return r
+}
+
+// find returns the number of a run, or 0.
+func (g *Guard) find(ctx context.Context, runID string) (store.RunNo, error) {
+	page, err := g.reader.List(ctx, store.Filter{IDs: []string{runID}, Limit: 1})
+	if err != nil || len(page.Runs) == 0 {
+		return 0, err
+	}
+	return page.Runs[0].No, nil
 }
 
 // blind returns how much may be sent to an inbox that holds so much before the next look.
@@ -128,14 +171,16 @@ func (g *Guard) blind(items, bytes int) (moreItems, moreBytes int) {
 	return moreItems, moreBytes
 }
 
-// look returns how many messages and updates of how many bytes the inbox of a run holds.
+// look returns how many messages and updates of how many bytes the inbox of a run holds. It
+// reads the history with it, and no large values.
 func (g *Guard) look(ctx context.Context, no store.RunNo) (items, bytes int, err error) {
 	snapshots, err := g.reader.Load(ctx, []store.RunNo{no})
 	if err != nil || len(snapshots) == 0 {
 		return 0, 0, err // none: the sending says so
 	}
-	for i := range snapshots[0].Items {
-		it := &snapshots[0].Items[i]
+	inbox := snapshots[0].Items
+	for i := range inbox {
+		it := &inbox[i]
 		if guards(it.Kind) && it.State != store.Consumed {
 			items, bytes = items+1, bytes+len(it.Value)+it.Size
 		}

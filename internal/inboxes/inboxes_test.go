@@ -17,6 +17,18 @@ type inbox struct {
 	looks int
 }
 
+func (b *inbox) List(_ context.Context, f store.Filter) (store.Page, error) {
+	if f.IDs[0] != "r" {
+		return store.Page{}, nil
+	}
+	return store.Page{Runs: []store.Run{{No: 7}}}, nil
+}
+
+func (b *inbox) Inbox(context.Context, store.RunNo, ...string) ([]store.Item, error) {
+	b.looks++
+	return b.items, nil
+}
+
 func (b *inbox) Load(context.Context, []store.RunNo) ([]store.Snapshot, error) {
 	b.looks++
 	return []store.Snapshot{{Items: b.items}}, nil
@@ -26,7 +38,7 @@ func (b *inbox) Load(context.Context, []store.RunNo) ([]store.Snapshot, error) {
 func (b *inbox) send(t *testing.T, g *inboxes.Guard, kind store.ItemKind, size int) bool {
 	t.Helper()
 	it := store.Item{Kind: kind, State: store.New, Value: make([]byte, size)}
-	if err := g.Admit(t.Context(), "r", &it); err != nil {
+	if err := g.Admit(t.Context(), "r", &it, inboxes.Blindly); err != nil {
 		if !errors.Is(err, inboxes.ErrFull) {
 			t.Fatal(err)
 		}
@@ -99,5 +111,42 @@ func TestAnotherRun(t *testing.T) {
 	b.items = nil
 	if !b.send(t, g, store.ItemMessage, 1) {
 		t.Error("the inbox of another run is full")
+	}
+}
+
+// TestFirst: a sender that looks first finds an inbox that others have filled; one that does
+// not sends, and finds it when it has sent much. What is counted for a run whose number is not
+// known counts all the same.
+func TestFirst(t *testing.T) {
+	full := make([]store.Item, 300)
+	for i := range full {
+		full[i] = store.Item{Kind: store.ItemMessage, State: store.Seen}
+	}
+	it := &store.Item{Kind: store.ItemMessage}
+	b := &inbox{items: full}
+	g := inboxes.New(b, inboxes.Limits{Items: 300, Bytes: -1})
+	if err := g.Admit(t.Context(), "r", it, inboxes.Looks); !errors.Is(err, inboxes.ErrFull) {
+		t.Errorf("who looks first is told %v", err)
+	}
+	if err := g.Admit(t.Context(), "none", it, inboxes.Looks); err != nil {
+		t.Errorf("of a run that does not exist: %v", err)
+	}
+	g = inboxes.New(b, inboxes.Limits{Items: 300, Bytes: -1})
+	sent := 0
+	for g.Admit(t.Context(), "r", it, inboxes.Blindly) == nil {
+		g.Sent("r", 0, it)
+		sent++
+	}
+	if sent != 200 {
+		t.Errorf("a sender that does not look has sent %d", sent)
+	}
+	b.items = full[:298]
+	g = inboxes.New(b, inboxes.Limits{Items: 300, Bytes: -1})
+	for i := range 3 {
+		if err := g.Admit(t.Context(), "r", it, inboxes.Looks); (err == nil) != (i < 2) {
+			t.Errorf("message %d into room for two: %v", i, err)
+		}
+		g.Sent("r", 7, it)
+		b.items = full[:min(299+i, 300)]
 	}
 }

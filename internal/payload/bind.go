@@ -129,13 +129,19 @@ func (h *holder) binding(w *what) []byte {
 // finder returns a run by its number.
 type finder func(ctx context.Context, no store.RunNo) (*store.Run, error)
 
+// unfoundError says that a run could not be looked up: nothing is known of the value that needs it, and the next read
+// may open it.
+type unfoundError struct{ error }
+
+func (e unfoundError) Unwrap() error { return e.error }
+
 // findIn finds runs in a store.
 func findIn(s store.Store) finder {
 	return func(ctx context.Context, no store.RunNo) (*store.Run, error) {
 		page, err := s.List(ctx, store.Filter{Nos: []store.RunNo{no}, Limit: 1})
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, unfoundError{err}
 		case len(page.Runs) == 0:
 			return nil, fmt.Errorf("run number %d: there is none", no)
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -359,6 +360,37 @@ func TestEveryPlaceOpens(t *testing.T) {
 		}
 		if look, sealed, err := Look(raw); !sealed || err != nil || look.form == 0 {
 			t.Errorf("%s is stored as %.30q: %v", at, raw, err)
+		}
+	}
+}
+
+// away is a store in which runs cannot be listed.
+type away struct{ store.Store }
+
+func (away) List(context.Context, store.Filter) (store.Page, error) {
+	return store.Page{}, fmt.Errorf("%w: it is away", store.ErrUnavailable)
+}
+
+// TestNoValueStaysSealedForAnInstant: the place of some values needs the ID of their run. If the store fails while it
+// is looked up, a read returns that error. A sealed value instead would be taken for one that cannot be read, and a
+// fork would keep it.
+func TestNoValueStaysSealedForAnInstant(t *testing.T) {
+	s := play(t, Config{Keys: []Key{testKey("k")}})
+	fork := s.runs[2]
+	view := s.view.p.View(away{s.base})
+	for name, read := range map[string]func(context.Context) (any, error){
+		"history": func(ctx context.Context) (any, error) {
+			return view.History(ctx, store.HistoryQuery{Run: fork, Values: true})
+		},
+		"inbox": func(ctx context.Context) (any, error) { return view.Inbox(ctx, fork) },
+		"audit": func(ctx context.Context) (any, error) { return view.Audit(ctx, fork) },
+		"dead letters": func(ctx context.Context) (any, error) {
+			page, err := view.DeadLetters(ctx, store.DeadFilter{RunIDs: []string{"a"}, Values: true})
+			return page.Letters, err
+		},
+	} {
+		if got, err := read(t.Context()); !errors.Is(err, store.ErrUnavailable) || !reflect.ValueOf(got).IsZero() {
+			t.Errorf("%s: expected store.ErrUnavailable, found %v beside %.200v", name, err, got)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/stet-run/stet/store"
@@ -12,8 +14,9 @@ import (
 
 // View is a store whose values a policy seals when they are written and opens when they
 // are read. A value that cannot be opened is returned as it is stored, so that a listing
-// shows the others. There are two exceptions: Load leaves the run out and returns the
-// error beside the other runs; Claim and Commit return the error.
+// shows the others. There are three exceptions: Load leaves the run out and returns the
+// error beside the other runs; Claim and Commit return the error; and if the store fails
+// while the run of a value is looked up, every read returns that error and nothing else.
 //
 // An engine seals and opens on goroutines of its own. It uses SealTurn, SealCommands and
 // OpenItems beside the store itself.
@@ -199,8 +202,23 @@ func (v *View) List(ctx context.Context, f store.Filter) (store.Page, error) {
 // values if they are stored in less than store.LargeValue.
 func (v *View) History(ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
 	entries, err := v.Store.History(ctx, q)
-	v.of(ctx, q.Run).entries(q.Incarnation, entries, false)
-	return entries, err
+	o := v.of(ctx, q.Run)
+	o.entries(q.Incarnation, entries, false)
+	return found(entries, err, o)
+}
+
+// found returns what was read, unless the store failed while it was opened.
+func found[T any](what T, err error, openers ...*opener) (T, error) {
+	for _, o := range openers {
+		if err == nil {
+			err = o.unfound
+		}
+	}
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return what, nil
 }
 
 // Values returns entries of a run with their values, however large they are. An error says
@@ -219,17 +237,20 @@ func (v *View) Values(ctx context.Context, run store.RunNo, incarnation int, loc
 // Inbox implements store.Store.
 func (v *View) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
 	items, err := v.Store.Inbox(ctx, run, ids...)
-	v.of(ctx, run).items(items)
-	return items, err
+	o := v.of(ctx, run)
+	o.items(items)
+	return found(items, err, o)
 }
 
 // Feeds implements store.Store.
 func (v *View) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, error) {
 	feeds, err := v.Store.Feeds(ctx, q)
+	openers := make([]*opener, len(feeds))
 	for i := range feeds {
-		v.of(ctx, feeds[i].Run).value(&feeds[i].Value, what{sort: settingOf, name: feeds[i].Name})
+		openers[i] = v.of(ctx, feeds[i].Run)
+		openers[i].value(&feeds[i].Value, what{sort: settingOf, name: feeds[i].Name})
 	}
-	return feeds, err
+	return found(feeds, err, openers...)
 }
 
 // Stream implements store.Store.
@@ -239,14 +260,15 @@ func (v *View) Stream(ctx context.Context, q store.StreamQuery) ([]store.StreamI
 	for i := range items {
 		o.value(&items[i].Value, what{sort: streamItem, name: q.Name})
 	}
-	return items, err
+	return found(items, err, o)
 }
 
 // Audit implements store.Store.
 func (v *View) Audit(ctx context.Context, run store.RunNo) ([]store.Audit, error) {
 	audit, err := v.Store.Audit(ctx, run)
-	v.of(ctx, run).audit(audit)
-	return audit, err
+	o := v.of(ctx, run)
+	o.audit(audit)
+	return found(audit, err, o)
 }
 
 // DeadLetters implements store.Store.
@@ -260,5 +282,5 @@ func (v *View) DeadLetters(ctx context.Context, f store.DeadFilter) (store.DeadP
 		}
 		openers[l.Run].item(&l.Item)
 	}
-	return page, err
+	return found(page, err, slices.Collect(maps.Values(openers))...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -280,6 +281,19 @@ type opener struct {
 	ctx context.Context // of the one call
 	of  owner
 	err error // the first
+
+	unfound error // the first of the errors that say nothing of the value
+}
+
+// fails notes why a value could not be opened.
+func (o *opener) fails(w what, err error) {
+	err = fmt.Errorf("%s: %w", w, err)
+	if o.err == nil {
+		o.err = err
+	}
+	if _, ok := errors.AsType[unfoundError](err); ok && o.unfound == nil {
+		o.unfound = err
+	}
 }
 
 // holding returns an opener of the values of a run.
@@ -302,9 +316,7 @@ func (o *opener) value(v *[]byte, list ...what) bool {
 	if (*v)[0] != Marker {
 		*v = []byte{Marker, refused}
 	}
-	if o.err == nil {
-		o.err = fmt.Errorf("%s: %w", list[0], err)
-	}
+	o.fails(list[0], err)
 	return false
 }
 
@@ -327,9 +339,7 @@ func (o *opener) text(t *string, w what) {
 		*t = string(plain)
 		return
 	}
-	if o.err == nil {
-		o.err = fmt.Errorf("%s: %w", w, err)
-	}
+	o.fails(w, err)
 	*t = "(" + s.String() + ")"
 }
 

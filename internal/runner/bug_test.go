@@ -89,15 +89,15 @@ func TestAPanicRecordsNothingOfWhatItCutsShort(t *testing.T) {
 				return result("", err)
 			}
 			if bug {
-				b.Set(at("v"), []byte("of the bug"))
-				child(b, "c")
-				defer step(b, "unlock")
+				_ = b.Set(at("v"), []byte("of the bug"))
+				_, _ = child(b, "c")
+				defer func() { _, _ = step(b, "unlock") }()
 				panic("on purpose")
 			}
 			if n := b.Version(at("change"), 1); n != 1 {
 				return text("version %d", n)
 			}
-			b.Set(at("v"), []byte("fixed"))
+			_ = b.Set(at("v"), []byte("fixed"))
 			w, err := step(b, "b")
 			return result(v+w, err)
 		}
@@ -250,7 +250,7 @@ func undoable(name string) Step {
 func TestMisuseThatTheCodeDoesNotSee(t *testing.T) {
 	h := stalls(t, func(b *Branch) ([]byte, *stored.Failure) {
 		done := make(chan struct{})
-		go func() { step(b, "foreign"); close(done) }()
+		go func() { _, _ = step(b, "foreign"); close(done) }()
 		<-done
 		return result("", nil)
 	})
@@ -264,7 +264,7 @@ func TestMisuseThatTheCodeDoesNotSee(t *testing.T) {
 		h = stalls(t, func(b *Branch) ([]byte, *stored.Failure) { branch = b; return result("", nil) })
 		h.cfg.FailBugs = fails
 		h.advance()
-		step(branch, "late") // by a foreign goroutine, when the function has returned
+		_, _ = step(branch, "late") // by a foreign goroutine, when the function has returned
 		h.play()
 		if fails {
 			h.want(store.Failed, `operation "late" was called`)

@@ -101,7 +101,7 @@ func (x *execution) remove(b *Branch, block []*stmt) {
 				b.Removed(at(s.name + "-mail"))
 			}
 			x.forget(b, s)
-		case "child", "leave", "detach", "watch", "event":
+		case "child", "leave", "detach", "tied", "watch", "event":
 			for _, suffix := range []string{"", "-timer", "-mail"} {
 				b.Removed(at(s.name + suffix))
 			}
@@ -225,7 +225,8 @@ func single(s *stmt) bool {
 // alone reports whether a block begins nothing that lasts, like branches, promises
 // and children, or is known to wait for all that it begins.
 func alone(block []*stmt) bool {
-	lasting := []string{"compose", "settled", "select", "spawn", "promise", "child", "leave", "detach", "watch", "saga"}
+	lasting := []string{"compose", "settled", "select", "spawn", "promise", "child", "leave",
+		"detach", "tied", "watch", "saga"}
 	return !slices.ContainsFunc(lasting,
 		func(kind string) bool {
 			return slices.ContainsFunc(block, func(s *stmt) bool {

@@ -38,7 +38,10 @@ type Config struct {
 	FetchItem func(it *store.Item) ([]byte, error)
 	// Knows reports whether any node has ever registered a workflow. It is called
 	// on the run's goroutine; an error breaks the activation. nil: all are known.
-	Knows  func(workflow string) (bool, error)
+	Knows func(workflow string) (bool, error)
+	// Admit returns an error full if the inbox of another run is full. It is called on the
+	// run's goroutine; err breaks the activation. nil: none is.
+	Admit  func(runID string, it *store.Item) (full, err error)
 	Limits Limits
 
 	// CancelAt is when the run is cancelled because it takes too long, with
@@ -85,6 +88,7 @@ type Interpreter struct {
 	root  *Branch // of the workflow's function
 
 	loops    loops
+	refused  journal.Lane // messages to runs whose inbox is full
 	mail     receives
 	promises promises
 	updates  updates
@@ -94,12 +98,12 @@ type Interpreter struct {
 	shows    showing
 	watches  []store.Item // of this run's end
 
-	takenUp  store.Time // by an operator, as far as that was asked
 	policies policies
 	pause    *store.Item // asks for the run to be paused; nil: nothing does
 	// terminate asks for the end of a run that is replayed first; nil: nothing does.
 	terminate  *store.Item
-	terminates bool // the run ends by it, perhaps within its replay
+	alike      []store.Item // that ask for the same, and are answered with it
+	terminates bool         // the run ends by it, perhaps within its replay
 	cancel     cancel
 	undo       undoing
 	turns      turns
@@ -201,6 +205,10 @@ func (r *Interpreter) Terminate(it store.Item) {
 	if !r.j.Items.Know(it.No) {
 		return
 	}
+	if r.terminate != nil {
+		r.alike = append(r.alike, it)
+		return
+	}
 	r.terminate = &it
 	if r.cfg.First || r.j.Live() || r.over != nil {
 		r.terminated()
@@ -211,8 +219,11 @@ func (r *Interpreter) Terminate(it store.Item) {
 func (r *Interpreter) terminated() {
 	it := r.terminate
 	r.terminate, r.terminates = nil, true
-	r.Answer(it.No, verbs.Yes())
-	r.audit(it)
+	for _, asked := range append([]store.Item{*it}, r.alike...) {
+		r.Answer(asked.No, verbs.Yes())
+		r.audit(&asked)
+	}
+	r.alike = nil
 	if r.pause != nil {
 		if r.pause.No != 0 {
 			r.Answer(r.pause.No, verbs.No(verbs.Terminated))

@@ -207,7 +207,7 @@ func (j *durable) renew() string {
 // child is a statement that starts a child, with what it does about it.
 func (x *execution) child(b *Branch, s *stmt) error {
 	c := Child{Call: at(s.name), Workflow: "w", Input: []byte(s.name), Leave: s.kind == "leave",
-		Detached: s.kind == "detach"}
+		Detached: s.kind == "detach", Fails: s.kind == "tied"}
 	if x.d.prog.saga != nil && !c.Detached && s.every < 3 {
 		c.Undo = x.compensation(s)
 	}
@@ -217,10 +217,19 @@ func (x *execution) child(b *Branch, s *stmt) error {
 		return err
 	}
 	x.note(b, s, b.RunID(o), nil)
-	if c.Detached || s.limit == 1 {
+	if c.Detached || s.limit == 1 || c.Fails && s.limit == 2 {
 		return nil // nobody awaits it
 	}
 	return x.await(b, s, o)
+}
+
+// ended is the error of a scope whose code has returned err, and counts those that a child
+// has failed.
+func (x *execution) ended(b *Branch, err error) error {
+	if b.ScopeFailure() != nil {
+		x.d.failedScopes++
+	}
+	return ended(b, err)
 }
 
 func (x *execution) watch(b *Branch, s *stmt) error {

@@ -61,8 +61,8 @@ func (p *program) block(random *rand.Rand, size, depth int) []*stmt {
 func (p *program) stmt(random *rand.Rand, size, depth int) (*stmt, int) {
 	kinds := []string{"step", "step", "step", "sleep", "receive", "flaky", "loop", "branch on what was seen", "promise",
 		"keep", "tx", "tx", "derive", "keyed"}
-	kinds = append(kinds, "child", "child", "leave", "detach", "watch", "keyed", "keyed", "event", "event", "publish",
-		"send")
+	kinds = append(kinds, "child", "child", "leave", "detach", "tied", "tied", "watch", "keyed", "keyed",
+		"event", "event", "publish", "send")
 	if depth < 3 {
 		kinds = append(kinds, "panic")
 	}
@@ -110,7 +110,7 @@ func (p *program) code(d *driver) func(*Branch) ([]byte, *stored.Failure) {
 	return func(b *Branch) ([]byte, *stored.Failure) {
 		x := &execution{d: d, seen: d.seen, shared: new(int), own: new(memory)}
 		x.show(b, "begin")
-		err := p.saga.end(d, b, x.run(b, p.root))
+		err := p.saga.end(d, b, x.ended(b, x.run(b, p.root)))
 		x.see(b, "end: %v", err)
 		if err != nil {
 			return nil, &stored.Failure{Code: stored.CodeError, Message: err.Error()}
@@ -199,7 +199,7 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 		if x.d.cfg.FailBugs && x.chance()%3 == 0 {
 			panic(s.name)
 		}
-	case "child", "leave", "detach":
+	case "child", "leave", "detach", "tied":
 		return x.child(b, s)
 	case "watch":
 		return x.watch(b, s)
@@ -208,7 +208,7 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 	case "publish":
 		return x.publish(b, s)
 	case "send":
-		err := b.Send(Send{Call: at(s.name), To: "another", Name: fmt.Sprint("m", s.mail), Value: []byte("v")})
+		err := b.Send(Send{Call: at(s.name), To: "another", Name: fmt.Sprint("m", s.mail), Value: []byte(s.name)})
 		x.note(b, s, "sent", err)
 		return err
 	case "sleep":
@@ -246,7 +246,7 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 	case "select":
 		return x.choose(b, s)
 	case "spawn": // not awaited: cancelled with the scope
-		b.Go(at(s.name), func(b *Branch) (any, error) { return nil, x.run(b, s.arms[0]) })
+		b.Go(at(s.name), func(b *Branch) (any, error) { return nil, x.ended(b, x.run(b, s.arms[0])) })
 	case "defer":
 		defer func() {
 			shielded := at(s.name)
@@ -336,7 +336,7 @@ func (x *execution) endless(b *Branch, s *stmt) error {
 		Body: func(n int64, state []byte) ([]byte, bool, error) {
 			y := &execution{d: x.d, seen: x.seen, shared: x.shared, own: new(memory), inLoop: true}
 			y.see(b, "%s iteration %d with %s at %d", s.name, n, state, b.Now())
-			if err := y.run(b, s.arms[0]); err != nil {
+			if err := y.ended(b, y.run(b, s.arms[0])); err != nil {
 				return nil, false, err
 			}
 			if s.fail && n == iterations-1 {
@@ -358,7 +358,7 @@ func (x *execution) branches(b *Branch, s *stmt) []*Future {
 	futures := make([]*Future, len(s.arms))
 	for i, arm := range s.arms {
 		futures[i] = b.Go(at(fmt.Sprint(s.name, "-", i)), func(b *Branch) (any, error) {
-			if err := x.run(b, arm); err != nil {
+			if err := x.ended(b, x.run(b, arm)); err != nil {
 				return nil, err
 			}
 			x.see(b, "%s ends", b.At())
@@ -421,7 +421,7 @@ func (x *execution) mapping(b *Branch, s *stmt) error {
 	futures, failed, err := b.Map(at(s.name), 2+s.times, s.limit, func(i int) string { return fmt.Sprint("k", i) },
 		func(b *Branch, i int) (any, error) {
 			x.see(b, "%s begins", b.At())
-			return i, x.run(b, s.arms[0])
+			return i, x.ended(b, x.run(b, s.arms[0]))
 		})
 	x.note(b, s, fmt.Sprint(len(futures), " mapped, failed ", failed), err)
 	return err

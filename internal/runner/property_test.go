@@ -34,7 +34,7 @@ func seedOf(t *testing.T) uint64 {
 // without doing anything.
 func TestRandomPrograms(t *testing.T) {
 	seed := seedOf(t)
-	var cuts, evictions, lost, transactions, pruned, ends, renewals, given, strays, granted, together, unwanted int
+	var cuts, evictions, lost, transactions, pruned, ends, renewals, given, strays, granted, together, unwanted, scopes int
 	for i := range count(t, 3000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		d := newDriver(t, generate(random, 4+random.IntN(25)), random)
@@ -45,7 +45,7 @@ func TestRandomPrograms(t *testing.T) {
 		over := d.run(func() bool { return random.IntN(often) == 0 })
 		cuts, evictions, lost, transactions = cuts+d.cuts, evictions+d.evictions, lost+d.lost, transactions+d.transactions
 		pruned, ends = pruned+d.j.prunings, ends+d.ends
-		renewals += d.renewals
+		renewals, scopes = renewals+d.renewals, scopes+d.failedScopes
 		granted, together, unwanted = granted+d.j.queues.granted, together+d.j.queues.together, unwanted+d.j.queues.strays
 		given, strays = given+d.j.topics.given, strays+d.j.topics.strays
 		if problem := d.verify(over); problem != "" {
@@ -54,14 +54,14 @@ func TestRandomPrograms(t *testing.T) {
 	}
 	t.Logf("%d cuts, %d of them with a commit that nobody was told of, %d evictions, %d steps with a "+
 		"transaction of their own, %d turns that pruned, %d ends of children, %d continuations, %d "+
-		"events, %d of them too late, %d permits, %d of them too late, %d items of several",
+		"events, %d of them too late, %d permits, %d of them too late, %d items of several, %d scopes failed by children",
 		cuts, lost, evictions, transactions, pruned, ends, renewals, given, strays, granted, unwanted,
-		together)
+		together, scopes)
 	if !soak.Usual(t) {
 		return // too few to see all
 	}
 	if cuts == 0 || lost == 0 || evictions == 0 || transactions == 0 || pruned == 0 || ends == 0 || renewals == 0 ||
-		given == 0 || strays == 0 || granted == 0 || together == 0 || unwanted == 0 {
+		given == 0 || strays == 0 || granted == 0 || together == 0 || unwanted == 0 || scopes == 0 {
 		t.Error("something of this never happened")
 	}
 }

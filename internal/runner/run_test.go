@@ -95,6 +95,32 @@ func TestTerminateEndsAtOnce(t *testing.T) {
 	}
 }
 
+// TestASecondTerminateIsAnsweredToo, also if the first one waits for the replay: a run that
+// leaves an item unexamined never ends.
+func TestASecondTerminateIsAnsweredToo(t *testing.T) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
+		if _, err := step(b, "one"); err != nil {
+			return result("", err)
+		}
+		return result(step(b, "two"))
+	})
+	h.play()
+	h.end("one", "v")
+	h.crash()
+	for range 2 {
+		h.r.Terminate(h.j.send(store.Item{Kind: store.ItemTerminate, Name: "ada", Sent: h.clock}))
+	}
+	h.play()
+	if h.j.run.Status != store.Cancelled || len(h.j.audit) != 2 {
+		t.Errorf("the run is %s, its audit %+v", h.j.run.Status, h.j.audit)
+	}
+	for _, it := range h.j.items {
+		if string(it.Verdict) != "y" {
+			t.Errorf("the verdict of item %d is %q", it.No, it.Verdict)
+		}
+	}
+}
+
 // TestPoliciesCountFromTheLastRepair: a run that an operator has made go on has all of the
 // time again.
 func TestPoliciesCountFromTheLastRepair(t *testing.T) {

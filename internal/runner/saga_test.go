@@ -75,7 +75,7 @@ func (x *execution) saga(b *Branch, s *stmt) error {
 	undo := false
 	err := b.Saga(Saga{Call: at(s.name), Func: func() bool {
 		u.scope = b.Location()
-		if failed = x.run(b, s.arms[0]); failed == nil && s.times > 1 {
+		if failed = x.ended(b, x.run(b, s.arms[0])); failed == nil && s.times > 1 {
 			failed = errProgram
 		}
 		x.see(b, "%s ends with %v", s.name, failed)

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"encoding/hex"
+	"fmt"
 
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -23,23 +24,58 @@ type sendOp struct {
 	spec Send
 }
 
-// Send sends a message to another run.
+// Send sends a message to another run. A failure with CodeInboxFull says that its inbox is
+// full.
 func (b *Branch) Send(s Send) error {
 	if err := b.Enter(s.Call); err != nil {
 		return err
 	}
 	o := &sendOp{spec: s}
 	b.declare(&o.op, o, s.Call, store.KindSend)
-	if o.Rec != nil {
+	if o.Rec != nil && o.Rec.State != store.FailedEntry {
 		o.spec = Send{}
 		return nil
+	}
+	if o.Rec == nil {
+		o.Failure = b.refusal(o)
+	}
+	if o.Rec != nil || o.Failure != nil {
+		return o.Wait(&b.Branch, s.Call)
 	}
 	o.TakeEffectAtOnce()
 	return nil
 }
 
+// refusal returns the failure of a message to a run whose inbox is full, or nil. It is a
+// completion like any other: the code goes on because of it, and what it does then must
+// come again in a replay.
+func (b *Branch) refusal(o *sendOp) *stored.Failure {
+	cfg := &b.run.cfg
+	if cfg.Admit == nil {
+		return nil
+	}
+	full, err := cfg.Admit(o.spec.To, &store.Item{Kind: store.ItemMessage, Value: o.spec.Value})
+	switch {
+	case err != nil:
+		b.run.broken = fmt.Errorf("look for room for %s: %w", o.Loc, err)
+		b.Halt()
+	case full != nil:
+		return &stored.Failure{Code: stored.CodeInboxFull, Location: o.Loc.String(), Message: full.Error()}
+	}
+	return nil
+}
+
+// Wanted, IsLate and Take are those of a refused message, which has arrived at once.
+func (o *sendOp) Wanted() bool { return o.IsAwaited() }
+func (o *sendOp) IsLate() bool { return false }
+func (o *sendOp) Take()        { o.HandOver() }
+
 // Start sends the message.
 func (o *sendOp) Start() {
+	if o.Failure != nil {
+		o.run.refused.Add(o)
+		return
+	}
 	if !o.StartsNow() {
 		return
 	}

@@ -56,6 +56,9 @@ type Link struct {
 	// Stands is the End that was recorded before a retry, rewind or fork has reverted it.
 	// It stands if there is no such run any more.
 	Stands []byte `cbor:"14,keyasint,omitempty"`
+	// Fails says of a child that its end fails the scope which has started it, unless it
+	// has succeeded.
+	Fails bool `cbor:"15,keyasint,omitempty"`
 }
 
 // EndOf returns the recorded end of the entry of a child or an awaited run as Link.Stands

@@ -28,6 +28,7 @@ const (
 
 	CodeNoQueue         = "no_queue"         // a child on a queue that does not exist
 	CodeUnknownWorkflow = "unknown_workflow" // a child of a workflow that no process ever had
+	CodeInboxFull       = "inbox_full"       // a message to a run that has received too few
 )
 
 const (

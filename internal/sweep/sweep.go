@@ -37,6 +37,8 @@ type Sweeper struct {
 	// returns how many. Mine reports whether this process is the one of all that does so.
 	Collect func(context.Context) (int, error)
 	Mine    func() bool
+	// Look looks for what nobody serves, after each pass of that process.
+	Look func(context.Context) error
 }
 
 // Run sweeps until stop or ctx ends. A call of the store ends with ctx.
@@ -76,6 +78,11 @@ func (s *Sweeper) Run(ctx context.Context, stop <-chan struct{}) {
 					s.collect(ctx)
 				}
 				collectAt = begun.Add(collectEvery)
+			}
+			if s.Mine() {
+				if err := s.Look(ctx); err != nil && ctx.Err() == nil {
+					s.Log.Warn("looking for runs whose code no process has; trying again later", "error", err)
+				}
 			}
 			timer.Reset(s.Pause)
 		default:

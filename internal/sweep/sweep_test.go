@@ -18,6 +18,7 @@ type swept struct {
 	requests []store.SweepRequest
 	at       []time.Time
 	fails    atomic.Bool // the next part
+	looks    int
 }
 
 func (s *swept) Sweep(_ context.Context, req store.SweepRequest) (store.Swept, error) {
@@ -42,6 +43,7 @@ func run(t *testing.T, s *swept, mine bool, d time.Duration) (collected int) {
 		Leases:  func() []store.Lease { return []store.Lease{{Epoch: 7}} },
 		Collect: func(context.Context) (int, error) { collected++; return 0, nil },
 		Mine:    func() bool { return mine },
+		Look:    func(context.Context) error { s.looks++; return nil },
 	}
 	go func() {
 		sweeper.Run(ctx, nil)
@@ -105,6 +107,18 @@ func TestItemsEveryQuarter(t *testing.T) {
 			t.Errorf("in three hours %d passes have looked for items; want about 11", passes)
 		}
 	})
+}
+
+// One process looks after each pass for what nobody serves.
+func TestLookAfterEachPass(t *testing.T) {
+	for mine, want := range map[bool]int{true: 2, false: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			var s swept
+			if run(t, &s, mine, 145*time.Second); s.looks != want {
+				t.Errorf("with mine %t it has looked %d times; want %d", mine, s.looks, want)
+			}
+		})
+	}
 }
 
 // Objects are collected once a day, by one process.

@@ -238,7 +238,7 @@ func (w *world) done(ctx context.Context, prefix string) (map[string]int, error)
 
 // repeated are the steps of the scenarios that are executed several times undisturbed: they
 // are retried, or their run continues as new.
-var repeated = []string{"-steps b", "-continued part", "-promise resolve"}
+var repeated = []string{"-steps b", "-emits ask", "-continued part", "-promise resolve"}
 
 // features runs each scenario undisturbed, ten times each, all at once.
 func features(t *testing.T, open Open) {

@@ -269,6 +269,35 @@ var scenarios = append(entityScenarios, []scenario{
 		},
 	},
 	{
+		name: "emits", want: "done",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("emits", func(ctx stet.Context, _ string) (string, error) {
+				if err := lines.Append(ctx, "begin"); err != nil {
+					return "", err
+				}
+				err := stet.Do(ctx, "ask", func(ctx context.Context) error {
+					for _, text := range spoken {
+						if err := lines.Emit(ctx, text); err != nil {
+							return err
+						}
+					}
+					if stet.Attempt(ctx) == 1 {
+						return errors.New("once")
+					}
+					return nil
+				}, quick)
+				return "done", errors.Join(err, lines.Append(ctx, "end"))
+			})
+		},
+		check: func(ctx context.Context, e *stet.Engine, id string) error {
+			items, err := lines.Items(ctx, e, id, 0, 0)
+			if err != nil {
+				return err
+			}
+			return checkSpoken(items)
+		},
+	},
+	{
 		name: "undone", want: "error no van",
 		workflows: func(*stet.Engine) []stet.Definition {
 			return define("undone", func(ctx stet.Context, _ string) (string, error) {
@@ -301,3 +330,40 @@ var scenarios = append(entityScenarios, []scenario{
 		},
 	},
 }...)
+
+// spoken are the items that a body emits.
+var spoken = []string{"one", "two", "three"}
+
+// checkSpoken looks at a stream to which the code has appended one item before and one behind
+// a body that emits. The body was executed several times: each execution has emitted what it
+// did from the first item on, behind a mark if it is not the first, and the last one all.
+func checkSpoken(items []stet.StreamItem[string]) error {
+	bad := func(at int, why string) error { return fmt.Errorf("item %d of %+v: %s", at, items, why) }
+	said, executions, attempt := 0, 1, 1
+	for i, item := range items {
+		switch last := i == len(items)-1; {
+		case i == 0 || last:
+			if item.Value != map[bool]string{false: "begin", true: "end"}[last] || item.Location != "" {
+				return bad(i, "want what the code has appended")
+			}
+		case item.Location != "ask" || item.Attempt < attempt:
+			return bad(i, "its place or attempt is wrong")
+		case item.Again && i == 1:
+			return bad(i, "nothing stands before the mark")
+		case item.Again:
+			said, attempt = 0, item.Attempt
+			executions++
+		case item.Attempt > attempt && i > 1:
+			return bad(i, "it follows another attempt without a mark")
+		case said >= len(spoken) || item.Value != spoken[said]:
+			return bad(i, "it is not the next one of its execution")
+		default:
+			said++
+			attempt = item.Attempt
+		}
+	}
+	if said != len(spoken) || attempt < 2 {
+		return bad(len(items), fmt.Sprintf("the last of %d executions has said %d items", executions, said))
+	}
+	return nil
+}

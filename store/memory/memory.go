@@ -319,7 +319,9 @@ func matches(r *run, f *store.Filter) bool {
 		r.Marks&f.Marks == f.Marks &&
 		(f.Parent == 0 || r.Parent == f.Parent) &&
 		tagged(r, f.TagValues()) &&
-		r.Created >= f.CreatedFrom && (f.CreatedBefore == 0 || r.Created < f.CreatedBefore)
+		r.Created >= f.CreatedFrom && (f.CreatedBefore == 0 || r.Created < f.CreatedBefore) &&
+		r.Ended >= f.EndedFrom && (f.EndedBefore == 0 || r.Ended > 0 && r.Ended < f.EndedBefore) &&
+		in(len(f.Claimed), r.condition == claimed && slices.Contains(f.Claimed, r.Shard))
 }
 
 // tagged reports whether a run's tags have the values, by key.

@@ -29,6 +29,13 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 		return store.Swept{}, err
 	}
 	w := sweep{data: s.data, now: now, shards: map[store.Shard]bool{}, left: store.SweepRows}
+	if len(req.Runs) > 0 {
+		w.Done = w.named(req.Runs)
+		if w.Rows > 0 {
+			s.changed(s)
+		}
+		return w.Swept, nil
+	}
 	for i := range req.Leases {
 		if s.current(&req.Leases[i]) == nil {
 			w.Fenced = append(w.Fenced, req.Leases[i].Shard)
@@ -85,9 +92,26 @@ func (w *sweep) after(r *run) bool {
 	return r.Ended > w.Next.Ended || r.Ended == w.Next.Ended && int64(r.No) > w.Next.No
 }
 
+// named deletes runs. It reports whether that is done.
+func (w *sweep) named(nos []store.RunNo) bool {
+	for _, no := range nos {
+		switch r := w.runs[no]; {
+		case r == nil:
+		case !r.Status.Terminal() || w.needed(r):
+			w.Kept = append(w.Kept, no)
+		case !w.delete(r):
+			return false
+		}
+	}
+	return true
+}
+
 // kept reports whether an ended run stays whatever its retention.
-func (w *sweep) kept(r *run) bool {
-	if !w.shards[r.Shard] || r.condition != idle || w.dirty[r] {
+func (w *sweep) kept(r *run) bool { return !w.shards[r.Shard] || w.needed(r) }
+
+// needed reports whether somebody works on an ended run, will, or may ask for it.
+func (w *sweep) needed(r *run) bool {
+	if r.condition != idle || w.dirty[r] {
 		return true
 	}
 	parent := w.runs[r.Parent]

@@ -18,7 +18,7 @@ func TestWhoIsInTheWay(t *testing.T) {
 	n := takeAll(t, s, "n")
 	table := func(name string) string { return "SELECT FROM " + schema + "." + name + " FOR UPDATE" }
 	for _, c := range []struct{ lock, want string }{
-		{table("nodes"), "that of a node: its heartbeat"},
+		{table("boots"), "that of a node: another one takes its leases"},
 		{table("leases"), "a lease, which another node takes"},
 	} {
 		tx, err := application(t, dsn).Begin(t.Context())

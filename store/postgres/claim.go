@@ -85,7 +85,7 @@ func (q *claimQuery) find(ctx context.Context, s *Store) error {
 // locks the boot's row, which costs less than locks of all leases, or these if some are not
 // the boot's.
 func (q *claimQuery) hold(t *tx) ([]store.Lease, error) {
-	_, err := t.row("SELECT FROM stet.nodes WHERE node=$1 AND boot=$2 FOR SHARE",
+	_, err := t.row("SELECT FROM stet.boots WHERE node=$1 AND boot=$2 FOR UPDATE",
 		[]any{name(q.req.Node), name(q.req.Boot)})
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (s *Store) claimFound(ctx context.Context, q *claimQuery) (done bool, err e
 	batch := &pgx.Batch{}
 	queueSteady(batch, s.pooled)
 	batch.Queue(fmt.Sprintf("SELECT set_config('lock_timeout', '%dms', true)", lockLimit.Milliseconds()))
-	batch.Queue(s.sql("SELECT FROM stet.nodes WHERE node=$1 AND boot=$2 AND fence=$3::uuid FOR SHARE"),
+	batch.Queue(s.sql("SELECT FROM stet.boots WHERE node=$1 AND boot=$2 AND fence=$3::uuid FOR UPDATE"),
 		k.node, k.boot, pgtype.UUID{Bytes: k.fence, Valid: true})
 	w := q.write()
 	w.queue(s, batch)
@@ -194,7 +194,7 @@ const takeText = `UPDATE stet.runs r SET (ready, wake_at, marks, status, started
 		OR r.marks & {held} <> 0 AND NOT EXISTS (
 			SELECT 1 FROM stet.inbox i WHERE i.run_no=r.run_no AND i.state={new} AND i.kind={grant}) AS rest OFFSET 0) c)
 	WHERE r.run_no=ANY($1::bigint[]) AND r.ready+0<>{claimed}
-		AND ($3::text IS NULL OR EXISTS (SELECT FROM stet.nodes WHERE node=$3 AND boot=$4 AND fence=$5::uuid))
+		AND ($3::text IS NULL OR EXISTS (SELECT FROM stet.boots WHERE node=$3 AND boot=$4 AND fence=$5::uuid))
 	RETURNING ` + runValues
 
 // itemsText returns the unexamined items of all claimed runs of the shards, by run.

@@ -123,7 +123,7 @@ var claimText = claimParts.in(`WITH RECURSIVE t AS MATERIALIZED (SELECT @now AS 
 		(SELECT max(r.wake_at) FROM @sleeping HAVING count(*)=@most)) AS wake_at OFFSET 0) n
 		WHERE s.workflow=ANY($9::text[]) AND s.grp=ANY($6::text[]))
 	UNION ALL (SELECT @theTime,
-		EXISTS (SELECT FROM stet.nodes WHERE node=$3 AND boot=$4 AND fence=$5::uuid)::integer, now@noMore FROM t)
+		EXISTS (SELECT FROM stet.boots WHERE node=$3 AND boot=$4 AND fence=$5::uuid)::integer, now@noMore FROM t)
 	UNION ALL (SELECT DISTINCT ON (r.grp, r.slot, r.workflow)
 		@isUnservable, 0::bigint, r.slot::bigint, r.grp, r.workflow, r.build FROM (
 			SELECT r.* FROM waking s, LATERAL (SELECT r.run_no, r.grp, r.slot, r.workflow, r.build FROM stet.runs r

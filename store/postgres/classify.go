@@ -82,35 +82,35 @@ func (s *Store) classify(ctx context.Context, act string, err error) error {
 		}
 		return fmt.Errorf("%s: %w: %w", act, store.ErrUnavailable, err)
 	}
-	class, help := classOf(code, s.schema)
+	help, class := classOf(code, s.schema)
 	if class == nil {
 		return fmt.Errorf("%s: %w", act, err)
 	}
 	return fmt.Errorf("%s: %w: %w%s", act, class, err, help)
 }
 
-// classOf returns the class of an error by its code, and what to do. nil: the act is the
+// classOf returns what to do about an error by its code, and its class. nil: the act is the
 // reason, and breaks no rule of the contract.
-func classOf(code, schema string) (class error, help string) {
+func classOf(code, schema string) (help string, class error) {
 	tooLarge := func(class error) error { return fmt.Errorf("%w: %w", class, store.ErrTooLarge) }
 	switch code[:2] {
 	case "22": // bytes that are no text, numbers out of range
-		return store.ErrInvalid, ""
+		return "", store.ErrInvalid
 	case "23": // constraints
-		return nil, ""
+		return "", nil
 	case "54": // larger than the server can keep
-		return tooLarge(store.ErrInvalid), "; expected less than 1 GB"
+		return "; expected less than 1 GB", tooLarge(store.ErrInvalid)
 	case "53": // resources: disk, memory, connections
-		return store.ErrUnavailable, "; give the server room, and it goes on"
+		return "; give the server room, and it goes on", store.ErrUnavailable
 	case "40", "55": // taken back, a lock that is not to be had
-		return store.ErrUnavailable, "; another transaction is in the way"
+		return "; another transaction is in the way", store.ErrUnavailable
 	case "28", "42", "3F", "3D": // authorization, undefined table, no such schema or database
-		return store.ErrUnavailable, "; check the role's rights and the schema " + schema
+		return "; check the role's rights and the schema " + schema, store.ErrUnavailable
 	case "58", "XX": // the system, internal
-		return store.ErrUnavailable, "; look into the server's log, at its disk and its memory"
+		return "; look into the server's log, at its disk and its memory", store.ErrUnavailable
 	}
 	if code == "57014" {
-		return tooLarge(store.ErrUnavailable), "; the server has ended it: see statement_timeout of the role"
+		return "; the server has ended it: see statement_timeout of the role", tooLarge(store.ErrUnavailable)
 	}
-	return store.ErrUnavailable, ""
+	return "", store.ErrUnavailable
 }

@@ -30,11 +30,16 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	}
 	defer s.leave()
 	limited, done := s.committed.watch(ctx, "commit a batch")
-	result, err := s.commitAtOnce(limited, &b)
+	err := s.batches.begin(limited, s, acknowledged{b.Node, b.Boot, b.No})
+	var result store.BatchResult
+	if err == nil {
+		result, err = s.commitAtOnce(limited, &b)
+	}
 	if errors.Is(err, errNotAtOnce) {
 		result, err = s.commitTurnByTurn(on(limited, s.commits), &b)
 	}
 	if err = done(err); err == nil {
+		s.batches.written(ctx, s)
 		s.beats.beat()
 		s.servers.last.Store(&acknowledged{b.Node, b.Boot, b.No})
 		s.hint.notify(storekit.ChangeOf(&b, &result), len(b.Turns)+len(b.Commands))
@@ -150,10 +155,7 @@ type committing struct {
 // LastBatch implements sqlstore.BatchRows. The boot's row is locked from here on: an act
 // that takes a lease of this boot waits.
 func (t *committing) LastBatch() (last int64, verdicts []byte, err error) {
-	_, err = t.tx.row(`INSERT INTO stet.nodes (node, boot, seen_at) VALUES ($1,$2,$3)
-		ON CONFLICT (node, boot) DO UPDATE SET batch_no=nodes.batch_no RETURNING batch_no, verdicts`,
-		[]any{t.b.Node, t.b.Boot, t.now}, &last, &verdicts)
-	return last, verdicts, err
+	return t.tx.lastBatch(t.now, t.b.Node, t.b.Boot)
 }
 
 // CurrentLeases implements sqlstore.BatchRows.
@@ -161,7 +163,8 @@ func (t *committing) CurrentLeases() (map[store.Shard]bool, error) { return t.tx
 
 // RecordBatch implements sqlstore.BatchRows.
 func (t *committing) RecordBatch(turns []store.TurnResult) error {
-	_, err := t.tx.exec("UPDATE stet.nodes SET batch_no=$1, verdicts=$2 WHERE node=$3 AND boot=$4",
+	_, err := t.tx.exec(`INSERT INTO stet.batches (life, no, verdicts)
+		SELECT life, $1::bigint, $2::bytea FROM stet.boots WHERE node=$3 AND boot=$4`,
 		t.b.No, sqlstore.EncodeVerdicts(turns), t.b.Node, t.b.Boot)
 	return err
 }

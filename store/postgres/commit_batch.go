@@ -85,7 +85,7 @@ func batchText(shape batchShape) string {
 	if shape.onlyEntries() {
 		last = "$12"
 	}
-	b.WriteString(changeBoot + newBatch(last) + " AND fence=$4")
+	b.WriteString(addBatch + newBatch(last))
 	if shape.turns {
 		b.WriteString(`
 	AND cardinality($8)/4=(SELECT count(*)

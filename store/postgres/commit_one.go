@@ -115,13 +115,13 @@ func oneStarted(claim bool) params {
 }
 
 // newBatch says that the batch is a new one, and that the boot's last batch is there.
-func newBatch(last string) string { return " AND batch_no<$3 AND batch_no>=" + last }
+func newBatch(last string) string { return " AND n.last<$3 AND n.last>=" + last }
 
 // Whether the run of a step is claimed: looked up, or known from the boot's last batch,
 // whose number is a parameter.
 var (
 	lookedUp = " AND EXISTS (SELECT FROM stet.runs r WHERE " + oneRun.in(isClaimed)
-	known25  = " AND batch_no=$25 AND batch_no<$3"
+	known25  = " AND n.last=$25 AND n.last<$3"
 )
 
 // oneShape is the form of a batch of one, which decides about its statement.
@@ -141,7 +141,7 @@ func oneText(shape oneShape) string {
 		return text.(string)
 	}
 	var b strings.Builder
-	b.WriteString(changeBoot + " AND fence=$4")
+	b.WriteString(addBatch)
 	switch shape.kind {
 	case oneStep:
 		if shape.known {

@@ -336,15 +336,16 @@ func (s *Store) single(ctx context.Context, act string, fn func(t *tx) error) er
 var errBusy = errors.New("another transaction holds a row that is needed")
 
 // busy makes errBusy of a lock that was not to be had in time, and says which row that is. The
-// rows of nodes and leases are changed by stet alone.
+// rows of boots, batches and leases are changed by stet alone.
 func busy(err error) error {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) || e.Code != "55P03" {
 		return err
 	}
 	switch {
-	case strings.Contains(e.Where, `relation "nodes"`):
-		return fmt.Errorf("%w: that of a node: its heartbeat, or another node takes its leases: %w", errBusy, err)
+	case strings.Contains(e.Where, `relation "boots"`), strings.Contains(e.Where, `relation "batches"`):
+		return fmt.Errorf("%w: that of a node: another one takes its leases, or its last commit has not ended: %w", errBusy,
+			err)
 	case strings.Contains(e.Where, `relation "leases"`):
 		return fmt.Errorf("%w: a lease, which another node takes: %w", errBusy, err)
 	case e.Where != "":

@@ -22,10 +22,6 @@ type harness struct {
 	first  *postgres.Store
 }
 
-func openHarness(t *testing.T, clock func() time.Time) storetest.Harness {
-	return newHarness(t, clock)
-}
-
 func newHarness(t testing.TB, clock func() time.Time, opts ...postgres.Option) *harness {
 	t.Helper()
 	dsn, schema := servers.SharedPostgres(t)

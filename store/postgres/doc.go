@@ -21,14 +21,13 @@
 //
 // # Fencing
 //
-// A commit locks the row of its node's boot, which it changes anyway (the number of
-// the batch). An act that takes a lease from a boot, or raises its epoch, locks that row
-// before the lease and gives it another fence, a random value. A commit of one statement
+// A commit locks the row of its node's boot FOR KEY SHARE, and adds its number to another
+// table (batches.go). An act that takes a lease from a boot, or raises its epoch, locks that
+// row before the lease and gives it another fence, a random value. A commit of one statement
 // reads no lease. It names the fence under which its process saw them all held: either it
 // has ended before the fence changes, or it finds another fence and writes nothing. The
-// batch is then written turn by turn, which reads the leases. A claim locks the boot's row
-// in share mode, or its leases if some are not the boot's; a sweep locks its leases in
-// share mode.
+// batch is then written turn by turn, which reads the leases. A claim locks the boot's row,
+// or its leases if some are not the boot's; a sweep locks its leases in share mode.
 //
 // Locks are taken in this order: boots, leases, runs and items; each in the order of its
 // key.

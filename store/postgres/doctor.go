@@ -54,15 +54,14 @@ var checks = []check{
 			SELECT 1 FROM stet.feeds f WHERE f.run_no=s.run_no AND f.stream AND f.name=s.name AND s.pos<=f.last))`},
 }
 
-// snapshotLimit is how long somebody's transaction may be open before Doctor names it. Group
-// commits write the boot's row each time, and read through its former versions, which the
-// server must keep as long as a transaction could see them.
+// snapshotLimit is how long somebody's transaction may be open before Doctor names it. Claims
+// pass by what has become of runs and items since then, because the server must keep it.
 const snapshotLimit = 5 * time.Minute
 
 // openForLong names the transaction that keeps dead rows from being removed for the longest
 // time, if that is long. Of replication slots and standbys the server does not say how long.
 func openForLong(t *tx) (Finding, error) {
-	f := Finding{What: "no transaction is open for so long that commits become slow", Detail: "none"}
+	f := Finding{What: "no transaction is open for so long that the store becomes slow", Detail: "none"}
 	var sees bool
 	var seconds int64
 	var who string

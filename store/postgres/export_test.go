@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"io/fs"
 	"testing"
 	"time"
 
@@ -61,3 +62,12 @@ func SnapshotLimit(d time.Duration) Option { return func(c *config) { c.snapshot
 
 // RestAt sets how many items that make no run ready are put to rest.
 func RestAt(n int64) Option { return func(c *config) { c.restAt = n } }
+
+// KeptBatches sets how many batches of a boot are kept.
+func KeptBatches(n int) Option { return func(c *config) { c.kept = n } }
+
+// MigrationFiles are those that the Store brings.
+func MigrationFiles() fs.FS { return migrationFiles }
+
+// Migrations puts other files in their place.
+func Migrations(files fs.FS) Option { return func(c *config) { c.files = files } }

@@ -207,7 +207,7 @@ func (s *succession) seek(ctx context.Context, c *pgx.Conn) (replication string,
 		return synchronous, nil
 	}
 	var no int64
-	err = c.QueryRow(ctx, s.sql("SELECT batch_no FROM stet.nodes WHERE node=$1 AND boot=$2"), pgx.QueryExecModeExec,
+	err = c.QueryRow(ctx, s.sql("SELECT "+lastBatch+" FROM stet.boots n WHERE node=$1 AND boot=$2"), pgx.QueryExecModeExec,
 		last.node, last.boot).Scan(&no)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows): // the node has stopped, and was forgotten

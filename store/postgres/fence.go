@@ -41,8 +41,8 @@ func (t *tx) know(node, boot string) (known, error) {
 	k := known{timeline: t.s.servers.timeline.Load(), node: node, boot: boot, epochs: map[store.Shard]int64{}}
 	err := t.each(`SELECT coalesce(n.fence, gen_random_uuid()), n.fence IS NOT NULL, l.grp, l.slot, l.epoch
 		FROM stet.leases l
-		LEFT JOIN stet.nodes n ON n.node=$1 AND n.boot=$2 WHERE l.node=$1 AND l.boot=$2
-		UNION ALL SELECT fence, true, '', -1, 0 FROM stet.nodes
+		LEFT JOIN stet.boots n ON n.node=$1 AND n.boot=$2 WHERE l.node=$1 AND l.boot=$2
+		UNION ALL SELECT fence, true, '', -1, 0 FROM stet.boots
 			WHERE node=$1 AND boot=$2`, []any{name(node), name(boot)}, func(scan func(...any) error) error {
 		var l store.Lease
 		err := scan(&k.fence, &k.fenced, &l.Shard.Group, &l.Shard.Slot, &l.Epoch)

@@ -33,8 +33,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 		switch {
 		case n.Stopped:
 			news = true
-			_, err := t.exec("DELETE FROM stet.nodes WHERE node=$1 AND boot=$2", n.ID, n.Boot)
-			return err
+			return t.forget(n)
 		case n.Draining:
 			changes, err := t.exec("UPDATE stet.nodes SET draining=true WHERE node=$1 AND boot=$2 AND listed AND NOT draining",
 				n.ID, n.Boot)
@@ -42,7 +41,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 			return err
 		}
 		var last int64
-		if _, err := t.row("SELECT batch_no FROM stet.nodes WHERE node=$1 AND boot=$2", []any{n.ID, n.Boot},
+		if _, err := t.row("SELECT "+lastBatch+" FROM stet.boots n WHERE node=$1 AND boot=$2", []any{n.ID, n.Boot},
 			&last); err != nil {
 			return err
 		}
@@ -64,16 +63,16 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 				n.ID, n.Boot, info, now); err != nil {
 				return err
 			}
+			if err := t.addBoots(now, []string{n.ID}, []string{n.Boot}); err != nil {
+				return err
+			}
 		}
 		if _, err := t.exec(`INSERT INTO stet.workflows (name) SELECT q.name FROM unnest($1::text[]) AS q(name)
 			WHERE NOT EXISTS (SELECT 1 FROM stet.workflows w WHERE w.name=q.name) ORDER BY q.name
 				ON CONFLICT DO NOTHING`, possible(n.Workflows)); err != nil {
 			return err
 		}
-		_, err = t.exec(`DELETE FROM stet.nodes n
-			WHERE seen_at<$1 AND NOT EXISTS (SELECT 1 FROM stet.leases l WHERE l.node=n.node AND l.boot=n.boot)`,
-			now.Add(-forgetAfter))
-		return err
+		return t.forgetOld(now)
 	})
 	if err == nil && news {
 		s.hint.notify(store.Change{Nodes: true}, 1)
@@ -93,7 +92,8 @@ func (s *Store) heartbeat(ctx context.Context, n *store.Node, info []byte) (at s
 				OR EXISTS (SELECT FROM stet.nodes n, t WHERE seen_at<t.now-$7::bigint
 					AND NOT EXISTS (SELECT FROM stet.leases l WHERE l.node=n.node AND l.boot=n.boot)) AS any),
 			u AS (UPDATE stet.nodes SET info=$5, seen_at=t.now FROM t, more WHERE node=$3 AND boot=$4 AND listed
-				AND batch_no>=$8::bigint AND NOT more.any RETURNING 1),
+				AND NOT more.any AND coalesce((SELECT `+lastBatch+` FROM stet.boots n WHERE node=$3 AND boot=$4), 0)>=$8::bigint
+				RETURNING 1),
 			m AS (UPDATE stet.meta SET value=q.now FROM (SELECT `+replicationNow+` AS now) q
 				WHERE key='replication' AND value<>q.now)
 			SELECT t.now, EXISTS (SELECT FROM u) FROM t`,
@@ -153,14 +153,12 @@ func (t *tx) lockLeases(now store.Time, shards []store.Shard,
 		if len(nodes) > 0 {
 			// A boot may have no row: its Register has failed, or it was forgotten. It gets one
 			// here, because its own commit would make one that nobody has locked.
-			if _, err := t.exec(`INSERT INTO stet.nodes (node, boot, seen_at)
-				SELECT q.node, q.boot, $3::bigint FROM unnest($1::text[], $2::text[]) AS q(node, boot)
-				ORDER BY q.node, q.boot ON CONFLICT DO NOTHING`, nodes, boots, now); err != nil {
+			if err := t.addBoots(now, nodes, boots); err != nil {
 				return nil, err
 			}
-			if _, err := t.exec(`WITH b AS (SELECT node, boot FROM stet.nodes
+			if _, err := t.exec(`WITH b AS (SELECT node, boot FROM stet.boots
 				WHERE (node, boot) IN (SELECT * FROM unnest($1::text[], $2::text[])) ORDER BY node, boot FOR UPDATE)
-				UPDATE stet.nodes n SET fence=gen_random_uuid() FROM b
+				UPDATE stet.boots n SET fence=gen_random_uuid() FROM b
 					WHERE n.node=b.node AND n.boot=b.boot`, nodes, boots); err != nil {
 				return nil, err
 			}
@@ -200,7 +198,8 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 		own := func(l *store.Lease) bool { return l.Node == n.ID && l.Boot == n.Boot }
 		// A lease may have been renewed while its lock was waited for, and time has
 		// passed: it is read again, and compared as it is then.
-		leases, err := t.lockLeases(now, shards, func(l *store.Lease) bool { return own(l) || l.Until <= now })
+		free := func(l *store.Lease) bool { return own(l) || l.Until <= now || s.ahead.ended(l) }
+		leases, err := t.lockLeases(now, shards, free)
 		if err != nil {
 			return err
 		}
@@ -208,7 +207,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 		taken := newEnds()
 		for i, shard := range shards {
 			l := leases[shard]
-			if l.Node != "" && !own(l) && l.Until > now {
+			if l.Node != "" && !free(l) {
 				acquired[i] = store.Acquired{Lease: *l}
 				continue
 			}

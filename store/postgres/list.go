@@ -64,6 +64,20 @@ func newSearch(f *store.Filter) *search {
 	if f.CreatedBefore != 0 {
 		s.and("r.created<?", int64(f.CreatedBefore))
 	}
+	if f.EndedFrom != 0 {
+		s.and("r.ended>=?", int64(f.EndedFrom))
+	}
+	if f.EndedBefore != 0 {
+		s.and("r.ended>0 AND r.ended<?", int64(f.EndedBefore))
+	}
+	if len(f.Claimed) > 0 {
+		groups, slots := make([]string, len(f.Claimed)), make([]int64, len(f.Claimed))
+		for i, shard := range f.Claimed {
+			groups[i], slots[i] = shard.Group, int64(shard.Slot)
+		}
+		s.and("r.run_no=ANY(ARRAY(SELECT a.run_no FROM unnest(?::text[], ?::bigint[]) AS w(grp, slot) "+
+			"JOIN stet.runs a ON a.ready=2 AND a.grp=w.grp COLLATE \"C\" AND a.slot=w.slot))", groups, slots)
+	}
 	values := f.TagValues()
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		s.and("EXISTS (SELECT 1 FROM stet.tags o WHERE o.key=? AND o.value=ANY(?::text[]) AND o.tagged=r.run_no)", key,

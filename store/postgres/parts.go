@@ -12,14 +12,22 @@ import (
 // begins with @ stands for a parameter, or an element of one, which differs between them. A
 // word in braces is a number of the contract, see package words.
 //
-// Both statements first change the row of the boot, if all conditions hold. All other
-// writes select from that change, b, so a statement whose conditions do not hold writes
-// nothing.
+// Both statements first add the batch to those of the boot, if all conditions hold. All other
+// writes select from that, b, so a statement whose conditions do not hold writes nothing.
 
-// changeBoot begins a statement. Its parameters are those of addHead.
-const changeBoot = "WITH b AS (UPDATE stet.nodes SET batch_no=$3, verdicts=$5 WHERE node=$1 AND boot=$2"
+// addBatch begins a statement; conditions follow. Its parameters are those of addHead. The lock
+// of the boot's row makes no version of it. It keeps others from taking leases of the boot, and
+// waits for them; the row is then read as they have left it.
+const addBatch = `WITH n AS MATERIALIZED (
+		SELECT life, settled FROM stet.boots WHERE node=$1 AND boot=$2 AND fence=$4 FOR KEY SHARE),
+	b AS (INSERT INTO stet.batches (life, no, verdicts) SELECT n.life, $3, $5
+		FROM (SELECT n.life, ` + lastBatch + ` AS last FROM n OFFSET 0) n WHERE true`
 
-// returnNow ends the change of the boot's row: b has the time of the batch.
+// lastBatch is the number of the last batch of the boot n.
+const lastBatch = `greatest(n.settled,
+	(SELECT x.no FROM stet.batches x WHERE x.life=n.life ORDER BY x.no DESC LIMIT 1))`
+
+// returnNow ends the insertion of the batch: b has the time of the batch.
 const returnNow = " RETURNING " +
 	"greatest($6, coalesce($7, (extract(epoch FROM clock_timestamp())*1000000)::bigint)) AS now)"
 

@@ -78,6 +78,8 @@ type planned struct {
 	Loops   float64   `json:"Actual Loops"`
 	Removed float64   `json:"Rows Removed by Filter"`
 	Checked float64   `json:"Rows Removed by Index Recheck"`
+	Hit     float64   `json:"Shared Hit Blocks"` // with those below
+	Read    float64   `json:"Shared Read Blocks"`
 	Plans   []planned `json:"Plans"`
 }
 
@@ -104,7 +106,7 @@ func newWatched(t *testing.T) *watched {
 	}
 	t.Cleanup(func() { _ = w.admin.Close(context.Background()) })   // it has served
 	open(t, w.dsn, postgres.Schema(w.schema), postgres.AllowLoss()) // makes the tables
-	for _, table := range []string{"runs", "entries", "inbox", "nodes", "leases"} {
+	for _, table := range []string{"runs", "entries", "inbox", "nodes", "leases", "boots", "batches"} {
 		w.exec("ALTER TABLE stet." + table + " SET (autovacuum_enabled=off)")
 	}
 	return w
@@ -118,7 +120,7 @@ func (w *watched) exec(text string) {
 }
 
 func (w *watched) analyze() {
-	for _, table := range []string{"runs", "entries", "inbox", "nodes", "leases", "workflows"} {
+	for _, table := range []string{"runs", "entries", "inbox", "nodes", "leases", "boots", "batches", "workflows"} {
 		w.exec("VACUUM ANALYZE stet." + table)
 	}
 }
@@ -145,15 +147,15 @@ func (w *watched) fill() {
 }
 
 // open opens the store and takes 256 shards.
-func (w *watched) open() {
+func (w *watched) open(opts ...postgres.Option) {
 	w.Helper()
 	settings := map[string]string{
 		"session_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0", "auto_explain.log_analyze": "on",
 		"auto_explain.log_timing": "off", "auto_explain.log_nested_statements": "on", "auto_explain.log_format": "json",
-		"auto_explain.log_level": "notice",
+		"auto_explain.log_level": "notice", "auto_explain.log_buffers": "on",
 	}
-	s, err := postgres.OpenWatched(w.Context(), w.dsn, settings, w.hear, postgres.Schema(w.schema), postgres.AllowLoss(),
-		postgres.Conns(2))
+	s, err := postgres.OpenWatched(w.Context(), w.dsn, settings, w.hear, append(opts, postgres.Schema(w.schema),
+		postgres.AllowLoss(), postgres.Conns(2))...)
 	if err != nil {
 		w.Fatalf("expected auto_explain, which the server's contrib package has, and a role that may load it: %v", err)
 	}
@@ -346,6 +348,8 @@ func (w *watched) day(stage string, most float64) {
 	do("history", func() error { _, err := s.History(ctx, store.HistoryQuery{Run: a.No}); return err })
 	do("inbox", func() error { _, err := s.Inbox(ctx, b.No); return err })
 	do("list by number", func() error { _, err := s.List(ctx, store.Filter{Nos: []store.RunNo{a.No, b.No}}); return err })
+	claimed := store.Filter{Claimed: []store.Shard{a.Shard}}
+	do("list what is claimed", func() error { _, err := s.List(ctx, claimed); return err })
 	do("list by ID", func() error { _, err := s.List(ctx, store.Filter{IDs: []string{a.ID, b.ID}, Limit: 2}); return err })
 	// A tag goes turn by turn; so does an item that is there.
 	commit("turn by turn", []*store.Turn{turnOf(&claims.Runs[1]),
@@ -359,4 +363,59 @@ func (w *watched) day(stage string, most float64) {
 			Rules: []store.Retention{{Workflow: "w", Status: store.Succeeded, Keep: 100 * 365 * 86400_000_000}}})
 		return err
 	})
+}
+
+// sorts reports whether a plan sorts rows of a table.
+func (p *planned) sorts(table string) bool {
+	return slices.ContainsFunc(p.Plans, func(below planned) bool {
+		return strings.HasSuffix(p.Type, "Sort") && below.reads(table) || below.sorts(table)
+	})
+}
+
+// TestLoadStreamsHistories: the server sends the entries of runs as it reads them. It sorts none
+// of them first, which it would do on its disk.
+func TestLoadStreamsHistories(t *testing.T) {
+	t.Parallel()
+	w := newWatched(t)
+	w.analyze()
+	w.open()
+	const runs, entries = 5, 40
+	var nos []store.RunNo
+	for i := range runs {
+		run := w.n.started(t, fmt.Sprint("run-", i))
+		turn := &store.Turn{Run: run.No, Shard: run.Shard, Insert: true}
+		for k := range entries + i {
+			turn.Entries = append(turn.Entries, done(fmt.Sprintf("step %02d", (k*13)%(entries+i))))
+		}
+		w.n.commit(t, turn)
+		nos = append(nos, run.No)
+	}
+	slices.Reverse(nos)
+	w.mu.Lock()
+	w.plans = nil
+	w.mu.Unlock()
+	got, err := w.n.s.Load(t.Context(), nos)
+	if err != nil || len(got) != runs {
+		t.Fatalf("loaded %d of %d runs: %v", len(got), runs, err)
+	}
+	for i, snap := range got {
+		inOrder := slices.IsSortedFunc(snap.Entries, func(a, b store.Entry) int { return strings.Compare(a.Loc, b.Loc) })
+		if snap.Run.No != nos[i] || len(snap.Entries) != entries+runs-1-i || !inOrder {
+			t.Errorf("run %d of %d: %d entries, in order: %v", i, snap.Run.No, len(snap.Entries), inOrder)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	read := 0
+	for i := range w.plans {
+		if plan := &w.plans[i].Plan; plan.reads("entries") {
+			read++
+			if plan.sorts("entries") {
+				t.Errorf("the server sorts: %+v", plan)
+			}
+		}
+	}
+	if read != 1 {
+		t.Errorf("%d statements have read entries, expected one", read)
+	}
 }

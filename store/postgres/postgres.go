@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"regexp"
 	"strconv"
@@ -44,10 +45,12 @@ type Store struct {
 	acts    atomic.Int64  // how many such acts have begun
 	fence   known         // of group commits; guarded by writing
 	claimed claimedRun    // of the last group commit, under fence; guarded by writing
+	batches batches       // guarded by writing
 	flat    flatBatch     // room for the next group commit; guarded by writing
 	claims  atomic.Pointer[known]
 	hint    hints
 	beats   beats
+	ahead   aheadLeases
 
 	committed, looked pulse // of commits; of claims
 
@@ -69,11 +72,13 @@ type config struct {
 	pooled     bool
 	lossy      bool
 	turnByTurn bool          // every batch is written turn by turn
+	kept       int           // keptBatches, but in tests
 	restAt     int64         // so many items that make no run ready are put to rest, see rest.go
 	idle       time.Duration // idleLimit, but in tests
 	snapshot   time.Duration // snapshotLimit, but in tests
 	clock      func() time.Time
 	log        *slog.Logger
+	files      fs.FS                                        // with the migrations
 	before     func(context.Context, *pgx.ConnConfig) error // nil: nothing is called
 }
 
@@ -150,7 +155,7 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 // prepare returns a Store that is not yet open, and how its connections are made.
 func prepare(dsn string, opts []Option) (*Store, *pgxpool.Config, error) {
 	cfg := config{schema: defaultSchema, slots: defaultSlots, conns: defaultConns, idle: idleLimit,
-		snapshot: snapshotLimit, restAt: restAt, log: slog.Default()}
+		files: migrationFiles, snapshot: snapshotLimit, kept: keptBatches, restAt: restAt, log: slog.Default()}
 	for _, opt := range opts {
 		opt(&cfg)
 	}
@@ -194,6 +199,7 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 	// By default the pool pings the server before each act of an idle process.
 	pc.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > pingAfter }
 	cc := pc.ConnConfig
+	cc.DialFunc = dialer().DialContext
 	if name, ok := cc.RuntimeParams[schemaParam]; ok {
 		delete(cc.RuntimeParams, schemaParam)
 		if !schemaName.MatchString(name) {

@@ -12,6 +12,7 @@ import (
 func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 	d := store.Description{ID: s.id, Kind: "postgres", Schema: s.version, Slots: s.slots, Durable: s.durable}
 	floor, test := s.times()
+	lengths := map[[2]string]store.Delay{} // of leases, by node and boot
 	err := s.single(on(ctx, s.leasing), "describe the store", func(t *tx) error {
 		// One statement: names, nodes and leases are of one moment.
 		return t.each(`SELECT 0, name, NULL::bytea, '', '', 0::bigint, 0::bigint, `+nowExpr+` AS n FROM stet.workflows
@@ -35,6 +36,7 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 				}
 				n.ID, n.Boot, n.SeenAt, n.Draining = name, second, store.Time(at), number != 0
 				d.Nodes = append(d.Nodes, n)
+				lengths[[2]string{n.ID, n.Boot}] = n.TTL
 			case 2:
 				d.Leases = append(d.Leases, store.Lease{Shard: store.Shard{Group: name, Slot: int(last)},
 					Epoch: number, Node: second, Boot: third, Until: store.Time(at)})
@@ -44,9 +46,21 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 			return nil
 		})
 	})
+	for i := range d.Leases {
+		if l := &d.Leases[i]; s.ahead.look(l, d.Now, lengths[[2]string{l.Node, l.Boot}]) {
+			l.Until = d.Now
+		}
+	}
 	s.observe(d.Now)
 	return d, err
 }
+
+// loadEntries reads the entries of runs, run by run in the order of the index: an order over all
+// runs would make the server sort all histories, values and all, which are larger than its
+// memory for that, before it sends the first row.
+var loadEntries = "SELECT e.run_no, " + entrySmall + ` FROM unnest($1::bigint[]) AS q(run_no), LATERAL (
+		SELECT r.run_no, r.incarnation FROM stet.runs r WHERE r.run_no=q.run_no OFFSET 0) r, LATERAL (
+		SELECT * FROM stet.entries e WHERE e.run_no=r.run_no AND e.incarnation=r.incarnation ORDER BY e.loc OFFSET 0) e`
 
 // Load implements store.Store.
 func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
@@ -62,9 +76,7 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 		if err != nil || len(found) == 0 {
 			return err
 		}
-		err = t.each("SELECT e.run_no, "+entrySmall+` FROM stet.runs r JOIN stet.entries e
-			ON e.run_no=r.run_no AND e.incarnation=r.incarnation
-			WHERE r.run_no=ANY($1::bigint[]) ORDER BY e.run_no, e.loc`, []any{list}, func(scan func(...any) error) error {
+		err = t.each(loadEntries, []any{list}, func(scan func(...any) error) error {
 			var no int64
 			e, err := scanEntry(scan, &no)
 			if err == nil {

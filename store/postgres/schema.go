@@ -18,12 +18,12 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-func migrations() ([]sqlstore.Migration, error) { return sqlstore.Migrations(migrationFiles) }
+func (c *config) migrations() ([]sqlstore.Migration, error) { return sqlstore.Migrations(c.files) }
 
-// migrate brings the schema up to date, one transaction for all steps. The ledger
-// holds the checksum of each step that was applied.
+// migrate brings the schema up to date: one transaction for all steps up to one that takes none,
+// and so on. The ledger holds the checksum of each step that was applied.
 func (s *Store) migrate(ctx context.Context) error {
-	list, err := migrations()
+	list, err := s.cfg.migrations()
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,12 @@ func (s *Store) migrate(ctx context.Context) error {
 		if err != nil || s.version >= len(list) {
 			return err
 		}
-		if err = s.advance(ctx, list); !errors.Is(err, errConcurrently) {
+		if list[s.version].Alone {
+			err = advanceAlone(ctx, s, list)
+		} else {
+			err = s.advance(ctx, list)
+		}
+		if err != nil && !errors.Is(err, errConcurrently) {
 			return err
 		}
 	}
@@ -68,7 +73,8 @@ func advanceNow(ctx context.Context, s *Store, list []sqlstore.Migration) error 
 		if err != nil {
 			return err
 		}
-		for i := from; i < len(list); i++ {
+		i := from
+		for ; i < len(list) && !list[i].Alone; i++ {
 			m := &list[i]
 			if _, err := t.conn.PgConn().Exec(ctx, s.sql(m.SQL)).ReadAll(); err != nil {
 				return fmt.Errorf("migration %s: %w", m.Name, err)
@@ -77,7 +83,7 @@ func advanceNow(ctx context.Context, s *Store, list []sqlstore.Migration) error 
 				return err
 			}
 		}
-		s.version = max(from, len(list))
+		s.version = max(from, i)
 		if from > 0 {
 			return nil
 		}
@@ -87,6 +93,54 @@ func advanceNow(ctx context.Context, s *Store, list []sqlstore.Migration) error 
 			strconv.Itoa(s.cfg.slots))
 		return err
 	})
+}
+
+// advanceAlone applies the next migration if it is one that takes no transaction, such as the
+// building of an index CONCURRENTLY: nobody waits for it, and it waits for every transaction
+// that is open. Meanwhile a transaction holds the ledger, so that no other process begins it too.
+// One that was cut short is begun again, so its statements begin with DROP INDEX IF EXISTS: the
+// server leaves an index that is not valid.
+func advanceAlone(ctx context.Context, s *Store, list []sqlstore.Migration) error {
+	return s.write(ctx, "migrate schema "+s.schema, 0, func(t *tx, now store.Time) error {
+		// The transaction is idle for long, and sees no moment for which others would wait.
+		if _, err := t.exec("SELECT set_config('idle_in_transaction_session_timeout', '0', true)"); err != nil {
+			return err
+		}
+		if _, err := t.exec("LOCK TABLE stet.migrations IN SHARE UPDATE EXCLUSIVE MODE"); err != nil {
+			return err
+		}
+		from, err := t.schemaVersion(list)
+		if err != nil || from >= len(list) || !list[from].Alone {
+			return err // another process has done it
+		}
+		// The portal of the last query has the moment that it saw until there is another one. A
+		// query of the simple protocol leaves none.
+		if _, err := t.conn.Exec(ctx, "SELECT 1", pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		m := &list[from]
+		if err := executeAlone(ctx, s, m); err != nil {
+			return fmt.Errorf("migration %s: %w", m.Name, err)
+		}
+		_, err = t.exec(sqlstore.RecordMigration, from+1, m.Name, m.Sum, m.Oldest, now)
+		return err
+	})
+}
+
+// executeAlone executes the statements of a migration over a connection of its own, which waits
+// for locks as long as ctx allows.
+func executeAlone(ctx context.Context, s *Store, m *sqlstore.Migration) error {
+	conn, err := s.cfg.connect(ctx, s.hint.config)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "SET lock_timeout=0; SET statement_timeout=0", pgx.QueryExecModeSimpleProtocol)
+	for _, text := range m.Statements() {
+		if err == nil {
+			_, err = conn.Exec(ctx, s.sql(text), pgx.QueryExecModeSimpleProtocol)
+		}
+	}
+	return errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
 }
 
 // errConcurrently says that another process has just made the same schema or table.
@@ -132,15 +186,15 @@ type SchemaStatus struct {
 // ReadSchema returns the schema of the store that Open would open, and changes
 // nothing. Errors are those of Open.
 func ReadSchema(ctx context.Context, dsn string, opts ...Option) (SchemaStatus, error) {
-	list, err := migrations()
+	s, pc, err := prepare(dsn, opts)
+	if err != nil {
+		return SchemaStatus{}, err
+	}
+	list, err := s.cfg.migrations()
 	if err != nil {
 		return SchemaStatus{}, err
 	}
 	status := SchemaStatus{Latest: len(list)}
-	s, pc, err := prepare(dsn, opts)
-	if err != nil {
-		return status, err
-	}
 	pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	conn, err := s.cfg.connect(ctx, pc.ConnConfig)
 	if err != nil {

@@ -30,6 +30,11 @@ func (r sweepRows) Each(text string, args []any, fn func(scan func(dest ...any) 
 	return r.t.each(text, args, fn)
 }
 
+// Lock implements sqlstore.SweepRows.
+func (r sweepRows) Lock(run int64) (bool, error) {
+	return r.t.row("SELECT 1 FROM stet.runs WHERE run_no=$1 AND ready={idle} FOR UPDATE", []any{run}, new(int64))
+}
+
 // Current implements sqlstore.SweepRows.
 func (r sweepRows) Current(leases []store.Lease) (map[store.Shard]bool, error) {
 	return r.t.share(leases)
@@ -51,7 +56,7 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 		return store.Swept{}, err
 	}
 	var result store.Swept
-	if req.From == (store.SweepPlace{}) {
+	if len(req.Runs) == 0 && req.From == (store.SweepPlace{}) {
 		runs, former, err := s.anything(ctx, req.Rules)
 		switch {
 		case err != nil:

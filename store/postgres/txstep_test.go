@@ -368,3 +368,39 @@ func TestTxStepKilled(t *testing.T) {
 			killed)
 	}
 }
+
+// TestTxStepEmitsNothing: the body of a step in a transaction is refused, also below its own
+// context, and the step is as it was otherwise.
+func TestTxStepEmitsNothing(t *testing.T) {
+	dsn, schema := servers.SharedPostgres(t)
+	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
+	pool, rows := ledger(t, dsn)
+	said := stet.Stream[string]("said")
+	flow := stet.Define("emits", func(ctx stet.Context, run string) (string, error) {
+		return stet.TxStep(ctx, "x", pool.Begin, func(ctx context.Context, tx pgx.Tx) (string, error) {
+			below, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			for _, c := range []context.Context{ctx, below} {
+				if err := said.Emit(c, "never"); !errors.Is(err, stet.ErrInvalid) || !strings.Contains(err.Error(), "Append") {
+					return "", stet.Permanent(fmt.Errorf("to emit gives %w", err))
+				}
+			}
+			_, err := tx.Exec(ctx, "INSERT INTO ledger VALUES ($1, 1)", run)
+			return "done", err
+		}, quick)
+	})
+	e := serve(t, s, flow)
+	run, err := flow.Start(t.Context(), e, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := run.Wait(t.Context()); err != nil || got != "done" {
+		t.Errorf("got %q: %v", got, err)
+	}
+	if items, err := said.Items(t.Context(), e, run.ID(), 0, 0); err != nil || len(items) != 0 {
+		t.Errorf("emitted are %+v: %v", items, err)
+	}
+	if n := rows(schema); n != 1 {
+		t.Errorf("%d rows are there", n)
+	}
+}

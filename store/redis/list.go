@@ -44,7 +44,7 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	plain := f
 	plain.Workflows, plain.Statuses, plain.Limit, plain.Values, plain.Cursor = nil, nil, 0, false, ""
 	var err error
-	if plain.String() == "" && len(f.Nos) == 0 {
+	if plain.String() == "" && len(f.Nos)+len(f.Claimed) == 0 {
 		var r reader
 		replies, failed := s.everywhere(ctx, countScript, "count runs")
 		err = failed
@@ -90,7 +90,9 @@ func matches(r *store.Run, f *store.Filter) bool {
 		r.Marks&f.Marks == f.Marks &&
 		(f.Parent == 0 || r.Parent == f.Parent) &&
 		tagged(r, f) &&
-		r.Created >= f.CreatedFrom && (f.CreatedBefore == 0 || r.Created < f.CreatedBefore)
+		r.Created >= f.CreatedFrom && (f.CreatedBefore == 0 || r.Created < f.CreatedBefore) &&
+		r.Ended >= f.EndedFrom && (f.EndedBefore == 0 || r.Ended > 0 && r.Ended < f.EndedBefore) &&
+		in(len(f.Claimed), r.Claimed && slices.Contains(f.Claimed, r.Shard))
 }
 
 // tagged reports whether a run has of each key one of the tags.
@@ -136,6 +138,17 @@ func indexes(f *store.Filter) []string {
 	return []string{"R"}
 }
 
+// claimedGroups returns the groups of the shards whose claimed runs are wanted.
+func claimedGroups(f *store.Filter) []string {
+	var groups []string
+	for _, shard := range f.Claimed {
+		if !slices.Contains(groups, shard.Group) {
+			groups = append(groups, shard.Group)
+		}
+	}
+	return groups
+}
+
 // searchWindow is how many runs are read at once.
 const searchWindow = 500
 
@@ -158,7 +171,10 @@ func (s *Store) search(ctx context.Context, f *store.Filter, values bool, below 
 		return r.err
 	}
 	window := min(max(want, 20), searchWindow)
-	index := indexes(f)
+	index, way := indexes(f), byIndexes
+	if len(f.Claimed) > 0 {
+		index, way = claimedGroups(f), byClaimed
+	}
 	// Each part is a sorted list that is read in windows as the merge needs it.
 	lists := make([][]store.Run, s.parts)
 	next := make([]store.RunNo, s.parts) // where a part's next window begins
@@ -178,9 +194,12 @@ func (s *Store) search(ctx context.Context, f *store.Filter, values bool, below 
 			if next[part] != 0 {
 				from = strconv.FormatInt(int64(next[part]), 10)
 			}
-			a.text(byIndexes, flag(values), from)
+			a.text(way, flag(values), from)
 			a.count(window)
 			each(&a, index, func(name string) { a.text(name) })
+			if way == byClaimed {
+				each(&a, f.Claimed, a.shard)
+			}
 			parts, calls = append(parts, part), append(calls, call{part, a.list})
 		}
 		if len(calls) == 0 {

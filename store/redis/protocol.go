@@ -36,8 +36,9 @@ const (
 	onlyLook     = "l"
 	claimGiven   = "c"
 
-	// How list.lua finds runs: by indexes, numbers, IDs.
+	// How list.lua finds runs: by indexes, shards in which they are claimed, numbers, IDs.
 	byIndexes = "i"
+	byClaimed = "k"
 	byNumbers = "n"
 	byIDs     = "d"
 
@@ -72,7 +73,7 @@ var protocol = map[string]words.Table{
 		"verb": verbItem, "update": updateItem, "letter": letterItem, "other": otherItem,
 	}),
 	"CLAIM": quoted(map[string]string{"lookAndClaim": lookAndClaim, "look": onlyLook, "given": claimGiven}),
-	"LIST":  quoted(map[string]string{"indexes": byIndexes, "numbers": byNumbers, "ids": byIDs}),
+	"LIST":  quoted(map[string]string{"indexes": byIndexes, "claimed": byClaimed, "numbers": byNumbers, "ids": byIDs}),
 	"FLAG": quoted(map[string]string{
 		"isolate": string(isolateFlag), "endIsolation": string(endIsolationFlag), "discard": string(discardFlag),
 		"unclaim": string(unclaimFlag), "anyBuild": string(anyBuildFlag), "more": string(moreFlag),

@@ -16,6 +16,9 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 		return store.Swept{}, err
 	}
 	w := sweep{s: s, req: &req, asked: map[store.RunNo]bool{}}
+	if len(req.Runs) > 0 {
+		return w.named(ctx)
+	}
 	w.Next = req.From
 	if err := w.fenced(ctx); err != nil {
 		return store.Swept{}, err
@@ -126,14 +129,7 @@ func (w *sweep) act(ctx context.Context, part int) (over bool, err error) {
 	a.count(w.Next.Rule)
 	a.int(int64(w.Next.Ended))
 	a.int(w.Next.No & (1<<partBits - 1))
-	a.count(store.SweepRows - w.Rows)
-	a.count(part)
-	a.count(w.s.parts)
-	a.count(len(w.asked))
-	for no, keeps := range w.asked {
-		a.int(int64(no))
-		a.bool(keeps)
-	}
+	w.limits(&a, part)
 	m, err := w.s.one(ctx, sweepScript, "sweep", part, a.list...)
 	if err != nil {
 		return false, err
@@ -145,12 +141,81 @@ func (w *sweep) act(ctx context.Context, part int) (over bool, err error) {
 	w.Runs += int(r.int(f[3]))
 	w.Next = store.SweepPlace{Stage: int(r.int(f[4])), Rule: int(r.int(f[5])), Ended: r.time(f[6]),
 		No: r.int(f[7]) | int64(part)<<partBits}
+	w.toAsk(&r, f[8])
+	return r.text(f[1]) == "1", r.err
+}
+
+// limits adds what a script needs that deletes runs of a part.
+func (w *sweep) limits(a *args, part int) {
+	a.count(store.SweepRows - w.Rows)
+	a.count(part)
+	a.count(w.s.parts)
+	a.count(len(w.asked))
+	for no, keeps := range w.asked {
+		a.int(int64(no))
+		a.bool(keeps)
+	}
+}
+
+// toAsk reads the runs whose parents are to be asked.
+func (w *sweep) toAsk(r *reader, list reply) {
 	w.ask = nil
-	for _, c := range r.list(f[8]) {
+	for _, c := range r.list(list) {
 		f := r.tuple(c, 4)
 		w.ask = append(w.ask, child{store.RunNo(r.int(f[0])), store.RunNo(r.int(f[1])), r.text(f[2]), r.time(f[3])})
 	}
-	return r.text(f[1]) == "1", r.err
+}
+
+// named deletes the runs that the request names, part after part.
+func (w *sweep) named(ctx context.Context) (store.Swept, error) {
+	parts, places := byPart(w.s, w.req.Runs, func(no *store.RunNo) int { return int(int64(*no) % int64(w.s.slots)) })
+	kept := map[store.RunNo]bool{}
+	for _, part := range parts {
+		over, err := false, error(nil)
+		for !over && w.Rows < store.SweepRows {
+			over, err = w.remove(ctx, part, places[part], kept)
+			if err == nil && len(w.ask) > 0 {
+				err = w.parents(ctx)
+			}
+			if err != nil {
+				return store.Swept{}, err
+			}
+		}
+		if !over {
+			return w.result(), nil
+		}
+	}
+	w.Done = true
+	for _, no := range w.req.Runs {
+		if kept[no] {
+			w.Kept = append(w.Kept, no)
+		}
+	}
+	return w.result(), nil
+}
+
+// remove deletes runs of one part. It reports whether that is done, and then which are kept.
+func (w *sweep) remove(ctx context.Context, part int, which []int, kept map[store.RunNo]bool) (bool, error) {
+	var a args
+	w.limits(&a, part)
+	each(&a, which, func(i int) { a.int(int64(w.req.Runs[i])) })
+	m, err := w.s.one(ctx, removeScript, "remove runs", part, a.list...)
+	if err != nil {
+		return false, err
+	}
+	var r reader
+	f := r.tuple(m, 6)
+	w.s.observe(r.time(f[0]))
+	w.Rows += int(r.int(f[2]))
+	w.Runs += int(r.int(f[3]))
+	over := r.text(f[1]) == "1"
+	for _, no := range r.list(f[4]) {
+		if over {
+			kept[store.RunNo(r.int(no))] = true
+		}
+	}
+	w.toAsk(&r, f[5])
+	return over, r.err
 }
 
 // parents asks the parents of runs whether they keep them.

@@ -47,10 +47,14 @@ const everyWorkflow = `workflow IN (WITH RECURSIVE w(name) AS (SELECT min(workfl
 	UNION ALL SELECT (SELECT min(workflow) FROM stet_runs WHERE workflow>w.name) FROM w WHERE w.name IS NOT NULL)
 	SELECT name FROM w WHERE name IS NOT NULL)`
 
+// claimedIn gives the runs that are claimed in some shards, by a seek for each.
+const claimedIn = `run_no IN (SELECT a.run_no FROM json_each(?) AS w CROSS JOIN stet_runs AS a
+	INDEXED BY stet_runs_claimed ON a.grp=w.value->>0 AND a.slot=w.value->>1 WHERE a.ready=2)`
+
 // newSearch returns the query of a filter. listed says that the index of
 // workflows and statuses is to be used even if the filter names none.
 func newSearch(f *store.Filter, listed bool, window int64) (*search, error) {
-	s := &search{from: "stet_runs", window: window, direct: len(f.IDs)+len(f.Nos) > 0}
+	s := &search{from: "stet_runs", window: window, direct: len(f.IDs)+len(f.Nos)+len(f.Claimed) > 0}
 	s.and("true")
 	s.tags = len(f.Tags) > 0 && !s.direct && f.Parent == 0
 	var errs [5]error
@@ -85,6 +89,17 @@ func newSearch(f *store.Filter, listed bool, window int64) (*search, error) {
 			return nil, err
 		}
 	}
+	if len(f.Claimed) > 0 {
+		shards := make([][2]any, len(f.Claimed))
+		for i, shard := range f.Claimed {
+			shards[i] = [2]any{shard.Group, shard.Slot}
+		}
+		text, err := json.Marshal(shards)
+		if err != nil {
+			return nil, err
+		}
+		s.and(claimedIn, string(text))
+	}
 	if f.HidesEntities() {
 		s.and("(workflow<'" + store.EntityPrefix + "' OR workflow>='" + store.AfterEntityPrefix + "')")
 	}
@@ -105,6 +120,12 @@ func newSearch(f *store.Filter, listed bool, window int64) (*search, error) {
 	}
 	if f.CreatedBefore != 0 {
 		s.and("created<?", f.CreatedBefore)
+	}
+	if f.EndedFrom != 0 {
+		s.and("ended>=?", f.EndedFrom)
+	}
+	if f.EndedBefore != 0 {
+		s.and("ended>0 AND ended<?", f.EndedBefore)
 	}
 	if s.tags {
 		s.and("t.tagged>=? AND t.tagged<?")

@@ -138,11 +138,15 @@ func TestPlans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	claimed, err := newSearch(&store.Filter{Claimed: []store.Shard{{Group: "g"}}}, false, s.cfg.window)
+	if err != nil {
+		t.Fatal(err)
+	}
 	list := func(q *search) string {
 		return "SELECT " + runColumns + " FROM " + q.from + " WHERE " + q.text.String() + " ORDER BY run_no DESC LIMIT ?"
 	}
 	queries := append([]string{dueRuns, calledRuns, markedRuns, nextWake, unfitDue, unfitMarked, unfitCalled,
-		restingItems, putToRest, anything}, list(failed), list(children), list(byID),
+		restingItems, putToRest, anything}, list(failed), list(children), list(byID), list(claimed),
 		"UPDATE stet_runs SET ready=1 WHERE ready=2 AND grp=? AND slot=?",
 		"SELECT 1 FROM stet_inbox WHERE state=1 AND state<3 AND run_no=? LIMIT 1",
 		"SELECT "+itemColumns+" FROM stet_inbox i WHERE state IN (1,2) AND state<3 AND run_no=? ORDER BY item_no",

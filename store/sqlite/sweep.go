@@ -53,6 +53,9 @@ func (r *sweepRows) BeforeDelete() error {
 	return err
 }
 
+// Lock implements sqlstore.SweepRows. One transaction writes at a time.
+func (r *sweepRows) Lock(int64) (bool, error) { return true, nil }
+
 // Current implements sqlstore.SweepRows.
 func (r *sweepRows) Current(leases []store.Lease) (map[store.Shard]bool, error) {
 	current := make(map[store.Shard]bool, len(leases))
@@ -82,7 +85,7 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 		return store.Swept{}, err
 	}
 	var result store.Swept
-	if req.From == (store.SweepPlace{}) {
+	if len(req.Runs) == 0 && req.From == (store.SweepPlace{}) {
 		var runs, former int64
 		err := s.read.do(ctx, "look for what to sweep", func(c *conn) error {
 			rules, err := encodeRules(req.Rules, s.clock.read())

@@ -150,6 +150,17 @@ func init() {
 			req.Items = false
 			return b.Store.Sweep(ctx, req)
 		}},
+		&defect{name: "a sweep keeps what it is to remove",
+			sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+				req.Runs = req.Runs[:min(len(req.Runs), 1)]
+				return b.Store.Sweep(ctx, req)
+			}},
+		&defect{name: "a sweep says of no run that it is kept",
+			sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+				swept, err := b.Store.Sweep(ctx, req)
+				swept.Kept = nil
+				return swept, err
+			}},
 		&defect{name: "a sweep does everything in one act",
 			sweep: func(b *broken, ctx context.Context, req store.SweepRequest) (store.Swept, error) {
 				var all store.Swept

@@ -584,6 +584,29 @@ var defects = []*defect{
 		}
 		return b.Store.List(ctx, f)
 	}},
+	{name: "a listing knows no time before which runs have ended",
+		list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {
+			f.EndedBefore = 0
+			return b.Store.List(ctx, f)
+		}},
+	{name: "a count knows no time after which runs have ended",
+		count: func(b *broken, ctx context.Context, f store.Filter) ([]store.Tally, error) {
+			f.EndedFrom = 0
+			return b.Store.Count(ctx, f)
+		}},
+	{name: "a listing of claimed runs has those of other shards",
+		list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {
+			for i := range f.Claimed {
+				f.Claimed[i].Slot = 0
+				f.Claimed = append(f.Claimed, store.Shard{Group: f.Claimed[i].Group, Slot: 1})
+			}
+			return b.Store.List(ctx, f)
+		}},
+	{name: "a count of claimed runs has all",
+		count: func(b *broken, ctx context.Context, f store.Filter) ([]store.Tally, error) {
+			f.Claimed = nil
+			return b.Store.Count(ctx, f)
+		}},
 	{name: "a count shows entities", count: func(b *broken, ctx context.Context, f store.Filter) ([]store.Tally, error) {
 		if f.HidesEntities() {
 			f.Workflows = []string{"w", "x", entityWorkflow}

@@ -671,6 +671,15 @@ func (g *generator) filter() store.Filter {
 	if g.chance(5) {
 		f.CreatedBefore = g.w.spec.now.Now - store.Time(g.IntN(20))*store.Time(second)
 	}
+	if g.chance(6) {
+		f.EndedFrom = g.w.spec.now.Now - store.Time(g.IntN(20))*store.Time(second)
+	}
+	if g.chance(6) {
+		f.EndedBefore = g.w.spec.now.Now - store.Time(g.IntN(20))*store.Time(second)
+	}
+	if runs := g.w.spec.now.Runs; len(runs) > 0 && g.chance(6) {
+		f.Claimed = []store.Shard{pick(g, runs).Shard, pick(g, runs).Shard}
+	}
 	if runs := g.w.spec.now.Runs; len(runs) > 0 && g.chance(6) {
 		r := pick(g, runs)
 		f.Nos, f.Parent = []store.RunNo{r.No, 55}, 0

@@ -12,6 +12,7 @@ import (
 type swept struct {
 	Rows, Runs int
 	Fenced     []store.Shard
+	Kept       []store.RunNo
 }
 
 // pass carries out a whole pass.
@@ -25,7 +26,7 @@ func pass(ctx context.Context, s store.Store, req store.SweepRequest) (swept, er
 		if part.Rows > store.SweepRows {
 			return all, fmt.Errorf("a sweep has deleted %d rows in one act", part.Rows)
 		}
-		all.Rows, all.Runs, all.Fenced = all.Rows+part.Rows, all.Runs+part.Runs, part.Fenced
+		all.Rows, all.Runs, all.Fenced, all.Kept = all.Rows+part.Rows, all.Runs+part.Runs, part.Fenced, part.Kept
 		if part.Done {
 			return all, nil
 		}
@@ -34,6 +35,18 @@ func pass(ctx context.Context, s store.Store, req store.SweepRequest) (swept, er
 }
 
 func (g *generator) sweep() op {
+	if g.chance(3) {
+		o := &sweepOp{Handle: g.handle(), Items: g.chance(30)}
+		for _, r := range g.w.spec.now.Runs {
+			if g.chance(4) || r.Status.Terminal() && g.chance(3) {
+				o.Runs = append(o.Runs, r.No)
+			}
+		}
+		if g.chance(5) {
+			o.Runs = append(o.Runs, 77)
+		}
+		return o
+	}
 	o := &sweepOp{Handle: g.handle(), Items: g.chance(2)}
 	for _, l := range g.w.spec.now.Leases {
 		epoch := l.Epoch
@@ -64,12 +77,13 @@ func (c *checker) swept(o op, now *state) error {
 		if slices.ContainsFunc(now.Runs, func(is store.Run) bool { return is.No == r.No }) {
 			continue
 		}
+		named := ok && len(sweep.Runs) > 0 // which ones, by their numbers there, the comparison of both stores finds out
 		ruled := ok && slices.ContainsFunc(sweep.Rules, func(rule store.Retention) bool {
 			return rule.Workflow == r.Workflow && rule.Status == r.Status && r.Ended+
 				store.Time(max(rule.Keep, minute)) <= now.Now
 		})
 		unexamined := slices.ContainsFunc(c.former.Items[r.No], func(it store.Item) bool { return it.State == store.New })
-		if !ruled || !r.Status.Terminal() || r.Claimed || unexamined {
+		if !named && !ruled || !r.Status.Terminal() || r.Claimed || unexamined {
 			return fmt.Errorf("run number %d, %s since %s, is gone", r.No, r.Status, r.Ended)
 		}
 	}
@@ -97,6 +111,14 @@ func (o *owner) sweeps(items bool, rules ...store.Retention) swept {
 	o.Helper()
 	got, err := pass(o.ctx, o.s, store.SweepRequest{Leases: o.leases, Rules: rules, Items: items})
 	o.ok(err)
+	return got
+}
+
+// removes deletes runs and returns the result.
+func (k *kit) removes(runs ...store.RunNo) swept {
+	k.Helper()
+	got, err := pass(k.ctx, k.s, store.SweepRequest{Runs: runs})
+	k.ok(err)
 	return got
 }
 
@@ -295,6 +317,64 @@ var law24 = []testCase{
 		k.ok(err)
 		k.equal("one part of a pass is enough for small runs", []any{part.Rows, part.Runs, part.Done}, []any{2, 2, true})
 	}},
+	{"NamedRunsGoAtOnce", func(k *kit) {
+		o := k.owner(k.s, "n")
+		var nos []store.RunNo
+		for _, status := range []store.Status{store.Succeeded, store.Failed, store.Cancelled, store.Stalled,
+			store.Suspended} {
+			r := o.started(status.String())
+			o.become(r, status)
+			nos = append(nos, r.No)
+		}
+		o.become(o.started("other"), store.Failed)
+		nos = append(nos, o.started("running").No, k.start("queued").No, o.started("asked").No)
+		o.become(k.get(nos[7]), store.Failed)
+		k.send(verb("asked", "v", store.ItemRetry))
+		nos = append(nos, 1<<30) // there is none
+		k.equal("what is removed", k.removes(nos...), swept{Rows: 3, Runs: 3, Kept: nos[3:8]})
+		k.equal("the runs", k.runs(), "stalled suspended other running queued asked ")
+		k.equal("what is removed then", k.removes(nos...), swept{Kept: nos[3:8]})
+		c := o.claim(10, "w")
+		k.equal("what is removed of a claimed run", k.removes(nos[7]), swept{Kept: nos[7:8]})
+		o.turn(&store.Turn{Run: nos[7], Shard: shardA,
+			Consumed: []store.Consumption{{Item: c.Runs[0].Items[0].No, Verdict: []byte("n")}},
+			Update:   &store.Update{Status: store.Failed}}, store.Committed)
+		o.release()
+		k.equal("what is removed after the verdict, without a lease", k.removes(nos[7]), swept{Rows: 2, Runs: 1})
+	}},
+	{"NamedRunsGoInParts", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		turn := &store.Turn{Run: r.No, Shard: shardA, Update: &store.Update{Status: store.Failed}}
+		for i := range store.SweepRows + 20 {
+			turn.Entries = append(turn.Entries, entry(fmt.Sprint(i), store.Done))
+		}
+		o.turn(turn, store.Committed)
+		req := store.SweepRequest{Runs: []store.RunNo{r.No}}
+		part, err := k.s.Sweep(k.ctx, req)
+		k.ok(err)
+		k.equal("the first part", []any{part.Rows, part.Runs, part.Done}, []any{store.SweepRows, 0, false})
+		if a := k.apply(verb("r", "v", store.ItemRetry)); a.Outcome != store.Ended {
+			k.Errorf("a verb for a run that is being deleted: %+v", a)
+		}
+		k.equal("the rest", k.removes(r.No), swept{Rows: 21, Runs: 1})
+		k.equal("the runs", k.runs(), "")
+	}},
+	{"ANamedChildStaysWhileItsParentNeedsIt", func(k *kit) {
+		o := k.owner(k.s, "n")
+		parent := o.started("parent")
+		o.turn(&store.Turn{Run: parent.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)}}, store.Committed)
+		var nos []store.RunNo
+		for _, loc := range []string{"x", "z"} {
+			r := o.started("of "+loc, func(s *store.Start) { s.Parent, s.ParentLoc = parent.No, loc })
+			o.become(r, store.Succeeded)
+			nos = append(nos, r.No)
+		}
+		k.equal("what is removed", k.removes(nos...), swept{Rows: 1, Runs: 1, Kept: nos[:1]})
+		o.become(parent, store.Failed)
+		k.equal("what is removed when the parent has ended", k.removes(nos...), swept{Rows: 1, Runs: 1})
+		k.equal("the runs", k.runs(), "parent ")
+	}},
 	{"FormerIncarnationsGoAtOnce", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")
@@ -386,9 +466,13 @@ var law24 = []testCase{
 			"a rule without a workflow": {Rules: []store.Retention{{Status: store.Failed}}},
 			"a negative retention":      {Rules: rules(-1)},
 			"an unknown place":          {Rules: rules(0), From: store.SweepPlace{Stage: 7}},
+			"runs and rules":            {Rules: rules(0), Runs: []store.RunNo{1}, Leases: o.leases},
+			"runs and a place":          {Runs: []store.RunNo{1}, From: store.SweepPlace{Stage: 1}},
+			"no number of a run":        {Runs: []store.RunNo{0}},
+			"too many runs":             {Runs: make([]store.RunNo, store.SweepRows+1)},
 			"a lease twice":             {Rules: rules(0), Leases: []store.Lease{o.leases[0], o.leases[0]}},
 		} {
-			if req.Leases == nil {
+			if req.Leases == nil && req.Runs == nil {
 				req.Leases = o.leases
 			}
 			k.unchanged(what, func() {

@@ -106,9 +106,10 @@ type (
 		Handle int
 		Items  []store.ItemNo
 	}
-	// sweepOp carries out a whole pass.
+	// sweepOp carries out a whole pass, or deletes runs.
 	sweepOp struct {
 		Handle int
+		Runs   []store.RunNo
 		Leases []leaseRef
 		Rules  []store.Retention
 		Items  bool

@@ -232,6 +232,7 @@ var readCases = []testCase{
 		}
 	}},
 	{"FiltersSelect", filtersSelect},
+	{"ClaimedRunsAreSelectedByTheirShards", claimedSelect},
 	{"PagesDoNotOverlap", func(k *kit) {
 		var want []string
 		for i := range 10 {
@@ -295,6 +296,7 @@ func filtersSelect(k *kit) {
 		Output: []byte("o"), Waits: []byte("w")}), store.Committed)
 	k.pass(second)
 	child := o.started("order-2", func(s *store.Start) { s.Parent, s.Workflow = parent.No, "x" })
+	t1 := k.now()
 	o.turn(update(child, store.Update{Status: store.Failed, Marks: store.Paused, Output: []byte("o")}), store.Committed)
 	k.pass(second)
 	k.start("Order-3", func(s *store.Start) { s.Workflow = "x" })
@@ -326,6 +328,13 @@ func filtersSelect(k *kit) {
 		{store.Filter{CreatedFrom: t0 + 1}, "23_"},
 		{store.Filter{CreatedFrom: t0, CreatedBefore: t2}, "12"},
 		{store.Filter{CreatedFrom: t2, CreatedBefore: t2.Add(time.Microsecond)}, "3_"},
+		{store.Filter{EndedFrom: 1}, "2"},
+		{store.Filter{EndedFrom: t1, EndedBefore: t1 + 1}, "2"},
+		{store.Filter{EndedFrom: t1 + 1}, ""},
+		{store.Filter{EndedBefore: t1}, ""},
+		{store.Filter{EndedBefore: t2}, "2"},
+		{store.Filter{EndedBefore: t2, Workflows: []string{"w", "x"}}, "2"},
+		{store.Filter{EndedBefore: t2, CreatedBefore: t1}, ""},
 		{store.Filter{Workflows: []string{"x"}, Statuses: []store.Status{store.Queued, store.Suspended}, IDPrefix: "O"}, "3"},
 		{store.Filter{Workflows: []string{"x"}, Statuses: []store.Status{store.Suspended}}, ""},
 	} {
@@ -356,6 +365,55 @@ func filtersSelect(k *kit) {
 	}
 	r := k.get(child.No)
 	k.equal("values when asked for", []string{string(r.Input), string(r.Output)}, []string{"in order-2", "o"})
+}
+
+func claimedSelect(k *kit) {
+	both := []store.Shard{shardA, shardB}
+	o, other := k.owner(k.s, "n"), k.owner(k.s, "m", shardB)
+	o.started("1")
+	ended := o.started("2")
+	o.turn(update(ended, store.Update{Status: store.Failed}), store.Committed)
+	o.started("3", func(s *store.Start) { s.Workflow = entityWorkflow })
+	k.start("4")
+	other.started("5", func(s *store.Start) { s.Shard = shardB })
+	k.start("6", func(s *store.Start) { s.Shard = shardB })
+	check := func(what string, f store.Filter, want string) {
+		k.Helper()
+		var got string
+		for more := true; more; more = f.Cursor != "" {
+			page, err := k.s.List(k.ctx, f)
+			k.ok(err)
+			for _, r := range page.Runs {
+				got += r.ID
+			}
+			f.Cursor = page.Next
+		}
+		k.equal(what, got, want)
+		f.Cursor = ""
+		tallies, err := k.s.Count(k.ctx, f)
+		k.ok(err)
+		n := 0
+		for _, t := range tallies {
+			n += int(t.Runs)
+		}
+		k.equal(what+": counted", n, len(want))
+	}
+	check("in one shard", store.Filter{Claimed: both[:1]}, "31")
+	check("in another", store.Filter{Claimed: both[1:]}, "5")
+	check("in both, by pages", store.Filter{Claimed: both, Limit: 1}, "531")
+	check("a shard that nobody has used", store.Filter{Claimed: []store.Shard{{Group: "none"}}}, "")
+	check("with a workflow", store.Filter{Claimed: both, Workflows: []string{"w"}}, "51")
+	check("with a status", store.Filter{Claimed: both, Statuses: []store.Status{store.Suspended}}, "")
+	check("with IDs", store.Filter{Claimed: both, IDs: []string{"4", "5"}}, "5")
+	check("with tags", store.Filter{Claimed: both, Tags: []store.Pair{{Key: "k", Value: "v"}}}, "")
+
+	k.apply(verb(ended.ID, "v", store.ItemResume))
+	o.claim(10, "w")
+	check("with one that has ended and was called", store.Filter{Claimed: both[:1]}, "4321")
+	o.release()
+	check("after the leases were given back", store.Filter{Claimed: both}, "5")
+	_, err := k.s.List(k.ctx, store.Filter{Claimed: []store.Shard{{Slot: -1, Group: "g"}}})
+	k.fails("a bad shard", err, store.ErrInvalid)
 }
 
 var nodeCases = []testCase{

@@ -103,7 +103,8 @@ func (s *shifted) History(ctx context.Context, q store.HistoryQuery) ([]store.En
 }
 
 func (s *shifted) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
-	items, err := s.Store.Inbox(ctx, in(s, run), ids...)
+	named := in(s, struct{ IDs []string }{ids}) // those of what was refused have numbers
+	items, err := s.Store.Inbox(ctx, in(s, run), named.IDs...)
 	return out(s, items), err
 }
 
@@ -134,5 +135,5 @@ func (s *shifted) Sweep(ctx context.Context, req store.SweepRequest) (store.Swep
 	req.From.No = int64(in(s, store.RunNo(req.From.No)))
 	swept, err := s.Store.Sweep(ctx, in(s, req))
 	swept.Next.No = int64(out(s, store.RunNo(swept.Next.No)))
-	return swept, err
+	return out(s, swept), err
 }

@@ -264,8 +264,14 @@ func (s *spread) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot
 }
 
 func (s *spread) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	f.Claimed = s.shards(f.Claimed)
 	p, err := s.Store.List(ctx, f)
 	return gather(s, p), err
+}
+
+func (s *spread) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
+	f.Claimed = s.shards(f.Claimed)
+	return s.Store.Count(ctx, f)
 }
 
 func (s *spread) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept, error) {

@@ -452,7 +452,7 @@ func (s *side) do(ctx context.Context, o op) answer {
 		return answerOf(s.handles[o.Handle].Discard(ctx, o.Items))
 	case *sweepOp:
 		return answerOf(pass(ctx, s.handles[o.Handle],
-			store.SweepRequest{Leases: leasesOf(o.Leases, "", ""), Rules: o.Rules, Items: o.Items}))
+			store.SweepRequest{Runs: o.Runs, Leases: leasesOf(o.Leases, "", ""), Rules: o.Rules, Items: o.Items}))
 	}
 	return answer{Error: fmt.Sprintf("there is no operation %T", o)}
 }

@@ -15,11 +15,16 @@ type Standing struct {
 	// Recent is when the last units were granted that the rate counts: the first of a permit
 	// by its number.
 	Recent map[int64]store.Time
+
+	units map[string]int // that the rate of each key counts, and of the queue by ""
 }
+
+// Units returns how many units the rate of a key counts, or that of the queue for "".
+func (s *Standing) Units(key string) int { return s.units[key] }
 
 // Read returns what stands. The error wraps store.ErrDamaged.
 func Read(entries []store.Entry) (*Standing, error) {
-	s := &Standing{Held: map[string]string{}, Recent: map[int64]store.Time{}}
+	s := &Standing{Held: map[string]string{}, Recent: map[int64]store.Time{}, units: map[string]int{}}
 	for i := range entries {
 		loc, value := entries[i].Loc, entries[i].Value
 		var err error
@@ -30,9 +35,15 @@ func Read(entries []store.Entry) (*Standing, error) {
 		} else if strings.HasPrefix(loc, rateLoc) {
 			var b bucket
 			b, _, err = readBucket(loc, value)
+			s.units[""] += b.N
 			for k := range b.N {
 				s.Recent[b.no+int64(k)] = b.At
 			}
+		} else if strings.HasPrefix(loc, keyRateLoc) {
+			var b bucket
+			var key string
+			b, key, err = readBucket(loc, value)
+			s.units[key] += b.N
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: entry %q of a queue: %w", store.ErrDamaged, loc, err)

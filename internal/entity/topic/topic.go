@@ -39,6 +39,7 @@ func (r *Rules) Load(entries []store.Entry) error {
 
 // Take implements entity.Rules.
 func (r *Rules) Take(it *store.Item, now store.Time, w *entity.Writer) {
+	var verdict []byte // of a request
 	switch it.Kind {
 	case store.ItemEvent:
 		r.publish(it, w)
@@ -54,8 +55,10 @@ func (r *Rules) Take(it *store.Item, now store.Time, w *entity.Writer) {
 		r.acknowledge(it.Name, w)
 	case store.ItemReturn:
 		r.takeBack(it, now, w)
+	case store.ItemUpdate:
+		verdict = r.request(it, now, w)
 	}
-	w.Consume(it.No, nil)
+	w.Consume(it.No, verdict)
 	r.match(now, w)
 	r.trim(w)
 	r.show(w)
@@ -313,12 +316,7 @@ func (r *Rules) expire(now store.Time, w *entity.Writer) {
 			if next.at > now {
 				break
 			}
-			if next.event.runs > 0 {
-				r.Counts.Received++
-			} else {
-				r.Counts.Expired++
-			}
-			r.drop(next.event, w)
+			r.lapse(next.event, w)
 		}
 		r.deadlines.Pop()
 	}
@@ -337,6 +335,16 @@ func (r *Rules) expire(now store.Time, w *entity.Writer) {
 	if w.Full() {
 		w.More()
 	}
+}
+
+// lapse drops an event that nobody gets any more.
+func (r *Rules) lapse(e *held, w *entity.Writer) {
+	if e.runs > 0 {
+		r.Counts.Received++
+	} else {
+		r.Counts.Expired++
+	}
+	r.drop(e, w)
 }
 
 // match tries the events with the waits in their order, and then what waits are not

@@ -2,6 +2,7 @@ package topic
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stet-run/stet/internal/event"
@@ -359,4 +360,70 @@ func TestReaderOfAnEarlierReleaseCounts(t *testing.T) {
 	}
 	w.publish(event.Broadcast, event.Settings{Cap: 1}, "new")
 	w.expect(t, "a←new")
+}
+
+// A removed event is given to nobody, and counts as expired, or as received if some run got it. One that is on its way
+// is gone when it comes back.
+func TestARemovedEventIsGivenToNobody(t *testing.T) {
+	w := newWorld(t)
+	remove := func(id string, want bool) {
+		t.Helper()
+		it := newRemoval(id)
+		no := w.put(store.Command{Item: it})
+		turn := w.turn()
+		i := slices.IndexFunc(turn.Consumed, func(c store.Consumption) bool { return c.Item == no })
+		var answer removed
+		if i < 0 {
+			t.Fatalf("the removal of %s has no answer", id)
+		}
+		if err := event.Decode(turn.Consumed[i].Verdict, &answer); err != nil || answer.Found != want {
+			t.Errorf("the removal of %s is answered with %+v, %v; want %t", id, answer, err, want)
+		}
+		w.commit(turn)
+		w.settle()
+	}
+	for _, id := range []string{"c1", "k:c2"} {
+		w.publish(event.Consumed, event.Settings{}, id)
+	}
+	w.settle()
+	remove("c2", true)
+	remove("c2", false)
+	w.wait(11, "a", 0)
+	w.expect(t, "a←c1")
+	remove("c1", true) // on its way
+	w.load()
+	w.put(event.Withdraw("orders", "a"))
+	w.wait(12, "b", 0)
+	w.expect(t, "")
+	if got := w.stats.Counts; got.Expired != 2 || got.Received != 0 || w.stats.Pending+w.stats.InFlight != 0 {
+		t.Errorf("it says of itself: %+v", w.stats)
+	}
+
+	w.publish(event.Broadcast, event.Settings{}, "b1")
+	w.publish(event.Broadcast, event.Settings{}, "b2")
+	w.expect(t, "b←b1")
+	remove("b1", true)
+	remove("b2", true)
+	w.wait(12, "b'", 0)
+	w.wait(13, "c", 0)
+	w.load()
+	w.expect(t, "")
+	if got := w.stats.Counts; got.Expired != 3 || got.Received != 1 {
+		t.Errorf("it says of itself: %+v", w.stats)
+	}
+	w.publish(event.Broadcast, event.Settings{}, "b3")
+	w.expect(t, "b'←b3 c←b3")
+	if it := newRemoval("b3"); true {
+		it.Name = "another"
+		w.put(store.Command{Item: it})
+		w.settle()
+	}
+	if w.stats.Pending != 1 {
+		t.Errorf("a request that is unknown has an effect: %+v", w.stats)
+	}
+}
+
+func newRemoval(id string) *store.Item {
+	return &store.Item{Kind: store.ItemUpdate, Name: itemRemove, ID: "r:" + id, Origin: "o",
+		Value: event.Encode(&removal{ID: id, By: "ada"})}
 }

@@ -79,6 +79,18 @@ type Postponed interface {
 	Retract()
 }
 
+// Consequent is a kind whose hand-over does more than wake the branches that wait for it.
+// HandedOver is called behind that, in a replay too.
+type Consequent interface{ HandedOver() }
+
+// settle wakes the branches that wait for an operation that was handed over.
+func (o *Op) settle() {
+	o.J.Scheduler.Settle(&o.Source)
+	if x, ok := o.Is.(Consequent); ok {
+		x.HandedOver()
+	}
+}
+
 // WithdrawnLate is a kind of which something stands elsewhere. One that was closed in a
 // replay is withdrawn when the run goes live.
 type WithdrawnLate interface{ WithdrawLate() }
@@ -251,7 +263,7 @@ func (o *Op) HandOver() {
 		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.Failure)
 	}
 	o.Write(o.Is.Outcome(e))
-	j.Scheduler.Settle(&o.Source)
+	o.settle()
 }
 
 // NextCompletion counts a completion that is handed over for the first time.

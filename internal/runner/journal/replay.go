@@ -190,7 +190,7 @@ func (j *Journal) recallOp(o *Op) {
 	if o.Rec.IsOwed() {
 		j.Owner.Owes(o.Rec, o.Rec.Seq, o)
 	}
-	j.Scheduler.Settle(&o.Source)
+	o.settle()
 }
 
 // RecallUnnumbered hands over an operation that was done before it had a number.
@@ -208,7 +208,7 @@ func (o *Op) RecallUnnumbered() {
 	if o.Rec.IsOwed() {
 		j.Owner.Owes(o.Rec, e.Seq, o)
 	}
-	j.Scheduler.Settle(&o.Source)
+	o.settle()
 }
 
 // recallValue takes an operation's outcome from its record, and returns the record's

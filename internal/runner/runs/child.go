@@ -21,6 +21,9 @@ type Child struct {
 	Headers  []byte // of a child that is not recorded
 	// Leave keeps the child from being cancelled with the scope that started it.
 	Leave bool
+	// Fails lets the child's end fail the scope that started it, unless it has succeeded or
+	// the scope is over: see sched.Scope.Fail.
+	Fails bool
 	// Detached says that nothing awaits the child: its end is not reported.
 	Detached bool
 	// Undo is the child's compensation, or nil. With one, the scope waits for the end of the
@@ -36,12 +39,15 @@ type Child struct {
 type child struct {
 	awaited
 	input []byte
-	heads []byte      // its headers
-	place store.Start // Queue and the Shard's Group are set, of a child on a queue
-	owned bool        // it is cancelled with its scope
+	heads []byte       // its headers
+	place store.Start  // Queue and the Shard's Group are set, of a child on a queue
+	owned bool         // it is cancelled with its scope
+	fails *sched.Scope // that fails with it; nil: none
 	undo  *attempts.Undo
 	ends  bool // its scope has: it is to be cancelled, and its end is awaited
 	asked bool // of these, it is requested to
+
+	withdrawn bool // WithdrawLate has recorded it
 }
 
 // StartChild starts a run in the turn. It returns at once, unless no process has ever
@@ -54,7 +60,7 @@ func (r *Runs) StartChild(b *sched.Branch, c Child) (*Future, error) {
 		o.linked = true
 		o.link = stored.Link{
 			RunID:    ChildID(r.j.Run.Seed, r.j.Run.Generation, o.Loc, 0),
-			Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached,
+			Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached, Fails: c.Fails,
 		}
 		r.seek(b, o, c.Workflow)
 		r.enqueue(b, o, &c)
@@ -69,9 +75,16 @@ func (r *Runs) StartChild(b *sched.Branch, c Child) (*Future, error) {
 	if o.owned {
 		b.Scope().Own(o)
 	}
-	if o.Rec != nil && o.Rec.Numbered() && o.undo != nil {
-		o.Always = true // its scope, or the undoing of the run, may have waited for it
+	if o.link.Fails {
+		o.fails = b.Scope()
+	}
+	switch {
+	case o.Rec == nil:
+	case o.Rec.Numbered() && (o.undo != nil || o.fails != nil && o.Rec.State == store.FailedEntry):
+		o.Always = true // its scope, or the undoing of the run, may have waited for it, or it has failed the scope
 		o.Expect()
+	case !o.Rec.Numbered() && o.fails != nil:
+		o.Expect() // what was asked of a former activation is asked again
 	}
 	r.add(&o.awaited)
 	return &Future{&o.awaited}, nil
@@ -188,6 +201,22 @@ func (o *child) Take() {
 	j.Log.Send(o.command())
 }
 
+// Wanted reports whether the end of the child is awaited, or fails the scope.
+func (o *child) Wanted() bool { return o.awaited.Wanted() || !o.Settled() && !o.Closed && o.breaks() }
+
+// breaks reports whether the end of the child fails the scope that started it. One that was
+// cancelled because nothing waited for it any more is started again instead: see Take.
+func (o *child) breaks() bool {
+	return o.fails != nil && o.fails.Open() && (o.lost || o.end != nil && o.end.Status != store.Succeeded)
+}
+
+// HandedOver fails the scope that started the child, if that is wanted and it is not over.
+func (o *child) HandedOver() {
+	if o.fails != nil && o.Failure != nil {
+		o.fails.Fail(o.Failure)
+	}
+}
+
 // open records that the child was started.
 func (o *child) open() {
 	o.Write(store.Entry{
@@ -257,9 +286,10 @@ func (o *child) CloseOwned() {
 
 // WithdrawLate records that nothing waits for a child any more, and cancels it.
 func (o *child) WithdrawLate() {
-	if o.forgotten || !o.Written() || o.Rec != nil && o.Rec.State == store.Withdrawn {
+	if o.forgotten || o.withdrawn || !o.Written() || o.Rec != nil && o.Rec.State == store.Withdrawn {
 		return
 	}
+	o.withdrawn = true
 	o.Write(store.Entry{State: store.Withdrawn, Value: o.link.Encode()})
 	if o.owned {
 		o.J.Log.Send(history.CancelChild(o.J.Run, o.Loc, o.link.RunID, "its parent does not wait for it any more"))

@@ -80,7 +80,7 @@ func (o *awaited) resumes(runID string) bool {
 	if o.Rec.State != store.Withdrawn {
 		return true
 	}
-	if !o.IsAwaited() {
+	if !o.IsAwaited() && !o.link.Fails {
 		return false
 	}
 	o.J.Log.Send(o.watch(runID, hex.EncodeToString(o.watchAgain())))
@@ -107,10 +107,10 @@ func (o *awaited) watch(runID, id string) store.Command {
 func (r *Runs) readLink(b *sched.Branch, o *awaited) {
 	value := o.Rec.Value
 	if value == nil && o.Rec.Size > 0 {
-		if o.Rec.State != store.Open && o.Rec.State != store.Withdrawn {
+		if o.Rec.State == store.Done {
 			return
 		}
-		var err error // it awaits the run, and what stands if that is gone may be large
+		var err error // it awaits the run, and what stands if that is gone may be large; or it may fail its scope
 		if value, err = r.j.Fetch(o.Rec.Loc); err != nil {
 			r.j.Owner.Break(fmt.Errorf("fetch the value of %s: %w", o.Loc, err))
 			b.Halt()

@@ -89,6 +89,9 @@ func (b *Branch) Shielded() bool { return b.shielded }
 // Cancelled reports whether the branch was cancelled.
 func (b *Branch) Cancelled() bool { return b.cancelled }
 
+// ScopeFailure returns the error that was given to Fail for the innermost scope, or nil.
+func (b *Branch) ScopeFailure() error { return b.Scope().failure }
+
 // At returns the location at which the branch was begun.
 func (b *Branch) At() location.Loc { return b.loc }
 
@@ -154,9 +157,9 @@ func (b *Branch) Check(call Call) error {
 	return nil
 }
 
-// Refuse returns ErrCancelled in a cancelled branch.
+// Refuse returns ErrCancelled in a cancelled branch, or a scope that has failed.
 func (b *Branch) Refuse(call Call) error {
-	if !b.cancelled || call.Shield || b.shielded {
+	if !b.cancelled && !b.Scope().cancelled || call.Shield || b.shielded {
 		return nil
 	}
 	s := b.sched
@@ -282,14 +285,6 @@ func (s *Scheduler) ended(b *Branch) {
 			scope.end.fill(nil, nil)
 		}
 	}
-}
-
-// within reports whether b was begun by a, directly or not.
-func (b *Branch) within(a *Branch) bool {
-	for b != a && b.parent != nil {
-		b = b.parent.owner
-	}
-	return b == a
 }
 
 // CloseOwned closes what the branch's scopes own.

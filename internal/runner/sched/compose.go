@@ -62,7 +62,7 @@ func (b *Branch) Map(
 		return nil, -1, err
 	}
 	b.RefuseInPanic(b.Location().Name(call.Name, 1))
-	s := &Scope{owner: b, loc: b.Locate(call), value: b.Scope().value}
+	s := &Scope{owner: b, loc: b.Locate(call), value: b.Scope().value, cancelled: b.Scope().cancelled}
 	places := b.places(s, call, n, key)
 	b.scopes = append(b.scopes, s)
 	g := &group{mode: All, total: n, winner: -1, pending: map[*Future]int{}}
@@ -158,14 +158,15 @@ func (g *group) decide(winner int) {
 	}
 }
 
-// cancelled is the cancel of the branch that waits here. Its own branches are
-// cancelled with it and end the wait; it does not wait for those of others.
-func (g *group) cancelled() {
+// cancelled is the cancel of the branch that waits here, from a scope of it inwards. The
+// branches that were begun there are cancelled with it and end the wait; it does not wait
+// for others.
+func (g *group) cancelled(from *Scope) {
 	if !g.decided {
 		g.decided, g.err = true, ErrCancelled
 	}
 	for _, m := range g.members {
-		if !m.settled && !m.branch.within(g.wait.branch) {
+		if !m.settled && !from.holds(m.branch) {
 			delete(g.pending, m)
 		}
 	}

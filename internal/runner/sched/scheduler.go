@@ -167,9 +167,14 @@ func (s *Scheduler) Cancel(b *Branch) {
 	}
 	b.cancelled = true
 	if w := b.wait; w != nil && !w.filled {
-		w.cancel()
+		w.cancel(b.scopes[0])
 	}
-	for _, scope := range b.scopes {
+	s.cancelIn(b.scopes)
+}
+
+// cancelIn cancels what was begun in scopes, from outer to inner.
+func (s *Scheduler) cancelIn(scopes []*Scope) {
+	for _, scope := range scopes {
 		scope.closeOwned()
 		for _, child := range scope.children {
 			if child != nil && !child.shielded {

@@ -25,6 +25,10 @@ type Scope struct {
 	owned    []Owned   // begun here, to end with the scope; some may be settled
 	end      *Wait     // of the branch that waits for the code of the children
 	derived  int64     // values derived so far
+
+	cancelled bool  // it has failed, or one around it in its branch
+	failure   error // with which it ends, whatever its code returns; nil: none
+	ending    bool  // its code has ended
 }
 
 // use counts a name in a scope.
@@ -61,6 +65,43 @@ func (s *Scope) Own(x Owned) {
 	s.owned = append(s.owned, x)
 }
 
+// Open reports whether the scope's code is under way, and neither the scope nor its branch
+// was cancelled.
+func (s *Scope) Open() bool {
+	return !s.ending && !s.cancelled && !s.owner.cancelled && !s.owner.dropped
+}
+
+// Fail cancels what the scope's code has begun and all that it calls until it ends, and
+// fixes the error with which the scope ends. One that is not open stays as it is. The code
+// around the scope goes on.
+func (s *Scope) Fail(err error) {
+	b := s.owner
+	at := slices.Index(b.scopes, s)
+	if !s.Open() || at < 0 {
+		return
+	}
+	s.failure = err
+	for _, inner := range b.scopes[at:] {
+		inner.cancelled = true
+	}
+	if w := b.wait; w != nil && !w.filled {
+		w.cancel(s)
+	}
+	b.sched.cancelIn(b.scopes[at:])
+}
+
+// holds reports whether a branch was begun in the scope, or in one inside of it, directly
+// or not.
+func (s *Scope) holds(b *Branch) bool {
+	scopes := s.owner.scopes
+	for ; b.parent != nil; b = b.parent.owner {
+		if b.parent.owner == s.owner {
+			return slices.Index(scopes, b.parent) >= slices.Index(scopes, s)
+		}
+	}
+	return false
+}
+
 func (s *Scope) closeOwned() {
 	for _, x := range s.owned {
 		x.CloseOwned()
@@ -90,7 +131,7 @@ func (s *Scope) NextDerived() int64 {
 // it registers with OnExit, ends with it.
 func (b *Branch) Inside(loc location.Loc, value any, fn func()) {
 	depth, exits := len(b.scopes), len(b.exits)
-	b.scopes = append(b.scopes, &Scope{owner: b, loc: loc, value: value})
+	b.scopes = append(b.scopes, &Scope{owner: b, loc: loc, value: value, cancelled: b.Scope().cancelled})
 	returned := false
 	defer func() {
 		s := b.sched
@@ -117,6 +158,7 @@ func (b *Branch) Inside(loc location.Loc, value any, fn func()) {
 // endScope cancels what still runs in the innermost scope and waits for its code.
 func (b *Branch) endScope() {
 	s := b.Scope()
+	s.ending = true
 	for _, child := range s.children {
 		if child != nil && !child.shielded {
 			b.sched.Cancel(child)

@@ -118,14 +118,14 @@ func (w *Wait) fill(winner *Source, err error) {
 	}
 }
 
-// cancel is the cancel of the waiting branch. An operation that must be seen to its
+// cancel is the cancel of the waiting branch, or of the scope from in it. An operation that must be seen to its
 // end keeps the branch waiting; one that waits for code is woken by its end.
-func (w *Wait) cancel() {
+func (w *Wait) cancel(from *Scope) {
 	if w.shield || w.branch.shielded || w.forCode {
 		return
 	}
 	if w.group != nil {
-		w.group.cancelled()
+		w.group.cancelled(from)
 		return
 	}
 	for _, src := range w.sources {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
+	"strings"
 
 	"github.com/stet-run/stet/store"
 )
@@ -16,6 +18,24 @@ type Migration struct {
 	// Oldest is the number of the last migration that a binary must know to use the
 	// store after this one. It stands in the first line of the text.
 	Oldest int
+	// Alone: its statements are executed one by one, outside of a transaction, and again from
+	// the first one if that was cut short. The second line says so: "-- no transaction".
+	Alone bool
+}
+
+// Statements returns the statements of a migration that takes no transaction: each ends with a
+// semicolon at the end of a line.
+func (m *Migration) Statements() []string {
+	var list []string
+	for text := range strings.SplitSeq(m.SQL, ";\n") {
+		if lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool {
+			line = strings.TrimSpace(line)
+			return line == "" || strings.HasPrefix(line, "--")
+		}); len(lines) > 0 {
+			list = append(list, strings.Join(lines, "\n"))
+		}
+	}
+	return list
 }
 
 // Migrations reads the steps of a schema from the folder migrations, in the order of
@@ -36,6 +56,8 @@ func Migrations(files fs.FS) ([]Migration, error) {
 		if _, err := fmt.Sscanf(m.SQL, "-- oldest: %d\n", &m.Oldest); err != nil || m.Oldest < 1 || m.Oldest > i+1 {
 			return nil, fmt.Errorf("migration %s: expected the first line \"-- oldest: N\"", m.Name)
 		}
+		second, _, _ := strings.Cut(m.SQL[strings.IndexByte(m.SQL, '\n')+1:], "\n")
+		m.Alone = second == "-- no transaction"
 		list[i] = m
 	}
 	return list, nil

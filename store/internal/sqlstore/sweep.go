@@ -15,6 +15,9 @@ type SweepRows interface {
 	// Each calls fn for each row of a query. scan reads the columns as Statements.Row does;
 	// fn executes no statements.
 	Each(text string, args []any, fn func(scan func(dest ...any) error) error) error
+	// Lock keeps other transactions from changing the row of a run until this one ends. It
+	// reports false if the run is there no more, or not idle.
+	Lock(run int64) (bool, error)
 	// Current returns the shards whose leases are current.
 	Current(leases []store.Lease) (map[store.Shard]bool, error)
 	// BeforeDelete is called before rows are deleted for the first time.
@@ -29,6 +32,7 @@ const (
 		FROM stet.runs r /*sqlite INDEXED BY stet.runs_ended */
 		WHERE r.workflow=$1 AND r.status=$2 AND r.ended>0 AND r.ended<=$3 AND (r.ended, r.run_no)>($4::bigint, $5::bigint)
 		ORDER BY r.ended, r.run_no LIMIT $6`
+	namedRun = `SELECT r.status IN {ended} AND ` + unneeded + ` FROM stet.runs r WHERE r.run_no=$1`
 	// unneeded says that nothing but its retention keeps a run.
 	unneeded = `r.ready={idle} AND NOT EXISTS (SELECT 1 FROM stet.inbox i WHERE i.state={new} AND i.run_no=r.run_no)
 		AND NOT (r.parent_no>0 AND EXISTS (SELECT 1 FROM stet.runs p CROSS JOIN stet.entries e
@@ -61,6 +65,9 @@ type Sweep struct {
 // Act deletes at most store.SweepRows rows from the place where an earlier act stopped.
 func (w *Sweep) Act(req *store.SweepRequest) error {
 	w.left, w.Result.Next = store.SweepRows, req.From
+	if len(req.Runs) > 0 {
+		return w.named(req.Runs)
+	}
 	if err := w.Leases(req.Leases); err != nil {
 		return err
 	}
@@ -137,6 +144,11 @@ func (w *Sweep) ended(rules []store.Retention) (bool, error) {
 		}
 		for _, r := range list {
 			if r.free {
+				if r.free, err = w.Rows.Lock(r.no); err != nil {
+					return false, err
+				}
+			}
+			if r.free {
 				if gone, err := w.run(r.no); err != nil || !gone {
 					return false, err
 				}
@@ -168,6 +180,29 @@ func (w *Sweep) endedOf(rule *store.Retention) (list []endedRun, err error) {
 		return err
 	})
 	return list, err
+}
+
+// named deletes runs, each of which it judges once nobody else can change it.
+func (w *Sweep) named(nos []store.RunNo) error {
+	for _, no := range nos {
+		if _, err := w.Rows.Lock(int64(no)); err != nil {
+			return err
+		}
+		var free bool
+		there, err := w.Rows.Row(namedRun, []any{int64(no)}, &free)
+		switch {
+		case err != nil:
+			return err
+		case there && !free:
+			w.Result.Kept = append(w.Result.Kept, no)
+		case there:
+			if gone, err := w.run(int64(no)); err != nil || !gone {
+				return err
+			}
+		}
+	}
+	w.Result.Done = true
+	return nil
 }
 
 // belongings are the statements that delete the rows of a run, in this order, after its

@@ -15,6 +15,7 @@ import (
 // text. It implements SweepRows.
 type script struct {
 	leases  map[store.Shard]bool
+	claimed []int64            // meanwhile
 	queries map[string][][]any // rows
 	deletes map[string]int64   // rows that there are
 	log     []string
@@ -71,6 +72,8 @@ func (s *script) Each(text string, _ []any, fn func(scan func(dest ...any) error
 	}
 	return nil
 }
+
+func (s *script) Lock(run int64) (bool, error) { return !slices.Contains(s.claimed, run), nil }
 
 func (s *script) Current([]store.Lease) (map[store.Shard]bool, error) { return s.leases, nil }
 
@@ -132,6 +135,15 @@ func TestASweepDeletesARunWithAllItsRows(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantLog, s.log); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestASweepLeavesWhatIsClaimedMeanwhile: a run may be claimed between the query and the deletion.
+func TestASweepLeavesWhatIsClaimedMeanwhile(t *testing.T) {
+	s := &script{queries: map[string][][]any{endedQuery: {{7, 10, "ours", 0, true}}}, claimed: []int64{7},
+		deletes: map[string]int64{"stet.runs": 1}}
+	if got := act(t, s, store.SweepRequest{}); got.Rows != 0 || !got.Done {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -9,11 +9,8 @@ CREATE TABLE stet.meta (
 	value text NOT NULL
 );
 
--- A row is one life (boot) of a node. info: as JSON. verdicts: of the turns of
--- the batch batch_no, see encodeVerdicts. listed: registered, and no later boot is.
--- Whoever takes leases from a boot, or raises their epochs, locks its row and gives it
--- a fence that no row ever had: so a commit of the boot needs to lock and read no more
--- than this row to know that leases which it saw under a fence are current.
+-- A row is one life (boot) of a node that was registered. info: as JSON. listed: no later
+-- boot is registered.
 CREATE TABLE stet.nodes (
 	node     text COLLATE "C" NOT NULL,
 	boot     text COLLATE "C" NOT NULL,
@@ -21,11 +18,37 @@ CREATE TABLE stet.nodes (
 	draining boolean NOT NULL DEFAULT false,
 	info     bytea,
 	seen_at  bigint NOT NULL,
-	batch_no bigint NOT NULL DEFAULT 0,
-	fence    uuid NOT NULL DEFAULT gen_random_uuid(),
-	verdicts bytea,
 	PRIMARY KEY (node, boot)
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
+
+-- A row is one boot that commits. No act of the daily work changes it, because each commit
+-- reads it: while somebody's transaction is open the server keeps every former version of a
+-- row, and passes by all of them.
+--
+-- fence: whoever takes leases from a boot, or raises their epochs, locks its row and gives it
+-- a fence that no row ever had. So a commit of the boot needs to lock and read no more than
+-- this row to know that leases which it saw under a fence are current.
+--
+-- settled: no batch up to this number is written any more. Those above are in batches.
+CREATE TABLE stet.boots (
+	node    text COLLATE "C" NOT NULL,
+	boot    text COLLATE "C" NOT NULL,
+	made_at bigint NOT NULL,
+	settled bigint NOT NULL DEFAULT 0,
+	fence   uuid NOT NULL DEFAULT gen_random_uuid(),
+	life    uuid NOT NULL DEFAULT gen_random_uuid(),
+	PRIMARY KEY (node, boot)
+) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
+
+-- The latest batches of a boot, its last one always. verdicts: of its turns, see
+-- encodeVerdicts.
+CREATE TABLE stet.batches (
+	life     uuid NOT NULL,
+	no       bigint NOT NULL,
+	verdicts bytea NOT NULL,
+	PRIMARY KEY (life, no)
+) WITH (autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_scale_factor = 0,
+	autovacuum_vacuum_insert_threshold = -1);
 
 CREATE TABLE stet.workflows (name text COLLATE "C" PRIMARY KEY);
 
@@ -181,7 +204,7 @@ CREATE TABLE stet.audit (
 -- statement. It knows two outcomes: all turns are committed and all commands applied,
 -- or unusual says why the batch is not of that kind, and nothing was written. What is
 -- common, though not usual, it looks for before it writes anything; else it raises
--- ST001. It trusts p_fence for the leases, see nodes. Arrays with the same first letter
+-- ST001. It trusts p_fence for the leases, see boots. Arrays with the same first letter
 -- are columns of one list: l leases in which runs may be adopted by items, t turns, u
 -- updates of some of these runs, s items that were seen, c that were consumed, r runs to
 -- be started, i items to be sent; all columns of a list are NULL if it is empty, and
@@ -214,6 +237,8 @@ CREATE FUNCTION stet.commit_1(
 DECLARE
 	n bigint;
 	others bigint;
+	boot_life uuid;
+	last bigint;
 	x record;
 BEGIN
 	IF t_run IS NOT NULL THEN
@@ -247,8 +272,10 @@ BEGIN
 		END IF;
 	END IF;
 
-	UPDATE stet.nodes SET batch_no=p_no, verdicts=p_verdicts WHERE node=p_node AND boot=p_boot AND batch_no<p_no AND batch_no>=p_last AND fence=p_fence;
-	IF NOT FOUND THEN unusual := 'no row of the boot, another fence, a repeated batch, or a lost one'; RETURN; END IF;
+	SELECT b.life, b.settled INTO boot_life, last FROM stet.boots b WHERE b.node=p_node AND b.boot=p_boot AND b.fence=p_fence FOR KEY SHARE;
+	last := greatest(last, (SELECT b.no FROM stet.batches b WHERE b.life=boot_life ORDER BY b.no DESC LIMIT 1));
+	IF boot_life IS NULL OR last>=p_no OR last<p_last THEN unusual := 'no row of the boot, another fence, a repeated batch, or a lost one'; RETURN; END IF;
+	INSERT INTO stet.batches (life, no, verdicts) VALUES (boot_life, p_no, p_verdicts);
 	now := greatest(p_floor, coalesce(p_test, (extract(epoch FROM clock_timestamp())*1000000)::bigint));
 	claimed := '{}';
 

@@ -1,11 +1,19 @@
--- Lists runs of some indexes, newest first, or some by number or ID. The caller filters.
+-- Lists runs of some indexes, or those claimed in some shards, newest first, or some by
+-- number or ID. The caller filters.
 --
 -- Arguments: by what, '1' with values; by indexes: the number below which the list begins
--- or '+inf', how many, indexes; by numbers: numbers; by IDs: IDs.
+-- or '+inf', how many, indexes; by claimed: the same with groups, and their shards; by numbers: numbers; by IDs: IDs.
 -- Answer: rows.
 
 local by, values = arg(), flag()
 local nos = {}
+
+-- newest sorts the numbers, and keeps some.
+local function newest(limit)
+	table.sort(nos, function(a, b) return tonumber(a) > tonumber(b) end)
+	for i = #nos, limit + 1, -1 do nos[i] = nil end
+end
+
 if by == LIST.indexes then
 	local below, limit = arg(), num()
 	if below ~= '+inf' then below = '(' .. below end
@@ -18,8 +26,17 @@ if by == LIST.indexes then
 			end
 		end
 	end
-	table.sort(nos, function(a, b) return tonumber(a) > tonumber(b) end)
-	for i = #nos, limit + 1, -1 do nos[i] = nil end
+	newest(limit)
+elseif by == LIST.claimed then
+	local below, limit, groups, wanted = arg(), num(), {}, {}
+	for i = 1, num() do groups[i] = arg() end
+	for _ = 1, num() do wanted[arg()] = true end
+	for _, gr in ipairs(groups) do
+		for _, no in ipairs(call('HKEYS', T .. INDEX.claimed .. ':' .. gr)) do
+			if wanted[shardOf(no, gr)] and (below == '+inf' or tonumber(no) < tonumber(below)) then nos[#nos + 1] = no end
+		end
+	end
+	newest(limit)
 else
 	for i = 1, num() do
 		nos[i] = arg()

@@ -1,0 +1,58 @@
+package postgres
+
+import (
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet/store"
+)
+
+// While the server's clock is ahead leases are given that end ahead. When the clock is set back
+// a living holder renews them; those of a dead one would hold until the clock is there again. So
+// a process that sees a lease end later than its length allows looks whether it is renewed: if
+// not for that length, by the clock of this process, it has ended.
+
+// unknownTTL is the length of leases whose holder has not said it: the longest that there is.
+const unknownTTL = store.Delay(5 * time.Minute / time.Microsecond)
+
+// aheadLeases are the leases that end later than their length allows. Its methods are safe for
+// concurrent use.
+type aheadLeases struct {
+	mu   sync.Mutex
+	seen map[store.Shard]aheadLease
+}
+
+type aheadLease struct {
+	lease store.Lease
+	ends  time.Time // unless it is renewed
+}
+
+// look notes a lease as it is at a time, and reports whether it has ended though it ends later.
+func (a *aheadLeases) look(l *store.Lease, now store.Time, ttl store.Delay) (ended bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if ttl <= 0 {
+		ttl = unknownTTL
+	}
+	if l.Until <= now+store.Time(ttl) {
+		delete(a.seen, l.Shard)
+		return false
+	}
+	is, ok := a.seen[l.Shard]
+	if !ok || is.lease != *l {
+		if a.seen == nil {
+			a.seen = map[store.Shard]aheadLease{}
+		}
+		is = aheadLease{*l, time.Now().Add(time.Duration(ttl) * time.Microsecond)}
+		a.seen[l.Shard] = is
+	}
+	return !time.Now().Before(is.ends)
+}
+
+// ended reports whether a lease was found to have ended.
+func (a *aheadLeases) ended(l *store.Lease) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	is, ok := a.seen[l.Shard]
+	return ok && is.lease == *l && !time.Now().Before(is.ends)
+}
