@@ -16,8 +16,11 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// errBroken says that the torture has found violations.
-var errBroken = errors.New("something that was promised is broken")
+// What the torture has found.
+var (
+	errBroken        = errors.New("something that was promised is broken")
+	errNotCarriedOut = errors.New("it could not be carried out to its end, so it says nothing of the store")
+)
 
 func (lc trialCommands) tortureCommand() *cobra.Command {
 	var cfg torture.Config
@@ -29,7 +32,8 @@ func (lc trialCommands) tortureCommand() *cobra.Command {
 		Use:   "torture",
 		Short: "kill and pause processes on a store, and check that no promise is broken",
 		Long: `Starts processes of itself on the store, which execute random workflows: steps
-that fail, sleeps, messages, promises, updates, races, nested branches.
+that fail, sleeps, messages, promises, updates, races, nested branches, sagas,
+permits with a cost, items emitted by steps. In the middle it deploys a later build.
 
   - It kills them with SIGKILL, pauses them beyond their lease, stops and replaces
     them, at random moments.
@@ -45,9 +49,16 @@ of every call that was acknowledged. Nothing acknowledged may be lost. No comple
 step may run again. Nothing may be doubled, stuck, too early, answered in two ways,
 or written without the lease.
 
-It prints the seed, the counts and the verdict; the exit code is 0 only if nothing is
-broken. The seed determines the workflows and the strikes, but not the exact moments
-of the strikes. The store must be a new one.`,
+It prints the seed, the counts and the verdict. The seed determines the workflows and
+the strikes, but not the exact moments of the strikes. The store must be a new one.
+
+Exit codes:
+
+  0  nothing that was promised is broken
+  1  something that was promised is broken
+  2  wrong usage: nothing was started
+  6  the torture could not be carried out to its end, as when the store does not
+     come back: it says nothing of the store. What it found until then counts as 1`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if lc.output == "ids" {
@@ -100,6 +111,7 @@ of the strikes. The store must be a new one.`,
 		"`command` that takes the store away and brings it back, as a restart of its server: "+
 			"one of three strikes; may be repeated; default: none")
 	flags.IntVar(&cfg.Live, "live", 40, "`number` of runs that are kept going")
+	flags.BoolVar(&cfg.NoPoison, "no-poison", false, "leave out the runs that kill their own processes")
 	flags.Uint64Var(&cfg.Seed, "seed", 0, "`number` that makes the workflows and the strikes; default: a random one")
 	flags.StringVar(&cfg.Dir, "logs", "", "existing `folder` without logs, in which they are then kept")
 	flags.BoolVarP(&verbose, "verbose", "v", false, "log the progress")
@@ -115,19 +127,30 @@ of the strikes. The store must be a new one.`,
 
 func (lc trialCommands) torture(ctx context.Context, cfg torture.Config) error {
 	report, err := torture.Run(ctx, cfg)
-	switch {
-	case errors.Is(err, torture.ErrConfig):
+	if errors.Is(err, torture.ErrConfig) {
 		return usage(err)
-	case err != nil:
-		return err
+	}
+	if report == nil {
+		return carriedOut(err)
 	}
 	if lc.output == "json" {
-		err = lc.json(report)
+		err = errors.Join(err, lc.json(report))
 	} else {
-		err = report.WriteText(lc.out)
+		err = errors.Join(err, report.WriteText(lc.out))
 	}
-	if err == nil && !report.OK {
-		err = fmt.Errorf("torture with seed %d: %w", report.Seed, errBroken)
+	switch {
+	case report.Broken():
+		return errors.Join(fmt.Errorf("torture with seed %d: %w", report.Seed, errBroken), err)
+	case err == nil && !report.OK:
+		err = fmt.Errorf("torture with seed %d: %w", report.Seed, errNotCarriedOut)
+	}
+	return carriedOut(err)
+}
+
+// carriedOut gives an error that says nothing of the store an exit code of its own.
+func carriedOut(err error) error {
+	if exitCode(err) == exitFailed {
+		return notCarriedOutError{err}
 	}
 	return err
 }

@@ -133,7 +133,7 @@ func (h *harness) look(ctx context.Context) error {
 func (h *harness) note(live []store.Run) (ended []*store.Run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.suspects, h.deciding = 0, true
+	h.deciding = true
 	for i := range live {
 		r := &live[i]
 		known := h.runs[r.ID]
@@ -147,8 +147,6 @@ func (h *harness) note(live []store.Run) (ended []*store.Run) {
 			h.live--
 			h.ended = time.Now()
 			ended = append(ended, r)
-		case r.Suspect > 0:
-			h.suspects++
 		}
 	}
 	return ended

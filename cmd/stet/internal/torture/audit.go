@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strings"
 
 	"github.com/stet-run/stet"
@@ -16,6 +17,7 @@ import (
 type audit struct {
 	*harness
 	executions *executions
+	facts      facts
 	lines      []placed // of the log of effects
 	stored     map[string]*store.Run
 	outputs    map[string]*output // of the runs that have succeeded
@@ -38,27 +40,29 @@ func (a *audit) check(ctx context.Context) error {
 	if err := a.readRuns(ctx); err != nil {
 		return err
 	}
-	shards := map[string]string{}
+	a.facts = facts{Pauses: a.pauses, Made: a.queues.since, Shards: map[string]string{}}
 	for id, r := range a.stored {
-		shards[id] = r.Shard.String()
+		a.facts.Shards[id] = r.Shard.String()
 	}
-	a.executions = newExecutions(effects, a.pauses, shards)
 	for id, r := range a.stored {
 		if err := a.checkRun(ctx, r, a.runs[id]); err != nil {
 			return err
 		}
 	}
+	if err := a.checkStalls(ctx); err != nil {
+		return err
+	}
 	if err := a.checkAcks(ctx, acks); err != nil {
 		return err
 	}
 	if err := errors.Join(a.checkVerbs(ctx, acks), a.checkBrief(ctx), a.checkQueues(ctx), a.checkSchedules(ctx),
-		a.checkTopics(ctx), a.checkUpdates(ctx, acks)); err != nil {
+		a.checkTopics(ctx), a.checkUpdates(ctx, acks), a.checkTrips(ctx), a.checkReaders(ctx)); err != nil {
 		return err
 	}
-	a.executions.checkStarts(a.report)
+	a.executions = a.facts.judge(a.report, a.lines)
 	a.checkSightings()
 	a.report.count("runs", len(a.stored))
-	return nil
+	return a.facts.write(filepath.Join(filepath.Dir(a.effects), factsFile))
 }
 
 // readRuns reads all runs of this torture.
@@ -78,6 +82,19 @@ func (a *audit) readRuns(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// checkStalls looks for runs that are stalled, whose parents may therefore wait. Those that others look at are found
+// there.
+func (a *audit) checkStalls(ctx context.Context) error {
+	f := store.Filter{Workflows: []string{childRef.Name(), briefRef.Name(), limitedRef.Name(), tickRef.Name(),
+		listenerRef.Name()}, Statuses: []store.Status{store.Stalled}, Limit: store.MaxPage}
+	page, err := a.db.List(ctx, f)
+	for i := range page.Runs {
+		r := &page.Runs[i]
+		a.report.violated(wrongStalls, "run %s of %s: %s", r.ID, r.Workflow, r.Reason)
+	}
+	return err
 }
 
 // checkRun checks how a run has ended, and its history.
@@ -125,14 +142,17 @@ func (a *audit) checkRun(ctx context.Context, r *store.Run, known *run) error {
 // checkSteps checks the entries of a run's steps.
 func (a *audit) checkSteps(ctx context.Context, r *store.Run) error {
 	runID := r.ID
-	a.executions.shards[runID] = r.Shard.String() // of children too
+	a.facts.Shards[runID] = r.Shard.String() // of children too
 	entries, err := a.client.engine.Runs().History(ctx, runID, stet.HistoryQuery{Values: true})
 	if err != nil {
 		return err
 	}
 	a.report.count("entries", len(entries))
-	if r.Status.Terminal() {
+	if r.Status.Terminal() && r.Workflow != tripRef.Name() {
 		a.checkUndone(r, entries)
+	}
+	if known := a.runs[runID]; a.shared() && (known == nil || !known.taken) && !strings.HasSuffix(runID, forkSuffix) {
+		checkBuilds(a.report, runID, workOf(entries))
 	}
 	for i := range entries {
 		if entries[i].Kind == store.KindLoop {
@@ -143,7 +163,7 @@ func (a *audit) checkSteps(ctx context.Context, r *store.Run) error {
 			return fmt.Errorf("result of %s in run %s: %w", entries[i].Location, runID, err)
 		}
 		if ok && result.Process != "" {
-			a.executions.checkRecorded(a.report, operation{runID, entries[i].Location}, result)
+			a.facts.Recorded = append(a.facts.Recorded, recordedStep{runID, entries[i].Location, result})
 		}
 	}
 	return nil

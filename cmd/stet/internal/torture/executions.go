@@ -9,13 +9,21 @@ type executions struct {
 	starts   map[operation][]placed // in the order of the log
 	ends     map[body]int64         // place of the end
 	runs     map[body]string        // of the execution; a fork has results of another run
-	owners   map[string][]placed    // takeovers by shard, in the order of the log
+	owners   map[string][]takeover  // by shard, in the order of the log
 	takes    map[take][]int64       // their places
 	shards   map[string]string      // of runs
 	woken    []placed               // lines behind sleeps
+	lost     []placed               // lines of processes that have lost the store
 	taken    map[string][]int64     // places at which a part of a run's history was going to be taken back
 	recorded map[operation]stepResult
 	pauses   []stay
+}
+
+// takeover is a line that says that a process has taken a shard.
+type takeover struct {
+	process string
+	place   int64
+	epoch   int64 // of the lease; 0: not known
 }
 
 // take is a shard that a process has taken, "" for any.
@@ -30,15 +38,19 @@ type body struct {
 // newExecutions reads a log. shards are those of runs, where there are several.
 func newExecutions(lines []placed, pauses []stay, shards map[string]string) *executions {
 	x := &executions{
-		owners: map[string][]placed{}, shards: shards,
+		owners: map[string][]takeover{}, shards: shards,
 		starts: map[operation][]placed{}, ends: map[body]int64{}, runs: map[body]string{}, takes: map[take][]int64{},
 		taken: map[string][]int64{}, recorded: map[operation]stepResult{}, pauses: pauses,
 	}
 	for _, l := range lines {
 		switch l.Kind {
 		case lineOwn:
-			for _, shard := range l.Shards {
-				x.owners[shard] = append(x.owners[shard], l)
+			for i, shard := range l.Shards {
+				t := takeover{process: l.Process, place: l.place}
+				if i < len(l.Epochs) {
+					t.epoch = l.Epochs[i]
+				}
+				x.owners[shard] = append(x.owners[shard], t)
 				x.takes[take{l.Process, shard}] = append(x.takes[take{l.Process, shard}], l.place)
 			}
 			x.takes[take{l.Process, ""}] = append(x.takes[take{l.Process, ""}], l.place)
@@ -50,6 +62,8 @@ func newExecutions(lines []placed, pauses []stay, shards map[string]string) *exe
 			x.ends[body{l.Process, l.No}] = l.place
 		case lineTaken:
 			x.taken[l.Run] = append(x.taken[l.Run], l.place)
+		case lineLost:
+			x.lost = append(x.lost, l)
 		case lineWoke:
 			x.woken = append(x.woken, l)
 		}
@@ -57,16 +71,16 @@ func newExecutions(lines []placed, pauses []stay, shards map[string]string) *exe
 	return x
 }
 
-// ownerAt returns the process that had taken a run's shard over last at a place of
-// the log.
+// ownerAt returns the process that had taken a run's shard over last at a place of the log. A process that was paused
+// may say so when others have taken it over since: the epoch of its lease says which was the last.
 func (x *executions) ownerAt(run string, place int64) string {
-	owners := x.owners[x.shards[run]]
-	i, _ := slices.BinarySearchFunc(owners, place,
-		func(l placed, place int64) int { return int(min(max(l.place-place, -1), 1)) })
-	if i == 0 {
-		return ""
+	var last takeover
+	for _, l := range x.owners[x.shards[run]] {
+		if l.place < place && l.epoch >= last.epoch {
+			last = l
+		}
 	}
-	return owners[i-1].Process
+	return last.process
 }
 
 // tookBetween reports whether the process has taken a run's shard over between two
@@ -84,7 +98,7 @@ const resumeSlack = 1_000_000
 // process and was only logged after it.
 func (x *executions) excused(start placed) bool {
 	return slices.ContainsFunc(x.pauses, func(s stay) bool {
-		return s.process == start.Process && s.from <= start.At && start.At <= s.to+resumeSlack
+		return s.Process == start.Process && s.From <= start.At && start.At <= s.To+resumeSlack
 	})
 }
 
@@ -153,6 +167,7 @@ func (x *executions) checkStarts(report *Report) {
 			report.violated(earlyTimers, "run %s: node %d was over %d µs before its time", l.Run, l.Node, l.Due-l.At)
 		}
 	}
+	report.count("processes that have lost the store", len(x.lost))
 	for of, places := range x.takes {
 		if of.shard != "" {
 			report.count("takeovers", len(places))

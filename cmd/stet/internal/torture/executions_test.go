@@ -54,7 +54,7 @@ func TestExecutions(t *testing.T) {
 		for i, l := range c.lines {
 			lines[i] = placed{l, int64(i) * 10}
 		}
-		x := newExecutions(lines, []stay{{process: "p", from: 800, to: 850}}, map[string]string{"r": "g/1"})
+		x := newExecutions(lines, []stay{{"p", 800, 850}}, map[string]string{"r": "g/1"})
 		report := newReport("", "", 0, "")
 		x.checkRecorded(report, operation{"r", "s"}, c.result)
 		x.checkStarts(report)

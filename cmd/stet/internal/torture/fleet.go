@@ -22,8 +22,9 @@ type fleet struct {
 	cfg     *Config
 	orders  orders // of all; Name is set for each process
 	mayDie  bool   // processes that end by themselves are no surprise
-	report  func(violation, string, ...any)
-	dir     string // for files that are kept
+	report  *Report
+	dir     string        // for files that are kept
+	build   func() string // of a process that is started now
 	sites   []*site
 	tending sync.WaitGroup
 }
@@ -50,7 +51,7 @@ type process struct {
 }
 
 // stopLimit is how long a process may take to stop when it is asked to.
-const stopLimit = 20 * time.Second
+const stopLimit = time.Minute
 
 // launch starts the processes and keeps them going until ctx ends, then stops
 // them. The returned function waits for that.
@@ -68,12 +69,12 @@ func (f *fleet) tend(ctx context.Context, at *site) {
 	for ctx.Err() == nil {
 		p, err := f.spawn(at)
 		if err != nil {
-			f.report(unexpectedErrors, "start a worker: %v", err)
+			f.report.troubled("start a worker: %v", err)
 			return
 		}
 		select {
 		case <-p.ended:
-			if !p.stopping.Load() && !p.killed.Load() && !f.mayDie {
+			if !p.stopping.Load() && !p.killed.Load() && !f.mayDie && !p.cmd.ProcessState.Success() {
 				f.complain(p, "has ended by itself: "+p.cmd.ProcessState.String())
 			}
 		case <-ctx.Done():
@@ -87,7 +88,8 @@ func (f *fleet) tend(ctx context.Context, at *site) {
 func (f *fleet) spawn(at *site) (*process, error) {
 	at.started++
 	o := f.orders
-	o.Name = fmt.Sprintf("%s%d.%d", o.Name, at.number, at.started)
+	o.Build = f.build()
+	o.Name = fmt.Sprintf("%s%d.%d%s%s", o.Name, at.number, at.started, buildMark, o.Build)
 	command, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
@@ -161,7 +163,7 @@ func (f *fleet) complain(p *process, how string) {
 	}
 	talk := p.talk.Bytes()
 	// why it ended is said last
-	f.report(unexpectedErrors, "worker %s %s: …%s (%s)", p.name, how, talk[max(0, len(talk)-500):], said)
+	f.report.violated(unexpectedErrors, "worker %s %s: …%s (%s)", p.name, how, talk[max(0, len(talk)-500):], said)
 }
 
 // The kinds of strikes at a process.

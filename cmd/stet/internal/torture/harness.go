@@ -34,12 +34,13 @@ type harness struct {
 	live     int             // of the runs, those that have not ended
 	deciding bool            // some have just ended, and may live again
 	looks    int             // at the live runs so far
-	suspects int             // of the live ones, as they were seen last
 	ended    time.Time       // when the last one has ended
 	briefs   []time.Time     // when the runs that are not kept were started; zero: it is unknown
 	pauses   []stay          // of processes that were paused
 	queues   queueWatch
 	topics   topicWatch
+	trips    []*started
+	readers  []*started
 }
 
 // run is a run that the harness knows.
@@ -59,8 +60,9 @@ type run struct {
 
 // stay is a time in which a process was paused, in microseconds since the epoch.
 type stay struct {
-	process  string
-	from, to int64
+	Process string `json:"process"`
+	From    int64  `json:"from"`
+	To      int64  `json:"to"`
 }
 
 func (h *harness) run(ctx context.Context) (err error) {
@@ -78,8 +80,8 @@ func (h *harness) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	engine, err := stet.New(ctx, stet.Config{Store: h.db, Payloads: values, Node: "harness", Logger: h.cfg.Log,
-		Poll: poll})
+	cfg := stet.Config{Store: h.db, Payloads: values, Node: "harness", Logger: h.cfg.Log, Poll: poll}
+	engine, err := patiently(ctx, func() (*stet.Engine, error) { return stet.New(ctx, cfg) })
 	if err != nil {
 		return err
 	}
@@ -90,6 +92,11 @@ func (h *harness) run(ctx context.Context) (err error) {
 		return err
 	}
 	h.cfg.Log.Info("checking")
+	cfg.Store = patient{cfg.Store, h.cfg.longest()}
+	if h.client.engine, err = stet.New(ctx, cfg); err != nil {
+		return err
+	}
+	h.db = h.client.engine.Store()
 	return (&audit{harness: h}).check(ctx)
 }
 

@@ -16,6 +16,7 @@ const (
 	lineEnd   = "end"   // a step's body returns
 	lineToken = "token" // a step hands out the token of the promise at Node
 	lineTaken = "taken" // a part of the run's history is going to be taken back
+	lineLost  = "lost"  // a process ends because it has lost the store
 	lineWoke  = "woke"  // a step has begun behind the sleep at Node, which was due at Due
 
 	ackStart   = "start"   // a run was started
@@ -45,6 +46,7 @@ type line struct {
 	Text    string `json:"text,omitempty"`
 
 	Shards []string `json:"shards,omitempty"` // that were taken over
+	Epochs []int64  `json:"epochs,omitempty"` // of their leases, in the same order
 }
 
 // journal is a file to which several processes append lines.

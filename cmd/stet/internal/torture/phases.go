@@ -8,15 +8,18 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
 )
 
 // fleet returns processes that have yet to be launched. name begins their names.
 func (h *harness) fleet(name string, starts bool, poisonLimit int) *fleet {
 	return &fleet{
-		cfg: h.cfg, report: h.report.violated, dir: filepath.Dir(h.effects),
+		build: func() string { return lastBuild },
+		cfg:   h.cfg, report: h.report, dir: filepath.Dir(h.effects),
 		orders: orders{
 			Name: name, Seed: h.cfg.Seed, Effects: h.effects, Acks: h.acks, PoisonLimit: poisonLimit, Starts: starts,
 			Plants:  h.cfg.Plants,
@@ -29,6 +32,14 @@ func (h *harness) fleet(name string, starts bool, poisonLimit int) *fleet {
 func (h *harness) storm(ctx context.Context, random *rand.Rand) error {
 	ctx, stop := context.WithCancel(ctx)
 	f := h.fleet("storm", true, stet.None)
+	var deploy atomic.Bool
+	var spawned atomic.Int64
+	f.build = func() string {
+		if deploy.Load() || plants(h.cfg.Plants).has(plantBuilds) && spawned.Add(1)%2 == 0 {
+			return nextBuild
+		}
+		return firstBuild
+	}
 	wait := f.launch(ctx)
 	defer wait()
 	defer stop()
@@ -38,19 +49,27 @@ func (h *harness) storm(ctx context.Context, random *rand.Rand) error {
 	h.cfg.Log.Info("striking", "for", h.cfg.For, "strikes", h.cfg.Strikes)
 	ctx, done := context.WithTimeout(ctx, h.cfg.For)
 	defer done()
-	started := make(chan error, 5)
+	started := make(chan error, 7)
 	go func() { started <- h.keepStarting(ctx, "", h.cfg.Live) }()
 	go func() { started <- h.keepBrief(ctx) }()
 	go func() { started <- h.queuesAndSchedules(ctx) }()
 	go func() { started <- h.keepListening(ctx) }()
 	go func() { started <- h.keepPaying(ctx) }()
+	go func() { started <- h.keepStartingOf(ctx, tripRef, 300*time.Millisecond, 6, nil, &h.trips) }()
+	go func() { started <- h.keepReading(ctx) }()
+	later := time.AfterFunc(h.cfg.For/2, func() { deploy.Store(true) })
+	defer later.Stop()
 	h.strikeAtRandom(ctx, f, random)
-	return errors.Join(<-started, <-started, <-started, <-started, <-started)
+	var problems []error
+	for range cap(started) {
+		problems = append(problems, <-started)
+	}
+	return errors.Join(problems...)
 }
 
 // ready waits until the workers have made their workflows known.
 func (h *harness) ready(ctx context.Context) error {
-	limit := max(h.cfg.Patience, usualPatience)
+	limit := h.cfg.longest()
 	for until := time.Now().Add(limit); ; {
 		about, err := h.db.Describe(ctx)
 		switch {
@@ -143,7 +162,7 @@ func (h *harness) strike(ctx context.Context, f *fleet, at *site, what string) {
 	h.cfg.Log.Info("strike", "process", p.name, "fault", what)
 	from := time.Now()
 	if err := f.strike(ctx, p, what); err != nil {
-		h.report.violated(unexpectedErrors, "%s of %s: %v", what, p.name, err)
+		h.report.troubled("%s of %s: %v", what, p.name, err)
 	}
 	h.report.count("strikes: "+what, 1)
 	if what == faultPause {
@@ -159,7 +178,7 @@ func (h *harness) outage(ctx context.Context, o Outage) {
 	defer h.outages.Unlock()
 	h.cfg.Log.Info("outage", "of", o.Name)
 	if err := o.Do(context.WithoutCancel(ctx)); err != nil {
-		h.report.violated(unexpectedErrors, "%s: %v", o.Name, err)
+		h.report.troubled("outage %s: %v", o.Name, err)
 	}
 	h.report.count("outages: "+o.Name, 1)
 }
@@ -171,26 +190,53 @@ func (h *harness) settle(ctx context.Context) error {
 	defer wait()
 	defer stop()
 	h.cfg.Log.Info("waiting for the runs to end", "live", h.alive())
-	patience, done := context.WithTimeout(ctx, max(h.cfg.Patience, usualPatience))
-	defer done()
-	if _, err := patiently(patience, func() (any, error) { return nil, h.discover(ctx, true) }); err != nil {
+	if err := h.until(ctx, "find the runs", func(ctx context.Context) error { return h.discover(ctx, true) }); err != nil {
 		return err
 	}
-	if err := h.pauseSchedules(patience); err != nil {
+	if err := h.pauseSchedules(ctx); err != nil {
 		return err
 	}
 	return h.untilAllEnd(ctx)
 }
 
-// untilAllEnd waits until all runs have ended, or none has for a while.
+// until repeats an act until its outcome is known. An act whose answer is lost may have been carried out: so it is one
+// that may be carried out again. It gives up, with an error, after a time that no machine needs.
+func (h *harness) until(ctx context.Context, what string, act func(context.Context) error) error {
+	ctx, done := context.WithTimeout(ctx, h.cfg.longest())
+	defer done()
+	_, err := patiently(ctx, func() (any, error) {
+		once, done := context.WithTimeout(ctx, max(h.cfg.Patience, usualPatience))
+		defer done()
+		return nil, act(once)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// untilAllEnd waits until all runs have ended, or nothing has happened for a while.
 func (h *harness) untilAllEnd(ctx context.Context) error {
 	h.mu.Lock()
 	h.ended = time.Now()
 	h.mu.Unlock()
+	executed := int64(0) // size of the log of effects
+	end := time.Now().Add(h.cfg.longest())
 	for {
+		size, err := h.watched.effects.size()
+		if err != nil {
+			return err
+		}
 		h.mu.Lock()
+		if size > executed {
+			executed, h.ended = size, time.Now()
+		}
 		ended, patience := h.live == 0 && !h.deciding, time.Since(h.ended) < h.cfg.Patience
 		h.mu.Unlock()
+		if patience && time.Now().After(end) {
+			h.unsettled("the runs have not ended within %s, and steps are executed still", h.cfg.longest())
+			return nil
+		}
 		over := !patience
 		if ended && patience {
 			children, err := h.liveChildren(ctx)
@@ -212,6 +258,13 @@ func (h *harness) untilAllEnd(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// unsettled notes that runs live though nothing is wrong with them but the time that they take: that they have not
+// ended is no violation then.
+func (h *harness) unsettled(format string, args ...any) {
+	h.report.troubled(format, args...)
+	h.report.forgive(stuck, poisonAlive)
 }
 
 // recordsRest reports whether nothing is on its way to a topic or a queue any more: what
@@ -255,15 +308,30 @@ func (h *harness) poison(ctx context.Context) error {
 func (h *harness) poisonInTurn(ctx context.Context) error {
 	for i := range poisonRuns {
 		id := fmt.Sprintf("%s%016x-poison-%d", prefix, h.cfg.Seed, i)
-		if _, err := poisonRef.Start(ctx, h.client.engine, input{Seed: h.cfg.Seed}, stet.ID(id)); err != nil {
-			return fmt.Errorf("start %s: %w", id, err)
+		err := h.until(ctx, "start "+id, func(ctx context.Context) error {
+			_, err := poisonRef.Start(ctx, h.client.engine, input{Seed: h.cfg.Seed}, stet.ID(id))
+			return err
+		})
+		if err != nil {
+			return err
 		}
 		h.mu.Lock()
 		h.runs[id] = &run{program: &program{runID: id}, poison: true}
 		h.live++
 		h.mu.Unlock()
-		for until := time.Now().Add(h.cfg.Patience); h.suspected(id) && time.Now().Before(until); {
-			if err := pause(ctx, 20*time.Millisecond); err != nil {
+		for until := time.Now().Add(h.cfg.longest()); ; {
+			suspected, err := h.suspected(ctx, id)
+			if err != nil && !indefinite(err) {
+				return err
+			}
+			if err == nil && !suspected {
+				break
+			}
+			if time.Now().After(until) {
+				h.unsettled("run %s is not yet stalled, or others are suspects for its acts, after %s", id, h.cfg.longest())
+				return nil
+			}
+			if err := pause(ctx, 50*time.Millisecond); err != nil {
 				return err
 			}
 		}
@@ -271,10 +339,28 @@ func (h *harness) poisonInTurn(ctx context.Context) error {
 	return nil
 }
 
-// suspected reports whether a poison run has yet to end, or another run that
-// lives is a suspect.
-func (h *harness) suspected(poison string) bool {
+// suspected reports whether a poison run has yet to end, or any run that lives is a suspect: a child, or one of another
+// workflow, as well as those that the harness attends to. What the next poison run does would be held against it.
+func (h *harness) suspected(ctx context.Context, poison string) (bool, error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return !h.runs[poison].ended || h.suspects > 0
+	ended := h.runs[poison].ended
+	h.mu.Unlock()
+	if !ended {
+		return true, nil
+	}
+	f := store.Filter{
+		Workflows: ownWorkflows, Statuses: []store.Status{store.Queued, store.Running, store.Suspended}, Limit: store.MaxPage,
+	}
+	for {
+		page, err := h.db.List(ctx, f)
+		if err != nil {
+			return true, err
+		}
+		if slices.ContainsFunc(page.Runs, func(r store.Run) bool { return r.Suspect > 0 }) {
+			return true, nil
+		}
+		if f.Cursor = page.Next; f.Cursor == "" {
+			return false, nil
+		}
+	}
 }

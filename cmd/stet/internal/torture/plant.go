@@ -19,6 +19,7 @@ const (
 	plantSend     = "send"     // a message is delivered twice
 	plantWrong    = "wrong"    // a result is not what it should be
 	plantEarly    = "early"    // timers fire at half their time
+	plantAhead    = "ahead"    // the store's clock is ahead of the machine's, by a moment
 	plantRepeat   = "repeat"   // what a run shows is there twice
 	plantStuck    = "stuck"    // messages of one run are not sent
 	plantStale    = "stale"    // commits with a stale epoch are accepted
@@ -31,13 +32,20 @@ const (
 	plantTwoFold   = "twofold"   // an update is applied twice
 	plantDeaf      = "deaf"      // an update is answered and not applied
 	plantAnswer    = "answer"    // a second asking is another request
+	plantKept      = "kept"      // a saga that fails undoes nothing
+	plantUnspent   = "unspent"   // what an attempt has spent is not said
+	plantCheap     = "cheap"     // steps execute without the permit whose cost a rate counts
+	plantMute      = "mute"      // an item that a body emits is lost
+	plantBuilds    = "builds"    // processes of a build take up what a later one has worked on
 )
 
 // plants are the names of some of them.
 type plants []string
 
-var allPlants = plants{plantTwice, plantAgain, plantAck, plantSend, plantWrong, plantEarly, plantRepeat, plantStuck,
-	plantStale, plantHarmless, plantUnlimited, plantInstant, plantEvent, plantAccept, plantTwoFold, plantDeaf, plantAnswer}
+var allPlants = plants{plantTwice, plantAgain, plantAck, plantSend, plantWrong, plantEarly, plantAhead, plantRepeat,
+	plantStuck,
+	plantStale, plantHarmless, plantUnlimited, plantInstant, plantEvent, plantAccept, plantTwoFold, plantDeaf, plantAnswer,
+	plantKept, plantUnspent, plantCheap, plantMute, plantBuilds}
 
 func (p plants) has(name string) bool { return slices.Contains(p, name) }
 
@@ -73,4 +81,38 @@ func (l lenient) Commit(ctx context.Context, b store.Batch) (store.BatchResult, 
 		}
 	}
 	return l.Store.Commit(ctx, b)
+}
+
+// ahead is a store with the defect plantAhead, for a worker's engine, which fires timers by what the store says.
+type ahead struct{ store.Store }
+
+// aheadBy is more than passes between a timer and the line in the log that says so.
+const aheadBy = 200 * time.Millisecond
+
+func (a ahead) Register(ctx context.Context, n store.Node) (store.Time, error) {
+	now, err := a.Store.Register(ctx, n)
+	return now.Add(aheadBy), err
+}
+
+func (a ahead) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired,
+	store.Time, error) {
+	acquired, now, err := a.Store.Acquire(ctx, n, shards, ttl)
+	return acquired, now.Add(aheadBy), err
+}
+
+func (a ahead) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+	acquired, now, err := a.Store.Renew(ctx, leases, ttl)
+	return acquired, now.Add(aheadBy), err
+}
+
+func (a ahead) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+	result, err := a.Store.Commit(ctx, b)
+	result.Now = result.Now.Add(aheadBy)
+	return result, err
+}
+
+func (a ahead) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+	claims, err := a.Store.Claim(ctx, req)
+	claims.Now = claims.Now.Add(aheadBy)
+	return claims, err
 }

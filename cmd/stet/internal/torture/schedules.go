@@ -56,7 +56,9 @@ func (h *harness) makeSchedules(ctx context.Context) error {
 	}
 	if plants(h.cfg.Plants).has(plantInstant) {
 		id := h.plans()[0].name + "/" + time.Now().UTC().Truncate(time.Second).Add(time.Millisecond).Format(time.RFC3339Nano)
-		_, err := tickRef.Start(ctx, h.client.engine, 0, stet.ID(id), stet.Tags{"from": "nobody"})
+		_, err := patiently(ctx, func() (any, error) {
+			return tickRef.Start(ctx, h.client.engine, 0, stet.ID(id), stet.Tags{"from": "nobody"})
+		})
 		return err
 	}
 	return nil
@@ -65,8 +67,8 @@ func (h *harness) makeSchedules(ctx context.Context) error {
 // pauseSchedules ends the starts of the schedules.
 func (h *harness) pauseSchedules(ctx context.Context) error {
 	for _, p := range h.plans() {
-		_, err := patiently(ctx, func() (any, error) {
-			return nil, h.client.engine.Schedules().Pause(ctx, p.name, stet.Act{Why: "enough"})
+		err := h.until(ctx, "pause schedule "+p.name, func(ctx context.Context) error {
+			return h.client.engine.Schedules().Pause(ctx, p.name, stet.Act{Why: "enough"})
 		})
 		if err != nil && !errors.Is(err, stet.ErrNotFound) { // it was never made
 			return err

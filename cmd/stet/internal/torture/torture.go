@@ -62,7 +62,7 @@ type Config struct {
 	// Plants are the names of defects that the workers get, to see whether they
 	// are found. Default: none.
 	Plants []string
-	// Patience is how long no run may end before the live ones count as stuck. Default 30 s.
+	// Patience is how long no run may end, and no step be executed, before the live runs count as stuck. Default 30 s.
 	Patience time.Duration
 	// Lease is how long the leases of the workers last. Default 1.5 s: short, so that
 	// much happens in a second.
@@ -83,9 +83,16 @@ type Outage struct {
 // ErrConfig: the Config asks for something that cannot be done.
 var ErrConfig = errors.New("cannot be tortured")
 
-// usualPatience is the default of Patience, and the least time that the harness waits for acts that do not depend on
-// runs: the begin of workers, and an owner's decision of a request.
-const usualPatience = 30 * time.Second
+const (
+	// usualPatience is the default of Patience, and the least time that the harness waits for an answer before it asks
+	// again.
+	usualPatience = 30 * time.Second
+	// lastPatience is how often it waits so long before it gives up: on a busy machine everything takes longer, and ends.
+	lastPatience = 10
+)
+
+// longest returns how long the harness waits for what a machine does some day, however busy it is.
+func (cfg *Config) longest() time.Duration { return lastPatience * max(cfg.Patience, usualPatience) }
 
 func (cfg *Config) setDefaults() {
 	for _, f := range []struct {
@@ -137,8 +144,8 @@ func (cfg *Config) check() error {
 	return errors.Join(problems...)
 }
 
-// Run tortures the store and returns its findings. An error means that the harness itself could not go on. ErrConfig:
-// nothing was started.
+// Run tortures the store and returns its findings. An error means that the harness itself could not go on; a report
+// beside it has what was found until then. ErrConfig: nothing was started.
 func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	cfg.setDefaults()
 	if err := cfg.check(); err != nil {
@@ -152,7 +159,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if plants(cfg.Plants).has(plantStale) {
 		db = lenient{db}
 	}
-	kind, err := refuseForeign(ctx, db, cfg.DB)
+	kind, err := refuseForeign(ctx, patient{db, max(cfg.Patience, usualPatience)}, cfg.DB)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +170,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 		}
 	}
 	report := newReport(cfg.DB, kind, cfg.Seed, dir)
-	for _, former := range []string{effectsFile, acksFile} {
+	for _, former := range []string{effectsFile, acksFile, factsFile} {
 		if _, err := os.Stat(filepath.Join(dir, former)); err == nil {
 			return nil, fmt.Errorf("%w: the folder %s holds the logs of a former torture: name another one", ErrConfig, dir)
 		}
@@ -173,6 +180,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 		runs: map[string]*run{},
 	}
 	if err := h.run(ctx); err != nil {
+		report.troubled("%v", err)
 		return report, fmt.Errorf("%w; the logs are in %s", err, dir)
 	}
 	report.decide()
@@ -187,6 +195,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 const (
 	effectsFile = "effects.jsonl"
 	acksFile    = "acks.jsonl"
+	factsFile   = "facts.json" // what the judgement of the effects needs of the store
 )
 
 // refuseForeign refuses a store that holds other runs, and returns its kind.

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +27,16 @@ type orders struct {
 	PoisonLimit int    `json:"poison_limit"`
 	Starts      bool   `json:"starts"` // it also starts runs, and sends to them
 	LeaseMS     int64  `json:"lease_ms"`
+	Build       string `json:"build"`
 	Plants      plants `json:"plants,omitempty"`
+}
+
+// build is what the process says to be its build.
+func (o *orders) build() string {
+	if o.Plants.has(plantBuilds) {
+		return lastBuild
+	}
+	return o.Build
 }
 
 // Times of a worker's engine. They are short, so that much happens in a second.
@@ -71,6 +82,10 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if o.Plants.has(plantAhead) {
+		db = ahead{db}
+	}
+	leases := &witness{Store: db, epochs: map[store.Shard]int64{}}
 	w := &worker{name: o.Name, seed: o.Seed, plants: o.Plants}
 	if w.effects, err = openJournal(o.Effects); err != nil {
 		return err
@@ -86,16 +101,16 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 	}
 	var ownErr error
 	cfg := stet.Config{
-		Store: db, Payloads: values, Sweep: sweep,
+		Store: leases, Payloads: values, Sweep: sweep,
 		Workflows: []stet.Definition{w.tree(), w.child(), w.brief(), w.limited(), w.tick(), w.listener(), w.account(),
-			w.poison()}, Node: o.Name, Build: "torture", Logger: log,
+			w.trip(), w.reader(), w.poison()}, Node: o.Name, Build: o.build(), Logger: log,
 		Around: w.around, MaxParked: 20, ParkFor: parkFor, LeaseTTL: time.Duration(o.LeaseMS) * time.Millisecond, Poll: poll,
 		Grace:       grace,
 		PoisonLimit: o.PoisonLimit, AloneFor: aloneFor,
 		OnRecover: func(found stet.Recovery) {
 			l := line{Kind: lineOwn, Process: w.name}
 			for _, shard := range found.Shards {
-				l.Shards = append(l.Shards, shard.String())
+				l.Shards, l.Epochs = append(l.Shards, shard.String()), append(l.Epochs, leases.epoch(shard))
 			}
 			if err := w.effects.append(l); err != nil {
 				ownErr = err
@@ -121,8 +136,42 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 		clients <- errors.Join(w.startRuns(ctx, c), <-paid)
 	}()
 	err = engine.Run(ctx)
+	asked := ctx.Err() != nil
 	stop()
-	return errors.Join(err, <-clients, ownErr)
+	clientErr := errors.Join(<-clients, ownErr)
+	if asked || clientErr != nil || err == nil || !strings.Contains(err.Error(), "have not returned") {
+		return errors.Join(err, clientErr)
+	}
+	// Its leases have ended because it had no processor for too long, and then code of its runs had none to return. Run
+	// ends the process then, as it says: nothing that the code still does is recorded.
+	return errors.Join(w.effects.append(line{Kind: lineLost, Process: w.name, Text: err.Error()}))
+}
+
+// witness is the store of a worker, and knows the epochs of the leases that it was given.
+type witness struct {
+	store.Store
+
+	mu     sync.Mutex
+	epochs map[store.Shard]int64
+}
+
+func (w *witness) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired,
+	store.Time, error) {
+	acquired, now, err := w.Store.Acquire(ctx, n, shards, ttl)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range acquired {
+		if a := &acquired[i]; a.Held {
+			w.epochs[a.Lease.Shard] = a.Lease.Epoch
+		}
+	}
+	return acquired, now, err
+}
+
+func (w *witness) epoch(shard store.Shard) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.epochs[shard]
 }
 
 // patiently repeats an act while the store is away, until ctx ends.
